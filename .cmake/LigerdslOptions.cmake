@@ -1,0 +1,35 @@
+# Flags, tools and the build id that every folder shares.
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  # Precompiled headers and several build trees of one checkout share the cache only with these settings.
+  set(_launcher ${CMAKE_COMMAND} -E env CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}
+                CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE_PROGRAM})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${_launcher})
+  set(CMAKE_C_COMPILER_LAUNCHER ${_launcher})
+endif()
+find_program(LLD_PROGRAM NAMES ld.lld ld.lld-22 PATHS /usr/lib/llvm-22/bin)
+
+# Every target of ours links this: warnings, include roots, sanitizers.
+add_library(ligerdsl_options INTERFACE)
+target_compile_options(ligerdsl_options INTERFACE -Wall -Wextra -Wno-missing-field-initializers)
+target_include_directories(ligerdsl_options INTERFACE
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/dsl>
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/lib/include>)
+if(LIGERDSL_SANITIZE)
+  add_compile_options(-fsanitize=${LIGERDSL_SANITIZE} -fno-omit-frame-pointer -g)
+  add_link_options(-fsanitize=${LIGERDSL_SANITIZE})
+endif()
+
+# The build id joins every cache key and must agree between libligerdsl and libligerdsl-compiler: a hash of all sources that
+# decide what code comes out, so that a changed compiler or kernel never meets an old cache entry.
+file(GLOB_RECURSE _id_sources CONFIGURE_DEPENDS
+  ${PROJECT_SOURCE_DIR}/compiler/*.cpp ${PROJECT_SOURCE_DIR}/compiler/*.h ${PROJECT_SOURCE_DIR}/compiler/*.td
+  ${PROJECT_SOURCE_DIR}/dsl/*.cpp ${PROJECT_SOURCE_DIR}/dsl/*.h ${PROJECT_SOURCE_DIR}/lib/include/*.h)
+add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/generated/ligerdsl_build_id.h
+  COMMAND ${CMAKE_COMMAND} -DOUT=${PROJECT_BINARY_DIR}/generated/ligerdsl_build_id.h -DROOT=${PROJECT_SOURCE_DIR}
+          -DVERSION=${PROJECT_VERSION} -P ${PROJECT_SOURCE_DIR}/.cmake/build_id.cmake
+  DEPENDS ${_id_sources} ${PROJECT_SOURCE_DIR}/.cmake/build_id.cmake COMMENT "Hashing sources for the build id" VERBATIM)
+add_custom_target(ligerdsl_build_id_header DEPENDS ${PROJECT_BINARY_DIR}/generated/ligerdsl_build_id.h)
+add_library(ligerdsl_build_id INTERFACE)
+add_dependencies(ligerdsl_build_id ligerdsl_build_id_header)
+target_include_directories(ligerdsl_build_id INTERFACE ${PROJECT_BINARY_DIR}/generated)

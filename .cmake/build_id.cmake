@@ -1,0 +1,18 @@
+# Writes ${OUT} with LIGERDSL_BUILD_ID: the version and a digest of the sources that decide generated code.
+file(GLOB_RECURSE sources ${ROOT}/compiler/*.cpp ${ROOT}/compiler/*.h ${ROOT}/compiler/*.td ${ROOT}/dsl/*.cpp ${ROOT}/dsl/*.h
+     ${ROOT}/lib/include/*.h)
+list(SORT sources)
+set(digests "")
+foreach(source ${sources})
+  file(SHA256 ${source} digest)
+  string(APPEND digests ${digest})
+endforeach()
+string(SHA256 all "${digests}")
+string(SUBSTRING ${all} 0 16 id)
+set(text "#pragma once\n#define LIGERDSL_BUILD_ID \"${VERSION}-${id}\"\n")
+if(EXISTS ${OUT})
+  file(READ ${OUT} old)
+endif()
+if(NOT "${old}" STREQUAL "${text}")
+  file(WRITE ${OUT} "${text}")
+endif()
