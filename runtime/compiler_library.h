@@ -1,0 +1,58 @@
+// libligerdsl-compiler.so, loaded when something must be compiled (or a CPU object linked) for the first time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "program/artifact.h"
+#include "runtime/status.h"
+
+struct ligerdsl_compiler_table;
+struct ligerdsl_cpu_module;
+
+namespace ligerdsl::runtime {
+
+class CompilerLibrary {
+ public:
+  // Throws NOT_SUPPORTED when the library cannot be loaded, ABI_MISMATCH when its API version or build id differ from ours.
+  static std::shared_ptr<CompilerLibrary> open(const std::string& path);
+
+  // The process's compiler: LIGERDSL_COMPILER, else libligerdsl-compiler.so in the folder of the object that holds this
+  // code. Opened at the first call that succeeds, and never unloaded.
+  static std::shared_ptr<CompilerLibrary> shared();
+
+  // Throws COMPILE_FAILED with the author's diagnostics, or INTERNAL_ERROR. Runs on a thread of the library's own with an
+  // 8 MB stack: when LLVM gives up there, its message comes back as COMPILE_FAILED and that thread is parked for ever.
+  std::string compile(std::string_view program, std::string_view options);
+
+  // A CPU object linked into this process; unlinked when the last owner lets go.
+  class CpuModule {
+   public:
+    ~CpuModule();
+    program::CpuEntry entry = nullptr;
+
+   private:
+    friend class CompilerLibrary;
+    std::shared_ptr<CompilerLibrary> library_;
+    ligerdsl_cpu_module* handle_ = nullptr;
+  };
+  std::shared_ptr<CpuModule> load_cpu_object(std::string_view object, const std::string& entry_name);
+
+  const std::string& path() const { return path_; }
+  const char* llvm_version() const;
+  const std::string& host_cpu() const { return host_cpu_; }
+  const std::string& host_features() const { return host_features_; }
+
+ private:
+  CompilerLibrary() = default;
+
+  const ligerdsl_compiler_table* table_ = nullptr;
+  std::string path_, host_cpu_, host_features_;
+};
+
+// The build id of this library, part of every cache key.
+const char* build_id();
+
+}  // namespace ligerdsl::runtime
