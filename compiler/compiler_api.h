@@ -36,6 +36,9 @@ typedef struct ligerdsl_compiler_table {
   const char *(*host_cpu)(void);
   const char *(*host_features)(void);
   void (*free_bytes)(ligerdsl_bytes bytes);
+  /* Process wide, set once before the first compile: what LLVM's fatal-error handler must call, on the thread where it was
+     called, in place of ending the process. The hook does not return: it reports to whoever waits and parks the thread. */
+  void (*set_fatal_hook)(void (*hook)(const char *reason));
 } ligerdsl_compiler_table;
 
 /* The exported function: const ligerdsl_compiler_table *ligerdsl_compiler_entry(void); */
