@@ -1,0 +1,99 @@
+"""Writes ligerdsl/ops.h: enumerations, desc and args structs, their initialisers, and the functions of every operation."""
+
+import textwrap
+
+from table import DTYPES, Tensor, TensorList, Value
+
+PREAMBLE = """\
+/* The operations of libligerdsl. Included by ligerdsl.h; generated from lib/codegen/ops.py. */
+#ifndef LIGERDSL_OPS_H_
+#define LIGERDSL_OPS_H_
+
+#include "ligerdsl/ligerdsl.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Where RMSNorm rounds: Llama rounds x * rstd before the weight, Gemma once at the end, None once at the end. */
+enum { LIGERDSL_CASTING_LLAMA = 0, LIGERDSL_CASTING_GEMMA = 1, LIGERDSL_CASTING_NONE = 2 };
+enum { LIGERDSL_REDUCTION_NONE = 0, LIGERDSL_REDUCTION_SUM = 1, LIGERDSL_REDUCTION_MEAN = 2 };
+
+/* In every comment: letters are sizes, T* stands for any number of leading dimensions that are evenly strided, a number before
+   a letter multiplies it; the last dimension has a stride of 1. Row strides are free. Rows may be 0: nothing is launched.
+   A shape or dtype field that is 0 is filled in from the tensors by the one-call form; the plan form needs it. */
+"""
+
+
+def comment(text, indent=""):
+    lines = []
+    for paragraph in text.split("\n"):
+        lead = len(paragraph) - len(paragraph.lstrip())
+        lines += textwrap.wrap(paragraph, 116 - len(indent), subsequent_indent=" " * lead) or [""]
+    if len(lines) == 1:
+        return f"{indent}/* {lines[0]} */"
+    return f"{indent}/* " + f"\n{indent}   ".join(lines) + " */"
+
+
+def field_note(f):
+    note = f.doc
+    if f.role == "dtype":
+        allowed = ", ".join(DTYPES[d] for d in f.dtypes) + (", or 0 = none" if f.optional else "")
+        note = f"{note + ': ' if note else ''}{allowed}"
+    elif f.role == "dim":
+        note = f"{f.symbol}: {f.doc}"
+    elif f.low is not None and f.high is not None and not f.doc.startswith("1:") and f.high < 2**31 - 1:
+        note += f"; {f.low} to {f.high}"
+    return note
+
+
+def tensor_note(t):
+    shape = "any shape described above" if t.shape == "?" else "[" + ", ".join(t.shape.split()) + "]"
+    return f"{t.direction}, {shape} {t.dtype}: {t.doc}"
+
+
+def desc_struct(op):
+    out = [f"typedef struct ligerdsl_{op.name}_desc {{", "  LIGERDSL_STRUCT_HEADER;"]
+    out += [f"  {f.ctype} {f.name}; /* {field_note(f)} */" for f in op.fields]
+    out.append(f"}} ligerdsl_{op.name}_desc_t;")
+    defaults = ", ".join(str(f.default) for f in op.fields)
+    out.append(f"#define LIGERDSL_{op.name.upper()}_DESC_INIT {{LIGERDSL_HEADER_OF(ligerdsl_{op.name}_desc_t), {defaults}}}")
+    return out
+
+
+def args_struct(op):
+    out, defaults = [f"typedef struct ligerdsl_{op.name}_args {{", "  LIGERDSL_STRUCT_HEADER;"], []
+    for a in op.args:
+        if isinstance(a, Tensor):
+            out.append(f"  const ligerdsl_tensor_t *{a.name}; /* {tensor_note(a)} */")
+            defaults.append("NULL")
+        elif isinstance(a, TensorList):
+            out.append(f"  const ligerdsl_tensor_t *{a.name}; /* {a.doc} */")
+            out.append(f"  int64_t n_{a.name};")
+            defaults += ["NULL", "0"]
+        elif isinstance(a, Value):
+            out.append(f"  {a.ctype} {a.name}; /* {a.doc} */")
+            defaults.append(str(a.default))
+    out.append(f"}} ligerdsl_{op.name}_args_t;")
+    out.append(f"#define LIGERDSL_{op.name.upper()}_ARGS_INIT "
+               f"{{LIGERDSL_HEADER_OF(ligerdsl_{op.name}_args_t), {', '.join(defaults)}}}")
+    return out
+
+
+def functions(op):
+    d, a = f"const ligerdsl_{op.name}_desc_t *desc", f"const ligerdsl_{op.name}_args_t *args"
+    status = "LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t"
+    return [f"{status} ligerdsl_{op.name}_plan(ligerdsl_context_t context, {d}, ligerdsl_plan_t *plan);",
+            f"{status} ligerdsl_{op.name}_execute(ligerdsl_plan_t plan, {a}, void *workspace, size_t workspace_bytes,"
+            f" ligerdsl_stream_t stream);",
+            f"{status} ligerdsl_{op.name}(ligerdsl_context_t context, {d}, {a}, ligerdsl_stream_t stream);"]
+
+
+def emit(ops):
+    out = [PREAMBLE]
+    for op in ops:
+        out.append(f"/* ---- {op.name}: {op.brief} " + "-" * max(3, 100 - len(op.name + op.brief)) + " */")
+        out.append(comment(op.doc + f"\nRows of the workspace: {op.rows}."))
+        out += desc_struct(op) + args_struct(op) + functions(op) + [""]
+    out += ["#ifdef __cplusplus", "}", "#endif", "", "#endif /* LIGERDSL_OPS_H_ */", ""]
+    return "\n".join(out)

@@ -1,0 +1,109 @@
+"""Writes op_table.h and op_table.cpp: the same table as data for the library (lib/src/op_info.h), and the C entry points."""
+
+from table import Tensor, TensorList, Value
+
+ROLES = {"option": "option", "dim": "dim", "dtype": "dtype", "present": "present", "in_place": "in_place"}
+TYPES = {"int32_t": "i32", "int64_t": "i64", "float": "f32"}
+
+
+def number(value):
+    return "kUnbounded" if value is None else repr(value)
+
+
+def field_row(op, f):
+    source = [t.name for t in op.tensors].index(f.source) if f.source else -1
+    symbol = op.symbols.index(f.symbol) if f.symbol else -1
+    mask = " | ".join(f"bit(DType::{d})" for d in f.dtypes) or "0"
+    low = "-kUnbounded" if f.low is None else repr(f.low)
+    return (f'    {{"{f.name}", offsetof(D, {f.name}), FieldType::{TYPES[f.ctype]}, FieldRole::{ROLES[f.role]}, {source}, '
+            f'{symbol}, {low}, {number(f.high)}, {mask}, {str(f.optional).lower()}}},')
+
+
+def dims(op, spec):
+    parts = []
+    for part in spec.split():
+        letter = part.rstrip("*").lstrip("0123456789")
+        factor = part.rstrip("*")[:len(part.rstrip("*")) - len(letter)] or "1"
+        parts.append(f"{{{op.symbols.index(letter) if letter else -1}, {factor}}}")
+    return "{" + ", ".join(parts) + "}", len(parts)
+
+
+def tensor_row(op, t):
+    names = [f.name for f in op.fields]
+    kind = "leading" if "*" in t.shape else "free" if t.shape == "?" else "fixed"
+    spec, rank = ("{}", 0) if kind == "free" else dims(op, t.shape)
+    fixed, by_field = ("f32", names.index(t.dtype)) if t.dtype in names else (t.dtype, -1)
+    given = names.index(t.given.lstrip("!")) if t.given else -1
+    return (f'    {{"{t.name}", offsetof(A, {t.name}), Direction::{t.direction}, ShapeKind::{kind}, {rank}, {spec}, '
+            f'DType::{fixed}, {by_field}, {given}, {str(t.given.startswith("!")).lower()}}},')
+
+
+def value_row(v):
+    return f'    {{"{v.name}", offsetof(A, {v.name}), FieldType::{TYPES[v.ctype]}}},'
+
+
+def table(op):
+    n = op.camel
+    last_field = op.fields[-1].name
+    last_arg = op.args[-1].name
+    names = [t.name for t in op.tensors]
+    in_place = [f.name for f in op.fields].index("in_place") if op.aliases else -1
+    values = [a for a in op.args if isinstance(a, Value)]
+    lists = [a for a in op.args if isinstance(a, TensorList)]
+    rows = lambda kind, name, lines: ([f"const {kind} k{n}{name}[] = {{"] + lines + ["};"]) if lines else []
+    out = [f"// {op.name}", f"namespace table_{op.name} {{", f"using D = ligerdsl_{op.name}_desc_t;", f"using A = ligerdsl_{op.name}_args_t;",
+           "const D kDescDefaults = LIGERDSL_" + op.name.upper() + "_DESC_INIT;",
+           "const A kArgsDefaults = LIGERDSL_" + op.name.upper() + "_ARGS_INIT;"]
+    out += rows("FieldInfo", "Fields", [field_row(op, f) for f in op.fields])
+    out += rows("TensorInfo", "Tensors", [tensor_row(op, t) for t in op.tensors])
+    out += rows("ValueInfo", "Values", [value_row(v) for v in values])
+    out += rows("AliasInfo", "Aliases", [f"    {{{names.index(a)}, {names.index(b)}}}," for a, b in op.aliases])
+    out += rows("char* const", "Symbols", [f'    "{s}",' for s in op.symbols])
+    span = lambda name, have: f"k{n}{name}" if have else "{}"
+    out += [f"std::unique_ptr<OpPlan> make(const ContextRef& context, const void* desc) {{",
+            f"  return make_plan(context, *static_cast<const D*>(desc));", "}",
+            f"const OpInfo kInfo = {{", f'    "{op.name}", "{op.brief}", "{op.rows}",',
+            f"    sizeof(D), offsetof(D, {last_field}) + sizeof(D::{last_field}), &kDescDefaults,",
+            f"    sizeof(A), offsetof(A, {last_arg}) + sizeof(A::{last_arg}), &kArgsDefaults,",
+            f"    {span('Fields', op.fields)}, {span('Tensors', op.tensors)}, {span('Values', values)}, "
+            f"{span('Aliases', op.aliases)}, {span('Symbols', op.symbols)}, {in_place}, "
+            f"{'offsetof(A, ' + lists[0].name + ')' if lists else '-1'}, make}};", "}  // namespace", ""]
+    return out
+
+
+def entry_points(op):
+    n, d, a = op.name, f"const ligerdsl_{op.name}_desc_t* desc", f"const ligerdsl_{op.name}_args_t* args"
+    info = f"ligerdsl::table_{n}::kInfo"
+    return [f"ligerdsl_status_t ligerdsl_{n}_plan(ligerdsl_context_t context, {d}, ligerdsl_plan_t* plan) {{",
+            f"  return ligerdsl::plan_entry({info}, context, desc, plan);", "}",
+            f"ligerdsl_status_t ligerdsl_{n}_execute(ligerdsl_plan_t plan, {a}, void* workspace, size_t bytes, "
+            f"ligerdsl_stream_t stream) {{",
+            f"  return ligerdsl::execute_entry({info}, plan, args, workspace, bytes, stream);", "}",
+            f"ligerdsl_status_t ligerdsl_{n}(ligerdsl_context_t context, {d}, {a}, ligerdsl_stream_t stream) {{",
+            f"  return ligerdsl::call_entry({info}, context, desc, args, stream);", "}"]
+
+
+def emit_source(ops):
+    out = ['// Generated from lib/codegen/ops.py.', '#include "op_table.h"', '', '#include <cstddef>', '',
+           '#include "lib/src/entry.h"', '', 'namespace ligerdsl {', '']
+    for op in ops:
+        out += table(op)
+    out += ["namespace {", "const OpInfo* const kAll[] = {"] + [f"    &table_{op.name}::kInfo," for op in ops] + ["};", "}  // namespace",
+            "std::span<const OpInfo* const> op_table() { return kAll; }", "}  // namespace ligerdsl", "", 'extern "C" {']
+    for op in ops:
+        out += entry_points(op)
+    return "\n".join(out + ['}  // extern "C"', ""])
+
+
+def emit_header(ops):
+    out = ["// Generated from lib/codegen/ops.py: positions of tensors and symbols, and the functions that lib/src/ops/ defines.",
+           "#pragma once", "", '#include "lib/src/op_info.h"', '#include "ligerdsl/ligerdsl.h"', "", "namespace ligerdsl {", ""]
+    for op in ops:
+        out.append(f"namespace {op.name} {{")
+        if op.tensors:
+            out.append("enum Tensor : int { " + ", ".join(f"k_{t.name}" for t in op.tensors) + " };")
+        if op.symbols:
+            out.append("enum Symbol : int { " + ", ".join(f"dim_{s}" for s in op.symbols) + " };")
+        out += [f"}}  // namespace {op.name}",
+                f"std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_{op.name}_desc_t& desc);", ""]
+    return "\n".join(out + ["}  // namespace ligerdsl", ""])

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Generates what is repetitive in the C ABI from the table in ops.py.
+
+    generate.py --out DIR --header ligerdsl.h
+
+writes DIR/include/ligerdsl/ops.h, DIR/include/ligerdsl/ops.hpp, DIR/op_table.h, DIR/op_table.cpp and DIR/exports.map, the
+linker's version script with exactly the functions that the two headers declare. Files that do not change are not touched.
+"""
+
+import argparse
+import pathlib
+import re
+
+import emit_header
+import emit_hpp
+import emit_table
+from ops import OPS
+
+
+def exports(*headers):
+    """The names declared with LIGERDSL_API."""
+    text = "\n".join(headers)
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    text = re.sub(r"^\s*#.*$", "", text, flags=re.M)
+    return re.findall(r"LIGERDSL_API\b[^;(]*?\b(ligerdsl_\w+)\s*\(", text)
+
+
+def version_script(names):
+    return "LIGERDSL_0 {\n  global:\n" + "".join(f"    {n};\n" for n in names) + "  local: *;\n};\n"
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--header", type=pathlib.Path, required=True)
+    options = parser.parse_args()
+    for op in OPS:
+        op.check()
+    ops_h = emit_header.emit(OPS)
+    write(options.out / "include/ligerdsl/ops.h", ops_h)
+    write(options.out / "include/ligerdsl/ops.hpp", emit_hpp.emit(OPS))
+    write(options.out / "op_table.h", emit_table.emit_header(OPS))
+    write(options.out / "op_table.cpp", emit_table.emit_source(OPS))
+    write(options.out / "exports.map", version_script(exports(options.header.read_text(), ops_h)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+"""The operations of the C ABI, one row each. generate.py turns this into ops.h, ops.hpp, checks and entry points.
+
+Formulas name sections of no other document: each text stands alone, because it becomes the comment in ops.h.
+"""
+
+from table import INDEX, Field, Op, Tensor, TensorList, Value, dim, dtype, flag, in_place, option, present
+
+CASTING = option("casting", "int32_t", "LIGERDSL_CASTING_LLAMA", "LIGERDSL_CASTING_*: where the norm rounds", 0, 2)
+EPS = option("eps", "float", "1e-6f", "added to the mean square", 0)
+OFFSET = option("offset", "float", "0.0f", "added to every weight; 1 for zero-centred weights")
+ACCUMULATE = flag("accumulate", "1: d_weight += instead of =; d_weight must be f32")
+SWIGLU_FUSED = Field("fused", "int32_t", 0, "1: gate and up are the two halves of one tensor `gate_up`", "present", "gate_up",
+                     low=0, high=1)
+MULTIPLIERS = [option("gate_multiplier", "float", "1.0f", "multiplies gate before the activation"),
+               option("down_multiplier", "float", "1.0f", "multiplies the result")]
+
+NORM_DOC = """ms = mean(x^2) over a row, rstd = 1 / sqrt(ms + eps), w' = offset + weight (1 without a weight).
+LLAMA: y = round(round(x * rstd) * w'); GEMMA and NONE: y = round(x * rstd * w'). Arithmetic in f32, rounding to dtype."""
+NORM_GRAD = """m = d_y * w', d_x = rstd * (m - x * rstd^2 * mean(m * x)), d_weight = sum over rows of d_y * n with
+n = round(x * rstd) for LLAMA, else x * rstd. Sums in f32, in a fixed order."""
+
+OPS = [
+    Op("vector_add", "out = a + b", "Element by element, rounded once. out may be a or b when in_place is set.",
+       [dtype("dtype", "a"), in_place("1: out may be exactly a or b")],
+       [Tensor("a", "in", "N*", "dtype", "first summand"),
+        Tensor("b", "in", "N*", "dtype", "second summand"),
+        Tensor("out", "out", "N*", "dtype", "the sum")],
+       rows="elements", aliases=[("out", "a"), ("out", "b")]),
+
+    Op("rms_norm_forward", "RMSNorm", NORM_DOC,
+       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True),
+        CASTING, EPS, OFFSET, present("rstd")],
+       [Tensor("x", "in", "N* H", "dtype", "rows"),
+        Tensor("weight", "in", "H", "weight_dtype", "scale of each column, or NULL", "weight_dtype"),
+        Tensor("y", "out", "N* H", "dtype", "normalised rows"),
+        Tensor("rstd", "out", "N*", "f32", "1 / sqrt(ms + eps) of each row: what the backward needs", "with_rstd")],
+       rows="rows of x"),
+
+    Op("rms_norm_backward", "gradient of RMSNorm", NORM_GRAD + "\nd_x may be exactly d_y when in_place is set.",
+       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True),
+        dtype("d_weight_dtype", "d_weight", "f32 or weight_dtype; 0 = d_weight is not wanted", optional=True),
+        ACCUMULATE, CASTING, OFFSET, in_place("1: d_x may be exactly d_y")],
+       [Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
+        Tensor("x", "in", "N* H", "dtype", "the forward's x"),
+        Tensor("weight", "in", "H", "weight_dtype", "the forward's weight, or NULL", "weight_dtype"),
+        Tensor("rstd", "in", "N*", "f32", "the forward's rstd"),
+        Tensor("d_x", "out", "N* H", "dtype", "gradient of x"),
+        Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype")],
+       rows="rows of x", aliases=[("d_x", "d_y")]),
+
+    Op("fused_add_rms_norm_forward", "residual sum and RMSNorm in one pass",
+       "sum = round(x + residual), y = RMSNorm(sum), from the rounded sum.\n" + NORM_DOC +
+       "\nsum may be exactly x or residual when in_place is set.",
+       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True),
+        CASTING, EPS, OFFSET, present("rstd"), in_place("1: sum may be exactly x or residual")],
+       [Tensor("x", "in", "N* H", "dtype", "rows"),
+        Tensor("residual", "in", "N* H", "dtype", "rows added to x"),
+        Tensor("weight", "in", "H", "weight_dtype", "scale of each column, or NULL", "weight_dtype"),
+        Tensor("y", "out", "N* H", "dtype", "normalised rows"),
+        Tensor("sum", "out", "N* H", "dtype", "x + residual"),
+        Tensor("rstd", "out", "N*", "f32", "1 / sqrt(ms + eps) of each row: what the backward needs", "with_rstd")],
+       rows="rows of x", aliases=[("sum", "x"), ("sum", "residual")]),
+
+    Op("fused_add_rms_norm_backward", "gradient of fused_add_rms_norm",
+       "d_x = round(RMSNorm gradient of d_y at sum + d_sum); it is the gradient of x and of residual.\n" + NORM_GRAD +
+       "\nd_x may be exactly d_y or d_sum when in_place is set.",
+       [dim("n_cols", "H", "sum", "row width"), dtype("dtype", "sum"), dtype("weight_dtype", "weight", optional=True),
+        dtype("d_weight_dtype", "d_weight", "f32 or weight_dtype; 0 = d_weight is not wanted", optional=True),
+        ACCUMULATE, CASTING, OFFSET, present("d_sum"), in_place("1: d_x may be exactly d_y or d_sum")],
+       [Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
+        Tensor("d_sum", "in", "N* H", "dtype", "gradient that reaches sum by other ways, or NULL", "with_d_sum"),
+        Tensor("sum", "in", "N* H", "dtype", "the forward's sum"),
+        Tensor("weight", "in", "H", "weight_dtype", "the forward's weight, or NULL", "weight_dtype"),
+        Tensor("rstd", "in", "N*", "f32", "the forward's rstd"),
+        Tensor("d_x", "out", "N* H", "dtype", "gradient of x and of residual"),
+        Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype")],
+       rows="rows of sum", aliases=[("d_x", "d_y"), ("d_x", "d_sum")]),
+
+    Op("swiglu_forward", "SiLU(gate) * up",
+       "u = gate_multiplier * gate; out = round(down_multiplier * round(u * sigmoid(u)) * up). Arithmetic in f32.",
+       [dim("n_cols", "F", "out", "width of out"), dtype("dtype", "out"), SWIGLU_FUSED, *MULTIPLIERS],
+       [Tensor("gate", "in", "N* F", "dtype", "gate, unless fused", "!fused"),
+        Tensor("up", "in", "N* F", "dtype", "up, unless fused", "!fused"),
+        Tensor("gate_up", "in", "N* 2F", "dtype", "gate in columns [0, F), up in [F, 2F); only when fused", "fused"),
+        Tensor("out", "out", "N* F", "dtype", "the activation")],
+       rows="rows of out"),
+
+    Op("swiglu_backward", "gradient of swiglu",
+       """u = gate_multiplier * gate, s = sigmoid(u), g = down_multiplier * d_out; d_up = g * u * s,
+d_gate = gate_multiplier * g * up * (s + u * s * (1 - s)). Each gradient may be exactly its input when in_place is set; a
+second backward is then impossible.""",
+       [dim("n_cols", "F", "d_out", "width of d_out"), dtype("dtype", "d_out"), SWIGLU_FUSED, *MULTIPLIERS,
+        in_place("1: d_gate may be exactly gate, d_up exactly up, d_gate_up exactly gate_up")],
+       [Tensor("d_out", "in", "N* F", "dtype", "gradient of out"),
+        Tensor("gate", "in", "N* F", "dtype", "the forward's gate, unless fused", "!fused"),
+        Tensor("up", "in", "N* F", "dtype", "the forward's up, unless fused", "!fused"),
+        Tensor("gate_up", "in", "N* 2F", "dtype", "the forward's gate_up; only when fused", "fused"),
+        Tensor("d_gate", "out", "N* F", "dtype", "gradient of gate, unless fused", "!fused"),
+        Tensor("d_up", "out", "N* F", "dtype", "gradient of up, unless fused", "!fused"),
+        Tensor("d_gate_up", "out", "N* 2F", "dtype", "gradient of gate_up; only when fused", "fused")],
+       rows="rows of d_out", aliases=[("d_gate", "gate"), ("d_up", "up"), ("d_gate_up", "gate_up")]),
+
+    Op("rope", "rotary position embedding, half rotation; backward with inverse = 1",
+       """With h = rotary_dim / 2, c = cos[i], s = sin[i], for i < h: y[i] = x[i] c - x[i + h] s, y[i + h] = x[i + h] c + x[i] s;
+columns from rotary_dim on are copied. inverse = 1 uses -s: the gradient. q and k are [batch, position, head, column] with any
+strides but a last one of 1, so [batch, head, position, column] memory is one transposed description away. cos and sin are
+[S, D], [1, S, D] or [B, S, D]; only their first h columns are read. Arithmetic in f32, one rounding to dtype. q_out may be
+exactly q, and k_out exactly k, when in_place is set.""",
+       [dim("head_dim", "D", "q", "columns of one head"), dtype("dtype", "q"), dtype("table_dtype", "cos"),
+        option("rotary_dim", "int64_t", 0, "columns rotated, even; 0 = the largest even number <= head_dim", 0, 2**31 - 1),
+        flag("inverse", "1: rotate back (the backward)"), present("k", "1: k and k_out are passed"),
+        in_place("1: q_out may be exactly q, k_out exactly k")],
+       [Tensor("q", "in", "B S A D", "dtype", "queries"),
+        Tensor("k", "in", "B S K D", "dtype", "keys, with any number of heads, or NULL", "with_k"),
+        Tensor("cos", "in", "?", "table_dtype", "cosines by position"),
+        Tensor("sin", "in", "?", "table_dtype", "sines by position"),
+        Tensor("q_out", "out", "B S A D", "dtype", "rotated queries"),
+        Tensor("k_out", "out", "B S K D", "dtype", "rotated keys, or NULL", "with_k")],
+       rows="positions of all batches", aliases=[("q_out", "q"), ("k_out", "k")]),
+
+    Op("softmax_forward", "softmax(scale * x) over rows",
+       """y = exp(scale * x - m) / sum exp(scale * x - m). causal: the last two dimensions of x are queries and keys; column j of
+query i counts only if j <= i + n_cols - n_queries, other columns of y are exactly 0. A row of -inf gives NaN.
+y may be exactly x when in_place is set.""",
+       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), option("scale", "float", "1.0f", "multiplies x"),
+        flag("causal", "1: mask the future"),
+        option("n_queries", "int64_t", 0, "causal: rows of one matrix; the one-call form takes it from x when 0", 0, 2**31 - 1),
+        in_place("1: y may be exactly x")],
+       [Tensor("x", "in", "N* H", "dtype", "logits"), Tensor("y", "out", "N* H", "dtype", "probabilities")],
+       rows="rows of x", aliases=[("y", "x")]),
+
+    Op("softmax_backward", "gradient of softmax",
+       "d_x = scale * y * (d_y - sum(d_y * y)); masked columns get 0. d_x may be exactly d_y when in_place is set.",
+       [dim("n_cols", "H", "y", "row width"), dtype("dtype", "y"), option("scale", "float", "1.0f", "the forward's scale"),
+        flag("causal", "1: the forward was causal"),
+        option("n_queries", "int64_t", 0, "causal: rows of one matrix; the one-call form takes it from y when 0", 0, 2**31 - 1),
+        in_place("1: d_x may be exactly d_y")],
+       [Tensor("y", "in", "N* H", "dtype", "the forward's y"), Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
+        Tensor("d_x", "out", "N* H", "dtype", "gradient of x")],
+       rows="rows of y", aliases=[("d_x", "d_y")]),
+
+    Op("cross_entropy", "cross-entropy over rows of logits, with the gradient in the same pass",
+       """z = softcap * tanh(x / softcap), or x; lse = log sum exp z; V classes, a = label_smoothing, w = class weights, y = label:
+  without weights: l = (1 - a) (lse - z[y]) + a lse - a/V sum z
+  with weights:    l = (1 - a) w[y] (lse - z[y]) + a/V (sum w * lse - sum w z)
+  zl = lse_square_scale * lse^2, never weighted, already contained in the loss
+n = rows whose label is not ignore_index, W = sum of w[y] over them (n without weights). MEAN: l / W + zl / n; SUM, NONE: l + zl.
+NONE: loss, z_loss and accuracy are [rows], 0 at ignored rows; otherwise one element each, accuracy being divided by n.
+Nothing valid: loss, accuracy and gradients are 0. predictions: argmax z, the lowest index of equals, -1 at ignored rows.
+d_logits: gradient of the loss (not of z_loss or accuracy), 0 at ignored rows; may be exactly logits when in_place is set.
+A label outside [0, V) that is not ignore_index: that row's loss and gradient are NaN and ligerdsl_context_check reports it.""",
+       [dim("n_classes", "V", "logits", "classes"), dtype("dtype", "logits"), dtype("label_dtype", "labels", "", INDEX),
+        option("ignore_index", "int64_t", "-100", "rows with this label do not count"),
+        option("reduction", "int32_t", "LIGERDSL_REDUCTION_MEAN", "LIGERDSL_REDUCTION_*", 0, 2),
+        option("label_smoothing", "float", "0.0f", "a in the formulas", 0, 1),
+        option("lse_square_scale", "float", "0.0f", "weight of the z loss", 0),
+        option("softcap", "float", "0.0f", "0 = off", 0),
+        present("class_weight"), present("z_loss"), present("accuracy"), present("predictions"), present("lse"),
+        present("d_logits"), in_place("1: d_logits may be exactly logits")],
+       [Tensor("logits", "in", "N* V", "dtype", "unnormalised scores"),
+        Tensor("labels", "in", "N*", "label_dtype", "class of each row, or ignore_index"),
+        Tensor("class_weight", "in", "V", "f32", "weight of each class, or NULL", "with_class_weight"),
+        Tensor("loss", "out", "L*", "f32", "[rows] for NONE, else one element"),
+        Tensor("z_loss", "out", "Z*", "f32", "the part of the loss that lse_square_scale adds, or NULL", "with_z_loss"),
+        Tensor("accuracy", "out", "R*", "f32", "1 where argmax z is the label, reduced, or NULL", "with_accuracy"),
+        Tensor("predictions", "out", "N*", "i64", "argmax z, or NULL", "with_predictions"),
+        Tensor("lse", "out", "N*", "f32", "log sum exp z of each row, or NULL", "with_lse"),
+        Tensor("d_logits", "out", "N* V", "dtype", "gradient of logits, or NULL", "with_d_logits")],
+       rows="rows of logits", aliases=[("d_logits", "logits")]),
+
+    Op("cross_entropy_backward", "folds the upstream gradient into d_logits",
+       """d_logits *= d_loss, which is read on the device: one element (MEAN and SUM), or one per row (NONE).""",
+       [dim("n_classes", "V", "d_logits", "classes"), dtype("dtype", "d_logits"),
+        flag("per_row", "1: d_loss has one element per row")],
+       [Tensor("d_loss", "in", "L*", "f32", "gradient of the loss"),
+        Tensor("d_logits", "inout", "N* V", "dtype", "what cross_entropy wrote; scaled in place")],
+       rows="rows of d_logits"),
+
+    Op("embedding_forward", "out[i] = weight[indices[i]]",
+       """An index outside [0, n_rows): that row of out is NaN and ligerdsl_context_check reports it.""",
+       [dim("n_cols", "H", "weight", "row width"), dim("n_rows", "V", "weight", "rows of weight"), dtype("dtype", "weight"),
+        dtype("index_dtype", "indices", "", INDEX)],
+       [Tensor("indices", "in", "N*", "index_dtype", "rows to copy"), Tensor("weight", "in", "V H", "dtype", "the table"),
+        Tensor("out", "out", "N* H", "dtype", "the rows")],
+       rows="indices"),
+
+    Op("embedding_backward", "d_weight[v] = sum of d_out[i] over indices[i] = v",
+       """Sums in f32 and in the order of the indices; rows that no index names become 0. Indices outside [0, n_rows) add nothing
+and ligerdsl_context_check reports them.""",
+       [dim("n_cols", "H", "d_weight", "row width"), dim("n_rows", "V", "d_weight", "rows of d_weight"), dtype("dtype", "d_out"),
+        dtype("d_weight_dtype", "d_weight", "f32 or dtype"), dtype("index_dtype", "indices", "", INDEX), ACCUMULATE],
+       [Tensor("indices", "in", "N*", "index_dtype", "the forward's indices"),
+        Tensor("d_out", "in", "N* H", "dtype", "gradient of out"),
+        Tensor("d_weight", "inout", "V H", "d_weight_dtype", "gradient of weight")],
+       rows="indices"),
+
+    Op("adamw_step", "AdamW on one tensor",
+       """g = grad * clip_factor; m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
+param -= lr * (m / (1 - beta1^step) / (sqrt(v / (1 - beta2^step)) + eps) + weight_decay * param). Arithmetic in f32, one
+rounding into param and one into param_copy. Updates param, m and v in place.""",
+       [dtype("dtype", "param", "of param"), dtype("grad_dtype", "grad"),
+        dtype("copy_dtype", "param_copy", "of param_copy; 0 = no copy", optional=True), present("clip_factor"),
+        present("device_lr"), present("device_step")],
+       [Value("lr", "float", "1e-3f", "learning rate, unless device_lr is passed"),
+        Value("beta1", "float", "0.9f", "decay of m"), Value("beta2", "float", "0.999f", "decay of v"),
+        Value("eps", "float", "1e-8f", "added to the root"), Value("weight_decay", "float", "0.0f", "decoupled decay"),
+        Value("step", "int64_t", "1", "number of this step, from 1, unless device_step is passed"),
+        Tensor("param", "inout", "N*", "dtype", "parameters"), Tensor("grad", "in", "N*", "grad_dtype", "gradient"),
+        Tensor("m", "inout", "N*", "f32", "first moment"), Tensor("v", "inout", "N*", "f32", "second moment"),
+        Tensor("param_copy", "out", "N*", "copy_dtype", "rounded copy of param, or NULL", "copy_dtype"),
+        Tensor("clip_factor", "in", "1", "f32", "multiplies grad, or NULL", "with_clip_factor"),
+        Tensor("device_lr", "in", "1", "f32", "learning rate on the device, or NULL", "with_device_lr"),
+        Tensor("device_step", "in", "1", "i64", "step on the device, or NULL", "with_device_step")],
+       rows="elements"),
+
+    Op("global_norm", "norm of a list of tensors and the factor that clips it",
+       """norm = sqrt(sum over all tensors of g^2), clip_factor = min(1, max_norm / (norm + 1e-6)); f32, fixed order. A NaN or Inf
+anywhere gives a norm that is not finite. An empty list gives 0 and 1.""",
+       [dtype("dtype", "", "of every tensor; the one-call form takes it from the first"), present("clip_factor")],
+       [TensorList("tensors", "contiguous tensors of one dtype"),
+        Value("max_norm", "float", "1.0f", "largest norm that is not scaled down"),
+        Tensor("norm", "out", "1", "f32", "the norm"),
+        Tensor("clip_factor", "out", "1", "f32", "what to multiply gradients with, or NULL", "with_clip_factor")],
+       rows="tensors in the list"),
+]

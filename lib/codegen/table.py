@@ -1,0 +1,129 @@
+"""The vocabulary of the operation table (ops.py): what one row can say about an operation of the C ABI."""
+
+from dataclasses import dataclass, field
+
+DTYPES = {"i32": "LIGERDSL_I32", "i64": "LIGERDSL_I64", "f16": "LIGERDSL_F16", "bf16": "LIGERDSL_BF16", "f32": "LIGERDSL_F32"}
+FLOATS = ("f32", "f16", "bf16")
+INDEX = ("i64", "i32")
+
+
+@dataclass
+class Field:
+    """One field of an operation's description."""
+    name: str
+    ctype: str  # int32_t, int64_t or float
+    default: object
+    doc: str
+    role: str = "option"  # option, dim, dtype, present, in_place
+    source: str = ""      # dim, dtype, present: the tensor that the one-call form reads it from
+    symbol: str = ""      # dim: the letter it has in tensor shapes
+    low: float = None     # option, dim: smallest and largest value allowed
+    high: float = None
+    dtypes: tuple = ()    # dtype: those allowed
+    optional: bool = False  # dtype: zero = the tensor is absent; dim: zero = not used
+
+
+def dim(name, symbol, source, doc, optional=False):
+    return Field(name, "int64_t", 0, doc, "dim", source, symbol, 0 if optional else 1, 2**31 - 1, optional=optional)
+
+
+def dtype(name, source, doc="", dtypes=FLOATS, optional=False):
+    return Field(name, "int32_t", 0, doc, "dtype", source, dtypes=dtypes, optional=optional)
+
+
+def present(arg, doc=""):
+    """A flag: the optional tensor `arg` is passed to execute."""
+    return Field(f"with_{arg}", "int32_t", 0, doc or f"1: `{arg}` is passed", "present", arg, low=0, high=1)
+
+
+def in_place(doc):
+    return Field("in_place", "int32_t", 0, doc, "in_place", low=0, high=1)
+
+
+def flag(name, doc, default=0):
+    return Field(name, "int32_t", default, doc, low=0, high=1)
+
+
+def option(name, ctype, default, doc, low=None, high=None):
+    return Field(name, ctype, default, doc, low=low, high=high)
+
+
+@dataclass
+class Tensor:
+    """One tensor of an operation's arguments.
+
+    shape: letters and numbers; a first letter with a star stands for any number of leading dimensions with one common stride
+    ("N* H"), a number before a letter multiplies it ("N* 2H"), "1" is a tensor of one element, "?" leaves the shape to the
+    operation's own code. The last dimension has unit stride.
+    dtype: a dtype's name, or the name of the dtype field that gives it.
+    given: the field that says whether the tensor is passed, with ! before it for the opposite; "" = always.
+    """
+    name: str
+    direction: str  # in, out, inout
+    shape: str
+    dtype: str
+    doc: str
+    given: str = ""
+
+
+@dataclass
+class TensorList:
+    """A list of tensors: two fields of the args struct, a pointer and a count. The operation's own code checks it."""
+    name: str
+    doc: str
+
+
+@dataclass
+class Value:
+    """A number passed at every call."""
+    name: str
+    ctype: str
+    default: object
+    doc: str
+
+
+@dataclass
+class Op:
+    name: str
+    brief: str
+    doc: str                                     # formulas, shapes, aliasing, errors
+    fields: list
+    args: list
+    rows: str                                    # what workspace_bytes_for counts
+    aliases: list = field(default_factory=list)  # pairs (output, input) that may be the same memory when in_place is set
+
+    @property
+    def camel(self):
+        return "".join(part.capitalize() for part in self.name.split("_"))
+
+    @property
+    def tensors(self):
+        return [a for a in self.args if isinstance(a, Tensor)]
+
+    @property
+    def symbols(self):
+        """Letters of all shapes in order of appearance."""
+        seen = []
+        for tensor in self.tensors:
+            for spec in tensor.shape.split():
+                letter = spec.rstrip("*").lstrip("0123456789")
+                if letter and letter != "?" and letter not in seen:
+                    seen.append(letter)
+        return seen
+
+    def check(self):
+        """Rejects a row that contradicts itself."""
+        names = [f.name for f in self.fields]
+        tensors = [t.name for t in self.tensors]
+        for list_ in (names, [a.name for a in self.args]):
+            assert len(set(list_)) == len(list_), f"{self.name}: a name appears twice in {list_}"
+        for f in self.fields:
+            assert not f.source or f.source in tensors, f"{self.name}.{f.name}: no tensor {f.source}"
+            assert f.role != "dim" or f.symbol in self.symbols, f"{self.name}.{f.name}: no shape uses {f.symbol}"
+        for t in self.tensors:
+            assert t.dtype in DTYPES or t.dtype in names, f"{self.name}.{t.name}: unknown dtype {t.dtype}"
+            assert not t.given or t.given.lstrip("!") in names, f"{self.name}.{t.name}: no field {t.given}"
+            assert len(t.shape.split()) <= 4, f"{self.name}.{t.name}: at most four dimensions"
+        for a, b in self.aliases:
+            assert a in tensors and b in tensors, f"{self.name}: alias of unknown tensors {a}, {b}"
+        assert not self.aliases or "in_place" in names, f"{self.name}: aliases need an in_place field"
