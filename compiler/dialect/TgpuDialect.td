@@ -1,0 +1,46 @@
+// The tgpu dialect: what tiles become on a GPU once every tile has a layout.
+#ifndef LIGERDSL_TGPU_DIALECT
+#define LIGERDSL_TGPU_DIALECT
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/BuiltinTypeInterfaces.td"
+
+def Tgpu_Dialect : Dialect {
+  let name = "tgpu";
+  let cppNamespace = "::ligerdsl::compiler::tgpu";
+  let summary = "Layouts, shared memory and barriers";
+  let description = [{
+    `#tgpu.layout` in a tensor's encoding slot says which thread holds which element in which register. The ops move tiles
+    between layouts through shared memory; barriers are explicit.
+  }];
+  let useDefaultTypePrinterParser = 1;
+  let useDefaultAttributePrinterParser = 1;
+}
+
+def Tgpu_LayoutAttr : AttrDef<Tgpu_Dialect, "Layout"> {
+  let mnemonic = "layout";
+  let summary = "Linear layout of a tile over registers, lanes, warps and CTAs";
+  let description = [{
+    `#tgpu.layout<register = [[1], [2], [4]], lane = [[8], [16], [32], [64], [128]], warp = [[256], [512]], cta = []>`: one basis
+    vector (an offset per tile dimension) per input bit; see compiler/layout/linear_layout.h.
+  }];
+  // Each list is flattened: bits * rank numbers.
+  let parameters = (ins "int64_t":$rank, ArrayRefParameter<"int64_t">:$registers, ArrayRefParameter<"int64_t">:$lanes,
+                    ArrayRefParameter<"int64_t">:$warps, ArrayRefParameter<"int64_t">:$ctas);
+  let hasCustomAssemblyFormat = 1;
+}
+
+def Tgpu_MemDescType : TypeDef<Tgpu_Dialect, "MemDesc"> {
+  let mnemonic = "memdesc";
+  let summary = "A buffer in shared memory";
+  let description = [{
+    `!tgpu.memdesc<8x64xf32>`, row-major; `row_pad` elements follow every row of the last dimension so that columns spread
+    over the banks.
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$elementType, "int64_t":$rowPad);
+  let hasCustomAssemblyFormat = 1;
+}
+
+#endif

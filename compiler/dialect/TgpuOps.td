@@ -1,0 +1,67 @@
+#ifndef LIGERDSL_TGPU_OPS
+#define LIGERDSL_TGPU_OPS
+
+include "TgpuDialect.td"
+include "TileDialect.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class Tgpu_Op<string mnemonic, list<Trait> traits = []> : Op<Tgpu_Dialect, mnemonic, traits>;
+
+def Tgpu_ConvertLayoutOp : Tgpu_Op<"convert_layout", [Pure]> {
+  let summary = "The same tile in another layout";
+  let description = "Example: `%u = tgpu.convert_layout %t : tensor<64xf32, #a> -> tensor<64xf32, #b>`.";
+  let arguments = (ins AnyRankedTensor:$source);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+}
+
+def Tgpu_ReduceInWarpOp : Tgpu_Op<"reduce_in_warp", [RecursiveMemoryEffects, SingleBlock]> {
+  let summary = "Reduces along an axis within registers and lanes; only warps still vary along it";
+  let description = [{
+    Operands and combiner as `tile.reduce`. The axis of each result has one element per warp that shares the axis (1 when none
+    does), and its layout has zero register and lane bases along it: every lane holds its warp's value.
+    With an axis of size 1 left, the result may drop it (results as `tile.reduce`'s).
+  }];
+  let arguments = (ins Tile_Reduction:$kind, Variadic<AnyRankedTensor>:$sources, I32Attr:$axis);
+  let results = (outs Variadic<AnyType>:$results);
+  let regions = (region SizedRegion<1>:$combiner);
+  let assemblyFormat = "$kind $sources attr-dict `:` type($sources) `->` type($results) $combiner";
+}
+
+def Tgpu_YieldOp : Tgpu_Op<"yield", [Pure, Terminator, ReturnLike]> {
+  let summary = "Ends a combiner region";
+  let arguments = (ins Variadic<AnyType>:$values);
+  let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
+}
+
+def Tgpu_LocalAllocOp : Tgpu_Op<"local_alloc", [MemoryEffects<[MemAlloc]>]> {
+  let summary = "A buffer in shared memory; `offset` in bytes once tgpu-allocate-shared has run";
+  let description = "Example: `%m = tgpu.local_alloc {offset = 0 : i64} : !tgpu.memdesc<64xf32>`.";
+  let arguments = (ins OptionalAttr<I64Attr>:$offset);
+  let results = (outs Tgpu_MemDescType:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+def Tgpu_LocalStoreOp : Tgpu_Op<"local_store", [MemoryEffects<[MemWrite]>]> {
+  let summary = "Writes a tile to shared memory, each element by one of the threads that hold it";
+  let description = "Example: `tgpu.local_store %t, %m : tensor<64xf32, #a>, !tgpu.memdesc<64xf32>`.";
+  let arguments = (ins AnyRankedTensor:$value, Tgpu_MemDescType:$buffer);
+  let assemblyFormat = "$value `,` $buffer attr-dict `:` type($value) `,` type($buffer)";
+}
+
+def Tgpu_LocalLoadOp : Tgpu_Op<"local_load", [MemoryEffects<[MemRead]>]> {
+  let summary = "Reads a tile from shared memory in the result's layout";
+  let description = "Example: `%t = tgpu.local_load %m : !tgpu.memdesc<64xf32> -> tensor<64xf32, #b>`.";
+  let arguments = (ins Tgpu_MemDescType:$buffer);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($result)";
+}
+
+def Tgpu_BarrierOp : Tgpu_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "All threads of the CTA meet; shared memory written before is visible after";
+  let description = "Example: `tgpu.barrier`.";
+  let assemblyFormat = "attr-dict";
+}
+
+#endif

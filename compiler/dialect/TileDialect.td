@@ -1,0 +1,76 @@
+// The tile dialect: block-level programs as the DSL records them.
+#ifndef LIGERDSL_TILE_DIALECT
+#define LIGERDSL_TILE_DIALECT
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/BuiltinTypeInterfaces.td"
+
+def Tile_Dialect : Dialect {
+  let name = "tile";
+  let cppNamespace = "::ligerdsl::compiler::tile";
+  let summary = "Block-level kernel programs";
+  let description = [{
+    A kernel is a `func.func` with the unit attribute `tile.kernel` whose arguments are scalars, `!tile.ptr` and `!tile.view`.
+    Tiles are builtin ranked tensors of static shape; elementwise work is `arith` and `math` on tensors, control flow is
+    `scf`. This dialect adds what those lack: program ids, views of global memory, loads and stores, reductions and scans.
+    Argument attributes `tile.alias_class` (i64) and `tile.read_only` (unit) carry the launcher's aliasing facts.
+  }];
+  let useDefaultTypePrinterParser = 1;
+  let useDefaultAttributePrinterParser = 1;
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect"];
+}
+
+class Tile_Type<string name, string typeMnemonic> : TypeDef<Tile_Dialect, name> {
+  let mnemonic = typeMnemonic;
+}
+
+def Tile_PtrType : Tile_Type<"Ptr", "ptr"> {
+  let summary = "A pointer into global memory";
+  let description = "`!tile.ptr<bf16>`; a tile of pointers is `tensor<128x!tile.ptr<bf16>>`.";
+  let parameters = (ins "::mlir::Type":$elementType);
+  let assemblyFormat = "`<` $elementType `>`";
+}
+
+def Tile_ViewType : Tile_Type<"View", "view"> {
+  let summary = "Typed global memory with dimensions and strides";
+  let description = [{
+    `!tile.view<?x4096xbf16, strides = [?, 1], align = 16, dim_div = [1, 4096], stride_div = [8, 1]>`.
+    Sizes and strides are numbers or `?`; `align` is what the base pointer is known to be a multiple of, in bytes;
+    `dim_div` and `stride_div` what each size and each stride (in elements) is a multiple of.
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$elementType,
+                    ArrayRefParameter<"int64_t">:$strides, "int64_t":$alignment,
+                    ArrayRefParameter<"int64_t">:$dimDivisors, ArrayRefParameter<"int64_t">:$strideDivisors);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    size_t getRank() const { return getShape().size(); }
+    bool isDynamicDim(size_t axis) const { return ::mlir::ShapedType::isDynamic(getShape()[axis]); }
+    bool isDynamicStride(size_t axis) const { return ::mlir::ShapedType::isDynamic(getStrides()[axis]); }
+    /// Bytes of one element in memory (i1 takes one byte).
+    int64_t getElementBytes() const;
+  }];
+}
+
+def Tile_Tensor : AnyTypeOf<[AnyRankedTensor], "tile">;
+def Tile_Cache : I32EnumAttr<"CacheHint", "where a global access is cached", [
+    I32EnumAttrCase<"normal", 0>, I32EnumAttrCase<"all", 1>, I32EnumAttrCase<"global", 2>, I32EnumAttrCase<"streaming", 3>]> {
+  let cppNamespace = "::ligerdsl::compiler::tile";
+}
+def Tile_Evict : I32EnumAttr<"EvictHint", "which lines L2 gives up first", [
+    I32EnumAttrCase<"normal", 0>, I32EnumAttrCase<"first", 1>, I32EnumAttrCase<"last", 2>]> {
+  let cppNamespace = "::ligerdsl::compiler::tile";
+}
+def Tile_Atomic : I32EnumAttr<"AtomicKind", "read-modify-write operation", [
+    I32EnumAttrCase<"add", 0>, I32EnumAttrCase<"max", 1>]> {
+  let cppNamespace = "::ligerdsl::compiler::tile";
+}
+def Tile_Reduction : I32EnumAttr<"ReductionKind", "combiner of a reduction", [
+    I32EnumAttrCase<"sum", 0>, I32EnumAttrCase<"max", 1>, I32EnumAttrCase<"min", 2>, I32EnumAttrCase<"custom", 3>]> {
+  let cppNamespace = "::ligerdsl::compiler::tile";
+}
+
+#endif

@@ -1,0 +1,242 @@
+#ifndef LIGERDSL_TILE_OPS
+#define LIGERDSL_TILE_OPS
+
+include "TileDialect.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+
+class Tile_Op<string mnemonic, list<Trait> traits = []> : Op<Tile_Dialect, mnemonic, traits>;
+
+//===-- Programs and creation ---------------------------------------------------------------------------------------===//
+
+def Tile_ProgramIdOp : Tile_Op<"program_id", [Pure]> {
+  let summary = "Index of this program along one grid axis";
+  let description = "Example: `%pid = tile.program_id 0 : i32`. Lies in [0, num_programs).";
+  let arguments = (ins ConfinedAttr<I32Attr, [IntMinValue<0>, IntMaxValue<2>]>:$axis);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$axis attr-dict `:` type($result)";
+}
+
+def Tile_NumProgramsOp : Tile_Op<"num_programs", [Pure]> {
+  let summary = "Number of programs along one grid axis";
+  let description = "Example: `%n = tile.num_programs 0 : i32`.";
+  let arguments = (ins ConfinedAttr<I32Attr, [IntMinValue<0>, IntMaxValue<2>]>:$axis);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$axis attr-dict `:` type($result)";
+}
+
+def Tile_MakeRangeOp : Tile_Op<"make_range", [Pure]> {
+  let summary = "The numbers 0, 1, ..., n-1";
+  let description = "Example: `%r = tile.make_range : tensor<128xi32>`.";
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_DimOp : Tile_Op<"dim", [Pure]> {
+  let summary = "Size of one dimension of a view";
+  let description = "Example: `%n = tile.dim %x, 1 : !tile.view<?x?xf32, strides = [?, 1]>`.";
+  let arguments = (ins Tile_ViewType:$view, I32Attr:$axis);
+  let results = (outs I64:$result);
+  let assemblyFormat = "$view `,` $axis attr-dict `:` type($view)";
+  let hasFolder = 1;
+}
+
+def Tile_StrideOp : Tile_Op<"stride", [Pure]> {
+  let summary = "Stride of one dimension of a view, in elements";
+  let description = "Example: `%s = tile.stride %x, 0 : !tile.view<?x?xf32, strides = [?, 1]>`.";
+  let arguments = (ins Tile_ViewType:$view, I32Attr:$axis);
+  let results = (outs I64:$result);
+  let assemblyFormat = "$view `,` $axis attr-dict `:` type($view)";
+  let hasFolder = 1;
+}
+
+//===-- Shape -------------------------------------------------------------------------------------------------------===//
+
+def Tile_SplatOp : Tile_Op<"splat", [Pure]> {
+  let summary = "A tile whose every element is one scalar or pointer";
+  let description = "Example: `%t = tile.splat %s : f32 -> tensor<128xf32>`.";
+  let arguments = (ins AnyType:$source);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Tile_ExpandDimsOp : Tile_Op<"expand_dims", [Pure]> {
+  let summary = "Inserts a dimension of size 1";
+  let description = "Example: `%u = tile.expand_dims %t {axis = 1 : i32} : tensor<8xf32> -> tensor<8x1xf32>`.";
+  let arguments = (ins Tile_Tensor:$source, I32Attr:$axis);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_BroadcastOp : Tile_Op<"broadcast", [Pure]> {
+  let summary = "Repeats dimensions of size 1";
+  let description = "Example: `%u = tile.broadcast %t : tensor<8x1xf32> -> tensor<8x64xf32>`.";
+  let arguments = (ins Tile_Tensor:$source);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_ReshapeOp : Tile_Op<"reshape", [Pure]> {
+  let summary = "The same elements, in row-major order, under another shape";
+  let description = "Example: `%u = tile.reshape %t : tensor<128xf32> -> tensor<2x64xf32>`.";
+  let arguments = (ins Tile_Tensor:$source);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_PermuteOp : Tile_Op<"permute", [Pure]> {
+  let summary = "Reorders dimensions: result dimension i is source dimension permutation[i]";
+  let description = "Example: `%u = tile.permute %t [1, 0] : tensor<8x64xf32> -> tensor<64x8xf32>`.";
+  let arguments = (ins Tile_Tensor:$source, DenseI64ArrayAttr:$permutation);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$source $permutation attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+//===-- Memory ------------------------------------------------------------------------------------------------------===//
+
+def Tile_LoadTileOp : Tile_Op<"load_tile", [MemoryEffects<[MemRead]>]> {
+  let summary = "Reads one tile of a partitioned view";
+  let description = [{
+    The view is cut into tiles of `tile_shape` (0 = that dimension is squeezed: one element, absent from the result);
+    `indices` count tiles, one per view dimension. Elements outside the view read as `pad`. With every dimension squeezed
+    the result is a scalar.
+
+    Example: `%t = tile.load_tile %x[%row, %c0] shape [0, 4096] : !tile.view<?x?xbf16, strides = [?, 1]> -> tensor<4096xbf16>`
+  }];
+  let arguments = (ins Tile_ViewType:$view, Variadic<I64>:$indices, DenseI64ArrayAttr:$tileShape,
+                   OptionalAttr<TypedAttrInterface>:$pad, DefaultValuedAttr<Tile_Cache, "CacheHint::normal">:$cache,
+                   DefaultValuedAttr<Tile_Evict, "EvictHint::normal">:$evict);
+  let results = (outs AnyType:$result);
+  let assemblyFormat = "$view `[` $indices `]` `shape` $tileShape attr-dict `:` type($view) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_StoreTileOp : Tile_Op<"store_tile", [MemoryEffects<[MemWrite]>]> {
+  let summary = "Writes one tile of a partitioned view; elements outside the view are dropped";
+  let description = [{
+    Example: `tile.store_tile %t, %y[%row, %c0] shape [0, 4096] : tensor<4096xbf16>, !tile.view<?x?xbf16, strides = [?, 1]>`
+  }];
+  let arguments = (ins AnyType:$value, Tile_ViewType:$view, Variadic<I64>:$indices, DenseI64ArrayAttr:$tileShape,
+                   DefaultValuedAttr<Tile_Cache, "CacheHint::normal">:$cache,
+                   DefaultValuedAttr<Tile_Evict, "EvictHint::normal">:$evict);
+  let assemblyFormat = "$value `,` $view `[` $indices `]` `shape` $tileShape attr-dict `:` type($value) `,` type($view)";
+  let hasVerifier = 1;
+}
+
+def Tile_ViewPtrOp : Tile_Op<"view_ptr", [Pure]> {
+  let summary = "Base pointer of a view";
+  let description = "Example: `%p = tile.view_ptr %x : !tile.view<?xf32, strides = [1]> -> !tile.ptr<f32>`.";
+  let arguments = (ins Tile_ViewType:$view);
+  let results = (outs Tile_PtrType:$result);
+  let assemblyFormat = "$view attr-dict `:` type($view) `->` type($result)";
+}
+
+def Tile_AddPtrOp : Tile_Op<"addptr", [Pure]> {
+  let summary = "Pointer or tile of pointers plus offsets in elements";
+  let description = "Example: `%q = tile.addptr %p, %o : tensor<8x!tile.ptr<f32>>, tensor<8xi32>`. The result has the pointer's type.";
+  let arguments = (ins AnyType:$ptr, AnyType:$offset);
+  let results = (outs AnyType:$result);
+  let assemblyFormat = "$ptr `,` $offset attr-dict `:` type($ptr) `,` type($offset) `->` type($result)";
+}
+
+def Tile_LoadOp : Tile_Op<"load", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>]> {
+  let summary = "Gathers through a pointer or tile of pointers";
+  let description = [{
+    Where `mask` is false nothing is read and the result is `other` (0 without it).
+    Example: `%v = tile.load %p mask %m other %o : tensor<8x!tile.ptr<f32>> -> tensor<8xf32>`
+  }];
+  let arguments = (ins AnyType:$ptr, Optional<AnyType>:$mask, Optional<AnyType>:$other);
+  let results = (outs AnyType:$result);
+  let assemblyFormat = [{
+    $ptr (`mask` $mask^ `:` type($mask))? (`other` $other^ `:` type($other))? attr-dict `:` type($ptr) `->` type($result)
+  }];
+}
+
+def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemWrite]>]> {
+  let summary = "Scatters through a pointer or tile of pointers where the mask is true";
+  let description = "Example: `tile.store %v, %p mask %m : tensor<8xi1> : tensor<8xf32>, tensor<8x!tile.ptr<f32>>`.";
+  let arguments = (ins AnyType:$value, AnyType:$ptr, Optional<AnyType>:$mask);
+  let assemblyFormat = "$value `,` $ptr (`mask` $mask^ `:` type($mask))? attr-dict `:` type($value) `,` type($ptr)";
+}
+
+def Tile_AtomicRMWOp : Tile_Op<"atomic_rmw", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Atomic read-modify-write, relaxed, at device scope; gives the old value";
+  let description = [{
+    Masked-off elements are untouched and give 0. Two elements of one tile may name one address.
+    Example: `%old = tile.atomic_rmw add %v, %p : tensor<8xf32>, tensor<8x!tile.ptr<f32>> -> tensor<8xf32>`
+  }];
+  let arguments = (ins Tile_Atomic:$kind, AnyType:$value, AnyType:$ptr, Optional<AnyType>:$mask);
+  let results = (outs AnyType:$result);
+  let assemblyFormat = "$kind $value `,` $ptr (`mask` $mask^ `:` type($mask))? attr-dict `:` type($value) `,` type($ptr) `->` type($result)";
+}
+
+//===-- Reductions and scans ----------------------------------------------------------------------------------------===//
+
+def Tile_YieldOp : Tile_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["ReduceOp", "ScanOp"]>]> {
+  let summary = "Ends a combiner region";
+  let arguments = (ins Variadic<AnyType>:$values);
+  let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
+}
+
+def Tile_ReduceOp : Tile_Op<"reduce", [RecursiveMemoryEffects, SameVariadicOperandSize, SingleBlock]> {
+  let summary = "Reduces N tiles of one shape along an axis with one combiner";
+  let description = [{
+    The region takes N accumulators and N elements (scalars) and yields N scalars; it is associative and commutative up to
+    rounding. `kind` names the common combiners (one operand; the region says the same thing); results lose the axis, and
+    rank-1 operands reduce to scalars.
+
+    Example: `%s = tile.reduce sum %t {axis = 0 : i32} : tensor<64xf32> -> f32 { ^bb0(%a: f32, %b: f32): ... tile.yield %c : f32 }`
+  }];
+  let arguments = (ins Tile_Reduction:$kind, Variadic<Tile_Tensor>:$sources, I32Attr:$axis);
+  let results = (outs Variadic<AnyType>:$results);
+  let regions = (region SizedRegion<1>:$combiner);
+  let assemblyFormat = "$kind $sources attr-dict `:` type($sources) `->` type($results) $combiner";
+  let hasVerifier = 1;
+}
+
+def Tile_ScanOp : Tile_Op<"scan", [RecursiveMemoryEffects, SingleBlock]> {
+  let summary = "Inclusive scan of N tiles of one shape along an axis with one associative combiner";
+  let description = [{
+    Example: `%c = tile.scan sum %t {axis = 0 : i32} : tensor<64xf32> -> tensor<64xf32> { ... }`. With `reverse` the scan runs
+    from the last element to the first.
+  }];
+  let arguments = (ins Tile_Reduction:$kind, Variadic<Tile_Tensor>:$sources, I32Attr:$axis, UnitAttr:$reverse);
+  let results = (outs Variadic<Tile_Tensor>:$results);
+  let regions = (region SizedRegion<1>:$combiner);
+  let assemblyFormat = "$kind $sources attr-dict `:` type($sources) `->` type($results) $combiner";
+  let hasVerifier = 1;
+}
+
+//===-- Hints and debugging -----------------------------------------------------------------------------------------===//
+
+def Tile_AssumeOp : Tile_Op<"assume", [MemoryEffects<[MemWrite]>]> {
+  let summary = "Promises that a condition holds";
+  let description = "Example: `tile.assume %c : i1`.";
+  let arguments = (ins I1:$condition);
+  let assemblyFormat = "$condition attr-dict `:` type($condition)";
+}
+
+def Tile_AssumeDivisibleOp : Tile_Op<"assume_divisible", [Pure, SameOperandsAndResultType]> {
+  let summary = "The same integer, promised to be a multiple of `divisor`";
+  let description = "Example: `%m = tile.assume_divisible %n {divisor = 8 : i64} : i64`.";
+  let arguments = (ins AnySignlessInteger:$source, I64Attr:$divisor);
+  let results = (outs AnySignlessInteger:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source)";
+}
+
+def Tile_PrintOp : Tile_Op<"print", [MemoryEffects<[MemWrite]>]> {
+  let summary = "Prints a text and values from every program";
+  let description = "Example: `tile.print \"sum\" %s : f32`. Tiles print every element with its index.";
+  let arguments = (ins StrAttr:$text, Variadic<AnyType>:$values);
+  let assemblyFormat = "$text ($values^ `:` type($values))? attr-dict";
+}
+
+#endif

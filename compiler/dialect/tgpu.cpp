@@ -1,0 +1,101 @@
+#include "compiler/dialect/tgpu.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+
+#include "compiler/dialect/TgpuDialect.cpp.inc"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler::tgpu {
+
+void TgpuDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "compiler/dialect/TgpuAttrs.cpp.inc"
+      >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "compiler/dialect/TgpuTypes.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/dialect/TgpuOps.cpp.inc"
+      >();
+}
+
+// #tgpu.layout<register = [[1, 0], [2, 0]], lane = [...], warp = [...], cta = []>
+static void printBases(AsmPrinter& printer, StringRef name, ArrayRef<int64_t> flat, int64_t rank) {
+  printer << name << " = [";
+  for (size_t i = 0; i < flat.size(); i += rank) {
+    printer << (i ? ", [" : "[");
+    llvm::interleaveComma(flat.slice(i, rank), printer);
+    printer << "]";
+  }
+  printer << "]";
+}
+
+void LayoutAttr::print(AsmPrinter& printer) const {
+  printer << "<";
+  printBases(printer, "register", getRegisters(), getRank());
+  printBases(printer << ", ", "lane", getLanes(), getRank());
+  printBases(printer << ", ", "warp", getWarps(), getRank());
+  printBases(printer << ", ", "cta", getCtas(), getRank());
+  printer << ", rank = " << getRank() << ">";
+}
+
+static ParseResult parseBases(AsmParser& parser, StringRef name, SmallVectorImpl<int64_t>& flat) {
+  if (parser.parseKeyword(name) || parser.parseEqual()) return failure();
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
+    return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
+                                          [&] { return parser.parseInteger(flat.emplace_back()); });
+  });
+}
+
+Attribute LayoutAttr::parse(AsmParser& parser, Type) {
+  SmallVector<int64_t> registers, lanes, warps, ctas;
+  int64_t rank = 0;
+  auto location = parser.getCurrentLocation();
+  if (parser.parseLess() || parseBases(parser, "register", registers) || parser.parseComma() ||
+      parseBases(parser, "lane", lanes) || parser.parseComma() || parseBases(parser, "warp", warps) ||
+      parser.parseComma() || parseBases(parser, "cta", ctas) || parser.parseComma() || parser.parseKeyword("rank") ||
+      parser.parseEqual() || parser.parseInteger(rank) || parser.parseGreater())
+    return {};
+  for (const auto* bases : {&registers, &lanes, &warps, &ctas})
+    if (rank <= 0 || bases->size() % rank) {
+      parser.emitError(location, "every basis vector needs one offset per tile dimension (rank = ") << rank << ")";
+      return {};
+    }
+  return get(parser.getContext(), rank, registers, lanes, warps, ctas);
+}
+
+// !tgpu.memdesc<8x64xf32, row_pad = 4>
+void MemDescType::print(AsmPrinter& printer) const {
+  printer << "<";
+  printer.printDimensionList(getShape());
+  printer << "x" << getElementType();
+  if (getRowPad()) printer << ", row_pad = " << getRowPad();
+  printer << ">";
+}
+
+Type MemDescType::parse(AsmParser& parser) {
+  SmallVector<int64_t> shape;
+  Type element;
+  int64_t pad = 0;
+  if (parser.parseLess() || parser.parseDimensionList(shape, /*allowDynamic=*/false) || parser.parseType(element)) return {};
+  if (succeeded(parser.parseOptionalComma()) &&
+      (parser.parseKeyword("row_pad") || parser.parseEqual() || parser.parseInteger(pad)))
+    return {};
+  if (parser.parseGreater()) return {};
+  return get(parser.getContext(), shape, element, pad);
+}
+
+}  // namespace ligerdsl::compiler::tgpu
+
+#define GET_ATTRDEF_CLASSES
+#include "compiler/dialect/TgpuAttrs.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "compiler/dialect/TgpuTypes.cpp.inc"
+#define GET_OP_CLASSES
+#include "compiler/dialect/TgpuOps.cpp.inc"

@@ -1,0 +1,246 @@
+#include "compiler/dialect/tile.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "mlir/Transforms/InliningUtils.h"
+
+#include "compiler/dialect/TileDialect.cpp.inc"
+#include "compiler/dialect/TileEnums.cpp.inc"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler::tile {
+
+void TileDialect::initialize() {
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "compiler/dialect/TileTypes.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/dialect/TileOps.cpp.inc"
+      >();
+}
+
+bool isTileDim(int64_t size) {
+  if (size <= 0) return false;
+  while (size % 2 == 0) size /= 2;
+  return size <= 31;
+}
+
+SmallVector<int64_t> resultShape(ArrayRef<int64_t> tileShape) {
+  SmallVector<int64_t> shape;
+  for (int64_t dim : tileShape)
+    if (dim != 0) shape.push_back(dim);
+  return shape;
+}
+
+//===-- !tile.view ----------------------------------------------------------------------------------------------------===//
+
+int64_t ViewType::getElementBytes() const { return (getElementType().getIntOrFloatBitWidth() + 7) / 8; }
+
+static void printSizes(AsmPrinter& printer, ArrayRef<int64_t> sizes) {
+  printer << "[";
+  llvm::interleaveComma(sizes, printer, [&](int64_t size) {
+    if (ShapedType::isDynamic(size))
+      printer << "?";
+    else
+      printer << size;
+  });
+  printer << "]";
+}
+
+static ParseResult parseSizes(AsmParser& parser, SmallVectorImpl<int64_t>& sizes) {
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&]() -> ParseResult {
+    if (succeeded(parser.parseOptionalQuestion())) {
+      sizes.push_back(ShapedType::kDynamic);
+      return success();
+    }
+    return parser.parseInteger(sizes.emplace_back());
+  });
+}
+
+static bool allOnes(ArrayRef<int64_t> numbers) {
+  return llvm::all_of(numbers, [](int64_t n) { return n == 1; });
+}
+
+void ViewType::print(AsmPrinter& printer) const {
+  printer << "<";
+  printer.printDimensionList(getShape());
+  printer << "x" << getElementType() << ", strides = ";
+  printSizes(printer, getStrides());
+  if (getAlignment() != getElementBytes()) printer << ", align = " << getAlignment();
+  if (!allOnes(getDimDivisors())) printSizes(printer << ", dim_div = ", getDimDivisors());
+  if (!allOnes(getStrideDivisors())) printSizes(printer << ", stride_div = ", getStrideDivisors());
+  printer << ">";
+}
+
+Type ViewType::parse(AsmParser& parser) {
+  SmallVector<int64_t> shape, strides, dimDivisors, strideDivisors;
+  Type element;
+  int64_t align = 0;
+  if (parser.parseLess() || parser.parseDimensionList(shape) || parser.parseType(element) || parser.parseComma() ||
+      parser.parseKeyword("strides") || parser.parseEqual() || parseSizes(parser, strides))
+    return {};
+  while (succeeded(parser.parseOptionalComma())) {
+    StringRef key;
+    auto location = parser.getCurrentLocation();
+    if (parser.parseKeyword(&key) || parser.parseEqual()) return {};
+    ParseResult parsed = success();
+    if (key == "align")
+      parsed = parser.parseInteger(align);
+    else if (key == "dim_div")
+      parsed = parseSizes(parser, dimDivisors);
+    else if (key == "stride_div")
+      parsed = parseSizes(parser, strideDivisors);
+    else
+      parsed = parser.emitError(location, "expected align, dim_div or stride_div, got ") << key;
+    if (parsed) return {};
+  }
+  if (parser.parseGreater()) return {};
+  if (!element.isIntOrFloat()) return {};
+  if (align == 0) align = (element.getIntOrFloatBitWidth() + 7) / 8;
+  if (dimDivisors.empty()) dimDivisors.assign(shape.size(), 1);
+  if (strideDivisors.empty()) strideDivisors.assign(shape.size(), 1);
+  return getChecked([&] { return parser.emitError(parser.getNameLoc()); }, parser.getContext(), shape, element, strides, align,
+                    dimDivisors, strideDivisors);
+}
+
+LogicalResult ViewType::verify(llvm::function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> shape, Type element,
+                               ArrayRef<int64_t> strides, int64_t alignment, ArrayRef<int64_t> dimDivisors,
+                               ArrayRef<int64_t> strideDivisors) {
+  if (!element.isIntOrFloat()) return emitError() << "a view holds integers or floats, got " << element;
+  if (strides.size() != shape.size() || dimDivisors.size() != shape.size() || strideDivisors.size() != shape.size())
+    return emitError() << "a rank-" << shape.size() << " view needs as many strides and divisors";
+  if (alignment <= 0) return emitError() << "a view's alignment is positive, got " << alignment;
+  return success();
+}
+
+//===-- Verifiers and folders -----------------------------------------------------------------------------------------===//
+
+LogicalResult MakeRangeOp::verify() {
+  auto type = cast<RankedTensorType>(getType());
+  if (type.getRank() != 1 || !type.getElementType().isInteger(32))
+    return emitOpError("gives a rank-1 tile of i32, got ") << type;
+  return success();
+}
+
+static OpFoldResult foldSize(MLIRContext* context, int64_t size) {
+  if (ShapedType::isDynamic(size)) return {};
+  return IntegerAttr::get(IntegerType::get(context, 64), size);
+}
+
+OpFoldResult DimOp::fold(FoldAdaptor) { return foldSize(getContext(), getView().getType().getShape()[getAxis()]); }
+OpFoldResult StrideOp::fold(FoldAdaptor) { return foldSize(getContext(), getView().getType().getStrides()[getAxis()]); }
+
+LogicalResult SplatOp::verify() {
+  auto type = cast<RankedTensorType>(getType());
+  if (type.getElementType() != getSource().getType())
+    return emitOpError("repeats a scalar: expected a tile of ") << getSource().getType() << ", got " << type;
+  return success();
+}
+
+OpFoldResult SplatOp::fold(FoldAdaptor adaptor) {
+  if (Attribute source = adaptor.getSource(); isa_and_nonnull<IntegerAttr, FloatAttr>(source))
+    return SplatElementsAttr::get(cast<ShapedType>(getType()), source);
+  return {};
+}
+
+LogicalResult ExpandDimsOp::verify() {
+  auto source = cast<RankedTensorType>(getSource().getType()), result = cast<RankedTensorType>(getType());
+  SmallVector<int64_t> expected(source.getShape());
+  if (getAxis() < 0 || getAxis() > source.getRank()) return emitOpError("axis ") << getAxis() << " is outside the tile";
+  expected.insert(expected.begin() + getAxis(), 1);
+  if (result.getShape() != ArrayRef(expected)) return emitOpError("result shape does not match the axis");
+  return success();
+}
+
+LogicalResult BroadcastOp::verify() {
+  auto source = cast<RankedTensorType>(getSource().getType()), result = cast<RankedTensorType>(getType());
+  if (source.getRank() != result.getRank()) return emitOpError("keeps the rank");
+  for (auto [from, to] : llvm::zip(source.getShape(), result.getShape()))
+    if (from != to && from != 1) return emitOpError("repeats dimensions of 1 only, got ") << source << " -> " << result;
+  return success();
+}
+
+LogicalResult ReshapeOp::verify() {
+  auto source = cast<RankedTensorType>(getSource().getType()), result = cast<RankedTensorType>(getType());
+  if (source.getNumElements() != result.getNumElements()) return emitOpError("keeps the number of elements");
+  return success();
+}
+
+LogicalResult PermuteOp::verify() {
+  auto source = cast<RankedTensorType>(getSource().getType()), result = cast<RankedTensorType>(getType());
+  if (getPermutation().size() != size_t(source.getRank()) || !isPermutationVector(getPermutation()))
+    return emitOpError("needs a permutation of the tile's dimensions");
+  for (auto [i, from] : llvm::enumerate(getPermutation()))
+    if (result.getDimSize(i) != source.getDimSize(from)) return emitOpError("result shape does not match the permutation");
+  return success();
+}
+
+static LogicalResult verifyPartition(Operation* op, ViewType view, ArrayRef<int64_t> tileShape, size_t indices, Type value) {
+  if (tileShape.size() != view.getRank() || indices != view.getRank())
+    return op->emitOpError("needs one tile size and one index per view dimension (") << view.getRank() << ")";
+  for (int64_t dim : tileShape)
+    if (dim != 0 && !isTileDim(dim))
+      return op->emitOpError("tile dimension ") << dim << " is not c * 2^n with odd c <= 31";
+  SmallVector<int64_t> shape = resultShape(tileShape);
+  if (shape.empty()) {
+    if (value != view.getElementType()) return op->emitOpError("moves a scalar ") << view.getElementType() << ", got " << value;
+    return success();
+  }
+  auto tensor = dyn_cast<RankedTensorType>(value);
+  if (!tensor || tensor.getShape() != ArrayRef(shape) || tensor.getElementType() != view.getElementType())
+    return op->emitOpError("tile type ") << value << " does not match the partition";
+  return success();
+}
+
+LogicalResult LoadTileOp::verify() {
+  return verifyPartition(*this, getView().getType(), getTileShape(), getIndices().size(), getType());
+}
+
+LogicalResult StoreTileOp::verify() {
+  return verifyPartition(*this, getView().getType(), getTileShape(), getIndices().size(), getValue().getType());
+}
+
+static LogicalResult verifyCombiner(Operation* op, OperandRange sources, Region& combiner) {
+  size_t n = sources.size();
+  if (n == 0) return op->emitOpError("needs at least one tile");
+  if (combiner.getNumArguments() != 2 * n) return op->emitOpError("combiner takes ") << 2 * n << " scalars";
+  auto first = cast<RankedTensorType>(sources[0].getType());
+  for (auto [i, source] : llvm::enumerate(sources)) {
+    auto type = cast<RankedTensorType>(source.getType());
+    if (type.getShape() != first.getShape()) return op->emitOpError("tiles differ in shape");
+    if (combiner.getArgument(i).getType() != type.getElementType() ||
+        combiner.getArgument(n + i).getType() != type.getElementType())
+      return op->emitOpError("combiner argument types do not match the tiles");
+  }
+  Operation* yield = combiner.front().getTerminator();
+  if (yield->getNumOperands() != n) return op->emitOpError("combiner yields ") << n << " scalars";
+  return success();
+}
+
+LogicalResult ReduceOp::verify() {
+  if (failed(verifyCombiner(*this, getSources(), getCombiner()))) return failure();
+  auto source = cast<RankedTensorType>(getSources()[0].getType());
+  if (getAxis() < 0 || getAxis() >= source.getRank()) return emitOpError("axis ") << getAxis() << " is outside the tile";
+  SmallVector<int64_t> shape(source.getShape());
+  shape.erase(shape.begin() + getAxis());
+  for (Type type : getResultTypes()) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (bool(tensor) == shape.empty() || (tensor && tensor.getShape() != ArrayRef(shape)))
+      return emitOpError("result type ") << type << " does not match the reduced tile";
+  }
+  return success();
+}
+
+LogicalResult ScanOp::verify() { return verifyCombiner(*this, getSources(), getCombiner()); }
+
+}  // namespace ligerdsl::compiler::tile
+
+#define GET_TYPEDEF_CLASSES
+#include "compiler/dialect/TileTypes.cpp.inc"
+#define GET_OP_CLASSES
+#include "compiler/dialect/TileOps.cpp.inc"

@@ -1,0 +1,40 @@
+// The tile dialect's C++ interface; TileOps.td describes every op.
+#pragma once
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "compiler/dialect/TileDialect.h.inc"
+#include "compiler/dialect/TileEnums.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "compiler/dialect/TileTypes.h.inc"
+#define GET_OP_CLASSES
+#include "compiler/dialect/TileOps.h.inc"
+
+namespace ligerdsl::compiler::tile {
+
+/// Attribute names on the kernel function and its arguments.
+inline constexpr llvm::StringLiteral kKernelAttr = "tile.kernel";
+inline constexpr llvm::StringLiteral kAliasClassAttr = "tile.alias_class";
+inline constexpr llvm::StringLiteral kReadOnlyAttr = "tile.read_only";
+/// Loop attributes on scf.for.
+inline constexpr llvm::StringLiteral kNumStagesAttr = "tile.num_stages";
+inline constexpr llvm::StringLiteral kUnrollAttr = "tile.unroll";
+inline constexpr llvm::StringLiteral kFlattenAttr = "tile.flatten";
+
+/// The tile shape that a partition with this `tile_shape` attribute yields: squeezed (0) dimensions dropped.
+llvm::SmallVector<int64_t> resultShape(llvm::ArrayRef<int64_t> tileShape);
+
+/// A legal tile dimension: c * 2^n with odd c <= 31.
+bool isTileDim(int64_t size);
+
+}  // namespace ligerdsl::compiler::tile

@@ -1,0 +1,17 @@
+// Program -> tile dialect.
+#pragma once
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "program/options.h"
+#include "program/program.h"
+
+namespace ligerdsl::compiler {
+
+/// Builds a module with one `func.func @<program.name>` (attribute tile.kernel) from a parsed program. The options' facts
+/// enter as view types (exact sizes, divisors, alignment) and argument attributes. Locations are the author's.
+/// Problems are reported through the context's diagnostic handler and give a null module.
+mlir::OwningOpRef<mlir::ModuleOp> importProgram(const program::Program& program, const program::CompileOptions& options,
+                                                mlir::MLIRContext& context);
+
+}  // namespace ligerdsl::compiler

@@ -1,0 +1,164 @@
+// Creation, shape, memory, reductions, hints.
+#include "compiler/import/importer.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+
+using program::AttrKey;
+using program::OpCode;
+
+void Importer::bind(const program::Op& op, ValueRange results) {
+  for (auto [id, value] : llvm::zip_equal(op.results, results)) values[id] = value;
+}
+
+Value Importer::toI64(Location loc, Value integer) {
+  if (integer.getType().isInteger(64)) return integer;
+  return arith::ExtSIOp::create(builder, loc, builder.getI64Type(), integer);
+}
+
+Value Importer::creation(const program::Op& op, Location loc, Type type) {
+  auto axis = static_cast<uint32_t>(op.integer(AttrKey::axis));
+  switch (op.code) {
+    case OpCode::program_id: return tile::ProgramIdOp::create(builder, loc, type, axis);
+    case OpCode::num_programs: return tile::NumProgramsOp::create(builder, loc, type, axis);
+    case OpCode::arange: return tile::MakeRangeOp::create(builder, loc, type);
+    case OpCode::dim: return tile::DimOp::create(builder, loc, values[op.operands[0]], axis);
+    case OpCode::stride: return tile::StrideOp::create(builder, loc, values[op.operands[0]], axis);
+    default: break;
+  }
+  Type element = getElementTypeOrSelf(type);
+  TypedAttr scalar;
+  if (isa<FloatType>(element))
+    scalar = builder.getFloatAttr(element, op.number(AttrKey::value_float));
+  else
+    scalar = builder.getIntegerAttr(element, op.integer(AttrKey::value_int));
+  if (auto tensor = dyn_cast<RankedTensorType>(type)) scalar = SplatElementsAttr::get(tensor, Attribute(scalar));
+  return arith::ConstantOp::create(builder, loc, scalar);
+}
+
+Value Importer::shape(const program::Op& op, Location loc, Type type) {
+  Value source = values[op.operands[0]];
+  switch (op.code) {
+    case OpCode::splat: return tile::SplatOp::create(builder, loc, type, source);
+    case OpCode::expand_dims:
+      return tile::ExpandDimsOp::create(builder, loc, type, source, static_cast<uint32_t>(op.integer(AttrKey::axis)));
+    case OpCode::broadcast: return tile::BroadcastOp::create(builder, loc, type, source);
+    case OpCode::reshape: return tile::ReshapeOp::create(builder, loc, type, source);
+    default:
+      return tile::PermuteOp::create(builder, loc, type, source,
+                                     std::get<std::vector<int64_t>>(*op.find(AttrKey::permutation)));
+  }
+}
+
+void Importer::memory(const program::Op& op, Location loc) {
+  SmallVector<Value> operands = lookup(op.operands);
+  auto cache = static_cast<tile::CacheHint>(op.integer(AttrKey::cache));
+  auto evict = static_cast<tile::EvictHint>(op.integer(AttrKey::evict));
+  bool hasMask = op.integer(AttrKey::has_mask);
+  auto tileShape = [&] { return std::get<std::vector<int64_t>>(*op.find(AttrKey::tile_shape)); };
+  auto indices = [&](ArrayRef<Value> scalars) {
+    return llvm::map_to_vector(scalars, [&](Value v) { return toI64(loc, v); });
+  };
+  switch (op.code) {
+    case OpCode::load_tile: {
+      Type result = typeOf(op.results[0]), element = getElementTypeOrSelf(result);
+      TypedAttr pad;
+      if (double value = op.number(AttrKey::pad); value != 0 || std::signbit(value))
+        pad = isa<FloatType>(element) ? TypedAttr(builder.getFloatAttr(element, value))
+                                      : TypedAttr(builder.getIntegerAttr(element, static_cast<int64_t>(value)));
+      bind(op, tile::LoadTileOp::create(builder, loc, result, operands[0], indices(ArrayRef(operands).drop_front()), tileShape(),
+                                        pad, cache, evict)
+                   ->getResults());
+      return;
+    }
+    case OpCode::store_tile:
+      tile::StoreTileOp::create(builder, loc, operands.back(), operands[0],
+                                indices(ArrayRef(operands).drop_front().drop_back()), tileShape(), cache, evict);
+      return;
+    case OpCode::view_ptr:
+      bind(op, tile::ViewPtrOp::create(builder, loc, typeOf(op.results[0]), operands[0])->getResults());
+      return;
+    case OpCode::addptr:
+      bind(op, tile::AddPtrOp::create(builder, loc, typeOf(op.results[0]), operands[0], operands[1])->getResults());
+      return;
+    case OpCode::load: {
+      bool hasOther = op.integer(AttrKey::has_other);
+      bind(op, tile::LoadOp::create(builder, loc, typeOf(op.results[0]), operands[0], hasMask ? operands[1] : Value(),
+                                    hasOther ? operands.back() : Value())
+                   ->getResults());
+      return;
+    }
+    case OpCode::store:
+      tile::StoreOp::create(builder, loc, operands[1], operands[0], hasMask ? operands[2] : Value());
+      return;
+    default:
+      bind(op, tile::AtomicRMWOp::create(builder, loc, typeOf(op.results[0]),
+                                         static_cast<tile::AtomicKind>(op.integer(AttrKey::atomic)), operands[1], operands[0],
+                                         hasMask ? operands[2] : Value())
+                   ->getResults());
+  }
+}
+
+// Combiners of the named kinds; sums may be reassociated (every reduction's order is the compiler's choice).
+static Value namedCombiner(OpBuilder& builder, Location loc, tile::ReductionKind kind, Value a, Value b) {
+  bool isFloat = isa<FloatType>(a.getType());
+  switch (kind) {
+    case tile::ReductionKind::sum:
+      if (isFloat) return arith::AddFOp::create(builder, loc, a, b);
+      return arith::AddIOp::create(builder, loc, a, b);
+    case tile::ReductionKind::max:
+      if (isFloat) return arith::MaximumFOp::create(builder, loc, a, b);
+      return arith::MaxSIOp::create(builder, loc, a, b);
+    default:
+      if (isFloat) return arith::MinimumFOp::create(builder, loc, a, b);
+      return arith::MinSIOp::create(builder, loc, a, b);
+  }
+}
+
+void Importer::reduction(const program::Op& op, Location loc) {
+  SmallVector<Value> sources = lookup(op.operands);
+  auto kind = static_cast<tile::ReductionKind>(op.integer(AttrKey::reduction));
+  auto axis = static_cast<uint32_t>(op.integer(AttrKey::axis));
+  SmallVector<Type> types = llvm::map_to_vector(op.results, [&](program::ValueId id) { return typeOf(id); });
+  Operation* created;
+  if (op.code == OpCode::reduce)
+    created = tile::ReduceOp::create(builder, loc, types, kind, sources, axis);
+  else
+    created = tile::ScanOp::create(builder, loc, types, kind, sources, axis, op.integer(AttrKey::reverse) != 0);
+
+  OpBuilder::InsertionGuard guard(builder);
+  Block* block = builder.createBlock(&created->getRegion(0));
+  for (int side = 0; side < 2; ++side)
+    for (Value source : sources) block->addArgument(getElementTypeOrSelf(source.getType()), loc);
+  if (kind == tile::ReductionKind::custom) {
+    importBlock(op.regions[0], block);
+  } else {
+    Value combined = namedCombiner(builder, loc, kind, block->getArgument(0), block->getArgument(1));
+    tile::YieldOp::create(builder, loc, combined);
+  }
+  bind(op, created->getResults());
+}
+
+void Importer::importOp(const program::Op& op) {
+  Location loc = location(op.loc);
+  uint16_t code = static_cast<uint16_t>(op.code);
+  if (code < 10) return bind(op, creation(op, loc, typeOf(op.results[0])));
+  if (code < 20) return bind(op, shape(op, loc, typeOf(op.results[0])));
+  if (code < 60) return bind(op, elementwise(op, loc, typeOf(op.results[0])));
+  if (code < 70) return reduction(op, loc);
+  if (code < 90) return memory(op, loc);
+  if (code < 100) return controlFlow(op, loc);
+  switch (op.code) {
+    case OpCode::assume: tile::AssumeOp::create(builder, loc, values[op.operands[0]]); return;
+    case OpCode::assume_divisible:
+      bind(op, tile::AssumeDivisibleOp::create(builder, loc, typeOf(op.results[0]), values[op.operands[0]],
+                                               op.integer(AttrKey::divisor, 1))
+                   ->getResults());
+      return;
+    default:
+      tile::PrintOp::create(builder, loc, std::get<std::string>(*op.find(AttrKey::text)), lookup(op.operands));
+  }
+}
+
+}  // namespace ligerdsl::compiler

@@ -1,0 +1,51 @@
+// State of one import: the value map and the builder. One member per op family; importOp dispatches.
+#pragma once
+
+#include "compiler/dialect/tile.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "program/options.h"
+#include "program/program.h"
+
+namespace ligerdsl::compiler {
+
+class Importer {
+ public:
+  Importer(const program::Program& program, const program::CompileOptions& options, mlir::MLIRContext& context);
+  mlir::OwningOpRef<mlir::ModuleOp> run();
+
+ private:
+  mlir::Type elementType(DType dtype);
+  mlir::Type type(const program::Type& type, const program::ArgFacts* facts);
+  mlir::Type typeOf(program::ValueId id);
+  mlir::Location location(const program::Location& at);
+  llvm::SmallVector<mlir::Value> lookup(llvm::ArrayRef<program::ValueId> ids);
+
+  void importOps(const program::Region& region);
+  void importOp(const program::Op& op);
+
+  // import_ops.cpp
+  mlir::Value creation(const program::Op& op, mlir::Location loc, mlir::Type type);
+  mlir::Value shape(const program::Op& op, mlir::Location loc, mlir::Type type);
+  void memory(const program::Op& op, mlir::Location loc);
+  void reduction(const program::Op& op, mlir::Location loc);
+  // import_elementwise.cpp
+  mlir::Value elementwise(const program::Op& op, mlir::Location loc, mlir::Type type);
+  mlir::Value cast(mlir::Location loc, mlir::Value source, mlir::Type type);
+  mlir::Value compare(mlir::Location loc, int64_t predicate, mlir::Value a, mlir::Value b);
+  mlir::Value sigmoid(mlir::Location loc, mlir::Value x);
+  mlir::Value splatConstant(mlir::Location loc, mlir::Type type, double number);
+  // import_control_flow.cpp
+  void controlFlow(const program::Op& op, mlir::Location loc);
+  void importBlock(const program::Region& region, mlir::Block* block);
+
+  void bind(const program::Op& op, mlir::ValueRange results);
+  mlir::Value toI64(mlir::Location loc, mlir::Value integer);
+
+  const program::Program& program;
+  const program::CompileOptions& options;
+  mlir::OpBuilder builder;
+  llvm::SmallVector<mlir::Value> values;  // by ValueId
+};
+
+}  // namespace ligerdsl::compiler
