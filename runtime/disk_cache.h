@@ -49,6 +49,7 @@ class DiskCache {
   CacheUsage trim(int64_t max_bytes) const;
 
  private:
+  std::string open_directory();  // returns what is wrong with it, or nothing
   void refuse(const std::string& reason);
 
   std::string directory_;

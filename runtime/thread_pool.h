@@ -26,7 +26,7 @@ struct HostAllocator {
 
 class ThreadPool {
  public:
-  // Runs [begin, end); `arena` has at least the reserved bytes, is 64-byte aligned, and belongs to this call alone.
+  // Runs [begin, end) and does not throw; `arena` has at least the reserved bytes, is 64-byte aligned, and belongs to this call alone.
   using Body = void (*)(void* user, int64_t begin, int64_t end, void* arena);
 
   // `threads` counts the caller: 1 makes no thread at all. 0: one per CPU that this process may use.
@@ -51,23 +51,27 @@ class ThreadPool {
   class ArenaLease;
 
   void worker(int32_t index);
-  void* grow(size_t bytes);
+  void wake(int64_t helpers);
+  void stop();
+  void* acquire(size_t bytes);
+  void release(void* memory);
 
   int32_t threads_ = 1;
   HostAllocator allocator_;
+  uint32_t generation_ = 0;  // of the process: differs in a forked child
   std::vector<std::thread> workers_;
 
   std::mutex mutex_;  // guards everything below but the arenas' own atomics
   std::condition_variable work_, done_, arena_free_;
-  Job* jobs_ = nullptr;
+  Job* jobs_ = nullptr;  // newest first
   bool stopping_ = false;
 
-  // Arenas [0, workers) belong to the workers, the rest is lent to callers.
+  // Arenas [0, threads - 1) belong to the workers, the rest is lent to callers.
   std::unique_ptr<Arena[]> arenas_;
   int32_t arena_count_ = 0;
   int32_t idle_caller_arenas_ = 0;
-  std::atomic<size_t> arena_bytes_{0};
-  std::vector<void*> retired_;
+  size_t arena_bytes_ = 0;
+  std::vector<void*> regions_;  // memory of all arenas, outgrown ones too
 };
 
 // CPUs that this process may run on, at least 1.

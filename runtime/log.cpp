@@ -1,0 +1,103 @@
+#include "runtime/log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <ctime>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "runtime/options.h"
+
+namespace ligerdsl::runtime {
+namespace {
+
+struct Sink {
+  int id;
+  LogCallback callback;
+  void* user;
+};
+
+struct Logger {
+  std::atomic<int32_t> level;
+  std::recursive_mutex mutex;  // recursive: a callback may cause another line
+  std::vector<Sink> sinks;
+  std::set<std::string> seen;
+  int next_id = 1;
+  int file = -1;
+
+  Logger() : level(static_cast<int32_t>(options().log)) {
+    const std::string& path = options().log_file;
+    if (!path.empty()) file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+  }
+};
+
+// Never destroyed: lines may come from threads that outlive main().
+Logger& logger() {
+  static Logger* const instance = new Logger;
+  return *instance;
+}
+
+const char* level_name(LogLevel level) {
+  constexpr const char* names[] = {"off", "error", "warning", "info", "debug"};
+  return names[static_cast<int>(level)];
+}
+
+std::string formatted(LogLevel level, const std::string& line) {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  tm parts{};
+  gmtime_r(&now.tv_sec, &parts);
+  char stamp[40];
+  snprintf(stamp, sizeof stamp, "%02d:%02d:%02d.%03d", parts.tm_hour, parts.tm_min, parts.tm_sec,
+           static_cast<int>(now.tv_nsec / 1000000));
+  return "ligerdsl " + std::string(stamp) + " " + level_name(level) + ": " + line + "\n";
+}
+
+// A log that cannot be written is no reason to disturb the program: short and failed writes are dropped.
+void write_line(int file, const std::string& text) {
+  ssize_t written = ::write(file, text.data(), text.size());
+  static_cast<void>(written);
+}
+
+}  // namespace
+
+int add_log_callback(LogCallback callback, void* user) {
+  std::lock_guard lock(logger().mutex);
+  logger().sinks.push_back({logger().next_id, callback, user});
+  return logger().next_id++;
+}
+
+void remove_log_callback(int id) {
+  std::lock_guard lock(logger().mutex);
+  std::erase_if(logger().sinks, [&](const Sink& sink) { return sink.id == id; });
+}
+
+void set_log_level(LogLevel level) { logger().level.store(static_cast<int32_t>(level), std::memory_order_relaxed); }
+
+bool log_enabled(LogLevel level) {
+  return static_cast<int32_t>(level) <= logger().level.load(std::memory_order_relaxed);
+}
+
+void log(LogLevel level, const std::string& line) {
+  if (!log_enabled(level)) return;
+  Logger& to = logger();
+  std::lock_guard lock(to.mutex);
+  // A copy: a callback may add or remove callbacks.
+  const std::vector<Sink> sinks = to.sinks;
+  for (const Sink& sink : sinks) sink.callback(sink.user, static_cast<int32_t>(level), line.c_str());
+  if (to.file >= 0) write_line(to.file, formatted(level, line));
+  if (to.file < 0 && sinks.empty()) write_line(STDERR_FILENO, formatted(level, line));
+}
+
+void log_once(LogLevel level, const std::string& key, const std::string& line) {
+  {
+    std::lock_guard lock(logger().mutex);
+    if (!logger().seen.insert(key).second) return;
+  }
+  log(level, line);
+}
+
+}  // namespace ligerdsl::runtime

@@ -1,0 +1,127 @@
+#include "runtime/options.h"
+
+#include <sys/auxv.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+namespace ligerdsl::runtime {
+namespace {
+
+constexpr const char* kStages[] = {"tile", "tgpu", "loops", "llvm", "ptx", "asm"};
+
+// A row: what `doctor` prints, and how a set value reaches Options. `parse` returns false for a value that does not fit.
+struct Row {
+  OptionInfo info;
+  bool (*parse)(std::string_view text, Options& to);
+};
+
+bool parse_log(std::string_view text, Options& to) {
+  constexpr std::string_view names[] = {"off", "error", "warning", "info", "debug"};
+  const auto* found = std::find(std::begin(names), std::end(names), text);
+  if (found == std::end(names)) return false;
+  to.log = static_cast<LogLevel>(found - names);
+  return true;
+}
+
+bool parse_cache(std::string_view text, Options& to) {
+  constexpr std::string_view names[] = {"off", "ro", "rw", "required"};
+  const auto* found = std::find(std::begin(names), std::end(names), text);
+  if (found == std::end(names)) return false;
+  to.cache = static_cast<CacheMode>(found - names);
+  return true;
+}
+
+bool parse_threads(std::string_view text, Options& to) {
+  int32_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 0 || value > 4096) return false;
+  to.num_threads = value;
+  return true;
+}
+
+bool parse_dump(std::string_view text, Options& to) {
+  std::vector<std::string> stages;
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    const std::string_view stage = text.substr(0, comma);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+    if (stage == "all") {
+      stages.assign(std::begin(kStages), std::end(kStages));
+      continue;
+    }
+    if (std::find(std::begin(kStages), std::end(kStages), stage) == std::end(kStages)) return false;
+    stages.emplace_back(stage);
+  }
+  to.dump = std::move(stages);
+  return true;
+}
+
+template <std::string Options::*Member>
+bool parse_text(std::string_view text, Options& to) {
+  to.*Member = std::string(text);
+  return true;
+}
+
+constexpr Row kRows[] = {
+    {{"LIGERDSL_LOG", "off|error|warning|info|debug", "warning", "how much is logged"}, parse_log},
+    {{"LIGERDSL_LOG_FILE", "path", "stderr", "where log lines go; appended"}, parse_text<&Options::log_file>},
+    {{"LIGERDSL_CACHE", "off|ro|rw|required", "rw", "use of the disk cache; required: a cache that does not work is an error"},
+     parse_cache},
+    {{"LIGERDSL_CACHE_DIR", "path", "$XDG_CACHE_HOME/ligerdsl or $HOME/.cache/ligerdsl", "folder of the disk cache"},
+     parse_text<&Options::cache_dir>},
+    {{"LIGERDSL_NUM_THREADS", "integer 0..4096", "0", "threads of a CPU context; 0: one per CPU of this process"},
+     parse_threads},
+    {{"LIGERDSL_COMPILER", "path", "beside libligerdsl", "libligerdsl-compiler.so to load"}, parse_text<&Options::compiler>},
+    {{"LIGERDSL_LIBCUDA", "path", "libcuda.so.1", "CUDA driver library to load"}, parse_text<&Options::libcuda>},
+    {{"LIGERDSL_DUMP", "list of tile,tgpu,loops,llvm,ptx,asm or all", "none", "stages written for every kernel that is loaded"},
+     parse_dump},
+    {{"LIGERDSL_DUMP_DIR", "path", ".", "folder of the dumps"}, parse_text<&Options::dump_dir>},
+    {{"LIGERDSL_DUMP_FILTER", "text", "every kernel", "only kernels whose name contains this are dumped"},
+     parse_text<&Options::dump_filter>},
+    {{"LIGERDSL_OVERRIDE_DIR", "path", "none", "<path>/<kernel>.ptx, where present, is run in place of the compiled PTX"},
+     parse_text<&Options::override_dir>},
+};
+
+std::vector<OptionInfo> infos() {
+  std::vector<OptionInfo> all;
+  for (const Row& row : kRows) all.push_back(row.info);
+  return all;
+}
+
+}  // namespace
+
+Options parse_options(const std::function<const char*(const char*)>& get, bool privileged) {
+  Options result;
+  if (privileged) {
+    result.ignored = true;
+    return result;
+  }
+  for (const Row& row : kRows) {
+    const char* text = get(row.info.name);
+    if (text == nullptr || *text == '\0') continue;
+    if (row.parse(text, result)) continue;
+    result.problems.push_back(std::string(row.info.name) + ": expected " + row.info.values + ", got \"" + text +
+                              "\"; the default (" + row.info.default_value + ") is used");
+  }
+  for (auto [name, to] : {std::pair{"XDG_CACHE_HOME", &result.xdg_cache_home}, {"HOME", &result.home}})
+    if (const char* text = get(name)) *to = text;
+  return result;
+}
+
+const Options& options() {
+  static const Options* const parsed =
+      new Options(parse_options([](const char* name) -> const char* { return getenv(name); }, getauxval(AT_SECURE) != 0));
+  return *parsed;
+}
+
+std::span<const OptionInfo> option_table() {
+  static const std::vector<OptionInfo>* const table = new std::vector<OptionInfo>(infos());
+  return *table;
+}
+
+std::span<const char* const> dump_stages() { return kStages; }
+
+}  // namespace ligerdsl::runtime
