@@ -1,0 +1,32 @@
+// Two layouts of one shape: where each value of the second is found in the first.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/layout/linear_layout.h"
+
+namespace ligerdsl::compiler {
+
+// How far values travel when a tile changes from one layout to another.
+enum class Travel : uint8_t {
+  none,       // the layouts are equal
+  registers,  // every thread already holds what it needs; a fixed renaming of registers, alike in all threads
+  warp,       // every warp already holds what it needs: shuffles suffice
+  cta,        // through shared memory
+  cluster,    // between CTAs
+};
+
+Travel travel(const LinearLayout& from, const LinearLayout& to);
+
+// For Travel::none and Travel::registers: the source register of every result register.
+std::vector<int32_t> registerSources(const LinearLayout& from, const LinearLayout& to);
+
+// A reduction along `dim` inside a thread: for every register of layout.slice(dim), the registers of `layout` that differ from
+// it only along `dim`, in the order of their positions along it.
+std::vector<std::vector<int32_t>> reductionGroups(const LinearLayout& layout, int dim);
+
+const char* name(Travel travel);
+
+}  // namespace ligerdsl::compiler
