@@ -4,6 +4,8 @@
 #include "compiler/dialect/tile.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "program/options.h"
 #include "program/program.h"
 

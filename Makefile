@@ -1,0 +1,42 @@
+# A menu; CMake does the work (see CMakePresets.json).
+PRESET ?= release
+BUILD  := build/$(PRESET)
+JOBS   ?= $(shell nproc)
+
+.PHONY: help demo test asan bench format clean
+help:
+	@echo "make demo    install packages, build, train a small Llama on the CPU and check every kernel"
+	@echo "make test    install packages, build, run all tests"
+	@echo "make asan    unit tests under the address and undefined-behaviour sanitizers"
+	@echo "make bench   time the kernels on the CPU (ligerdsl bench)"
+	@echo "make format  clang-format over the sources"
+	@echo "make clean   remove the build trees"
+
+.PHONY: build
+build:
+	cmake --preset $(PRESET) $(CONFIGURE)
+	cmake --build $(BUILD) -j $(JOBS)
+
+demo:
+	.ci/install-packages build
+	$(MAKE) build CONFIGURE="-DLIGERDSL_BUILD_TESTS=OFF"
+	$(BUILD)/bin/train_llama --loss-svg $(BUILD)/loss.svg
+
+test:
+	.ci/install-packages test
+	$(MAKE) build CONFIGURE="-DLIGERDSL_BUILD_TESTS=ON"
+	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure
+
+asan:
+	.ci/install-packages test
+	$(MAKE) build PRESET=asan
+	ctest --test-dir build/asan -j $(JOBS) --output-on-failure
+
+bench: build
+	$(BUILD)/bin/ligerdsl bench --device cpu
+
+format:
+	git ls-files '*.cpp' '*.h' | xargs clang-format -i
+
+clean:
+	rm -rf build
