@@ -3,10 +3,7 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <functional>
-#include <memory>
 #include <string>
-#include <tuple>
 
 #include "compiler/compile.h"
 #include "compiler/fatal_error.h"
@@ -28,54 +25,34 @@ ligerdsl_bytes toBytes(const std::string& text) {
 
 std::string_view view(const uint8_t* data, size_t size) { return {reinterpret_cast<const char*>(data), size}; }
 
-enum : int32_t { kOk = 0, kCallerError = 1, kInternalError = 2, kBackendError = 3 };
+enum : int32_t { kOk = 0, kCallerError = 1, kInternalError = 2 };
 
-// Runs `work` on a guarded thread and turns what it throws into a status and a text. A parked worker lives on, so it shares
-// ownership of the outcome, and `work` must own what it touches.
-int32_t guarded(ligerdsl_bytes* error, std::function<void()> work) {
-  struct Outcome {
-    int32_t status = kOk;
-    std::string message;
-  };
-  auto outcome = std::make_shared<Outcome>();
-  std::string fatal;
-  bool finished = runGuardingFatalErrors(
-      [outcome, work = std::move(work)] {
-        try {
-          work();
-        } catch (const CompileError& e) {
-          *outcome = {e.internal ? kInternalError : kCallerError, e.what()};
-        } catch (const std::exception& e) {
-          *outcome = {kCallerError, e.what()};
-        }
-      },
-      fatal);
-  if (finished && outcome->status == kOk) return kOk;
-  if (error) *error = toBytes(finished ? outcome->message : fatal);
-  return finished ? outcome->status : kBackendError;
+// Runs `work` and turns what it throws into a status and a text. LLVM's fatal errors do not throw: see fatal_error.h.
+template <class Work>
+int32_t guarded(ligerdsl_bytes* error, Work work) {
+  try {
+    work();
+    return kOk;
+  } catch (const CompileError& e) {
+    if (error) *error = toBytes(e.what());
+    return e.internal ? kInternalError : kCallerError;
+  } catch (const std::exception& e) {
+    if (error) *error = toBytes(e.what());
+    return kCallerError;
+  }
 }
 
-int32_t compileBytes(const uint8_t* programData, size_t programSize, const uint8_t* optionsData, size_t optionsSize,
+int32_t compileBytes(const uint8_t* program, size_t programSize, const uint8_t* options, size_t optionsSize,
                      ligerdsl_bytes* artifact, ligerdsl_bytes* error) {
-  // The worker may outlive this frame (parked after a fatal error), so it owns all it touches.
-  auto input = std::make_shared<std::pair<std::string, std::string>>(view(programData, programSize), view(optionsData, optionsSize));
-  auto output = std::make_shared<std::string>();
-  int32_t status = guarded(error, [input, output] {
-    program::Program program = program::parseProgram(input->first);
-    *output = program::serialize(compile(program, program::parseOptions(input->second)));
+  return guarded(error, [&] {
+    *artifact = toBytes(program::serialize(
+        compile(program::parseProgram(view(program, programSize)), program::parseOptions(view(options, optionsSize)))));
   });
-  if (status == kOk) *artifact = toBytes(*output);
-  return status;
 }
 
 int32_t cpuLoad(const uint8_t* object, size_t size, const char* entryName, ligerdsl_cpu_module** module, void** entry,
                 ligerdsl_bytes* error) {
-  auto input = std::make_shared<std::pair<std::string, std::string>>(view(object, size), entryName);
-  auto output = std::make_shared<std::pair<ligerdsl_cpu_module*, void*>>();
-  int32_t status =
-      guarded(error, [input, output] { output->first = loadCpuObject(input->first, input->second, &output->second); });
-  if (status == kOk) std::tie(*module, *entry) = *output;
-  return status;
+  return guarded(error, [&] { *module = loadCpuObject(view(object, size), entryName, entry); });
 }
 
 const ligerdsl_compiler_table table = {
@@ -88,6 +65,7 @@ const ligerdsl_compiler_table table = {
     [] { return hostCpuName().c_str(); },
     [] { return hostCpuFeatures().c_str(); },
     [](ligerdsl_bytes bytes) { std::free(bytes.data); },
+    setFatalHook,
 };
 
 }  // namespace

@@ -25,7 +25,8 @@ typedef struct ligerdsl_compiler_table {
   const char *build_id; /* must equal libligerdsl's */
   const char *llvm_version;
   /* 0: *artifact holds a serialised Artifact. Otherwise *error holds a diagnostic, UTF-8 text, with the author's locations:
-     1 = the program or options are wrong, 2 = internal error (a bug in the compiler), 3 = the LLVM backend gave up. */
+     1 = the program or options are wrong, 2 = internal error (a bug in the compiler). A fatal error inside LLVM calls the
+     hook of set_fatal_hook instead of returning. */
   int32_t (*compile)(const uint8_t *program, size_t program_size, const uint8_t *options, size_t options_size,
                      ligerdsl_bytes *artifact, ligerdsl_bytes *error);
   /* Links a CPU artifact's object into this process; *entry is its CpuEntry. */

@@ -1,14 +1,10 @@
-// Keeps LLVM's fatal errors from ending the host process.
+// What happens when LLVM gives up: it calls a handler and, when that returns, aborts the process.
 #pragma once
-
-#include <functional>
-#include <string>
 
 namespace ligerdsl::compiler {
 
-/// Runs `work` on a thread of its own (8 MB stack) and waits. When LLVM reports a fatal error there, the thread is parked for
-/// ever (its frames cannot be unwound), `message` receives the report and the result is false. `work` must own what it touches.
-/// Throws nothing; a thread that cannot be created counts as a failure with a message.
-bool runGuardingFatalErrors(std::function<void()> work, std::string& message);
+/// Makes LLVM's fatal and out-of-memory errors call `hook` with the reason, on the failing thread. The hook must not return:
+/// it reports to whoever waits for the compile and parks the thread, whose frames cannot be unwound. Null restores LLVM's default.
+void setFatalHook(void (*hook)(const char* reason));
 
 }  // namespace ligerdsl::compiler
