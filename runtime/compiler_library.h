@@ -14,7 +14,7 @@ struct ligerdsl_cpu_module;
 
 namespace ligerdsl::runtime {
 
-class CompilerLibrary {
+class CompilerLibrary : public std::enable_shared_from_this<CompilerLibrary> {
  public:
   // Throws NOT_SUPPORTED when the library cannot be loaded, ABI_MISMATCH when its API version or build id differ from ours.
   static std::shared_ptr<CompilerLibrary> open(const std::string& path);

@@ -92,17 +92,21 @@ class Device {
   virtual double elapsed_ms(Event begin, Event end) = 0;  // waits for `end`
 
  protected:
-  friend class KernelCache;
   Device(const DeviceConfig& config, DeviceDescription description);
 
   // Turns an artifact into something that runs. Adds its phases to the report.
   virtual std::shared_ptr<LoadedKernel> instantiate(program::Artifact artifact, LoadReport& report) = 0;
   std::shared_ptr<CompilerLibrary> compiler();
+  program::CompileOptions complete(program::CompileOptions options);
 
   DeviceConfig config_;
   DeviceDescription description_;
   std::unique_ptr<DiskCache> disk_;
   std::unique_ptr<KernelCache> cache_;
 };
+
+// What create() chooses from.
+std::shared_ptr<Device> make_cpu_device(const DeviceConfig& config);
+std::shared_ptr<Device> make_cuda_device(const DeviceConfig& config);
 
 }  // namespace ligerdsl::runtime

@@ -1,0 +1,193 @@
+#include "runtime/compiler_library.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+
+#include "compiler/compiler_api.h"
+#include "ligerdsl_build_id.h"
+#include "runtime/options.h"
+
+namespace ligerdsl::runtime {
+namespace {
+
+constexpr size_t kCompileStack = size_t{8} << 20;
+constexpr const char* kLibraryName = "libligerdsl-compiler.so";
+
+// A piece of work on a thread of its own. Shared by the caller and the thread, because either may outlive the other: a
+// thread on which LLVM gave up never ends.
+struct Task {
+  std::function<void()> work;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool finished = false;
+  std::string fatal;  // why LLVM gave up, when it did
+};
+
+thread_local std::shared_ptr<Task>* current_task = nullptr;
+
+void finish(Task& task, const std::string& fatal) {
+  std::lock_guard lock(task.mutex);
+  task.finished = true;
+  task.fatal = fatal;
+  task.changed.notify_all();
+}
+
+// What LLVM's fatal-error handler calls. On a thread of ours: tell the caller, then stay here, since LLVM's frames below
+// cannot be left safely. Elsewhere there is nobody to tell, and the handler's default (ending the process) takes over.
+void on_fatal_error(const char* reason) {
+  if (current_task == nullptr) return;
+  finish(**current_task, reason != nullptr && *reason != '\0' ? reason : "no reason given");
+  for (;;) pause();
+}
+
+void* thread_main(void* argument) {
+  auto* held = static_cast<std::shared_ptr<Task>*>(argument);
+  current_task = held;
+  (*held)->work();
+  finish(**held, "");
+  current_task = nullptr;
+  delete held;
+  return nullptr;
+}
+
+bool start_thread(const std::shared_ptr<Task>& task) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, kCompileStack);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  // The host's signal handlers run on the host's threads.
+  sigset_t all, saved;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &saved);
+  auto* held = new std::shared_ptr<Task>(task);
+  pthread_t thread;
+  const bool started = pthread_create(&thread, &attributes, thread_main, held) == 0;
+  pthread_sigmask(SIG_SETMASK, &saved, nullptr);
+  pthread_attr_destroy(&attributes);
+  if (!started) delete held;
+  return started;
+}
+
+// Runs `work` on a thread with a large stack and waits. Everything that `work` touches must be owned by it: after a fatal
+// error it stays behind for ever.
+void run_isolated(std::function<void()> work) {
+  auto task = std::make_shared<Task>();
+  task->work = std::move(work);
+  if (!start_thread(task)) fail(Status::out_of_host_memory, "cannot start a compile thread with a stack of 8 MB");
+  std::unique_lock lock(task->mutex);
+  task->changed.wait(lock, [&] { return task->finished; });
+  if (task->fatal.empty()) return;
+  fail(Status::compile_failed, "LLVM gave up: " + task->fatal +
+                                   ". The process is unharmed, one thread stays parked; please report this with the program "
+                                   "(LIGERDSL_DUMP=tile,llvm writes what is needed)");
+}
+
+// What a call into the compiler works on and answers, owned jointly by the caller and the compile thread.
+struct Call {
+  std::string first, second;
+  ligerdsl_bytes output{}, error{};
+  ligerdsl_cpu_module* module = nullptr;
+  void* entry = nullptr;
+  int32_t result = 0;
+};
+
+std::string take(const ligerdsl_compiler_table& table, ligerdsl_bytes bytes) {
+  std::string text(reinterpret_cast<const char*>(bytes.data), bytes.data != nullptr ? bytes.size : 0);
+  if (bytes.data != nullptr) table.free_bytes(bytes);
+  return text;
+}
+
+const uint8_t* bytes_of(const std::string& text) { return reinterpret_cast<const uint8_t*>(text.data()); }
+
+// The folder of the shared object (or program) that holds this code.
+std::string own_folder() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&own_folder), &info) == 0 || info.dli_fname == nullptr) return ".";
+  const std::string file = info.dli_fname;
+  const size_t slash = file.rfind('/');
+  return slash == std::string::npos ? "." : file.substr(0, slash);
+}
+
+}  // namespace
+
+const char* build_id() { return LIGERDSL_BUILD_ID; }
+
+std::shared_ptr<CompilerLibrary> CompilerLibrary::open(const std::string& path) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* why = dlerror();
+    fail(Status::not_supported, "the compiler cannot be loaded: " + std::string(why ? why : path) + ". Install " + kLibraryName +
+                                    " beside libligerdsl, or name it in LIGERDSL_COMPILER");
+  }
+  auto entry = reinterpret_cast<ligerdsl_compiler_entry_fn>(dlsym(library, LIGERDSL_COMPILER_ENTRY));
+  if (entry == nullptr) fail(Status::abi_mismatch, "\"" + path + "\" is not a ligerdsl compiler: it lacks " LIGERDSL_COMPILER_ENTRY);
+  const ligerdsl_compiler_table* table = entry();
+  if (table->api_version != LIGERDSL_COMPILER_API_VERSION)
+    fail(Status::abi_mismatch, "\"" + path + "\" has compiler interface " + std::to_string(table->api_version) + ", expected " +
+                                   std::to_string(LIGERDSL_COMPILER_API_VERSION) + ": install both libraries from one build");
+  if (std::string_view(table->build_id) != build_id())
+    fail(Status::abi_mismatch, "\"" + path + "\" is of build " + table->build_id + ", this library of " + build_id() +
+                                   ": install both libraries from one build");
+  table->set_fatal_hook(on_fatal_error);
+  std::shared_ptr<CompilerLibrary> result(new CompilerLibrary);
+  result->table_ = table;
+  result->path_ = path;
+  result->host_cpu_ = table->host_cpu();
+  result->host_features_ = table->host_features();
+  return result;
+}
+
+std::shared_ptr<CompilerLibrary> CompilerLibrary::shared() {
+  static std::mutex* const mutex = new std::mutex;
+  static auto* const instance = new std::shared_ptr<CompilerLibrary>;
+  std::lock_guard lock(*mutex);
+  if (!*instance) *instance = open(options().compiler.empty() ? own_folder() + "/" + kLibraryName : options().compiler);
+  return *instance;
+}
+
+const char* CompilerLibrary::llvm_version() const { return table_->llvm_version; }
+
+std::string CompilerLibrary::compile(std::string_view program, std::string_view options) {
+  auto call = std::make_shared<Call>();
+  call->first = program;
+  call->second = options;
+  run_isolated([call, table = table_] {
+    call->result = table->compile(bytes_of(call->first), call->first.size(), bytes_of(call->second), call->second.size(),
+                                  &call->output, &call->error);
+  });
+  const std::string error = take(*table_, call->error);
+  std::string artifact = take(*table_, call->output);
+  if (call->result == 0) return artifact;
+  if (call->result == 2) fail(Status::internal_error, "the compiler failed on a program that it should accept: " + error);
+  fail(Status::compile_failed, error);
+}
+
+std::shared_ptr<CompilerLibrary::CpuModule> CompilerLibrary::load_cpu_object(std::string_view object,
+                                                                             const std::string& entry_name) {
+  auto call = std::make_shared<Call>();
+  call->first = object;
+  call->second = entry_name;
+  run_isolated([call, table = table_] {
+    call->result = table->cpu_load(bytes_of(call->first), call->first.size(), call->second.c_str(), &call->module, &call->entry,
+                                   &call->error);
+  });
+  const std::string error = take(*table_, call->error);
+  if (call->result != 0) fail(Status::internal_error, "a compiled CPU kernel cannot be linked into this process: " + error);
+  auto module = std::make_shared<CpuModule>();
+  module->library_ = shared_from_this();
+  module->handle_ = call->module;
+  module->entry = reinterpret_cast<program::CpuEntry>(call->entry);
+  return module;
+}
+
+CompilerLibrary::CpuModule::~CpuModule() {
+  if (handle_ != nullptr) library_->table_->cpu_unload(handle_);
+}
+
+}  // namespace ligerdsl::runtime

@@ -1,0 +1,200 @@
+// One GPU as a device, through the driver API.
+#include "runtime/cuda_module.h"
+#include "runtime/device.h"
+#include "runtime/disk_cache.h"
+#include "runtime/driver.h"
+#include "runtime/dump.h"
+#include "runtime/kernel_cache.h"
+#include "runtime/log.h"
+
+namespace ligerdsl::runtime {
+namespace {
+
+constexpr const char* kCubinSuffix = ".cubin";
+
+DeviceDescription describe(const PrimaryContext& context) {
+  const GpuInfo& gpu = context.info();
+  DeviceDescription result;
+  result.kind = DeviceKind::cuda;
+  result.ordinal = gpu.ordinal;
+  result.name = gpu.name;
+  result.arch = gpu.arch;
+  result.memory_bytes = gpu.memory_bytes;
+  result.multiprocessors = gpu.multiprocessors;
+  result.l2_bytes = gpu.l2_bytes;
+  result.driver_version = context.driver().version();
+  result.ptx_version = context.driver().ptx_version();
+  return result;
+}
+
+cuda::DevicePtr address(const void* pointer) { return reinterpret_cast<cuda::DevicePtr>(pointer); }
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(const DeviceConfig& config, std::shared_ptr<const PrimaryContext> context)
+      : Device(config, describe(*context)), context_(std::move(context)) {}
+
+  program::CompileOptions base_options() override {
+    program::CompileOptions result;
+    result.target = program::Target::nvptx;
+    result.arch = description_.arch;
+    result.ptx_version = description_.ptx_version;
+    return result;
+  }
+
+  void* alloc(size_t bytes) override {
+    const PrimaryContext::RelaxedScope scope(*context_);
+    cuda::DevicePtr pointer = 0;
+    const cuda::Result result = api().memory_alloc(&pointer, bytes > 0 ? bytes : 1);
+    if (result != cuda::success) context_->driver().raise(result, ("allocating " + std::to_string(bytes) + " bytes").c_str());
+    return reinterpret_cast<void*>(pointer);
+  }
+
+  void free(void* pointer) override {
+    if (pointer == nullptr) return;
+    quietly([&] {
+      const PrimaryContext::RelaxedScope scope(*context_);
+      api().memory_free(address(pointer));
+    });
+  }
+
+  void copy(void* to, const void* from, size_t bytes, Stream stream) override {
+    if (bytes == 0) return;
+    const PrimaryContext::Scope scope(*context_);
+    check(api().copy_async(address(to), address(from), bytes, stream), "copying memory");
+  }
+
+  void fill(void* pointer, uint8_t value, size_t bytes, Stream stream) override {
+    if (bytes == 0) return;
+    const PrimaryContext::Scope scope(*context_);
+    check(api().fill_bytes_async(address(pointer), value, bytes, stream), "filling memory");
+  }
+
+  int64_t free_memory() override {
+    const PrimaryContext::Scope scope(*context_);
+    size_t available = 0, total = 0;
+    check(api().memory_info(&available, &total), "reading the free memory");
+    return static_cast<int64_t>(available);
+  }
+
+  Stream create_stream() override {
+    const PrimaryContext::RelaxedScope scope(*context_);
+    Stream stream = nullptr;
+    check(api().stream_create(&stream, cuda::stream_non_blocking), "creating a stream");
+    return stream;
+  }
+
+  void destroy_stream(Stream stream) override {
+    if (stream == nullptr) return;
+    quietly([&] {
+      const PrimaryContext::RelaxedScope scope(*context_);
+      api().stream_destroy(stream);
+    });
+  }
+
+  void synchronize(Stream stream) override {
+    const PrimaryContext::Scope scope(*context_);
+    check(api().stream_synchronize(stream), "waiting for a stream");
+  }
+
+  void synchronize_all() override {
+    const PrimaryContext::Scope scope(*context_);
+    check(api().context_synchronize(), "waiting for the device");
+  }
+
+  bool capturing(Stream stream) override {
+    const PrimaryContext::Scope scope(*context_);
+    int status = cuda::capture_status_none;
+    const cuda::Result result = api().stream_capturing(stream, &status);
+    // The legacy stream answers with this error while a stream that synchronises with it is being captured.
+    if (result == cuda::error_stream_capture_implicit) return true;
+    check(result, "asking whether a stream is being captured");
+    return status != cuda::capture_status_none;
+  }
+
+  Event create_event() override {
+    const PrimaryContext::RelaxedScope scope(*context_);
+    Event event = nullptr;
+    check(api().event_create(&event, 0), "creating an event");
+    return event;
+  }
+
+  void destroy_event(Event event) override {
+    if (event == nullptr) return;
+    quietly([&] {
+      const PrimaryContext::RelaxedScope scope(*context_);
+      api().event_destroy(event);
+    });
+  }
+
+  void record(Event event, Stream stream) override {
+    const PrimaryContext::Scope scope(*context_);
+    check(api().event_record(event, stream), "recording an event");
+  }
+
+  double elapsed_ms(Event begin, Event end) override {
+    const PrimaryContext::Scope scope(*context_);
+    check(api().event_synchronize(end), "waiting for an event");
+    float milliseconds = 0;
+    check(api().event_elapsed(&milliseconds, begin, end), "reading the time between two events");
+    return milliseconds;
+  }
+
+ protected:
+  std::shared_ptr<LoadedKernel> instantiate(program::Artifact artifact, LoadReport& report) override {
+    PhaseClock clock(report);
+    override_ptx(artifact.entry, artifact.code);
+    const Digest key = cubin_key(artifact.code);
+    if (std::optional<std::string> image = disk_->read(key, kCubinSuffix)) {
+      try {
+        auto kernel = std::make_shared<CudaKernel>(context_, artifact, *image, "");
+        report.cubin_from_disk = true;
+        clock.lap("driver");
+        return kernel;
+      } catch (const Error& error) {
+        if (error.status() != Status::compile_failed && error.status() != Status::arch_not_supported) throw;
+        log(LogLevel::warning, std::string("cached machine code could not be loaded and is made again: ") + error.what());
+      }
+    }
+    Cubin cubin = assemble(*context_, artifact.code);
+    auto kernel = std::make_shared<CudaKernel>(context_, std::move(artifact), cubin.image, std::move(cubin.log));
+    clock.lap("driver");
+    disk_->write(key, kCubinSuffix, cubin.image);
+    clock.lap("store");
+    return kernel;
+  }
+
+ private:
+  const cuda::Api& api() const { return context_->api(); }
+  void check(cuda::Result result, const char* what) const { context_->driver().check(result, what); }
+
+  // Releasing things must be possible in a forked child, after a sticky error and when the driver is gone.
+  template <class Work>
+  static void quietly(Work work) {
+    try {
+      work();
+    } catch (const Error& error) {
+      log(LogLevel::debug, std::string("released nothing: ") + error.what());
+    }
+  }
+
+  Digest cubin_key(const std::string& ptx) const {
+    const GpuInfo& gpu = context_->info();
+    return Sha256()
+        .field(ptx)
+        .field(std::to_string(gpu.major) + "." + std::to_string(gpu.minor))
+        .field(std::to_string(description_.driver_version))
+        .finish();
+  }
+
+  std::shared_ptr<const PrimaryContext> context_;
+};
+
+}  // namespace
+
+std::shared_ptr<Device> make_cuda_device(const DeviceConfig& config) {
+  std::shared_ptr<const Driver> driver = config.driver ? config.driver : Driver::shared();
+  return std::make_shared<CudaDevice>(config, std::make_shared<const PrimaryContext>(std::move(driver), config.ordinal));
+}
+
+}  // namespace ligerdsl::runtime

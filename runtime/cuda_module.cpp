@@ -1,0 +1,151 @@
+#include "runtime/cuda_module.h"
+
+#include <cstring>
+
+namespace ligerdsl::runtime {
+namespace {
+
+constexpr size_t kLogSize = 16384;
+constexpr int64_t kDefaultShared = 48 << 10;  // more needs an attribute
+constexpr int32_t kPortableCluster = 8;
+constexpr int64_t kMaxGridX = INT32_MAX, kMaxGridYZ = 65535;
+
+class LinkScope {
+ public:
+  LinkScope(const cuda::Api& api, cuda::LinkState state) : api_(api), state_(state) {}
+  ~LinkScope() { api_.link_destroy(state_); }
+
+ private:
+  const cuda::Api& api_;
+  cuda::LinkState state_;
+};
+
+void* as_pointer(size_t value) { return reinterpret_cast<void*>(value); }
+
+std::string joined(const std::string& errors, const std::string& info) {
+  std::string text;
+  if (errors[0] != '\0') text += std::string("assembler errors:\n") + errors.c_str();
+  if (info[0] != '\0') text += std::string("assembler log:\n") + info.c_str();
+  return text;
+}
+
+// "8.0" of PTX that holds ".version 8.0".
+std::string version_of(const std::string& ptx) {
+  constexpr std::string_view directive = ".version ";
+  const size_t at = ptx.find(directive);
+  if (at == std::string::npos) return "unknown";
+  const size_t begin = at + directive.size();
+  return ptx.substr(begin, ptx.find_first_not_of("0123456789.", begin) - begin);
+}
+
+}  // namespace
+
+Cubin assemble(const PrimaryContext& context, const std::string& ptx) {
+  const PrimaryContext::RelaxedScope scope(context);
+  const cuda::Api& api = context.api();
+  std::string info(kLogSize, '\0'), errors(kLogSize, '\0');
+  // Source lines are carried into the machine code only where the PTX has them.
+  const bool lines = ptx.find("\t.loc\t") != std::string::npos;
+  int options[] = {cuda::jit_info_log,       cuda::jit_info_log_size, cuda::jit_error_log,
+                   cuda::jit_error_log_size, cuda::jit_log_verbose,   cuda::jit_line_info};
+  void* values[] = {info.data(), as_pointer(kLogSize), errors.data(), as_pointer(kLogSize), as_pointer(1), as_pointer(lines)};
+  cuda::LinkState state = nullptr;
+  context.driver().check(api.link_create(6, options, values, &state), "preparing the driver's assembler");
+  const LinkScope link(api, state);
+  // The driver wants a terminated string and counts the terminator.
+  cuda::Result result = api.link_add(state, cuda::jit_input_ptx, const_cast<char*>(ptx.c_str()), ptx.size() + 1, "kernel.ptx", 0,
+                                     nullptr, nullptr);
+  void* image = nullptr;
+  size_t size = 0;
+  if (result == cuda::success) result = api.link_complete(state, &image, &size);
+  if (result != cuda::success)
+    context.driver().raise(result, ("assembling a kernel of PTX version " + version_of(ptx)).c_str(), joined(errors, info));
+  return {std::string(static_cast<const char*>(image), size), info.c_str()};
+}
+
+CudaKernel::CudaKernel(std::shared_ptr<const PrimaryContext> context, program::Artifact artifact, std::string_view image,
+                       std::string log)
+    : context_(std::move(context)) {
+  artifact_ = std::move(artifact);
+  resources_.log = std::move(log);
+  resources_.code_bytes = static_cast<int64_t>(image.size());
+  const PrimaryContext::RelaxedScope scope(*context_);
+  const Driver& driver = context_->driver();
+  driver.check(driver.api().module_load(&module_, image.data()), "loading a kernel");
+  try {
+    prepare();
+  } catch (...) {
+    driver.api().module_unload(module_);
+    throw;
+  }
+}
+
+void CudaKernel::prepare() {
+  const Driver& driver = context_->driver();
+  const cuda::Api& api = driver.api();
+  driver.check(api.module_function(&function_, module_, artifact_.entry.c_str()), "finding the kernel in its module");
+  int static_shared = 0;
+  auto attribute = [&](cuda::FunctionAttribute which, int32_t& to) {
+    driver.check(api.function_attribute(&to, which, function_), "reading the kernel's attributes");
+  };
+  attribute(cuda::function_registers, resources_.registers);
+  attribute(cuda::function_local_bytes, resources_.spill_bytes);
+  attribute(cuda::function_static_shared, static_shared);
+  resources_.shared_bytes = static_shared + artifact_.shared_bytes;
+  resources_.threads = artifact_.threads;
+  resources_.cluster = artifact_.cluster;
+  if (resources_.shared_bytes > context_->info().max_shared_per_block)
+    fail(Status::not_supported, artifact_.entry + " needs " + std::to_string(resources_.shared_bytes) + " bytes of shared memory " +
+                                    "per CTA; this GPU has " + std::to_string(context_->info().max_shared_per_block));
+  if (resources_.shared_bytes > kDefaultShared)
+    driver.check(api.function_set_attribute(function_, cuda::function_max_dynamic_shared, static_cast<int>(artifact_.shared_bytes)),
+                 "allowing more than 48 KB of shared memory");
+  if (artifact_.cluster > kPortableCluster)
+    driver.check(api.function_set_attribute(function_, cuda::function_non_portable_cluster, 1), "allowing a large cluster");
+  driver.check(api.occupancy(&resources_.ctas_per_sm, function_, artifact_.threads, static_cast<size_t>(artifact_.shared_bytes)),
+               "reading the kernel's occupancy");
+  if (artifact_.cluster > 1) {
+    cuda::LaunchAttribute& cluster = attributes_[attribute_count_++];
+    cluster.id = cuda::launch_cluster_dimension;
+    cluster.value.cluster = {static_cast<unsigned>(artifact_.cluster), 1, 1};
+  }
+}
+
+CudaKernel::~CudaKernel() {
+  try {
+    const PrimaryContext::RelaxedScope scope(*context_);
+    context_->api().module_unload(module_);
+  } catch (const Error&) {
+    // A forked child, or a driver that is gone already: there is nothing to unload.
+  }
+}
+
+void CudaKernel::refuse_grid(const Grid& grid) const {
+  fail(Status::invalid_shape, artifact_.entry + ": a grid of " + std::to_string(grid.x) + " x " + std::to_string(grid.y) + " x " +
+                                  std::to_string(grid.z) + " programs of " + std::to_string(artifact_.cluster) +
+                                  " CTAs; a GPU runs at most 2^31-1 x 65535 x 65535 CTAs: split the call");
+}
+
+void CudaKernel::launch(const uint64_t* slots, const Grid& grid, Stream stream) {
+  if (grid.x < 0 || grid.y < 0 || grid.z < 0 || grid.x > kMaxGridX / artifact_.cluster || grid.y > kMaxGridYZ || grid.z > kMaxGridYZ)
+    refuse_grid(grid);
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  const PrimaryContext::Scope scope(*context_);
+  const cuda::LaunchConfig config{static_cast<unsigned>(grid.x * artifact_.cluster),
+                                  static_cast<unsigned>(grid.y),
+                                  static_cast<unsigned>(grid.z),
+                                  static_cast<unsigned>(artifact_.threads),
+                                  1,
+                                  1,
+                                  static_cast<unsigned>(artifact_.shared_bytes),
+                                  stream,
+                                  attributes_,
+                                  attribute_count_};
+  size_t bytes = artifact_.slots * sizeof(uint64_t);
+  void* extra[] = {cuda::launch_param_buffer_pointer, const_cast<uint64_t*>(slots), cuda::launch_param_buffer_size, &bytes,
+                   cuda::launch_param_end};
+  const cuda::Result result = context_->api().launch(&config, function_, nullptr, extra);
+  if (result != cuda::success) context_->driver().raise(result, ("launching " + artifact_.entry).c_str());
+}
+
+}  // namespace ligerdsl::runtime

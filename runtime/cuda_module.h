@@ -1,0 +1,41 @@
+// PTX to machine code to a function that can be launched.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "runtime/driver.h"
+#include "runtime/kernel.h"
+
+namespace ligerdsl::runtime {
+
+struct Cubin {
+  std::string image;
+  std::string log;  // what the driver's assembler said: registers, spills, warnings
+};
+
+// Assembles PTX for the context's device. Throws COMPILE_FAILED or DRIVER_TOO_OLD with the assembler's log.
+Cubin assemble(const PrimaryContext& context, const std::string& ptx);
+
+// A loaded module with one kernel in it.
+class CudaKernel final : public LoadedKernel {
+ public:
+  // Loads `image` and prepares the kernel that `artifact` describes: attributes are read, dynamic shared memory is allowed.
+  CudaKernel(std::shared_ptr<const PrimaryContext> context, program::Artifact artifact, std::string_view image, std::string log);
+  ~CudaKernel() override;
+
+  void launch(const uint64_t* slots, const Grid& grid, Stream stream) override;
+
+ private:
+  void prepare();
+  [[noreturn]] void refuse_grid(const Grid& grid) const;
+
+  std::shared_ptr<const PrimaryContext> context_;
+  cuda::Module module_ = nullptr;
+  cuda::Function function_ = nullptr;
+  cuda::LaunchAttribute attributes_[2] = {};
+  unsigned attribute_count_ = 0;
+};
+
+}  // namespace ligerdsl::runtime

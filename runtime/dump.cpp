@@ -1,0 +1,53 @@
+#include "runtime/dump.h"
+
+#include <fstream>
+#include <iterator>
+
+#include "program/serialize.h"
+#include "runtime/device.h"
+#include "runtime/kernel_cache.h"
+#include "runtime/log.h"
+#include "runtime/options.h"
+
+namespace ligerdsl::runtime {
+namespace {
+
+void dump_stage(Device& device, std::string_view program, const program::CompileOptions& options, const std::string& stage,
+                const std::string& path) {
+  const std::string text = device.emit(program, options, stage);
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (file) {
+    log(LogLevel::info, "wrote " + path);
+  } else {
+    log(LogLevel::warning, "LIGERDSL_DUMP: cannot write " + path);
+  }
+}
+
+}  // namespace
+
+void dump_stages_of(Device& device, std::string_view program, const program::CompileOptions& options, const std::string& kernel) {
+  const Options& wanted = runtime::options();
+  if (wanted.dump.empty() || kernel.find(wanted.dump_filter) == std::string::npos) return;
+  const std::string key = hex(KernelCache::key(program, program::serialize(options))).substr(0, 8);
+  for (const std::string& stage : wanted.dump) {
+    try {
+      dump_stage(device, program, options, stage, wanted.dump_dir + "/" + kernel + "-" + key + "." + stage);
+    } catch (const std::exception& error) {
+      log(LogLevel::warning, "LIGERDSL_DUMP: stage " + stage + " of " + kernel + ": " + error.what());
+    }
+  }
+}
+
+void override_ptx(const std::string& kernel, std::string& ptx) {
+  const std::string& folder = options().override_dir;
+  if (folder.empty()) return;
+  const std::string path = folder + "/" + kernel + ".ptx";
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return;
+  ptx.assign(std::istreambuf_iterator<char>(file), {});
+  log(LogLevel::warning, "LIGERDSL_OVERRIDE_DIR: " + kernel + " runs the PTX of " + path);
+}
+
+}  // namespace ligerdsl::runtime

@@ -1,0 +1,64 @@
+// From program bytes to a loaded kernel: memory, then disk, then the compiler.
+//
+// Level 1 holds artifacts (PTX or object with its metadata), keyed by program bytes, options (target, architecture, features,
+// PTX version and every choice are among them) and build id. Level 2, used by GPUs, holds cubins, keyed by the PTX, the SM and
+// the driver's version.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string_view>
+
+#include "program/options.h"
+#include "runtime/disk_cache.h"
+#include "runtime/kernel.h"
+
+namespace ligerdsl::runtime {
+
+// Collects phases; each lap() ends the phase that began at the last one.
+class PhaseClock {
+ public:
+  explicit PhaseClock(LoadReport& report);
+  void lap(const char* phase);
+
+ private:
+  LoadReport& report_;
+  int64_t last_ns_;
+};
+
+class KernelCache {
+ public:
+  // The device's part of the work.
+  struct Steps {
+    std::function<std::string(std::string_view program, std::string_view options)> compile;  // returns artifact bytes
+    std::function<std::shared_ptr<LoadedKernel>(program::Artifact, LoadReport&)> instantiate;
+  };
+
+  KernelCache(const DiskCache& disk, Steps steps);
+
+  // One compile per key at a time: a second caller of the same key waits for the first. A failure is not kept.
+  std::shared_ptr<LoadedKernel> load(std::string_view program, const program::CompileOptions& options, bool may_compile,
+                                     LoadReport& report);
+
+  static Digest key(std::string_view program, std::string_view options);
+
+ private:
+  struct Entry {
+    bool building = true;
+    std::shared_ptr<LoadedKernel> kernel;
+  };
+
+  std::shared_ptr<LoadedKernel> build(const Digest& key, std::string_view program, std::string_view options, bool may_compile,
+                                      LoadReport& report);
+
+  const DiskCache& disk_;
+  Steps steps_;
+  std::mutex mutex_;
+  std::condition_variable built_;
+  std::map<Digest, Entry> entries_;
+};
+
+}  // namespace ligerdsl::runtime
