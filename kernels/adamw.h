@@ -1,0 +1,32 @@
+// One AdamW step on a tensor.
+#pragma once
+
+#include "kernels/launch.h"
+#include "ligerdsl/dsl.h"
+
+namespace ligerdsl::kernels {
+
+struct AdamwOptions {
+  DType type = f32;  // of parameter (f32 for a master copy)
+  DType gradient_type = f32;
+  bool with_copy = false;  // also write round(parameter) to `copy`
+  DType copy_type = bf16;
+  bool with_clip = false;    // gradients are multiplied by the device scalar `clip`
+  bool device_step = false;  // lr and step are device scalars, so that a captured graph can be replayed
+};
+
+struct AdamwMeta : AdamwOptions {
+  int64_t block = 1024;
+};
+
+// Arguments: parameter [n] type, m, v [n] f32 (updated), [copy [n] copy_type], gradient [n] gradient_type, [clip [1]
+// f32],
+//   device_step: lr [1] f32, step [1] i64; otherwise lr, bias1, bias2 f32 with bias1 = 1 / (1 - beta1^t) and
+//   bias2 = 1 / sqrt(1 - beta2^t), which the host computes in double;
+//   beta1, beta2, eps, weight_decay f32.
+void adamw(KernelBuilder& k, const AdamwMeta& m);
+
+// Rows: elements.
+Operation adamw(const Machine& machine, const AdamwOptions& options);
+
+}  // namespace ligerdsl::kernels

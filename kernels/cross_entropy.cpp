@@ -1,0 +1,434 @@
+// Cross-entropy of logits x [n, V] and labels y [n]; arithmetic in f32. For a row that is not ignored:
+//
+//   z = softcap tanh(x / softcap) or x;  lse = log sum_c e^z_c;  p_c = e^(z_c - lse);  a = label_smoothing, e = a / V
+//   loss = (1-a) (lse - z_y) + a lse - e sum_c z_c
+//        = (1-a) w_y (lse - z_y) + e (W lse - sum_c w_c z_c)  with class weights w, W = sum_c w_c
+//   zeta = lse_square_scale lse^2
+//   mean: loss / S + zeta / n;  sum and none: loss + zeta
+//   d_c = p_c (1 + 2 lse_square_scale lse) - e - (1-a) [c = y]                                          (mean: / n)
+//       = w_y (1-a) (p_c - [c = y]) + e (W p_c - w_c)  (mean: / S)  + 2 lse_square_scale lse p_c        (mean: / n)
+//   d_c *= 1 - (z_c / softcap)^2
+//
+// Large logits cancel in lse - z_c, so that difference is formed from z_c - max and log(sum), never from lse itself;
+// the sum over c of lse - z_c is taken relative to z_y for the same reason.
+//
+// Bytes, s = sizeof(type): loss only n V s; with the gradient 2 n V s, and another n V s where a row does not fit a
+// tile (the second pass runs backwards, so it begins with what the caches hold). One exponential per element and pass.
+#include "kernels/cross_entropy.h"
+
+#include "kernels/online_softmax.h"
+#include "kernels/record.h"
+#include "kernels/tile_shape.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+bool needs_counts(const CrossEntropyOptions& m) {
+  return m.reduction == Reduction::mean || (m.has_weight && m.smoothing) ||
+         (m.with_accuracy && m.reduction != Reduction::none);
+}
+
+// The name of a per-row result: the caller's tensor, or the scratch that the last launch adds up.
+std::string row_name(const CrossEntropyOptions& m, const std::string& name) {
+  return m.reduction == Reduction::none ? name : "row_" + name;
+}
+
+DType row_type(const CrossEntropyOptions& m) {
+  return m.reduction == Reduction::none ? m.loss_type : f32;
+}
+
+struct Arguments {
+  View loss, z_loss, accuracy, lse, predictions, d_logits, logits, labels, weight, d_loss, counts, error;
+  Scalar ignore_index, label_smoothing, lse_square_scale, softcap;
+
+  Arguments(KernelBuilder& k, const CrossEntropyMeta& m) {
+    if (m.with_loss) loss = k.view(row_name(m, "loss"), row_type(m), {dyn});
+    if (m.with_z_loss) z_loss = k.view(row_name(m, "z_loss"), row_type(m), {dyn});
+    if (m.with_accuracy) accuracy = k.view(row_name(m, "accuracy"), f32, {dyn});
+    if (m.with_lse) lse = k.view("lse", f32, {dyn});
+    if (m.with_predictions) predictions = k.view("predictions", i64, {dyn});
+    if (m.with_gradient) d_logits = k.view("d_logits", m.type, {dyn, dyn});
+    logits = k.view("logits", m.type, {dyn, dyn});
+    labels = k.view("labels", m.label_type, {dyn});
+    if (m.has_weight) weight = k.view("weight", m.weight_type, {dyn});
+    if (m.with_d_loss) d_loss = k.view("d_loss", m.d_loss_type, {dyn});
+    if (needs_counts(m)) counts = k.view("counts", f32, {4});
+    error = k.view("error", i64, {1});
+    ignore_index = k.scalar("ignore_index", i64);
+    if (m.smoothing) label_smoothing = k.scalar("label_smoothing", f32);
+    if (m.lse_square) lse_square_scale = k.scalar("lse_square_scale", f32);
+    if (m.softcap) softcap = k.scalar("softcap", f32);
+  }
+};
+
+// What the passes over a row find out. Base 2: e_c = 2^(z_c log2(e) - base).
+struct RowSums {
+  Scalar base;       // the maximum, in base 2
+  Scalar total;      // sum of e_c
+  Scalar deviation;  // smoothing: sum of [w_c] (z_c - reference)
+  Scalar best;       // accuracy, predictions: lowest index of the largest z, i32
+};
+
+Tile powers(const Tile& z, TileArg minus_base) {
+  return exp2(fma(z, kLog2E, minus_base));
+}
+
+// One row of logits, in blocks [fold, lanes].
+class Row {
+ public:
+  Row(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args, const Scalar& row)
+      : k_(k), m_(m), args_(args), row_(row), shape_{m.fold, m.block / m.fold} {
+    classes_ = args.logits.dim(1).to(i32);
+    if (m.softcap) inverse_cap_ = 1.0f / args.softcap;
+  }
+
+  const Scalar& classes() const { return classes_; }
+  Scalar blocks() const { return cdiv(classes_, m_.block); }
+  Tile columns(const Scalar& b) const { return (b * m_.block + k_.arange(m_.block)).reshape(shape_); }
+
+  // z of a block; -inf beyond the row.
+  Tile load(const Scalar& b) const {
+    Tile x = args_.logits.partition({squeeze, m_.block}).load({row_, b}, {.pad = -kInfinity}).to(f32).reshape(shape_);
+    return m_.softcap ? where(columns(b) < classes_, args_.softcap * tanh(x * inverse_cap_), -kInfinity) : x;
+  }
+  Scalar load_one(const Scalar& column) const {
+    Scalar x = args_.logits.load({row_, column}).to(f32);
+    return m_.softcap ? args_.softcap * tanh(x * inverse_cap_) : x;
+  }
+  Tile weights(const Scalar& b) const { return args_.weight.partition({m_.block}).load({b}).to(f32).reshape(shape_); }
+  // dz/dx
+  Tile cap_slope(const Tile& z) const {
+    Tile t = z * inverse_cap_;
+    return 1.0f - t * t;
+  }
+  void store_gradient(const Scalar& b, TileArg d) const {
+    args_.d_logits.partition({squeeze, m_.block}).store({row_, b}, d);
+  }
+  void store_gradient(const Scalar& b, const Tile& d) const {
+    store_gradient(b, TileArg(d.to(m_.type).reshape({m_.block})));
+  }
+
+  RowSums sums(const Tile& z, const Scalar& reference) const;  // of a row that is one block
+  RowSums looped_sums(const Scalar& reference) const;
+
+ private:
+  bool wants_best() const { return m_.with_accuracy || m_.with_predictions; }
+  // The part of `deviation` in a block.
+  Tile deviations(const Tile& z, const Scalar& reference, const Scalar& b) const {
+    Tile difference = z - reference;
+    if (m_.has_weight) difference = difference * weights(b);
+    return where(columns(b) < classes_, difference, 0.0f);
+  }
+
+  KernelBuilder& k_;
+  const CrossEntropyMeta& m_;
+  const Arguments& args_;
+  Scalar row_, classes_, inverse_cap_;
+  Shape shape_;
+};
+
+RowSums Row::sums(const Tile& z, const Scalar& reference) const {
+  RowSums out;
+  out.base = finite_base(reduce_max(z)) * kLog2E;
+  out.total = sum(powers(z, -out.base));
+  if (m_.smoothing) out.deviation = sum(deviations(z, reference, k_.constant(0, i32)));
+  if (wants_best()) out.best = argmax(z);
+  return out;
+}
+
+RowSums Row::looped_sums(const Scalar& reference) const {
+  // Lanes run on their own through the row; values that the options do not ask for are not carried far: they stay
+  // constant.
+  const Shape lanes{shape_[1]};
+  Tile lane = k_.arange(shape_[1]);
+  auto [lane_max, lane_sum, lane_deviation, lane_best, lane_index] =
+      k_.for_range(0, blocks(), 1,
+                   carry(k_.full(lanes, -kInfinity, f32), k_.zeros(lanes, f32), k_.zeros(lanes, f32),
+                         k_.full(lanes, -kInfinity, f32), k_.zeros(lanes, i32)),
+                   [&](Scalar b, Tile top, Tile total, Tile deviation, Tile best, Tile index) {
+                     Tile z = load(b);
+                     auto [next_top, next_total] = online_block(top, total, reduce_max(z, 0) * kLog2E,
+                                                                [&](const Tile& base) { return powers(z, -base); });
+                     if (m_.smoothing) deviation = deviation + sum(deviations(z, reference, b), 0);
+                     if (wants_best()) {
+                       auto [value, fold] = max_with_index(z, 0);
+                       Tile better = value > best;
+                       best = where(better, value, best);
+                       index = where(better, b * m_.block + fold * shape_[1] + lane, index);
+                     }
+                     return carry(next_top, next_total, deviation, best, index);
+                   });
+  auto [top, total] = combine_lanes(lane_max, lane_sum);
+  RowSums out{.base = finite_base(top), .total = total};
+  if (m_.smoothing) out.deviation = sum(lane_deviation);
+  if (wants_best()) out.best = reduce_min(where(lane_best == reduce_max(lane_best), lane_index, INT32_MAX));
+  return out;
+}
+
+// The coefficients of a row: d_c = e_c * power - [w_c] * smooth - [c = y] * target.
+struct Coefficients {
+  Scalar power, smooth, target;
+};
+
+// A row whose label counts.
+class CountedRow {
+ public:
+  CountedRow(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args, const Row& row, const Scalar& index,
+             const Scalar& label)
+      : k_(k), m_(m), args_(args), row_(row), index_(index), label_(label) {}
+
+  void run() {
+    z_label_ = row_.load_one(label_);
+    reference_ = where(z_label_ > -kInfinity, z_label_, 0.0f);
+    const Scalar first = k_.constant(0, i32);
+    Tile z;
+    if (!m_.looped) z = row_.load(first);
+    sums_ = m_.looped ? row_.looped_sums(reference_) : row_.sums(z, reference_);
+    log_total_ = log2(sums_.total);
+    lse_ = (sums_.base + log_total_) * kLn2;
+    set_scales();
+    store_results();
+    if (!m_.with_gradient) return;
+    const Coefficients c = coefficients();
+    if (!m_.looped) {
+      row_.store_gradient(first, gradient(z, c, first));
+      return;
+    }
+    Scalar blocks = row_.blocks();
+    k_.for_range(0, blocks, 1, [&](Scalar i) {
+      Scalar b = blocks - 1 - i;
+      row_.store_gradient(b, gradient(row_.load(b), c, b));
+    });
+  }
+
+ private:
+  // lse - z without the loss of accuracy of large values.
+  Scalar lse_minus(const Scalar& z) const { return (log_total_ - fma(z, kLog2E, -sums_.base)) * kLn2; }
+
+  // What multiplies the loss and the z-loss of this row in the reduced result.
+  void set_scales() {
+    const bool mean = m_.reduction == Reduction::mean;
+    zeta_scale_ = mean ? args_.counts.load({0}) : k_.constant(1.0f, f32);
+    loss_scale_ = mean ? args_.counts.load({1}) : k_.constant(1.0f, f32);
+    if (m_.has_weight) label_weight_ = args_.weight.load({label_}).to(f32);
+    if (m_.smoothing) {
+      per_class_ = args_.label_smoothing / row_.classes().to(f32);
+      rest_ = 1.0f - args_.label_smoothing;
+    }
+  }
+  // (1 - a) w_y
+  Scalar target_weight() const {
+    if (m_.smoothing && m_.has_weight) return rest_ * label_weight_;
+    if (m_.smoothing) return rest_;
+    return m_.has_weight ? label_weight_ : k_.constant(1.0f, f32);
+  }
+
+  Scalar loss() const {
+    Scalar loss = target_weight() * lse_minus(z_label_);
+    if (!m_.smoothing) return loss;
+    Scalar above = lse_minus(reference_);
+    Scalar classes = m_.has_weight ? args_.counts.load({2}) : row_.classes().to(f32);
+    return loss + per_class_ * (classes * above - sums_.deviation);
+  }
+
+  void store_results() const {
+    Scalar total = loss() * loss_scale_;
+    if (m_.lse_square) {
+      Scalar zeta = args_.lse_square_scale * lse_ * lse_ * zeta_scale_;
+      if (m_.with_z_loss) args_.z_loss.store({index_}, zeta.to(args_.z_loss.dtype()));
+      total = total + zeta;
+    } else if (m_.with_z_loss) {
+      args_.z_loss.store({index_}, 0.0f);
+    }
+    if (m_.with_loss) args_.loss.store({index_}, total.to(args_.loss.dtype()));
+    if (m_.with_lse) args_.lse.store({index_}, lse_);
+    if (m_.with_accuracy) {
+      Scalar right = sums_.best.to(i64) == label_;
+      args_.accuracy.store({index_}, where(right, k_.constant(1.0f, f32), 0.0f));
+    }
+    if (m_.with_predictions) args_.predictions.store({index_}, sums_.best.to(i64));
+  }
+
+  Coefficients coefficients() const {
+    Scalar loss_scale = loss_scale_, zeta_scale = zeta_scale_;
+    if (m_.with_d_loss) {
+      Scalar d_loss = m_.reduction == Reduction::none ? args_.d_loss.load({index_}) : args_.d_loss.load({0});
+      loss_scale = loss_scale * d_loss.to(f32);
+      zeta_scale = zeta_scale * d_loss.to(f32);
+    }
+    Coefficients c;
+    c.target = target_weight() * loss_scale;
+    c.power = c.target;
+    if (m_.smoothing) {
+      c.smooth = per_class_ * loss_scale;
+      Scalar spread = m_.has_weight ? per_class_ * args_.counts.load({2}) : args_.label_smoothing;
+      c.power = (target_weight() + spread) * loss_scale;
+    }
+    if (m_.lse_square) c.power = c.power + 2.0f * args_.lse_square_scale * lse_ * zeta_scale;
+    c.power = c.power / sums_.total;
+    return c;
+  }
+
+  Tile gradient(const Tile& z, const Coefficients& c, const Scalar& b) const {
+    Tile d = powers(z, -sums_.base) * c.power;
+    if (m_.smoothing) d = m_.has_weight ? d - row_.weights(b) * c.smooth : d - c.smooth;
+    d = where(row_.columns(b) == label_.to(i32), d - c.target, d);
+    return m_.softcap ? d * row_.cap_slope(z) : d;
+  }
+
+  KernelBuilder& k_;
+  const CrossEntropyMeta& m_;
+  const Arguments& args_;
+  const Row& row_;
+  Scalar index_, label_, z_label_, reference_, log_total_, lse_;
+  Scalar zeta_scale_, loss_scale_, label_weight_, per_class_, rest_;
+  RowSums sums_;
+};
+
+// A row that is ignored (all results 0) or whose label is no class (NaN, and its number in the error word).
+void fill_row(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args, const Row& row, const Scalar& index,
+              const Scalar& ignored) {
+  Scalar fill = where(ignored, k.constant(0.0f, f32), std::numeric_limits<float>::quiet_NaN());
+  if (m.with_loss) args.loss.store({index}, fill.to(args.loss.dtype()));
+  if (m.with_z_loss) args.z_loss.store({index}, fill.to(args.z_loss.dtype()));
+  if (m.with_lse) args.lse.store({index}, fill);
+  if (m.with_accuracy) args.accuracy.store({index}, 0.0f);
+  if (m.with_predictions) args.predictions.store({index}, -1);
+  if (m.with_gradient) {
+    k.for_range(0, row.blocks(), 1, [&](Scalar b) { row.store_gradient(b, fill.to(m.type)); });
+  }
+  atomic_max(args.error.ptr(), kErrorBase - index.to(i64), !ignored);
+}
+
+}  // namespace
+
+void cross_entropy_rows(KernelBuilder& k, const CrossEntropyMeta& m) {
+  const Arguments args(k, m);
+  Scalar index = k.program_id(0);
+  const Row row(k, m, args, index);
+  Scalar label = args.labels.load({index}).to(i64);  // labels are compared in 64 bits
+  Scalar ignored = label == args.ignore_index;
+  Scalar is_class = label >= 0 && label < args.logits.dim(1);
+  k.if_(
+      !ignored && is_class, [&] { CountedRow(k, m, args, row, index, label).run(); },
+      [&] { fill_row(k, m, args, row, index, ignored); });
+}
+
+void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m) {
+  View counts = k.view("counts", f32, {4});
+  View labels = k.view("labels", m.label_type, {dyn});
+  View weight;
+  if (m.has_weight) weight = k.view("weight", m.weight_type, {dyn});
+  Scalar ignore_index = k.scalar("ignore_index", i64);
+
+  const Shape shape{m.block};
+  auto [rows, weights] =
+      k.for_range(0, cdiv(labels.dim(0), m.block), 1, carry(k.zeros(shape, i32), k.zeros(shape, f32)),
+                  [&](Scalar b, Tile rows, Tile weights) {
+                    Tile label = labels.partition(shape).load({b}).to(i64);
+                    Tile inside = b.to(i64) * m.block + k.arange(m.block).to(i64) < labels.dim(0);
+                    Tile counts_here = inside && label != ignore_index;
+                    if (m.has_weight) {
+                      Tile is_class = counts_here && label >= 0 && label < weight.dim(0);
+                      weights = weights + load(weight.ptr() + label, is_class).to(f32);
+                    }
+                    return carry(rows + counts_here.to(i32), weights);
+                  });
+  Scalar n = sum(rows).to(f32);
+  Scalar total = m.has_weight ? sum(weights) : n;
+  counts.store({0}, where(n > 0.0f, 1.0f / n, 0.0f));
+  counts.store({1}, where(n > 0.0f, 1.0f / total, 0.0f));
+  counts.store({3}, n);
+  if (!m.has_weight) {
+    counts.store({2}, 0.0f);
+    return;
+  }
+  auto [all] = k.for_range(0, cdiv(weight.dim(0), m.block), 1, carry(k.zeros(shape, f32)),
+                           [&](Scalar b, Tile acc) { return carry(acc + weight.partition(shape).load({b}).to(f32)); });
+  counts.store({2}, sum(all));
+}
+
+void cross_entropy_finish(KernelBuilder& k, const CrossEntropyMeta& m) {
+  auto total_of = [&](const View& rows) {
+    const Shape shape{m.block};
+    auto [lanes] = k.for_range(0, cdiv(rows.dim(0), m.block), 1, carry(k.zeros(shape, f32)),
+                               [&](Scalar b, Tile acc) { return carry(acc + rows.partition(shape).load({b})); });
+    return sum(lanes);
+  };
+  auto add_up = [&](const std::string& name) {
+    View out = k.view(name, m.loss_type, {1});
+    View rows = k.view("row_" + name, f32, {dyn});
+    out.store({0}, total_of(rows).to(m.loss_type));
+  };
+  if (m.with_loss) add_up("loss");
+  if (m.with_z_loss) add_up("z_loss");
+  if (!m.with_accuracy) return;
+  View out = k.view("accuracy", f32, {1});
+  View rows = k.view("row_accuracy", f32, {dyn});
+  View counts = k.view("counts", f32, {4});
+  out.store({0}, total_of(rows) * counts.load({0}));
+}
+
+Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& options) {
+  const bool gpu = machine.target == Target::nvptx;
+  CrossEntropyMeta meta{options};
+  const int64_t widest = gpu ? 512 * 4 * vector_width(options.type) : 8192;
+  meta.looped = options.classes > widest;
+  meta.block = meta.looped ? widest : tile_width(options.classes);
+  const int num_warps = warps_for(meta.block, options.type, 4, 16);
+  if (meta.looped) meta.fold = gpu ? 4 : 8;
+
+  Operation op;
+  auto scratch = [&](const std::string& name, std::function<std::vector<int64_t>(int64_t)> shape) {
+    op.workspace.push_back({.name = name, .dtype = f32, .shape = std::move(shape)});
+  };
+  auto one_program = [](int64_t) { return Grid{1}; };
+  CrossEntropyMeta flat = meta;  // the launches of one program
+  flat.block = 1024;
+  if (needs_counts(options)) {
+    scratch("counts", [](int64_t) { return std::vector<int64_t>{4}; });
+    op.launches.push_back({.program = record("cross_entropy_count", options.type, &cross_entropy_count, flat),
+                           .num_warps = 8,
+                           .grid = one_program});
+  }
+  op.launches.push_back({.program = record("cross_entropy", options.type, &cross_entropy_rows, meta),
+                         .num_warps = num_warps,
+                         .grid = [](int64_t n) { return Grid{n}; }});
+  if (options.reduction == Reduction::none) return op;
+  auto per_row = [](int64_t n) { return std::vector<int64_t>{n}; };
+  if (options.with_loss) scratch("row_loss", per_row);
+  if (options.with_z_loss) scratch("row_z_loss", per_row);
+  if (options.with_accuracy) scratch("row_accuracy", per_row);
+  if (options.with_loss || options.with_z_loss || options.with_accuracy) {
+    op.launches.push_back({.program = record("cross_entropy_finish", options.type, &cross_entropy_finish, flat),
+                           .num_warps = 8,
+                           .grid = one_program});
+  }
+  return op;
+}
+
+void scale_rows(KernelBuilder& k, const ScaleRowsMeta& m) {
+  View out = k.view("out", m.type, {dyn, dyn});
+  View in = k.view("in", m.type, {dyn, dyn});
+  View factor = k.view("factor", m.factor_type, {dyn});
+
+  Scalar blocks = cdiv(in.dim(1), m.block).to(i32);
+  Scalar row = k.program_id(0) / blocks, column = k.program_id(0) % blocks;
+  Tile x = in.partition({m.rows, m.block}).load({row, column}).to(f32);
+  Tile scaled =
+      m.per_row ? x * factor.partition({m.rows}).load({row}).to(f32).expand_dims(1) : x * factor.load({0}).to(f32);
+  out.partition({m.rows, m.block}).store({row, column}, scaled.to(m.type));
+}
+
+Operation scale_rows(const Machine& machine, DType type, DType factor_type, bool per_row, int64_t cols) {
+  const TileShape tile = elementwise_tile(machine, type, cols);
+  const ScaleRowsMeta meta{
+      .type = type, .factor_type = factor_type, .per_row = per_row, .rows = tile.rows, .block = tile.cols};
+  Launch launch{.program = record("scale_rows", type, &scale_rows, meta), .num_warps = tile.num_warps};
+  launch.grid = [rows = tile.rows, blocks = ceil_div(cols, tile.cols)](int64_t n) {
+    return Grid{ceil_div(n, rows) * blocks};
+  };
+  return {.launches = {launch}};
+}
+
+}  // namespace ligerdsl::kernels

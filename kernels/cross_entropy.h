@@ -1,0 +1,76 @@
+// Cross-entropy of rows of logits with all its options: loss, z-loss, accuracy, predictions, gradient.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/launch.h"
+#include "ligerdsl/dsl.h"
+
+namespace ligerdsl::kernels {
+
+enum class Reduction { none, mean, sum };
+
+struct CrossEntropyOptions {
+  int64_t classes = 0;  // V
+  DType type = f32;     // of logits and d_logits
+  DType label_type = i64;
+  Reduction reduction = Reduction::mean;
+  bool has_weight = false;  // class weights
+  DType weight_type = f32;
+  bool smoothing = false;   // label_smoothing is not 0
+  bool lse_square = false;  // lse_square_scale is not 0
+  bool softcap = false;
+  bool with_loss = true;
+  DType loss_type = f32;  // of loss and z_loss
+  bool with_z_loss = false, with_accuracy = false, with_predictions = false, with_lse = false;
+  bool with_gradient = false;
+  bool with_d_loss = false;  // the gradient is multiplied by the upstream gradient d_loss
+  DType d_loss_type = f32;
+};
+
+// Where an out-of-range label or index is reported: an i64 word that is 0 as long as there is none, then kErrorBase
+// minus the lowest such row.
+inline constexpr int64_t kErrorBase = INT64_MAX;
+
+struct CrossEntropyMeta : CrossEntropyOptions {
+  int64_t block = 1024;  // columns of a tile: the whole row unless `looped`
+  bool looped = false;   // wider rows: two passes over blocks of the row
+  int64_t fold = 1;      // a block is [fold, block / fold] (online_softmax.h)
+};
+
+// What the options make of the rows, counted on the device. Arguments: counts [4] f32 (out), labels [n] label_type,
+// [weight [V] weight_type], ignore_index i64.
+// counts = 1/n, 1/S, W, n: n rows that are not ignored, S the sum of their weights (n without weights), W the sum of
+// all weights; 1/n and 1/S are 0 when n is 0.
+void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m);
+
+// One program per row. Arguments, those in brackets as the options say:
+//   [row_loss], [row_z_loss], [row_accuracy], [lse] [n] f32; loss and z_loss [n] loss_type and accuracy [n] f32 stand
+//   in their place when reduction is none; [predictions] [n] i64; [d_logits] [n, V] type; logits [n, V] type; labels
+//   [n]; [weight] [V]; [d_loss] [1], or [n] when reduction is none; [counts]; error [1] i64; ignore_index i64;
+//   [label_smoothing], [lse_square_scale], [softcap] f32.
+// d_logits may be exactly logits. Without a gradient logits are not written.
+void cross_entropy_rows(KernelBuilder& k, const CrossEntropyMeta& m);
+
+// loss, z_loss = sums of the rows; accuracy = sum / n. Arguments: [loss [1], row_loss], [z_loss [1], row_z_loss],
+// [accuracy [1] f32, row_accuracy, counts].
+void cross_entropy_finish(KernelBuilder& k, const CrossEntropyMeta& m);
+
+// Rows: rows of logits. Scratch: counts, row_loss, row_z_loss, row_accuracy, as needed.
+Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& options);
+
+struct ScaleRowsMeta {
+  DType type = f32, factor_type = f32;
+  bool per_row = false;
+  int64_t rows = 1;
+  int64_t block = 1024;
+};
+
+// out = in times a factor read on the device. Arguments: out, in [n, V] type; factor [1], or [n] if per_row.
+// out may be exactly in.
+void scale_rows(KernelBuilder& k, const ScaleRowsMeta& m);
+
+// Rows: rows of in.
+Operation scale_rows(const Machine& machine, DType type, DType factor_type, bool per_row, int64_t cols);
+
+}  // namespace ligerdsl::kernels

@@ -1,0 +1,36 @@
+// Embedding: rows of a table by index, and the gradient of the table.
+#pragma once
+
+#include "kernels/launch.h"
+#include "ligerdsl/dsl.h"
+
+namespace ligerdsl::kernels {
+
+struct EmbeddingOptions {
+  int64_t cols = 0;        // row width H
+  int64_t vocabulary = 0;  // rows of the table; the backward's launch depends on it
+  DType type = f32;        // of the table and the output
+  DType index_type = i64;
+  DType d_table_type = f32;  // f32 or type
+  bool accumulate = false;   // d_table += ...; f32 only
+};
+
+struct EmbeddingMeta : EmbeddingOptions {
+  int64_t rows = 1;      // backward: rows of the table that a program owns
+  int64_t block = 1024;  // columns of a tile
+  int64_t scan = 256;    // backward: indices looked at together
+};
+
+// Arguments: out [n, H] type; table [V, H] type; indices [n] index_type; error [1] i64.
+// An index outside [0, V) gives a row of NaN and its row number in the error word (see kErrorBase).
+void embedding_forward(KernelBuilder& k, const EmbeddingMeta& m);
+
+// Arguments: d_table [V, H] d_table_type; d_out [n, H] type; indices [n] index_type. Indices outside [0, V) add
+// nothing.
+void embedding_backward(KernelBuilder& k, const EmbeddingMeta& m);
+
+// Rows: indices.
+Operation embedding_forward(const Machine& machine, const EmbeddingOptions& options);
+Operation embedding_backward(const Machine& machine, const EmbeddingOptions& options);
+
+}  // namespace ligerdsl::kernels

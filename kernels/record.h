@@ -1,0 +1,20 @@
+// Runs a kernel's build function and returns what it recorded.
+#pragma once
+
+#include <string>
+
+#include "ligerdsl/dsl.h"
+#include "program/program.h"
+
+namespace ligerdsl::kernels {
+
+// The kernel's name carries the data type, so profiles tell the variants apart.
+template <class Meta>
+program::Program record(const std::string& name, DType type, void (*build)(KernelBuilder&, const Meta&),
+                        const Meta& meta) {
+  KernelBuilder k(name + "_" + ligerdsl::name(type));
+  build(k, meta);
+  return k.finish();
+}
+
+}  // namespace ligerdsl::kernels

@@ -1,0 +1,25 @@
+// out_j = sum over p of partials[p, j], in a fixed order: the second stage of parameter gradients.
+#pragma once
+
+#include <string>
+
+#include "kernels/launch.h"
+#include "ligerdsl/dsl.h"
+
+namespace ligerdsl::kernels {
+
+struct ReducePartialsMeta {
+  DType type = f32;         // of out
+  std::string out = "out";  // name of the output argument
+  bool accumulate = false;  // out += the sum; f32 only
+  int64_t rows = 16;        // partials added side by side
+  int64_t cols = 64;
+};
+
+// Arguments: out [n] of `type`, partials [p, n] f32.
+void reduce_partials(KernelBuilder& k, const ReducePartialsMeta& m);
+
+// The launch that turns a scratch buffer "partials" [p, cols] into `out` [cols].
+Launch reduce_partials(const Machine& machine, const std::string& out, DType type, bool accumulate, int64_t cols);
+
+}  // namespace ligerdsl::kernels

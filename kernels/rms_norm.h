@@ -1,0 +1,50 @@
+// RMSNorm, and the same with a residual sum in front (fused_add_rms_norm.h gives the two their own names).
+#pragma once
+
+#include "kernels/launch.h"
+#include "ligerdsl/dsl.h"
+
+namespace ligerdsl::kernels {
+
+// Where the norm rounds: llama rounds x * rstd to the data type before the weight, gemma and none only the result.
+enum class Casting { llama, gemma, none };
+
+struct RmsNormOptions {
+  int64_t cols = 0;  // row width H
+  DType type = f32;  // of x, y and their gradients
+  Casting casting = Casting::llama;
+  bool has_weight = true;
+  DType weight_type = f32;
+  bool residual = false;  // sum = round(x + residual) comes first; the norm is of sum
+
+  bool with_rstd = true;  // forward: write rstd
+
+  bool want_d_weight = true;  // backward
+  DType d_weight_type = f32;  // f32 or weight_type
+  bool accumulate = false;    // d_weight += ...; f32 only
+  bool with_d_sum = false;    // backward of residual: a gradient that reaches sum by other ways
+};
+
+struct RmsNormMeta : RmsNormOptions {
+  int64_t rows = 1;      // rows of a tile
+  int64_t block = 4096;  // columns of a tile: the whole row unless `looped`
+  bool looped = false;   // wider rows: a program makes two passes over blocks of its row
+};
+
+// Arguments: y, [sum], x, [residual], [weight], [rstd], eps, [offset].
+//   y, sum, x, residual [n, H] type; weight [H] weight_type; rstd [n] f32; eps, offset f32 scalars.
+// sum may be exactly x or residual. Without a weight there is no offset.
+void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m);
+
+// Arguments: d_x, [partials], d_y, x (or sum, if residual), [d_sum], [weight], rstd, [offset].
+// d_x may be exactly d_y or d_sum. partials [programs, H] f32: every program's part of d_weight.
+void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m);
+
+// d_weight partials of rows too wide for rms_norm_backward to keep. Arguments: partials, d_y, x (or sum), rstd.
+void rms_norm_d_weight(KernelBuilder& k, const RmsNormMeta& m);
+
+// Rows: rows of x. The backward's d_weight [H] is an argument of its last launch; its scratch is "partials".
+Operation rms_norm_forward(const Machine& machine, const RmsNormOptions& options);
+Operation rms_norm_backward(const Machine& machine, const RmsNormOptions& options);
+
+}  // namespace ligerdsl::kernels

@@ -1,0 +1,167 @@
+// Softmax over rows of H elements; arithmetic in f32, T = type.
+//
+//   y = round_T(e^(scale x - max) / sum);  masked columns are exactly 0
+//   dx = round_T(scale y (dy - sum(dy y)));  masked columns are exactly 0
+//
+// Bytes, s = sizeof(T): forward 2 n H s, backward 3 n H s; rows wider than a tile are read twice. A row whose unmasked
+// columns are all -inf is NaN, as the formula says.
+#include "kernels/softmax.h"
+
+#include "kernels/online_softmax.h"
+#include "kernels/record.h"
+#include "kernels/tile_shape.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+// Which columns of which rows count.
+struct Mask {
+  Scalar cols;     // i32
+  Scalar queries;  // i32, causal only
+  bool causal = false;
+
+  Mask(KernelBuilder& k, const SoftmaxMeta& m, const View& x) : causal(m.causal) {
+    cols = x.dim(1).to(i32);
+    if (causal) queries = k.scalar("queries", i32);
+  }
+  // Columns that count in a row, for rows given as a tile or a scalar.
+  template <class Rows>
+  Rows limit(const Rows& row) const {
+    return row % queries + (cols - queries + 1);
+  }
+};
+
+}  // namespace
+
+// Rows that fit a tile: [rows, block].
+namespace {
+
+struct ResidentRows {
+  Scalar row;
+  Tile counts;  // i1 [rows, block]
+
+  ResidentRows(KernelBuilder& k, const SoftmaxMeta& m, const Mask& mask) : row(k.program_id(0)) {
+    Tile column = k.arange(m.block).expand_dims(0).broadcast_to({m.rows, m.block});
+    counts = column < mask.cols;
+    if (!m.causal) return;
+    Tile limit = mask.limit(row * m.rows + k.arange(m.rows)).expand_dims(1);
+    counts = counts && column < limit;
+  }
+};
+
+// One row in blocks: [fold, lanes].
+struct LoopedRow {
+  KernelBuilder& k;
+  const SoftmaxMeta& m;
+  Scalar row, limit, blocks, used_blocks;
+  Shape shape;
+
+  LoopedRow(KernelBuilder& k, const SoftmaxMeta& m, const Mask& mask)
+      : k(k), m(m), row(k.program_id(0)), shape{m.fold, m.block / m.fold} {
+    limit = m.causal ? clamp(mask.limit(row), 0, mask.cols) : mask.cols;
+    blocks = cdiv(mask.cols, m.block);
+    used_blocks = cdiv(limit, m.block);
+  }
+  Tile load(const View& view, const Scalar& b) const {
+    return view.partition({squeeze, m.block}).load({row, b}).to(f32).reshape(shape);
+  }
+  void store(const View& view, const Scalar& b, const Tile& value) const {
+    view.partition({squeeze, m.block}).store({row, b}, value.to(m.type).reshape({m.block}));
+  }
+  Tile counts(const Scalar& b) const { return (b * m.block + k.arange(m.block)).reshape(shape) < limit; }
+  // The last block first: it is the one that the caches still hold.
+  template <class Body>
+  void reversed(Body body) const {
+    k.for_range(0, blocks, 1, [&](Scalar i) { body(blocks - 1 - i); });
+  }
+};
+
+}  // namespace
+
+void softmax_forward(KernelBuilder& k, const SoftmaxMeta& m) {
+  View y = k.view("y", m.type, {dyn, dyn});
+  View x = k.view("x", m.type, {dyn, dyn});
+  Scalar c = k.scalar("scale", f32) * kLog2E;
+  const Mask mask(k, m, x);
+
+  if (!m.looped) {
+    const ResidentRows at(k, m, mask);
+    Tile xt = x.partition({m.rows, m.block}).load({at.row, 0}).to(f32);
+    Tile base = finite_base(reduce_max(where(at.counts, xt * c, -kInfinity), 1)).expand_dims(1);
+    Tile e = where(at.counts, exp2(fma(xt, c, -base)), 0.0f);
+    Tile inverse = (1.0f / sum(e, 1)).expand_dims(1);
+    y.partition({m.rows, m.block}).store({at.row, 0}, where(at.counts, e * inverse, 0.0f).to(m.type));
+    return;
+  }
+  const LoopedRow at(k, m, mask);
+  const Shape lanes{at.shape[1]};
+  auto [lane_max, lane_sum] =
+      k.for_range(0, at.used_blocks, 1, carry(k.full(lanes, -kInfinity, f32), k.zeros(lanes, f32)),
+                  [&](Scalar b, Tile top, Tile total) {
+                    Tile xt = at.load(x, b), counts = at.counts(b);
+                    Tile block_top = reduce_max(where(counts, xt * c, -kInfinity), 0);
+                    return online_block(top, total, block_top,
+                                        [&](const Tile& base) { return where(counts, exp2(fma(xt, c, -base)), 0.0f); });
+                  });
+  auto [top, total] = combine_lanes(lane_max, lane_sum);
+  Scalar base = finite_base(top), inverse = 1.0f / total;
+  at.reversed([&](const Scalar& b) {
+    at.store(y, b, where(at.counts(b), exp2(fma(at.load(x, b), c, -base)) * inverse, 0.0f));
+  });
+}
+
+void softmax_backward(KernelBuilder& k, const SoftmaxMeta& m) {
+  View d_x = k.view("d_x", m.type, {dyn, dyn});
+  View d_y = k.view("d_y", m.type, {dyn, dyn});
+  View y = k.view("y", m.type, {dyn, dyn});
+  Scalar scale = k.scalar("scale", f32);
+  const Mask mask(k, m, y);
+
+  if (!m.looped) {
+    const ResidentRows at(k, m, mask);
+    auto load = [&](const View& view) {
+      Tile t = view.partition({m.rows, m.block}).load({at.row, 0}).to(f32);
+      return m.causal ? where(at.counts, t, 0.0f) : t;
+    };
+    Tile dy = load(d_y), yt = load(y);
+    Tile inner = sum(dy * yt, 1).expand_dims(1);
+    d_x.partition({m.rows, m.block}).store({at.row, 0}, (scale * yt * (dy - inner)).to(m.type));
+    return;
+  }
+  const LoopedRow at(k, m, mask);
+  auto load = [&](const View& view, const Scalar& b) {
+    Tile t = at.load(view, b);
+    return m.causal ? where(at.counts(b), t, 0.0f) : t;
+  };
+  auto [products] = k.for_range(0, at.used_blocks, 1, carry(k.zeros(at.shape, f32)),
+                                [&](Scalar b, Tile acc) { return carry(fma(load(d_y, b), load(y, b), acc)); });
+  Scalar inner = sum(products);
+  at.reversed([&](const Scalar& b) { at.store(d_x, b, scale * load(y, b) * (load(d_y, b) - inner)); });
+}
+
+namespace {
+
+Operation row_operation(const Machine& machine, const SoftmaxOptions& options, const std::string& name,
+                        void (*build)(KernelBuilder&, const SoftmaxMeta&), int64_t widest) {
+  SoftmaxMeta meta{options};
+  meta.looped = options.cols > widest;
+  const TileShape tile = row_tile(machine, options.type, meta.looped ? kRowBlock : options.cols, 2);
+  meta.rows = meta.looped ? 1 : tile.rows;
+  meta.block = tile.cols;
+  if (meta.looped) meta.fold = std::max<int64_t>(1, meta.block / (tile.num_warps * 32 * vector_width(options.type)));
+  Launch launch{.program = record(name, options.type, build, meta), .num_warps = tile.num_warps};
+  launch.grid = [rows = meta.rows](int64_t n) { return Grid{ceil_div(n, rows)}; };
+  return {.launches = {launch}};
+}
+
+}  // namespace
+
+Operation softmax_forward(const Machine& machine, const SoftmaxOptions& options) {
+  return row_operation(machine, options, "softmax_forward", &softmax_forward, kResidentWidth / 2);
+}
+
+Operation softmax_backward(const Machine& machine, const SoftmaxOptions& options) {
+  return row_operation(machine, options, "softmax_backward", &softmax_backward, kResidentWidth / 2);
+}
+
+}  // namespace ligerdsl::kernels

@@ -1,0 +1,31 @@
+// SwiGLU: silu(gate) * up.
+#pragma once
+
+#include "kernels/launch.h"
+#include "ligerdsl/dsl.h"
+
+namespace ligerdsl::kernels {
+
+struct SwigluOptions {
+  int64_t cols = 0;  // width F
+  DType type = f32;
+};
+
+struct SwigluMeta : SwigluOptions {
+  int64_t rows = 1;
+  int64_t block = 1024;  // columns of a tile
+};
+
+// Arguments: out, gate, up [n, F] type; gate_multiplier, down_multiplier f32 scalars.
+// The fused layout, gate and up as the two halves of one [n, 2F] tensor, is the same kernel on two views of it.
+void swiglu_forward(KernelBuilder& k, const SwigluMeta& m);
+
+// Arguments: d_gate, d_up, d_out, gate, up [n, F] type; gate_multiplier, down_multiplier.
+// d_gate may be exactly gate, d_up exactly up.
+void swiglu_backward(KernelBuilder& k, const SwigluMeta& m);
+
+// Rows: rows of out.
+Operation swiglu_forward(const Machine& machine, const SwigluOptions& options);
+Operation swiglu_backward(const Machine& machine, const SwigluOptions& options);
+
+}  // namespace ligerdsl::kernels

@@ -1,0 +1,20 @@
+// out = a + b, element by element.
+#pragma once
+
+#include "kernels/launch.h"
+#include "ligerdsl/dsl.h"
+
+namespace ligerdsl::kernels {
+
+struct VectorAddMeta {
+  DType type = f32;
+  int64_t block = 1024;  // elements per program
+};
+
+// Arguments: out, a, b [n] of `type`. out may be a or b.
+void vector_add(KernelBuilder& k, const VectorAddMeta& m);
+
+// Rows: elements.
+Operation vector_add(const Machine& machine, DType type);
+
+}  // namespace ligerdsl::kernels
