@@ -1,0 +1,186 @@
+// Both sides of the C table in author.h: exporting a registry, and reading another binary's.
+#include "ligerdsl/dsl/author.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+
+#include "ligerdsl/dsl/kernel.h"
+
+namespace ligerdsl {
+namespace {
+
+ligerdsl_author_bytes copy_bytes(const std::string& text) {
+  auto* data = static_cast<char*>(std::malloc(text.size() + 1));
+  if (!data) return {nullptr, 0};
+  std::memcpy(data, text.data(), text.size());
+  data[text.size()] = '\0';
+  return {data, text.size()};
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::string part;
+  std::istringstream in(text);
+  while (std::getline(in, part, separator)) parts.push_back(part);
+  return parts;
+}
+
+MetaValues parse_settings(const std::string& text) {
+  MetaValues values;
+  for (const std::string& pair : split(text, ',')) {
+    const size_t equal = pair.find('=');
+    if (equal == std::string::npos) throw Error("error: meta-parameters are name=value, got '" + pair + "'");
+    values[pair.substr(0, equal)] = pair.substr(equal + 1);
+  }
+  return values;
+}
+
+std::string settings_text(const MetaValues& values) {
+  std::string text;
+  for (const auto& [name, value] : values) text += (text.empty() ? "" : ",") + name + "=" + value;
+  return text;
+}
+
+std::string fields_text(const std::vector<MetaField>& fields) {
+  std::string text;
+  for (const MetaField& field : fields) {
+    text += field.name + "\t" + field.type + "\t" + field.value + "\t";
+    for (size_t i = 0; i < field.choices.size(); ++i) text += (i ? "," : "") + field.choices[i];
+    text += "\n";
+  }
+  return text;
+}
+
+const AnyKernel& kernel_at(size_t index) {
+  const auto& kernels = Registry::global().all();
+  if (index >= kernels.size()) throw Error("error: no kernel of index " + std::to_string(index));
+  return *kernels[index];
+}
+
+// No exception leaves through the table.
+template <class Body>
+int32_t guarded(ligerdsl_author_bytes* error, Body body) {
+  try {
+    body();
+    return 0;
+  } catch (const std::exception& failure) {
+    *error = copy_bytes(failure.what());
+  } catch (...) {
+    *error = copy_bytes("error: the kernel threw something that is no std::exception");
+  }
+  return 1;
+}
+
+int32_t describe(size_t index, ligerdsl_author_bytes* name, ligerdsl_author_bytes* description,
+                 ligerdsl_author_bytes* fields, ligerdsl_author_bytes* error) {
+  return guarded(error, [&] {
+    const AnyKernel& kernel = kernel_at(index);
+    *name = copy_bytes(kernel.name());
+    *description = copy_bytes(kernel.description());
+    *fields = copy_bytes(fields_text(kernel.fields()));
+  });
+}
+
+int32_t record_kernel(size_t index, const char* settings, ligerdsl_author_bytes* program, ligerdsl_author_bytes* error) {
+  return guarded(error, [&] { *program = copy_bytes(kernel_at(index).program_bytes(parse_settings(settings))); });
+}
+
+int32_t launch_kernel(size_t index, const char* settings, const ligerdsl_author_argument* arguments, size_t n_arguments,
+                      ligerdsl_author_launch* launch, ligerdsl_author_bytes* error) {
+  return guarded(error, [&] {
+    std::vector<LaunchArguments::Argument> list;
+    for (size_t i = 0; i < n_arguments; ++i) {
+      const ligerdsl_author_argument& a = arguments[i];
+      LaunchArguments::Argument argument{a.name, {}, {}, a.number};
+      if (a.rank > 0) {
+        argument.dims.assign(a.dims, a.dims + a.rank);
+        argument.strides.assign(a.strides, a.strides + a.rank);
+      }
+      list.push_back(std::move(argument));
+    }
+    const Launch rule = kernel_at(index).launch(parse_settings(settings), LaunchArguments(std::move(list)));
+    if (rule.grid.empty() || rule.grid.size() > 3) throw Error("error: a launch rule gives a grid of 1 to 3 axes");
+    *launch = {{1, 1, 1}, rule.num_warps, rule.num_ctas, rule.num_stages};
+    for (size_t i = 0; i < rule.grid.size(); ++i) launch->grid[i] = rule.grid[i];
+  });
+}
+
+// A kernel of another binary.
+class LoadedKernel : public AnyKernel {
+ public:
+  LoadedKernel(const ligerdsl_author_table* table, size_t index) : table_(table), index_(index) {
+    ligerdsl_author_bytes name{}, description{}, fields{}, error{};
+    check(table->describe(index, &name, &description, &fields, &error), error);
+    name_ = take(name);
+    description_ = take(description);
+    for (const std::string& line : split(take(fields), '\n')) {
+      std::vector<std::string> columns = split(line, '\t');
+      columns.resize(4);
+      fields_.push_back({columns[0], columns[1], columns[2], split(columns[3], ',')});
+    }
+  }
+
+  std::string name() const override { return name_; }
+  std::string description() const override { return description_; }
+  std::vector<MetaField> fields() const override { return fields_; }
+
+  std::string program_bytes(const MetaValues& meta) const override {
+    ligerdsl_author_bytes program{}, error{};
+    check(table_->record(index_, settings_text(meta).c_str(), &program, &error), error);
+    return take(program);
+  }
+
+  Launch launch(const MetaValues& meta, const LaunchArguments& arguments) const override {
+    std::vector<ligerdsl_author_argument> list;
+    for (const LaunchArguments::Argument& a : arguments.all()) {
+      list.push_back({a.name.c_str(), static_cast<int32_t>(a.dims.size()), a.dims.data(), a.strides.data(), a.number});
+    }
+    ligerdsl_author_launch launch{};
+    ligerdsl_author_bytes error{};
+    check(table_->launch(index_, settings_text(meta).c_str(), list.data(), list.size(), &launch, &error), error);
+    return {{launch.grid[0], launch.grid[1], launch.grid[2]}, launch.num_warps, launch.num_ctas, launch.num_stages};
+  }
+
+ private:
+  std::string take(ligerdsl_author_bytes bytes) const {
+    std::string text(bytes.data ? bytes.data : "", bytes.data ? bytes.size : 0);
+    table_->free_bytes(bytes);
+    return text;
+  }
+  void check(int32_t status, ligerdsl_author_bytes error) const {
+    if (status != 0) throw Error(take(error));
+  }
+
+  const ligerdsl_author_table* table_;
+  size_t index_;
+  std::string name_, description_;
+  std::vector<MetaField> fields_;
+};
+
+}  // namespace
+
+const ligerdsl_author_table* author_table() {
+  static const ligerdsl_author_table table = {
+      LIGERDSL_AUTHOR_VERSION,
+      [] { return Registry::global().all().size(); },
+      describe,
+      record_kernel,
+      launch_kernel,
+      [](ligerdsl_author_bytes bytes) { std::free(bytes.data); },
+  };
+  return &table;
+}
+
+std::vector<std::unique_ptr<AnyKernel>> kernels_of(const ligerdsl_author_table* table) {
+  if (!table || table->version != LIGERDSL_AUTHOR_VERSION) {
+    throw Error("error: the kernels were built for version " + std::to_string(table ? table->version : 0) +
+                " of the author interface, this program reads version " + std::to_string(LIGERDSL_AUTHOR_VERSION) +
+                "; rebuild them against the installed headers");
+  }
+  std::vector<std::unique_ptr<AnyKernel>> kernels;
+  for (size_t i = 0; i < table->count(); ++i) kernels.push_back(std::make_unique<LoadedKernel>(table, i));
+  return kernels;
+}
+
+}  // namespace ligerdsl

@@ -1,0 +1,108 @@
+// Loops and branches.
+#include "ligerdsl/dsl/control.h"
+
+#include "recorder.h"
+
+namespace ligerdsl::detail {
+namespace {
+
+std::vector<Type> types_of(const Recorder& recorder, const std::vector<Handle>& handles) {
+  std::vector<Type> types;
+  for (const Handle& handle : handles) types.push_back(recorder.type(handle));
+  return types;
+}
+
+// Yielded values have the expected types.
+Recorder::Check same_types(const Recorder& recorder, const std::vector<Type>& expected, const std::string& op,
+                           const std::string& what, Loc loc) {
+  return [&recorder, expected, op, what, loc](const std::vector<Handle>& yielded) {
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const Type& got = recorder.type(yielded[i]);
+      if (got != expected[i]) {
+        fail(loc, op, what + " " + std::to_string(i) + " is " + to_string(expected[i]) + " but the body returns " +
+                          to_string(got) + "; dtype and shape must stay the same");
+      }
+    }
+  };
+}
+
+void require_condition(const Recorder& recorder, const Handle& condition, const std::string& op, Loc loc) {
+  if (recorder.type(condition) != scalar_type(i1)) {
+    fail(loc, op, "the condition must be an i1 scalar, got " + to_string(recorder.type(condition)) +
+                      "; compare first, as in x != 0");
+  }
+}
+
+void require_live_all(const Recorder& recorder, const std::vector<Handle>& handles, const std::string& op, Loc loc) {
+  for (const Handle& handle : handles) recorder.require_live(handle, op, loc);
+}
+
+}  // namespace
+
+std::vector<Handle> record_for(Recorder& recorder, const ScalarArg& lo, const ScalarArg& hi, const ScalarArg& step,
+                               const LoopOptions& options, const std::vector<Handle>& init, const RegionBody& body,
+                               Loc loc) {
+  const std::string op = "for_range";
+  if (step.is_number && (step.number.is_float || step.number.integer <= 0)) {
+    fail(step.loc, op, "the step must be a positive integer");
+  }
+  if (options.num_stages < 0 || options.unroll < 0) fail(loc, op, "num_stages and unroll are 0 (automatic) or positive");
+  std::vector<Handle> bounds;
+  for (const ScalarArg* bound : {&lo, &hi, &step}) bounds.push_back(index_operand(recorder, *bound, op, bound->loc));
+  const bool wide = bounds[0].dtype == i64 || bounds[1].dtype == i64 || bounds[2].dtype == i64;
+  for (Handle& bound : bounds) bound = cast(bound, wide ? i64 : i32, loc);
+
+  require_live_all(recorder, init, op, loc);
+  const std::vector<Type> carried = types_of(recorder, init);
+  std::vector<Type> arguments = carried;
+  arguments.insert(arguments.begin(), scalar_type(wide ? i64 : i32));
+  std::vector<program::Region> regions;
+  regions.push_back(
+      recorder.region(arguments, body, same_types(recorder, carried, op, "carried value", loc), loc));
+
+  Attrs attrs;
+  if (options.num_stages) attrs.push_back({AttrKey::num_stages, int64_t{options.num_stages}});
+  if (options.unroll) attrs.push_back({AttrKey::unroll, int64_t{options.unroll}});
+  if (options.flatten) attrs.push_back({AttrKey::flatten, int64_t{1}});
+  std::vector<Handle> operands = bounds;
+  operands.insert(operands.end(), init.begin(), init.end());
+  return recorder.emit(OpCode::for_range, operands, carried, std::move(attrs), loc, std::move(regions));
+}
+
+std::vector<Handle> record_if(Recorder& recorder, const Scalar& condition, const RegionBody& then,
+                              const RegionBody& otherwise, Loc loc) {
+  const std::string op = "if_";
+  recorder.require_live(condition.handle(), op, loc);
+  require_condition(recorder, condition.handle(), op, loc);
+  std::vector<program::Region> regions;
+  std::vector<Type> results;
+  regions.push_back(recorder.region(
+      {}, then, [&](const std::vector<Handle>& yielded) { results = types_of(recorder, yielded); }, loc));
+  if (otherwise) {
+    regions.push_back(recorder.region({}, otherwise,
+                                      same_types(recorder, results, op, "the first branch's value", loc), loc));
+  } else {
+    regions.emplace_back();  // no else branch
+  }
+  return recorder.emit(OpCode::if_else, {condition.handle()}, results, {}, loc, std::move(regions));
+}
+
+std::vector<Handle> record_while(Recorder& recorder, const std::vector<Handle>& init, const RegionBody& condition,
+                                 const RegionBody& body, Loc loc) {
+  const std::string op = "while_";
+  require_live_all(recorder, init, op, loc);
+  const std::vector<Type> carried = types_of(recorder, init);
+  // The first region yields the condition and passes its arguments on.
+  const RegionBody test = [&](const std::vector<Handle>& arguments) {
+    std::vector<Handle> yielded = condition(arguments);
+    yielded.insert(yielded.end(), arguments.begin(), arguments.end());
+    return yielded;
+  };
+  const auto check = [&](const std::vector<Handle>& yielded) { require_condition(recorder, yielded[0], op, loc); };
+  std::vector<program::Region> regions;
+  regions.push_back(recorder.region(carried, test, check, loc));
+  regions.push_back(recorder.region(carried, body, same_types(recorder, carried, op, "carried value", loc), loc));
+  return recorder.emit(OpCode::while_loop, init, carried, {}, loc, std::move(regions));
+}
+
+}  // namespace ligerdsl::detail

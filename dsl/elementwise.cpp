@@ -1,0 +1,267 @@
+// Operators and elementwise functions.
+#include "ligerdsl/dsl/math.h"
+#include "ligerdsl/dsl/operators.h"
+#include "recorder.h"
+
+namespace ligerdsl {
+namespace {
+
+using detail::Attrs;
+using detail::AttrKey;
+using detail::fail;
+using detail::Handle;
+using detail::is_plain_integer;
+using detail::OpCode;
+using detail::Operand;
+using detail::Pair;
+using detail::Recorder;
+using detail::recorder_of;
+using program::Predicate;
+
+// What dtypes an op accepts.
+enum class Accept { any, numbers, integers, integers_and_i1, floats, f32_only, i1_only };
+
+bool accepts(Accept rule, DType dtype) {
+  switch (rule) {
+    case Accept::any: return true;
+    case Accept::numbers: return dtype != i1;
+    case Accept::integers: return is_plain_integer(dtype);
+    case Accept::integers_and_i1: return is_integer(dtype);
+    case Accept::floats: return is_float(dtype);
+    case Accept::f32_only: return dtype == f32;
+    case Accept::i1_only: return dtype == i1;
+  }
+  return false;
+}
+
+const char* wanted(Accept rule) {
+  switch (rule) {
+    case Accept::any: return "any type";
+    case Accept::numbers: return "a number type; convert an i1 with .to(i32)";
+    case Accept::integers: return "an integer type";
+    case Accept::integers_and_i1: return "an integer type or i1";
+    case Accept::floats: return "a float type; convert with .to(f32)";
+    case Accept::f32_only: return "f32; convert with .to(f32)";
+    case Accept::i1_only: return "i1; compare first, as in x != 0";
+  }
+  return "";
+}
+
+void require_dtype(const Handle& x, Accept rule, const std::string& op, Loc loc) {
+  if (!accepts(rule, x.dtype)) {
+    fail(loc, op, std::string("got ") + detail::to_string(x.recorder->type(x)) + ", expected " + wanted(rule));
+  }
+}
+
+Handle binary(OpCode code, Accept rule, const Operand& a, const Operand& b, const std::string& op, Loc loc,
+              Attrs attrs = {}) {
+  const Pair pair = match(a, b, op, loc);
+  require_dtype(pair.a, rule, op, loc);
+  Recorder& recorder = *pair.a.recorder;
+  return recorder.emit_one(code, {pair.a, pair.b}, recorder.type(pair.a), std::move(attrs), loc);
+}
+
+Handle compare(Predicate predicate, const Operand& a, const Operand& b, const std::string& op, Loc loc) {
+  const Pair pair = match(a, b, op, loc);
+  const bool ordering = predicate != Predicate::eq && predicate != Predicate::ne;
+  require_dtype(pair.a, ordering ? Accept::numbers : Accept::any, op, loc);
+  Recorder& recorder = *pair.a.recorder;
+  detail::Type type = recorder.type(pair.a);
+  type.dtype = i1;
+  return recorder.emit_one(OpCode::compare, {pair.a, pair.b}, type,
+                           {{AttrKey::predicate, static_cast<int64_t>(predicate)}}, loc);
+}
+
+Handle unary(OpCode code, Accept rule, const Value& x, const std::string& op, Loc loc, bool fast = false) {
+  Recorder& recorder = recorder_of(x.handle(), op, loc);
+  recorder.require_live(x.handle(), op, loc);
+  require_dtype(x.handle(), rule, op, loc);
+  Attrs attrs;
+  if (fast) attrs.push_back({AttrKey::fast, int64_t{1}});
+  return recorder.emit_one(code, {x.handle()}, recorder.type(x.handle()), std::move(attrs), loc);
+}
+
+Handle negate(const Operand& a) {
+  Recorder& recorder = recorder_of(a.handle, "operator-", a.loc);
+  recorder.require_live(a.handle, "operator-", a.loc);
+  require_dtype(a.handle, Accept::numbers, "operator-", a.loc);
+  return recorder.emit_one(OpCode::neg, {a.handle}, recorder.type(a.handle), {}, a.loc);
+}
+
+// ~x as x ^ -1, !x as x ^ true.
+Handle invert(const Operand& a, Accept rule, const std::string& op) {
+  Recorder& recorder = recorder_of(a.handle, op, a.loc);
+  recorder.require_live(a.handle, op, a.loc);
+  require_dtype(a.handle, rule, op, a.loc);
+  const detail::Type& type = recorder.type(a.handle);
+  const Handle ones = constant(recorder, detail::Number(type.dtype == i1 ? 1 : -1), type, op, a.loc);
+  return recorder.emit_one(OpCode::bit_xor, {a.handle, ones}, recorder.type(a.handle), {}, a.loc);
+}
+
+// (a, b, c) -> fma, after bringing b and c to a's type.
+Handle fused(const Value& a, const Operand& b, const Operand& c, Loc loc) {
+  Recorder& recorder = recorder_of(a.handle(), "fma", loc);
+  recorder.require_live(a.handle(), "fma", loc);
+  require_dtype(a.handle(), Accept::floats, "fma", loc);
+  const Pair ab = match(Operand(a, loc), b, "fma", loc);
+  const Pair ac = match(Operand(Scalar(ab.a), loc), c, "fma", loc);
+  const Pair bc = match(Operand(Scalar(ab.b), loc), Operand(Scalar(ac.a), loc), "fma", loc);
+  return recorder.emit_one(OpCode::fma, {ac.a, bc.a, ac.b}, recorder.type(ac.a), {}, loc);
+}
+
+Handle choose(const Value& condition, const Operand& a, const Operand& b, Loc loc) {
+  Recorder& recorder = recorder_of(condition.handle(), "where", loc);
+  recorder.require_live(condition.handle(), "where", loc);
+  require_dtype(condition.handle(), Accept::i1_only, "where", loc);
+  if (a.is_number && b.is_number) {
+    fail(loc, "where", "both values are numbers, so the result has no type; make one with KernelBuilder::constant or full");
+  }
+  Pair values = match(a, b, "where", loc);
+  const bool condition_tile = recorder.type(condition.handle()).kind == detail::TypeKind::tile;
+  const bool value_tile = recorder.type(values.a).kind == detail::TypeKind::tile;
+  Handle test = condition.handle();
+  if (!condition_tile && value_tile) test = splat(test, values.a.shape, "where", loc);
+  if (condition_tile && !value_tile) {
+    values.a = splat(values.a, test.shape, "where", loc);
+    values.b = splat(values.b, test.shape, "where", loc);
+  }
+  if (test.shape != values.a.shape) {
+    // Grow whichever side has dimensions of 1.
+    const Shape before = values.a.shape;
+    if (test.shape.size() != before.size()) {
+      fail(loc, "where", "ranks differ, condition " + detail::to_string(test.shape) + " and values " +
+                             detail::to_string(before) + "; raise the lower one with .expand_dims(axis)");
+    }
+    Shape shape = before;
+    for (size_t i = 0; i < shape.size(); ++i) shape[i] = shape[i] == 1 ? test.shape[i] : shape[i];
+    test = broadcast(test, shape, "where", loc);
+    values.a = broadcast(values.a, shape, "where", loc);
+    values.b = broadcast(values.b, shape, "where", loc);
+  }
+  return recorder.emit_one(OpCode::select, {test, values.a, values.b}, recorder.type(values.a), {}, loc);
+}
+
+}  // namespace
+
+#define LIGERDSL_OPERATOR(op, call)                                                       \
+  Tile operator op(At<Tile> a, At<Tile> b) { return Tile(call("operator" #op)); }          \
+  Tile operator op(At<Tile> a, ScalarArg b) { return Tile(call("operator" #op)); }         \
+  Tile operator op(ScalarArg a, At<Tile> b) { return Tile(call("operator" #op)); }         \
+  Scalar operator op(At<Scalar> a, At<Scalar> b) { return Scalar(call("operator" #op)); }  \
+  Scalar operator op(At<Scalar> a, NumberArg b) { return Scalar(call("operator" #op)); }   \
+  Scalar operator op(NumberArg a, At<Scalar> b) { return Scalar(call("operator" #op)); }
+
+#define LIGERDSL_CALL_ADD(op) binary(OpCode::add, Accept::numbers, a, b, op, b.loc)
+#define LIGERDSL_CALL_SUB(op) binary(OpCode::sub, Accept::numbers, a, b, op, b.loc)
+#define LIGERDSL_CALL_MUL(op) binary(OpCode::mul, Accept::numbers, a, b, op, b.loc)
+#define LIGERDSL_CALL_DIV(op) binary(OpCode::div, Accept::numbers, a, b, op, b.loc)
+#define LIGERDSL_CALL_REM(op) binary(OpCode::rem, Accept::integers, a, b, op, b.loc)
+#define LIGERDSL_CALL_AND(op) binary(OpCode::bit_and, Accept::integers_and_i1, a, b, op, b.loc)
+#define LIGERDSL_CALL_OR(op) binary(OpCode::bit_or, Accept::integers_and_i1, a, b, op, b.loc)
+#define LIGERDSL_CALL_XOR(op) binary(OpCode::bit_xor, Accept::integers_and_i1, a, b, op, b.loc)
+#define LIGERDSL_CALL_SHL(op) binary(OpCode::shl, Accept::integers, a, b, op, b.loc)
+#define LIGERDSL_CALL_SHR(op) binary(OpCode::shr, Accept::integers, a, b, op, b.loc)
+#define LIGERDSL_CALL_LOGICAL_AND(op) binary(OpCode::bit_and, Accept::i1_only, a, b, op, b.loc)
+#define LIGERDSL_CALL_LOGICAL_OR(op) binary(OpCode::bit_or, Accept::i1_only, a, b, op, b.loc)
+#define LIGERDSL_CALL_EQ(op) compare(Predicate::eq, a, b, op, b.loc)
+#define LIGERDSL_CALL_NE(op) compare(Predicate::ne, a, b, op, b.loc)
+#define LIGERDSL_CALL_LT(op) compare(Predicate::lt, a, b, op, b.loc)
+#define LIGERDSL_CALL_LE(op) compare(Predicate::le, a, b, op, b.loc)
+#define LIGERDSL_CALL_GT(op) compare(Predicate::gt, a, b, op, b.loc)
+#define LIGERDSL_CALL_GE(op) compare(Predicate::ge, a, b, op, b.loc)
+
+LIGERDSL_OPERATOR(+, LIGERDSL_CALL_ADD)
+LIGERDSL_OPERATOR(-, LIGERDSL_CALL_SUB)
+LIGERDSL_OPERATOR(*, LIGERDSL_CALL_MUL)
+LIGERDSL_OPERATOR(/, LIGERDSL_CALL_DIV)
+LIGERDSL_OPERATOR(%, LIGERDSL_CALL_REM)
+LIGERDSL_OPERATOR(&, LIGERDSL_CALL_AND)
+LIGERDSL_OPERATOR(|, LIGERDSL_CALL_OR)
+LIGERDSL_OPERATOR(^, LIGERDSL_CALL_XOR)
+LIGERDSL_OPERATOR(<<, LIGERDSL_CALL_SHL)
+LIGERDSL_OPERATOR(>>, LIGERDSL_CALL_SHR)
+LIGERDSL_OPERATOR(&&, LIGERDSL_CALL_LOGICAL_AND)
+LIGERDSL_OPERATOR(||, LIGERDSL_CALL_LOGICAL_OR)
+LIGERDSL_OPERATOR(==, LIGERDSL_CALL_EQ)
+LIGERDSL_OPERATOR(!=, LIGERDSL_CALL_NE)
+LIGERDSL_OPERATOR(<, LIGERDSL_CALL_LT)
+LIGERDSL_OPERATOR(<=, LIGERDSL_CALL_LE)
+LIGERDSL_OPERATOR(>, LIGERDSL_CALL_GT)
+LIGERDSL_OPERATOR(>=, LIGERDSL_CALL_GE)
+
+Tile operator-(At<Tile> a) { return Tile(negate(a)); }
+Scalar operator-(At<Scalar> a) { return Scalar(negate(a)); }
+Tile operator~(At<Tile> a) { return Tile(invert(a, Accept::integers_and_i1, "operator~")); }
+Scalar operator~(At<Scalar> a) { return Scalar(invert(a, Accept::integers_and_i1, "operator~")); }
+Tile operator!(At<Tile> a) { return Tile(invert(a, Accept::i1_only, "operator!")); }
+Scalar operator!(At<Scalar> a) { return Scalar(invert(a, Accept::i1_only, "operator!")); }
+
+#define LIGERDSL_UNARY(fn, code, rule, fast)                                                                        \
+  Tile fn(const Tile& x, Loc loc) { return Tile(unary(OpCode::code, Accept::rule, x, #fn, loc, fast)); }            \
+  Scalar fn(const Scalar& x, Loc loc) { return Scalar(unary(OpCode::code, Accept::rule, x, #fn, loc, fast)); }
+
+LIGERDSL_UNARY(abs, abs, numbers, false)
+LIGERDSL_UNARY(floor, floor, floats, false)
+LIGERDSL_UNARY(ceil, ceil, floats, false)
+LIGERDSL_UNARY(exp, exp, f32_only, false)
+LIGERDSL_UNARY(exp2, exp2, f32_only, false)
+LIGERDSL_UNARY(log, log, f32_only, false)
+LIGERDSL_UNARY(log2, log2, f32_only, false)
+LIGERDSL_UNARY(sqrt, sqrt, f32_only, false)
+LIGERDSL_UNARY(rsqrt, rsqrt, f32_only, false)
+LIGERDSL_UNARY(tanh, tanh, f32_only, false)
+LIGERDSL_UNARY(erf, erf, f32_only, false)
+LIGERDSL_UNARY(sigmoid, sigmoid, f32_only, false)
+LIGERDSL_UNARY(fast_exp, exp, f32_only, true)
+LIGERDSL_UNARY(fast_exp2, exp2, f32_only, true)
+LIGERDSL_UNARY(fast_log, log, f32_only, true)
+LIGERDSL_UNARY(fast_log2, log2, f32_only, true)
+LIGERDSL_UNARY(fast_sqrt, sqrt, f32_only, true)
+LIGERDSL_UNARY(fast_rsqrt, rsqrt, f32_only, true)
+LIGERDSL_UNARY(fast_tanh, tanh, f32_only, true)
+LIGERDSL_UNARY(fast_sigmoid, sigmoid, f32_only, true)
+
+#define LIGERDSL_BINARY(fn, call)                                                                                       \
+  Tile fn(const Tile& a, const Tile& b, Loc loc) { return Tile(call(Operand(a, loc), Operand(b, loc), loc)); }           \
+  Tile fn(const Tile& a, ScalarArg b, Loc loc) { return Tile(call(Operand(a, loc), b, loc)); }                           \
+  Tile fn(ScalarArg a, const Tile& b, Loc loc) { return Tile(call(a, Operand(b, loc), loc)); }                           \
+  Scalar fn(const Scalar& a, const Scalar& b, Loc loc) { return Scalar(call(Operand(a, loc), Operand(b, loc), loc)); }   \
+  Scalar fn(const Scalar& a, NumberArg b, Loc loc) { return Scalar(call(Operand(a, loc), b, loc)); }                     \
+  Scalar fn(NumberArg a, const Scalar& b, Loc loc) { return Scalar(call(a, Operand(b, loc), loc)); }
+
+#define LIGERDSL_CALL_MIN(a, b, loc) binary(OpCode::min, Accept::numbers, a, b, "min", loc)
+#define LIGERDSL_CALL_MAX(a, b, loc) binary(OpCode::max, Accept::numbers, a, b, "max", loc)
+#define LIGERDSL_CALL_FAST_DIV(a, b, loc) \
+  binary(OpCode::div, Accept::f32_only, a, b, "fast_div", loc, {{AttrKey::fast, int64_t{1}}})
+
+LIGERDSL_BINARY(min, LIGERDSL_CALL_MIN)
+LIGERDSL_BINARY(max, LIGERDSL_CALL_MAX)
+LIGERDSL_BINARY(fast_div, LIGERDSL_CALL_FAST_DIV)
+
+namespace {
+
+Handle clamp_handle(const Value& x, const Operand& lo, const Operand& hi, Loc loc) {
+  const Handle low = binary(OpCode::max, Accept::numbers, Operand(x, loc), lo, "clamp", loc);
+  return binary(OpCode::min, Accept::numbers, Operand(Value(low), loc), hi, "clamp", loc);
+}
+
+}  // namespace
+
+Tile clamp(const Tile& x, TileArg lo, TileArg hi, Loc loc) { return Tile(clamp_handle(x, lo, hi, loc)); }
+Scalar clamp(const Scalar& x, ScalarArg lo, ScalarArg hi, Loc loc) { return Scalar(clamp_handle(x, lo, hi, loc)); }
+
+Tile fma(const Tile& a, TileArg b, TileArg c, Loc loc) { return Tile(fused(a, b, c, loc)); }
+Scalar fma(const Scalar& a, ScalarArg b, ScalarArg c, Loc loc) { return Scalar(fused(a, b, c, loc)); }
+
+Tile where(const Tile& condition, TileArg a, TileArg b, Loc loc) { return Tile(choose(condition, a, b, loc)); }
+Tile where(const Scalar& condition, const Tile& a, TileArg b, Loc loc) {
+  return Tile(choose(condition, Operand(a, loc), b, loc));
+}
+Tile where(const Scalar& condition, ScalarArg a, const Tile& b, Loc loc) {
+  return Tile(choose(condition, a, Operand(b, loc), loc));
+}
+Scalar where(const Scalar& condition, ScalarArg a, ScalarArg b, Loc loc) {
+  return Scalar(choose(condition, a, b, loc));
+}
+
+}  // namespace ligerdsl

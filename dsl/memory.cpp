@@ -1,0 +1,310 @@
+// Views, partitions, pointers, atomics, hints.
+#include "ligerdsl/dsl/memory.h"
+
+#include <cmath>
+
+#include "ligerdsl/dsl/operators.h"
+#include "recorder.h"
+
+namespace ligerdsl {
+
+using detail::Attrs;
+using detail::AttrKey;
+using detail::fail;
+using detail::Handle;
+using detail::OpCode;
+using detail::Operand;
+using detail::Recorder;
+using detail::recorder_of;
+using detail::scalar_type;
+using detail::tile_type;
+using detail::Type;
+using detail::TypeKind;
+using program::AtomicKind;
+
+namespace {
+
+Attrs hints(Cache cache, Evict evict) {
+  Attrs attrs;
+  if (cache != Cache::normal) attrs.push_back({AttrKey::cache, static_cast<int64_t>(cache)});
+  if (evict != Evict::normal) attrs.push_back({AttrKey::evict, static_cast<int64_t>(evict)});
+  return attrs;
+}
+
+// View and indices, checked.
+std::vector<Handle> tile_operands(const View& view, const Shape& tile_shape, const Indices& index, const std::string& op,
+                                  Loc loc) {
+  Recorder& recorder = recorder_of(view.handle(), op, loc);
+  recorder.require_live(view.handle(), op, loc);
+  if (index.size() != tile_shape.size()) {
+    fail(loc, op, std::to_string(index.size()) + (index.size() == 1 ? " index" : " indices") + " for a view of rank " +
+                      std::to_string(tile_shape.size()) + "; give one per dimension, squeezed ones included");
+  }
+  std::vector<Handle> operands{view.handle()};
+  for (const ScalarArg& i : index) operands.push_back(index_operand(recorder, i, op, i.loc));
+  return operands;
+}
+
+Handle load_view(const View& view, const Shape& tile_shape, const Indices& index, const LoadOptions& options, Loc loc) {
+  std::vector<Handle> operands = tile_operands(view, tile_shape, index, "load", loc);
+  Recorder& recorder = *operands[0].recorder;
+  if (is_integer(view.dtype()) && options.pad != std::floor(options.pad)) {
+    fail(loc, "load", std::string("the pad value of an ") + name(view.dtype()) + " view must be an integer");
+  }
+  Attrs attrs = hints(options.cache, options.evict);
+  attrs.push_back({AttrKey::tile_shape, tile_shape});
+  attrs.push_back({AttrKey::pad, options.pad});
+  const Shape shape = program::partitionShape(tile_shape);
+  const Type type = shape.empty() ? scalar_type(view.dtype()) : tile_type(view.dtype(), shape);
+  return recorder.emit_one(OpCode::load_tile, operands, type, std::move(attrs), loc);
+}
+
+void store_view(const View& view, const Shape& tile_shape, const Indices& index, const Operand& value,
+                const StoreOptions& options, Loc loc) {
+  std::vector<Handle> operands = tile_operands(view, tile_shape, index, "store", loc);
+  Recorder& recorder = *operands[0].recorder;
+  if (!value.is_number) {
+    recorder.require_live(value.handle, "store", loc);
+    if (value.handle.dtype != view.dtype()) {
+      fail(loc, "store", std::string(value.handle.shape.empty() ? "the scalar" : "the tile") + " is " +
+                             name(value.handle.dtype) + " but the view holds " + name(view.dtype()) +
+                             "; convert with .to(" + name(view.dtype()) + ")");
+    }
+  }
+  const Shape shape = program::partitionShape(tile_shape);
+  if (shape.empty()) {
+    operands.push_back(scalar_operand(recorder, value, view.dtype(), "store", loc));
+  } else {
+    const bool is_tile = !value.is_number && recorder.type(value.handle).kind == TypeKind::tile;
+    if (is_tile && value.handle.shape != shape) {
+      fail(loc, "store", "the tile has shape " + detail::to_string(value.handle.shape) + " but the partition cuts tiles of " +
+                             detail::to_string(shape));
+    }
+    operands.push_back(tile_operand(recorder, value, tile_type(view.dtype(), shape), "store", loc));
+  }
+  Attrs attrs = hints(options.cache, options.evict);
+  attrs.push_back({AttrKey::tile_shape, tile_shape});
+  recorder.emit(OpCode::store_tile, operands, {}, std::move(attrs), loc);
+}
+
+Scalar view_number(const View& view, OpCode code, int axis, Loc loc) {
+  const char* op = program::opName(code);
+  Recorder& recorder = recorder_of(view.handle(), op, loc);
+  const int at = detail::normal_axis(axis, view.rank(), op, loc);
+  return Scalar(recorder.emit_one(code, {view.handle()}, scalar_type(i64), {{AttrKey::axis, int64_t{at}}}, loc));
+}
+
+}  // namespace
+
+Scalar View::dim(int axis, Loc loc) const { return view_number(*this, OpCode::dim, axis, loc); }
+Scalar View::stride(int axis, Loc loc) const { return view_number(*this, OpCode::stride, axis, loc); }
+
+Ptr View::ptr(Loc loc) const {
+  Recorder& recorder = recorder_of(handle_, "ptr", loc);
+  return Ptr(recorder.emit_one(OpCode::view_ptr, {handle_}, {TypeKind::ptr, dtype(), {}, {}}, {}, loc));
+}
+
+Partition View::partition(const Shape& tile_shape, Loc loc) const {
+  recorder_of(handle_, "partition", loc).require_live(handle_, "partition", loc);
+  if (static_cast<int>(tile_shape.size()) != rank()) {
+    fail(loc, "partition", "tile shape " + detail::to_string(tile_shape) + " for a view of rank " + std::to_string(rank()) +
+                               "; give one entry per dimension, `squeeze` for one element");
+  }
+  const Shape shape = program::partitionShape(tile_shape);
+  if (shape.empty()) fail(loc, "partition", "every dimension is squeezed; use view.load({...}) and view.store({...}, value)");
+  detail::require_tile_shape(shape, "partition", loc);
+  return Partition(*this, tile_shape);
+}
+
+Scalar View::load(const Indices& index, const LoadOptions& options, Loc loc) const {
+  return Scalar(load_view(*this, Shape(rank(), squeeze), index, options, loc));
+}
+
+void View::store(const Indices& index, const ScalarArg& value, const StoreOptions& options, Loc loc) const {
+  store_view(*this, Shape(rank(), squeeze), index, value, options, loc);
+}
+
+Shape Partition::shape() const { return program::partitionShape(tile_shape_); }
+
+Tile Partition::load(const Indices& index, const LoadOptions& options, Loc loc) const {
+  return Tile(load_view(view_, tile_shape_, index, options, loc));
+}
+
+void Partition::store(const Indices& index, const TileArg& value, const StoreOptions& options, Loc loc) const {
+  store_view(view_, tile_shape_, index, value, options, loc);
+}
+
+namespace {
+
+// pointer + offset. A tile of offsets makes a tile of pointers.
+Handle add_pointer(const Operand& pointer, const Operand& offset) {
+  const std::string op = "pointer +";
+  const Loc loc = offset.loc;
+  Recorder& recorder = recorder_of(pointer.handle, op, loc);
+  recorder.require_live(pointer.handle, op, loc);
+  Handle base = pointer.handle;
+  Handle count = scalar_operand(recorder, offset, i32, op, loc);
+  if (count.dtype != i32 && count.dtype != i64) {
+    fail(loc, op, std::string("an offset must be i32 or i64, got ") + name(count.dtype) + "; convert it with .to(i64)");
+  }
+  Type type = recorder.type(base);
+  const bool count_tile = recorder.type(count).kind == TypeKind::tile;
+  if (type.kind == TypeKind::ptr && count_tile) {
+    base = splat(base, count.shape, op, loc);
+  } else if (type.kind == TypeKind::ptr_tile) {
+    if (!count_tile) {
+      count = splat(count, type.shape, op, loc);
+    } else if (count.shape.size() != type.shape.size()) {
+      fail(loc, op, "ranks differ, pointers " + detail::to_string(type.shape) + " and offsets " +
+                        detail::to_string(count.shape) + "; raise the lower one with expand_dims");
+    } else {
+      Shape shape = type.shape;
+      for (size_t i = 0; i < shape.size(); ++i) shape[i] = shape[i] == 1 ? count.shape[i] : shape[i];
+      base = broadcast(base, shape, op, loc);
+      count = broadcast(count, shape, op, loc);
+    }
+  }
+  return recorder.emit_one(OpCode::addptr, {base, count}, recorder.type(base), {}, loc);
+}
+
+// The type of the values behind a pointer or a tile of pointers.
+Type pointee(const Recorder& recorder, const Handle& pointer) {
+  const Type& type = recorder.type(pointer);
+  return type.kind == TypeKind::ptr ? scalar_type(type.dtype) : tile_type(type.dtype, type.shape);
+}
+
+// An operand brought to `type`, scalar or tile.
+Handle conform(Recorder& recorder, const Operand& operand, const Type& type, const std::string& op, Loc loc) {
+  if (type.kind == TypeKind::tile) return tile_operand(recorder, operand, type, op, loc);
+  Handle scalar = scalar_operand(recorder, operand, type.dtype, op, loc);
+  if (scalar.dtype != type.dtype) {
+    fail(loc, op, std::string("expected ") + name(type.dtype) + ", got " + name(scalar.dtype) + "; convert it with .to(" +
+                      name(type.dtype) + ")");
+  }
+  return scalar;
+}
+
+struct Access {
+  std::string op;
+  const Operand* value = nullptr;
+  const Operand* mask = nullptr;
+  const Operand* other = nullptr;
+};
+
+// pointer [, value] [, mask] [, other], each brought to the pointers' shape.
+std::vector<Handle> access_operands(const Value& pointer, const Access& access, Attrs& attrs, Loc loc) {
+  Recorder& recorder = recorder_of(pointer.handle(), access.op, loc);
+  recorder.require_live(pointer.handle(), access.op, loc);
+  const Type type = pointee(recorder, pointer.handle());
+  std::vector<Handle> operands{pointer.handle()};
+  if (access.value) operands.push_back(conform(recorder, *access.value, type, access.op, loc));
+  if (access.mask) {
+    Type mask = type;
+    mask.dtype = i1;
+    operands.push_back(conform(recorder, *access.mask, mask, access.op + " mask", loc));
+    attrs.push_back({AttrKey::has_mask, int64_t{1}});
+  }
+  if (access.other) {
+    operands.push_back(conform(recorder, *access.other, type, access.op + " other", loc));
+    attrs.push_back({AttrKey::has_other, int64_t{1}});
+  }
+  return operands;
+}
+
+Handle load_pointer(const Value& p, const Operand* mask, const Operand* other, Loc loc) {
+  Attrs attrs;
+  const auto operands = access_operands(p, {"load", nullptr, mask, other}, attrs, loc);
+  Recorder& recorder = *operands[0].recorder;
+  return recorder.emit_one(OpCode::load, operands, pointee(recorder, operands[0]), std::move(attrs), loc);
+}
+
+void store_pointer(const Value& p, const Operand& value, const Operand* mask, Loc loc) {
+  Attrs attrs;
+  const auto operands = access_operands(p, {"store", &value, mask, nullptr}, attrs, loc);
+  operands[0].recorder->emit(OpCode::store, operands, {}, std::move(attrs), loc);
+}
+
+Handle atomic(const Value& p, const Operand& value, const Operand* mask, AtomicKind kind, Loc loc) {
+  const std::string op = kind == AtomicKind::add ? "atomic_add" : "atomic_max";
+  const DType dtype = p.dtype();
+  const bool half = dtype == f16 || dtype == bf16;
+  if (dtype == i1 || dtype == i8 || (half && kind == AtomicKind::max)) {
+    fail(loc, op, std::string("there is no such atomic on ") + name(dtype) + "; use i32, i64" +
+                      (kind == AtomicKind::add ? ", f16, bf16" : "") + " or f32");
+  }
+  Attrs attrs{{AttrKey::atomic, static_cast<int64_t>(kind)}};
+  const auto operands = access_operands(p, {op, &value, mask, nullptr}, attrs, loc);
+  Recorder& recorder = *operands[0].recorder;
+  return recorder.emit_one(OpCode::atomic_rmw, operands, pointee(recorder, operands[0]), std::move(attrs), loc);
+}
+
+}  // namespace
+
+Ptr operator+(At<Ptr> p, ScalarArg offset) { return Ptr(add_pointer(p, offset)); }
+PtrTile operator+(At<Ptr> p, At<Tile> offset) { return PtrTile(add_pointer(p, offset)); }
+PtrTile operator+(At<PtrTile> p, At<Tile> offset) { return PtrTile(add_pointer(p, offset)); }
+PtrTile operator+(At<PtrTile> p, ScalarArg offset) { return PtrTile(add_pointer(p, offset)); }
+
+Tile load(const PtrTile& p, Loc loc) { return Tile(load_pointer(p, nullptr, nullptr, loc)); }
+Tile load(const PtrTile& p, TileArg mask, Loc loc) { return Tile(load_pointer(p, &mask, nullptr, loc)); }
+Tile load(const PtrTile& p, TileArg mask, TileArg other, Loc loc) { return Tile(load_pointer(p, &mask, &other, loc)); }
+Scalar load(const Ptr& p, Loc loc) { return Scalar(load_pointer(p, nullptr, nullptr, loc)); }
+Scalar load(const Ptr& p, ScalarArg mask, Loc loc) { return Scalar(load_pointer(p, &mask, nullptr, loc)); }
+Scalar load(const Ptr& p, ScalarArg mask, ScalarArg other, Loc loc) {
+  return Scalar(load_pointer(p, &mask, &other, loc));
+}
+
+void store(const PtrTile& p, TileArg value, Loc loc) { store_pointer(p, value, nullptr, loc); }
+void store(const PtrTile& p, TileArg value, TileArg mask, Loc loc) { store_pointer(p, value, &mask, loc); }
+void store(const Ptr& p, ScalarArg value, Loc loc) { store_pointer(p, value, nullptr, loc); }
+void store(const Ptr& p, ScalarArg value, ScalarArg mask, Loc loc) { store_pointer(p, value, &mask, loc); }
+
+#define LIGERDSL_ATOMIC(fn, kind)                                                                      \
+  Tile fn(const PtrTile& p, TileArg value, Loc loc) {                                                  \
+    return Tile(atomic(p, value, nullptr, AtomicKind::kind, loc));                                     \
+  }                                                                                                    \
+  Tile fn(const PtrTile& p, TileArg value, TileArg mask, Loc loc) {                                    \
+    return Tile(atomic(p, value, &mask, AtomicKind::kind, loc));                                       \
+  }                                                                                                    \
+  Scalar fn(const Ptr& p, ScalarArg value, Loc loc) {                                                  \
+    return Scalar(atomic(p, value, nullptr, AtomicKind::kind, loc));                                   \
+  }                                                                                                    \
+  Scalar fn(const Ptr& p, ScalarArg value, ScalarArg mask, Loc loc) {                                  \
+    return Scalar(atomic(p, value, &mask, AtomicKind::kind, loc));                                     \
+  }
+
+LIGERDSL_ATOMIC(atomic_add, add)
+LIGERDSL_ATOMIC(atomic_max, max)
+
+void assume(const Scalar& condition, Loc loc) {
+  Recorder& recorder = recorder_of(condition.handle(), "assume", loc);
+  if (condition.dtype() != i1) fail(loc, "assume", std::string("expected an i1 scalar, got ") + name(condition.dtype()));
+  recorder.emit(OpCode::assume, {condition.handle()}, {}, {}, loc);
+}
+
+Scalar assume_divisible(const Scalar& x, int64_t divisor, Loc loc) {
+  Recorder& recorder = recorder_of(x.handle(), "assume_divisible", loc);
+  if (x.dtype() != i32 && x.dtype() != i64) {
+    fail(loc, "assume_divisible", std::string("expected an i32 or i64 scalar, got ") + name(x.dtype()));
+  }
+  if (divisor < 1) fail(loc, "assume_divisible", "the divisor must be positive, got " + std::to_string(divisor));
+  return Scalar(recorder.emit_one(OpCode::assume_divisible, {x.handle()}, scalar_type(x.dtype()),
+                                  {{AttrKey::divisor, divisor}}, loc));
+}
+
+void device_print(const std::string& text, const std::vector<Value>& values, Loc loc) {
+  if (values.empty()) fail(loc, "device_print", "give at least one value to print");
+  Recorder& recorder = recorder_of(values[0].handle(), "device_print", loc);
+  std::vector<Handle> operands;
+  for (const Value& value : values) {
+    recorder.require_live(value.handle(), "device_print", loc);
+    const Type& type = recorder.type(value.handle());
+    if (type.kind != TypeKind::scalar && type.kind != TypeKind::tile) {
+      fail(loc, "device_print", "only scalars and tiles can be printed, got " + detail::to_string(type));
+    }
+    operands.push_back(value.handle());
+  }
+  recorder.emit(OpCode::device_print, operands, {}, {{AttrKey::text, text}}, loc);
+}
+
+}  // namespace ligerdsl

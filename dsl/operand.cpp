@@ -1,0 +1,143 @@
+// Numbers, scalars and tiles brought to a common type.
+#include <cmath>
+#include <sstream>
+
+#include "recorder.h"
+
+namespace ligerdsl::detail {
+namespace {
+
+std::string number_string(const Number& number) {
+  if (!number.is_float) return std::to_string(number.integer);
+  std::ostringstream text;
+  text << number.real;
+  return text.str();
+}
+
+bool fits(int64_t value, DType dtype) {
+  switch (dtype) {
+    case i1: return value == 0 || value == 1;
+    case i8: return value >= INT8_MIN && value <= INT8_MAX;
+    case i32: return value >= INT32_MIN && value <= INT32_MAX;
+    default: return true;
+  }
+}
+
+// Largest finite value.
+double limit(DType dtype) {
+  if (dtype == f16) return 65504.0;
+  return dtype == bf16 ? 3.3895313892515355e38 : 3.4028234663852886e38;
+}
+
+// A scalar's dtype adapts to a wider integer; anything else must agree.
+Handle widen(const Handle& scalar, DType dtype, Loc loc) {
+  const bool wider = is_plain_integer(scalar.dtype) && is_plain_integer(dtype) && size_of(dtype) > size_of(scalar.dtype);
+  return wider ? cast(scalar, dtype, loc) : scalar;
+}
+
+[[noreturn]] void fail_dtypes(const Handle& a, const Handle& b, const std::string& op, Loc loc) {
+  fail(loc, op,
+       std::string("operand types differ (") + name(a.dtype) + " and " + name(b.dtype) + "); convert one with .to(" +
+           name(a.dtype) + ") or .to(" + name(b.dtype) + ")");
+}
+
+Shape broadcast_shape(const Shape& a, const Shape& b, const std::string& op, Loc loc) {
+  if (a.size() != b.size()) {
+    fail(loc, op, "ranks differ, " + to_string(a) + " and " + to_string(b) + "; raise the lower one with .expand_dims(axis)");
+  }
+  Shape out;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] != b[i] && a[i] != 1 && b[i] != 1) {
+      fail(loc, op, "shapes " + to_string(a) + " and " + to_string(b) + " do not broadcast in dim " + std::to_string(i));
+    }
+    out.push_back(a[i] == 1 ? b[i] : a[i]);
+  }
+  return out;
+}
+
+TypeKind kind(const Operand& operand) { return operand.handle.recorder->type(operand.handle).kind; }
+
+Pair match_scalars(Recorder& recorder, const Operand& a, const Operand& b, const std::string& op, Loc loc) {
+  const DType dtype = a.is_number ? b.handle.dtype : a.handle.dtype;
+  Pair pair{scalar_operand(recorder, a, dtype, op, loc), scalar_operand(recorder, b, dtype, op, loc)};
+  pair.a = widen(pair.a, pair.b.dtype, loc);
+  pair.b = widen(pair.b, pair.a.dtype, loc);
+  if (pair.a.dtype != pair.b.dtype) fail_dtypes(pair.a, pair.b, op, loc);
+  return pair;
+}
+
+}  // namespace
+
+Handle constant(Recorder& recorder, const Number& number, const Type& type, const std::string& op, Loc loc) {
+  const DType dtype = type.dtype;
+  if (is_integer(dtype)) {
+    if (number.is_float) {
+      fail(loc, op,
+           "the number " + number_string(number) + " is a float but the operand is " + name(dtype) +
+               "; write an integer, or convert the operand with .to(f32)");
+    }
+    if (!fits(number.integer, dtype)) {
+      fail(loc, op, "the number " + number_string(number) + " does not fit in " + name(dtype) + "; convert the operand with .to(" +
+                        (dtype == i32 ? "i64" : "i32") + ")");
+    }
+    return recorder.emit_one(OpCode::constant, {}, type, {{AttrKey::value_int, number.integer}}, loc);
+  }
+  if (std::isfinite(number.real) && std::fabs(number.real) > limit(dtype)) {
+    fail(loc, op, "the number " + number_string(number) + " overflows " + name(dtype) + "; write an infinity if you mean one");
+  }
+  return recorder.emit_one(OpCode::constant, {}, type, {{AttrKey::value_float, number.real}}, loc);
+}
+
+Handle scalar_operand(Recorder& recorder, const Operand& operand, DType dtype, const std::string& op, Loc loc) {
+  if (!operand.is_number) {
+    recorder.require_live(operand.handle, op, loc);
+    return operand.handle;
+  }
+  const bool wide = dtype == i32 && !operand.number.is_float && !fits(operand.number.integer, i32);
+  return constant(recorder, operand.number, scalar_type(wide ? i64 : dtype), op, loc);
+}
+
+Handle index_operand(Recorder& recorder, const Operand& operand, const std::string& op, Loc loc) {
+  Handle index = scalar_operand(recorder, operand, i32, op, loc);
+  if (index.dtype != i32 && index.dtype != i64) {
+    fail(loc, op, std::string("an index must be i32 or i64, got ") + name(index.dtype) + "; convert it with .to(i32)");
+  }
+  return index;
+}
+
+Handle tile_operand(Recorder& recorder, const Operand& operand, const Type& type, const std::string& op, Loc loc) {
+  if (operand.is_number) return constant(recorder, operand.number, type, op, loc);
+  recorder.require_live(operand.handle, op, loc);
+  Handle value = operand.handle;
+  if (kind(operand) == TypeKind::scalar) value = widen(value, type.dtype, loc);
+  if (value.dtype != type.dtype) {
+    fail(loc, op, std::string("expected ") + name(type.dtype) + ", got " + to_string(recorder.type(value)) +
+                      "; convert it with .to(" + name(type.dtype) + ")");
+  }
+  if (kind(operand) == TypeKind::scalar) return splat(value, type.shape, op, loc);
+  const Shape shape = broadcast_shape(value.shape, type.shape, op, loc);
+  if (shape != type.shape) {
+    fail(loc, op, "a tile of shape " + to_string(value.shape) + " does not broadcast to " + to_string(type.shape));
+  }
+  return broadcast(value, type.shape, op, loc);
+}
+
+Pair match(const Operand& a, const Operand& b, const std::string& op, Loc loc) {
+  const Operand& typed = a.is_number ? b : a;
+  Recorder& recorder = recorder_of(typed.handle, op, loc);
+  if (!a.is_number) recorder.require_live(a.handle, op, loc);
+  if (!b.is_number) recorder.require_live(b.handle, op, loc);
+  const bool a_tile = !a.is_number && kind(a) == TypeKind::tile;
+  const bool b_tile = !b.is_number && kind(b) == TypeKind::tile;
+  if (!a_tile && !b_tile) return match_scalars(recorder, a, b, op, loc);
+  if (a_tile && b_tile) {
+    if (a.handle.dtype != b.handle.dtype) fail_dtypes(a.handle, b.handle, op, loc);
+    const Shape shape = broadcast_shape(a.handle.shape, b.handle.shape, op, loc);
+    return {broadcast(a.handle, shape, op, loc), broadcast(b.handle, shape, op, loc)};
+  }
+  const Type type = recorder.type(a_tile ? a.handle : b.handle);
+  if (a_tile) return {a.handle, tile_operand(recorder, b, type, op, loc)};
+  return {tile_operand(recorder, a, type, op, loc), b.handle};
+}
+
+}  // namespace ligerdsl::detail

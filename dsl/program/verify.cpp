@@ -1,0 +1,139 @@
+// Structure: types of the value table, SSA order, regions and their yields. What each op wants of its operands is in
+// verify_ops.cpp.
+#include "program/verify.h"
+
+#include <set>
+#include <stdexcept>
+
+#include "program/op_info.h"
+#include "program/verify_ops.h"
+
+namespace ligerdsl::program {
+namespace {
+
+constexpr size_t kMaxViewRank = 8;
+
+std::string checkType(const Type& type) {
+  const bool tile = type.kind == TypeKind::tile || type.kind == TypeKind::ptr_tile;
+  if (type.kind == TypeKind::view) {
+    if (type.shape.empty() || type.shape.size() > kMaxViewRank) return "a view has 1 to 8 dimensions";
+    if (type.strides.size() != type.shape.size()) return "a view has one stride per dimension";
+    for (int64_t extent : type.shape) {
+      if (extent != kDynamic && extent < 1) return "a view dimension is dynamic or positive";
+    }
+    for (int64_t stride : type.strides) {
+      if (stride != kDynamic && stride < 0) return "a view stride is dynamic or not negative";
+    }
+    return "";
+  }
+  if (!type.strides.empty()) return "only views have strides";
+  if (!tile) return type.shape.empty() ? "" : "only tiles and views have a shape";
+  if (type.shape.empty()) return "a tile has at least one dimension";
+  for (int64_t extent : type.shape) {
+    if (!isTileExtent(extent)) return "a tile dimension is c * 2^n with odd c <= 31";
+  }
+  return tileElements(type.shape) < 0 ? "a tile has at most 2^20 elements" : "";
+}
+
+class Verifier {
+ public:
+  explicit Verifier(const Program& program) : program_(program), state_(program.values.size(), State::undefined) {}
+
+  void run() {
+    if (!isIdentifier(program_.name)) fail("the name '" + program_.name + "' is not [a-zA-Z_][a-zA-Z0-9_]*");
+    for (const Type& type : program_.values) {
+      const std::string problem = checkType(type);
+      if (!problem.empty()) fail(problem);
+    }
+    arguments();
+    if (!program_.body.arguments.empty()) fail("the body has no arguments of its own");
+    region(program_.body, nullptr);
+  }
+
+ private:
+  enum class State : uint8_t { undefined, visible, ended };
+
+  [[noreturn]] void fail(const std::string& message, const Op* op = nullptr) const {
+    std::string where;
+    if (op) {
+      if (op->loc.file < program_.files.size()) {
+        where = program_.files[op->loc.file] + ":" + std::to_string(op->loc.line) + ":" + std::to_string(op->loc.column) + ": ";
+      }
+      where += std::string(opName(op->code)) + ": ";
+    }
+    throw std::runtime_error("bad program: " + where + message);
+  }
+
+  void arguments() {
+    std::set<std::string> names;
+    for (const Argument& argument : program_.arguments) {
+      if (!isIdentifier(argument.name)) fail("the argument name '" + argument.name + "' is not an identifier");
+      if (!names.insert(argument.name).second) fail("two arguments are named '" + argument.name + "'");
+      define(argument.value, nullptr);
+      const Type& type = program_.values[argument.value];
+      if (type.kind == TypeKind::tile || type.kind == TypeKind::ptr_tile) fail("an argument is a view, scalar or pointer");
+    }
+  }
+
+  void define(ValueId id, const Op* op) {
+    if (id >= state_.size()) fail("value " + std::to_string(id) + " is not in the value table", op);
+    if (state_[id] != State::undefined) fail("value " + std::to_string(id) + " is defined twice", op);
+    state_[id] = State::visible;
+    if (op && program_.values[id].kind == TypeKind::view) fail("a view is an argument of the kernel", op);
+  }
+
+  void use(ValueId id, const Op& op) const {
+    if (id >= state_.size()) fail("value " + std::to_string(id) + " is not in the value table", &op);
+    if (state_[id] == State::undefined) fail("value " + std::to_string(id) + " is used before its definition", &op);
+    if (state_[id] == State::ended) fail("value " + std::to_string(id) + " is used outside its region", &op);
+  }
+
+  // `owner` is null for the body, which ends without a yield.
+  void region(const Region& region, const Op* owner) {
+    for (ValueId id : region.arguments) define(id, owner);
+    for (size_t i = 0; i < region.ops.size(); ++i) {
+      const Op& op = region.ops[i];
+      const bool last = i + 1 == region.ops.size();
+      if (!opName(op.code)) throw std::runtime_error("bad program: unknown op");
+      if ((op.code == OpCode::yield) != (owner && last)) fail("a region ends in one yield, the body has none", &op);
+      check(op);
+    }
+    for (ValueId id : region.arguments) state_[id] = State::ended;
+    for (const Op& op : region.ops) {
+      for (ValueId id : op.results) state_[id] = State::ended;
+    }
+  }
+
+  void check(const Op& op) {
+    if (op.loc.file >= program_.files.size()) fail("the location names no file", &op);
+    for (ValueId id : op.operands) use(id, op);
+    for (ValueId id : op.results) {
+      if (id >= state_.size()) fail("a result is not in the value table", &op);
+    }
+    for (const Region& inner : op.regions) {
+      for (ValueId id : inner.arguments) {
+        if (id >= state_.size()) fail("a region argument is not in the value table", &op);
+      }
+    }
+    const std::string problem = checkOp(program_, op);
+    if (!problem.empty()) fail(problem, &op);
+    for (const Region& inner : op.regions) {
+      // Only the missing else branch of an if without results is empty.
+      if (inner.ops.empty() && inner.arguments.empty() && op.code == OpCode::if_else) continue;
+      if (inner.ops.empty()) fail("a region ends in a yield", &op);
+      region(inner, &op);
+      const std::string mismatch = checkYield(program_, op, inner);
+      if (!mismatch.empty()) fail(mismatch, &op);
+    }
+    for (ValueId id : op.results) define(id, &op);
+  }
+
+  const Program& program_;
+  std::vector<State> state_;
+};
+
+}  // namespace
+
+void verify(const Program& program) { Verifier(program).run(); }
+
+}  // namespace ligerdsl::program

@@ -1,0 +1,104 @@
+// The state behind a KernelBuilder and its handles: the program under construction and the stack of open regions.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ligerdsl/dsl/control.h"
+#include "ligerdsl/dsl/operands.h"
+#include "program/op_info.h"
+#include "program/program.h"
+
+namespace ligerdsl::detail {
+
+using program::AttrKey;
+using program::OpCode;
+using program::Type;
+using program::TypeKind;
+using program::ValueId;
+
+// Throws Error "file:line:col: error: op: message".
+[[noreturn]] void fail(Loc loc, const std::string& op, const std::string& message);
+
+std::string to_string(const Shape& shape);      // [4, ?, 128]
+std::string to_string(const Type& type);        // f32 tile [128]
+std::string plural(size_t n, const char* noun);  // "1 index" needs its own text; regular nouns only
+
+using Attrs = std::vector<program::Attr>;
+
+class Recorder : public std::enable_shared_from_this<Recorder> {
+ public:
+  explicit Recorder(std::string name);
+
+  Handle argument(const std::string& name, Type type, Loc loc);
+
+  // Appends an op to the innermost open region. Operands must be live handles of this recorder.
+  std::vector<Handle> emit(OpCode code, const std::vector<Handle>& operands, const std::vector<Type>& results,
+                           Attrs attrs, Loc loc, std::vector<program::Region> regions = {});
+  Handle emit_one(OpCode code, const std::vector<Handle>& operands, const Type& result, Attrs attrs, Loc loc);
+
+  // Records a region: opens it with arguments of these types, runs the body, closes it with a yield of what the body
+  // returned after `check` saw it. The body's values die with the region.
+  using Check = std::function<void(const std::vector<Handle>&)>;
+  program::Region region(const std::vector<Type>& arguments, const RegionBody& body, const Check& check, Loc loc);
+
+  // Fails unless the handle is usable here: recorded by this builder, in a region that is still open.
+  void require_live(const Handle& handle, const std::string& op, Loc loc) const;
+  const Type& type(const Handle& handle) const { return program_.values[handle.id]; }
+
+  int exact_depth = 0;  // > 0: float ops carry no_contract
+
+  program::Program finish();
+
+ private:
+  struct OpenRegion {
+    program::Region region;
+    uint32_t scope;
+  };
+
+  Handle new_value(const Type& type);
+  program::Location location(Loc loc);
+
+  program::Program program_;
+  std::vector<OpenRegion> open_;           // open_[0] is the body
+  std::vector<uint32_t> scope_of_value_;   // by ValueId
+  uint32_t next_scope_ = 0;
+  std::unordered_map<std::string, uint32_t> file_index_;
+};
+
+// The recorder of an operand; fails on an empty handle.
+Recorder& recorder_of(const Handle& handle, const std::string& op, Loc loc);
+
+// Types.
+Type scalar_type(DType dtype);
+Type tile_type(DType dtype, Shape shape);
+// Fails unless every dimension is c * 2^n with odd c <= 31 and there are at most 2^20 elements.
+void require_tile_shape(const Shape& shape, const std::string& op, Loc loc);
+// Axis in [0, rank), counting from the end when negative.
+int normal_axis(int axis, int rank, const std::string& op, Loc loc);
+inline bool is_plain_integer(DType dtype) { return is_integer(dtype) && dtype != i1; }
+
+// Operands (operand.cpp).
+Handle constant(Recorder& recorder, const Number& number, const Type& type, const std::string& op, Loc loc);
+// A handle of a scalar; a number takes `dtype`, or i64 when dtype is i32 and it does not fit.
+Handle scalar_operand(Recorder& recorder, const Operand& operand, DType dtype, const std::string& op, Loc loc);
+// A tile of exactly this type: numbers and scalars fill, dimensions of 1 grow.
+Handle tile_operand(Recorder& recorder, const Operand& operand, const Type& type, const std::string& op, Loc loc);
+// Both operands brought to one type.
+struct Pair {
+  Handle a, b;
+};
+Pair match(const Operand& a, const Operand& b, const std::string& op, Loc loc);
+// An integer scalar for index arithmetic (i32, or i64 when it does not fit).
+Handle index_operand(Recorder& recorder, const Operand& operand, const std::string& op, Loc loc);
+
+// Elementwise ops by code (elementwise.cpp).
+Handle cast(const Handle& x, DType dtype, Loc loc);
+Handle splat(const Handle& x, const Shape& shape, const std::string& op, Loc loc);
+Handle broadcast(const Handle& x, const Shape& shape, const std::string& op, Loc loc);
+Handle reshape(const Handle& x, const Shape& shape, const std::string& op, Loc loc);
+
+}  // namespace ligerdsl::detail

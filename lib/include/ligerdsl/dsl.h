@@ -1,0 +1,27 @@
+// The kernel DSL: everything an author of kernels includes.
+//
+//   void vector_add(KernelBuilder& k, const VectorAddMeta& m) {
+//     View out = k.view("out", m.type, {dyn});
+//     View a = k.view("a", m.type, {dyn});
+//     View b = k.view("b", m.type, {dyn});
+//     Scalar i = k.program_id(0);
+//     out.partition({m.block}).store({i}, a.partition({m.block}).load({i}) + b.partition({m.block}).load({i}));
+//   }
+//
+// Running such a function records a program: nothing is computed. Data types and shapes are run-time values that are
+// checked while recording; misuse throws ligerdsl::Error with the author's file, line and column.
+#ifndef LIGERDSL_DSL_H_
+#define LIGERDSL_DSL_H_
+
+#include "ligerdsl/dsl/builder.h"
+#include "ligerdsl/dsl/error.h"
+#include "ligerdsl/dsl/kernel.h"
+#include "ligerdsl/dsl/library.h"
+#include "ligerdsl/dsl/math.h"
+#include "ligerdsl/dsl/memory.h"
+#include "ligerdsl/dsl/operators.h"
+#include "ligerdsl/dsl/reduce.h"
+#include "ligerdsl/dsl/values.h"
+#include "ligerdsl/dtype.h"
+
+#endif  // LIGERDSL_DSL_H_

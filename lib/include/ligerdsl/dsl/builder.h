@@ -1,0 +1,145 @@
+// KernelBuilder: where a kernel begins. Declares the arguments, creates leaf values and control flow.
+#ifndef LIGERDSL_DSL_BUILDER_H_
+#define LIGERDSL_DSL_BUILDER_H_
+
+#include <string>
+
+#include "ligerdsl/dsl/control.h"
+
+namespace ligerdsl {
+
+namespace program {
+struct Program;
+}
+
+struct ViewOptions {
+  Shape strides;  // in elements, `dyn` or a number; empty = dyn everywhere but 1 in the last dimension
+};
+
+class KernelBuilder {
+ public:
+  // The name becomes part of the symbol that debuggers and profilers show: [a-zA-Z_][a-zA-Z0-9_]*.
+  explicit KernelBuilder(const std::string& name, Loc loc = Loc::current());
+
+  // Arguments, in launch order. Dimensions are `dyn` or a number.
+  View view(const std::string& name, DType dtype, const Shape& dims, const ViewOptions& options = {},
+            Loc loc = Loc::current());
+  Scalar scalar(const std::string& name, DType dtype, Loc loc = Loc::current());
+  Ptr ptr(const std::string& name, DType dtype, Loc loc = Loc::current());
+
+  Scalar program_id(int axis, Loc loc = Loc::current());    // i32; axis 0, 1, 2
+  Scalar num_programs(int axis, Loc loc = Loc::current());  // i32
+
+  Scalar constant(NumberArg value, DType dtype, Loc loc = Loc::current());
+  Tile full(const Shape& shape, ScalarArg value, DType dtype, Loc loc = Loc::current());
+  Tile zeros(const Shape& shape, DType dtype, Loc loc = Loc::current());
+  Tile ones(const Shape& shape, DType dtype, Loc loc = Loc::current());
+  Tile arange(int64_t n, Loc loc = Loc::current());  // i32 [n]: 0, 1, ..., n-1
+
+  // for (i = lo; i < hi; i += step); step > 0. The body receives i and the carried values and returns carry(...) with the
+  // values of the next iteration: same kinds, dtypes and shapes. Returns the final values.
+  //   auto [acc] = k.for_range(0, n, 1, carry(k.zeros({256}, f32)), [&](Scalar i, Tile acc) { return carry(acc + ...); });
+  template <class... T, class Body>
+  Carry<T...> for_range(ScalarArg lo, ScalarArg hi, ScalarArg step, const LoopOptions& options, Carry<T...> init,
+                        Body body, Loc loc = Loc::current()) {
+    static_assert(detail::is_carry<Carry<T...>>::value);
+    static_assert(std::is_invocable_v<Body&, Scalar, T...>,
+                  "for_range: the body takes (Scalar index, then one parameter per carried value)");
+    static_assert(std::is_same_v<std::invoke_result_t<Body&, Scalar, T...>, Carry<T...>>,
+                  "for_range: the body must return carry(...) with the kinds of the initial values, in the same order");
+    detail::RegionBody region = [&](const std::vector<detail::Handle>& in) {
+      auto carried = detail::unpack<Carry<T...>>(in, 1);
+      return detail::pack(std::apply([&](const T&... value) { return body(Scalar(in[0]), value...); }, carried));
+    };
+    return detail::unpack<Carry<T...>>(
+        detail::record_for(*recorder_, lo, hi, step, options, detail::pack(init), region, loc));
+  }
+  template <class... T, class Body>
+  Carry<T...> for_range(ScalarArg lo, ScalarArg hi, ScalarArg step, Carry<T...> init, Body body,
+                        Loc loc = Loc::current()) {
+    return for_range(lo, hi, step, LoopOptions{}, std::move(init), std::move(body), loc);
+  }
+  // Without carried values: for its stores.
+  template <std::invocable<Scalar> Body>
+  void for_range(ScalarArg lo, ScalarArg hi, ScalarArg step, const LoopOptions& options, Body body,
+                 Loc loc = Loc::current()) {
+    static_assert(std::is_void_v<std::invoke_result_t<Body&, Scalar>>,
+                  "for_range: a body that returns values needs carry(initial values) before it");
+    detail::RegionBody region = [&](const std::vector<detail::Handle>& in) {
+      body(Scalar(in[0]));
+      return std::vector<detail::Handle>();
+    };
+    detail::record_for(*recorder_, lo, hi, step, options, {}, region, loc);
+  }
+  template <std::invocable<Scalar> Body>
+  void for_range(ScalarArg lo, ScalarArg hi, ScalarArg step, Body body, Loc loc = Loc::current()) {
+    for_range(lo, hi, step, LoopOptions{}, std::move(body), loc);
+  }
+
+  // A branch on the device. The value form returns what both branches return: one handle, or carry(...).
+  template <std::invocable Then>
+  void if_(const Scalar& condition, Then then, Loc loc = Loc::current()) {
+    static_assert(std::is_void_v<std::invoke_result_t<Then&>>, "if_: a branch that returns a value needs an else branch");
+    detail::record_if(*recorder_, condition, branch(then), nullptr, loc);
+  }
+  template <std::invocable Then, std::invocable Else>
+  auto if_(const Scalar& condition, Then then, Else otherwise, Loc loc = Loc::current()) {
+    using Result = std::invoke_result_t<Then&>;
+    static_assert(std::is_same_v<Result, std::invoke_result_t<Else&>>,
+                  "if_: both branches must return the same kinds, in the same order");
+    auto out = detail::record_if(*recorder_, condition, branch(then), branch(otherwise), loc);
+    if constexpr (detail::is_carry<Result>::value) {
+      return detail::unpack<Result>(out);
+    } else if constexpr (!std::is_void_v<Result>) {
+      return Result(out[0]);
+    }
+  }
+
+  // while (condition(values...)) values = body(values...); returns the final values.
+  template <class... T, class Condition, class Body>
+  Carry<T...> while_(Carry<T...> init, Condition condition, Body body, Loc loc = Loc::current()) {
+    static_assert(detail::is_carry<Carry<T...>>::value);
+    static_assert(std::is_same_v<std::invoke_result_t<Condition&, T...>, Scalar>,
+                  "while_: the condition must return a Scalar of i1");
+    static_assert(std::is_same_v<std::invoke_result_t<Body&, T...>, Carry<T...>>,
+                  "while_: the body must return carry(...) with the kinds of the initial values, in the same order");
+    detail::RegionBody test = [&](const std::vector<detail::Handle>& in) {
+      return std::vector<detail::Handle>{std::apply(condition, detail::unpack<Carry<T...>>(in)).handle()};
+    };
+    detail::RegionBody step = [&](const std::vector<detail::Handle>& in) {
+      return detail::pack(std::apply(body, detail::unpack<Carry<T...>>(in)));
+    };
+    return detail::unpack<Carry<T...>>(detail::record_while(*recorder_, detail::pack(init), test, step, loc));
+  }
+
+  // While the returned guard lives, float ops recorded here are not contracted into fma: for compensated sums and
+  // other code that counts on every rounding.
+  class [[nodiscard]] ExactGuard {
+   public:
+    explicit ExactGuard(std::shared_ptr<detail::Recorder> recorder);
+    ExactGuard(const ExactGuard&) = delete;
+    ExactGuard& operator=(const ExactGuard&) = delete;
+    ~ExactGuard();
+
+   private:
+    std::shared_ptr<detail::Recorder> recorder_;
+  };
+  ExactGuard exact_rounding() { return ExactGuard(recorder_); }
+
+  // The recorded program; the builder starts over empty. finish_bytes() is its serialised form, for
+  // ligerdsl_kernel_create.
+  program::Program finish();
+  std::string finish_bytes();
+
+ private:
+  template <class Branch>
+  static detail::RegionBody branch(Branch& body) {
+    return [&body](const std::vector<detail::Handle>&) { return detail::run_branch(body); };
+  }
+
+  std::shared_ptr<detail::Recorder> recorder_;
+};
+
+}  // namespace ligerdsl
+
+#endif  // LIGERDSL_DSL_BUILDER_H_

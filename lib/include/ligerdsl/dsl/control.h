@@ -1,0 +1,77 @@
+// Control flow of recorded programs; the templates behind KernelBuilder::for_range, if_ and while_.
+#ifndef LIGERDSL_DSL_CONTROL_H_
+#define LIGERDSL_DSL_CONTROL_H_
+
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "ligerdsl/dsl/reduce.h"
+
+namespace ligerdsl {
+
+// How a loop may be executed; never what it computes. 0 = the compiler decides.
+struct LoopOptions {
+  int num_stages = 0;    // depth of the software pipeline of its loads
+  int unroll = 0;        // copies of the body per iteration
+  bool flatten = false;  // merge with the loop directly inside
+};
+
+inline LoopOptions pipelined(int stages) { return {.num_stages = stages}; }
+inline LoopOptions unrolled(int copies) { return {.unroll = copies}; }
+
+namespace detail {
+
+std::vector<Handle> record_for(Recorder& recorder, const ScalarArg& lo, const ScalarArg& hi, const ScalarArg& step,
+                               const LoopOptions& options, const std::vector<Handle>& init, const RegionBody& body,
+                               Loc loc);
+std::vector<Handle> record_if(Recorder& recorder, const Scalar& condition, const RegionBody& then,
+                              const RegionBody& otherwise, Loc loc);
+std::vector<Handle> record_while(Recorder& recorder, const std::vector<Handle>& init, const RegionBody& condition,
+                                 const RegionBody& body, Loc loc);
+
+template <class T>
+inline constexpr bool is_carryable =
+    std::is_same_v<T, Scalar> || std::is_same_v<T, Tile> || std::is_same_v<T, Ptr> || std::is_same_v<T, PtrTile>;
+
+template <class T>
+struct is_carry : std::false_type {};
+template <class... T>
+struct is_carry<Carry<T...>> : std::true_type {
+  static_assert((is_carryable<T> && ...),
+                "carry(...) takes Scalar, Tile, Ptr or PtrTile; wrap a number with KernelBuilder::constant or full");
+};
+
+// Carry -> handles.
+template <class... T>
+std::vector<Handle> pack(const Carry<T...>& values) {
+  return std::apply([](const auto&... value) { return std::vector<Handle>{value.handle()...}; }, values);
+}
+
+// Handles [first, ...) -> Carry of the given type.
+template <class C>
+C unpack(const std::vector<Handle>& values, size_t first = 0) {
+  return [&]<size_t... I>(std::index_sequence<I...>) {
+    return C{std::tuple_element_t<I, C>(values[first + I])...};
+  }(std::make_index_sequence<std::tuple_size_v<C>>());
+}
+
+// What a branch returns, as handles: nothing, one handle, or a carry.
+template <class Branch>
+std::vector<Handle> run_branch(Branch& branch) {
+  using Result = std::invoke_result_t<Branch&>;
+  if constexpr (std::is_void_v<Result>) {
+    branch();
+    return {};
+  } else if constexpr (is_carry<Result>::value) {
+    return pack(branch());
+  } else {
+    static_assert(is_carryable<Result>, "a branch returns nothing, one Scalar/Tile/Ptr/PtrTile, or carry(...)");
+    return {branch().handle()};
+  }
+}
+
+}  // namespace detail
+}  // namespace ligerdsl
+
+#endif  // LIGERDSL_DSL_CONTROL_H_

@@ -1,0 +1,148 @@
+// Kernels with a name, a launch rule and a registry, so that tools can list, record and launch them.
+//
+//   const Kernel<VectorAddMeta> vector_add_kernel{
+//       .name = "vector_add",
+//       .description = "out = a + b",
+//       .build = vector_add,                                    // void(KernelBuilder&, const VectorAddMeta&)
+//       .launch = [](const VectorAddMeta& m, const LaunchArguments& a) {
+//         return Launch{.grid = {ceil_div(a.dim("out", 0), m.block)}};
+//       }};
+//   LIGERDSL_REGISTER_KERNEL(vector_add_kernel);
+//
+// In a shared object that `ligerdsl --load FILE.so` reads, one file says LIGERDSL_EXPORT_KERNELS().
+#ifndef LIGERDSL_DSL_KERNEL_H_
+#define LIGERDSL_DSL_KERNEL_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ligerdsl/dsl/builder.h"
+#include "ligerdsl/dsl/meta.h"
+
+namespace ligerdsl {
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// How many programs run, and the resources of each.
+struct Launch {
+  std::vector<int64_t> grid = {1};  // programs along x (and y, z); a 0 anywhere: nothing to run
+  int num_warps = 4;                // nvptx: warps of 32 threads per program
+  int num_ctas = 1;                 // nvptx: CTAs per cluster
+  int num_stages = 2;               // nvptx: depth of software pipelines
+};
+
+// What a launch rule may look at: the sizes and scalars of this call, by argument name. Unknown names throw.
+class LaunchArguments {
+ public:
+  struct Argument {
+    std::string name;
+    std::vector<int64_t> dims;     // views
+    std::vector<int64_t> strides;  // views
+    double number = 0.0;           // scalars
+  };
+
+  LaunchArguments() = default;
+  explicit LaunchArguments(std::vector<Argument> arguments) : arguments_(std::move(arguments)) {}
+
+  int64_t dim(const std::string& view, int axis) const;     // a negative axis counts from the end
+  int64_t stride(const std::string& view, int axis) const;  // in elements
+  int64_t integer(const std::string& scalar) const;
+  double number(const std::string& scalar) const;
+  const std::vector<Argument>& all() const { return arguments_; }
+
+ private:
+  const Argument& find(const std::string& name) const;
+  std::vector<Argument> arguments_;
+};
+
+template <class M>
+struct Kernel {
+  using Meta = M;
+  std::string name;
+  std::string description;
+  std::function<void(KernelBuilder&, const Meta&)> build;
+  std::function<Launch(const Meta&, const LaunchArguments&)> launch;
+};
+
+// Records a kernel for one set of meta-parameters; returns the library's program::Program, whose definition only the
+// library's own code includes (so the builder's type depends on Meta here: nothing is looked up before the call).
+template <class Meta>
+auto record(const Kernel<Meta>& kernel, const Meta& meta) {
+  using Builder = std::conditional_t<(sizeof(Meta) > 0), KernelBuilder, void>;
+  Builder builder(kernel.name);
+  kernel.build(builder, meta);
+  return builder.finish();
+}
+
+// The same, serialised: what ligerdsl_kernel_create takes.
+template <class Meta>
+std::string program_bytes(const Kernel<Meta>& kernel, const Meta& meta) {
+  KernelBuilder builder(kernel.name);
+  kernel.build(builder, meta);
+  return builder.finish_bytes();
+}
+
+// A kernel without its types: what the registry holds.
+class AnyKernel {
+ public:
+  virtual ~AnyKernel() = default;
+  virtual std::string name() const = 0;
+  virtual std::string description() const = 0;
+  virtual std::vector<MetaField> fields() const = 0;  // with default values
+  virtual std::string program_bytes(const MetaValues& meta) const = 0;
+  virtual Launch launch(const MetaValues& meta, const LaunchArguments& arguments) const = 0;
+};
+
+// The kernels of this binary, in order of registration.
+class Registry {
+ public:
+  static Registry& global();
+  void add(std::unique_ptr<AnyKernel> kernel);  // throws on a second kernel of one name
+  const std::vector<std::unique_ptr<AnyKernel>>& all() const { return kernels_; }
+  const AnyKernel* find(const std::string& name) const;  // or nullptr
+
+ private:
+  std::vector<std::unique_ptr<AnyKernel>> kernels_;
+};
+
+namespace detail {
+
+template <class Meta>
+class KernelAdapter : public AnyKernel {
+ public:
+  explicit KernelAdapter(const Kernel<Meta>& kernel) : kernel_(kernel) {}
+  std::string name() const override { return kernel_.name; }
+  std::string description() const override { return kernel_.description; }
+  std::vector<MetaField> fields() const override { return meta_fields(Meta{}); }
+  std::string program_bytes(const MetaValues& meta) const override {
+    return ligerdsl::program_bytes(kernel_, meta_from<Meta>(kernel_.name, meta));
+  }
+  Launch launch(const MetaValues& meta, const LaunchArguments& arguments) const override {
+    return kernel_.launch(meta_from<Meta>(kernel_.name, meta), arguments);
+  }
+
+ private:
+  Kernel<Meta> kernel_;
+};
+
+struct Registration {
+  template <class Meta>
+  explicit Registration(const Kernel<Meta>& kernel) {
+    Registry::global().add(std::make_unique<KernelAdapter<Meta>>(kernel));
+  }
+};
+
+}  // namespace detail
+
+// Adds a kernel to the registry before main (or dlopen) returns. The file must be linked in: in a static archive,
+// something else in it must be used.
+#define LIGERDSL_REGISTER_KERNEL(kernel) \
+  static const ::ligerdsl::detail::Registration ligerdsl_registration_##kernel { kernel }
+
+}  // namespace ligerdsl
+
+#include "ligerdsl/dsl/author.h"
+
+#endif  // LIGERDSL_DSL_KERNEL_H_

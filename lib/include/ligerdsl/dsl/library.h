@@ -1,0 +1,45 @@
+// Functions on top of the ops: nothing here that an author could not write.
+#ifndef LIGERDSL_DSL_LIBRARY_H_
+#define LIGERDSL_DSL_LIBRARY_H_
+
+#include "ligerdsl/dsl/builder.h"
+#include "ligerdsl/dsl/math.h"
+#include "ligerdsl/dsl/operators.h"
+#include "ligerdsl/dsl/reduce.h"
+
+namespace ligerdsl {
+
+// ceil(a / b) for non-negative integers.
+Scalar cdiv(const Scalar& a, ScalarArg b, Loc loc = Loc::current());
+
+// Sum divided by the number of elements of the tile (padding included).
+Scalar mean(const Tile& x, Loc loc = Loc::current());
+Tile mean(const Tile& x, int axis, Loc loc = Loc::current());
+
+Tile relu(const Tile& x, Loc loc = Loc::current());
+Tile silu(const Tile& x, Loc loc = Loc::current());           // x * sigmoid(x)
+Tile gelu_tanh(const Tile& x, Loc loc = Loc::current());      // x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))
+Tile gelu_erf(const Tile& x, Loc loc = Loc::current());       // x/2 * (1 + erf(x / sqrt(2)))
+
+// Softmax over all elements, or along an axis; f32. Pad with -infinity: such elements get 0.
+Tile softmax(const Tile& x, Loc loc = Loc::current());
+Tile softmax(const Tile& x, int axis, Loc loc = Loc::current());
+// log(sum(exp(x))) without overflow; f32.
+Scalar log_sum_exp(const Tile& x, Loc loc = Loc::current());
+Tile log_sum_exp(const Tile& x, int axis, Loc loc = Loc::current());
+
+// Online log-sum-exp: (m, s) stands for s * exp(m), s = sum of exp(x - m). Start from (-infinity, 0).
+struct OnlineSum {
+  Scalar m;  // running maximum
+  Scalar s;  // running sum of exp(x - m)
+};
+// The union of two parts; both empty stays (-infinity, 0).
+OnlineSum combine(const OnlineSum& a, const OnlineSum& b, Loc loc = Loc::current());
+// Adds the elements of a tile: block maximum first, then one sum.
+OnlineSum accumulate(const OnlineSum& state, const Tile& x, Loc loc = Loc::current());
+// m + log(s)
+Scalar log_sum_exp(const OnlineSum& state, Loc loc = Loc::current());
+
+}  // namespace ligerdsl
+
+#endif  // LIGERDSL_DSL_LIBRARY_H_

@@ -1,0 +1,128 @@
+// Meta-parameters: a plain aggregate whose fields are listed by name, so that tools can show and set them as text.
+//
+//   enum class Casting { llama, gemma, none };
+//   struct RmsNormMeta {
+//     DType type = bf16;
+//     Casting casting = Casting::llama;
+//     int64_t block = 4096;
+//     template <class V>
+//     void visit(V&& v) {
+//       v("type", type);
+//       v("casting", casting, {"llama", "gemma", "none"});  // names of the enumerators 0, 1, 2, ...
+//       v("block", block);
+//     }
+//   };
+#ifndef LIGERDSL_DSL_META_H_
+#define LIGERDSL_DSL_META_H_
+
+#include <concepts>
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "ligerdsl/dtype.h"
+
+namespace ligerdsl {
+
+struct MetaField {
+  std::string name;
+  std::string type;                  // "int", "bool", "number", "dtype" or "enum"
+  std::string value;                 // as text
+  std::vector<std::string> choices;  // bool, dtype and enum: the values that set() accepts
+};
+
+using MetaValues = std::map<std::string, std::string>;  // field -> text
+
+namespace detail {
+
+template <class E>
+concept Enum = std::is_enum_v<E>;
+
+std::vector<std::string> dtype_names();
+std::string number_text(double value);
+// Throw ligerdsl::Error naming the field, the text and what is accepted.
+int64_t parse_integer(const std::string& field, const std::string& text, int64_t least, int64_t most);
+double parse_number(const std::string& field, const std::string& text);
+size_t parse_choice(const std::string& field, const std::string& text, const std::vector<std::string>& choices);
+void require_known_fields(const std::string& kernel, const MetaValues& values, const std::vector<MetaField>& fields);
+
+// Lists the fields with their current values.
+struct MetaReader {
+  std::vector<MetaField> fields;
+
+  void operator()(const char* name, bool& value) {
+    fields.push_back({name, "bool", value ? "true" : "false", {"false", "true"}});
+  }
+  void operator()(const char* name, std::integral auto& value) {
+    fields.push_back({name, "int", std::to_string(value), {}});
+  }
+  void operator()(const char* name, std::floating_point auto& value) {
+    fields.push_back({name, "number", number_text(value), {}});
+  }
+  void operator()(const char* name, DType& value) {
+    fields.push_back({name, "dtype", ligerdsl::name(value), dtype_names()});
+  }
+  void operator()(const char* name, Enum auto& value, std::initializer_list<const char*> names) {
+    std::vector<std::string> choices(names.begin(), names.end());
+    const auto index = static_cast<size_t>(value);
+    const std::string text = index < choices.size() ? choices[index] : std::to_string(index);
+    fields.push_back({name, "enum", text, std::move(choices)});
+  }
+};
+
+// Sets the fields named in `values`; others keep their value.
+struct MetaWriter {
+  const MetaValues& values;
+
+  const std::string* find(const char* name) const {
+    const auto entry = values.find(name);
+    return entry == values.end() ? nullptr : &entry->second;
+  }
+  void operator()(const char* name, bool& value) {
+    if (const std::string* text = find(name)) value = parse_choice(name, *text, {"false", "true"}) == 1;
+  }
+  template <std::integral T>
+  void operator()(const char* name, T& value) {
+    constexpr int64_t most = sizeof(T) < 8 ? static_cast<int64_t>(std::numeric_limits<T>::max()) : INT64_MAX;
+    constexpr int64_t least = std::is_signed_v<T> ? static_cast<int64_t>(std::numeric_limits<T>::min()) : 0;
+    if (const std::string* text = find(name)) value = static_cast<T>(parse_integer(name, *text, least, most));
+  }
+  void operator()(const char* name, std::floating_point auto& value) {
+    if (const std::string* text = find(name)) {
+      value = static_cast<std::remove_reference_t<decltype(value)>>(parse_number(name, *text));
+    }
+  }
+  void operator()(const char* name, DType& value) {
+    if (const std::string* text = find(name)) value = static_cast<DType>(parse_choice(name, *text, dtype_names()));
+  }
+  template <Enum E>
+  void operator()(const char* name, E& value, std::initializer_list<const char*> names) {
+    if (const std::string* text = find(name)) {
+      value = static_cast<E>(parse_choice(name, *text, std::vector<std::string>(names.begin(), names.end())));
+    }
+  }
+};
+
+}  // namespace detail
+
+// The fields of a meta struct with their values.
+template <class Meta>
+std::vector<MetaField> meta_fields(Meta meta) {
+  detail::MetaReader reader;
+  meta.visit(reader);
+  return std::move(reader.fields);
+}
+
+// A meta struct with the given fields set; an unknown field or value throws ligerdsl::Error.
+template <class Meta>
+Meta meta_from(const std::string& kernel, const MetaValues& values, Meta meta = {}) {
+  detail::require_known_fields(kernel, values, meta_fields(meta));
+  meta.visit(detail::MetaWriter{values});
+  return meta;
+}
+
+}  // namespace ligerdsl
+
+#endif  // LIGERDSL_DSL_META_H_

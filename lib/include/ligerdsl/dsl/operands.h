@@ -1,0 +1,71 @@
+// Argument wrappers: they let numbers and scalars stand where tiles do, and they catch the author's source location,
+// which an operator cannot take as a defaulted parameter: the converting constructor does.
+#ifndef LIGERDSL_DSL_OPERANDS_H_
+#define LIGERDSL_DSL_OPERANDS_H_
+
+#include <type_traits>
+
+#include "ligerdsl/dsl/values.h"
+
+namespace ligerdsl {
+namespace detail {
+
+template <class T>
+concept Arithmetic = std::is_arithmetic_v<T>;
+
+// A host number. It takes the data type of what it meets.
+struct Number {
+  bool is_float = false;
+  int64_t integer = 0;
+  double real = 0.0;
+
+  Number() = default;
+  template <Arithmetic T>
+  explicit Number(T value) : is_float(std::is_floating_point_v<T>), real(static_cast<double>(value)) {
+    if constexpr (!std::is_floating_point_v<T>) integer = static_cast<int64_t>(value);
+  }
+};
+
+// Any operand: a handle, or a number when `handle` is null.
+struct Operand {
+  Handle handle;
+  bool is_number = false;
+  Number number;
+  Loc loc;
+
+  Operand(const Value& value, Loc loc) : handle(value.handle()), loc(loc) {}
+  Operand(Number number, Loc loc) : is_number(true), number(number), loc(loc) {}
+};
+
+}  // namespace detail
+
+// A handle of kind T with the place where it was written.
+template <class T>
+struct At : detail::Operand {
+  At(const T& value, Loc loc = Loc::current()) : Operand(value, loc) {}  // NOLINT: implicit by design
+};
+
+// A number.
+struct NumberArg : detail::Operand {
+  template <detail::Arithmetic T>
+  NumberArg(T value, Loc loc = Loc::current()) : Operand(detail::Number(value), loc) {}  // NOLINT
+};
+
+// A scalar or a number.
+struct ScalarArg : detail::Operand {
+  ScalarArg(const Scalar& value, Loc loc = Loc::current()) : Operand(value, loc) {}  // NOLINT
+  template <detail::Arithmetic T>
+  ScalarArg(T value, Loc loc = Loc::current()) : Operand(detail::Number(value), loc) {}  // NOLINT
+};
+
+// A tile, a scalar or a number.
+struct TileArg : detail::Operand {
+  TileArg(const Tile& value, Loc loc = Loc::current()) : Operand(value, loc) {}      // NOLINT
+  TileArg(const Scalar& value, Loc loc = Loc::current()) : Operand(value, loc) {}    // NOLINT
+  template <detail::Arithmetic T>
+  TileArg(T value, Loc loc = Loc::current()) : Operand(detail::Number(value), loc) {}  // NOLINT
+};
+
+}  // namespace ligerdsl
+
+#endif  // LIGERDSL_DSL_OPERANDS_H_

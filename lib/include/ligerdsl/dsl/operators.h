@@ -1,0 +1,60 @@
+// Operators. Rules:
+//  * Two tiles have one dtype and one rank; dimensions of 1 broadcast. Convert with .to(dtype), raise rank with
+//    .expand_dims(axis).
+//  * A number takes the dtype of the other operand. A scalar of the tile's dtype (or a narrower integer) fills the tile.
+//  * Integer scalars of different width widen to the wider one.
+//  * / and % of integers round toward zero; / of floats is IEEE division (fast_div is approximate).
+//  * Comparisons give i1. & | ^ ~ and ! work on i1 and integers (! on i1 only); && and || are & and | on i1: both sides
+//    are always evaluated.
+#ifndef LIGERDSL_DSL_OPERATORS_H_
+#define LIGERDSL_DSL_OPERATORS_H_
+
+#include "ligerdsl/dsl/operands.h"
+
+namespace ligerdsl {
+
+// One line declares an operator for all kinds of operands.
+#define LIGERDSL_DECLARE_OPERATOR(op)                  \
+  Tile operator op(At<Tile> a, At<Tile> b);            \
+  Tile operator op(At<Tile> a, ScalarArg b);           \
+  Tile operator op(ScalarArg a, At<Tile> b);           \
+  Scalar operator op(At<Scalar> a, At<Scalar> b);      \
+  Scalar operator op(At<Scalar> a, NumberArg b);       \
+  Scalar operator op(NumberArg a, At<Scalar> b);
+
+LIGERDSL_DECLARE_OPERATOR(+)
+LIGERDSL_DECLARE_OPERATOR(-)
+LIGERDSL_DECLARE_OPERATOR(*)
+LIGERDSL_DECLARE_OPERATOR(/)
+LIGERDSL_DECLARE_OPERATOR(%)
+LIGERDSL_DECLARE_OPERATOR(==)
+LIGERDSL_DECLARE_OPERATOR(!=)
+LIGERDSL_DECLARE_OPERATOR(<)
+LIGERDSL_DECLARE_OPERATOR(<=)
+LIGERDSL_DECLARE_OPERATOR(>)
+LIGERDSL_DECLARE_OPERATOR(>=)
+LIGERDSL_DECLARE_OPERATOR(&)
+LIGERDSL_DECLARE_OPERATOR(|)
+LIGERDSL_DECLARE_OPERATOR(^)
+LIGERDSL_DECLARE_OPERATOR(<<)
+LIGERDSL_DECLARE_OPERATOR(>>)
+LIGERDSL_DECLARE_OPERATOR(&&)
+LIGERDSL_DECLARE_OPERATOR(||)
+#undef LIGERDSL_DECLARE_OPERATOR
+
+Tile operator-(At<Tile> a);
+Scalar operator-(At<Scalar> a);
+Tile operator~(At<Tile> a);
+Scalar operator~(At<Scalar> a);
+Tile operator!(At<Tile> a);
+Scalar operator!(At<Scalar> a);
+
+// Pointer arithmetic, in elements. Offsets are i32 or i64.
+Ptr operator+(At<Ptr> p, ScalarArg offset);
+PtrTile operator+(At<Ptr> p, At<Tile> offset);
+PtrTile operator+(At<PtrTile> p, At<Tile> offset);
+PtrTile operator+(At<PtrTile> p, ScalarArg offset);
+
+}  // namespace ligerdsl
+
+#endif  // LIGERDSL_DSL_OPERATORS_H_

@@ -1,0 +1,152 @@
+// The handles an author holds: Scalar, Tile, View, Partition, Ptr, PtrTile.
+//
+// The C++ type says what kind a value is; its data type and shape are run-time values. A handle is a small copyable
+// reference to one value of the program being recorded. A default-constructed handle is empty; using it is an error.
+#ifndef LIGERDSL_DSL_VALUES_H_
+#define LIGERDSL_DSL_VALUES_H_
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "ligerdsl/dsl/error.h"
+#include "ligerdsl/dtype.h"
+
+namespace ligerdsl {
+
+using Shape = std::vector<int64_t>;
+
+inline constexpr int64_t dyn = INT64_MIN;  // a view dimension or stride known only at launch
+inline constexpr int64_t squeeze = 0;      // in a partition: one element of this dimension, dropped from the tile
+
+class Partition;
+class Ptr;
+class Tile;
+struct ScalarArg;
+struct TileArg;
+using Indices = std::vector<ScalarArg>;  // written {row, 0}
+
+namespace detail {
+class Recorder;
+
+// What a handle refers to. Only the library makes these.
+struct Handle {
+  std::shared_ptr<Recorder> recorder;
+  uint32_t id = 0;
+  DType dtype = DType::f32;
+  Shape shape;
+};
+}  // namespace detail
+
+class Value {
+ public:
+  Value() = default;
+  explicit Value(detail::Handle handle) : handle_(std::move(handle)) {}
+
+  bool empty() const { return handle_.recorder == nullptr; }
+  DType dtype() const { return handle_.dtype; }
+  const Shape& shape() const { return handle_.shape; }
+  int rank() const { return static_cast<int>(handle_.shape.size()); }
+  const detail::Handle& handle() const { return handle_; }
+
+ protected:
+  detail::Handle handle_;
+};
+
+// One element.
+class Scalar : public Value {
+ public:
+  using Value::Value;
+  Scalar to(DType dtype, Loc loc = Loc::current()) const;
+  Tile broadcast_to(const Shape& shape, Loc loc = Loc::current()) const;
+};
+
+// A block of elements. Every dimension is c * 2^n with odd c <= 31; at most 2^20 elements.
+class Tile : public Value {
+ public:
+  using Value::Value;
+  Tile to(DType dtype, Loc loc = Loc::current()) const;
+  Tile expand_dims(int axis, Loc loc = Loc::current()) const;              // inserts a dimension of 1; -1 = at the end
+  Tile broadcast_to(const Shape& shape, Loc loc = Loc::current()) const;   // same rank; dimensions of 1 grow
+  Tile reshape(const Shape& shape, Loc loc = Loc::current()) const;        // same elements in row-major order
+  Tile permute(const std::vector<int>& order, Loc loc = Loc::current()) const;  // result dim i = dim order[i]
+  int64_t size() const;                                                    // number of elements
+};
+
+// Hints to the memory system; they never change a result.
+enum class Cache : int64_t {
+  normal = 0,
+  global = 1,     // keep in L2 only
+  streaming = 2,  // touched once
+};
+enum class Evict : int64_t {
+  normal = 0,
+  first = 1,  // first to leave the cache
+  last = 2,   // last to leave the cache
+};
+
+struct LoadOptions {
+  double pad = 0.0;  // what elements outside the view read as
+  Cache cache = Cache::normal;
+  Evict evict = Evict::normal;
+};
+
+struct StoreOptions {
+  Cache cache = Cache::normal;
+  Evict evict = Evict::normal;
+};
+
+// Typed memory: a base pointer with dimensions and strides (in elements). A kernel argument.
+class View : public Value {
+ public:
+  using Value::Value;
+  Scalar dim(int axis, Loc loc = Loc::current()) const;     // i64; also of static dimensions
+  Scalar stride(int axis, Loc loc = Loc::current()) const;  // i64, in elements
+  // Cuts the view into tiles: one entry per dimension, a tile size or `squeeze`. Indices count tiles.
+  Partition partition(const Shape& tile_shape, Loc loc = Loc::current()) const;
+  // One element. Outside the view, load gives `pad` and store does nothing.
+  Scalar load(const Indices& index, const LoadOptions& options = {}, Loc loc = Loc::current()) const;
+  void store(const Indices& index, const ScalarArg& value, const StoreOptions& options = {},
+             Loc loc = Loc::current()) const;
+  Ptr ptr(Loc loc = Loc::current()) const;  // the address of element [0, 0, ...]
+};
+
+// A view cut into tiles.
+class Partition {
+ public:
+  Partition() = default;
+  Partition(View view, Shape tile_shape) : view_(std::move(view)), tile_shape_(std::move(tile_shape)) {}
+
+  const View& view() const { return view_; }
+  const Shape& tile_shape() const { return tile_shape_; }  // with `squeeze` entries
+  Shape shape() const;                                     // of the tiles that load returns
+
+  // Elements outside the view read as options.pad and are not written.
+  Tile load(const Indices& index, const LoadOptions& options = {}, Loc loc = Loc::current()) const;
+  // A scalar or a number fills the tile.
+  void store(const Indices& index, const TileArg& value, const StoreOptions& options = {},
+             Loc loc = Loc::current()) const;
+
+ private:
+  View view_;
+  Shape tile_shape_;
+};
+
+// A pointer to elements of dtype(). Pointer + integer counts elements.
+class Ptr : public Value {
+ public:
+  using Value::Value;
+};
+
+// A tile of pointers to elements of dtype().
+class PtrTile : public Value {
+ public:
+  using Value::Value;
+};
+
+}  // namespace ligerdsl
+
+#include "ligerdsl/dsl/operands.h"  // completes ScalarArg and TileArg
+
+#endif  // LIGERDSL_DSL_VALUES_H_
