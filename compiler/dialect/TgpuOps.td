@@ -29,6 +29,18 @@ def Tgpu_ReduceInWarpOp : Tgpu_Op<"reduce_in_warp", [RecursiveMemoryEffects, Sin
   let assemblyFormat = "$kind $sources attr-dict `:` type($sources) `->` type($results) $combiner";
 }
 
+def Tgpu_ScanInWarpOp : Tgpu_Op<"scan_in_warp", [RecursiveMemoryEffects, SingleBlock]> {
+  let summary = "Inclusive scan along an axis that lies within one warp";
+  let description = [{
+    Operands and combiner as `tile.scan`; results have the sources' layout. Along the axis that layout has register bits lowest (each
+    lane holds neighbouring elements), then the lowest lane bits in order, no warp bits; odd copies are outermost.
+  }];
+  let arguments = (ins Tile_Reduction:$kind, Variadic<AnyRankedTensor>:$sources, I32Attr:$axis, UnitAttr:$reverse);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let regions = (region SizedRegion<1>:$combiner);
+  let assemblyFormat = "$kind $sources attr-dict `:` type($sources) `->` type($results) $combiner";
+}
+
 def Tgpu_YieldOp : Tgpu_Op<"yield", [Pure, Terminator, ReturnLike]> {
   let summary = "Ends a combiner region";
   let arguments = (ins Variadic<AnyType>:$values);

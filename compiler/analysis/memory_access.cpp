@@ -1,0 +1,112 @@
+#include "compiler/analysis/memory_access.h"
+
+#include "compiler/dialect/tgpu.h"
+#include "compiler/passes/layout_attr.h"
+#include "compiler/passes/shared_buffer.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+namespace {
+
+// The view or pointer argument that an address is computed from.
+Value rootOf(Value address) {
+  while (Operation* op = address.getDefiningOp()) {
+    if (!isa<tile::ViewPtrOp, tile::AddPtrOp, tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp,
+             tile::PermuteOp, tgpu::ConvertLayoutOp>(op))
+      return Value();
+    address = op->getOperand(0);
+  }
+  bool isArgument = isa<func::FuncOp>(cast<BlockArgument>(address).getOwner()->getParentOp());
+  return isArgument ? address : Value();
+}
+
+MemoryAccess globalAccess(Operation* op, Value address, bool reads, bool writes) {
+  MemoryAccess access{.op = op, .reads = reads, .writes = writes, .atomic = reads && writes};
+  access.root = rootOf(address);
+  if (!access.root) return access;
+  auto argument = cast<BlockArgument>(access.root);
+  auto func = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  if (auto number = func.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), tile::kAliasClassAttr))
+    access.aliasClass = number.getInt();
+  access.readOnly = static_cast<bool>(func.getArgAttr(argument.getArgNumber(), tile::kReadOnlyAttr));
+  return access;
+}
+
+MemoryAccess sharedAccess(Operation* op, Value buffer, bool writes) {
+  auto alloc = buffer.getDefiningOp<tgpu::LocalAllocOp>();
+  int64_t begin = alloc.getOffset().value_or(0);
+  MemoryAccess access{.op = op, .reads = !writes, .writes = writes, .shared = true};
+  access.begin = begin;
+  access.end = begin + bufferBytes(alloc.getType());
+  return access;
+}
+
+// The tile that an access moves: value stored or result loaded.
+Value movedTile(Operation* op) {
+  Value value;
+  if (auto store = dyn_cast<tile::StoreTileOp>(op)) value = store.getValue();
+  else if (auto store = dyn_cast<tile::StoreOp>(op)) value = store.getValue();
+  else if (auto store = dyn_cast<tgpu::LocalStoreOp>(op)) value = store.getValue();
+  else if (op->getNumResults() == 1) value = op->getResult(0);
+  return value && isa<RankedTensorType>(value.getType()) ? value : Value();
+}
+
+// Tiles of one partition: (element's position in its tile) -> thread is one map if shape and layout agree.
+ArrayRef<int64_t> partitionShape(Operation* op) {
+  if (auto load = dyn_cast<tile::LoadTileOp>(op)) return load.getTileShape();
+  if (auto store = dyn_cast<tile::StoreTileOp>(op)) return store.getTileShape();
+  return {};
+}
+
+Value pointerTile(Operation* op) {
+  if (auto load = dyn_cast<tile::LoadOp>(op)) return load.getPtr();
+  if (auto store = dyn_cast<tile::StoreOp>(op)) return store.getPtr();
+  if (auto atomic = dyn_cast<tile::AtomicRMWOp>(op)) return atomic.getPtr();
+  return Value();
+}
+
+// Stores are done by one owner of replicated elements, loads by all holders: only unreplicated layouts agree between the two.
+bool assignThreadsAlike(const MemoryAccess& a, const MemoryAccess& b) {
+  Value left = movedTile(a.op), right = movedTile(b.op);
+  bool bothStore = !a.reads && !b.reads;
+  if (!left || !right) return !left && !right && bothStore && a.root == b.root && a.root;  // scalars: thread 0 stores
+  auto leftType = cast<RankedTensorType>(left.getType()), rightType = cast<RankedTensorType>(right.getType());
+  if (leftType.getShape() != rightType.getShape() || leftType.getEncoding() != rightType.getEncoding()) return false;
+  if (!bothStore && layoutOf(leftType).isReplicated()) return false;
+  if (a.shared) return bothStore && a.begin == b.begin && leftType == rightType;
+  if (Value pointers = pointerTile(a.op)) return pointers == pointerTile(b.op);
+  ArrayRef<int64_t> shape = partitionShape(a.op);
+  bool sameView = a.root == b.root || (a.aliasClass != 0 && a.aliasClass == b.aliasClass);
+  return !shape.empty() && shape == partitionShape(b.op) && sameView;
+}
+
+bool mayOverlap(const MemoryAccess& a, const MemoryAccess& b) {
+  if (a.shared != b.shared) return false;
+  if (a.shared) return a.begin < b.end && b.begin < a.end;
+  if (a.readOnly || b.readOnly) return false;  // then the other one, which writes, is elsewhere
+  if (!a.root || !b.root || a.root == b.root) return true;
+  return a.aliasClass == 0 || b.aliasClass == 0 || a.aliasClass == b.aliasClass;
+}
+
+}  // namespace
+
+std::optional<MemoryAccess> memoryAccess(Operation* op) {
+  if (auto load = dyn_cast<tile::LoadTileOp>(op)) return globalAccess(op, load.getView(), true, false);
+  if (auto store = dyn_cast<tile::StoreTileOp>(op)) return globalAccess(op, store.getView(), false, true);
+  if (auto load = dyn_cast<tile::LoadOp>(op)) return globalAccess(op, load.getPtr(), true, false);
+  if (auto store = dyn_cast<tile::StoreOp>(op)) return globalAccess(op, store.getPtr(), false, true);
+  if (auto atomic = dyn_cast<tile::AtomicRMWOp>(op)) return globalAccess(op, atomic.getPtr(), true, true);
+  if (auto load = dyn_cast<tgpu::LocalLoadOp>(op)) return sharedAccess(op, load.getBuffer(), false);
+  if (auto store = dyn_cast<tgpu::LocalStoreOp>(op)) return sharedAccess(op, store.getBuffer(), true);
+  return std::nullopt;
+}
+
+bool needsBarrier(const MemoryAccess& earlier, const MemoryAccess& later) {
+  if (!earlier.writes && !later.writes) return false;
+  if (earlier.atomic && later.atomic) return false;
+  return mayOverlap(earlier, later) && !assignThreadsAlike(earlier, later);
+}
+
+}  // namespace ligerdsl::compiler

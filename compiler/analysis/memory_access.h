@@ -1,0 +1,32 @@
+// What one op does to memory, and whether two ops need a barrier between them.
+#pragma once
+
+#include <optional>
+
+#include "mlir/IR/Operation.h"
+#include "mlir/IR/Value.h"
+
+namespace ligerdsl::compiler {
+
+struct MemoryAccess {
+  mlir::Operation* op = nullptr;
+  bool reads = false, writes = false, atomic = false;
+
+  // Shared memory: the bytes [begin, end).
+  bool shared = false;
+  int64_t begin = 0, end = 0;
+
+  // Global memory: the argument it belongs to, if it is known; which argument facts say what it overlaps.
+  mlir::Value root = nullptr;
+  int64_t aliasClass = 0;
+  bool readOnly = false;
+};
+
+/// The access of an op on tiles that have layouts; nothing if the op touches no memory.
+std::optional<MemoryAccess> memoryAccess(mlir::Operation* op);
+
+/// Whether `later`, executed after `earlier`, might meet in one place with it, at least one writing, in different threads of
+/// the CTA. Two accesses that assign elements to threads alike stay in program order by themselves.
+bool needsBarrier(const MemoryAccess& earlier, const MemoryAccess& later);
+
+}  // namespace ligerdsl::compiler

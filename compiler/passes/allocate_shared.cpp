@@ -1,0 +1,109 @@
+// tgpu-allocate-shared
+//
+//   1. A buffer lives from its allocation to its last use; a use inside a loop that does not contain the allocation extends
+//      to the loop's end.
+//   2. If all buffers fit side by side in kSeparateBytes, they stay apart: memory that is not reused needs no barrier before
+//      its next use.
+//   3. Otherwise, first fit: each buffer, largest first, takes the lowest offset at which no buffer lives at the same time.
+//
+// The function's `tgpu.shared_bytes` is the end of the highest buffer.
+#include "compiler/dialect/tgpu.h"
+#include "compiler/passes/layout_attr.h"
+#include "compiler/passes/passes.h"
+#include "compiler/passes/shared_buffer.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+namespace {
+
+constexpr int64_t kAlignment = 16;
+constexpr int64_t kSeparateBytes = 8 * 1024;
+
+struct Buffer {
+  tgpu::LocalAllocOp op;
+  int64_t bytes;
+  int64_t begin, end;  // positions in program order, inclusive
+  int64_t offset = -1;
+
+  bool meets(const Buffer& other) const { return begin <= other.end && other.begin <= end; }
+};
+
+class TgpuAllocateSharedPass : public PassWrapper<TgpuAllocateSharedPass, OperationPass<func::FuncOp>> {
+ public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuAllocateSharedPass)
+  StringRef getArgument() const override { return "tgpu-allocate-shared"; }
+  StringRef getDescription() const override { return "Place shared-memory buffers"; }
+
+  void runOnOperation() override {
+    number();
+    std::vector<Buffer> buffers = collect();
+    int64_t total = place(buffers);
+    OpBuilder builder(&getContext());
+    for (Buffer& buffer : buffers) buffer.op.setOffset(buffer.offset);
+    getOperation()->setAttr(kSharedBytesAttr, builder.getI64IntegerAttr(total));
+  }
+
+ private:
+  void number() {
+    first.clear();
+    last.clear();
+    int64_t position = 0;
+    getOperation().walk([&](Operation* op, const WalkStage& stage) {
+      if (stage.isBeforeAllRegions()) first[op] = position++;
+      if (stage.isAfterAllRegions()) last[op] = position++;
+    });
+  }
+
+  // Where a use ends, seen from the region of the allocation: at the end of the outermost op that encloses it there.
+  int64_t endOfUse(Operation* user, tgpu::LocalAllocOp alloc) {
+    Operation* outer = alloc->getBlock()->findAncestorOpInBlock(*user);
+    return last[outer];
+  }
+
+  std::vector<Buffer> collect() {
+    std::vector<Buffer> buffers;
+    getOperation().walk([&](tgpu::LocalAllocOp op) {
+      int64_t bytes = (bufferBytes(op.getType()) + kAlignment - 1) / kAlignment * kAlignment;
+      Buffer buffer{op, bytes, first[op], first[op]};
+      for (Operation* user : op->getUsers()) buffer.end = std::max(buffer.end, endOfUse(user, op));
+      buffers.push_back(buffer);
+    });
+    return buffers;
+  }
+
+  int64_t place(std::vector<Buffer>& buffers) {
+    int64_t total = 0;
+    for (const Buffer& buffer : buffers) total += buffer.bytes;
+    bool separate = total <= kSeparateBytes;
+    SmallVector<Buffer*> order = llvm::map_to_vector(buffers, [](Buffer& buffer) { return &buffer; });
+    if (!separate) llvm::stable_sort(order, [](Buffer* a, Buffer* b) { return a->bytes > b->bytes; });
+    SmallVector<Buffer*> placed;
+    int64_t end = 0;
+    for (Buffer* buffer : order) {
+      SmallVector<Buffer*> rivals;
+      for (Buffer* other : placed)
+        if (separate || buffer->meets(*other)) rivals.push_back(other);
+      llvm::sort(rivals, [](Buffer* a, Buffer* b) { return a->offset < b->offset; });
+      int64_t offset = 0;
+      for (Buffer* other : rivals) {
+        if (offset + buffer->bytes <= other->offset) break;
+        offset = std::max(offset, other->offset + other->bytes);
+      }
+      buffer->offset = offset;
+      end = std::max(end, offset + buffer->bytes);
+      placed.push_back(buffer);
+    }
+    return end;
+  }
+
+  llvm::DenseMap<Operation*, int64_t> first, last;
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> createTgpuAllocateSharedPass() { return std::make_unique<TgpuAllocateSharedPass>(); }
+
+}  // namespace ligerdsl::compiler

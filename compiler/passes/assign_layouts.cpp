@@ -1,0 +1,200 @@
+// tile-assign-layouts
+//
+//   1. Make every use of a constant, splat or range its own op, so that one cheap value never ties two classes together.
+//   2. Collect classes of tiles that must share a layout, and relations between classes (layout_classes.h).
+//   3. Take the classes in order of memory traffic, largest tile first. A class without a layout gets its preferred one
+//      (layout_preference.h), and everything that follows through relations is assigned at once: a broadcast operand is
+//      loaded where it is needed, sums stay where the reduction leaves them.
+//   4. Write the layouts into the types.
+//   5. Where a relation's two layouts do not match, convert.
+#include <numeric>
+
+#include "compiler/dialect/tgpu.h"
+#include "compiler/passes/layout_attr.h"
+#include "compiler/passes/layout_classes.h"
+#include "compiler/passes/layout_preference.h"
+#include "compiler/passes/passes.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+namespace {
+
+constexpr int64_t kLanes = 32;
+
+bool isCheapCreator(Operation* op) {
+  return op->getNumResults() == 1 && isTile(op->getResult(0).getType()) &&
+         isa<arith::ConstantOp, tile::SplatOp, tile::MakeRangeOp>(op);
+}
+
+void rematerializeCreators(func::FuncOp func) {
+  SmallVector<Operation*> creators;
+  func.walk([&](Operation* op) {
+    if (isCheapCreator(op)) creators.push_back(op);
+  });
+  for (Operation* op : creators) {
+    OpBuilder builder(op);
+    builder.setInsertionPointAfter(op);
+    for (OpOperand& use : llvm::make_early_inc_range(op->getUses()))
+      if (!op->hasOneUse()) use.set(builder.clone(*op)->getResult(0));
+  }
+}
+
+class Assigner {
+ public:
+  Assigner(LayoutClasses& classes, int64_t warps) : all(classes), warps(warps) {}
+
+  void run() {
+    std::vector<int> order(all.classes.size());
+    std::iota(order.begin(), order.end(), 0);
+    auto weight = [&](int number) {
+      const LayoutClass& tiles = all.classes[number];
+      return std::pair(tiles.accesses.empty() ? 0 : tiles.elements(), tiles.elements());
+    };
+    llvm::stable_sort(order, [&](int a, int b) { return weight(a) > weight(b); });
+    for (int number : order) {
+      if (all.classes[number].layout) continue;
+      all.classes[number].layout = preferredLayout(all.classes[number], warps);
+      propagateFrom(number);
+    }
+  }
+
+ private:
+  void propagateFrom(int start) {
+    SmallVector<int> pending{start};
+    while (!pending.empty()) {
+      int number = pending.pop_back_val();
+      for (const LayoutRelation& relation : all.relations) {
+        const LinearLayout& layout = *all.classes[number].layout;
+        if (relation.source == number && offer(relation.result, number, resultLayout(relation.op, layout)))
+          pending.push_back(relation.result);
+        if (relation.result == number && offer(relation.source, number, sourceLayout(relation.op, layout)))
+          pending.push_back(relation.source);
+      }
+    }
+  }
+
+  // Assigns a layout that a neighbour implies. Tiles as large as the neighbour's that move through memory keep their wide
+  // accesses instead and are converted; for smaller ones a conversion would cost more than narrow or repeated accesses.
+  bool offer(int target, int neighbour, const std::optional<LinearLayout>& layout) {
+    LayoutClass& tiles = all.classes[target];
+    if (!layout || tiles.layout) return false;
+    bool large = !tiles.accesses.empty() && tiles.elements() >= all.classes[neighbour].elements();
+    if (large && !isWideEnough(tiles, *layout)) return false;
+    tiles.layout = layout;
+    return true;
+  }
+
+  bool isWideEnough(const LayoutClass& tiles, const LinearLayout& layout) const {
+    LinearLayout preferred = preferredLayout(tiles, warps);
+    for (int dim = 0; dim < layout.rank(); ++dim)
+      if (layout.contiguous(dim) < std::min(preferred.contiguous(dim), preferredVector(tiles, kLanes * warps)))
+        return false;
+    return true;
+  }
+
+  LayoutClasses& all;
+  int64_t warps;
+};
+
+void setType(Value value, const LinearLayout& layout) {
+  RankedTensorType type = withLayout(cast<RankedTensorType>(value.getType()), layout);
+  value.setType(type);
+  if (auto constant = value.getDefiningOp<arith::ConstantOp>())
+    constant.setValueAttr(cast<TypedAttr>(cast<DenseElementsAttr>(constant.getValue()).reshape(type)));
+}
+
+Value convert(OpBuilder& builder, Location loc, Value value, const LinearLayout& layout) {
+  auto type = withLayout(cast<RankedTensorType>(value.getType()), layout);
+  return type == value.getType() ? value : tgpu::ConvertLayoutOp::create(builder, loc, type, value).getResult();
+}
+
+// Gives a result the layout that its op produces and its users the one they expect.
+void convertResult(Operation* op, unsigned number, const LinearLayout& produced, const LinearLayout& expected) {
+  Value result = op->getResult(number);
+  setType(result, produced);
+  OpBuilder builder(op->getContext());
+  builder.setInsertionPointAfter(op);
+  Value converted = convert(builder, op->getLoc(), result, expected);
+  if (converted != result) result.replaceAllUsesExcept(converted, converted.getDefiningOp());
+}
+
+void matchReduction(tile::ReduceOp reduce) {
+  LinearLayout produced = layoutOf(reduce.getSources()[0]).slice(reduce.getAxis());
+  for (auto [number, result] : llvm::enumerate(reduce.getResults()))
+    convertResult(reduce, number, produced, layoutOf(result));
+}
+
+void matchShapeOp(Operation* op) {
+  OpBuilder builder(op);
+  Value source = op->getOperand(0);
+  LinearLayout result = layoutOf(op->getResult(0));
+  if (auto wanted = sourceLayout(op, result)) {
+    op->setOperand(0, convert(builder, op->getLoc(), source, *wanted));
+    return;
+  }
+  // A reshape whose map is not linear: exact in every thread that holds all elements.
+  auto whole = [&](Value value) {
+    return LinearLayout::replicated(LinearLayout::Shape(cast<RankedTensorType>(value.getType()).getShape()),
+                                    result.lanes(), result.warps());
+  };
+  op->setOperand(0, convert(builder, op->getLoc(), source, whole(source)));
+  convertResult(op, 0, whole(op->getResult(0)), result);
+}
+
+class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, OperationPass<func::FuncOp>> {
+ public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TileAssignLayoutsPass)
+  TileAssignLayoutsPass() = default;
+  TileAssignLayoutsPass(const TileAssignLayoutsPass& other) : PassWrapper(other) {}
+  explicit TileAssignLayoutsPass(int warps) { numWarps = warps; }
+
+  StringRef getArgument() const override { return "tile-assign-layouts"; }
+  StringRef getDescription() const override { return "Give every tile a linear layout"; }
+  void getDependentDialects(DialectRegistry& registry) const override { registry.insert<tgpu::TgpuDialect>(); }
+
+  void runOnOperation() override {
+    if (numWarps < 1 || !llvm::isPowerOf2_64(numWarps) || numWarps > 32) {
+      getOperation().emitError("num_warps is ") << int(numWarps) << "; expected a power of two from 1 to 32";
+      return signalPassFailure();
+    }
+    if (failed(checkShapes())) return signalPassFailure();
+    rematerializeCreators(getOperation());
+    LayoutClasses classes;
+    if (failed(classes.build(getOperation()))) return signalPassFailure();
+    Assigner(classes, numWarps).run();
+    for (const LayoutClass& tiles : classes.classes)
+      for (Value value : tiles.values) setType(value, *tiles.layout);
+    for (const LayoutRelation& relation : classes.relations) {
+      if (auto reduce = dyn_cast<tile::ReduceOp>(relation.op))
+        matchReduction(reduce);
+      else
+        matchShapeOp(relation.op);
+    }
+  }
+
+ private:
+  LogicalResult checkShapes() {
+    auto status = getOperation().walk([&](Operation* op) {
+      for (Type type : op->getResultTypes())
+        if (auto tensor = dyn_cast<RankedTensorType>(type))
+          for (int64_t size : tensor.getShape())
+            if (!tile::isTileDim(size)) {
+              op->emitOpError("has a tile dimension of ") << size << "; expected c * 2^n with odd c <= 31";
+              return WalkResult::interrupt();
+            }
+      return WalkResult::advance();
+    });
+    return failure(status.wasInterrupted());
+  }
+
+  Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> createTileAssignLayoutsPass(int numWarps) {
+  return std::make_unique<TileAssignLayoutsPass>(numWarps);
+}
+
+}  // namespace ligerdsl::compiler

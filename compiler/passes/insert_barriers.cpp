@@ -1,0 +1,112 @@
+// tgpu-insert-barriers
+//
+// Walks the function in program order with the set of accesses that happened since the last barrier. An op whose access needs
+// a barrier after one of them (compiler/analysis/memory_access.h) gets a tgpu.barrier in front, which empties the set.
+//
+//   loops          the body is walked again with what its end left behind, until nothing new arrives: hazards of one iteration
+//                  with the next are seen, and a body whose accesses are already separated gets no further barrier
+//   conditionals   both branches start from the same set; the union leaves
+//
+// Conditions are scalars, equal in all threads of a CTA, so barriers may stand inside loops and branches.
+#include "compiler/analysis/memory_access.h"
+#include "compiler/dialect/tgpu.h"
+#include "compiler/passes/passes.h"
+#include "llvm/ADT/MapVector.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+namespace {
+
+// Accesses since the last barrier on some path to here.
+using Pending = llvm::MapVector<Operation*, MemoryAccess>;
+
+void join(Pending& into, const Pending& from) {
+  for (const auto& [op, access] : from) into.insert({op, access});
+}
+
+class Inserter {
+ public:
+  void walk(Block& block, Pending& pending) {
+    for (Operation& op : llvm::make_early_inc_range(block)) {
+      if (isa<tgpu::BarrierOp>(op)) pending.clear();
+      else if (auto loop = dyn_cast<scf::ForOp>(op)) walkFor(loop, pending);
+      else if (auto loop = dyn_cast<scf::WhileOp>(op)) walkWhile(loop, pending);
+      else if (auto branch = dyn_cast<scf::IfOp>(op)) walkIf(branch, pending);
+      else if (auto access = memoryAccess(&op)) add(*access, pending);
+    }
+  }
+
+ private:
+  void add(const MemoryAccess& access, Pending& pending) {
+    bool hazard = llvm::any_of(pending, [&](const auto& entry) { return needsBarrier(entry.second, access); });
+    if (hazard) {
+      OpBuilder builder(access.op);
+      tgpu::BarrierOp::create(builder, access.op->getLoc());
+      pending.clear();
+    }
+    pending.insert({access.op, access});
+  }
+
+  // Walks an iteration until what it leaves behind for the next one no longer changes. `iterate` takes the state at the loop's
+  // head and gives the state at its back edge.
+  template <typename Iterate>
+  void untilStable(const Pending& entry, Iterate iterate) {
+    Pending carried;
+    while (true) {
+      Pending state = entry;
+      join(state, carried);
+      iterate(state);
+      bool stable = state.size() == carried.size() &&
+                    llvm::all_of(state, [&](const auto& access) { return carried.count(access.first); });
+      carried = std::move(state);
+      if (stable) return;
+    }
+  }
+
+  void walkFor(scf::ForOp loop, Pending& pending) {
+    Pending exit;
+    untilStable(pending, [&](Pending& state) {
+      walk(*loop.getBody(), state);
+      exit = state;
+    });
+    join(pending, exit);
+  }
+
+  void walkWhile(scf::WhileOp loop, Pending& pending) {
+    Pending exit;
+    untilStable(pending, [&](Pending& state) {
+      walk(loop.getBefore().front(), state);
+      exit = state;
+      walk(loop.getAfter().front(), state);
+    });
+    pending = std::move(exit);
+  }
+
+  void walkIf(scf::IfOp branch, Pending& pending) {
+    Pending taken = pending, skipped = pending;
+    walk(branch.getThenRegion().front(), taken);
+    if (!branch.getElseRegion().empty()) walk(branch.getElseRegion().front(), skipped);
+    pending = std::move(taken);
+    join(pending, skipped);
+  }
+};
+
+class TgpuInsertBarriersPass : public PassWrapper<TgpuInsertBarriersPass, OperationPass<func::FuncOp>> {
+ public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuInsertBarriersPass)
+  StringRef getArgument() const override { return "tgpu-insert-barriers"; }
+  StringRef getDescription() const override { return "Separate conflicting accesses of different threads"; }
+
+  void runOnOperation() override {
+    Pending pending;
+    for (Block& block : getOperation().getBody()) Inserter().walk(block, pending);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> createTgpuInsertBarriersPass() { return std::make_unique<TgpuInsertBarriersPass>(); }
+
+}  // namespace ligerdsl::compiler

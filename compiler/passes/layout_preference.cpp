@@ -1,0 +1,97 @@
+#include "compiler/passes/layout_preference.h"
+
+#include <numeric>
+
+#include "compiler/dialect/tgpu.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+
+static constexpr int64_t kVectorBytes = 16;
+static constexpr int64_t kLanes = 32;
+
+static int64_t powerOfTwoPart(int64_t value) { return value == 0 ? int64_t{1} << 40 : value & -value; }
+
+static int64_t elementBytes(Type type) {
+  return std::max<int64_t>(1, type.getIntOrFloatBitWidth() / 8);
+}
+
+static bool isZero(Value value) { return matchPattern(value, m_Zero()); }
+
+// The view dimension with unit stride that the tile spans, the innermost if there are several; -1 if none.
+static int unitStrideDim(tile::ViewType view, ArrayRef<int64_t> tileShape) {
+  for (int dim = int(tileShape.size()) - 1; dim >= 0; --dim)
+    if (tileShape[dim] != 0 && view.getStrides()[dim] == 1) return dim;
+  return -1;
+}
+
+// What is known to divide the offset of every vector's first element from the view's base, in elements.
+static int64_t offsetDivisor(tile::ViewType view, ValueRange indices, ArrayRef<int64_t> tileShape, int fast) {
+  int64_t divisor = powerOfTwoPart(0);
+  for (auto [dim, size] : llvm::enumerate(tileShape)) {
+    if (int(dim) == fast) {
+      if (!isZero(indices[dim])) divisor = std::min(divisor, powerOfTwoPart(size));
+    } else if (size > 1 || !isZero(indices[dim])) {
+      int64_t stride = view.isDynamicStride(dim) ? view.getStrideDivisors()[dim] : view.getStrides()[dim];
+      divisor = std::min(divisor, powerOfTwoPart(stride));
+    }
+  }
+  return divisor;
+}
+
+static AccessShape viewAccess(tile::ViewType view, ValueRange indices, ArrayRef<int64_t> tileShape) {
+  int fast = unitStrideDim(view, tileShape);
+  if (fast < 0) return {};
+  AccessShape access;
+  access.fastDim = static_cast<int>(llvm::count_if(tileShape.take_front(fast), [](int64_t size) { return size != 0; }));
+  int64_t bytes = elementBytes(view.getElementType());
+  int64_t aligned = std::max<int64_t>(1, powerOfTwoPart(view.getAlignment()) / bytes);
+  access.vector = std::min({kVectorBytes / bytes, aligned, offsetDivisor(view, indices, tileShape, fast)});
+  return access;
+}
+
+AccessShape accessShape(Operation* access) {
+  if (auto load = dyn_cast<tile::LoadTileOp>(access))
+    return viewAccess(load.getView().getType(), load.getIndices(), load.getTileShape());
+  if (auto store = dyn_cast<tile::StoreTileOp>(access))
+    return viewAccess(store.getView().getType(), store.getIndices(), store.getTileShape());
+  return {};
+}
+
+static int64_t linearElements(const LayoutClass& tiles) {
+  int64_t product = 1;
+  for (int64_t size : tiles.shape) product *= powerOfTwoPart(size);
+  return product;
+}
+
+int64_t preferredVector(const LayoutClass& tiles, int64_t threads) {
+  int64_t vector = 1;
+  for (Operation* access : tiles.accesses) vector = std::max(vector, accessShape(access).vector);
+  return std::clamp<int64_t>(linearElements(tiles) / threads, 1, vector);
+}
+
+LinearLayout preferredLayout(const LayoutClass& tiles, int64_t warps) {
+  int rank = static_cast<int>(tiles.shape.size());
+  int fast = -1;
+  for (Operation* access : tiles.accesses)
+    if (int dim = accessShape(access).fastDim; dim >= 0 && fast != rank - 1) fast = dim;
+  int64_t vector = preferredVector(tiles, kLanes * warps);
+  auto build = tiles.reducedAlongRows ? &LinearLayout::rowsPerWarp : &LinearLayout::blocked;
+  if (fast < 0 || fast == rank - 1) return build(tiles.shape, vector, kLanes, warps);
+
+  // Lay the tile out as if the contiguous dimension were the last, then move it back.
+  std::vector<int64_t> order, inverse(rank);
+  for (int dim = 0; dim < rank; ++dim)
+    if (dim != fast) order.push_back(dim);
+  order.push_back(fast);
+  LinearLayout::Shape shape;
+  for (int dim = 0; dim < rank; ++dim) {
+    shape.push_back(tiles.shape[order[dim]]);
+    inverse[order[dim]] = dim;
+  }
+  return LinearLayout::blocked(shape, vector, kLanes, warps).permute(inverse);
+}
+
+}  // namespace ligerdsl::compiler

@@ -1,0 +1,28 @@
+// Passes of the GPU pipeline, in the order in which it runs them. Each works on one func.func.
+#pragma once
+
+#include <memory>
+
+#include "mlir/Pass/Pass.h"
+
+namespace ligerdsl::compiler {
+
+/// tile-assign-layouts: gives every tile a #tgpu.layout; inserts tgpu.convert_layout where two layouts meet.
+std::unique_ptr<mlir::Pass> createTileAssignLayoutsPass(int numWarps = 4);
+
+/// tgpu-decompose-reduce: tile.reduce and tile.scan become in-warp pieces and layout conversions.
+std::unique_ptr<mlir::Pass> createTgpuDecomposeReducePass();
+
+/// tgpu-lower-conversions: conversions that leave a thread go through shared memory.
+std::unique_ptr<mlir::Pass> createTgpuLowerConversionsPass();
+
+/// tgpu-allocate-shared: gives every shared buffer its offset; the function gets `tgpu.shared_bytes`.
+std::unique_ptr<mlir::Pass> createTgpuAllocateSharedPass();
+
+/// tgpu-insert-barriers: a tgpu.barrier between accesses of different threads to the same memory.
+std::unique_ptr<mlir::Pass> createTgpuInsertBarriersPass();
+
+/// Makes every pass of the compiler known by name, for ligerdsl-opt.
+void registerPasses();
+
+}  // namespace ligerdsl::compiler

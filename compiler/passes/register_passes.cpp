@@ -1,0 +1,13 @@
+#include "compiler/passes/passes.h"
+
+namespace ligerdsl::compiler {
+
+void registerPasses() {
+  mlir::registerPass([] { return createTileAssignLayoutsPass(); });
+  mlir::registerPass(createTgpuDecomposeReducePass);
+  mlir::registerPass(createTgpuLowerConversionsPass);
+  mlir::registerPass(createTgpuAllocateSharedPass);
+  mlir::registerPass(createTgpuInsertBarriersPass);
+}
+
+}  // namespace ligerdsl::compiler
