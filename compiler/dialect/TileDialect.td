@@ -19,7 +19,6 @@ def Tile_Dialect : Dialect {
     Argument attributes `tile.alias_class` (i64) and `tile.read_only` (unit) carry the launcher's aliasing facts.
   }];
   let useDefaultTypePrinterParser = 1;
-  let useDefaultAttributePrinterParser = 1;
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect"];
 }
 
