@@ -2,7 +2,6 @@
 
 from table import Tensor, TensorList, Value
 
-ROLES = {"option": "option", "dim": "dim", "dtype": "dtype", "present": "present", "in_place": "in_place"}
 TYPES = {"int32_t": "i32", "int64_t": "i64", "float": "f32"}
 
 
@@ -13,9 +12,11 @@ def number(value):
 def field_row(op, f):
     source = [t.name for t in op.tensors].index(f.source) if f.source else -1
     symbol = op.symbols.index(f.symbol) if f.symbol else -1
+    if f.role == "queries":  # only a causal description is filled in
+        symbol = [other.name for other in op.fields].index("causal")
     mask = " | ".join(f"bit(DType::{d})" for d in f.dtypes) or "0"
     low = "-kUnbounded" if f.low is None else repr(f.low)
-    return (f'    {{"{f.name}", offsetof(D, {f.name}), FieldType::{TYPES[f.ctype]}, FieldRole::{ROLES[f.role]}, {source}, '
+    return (f'    {{"{f.name}", offsetof(D, {f.name}), FieldType::{TYPES[f.ctype]}, FieldRole::{f.role}, {source}, '
             f'{symbol}, {low}, {number(f.high)}, {mask}, {str(f.optional).lower()}}},')
 
 
@@ -52,7 +53,7 @@ def table(op):
     lists = [a for a in op.args if isinstance(a, TensorList)]
     rows = lambda kind, name, lines: ([f"const {kind} k{n}{name}[] = {{"] + lines + ["};"]) if lines else []
     out = [f"// {op.name}", f"namespace table_{op.name} {{", f"using D = ligerdsl_{op.name}_desc_t;", f"using A = ligerdsl_{op.name}_args_t;",
-           "const D kDescDefaults = LIGERDSL_" + op.name.upper() + "_DESC_INIT;",
+           "static_assert(sizeof(D) <= kMaxStruct && sizeof(A) <= kMaxStruct);", "const D kDescDefaults = LIGERDSL_" + op.name.upper() + "_DESC_INIT;",
            "const A kArgsDefaults = LIGERDSL_" + op.name.upper() + "_ARGS_INIT;"]
     out += rows("FieldInfo", "Fields", [field_row(op, f) for f in op.fields])
     out += rows("TensorInfo", "Tensors", [tensor_row(op, t) for t in op.tensors])
@@ -67,29 +68,30 @@ def table(op):
             f"    sizeof(A), offsetof(A, {last_arg}) + sizeof(A::{last_arg}), &kArgsDefaults,",
             f"    {span('Fields', op.fields)}, {span('Tensors', op.tensors)}, {span('Values', values)}, "
             f"{span('Aliases', op.aliases)}, {span('Symbols', op.symbols)}, {in_place}, "
-            f"{'offsetof(A, ' + lists[0].name + ')' if lists else '-1'}, make}};", "}  // namespace", ""]
+            f"{'offsetof(A, ' + lists[0].name + ')' if lists else '-1'}, make}};", "}  // namespace",
+            f"const OpInfo& {op.name}::info() {{ return table_{op.name}::kInfo; }}", ""]
     return out
 
 
 def entry_points(op):
     n, d, a = op.name, f"const ligerdsl_{op.name}_desc_t* desc", f"const ligerdsl_{op.name}_args_t* args"
-    info = f"ligerdsl::table_{n}::kInfo"
+    info = f"ligerdsl::lib::table_{n}::kInfo"
     return [f"ligerdsl_status_t ligerdsl_{n}_plan(ligerdsl_context_t context, {d}, ligerdsl_plan_t* plan) {{",
-            f"  return ligerdsl::plan_entry({info}, context, desc, plan);", "}",
+            f"  return ligerdsl::lib::plan_entry({info}, context, desc, plan);", "}",
             f"ligerdsl_status_t ligerdsl_{n}_execute(ligerdsl_plan_t plan, {a}, void* workspace, size_t bytes, "
             f"ligerdsl_stream_t stream) {{",
-            f"  return ligerdsl::execute_entry({info}, plan, args, workspace, bytes, stream);", "}",
+            f"  return ligerdsl::lib::execute_entry({info}, plan, args, workspace, bytes, stream);", "}",
             f"ligerdsl_status_t ligerdsl_{n}(ligerdsl_context_t context, {d}, {a}, ligerdsl_stream_t stream) {{",
-            f"  return ligerdsl::call_entry({info}, context, desc, args, stream);", "}"]
+            f"  return ligerdsl::lib::call_entry({info}, context, desc, args, stream);", "}"]
 
 
 def emit_source(ops):
     out = ['// Generated from lib/codegen/ops.py.', '#include "op_table.h"', '', '#include <cstddef>', '',
-           '#include "lib/src/entry.h"', '', 'namespace ligerdsl {', '']
+           '#include "lib/src/entry.h"', '', 'namespace ligerdsl::lib {', '']
     for op in ops:
         out += table(op)
     out += ["namespace {", "const OpInfo* const kAll[] = {"] + [f"    &table_{op.name}::kInfo," for op in ops] + ["};", "}  // namespace",
-            "std::span<const OpInfo* const> op_table() { return kAll; }", "}  // namespace ligerdsl", "", 'extern "C" {']
+            "std::span<const OpInfo* const> op_table() { return kAll; }", "}  // namespace ligerdsl::lib", "", 'extern "C" {']
     for op in ops:
         out += entry_points(op)
     return "\n".join(out + ['}  // extern "C"', ""])
@@ -97,13 +99,13 @@ def emit_source(ops):
 
 def emit_header(ops):
     out = ["// Generated from lib/codegen/ops.py: positions of tensors and symbols, and the functions that lib/src/ops/ defines.",
-           "#pragma once", "", '#include "lib/src/op_info.h"', '#include "ligerdsl/ligerdsl.h"', "", "namespace ligerdsl {", ""]
+           "#pragma once", "", '#include "lib/src/op_info.h"', '#include "ligerdsl/ligerdsl.h"', "", "namespace ligerdsl::lib {", ""]
     for op in ops:
         out.append(f"namespace {op.name} {{")
         if op.tensors:
             out.append("enum Tensor : int { " + ", ".join(f"k_{t.name}" for t in op.tensors) + " };")
         if op.symbols:
             out.append("enum Symbol : int { " + ", ".join(f"dim_{s}" for s in op.symbols) + " };")
-        out += [f"}}  // namespace {op.name}",
+        out += ["const OpInfo& info();", f"}}  // namespace {op.name}",
                 f"std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_{op.name}_desc_t& desc);", ""]
-    return "\n".join(out + ["}  // namespace ligerdsl", ""])
+    return "\n".join(out + ["}  // namespace ligerdsl::lib", ""])

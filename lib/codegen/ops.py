@@ -3,7 +3,7 @@
 Formulas name sections of no other document: each text stands alone, because it becomes the comment in ops.h.
 """
 
-from table import INDEX, Field, Op, Tensor, TensorList, Value, dim, dtype, flag, in_place, option, present
+from table import INDEX, Field, Op, Tensor, TensorList, Value, dim, dtype, flag, in_place, option, present, queries
 
 CASTING = option("casting", "int32_t", "LIGERDSL_CASTING_LLAMA", "LIGERDSL_CASTING_*: where the norm rounds", 0, 2)
 EPS = option("eps", "float", "1e-6f", "added to the mean square", 0)
@@ -101,13 +101,13 @@ second backward is then impossible.""",
        rows="rows of d_out", aliases=[("d_gate", "gate"), ("d_up", "up"), ("d_gate_up", "gate_up")]),
 
     Op("rope", "rotary position embedding, half rotation; backward with inverse = 1",
-       """With h = rotary_dim / 2, c = cos[i], s = sin[i], for i < h: y[i] = x[i] c - x[i + h] s, y[i + h] = x[i + h] c + x[i] s;
-columns from rotary_dim on are copied. inverse = 1 uses -s: the gradient. q and k are [batch, position, head, column] with any
+       """With h = head_dim / 2 rounded down, c = cos[i], s = sin[i], for i < h: y[i] = x[i] c - x[i + h] s,
+y[i + h] = x[i + h] c + x[i] s; the last column of an odd head_dim is copied. inverse = 1 uses -s: the gradient. q and k are [batch, position, head, column] with any
 strides but a last one of 1, so [batch, head, position, column] memory is one transposed description away. cos and sin are
 [S, D], [1, S, D] or [B, S, D]; only their first h columns are read. Arithmetic in f32, one rounding to dtype. q_out may be
 exactly q, and k_out exactly k, when in_place is set.""",
        [dim("head_dim", "D", "q", "columns of one head"), dtype("dtype", "q"), dtype("table_dtype", "cos"),
-        option("rotary_dim", "int64_t", 0, "columns rotated, even; 0 = the largest even number <= head_dim", 0, 2**31 - 1),
+        dim("q_heads", "A", "q", "heads of q"), dim("k_heads", "K", "k", "heads of k, 0 without k", optional=True),
         flag("inverse", "1: rotate back (the backward)"), present("k", "1: k and k_out are passed"),
         in_place("1: q_out may be exactly q, k_out exactly k")],
        [Tensor("q", "in", "B S A D", "dtype", "queries"),
@@ -124,20 +124,20 @@ query i counts only if j <= i + n_cols - n_queries, other columns of y are exact
 y may be exactly x when in_place is set.""",
        [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), option("scale", "float", "1.0f", "multiplies x"),
         flag("causal", "1: mask the future"),
-        option("n_queries", "int64_t", 0, "causal: rows of one matrix; the one-call form takes it from x when 0", 0, 2**31 - 1),
+        queries("x"),
         in_place("1: y may be exactly x")],
        [Tensor("x", "in", "N* H", "dtype", "logits"), Tensor("y", "out", "N* H", "dtype", "probabilities")],
        rows="rows of x", aliases=[("y", "x")]),
 
     Op("softmax_backward", "gradient of softmax",
-       "d_x = scale * y * (d_y - sum(d_y * y)); masked columns get 0. d_x may be exactly d_y when in_place is set.",
+       "d_x = scale * y * (d_y - sum(d_y * y)); masked columns get 0. d_x may be exactly d_y or y when in_place is set.",
        [dim("n_cols", "H", "y", "row width"), dtype("dtype", "y"), option("scale", "float", "1.0f", "the forward's scale"),
         flag("causal", "1: the forward was causal"),
-        option("n_queries", "int64_t", 0, "causal: rows of one matrix; the one-call form takes it from y when 0", 0, 2**31 - 1),
-        in_place("1: d_x may be exactly d_y")],
+        queries("y"),
+        in_place("1: d_x may be exactly d_y or y")],
        [Tensor("y", "in", "N* H", "dtype", "the forward's y"), Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
         Tensor("d_x", "out", "N* H", "dtype", "gradient of x")],
-       rows="rows of y", aliases=[("d_x", "d_y")]),
+       rows="rows of y", aliases=[("d_x", "d_y"), ("d_x", "y")]),
 
     Op("cross_entropy", "cross-entropy over rows of logits, with the gradient in the same pass",
        """z = softcap * tanh(x / softcap), or x; lse = log sum exp z; V classes, a = label_smoothing, w = class weights, y = label:
@@ -185,8 +185,8 @@ A label outside [0, V) that is not ignore_index: that row's loss and gradient ar
        rows="indices"),
 
     Op("embedding_backward", "d_weight[v] = sum of d_out[i] over indices[i] = v",
-       """Sums in f32 and in the order of the indices; rows that no index names become 0. Indices outside [0, n_rows) add nothing
-and ligerdsl_context_check reports them.""",
+       """Sums in f32 and in the order of the indices; rows that no index names become 0. Indices outside [0, n_rows) add
+nothing.""",
        [dim("n_cols", "H", "d_weight", "row width"), dim("n_rows", "V", "d_weight", "rows of d_weight"), dtype("dtype", "d_out"),
         dtype("d_weight_dtype", "d_weight", "f32 or dtype"), dtype("index_dtype", "indices", "", INDEX), ACCUMULATE],
        [Tensor("indices", "in", "N*", "index_dtype", "the forward's indices"),
@@ -200,7 +200,7 @@ param -= lr * (m / (1 - beta1^step) / (sqrt(v / (1 - beta2^step)) + eps) + weigh
 rounding into param and one into param_copy. Updates param, m and v in place.""",
        [dtype("dtype", "param", "of param"), dtype("grad_dtype", "grad"),
         dtype("copy_dtype", "param_copy", "of param_copy; 0 = no copy", optional=True), present("clip_factor"),
-        present("device_lr"), present("device_step")],
+        present("device_step", "1: device_lr and device_step are passed, so that a captured graph can be replayed")],
        [Value("lr", "float", "1e-3f", "learning rate, unless device_lr is passed"),
         Value("beta1", "float", "0.9f", "decay of m"), Value("beta2", "float", "0.999f", "decay of v"),
         Value("eps", "float", "1e-8f", "added to the root"), Value("weight_decay", "float", "0.0f", "decoupled decay"),
@@ -209,17 +209,19 @@ rounding into param and one into param_copy. Updates param, m and v in place."""
         Tensor("m", "inout", "N*", "f32", "first moment"), Tensor("v", "inout", "N*", "f32", "second moment"),
         Tensor("param_copy", "out", "N*", "copy_dtype", "rounded copy of param, or NULL", "copy_dtype"),
         Tensor("clip_factor", "in", "1", "f32", "multiplies grad, or NULL", "with_clip_factor"),
-        Tensor("device_lr", "in", "1", "f32", "learning rate on the device, or NULL", "with_device_lr"),
+        Tensor("device_lr", "in", "1", "f32", "learning rate on the device, or NULL", "with_device_step"),
         Tensor("device_step", "in", "1", "i64", "step on the device, or NULL", "with_device_step")],
        rows="elements"),
 
     Op("global_norm", "norm of a list of tensors and the factor that clips it",
        """norm = sqrt(sum over all tensors of g^2), clip_factor = min(1, max_norm / (norm + 1e-6)); f32, fixed order. A NaN or Inf
 anywhere gives a norm that is not finite. An empty list gives 0 and 1.""",
-       [dtype("dtype", "", "of every tensor; the one-call form takes it from the first"), present("clip_factor")],
+       [dtype("dtype", "", "of every tensor; the one-call form takes it from the first"), present("clip_factor"),
+        present("nonfinite")],
        [TensorList("tensors", "contiguous tensors of one dtype"),
         Value("max_norm", "float", "1.0f", "largest norm that is not scaled down"),
         Tensor("norm", "out", "1", "f32", "the norm"),
-        Tensor("clip_factor", "out", "1", "f32", "what to multiply gradients with, or NULL", "with_clip_factor")],
-       rows="tensors in the list"),
+        Tensor("clip_factor", "out", "1", "f32", "what to multiply gradients with, or NULL", "with_clip_factor"),
+        Tensor("nonfinite", "out", "1", "i32", "1 if the norm is NaN or infinite, else 0; or NULL", "with_nonfinite")],
+       rows="elements of all tensors, plus 65,536 for each tensor"),
 ]

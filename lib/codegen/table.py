@@ -14,8 +14,8 @@ class Field:
     ctype: str  # int32_t, int64_t or float
     default: object
     doc: str
-    role: str = "option"  # option, dim, dtype, present, in_place
-    source: str = ""      # dim, dtype, present: the tensor that the one-call form reads it from
+    role: str = "option"  # option, dim, dtype, present, in_place, queries
+    source: str = ""      # dim, dtype, present, queries: the tensor that the one-call form reads it from
     symbol: str = ""      # dim: the letter it has in tensor shapes
     low: float = None     # option, dim: smallest and largest value allowed
     high: float = None
@@ -38,6 +38,12 @@ def present(arg, doc=""):
 
 def in_place(doc):
     return Field("in_place", "int32_t", 0, doc, "in_place", low=0, high=1)
+
+
+def queries(source):
+    """Rows of one causal matrix: the last dimension but one of `source`, read only when the field `causal` is set."""
+    return Field("n_queries", "int64_t", 0, f"causal: rows of one matrix; the one-call form takes it from {source} when 0",
+                 "queries", source, low=0, high=2**31 - 1)
 
 
 def flag(name, doc, default=0):

@@ -1,0 +1,112 @@
+// C functions of contexts, memory and streams.
+#include "lib/src/context.h"
+#include "lib/src/entry.h"
+#include "lib/src/failure.h"
+#include "lib/src/handles.h"
+#include "lib/src/structs.h"
+#include "runtime/compiler_library.h"
+
+using namespace ligerdsl;
+using namespace ligerdsl::lib;
+
+namespace {
+
+runtime::Stream native(ligerdsl_stream_t stream) { return reinterpret_cast<runtime::Stream>(stream); }
+
+runtime::DeviceConfig read_config(const ligerdsl_context_config_t* given) {
+  const ligerdsl_context_config_t defaults = LIGERDSL_CONTEXT_CONFIG_INIT;
+  ligerdsl_context_config_t config;
+  read_struct("config", given, sizeof config, offsetof(ligerdsl_context_config_t, flags) + sizeof config.flags, &defaults, &config);
+  if (config.device.type != LIGERDSL_CPU && config.device.type != LIGERDSL_CUDA) {
+    fail(Status::invalid_device, "`device.type`: expected LIGERDSL_CPU (1) or LIGERDSL_CUDA (2), got " +
+                                     std::to_string(config.device.type));
+  }
+  if (config.num_threads < 0 || config.num_threads > 4096) {
+    fail(Status::invalid_argument, "`num_threads`: expected 0 to 4096, got " + std::to_string(config.num_threads));
+  }
+  if (config.flags != 0) fail(Status::invalid_argument, "`flags`: expected 0, got " + std::to_string(config.flags));
+  if (config.device.type == LIGERDSL_CPU) config.device.id = 0;
+  return {.kind = static_cast<runtime::DeviceKind>(config.device.type),
+          .ordinal = config.device.id,
+          .num_threads = config.num_threads};
+}
+
+}  // namespace
+
+extern "C" {
+
+uint32_t ligerdsl_version(void) { return LIGERDSL_VERSION; }
+
+const char* ligerdsl_build_info(void) { return runtime::build_id(); }
+
+ligerdsl_status_t ligerdsl_context_create(const ligerdsl_context_config_t* config, ligerdsl_context_t* context) {
+  return guarded("ligerdsl_context_create", [&] {
+    require_pointer(context, "context");
+    *context = nullptr;
+    auto made = std::make_unique<ContextRef>(std::make_shared<Context>(read_config(config)));
+    *context = static_cast<ligerdsl_context_t>(make_handle(HandleKind::context, made.get()));
+    made.release();
+  });
+}
+
+void ligerdsl_context_destroy(ligerdsl_context_t context) {
+  delete static_cast<ContextRef*>(remove_handle(HandleKind::context, context));
+}
+
+ligerdsl_status_t ligerdsl_context_check(ligerdsl_context_t context, ligerdsl_stream_t stream) {
+  return guarded("ligerdsl_context_check", [&] { require_context(context)->check(native(stream)); });
+}
+
+ligerdsl_status_t ligerdsl_buffer_alloc(ligerdsl_context_t context, size_t bytes, void** data) {
+  return guarded("ligerdsl_buffer_alloc", [&] {
+    require_pointer(data, "data");
+    *data = nullptr;
+    *data = require_context(context)->device().alloc(bytes);
+  });
+}
+
+ligerdsl_status_t ligerdsl_buffer_free(ligerdsl_context_t context, void* data) {
+  return guarded("ligerdsl_buffer_free", [&] { require_context(context)->device().free(data); });
+}
+
+ligerdsl_status_t ligerdsl_buffer_copy(ligerdsl_context_t context, void* to, const void* from, size_t bytes,
+                                       ligerdsl_stream_t stream) {
+  return guarded("ligerdsl_buffer_copy", [&] {
+    Context& ref = *require_context(context);
+    if (bytes == 0) return;
+    require_pointer(to, "to");
+    require_pointer(from, "from");
+    ref.device().copy(to, from, bytes, native(stream));
+  });
+}
+
+ligerdsl_status_t ligerdsl_buffer_fill(ligerdsl_context_t context, void* data, uint8_t value, size_t bytes,
+                                       ligerdsl_stream_t stream) {
+  return guarded("ligerdsl_buffer_fill", [&] {
+    Context& ref = *require_context(context);
+    if (bytes == 0) return;
+    require_pointer(data, "data");
+    ref.device().fill(data, value, bytes, native(stream));
+  });
+}
+
+ligerdsl_status_t ligerdsl_stream_create(ligerdsl_context_t context, ligerdsl_stream_t* stream) {
+  return guarded("ligerdsl_stream_create", [&] {
+    require_pointer(stream, "stream");
+    *stream = nullptr;
+    *stream = reinterpret_cast<ligerdsl_stream_t>(require_context(context)->device().create_stream());
+  });
+}
+
+ligerdsl_status_t ligerdsl_stream_sync(ligerdsl_context_t context, ligerdsl_stream_t stream) {
+  return guarded("ligerdsl_stream_sync", [&] { require_context(context)->device().synchronize(native(stream)); });
+}
+
+ligerdsl_status_t ligerdsl_stream_destroy(ligerdsl_context_t context, ligerdsl_stream_t stream) {
+  return guarded("ligerdsl_stream_destroy", [&] {
+    Context& ref = *require_context(context);
+    if (stream) ref.device().destroy_stream(native(stream));
+  });
+}
+
+}  // extern "C"

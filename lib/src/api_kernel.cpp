@@ -1,0 +1,195 @@
+// C functions of kernels that an author recorded.
+#include <memory>
+#include <string_view>
+
+#include "lib/src/context.h"
+#include "lib/src/entry.h"
+#include "lib/src/failure.h"
+#include "lib/src/handles.h"
+#include "lib/src/launcher.h"
+#include "lib/src/overlap.h"
+#include "lib/src/structs.h"
+#include "program/serialize.h"
+
+using namespace ligerdsl;
+using namespace ligerdsl::lib;
+
+namespace {
+
+constexpr size_t kMaxViews = 24;
+
+// A launcher, and what a launch must check.
+struct AuthorKernel {
+  ContextRef context;
+  std::unique_ptr<Launcher> launcher;
+  bool no_alias = false;
+};
+
+ligerdsl_kernel_options_t read_options(const ligerdsl_kernel_options_t* given) {
+  const ligerdsl_kernel_options_t defaults = LIGERDSL_KERNEL_OPTIONS_INIT;
+  if (!given) return defaults;
+  ligerdsl_kernel_options_t options;
+  read_struct("options", given, sizeof options,
+              offsetof(ligerdsl_kernel_options_t, forbid_contract) + sizeof options.forbid_contract, &defaults, &options);
+  const auto range = [](const char* name, int32_t value, int32_t low, int32_t high) {
+    if (value >= low && value <= high) return;
+    fail(Status::invalid_argument, std::string("`") + name + "`: expected " + std::to_string(low) + " to " + std::to_string(high) +
+                                       ", got " + std::to_string(value));
+  };
+  range("num_warps", options.num_warps, 1, 32);
+  range("num_ctas", options.num_ctas, 1, 16);
+  range("num_stages", options.num_stages, 1, 16);
+  range("max_registers", options.max_registers, 0, 255);
+  if (options.num_warps & (options.num_warps - 1)) {
+    fail(Status::invalid_argument, "`num_warps`: expected a power of two, got " + std::to_string(options.num_warps));
+  }
+  return options;
+}
+
+program::Program parse(const void* bytes, size_t size) {
+  try {
+    return program::parseProgram({static_cast<const char*>(bytes), size});
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    fail(Status::invalid_program, std::string("`program`: ") + error.what());
+  }
+}
+
+std::unique_ptr<AuthorKernel> create(const ContextRef& context, const void* bytes, size_t size,
+                                     const ligerdsl_kernel_options_t& options) {
+  const program::Program program = parse(bytes, size);
+  std::vector<ArgPromise> promises;
+  size_t views = 0;
+  for (const program::Argument& argument : program.arguments) {
+    const program::Type& type = program.values[argument.value];
+    const bool view = type.kind == program::TypeKind::view;
+    if (view && type.shape.size() > kMaxRank) {
+      fail(Status::not_supported, "view " + argument.name + " has " + std::to_string(type.shape.size()) + " dimensions, at most " +
+                                      std::to_string(kMaxRank) + " are supported");
+    }
+    views += view;
+    promises.push_back({.alias_class = options.no_alias ? static_cast<uint32_t>(promises.size() + 1) : 0});
+    if (!view) continue;
+    for (const int64_t dim : type.shape) promises.back().exact.push_back(dim == program::kDynamic ? -1 : dim);
+  }
+  if (views > kMaxViews) fail(Status::not_supported, "more than " + std::to_string(kMaxViews) + " views");
+  auto kernel = std::make_unique<AuthorKernel>();
+  kernel->context = context;
+  kernel->no_alias = options.no_alias != 0;
+  kernel->launcher = std::make_unique<Launcher>(context->device(), program,
+                                                LaunchOptions{.num_warps = options.num_warps,
+                                                              .num_ctas = options.num_ctas,
+                                                              .num_stages = options.num_stages,
+                                                              .max_registers = options.max_registers,
+                                                              .contract = options.forbid_contract == 0},
+                                                promises);
+  return kernel;
+}
+
+[[noreturn]] void wrong_kind(const std::string& name, const char* expected, int32_t kind) {
+  fail(Status::invalid_argument, "`" + name + "`: expected " + expected + ", got kind " + std::to_string(kind));
+}
+
+BoundTensor bind_view(const AuthorKernel& kernel, const std::string& name, const program::Type& type,
+                      const ligerdsl_kernel_arg_t& arg) {
+  if (arg.kind != LIGERDSL_ARG_TENSOR) wrong_kind(name, "LIGERDSL_ARG_TENSOR", arg.kind);
+  require_pointer(arg.tensor, name.c_str());
+  BoundTensor tensor;
+  bind_free_tensor(name.c_str(), *arg.tensor, type.dtype, kernel.context->api_device(), &tensor);
+  const size_t rank = type.shape.size();
+  if (static_cast<size_t>(tensor.rank) != rank) {
+    fail(Status::invalid_shape, "`" + name + "`: expected " + std::to_string(rank) + " dimensions, got " + std::to_string(tensor.rank));
+  }
+  for (size_t i = 0; i < rank; ++i) {
+    if (type.shape[i] == program::kDynamic || type.shape[i] == tensor.dims[i]) continue;
+    fail(Status::invalid_shape, "`" + name + "`: expected " + std::to_string(type.shape[i]) + " in dimension " + std::to_string(i) +
+                                    ", got " + std::to_string(tensor.dims[i]));
+  }
+  return tensor;
+}
+
+uint64_t scalar_bits(const std::string& name, const program::Type& type, const ligerdsl_kernel_arg_t& arg) {
+  if (type.kind == program::TypeKind::ptr) {
+    if (arg.kind != LIGERDSL_ARG_POINTER) wrong_kind(name, "LIGERDSL_ARG_POINTER", arg.kind);
+    return reinterpret_cast<uintptr_t>(arg.pointer);
+  }
+  if (is_float(type.dtype)) {
+    if (arg.kind != LIGERDSL_ARG_NUMBER) wrong_kind(name, "LIGERDSL_ARG_NUMBER", arg.kind);
+    return bits_of(type.dtype, arg.number);
+  }
+  if (arg.kind != LIGERDSL_ARG_INTEGER) wrong_kind(name, "LIGERDSL_ARG_INTEGER", arg.kind);
+  return bits_of(type.dtype, arg.integer);
+}
+
+void check_apart(const AuthorKernel& kernel, const BoundTensor* views, const size_t* args, size_t n_views) {
+  const auto& written = kernel.launcher->written();
+  const auto& names = kernel.launcher->program().arguments;
+  for (size_t a = 0; a < n_views; ++a) {
+    for (size_t b = 0; b < n_views; ++b) {
+      if (a == b || !written[args[a]] || overlap(views[a], views[b]) == Overlap::none) continue;
+      fail(Status::invalid_alias, "`" + names[args[a]].name + "` shares memory with `" + names[args[b]].name +
+                                      "`, but the kernel was created with no_alias");
+    }
+  }
+}
+
+void launch(const AuthorKernel& kernel, const ligerdsl_kernel_arg_t* args, size_t n_args, const int32_t grid[3],
+            runtime::Stream stream) {
+  const program::Program& program = kernel.launcher->program();
+  if (n_args != program.arguments.size()) {
+    fail(Status::invalid_argument, "kernel " + program.name + " takes " + std::to_string(program.arguments.size()) +
+                                       " arguments, got " + std::to_string(n_args));
+  }
+  for (int axis = 0; axis < 3; ++axis) {
+    if (grid[axis] < 0) fail(Status::invalid_shape, "`grid`: expected 0 or more programs, got " + std::to_string(grid[axis]));
+  }
+  BoundTensor views[kMaxViews];
+  size_t positions[kMaxViews], n_views = 0;
+  Launcher::Pack pack(*kernel.launcher);
+  for (size_t i = 0; i < n_args; ++i) {
+    const program::Type& type = program.values[program.arguments[i].value];
+    if (type.kind == program::TypeKind::view) {
+      views[n_views] = bind_view(kernel, program.arguments[i].name, type, args[i]);
+      positions[n_views] = i;
+      pack.view(views[n_views++]);
+    } else {
+      pack.bits(scalar_bits(program.arguments[i].name, type, args[i]));
+    }
+  }
+  if (kernel.no_alias) check_apart(kernel, views, positions, n_views);
+  if (grid[0] && grid[1] && grid[2]) pack.launch({grid[0], grid[1], grid[2]}, stream);
+}
+
+}  // namespace
+
+extern "C" {
+
+ligerdsl_status_t ligerdsl_kernel_create(ligerdsl_context_t context, const void* program, size_t program_bytes,
+                                         const ligerdsl_kernel_options_t* options, ligerdsl_kernel_t* kernel) {
+  return guarded("ligerdsl_kernel_create", [&] {
+    require_pointer(kernel, "kernel");
+    *kernel = nullptr;
+    const ContextRef& ref = require_context(context);
+    require_pointer(program, "program");
+    auto made = create(ref, program, program_bytes, read_options(options));
+    *kernel = static_cast<ligerdsl_kernel_t>(make_handle(HandleKind::kernel, made.get()));
+    made.release();
+  });
+}
+
+ligerdsl_status_t ligerdsl_kernel_launch(ligerdsl_kernel_t kernel, const ligerdsl_kernel_arg_t* args, size_t n_args,
+                                         const int32_t grid[3], ligerdsl_stream_t stream) {
+  return guarded("ligerdsl_kernel_launch", [&] {
+    const auto& made = *static_cast<AuthorKernel*>(require_handle(HandleKind::kernel, kernel, "kernel"));
+    if (n_args > 0) require_pointer(args, "args");
+    require_pointer(grid, "grid");
+    launch(made, args, n_args, grid, reinterpret_cast<runtime::Stream>(stream));
+  });
+}
+
+void ligerdsl_kernel_destroy(ligerdsl_kernel_t kernel) {
+  delete static_cast<AuthorKernel*>(remove_handle(HandleKind::kernel, kernel));
+}
+
+}  // extern "C"

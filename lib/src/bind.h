@@ -1,0 +1,50 @@
+// The tensors of one call: checked against the table, leading dimensions joined, sizes collected.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "lib/src/op_info.h"
+#include "runtime/kernel.h"
+
+namespace ligerdsl::lib {
+
+struct BoundTensor {
+  std::byte* data;
+  int64_t dims[kMaxRank];
+  int64_t strides[kMaxRank];  // elements; 0 along dimensions of size 1
+  int rank;
+  DType dtype;
+  bool present;
+};
+
+// One call of execute. Lives on the caller's stack and holds no memory of its own.
+struct Call {
+  BoundTensor tensors[kMaxTensors];
+  int64_t sizes[kMaxSymbols];  // by symbol; -1 = no tensor has it
+  const void* args;            // the args struct, complete
+  std::byte* workspace;
+  size_t workspace_bytes;
+  runtime::Stream stream;
+};
+
+// What the checks of an operation's tensors need from its description; made once per plan.
+struct BindRules {
+  const OpInfo* info;
+  ligerdsl_device_t device;
+  int64_t sizes[kMaxSymbols];  // known from the description, else -1
+  DType dtypes[kMaxTensors];
+  bool given[kMaxTensors];
+  bool in_place;
+};
+
+BindRules make_bind_rules(const OpInfo& info, const void* desc, ligerdsl_device_t device);
+
+// Fills call.tensors and call.sizes from call.args. Throws INVALID_NULL_POINTER, INVALID_DEVICE, INVALID_DTYPE, INVALID_SHAPE,
+// INVALID_ARGUMENT or INVALID_ALIAS with the argument, what was expected and what came. Takes no memory unless it throws.
+void bind_tensors(const BindRules& rules, Call* call);
+
+// One tensor whose shape the caller checks: any rank up to kMaxRank, non-negative sizes and strides, dtype and device.
+void bind_free_tensor(const char* name, const ligerdsl_tensor_t& tensor, DType dtype, ligerdsl_device_t device, BoundTensor* out);
+
+}  // namespace ligerdsl::lib

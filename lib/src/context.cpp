@@ -1,0 +1,102 @@
+#include "lib/src/context.h"
+
+#include <algorithm>
+
+#include "kernels/cross_entropy.h"
+#include "lib/src/failure.h"
+#include "lib/src/plan.h"
+
+namespace ligerdsl::lib {
+
+Context::Context(const runtime::DeviceConfig& config)
+    : device_(runtime::Device::create(config)), api_device_{static_cast<int32_t>(config.kind), config.ordinal} {
+  error_word_.data = static_cast<std::byte*>(device_->alloc(sizeof(int64_t)));
+  error_word_.dims[0] = 1;
+  error_word_.strides[0] = 1;
+  error_word_.rank = 1;
+  error_word_.dtype = DType::i64;
+  error_word_.present = true;
+  device_->fill(error_word_.data, 0, sizeof(int64_t), nullptr);
+  device_->synchronize(nullptr);
+}
+
+Context::~Context() {
+  plans_.clear();
+  for (const Lease::Block& block : idle_) device_->free(block.data);
+  for (const auto& [stream, block] : by_stream_) device_->free(block.data);
+  for (void* pointer : retired_) device_->free(pointer);
+  device_->free(error_word_.data);
+}
+
+kernels::Machine Context::machine() const {
+  if (device_->is_cpu()) return {.target = program::Target::cpu};
+  return {.target = program::Target::nvptx, .processors = device_->description().multiprocessors};
+}
+
+void Context::check(runtime::Stream stream) {
+  int64_t word = 0;
+  device_->copy(&word, error_word_.data, sizeof word, stream);
+  device_->synchronize(stream);
+  if (word == 0) return;
+  device_->fill(error_word_.data, 0, sizeof word, stream);
+  device_->synchronize(stream);
+  fail(Status::invalid_label, "label or index out of bounds in row " + std::to_string(kernels::kErrorBase - word) +
+                                  " (the lowest such row); expected 0 <= label < number of classes, or ignore_index");
+}
+
+std::shared_ptr<Plan> Context::find_plan(std::string_view key) {
+  const std::shared_lock lock(plans_mutex_);
+  const auto found = plans_.find(key);
+  return found == plans_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<Plan> Context::add_plan(std::string_view key, std::shared_ptr<Plan> plan) {
+  const std::unique_lock lock(plans_mutex_);
+  return plans_.try_emplace(std::string(key), std::move(plan)).first->second;
+}
+
+Context::Lease::Block Context::take_block(size_t bytes, runtime::Stream stream) {
+  const std::lock_guard lock(scratch_mutex_);
+  Lease::Block outgrown;
+  if (device_->is_cpu()) {
+    const auto fits = [&](const Lease::Block& block) { return block.bytes >= bytes; };
+    auto found = std::find_if(idle_.begin(), idle_.end(), fits);
+    if (found == idle_.end() && !idle_.empty()) found = idle_.begin();
+    if (found != idle_.end()) {
+      const Lease::Block block = *found;
+      idle_.erase(found);
+      if (block.bytes >= bytes) return block;
+      device_->free(block.data);
+    }
+  } else {
+    Lease::Block& block = by_stream_[stream];
+    if (block.bytes >= bytes) return block;
+    if (device_->capturing(stream)) {
+      fail(Status::capture_unsafe, "the one-call form needs more scratch memory than this stream has, while it is being captured; "
+                                   "make the same call once before, or use plan and execute with a workspace of your own");
+    }
+    outgrown = block;
+    if (outgrown.data) retired_.push_back(outgrown.data);
+    block = {};
+  }
+  const size_t size = std::max<size_t>(bytes + bytes / 2, 4096);
+  const Lease::Block fresh{device_->alloc(size), size};
+  if (!device_->is_cpu()) by_stream_[stream] = fresh;
+  return fresh;
+}
+
+Context::Lease::Lease(Context& context, size_t bytes, runtime::Stream stream) : context_(context) {
+  if (bytes > 0) block_ = context.take_block(bytes, stream);
+}
+
+Context::Lease::~Lease() {
+  if (!block_.data || !context_.device().is_cpu()) return;
+  const std::lock_guard lock(context_.scratch_mutex_);
+  try {
+    context_.idle_.push_back(block_);
+  } catch (...) {
+    context_.device().free(block_.data);
+  }
+}
+
+}  // namespace ligerdsl::lib

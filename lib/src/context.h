@@ -1,0 +1,80 @@
+// What a context of the C ABI holds: a device, the plans of the one-call form, scratch memory for them, and the error word.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "kernels/launch.h"
+#include "lib/src/bind.h"
+#include "lib/src/op_info.h"
+#include "runtime/device.h"
+
+namespace ligerdsl::lib {
+
+class Plan;
+
+class Context {
+ public:
+  explicit Context(const runtime::DeviceConfig& config);
+  ~Context();
+
+  runtime::Device& device() { return *device_; }
+  ligerdsl_device_t api_device() const { return api_device_; }
+  kernels::Machine machine() const;
+
+  // A word on the device where kernels report a label out of range (kernels::kErrorBase); a view of one i64.
+  const BoundTensor& error_word() const { return error_word_; }
+  // Waits for the stream, reads and clears the word. Throws INVALID_LABEL.
+  void check(runtime::Stream stream);
+
+  // Plans of the one-call form, by operation and description.
+  std::shared_ptr<Plan> find_plan(std::string_view key);
+  std::shared_ptr<Plan> add_plan(std::string_view key, std::shared_ptr<Plan> plan);
+
+  // Scratch memory for one call: of a stream on a GPU, where calls are in order; borrowed on a CPU. Grows by allocating, which
+  // a captured stream does not allow (CAPTURE_UNSAFE).
+  class Lease {
+   public:
+    Lease(Context& context, size_t bytes, runtime::Stream stream);
+    ~Lease();
+    std::byte* data() const { return static_cast<std::byte*>(block_.data); }
+
+   private:
+    friend class Context;
+    struct Block {
+      void* data = nullptr;
+      size_t bytes = 0;
+    };
+    Context& context_;
+    Block block_;
+  };
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  };
+
+  Lease::Block take_block(size_t bytes, runtime::Stream stream);
+
+  std::shared_ptr<runtime::Device> device_;
+  ligerdsl_device_t api_device_;
+  int64_t word_size_ = 1;
+  BoundTensor error_word_{};
+
+  std::shared_mutex plans_mutex_;
+  std::unordered_map<std::string, std::shared_ptr<Plan>, Hash, std::equal_to<>> plans_;
+
+  std::mutex scratch_mutex_;
+  std::vector<Lease::Block> idle_;                                // CPU
+  std::unordered_map<runtime::Stream, Lease::Block> by_stream_;   // GPU
+  std::vector<void*> retired_;                                    // GPU: outgrown, perhaps still in use by queued work
+};
+
+}  // namespace ligerdsl::lib

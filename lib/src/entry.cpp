@@ -1,0 +1,127 @@
+#include "lib/src/entry.h"
+
+#include <cstring>
+
+#include "lib/src/failure.h"
+#include "lib/src/handles.h"
+#include "lib/src/structs.h"
+
+namespace ligerdsl::lib {
+
+namespace {
+
+
+
+struct Struct {
+  alignas(8) std::byte bytes[kMaxStruct];
+};
+
+void read_desc(const OpInfo& info, const void* given, Struct* desc) {
+  read_struct("desc", given, info.desc_size, info.desc_first_size, info.desc_defaults, desc->bytes);
+}
+
+void read_args(const OpInfo& info, const void* given, Struct* args) {
+  read_struct("args", given, info.args_size, info.args_first_size, info.args_defaults, args->bytes);
+}
+
+void prepare_call(const Struct& args, void* workspace, size_t bytes, ligerdsl_stream_t stream, Call* call) {
+  call->args = args.bytes;
+  call->workspace = static_cast<std::byte*>(workspace);
+  call->workspace_bytes = bytes;
+  call->stream = reinterpret_cast<runtime::Stream>(stream);
+}
+
+// The plan of this description, made when the context has none.
+PlanRef plan_of_call(const OpInfo& info, const ContextRef& context, const Struct& desc, runtime::Stream stream) {
+  char key[sizeof(void*) + kMaxStruct];
+  const OpInfo* which = &info;
+  std::memcpy(key, &which, sizeof which);
+  const std::string_view text(key, sizeof which + desc_key(info, desc.bytes, key + sizeof which));
+  if (PlanRef plan = context->find_plan(text)) return plan;
+  check_desc(info, desc.bytes);
+  if (context->device().capturing(stream)) {
+    fail(Status::capture_unsafe, "this configuration is not planned yet, and the stream is being captured; make the same call "
+                                 "once before the capture, or use plan and execute");
+  }
+  // The context owns the plan, so the plan must not own the context.
+  const ContextRef unowned(ContextRef(), context.get());
+  return context->add_plan(text, std::make_shared<Plan>(info, unowned, desc.bytes));
+}
+
+}  // namespace
+
+const ContextRef& require_context(ligerdsl_context_t context) {
+  return *static_cast<ContextRef*>(require_handle(HandleKind::context, context, "context"));
+}
+
+ligerdsl_status_t plan_entry(const OpInfo& info, ligerdsl_context_t context, const void* desc, ligerdsl_plan_t* plan) noexcept {
+  return guarded(info.name, [&] {
+    require_pointer(plan, "plan");
+    *plan = nullptr;
+    const ContextRef& ref = require_context(context);
+    Struct copy;
+    read_desc(info, desc, &copy);
+    check_desc(info, copy.bytes);
+    auto made = std::make_unique<PlanRef>(std::make_shared<Plan>(info, ref, copy.bytes));
+    *plan = static_cast<ligerdsl_plan_t>(make_handle(HandleKind::plan, made.get()));
+    made.release();
+  });
+}
+
+ligerdsl_status_t execute_entry(const OpInfo& info, ligerdsl_plan_t handle, const void* args, void* workspace, size_t bytes,
+                                ligerdsl_stream_t stream) noexcept {
+  return guarded(info.name, [&] {
+    const Plan& plan = **static_cast<PlanRef*>(require_handle(HandleKind::plan, handle, "plan"));
+    if (&plan.info() != &info) {
+      fail(Status::invalid_argument, std::string("`plan`: made for ") + plan.info().name + ", expected one for " + info.name);
+    }
+    Struct copy;
+    read_args(info, args, &copy);
+    Call call;
+    prepare_call(copy, workspace, bytes, stream, &call);
+    plan.bind(&call);
+    plan.execute(&call);
+  });
+}
+
+ligerdsl_status_t call_entry(const OpInfo& info, ligerdsl_context_t context, const void* desc, const void* args,
+                             ligerdsl_stream_t stream) noexcept {
+  return guarded(info.name, [&] {
+    const ContextRef& ref = require_context(context);
+    Struct desc_copy, args_copy;
+    read_desc(info, desc, &desc_copy);
+    read_args(info, args, &args_copy);
+    fill_from_args(info, args_copy.bytes, desc_copy.bytes);
+    Call call;
+    prepare_call(args_copy, nullptr, 0, stream, &call);
+    const PlanRef plan = plan_of_call(info, ref, desc_copy, call.stream);
+    plan->bind(&call);
+    const size_t needed = plan->op().workspace_bytes(plan->op().rows(call));
+    const Context::Lease lease(*ref, needed, call.stream);
+    call.workspace = lease.data();
+    call.workspace_bytes = needed;
+    plan->execute(&call);
+  });
+}
+
+}  // namespace ligerdsl::lib
+
+using namespace ligerdsl::lib;
+
+extern "C" {
+
+size_t ligerdsl_plan_workspace_bytes_for(ligerdsl_plan_t plan, int64_t rows) {
+  size_t bytes = 0;
+  (void)guarded("ligerdsl_plan_workspace_bytes_for", [&] {
+    const Plan& made = **static_cast<PlanRef*>(require_handle(HandleKind::plan, plan, "plan"));
+    if (rows < 0) fail(Status::invalid_shape, "`rows`: expected 0 or more, got " + std::to_string(rows));
+    bytes = made.op().workspace_bytes(rows);
+  });
+  return bytes;
+}
+
+size_t ligerdsl_plan_workspace_align(ligerdsl_plan_t) { return kWorkspaceAlign; }
+
+void ligerdsl_plan_destroy(ligerdsl_plan_t plan) { delete static_cast<PlanRef*>(remove_handle(HandleKind::plan, plan)); }
+
+}  // extern "C"

@@ -1,0 +1,71 @@
+// A recorded kernel made ready for every pointer and stride that a later call may bring.
+//
+// On a GPU two variants are loaded: one compiled for 16-byte-aligned pointers, rows and widths, one for anything. launch()
+// looks at the actual arguments and takes the first that fits. On a CPU alignment makes no difference and there is one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/src/bind.h"
+#include "program/options.h"
+#include "program/program.h"
+#include "runtime/device.h"
+
+namespace ligerdsl::lib {
+
+// What the caller promises about one argument of a program.
+struct ArgPromise {
+  uint32_t alias_class = 0;    // as program::ArgFacts
+  std::vector<int64_t> exact;  // views: per dimension, the size or -1; empty = nothing known
+};
+
+struct LaunchOptions {
+  int num_warps = 4, num_ctas = 1, num_stages = 1, max_registers = 0;
+  bool contract = true;
+};
+
+class Launcher {
+ public:
+  static constexpr size_t kMaxSlots = 160;
+
+  // Compiles or loads. promises: one per argument of the program.
+  Launcher(runtime::Device& device, const program::Program& program, const LaunchOptions& options,
+           const std::vector<ArgPromise>& promises);
+
+  // Packs one argument after the other, in the program's order, then launches. Takes no memory.
+  class Pack {
+   public:
+    explicit Pack(const Launcher& launcher) : launcher_(launcher) {}
+    void view(const BoundTensor& tensor);
+    void bits(uint64_t value);
+    void launch(const runtime::Grid& grid, runtime::Stream stream);
+
+   private:
+    const Launcher& launcher_;
+    size_t arg_ = 0, used_ = 0;
+    bool aligned_ = true;
+    uint64_t slots_[kMaxSlots];
+  };
+
+  const program::Program& program() const { return program_; }
+  const std::vector<bool>& written() const { return written_; }
+  // The variant for aligned arguments, and the one for any; the same on a CPU.
+  runtime::LoadedKernel& aligned() const { return aligned_ ? *aligned_ : *generic_; }
+  runtime::LoadedKernel& generic() const { return *generic_; }
+
+ private:
+  program::Program program_;
+  std::vector<program::Type> types_;  // of the arguments
+  std::vector<bool> written_;
+  std::vector<ArgPromise> promises_;
+  std::shared_ptr<runtime::LoadedKernel> aligned_, generic_;
+};
+
+// A scalar's 8-byte slot.
+uint64_t bits_of(DType type, double value);
+uint64_t bits_of(DType type, int64_t value);
+
+}  // namespace ligerdsl::lib

@@ -1,0 +1,112 @@
+// The operation table as data: what lib/codegen writes into op_table.cpp and the checks of this folder read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+
+#include "ligerdsl/dtype.h"
+#include "ligerdsl/ligerdsl.h"
+
+namespace ligerdsl::lib {
+
+class Context;
+class OpPlan;
+using ContextRef = std::shared_ptr<Context>;
+
+inline constexpr int kMaxRank = 5;       // of a tensor after its leading dimensions were joined
+inline constexpr int kMaxTensors = 12;   // of one operation
+inline constexpr int kMaxSymbols = 8;    // sizes of one operation
+inline constexpr size_t kMaxStruct = 256;  // bytes of a description or of arguments
+inline constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+
+constexpr uint32_t bit(DType type) { return 1u << static_cast<unsigned>(type); }
+
+enum class FieldType : uint8_t { i32, i64, f32 };
+enum class FieldRole : uint8_t { option, dim, dtype, present, in_place, queries };
+
+// A field of a description.
+struct FieldInfo {
+  const char* name;
+  size_t offset;
+  FieldType type;
+  FieldRole role;
+  int source;        // dim, dtype, present, queries: the tensor that the one-call form reads it from, or -1
+  int symbol;        // dim: index of the size; queries: index of the field that must be set
+  double low, high;  // inclusive
+  uint32_t dtypes;   // dtype: bits of those allowed
+  bool optional;     // dtype, dim: zero is a value
+};
+
+enum class Direction : uint8_t { in, out, inout };
+enum class ShapeKind : uint8_t {
+  fixed,    // exactly `rank` dimensions
+  leading,  // the first stands for any number of evenly strided dimensions
+  free      // checked by the operation
+};
+
+struct DimSpec {
+  int symbol;    // -1: the number `factor`
+  int64_t factor;
+};
+
+// A tensor among the arguments.
+struct TensorInfo {
+  const char* name;
+  size_t offset;
+  Direction direction;
+  ShapeKind shape;
+  int rank;
+  DimSpec dims[kMaxRank];
+  DType dtype;
+  int dtype_field;  // the field that gives the dtype, or -1
+  int given_field;  // the field that says whether the tensor is passed, or -1: always
+  bool given_when_zero;
+};
+
+// A number among the arguments.
+struct ValueInfo {
+  const char* name;
+  size_t offset;
+  FieldType type;
+};
+
+struct AliasInfo {
+  int output, input;
+};
+
+struct OpInfo {
+  const char* name;
+  const char* brief;
+  const char* rows;  // what an operation counts as rows
+  size_t desc_size, desc_first_size;  // now, and in the first release
+  const void* desc_defaults;
+  size_t args_size, args_first_size;
+  const void* args_defaults;
+  std::span<const FieldInfo> fields;
+  std::span<const TensorInfo> tensors;
+  std::span<const ValueInfo> values;
+  std::span<const AliasInfo> aliases;
+  std::span<const char* const> symbols;
+  int in_place_field;        // or -1
+  ptrdiff_t list_offset;     // of a pointer to tensors followed by their number, or -1
+  std::unique_ptr<OpPlan> (*make)(const ContextRef& context, const void* desc);
+};
+
+std::span<const OpInfo* const> op_table();
+
+// Values of a struct by table row.
+inline int64_t read_integer(const void* base, size_t offset, FieldType type) {
+  const auto* at = static_cast<const std::byte*>(base) + offset;
+  return type == FieldType::i64 ? *reinterpret_cast<const int64_t*>(at) : *reinterpret_cast<const int32_t*>(at);
+}
+inline float read_float(const void* base, size_t offset) {
+  return *reinterpret_cast<const float*>(static_cast<const std::byte*>(base) + offset);
+}
+inline const ligerdsl_tensor_t* read_tensor(const void* args, const TensorInfo& info) {
+  return *reinterpret_cast<const ligerdsl_tensor_t* const*>(static_cast<const std::byte*>(args) + info.offset);
+}
+
+}  // namespace ligerdsl::lib

@@ -1,0 +1,32 @@
+#include "kernels/embedding.h"
+
+#include "lib/src/ops/support.h"
+
+namespace ligerdsl::lib {
+
+std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_embedding_forward_desc_t& d) {
+  OperationPlan::Bindings bindings;
+  bindings.rows = size_of_call(embedding_forward::dim_N);
+  bindings.renamed = {{"table", "weight"}};
+  const kernels::EmbeddingOptions options{
+      .cols = d.n_cols, .vocabulary = d.n_rows, .type = dtype_of(d.dtype), .index_type = dtype_of(d.index_dtype)};
+  return plan_of(context, embedding_forward::info(), d, kernels::embedding_forward(context->machine(), options),
+                 std::move(bindings));
+}
+
+std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_embedding_backward_desc_t& d) {
+  check_gradient("d_weight_dtype", d.d_weight_dtype, d.dtype, d.accumulate);
+  OperationPlan::Bindings bindings;
+  bindings.rows = size_of_call(embedding_backward::dim_N);
+  bindings.renamed = {{"d_table", "d_weight"}};
+  const kernels::EmbeddingOptions options{.cols = d.n_cols,
+                                          .vocabulary = d.n_rows,
+                                          .type = dtype_of(d.dtype),
+                                          .index_type = dtype_of(d.index_dtype),
+                                          .d_table_type = dtype_of(d.d_weight_dtype),
+                                          .accumulate = d.accumulate != 0};
+  return plan_of(context, embedding_backward::info(), d, kernels::embedding_backward(context->machine(), options),
+                 std::move(bindings));
+}
+
+}  // namespace ligerdsl::lib

@@ -1,0 +1,138 @@
+// Norm of a list of tensors: a launch per tensor writes its partial sums side by side, one more adds them up.
+#include "kernels/global_norm.h"
+
+#include "lib/src/ops/support.h"
+
+namespace ligerdsl::lib {
+
+namespace {
+
+using Args = ligerdsl_global_norm_args_t;
+
+constexpr int64_t kElementsPerProgram = 65536;  // what the header promises about workspace rows
+
+const Args& args_of(const Call& call) { return *static_cast<const Args*>(call.args); }
+
+BoundTensor vector(void* data, int64_t size, DType type) {
+  BoundTensor tensor{};
+  tensor.data = static_cast<std::byte*>(data);
+  tensor.rank = 1;
+  tensor.dims[0] = size;
+  tensor.strides[0] = 1;
+  tensor.dtype = type;
+  tensor.present = true;
+  return tensor;
+}
+
+int64_t elements_of(const ligerdsl_tensor_t& tensor) {
+  int64_t n = 1;
+  for (int i = 0; i < tensor.ndim; ++i) n *= tensor.shape[i];
+  return n;
+}
+
+class GlobalNorm final : public OpPlan {
+ public:
+  GlobalNorm(const ContextRef& context, const ligerdsl_global_norm_desc_t& d)
+      : context_(context), type_(dtype_of(d.dtype)), squares_(kernels::sum_of_squares(context->machine(), type_)),
+        finish_(kernels::finish_norm(context->machine())), squares_launcher_(load(squares_)), finish_launcher_(load(finish_)) {}
+
+  int64_t rows(const Call& call) const override {
+    int64_t rows = 0;
+    for_each(call, [&](const BoundTensor& tensor) { rows += tensor.dims[0] + kElementsPerProgram; });
+    return rows;
+  }
+
+  // Three unused outputs take a slot each before the partial sums.
+  size_t workspace_bytes(int64_t rows) const override {
+    return 2 * kWorkspaceAlign + static_cast<size_t>(kernels::ceil_div(rows, kElementsPerProgram)) * sizeof(float);
+  }
+
+  void execute(const Call& call) const override {
+    std::byte* partials = call.workspace + 2 * kWorkspaceAlign;
+    int64_t used = 0;
+    for_each(call, [&](const BoundTensor& tensor) {
+      const auto grid = squares_.launches[0].grid(tensor.dims[0]);
+      if (grid[0] == 0) return;
+      pack(*squares_launcher_, [&](const std::string& name) {
+        return name == "x" ? tensor : vector(partials + used * sizeof(float), grid[0], DType::f32);
+      }, call).launch({grid[0]}, call.stream);
+      used += grid[0];
+    });
+    const auto output = [&](int index, DType type, size_t slot) {
+      return call.tensors[index].present ? call.tensors[index] : vector(call.workspace + slot * kWorkspaceAlign, 1, type);
+    };
+    pack(*finish_launcher_, [&](const std::string& name) {
+      if (name == "norm") return call.tensors[global_norm::k_norm];
+      if (name == "factor") return output(global_norm::k_clip_factor, DType::f32, 0);
+      if (name == "nonfinite") return output(global_norm::k_nonfinite, DType::i32, 1);
+      return vector(partials, used, DType::f32);
+    }, call).launch({}, call.stream);
+  }
+
+  std::vector<const Launcher*> launchers() const override { return {squares_launcher_.get(), finish_launcher_.get()}; }
+
+ private:
+  // The arguments of each kernel never overlap one another: the outputs were checked, the partial sums are the workspace's.
+  std::unique_ptr<Launcher> load(const kernels::Operation& operation) const {
+    const kernels::Launch& launch = operation.launches[0];
+    std::vector<ArgPromise> promises;
+    for (const program::Argument& argument : launch.program.arguments) {
+      const auto shape = launch.program.values[argument.value].shape;
+      promises.push_back({.alias_class = static_cast<uint32_t>(promises.size() + 1)});
+      if (shape.size() == 1 && shape[0] != program::kDynamic) promises.back().exact = {shape[0]};
+    }
+    return std::make_unique<Launcher>(context_->device(), launch.program,
+                                      LaunchOptions{.num_warps = launch.num_warps, .num_stages = launch.num_stages}, promises);
+  }
+
+  template <class ViewOf>
+  static Launcher::Pack pack(const Launcher& launcher, ViewOf view_of, const Call& call) {
+    Launcher::Pack pack(launcher);
+    for (const program::Argument& argument : launcher.program().arguments) {
+      if (launcher.program().values[argument.value].kind == program::TypeKind::view) {
+        pack.view(view_of(argument.name));
+      } else {
+        pack.bits(bits_of(DType::f32, static_cast<double>(args_of(call).max_norm)));
+      }
+    }
+    return pack;
+  }
+
+  // Every tensor of the list, checked, as one row.
+  template <class Body>
+  void for_each(const Call& call, Body body) const {
+    const Args& args = args_of(call);
+    if (args.n_tensors < 0) fail(Status::invalid_argument, "`n_tensors`: expected 0 or more, got " + std::to_string(args.n_tensors));
+    if (args.n_tensors > 0) require_pointer(args.tensors, "tensors");
+    for (int64_t i = 0; i < args.n_tensors; ++i) {
+      const ligerdsl_tensor_t& given = args.tensors[i];
+      BoundTensor tensor;
+      bind_free_tensor("tensors", given, type_, context_->api_device(), &tensor);
+      check_contiguous(tensor, i);
+      body(vector(tensor.data, elements_of(given), type_));
+    }
+  }
+
+  static void check_contiguous(const BoundTensor& tensor, int64_t index) {
+    int64_t expected = 1;
+    for (int d = tensor.rank - 1; d >= 0; --d) {
+      if (tensor.dims[d] != 1 && tensor.strides[d] != expected) {
+        fail(Status::invalid_shape, "`tensors[" + std::to_string(index) + "]`: expected a contiguous tensor");
+      }
+      expected *= tensor.dims[d];
+    }
+  }
+
+  ContextRef context_;
+  DType type_;
+  kernels::Operation squares_, finish_;
+  std::unique_ptr<Launcher> squares_launcher_, finish_launcher_;
+};
+
+}  // namespace
+
+std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_global_norm_desc_t& d) {
+  return std::make_unique<GlobalNorm>(context, d);
+}
+
+}  // namespace ligerdsl::lib

@@ -1,0 +1,52 @@
+// What the operations of this folder share: description fields in the kernels' terms.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "lib/src/failure.h"
+#include "lib/src/plan.h"
+#include "lib/src/structs.h"
+#include "op_table.h"
+
+namespace ligerdsl::lib {
+
+// The dtype of a field that check_desc has seen; `otherwise` for one that is not set.
+inline DType dtype_of(int32_t code, DType otherwise = DType::f32) {
+  DType type = otherwise;
+  dtype_from_code(code, &type);
+  return type;
+}
+
+// Rows are the value of one size.
+inline OperationPlan::Number size_of_call(int symbol) {
+  return [symbol](const Call& call) { return call.sizes[symbol]; };
+}
+
+// A parameter's gradient is f32 or of the parameter's dtype, and accumulates in f32 only.
+inline void check_gradient(const char* name, int32_t gradient, int32_t parameter, int32_t accumulate) {
+  if (gradient == 0) return;
+  if (gradient != LIGERDSL_F32 && gradient != parameter) {
+    fail(Status::invalid_dtype, std::string("`") + name + "`: expected f32 or " + dtype_name(parameter) + ", got " +
+                                    dtype_name(gradient));
+  }
+  if (accumulate && gradient != LIGERDSL_F32) {
+    fail(Status::invalid_dtype, std::string("`") + name + "`: expected f32 with `accumulate`, got " + dtype_name(gradient));
+  }
+}
+
+// One element, or one per row: outputs that a reduction shrinks.
+inline void check_reduced(const Call& call, int symbol, const char* name, bool per_row, int64_t rows) {
+  const int64_t got = call.sizes[symbol], expected = per_row ? rows : 1;
+  if (got < 0 || got == expected) return;
+  fail(Status::invalid_shape, std::string("`") + name + "`: expected " + std::to_string(expected) + " elements, got " +
+                                  std::to_string(got));
+}
+
+template <class Desc>
+std::unique_ptr<OpPlan> plan_of(const ContextRef& context, const OpInfo& info, const Desc& desc, kernels::Operation operation,
+                                OperationPlan::Bindings bindings) {
+  return std::make_unique<OperationPlan>(context, info, &desc, std::move(operation), std::move(bindings));
+}
+
+}  // namespace ligerdsl::lib

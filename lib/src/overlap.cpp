@@ -1,0 +1,96 @@
+// Rows: a tensor whose dimensions join into [count, width] with one stride is compared modulo that stride, so that two slices
+// of one buffer (q and k of a fused projection, gate and up of a fused MLP) are seen not to overlap.
+#include "lib/src/overlap.h"
+
+#include <algorithm>
+
+namespace ligerdsl::lib {
+
+namespace {
+
+struct Rows {
+  int64_t count = 1, stride = 0, width = 1;  // in elements
+  bool regular = true;
+};
+
+bool empty(const BoundTensor& t) { return std::any_of(t.dims, t.dims + t.rank, [](int64_t d) { return d == 0; }); }
+
+// Dimensions of size 1 left out, ordered by stride, largest first.
+int sorted_dims(const BoundTensor& t, int64_t (&dims)[kMaxRank], int64_t (&strides)[kMaxRank]) {
+  int n = 0;
+  for (int i = 0; i < t.rank; ++i) {
+    if (t.dims[i] == 1) continue;
+    int at = n++;
+    for (; at > 0 && strides[at - 1] < t.strides[i]; --at) {
+      dims[at] = dims[at - 1];
+      strides[at] = strides[at - 1];
+    }
+    dims[at] = t.dims[i];
+    strides[at] = t.strides[i];
+  }
+  return n;
+}
+
+Rows rows_of(const BoundTensor& t) {
+  int64_t dims[kMaxRank], strides[kMaxRank];
+  int n = sorted_dims(t, dims, strides);
+  Rows rows;
+  while (n > 0 && strides[n - 1] == rows.width) rows.width *= dims[--n];  // the contiguous tail
+  if (n == 0) {
+    rows.stride = rows.width;
+    return rows;
+  }
+  rows.stride = strides[n - 1];
+  rows.count = dims[n - 1];
+  for (--n; n > 0 && rows.regular; --n) {
+    rows.regular = strides[n - 1] == rows.stride * rows.count;
+    rows.count *= dims[n - 1];
+  }
+  rows.regular = rows.regular && n == 0 && rows.stride >= rows.width;
+  return rows;
+}
+
+int64_t span_bytes(const BoundTensor& t) {
+  int64_t last = 0;
+  for (int i = 0; i < t.rank; ++i) last += (t.dims[i] - 1) * t.strides[i];
+  return (last + 1) * size_of(t.dtype);
+}
+
+// The same memory, element for element. Strides along dimensions of size 1 say nothing.
+bool same(const BoundTensor& a, const BoundTensor& b) {
+  if (a.data != b.data || a.dtype != b.dtype || a.rank != b.rank) return false;
+  for (int i = 0; i < a.rank; ++i) {
+    if (a.dims[i] != b.dims[i] || (a.dims[i] > 1 && a.strides[i] != b.strides[i])) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Overlap overlap(const BoundTensor& a, const BoundTensor& b) {
+  if (empty(a) || empty(b)) return Overlap::none;
+  if (a.data + span_bytes(a) <= b.data || b.data + span_bytes(b) <= a.data) return Overlap::none;
+  if (same(a, b)) return Overlap::exact;
+  const Rows ra = rows_of(a), rb = rows_of(b);
+  const int64_t size_a = size_of(a.dtype), size_b = size_of(b.dtype);
+  const int64_t stride = std::max(ra.count > 1 ? ra.stride * size_a : 0, rb.count > 1 ? rb.stride * size_b : 0);
+  const bool common = (ra.count == 1 || ra.stride * size_a == stride) && (rb.count == 1 || rb.stride * size_b == stride);
+  if (!ra.regular || !rb.regular || !common || stride == 0) return Overlap::other;
+  int64_t offset = (b.data - a.data) % stride;
+  if (offset < 0) offset += stride;
+  const bool apart = offset >= ra.width * size_a && offset + rb.width * size_b <= stride;
+  return apart ? Overlap::none : Overlap::other;
+}
+
+bool injective(const BoundTensor& t) {
+  int64_t dims[kMaxRank], strides[kMaxRank];
+  const int n = sorted_dims(t, dims, strides);
+  int64_t reach = 0;  // the largest offset that smaller strides reach
+  for (int i = n - 1; i >= 0; --i) {
+    if (strides[i] <= reach) return empty(t);
+    reach += (dims[i] - 1) * strides[i];
+  }
+  return true;
+}
+
+}  // namespace ligerdsl::lib

@@ -1,0 +1,192 @@
+#include "lib/src/plan.h"
+
+#include <algorithm>
+#include <map>
+
+#include "lib/src/failure.h"
+
+namespace ligerdsl::lib {
+
+namespace {
+
+size_t align_up(size_t bytes) { return (bytes + kWorkspaceAlign - 1) / kWorkspaceAlign * kWorkspaceAlign; }
+
+template <class List>
+auto find_name(const List& list, const std::string& name) {
+  return std::find_if(list.begin(), list.end(), [&](const auto& entry) { return entry.first == name; });
+}
+
+// Every tensor's memory: tensors that may be one another share the smallest index among them.
+std::vector<int> memory_of_tensors(const OpInfo& info, bool in_place) {
+  std::vector<int> memory(info.tensors.size());
+  for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<int>(i);
+  if (!in_place) return memory;
+  for (const AliasInfo& alias : info.aliases) {
+    const int a = memory[alias.output], b = memory[alias.input];
+    std::replace(memory.begin(), memory.end(), std::max(a, b), std::min(a, b));
+  }
+  return memory;
+}
+
+}  // namespace
+
+Plan::Plan(const OpInfo& info, ContextRef context, const void* desc)
+    : info_(&info), context_(std::move(context)), rules_(make_bind_rules(info, desc, context_->api_device())),
+      op_(info.make(context_, desc)) {}
+
+void Plan::execute(Call* call) const {
+  const size_t needed = op_->workspace_bytes(op_->rows(*call));
+  if (call->workspace_bytes < needed) {
+    fail(Status::workspace_too_small, "expected " + std::to_string(needed) + " bytes for " + std::to_string(op_->rows(*call)) +
+                                          " rows (ligerdsl_plan_workspace_bytes_for), got " +
+                                          std::to_string(call->workspace_bytes));
+  }
+  if (needed > 0) require_pointer(call->workspace, "workspace");
+  if (reinterpret_cast<uintptr_t>(call->workspace) % kWorkspaceAlign != 0 && needed > 0) {
+    fail(Status::invalid_misaligned, "`workspace`: expected an address that is a multiple of 256 bytes");
+  }
+  op_->execute(*call);
+}
+
+OperationPlan::OperationPlan(const ContextRef& context, const OpInfo& info, const void* desc, kernels::Operation operation,
+                             Bindings bindings)
+    : context_(context), operation_(std::move(operation)), bindings_(std::move(bindings)) {
+  const BindRules rules = make_bind_rules(info, desc, context->api_device());
+  for (size_t launch = 0; launch < operation_.launches.size(); ++launch) {
+    const kernels::Launch& recorded = operation_.launches[launch];
+    Step step;
+    step.launch = launch;
+    std::vector<ArgPromise> promises;
+    for (size_t arg = 0; arg < recorded.program.arguments.size(); ++arg) {
+      step.bindings.push_back(bind(info, recorded.program, arg));
+      promises.push_back(promise(info, rules, step.bindings.back()));
+    }
+    const LaunchOptions options{.num_warps = recorded.num_warps, .num_stages = recorded.num_stages};
+    step.launcher = std::make_unique<Launcher>(context->device(), recorded.program, options, promises);
+    steps_.push_back(std::move(step));
+  }
+}
+
+OperationPlan::Binding OperationPlan::bind(const OpInfo& info, const program::Program& program, size_t arg) const {
+  const std::string& name = program.arguments[arg].name;
+  const program::Type& type = program.values[program.arguments[arg].value];
+  const auto index_in = [](const auto& list, auto at) { return static_cast<int>(at - list.begin()); };
+  if (type.kind == program::TypeKind::view) {
+    const auto view = std::find_if(bindings_.views.begin(), bindings_.views.end(), [&](const auto& v) { return v.name == name; });
+    if (view != bindings_.views.end()) return {Source::derived, index_in(bindings_.views, view)};
+    const auto renamed = find_name(bindings_.renamed, name);
+    const std::string& tensor = renamed == bindings_.renamed.end() ? name : renamed->second;
+    for (size_t i = 0; i < info.tensors.size(); ++i) {
+      if (info.tensors[i].name == tensor) return {Source::tensor, static_cast<int>(i)};
+    }
+    for (size_t i = 0; i < operation_.workspace.size(); ++i) {
+      if (operation_.workspace[i].name == name) return {Source::scratch, static_cast<int>(i)};
+    }
+    if (name == "error") return {Source::error_word};
+  } else {
+    const DType dtype = type.dtype;
+    if (auto at = find_name(bindings_.numbers, name); at != bindings_.numbers.end()) {
+      return {Source::constant, 0, bits_of(dtype, at->second), dtype};
+    }
+    if (auto at = find_name(bindings_.integers, name); at != bindings_.integers.end()) {
+      return {Source::constant, 0, bits_of(dtype, at->second), dtype};
+    }
+    if (auto at = find_name(bindings_.integers_of_call, name); at != bindings_.integers_of_call.end()) {
+      return {Source::integer_of_call, index_in(bindings_.integers_of_call, at), 0, dtype};
+    }
+    if (auto at = find_name(bindings_.numbers_of_call, name); at != bindings_.numbers_of_call.end()) {
+      return {Source::number_of_call, index_in(bindings_.numbers_of_call, at), 0, dtype};
+    }
+  }
+  fail(Status::internal_error, "argument " + name + " of kernel " + program.name + " is bound to nothing");
+}
+
+ArgPromise OperationPlan::promise(const OpInfo& info, const BindRules& rules, const Binding& binding) const {
+  const auto n_tensors = static_cast<uint32_t>(info.tensors.size());
+  const auto n_views = static_cast<uint32_t>(bindings_.views.size());
+  switch (binding.source) {
+    case Source::tensor: {
+      const TensorInfo& tensor = info.tensors[binding.index];
+      ArgPromise promise{.alias_class = 1 + static_cast<uint32_t>(memory_of_tensors(info, rules.in_place)[binding.index])};
+      for (int i = 0; i < tensor.rank; ++i) {
+        const DimSpec& dim = tensor.dims[i];
+        const bool joined = tensor.shape == ShapeKind::leading && i == 0;
+        const int64_t size = dim.symbol < 0 ? 1 : joined ? -1 : rules.sizes[dim.symbol];
+        promise.exact.push_back(size < 0 ? -1 : size * dim.factor);
+      }
+      return promise;
+    }
+    case Source::derived: {
+      uint32_t first = 0;  // the first view of the same memory stands for all of them
+      while (bindings_.views[first].memory != bindings_.views[binding.index].memory) ++first;
+      return {.alias_class = 1 + n_tensors + first, .exact = bindings_.views[binding.index].exact};
+    }
+    case Source::scratch: return {.alias_class = 1 + n_tensors + n_views + static_cast<uint32_t>(binding.index)};
+    case Source::error_word: return {.alias_class = 1 + n_tensors + n_views + static_cast<uint32_t>(operation_.workspace.size())};
+    default: return {};
+  }
+}
+
+BoundTensor OperationPlan::scratch(size_t index, int64_t rows, size_t* offset) const {
+  const kernels::Scratch& buffer = operation_.workspace[index];
+  const auto shape = buffer.shape(rows);
+  BoundTensor tensor{};
+  tensor.rank = static_cast<int>(shape.size());
+  tensor.dtype = buffer.dtype;
+  int64_t elements = 1;
+  for (int i = tensor.rank - 1; i >= 0; --i) {
+    tensor.dims[i] = shape[i];
+    tensor.strides[i] = elements;
+    elements *= shape[i];
+  }
+  tensor.data = reinterpret_cast<std::byte*>(*offset);
+  *offset += align_up(static_cast<size_t>(elements) * static_cast<size_t>(size_of(buffer.dtype)));
+  return tensor;
+}
+
+size_t OperationPlan::workspace_bytes(int64_t rows) const {
+  size_t bytes = 0;
+  for (size_t i = 0; i < operation_.workspace.size(); ++i) scratch(i, rows, &bytes);
+  return bytes;
+}
+
+void OperationPlan::execute(const Call& call) const {
+  constexpr size_t kMaxScratch = 8;
+  BoundTensor buffers[kMaxScratch];
+  const int64_t n = rows(call);
+  size_t offset = 0;
+  for (size_t i = 0; i < operation_.workspace.size(); ++i) {
+    buffers[i] = scratch(i, n, &offset);
+    buffers[i].data = call.workspace + reinterpret_cast<size_t>(buffers[i].data);
+  }
+  for (const Step& step : steps_) {
+    const auto grid = operation_.launches[step.launch].grid(n);
+    const auto axis = [&](size_t i) { return i < grid.size() ? grid[i] : 1; };
+    if (axis(0) == 0 || axis(1) == 0 || axis(2) == 0) continue;
+    Launcher::Pack pack(*step.launcher);
+    for (const Binding& binding : step.bindings) {
+      switch (binding.source) {
+        case Source::tensor: pack.view(call.tensors[binding.index]); break;
+        case Source::derived: pack.view(bindings_.views[binding.index].view(call)); break;
+        case Source::scratch: pack.view(buffers[binding.index]); break;
+        case Source::error_word: pack.view(context_->error_word()); break;
+        case Source::constant: pack.bits(binding.bits); break;
+        case Source::integer_of_call:
+          pack.bits(bits_of(binding.type, bindings_.integers_of_call[binding.index].second(call)));
+          break;
+        case Source::number_of_call:
+          pack.bits(bits_of(binding.type, static_cast<double>(bindings_.numbers_of_call[binding.index].second(call))));
+          break;
+      }
+    }
+    pack.launch({axis(0), axis(1), axis(2)}, call.stream);
+  }
+}
+
+std::vector<const Launcher*> OperationPlan::launchers() const {
+  std::vector<const Launcher*> all;
+  for (const Step& step : steps_) all.push_back(step.launcher.get());
+  return all;
+}
+
+}  // namespace ligerdsl::lib

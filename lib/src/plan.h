@@ -1,0 +1,112 @@
+// A plan: an operation with one description, ready to run on any tensors that fit it.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/launch.h"
+#include "lib/src/bind.h"
+#include "lib/src/context.h"
+#include "lib/src/launcher.h"
+#include "lib/src/op_info.h"
+
+namespace ligerdsl::lib {
+
+// What an operation's file makes of a description.
+class OpPlan {
+ public:
+  virtual ~OpPlan() = default;
+  // The number that grids and workspace sizes are functions of.
+  virtual int64_t rows(const Call& call) const = 0;
+  virtual size_t workspace_bytes(int64_t rows) const = 0;
+  // The tensors are checked and the workspace is large enough. Never allocates, synchronises or compiles.
+  virtual void execute(const Call& call) const = 0;
+  // Every kernel, for reports.
+  virtual std::vector<const Launcher*> launchers() const = 0;
+};
+
+inline constexpr size_t kWorkspaceAlign = 256;
+
+class Plan;
+using PlanRef = std::shared_ptr<Plan>;
+
+class Plan {
+ public:
+  Plan(const OpInfo& info, ContextRef context, const void* desc);
+
+  const OpInfo& info() const { return *info_; }
+  Context& context() const { return *context_; }
+  const OpPlan& op() const { return *op_; }
+
+  // Checks tensors; call.args must be set.
+  void bind(Call* call) const { bind_tensors(rules_, call); }
+  // Bytes checked, then launched.
+  void execute(Call* call) const;
+
+ private:
+  const OpInfo* info_;
+  ContextRef context_;
+  BindRules rules_;
+  std::unique_ptr<OpPlan> op_;
+};
+
+// Connects a kernels::Operation to the tensors of a table row. An argument of a program is, in this order: what was said here
+// about its name; the tensor of that name; a scratch buffer of the operation; the error word ("error").
+class OperationPlan final : public OpPlan {
+ public:
+  using Number = std::function<int64_t(const Call&)>;
+  using View = std::function<BoundTensor(const Call&)>;
+
+  struct Bindings {
+    std::vector<std::pair<std::string, double>> numbers;               // f32 scalars known from the description
+    std::vector<std::pair<std::string, int64_t>> integers;             // integer scalars known from the description
+    std::vector<std::pair<std::string, Number>> integers_of_call;      // integer scalars of a call
+    std::vector<std::pair<std::string, std::function<float(const Call&)>>> numbers_of_call;
+    // A view that an operation makes of its tensors. `memory` names what it shares memory with: views of equal memory may be
+    // the same tensor, others never overlap.
+    struct Derived {
+      std::string name;
+      std::string memory;
+      View view;
+      std::vector<int64_t> exact;  // sizes known now, or -1
+    };
+    std::vector<Derived> views;
+    std::vector<std::pair<std::string, std::string>> renamed;  // a kernel's view -> the tensor of the table
+    Number rows;
+  };
+
+  OperationPlan(const ContextRef& context, const OpInfo& info, const void* desc, kernels::Operation operation, Bindings bindings);
+
+  int64_t rows(const Call& call) const override { return bindings_.rows(call); }
+  size_t workspace_bytes(int64_t rows) const override;
+  void execute(const Call& call) const override;
+  std::vector<const Launcher*> launchers() const override;
+
+ private:
+  enum class Source : uint8_t { tensor, derived, scratch, error_word, constant, integer_of_call, number_of_call };
+  struct Binding {
+    Source source;
+    int index = 0;       // of the tensor, derived view, scratch buffer or function
+    uint64_t bits = 0;   // constant
+    DType type = DType::f32;
+  };
+  struct Step {
+    std::unique_ptr<Launcher> launcher;
+    std::vector<Binding> bindings;
+    size_t launch;  // index in operation_
+  };
+
+  Binding bind(const OpInfo& info, const program::Program& program, size_t arg) const;
+  ArgPromise promise(const OpInfo& info, const BindRules& rules, const Binding& binding) const;
+  BoundTensor scratch(size_t index, int64_t rows, size_t* offset) const;
+
+  ContextRef context_;
+  kernels::Operation operation_;
+  Bindings bindings_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace ligerdsl::lib

@@ -1,0 +1,196 @@
+#include "lib/src/structs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "lib/src/failure.h"
+
+namespace ligerdsl::lib {
+
+namespace {
+
+struct Header {
+  size_t struct_size;
+  uint32_t magic;
+  uint32_t version;
+};
+
+constexpr struct {
+  int64_t code;
+  DType type;
+} kCodes[] = {{LIGERDSL_I32, DType::i32}, {LIGERDSL_I64, DType::i64},   {LIGERDSL_F16, DType::f16},
+              {LIGERDSL_F32, DType::f32}, {LIGERDSL_BF16, DType::bf16}};
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", value);
+  return text;
+}
+
+void set_integer(void* desc, const FieldInfo& field, int64_t value) {
+  auto* at = static_cast<std::byte*>(desc) + field.offset;
+  if (field.type == FieldType::i64) {
+    *reinterpret_cast<int64_t*>(at) = value;
+  } else {
+    *reinterpret_cast<int32_t*>(at) = static_cast<int32_t>(value);
+  }
+}
+
+// Position of a size among the last dimensions of a tensor, counted from the end; -1 when the tensor does not have it.
+int from_end(const TensorInfo& tensor, int symbol, int64_t* factor) {
+  for (int i = 0; i < tensor.rank; ++i) {
+    if (tensor.dims[i].symbol != symbol) continue;
+    *factor = tensor.dims[i].factor;
+    return tensor.rank - 1 - i;
+  }
+  return -1;
+}
+
+int64_t dim_from_tensor(const FieldInfo& field, const TensorInfo& info, const ligerdsl_tensor_t& tensor) {
+  int64_t factor = 1;
+  const int position = from_end(info, field.symbol, &factor);
+  if (position < 0 || position >= tensor.ndim || !tensor.shape) return 0;
+  return tensor.shape[tensor.ndim - 1 - position] / factor;
+}
+
+bool any_alias(const OpInfo& info, const void* args) {
+  const auto data = [&](int index) -> const char* {
+    const ligerdsl_tensor_t* tensor = read_tensor(args, info.tensors[index]);
+    return tensor && tensor->data ? static_cast<const char*>(tensor->data) + tensor->byte_offset : nullptr;
+  };
+  return std::any_of(info.aliases.begin(), info.aliases.end(), [&](const AliasInfo& alias) {
+    return data(alias.output) && data(alias.output) == data(alias.input);
+  });
+}
+
+const ligerdsl_tensor_t* source_tensor(const OpInfo& info, const FieldInfo& field, const void* args) {
+  if (field.source >= 0) return read_tensor(args, info.tensors[field.source]);
+  if (info.list_offset < 0) return nullptr;
+  const auto* at = static_cast<const std::byte*>(args) + info.list_offset;
+  const int64_t count = *reinterpret_cast<const int64_t*>(at + sizeof(void*));
+  return count > 0 ? *reinterpret_cast<const ligerdsl_tensor_t* const*>(at) : nullptr;
+}
+
+void check_integer(const FieldInfo& field, int64_t value) {
+  if (static_cast<double>(value) >= field.low && static_cast<double>(value) <= field.high) return;
+  const bool size = field.role == FieldRole::dim || field.role == FieldRole::queries;
+  std::string text = std::string("`") + field.name + "`: expected " + number(field.low) + " to " + number(field.high) +
+                     ", got " + std::to_string(value);
+  if (size && value == 0) text += " (zero means \"as in the tensors\" in the one-call form only, and no width may be 0)";
+  fail(size ? Status::invalid_shape : Status::invalid_argument, text);
+}
+
+void check_dtype(const FieldInfo& field, int64_t code) {
+  if (code == 0 && field.optional) return;
+  DType type;
+  if (dtype_from_code(code, &type) && (field.dtypes & bit(type))) return;
+  std::string allowed;
+  for (const auto& row : kCodes) {
+    if (field.dtypes & bit(row.type)) allowed += (allowed.empty() ? "" : ", ") + std::string(name(row.type));
+  }
+  fail(Status::invalid_dtype, std::string("`") + field.name + "`: expected one of " + allowed + ", got " + dtype_name(code));
+}
+
+void check_float(const FieldInfo& field, float value) {
+  if (std::isfinite(value) && value >= field.low && value <= field.high) return;
+  std::string range = "a finite number";
+  if (std::isfinite(field.low)) range += " >= " + number(field.low);
+  if (std::isfinite(field.high)) range += " and <= " + number(field.high);
+  fail(Status::invalid_argument, std::string("`") + field.name + "`: expected " + range + ", got " + number(value));
+}
+
+}  // namespace
+
+bool dtype_from_code(int64_t code, DType* type) {
+  for (const auto& row : kCodes) {
+    if (row.code == code) {
+      *type = row.type;
+      return true;
+    }
+  }
+  return false;
+}
+
+int64_t code_of(ligerdsl_dtype_t dtype) {
+  return dtype.code | (static_cast<int64_t>(dtype.bits) << 8) | (static_cast<int64_t>(dtype.lanes) << 16);
+}
+
+std::string dtype_name(int64_t code) {
+  DType type;
+  if (dtype_from_code(code, &type)) return name(type);
+  if (code == 0) return "none";
+  return "dtype code " + std::to_string(code & 255) + ", " + std::to_string((code >> 8) & 255) + " bits, " +
+         std::to_string((code >> 16) & 65535) + " lanes";
+}
+
+void read_struct(const char* what, const void* given, size_t size, size_t first_size, const void* defaults, void* out) {
+  require_pointer(given, what);
+  Header header;
+  std::memcpy(&header, given, sizeof header);
+  const auto mismatch = [&](const std::string& text) {
+    fail(Status::abi_mismatch, std::string("`") + what + "`: " + text + "; initialise it with its _INIT macro");
+  };
+  if (header.magic != LIGERDSL_MAGIC) mismatch("the magic number is missing");
+  if (header.version / 10000 != LIGERDSL_VERSION_MAJOR) {
+    mismatch("made for major version " + std::to_string(header.version / 10000) + ", this library has " +
+             std::to_string(LIGERDSL_VERSION_MAJOR));
+  }
+  if (header.struct_size < first_size) {
+    mismatch("struct_size is " + std::to_string(header.struct_size) + ", expected at least " + std::to_string(first_size));
+  }
+  if (header.struct_size > 64 * 1024) mismatch("struct_size is " + std::to_string(header.struct_size));
+  const auto* bytes = static_cast<const char*>(given);
+  if (header.struct_size > size &&
+      std::any_of(bytes + size, bytes + header.struct_size, [](char byte) { return byte != 0; })) {
+    mismatch("fields that this release (" + std::to_string(LIGERDSL_VERSION) + ") does not know are set");
+  }
+  std::memcpy(out, defaults, size);
+  std::memcpy(out, given, std::min(size, header.struct_size));
+}
+
+void fill_from_args(const OpInfo& info, const void* args, void* desc) {
+  for (const FieldInfo& field : info.fields) {
+    if (field.type == FieldType::f32 || field.role == FieldRole::option) continue;
+    if (read_integer(desc, field.offset, field.type) != 0) continue;
+    if (field.role == FieldRole::in_place) {
+      set_integer(desc, field, any_alias(info, args));
+      continue;
+    }
+    const ligerdsl_tensor_t* tensor = source_tensor(info, field, args);
+    if (!tensor) continue;
+    if (field.role == FieldRole::dim) set_integer(desc, field, dim_from_tensor(field, info.tensors[field.source], *tensor));
+    if (field.role == FieldRole::dtype) set_integer(desc, field, code_of(tensor->dtype));
+    if (field.role == FieldRole::present) set_integer(desc, field, 1);
+    if (field.role == FieldRole::queries && tensor->shape) {
+      const FieldInfo& causal = info.fields[field.symbol];
+      if (read_integer(desc, causal.offset, causal.type)) {
+        set_integer(desc, field, tensor->ndim >= 2 ? tensor->shape[tensor->ndim - 2] : 1);
+      }
+    }
+  }
+}
+
+void check_desc(const OpInfo& info, const void* desc) {
+  for (const FieldInfo& field : info.fields) {
+    if (field.type == FieldType::f32) {
+      check_float(field, read_float(desc, field.offset));
+    } else if (field.role == FieldRole::dtype) {
+      check_dtype(field, read_integer(desc, field.offset, field.type));
+    } else {
+      check_integer(field, read_integer(desc, field.offset, field.type));
+    }
+  }
+}
+
+size_t desc_key(const OpInfo& info, const void* desc, char* out) {
+  size_t used = 0;
+  for (const FieldInfo& field : info.fields) {
+    const size_t bytes = field.type == FieldType::i64 ? 8 : 4;
+    std::memcpy(out + used, static_cast<const char*>(desc) + field.offset, bytes);
+    used += bytes;
+  }
+  return used;
+}
+
+}  // namespace ligerdsl::lib
