@@ -1,0 +1,247 @@
+// GPU devices on the fake driver: loading, launching, memory, faults.
+#include <cstdlib>
+#include <cstring>
+
+#include "runtime/disk_cache.h"
+#include "runtime/driver.h"
+#include "runtime/measure.h"
+#include "support.h"
+
+namespace ligerdsl::runtime {
+namespace {
+
+using test::expect_error;
+using test::fake_cuda;
+using test::fake_gpu;
+
+class CudaDeviceTest : public ::testing::Test {
+ protected:
+  void SetUp() override { fake_cuda().reset(); }
+  test::TempFolder folder;
+};
+
+TEST_F(CudaDeviceTest, Describes) {
+  auto device = fake_gpu(folder.path());
+  EXPECT_EQ(device->description().name, "Fake GPU");
+  EXPECT_EQ(device->description().arch, "sm_90a");
+  const program::CompileOptions options = device->base_options();
+  EXPECT_EQ(options.target, program::Target::nvptx);
+  EXPECT_EQ(options.ptx_version, 90);
+}
+
+TEST_F(CudaDeviceTest, LaunchPacksSlotsAndGeometry) {
+  auto device = fake_gpu(folder.path());
+  program::CompileOptions options = device->base_options();
+  options.num_warps = 8;
+  auto kernel = device->load("plain", options);
+  EXPECT_EQ(kernel->resources().registers, 32);
+  EXPECT_EQ(kernel->resources().ctas_per_sm, 8);
+  EXPECT_NE(kernel->resources().log.find("Used 32 registers"), std::string::npos);
+  const uint64_t slots[2] = {0x1122334455667788, 42};
+  auto* stream = reinterpret_cast<Stream>(uintptr_t{0x77});
+  kernel->launch(slots, {5, 6, 7}, stream);
+  FakeCudaControl::Launch launch;
+  ASSERT_TRUE(fake_cuda().last_launch(&launch));
+  EXPECT_EQ(launch.grid[0], 5u);
+  EXPECT_EQ(launch.grid[1], 6u);
+  EXPECT_EQ(launch.grid[2], 7u);
+  EXPECT_EQ(launch.block, 256u);
+  EXPECT_EQ(launch.cluster, 1u);
+  EXPECT_EQ(launch.slot_bytes, 16u);
+  EXPECT_EQ(memcmp(launch.slots, slots, 16), 0);
+  EXPECT_EQ(launch.stream, stream);
+  EXPECT_EQ(fake_cuda().current_context(), nullptr);
+}
+
+TEST_F(CudaDeviceTest, ClusterMultipliesTheGrid) {
+  auto device = fake_gpu(folder.path());
+  program::CompileOptions options = device->base_options();
+  options.num_ctas = 4;
+  auto kernel = device->load("plain", options);
+  const uint64_t slots[2] = {};
+  kernel->launch(slots, {3, 1, 1}, nullptr);
+  FakeCudaControl::Launch launch;
+  ASSERT_TRUE(fake_cuda().last_launch(&launch));
+  EXPECT_EQ(launch.grid[0], 12u);
+  EXPECT_EQ(launch.cluster, 4u);
+}
+
+TEST_F(CudaDeviceTest, EmptyAndHugeGrids) {
+  auto device = fake_gpu(folder.path());
+  auto kernel = device->load("plain", device->base_options());
+  const uint64_t slots[2] = {};
+  FakeCudaControl::Launch launch;
+  for (Grid grid : {Grid{0, 1, 1}, Grid{1, 0, 1}, Grid{1, 1, 0}}) kernel->launch(slots, grid, nullptr);
+  EXPECT_FALSE(fake_cuda().last_launch(&launch));
+  kernel->launch(slots, {INT32_MAX, 65535, 65535}, nullptr);
+  EXPECT_TRUE(fake_cuda().last_launch(&launch));
+  for (Grid grid : {Grid{int64_t{1} << 31, 1, 1}, Grid{1, 65536, 1}, Grid{1, 1, 65536}, Grid{-1, 1, 1}, Grid{INT64_MAX, 1, 1}})
+    expect_error(Status::invalid_shape, [&] { kernel->launch(slots, grid, nullptr); });
+  EXPECT_FALSE(fake_cuda().last_launch(&launch));
+}
+
+TEST_F(CudaDeviceTest, LargeSharedMemoryIsAllowedFirst) {
+  auto device = fake_gpu(folder.path());
+  device->load("plain", device->base_options());
+  EXPECT_EQ(fake_cuda().last_shared_limit(), 0);
+  auto kernel = device->load("shared", device->base_options());
+  EXPECT_EQ(fake_cuda().last_shared_limit(), 100 << 10);
+  EXPECT_EQ(kernel->resources().shared_bytes, 100 << 10);
+}
+
+TEST_F(CudaDeviceTest, LaunchMakesFourDriverCallsAtMost) {
+  auto device = fake_gpu(folder.path());
+  auto kernel = device->load("plain", device->base_options());
+  const uint64_t slots[2] = {};
+  const int64_t before = fake_cuda().call_count();
+  kernel->launch(slots, {}, nullptr);
+  EXPECT_EQ(fake_cuda().call_count() - before, 4);  // current, push, launch, pop
+}
+
+TEST_F(CudaDeviceTest, CubinComesFromDiskTheSecondTime) {
+  LoadReport report;
+  fake_gpu(folder.path())->load("plain", fake_gpu(folder.path())->base_options(), &report);
+  EXPECT_EQ(report.origin, Origin::compiled);
+  EXPECT_FALSE(report.cubin_from_disk);
+  const int64_t links = fake_cuda().calls_of("cuLinkCreate"), compiles = test::fake_compiles();
+  auto device = fake_gpu(folder.path());
+  device->load("plain", device->base_options(), &report);
+  EXPECT_EQ(report.origin, Origin::disk);
+  EXPECT_TRUE(report.cubin_from_disk);
+  EXPECT_EQ(fake_cuda().calls_of("cuLinkCreate"), links);
+  EXPECT_EQ(test::fake_compiles(), compiles);
+  // Another driver or another chip: the PTX is reused, the cubin is not.
+  fake_cuda().set_driver(13010, 0, 1);
+  auto newer = fake_gpu(folder.path());
+  program::CompileOptions options = newer->base_options();
+  options.ptx_version = 90;
+  newer->load("plain", options, &report);
+  EXPECT_EQ(report.origin, Origin::disk);
+  EXPECT_FALSE(report.cubin_from_disk);
+}
+
+TEST_F(CudaDeviceTest, AssemblerErrorsCarryTheLog) {
+  auto device = fake_gpu(folder.path());
+  std::string text = expect_error(Status::compile_failed, [&] { device->load("syntax error", device->base_options()); });
+  EXPECT_NE(text.find("line 3; fatal : Parsing error"), std::string::npos) << text;
+  EXPECT_EQ(device->disk_cache().usage().entries, 0);
+  text = expect_error(Status::driver_too_old, [&] { device->load(".version 9.9", device->base_options()); });
+  EXPECT_NE(text.find("accepts PTX up to 9.0"), std::string::npos) << text;
+  EXPECT_NE(text.find("PTX version 8.0"), std::string::npos) << text;
+}
+
+TEST_F(CudaDeviceTest, MemoryAndEvents) {
+  auto device = fake_gpu(folder.path());
+  auto* memory = static_cast<uint8_t*>(device->alloc(1000));
+  device->fill(memory, 7, 1000, nullptr);
+  uint8_t host[1000] = {};
+  device->copy(host, memory, 1000, nullptr);
+  EXPECT_EQ(host[999], 7);
+  device->free(memory);
+  device->free(device->alloc(0));
+  device->free(nullptr);
+  EXPECT_GT(device->free_memory(), 0);
+  Stream stream = device->create_stream();
+  const Measurement result = measure(*device, [](Stream) {});
+  EXPECT_EQ(result.median_ms, 0.25);
+  EXPECT_EQ(result.q80_ms, 0.25);
+  device->destroy_stream(stream);
+  device.reset();
+  EXPECT_EQ(fake_cuda().live_objects(), 0);
+}
+
+TEST_F(CudaDeviceTest, OutOfMemoryLeavesTheContextUsable) {
+  auto device = fake_gpu(folder.path());
+  fake_cuda().fail_call(4, cuda::error_out_of_memory);  // current, push, exchange, alloc
+  const std::string text = expect_error(Status::out_of_device_memory, [&] { device->alloc(12345); });
+  EXPECT_NE(text.find("12345"), std::string::npos) << text;
+  device->free(device->alloc(100));
+  EXPECT_EQ(fake_cuda().current_context(), nullptr);
+  EXPECT_EQ(fake_cuda().capture_mode(), 0);
+}
+
+// Creating a device, loading, launching and releasing with the k-th driver call failing, for every k.
+TEST_F(CudaDeviceTest, AnyFailingCallIsAnErrorAndNothingLeaks) {
+  auto everything = [&] {
+    const test::TempFolder fresh;
+    auto device = fake_gpu(fresh.path());
+    auto kernel = device->load("shared", device->base_options());
+    const uint64_t slots[2] = {};
+    kernel->launch(slots, {}, nullptr);
+    void* memory = device->alloc(64);
+    device->free(memory);
+    device->synchronize(nullptr);
+  };
+  everything();
+  const int64_t calls = fake_cuda().call_count();
+  ASSERT_GT(calls, 30);
+  for (int64_t k = 1; k <= calls; ++k) {
+    fake_cuda().reset();
+    fake_cuda().fail_call(k, cuda::error_out_of_memory);
+    bool failed = false;
+    try {
+      everything();
+    } catch (const Error& error) {
+      failed = true;
+      EXPECT_TRUE(error.status() == Status::out_of_device_memory || error.status() == Status::no_device) << k << error.what();
+    }
+    // A release that fails is silent and leaves at most that one object; a pop that fails leaves a context on the stack.
+    EXPECT_LE(fake_cuda().live_objects(), failed ? 0 : 1) << k;
+    EXPECT_EQ(fake_cuda().capture_mode() == 0 || !failed, true) << k;
+    // The same process goes on.
+    fake_cuda().reset();
+    everything();
+    EXPECT_EQ(fake_cuda().live_objects(), 0) << k;
+  }
+}
+
+TEST_F(CudaDeviceTest, StickyErrorsAreNotBlamedOnThisCall) {
+  auto device = fake_gpu(folder.path());
+  auto kernel = device->load("plain", device->base_options());
+  fake_cuda().set_sticky(cuda::error_illegal_address);
+  const uint64_t slots[2] = {};
+  const std::string text = expect_error(Status::sticky_device_error, [&] { kernel->launch(slots, {}, nullptr); });
+  EXPECT_NE(text.find("earlier"), std::string::npos) << text;
+  EXPECT_NE(text.find("CUDA_ERROR_ILLEGAL_ADDRESS"), std::string::npos) << text;
+  expect_error(Status::sticky_device_error, [&] { device->synchronize(nullptr); });
+}
+
+TEST_F(CudaDeviceTest, LoadingDuringACaptureDoesNotBreakIt) {
+  auto device = fake_gpu(folder.path());
+  fake_cuda().set_capturing(true);
+  EXPECT_TRUE(device->capturing(nullptr));
+  EXPECT_TRUE(device->capturing(reinterpret_cast<Stream>(uintptr_t{1})));
+  device->load("plain", device->base_options());
+  device->free(device->alloc(10));
+  fake_cuda().set_capturing(false);
+  EXPECT_FALSE(device->capturing(nullptr));
+}
+
+TEST_F(CudaDeviceTest, ForkedChildIsRefused) {
+  auto device = fake_gpu(folder.path());
+  auto kernel = device->load("plain", device->base_options());
+  EXPECT_TRUE(test::passes_in_child([&] {
+    const uint64_t slots[2] = {};
+    expect_error(Status::forked_process, [&] { kernel->launch(slots, {}, nullptr); });
+    expect_error(Status::forked_process, [&] { device->alloc(1); });
+    device->free(&device);  // silent
+    kernel.reset();
+    device.reset();
+    return true;
+  }));
+}
+
+TEST_F(CudaDeviceTest, AfterDriverShutdownReleasingIsSilent) {
+  auto device = fake_gpu(folder.path());
+  auto kernel = device->load("plain", device->base_options());
+  void* memory = device->alloc(10);
+  fake_cuda().fail_call(1, cuda::error_deinitialized);
+  device->free(memory);
+  fake_cuda().fail_call(1, cuda::error_deinitialized);
+  kernel.reset();
+  device.reset();
+  ::free(memory);  // the fake's memory, which the refused call left behind
+}
+
+}  // namespace
+}  // namespace ligerdsl::runtime

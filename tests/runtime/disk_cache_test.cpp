@@ -1,0 +1,336 @@
+#include "runtime/disk_cache.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <thread>
+
+#include "runtime/log.h"
+#include "support.h"
+
+namespace ligerdsl::runtime {
+namespace {
+
+using test::expect_error;
+using test::TempFolder;
+
+const Digest kKey = sha256("key"), kOther = sha256("other");
+
+std::string entry_path(const DiskCache& cache, const Digest& key, const char* suffix = ".art") {
+  return cache.directory() + "/" + hex(key) + suffix;
+}
+
+// Counts warnings for the lifetime of the object.
+class Warnings {
+ public:
+  Warnings() : id_(add_log_callback([](void* user, int32_t level, const char* line) {
+      if (level == static_cast<int32_t>(LogLevel::warning)) static_cast<Warnings*>(user)->lines.push_back(line);
+    }, this)) {}
+  ~Warnings() { remove_log_callback(id_); }
+  std::vector<std::string> lines;
+
+ private:
+  int id_;
+};
+
+TEST(DiskCache, KeepsWhatWasWritten) {
+  TempFolder folder;
+  const std::string path = folder.path() + "/a/b/cache";
+  const DiskCache cache(path, CacheMode::read_write);
+  EXPECT_EQ(cache.why_off(), "");
+  EXPECT_FALSE(cache.read(kKey, ".art"));
+  cache.write(kKey, ".art", "payload");
+  cache.write(kKey, ".cubin", "");
+  EXPECT_EQ(cache.read(kKey, ".art"), "payload");
+  EXPECT_EQ(cache.read(kKey, ".cubin"), "");
+  EXPECT_FALSE(cache.read(kOther, ".art"));
+  EXPECT_EQ(DiskCache(path + "//", CacheMode::read_only).read(kKey, ".art"), "payload");
+  struct stat info {};
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+  ASSERT_EQ(stat(entry_path(cache, kKey).c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  EXPECT_EQ(cache.usage().entries, 2);
+}
+
+TEST(DiskCache, OverwritesWhole) {
+  TempFolder folder;
+  const DiskCache cache(folder.path(), CacheMode::read_write);
+  cache.write(kKey, ".art", "long old payload");
+  cache.write(kKey, ".art", "new");
+  EXPECT_EQ(cache.read(kKey, ".art"), "new");
+}
+
+TEST(DiskCache, TruncationAtEveryByteIsAMiss) {
+  TempFolder folder;
+  const DiskCache cache(folder.path(), CacheMode::read_write);
+  cache.write(kKey, ".art", "some payload");
+  const std::string whole = test::read_file(entry_path(cache, kKey));
+  for (size_t size = 0; size < whole.size(); ++size) {
+    test::write_file(entry_path(cache, kKey), whole.substr(0, size));
+    EXPECT_FALSE(cache.read(kKey, ".art")) << size;
+  }
+  test::write_file(entry_path(cache, kKey), whole + "x");
+  EXPECT_FALSE(cache.read(kKey, ".art"));
+  cache.write(kKey, ".art", "some payload");
+  EXPECT_EQ(cache.read(kKey, ".art"), "some payload");
+}
+
+TEST(DiskCache, EveryFlippedBitIsAMiss) {
+  TempFolder folder;
+  const DiskCache cache(folder.path(), CacheMode::read_write);
+  cache.write(kKey, ".art", "some payload");
+  const std::string whole = test::read_file(entry_path(cache, kKey));
+  for (size_t bit = 0; bit < whole.size() * 8; ++bit) {
+    std::string damaged = whole;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    test::write_file(entry_path(cache, kKey), damaged);
+    EXPECT_FALSE(cache.read(kKey, ".art")) << bit;
+  }
+}
+
+TEST(DiskCache, AnEntryUnderAnotherNameIsAMiss) {
+  TempFolder folder;
+  const DiskCache cache(folder.path(), CacheMode::read_write);
+  cache.write(kKey, ".art", "payload");
+  std::filesystem::copy(entry_path(cache, kKey), entry_path(cache, kOther));
+  std::filesystem::copy(entry_path(cache, kKey), entry_path(cache, kKey, ".cubin"));
+  EXPECT_FALSE(cache.read(kOther, ".art"));
+  EXPECT_FALSE(cache.read(kKey, ".cubin"));
+}
+
+TEST(DiskCache, StrangeFilesInPlaceOfAnEntryAreMisses) {
+  TempFolder folder;
+  const DiskCache cache(folder.path(), CacheMode::read_write);
+  cache.write(kOther, ".art", "payload");
+  const std::string path = entry_path(cache, kKey);
+  std::filesystem::create_symlink(entry_path(cache, kOther), path);
+  EXPECT_FALSE(cache.read(kKey, ".art"));
+  std::filesystem::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_FALSE(cache.read(kKey, ".art"));  // and does not wait for a writer
+  std::filesystem::remove(path);
+  std::filesystem::create_directory(path);
+  EXPECT_FALSE(cache.read(kKey, ".art"));
+  Warnings warnings;
+  cache.write(kKey, ".art", "payload");  // cannot replace the folder: a warning, no error
+  EXPECT_FALSE(cache.read(kKey, ".art"));
+  EXPECT_EQ(warnings.lines.size(), 1u);
+  EXPECT_EQ(cache.usage().entries, 1);  // and no temporary file is left
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2);
+}
+
+TEST(DiskCache, SymlinkedFolderIsRefused) {
+  TempFolder folder;
+  std::filesystem::create_directory(folder.path() + "/real");
+  std::filesystem::permissions(folder.path() + "/real", std::filesystem::perms::owner_all);
+  std::filesystem::create_directory_symlink(folder.path() + "/real", folder.path() + "/link");
+  Warnings warnings;
+  for (const char* name : {"/link", "/link/"}) {
+    const DiskCache cache(folder.path() + name, CacheMode::read_write);
+    EXPECT_FALSE(cache.readable());
+    EXPECT_NE(cache.why_off().find("symlink"), std::string::npos) << cache.why_off();
+    cache.write(kKey, ".art", "payload");
+    EXPECT_FALSE(cache.read(kKey, ".art"));
+  }
+  EXPECT_EQ(warnings.lines.size(), 1u);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path() + "/real"));
+}
+
+TEST(DiskCache, WritableByOthersIsRefused) {
+  TempFolder folder;
+  for (mode_t mode : {0770, 0707, 0777, 0720}) {
+    ASSERT_EQ(chmod(folder.path().c_str(), mode), 0);
+    const DiskCache cache(folder.path(), CacheMode::read_write);
+    EXPECT_FALSE(cache.readable()) << mode;
+    EXPECT_NE(cache.why_off().find("writable by group or world"), std::string::npos);
+  }
+  ASSERT_EQ(chmod(folder.path().c_str(), 0755), 0);
+  EXPECT_TRUE(DiskCache(folder.path(), CacheMode::read_write).readable());
+}
+
+TEST(DiskCache, AFileInPlaceOfTheFolderIsRefused) {
+  TempFolder folder;
+  test::write_file(folder.path() + "/file", "x");
+  EXPECT_FALSE(DiskCache(folder.path() + "/file", CacheMode::read_write).readable());
+  EXPECT_FALSE(DiskCache(folder.path() + "/file/below", CacheMode::read_write).readable());
+}
+
+TEST(DiskCache, ForeignFolderIsRefused) {
+  if (geteuid() != 0) {
+    printf("[SKIP] giving a folder to another user needs root\n");
+    GTEST_SKIP();
+  }
+  TempFolder folder;
+  ASSERT_EQ(chown(folder.path().c_str(), 65534, 65534), 0);
+  const DiskCache cache(folder.path(), CacheMode::read_write);
+  EXPECT_FALSE(cache.readable());
+  EXPECT_NE(cache.why_off().find("another user"), std::string::npos);
+}
+
+TEST(DiskCache, ReadOnlyFolderServesAndWarnsOnce) {
+  TempFolder folder;
+  DiskCache(folder.path(), CacheMode::read_write).write(kKey, ".art", "payload");
+  // Root may write anywhere, so the check runs as another user in a child.
+  if (geteuid() == 0) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+      ASSERT_EQ(chown(entry.path().c_str(), 65534, 65534), 0);
+    ASSERT_EQ(chown(folder.path().c_str(), 65534, 65534), 0);
+  }
+  ASSERT_EQ(chmod(folder.path().c_str(), 0500), 0);
+  EXPECT_TRUE(test::passes_in_child([&] {
+    if (geteuid() == 0 && setuid(65534) != 0) return false;
+    Warnings warnings;
+    const DiskCache cache(folder.path(), CacheMode::read_write);
+    EXPECT_EQ(cache.read(kKey, ".art"), "payload");
+    cache.write(kOther, ".art", "more");
+    cache.write(kOther, ".art", "more");
+    EXPECT_FALSE(cache.read(kOther, ".art"));
+    EXPECT_EQ(warnings.lines.size(), 1u);
+    // A folder that cannot be made.
+    EXPECT_FALSE(DiskCache(folder.path() + "/sub/cache", CacheMode::read_write).readable());
+    EXPECT_EQ(warnings.lines.size(), 2u);
+    expect_error(Status::cache_error, [&] { DiskCache(folder.path(), CacheMode::required).write(kOther, ".art", "more"); });
+    return true;
+  }));
+  ASSERT_EQ(chmod(folder.path().c_str(), 0700), 0);
+}
+
+TEST(DiskCache, FullDiskIsAWarning) {
+  TempFolder folder;
+  EXPECT_TRUE(test::passes_in_child([&] {
+    Warnings warnings;
+    const DiskCache cache(folder.path(), CacheMode::read_write);
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{1000, 1000};  // stands in for a full disk: a write fails half way
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
+    cache.write(kKey, ".art", std::string(100000, 'x'));
+    EXPECT_FALSE(cache.read(kKey, ".art"));
+    EXPECT_EQ(warnings.lines.size(), 1u);
+    EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+    return true;
+  }));
+}
+
+TEST(DiskCache, Modes) {
+  TempFolder folder;
+  const DiskCache off(folder.path() + "/off", CacheMode::off);
+  off.write(kKey, ".art", "payload");
+  EXPECT_FALSE(off.read(kKey, ".art"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/off"));
+  EXPECT_FALSE(DiskCache(folder.path() + "/ro", CacheMode::read_only).readable());
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/ro"));
+  const DiskCache read_only(folder.path(), CacheMode::read_only);
+  EXPECT_TRUE(read_only.readable());
+  EXPECT_FALSE(read_only.writable());
+  read_only.write(kKey, ".art", "payload");
+  EXPECT_FALSE(read_only.read(kKey, ".art"));
+  expect_error(Status::cache_error, [] { DiskCache("", CacheMode::required); });
+  const DiskCache required(folder.path() + "/rq", CacheMode::required);
+  required.write(kKey, ".art", "payload");
+  EXPECT_EQ(required.read(kKey, ".art"), "payload");
+}
+
+TEST(DiskCache, DefaultFolder) {
+  Options options;
+  EXPECT_EQ(default_cache_directory(options), "");
+  options.home = "/home/me";
+  EXPECT_EQ(default_cache_directory(options), "/home/me/.cache/ligerdsl");
+  options.xdg_cache_home = "relative";
+  EXPECT_EQ(default_cache_directory(options), "/home/me/.cache/ligerdsl");
+  options.xdg_cache_home = "/xdg";
+  EXPECT_EQ(default_cache_directory(options), "/xdg/ligerdsl");
+  options.cache_dir = "/own";
+  EXPECT_EQ(default_cache_directory(options), "/own");
+}
+
+TEST(DiskCache, NoHomeWarnsAndWorksWithout) {
+  Warnings warnings;
+  const DiskCache cache(default_cache_directory(Options{}), CacheMode::read_write);
+  EXPECT_FALSE(cache.readable());
+  ASSERT_EQ(warnings.lines.size(), 1u);
+  EXPECT_NE(warnings.lines[0].find("HOME"), std::string::npos);
+}
+
+TEST(DiskCache, TrimRemovesOldestFirstAndAbandonedFiles) {
+  TempFolder folder;
+  const DiskCache cache(folder.path(), CacheMode::read_write);
+  for (const char* name : {"a", "b", "c"}) cache.write(sha256(name), ".art", std::string(1000, 'x'));
+  const timespec old[2] = {{1000, 0}, {1000, 0}};
+  ASSERT_EQ(utimensat(AT_FDCWD, entry_path(cache, sha256("b")).c_str(), old, 0), 0);
+  test::write_file(folder.path() + "/.tmp-1-abandoned", "x");
+  ASSERT_EQ(utimensat(AT_FDCWD, (folder.path() + "/.tmp-1-abandoned").c_str(), old, 0), 0);
+  test::write_file(folder.path() + "/.tmp-2-in-use", "x");
+  const CacheUsage removed = cache.trim(2500);
+  EXPECT_EQ(removed.entries, 2);
+  EXPECT_FALSE(cache.read(sha256("b"), ".art"));
+  EXPECT_TRUE(cache.read(sha256("a"), ".art"));
+  EXPECT_TRUE(std::filesystem::exists(folder.path() + "/.tmp-2-in-use"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/.tmp-1-abandoned"));
+  cache.trim(0);
+  EXPECT_EQ(cache.usage().entries, 0);
+}
+
+// Writes and reads a few keys for ever. Exits with 1 on a torn entry.
+[[noreturn]] void hammer(const std::string& path) {
+  const DiskCache cache(path, CacheMode::read_write);
+  for (int i = 0;; ++i) {
+    const std::string name(1, static_cast<char>('a' + i % 4));
+    const std::string payload(20000, name[0]);
+    cache.write(sha256(name), ".art", payload);
+    const auto got = cache.read(sha256(name), ".art");
+    if (got && *got != payload) _exit(1);
+  }
+}
+
+TEST(DiskCache, ProcessesKilledAtRandomLeaveNoTornEntry) {
+  TempFolder folder;
+  const DiskCache cache(folder.path(), CacheMode::read_write);
+  std::vector<pid_t> children;
+  for (int i = 0; i < 16; ++i) {
+    const pid_t child = fork();
+    if (child == 0) hammer(folder.path());
+    children.push_back(child);
+  }
+  usleep(100000);
+  for (size_t i = 0; i < children.size(); ++i) {
+    usleep(static_cast<useconds_t>(i * 700));
+    kill(children[i], SIGKILL);
+    int status = 0;
+    waitpid(children[i], &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status)) << "a torn or foreign entry was read";
+  }
+  for (const char* name : {"a", "b", "c", "d"})
+    if (auto got = cache.read(sha256(name), ".art")) EXPECT_EQ(*got, std::string(20000, name[0]));
+  // What killed writers left behind goes once it is old.
+  const timespec old[2] = {{1000, 0}, {1000, 0}};
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    utimensat(AT_FDCWD, entry.path().c_str(), old, 0);
+  cache.trim(0);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(DiskCache, ThreadsShareOneCache) {
+  TempFolder folder;
+  const DiskCache cache(folder.path(), CacheMode::read_write);
+  std::vector<std::thread> threads;
+  std::atomic<int> torn{0};
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 20; ++i) {
+        cache.write(kKey, ".art", std::string(5000, 'z'));
+        const auto got = cache.read(kKey, ".art");
+        if (!got || *got != std::string(5000, 'z')) ++torn;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(torn, 0);
+}
+
+}  // namespace
+}  // namespace ligerdsl::runtime

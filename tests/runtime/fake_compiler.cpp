@@ -1,0 +1,106 @@
+// A compiler library without LLVM: the real C table, answers chosen by the "program" text.
+//   "error ..." is a faulty program; "internal" a compiler bug; "fatal ..." LLVM giving up; "slow ..." takes 50 ms.
+//   Anything else compiles: for the CPU to a kernel that is in this library, for a GPU to PTX-like text with the program in it.
+// CPU kernel: slots {pointer to int64, n}; program i writes i * 3 + 1 to element i, through its arena.
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "compiler/compiler_api.h"
+#include "ligerdsl_build_id.h"
+#include "program/serialize.h"
+
+namespace {
+
+using namespace ligerdsl::program;
+
+std::atomic<int64_t> compiles{0}, loads{0}, unloads{0};
+void (*fatal_hook)(const char*) = nullptr;
+
+ligerdsl_bytes copy(const std::string& text) {
+  auto* data = static_cast<uint8_t*>(malloc(text.size() + 1));
+  memcpy(data, text.data(), text.size());
+  return {data, text.size()};
+}
+
+void kernel(const uint64_t* slots, const int32_t*, int64_t begin, int64_t end, void* arena) {
+  auto* out = reinterpret_cast<int64_t*>(slots[0]);
+  auto* scratch = static_cast<int64_t*>(arena);
+  for (int64_t i = begin; i < end; ++i) {
+    scratch[0] = i * 3;
+    scratch[511] = 1;
+    out[i] = scratch[0] + scratch[511];
+  }
+}
+
+int32_t compile(const uint8_t* program, size_t program_size, const uint8_t* options, size_t options_size,
+                ligerdsl_bytes* artifact, ligerdsl_bytes* error) {
+  ++compiles;
+  const std::string text(reinterpret_cast<const char*>(program), program_size);
+  const CompileOptions wanted = parseOptions({reinterpret_cast<const char*>(options), options_size});
+  if (text.starts_with("error")) {
+    *error = copy("kernel.cpp:3:7: error: shapes [4] and [8] do not broadcast");
+    return 1;
+  }
+  if (text.starts_with("internal")) {
+    *error = copy("assertion");
+    return 2;
+  }
+  if (text.starts_with("fatal")) fatal_hook("Cannot select: fsin");
+  if (text.starts_with("slow")) usleep(50000);
+  Artifact result;
+  result.target = wanted.target;
+  result.arch = wanted.arch;
+  result.entry = "ligerdsl_fake";
+  result.slots = 2;
+  result.threads = 32 * wanted.num_warps;
+  result.cluster = wanted.num_ctas;
+  result.shared_bytes = text.starts_with("shared") ? 100 << 10 : 0;
+  result.arena_bytes = 4096;
+  result.times = {{"mlir", 1.5}, {"llvm", 2.5}};
+  result.code = ".version 8.0\n.entry ligerdsl_fake " + text;
+  if (!wanted.emit.empty()) result.code = "stage " + wanted.emit + " of " + text;
+  *artifact = copy(serialize(result));
+  return 0;
+}
+
+int32_t cpu_load(const uint8_t* object, size_t object_size, const char*, ligerdsl_cpu_module** module, void** entry,
+                 ligerdsl_bytes* error) {
+  const std::string text(reinterpret_cast<const char*>(object), object_size);
+  if (text.find("unlinkable") != std::string::npos) {
+    *error = copy("undefined symbol");
+    return 2;
+  }
+  ++loads;
+  *module = reinterpret_cast<ligerdsl_cpu_module*>(&loads);
+  *entry = reinterpret_cast<void*>(&kernel);
+  return 0;
+}
+
+const ligerdsl_compiler_table table = {
+    LIGERDSL_COMPILER_API_VERSION,
+#ifdef FAKE_BUILD_ID
+    FAKE_BUILD_ID,
+#else
+    LIGERDSL_BUILD_ID,
+#endif
+    "22.0.fake",
+    compile,
+    cpu_load,
+    [](ligerdsl_cpu_module*) { ++unloads; },
+    [] { return "fake-cpu"; },
+    [] { return "+fake"; },
+    [](ligerdsl_bytes bytes) { free(bytes.data); },
+    [](void (*hook)(const char*)) { fatal_hook = hook; },
+};
+
+}  // namespace
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+EXPORT const ligerdsl_compiler_table* ligerdsl_compiler_entry() { return &table; }
+EXPORT int64_t fake_compiler_compiles() { return compiles; }
+EXPORT int64_t fake_compiler_loaded() { return loads - unloads; }

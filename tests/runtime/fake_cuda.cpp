@@ -1,0 +1,393 @@
+// A CUDA driver without a GPU: host memory, recorded calls, faults on request.
+#include "fake_cuda.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/cuda_api.h"
+
+using namespace ligerdsl::runtime::cuda;
+
+namespace {
+
+constexpr Result kInvalidContext = 201;
+
+struct State {
+  std::mutex mutex;
+  int version = 13000, init_result = 0, devices = 1, major = 9, minor = 0;
+  int64_t calls = 0, fail_at = 0;
+  Result fail_result = 0, sticky = 0;
+  bool capturing = false;
+  std::map<std::string, int64_t> by_name;
+  std::set<void*> objects;
+  std::map<void*, std::string> modules;  // module -> image
+  int64_t retained = 0;
+  bool launched = false;
+  FakeCudaControl::Launch launch{};
+  int shared_limit = 0;
+};
+
+State& state() {
+  static State* const instance = new State;
+  return *instance;
+}
+
+char primary_context[64];
+
+thread_local std::vector<void*> context_stack;
+thread_local int thread_capture_mode = 0;
+
+// Records a call. Nonzero: what the call must return at once.
+Result enter(const char* name, bool needs_context = false, bool can_be_sticky = false) {
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  ++s.by_name[name];
+  if (++s.calls == s.fail_at) return s.fail_result;
+  if (can_be_sticky && s.sticky != 0) return s.sticky;
+  if (needs_context && (context_stack.empty() || context_stack.back() != primary_context)) return kInvalidContext;
+  return 0;
+}
+
+template <class Handle>
+Handle make_object() {
+  void* object = malloc(16);
+  std::lock_guard lock(state().mutex);
+  state().objects.insert(object);
+  return reinterpret_cast<Handle>(object);
+}
+
+Result drop_object(void* object) {
+  std::lock_guard lock(state().mutex);
+  if (state().objects.erase(object) == 0) return error_invalid_value;
+  free(object);
+  return success;
+}
+
+// The driver allows these only outside a capture, or on a thread with a relaxed capture mode.
+bool breaks_capture() {
+  std::lock_guard lock(state().mutex);
+  return state().capturing && thread_capture_mode != capture_mode_relaxed;
+}
+
+struct Link {
+  std::string ptx, cubin;
+  char* info = nullptr;
+  char* errors = nullptr;
+};
+
+}  // namespace
+
+#define API extern "C" __attribute__((visibility("default"))) Result
+#define ENTER(...) \
+  if (Result early = enter(__VA_ARGS__)) return early
+
+API cuInit(unsigned) {
+  ENTER("cuInit");
+  return state().init_result;
+}
+API cuDriverGetVersion(int* version) {
+  ENTER("cuDriverGetVersion");
+  *version = state().version;
+  return success;
+}
+API cuGetErrorName(Result result, const char** name) {
+  *name = result == error_illegal_address ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_FAKE";
+  return success;
+}
+API cuGetErrorString(Result, const char** text) {
+  *text = "as told by the test";
+  return success;
+}
+API cuDeviceGetCount(int* count) {
+  ENTER("cuDeviceGetCount");
+  *count = state().devices;
+  return success;
+}
+API cuDeviceGet(Device* device, int ordinal) {
+  ENTER("cuDeviceGet");
+  *device = ordinal;
+  return success;
+}
+API cuDeviceGetName(char* name, int size, Device) {
+  ENTER("cuDeviceGetName");
+  strncpy(name, "Fake GPU", static_cast<size_t>(size));
+  return success;
+}
+API cuDeviceTotalMem_v2(size_t* bytes, Device) {
+  ENTER("cuDeviceTotalMem");
+  *bytes = size_t{1} << 30;
+  return success;
+}
+API cuDeviceGetAttribute(int* value, int attribute, Device) {
+  ENTER("cuDeviceGetAttribute");
+  switch (attribute) {
+    case compute_capability_major: *value = state().major; break;
+    case compute_capability_minor: *value = state().minor; break;
+    case max_shared_per_block_optin: *value = 227 << 10; break;
+    case multiprocessor_count: *value = 132; break;
+    default: *value = 1 << 20; break;
+  }
+  return success;
+}
+API cuDevicePrimaryCtxRetain(Context* context, Device) {
+  ENTER("cuDevicePrimaryCtxRetain");
+  std::lock_guard lock(state().mutex);
+  ++state().retained;
+  *context = reinterpret_cast<Context>(primary_context);
+  return success;
+}
+API cuDevicePrimaryCtxRelease_v2(Device) {
+  ENTER("cuDevicePrimaryCtxRelease");
+  std::lock_guard lock(state().mutex);
+  --state().retained;
+  return success;
+}
+API cuCtxGetCurrent(Context* context) {
+  ENTER("cuCtxGetCurrent");
+  *context = context_stack.empty() ? nullptr : static_cast<Context>(context_stack.back());
+  return success;
+}
+API cuCtxPushCurrent_v2(Context context) {
+  ENTER("cuCtxPushCurrent");
+  context_stack.push_back(context);
+  return success;
+}
+API cuCtxPopCurrent_v2(Context* context) {
+  ENTER("cuCtxPopCurrent");
+  if (context_stack.empty()) return kInvalidContext;
+  *context = static_cast<Context>(context_stack.back());
+  context_stack.pop_back();
+  return success;
+}
+API cuCtxSynchronize() {
+  ENTER("cuCtxSynchronize", true, true);
+  return success;
+}
+
+API cuLinkCreate_v2(unsigned count, int* options, void** values, LinkState* out) {
+  ENTER("cuLinkCreate", true);
+  Link* link = new Link;
+  for (unsigned i = 0; i < count; ++i) {
+    if (options[i] == jit_info_log) link->info = static_cast<char*>(values[i]);
+    if (options[i] == jit_error_log) link->errors = static_cast<char*>(values[i]);
+  }
+  std::lock_guard lock(state().mutex);
+  state().objects.insert(link);
+  *out = reinterpret_cast<LinkState>(link);
+  return success;
+}
+API cuLinkAddData_v2(LinkState handle, int, void* data, size_t size, const char*, unsigned, int*, void**) {
+  ENTER("cuLinkAddData", true);
+  Link* link = reinterpret_cast<Link*>(handle);
+  const char* text = static_cast<const char*>(data);
+  if (size == 0 || text[size - 1] != '\0') return error_invalid_value;
+  link->ptx = text;
+  if (link->ptx.find("syntax error") != std::string::npos) {
+    strcpy(link->errors, "ptxas kernel.ptx, line 3; fatal : Parsing error");
+    return error_invalid_ptx;
+  }
+  if (link->ptx.find(".version 9.9") != std::string::npos) {
+    strcpy(link->errors, "Unsupported .version 9.9");
+    return error_unsupported_ptx_version;
+  }
+  return success;
+}
+API cuLinkComplete(LinkState handle, void** cubin, size_t* size) {
+  ENTER("cuLinkComplete", true);
+  Link* link = reinterpret_cast<Link*>(handle);
+  link->cubin = "CUBIN " + link->ptx;
+  strcpy(link->info, "ptxas info : 0 bytes spill stores, Used 32 registers");
+  *cubin = link->cubin.data();
+  *size = link->cubin.size();
+  return success;
+}
+API cuLinkDestroy(LinkState handle) {
+  Link* link = reinterpret_cast<Link*>(handle);
+  {
+    std::lock_guard lock(state().mutex);
+    state().objects.erase(link);
+  }
+  delete link;
+  return success;
+}
+API cuModuleLoadData(Module* module, const void* image) {
+  ENTER("cuModuleLoadData", true);
+  if (breaks_capture()) return error_stream_capture_first;
+  if (memcmp(image, "CUBIN ", 6) != 0) return error_invalid_image;
+  *module = make_object<Module>();
+  std::lock_guard lock(state().mutex);
+  state().modules[*module] = static_cast<const char*>(image);
+  return success;
+}
+API cuModuleUnload(Module module) {
+  ENTER("cuModuleUnload", true);
+  return drop_object(module);
+}
+API cuModuleGetFunction(Function* function, Module module, const char* name) {
+  ENTER("cuModuleGetFunction", true);
+  std::lock_guard lock(state().mutex);
+  if (state().modules[module].find(name) == std::string::npos) return error_not_found;
+  *function = reinterpret_cast<Function>(module);
+  return success;
+}
+API cuFuncGetAttribute(int* value, int attribute, Function) {
+  ENTER("cuFuncGetAttribute", true);
+  *value = attribute == function_registers ? 32 : 0;
+  return success;
+}
+API cuFuncSetAttribute(Function, int attribute, int value) {
+  ENTER("cuFuncSetAttribute", true);
+  if (attribute == function_max_dynamic_shared) state().shared_limit = value;
+  return success;
+}
+API cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function, int, size_t) {
+  ENTER("cuOccupancyMaxActiveBlocksPerMultiprocessor", true);
+  *blocks = 8;
+  return success;
+}
+API cuLaunchKernelEx(const LaunchConfig* config, Function, void** parameters, void** extra) {
+  ENTER("cuLaunchKernelEx", true, true);
+  if (parameters != nullptr || extra[0] != launch_param_buffer_pointer || extra[2] != launch_param_buffer_size ||
+      extra[4] != launch_param_end)
+    return error_invalid_value;
+  std::lock_guard lock(state().mutex);
+  FakeCudaControl::Launch& launch = state().launch;
+  launch = {{config->grid_x, config->grid_y, config->grid_z}, config->block_x, config->shared_bytes, 1, {}, 0, config->stream};
+  for (unsigned i = 0; i < config->attribute_count; ++i)
+    if (config->attributes[i].id == launch_cluster_dimension) launch.cluster = config->attributes[i].value.cluster.x;
+  launch.slot_bytes = *static_cast<size_t*>(extra[3]);
+  memcpy(launch.slots, extra[1], launch.slot_bytes);
+  state().launched = true;
+  return success;
+}
+
+API cuMemGetInfo_v2(size_t* available, size_t* total) {
+  ENTER("cuMemGetInfo", true);
+  *available = *total = size_t{1} << 30;
+  return success;
+}
+API cuMemAlloc_v2(DevicePtr* pointer, size_t bytes) {
+  ENTER("cuMemAlloc", true);
+  if (breaks_capture()) return error_stream_capture_first;
+  void* memory = malloc(bytes);
+  std::lock_guard lock(state().mutex);
+  state().objects.insert(memory);
+  *pointer = reinterpret_cast<DevicePtr>(memory);
+  return success;
+}
+API cuMemFree_v2(DevicePtr pointer) {
+  ENTER("cuMemFree", true);
+  return drop_object(reinterpret_cast<void*>(pointer));
+}
+API cuMemcpyAsync(DevicePtr to, DevicePtr from, size_t bytes, Stream) {
+  ENTER("cuMemcpyAsync", true, true);
+  memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+  return success;
+}
+API cuMemsetD8Async(DevicePtr to, unsigned char value, size_t bytes, Stream) {
+  ENTER("cuMemsetD8Async", true, true);
+  memset(reinterpret_cast<void*>(to), value, bytes);
+  return success;
+}
+API cuStreamCreate(Stream* stream, unsigned) {
+  ENTER("cuStreamCreate", true);
+  *stream = make_object<Stream>();
+  return success;
+}
+API cuStreamDestroy_v2(Stream stream) {
+  ENTER("cuStreamDestroy", true);
+  return drop_object(stream);
+}
+API cuStreamSynchronize(Stream) {
+  ENTER("cuStreamSynchronize", true, true);
+  return success;
+}
+API cuStreamIsCapturing(Stream stream, int* status) {
+  ENTER("cuStreamIsCapturing", true);
+  if (stream == nullptr && state().capturing) return error_stream_capture_implicit;
+  *status = state().capturing ? 1 : capture_status_none;
+  return success;
+}
+API cuThreadExchangeStreamCaptureMode(int* mode) {
+  ENTER("cuThreadExchangeStreamCaptureMode");
+  std::swap(*mode, thread_capture_mode);
+  return success;
+}
+API cuEventCreate(Event* event, unsigned) {
+  ENTER("cuEventCreate", true);
+  *event = make_object<Event>();
+  return success;
+}
+API cuEventDestroy_v2(Event event) {
+  ENTER("cuEventDestroy", true);
+  return drop_object(event);
+}
+API cuEventRecord(Event, Stream) {
+  ENTER("cuEventRecord", true);
+  return success;
+}
+API cuEventSynchronize(Event) {
+  ENTER("cuEventSynchronize", true, true);
+  return success;
+}
+API cuEventElapsedTime(float* milliseconds, Event, Event) {
+  ENTER("cuEventElapsedTime", true);
+  *milliseconds = 0.25f;
+  return success;
+}
+
+namespace {
+
+void reset() {
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  s.version = 13000, s.init_result = 0, s.devices = 1, s.major = 9, s.minor = 0;
+  s.calls = s.fail_at = 0;
+  s.fail_result = s.sticky = 0;
+  s.capturing = s.launched = false;
+  s.by_name.clear();
+  s.objects.clear();
+  s.modules.clear();
+  s.retained = 0;
+  s.shared_limit = 0;
+  context_stack.clear();
+  thread_capture_mode = 0;
+}
+
+template <class Work>
+auto locked(Work work) {
+  std::lock_guard lock(state().mutex);
+  return work(state());
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const FakeCudaControl fake_cuda_control = {
+    reset,
+    [](int version, int init_result, int devices) {
+      locked([&](State& s) { s.version = version, s.init_result = init_result, s.devices = devices; });
+    },
+    [](int major, int minor) { locked([&](State& s) { s.major = major, s.minor = minor; }); },
+    [](int64_t k, int result) { locked([&](State& s) { s.fail_at = k > 0 ? s.calls + k : 0, s.fail_result = result; }); },
+    [](int result) { locked([&](State& s) { s.sticky = result; }); },
+    [](bool capturing) { locked([&](State& s) { s.capturing = capturing; }); },
+    [] { return locked([](State& s) { return s.calls; }); },
+    [](const char* function) { return locked([&](State& s) { return s.by_name[function]; }); },
+    [] { return locked([](State& s) { return static_cast<int64_t>(s.objects.size()) + s.retained; }); },
+    []() -> void* { return context_stack.empty() ? nullptr : context_stack.back(); },
+    [](void* context) { context_stack.push_back(context); },
+    [] { context_stack.pop_back(); },
+    [] { return thread_capture_mode; },
+    [](FakeCudaControl::Launch* launch) {
+      return locked([&](State& s) {
+        *launch = s.launch;
+        return std::exchange(s.launched, false);
+      });
+    },
+    [] { return locked([](State& s) { return s.shared_limit; }); },
+};

@@ -1,0 +1,36 @@
+// Controls of the fake CUDA driver, reached through its symbol `fake_cuda_control`.
+#pragma once
+
+#include <cstdint>
+
+struct FakeCudaControl {
+  // One device of capability 9.0, driver 13.0, no faults; forgets all calls. Objects that are still alive are forgotten too.
+  void (*reset)();
+  // What the driver pretends to be.
+  void (*set_driver)(int version, int init_result, int devices);
+  void (*set_capability)(int major, int minor);
+  // The k-th call from now on (1 = the next) returns `result` and does nothing. Error-text queries do not count.
+  void (*fail_call)(int64_t k, int result);
+  // Every later launch, copy and synchronisation returns this, as after an illegal address.
+  void (*set_sticky)(int result);
+  void (*set_capturing)(bool capturing);
+  int64_t (*call_count)();
+  // Calls of this function since reset.
+  int64_t (*calls_of)(const char* function);
+  // Modules, allocations, streams, events, link states and retained contexts that were made and not given back.
+  int64_t (*live_objects)();
+  // The context current on this thread: the top of its stack, or null.
+  void* (*current_context)();
+  void (*push_foreign_context)(void* context);
+  void (*pop_context)();
+  int (*capture_mode)();  // of this thread
+
+  struct Launch {
+    unsigned grid[3], block, shared, cluster;
+    uint64_t slots[64];
+    uint64_t slot_bytes;
+    void* stream;
+  };
+  bool (*last_launch)(Launch* launch);
+  int (*last_shared_limit)();  // last value of the dynamic shared memory attribute
+};

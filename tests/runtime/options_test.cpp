@@ -1,0 +1,107 @@
+#include "runtime/options.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+
+namespace ligerdsl::runtime {
+namespace {
+
+Options parse(const std::map<std::string, std::string>& environment, bool privileged = false) {
+  return parse_options(
+      [&](const char* name) -> const char* {
+        auto found = environment.find(name);
+        return found == environment.end() ? nullptr : found->second.c_str();
+      },
+      privileged);
+}
+
+TEST(Options, DefaultsWithoutEnvironment) {
+  const Options options = parse({});
+  EXPECT_EQ(options.log, LogLevel::warning);
+  EXPECT_EQ(options.cache, CacheMode::read_write);
+  EXPECT_EQ(options.num_threads, 0);
+  EXPECT_EQ(options.dump_dir, ".");
+  EXPECT_TRUE(options.dump.empty());
+  EXPECT_TRUE(options.problems.empty());
+  EXPECT_FALSE(options.ignored);
+}
+
+TEST(Options, EveryVariableIsRead) {
+  const Options options = parse({{"LIGERDSL_LOG", "debug"},
+                                 {"LIGERDSL_LOG_FILE", "log"},
+                                 {"LIGERDSL_CACHE", "required"},
+                                 {"LIGERDSL_CACHE_DIR", "/c"},
+                                 {"LIGERDSL_NUM_THREADS", "7"},
+                                 {"LIGERDSL_COMPILER", "comp.so"},
+                                 {"LIGERDSL_LIBCUDA", "cuda.so"},
+                                 {"LIGERDSL_DUMP", "tile,ptx"},
+                                 {"LIGERDSL_DUMP_DIR", "/d"},
+                                 {"LIGERDSL_DUMP_FILTER", "rms"},
+                                 {"LIGERDSL_OVERRIDE_DIR", "/o"},
+                                 {"XDG_CACHE_HOME", "/x"},
+                                 {"HOME", "/h"}});
+  EXPECT_EQ(options.log, LogLevel::debug);
+  EXPECT_EQ(options.log_file, "log");
+  EXPECT_EQ(options.cache, CacheMode::required);
+  EXPECT_EQ(options.cache_dir, "/c");
+  EXPECT_EQ(options.num_threads, 7);
+  EXPECT_EQ(options.compiler, "comp.so");
+  EXPECT_EQ(options.libcuda, "cuda.so");
+  EXPECT_EQ(options.dump, (std::vector<std::string>{"tile", "ptx"}));
+  EXPECT_EQ(options.dump_dir, "/d");
+  EXPECT_EQ(options.dump_filter, "rms");
+  EXPECT_EQ(options.override_dir, "/o");
+  EXPECT_EQ(options.xdg_cache_home, "/x");
+  EXPECT_EQ(options.home, "/h");
+  EXPECT_TRUE(options.problems.empty());
+}
+
+TEST(Options, EveryRowIsReachable) {
+  std::set<std::string> asked;
+  parse_options(
+      [&](const char* name) -> const char* {
+        asked.insert(name);
+        return nullptr;
+      },
+      false);
+  for (const OptionInfo& row : option_table()) {
+    EXPECT_TRUE(asked.contains(row.name)) << row.name;
+    EXPECT_NE(std::string(row.help), "") << row.name;
+  }
+}
+
+TEST(Options, BadValuesAreNamedAndIgnored) {
+  for (auto [name, value] : std::map<std::string, std::string>{{"LIGERDSL_LOG", "loud"},
+                                                               {"LIGERDSL_CACHE", "yes"},
+                                                               {"LIGERDSL_NUM_THREADS", "-1"},
+                                                               {"LIGERDSL_DUMP", "tile,sass"}}) {
+    const Options options = parse({{name, value}});
+    ASSERT_EQ(options.problems.size(), 1u) << name;
+    EXPECT_NE(options.problems[0].find(name), std::string::npos);
+    EXPECT_NE(options.problems[0].find("got \"" + value + "\""), std::string::npos);
+    EXPECT_EQ(options.log, LogLevel::warning);
+    EXPECT_EQ(options.cache, CacheMode::read_write);
+    EXPECT_EQ(options.num_threads, 0);
+    EXPECT_TRUE(options.dump.empty());
+  }
+  for (const char* value : {"7x", "99999999999", "4097", " 3"})
+    EXPECT_EQ(parse({{"LIGERDSL_NUM_THREADS", value}}).problems.size(), 1u) << value;
+}
+
+TEST(Options, EmptyValueIsUnset) { EXPECT_TRUE(parse({{"LIGERDSL_CACHE", ""}}).problems.empty()); }
+
+TEST(Options, AllStages) { EXPECT_EQ(parse({{"LIGERDSL_DUMP", "all"}}).dump.size(), dump_stages().size()); }
+
+TEST(Options, SetuidIgnoresEverything) {
+  const Options options = parse({{"LIGERDSL_CACHE_DIR", "/evil"}, {"LIGERDSL_COMPILER", "/evil.so"}, {"HOME", "/evil"}}, true);
+  EXPECT_TRUE(options.ignored);
+  EXPECT_EQ(options.cache_dir, "");
+  EXPECT_EQ(options.compiler, "");
+  EXPECT_EQ(options.home, "");
+}
+
+}  // namespace
+}  // namespace ligerdsl::runtime

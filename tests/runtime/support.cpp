@@ -1,0 +1,102 @@
+#include "support.h"
+
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "runtime/compiler_library.h"
+#include "runtime/driver.h"
+
+namespace ligerdsl::runtime::test {
+
+TempFolder::TempFolder() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "ligerdsl-test-XXXXXX").string();
+  path_ = mkdtemp(pattern.data());
+}
+
+TempFolder::~TempFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+const FakeCudaControl& fake_cuda() {
+  static const auto* control =
+      static_cast<const FakeCudaControl*>(dlsym(dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL), "fake_cuda_control"));
+  return *control;
+}
+
+std::shared_ptr<const Driver> fake_driver() { return Driver::open(FAKE_CUDA); }
+
+std::shared_ptr<CompilerLibrary> fake_compiler() {
+  static const std::shared_ptr<CompilerLibrary> library = CompilerLibrary::open(FAKE_COMPILER);
+  return library;
+}
+
+namespace {
+int64_t counter(const char* name) {
+  return reinterpret_cast<int64_t (*)()>(dlsym(dlopen(FAKE_COMPILER, RTLD_NOW | RTLD_LOCAL), name))();
+}
+}  // namespace
+
+int64_t fake_compiles() { return counter("fake_compiler_compiles"); }
+int64_t fake_modules_alive() { return counter("fake_compiler_loaded"); }
+
+std::shared_ptr<Device> fake_cpu(const std::string& folder, int32_t threads) {
+  DeviceConfig config;
+  config.num_threads = threads;
+  config.cache_dir = folder;
+  config.compiler = fake_compiler();
+  return Device::create(config);
+}
+
+std::shared_ptr<Device> fake_gpu(const std::string& folder) {
+  DeviceConfig config;
+  config.kind = DeviceKind::cuda;
+  config.cache_dir = folder;
+  config.compiler = fake_compiler();
+  config.driver = fake_driver();
+  return Device::create(config);
+}
+
+std::string expect_error(Status status, const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), status) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "expected " << status_name(static_cast<int32_t>(status)) << ", nothing was thrown";
+  return "";
+}
+
+bool passes_in_child(const std::function<bool()>& work) {
+  const pid_t child = fork();
+  if (child == 0) {
+    bool good = false;
+    try {
+      good = work() && !::testing::Test::HasFailure();
+    } catch (const std::exception& error) {
+      fprintf(stderr, "in the child: %s\n", error.what());
+    }
+    _exit(good ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write_file(const std::string& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary) << content;
+}
+
+}  // namespace ligerdsl::runtime::test

@@ -1,0 +1,49 @@
+// What the runtime's tests share: a scratch folder, the fakes, and an expectation about errors.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "fake_cuda.h"
+#include "runtime/device.h"
+#include "runtime/status.h"
+
+namespace ligerdsl::runtime::test {
+
+// A fresh folder, removed at the end.
+class TempFolder {
+ public:
+  TempFolder();
+  ~TempFolder();
+  TempFolder(const TempFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// The fake driver's controls, reset.
+const FakeCudaControl& fake_cuda();
+std::shared_ptr<const Driver> fake_driver();  // opened anew after the controls were set
+
+std::shared_ptr<CompilerLibrary> fake_compiler();
+int64_t fake_compiles();       // since the process started
+int64_t fake_modules_alive();  // CPU modules linked and not unlinked
+
+// A device on the fakes whose cache is `folder`.
+std::shared_ptr<Device> fake_cpu(const std::string& folder, int32_t threads = 2);
+std::shared_ptr<Device> fake_gpu(const std::string& folder);
+
+// The message of the Error that `work` throws; fails the test unless it has this status.
+std::string expect_error(Status status, const std::function<void()>& work);
+
+// Runs `work` in a forked child and returns true when it ran to its end without a failed expectation or an exception.
+bool passes_in_child(const std::function<bool()>& work);
+
+std::string read_file(const std::string& path);
+void write_file(const std::string& path, const std::string& content);
+
+}  // namespace ligerdsl::runtime::test
