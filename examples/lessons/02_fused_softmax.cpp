@@ -1,0 +1,60 @@
+// Lesson 2: softmax of every row of a matrix, in one kernel.
+//
+// Written with one operation at a time, softmax reads and writes the matrix again and again: maximum (read), subtract (read,
+// write), exp (read, write), sum (read), divide (read, write): eight passes over memory. Memory is what such a kernel waits
+// for, so the fused form, which reads each row once and writes it once, is about four times as fast.
+#include <ligerdsl/dsl.h>
+
+#include <limits>
+
+#include "lesson.h"
+
+using namespace ligerdsl;
+
+struct SoftmaxMeta {
+  DType type = f32;
+  int64_t block = 1024;  // at least the number of columns: a program holds a whole row
+};
+
+void row_softmax(KernelBuilder& k, const SoftmaxMeta& m) {
+  View y = k.view("y", m.type, {dyn, dyn});
+  View x = k.view("x", m.type, {dyn, dyn});
+
+  // One program per row. `squeeze` takes one element of the first dimension and drops it: the tile is [block], not [1, block].
+  Scalar row = k.program_id(0);
+  auto rows = x.partition({squeeze, m.block});
+
+  // A row of 1,000 columns leaves 24 elements of the tile outside the matrix. Here they must not count: exp(-inf) is 0.
+  Tile v = rows.load({row, 0}, {.pad = -std::numeric_limits<double>::infinity()}).to(f32);
+
+  // max and sum without an axis reduce the whole tile to a scalar; scalars broadcast.
+  // Subtracting the maximum changes nothing in exact arithmetic and keeps exp from overflowing.
+  Tile e = exp(v - max(v));
+  y.partition({squeeze, m.block}).store({row, 0}, (e / sum(e)).to(m.type));
+  // The three lines above are what the library function softmax(v) of dsl.h records.
+}
+
+int main(int argc, char** argv) try {
+  lesson::Device device(argc, argv);
+  KernelBuilder builder("row_softmax");
+  row_softmax(builder, {});
+
+  const int64_t n_rows = 64, n_cols = 1000;
+  std::vector<float> x = lesson::some_values(n_rows * n_cols, 3);
+  for (int64_t j = 0; j < n_cols; ++j) x[j] += 1000.0f;  // would overflow without the maximum
+  lesson::Array dx(device, {n_rows, n_cols}, x), dy(device, {n_rows, n_cols});
+  lesson::launch(device, builder.finish_bytes(), {lesson::arg(dy), lesson::arg(dx)}, n_rows);
+
+  std::vector<double> expected(x.size());
+  for (int64_t r = 0; r < n_rows; ++r) {
+    double total = 0;
+    for (int64_t j = 0; j < n_cols; ++j) total += std::exp(x[r * n_cols + j] - (r == 0 ? 1000.0 : 0.0));
+    for (int64_t j = 0; j < n_cols; ++j) {
+      expected[r * n_cols + j] = std::exp(x[r * n_cols + j] - (r == 0 ? 1000.0 : 0.0)) / total;
+    }
+  }
+  return lesson::report("softmax", dy.values(), expected, 1e-6) ? 0 : 1;
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "%s\n", e.what());
+  return 1;
+}

@@ -1,0 +1,41 @@
+# A tiny run: the loss falls, every kernel passes its gate, a resumed run ends with the same bytes as one that never stopped,
+# and what cannot be resumed is refused.
+file(REMOVE_RECURSE ${WORK})
+file(MAKE_DIRECTORY ${WORK})
+
+function(train expected log)
+  execute_process(COMMAND ${TRAIN} --layers 2 --width 32 --heads 4 --kv-heads 2 --ffn 48 --context 32 --batch 4 --steps 40
+                          --warmup 4 --eval-batches 2 --plot= ${ARGN}
+                  RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT status EQUAL ${expected})
+    message(FATAL_ERROR "train_llama ${ARGN}: exit status ${status}, expected ${expected}\n${output}")
+  endif()
+  if(NOT output MATCHES "${log}")
+    message(FATAL_ERROR "train_llama ${ARGN}: no match for '${log}' in\n${output}")
+  endif()
+endfunction()
+
+train(0 "--- sample ---.*adamw" --sample 20 --checkpoint ${WORK}/whole --json ${WORK}/whole.json)
+file(READ ${WORK}/whole.json results)
+string(JSON first GET ${results} training 0 1)
+string(JSON held_out GET ${results} held_out_bits)
+string(JSON steps GET ${results} training 39 0)
+if(NOT steps EQUAL 40)
+  message(FATAL_ERROR "the loss curve ends at step ${steps}, expected 40")
+endif()
+# An untrained model is at 8 bits or more.
+if(NOT first GREATER 7.5 OR NOT held_out LESS 6.5)
+  message(FATAL_ERROR "the loss did not fall: ${first} bits per byte at the first step, ${held_out} held out at the end")
+endif()
+
+train(0 "step +20/40" --sample 0 --no-table --checkpoint ${WORK}/half --stop-after 20)
+train(0 "step +40/40" --sample 0 --no-table --checkpoint ${WORK}/resumed --resume ${WORK}/half)
+execute_process(COMMAND ${CMAKE_COMMAND} -E compare_files ${WORK}/whole ${WORK}/resumed RESULT_VARIABLE differs)
+if(differs)
+  message(FATAL_ERROR "a resumed run ended with other bytes than one that never stopped")
+endif()
+
+train(1 "its model is .*\"layers\":2.* this run's is .*\"layers\":3" --resume ${WORK}/half --layers 3)
+file(WRITE ${WORK}/other "this is a text file and no checkpoint")
+train(1 "checkpoint .*not a checkpoint" --resume ${WORK}/other)
+train(2 "expected cpu or cuda:N" --device tpu)

@@ -1,0 +1,46 @@
+// Matrix products, which are not the library's business: CBLAS in f32 on a CPU, cuBLAS in bf16 on a GPU.
+#pragma once
+
+#include <memory>
+
+#include "tensor.h"
+
+namespace train {
+
+// One matrix, or the first of a batch: `data` is row-major with `ld` elements from one row to the next.
+struct Matrix {
+  void* data;
+  Type type;
+  int64_t ld;
+  bool transposed = false;
+  int64_t outer = 0, inner = 0;  // elements from one matrix of a batch to the next, in each of its two dimensions
+
+  Matrix at(int64_t o, int64_t i) const {
+    Matrix m = *this;
+    m.data = static_cast<std::byte*>(data) + (o * outer + i * inner) * size_of(type);
+    return m;
+  }
+};
+
+// A matrix of the last two dimensions of a tensor.
+inline Matrix matrix(const Tensor& t, bool transposed = false) {
+  return {t.data, t.type, t.stride[t.rank - 2], transposed};
+}
+
+class Matmul {
+ public:
+  virtual ~Matmul() = default;
+  // c[m,n] = alpha op(a)[m,k] op(b)[k,n] + beta c, with f32 accumulation. c may be f32 where a and b are bf16.
+  virtual void multiply(int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a, const Matrix& b, float beta,
+                        const Matrix& c) = 0;
+  // The same for every matrix of a batch of outer x inner.
+  virtual void multiply_batch(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a,
+                              const Matrix& b, float beta, const Matrix& c) = 0;
+};
+
+// threads: of the products alone; 0 = all cores.
+std::unique_ptr<Matmul> make_cpu_matmul(int threads);
+// Loads cuBLAS when called; throws when it, or the driver, is not there. stream: a CUstream.
+std::unique_ptr<Matmul> make_cuda_matmul(int device, void* stream);
+
+}  // namespace train

@@ -1,0 +1,101 @@
+// cuBLAS, found and loaded at run time: the trainer is built without CUDA and runs without it.
+#include <dlfcn.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "matmul.h"
+
+namespace train {
+namespace {
+
+// The few values of the CUDA headers that are used here.
+constexpr int kCudaR32F = 0, kCudaR16BF = 14, kComputeF32 = 68, kDefaultAlgorithm = -1, kNoTranspose = 0, kTranspose = 1;
+
+void* load(std::initializer_list<const char*> names, const char* advice) {
+  std::string tried;
+  for (const char* name : names) {
+    if (void* handle = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return handle;
+    tried += std::string("\n  ") + dlerror();
+  }
+  throw std::runtime_error(std::string("cannot load ") + *names.begin() + "; " + advice + tried);
+}
+
+template <class Function>
+void find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  if (!function) throw std::runtime_error(std::string("the CUDA library has no function ") + name);
+}
+
+void expect_zero(int status, const char* what) {
+  if (status) throw std::runtime_error(std::string(what) + " failed with status " + std::to_string(status));
+}
+
+// Makes the device's primary context, which the kernels use too, current on this thread.
+void use_primary_context(int index) {
+  void* driver = load({"libcuda.so.1"}, "it comes with the NVIDIA driver:");
+  int (*init)(unsigned), (*get)(int*, int), (*retain)(void**, int), (*set_current)(void*);
+  find(driver, "cuInit", init);
+  find(driver, "cuDeviceGet", get);
+  find(driver, "cuDevicePrimaryCtxRetain", retain);
+  find(driver, "cuCtxSetCurrent", set_current);
+  int device = 0;
+  void* context = nullptr;
+  expect_zero(init(0), "cuInit");
+  expect_zero(get(&device, index), "cuDeviceGet");
+  expect_zero(retain(&context, device), "cuDevicePrimaryCtxRetain");
+  expect_zero(set_current(context), "cuCtxSetCurrent");
+}
+
+int cuda_type(const Matrix& m) { return m.type == Type::bf16 ? kCudaR16BF : kCudaR32F; }
+int operation(const Matrix& m) { return m.transposed ? kTranspose : kNoTranspose; }
+
+class CudaMatmul : public Matmul {
+ public:
+  CudaMatmul(int device, void* stream) {
+    use_primary_context(device);
+    void* cublas = load({"libcublas.so.13", "libcublas.so.12", "libcublas.so"},
+                        "install cuBLAS, or name its folder in LD_LIBRARY_PATH:");
+    int (*create)(void**), (*set_stream)(void*, void*);
+    find(cublas, "cublasCreate_v2", create);
+    find(cublas, "cublasSetStream_v2", set_stream);
+    find(cublas, "cublasDestroy_v2", destroy_);
+    find(cublas, "cublasGemmStridedBatchedEx", gemm_);
+    expect_zero(create(&handle_), "cublasCreate");
+    expect_zero(set_stream(handle_, stream), "cublasSetStream");
+  }
+  ~CudaMatmul() override { destroy_(handle_); }
+
+  void multiply(int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a, const Matrix& b, float beta,
+                const Matrix& c) override {
+    gemm(m, n, k, alpha, a, b, beta, c, 1);
+  }
+
+  void multiply_batch(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a,
+                      const Matrix& b, float beta, const Matrix& c) override {
+    for (int64_t o = 0; o < outer; ++o) gemm(m, n, k, alpha, a.at(o, 0), b.at(o, 0), beta, c.at(o, 0), inner);
+  }
+
+ private:
+  // cuBLAS is column-major: the row-major product is the product of the transposes in the other order.
+  void gemm(int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a, const Matrix& b, float beta, const Matrix& c,
+            int64_t count) {
+    expect_zero(gemm_(handle_, operation(b), operation(a), n, m, k, &alpha, b.data, cuda_type(b), b.ld, b.inner, a.data,
+                      cuda_type(a), a.ld, a.inner, &beta, c.data, cuda_type(c), c.ld, c.inner, count, kComputeF32,
+                      kDefaultAlgorithm),
+                "cublasGemmStridedBatchedEx");
+  }
+
+  void* handle_ = nullptr;
+  int (*destroy_)(void*) = nullptr;
+  int (*gemm_)(void*, int, int, int, int, int, const void*, const void*, int, int, long long, const void*, int, int,
+               long long, const void*, void*, int, int, long long, int, int, int) = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<Matmul> make_cuda_matmul(int device, void* stream) {
+  return std::make_unique<CudaMatmul>(device, stream);
+}
+
+}  // namespace train
