@@ -10,7 +10,20 @@ using namespace mlir;
 
 namespace ligerdsl::compiler::tgpu {
 
+namespace {
+// Layouts are long: print each once, as #layout, #layout1, ...
+struct LayoutAliases : OpAsmDialectInterface {
+  using OpAsmDialectInterface::OpAsmDialectInterface;
+  AliasResult getAlias(Attribute attr, raw_ostream& os) const override {
+    if (!isa<LayoutAttr>(attr)) return AliasResult::NoAlias;
+    os << "layout";
+    return AliasResult::FinalAlias;
+  }
+};
+}  // namespace
+
 void TgpuDialect::initialize() {
+  addInterfaces<LayoutAliases>();
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "compiler/dialect/TgpuAttrs.cpp.inc"

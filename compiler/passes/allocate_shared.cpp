@@ -2,9 +2,9 @@
 //
 //   1. A buffer lives from its allocation to its last use; a use inside a loop that does not contain the allocation extends
 //      to the loop's end.
-//   2. If all buffers fit side by side in kSeparateBytes, they stay apart: memory that is not reused needs no barrier before
-//      its next use.
-//   3. Otherwise, first fit: each buffer, largest first, takes the lowest offset at which no buffer lives at the same time.
+//   2. Memory that is not reused needs no barrier before its next use: buffers of up to kSmallBytes never share, and none do
+//      if all fit side by side in kSeparateBytes.
+//   3. First fit: each buffer, largest first, takes the lowest offset at which it meets no buffer that it may not share with.
 //
 // The function's `tgpu.shared_bytes` is the end of the highest buffer.
 #include "compiler/dialect/tgpu.h"
@@ -20,6 +20,7 @@ namespace ligerdsl::compiler {
 namespace {
 
 constexpr int64_t kAlignment = 16;
+constexpr int64_t kSmallBytes = 512;
 constexpr int64_t kSeparateBytes = 8 * 1024;
 
 struct Buffer {
@@ -28,7 +29,10 @@ struct Buffer {
   int64_t begin, end;  // positions in program order, inclusive
   int64_t offset = -1;
 
-  bool meets(const Buffer& other) const { return begin <= other.end && other.begin <= end; }
+  bool meets(const Buffer& other) const {
+    bool small = bytes <= kSmallBytes || other.bytes <= kSmallBytes;
+    return small || (begin <= other.end && other.begin <= end);
+  }
 };
 
 class TgpuAllocateSharedPass : public PassWrapper<TgpuAllocateSharedPass, OperationPass<func::FuncOp>> {

@@ -7,9 +7,12 @@
 //      loaded where it is needed, sums stay where the reduction leaves them.
 //   4. Write the layouts into the types.
 //   5. Where a relation's two layouts do not match, convert.
+//
+// Old values of atomics are sent to all holders of replicated elements (atomic_results.h).
 #include <numeric>
 
 #include "compiler/dialect/tgpu.h"
+#include "compiler/passes/atomic_results.h"
 #include "compiler/passes/layout_attr.h"
 #include "compiler/passes/layout_classes.h"
 #include "compiler/passes/layout_preference.h"
@@ -66,20 +69,29 @@ class Assigner {
       int number = pending.pop_back_val();
       for (const LayoutRelation& relation : all.relations) {
         const LinearLayout& layout = *all.classes[number].layout;
-        if (relation.source == number && offer(relation.result, number, resultLayout(relation.op, layout)))
+        if (relation.source == number && !keepsWarpsBusy(relation, layout) &&
+            offer(relation.result, start, resultLayout(relation.op, layout)))
           pending.push_back(relation.result);
-        if (relation.result == number && offer(relation.source, number, sourceLayout(relation.op, layout)))
+        if (relation.result == number && offer(relation.source, start, sourceLayout(relation.op, layout)))
           pending.push_back(relation.source);
       }
     }
   }
 
-  // Assigns a layout that a neighbour implies. Tiles as large as the neighbour's that move through memory keep their wide
+  // A reduction across warps has to exchange values anyway. If it leaves enough of them, they are better spread over all warps
+  // (the result's own choice) than repeated in every one.
+  bool keepsWarpsBusy(const LayoutRelation& relation, const LinearLayout& source) const {
+    auto reduce = dyn_cast<tile::ReduceOp>(relation.op);
+    return reduce && source.along(reduce.getAxis()).warp != 0 &&
+           all.classes[relation.result].elements() >= kLanes * warps;
+  }
+
+  // Assigns a layout that follows from that of class `start`. Tiles as large as those that move through memory keep their wide
   // accesses instead and are converted; for smaller ones a conversion would cost more than narrow or repeated accesses.
-  bool offer(int target, int neighbour, const std::optional<LinearLayout>& layout) {
+  bool offer(int target, int start, const std::optional<LinearLayout>& layout) {
     LayoutClass& tiles = all.classes[target];
     if (!layout || tiles.layout) return false;
-    bool large = !tiles.accesses.empty() && tiles.elements() >= all.classes[neighbour].elements();
+    bool large = !tiles.accesses.empty() && tiles.elements() >= all.classes[start].elements();
     if (large && !isWideEnough(tiles, *layout)) return false;
     tiles.layout = layout;
     return true;
@@ -159,6 +171,7 @@ class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, Operatio
       return signalPassFailure();
     }
     if (failed(checkShapes())) return signalPassFailure();
+    tileScalarAtomics(getOperation());
     rematerializeCreators(getOperation());
     LayoutClasses classes;
     if (failed(classes.build(getOperation()))) return signalPassFailure();
@@ -171,6 +184,7 @@ class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, Operatio
       else
         matchShapeOp(relation.op);
     }
+    shareAtomicResults(getOperation());
   }
 
  private:

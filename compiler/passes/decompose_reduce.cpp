@@ -1,5 +1,7 @@
 // tgpu-decompose-reduce
 //
+// Independent reductions of one shape are merged first (merge_reductions.h).
+//
 // A reduction whose axis lies within warps is one tgpu.reduce_in_warp: registers, then shuffles. Otherwise:
 //
 //   1. reduce_in_warp leaves one value per warp along the axis: a tile whose axis has W elements, one per warp.
@@ -13,6 +15,7 @@
 // A scan is converted to a layout whose axis lies within one warp, scanned there, and converted back.
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/layout_attr.h"
+#include "compiler/passes/merge_reductions.h"
 #include "compiler/passes/passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -202,6 +205,7 @@ class TgpuDecomposeReducePass : public PassWrapper<TgpuDecomposeReducePass, Oper
   void getDependentDialects(DialectRegistry& registry) const override { registry.insert<tgpu::TgpuDialect>(); }
 
   void runOnOperation() override {
+    mergeReductions(getOperation());
     SmallVector<tile::ReduceOp> reductions;
     SmallVector<tile::ScanOp> scans;
     getOperation().walk([&](tile::ReduceOp op) { reductions.push_back(op); });

@@ -1,0 +1,54 @@
+// An atomic is executed once per element, by the element's canonical owner. Where a layout replicates elements, the other
+// holders get the old value through shared memory; a scalar is the case of one element that every thread holds.
+#include "compiler/passes/atomic_results.h"
+
+#include "compiler/dialect/tgpu.h"
+#include "compiler/passes/layout_attr.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+
+// The only element of a tile, as a scalar.
+static Value onlyElement(OpBuilder& builder, Location loc, Value tile) {
+  Type element = cast<RankedTensorType>(tile.getType()).getElementType();
+  auto reduce = tile::ReduceOp::create(builder, loc, TypeRange{element}, tile::ReductionKind::custom, tile, 0);
+  OpBuilder::InsertionGuard guard(builder);
+  Block* block = builder.createBlock(&reduce.getCombiner());
+  Value first = block->addArgument(element, loc);
+  block->addArgument(element, loc);
+  tile::YieldOp::create(builder, loc, first);
+  return reduce.getResult(0);
+}
+
+void tileScalarAtomics(func::FuncOp func) {
+  func.walk([&](tile::AtomicRMWOp op) {
+    if (isa<RankedTensorType>(op.getResult().getType()) || op.getResult().use_empty()) return;
+    OpBuilder builder(op);
+    auto splat = [&](Value scalar) -> Value {
+      if (!scalar) return scalar;
+      return tile::SplatOp::create(builder, op.getLoc(), RankedTensorType::get({1}, scalar.getType()), scalar);
+    };
+    Value ptr = splat(op.getPtr()), value = splat(op.getValue()), mask = splat(op.getMask());
+    auto atomic = tile::AtomicRMWOp::create(builder, op.getLoc(), value.getType(), op.getKind(), value, ptr, mask);
+    op.getResult().replaceAllUsesWith(onlyElement(builder, op.getLoc(), atomic.getResult()));
+    op.erase();
+  });
+}
+
+void shareAtomicResults(func::FuncOp func) {
+  func.walk([&](tile::AtomicRMWOp op) {
+    Value old = op.getResult();
+    auto type = dyn_cast<RankedTensorType>(old.getType());
+    if (!type || old.use_empty() || !layoutOf(type).isReplicated()) return;
+    OpBuilder builder(op);
+    builder.setInsertionPointAfter(op);
+    auto memory = tgpu::MemDescType::get(op.getContext(), type.getShape(), type.getElementType(), 0);
+    Value buffer = tgpu::LocalAllocOp::create(builder, op.getLoc(), memory, IntegerAttr());
+    auto store = tgpu::LocalStoreOp::create(builder, op.getLoc(), old, buffer);
+    Value shared = tgpu::LocalLoadOp::create(builder, op.getLoc(), type, buffer);
+    old.replaceAllUsesExcept(shared, store);
+  });
+}
+
+}  // namespace ligerdsl::compiler

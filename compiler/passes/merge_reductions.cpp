@@ -1,0 +1,126 @@
+// Finds pairs (first, second) of reductions in a block and moves what `second` needs above `first`:
+//
+//   1. The backward slice of `second` between the two must not contain `first`, and every op in it must be free to move: pure, or
+//      a read with no write between `first` and itself.
+//   2. The slice moves before `first`, keeping its order, and one variadic reduction takes the place of both there.
+#include "compiler/passes/merge_reductions.h"
+
+#include "compiler/dialect/tile.h"
+#include "llvm/ADT/SetVector.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+namespace {
+
+// The ops strictly between `first` and `second` that `second` depends on, in program order; nothing if `first` is one of them
+// or one of them cannot move.
+std::optional<SmallVector<Operation*>> movableSlice(Operation* first, Operation* second) {
+  llvm::SmallPtrSet<Operation*, 16> needed{second};
+  SmallVector<Operation*> slice;
+  for (Operation* op = second;; op = op->getPrevNode()) {
+    bool use = needed.contains(op);
+    if (op == first) return use ? std::nullopt : std::optional(std::move(slice));
+    if (!use) continue;
+    op->walk([&](Operation* inner) {
+      for (Value operand : inner->getOperands())
+        if (Operation* definition = operand.getDefiningOp())
+          if (Operation* outer = second->getBlock()->findAncestorOpInBlock(*definition)) needed.insert(outer);
+    });
+    if (op != second) slice.insert(slice.begin(), op);
+  }
+}
+
+bool canMoveAbove(Operation* first, ArrayRef<Operation*> slice) {
+  llvm::SmallPtrSet<Operation*, 16> moving(slice.begin(), slice.end());
+  bool written = false;
+  for (Operation* op = first; !slice.empty() && op != slice.back()->getNextNode(); op = op->getNextNode()) {
+    bool pure = isMemoryEffectFree(op);
+    bool onlyReads = !pure && hasSingleEffect<MemoryEffects::Read>(op);
+    if (moving.contains(op) && !pure && (!onlyReads || written)) return false;
+    if (!pure && !onlyReads) written = true;
+  }
+  return true;
+}
+
+bool alike(tile::ReduceOp a, tile::ReduceOp b) {
+  auto left = cast<RankedTensorType>(a.getSources()[0].getType()), right = cast<RankedTensorType>(b.getSources()[0].getType());
+  return a.getAxis() == b.getAxis() && left.getShape() == right.getShape() && left.getEncoding() == right.getEncoding();
+}
+
+// The combiner of both: accumulators of a, of b, elements of a, of b.
+void mergeCombiners(tile::ReduceOp a, tile::ReduceOp b, tile::ReduceOp merged) {
+  OpBuilder builder(merged.getContext());
+  Block* block = builder.createBlock(&merged.getCombiner());
+  auto addArguments = [&](tile::ReduceOp op) {
+    for (Value source : op.getSources())
+      block->addArgument(cast<RankedTensorType>(source.getType()).getElementType(), op.getLoc());
+  };
+  for (int side = 0; side < 2; ++side) {
+    addArguments(a);
+    addArguments(b);
+  }
+  SmallVector<Value> yielded;
+  const unsigned total = merged.getNumResults();
+  unsigned begin = 0;
+  for (tile::ReduceOp op : {a, b}) {
+    const unsigned count = op.getNumResults();
+    IRMapping mapping;
+    Block& body = op.getCombiner().front();
+    for (unsigned i = 0; i < count; ++i) {
+      mapping.map(body.getArgument(i), block->getArgument(begin + i));
+      mapping.map(body.getArgument(count + i), block->getArgument(total + begin + i));
+    }
+    for (Operation& inner : body.without_terminator()) builder.clone(inner, mapping);
+    for (Value value : body.getTerminator()->getOperands()) yielded.push_back(mapping.lookupOrDefault(value));
+    begin += count;
+  }
+  tile::YieldOp::create(builder, merged.getLoc(), yielded);
+}
+
+tile::ReduceOp merge(tile::ReduceOp a, tile::ReduceOp b, ArrayRef<Operation*> slice) {
+  for (Operation* op : slice) op->moveBefore(a);
+  OpBuilder builder(a);
+  SmallVector<Value> sources(a.getSources());
+  llvm::append_range(sources, b.getSources());
+  SmallVector<Type> types(a.getResultTypes());
+  llvm::append_range(types, b.getResultTypes());
+  // A named kind promises a combiner that does not care for the order of its two sides; so does a pair of them.
+  bool named = a.getKind() != tile::ReductionKind::custom && b.getKind() != tile::ReductionKind::custom;
+  auto kind = named ? a.getKind() : tile::ReductionKind::custom;
+  auto merged = tile::ReduceOp::create(builder, FusedLoc::get({a.getLoc(), b.getLoc()}, {}, a.getContext()), types, kind,
+                                       sources, a.getAxis());
+  mergeCombiners(a, b, merged);
+  for (auto [old, result] : llvm::enumerate(a.getResults())) result.replaceAllUsesWith(merged.getResult(old));
+  for (auto [old, result] : llvm::enumerate(b.getResults()))
+    result.replaceAllUsesWith(merged.getResult(a.getNumResults() + old));
+  a.erase();
+  b.erase();
+  return merged;
+}
+
+void mergeInBlock(Block& block) {
+  SmallVector<tile::ReduceOp> reductions(block.getOps<tile::ReduceOp>());
+  for (size_t i = 0; i < reductions.size(); ++i)
+    for (size_t j = i + 1; j < reductions.size(); ++j) {
+      if (!reductions[j] || !reductions[i] || !alike(reductions[i], reductions[j])) continue;
+      auto slice = movableSlice(reductions[i], reductions[j]);
+      if (!slice || !canMoveAbove(reductions[i], *slice)) continue;
+      reductions[i] = merge(reductions[i], reductions[j], *slice);
+      reductions[j] = nullptr;
+    }
+}
+
+}  // namespace
+
+void mergeReductions(func::FuncOp func) {
+  SmallVector<Block*> blocks;
+  func.walk([&](Block* block) {
+    if (!isa<tile::ReduceOp, tile::ScanOp>(block->getParentOp())) blocks.push_back(block);
+  });
+  for (Block* block : blocks) mergeInBlock(*block);
+}
+
+}  // namespace ligerdsl::compiler
