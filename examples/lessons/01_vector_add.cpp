@@ -1,16 +1,16 @@
 // Lesson 1: out = a + b.
 //
-// A kernel is written for a *tile*: a block of elements that one *program* works on. The library runs many programs at once,
-// numbered 0, 1, 2, ... along the grid; on a GPU a program is a block of threads, on a CPU a piece of work for one core. How
-// the elements of a tile are spread over threads or vector lanes is the compiler's business.
+// A kernel is written for a *tile*: a block of elements that one *program* works on. The library runs many programs at
+// once, numbered 0, 1, 2, ... along the grid; on a GPU a program is a block of threads, on a CPU a piece of work for
+// one core. How the elements of a tile are spread over threads or vector lanes is the compiler's business.
 #include <ligerdsl/dsl.h>
 
 #include "lesson.h"
 
 using namespace ligerdsl;
 
-// Meta-parameters are known when the kernel is compiled. Ordinary C++ decides what to record: an `if` on a meta-parameter
-// costs nothing at run time.
+// Meta-parameters are known when the kernel is compiled. Ordinary C++ decides what to record: an `if` on a
+// meta-parameter costs nothing at run time.
 struct VectorAddMeta {
   DType type = f32;
   int64_t block = 1024;  // elements of a tile
@@ -27,7 +27,8 @@ void vector_add(KernelBuilder& k, const VectorAddMeta& m) {
   Scalar i = k.program_id(0);
   Tile x = a.partition({m.block}).load({i});
   Tile y = b.partition({m.block}).load({i});
-  // The last tile may reach beyond the end: there, loads give 0 and stores do nothing. No mask to write, none to forget.
+  // The last tile may reach beyond the end: there, loads give 0 and stores do nothing. No mask to write, none to
+  // forget.
   out.partition({m.block}).store({i}, x + y);
 }
 
@@ -44,7 +45,8 @@ int main(int argc, char** argv) try {
   const int64_t n = 100000;
   std::vector<float> a = lesson::some_values(n, 1), b = lesson::some_values(n, 2);
   lesson::Array da(device, {n}, a), db(device, {n}, b), dout(device, {n});
-  lesson::launch(device, program, {lesson::arg(dout), lesson::arg(da), lesson::arg(db)}, (n + meta.block - 1) / meta.block);
+  lesson::launch(device, program, {lesson::arg(dout), lesson::arg(da), lesson::arg(db)},
+                 (n + meta.block - 1) / meta.block);
 
   std::vector<double> expected(n);
   for (int64_t i = 0; i < n; ++i) expected[i] = static_cast<double>(a[i]) + b[i];

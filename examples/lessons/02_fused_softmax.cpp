@@ -1,8 +1,8 @@
 // Lesson 2: softmax of every row of a matrix, in one kernel.
 //
-// Written with one operation at a time, softmax reads and writes the matrix again and again: maximum (read), subtract (read,
-// write), exp (read, write), sum (read), divide (read, write): eight passes over memory. Memory is what such a kernel waits
-// for, so the fused form, which reads each row once and writes it once, is about four times as fast.
+// Written with one operation at a time, softmax reads and writes the matrix again and again: maximum (read), subtract
+// (read, write), exp (read, write), sum (read), divide (read, write): eight passes over memory. Memory is what such a
+// kernel waits for, so the fused form, which reads each row once and writes it once, is about four times as fast.
 #include <ligerdsl/dsl.h>
 
 #include <limits>
@@ -20,7 +20,8 @@ void row_softmax(KernelBuilder& k, const SoftmaxMeta& m) {
   View y = k.view("y", m.type, {dyn, dyn});
   View x = k.view("x", m.type, {dyn, dyn});
 
-  // One program per row. `squeeze` takes one element of the first dimension and drops it: the tile is [block], not [1, block].
+  // One program per row. `squeeze` takes one element of the first dimension and drops it: the tile is [block], not [1,
+  // block].
   Scalar row = k.program_id(0);
   auto rows = x.partition({squeeze, m.block});
 

@@ -5,10 +5,10 @@
 //                                           dx = r * (m - x * r^2 * sum(m * x) / H)
 //                                           dw = sum over rows of dy * x * r
 //
-// The forward saves r, one number per row, so that the backward need not reduce x again. dx is row by row like the forward;
-// dw is a sum *over* rows, and that is what this lesson is about. Adding to one dw from all programs would need atomics, whose
-// order differs from run to run. Instead each program sums the rows of its own group and writes one partial row; a second,
-// small kernel adds the partial rows in order. Same bits every time.
+// The forward saves r, one number per row, so that the backward need not reduce x again. dx is row by row like the
+// forward; dw is a sum *over* rows, and that is what this lesson is about. Adding to one dw from all programs would
+// need atomics, whose order differs from run to run. Instead each program sums the rows of its own group and writes one
+// partial row; a second, small kernel adds the partial rows in order. Same bits every time.
 #include <ligerdsl/dsl.h>
 
 #include "lesson.h"
@@ -49,8 +49,9 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
   Tile wt = w.partition({m.block}).load({0});
   Scalar width = x.dim(1).to(f32);
 
-  // A loop on the device. Values that change from one iteration to the next are *carried*: the body receives them and returns
-  // the next ones, and for_range returns the last. Nothing is assigned, so nothing can be read before it is written.
+  // A loop on the device. Values that change from one iteration to the next are *carried*: the body receives them and
+  // returns the next ones, and for_range returns the last. Nothing is assigned, so nothing can be read before it is
+  // written.
   auto [dw] = k.for_range(first, last, 1, carry(k.zeros({m.block}, f32)), [&](Scalar row, Tile sum_so_far) {
     Tile xt = x.partition({squeeze, m.block}).load({row, 0});
     Tile g = dy.partition({squeeze, m.block}).load({row, 0});
@@ -66,9 +67,10 @@ void sum_rows(KernelBuilder& k, const RmsNormMeta& m) {
   View out = k.view("out", f32, {dyn});
   View partial = k.view("partial", f32, {dyn, dyn});
   Scalar column_block = k.program_id(0);
-  auto [total] = k.for_range(0, partial.dim(0).to(i32), 1, carry(k.zeros({m.block}, f32)), [&](Scalar row, Tile so_far) {
-    return carry(so_far + partial.partition({squeeze, m.block}).load({row, column_block}));
-  });
+  auto [total] =
+      k.for_range(0, partial.dim(0).to(i32), 1, carry(k.zeros({m.block}, f32)), [&](Scalar row, Tile so_far) {
+        return carry(so_far + partial.partition({squeeze, m.block}).load({row, column_block}));
+      });
   out.partition({m.block}).store({column_block}, total);
 }
 
@@ -86,13 +88,17 @@ int main(int argc, char** argv) try {
   const double eps = 1e-6;
   RmsNormMeta meta;
 
-  std::vector<float> x = lesson::some_values(n * h, 4), w = lesson::some_values(h, 5), g = lesson::some_values(n * h, 6);
-  lesson::Array dx_(device, {n, h}), y_(device, {n, h}), rstd_(device, {n}), partial_(device, {programs, h}), dw_(device, {h});
+  std::vector<float> x = lesson::some_values(n * h, 4), w = lesson::some_values(h, 5),
+                     g = lesson::some_values(n * h, 6);
+  lesson::Array dx_(device, {n, h}), y_(device, {n, h}), rstd_(device, {n}), partial_(device, {programs, h}),
+      dw_(device, {h});
   lesson::Array x_(device, {n, h}, x), w_(device, {h}, w), g_(device, {n, h}, g);
-  lesson::launch(device, record("rms_norm_forward", rms_norm_forward, meta), {arg(y_), arg(rstd_), arg(x_), arg(w_), arg(eps)}, n);
+  lesson::launch(device, record("rms_norm_forward", rms_norm_forward, meta),
+                 {arg(y_), arg(rstd_), arg(x_), arg(w_), arg(eps)}, n);
   lesson::launch(device, record("rms_norm_backward", rms_norm_backward, meta),
                  {arg(dx_), arg(partial_), arg(g_), arg(x_), arg(w_), arg(rstd_), arg(rows_per_program)}, programs);
-  lesson::launch(device, record("sum_rows", sum_rows, meta), {arg(dw_), arg(partial_)}, (h + meta.block - 1) / meta.block);
+  lesson::launch(device, record("sum_rows", sum_rows, meta), {arg(dw_), arg(partial_)},
+                 (h + meta.block - 1) / meta.block);
 
   std::vector<double> y(n * h), dx(n * h), dw(h, 0.0);
   for (int64_t i = 0; i < n; ++i) {

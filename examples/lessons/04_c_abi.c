@@ -1,8 +1,8 @@
 /* Lesson 4: the kernels that ship, called from C.
  *
- * Every operation has the same four parts. A *description* says what is needed (widths, dtypes, options); a *plan* is made
- * from it and may compile; *execute* runs the plan on tensors, and never allocates, waits or compiles; and one *call* does all
- * of that for you. This program uses a plan for RMSNorm and the call for cross-entropy. */
+ * Every operation has the same four parts. A *description* says what is needed (widths, dtypes, options); a *plan* is
+ * made from it and may compile; *execute* runs the plan on tensors, and never allocates, waits or compiles; and one
+ * *call* does all of that for you. This program uses a plan for RMSNorm and the call for cross-entropy. */
 #include <ligerdsl/ligerdsl.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ static void check(ligerdsl_status_t status) {
   exit(1);
 }
 
-static int report(const char *what, double error, double allowed) {
+static int report(const char* what, double error, double allowed) {
   int right = error <= allowed; /* false for NaN */
   printf("%-30s error %.1e, allowed %.0e: %s\n", what, error, allowed, right ? "ok" : "WRONG");
   return right;
@@ -28,13 +28,13 @@ static ligerdsl_context_t context;
 static ligerdsl_device_t device = {LIGERDSL_CPU, 0};
 
 /* Memory comes from the library here so that the lesson runs on a GPU too; any host (or device) memory will do. */
-static void *to_device(const void *values, size_t bytes) {
-  void *data;
+static void* to_device(const void* values, size_t bytes) {
+  void* data;
   check(ligerdsl_buffer_alloc(context, bytes, &data));
   if (values) check(ligerdsl_buffer_copy(context, data, values, bytes, NULL));
   return data;
 }
-static void to_host(void *values, const void *data, size_t bytes) {
+static void to_host(void* values, const void* data, size_t bytes) {
   check(ligerdsl_buffer_copy(context, values, data, bytes, NULL));
   check(ligerdsl_stream_sync(context, NULL));
 }
@@ -46,8 +46,8 @@ static int rms_norm(void) {
     for (int i = 0; i < ROWS; ++i) x[i][j] = sinf((float)(i * WIDTH + j));
   }
 
-  /* The description. _INIT sets the size, the version and the defaults, so that a program built today goes on working with a
-   * later library. */
+  /* The description. _INIT sets the size, the version and the defaults, so that a program built today goes on working
+   * with a later library. */
   ligerdsl_rms_norm_forward_desc_t desc = LIGERDSL_RMS_NORM_FORWARD_DESC_INIT;
   desc.n_cols = WIDTH;
   desc.dtype = LIGERDSL_F32;
@@ -58,7 +58,7 @@ static int rms_norm(void) {
 
   /* Scratch memory is yours: ask how much a number of rows needs, once, and reuse it. */
   size_t bytes = ligerdsl_plan_workspace_bytes_for(plan, ROWS);
-  void *workspace = bytes ? to_device(NULL, bytes) : NULL;
+  void* workspace = bytes ? to_device(NULL, bytes) : NULL;
 
   /* A tensor is a pointer with a shape: DLPack's layout, filled by hand or by ligerdsl_tensor_make. */
   int64_t shape[2] = {ROWS, WIDTH};
@@ -88,8 +88,8 @@ static int rms_norm(void) {
   return report("RMSNorm", worst, 1e-5);
 }
 
-/* The loss and the gradient of the logits in one pass over them. The gradient overwrites the logits: for a large vocabulary
- * that is gigabytes that are never allocated. */
+/* The loss and the gradient of the logits in one pass over them. The gradient overwrites the logits: for a large
+ * vocabulary that is gigabytes that are never allocated. */
 static int cross_entropy(void) {
   float logits[ROWS][WIDTH], gradient[ROWS][WIDTH], loss;
   int64_t labels[ROWS];
@@ -145,7 +145,7 @@ static int refused(void) {
   return status != LIGERDSL_SUCCESS;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   if (argc == 3 && !strcmp(argv[1], "--device") && !strncmp(argv[2], "cuda:", 5)) {
     device.type = LIGERDSL_CUDA;
     device.id = atoi(argv[2] + 5);

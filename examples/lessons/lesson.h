@@ -46,9 +46,11 @@ class Array {
  public:
   Array(Device& device, std::vector<int64_t> shape) : device_(device), shape_(std::move(shape)) {
     check(ligerdsl_buffer_alloc(device.context(), size() * sizeof(float), &data_));
-    tensor_ = ligerdsl_tensor_make(data_, device.where(), LIGERDSL_F32, static_cast<int32_t>(shape_.size()), shape_.data());
+    tensor_ =
+        ligerdsl_tensor_make(data_, device.where(), LIGERDSL_F32, static_cast<int32_t>(shape_.size()), shape_.data());
   }
-  Array(Device& device, std::vector<int64_t> shape, const std::vector<float>& values) : Array(device, std::move(shape)) {
+  Array(Device& device, std::vector<int64_t> shape, const std::vector<float>& values)
+      : Array(device, std::move(shape)) {
     check(ligerdsl_buffer_copy(device.context(), data_, values.data(), values.size() * sizeof(float), nullptr));
   }
   ~Array() { (void)!ligerdsl_buffer_free(device_.context(), data_); }
@@ -75,13 +77,20 @@ class Array {
 };
 
 // One launch argument: an array, an integer or a number, in the order in which the kernel declared them.
-inline ligerdsl_kernel_arg_t arg(const Array& a) { return {LIGERDSL_ARG_TENSOR, 0, a.tensor(), nullptr, 0, 0.0}; }
-inline ligerdsl_kernel_arg_t arg(int64_t i) { return {LIGERDSL_ARG_INTEGER, 0, nullptr, nullptr, i, 0.0}; }
-inline ligerdsl_kernel_arg_t arg(double x) { return {LIGERDSL_ARG_NUMBER, 0, nullptr, nullptr, 0, x}; }
+inline ligerdsl_kernel_arg_t arg(const Array& a) {
+  return {LIGERDSL_ARG_TENSOR, 0, a.tensor(), nullptr, 0, 0.0};
+}
+inline ligerdsl_kernel_arg_t arg(int64_t i) {
+  return {LIGERDSL_ARG_INTEGER, 0, nullptr, nullptr, i, 0.0};
+}
+inline ligerdsl_kernel_arg_t arg(double x) {
+  return {LIGERDSL_ARG_NUMBER, 0, nullptr, nullptr, 0, x};
+}
 
-// Compiles a program (or finds it in the cache) and runs `grid` instances of it. A real program keeps the kernel: creating it
-// may compile, launching it never does.
-inline void launch(Device& device, const std::string& program, const std::vector<ligerdsl_kernel_arg_t>& args, int64_t grid) {
+// Compiles a program (or finds it in the cache) and runs `grid` instances of it. A real program keeps the kernel:
+// creating it may compile, launching it never does.
+inline void launch(Device& device, const std::string& program, const std::vector<ligerdsl_kernel_arg_t>& args,
+                   int64_t grid) {
   ligerdsl_kernel_t kernel = nullptr;
   check(ligerdsl_kernel_create(device.context(), program.data(), program.size(), nullptr, &kernel));
   const int32_t programs[3] = {static_cast<int32_t>(grid), 1, 1};
@@ -106,7 +115,8 @@ inline bool report(const char* what, const std::vector<float>& got, const std::v
     if (!(error <= worst)) worst = error;  // also takes a NaN
   }
   bool right = worst <= limit * largest;
-  std::printf("%-10s error %.1e of the largest value, allowed %.0e: %s\n", what, worst / largest, limit, right ? "ok" : "WRONG");
+  std::printf("%-10s error %.1e of the largest value, allowed %.0e: %s\n", what, worst / largest, limit,
+              right ? "ok" : "WRONG");
   return right;
 }
 

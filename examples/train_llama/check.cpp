@@ -13,7 +13,9 @@ namespace train {
 namespace {
 
 // An infinity or NaN in a result is never within a gate.
-double finite_or_worst(double x) { return std::isfinite(x) ? x : std::numeric_limits<double>::infinity(); }
+double finite_or_worst(double x) {
+  return std::isfinite(x) ? x : std::numeric_limits<double>::infinity();
+}
 
 }  // namespace
 

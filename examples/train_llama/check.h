@@ -12,9 +12,9 @@ struct Comparison {
   std::string name;    // kernel or parameter
   std::string output;  // which of its results
   std::string shape;
-  double error = 0;     // elementwise: largest |a - r| / max |r|; normwise: |a - r| / |r|
-  double of_gate = 0;   // the worst error as a fraction of what is allowed there
-  std::string gate;     // what is allowed
+  double error = 0;                             // elementwise: largest |a - r| / max |r|; normwise: |a - r| / |r|
+  double of_gate = 0;                           // the worst error as a fraction of what is allowed there
+  std::string gate;                             // what is allowed
   bool passed() const { return of_gate <= 1; }  // false for NaN
 };
 

@@ -1,7 +1,7 @@
 // Every kernel that the model uses against its float64 formula, on random data at the model's own shapes.
 //
-// Inputs are rounded to the kernel's type first, so that an error here is the kernel's and not that of its input. Kernels that
-// overwrite an input are compared with what the untouched input gives.
+// Inputs are rounded to the kernel's type first, so that an error here is the kernel's and not that of its input.
+// Kernels that overwrite an input are compared with what the untouched input gives.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -18,7 +18,11 @@ using oracle::Array;
 class KernelTable {
  public:
   KernelTable(const ModelConfig& config, int64_t batch, Ops& ops)
-      : c_(config), batch_(batch), rows_(batch * config.context), ops_(ops), type_(ops.on_gpu() ? Type::bf16 : Type::f32) {
+      : c_(config),
+        batch_(batch),
+        rows_(batch * config.context),
+        ops_(ops),
+        type_(ops.on_gpu() ? Type::bf16 : Type::f32) {
     const bool bf16 = type_ == Type::bf16;
     elementwise_ = bf16 ? Gate{8e-3, 1e-4} : Gate{1e-5, 1e-6};
     twice_rounded_ = bf16 ? Gate{1.6e-2, 1e-4} : Gate{1e-5, 1e-6};
@@ -67,7 +71,8 @@ class KernelTable {
 
   void embedding() {
     Data table = random({c_.vocab, c_.width}), dout = random({rows_, c_.width});
-    Tensor ids = ops_.allocate(Type::i64, {rows_}), out = like(dout.tensor), dtable = ops_.allocate(Type::f32, {c_.vocab, c_.width});
+    Tensor ids = ops_.allocate(Type::i64, {rows_}), out = like(dout.tensor),
+           dtable = ops_.allocate(Type::f32, {c_.vocab, c_.width});
     std::vector<int64_t> indices = random_ids(ids);
     ops_.embedding(out, table.tensor, ids);
     add("embedding", "out", out, oracle::embedding(table.values, indices, c_.width), elementwise_);
@@ -169,8 +174,9 @@ class KernelTable {
 
     Ops::AdamW settings{3e-3f, 0.9f, 0.95f, 1e-8f, 0.1f, 7};  // the kernel takes these as f32
     ops_.adamw(p.tensor, copy, g.tensor, m.tensor, v.tensor, factor, settings);
-    oracle::adamw(p.values, g.values, m.values, v.values,
-                  {settings.lr, settings.beta1, settings.beta2, settings.eps, settings.weight_decay, fetch(ops_, factor)[0], 7});
+    oracle::adamw(
+        p.values, g.values, m.values, v.values,
+        {settings.lr, settings.beta1, settings.beta2, settings.eps, settings.weight_decay, fetch(ops_, factor)[0], 7});
     add("adamw", "parameters", p.tensor, p.values, {1e-5, 1e-6});
     add("adamw", "m", m.tensor, m.values, {1e-5, 1e-6});
     add("adamw", "v", v.tensor, v.values, {1e-5, 1e-6});

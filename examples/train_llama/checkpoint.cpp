@@ -13,7 +13,8 @@
 namespace train {
 static_assert(std::endian::native == std::endian::little, "checkpoints are little-endian");
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelConfig, layers, heads, kv_heads, width, ffn, context, vocab, rope_base, norm_eps)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelConfig, layers, heads, kv_heads, width, ffn, context, vocab, rope_base,
+                                   norm_eps)
 
 namespace {
 
@@ -51,8 +52,7 @@ void write_file(const std::filesystem::path& path, const std::vector<char>& byte
 }  // namespace
 
 void save_checkpoint(const std::filesystem::path& path, const Checkpoint& c) {
-  std::string description =
-      nlohmann::json{{"model", c.model}, {"step", c.step}, {"elements", c.weights.size()}}.dump();
+  std::string description = nlohmann::json{{"model", c.model}, {"step", c.step}, {"elements", c.weights.size()}}.dump();
   uint32_t numbers[2] = {kVersion, static_cast<uint32_t>(description.size())};
   std::vector<char> bytes;
   append(bytes, kMagic, sizeof(kMagic));

@@ -28,7 +28,8 @@ class CheckpointTest : public testing::Test {
     std::ofstream(path_, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
 
-  std::filesystem::path path_ = std::filesystem::temp_directory_path() / ("checkpoint_test_" + std::to_string(getpid()));
+  std::filesystem::path path_ =
+      std::filesystem::temp_directory_path() / ("checkpoint_test_" + std::to_string(getpid()));
   Checkpoint saved_{ModelConfig{.layers = 3}, 17, {}, {}, {}};
   std::vector<char> bytes_;
 };

@@ -30,11 +30,11 @@ struct Settings {
   int threads = 0;
   std::vector<fs::path> text;
   fs::path source_dir = TRAIN_LLAMA_SOURCE_DIR;
-  fs::path checkpoint, resume, json, plot = "loss.svg";
+  fs::path checkpoint, resume, json, loss_svg = "loss.svg";
   int64_t stop_after = 0, eval_every = 0, eval_batches = 8, sample_length = 400;
   std::string prompt = "// ";
   double temperature = 0.6;
-  bool check = false, table = true;
+  bool check = false, table = true, draw = true;
 };
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -51,30 +51,35 @@ void add_options(CLI::App& app, Settings& s) {
   number("--ffn", s.model.ffn, "width of the feed-forward")->check(CLI::Range(1, 1 << 20));
   number("--context", s.model.context, "bytes per sequence")->check(CLI::Range(2, 1 << 20));
   app.option_defaults()->group("Training");
-  app.add_option("--text", s.text, "text files (default: the sources and documents under --source-dir)")->check(CLI::ExistingFile);
+  app.add_option("--text", s.text, "text files (default: the sources and documents under --source-dir)")
+      ->check(CLI::ExistingFile);
   app.add_option("--source-dir", s.source_dir, "folder whose sources are the default text");
   number("--batch", s.train.batch, "sequences per step")->check(CLI::Range(1, 1 << 20));
   number("--steps", s.train.steps, "steps of the learning-rate schedule")->check(CLI::Range(1, 1 << 30));
   number("--warmup", s.train.warmup, "steps of linear warm-up")->check(CLI::NonNegativeNumber);
   number("--lr", s.train.lr, "highest learning rate")->check(CLI::PositiveNumber);
-  number("--final-lr", s.train.final_lr, "last learning rate as a fraction of the highest")->check(CLI::Range(0.0, 1.0));
+  number("--final-lr", s.train.final_lr, "last learning rate as a fraction of the highest")
+      ->check(CLI::Range(0.0, 1.0));
   number("--weight-decay", s.train.weight_decay, "of matrices")->check(CLI::NonNegativeNumber);
   number("--clip", s.train.clip, "largest global gradient norm")->check(CLI::PositiveNumber);
   number("--seed", s.train.seed, "of weights, batches and the sample");
   app.option_defaults()->group("Run");
   number("--device", s.device, "cpu or cuda:N")->check([](const std::string& d) {
-    bool cuda = d.starts_with("cuda:") && d.size() > 5 && d.size() < 9 && d.find_first_not_of("0123456789", 5) == d.npos;
+    bool cuda =
+        d.starts_with("cuda:") && d.size() > 5 && d.size() < 9 && d.find_first_not_of("0123456789", 5) == d.npos;
     return d == "cpu" || cuda ? std::string() : "expected cpu or cuda:N, got " + d;
   });
   number("--threads", s.threads, "CPU threads; 0 = all cores")->check(CLI::NonNegativeNumber);
   app.add_option("--checkpoint", s.checkpoint, "file to save the run in, at every evaluation and at the end");
   app.add_option("--resume", s.resume, "checkpoint to go on from")->check(CLI::ExistingFile);
-  number("--stop-after", s.stop_after, "stop (and save) after so many steps in all; 0 = --steps")->check(CLI::NonNegativeNumber);
+  number("--stop-after", s.stop_after, "stop (and save) after so many steps in all; 0 = --steps")
+      ->check(CLI::NonNegativeNumber);
   number("--eval-every", s.eval_every, "steps between evaluations; 0 = ten in a run")->check(CLI::NonNegativeNumber);
   number("--eval-batches", s.eval_batches, "batches of held-out text per evaluation")->check(CLI::Range(1, 1 << 20));
   app.add_flag("--check", s.check, "compare one step's gradients with float64 and stop");
   app.option_defaults()->group("Report");
-  number("--plot", s.plot, "SVG of the loss curve; empty = none");
+  number("--loss-svg", s.loss_svg, "SVG of the loss curve");
+  app.add_flag("!--no-loss-svg", s.draw, "draw no loss curve");
   app.add_option("--json", s.json, "file for all results");
   number("--sample", s.sample_length, "bytes of generated text at the end")->check(CLI::NonNegativeNumber);
   number("--prompt", s.prompt, "what the sample continues");
@@ -85,8 +90,13 @@ void add_options(CLI::App& app, Settings& s) {
 nlohmann::json to_json(const std::vector<Comparison>& comparisons) {
   nlohmann::json out = nlohmann::json::array();
   for (const Comparison& c : comparisons) {
-    out.push_back({{"name", c.name}, {"output", c.output}, {"shape", c.shape}, {"error", c.error}, {"gate", c.gate},
-                   {"of_gate", c.of_gate}, {"passed", c.passed()}});
+    out.push_back({{"name", c.name},
+                   {"output", c.output},
+                   {"shape", c.shape},
+                   {"error", c.error},
+                   {"gate", c.gate},
+                   {"of_gate", c.of_gate},
+                   {"passed", c.passed()}});
   }
   return out;
 }
@@ -131,7 +141,8 @@ Curve run_training(const Settings& s, Trainer& trainer, Ops& ops, Progress& prog
     progress.resume();
   }
   progress.pause();
-  for (int64_t step = first; step < trainer.done(); ++step) curve.training.push_back({step + 1, trainer.training_bits(step)});
+  for (int64_t step = first; step < trainer.done(); ++step)
+    curve.training.push_back({step + 1, trainer.training_bits(step)});
   return curve;
 }
 
@@ -151,10 +162,12 @@ nlohmann::json points(const std::vector<Point>& list) {
 
 int run(const Settings& s) {
   Ops ops(s.device, s.threads);
-  std::unique_ptr<Matmul> matmul = ops.on_gpu() ? make_cuda_matmul(ops.device_index(), ops.stream()) : make_cpu_matmul(s.threads);
+  std::unique_ptr<Matmul> matmul =
+      ops.on_gpu() ? make_cuda_matmul(ops.device_index(), ops.stream()) : make_cpu_matmul(s.threads);
   Text text = load_text(s.text.empty() ? find_sources(s.source_dir) : s.text, s.model.context);
   Model model(s.model, s.train.batch, ops, *matmul);
-  fmt::print("text: {} files, {} bytes to train on, {} held out\n", text.files, text.training.size(), text.held_out.size());
+  fmt::print("text: {} files, {} bytes to train on, {} held out\n", text.files, text.training.size(),
+             text.held_out.size());
   if (s.check) return run_check(s, model, ops, text);
 
   Trainer trainer(model, ops, s.train, text);
@@ -162,8 +175,8 @@ int run(const Settings& s) {
   const int64_t first = trainer.done();
   const double baseline = byte_frequency_bits(text);
   fmt::print("model: {} parameters, {} layers, width {}, {} heads, {} kv heads, ffn {}, context {}, on {} in {}\n",
-             model.layout().total, s.model.layers, s.model.width, s.model.heads, s.model.kv_heads, s.model.ffn, s.model.context,
-             s.device, ops.on_gpu() ? "bf16 with f32 masters" : "f32");
+             model.layout().total, s.model.layers, s.model.width, s.model.heads, s.model.kv_heads, s.model.ffn,
+             s.model.context, s.device, ops.on_gpu() ? "bf16 with f32 masters" : "f32");
 
   Progress progress(first, s.train.steps, s.train.batch * s.model.context);
   Curve curve = run_training(s, trainer, ops, progress);
@@ -174,14 +187,22 @@ int run(const Settings& s) {
   double held_out = trainer.held_out_bits(4 * s.eval_batches), speed = progress.tokens_per_second(trainer.done());
   int64_t resident = peak_resident_bytes(), allocated = ops.allocated_bytes();
   fmt::print("\nheld-out loss {:.3f} bits per byte (byte frequencies alone: {:.3f})\n", held_out, baseline);
-  fmt::print("{:.0f} tokens/s, {:.1f} s of training, peak memory {:.0f} MiB resident, {:.0f} MiB of tensors on {}\n", speed,
-             progress.seconds(), resident / 1048576.0, allocated / 1048576.0, s.device);
-  if (!s.plot.empty() && plot_losses(s.plot, curve.training, curve.held_out, baseline)) fmt::print("loss curve: {}\n", s.plot.string());
+  fmt::print("{:.0f} tokens/s, {:.1f} s of training, peak memory {:.0f} MiB resident, {:.0f} MiB of tensors on {}\n",
+             speed, progress.seconds(), resident / 1048576.0, allocated / 1048576.0, s.device);
+  if (s.draw && plot_losses(s.loss_svg, curve.training, curve.held_out, baseline))
+    fmt::print("loss curve: {}\n", s.loss_svg.string());
 
-  nlohmann::json results = {{"held_out_bits", held_out}, {"byte_frequency_bits", baseline}, {"tokens_per_second", speed},
-                            {"seconds", progress.seconds()}, {"peak_resident_bytes", resident}, {"tensor_bytes", allocated},
-                            {"steps", trainer.done()}, {"device", s.device}, {"parameters", model.layout().total},
-                            {"training", points(curve.training)}, {"held_out", points(curve.held_out)}};
+  nlohmann::json results = {{"held_out_bits", held_out},
+                            {"byte_frequency_bits", baseline},
+                            {"tokens_per_second", speed},
+                            {"seconds", progress.seconds()},
+                            {"peak_resident_bytes", resident},
+                            {"tensor_bytes", allocated},
+                            {"steps", trainer.done()},
+                            {"device", s.device},
+                            {"parameters", model.layout().total},
+                            {"training", points(curve.training)},
+                            {"held_out", points(curve.held_out)}};
   if (s.sample_length) {
     std::string sample = printable(generate(model, s.prompt, s.sample_length, s.temperature, s.train.seed));
     fmt::print("\n--- sample ---\n{}{}\n--------------\n", s.prompt, sample);

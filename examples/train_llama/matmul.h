@@ -34,8 +34,8 @@ class Matmul {
   virtual void multiply(int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a, const Matrix& b, float beta,
                         const Matrix& c) = 0;
   // The same for every matrix of a batch of outer x inner.
-  virtual void multiply_batch(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a,
-                              const Matrix& b, float beta, const Matrix& c) = 0;
+  virtual void multiply_batch(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha,
+                              const Matrix& a, const Matrix& b, float beta, const Matrix& c) = 0;
 };
 
 // threads: of the products alone; 0 = all cores.

@@ -1,5 +1,5 @@
-// CBLAS with threads of our own. OpenBLAS is kept to one thread: its idle workers would spin while the library's kernels run,
-// and small products of a batch are better spread whole than cut in pieces.
+// CBLAS with threads of our own. OpenBLAS is kept to one thread: its idle workers would spin while the library's
+// kernels run, and small products of a batch are better spread whole than cut in pieces.
 #include <cblas.h>
 
 #include <algorithm>
@@ -68,9 +68,10 @@ class Team {
   std::vector<std::thread> workers_;
 };
 
-void sgemm(int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a, const Matrix& b, float beta, const Matrix& c) {
-  cblas_sgemm(CblasRowMajor, a.transposed ? CblasTrans : CblasNoTrans, b.transposed ? CblasTrans : CblasNoTrans, m, n, k,
-              alpha, static_cast<const float*>(a.data), a.ld, static_cast<const float*>(b.data), b.ld, beta,
+void sgemm(int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a, const Matrix& b, float beta,
+           const Matrix& c) {
+  cblas_sgemm(CblasRowMajor, a.transposed ? CblasTrans : CblasNoTrans, b.transposed ? CblasTrans : CblasNoTrans, m, n,
+              k, alpha, static_cast<const float*>(a.data), a.ld, static_cast<const float*>(b.data), b.ld, beta,
               static_cast<float*>(c.data), c.ld);
 }
 

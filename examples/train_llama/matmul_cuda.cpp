@@ -10,7 +10,8 @@ namespace train {
 namespace {
 
 // The few values of the CUDA headers that are used here.
-constexpr int kCudaR32F = 0, kCudaR16BF = 14, kComputeF32 = 68, kDefaultAlgorithm = -1, kNoTranspose = 0, kTranspose = 1;
+constexpr int kCudaR32F = 0, kCudaR16BF = 14, kComputeF32 = 68, kDefaultAlgorithm = -1, kNoTranspose = 0,
+              kTranspose = 1;
 
 void* load(std::initializer_list<const char*> names, const char* advice) {
   std::string tried;
@@ -47,8 +48,12 @@ void use_primary_context(int index) {
   expect_zero(set_current(context), "cuCtxSetCurrent");
 }
 
-int cuda_type(const Matrix& m) { return m.type == Type::bf16 ? kCudaR16BF : kCudaR32F; }
-int operation(const Matrix& m) { return m.transposed ? kTranspose : kNoTranspose; }
+int cuda_type(const Matrix& m) {
+  return m.type == Type::bf16 ? kCudaR16BF : kCudaR32F;
+}
+int operation(const Matrix& m) {
+  return m.transposed ? kTranspose : kNoTranspose;
+}
 
 class CudaMatmul : public Matmul {
  public:

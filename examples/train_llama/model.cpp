@@ -15,16 +15,22 @@ void require(bool holds, const std::string& message) {
 ModelConfig checked(const ModelConfig& c) {
   require(c.layers > 0 && c.heads > 0 && c.kv_heads > 0 && c.width > 0 && c.ffn > 0 && c.context > 1,
           "the model needs positive sizes and a context of at least 2");
-  require(c.width % c.heads == 0, "width " + std::to_string(c.width) + " is not a multiple of " + std::to_string(c.heads) + " heads");
+  require(c.width % c.heads == 0,
+          "width " + std::to_string(c.width) + " is not a multiple of " + std::to_string(c.heads) + " heads");
   require(c.head_dim() % 2 == 0, "head width " + std::to_string(c.head_dim()) + " is odd; RoPE rotates pairs");
-  require(c.heads % c.kv_heads == 0, std::to_string(c.heads) + " heads are not a multiple of " + std::to_string(c.kv_heads) + " kv heads");
+  require(c.heads % c.kv_heads == 0,
+          std::to_string(c.heads) + " heads are not a multiple of " + std::to_string(c.kv_heads) + " kv heads");
   return c;
 }
 
 }  // namespace
 
 Model::Model(const ModelConfig& config, int64_t largest_batch, Ops& ops, Matmul& matmul)
-    : config_(checked(config)), layout_(config), ops_(ops), matmul_(matmul), type_(ops.on_gpu() ? Type::bf16 : Type::f32) {
+    : config_(checked(config)),
+      layout_(config),
+      ops_(ops),
+      matmul_(matmul),
+      type_(ops.on_gpu() ? Type::bf16 : Type::f32) {
   weights_ = ops.allocate(Type::f32, {layout_.total});
   gradients_ = ops.allocate(Type::f32, {layout_.total});
   if (type_ == Type::bf16) copy_ = ops.allocate(Type::bf16, {layout_.total});
@@ -36,7 +42,8 @@ void Model::allocate(int64_t batch) {
   const ModelConfig& c = config_;
   int64_t rows = batch * c.context;
   auto norm = [&] {
-    return Norm{ops_.allocate(type_, {rows, c.width}), ops_.allocate(type_, {rows, c.width}), ops_.allocate(Type::f32, {rows})};
+    return Norm{ops_.allocate(type_, {rows, c.width}), ops_.allocate(type_, {rows, c.width}),
+                ops_.allocate(Type::f32, {rows})};
   };
   tokens_ = ops_.allocate(Type::i64, {rows});
   labels_ = ops_.allocate(Type::i64, {rows});
@@ -45,8 +52,9 @@ void Model::allocate(int64_t batch) {
   logits_ = ops_.allocate(type_, {rows, c.vocab});
   for (int64_t i = 0; i < c.layers; ++i) {
     layers_.push_back({norm(), norm(), ops_.allocate(type_, {rows, c.qkv_width()}),
-                       ops_.allocate(type_, {batch * c.heads, c.context, c.context}), ops_.allocate(type_, {rows, c.width}),
-                       ops_.allocate(type_, {rows, 2 * c.ffn}), ops_.allocate(type_, {rows, c.ffn})});
+                       ops_.allocate(type_, {batch * c.heads, c.context, c.context}),
+                       ops_.allocate(type_, {rows, c.width}), ops_.allocate(type_, {rows, 2 * c.ffn}),
+                       ops_.allocate(type_, {rows, c.ffn})});
   }
   final_norm_ = norm();
   d_stream_ = ops_.allocate(type_, {rows, c.width});
@@ -94,7 +102,8 @@ Tensor Model::parameter(const Tensor& flat, int index) const {
   return p.rows == 1 ? flat.view({p.cols}, p.offset) : flat.view({p.rows, p.cols}, p.offset);
 }
 
-// ---- Products -----------------------------------------------------------------------------------------------------------
+// ---- Products
+// -----------------------------------------------------------------------------------------------------------
 
 void Model::linear(const Tensor& y, const Tensor& x, int index) {
   const Parameter& p = layout_.all[index];
@@ -113,22 +122,27 @@ Matrix Model::heads(const Tensor& x, int64_t first_head, int64_t stride_in_heads
   return {x.view({1}, first_head * width).data, type_, row, transposed, config_.context * row, stride_in_heads * width};
 }
 
-// ---- Attention ------------------------------------------------------------------------------------------------------------
+// ---- Attention
+// ------------------------------------------------------------------------------------------------------------
 
 Tensor Model::positions(const Tensor& qkv, int64_t first_head, int64_t heads) const {
   int64_t width = config_.head_dim(), row = config_.qkv_width();
-  return qkv.strided({batch_, config_.context, heads, width}, {config_.context * row, row, width, 1}, first_head * width);
+  return qkv.strided({batch_, config_.context, heads, width}, {config_.context * row, row, width, 1},
+                     first_head * width);
 }
 
 void Model::rope(const Tensor& qkv, bool inverse) {
   ops_.rope(positions(qkv, 0, config_.heads), positions(qkv, config_.heads, config_.kv_heads), cos_, sin_, inverse);
 }
 
-// Each key and value head serves `group` query heads; query heads g, g + group, ... meet key heads 0, 1, ... in one batch.
+// Each key and value head serves `group` query heads; query heads g, g + group, ... meet key heads 0, 1, ... in one
+// batch.
 void Model::attention(const Layer& layer) {
   const int64_t t = config_.context, d = config_.head_dim(), nq = config_.heads, nk = config_.kv_heads, group = nq / nk;
   Tensor scores = layer.probabilities.rows(batch_ * nq);
-  auto matrices = [&](int64_t g) { return Matrix{scores.view({1}, g * t * t).data, type_, t, false, nq * t * t, group * t * t}; };
+  auto matrices = [&](int64_t g) {
+    return Matrix{scores.view({1}, g * t * t).data, type_, t, false, nq * t * t, group * t * t};
+  };
   Matrix keys = heads(layer.qkv, nq, 1, true), values = heads(layer.qkv, nq + nk, 1);
   for (int64_t g = 0; g < group; ++g) {
     matmul_.multiply_batch(batch_, nk, t, t, d, 1, heads(layer.qkv, g, group), keys, 0, matrices(g));
@@ -159,7 +173,8 @@ void Model::attention_backward(const Layer& layer, const Tensor& d_attended) {
   }
 }
 
-// ---- The whole model ------------------------------------------------------------------------------------------------------
+// ---- The whole model
+// ------------------------------------------------------------------------------------------------------
 
 void Model::forward(std::span<const int64_t> tokens) {
   rows_ = static_cast<int64_t>(tokens.size());
@@ -200,7 +215,8 @@ void Model::forward(std::span<const int64_t> tokens) {
 // d_stream, the gradient of the stream after this norm's branch, becomes that before the norm.
 void Model::norm_backward(const Tensor& dy, const Norm& norm, int index) {
   auto r = [&](const Tensor& t) { return t.rows(rows_); };
-  ops_.add_rms_norm_backward(r(d_stream_), gradient(index), r(dy), r(d_stream_), r(norm.sum), weight(index), r(norm.rstd));
+  ops_.add_rms_norm_backward(r(d_stream_), gradient(index), r(dy), r(d_stream_), r(norm.sum), weight(index),
+                             r(norm.rstd));
 }
 
 // From the gradient of the logits, which stands where the logits stood.

@@ -5,8 +5,8 @@
 //   loss = mean cross-entropy of head(norm(stream))
 //
 // Every residual sum happens inside the norm that follows it (add_rms_norm), and in the backward inside that norm's
-// gradient, so that the stream is read and written once per half layer. Softmax, RoPE, SwiGLU's gradient and the gradient
-// of the logits overwrite their input.
+// gradient, so that the stream is read and written once per half layer. Softmax, RoPE, SwiGLU's gradient and the
+// gradient of the logits overwrite their input.
 #pragma once
 
 #include <span>

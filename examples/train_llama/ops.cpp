@@ -70,12 +70,21 @@ Ops::Ops(const std::string& device, int threads) : impl_(std::make_unique<Impl>(
 
 Ops::~Ops() = default;
 
-bool Ops::on_gpu() const { return impl_->device.type == LIGERDSL_CUDA; }
-int Ops::device_index() const { return impl_->device.id; }
-void* Ops::stream() const { return impl_->stream; }
-int64_t Ops::allocated_bytes() const { return impl_->bytes; }
+bool Ops::on_gpu() const {
+  return impl_->device.type == LIGERDSL_CUDA;
+}
+int Ops::device_index() const {
+  return impl_->device.id;
+}
+void* Ops::stream() const {
+  return impl_->stream;
+}
+int64_t Ops::allocated_bytes() const {
+  return impl_->bytes;
+}
 
-// ---- Memory ---------------------------------------------------------------------------------------------------------------
+// ---- Memory
+// ---------------------------------------------------------------------------------------------------------------
 
 Tensor Ops::allocate(Type type, std::initializer_list<int64_t> shape) {
   Tensor t(nullptr, type, shape);
@@ -95,9 +104,12 @@ void Ops::download(void* to, const Tensor& from) {
   require_success(ligerdsl_stream_sync(impl_->context, impl_->stream));
 }
 
-void Ops::check() { require_success(ligerdsl_context_check(impl_->context, impl_->stream)); }
+void Ops::check() {
+  require_success(ligerdsl_context_check(impl_->context, impl_->stream));
+}
 
-// ---- Operations -----------------------------------------------------------------------------------------------------------
+// ---- Operations
+// -----------------------------------------------------------------------------------------------------------
 
 void Ops::embedding(const Tensor& out, const Tensor& table, const Tensor& ids) {
   Arguments tensor(impl_->device);

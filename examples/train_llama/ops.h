@@ -1,7 +1,9 @@
-// Everything the trainer asks of libligerdsl, in the trainer's own words. ops.cpp is the only file that includes ligerdsl.h.
+// Everything the trainer asks of libligerdsl, in the trainer's own words. ops.cpp is the only file that includes
+// ligerdsl.h.
 //
-// Every operation of the model that is not a matrix product is one of these calls. Tensors are on the device that the Ops
-// were made for; calls are ordered on one stream. A failing call throws std::runtime_error with the library's message.
+// Every operation of the model that is not a matrix product is one of these calls. Tensors are on the device that the
+// Ops were made for; calls are ordered on one stream. A failing call throws std::runtime_error with the library's
+// message.
 #pragma once
 
 #include <memory>

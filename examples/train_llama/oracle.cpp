@@ -65,8 +65,8 @@ NormGradients rms_norm_backward(View dy, View x, View w, View rstd) {
   return out;
 }
 
-void rope(std::span<double> x, int64_t batch, int64_t positions, int64_t heads, int64_t head_dim, int64_t row, double base,
-          double direction) {
+void rope(std::span<double> x, int64_t batch, int64_t positions, int64_t heads, int64_t head_dim, int64_t row,
+          double base, double direction) {
   int64_t half = head_dim / 2;
   for (int64_t r = 0; r < batch * positions; ++r) {
     for (int64_t h = 0; h < heads; ++h) {

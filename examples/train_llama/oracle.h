@@ -28,10 +28,10 @@ struct NormGradients {
 };
 NormGradients rms_norm_backward(View dy, View x, View w, View rstd);
 
-// Half rotation by position over x[batch, positions, heads, head_dim], `row` elements from one position to the next; angle
-// of pair i at position t: t * base^(-2i / head_dim). direction -1 is the backward.
-void rope(std::span<double> x, int64_t batch, int64_t positions, int64_t heads, int64_t head_dim, int64_t row, double base,
-          double direction);
+// Half rotation by position over x[batch, positions, heads, head_dim], `row` elements from one position to the next;
+// angle of pair i at position t: t * base^(-2i / head_dim). direction -1 is the backward.
+void rope(std::span<double> x, int64_t batch, int64_t positions, int64_t heads, int64_t head_dim, int64_t row,
+          double base, double direction);
 
 // Row r of a [rows, width] matrix is query r % width: its columns beyond that are masked. y = softmax(scale * x).
 Array causal_softmax(View x, int64_t width, double scale);

@@ -19,8 +19,8 @@ int add(ParameterLayout& layout, std::string name, int64_t rows, int64_t cols, d
 }  // namespace
 
 ParameterLayout::ParameterLayout(const ModelConfig& c) {
-  // Inputs of unit variance keep it through a matrix of this scale; projections back into the residual stream are smaller by
-  // the number of times that they add to it.
+  // Inputs of unit variance keep it through a matrix of this scale; projections back into the residual stream are
+  // smaller by the number of times that they add to it.
   auto scale = [](int64_t inputs) { return 1 / std::sqrt(static_cast<double>(inputs)); };
   double residual = 1 / std::sqrt(2.0 * c.layers);
   embedding = add(*this, "embedding", c.vocab, c.width, 0.1);

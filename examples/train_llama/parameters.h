@@ -1,7 +1,8 @@
 // Where each parameter lies in one flat array.
 //
-// Weights, gradients and the optimiser's moments are flat arrays of this layout, so that AdamW and the gradient norm are one
-// call each whatever the number of layers. Matrices come first and norm vectors last: weight decay covers a prefix.
+// Weights, gradients and the optimiser's moments are flat arrays of this layout, so that AdamW and the gradient norm
+// are one call each whatever the number of layers. Matrices come first and norm vectors last: weight decay covers a
+// prefix.
 #pragma once
 
 #include <string>

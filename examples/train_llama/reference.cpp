@@ -26,7 +26,8 @@ class Reference {
     oracle::Norm last = oracle::rms_norm(stream, weight(layout_.final_norm), c_.norm_eps);
     oracle::Loss loss = oracle::cross_entropy(linear(last.y, layout_.head), labels, c_.vocab);
 
-    Array dstream = norm_backward(linear_backward(loss.dlogits, last.y, layout_.head), stream, last, layout_.final_norm);
+    Array dstream =
+        norm_backward(linear_backward(loss.dlogits, last.y, layout_.head), stream, last, layout_.final_norm);
     for (size_t i = states.size(); i-- > 0;) dstream = backward(layout_.layers[i], states[i], dstream);
     put(layout_.embedding, oracle::embedding_backward(dstream, tokens, c_.vocab, c_.width));
     return {loss.loss, std::move(gradients_)};
@@ -69,8 +70,8 @@ class Reference {
   }
 
   void rope(Array& qkv, double direction) const {
-    oracle::rope(qkv, rows_ / c_.context, c_.context, c_.heads + c_.kv_heads, c_.head_dim(), c_.qkv_width(), c_.rope_base,
-                 direction);
+    oracle::rope(qkv, rows_ / c_.context, c_.context, c_.heads + c_.kv_heads, c_.head_dim(), c_.qkv_width(),
+                 c_.rope_base, direction);
   }
 
   void attention(LayerState& s) const {

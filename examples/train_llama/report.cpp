@@ -27,14 +27,17 @@ double Progress::seconds() const {
   return before_ + (running_ ? std::chrono::duration<double>(Clock::now() - started_).count() : 0);
 }
 
-double Progress::tokens_per_second(int64_t done) const { return (done - first_) * tokens_ / std::max(seconds(), 1e-9); }
+double Progress::tokens_per_second(int64_t done) const {
+  return (done - first_) * tokens_ / std::max(seconds(), 1e-9);
+}
 
 void Progress::bar(int64_t done, double bits) {
   if (!live_ || Clock::now() - drawn_ < std::chrono::milliseconds(100)) return;
   drawn_ = Clock::now();
   constexpr int kWidth = 30;
   int filled = static_cast<int>(kWidth * done / steps_);
-  auto left = std::chrono::seconds(static_cast<int64_t>((steps_ - done) * seconds() / std::max<int64_t>(done - first_, 1)));
+  auto left =
+      std::chrono::seconds(static_cast<int64_t>((steps_ - done) * seconds() / std::max<int64_t>(done - first_, 1)));
   fmt::print("\r\033[K[{:=<{}}{:-<{}}] {}/{}  {:.3f} bits/byte  {:.0f} tokens/s  {:%M:%S} left", "", filled, "",
              kWidth - filled, done, steps_, bits, tokens_per_second(done), left);
   std::fflush(stdout);
@@ -43,8 +46,8 @@ void Progress::bar(int64_t done, double bits) {
 void Progress::line(int64_t done, double bits, double held_out) {
   clear();
   std::string held = std::isnan(held_out) ? "" : fmt::format("   held-out {:.3f}", held_out);
-  fmt::print("step {:>6}/{}   training {:.3f}{} bits/byte   {:>7.0f} tokens/s   {:>4.0f} s   {:.0f} MiB\n", done, steps_, bits,
-             held, tokens_per_second(done), seconds(), peak_resident_bytes() / 1048576.0);
+  fmt::print("step {:>6}/{}   training {:.3f}{} bits/byte   {:>7.0f} tokens/s   {:>4.0f} s   {:.0f} MiB\n", done,
+             steps_, bits, held, tokens_per_second(done), seconds(), peak_resident_bytes() / 1048576.0);
   std::fflush(stdout);
 }
 
@@ -52,8 +55,8 @@ void Progress::clear() {
   if (live_) fmt::print("\r\033[K");
 }
 
-bool plot_losses(const std::filesystem::path& svg, const std::vector<Point>& training, const std::vector<Point>& held_out,
-                 double byte_frequency_bits) {
+bool plot_losses(const std::filesystem::path& svg, const std::vector<Point>& training,
+                 const std::vector<Point>& held_out, double byte_frequency_bits) {
   if (std::system("command -v gnuplot >/dev/null 2>&1") != 0) {
     fmt::print(stderr, "no loss curve: gnuplot was not found (Debian: apt-get install gnuplot-nox)\n");
     return false;

@@ -38,8 +38,8 @@ struct Point {
   double bits;
 };
 // Writes an SVG through gnuplot; a message on stderr when that is not possible. Returns whether the file is there.
-bool plot_losses(const std::filesystem::path& svg, const std::vector<Point>& training, const std::vector<Point>& held_out,
-                 double byte_frequency_bits);
+bool plot_losses(const std::filesystem::path& svg, const std::vector<Point>& training,
+                 const std::vector<Point>& held_out, double byte_frequency_bits);
 
 int64_t peak_resident_bytes();
 

@@ -10,7 +10,9 @@ namespace train {
 
 enum class Type { f32, bf16, i64 };
 
-inline int64_t size_of(Type type) { return type == Type::f32 ? 4 : type == Type::bf16 ? 2 : 8; }
+inline int64_t size_of(Type type) {
+  return type == Type::f32 ? 4 : type == Type::bf16 ? 2 : 8;
+}
 
 struct Tensor {
   void* data = nullptr;

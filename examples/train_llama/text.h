@@ -14,7 +14,8 @@ struct Text {
   size_t files = 0;
 };
 
-// The sources and documents under a folder, in a fixed order. Hidden folders, build folders and large files are left out.
+// The sources and documents under a folder, in a fixed order. Hidden folders, build folders and large files are left
+// out.
 std::vector<std::filesystem::path> find_sources(const std::filesystem::path& root);
 // Throws when a file cannot be read, or when there is less text than a few windows of `context` need.
 Text load_text(const std::vector<std::filesystem::path>& files, int64_t context);

@@ -32,7 +32,8 @@ void Trainer::step() {
   int64_t decayed = model_.layout().decayed, rest = model_.layout().total - decayed;
   auto update = [&](int64_t count, int64_t offset, double weight_decay) {
     auto part = [&](const Tensor& t) { return t.data ? t.view({count}, offset) : t; };
-    ops_.adamw(part(model_.weights()), part(model_.weight_copy()), part(model_.gradients()), part(m_), part(v_), clip_factor_,
+    ops_.adamw(part(model_.weights()), part(model_.weight_copy()), part(model_.gradients()), part(m_), part(v_),
+               clip_factor_,
                {learning_rate(done_), config_.beta1, config_.beta2, config_.adam_eps, weight_decay, done_ + 1});
   };
   update(decayed, 0, config_.weight_decay);
