@@ -1,0 +1,51 @@
+// RUN: ligerdsl-opt %s -tgpu-allocate-shared | FileCheck %s
+
+#row = #tgpu.layout<register = [[1], [2]], lane = [[4], [8], [16], [32], [64]], warp = [[128]], cta = [], rank = 1>
+#big = #tgpu.layout<register = [[256], [512], [1024], [2048]], lane = [[1], [2], [4], [8], [16]], warp = [[32], [64], [128]], cta = [], rank = 1>
+
+// Few bytes: side by side, so that no barrier is needed between the two.
+// CHECK-LABEL: func @apart
+// CHECK-SAME: tgpu.shared_bytes = 1296 : i64
+// CHECK: tgpu.local_alloc {offset = 0 : i64} : <256xf32>
+// CHECK: tgpu.local_alloc {offset = 1024 : i64} : <256xi1>
+// CHECK: tgpu.local_alloc {offset = 1280 : i64} : <3xf32>
+func.func @apart(%a: tensor<256xf32, #row>) -> tensor<256xf32, #row> {
+  %m = tgpu.local_alloc : !tgpu.memdesc<256xf32>
+  tgpu.local_store %a, %m : tensor<256xf32, #row>, !tgpu.memdesc<256xf32>
+  %b = tgpu.local_load %m : !tgpu.memdesc<256xf32> -> tensor<256xf32, #row>
+  %n = tgpu.local_alloc : !tgpu.memdesc<256xi1>
+  %o = tgpu.local_alloc : !tgpu.memdesc<3xf32>
+  return %b : tensor<256xf32, #row>
+}
+
+// Large buffers share memory when they do not live at once.
+// CHECK-LABEL: func @reuse
+// CHECK-SAME: tgpu.shared_bytes = 16384 : i64
+// CHECK: tgpu.local_alloc {offset = 0 : i64}
+// CHECK: tgpu.local_alloc {offset = 0 : i64}
+func.func @reuse(%a: tensor<4096xf32, #big>) -> tensor<4096xf32, #big> {
+  %m = tgpu.local_alloc : !tgpu.memdesc<4096xf32>
+  tgpu.local_store %a, %m : tensor<4096xf32, #big>, !tgpu.memdesc<4096xf32>
+  %b = tgpu.local_load %m : !tgpu.memdesc<4096xf32> -> tensor<4096xf32, #big>
+  %n = tgpu.local_alloc : !tgpu.memdesc<4096xf32>
+  tgpu.local_store %b, %n : tensor<4096xf32, #big>, !tgpu.memdesc<4096xf32>
+  %c = tgpu.local_load %n : !tgpu.memdesc<4096xf32> -> tensor<4096xf32, #big>
+  return %c : tensor<4096xf32, #big>
+}
+
+// A buffer that a loop reads lives to the end of the loop, not to its last use in program order. Rows include their padding.
+// CHECK-LABEL: func @loop
+// CHECK-SAME: tgpu.shared_bytes = 33792 : i64
+// CHECK: tgpu.local_alloc {offset = 0 : i64} : <64x64xf32, row_pad = 4>
+// CHECK: tgpu.local_alloc {offset = 17408 : i64} : <4096xf32>
+func.func @loop(%a: tensor<4096xf32, #big>, %n: index) {
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %m = tgpu.local_alloc : !tgpu.memdesc<64x64xf32, row_pad = 4>
+  scf.for %i = %zero to %n step %one {
+    %b = tgpu.local_load %m : !tgpu.memdesc<64x64xf32, row_pad = 4> -> tensor<4096xf32, #big>
+    %k = tgpu.local_alloc : !tgpu.memdesc<4096xf32>
+    tgpu.local_store %b, %k : tensor<4096xf32, #big>, !tgpu.memdesc<4096xf32>
+  }
+  return
+}

@@ -1,0 +1,177 @@
+// RUN: ligerdsl-opt %s -tgpu-insert-barriers | FileCheck %s
+
+#row = #tgpu.layout<register = [[1], [2]], lane = [[4], [8], [16], [32], [64]], warp = [[128]], cta = [], rank = 1>
+#strided = #tgpu.layout<register = [[64], [128]], lane = [[1], [2], [4], [8], [16]], warp = [[32]], cta = [], rank = 1>
+#few = #tgpu.layout<register = [], lane = [[1], [2], [4], [8], [0]], warp = [[0]], cta = [], rank = 1>
+!buffer = !tgpu.memdesc<256xf32>
+!vec = !tile.view<?xf32, strides = [1]>
+
+// Written, then read.
+// CHECK-LABEL: func @raw
+// CHECK: tgpu.local_store
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tgpu.local_load
+// CHECK-NEXT: return
+func.func @raw(%a: tensor<256xf32, #row>) -> tensor<256xf32, #strided> {
+  %m = tgpu.local_alloc {offset = 0 : i64} : !buffer
+  tgpu.local_store %a, %m : tensor<256xf32, #row>, !buffer
+  %b = tgpu.local_load %m : !buffer -> tensor<256xf32, #strided>
+  return %b : tensor<256xf32, #strided>
+}
+
+// Two buffers written, one barrier, both read.
+// CHECK-LABEL: func @one_barrier_for_two
+// CHECK: tgpu.local_store
+// CHECK-NOT: tgpu.barrier
+// CHECK: tgpu.local_store
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tgpu.local_load
+// CHECK-NEXT: tgpu.local_load
+// CHECK-NEXT: return
+func.func @one_barrier_for_two(%a: tensor<256xf32, #row>) -> (tensor<256xf32, #strided>, tensor<256xf32, #strided>) {
+  %m = tgpu.local_alloc {offset = 0 : i64} : !buffer
+  %n = tgpu.local_alloc {offset = 1024 : i64} : !buffer
+  tgpu.local_store %a, %m : tensor<256xf32, #row>, !buffer
+  tgpu.local_store %a, %n : tensor<256xf32, #row>, !buffer
+  %b = tgpu.local_load %m : !buffer -> tensor<256xf32, #strided>
+  %c = tgpu.local_load %n : !buffer -> tensor<256xf32, #strided>
+  return %b, %c : tensor<256xf32, #strided>, tensor<256xf32, #strided>
+}
+
+// Reused memory: read, then overwritten.
+// CHECK-LABEL: func @war
+// CHECK: tgpu.local_load
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tgpu.local_store
+func.func @war(%a: tensor<256xf32, #row>) -> tensor<256xf32, #strided> {
+  %m = tgpu.local_alloc {offset = 0 : i64} : !buffer
+  %n = tgpu.local_alloc {offset = 512 : i64} : !buffer
+  %b = tgpu.local_load %m : !buffer -> tensor<256xf32, #strided>
+  tgpu.local_store %a, %n : tensor<256xf32, #row>, !buffer
+  return %b : tensor<256xf32, #strided>
+}
+
+// Around the back edge: the next iteration's store waits for this one's load.
+// CHECK-LABEL: func @loop
+// CHECK: scf.for
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tgpu.local_store
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tgpu.local_load
+// CHECK-NEXT: }
+// CHECK-NEXT: return
+func.func @loop(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step: index) {
+  %m = tgpu.local_alloc {offset = 0 : i64} : !buffer
+  scf.for %i = %lo to %hi step %step {
+    tgpu.local_store %a, %m : tensor<256xf32, #row>, !buffer
+    %b = tgpu.local_load %m : !buffer -> tensor<256xf32, #strided>
+  }
+  return
+}
+
+// Two exchanges in one iteration separate each other: two barriers, not four.
+// CHECK-LABEL: func @ping_pong
+// CHECK: scf.for
+// CHECK-NEXT: tgpu.local_store
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tgpu.local_load
+// CHECK-NEXT: tgpu.local_store
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tgpu.local_load
+// CHECK-NEXT: }
+func.func @ping_pong(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step: index) {
+  %m = tgpu.local_alloc {offset = 0 : i64} : !buffer
+  %n = tgpu.local_alloc {offset = 1024 : i64} : !buffer
+  scf.for %i = %lo to %hi step %step {
+    tgpu.local_store %a, %m : tensor<256xf32, #row>, !buffer
+    %b = tgpu.local_load %m : !buffer -> tensor<256xf32, #strided>
+    tgpu.local_store %a, %n : tensor<256xf32, #row>, !buffer
+    %c = tgpu.local_load %n : !buffer -> tensor<256xf32, #strided>
+  }
+  return
+}
+
+// A branch that may have read.
+// CHECK-LABEL: func @branch
+// CHECK: scf.if
+// CHECK: tgpu.local_load
+// CHECK: }
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tgpu.local_store
+func.func @branch(%a: tensor<256xf32, #row>, %c: i1) {
+  %m = tgpu.local_alloc {offset = 0 : i64} : !buffer
+  scf.if %c {
+    %b = tgpu.local_load %m : !buffer -> tensor<256xf32, #strided>
+  }
+  tgpu.local_store %a, %m : tensor<256xf32, #row>, !buffer
+  return
+}
+
+// In place: both views are one memory (class 1), and one thread owns each element on both sides.
+// CHECK-LABEL: func @in_place
+// CHECK-NOT: tgpu.barrier
+// CHECK: return
+func.func @in_place(%y: !vec {tile.alias_class = 1 : i64}, %x: !vec {tile.alias_class = 1 : i64}, %i: i64, %j: i64) {
+  %a = tile.load_tile %x[%i] shape [256] : !vec -> tensor<256xf32, #row>
+  tile.store_tile %a, %y[%i] shape [256] : tensor<256xf32, #row>, !vec
+  %b = tile.load_tile %x[%j] shape [256] : !vec -> tensor<256xf32, #row>
+  tile.store_tile %b, %y[%j] shape [256] : tensor<256xf32, #row>, !vec
+  return
+}
+
+// The same with other layouts: an element is stored by a thread that did not load it.
+// CHECK-LABEL: func @in_place_other_layout
+// CHECK: tile.load_tile
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tile.store_tile
+func.func @in_place_other_layout(%y: !vec {tile.alias_class = 1 : i64}, %x: !vec {tile.alias_class = 1 : i64}, %i: i64,
+                                 %b: tensor<256xf32, #strided>) {
+  %a = tile.load_tile %x[%i] shape [256] : !vec -> tensor<256xf32, #row>
+  tile.store_tile %b, %y[%i] shape [256] : tensor<256xf32, #strided>, !vec
+  return
+}
+
+// A replicated tile: every holder loads, one stores.
+// CHECK-LABEL: func @in_place_replicated
+// CHECK: tgpu.barrier
+// CHECK-NEXT: tile.store_tile
+func.func @in_place_replicated(%x: !vec, %i: i64) {
+  %a = tile.load_tile %x[%i] shape [16] : !vec -> tensor<16xf32, #few>
+  tile.store_tile %a, %x[%i] shape [16] : tensor<16xf32, #few>, !vec
+  return
+}
+
+// Nothing known about the arguments: they may overlap anyhow. A read-only one, or one of another class, does not.
+// CHECK-LABEL: func @unknown
+// CHECK: tgpu.barrier
+// CHECK-NEXT: tile.store_tile
+func.func @unknown(%y: !vec, %x: !vec, %i: i64) {
+  %a = tile.load_tile %x[%i] shape [256] : !vec -> tensor<256xf32, #row>
+  tile.store_tile %a, %y[%i] shape [256] : tensor<256xf32, #row>, !vec
+  return
+}
+
+// CHECK-LABEL: func @known
+// CHECK-NOT: tgpu.barrier
+// CHECK: return
+func.func @known(%y: !vec {tile.alias_class = 1 : i64}, %x: !vec {tile.alias_class = 2 : i64}, %w: !vec {tile.read_only},
+                 %i: i64) {
+  %a = tile.load_tile %x[%i] shape [16] : !vec -> tensor<16xf32, #few>
+  %b = tile.load_tile %w[%i] shape [16] : !vec -> tensor<16xf32, #few>
+  tile.store_tile %a, %y[%i] shape [16] : tensor<16xf32, #few>, !vec
+  return
+}
+
+// A scalar is stored by one thread and loaded by all; the label's fix-up of a row follows the row's store.
+// CHECK-LABEL: func @fix_up
+// CHECK: tile.store_tile {{.*}} shape [256]
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tile.load_tile {{.*}} shape [0]
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tile.store_tile {{.*}} shape [0]
+func.func @fix_up(%y: !vec, %a: tensor<256xf32, #row>, %i: i64) {
+  tile.store_tile %a, %y[%i] shape [256] : tensor<256xf32, #row>, !vec
+  %t = tile.load_tile %y[%i] shape [0] : !vec -> f32
+  tile.store_tile %t, %y[%i] shape [0] : f32, !vec
+  return
+}
