@@ -38,7 +38,6 @@ PlanRef plan_of_call(const OpInfo& info, const ContextRef& context, const Struct
   std::memcpy(key, &which, sizeof which);
   const std::string_view text(key, sizeof which + desc_key(info, desc.bytes, key + sizeof which));
   if (PlanRef plan = context->find_plan(text)) return plan;
-  check_desc(info, desc.bytes);
   if (context->device().capturing(stream)) {
     fail(Status::capture_unsafe, "this configuration is not planned yet, and the stream is being captured; make the same call "
                                  "once before the capture, or use plan and execute");
@@ -94,8 +93,9 @@ ligerdsl_status_t call_entry(const OpInfo& info, ligerdsl_context_t context, con
     fill_from_args(info, args_copy.bytes, desc_copy.bytes);
     Call call;
     prepare_call(args_copy, nullptr, 0, stream, &call);
+    check_desc(info, desc_copy.bytes);
+    bind_tensors(make_bind_rules(info, desc_copy.bytes, ref->api_device()), &call);  // before a plan: mistakes cost no compile
     const PlanRef plan = plan_of_call(info, ref, desc_copy, call.stream);
-    plan->bind(&call);
     const size_t needed = plan->op().workspace_bytes(plan->op().rows(call));
     const Context::Lease lease(*ref, needed, call.stream);
     call.workspace = lease.data();

@@ -24,7 +24,8 @@ constexpr struct {
 
 std::string number(double value) {
   char text[32];
-  std::snprintf(text, sizeof text, "%g", value);
+  const bool whole = std::floor(value) == value && std::abs(value) < 1e15;
+  std::snprintf(text, sizeof text, whole ? "%.0f" : "%g", value);
   return text;
 }
 
@@ -150,6 +151,9 @@ void read_struct(const char* what, const void* given, size_t size, size_t first_
 }
 
 void fill_from_args(const OpInfo& info, const void* args, void* desc) {
+  for (const TensorInfo& tensor : info.tensors) {
+    if (tensor.given_field < 0) require_pointer(read_tensor(args, tensor), tensor.name);
+  }
   for (const FieldInfo& field : info.fields) {
     if (field.type == FieldType::f32 || field.role == FieldRole::option) continue;
     if (read_integer(desc, field.offset, field.type) != 0) continue;

@@ -12,7 +12,8 @@ namespace ligerdsl::lib {
 // release does not know must be zero. Throws ABI_MISMATCH or INVALID_NULL_POINTER, naming `what`.
 void read_struct(const char* what, const void* given, size_t size, size_t first_size, const void* defaults, void* out);
 
-// Fills zero shape, dtype, presence and in_place fields from the tensors that the arguments point to.
+// Fills zero shape, dtype, presence and in_place fields from the tensors that the arguments point to. Throws
+// INVALID_NULL_POINTER when a tensor that is always needed is missing.
 void fill_from_args(const OpInfo& info, const void* args, void* desc);
 
 // Checks every field against its row of the table. Throws INVALID_ARGUMENT, INVALID_DTYPE or INVALID_SHAPE.

@@ -1,0 +1,37 @@
+# Installation, the CMake package, pkg-config and Debian packages.
+include(CMakePackageConfigHelpers)
+set(cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ligerdsl)
+
+set_target_properties(ligerdsl_dsl PROPERTIES EXPORT_NAME dsl)
+install(TARGETS ligerdsl EXPORT ligerdsl
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT dev)
+install(TARGETS ligerdsl_dsl EXPORT ligerdsl_dsl ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
+install(EXPORT ligerdsl NAMESPACE ligerdsl:: FILE ligerdslTargets.cmake DESTINATION ${cmake_dir} COMPONENT dev)
+install(EXPORT ligerdsl_dsl NAMESPACE ligerdsl:: FILE ligerdslDslTargets.cmake DESTINATION ${cmake_dir} COMPONENT dev)
+install(DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/include/ ${generated}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  COMPONENT dev FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+
+configure_package_config_file(package/ligerdslConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfig.cmake
+  INSTALL_DESTINATION ${cmake_dir})
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+configure_file(package/ligerdsl.pc.in ${CMAKE_CURRENT_BINARY_DIR}/ligerdsl.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfigVersion.cmake
+  DESTINATION ${cmake_dir} COMPONENT dev)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ligerdsl.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
+
+if(PROJECT_IS_TOP_LEVEL)
+  set(CPACK_GENERATOR DEB)
+  set(CPACK_PACKAGE_CONTACT "libligerdsl developers <libligerdsl@invalid>")
+  set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Fused training kernels behind a C ABI")
+  set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+  set(CPACK_DEB_COMPONENT_INSTALL ON)
+  set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+  set(CPACK_COMPONENTS_ALL runtime dev tools)
+  set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME libligerdsl0)
+  set(CPACK_DEBIAN_DEV_PACKAGE_NAME libligerdsl-dev)
+  set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME ligerdsl-tools)
+  set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
+  set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libligerdsl0 (= ${PROJECT_VERSION})")
+  set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "libligerdsl0 (= ${PROJECT_VERSION})")
+  include(CPack)
+endif()

@@ -1,0 +1,227 @@
+// Calls that run: plan and execute, the one-call form, in place, workspaces, no work, labels, an author's kernel.
+#include <ligerdsl/dsl.h>
+
+#include <cmath>
+#include <numeric>
+#include <thread>
+
+#include "support.h"
+
+namespace ligerdsl::test {
+namespace {
+
+class Execute : public testing::Test {
+ protected:
+  Context context_ = Context::cpu(2);
+};
+
+VectorAddArgs add_args(Owned& a, Owned& b, Owned& out) {
+  VectorAddArgs args = vector_add_args();
+  args.a = a;
+  args.b = b;
+  args.out = out;
+  return args;
+}
+
+TEST_F(Execute, VectorAdd) {
+  Owned a(LIGERDSL_F32, {1001}), b(LIGERDSL_F32, {1001}), out(LIGERDSL_F32, {1001});
+  std::iota(a.floats(), a.floats() + 1001, 0.0f);
+  std::fill_n(b.floats(), 1001, 0.5f);
+  out.floats()[1001] = 77;
+  vector_add(context_, vector_add_desc(), add_args(a, b, out));
+  for (int i = 0; i < 1001; ++i) ASSERT_EQ(out.floats()[i], static_cast<float>(i) + 0.5f) << i;
+  EXPECT_EQ(out.floats()[1001], 77) << "written past the end";
+}
+
+TEST_F(Execute, OnePlanServesEveryLength) {
+  VectorAddDesc desc = vector_add_desc();
+  desc.dtype = LIGERDSL_F32;
+  const VectorAddPlan plan(context_, desc);
+  for (const int64_t n : {1, 7, 1024, 4097}) {
+    Owned a(LIGERDSL_F32, {n}), b(LIGERDSL_F32, {n}), out(LIGERDSL_F32, {n});
+    std::fill_n(a.floats(), n, 2.0f);
+    std::fill_n(b.floats(), n, 3.0f);
+    plan(add_args(a, b, out));
+    for (int64_t i = 0; i < n; ++i) ASSERT_EQ(out.floats()[i], 5.0f) << i << " of " << n;
+  }
+}
+
+TEST_F(Execute, InPlaceMustBeDescribed) {
+  Owned a(LIGERDSL_F32, {64}), b(LIGERDSL_F32, {64});
+  VectorAddDesc desc = vector_add_desc();
+  desc.dtype = LIGERDSL_F32;
+  const VectorAddPlan apart(context_, desc);
+  VectorAddArgs args = add_args(a, b, a);
+  expect_failure(ligerdsl_vector_add_execute(apart.get(), &args, nullptr, 0, nullptr), LIGERDSL_INVALID_ALIAS, {"`out`", "in_place"});
+  std::fill_n(a.floats(), 64, 1.0f);
+  std::fill_n(b.floats(), 64, 2.0f);
+  desc.in_place = 1;
+  VectorAddPlan(context_, desc)(args);
+  vector_add(context_, vector_add_desc(), args);  // the one-call form sees the alias itself
+  for (int i = 0; i < 64; ++i) ASSERT_EQ(a.floats()[i], 5.0f);
+}
+
+TEST_F(Execute, NoWork) {
+  const Tensor none(nullptr, context_.device(), LIGERDSL_F32, {0});
+  VectorAddArgs args = vector_add_args();
+  args.a = args.b = args.out = none;
+  EXPECT_EQ(VectorAddPlan(context_, [] {
+              VectorAddDesc desc = vector_add_desc();
+              desc.dtype = LIGERDSL_F32;
+              return desc;
+            }()).workspace_bytes(0), 0u);
+  vector_add(context_, vector_add_desc(), args);
+}
+
+TEST_F(Execute, DeadAndForeignPlans) {
+  VectorAddDesc desc = vector_add_desc();
+  desc.dtype = LIGERDSL_F32;
+  ligerdsl_plan_t plan = nullptr;
+  check(ligerdsl_vector_add_plan(context_.get(), &desc, &plan));
+  const SoftmaxForwardArgs other = softmax_forward_args();
+  expect_failure(ligerdsl_softmax_forward_execute(plan, &other, nullptr, 0, nullptr), LIGERDSL_INVALID_ARGUMENT,
+                 {"made for vector_add", "softmax_forward"});
+  ligerdsl_plan_destroy(plan);
+  const VectorAddArgs args = vector_add_args();
+  EXPECT_EQ(ligerdsl_vector_add_execute(plan, &args, nullptr, 0, nullptr), LIGERDSL_DEAD_HANDLE);
+}
+
+TEST_F(Execute, PlanOutlivesItsContext) {
+  VectorAddDesc desc = vector_add_desc();
+  desc.dtype = LIGERDSL_F32;
+  Context context = Context::cpu(1);
+  const VectorAddPlan plan(context, desc);
+  context = Context::cpu(1);  // destroys the plan's
+  Owned a(LIGERDSL_F32, {8}), b(LIGERDSL_F32, {8}), out(LIGERDSL_F32, {8});
+  std::fill_n(a.floats(), 8, 4.0f);
+  plan(add_args(a, b, out));
+  EXPECT_EQ(out.floats()[7], 4.0f);
+}
+
+// d_weight of three rows, by hand.
+TEST_F(Execute, WorkspaceIsCheckedAndUsed) {
+  constexpr int64_t kRows = 3, kCols = 4;
+  Owned x(LIGERDSL_F32, {kRows, kCols}), d_y(LIGERDSL_F32, {kRows, kCols}), d_x(LIGERDSL_F32, {kRows, kCols});
+  Owned weight(LIGERDSL_F32, {kCols}), rstd(LIGERDSL_F32, {kRows}), d_weight(LIGERDSL_F32, {kCols});
+  for (int i = 0; i < kRows * kCols; ++i) x.floats()[i] = static_cast<float>(i), d_y.floats()[i] = 1;
+  std::fill_n(weight.floats(), kCols, 1.0f);
+  std::fill_n(rstd.floats(), kRows, 1.0f);
+  RmsNormBackwardDesc desc = rms_norm_backward_desc();
+  desc.n_cols = kCols;
+  desc.dtype = desc.weight_dtype = desc.d_weight_dtype = LIGERDSL_F32;
+  RmsNormBackwardArgs args = rms_norm_backward_args();
+  args.d_y = d_y;
+  args.x = x;
+  args.weight = weight;
+  args.rstd = rstd;
+  args.d_x = d_x;
+  args.d_weight = d_weight;
+  const RmsNormBackwardPlan plan(context_, desc);
+  const size_t bytes = plan.workspace_bytes(kRows);
+  ASSERT_GT(bytes, 0u);
+  EXPECT_LE(bytes, plan.workspace_bytes(1000));
+  const Buffer workspace(context_, bytes);
+  expect_failure(ligerdsl_rms_norm_backward_execute(plan.get(), &args, workspace.data(), bytes - 1, nullptr),
+                 LIGERDSL_WORKSPACE_TOO_SMALL, {"expected " , "got "});
+  expect_failure(ligerdsl_rms_norm_backward_execute(plan.get(), &args, nullptr, bytes, nullptr), LIGERDSL_INVALID_NULL_POINTER,
+                 {"`workspace`"});
+  plan(args, workspace.data(), bytes);
+  for (int j = 0; j < kCols; ++j) EXPECT_EQ(d_weight.floats()[j], static_cast<float>(j + (j + 4) + (j + 8)));
+  std::fill_n(d_weight.floats(), kCols, -1.0f);
+  rms_norm_backward(context_, rms_norm_backward_desc(), args);  // with scratch memory of the context
+  for (int j = 0; j < kCols; ++j) EXPECT_EQ(d_weight.floats()[j], static_cast<float>(j + (j + 4) + (j + 8)));
+}
+
+TEST_F(Execute, LabelOutOfBounds) {
+  Owned logits(LIGERDSL_F32, {4, 5}), labels(LIGERDSL_I64, {4}), loss(LIGERDSL_F32, {4});
+  const int64_t values[] = {0, 5, -100, int64_t{1} << 40};
+  std::copy(std::begin(values), std::end(values), labels.storage.begin());
+  CrossEntropyDesc desc = cross_entropy_desc();
+  desc.reduction = LIGERDSL_REDUCTION_NONE;
+  CrossEntropyArgs args = cross_entropy_args();
+  args.logits = logits;
+  args.labels = labels;
+  args.loss = loss;
+  cross_entropy(context_, desc, args);
+  EXPECT_NEAR(loss.floats()[0], std::log(5.0), 1e-6);
+  EXPECT_TRUE(std::isnan(loss.floats()[1]));
+  EXPECT_EQ(loss.floats()[2], 0);
+  EXPECT_TRUE(std::isnan(loss.floats()[3]));
+  expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_LABEL, {"out of bounds", "row 1"});
+  EXPECT_EQ(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_SUCCESS) << "the report was not cleared";
+}
+
+TEST_F(Execute, ReducedLossHasOneElement) {
+  Owned logits(LIGERDSL_F32, {4, 5}), labels(LIGERDSL_I64, {4}), loss(LIGERDSL_F32, {4});
+  const CrossEntropyDesc desc = cross_entropy_desc();
+  CrossEntropyArgs args = cross_entropy_args();
+  args.logits = logits;
+  args.labels = labels;
+  args.loss = loss;
+  expect_failure(ligerdsl_cross_entropy(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE,
+                 {"`loss`", "expected 1 elements", "got 4"});
+}
+
+TEST_F(Execute, ThreadsShareAPlan) {
+  VectorAddDesc desc = vector_add_desc();
+  desc.dtype = LIGERDSL_F32;
+  const VectorAddPlan plan(context_, desc);
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(4);
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      Owned a(LIGERDSL_F32, {500}), b(LIGERDSL_F32, {500}), out(LIGERDSL_F32, {500});
+      std::fill_n(a.floats(), 500, static_cast<float>(t));
+      for (int i = 0; i < 50; ++i) {
+        plan(add_args(a, b, out));
+        wrong[t] += out.floats()[499] != static_cast<float>(t);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, std::vector<int>(4));
+}
+
+// out = x * factor, written by an author.
+std::string scale_program() {
+  KernelBuilder k("scale");
+  View out = k.view("out", f32, {dyn});
+  View x = k.view("x", f32, {dyn});
+  Scalar factor = k.scalar("factor", f32);
+  Scalar i = k.program_id(0);
+  out.partition({64}).store({i}, x.partition({64}).load({i}) * factor);
+  return k.finish_bytes();
+}
+
+TEST_F(Execute, AuthorsKernel) {
+  const CompiledKernel kernel(context_, scale_program());
+  Owned x(LIGERDSL_F32, {100}), out(LIGERDSL_F32, {100}), wrong(LIGERDSL_F32, {10, 10});
+  std::iota(x.floats(), x.floats() + 100, 0.0f);
+  kernel.launch(2, {out.tensor, x.tensor, 3.0f});
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(out.floats()[i], 3.0f * static_cast<float>(i));
+  kernel.launch(0, {x.tensor, x.tensor, 3.0f});  // no program runs
+  EXPECT_EQ(x.floats()[99], 99);
+
+  const int32_t grid[3] = {2, 1, 1}, negative[3] = {2, -1, 1};
+  ligerdsl_kernel_arg_t args[3] = {KernelArg(out.tensor).raw(), KernelArg(x.tensor).raw(), KernelArg(3.0f).raw()};
+  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 2, grid, nullptr), LIGERDSL_INVALID_ARGUMENT, {"takes 3", "got 2"});
+  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 3, negative, nullptr), LIGERDSL_INVALID_SHAPE, {"grid", "got -1"});
+  args[2] = KernelArg(3).raw();
+  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 3, grid, nullptr), LIGERDSL_INVALID_ARGUMENT, {"`factor`", "NUMBER"});
+  args[2] = KernelArg(3.0f).raw();
+  args[0] = KernelArg(wrong.tensor).raw();
+  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 3, grid, nullptr), LIGERDSL_INVALID_SHAPE, {"`out`", "expected 1", "got 2"});
+}
+
+TEST_F(Execute, NoAliasIsChecked) {
+  ligerdsl_kernel_options_t options = kernel_options();
+  options.no_alias = 1;
+  const CompiledKernel kernel(context_, scale_program(), options);
+  Owned x(LIGERDSL_F32, {100});
+  const ligerdsl_kernel_arg_t args[3] = {KernelArg(x.tensor).raw(), KernelArg(x.tensor).raw(), KernelArg(3.0f).raw()};
+  const int32_t grid[3] = {2, 1, 1};
+  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 3, grid, nullptr), LIGERDSL_INVALID_ALIAS, {"`out`", "`x`", "no_alias"});
+}
+
+}  // namespace
+}  // namespace ligerdsl::test

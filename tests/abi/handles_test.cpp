@@ -1,0 +1,139 @@
+// NULLs, dead handles, versions, memory and streams of a CPU context.
+#include <atomic>
+#include <thread>
+
+#include "support.h"
+
+namespace ligerdsl::test {
+namespace {
+
+TEST(Handles, NamesAndVersion) {
+  EXPECT_STREQ(ligerdsl_status_name(LIGERDSL_SUCCESS), "SUCCESS");
+  EXPECT_STREQ(ligerdsl_status_name(LIGERDSL_DEAD_HANDLE), "DEAD_HANDLE");
+  EXPECT_STREQ(ligerdsl_status_name(123456), "UNKNOWN_STATUS");
+  EXPECT_EQ(ligerdsl_version(), static_cast<uint32_t>(LIGERDSL_VERSION));
+  EXPECT_GT(std::string(ligerdsl_build_info()).size(), 5u);
+}
+
+TEST(Handles, NullPointers) {
+  const Context context = Context::cpu(1);
+  const VectorAddDesc desc = vector_add_desc();
+  const VectorAddArgs args = vector_add_args();
+  const ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
+  const int32_t grid[3] = {1, 1, 1};
+  ligerdsl_context_t made = nullptr;
+  ligerdsl_plan_t plan = nullptr;
+  ligerdsl_kernel_t kernel = nullptr;
+  const struct {
+    ligerdsl_status_t status;
+    const char* argument;
+  } rows[] = {
+      {ligerdsl_context_create(nullptr, &made), "`config`"},
+      {ligerdsl_context_create(&config, nullptr), "`context`"},
+      {ligerdsl_context_check(nullptr, nullptr), "`context`"},
+      {ligerdsl_vector_add_plan(nullptr, &desc, &plan), "`context`"},
+      {ligerdsl_vector_add_plan(context.get(), nullptr, &plan), "`desc`"},
+      {ligerdsl_vector_add_plan(context.get(), &desc, nullptr), "`plan`"},
+      {ligerdsl_vector_add_execute(nullptr, &args, nullptr, 0, nullptr), "`plan`"},
+      {ligerdsl_vector_add(nullptr, &desc, &args, nullptr), "`context`"},
+      {ligerdsl_vector_add(context.get(), nullptr, &args, nullptr), "`desc`"},
+      {ligerdsl_vector_add(context.get(), &desc, nullptr, nullptr), "`args`"},
+      {ligerdsl_buffer_alloc(context.get(), 16, nullptr), "`data`"},
+      {ligerdsl_buffer_copy(context.get(), nullptr, &desc, 4, nullptr), "`to`"},
+      {ligerdsl_buffer_copy(context.get(), &plan, nullptr, 4, nullptr), "`from`"},
+      {ligerdsl_buffer_fill(context.get(), nullptr, 0, 4, nullptr), "`data`"},
+      {ligerdsl_stream_create(context.get(), nullptr), "`stream`"},
+      {ligerdsl_kernel_create(context.get(), nullptr, 0, nullptr, &kernel), "`program`"},
+      {ligerdsl_kernel_create(context.get(), "x", 1, nullptr, nullptr), "`kernel`"},
+      {ligerdsl_kernel_launch(nullptr, nullptr, 0, grid, nullptr), "`kernel`"},
+  };
+  for (const auto& row : rows) EXPECT_EQ(row.status, LIGERDSL_INVALID_NULL_POINTER) << row.argument;
+  expect_failure(ligerdsl_context_check(nullptr, nullptr), LIGERDSL_INVALID_NULL_POINTER, {"ligerdsl_context_check", "`context`", "NULL"});
+}
+
+TEST(Handles, DestroyingNothingIsFine) {
+  ligerdsl_context_destroy(nullptr);
+  ligerdsl_plan_destroy(nullptr);
+  ligerdsl_kernel_destroy(nullptr);
+}
+
+TEST(Handles, DeadContext) {
+  const ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
+  ligerdsl_context_t context = nullptr;
+  ASSERT_EQ(ligerdsl_context_create(&config, &context), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+  ligerdsl_context_destroy(context);
+  expect_failure(ligerdsl_context_check(context, nullptr), LIGERDSL_DEAD_HANDLE, {"`context`", "destroyed"});
+  ligerdsl_context_destroy(context);  // a second time: nothing happens
+
+  // The slot's next owner does not answer to the old handle.
+  ligerdsl_context_t next = nullptr;
+  ASSERT_EQ(ligerdsl_context_create(&config, &next), LIGERDSL_SUCCESS);
+  EXPECT_EQ(ligerdsl_context_check(context, nullptr), LIGERDSL_DEAD_HANDLE);
+  EXPECT_EQ(ligerdsl_context_check(next, nullptr), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+  ligerdsl_context_destroy(next);
+}
+
+TEST(Handles, ForeignPointers) {
+  alignas(64) static char somewhere[64];
+  auto* context = reinterpret_cast<ligerdsl_context_t>(somewhere);
+  expect_failure(ligerdsl_context_check(context, nullptr), LIGERDSL_DEAD_HANDLE, {"did not make it"});
+  ligerdsl_context_destroy(context);
+  const Context real = Context::cpu(1);
+  const VectorAddArgs args = vector_add_args();
+  auto* plan = reinterpret_cast<ligerdsl_plan_t>(real.get());  // a live handle of another kind
+  EXPECT_EQ(ligerdsl_vector_add_execute(plan, &args, nullptr, 0, nullptr), LIGERDSL_DEAD_HANDLE);
+  EXPECT_EQ(ligerdsl_plan_workspace_bytes_for(plan, 1), 0u);
+}
+
+TEST(Handles, LastErrorBelongsToItsThread) {
+  EXPECT_NE(ligerdsl_context_check(nullptr, nullptr), LIGERDSL_SUCCESS);
+  const std::string mine = ligerdsl_last_error();
+  std::string fresh = "unset";
+  std::thread([&] { fresh = ligerdsl_last_error(); }).join();
+  EXPECT_EQ(fresh, "");
+  EXPECT_EQ(mine, ligerdsl_last_error());
+}
+
+TEST(Handles, ManyThreadsMakeAndDestroy) {
+  std::atomic<int> failures = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 20; ++i) {
+        ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
+        config.num_threads = 1;
+        ligerdsl_context_t context = nullptr;
+        if (ligerdsl_context_create(&config, &context) || ligerdsl_context_check(context, nullptr)) ++failures;
+        ligerdsl_context_destroy(context);
+        if (ligerdsl_context_check(context, nullptr) != LIGERDSL_DEAD_HANDLE) ++failures;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failures, 0);
+}
+
+TEST(Handles, BuffersAndStreamsOfACpu) {
+  const Context context = Context::cpu(1);
+  const Buffer buffer(context, 1000);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % 256, 0u);
+  context.fill(buffer.data(), 7, 1000);
+  char text[4] = {};
+  context.copy(text, static_cast<char*>(buffer.data()) + 996, 4);
+  EXPECT_EQ(std::string(text, 4), std::string(4, 7));
+  ligerdsl_stream_t stream = nullptr;
+  EXPECT_EQ(ligerdsl_stream_create(context.get(), &stream), LIGERDSL_SUCCESS);
+  EXPECT_EQ(ligerdsl_stream_sync(context.get(), stream), LIGERDSL_SUCCESS);
+  EXPECT_EQ(ligerdsl_stream_destroy(context.get(), stream), LIGERDSL_SUCCESS);
+}
+
+TEST(Handles, GarbageProgram) {
+  const Context context = Context::cpu(1);
+  ligerdsl_kernel_t kernel = nullptr;
+  expect_failure(ligerdsl_kernel_create(context.get(), "not a program", 13, nullptr, &kernel), LIGERDSL_INVALID_PROGRAM,
+                 {"`program`"});
+  EXPECT_EQ(kernel, nullptr);
+}
+
+}  // namespace
+}  // namespace ligerdsl::test

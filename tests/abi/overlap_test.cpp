@@ -1,0 +1,103 @@
+// Overlap of tensors against brute force over their elements.
+#include "lib/src/overlap.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+#include <vector>
+
+namespace ligerdsl::lib {
+namespace {
+
+BoundTensor tensor(int64_t offset, std::vector<int64_t> dims, std::vector<int64_t> strides) {
+  static std::byte memory[1 << 16];
+  BoundTensor t{};
+  t.data = memory + offset * 4;
+  t.dtype = DType::f32;
+  t.rank = static_cast<int>(dims.size());
+  t.present = true;
+  for (int i = 0; i < t.rank; ++i) {
+    t.dims[i] = dims[i];
+    t.strides[i] = dims[i] == 1 ? 0 : strides[i];
+  }
+  return t;
+}
+
+// Addresses in order of the indices.
+std::vector<const std::byte*> elements(const BoundTensor& t, int dim = 0, int64_t offset = 0) {
+  if (dim == t.rank) return {t.data + offset * 4};
+  std::vector<const std::byte*> all;
+  for (int64_t i = 0; i < t.dims[dim]; ++i) {
+    const auto inner = elements(t, dim + 1, offset + i * t.strides[dim]);
+    all.insert(all.end(), inner.begin(), inner.end());
+  }
+  return all;
+}
+
+bool share(const BoundTensor& a, const BoundTensor& b) {
+  const auto first = elements(a), second = elements(b);
+  const std::set<const std::byte*> set(first.begin(), first.end());
+  for (const std::byte* address : second) {
+    if (set.count(address)) return true;
+  }
+  return false;
+}
+
+TEST(Overlap, SlicesOfOneBufferAreApart) {
+  const BoundTensor q = tensor(0, {6, 2, 4}, {24, 4, 1}), k = tensor(8, {6, 4, 4}, {24, 4, 1});
+  EXPECT_EQ(overlap(q, k), Overlap::none);
+  EXPECT_EQ(overlap(k, q), Overlap::none);
+  EXPECT_EQ(overlap(q, tensor(7, {6, 4, 4}, {24, 4, 1})), Overlap::other);
+}
+
+TEST(Overlap, ExactNeedsTheSameIndices) {
+  const BoundTensor a = tensor(0, {4, 8}, {8, 1});
+  EXPECT_EQ(overlap(a, tensor(0, {4, 8}, {8, 1})), Overlap::exact);
+  EXPECT_EQ(overlap(a, tensor(0, {4, 8}, {16, 1})), Overlap::other);
+  EXPECT_EQ(overlap(a, tensor(0, {32}, {1})), Overlap::other);
+  EXPECT_EQ(overlap(a, tensor(32, {4, 8}, {8, 1})), Overlap::none);
+  EXPECT_EQ(overlap(a, tensor(0, {0, 8}, {8, 1})), Overlap::none);
+}
+
+// Never calls shared memory apart; calls evenly strided rows of one stride apart whenever they are.
+TEST(Overlap, AgainstBruteForce) {
+  std::mt19937 random(7);
+  const auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
+  int none = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const int64_t stride = pick(1, 12);
+    const auto make = [&] {
+      const int64_t width = pick(1, stride), rows = pick(1, 5);
+      return tensor(pick(0, 40), {rows, width}, {pick(0, 4) ? stride : pick(0, 14), 1});
+    };
+    const BoundTensor a = make(), b = make();
+    const Overlap found = overlap(a, b);
+    if (found == Overlap::none) {
+      ++none;
+      ASSERT_FALSE(share(a, b)) << a.dims[0] << "x" << a.dims[1] << " and " << b.dims[0] << "x" << b.dims[1];
+    } else if (found == Overlap::exact) {
+      ASSERT_EQ(elements(a), elements(b));
+    }
+  }
+  EXPECT_GT(none, 2000);
+}
+
+TEST(Overlap, InjectiveAgainstBruteForce) {
+  std::mt19937 random(11);
+  const auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
+  int injectives = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const BoundTensor t = tensor(0, {pick(0, 3), pick(1, 4), pick(1, 4)}, {pick(0, 20), pick(0, 8), 1});
+    const auto all = elements(t);
+    const bool distinct = std::set<const std::byte*>(all.begin(), all.end()).size() == all.size();
+    if (injective(t)) {
+      ++injectives;
+      ASSERT_TRUE(distinct);
+    }
+  }
+  EXPECT_GT(injectives, 5000);
+}
+
+}  // namespace
+}  // namespace ligerdsl::lib
