@@ -1,11 +1,12 @@
 # A tiny run: the loss falls, every kernel passes its gate, a resumed run ends with the same bytes as one that never stopped,
 # and what cannot be resumed is refused.
+set(text ${CMAKE_CURRENT_LIST_DIR})
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
 
 function(train expected log)
   execute_process(COMMAND ${TRAIN} --layers 2 --width 32 --heads 4 --kv-heads 2 --ffn 48 --context 32 --batch 4 --steps 40
-                          --warmup 4 --eval-batches 2 --no-loss-svg ${ARGN}
+                          --warmup 4 --eval-batches 2 --no-loss-svg --text ${text}/model.cpp ${text}/ops.cpp ${ARGN}
                   RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(NOT status EQUAL ${expected})
     message(FATAL_ERROR "train_llama ${ARGN}: exit status ${status}, expected ${expected}\n${output}")

@@ -43,6 +43,7 @@ void add_options(CLI::App& app, Settings& s) {
   auto number = [&](const char* name, auto& value, const char* help) {
     return app.add_option(name, value, help)->capture_default_str();
   };
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.option_defaults()->group("Model");
   number("--layers", s.model.layers, "transformer layers")->check(CLI::Range(1, 1000));
   number("--heads", s.model.heads, "query heads")->check(CLI::Range(1, 1000));
@@ -52,7 +53,8 @@ void add_options(CLI::App& app, Settings& s) {
   number("--context", s.model.context, "bytes per sequence")->check(CLI::Range(2, 1 << 20));
   app.option_defaults()->group("Training");
   app.add_option("--text", s.text, "text files (default: the sources and documents under --source-dir)")
-      ->check(CLI::ExistingFile);
+      ->check(CLI::ExistingFile)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--source-dir", s.source_dir, "folder whose sources are the default text");
   number("--batch", s.train.batch, "sequences per step")->check(CLI::Range(1, 1 << 20));
   number("--steps", s.train.steps, "steps of the learning-rate schedule")->check(CLI::Range(1, 1 << 30));
