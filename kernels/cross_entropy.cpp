@@ -379,23 +379,23 @@ Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& optio
   if (meta.looped) meta.fold = gpu ? 4 : 8;
 
   Operation op;
-  auto scratch = [&](const std::string& name, std::function<std::vector<int64_t>(int64_t)> shape) {
+  auto scratch = [&](const std::string& name, std::function<Extents(int64_t)> shape) {
     op.workspace.push_back({.name = name, .dtype = f32, .shape = std::move(shape)});
   };
-  auto one_program = [](int64_t) { return Grid{1}; };
+  auto one_program = [](int64_t) { return grid_of(1); };
   CrossEntropyMeta flat = meta;  // the launches of one program
   flat.block = 1024;
   if (needs_counts(options)) {
-    scratch("counts", [](int64_t) { return std::vector<int64_t>{4}; });
+    scratch("counts", [](int64_t) { return Extents{4}; });
     op.launches.push_back({.program = record("cross_entropy_count", options.type, &cross_entropy_count, flat),
                            .num_warps = 8,
                            .grid = one_program});
   }
   op.launches.push_back({.program = record("cross_entropy", options.type, &cross_entropy_rows, meta),
                          .num_warps = num_warps,
-                         .grid = [](int64_t n) { return Grid{n}; }});
+                         .grid = [](int64_t n) { return grid_of(n); }});
   if (options.reduction == Reduction::none) return op;
-  auto per_row = [](int64_t n) { return std::vector<int64_t>{n}; };
+  auto per_row = [](int64_t n) { return Extents{n}; };
   if (options.with_loss) scratch("row_loss", per_row);
   if (options.with_z_loss) scratch("row_z_loss", per_row);
   if (options.with_accuracy) scratch("row_accuracy", per_row);
@@ -426,7 +426,7 @@ Operation scale_rows(const Machine& machine, DType type, DType factor_type, bool
       .type = type, .factor_type = factor_type, .per_row = per_row, .rows = tile.rows, .block = tile.cols};
   Launch launch{.program = record("scale_rows", type, &scale_rows, meta), .num_warps = tile.num_warps};
   launch.grid = [rows = tile.rows, blocks = ceil_div(cols, tile.cols)](int64_t n) {
-    return Grid{ceil_div(n, rows) * blocks};
+    return grid_of(ceil_div(n, rows) * blocks);
   };
   return {.launches = {launch}};
 }

@@ -67,7 +67,7 @@ Operation embedding_forward(const Machine& machine, const EmbeddingOptions& opti
   meta.block = tile.cols;
   Launch launch{.program = record("embedding_forward", options.type, &embedding_forward, meta),
                 .num_warps = warps_for(meta.block, options.type, 1, 8)};
-  launch.grid = [blocks = ceil_div(options.cols, meta.block)](int64_t n) { return Grid{n * blocks}; };
+  launch.grid = [blocks = ceil_div(options.cols, meta.block)](int64_t n) { return grid_of(n * blocks); };
   return {.launches = {launch}};
 }
 
@@ -80,7 +80,7 @@ Operation embedding_backward(const Machine& machine, const EmbeddingOptions& opt
   Launch launch{.program = record("embedding_backward", options.type, &embedding_backward, meta),
                 .num_warps = gpu ? 4 : 1};
   launch.grid = [programs = ceil_div(options.vocabulary, meta.rows) * ceil_div(options.cols, meta.block)](int64_t) {
-    return Grid{programs};
+    return grid_of(programs);
   };
   return {.launches = {launch}};
 }

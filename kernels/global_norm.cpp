@@ -55,13 +55,13 @@ Operation sum_of_squares(const Machine&, DType type) {
   SquaresMeta meta = kSquares;
   meta.type = type;
   Launch launch{.program = record("sum_of_squares", type, &sum_of_squares, meta), .num_warps = 8};
-  launch.grid = [](int64_t n) { return Grid{sum_of_squares_programs(n)}; };
+  launch.grid = [](int64_t n) { return grid_of(sum_of_squares_programs(n)); };
   return {.launches = {launch}};
 }
 
 Operation finish_norm(const Machine&) {
   Launch launch{.program = record("finish_norm", f32, &finish_norm, NormMeta{}), .num_warps = 8};
-  launch.grid = [](int64_t) { return Grid{1}; };
+  launch.grid = [](int64_t) { return grid_of(1); };
   return {.launches = {launch}};
 }
 

@@ -9,8 +9,11 @@
 // shape, machine and options only, never on how many threads a CPU runs.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -27,7 +30,27 @@ struct Machine {
   int processors = 132;  // nvptx: streaming multiprocessors; ignored on the CPU
 };
 
-using Grid = std::vector<int64_t>;  // programs along x (and y, z when present); a 0 anywhere means: nothing to launch
+// Programs along x, y and z; a 0 anywhere means: nothing to launch.
+using Grid = std::array<int64_t, 3>;
+constexpr Grid grid_of(int64_t x) {
+  return {x, 1, 1};
+}
+
+// The dimensions of a scratch buffer. Like Grid it allocates nothing: both are asked for at every call.
+class Extents {
+ public:
+  constexpr Extents(std::initializer_list<int64_t> dims) : rank_(dims.size()) {
+    std::copy(dims.begin(), dims.end(), dims_.begin());
+  }
+  constexpr size_t size() const { return rank_; }
+  constexpr int64_t operator[](size_t i) const { return dims_[i]; }
+  constexpr const int64_t* begin() const { return dims_.data(); }
+  constexpr const int64_t* end() const { return dims_.data() + rank_; }
+
+ private:
+  size_t rank_;
+  std::array<int64_t, 4> dims_{};
+};
 
 struct Launch {
   program::Program program;
@@ -39,7 +62,7 @@ struct Launch {
 struct Scratch {
   std::string name;
   DType dtype = DType::f32;
-  std::function<std::vector<int64_t>(int64_t rows)> shape;
+  std::function<Extents(int64_t rows)> shape;
 };
 
 struct Operation {

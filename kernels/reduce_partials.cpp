@@ -27,7 +27,7 @@ Launch reduce_partials(const Machine& machine, const std::string& out, DType typ
   const ReducePartialsMeta meta{
       .type = type, .out = out, .accumulate = accumulate, .rows = gpu ? 16 : 4, .cols = gpu ? 64 : 256};
   Launch launch{.program = record("reduce_partials", type, &reduce_partials, meta), .num_warps = 8};
-  launch.grid = [blocks = ceil_div(cols, meta.cols)](int64_t) { return Grid{blocks}; };
+  launch.grid = [blocks = ceil_div(cols, meta.cols)](int64_t) { return grid_of(blocks); };
   return launch;
 }
 

@@ -189,7 +189,7 @@ Operation rms_norm_forward(const Machine& machine, const RmsNormOptions& options
   Launch launch{.program = record(options.residual ? "fused_add_rms_norm_forward" : "rms_norm_forward", options.type,
                                   &rms_norm_forward, meta),
                 .num_warps = tile.num_warps};
-  launch.grid = [rows = meta.rows](int64_t n) { return Grid{ceil_div(n, rows)}; };
+  launch.grid = [rows = meta.rows](int64_t n) { return grid_of(ceil_div(n, rows)); };
   return {.launches = {launch}};
 }
 
@@ -216,7 +216,7 @@ Operation with_d_weight(const Machine& machine, const RmsNormOptions& options, s
                         std::function<int64_t(int64_t)> parts) {
   launches.push_back(reduce_partials(machine, "d_weight", options.d_weight_type, options.accumulate, options.cols));
   Scratch partials{.name = "partials", .dtype = f32};
-  partials.shape = [parts, cols = options.cols](int64_t n) { return std::vector<int64_t>{parts(n), cols}; };
+  partials.shape = [parts, cols = options.cols](int64_t n) { return Extents{parts(n), cols}; };
   return {.launches = std::move(launches), .workspace = {partials}};
 }
 
@@ -226,7 +226,7 @@ Operation wide_backward(const Machine& machine, const RmsNormOptions& options) {
   meta.looped = true;
   meta.block = kRowBlock;
   Launch d_x = backward_launch(meta, warps_for(kRowBlock, options.type, 2, 16));
-  d_x.grid = [](int64_t n) { return Grid{n}; };
+  d_x.grid = [](int64_t n) { return grid_of(n); };
   if (!options.want_d_weight) return {.launches = {d_x}};
 
   meta.block = 1024;
@@ -234,7 +234,9 @@ Operation wide_backward(const Machine& machine, const RmsNormOptions& options) {
   const auto parts = partial_rows(machine, 16 * meta.rows, 4);
   Launch d_weight{.program = record("rms_norm_d_weight", options.type, &rms_norm_d_weight, meta),
                   .num_warps = warps_for(meta.rows * meta.block, options.type, 2, 8)};
-  d_weight.grid = [parts, blocks = ceil_div(options.cols, meta.block)](int64_t n) { return Grid{parts(n) * blocks}; };
+  d_weight.grid = [parts, blocks = ceil_div(options.cols, meta.block)](int64_t n) {
+    return grid_of(parts(n) * blocks);
+  };
   // d_weight reads d_y, which d_x may overwrite: it goes first.
   return with_d_weight(machine, options, {d_weight, d_x}, parts);
 }
@@ -249,11 +251,11 @@ Operation rms_norm_backward(const Machine& machine, const RmsNormOptions& option
   meta.block = tile.cols;
   Launch launch = backward_launch(meta, tile.num_warps);
   if (!options.want_d_weight) {
-    launch.grid = [rows = tile.rows](int64_t n) { return Grid{ceil_div(n, rows)}; };
+    launch.grid = [rows = tile.rows](int64_t n) { return grid_of(ceil_div(n, rows)); };
     return {.launches = {launch}};
   }
   const auto parts = partial_rows(machine, tile.rows, tile.num_warps);
-  launch.grid = [parts](int64_t n) { return Grid{parts(n)}; };
+  launch.grid = [parts](int64_t n) { return grid_of(parts(n)); };
   return with_d_weight(machine, options, {launch}, parts);
 }
 

@@ -81,7 +81,7 @@ Operation rope(const Machine& machine, const RopeOptions& options) {
   const int64_t elements = 2 * (meta.q_block + meta.k_block) * meta.half;
   Launch launch{.program = record("rope", options.type, &rope, meta),
                 .num_warps = gpu ? warps_for(elements, options.type, 4, 16) : 4};
-  launch.grid = [](int64_t tokens) { return Grid{tokens}; };
+  launch.grid = [](int64_t tokens) { return grid_of(tokens); };
   return {.launches = {launch}};
 }
 

@@ -150,7 +150,7 @@ Operation row_operation(const Machine& machine, const SoftmaxOptions& options, c
   meta.block = tile.cols;
   if (meta.looped) meta.fold = std::max<int64_t>(1, meta.block / (tile.num_warps * 32 * vector_width(options.type)));
   Launch launch{.program = record(name, options.type, build, meta), .num_warps = tile.num_warps};
-  launch.grid = [rows = meta.rows](int64_t n) { return Grid{ceil_div(n, rows)}; };
+  launch.grid = [rows = meta.rows](int64_t n) { return grid_of(ceil_div(n, rows)); };
   return {.launches = {launch}};
 }
 

@@ -74,7 +74,7 @@ Operation elementwise(const Machine& machine, const SwigluOptions& options, cons
   meta.block = tile.cols;
   Launch launch{.program = record(name, options.type, build, meta), .num_warps = tile.num_warps};
   launch.grid = [rows = tile.rows, blocks = ceil_div(options.cols, tile.cols)](int64_t n) {
-    return Grid{ceil_div(n, rows) * blocks};
+    return grid_of(ceil_div(n, rows) * blocks);
   };
   return {.launches = {launch}};
 }

@@ -59,13 +59,13 @@ inline constexpr int64_t kResidentWidth = 32768;
 // Block of the loop over a wider row.
 inline constexpr int64_t kRowBlock = 8192;
 
-// A tile of an elementwise kernel over rows of n elements: one vector per thread on a GPU.
+// A tile of an elementwise kernel over rows of n elements: one vector per thread on a GPU. Wide rows are cut into
+// blocks that divide them where that is possible, so that no mask remains.
 inline TileShape elementwise_tile(const Machine& machine, DType type, int64_t n) {
-  const int64_t elements = machine.target == Target::nvptx ? 256 * vector_width(type) : 4096;
+  const int64_t most = machine.target == Target::nvptx ? 256 * vector_width(type) : 4096;
   TileShape tile;
-  tile.cols = n >= elements ? elements : tile_width(n);
-  if (machine.target == Target::nvptx) tile.cols = std::min<int64_t>(tile.cols, elements);
-  while (tile.rows * 2 * tile.cols <= std::min<int64_t>(elements, 1024)) tile.rows *= 2;
+  tile.cols = n < most ? tile_width(n) : n % most != 0 && n % (most / 2) == 0 ? most / 2 : most;
+  while (tile.rows * 2 * tile.cols <= std::min<int64_t>(most, 1024)) tile.rows *= 2;
   tile.num_warps = warps_for(tile.rows * tile.cols, type, 1, 8);
   return tile;
 }

@@ -1,0 +1,320 @@
+#include "kernels/cross_entropy.h"
+
+#include "tests/kernels/shapes.h"
+#include "tests/support/oracle_cross_entropy.h"
+
+namespace ligerdsl::test {
+namespace {
+
+using kernels::CrossEntropyOptions;
+
+struct Trial {
+  CrossEntropyOptions o;
+  CrossEntropyCase c;
+  std::vector<int64_t> labels;
+  Tensor logits, label_tensor, weight, d_loss, loss, z_loss, accuracy, predictions, lse, d_logits, error;
+
+  // Everything wanted; `seed` decides logits and labels, every fifth row is ignored.
+  Trial(DType type, int64_t n, int64_t classes, CrossEntropyCase with = {}, double spread = 1.0, int64_t gap = 0)
+      : c(with) {
+    c.n = n;
+    c.classes = classes;
+    o.classes = classes;
+    o.type = type;
+    o.reduction = static_cast<kernels::Reduction>(c.reduction);
+    o.has_weight = !c.weight.empty();
+    o.smoothing = c.smoothing > 0;
+    o.lse_square = c.lse_square > 0;
+    o.softcap = c.softcap > 0;
+    o.with_z_loss = o.with_accuracy = o.with_predictions = o.with_lse = o.with_gradient = true;
+    logits = random_rows(type, n, classes, 11, gap, spread);
+    Random random(12);
+    for (int64_t i = 0; i < n; ++i) labels.push_back(i % 5 == 4 ? c.ignore_index : random.below(classes));
+    make_outputs(gap);
+  }
+  void make_outputs(int64_t gap = 0) {
+    const Sizes reduced{c.reduction == Reduce::none ? c.n : 1};
+    loss = Tensor(o.loss_type, reduced);
+    z_loss = Tensor(o.loss_type, reduced);
+    accuracy = Tensor(f32, reduced);
+    predictions = Tensor(i64, {c.n});
+    lse = Tensor(f32, {c.n});
+    d_logits = Tensor::rows(o.type, c.n, c.classes, gap);
+    error = Tensor(i64, {1}).fill(std::vector<int64_t>{0});
+    weight = Tensor(o.weight_type, {c.classes});
+    if (o.has_weight) weight.fill(c.weight);
+    c.upstream.resize(o.with_d_loss && c.reduction == Reduce::none ? c.n : 1, c.upstream.empty() ? 1.0 : c.upstream[0]);
+    d_loss = Tensor(o.d_loss_type, {static_cast<int64_t>(c.upstream.size())}).fill(c.upstream);
+  }
+  void run(const Tensor& gradient) {
+    label_tensor = Tensor(o.label_type, {c.n}).fill(labels);
+    backend().run(kernels::cross_entropy(machine(), o), c.n,
+                  Arguments()
+                      .tensor("logits", logits)
+                      .tensor("labels", label_tensor)
+                      .tensor("weight", weight)
+                      .tensor("loss", loss)
+                      .tensor("z_loss", z_loss)
+                      .tensor("accuracy", accuracy)
+                      .tensor("predictions", predictions)
+                      .tensor("lse", lse)
+                      .tensor("d_logits", gradient)
+                      .tensor("d_loss", d_loss)
+                      .tensor("error", error)
+                      .integer("ignore_index", c.ignore_index)
+                      .number("label_smoothing", c.smoothing)
+                      .number("lse_square_scale", c.lse_square)
+                      .number("softcap", c.softcap));
+  }
+  void run() { run(d_logits); }
+  std::string describe() const {
+    return std::string(name(o.type)) + " n=" + std::to_string(c.n) + " v=" + std::to_string(c.classes) + " reduction " +
+           std::to_string(static_cast<int>(c.reduction)) + " smoothing " + std::to_string(c.smoothing) + " z " +
+           std::to_string(c.lse_square) + " cap " + std::to_string(c.softcap) + (o.has_weight ? " weighted" : "");
+  }
+  void check() {
+    SCOPED_TRACE(describe());
+    run();
+    const auto expected = cross_entropy_oracle(logits.values(), labels, c);
+    EXPECT_TRUE(close_loss(loss.values(), expected.loss)) << "loss";
+    EXPECT_TRUE(close_loss(z_loss.values(), expected.z_loss)) << "z_loss";
+    EXPECT_TRUE(close_loss(accuracy.values(), expected.accuracy)) << "accuracy";
+    EXPECT_TRUE(close_loss(lse.values(), expected.lse)) << "lse";
+    EXPECT_EQ(predictions.values(), expected.predictions);
+    EXPECT_TRUE(close(d_logits.values(), expected.d_logits, gate_e(o.type))) << "d_logits";
+    EXPECT_EQ(error.get_integer(0), 0);
+    for (const Tensor& t : {loss, z_loss, accuracy, predictions, lse, d_logits, logits, error}) {
+      EXPECT_TRUE(t.untouched_outside());
+    }
+  }
+};
+
+// Values that a float holds exactly, so that oracle and kernel see the same numbers.
+double exact(double value) {
+  return static_cast<float>(value);
+}
+
+Values class_weights(int64_t classes) {
+  Values w = Random(13).normals(classes);
+  for (double& value : w) value = exact(0.1 + std::fabs(value));
+  return w;
+}
+
+TEST(CrossEntropy, WidthsAndTypes) {
+  int64_t number = 0;
+  for (int64_t v : affordable({1, 3, 41, 256, 1023, 4097, 32000, 128256}, 3)) {
+    for (DType type : kFloats) Trial(type, 3, v, {}, 1.0, gap_of(number++)).check();
+  }
+}
+
+TEST(CrossEntropy, ManyRows) {
+  Trial(f32, std::min<int64_t>(2500, backend().budget() / 64), 41).check();
+}
+
+std::vector<CrossEntropyCase> option_cases(int64_t classes) {
+  return {{.smoothing = exact(0.1)},
+          {.softcap = 30},
+          {.lse_square = exact(1e-4)},
+          {.weight = class_weights(classes)},
+          {.smoothing = exact(0.1), .weight = class_weights(classes)},
+          {.ignore_index = 2},
+          {.ignore_index = 0,
+           .smoothing = exact(0.2),
+           .lse_square = exact(1e-3),
+           .softcap = 4,
+           .weight = class_weights(classes)}};
+}
+
+TEST(CrossEntropy, Options) {
+  for (int64_t v : affordable({37, 20000}, 11)) {
+    for (Reduce reduction : {Reduce::none, Reduce::mean, Reduce::sum}) {
+      for (CrossEntropyCase c : option_cases(v)) {
+        c.reduction = reduction;
+        Trial(f32, 11, v, c, 2.0).check();
+      }
+    }
+    for (DType type : {f16, bf16}) {
+      for (const CrossEntropyCase& c : option_cases(v)) Trial(type, 11, v, c).check();
+    }
+  }
+}
+
+TEST(CrossEntropy, LargeLogits) {
+  for (double spread : {10.0, 1e4}) {
+    Trial(f32, 7, 500, {}, spread).check();
+    Trial(f32, 7, 500, {.smoothing = exact(0.1)}, spread).check();
+  }
+  // A common offset must cost no accuracy.
+  Trial shifted(f32, 4, 300, {.smoothing = exact(0.1), .reduction = Reduce::none});
+  for (int64_t i = 0; i < 4 * 300; ++i) shifted.logits.set(i, shifted.logits.get(i) + 1e4);
+  shifted.run();
+  const auto expected = cross_entropy_oracle(shifted.logits.values(), shifted.labels, shifted.c);
+  EXPECT_TRUE(close_loss(shifted.loss.values(), expected.loss));
+  EXPECT_TRUE(close(shifted.d_logits.values(), expected.d_logits, gate_e(f32)));
+}
+
+TEST(CrossEntropy, UpstreamGradient) {
+  for (Reduce reduction : {Reduce::none, Reduce::mean, Reduce::sum}) {
+    for (DType type : kFloats) {
+      Trial run(type, 9, 50,
+                {.smoothing = exact(0.1), .lse_square = exact(1e-3), .reduction = reduction, .upstream = {3.0}});
+      run.o.with_d_loss = true;
+      run.make_outputs();
+      run.check();
+    }
+  }
+}
+
+TEST(CrossEntropy, GradientAlone) {
+  Trial run(bf16, 9, 50, {.upstream = {0.25}});
+  run.o.with_d_loss = true;
+  run.o.with_loss = run.o.with_z_loss = run.o.with_accuracy = run.o.with_predictions = run.o.with_lse = false;
+  run.run();
+  EXPECT_TRUE(close(run.d_logits.values(), cross_entropy_oracle(run.logits.values(), run.labels, run.c).d_logits,
+                    gate_e(bf16)));
+  EXPECT_TRUE(std::isnan(run.loss.get(0))) << "a loss that nobody asked for was written";
+}
+
+TEST(CrossEntropy, LossAloneLeavesLogits) {
+  for (int64_t v : affordable({50, 20000}, 6)) {
+    Trial run(bf16, 6, v);
+    run.o.with_gradient = false;
+    const Tensor before = run.logits.clone();
+    run.run();
+    EXPECT_TRUE(run.logits.same_bits(before));
+    EXPECT_TRUE(close_loss(run.loss.values(), cross_entropy_oracle(run.logits.values(), run.labels, run.c).loss));
+  }
+}
+
+TEST(CrossEntropy, InPlaceIsBitEqual) {
+  for (int64_t v : affordable({300, 20000}, 6)) {
+    for (DType type : kFloats) {
+      Trial apart(type, 6, v), over(type, 6, v);
+      apart.run();
+      over.run(over.logits);
+      EXPECT_TRUE(over.logits.same_bits(apart.d_logits)) << apart.describe();
+      EXPECT_TRUE(over.loss.same_bits(apart.loss));
+    }
+  }
+}
+
+TEST(CrossEntropy, LabelsOfBothWidths) {
+  Trial wide(f32, 8, 30), narrow(f32, 8, 30);
+  narrow.o.label_type = i32;
+  wide.run();
+  narrow.run();
+  EXPECT_TRUE(narrow.d_logits.same_bits(wide.d_logits) && narrow.loss.same_bits(wide.loss));
+}
+
+TEST(CrossEntropy, LabelsOutOfRange) {
+  for (int64_t v : affordable({30, 20000}, 8)) {
+    for (int64_t bad : {v, int64_t{-1}, int64_t{1} << 40, INT64_MIN, INT64_MAX}) {
+      Trial run(f32, 8, v, {.reduction = Reduce::none});
+      run.labels[2] = run.labels[5] = bad;
+      run.run();
+      EXPECT_EQ(kernels::kErrorBase - run.error.get_integer(0), 2) << "the first bad row";
+      const auto expected = cross_entropy_oracle(run.logits.values(), run.labels, run.c);
+      EXPECT_TRUE(close_loss(run.loss.values(), expected.loss));
+      EXPECT_TRUE(close(run.d_logits.values(), expected.d_logits, gate_e(f32)));
+      EXPECT_TRUE(run.d_logits.untouched_outside());
+    }
+  }
+  Trial mean(f32, 8, 30, {.weight = class_weights(30)});
+  mean.labels[3] = 30;
+  mean.run();
+  EXPECT_TRUE(std::isnan(mean.loss.get(0)));
+  EXPECT_EQ(kernels::kErrorBase - mean.error.get_integer(0), 3);
+}
+
+TEST(CrossEntropy, IgnoredRows) {
+  for (int64_t index : {int64_t{0}, int64_t{2}, int64_t{-100}, int64_t{-123}}) {
+    Trial(f32, 10, 5, {.ignore_index = index}).check();
+  }
+  for (Reduce reduction : {Reduce::none, Reduce::mean, Reduce::sum}) {
+    Trial all(f32, 6, 40, {.lse_square = exact(1e-3), .reduction = reduction});
+    for (int64_t& label : all.labels) label = -100;
+    all.logits.set(3, NAN);  // ignored rows are not looked at
+    all.run();
+    for (double value : all.loss.values()) EXPECT_EQ(value, 0.0);
+    for (double value : all.accuracy.values()) EXPECT_EQ(value, 0.0);
+    for (double value : all.d_logits.values()) EXPECT_EQ(value, 0.0);
+  }
+  Trial one(f32, 6, 40);
+  for (int64_t i = 0; i < 5; ++i) one.labels[i] = -100;
+  one.labels[5] = 39;
+  one.check();
+}
+
+TEST(CrossEntropy, InfiniteLogits) {
+  for (int64_t v : affordable({20, 20000}, 4)) {
+    Trial run(f32, 4, v, {.reduction = Reduce::none});
+    run.labels = {1, 1, 2, 3};
+    for (int64_t j = 0; j < v; ++j) {
+      if (j % 3 == 0) run.logits.set(j, -INFINITY);
+      if (j != 1) run.logits.set(v + j, -INFINITY);
+    }
+    run.logits.set(2 * v + 2, -INFINITY);  // the label itself: infinite loss
+    run.check();
+    EXPECT_EQ(run.loss.get(1), 0.0);
+    EXPECT_EQ(run.loss.get(2), INFINITY);
+    EXPECT_EQ(run.d_logits.get(0), 0.0);
+  }
+}
+
+TEST(CrossEntropy, TiesGoToTheLowestIndex) {
+  for (int64_t v : affordable({50, 20000}, 2)) {
+    Trial run(f32, 2, v, {.reduction = Reduce::none});
+    run.labels = {3, v - 1};
+    for (int64_t j = 0; j < v; ++j) run.logits.set(j, 1.0), run.logits.set(v + j, j == v - 1 || j == 20 ? 5.0 : 0.0);
+    run.check();
+    EXPECT_EQ(run.predictions.get_integer(0), 0);
+    EXPECT_EQ(run.predictions.get_integer(1), 20);
+  }
+}
+
+TEST(CrossEntropy, ConfidentRowsKeepTheTargetsDigits) {
+  Trial run(f32, 2, 64, {.reduction = Reduce::none});
+  run.labels = {5, 9};
+  run.logits.set(5, 16.0);
+  run.logits.set(64 + 9, 12.0);
+  run.check();
+}
+
+TEST(CrossEntropy, LossTypeAndRepeat) {
+  Trial run(bf16, 6, 100), again(bf16, 6, 100);
+  for (Trial* r : {&run, &again}) {
+    r->o.loss_type = bf16;
+    r->make_outputs();
+    r->run();
+  }
+  EXPECT_TRUE(run.loss.same_bits(again.loss) && run.d_logits.same_bits(again.d_logits));
+  const auto expected = cross_entropy_oracle(run.logits.values(), run.labels, run.c);
+  EXPECT_TRUE(close(run.loss.values(), expected.loss, gate_e(bf16)));
+}
+
+TEST(CrossEntropy, NoRows) {
+  Trial run(f32, 0, 10);
+  run.run();
+  EXPECT_EQ(run.loss.get(0), 0.0);
+  EXPECT_EQ(run.accuracy.get(0), 0.0);
+}
+
+TEST(ScaleRows, ScalarAndPerRow) {
+  for (DType type : kFloats) {
+    for (bool per_row : {false, true}) {
+      const int64_t n = 5, v = 700;
+      Tensor in = random_rows(type, n, v, 1, 3), out = Tensor::rows(type, n, v, 3);
+      Tensor factor = random_vector(f32, per_row ? n : 1, 2, 1.0, 2.0);
+      const auto scale = kernels::scale_rows(machine(), type, f32, per_row, v);
+      backend().run(scale, n, Arguments().tensor("out", out).tensor("in", in).tensor("factor", factor));
+      Values expected(n * v);
+      for (int64_t i = 0; i < n * v; ++i) expected[i] = in.get(i) * factor.get(per_row ? i / v : 0);
+      EXPECT_TRUE(close(out.values(), expected, gate_e(type)));
+      backend().run(scale, n, Arguments().tensor("out", in).tensor("in", in).tensor("factor", factor));
+      EXPECT_TRUE(in.same_bits(out));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ligerdsl::test

@@ -1,0 +1,119 @@
+#include "kernels/embedding.h"
+
+#include "kernels/cross_entropy.h"
+#include "tests/kernels/shapes.h"
+#include "tests/support/oracle_elementwise.h"
+
+namespace ligerdsl::test {
+namespace {
+
+struct Trial {
+  kernels::EmbeddingOptions o;
+  int64_t n;
+  std::vector<int64_t> indices;
+  Tensor table, out, d_out, d_table, error;
+
+  Trial(DType type, int64_t n, int64_t vocabulary, int64_t cols, DType index_type = i64, int64_t gap = 0) : n(n) {
+    o = {.cols = cols, .vocabulary = vocabulary, .type = type, .index_type = index_type};
+    table = random_rows(type, vocabulary, cols, 1, gap);
+    d_out = random_rows(type, n, cols, 2, gap);
+    out = Tensor::rows(type, n, cols, gap);
+    d_table = Tensor::rows(f32, vocabulary, cols, gap);
+    error = Tensor(i64, {1}).fill(std::vector<int64_t>{0});
+    Random random(3);
+    for (int64_t i = 0; i < n; ++i)
+      indices.push_back(random.below(std::max<int64_t>(1, i % 3 ? vocabulary : vocabulary / 4)));
+  }
+  Tensor index_tensor() const { return Tensor(o.index_type, {n}).fill(indices); }
+  void forward() {
+    backend().run(
+        kernels::embedding_forward(machine(), o), n,
+        Arguments().tensor("out", out).tensor("table", table).tensor("indices", index_tensor()).tensor("error", error));
+  }
+  void backward() {
+    backend().run(kernels::embedding_backward(machine(), o), n,
+                  Arguments().tensor("d_table", d_table).tensor("d_out", d_out).tensor("indices", index_tensor()));
+  }
+  void check_backward(DType gate_type) {
+    const Values expected = embedding_gradient_oracle(d_out.values(), indices, o.vocabulary, o.cols);
+    EXPECT_TRUE(close_normwise(d_table.values(), expected, gate_r(gate_type, n)));
+    EXPECT_TRUE(d_table.untouched_outside());
+  }
+};
+
+TEST(Embedding, ForwardCopiesExactly) {
+  int64_t number = 0;
+  for (int64_t cols : {1, 7, 256, 1000}) {
+    for (DType type : kFloats) {
+      Trial run(type, 37, 91, cols, number % 2 ? i32 : i64, gap_of(number));
+      ++number;
+      run.forward();
+      for (int64_t i = 0; i < 37; ++i) {
+        for (int64_t j = 0; j < cols; ++j) {
+          ASSERT_EQ(run.out.get(i * cols + j), run.table.get(run.indices[i] * cols + j)) << i << "," << j;
+        }
+      }
+      EXPECT_TRUE(run.out.untouched_outside());
+      EXPECT_EQ(run.error.get_integer(0), 0);
+    }
+  }
+}
+
+TEST(Embedding, ForwardOutOfRange) {
+  for (int64_t bad : {int64_t{10}, int64_t{-1}, int64_t{1} << 40}) {
+    Trial run(bf16, 6, 10, 33);
+    run.indices[1] = run.indices[4] = bad;
+    run.forward();
+    EXPECT_EQ(kernels::kErrorBase - run.error.get_integer(0), 1);
+    EXPECT_TRUE(std::isnan(run.out.get(33)) && std::isnan(run.out.get(4 * 33 + 32)));
+    EXPECT_EQ(run.out.get(0), run.table.get(run.indices[0] * 33));
+    EXPECT_TRUE(run.out.untouched_outside());
+  }
+}
+
+TEST(Embedding, BackwardAddsInOrder) {
+  for (DType type : kFloats) {
+    for (int64_t vocabulary : {1, 13, 256, 3000}) {
+      SCOPED_TRACE(std::string(name(type)) + " v=" + std::to_string(vocabulary));
+      Trial run(type, 700, vocabulary, 20);
+      run.backward();
+      run.check_backward(f32);
+      Trial again(type, 700, vocabulary, 20);
+      again.backward();
+      EXPECT_TRUE(again.d_table.same_bits(run.d_table));
+    }
+  }
+  if (20000 * 12 <= backend().budget()) {
+    Trial large(bf16, 300, 20000, 12);
+    large.backward();
+    large.check_backward(f32);
+  }
+}
+
+TEST(Embedding, BackwardTypesAndAccumulate) {
+  Trial half(bf16, 50, 11, 40);
+  half.o.d_table_type = bf16;
+  half.d_table = Tensor::rows(bf16, 11, 40);
+  half.backward();
+  half.check_backward(bf16);
+
+  Trial sum(f32, 50, 11, 1100, i32, 3);
+  sum.indices[7] = -1;  // no class: adds nothing
+  sum.indices[8] = 11;
+  sum.backward();
+  sum.check_backward(f32);
+  const Tensor once = sum.d_table.clone();
+  sum.o.accumulate = true;
+  sum.backward();
+  for (int64_t i = 0; i < once.size(); ++i) ASSERT_FLOAT_EQ(sum.d_table.get(i), 2 * once.get(i));
+}
+
+TEST(Embedding, NoIndices) {
+  Trial run(f32, 0, 9, 8);
+  run.forward();
+  run.backward();
+  for (double value : run.d_table.values()) EXPECT_EQ(value, 0.0);
+}
+
+}  // namespace
+}  // namespace ligerdsl::test

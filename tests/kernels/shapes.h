@@ -1,0 +1,43 @@
+// Data types and widths that the tests of a family walk through, within the backend's budget.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/backend.h"
+#include "tests/support/gates.h"
+#include "tests/support/random.h"
+
+namespace ligerdsl::test {
+
+inline const std::vector<DType> kFloats{f32, f16, bf16};
+
+// Those of `widths` that `rows` rows of can be processed.
+inline std::vector<int64_t> affordable(const std::vector<int64_t>& widths, int64_t rows) {
+  std::vector<int64_t> out;
+  for (int64_t width : widths) {
+    if (width * rows <= backend().budget()) out.push_back(width);
+  }
+  return out;
+}
+
+inline kernels::Machine machine() {
+  return backend().machine();
+}
+
+// Poisoned elements behind every row in the n-th case: 0, 8 (vectors stay aligned) and 3 (they do not), in turn.
+inline int64_t gap_of(int64_t n) {
+  return std::vector<int64_t>{0, 8, 3}[n % 3];
+}
+
+inline Tensor random_rows(DType type, int64_t n, int64_t cols, uint64_t seed, int64_t gap = 0, double scale = 1.0) {
+  return Tensor::rows(type, n, cols, gap).fill(Random(seed).normals(n * cols, scale));
+}
+
+inline Tensor random_vector(DType type, int64_t n, uint64_t seed, double scale = 1.0, double mean = 0.0) {
+  return Tensor(type, {n}).fill(Random(seed).normals(n, scale, mean));
+}
+
+}  // namespace ligerdsl::test

@@ -1,0 +1,84 @@
+// The number of threads must not change a bit. Partial results depend on the shape alone.
+#include "kernels/cross_entropy.h"
+#include "kernels/embedding.h"
+#include "kernels/global_norm.h"
+#include "kernels/rms_norm.h"
+#include "tests/kernels/shapes.h"
+
+namespace ligerdsl::test {
+namespace {
+
+std::vector<Tensor> norm_results() {
+  const int64_t n = 301, h = 130;
+  kernels::RmsNormOptions o;
+  o.cols = h;
+  o.type = bf16;
+  Tensor x = random_rows(bf16, n, h, 1), d_y = random_rows(bf16, n, h, 2), weight = random_vector(f32, h, 3, 0.5, 1.0);
+  Tensor y = Tensor::rows(bf16, n, h), d_x = Tensor::rows(bf16, n, h), rstd(f32, {n}), d_weight(f32, {h});
+  const Arguments args = Arguments()
+                             .tensor("x", x)
+                             .tensor("y", y)
+                             .tensor("weight", weight)
+                             .tensor("rstd", rstd)
+                             .tensor("d_y", d_y)
+                             .tensor("d_x", d_x)
+                             .tensor("d_weight", d_weight)
+                             .number("eps", 1e-6)
+                             .number("offset", 0);
+  backend().run(kernels::rms_norm_forward(machine(), o), n, args);
+  backend().run(kernels::rms_norm_backward(machine(), o), n, args);
+  return {y, rstd, d_x, d_weight};
+}
+
+std::vector<Tensor> loss_results() {
+  const int64_t n = 77, v = 300;
+  kernels::CrossEntropyOptions o{.classes = v, .type = f32};
+  o.with_gradient = true;
+  Tensor logits = random_rows(f32, n, v, 4), d_logits = Tensor::rows(f32, n, v), loss(f32, {1});
+  std::vector<int64_t> labels(n);
+  for (int64_t i = 0; i < n; ++i) labels[i] = i;
+  Tensor label_tensor = Tensor(i64, {n}).fill(labels), error = Tensor(i64, {1}).fill(std::vector<int64_t>{0});
+  backend().run(kernels::cross_entropy(machine(), o), n,
+                Arguments()
+                    .tensor("logits", logits)
+                    .tensor("d_logits", d_logits)
+                    .tensor("loss", loss)
+                    .tensor("labels", label_tensor)
+                    .tensor("error", error)
+                    .integer("ignore_index", -100));
+  return {loss, d_logits};
+}
+
+std::vector<Tensor> gradient_results() {
+  Tensor d_out = random_rows(f32, 400, 24, 5), d_table = Tensor::rows(f32, 50, 24), partials(f32, {4});
+  std::vector<int64_t> indices(400);
+  for (int64_t i = 0; i < 400; ++i) indices[i] = i * i % 50;
+  backend().run(kernels::embedding_backward(machine(), {.cols = 24, .vocabulary = 50, .type = f32}), 400,
+                Arguments()
+                    .tensor("d_out", d_out)
+                    .tensor("d_table", d_table)
+                    .tensor("indices", Tensor(i64, {400}).fill(indices)));
+  Tensor x = random_vector(f32, 200000, 6);
+  backend().run(kernels::sum_of_squares(machine(), f32), 200000,
+                Arguments().tensor("x", x).tensor("partials", partials));
+  return {d_table, partials};
+}
+
+TEST(Threads, AnyNumberGivesTheSameBits) {
+  if (backend().name() == "interpreter") GTEST_SKIP() << "the interpreter has no threads";
+  std::vector<std::vector<Tensor>> runs;
+  for (int threads : {1, 2, 7}) {
+    backend().set_threads(threads);
+    runs.push_back(norm_results());
+    for (const Tensor& t : loss_results()) runs.back().push_back(t);
+    for (const Tensor& t : gradient_results()) runs.back().push_back(t);
+  }
+  backend().set_threads(0);
+  for (size_t r = 1; r < runs.size(); ++r) {
+    for (size_t i = 0; i < runs[0].size(); ++i)
+      EXPECT_TRUE(runs[r][i].same_bits(runs[0][i])) << "run " << r << " result " << i;
+  }
+}
+
+}  // namespace
+}  // namespace ligerdsl::test

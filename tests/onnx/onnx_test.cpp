@@ -1,0 +1,180 @@
+// ONNX node cases against our kernels. The class axis becomes the last one; everything before it is rows.
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "kernels/cross_entropy.h"
+#include "kernels/softmax.h"
+#include "tests/kernels/shapes.h"
+#include "tests/onnx/proto.h"
+
+namespace ligerdsl::test {
+namespace {
+
+namespace fs = std::filesystem;
+using onnx::TensorProto;
+
+const fs::path kCases = "/usr/share/libonnx-testdata/data/node";
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot read " + path.string());
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Folders whose name begins so and whose graph is a single node of this operator.
+std::vector<fs::path> cases_of(const std::string& prefix, const std::string& op) {
+  std::vector<fs::path> out;
+  if (!fs::exists(kCases)) return out;
+  for (const auto& entry : fs::directory_iterator(kCases)) {
+    if (!entry.path().filename().string().starts_with(prefix)) continue;
+    const auto nodes = onnx::parse_nodes(read(entry.path() / "model.onnx"));
+    if (nodes.size() == 1 && nodes[0].op == op) out.push_back(entry.path());
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+struct Case {
+  onnx::Node node;
+  std::vector<TensorProto> inputs, outputs;
+
+  explicit Case(const fs::path& folder) : node(onnx::parse_nodes(read(folder / "model.onnx")).at(0)) {
+    const fs::path data = folder / "test_data_set_0";
+    for (int i = 0; fs::exists(data / ("input_" + std::to_string(i) + ".pb")); ++i) {
+      inputs.push_back(onnx::parse_tensor(read(data / ("input_" + std::to_string(i) + ".pb"))));
+    }
+    for (int i = 0; fs::exists(data / ("output_" + std::to_string(i) + ".pb")); ++i) {
+      outputs.push_back(onnx::parse_tensor(read(data / ("output_" + std::to_string(i) + ".pb"))));
+    }
+  }
+  std::string reduction() const {
+    const auto at = node.attributes.find("reduction");
+    return at == node.attributes.end() ? "mean" : at->second.text;
+  }
+  int64_t ignore_index() const {
+    const auto at = node.attributes.find("ignore_index");
+    return at == node.attributes.end() ? INT64_MIN : at->second.integer;  // no label has this value
+  }
+};
+
+// [a, axis, b] -> [a * b, axis]
+struct AxisLast {
+  int64_t before = 1, axis = 1, after = 1;
+  AxisLast(const Sizes& dims, int64_t axis_index) {
+    if (axis_index < 0) axis_index += static_cast<int64_t>(dims.size());
+    for (int64_t d = 0; d < static_cast<int64_t>(dims.size()); ++d) {
+      (d < axis_index ? before : d > axis_index ? after : axis) *= dims[d];
+    }
+  }
+  int64_t rows() const { return before * after; }
+  Values apply(const Values& values) const {
+    Values out(values.size());
+    for (int64_t i = 0; i < before; ++i) {
+      for (int64_t c = 0; c < axis; ++c) {
+        for (int64_t j = 0; j < after; ++j) out[(i * after + j) * axis + c] = values[(i * axis + c) * after + j];
+      }
+    }
+    return out;
+  }
+};
+
+TEST(Onnx, Softmax) {
+  const auto folders = cases_of("test_softmax_", "Softmax");
+  if (folders.empty()) GTEST_SKIP() << "libonnx-testdata is not installed";
+  EXPECT_GE(folders.size(), 7u);
+  for (const auto& folder : folders) {
+    SCOPED_TRACE(folder.filename().string());
+    const Case c(folder);
+    const auto axis = c.node.attributes.find("axis");
+    const AxisLast order(c.inputs[0].dims, axis == c.node.attributes.end() ? -1 : axis->second.integer);
+    Tensor x = Tensor::rows(f32, order.rows(), order.axis).fill(order.apply(c.inputs[0].numbers));
+    Tensor y = Tensor::rows(f32, order.rows(), order.axis);
+    backend().run(kernels::softmax_forward(machine(), {.cols = order.axis, .type = f32}), order.rows(),
+                  Arguments().tensor("x", x).tensor("y", y).number("scale", 1.0));
+    EXPECT_TRUE(close(y.values(), order.apply(c.outputs[0].numbers), {1e-5, 1e-6}));
+  }
+}
+
+// The loss of a case by our kernel; per row when `reduction` says so.
+struct Losses {
+  Values loss, lse;
+};
+
+Losses losses_of(const Case& c, kernels::Reduction reduction) {
+  const AxisLast order(c.inputs[0].dims, 1);
+  kernels::CrossEntropyOptions o{.classes = order.axis, .type = f32, .reduction = reduction};
+  o.has_weight = c.inputs.size() > 2;
+  o.with_lse = true;
+  Tensor logits = Tensor::rows(f32, order.rows(), order.axis).fill(order.apply(c.inputs[0].numbers));
+  Tensor labels = Tensor(i64, {order.rows()}).fill(c.inputs[1].integers);
+  Tensor weight(f32, {order.axis}), lse(f32, {order.rows()});
+  if (o.has_weight) weight.fill(c.inputs[2].numbers);
+  Tensor loss(f32, {reduction == kernels::Reduction::none ? order.rows() : 1});
+  Tensor error = Tensor(i64, {1}).fill(std::vector<int64_t>{0});
+  backend().run(kernels::cross_entropy(machine(), o), order.rows(),
+                Arguments()
+                    .tensor("logits", logits)
+                    .tensor("labels", labels)
+                    .tensor("weight", weight)
+                    .tensor("loss", loss)
+                    .tensor("lse", lse)
+                    .tensor("error", error)
+                    .integer("ignore_index", c.ignore_index()));
+  EXPECT_EQ(error.get_integer(0), 0);
+  return {loss.values(), lse.values()};
+}
+
+kernels::Reduction reduction_of(const std::string& name) {
+  if (name == "none") return kernels::Reduction::none;
+  return name == "sum" ? kernels::Reduction::sum : kernels::Reduction::mean;
+}
+
+TEST(Onnx, SoftmaxCrossEntropyLoss) {
+  const auto folders = cases_of("test_sce_", "SoftmaxCrossEntropyLoss");
+  if (folders.empty()) GTEST_SKIP() << "libonnx-testdata is not installed";
+  EXPECT_GE(folders.size(), 34u);
+  for (const auto& folder : folders) {
+    SCOPED_TRACE(folder.filename().string());
+    const Case c(folder);
+    const Losses ours = losses_of(c, reduction_of(c.reduction()));
+    EXPECT_TRUE(close(ours.loss, c.outputs[0].numbers, {1e-5, 1e-6})) << "loss";
+    if (c.outputs.size() < 2) continue;
+    // Second output: log-probabilities z - lse; check the label's of every row that counts.
+    const AxisLast order(c.inputs[0].dims, 1);
+    const Values z = order.apply(c.inputs[0].numbers), log_prob = order.apply(c.outputs[1].numbers);
+    for (int64_t i = 0; i < order.rows(); ++i) {
+      const int64_t label = c.inputs[1].integers[i];
+      if (label == c.ignore_index()) continue;
+      EXPECT_NEAR(z[i * order.axis + label] - ours.lse[i], log_prob[i * order.axis + label], 1e-5) << "row " << i;
+    }
+  }
+}
+
+// NLL of scores x is -w_y x_y: our per-row loss w_y (lse - x_y) less w_y lse.
+TEST(Onnx, NegativeLogLikelihoodLoss) {
+  const auto folders = cases_of("test_nllloss_", "NegativeLogLikelihoodLoss");
+  if (folders.empty()) GTEST_SKIP() << "libonnx-testdata is not installed";
+  EXPECT_GE(folders.size(), 18u);
+  for (const auto& folder : folders) {
+    SCOPED_TRACE(folder.filename().string());
+    const Case c(folder);
+    const Losses ours = losses_of(c, kernels::Reduction::none);
+    Values rows(ours.loss.size());
+    double total = 0, weights = 0;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const int64_t label = c.inputs[1].integers[i];
+      if (label == c.ignore_index()) continue;
+      const double w = c.inputs.size() > 2 ? c.inputs[2].numbers[label] : 1.0;
+      rows[i] = ours.loss[i] - w * ours.lse[i];
+      total += rows[i];
+      weights += w;
+    }
+    if (c.reduction() == "sum") rows = {total};
+    if (c.reduction() == "mean") rows = {total / weights};
+    EXPECT_TRUE(close(rows, c.outputs[0].numbers, {1e-5, 1e-5}));
+  }
+}
+
+}  // namespace
+}  // namespace ligerdsl::test

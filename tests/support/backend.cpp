@@ -1,0 +1,80 @@
+#include "tests/support/backend.h"
+
+#include <map>
+#include <stdexcept>
+
+namespace ligerdsl::test {
+
+Arguments& Arguments::tensor(const std::string& name, const Tensor& tensor) {
+  entries_.push_back({.name = name, .tensor = tensor, .is_tensor = true});
+  return *this;
+}
+
+Arguments& Arguments::number(const std::string& name, double value) {
+  entries_.push_back({.name = name, .number = value, .integer = static_cast<int64_t>(value)});
+  return *this;
+}
+
+Arguments& Arguments::integer(const std::string& name, int64_t value) {
+  entries_.push_back({.name = name, .number = static_cast<double>(value), .integer = value});
+  return *this;
+}
+
+const Arguments::Entry& Arguments::find(const std::string& name) const {
+  for (const Entry& entry : entries_) {
+    if (entry.name == name) return entry;
+  }
+  throw std::invalid_argument("the test binds no argument named " + name);
+}
+
+void Backend::run(const kernels::Operation& operation, int64_t rows, Arguments arguments) {
+  std::vector<Tensor> scratch;
+  for (const kernels::Scratch& buffer : operation.workspace) {
+    const kernels::Extents shape = buffer.shape(rows);
+    scratch.emplace_back(buffer.dtype, Sizes(shape.begin(), shape.end()));
+    arguments.tensor(buffer.name, scratch.back());
+  }
+  for (const kernels::Launch& step : operation.launches) {
+    const kernels::Grid grid = step.grid(rows);
+    bool empty = false;
+    for (int64_t programs : grid) empty = empty || programs == 0;
+    if (!empty) launch(step, grid, arguments);
+  }
+  for (const Tensor& buffer : scratch) {
+    if (!buffer.untouched_outside()) throw std::runtime_error("a kernel wrote outside a scratch buffer");
+  }
+}
+
+namespace {
+
+std::unique_ptr<Backend> current;
+
+std::map<std::string, BackendChoice (*)()>& makers() {
+  static std::map<std::string, BackendChoice (*)()> table;
+  return table;
+}
+
+}  // namespace
+
+BackendEntry::BackendEntry(const char* name, BackendChoice (*make)()) {
+  makers()[name] = make;
+}
+
+BackendChoice make_backend(const std::string& name) {
+  const auto maker = makers().find(name);
+  if (maker != makers().end()) return maker->second();
+  std::string known;
+  for (const auto& entry : makers()) known += (known.empty() ? "" : ", ") + entry.first;
+  return {nullptr, "this program has " + known};
+}
+
+Backend& backend() {
+  if (!current) throw std::logic_error("no backend was chosen");
+  return *current;
+}
+
+void set_backend(std::unique_ptr<Backend> backend) {
+  current = std::move(backend);
+}
+
+}  // namespace ligerdsl::test

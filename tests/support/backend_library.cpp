@@ -1,0 +1,162 @@
+// Runs operations through the C ABI's kernels (ligerdsl_kernel_create and ligerdsl_kernel_launch), on the CPU or a GPU.
+#include <map>
+#include <set>
+#include <stdexcept>
+
+#include "ligerdsl/ligerdsl.h"
+#include "program/serialize.h"
+#include "tests/support/backend.h"
+
+namespace ligerdsl::test {
+namespace {
+
+void check(ligerdsl_status_t status, const char* what) {
+  if (status == LIGERDSL_SUCCESS) return;
+  throw std::runtime_error(std::string(what) + ": " + ligerdsl_status_name(status) + ": " + ligerdsl_last_error());
+}
+
+int32_t dtype_code(DType type) {
+  switch (type) {
+    case DType::f32:
+      return LIGERDSL_F32;
+    case DType::f16:
+      return LIGERDSL_F16;
+    case DType::bf16:
+      return LIGERDSL_BF16;
+    case DType::i32:
+      return LIGERDSL_I32;
+    case DType::i64:
+      return LIGERDSL_I64;
+    default:
+      throw std::logic_error("the C ABI has no such dtype");
+  }
+}
+
+class LibraryBackend : public Backend {
+ public:
+  LibraryBackend(bool cuda, ligerdsl_context_t context) : cuda_(cuda), context_(context) {}
+  ~LibraryBackend() override { release(); }
+
+  std::string name() const override { return cuda_ ? "cuda" : "cpu"; }
+  kernels::Machine machine() const override {
+    return {.target = cuda_ ? kernels::Target::nvptx : kernels::Target::cpu, .processors = 132};
+  }
+  int64_t budget() const override { return cuda_ ? 1 << 22 : 1 << 19; }
+
+  void set_threads(int threads) override {
+    if (cuda_) return;
+    release();
+    ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
+    config.num_threads = threads;
+    check(ligerdsl_context_create(&config, &context_), "ligerdsl_context_create");
+  }
+
+ protected:
+  void launch(const kernels::Launch& launch, const kernels::Grid& grid, const Arguments& arguments) override {
+    Mirror mirror(*this);
+    const size_t count = launch.program.arguments.size();
+    std::vector<ligerdsl_kernel_arg_t> args(count);
+    std::vector<ligerdsl_tensor_t> tensors(count);
+    std::vector<Sizes> shapes(count), strides(count);
+    std::set<Storage*> storages;
+    bool shared = false;
+    for (size_t i = 0; i < count; ++i) {
+      const auto& entry = arguments.find(launch.program.arguments[i].name);
+      const program::Type& type = launch.program.values[launch.program.arguments[i].value];
+      args[i] = {};
+      if (entry.is_tensor) {
+        shared = shared || !storages.insert(entry.tensor.storage().get()).second;
+        shapes[i] = entry.tensor.shape();
+        strides[i] = entry.tensor.strides();
+        tensors[i] = {mirror.data(entry.tensor),
+                      device(),
+                      static_cast<int32_t>(shapes[i].size()),
+                      ligerdsl_dtype_of(dtype_code(entry.tensor.type())),
+                      shapes[i].data(),
+                      strides[i].data(),
+                      0};
+        args[i].kind = LIGERDSL_ARG_TENSOR;
+        args[i].tensor = &tensors[i];
+      } else {
+        args[i].kind = is_float(type.dtype) ? LIGERDSL_ARG_NUMBER : LIGERDSL_ARG_INTEGER;
+        args[i].number = entry.number;
+        args[i].integer = entry.integer;
+      }
+    }
+    int32_t programs[3] = {1, 1, 1};
+    for (size_t i = 0; i < grid.size(); ++i) programs[i] = static_cast<int32_t>(grid[i]);
+    check(ligerdsl_kernel_launch(kernel(launch, !shared), args.data(), count, programs, nullptr), "launch");
+    mirror.copy_back();
+  }
+
+ private:
+  ligerdsl_device_t device() const { return {cuda_ ? LIGERDSL_CUDA : LIGERDSL_CPU, 0}; }
+
+  ligerdsl_kernel_t kernel(const kernels::Launch& launch, bool no_alias) {
+    const std::string bytes = program::serialize(launch.program);
+    ligerdsl_kernel_t& kernel = kernels_[{bytes, launch.num_warps, no_alias}];
+    if (kernel) return kernel;
+    ligerdsl_kernel_options_t options = LIGERDSL_KERNEL_OPTIONS_INIT;
+    options.num_warps = launch.num_warps;
+    options.num_stages = launch.num_stages;
+    options.no_alias = no_alias;
+    check(ligerdsl_kernel_create(context_, bytes.data(), bytes.size(), &options, &kernel), launch.program.name.c_str());
+    return kernel;
+  }
+
+  void release() {
+    for (auto& entry : kernels_) ligerdsl_kernel_destroy(entry.second);
+    kernels_.clear();
+    if (context_) ligerdsl_context_destroy(context_);
+    context_ = nullptr;
+  }
+
+  // Storages on the device, canaries and gaps included. On the CPU they are used where they are.
+  class Mirror {
+   public:
+    explicit Mirror(LibraryBackend& backend) : backend_(backend) {}
+    ~Mirror() {
+      for (auto& [storage, memory] : copies_) (void)!ligerdsl_buffer_free(backend_.context_, memory);
+    }
+    void* data(const Tensor& tensor) {
+      if (!backend_.cuda_) return tensor.data();
+      void*& memory = copies_[tensor.storage().get()];
+      if (!memory) {
+        const auto& bytes = tensor.storage()->bytes;
+        check(ligerdsl_buffer_alloc(backend_.context_, bytes.size(), &memory), "ligerdsl_buffer_alloc");
+        check(ligerdsl_buffer_copy(backend_.context_, memory, bytes.data(), bytes.size(), nullptr), "copy to device");
+      }
+      return static_cast<uint8_t*>(memory) + tensor.byte_offset();
+    }
+    void copy_back() {
+      if (!backend_.cuda_) return;
+      for (auto& [storage, memory] : copies_) {
+        check(ligerdsl_buffer_copy(backend_.context_, storage->bytes.data(), memory, storage->bytes.size(), nullptr),
+              "copy from device");
+      }
+      check(ligerdsl_stream_sync(backend_.context_, nullptr), "ligerdsl_stream_sync");
+    }
+
+   private:
+    LibraryBackend& backend_;
+    std::map<Storage*, void*> copies_;
+  };
+
+  bool cuda_;
+  ligerdsl_context_t context_;
+  std::map<std::tuple<std::string, int, bool>, ligerdsl_kernel_t> kernels_;
+};
+
+BackendChoice make(bool cuda) {
+  ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
+  if (cuda) config.device = {LIGERDSL_CUDA, 0};
+  ligerdsl_context_t context = nullptr;
+  if (ligerdsl_context_create(&config, &context) != LIGERDSL_SUCCESS) return {nullptr, ligerdsl_last_error()};
+  return {std::make_unique<LibraryBackend>(cuda, context), ""};
+}
+
+const BackendEntry cpu_entry("cpu", [] { return make(false); });
+const BackendEntry cuda_entry("cuda", [] { return make(true); });
+
+}  // namespace
+}  // namespace ligerdsl::test

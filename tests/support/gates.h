@@ -1,0 +1,42 @@
+// Error gates. Elementwise: |a - r| <= atol * max|r| + rtol * |r|, and NaN and infinity agree. Normwise: |a - r|_2 /
+// |r|_2.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "tests/support/tensor.h"
+
+namespace ligerdsl::test {
+
+struct Gate {
+  double rtol = 0, atol = 0;
+};
+
+// One rounding of the result.
+inline Gate gate_e(DType type) {
+  if (type == f32) return {1e-5, 1e-6};
+  return type == f16 ? Gate{1e-3, 1e-5} : Gate{8e-3, 1e-4};
+}
+// A formula with an intermediate rounding.
+inline Gate gate_e2(DType type) {
+  if (type == f32) return gate_e(type);
+  return type == f16 ? Gate{2e-3, 1e-5} : Gate{1.6e-2, 1e-4};
+}
+// Probability-weighted gradients.
+inline Gate gate_p(DType type) {
+  if (type == f32) return {1e-5, 1e-7};
+  return type == f16 ? Gate{2e-3, 1e-6} : Gate{8e-3, 1e-6};
+}
+// Sums over rows, normwise.
+inline double gate_r(DType type, int64_t rows) {
+  if (type == f32) return rows <= 16384 ? 2e-6 : 1e-5;
+  return type == f16 ? 1e-3 : 5e-3;
+}
+// Losses: absolute error over max(1, |r|).
+inline constexpr double kGateLoss = 2e-6;
+
+::testing::AssertionResult close(const Values& actual, const Values& expected, Gate gate);
+::testing::AssertionResult close_normwise(const Values& actual, const Values& expected, double limit);
+::testing::AssertionResult close_loss(const Values& actual, const Values& expected, double limit = kGateLoss);
+
+}  // namespace ligerdsl::test

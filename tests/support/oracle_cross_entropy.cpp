@@ -1,0 +1,114 @@
+#include "tests/support/oracle_cross_entropy.h"
+
+#include <cmath>
+#include <limits>
+
+namespace ligerdsl::test {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+struct Totals {
+  double rows = 0, weights = 0, all_weights = 0;
+};
+
+Totals count(const std::vector<int64_t>& labels, const CrossEntropyCase& c) {
+  Totals t;
+  for (double w : c.weight) t.all_weights += w;
+  for (int64_t label : labels) {
+    if (label == c.ignore_index) continue;
+    t.rows += 1;
+    if (c.weight.empty()) {
+      t.weights += 1;
+    } else if (label >= 0 && label < c.classes) {
+      t.weights += c.weight[label];
+    }
+  }
+  return t;
+}
+
+struct RowResult {
+  double loss = 0, zeta = 0, lse = 0;  // before the reduction's factors
+  int64_t best = 0;
+  Values d_loss, d_zeta;  // gradients of loss and of zeta
+};
+
+RowResult row_oracle(const double* x, int64_t label, const CrossEntropyCase& c, const Totals& t) {
+  const int64_t v = c.classes;
+  const double a = c.smoothing, e = a / static_cast<double>(v);
+  Values z(v), p(v);
+  RowResult r;
+  for (int64_t j = 0; j < v; ++j) z[j] = c.softcap > 0 ? c.softcap * std::tanh(x[j] / c.softcap) : x[j];
+  for (int64_t j = 1; j < v; ++j) {
+    if (z[j] > z[r.best]) r.best = j;
+  }
+  const double top = z[r.best];
+  double total = 0;
+  for (int64_t j = 0; j < v; ++j) total += std::exp(z[j] - top);
+  r.lse = top + std::log(total);
+  for (int64_t j = 0; j < v; ++j) p[j] = std::exp(z[j] - top) / total;
+
+  const bool weighted = !c.weight.empty();
+  const double w_label = weighted ? c.weight[label] : 1.0;
+  r.loss = (1 - a) * w_label * (top - z[label] + std::log(total));
+  if (a > 0) {
+    for (int64_t j = 0; j < v; ++j) r.loss += e * (weighted ? c.weight[j] : 1.0) * (top - z[j] + std::log(total));
+  }
+  r.zeta = c.lse_square * r.lse * r.lse;
+  r.d_loss.resize(v);
+  r.d_zeta.resize(v);
+  for (int64_t j = 0; j < v; ++j) {
+    const double slope = c.softcap > 0 ? 1 - (z[j] / c.softcap) * (z[j] / c.softcap) : 1.0;
+    const double hit = j == label ? 1.0 : 0.0;
+    r.d_loss[j] = weighted ? w_label * (1 - a) * (p[j] - hit) + e * (t.all_weights * p[j] - c.weight[j])
+                           : p[j] - e - (1 - a) * hit;
+    r.d_loss[j] *= slope;
+    r.d_zeta[j] = 2 * c.lse_square * r.lse * p[j] * slope;
+  }
+  return r;
+}
+
+}  // namespace
+
+CrossEntropyResult cross_entropy_oracle(const Values& logits, const std::vector<int64_t>& labels,
+                                        const CrossEntropyCase& c) {
+  const Totals t = count(labels, c);
+  const bool mean = c.reduction == Reduce::mean;
+  const double loss_factor = mean ? (t.rows > 0 ? 1.0 / t.weights : 0.0) : 1.0;
+  const double zeta_factor = mean ? (t.rows > 0 ? 1.0 / t.rows : 0.0) : 1.0;
+
+  CrossEntropyResult out;
+  out.d_logits.assign(c.n * c.classes, 0.0);
+  out.loss.assign(c.n, 0.0);
+  out.z_loss = out.accuracy = out.lse = out.loss;
+  out.predictions.assign(c.n, -1.0);
+  for (int64_t i = 0; i < c.n; ++i) {
+    if (labels[i] == c.ignore_index) continue;
+    double* d = &out.d_logits[i * c.classes];
+    if (labels[i] < 0 || labels[i] >= c.classes) {
+      out.loss[i] = out.z_loss[i] = out.lse[i] = kNan;
+      std::fill(d, d + c.classes, kNan);
+      continue;
+    }
+    const RowResult r = row_oracle(&logits[i * c.classes], labels[i], c, t);
+    const double g = c.upstream.size() == 1 ? c.upstream[0] : c.upstream[i];
+    out.loss[i] = r.loss * loss_factor + r.zeta * zeta_factor;
+    out.z_loss[i] = r.zeta * zeta_factor;
+    out.lse[i] = r.lse;
+    out.accuracy[i] = r.best == labels[i] ? 1.0 : 0.0;
+    out.predictions[i] = static_cast<double>(r.best);
+    for (int64_t j = 0; j < c.classes; ++j) d[j] = g * (r.d_loss[j] * loss_factor + r.d_zeta[j] * zeta_factor);
+  }
+  if (c.reduction == Reduce::none) return out;
+  auto total = [](Values& values, double factor) {
+    double sum = 0;
+    for (double value : values) sum += value;
+    values = {sum * factor};
+  };
+  total(out.loss, 1.0);
+  total(out.z_loss, 1.0);
+  total(out.accuracy, t.rows > 0 ? 1.0 / t.rows : 0.0);
+  return out;
+}
+
+}  // namespace ligerdsl::test

@@ -1,0 +1,73 @@
+// Host tensors for tests: any strides, surrounded by canaries, with gaps that hold poison.
+//
+// Memory of a Storage: canary | elements, gaps included | canary. Fresh elements and gaps hold the byte 0xff: NaN in
+// every float type and -1 in every integer type, so a kernel that reads what it should not shows it, and one that
+// writes there is found by Tensor::untouched_outside().
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "ligerdsl/dtype.h"
+#include "tests/support/half.h"
+
+namespace ligerdsl::test {
+
+using Values = std::vector<double>;
+using Sizes = std::vector<int64_t>;
+
+inline constexpr int64_t kCanary = 256;  // bytes on either side
+inline constexpr uint8_t kPoison = 0xff;
+
+struct Storage {
+  explicit Storage(int64_t n) : bytes(n + 2 * kCanary, kPoison) {}
+  std::vector<uint8_t> bytes;
+};
+
+class Tensor {
+ public:
+  Tensor() = default;
+  // Contiguous, or with the given strides (in elements); `shift` elements lie between the canary and the first element.
+  explicit Tensor(DType type, Sizes shape, Sizes strides = {}, int64_t shift = 0);
+  // Two dimensions with `gap` poisoned elements behind every row.
+  static Tensor rows(DType type, int64_t n, int64_t cols, int64_t gap = 0, int64_t shift = 0) {
+    return Tensor(type, {n, cols}, {cols + gap, 1}, shift);
+  }
+  // Other dimensions over the same memory, beginning `offset` elements after this tensor's first.
+  Tensor view(Sizes shape, Sizes strides, int64_t offset = 0) const;
+
+  DType type() const { return type_; }
+  const Sizes& shape() const { return shape_; }
+  const Sizes& strides() const { return strides_; }
+  int64_t size() const;  // elements
+  uint8_t* data() const { return storage_->bytes.data() + kCanary + offset_ * size_of(type_); }
+  const std::shared_ptr<Storage>& storage() const { return storage_; }
+  int64_t byte_offset() const { return kCanary + offset_ * size_of(type_); }
+
+  double get(int64_t i) const;  // i counts elements in row-major order
+  void set(int64_t i, double value);
+  int64_t get_integer(int64_t i) const;
+  void set_integer(int64_t i, int64_t value);
+
+  Values values() const;
+  Tensor& fill(const Values& values);  // rounds to the type
+  Tensor& fill(const std::vector<int64_t>& values);
+  Tensor clone() const;                       // same layout, own memory, same bytes
+  bool same_bits(const Tensor& other) const;  // of the elements
+  // Canaries and gaps still hold poison.
+  bool untouched_outside() const;
+
+ private:
+  int64_t position(int64_t i) const;
+  uint8_t* element(int64_t i) const { return data() + position(i) * size_of(type_); }
+
+  std::shared_ptr<Storage> storage_;
+  DType type_ = f32;
+  Sizes shape_, strides_;
+  int64_t offset_ = 0;  // elements
+};
+
+}  // namespace ligerdsl::test
