@@ -57,12 +57,28 @@ class Assigner {
     llvm::stable_sort(order, [&](int a, int b) { return weight(a) > weight(b); });
     for (int number : order) {
       if (all.classes[number].layout) continue;
-      all.classes[number].layout = preferredLayout(all.classes[number], warps);
+      all.classes[number].layout = choose(number);
       propagateFrom(number);
     }
   }
 
  private:
+  // The preferred layout, or one with wider vectors (so that some threads repeat others) if only that finds the operands of
+  // its broadcasts where they already are.
+  LinearLayout choose(int number) const {
+    const LayoutClass& tiles = all.classes[number];
+    LinearLayout preferred = preferredLayout(tiles, warps);
+    for (int64_t vector = preferredVector(tiles, kLanes * warps); vector <= widestVector(tiles); vector *= 2) {
+      LinearLayout candidate = blockedLayout(tiles, warps, vector);
+      bool fits = llvm::all_of(all.relations, [&](const LayoutRelation& relation) {
+        const std::optional<LinearLayout>& source = all.classes[relation.source].layout;
+        return relation.result != number || !source || sourceLayout(relation.op, candidate) == source;
+      });
+      if (fits) return candidate;
+    }
+    return preferred;
+  }
+
   void propagateFrom(int start) {
     SmallVector<int> pending{start};
     while (!pending.empty()) {

@@ -66,18 +66,25 @@ static int64_t linearElements(const LayoutClass& tiles) {
   return product;
 }
 
-int64_t preferredVector(const LayoutClass& tiles, int64_t threads) {
+int64_t widestVector(const LayoutClass& tiles) {
   int64_t vector = 1;
   for (Operation* access : tiles.accesses) vector = std::max(vector, accessShape(access).vector);
-  return std::clamp<int64_t>(linearElements(tiles) / threads, 1, vector);
+  return vector;
+}
+
+int64_t preferredVector(const LayoutClass& tiles, int64_t threads) {
+  return std::clamp<int64_t>(linearElements(tiles) / threads, 1, widestVector(tiles));
 }
 
 LinearLayout preferredLayout(const LayoutClass& tiles, int64_t warps) {
+  return blockedLayout(tiles, warps, preferredVector(tiles, kLanes * warps));
+}
+
+LinearLayout blockedLayout(const LayoutClass& tiles, int64_t warps, int64_t vector) {
   int rank = static_cast<int>(tiles.shape.size());
   int fast = -1;
   for (Operation* access : tiles.accesses)
     if (int dim = accessShape(access).fastDim; dim >= 0 && fast != rank - 1) fast = dim;
-  int64_t vector = preferredVector(tiles, kLanes * warps);
   auto build = tiles.reducedAlongRows ? &LinearLayout::rowsPerWarp : &LinearLayout::blocked;
   if (fast < 0 || fast == rank - 1) return build(tiles.shape, vector, kLanes, warps);
 

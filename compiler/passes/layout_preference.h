@@ -17,7 +17,11 @@ AccessShape accessShape(mlir::Operation* access);
 /// forbid it or threads would go idle.
 int64_t preferredVector(const LayoutClass& tiles, int64_t threads);
 
+/// The widest vector that facts allow any access of the class, whether or not threads go idle.
+int64_t widestVector(const LayoutClass& tiles);
+
 /// Blocked over 32 lanes and `warps` warps, vectors along the dimension that is contiguous in memory.
+LinearLayout blockedLayout(const LayoutClass& tiles, int64_t warps, int64_t vector);
 LinearLayout preferredLayout(const LayoutClass& tiles, int64_t warps);
 
 }  // namespace ligerdsl::compiler

@@ -89,9 +89,10 @@ func.func @rows(%x: !tile2, %w: !vec, %s: !vec, %i: i64) {
 !tile2 = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 !cs = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 
-// RoPE: two halves of every head, cosines of one token for all heads.
+// RoPE: two halves of every head, cosines of one token for all heads. The keys' tile is smaller, but takes the same vectors, so
+// that it finds the cosines where the queries have them.
 // CHECK-LABEL: func @rope
-func.func @rope(%x: !tile2, %cos: !cs, %i: i64) {
+func.func @rope(%x: !tile2, %cos: !cs, %keys: !tile2, %i: i64) {
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   // CHECK: tile.load_tile {{.*}} tensor<32x64xf32, #[[HEADS:.+]]>
@@ -106,6 +107,10 @@ func.func @rope(%x: !tile2, %cos: !cs, %i: i64) {
   // CHECK-NOT: convert_layout
   tile.store_tile %a, %x[%i, %zero] shape [32, 64] : tensor<32x64xf32>, !tile2
   tile.store_tile %b, %x[%i, %one] shape [32, 64] : tensor<32x64xf32>, !tile2
+  %k = tile.load_tile %keys[%i, %zero] shape [4, 64] : !tile2 -> tensor<4x64xf32>
+  %c3 = tile.broadcast %c1 : tensor<1x64xf32> -> tensor<4x64xf32>
+  %d = arith.mulf %k, %c3 : tensor<4x64xf32>
+  tile.store_tile %d, %keys[%i, %zero] shape [4, 64] : tensor<4x64xf32>, !tile2
   // CHECK: return
   return
 }
