@@ -48,15 +48,17 @@ const char* wanted(Accept rule) {
 }
 
 void require_dtype(const Handle& x, Accept rule, const std::string& op, Loc loc) {
-  if (!accepts(rule, x.dtype)) {
-    fail(loc, op, std::string("got ") + detail::to_string(x.recorder->type(x)) + ", expected " + wanted(rule));
-  }
+  if (accepts(rule, x.dtype)) return;
+  const std::string kind = x.shape.empty() ? " scalar" : " tile " + detail::to_string(x.shape);
+  fail(loc, op, std::string("got ") + name(x.dtype) + kind + ", expected " + wanted(rule));
 }
 
 Handle binary(OpCode code, Accept rule, const Operand& a, const Operand& b, const std::string& op, Loc loc,
               Attrs attrs = {}) {
+  for (const Operand* operand : {&a, &b}) {
+    if (!operand->is_number && operand->handle.recorder) require_dtype(operand->handle, rule, op, loc);
+  }
   const Pair pair = match(a, b, op, loc);
-  require_dtype(pair.a, rule, op, loc);
   Recorder& recorder = *pair.a.recorder;
   return recorder.emit_one(code, {pair.a, pair.b}, recorder.type(pair.a), std::move(attrs), loc);
 }

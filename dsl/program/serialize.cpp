@@ -73,7 +73,12 @@ class Reader {
   uint32_t u32() { return static_cast<uint32_t>(little(4)); }
   int32_t i32() { return static_cast<int32_t>(u32()); }
   int64_t i64() { return static_cast<int64_t>(little(8)); }
-  double f64() { return std::bit_cast<double>(little(8)); }
+  double f64() {
+    const uint64_t bits = little(8);
+    const auto value = std::bit_cast<double>(bits);
+    if (std::isnan(value) && bits != kCanonicalNan) fail("a NaN that is not the canonical one");
+    return value;
+  }
   bool boolean() {
     const uint8_t value = u8();
     if (value > 1) fail("a boolean is 0 or 1");

@@ -1,0 +1,152 @@
+// Meta-parameters, the registry, and the C table between binaries.
+#include <gtest/gtest.h>
+
+#include "ligerdsl/dsl.h"
+#include "program/print.h"
+#include "program/serialize.h"
+
+namespace ligerdsl {
+namespace {
+
+enum class Mode { sum, product };
+
+struct TestMeta {
+  DType type = bf16;
+  Mode mode = Mode::sum;
+  int64_t block = 1024;
+  int warps = 4;
+  bool flip = false;
+  double scale = 0.5;
+
+  template <class V>
+  void visit(V&& v) {
+    v("type", type);
+    v("mode", mode, {"sum", "product"});
+    v("block", block);
+    v("warps", warps);
+    v("flip", flip);
+    v("scale", scale);
+  }
+};
+
+void build(KernelBuilder& k, const TestMeta& m) {
+  View out = k.view("out", m.type, {dyn});
+  View in = k.view("in", m.type, {dyn});
+  Scalar i = k.program_id(0);
+  Tile x = in.partition({m.block}).load({i}).to(f32);
+  x = m.mode == Mode::sum ? x + m.scale : x * m.scale;
+  out.partition({m.block}).store({i}, x.to(m.type));
+}
+
+const Kernel<TestMeta> kKernel{.name = "test_kernel",
+                               .description = "out = in + scale, or in * scale",
+                               .build = build,
+                               .launch = [](const TestMeta& m, const LaunchArguments& a) {
+                                 return Launch{.grid = {ceil_div(a.dim("out", 0), m.block)}, .num_warps = m.warps};
+                               }};
+LIGERDSL_REGISTER_KERNEL(kKernel);
+
+std::string message_of(const std::function<void()>& code) {
+  try {
+    code();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Meta, FieldsAreListedWithTypesValuesAndChoices) {
+  const auto fields = meta_fields(TestMeta{});
+  ASSERT_EQ(fields.size(), 6u);
+  EXPECT_EQ(fields[0].type, "dtype");
+  EXPECT_EQ(fields[0].value, "bf16");
+  EXPECT_EQ(fields[1].type, "enum");
+  EXPECT_EQ(fields[1].choices, (std::vector<std::string>{"sum", "product"}));
+  EXPECT_EQ(fields[2].value, "1024");
+  EXPECT_EQ(fields[4].value, "false");
+  EXPECT_EQ(fields[5].value, "0.5");
+}
+
+TEST(Meta, ValuesComeFromText) {
+  const auto meta = meta_from<TestMeta>(
+      "k", {{"type", "f32"}, {"mode", "product"}, {"block", "256"}, {"flip", "true"}, {"scale", "1e-3"}});
+  EXPECT_EQ(meta.type, f32);
+  EXPECT_EQ(meta.mode, Mode::product);
+  EXPECT_EQ(meta.block, 256);
+  EXPECT_EQ(meta.warps, 4);
+  EXPECT_TRUE(meta.flip);
+  EXPECT_EQ(meta.scale, 1e-3);
+}
+
+TEST(Meta, BadTextIsNamed) {
+  const auto bad = [](const MetaValues& values) { return message_of([&] { meta_from<TestMeta>("k", values); }); };
+  EXPECT_EQ(bad({{"type", "f64"}}),
+            "error: meta-parameter 'type': expected one of i1, i8, i32, i64, f16, bf16, f32, got 'f64'");
+  EXPECT_EQ(bad({{"mode", "max"}}), "error: meta-parameter 'mode': expected one of sum, product, got 'max'");
+  EXPECT_EQ(bad({{"warps", "5000000000"}}),
+            "error: meta-parameter 'warps': expected an integer in [-2147483648, 2147483647], got '5000000000'");
+  EXPECT_EQ(bad({{"flip", "1"}}), "error: meta-parameter 'flip': expected one of false, true, got '1'");
+  EXPECT_EQ(bad({{"scale", "x"}}), "error: meta-parameter 'scale': expected a number, got 'x'");
+  EXPECT_EQ(bad({{"blok", "1"}}),
+            "error: kernel 'k' has no meta-parameter 'blok'; it has type, mode, block, warps, flip, scale");
+}
+
+TEST(Registry, KernelsAreFoundRecordedAndLaunched) {
+  const AnyKernel* kernel = Registry::global().find("test_kernel");
+  ASSERT_NE(kernel, nullptr);
+  EXPECT_EQ(Registry::global().find("no_such"), nullptr);
+  EXPECT_EQ(kernel->program_bytes({}), program_bytes(kKernel, TestMeta{}));
+  EXPECT_EQ(kernel->program_bytes({{"block", "64"}}), program::serialize(record(kKernel, TestMeta{.block = 64})));
+  const LaunchArguments arguments({{"out", {5000}, {1}, 0.0}, {"in", {5000}, {1}, 0.0}});
+  const Launch launch = kernel->launch({{"block", "64"}, {"warps", "8"}}, arguments);
+  EXPECT_EQ(launch.grid, std::vector<int64_t>{79});
+  EXPECT_EQ(launch.num_warps, 8);
+}
+
+TEST(Registry, ASecondKernelOfOneNameIsRejected) {
+  EXPECT_EQ(message_of([] { detail::Registration again(kKernel); }),
+            "error: a kernel named 'test_kernel' is registered already");
+}
+
+TEST(LaunchArguments, UnknownNamesAndAxesAreNamed) {
+  const LaunchArguments arguments({{"x", {4, 8}, {8, 1}, 0.0}, {"n", {}, {}, 7.0}});
+  EXPECT_EQ(arguments.dim("x", -1), 8);
+  EXPECT_EQ(arguments.stride("x", 0), 8);
+  EXPECT_EQ(arguments.integer("n"), 7);
+  EXPECT_EQ(message_of([&] { arguments.dim("y", 0); }), "error: launch rule: there is no argument 'y'");
+  EXPECT_EQ(message_of([&] { arguments.dim("x", 2); }), "error: launch rule: axis 2 is outside argument 'x' of rank 2");
+}
+
+TEST(Author, TheTableGivesTheSameKernels) {
+  auto kernels = kernels_of(author_table());
+  ASSERT_EQ(kernels.size(), Registry::global().all().size());
+  const AnyKernel& kernel = *kernels[0];
+  EXPECT_EQ(kernel.name(), "test_kernel");
+  EXPECT_EQ(kernel.description(), kKernel.description);
+  const auto fields = kernel.fields();
+  ASSERT_EQ(fields.size(), 6u);
+  EXPECT_EQ(fields[1].name, "mode");
+  EXPECT_EQ(fields[1].choices, (std::vector<std::string>{"sum", "product"}));
+  EXPECT_EQ(fields[2].choices, std::vector<std::string>{});
+  EXPECT_EQ(kernel.program_bytes({{"mode", "product"}}), program_bytes(kKernel, TestMeta{.mode = Mode::product}));
+  const LaunchArguments arguments({{"out", {100}, {1}, 0.0}});
+  EXPECT_EQ(kernel.launch({{"block", "32"}}, arguments).grid, (std::vector<int64_t>{4, 1, 1}));
+}
+
+TEST(Author, ErrorsCrossAsText) {
+  auto kernels = kernels_of(author_table());
+  EXPECT_EQ(message_of([&] { kernels[0]->program_bytes({{"mode", "max"}}); }),
+            "error: meta-parameter 'mode': expected one of sum, product, got 'max'");
+  EXPECT_NE(message_of([&] { kernels[0]->program_bytes({{"block", "33"}}); }).find("kernel_test.cpp:"), std::string::npos);
+  EXPECT_EQ(message_of([&] { kernels[0]->launch({}, LaunchArguments()); }),
+            "error: launch rule: there is no argument 'out'");
+}
+
+TEST(Author, AnotherVersionIsRejected) {
+  ligerdsl_author_table table = *author_table();
+  table.version = 7;
+  EXPECT_NE(message_of([&] { kernels_of(&table); }).find("version 7"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ligerdsl

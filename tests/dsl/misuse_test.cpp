@@ -1,0 +1,164 @@
+// Every diagnostic of the builder: the author's line and the text.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "ligerdsl/dsl.h"
+#include "program/program.h"
+
+namespace ligerdsl {
+namespace {
+
+struct Misuse {
+  int line;  // of the mistake
+  std::function<void(KernelBuilder&)> code;
+  const char* message;  // after "file:line:col: error: "
+};
+
+Tile tile(KernelBuilder& k, const Shape& shape, DType dtype = f32) { return k.zeros(shape, dtype); }
+
+// Each row is one line, so that __LINE__ is the line of the mistake.
+// clang-format off
+const Misuse kMisuses[] = {
+    // Types and shapes of operands.
+    {__LINE__, [](KernelBuilder& k) { tile(k, {4096}) * tile(k, {128}); }, "operator*: shapes [4096] and [128] do not broadcast in dim 0"},
+    {__LINE__, [](KernelBuilder& k) { tile(k, {8}) + k.arange(8); }, "operator+: operand types differ (f32 and i32); convert one with .to(f32) or .to(i32)"},
+    {__LINE__, [](KernelBuilder& k) { tile(k, {8, 16}) - tile(k, {16}); }, "operator-: ranks differ, [8, 16] and [16]; raise the lower one with .expand_dims(axis)"},
+    {__LINE__, [](KernelBuilder& k) { k.arange(8) + 0.5; }, "operator+: the number 0.5 is a float but the operand is i32; write an integer, or convert the operand with .to(f32)"},
+    {__LINE__, [](KernelBuilder& k) { k.arange(8) + 5000000000; }, "operator+: the number 5000000000 does not fit in i32; convert the operand with .to(i64)"},
+    {__LINE__, [](KernelBuilder& k) { tile(k, {8}, i8) + 300; }, "operator+: the number 300 does not fit in i8; convert the operand with .to(i32)"},
+    {__LINE__, [](KernelBuilder& k) { tile(k, {8}, f16) + 1e6; }, "operator+: the number 1e+06 overflows f16; write an infinity if you mean one"},
+    {__LINE__, [](KernelBuilder& k) { k.arange(8) < k.scalar("n", i64); }, "operator<: expected i32, got i64 scalar; convert it with .to(i32)"},
+    {__LINE__, [](KernelBuilder& k) { k.scalar("a", f32) * k.scalar("b", i32); }, "operator*: operand types differ (f32 and i32); convert one with .to(f32) or .to(i32)"},
+    {__LINE__, [](KernelBuilder& k) { tile(k, {8}, i1) + 1; }, "operator+: got i1 tile [8], expected a number type; convert an i1 with .to(i32)"},
+    {__LINE__, [](KernelBuilder& k) { tile(k, {8}) % 2; }, "operator%: got f32 tile [8], expected an integer type"},
+    {__LINE__, [](KernelBuilder& k) { tile(k, {8}) & 1; }, "operator&: got f32 tile [8], expected an integer type or i1"},
+    {__LINE__, [](KernelBuilder& k) { tile(k, {8}) & tile(k, {8}); }, "operator&: got f32 tile [8], expected an integer type or i1"},
+    {__LINE__, [](KernelBuilder& k) { k.arange(8) && k.arange(8); }, "operator&&: got i32 tile [8], expected i1; compare first, as in x != 0"},
+    {__LINE__, [](KernelBuilder& k) { !k.arange(8); }, "operator!: got i32 tile [8], expected i1; compare first, as in x != 0"},
+    {__LINE__, [](KernelBuilder& k) { tile(k, {8}, i1) < tile(k, {8}, i1); }, "operator<: got i1 tile [8], expected a number type; convert an i1 with .to(i32)"},
+    {__LINE__, [](KernelBuilder& k) { exp(tile(k, {8}, bf16)); }, "exp: got bf16 tile [8], expected f32; convert with .to(f32)"},
+    {__LINE__, [](KernelBuilder& k) { floor(k.arange(8)); }, "floor: got i32 tile [8], expected a float type; convert with .to(f32)"},
+    {__LINE__, [](KernelBuilder& k) { fma(k.arange(8), 2, 3); }, "fma: got i32 tile [8], expected a float type; convert with .to(f32)"},
+    {__LINE__, [](KernelBuilder& k) { where(tile(k, {8}), 1.0f, tile(k, {8})); }, "where: got f32 tile [8], expected i1; compare first, as in x != 0"},
+    {__LINE__, [](KernelBuilder& k) { where(tile(k, {8}, i1), 1.0f, 2.0f); }, "where: both values are numbers, so the result has no type; make one with KernelBuilder::constant or full"},
+    {__LINE__, [](KernelBuilder& k) { where(tile(k, {8}, i1), tile(k, {8, 8}), 2.0f); }, "where: ranks differ, condition [8] and values [8, 8]; raise the lower one with .expand_dims(axis)"},
+    // Handles.
+    {__LINE__, [](KernelBuilder& k) { tile(k, {8}) + Tile(); }, "operator+: the operand is an empty handle; assign it a value before use"},
+    {__LINE__, [](KernelBuilder&) { Tile().to(f32); }, "to: the operand is an empty handle; assign it a value before use"},
+    {__LINE__, [](KernelBuilder& k) { KernelBuilder other("other"); tile(k, {8}) + tile(other, {8}); }, "operator+: the operands were made by different KernelBuilders"},
+    {__LINE__, [](KernelBuilder& k) { Tile t; k.for_range(0, 4, 1, [&](Scalar) { t = tile(k, {8}); }); exp(t); }, "exp: the operand was made inside a loop, branch or combiner that has ended; return it through carry(...)"},
+    {__LINE__, [](KernelBuilder& k) { Tile t = tile(k, {8}); k.finish(); exp(t); }, "exp: the operand belongs to a program that was already finished"},
+    // Shapes.
+    {__LINE__, [](KernelBuilder& k) { k.zeros({100, 37}, f32); }, "full: dimension 1 of tile shape [100, 37] must be c * 2^n with odd c <= 31; round up to such a size and let the view's bounds or a mask cut the rest"},
+    {__LINE__, [](KernelBuilder& k) { k.arange(0); }, "arange: dimension 0 of tile shape [0] must be c * 2^n"},
+    {__LINE__, [](KernelBuilder& k) { k.zeros({2048, 1024}, f32); }, "full: tile [2048, 1024] has more than 2^20 elements; use a smaller tile and a loop"},
+    {__LINE__, [](KernelBuilder& k) { k.zeros({}, f32); }, "full: a tile needs at least one dimension, got []"},
+    {__LINE__, [](KernelBuilder& k) { tile(k, {8}).expand_dims(3); }, "expand_dims: axis 3 is outside a value of rank 2"},
+    {__LINE__, [](KernelBuilder& k) { tile(k, {8}).broadcast_to({16}); }, "broadcast_to: dim 0 of [8] is not 1 and cannot grow to [16]"},
+    {__LINE__, [](KernelBuilder& k) { tile(k, {8}).broadcast_to({4, 8}); }, "broadcast_to: rank of [8] and [4, 8] differ; use .expand_dims(axis) first"},
+    {__LINE__, [](KernelBuilder& k) { tile(k, {8}).reshape({4, 4}); }, "reshape: shapes [8] and [4, 4] hold different numbers of elements"},
+    {__LINE__, [](KernelBuilder& k) { tile(k, {8, 4}).permute({0, 0}); }, "permute: expected every dimension 0 ... 1 once, got [0, 0]"},
+    {__LINE__, [](KernelBuilder& k) { tile(k, {8, 4}).permute({0}); }, "permute: expected every dimension 0 ... 1 once, got [0]"},
+    // Reductions.
+    {__LINE__, [](KernelBuilder& k) { sum(tile(k, {8}), 0); }, "sum: a rank-1 tile reduces to a scalar; call it without an axis"},
+    {__LINE__, [](KernelBuilder& k) { sum(tile(k, {8, 8}), 2); }, "sum: axis 2 is outside a value of rank 2"},
+    {__LINE__, [](KernelBuilder& k) { reduce_max(tile(k, {8}, i1)); }, "reduce_max: got an i1 tile, expected numbers; convert with .to(i32)"},
+    {__LINE__, [](KernelBuilder& k) { cumsum(tile(k, {8}), 1); }, "cumsum: axis 1 is outside a value of rank 1"},
+    {__LINE__, [](KernelBuilder& k) { cumsum(tile(k, {8}, i1)); }, "cumsum: got an i1 tile, expected numbers; convert with .to(i32)"},
+    {__LINE__, [](KernelBuilder& k) { reduce({tile(k, {8}), tile(k, {16})}, [](Scalar a, Scalar b, Scalar, Scalar) { return carry(a, b); }); }, "reduce: the tiles must have one shape, got [8] and [16]"},
+    {__LINE__, [](KernelBuilder& k) { reduce({tile(k, {8})}, [](Scalar a, Scalar b) { return a < b; }); }, "reduce: the combiner's value 0 must be f32 scalar, got i1 scalar"},
+    // Arguments.
+    {__LINE__, [](KernelBuilder& k) { k.view("x", f32, {}); }, "view: 'x' needs 1 to 8 dimensions, got 0"},
+    {__LINE__, [](KernelBuilder& k) { k.view("x", f32, {dyn, 0}); }, "view: dimensions of 'x' are dyn or at least 1, got [dyn, 0]"},
+    {__LINE__, [](KernelBuilder& k) { k.view("x", f32, {dyn}, {.strides = {dyn, 1}}); }, "view: 'x' has 1 dimension but 2 strides"},
+    {__LINE__, [](KernelBuilder& k) { k.view("x", f32, {dyn}, {.strides = {-1}}); }, "view: strides of 'x' are dyn or at least 0, got [-1]"},
+    {__LINE__, [](KernelBuilder& k) { k.scalar("a", f32), k.scalar("a", f32); }, "argument 'a': there is an argument of this name already; names are unique in a kernel"},
+    {__LINE__, [](KernelBuilder& k) { k.scalar("two words", f32); }, "argument 'two words': a name is [a-zA-Z_][a-zA-Z0-9_]*"},
+    {__LINE__, [](KernelBuilder& k) { k.for_range(0, 2, 1, [&](Scalar) { k.scalar("a", f32); }); }, "argument 'a': arguments are declared outside loops and branches; move it up"},
+    {__LINE__, [](KernelBuilder&) { KernelBuilder bad("3d"); }, "KernelBuilder: a kernel's name is [a-zA-Z_][a-zA-Z0-9_]*, got '3d'"},
+    {__LINE__, [](KernelBuilder& k) { k.program_id(3); }, "program_id: the axis is 0, 1 or 2, got 3"},
+    {__LINE__, [](KernelBuilder& k) { k.constant(0.5, i32); }, "constant: the number 0.5 is a float"},
+    // Views.
+    {__LINE__, [](KernelBuilder& k) { k.view("y", bf16, {dyn}).partition({128}).store({0}, tile(k, {128})); }, "store: the tile is f32 but the view holds bf16; convert with .to(bf16)"},
+    {__LINE__, [](KernelBuilder& k) { k.view("y", bf16, {dyn}).store({0}, k.constant(1, f32)); }, "store: the scalar is f32 but the view holds bf16; convert with .to(bf16)"},
+    {__LINE__, [](KernelBuilder& k) { k.view("y", f32, {dyn}).partition({128}).store({0}, tile(k, {64})); }, "store: the tile has shape [64] but the partition cuts tiles of [128]"},
+    {__LINE__, [](KernelBuilder& k) { k.view("y", f32, {dyn, dyn}).partition({squeeze, 128}).load({0}); }, "load: 1 index for a view of rank 2; give one per dimension, squeezed ones included"},
+    {__LINE__, [](KernelBuilder& k) { k.view("y", f32, {dyn}).load({0, 0}); }, "load: 2 indices for a view of rank 1; give one per dimension, squeezed ones included"},
+    {__LINE__, [](KernelBuilder& k) { k.view("y", f32, {dyn}).load({k.constant(1, f32)}); }, "load: an index must be i32 or i64, got f32; convert it with .to(i32)"},
+    {__LINE__, [](KernelBuilder& k) { k.view("y", i32, {dyn}).load({0}, {.pad = 0.5}); }, "load: the pad value of an i32 view must be an integer"},
+    {__LINE__, [](KernelBuilder& k) { k.view("y", f32, {dyn, dyn}).partition({128}); }, "partition: tile shape [128] for a view of rank 2; give one entry per dimension, `squeeze` for one element"},
+    {__LINE__, [](KernelBuilder& k) { k.view("y", f32, {dyn}).partition({squeeze}); }, "partition: every dimension is squeezed; use view.load({...}) and view.store({...}, value)"},
+    {__LINE__, [](KernelBuilder& k) { k.view("y", f32, {dyn}).partition({33}); }, "partition: dimension 0 of tile shape [33] must be"},
+    {__LINE__, [](KernelBuilder& k) { k.view("y", f32, {dyn}).dim(1); }, "dim: axis 1 is outside a value of rank 1"},
+    // Pointers.
+    {__LINE__, [](KernelBuilder& k) { k.ptr("p", f32) + k.constant(1, f32); }, "pointer +: an offset must be i32 or i64, got f32; convert it with .to(i64)"},
+    {__LINE__, [](KernelBuilder& k) { k.ptr("p", f32) + tile(k, {4}, i32) + tile(k, {4, 4}, i32); }, "pointer +: ranks differ, pointers [4] and offsets [4, 4]; raise the lower one with expand_dims"},
+    {__LINE__, [](KernelBuilder& k) { load(k.ptr("p", f32) + k.arange(8), k.arange(8)); }, "load mask: expected i1, got i32 tile [8]; convert it with .to(i1)"},
+    {__LINE__, [](KernelBuilder& k) { load(k.ptr("p", f32) + k.arange(8), true, k.arange(8)); }, "load other: expected f32, got i32 tile [8]; convert it with .to(f32)"},
+    {__LINE__, [](KernelBuilder& k) { store(k.ptr("p", f32), k.constant(1, i32)); }, "store: expected f32, got i32; convert it with .to(f32)"},
+    {__LINE__, [](KernelBuilder& k) { store(k.ptr("p", f32) + k.arange(8), tile(k, {16})); }, "store: shapes [16] and [8] do not broadcast in dim 0"},
+    {__LINE__, [](KernelBuilder& k) { atomic_max(k.ptr("p", bf16), 1); }, "atomic_max: there is no such atomic on bf16; use i32, i64 or f32"},
+    {__LINE__, [](KernelBuilder& k) { atomic_add(k.ptr("p", i8), 1); }, "atomic_add: there is no such atomic on i8; use i32, i64, f16, bf16 or f32"},
+    // Control flow.
+    {__LINE__, [](KernelBuilder& k) { k.for_range(0, 4, 0, [](Scalar) {}); }, "for_range: the step must be a positive integer"},
+    {__LINE__, [](KernelBuilder& k) { k.for_range(0, 4.5, 1, [](Scalar) {}); }, "for_range: the number 4.5 is a float"},
+    {__LINE__, [](KernelBuilder& k) { k.for_range(0, k.constant(2, i8), 1, [](Scalar) {}); }, "for_range: an index must be i32 or i64, got i8; convert it with .to(i32)"},
+    {__LINE__, [](KernelBuilder& k) { k.for_range(0, 4, 1, unrolled(-1), [](Scalar) {}); }, "for_range: num_stages and unroll are 0 (automatic) or positive"},
+    {__LINE__, [](KernelBuilder& k) { k.for_range(0, 4, 1, carry(tile(k, {8})), [&](Scalar, Tile t) { return carry(t.to(bf16)); }); }, "for_range: carried value 0 is f32 tile [8] but the body returns bf16 tile [8]; dtype and shape must stay the same"},
+    {__LINE__, [](KernelBuilder& k) { k.for_range(0, 4, 1, carry(tile(k, {8})), [&](Scalar, Tile) { return carry(Tile()); }); }, "carry: the operand is an empty handle; assign it a value before use"},
+    {__LINE__, [](KernelBuilder& k) { k.if_(k.scalar("n", i32), [] {}); }, "if_: the condition must be an i1 scalar, got i32 scalar; compare first, as in x != 0"},
+    {__LINE__, [](KernelBuilder& k) { k.if_(k.scalar("n", i1), [&] { return tile(k, {8}); }, [&] { return tile(k, {4}); }); }, "if_: the first branch's value 0 is f32 tile [8] but the body returns f32 tile [4]; dtype and shape must stay the same"},
+    {__LINE__, [](KernelBuilder& k) { k.while_(carry(k.constant(0, i32)), [](Scalar s) { return s; }, [](Scalar s) { return carry(s); }); }, "while_: the condition must be an i1 scalar, got i32 scalar"},
+    // Hints and library.
+    {__LINE__, [](KernelBuilder& k) { assume(k.scalar("n", i32)); }, "assume: expected an i1 scalar, got i32"},
+    {__LINE__, [](KernelBuilder& k) { assume_divisible(k.scalar("n", f32), 4); }, "assume_divisible: expected an i32 or i64 scalar, got f32"},
+    {__LINE__, [](KernelBuilder& k) { assume_divisible(k.scalar("n", i32), 0); }, "assume_divisible: the divisor must be positive, got 0"},
+    {__LINE__, [](KernelBuilder&) { device_print("x", {}); }, "device_print: give at least one value to print"},
+    {__LINE__, [](KernelBuilder& k) { device_print("x", {k.ptr("p", f32)}); }, "device_print: only scalars and tiles can be printed, got pointer to f32"},
+    {__LINE__, [](KernelBuilder& k) { cdiv(k.scalar("x", f32), 4); }, "cdiv: expected integers, got f32"},
+    {__LINE__, [](KernelBuilder& k) { cdiv(k.scalar("x", i32), 0); }, "cdiv: the divisor must be positive"},
+};
+// clang-format on
+
+TEST(Misuse, EveryDiagnosticNamesTheAuthorsLine) {
+  for (const Misuse& misuse : kMisuses) {
+    KernelBuilder k("misuse");
+    try {
+      misuse.code(k);
+      ADD_FAILURE() << "line " << misuse.line << ": no error; expected: " << misuse.message;
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      const std::string place = std::string(__FILE__) + ":" + std::to_string(misuse.line) + ":";
+      EXPECT_EQ(text.substr(0, place.size()), place) << text;
+      const size_t start = text.find(": error: ");
+      ASSERT_NE(start, std::string::npos) << text;
+      EXPECT_EQ(text.substr(start + 9, std::string(misuse.message).size()), misuse.message);
+    }
+  }
+}
+
+TEST(Misuse, TheOperandsLineInAMultiLineExpression) {
+  KernelBuilder k("lines");
+  Tile a = k.zeros({8}, f32), b = k.zeros({16}, f32);
+  unsigned line = 0;
+  try {
+    line = __LINE__ + 2;
+    a
+        + b;
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(":" + std::to_string(line) + ":"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Misuse, ABuilderStaysUsableAfterAnErrorInALoop) {
+  KernelBuilder k("recover");
+  View out = k.view("out", f32, {dyn});
+  EXPECT_THROW(k.for_range(0, 4, 1, [&](Scalar) { k.zeros({33}, f32); }), Error);
+  out.store({0}, 1.0f);
+  EXPECT_FALSE(k.finish_bytes().empty());
+}
+
+}  // namespace
+}  // namespace ligerdsl

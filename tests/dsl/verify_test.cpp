@@ -1,0 +1,104 @@
+// The verifier rejects programs that the builder would not record.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "program/verify.h"
+#include "sample.h"
+
+namespace ligerdsl::program {
+namespace {
+
+// The first op of this code, at any depth.
+Op* find(Region& region, OpCode code) {
+  for (Op& op : region.ops) {
+    if (op.code == code) return &op;
+    for (Region& inner : op.regions) {
+      if (Op* found = find(inner, code)) return found;
+    }
+  }
+  return nullptr;
+}
+
+struct Defect {
+  const char* message;  // somewhere in the error
+  std::function<void(Program&)> apply;
+};
+
+template <class Change>
+std::function<void(Program&)> on(OpCode code, Change change) {
+  return [=](Program& program) { change(*find(program.body, code), program); };
+}
+
+void set(Op& op, AttrKey key, AttrValue value) {
+  for (Attr& attr : op.attrs) {
+    if (attr.key == key) {
+      attr.value = value;
+      return;
+    }
+  }
+  op.attrs.push_back({key, value});
+}
+
+const Defect kDefects[] = {
+    {"is not [a-zA-Z_]", [](Program& p) { p.name = "a b"; }},
+    {"two arguments are named 'x'", [](Program& p) { p.arguments[1].name = "x"; }},
+    {"is not in the value table", [](Program& p) { p.arguments[0].value = 1u << 30; }},
+    {"is defined twice", [](Program& p) { p.arguments[1].value = p.arguments[0].value; }},
+    {"a view stride is dynamic or not negative", [](Program& p) { p.values[p.arguments[0].value].strides[0] = -4; }},
+    {"a view has one stride per dimension", [](Program& p) { p.values[p.arguments[0].value].strides.pop_back(); }},
+    {"the body has no arguments", [](Program& p) { p.body.arguments.push_back(0); }},
+    {"the body has none", [](Program& p) { p.body.ops.push_back({OpCode::yield, {}, {}, {}, {}, {}}); }},
+    {"names no file", on(OpCode::program_id, [](Op& op, Program&) { op.loc.file = 9; })},
+    {"out of range", on(OpCode::program_id, [](Op& op, Program&) { set(op, AttrKey::axis, int64_t{3}); })},
+    {"wrong kind", on(OpCode::program_id, [](Op& op, Program&) { set(op, AttrKey::axis, 1.0); })},
+    {"needs the attribute axis", on(OpCode::program_id, [](Op& op, Program&) { op.attrs.clear(); })},
+    {"an attribute twice", on(OpCode::program_id, [](Op& op, Program&) { op.attrs.push_back(op.attrs[0]); })},
+    {"takes 2 operands", on(OpCode::add, [](Op& op, Program&) { op.operands.pop_back(); })},
+    {"has 1 results", on(OpCode::add, [](Op& op, Program&) { op.results.clear(); })},
+    {"used before its definition", on(OpCode::add, [](Op& op, Program&) { op.operands[0] = op.results[0]; })},
+    {"operands and result have one type", on(OpCode::add, [](Op& op, Program& p) { p.values[op.results[0]].dtype = DType::i64; })},
+    {"needs a permutation", on(OpCode::permute, [](Op& op, Program&) { set(op, AttrKey::permutation, std::vector<int64_t>{1, 1}); })},
+    {"works on f32", on(OpCode::shl, [](Op& op, Program&) { op.code = OpCode::erf; op.operands.pop_back(); })},
+    {"tile_shape has one entry", on(OpCode::load_tile, [](Op& op, Program&) { set(op, AttrKey::tile_shape, std::vector<int64_t>{8}); })},
+    {"c * 2^n", on(OpCode::load_tile, [](Op& op, Program&) { set(op, AttrKey::tile_shape, std::vector<int64_t>{8, 67}); })},
+    {"takes a view", on(OpCode::load_tile, [](Op& op, Program&) { op.operands[0] = op.operands[1]; })},
+    {"a combiner", on(OpCode::reduce, [](Op& op, Program&) { op.operands.push_back(op.operands[0]); op.results.push_back(op.results[0]); })},
+    {"the combiner takes two values", on(OpCode::scan, [](Op& op, Program&) { op.regions.clear(); op.regions.emplace_back(); set(op, AttrKey::reduction, int64_t{3}); })},
+    {"a region ends in a yield", on(OpCode::for_range, [](Op& op, Program&) { op.regions[0].ops.clear(); })},
+    {"yields the wrong number", on(OpCode::for_range, [](Op& op, Program&) { op.regions[0].ops.back().operands.clear(); })},
+    {"used outside its region", [](Program& p) { find(p.body, OpCode::while_loop)->operands[0] = find(p.body, OpCode::for_range)->regions[0].arguments[1]; }},
+    {"results need both branches", on(OpCode::if_else, [](Op& op, Program&) { op.regions[1] = {}; })},
+    {"has two regions", on(OpCode::while_loop, [](Op& op, Program&) { op.regions.pop_back(); })},
+    {"other needs a mask", on(OpCode::load, [](Op& op, Program&) { set(op, AttrKey::has_mask, int64_t{0}); })},
+    {"no such atomic", on(OpCode::atomic_rmw, [](Op& op, Program& p) { for (ValueId id : {op.operands[0], op.operands[1], op.results[0]}) p.values[id].dtype = DType::i8; })},
+};
+
+TEST(Verify, EachDefectIsNamed) {
+  for (const Defect& defect : kDefects) {
+    Program program = test::every_op();
+    defect.apply(program);
+    try {
+      verify(program);
+      ADD_FAILURE() << "accepted: " << defect.message;
+    } catch (const std::runtime_error& error) {
+      EXPECT_NE(std::string(error.what()).find(defect.message), std::string::npos) << error.what() << "\nexpected: " << defect.message;
+    }
+  }
+}
+
+TEST(Verify, TheErrorNamesTheAuthorsLine) {
+  Program program = test::every_op();
+  Op& op = *find(program.body, OpCode::erf);
+  op.operands.clear();
+  try {
+    verify(program);
+    FAIL();
+  } catch (const std::runtime_error& error) {
+    const std::string place = "sample.h:" + std::to_string(op.loc.line) + ":";
+    EXPECT_NE(std::string(error.what()).find(place), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace ligerdsl::program
