@@ -3,11 +3,14 @@
 // Walks the function in program order with the set of accesses that happened since the last barrier. An op whose access needs
 // a barrier after one of them (compiler/analysis/memory_access.h) gets a tgpu.barrier in front, which empties the set.
 //
-//   loops          the body is walked again with what its end left behind, until nothing new arrives: hazards of one iteration
-//                  with the next are seen, and a body whose accesses are already separated gets no further barrier
+//   loops          the body is walked by itself, again and again with what its end left behind until nothing new arrives: hazards
+//                  of one iteration with the next are seen, and a body whose accesses are already separated gets no further
+//                  barrier. If what came before the loop still conflicts with the body, the barrier stands before the loop.
 //   conditionals   both branches start from the same set; the union leaves
 //
 // Conditions are scalars, equal in all threads of a CTA, so barriers may stand inside loops and branches.
+#include <utility>
+
 #include "compiler/analysis/memory_access.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/passes.h"
@@ -31,8 +34,16 @@ class Inserter {
   void walk(Block& block, Pending& pending) {
     for (Operation& op : llvm::make_early_inc_range(block)) {
       if (isa<tgpu::BarrierOp>(op)) pending.clear();
-      else if (auto loop = dyn_cast<scf::ForOp>(op)) walkFor(loop, pending);
-      else if (auto loop = dyn_cast<scf::WhileOp>(op)) walkWhile(loop, pending);
+      else if (auto loop = dyn_cast<scf::ForOp>(op)) walkLoop(loop, pending, [&](Pending& state) {
+        walk(*loop.getBody(), state);
+        return state;
+      });
+      else if (auto loop = dyn_cast<scf::WhileOp>(op)) walkLoop(loop, pending, [&](Pending& state) {
+        walk(loop.getBefore().front(), state);
+        Pending exit = state;
+        walk(loop.getAfter().front(), state);
+        return exit;
+      });
       else if (auto branch = dyn_cast<scf::IfOp>(op)) walkIf(branch, pending);
       else if (auto access = memoryAccess(&op)) add(*access, pending);
     }
@@ -40,48 +51,48 @@ class Inserter {
 
  private:
   void add(const MemoryAccess& access, Pending& pending) {
-    bool hazard = llvm::any_of(pending, [&](const auto& entry) { return needsBarrier(entry.second, access); });
-    if (hazard) {
-      OpBuilder builder(access.op);
-      tgpu::BarrierOp::create(builder, access.op->getLoc());
+    if (llvm::any_of(pending, [&](const auto& entry) { return needsBarrier(entry.second, access); })) {
+      insertBefore(access.op);
       pending.clear();
     }
     pending.insert({access.op, access});
   }
 
-  // Walks an iteration until what it leaves behind for the next one no longer changes. `iterate` takes the state at the loop's
-  // head and gives the state at its back edge.
-  template <typename Iterate>
-  void untilStable(const Pending& entry, Iterate iterate) {
-    Pending carried;
-    while (true) {
-      Pending state = entry;
-      join(state, carried);
-      iterate(state);
-      bool stable = state.size() == carried.size() &&
-                    llvm::all_of(state, [&](const auto& access) { return carried.count(access.first); });
-      carried = std::move(state);
-      if (stable) return;
-    }
+  void insertBefore(Operation* op) {
+    found = true;
+    if (!inserting) return;
+    OpBuilder builder(op);
+    tgpu::BarrierOp::create(builder, op->getLoc());
   }
 
-  void walkFor(scf::ForOp loop, Pending& pending) {
-    Pending exit;
-    untilStable(pending, [&](Pending& state) {
-      walk(*loop.getBody(), state);
-      exit = state;
-    });
+  // `iterate` walks one iteration from the state at the loop's head, leaves the state of the back edge in its argument and
+  // returns the state in which the loop is left.
+  template <typename Iterate>
+  void walkLoop(Operation* loop, Pending& pending, Iterate iterate) {
+    Pending carried;
+    for (bool stable = false; !stable;) {
+      Pending state = carried;
+      iterate(state);
+      stable = state.size() == carried.size() &&
+               llvm::all_of(state, [&](const auto& access) { return carried.count(access.first); });
+      carried = std::move(state);
+    }
+    if (conflicts(pending, iterate)) {
+      insertBefore(loop);
+      pending.clear();
+    }
+    join(carried, pending);
+    Pending exit = iterate(carried);
     join(pending, exit);
   }
 
-  void walkWhile(scf::WhileOp loop, Pending& pending) {
-    Pending exit;
-    untilStable(pending, [&](Pending& state) {
-      walk(loop.getBefore().front(), state);
-      exit = state;
-      walk(loop.getAfter().front(), state);
-    });
-    pending = std::move(exit);
+  // Whether an iteration that starts in this state would need another barrier.
+  template <typename Iterate>
+  bool conflicts(Pending state, Iterate iterate) {
+    bool outerInserting = std::exchange(inserting, false), outerFound = std::exchange(found, false);
+    iterate(state);
+    inserting = outerInserting;
+    return std::exchange(found, outerFound);
   }
 
   void walkIf(scf::IfOp branch, Pending& pending) {
@@ -91,6 +102,9 @@ class Inserter {
     pending = std::move(taken);
     join(pending, skipped);
   }
+
+  bool inserting = true;  // otherwise only `found` is set
+  bool found = false;
 };
 
 class TgpuInsertBarriersPass : public PassWrapper<TgpuInsertBarriersPass, OperationPass<func::FuncOp>> {

@@ -91,6 +91,59 @@ func.func @ping_pong(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step: i
   return
 }
 
+// What was read before a loop that overwrites it: one barrier before the loop, none in it.
+// CHECK-LABEL: func @before_loop
+// CHECK: tile.load_tile
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: scf.for
+// CHECK-NEXT: tile.load_tile
+// CHECK-NEXT: tile.store_tile
+// CHECK-NEXT: }
+// CHECK-NEXT: return
+func.func @before_loop(%x: !vec, %lo: i64, %hi: i64, %step: i64) {
+  %t = tile.load_tile %x[%lo] shape [0] : !vec -> f32
+  scf.for %i = %lo to %hi step %step : i64 {
+    %b = tile.load_tile %x[%i] shape [256] : !vec -> tensor<256xf32, #row>
+    tile.store_tile %b, %x[%i] shape [256] : tensor<256xf32, #row>, !vec
+  }
+  return
+}
+
+// The other way round: the loop wrote what is read after it.
+// CHECK-LABEL: func @after_loop
+// CHECK: scf.for
+// CHECK-NEXT: tile.store_tile
+// CHECK-NEXT: }
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tile.load_tile
+func.func @after_loop(%x: !vec, %b: tensor<256xf32, #row>, %lo: i64, %hi: i64, %step: i64) -> f32 {
+  scf.for %i = %lo to %hi step %step : i64 {
+    tile.store_tile %b, %x[%i] shape [256] : tensor<256xf32, #row>, !vec
+  }
+  %t = tile.load_tile %x[%lo] shape [0] : !vec -> f32
+  return %t : f32
+}
+
+// A condition reads what the body writes.
+// CHECK-LABEL: func @while
+// CHECK: scf.while
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tile.load_tile
+// CHECK: } do {
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tile.store_tile
+func.func @while(%x: !vec, %b: tensor<256xf32, #row>, %i: i64, %limit: f32) {
+  scf.while : () -> () {
+    %t = tile.load_tile %x[%i] shape [0] : !vec -> f32
+    %c = arith.cmpf olt, %t, %limit : f32
+    scf.condition(%c)
+  } do {
+    tile.store_tile %b, %x[%i] shape [256] : tensor<256xf32, #row>, !vec
+    scf.yield
+  }
+  return
+}
+
 // A branch that may have read.
 // CHECK-LABEL: func @branch
 // CHECK: scf.if
