@@ -77,7 +77,7 @@ std::unique_ptr<AuthorKernel> create(const ContextRef& context, const void* byte
   auto kernel = std::make_unique<AuthorKernel>();
   kernel->context = context;
   kernel->no_alias = options.no_alias != 0;
-  kernel->launcher = std::make_unique<Launcher>(context->device(), program,
+  kernel->launcher = std::make_unique<Launcher>(*context, program,
                                                 LaunchOptions{.num_warps = options.num_warps,
                                                               .num_ctas = options.num_ctas,
                                                               .num_stages = options.num_stages,

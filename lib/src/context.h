@@ -22,11 +22,19 @@ class Plan;
 class Context {
  public:
   explicit Context(const runtime::DeviceConfig& config);
-  ~Context();
+  virtual ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
 
   runtime::Device& device() { return *device_; }
   ligerdsl_device_t api_device() const { return api_device_; }
-  kernels::Machine machine() const;
+
+  // What plans ask when they choose and load kernels. The command's `compile` records the kernels of a plan here instead.
+  virtual kernels::Machine machine() const;
+  virtual program::CompileOptions base_options() { return device_->base_options(); }
+  virtual std::shared_ptr<runtime::LoadedKernel> load(const std::string& program_bytes, const program::CompileOptions& options) {
+    return device_->load(program_bytes, options);
+  }
 
   // A word on the device where kernels report a label out of range (kernels::kErrorBase); a view of one i64.
   const BoundTensor& error_word() const { return error_word_; }

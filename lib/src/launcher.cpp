@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/launch.h"
+#include "lib/src/context.h"
 #include "lib/src/failure.h"
 #include "program/serialize.h"
 
@@ -61,7 +62,7 @@ uint64_t bits_of(DType type, int64_t value) {
   }
 }
 
-Launcher::Launcher(runtime::Device& device, const program::Program& program, const LaunchOptions& options,
+Launcher::Launcher(Context& context, const program::Program& program, const LaunchOptions& options,
                    const std::vector<ArgPromise>& promises)
     : program_(program), written_(kernels::written_arguments(program)), promises_(promises) {
   size_t slots = 0;
@@ -75,7 +76,7 @@ Launcher::Launcher(runtime::Device& device, const program::Program& program, con
   }
   const std::string bytes = program::serialize(program);
   const auto load = [&](bool aligned) {
-    program::CompileOptions compile = device.base_options();
+    program::CompileOptions compile = context.base_options();
     compile.num_warps = options.num_warps;
     compile.num_ctas = options.num_ctas;
     compile.num_stages = options.num_stages;
@@ -85,10 +86,10 @@ Launcher::Launcher(runtime::Device& device, const program::Program& program, con
       compile.facts.push_back(facts_of(types_[i], promises_[i], aligned));
       compile.facts.back().read_only = read_only(i, promises_, written_);
     }
-    return device.load(bytes, compile);
+    return context.load(bytes, compile);
   };
   generic_ = load(false);
-  if (!device.is_cpu()) aligned_ = load(true);
+  if (context.machine().target == program::Target::nvptx) aligned_ = load(true);
 }
 
 void Launcher::Pack::view(const BoundTensor& tensor) {

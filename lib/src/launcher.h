@@ -12,7 +12,7 @@
 #include "lib/src/bind.h"
 #include "program/options.h"
 #include "program/program.h"
-#include "runtime/device.h"
+#include "runtime/kernel.h"
 
 namespace ligerdsl::lib {
 
@@ -32,7 +32,7 @@ class Launcher {
   static constexpr size_t kMaxSlots = 160;
 
   // Compiles or loads. promises: one per argument of the program.
-  Launcher(runtime::Device& device, const program::Program& program, const LaunchOptions& options,
+  Launcher(Context& context, const program::Program& program, const LaunchOptions& options,
            const std::vector<ArgPromise>& promises);
 
   // Packs one argument after the other, in the program's order, then launches. Takes no memory.
@@ -52,9 +52,8 @@ class Launcher {
 
   const program::Program& program() const { return program_; }
   const std::vector<bool>& written() const { return written_; }
-  // The variant for aligned arguments, and the one for any; the same on a CPU.
-  runtime::LoadedKernel& aligned() const { return aligned_ ? *aligned_ : *generic_; }
-  runtime::LoadedKernel& generic() const { return *generic_; }
+  // The variant that launches of aligned arguments take.
+  runtime::LoadedKernel& fastest() const { return aligned_ ? *aligned_ : *generic_; }
 
  private:
   program::Program program_;

@@ -62,7 +62,7 @@ OperationPlan::OperationPlan(const ContextRef& context, const OpInfo& info, cons
       promises.push_back(promise(info, rules, step.bindings.back()));
     }
     const LaunchOptions options{.num_warps = recorded.num_warps, .num_stages = recorded.num_stages};
-    step.launcher = std::make_unique<Launcher>(context->device(), recorded.program, options, promises);
+    step.launcher = std::make_unique<Launcher>(*context, recorded.program, options, promises);
     steps_.push_back(std::move(step));
   }
 }
