@@ -13,6 +13,16 @@ struct AdamwOptions {
   DType copy_type = bf16;
   bool with_clip = false;    // gradients are multiplied by the device scalar `clip`
   bool device_step = false;  // lr and step are device scalars, so that a captured graph can be replayed
+
+  template <class V>
+  void visit(V&& v) {
+    v("type", type);
+    v("gradient_type", gradient_type);
+    v("with_copy", with_copy);
+    v("copy_type", copy_type);
+    v("with_clip", with_clip);
+    v("device_step", device_step);
+  }
 };
 
 struct AdamwMeta : AdamwOptions {

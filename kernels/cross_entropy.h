@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/launch.h"
+#include "kernels/scale_rows.h"  // applies a later upstream gradient
 #include "ligerdsl/dsl.h"
 
 namespace ligerdsl::kernels {
@@ -11,8 +12,8 @@ namespace ligerdsl::kernels {
 enum class Reduction { none, mean, sum };
 
 struct CrossEntropyOptions {
-  int64_t classes = 0;  // V
-  DType type = f32;     // of logits and d_logits
+  int64_t classes = 32000;  // V
+  DType type = f32;         // of logits and d_logits
   DType label_type = i64;
   Reduction reduction = Reduction::mean;
   bool has_weight = false;  // class weights
@@ -26,6 +27,28 @@ struct CrossEntropyOptions {
   bool with_gradient = false;
   bool with_d_loss = false;  // the gradient is multiplied by the upstream gradient d_loss
   DType d_loss_type = f32;
+
+  template <class V>
+  void visit(V&& v) {
+    v("classes", classes);
+    v("type", type);
+    v("label_type", label_type);
+    v("reduction", reduction, {"none", "mean", "sum"});
+    v("has_weight", has_weight);
+    v("weight_type", weight_type);
+    v("smoothing", smoothing);
+    v("lse_square", lse_square);
+    v("softcap", softcap);
+    v("with_loss", with_loss);
+    v("loss_type", loss_type);
+    v("with_z_loss", with_z_loss);
+    v("with_accuracy", with_accuracy);
+    v("with_predictions", with_predictions);
+    v("with_lse", with_lse);
+    v("with_gradient", with_gradient);
+    v("with_d_loss", with_d_loss);
+    v("d_loss_type", d_loss_type);
+  }
 };
 
 // Where an out-of-range label or index is reported: an i64 word that is 0 as long as there is none, then kErrorBase
@@ -58,19 +81,5 @@ void cross_entropy_finish(KernelBuilder& k, const CrossEntropyMeta& m);
 
 // Rows: rows of logits. Scratch: counts, row_loss, row_z_loss, row_accuracy, as needed.
 Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& options);
-
-struct ScaleRowsMeta {
-  DType type = f32, factor_type = f32;
-  bool per_row = false;
-  int64_t rows = 1;
-  int64_t block = 1024;
-};
-
-// out = in times a factor read on the device. Arguments: out, in [n, V] type; factor [1], or [n] if per_row.
-// out may be exactly in.
-void scale_rows(KernelBuilder& k, const ScaleRowsMeta& m);
-
-// Rows: rows of in.
-Operation scale_rows(const Machine& machine, DType type, DType factor_type, bool per_row, int64_t cols);
 
 }  // namespace ligerdsl::kernels

@@ -7,12 +7,22 @@
 namespace ligerdsl::kernels {
 
 struct EmbeddingOptions {
-  int64_t cols = 0;        // row width H
-  int64_t vocabulary = 0;  // rows of the table; the backward's launch depends on it
-  DType type = f32;        // of the table and the output
+  int64_t cols = 4096;         // row width H
+  int64_t vocabulary = 32000;  // rows of the table; the backward's launch depends on it
+  DType type = f32;            // of the table and the output
   DType index_type = i64;
   DType d_table_type = f32;  // f32 or type
   bool accumulate = false;   // d_table += ...; f32 only
+
+  template <class V>
+  void visit(V&& v) {
+    v("cols", cols);
+    v("vocabulary", vocabulary);
+    v("type", type);
+    v("index_type", index_type);
+    v("d_table_type", d_table_type);
+    v("accumulate", accumulate);
+  }
 };
 
 struct EmbeddingMeta : EmbeddingOptions {

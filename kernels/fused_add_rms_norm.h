@@ -6,16 +6,18 @@
 namespace ligerdsl::kernels {
 
 // Arguments: y, sum, x, residual, [weight], [rstd], eps, [offset]. sum may be exactly x or residual.
-inline Operation fused_add_rms_norm_forward(const Machine& machine, RmsNormOptions options) {
-  options.residual = true;
-  return rms_norm_forward(machine, options);
+inline Operation fused_add_rms_norm_forward(const Machine& machine, const RmsNormOptions& options) {
+  RmsNormOptions with_residual = options;
+  with_residual.residual = true;
+  return rms_norm_forward(machine, with_residual);
 }
 
 // d_x = round(RMSNorm gradient of d_y at sum + d_sum): the gradient of x and of residual.
 // Arguments: d_x, d_y, sum, [d_sum], [weight], rstd, [offset], [d_weight]. d_x may be exactly d_y or d_sum.
-inline Operation fused_add_rms_norm_backward(const Machine& machine, RmsNormOptions options) {
-  options.residual = true;
-  return rms_norm_backward(machine, options);
+inline Operation fused_add_rms_norm_backward(const Machine& machine, const RmsNormOptions& options) {
+  RmsNormOptions with_residual = options;
+  with_residual.residual = true;
+  return rms_norm_backward(machine, with_residual);
 }
 
 }  // namespace ligerdsl::kernels

@@ -10,8 +10,8 @@ namespace ligerdsl::kernels {
 enum class Casting { llama, gemma, none };
 
 struct RmsNormOptions {
-  int64_t cols = 0;  // row width H
-  DType type = f32;  // of x, y and their gradients
+  int64_t cols = 4096;  // row width H
+  DType type = f32;     // of x, y and their gradients
   Casting casting = Casting::llama;
   bool has_weight = true;
   DType weight_type = f32;
@@ -23,6 +23,20 @@ struct RmsNormOptions {
   DType d_weight_type = f32;  // f32 or weight_type
   bool accumulate = false;    // d_weight += ...; f32 only
   bool with_d_sum = false;    // backward of residual: a gradient that reaches sum by other ways
+
+  template <class V>
+  void visit(V&& v) {
+    v("cols", cols);
+    v("type", type);
+    v("casting", casting, {"llama", "gemma", "none"});
+    v("has_weight", has_weight);
+    v("weight_type", weight_type);
+    v("with_rstd", with_rstd);
+    v("want_d_weight", want_d_weight);
+    v("d_weight_type", d_weight_type);
+    v("accumulate", accumulate);
+    v("with_d_sum", with_d_sum);
+  }
 };
 
 struct RmsNormMeta : RmsNormOptions {

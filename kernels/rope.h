@@ -13,6 +13,16 @@ struct RopeOptions {
   int64_t k_heads = 1;          // any number; 0: there is no k
   int64_t head_dim = 64;        // D >= 2
   bool batched_angles = false;  // cos and sin have a batch dimension of their own, else one is shared by all
+
+  template <class V>
+  void visit(V&& v) {
+    v("type", type);
+    v("angle_type", angle_type);
+    v("q_heads", q_heads);
+    v("k_heads", k_heads);
+    v("head_dim", head_dim);
+    v("batched_angles", batched_angles);
+  }
 };
 
 struct RopeMeta : RopeOptions {

@@ -7,9 +7,16 @@
 namespace ligerdsl::kernels {
 
 struct SoftmaxOptions {
-  int64_t cols = 0;  // row width
+  int64_t cols = 4096;  // row width
   DType type = f32;
   bool causal = false;  // rows are queries: column j of query i counts iff j <= i + cols - queries
+
+  template <class V>
+  void visit(V&& v) {
+    v("cols", cols);
+    v("type", type);
+    v("causal", causal);
+  }
 };
 
 struct SoftmaxMeta : SoftmaxOptions {

@@ -7,8 +7,14 @@
 namespace ligerdsl::kernels {
 
 struct SwigluOptions {
-  int64_t cols = 0;  // width F
+  int64_t cols = 4096;  // width F
   DType type = f32;
+
+  template <class V>
+  void visit(V&& v) {
+    v("cols", cols);
+    v("type", type);
+  }
 };
 
 struct SwigluMeta : SwigluOptions {

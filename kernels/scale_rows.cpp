@@ -1,0 +1,34 @@
+// out = in times factor, rounded once; the factor is one number or one per row. Streams with one vector per thread and
+// no loop.
+#include "kernels/scale_rows.h"
+
+#include "kernels/record.h"
+#include "kernels/tile_shape.h"
+
+namespace ligerdsl::kernels {
+
+void scale_rows(KernelBuilder& k, const ScaleRowsMeta& m) {
+  View out = k.view("out", m.type, {dyn, dyn});
+  View in = k.view("in", m.type, {dyn, dyn});
+  View factor = k.view("factor", m.factor_type, {dyn});
+
+  Scalar blocks = cdiv(in.dim(1), m.block).to(i32);
+  Scalar row = k.program_id(0) / blocks, column = k.program_id(0) % blocks;
+  Tile x = in.partition({m.rows, m.block}).load({row, column}).to(f32);
+  Tile scaled =
+      m.per_row ? x * factor.partition({m.rows}).load({row}).to(f32).expand_dims(1) : x * factor.load({0}).to(f32);
+  out.partition({m.rows, m.block}).store({row, column}, scaled.to(m.type));
+}
+
+Operation scale_rows(const Machine& machine, DType type, DType factor_type, bool per_row, int64_t cols) {
+  const TileShape tile = elementwise_tile(machine, type, cols);
+  const ScaleRowsMeta meta{
+      .type = type, .factor_type = factor_type, .per_row = per_row, .rows = tile.rows, .block = tile.cols};
+  Launch launch{.program = record("scale_rows", type, &scale_rows, meta), .num_warps = tile.num_warps};
+  launch.grid = [rows = tile.rows, blocks = ceil_div(cols, tile.cols)](int64_t n) {
+    return grid_of(ceil_div(n, rows) * blocks);
+  };
+  return {.launches = {launch}};
+}
+
+}  // namespace ligerdsl::kernels

@@ -1,0 +1,25 @@
+// Rows times a factor that is read on the device.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/launch.h"
+#include "ligerdsl/dsl.h"
+
+namespace ligerdsl::kernels {
+
+struct ScaleRowsMeta {
+  DType type = f32, factor_type = f32;
+  bool per_row = false;
+  int64_t rows = 1;
+  int64_t block = 1024;
+};
+
+// out = in times a factor read on the device. Arguments: out, in [n, V] type; factor [1], or [n] if per_row.
+// out may be exactly in.
+void scale_rows(KernelBuilder& k, const ScaleRowsMeta& m);
+
+// Rows: rows of in.
+Operation scale_rows(const Machine& machine, DType type, DType factor_type, bool per_row, int64_t cols);
+
+}  // namespace ligerdsl::kernels
