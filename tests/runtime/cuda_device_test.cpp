@@ -1,5 +1,4 @@
 // GPU devices on the fake driver: loading, launching, memory, faults.
-#include <cstdlib>
 #include <cstring>
 
 #include "runtime/disk_cache.h"
@@ -17,6 +16,7 @@ using test::fake_gpu;
 class CudaDeviceTest : public ::testing::Test {
  protected:
   void SetUp() override { fake_cuda().reset(); }
+  void TearDown() override { fake_cuda().reset(); }
   test::TempFolder folder;
 };
 
@@ -125,7 +125,7 @@ TEST_F(CudaDeviceTest, AssemblerErrorsCarryTheLog) {
   std::string text = expect_error(Status::compile_failed, [&] { device->load("syntax error", device->base_options()); });
   EXPECT_NE(text.find("line 3; fatal : Parsing error"), std::string::npos) << text;
   EXPECT_EQ(device->disk_cache().usage().entries, 0);
-  text = expect_error(Status::driver_too_old, [&] { device->load(".version 9.9", device->base_options()); });
+  text = expect_error(Status::driver_too_old, [&] { device->load("needs .version 9.9", device->base_options()); });
   EXPECT_NE(text.find("accepts PTX up to 9.0"), std::string::npos) << text;
   EXPECT_NE(text.find("PTX version 8.0"), std::string::npos) << text;
 }
@@ -240,7 +240,6 @@ TEST_F(CudaDeviceTest, AfterDriverShutdownReleasingIsSilent) {
   fake_cuda().fail_call(1, cuda::error_deinitialized);
   kernel.reset();
   device.reset();
-  ::free(memory);  // the fake's memory, which the refused call left behind
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ struct State {
   Result fail_result = 0, sticky = 0;
   bool capturing = false;
   std::map<std::string, int64_t> by_name;
-  std::set<void*> objects;
+  std::set<void*> objects;  // from malloc
+  int64_t links = 0;
   std::map<void*, std::string> modules;  // module -> image
   int64_t retained = 0;
   bool launched = false;
@@ -178,7 +179,7 @@ API cuLinkCreate_v2(unsigned count, int* options, void** values, LinkState* out)
     if (options[i] == jit_error_log) link->errors = static_cast<char*>(values[i]);
   }
   std::lock_guard lock(state().mutex);
-  state().objects.insert(link);
+  ++state().links;
   *out = reinterpret_cast<LinkState>(link);
   return success;
 }
@@ -209,11 +210,9 @@ API cuLinkComplete(LinkState handle, void** cubin, size_t* size) {
 }
 API cuLinkDestroy(LinkState handle) {
   Link* link = reinterpret_cast<Link*>(handle);
-  {
-    std::lock_guard lock(state().mutex);
-    state().objects.erase(link);
-  }
   delete link;
+  std::lock_guard lock(state().mutex);
+  --state().links;
   return success;
 }
 API cuModuleLoadData(Module* module, const void* image) {
@@ -352,7 +351,9 @@ void reset() {
   s.fail_result = s.sticky = 0;
   s.capturing = s.launched = false;
   s.by_name.clear();
+  for (void* object : s.objects) free(object);
   s.objects.clear();
+  s.links = 0;
   s.modules.clear();
   s.retained = 0;
   s.shared_limit = 0;
@@ -379,7 +380,7 @@ extern "C" __attribute__((visibility("default"))) const FakeCudaControl fake_cud
     [](bool capturing) { locked([&](State& s) { s.capturing = capturing; }); },
     [] { return locked([](State& s) { return s.calls; }); },
     [](const char* function) { return locked([&](State& s) { return s.by_name[function]; }); },
-    [] { return locked([](State& s) { return static_cast<int64_t>(s.objects.size()) + s.retained; }); },
+    [] { return locked([](State& s) { return static_cast<int64_t>(s.objects.size()) + s.links + s.retained; }); },
     []() -> void* { return context_stack.empty() ? nullptr : context_stack.back(); },
     [](void* context) { context_stack.push_back(context); },
     [] { context_stack.pop_back(); },

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 struct FakeCudaControl {
-  // One device of capability 9.0, driver 13.0, no faults; forgets all calls. Objects that are still alive are forgotten too.
+  // One device of capability 9.0, driver 13.0, no faults; forgets all calls and frees every object.
   void (*reset)();
   // What the driver pretends to be.
   void (*set_driver)(int version, int init_result, int devices);
