@@ -64,8 +64,7 @@ class KernelTable {
   Tensor like(const Tensor& t) { return ops_.allocate(t.type, {t.size()}).view({t.shape[0], t.size() / t.shape[0]}); }
 
   void add(const char* name, const char* output, const Tensor& got, const Array& expected, Gate gate, int64_t row = 0) {
-    std::string shape;
-    for (int i = 0; i < got.rank; ++i) shape += (i ? "x" : "") + std::to_string(got.shape[i]);
+    std::string shape = fmt::format("{}", fmt::join(got.shape.begin(), got.shape.begin() + got.rank, "x"));
     out_.push_back(compare(name, output, shape, fetch(ops_, got), expected, gate, row));
   }
 
