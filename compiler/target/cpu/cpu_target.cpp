@@ -1,0 +1,146 @@
+#include "compiler/target/cpu/cpu_target.h"
+
+#include "compiler/math/expand_math.h"
+#include "compiler/target/cpu/backend.h"
+#include "compiler/target/cpu/jit.h"
+#include "compiler/target/cpu/lowering.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+#include "llvm/TargetParser/Host.h"
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
+#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
+#include "mlir/Target/LLVMIR/ModuleTranslation.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+
+const std::string& hostCpuName() {
+  static const std::string name = llvm::sys::getHostCPUName().str();
+  return name;
+}
+
+const std::string& hostCpuFeatures() {
+  static const std::string features = [] {
+    std::string text;
+    SmallVector<std::string> names;
+    for (const auto& [name, on] : llvm::sys::getHostCPUFeatures())
+      names.push_back((on ? "+" : "-") + name.str());
+    llvm::sort(names);
+    for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
+    return text;
+  }();
+  return features;
+}
+
+void registerCpuDialects(DialectRegistry& registry) { registry.insert<cf::ControlFlowDialect>(); }
+
+namespace {
+
+// Loops, arithmetic and control flow to the LLVM dialect, in one conversion.
+LogicalResult convertToLlvm(ModuleOp module) {
+  MLIRContext* context = module.getContext();
+  LLVMConversionTarget target(*context);
+  target.addLegalOp<ModuleOp>();
+  target.addIllegalDialect<scf::SCFDialect, arith::ArithDialect, math::MathDialect, cf::ControlFlowDialect>();
+  LLVMTypeConverter types(context);
+  RewritePatternSet patterns(context);
+  populateSCFToControlFlowConversionPatterns(patterns);
+  arith::populateArithToLLVMConversionPatterns(types, patterns);
+  cf::populateControlFlowToLLVMConversionPatterns(types, patterns);
+  populateMathToLLVMConversionPatterns(types, patterns);
+  return applyPartialConversion(module, target, std::move(patterns));
+}
+
+// Rule 3: a kernel's scratch is its arena; nothing is allocated while it runs.
+LogicalResult verifyNoAllocation(ModuleOp module) {
+  WalkResult result = module.walk([](Operation* op) {
+    if (!isa<LLVM::AllocaOp>(op) && !op->getName().getStringRef().contains("alloc")) return WalkResult::advance();
+    op->emitOpError("must not survive: CPU kernels allocate nothing");
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
+func::FuncOp findKernel(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function->hasAttr(tile::kKernelAttr)) return function;
+  return {};
+}
+
+LogicalResult emitObject(ModuleOp module, cpu::Backend& backend, program::Artifact& artifact, CompileTrace& trace) {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> llvmModule = translateModuleToLLVMIR(module, context);
+  if (!llvmModule) return failure();
+  trace.mark("translate");
+  backend.optimize(*llvmModule);
+  trace.mark("optimize");
+  if (trace.emits("llvm")) {
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    llvmModule->print(stream, nullptr);
+    trace.keep(text);
+    return success();
+  }
+  bool assembly = trace.emits("asm");
+  std::string code = backend.emit(*llvmModule, assembly);
+  if (assembly)
+    trace.keep(code);
+  else
+    artifact.code = std::move(code);
+  trace.mark("codegen");
+  return success();
+}
+
+}  // namespace
+
+LogicalResult compileForCpu(ModuleOp module, const program::CompileOptions& options, program::Artifact& artifact,
+                            CompileTrace& trace) {
+  trace.mark("simplify");
+  artifact.arch = options.arch.empty() ? hostCpuName() : options.arch;
+  std::string features = options.arch.empty() && options.features.empty() ? hostCpuFeatures() : options.features;
+  func::FuncOp kernel = findKernel(module);
+  if (!kernel) return module.emitError("holds no kernel: expected a func.func with the attribute ") << tile::kKernelAttr;
+  std::unique_ptr<cpu::Backend> backend;
+  try {
+    backend = std::make_unique<cpu::Backend>(artifact.arch, features);
+  } catch (const std::runtime_error& e) {
+    throw CompileError(e.what(), false);
+  }
+  trace.mark("machine");
+
+  artifact.entry = "ligerdsl_" + kernel.getName().str();
+  {
+    cpu::Plan plan(kernel);
+    artifact.arena_bytes = plan.arenaBytes();
+    cpu::TileLowering lowering(kernel, plan, backend->has("f16c"));
+    if (failed(lowering.run(module, artifact.entry))) return failure();
+  }
+  kernel.erase();
+  if (failed(expandMath(module, MathFlavor::generic))) return failure();
+  trace.mark("loops");
+  if (trace.emits("loops")) {
+    trace.keep(printModule(module));
+    return success();
+  }
+  if (failed(convertToLlvm(module)) || failed(verifyNoAllocation(module))) return failure();
+  trace.mark("convert");
+  return emitObject(module, *backend, artifact, trace);
+}
+
+ligerdsl_cpu_module* loadCpuObject(std::string_view object, const std::string& entryName, void** entry) {
+  try {
+    return cpu::loadObject(object, entryName, entry);
+  } catch (const std::runtime_error& e) {
+    throw CompileError(e.what(), true);
+  }
+}
+
+void unloadCpuObject(ligerdsl_cpu_module* module) { cpu::unloadObject(module); }
+
+}  // namespace ligerdsl::compiler

@@ -1,0 +1,55 @@
+// Elementwise ops on registers: the scalars and 1-D vectors that a tile element, or W neighbours of it, are computed in.
+//
+// Registers hold f16 and bf16 as i16 (LLVM would call library functions for their arithmetic), pointers as i64, and
+// everything else as itself. Memory holds i1 as i8.
+#pragma once
+
+#include <functional>
+
+#include "compiler/dialect/tile.h"
+#include "mlir/IR/Builders.h"
+
+namespace ligerdsl::compiler::cpu {
+
+mlir::Type registerType(mlir::Type element);
+mlir::Type storageType(mlir::Type element);
+/// A register of `lanes` elements: the scalar itself for 1.
+mlir::Type registerType(mlir::Type element, int64_t lanes);
+
+class Registers {
+ public:
+  /// `outer` gives the register of a scalar defined outside a combiner.
+  Registers(mlir::OpBuilder& b, bool hasF16c, std::function<mlir::Value(mlir::Value)> outer)
+      : b(b), hasF16c(hasF16c), outer(std::move(outer)) {}
+
+  /// Emits `op` (elementwise on tiles or scalars) on registers of `lanes` elements; scalars among the operands are repeated.
+  /// Null, with a diagnostic on `op`, if the CPU target does not know it.
+  mlir::Value emit(mlir::Operation* op, llvm::ArrayRef<mlir::Value> operands, int64_t lanes);
+  /// The constant of a scalar attribute.
+  mlir::Value constant(mlir::Location loc, mlir::TypedAttr scalar);
+  mlir::Value splat(mlir::Location loc, mlir::Value scalar, int64_t lanes);
+  /// Clones a combiner region onto registers.
+  llvm::SmallVector<mlir::Value> combine(mlir::Region& combiner, llvm::ArrayRef<mlir::Value> arguments, int64_t lanes);
+  /// The value that changes nothing under a named reduction.
+  mlir::Value identity(mlir::Location loc, tile::ReductionKind kind, mlir::Type element);
+
+  mlir::Value toMemory(mlir::Location loc, mlir::Value value, mlir::Type element);
+  mlir::Value fromMemory(mlir::Location loc, mlir::Value value, mlir::Type element);
+  mlir::Value toF32(mlir::Location loc, mlir::Value value, mlir::Type element);
+  mlir::Value fromF32(mlir::Location loc, mlir::Value value, mlir::Type element);
+
+ private:
+  mlir::Value narrowBf16(mlir::Location loc, mlir::Value f32);
+  mlir::Value narrowF16(mlir::Location loc, mlir::Value f32);
+  mlir::Value widenF16(mlir::Location loc, mlir::Value i16);
+  mlir::Value divideIntegers(mlir::Operation* op, mlir::Value a, mlir::Value b);
+  mlir::Value extremum(mlir::Operation* op, mlir::Value a, mlir::Value b);
+  mlir::Value clone(mlir::Operation* op, llvm::ArrayRef<mlir::Value> operands, mlir::Type result);
+  mlir::Value integer(mlir::Location loc, mlir::Type type, int64_t value);
+
+  mlir::OpBuilder& b;
+  bool hasF16c;
+  std::function<mlir::Value(mlir::Value)> outer;
+};
+
+}  // namespace ligerdsl::compiler::cpu

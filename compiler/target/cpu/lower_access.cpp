@@ -1,0 +1,255 @@
+// Addresses, guards, and the loads and stores of registers.
+#include "compiler/target/cpu/lowering.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler::cpu {
+
+static bool anyLanes(const Coords& coords) {
+  return llvm::any_of(coords, [](const Coord& c) { return c.lanes || c.scattered; });
+}
+
+//===-- Partitions ----------------------------------------------------------------------------------------------------===//
+
+// Applies the index: tile dimension k starts at element index * size and has `extent` elements inside the view.
+TileAccess TileLowering::prepare(Operation* op) {
+  auto load = dyn_cast<tile::LoadTileOp>(op);
+  auto storeOp = dyn_cast<tile::StoreTileOp>(op);
+  Value viewValue = load ? load.getView() : storeOp.getView();
+  ArrayRef<int64_t> sizes = load ? load.getTileShape() : storeOp.getTileShape();
+  OperandRange indices = load ? load.getIndices() : storeOp.getIndices();
+  const View& view = views[viewValue];
+  TileAccess access;
+  access.element = cast<tile::ViewType>(viewValue.getType()).getElementType();
+  Value offset = i64(0), inside;
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    Value index = scalar(indices[k]), dim = view.dims[k];
+    if (sizes[k] == 0) {
+      Value exists = b.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::ult, index, dim);
+      if (!matchPattern(exists, m_One())) inside = both(inside, exists);
+      offset = add(offset, mul(index, view.strides[k]));
+      continue;
+    }
+    Value size = i64(sizes[k]), begin = mul(index, size);
+    offset = add(offset, mul(begin, view.strides[k]));
+    access.strides.push_back(view.strides[k]);
+    Value rest = b.createOrFold<arith::MinSIOp>(loc, sub(dim, begin), size);
+    rest = b.createOrFold<arith::MaxSIOp>(loc, rest, i64(0));
+    Value extent = b.createOrFold<arith::SelectOp>(loc, less(index, i64(0)), i64(0), rest);
+    IntegerAttr known;
+    bool whole = matchPattern(extent, m_Constant(&known)) && known.getInt() == sizes[k];
+    access.extents.push_back(whole ? Value() : extent);
+  }
+  access.origin = LLVM::GEPOp::create(b, loc, view.pointer.getType(), storageType(access.element), view.pointer, offset);
+  if (!access.extents.empty() && inside) {  // a squeezed index outside the view empties the tile
+    Value& last = access.extents.back();
+    Value size = last;
+    if (!size) size = i64(*llvm::find_if(llvm::reverse(sizes), [](int64_t n) { return n != 0; }));
+    last = b.createOrFold<arith::SelectOp>(loc, inside, size, i64(0));
+    inside = {};
+  }
+  access.inside = inside;
+  return access;
+}
+
+Value TileLowering::pad(tile::LoadTileOp op) {
+  Type element = getElementTypeOrSelf(op.getType());
+  TypedAttr attr = op.getPad() ? cast<TypedAttr>(*op.getPad()) : b.getZeroAttr(element);
+  return registers.constant(loc, attr);
+}
+
+// Loads, stores and atomics of one element.
+void TileLowering::lowerScalarAccess(Operation* op) {
+  auto maskOf = [&](Value mask) { return mask ? Guard{scalar(mask), {}} : Guard{}; };
+  if (auto loadTile = dyn_cast<tile::LoadTileOp>(op)) {
+    const TileAccess& access = accesses[op];
+    scalars[loadTile] = load({access.origin}, access.element, {access.inside, {}}, pad(loadTile), 1, 0);
+  } else if (auto storeTile = dyn_cast<tile::StoreTileOp>(op)) {
+    const TileAccess& access = accesses[op];
+    store({access.origin}, access.element, scalar(storeTile.getValue()), {access.inside, {}}, 1, 0);
+  } else if (auto gather = dyn_cast<tile::LoadOp>(op)) {
+    Type element = gather.getType();
+    Value other = gather.getOther() ? scalar(gather.getOther()) : registers.constant(loc, b.getZeroAttr(element));
+    scalars[gather] = load({toPointer(scalar(gather.getPtr()))}, element, maskOf(gather.getMask()), other, 1, 0);
+  } else if (auto scatter = dyn_cast<tile::StoreOp>(op)) {
+    store({toPointer(scalar(scatter.getPtr()))}, scatter.getValue().getType(), scalar(scatter.getValue()),
+          maskOf(scatter.getMask()), 1, 0);
+  } else {
+    auto rmw = cast<tile::AtomicRMWOp>(op);
+    Value mask = rmw.getMask() ? scalar(rmw.getMask()) : Value();
+    scalars[rmw.getResult()] = atomic(rmw, toPointer(scalar(rmw.getPtr())), scalar(rmw.getValue()), mask);
+  }
+}
+
+//===-- Addresses -----------------------------------------------------------------------------------------------------===//
+
+Address TileLowering::address(Value origin, Type element, const Coords& coords, ArrayRef<Value> strides) {
+  Value offset = i64(0), vector;
+  bool neighbours = false;
+  auto addVector = [&](Value indices, Value stride) {
+    Value scaled = arith::MulIOp::create(b, loc, indices, registers.splat(loc, stride, nest->lanes));
+    vector = vector ? arith::AddIOp::create(b, loc, vector, scaled).getResult() : scaled;
+  };
+  for (auto [coord, stride] : llvm::zip_equal(coords, strides)) {
+    if (!coord.base) continue;
+    if (coord.scattered) {
+      addVector(coord.base, stride);
+      continue;
+    }
+    offset = add(offset, mul(coord.base, stride));
+    if (!coord.lanes) continue;
+    if (!neighbours && matchPattern(stride, m_One()))
+      neighbours = true;
+    else
+      addVector(iota(b.getI64Type(), nest->lanes), stride);
+  }
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext()), stored = storageType(element);
+  if (!vector) return {LLVM::GEPOp::create(b, loc, pointer, stored, origin, offset), false};
+  if (neighbours) vector = arith::AddIOp::create(b, loc, vector, iota(b.getI64Type(), nest->lanes));
+  vector = arith::AddIOp::create(b, loc, vector, registers.splat(loc, offset, nest->lanes));
+  return {LLVM::GEPOp::create(b, loc, VectorType::get({nest->lanes}, pointer), stored, origin, vector), true};
+}
+
+// An integer or pointer that grows by the same step from lane to lane. Sums of 32-bit offsets are assumed not to wrap.
+std::optional<TileLowering::Affine> TileLowering::affine(Value value, const Coords& coords) {
+  if (llvm::any_of(coords, [](const Coord& c) { return c.scattered; })) return {};
+  if (!anyLanes(coords) || !isa<RankedTensorType>(value.getType())) return Affine{toI64(evaluate(value, coords).value), 0};
+  Operation* op = value.getDefiningOp();
+  if (!op || plan.bufferOf(value)) return {};
+  if (isa<tile::MakeRangeOp>(op)) return Affine{coords[0].base, 1};
+  if (auto splat = dyn_cast<tile::SplatOp>(op)) return Affine{toI64(scalar(splat.getSource())), 0};
+  if (auto number = dyn_cast<arith::ConstantOp>(op)) return Affine{toI64(evaluate(value, coords).value), 0};
+  if (isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp>(op))
+    return affine(op->getOperand(0), sourceCoords(op, coords));
+  if (isa<arith::ExtSIOp>(op)) return affine(op->getOperand(0), coords);
+  if (!isa<arith::AddIOp, arith::SubIOp, arith::MulIOp, tile::AddPtrOp>(op)) return {};
+  auto left = affine(op->getOperand(0), coords), right = affine(op->getOperand(1), coords);
+  if (!left || !right) return {};
+  if (auto addptr = dyn_cast<tile::AddPtrOp>(op)) {
+    Type pointee = cast<tile::PtrType>(getElementTypeOrSelf(addptr.getType())).getElementType();
+    int64_t bytes = storageBytes(pointee);
+    return Affine{add(left->base, mul(right->base, i64(bytes))), left->step + bytes * right->step};
+  }
+  if (isa<arith::AddIOp>(op)) return Affine{add(left->base, right->base), left->step + right->step};
+  if (isa<arith::SubIOp>(op)) return Affine{sub(left->base, right->base), left->step - right->step};
+  IntegerAttr factor;
+  if (left->step == 0 && right->step == 0) return Affine{mul(left->base, right->base), 0};
+  if (left->step == 0) std::swap(left, right);
+  if (right->step != 0 || !matchPattern(right->base, m_Constant(&factor))) return {};
+  return Affine{mul(left->base, right->base), left->step * factor.getInt()};
+}
+
+Address TileLowering::pointersAt(Value pointers, Type element, const Coords& coords) {
+  if (anyLanes(coords))
+    if (auto line = affine(pointers, coords); line && line->step == storageBytes(element)) return {toPointer(line->base), false};
+  Value addresses = evaluate(pointers, coords).value;
+  if (anyLanes(coords)) addresses = registers.splat(loc, addresses, nest->lanes);
+  return {toPointer(addresses), isa<VectorType>(addresses.getType())};
+}
+
+//===-- Guards --------------------------------------------------------------------------------------------------------===//
+
+Guard TileLowering::guardOf(const TileAccess& access, const Coords& coords) {
+  Guard guard;
+  for (auto [coord, extent] : llvm::zip_equal(coords, access.extents)) {
+    if (!extent) continue;
+    Value mask;
+    if (coord.scattered) {
+      mask = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, coord.base, registers.splat(loc, extent, nest->lanes));
+    } else if (coord.lanes) {
+      Value left = arith::TruncIOp::create(b, loc, b.getI32Type(), sub(extent, coord.base));
+      mask = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, iota(b.getI32Type(), nest->lanes),
+                                   registers.splat(loc, left, nest->lanes));
+    } else {
+      guard.condition = both(guard.condition, less(coord.base ? coord.base : i64(0), extent));
+      continue;
+    }
+    guard.mask = guard.mask ? arith::AndIOp::create(b, loc, guard.mask, mask).getResult() : mask;
+  }
+  return guard;
+}
+
+// The lanes that are on, as one vector.
+static Value wholeMask(OpBuilder& b, Location loc, Registers& registers, Guard guard, int64_t lanes) {
+  Value condition = guard.condition ? guard.condition : arith::ConstantOp::create(b, loc, b.getBoolAttr(true)).getResult();
+  Value all = registers.splat(loc, condition, lanes);
+  if (!guard.mask) return all;
+  return guard.condition ? arith::AndIOp::create(b, loc, guard.mask, all).getResult() : guard.mask;
+}
+
+//===-- Loads and stores ----------------------------------------------------------------------------------------------===//
+
+// `align` 0 = the element's own size.
+Value TileLowering::load(Address from, Type element, Guard guard, Value otherwise, int64_t lanes, int64_t align) {
+  Type stored = storageType(element), type = lanes == 1 ? stored : VectorType::get({lanes}, stored);
+  unsigned alignment = align ? align : storageBytes(element);
+  if (lanes == 1) {
+    if (!guard.condition) return registers.fromMemory(loc, LLVM::LoadOp::create(b, loc, type, from.pointer, alignment), element);
+    auto branch = scf::IfOp::create(b, loc, TypeRange{registerType(element)}, guard.condition, true, true);
+    OpBuilder::InsertionGuard insertion(b);
+    b.setInsertionPointToEnd(&branch.getThenRegion().front());
+    Value value = registers.fromMemory(loc, LLVM::LoadOp::create(b, loc, type, from.pointer, alignment), element);
+    scf::YieldOp::create(b, loc, value);
+    b.setInsertionPointToEnd(&branch.getElseRegion().front());
+    scf::YieldOp::create(b, loc, otherwise);
+    return branch.getResult(0);
+  }
+  if (!from.scattered && !guard.condition && !guard.mask)
+    return registers.fromMemory(loc, LLVM::LoadOp::create(b, loc, type, from.pointer, alignment), element);
+  Value mask = wholeMask(b, loc, registers, guard, lanes);
+  Value rest = registers.splat(loc, registers.toMemory(loc, otherwise, element), lanes);
+  Value value;
+  if (from.scattered)
+    value = LLVM::masked_gather::create(b, loc, type, from.pointer, mask, rest, alignment);
+  else
+    value = LLVM::MaskedLoadOp::create(b, loc, type, from.pointer, mask, rest, alignment);
+  return registers.fromMemory(loc, value, element);
+}
+
+void TileLowering::store(Address to, Type element, Value value, Guard guard, int64_t lanes, int64_t align) {
+  unsigned alignment = align ? align : storageBytes(element);
+  value = registers.toMemory(loc, registers.splat(loc, value, lanes), element);
+  if (lanes == 1) {
+    if (!guard.condition) {
+      LLVM::StoreOp::create(b, loc, value, to.pointer, alignment);
+      return;
+    }
+    auto branch = scf::IfOp::create(b, loc, TypeRange{}, guard.condition, true, false);
+    OpBuilder::InsertionGuard insertion(b);
+    b.setInsertionPointToStart(&branch.getThenRegion().front());
+    LLVM::StoreOp::create(b, loc, value, to.pointer, alignment);
+    if (!branch.getThenRegion().front().mightHaveTerminator()) scf::YieldOp::create(b, loc);
+    return;
+  }
+  if (!to.scattered && !guard.condition && !guard.mask) {
+    LLVM::StoreOp::create(b, loc, value, to.pointer, alignment);
+    return;
+  }
+  Value mask = wholeMask(b, loc, registers, guard, lanes);
+  if (to.scattered)
+    LLVM::masked_scatter::create(b, loc, value, to.pointer, mask, alignment);
+  else
+    LLVM::MaskedStoreOp::create(b, loc, value, to.pointer, mask, alignment);
+}
+
+Address TileLowering::bufferAddress(Buffer* buffer, const Coords& coords) {
+  Value origin = LLVM::GEPOp::create(b, loc, arena.getType(), b.getI8Type(), arena, i64(buffer->offset));
+  SmallVector<Value> strides(buffer->shape.size());
+  int64_t stride = 1;
+  for (size_t k = buffer->shape.size(); k-- > 0; stride *= buffer->shape[k]) strides[k] = i64(stride);
+  return address(origin, buffer->element, coords, strides);
+}
+
+Value TileLowering::bufferLoad(Buffer* buffer, const Coords& coords) {
+  int64_t lanes = anyLanes(coords) ? nest->lanes : 1;
+  Address at = bufferAddress(buffer, coords);
+  Value unused = arith::ConstantOp::create(b, loc, b.getZeroAttr(registerType(buffer->element)));
+  return load(at, buffer->element, {}, unused, lanes, 0);
+}
+
+void TileLowering::bufferStore(Buffer* buffer, const Coords& coords, Value value) {
+  int64_t lanes = anyLanes(coords) ? nest->lanes : 1;
+  store(bufferAddress(buffer, coords), buffer->element, value, {}, lanes, 0);
+}
+
+}  // namespace ligerdsl::compiler::cpu

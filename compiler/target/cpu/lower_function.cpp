@@ -1,0 +1,250 @@
+// The entry's frame: argument slots, the loop over programs, scalar code and control flow.
+#include "compiler/target/cpu/lowering.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler::cpu {
+
+TileLowering::TileLowering(func::FuncOp source, const Plan& plan, bool hasF16c)
+    : source(source), plan(plan), b(source.getContext()), loc(source.getLoc()),
+      registers(b, hasF16c, [this](Value value) { return scalar(value); }) {}
+
+//===-- Small change --------------------------------------------------------------------------------------------------===//
+
+Value TileLowering::i64(int64_t value) { return arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value)); }
+Value TileLowering::add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(loc, x, y); }
+Value TileLowering::sub(Value x, Value y) { return b.createOrFold<arith::SubIOp>(loc, x, y); }
+Value TileLowering::mul(Value x, Value y) { return b.createOrFold<arith::MulIOp>(loc, x, y); }
+Value TileLowering::less(Value x, Value y) { return b.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::slt, x, y); }
+Value TileLowering::both(Value x, Value y) { return !x ? y : !y ? x : b.createOrFold<arith::AndIOp>(loc, x, y); }
+
+Value TileLowering::toI64(Value integer) {
+  if (integer.getType().isInteger(64)) return integer;
+  return b.createOrFold<arith::ExtSIOp>(loc, b.getI64Type(), integer);
+}
+
+Value TileLowering::iota(Type element, int64_t lanes) {
+  SmallVector<APInt> numbers;
+  for (int64_t i = 0; i < lanes; ++i) numbers.emplace_back(element.getIntOrFloatBitWidth(), i);
+  return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(VectorType::get({lanes}, element), numbers));
+}
+
+Value TileLowering::toPointer(Value address) {
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext());
+  if (auto vector = dyn_cast<VectorType>(address.getType())) pointer = VectorType::get(vector.getShape(), pointer);
+  return LLVM::IntToPtrOp::create(b, loc, pointer, address);
+}
+
+Value TileLowering::scalar(Value value) {
+  Value known = scalars.lookup(value);
+  if (known) return known;
+  emitError(value.getLoc(), "the CPU target met a value that it has not lowered");
+  broken = true;
+  return LLVM::PoisonOp::create(b, loc, registerType(getElementTypeOrSelf(value.getType())));
+}
+
+// Tiles live in buffers: only scalars are loop-carried values.
+SmallVector<Value> TileLowering::scalarsOf(ValueRange values) {
+  SmallVector<Value> result;
+  for (Value value : values)
+    if (!isa<RankedTensorType>(value.getType())) result.push_back(scalar(value));
+  return result;
+}
+
+SmallVector<Type> TileLowering::scalarTypes(TypeRange types) {
+  SmallVector<Type> result;
+  for (Type type : types)
+    if (!isa<RankedTensorType>(type)) result.push_back(registerType(type));
+  return result;
+}
+
+//===-- The frame -----------------------------------------------------------------------------------------------------===//
+
+LogicalResult TileLowering::run(ModuleOp into, StringRef entry) {
+  module = into;
+  b.setInsertionPointToEnd(module.getBody());
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext());
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
+                                          {pointer, pointer, b.getI64Type(), b.getI64Type(), pointer});
+  auto function = LLVM::LLVMFuncOp::create(b, loc, entry, type);
+  Block* body = function.addEntryBlock(b);
+  for (unsigned i : {0u, 1u, 4u}) function.setArgAttr(i, "llvm.noundef", b.getUnitAttr());
+  for (unsigned i : {0u, 1u}) function.setArgAttr(i, "llvm.noalias", b.getUnitAttr());
+  function.setArgAttr(4, "llvm.noalias", b.getUnitAttr());
+  function.setArgAttr(4, "llvm.align", b.getI64IntegerAttr(64));
+  b.setInsertionPointToStart(body);
+  arena = body->getArgument(4);
+  readArguments(body->getArgument(0));
+  for (int axis = 0; axis < 3; ++axis) {
+    Value at = LLVM::GEPOp::create(b, loc, pointer, b.getI32Type(), body->getArgument(1), ArrayRef<LLVM::GEPArg>{axis});
+    grid[axis] = LLVM::LoadOp::create(b, loc, b.getI32Type(), at);
+  }
+  auto programs = scf::ForOp::create(b, loc, body->getArgument(2), body->getArgument(3), i64(1));
+  LLVM::ReturnOp::create(b, loc, ValueRange());
+  b.setInsertionPoint(programs.getBody()->getTerminator());
+  deriveProgramIds(programs.getInductionVar());
+  lowerBlock(&source.getBody().front());
+  return failure(broken);
+}
+
+void TileLowering::readArguments(Value slots) {
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext());
+  int32_t next = 0;
+  auto slot = [&](Type type) -> Value {
+    Value at = LLVM::GEPOp::create(b, loc, pointer, b.getI64Type(), slots, ArrayRef<LLVM::GEPArg>{next++});
+    return LLVM::LoadOp::create(b, loc, type, at);
+  };
+  for (BlockArgument argument : source.getArguments()) {
+    auto viewType = dyn_cast<tile::ViewType>(argument.getType());
+    if (!viewType) {
+      Type element = argument.getType();
+      Value value = slot(storageType(element));  // the value's bits are the slot's low bytes
+      scalars[argument] = registers.fromMemory(loc, value, element);
+      continue;
+    }
+    View& view = views[argument];
+    view.pointer = slot(pointer);
+    for (int64_t size : viewType.getShape()) {
+      Value value = slot(b.getI64Type());
+      view.dims.push_back(ShapedType::isDynamic(size) ? value : i64(size));
+    }
+    for (int64_t stride : viewType.getStrides()) {
+      Value value = slot(b.getI64Type());
+      view.strides.push_back(ShapedType::isDynamic(stride) ? value : i64(stride));
+    }
+  }
+}
+
+// x is the fastest axis.
+void TileLowering::deriveProgramIds(Value program) {
+  Value rest = program;
+  for (int axis = 0; axis < 3; ++axis) {
+    Value size = toI64(grid[axis]);
+    Value id = axis == 2 ? rest : arith::RemUIOp::create(b, loc, rest, size).getResult();
+    if (axis < 2) rest = arith::DivUIOp::create(b, loc, rest, size);
+    programId[axis] = arith::TruncIOp::create(b, loc, b.getI32Type(), id);
+  }
+}
+
+//===-- Scalar code ---------------------------------------------------------------------------------------------------===//
+
+void TileLowering::lowerBlock(Block* block) {
+  for (const Step& step : plan.stepsOf(block)) {
+    if (broken) return;
+    if (step.op) {
+      loc = step.op->getLoc();
+      lowerOp(step.op);
+    } else {
+      lowerGroup(plan.group(step.group));
+    }
+  }
+}
+
+void TileLowering::lowerOp(Operation* op) {
+  if (auto loop = dyn_cast<scf::ForOp>(op)) return lowerFor(loop);
+  if (auto loop = dyn_cast<scf::WhileOp>(op)) return lowerWhile(loop);
+  if (auto branch = dyn_cast<scf::IfOp>(op)) return lowerIf(branch);
+  if (op->hasTrait<OpTrait::IsTerminator>()) return;  // written by whoever lowers the parent
+  if (isa<tile::LoadTileOp, tile::StoreTileOp>(op)) {
+    accesses[op] = prepare(op);
+    Type moved = isa<tile::LoadTileOp>(op) ? op->getResult(0).getType() : op->getOperand(0).getType();
+    if (isa<RankedTensorType>(moved)) return;
+  }
+  lowerScalar(op);
+}
+
+void TileLowering::lowerScalar(Operation* op) {
+  if (isa<tile::AssumeOp>(op)) return;
+  if (isa<tile::LoadTileOp, tile::StoreTileOp, tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp>(op)) return lowerScalarAccess(op);
+  if (auto print = dyn_cast<tile::PrintOp>(op)) return lowerPrint(print);
+  Value value;
+  if (auto number = dyn_cast<arith::ConstantOp>(op)) {
+    if (isa<RankedTensorType>(number.getType())) return;
+    value = registers.constant(loc, number.getValue());
+  } else if (auto id = dyn_cast<tile::ProgramIdOp>(op)) {
+    value = programId[id.getAxis()];
+  } else if (auto count = dyn_cast<tile::NumProgramsOp>(op)) {
+    value = grid[count.getAxis()];
+  } else if (auto dim = dyn_cast<tile::DimOp>(op)) {
+    value = views[dim.getView()].dims[dim.getAxis()];
+  } else if (auto stride = dyn_cast<tile::StrideOp>(op)) {
+    value = views[stride.getView()].strides[stride.getAxis()];
+  } else if (auto base = dyn_cast<tile::ViewPtrOp>(op)) {
+    value = LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), views[base.getView()].pointer);
+  } else if (op->getNumResults() == 1 && op->getNumRegions() == 0) {
+    value = registers.emit(op, scalarsOf(op->getOperands()), 1);
+  } else {
+    op->emitOpError("has no lowering for the CPU");
+  }
+  if (!value)
+    broken = true;
+  else
+    scalars[op->getResult(0)] = value;
+}
+
+//===-- Control flow --------------------------------------------------------------------------------------------------===//
+
+// Lowers a region's block into `into`, whose scalar arguments are `arguments`; the terminator is the caller's.
+void TileLowering::fillRegion(Region& from, Block* into, ValueRange arguments) {
+  size_t next = 0;
+  for (BlockArgument argument : from.getArguments())
+    if (!isa<RankedTensorType>(argument.getType())) scalars[argument] = arguments[next++];
+  b.setInsertionPointToEnd(into);
+  lowerBlock(&from.front());
+}
+
+void TileLowering::lowerFor(scf::ForOp loop) {
+  OpBuilder::InsertionGuard guard(b);
+  Location at = loc;
+  auto created = scf::ForOp::create(b, at, scalar(loop.getLowerBound()), scalar(loop.getUpperBound()), scalar(loop.getStep()),
+                                    scalarsOf(loop.getInitArgs()));
+  if (Block* body = created.getBody(); body->mightHaveTerminator()) body->getTerminator()->erase();
+  SmallVector<Value> arguments{created.getInductionVar()};
+  llvm::append_range(arguments, created.getRegionIterArgs());
+  fillRegion(loop.getRegion(), created.getBody(), arguments);
+  scf::YieldOp::create(b, at, scalarsOf(loop.getBody()->getTerminator()->getOperands()));
+  size_t next = 0;
+  for (Value result : loop.getResults())
+    if (!isa<RankedTensorType>(result.getType())) scalars[result] = created.getResult(next++);
+}
+
+void TileLowering::lowerWhile(scf::WhileOp loop) {
+  OpBuilder::InsertionGuard guard(b);
+  Location at = loc;
+  auto created = scf::WhileOp::create(b, at, scalarTypes(loop.getResultTypes()), scalarsOf(loop.getInits()));
+  auto block = [&](Region& region, TypeRange types) {
+    SmallVector<Location> locations(types.size(), at);
+    return b.createBlock(&region, region.end(), types, locations);
+  };
+  Block* before = block(created.getBefore(), scalarTypes(loop.getInits().getTypes()));
+  fillRegion(loop.getBefore(), before, before->getArguments());
+  auto condition = loop.getConditionOp();
+  scf::ConditionOp::create(b, at, scalar(condition.getCondition()), scalarsOf(condition.getArgs()));
+  Block* after = block(created.getAfter(), scalarTypes(loop.getResultTypes()));
+  fillRegion(loop.getAfter(), after, after->getArguments());
+  scf::YieldOp::create(b, at, scalarsOf(loop.getAfterBody()->getTerminator()->getOperands()));
+  size_t next = 0;
+  for (Value result : loop.getResults())
+    if (!isa<RankedTensorType>(result.getType())) scalars[result] = created.getResult(next++);
+}
+
+void TileLowering::lowerIf(scf::IfOp branch) {
+  OpBuilder::InsertionGuard guard(b);
+  Location at = loc;
+  bool hasElse = !branch.getElseRegion().empty();
+  auto created = scf::IfOp::create(b, at, scalarTypes(branch.getResultTypes()), scalar(branch.getCondition()),
+                                   /*addThenBlock=*/true, /*addElseBlock=*/hasElse);
+  auto fill = [&](Region& from, Region& into) {
+    Block* block = &into.front();
+    if (block->mightHaveTerminator()) block->getTerminator()->erase();
+    fillRegion(from, block, {});
+    scf::YieldOp::create(b, at, scalarsOf(from.front().getTerminator()->getOperands()));
+  };
+  fill(branch.getThenRegion(), created.getThenRegion());
+  if (hasElse) fill(branch.getElseRegion(), created.getElseRegion());
+  size_t next = 0;
+  for (Value result : branch.getResults())
+    if (!isa<RankedTensorType>(result.getType())) scalars[result] = created.getResult(next++);
+}
+
+}  // namespace ligerdsl::compiler::cpu

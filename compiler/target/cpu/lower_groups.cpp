@@ -1,0 +1,351 @@
+// A group of sinks as one loop nest.
+//
+//   for outer dimensions:
+//     full = how many lane-dimension elements every access has, rounded down to whole steps; 0 if an outer index is outside
+//     for j in [0, full) by copies * W:   bodies without guards, `copies` of them side by side for reductions
+//     for j in [full, n) by W:            one guarded body
+//     combine the reductions' registers in a fixed order
+#include "compiler/target/cpu/lowering.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler::cpu {
+
+static constexpr int64_t kMaxLanes = 16;
+
+static int64_t lanesFor(int64_t size) { return std::min(kMaxLanes, size & -size); }
+
+void TileLowering::openNest(ArrayRef<int64_t> shape, int laneDim) {
+  nest->shape.assign(shape.begin(), shape.end());
+  nest->laneDim = laneDim;
+  nest->lanes = laneDim < 0 ? 1 : lanesFor(shape[laneDim]);
+  nest->indices.assign(shape.size(), Value());
+  nest->depths.assign(shape.size(), 0);
+}
+
+// Loops over `dims`, the lane dimension in whole registers.
+void TileLowering::loopNest(ArrayRef<int> dims, llvm::function_ref<void()> body) {
+  if (dims.empty()) return body();
+  int dim = dims.front();
+  auto loop = scf::ForOp::create(b, loc, i64(0), i64(nest->shape[dim]), i64(dim == nest->laneDim ? nest->lanes : 1));
+  nest->loops.push_back(loop);
+  nest->indices[dim] = loop.getInductionVar();
+  nest->depths[dim] = ++nest->inner;
+  b.setInsertionPoint(loop.getBody()->getTerminator());
+  loopNest(dims.drop_front(), body);
+  b.setInsertionPointAfter(loop);
+}
+
+void TileLowering::lowerGroup(const Group& group) {
+  loc = group.sinks.front().op->getLoc();
+  Nest here;
+  nest = &here;
+  if (group.sinks.front().kind == SinkKind::ordered) {
+    lowerOrdered(group.sinks.front().op, group.shape);
+  } else {
+    openNest(group.shape, laneDimension(group.shape));
+    collectBounds(group);
+    SmallVector<int> outer;
+    for (int dim = 0; dim < static_cast<int>(group.shape.size()); ++dim)
+      if (group.shape[dim] > 1 && dim != nest->laneDim) outer.push_back(dim);
+    loopNest(outer, [&] { laneLoops(group); });
+  }
+  nest = nullptr;
+}
+
+//===-- Bounds --------------------------------------------------------------------------------------------------------===//
+
+static constexpr int kZero = -1, kUnknown = -2;  // beside a dimension of the nest
+
+void TileLowering::addBounds(Operation* access, ArrayRef<int> dims) {
+  ArrayRef<Value> extents = accesses[access].extents;
+  for (auto [dim, extent] : llvm::zip_equal(dims, extents)) {
+    if (!extent) continue;
+    if (dim == kUnknown) {
+      unprovable.insert(access);
+      return;
+    }
+    bounds.push_back({dim, extent});
+  }
+  nest->proved.insert(access);
+}
+
+void TileLowering::boundsOf(Value tile, SmallVector<int> dims, llvm::DenseSet<std::pair<Value, int64_t>>& seen) {
+  Operation* op = tile.getDefiningOp();
+  if (!isa<RankedTensorType>(tile.getType()) || !op) return;
+  int64_t key = 0;
+  for (int dim : dims) key = key * 16 + dim + 2;
+  if (!seen.insert({tile, key}).second) return;
+  if (isa<tile::LoadTileOp>(op)) return addBounds(op, dims);
+  SmallVector<int> source = dims;
+  if (auto expand = dyn_cast<tile::ExpandDimsOp>(op)) {
+    source.erase(source.begin() + expand.getAxis());
+  } else if (isa<tile::BroadcastOp>(op)) {
+    for (auto [dim, size] : llvm::zip(source, cast<RankedTensorType>(op->getOperand(0).getType()).getShape()))
+      if (size == 1) dim = kZero;
+  } else if (auto permute = dyn_cast<tile::PermuteOp>(op)) {
+    for (auto [i, from] : llvm::enumerate(permute.getPermutation())) source[from] = dims[i];
+  } else if (auto reshape = dyn_cast<tile::ReshapeOp>(op)) {
+    // Dimensions longer than 1 that only gain or lose neighbours of size 1 keep their index.
+    ArrayRef<int64_t> from = cast<RankedTensorType>(reshape.getType()).getShape();
+    ArrayRef<int64_t> to = cast<RankedTensorType>(reshape.getSource().getType()).getShape();
+    auto isLong = [](int64_t n) { return n > 1; };
+    bool same = llvm::equal(llvm::make_filter_range(from, isLong), llvm::make_filter_range(to, isLong));
+    source.assign(to.size(), kZero);
+    size_t next = 0;
+    for (auto [dim, size] : llvm::zip(source, to)) {
+      if (size == 1) continue;
+      while (same && from[next] == 1) ++next;
+      dim = same ? dims[next++] : kUnknown;
+    }
+  } else if (!isElementwise(op) && !isa<tile::LoadOp>(op)) {
+    return;
+  }
+  for (Value operand : op->getOperands())
+    if (!plan.bufferOf(operand)) boundsOf(operand, source, seen);
+}
+
+// Collects what keeps every partition access of the group inside its view, and which accesses that proves.
+void TileLowering::collectBounds(const Group& group) {
+  bounds.clear();
+  unprovable.clear();
+  SmallVector<int> dims;
+  for (size_t dim = 0; dim < group.shape.size(); ++dim)
+    dims.push_back(group.shape[dim] > 1 ? static_cast<int>(dim) : kZero);
+  llvm::DenseSet<std::pair<Value, int64_t>> seen;
+  for (const Sink& sink : group.sinks) {
+    if (sink.source) continue;
+    if (sink.kind == SinkKind::materialise) {
+      if (plan.bufferOf(sink.value) == sink.target || !plan.bufferOf(sink.value)) boundsOf(sink.value, dims, seen);
+      continue;
+    }
+    if (sink.kind == SinkKind::storeTile) addBounds(sink.op, dims);
+    for (Value operand : sink.op->getOperands())
+      if (!plan.bufferOf(operand)) boundsOf(operand, dims, seen);
+  }
+  for (Operation* access : unprovable) nest->proved.erase(access);
+}
+
+//===-- Lane loops ----------------------------------------------------------------------------------------------------===//
+
+static bool isExpensive(Operation* op) { return isa<math::MathDialect>(op->getDialect()) && !isa<math::FmaOp, math::AbsFOp>(op); }
+
+// Independent copies of a reduction hide the latency of its combiner; bodies with long expressions hide it themselves.
+static int copiesFor(const Plan& plan, const Group& group, int64_t steps) {
+  bool reduces = llvm::any_of(group.sinks, [](const Sink& sink) { return sink.kind == SinkKind::reduce; });
+  if (!reduces) return 1;
+  bool expensive = llvm::any_of(group.sinks, [&](const Sink& sink) { return llvm::any_of(plan.readsOf(sink).ops, isExpensive); });
+  int copies = expensive ? 2 : 4;
+  while (copies > steps) copies /= 2;
+  return copies;
+}
+
+void TileLowering::laneLoops(const Group& group) {
+  SmallVector<Reduction> reductions;
+  int dim = nest->laneDim;
+  if (dim < 0) return groupBody(group, reductions, 0, {});
+
+  int64_t size = nest->shape[dim], lanes = nest->lanes;
+  int copies = copiesFor(plan, group, size / lanes);
+  for (const Sink& sink : group.sinks) {
+    if (sink.kind != SinkKind::reduce) continue;
+    Reduction& reduction = reductions.emplace_back();
+    reduction.op = cast<tile::ReduceOp>(sink.op);
+    reduction.copies = copies;
+    for (Value value : start(reduction.op, lanes)) reduction.registers.append(copies, value);
+  }
+
+  Value inside, limit = i64(size), storeLimit = i64(0);
+  for (const Bound& bound : bounds) {
+    if (bound.dim == dim)
+      limit = b.createOrFold<arith::MinSIOp>(loc, limit, bound.extent);
+    else
+      inside = both(inside, less(bound.dim == kZero ? i64(0) : nest->indices[bound.dim], bound.extent));
+  }
+  Value step = i64(copies * lanes);
+  Value full = sub(limit, b.createOrFold<arith::RemUIOp>(loc, limit, step));
+  if (inside) full = b.createOrFold<arith::SelectOp>(loc, inside, full, i64(0));
+  // Where a group only stores to views, nothing happens beyond the last element that a view has.
+  Value end = i64(size);
+  if (llvm::all_of(group.sinks, [](const Sink& sink) { return sink.kind == SinkKind::storeTile; })) {
+    for (const Sink& sink : group.sinks) {
+      Value extent = accesses[sink.op].extents[dim];
+      storeLimit = b.createOrFold<arith::MaxSIOp>(loc, storeLimit, extent ? extent : end);
+    }
+    end = storeLimit;
+  }
+
+  auto loop = [&](Value from, Value to, Value by, int bodies, bool inBounds) {
+    IntegerAttr first, last;
+    if (matchPattern(from, m_Constant(&first)) && matchPattern(to, m_Constant(&last)) && first.getInt() >= last.getInt()) return;
+    SmallVector<Value> carried;
+    for (Reduction& reduction : reductions)
+      for (size_t i = 0; i < reduction.registers.size(); ++i)
+        if (static_cast<int>(i % copies) < bodies) carried.push_back(reduction.registers[i]);
+    auto created = scf::ForOp::create(b, loc, from, to, by, carried);
+    nest->loops.resize(nest->inner);
+    if (!laneAnchor) laneAnchor = created;
+    nest->loops.push_back(laneAnchor);
+    nest->depths[dim] = ++nest->inner;
+    nest->inBounds = inBounds;
+    if (created.getBody()->mightHaveTerminator()) created.getBody()->getTerminator()->erase();
+    b.setInsertionPointToEnd(created.getBody());
+    auto exchange = [&](ValueRange values) {
+      size_t next = 0;
+      for (Reduction& reduction : reductions)
+        for (size_t i = 0; i < reduction.registers.size(); ++i)
+          if (static_cast<int>(i % copies) < bodies) reduction.registers[i] = values[next++];
+    };
+    exchange(created.getRegionIterArgs());
+    Value start = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, created.getInductionVar(), i64(0));
+    for (int body = 0; body < bodies; ++body) {
+      nest->indices[dim] = add(created.getInductionVar(), i64(body * lanes));
+      groupBody(group, reductions, body, start);
+    }
+    SmallVector<Value> results;
+    for (Reduction& reduction : reductions)
+      for (size_t i = 0; i < reduction.registers.size(); ++i)
+        if (static_cast<int>(i % copies) < bodies) results.push_back(reduction.registers[i]);
+    scf::YieldOp::create(b, loc, results);
+    b.setInsertionPointAfter(created);
+    exchange(created.getResults());
+    --nest->inner;
+  };
+  laneAnchor = nullptr;
+  loop(i64(0), full, step, copies, true);
+  loop(full, end, i64(lanes), 1, false);
+  nest->loops.resize(nest->inner);
+  Value mainRan = less(i64(0), full);
+  for (Reduction& reduction : reductions) finish(reduction, mainRan);
+}
+
+// Evaluates every sink at the nest's current index, then lets them write.
+void TileLowering::groupBody(const Group& group, MutableArrayRef<Reduction> reductions, int copy, Value first) {
+  nest->body.clear();
+  Coords here = identity();
+  struct Work {
+    SmallVector<Value> values;
+    Guard guard;
+    Address to;
+  };
+  SmallVector<Work> work;
+  for (const Sink& sink : group.sinks) {
+    Work& item = work.emplace_back();
+    loc = sink.op->getLoc();
+    if (sink.kind == SinkKind::materialise) {
+      if (sink.source) {
+        item.values.push_back(bufferLoad(sink.source, here));
+      } else if (plan.bufferOf(sink.value) == sink.target && sink.value.getDefiningOp()) {
+        Evaluated result = evaluateDefinition(sink.value, here);
+        remember(sink.value, here, result);
+        item.values.push_back(result.value);
+      } else {
+        item.values.push_back(evaluate(sink.value, here).value);
+      }
+    } else if (auto store = dyn_cast<tile::StoreTileOp>(sink.op)) {
+      item.values.push_back(evaluate(store.getValue(), here).value);
+    } else if (auto scatter = dyn_cast<tile::StoreOp>(sink.op)) {
+      item.values.push_back(evaluate(scatter.getValue(), here).value);
+      if (scatter.getMask()) {
+        Value mask = evaluate(scatter.getMask(), here).value;
+        (isa<VectorType>(mask.getType()) ? item.guard.mask : item.guard.condition) = mask;
+      }
+      item.to = pointersAt(scatter.getPtr(), getElementTypeOrSelf(scatter.getValue().getType()), here);
+    } else {
+      for (Value operand : cast<tile::ReduceOp>(sink.op).getSources())
+        item.values.push_back(registers.splat(loc, evaluate(operand, here).value, nest->lanes));
+    }
+  }
+  size_t nextReduction = 0;
+  for (auto [sink, item] : llvm::zip_equal(group.sinks, work)) {
+    loc = sink.op->getLoc();
+    if (sink.kind == SinkKind::materialise) {
+      bufferStore(sink.target, here, item.values[0]);
+    } else if (sink.kind == SinkKind::storeTile) {
+      const TileAccess& access = accesses[sink.op];
+      Guard guard = nest->inBounds && nest->proved.contains(sink.op) ? Guard{} : guardOf(access, here);
+      store(address(access.origin, access.element, here, access.strides), access.element, item.values[0], guard, nest->lanes, 0);
+    } else if (sink.kind == SinkKind::scatter) {
+      store(item.to, getElementTypeOrSelf(cast<tile::StoreOp>(sink.op).getValue().getType()), item.values[0], item.guard,
+            nest->lanes, 0);
+    } else {
+      Reduction& reduction = reductions[nextReduction++];
+      size_t operands = item.values.size();
+      SmallVector<Value> old;
+      for (size_t n = 0; n < operands; ++n) old.push_back(reduction.registers[n * reduction.copies + copy]);
+      SmallVector<Value> combined = combine(reduction.op, old, item.values, nest->lanes);
+      for (size_t n = 0; n < operands; ++n) {
+        Value value = combined[n];
+        if (reduction.op.getKind() == tile::ReductionKind::custom)
+          value = arith::SelectOp::create(b, loc, first, item.values[n], value);
+        reduction.registers[n * reduction.copies + copy] = value;
+      }
+    }
+  }
+}
+
+//===-- Reductions ----------------------------------------------------------------------------------------------------===//
+
+SmallVector<Value> TileLowering::combine(tile::ReduceOp op, ArrayRef<Value> x, ArrayRef<Value> y, int64_t lanes) {
+  SmallVector<Value> arguments(x);
+  arguments.append(y.begin(), y.end());
+  SmallVector<Value> result = registers.combine(op.getCombiner(), arguments, lanes);
+  if (!result.empty()) return result;
+  broken = true;
+  return SmallVector<Value>(x);
+}
+
+// What the registers hold before the first element: the identity of a named reduction. A custom combiner has none known;
+// its first element replaces whatever is there.
+SmallVector<Value> TileLowering::start(tile::ReduceOp op, int64_t lanes) {
+  SmallVector<Value> result;
+  for (Value operand : op.getSources()) {
+    Type element = getElementTypeOrSelf(operand.getType());
+    Value value = op.getKind() == tile::ReductionKind::custom ? registers.constant(loc, b.getZeroAttr(element))
+                                                              : registers.identity(loc, op.getKind(), element);
+    result.push_back(registers.splat(loc, value, lanes));
+  }
+  return result;
+}
+
+// Copies pairwise, then halves of the lanes, in an order that depends on nothing but the shape.
+void TileLowering::finish(Reduction& reduction, Value mainRan) {
+  tile::ReduceOp op = reduction.op;
+  loc = op.getLoc();
+  size_t operands = op.getSources().size();
+  int64_t lanes = nest->lanes;
+  SmallVector<SmallVector<Value>> parts(reduction.copies);
+  for (int copy = 0; copy < reduction.copies; ++copy)
+    for (size_t n = 0; n < operands; ++n) parts[copy].push_back(reduction.registers[n * reduction.copies + copy]);
+  SmallVector<Value> only = parts[0];
+  for (; parts.size() > 1; parts.resize(parts.size() / 2))
+    for (size_t i = 0; i < parts.size() / 2; ++i) parts[i] = combine(op, parts[2 * i], parts[2 * i + 1], lanes);
+  SmallVector<Value> total = parts[0];
+  if (op.getKind() == tile::ReductionKind::custom && reduction.copies > 1)
+    for (size_t n = 0; n < operands; ++n) total[n] = arith::SelectOp::create(b, loc, mainRan, total[n], only[n]);
+  for (; lanes > 1; lanes /= 2) {
+    SmallVector<Value> low, high;
+    for (Value value : total) {
+      SmallVector<int32_t> first, second;
+      for (int32_t i = 0; i < lanes / 2; ++i) first.push_back(i), second.push_back(i + lanes / 2);
+      auto part = [&](ArrayRef<int32_t> picked) -> Value {
+        if (lanes == 2) return LLVM::ExtractElementOp::create(b, loc, value, i64(picked[0]));
+        return LLVM::ShuffleVectorOp::create(b, loc, value, value, picked);
+      };
+      low.push_back(part(first));
+      high.push_back(part(second));
+    }
+    total = combine(op, low, high, lanes / 2);
+  }
+  for (auto [result, value] : llvm::zip_equal(op.getResults(), total)) {
+    if (Buffer* buffer = plan.bufferOf(result)) {
+      Coords at = identity();
+      at.erase(at.begin() + op.getAxis());
+      bufferStore(buffer, at, value);
+    } else {
+      scalars[result] = value;
+    }
+  }
+}
+
+}  // namespace ligerdsl::compiler::cpu

@@ -1,0 +1,194 @@
+// Tile IR -> one host function of scf loops, arith on scalars and vectors, and llvm memory accesses.
+//
+// Tiles are never whole vectors: a group of sinks becomes a nest of loops over the tile's elements, the lane dimension in
+// steps of W, and the expressions that feed the sinks are emitted inside, on registers of W elements (elementwise.h).
+#pragma once
+
+#include "compiler/target/cpu/elementwise.h"
+#include "compiler/target/cpu/plan.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+namespace ligerdsl::compiler::cpu {
+
+/// One index of a tile dimension inside a nest: `base`, or `base`, `base` + 1, ... over the lanes, or a vector of indices.
+struct Coord {
+  mlir::Value base;    // i64, or vector<W x i64> when `scattered`; null = 0
+  bool lanes = false;  // lane i has index base + i
+  bool scattered = false;
+  int depth = 0;  // loops that the index depends on
+  bool operator==(const Coord&) const = default;
+};
+using Coords = llvm::SmallVector<Coord, 4>;
+
+/// An evaluated expression: a scalar (equal in all lanes) or a vector, valid inside the `depth` outermost loops of the nest.
+struct Evaluated {
+  mlir::Value value;
+  int depth = 0;
+};
+
+/// The loops around the code being emitted.
+struct Nest {
+  llvm::SmallVector<int64_t> shape;
+  int laneDim = -1;
+  int64_t lanes = 1;
+  llvm::SmallVector<mlir::Value> indices;     // per dimension; null where the size is 1
+  llvm::SmallVector<int> depths;              // per dimension: loops around its index, its own included
+  llvm::SmallVector<mlir::Operation*> loops;  // outermost first; code for depth d goes before loops[d]
+  int inner = 0;                              // depth of the innermost body
+  bool inBounds = false;                      // accesses in `proved` touch nothing outside their views
+  llvm::DenseSet<mlir::Operation*> proved;
+  using Memo = llvm::DenseMap<mlir::Value, llvm::SmallVector<std::pair<Coords, Evaluated>, 1>>;
+  Memo outer, body;  // what was evaluated outside the innermost loop, and in this copy of its body
+};
+
+/// A partition access with its index applied, computed once where the access stands in the program.
+struct TileAccess {
+  mlir::Value origin;                          // pointer to the tile's first element
+  llvm::SmallVector<mlir::Value> strides;      // per tile dimension, i64
+  llvm::SmallVector<mlir::Value> extents;      // elements inside the view per tile dimension; null = all
+  mlir::Value inside;                          // scalar accesses: whether the element exists; null = it does
+  mlir::Type element;
+};
+
+/// One dimension of a partition access that must stay inside its view: the nest's dimension that runs over it, or -1 where
+/// only index 0 is touched.
+struct Bound {
+  int dim;
+  mlir::Value extent;
+};
+
+/// Where an access goes: one pointer (a scalar or W neighbours), or a vector of pointers.
+struct Address {
+  mlir::Value pointer;
+  bool scattered = false;
+};
+
+/// Which lanes of an access are real. Null = all.
+struct Guard {
+  mlir::Value condition;  // i1, for all lanes
+  mlir::Value mask;       // vector<W x i1>
+};
+
+/// The registers of one reduction: operand-major, `copies` independent ones per operand.
+struct Reduction {
+  tile::ReduceOp op;
+  int copies = 1;
+  llvm::SmallVector<mlir::Value> registers;
+};
+
+class TileLowering {
+ public:
+  TileLowering(mlir::func::FuncOp source, const Plan& plan, bool hasF16c);
+  /// Appends the entry (CpuEntry of program/artifact.h) to the module.
+  mlir::LogicalResult run(mlir::ModuleOp module, llvm::StringRef entry);
+
+ private:
+  // lower_function.cpp: arguments, program ids, scalar code, control flow.
+  void readArguments(mlir::Value slots);
+  void deriveProgramIds(mlir::Value program);
+  void lowerBlock(mlir::Block* block);
+  void lowerOp(mlir::Operation* op);
+  void lowerScalar(mlir::Operation* op);
+  void lowerFor(mlir::scf::ForOp loop);
+  void lowerWhile(mlir::scf::WhileOp loop);
+  void lowerIf(mlir::scf::IfOp branch);
+  void fillRegion(mlir::Region& from, mlir::Block* into, mlir::ValueRange arguments);
+  mlir::Value scalar(mlir::Value value);
+  llvm::SmallVector<mlir::Value> scalarsOf(mlir::ValueRange values);
+  llvm::SmallVector<mlir::Type> scalarTypes(mlir::TypeRange types);
+
+  // lower_access.cpp: addresses, guards, loads and stores of registers.
+  TileAccess prepare(mlir::Operation* access);
+  void lowerScalarAccess(mlir::Operation* op);
+  Address address(mlir::Value origin, mlir::Type element, const Coords& coords, llvm::ArrayRef<mlir::Value> strides);
+  Address pointersAt(mlir::Value pointers, mlir::Type element, const Coords& coords);
+  struct Affine {
+    mlir::Value base;  // i64
+    int64_t step;      // from lane to lane
+  };
+  std::optional<Affine> affine(mlir::Value value, const Coords& coords);
+  Guard guardOf(const TileAccess& access, const Coords& coords);
+  mlir::Value load(Address from, mlir::Type element, Guard guard, mlir::Value otherwise, int64_t lanes, int64_t align);
+  void store(Address to, mlir::Type element, mlir::Value value, Guard guard, int64_t lanes, int64_t align);
+  mlir::Value pad(tile::LoadTileOp op);
+  Address bufferAddress(Buffer* buffer, const Coords& coords);
+  mlir::Value bufferLoad(Buffer* buffer, const Coords& coords);
+  void bufferStore(Buffer* buffer, const Coords& coords, mlir::Value value);
+
+  // lower_tiles.cpp: tile expressions.
+  Coords identity();
+  Evaluated evaluate(mlir::Value tile, const Coords& coords);
+  Evaluated evaluateDefinition(mlir::Value tile, const Coords& coords);
+  Evaluated evaluateElementwise(mlir::Operation* op, const Coords& coords);
+  Evaluated evaluateRange(tile::MakeRangeOp op, const Coords& coords);
+  Evaluated evaluateLoadTile(tile::LoadTileOp op, const Coords& coords);
+  Evaluated evaluateGather(tile::LoadOp op, const Coords& coords);
+  Coords sourceCoords(mlir::Operation* op, const Coords& coords);
+  Coords reshapeCoords(tile::ReshapeOp op, const Coords& coords);
+  void remember(mlir::Value tile, const Coords& coords, Evaluated result);
+
+  // lower_groups.cpp: loop nests.
+  void lowerGroup(const Group& group);
+  void loopNest(llvm::ArrayRef<int> dims, llvm::function_ref<void()> body);
+  void laneLoops(const Group& group);
+  void groupBody(const Group& group, llvm::MutableArrayRef<Reduction> reductions, int copy, mlir::Value first);
+  void finish(Reduction& reduction, mlir::Value mainRan);
+  llvm::SmallVector<mlir::Value> combine(tile::ReduceOp op, llvm::ArrayRef<mlir::Value> a, llvm::ArrayRef<mlir::Value> b,
+                                         int64_t lanes);
+  llvm::SmallVector<mlir::Value> start(tile::ReduceOp op, int64_t lanes);
+  void collectBounds(const Group& group);
+  void boundsOf(mlir::Value tile, llvm::SmallVector<int> dims, llvm::DenseSet<std::pair<mlir::Value, int64_t>>& seen);
+  void addBounds(mlir::Operation* access, llvm::ArrayRef<int> dims);
+
+  // lower_ordered.cpp: nests of their own.
+  void lowerOrdered(mlir::Operation* op, llvm::ArrayRef<int64_t> shape);
+  void lowerReduceAcross(tile::ReduceOp op);
+  void lowerScan(tile::ScanOp op);
+  void lowerAtomic(tile::AtomicRMWOp op);
+  mlir::Value atomic(tile::AtomicRMWOp op, mlir::Value pointer, mlir::Value value, mlir::Value mask);
+  mlir::Value atomicHalf(tile::AtomicRMWOp op, mlir::Value pointer, mlir::Value value, mlir::Type element);
+  void lowerPrint(tile::PrintOp op);
+  void printValue(tile::PrintOp op, mlir::Value bits, mlir::Type element, mlir::Value index, llvm::ArrayRef<int64_t> shape);
+  void openNest(llvm::ArrayRef<int64_t> shape, int laneDim);
+
+  // Small change.
+  mlir::Value i64(int64_t value);
+  mlir::Value add(mlir::Value a, mlir::Value b);
+  mlir::Value sub(mlir::Value a, mlir::Value b);
+  mlir::Value mul(mlir::Value a, mlir::Value b);
+  mlir::Value less(mlir::Value a, mlir::Value b);
+  mlir::Value both(mlir::Value a, mlir::Value b);  // null = true
+  mlir::Value toI64(mlir::Value integer);
+  mlir::Value iota(mlir::Type element, int64_t lanes);
+  mlir::Value toPointer(mlir::Value address);
+  template <typename Emit>
+  void atDepth(int depth, Emit emit) {
+    mlir::OpBuilder::InsertionGuard guard(b);
+    if (depth < nest->inner) b.setInsertionPoint(nest->loops[depth]);
+    emit();
+  }
+
+  mlir::func::FuncOp source;
+  const Plan& plan;
+  mlir::OpBuilder b;
+  mlir::Location loc;
+  Registers registers;
+  bool broken = false;
+  mlir::ModuleOp module;
+  mlir::Value arena;
+  mlir::Value grid[3], programId[3];
+  struct View {
+    mlir::Value pointer;
+    llvm::SmallVector<mlir::Value> dims, strides;
+  };
+  llvm::DenseMap<mlir::Value, View> views;
+  llvm::DenseMap<mlir::Value, mlir::Value> scalars;
+  llvm::DenseMap<mlir::Operation*, TileAccess> accesses;
+  Nest* nest = nullptr;
+  llvm::SmallVector<Bound> bounds;
+  llvm::DenseSet<mlir::Operation*> unprovable;
+  mlir::Operation* laneAnchor = nullptr;
+  int strings = 0;
+};
+
+}  // namespace ligerdsl::compiler::cpu

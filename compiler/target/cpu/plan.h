@@ -1,0 +1,133 @@
+// What the CPU target decides before it emits a line: which tiles live in buffers, which loops are fused, and where every
+// buffer sits in the arena. Pure analysis; nothing here changes the IR.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "compiler/target/cpu/alias.h"
+#include "llvm/ADT/DenseSet.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+namespace ligerdsl::compiler::cpu {
+
+/// A tile held in the arena, row-major.
+struct Buffer {
+  mlir::Type element;  // as in the tile; storageType(element) is what memory holds
+  llvm::SmallVector<int64_t> shape;
+  mlir::Region* home = nullptr;  // where the value is defined: loops inside it keep the buffer alive to their end
+  int64_t birth = INT64_MAX, death = -1;  // positions of the first write and the last read
+  int64_t bytes = 0, offset = -1;
+};
+
+enum class SinkKind {
+  materialise,  // evaluates `value` into `target`
+  storeTile,    // tile.store_tile
+  scatter,      // tile.store
+  reduce,       // tile.reduce along the lane dimension
+  ordered       // reductions along another axis, scans, atomics, prints: a loop nest of their own
+};
+
+/// Something that consumes tiles and therefore needs a loop nest.
+struct Sink {
+  SinkKind kind;
+  mlir::Operation* op;  // materialise: the op at whose place it happens
+  mlir::Value value;    // materialise only
+  Buffer* target = nullptr;  // materialise only
+  Buffer* source = nullptr;  // materialise only: copy this buffer instead of evaluating
+};
+
+/// Sinks of one shape that share a loop nest. Inside one step of it every sink is evaluated before any of them writes.
+struct Group {
+  llvm::SmallVector<Sink, 2> sinks;
+  llvm::SmallVector<int64_t> shape;
+  mlir::Block* block = nullptr;
+  int64_t first = 0, last = 0;  // positions of the first and last sink
+};
+
+/// One element of a block's schedule: lower this op (scalar code, a partition's addresses, control flow) or a group.
+struct Step {
+  mlir::Operation* op = nullptr;
+  int group = -1;
+};
+
+/// The dimension that runs across vector lanes: the last one longer than 1, or -1.
+int laneDimension(llvm::ArrayRef<int64_t> shape);
+
+/// True for arith and math ops and tile.addptr: one result element per operand element.
+bool isElementwise(mlir::Operation* op);
+
+/// Bytes of an element in memory: i1 takes one, pointers eight.
+int64_t storageBytes(mlir::Type element);
+
+class Plan {
+ public:
+  explicit Plan(mlir::func::FuncOp function);
+
+  Buffer* bufferOf(mlir::Value tile) const { return buffers.lookup(tile); }
+  llvm::ArrayRef<Step> stepsOf(mlir::Block* block) const { return steps.at(block); }
+  const Group& group(int index) const { return groups[index]; }
+  int64_t arenaBytes() const { return arena; }
+  const AliasFacts& aliases() const { return alias; }
+
+  /// Visits what evaluating `value` at one index reads. `identity` says whether it is read at that same index.
+  struct Reads {
+    struct Access {
+      mlir::Operation* load;
+      bool identity;
+    };
+    struct Stored {
+      Buffer* buffer;
+      bool identity;
+    };
+    llvm::SmallVector<Access> loads;    // evaluated in place
+    llvm::SmallVector<Stored> buffers;  // read back
+    llvm::SmallVector<mlir::Operation*> ops;  // evaluated in place
+  };
+  Reads readsOf(const Sink& sink) const;
+
+ private:
+  void number(mlir::Operation* op);
+  void giveBuffer(mlir::Value tile, mlir::Region* home);
+  void assignStructuralBuffers();
+  void carryThroughWhile(mlir::scf::WhileOp loop);
+
+  void schedule();
+  void scheduleBlock(mlir::Block* block);
+  void scheduleOp(mlir::Operation* op);
+  void scheduleTile(mlir::Operation* op);
+  void scheduleYields(mlir::Operation* terminator);
+  void addSink(Sink sink, llvm::ArrayRef<int64_t> shape);
+  bool mayJoin(const Sink& sink, llvm::ArrayRef<int64_t> shape) const;
+  bool conflicts(const Sink& writer, const Sink& reader) const;
+  void flush();
+  bool pendingWritesMayTouch(mlir::Operation* load) const;
+  bool usesPendingResult(mlir::Operation* op) const;
+  llvm::SmallVector<std::pair<mlir::Value, Buffer*>> yieldedTiles(mlir::Operation* terminator) const;
+
+  bool materialiseMore();
+  bool isHazard(mlir::Operation* load, bool identity, int groupIndex) const;
+  int64_t endOfUse(mlir::Operation* user, mlir::Region* home) const;
+  void collect(mlir::Value value, bool identity, Reads& reads, llvm::DenseSet<std::pair<mlir::Value, int>>& seen) const;
+  void collectOp(mlir::Operation* op, bool identity, Reads& reads, llvm::DenseSet<std::pair<mlir::Value, int>>& seen) const;
+  void measureLifetimes();
+  void placeBuffers();
+
+  mlir::func::FuncOp function;
+  AliasFacts alias;
+  llvm::DenseMap<mlir::Operation*, std::pair<int64_t, int64_t>> span;  // positions where an op begins and ends
+  llvm::SmallVector<mlir::Operation*> writes;
+  std::deque<Buffer> storage;
+  llvm::DenseMap<mlir::Value, Buffer*> buffers;
+  llvm::DenseMap<mlir::Value, Buffer*> temporaries;  // yielded tiles that cannot be written in place
+  llvm::DenseSet<mlir::Value> materialised;          // loads and expressions kept in buffers
+  std::vector<Group> groups;
+  std::map<mlir::Block*, std::vector<Step>> steps;
+  std::vector<Step>* current = nullptr;
+  std::optional<Group> pending;
+  llvm::DenseSet<mlir::Value> pendingResults;
+  int64_t arena = 0, counter = 0;
+};
+
+}  // namespace ligerdsl::compiler::cpu
