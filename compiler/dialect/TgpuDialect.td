@@ -6,6 +6,7 @@ include "mlir/IR/OpBase.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/BuiltinAttributeInterfaces.td"
 include "mlir/IR/BuiltinTypeInterfaces.td"
+include "mlir/IR/TensorEncoding.td"
 
 def Tgpu_Dialect : Dialect {
   let name = "tgpu";
@@ -19,7 +20,7 @@ def Tgpu_Dialect : Dialect {
   let useDefaultAttributePrinterParser = 1;
 }
 
-def Tgpu_LayoutAttr : AttrDef<Tgpu_Dialect, "Layout"> {
+def Tgpu_LayoutAttr : AttrDef<Tgpu_Dialect, "Layout", [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
   let mnemonic = "layout";
   let summary = "Linear layout of a tile over registers, lanes, warps and CTAs";
   let description = [{

@@ -1,5 +1,7 @@
 #include "compiler/dialect/tgpu.h"
 
+#include "compiler/layout/linear_layout.h"
+
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -81,6 +83,23 @@ Attribute LayoutAttr::parse(AsmParser& parser, Type) {
       return {};
     }
   return get(parser.getContext(), rank, registers, lanes, warps, ctas);
+}
+
+static LinearLayout::Bases toBases(ArrayRef<int64_t> flat, int64_t rank) {
+  LinearLayout::Bases bases;
+  for (size_t i = 0; i < flat.size(); i += rank) bases.emplace_back(flat.begin() + i, flat.begin() + i + rank);
+  return bases;
+}
+
+LogicalResult LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementType,
+                                         function_ref<InFlightDiagnostic()> emitError) const {
+  if (int64_t(shape.size()) != getRank())
+    return emitError() << "a layout of rank " << getRank() << " on a tile of rank " << shape.size();
+  std::string wrong =
+      LinearLayout::check(LinearLayout::Shape(shape), toBases(getRegisters(), getRank()), toBases(getLanes(), getRank()),
+                          toBases(getWarps(), getRank()), toBases(getCtas(), getRank()));
+  if (!wrong.empty()) return emitError() << "layout: " << wrong;
+  return success();
 }
 
 // !tgpu.memdesc<8x64xf32, row_pad = 4>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/dialect/tile.h"
+#include "mlir/IR/TensorEncoding.h"
 
 #include "compiler/dialect/TgpuDialect.h.inc"
 #define GET_ATTRDEF_CLASSES
