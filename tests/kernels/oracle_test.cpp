@@ -1,0 +1,125 @@
+// The oracles themselves: each gradient against central differences of its forward, in float64.
+#include <functional>
+
+#include "tests/kernels/shapes.h"
+#include "tests/support/oracle_cross_entropy.h"
+#include "tests/support/oracle_elementwise.h"
+#include "tests/support/oracle_norm.h"
+#include "tests/support/oracle_softmax.h"
+
+namespace ligerdsl::test {
+namespace {
+
+double dot(const Values& a, const Values& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// Is `gradient` the gradient of f at x?
+void check_gradient(const std::function<double(const Values&)>& f, Values x, const Values& gradient) {
+  constexpr double h = 1e-5;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double at = x[i];
+    x[i] = at + h;
+    const double above = f(x);
+    x[i] = at - h;
+    const double below = f(x);
+    x[i] = at;
+    EXPECT_NEAR((above - below) / (2 * h), gradient[i], 1e-7 * (1 + std::fabs(gradient[i]))) << "element " << i;
+  }
+}
+
+TEST(Oracle, RmsNorm) {
+  const int64_t n = 3, h = 7;
+  const Values x = Random(1).normals(n * h), w = Random(2).normals(h), dy = Random(3).normals(n * h),
+               ds = Random(4).normals(n * h);
+  const auto g = rms_norm_gradient_oracle(dy, x, w, ds, n, h, 1e-3, 1.0);
+  check_gradient([&](const Values& v) { return dot(rms_norm_oracle(v, w, n, h, 1e-3, 1.0).y, dy) + dot(v, ds); }, x,
+                 g.dx);
+  check_gradient([&](const Values& v) { return dot(rms_norm_oracle(x, v, n, h, 1e-3, 1.0).y, dy); }, w, g.dw);
+}
+
+TEST(Oracle, Swiglu) {
+  const Values gate = Random(1).normals(9, 2.0), up = Random(2).normals(9), d_out = Random(3).normals(9);
+  const auto g = swiglu_gradient_oracle(d_out, gate, up, 0.7, 1.3);
+  check_gradient([&](const Values& v) { return dot(swiglu_oracle(v, up, 0.7, 1.3), d_out); }, gate, g.d_gate);
+  check_gradient([&](const Values& v) { return dot(swiglu_oracle(gate, v, 0.7, 1.3), d_out); }, up, g.d_up);
+}
+
+TEST(Oracle, Rope) {
+  const int64_t batch = 2, seq = 3, heads = 2, d = 5, size = batch * seq * heads * d;
+  const Values x = Random(1).normals(size), dy = Random(2).normals(size);
+  Values cos(seq * 2), sin(seq * 2);
+  for (int64_t i = 0; i < seq * 2; ++i) cos[i] = std::cos(0.3 * i), sin[i] = std::sin(0.3 * i);
+  auto rotate = [&](const Values& v, double sign) { return rope_oracle(v, cos, sin, batch, seq, heads, d, 1, sign); };
+  check_gradient([&](const Values& v) { return dot(rotate(v, 1.0), dy); }, x, rotate(dy, -1.0));
+}
+
+TEST(Oracle, Softmax) {
+  const int64_t n = 6, h = 5;
+  const Values x = Random(1).normals(n * h), dy = Random(2).normals(n * h);
+  for (int64_t queries : {0, 3, 6}) {
+    const Values y = softmax_oracle(x, n, h, 0.6, queries);
+    check_gradient([&](const Values& v) { return dot(softmax_oracle(v, n, h, 0.6, queries), dy); }, x,
+                   softmax_gradient_oracle(dy, y, n, h, 0.6, queries));
+  }
+}
+
+TEST(Oracle, CrossEntropy) {
+  const int64_t n = 4, v = 6;
+  const Values x = Random(1).normals(n * v, 2.0), g = Random(2).normals(n);
+  const std::vector<int64_t> labels{2, 5, -100, 0};
+  Values weight = Random(3).normals(v);
+  for (double& w : weight) w = std::fabs(w) + 0.1;
+  for (Reduce reduction : {Reduce::none, Reduce::mean, Reduce::sum}) {
+    for (const Values& w : {Values{}, weight}) {
+      for (double cap : {0.0, 3.0}) {
+        CrossEntropyCase c{.n = n,
+                           .classes = v,
+                           .smoothing = 0.1,
+                           .lse_square = 0.01,
+                           .softcap = cap,
+                           .weight = w,
+                           .reduction = reduction,
+                           .upstream = reduction == Reduce::none ? g : Values{1.7}};
+        check_gradient([&](const Values& z) { return dot(cross_entropy_oracle(z, labels, c).loss, c.upstream); }, x,
+                       cross_entropy_oracle(x, labels, c).d_logits);
+      }
+    }
+  }
+}
+
+// The step is the textbook's: from zero moments, step 1 moves every element by lr against the gradient's sign.
+TEST(Oracle, AdamwFirstStep) {
+  const Values g = Random(1).normals(8);
+  const AdamwState s =
+      adamw_oracle({Values(8, 1.0), Values(8, 0.0), Values(8, 0.0)}, g, 1.0, 0.01, 0.9, 0.999, 0.0, 0.0, 1);
+  for (size_t i = 0; i < g.size(); ++i) EXPECT_NEAR(s.p[i], 1.0 - (g[i] > 0 ? 0.01 : -0.01), 1e-12);
+}
+
+// Conversions: every 16-bit pattern survives the way through double and back.
+TEST(Half, RoundTrips) {
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    const auto half = static_cast<uint16_t>(bits);
+    ASSERT_TRUE(std::isnan(from_f16(half)) || to_f16(from_f16(half)) == half) << half;
+    ASSERT_TRUE(std::isnan(from_bf16(half)) || to_bf16(from_bf16(half)) == half) << half;
+  }
+  EXPECT_TRUE(std::isnan(from_f16(to_f16(NAN))) && std::isnan(from_bf16(to_bf16(NAN))));
+}
+
+TEST(Half, RoundsToNearestEven) {
+  Random random(1);
+  for (int i = 0; i < 20000; ++i) {
+    const auto half = static_cast<uint16_t>(random.below(0x7bff));  // and its successor: finite, positive
+    const float low = from_f16(half), high = from_f16(half + 1), middle = (low + high) / 2;
+    ASSERT_EQ(to_f16(middle), half % 2 == 0 ? half : half + 1);
+    ASSERT_EQ(to_f16(std::nextafter(middle, 0.0f)), half);
+    ASSERT_EQ(to_f16(std::nextafter(middle, high)), half + 1);
+  }
+  EXPECT_EQ(to_f16(65519.0f), 0x7bff);
+  EXPECT_EQ(to_f16(65520.0f), 0x7c00);
+}
+
+}  // namespace
+}  // namespace ligerdsl::test
