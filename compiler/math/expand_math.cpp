@@ -1,0 +1,241 @@
+// Method, per function (all polynomials were fitted to the functions at Chebyshev nodes in 50-digit arithmetic):
+//   exp    x = i ln2 + f, |f| <= ln2/2; e^f by polynomial (nvptx: ex2.approx of the reduced argument); scaled by 2^i
+//   exp2   the same without the change of base
+//   log    x = 2^e m, m in [sqrt(1/2), sqrt(2)); log(1 + f) = f - f^2/2 + f^3 P(f)
+//   log2   the same with log2(1 + f) = f log2(e) + f^2 Q(f)
+//   tanh   |x| < 0.6: x + x^3 P(x^2); else 1 - 2 / (1 + e^2|x|)
+//   erf    |x| < 0.92: x + x P(x^2); else 1 - 2^Q(|x|)
+#include "compiler/math/expand_math.h"
+
+#include <limits>
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+// log2(e) and ln(2) as sums of two floats.
+constexpr float kLog2eHigh = 1.44269502e+00f, kLog2eLow = 1.92596303e-08f;
+constexpr float kLn2High = 6.93145752e-01f, kLn2Low = 1.42860677e-06f;
+// Adding and subtracting 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
+constexpr float kRounder = 12582912.0f;
+
+// Builds the expansion of one op on one type (f32 or a vector of it).
+class Expander {
+ public:
+  Expander(Operation* op, MathFlavor flavor)
+      : b(op->getLoc(), op), type(op->getOperand(0).getType()), integer(b.getI32Type()), gpu(flavor == MathFlavor::nvptx) {
+    if (auto vector = dyn_cast<VectorType>(type)) integer = vector.clone(integer);
+    if (auto flags = dyn_cast<arith::ArithFastMathInterface>(op))
+      fast = arith::bitEnumContainsAny(flags.getFastMathFlagsAttr().getValue(), arith::FastMathFlags::afn);
+  }
+
+  Value exp(Value x);
+  Value exp2(Value x);
+  Value log(Value x);
+  Value log2(Value x);
+  Value tanh(Value x);
+  Value erf(Value x);
+  Value rsqrt(Value x);
+
+ private:
+  using Predicate = arith::CmpFPredicate;
+
+  TypedAttr splat(TypedAttr scalar, Type of) {
+    auto shaped = dyn_cast<ShapedType>(of);
+    return shaped ? TypedAttr(SplatElementsAttr::get(shaped, Attribute(scalar))) : scalar;
+  }
+  Value f(float value) { return arith::ConstantOp::create(b, splat(b.getF32FloatAttr(value), type)); }
+  Value i(int32_t value) { return arith::ConstantOp::create(b, splat(b.getI32IntegerAttr(value), integer)); }
+  Value add(Value x, Value y) { return arith::AddFOp::create(b, x, y); }
+  Value sub(Value x, Value y) { return arith::SubFOp::create(b, x, y); }
+  Value mul(Value x, Value y) { return arith::MulFOp::create(b, x, y); }
+  Value fma(Value x, Value y, Value z) { return math::FmaOp::create(b, x, y, z); }
+  Value compare(Predicate predicate, Value x, float y) { return arith::CmpFOp::create(b, predicate, x, f(y)); }
+  Value select(Value c, Value x, Value y) { return arith::SelectOp::create(b, c, x, y); }
+  Value bits(Value x) { return arith::BitcastOp::create(b, integer, x); }
+  Value fromBits(Value x) { return arith::BitcastOp::create(b, type, x); }
+  Value shiftLeft(Value x, int n) { return arith::ShLIOp::create(b, x, i(n)); }
+  Value shiftRight(Value x, int n) { return arith::ShRSIOp::create(b, x, i(n)); }
+  Value addInt(Value x, Value y) { return arith::AddIOp::create(b, x, y); }
+  Value subInt(Value x, Value y) { return arith::SubIOp::create(b, x, y); }
+  // Limits that keep NaN: an ordered comparison with NaN is false.
+  Value atLeast(Value x, float low) { return select(compare(Predicate::OLT, x, low), f(low), x); }
+  Value atMost(Value x, float high) { return select(compare(Predicate::OGT, x, high), f(high), x); }
+
+  Value polynomial(Value x, ArrayRef<float> coefficients) {
+    Value sum = f(coefficients.back());
+    for (float c : llvm::reverse(coefficients.drop_back())) sum = fma(sum, x, f(c));
+    return sum;
+  }
+
+  // An nvvm intrinsic on scalars, per element of a vector.
+  Value intrinsic(StringRef name, Value x) {
+    auto call = [&](Value scalar) -> Value {
+      return LLVM::CallIntrinsicOp::create(b, b.getF32Type(), b.getStringAttr(name), ValueRange(scalar)).getResult(0);
+    };
+    auto vector = dyn_cast<VectorType>(type);
+    if (!vector) return call(x);
+    Value result = LLVM::PoisonOp::create(b, type);
+    for (int64_t lane = 0; lane < vector.getNumElements(); ++lane) {
+      Value index = arith::ConstantOp::create(b, b.getI32IntegerAttr(lane));
+      Value element = call(LLVM::ExtractElementOp::create(b, x, index));
+      result = LLVM::InsertElementOp::create(b, result, element, index);
+    }
+    return result;
+  }
+
+  // 2^n for an integer n in [-126, 127] held as n + kRounder.
+  Value powerOfTwo(Value rounded) { return fromBits(addInt(shiftLeft(bits(rounded), 23), i(0x3f800000))); }
+  // value * 2^n for the n in [-252, 254] held as n + kRounder: two factors, so that only a denormal result rounds.
+  Value scale(Value value, Value rounded) {
+    Value n = subInt(bits(rounded), i(0x4b400000));
+    Value half = shiftRight(n, 1);
+    auto factor = [&](Value m) { return fromBits(addInt(shiftLeft(m, 23), i(0x3f800000))); };
+    return mul(mul(value, factor(half)), factor(subInt(n, half)));
+  }
+  // x = 2^exponent (1 + fraction), fraction in [sqrt(1/2) - 1, sqrt(2) - 1), for positive finite x.
+  std::pair<Value, Value> split(Value x);
+  // `result` where x is positive and finite, else the limits that all logarithms share.
+  Value logLimits(Value x, Value result);
+
+  ImplicitLocOpBuilder b;
+  Type type, integer;
+  bool gpu, fast = false;
+};
+
+Value Expander::exp(Value x) {
+  if (gpu && fast) return intrinsic("llvm.nvvm.ex2.approx.f32", mul(x, f(kLog2eHigh)));
+  if (gpu) {
+    // The integer part is limited so that its power of two is a normal number; what is left over at the ends of the range
+    // stays in the fraction, where ex2 overflows or underflows by itself.
+    Value limited = arith::MinNumFOp::create(b, arith::MaxNumFOp::create(b, mul(x, f(kLog2eHigh)), f(-126.0f)), f(127.0f));
+    Value rounded = add(limited, f(kRounder));
+    Value fraction = fma(x, f(kLog2eHigh), arith::NegFOp::create(b, sub(rounded, f(kRounder))));
+    fraction = fma(x, f(kLog2eLow), fraction);
+    return mul(intrinsic("llvm.nvvm.ex2.approx.ftz.f32", fraction), powerOfTwo(rounded));
+  }
+  Value limited = atLeast(atMost(x, 89.0f), -104.0f);
+  Value rounded = add(mul(limited, f(kLog2eHigh)), f(kRounder));
+  Value n = sub(rounded, f(kRounder));
+  Value r = fma(n, f(-kLn2High), limited);
+  r = fma(n, f(-kLn2Low), r);
+  Value p = polynomial(r, {5.000000000e-01f, 1.666657606e-01f, 4.166655346e-02f, 8.363333082e-03f, 1.392637600e-03f});
+  Value e = add(fma(mul(r, r), p, r), f(1.0f));
+  return scale(e, rounded);
+}
+
+Value Expander::exp2(Value x) {
+  if (gpu) return intrinsic(fast ? "llvm.nvvm.ex2.approx.ftz.f32" : "llvm.nvvm.ex2.approx.f32", x);
+  Value limited = atLeast(atMost(x, 129.0f), -151.0f);
+  Value rounded = add(limited, f(kRounder));
+  Value r = sub(limited, sub(rounded, f(kRounder)));
+  Value p = polynomial(r, {6.931471881e-01f, 2.402265076e-01f, 5.550356899e-02f, 9.618082371e-03f, 1.339097825e-03f,
+                           1.545326241e-04f});
+  return scale(fma(r, p, f(1.0f)), rounded);
+}
+
+std::pair<Value, Value> Expander::split(Value x) {
+  Value tiny = compare(Predicate::OLT, x, std::numeric_limits<float>::min());
+  Value normal = select(tiny, mul(x, f(8388608.0f)), x);
+  Value exponent = shiftRight(subInt(bits(normal), i(0x3f3504f3)), 23);  // sqrt(1/2)
+  Value mantissa = fromBits(subInt(bits(normal), shiftLeft(exponent, 23)));
+  exponent = subInt(exponent, select(tiny, i(23), i(0)));
+  return {arith::SIToFPOp::create(b, type, exponent), sub(mantissa, f(1.0f))};
+}
+
+Value Expander::logLimits(Value x, Value result) {
+  Value special = select(compare(Predicate::OLT, x, 0.0f), f(kNan), select(compare(Predicate::OEQ, x, 0.0f), f(-kInfinity), x));
+  Value ordinary = arith::AndIOp::create(b, compare(Predicate::OGT, x, 0.0f), compare(Predicate::OLT, x, kInfinity));
+  return select(ordinary, result, special);
+}
+
+Value Expander::log(Value x) {
+  if (gpu && fast) return mul(intrinsic("llvm.nvvm.lg2.approx.f", x), f(kLn2High + kLn2Low));
+  auto [exponent, r] = split(x);
+  Value p = polynomial(r, {3.333333118e-01f, -2.499999696e-01f, 2.000071585e-01f, -1.666780266e-01f, 1.424905432e-01f,
+                           -1.242567579e-01f, 1.168544314e-01f, -1.147983685e-01f, 6.971681253e-02f});
+  Value square = mul(r, r);
+  Value tail = fma(mul(square, r), p, mul(square, f(-0.5f)));
+  tail = fma(exponent, f(kLn2Low), tail);
+  return logLimits(x, fma(exponent, f(kLn2High), add(r, tail)));
+}
+
+Value Expander::log2(Value x) {
+  if (gpu && fast) return intrinsic("llvm.nvvm.lg2.approx.f", x);
+  auto [exponent, r] = split(x);
+  Value q = polynomial(r, {-7.213474865e-01f, 4.808982992e-01f, -3.606850327e-01f, 2.885568231e-01f, -2.398717397e-01f,
+                           2.049325710e-01f, -1.893909603e-01f, 1.835509873e-01f, -1.107083373e-01f});
+  Value tail = fma(mul(r, r), q, mul(r, f(kLog2eLow)));
+  return logLimits(x, add(exponent, fma(r, f(kLog2eHigh), tail)));
+}
+
+Value Expander::tanh(Value x) {
+  if (gpu && fast) return LLVM::TanhOp::create(b, type, x, LLVM::FastmathFlags::afn);
+  Value magnitude = math::AbsFOp::create(b, x), square = mul(x, x);
+  Value p = polynomial(square, {-3.333332843e-01f, 1.333271885e-01f, -5.384326318e-02f, 2.096132911e-02f, -6.045165097e-03f});
+  Value small = fma(mul(x, square), p, x);
+  fast = true;  // the exponential's relative error is halved below, and the quotient is at most 1
+  Value e = exp(add(magnitude, magnitude));
+  Value quotient = arith::DivFOp::create(b, f(2.0f), add(e, f(1.0f)), arith::FastMathFlags::afn);
+  Value large = math::CopySignOp::create(b, sub(f(1.0f), quotient), x);
+  return select(compare(Predicate::OLT, magnitude, 0.6f), small, large);
+}
+
+Value Expander::erf(Value x) {
+  Value magnitude = math::AbsFOp::create(b, x), square = mul(x, x);
+  Value p = polynomial(square, {1.283791497e-01f, -3.761249299e-01f, 1.128179653e-01f, -2.676556065e-02f, 4.991231234e-03f,
+                                -5.979258060e-04f});
+  Value small = fma(x, p, x);
+  Value q = polynomial(atMost(magnitude, 4.05f), {-8.802577812e-04f, -1.625025411e+00f, -9.211847700e-01f, -1.496145076e-01f,
+                                                  3.284972742e-02f, -5.005056539e-03f, 4.635861239e-04f, -1.945878182e-05f});
+  fast = true;  // at most 0.2 is subtracted from 1
+  Value large = math::CopySignOp::create(b, sub(f(1.0f), exp2(q)), x);
+  return select(compare(Predicate::OLT, magnitude, 0.92f), small, large);
+}
+
+Value Expander::rsqrt(Value x) {
+  if (gpu) return intrinsic(fast ? "llvm.nvvm.rsqrt.approx.ftz.f" : "llvm.nvvm.rsqrt.approx.f", x);
+  return arith::DivFOp::create(b, f(1.0f), math::SqrtOp::create(b, x));
+}
+
+using Expansion = Value (Expander::*)(Value);
+
+Expansion expansionOf(Operation* op) {
+  if (isa<math::ExpOp>(op)) return &Expander::exp;
+  if (isa<math::Exp2Op>(op)) return &Expander::exp2;
+  if (isa<math::LogOp>(op)) return &Expander::log;
+  if (isa<math::Log2Op>(op)) return &Expander::log2;
+  if (isa<math::TanhOp>(op)) return &Expander::tanh;
+  if (isa<math::ErfOp>(op)) return &Expander::erf;
+  if (isa<math::RsqrtOp>(op)) return &Expander::rsqrt;
+  return nullptr;
+}
+
+}  // namespace
+
+LogicalResult expandMath(Operation* root, MathFlavor flavor) {
+  SmallVector<Operation*> found;
+  root->walk([&](Operation* op) {
+    if (expansionOf(op)) found.push_back(op);
+  });
+  for (Operation* op : found) {
+    Type type = op->getOperand(0).getType();
+    if (!getElementTypeOrSelf(type).isF32())
+      return op->emitOpError("is computed in f32, got ") << type << "; convert with .to(f32) first";
+    Value result = (Expander(op, flavor).*expansionOf(op))(op->getOperand(0));
+    op->getResult(0).replaceAllUsesWith(result);
+    op->erase();
+  }
+  return success();
+}
+
+}  // namespace ligerdsl::compiler

@@ -1,0 +1,43 @@
+#include "compiler/target/nvptx/legality.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler::nvptx {
+namespace {
+
+// Math ops that the back end selects for every float type of ours. All others (llvm.exp, llvm.log, ...) would end in a library
+// call that does not exist on a GPU, and a fatal error.
+bool isSelectable(Operation* op) {
+  return isa<math::AbsFOp, math::AbsIOp, math::FmaOp, math::SqrtOp, math::FloorOp, math::CeilOp, math::CopySignOp,
+             math::RoundEvenOp, math::TruncOp, math::CtPopOp, math::CountLeadingZerosOp>(op);
+}
+
+bool isSupportedElement(Type type) {
+  type = getElementTypeOrSelf(type);
+  return !isa<FloatType>(type) || type.isF32() || type.isF16() || type.isBF16() || type.isF64();
+}
+
+}  // namespace
+
+LogicalResult verifyLegality(ModuleOp module) {
+  WalkResult walk = module.walk([](Operation* op) {
+    Dialect* dialect = op->getDialect();
+    if (isa_and_nonnull<math::MathDialect>(dialect) && !isSelectable(op)) {
+      op->emitOpError("on ") << op->getOperand(0).getType() << " has no implementation for this target";
+      return WalkResult::interrupt();
+    }
+    if (!isa_and_nonnull<math::MathDialect, arith::ArithDialect>(dialect)) return WalkResult::advance();
+    for (Type type : op->getResultTypes())
+      if (!isSupportedElement(type)) {
+        op->emitOpError("gives ") << type << ", which this target does not compute with; use f32, f16 or bf16";
+        return WalkResult::interrupt();
+      }
+    return WalkResult::advance();
+  });
+  return failure(walk.wasInterrupted());
+}
+
+}  // namespace ligerdsl::compiler::nvptx

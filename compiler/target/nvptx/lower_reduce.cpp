@@ -1,0 +1,230 @@
+// Reductions and scans within a warp: first the registers of a thread, then lanes by shuffles.
+#include "compiler/layout/conversion.h"
+#include "compiler/passes/layout_attr.h"
+#include "compiler/target/nvptx/thread_lowering.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler::nvptx {
+namespace {
+
+using Tuple = SmallVector<Value, 2>;  // one scalar of every tile of a variadic reduction
+
+class Combiner {
+ public:
+  Combiner(ThreadLowering& t, Region& region) : t(t), region(region) {}
+  Tuple operator()(const Tuple& a, const Tuple& c) {
+    SmallVector<Value> arguments(a.begin(), a.end());
+    llvm::append_range(arguments, c);
+    return Tuple(t.inlineCombiner(region, arguments));
+  }
+
+ private:
+  ThreadLowering& t;
+  Region& region;
+};
+
+Value shuffle32(ThreadLowering& t, Value word, Value lane, NVVM::ShflKind kind) {
+  // The clamp operand: the last lane for idx and bfly, the first for up.
+  int64_t clamp = kind == NVVM::ShflKind::up ? 0 : 31;
+  return NVVM::ShflOp::create(t.b, t.loc, word.getType(), t.constant(-1), word, lane, t.constant(clamp), kind, UnitAttr());
+}
+
+// A scalar of any element type from another lane.
+Value shuffle(ThreadLowering& t, Value value, int64_t offset, NVVM::ShflKind kind) {
+  Type type = value.getType(), i32 = t.b.getI32Type();
+  Value lane = t.constant(offset);
+  unsigned bits = type.getIntOrFloatBitWidth();
+  if (type.isF32() || type == i32) return shuffle32(t, value, lane, kind);
+  if (bits == 64) {
+    Value pair = t.bitcast(value, VectorType::get(2, i32));
+    Value halves[] = {shuffle32(t, t.extract(pair, 0), lane, kind), shuffle32(t, t.extract(pair, 1), lane, kind)};
+    return t.bitcast(t.pack(halves), type);
+  }
+  Value word = arith::ExtUIOp::create(t.b, t.loc, i32, t.bitcast(value, t.b.getIntegerType(bits)));
+  Value moved = arith::TruncIOp::create(t.b, t.loc, t.b.getIntegerType(bits), shuffle32(t, word, lane, kind));
+  return t.bitcast(moved, type);
+}
+
+Tuple shuffle(ThreadLowering& t, const Tuple& values, int64_t offset, NVVM::ShflKind kind) {
+  return llvm::map_to_vector<2>(values, [&](Value value) { return shuffle(t, value, offset, kind); });
+}
+
+Tuple select(ThreadLowering& t, Value condition, const Tuple& a, const Tuple& c) {
+  Tuple result;
+  for (auto [x, y] : llvm::zip(a, c)) result.push_back(arith::SelectOp::create(t.b, t.loc, condition, x, y));
+  return result;
+}
+
+// One thread's share of a reduction: interleaved chains (long enough that multiply-adds fuse, several so that they overlap),
+// then a tree.
+Tuple reduceRegisters(Combiner& combine, ArrayRef<Tuple> elements) {
+  size_t chains = elements.size() >= 32 ? 8 : elements.size() >= 8 ? 4 : 1;
+  SmallVector<Tuple> partial(elements.take_front(chains));
+  for (size_t i = chains; i < elements.size(); ++i) partial[i % chains] = combine(partial[i % chains], elements[i]);
+  for (size_t half = chains / 2; half > 0; half /= 2)
+    for (size_t i = 0; i < half; ++i) partial[i] = combine(partial[i], partial[i + half]);
+  return partial[0];
+}
+
+// Butterflies over the lanes of `mask`. Custom combiners see the lower lane first, so that all lanes agree bit for bit.
+Tuple reduceLanes(ThreadLowering& t, Combiner& combine, Tuple value, uint64_t mask, bool ordered) {
+  for (int64_t bit = 1; bit < 32; bit *= 2) {
+    if (!(mask & bit)) continue;
+    Tuple other = shuffle(t, value, bit, NVVM::ShflKind::bfly);
+    if (!ordered) {
+      value = combine(value, other);
+      continue;
+    }
+    Value lower = t.threadMaskIsZero(bit);
+    value = combine(select(t, lower, value, other), select(t, lower, other, value));
+  }
+  return value;
+}
+
+SmallVector<Tuple> tuples(ThreadLowering& t, ValueRange sources) {
+  SmallVector<Tuple> result;
+  for (Value source : sources) {
+    SmallVector<Value> elements = t.elements(source);
+    result.resize(elements.size());
+    for (auto [tuple, element] : llvm::zip(result, elements)) tuple.push_back(element);
+  }
+  return result;
+}
+
+void defineTuples(ThreadLowering& t, ValueRange results, ArrayRef<Tuple> values) {
+  for (auto [i, result] : llvm::enumerate(results))
+    t.defineElements(result, llvm::map_to_vector(values, [&](const Tuple& tuple) { return tuple[i]; }));
+}
+
+LogicalResult lowerReduceInWarp(ThreadLowering& t, tgpu::ReduceInWarpOp op) {
+  LinearLayout layout = layoutOf(op.getSources()[0]);
+  int axis = op.getAxis();
+  Combiner combine(t, op.getCombiner());
+  SmallVector<Tuple> elements = tuples(t, op.getSources()), reduced;
+  uint64_t lanes = layout.along(axis).lane;
+  for (const std::vector<int32_t>& group : reductionGroups(layout, axis)) {
+    SmallVector<Tuple> members = llvm::map_to_vector(group, [&](int32_t reg) { return elements[reg]; });
+    Tuple mine = reduceRegisters(combine, members);
+    reduced.push_back(reduceLanes(t, combine, mine, lanes, op.getKind() == tile::ReductionKind::custom));
+  }
+  defineTuples(t, op.getResults(), reduced);
+  return success();
+}
+
+// A scan runs over the registers of one line in order of their coordinate, chunk by chunk: a chunk is what one pass over all
+// lanes of the axis covers. Within a chunk every lane scans its own neighbours, then lanes exchange totals.
+class LineScan {
+ public:
+  LineScan(ThreadLowering& t, Combiner& combine, const LinearLayout& layout, int axis, bool reverse)
+      : t(t), combine(combine), reverse(reverse) {
+    uint64_t mask = layout.along(axis).lane;
+    if (mask) {
+      firstBit = llvm::countr_zero(mask);
+      laneBits = llvm::popcount(mask);
+    }
+  }
+
+  // Scans one chunk in place (`line` in scan order) and returns the carry for the next.
+  Tuple scanChunk(MutableArrayRef<Tuple*> line, const std::optional<Tuple>& carry) {
+    for (size_t i = 1; i < line.size(); ++i) *line[i] = ordered(*line[i - 1], *line[i]);
+    Tuple inclusive = *line.back();
+    for (int bit = 0; bit < laneBits; ++bit) {
+      Tuple before = neighbour(inclusive, int64_t(1) << bit);
+      Tuple joined = ordered(before, inclusive);
+      inclusive = select(t, isAtLeast(int64_t(1) << bit), joined, inclusive);
+    }
+    if (laneBits) {
+      Tuple exclusive = neighbour(inclusive, 1);
+      Value hasBefore = isAtLeast(1);
+      for (Tuple* element : line) *element = select(t, hasBefore, ordered(exclusive, *element), *element);
+    }
+    Tuple total = laneBits ? fromLastLane(inclusive) : inclusive;
+    if (!carry) return total;
+    for (Tuple* element : line) *element = ordered(*carry, *element);
+    return ordered(*carry, total);
+  }
+
+ private:
+  // Combines in the order of the tile: the scanned-before part is on the left, or on the right when scanning in reverse.
+  Tuple ordered(const Tuple& before, const Tuple& element) { return reverse ? combine(element, before) : combine(before, element); }
+
+  // The position of this lane along the axis, in scan order.
+  Value position() {
+    if (cachedPosition) return cachedPosition;
+    Value field = arith::ShRUIOp::create(t.b, t.loc, t.threadId(), t.constant(firstBit));
+    int64_t last = (int64_t(1) << laneBits) - 1;
+    field = arith::AndIOp::create(t.b, t.loc, field, t.constant(last));
+    if (reverse) field = arith::SubIOp::create(t.b, t.loc, t.constant(last), field);
+    return cachedPosition = field;
+  }
+  Value isAtLeast(int64_t n) { return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::uge, position(), t.constant(n)); }
+
+  // The value `distance` lanes earlier in scan order; anything where there is none.
+  Tuple neighbour(const Tuple& value, int64_t distance) {
+    return shuffle(t, value, distance << firstBit, reverse ? NVVM::ShflKind::down : NVVM::ShflKind::up);
+  }
+  Tuple fromLastLane(const Tuple& value) {
+    // Walk the axis bits: whoever is not at the end takes the value of the partner that is.
+    Tuple result = value;
+    for (int bit = 0; bit < laneBits; ++bit) {
+      int64_t mask = int64_t(1) << (firstBit + bit);
+      Tuple other = shuffle(t, result, mask, NVVM::ShflKind::bfly);
+      Value low = t.threadMaskIsZero(mask);
+      result = reverse ? select(t, low, result, other) : select(t, low, other, result);
+    }
+    return result;
+  }
+
+  ThreadLowering& t;
+  Combiner& combine;
+  bool reverse;
+  int firstBit = 0, laneBits = 0;
+  Value cachedPosition;
+};
+
+// Cuts a line (registers in order of their coordinate along the axis) into chunks of neighbours.
+SmallVector<SmallVector<int32_t>> chunksOf(const LinearLayout& layout, int axis, ArrayRef<int32_t> line) {
+  SmallVector<SmallVector<int32_t>> chunks;
+  int64_t expected = -1;
+  for (int32_t reg : line) {
+    Place place;
+    place.reg = reg;
+    int64_t at = layout.coordinates(place)[axis];
+    if (at != expected) chunks.emplace_back();
+    chunks.back().push_back(reg);
+    expected = at + 1;
+  }
+  return chunks;
+}
+
+LogicalResult lowerScanInWarp(ThreadLowering& t, tgpu::ScanInWarpOp op) {
+  LinearLayout layout = layoutOf(op.getSources()[0]);
+  int axis = op.getAxis();
+  bool reverse = op.getReverse();
+  Combiner combine(t, op.getCombiner());
+  SmallVector<Tuple> elements = tuples(t, op.getSources());
+  LineScan scan(t, combine, layout, axis, reverse);
+  for (const std::vector<int32_t>& line : reductionGroups(layout, axis)) {
+    auto chunks = chunksOf(layout, axis, line);
+    if (reverse) std::reverse(chunks.begin(), chunks.end());
+    std::optional<Tuple> carry;
+    for (auto& chunk : chunks) {
+      if (reverse) std::reverse(chunk.begin(), chunk.end());
+      SmallVector<Tuple*> members = llvm::map_to_vector(chunk, [&](int32_t reg) { return &elements[reg]; });
+      carry = scan.scanChunk(members, carry);
+    }
+  }
+  defineTuples(t, op.getResults(), elements);
+  return success();
+}
+
+}  // namespace
+
+void addReduceLowerings(LoweringTable& table) {
+  table.add<tgpu::ReduceInWarpOp, lowerReduceInWarp>();
+  table.add<tgpu::ScanInWarpOp, lowerScanInWarp>();
+}
+
+}  // namespace ligerdsl::compiler::nvptx

@@ -1,0 +1,180 @@
+// Unpredicated accesses without hints are LLVM loads and stores, which LLVM may reorder and merge by its own rules. The others
+// are inline PTX: LLVM has no predicated access, and a branch around every vector would cut the straight line of loads.
+#include "compiler/target/nvptx/memory_access.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler::nvptx {
+namespace {
+
+// An access in machine words: 16 bytes are v4.b32 (or v2.b64), 8 bytes v2.b32, then single words.
+struct Words {
+  int count;
+  int bytes;
+};
+
+Words wordsOf(int64_t bytes, int64_t elementBytes) {
+  int word = elementBytes == 8 ? 8 : std::min<int64_t>(bytes, 4);
+  return {static_cast<int>(bytes / word), word};
+}
+
+Type registerType(ThreadLowering& t, int wordBytes) {
+  return wordBytes == 8 ? t.b.getI64Type() : wordBytes == 4 ? Type(t.b.getI32Type()) : t.b.getI16Type();
+}
+
+StringRef registerConstraint(int wordBytes) { return wordBytes == 8 ? "l" : wordBytes == 4 ? "r" : "h"; }
+
+// ".v4.b32", ".b16", ...
+std::string widthSuffix(Words words) {
+  std::string vector = words.count > 1 ? ".v" + std::to_string(words.count) : "";
+  return vector + ".b" + std::to_string(8 * words.bytes);
+}
+
+std::string hintSuffix(AccessHints hints, bool load) {
+  std::string text;
+  switch (hints.cache) {
+    case tile::CacheHint::normal: break;
+    case tile::CacheHint::all: text += load ? ".ca" : ".wb"; break;
+    case tile::CacheHint::global: text += ".cg"; break;
+    case tile::CacheHint::streaming: text += ".cs"; break;
+  }
+  // PTX takes either a cache operator or an L1 eviction priority; the operator wins when both are given.
+  if (text.empty() && hints.evict == tile::EvictHint::first) text = ".L1::evict_first";
+  if (text.empty() && hints.evict == tile::EvictHint::last) text = ".L1::evict_last";
+  return text;
+}
+
+// "{$0,$1,$2,$3}" or "$0"
+std::string registerList(int first, int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += (i ? ",$" : "$") + std::to_string(first + i);
+  return count > 1 ? "{" + text + "}" : text;
+}
+
+Operation* inlinePtx(ThreadLowering& t, Type result, ValueRange operands, const std::string& text, const std::string& constraints) {
+  return LLVM::InlineAsmOp::create(t.b, t.loc, result ? TypeRange(result) : TypeRange(), operands, text, constraints,
+                                   /*has_side_effects=*/true, /*is_align_stack=*/false, LLVM::TailCallKind::None,
+                                   LLVM::AsmDialectAttr::get(t.b.getContext(), LLVM::AsmDialect::AD_ATT), ArrayAttr());
+}
+
+// The elements of one register word, first element lowest.
+void unpackWord(ThreadLowering& t, Value word, Type element, int64_t perWord, SmallVectorImpl<Value>& elements) {
+  unsigned bits = element.getIntOrFloatBitWidth();
+  if (bits < 8) {  // i1 in a byte
+    for (int64_t i = 0; i < perWord; ++i) {
+      Value shifted = i ? arith::ShRUIOp::create(t.b, t.loc, word, t.constant(8 * i, word.getType().getIntOrFloatBitWidth())) : word;
+      Value byte = arith::TruncIOp::create(t.b, t.loc, t.b.getI8Type(), shifted);
+      elements.push_back(arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ne, byte, t.constant(0, 8)));
+    }
+    return;
+  }
+  unsigned wordBits = word.getType().getIntOrFloatBitWidth();
+  if (perWord * bits < wordBits) word = arith::TruncIOp::create(t.b, t.loc, t.b.getIntegerType(perWord * bits), word);
+  if (perWord == 1) {
+    elements.push_back(t.bitcast(word, element));
+    return;
+  }
+  Value vector = t.bitcast(word, VectorType::get(perWord, element));
+  for (int64_t i = 0; i < perWord; ++i) elements.push_back(t.extract(vector, i));
+}
+
+Value packWord(ThreadLowering& t, ArrayRef<Value> elements, int wordBytes) {
+  Type element = elements[0].getType();
+  auto wordType = cast<IntegerType>(registerType(t, wordBytes));
+  SmallVector<Value> bytes(elements);
+  if (element.isInteger(1)) {
+    for (Value& value : bytes) value = arith::ExtUIOp::create(t.b, t.loc, t.b.getI8Type(), value);
+    element = t.b.getI8Type();
+  }
+  unsigned bits = element.getIntOrFloatBitWidth() * bytes.size();
+  Value word = t.bitcast(t.pack(bytes), t.b.getIntegerType(bits));
+  if (bits < wordType.getWidth()) word = arith::ExtUIOp::create(t.b, t.loc, wordType, word);
+  return word;
+}
+
+SmallVector<Value> plainLoad(ThreadLowering& t, Value pointer, Type element, int64_t count) {
+  Type stored = element.isInteger(1) ? t.b.getI8Type() : element;
+  Type type = count == 1 ? stored : Type(VectorType::get(count, stored));
+  Value loaded = LLVM::LoadOp::create(t.b, t.loc, type, pointer, memoryBytes(element) * count);
+  SmallVector<Value> elements;
+  for (int64_t i = 0; i < count; ++i) {
+    Value value = t.extract(loaded, i);
+    if (element.isInteger(1)) value = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ne, value, t.constant(0, 8));
+    elements.push_back(value);
+  }
+  return elements;
+}
+
+void plainStore(ThreadLowering& t, Value pointer, ArrayRef<Value> elements) {
+  SmallVector<Value> stored(elements);
+  Type element = elements[0].getType();
+  if (element.isInteger(1))
+    for (Value& value : stored) value = arith::ExtUIOp::create(t.b, t.loc, t.b.getI8Type(), value);
+  LLVM::StoreOp::create(t.b, t.loc, t.pack(stored), pointer, memoryBytes(element) * elements.size());
+}
+
+}  // namespace
+
+Value globalPointer(ThreadLowering& t, Value address) {
+  return LLVM::IntToPtrOp::create(t.b, t.loc, LLVM::LLVMPointerType::get(t.b.getContext(), kGlobalSpace), address);
+}
+
+SmallVector<Value> loadElements(ThreadLowering& t, Value pointer, Type element, int64_t count, Value predicate,
+                                ArrayRef<Value> others, AccessHints hints) {
+  if (!predicate && !hints.any()) return plainLoad(t, pointer, element, count);
+  int64_t bytes = memoryBytes(element);
+  Words words = wordsOf(bytes * count, bytes);
+  int64_t perWord = words.bytes / bytes;
+  Type word = registerType(t, words.bytes);
+
+  // Early-clobbered outputs $0.., then the address, the predicate, the values where it is false.
+  std::string text, constraints;
+  SmallVector<Value> operands{pointer};
+  for (int i = 0; i < words.count; ++i) constraints += "=&" + registerConstraint(words.bytes).str() + ",";
+  constraints += "l";
+  std::string access = "ld.global" + hintSuffix(hints, true) + widthSuffix(words) + " " + registerList(0, words.count) + ", [$" +
+                       std::to_string(words.count) + "];";
+  if (predicate) {
+    operands.push_back(predicate);
+    constraints += ",b";
+    int next = words.count + 2;
+    for (int i = 0; i < words.count; ++i) {
+      operands.push_back(packWord(t, others.slice(i * perWord, perWord), words.bytes));
+      constraints += "," + registerConstraint(words.bytes).str();
+      text += "mov.b" + std::to_string(8 * std::max(words.bytes, 2)) + " $" + std::to_string(i) + ", $" + std::to_string(next++) + "; ";
+    }
+    text += "@$" + std::to_string(words.count + 1) + " ";
+  }
+  Type result = words.count == 1 ? word : LLVM::LLVMStructType::getLiteral(t.b.getContext(), SmallVector<Type>(words.count, word));
+  Value loaded = inlinePtx(t, result, operands, text + access, constraints)->getResult(0);
+
+  SmallVector<Value> elements;
+  for (int i = 0; i < words.count; ++i) {
+    Value one = words.count == 1 ? loaded : LLVM::ExtractValueOp::create(t.b, t.loc, loaded, i);
+    unpackWord(t, one, element, perWord, elements);
+  }
+  return elements;
+}
+
+void storeElements(ThreadLowering& t, Value pointer, ArrayRef<Value> elements, Value predicate, AccessHints hints) {
+  if (!predicate && !hints.any()) return plainStore(t, pointer, elements);
+  int64_t bytes = memoryBytes(elements[0].getType());
+  Words words = wordsOf(bytes * elements.size(), bytes);
+  int64_t perWord = words.bytes / bytes;
+
+  SmallVector<Value> operands{pointer};
+  std::string constraints = "l";
+  for (int i = 0; i < words.count; ++i) {
+    operands.push_back(packWord(t, elements.slice(i * perWord, perWord), words.bytes));
+    constraints += "," + registerConstraint(words.bytes).str();
+  }
+  std::string text = "st.global" + hintSuffix(hints, false) + widthSuffix(words) + " [$0], " + registerList(1, words.count) + ";";
+  if (predicate) {
+    operands.push_back(predicate);
+    constraints += ",b";
+    text = "@$" + std::to_string(words.count + 1) + " " + text;
+  }
+  inlinePtx(t, Type(), operands, text, constraints);
+}
+
+}  // namespace ligerdsl::compiler::nvptx

@@ -1,0 +1,30 @@
+// One access of one thread to global memory: up to 16 bytes, plain or predicated.
+#pragma once
+
+#include "compiler/target/nvptx/thread_lowering.h"
+
+namespace ligerdsl::compiler::nvptx {
+
+/// How a run of elements is moved. `modifiers` is the PTX text after ld/st and its space, for example ".cs".
+struct AccessHints {
+  tile::CacheHint cache = tile::CacheHint::normal;
+  tile::EvictHint evict = tile::EvictHint::normal;
+  bool any() const { return cache != tile::CacheHint::normal || evict != tile::EvictHint::normal; }
+};
+
+/// Bytes of one element in memory (i1 takes one).
+inline int64_t memoryBytes(mlir::Type element) { return (element.getIntOrFloatBitWidth() + 7) / 8; }
+
+/// Loads `count` neighbouring elements (count * bytes <= 16, a power of two) from an address aligned to all of them. Where
+/// `predicate` (may be null) is false the result is `others` (one scalar per element).
+llvm::SmallVector<mlir::Value> loadElements(ThreadLowering& t, mlir::Value pointer, mlir::Type element, int64_t count,
+                                            mlir::Value predicate, llvm::ArrayRef<mlir::Value> others, AccessHints hints);
+
+/// The mirror image.
+void storeElements(ThreadLowering& t, mlir::Value pointer, llvm::ArrayRef<mlir::Value> elements, mlir::Value predicate,
+                   AccessHints hints);
+
+/// A global pointer from an i64 address.
+mlir::Value globalPointer(ThreadLowering& t, mlir::Value address);
+
+}  // namespace ligerdsl::compiler::nvptx

@@ -1,0 +1,103 @@
+#include "compiler/target/nvptx/nvptx_target.h"
+
+#include "compiler/math/expand_math.h"
+#include "compiler/passes/layout_attr.h"
+#include "compiler/passes/passes.h"
+#include "compiler/target/nvptx/legality.h"
+#include "compiler/target/nvptx/ptx_emitter.h"
+#include "compiler/target/nvptx/thread_lowering.h"
+#include "compiler/target/nvptx/to_llvm.h"
+#include "llvm/IR/Module.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/LLVMIR/Transforms/Passes.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+
+using namespace nvptx;
+
+namespace {
+
+// Wrong options are reported like wrong programs: a diagnostic that says what is possible.
+LogicalResult checkOptions(func::FuncOp kernel, const program::CompileOptions& options) {
+  const GpuArch* arch = findArch(options.arch);
+  if (!arch) return kernel.emitError("unknown GPU architecture '") << options.arch << "'; expected one of " << supportedArchs();
+  if (arch->ptxVersion > options.ptx_version)
+    return kernel.emitError() << arch->name << " needs PTX " << arch->ptxVersion / 10 << "." << arch->ptxVersion % 10
+                              << ", but the driver accepts up to PTX " << options.ptx_version / 10 << "."
+                              << options.ptx_version % 10 << "; update the NVIDIA driver";
+  if (options.num_warps < 1 || options.num_warps > 32 || (options.num_warps & (options.num_warps - 1)))
+    return kernel.emitError("num_warps is a power of two from 1 to 32, got ") << options.num_warps;
+  if (options.num_ctas != 1)
+    return kernel.emitError("clusters are not supported by this compiler: num_ctas must be 1, got ") << options.num_ctas;
+  if (options.max_registers < 0 || options.max_registers > 255)
+    return kernel.emitError("max_registers is 1 to 255, or 0 for no cap, got ") << options.max_registers;
+  if (options.min_ctas_per_sm < 0 || options.min_ctas_per_sm > 32)
+    return kernel.emitError("min_ctas_per_sm is 1 to 32, or 0 for no floor, got ") << options.min_ctas_per_sm;
+  return success();
+}
+
+// Every tile gets a layout; reductions, conversions and barriers become explicit.
+LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& options) {
+  PassManager passes(module.getContext());
+  passes.addNestedPass<func::FuncOp>(createTileAssignLayoutsPass(options.num_warps));
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+  passes.addNestedPass<func::FuncOp>(createTgpuDecomposeReducePass());
+  passes.addNestedPass<func::FuncOp>(createTgpuLowerConversionsPass());
+  passes.addNestedPass<func::FuncOp>(createTgpuAllocateSharedPass());
+  passes.addNestedPass<func::FuncOp>(createTgpuInsertBarriersPass());
+  return passes.run(module);
+}
+
+// Line tables point at the author's DSL.
+LogicalResult attachLineInfo(ModuleOp module) {
+  PassManager passes(module.getContext());
+  LLVM::DIScopeForLLVMFuncOpPassOptions scope;
+  scope.emissionKind = LLVM::DIEmissionKind::LineTablesOnly;
+  passes.addPass(LLVM::createDIScopeForLLVMFuncOpPass(scope));
+  return passes.run(module);
+}
+
+}  // namespace
+
+LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& options, program::Artifact& artifact,
+                              CompileTrace& trace) {
+  func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
+  if (failed(checkOptions(kernel, options))) return failure();
+  const GpuArch& arch = *findArch(options.arch);
+  artifact.arch = arch.name;
+  artifact.ptx_version = arch.ptxVersion;
+  artifact.threads = 32 * options.num_warps;
+  artifact.entry = "ligerdsl_" + kernel.getName().str();
+
+  if (failed(runLayoutPasses(module, options))) return failure();
+  trace.mark("layouts");
+  if (trace.emits("tgpu")) return trace.keep(printModule(module)), success();
+  if (auto bytes = kernel->getAttrOfType<IntegerAttr>(kSharedBytesAttr)) artifact.shared_bytes = bytes.getInt();
+
+  if (failed(ThreadLowering(kernel, options).run())) return failure();
+  trace.mark("threads");
+  if (failed(expandMath(module, MathFlavor::nvptx)) || failed(verifyLegality(module))) return failure();
+  trace.mark("math");
+  if (failed(convertToLlvm(module)) || failed(attachLineInfo(module))) return failure();
+  trace.mark("llvm-dialect");
+  if (trace.emits("llvm")) return trace.keep(printModule(module)), success();
+
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> llvmModule = translateModuleToLLVMIR(module, context);
+  if (!llvmModule) return failure();
+  trace.mark("llvm-ir");
+  artifact.code = emitPtx(*llvmModule, arch);
+  trace.mark("ptx");
+  if (trace.emits("ptx")) trace.keep(artifact.code);
+  return success();
+}
+
+void registerNvptxDialects(DialectRegistry& registry) { registry.insert<NVVM::NVVMDialect, cf::ControlFlowDialect>(); }
+
+}  // namespace ligerdsl::compiler

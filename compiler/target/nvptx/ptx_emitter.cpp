@@ -1,0 +1,157 @@
+#include "compiler/target/nvptx/ptx_emitter.h"
+
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Analysis/CGSCCPassManager.h"
+#include "llvm/Analysis/LoopAnalysisManager.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
+#include "llvm/Transforms/Scalar/ADCE.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/IndVarSimplify.h"
+#include "llvm/Transforms/Scalar/LICM.h"
+#include "llvm/Transforms/Scalar/LoopPassManager.h"
+#include "llvm/Transforms/Scalar/LoopRotation.h"
+#include "llvm/Transforms/Scalar/LoopUnrollPass.h"
+#include "llvm/Transforms/Scalar/SROA.h"
+#include "llvm/Transforms/Scalar/SimplifyCFG.h"
+#include "llvm/Transforms/Utils/Mem2Reg.h"
+
+extern "C" {
+void LLVMInitializeNVPTXTargetInfo();
+void LLVMInitializeNVPTXTarget();
+void LLVMInitializeNVPTXTargetMC();
+void LLVMInitializeNVPTXAsmPrinter();
+}
+
+namespace ligerdsl::compiler::nvptx {
+namespace {
+
+// The PTX version is the lowest that knows the GPU, and 8.0 at least.
+const GpuArch kArchs[] = {{"sm_80", 80},  {"sm_86", 80},   {"sm_89", 80},   {"sm_90", 80},  {"sm_90a", 80},
+                          {"sm_100", 86}, {"sm_100a", 86}, {"sm_103", 88},  {"sm_120", 87}, {"sm_120a", 87}};
+
+const llvm::Triple& triple() {
+  static const llvm::Triple value("nvptx64-nvidia-cuda");
+  return value;
+}
+
+// Target machines that no compile is using. A machine serves one compile at a time.
+class MachinePool {
+ public:
+  std::unique_ptr<llvm::TargetMachine> take(const GpuArch& arch) {
+    {
+      std::lock_guard lock(mutex);
+      auto& list = idle[arch.name];
+      if (!list.empty()) {
+        auto machine = std::move(list.back());
+        list.pop_back();
+        return machine;
+      }
+    }
+    return create(arch);
+  }
+  void give(const GpuArch& arch, std::unique_ptr<llvm::TargetMachine> machine) {
+    std::lock_guard lock(mutex);
+    idle[arch.name].push_back(std::move(machine));
+  }
+  static MachinePool& get() {
+    static MachinePool pool;
+    return pool;
+  }
+
+ private:
+  static std::unique_ptr<llvm::TargetMachine> create(const GpuArch& arch) {
+    static const llvm::Target* target = [] {
+      LLVMInitializeNVPTXTargetInfo();
+      LLVMInitializeNVPTXTarget();
+      LLVMInitializeNVPTXTargetMC();
+      LLVMInitializeNVPTXAsmPrinter();
+      std::string error;
+      return llvm::TargetRegistry::lookupTarget(triple(), error);
+    }();
+    llvm::TargetOptions options;
+    return std::unique_ptr<llvm::TargetMachine>(
+        target->createTargetMachine(triple(), arch.name, "+ptx" + std::to_string(arch.ptxVersion), options, llvm::Reloc::PIC_,
+                                    std::nullopt, llvm::CodeGenOptLevel::Default));
+  }
+
+  std::mutex mutex;
+  std::map<std::string, std::vector<std::unique_ptr<llvm::TargetMachine>>> idle;
+};
+
+// What tile code needs, and no more: it has no calls to inline, no memory to promote beyond print buffers, and its vectors are
+// already as wide as the machine. LoopUnroll follows the author's counts and otherwise LLVM's judgement.
+llvm::FunctionPassManager optimisations() {
+  using namespace llvm;
+  FunctionPassManager passes;
+  passes.addPass(EarlyCSEPass());
+  passes.addPass(InstCombinePass());
+  passes.addPass(SimplifyCFGPass());
+  LoopPassManager rotate;
+  rotate.addPass(LoopRotatePass());
+  rotate.addPass(LICMPass(LICMOptions()));
+  passes.addPass(createFunctionToLoopPassAdaptor(std::move(rotate), /*UseMemorySSA=*/true));
+  passes.addPass(createFunctionToLoopPassAdaptor(IndVarSimplifyPass()));
+  passes.addPass(LoopUnrollPass(LoopUnrollOptions(/*OptLevel=*/2)));
+  passes.addPass(EarlyCSEPass(/*UseMemorySSA=*/true));
+  passes.addPass(InstCombinePass());
+  passes.addPass(SimplifyCFGPass());
+  passes.addPass(ADCEPass());
+  return passes;
+}
+
+void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
+  using namespace llvm;
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager sccs;
+  ModuleAnalysisManager modules;
+  PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(sccs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, sccs, modules);
+  FunctionPassManager passes = optimisations();
+  for (Function& function : module)
+    if (!function.isDeclaration()) passes.run(function, functions);
+}
+
+}  // namespace
+
+const GpuArch* findArch(const std::string& name) {
+  for (const GpuArch& arch : kArchs)
+    if (arch.name == name) return &arch;
+  return nullptr;
+}
+
+std::string supportedArchs() {
+  std::string text;
+  for (const GpuArch& arch : kArchs) text += (text.empty() ? "" : ", ") + arch.name;
+  return text;
+}
+
+std::string emitPtx(llvm::Module& module, const GpuArch& arch) {
+  std::unique_ptr<llvm::TargetMachine> machine = MachinePool::get().take(arch);
+  module.setTargetTriple(triple());
+  module.setDataLayout(machine->createDataLayout());
+  optimise(module, *machine);
+  llvm::SmallString<0> text;
+  llvm::raw_svector_ostream stream(text);
+  llvm::legacy::PassManager codegen;
+  machine->addPassesToEmitFile(codegen, stream, nullptr, llvm::CodeGenFileType::AssemblyFile, /*DisableVerify=*/true);
+  codegen.run(module);
+  MachinePool::get().give(arch, std::move(machine));
+  return std::string(text);
+}
+
+}  // namespace ligerdsl::compiler::nvptx

@@ -1,0 +1,28 @@
+// LLVM IR -> PTX text. Sees LLVM only.
+#pragma once
+
+#include <memory>
+#include <string>
+
+namespace llvm {
+class Module;
+class TargetMachine;
+}
+
+namespace ligerdsl::compiler::nvptx {
+
+/// What LLVM must know of a GPU: its name and the lowest PTX version that has it (times ten).
+struct GpuArch {
+  std::string name;  // "sm_90a"
+  int ptxVersion = 0;
+};
+
+/// Null if the name is none of the supported ones.
+const GpuArch* findArch(const std::string& name);
+/// "sm_80, sm_86, ..." for messages.
+std::string supportedArchs();
+
+/// Optimises the module in place and returns its PTX.
+std::string emitPtx(llvm::Module& module, const GpuArch& arch);
+
+}  // namespace ligerdsl::compiler::nvptx

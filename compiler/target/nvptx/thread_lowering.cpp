@@ -1,0 +1,357 @@
+#include "compiler/target/nvptx/thread_lowering.h"
+
+#include "compiler/passes/layout_attr.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler::nvptx {
+
+const LoweringTable& LoweringTable::get() {
+  static const LoweringTable table = [] {
+    LoweringTable all;
+    addControlFlowLowerings(all);
+    addShapeLowerings(all);
+    addViewLowerings(all);
+    addPointerLowerings(all);
+    addAtomicLowerings(all);
+    addReduceLowerings(all);
+    addSharedLowerings(all);
+    addDebugLowerings(all);
+    return all;
+  }();
+  return table;
+}
+
+ThreadLowering::ThreadLowering(func::FuncOp kernel, const program::CompileOptions& options)
+    : b(kernel.getContext()), options(options), loc(kernel.getLoc()), kernel(kernel) {}
+
+//===-- Values --------------------------------------------------------------------------------------------------------===//
+
+const Pieces& ThreadLowering::pieces(Value tile) const {
+  auto found = values.find(tile);
+  assert(found != values.end() && "operands are lowered before their users");
+  return found->second;
+}
+
+void ThreadLowering::define(Value original, Pieces pieces) { values[original] = std::move(pieces); }
+
+Value ThreadLowering::extract(Value piece, int64_t index) {
+  if (!isa<VectorType>(piece.getType())) return piece;
+  if (auto known = packed.find(piece); known != packed.end()) return known->second[index];
+  return LLVM::ExtractElementOp::create(b, loc, piece, constant(index));
+}
+
+SmallVector<Value> ThreadLowering::elements(Value tile) {
+  SmallVector<Value> result;
+  // Not a reference: extracting may not grow `values`, but the copy keeps this independent of that.
+  Pieces list = pieces(tile);
+  for (Value piece : list) {
+    auto vector = dyn_cast<VectorType>(piece.getType());
+    for (int64_t i = 0, n = vector ? vector.getNumElements() : 1; i < n; ++i) result.push_back(extract(piece, i));
+  }
+  return result;
+}
+
+// The vector whose elements, in order and all of them, these are; null if there is none.
+static Value wholeVector(ArrayRef<Value> elements) {
+  Value source;
+  for (auto [i, element] : llvm::enumerate(elements)) {
+    auto extract = element.getDefiningOp<LLVM::ExtractElementOp>();
+    if (!extract || (source && extract.getVector() != source)) return {};
+    APInt index;
+    if (!matchPattern(extract.getPosition(), m_ConstantInt(&index)) || index != i) return {};
+    source = extract.getVector();
+  }
+  auto vector = dyn_cast<VectorType>(source.getType());
+  return vector && vector.getNumElements() == int64_t(elements.size()) ? source : Value();
+}
+
+Value ThreadLowering::pack(ArrayRef<Value> elements) {
+  if (elements.size() == 1) return elements[0];
+  if (Value whole = wholeVector(elements)) return whole;
+  auto type = VectorType::get(elements.size(), elements[0].getType());
+  Value vector = LLVM::PoisonOp::create(b, loc, type);
+  for (auto [i, element] : llvm::enumerate(elements))
+    vector = LLVM::InsertElementOp::create(b, loc, vector, element, constant(i));
+  packed[vector] = SmallVector<Value>(elements);
+  return vector;
+}
+
+void ThreadLowering::defineElements(Value tile, ArrayRef<Value> elements) {
+  auto tensor = dyn_cast<RankedTensorType>(tile.getType());
+  int64_t width = tensor ? layout(tensor).width : 1;
+  Pieces pieces;
+  for (size_t i = 0; i < elements.size(); i += width) pieces.push_back(pack(elements.slice(i, width)));
+  define(tile, std::move(pieces));
+}
+
+//===-- Types and layouts ---------------------------------------------------------------------------------------------===//
+
+Type ThreadLowering::elementType(Type type) const {
+  type = getElementTypeOrSelf(type);
+  if (isa<tile::PtrType>(type)) return IntegerType::get(type.getContext(), 64);
+  return type;
+}
+
+Type ThreadLowering::pieceType(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor) return elementType(type);
+  int64_t width = layout(tensor).width;
+  if (width == 1) return elementType(type);
+  return VectorType::get(width, elementType(type));
+}
+
+int64_t ThreadLowering::pieceCount(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor ? layout(tensor).pieces() : 1;
+}
+
+// True if in no dimension a register bit and a thread bit move the same bit of the coordinate.
+static bool registersAreDisjoint(const LinearLayout& map) {
+  for (int dim = 0; dim < map.rank(); ++dim) {
+    int64_t registers = 0, threads = 0;
+    for (const auto& basis : map.bases(Axis::reg)) registers |= basis[dim];
+    for (Axis axis : {Axis::lane, Axis::warp})
+      for (const auto& basis : map.bases(axis)) threads |= basis[dim];
+    if (registers & threads) return false;
+  }
+  return true;
+}
+
+const ThreadLayout& ThreadLowering::layout(RankedTensorType type) {
+  // One attribute may serve tiles of different odd factors: the shape decides the copies.
+  Attribute key = TypeAttr::get(RankedTensorType::get(type.getShape(), b.getI1Type(), type.getEncoding()));
+  std::unique_ptr<ThreadLayout>& entry = layouts[key];
+  if (entry) return *entry;
+  LinearLayout map = layoutOf(type);
+  int64_t width = std::min<int64_t>(map.contiguous(), kMaxWidth);
+  bool disjoint = registersAreDisjoint(map);
+  SmallVector<Value> origin;
+  for (int dim = 0; dim < map.rank(); ++dim) origin.push_back(threadCoordinate(map, dim));
+  entry = std::make_unique<ThreadLayout>(ThreadLayout{std::move(map), width, disjoint, std::move(origin)});
+  return *entry;
+}
+
+// Runs of thread bits that move consecutive powers of two become one field of the thread id: ((tid >> t) & mask) << j.
+Value ThreadLowering::threadCoordinate(const LinearLayout& map, int dim) {
+  SmallVector<int64_t> moves;
+  for (Axis axis : {Axis::lane, Axis::warp})
+    for (const auto& basis : map.bases(axis)) moves.push_back(basis[dim]);
+  return atEntry([&] {
+    Value sum;
+    int64_t used = 0;
+    for (size_t t = 0; t < moves.size();) {
+      size_t n = 1;
+      if (moves[t] == 0) {
+        ++t;
+        continue;
+      }
+      while (llvm::isPowerOf2_64(moves[t]) && t + n < moves.size() && moves[t + n] == moves[t] << n) ++n;
+      Value field = t ? arith::ShRUIOp::create(b, loc, tid, constant(t)) : tid;
+      if (t + n < moves.size()) field = arith::AndIOp::create(b, loc, field, constant((int64_t(1) << n) - 1));
+      if (moves[t] != 1) field = arith::MulIOp::create(b, loc, field, constant(moves[t]));
+      int64_t bits = moves[t] * ((int64_t(1) << n) - 1);
+      if (!sum)
+        sum = field;
+      else if (used & bits)
+        sum = arith::XOrIOp::create(b, loc, sum, field);
+      else
+        sum = arith::AddIOp::create(b, loc, sum, field);
+      used |= bits;
+      t += n;
+    }
+    return sum ? sum : constant(0);
+  });
+}
+
+Coordinate ThreadLowering::coordinate(const ThreadLayout& layout, int64_t reg, int dim) {
+  Place place;
+  place.reg = reg;
+  int64_t offset = layout.map.coordinates(place)[dim];
+  if (layout.disjoint || offset == 0) return {layout.origin[dim], offset};
+  int64_t bits = int64_t(1) << splitOdd(layout.map.shape()[dim]).second;
+  int64_t linear = offset % bits;
+  Value moved = arith::XOrIOp::create(b, loc, layout.origin[dim], constant(linear));
+  return {moved, offset - linear};
+}
+
+//===-- Small code ----------------------------------------------------------------------------------------------------===//
+
+Value ThreadLowering::constant(int64_t value, int bits) {
+  Value& cached = constants[{value, bits}];
+  if (!cached)
+    cached = atEntry([&]() -> Value {
+      return arith::ConstantOp::create(b, kernel.getLoc(), b.getIntegerAttr(b.getIntegerType(bits), value));
+    });
+  return cached;
+}
+
+Value ThreadLowering::zero(Type type) { return arith::ConstantOp::create(b, loc, b.getZeroAttr(type)); }
+
+Value ThreadLowering::threadMaskIsZero(int64_t mask) {
+  Value& cached = maskPredicates[mask];
+  if (!cached)
+    cached = atEntry([&]() -> Value {
+      Value bits = arith::AndIOp::create(b, kernel.getLoc(), tid, constant(mask));
+      return arith::CmpIOp::create(b, kernel.getLoc(), arith::CmpIPredicate::eq, bits, constant(0));
+    });
+  return cached;
+}
+
+Value ThreadLowering::ownerPredicate(const ThreadLayout& layout) {
+  BitMasks redundant = layout.map.redundant();
+  int64_t mask = redundant.lane | redundant.warp << 5;
+  return mask ? threadMaskIsZero(mask) : Value();
+}
+
+Value ThreadLowering::both(Value a, Value c) {
+  if (!a) return c;
+  if (!c) return a;
+  return arith::AndIOp::create(b, loc, a, c);
+}
+
+Value ThreadLowering::bitcast(Value value, Type type) {
+  if (value.getType() == type) return value;
+  return LLVM::BitcastOp::create(b, loc, type, value);
+}
+
+Value ThreadLowering::sharedPointer(int64_t offset) {
+  if (!sharedBase) {
+    constexpr StringLiteral name = "ligerdsl_shared";
+    auto array = LLVM::LLVMArrayType::get(b.getI8Type(), 0);
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(module().getBody());
+      LLVM::GlobalOp::create(b, kernel.getLoc(), array, /*isConstant=*/false, LLVM::Linkage::External, name, Attribute(),
+                             /*alignment=*/16, kSharedSpace);
+    }
+    sharedBase = atEntry([&]() -> Value {
+      return LLVM::AddressOfOp::create(b, kernel.getLoc(), LLVM::LLVMPointerType::get(b.getContext(), kSharedSpace), name);
+    });
+  }
+  if (offset == 0) return sharedBase;
+  return LLVM::GEPOp::create(b, loc, sharedBase.getType(), b.getI8Type(), sharedBase,
+                             ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
+}
+
+Value ThreadLowering::stackSlot(int64_t bytes) {
+  return atEntry([&]() -> Value {
+    return LLVM::AllocaOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext()), b.getI8Type(),
+                                  constant(std::max<int64_t>(bytes, 8)), /*alignment=*/8);
+  });
+}
+
+//===-- The walk ------------------------------------------------------------------------------------------------------===//
+
+// The same op on every piece. Operands that are scalars (arith.select's condition) serve all pieces.
+static LogicalResult lowerElementwise(ThreadLowering& t, Operation* op) {
+  if (op->getNumResults() != 1) return op->emitOpError("has no lowering for this target");
+  Type result = t.pieceType(op->getResult(0).getType());
+  int64_t count = t.pieceCount(op->getResult(0).getType());
+  Pieces pieces;
+  for (int64_t i = 0; i < count; ++i) {
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands()) {
+      const Pieces& from = t.pieces(operand);
+      if (from.size() != 1 && int64_t(from.size()) != count)
+        return op->emitOpError("meets tiles of different layouts");
+      operands.push_back(from.size() == 1 ? from[0] : from[i]);
+    }
+    Operation* piece = t.b.create(op->getLoc(), op->getName().getIdentifier(), operands, result, op->getAttrs());
+    pieces.push_back(piece->getResult(0));
+  }
+  t.define(op->getResult(0), std::move(pieces));
+  return success();
+}
+
+LogicalResult ThreadLowering::lowerOp(Operation* op) {
+  loc = op->getLoc();
+  if (LowerFunction lower = LoweringTable::get().find(op)) return lower(*this, op);
+  if (op->hasTrait<OpTrait::Elementwise>()) return lowerElementwise(*this, op);
+  return op->emitOpError("has no lowering for this target");
+}
+
+LogicalResult ThreadLowering::lowerBlock(Block& block) {
+  for (Operation& op : block.without_terminator())
+    if (failed(lowerOp(&op))) return failure();
+  return success();
+}
+
+SmallVector<Value> ThreadLowering::inlineCombiner(Region& region, ArrayRef<Value> arguments) {
+  IRMapping mapping;
+  Block& block = region.front();
+  mapping.map(block.getArguments(), ValueRange(arguments));
+  // Values from outside of the region are scalars of the kernel.
+  for (Operation& op : block)
+    for (Value operand : op.getOperands())
+      if (operand.getParentRegion() != &region && !mapping.contains(operand)) mapping.map(operand, scalar(operand));
+  for (Operation& op : block.without_terminator()) b.clone(op, mapping);
+  return llvm::map_to_vector(block.getTerminator()->getOperands(), [&](Value v) { return mapping.lookup(v); });
+}
+
+// One i64 parameter per launch slot; arguments become pieces of their slots.
+LogicalResult ThreadLowering::createFunction() {
+  Type i64 = b.getI64Type();
+  size_t slots = 0;
+  for (Type type : kernel.getArgumentTypes()) {
+    auto view = dyn_cast<tile::ViewType>(type);
+    slots += view ? 1 + 2 * view.getRank() : 1;
+  }
+  b.setInsertionPoint(kernel);
+  SmallVector<Type> parameters(slots, i64);
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), parameters);
+  function = LLVM::LLVMFuncOp::create(b, loc, ("ligerdsl_" + kernel.getName()).str(), type);
+  function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  function->setAttr(NVVM::NVVMDialect::getReqntidAttrName(), b.getDenseI32ArrayAttr({32 * options.num_warps}));
+  if (options.min_ctas_per_sm)
+    function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), b.getI32IntegerAttr(options.min_ctas_per_sm));
+  if (options.max_registers)
+    function->setAttr(NVVM::NVVMDialect::getMaxnregAttrName(), b.getI32IntegerAttr(options.max_registers));
+
+  Block* entry = function.addEntryBlock(b);
+  b.setInsertionPointToEnd(entry);
+  entryEnd = LLVM::ReturnOp::create(b, loc, ValueRange());
+  b.setInsertionPoint(entryEnd);
+  tid = NVVM::ThreadIdXOp::create(b, loc, b.getI32Type());
+
+  size_t slot = 0;
+  for (BlockArgument argument : kernel.getArguments()) {
+    Value first = entry->getArgument(slot);
+    if (auto view = dyn_cast<tile::ViewType>(argument.getType())) {
+      Pieces list{first};
+      for (ArrayRef<int64_t> sizes : {view.getShape(), view.getStrides()})
+        for (int64_t size : sizes) {
+          Value dynamic = entry->getArgument(slot + list.size());
+          list.push_back(ShapedType::isDynamic(size) ? dynamic : constant(size, 64));
+        }
+      slot += list.size();
+      define(argument, std::move(list));
+      continue;
+    }
+    ++slot;
+    Type element = elementType(argument.getType());
+    unsigned bits = element.getIntOrFloatBitWidth();
+    Value value = first;
+    if (bits < 64) value = LLVM::TruncOp::create(b, loc, b.getIntegerType(bits), value);
+    define(argument, {bitcast(value, element)});
+  }
+  return success();
+}
+
+LogicalResult ThreadLowering::run() {
+  if (failed(createFunction())) return failure();
+  // Entry code grows above this marker, the kernel's body below it.
+  Operation* marker = LLVM::PoisonOp::create(b, loc, b.getI32Type());
+  Operation* end = entryEnd;
+  entryEnd = marker;
+  b.setInsertionPoint(end);
+  if (failed(lowerBlock(kernel.getBody().front()))) return failure();
+  marker->erase();
+  kernel.erase();
+  return success();
+}
+
+}  // namespace ligerdsl::compiler::nvptx

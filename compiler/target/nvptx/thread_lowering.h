@@ -1,0 +1,150 @@
+// From laid-out tiles to the code of one thread.
+//
+// A tile with a #tgpu.layout is held by a thread as a list of *pieces*, values of vector<VxT> (or T when V is 1), in the
+// layout's register order. V depends on the layout alone (runs of neighbours along the last dimension, at most kMaxWidth), so
+// tiles of one layout and different element types have pieces that correspond one to one, and an elementwise op on tiles is
+// the same op on each piece. Scalars and pointers are one piece (pointers as i64 addresses), views are their launch slots.
+//
+// ThreadLowering walks the kernel once, in order, and builds an llvm.func of arith, math, scf, llvm and nvvm ops. What an op
+// becomes is decided by a function registered for it (LoweringTable); one file per op family registers its own.
+#pragma once
+
+#include "compiler/dialect/tgpu.h"
+#include "compiler/layout/linear_layout.h"
+#include "llvm/ADT/DenseMap.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/Builders.h"
+#include "program/options.h"
+
+namespace ligerdsl::compiler::nvptx {
+
+inline constexpr int kMaxWidth = 8;
+inline constexpr unsigned kGlobalSpace = 1;
+inline constexpr unsigned kSharedSpace = 3;
+
+using Pieces = llvm::SmallVector<mlir::Value, 4>;
+
+/// What the lowering keeps about one layout.
+struct ThreadLayout {
+  LinearLayout map;
+  int64_t width;                            // elements of one piece
+  bool disjoint;                            // register offsets add to the thread's coordinates; otherwise exclusive or
+  llvm::SmallVector<mlir::Value> origin;    // i32 per dimension: the coordinates of register 0 of this thread
+
+  int64_t registers() const { return map.registers(); }
+  int64_t pieces() const { return map.registers() / width; }
+};
+
+/// A coordinate of one register of this thread: `base + offset`.
+struct Coordinate {
+  mlir::Value base;  // i32
+  int64_t offset;
+};
+
+class ThreadLowering {
+ public:
+  ThreadLowering(mlir::func::FuncOp kernel, const program::CompileOptions& options);
+  /// Replaces the kernel by an llvm.func; fails after emitting a diagnostic at the offending op.
+  mlir::LogicalResult run();
+
+  mlir::OpBuilder b;
+  const program::CompileOptions& options;
+
+  // --- values --------------------------------------------------------------------------------------------------------
+  const Pieces& pieces(mlir::Value tile) const;
+  mlir::Value scalar(mlir::Value value) const { return pieces(value)[0]; }
+  void define(mlir::Value original, Pieces pieces);
+  /// The per-register elements of a tile; a scalar gives one.
+  llvm::SmallVector<mlir::Value> elements(mlir::Value tile);
+  /// Defines a tile (or scalar) by its per-register elements.
+  void defineElements(mlir::Value tile, llvm::ArrayRef<mlir::Value> elements);
+  mlir::Value extract(mlir::Value piece, int64_t index);
+  /// One vector of these scalars; a single scalar stays itself.
+  mlir::Value pack(llvm::ArrayRef<mlir::Value> elements);
+
+  // --- types and layouts ---------------------------------------------------------------------------------------------
+  /// The element type in a thread: pointers are i64 addresses.
+  mlir::Type elementType(mlir::Type type) const;
+  /// The type of one piece of a value of this type, and how many there are.
+  mlir::Type pieceType(mlir::Type type);
+  int64_t pieceCount(mlir::Type type);
+  const ThreadLayout& layout(mlir::RankedTensorType type);
+  Coordinate coordinate(const ThreadLayout& layout, int64_t reg, int dim);
+
+  // --- small code ----------------------------------------------------------------------------------------------------
+  mlir::Value constant(int64_t value, int bits = 32);
+  mlir::Value zero(mlir::Type type);
+  mlir::Value threadId() { return tid; }
+  /// True in the thread that stores for its replicas: (tid & mask) == 0. Null when every thread stores.
+  mlir::Value ownerPredicate(const ThreadLayout& layout);
+  mlir::Value threadMaskIsZero(int64_t mask);
+  /// `a` and `b`, either of which may be null (= true).
+  mlir::Value both(mlir::Value a, mlir::Value b);
+  mlir::Value bitcast(mlir::Value value, mlir::Type type);
+  /// Address of `offset` bytes into the CTA's dynamic shared memory.
+  mlir::Value sharedPointer(int64_t offset);
+  /// Stack memory of the thread, allocated once, 8-byte aligned (a generic pointer).
+  mlir::Value stackSlot(int64_t bytes);
+  int numWarps() const { return options.num_warps; }
+  mlir::ModuleOp module() { return kernel->getParentOfType<mlir::ModuleOp>(); }
+  mlir::Location loc;  // of the op being lowered
+
+  mlir::LogicalResult lowerBlock(mlir::Block& block);
+  mlir::LogicalResult lowerOp(mlir::Operation* op);
+  /// Inlines a combiner region (without its terminator): scalars in, scalars out.
+  llvm::SmallVector<mlir::Value> inlineCombiner(mlir::Region& region, llvm::ArrayRef<mlir::Value> arguments);
+
+ private:
+  mlir::LogicalResult createFunction();
+  /// Runs `emit` with the builder at the head of the function, where every later op may use the result.
+  template <typename Emit>
+  auto atEntry(Emit emit) {
+    mlir::OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(entryEnd);
+    return emit();
+  }
+  mlir::Value threadCoordinate(const LinearLayout& map, int dim);
+
+  mlir::func::FuncOp kernel;
+  mlir::LLVM::LLVMFuncOp function;
+  mlir::Operation* entryEnd = nullptr;  // thread coordinates and other invariants are emitted before this op
+  mlir::Value tid;
+  mlir::Value sharedBase;
+  llvm::DenseMap<mlir::Value, Pieces> values;
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Value>> packed;  // vectors made by pack()
+  llvm::DenseMap<mlir::Attribute, std::unique_ptr<ThreadLayout>> layouts;
+  llvm::DenseMap<int64_t, mlir::Value> maskPredicates;
+  llvm::DenseMap<std::pair<int64_t, int>, mlir::Value> constants;
+};
+
+using LowerFunction = mlir::LogicalResult (*)(ThreadLowering&, mlir::Operation*);
+
+/// Op type -> how it is lowered. Ops that are elementwise by trait need no entry.
+class LoweringTable {
+ public:
+  template <typename Op, mlir::LogicalResult (*lower)(ThreadLowering&, Op)>
+  void add() {
+    functions[mlir::TypeID::get<Op>()] = [](ThreadLowering& t, mlir::Operation* op) { return lower(t, llvm::cast<Op>(op)); };
+  }
+  LowerFunction find(mlir::Operation* op) const {
+    auto info = op->getName().getRegisteredInfo();
+    return info ? functions.lookup(info->getTypeID()) : nullptr;
+  }
+  static const LoweringTable& get();
+
+ private:
+  llvm::DenseMap<mlir::TypeID, LowerFunction> functions;
+};
+
+// One per family file.
+void addControlFlowLowerings(LoweringTable& table);
+void addShapeLowerings(LoweringTable& table);
+void addViewLowerings(LoweringTable& table);
+void addPointerLowerings(LoweringTable& table);
+void addAtomicLowerings(LoweringTable& table);
+void addReduceLowerings(LoweringTable& table);
+void addSharedLowerings(LoweringTable& table);
+void addDebugLowerings(LoweringTable& table);
+
+}  // namespace ligerdsl::compiler::nvptx
