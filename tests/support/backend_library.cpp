@@ -122,16 +122,16 @@ class LibraryBackend : public Backend {
       if (!backend_.cuda_) return tensor.data();
       void*& memory = copies_[tensor.storage().get()];
       if (!memory) {
-        const auto& bytes = tensor.storage()->bytes;
-        check(ligerdsl_buffer_alloc(backend_.context_, bytes.size(), &memory), "ligerdsl_buffer_alloc");
-        check(ligerdsl_buffer_copy(backend_.context_, memory, bytes.data(), bytes.size(), nullptr), "copy to device");
+        const Storage& host = *tensor.storage();
+        check(ligerdsl_buffer_alloc(backend_.context_, host.size(), &memory), "ligerdsl_buffer_alloc");
+        check(ligerdsl_buffer_copy(backend_.context_, memory, host.begin(), host.size(), nullptr), "copy to device");
       }
       return static_cast<uint8_t*>(memory) + tensor.byte_offset();
     }
     void copy_back() {
       if (!backend_.cuda_) return;
       for (auto& [storage, memory] : copies_) {
-        check(ligerdsl_buffer_copy(backend_.context_, storage->bytes.data(), memory, storage->bytes.size(), nullptr),
+        check(ligerdsl_buffer_copy(backend_.context_, storage->begin(), memory, storage->size(), nullptr),
               "copy from device");
       }
       check(ligerdsl_stream_sync(backend_.context_, nullptr), "ligerdsl_stream_sync");

@@ -1,5 +1,7 @@
 #include "tests/support/tensor.h"
 
+#include <sys/mman.h>
+
 #include <stdexcept>
 
 namespace ligerdsl::test {
@@ -39,13 +41,49 @@ void write(uint8_t* to, T value) {
 
 }  // namespace
 
+Storage::Storage(int64_t elements_bytes) : bytes_(elements_bytes + 2 * kCanary, kPoison) {
+  begin_ = bytes_.data();
+  size_ = static_cast<int64_t>(bytes_.size());
+}
+
+std::shared_ptr<Storage> Storage::sparse(int64_t elements_bytes) {
+  std::shared_ptr<Storage> out(new Storage);
+  out->size_ = elements_bytes + 2 * kCanary;
+  void* memory = mmap(nullptr, out->size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw std::runtime_error("mmap of " + std::to_string(out->size_) + " bytes failed");
+  out->begin_ = static_cast<uint8_t*>(memory);
+  return out;
+}
+
+Storage::Storage(const Storage& other) : bytes_(other.bytes_), begin_(bytes_.data()), size_(other.size_) {
+  if (bytes_.empty()) throw std::logic_error("a sparse storage is not copied");
+}
+
+Storage::~Storage() {
+  if (bytes_.empty()) munmap(begin_, size_);
+}
+
 Tensor::Tensor(DType type, Sizes shape, Sizes strides, int64_t shift)
     : type_(type), shape_(std::move(shape)), strides_(std::move(strides)), offset_(shift) {
   if (strides_.empty()) strides_ = contiguous(shape_);
+  allocate(false, shift);
+}
+
+Tensor Tensor::sparse(DType type, Sizes shape, Sizes strides) {
+  Tensor out;
+  out.type_ = type;
+  out.shape_ = std::move(shape);
+  out.strides_ = std::move(strides);
+  out.allocate(true, 0);
+  return out;
+}
+
+void Tensor::allocate(bool sparse, int64_t shift) {
   // The gap behind the last row belongs to the tensor too.
-  const int64_t tail =
-      shape_.size() > 1 && shape_.back() > 0 ? std::max<int64_t>(0, strides_[shape_.size() - 2] - shape_.back()) : 0;
-  storage_ = std::make_shared<Storage>((extent(shape_, strides_) + shift + tail) * size_of(type));
+  const bool rows = shape_.size() > 1 && shape_.back() > 0;
+  const int64_t tail = rows ? std::max<int64_t>(0, strides_[shape_.size() - 2] - shape_.back()) : 0;
+  const int64_t bytes = (extent(shape_, strides_) + shift + tail) * size_of(type_);
+  storage_ = sparse ? Storage::sparse(bytes) : std::make_shared<Storage>(bytes);
 }
 
 Tensor Tensor::view(Sizes shape, Sizes strides, int64_t offset) const {
@@ -162,8 +200,8 @@ bool Tensor::same_bits(const Tensor& other) const {
 }
 
 bool Tensor::untouched_outside() const {
-  std::vector<bool> ours(storage_->bytes.size(), false);
-  const uint8_t* begin = storage_->bytes.data();
+  std::vector<bool> ours(storage_->size(), false);
+  const uint8_t* begin = storage_->begin();
   for (int64_t i = 0; i < size(); ++i) {
     for (int64_t b = 0; b < size_of(type_); ++b) ours[element(i) - begin + b] = true;
   }

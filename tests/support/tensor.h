@@ -22,9 +22,23 @@ using Sizes = std::vector<int64_t>;
 inline constexpr int64_t kCanary = 256;  // bytes on either side
 inline constexpr uint8_t kPoison = 0xff;
 
-struct Storage {
-  explicit Storage(int64_t n) : bytes(n + 2 * kCanary, kPoison) {}
-  std::vector<uint8_t> bytes;
+class Storage {
+ public:
+  explicit Storage(int64_t elements_bytes);
+  // Address space that reads as zero and takes memory only where it is written, for tensors of many gigabytes.
+  static std::shared_ptr<Storage> sparse(int64_t elements_bytes);
+  Storage(const Storage& other);  // not of sparse ones
+  Storage& operator=(const Storage&) = delete;
+  ~Storage();
+
+  uint8_t* begin() const { return begin_; }
+  int64_t size() const { return size_; }
+
+ private:
+  Storage() = default;
+  std::vector<uint8_t> bytes_;
+  uint8_t* begin_ = nullptr;
+  int64_t size_ = 0;
 };
 
 class Tensor {
@@ -36,6 +50,7 @@ class Tensor {
   static Tensor rows(DType type, int64_t n, int64_t cols, int64_t gap = 0, int64_t shift = 0) {
     return Tensor(type, {n, cols}, {cols + gap, 1}, shift);
   }
+  static Tensor sparse(DType type, Sizes shape, Sizes strides);
   // Other dimensions over the same memory, beginning `offset` elements after this tensor's first.
   Tensor view(Sizes shape, Sizes strides, int64_t offset = 0) const;
 
@@ -43,7 +58,7 @@ class Tensor {
   const Sizes& shape() const { return shape_; }
   const Sizes& strides() const { return strides_; }
   int64_t size() const;  // elements
-  uint8_t* data() const { return storage_->bytes.data() + kCanary + offset_ * size_of(type_); }
+  uint8_t* data() const { return storage_->begin() + byte_offset(); }
   const std::shared_ptr<Storage>& storage() const { return storage_; }
   int64_t byte_offset() const { return kCanary + offset_ * size_of(type_); }
 
@@ -61,6 +76,7 @@ class Tensor {
   bool untouched_outside() const;
 
  private:
+  void allocate(bool sparse, int64_t shift);
   int64_t position(int64_t i) const;
   uint8_t* element(int64_t i) const { return data() + position(i) * size_of(type_); }
 
