@@ -94,12 +94,13 @@ class Assigner {
     }
   }
 
-  // A reduction across warps has to exchange values anyway. If it leaves enough of them, they are better spread over all warps
-  // (the result's own choice) than repeated in every one.
+  // A reduction across warps has to exchange values anyway. If it leaves enough of them and they go to memory, they are better
+  // spread over all warps (the result's own choice) than repeated in every one.
   bool keepsWarpsBusy(const LayoutRelation& relation, const LinearLayout& source) const {
     auto reduce = dyn_cast<tile::ReduceOp>(relation.op);
-    return reduce && source.along(reduce.getAxis()).warp != 0 &&
-           all.classes[relation.result].elements() >= kLanes * warps;
+    const LayoutClass& result = all.classes[relation.result];
+    return reduce && source.along(reduce.getAxis()).warp != 0 && !result.accesses.empty() &&
+           result.elements() >= kLanes * warps;
   }
 
   // Assigns a layout that follows from that of class `start`. Tiles as large as those that move through memory keep their wide

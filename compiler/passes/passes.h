@@ -22,6 +22,9 @@ std::unique_ptr<mlir::Pass> createTgpuAllocateSharedPass();
 /// tgpu-insert-barriers: a tgpu.barrier between accesses of different threads to the same memory.
 std::unique_ptr<mlir::Pass> createTgpuInsertBarriersPass();
 
+/// tgpu-print-layouts: every layout of the function as text on the error stream, for people.
+std::unique_ptr<mlir::Pass> createTgpuPrintLayoutsPass();
+
 /// Makes every pass of the compiler known by name, for ligerdsl-opt.
 void registerPasses();
 

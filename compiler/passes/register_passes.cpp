@@ -8,6 +8,7 @@ void registerPasses() {
   mlir::registerPass(createTgpuLowerConversionsPass);
   mlir::registerPass(createTgpuAllocateSharedPass);
   mlir::registerPass(createTgpuInsertBarriersPass);
+  mlir::registerPass(createTgpuPrintLayoutsPass);
 }
 
 }  // namespace ligerdsl::compiler

@@ -167,3 +167,29 @@ func.func @cumsum(%x: !vec, %i: i64) {
   tile.store_tile %s, %x[%i] shape [1024] : tensor<1024xf32>, !vec
   return
 }
+
+// -----
+
+!tile2 = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
+
+// Column sums that go back into the tile: one exchange, and every warp has what its rows need.
+// CHECK-LABEL: func @columns_back
+// CHECK: tgpu.reduce_in_warp {{.*}} -> tensor<2x256xf32
+// CHECK: tgpu.convert_layout
+// CHECK: tgpu.reduce_in_warp {{.*}} -> tensor<256xf32
+// CHECK-NOT: convert_layout
+// CHECK: tile.store_tile
+func.func @columns_back(%x: !tile2, %i: i64) {
+  %zero = arith.constant 0 : i64
+  %a = tile.load_tile %x[%i, %zero] shape [32, 256] : !tile2 -> tensor<32x256xf32>
+  %s = tile.reduce sum %a {axis = 0 : i32} : tensor<32x256xf32> -> tensor<256xf32> {
+  ^bb0(%p: f32, %q: f32):
+    %r = arith.addf %p, %q : f32
+    tile.yield %r : f32
+  }
+  %t = tile.expand_dims %s {axis = 0 : i32} : tensor<256xf32> -> tensor<1x256xf32>
+  %u = tile.broadcast %t : tensor<1x256xf32> -> tensor<32x256xf32>
+  %b = arith.subf %a, %u : tensor<32x256xf32>
+  tile.store_tile %b, %x[%i, %zero] shape [32, 256] : tensor<32x256xf32>, !tile2
+  return
+}

@@ -1,0 +1,52 @@
+// tgpu-print-layouts: every layout of a function, once, as text on the error stream; changes nothing.
+//
+// Small tiles are printed element by element with their owners; of larger ones the basis vectors and what follows from them:
+// registers per thread, vector width, replication.
+#include "compiler/passes/layout_attr.h"
+#include "compiler/passes/passes.h"
+#include "llvm/ADT/SetVector.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+namespace {
+
+constexpr int64_t kTableElements = 256;
+
+void print(raw_ostream& stream, RankedTensorType type) {
+  LinearLayout layout = layoutOf(type);
+  BitMasks redundant = layout.redundant();
+  stream << "tile ";
+  llvm::interleave(type.getShape(), stream, "x");
+  stream << ": " << layout.registers() << " registers, vectors of " << layout.contiguous();
+  if (redundant != BitMasks{})
+    stream << ", replicated " << (1 << (llvm::popcount(redundant.lane) + llvm::popcount(redundant.warp))) << " times";
+  stream << "\n" << (type.getNumElements() <= kTableElements ? layout.table() : layout.str() + "\n");
+}
+
+class TgpuPrintLayoutsPass : public PassWrapper<TgpuPrintLayoutsPass, OperationPass<func::FuncOp>> {
+ public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuPrintLayoutsPass)
+  StringRef getArgument() const override { return "tgpu-print-layouts"; }
+  StringRef getDescription() const override { return "Print every layout as text"; }
+
+  void runOnOperation() override {
+    // Element types do not matter to a layout.
+    llvm::SetVector<Type> types;
+    auto add = [&](Type type) {
+      if (!hasLayout(type)) return;
+      auto tile = cast<RankedTensorType>(type);
+      types.insert(tile.clone(IntegerType::get(&getContext(), 8)));
+    };
+    getOperation().walk([&](Operation* op) { llvm::for_each(op->getResultTypes(), add); });
+    for (Type type : types) print(llvm::errs(), cast<RankedTensorType>(type));
+    markAllAnalysesPreserved();
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> createTgpuPrintLayoutsPass() { return std::make_unique<TgpuPrintLayoutsPass>(); }
+
+}  // namespace ligerdsl::compiler
