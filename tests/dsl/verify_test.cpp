@@ -70,8 +70,8 @@ const Defect kDefects[] = {
     {"used outside its region", [](Program& p) { find(p.body, OpCode::while_loop)->operands[0] = find(p.body, OpCode::for_range)->regions[0].arguments[1]; }},
     {"results need both branches", on(OpCode::if_else, [](Op& op, Program&) { op.regions[1] = {}; })},
     {"has two regions", on(OpCode::while_loop, [](Op& op, Program&) { op.regions.pop_back(); })},
-    {"other needs a mask", on(OpCode::load, [](Op& op, Program&) { set(op, AttrKey::has_mask, int64_t{0}); })},
-    {"no such atomic", on(OpCode::atomic_rmw, [](Op& op, Program& p) { for (ValueId id : {op.operands[0], op.operands[1], op.results[0]}) p.values[id].dtype = DType::i8; })},
+    {"other needs a mask", on(OpCode::load, [](Op& op, Program&) { set(op, AttrKey::has_other, int64_t{1}); })},
+    {"out of range", on(OpCode::atomic_rmw, [](Op& op, Program&) { set(op, AttrKey::atomic, int64_t{2}); })},
 };
 
 TEST(Verify, EachDefectIsNamed) {

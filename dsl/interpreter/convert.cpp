@@ -1,0 +1,108 @@
+#include "interpreter/convert.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+namespace ligerdsl::interpreter {
+namespace {
+
+// `digits` bits of significand; the smallest normal number is 2^min_exponent.
+double round_significand(double value, int digits, int min_exponent, double overflow) {
+  if (!std::isfinite(value) || value == 0.0) return value;
+  int exponent = 0;
+  std::frexp(value, &exponent);  // |value| in [2^(exponent - 1), 2^exponent)
+  const int unit = std::max(exponent, min_exponent + 1) - digits;
+  const double rounded = std::ldexp(std::nearbyint(std::ldexp(value, -unit)), unit);
+  return std::fabs(rounded) >= overflow ? std::copysign(INFINITY, value) : rounded;
+}
+
+uint16_t f16_bits(double value) {
+  const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+  if (std::isnan(value)) return 0x7e00;
+  const double magnitude = std::fabs(round_to(f16, value));
+  if (std::isinf(magnitude)) return sign | 0x7c00;
+  if (magnitude < 0x1p-14) return sign | static_cast<uint16_t>(magnitude * 0x1p24);  // zero and subnormal
+  int exponent = 0;
+  const double significand = std::frexp(magnitude, &exponent);  // [0.5, 1)
+  const auto mantissa = static_cast<uint16_t>((significand * 2 - 1) * 1024);
+  return sign | static_cast<uint16_t>((exponent + 14) << 10) | mantissa;
+}
+
+double f16_value(uint16_t bits) {
+  const int exponent = bits >> 10 & 31;
+  const int mantissa = bits & 1023;
+  double magnitude = exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
+  if (exponent == 31) magnitude = mantissa ? NAN : INFINITY;
+  return bits & 0x8000 ? -magnitude : magnitude;
+}
+
+template <class T>
+T load(const void* address) {
+  T value;
+  std::memcpy(&value, address, sizeof value);
+  return value;
+}
+
+template <class T>
+void store(void* address, T value) {
+  std::memcpy(address, &value, sizeof value);
+}
+
+}  // namespace
+
+double round_to(DType dtype, double value) {
+  switch (dtype) {
+    case f16: return round_significand(value, 11, -14, 0x1p16);
+    case bf16: return round_significand(value, 8, -126, 0x1p128);
+    case f32: return static_cast<double>(static_cast<float>(value));
+    default: return value;
+  }
+}
+
+int64_t wrap_to(DType dtype, int64_t value) {
+  switch (dtype) {
+    case i1: return value & 1;
+    case i8: return static_cast<int8_t>(value);
+    case i32: return static_cast<int32_t>(value);
+    default: return value;
+  }
+}
+
+double read_float(DType dtype, const void* address) {
+  if (dtype == f16) return f16_value(load<uint16_t>(address));
+  if (dtype == bf16) return std::bit_cast<float>(uint32_t{load<uint16_t>(address)} << 16);
+  return load<float>(address);
+}
+
+void write_float(DType dtype, void* address, double value) {
+  if (dtype == f16) {
+    store(address, f16_bits(value));
+  } else if (dtype == bf16) {
+    const auto bits = std::bit_cast<uint32_t>(static_cast<float>(round_to(bf16, value)));
+    store(address, static_cast<uint16_t>(std::isnan(value) ? 0x7fc0 : bits >> 16));
+  } else {
+    store(address, static_cast<float>(value));
+  }
+}
+
+int64_t read_integer(DType dtype, const void* address) {
+  switch (dtype) {
+    case i1: return load<uint8_t>(address) != 0;
+    case i8: return load<int8_t>(address);
+    case i32: return load<int32_t>(address);
+    default: return load<int64_t>(address);
+  }
+}
+
+void write_integer(DType dtype, void* address, int64_t value) {
+  switch (dtype) {
+    case i1: store(address, static_cast<uint8_t>(value & 1)); break;
+    case i8: store(address, static_cast<int8_t>(value)); break;
+    case i32: store(address, static_cast<int32_t>(value)); break;
+    default: store(address, value); break;
+  }
+}
+
+}  // namespace ligerdsl::interpreter

@@ -1,0 +1,61 @@
+#include "interpreter/interpreter.h"
+
+#include "interpreter/convert.h"
+#include "interpreter/machine.h"
+#include "ligerdsl/dsl/error.h"
+
+namespace ligerdsl::interpreter {
+
+void Arguments::range(const void* data, size_t bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(data);
+  if (bytes > 0) ranges_.push_back({begin, begin + bytes});
+}
+
+void Arguments::view(void* data, DType dtype, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides) {
+  if (dims.size() != strides.size()) throw Error("error: a view has one stride per dimension");
+  slots_.push_back(reinterpret_cast<uintptr_t>(data));
+  int64_t last = 0;
+  bool empty = false;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] < 0 || strides[i] < 0) throw Error("error: dimensions and strides of a view are not negative");
+    empty = empty || dims[i] == 0;
+    last += (dims[i] - 1) * strides[i];
+  }
+  slots_.insert(slots_.end(), dims.begin(), dims.end());
+  slots_.insert(slots_.end(), strides.begin(), strides.end());
+  range(data, empty ? 0 : (last + 1) * size_of(dtype));
+}
+
+void Arguments::pointer(void* data, size_t bytes) {
+  slots_.push_back(reinterpret_cast<uintptr_t>(data));
+  range(data, bytes);
+}
+
+void Arguments::scalar(DType dtype, double value) {
+  slots_.push_back(0);
+  if (is_float(dtype)) {
+    write_float(dtype, &slots_.back(), value);
+  } else {
+    write_integer(dtype, &slots_.back(), static_cast<int64_t>(value));
+  }
+}
+
+void Arguments::scalar(DType dtype, int64_t value) {
+  slots_.push_back(0);
+  if (is_float(dtype)) {
+    write_float(dtype, &slots_.back(), static_cast<double>(value));
+  } else {
+    write_integer(dtype, &slots_.back(), value);
+  }
+}
+
+void run(const program::Program& program, const Arguments& arguments, Grid grid, const Options& options) {
+  Machine machine(program, arguments, options, grid);
+  for (int64_t z = 0; z < grid.z; ++z) {
+    for (int64_t y = 0; y < grid.y; ++y) {
+      for (int64_t x = 0; x < grid.x; ++x) machine.run_program({x, y, z});
+    }
+  }
+}
+
+}  // namespace ligerdsl::interpreter

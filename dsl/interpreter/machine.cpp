@@ -1,0 +1,201 @@
+#include "interpreter/machine.h"
+
+#include <cstdio>
+#include <sstream>
+
+#include "interpreter/convert.h"
+#include "ligerdsl/dsl/error.h"
+#include "program/op_info.h"
+
+namespace ligerdsl::interpreter {
+
+using program::AttrKey;
+using program::OpCode;
+using program::TypeKind;
+
+Shape row_major(const Shape& shape) {
+  Shape strides(shape.size(), 1);
+  for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
+  return strides;
+}
+
+Machine::Machine(const program::Program& program, const Arguments& arguments, const Options& options, Grid grid)
+    : program_(program),
+      options_(options),
+      ranges_(arguments.ranges()),
+      values_(program.values.size()),
+      views_(program.values.size()),
+      grid_{grid.x, grid.y, grid.z} {
+  bind_arguments(arguments);
+}
+
+void Machine::bind_arguments(const Arguments& arguments) {
+  const std::vector<uint64_t>& slots = arguments.slots();
+  size_t needed = 0;
+  for (const program::Argument& argument : program_.arguments) needed += program::slotCount(type(argument.value));
+  if (needed != slots.size()) {
+    throw Error("error: program " + program_.name + " takes " + std::to_string(needed) + " argument slots, got " +
+                std::to_string(slots.size()));
+  }
+  size_t at = 0;
+  for (const program::Argument& argument : program_.arguments) {
+    const Type& t = type(argument.value);
+    const uint64_t* slot = &slots[at];
+    at += program::slotCount(t);
+    if (t.kind == TypeKind::view) {
+      View& view = views_[argument.value];
+      view.base = static_cast<int64_t>(slot[0]);
+      for (size_t i = 0; i < t.shape.size(); ++i) {
+        view.dims.push_back(static_cast<int64_t>(slot[1 + i]));
+        view.strides.push_back(static_cast<int64_t>(slot[1 + t.shape.size() + i]));
+        const bool dim_ok = t.shape[i] == program::kDynamic || t.shape[i] == view.dims[i];
+        const bool stride_ok = t.strides[i] == program::kDynamic || t.strides[i] == view.strides[i];
+        if (!dim_ok || !stride_ok) {
+          throw Error("error: argument " + argument.name + ": dimension or stride " + std::to_string(i) +
+                      " differs from what the program declares");
+        }
+      }
+    } else if (t.kind == TypeKind::ptr) {
+      data(argument.value).integer = {static_cast<int64_t>(slot[0])};
+    } else if (is_float(t.dtype)) {
+      data(argument.value).real = {read_float(t.dtype, slot)};
+    } else {
+      data(argument.value).integer = {read_integer(t.dtype, slot)};
+    }
+  }
+}
+
+void Machine::run_program(std::array<int64_t, 3> id) {
+  id_ = id;
+  run_ops(program_.body);
+}
+
+void Machine::fail(const Op& op, const std::string& message) const {
+  throw Error(program_.files.at(op.loc.file) + ":" + std::to_string(op.loc.line) + ":" + std::to_string(op.loc.column) +
+              ": error: " + program::opName(op.code) + ": " + message);
+}
+
+int64_t Machine::size(const Type& t) const { return program::tileElements(t.shape); }
+
+double Machine::rounded(DType dtype, double value) const {
+  return options_.round_every_op ? round_to(dtype, value) : value;
+}
+
+Data& Machine::result(const Op& op, size_t i) {
+  const Type& t = type(op.results[i]);
+  Data& out = data(op.results[i]);
+  const bool pointer = t.kind == TypeKind::ptr || t.kind == TypeKind::ptr_tile;
+  if (is_float(t.dtype) && !pointer) {
+    out.real.resize(size(t));
+  } else {
+    out.integer.resize(size(t));
+  }
+  return out;
+}
+
+std::vector<ValueId> Machine::run_ops(const Region& region) {
+  for (const Op& op : region.ops) {
+    if (op.code == OpCode::yield) return op.operands;
+    run_op(op);
+  }
+  return {};
+}
+
+void Machine::run_op(const Op& op) {
+  switch (op.code) {
+    case OpCode::program_id:
+    case OpCode::num_programs:
+    case OpCode::constant:
+    case OpCode::arange:
+    case OpCode::dim:
+    case OpCode::stride: return creation(op);
+    case OpCode::splat:
+    case OpCode::expand_dims:
+    case OpCode::broadcast:
+    case OpCode::reshape:
+    case OpCode::permute: return shape(op);
+    case OpCode::reduce: return reduce(op);
+    case OpCode::scan: return scan(op);
+    case OpCode::for_range: return for_range(op);
+    case OpCode::if_else: return if_else(op);
+    case OpCode::while_loop: return while_loop(op);
+    case OpCode::device_print: return print(op);
+    case OpCode::assume:
+      if (data(op.operands[0]).integer[0] == 0) fail(op, "the assumption does not hold");
+      return;
+    case OpCode::assume_divisible:
+      if (data(op.operands[0]).integer[0] % op.integer(AttrKey::divisor) != 0) {
+        fail(op, std::to_string(data(op.operands[0]).integer[0]) + " is not a multiple of " +
+                     std::to_string(op.integer(AttrKey::divisor)));
+      }
+      return copy_values(op.operands, op.results);
+    default:
+      if (program::isElementwise(op.code)) return elementwise(op);
+      return memory(op);
+  }
+}
+
+void Machine::copy_values(const std::vector<ValueId>& from, const std::vector<ValueId>& to, size_t first_from,
+                          size_t first_to) {
+  // Through copies: a loop may yield its own arguments in another order.
+  std::vector<Data> moved;
+  for (size_t i = first_from; i < from.size(); ++i) moved.push_back(data(from[i]));
+  for (size_t i = 0; i < moved.size(); ++i) data(to[first_to + i]) = std::move(moved[i]);
+}
+
+void Machine::for_range(const Op& op) {
+  const int64_t lo = data(op.operands[0]).integer[0];
+  const int64_t hi = data(op.operands[1]).integer[0];
+  const int64_t step = data(op.operands[2]).integer[0];
+  if (step <= 0) fail(op, "the step must be positive, got " + std::to_string(step));
+  const Region& body = op.regions[0];
+  copy_values(op.operands, body.arguments, 3, 1);
+  for (int64_t i = lo; i < hi; i += step) {
+    data(body.arguments[0]).integer = {i};
+    copy_values(run_ops(body), body.arguments, 0, 1);
+    if (i > INT64_MAX - step) break;
+  }
+  copy_values(body.arguments, op.results, 1, 0);
+}
+
+void Machine::if_else(const Op& op) {
+  const Region& branch = op.regions[data(op.operands[0]).integer[0] ? 0 : 1];
+  copy_values(run_ops(branch), op.results);
+}
+
+void Machine::while_loop(const Op& op) {
+  const Region& test = op.regions[0];
+  const Region& body = op.regions[1];
+  copy_values(op.operands, test.arguments);
+  for (;;) {
+    const std::vector<ValueId> tested = run_ops(test);
+    const bool more = data(tested[0]).integer[0] != 0;
+    copy_values(tested, more ? body.arguments : op.results, 1, 0);
+    if (!more) return;
+    copy_values(run_ops(body), test.arguments);
+  }
+}
+
+void Machine::print(const Op& op) {
+  std::ostringstream line;
+  line << std::get<std::string>(*op.find(AttrKey::text));
+  for (ValueId id : op.operands) {
+    line << " [";
+    for (int64_t i = 0; i < size(type(id)); ++i) {
+      line << (i ? ", " : "");
+      if (is_float(type(id).dtype)) {
+        line << data(id).real[i];
+      } else {
+        line << data(id).integer[i];
+      }
+    }
+    line << "]";
+  }
+  if (options_.print) {
+    options_.print(line.str());
+  } else {
+    std::puts(line.str().c_str());
+  }
+}
+
+}  // namespace ligerdsl::interpreter

@@ -1,0 +1,87 @@
+// The state of one run, shared by the op families.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "interpreter/interpreter.h"
+
+namespace ligerdsl::interpreter {
+
+using program::Op;
+using program::Region;
+using program::Shape;
+using program::Type;
+using program::ValueId;
+
+// A value: floats in `real`, integers, i1 and addresses in `integer`; one element per tile element, row-major.
+struct Data {
+  std::vector<double> real;
+  std::vector<int64_t> integer;
+};
+
+class Machine {
+ public:
+  Machine(const program::Program& program, const Arguments& arguments, const Options& options, Grid grid);
+
+  void run_program(std::array<int64_t, 3> id);
+
+ private:
+  // Control (machine.cpp). run_ops returns the operands of the region's yield, if any.
+  void bind_arguments(const Arguments& arguments);
+  std::vector<ValueId> run_ops(const Region& region);
+  void run_op(const Op& op);
+  void for_range(const Op& op);
+  void if_else(const Op& op);
+  void while_loop(const Op& op);
+  void copy_values(const std::vector<ValueId>& from, const std::vector<ValueId>& to, size_t first_from = 0,
+                   size_t first_to = 0);
+  void print(const Op& op);
+
+  // One family each.
+  void creation(const Op& op);     // shape.cpp: program_id ... stride
+  void shape(const Op& op);        // shape.cpp: splat ... permute
+  void elementwise(const Op& op);  // elementwise.cpp
+  void reduce(const Op& op);       // reduce.cpp
+  void scan(const Op& op);         // reduce.cpp
+  void memory(const Op& op);       // memory.cpp
+
+  void float_op(const Op& op);
+  void integer_op(const Op& op);
+  void compare(const Op& op);
+  void cast(const Op& op);
+  // left := combine(left, right), element by element values of all operands.
+  void combine(const Op& op, std::vector<Data>& left, const std::vector<Data>& right);
+  void tile_access(const Op& op);
+  void pointer_access(const Op& op);
+  void atomic(const Op& op);
+
+  [[noreturn]] void fail(const Op& op, const std::string& message) const;
+  void* checked(const Op& op, int64_t address, int64_t bytes) const;
+
+  const Type& type(ValueId id) const { return program_.values[id]; }
+  Data& data(ValueId id) { return values_[id]; }
+  // The result's storage, sized for its type.
+  Data& result(const Op& op, size_t i = 0);
+  int64_t size(const Type& type) const;
+  double rounded(DType dtype, double value) const;
+
+  struct View {
+    int64_t base = 0;
+    Shape dims, strides;
+  };
+
+  const program::Program& program_;
+  const Options& options_;
+  std::vector<Arguments::Range> ranges_;
+  std::vector<Data> values_;  // by ValueId
+  std::vector<View> views_;   // by ValueId; views only
+  std::array<int64_t, 3> id_{};
+  std::array<int64_t, 3> grid_{};
+};
+
+// Row-major strides of a tile.
+Shape row_major(const Shape& shape);
+
+}  // namespace ligerdsl::interpreter

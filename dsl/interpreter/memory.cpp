@@ -1,0 +1,148 @@
+// Views, pointers and atomics on host memory.
+#include <algorithm>
+#include <cmath>
+
+#include "interpreter/convert.h"
+#include "interpreter/machine.h"
+#include "program/op_info.h"
+
+namespace ligerdsl::interpreter {
+
+using program::AttrKey;
+using program::AtomicKind;
+using program::OpCode;
+using program::TypeKind;
+
+void* Machine::checked(const Op& op, int64_t address, int64_t bytes) const {
+  const auto begin = static_cast<uintptr_t>(address);
+  for (const Arguments::Range& range : ranges_) {
+    if (begin >= range.begin && begin + bytes <= range.end) return reinterpret_cast<void*>(begin);
+  }
+  fail(op, "an access outside the memory of the arguments");
+}
+
+namespace {
+
+void read_element(DType dtype, const void* address, Data& out, int64_t at) {
+  if (is_float(dtype)) {
+    out.real[at] = read_float(dtype, address);
+  } else {
+    out.integer[at] = read_integer(dtype, address);
+  }
+}
+
+void write_element(DType dtype, void* address, const Data& in, int64_t at) {
+  if (is_float(dtype)) {
+    write_float(dtype, address, in.real[at]);
+  } else {
+    write_integer(dtype, address, in.integer[at]);
+  }
+}
+
+}  // namespace
+
+void Machine::memory(const Op& op) {
+  switch (op.code) {
+    case OpCode::load_tile:
+    case OpCode::store_tile: return tile_access(op);
+    case OpCode::load:
+    case OpCode::store: return pointer_access(op);
+    case OpCode::atomic_rmw: return atomic(op);
+    case OpCode::view_ptr: result(op).integer[0] = views_[op.operands[0]].base; return;
+    default: {  // addptr
+      const std::vector<int64_t>& base = data(op.operands[0]).integer;
+      const std::vector<int64_t>& offset = data(op.operands[1]).integer;
+      const int64_t bytes = size_of(type(op.operands[0]).dtype);
+      std::vector<int64_t>& out = result(op).integer;
+      for (size_t i = 0; i < out.size(); ++i) out[i] = base[i] + offset[i] * bytes;
+    }
+  }
+}
+
+void Machine::tile_access(const Op& op) {
+  const View& view = views_[op.operands[0]];
+  const DType dtype = type(op.operands[0]).dtype;
+  const auto& tile_shape = std::get<std::vector<int64_t>>(*op.find(AttrKey::tile_shape));
+  const size_t rank = tile_shape.size();
+  Shape extents(rank), start(rank);
+  for (size_t d = 0; d < rank; ++d) {
+    extents[d] = std::max<int64_t>(tile_shape[d], 1);
+    start[d] = data(op.operands[1 + d]).integer[0] * extents[d];
+  }
+  const bool is_load = op.code == OpCode::load_tile;
+  Data& value = is_load ? result(op) : data(op.operands.back());
+  const double pad = is_float(dtype) ? round_to(dtype, op.number(AttrKey::pad)) : op.number(AttrKey::pad);
+  const int64_t elements = program::tileElements(extents);
+  Shape index(rank, 0);
+  for (int64_t i = 0; i < elements; ++i) {
+    bool inside = true;
+    int64_t offset = 0;
+    for (size_t d = 0; d < rank; ++d) {
+      const int64_t position = start[d] + index[d];
+      inside = inside && position >= 0 && position < view.dims[d];
+      offset += position * view.strides[d];
+    }
+    if (inside) {
+      void* address = checked(op, view.base + offset * size_of(dtype), size_of(dtype));
+      is_load ? read_element(dtype, address, value, i) : write_element(dtype, address, value, i);
+    } else if (is_load) {
+      if (is_float(dtype)) {
+        value.real[i] = pad;
+      } else {
+        value.integer[i] = static_cast<int64_t>(pad);
+      }
+    }
+    for (size_t d = rank; d-- > 0;) {
+      if (++index[d] < extents[d]) break;
+      index[d] = 0;
+    }
+  }
+}
+
+void Machine::pointer_access(const Op& op) {
+  const bool is_load = op.code == OpCode::load;
+  const bool has_mask = op.integer(AttrKey::has_mask) != 0;
+  const bool has_other = op.integer(AttrKey::has_other) != 0;
+  const DType dtype = type(op.operands[0]).dtype;
+  const std::vector<int64_t>& address = data(op.operands[0]).integer;
+  const std::vector<int64_t>* mask = has_mask ? &data(op.operands[is_load ? 1 : 2]).integer : nullptr;
+  Data& value = is_load ? result(op) : data(op.operands[1]);
+  const Data* other = has_other ? &data(op.operands[2]) : nullptr;
+  for (size_t i = 0; i < address.size(); ++i) {
+    if (!mask || (*mask)[i]) {
+      void* element = checked(op, address[i], size_of(dtype));
+      is_load ? read_element(dtype, element, value, i) : write_element(dtype, element, value, i);
+    } else if (is_load && is_float(dtype)) {
+      value.real[i] = other ? other->real[i] : 0.0;
+    } else if (is_load) {
+      value.integer[i] = other ? other->integer[i] : 0;
+    }
+  }
+}
+
+void Machine::atomic(const Op& op) {
+  const bool add = op.integer(AttrKey::atomic) == static_cast<int64_t>(AtomicKind::add);
+  const DType dtype = type(op.operands[0]).dtype;
+  const std::vector<int64_t>& address = data(op.operands[0]).integer;
+  const Data& value = data(op.operands[1]);
+  const bool has_mask = op.integer(AttrKey::has_mask) != 0;
+  const std::vector<int64_t>* mask = has_mask ? &data(op.operands[2]).integer : nullptr;
+  Data& old = result(op);
+  std::fill(old.real.begin(), old.real.end(), 0.0);  // masked off: 0
+  std::fill(old.integer.begin(), old.integer.end(), 0);
+  for (size_t i = 0; i < address.size(); ++i) {
+    if (mask && !(*mask)[i]) continue;
+    void* element = checked(op, address[i], size_of(dtype));
+    read_element(dtype, element, old, i);
+    if (is_float(dtype)) {
+      const double a = old.real[i], b = value.real[i];
+      write_float(dtype, element, add ? a + b : std::isnan(a) || a > b ? a : b);
+    } else {
+      const int64_t a = old.integer[i], b = value.integer[i];
+      const auto sum = static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+      write_integer(dtype, element, add ? sum : std::max(a, b));
+    }
+  }
+}
+
+}  // namespace ligerdsl::interpreter

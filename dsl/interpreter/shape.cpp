@@ -1,0 +1,77 @@
+// Creation and shape ops.
+#include "interpreter/convert.h"
+#include "interpreter/machine.h"
+#include "program/op_info.h"
+
+namespace ligerdsl::interpreter {
+
+using program::AttrKey;
+using program::OpCode;
+
+void Machine::creation(const Op& op) {
+  Data& out = result(op);
+  const Type& t = type(op.results[0]);
+  const int64_t axis = op.integer(AttrKey::axis);
+  switch (op.code) {
+    case OpCode::program_id: out.integer[0] = id_[axis]; break;
+    case OpCode::num_programs: out.integer[0] = grid_[axis]; break;
+    case OpCode::dim: out.integer[0] = views_[op.operands[0]].dims[axis]; break;
+    case OpCode::stride: out.integer[0] = views_[op.operands[0]].strides[axis]; break;
+    case OpCode::arange:
+      for (size_t i = 0; i < out.integer.size(); ++i) out.integer[i] = static_cast<int64_t>(i);
+      break;
+    default:  // constant
+      if (is_float(t.dtype)) {
+        out.real.assign(out.real.size(), round_to(t.dtype, op.number(AttrKey::value_float)));
+      } else {
+        out.integer.assign(out.integer.size(), wrap_to(t.dtype, op.integer(AttrKey::value_int)));
+      }
+  }
+}
+
+namespace {
+
+// Result element i comes from operand element sum(index_d(i) * stride_d).
+std::vector<int64_t> gather_indices(const Shape& shape, const Shape& strides) {
+  std::vector<int64_t> from(program::tileElements(shape));
+  Shape index(shape.size(), 0);
+  int64_t offset = 0;
+  for (int64_t& element : from) {
+    element = offset;
+    for (size_t d = shape.size(); d-- > 0;) {
+      offset += strides[d];
+      if (++index[d] < shape[d]) break;
+      offset -= index[d] * strides[d];
+      index[d] = 0;
+    }
+  }
+  return from;
+}
+
+}  // namespace
+
+void Machine::shape(const Op& op) {
+  const Type& in = type(op.operands[0]);
+  const Type& t = type(op.results[0]);
+  Shape strides = row_major(in.shape);
+  switch (op.code) {
+    case OpCode::splat: strides.assign(t.shape.size(), 0); break;
+    case OpCode::broadcast:
+      for (size_t d = 0; d < t.shape.size(); ++d) strides[d] = in.shape[d] == t.shape[d] ? strides[d] : 0;
+      break;
+    case OpCode::permute: {
+      const auto& order = std::get<std::vector<int64_t>>(*op.find(AttrKey::permutation));
+      const Shape before = strides;
+      for (size_t d = 0; d < order.size(); ++d) strides[d] = before[order[d]];
+      break;
+    }
+    default: strides = row_major(t.shape); break;  // expand_dims, reshape: same order
+  }
+  const std::vector<int64_t> from = gather_indices(t.shape, strides);
+  Data& out = result(op);
+  const Data& source = data(op.operands[0]);
+  for (size_t i = 0; i < out.real.size(); ++i) out.real[i] = source.real[from[i]];
+  for (size_t i = 0; i < out.integer.size(); ++i) out.integer[i] = source.integer[from[i]];
+}
+
+}  // namespace ligerdsl::interpreter

@@ -1,0 +1,244 @@
+// The reference interpreter against values computed by hand.
+#include "interpreter/interpreter.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <random>
+
+#include "evaluate.h"
+#include "interpreter/convert.h"
+
+namespace ligerdsl {
+namespace {
+
+using interpreter::Arguments;
+using interpreter::Grid;
+using test::evaluate;
+using Floats = std::vector<float>;
+
+std::string error_of(const std::function<void()>& code) {
+  try {
+    code();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Convert, HalvesRoundTripThroughAllBits) {
+  for (DType dtype : {f16, bf16}) {
+    for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+      const auto in = static_cast<uint16_t>(bits);
+      const double value = interpreter::read_float(dtype, &in);
+      uint16_t out = 0;
+      interpreter::write_float(dtype, &out, value);
+      if (std::isnan(value)) {
+        EXPECT_TRUE(std::isnan(interpreter::read_float(dtype, &out)));
+      } else {
+        ASSERT_EQ(out, in) << name(dtype);
+        ASSERT_EQ(interpreter::round_to(dtype, value), value);
+      }
+    }
+  }
+}
+
+TEST(Convert, RoundsToNearestEvenBetweenNeighbours) {
+  for (DType dtype : {f16, bf16}) {
+    const uint16_t infinity = dtype == f16 ? 0x7c00 : 0x7f80;
+    for (uint16_t bits = 0; bits + 1 < infinity; ++bits) {
+      const auto next = static_cast<uint16_t>(bits + 1);
+      const double a = interpreter::read_float(dtype, &bits), b = interpreter::read_float(dtype, &next);
+      const double middle = (a + b) / 2;
+      ASSERT_EQ(interpreter::round_to(dtype, middle), bits % 2 == 0 ? a : b);
+      ASSERT_EQ(interpreter::round_to(dtype, std::nextafter(middle, 0.0)), a);
+      ASSERT_EQ(interpreter::round_to(dtype, -std::nextafter(middle, INFINITY)), -b);
+    }
+  }
+  EXPECT_EQ(interpreter::round_to(f16, 65519.0), 65504.0);
+  EXPECT_EQ(interpreter::round_to(f16, 65520.0), INFINITY);
+  EXPECT_EQ(interpreter::round_to(f32, 1e300), INFINITY);
+}
+
+TEST(Interpreter, ArithmeticStaysInDouble) {
+  // 1 + 2^-30 - 1 survives in double, not in f32.
+  const auto body = [](KernelBuilder&, Tile x) { return (x + 9.313225746154785e-10f) - 1.0f; };
+  EXPECT_EQ(evaluate({1.0f}, body), Floats{9.313225746154785e-10f});
+  EXPECT_EQ(evaluate({1.0f}, body, {.round_every_op = true}), Floats{0.0f});
+}
+
+TEST(Interpreter, RoundingEveryOpIsIeeeSinglePrecision) {
+  std::mt19937 random(3);
+  std::vector<float> values;
+  for (int i = 0; i < 1024; ++i) values.push_back(std::ldexp(static_cast<float>(random() % 16777216 + 1), static_cast<int>(random() % 40) - 40));
+  const auto out = evaluate(values, [](KernelBuilder&, Tile x) { return sqrt(x * 1.7f + 0.3f) / (x - 0.1f); }, {.round_every_op = true});
+  for (size_t i = 0; i < values.size(); ++i) {
+    const volatile float product = values[i] * 1.7f;
+    const volatile float sum = product + 0.3f;
+    const volatile float root = std::sqrt(sum);
+    const volatile float divisor = values[i] - 0.1f;
+    ASSERT_EQ(out[i], root / divisor) << values[i];
+  }
+}
+
+TEST(Interpreter, MinMaxPropagateNanAndComparisonsAreOrdered) {
+  const auto nan = evaluate({NAN, 1.0f}, [](KernelBuilder&, Tile x) { return min(x, 0.0f) + max(0.0f, x); });
+  EXPECT_TRUE(std::isnan(nan[0]));
+  EXPECT_EQ(nan[1], 1.0f);
+  EXPECT_EQ(evaluate({NAN, 1.0f}, [](KernelBuilder&, Tile x) { return (x < 2.0f).to(f32); }), (Floats{0, 1}));
+  EXPECT_EQ(evaluate({NAN, 1.0f}, [](KernelBuilder&, Tile x) { return (x != x).to(f32); }), (Floats{1, 0}));
+  EXPECT_EQ(evaluate({NAN, 1.0f}, [](KernelBuilder&, Tile x) { return (x == x).to(f32); }), (Floats{0, 1}));
+}
+
+TEST(Interpreter, IntegersWrapAndDivideTowardZero) {
+  EXPECT_EQ(evaluate({-7.0f, 7.0f}, [](KernelBuilder&, Tile x) { return x.to(i32) / 2; }), (Floats{-3, 3}));
+  EXPECT_EQ(evaluate({-7.0f, 7.0f}, [](KernelBuilder&, Tile x) { return x.to(i32) % 4; }), (Floats{-3, 3}));
+  EXPECT_EQ(evaluate({-7.0f, 7.0f}, [](KernelBuilder&, Tile x) { return x.to(i32) >> 1; }), (Floats{-4, 3}));
+  EXPECT_EQ(evaluate({100.0f}, [](KernelBuilder&, Tile x) { return x.to(i8) + 100; }), Floats{-56});
+  EXPECT_EQ(evaluate({1.0f}, [](KernelBuilder&, Tile x) { return ~x.to(i32); }), Floats{-2});
+  EXPECT_EQ(evaluate({5.0f, 0.0f}, [](KernelBuilder&, Tile x) { return (!(x > 1.0f)).to(i32); }), (Floats{0, 1}));
+}
+
+TEST(Interpreter, Casts) {
+  EXPECT_EQ(evaluate({2.9f, -2.9f, 0.5f, 0.0f}, [](KernelBuilder&, Tile x) { return x.to(i64); }), (Floats{2, -2, 0, 0}));
+  EXPECT_EQ(evaluate({3e9f, -3e9f, NAN, 1}, [](KernelBuilder&, Tile x) { return x.to(i32); }), (Floats{2147483648.0f, -2147483648.0f, 0, 1}));
+  EXPECT_EQ(evaluate({0.5f, 0.0f}, [](KernelBuilder&, Tile x) { return x.to(i1); }), (Floats{1, 0}));
+  EXPECT_EQ(evaluate({1.00390625f}, [](KernelBuilder&, Tile x) { return x.to(bf16); }), Floats{1.0f});
+}
+
+TEST(Interpreter, ShapeOpsReorderRowMajor) {
+  const Floats in{0, 1, 2, 3, 4, 5, 6, 7};
+  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return x.reshape({2, 4}).permute({1, 0}); }), (Floats{0, 4, 1, 5, 2, 6, 3, 7}));
+  EXPECT_EQ(evaluate({1, 2}, [](KernelBuilder&, Tile x) { return x.expand_dims(1).broadcast_to({2, 4}); }), (Floats{1, 1, 1, 1, 2, 2, 2, 2}));
+  EXPECT_EQ(evaluate({1, 2}, [](KernelBuilder&, Tile x) { return x.expand_dims(0).broadcast_to({4, 2}); }), (Floats{1, 2, 1, 2, 1, 2, 1, 2}));
+  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return x.reshape({2, 2, 2}).permute({2, 0, 1}); }), (Floats{0, 2, 4, 6, 1, 3, 5, 7}));
+}
+
+TEST(Interpreter, ReductionsAndScans) {
+  const Floats in{3, 1, 4, 1, 5, 9, 2, 6};
+  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return sum(x); }), Floats{31});
+  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return sum(x.reshape({2, 4}), 0); }), (Floats{8, 10, 6, 7}));
+  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return reduce_max(x.reshape({2, 4}), 1); }), (Floats{4, 9}));
+  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return reduce_min(x.reshape({2, 4}), -1); }), (Floats{1, 2}));
+  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return cumsum(x); }), (Floats{3, 4, 8, 9, 14, 23, 25, 31}));
+  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return cumsum(x.reshape({2, 4}), 1, true); }), (Floats{9, 6, 5, 1, 22, 17, 8, 6}));
+  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return scan({x}, 0, [](Scalar a, Scalar b) { return max(a, b); })[0]; }), (Floats{3, 3, 4, 4, 5, 9, 9, 9}));
+}
+
+TEST(Interpreter, ArgmaxTakesTheLowestIndexOnTies) {
+  const Floats in{3, 9, 4, 9, 1, 1, 2, 6};
+  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return argmax(x); }), Floats{1});
+  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return argmin(x); }), Floats{4});
+  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return argmax(x.reshape({2, 4}), 1); }), (Floats{1, 3}));
+  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return argmax(x.reshape({2, 4}), 0); }), (Floats{0, 0, 0, 0}));
+  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return argmin(x.reshape({4, 2}), 0); }), (Floats{2, 2}));
+}
+
+TEST(Interpreter, SeveralValuesReduceTogether) {
+  // Mean and sum of squared deviations by pairwise merging.
+  const auto out = evaluate({1, 2, 3, 4}, [](KernelBuilder& k, Tile x) {
+    auto [n, mean, m2] = reduce({k.ones({4}, f32), x, k.zeros({4}, f32)},
+                                [](Scalar na, Scalar ma, Scalar sa, Scalar nb, Scalar mb, Scalar sb) {
+                                  Scalar n = na + nb;
+                                  Scalar delta = mb - ma;
+                                  return carry(n, ma + delta * nb / n, sa + sb + delta * delta * na * nb / n);
+                                });
+    return mean * 100.0f + m2;
+  });
+  EXPECT_EQ(out, Floats{255});
+}
+
+TEST(Interpreter, ControlFlow) {
+  EXPECT_EQ(evaluate({0}, [](KernelBuilder& k, Tile) {
+              auto [a, b] = k.for_range(0, 10, 3, carry(k.constant(0, i32), k.constant(1, i32)),
+                                        [](Scalar i, Scalar a, Scalar b) { return carry(b, a + i); });
+              return a * 100 + b;
+            }),
+            Floats{613});
+  EXPECT_EQ(evaluate({0}, [](KernelBuilder& k, Tile) {
+              auto [n, steps] = k.while_(carry(k.constant(27, i64), k.constant(0, i64)), [](Scalar n, Scalar) { return n != 1; },
+                                         [&](Scalar n, Scalar steps) {
+                                           Scalar next = k.if_(n % 2 == 0, [&] { return n / 2; }, [&] { return n * 3 + 1; });
+                                           return carry(next, steps + 1);
+                                         });
+              return steps;
+            }),
+            Floats{111});
+}
+
+TEST(Interpreter, PartitionsPadAndClip) {
+  KernelBuilder k("pad");
+  View x = k.view("x", bf16, {dyn, dyn});
+  View y = k.view("y", f32, {dyn, dyn}, {.strides = {dyn, dyn}});
+  Scalar i = k.program_id(0), j = k.program_id(1);
+  y.partition({4, 4}).store({i, j}, x.partition({4, 4}).load({i, j}, {.pad = -1}).to(f32));
+  const program::Program program = k.finish();
+  std::vector<uint16_t> in(5 * 6, std::bit_cast<uint32_t>(2.0f) >> 16);
+  std::vector<float> out(7 * 8, -77.0f);  // [7, 7], transposed, one canary per column
+  Arguments arguments;
+  arguments.view(in.data(), bf16, {5, 6}, {6, 1});
+  arguments.view(out.data(), f32, {7, 7}, {1, 8});
+  interpreter::run(program, arguments, Grid{2, 2, 1});
+  for (int row = 0; row < 8; ++row) {
+    for (int column = 0; column < 7; ++column) {
+      const float expected = row == 7 ? -77.0f : row < 5 && column < 6 ? 2.0f : -1.0f;
+      EXPECT_EQ(out[column * 8 + row], expected) << row << ", " << column;
+    }
+  }
+}
+
+TEST(Interpreter, GatherScatterAndAtomics) {
+  KernelBuilder k("gather");
+  Ptr table = k.ptr("table", i32);
+  Ptr counts = k.ptr("counts", i64);
+  Scalar n = k.scalar("n", i32);
+  Tile i = k.arange(8);
+  Tile value = load(table + i * 2, i < n, -5);
+  store(table + i, value + 100, i < 2);
+  atomic_add(counts + (value & 1).to(i64), 1);
+  atomic_max(counts + 2, n.to(i64));
+  const program::Program program = k.finish();
+  std::vector<int32_t> memory{10, 11, 12, 13, 14, 15};
+  std::vector<int64_t> counted{0, 0, -9};
+  Arguments arguments;
+  arguments.pointer(memory.data(), 4 * memory.size());
+  arguments.pointer(counted.data(), 8 * counted.size());
+  arguments.scalar(i32, int64_t{3});
+  interpreter::run(program, arguments, {});
+  EXPECT_EQ(memory, (std::vector<int32_t>{110, 112, 12, 13, 14, 15}));
+  EXPECT_EQ(counted, (std::vector<int64_t>{3, 5, 3}));
+}
+
+TEST(Interpreter, UndefinedBehaviourIsAnErrorWithTheAuthorsLine) {
+  const auto failing = [](auto body) {
+    return error_of([&] { evaluate({1, 2}, [&](KernelBuilder& k, Tile x) { body(k, x); return x; }); });
+  };
+  const auto expect = [](const std::string& text, int line, const std::string& message) {
+    EXPECT_NE(text.find(":" + std::to_string(line) + ":"), std::string::npos) << text;
+    EXPECT_NE(text.find(message), std::string::npos) << text;
+  };
+  expect(failing([](KernelBuilder&, Tile x) { x.to(i32) / 0; }), __LINE__, "div: division by zero");
+  expect(failing([](KernelBuilder&, Tile x) { x.to(i32) << 40; }), __LINE__, "shl: shift by 40");
+  expect(failing([](KernelBuilder&, Tile x) { assume(sum(x) > 5.0f); }), __LINE__, "assume: the assumption does not hold");
+  expect(failing([](KernelBuilder&, Tile x) { assume_divisible(sum(x).to(i32), 2); }), __LINE__, "assume_divisible: 3 is not a multiple of 2");
+  KernelBuilder k("wild");
+  Ptr p = k.ptr("p", f32);
+  load(p + 4);
+  const program::Program program = k.finish();
+  std::vector<float> memory(4);
+  Arguments arguments;
+  arguments.pointer(memory.data(), 16);
+  expect(error_of([&] { interpreter::run(program, arguments, {}); }), __LINE__ - 5, "outside the memory of the arguments");
+  EXPECT_NE(error_of([&] { interpreter::run(program, {}, {}); }).find("takes 1 argument slots, got 0"), std::string::npos);
+}
+
+TEST(Interpreter, PrintsValues) {
+  std::vector<std::string> lines;
+  evaluate({1.5f, -2}, [](KernelBuilder&, Tile x) { device_print("x =", {x, sum(x)}); return x; },
+           {.print = [&](const std::string& line) { lines.push_back(line); }});
+  EXPECT_EQ(lines, std::vector<std::string>{"x = [1.5, -2] [-0.5]"});
+}
+
+}  // namespace
+}  // namespace ligerdsl

@@ -1,0 +1,74 @@
+// The library functions, run by the interpreter, against the C++ library.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "evaluate.h"
+
+namespace ligerdsl {
+namespace {
+
+using test::evaluate;
+using Floats = std::vector<float>;
+
+const Floats kInput{-3.0f, -0.5f, 0.0f, 0.25f, 1.0f, 2.5f, 8.0f, -40.0f};
+
+template <class Function, class Reference>
+void expect_elementwise(Function function, Reference reference) {
+  const Floats out = evaluate(kInput, [&](KernelBuilder&, Tile x) { return function(x); });
+  for (size_t i = 0; i < out.size(); ++i) EXPECT_FLOAT_EQ(out[i], static_cast<float>(reference(double{kInput[i]}))) << kInput[i];
+}
+
+TEST(Library, Activations) {
+  expect_elementwise([](Tile x) { return relu(x); }, [](double x) { return std::max(x, 0.0); });
+  expect_elementwise([](Tile x) { return silu(x); }, [](double x) { return x / (1 + std::exp(-x)); });
+  expect_elementwise([](Tile x) { return gelu_erf(x); }, [](double x) { return x / 2 * (1 + std::erf(x * static_cast<float>(M_SQRT1_2))); });
+  expect_elementwise([](Tile x) { return gelu_tanh(x); }, [](double x) {
+    return x / 2 * (1 + std::tanh(static_cast<float>(0.7978845608028654) * x * (1 + static_cast<float>(0.044715) * x * x)));
+  });
+}
+
+TEST(Library, CeilingDivision) {
+  for (int n : {0, 1, 7, 8, 9}) {
+    EXPECT_EQ(evaluate({static_cast<float>(n)}, [](KernelBuilder&, Tile x) { return cdiv(sum(x).to(i32), 8); }), Floats{static_cast<float>((n + 7) / 8)});
+  }
+}
+
+TEST(Library, Means) {
+  EXPECT_EQ(evaluate({1, 2, 3, 6}, [](KernelBuilder&, Tile x) { return mean(x); }), Floats{3});
+  EXPECT_EQ(evaluate({1, 2, 3, 6}, [](KernelBuilder&, Tile x) { return mean(x.reshape({2, 2}), 0); }), (Floats{2, 4}));
+}
+
+TEST(Library, SoftmaxOverAllAndAlongAnAxis) {
+  const Floats out = evaluate({1000, 1001, -INFINITY, 1000}, [](KernelBuilder&, Tile x) { return softmax(x); });
+  const float total = 2 + std::exp(1.0f);
+  EXPECT_FLOAT_EQ(out[0], 1 / total);
+  EXPECT_FLOAT_EQ(out[1], std::exp(1.0f) / total);
+  EXPECT_EQ(out[2], 0.0f);
+  const Floats columns = evaluate({0, 5, 0, 5}, [](KernelBuilder&, Tile x) { return softmax(x.reshape({2, 2}), 0); });
+  EXPECT_EQ(columns, (Floats{0.5, 0.5, 0.5, 0.5}));
+}
+
+TEST(Library, LogSumExpForms) {
+  const Floats in{-1000, 3, 2, 1000};
+  const double expected = 1000;
+  EXPECT_FLOAT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return log_sum_exp(x); })[0], expected);
+  EXPECT_FLOAT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return log_sum_exp(x.reshape({2, 2}), 1); })[0], 3);
+  EXPECT_EQ(evaluate({-INFINITY, -INFINITY}, [](KernelBuilder&, Tile x) { return log_sum_exp(x); })[0], -INFINITY);
+}
+
+TEST(Library, OnlineSumMatchesTheWhole) {
+  const auto lse = [](KernelBuilder& k, Tile x) {
+    OnlineSum empty{k.constant(-INFINITY, f32), k.constant(0, f32)};
+    OnlineSum left = accumulate(empty, x);
+    OnlineSum right = accumulate(accumulate(empty, x - 3.0f), x + 2.0f);
+    return log_sum_exp(combine(combine(left, empty), right));
+  };
+  double total = 0;
+  for (float x : kInput) total += std::exp(double{x}) * (1 + std::exp(-3.0) + std::exp(2.0));
+  EXPECT_FLOAT_EQ(evaluate(kInput, lse)[0], static_cast<float>(std::log(total)));
+  EXPECT_EQ(evaluate({-INFINITY}, lse)[0], -INFINITY);
+}
+
+}  // namespace
+}  // namespace ligerdsl
