@@ -4,6 +4,7 @@
 #include "compiler/passes/layout_attr.h"
 #include "compiler/passes/shared_buffer.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 
 using namespace mlir;
 
@@ -67,16 +68,22 @@ Value pointerTile(Operation* op) {
   return Value();
 }
 
+// Inside a loop, one pointer tile names other addresses in the next iteration.
+bool isLoopInvariant(Value value) {
+  Operation* parent = value.getParentBlock()->getParentOp();
+  return !isa<LoopLikeOpInterface>(parent) && !parent->getParentOfType<LoopLikeOpInterface>();
+}
+
 // Stores are done by one owner of replicated elements, loads by all holders: only unreplicated layouts agree between the two.
 bool assignThreadsAlike(const MemoryAccess& a, const MemoryAccess& b) {
   Value left = movedTile(a.op), right = movedTile(b.op);
   bool bothStore = !a.reads && !b.reads;
-  if (!left || !right) return !left && !right && bothStore && a.root == b.root && a.root;  // scalars: thread 0 stores
+  if (!left || !right) return !left && !right && bothStore;  // thread 0 stores all scalars
   auto leftType = cast<RankedTensorType>(left.getType()), rightType = cast<RankedTensorType>(right.getType());
   if (leftType.getShape() != rightType.getShape() || leftType.getEncoding() != rightType.getEncoding()) return false;
   if (!bothStore && layoutOf(leftType).isReplicated()) return false;
   if (a.shared) return bothStore && a.begin == b.begin && leftType == rightType;
-  if (Value pointers = pointerTile(a.op)) return pointers == pointerTile(b.op);
+  if (Value pointers = pointerTile(a.op)) return pointers == pointerTile(b.op) && isLoopInvariant(pointers);
   ArrayRef<int64_t> shape = partitionShape(a.op);
   bool sameView = a.root == b.root || (a.aliasClass != 0 && a.aliasClass == b.aliasClass);
   return !shape.empty() && shape == partitionShape(b.op) && sameView;

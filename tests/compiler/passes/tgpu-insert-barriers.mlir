@@ -228,3 +228,24 @@ func.func @fix_up(%y: !vec, %a: tensor<256xf32, #row>, %i: i64) {
   tile.store_tile %t, %y[%i] shape [0] : f32, !vec
   return
 }
+
+// One tile of pointers: each thread meets only its own elements. Not so in a loop, where the pointers change.
+// CHECK-LABEL: func @pointers
+// CHECK-NOT: tgpu.barrier
+// CHECK: scf.for
+// CHECK: tgpu.barrier
+// CHECK: tile.load
+func.func @pointers(%p: tensor<256x!tile.ptr<f32>, #row>, %o: tensor<256xi32, #row>, %n: index) {
+  %a = tile.load %p : tensor<256x!tile.ptr<f32>, #row> -> tensor<256xf32, #row>
+  tile.store %a, %p : tensor<256xf32, #row>, tensor<256x!tile.ptr<f32>, #row>
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  scf.for %i = %zero to %n step %one {
+    %k = arith.index_cast %i : index to i32
+    %s = tile.splat %k : i32 -> tensor<256xi32, #row>
+    %q = tile.addptr %p, %s : tensor<256x!tile.ptr<f32>, #row>, tensor<256xi32, #row> -> tensor<256x!tile.ptr<f32>, #row>
+    %b = tile.load %q : tensor<256x!tile.ptr<f32>, #row> -> tensor<256xf32, #row>
+    tile.store %b, %q : tensor<256xf32, #row>, tensor<256x!tile.ptr<f32>, #row>
+  }
+  return
+}
