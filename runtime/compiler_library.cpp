@@ -38,8 +38,9 @@ void finish(Task& task, const std::string& fatal) {
   task.changed.notify_all();
 }
 
-// What LLVM's fatal-error handler calls. On a thread of ours: tell the caller, then stay here, since LLVM's frames below
-// cannot be left safely. Elsewhere there is nobody to tell, and the handler's default (ending the process) takes over.
+// What LLVM's fatal-error handler calls. On a thread of ours: tell the caller, then stay here, since LLVM's frames
+// below cannot be left safely. Elsewhere there is nobody to tell, and the handler's default (ending the process) takes
+// over.
 void on_fatal_error(const char* reason) {
   if (current_task == nullptr) return;
   finish(**current_task, reason != nullptr && *reason != '\0' ? reason : "no reason given");
@@ -74,8 +75,8 @@ bool start_thread(const std::shared_ptr<Task>& task) {
   return started;
 }
 
-// Runs `work` on a thread with a large stack and waits. Everything that `work` touches must be owned by it: after a fatal
-// error it stays behind for ever.
+// Runs `work` on a thread with a large stack and waits. Everything that `work` touches must be owned by it: after a
+// fatal error it stays behind for ever.
 void run_isolated(std::function<void()> work) {
   auto task = std::make_shared<Task>();
   task->work = std::move(work);
@@ -83,9 +84,10 @@ void run_isolated(std::function<void()> work) {
   std::unique_lock lock(task->mutex);
   task->changed.wait(lock, [&] { return task->finished; });
   if (task->fatal.empty()) return;
-  fail(Status::compile_failed, "LLVM gave up: " + task->fatal +
-                                   ". The process is unharmed, one thread stays parked; please report this with the program "
-                                   "(LIGERDSL_DUMP=tile,llvm writes what is needed)");
+  fail(Status::compile_failed,
+       "LLVM gave up: " + task->fatal +
+           ". The process is unharmed, one thread stays parked; please report this with the program "
+           "(LIGERDSL_DUMP=tile,llvm writes what is needed)");
 }
 
 // What a call into the compiler works on and answers, owned jointly by the caller and the compile thread.
@@ -103,7 +105,9 @@ std::string take(const ligerdsl_compiler_table& table, ligerdsl_bytes bytes) {
   return text;
 }
 
-const uint8_t* bytes_of(const std::string& text) { return reinterpret_cast<const uint8_t*>(text.data()); }
+const uint8_t* bytes_of(const std::string& text) {
+  return reinterpret_cast<const uint8_t*>(text.data());
+}
 
 // The folder of the shared object (or program) that holds this code.
 std::string own_folder() {
@@ -116,21 +120,25 @@ std::string own_folder() {
 
 }  // namespace
 
-const char* build_id() { return LIGERDSL_BUILD_ID; }
+const char* build_id() {
+  return LIGERDSL_BUILD_ID;
+}
 
 std::shared_ptr<CompilerLibrary> CompilerLibrary::open(const std::string& path) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* why = dlerror();
-    fail(Status::not_supported, "the compiler cannot be loaded: " + std::string(why ? why : path) + ". Install " + kLibraryName +
-                                    " beside libligerdsl, or name it in LIGERDSL_COMPILER");
+    fail(Status::not_supported, "the compiler cannot be loaded: " + std::string(why ? why : path) + ". Install " +
+                                    kLibraryName + " beside libligerdsl, or name it in LIGERDSL_COMPILER");
   }
   auto entry = reinterpret_cast<ligerdsl_compiler_entry_fn>(dlsym(library, LIGERDSL_COMPILER_ENTRY));
-  if (entry == nullptr) fail(Status::abi_mismatch, "\"" + path + "\" is not a ligerdsl compiler: it lacks " LIGERDSL_COMPILER_ENTRY);
+  if (entry == nullptr)
+    fail(Status::abi_mismatch, "\"" + path + "\" is not a ligerdsl compiler: it lacks " LIGERDSL_COMPILER_ENTRY);
   const ligerdsl_compiler_table* table = entry();
   if (table->api_version != LIGERDSL_COMPILER_API_VERSION)
-    fail(Status::abi_mismatch, "\"" + path + "\" has compiler interface " + std::to_string(table->api_version) + ", expected " +
-                                   std::to_string(LIGERDSL_COMPILER_API_VERSION) + ": install both libraries from one build");
+    fail(Status::abi_mismatch, "\"" + path + "\" has compiler interface " + std::to_string(table->api_version) +
+                                   ", expected " + std::to_string(LIGERDSL_COMPILER_API_VERSION) +
+                                   ": install both libraries from one build");
   if (std::string_view(table->build_id) != build_id())
     fail(Status::abi_mismatch, "\"" + path + "\" is of build " + table->build_id + ", this library of " + build_id() +
                                    ": install both libraries from one build");
@@ -151,20 +159,23 @@ std::shared_ptr<CompilerLibrary> CompilerLibrary::shared() {
   return *instance;
 }
 
-const char* CompilerLibrary::llvm_version() const { return table_->llvm_version; }
+const char* CompilerLibrary::llvm_version() const {
+  return table_->llvm_version;
+}
 
 std::string CompilerLibrary::compile(std::string_view program, std::string_view options) {
   auto call = std::make_shared<Call>();
   call->first = program;
   call->second = options;
   run_isolated([call, table = table_] {
-    call->result = table->compile(bytes_of(call->first), call->first.size(), bytes_of(call->second), call->second.size(),
-                                  &call->output, &call->error);
+    call->result = table->compile(bytes_of(call->first), call->first.size(), bytes_of(call->second),
+                                  call->second.size(), &call->output, &call->error);
   });
   const std::string error = take(*table_, call->error);
   std::string artifact = take(*table_, call->output);
   if (call->result == 0) return artifact;
-  if (call->result == 2) fail(Status::internal_error, "the compiler failed on a program that it should accept: " + error);
+  if (call->result == 2)
+    fail(Status::internal_error, "the compiler failed on a program that it should accept: " + error);
   fail(Status::compile_failed, error);
 }
 
@@ -174,11 +185,12 @@ std::shared_ptr<CompilerLibrary::CpuModule> CompilerLibrary::load_cpu_object(std
   call->first = object;
   call->second = entry_name;
   run_isolated([call, table = table_] {
-    call->result = table->cpu_load(bytes_of(call->first), call->first.size(), call->second.c_str(), &call->module, &call->entry,
-                                   &call->error);
+    call->result = table->cpu_load(bytes_of(call->first), call->first.size(), call->second.c_str(), &call->module,
+                                   &call->entry, &call->error);
   });
   const std::string error = take(*table_, call->error);
-  if (call->result != 0) fail(Status::internal_error, "a compiled CPU kernel cannot be linked into this process: " + error);
+  if (call->result != 0)
+    fail(Status::internal_error, "a compiled CPU kernel cannot be linked into this process: " + error);
   auto module = std::make_shared<CpuModule>();
   module->library_ = shared_from_this();
   module->handle_ = call->module;

@@ -16,15 +16,17 @@ namespace ligerdsl::runtime {
 
 class CompilerLibrary : public std::enable_shared_from_this<CompilerLibrary> {
  public:
-  // Throws NOT_SUPPORTED when the library cannot be loaded, ABI_MISMATCH when its API version or build id differ from ours.
+  // Throws NOT_SUPPORTED when the library cannot be loaded, ABI_MISMATCH when its API version or build id differ from
+  // ours.
   static std::shared_ptr<CompilerLibrary> open(const std::string& path);
 
   // The process's compiler: LIGERDSL_COMPILER, else libligerdsl-compiler.so in the folder of the object that holds this
   // code. Opened at the first call that succeeds, and never unloaded.
   static std::shared_ptr<CompilerLibrary> shared();
 
-  // Throws COMPILE_FAILED with the author's diagnostics, or INTERNAL_ERROR. Runs on a thread of the library's own with an
-  // 8 MB stack: when LLVM gives up there, its message comes back as COMPILE_FAILED and that thread is parked for ever.
+  // Throws COMPILE_FAILED with the author's diagnostics, or INTERNAL_ERROR. Runs on a thread of the library's own with
+  // an 8 MB stack: when LLVM gives up there, its message comes back as COMPILE_FAILED and that thread is parked for
+  // ever.
   std::string compile(std::string_view program, std::string_view options);
 
   // A CPU object linked into this process; unlinked when the last owner lets go.

@@ -25,13 +25,15 @@ int64_t programs_in(const Grid& grid) {
   const bool axes_fit = std::min({grid.x, grid.y, grid.z}) >= 0 && std::max({grid.x, grid.y, grid.z}) <= INT32_MAX;
   if (!axes_fit || __builtin_mul_overflow(grid.x * grid.y, grid.z, &total))
     fail(Status::invalid_shape, "a grid of " + std::to_string(grid.x) + " x " + std::to_string(grid.y) + " x " +
-                                    std::to_string(grid.z) + " programs: every axis must be in 0..2^31-1 and the product below 2^63");
+                                    std::to_string(grid.z) +
+                                    " programs: every axis must be in 0..2^31-1 and the product below 2^63");
   return total;
 }
 
 class CpuKernel final : public LoadedKernel {
  public:
-  CpuKernel(program::Artifact artifact, std::shared_ptr<CompilerLibrary::CpuModule> module, std::shared_ptr<ThreadPool> pool)
+  CpuKernel(program::Artifact artifact, std::shared_ptr<CompilerLibrary::CpuModule> module,
+            std::shared_ptr<ThreadPool> pool)
       : module_(std::move(module)), pool_(std::move(pool)) {
     artifact_ = std::move(artifact);
     resources_.code_bytes = static_cast<int64_t>(artifact_.code.size());
@@ -40,7 +42,9 @@ class CpuKernel final : public LoadedKernel {
   void launch(const uint64_t* slots, const Grid& grid, Stream) override {
     const int64_t total = programs_in(grid);
     if (total == 0) return;
-    Call call{module_->entry, slots, {static_cast<int32_t>(grid.x), static_cast<int32_t>(grid.y), static_cast<int32_t>(grid.z)}};
+    Call call{module_->entry,
+              slots,
+              {static_cast<int32_t>(grid.x), static_cast<int32_t>(grid.y), static_cast<int32_t>(grid.z)}};
     const double expected = static_cast<double>(total) * nanoseconds_per_program_.load(std::memory_order_relaxed);
     if (expected < kInlineNanoseconds) {
       pool_->run_inline(total, &run, &call);
@@ -106,16 +110,18 @@ class CpuDevice final : public Device {
 
   void* alloc(size_t bytes) override {
     const size_t size = (std::max<size_t>(bytes, 1) + kAlign - 1) / kAlign * kAlign;
-    void* memory = size < bytes ? nullptr
+    void* memory = size < bytes                         ? nullptr
                    : config_.allocator.alloc != nullptr ? config_.allocator.alloc(config_.allocator.user, size, kAlign)
                                                         : std::aligned_alloc(kAlign, size);
-    if (memory == nullptr) fail(Status::out_of_host_memory, "cannot get " + std::to_string(bytes) + " bytes of host memory");
+    if (memory == nullptr)
+      fail(Status::out_of_host_memory, "cannot get " + std::to_string(bytes) + " bytes of host memory");
     return memory;
   }
 
   void free(void* pointer) override {
     if (config_.allocator.alloc == nullptr) return std::free(pointer);
-    if (pointer != nullptr && config_.allocator.free != nullptr) config_.allocator.free(config_.allocator.user, pointer);
+    if (pointer != nullptr && config_.allocator.free != nullptr)
+      config_.allocator.free(config_.allocator.user, pointer);
   }
 
   // Every thread copies one contiguous part.
@@ -130,10 +136,13 @@ class CpuDevice final : public Device {
     } job{static_cast<char*>(to), static_cast<const char*>(from)};
     const auto total = static_cast<int64_t>(bytes);
     const int64_t part = (total / pool_->threads() + 4096) / 4096 * 4096;
-    pool_->run(total, part, [](void* user, int64_t begin, int64_t end, void*) {
-      const Job& it = *static_cast<const Job*>(user);
-      memcpy(it.to + begin, it.from + begin, static_cast<size_t>(end - begin));
-    }, &job);
+    pool_->run(
+        total, part,
+        [](void* user, int64_t begin, int64_t end, void*) {
+          const Job& it = *static_cast<const Job*>(user);
+          memcpy(it.to + begin, it.from + begin, static_cast<size_t>(end - begin));
+        },
+        &job);
   }
 
   void fill(void* pointer, uint8_t value, size_t bytes, Stream) override {
@@ -182,7 +191,8 @@ class CpuDevice final : public Device {
 }  // namespace
 
 std::shared_ptr<Device> make_cpu_device(const DeviceConfig& config) {
-  if (config.ordinal != 0) fail(Status::invalid_device, "cpu:" + std::to_string(config.ordinal) + " does not exist: expected cpu:0");
+  if (config.ordinal != 0)
+    fail(Status::invalid_device, "cpu:" + std::to_string(config.ordinal) + " does not exist: expected cpu:0");
   if (config.num_threads < 0 || config.num_threads > 4096)
     fail(Status::invalid_argument, "num_threads: expected 0..4096, got " + std::to_string(config.num_threads));
   return std::make_shared<CpuDevice>(config);

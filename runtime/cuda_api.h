@@ -105,7 +105,9 @@ struct LaunchAttribute {
   char pad[4];
   union {
     char bytes[64];
-    struct { unsigned x, y, z; } cluster;
+    struct {
+      unsigned x, y, z;
+    } cluster;
     int programmatic_serialization_allowed;
   } value;
 };
@@ -124,45 +126,45 @@ static_assert(sizeof(LaunchConfig) == 56 && offsetof(LaunchConfig, stream) == 32
 }  // namespace ligerdsl::runtime::cuda
 
 // Every driver function that is used: X(member name, exported symbol, parameters).
-#define LIGERDSL_DRIVER_FUNCTIONS(X)                                                                                   \
-  X(init, "cuInit", (unsigned))                                                                                        \
-  X(driver_version, "cuDriverGetVersion", (int*))                                                                      \
-  X(error_name, "cuGetErrorName", (Result, const char**))                                                              \
-  X(error_string, "cuGetErrorString", (Result, const char**))                                                          \
-  X(device_count, "cuDeviceGetCount", (int*))                                                                          \
-  X(device_get, "cuDeviceGet", (Device*, int))                                                                         \
-  X(device_name, "cuDeviceGetName", (char*, int, Device))                                                              \
-  X(device_memory, "cuDeviceTotalMem_v2", (size_t*, Device))                                                           \
-  X(device_attribute, "cuDeviceGetAttribute", (int*, int, Device))                                                     \
-  X(primary_retain, "cuDevicePrimaryCtxRetain", (Context*, Device))                                                    \
-  X(primary_release, "cuDevicePrimaryCtxRelease_v2", (Device))                                                         \
-  X(context_current, "cuCtxGetCurrent", (Context*))                                                                    \
-  X(context_push, "cuCtxPushCurrent_v2", (Context))                                                                    \
-  X(context_pop, "cuCtxPopCurrent_v2", (Context*))                                                                     \
-  X(context_synchronize, "cuCtxSynchronize", ())                                                                       \
-  X(link_create, "cuLinkCreate_v2", (unsigned, int*, void**, LinkState*))                                              \
-  X(link_add, "cuLinkAddData_v2", (LinkState, int, void*, size_t, const char*, unsigned, int*, void**))                \
-  X(link_complete, "cuLinkComplete", (LinkState, void**, size_t*))                                                     \
-  X(link_destroy, "cuLinkDestroy", (LinkState))                                                                        \
-  X(module_load, "cuModuleLoadData", (Module*, const void*))                                                           \
-  X(module_unload, "cuModuleUnload", (Module))                                                                         \
-  X(module_function, "cuModuleGetFunction", (Function*, Module, const char*))                                          \
-  X(function_attribute, "cuFuncGetAttribute", (int*, int, Function))                                                   \
-  X(function_set_attribute, "cuFuncSetAttribute", (Function, int, int))                                                \
-  X(occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor", (int*, Function, int, size_t))                           \
-  X(launch, "cuLaunchKernelEx", (const LaunchConfig*, Function, void**, void**))                                       \
-  X(memory_info, "cuMemGetInfo_v2", (size_t*, size_t*))                                                                \
-  X(memory_alloc, "cuMemAlloc_v2", (DevicePtr*, size_t))                                                               \
-  X(memory_free, "cuMemFree_v2", (DevicePtr))                                                                          \
-  X(copy_async, "cuMemcpyAsync", (DevicePtr, DevicePtr, size_t, Stream))                                               \
-  X(fill_bytes_async, "cuMemsetD8Async", (DevicePtr, unsigned char, size_t, Stream))                                   \
-  X(stream_create, "cuStreamCreate", (Stream*, unsigned))                                                              \
-  X(stream_destroy, "cuStreamDestroy_v2", (Stream))                                                                    \
-  X(stream_synchronize, "cuStreamSynchronize", (Stream))                                                               \
-  X(stream_capturing, "cuStreamIsCapturing", (Stream, int*))                                                           \
-  X(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode", (int*))                                                \
-  X(event_create, "cuEventCreate", (Event*, unsigned))                                                                 \
-  X(event_destroy, "cuEventDestroy_v2", (Event))                                                                       \
-  X(event_record, "cuEventRecord", (Event, Stream))                                                                    \
-  X(event_synchronize, "cuEventSynchronize", (Event))                                                                  \
+#define LIGERDSL_DRIVER_FUNCTIONS(X)                                                                    \
+  X(init, "cuInit", (unsigned))                                                                         \
+  X(driver_version, "cuDriverGetVersion", (int*))                                                       \
+  X(error_name, "cuGetErrorName", (Result, const char**))                                               \
+  X(error_string, "cuGetErrorString", (Result, const char**))                                           \
+  X(device_count, "cuDeviceGetCount", (int*))                                                           \
+  X(device_get, "cuDeviceGet", (Device*, int))                                                          \
+  X(device_name, "cuDeviceGetName", (char*, int, Device))                                               \
+  X(device_memory, "cuDeviceTotalMem_v2", (size_t*, Device))                                            \
+  X(device_attribute, "cuDeviceGetAttribute", (int*, int, Device))                                      \
+  X(primary_retain, "cuDevicePrimaryCtxRetain", (Context*, Device))                                     \
+  X(primary_release, "cuDevicePrimaryCtxRelease_v2", (Device))                                          \
+  X(context_current, "cuCtxGetCurrent", (Context*))                                                     \
+  X(context_push, "cuCtxPushCurrent_v2", (Context))                                                     \
+  X(context_pop, "cuCtxPopCurrent_v2", (Context*))                                                      \
+  X(context_synchronize, "cuCtxSynchronize", ())                                                        \
+  X(link_create, "cuLinkCreate_v2", (unsigned, int*, void**, LinkState*))                               \
+  X(link_add, "cuLinkAddData_v2", (LinkState, int, void*, size_t, const char*, unsigned, int*, void**)) \
+  X(link_complete, "cuLinkComplete", (LinkState, void**, size_t*))                                      \
+  X(link_destroy, "cuLinkDestroy", (LinkState))                                                         \
+  X(module_load, "cuModuleLoadData", (Module*, const void*))                                            \
+  X(module_unload, "cuModuleUnload", (Module))                                                          \
+  X(module_function, "cuModuleGetFunction", (Function*, Module, const char*))                           \
+  X(function_attribute, "cuFuncGetAttribute", (int*, int, Function))                                    \
+  X(function_set_attribute, "cuFuncSetAttribute", (Function, int, int))                                 \
+  X(occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor", (int*, Function, int, size_t))            \
+  X(launch, "cuLaunchKernelEx", (const LaunchConfig*, Function, void**, void**))                        \
+  X(memory_info, "cuMemGetInfo_v2", (size_t*, size_t*))                                                 \
+  X(memory_alloc, "cuMemAlloc_v2", (DevicePtr*, size_t))                                                \
+  X(memory_free, "cuMemFree_v2", (DevicePtr))                                                           \
+  X(copy_async, "cuMemcpyAsync", (DevicePtr, DevicePtr, size_t, Stream))                                \
+  X(fill_bytes_async, "cuMemsetD8Async", (DevicePtr, unsigned char, size_t, Stream))                    \
+  X(stream_create, "cuStreamCreate", (Stream*, unsigned))                                               \
+  X(stream_destroy, "cuStreamDestroy_v2", (Stream))                                                     \
+  X(stream_synchronize, "cuStreamSynchronize", (Stream))                                                \
+  X(stream_capturing, "cuStreamIsCapturing", (Stream, int*))                                            \
+  X(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode", (int*))                                 \
+  X(event_create, "cuEventCreate", (Event*, unsigned))                                                  \
+  X(event_destroy, "cuEventDestroy_v2", (Event))                                                        \
+  X(event_record, "cuEventRecord", (Event, Stream))                                                     \
+  X(event_synchronize, "cuEventSynchronize", (Event))                                                   \
   X(event_elapsed, "cuEventElapsedTime", (float*, Event, Event))

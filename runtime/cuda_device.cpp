@@ -27,7 +27,9 @@ DeviceDescription describe(const PrimaryContext& context) {
   return result;
 }
 
-cuda::DevicePtr address(const void* pointer) { return reinterpret_cast<cuda::DevicePtr>(pointer); }
+cuda::DevicePtr address(const void* pointer) {
+  return reinterpret_cast<cuda::DevicePtr>(pointer);
+}
 
 class CudaDevice final : public Device {
  public:
@@ -46,7 +48,8 @@ class CudaDevice final : public Device {
     const PrimaryContext::RelaxedScope scope(*context_);
     cuda::DevicePtr pointer = 0;
     const cuda::Result result = api().memory_alloc(&pointer, bytes > 0 ? bytes : 1);
-    if (result != cuda::success) context_->driver().raise(result, ("allocating " + std::to_string(bytes) + " bytes").c_str());
+    if (result != cuda::success)
+      context_->driver().raise(result, ("allocating " + std::to_string(bytes) + " bytes").c_str());
     return reinterpret_cast<void*>(pointer);
   }
 
@@ -153,7 +156,8 @@ class CudaDevice final : public Device {
         return kernel;
       } catch (const Error& error) {
         if (error.status() != Status::compile_failed && error.status() != Status::arch_not_supported) throw;
-        log(LogLevel::warning, std::string("cached machine code could not be loaded and is made again: ") + error.what());
+        log(LogLevel::warning,
+            std::string("cached machine code could not be loaded and is made again: ") + error.what());
       }
     }
     Cubin cubin = assemble(*context_, artifact.code);
@@ -194,7 +198,8 @@ class CudaDevice final : public Device {
 
 std::shared_ptr<Device> make_cuda_device(const DeviceConfig& config) {
   std::shared_ptr<const Driver> driver = config.driver ? config.driver : Driver::shared();
-  return std::make_shared<CudaDevice>(config, std::make_shared<const PrimaryContext>(std::move(driver), config.ordinal));
+  return std::make_shared<CudaDevice>(config,
+                                      std::make_shared<const PrimaryContext>(std::move(driver), config.ordinal));
 }
 
 }  // namespace ligerdsl::runtime

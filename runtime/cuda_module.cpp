@@ -20,7 +20,9 @@ class LinkScope {
   cuda::LinkState state_;
 };
 
-void* as_pointer(size_t value) { return reinterpret_cast<void*>(value); }
+void* as_pointer(size_t value) {
+  return reinterpret_cast<void*>(value);
+}
 
 std::string joined(const std::string& errors, const std::string& info) {
   std::string text;
@@ -48,23 +50,25 @@ Cubin assemble(const PrimaryContext& context, const std::string& ptx) {
   const bool lines = ptx.find("\t.loc\t") != std::string::npos;
   int options[] = {cuda::jit_info_log,       cuda::jit_info_log_size, cuda::jit_error_log,
                    cuda::jit_error_log_size, cuda::jit_log_verbose,   cuda::jit_line_info};
-  void* values[] = {info.data(), as_pointer(kLogSize), errors.data(), as_pointer(kLogSize), as_pointer(1), as_pointer(lines)};
+  void* values[] = {info.data(),          as_pointer(kLogSize), errors.data(),
+                    as_pointer(kLogSize), as_pointer(1),        as_pointer(lines)};
   cuda::LinkState state = nullptr;
   context.driver().check(api.link_create(6, options, values, &state), "preparing the driver's assembler");
   const LinkScope link(api, state);
   // The driver wants a terminated string and counts the terminator.
-  cuda::Result result = api.link_add(state, cuda::jit_input_ptx, const_cast<char*>(ptx.c_str()), ptx.size() + 1, "kernel.ptx", 0,
-                                     nullptr, nullptr);
+  cuda::Result result = api.link_add(state, cuda::jit_input_ptx, const_cast<char*>(ptx.c_str()), ptx.size() + 1,
+                                     "kernel.ptx", 0, nullptr, nullptr);
   void* image = nullptr;
   size_t size = 0;
   if (result == cuda::success) result = api.link_complete(state, &image, &size);
   if (result != cuda::success)
-    context.driver().raise(result, ("assembling a kernel of PTX version " + version_of(ptx)).c_str(), joined(errors, info));
+    context.driver().raise(result, ("assembling a kernel of PTX version " + version_of(ptx)).c_str(),
+                           joined(errors, info));
   return {std::string(static_cast<const char*>(image), size), info.c_str()};
 }
 
-CudaKernel::CudaKernel(std::shared_ptr<const PrimaryContext> context, program::Artifact artifact, std::string_view image,
-                       std::string log)
+CudaKernel::CudaKernel(std::shared_ptr<const PrimaryContext> context, program::Artifact artifact,
+                       std::string_view image, std::string log)
     : context_(std::move(context)) {
   artifact_ = std::move(artifact);
   resources_.log = std::move(log);
@@ -95,15 +99,19 @@ void CudaKernel::prepare() {
   resources_.threads = artifact_.threads;
   resources_.cluster = artifact_.cluster;
   if (resources_.shared_bytes > context_->info().max_shared_per_block)
-    fail(Status::not_supported, artifact_.entry + " needs " + std::to_string(resources_.shared_bytes) + " bytes of shared memory " +
-                                    "per CTA; this GPU has " + std::to_string(context_->info().max_shared_per_block));
+    fail(Status::not_supported, artifact_.entry + " needs " + std::to_string(resources_.shared_bytes) +
+                                    " bytes of shared memory " + "per CTA; this GPU has " +
+                                    std::to_string(context_->info().max_shared_per_block));
   if (resources_.shared_bytes > kDefaultShared)
-    driver.check(api.function_set_attribute(function_, cuda::function_max_dynamic_shared, static_cast<int>(artifact_.shared_bytes)),
+    driver.check(api.function_set_attribute(function_, cuda::function_max_dynamic_shared,
+                                            static_cast<int>(artifact_.shared_bytes)),
                  "allowing more than 48 KB of shared memory");
   if (artifact_.cluster > kPortableCluster)
-    driver.check(api.function_set_attribute(function_, cuda::function_non_portable_cluster, 1), "allowing a large cluster");
-  driver.check(api.occupancy(&resources_.ctas_per_sm, function_, artifact_.threads, static_cast<size_t>(artifact_.shared_bytes)),
-               "reading the kernel's occupancy");
+    driver.check(api.function_set_attribute(function_, cuda::function_non_portable_cluster, 1),
+                 "allowing a large cluster");
+  driver.check(
+      api.occupancy(&resources_.ctas_per_sm, function_, artifact_.threads, static_cast<size_t>(artifact_.shared_bytes)),
+      "reading the kernel's occupancy");
   if (artifact_.cluster > 1) {
     cuda::LaunchAttribute& cluster = attributes_[attribute_count_++];
     cluster.id = cuda::launch_cluster_dimension;
@@ -121,13 +129,15 @@ CudaKernel::~CudaKernel() {
 }
 
 void CudaKernel::refuse_grid(const Grid& grid) const {
-  fail(Status::invalid_shape, artifact_.entry + ": a grid of " + std::to_string(grid.x) + " x " + std::to_string(grid.y) + " x " +
-                                  std::to_string(grid.z) + " programs of " + std::to_string(artifact_.cluster) +
+  fail(Status::invalid_shape, artifact_.entry + ": a grid of " + std::to_string(grid.x) + " x " +
+                                  std::to_string(grid.y) + " x " + std::to_string(grid.z) + " programs of " +
+                                  std::to_string(artifact_.cluster) +
                                   " CTAs; a GPU runs at most 2^31-1 x 65535 x 65535 CTAs: split the call");
 }
 
 void CudaKernel::launch(const uint64_t* slots, const Grid& grid, Stream stream) {
-  if (grid.x < 0 || grid.y < 0 || grid.z < 0 || grid.x > kMaxGridX / artifact_.cluster || grid.y > kMaxGridYZ || grid.z > kMaxGridYZ)
+  if (grid.x < 0 || grid.y < 0 || grid.z < 0 || grid.x > kMaxGridX / artifact_.cluster || grid.y > kMaxGridYZ ||
+      grid.z > kMaxGridYZ)
     refuse_grid(grid);
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   const PrimaryContext::Scope scope(*context_);
@@ -142,8 +152,8 @@ void CudaKernel::launch(const uint64_t* slots, const Grid& grid, Stream stream) 
                                   attributes_,
                                   attribute_count_};
   size_t bytes = artifact_.slots * sizeof(uint64_t);
-  void* extra[] = {cuda::launch_param_buffer_pointer, const_cast<uint64_t*>(slots), cuda::launch_param_buffer_size, &bytes,
-                   cuda::launch_param_end};
+  void* extra[] = {cuda::launch_param_buffer_pointer, const_cast<uint64_t*>(slots), cuda::launch_param_buffer_size,
+                   &bytes, cuda::launch_param_end};
   const cuda::Result result = context_->api().launch(&config, function_, nullptr, extra);
   if (result != cuda::success) context_->driver().raise(result, ("launching " + artifact_.entry).c_str());
 }

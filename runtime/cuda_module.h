@@ -21,8 +21,10 @@ Cubin assemble(const PrimaryContext& context, const std::string& ptx);
 // A loaded module with one kernel in it.
 class CudaKernel final : public LoadedKernel {
  public:
-  // Loads `image` and prepares the kernel that `artifact` describes: attributes are read, dynamic shared memory is allowed.
-  CudaKernel(std::shared_ptr<const PrimaryContext> context, program::Artifact artifact, std::string_view image, std::string log);
+  // Loads `image` and prepares the kernel that `artifact` describes: attributes are read, dynamic shared memory is
+  // allowed.
+  CudaKernel(std::shared_ptr<const PrimaryContext> context, program::Artifact artifact, std::string_view image,
+             std::string log);
   ~CudaKernel() override;
 
   void launch(const uint64_t* slots, const Grid& grid, Stream stream) override;

@@ -21,8 +21,10 @@ void report_options() {
 std::shared_ptr<Device> Device::create(const DeviceConfig& config) {
   report_options();
   switch (config.kind) {
-    case DeviceKind::cpu: return make_cpu_device(config);
-    case DeviceKind::cuda: return make_cuda_device(config);
+    case DeviceKind::cpu:
+      return make_cpu_device(config);
+    case DeviceKind::cuda:
+      return make_cuda_device(config);
   }
   fail(Status::invalid_device, "device type " + std::to_string(static_cast<int>(config.kind)) +
                                    " is not supported: expected 1 (CPU) or 2 (CUDA)");
@@ -30,11 +32,13 @@ std::shared_ptr<Device> Device::create(const DeviceConfig& config) {
 
 Device::Device(const DeviceConfig& config, DeviceDescription description)
     : config_(config), description_(std::move(description)) {
-  disk_ = std::make_unique<DiskCache>(config.cache_dir ? *config.cache_dir : default_cache_directory(options()), options().cache);
+  disk_ = std::make_unique<DiskCache>(config.cache_dir ? *config.cache_dir : default_cache_directory(options()),
+                                      options().cache);
   cache_ = std::make_unique<KernelCache>(
-      *disk_, KernelCache::Steps{
-                  [this](std::string_view program, std::string_view options) { return compiler()->compile(program, options); },
-                  [this](program::Artifact artifact, LoadReport& report) { return instantiate(std::move(artifact), report); }});
+      *disk_,
+      KernelCache::Steps{
+          [this](std::string_view program, std::string_view options) { return compiler()->compile(program, options); },
+          [this](program::Artifact artifact, LoadReport& report) { return instantiate(std::move(artifact), report); }});
 }
 
 Device::~Device() = default;
@@ -43,14 +47,17 @@ std::shared_ptr<CompilerLibrary> Device::compiler() {
   return config_.compiler ? config_.compiler : CompilerLibrary::shared();
 }
 
-const DiskCache& Device::disk_cache() const { return *disk_; }
+const DiskCache& Device::disk_cache() const {
+  return *disk_;
+}
 
 // The options of one load: this device's, complete, so that the key names the machine code and not "this host".
 program::CompileOptions Device::complete(program::CompileOptions options) {
   const bool for_cpu = options.target == program::Target::cpu;
   if (for_cpu != is_cpu())
-    fail(Status::invalid_argument, std::string("the options are for the ") + (for_cpu ? "CPU" : "GPU") + " and the device is a " +
-                                       (is_cpu() ? "CPU" : "GPU") + ": start from Device::base_options()");
+    fail(Status::invalid_argument, std::string("the options are for the ") + (for_cpu ? "CPU" : "GPU") +
+                                       " and the device is a " + (is_cpu() ? "CPU" : "GPU") +
+                                       ": start from Device::base_options()");
   if (!options.arch.empty()) return options;
   const program::CompileOptions base = base_options();
   options.arch = base.arch;
@@ -60,7 +67,8 @@ program::CompileOptions Device::complete(program::CompileOptions options) {
 
 std::shared_ptr<LoadedKernel> Device::load(std::string_view program_bytes, const program::CompileOptions& options,
                                            LoadReport* report) {
-  if (!options.emit.empty()) fail(Status::invalid_argument, "load() makes runnable code; the text of a stage comes from emit()");
+  if (!options.emit.empty())
+    fail(Status::invalid_argument, "load() makes runnable code; the text of a stage comes from emit()");
   const program::CompileOptions complete_options = complete(options);
   LoadReport own;
   LoadReport& to = report != nullptr ? *report : own;
@@ -70,7 +78,8 @@ std::shared_ptr<LoadedKernel> Device::load(std::string_view program_bytes, const
   return kernel;
 }
 
-std::string Device::emit(std::string_view program_bytes, const program::CompileOptions& options, const std::string& stage) {
+std::string Device::emit(std::string_view program_bytes, const program::CompileOptions& options,
+                         const std::string& stage) {
   program::CompileOptions with_stage = complete(options);
   with_stage.emit = stage;
   return program::parseArtifact(compiler()->compile(program_bytes, program::serialize(with_stage))).code;

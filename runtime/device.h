@@ -24,25 +24,25 @@ enum class DeviceKind : int32_t { cpu = 1, cuda = 2 };  // DLPack's numbers
 struct DeviceConfig {
   DeviceKind kind = DeviceKind::cpu;
   int32_t ordinal = 0;
-  int32_t num_threads = 0;                      // cpu; 0: LIGERDSL_NUM_THREADS, else every usable CPU
-  std::optional<std::string> cache_dir;         // unset: the rules of disk_cache.h
-  bool no_jit = false;                          // a kernel found in no cache is an error, never a compile
+  int32_t num_threads = 0;               // cpu; 0: LIGERDSL_NUM_THREADS, else every usable CPU
+  std::optional<std::string> cache_dir;  // unset: the rules of disk_cache.h
+  bool no_jit = false;                   // a kernel found in no cache is an error, never a compile
   HostAllocator allocator;
-  std::shared_ptr<const Driver> driver;         // null: the process's
-  std::shared_ptr<CompilerLibrary> compiler;    // null: the process's, loaded when needed
+  std::shared_ptr<const Driver> driver;       // null: the process's
+  std::shared_ptr<CompilerLibrary> compiler;  // null: the process's, loaded when needed
 };
 
 struct DeviceDescription {
   DeviceKind kind = DeviceKind::cpu;
   int32_t ordinal = 0;
-  std::string name;                  // "NVIDIA H200", or the CPU's model name
-  std::string arch;                  // "sm_90a"; empty for the CPU until the compiler library is loaded
+  std::string name;  // "NVIDIA H200", or the CPU's model name
+  std::string arch;  // "sm_90a"; empty for the CPU until the compiler library is loaded
   int64_t memory_bytes = 0;
-  int32_t multiprocessors = 0;       // GPU
-  int32_t threads = 0;               // CPU
-  int64_t l2_bytes = 0;              // GPU
-  int32_t driver_version = 0;        // GPU, 13000 = 13.0
-  int32_t ptx_version = 0;           // GPU, times ten
+  int32_t multiprocessors = 0;  // GPU
+  int32_t threads = 0;          // CPU
+  int64_t l2_bytes = 0;         // GPU
+  int32_t driver_version = 0;   // GPU, 13000 = 13.0
+  int32_t ptx_version = 0;      // GPU, times ten
 };
 
 using Event = cuda::Event;
@@ -55,12 +55,13 @@ class Device {
   const DeviceDescription& description() const { return description_; }
   bool is_cpu() const { return description_.kind == DeviceKind::cpu; }
 
-  // Options with target, arch, features and PTX version of this device; the rest at the defaults. For the CPU this loads
-  // the compiler library, which knows the host's CPU.
+  // Options with target, arch, features and PTX version of this device; the rest at the defaults. For the CPU this
+  // loads the compiler library, which knows the host's CPU.
   virtual program::CompileOptions base_options() = 0;
 
   // The kernel of these program bytes (program::serialize) compiled with `options`: from memory, from disk, or compiled
-  // now. `options` are base_options() with meta choices set; `emit` must be empty. One compile per key at a time; thread-safe.
+  // now. `options` are base_options() with meta choices set; `emit` must be empty. One compile per key at a time;
+  // thread-safe.
   std::shared_ptr<LoadedKernel> load(std::string_view program_bytes, const program::CompileOptions& options,
                                      LoadReport* report = nullptr);
 
@@ -69,21 +70,22 @@ class Device {
 
   const DiskCache& disk_cache() const;
 
-  // ---- memory. Pointers are usable by kernels of this device; alignment is at least 256 bytes. Zero bytes give a pointer
-  // that may be freed but not used. Copies work between any two of host and device and are ordered on `stream`; with
-  // pageable host memory they return after the host side was read or written.
+  // ---- memory. Pointers are usable by kernels of this device; alignment is at least 256 bytes. Zero bytes give a
+  // pointer that may be freed but not used. Copies work between any two of host and device and are ordered on `stream`;
+  // with pageable host memory they return after the host side was read or written.
   virtual void* alloc(size_t bytes) = 0;
   virtual void free(void* pointer) = 0;  // null is fine; never throws
   virtual void copy(void* to, const void* from, size_t bytes, Stream stream) = 0;
   virtual void fill(void* pointer, uint8_t value, size_t bytes, Stream stream) = 0;
-  virtual int64_t free_memory() = 0;     // bytes
+  virtual int64_t free_memory() = 0;  // bytes
 
   // ---- streams and timing. On the CPU a stream is null and everything is finished already.
   virtual Stream create_stream() = 0;
   virtual void destroy_stream(Stream stream) = 0;  // never throws
   virtual void synchronize(Stream stream) = 0;
   virtual void synchronize_all() = 0;
-  // True while `stream` is being captured into a graph. With the legacy stream (null): while anything in this context is.
+  // True while `stream` is being captured into a graph. With the legacy stream (null): while anything in this context
+  // is.
   virtual bool capturing(Stream stream) = 0;
 
   virtual Event create_event() = 0;

@@ -40,9 +40,13 @@ class File {
   int fd_;
 };
 
-std::string error_text(int error) { return strerrordesc_np(error) ? strerrordesc_np(error) : "unknown error"; }
+std::string error_text(int error) {
+  return strerrordesc_np(error) ? strerrordesc_np(error) : "unknown error";
+}
 
-std::string_view view(const Digest& digest) { return {reinterpret_cast<const char*>(digest.data()), digest.size()}; }
+std::string_view view(const Digest& digest) {
+  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
+}
 
 void append_number(std::string& to, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) to += static_cast<char>(value >> (8 * i));
@@ -57,8 +61,8 @@ std::string header(const Digest& key, const char* suffix, std::string_view paylo
   return bytes;
 }
 
-// mkdir -p with 0700; an existing folder is left as it is. Returns 0 or an errno. What counts is whether the folder is there
-// in the end: the steps may fail in other ways than EEXIST for folders that exist (read-only or foreign parents).
+// mkdir -p with 0700; an existing folder is left as it is. Returns 0 or an errno. What counts is whether the folder is
+// there in the end: the steps may fail in other ways than EEXIST for folders that exist (read-only or foreign parents).
 int make_directories(const std::string& path) {
   int error = 0;
   for (size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
@@ -134,7 +138,8 @@ std::vector<Listed> list(int directory) {
   while (const dirent* entry = readdir(stream)) {
     struct stat info {};
     if (fstatat(directory, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) continue;
-    files.push_back({entry->d_name, info.st_size, info.st_mtime, std::string_view(entry->d_name).starts_with(kTempPrefix)});
+    files.push_back(
+        {entry->d_name, info.st_size, info.st_mtime, std::string_view(entry->d_name).starts_with(kTempPrefix)});
   }
   closedir(stream);
   return files;
@@ -198,7 +203,8 @@ std::optional<std::string> DiskCache::read(const Digest& key, const char* suffix
   if (info.st_size < static_cast<off_t>(kHeaderSize) || info.st_size > kMaxEntry) return std::nullopt;
   char head[kHeaderSize];
   std::string payload(static_cast<size_t>(info.st_size) - kHeaderSize, '\0');
-  if (!read_all(file.get(), head, kHeaderSize) || !read_all(file.get(), payload.data(), payload.size())) return std::nullopt;
+  if (!read_all(file.get(), head, kHeaderSize) || !read_all(file.get(), payload.data(), payload.size()))
+    return std::nullopt;
   if (std::string_view(head, kHeaderSize) != header(key, suffix, payload)) {
     log(LogLevel::info, "cache entry " + name + " is damaged or of another version; it is made again");
     return std::nullopt;

@@ -1,11 +1,13 @@
 // Compiled kernels on disk: one file per entry, any damage is a miss.
 //
-// Place: the directory given, else LIGERDSL_CACHE_DIR, else $XDG_CACHE_HOME/ligerdsl, else $HOME/.cache/ligerdsl; created 0700.
-// A directory that is a symlink, not ours, or writable by group or world is refused: the cache is off, one warning is logged,
-// and work goes on in memory (with mode `required` that is CACHE_ERROR instead). Nothing read from here is ever trusted for its
-// content alone: ownership and permissions protect against poisoning, the digest against corruption.
+// Place: the directory given, else LIGERDSL_CACHE_DIR, else $XDG_CACHE_HOME/ligerdsl, else $HOME/.cache/ligerdsl;
+// created 0700. A directory that is a symlink, not ours, or writable by group or world is refused: the cache is off,
+// one warning is logged, and work goes on in memory (with mode `required` that is CACHE_ERROR instead). Nothing read
+// from here is ever trusted for its content alone: ownership and permissions protect against poisoning, the digest
+// against corruption.
 //
-// Rule 1: an entry is written to a temporary file in the same directory, synced, and renamed; what was just written is not
+// Rule 1: an entry is written to a temporary file in the same directory, synced, and renamed; what was just written is
+// not
 //         read back.
 // Rule 2: reading checks magic, schema, key, length and SHA-256; every mismatch, error or strange file type is a miss.
 // Rule 3: after the directory was opened, files are reached only relative to that descriptor, with O_NOFOLLOW.
@@ -44,8 +46,8 @@ class DiskCache {
   void write(const Digest& key, const char* suffix, std::string_view payload) const;
 
   CacheUsage usage() const;
-  // Removes entries, oldest use first, until at most max_bytes remain, and temporary files older than an hour. Returns what
-  // was removed.
+  // Removes entries, oldest use first, until at most max_bytes remain, and temporary files older than an hour. Returns
+  // what was removed.
   CacheUsage trim(int64_t max_bytes) const;
 
  private:

@@ -39,7 +39,8 @@ std::string result_text(const cuda::Api& api, cuda::Result result) {
   const char* text = nullptr;
   if (api.error_name != nullptr) api.error_name(result, &name);
   if (api.error_string != nullptr) api.error_string(result, &text);
-  return std::string(name ? name : "CUDA error") + " (" + std::to_string(result) + (text ? std::string(": ") + text : "") + ")";
+  return std::string(name ? name : "CUDA error") + " (" + std::to_string(result) +
+         (text ? std::string(": ") + text : "") + ")";
 }
 
 // Why cuInit's result means that there is no device here.
@@ -47,24 +48,32 @@ std::string result_text(const cuda::Api& api, cuda::Result result) {
   const std::string found = "\"" + path + "\" was loaded, but cuInit failed with " + result_text(api, result) + ". ";
   switch (result) {
     case cuda::error_stub_library:
-      fail(Status::no_device, found + "It is the toolkit's stub driver, for linking only: remove its folder (lib64/stubs) from "
-                                      "LD_LIBRARY_PATH, or set LIGERDSL_LIBCUDA to the real driver's libcuda.so.1");
+      fail(Status::no_device,
+           found +
+               "It is the toolkit's stub driver, for linking only: remove its folder (lib64/stubs) from "
+               "LD_LIBRARY_PATH, or set LIGERDSL_LIBCUDA to the real driver's libcuda.so.1");
     case cuda::error_no_device:
       fail(Status::no_device, found + "No GPU is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES");
-    case cuda::error_not_initialized: fail(Status::forked_process, found + kForkedText);
+    case cuda::error_not_initialized:
+      fail(Status::forked_process, found + kForkedText);
     case cuda::error_system_driver_mismatch:
-      fail(Status::no_device, found + "The kernel module and the user library are of different versions: reboot, or reinstall "
-                                      "the driver");
-    default: fail(Status::no_device, found + "Check that the NVIDIA kernel module is loaded and /dev/nvidia* can be opened");
+      fail(Status::no_device,
+           found +
+               "The kernel module and the user library are of different versions: reboot, or reinstall "
+               "the driver");
+    default:
+      fail(Status::no_device, found + "Check that the NVIDIA kernel module is loaded and /dev/nvidia* can be opened");
   }
 }
 
 void resolve(void* library, const std::string& path, cuda::Api& api) {
-#define LIGERDSL_RESOLVE(member, symbol, parameters)                                                               \
-  api.member = reinterpret_cast<decltype(api.member)>(dlsym(library, symbol));                                     \
-  if (api.member == nullptr)                                                                                       \
-    fail(Status::driver_too_old, "\"" + path + "\" has no function " symbol ": a CUDA driver of version 12.0 or "  \
-                                 "later (525.60 or later) is needed");
+#define LIGERDSL_RESOLVE(member, symbol, parameters)                           \
+  api.member = reinterpret_cast<decltype(api.member)>(dlsym(library, symbol)); \
+  if (api.member == nullptr)                                                   \
+    fail(Status::driver_too_old, "\"" + path +                                 \
+                                     "\" has no function " symbol              \
+                                     ": a CUDA driver of version 12.0 or "     \
+                                     "later (525.60 or later) is needed");
   LIGERDSL_DRIVER_FUNCTIONS(LIGERDSL_RESOLVE)
 #undef LIGERDSL_RESOLVE
 }
@@ -75,20 +84,28 @@ bool is_sticky(cuda::Result result) {
     case cuda::error_nvlink_uncorrectable:
     case cuda::error_illegal_address:
     case cuda::error_launch_timeout:
-    case cuda::error_assert: return true;
-    default: return result >= cuda::error_hardware_stack && result <= cuda::error_launch_failed;
+    case cuda::error_assert:
+      return true;
+    default:
+      return result >= cuda::error_hardware_stack && result <= cuda::error_launch_failed;
   }
 }
 
 std::string advice(Status status) {
   switch (status) {
     case Status::sticky_device_error:
-      return ". A kernel that ran earlier on this GPU, of this library or of other code in the process, failed, and the "
-             "context cannot be used any more: find it with compute-sanitizer or CUDA_LAUNCH_BLOCKING=1 and restart the process";
-    case Status::out_of_device_memory: return ". The context is still usable: free device memory and try again";
-    case Status::forked_process: return std::string(". ") + kForkedText;
-    case Status::capture_unsafe: return ". This call is not allowed while a stream is being captured: make it before the capture";
-    default: return "";
+      return ". A kernel that ran earlier on this GPU, of this library or of other code in the process, failed, and "
+             "the "
+             "context cannot be used any more: find it with compute-sanitizer or CUDA_LAUNCH_BLOCKING=1 and restart "
+             "the process";
+    case Status::out_of_device_memory:
+      return ". The context is still usable: free device memory and try again";
+    case Status::forked_process:
+      return std::string(". ") + kForkedText;
+    case Status::capture_unsafe:
+      return ". This call is not allowed while a stream is being captured: make it before the capture";
+    default:
+      return "";
   }
 }
 
@@ -111,29 +128,42 @@ std::string arch_of_capability(int32_t major, int32_t minor) {
 
 Status status_of_result(cuda::Result result) {
   if (is_sticky(result)) return Status::sticky_device_error;
-  if (result >= cuda::error_stream_capture_first && result <= cuda::error_stream_capture_last) return Status::capture_unsafe;
+  if (result >= cuda::error_stream_capture_first && result <= cuda::error_stream_capture_last)
+    return Status::capture_unsafe;
   switch (result) {
-    case cuda::success: return Status::success;
-    case cuda::error_out_of_memory: return Status::out_of_device_memory;
+    case cuda::success:
+      return Status::success;
+    case cuda::error_out_of_memory:
+      return Status::out_of_device_memory;
     case cuda::error_deinitialized:
-    case cuda::error_context_is_destroyed: return Status::driver_shutdown;
+    case cuda::error_context_is_destroyed:
+      return Status::driver_shutdown;
     case cuda::error_no_device:
     case cuda::error_stub_library:
     case cuda::error_system_not_ready:
-    case cuda::error_system_driver_mismatch: return Status::no_device;
-    case cuda::error_invalid_device: return Status::invalid_device;
-    case cuda::error_not_initialized: return Status::forked_process;
-    case cuda::error_unsupported_ptx_version: return Status::driver_too_old;
-    case cuda::error_no_binary_for_gpu: return Status::arch_not_supported;
+    case cuda::error_system_driver_mismatch:
+      return Status::no_device;
+    case cuda::error_invalid_device:
+      return Status::invalid_device;
+    case cuda::error_not_initialized:
+      return Status::forked_process;
+    case cuda::error_unsupported_ptx_version:
+      return Status::driver_too_old;
+    case cuda::error_no_binary_for_gpu:
+      return Status::arch_not_supported;
     case cuda::error_invalid_image:
     case cuda::error_invalid_ptx:
     case cuda::error_jit_compiler_not_found:
-    case cuda::error_jit_compilation_disabled: return Status::compile_failed;
-    default: return Status::execution_failed;
+    case cuda::error_jit_compilation_disabled:
+      return Status::compile_failed;
+    default:
+      return Status::execution_failed;
   }
 }
 
-bool forked_after_init() { return forked.load(std::memory_order_relaxed); }
+bool forked_after_init() {
+  return forked.load(std::memory_order_relaxed);
+}
 
 std::shared_ptr<const Driver> Driver::open(const std::string& path) {
   if (forked_after_init()) fail(Status::forked_process, kForkedText);
@@ -153,7 +183,8 @@ std::shared_ptr<const Driver> Driver::open(const std::string& path) {
   driver->check(api.driver_version(&driver->version_), "reading the driver's version");
   if (driver->version_ < kOldestDriver)
     fail(Status::driver_too_old, "the CUDA driver is of version " + version_text(driver->version_) + "; " +
-                                     version_text(kOldestDriver) + " or later (525.60 or later) is needed: update the driver");
+                                     version_text(kOldestDriver) +
+                                     " or later (525.60 or later) is needed: update the driver");
   driver->ptx_version_ = ptx_version_of_driver(driver->version_);
   driver->check(api.device_count(&driver->device_count_), "counting devices");
   if (driver->device_count_ == 0)
@@ -194,9 +225,9 @@ GpuInfo Driver::device(int32_t ordinal) const {
   attribute(cuda::max_shared_per_block_optin, info.max_shared_per_block);
   info.arch = arch_of_capability(info.major, info.minor);
   if (info.arch.empty())
-    fail(Status::arch_not_supported, "cuda:" + std::to_string(ordinal) + " (" + info.name + ") has compute capability " +
-                                         std::to_string(info.major) + "." + std::to_string(info.minor) +
-                                         "; 8.0 (Ampere) or later is needed");
+    fail(Status::arch_not_supported, "cuda:" + std::to_string(ordinal) + " (" + info.name +
+                                         ") has compute capability " + std::to_string(info.major) + "." +
+                                         std::to_string(info.minor) + "; 8.0 (Ampere) or later is needed");
   return info;
 }
 
@@ -204,8 +235,8 @@ void Driver::raise(cuda::Result result, const char* what, const std::string& det
   const Status status = status_of_result(result);
   std::string message = std::string(what) + ": " + result_text(api_, result) + advice(status);
   if (status == Status::driver_too_old)
-    message += ". The driver (CUDA " + version_text(version_) + ") accepts PTX up to " + std::to_string(ptx_version_ / 10) + "." +
-               std::to_string(ptx_version_ % 10) + ": update the driver";
+    message += ". The driver (CUDA " + version_text(version_) + ") accepts PTX up to " +
+               std::to_string(ptx_version_ / 10) + "." + std::to_string(ptx_version_ % 10) + ": update the driver";
   if (!detail.empty()) message += "\n" + detail;
   fail(status, message);
 }
@@ -239,6 +270,8 @@ PrimaryContext::RelaxedScope::RelaxedScope(const PrimaryContext& context)
   context.driver().check(api_.exchange_capture_mode(&mode_), "relaxing the capture mode");
 }
 
-PrimaryContext::RelaxedScope::~RelaxedScope() { api_.exchange_capture_mode(&mode_); }
+PrimaryContext::RelaxedScope::~RelaxedScope() {
+  api_.exchange_capture_mode(&mode_);
+}
 
 }  // namespace ligerdsl::runtime

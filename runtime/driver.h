@@ -22,21 +22,22 @@ struct Api {
 struct GpuInfo {
   int32_t ordinal = 0;
   std::string name;
-  int32_t major = 0, minor = 0;     // compute capability
-  std::string arch;                 // the target name that the compiler gets: "sm_90a", "sm_80", ...
+  int32_t major = 0, minor = 0;  // compute capability
+  std::string arch;              // the target name that the compiler gets: "sm_90a", "sm_80", ...
   int64_t memory_bytes = 0;
   int32_t multiprocessors = 0;
   int32_t l2_bytes = 0;
-  int32_t max_shared_per_block = 0; // bytes, opt-in limit
+  int32_t max_shared_per_block = 0;  // bytes, opt-in limit
 };
 
 class Driver {
  public:
-  // Loads `path` and initialises the driver. Throws NO_DEVICE (library missing, stub driver, cuInit fails, no device: the
-  // message says which, and what to do), DRIVER_TOO_OLD or FORKED_PROCESS.
+  // Loads `path` and initialises the driver. Throws NO_DEVICE (library missing, stub driver, cuInit fails, no device:
+  // the message says which, and what to do), DRIVER_TOO_OLD or FORKED_PROCESS.
   static std::shared_ptr<const Driver> open(const std::string& path);
 
-  // The process's driver: LIGERDSL_LIBCUDA, else libcuda.so.1. Opened at the first call that succeeds and kept for ever.
+  // The process's driver: LIGERDSL_LIBCUDA, else libcuda.so.1. Opened at the first call that succeeds and kept for
+  // ever.
   static std::shared_ptr<const Driver> shared();
 
   const cuda::Api& api() const { return api_; }
@@ -44,7 +45,7 @@ class Driver {
   int32_t version() const { return version_; }          // as cuDriverGetVersion: 13000 for 13.0
   int32_t ptx_version() const { return ptx_version_; }  // highest accepted, times ten
   int32_t device_count() const { return device_count_; }
-  GpuInfo device(int32_t ordinal) const;                // throws INVALID_DEVICE, ARCH_NOT_SUPPORTED
+  GpuInfo device(int32_t ordinal) const;  // throws INVALID_DEVICE, ARCH_NOT_SUPPORTED
 
   // Throws the Error that belongs to `result`; `what` says what was being done. Does nothing on success.
   void check(cuda::Result result, const char* what) const {
@@ -80,8 +81,8 @@ class PrimaryContext {
   PrimaryContext(const PrimaryContext&) = delete;
   PrimaryContext& operator=(const PrimaryContext&) = delete;
 
-  // Makes the context current for its lifetime and leaves the caller's current context as it was. Throws FORKED_PROCESS in
-  // a forked child. Costs one driver call when the context is current already, else three.
+  // Makes the context current for its lifetime and leaves the caller's current context as it was. Throws FORKED_PROCESS
+  // in a forked child. Costs one driver call when the context is current already, else three.
   class Scope {
    public:
     explicit Scope(const PrimaryContext& context);
@@ -94,8 +95,8 @@ class PrimaryContext {
     bool pushed_ = false;
   };
 
-  // As Scope, and with this thread's stream-capture mode relaxed, so that loading a module or allocating does not break a
-  // capture that is under way.
+  // As Scope, and with this thread's stream-capture mode relaxed, so that loading a module or allocating does not break
+  // a capture that is under way.
   class RelaxedScope {
    public:
     explicit RelaxedScope(const PrimaryContext& context);

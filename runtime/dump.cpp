@@ -12,9 +12,10 @@
 namespace ligerdsl::runtime {
 namespace {
 
-void dump_stage(Device& device, std::string_view program, const program::CompileOptions& options, const std::string& stage,
-                const std::string& path) {
+void dump_stage(Device& device, std::string_view program, const program::CompileOptions& options,
+                const std::string& stage, const std::string& path) {
   const std::string text = device.emit(program, options, stage);
+  if (text.empty()) return;
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.close();
@@ -27,7 +28,8 @@ void dump_stage(Device& device, std::string_view program, const program::Compile
 
 }  // namespace
 
-void dump_stages_of(Device& device, std::string_view program, const program::CompileOptions& options, const std::string& kernel) {
+void dump_stages_of(Device& device, std::string_view program, const program::CompileOptions& options,
+                    const std::string& kernel) {
   const Options& wanted = runtime::options();
   if (wanted.dump.empty() || kernel.find(wanted.dump_filter) == std::string::npos) return;
   const std::string key = hex(KernelCache::key(program, program::serialize(options))).substr(0, 8);

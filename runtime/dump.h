@@ -10,9 +10,10 @@ namespace ligerdsl::runtime {
 
 class Device;
 
-// Writes <dump dir>/<kernel>-<key>.<stage> for every stage asked for. A stage that this target does not have, or a file that
-// cannot be written, is a warning.
-void dump_stages_of(Device& device, std::string_view program, const program::CompileOptions& options, const std::string& kernel);
+// Writes <dump dir>/<kernel>-<key>.<stage> for every stage asked for that the target has. A stage that fails, or a file
+// that cannot be written, is a warning.
+void dump_stages_of(Device& device, std::string_view program, const program::CompileOptions& options,
+                    const std::string& kernel);
 
 // Replaces `ptx` by the text of <override dir>/<kernel>.ptx where that file exists.
 void override_ptx(const std::string& kernel, std::string& ptx);

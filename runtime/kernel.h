@@ -18,14 +18,14 @@ struct Grid {
 
 // What the machine code uses; zero where it means nothing (CPU).
 struct KernelResources {
-  int32_t registers = 0;           // per thread
-  int32_t spill_bytes = 0;         // local memory per thread
-  int64_t shared_bytes = 0;        // per CTA, static + dynamic
-  int32_t threads = 0;             // per CTA
-  int32_t cluster = 1;             // CTAs per cluster
-  int32_t ctas_per_sm = 0;         // occupancy limit
-  int64_t code_bytes = 0;          // cubin or object
-  std::string log;                 // the driver's assembler log, when it just compiled
+  int32_t registers = 0;     // per thread
+  int32_t spill_bytes = 0;   // local memory per thread
+  int64_t shared_bytes = 0;  // per CTA, static + dynamic
+  int32_t threads = 0;       // per CTA
+  int32_t cluster = 1;       // CTAs per cluster
+  int32_t ctas_per_sm = 0;   // occupancy limit
+  int64_t code_bytes = 0;    // cubin or object
+  std::string log;           // the driver's assembler log, when it just compiled
 };
 
 enum class Origin : uint8_t { memory, disk, compiled };
@@ -34,7 +34,7 @@ const char* name(Origin origin);
 // What one load() cost. Times in the order in which the phases ran: "lookup", "mlir", "llvm", ..., "driver", "link".
 struct LoadReport {
   Origin origin = Origin::memory;
-  bool cubin_from_disk = false;    // nvptx: the driver's assembler did not run
+  bool cubin_from_disk = false;  // nvptx: the driver's assembler did not run
   std::vector<program::PhaseTime> times;
 };
 
@@ -42,8 +42,8 @@ class LoadedKernel {
  public:
   virtual ~LoadedKernel() = default;
 
-  // Starts the kernel with Artifact::slots 8-byte argument slots. The slots are read before launch() returns. On a GPU the
-  // work is queued on `stream`; on the CPU it is finished on return. A grid with an empty axis does nothing. Throws
+  // Starts the kernel with Artifact::slots 8-byte argument slots. The slots are read before launch() returns. On a GPU
+  // the work is queued on `stream`; on the CPU it is finished on return. A grid with an empty axis does nothing. Throws
   // INVALID_SHAPE (grid too large), STICKY_DEVICE_ERROR, FORKED_PROCESS, EXECUTION_FAILED, OUT_OF_DEVICE_MEMORY.
   // Takes no memory and no lock on the GPU path; may be called from any number of threads.
   virtual void launch(const uint64_t* slots, const Grid& grid, Stream stream) = 0;

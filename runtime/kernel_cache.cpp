@@ -79,7 +79,8 @@ std::shared_ptr<LoadedKernel> KernelCache::build(const Digest& key, std::string_
                                                  bool may_compile, LoadReport& report) {
   PhaseClock clock(report);
   if (std::optional<std::string> bytes = disk_.read(key, kArtifactSuffix)) {
-    // The digest was right, so bytes that do not parse or link come from a writer that this build does not understand: a miss.
+    // The digest was right, so bytes that do not parse or link come from a writer that this build does not understand:
+    // a miss.
     try {
       program::Artifact artifact = program::parseArtifact(*bytes);
       artifact.times.clear();
@@ -96,8 +97,9 @@ std::shared_ptr<LoadedKernel> KernelCache::build(const Digest& key, std::string_
     }
   }
   if (!may_compile)
-    fail(Status::not_supported, "the kernel is in no cache and this context must not compile (NO_JIT): compile it before with "
-                                "`ligerdsl compile`, or create the context without NO_JIT");
+    fail(Status::not_supported,
+         "the kernel is in no cache and this context must not compile (NO_JIT): compile it before with "
+         "`ligerdsl compile`, or create the context without NO_JIT");
   clock.lap("lookup");
   const std::string bytes = steps_.compile(program, options);
   program::Artifact artifact = program::parseArtifact(bytes);

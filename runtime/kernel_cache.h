@@ -1,8 +1,8 @@
 // From program bytes to a loaded kernel: memory, then disk, then the compiler.
 //
-// Level 1 holds artifacts (PTX or object with its metadata), keyed by program bytes, options (target, architecture, features,
-// PTX version and every choice are among them) and build id. Level 2, used by GPUs, holds cubins, keyed by the PTX, the SM and
-// the driver's version.
+// Level 1 holds artifacts (PTX or object with its metadata), keyed by program bytes, options (target, architecture,
+// features, PTX version and every choice are among them) and build id. Level 2, used by GPUs, holds cubins, keyed by
+// the PTX, the SM and the driver's version.
 #pragma once
 
 #include <condition_variable>
@@ -51,8 +51,8 @@ class KernelCache {
     std::shared_ptr<LoadedKernel> kernel;
   };
 
-  std::shared_ptr<LoadedKernel> build(const Digest& key, std::string_view program, std::string_view options, bool may_compile,
-                                      LoadReport& report);
+  std::shared_ptr<LoadedKernel> build(const Digest& key, std::string_view program, std::string_view options,
+                                      bool may_compile, LoadReport& report);
 
   const DiskCache& disk_;
   Steps steps_;

@@ -75,7 +75,9 @@ void remove_log_callback(int id) {
   std::erase_if(logger().sinks, [&](const Sink& sink) { return sink.id == id; });
 }
 
-void set_log_level(LogLevel level) { logger().level.store(static_cast<int32_t>(level), std::memory_order_relaxed); }
+void set_log_level(LogLevel level) {
+  logger().level.store(static_cast<int32_t>(level), std::memory_order_relaxed);
+}
 
 bool log_enabled(LogLevel level) {
   return static_cast<int32_t>(level) <= logger().level.load(std::memory_order_relaxed);

@@ -12,7 +12,8 @@ namespace {
 // Device memory and events that are given back whatever happens.
 class Scratch {
  public:
-  Scratch(Device& device, size_t bytes) : device_(device), bytes_(bytes), memory_(bytes > 0 ? device.alloc(bytes) : nullptr) {}
+  Scratch(Device& device, size_t bytes)
+      : device_(device), bytes_(bytes), memory_(bytes > 0 ? device.alloc(bytes) : nullptr) {}
   ~Scratch() { device_.free(memory_); }
   Scratch(const Scratch&) = delete;
   void* get() const { return memory_; }

@@ -10,11 +10,11 @@
 namespace ligerdsl::runtime {
 
 struct MeasureOptions {
-  int32_t warmup = 3;          // runs before the first sample
+  int32_t warmup = 3;  // runs before the first sample
   int32_t min_samples = 11;
   int32_t max_samples = 201;
-  double budget_ms = 300;      // stop between min and max samples once this much time was measured
-  bool cold = true;            // GPU: overwrite more than the L2 before every sample; CPU: more than the last-level cache
+  double budget_ms = 300;  // stop between min and max samples once this much time was measured
+  bool cold = true;        // GPU: overwrite more than the L2 before every sample; CPU: more than the last-level cache
 };
 
 struct Measurement {
@@ -25,7 +25,8 @@ struct Measurement {
 // `work` queues one repetition on the stream that it is given. GPU times are taken with events around it.
 Measurement measure(Device& device, const std::function<void(Stream)>& work, const MeasureOptions& options = {});
 
-// The same-run ceiling: copying `bytes` on the device (GPU), or with all threads (CPU). GB/s counts bytes read + written.
+// The same-run ceiling: copying `bytes` on the device (GPU), or with all threads (CPU). GB/s counts bytes read +
+// written.
 double copy_bandwidth_gbps(Device& device, int64_t bytes);
 
 // Host time of `work` per call in microseconds, median over batches; the stream is drained between batches.

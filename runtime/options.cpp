@@ -12,7 +12,8 @@ namespace {
 
 constexpr const char* kStages[] = {"tile", "tgpu", "loops", "llvm", "ptx", "asm"};
 
-// A row: what `doctor` prints, and how a set value reaches Options. `parse` returns false for a value that does not fit.
+// A row: what `doctor` prints, and how a set value reaches Options. `parse` returns false for a value that does not
+// fit.
 struct Row {
   OptionInfo info;
   bool (*parse)(std::string_view text, Options& to);
@@ -68,20 +69,24 @@ bool parse_text(std::string_view text, Options& to) {
 constexpr Row kRows[] = {
     {{"LIGERDSL_LOG", "off|error|warning|info|debug", "warning", "how much is logged"}, parse_log},
     {{"LIGERDSL_LOG_FILE", "path", "stderr", "where log lines go; appended"}, parse_text<&Options::log_file>},
-    {{"LIGERDSL_CACHE", "off|ro|rw|required", "rw", "use of the disk cache; required: a cache that does not work is an error"},
+    {{"LIGERDSL_CACHE", "off|ro|rw|required", "rw",
+      "use of the disk cache; required: a cache that does not work is an error"},
      parse_cache},
     {{"LIGERDSL_CACHE_DIR", "path", "$XDG_CACHE_HOME/ligerdsl or $HOME/.cache/ligerdsl", "folder of the disk cache"},
      parse_text<&Options::cache_dir>},
     {{"LIGERDSL_NUM_THREADS", "integer 0..4096", "0", "threads of a CPU context; 0: one per CPU of this process"},
      parse_threads},
-    {{"LIGERDSL_COMPILER", "path", "beside libligerdsl", "libligerdsl-compiler.so to load"}, parse_text<&Options::compiler>},
+    {{"LIGERDSL_COMPILER", "path", "beside libligerdsl", "libligerdsl-compiler.so to load"},
+     parse_text<&Options::compiler>},
     {{"LIGERDSL_LIBCUDA", "path", "libcuda.so.1", "CUDA driver library to load"}, parse_text<&Options::libcuda>},
-    {{"LIGERDSL_DUMP", "list of tile,tgpu,loops,llvm,ptx,asm or all", "none", "stages written for every kernel that is loaded"},
+    {{"LIGERDSL_DUMP", "list of tile,tgpu,loops,llvm,ptx,asm or all", "none",
+      "stages written for every kernel that is loaded"},
      parse_dump},
     {{"LIGERDSL_DUMP_DIR", "path", ".", "folder of the dumps"}, parse_text<&Options::dump_dir>},
     {{"LIGERDSL_DUMP_FILTER", "text", "every kernel", "only kernels whose name contains this are dumped"},
      parse_text<&Options::dump_filter>},
-    {{"LIGERDSL_OVERRIDE_DIR", "path", "none", "<path>/<kernel>.ptx, where present, is run in place of the compiled PTX"},
+    {{"LIGERDSL_OVERRIDE_DIR", "path", "none",
+      "<path>/<kernel>.ptx, where present, is run in place of the compiled PTX"},
      parse_text<&Options::override_dir>},
 };
 
@@ -112,8 +117,8 @@ Options parse_options(const std::function<const char*(const char*)>& get, bool p
 }
 
 const Options& options() {
-  static const Options* const parsed =
-      new Options(parse_options([](const char* name) -> const char* { return getenv(name); }, getauxval(AT_SECURE) != 0));
+  static const Options* const parsed = new Options(
+      parse_options([](const char* name) -> const char* { return getenv(name); }, getauxval(AT_SECURE) != 0));
   return *parsed;
 }
 
@@ -122,6 +127,8 @@ std::span<const OptionInfo> option_table() {
   return *table;
 }
 
-std::span<const char* const> dump_stages() { return kStages; }
+std::span<const char* const> dump_stages() {
+  return kStages;
+}
 
 }  // namespace ligerdsl::runtime

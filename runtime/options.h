@@ -1,7 +1,7 @@
 // Every environment variable of the library: declared once, typed, documented, parsed once.
 //
-// Calls of the API beat the environment. In a setuid or setgid process (AT_SECURE) the environment is ignored. A value that
-// does not parse is reported by a warning and the default is used.
+// Calls of the API beat the environment. In a setuid or setgid process (AT_SECURE) the environment is ignored. A value
+// that does not parse is reported by a warning and the default is used.
 #pragma once
 
 #include <cstdint>
@@ -18,22 +18,22 @@ enum class CacheMode : uint8_t { off, read_only, read_write, required };
 
 struct Options {
   LogLevel log = LogLevel::warning;
-  std::string log_file;                  // empty: stderr
-  std::string cache_dir;                 // empty: XDG_CACHE_HOME/ligerdsl or HOME/.cache/ligerdsl
+  std::string log_file;   // empty: stderr
+  std::string cache_dir;  // empty: XDG_CACHE_HOME/ligerdsl or HOME/.cache/ligerdsl
   CacheMode cache = CacheMode::read_write;
-  int32_t num_threads = 0;               // 0: one per CPU that the process may run on
-  std::string compiler;                  // path of libligerdsl-compiler.so; empty: beside the library
-  std::string libcuda;                   // path of the CUDA driver; empty: libcuda.so.1
-  std::vector<std::string> dump;         // stages to write
+  int32_t num_threads = 0;        // 0: one per CPU that the process may run on
+  std::string compiler;           // path of libligerdsl-compiler.so; empty: beside the library
+  std::string libcuda;            // path of the CUDA driver; empty: libcuda.so.1
+  std::vector<std::string> dump;  // stages to write
   std::string dump_dir = ".";
-  std::string dump_filter;               // only kernels whose name contains this
-  std::string override_dir;              // <dir>/<kernel>.ptx replaces the compiled text
+  std::string dump_filter;   // only kernels whose name contains this
+  std::string override_dir;  // <dir>/<kernel>.ptx replaces the compiled text
 
   // Folders that decide the cache's place; not ours, hence no rows in the table.
   std::string xdg_cache_home, home;
 
-  std::vector<std::string> problems;     // one sentence per value that did not parse
-  bool ignored = false;                  // the process is setuid: no variable was read
+  std::vector<std::string> problems;  // one sentence per value that did not parse
+  bool ignored = false;               // the process is setuid: no variable was read
 };
 
 // The environment, read once. Never destroyed.

@@ -21,7 +21,8 @@ class Sha256 {
  private:
   void block(const uint8_t* bytes, size_t count);
 
-  uint32_t state_[8] = {0x6a09e667u, 0xbb67ae85u, 0x3c6ef372u, 0xa54ff53au, 0x510e527fu, 0x9b05688cu, 0x1f83d9abu, 0x5be0cd19u};
+  uint32_t state_[8] = {0x6a09e667u, 0xbb67ae85u, 0x3c6ef372u, 0xa54ff53au,
+                        0x510e527fu, 0x9b05688cu, 0x1f83d9abu, 0x5be0cd19u};
   uint8_t tail_[64];
   size_t tail_size_ = 0;
   uint64_t total_ = 0;

@@ -1,7 +1,8 @@
 // Status numbers of the library and the exception that carries them inside it.
 //
-// The numbers are those of the public C header: category = number / 1000 (1 state, 2 caller's argument, 3 not supported here,
-// 4 compiler or internal, 5 execution); a number is never reused. Nothing of this crosses the C boundary as an exception.
+// The numbers are those of the public C header: category = number / 1000 (1 state, 2 caller's argument, 3 not supported
+// here, 4 compiler or internal, 5 execution); a number is never reused. Nothing of this crosses the C boundary as an
+// exception.
 #pragma once
 
 #include <cstdint>

@@ -20,8 +20,8 @@ namespace {
 constexpr size_t kArenaAlign = 64;
 constexpr int64_t kChunksPerThread = 4;  // enough to even out threads of different speed
 
-// Kernels compute with the default rounding and with denormals whatever the calling thread has set: a result must not depend
-// on whether the caller or a worker ran a chunk.
+// Kernels compute with the default rounding and with denormals whatever the calling thread has set: a result must not
+// depend on whether the caller or a worker ran a chunk.
 class DefaultFloatMode {
  public:
 #if defined(__SSE__)
@@ -142,7 +142,8 @@ void ThreadPool::stop() {
 void* ThreadPool::acquire(size_t bytes) {
   void* memory = allocator_.alloc != nullptr ? allocator_.alloc(allocator_.user, bytes, kArenaAlign)
                                              : std::aligned_alloc(kArenaAlign, bytes);
-  if (memory == nullptr) fail(Status::out_of_host_memory, "cannot get " + std::to_string(bytes) + " bytes for kernel scratch");
+  if (memory == nullptr)
+    fail(Status::out_of_host_memory, "cannot get " + std::to_string(bytes) + " bytes for kernel scratch");
   return memory;
 }
 
@@ -157,7 +158,8 @@ void ThreadPool::release(void* memory) {
 void ThreadPool::reserve_arenas(size_t bytes) {
   std::lock_guard lock(mutex_);
   if (bytes <= arena_bytes_) return;
-  // Powers of two keep the sum of outgrown arenas, which running jobs may still use, below the size of the current ones.
+  // Powers of two keep the sum of outgrown arenas, which running jobs may still use, below the size of the current
+  // ones.
   const size_t each = std::bit_ceil(std::max(bytes, size_t{4096}));
   const size_t all = each * static_cast<size_t>(arena_count_);
   regions_.reserve(regions_.size() + 1);

@@ -1,9 +1,10 @@
 // Runs the programs of a CPU grid on worker threads.
 //
 // One pool per context. A job is an index range [0, total) cut into chunks that the workers and the caller take with an
-// atomic counter: which thread runs which chunk changes from run to run, so a job's result must not depend on it (kernels
-// store to disjoint places and reduce in an order fixed by the grid). Jobs may come from several threads at once and from
-// inside a job. run() takes no memory: the job lives on the caller's stack, arenas were made by reserve_arenas().
+// atomic counter: which thread runs which chunk changes from run to run, so a job's result must not depend on it
+// (kernels store to disjoint places and reduce in an order fixed by the grid). Jobs may come from several threads at
+// once and from inside a job. run() takes no memory: the job lives on the caller's stack, arenas were made by
+// reserve_arenas().
 #pragma once
 
 #include <atomic>
@@ -26,7 +27,8 @@ struct HostAllocator {
 
 class ThreadPool {
  public:
-  // Runs [begin, end) and does not throw; `arena` has at least the reserved bytes, is 64-byte aligned, and belongs to this call alone.
+  // Runs [begin, end) and does not throw; `arena` has at least the reserved bytes, is 64-byte aligned, and belongs to
+  // this call alone.
   using Body = void (*)(void* user, int64_t begin, int64_t end, void* arena);
 
   // `threads` counts the caller: 1 makes no thread at all. 0: one per CPU that this process may use.

@@ -75,7 +75,8 @@ TEST_F(CudaDeviceTest, EmptyAndHugeGrids) {
   EXPECT_FALSE(fake_cuda().last_launch(&launch));
   kernel->launch(slots, {INT32_MAX, 65535, 65535}, nullptr);
   EXPECT_TRUE(fake_cuda().last_launch(&launch));
-  for (Grid grid : {Grid{int64_t{1} << 31, 1, 1}, Grid{1, 65536, 1}, Grid{1, 1, 65536}, Grid{-1, 1, 1}, Grid{INT64_MAX, 1, 1}})
+  for (Grid grid :
+       {Grid{int64_t{1} << 31, 1, 1}, Grid{1, 65536, 1}, Grid{1, 1, 65536}, Grid{-1, 1, 1}, Grid{INT64_MAX, 1, 1}})
     expect_error(Status::invalid_shape, [&] { kernel->launch(slots, grid, nullptr); });
   EXPECT_FALSE(fake_cuda().last_launch(&launch));
 }
@@ -122,7 +123,8 @@ TEST_F(CudaDeviceTest, CubinComesFromDiskTheSecondTime) {
 
 TEST_F(CudaDeviceTest, AssemblerErrorsCarryTheLog) {
   auto device = fake_gpu(folder.path());
-  std::string text = expect_error(Status::compile_failed, [&] { device->load("syntax error", device->base_options()); });
+  std::string text =
+      expect_error(Status::compile_failed, [&] { device->load("syntax error", device->base_options()); });
   EXPECT_NE(text.find("line 3; fatal : Parsing error"), std::string::npos) << text;
   EXPECT_EQ(device->disk_cache().usage().entries, 0);
   text = expect_error(Status::driver_too_old, [&] { device->load("needs .version 9.9", device->base_options()); });
@@ -183,9 +185,11 @@ TEST_F(CudaDeviceTest, AnyFailingCallIsAnErrorAndNothingLeaks) {
       everything();
     } catch (const Error& error) {
       failed = true;
-      EXPECT_TRUE(error.status() == Status::out_of_device_memory || error.status() == Status::no_device) << k << error.what();
+      EXPECT_TRUE(error.status() == Status::out_of_device_memory || error.status() == Status::no_device)
+          << k << error.what();
     }
-    // A release that fails is silent and leaves at most that one object; a pop that fails leaves a context on the stack.
+    // A release that fails is silent and leaves at most that one object; a pop that fails leaves a context on the
+    // stack.
     EXPECT_LE(fake_cuda().live_objects(), failed ? 0 : 1) << k;
     EXPECT_EQ(fake_cuda().capture_mode() == 0 || !failed, true) << k;
     // The same process goes on.

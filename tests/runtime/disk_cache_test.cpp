@@ -28,9 +28,12 @@ std::string entry_path(const DiskCache& cache, const Digest& key, const char* su
 // Counts warnings for the lifetime of the object.
 class Warnings {
  public:
-  Warnings() : id_(add_log_callback([](void* user, int32_t level, const char* line) {
-      if (level == static_cast<int32_t>(LogLevel::warning)) static_cast<Warnings*>(user)->lines.push_back(line);
-    }, this)) {}
+  Warnings()
+      : id_(add_log_callback(
+            [](void* user, int32_t level, const char* line) {
+              if (level == static_cast<int32_t>(LogLevel::warning)) static_cast<Warnings*>(user)->lines.push_back(line);
+            },
+            this)) {}
   ~Warnings() { remove_log_callback(id_); }
   std::vector<std::string> lines;
 
@@ -195,7 +198,8 @@ TEST(DiskCache, ReadOnlyFolderServesAndWarnsOnce) {
     // A folder that cannot be made.
     EXPECT_FALSE(DiskCache(folder.path() + "/sub/cache", CacheMode::read_write).readable());
     EXPECT_EQ(warnings.lines.size(), 2u);
-    expect_error(Status::cache_error, [&] { DiskCache(folder.path(), CacheMode::required).write(kOther, ".art", "more"); });
+    expect_error(Status::cache_error,
+                 [&] { DiskCache(folder.path(), CacheMode::required).write(kOther, ".art", "more"); });
     return true;
   }));
   ASSERT_EQ(chmod(folder.path().c_str(), 0700), 0);

@@ -1,7 +1,8 @@
 // A compiler library without LLVM: the real C table, answers chosen by the "program" text.
 //   "error ..." is a faulty program; "internal" a compiler bug; "fatal ..." LLVM giving up; "slow ..." takes 50 ms.
 //   ".version ..." is PTX and comes back as it is.
-//   Anything else compiles: for the CPU to a kernel that is in this library, for a GPU to PTX-like text with the program in it.
+//   Anything else compiles: for the CPU to a kernel that is in this library, for a GPU to PTX-like text with the
+//   program in it.
 // CPU kernel: slots {pointer to int64, n}; program i writes i * 3 + 1 to element i, through its arena.
 #include <unistd.h>
 
@@ -103,6 +104,12 @@ const ligerdsl_compiler_table table = {
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-EXPORT const ligerdsl_compiler_table* ligerdsl_compiler_entry() { return &table; }
-EXPORT int64_t fake_compiler_compiles() { return compiles; }
-EXPORT int64_t fake_compiler_loaded() { return loads - unloads; }
+EXPORT const ligerdsl_compiler_table* ligerdsl_compiler_entry() {
+  return &table;
+}
+EXPORT int64_t fake_compiler_compiles() {
+  return compiles;
+}
+EXPORT int64_t fake_compiler_loaded() {
+  return loads - unloads;
+}

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,8 +25,8 @@ struct State {
   int64_t calls = 0, fail_at = 0;
   Result fail_result = 0, sticky = 0;
   bool capturing = false;
-  std::map<std::string, int64_t> by_name;
-  std::set<void*> objects;  // from malloc
+  std::map<std::string_view, int64_t> by_name;  // names are literals: counting a known function takes no memory
+  std::set<void*> objects;                      // from malloc
   int64_t links = 0;
   std::map<void*, std::string> modules;  // module -> image
   int64_t retained = 0;
@@ -128,11 +129,21 @@ API cuDeviceTotalMem_v2(size_t* bytes, Device) {
 API cuDeviceGetAttribute(int* value, int attribute, Device) {
   ENTER("cuDeviceGetAttribute");
   switch (attribute) {
-    case compute_capability_major: *value = state().major; break;
-    case compute_capability_minor: *value = state().minor; break;
-    case max_shared_per_block_optin: *value = 227 << 10; break;
-    case multiprocessor_count: *value = 132; break;
-    default: *value = 1 << 20; break;
+    case compute_capability_major:
+      *value = state().major;
+      break;
+    case compute_capability_minor:
+      *value = state().minor;
+      break;
+    case max_shared_per_block_optin:
+      *value = 227 << 10;
+      break;
+    case multiprocessor_count:
+      *value = 132;
+      break;
+    default:
+      *value = 1 << 20;
+      break;
   }
   return success;
 }
@@ -257,7 +268,13 @@ API cuLaunchKernelEx(const LaunchConfig* config, Function, void** parameters, vo
     return error_invalid_value;
   std::lock_guard lock(state().mutex);
   FakeCudaControl::Launch& launch = state().launch;
-  launch = {{config->grid_x, config->grid_y, config->grid_z}, config->block_x, config->shared_bytes, 1, {}, 0, config->stream};
+  launch = {{config->grid_x, config->grid_y, config->grid_z},
+            config->block_x,
+            config->shared_bytes,
+            1,
+            {},
+            0,
+            config->stream};
   for (unsigned i = 0; i < config->attribute_count; ++i)
     if (config->attributes[i].id == launch_cluster_dimension) launch.cluster = config->attributes[i].value.cluster.x;
   launch.slot_bytes = *static_cast<size_t*>(extra[3]);
@@ -375,11 +392,15 @@ extern "C" __attribute__((visibility("default"))) const FakeCudaControl fake_cud
       locked([&](State& s) { s.version = version, s.init_result = init_result, s.devices = devices; });
     },
     [](int major, int minor) { locked([&](State& s) { s.major = major, s.minor = minor; }); },
-    [](int64_t k, int result) { locked([&](State& s) { s.fail_at = k > 0 ? s.calls + k : 0, s.fail_result = result; }); },
+    [](int64_t k, int result) {
+      locked([&](State& s) { s.fail_at = k > 0 ? s.calls + k : 0, s.fail_result = result; });
+    },
     [](int result) { locked([&](State& s) { s.sticky = result; }); },
     [](bool capturing) { locked([&](State& s) { s.capturing = capturing; }); },
     [] { return locked([](State& s) { return s.calls; }); },
-    [](const char* function) { return locked([&](State& s) { return s.by_name[function]; }); },
+    [](const char* function) {
+      return locked([&](State& s) { return s.by_name.contains(function) ? s.by_name.at(function) : 0; });
+    },
     [] { return locked([](State& s) { return static_cast<int64_t>(s.objects.size()) + s.links + s.retained; }); },
     []() -> void* { return context_stack.empty() ? nullptr : context_stack.back(); },
     [](void* context) { context_stack.push_back(context); },

@@ -108,8 +108,8 @@ double raw_launch_us(Device& device, const PrimaryContext& context, const uint64
   context.driver().check(api.module_function(&function, module, "ligerdsl_fake"), "function");
   const cuda::LaunchConfig config{1, 1, 1, 128, 1, 1, 0, stream, nullptr, 0};
   size_t bytes = 16;
-  void* extra[] = {cuda::launch_param_buffer_pointer, const_cast<uint64_t*>(slots), cuda::launch_param_buffer_size, &bytes,
-                   cuda::launch_param_end};
+  void* extra[] = {cuda::launch_param_buffer_pointer, const_cast<uint64_t*>(slots), cuda::launch_param_buffer_size,
+                   &bytes, cuda::launch_param_end};
   const double time = host_time_us(device, stream, 500, [&] { api.launch(&config, function, nullptr, extra); });
   api.module_unload(module);
   return time;
@@ -129,7 +129,8 @@ TEST_F(GpuTest, LaunchAddsLittleHostTime) {
     const double foreign = host_time_us(*device, stream, 500, launch);
     const PrimaryContext::Scope scope(context);
     const double current = host_time_us(*device, stream, 500, launch);
-    printf("launch: driver alone %.2f us, ours %.2f us, ours without a current context %.2f us\n", raw, current, foreign);
+    printf("launch: driver alone %.2f us, ours %.2f us, ours without a current context %.2f us\n", raw, current,
+           foreign);
     added = std::min(added, current - raw);
     added_with_context = std::min(added_with_context, foreign - raw);
   }

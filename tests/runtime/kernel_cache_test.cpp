@@ -1,4 +1,6 @@
 // Device::load on the CPU with the fake compiler: origins, keys, faults, threads.
+#include "runtime/kernel_cache.h"
+
 #include <cstring>
 #include <filesystem>
 #include <set>
@@ -7,7 +9,6 @@
 #include "program/serialize.h"
 #include "runtime/compiler_library.h"
 #include "runtime/disk_cache.h"
-#include "runtime/kernel_cache.h"
 #include "runtime/measure.h"
 #include "support.h"
 
@@ -221,7 +222,8 @@ TEST(CpuDevice, MeasuresTime) {
   MeasureOptions options;
   options.cold = false;
   options.min_samples = options.max_samples = 3;
-  const Measurement result = measure(*device, [](Stream) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }, options);
+  const Measurement result = measure(
+      *device, [](Stream) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }, options);
   EXPECT_EQ(result.samples_ms.size(), 3u);
   EXPECT_GE(result.min_ms, 2);
   EXPECT_LE(result.q20_ms, result.median_ms);
@@ -229,7 +231,8 @@ TEST(CpuDevice, MeasuresTime) {
 }
 
 TEST(CompilerLibrary, RefusesWhatIsNotOurs) {
-  EXPECT_NE(expect_error(Status::not_supported, [] { CompilerLibrary::open("/nowhere/compiler.so"); }).find("LIGERDSL_COMPILER"),
+  EXPECT_NE(expect_error(Status::not_supported, [] { CompilerLibrary::open("/nowhere/compiler.so"); })
+                .find("LIGERDSL_COMPILER"),
             std::string::npos);
   expect_error(Status::abi_mismatch, [] { CompilerLibrary::open("libm.so.6"); });
   const std::string text = expect_error(Status::abi_mismatch, [] { CompilerLibrary::open(FOREIGN_COMPILER); });

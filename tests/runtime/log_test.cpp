@@ -8,7 +8,9 @@
 namespace ligerdsl::runtime {
 namespace {
 
-void collect(void* user, int32_t, const char* line) { static_cast<std::vector<std::string>*>(user)->push_back(line); }
+void collect(void* user, int32_t, const char* line) {
+  static_cast<std::vector<std::string>*>(user)->push_back(line);
+}
 
 TEST(Log, LevelsCallbacksAndOnce) {
   std::vector<std::string> lines;

@@ -91,12 +91,17 @@ TEST(Options, BadValuesAreNamedAndIgnored) {
     EXPECT_EQ(parse({{"LIGERDSL_NUM_THREADS", value}}).problems.size(), 1u) << value;
 }
 
-TEST(Options, EmptyValueIsUnset) { EXPECT_TRUE(parse({{"LIGERDSL_CACHE", ""}}).problems.empty()); }
+TEST(Options, EmptyValueIsUnset) {
+  EXPECT_TRUE(parse({{"LIGERDSL_CACHE", ""}}).problems.empty());
+}
 
-TEST(Options, AllStages) { EXPECT_EQ(parse({{"LIGERDSL_DUMP", "all"}}).dump.size(), dump_stages().size()); }
+TEST(Options, AllStages) {
+  EXPECT_EQ(parse({{"LIGERDSL_DUMP", "all"}}).dump.size(), dump_stages().size());
+}
 
 TEST(Options, SetuidIgnoresEverything) {
-  const Options options = parse({{"LIGERDSL_CACHE_DIR", "/evil"}, {"LIGERDSL_COMPILER", "/evil.so"}, {"HOME", "/evil"}}, true);
+  const Options options =
+      parse({{"LIGERDSL_CACHE_DIR", "/evil"}, {"LIGERDSL_COMPILER", "/evil.so"}, {"HOME", "/evil"}}, true);
   EXPECT_TRUE(options.ignored);
   EXPECT_EQ(options.cache_dir, "");
   EXPECT_EQ(options.compiler, "");

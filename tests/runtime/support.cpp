@@ -30,7 +30,9 @@ const FakeCudaControl& fake_cuda() {
   return *control;
 }
 
-std::shared_ptr<const Driver> fake_driver() { return Driver::open(FAKE_CUDA); }
+std::shared_ptr<const Driver> fake_driver() {
+  return Driver::open(FAKE_CUDA);
+}
 
 std::shared_ptr<CompilerLibrary> fake_compiler() {
   static const std::shared_ptr<CompilerLibrary> library = CompilerLibrary::open(FAKE_COMPILER);
@@ -43,8 +45,12 @@ int64_t counter(const char* name) {
 }
 }  // namespace
 
-int64_t fake_compiles() { return counter("fake_compiler_compiles"); }
-int64_t fake_modules_alive() { return counter("fake_compiler_loaded"); }
+int64_t fake_compiles() {
+  return counter("fake_compiler_compiles");
+}
+int64_t fake_modules_alive() {
+  return counter("fake_compiler_loaded");
+}
 
 std::shared_ptr<Device> fake_cpu(const std::string& folder, int32_t threads) {
   DeviceConfig config;

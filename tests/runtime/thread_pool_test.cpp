@@ -46,13 +46,16 @@ std::vector<float> row_sums(int threads) {
   } job;
   ThreadPool pool(threads);
   pool.reserve_arenas(columns * sizeof(float));
-  pool.run(rows, 0, [](void* user, int64_t begin, int64_t end, void* arena) {
-    auto* scratch = static_cast<float*>(arena);
-    for (int64_t row = begin; row < end; ++row) {
-      for (int64_t i = 0; i < columns; ++i) scratch[i] = 1.0f / static_cast<float>(1 + (row * 31 + i * 17) % 101);
-      static_cast<Job*>(user)->out[static_cast<size_t>(row)] = std::accumulate(scratch, scratch + columns, 0.0f);
-    }
-  }, &job);
+  pool.run(
+      rows, 0,
+      [](void* user, int64_t begin, int64_t end, void* arena) {
+        auto* scratch = static_cast<float*>(arena);
+        for (int64_t row = begin; row < end; ++row) {
+          for (int64_t i = 0; i < columns; ++i) scratch[i] = 1.0f / static_cast<float>(1 + (row * 31 + i * 17) % 101);
+          static_cast<Job*>(user)->out[static_cast<size_t>(row)] = std::accumulate(scratch, scratch + columns, 0.0f);
+        }
+      },
+      &job);
   return job.out;
 }
 
@@ -72,13 +75,16 @@ TEST(ThreadPool, ArenasAreAlignedLargeEnoughAndUnshared) {
       size_t bytes;
       std::atomic<int> shared{0}, misaligned{0};
     } job{bytes};
-    pool.run(200, 1, [](void* user, int64_t begin, int64_t, void* arena) {
-      Job& it = *static_cast<Job*>(user);
-      if (reinterpret_cast<uintptr_t>(arena) % 64 != 0) ++it.misaligned;
-      memset(arena, static_cast<int>(begin % 251), it.bytes);
-      for (size_t i = 0; i < it.bytes; i += 64)
-        if (static_cast<uint8_t*>(arena)[i] != begin % 251) ++it.shared;
-    }, &job);
+    pool.run(
+        200, 1,
+        [](void* user, int64_t begin, int64_t, void* arena) {
+          Job& it = *static_cast<Job*>(user);
+          if (reinterpret_cast<uintptr_t>(arena) % 64 != 0) ++it.misaligned;
+          memset(arena, static_cast<int>(begin % 251), it.bytes);
+          for (size_t i = 0; i < it.bytes; i += 64)
+            if (static_cast<uint8_t*>(arena)[i] != begin % 251) ++it.shared;
+        },
+        &job);
     EXPECT_EQ(job.shared, 0);
     EXPECT_EQ(job.misaligned, 0);
   }
@@ -147,10 +153,13 @@ TEST(ThreadPool, CallersFloatModeNeitherMattersNorChanges) {
   } job;
   const unsigned before = _mm_getcsr();
   _mm_setcsr(before | 0x8040);  // flush denormals to zero
-  pool.run(64, 1, [](void* user, int64_t begin, int64_t, void*) {
-    volatile float tiny = FLT_MIN;
-    static_cast<Job*>(user)->out[static_cast<size_t>(begin)] = tiny / 4;
-  }, &job);
+  pool.run(
+      64, 1,
+      [](void* user, int64_t begin, int64_t, void*) {
+        volatile float tiny = FLT_MIN;
+        static_cast<Job*>(user)->out[static_cast<size_t>(begin)] = tiny / 4;
+      },
+      &job);
   const unsigned after = _mm_getcsr();
   _mm_setcsr(before);
   EXPECT_EQ(after & 0x8040, 0x8040u);
