@@ -47,10 +47,14 @@ MemoryAccess sharedAccess(Operation* op, Value buffer, bool writes) {
 // The tile that an access moves: value stored or result loaded.
 Value movedTile(Operation* op) {
   Value value;
-  if (auto store = dyn_cast<tile::StoreTileOp>(op)) value = store.getValue();
-  else if (auto store = dyn_cast<tile::StoreOp>(op)) value = store.getValue();
-  else if (auto store = dyn_cast<tgpu::LocalStoreOp>(op)) value = store.getValue();
-  else if (op->getNumResults() == 1) value = op->getResult(0);
+  if (auto store = dyn_cast<tile::StoreTileOp>(op))
+    value = store.getValue();
+  else if (auto store = dyn_cast<tile::StoreOp>(op))
+    value = store.getValue();
+  else if (auto store = dyn_cast<tgpu::LocalStoreOp>(op))
+    value = store.getValue();
+  else if (op->getNumResults() == 1)
+    value = op->getResult(0);
   return value && isa<RankedTensorType>(value.getType()) ? value : Value();
 }
 
@@ -74,7 +78,8 @@ bool isLoopInvariant(Value value) {
   return !isa<LoopLikeOpInterface>(parent) && !parent->getParentOfType<LoopLikeOpInterface>();
 }
 
-// Stores are done by one owner of replicated elements, loads by all holders: only unreplicated layouts agree between the two.
+// Stores are done by one owner of replicated elements, loads by all holders: only unreplicated layouts agree between
+// the two.
 bool assignThreadsAlike(const MemoryAccess& a, const MemoryAccess& b) {
   Value left = movedTile(a.op), right = movedTile(b.op);
   bool bothStore = !a.reads && !b.reads;

@@ -97,11 +97,16 @@ std::vector<std::vector<int32_t>> reductionGroups(const LinearLayout& layout, in
 
 const char* name(Travel travel) {
   switch (travel) {
-    case Travel::none: return "none";
-    case Travel::registers: return "registers";
-    case Travel::warp: return "warp";
-    case Travel::cta: return "cta";
-    case Travel::cluster: return "cluster";
+    case Travel::none:
+      return "none";
+    case Travel::registers:
+      return "registers";
+    case Travel::warp:
+      return "warp";
+    case Travel::cta:
+      return "cta";
+    case Travel::cluster:
+      return "cluster";
   }
   return "?";
 }

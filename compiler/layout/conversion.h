@@ -23,8 +23,8 @@ Travel travel(const LinearLayout& from, const LinearLayout& to);
 // For Travel::none and Travel::registers: the source register of every result register.
 std::vector<int32_t> registerSources(const LinearLayout& from, const LinearLayout& to);
 
-// A reduction along `dim` inside a thread: for every register of layout.slice(dim), the registers of `layout` that differ from
-// it only along `dim`, in the order of their positions along it.
+// A reduction along `dim` inside a thread: for every register of layout.slice(dim), the registers of `layout` that
+// differ from it only along `dim`, in the order of their positions along it.
 std::vector<std::vector<int32_t>> reductionGroups(const LinearLayout& layout, int dim);
 
 const char* name(Travel travel);

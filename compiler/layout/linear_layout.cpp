@@ -74,8 +74,8 @@ std::vector<int64_t> decodeCopies(const Shape& shape, int64_t copy) {
   return result;
 }
 
-// Digits of a group of dimensions in row-major order: an odd digit after a power-of-two digit makes the group's row-major
-// number nonlinear in its bits.
+// Digits of a group of dimensions in row-major order: an odd digit after a power-of-two digit makes the group's
+// row-major number nonlinear in its bits.
 bool oddDigitsLead(const Shape& shape, size_t begin, size_t end) {
   bool sawBits = false;
   for (size_t dim = begin; dim < end; ++dim) {

@@ -1,13 +1,14 @@
 // Linear layouts: which register of which thread holds which element of a tile.
 //
-// THE IDEA. Number the registers, the lanes of a warp, the warps of a CTA and the CTAs of a cluster in binary. Each *bit* of
-// those numbers moves the element a thread looks at by a fixed offset, its basis vector (one offset per tile dimension), and
-// the offsets of all set bits are combined with exclusive or. So a layout is a list of basis vectors, and nothing else:
+// THE IDEA. Number the registers, the lanes of a warp, the warps of a CTA and the CTAs of a cluster in binary. Each
+// *bit* of those numbers moves the element a thread looks at by a fixed offset, its basis vector (one offset per tile
+// dimension), and the offsets of all set bits are combined with exclusive or. So a layout is a list of basis vectors,
+// and nothing else:
 //
 //   coordinate(register, lane, warp, cta) = xor over all set bits of that bit's basis vector
 //
-// Everything asked about a layout (who holds this element, do two layouts agree, can eight registers be stored as one 16-byte
-// vector, which lanes must a reduction combine) is linear algebra over F2 on a dozen small vectors.
+// Everything asked about a layout (who holds this element, do two layouts agree, can eight registers be stored as one
+// 16-byte vector, which lanes must a reduction combine) is linear algebra over F2 on a dozen small vectors.
 //
 // EXAMPLE 1. A row of 64 elements, 4 lanes, 2 warps, vectors of 4: blocked({64}, 4, 4, 2)
 //
@@ -34,26 +35,26 @@
 //
 //   register: 1, 2          lane: 4, 0          warp: 0
 //
-// A zero basis vector means "this bit does not matter": lanes 0 and 2 hold the same values, both warps as well. The map is
-// surjective (every element is somewhere) but not injective. A store must be done once, by the canonical owner: the thread
-// whose redundant bits are 0 (redundant()).
+// A zero basis vector means "this bit does not matter": lanes 0 and 2 hold the same values, both warps as well. The map
+// is surjective (every element is somewhere) but not injective. A store must be done once, by the canonical owner: the
+// thread whose redundant bits are 0 (redundant()).
 //
 // EXAMPLE 4. Slices. The sums of example 2 form a tile {4}. Dropping dimension 1 from every basis vector gives
 //
 //   register: (0) (2)   lane: (0) (0)   warp: (1)      and, without the duplicate register,
 //   register: (2)       lane: (0) (0)   warp: (1)      = slice(1)
 //
-// which is where a butterfly of shuffles leaves the sums: every lane of warp 0 holds rows 0 and 2. expand_dims and broadcast
-// are the same relation backwards: the operand of a broadcast along dimension 1 is wanted in slice(1) of the result, and a
-// thread finds its operand already in its own registers.
+// which is where a butterfly of shuffles leaves the sums: every lane of warp 0 holds rows 0 and 2. expand_dims and
+// broadcast are the same relation backwards: the operand of a broadcast along dimension 1 is wanted in slice(1) of the
+// result, and a thread finds its operand already in its own registers.
 //
-// EXAMPLE 5. Widths that are not powers of two. A dimension is c * 2^n with odd c <= 31. The map covers the 2^n part; the c
-// copies are registers outside of it, outermost: blocked({96}, 4, 4, 2) = blocked({32}, 4, 4, 2) with 3 copies,
+// EXAMPLE 5. Widths that are not powers of two. A dimension is c * 2^n with odd c <= 31. The map covers the 2^n part;
+// the c copies are registers outside of it, outermost: blocked({96}, 4, 4, 2) = blocked({32}, 4, 4, 2) with 3 copies,
 //
 //   register: 1, 2   lane: 4, 8   warp: 16   copies: 3   -> 12 registers: register 4 is element 32 + 0 of w0 l0
 //
-// Register numbers: bits of the map lowest, then the copies in row-major order (last dimension fastest). Copy k of dimension
-// d adds k * 2^n_d to the coordinate.
+// Register numbers: bits of the map lowest, then the copies in row-major order (last dimension fastest). Copy k of
+// dimension d adds k * 2^n_d to the coordinate.
 //
 // RULES
 //   1. A basis vector has one offset per dimension, each in [0, 2^n_d).
@@ -105,8 +106,8 @@ class LinearLayout {
                            const Bases& cta = {});
 
   // Vector registers along the last dimension, then lanes, then warps, then registers, each spilling to the dimension
-  // before when one is full; bits that find no room are replicated. `vector`, `lanes`, `warps` are powers of two; a vector
-  // longer than the last dimension is cut.
+  // before when one is full; bits that find no room are replicated. `vector`, `lanes`, `warps` are powers of two; a
+  // vector longer than the last dimension is cut.
   static LinearLayout blocked(const Shape& shape, int64_t vector, int64_t lanes, int64_t warps);
 
   // As blocked(), but warps are dealt to the outer dimensions first (outermost last), so that one row belongs to as few
@@ -122,7 +123,7 @@ class LinearLayout {
   int64_t lanes() const { return int64_t{1} << bases(Axis::lane).size(); }
   int64_t warps() const { return int64_t{1} << bases(Axis::warp).size(); }
   int64_t ctas() const { return int64_t{1} << bases(Axis::cta).size(); }
-  int64_t copies() const;             // product of the odd factors
+  int64_t copies() const;  // product of the odd factors
   int64_t linearRegisters() const { return int64_t{1} << bases(Axis::reg).size(); }
   int64_t registers() const { return linearRegisters() * copies(); }
 
@@ -132,29 +133,30 @@ class LinearLayout {
   Place owner(const Coordinates& coordinates) const;
   // The register of lane 0, warp 0 that holds an element, if one does.
   std::optional<int64_t> registerAt(const Coordinates& coordinates) const;
-  // Bits that only replicate. A thread stores if (lane & lane-mask) == 0 and (warp & warp-mask) == 0; no register bit is
-  // ever redundant (rule 3).
+  // Bits that only replicate. A thread stores if (lane & lane-mask) == 0 and (warp & warp-mask) == 0; no register bit
+  // is ever redundant (rule 3).
   BitMasks redundant() const;
   bool isReplicated() const { return redundant() != BitMasks{}; }
 
   // Bits whose basis vector moves along dimension `dim`.
   BitMasks along(int dim) const;
-  // True if every basis vector moves either along `dim` alone or not along it at all. Then a reduction over `dim` combines
-  // exactly the bits of along(dim).
+  // True if every basis vector moves either along `dim` alone or not along it at all. Then a reduction over `dim`
+  // combines exactly the bits of along(dim).
   bool isSeparable(int dim) const;
-  // The number of neighbouring registers that hold neighbouring elements along a dimension, starting at a multiple of that
-  // number: the widest vector this layout can load or store. A power of two.
+  // The number of neighbouring registers that hold neighbouring elements along a dimension, starting at a multiple of
+  // that number: the widest vector this layout can load or store. A power of two.
   int64_t contiguous(int dim) const;
   int64_t contiguous() const { return rank() == 0 ? 1 : contiguous(rank() - 1); }
 
-  // Relations of tile operations. "Drop" keeps threads where they are; registers that would hold an element twice vanish.
-  LinearLayout slice(int dim) const;                    // without dimension `dim`
-  LinearLayout shrink(const Shape& shape) const;        // dimensions that are 1 in `shape` shrink to 1; others stay
-  LinearLayout expandDims(int dim) const;               // a dimension of 1 inserted at `dim`
-  LinearLayout broadcastTo(const Shape& shape) const;   // dimensions of 1 grow; new elements are outermost registers
+  // Relations of tile operations. "Drop" keeps threads where they are; registers that would hold an element twice
+  // vanish.
+  LinearLayout slice(int dim) const;                   // without dimension `dim`
+  LinearLayout shrink(const Shape& shape) const;       // dimensions that are 1 in `shape` shrink to 1; others stay
+  LinearLayout expandDims(int dim) const;              // a dimension of 1 inserted at `dim`
+  LinearLayout broadcastTo(const Shape& shape) const;  // dimensions of 1 grow; new elements are outermost registers
   LinearLayout permute(const std::vector<int64_t>& permutation) const;  // result dim i = dim permutation[i]
-  // The same elements in row-major order. Nothing if the map of the new shape would not be linear, which only odd factors
-  // can cause: {2, 3} -> {6} steps by 3 per row, and no basis vector of 2 x 3 copies can say so.
+  // The same elements in row-major order. Nothing if the map of the new shape would not be linear, which only odd
+  // factors can cause: {2, 3} -> {6} steps by 3 per row, and no basis vector of 2 x 3 copies can say so.
   std::optional<LinearLayout> reshape(const Shape& shape) const;
 
   bool operator==(const LinearLayout&) const = default;

@@ -1,10 +1,13 @@
 // tgpu-allocate-shared
 //
-//   1. A buffer lives from its allocation to its last use; a use inside a loop that does not contain the allocation extends
+//   1. A buffer lives from its allocation to its last use; a use inside a loop that does not contain the allocation
+//   extends
 //      to the loop's end.
-//   2. Memory that is not reused needs no barrier before its next use: buffers of up to kSmallBytes never share, and none do
+//   2. Memory that is not reused needs no barrier before its next use: buffers of up to kSmallBytes never share, and
+//   none do
 //      if all fit side by side in kSeparateBytes.
-//   3. First fit: each buffer, largest first, takes the lowest offset at which it meets no buffer that it may not share with.
+//   3. First fit: each buffer, largest first, takes the lowest offset at which it meets no buffer that it may not share
+//   with.
 //
 // The function's `tgpu.shared_bytes` is the end of the highest buffer.
 #include "compiler/dialect/tgpu.h"
@@ -108,6 +111,8 @@ class TgpuAllocateSharedPass : public PassWrapper<TgpuAllocateSharedPass, Operat
 
 }  // namespace
 
-std::unique_ptr<Pass> createTgpuAllocateSharedPass() { return std::make_unique<TgpuAllocateSharedPass>(); }
+std::unique_ptr<Pass> createTgpuAllocateSharedPass() {
+  return std::make_unique<TgpuAllocateSharedPass>();
+}
 
 }  // namespace ligerdsl::compiler

@@ -1,6 +1,7 @@
 // tile-assign-layouts
 //
-//   1. Make every use of a constant, splat or range its own op, so that one cheap value never ties two classes together.
+//   1. Make every use of a constant, splat or range its own op, so that one cheap value never ties two classes
+//   together.
 //   2. Collect classes of tiles that must share a layout, and relations between classes (layout_classes.h).
 //   3. Take the classes in order of memory traffic, largest tile first. A class without a layout gets its preferred one
 //      (layout_preference.h), and everything that follows through relations is assigned at once: a broadcast operand is
@@ -63,8 +64,8 @@ class Assigner {
   }
 
  private:
-  // The preferred layout, or one with wider vectors (so that some threads repeat others) if only that finds the operands of
-  // its broadcasts where they already are.
+  // The preferred layout, or one with wider vectors (so that some threads repeat others) if only that finds the
+  // operands of its broadcasts where they already are.
   LinearLayout choose(int number) const {
     const LayoutClass& tiles = all.classes[number];
     LinearLayout preferred = preferredLayout(tiles, warps);
@@ -94,8 +95,8 @@ class Assigner {
     }
   }
 
-  // A reduction across warps has to exchange values anyway. If it leaves enough of them and they go to memory, they are better
-  // spread over all warps (the result's own choice) than repeated in every one.
+  // A reduction across warps has to exchange values anyway. If it leaves enough of them and they go to memory, they are
+  // better spread over all warps (the result's own choice) than repeated in every one.
   bool keepsWarpsBusy(const LayoutRelation& relation, const LinearLayout& source) const {
     auto reduce = dyn_cast<tile::ReduceOp>(relation.op);
     const LayoutClass& result = all.classes[relation.result];
@@ -103,8 +104,9 @@ class Assigner {
            result.elements() >= kLanes * warps;
   }
 
-  // Assigns a layout that follows from that of class `start`. Tiles as large as those that move through memory keep their wide
-  // accesses instead and are converted; for smaller ones a conversion would cost more than narrow or repeated accesses.
+  // Assigns a layout that follows from that of class `start`. Tiles as large as those that move through memory keep
+  // their wide accesses instead and are converted; for smaller ones a conversion would cost more than narrow or
+  // repeated accesses.
   bool offer(int target, int start, const std::optional<LinearLayout>& layout) {
     LayoutClass& tiles = all.classes[target];
     if (!layout || tiles.layout) return false;

@@ -1,5 +1,5 @@
-// An atomic is executed once per element, by the element's canonical owner. Where a layout replicates elements, the other
-// holders get the old value through shared memory; a scalar is the case of one element that every thread holds.
+// An atomic is executed once per element, by the element's canonical owner. Where a layout replicates elements, the
+// other holders get the old value through shared memory; a scalar is the case of one element that every thread holds.
 #include "compiler/passes/atomic_results.h"
 
 #include "compiler/dialect/tgpu.h"

@@ -5,12 +5,13 @@
 // A reduction whose axis lies within warps is one tgpu.reduce_in_warp: registers, then shuffles. Otherwise:
 //
 //   1. reduce_in_warp leaves one value per warp along the axis: a tile whose axis has W elements, one per warp.
-//   2. convert_layout gives every thread, or every group of lanes, all W of them. This is the only exchange through shared
+//   2. convert_layout gives every thread, or every group of lanes, all W of them. This is the only exchange through
+//   shared
 //      memory, and all values of a variadic reduction travel in it together, behind one barrier.
 //   3. reduce_in_warp combines the W values in a fixed order.
 //
-// Every thread that needs the result computes it, so nothing is sent back. If all results are converted to one other layout
-// right away, step 2 goes to that layout directly.
+// Every thread that needs the result computes it, so nothing is sent back. If all results are converted to one other
+// layout right away, step 2 goes to that layout directly.
 //
 // A scan is converted to a layout whose axis lies within one warp, scanned there, and converted back.
 #include "compiler/dialect/tgpu.h"
@@ -66,7 +67,8 @@ LinearLayout perWarpLayout(const LinearLayout& source, int axis) {
                       insertAxis(slice.bases(Axis::lane), axis), std::move(warp));
 }
 
-// `target` with the axis of `size` values inserted: in lanes that hold copies anyway when there are many, else in registers.
+// `target` with the axis of `size` values inserted: in lanes that hold copies anyway when there are many, else in
+// registers.
 LinearLayout gatherLayout(const LinearLayout& target, int axis, int64_t size) {
   const int rank = target.rank() + 1;
   Bases reg = insertAxis(target.bases(Axis::reg), axis), lane = insertAxis(target.bases(Axis::lane), axis);
@@ -217,6 +219,8 @@ class TgpuDecomposeReducePass : public PassWrapper<TgpuDecomposeReducePass, Oper
 
 }  // namespace
 
-std::unique_ptr<Pass> createTgpuDecomposeReducePass() { return std::make_unique<TgpuDecomposeReducePass>(); }
+std::unique_ptr<Pass> createTgpuDecomposeReducePass() {
+  return std::make_unique<TgpuDecomposeReducePass>();
+}
 
 }  // namespace ligerdsl::compiler

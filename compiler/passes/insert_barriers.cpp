@@ -1,11 +1,14 @@
 // tgpu-insert-barriers
 //
-// Walks the function in program order with the set of accesses that happened since the last barrier. An op whose access needs
-// a barrier after one of them (compiler/analysis/memory_access.h) gets a tgpu.barrier in front, which empties the set.
+// Walks the function in program order with the set of accesses that happened since the last barrier. An op whose access
+// needs a barrier after one of them (compiler/analysis/memory_access.h) gets a tgpu.barrier in front, which empties the
+// set.
 //
-//   loops          the body is walked by itself, again and again with what its end left behind until nothing new arrives: hazards
-//                  of one iteration with the next are seen, and a body whose accesses are already separated gets no further
-//                  barrier. If what came before the loop still conflicts with the body, the barrier stands before the loop.
+//   loops          the body is walked by itself, again and again with what its end left behind until nothing new
+//   arrives: hazards
+//                  of one iteration with the next are seen, and a body whose accesses are already separated gets no
+//                  further barrier. If what came before the loop still conflicts with the body, the barrier stands
+//                  before the loop.
 //   conditionals   both branches start from the same set; the union leaves
 //
 // Conditions are scalars, equal in all threads of a CTA, so barriers may stand inside loops and branches.
@@ -33,19 +36,24 @@ class Inserter {
  public:
   void walk(Block& block, Pending& pending) {
     for (Operation& op : llvm::make_early_inc_range(block)) {
-      if (isa<tgpu::BarrierOp>(op)) pending.clear();
-      else if (auto loop = dyn_cast<scf::ForOp>(op)) walkLoop(loop, pending, [&](Pending& state) {
-        walk(*loop.getBody(), state);
-        return state;
-      });
-      else if (auto loop = dyn_cast<scf::WhileOp>(op)) walkLoop(loop, pending, [&](Pending& state) {
-        walk(loop.getBefore().front(), state);
-        Pending exit = state;
-        walk(loop.getAfter().front(), state);
-        return exit;
-      });
-      else if (auto branch = dyn_cast<scf::IfOp>(op)) walkIf(branch, pending);
-      else if (auto access = memoryAccess(&op)) add(*access, pending);
+      if (isa<tgpu::BarrierOp>(op))
+        pending.clear();
+      else if (auto loop = dyn_cast<scf::ForOp>(op))
+        walkLoop(loop, pending, [&](Pending& state) {
+          walk(*loop.getBody(), state);
+          return state;
+        });
+      else if (auto loop = dyn_cast<scf::WhileOp>(op))
+        walkLoop(loop, pending, [&](Pending& state) {
+          walk(loop.getBefore().front(), state);
+          Pending exit = state;
+          walk(loop.getAfter().front(), state);
+          return exit;
+        });
+      else if (auto branch = dyn_cast<scf::IfOp>(op))
+        walkIf(branch, pending);
+      else if (auto access = memoryAccess(&op))
+        add(*access, pending);
     }
   }
 
@@ -65,8 +73,8 @@ class Inserter {
     tgpu::BarrierOp::create(builder, op->getLoc());
   }
 
-  // `iterate` walks one iteration from the state at the loop's head, leaves the state of the back edge in its argument and
-  // returns the state in which the loop is left.
+  // `iterate` walks one iteration from the state at the loop's head, leaves the state of the back edge in its argument
+  // and returns the state in which the loop is left.
   template <typename Iterate>
   void walkLoop(Operation* loop, Pending& pending, Iterate iterate) {
     Pending carried;
@@ -121,6 +129,8 @@ class TgpuInsertBarriersPass : public PassWrapper<TgpuInsertBarriersPass, Operat
 
 }  // namespace
 
-std::unique_ptr<Pass> createTgpuInsertBarriersPass() { return std::make_unique<TgpuInsertBarriersPass>(); }
+std::unique_ptr<Pass> createTgpuInsertBarriersPass() {
+  return std::make_unique<TgpuInsertBarriersPass>();
+}
 
 }  // namespace ligerdsl::compiler

@@ -41,8 +41,8 @@ RankedTensorType withLayout(RankedTensorType type, const LinearLayout& layout) {
 }
 
 // The element of the source that a shape op puts at `at` of its result.
-static LinearLayout::Coordinates sourceElement(Operation* op, ArrayRef<int64_t> sourceShape, ArrayRef<int64_t> resultShape,
-                                               LinearLayout::Coordinates at) {
+static LinearLayout::Coordinates sourceElement(Operation* op, ArrayRef<int64_t> sourceShape,
+                                               ArrayRef<int64_t> resultShape, LinearLayout::Coordinates at) {
   if (auto expand = dyn_cast<tile::ExpandDimsOp>(op)) {
     at.erase(at.begin() + expand.getAxis());
   } else if (isa<tile::BroadcastOp>(op)) {

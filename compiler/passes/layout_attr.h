@@ -11,15 +11,17 @@ inline constexpr llvm::StringLiteral kSharedBytesAttr = "tgpu.shared_bytes";
 
 /// The layout in a tile's encoding. The tile must have one.
 LinearLayout layoutOf(mlir::RankedTensorType type);
-inline LinearLayout layoutOf(mlir::Value tile) { return layoutOf(mlir::cast<mlir::RankedTensorType>(tile.getType())); }
+inline LinearLayout layoutOf(mlir::Value tile) {
+  return layoutOf(mlir::cast<mlir::RankedTensorType>(tile.getType()));
+}
 
 bool hasLayout(mlir::Type type);
 
 tgpu::LayoutAttr layoutAttr(mlir::MLIRContext* context, const LinearLayout& layout);
 mlir::RankedTensorType withLayout(mlir::RankedTensorType type, const LinearLayout& layout);
 
-/// For tile.expand_dims, broadcast, permute, reshape and for convert_layout within a thread: the source register of every
-/// result register. Nothing if the result's layout asks a thread for an element that it does not hold.
+/// For tile.expand_dims, broadcast, permute, reshape and for convert_layout within a thread: the source register of
+/// every result register. Nothing if the result's layout asks a thread for an element that it does not hold.
 std::optional<llvm::SmallVector<int32_t>> shapeOpSources(mlir::Operation* op);
 
 }  // namespace ligerdsl::compiler

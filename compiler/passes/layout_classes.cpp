@@ -7,7 +7,9 @@ using namespace mlir;
 
 namespace ligerdsl::compiler {
 
-bool isTile(Type type) { return isa<RankedTensorType>(type); }
+bool isTile(Type type) {
+  return isa<RankedTensorType>(type);
+}
 
 int64_t LayoutClass::elements() const {
   int64_t product = 1;

@@ -1,7 +1,8 @@
 // Which tiles of a function must share one layout, and which ops relate the layouts of two classes.
 //
-// Elementwise ops, memory ops with several tiles, scans, and control flow need the same layout on all their tiles: those
-// values form one class (union-find). Shape ops and reductions relate two classes: knowing one layout gives the other's.
+// Elementwise ops, memory ops with several tiles, scans, and control flow need the same layout on all their tiles:
+// those values form one class (union-find). Shape ops and reductions relate two classes: knowing one layout gives the
+// other's.
 #pragma once
 
 #include <vector>
@@ -59,7 +60,8 @@ bool isTile(mlir::Type type);
 /// The layout that a relation's op gives its result for this source layout; nothing if it leaves a choice.
 std::optional<LinearLayout> resultLayout(mlir::Operation* op, const LinearLayout& source);
 
-/// The layout in which a relation's op finds its source in the same thread; nothing if the result does not determine it.
+/// The layout in which a relation's op finds its source in the same thread; nothing if the result does not determine
+/// it.
 std::optional<LinearLayout> sourceLayout(mlir::Operation* op, const LinearLayout& result);
 
 }  // namespace ligerdsl::compiler

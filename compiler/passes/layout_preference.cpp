@@ -12,13 +12,17 @@ namespace ligerdsl::compiler {
 static constexpr int64_t kVectorBytes = 16;
 static constexpr int64_t kLanes = 32;
 
-static int64_t powerOfTwoPart(int64_t value) { return value == 0 ? int64_t{1} << 40 : value & -value; }
+static int64_t powerOfTwoPart(int64_t value) {
+  return value == 0 ? int64_t{1} << 40 : value & -value;
+}
 
 static int64_t elementBytes(Type type) {
   return std::max<int64_t>(1, type.getIntOrFloatBitWidth() / 8);
 }
 
-static bool isZero(Value value) { return matchPattern(value, m_Zero()); }
+static bool isZero(Value value) {
+  return matchPattern(value, m_Zero());
+}
 
 // The view dimension with unit stride that the tile spans, the innermost if there are several; -1 if none.
 static int unitStrideDim(tile::ViewType view, ArrayRef<int64_t> tileShape) {

@@ -5,16 +5,16 @@
 
 namespace ligerdsl::compiler {
 
-/// The widest vector, in elements, and the tile dimension along which an access of global memory may use it, as far as the
-/// types' facts (alignment, strides, divisors) prove.
+/// The widest vector, in elements, and the tile dimension along which an access of global memory may use it, as far as
+/// the types' facts (alignment, strides, divisors) prove.
 struct AccessShape {
   int64_t vector = 1;
   int fastDim = -1;  // -1: no dimension is known to be contiguous
 };
 AccessShape accessShape(mlir::Operation* access);
 
-/// Elements per thread and vector that the class's memory accesses want: 16 bytes of the narrowest type, less where facts
-/// forbid it or threads would go idle.
+/// Elements per thread and vector that the class's memory accesses want: 16 bytes of the narrowest type, less where
+/// facts forbid it or threads would go idle.
 int64_t preferredVector(const LayoutClass& tiles, int64_t threads);
 
 /// The widest vector that facts allow any access of the class, whether or not threads go idle.

@@ -1,11 +1,11 @@
 // tgpu-lower-conversions
 //
 // A tgpu.convert_layout whose values stay in their threads is a renaming of registers and remains. Every other one goes
-// through shared memory: allocate, store, load. Neighbouring conversions are lowered together, all stores before all loads,
-// so that they share one barrier (tgpu-insert-barriers puts it there).
+// through shared memory: allocate, store, load. Neighbouring conversions are lowered together, all stores before all
+// loads, so that they share one barrier (tgpu-insert-barriers puts it there).
 //
-// Buffers are row-major. Where two layouts walk the tile along different dimensions (a transposition), rows are padded by one
-// vector so that the lanes of a column access spread over the banks.
+// Buffers are row-major. Where two layouts walk the tile along different dimensions (a transposition), rows are padded
+// by one vector so that the lanes of a column access spread over the banks.
 #include "compiler/dialect/tgpu.h"
 #include "compiler/layout/conversion.h"
 #include "compiler/passes/layout_attr.h"
@@ -92,6 +92,8 @@ class TgpuLowerConversionsPass : public PassWrapper<TgpuLowerConversionsPass, Op
 
 }  // namespace
 
-std::unique_ptr<Pass> createTgpuLowerConversionsPass() { return std::make_unique<TgpuLowerConversionsPass>(); }
+std::unique_ptr<Pass> createTgpuLowerConversionsPass() {
+  return std::make_unique<TgpuLowerConversionsPass>();
+}
 
 }  // namespace ligerdsl::compiler

@@ -1,6 +1,7 @@
 // Finds pairs (first, second) of reductions in a block and moves what `second` needs above `first`:
 //
-//   1. The backward slice of `second` between the two must not contain `first`, and every op in it must be free to move: pure, or
+//   1. The backward slice of `second` between the two must not contain `first`, and every op in it must be free to
+//   move: pure, or
 //      a read with no write between `first` and itself.
 //   2. The slice moves before `first`, keeping its order, and one variadic reduction takes the place of both there.
 #include "compiler/passes/merge_reductions.h"
@@ -15,8 +16,8 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// The ops strictly between `first` and `second` that `second` depends on, in program order; nothing if `first` is one of them
-// or one of them cannot move.
+// The ops strictly between `first` and `second` that `second` depends on, in program order; nothing if `first` is one
+// of them or one of them cannot move.
 std::optional<SmallVector<Operation*>> movableSlice(Operation* first, Operation* second) {
   llvm::SmallPtrSet<Operation*, 16> needed{second};
   SmallVector<Operation*> slice;
@@ -46,7 +47,8 @@ bool canMoveAbove(Operation* first, ArrayRef<Operation*> slice) {
 }
 
 bool alike(tile::ReduceOp a, tile::ReduceOp b) {
-  auto left = cast<RankedTensorType>(a.getSources()[0].getType()), right = cast<RankedTensorType>(b.getSources()[0].getType());
+  auto left = cast<RankedTensorType>(a.getSources()[0].getType()),
+       right = cast<RankedTensorType>(b.getSources()[0].getType());
   return a.getAxis() == b.getAxis() && left.getShape() == right.getShape() && left.getEncoding() == right.getEncoding();
 }
 
@@ -90,8 +92,8 @@ tile::ReduceOp merge(tile::ReduceOp a, tile::ReduceOp b, ArrayRef<Operation*> sl
   // A named kind promises a combiner that does not care for the order of its two sides; so does a pair of them.
   bool named = a.getKind() != tile::ReductionKind::custom && b.getKind() != tile::ReductionKind::custom;
   auto kind = named ? a.getKind() : tile::ReductionKind::custom;
-  auto merged = tile::ReduceOp::create(builder, FusedLoc::get({a.getLoc(), b.getLoc()}, {}, a.getContext()), types, kind,
-                                       sources, a.getAxis());
+  auto merged = tile::ReduceOp::create(builder, FusedLoc::get({a.getLoc(), b.getLoc()}, {}, a.getContext()), types,
+                                       kind, sources, a.getAxis());
   mergeCombiners(a, b, merged);
   for (auto [old, result] : llvm::enumerate(a.getResults())) result.replaceAllUsesWith(merged.getResult(old));
   for (auto [old, result] : llvm::enumerate(b.getResults()))

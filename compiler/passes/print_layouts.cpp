@@ -1,7 +1,7 @@
 // tgpu-print-layouts: every layout of a function, once, as text on the error stream; changes nothing.
 //
-// Small tiles are printed element by element with their owners; of larger ones the basis vectors and what follows from them:
-// registers per thread, vector width, replication.
+// Small tiles are printed element by element with their owners; of larger ones the basis vectors and what follows from
+// them: registers per thread, vector width, replication.
 #include "compiler/passes/layout_attr.h"
 #include "compiler/passes/passes.h"
 #include "llvm/ADT/SetVector.h"
@@ -47,6 +47,8 @@ class TgpuPrintLayoutsPass : public PassWrapper<TgpuPrintLayoutsPass, OperationP
 
 }  // namespace
 
-std::unique_ptr<Pass> createTgpuPrintLayoutsPass() { return std::make_unique<TgpuPrintLayoutsPass>(); }
+std::unique_ptr<Pass> createTgpuPrintLayoutsPass() {
+  return std::make_unique<TgpuPrintLayoutsPass>();
+}
 
 }  // namespace ligerdsl::compiler

@@ -160,7 +160,9 @@ std::vector<Coordinates> unique(const std::vector<Coordinates>& elements) {
   return result;
 }
 
-std::set<Coordinates> asSet(const std::vector<Coordinates>& elements) { return {elements.begin(), elements.end()}; }
+std::set<Coordinates> asSet(const std::vector<Coordinates>& elements) {
+  return {elements.begin(), elements.end()};
+}
 
 TEST(LinearLayout, SliceKeepsThreadsAndDropsDuplicates) {
   for (const auto& layout : sampleLayouts())
@@ -226,9 +228,9 @@ TEST(LinearLayout, PermuteMovesEveryElement) {
 }
 
 TEST(LinearLayout, ReshapeKeepsRowMajorOrderAndRegisters) {
-  std::vector<std::pair<Shape, Shape>> pairs = {{{64}, {4, 16}},   {{4, 8}, {32}},       {{4, 8}, {8, 4}},
-                                                {{96}, {3, 32}},   {{3, 32}, {96}},      {{96}, {3, 4, 8}},
-                                                {{12, 8}, {96}},   {{12, 8}, {1, 96}},   {{3, 5}, {15}},
+  std::vector<std::pair<Shape, Shape>> pairs = {{{64}, {4, 16}},     {{4, 8}, {32}},       {{4, 8}, {8, 4}},
+                                                {{96}, {3, 32}},     {{3, 32}, {96}},      {{96}, {3, 4, 8}},
+                                                {{12, 8}, {96}},     {{12, 8}, {1, 96}},   {{3, 5}, {15}},
                                                 {{5 * 16}, {5, 16}}, {{2, 3, 4}, {2, 12}}, {{2, 6}, {2, 3, 2}}};
   for (auto& [from, to] : pairs)
     for (const auto& layout : layoutsOf(from)) {
