@@ -1,0 +1,83 @@
+// Compiles a DSL kernel for the CPU and runs it here. Sees the compiler through compiler_session.h only, so that tests
+// compile without MLIR's headers.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "ligerdsl/dsl.h"
+#include "program/artifact.h"
+#include "program/options.h"
+#include "program/program.h"
+
+namespace ligerdsl::testing {
+
+/// Compiles; throws std::runtime_error with the compiler's diagnostics.
+program::Artifact compileProgram(const program::Program& program, const program::CompileOptions& options);
+
+/// An artifact's entry, linked into this process while the object lives.
+class LoadedKernel {
+ public:
+  explicit LoadedKernel(const program::Artifact& artifact);
+  ~LoadedKernel();
+  LoadedKernel(const LoadedKernel&) = delete;
+  program::CpuEntry entry = nullptr;
+
+ private:
+  void* module = nullptr;
+};
+
+/// Launch slots, argument by argument.
+class Slots {
+ public:
+  /// A row-major view; the row stride may exceed the width.
+  template <class T>
+  Slots& view(T* data, std::vector<int64_t> dims, std::vector<int64_t> strides = {}) {
+    words.push_back(reinterpret_cast<uint64_t>(data));
+    if (strides.empty()) {
+      strides.resize(dims.size());
+      int64_t stride = 1;
+      for (size_t i = dims.size(); i-- > 0; stride *= dims[i]) strides[i] = stride;
+    }
+    words.insert(words.end(), dims.begin(), dims.end());
+    words.insert(words.end(), strides.begin(), strides.end());
+    return *this;
+  }
+  template <class T>
+  Slots& value(T number) {
+    uint64_t word = 0;
+    std::memcpy(&word, &number, sizeof number);
+    words.push_back(word);
+    return *this;
+  }
+  std::vector<uint64_t> words;
+};
+
+/// A compiled kernel: `build` records it.
+class CpuKernel {
+ public:
+  explicit CpuKernel(const std::function<void(KernelBuilder&)>& build, program::CompileOptions options = {});
+  void run(const Slots& slots, std::vector<int32_t> grid = {1});
+  program::Artifact artifact;
+
+ private:
+  std::unique_ptr<LoadedKernel> loaded;
+  std::vector<char> arena;
+};
+
+/// Facts for `count` arguments: argument i has the alias class classes[i].
+program::CompileOptions aliasing(std::vector<uint32_t> classes);
+
+std::vector<float> randomFloats(size_t count, unsigned seed = 1, float low = -2, float high = 2);
+uint16_t toBf16(float value);
+float fromBf16(uint16_t bits);
+uint16_t toF16(float value);
+float fromF16(uint16_t bits);
+
+}  // namespace ligerdsl::testing
