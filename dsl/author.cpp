@@ -82,7 +82,8 @@ int32_t describe(size_t index, ligerdsl_author_bytes* name, ligerdsl_author_byte
   });
 }
 
-int32_t record_kernel(size_t index, const char* settings, ligerdsl_author_bytes* program, ligerdsl_author_bytes* error) {
+int32_t record_kernel(size_t index, const char* settings, ligerdsl_author_bytes* program,
+                      ligerdsl_author_bytes* error) {
   return guarded(error, [&] { *program = copy_bytes(kernel_at(index).program_bytes(parse_settings(settings))); });
 }
 

@@ -6,8 +6,8 @@
 
 namespace ligerdsl {
 
-using detail::Attrs;
 using detail::AttrKey;
+using detail::Attrs;
 using detail::fail;
 using detail::Handle;
 using detail::OpCode;
@@ -47,8 +47,9 @@ View KernelBuilder::view(const std::string& name, DType dtype, const Shape& dims
   }
   const Shape strides = options.strides.empty() ? default_strides(dims.size()) : options.strides;
   if (strides.size() != dims.size()) {
-    fail(loc, "view", "'" + name + "' has " + detail::plural(dims.size(), "dimension") + " but " +
-                          detail::plural(strides.size(), "stride"));
+    fail(loc, "view",
+         "'" + name + "' has " + detail::plural(dims.size(), "dimension") + " but " +
+             detail::plural(strides.size(), "stride"));
   }
   require_extents(dims, "dimensions of '" + name + "'", 1, loc);
   require_extents(strides, "strides of '" + name + "'", 0, loc);
@@ -89,8 +90,12 @@ Tile KernelBuilder::full(const Shape& shape, ScalarArg value, DType dtype, Loc l
   return Tile(detail::tile_operand(*recorder_, value, tile_type(dtype, shape), "full", loc));
 }
 
-Tile KernelBuilder::zeros(const Shape& shape, DType dtype, Loc loc) { return full(shape, ScalarArg(0, loc), dtype, loc); }
-Tile KernelBuilder::ones(const Shape& shape, DType dtype, Loc loc) { return full(shape, ScalarArg(1, loc), dtype, loc); }
+Tile KernelBuilder::zeros(const Shape& shape, DType dtype, Loc loc) {
+  return full(shape, ScalarArg(0, loc), dtype, loc);
+}
+Tile KernelBuilder::ones(const Shape& shape, DType dtype, Loc loc) {
+  return full(shape, ScalarArg(1, loc), dtype, loc);
+}
 
 Tile KernelBuilder::arange(int64_t n, Loc loc) {
   detail::require_tile_shape({n}, "arange", loc);
@@ -100,9 +105,15 @@ Tile KernelBuilder::arange(int64_t n, Loc loc) {
 KernelBuilder::ExactGuard::ExactGuard(std::shared_ptr<Recorder> recorder) : recorder_(std::move(recorder)) {
   ++recorder_->exact_depth;
 }
-KernelBuilder::ExactGuard::~ExactGuard() { --recorder_->exact_depth; }
+KernelBuilder::ExactGuard::~ExactGuard() {
+  --recorder_->exact_depth;
+}
 
-program::Program KernelBuilder::finish() { return recorder_->finish(); }
-std::string KernelBuilder::finish_bytes() { return program::serialize(recorder_->finish()); }
+program::Program KernelBuilder::finish() {
+  return recorder_->finish();
+}
+std::string KernelBuilder::finish_bytes() {
+  return program::serialize(recorder_->finish());
+}
 
 }  // namespace ligerdsl

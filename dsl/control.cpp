@@ -19,8 +19,9 @@ Recorder::Check same_types(const Recorder& recorder, const std::vector<Type>& ex
     for (size_t i = 0; i < expected.size(); ++i) {
       const Type& got = recorder.type(yielded[i]);
       if (got != expected[i]) {
-        fail(loc, op, what + " " + std::to_string(i) + " is " + to_string(expected[i]) + " but the body returns " +
-                          to_string(got) + "; dtype and shape must stay the same");
+        fail(loc, op,
+             what + " " + std::to_string(i) + " is " + to_string(expected[i]) + " but the body returns " +
+                 to_string(got) + "; dtype and shape must stay the same");
       }
     }
   };
@@ -28,8 +29,9 @@ Recorder::Check same_types(const Recorder& recorder, const std::vector<Type>& ex
 
 void require_condition(const Recorder& recorder, const Handle& condition, const std::string& op, Loc loc) {
   if (recorder.type(condition) != scalar_type(i1)) {
-    fail(loc, op, "the condition must be an i1 scalar, got " + to_string(recorder.type(condition)) +
-                      "; compare first, as in x != 0");
+    fail(loc, op,
+         "the condition must be an i1 scalar, got " + to_string(recorder.type(condition)) +
+             "; compare first, as in x != 0");
   }
 }
 
@@ -46,7 +48,8 @@ std::vector<Handle> record_for(Recorder& recorder, const ScalarArg& lo, const Sc
   if (step.is_number && (step.number.is_float || step.number.integer <= 0)) {
     fail(step.loc, op, "the step must be a positive integer");
   }
-  if (options.num_stages < 0 || options.unroll < 0) fail(loc, op, "num_stages and unroll are 0 (automatic) or positive");
+  if (options.num_stages < 0 || options.unroll < 0)
+    fail(loc, op, "num_stages and unroll are 0 (automatic) or positive");
   std::vector<Handle> bounds;
   for (const ScalarArg* bound : {&lo, &hi, &step}) bounds.push_back(index_operand(recorder, *bound, op, bound->loc));
   const bool wide = bounds[0].dtype == i64 || bounds[1].dtype == i64 || bounds[2].dtype == i64;
@@ -57,8 +60,7 @@ std::vector<Handle> record_for(Recorder& recorder, const ScalarArg& lo, const Sc
   std::vector<Type> arguments = carried;
   arguments.insert(arguments.begin(), scalar_type(wide ? i64 : i32));
   std::vector<program::Region> regions;
-  regions.push_back(
-      recorder.region(arguments, body, same_types(recorder, carried, op, "carried value", loc), loc));
+  regions.push_back(recorder.region(arguments, body, same_types(recorder, carried, op, "carried value", loc), loc));
 
   Attrs attrs;
   if (options.num_stages) attrs.push_back({AttrKey::num_stages, int64_t{options.num_stages}});
@@ -79,8 +81,8 @@ std::vector<Handle> record_if(Recorder& recorder, const Scalar& condition, const
   regions.push_back(recorder.region(
       {}, then, [&](const std::vector<Handle>& yielded) { results = types_of(recorder, yielded); }, loc));
   if (otherwise) {
-    regions.push_back(recorder.region({}, otherwise,
-                                      same_types(recorder, results, op, "the first branch's value", loc), loc));
+    regions.push_back(
+        recorder.region({}, otherwise, same_types(recorder, results, op, "the first branch's value", loc), loc));
   } else {
     regions.emplace_back();  // no else branch
   }

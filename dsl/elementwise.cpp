@@ -6,8 +6,8 @@
 namespace ligerdsl {
 namespace {
 
-using detail::Attrs;
 using detail::AttrKey;
+using detail::Attrs;
 using detail::fail;
 using detail::Handle;
 using detail::is_plain_integer;
@@ -23,26 +23,40 @@ enum class Accept { any, numbers, integers, integers_and_i1, floats, f32_only, i
 
 bool accepts(Accept rule, DType dtype) {
   switch (rule) {
-    case Accept::any: return true;
-    case Accept::numbers: return dtype != i1;
-    case Accept::integers: return is_plain_integer(dtype);
-    case Accept::integers_and_i1: return is_integer(dtype);
-    case Accept::floats: return is_float(dtype);
-    case Accept::f32_only: return dtype == f32;
-    case Accept::i1_only: return dtype == i1;
+    case Accept::any:
+      return true;
+    case Accept::numbers:
+      return dtype != i1;
+    case Accept::integers:
+      return is_plain_integer(dtype);
+    case Accept::integers_and_i1:
+      return is_integer(dtype);
+    case Accept::floats:
+      return is_float(dtype);
+    case Accept::f32_only:
+      return dtype == f32;
+    case Accept::i1_only:
+      return dtype == i1;
   }
   return false;
 }
 
 const char* wanted(Accept rule) {
   switch (rule) {
-    case Accept::any: return "any type";
-    case Accept::numbers: return "a number type; convert an i1 with .to(i32)";
-    case Accept::integers: return "an integer type";
-    case Accept::integers_and_i1: return "an integer type or i1";
-    case Accept::floats: return "a float type; convert with .to(f32)";
-    case Accept::f32_only: return "f32; convert with .to(f32)";
-    case Accept::i1_only: return "i1; compare first, as in x != 0";
+    case Accept::any:
+      return "any type";
+    case Accept::numbers:
+      return "a number type; convert an i1 with .to(i32)";
+    case Accept::integers:
+      return "an integer type";
+    case Accept::integers_and_i1:
+      return "an integer type or i1";
+    case Accept::floats:
+      return "a float type; convert with .to(f32)";
+    case Accept::f32_only:
+      return "f32; convert with .to(f32)";
+    case Accept::i1_only:
+      return "i1; compare first, as in x != 0";
   }
   return "";
 }
@@ -116,7 +130,8 @@ Handle choose(const Value& condition, const Operand& a, const Operand& b, Loc lo
   recorder.require_live(condition.handle(), "where", loc);
   require_dtype(condition.handle(), Accept::i1_only, "where", loc);
   if (a.is_number && b.is_number) {
-    fail(loc, "where", "both values are numbers, so the result has no type; make one with KernelBuilder::constant or full");
+    fail(loc, "where",
+         "both values are numbers, so the result has no type; make one with KernelBuilder::constant or full");
   }
   Pair values = match(a, b, "where", loc);
   const bool condition_tile = recorder.type(condition.handle()).kind == detail::TypeKind::tile;
@@ -131,8 +146,9 @@ Handle choose(const Value& condition, const Operand& a, const Operand& b, Loc lo
     // Grow whichever side has dimensions of 1.
     const Shape before = values.a.shape;
     if (test.shape.size() != before.size()) {
-      fail(loc, "where", "ranks differ, condition " + detail::to_string(test.shape) + " and values " +
-                             detail::to_string(before) + "; raise the lower one with .expand_dims(axis)");
+      fail(loc, "where",
+           "ranks differ, condition " + detail::to_string(test.shape) + " and values " + detail::to_string(before) +
+               "; raise the lower one with .expand_dims(axis)");
     }
     Shape shape = before;
     for (size_t i = 0; i < shape.size(); ++i) shape[i] = shape[i] == 1 ? test.shape[i] : shape[i];
@@ -145,13 +161,25 @@ Handle choose(const Value& condition, const Operand& a, const Operand& b, Loc lo
 
 }  // namespace
 
-#define LIGERDSL_OPERATOR(op, call)                                                       \
-  Tile operator op(At<Tile> a, At<Tile> b) { return Tile(call("operator" #op)); }          \
-  Tile operator op(At<Tile> a, ScalarArg b) { return Tile(call("operator" #op)); }         \
-  Tile operator op(ScalarArg a, At<Tile> b) { return Tile(call("operator" #op)); }         \
-  Scalar operator op(At<Scalar> a, At<Scalar> b) { return Scalar(call("operator" #op)); }  \
-  Scalar operator op(At<Scalar> a, NumberArg b) { return Scalar(call("operator" #op)); }   \
-  Scalar operator op(NumberArg a, At<Scalar> b) { return Scalar(call("operator" #op)); }
+#define LIGERDSL_OPERATOR(op, call)                \
+  Tile operator op(At<Tile> a, At<Tile> b) {       \
+    return Tile(call("operator" #op));             \
+  }                                                \
+  Tile operator op(At<Tile> a, ScalarArg b) {      \
+    return Tile(call("operator" #op));             \
+  }                                                \
+  Tile operator op(ScalarArg a, At<Tile> b) {      \
+    return Tile(call("operator" #op));             \
+  }                                                \
+  Scalar operator op(At<Scalar> a, At<Scalar> b) { \
+    return Scalar(call("operator" #op));           \
+  }                                                \
+  Scalar operator op(At<Scalar> a, NumberArg b) {  \
+    return Scalar(call("operator" #op));           \
+  }                                                \
+  Scalar operator op(NumberArg a, At<Scalar> b) {  \
+    return Scalar(call("operator" #op));           \
+  }
 
 #define LIGERDSL_CALL_ADD(op) binary(OpCode::add, Accept::numbers, a, b, op, b.loc)
 #define LIGERDSL_CALL_SUB(op) binary(OpCode::sub, Accept::numbers, a, b, op, b.loc)
@@ -191,16 +219,32 @@ LIGERDSL_OPERATOR(<=, LIGERDSL_CALL_LE)
 LIGERDSL_OPERATOR(>, LIGERDSL_CALL_GT)
 LIGERDSL_OPERATOR(>=, LIGERDSL_CALL_GE)
 
-Tile operator-(At<Tile> a) { return Tile(negate(a)); }
-Scalar operator-(At<Scalar> a) { return Scalar(negate(a)); }
-Tile operator~(At<Tile> a) { return Tile(invert(a, Accept::integers_and_i1, "operator~")); }
-Scalar operator~(At<Scalar> a) { return Scalar(invert(a, Accept::integers_and_i1, "operator~")); }
-Tile operator!(At<Tile> a) { return Tile(invert(a, Accept::i1_only, "operator!")); }
-Scalar operator!(At<Scalar> a) { return Scalar(invert(a, Accept::i1_only, "operator!")); }
+Tile operator-(At<Tile> a) {
+  return Tile(negate(a));
+}
+Scalar operator-(At<Scalar> a) {
+  return Scalar(negate(a));
+}
+Tile operator~(At<Tile> a) {
+  return Tile(invert(a, Accept::integers_and_i1, "operator~"));
+}
+Scalar operator~(At<Scalar> a) {
+  return Scalar(invert(a, Accept::integers_and_i1, "operator~"));
+}
+Tile operator!(At<Tile> a) {
+  return Tile(invert(a, Accept::i1_only, "operator!"));
+}
+Scalar operator!(At<Scalar> a) {
+  return Scalar(invert(a, Accept::i1_only, "operator!"));
+}
 
-#define LIGERDSL_UNARY(fn, code, rule, fast)                                                                        \
-  Tile fn(const Tile& x, Loc loc) { return Tile(unary(OpCode::code, Accept::rule, x, #fn, loc, fast)); }            \
-  Scalar fn(const Scalar& x, Loc loc) { return Scalar(unary(OpCode::code, Accept::rule, x, #fn, loc, fast)); }
+#define LIGERDSL_UNARY(fn, code, rule, fast)                             \
+  Tile fn(const Tile& x, Loc loc) {                                      \
+    return Tile(unary(OpCode::code, Accept::rule, x, #fn, loc, fast));   \
+  }                                                                      \
+  Scalar fn(const Scalar& x, Loc loc) {                                  \
+    return Scalar(unary(OpCode::code, Accept::rule, x, #fn, loc, fast)); \
+  }
 
 LIGERDSL_UNARY(abs, abs, numbers, false)
 LIGERDSL_UNARY(floor, floor, floats, false)
@@ -223,13 +267,25 @@ LIGERDSL_UNARY(fast_rsqrt, rsqrt, f32_only, true)
 LIGERDSL_UNARY(fast_tanh, tanh, f32_only, true)
 LIGERDSL_UNARY(fast_sigmoid, sigmoid, f32_only, true)
 
-#define LIGERDSL_BINARY(fn, call)                                                                                       \
-  Tile fn(const Tile& a, const Tile& b, Loc loc) { return Tile(call(Operand(a, loc), Operand(b, loc), loc)); }           \
-  Tile fn(const Tile& a, ScalarArg b, Loc loc) { return Tile(call(Operand(a, loc), b, loc)); }                           \
-  Tile fn(ScalarArg a, const Tile& b, Loc loc) { return Tile(call(a, Operand(b, loc), loc)); }                           \
-  Scalar fn(const Scalar& a, const Scalar& b, Loc loc) { return Scalar(call(Operand(a, loc), Operand(b, loc), loc)); }   \
-  Scalar fn(const Scalar& a, NumberArg b, Loc loc) { return Scalar(call(Operand(a, loc), b, loc)); }                     \
-  Scalar fn(NumberArg a, const Scalar& b, Loc loc) { return Scalar(call(a, Operand(b, loc), loc)); }
+#define LIGERDSL_BINARY(fn, call)                               \
+  Tile fn(const Tile& a, const Tile& b, Loc loc) {              \
+    return Tile(call(Operand(a, loc), Operand(b, loc), loc));   \
+  }                                                             \
+  Tile fn(const Tile& a, ScalarArg b, Loc loc) {                \
+    return Tile(call(Operand(a, loc), b, loc));                 \
+  }                                                             \
+  Tile fn(ScalarArg a, const Tile& b, Loc loc) {                \
+    return Tile(call(a, Operand(b, loc), loc));                 \
+  }                                                             \
+  Scalar fn(const Scalar& a, const Scalar& b, Loc loc) {        \
+    return Scalar(call(Operand(a, loc), Operand(b, loc), loc)); \
+  }                                                             \
+  Scalar fn(const Scalar& a, NumberArg b, Loc loc) {            \
+    return Scalar(call(Operand(a, loc), b, loc));               \
+  }                                                             \
+  Scalar fn(NumberArg a, const Scalar& b, Loc loc) {            \
+    return Scalar(call(a, Operand(b, loc), loc));               \
+  }
 
 #define LIGERDSL_CALL_MIN(a, b, loc) binary(OpCode::min, Accept::numbers, a, b, "min", loc)
 #define LIGERDSL_CALL_MAX(a, b, loc) binary(OpCode::max, Accept::numbers, a, b, "max", loc)
@@ -249,13 +305,23 @@ Handle clamp_handle(const Value& x, const Operand& lo, const Operand& hi, Loc lo
 
 }  // namespace
 
-Tile clamp(const Tile& x, TileArg lo, TileArg hi, Loc loc) { return Tile(clamp_handle(x, lo, hi, loc)); }
-Scalar clamp(const Scalar& x, ScalarArg lo, ScalarArg hi, Loc loc) { return Scalar(clamp_handle(x, lo, hi, loc)); }
+Tile clamp(const Tile& x, TileArg lo, TileArg hi, Loc loc) {
+  return Tile(clamp_handle(x, lo, hi, loc));
+}
+Scalar clamp(const Scalar& x, ScalarArg lo, ScalarArg hi, Loc loc) {
+  return Scalar(clamp_handle(x, lo, hi, loc));
+}
 
-Tile fma(const Tile& a, TileArg b, TileArg c, Loc loc) { return Tile(fused(a, b, c, loc)); }
-Scalar fma(const Scalar& a, ScalarArg b, ScalarArg c, Loc loc) { return Scalar(fused(a, b, c, loc)); }
+Tile fma(const Tile& a, TileArg b, TileArg c, Loc loc) {
+  return Tile(fused(a, b, c, loc));
+}
+Scalar fma(const Scalar& a, ScalarArg b, ScalarArg c, Loc loc) {
+  return Scalar(fused(a, b, c, loc));
+}
 
-Tile where(const Tile& condition, TileArg a, TileArg b, Loc loc) { return Tile(choose(condition, a, b, loc)); }
+Tile where(const Tile& condition, TileArg a, TileArg b, Loc loc) {
+  return Tile(choose(condition, a, b, loc));
+}
 Tile where(const Scalar& condition, const Tile& a, TileArg b, Loc loc) {
   return Tile(choose(condition, Operand(a, loc), b, loc));
 }

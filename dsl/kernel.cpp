@@ -90,12 +90,18 @@ int64_t at_axis(const std::string& name, const std::vector<int64_t>& values, int
 
 }  // namespace
 
-int64_t LaunchArguments::dim(const std::string& view, int axis) const { return at_axis(view, find(view).dims, axis); }
+int64_t LaunchArguments::dim(const std::string& view, int axis) const {
+  return at_axis(view, find(view).dims, axis);
+}
 int64_t LaunchArguments::stride(const std::string& view, int axis) const {
   return at_axis(view, find(view).strides, axis);
 }
-int64_t LaunchArguments::integer(const std::string& scalar) const { return static_cast<int64_t>(number(scalar)); }
-double LaunchArguments::number(const std::string& scalar) const { return find(scalar).number; }
+int64_t LaunchArguments::integer(const std::string& scalar) const {
+  return static_cast<int64_t>(number(scalar));
+}
+double LaunchArguments::number(const std::string& scalar) const {
+  return find(scalar).number;
+}
 
 Registry& Registry::global() {
   static Registry registry;

@@ -13,7 +13,9 @@ template <class T>
 At<T> at(const T& value, Loc loc) {
   return At<T>(value, loc);
 }
-ScalarArg number(double value, Loc loc) { return ScalarArg(value, loc); }
+ScalarArg number(double value, Loc loc) {
+  return ScalarArg(value, loc);
+}
 
 Tile with_axis(const Tile& reduced, int axis, const Tile& like, Loc loc) {
   return reduced.expand_dims(axis < 0 ? axis + like.rank() : axis, loc);
@@ -53,7 +55,9 @@ Tile mean(const Tile& x, int axis, Loc loc) {
   return at(total, loc) / number(static_cast<double>(x.shape()[axis < 0 ? axis + x.rank() : axis]), loc);
 }
 
-Tile relu(const Tile& x, Loc loc) { return max(x, ScalarArg(0, loc), loc); }
+Tile relu(const Tile& x, Loc loc) {
+  return max(x, ScalarArg(0, loc), loc);
+}
 
 Tile silu(const Tile& x, Loc loc) {
   const Tile gate = sigmoid(x, loc);

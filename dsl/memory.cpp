@@ -8,8 +8,8 @@
 
 namespace ligerdsl {
 
-using detail::Attrs;
 using detail::AttrKey;
+using detail::Attrs;
 using detail::fail;
 using detail::Handle;
 using detail::OpCode;
@@ -32,13 +32,14 @@ Attrs hints(Cache cache, Evict evict) {
 }
 
 // View and indices, checked.
-std::vector<Handle> tile_operands(const View& view, const Shape& tile_shape, const Indices& index, const std::string& op,
-                                  Loc loc) {
+std::vector<Handle> tile_operands(const View& view, const Shape& tile_shape, const Indices& index,
+                                  const std::string& op, Loc loc) {
   Recorder& recorder = recorder_of(view.handle(), op, loc);
   recorder.require_live(view.handle(), op, loc);
   if (index.size() != tile_shape.size()) {
-    fail(loc, op, std::to_string(index.size()) + (index.size() == 1 ? " index" : " indices") + " for a view of rank " +
-                      std::to_string(tile_shape.size()) + "; give one per dimension, squeezed ones included");
+    fail(loc, op,
+         std::to_string(index.size()) + (index.size() == 1 ? " index" : " indices") + " for a view of rank " +
+             std::to_string(tile_shape.size()) + "; give one per dimension, squeezed ones included");
   }
   std::vector<Handle> operands{view.handle()};
   for (const ScalarArg& i : index) operands.push_back(index_operand(recorder, i, op, i.loc));
@@ -66,9 +67,9 @@ void store_view(const View& view, const Shape& tile_shape, const Indices& index,
   if (!value.is_number) {
     recorder.require_live(value.handle, "store", loc);
     if (value.handle.dtype != view.dtype()) {
-      fail(loc, "store", std::string(value.handle.shape.empty() ? "the scalar" : "the tile") + " is " +
-                             name(value.handle.dtype) + " but the view holds " + name(view.dtype()) +
-                             "; convert with .to(" + name(view.dtype()) + ")");
+      fail(loc, "store",
+           std::string(value.handle.shape.empty() ? "the scalar" : "the tile") + " is " + name(value.handle.dtype) +
+               " but the view holds " + name(view.dtype()) + "; convert with .to(" + name(view.dtype()) + ")");
     }
   }
   const Shape shape = program::partitionShape(tile_shape);
@@ -77,8 +78,9 @@ void store_view(const View& view, const Shape& tile_shape, const Indices& index,
   } else {
     const bool is_tile = !value.is_number && recorder.type(value.handle).kind == TypeKind::tile;
     if (is_tile && value.handle.shape != shape) {
-      fail(loc, "store", "the tile has shape " + detail::to_string(value.handle.shape) + " but the partition cuts tiles of " +
-                             detail::to_string(shape));
+      fail(loc, "store",
+           "the tile has shape " + detail::to_string(value.handle.shape) + " but the partition cuts tiles of " +
+               detail::to_string(shape));
     }
     operands.push_back(tile_operand(recorder, value, tile_type(view.dtype(), shape), "store", loc));
   }
@@ -96,8 +98,12 @@ Scalar view_number(const View& view, OpCode code, int axis, Loc loc) {
 
 }  // namespace
 
-Scalar View::dim(int axis, Loc loc) const { return view_number(*this, OpCode::dim, axis, loc); }
-Scalar View::stride(int axis, Loc loc) const { return view_number(*this, OpCode::stride, axis, loc); }
+Scalar View::dim(int axis, Loc loc) const {
+  return view_number(*this, OpCode::dim, axis, loc);
+}
+Scalar View::stride(int axis, Loc loc) const {
+  return view_number(*this, OpCode::stride, axis, loc);
+}
 
 Ptr View::ptr(Loc loc) const {
   Recorder& recorder = recorder_of(handle_, "ptr", loc);
@@ -107,11 +113,13 @@ Ptr View::ptr(Loc loc) const {
 Partition View::partition(const Shape& tile_shape, Loc loc) const {
   recorder_of(handle_, "partition", loc).require_live(handle_, "partition", loc);
   if (static_cast<int>(tile_shape.size()) != rank()) {
-    fail(loc, "partition", "tile shape " + detail::to_string(tile_shape) + " for a view of rank " + std::to_string(rank()) +
-                               "; give one entry per dimension, `squeeze` for one element");
+    fail(loc, "partition",
+         "tile shape " + detail::to_string(tile_shape) + " for a view of rank " + std::to_string(rank()) +
+             "; give one entry per dimension, `squeeze` for one element");
   }
   const Shape shape = program::partitionShape(tile_shape);
-  if (shape.empty()) fail(loc, "partition", "every dimension is squeezed; use view.load({...}) and view.store({...}, value)");
+  if (shape.empty())
+    fail(loc, "partition", "every dimension is squeezed; use view.load({...}) and view.store({...}, value)");
   detail::require_tile_shape(shape, "partition", loc);
   return Partition(*this, tile_shape);
 }
@@ -124,7 +132,9 @@ void View::store(const Indices& index, const ScalarArg& value, const StoreOption
   store_view(*this, Shape(rank(), squeeze), index, value, options, loc);
 }
 
-Shape Partition::shape() const { return program::partitionShape(tile_shape_); }
+Shape Partition::shape() const {
+  return program::partitionShape(tile_shape_);
+}
 
 Tile Partition::load(const Indices& index, const LoadOptions& options, Loc loc) const {
   return Tile(load_view(view_, tile_shape_, index, options, loc));
@@ -155,8 +165,9 @@ Handle add_pointer(const Operand& pointer, const Operand& offset) {
     if (!count_tile) {
       count = splat(count, type.shape, op, loc);
     } else if (count.shape.size() != type.shape.size()) {
-      fail(loc, op, "ranks differ, pointers " + detail::to_string(type.shape) + " and offsets " +
-                        detail::to_string(count.shape) + "; raise the lower one with expand_dims");
+      fail(loc, op,
+           "ranks differ, pointers " + detail::to_string(type.shape) + " and offsets " +
+               detail::to_string(count.shape) + "; raise the lower one with expand_dims");
     } else {
       Shape shape = type.shape;
       for (size_t i = 0; i < shape.size(); ++i) shape[i] = shape[i] == 1 ? count.shape[i] : shape[i];
@@ -178,8 +189,9 @@ Handle conform(Recorder& recorder, const Operand& operand, const Type& type, con
   if (type.kind == TypeKind::tile) return tile_operand(recorder, operand, type, op, loc);
   Handle scalar = scalar_operand(recorder, operand, type.dtype, op, loc);
   if (scalar.dtype != type.dtype) {
-    fail(loc, op, std::string("expected ") + name(type.dtype) + ", got " + name(scalar.dtype) + "; convert it with .to(" +
-                      name(type.dtype) + ")");
+    fail(loc, op,
+         std::string("expected ") + name(type.dtype) + ", got " + name(scalar.dtype) + "; convert it with .to(" +
+             name(type.dtype) + ")");
   }
   return scalar;
 }
@@ -229,8 +241,9 @@ Handle atomic(const Value& p, const Operand& value, const Operand* mask, AtomicK
   const DType dtype = p.dtype();
   const bool half = dtype == f16 || dtype == bf16;
   if (dtype == i1 || dtype == i8 || (half && kind == AtomicKind::max)) {
-    fail(loc, op, std::string("there is no such atomic on ") + name(dtype) + "; use i32, i64" +
-                      (kind == AtomicKind::add ? ", f16, bf16" : "") + " or f32");
+    fail(loc, op,
+         std::string("there is no such atomic on ") + name(dtype) + "; use i32, i64" +
+             (kind == AtomicKind::add ? ", f16, bf16" : "") + " or f32");
   }
   Attrs attrs{{AttrKey::atomic, static_cast<int64_t>(kind)}};
   const auto operands = access_operands(p, {op, &value, mask, nullptr}, attrs, loc);
@@ -240,37 +253,63 @@ Handle atomic(const Value& p, const Operand& value, const Operand* mask, AtomicK
 
 }  // namespace
 
-Ptr operator+(At<Ptr> p, ScalarArg offset) { return Ptr(add_pointer(p, offset)); }
-PtrTile operator+(At<Ptr> p, At<Tile> offset) { return PtrTile(add_pointer(p, offset)); }
-PtrTile operator+(At<PtrTile> p, At<Tile> offset) { return PtrTile(add_pointer(p, offset)); }
-PtrTile operator+(At<PtrTile> p, ScalarArg offset) { return PtrTile(add_pointer(p, offset)); }
+Ptr operator+(At<Ptr> p, ScalarArg offset) {
+  return Ptr(add_pointer(p, offset));
+}
+PtrTile operator+(At<Ptr> p, At<Tile> offset) {
+  return PtrTile(add_pointer(p, offset));
+}
+PtrTile operator+(At<PtrTile> p, At<Tile> offset) {
+  return PtrTile(add_pointer(p, offset));
+}
+PtrTile operator+(At<PtrTile> p, ScalarArg offset) {
+  return PtrTile(add_pointer(p, offset));
+}
 
-Tile load(const PtrTile& p, Loc loc) { return Tile(load_pointer(p, nullptr, nullptr, loc)); }
-Tile load(const PtrTile& p, TileArg mask, Loc loc) { return Tile(load_pointer(p, &mask, nullptr, loc)); }
-Tile load(const PtrTile& p, TileArg mask, TileArg other, Loc loc) { return Tile(load_pointer(p, &mask, &other, loc)); }
-Scalar load(const Ptr& p, Loc loc) { return Scalar(load_pointer(p, nullptr, nullptr, loc)); }
-Scalar load(const Ptr& p, ScalarArg mask, Loc loc) { return Scalar(load_pointer(p, &mask, nullptr, loc)); }
+Tile load(const PtrTile& p, Loc loc) {
+  return Tile(load_pointer(p, nullptr, nullptr, loc));
+}
+Tile load(const PtrTile& p, TileArg mask, Loc loc) {
+  return Tile(load_pointer(p, &mask, nullptr, loc));
+}
+Tile load(const PtrTile& p, TileArg mask, TileArg other, Loc loc) {
+  return Tile(load_pointer(p, &mask, &other, loc));
+}
+Scalar load(const Ptr& p, Loc loc) {
+  return Scalar(load_pointer(p, nullptr, nullptr, loc));
+}
+Scalar load(const Ptr& p, ScalarArg mask, Loc loc) {
+  return Scalar(load_pointer(p, &mask, nullptr, loc));
+}
 Scalar load(const Ptr& p, ScalarArg mask, ScalarArg other, Loc loc) {
   return Scalar(load_pointer(p, &mask, &other, loc));
 }
 
-void store(const PtrTile& p, TileArg value, Loc loc) { store_pointer(p, value, nullptr, loc); }
-void store(const PtrTile& p, TileArg value, TileArg mask, Loc loc) { store_pointer(p, value, &mask, loc); }
-void store(const Ptr& p, ScalarArg value, Loc loc) { store_pointer(p, value, nullptr, loc); }
-void store(const Ptr& p, ScalarArg value, ScalarArg mask, Loc loc) { store_pointer(p, value, &mask, loc); }
+void store(const PtrTile& p, TileArg value, Loc loc) {
+  store_pointer(p, value, nullptr, loc);
+}
+void store(const PtrTile& p, TileArg value, TileArg mask, Loc loc) {
+  store_pointer(p, value, &mask, loc);
+}
+void store(const Ptr& p, ScalarArg value, Loc loc) {
+  store_pointer(p, value, nullptr, loc);
+}
+void store(const Ptr& p, ScalarArg value, ScalarArg mask, Loc loc) {
+  store_pointer(p, value, &mask, loc);
+}
 
-#define LIGERDSL_ATOMIC(fn, kind)                                                                      \
-  Tile fn(const PtrTile& p, TileArg value, Loc loc) {                                                  \
-    return Tile(atomic(p, value, nullptr, AtomicKind::kind, loc));                                     \
-  }                                                                                                    \
-  Tile fn(const PtrTile& p, TileArg value, TileArg mask, Loc loc) {                                    \
-    return Tile(atomic(p, value, &mask, AtomicKind::kind, loc));                                       \
-  }                                                                                                    \
-  Scalar fn(const Ptr& p, ScalarArg value, Loc loc) {                                                  \
-    return Scalar(atomic(p, value, nullptr, AtomicKind::kind, loc));                                   \
-  }                                                                                                    \
-  Scalar fn(const Ptr& p, ScalarArg value, ScalarArg mask, Loc loc) {                                  \
-    return Scalar(atomic(p, value, &mask, AtomicKind::kind, loc));                                     \
+#define LIGERDSL_ATOMIC(fn, kind)                                     \
+  Tile fn(const PtrTile& p, TileArg value, Loc loc) {                 \
+    return Tile(atomic(p, value, nullptr, AtomicKind::kind, loc));    \
+  }                                                                   \
+  Tile fn(const PtrTile& p, TileArg value, TileArg mask, Loc loc) {   \
+    return Tile(atomic(p, value, &mask, AtomicKind::kind, loc));      \
+  }                                                                   \
+  Scalar fn(const Ptr& p, ScalarArg value, Loc loc) {                 \
+    return Scalar(atomic(p, value, nullptr, AtomicKind::kind, loc));  \
+  }                                                                   \
+  Scalar fn(const Ptr& p, ScalarArg value, ScalarArg mask, Loc loc) { \
+    return Scalar(atomic(p, value, &mask, AtomicKind::kind, loc));    \
   }
 
 LIGERDSL_ATOMIC(atomic_add, add)
@@ -278,7 +317,8 @@ LIGERDSL_ATOMIC(atomic_max, max)
 
 void assume(const Scalar& condition, Loc loc) {
   Recorder& recorder = recorder_of(condition.handle(), "assume", loc);
-  if (condition.dtype() != i1) fail(loc, "assume", std::string("expected an i1 scalar, got ") + name(condition.dtype()));
+  if (condition.dtype() != i1)
+    fail(loc, "assume", std::string("expected an i1 scalar, got ") + name(condition.dtype()));
   recorder.emit(OpCode::assume, {condition.handle()}, {}, {}, loc);
 }
 

@@ -16,10 +16,14 @@ std::string number_string(const Number& number) {
 
 bool fits(int64_t value, DType dtype) {
   switch (dtype) {
-    case i1: return value == 0 || value == 1;
-    case i8: return value >= INT8_MIN && value <= INT8_MAX;
-    case i32: return value >= INT32_MIN && value <= INT32_MAX;
-    default: return true;
+    case i1:
+      return value == 0 || value == 1;
+    case i8:
+      return value >= INT8_MIN && value <= INT8_MAX;
+    case i32:
+      return value >= INT32_MIN && value <= INT32_MAX;
+    default:
+      return true;
   }
 }
 
@@ -31,7 +35,8 @@ double limit(DType dtype) {
 
 // A scalar's dtype adapts to a wider integer; anything else must agree.
 Handle widen(const Handle& scalar, DType dtype, Loc loc) {
-  const bool wider = is_plain_integer(scalar.dtype) && is_plain_integer(dtype) && size_of(dtype) > size_of(scalar.dtype);
+  const bool wider =
+      is_plain_integer(scalar.dtype) && is_plain_integer(dtype) && size_of(dtype) > size_of(scalar.dtype);
   return wider ? cast(scalar, dtype, loc) : scalar;
 }
 
@@ -43,19 +48,23 @@ Handle widen(const Handle& scalar, DType dtype, Loc loc) {
 
 Shape broadcast_shape(const Shape& a, const Shape& b, const std::string& op, Loc loc) {
   if (a.size() != b.size()) {
-    fail(loc, op, "ranks differ, " + to_string(a) + " and " + to_string(b) + "; raise the lower one with .expand_dims(axis)");
+    fail(loc, op,
+         "ranks differ, " + to_string(a) + " and " + to_string(b) + "; raise the lower one with .expand_dims(axis)");
   }
   Shape out;
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i] != b[i] && a[i] != 1 && b[i] != 1) {
-      fail(loc, op, "shapes " + to_string(a) + " and " + to_string(b) + " do not broadcast in dim " + std::to_string(i));
+      fail(loc, op,
+           "shapes " + to_string(a) + " and " + to_string(b) + " do not broadcast in dim " + std::to_string(i));
     }
     out.push_back(a[i] == 1 ? b[i] : a[i]);
   }
   return out;
 }
 
-TypeKind kind(const Operand& operand) { return operand.handle.recorder->type(operand.handle).kind; }
+TypeKind kind(const Operand& operand) {
+  return operand.handle.recorder->type(operand.handle).kind;
+}
 
 Pair match_scalars(Recorder& recorder, const Operand& a, const Operand& b, const std::string& op, Loc loc) {
   const DType dtype = a.is_number ? b.handle.dtype : a.handle.dtype;
@@ -77,13 +86,15 @@ Handle constant(Recorder& recorder, const Number& number, const Type& type, cons
                "; write an integer, or convert the operand with .to(f32)");
     }
     if (!fits(number.integer, dtype)) {
-      fail(loc, op, "the number " + number_string(number) + " does not fit in " + name(dtype) + "; convert the operand with .to(" +
-                        (dtype == i32 ? "i64" : "i32") + ")");
+      fail(loc, op,
+           "the number " + number_string(number) + " does not fit in " + name(dtype) +
+               "; convert the operand with .to(" + (dtype == i32 ? "i64" : "i32") + ")");
     }
     return recorder.emit_one(OpCode::constant, {}, type, {{AttrKey::value_int, number.integer}}, loc);
   }
   if (std::isfinite(number.real) && std::fabs(number.real) > limit(dtype)) {
-    fail(loc, op, "the number " + number_string(number) + " overflows " + name(dtype) + "; write an infinity if you mean one");
+    fail(loc, op,
+         "the number " + number_string(number) + " overflows " + name(dtype) + "; write an infinity if you mean one");
   }
   return recorder.emit_one(OpCode::constant, {}, type, {{AttrKey::value_float, number.real}}, loc);
 }
@@ -111,8 +122,9 @@ Handle tile_operand(Recorder& recorder, const Operand& operand, const Type& type
   Handle value = operand.handle;
   if (kind(operand) == TypeKind::scalar) value = widen(value, type.dtype, loc);
   if (value.dtype != type.dtype) {
-    fail(loc, op, std::string("expected ") + name(type.dtype) + ", got " + to_string(recorder.type(value)) +
-                      "; convert it with .to(" + name(type.dtype) + ")");
+    fail(loc, op,
+         std::string("expected ") + name(type.dtype) + ", got " + to_string(recorder.type(value)) +
+             "; convert it with .to(" + name(type.dtype) + ")");
   }
   if (kind(operand) == TypeKind::scalar) return splat(value, type.shape, op, loc);
   const Shape shape = broadcast_shape(value.shape, type.shape, op, loc);

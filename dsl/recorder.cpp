@@ -22,19 +22,30 @@ std::string to_string(const Shape& shape) {
 std::string to_string(const Type& type) {
   const std::string element = name(type.dtype);
   switch (type.kind) {
-    case TypeKind::scalar: return element + " scalar";
-    case TypeKind::tile: return element + " tile " + to_string(type.shape);
-    case TypeKind::view: return element + " view " + to_string(type.shape);
-    case TypeKind::ptr: return "pointer to " + element;
-    case TypeKind::ptr_tile: return "tile " + to_string(type.shape) + " of pointers to " + element;
+    case TypeKind::scalar:
+      return element + " scalar";
+    case TypeKind::tile:
+      return element + " tile " + to_string(type.shape);
+    case TypeKind::view:
+      return element + " view " + to_string(type.shape);
+    case TypeKind::ptr:
+      return "pointer to " + element;
+    case TypeKind::ptr_tile:
+      return "tile " + to_string(type.shape) + " of pointers to " + element;
   }
   return "?";
 }
 
-std::string plural(size_t n, const char* noun) { return std::to_string(n) + " " + noun + (n == 1 ? "" : "s"); }
+std::string plural(size_t n, const char* noun) {
+  return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
+}
 
-Type scalar_type(DType dtype) { return {TypeKind::scalar, dtype, {}, {}}; }
-Type tile_type(DType dtype, Shape shape) { return {TypeKind::tile, dtype, std::move(shape), {}}; }
+Type scalar_type(DType dtype) {
+  return {TypeKind::scalar, dtype, {}, {}};
+}
+Type tile_type(DType dtype, Shape shape) {
+  return {TypeKind::tile, dtype, std::move(shape), {}};
+}
 
 void require_tile_shape(const Shape& shape, const std::string& op, Loc loc) {
   if (shape.empty()) fail(loc, op, "a tile needs at least one dimension, got []");
@@ -42,7 +53,8 @@ void require_tile_shape(const Shape& shape, const std::string& op, Loc loc) {
     if (!program::isTileExtent(shape[i])) {
       fail(loc, op,
            "dimension " + std::to_string(i) + " of tile shape " + to_string(shape) +
-               " must be c * 2^n with odd c <= 31; round up to such a size and let the view's bounds or a mask cut the rest");
+               " must be c * 2^n with odd c <= 31; round up to such a size and let the view's bounds or a mask cut the "
+               "rest");
     }
   }
   if (program::tileElements(shape) < 0) {
@@ -76,8 +88,7 @@ Handle Recorder::new_value(const Type& type) {
 }
 
 program::Location Recorder::location(Loc loc) {
-  const auto [entry, inserted] =
-      file_index_.try_emplace(loc.file_name(), static_cast<uint32_t>(program_.files.size()));
+  const auto [entry, inserted] = file_index_.try_emplace(loc.file_name(), static_cast<uint32_t>(program_.files.size()));
   if (inserted) program_.files.emplace_back(loc.file_name());
   return {entry->second, loc.line(), loc.column()};
 }

@@ -23,8 +23,8 @@ using program::ValueId;
 // Throws Error "file:line:col: error: op: message".
 [[noreturn]] void fail(Loc loc, const std::string& op, const std::string& message);
 
-std::string to_string(const Shape& shape);      // [4, ?, 128]
-std::string to_string(const Type& type);        // f32 tile [128]
+std::string to_string(const Shape& shape);       // [4, ?, 128]
+std::string to_string(const Type& type);         // f32 tile [128]
 std::string plural(size_t n, const char* noun);  // "1 index" needs its own text; regular nouns only
 
 using Attrs = std::vector<program::Attr>;
@@ -63,8 +63,8 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   program::Location location(Loc loc);
 
   program::Program program_;
-  std::vector<OpenRegion> open_;           // open_[0] is the body
-  std::vector<uint32_t> scope_of_value_;   // by ValueId
+  std::vector<OpenRegion> open_;          // open_[0] is the body
+  std::vector<uint32_t> scope_of_value_;  // by ValueId
   uint32_t next_scope_ = 0;
   std::unordered_map<std::string, uint32_t> file_index_;
 };
@@ -79,7 +79,9 @@ Type tile_type(DType dtype, Shape shape);
 void require_tile_shape(const Shape& shape, const std::string& op, Loc loc);
 // Axis in [0, rank), counting from the end when negative.
 int normal_axis(int axis, int rank, const std::string& op, Loc loc);
-inline bool is_plain_integer(DType dtype) { return is_integer(dtype) && dtype != i1; }
+inline bool is_plain_integer(DType dtype) {
+  return is_integer(dtype) && dtype != i1;
+}
 
 // Operands (operand.cpp).
 Handle constant(Recorder& recorder, const Number& number, const Type& type, const std::string& op, Loc loc);

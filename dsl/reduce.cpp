@@ -24,7 +24,8 @@ Operands prepare(std::vector<Handle> tiles, int axis, const std::string& op, Loc
   for (const Handle& tile : tiles) {
     recorder.require_live(tile, op, loc);
     if (tile.shape != tiles[0].shape) {
-      fail(loc, op, "the tiles must have one shape, got " + to_string(tiles[0].shape) + " and " + to_string(tile.shape));
+      fail(loc, op,
+           "the tiles must have one shape, got " + to_string(tiles[0].shape) + " and " + to_string(tile.shape));
     }
   }
   if (axis != kAllAxes) {
@@ -63,8 +64,9 @@ program::Region combiner_region(const Operands& in, const RegionBody& combiner, 
     for (size_t i = 0; i < in.tiles.size(); ++i) {
       const Type& got = in.recorder->type(yielded[i]);
       if (got != scalars[i]) {
-        fail(loc, op, "the combiner's value " + std::to_string(i) + " must be " + to_string(scalars[i]) + ", got " +
-                          to_string(got));
+        fail(loc, op,
+             "the combiner's value " + std::to_string(i) + " must be " + to_string(scalars[i]) + ", got " +
+                 to_string(got));
       }
     }
   };
@@ -147,8 +149,12 @@ std::vector<Handle> custom_scan(std::vector<Handle> tiles, int axis, bool revers
 using detail::kAllAxes;
 using program::ReductionKind;
 
-Scalar sum(const Tile& x, Loc loc) { return Scalar(detail::simple_reduce(x, kAllAxes, ReductionKind::sum, "sum", loc)); }
-Tile sum(const Tile& x, int axis, Loc loc) { return Tile(detail::simple_reduce(x, axis, ReductionKind::sum, "sum", loc)); }
+Scalar sum(const Tile& x, Loc loc) {
+  return Scalar(detail::simple_reduce(x, kAllAxes, ReductionKind::sum, "sum", loc));
+}
+Tile sum(const Tile& x, int axis, Loc loc) {
+  return Tile(detail::simple_reduce(x, axis, ReductionKind::sum, "sum", loc));
+}
 Scalar reduce_max(const Tile& x, Loc loc) {
   return Scalar(detail::simple_reduce(x, kAllAxes, ReductionKind::max, "reduce_max", loc));
 }
@@ -175,10 +181,18 @@ Carry<Tile, Tile> min_with_index(const Tile& x, int axis, Loc loc) {
   return detail::pair<Tile>(detail::extreme(x, axis, false, "min_with_index", loc));
 }
 
-Scalar argmax(const Tile& x, Loc loc) { return Scalar(detail::extreme(x, kAllAxes, true, "argmax", loc)[1]); }
-Tile argmax(const Tile& x, int axis, Loc loc) { return Tile(detail::extreme(x, axis, true, "argmax", loc)[1]); }
-Scalar argmin(const Tile& x, Loc loc) { return Scalar(detail::extreme(x, kAllAxes, false, "argmin", loc)[1]); }
-Tile argmin(const Tile& x, int axis, Loc loc) { return Tile(detail::extreme(x, axis, false, "argmin", loc)[1]); }
+Scalar argmax(const Tile& x, Loc loc) {
+  return Scalar(detail::extreme(x, kAllAxes, true, "argmax", loc)[1]);
+}
+Tile argmax(const Tile& x, int axis, Loc loc) {
+  return Tile(detail::extreme(x, axis, true, "argmax", loc)[1]);
+}
+Scalar argmin(const Tile& x, Loc loc) {
+  return Scalar(detail::extreme(x, kAllAxes, false, "argmin", loc)[1]);
+}
+Tile argmin(const Tile& x, int axis, Loc loc) {
+  return Tile(detail::extreme(x, axis, false, "argmin", loc)[1]);
+}
 
 Tile cumsum(const Tile& x, int axis, bool reverse, Loc loc) {
   detail::Recorder& recorder = detail::recorder_of(x.handle(), "cumsum", loc);

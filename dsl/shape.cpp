@@ -28,12 +28,14 @@ Handle broadcast(const Handle& x, const Shape& shape, const std::string& op, Loc
   Recorder& recorder = recorder_of(x, op, loc);
   if (x.shape == shape) return x;
   if (x.shape.size() != shape.size()) {
-    fail(loc, op, "rank of " + to_string(x.shape) + " and " + to_string(shape) + " differ; use .expand_dims(axis) first");
+    fail(loc, op,
+         "rank of " + to_string(x.shape) + " and " + to_string(shape) + " differ; use .expand_dims(axis) first");
   }
   for (size_t i = 0; i < shape.size(); ++i) {
     if (x.shape[i] != shape[i] && x.shape[i] != 1) {
       fail(loc, op,
-           "dim " + std::to_string(i) + " of " + to_string(x.shape) + " is not 1 and cannot grow to " + to_string(shape));
+           "dim " + std::to_string(i) + " of " + to_string(x.shape) + " is not 1 and cannot grow to " +
+               to_string(shape));
     }
   }
   require_tile_shape(shape, op, loc);
@@ -61,8 +63,12 @@ using detail::OpCode;
 using detail::Recorder;
 using detail::recorder_of;
 
-Scalar Scalar::to(DType dtype, Loc loc) const { return Scalar(detail::cast(handle_, dtype, loc)); }
-Tile Tile::to(DType dtype, Loc loc) const { return Tile(detail::cast(handle_, dtype, loc)); }
+Scalar Scalar::to(DType dtype, Loc loc) const {
+  return Scalar(detail::cast(handle_, dtype, loc));
+}
+Tile Tile::to(DType dtype, Loc loc) const {
+  return Tile(detail::cast(handle_, dtype, loc));
+}
 
 Tile Scalar::broadcast_to(const Shape& shape, Loc loc) const {
   return Tile(detail::splat(handle_, shape, "broadcast_to", loc));
@@ -70,7 +76,9 @@ Tile Scalar::broadcast_to(const Shape& shape, Loc loc) const {
 Tile Tile::broadcast_to(const Shape& shape, Loc loc) const {
   return Tile(detail::broadcast(handle_, shape, "broadcast_to", loc));
 }
-Tile Tile::reshape(const Shape& shape, Loc loc) const { return Tile(detail::reshape(handle_, shape, "reshape", loc)); }
+Tile Tile::reshape(const Shape& shape, Loc loc) const {
+  return Tile(detail::reshape(handle_, shape, "reshape", loc));
+}
 
 Tile Tile::expand_dims(int axis, Loc loc) const {
   Recorder& recorder = recorder_of(handle_, "expand_dims", loc);
@@ -96,6 +104,8 @@ Tile Tile::permute(const std::vector<int>& order, Loc loc) const {
   return Tile(recorder.emit_one(OpCode::permute, {handle_}, type, {{detail::AttrKey::permutation, wide}}, loc));
 }
 
-int64_t Tile::size() const { return program::tileElements(shape()); }
+int64_t Tile::size() const {
+  return program::tileElements(shape());
+}
 
 }  // namespace ligerdsl

@@ -54,19 +54,27 @@ void store(void* address, T value) {
 
 double round_to(DType dtype, double value) {
   switch (dtype) {
-    case f16: return round_significand(value, 11, -14, 0x1p16);
-    case bf16: return round_significand(value, 8, -126, 0x1p128);
-    case f32: return static_cast<double>(static_cast<float>(value));
-    default: return value;
+    case f16:
+      return round_significand(value, 11, -14, 0x1p16);
+    case bf16:
+      return round_significand(value, 8, -126, 0x1p128);
+    case f32:
+      return static_cast<double>(static_cast<float>(value));
+    default:
+      return value;
   }
 }
 
 int64_t wrap_to(DType dtype, int64_t value) {
   switch (dtype) {
-    case i1: return value & 1;
-    case i8: return static_cast<int8_t>(value);
-    case i32: return static_cast<int32_t>(value);
-    default: return value;
+    case i1:
+      return value & 1;
+    case i8:
+      return static_cast<int8_t>(value);
+    case i32:
+      return static_cast<int32_t>(value);
+    default:
+      return value;
   }
 }
 
@@ -89,19 +97,31 @@ void write_float(DType dtype, void* address, double value) {
 
 int64_t read_integer(DType dtype, const void* address) {
   switch (dtype) {
-    case i1: return load<uint8_t>(address) != 0;
-    case i8: return load<int8_t>(address);
-    case i32: return load<int32_t>(address);
-    default: return load<int64_t>(address);
+    case i1:
+      return load<uint8_t>(address) != 0;
+    case i8:
+      return load<int8_t>(address);
+    case i32:
+      return load<int32_t>(address);
+    default:
+      return load<int64_t>(address);
   }
 }
 
 void write_integer(DType dtype, void* address, int64_t value) {
   switch (dtype) {
-    case i1: store(address, static_cast<uint8_t>(value & 1)); break;
-    case i8: store(address, static_cast<int8_t>(value)); break;
-    case i32: store(address, static_cast<int32_t>(value)); break;
-    default: store(address, value); break;
+    case i1:
+      store(address, static_cast<uint8_t>(value & 1));
+      break;
+    case i8:
+      store(address, static_cast<int8_t>(value));
+      break;
+    case i32:
+      store(address, static_cast<int32_t>(value));
+      break;
+    default:
+      store(address, value);
+      break;
   }
 }
 

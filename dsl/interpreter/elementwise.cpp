@@ -13,43 +13,73 @@ using program::Predicate;
 
 namespace {
 
-double minimum(double a, double b) { return std::isnan(a) ? a : std::isnan(b) ? b : std::min(a, b); }
-double maximum(double a, double b) { return std::isnan(a) ? a : std::isnan(b) ? b : std::max(a, b); }
+double minimum(double a, double b) {
+  return std::isnan(a) ? a : std::isnan(b) ? b : std::min(a, b);
+}
+double maximum(double a, double b) {
+  return std::isnan(a) ? a : std::isnan(b) ? b : std::max(a, b);
+}
 
 double evaluate(OpCode code, double a, double b, double c) {
   switch (code) {
-    case OpCode::add: return a + b;
-    case OpCode::sub: return a - b;
-    case OpCode::mul: return a * b;
-    case OpCode::div: return a / b;
-    case OpCode::min: return minimum(a, b);
-    case OpCode::max: return maximum(a, b);
-    case OpCode::fma: return std::fma(a, b, c);
-    case OpCode::neg: return -a;
-    case OpCode::abs: return std::fabs(a);
-    case OpCode::floor: return std::floor(a);
-    case OpCode::ceil: return std::ceil(a);
-    case OpCode::exp: return std::exp(a);
-    case OpCode::exp2: return std::exp2(a);
-    case OpCode::log: return std::log(a);
-    case OpCode::log2: return std::log2(a);
-    case OpCode::sqrt: return std::sqrt(a);
-    case OpCode::rsqrt: return 1.0 / std::sqrt(a);
-    case OpCode::tanh: return std::tanh(a);
-    case OpCode::erf: return std::erf(a);
-    default: return 1.0 / (1.0 + std::exp(-a));  // sigmoid
+    case OpCode::add:
+      return a + b;
+    case OpCode::sub:
+      return a - b;
+    case OpCode::mul:
+      return a * b;
+    case OpCode::div:
+      return a / b;
+    case OpCode::min:
+      return minimum(a, b);
+    case OpCode::max:
+      return maximum(a, b);
+    case OpCode::fma:
+      return std::fma(a, b, c);
+    case OpCode::neg:
+      return -a;
+    case OpCode::abs:
+      return std::fabs(a);
+    case OpCode::floor:
+      return std::floor(a);
+    case OpCode::ceil:
+      return std::ceil(a);
+    case OpCode::exp:
+      return std::exp(a);
+    case OpCode::exp2:
+      return std::exp2(a);
+    case OpCode::log:
+      return std::log(a);
+    case OpCode::log2:
+      return std::log2(a);
+    case OpCode::sqrt:
+      return std::sqrt(a);
+    case OpCode::rsqrt:
+      return 1.0 / std::sqrt(a);
+    case OpCode::tanh:
+      return std::tanh(a);
+    case OpCode::erf:
+      return std::erf(a);
+    default:
+      return 1.0 / (1.0 + std::exp(-a));  // sigmoid
   }
 }
 
 template <class T>
 bool holds(Predicate predicate, T a, T b) {
   switch (predicate) {
-    case Predicate::eq: return a == b;
-    case Predicate::ne: return a != b;
-    case Predicate::lt: return a < b;
-    case Predicate::le: return a <= b;
-    case Predicate::gt: return a > b;
-    case Predicate::ge: return a >= b;
+    case Predicate::eq:
+      return a == b;
+    case Predicate::ne:
+      return a != b;
+    case Predicate::lt:
+      return a < b;
+    case Predicate::le:
+      return a <= b;
+    case Predicate::gt:
+      return a > b;
+    case Predicate::ge:
+      return a >= b;
   }
   return false;
 }
@@ -63,7 +93,9 @@ int64_t truncate_to(DType dtype, double value) {
   return static_cast<int64_t>(value);
 }
 
-int bits(DType dtype) { return dtype == i1 ? 1 : static_cast<int>(8 * size_of(dtype)); }
+int bits(DType dtype) {
+  return dtype == i1 ? 1 : static_cast<int>(8 * size_of(dtype));
+}
 
 }  // namespace
 
@@ -101,9 +133,15 @@ void Machine::integer_op(const Op& op) {
     const auto x = static_cast<uint64_t>(a[i]), y = static_cast<uint64_t>(b[i]);
     uint64_t value = 0;
     switch (op.code) {
-      case OpCode::add: value = x + y; break;
-      case OpCode::sub: value = x - y; break;
-      case OpCode::mul: value = x * y; break;
+      case OpCode::add:
+        value = x + y;
+        break;
+      case OpCode::sub:
+        value = x - y;
+        break;
+      case OpCode::mul:
+        value = x * y;
+        break;
       case OpCode::div:
       case OpCode::rem:
         if (b[i] == 0) fail(op, "division by zero");
@@ -113,18 +151,32 @@ void Machine::integer_op(const Op& op) {
           value = static_cast<uint64_t>(op.code == OpCode::div ? a[i] / b[i] : a[i] % b[i]);
         }
         break;
-      case OpCode::min: value = static_cast<uint64_t>(std::min(a[i], b[i])); break;
-      case OpCode::max: value = static_cast<uint64_t>(std::max(a[i], b[i])); break;
-      case OpCode::bit_and: value = x & y; break;
-      case OpCode::bit_or: value = x | y; break;
-      case OpCode::bit_xor: value = x ^ y; break;
+      case OpCode::min:
+        value = static_cast<uint64_t>(std::min(a[i], b[i]));
+        break;
+      case OpCode::max:
+        value = static_cast<uint64_t>(std::max(a[i], b[i]));
+        break;
+      case OpCode::bit_and:
+        value = x & y;
+        break;
+      case OpCode::bit_or:
+        value = x | y;
+        break;
+      case OpCode::bit_xor:
+        value = x ^ y;
+        break;
       case OpCode::shl:
       case OpCode::shr:
         if (b[i] < 0 || b[i] >= bits(dtype)) fail(op, "shift by " + std::to_string(b[i]));
         value = op.code == OpCode::shl ? x << b[i] : static_cast<uint64_t>(a[i] >> b[i]);
         break;
-      case OpCode::neg: value = 0 - x; break;
-      default: value = a[i] < 0 ? 0 - x : x; break;  // abs
+      case OpCode::neg:
+        value = 0 - x;
+        break;
+      default:
+        value = a[i] < 0 ? 0 - x : x;
+        break;  // abs
     }
     out[i] = wrap_to(dtype, static_cast<int64_t>(value));
   }
@@ -147,7 +199,7 @@ void Machine::cast(const Op& op) {
   Data& out = result(op);
   for (size_t i = 0; i < out.real.size(); ++i) {
     if (is_float(from)) {
-      out.real[i] = round_to(to, in.real[i]);
+      out.real[i] = options_.round_casts ? round_to(to, in.real[i]) : in.real[i];
     } else {
       // i64 -> f32 in one rounding.
       out.real[i] = to == f32 ? static_cast<double>(static_cast<float>(in.integer[i]))

@@ -23,7 +23,8 @@ void Arguments::view(void* data, DType dtype, const std::vector<int64_t>& dims, 
   }
   slots_.insert(slots_.end(), dims.begin(), dims.end());
   slots_.insert(slots_.end(), strides.begin(), strides.end());
-  range(data, empty ? 0 : (last + 1) * size_of(dtype));
+  const int64_t bytes = memory_ == Memory::wide ? 8 : size_of(dtype);
+  range(data, empty ? 0 : (last + 1) * bytes);
 }
 
 void Arguments::pointer(void* data, size_t bytes) {

@@ -23,6 +23,7 @@ Machine::Machine(const program::Program& program, const Arguments& arguments, co
     : program_(program),
       options_(options),
       ranges_(arguments.ranges()),
+      wide_(arguments.memory() == Arguments::Memory::wide),
       values_(program.values.size()),
       views_(program.values.size()),
       grid_{grid.x, grid.y, grid.z} {
@@ -75,7 +76,9 @@ void Machine::fail(const Op& op, const std::string& message) const {
               ": error: " + program::opName(op.code) + ": " + message);
 }
 
-int64_t Machine::size(const Type& t) const { return program::tileElements(t.shape); }
+int64_t Machine::size(const Type& t) const {
+  return program::tileElements(t.shape);
+}
 
 double Machine::rounded(DType dtype, double value) const {
   return options_.round_every_op ? round_to(dtype, value) : value;
@@ -108,18 +111,26 @@ void Machine::run_op(const Op& op) {
     case OpCode::constant:
     case OpCode::arange:
     case OpCode::dim:
-    case OpCode::stride: return creation(op);
+    case OpCode::stride:
+      return creation(op);
     case OpCode::splat:
     case OpCode::expand_dims:
     case OpCode::broadcast:
     case OpCode::reshape:
-    case OpCode::permute: return shape(op);
-    case OpCode::reduce: return reduce(op);
-    case OpCode::scan: return scan(op);
-    case OpCode::for_range: return for_range(op);
-    case OpCode::if_else: return if_else(op);
-    case OpCode::while_loop: return while_loop(op);
-    case OpCode::device_print: return print(op);
+    case OpCode::permute:
+      return shape(op);
+    case OpCode::reduce:
+      return reduce(op);
+    case OpCode::scan:
+      return scan(op);
+    case OpCode::for_range:
+      return for_range(op);
+    case OpCode::if_else:
+      return if_else(op);
+    case OpCode::while_loop:
+      return while_loop(op);
+    case OpCode::device_print:
+      return print(op);
     case OpCode::assume:
       if (data(op.operands[0]).integer[0] == 0) fail(op, "the assumption does not hold");
       return;

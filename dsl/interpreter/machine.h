@@ -58,7 +58,11 @@ class Machine {
   void atomic(const Op& op);
 
   [[noreturn]] void fail(const Op& op, const std::string& message) const;
-  void* checked(const Op& op, int64_t address, int64_t bytes) const;
+  // Bytes of an element in memory, and the element at an address inside the arguments' memory.
+  int64_t element_bytes(DType dtype) const { return wide_ ? 8 : size_of(dtype); }
+  void* checked(const Op& op, int64_t address, DType dtype) const;
+  void read_element(DType dtype, const void* address, Data& out, int64_t at) const;
+  void write_element(DType dtype, void* address, const Data& in, int64_t at) const;
 
   const Type& type(ValueId id) const { return program_.values[id]; }
   Data& data(ValueId id) { return values_[id]; }
@@ -75,6 +79,7 @@ class Machine {
   const program::Program& program_;
   const Options& options_;
   std::vector<Arguments::Range> ranges_;
+  bool wide_;                 // memory of 8-byte elements
   std::vector<Data> values_;  // by ValueId
   std::vector<View> views_;   // by ValueId; views only
   std::array<int64_t, 3> id_{};

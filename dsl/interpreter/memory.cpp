@@ -1,6 +1,7 @@
 // Views, pointers and atomics on host memory.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "interpreter/convert.h"
 #include "interpreter/machine.h"
@@ -8,51 +9,61 @@
 
 namespace ligerdsl::interpreter {
 
-using program::AttrKey;
 using program::AtomicKind;
+using program::AttrKey;
 using program::OpCode;
 using program::TypeKind;
 
-void* Machine::checked(const Op& op, int64_t address, int64_t bytes) const {
+void* Machine::checked(const Op& op, int64_t address, DType dtype) const {
   const auto begin = static_cast<uintptr_t>(address);
+  const auto bytes = static_cast<uintptr_t>(element_bytes(dtype));
   for (const Arguments::Range& range : ranges_) {
-    if (begin >= range.begin && begin + bytes <= range.end) return reinterpret_cast<void*>(begin);
+    if (begin >= range.begin && begin < range.end && range.end - begin >= bytes) return reinterpret_cast<void*>(begin);
   }
   fail(op, "an access outside the memory of the arguments");
 }
 
-namespace {
-
-void read_element(DType dtype, const void* address, Data& out, int64_t at) {
+void Machine::read_element(DType dtype, const void* address, Data& out, int64_t at) const {
   if (is_float(dtype)) {
-    out.real[at] = read_float(dtype, address);
+    if (wide_) {
+      std::memcpy(&out.real[at], address, sizeof(double));
+    } else {
+      out.real[at] = read_float(dtype, address);
+    }
   } else {
-    out.integer[at] = read_integer(dtype, address);
+    out.integer[at] = wide_ ? wrap_to(dtype, read_integer(i64, address)) : read_integer(dtype, address);
   }
 }
 
-void write_element(DType dtype, void* address, const Data& in, int64_t at) {
+void Machine::write_element(DType dtype, void* address, const Data& in, int64_t at) const {
   if (is_float(dtype)) {
-    write_float(dtype, address, in.real[at]);
+    if (wide_) {
+      std::memcpy(address, &in.real[at], sizeof(double));
+    } else {
+      write_float(dtype, address, in.real[at]);
+    }
   } else {
-    write_integer(dtype, address, in.integer[at]);
+    write_integer(wide_ ? i64 : dtype, address, in.integer[at]);
   }
 }
-
-}  // namespace
 
 void Machine::memory(const Op& op) {
   switch (op.code) {
     case OpCode::load_tile:
-    case OpCode::store_tile: return tile_access(op);
+    case OpCode::store_tile:
+      return tile_access(op);
     case OpCode::load:
-    case OpCode::store: return pointer_access(op);
-    case OpCode::atomic_rmw: return atomic(op);
-    case OpCode::view_ptr: result(op).integer[0] = views_[op.operands[0]].base; return;
+    case OpCode::store:
+      return pointer_access(op);
+    case OpCode::atomic_rmw:
+      return atomic(op);
+    case OpCode::view_ptr:
+      result(op).integer[0] = views_[op.operands[0]].base;
+      return;
     default: {  // addptr
       const std::vector<int64_t>& base = data(op.operands[0]).integer;
       const std::vector<int64_t>& offset = data(op.operands[1]).integer;
-      const int64_t bytes = size_of(type(op.operands[0]).dtype);
+      const int64_t bytes = element_bytes(type(op.operands[0]).dtype);
       std::vector<int64_t>& out = result(op).integer;
       for (size_t i = 0; i < out.size(); ++i) out[i] = base[i] + offset[i] * bytes;
     }
@@ -83,7 +94,7 @@ void Machine::tile_access(const Op& op) {
       offset += position * view.strides[d];
     }
     if (inside) {
-      void* address = checked(op, view.base + offset * size_of(dtype), size_of(dtype));
+      void* address = checked(op, view.base + offset * element_bytes(dtype), dtype);
       is_load ? read_element(dtype, address, value, i) : write_element(dtype, address, value, i);
     } else if (is_load) {
       if (is_float(dtype)) {
@@ -110,7 +121,7 @@ void Machine::pointer_access(const Op& op) {
   const Data* other = has_other ? &data(op.operands[2]) : nullptr;
   for (size_t i = 0; i < address.size(); ++i) {
     if (!mask || (*mask)[i]) {
-      void* element = checked(op, address[i], size_of(dtype));
+      void* element = checked(op, address[i], dtype);
       is_load ? read_element(dtype, element, value, i) : write_element(dtype, element, value, i);
     } else if (is_load && is_float(dtype)) {
       value.real[i] = other ? other->real[i] : 0.0;
@@ -132,16 +143,18 @@ void Machine::atomic(const Op& op) {
   std::fill(old.integer.begin(), old.integer.end(), 0);
   for (size_t i = 0; i < address.size(); ++i) {
     if (mask && !(*mask)[i]) continue;
-    void* element = checked(op, address[i], size_of(dtype));
+    void* element = checked(op, address[i], dtype);
     read_element(dtype, element, old, i);
+    Data updated;
     if (is_float(dtype)) {
       const double a = old.real[i], b = value.real[i];
-      write_float(dtype, element, add ? a + b : std::isnan(a) || a > b ? a : b);
+      updated.real = {add ? a + b : std::isnan(a) || a > b ? a : b};
     } else {
       const int64_t a = old.integer[i], b = value.integer[i];
       const auto sum = static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-      write_integer(dtype, element, add ? sum : std::max(a, b));
+      updated.integer = {wrap_to(dtype, add ? sum : std::max(a, b))};
     }
+    write_element(dtype, element, updated, 0);
   }
 }
 

@@ -13,10 +13,18 @@ void Machine::creation(const Op& op) {
   const Type& t = type(op.results[0]);
   const int64_t axis = op.integer(AttrKey::axis);
   switch (op.code) {
-    case OpCode::program_id: out.integer[0] = id_[axis]; break;
-    case OpCode::num_programs: out.integer[0] = grid_[axis]; break;
-    case OpCode::dim: out.integer[0] = views_[op.operands[0]].dims[axis]; break;
-    case OpCode::stride: out.integer[0] = views_[op.operands[0]].strides[axis]; break;
+    case OpCode::program_id:
+      out.integer[0] = id_[axis];
+      break;
+    case OpCode::num_programs:
+      out.integer[0] = grid_[axis];
+      break;
+    case OpCode::dim:
+      out.integer[0] = views_[op.operands[0]].dims[axis];
+      break;
+    case OpCode::stride:
+      out.integer[0] = views_[op.operands[0]].strides[axis];
+      break;
     case OpCode::arange:
       for (size_t i = 0; i < out.integer.size(); ++i) out.integer[i] = static_cast<int64_t>(i);
       break;
@@ -55,7 +63,9 @@ void Machine::shape(const Op& op) {
   const Type& t = type(op.results[0]);
   Shape strides = row_major(in.shape);
   switch (op.code) {
-    case OpCode::splat: strides.assign(t.shape.size(), 0); break;
+    case OpCode::splat:
+      strides.assign(t.shape.size(), 0);
+      break;
     case OpCode::broadcast:
       for (size_t d = 0; d < t.shape.size(); ++d) strides[d] = in.shape[d] == t.shape[d] ? strides[d] : 0;
       break;
@@ -65,7 +75,9 @@ void Machine::shape(const Op& op) {
       for (size_t d = 0; d < order.size(); ++d) strides[d] = before[order[d]];
       break;
     }
-    default: strides = row_major(t.shape); break;  // expand_dims, reshape: same order
+    default:
+      strides = row_major(t.shape);
+      break;  // expand_dims, reshape: same order
   }
   const std::vector<int64_t> from = gather_indices(t.shape, strides);
   Data& out = result(op);

@@ -9,7 +9,7 @@ namespace ligerdsl::program {
 
 inline constexpr int64_t kMaxTileElements = int64_t{1} << 20;
 
-const char* opName(OpCode code);   // "load_tile"; nullptr for a number that is no op
+const char* opName(OpCode code);    // "load_tile"; nullptr for a number that is no op
 const char* attrName(AttrKey key);  // "tile_shape"; nullptr for a number that is no attribute
 
 bool isElementwise(OpCode code);  // cast, select, add ... sigmoid

@@ -145,15 +145,22 @@ class Printer {
 std::string print(const Type& type) {
   const std::string element = name(type.dtype);
   switch (type.kind) {
-    case TypeKind::scalar: return element;
-    case TypeKind::tile: return element + sizes(type.shape);
-    case TypeKind::view: return "view " + element + sizes(type.shape) + " strides " + sizes(type.strides);
-    case TypeKind::ptr: return "ptr " + element;
-    case TypeKind::ptr_tile: return "ptr " + element + sizes(type.shape);
+    case TypeKind::scalar:
+      return element;
+    case TypeKind::tile:
+      return element + sizes(type.shape);
+    case TypeKind::view:
+      return "view " + element + sizes(type.shape) + " strides " + sizes(type.strides);
+    case TypeKind::ptr:
+      return "ptr " + element;
+    case TypeKind::ptr_tile:
+      return "ptr " + element + sizes(type.shape);
   }
   return "?";
 }
 
-std::string print(const Program& program, const PrintOptions& options) { return Printer(program, options).run(); }
+std::string print(const Program& program, const PrintOptions& options) {
+  return Printer(program, options).run();
+}
 
 }  // namespace ligerdsl::program

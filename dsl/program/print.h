@@ -1,4 +1,5 @@
-// A Program as text for people: the stage `program` of `ligerdsl compile --emit` and of dumps. There is no parser for it.
+// A Program as text for people: the stage `program` of `ligerdsl compile --emit` and of dumps. There is no parser for
+// it.
 #pragma once
 
 #include <string>

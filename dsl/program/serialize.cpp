@@ -1,5 +1,5 @@
-// The byte formats. All integers are little-endian; strings and lists carry a 32-bit count first. Every format opens with
-// a four-letter magic and the version of this file.
+// The byte formats. All integers are little-endian; strings and lists carry a 32-bit count first. Every format opens
+// with a four-letter magic and the version of this file.
 #include "program/serialize.h"
 
 #include <bit>
@@ -165,10 +165,18 @@ Attr readAttr(Reader& in) {
   Attr attr{static_cast<AttrKey>(in.u16()), {}};
   if (!attrName(attr.key)) in.fail("unknown attribute");
   switch (in.enumerator<int>(3)) {
-    case 0: attr.value = in.i64(); break;
-    case 1: attr.value = in.f64(); break;
-    case 2: attr.value = in.text(); break;
-    default: attr.value = in.numbers(); break;
+    case 0:
+      attr.value = in.i64();
+      break;
+    case 1:
+      attr.value = in.f64();
+      break;
+    case 2:
+      attr.value = in.text();
+      break;
+    default:
+      attr.value = in.numbers();
+      break;
   }
   return attr;
 }

@@ -57,7 +57,8 @@ class Verifier {
     std::string where;
     if (op) {
       if (op->loc.file < program_.files.size()) {
-        where = program_.files[op->loc.file] + ":" + std::to_string(op->loc.line) + ":" + std::to_string(op->loc.column) + ": ";
+        where = program_.files[op->loc.file] + ":" + std::to_string(op->loc.line) + ":" +
+                std::to_string(op->loc.column) + ": ";
       }
       where += std::string(opName(op->code)) + ": ";
     }
@@ -71,7 +72,8 @@ class Verifier {
       if (!names.insert(argument.name).second) fail("two arguments are named '" + argument.name + "'");
       define(argument.value, nullptr);
       const Type& type = program_.values[argument.value];
-      if (type.kind == TypeKind::tile || type.kind == TypeKind::ptr_tile) fail("an argument is a view, scalar or pointer");
+      if (type.kind == TypeKind::tile || type.kind == TypeKind::ptr_tile)
+        fail("an argument is a view, scalar or pointer");
     }
   }
 
@@ -134,6 +136,8 @@ class Verifier {
 
 }  // namespace
 
-void verify(const Program& program) { Verifier(program).run(); }
+void verify(const Program& program) {
+  Verifier(program).run();
+}
 
 }  // namespace ligerdsl::program

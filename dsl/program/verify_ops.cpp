@@ -26,39 +26,93 @@ class Checker {
     attributes();
     switch (op_.code) {
       case OpCode::program_id:
-      case OpCode::num_programs: gridOp(); break;
-      case OpCode::constant: constantOp(); break;
-      case OpCode::arange: arangeOp(); break;
+      case OpCode::num_programs:
+        gridOp();
+        break;
+      case OpCode::constant:
+        constantOp();
+        break;
+      case OpCode::arange:
+        arangeOp();
+        break;
       case OpCode::dim:
-      case OpCode::stride: viewNumberOp(); break;
-      case OpCode::splat: splatOp(); break;
-      case OpCode::expand_dims: expandDimsOp(); break;
-      case OpCode::broadcast: broadcastOp(); break;
-      case OpCode::reshape: reshapeOp(); break;
-      case OpCode::permute: permuteOp(); break;
-      case OpCode::cast: castOp(); break;
-      case OpCode::select: selectOp(); break;
-      case OpCode::compare: compareOp(); break;
+      case OpCode::stride:
+        viewNumberOp();
+        break;
+      case OpCode::splat:
+        splatOp();
+        break;
+      case OpCode::expand_dims:
+        expandDimsOp();
+        break;
+      case OpCode::broadcast:
+        broadcastOp();
+        break;
+      case OpCode::reshape:
+        reshapeOp();
+        break;
+      case OpCode::permute:
+        permuteOp();
+        break;
+      case OpCode::cast:
+        castOp();
+        break;
+      case OpCode::select:
+        selectOp();
+        break;
+      case OpCode::compare:
+        compareOp();
+        break;
       case OpCode::reduce:
-      case OpCode::scan: reduceOp(); break;
-      case OpCode::load_tile: loadTileOp(); break;
-      case OpCode::store_tile: storeTileOp(); break;
-      case OpCode::view_ptr: viewPtrOp(); break;
-      case OpCode::addptr: addptrOp(); break;
-      case OpCode::load: loadOp(); break;
-      case OpCode::store: storeOp(); break;
-      case OpCode::atomic_rmw: atomicOp(); break;
-      case OpCode::for_range: forOp(); break;
-      case OpCode::if_else: ifOp(); break;
-      case OpCode::while_loop: whileOp(); break;
-      case OpCode::yield: shape(op_.operands.size(), 0); break;
+      case OpCode::scan:
+        reduceOp();
+        break;
+      case OpCode::load_tile:
+        loadTileOp();
+        break;
+      case OpCode::store_tile:
+        storeTileOp();
+        break;
+      case OpCode::view_ptr:
+        viewPtrOp();
+        break;
+      case OpCode::addptr:
+        addptrOp();
+        break;
+      case OpCode::load:
+        loadOp();
+        break;
+      case OpCode::store:
+        storeOp();
+        break;
+      case OpCode::atomic_rmw:
+        atomicOp();
+        break;
+      case OpCode::for_range:
+        forOp();
+        break;
+      case OpCode::if_else:
+        ifOp();
+        break;
+      case OpCode::while_loop:
+        whileOp();
+        break;
+      case OpCode::yield:
+        shape(op_.operands.size(), 0);
+        break;
       case OpCode::assume:
         shape(1, 0);
         require(operand(0) == scalar(DType::i1), "the condition is an i1 scalar");
         break;
-      case OpCode::assume_divisible: assumeDivisibleOp(); break;
-      case OpCode::device_print: printOp(); break;
-      default: arithmeticOp(); break;
+      case OpCode::assume_divisible:
+        assumeDivisibleOp();
+        break;
+      case OpCode::device_print:
+        printOp();
+        break;
+      default:
+        arithmeticOp();
+        break;
     }
   }
 
@@ -84,7 +138,8 @@ class Checker {
     const AttrValue* value = op_.find(key);
     if (!value) throw Problem{std::string("needs the attribute ") + attrName(key)};
     const int64_t number = std::get<int64_t>(*value);
-    if (number < least || number > most) throw Problem{std::string("the attribute ") + attrName(key) + " is out of range"};
+    if (number < least || number > most)
+      throw Problem{std::string("the attribute ") + attrName(key) + " is out of range"};
     return number;
   }
   const std::vector<int64_t>& list(AttrKey key) const {
@@ -145,7 +200,8 @@ class Checker {
     shape(1, 1);
     const bool value = operand(0).kind == TypeKind::scalar && result().kind == TypeKind::tile;
     const bool pointer = operand(0).kind == TypeKind::ptr && result().kind == TypeKind::ptr_tile;
-    require((value || pointer) && operand(0).dtype == result().dtype, "fills a tile with a scalar or pointer of its dtype");
+    require((value || pointer) && operand(0).dtype == result().dtype,
+            "fills a tile with a scalar or pointer of its dtype");
   }
   void sameButShape() const {
     shape(1, 1);
@@ -191,7 +247,8 @@ class Checker {
   }
   void selectOp() const {
     shape(3, 1);
-    require(isValue(result()) && operand(1) == result() && operand(2) == result(), "both values have the result's type");
+    require(isValue(result()) && operand(1) == result() && operand(2) == result(),
+            "both values have the result's type");
     require(operand(0).dtype == DType::i1 && operand(0).kind == result().kind && operand(0).shape == result().shape,
             "the condition is i1 of the result's shape");
   }
@@ -207,18 +264,25 @@ class Checker {
     const bool unary = op_.code >= OpCode::neg && op_.code <= OpCode::sigmoid;
     shape(op_.code == OpCode::fma ? 3 : unary ? 1 : 2, 1);
     require(isValue(result()), "works on scalars and tiles");
-    for (size_t i = 0; i < op_.operands.size(); ++i) require(operand(i) == result(), "operands and result have one type");
+    for (size_t i = 0; i < op_.operands.size(); ++i)
+      require(operand(i) == result(), "operands and result have one type");
     const DType dtype = result().dtype;
     switch (op_.code) {
       case OpCode::rem:
       case OpCode::shl:
-      case OpCode::shr: require(is_integer(dtype) && dtype != DType::i1, "works on integers"); break;
+      case OpCode::shr:
+        require(is_integer(dtype) && dtype != DType::i1, "works on integers");
+        break;
       case OpCode::bit_and:
       case OpCode::bit_or:
-      case OpCode::bit_xor: require(is_integer(dtype), "works on integers and i1"); break;
+      case OpCode::bit_xor:
+        require(is_integer(dtype), "works on integers and i1");
+        break;
       case OpCode::fma:
       case OpCode::floor:
-      case OpCode::ceil: require(is_float(dtype), "works on floats"); break;
+      case OpCode::ceil:
+        require(is_float(dtype), "works on floats");
+        break;
       default:
         if (op_.code >= OpCode::exp) {
           require(dtype == DType::f32, "works on f32");
@@ -331,7 +395,8 @@ class Checker {
     require(operand(1) == type && result() == type, "value and result have the pointed-to type");
     if (mask) requireMask(2, type);
     const bool half = type.dtype == DType::f16 || type.dtype == DType::bf16;
-    require(type.dtype != DType::i1 && type.dtype != DType::i8 && (add || !half), "there is no such atomic on this dtype");
+    require(type.dtype != DType::i1 && type.dtype != DType::i8 && (add || !half),
+            "there is no such atomic on this dtype");
   }
 
   // Region arguments [first, ...) and results match operands [from, ...).

@@ -47,23 +47,28 @@ TEST(Control, ForBoundsWidenTogether) {
 }
 
 TEST(Control, IfWithOneValueWithSeveralAndWithNone) {
-  EXPECT_EQ(recorded([](KernelBuilder& k) {
-              Scalar c = k.scalar("c", i1);
-              Scalar x = k.scalar("x", f32);
-              Scalar one = k.if_(c, [&] { return x; }, [&] { return -x; });
-              auto [a, b] = k.if_(c, [&] { return carry(one, x); }, [&] { return carry(x, one); });
-              k.if_(c, [&] { a * b; }, [&] { a + b; });
-            }),
-            "  %3 = if_else %0 : f32 {\n    yield %1\n  } {\n    %2 = neg %1 : f32\n    yield %2\n  }\n"
-            "  %4, %5 = if_else %0 : f32, f32 {\n    yield %3, %1\n  } {\n    yield %1, %3\n  }\n"
-            "  if_else %0 {\n    %6 = mul %4, %5 : f32\n    yield\n  } {\n    %7 = add %4, %5 : f32\n    yield\n  }\n}\n");
+  EXPECT_EQ(
+      recorded([](KernelBuilder& k) {
+        Scalar c = k.scalar("c", i1);
+        Scalar x = k.scalar("x", f32);
+        Scalar one = k.if_(
+            c, [&] { return x; }, [&] { return -x; });
+        auto [a, b] = k.if_(
+            c, [&] { return carry(one, x); }, [&] { return carry(x, one); });
+        k.if_(
+            c, [&] { a* b; }, [&] { a + b; });
+      }),
+      "  %3 = if_else %0 : f32 {\n    yield %1\n  } {\n    %2 = neg %1 : f32\n    yield %2\n  }\n"
+      "  %4, %5 = if_else %0 : f32, f32 {\n    yield %3, %1\n  } {\n    yield %1, %3\n  }\n"
+      "  if_else %0 {\n    %6 = mul %4, %5 : f32\n    yield\n  } {\n    %7 = add %4, %5 : f32\n    yield\n  }\n}\n");
 }
 
 TEST(Control, WhileCarriesPointers) {
   EXPECT_EQ(recorded([](KernelBuilder& k) {
               Ptr list = k.ptr("list", i64);
-              auto [p, n] = k.while_(carry(list, k.constant(0, i64)), [](Ptr p, Scalar) { return load(p) != 0; },
-                                     [](Ptr p, Scalar n) { return carry(p + 1, n + 1); });
+              auto [p, n] = k.while_(
+                  carry(list, k.constant(0, i64)), [](Ptr p, Scalar) { return load(p) != 0; },
+                  [](Ptr p, Scalar n) { return carry(p + 1, n + 1); });
               store(list, n);
             }),
             "  %1 = constant value=0 : i64\n"

@@ -71,8 +71,10 @@ TEST(Interpreter, ArithmeticStaysInDouble) {
 TEST(Interpreter, RoundingEveryOpIsIeeeSinglePrecision) {
   std::mt19937 random(3);
   std::vector<float> values;
-  for (int i = 0; i < 1024; ++i) values.push_back(std::ldexp(static_cast<float>(random() % 16777216 + 1), static_cast<int>(random() % 40) - 40));
-  const auto out = evaluate(values, [](KernelBuilder&, Tile x) { return sqrt(x * 1.7f + 0.3f) / (x - 0.1f); }, {.round_every_op = true});
+  for (int i = 0; i < 1024; ++i)
+    values.push_back(std::ldexp(static_cast<float>(random() % 16777216 + 1), static_cast<int>(random() % 40) - 40));
+  const auto out = evaluate(values, [](KernelBuilder&, Tile x) { return sqrt(x * 1.7f + 0.3f) / (x - 0.1f); },
+                            {.round_every_op = true});
   for (size_t i = 0; i < values.size(); ++i) {
     const volatile float product = values[i] * 1.7f;
     const volatile float sum = product + 0.3f;
@@ -101,18 +103,36 @@ TEST(Interpreter, IntegersWrapAndDivideTowardZero) {
 }
 
 TEST(Interpreter, Casts) {
-  EXPECT_EQ(evaluate({2.9f, -2.9f, 0.5f, 0.0f}, [](KernelBuilder&, Tile x) { return x.to(i64); }), (Floats{2, -2, 0, 0}));
-  EXPECT_EQ(evaluate({3e9f, -3e9f, NAN, 1}, [](KernelBuilder&, Tile x) { return x.to(i32); }), (Floats{2147483648.0f, -2147483648.0f, 0, 1}));
+  EXPECT_EQ(evaluate({2.9f, -2.9f, 0.5f, 0.0f}, [](KernelBuilder&, Tile x) { return x.to(i64); }),
+            (Floats{2, -2, 0, 0}));
+  EXPECT_EQ(evaluate({3e9f, -3e9f, NAN, 1}, [](KernelBuilder&, Tile x) { return x.to(i32); }),
+            (Floats{2147483648.0f, -2147483648.0f, 0, 1}));
   EXPECT_EQ(evaluate({0.5f, 0.0f}, [](KernelBuilder&, Tile x) { return x.to(i1); }), (Floats{1, 0}));
   EXPECT_EQ(evaluate({1.00390625f}, [](KernelBuilder&, Tile x) { return x.to(bf16); }), Floats{1.0f});
 }
 
 TEST(Interpreter, ShapeOpsReorderRowMajor) {
   const Floats in{0, 1, 2, 3, 4, 5, 6, 7};
-  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return x.reshape({2, 4}).permute({1, 0}); }), (Floats{0, 4, 1, 5, 2, 6, 3, 7}));
-  EXPECT_EQ(evaluate({1, 2}, [](KernelBuilder&, Tile x) { return x.expand_dims(1).broadcast_to({2, 4}); }), (Floats{1, 1, 1, 1, 2, 2, 2, 2}));
-  EXPECT_EQ(evaluate({1, 2}, [](KernelBuilder&, Tile x) { return x.expand_dims(0).broadcast_to({4, 2}); }), (Floats{1, 2, 1, 2, 1, 2, 1, 2}));
-  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return x.reshape({2, 2, 2}).permute({2, 0, 1}); }), (Floats{0, 2, 4, 6, 1, 3, 5, 7}));
+  EXPECT_EQ(evaluate(in,
+                     [](KernelBuilder&, Tile x) {
+                       return x.reshape({2, 4}).permute({1, 0});
+                     }),
+            (Floats{0, 4, 1, 5, 2, 6, 3, 7}));
+  EXPECT_EQ(evaluate({1, 2},
+                     [](KernelBuilder&, Tile x) {
+                       return x.expand_dims(1).broadcast_to({2, 4});
+                     }),
+            (Floats{1, 1, 1, 1, 2, 2, 2, 2}));
+  EXPECT_EQ(evaluate({1, 2},
+                     [](KernelBuilder&, Tile x) {
+                       return x.expand_dims(0).broadcast_to({4, 2});
+                     }),
+            (Floats{1, 2, 1, 2, 1, 2, 1, 2}));
+  EXPECT_EQ(evaluate(in,
+                     [](KernelBuilder&, Tile x) {
+                       return x.reshape({2, 2, 2}).permute({2, 0, 1});
+                     }),
+            (Floats{0, 2, 4, 6, 1, 3, 5, 7}));
 }
 
 TEST(Interpreter, ReductionsAndScans) {
@@ -122,8 +142,14 @@ TEST(Interpreter, ReductionsAndScans) {
   EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return reduce_max(x.reshape({2, 4}), 1); }), (Floats{4, 9}));
   EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return reduce_min(x.reshape({2, 4}), -1); }), (Floats{1, 2}));
   EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return cumsum(x); }), (Floats{3, 4, 8, 9, 14, 23, 25, 31}));
-  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return cumsum(x.reshape({2, 4}), 1, true); }), (Floats{9, 6, 5, 1, 22, 17, 8, 6}));
-  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return scan({x}, 0, [](Scalar a, Scalar b) { return max(a, b); })[0]; }), (Floats{3, 3, 4, 4, 5, 9, 9, 9}));
+  EXPECT_EQ(evaluate(in,
+                     [](KernelBuilder&, Tile x) {
+                       return cumsum(x.reshape({2, 4}), 1, true);
+                     }),
+            (Floats{9, 6, 5, 1, 22, 17, 8, 6}));
+  EXPECT_EQ(evaluate(in, [](KernelBuilder&,
+                            Tile x) { return scan({x}, 0, [](Scalar a, Scalar b) { return max(a, b); })[0]; }),
+            (Floats{3, 3, 4, 4, 5, 9, 9, 9}));
 }
 
 TEST(Interpreter, ArgmaxTakesTheLowestIndexOnTies) {
@@ -150,20 +176,24 @@ TEST(Interpreter, SeveralValuesReduceTogether) {
 }
 
 TEST(Interpreter, ControlFlow) {
-  EXPECT_EQ(evaluate({0}, [](KernelBuilder& k, Tile) {
-              auto [a, b] = k.for_range(0, 10, 3, carry(k.constant(0, i32), k.constant(1, i32)),
-                                        [](Scalar i, Scalar a, Scalar b) { return carry(b, a + i); });
-              return a * 100 + b;
-            }),
+  EXPECT_EQ(evaluate({0},
+                     [](KernelBuilder& k, Tile) {
+                       auto [a, b] = k.for_range(0, 10, 3, carry(k.constant(0, i32), k.constant(1, i32)),
+                                                 [](Scalar i, Scalar a, Scalar b) { return carry(b, a + i); });
+                       return a * 100 + b;
+                     }),
             Floats{613});
-  EXPECT_EQ(evaluate({0}, [](KernelBuilder& k, Tile) {
-              auto [n, steps] = k.while_(carry(k.constant(27, i64), k.constant(0, i64)), [](Scalar n, Scalar) { return n != 1; },
-                                         [&](Scalar n, Scalar steps) {
-                                           Scalar next = k.if_(n % 2 == 0, [&] { return n / 2; }, [&] { return n * 3 + 1; });
-                                           return carry(next, steps + 1);
-                                         });
-              return steps;
-            }),
+  EXPECT_EQ(evaluate({0},
+                     [](KernelBuilder& k, Tile) {
+                       auto [n, steps] = k.while_(
+                           carry(k.constant(27, i64), k.constant(0, i64)), [](Scalar n, Scalar) { return n != 1; },
+                           [&](Scalar n, Scalar steps) {
+                             Scalar next = k.if_(
+                                 n % 2 == 0, [&] { return n / 2; }, [&] { return n * 3 + 1; });
+                             return carry(next, steps + 1);
+                           });
+                       return steps;
+                     }),
             Floats{111});
 }
 
@@ -210,9 +240,37 @@ TEST(Interpreter, GatherScatterAndAtomics) {
   EXPECT_EQ(counted, (std::vector<int64_t>{3, 5, 3}));
 }
 
+TEST(Interpreter, WideMemoryKeepsDoubles) {
+  KernelBuilder k("wide");
+  View x = k.view("x", bf16, {dyn});
+  Ptr y = k.ptr("y", f16);
+  Ptr n = k.ptr("n", i8);
+  Tile t = x.partition({2}).load({0});
+  store(y + k.arange(2), t.to(f32).to(f16));
+  atomic_add(y + 1, 1.0f);
+  store(n, load(n + 1) + 100);
+  const program::Program program = k.finish();
+  std::vector<double> in{1.0 + 0x1p-40, 0x1p-200}, out(2);
+  std::vector<int64_t> counts{0, 100};
+  Arguments arguments(Arguments::Memory::wide);
+  arguments.view(in.data(), bf16, {2}, {1});
+  arguments.pointer(out.data(), 16);
+  arguments.pointer(counts.data(), 16);
+  interpreter::run(program, arguments, {}, {.round_casts = false});
+  EXPECT_EQ(out, (std::vector<double>{1.0 + 0x1p-40, 1.0}));
+  EXPECT_EQ(counts[0], -56);
+  interpreter::run(program, arguments, {});
+  EXPECT_EQ(out, (std::vector<double>{1.0, 1.0}));
+}
+
 TEST(Interpreter, UndefinedBehaviourIsAnErrorWithTheAuthorsLine) {
   const auto failing = [](auto body) {
-    return error_of([&] { evaluate({1, 2}, [&](KernelBuilder& k, Tile x) { body(k, x); return x; }); });
+    return error_of([&] {
+      evaluate({1, 2}, [&](KernelBuilder& k, Tile x) {
+        body(k, x);
+        return x;
+      });
+    });
   };
   const auto expect = [](const std::string& text, int line, const std::string& message) {
     EXPECT_NE(text.find(":" + std::to_string(line) + ":"), std::string::npos) << text;
@@ -220,8 +278,10 @@ TEST(Interpreter, UndefinedBehaviourIsAnErrorWithTheAuthorsLine) {
   };
   expect(failing([](KernelBuilder&, Tile x) { x.to(i32) / 0; }), __LINE__, "div: division by zero");
   expect(failing([](KernelBuilder&, Tile x) { x.to(i32) << 40; }), __LINE__, "shl: shift by 40");
-  expect(failing([](KernelBuilder&, Tile x) { assume(sum(x) > 5.0f); }), __LINE__, "assume: the assumption does not hold");
-  expect(failing([](KernelBuilder&, Tile x) { assume_divisible(sum(x).to(i32), 2); }), __LINE__, "assume_divisible: 3 is not a multiple of 2");
+  expect(failing([](KernelBuilder&, Tile x) { assume(sum(x) > 5.0f); }), __LINE__,
+         "assume: the assumption does not hold");
+  expect(failing([](KernelBuilder&, Tile x) { assume_divisible(sum(x).to(i32), 2); }), __LINE__,
+         "assume_divisible: 3 is not a multiple of 2");
   KernelBuilder k("wild");
   Ptr p = k.ptr("p", f32);
   load(p + 4);
@@ -229,13 +289,19 @@ TEST(Interpreter, UndefinedBehaviourIsAnErrorWithTheAuthorsLine) {
   std::vector<float> memory(4);
   Arguments arguments;
   arguments.pointer(memory.data(), 16);
-  expect(error_of([&] { interpreter::run(program, arguments, {}); }), __LINE__ - 5, "outside the memory of the arguments");
-  EXPECT_NE(error_of([&] { interpreter::run(program, {}, {}); }).find("takes 1 argument slots, got 0"), std::string::npos);
+  expect(error_of([&] { interpreter::run(program, arguments, {}); }), __LINE__ - 5,
+         "outside the memory of the arguments");
+  EXPECT_NE(error_of([&] { interpreter::run(program, {}, {}); }).find("takes 1 argument slots, got 0"),
+            std::string::npos);
 }
 
 TEST(Interpreter, PrintsValues) {
   std::vector<std::string> lines;
-  evaluate({1.5f, -2}, [](KernelBuilder&, Tile x) { device_print("x =", {x, sum(x)}); return x; },
+  evaluate({1.5f, -2},
+           [](KernelBuilder&, Tile x) {
+             device_print("x =", {x, sum(x)});
+             return x;
+           },
            {.print = [&](const std::string& line) { lines.push_back(line); }});
   EXPECT_EQ(lines, std::vector<std::string>{"x = [1.5, -2] [-0.5]"});
 }

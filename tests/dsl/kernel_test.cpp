@@ -135,9 +135,14 @@ TEST(Author, TheTableGivesTheSameKernels) {
 
 TEST(Author, ErrorsCrossAsText) {
   auto kernels = kernels_of(author_table());
-  EXPECT_EQ(message_of([&] { kernels[0]->program_bytes({{"mode", "max"}}); }),
+  EXPECT_EQ(message_of([&] {
+              kernels[0]->program_bytes({{"mode", "max"}});
+            }),
             "error: meta-parameter 'mode': expected one of sum, product, got 'max'");
-  EXPECT_NE(message_of([&] { kernels[0]->program_bytes({{"block", "33"}}); }).find("kernel_test.cpp:"), std::string::npos);
+  EXPECT_NE(message_of([&] {
+              kernels[0]->program_bytes({{"block", "33"}});
+            }).find("kernel_test.cpp:"),
+            std::string::npos);
   EXPECT_EQ(message_of([&] { kernels[0]->launch({}, LaunchArguments()); }),
             "error: launch rule: there is no argument 'out'");
 }

@@ -16,21 +16,27 @@ const Floats kInput{-3.0f, -0.5f, 0.0f, 0.25f, 1.0f, 2.5f, 8.0f, -40.0f};
 template <class Function, class Reference>
 void expect_elementwise(Function function, Reference reference) {
   const Floats out = evaluate(kInput, [&](KernelBuilder&, Tile x) { return function(x); });
-  for (size_t i = 0; i < out.size(); ++i) EXPECT_FLOAT_EQ(out[i], static_cast<float>(reference(double{kInput[i]}))) << kInput[i];
+  for (size_t i = 0; i < out.size(); ++i)
+    EXPECT_FLOAT_EQ(out[i], static_cast<float>(reference(double{kInput[i]}))) << kInput[i];
 }
 
 TEST(Library, Activations) {
   expect_elementwise([](Tile x) { return relu(x); }, [](double x) { return std::max(x, 0.0); });
   expect_elementwise([](Tile x) { return silu(x); }, [](double x) { return x / (1 + std::exp(-x)); });
-  expect_elementwise([](Tile x) { return gelu_erf(x); }, [](double x) { return x / 2 * (1 + std::erf(x * static_cast<float>(M_SQRT1_2))); });
-  expect_elementwise([](Tile x) { return gelu_tanh(x); }, [](double x) {
-    return x / 2 * (1 + std::tanh(static_cast<float>(0.7978845608028654) * x * (1 + static_cast<float>(0.044715) * x * x)));
-  });
+  expect_elementwise([](Tile x) { return gelu_erf(x); },
+                     [](double x) { return x / 2 * (1 + std::erf(x * static_cast<float>(M_SQRT1_2))); });
+  expect_elementwise(
+      [](Tile x) { return gelu_tanh(x); },
+      [](double x) {
+        return x / 2 *
+               (1 + std::tanh(static_cast<float>(0.7978845608028654) * x * (1 + static_cast<float>(0.044715) * x * x)));
+      });
 }
 
 TEST(Library, CeilingDivision) {
   for (int n : {0, 1, 7, 8, 9}) {
-    EXPECT_EQ(evaluate({static_cast<float>(n)}, [](KernelBuilder&, Tile x) { return cdiv(sum(x).to(i32), 8); }), Floats{static_cast<float>((n + 7) / 8)});
+    EXPECT_EQ(evaluate({static_cast<float>(n)}, [](KernelBuilder&, Tile x) { return cdiv(sum(x).to(i32), 8); }),
+              Floats{static_cast<float>((n + 7) / 8)});
   }
 }
 

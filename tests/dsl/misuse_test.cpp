@@ -15,7 +15,9 @@ struct Misuse {
   const char* message;  // after "file:line:col: error: "
 };
 
-Tile tile(KernelBuilder& k, const Shape& shape, DType dtype = f32) { return k.zeros(shape, dtype); }
+Tile tile(KernelBuilder& k, const Shape& shape, DType dtype = f32) {
+  return k.zeros(shape, dtype);
+}
 
 // Each row is one line, so that __LINE__ is the line of the mistake.
 // clang-format off
@@ -143,9 +145,11 @@ TEST(Misuse, TheOperandsLineInAMultiLineExpression) {
   Tile a = k.zeros({8}, f32), b = k.zeros({16}, f32);
   unsigned line = 0;
   try {
+    // clang-format off
     line = __LINE__ + 2;
     a
         + b;
+    // clang-format on
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find(":" + std::to_string(line) + ":"), std::string::npos) << error.what();

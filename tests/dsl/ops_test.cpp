@@ -60,8 +60,7 @@ TEST(Ops, ScalarsFillTilesAndNarrowIntegersWiden) {
 }
 
 TEST(Ops, IntegerScalarsWidenToTheWider) {
-  EXPECT_EQ(recorded([](KernelBuilder& k) { k.scalar("a", i32) * k.scalar("b", i64); })
-                .find("cast"), size_t{7});
+  EXPECT_EQ(recorded([](KernelBuilder& k) { k.scalar("a", i32) * k.scalar("b", i64); }).find("cast"), size_t{7});
   EXPECT_EQ(recorded([](KernelBuilder& k) { k.scalar("a", i32) * 5000000000; }),
             "  %1 = constant value=5000000000 : i64\n  %2 = cast %0 : i64\n  %3 = mul %2, %1 : i64\n}\n");
 }
@@ -80,9 +79,7 @@ TEST(Ops, CastToTheSameTypeRecordsNothing) {
 }
 
 TEST(Ops, FastVariantsCarryTheFlag) {
-  const auto one = [](auto fn) {
-    return recorded([&](KernelBuilder& k) { fn(k.scalar("a", f32)); });
-  };
+  const auto one = [](auto fn) { return recorded([&](KernelBuilder& k) { fn(k.scalar("a", f32)); }); };
   EXPECT_EQ(one([](Scalar a) { fast_exp(a); }), "  %1 = exp %0 fast : f32\n}\n");
   EXPECT_EQ(one([](Scalar a) { fast_exp2(a); }), "  %1 = exp2 %0 fast : f32\n}\n");
   EXPECT_EQ(one([](Scalar a) { fast_log(a); }), "  %1 = log %0 fast : f32\n}\n");
@@ -120,13 +117,17 @@ TEST(Ops, PartitionsLoadAndStore) {
 }
 
 TEST(Ops, WholeTileReductionsFlattenFirst) {
-  EXPECT_EQ(recorded([](KernelBuilder& k) { sum(k.zeros({4, 8}, f32)); }),
+  EXPECT_EQ(recorded([](KernelBuilder& k) {
+              sum(k.zeros({4, 8}, f32));
+            }),
             "  %0 = constant value=0 : f32[4, 8]\n  %1 = reshape %0 : f32[32]\n"
             "  %2 = reduce %1 axis=0 reduction=sum : f32\n}\n");
 }
 
 TEST(Ops, NegativeAxesCountFromTheEnd) {
-  EXPECT_EQ(recorded([](KernelBuilder& k) { sum(k.zeros({4, 8}, f32), -1); }),
+  EXPECT_EQ(recorded([](KernelBuilder& k) {
+              sum(k.zeros({4, 8}, f32), -1);
+            }),
             "  %0 = constant value=0 : f32[4, 8]\n  %1 = reduce %0 axis=1 reduction=sum : f32[4]\n}\n");
   EXPECT_EQ(recorded([](KernelBuilder& k) { k.zeros({4}, f32).expand_dims(-1); }),
             "  %0 = constant value=0 : f32[4]\n  %1 = expand_dims %0 axis=1 : f32[4, 1]\n}\n");

@@ -29,7 +29,8 @@ inline program::Program every_op() {
   m = exp(m) + exp2(m) + log(m) + log2(m) + sqrt(m) + rsqrt(m) + tanh(m) + erf(m) + sigmoid(m) + fast_div(m, t) / 2;
   Tile r = m.reshape({64, 8}).permute({1, 0});
   r = cumsum(r, 1);
-  auto [prefix] = scan({r}, 0, [](Scalar a, Scalar b) { return max(a, b); }, true);
+  auto [prefix] = scan(
+      {r}, 0, [](Scalar a, Scalar b) { return max(a, b); }, true);
   Scalar total = sum(prefix) + reduce_max(m) + reduce_min(m);
   auto [best, at] = max_with_index(m, 1);
   y.partition({8, squeeze}).store({pid, n}, best);
@@ -46,8 +47,10 @@ inline program::Program every_op() {
 
   auto [acc] = k.for_range(0, n, 2, LoopOptions{.num_stages = 3, .unroll = 2, .flatten = true}, carry(total),
                            [&](Scalar index, Scalar acc) { return carry(acc + index.to(f32)); });
-  Scalar chosen = k.if_(acc > 0, [&] { return acc; }, [&] { return acc * 2; });
-  auto [last] = k.while_(carry(chosen), [](Scalar s) { return s < 100; }, [](Scalar s) { return carry(s + 1); });
+  Scalar chosen = k.if_(
+      acc > 0, [&] { return acc; }, [&] { return acc * 2; });
+  auto [last] = k.while_(
+      carry(chosen), [](Scalar s) { return s < 100; }, [](Scalar s) { return carry(s + 1); });
   k.if_(flag, [&] { store(base + width, last); });
   return k.finish();
 }

@@ -1,11 +1,12 @@
 // Bytes of programs, options and artifacts: round trips, and damaged bytes.
+#include "program/serialize.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>
 
 #include "program/print.h"
-#include "program/serialize.h"
 #include "sample.h"
 
 namespace ligerdsl::program {
@@ -67,7 +68,9 @@ TEST(Serialize, ProgramRoundTrip) {
   EXPECT_EQ(print(parsed), print(program));
 }
 
-TEST(Serialize, EqualProgramsGiveEqualBytes) { EXPECT_EQ(serialize(test::every_op()), serialize(test::every_op())); }
+TEST(Serialize, EqualProgramsGiveEqualBytes) {
+  EXPECT_EQ(serialize(test::every_op()), serialize(test::every_op()));
+}
 
 TEST(Serialize, ALocationChangesTheBytes) {
   Program a = test::every_op(), b = a;

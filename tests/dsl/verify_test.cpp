@@ -1,9 +1,10 @@
 // The verifier rejects programs that the builder would not record.
+#include "program/verify.h"
+
 #include <gtest/gtest.h>
 
 #include <functional>
 
-#include "program/verify.h"
 #include "sample.h"
 
 namespace ligerdsl::program {
@@ -82,7 +83,8 @@ TEST(Verify, EachDefectIsNamed) {
       verify(program);
       ADD_FAILURE() << "accepted: " << defect.message;
     } catch (const std::runtime_error& error) {
-      EXPECT_NE(std::string(error.what()).find(defect.message), std::string::npos) << error.what() << "\nexpected: " << defect.message;
+      EXPECT_NE(std::string(error.what()).find(defect.message), std::string::npos)
+          << error.what() << "\nexpected: " << defect.message;
     }
   }
 }

@@ -17,10 +17,10 @@ extern "C" {
 #endif
 
 typedef struct ligerdsl_author_argument {
-  const char *name;
+  const char* name;
   int32_t rank; /* of a view; 0: a scalar */
-  const int64_t *dims;
-  const int64_t *strides;
+  const int64_t* dims;
+  const int64_t* strides;
   double number; /* a scalar's value */
 } ligerdsl_author_argument;
 
@@ -30,7 +30,7 @@ typedef struct ligerdsl_author_launch {
 } ligerdsl_author_launch;
 
 typedef struct ligerdsl_author_bytes {
-  char *data; /* freed with free_bytes */
+  char* data; /* freed with free_bytes */
   size_t size;
 } ligerdsl_author_bytes;
 
@@ -38,15 +38,15 @@ typedef struct ligerdsl_author_bytes {
 typedef struct ligerdsl_author_table {
   uint32_t version;
   size_t (*count)(void);
-  int32_t (*describe)(size_t index, ligerdsl_author_bytes *name, ligerdsl_author_bytes *description,
-                      ligerdsl_author_bytes *fields, ligerdsl_author_bytes *error);
-  int32_t (*record)(size_t index, const char *settings, ligerdsl_author_bytes *program, ligerdsl_author_bytes *error);
-  int32_t (*launch)(size_t index, const char *settings, const ligerdsl_author_argument *arguments, size_t n_arguments,
-                    ligerdsl_author_launch *launch, ligerdsl_author_bytes *error);
+  int32_t (*describe)(size_t index, ligerdsl_author_bytes* name, ligerdsl_author_bytes* description,
+                      ligerdsl_author_bytes* fields, ligerdsl_author_bytes* error);
+  int32_t (*record)(size_t index, const char* settings, ligerdsl_author_bytes* program, ligerdsl_author_bytes* error);
+  int32_t (*launch)(size_t index, const char* settings, const ligerdsl_author_argument* arguments, size_t n_arguments,
+                    ligerdsl_author_launch* launch, ligerdsl_author_bytes* error);
   void (*free_bytes)(ligerdsl_author_bytes bytes);
 } ligerdsl_author_table;
 
-typedef const ligerdsl_author_table *(*ligerdsl_author_entry_fn)(void);
+typedef const ligerdsl_author_table* (*ligerdsl_author_entry_fn)(void);
 
 #ifdef __cplusplus
 }  // extern "C"
@@ -66,11 +66,10 @@ std::vector<std::unique_ptr<AnyKernel>> kernels_of(const ligerdsl_author_table* 
 }  // namespace ligerdsl
 
 // Exports the registry from a shared object.
-#define LIGERDSL_EXPORT_KERNELS()                                                    \
-  extern "C" __attribute__((visibility("default"))) const ligerdsl_author_table*     \
-  ligerdsl_author_entry(void) {                                                      \
-    return ::ligerdsl::author_table();                                               \
-  }                                                                                  \
+#define LIGERDSL_EXPORT_KERNELS()                                                                              \
+  extern "C" __attribute__((visibility("default"))) const ligerdsl_author_table* ligerdsl_author_entry(void) { \
+    return ::ligerdsl::author_table();                                                                         \
+  }                                                                                                            \
   static_assert(true, "a semicolon follows")
 #endif /* __cplusplus */
 

@@ -36,9 +36,10 @@ class KernelBuilder {
   Tile ones(const Shape& shape, DType dtype, Loc loc = Loc::current());
   Tile arange(int64_t n, Loc loc = Loc::current());  // i32 [n]: 0, 1, ..., n-1
 
-  // for (i = lo; i < hi; i += step); step > 0. The body receives i and the carried values and returns carry(...) with the
-  // values of the next iteration: same kinds, dtypes and shapes. Returns the final values.
-  //   auto [acc] = k.for_range(0, n, 1, carry(k.zeros({256}, f32)), [&](Scalar i, Tile acc) { return carry(acc + ...); });
+  // for (i = lo; i < hi; i += step); step > 0. The body receives i and the carried values and returns carry(...) with
+  // the values of the next iteration: same kinds, dtypes and shapes. Returns the final values.
+  //   auto [acc] = k.for_range(0, n, 1, carry(k.zeros({256}, f32)), [&](Scalar i, Tile acc) { return carry(acc + ...);
+  //   });
   template <class... T, class Body>
   Carry<T...> for_range(ScalarArg lo, ScalarArg hi, ScalarArg step, const LoopOptions& options, Carry<T...> init,
                         Body body, Loc loc = Loc::current()) {
@@ -79,7 +80,8 @@ class KernelBuilder {
   // A branch on the device. The value form returns what both branches return: one handle, or carry(...).
   template <std::invocable Then>
   void if_(const Scalar& condition, Then then, Loc loc = Loc::current()) {
-    static_assert(std::is_void_v<std::invoke_result_t<Then&>>, "if_: a branch that returns a value needs an else branch");
+    static_assert(std::is_void_v<std::invoke_result_t<Then&>>,
+                  "if_: a branch that returns a value needs an else branch");
     detail::record_if(*recorder_, condition, branch(then), nullptr, loc);
   }
   template <std::invocable Then, std::invocable Else>

@@ -17,8 +17,12 @@ struct LoopOptions {
   bool flatten = false;  // merge with the loop directly inside
 };
 
-inline LoopOptions pipelined(int stages) { return {.num_stages = stages}; }
-inline LoopOptions unrolled(int copies) { return {.unroll = copies}; }
+inline LoopOptions pipelined(int stages) {
+  return {.num_stages = stages};
+}
+inline LoopOptions unrolled(int copies) {
+  return {.unroll = copies};
+}
 
 namespace detail {
 
@@ -53,7 +57,8 @@ template <class C>
 C unpack(const std::vector<Handle>& values, size_t first = 0) {
   return [&]<size_t... I>(std::index_sequence<I...>) {
     return C{std::tuple_element_t<I, C>(values[first + I])...};
-  }(std::make_index_sequence<std::tuple_size_v<C>>());
+  }
+  (std::make_index_sequence<std::tuple_size_v<C>>());
 }
 
 // What a branch returns, as handles: nothing, one handle, or a carry.

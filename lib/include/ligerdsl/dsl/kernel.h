@@ -23,7 +23,9 @@
 
 namespace ligerdsl {
 
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
 
 // How many programs run, and the resources of each.
 struct Launch {
@@ -138,8 +140,10 @@ struct Registration {
 
 // Adds a kernel to the registry before main (or dlopen) returns. The file must be linked in: in a static archive,
 // something else in it must be used.
-#define LIGERDSL_REGISTER_KERNEL(kernel) \
-  static const ::ligerdsl::detail::Registration ligerdsl_registration_##kernel { kernel }
+#define LIGERDSL_REGISTER_KERNEL(kernel)                                         \
+  static const ::ligerdsl::detail::Registration ligerdsl_registration_##kernel { \
+    kernel                                                                       \
+  }
 
 }  // namespace ligerdsl
 

@@ -17,9 +17,9 @@ Scalar mean(const Tile& x, Loc loc = Loc::current());
 Tile mean(const Tile& x, int axis, Loc loc = Loc::current());
 
 Tile relu(const Tile& x, Loc loc = Loc::current());
-Tile silu(const Tile& x, Loc loc = Loc::current());           // x * sigmoid(x)
-Tile gelu_tanh(const Tile& x, Loc loc = Loc::current());      // x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))
-Tile gelu_erf(const Tile& x, Loc loc = Loc::current());       // x/2 * (1 + erf(x / sqrt(2)))
+Tile silu(const Tile& x, Loc loc = Loc::current());       // x * sigmoid(x)
+Tile gelu_tanh(const Tile& x, Loc loc = Loc::current());  // x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))
+Tile gelu_erf(const Tile& x, Loc loc = Loc::current());   // x/2 * (1 + erf(x / sqrt(2)))
 
 // Softmax over all elements, or along an axis; f32. Pad with -infinity: such elements get 0.
 Tile softmax(const Tile& x, Loc loc = Loc::current());

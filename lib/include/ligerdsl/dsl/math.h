@@ -1,5 +1,5 @@
-// Elementwise functions. exp ... sigmoid compute in f32 only: convert with .to(f32) first. Each is within 2 ulp (exp, exp2,
-// log, log2, sqrt, rsqrt) or 1e-6 absolute and 1e-5 relative (tanh, erf, sigmoid) over the whole range; the fast_
+// Elementwise functions. exp ... sigmoid compute in f32 only: convert with .to(f32) first. Each is within 2 ulp (exp,
+// exp2, log, log2, sqrt, rsqrt) or 1e-6 absolute and 1e-5 relative (tanh, erf, sigmoid) over the whole range; the fast_
 // variants may be the approximate instructions of the target.
 #ifndef LIGERDSL_DSL_MATH_H_
 #define LIGERDSL_DSL_MATH_H_
@@ -8,8 +8,8 @@
 
 namespace ligerdsl {
 
-#define LIGERDSL_DECLARE_UNARY(fn)                    \
-  Tile fn(const Tile& x, Loc loc = Loc::current());   \
+#define LIGERDSL_DECLARE_UNARY(fn)                  \
+  Tile fn(const Tile& x, Loc loc = Loc::current()); \
   Scalar fn(const Scalar& x, Loc loc = Loc::current());
 
 LIGERDSL_DECLARE_UNARY(abs)
@@ -34,16 +34,16 @@ LIGERDSL_DECLARE_UNARY(fast_tanh)
 LIGERDSL_DECLARE_UNARY(fast_sigmoid)
 #undef LIGERDSL_DECLARE_UNARY
 
-#define LIGERDSL_DECLARE_BINARY(fn)                                     \
-  Tile fn(const Tile& a, const Tile& b, Loc loc = Loc::current());      \
-  Tile fn(const Tile& a, ScalarArg b, Loc loc = Loc::current());        \
-  Tile fn(ScalarArg a, const Tile& b, Loc loc = Loc::current());        \
+#define LIGERDSL_DECLARE_BINARY(fn)                                      \
+  Tile fn(const Tile& a, const Tile& b, Loc loc = Loc::current());       \
+  Tile fn(const Tile& a, ScalarArg b, Loc loc = Loc::current());         \
+  Tile fn(ScalarArg a, const Tile& b, Loc loc = Loc::current());         \
   Scalar fn(const Scalar& a, const Scalar& b, Loc loc = Loc::current()); \
-  Scalar fn(const Scalar& a, NumberArg b, Loc loc = Loc::current());    \
+  Scalar fn(const Scalar& a, NumberArg b, Loc loc = Loc::current());     \
   Scalar fn(NumberArg a, const Scalar& b, Loc loc = Loc::current());
 
-LIGERDSL_DECLARE_BINARY(min)  // elementwise; NaN if either is NaN. Over an axis: reduce_min
-LIGERDSL_DECLARE_BINARY(max)  // elementwise; NaN if either is NaN. Over an axis: reduce_max
+LIGERDSL_DECLARE_BINARY(min)       // elementwise; NaN if either is NaN. Over an axis: reduce_min
+LIGERDSL_DECLARE_BINARY(max)       // elementwise; NaN if either is NaN. Over an axis: reduce_max
 LIGERDSL_DECLARE_BINARY(fast_div)  // f32, approximate
 #undef LIGERDSL_DECLARE_BINARY
 
@@ -62,13 +62,21 @@ Tile where(const Scalar& condition, ScalarArg a, const Tile& b, Loc loc = Loc::c
 Scalar where(const Scalar& condition, ScalarArg a, ScalarArg b, Loc loc = Loc::current());
 
 // Free forms of the handles' methods.
-inline Tile broadcast_to(const Tile& x, const Shape& shape, Loc loc = Loc::current()) { return x.broadcast_to(shape, loc); }
+inline Tile broadcast_to(const Tile& x, const Shape& shape, Loc loc = Loc::current()) {
+  return x.broadcast_to(shape, loc);
+}
 inline Tile broadcast_to(const Scalar& x, const Shape& shape, Loc loc = Loc::current()) {
   return x.broadcast_to(shape, loc);
 }
-inline Tile expand_dims(const Tile& x, int axis, Loc loc = Loc::current()) { return x.expand_dims(axis, loc); }
-inline Tile reshape(const Tile& x, const Shape& shape, Loc loc = Loc::current()) { return x.reshape(shape, loc); }
-inline Tile permute(const Tile& x, const std::vector<int>& order, Loc loc = Loc::current()) { return x.permute(order, loc); }
+inline Tile expand_dims(const Tile& x, int axis, Loc loc = Loc::current()) {
+  return x.expand_dims(axis, loc);
+}
+inline Tile reshape(const Tile& x, const Shape& shape, Loc loc = Loc::current()) {
+  return x.reshape(shape, loc);
+}
+inline Tile permute(const Tile& x, const std::vector<int>& order, Loc loc = Loc::current()) {
+  return x.permute(order, loc);
+}
 
 }  // namespace ligerdsl
 

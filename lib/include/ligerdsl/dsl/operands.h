@@ -60,8 +60,8 @@ struct ScalarArg : detail::Operand {
 
 // A tile, a scalar or a number.
 struct TileArg : detail::Operand {
-  TileArg(const Tile& value, Loc loc = Loc::current()) : Operand(value, loc) {}      // NOLINT
-  TileArg(const Scalar& value, Loc loc = Loc::current()) : Operand(value, loc) {}    // NOLINT
+  TileArg(const Tile& value, Loc loc = Loc::current()) : Operand(value, loc) {}    // NOLINT
+  TileArg(const Scalar& value, Loc loc = Loc::current()) : Operand(value, loc) {}  // NOLINT
   template <detail::Arithmetic T>
   TileArg(T value, Loc loc = Loc::current()) : Operand(detail::Number(value), loc) {}  // NOLINT
 };

@@ -1,7 +1,8 @@
 // Operators. Rules:
 //  * Two tiles have one dtype and one rank; dimensions of 1 broadcast. Convert with .to(dtype), raise rank with
 //    .expand_dims(axis).
-//  * A number takes the dtype of the other operand. A scalar of the tile's dtype (or a narrower integer) fills the tile.
+//  * A number takes the dtype of the other operand. A scalar of the tile's dtype (or a narrower integer) fills the
+//  tile.
 //  * Integer scalars of different width widen to the wider one.
 //  * / and % of integers round toward zero; / of floats is IEEE division (fast_div is approximate).
 //  * Comparisons give i1. & | ^ ~ and ! work on i1 and integers (! on i1 only); && and || are & and | on i1: both sides
@@ -14,12 +15,12 @@
 namespace ligerdsl {
 
 // One line declares an operator for all kinds of operands.
-#define LIGERDSL_DECLARE_OPERATOR(op)                  \
-  Tile operator op(At<Tile> a, At<Tile> b);            \
-  Tile operator op(At<Tile> a, ScalarArg b);           \
-  Tile operator op(ScalarArg a, At<Tile> b);           \
-  Scalar operator op(At<Scalar> a, At<Scalar> b);      \
-  Scalar operator op(At<Scalar> a, NumberArg b);       \
+#define LIGERDSL_DECLARE_OPERATOR(op)             \
+  Tile operator op(At<Tile> a, At<Tile> b);       \
+  Tile operator op(At<Tile> a, ScalarArg b);      \
+  Tile operator op(ScalarArg a, At<Tile> b);      \
+  Scalar operator op(At<Scalar> a, At<Scalar> b); \
+  Scalar operator op(At<Scalar> a, NumberArg b);  \
   Scalar operator op(NumberArg a, At<Scalar> b);
 
 LIGERDSL_DECLARE_OPERATOR(+)

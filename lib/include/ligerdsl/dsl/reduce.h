@@ -36,8 +36,12 @@ Scalar reduce_max(const Tile& x, Loc loc = Loc::current());
 Tile reduce_max(const Tile& x, int axis, Loc loc = Loc::current());
 Scalar reduce_min(const Tile& x, Loc loc = Loc::current());
 Tile reduce_min(const Tile& x, int axis, Loc loc = Loc::current());
-inline Scalar max(const Tile& x, Loc loc = Loc::current()) { return reduce_max(x, loc); }
-inline Scalar min(const Tile& x, Loc loc = Loc::current()) { return reduce_min(x, loc); }
+inline Scalar max(const Tile& x, Loc loc = Loc::current()) {
+  return reduce_max(x, loc);
+}
+inline Scalar min(const Tile& x, Loc loc = Loc::current()) {
+  return reduce_min(x, loc);
+}
 
 // Index of the largest (smallest) element, i32; the lowest index on ties; unspecified for NaN. Without an axis: the
 // row-major index.
@@ -82,7 +86,8 @@ RegionBody combiner_body(Combiner& combine) {
   return [&combine](const std::vector<Handle>& arguments) {
     auto result = [&]<size_t... I>(std::index_sequence<I...>) {
       return combine(Scalar(arguments[I])...);
-    }(std::make_index_sequence<2 * N>());
+    }
+    (std::make_index_sequence<2 * N>());
     std::vector<Handle> out;
     if constexpr (std::is_same_v<decltype(result), Scalar>) {
       static_assert(N == 1, "the combiner must return carry(...) with one scalar per reduced tile");

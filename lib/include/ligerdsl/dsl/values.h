@@ -67,11 +67,11 @@ class Tile : public Value {
  public:
   using Value::Value;
   Tile to(DType dtype, Loc loc = Loc::current()) const;
-  Tile expand_dims(int axis, Loc loc = Loc::current()) const;              // inserts a dimension of 1; -1 = at the end
-  Tile broadcast_to(const Shape& shape, Loc loc = Loc::current()) const;   // same rank; dimensions of 1 grow
-  Tile reshape(const Shape& shape, Loc loc = Loc::current()) const;        // same elements in row-major order
+  Tile expand_dims(int axis, Loc loc = Loc::current()) const;             // inserts a dimension of 1; -1 = at the end
+  Tile broadcast_to(const Shape& shape, Loc loc = Loc::current()) const;  // same rank; dimensions of 1 grow
+  Tile reshape(const Shape& shape, Loc loc = Loc::current()) const;       // same elements in row-major order
   Tile permute(const std::vector<int>& order, Loc loc = Loc::current()) const;  // result dim i = dim order[i]
-  int64_t size() const;                                                    // number of elements
+  int64_t size() const;                                                         // number of elements
 };
 
 // Hints to the memory system; they never change a result.
