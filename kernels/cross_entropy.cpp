@@ -165,9 +165,9 @@ RowSums Row::looped_sums(const Scalar& reference) const {
   return out;
 }
 
-// The coefficients of a row: d_c = e_c * power - [w_c] * smooth - [c = y] * target.
+// The coefficients of a row: d_c = e_c * power - [w_c] * smooth, and the finished d_y of the label.
 struct Coefficients {
-  Scalar power, smooth, target;
+  Scalar power, smooth, label;
 };
 
 // A row whose label counts.
@@ -256,23 +256,26 @@ class CountedRow {
       loss_scale = loss_scale * d_loss.to(f32);
       zeta_scale = zeta_scale * d_loss.to(f32);
     }
+    Scalar target = target_weight() * loss_scale;
+    Scalar rest = m_.lse_square ? 2.0f * args_.lse_square_scale * lse_ * zeta_scale : k_.constant(0.0f, f32);
     Coefficients c;
-    c.target = target_weight() * loss_scale;
-    c.power = c.target;
     if (m_.smoothing) {
       c.smooth = per_class_ * loss_scale;
-      Scalar spread = m_.has_weight ? per_class_ * args_.counts.load({2}) : args_.label_smoothing;
-      c.power = (target_weight() + spread) * loss_scale;
+      rest = rest + (m_.has_weight ? c.smooth * args_.counts.load({2}) : args_.label_smoothing * loss_scale);
     }
-    if (m_.lse_square) c.power = c.power + 2.0f * args_.lse_square_scale * lse_ * zeta_scale;
-    c.power = c.power / sums_.total;
+    Scalar inverse = 1.0f / sums_.total;
+    c.power = (target + rest) * inverse;
+    // target (p_y - 1): as p_y nears 1 the difference keeps its digits only between e_y and the sum that contains it.
+    Scalar e = exp2(fma(z_label_, kLog2E, -sums_.base));
+    c.label = (target * (e - sums_.total) + rest * e) * inverse;
+    if (m_.smoothing) c.label = c.label - (m_.has_weight ? label_weight_ * c.smooth : c.smooth);
     return c;
   }
 
   Tile gradient(const Tile& z, const Coefficients& c, const Scalar& b) const {
     Tile d = powers(z, -sums_.base) * c.power;
     if (m_.smoothing) d = m_.has_weight ? d - row_.weights(b) * c.smooth : d - c.smooth;
-    d = where(row_.columns(b) == label_.to(i32), d - c.target, d);
+    d = where(row_.columns(b) == label_.to(i32), c.label, d);
     return m_.softcap ? d * row_.cap_slope(z) : d;
   }
 

@@ -86,15 +86,28 @@ struct Trial {
     EXPECT_TRUE(close(rstd.values(), expected.rstd, gate_e(f32))) << "rstd";
     for (const Tensor& t : {y, sum, rstd, x}) EXPECT_TRUE(t.untouched_outside());
   }
+  // A row of one column: d_x is what eps leaves of rstd (m - m), so its error is on the scale of rstd m.
+  void check_single_column(const Values& expected) {
+    for (int64_t i = 0; i < c.n; ++i) {
+      const double m = d_y.get(i) * (c.options.has_weight ? c.offset + weight.get(0) : 1.0);
+      EXPECT_NEAR(d_x.get(i), expected[i], gate_e(c.options.type).rtol * std::fabs(rstd.get(i) * m))
+          << "d_x, row " << i;
+    }
+  }
   void check_backward() {
     const auto& o = c.options;
     const auto expected = rms_norm_gradient_oracle(
         d_y.values(), sum.values(), weights(), o.with_d_sum ? d_sum.values() : Values{}, c.n, o.cols, kEps, c.offset);
-    EXPECT_TRUE(close(d_x.values(), expected.dx, gate_e(o.type))) << "d_x";
+    if (o.cols == 1) {
+      check_single_column(expected.dx);
+    } else {
+      EXPECT_TRUE(close(d_x.values(), expected.dx, gate_e(o.type))) << "d_x";
+    }
     if (o.want_d_weight) {
       // llama sums rounded terms, whatever the dtype of the sum.
       const DType gate_type = o.casting == Casting::llama && o.d_weight_type == f32 ? o.type : o.d_weight_type;
-      EXPECT_TRUE(close_normwise(d_weight.values(), expected.dw, gate_r(gate_type, c.n))) << "d_weight";
+      EXPECT_TRUE(close_normwise(d_weight.values(), expected.dw, gate_r(gate_type, c.n) * backend().summation_slack()))
+          << "d_weight";
     }
     for (const Tensor& t : {d_x, d_weight, d_y}) EXPECT_TRUE(t.untouched_outside());
   }

@@ -38,6 +38,8 @@ class Backend {
   virtual kernels::Machine machine() const = 0;
   // Elements that one test case may process in reasonable time.
   virtual int64_t budget() const = 0;
+  // How much worse than compiled code's its long f32 sums may be.
+  virtual double summation_slack() const { return 1; }
   // Changes how many threads a CPU uses; backends without threads ignore it.
   virtual void set_threads(int) {}
 

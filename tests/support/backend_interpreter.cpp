@@ -1,0 +1,48 @@
+// Runs operations on the reference interpreter, every f32 operation rounded to f32: kernels' formulas and their
+// numerics, without a compiler.
+#include "interpreter/interpreter.h"
+#include "tests/support/backend.h"
+
+namespace ligerdsl::test {
+namespace {
+
+class InterpreterBackend : public Backend {
+ public:
+  explicit InterpreterBackend(kernels::Target target) : target_(target) {}
+
+  std::string name() const override { return "interpreter"; }
+  kernels::Machine machine() const override { return {.target = target_, .processors = 4}; }
+  int64_t budget() const override { return 1 << 15; }
+  double summation_slack() const override { return 8; }  // it adds one element after the other
+
+ protected:
+  void launch(const kernels::Launch& launch, const kernels::Grid& grid, const Arguments& arguments) override {
+    interpreter::Arguments slots;
+    for (const program::Argument& argument : launch.program.arguments) {
+      const auto& entry = arguments.find(argument.name);
+      const program::Type& type = launch.program.values[argument.value];
+      if (entry.is_tensor) {
+        slots.view(entry.tensor.data(), entry.tensor.type(), entry.tensor.shape(), entry.tensor.strides());
+      } else if (is_float(type.dtype)) {
+        slots.scalar(type.dtype, entry.number);
+      } else {
+        slots.scalar(type.dtype, entry.integer);
+      }
+    }
+    interpreter::run(launch.program, slots, {grid[0], grid[1], grid[2]}, {.round_every_op = true});
+  }
+
+ private:
+  kernels::Target target_;
+};
+
+// The tile shapes of either target, so that both launch rules are tested.
+const BackendEntry cpu_shapes("interpreter", [] {
+  return BackendChoice{std::make_unique<InterpreterBackend>(kernels::Target::cpu), ""};
+});
+const BackendEntry gpu_shapes("interpreter-nvptx", [] {
+  return BackendChoice{std::make_unique<InterpreterBackend>(kernels::Target::nvptx), ""};
+});
+
+}  // namespace
+}  // namespace ligerdsl::test
