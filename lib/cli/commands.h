@@ -1,0 +1,43 @@
+// The subcommands. Each returns an exit code or throws Failure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lib/cli/output.h"
+
+namespace ligerdsl::cli {
+
+int doctor(const Globals& globals);
+
+int list(const Globals& globals);
+
+struct CompileRequest {
+  std::string kernel;
+  std::vector<std::string> settings;
+  std::string stage = "ptx";
+  std::string target;           // empty: from --device
+  std::string variant = "aligned";
+  std::string output;           // a file; empty: stdout
+};
+int compile(const Globals& globals, const CompileRequest& request);
+
+struct RunRequest {
+  std::string kernel;
+  std::vector<std::string> settings;
+  std::vector<std::string> inputs;  // name=FILE.npy
+  std::string output_dir;
+  bool check = false;
+};
+int run(const Globals& globals, const RunRequest& request);
+
+struct BenchRequest {
+  std::string kernel;  // empty: the standard set
+  std::vector<std::string> settings;
+  bool warm = false;
+  double budget_ms = 300;
+  double copy_bytes = 0;  // of the copy that is the ceiling; 0: 2 GiB on a GPU, 256 MiB on a CPU
+};
+int bench(const Globals& globals, const BenchRequest& request);
+
+}  // namespace ligerdsl::cli

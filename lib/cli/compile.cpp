@@ -1,0 +1,156 @@
+// `ligerdsl compile`: any stage of any kernel, for a device that need not be here.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "lib/cli/authors.h"
+#include "lib/cli/commands.h"
+#include "lib/cli/environment.h"
+#include "lib/cli/op_instance.h"
+#include "lib/src/structs.h"
+#include "program/print.h"
+#include "program/serialize.h"
+
+namespace ligerdsl::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Recorded {
+  std::string program;  // bytes
+  program::CompileOptions options;
+};
+
+// Plans made on it are of the target's kernels; they are recorded instead of loaded, and can never run.
+class RecordingContext final : public lib::Context {
+ public:
+  explicit RecordingContext(const program::CompileOptions& base)
+      : Context({.kind = runtime::DeviceKind::cpu, .num_threads = 1}), base_(base) {}
+
+  kernels::Machine machine() const override { return {.target = base_.target}; }
+  program::CompileOptions base_options() override { return base_; }
+  std::shared_ptr<runtime::LoadedKernel> load(const std::string& program, const program::CompileOptions& options) override {
+    recorded.push_back({program, options});
+    return nullptr;
+  }
+
+  std::vector<Recorded> recorded;
+
+ private:
+  program::CompileOptions base_;
+};
+
+// Every kernel comes as its generic variant followed, on a GPU, by the aligned one.
+std::vector<Recorded> choose_variant(const std::vector<Recorded>& all, const std::string& variant, bool gpu) {
+  if (!gpu) return all;
+  std::vector<Recorded> chosen;
+  for (size_t i = variant == "generic" ? 0 : 1; i < all.size(); i += 2) chosen.push_back(all[i]);
+  return chosen;
+}
+
+std::vector<Recorded> record(const Globals& globals, const CompileRequest& request, const program::CompileOptions& base) {
+  const AuthorKernels authors(globals.load);
+  if (const AnyKernel* kernel = authors.find(request.kernel)) {
+    std::map<std::string, std::string> rest;
+    const MetaValues meta = take_meta(*kernel, request.settings, &rest);
+    Recorded recorded{kernel->program_bytes(meta), base};
+    for (const auto& [name, value] : rest) {
+      if (name == "num_warps") recorded.options.num_warps = std::atoi(value.c_str());
+      else if (name == "num_stages") recorded.options.num_stages = std::atoi(value.c_str());
+      else throw Failure(kUsage, fmt::format("{} has no setting '{}'", request.kernel, name));
+    }
+    return {recorded};
+  }
+  const OpInstance instance(find_op(request.kernel), request.settings);
+  lib::check_desc(instance.info(), instance.desc());
+  const auto context = std::make_shared<RecordingContext>(base);
+  const lib::Plan plan(instance.info(), context, instance.desc());
+  return choose_variant(context->recorded, request.variant, base.target == program::Target::nvptx);
+}
+
+// A command's output, or a Failure with its text.
+std::string run_tool(const std::string& command) {
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  if (!pipe) throw Failure(kUsage, "cannot run: " + command);
+  std::string output;
+  char buffer[4096];
+  while (const size_t n = std::fread(buffer, 1, sizeof buffer, pipe)) output.append(buffer, n);
+  if (pclose(pipe) != 0) throw Failure(kNothingFound, command + "\n" + output);
+  return output;
+}
+
+// ptxas over the PTX: the cubin's bytes, or its resource report.
+std::string assemble(const std::string& ptx, const std::string& arch, bool report) {
+  const fs::path folder = fs::temp_directory_path() / fmt::format("ligerdsl-compile-{}", getpid());
+  fs::create_directories(folder);
+  const fs::path input = folder / "kernel.ptx", output = folder / "kernel.cubin";
+  std::ofstream(input) << ptx;
+  const auto clean = [&] { fs::remove_all(folder); };
+  try {
+    const std::string log = run_tool(fmt::format("ptxas -v -arch={} {} -o {}", arch, input.string(), output.string()));
+    std::ifstream file(output, std::ios::binary);
+    const std::string cubin((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    clean();
+    return report ? log : cubin;
+  } catch (...) {
+    clean();
+    throw;
+  }
+}
+
+std::string emit(runtime::CompilerLibrary* compiler, const Recorded& recorded, const std::string& stage) {
+  if (stage == "program") return program::print(program::parseProgram(recorded.program));
+  const auto text_of = [&](const std::string& which) {
+    program::CompileOptions options = recorded.options;
+    options.emit = which;
+    return program::parseArtifact(compiler->compile(recorded.program, program::serialize(options))).code;
+  };
+  if (stage == "cubin" || stage == "resources") {
+    if (recorded.options.target != program::Target::nvptx) throw Failure(kUsage, stage + " needs a GPU target: --target sm_90a");
+    return assemble(text_of("ptx"), recorded.options.arch, stage == "resources");
+  }
+  return text_of(stage);
+}
+
+}  // namespace
+
+int compile(const Globals& globals, const CompileRequest& request) {
+  std::string target = request.target;
+  if (target.empty()) target = globals.device == "cpu" ? "cpu" : open_context(globals)->device().description().arch;
+  std::string stage = request.stage;
+  if (stage.empty()) stage = target == "cpu" ? "asm" : "ptx";
+  const program::CompileOptions base = options_for_target(target);
+  const std::vector<Recorded> recorded = record(globals, request, base);
+  const auto compiler = stage == "program" ? nullptr : open_compiler();
+  std::string text;
+  Json result = Json::array();
+  for (const Recorded& one : recorded) {
+    const std::string name = program::parseProgram(one.program).name;
+    std::string code;
+    try {
+      code = emit(compiler.get(), one, stage);
+    } catch (const runtime::Error& error) {
+      throw Failure(kNothingFound, fmt::format("{}: {}", name, error.what()));
+    }
+    if (recorded.size() > 1 && stage != "cubin") text += fmt::format("// kernel {}\n", name);
+    text += code;
+    result.push_back({{"kernel", name}, {"target", target}, {"stage", stage}, {"text", stage == "cubin" ? "" : code}});
+  }
+  if (recorded.size() > 1 && stage == "cubin") throw Failure(kUsage, fmt::format("{} has {} kernels; a cubin holds one", request.kernel, recorded.size()));
+  if (!request.output.empty()) {
+    std::ofstream file(request.output, std::ios::binary);
+    file << text;
+    if (!file) throw Failure(kUsage, "cannot write " + request.output);
+  } else if (globals.json != "-") {
+    std::cout << text;
+  }
+  write_json(globals, result);
+  return kOk;
+}
+
+}  // namespace ligerdsl::cli

@@ -1,0 +1,62 @@
+#include "lib/cli/environment.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "runtime/options.h"
+
+namespace ligerdsl::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// LIGERDSL_CLI_LIBDIR: the library folder as seen from the command's folder.
+fs::path beside_library() {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  if (error) return {};
+  const fs::path installed = (self.parent_path() / LIGERDSL_CLI_LIBDIR / "libligerdsl-compiler.so").lexically_normal();
+  const fs::path built = (self.parent_path() / "../lib/libligerdsl-compiler.so").lexically_normal();
+  return !fs::exists(installed) && fs::exists(built) ? built : installed;
+}
+
+}  // namespace
+
+std::shared_ptr<runtime::CompilerLibrary> open_compiler() {
+  const std::string& named = runtime::options().compiler;
+  return runtime::CompilerLibrary::open(named.empty() ? beside_library().string() : named);
+}
+
+lib::ContextRef open_context(const Globals& globals) {
+  runtime::DeviceConfig config;
+  config.num_threads = globals.threads;
+  if (globals.device == "cpu") {
+    config.kind = runtime::DeviceKind::cpu;
+  } else if (globals.device == "cuda" || globals.device.rfind("cuda:", 0) == 0) {
+    config.kind = runtime::DeviceKind::cuda;
+    config.ordinal = globals.device == "cuda" ? 0 : std::atoi(globals.device.c_str() + 5);
+  } else {
+    throw Failure(kUsage, fmt::format("--device: expected cpu or cuda:N, got '{}'", globals.device));
+  }
+  config.compiler = open_compiler();
+  try {
+    return std::make_shared<lib::Context>(config);
+  } catch (const runtime::Error& error) {
+    throw Failure(kNoDevice, error.what());
+  }
+}
+
+program::CompileOptions options_for_target(const std::string& target) {
+  program::CompileOptions options;
+  options.target = program::Target::cpu;
+  if (target == "cpu") return options;  // this host's CPU
+  if (target.rfind("sm_", 0) != 0) throw Failure(kUsage, fmt::format("--target: expected cpu or sm_NN, got '{}'", target));
+  options.target = program::Target::nvptx;
+  options.arch = target;
+  options.ptx_version = 90;  // the compiler emits the lowest version that serves
+  return options;
+}
+
+}  // namespace ligerdsl::cli

@@ -1,0 +1,22 @@
+// Devices and the compiler, as the command's options name them.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lib/cli/output.h"
+#include "lib/src/context.h"
+#include "runtime/compiler_library.h"
+
+namespace ligerdsl::cli {
+
+// LIGERDSL_COMPILER, else the library beside libligerdsl in the folder that the command was installed with. Throws Failure.
+std::shared_ptr<runtime::CompilerLibrary> open_compiler();
+
+// The context of --device. Throws Failure with kNoDevice or kUsage.
+lib::ContextRef open_context(const Globals& globals);
+
+// "cpu", "sm_90a", ...: what to compile for without having the device.
+program::CompileOptions options_for_target(const std::string& target);
+
+}  // namespace ligerdsl::cli

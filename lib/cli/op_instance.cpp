@@ -1,0 +1,331 @@
+#include "lib/cli/op_instance.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <random>
+
+#include "lib/cli/output.h"
+#include "lib/src/structs.h"
+
+namespace ligerdsl::cli {
+
+namespace {
+
+using lib::FieldInfo;
+using lib::FieldRole;
+using lib::FieldType;
+
+// Sizes when a letter is not set. Letters mean the same everywhere (lib/codegen/ops.py).
+int64_t default_size(const std::string& op, const std::string& letter) {
+  if (op == "vector_add" || op == "adamw_step") return int64_t{1} << 24;
+  static const std::map<std::string, int64_t> sizes = {{"N", 4096}, {"H", 4096}, {"F", 8192}, {"V", 32000},
+                                                      {"B", 4},    {"S", 1024}, {"A", 32},   {"K", 8},  {"D", 128}};
+  const auto found = sizes.find(letter);
+  return found == sizes.end() ? 1 : found->second;
+}
+
+// Words for numbers.
+const std::map<std::string, int64_t> kWords = {
+    {"f32", LIGERDSL_F32},   {"f16", LIGERDSL_F16},   {"bf16", LIGERDSL_BF16}, {"i32", LIGERDSL_I32}, {"i64", LIGERDSL_I64},
+    {"none", 0},             {"sum", 1},              {"mean", 2},             {"true", 1},           {"false", 0},
+    {"llama", LIGERDSL_CASTING_LLAMA}, {"gemma", LIGERDSL_CASTING_GEMMA}};
+
+template <class T>
+void store(std::byte* at, T value) {
+  std::memcpy(at, &value, sizeof value);
+}
+
+double parse_number(const std::string& name, const std::string& value) {
+  const auto word = kWords.find(value);
+  if (name == "casting" && value == "none") return LIGERDSL_CASTING_NONE;
+  if (word != kWords.end()) return static_cast<double>(word->second);
+  size_t used = 0;
+  double number = 0;
+  try {
+    number = std::stod(value, &used);
+  } catch (const std::exception&) {
+  }
+  if (used == 0 || used != value.size()) throw Failure(kUsage, fmt::format("{}={}: expected a number or a word like bf16", name, value));
+  return number;
+}
+
+void put(std::byte* base, size_t offset, FieldType type, double value) {
+  if (type == FieldType::f32) store(base + offset, static_cast<float>(value));
+  if (type == FieldType::i32) store(base + offset, static_cast<int32_t>(value));
+  if (type == FieldType::i64) store(base + offset, static_cast<int64_t>(value));
+}
+
+// Optional outputs that a training step asks for.
+bool usual(const std::string& name) {
+  return name == "with_rstd" || name == "with_k" || name == "with_d_logits" || name == "with_clip_factor";
+}
+
+int symbol_named(const lib::OpInfo& info, const std::string& name) {
+  for (size_t i = 0; i < info.symbols.size(); ++i) {
+    if (info.symbols[i] == name) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+}  // namespace
+
+const lib::OpInfo& find_op(const std::string& name) {
+  std::string names;
+  for (const lib::OpInfo* op : lib::op_table()) {
+    if (op->name == name) return *op;
+    names += std::string(names.empty() ? "" : ", ") + op->name;
+  }
+  throw Failure(kUsage, fmt::format("no operation '{}'; there are {}", name, names));
+}
+
+OpInstance::OpInstance(const lib::OpInfo& info, const std::vector<std::string>& settings)
+    : info_(info), sizes_(info.symbols.size(), -1), settings_(settings) {
+  std::memcpy(desc_, info.desc_defaults, info.desc_size);
+  std::memcpy(args_, info.args_defaults, info.args_size);
+  apply_defaults();
+  for (const std::string& setting : settings) apply(setting);
+  finish_sizes();
+  make_slots();
+}
+
+OpInstance::~OpInstance() {
+  for (void* memory : memory_) context_->device().free(memory);
+}
+
+void OpInstance::apply_defaults() {
+  for (const FieldInfo& field : info_.fields) {
+    if (field.role == FieldRole::dtype) {
+      const bool wanted = !field.optional || std::string(field.name).find("weight") != std::string::npos;
+      const bool index = std::string(field.name).find("label") == 0 || std::string(field.name).find("index") == 0;
+      if (wanted) put(desc_, field.offset, field.type, index ? double{LIGERDSL_I64} : double{LIGERDSL_F32});
+    }
+    if (field.role == FieldRole::present && usual(field.name)) put(desc_, field.offset, field.type, 1);
+  }
+}
+
+bool OpInstance::set_field(const std::string& name, const std::string& value) {
+  for (const FieldInfo& field : info_.fields) {
+    if (field.name != name) continue;
+    put(desc_, field.offset, field.type, parse_number(name, value));
+    if (field.role == FieldRole::dim) sizes_[field.symbol] = lib::read_integer(desc_, field.offset, field.type);
+    // The weight's dtype follows the data's unless it is set itself.
+    if (name == "dtype") set_field("weight_dtype", value);
+    return true;
+  }
+  return false;
+}
+
+bool OpInstance::set_value(const std::string& name, const std::string& value) {
+  for (const lib::ValueInfo& info : info_.values) {
+    if (info.name != name) continue;
+    put(args_, info.offset, info.type, parse_number(name, value));
+    return true;
+  }
+  return false;
+}
+
+void OpInstance::apply(const std::string& setting) {
+  const size_t equal = setting.find('=');
+  if (equal == std::string::npos) throw Failure(kUsage, fmt::format("'{}': expected name=value", setting));
+  const std::string name = setting.substr(0, equal), value = setting.substr(equal + 1);
+  const int symbol = symbol_named(info_, name);
+  if (symbol >= 0) {
+    sizes_[symbol] = static_cast<int64_t>(parse_number(name, value));
+    if (sizes_[symbol] < 0) throw Failure(kUsage, fmt::format("{}={}: expected 0 or more", name, value));
+    return;
+  }
+  if (info_.list_offset >= 0 && (name == "N" || name == "T")) {
+    (name == "N" ? list_elements_ : list_length_) = static_cast<int64_t>(parse_number(name, value));
+    return;
+  }
+  if (set_field(name, value) || set_value(name, value)) return;
+  std::string names;
+  for (const FieldInfo& field : info_.fields) names += std::string(" ") + field.name;
+  for (const lib::ValueInfo& info : info_.values) names += std::string(" ") + info.name;
+  for (const char* letter : info_.symbols) names += std::string(" ") + letter;
+  throw Failure(kUsage, fmt::format("{} has no setting '{}'; it has{}", info_.name, name, names));
+}
+
+// Sizes and the fields that hold them agree; reduced outputs are one element or one per row.
+void OpInstance::finish_sizes() {
+  const auto flag = [&](const char* name) -> int64_t {
+    for (const FieldInfo& field : info_.fields) {
+      if (std::string(field.name) == name) return lib::read_integer(desc_, field.offset, field.type);
+    }
+    return -1;
+  };
+  const int rows = symbol_named(info_, "N");
+  const bool per_row = flag("reduction") == LIGERDSL_REDUCTION_NONE || flag("per_row") == 1;
+  for (size_t i = 0; i < sizes_.size(); ++i) {
+    const std::string letter = info_.symbols[i];
+    const bool reduced = letter == "L" || letter == "Z" || letter == "R";
+    if (sizes_[i] < 0 && !reduced) sizes_[i] = default_size(info_.name, letter);
+  }
+  for (size_t i = 0; i < sizes_.size(); ++i) {
+    if (sizes_[i] < 0) sizes_[i] = per_row ? sizes_[rows] : 1;
+  }
+  for (const FieldInfo& field : info_.fields) {
+    if (field.role == FieldRole::dim) put(desc_, field.offset, field.type, static_cast<double>(sizes_[field.symbol]));
+    if (field.role == FieldRole::queries && flag("causal") == 1 && lib::read_integer(desc_, field.offset, field.type) == 0) {
+      put(desc_, field.offset, field.type, static_cast<double>(sizes_[rows]));
+    }
+  }
+}
+
+std::vector<int64_t> OpInstance::shape_of(const lib::TensorInfo& tensor) const {
+  if (tensor.shape == lib::ShapeKind::free) return {sizes_[symbol_named(info_, "S")], sizes_[symbol_named(info_, "D")]};
+  std::vector<int64_t> shape;
+  for (int i = 0; i < tensor.rank; ++i) {
+    shape.push_back((tensor.dims[i].symbol < 0 ? 1 : sizes_[tensor.dims[i].symbol]) * tensor.dims[i].factor);
+  }
+  return shape;
+}
+
+void OpInstance::make_slots() {
+  slots_.clear();
+  const lib::BindRules rules = lib::make_bind_rules(info_, desc_, {LIGERDSL_CPU, 0});
+  for (size_t i = 0; i < info_.tensors.size(); ++i) {
+    if (!rules.given[i]) continue;
+    slots_.push_back({info_.tensors[i].name, &info_.tensors[i], rules.dtypes[i], shape_of(info_.tensors[i])});
+  }
+  if (rules.in_place) {
+    for (const lib::AliasInfo& alias : info_.aliases) {
+      Slot* output = find(info_.tensors[alias.output].name);
+      const Slot* input = find(info_.tensors[alias.input].name);
+      if (output && input && output->same_as < 0) output->same_as = static_cast<int>(input - slots_.data());
+    }
+  }
+  if (info_.list_offset < 0) return;
+  DType dtype = DType::f32;
+  lib::dtype_from_code(lib::read_integer(desc_, info_.fields[0].offset, info_.fields[0].type), &dtype);
+  const int64_t n = list_elements_ > 0 ? list_elements_ : int64_t{1} << 24;
+  for (int64_t i = 0; i < list_length_; ++i) slots_.push_back({fmt::format("tensors[{}]", i), nullptr, dtype, {n}});
+}
+
+OpInstance::Slot* OpInstance::find(const std::string& name) {
+  for (Slot& slot : slots_) {
+    if (slot.name == name) return &slot;
+  }
+  return nullptr;
+}
+
+void OpInstance::take_shape(const std::string& name, const std::vector<int64_t>& shape) {
+  const Slot* slot = find(name);
+  if (!slot || !slot->info) throw Failure(kUsage, fmt::format("{} has no tensor '{}' in this configuration", info_.name, name));
+  const lib::TensorInfo& info = *slot->info;
+  if (info.shape == lib::ShapeKind::free) return;
+  const int trailing = info.shape == lib::ShapeKind::leading ? info.rank - 1 : info.rank;
+  const int leading = static_cast<int>(shape.size()) - trailing;
+  if (leading < 0 || (info.shape == lib::ShapeKind::fixed && leading != 0)) {
+    throw Failure(kUsage, fmt::format("{}: expected {} dimensions, the array has {}", name, info.rank, shape.size()));
+  }
+  for (int i = 0; i < info.rank; ++i) {
+    const bool joined = info.shape == lib::ShapeKind::leading && i == 0;
+    int64_t size = joined ? 1 : shape[leading + i - (info.rank - trailing)];
+    for (int d = 0; joined && d < leading; ++d) size *= shape[d];
+    if (info.dims[i].symbol >= 0) sizes_[info.dims[i].symbol] = size / info.dims[i].factor;
+  }
+  finish_sizes();
+  make_slots();
+}
+
+std::string OpInstance::random_bytes(const Slot& slot) const {
+  std::mt19937_64 random(std::hash<std::string>{}(slot.name));
+  std::normal_distribution<float> normal;
+  const bool positive = slot.name == "v" || slot.name == "rstd" || slot.name == "class_weight";
+  const int classes = symbol_named(info_, "V");
+  const int64_t n = elements(slot.shape);
+  std::string bytes;
+  bytes.reserve(static_cast<size_t>(n * size_of(slot.dtype)));
+  for (int64_t i = 0; i < n; ++i) {
+    if (is_integer(slot.dtype)) {
+      append(&bytes, slot.dtype, classes < 0 ? 1.0 : static_cast<double>(random() % static_cast<uint64_t>(sizes_[classes])));
+    } else {
+      const float value = i < 65536 ? normal(random) : 0.0f;
+      append(&bytes, slot.dtype, positive ? std::fabs(value) + 0.01f : value);
+    }
+    if (i < 65536 || is_integer(slot.dtype)) continue;
+    // Further elements repeat the first: enough for every purpose here, and quick.
+    const size_t period = static_cast<size_t>(65536 * size_of(slot.dtype)), total = static_cast<size_t>(n * size_of(slot.dtype));
+    bytes.resize(period);
+    while (bytes.size() < total) bytes.append(bytes, 0, std::min(bytes.size() / period * period, total - bytes.size()));
+    break;
+  }
+  return bytes;
+}
+
+void OpInstance::allocate(const lib::ContextRef& context) {
+  context_ = context;
+  list_.clear();
+  for (Slot& slot : slots_) {
+    const size_t bytes = static_cast<size_t>(elements(slot.shape) * size_of(slot.dtype));
+    if (slot.same_as >= 0) {
+      slot.data = slots_[slot.same_as].data;
+    } else {
+      slot.data = context->device().alloc(bytes);
+      memory_.push_back(slot.data);
+      const bool output = slot.info && slot.info->direction == lib::Direction::out;
+      if (output) context->device().fill(slot.data, 0xee, bytes, nullptr);
+      else write(slot, random_bytes(slot));
+    }
+    slot.tensor = ligerdsl_tensor_make(slot.data, context->api_device(), 0, static_cast<int32_t>(slot.shape.size()), slot.shape.data());
+    const int64_t codes[] = {0, 0, LIGERDSL_I32, LIGERDSL_I64, LIGERDSL_F16, LIGERDSL_BF16, LIGERDSL_F32};
+    slot.tensor.dtype = ligerdsl_dtype_of(static_cast<int32_t>(codes[static_cast<int>(slot.dtype)]));
+    if (slot.info) store<const ligerdsl_tensor_t*>(args_ + slot.info->offset, &slot.tensor);
+    else list_.push_back(slot.tensor);
+  }
+  context->device().synchronize_all();
+  if (info_.list_offset < 0) return;
+  store<const ligerdsl_tensor_t*>(args_ + info_.list_offset, list_.data());
+  store<int64_t>(args_ + info_.list_offset + sizeof(void*), static_cast<int64_t>(list_.size()));
+}
+
+void OpInstance::write(Slot& slot, const std::string& bytes) {
+  context_->device().copy(slot.data, bytes.data(), bytes.size(), nullptr);
+  context_->device().synchronize(nullptr);
+}
+
+std::string OpInstance::read(const Slot& slot) const {
+  std::string bytes(static_cast<size_t>(elements(slot.shape) * size_of(slot.dtype)), '\0');
+  context_->device().copy(bytes.data(), slot.data, bytes.size(), nullptr);
+  context_->device().synchronize(nullptr);
+  return bytes;
+}
+
+void OpInstance::prepare(const lib::Plan& plan) {
+  call_.args = args_;
+  call_.stream = nullptr;
+  plan.bind(&call_);
+  call_.workspace_bytes = plan.op().workspace_bytes(plan.op().rows(call_));
+  call_.workspace = static_cast<std::byte*>(context_->device().alloc(call_.workspace_bytes));
+  memory_.push_back(call_.workspace);
+}
+
+double OpInstance::bytes_moved() const {
+  double bytes = 0;
+  for (const Slot& slot : slots_) {
+    const bool both = slot.info && slot.info->direction == lib::Direction::inout;
+    double size = static_cast<double>(elements(slot.shape) * size_of(slot.dtype));
+    if (slot.name == "weight" && std::string(info_.name) == "embedding_forward") continue;  // only the rows named
+    bytes += both ? 2 * size : size;
+  }
+  if (const Slot* out = const_cast<OpInstance*>(this)->find("out"); out && std::string(info_.name) == "embedding_forward") {
+    bytes += static_cast<double>(elements(out->shape) * size_of(out->dtype));
+  }
+  return bytes;
+}
+
+std::string OpInstance::title() const {
+  std::string text;
+  for (const std::string& setting : settings_) {
+    if (symbol_named(info_, setting.substr(0, setting.find('='))) < 0) text += setting + " ";
+  }
+  for (size_t i = 0; i < sizes_.size(); ++i) text += fmt::format("{}={} ", info_.symbols[i], sizes_[i]);
+  if (!text.empty()) text.pop_back();
+  return text;
+}
+
+}  // namespace ligerdsl::cli

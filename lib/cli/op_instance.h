@@ -1,0 +1,86 @@
+// One operation with settings and tensors: what `run`, `bench` and `compile` make of "rms_norm_forward dtype=bf16 N=16384 H=8192".
+//
+// A setting is name=value, where the name is a field of the description (n_cols, dtype, eps, in_place ...), a number among the
+// arguments (lr, step ...), or a size: a letter of the tensors' shapes (N, H ...). What is not set takes a default.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/cli/npy.h"
+#include "lib/src/context.h"
+#include "lib/src/op_info.h"
+#include "lib/src/plan.h"
+
+namespace ligerdsl::cli {
+
+// The operation of this name. Throws Failure (kUsage) with the names that exist.
+const lib::OpInfo& find_op(const std::string& name);
+
+class OpInstance {
+ public:
+  // Throws Failure (kUsage) for a setting that the operation does not have.
+  OpInstance(const lib::OpInfo& info, const std::vector<std::string>& settings);
+
+  struct Slot {
+    std::string name;
+    const lib::TensorInfo* info;  // null: a tensor of the list
+    DType dtype;
+    std::vector<int64_t> shape;
+    int same_as = -1;  // in place: the slot whose memory this one shares
+    void* data = nullptr;
+    ligerdsl_tensor_t tensor{};
+  };
+
+  const lib::OpInfo& info() const { return info_; }
+  const void* desc() const { return desc_; }
+  std::vector<Slot>& slots() { return slots_; }
+  const std::vector<Slot>& slots() const { return slots_; }
+  Slot* find(const std::string& name);
+
+  // A slot's shape follows an array that will be put there; sizes of other slots follow it. Call before allocate().
+  void take_shape(const std::string& name, const std::vector<int64_t>& shape);
+
+  // Device memory, inputs filled with numbers of a fixed seed, outputs with a pattern that no kernel writes by chance.
+  void allocate(const lib::ContextRef& context);
+  void write(Slot& slot, const std::string& bytes);
+  std::string read(const Slot& slot) const;
+
+  // Checked and ready for Plan::execute; allocates the workspace. Valid as long as this object.
+  void prepare(const lib::Plan& plan);
+  lib::Call& call() { return call_; }
+
+  // Bytes that the operation must move: inputs read once, outputs written once.
+  double bytes_moved() const;
+  // "dtype=bf16 N=16384 H=8192": the settings that differ from the defaults, and all sizes.
+  std::string title() const;
+
+  ~OpInstance();
+  OpInstance(const OpInstance&) = delete;
+  OpInstance& operator=(const OpInstance&) = delete;
+
+ private:
+  void apply_defaults();
+  void apply(const std::string& setting);
+  bool set_field(const std::string& name, const std::string& value);
+  bool set_value(const std::string& name, const std::string& value);
+  void finish_sizes();
+  void make_slots();
+  std::vector<int64_t> shape_of(const lib::TensorInfo& tensor) const;
+  std::string random_bytes(const Slot& slot) const;
+
+  const lib::OpInfo& info_;
+  alignas(8) std::byte desc_[lib::kMaxStruct];
+  alignas(8) std::byte args_[lib::kMaxStruct];
+  std::vector<int64_t> sizes_;
+  int64_t list_length_ = 1, list_elements_ = 0;
+  std::vector<Slot> slots_;
+  std::vector<ligerdsl_tensor_t> list_;
+  std::vector<std::string> settings_;
+  lib::ContextRef context_;
+  std::vector<void*> memory_;
+  lib::Call call_{};
+};
+
+}  // namespace ligerdsl::cli
