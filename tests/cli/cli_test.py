@@ -1,0 +1,125 @@
+"""cli_test.py COMMAND plain|compiled FOLDER: runs the command on every row of a table and checks exit code and output.
+
+A row: arguments, exit code, words that stand in stdout or stderr.
+"""
+
+import json
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+
+command, part, folder = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
+
+# Every operation binds all arguments of its kernels, for both targets: `program` needs no compiler.
+RECORDED = """\
+vector_add
+rms_norm_forward dtype=bf16 casting=gemma
+rms_norm_forward weight_dtype=none with_rstd=0
+rms_norm_backward dtype=bf16 d_weight_dtype=f32 accumulate=1
+rms_norm_backward dtype=bf16 H=131072
+fused_add_rms_norm_forward in_place=1
+fused_add_rms_norm_backward with_d_sum=1 in_place=1
+swiglu_forward fused=1
+swiglu_backward fused=1 in_place=1
+swiglu_backward
+rope D=92
+rope D=41 in_place=1 dtype=bf16
+rope with_k=0
+softmax_forward causal=1
+softmax_backward in_place=1
+cross_entropy reduction=none with_class_weight=1 with_z_loss=1 with_accuracy=1 with_predictions=1 with_lse=1 label_smoothing=0.1
+cross_entropy lse_square_scale=1e-4 softcap=30 V=128256 dtype=bf16 in_place=1 label_dtype=i32
+cross_entropy with_d_logits=0 with_accuracy=1
+cross_entropy_backward
+cross_entropy_backward per_row=1
+embedding_forward index_dtype=i32
+embedding_backward accumulate=1 d_weight_dtype=f32
+adamw_step copy_dtype=bf16
+adamw_step with_device_step=1 with_clip_factor=0
+global_norm with_nonfinite=1"""
+
+PLAIN = [
+    ("--version", 0, ["ligerdsl 0."]),
+    ("--help", 0, ["doctor", "compile", "bench"]),
+    ("", 2, ["subcommand"]),
+    ("frobnicate", 2, []),
+    ("list", 0, ["rms_norm_forward", "cross_entropy"]),
+    ("bench no_such_kernel", 2, ["no operation 'no_such_kernel'", "vector_add"]),
+    ("compile vector_add nonsense=1 --emit program", 2, ["has no setting 'nonsense'", "in_place"]),
+    ("compile vector_add dtype=i64 --emit program", 2, ["`dtype`", "got i64"]),
+    ("compile vector_add dtype --emit program", 2, ["name=value"]),
+    ("compile rms_norm_forward eps=-1 --emit program", 2, ["`eps`", ">= 0"]),
+    ("compile vector_add --emit program --target z80", 2, ["--target", "z80"]),
+    ("run vector_add --device tpu", 2, ["--device", "tpu"]),
+    ("run vector_add --in a=/nowhere.npy", 2, ["/nowhere.npy", "cannot be read"]),
+    ("list --load /nowhere.so", 2, ["/nowhere.so"]),
+] + [(f"compile {line} --emit program --target {target}", 0, ["program "]) for line in RECORDED.splitlines() for target in ("cpu", "sm_90a")]
+
+COMPILED = [
+    ("doctor", 0, ["compiler", "is right on"]),
+    ("compile vector_add dtype=bf16 --emit tile", 0, ["tile."]),
+    ("compile vector_add --emit llvm --target cpu", 0, ["define "]),
+    ("compile vector_add --emit asm --target cpu", 0, ["ret"]),
+    ("compile vector_add dtype=bf16 --emit ptx --target sm_90a", 0, [".entry ligerdsl_vector_add_bf16", "ld.global", ".v4"]),
+    ("compile vector_add --emit nonsense", 4, ["nonsense"]),
+    ("run vector_add N=1000 --check", 0, ["right"]),
+    ("run vector_add dtype=bf16 N=1000 in_place=1 --check", 0, ["right"]),
+    ("run rms_norm_forward dtype=bf16 N=5 H=100 --check", 0, ["y ", "rstd", "right"]),
+    ("run swiglu_backward fused=1 N=5 F=33 --check", 0, ["d_gate_up", "right"]),
+    ("run cross_entropy N=5 V=77 in_place=1 --check", 0, ["loss", "d_logits", "right"]),
+    ("run rope B=2 S=3 A=4 K=2 D=10 --check", 0, ["q_out", "k_out"]),
+    ("run global_norm N=1000 T=3 --check", 0, ["norm", "clip_factor"]),
+    ("bench vector_add N=100000 --budget-ms 20 --copy-bytes 1048576", 0, ["GB/s", "of copy", "median"]),
+]
+
+
+def run(arguments):
+    result = subprocess.run([command] + arguments, capture_output=True, text=True)
+    return result.returncode, result.stdout + result.stderr, result.stdout
+
+
+failures = 0
+
+
+def expect(right, text):
+    global failures
+    if not right:
+        failures += 1
+        print("FAILED:", text)
+
+
+def table(rows):
+    for line, code, words in rows:
+        got, output, _ = run(line.split())
+        missing = [word for word in words if word not in output]
+        expect(got == code and not missing, f"ligerdsl {line}\n  exit {got}, expected {code}; missing {missing}\n{output[-1500:]}")
+
+
+def write_npy(path, values):
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({len(values)},), }}"
+    header += " " * (63 - (10 + len(header)) % 64) + "\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}f", *values))
+
+
+def files_and_json():
+    write_npy(folder / "a.npy", [1.0, 2.0, 3.0])
+    write_npy(folder / "b.npy", [0.5, 0.25, -3.0])
+    code, output, text = run(["run", "vector_add", "--in", f"a={folder}/a.npy", "--in", f"b={folder}/b.npy", "--out-dir", str(folder),
+                              "--check", "--json", "-"])
+    expect(code == 0, output)
+    entry = json.loads(text)[0] if code == 0 else {}
+    expect(entry.get("output") == "out" and entry.get("shape") == [3] and entry.get("beyond_gate") == 0, output)
+    expect(code == 0 and struct.unpack("<3f", (folder / "out.npy").read_bytes()[-12:]) == (1.5, 2.25, 0.0), "out.npy")
+    code, output, text = run(["bench", "vector_add", "N=1000", "--budget-ms", "5", "--copy-bytes", "1000000", "--json", "-"])
+    expect(code == 0 and json.loads(text)["results"][0]["gb_per_s"] > 0, output)
+
+
+shutil.rmtree(folder, ignore_errors=True)
+folder.mkdir(parents=True)
+table(PLAIN if part == "plain" else COMPILED)
+if part == "compiled":
+    files_and_json()
+print(f"{failures} failures")
+sys.exit(failures != 0)
