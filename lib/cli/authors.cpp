@@ -24,7 +24,8 @@ std::vector<int64_t> parse_shape(const std::string& name, const std::string& tex
     } catch (const std::exception&) {
     }
     if (used == 0 || used != end - at || shape.back() < 0) {
-      throw Failure(kUsage, fmt::format("{}={}: expected a shape like 4096x512, or the name of another view", name, text));
+      throw Failure(kUsage,
+                    fmt::format("{}={}: expected a shape like 4096x512, or the name of another view", name, text));
     }
     at = end + 1;
   }
@@ -63,7 +64,8 @@ AuthorKernels::AuthorKernels(const std::vector<std::string>& files) {
     void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: kernels keep code in it
     if (!handle) throw Failure(kUsage, fmt::format("--load {}: {}", file, dlerror()));
     const auto entry = reinterpret_cast<ligerdsl_author_entry_fn>(dlsym(handle, LIGERDSL_AUTHOR_ENTRY));
-    if (!entry) throw Failure(kUsage, fmt::format("--load {}: no kernels; a file of it needs LIGERDSL_EXPORT_KERNELS();", file));
+    if (!entry)
+      throw Failure(kUsage, fmt::format("--load {}: no kernels; a file of it needs LIGERDSL_EXPORT_KERNELS();", file));
     for (auto& kernel : kernels_of(entry())) kernels_.push_back(std::move(kernel));
   }
 }
@@ -75,7 +77,8 @@ const AnyKernel* AuthorKernels::find(const std::string& name) const {
   return nullptr;
 }
 
-MetaValues take_meta(const AnyKernel& kernel, const std::vector<std::string>& settings, std::map<std::string, std::string>* rest) {
+MetaValues take_meta(const AnyKernel& kernel, const std::vector<std::string>& settings,
+                     std::map<std::string, std::string>* rest) {
   MetaValues meta;
   const std::vector<MetaField> fields = kernel.fields();
   for (const std::string& setting : settings) {
@@ -84,8 +87,10 @@ MetaValues take_meta(const AnyKernel& kernel, const std::vector<std::string>& se
     const std::string name = setting.substr(0, equal), value = setting.substr(equal + 1);
     bool is_meta = false;
     for (const MetaField& field : fields) is_meta = is_meta || field.name == name;
-    if (is_meta) meta[name] = value;
-    else (*rest)[name] = value;
+    if (is_meta)
+      meta[name] = value;
+    else
+      (*rest)[name] = value;
   }
   return meta;
 }
@@ -110,7 +115,8 @@ AuthorInstance::AuthorInstance(const AnyKernel& kernel, const std::vector<std::s
   const Launch launch = kernel.launch(meta, LaunchArguments(launch_arguments));
   const auto axis = [&](size_t i) { return i < launch.grid.size() ? launch.grid[i] : 1; };
   grid_ = {axis(0), axis(1), axis(2)};
-  const lib::LaunchOptions options{.num_warps = launch.num_warps, .num_ctas = launch.num_ctas, .num_stages = launch.num_stages};
+  const lib::LaunchOptions options{
+      .num_warps = launch.num_warps, .num_ctas = launch.num_ctas, .num_stages = launch.num_stages};
   launcher_ = std::make_unique<lib::Launcher>(*context_, program_, options, promises);
   allocate(inputs);
 }
@@ -119,7 +125,8 @@ AuthorInstance::~AuthorInstance() {
   for (void* memory : memory_) context_->device().free(memory);
 }
 
-void AuthorInstance::set_arguments(std::map<std::string, std::string> rest, const std::map<std::string, Array>& inputs) {
+void AuthorInstance::set_arguments(std::map<std::string, std::string> rest,
+                                   const std::map<std::string, Array>& inputs) {
   const std::vector<bool> written = kernels::written_arguments(program_);
   for (size_t i = 0; i < program_.arguments.size(); ++i) {
     arguments_.push_back({program_.arguments[i].name, program_.values[program_.arguments[i].value]});
@@ -127,7 +134,8 @@ void AuthorInstance::set_arguments(std::map<std::string, std::string> rest, cons
   }
   const auto take = [&](const std::string& name) {
     const auto found = rest.find(name);
-    if (found == rest.end()) throw Failure(kUsage, fmt::format("argument '{}' is missing: give {}=... or --in {}=FILE.npy", name, name, name));
+    if (found == rest.end())
+      throw Failure(kUsage, fmt::format("argument '{}' is missing: give {}=... or --in {}=FILE.npy", name, name, name));
     const std::string text = found->second;
     rest.erase(found);
     return text;
@@ -140,7 +148,8 @@ void AuthorInstance::set_arguments(std::map<std::string, std::string> rest, cons
       argument.number = std::atof(text.c_str());
     } else if (input != inputs.end()) {
       argument.shape = input->second.shape;
-    } else if (const std::string text = take(argument.name); !text.empty() && !std::isdigit(static_cast<unsigned char>(text[0]))) {
+    } else if (const std::string text = take(argument.name);
+               !text.empty() && !std::isdigit(static_cast<unsigned char>(text[0]))) {
       like[argument.name] = text;
     } else {
       argument.shape = parse_shape(argument.name, text);
@@ -158,7 +167,8 @@ void AuthorInstance::set_arguments(std::map<std::string, std::string> rest, cons
                                         argument.shape.size()));
     }
   }
-  if (!rest.empty()) throw Failure(kUsage, fmt::format("{} has no setting or argument '{}'", program_.name, rest.begin()->first));
+  if (!rest.empty())
+    throw Failure(kUsage, fmt::format("{} has no setting or argument '{}'", program_.name, rest.begin()->first));
 }
 
 void AuthorInstance::allocate(const std::map<std::string, Array>& inputs) {
@@ -168,8 +178,9 @@ void AuthorInstance::allocate(const std::map<std::string, Array>& inputs) {
     const auto input = inputs.find(argument.name);
     const int64_t n = elements(argument.shape);
     const std::string bytes = input != inputs.end() ? convert(input->second, argument.type.dtype)
-                              : argument.written    ? std::string(static_cast<size_t>(n * size_of(argument.type.dtype)), '\0')
-                                                    : random_bytes(argument.type.dtype, n, i);
+                              : argument.written
+                                  ? std::string(static_cast<size_t>(n * size_of(argument.type.dtype)), '\0')
+                                  : random_bytes(argument.type.dtype, n, i);
     void* data = context_->device().alloc(bytes.size());
     memory_.push_back(data);
     context_->device().copy(data, bytes.data(), bytes.size(), nullptr);
@@ -181,9 +192,12 @@ void AuthorInstance::allocate(const std::map<std::string, Array>& inputs) {
 void AuthorInstance::launch(runtime::Stream stream) const {
   lib::Launcher::Pack pack(*launcher_);
   for (const Argument& argument : arguments_) {
-    if (argument.type.kind == program::TypeKind::view) pack.view(argument.bound);
-    else if (is_float(argument.type.dtype)) pack.bits(lib::bits_of(argument.type.dtype, argument.number));
-    else pack.bits(lib::bits_of(argument.type.dtype, static_cast<int64_t>(argument.number)));
+    if (argument.type.kind == program::TypeKind::view)
+      pack.view(argument.bound);
+    else if (is_float(argument.type.dtype))
+      pack.bits(lib::bits_of(argument.type.dtype, argument.number));
+    else
+      pack.bits(lib::bits_of(argument.type.dtype, static_cast<int64_t>(argument.number)));
   }
   pack.launch(grid_, stream);
 }
@@ -198,7 +212,8 @@ std::string AuthorInstance::read(const Argument& argument) const {
 double AuthorInstance::bytes_moved() const {
   double bytes = 0;
   for (const Argument& argument : arguments_) {
-    if (argument.type.kind == program::TypeKind::view) bytes += static_cast<double>(elements(argument.shape) * size_of(argument.type.dtype));
+    if (argument.type.kind == program::TypeKind::view)
+      bytes += static_cast<double>(elements(argument.shape) * size_of(argument.type.dtype));
   }
   return bytes;
 }

@@ -1,6 +1,7 @@
 // Kernels that --load FILE.so brought, and one of them with arguments.
 //
-// Settings of an author's kernel, name=value: a meta-parameter; a view's shape ("y=4096x512") or the view whose shape it has
+// Settings of an author's kernel, name=value: a meta-parameter; a view's shape ("y=4096x512") or the view whose shape
+// it has
 // ("y=x"); a scalar argument's value.
 #pragma once
 
@@ -37,8 +38,8 @@ MetaValues take_meta(const AnyKernel& kernel, const std::vector<std::string>& se
 
 class AuthorInstance {
  public:
-  AuthorInstance(const AnyKernel& kernel, const std::vector<std::string>& settings, const std::map<std::string, Array>& inputs,
-                 const lib::ContextRef& context);
+  AuthorInstance(const AnyKernel& kernel, const std::vector<std::string>& settings,
+                 const std::map<std::string, Array>& inputs, const lib::ContextRef& context);
   ~AuthorInstance();
   AuthorInstance(const AuthorInstance&) = delete;
   AuthorInstance& operator=(const AuthorInstance&) = delete;

@@ -49,7 +49,9 @@ class Copies {
   Copies(runtime::Device& device, int64_t ceiling_bytes)
       : device_(device), ceiling_(runtime::copy_bandwidth_gbps(device, ceiling_bytes)) {}
   double ceiling() const { return ceiling_; }
-  double same_size(double bytes_moved) { return runtime::copy_bandwidth_gbps(device_, std::max<int64_t>(static_cast<int64_t>(bytes_moved / 2), 4096)); }
+  double same_size(double bytes_moved) {
+    return runtime::copy_bandwidth_gbps(device_, std::max<int64_t>(static_cast<int64_t>(bytes_moved / 2), 4096));
+  }
 
  private:
   runtime::Device& device_;
@@ -79,12 +81,18 @@ Outcome measure_op(const lib::ContextRef& context, const Case& which, const runt
   instance.allocate(context);
   const lib::Plan plan(info, context, instance.desc());
   instance.prepare(plan);
-  Outcome outcome{.kernel = which.kernel, .title = instance.title(), .resources = resources_of(plan.op()), .bytes = instance.bytes_moved()};
+  Outcome outcome{.kernel = which.kernel,
+                  .title = instance.title(),
+                  .resources = resources_of(plan.op()),
+                  .bytes = instance.bytes_moved()};
   lib::Call& call = instance.call();
-  outcome.time = runtime::measure(context->device(), [&](runtime::Stream stream) {
-    call.stream = stream;
-    plan.execute(&call);
-  }, options);
+  outcome.time = runtime::measure(
+      context->device(),
+      [&](runtime::Stream stream) {
+        call.stream = stream;
+        plan.execute(&call);
+      },
+      options);
   return outcome;
 }
 
@@ -93,7 +101,8 @@ Outcome measure_author(const lib::ContextRef& context, const AnyKernel& kernel, 
   const AuthorInstance instance(kernel, which.settings, {}, context);
   Outcome outcome{.kernel = which.kernel, .bytes = instance.bytes_moved()};
   for (const std::string& setting : which.settings) outcome.title += (outcome.title.empty() ? "" : " ") + setting;
-  outcome.time = runtime::measure(context->device(), [&](runtime::Stream stream) { instance.launch(stream); }, options);
+  outcome.time = runtime::measure(
+      context->device(), [&](runtime::Stream stream) { instance.launch(stream); }, options);
   return outcome;
 }
 
@@ -106,7 +115,9 @@ int bench(const Globals& globals, const BenchRequest& request) {
   runtime::Device& device = context->device();
   const std::vector<Case> cases =
       request.kernel.empty() ? standard_cases(device.is_cpu()) : std::vector<Case>{{request.kernel, request.settings}};
-  const auto copy_bytes = static_cast<int64_t>(request.copy_bytes > 0 ? request.copy_bytes : device.is_cpu() ? 256.0 * (1 << 20) : 2.0 * (1 << 30));
+  const auto copy_bytes = static_cast<int64_t>(request.copy_bytes > 0 ? request.copy_bytes
+                                               : device.is_cpu()      ? 256.0 * (1 << 20)
+                                                                      : 2.0 * (1 << 30));
   Copies copies(device, copy_bytes);
   const runtime::MeasureOptions options{.budget_ms = request.budget_ms, .cold = !request.warm};
 
@@ -116,22 +127,37 @@ int bench(const Globals& globals, const BenchRequest& request) {
     const AnyKernel* author = authors.find(which.kernel);
     const Outcome o = author ? measure_author(context, *author, which, options) : measure_op(context, which, options);
     const double gbps = o.bytes / (o.time.median_ms * 1e6), same = copies.same_size(o.bytes);
-    rows.push_back({o.kernel, o.title, format_time(o.time.median_ms), format_time(o.time.q20_ms), format_time(o.time.q80_ms),
-                    fmt::format("{:.1f} GB/s", gbps), fmt::format("{:.3f}", gbps / copies.ceiling()), fmt::format("{:.3f}", gbps / same),
-                    o.resources});
-    results.push_back({{"kernel", o.kernel}, {"settings", o.title}, {"median_ms", o.time.median_ms}, {"q20_ms", o.time.q20_ms},
-                       {"q80_ms", o.time.q80_ms}, {"samples", o.time.samples_ms.size()}, {"bytes", o.bytes}, {"gb_per_s", gbps},
-                       {"fraction_of_copy", gbps / copies.ceiling()}, {"fraction_of_same_size_copy", gbps / same},
+    rows.push_back({o.kernel, o.title, format_time(o.time.median_ms), format_time(o.time.q20_ms),
+                    format_time(o.time.q80_ms), fmt::format("{:.1f} GB/s", gbps),
+                    fmt::format("{:.3f}", gbps / copies.ceiling()), fmt::format("{:.3f}", gbps / same), o.resources});
+    results.push_back({{"kernel", o.kernel},
+                       {"settings", o.title},
+                       {"median_ms", o.time.median_ms},
+                       {"q20_ms", o.time.q20_ms},
+                       {"q80_ms", o.time.q80_ms},
+                       {"samples", o.time.samples_ms.size()},
+                       {"bytes", o.bytes},
+                       {"gb_per_s", gbps},
+                       {"fraction_of_copy", gbps / copies.ceiling()},
+                       {"fraction_of_same_size_copy", gbps / same},
                        {"resources", o.resources}});
   }
   const runtime::DeviceDescription& about = device.description();
   if (globals.json != "-") {
-    fmt::print("{}, {} L2, copy of {}: {:.1f} GB/s\n", about.name, request.warm ? "warm" : "cold", format_bytes(static_cast<double>(copy_bytes)),
-               copies.ceiling());
-    print_table(globals, {"kernel", "settings", "median", "20 %", "80 %", "rate", "of copy", "of same-size copy", "resources"}, rows);
+    fmt::print("{}, {} L2, copy of {}: {:.1f} GB/s\n", about.name, request.warm ? "warm" : "cold",
+               format_bytes(static_cast<double>(copy_bytes)), copies.ceiling());
+    print_table(globals,
+                {"kernel", "settings", "median", "20 %", "80 %", "rate", "of copy", "of same-size copy", "resources"},
+                rows);
   }
-  write_json(globals, {{"device", about.name}, {"arch", about.arch}, {"threads", about.threads}, {"cold", !request.warm},
-                       {"copy_bytes", copy_bytes}, {"copy_gb_per_s", copies.ceiling()}, {"build", runtime::build_id()}, {"results", results}});
+  write_json(globals, {{"device", about.name},
+                       {"arch", about.arch},
+                       {"threads", about.threads},
+                       {"cold", !request.warm},
+                       {"copy_bytes", copy_bytes},
+                       {"copy_gb_per_s", copies.ceiling()},
+                       {"build", runtime::build_id()},
+                       {"results", results}});
   return kOk;
 }
 

@@ -33,7 +33,8 @@ class InterpretedKernel final : public runtime::LoadedKernel {
       } else if (type.kind == program::TypeKind::scalar) {
         arguments.scalar(type.dtype, interpreter::read_integer(type.dtype, slots));
       } else {
-        runtime::fail(runtime::Status::not_supported, "--check needs views; argument " + argument.name + " is a bare pointer");
+        runtime::fail(runtime::Status::not_supported,
+                      "--check needs views; argument " + argument.name + " is a bare pointer");
       }
       slots += program::slotCount(type);
     }
@@ -51,7 +52,8 @@ class InterpreterContext final : public lib::Context {
 
   kernels::Machine machine() const override { return machine_; }
   program::CompileOptions base_options() override { return {}; }
-  std::shared_ptr<runtime::LoadedKernel> load(const std::string& program_bytes, const program::CompileOptions&) override {
+  std::shared_ptr<runtime::LoadedKernel> load(const std::string& program_bytes,
+                                              const program::CompileOptions&) override {
     return std::make_shared<InterpretedKernel>(program_bytes);
   }
 
@@ -71,7 +73,9 @@ Gate gate_of(DType type) {
 
 }  // namespace
 
-lib::ContextRef interpreter_context(const kernels::Machine& machine) { return std::make_shared<InterpreterContext>(machine); }
+lib::ContextRef interpreter_context(const kernels::Machine& machine) {
+  return std::make_shared<InterpreterContext>(machine);
+}
 
 std::string gate_text(DType type) {
   if (is_integer(type)) return "equal";
@@ -106,10 +110,12 @@ Difference compare(const std::string& got_bytes, const std::string& expected_byt
   for (size_t i = 0; i < expected.size(); ++i) {
     const bool alike = got[i] == expected[i] || (std::isnan(got[i]) && std::isnan(expected[i]));
     const double error = alike ? 0 : std::fabs(got[i] - expected[i]);
-    const bool inside = alike || (std::isfinite(expected[i]) && error <= gate.atol * scale + gate.rtol * std::fabs(expected[i]));
+    const bool inside =
+        alike || (std::isfinite(expected[i]) && error <= gate.atol * scale + gate.rtol * std::fabs(expected[i]));
     difference.worst = std::max(difference.worst, std::isfinite(error) ? error / scale : 1.0);
     if (inside) continue;
-    if (difference.beyond++ == 0) difference.first = static_cast<int64_t>(i), difference.got = got[i], difference.expected = expected[i];
+    if (difference.beyond++ == 0)
+      difference.first = static_cast<int64_t>(i), difference.got = got[i], difference.expected = expected[i];
   }
   return difference;
 }

@@ -16,9 +16,9 @@ struct CompileRequest {
   std::string kernel;
   std::vector<std::string> settings;
   std::string stage = "ptx";
-  std::string target;           // empty: from --device
+  std::string target;  // empty: from --device
   std::string variant = "aligned";
-  std::string output;           // a file; empty: stdout
+  std::string output;  // a file; empty: stdout
 };
 int compile(const Globals& globals, const CompileRequest& request);
 

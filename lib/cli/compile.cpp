@@ -34,7 +34,8 @@ class RecordingContext final : public lib::Context {
 
   kernels::Machine machine() const override { return {.target = base_.target}; }
   program::CompileOptions base_options() override { return base_; }
-  std::shared_ptr<runtime::LoadedKernel> load(const std::string& program, const program::CompileOptions& options) override {
+  std::shared_ptr<runtime::LoadedKernel> load(const std::string& program,
+                                              const program::CompileOptions& options) override {
     recorded.push_back({program, options});
     return nullptr;
   }
@@ -53,16 +54,20 @@ std::vector<Recorded> choose_variant(const std::vector<Recorded>& all, const std
   return chosen;
 }
 
-std::vector<Recorded> record(const Globals& globals, const CompileRequest& request, const program::CompileOptions& base) {
+std::vector<Recorded> record(const Globals& globals, const CompileRequest& request,
+                             const program::CompileOptions& base) {
   const AuthorKernels authors(globals.load);
   if (const AnyKernel* kernel = authors.find(request.kernel)) {
     std::map<std::string, std::string> rest;
     const MetaValues meta = take_meta(*kernel, request.settings, &rest);
     Recorded recorded{kernel->program_bytes(meta), base};
     for (const auto& [name, value] : rest) {
-      if (name == "num_warps") recorded.options.num_warps = std::atoi(value.c_str());
-      else if (name == "num_stages") recorded.options.num_stages = std::atoi(value.c_str());
-      else throw Failure(kUsage, fmt::format("{} has no setting '{}'", request.kernel, name));
+      if (name == "num_warps")
+        recorded.options.num_warps = std::atoi(value.c_str());
+      else if (name == "num_stages")
+        recorded.options.num_stages = std::atoi(value.c_str());
+      else
+        throw Failure(kUsage, fmt::format("{} has no setting '{}'", request.kernel, name));
     }
     return {recorded};
   }
@@ -111,7 +116,8 @@ std::string emit(runtime::CompilerLibrary* compiler, const Recorded& recorded, c
     return program::parseArtifact(compiler->compile(recorded.program, program::serialize(options))).code;
   };
   if (stage == "cubin" || stage == "resources") {
-    if (recorded.options.target != program::Target::nvptx) throw Failure(kUsage, stage + " needs a GPU target: --target sm_90a");
+    if (recorded.options.target != program::Target::nvptx)
+      throw Failure(kUsage, stage + " needs a GPU target: --target sm_90a");
     return assemble(text_of("ptx"), recorded.options.arch, stage == "resources");
   }
   return text_of(stage);
@@ -141,7 +147,8 @@ int compile(const Globals& globals, const CompileRequest& request) {
     text += code;
     result.push_back({{"kernel", name}, {"target", target}, {"stage", stage}, {"text", stage == "cubin" ? "" : code}});
   }
-  if (recorded.size() > 1 && stage == "cubin") throw Failure(kUsage, fmt::format("{} has {} kernels; a cubin holds one", request.kernel, recorded.size()));
+  if (recorded.size() > 1 && stage == "cubin")
+    throw Failure(kUsage, fmt::format("{} has {} kernels; a cubin holds one", request.kernel, recorded.size()));
   if (!request.output.empty()) {
     std::ofstream file(request.output, std::ios::binary);
     file << text;

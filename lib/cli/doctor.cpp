@@ -57,7 +57,8 @@ std::string describe_driver() {
                                  driver->version() % 1000 / 10, driver->ptx_version() / 10, driver->ptx_version() % 10);
   for (int32_t i = 0; i < driver->device_count(); ++i) {
     const runtime::GpuInfo gpu = driver->device(i);
-    text += fmt::format("; cuda:{} {} ({}, {})", i, gpu.name, gpu.arch, format_bytes(static_cast<double>(gpu.memory_bytes)));
+    text += fmt::format("; cuda:{} {} ({}, {})", i, gpu.name, gpu.arch,
+                        format_bytes(static_cast<double>(gpu.memory_bytes)));
   }
   return text;
 }
@@ -66,8 +67,9 @@ std::string describe_driver() {
 
 int doctor(const Globals& globals) {
   std::vector<Finding> findings;
-  findings.push_back({"library", true, fmt::format("version {}.{}.{}, build {}", LIGERDSL_VERSION_MAJOR, LIGERDSL_VERSION_MINOR,
-                                                    LIGERDSL_VERSION_PATCH, runtime::build_id())});
+  findings.push_back({"library", true,
+                      fmt::format("version {}.{}.{}, build {}", LIGERDSL_VERSION_MAJOR, LIGERDSL_VERSION_MINOR,
+                                  LIGERDSL_VERSION_PATCH, runtime::build_id())});
   findings.push_back(try_out("compiler", [] {
     const auto compiler = open_compiler();
     return fmt::format("{}, LLVM {}, host {}", compiler->path(), compiler->llvm_version(), compiler->host_cpu());
@@ -96,7 +98,8 @@ int doctor(const Globals& globals) {
     const bool needed = finding.subject == "compiler" || finding.subject == "cpu" || finding.subject == "gpu";
     healthy = healthy && (finding.works || !needed);
     if (globals.json != "-") {
-      fmt::print("{:<12} {}  {}\n", finding.subject, finding.works ? good(globals, "works") : bad(globals, needed ? "BROKEN" : "absent"), finding.text);
+      fmt::print("{:<12} {}  {}\n", finding.subject,
+                 finding.works ? good(globals, "works") : bad(globals, needed ? "BROKEN" : "absent"), finding.text);
     }
     result["findings"].push_back({{"subject", finding.subject}, {"works", finding.works}, {"text", finding.text}});
   }
@@ -104,7 +107,8 @@ int doctor(const Globals& globals) {
   for (const runtime::OptionInfo& option : runtime::option_table()) {
     const char* value = std::getenv(option.name);
     rows.push_back({option.name, value ? value : fmt::format("({})", option.default_value), option.help});
-    result["environment"].push_back({{"name", option.name}, {"value", value ? Json(value) : Json()}, {"help", option.help}});
+    result["environment"].push_back(
+        {{"name", option.name}, {"value", value ? Json(value) : Json()}, {"help", option.help}});
   }
   if (globals.json != "-") {
     fmt::print("\n");

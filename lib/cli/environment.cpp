@@ -52,7 +52,8 @@ program::CompileOptions options_for_target(const std::string& target) {
   program::CompileOptions options;
   options.target = program::Target::cpu;
   if (target == "cpu") return options;  // this host's CPU
-  if (target.rfind("sm_", 0) != 0) throw Failure(kUsage, fmt::format("--target: expected cpu or sm_NN, got '{}'", target));
+  if (target.rfind("sm_", 0) != 0)
+    throw Failure(kUsage, fmt::format("--target: expected cpu or sm_NN, got '{}'", target));
   options.target = program::Target::nvptx;
   options.arch = target;
   options.ptx_version = 90;  // the compiler emits the lowest version that serves

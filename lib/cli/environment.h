@@ -10,7 +10,8 @@
 
 namespace ligerdsl::cli {
 
-// LIGERDSL_COMPILER, else the library beside libligerdsl in the folder that the command was installed with. Throws Failure.
+// LIGERDSL_COMPILER, else the library beside libligerdsl in the folder that the command was installed with. Throws
+// Failure.
 std::shared_ptr<runtime::CompilerLibrary> open_compiler();
 
 // The context of --device. Throws Failure with kNoDevice or kUsage.

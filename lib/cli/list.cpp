@@ -18,7 +18,9 @@ std::string fields_of(const lib::OpInfo& op) {
 Json json_of(const lib::OpInfo& op) {
   Json tensors = Json::array(), fields = Json::array();
   for (const lib::TensorInfo& tensor : op.tensors) {
-    const char* direction = tensor.direction == lib::Direction::in ? "in" : tensor.direction == lib::Direction::out ? "out" : "inout";
+    const char* direction = tensor.direction == lib::Direction::in    ? "in"
+                            : tensor.direction == lib::Direction::out ? "out"
+                                                                      : "inout";
     tensors.push_back({{"name", tensor.name}, {"direction", direction}, {"optional", tensor.given_field >= 0}});
   }
   for (const lib::FieldInfo& field : op.fields) fields.push_back(field.name);

@@ -1,7 +1,7 @@
 // The `ligerdsl` command: options, subcommands, exit codes.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "lib/cli/commands.h"
@@ -17,7 +17,8 @@ namespace {
 // The kernel of a subcommand and its settings.
 void add_kernel(CLI::App* command, std::string* kernel, std::vector<std::string>* settings, bool required) {
   command->add_option("kernel", *kernel, "An operation (`ligerdsl list`) or a kernel of --load")->required(required);
-  command->add_option("settings", *settings, "name=value: fields of the description, numbers, sizes (dtype=bf16 N=16384 H=8192)");
+  command->add_option("settings", *settings,
+                      "name=value: fields of the description, numbers, sizes (dtype=bf16 N=16384 H=8192)");
 }
 
 int report(int code, const std::string& message) {
@@ -29,8 +30,10 @@ int exit_code_of(runtime::Status status) {
   switch (status) {
     case runtime::Status::no_device:
     case runtime::Status::driver_too_old:
-    case runtime::Status::arch_not_supported: return kNoDevice;
-    default: return static_cast<int>(status) / 1000 == 2 ? kUsage : kNothingFound;
+    case runtime::Status::arch_not_supported:
+      return kNoDevice;
+    default:
+      return static_cast<int>(status) / 1000 == 2 ? kUsage : kNothingFound;
   }
 }
 
@@ -40,7 +43,8 @@ int guarded(const std::function<int()>& body) {
   } catch (const Failure& failure) {
     return report(failure.code, failure.what());
   } catch (const runtime::Error& error) {
-    return report(exit_code_of(error.status()), fmt::format("{}: {}", runtime::status_name(static_cast<int32_t>(error.status())), error.what()));
+    return report(exit_code_of(error.status()),
+                  fmt::format("{}: {}", runtime::status_name(static_cast<int32_t>(error.status())), error.what()));
   } catch (const Error& error) {
     return report(kUsage, error.what());
   } catch (const std::exception& error) {
@@ -54,46 +58,59 @@ int main(int argc, char** argv) {
   CLI::App app{"Fused training kernels: look at them, compile them, run them, measure them"};
   app.require_subcommand(1);
   app.fallthrough();  // global options may follow the subcommand
-  app.set_version_flag("--version", fmt::format("ligerdsl {}.{}.{}", LIGERDSL_VERSION_MAJOR, LIGERDSL_VERSION_MINOR, LIGERDSL_VERSION_PATCH));
+  app.set_version_flag("--version", fmt::format("ligerdsl {}.{}.{}", LIGERDSL_VERSION_MAJOR, LIGERDSL_VERSION_MINOR,
+                                                LIGERDSL_VERSION_PATCH));
 
   Globals globals;
   app.add_option("--device", globals.device, "cpu or cuda:N")->capture_default_str();
   app.add_option("--threads", globals.threads, "CPU: worker threads; 0 = all cores")->check(CLI::Range(0, 4096));
   app.add_option("--json", globals.json, "Write the result as JSON to a file, or - for stdout");
   app.add_option("--color", globals.color, "auto, always or never")->check(CLI::IsMember({"auto", "always", "never"}));
-  app.add_option("--load", globals.load, "A shared object with kernels of your own (LIGERDSL_EXPORT_KERNELS)")->allow_extra_args(false);
+  app.add_option("--load", globals.load, "A shared object with kernels of your own (LIGERDSL_EXPORT_KERNELS)")
+      ->allow_extra_args(false);
   app.add_flag("-q,--quiet", globals.quiet, "Print results only");
   app.add_flag("-v,--verbose", globals.verbose, "Print more");
 
   std::function<int()> chosen;
-  app.add_subcommand("doctor", "What works on this machine, and why the rest does not")->callback([&] { chosen = [&] { return doctor(globals); }; });
-  app.add_subcommand("list", "Operations and kernels with their settings")->callback([&] { chosen = [&] { return list(globals); }; });
+  app.add_subcommand("doctor", "What works on this machine, and why the rest does not")->callback([&] {
+    chosen = [&] { return doctor(globals); };
+  });
+  app.add_subcommand("list", "Operations and kernels with their settings")->callback([&] {
+    chosen = [&] { return list(globals); };
+  });
 
   CompileRequest compile_request;
   compile_request.stage.clear();
-  CLI::App* compile_command = app.add_subcommand("compile", "Any stage of a kernel's way to machine code; needs no GPU");
+  CLI::App* compile_command =
+      app.add_subcommand("compile", "Any stage of a kernel's way to machine code; needs no GPU");
   add_kernel(compile_command, &compile_request.kernel, &compile_request.settings, true);
-  compile_command->add_option("--emit", compile_request.stage,
-                              "program, tile, tgpu, loops, llvm, ptx, asm, cubin (needs ptxas) or resources (needs ptxas); default ptx or asm");
-  compile_command->add_option("--target", compile_request.target, "cpu, sm_80, sm_90a, sm_100 ...; default: that of --device");
+  compile_command->add_option(
+      "--emit", compile_request.stage,
+      "program, tile, tgpu, loops, llvm, ptx, asm, cubin (needs ptxas) or resources (needs ptxas); default ptx or asm");
+  compile_command->add_option("--target", compile_request.target,
+                              "cpu, sm_80, sm_90a, sm_100 ...; default: that of --device");
   compile_command->add_option("--variant", compile_request.variant, "GPU: for aligned or for any (generic) arguments")
       ->check(CLI::IsMember({"aligned", "generic"}));
   compile_command->add_option("-o,--output", compile_request.output, "Write to a file");
   compile_command->callback([&] { chosen = [&] { return compile(globals, compile_request); }; });
 
   RunRequest run_request;
-  CLI::App* run_command = app.add_subcommand("run", "Run a kernel once on .npy inputs, or on random numbers of a fixed seed");
+  CLI::App* run_command =
+      app.add_subcommand("run", "Run a kernel once on .npy inputs, or on random numbers of a fixed seed");
   add_kernel(run_command, &run_request.kernel, &run_request.settings, true);
-  run_command->add_option("--in", run_request.inputs, "name=FILE.npy, for as many tensors as you like")->allow_extra_args(false);
+  run_command->add_option("--in", run_request.inputs, "name=FILE.npy, for as many tensors as you like")
+      ->allow_extra_args(false);
   run_command->add_option("--out-dir", run_request.output_dir, "Write every output to FOLDER/name.npy");
-  run_command->add_flag("--check", run_request.check, "Compare every output with a float64 evaluation of the kernel; exit code 1 beyond the gates");
+  run_command->add_flag("--check", run_request.check,
+                        "Compare every output with a float64 evaluation of the kernel; exit code 1 beyond the gates");
   run_command->callback([&] { chosen = [&] { return run(globals, run_request); }; });
 
   BenchRequest bench_request;
   CLI::App* bench_command = app.add_subcommand("bench", "Median, spread, bytes per second, fraction of a copy");
   add_kernel(bench_command, &bench_request.kernel, &bench_request.settings, false);
   bench_command->add_flag("--warm", bench_request.warm, "Leave the caches warm between samples");
-  bench_command->add_option("--budget-ms", bench_request.budget_ms, "Measured time per case, in ms")->capture_default_str();
+  bench_command->add_option("--budget-ms", bench_request.budget_ms, "Measured time per case, in ms")
+      ->capture_default_str();
   bench_command->add_option("--copy-bytes", bench_request.copy_bytes, "Size of the copy that is the ceiling, in bytes");
   bench_command->callback([&] { chosen = [&] { return bench(globals, bench_request); }; });
 

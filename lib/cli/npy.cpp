@@ -25,7 +25,9 @@ T read(const char* at) {
   return value;
 }
 
-float bf16_to_float(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+float bf16_to_float(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
 
 uint16_t float_to_bf16(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
@@ -57,12 +59,18 @@ uint16_t float_to_half(float value) {
 double value_at(const std::string& bytes, DType type, size_t i) {
   const char* at = bytes.data() + i * static_cast<size_t>(size_of(type));
   switch (type) {
-    case DType::f32: return read<float>(at);
-    case DType::f16: return half_to_float(read<uint16_t>(at));
-    case DType::bf16: return bf16_to_float(read<uint16_t>(at));
-    case DType::i64: return static_cast<double>(read<int64_t>(at));
-    case DType::i32: return read<int32_t>(at);
-    default: return read<int8_t>(at);
+    case DType::f32:
+      return read<float>(at);
+    case DType::f16:
+      return half_to_float(read<uint16_t>(at));
+    case DType::bf16:
+      return bf16_to_float(read<uint16_t>(at));
+    case DType::i64:
+      return static_cast<double>(read<int64_t>(at));
+    case DType::i32:
+      return read<int32_t>(at);
+    default:
+      return read<int8_t>(at);
   }
 }
 
@@ -87,7 +95,8 @@ Array read_npy(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) broken(path, "cannot be read");
   char head[10];
-  if (!file.read(head, sizeof head) || std::memcmp(head, kMagic, 8) != 0) broken(path, "not a .npy file of version 1.0");
+  if (!file.read(head, sizeof head) || std::memcmp(head, kMagic, 8) != 0)
+    broken(path, "not a .npy file of version 1.0");
   std::string header(read<uint16_t>(head + 8), '\0');
   if (!file.read(header.data(), static_cast<std::streamsize>(header.size()))) broken(path, "the header is cut off");
   std::smatch match;
@@ -98,11 +107,13 @@ Array read_npy(const std::string& path) {
   if (!std::regex_search(header, match, std::regex("'shape': *\\(([^)]*)\\)"))) broken(path, "no shape in the header");
   const std::string dims = match[1];
   const std::regex number("\\d+");
-  for (std::sregex_iterator it(dims.begin(), dims.end(), number), end; it != end; ++it) array.shape.push_back(std::stoll(it->str()));
+  for (std::sregex_iterator it(dims.begin(), dims.end(), number), end; it != end; ++it)
+    array.shape.push_back(std::stoll(it->str()));
   const int64_t item = array.descr.size() == 3 ? array.descr[2] - '0' : 0;
   if (item < 1 || item > 8) broken(path, "unsupported type " + array.descr);
   array.bytes.resize(static_cast<size_t>(elements(array.shape) * item));
-  if (!file.read(array.bytes.data(), static_cast<std::streamsize>(array.bytes.size()))) broken(path, "the data is cut off");
+  if (!file.read(array.bytes.data(), static_cast<std::streamsize>(array.bytes.size())))
+    broken(path, "the data is cut off");
   return array;
 }
 
@@ -122,12 +133,24 @@ void write_npy(const std::string& path, const Array& array) {
 
 void append(std::string* bytes, DType type, double value) {
   switch (type) {
-    case DType::f32: put(bytes, static_cast<float>(value)); break;
-    case DType::f16: put(bytes, float_to_half(static_cast<float>(value))); break;
-    case DType::bf16: put(bytes, float_to_bf16(static_cast<float>(value))); break;
-    case DType::i64: put(bytes, static_cast<int64_t>(value)); break;
-    case DType::i32: put(bytes, static_cast<int32_t>(value)); break;
-    default: put(bytes, static_cast<int8_t>(value)); break;
+    case DType::f32:
+      put(bytes, static_cast<float>(value));
+      break;
+    case DType::f16:
+      put(bytes, float_to_half(static_cast<float>(value)));
+      break;
+    case DType::bf16:
+      put(bytes, float_to_bf16(static_cast<float>(value)));
+      break;
+    case DType::i64:
+      put(bytes, static_cast<int64_t>(value));
+      break;
+    case DType::i32:
+      put(bytes, static_cast<int32_t>(value));
+      break;
+    default:
+      put(bytes, static_cast<int8_t>(value));
+      break;
   }
 }
 
@@ -144,15 +167,22 @@ std::string convert(const Array& array, DType to) {
   const bool integers = array.descr[1] == 'i' || array.descr[1] == 'b';
   if (array.descr == "<u2" && to == DType::bf16) return array.bytes;
   if (array.descr == "<i8" && to == DType::i64) return array.bytes;  // beyond 2^53
-  if (is_integer(to) && !integers) throw Failure(kUsage, fmt::format("expected integers for {}, got {}", name(to), array.descr));
+  if (is_integer(to) && !integers)
+    throw Failure(kUsage, fmt::format("expected integers for {}, got {}", name(to), array.descr));
   for (size_t i = 0; i < n; ++i) {
     double value = 0;
-    if (array.descr == "<f4") value = value_at(array.bytes, DType::f32, i);
-    else if (array.descr == "<f8") value = read<double>(array.bytes.data() + 8 * i);
-    else if (array.descr == "<f2") value = value_at(array.bytes, DType::f16, i);
-    else if (array.descr == "<i8") value = value_at(array.bytes, DType::i64, i);
-    else if (array.descr == "<i4") value = value_at(array.bytes, DType::i32, i);
-    else throw Failure(kUsage, fmt::format("unsupported type {} for {}", array.descr, name(to)));
+    if (array.descr == "<f4")
+      value = value_at(array.bytes, DType::f32, i);
+    else if (array.descr == "<f8")
+      value = read<double>(array.bytes.data() + 8 * i);
+    else if (array.descr == "<f2")
+      value = value_at(array.bytes, DType::f16, i);
+    else if (array.descr == "<i8")
+      value = value_at(array.bytes, DType::i64, i);
+    else if (array.descr == "<i4")
+      value = value_at(array.bytes, DType::i32, i);
+    else
+      throw Failure(kUsage, fmt::format("unsupported type {} for {}", array.descr, name(to)));
     append(&bytes, to, value);
   }
   return bytes;

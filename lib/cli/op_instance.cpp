@@ -21,17 +21,25 @@ using lib::FieldType;
 // Sizes when a letter is not set. Letters mean the same everywhere (lib/codegen/ops.py).
 int64_t default_size(const std::string& op, const std::string& letter) {
   if (op == "vector_add" || op == "adamw_step") return int64_t{1} << 24;
-  static const std::map<std::string, int64_t> sizes = {{"N", 4096}, {"H", 4096}, {"F", 8192}, {"V", 32000},
-                                                      {"B", 4},    {"S", 1024}, {"A", 32},   {"K", 8},  {"D", 128}};
+  static const std::map<std::string, int64_t> sizes = {{"N", 4096}, {"H", 4096}, {"F", 8192}, {"V", 32000}, {"B", 4},
+                                                       {"S", 1024}, {"A", 32},   {"K", 8},    {"D", 128}};
   const auto found = sizes.find(letter);
   return found == sizes.end() ? 1 : found->second;
 }
 
 // Words for numbers.
-const std::map<std::string, int64_t> kWords = {
-    {"f32", LIGERDSL_F32},   {"f16", LIGERDSL_F16},   {"bf16", LIGERDSL_BF16}, {"i32", LIGERDSL_I32}, {"i64", LIGERDSL_I64},
-    {"none", 0},             {"sum", 1},              {"mean", 2},             {"true", 1},           {"false", 0},
-    {"llama", LIGERDSL_CASTING_LLAMA}, {"gemma", LIGERDSL_CASTING_GEMMA}};
+const std::map<std::string, int64_t> kWords = {{"f32", LIGERDSL_F32},
+                                               {"f16", LIGERDSL_F16},
+                                               {"bf16", LIGERDSL_BF16},
+                                               {"i32", LIGERDSL_I32},
+                                               {"i64", LIGERDSL_I64},
+                                               {"none", 0},
+                                               {"sum", 1},
+                                               {"mean", 2},
+                                               {"true", 1},
+                                               {"false", 0},
+                                               {"llama", LIGERDSL_CASTING_LLAMA},
+                                               {"gemma", LIGERDSL_CASTING_GEMMA}};
 
 template <class T>
 void store(std::byte* at, T value) {
@@ -48,7 +56,8 @@ double parse_number(const std::string& name, const std::string& value) {
     number = std::stod(value, &used);
   } catch (const std::exception&) {
   }
-  if (used == 0 || used != value.size()) throw Failure(kUsage, fmt::format("{}={}: expected a number or a word like bf16", name, value));
+  if (used == 0 || used != value.size())
+    throw Failure(kUsage, fmt::format("{}={}: expected a number or a word like bf16", name, value));
   return number;
 }
 
@@ -169,7 +178,8 @@ void OpInstance::finish_sizes() {
   }
   for (const FieldInfo& field : info_.fields) {
     if (field.role == FieldRole::dim) put(desc_, field.offset, field.type, static_cast<double>(sizes_[field.symbol]));
-    if (field.role == FieldRole::queries && flag("causal") == 1 && lib::read_integer(desc_, field.offset, field.type) == 0) {
+    if (field.role == FieldRole::queries && flag("causal") == 1 &&
+        lib::read_integer(desc_, field.offset, field.type) == 0) {
       put(desc_, field.offset, field.type, static_cast<double>(sizes_[rows]));
     }
   }
@@ -214,7 +224,8 @@ OpInstance::Slot* OpInstance::find(const std::string& name) {
 
 void OpInstance::take_shape(const std::string& name, const std::vector<int64_t>& shape) {
   const Slot* slot = find(name);
-  if (!slot || !slot->info) throw Failure(kUsage, fmt::format("{} has no tensor '{}' in this configuration", info_.name, name));
+  if (!slot || !slot->info)
+    throw Failure(kUsage, fmt::format("{} has no tensor '{}' in this configuration", info_.name, name));
   const lib::TensorInfo& info = *slot->info;
   if (info.shape == lib::ShapeKind::free) return;
   const int trailing = info.shape == lib::ShapeKind::leading ? info.rank - 1 : info.rank;
@@ -242,14 +253,16 @@ std::string OpInstance::random_bytes(const Slot& slot) const {
   bytes.reserve(static_cast<size_t>(n * size_of(slot.dtype)));
   for (int64_t i = 0; i < n; ++i) {
     if (is_integer(slot.dtype)) {
-      append(&bytes, slot.dtype, classes < 0 ? 1.0 : static_cast<double>(random() % static_cast<uint64_t>(sizes_[classes])));
+      append(&bytes, slot.dtype,
+             classes < 0 ? 1.0 : static_cast<double>(random() % static_cast<uint64_t>(sizes_[classes])));
     } else {
       const float value = i < 65536 ? normal(random) : 0.0f;
       append(&bytes, slot.dtype, positive ? std::fabs(value) + 0.01f : value);
     }
     if (i < 65536 || is_integer(slot.dtype)) continue;
     // Further elements repeat the first: enough for every purpose here, and quick.
-    const size_t period = static_cast<size_t>(65536 * size_of(slot.dtype)), total = static_cast<size_t>(n * size_of(slot.dtype));
+    const size_t period = static_cast<size_t>(65536 * size_of(slot.dtype)),
+                 total = static_cast<size_t>(n * size_of(slot.dtype));
     bytes.resize(period);
     while (bytes.size() < total) bytes.append(bytes, 0, std::min(bytes.size() / period * period, total - bytes.size()));
     break;
@@ -268,14 +281,19 @@ void OpInstance::allocate(const lib::ContextRef& context) {
       slot.data = context->device().alloc(bytes);
       memory_.push_back(slot.data);
       const bool output = slot.info && slot.info->direction == lib::Direction::out;
-      if (output) context->device().fill(slot.data, 0xee, bytes, nullptr);
-      else write(slot, random_bytes(slot));
+      if (output)
+        context->device().fill(slot.data, 0xee, bytes, nullptr);
+      else
+        write(slot, random_bytes(slot));
     }
-    slot.tensor = ligerdsl_tensor_make(slot.data, context->api_device(), 0, static_cast<int32_t>(slot.shape.size()), slot.shape.data());
+    slot.tensor = ligerdsl_tensor_make(slot.data, context->api_device(), 0, static_cast<int32_t>(slot.shape.size()),
+                                       slot.shape.data());
     const int64_t codes[] = {0, 0, LIGERDSL_I32, LIGERDSL_I64, LIGERDSL_F16, LIGERDSL_BF16, LIGERDSL_F32};
     slot.tensor.dtype = ligerdsl_dtype_of(static_cast<int32_t>(codes[static_cast<int>(slot.dtype)]));
-    if (slot.info) store<const ligerdsl_tensor_t*>(args_ + slot.info->offset, &slot.tensor);
-    else list_.push_back(slot.tensor);
+    if (slot.info)
+      store<const ligerdsl_tensor_t*>(args_ + slot.info->offset, &slot.tensor);
+    else
+      list_.push_back(slot.tensor);
   }
   context->device().synchronize_all();
   if (info_.list_offset < 0) return;
@@ -312,7 +330,8 @@ double OpInstance::bytes_moved() const {
     if (slot.name == "weight" && std::string(info_.name) == "embedding_forward") continue;  // only the rows named
     bytes += both ? 2 * size : size;
   }
-  if (const Slot* out = const_cast<OpInstance*>(this)->find("out"); out && std::string(info_.name) == "embedding_forward") {
+  if (const Slot* out = const_cast<OpInstance*>(this)->find("out");
+      out && std::string(info_.name) == "embedding_forward") {
     bytes += static_cast<double>(elements(out->shape) * size_of(out->dtype));
   }
   return bytes;

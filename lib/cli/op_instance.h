@@ -1,7 +1,9 @@
-// One operation with settings and tensors: what `run`, `bench` and `compile` make of "rms_norm_forward dtype=bf16 N=16384 H=8192".
+// One operation with settings and tensors: what `run`, `bench` and `compile` make of "rms_norm_forward dtype=bf16
+// N=16384 H=8192".
 //
-// A setting is name=value, where the name is a field of the description (n_cols, dtype, eps, in_place ...), a number among the
-// arguments (lr, step ...), or a size: a letter of the tensors' shapes (N, H ...). What is not set takes a default.
+// A setting is name=value, where the name is a field of the description (n_cols, dtype, eps, in_place ...), a number
+// among the arguments (lr, step ...), or a size: a letter of the tensors' shapes (N, H ...). What is not set takes a
+// default.
 #pragma once
 
 #include <memory>

@@ -16,7 +16,9 @@ std::string paint(const Globals& globals, const char* code, const std::string& t
   return use_color(globals) ? fmt::format("\033[{}m{}\033[0m", code, text) : text;
 }
 
-bool numeric(const std::string& cell) { return !cell.empty() && (std::isdigit(static_cast<unsigned char>(cell[0])) || cell[0] == '-'); }
+bool numeric(const std::string& cell) {
+  return !cell.empty() && (std::isdigit(static_cast<unsigned char>(cell[0])) || cell[0] == '-');
+}
 
 }  // namespace
 
@@ -25,11 +27,18 @@ bool use_color(const Globals& globals) {
   return globals.color == "auto" && isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR");
 }
 
-std::string good(const Globals& globals, const std::string& text) { return paint(globals, "32", text); }
-std::string bad(const Globals& globals, const std::string& text) { return paint(globals, "31", text); }
-std::string bold(const Globals& globals, const std::string& text) { return paint(globals, "1", text); }
+std::string good(const Globals& globals, const std::string& text) {
+  return paint(globals, "32", text);
+}
+std::string bad(const Globals& globals, const std::string& text) {
+  return paint(globals, "31", text);
+}
+std::string bold(const Globals& globals, const std::string& text) {
+  return paint(globals, "1", text);
+}
 
-void print_table(const Globals& globals, const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows) {
+void print_table(const Globals& globals, const std::vector<std::string>& header,
+                 const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths(header.size());
   for (size_t i = 0; i < header.size(); ++i) {
     widths[i] = header[i].size();
@@ -40,7 +49,9 @@ void print_table(const Globals& globals, const std::vector<std::string>& header,
     for (size_t i = 0; i < cells.size(); ++i) {
       const bool right = !title && numeric(cells[i]);
       const bool last = i + 1 == cells.size();
-      text += right ? fmt::format("{:>{}}", cells[i], widths[i]) : last ? cells[i] : fmt::format("{:<{}}", cells[i], widths[i]);
+      text += right  ? fmt::format("{:>{}}", cells[i], widths[i])
+              : last ? cells[i]
+                     : fmt::format("{:<{}}", cells[i], widths[i]);
       if (!last) text += "  ";
     }
     fmt::print("{}\n", title ? bold(globals, text) : text);

@@ -34,7 +34,8 @@ std::string bad(const Globals& globals, const std::string& text);   // red
 std::string bold(const Globals& globals, const std::string& text);
 
 // Left-aligned columns, numbers right-aligned.
-void print_table(const Globals& globals, const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows);
+void print_table(const Globals& globals, const std::vector<std::string>& header,
+                 const std::vector<std::vector<std::string>>& rows);
 
 // Writes the result to --json, if given.
 void write_json(const Globals& globals, const Json& result);

@@ -39,7 +39,8 @@ void execute(OpInstance& instance, const lib::ContextRef& context, const std::ma
   for (const auto& [name, array] : inputs) {
     OpInstance::Slot* slot = instance.find(name);
     if (elements(slot->shape) != elements(array.shape)) {
-      throw Failure(kUsage, fmt::format("{}: the array has {} elements, {} are needed", name, elements(array.shape), elements(slot->shape)));
+      throw Failure(kUsage, fmt::format("{}: the array has {} elements, {} are needed", name, elements(array.shape),
+                                        elements(slot->shape)));
     }
     instance.write(*slot, convert(array, slot->dtype));
   }
@@ -49,7 +50,8 @@ void execute(OpInstance& instance, const lib::ContextRef& context, const std::ma
   context->check(nullptr);
 }
 
-std::vector<Output> run_op(const lib::ContextRef& context, const RunRequest& request, const std::map<std::string, Array>& inputs) {
+std::vector<Output> run_op(const lib::ContextRef& context, const RunRequest& request,
+                           const std::map<std::string, Array>& inputs) {
   OpInstance instance(find_op(request.kernel), request.settings);
   execute(instance, context, inputs);
   std::vector<Output> outputs;
@@ -71,7 +73,8 @@ std::vector<Output> run_author(const lib::ContextRef& context, const AnyKernel& 
   context->device().synchronize(nullptr);
   std::vector<Output> outputs;
   for (const AuthorInstance::Argument& argument : instance.arguments()) {
-    if (argument.written) outputs.push_back({argument.name, argument.type.dtype, argument.shape, instance.read(argument), ""});
+    if (argument.written)
+      outputs.push_back({argument.name, argument.type.dtype, argument.shape, instance.read(argument), ""});
   }
   if (!request.check) return outputs;
   const AuthorInstance reference(kernel, request.settings, inputs, interpreter_context(context->machine()));
@@ -83,7 +86,9 @@ std::vector<Output> run_author(const lib::ContextRef& context, const AnyKernel& 
   return outputs;
 }
 
-std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
 
 }  // namespace
 
@@ -93,7 +98,8 @@ int run(const Globals& globals, const RunRequest& request) {
   if (!author) find_op(request.kernel);  // a wrong name is reported before anything starts
   const std::map<std::string, Array> inputs = read_inputs(request.inputs);
   const lib::ContextRef context = open_context(globals);
-  const std::vector<Output> outputs = author ? run_author(context, *author, request, inputs) : run_op(context, request, inputs);
+  const std::vector<Output> outputs =
+      author ? run_author(context, *author, request, inputs) : run_op(context, request, inputs);
 
   bool right = true;
   Json result = Json::array();
@@ -109,9 +115,10 @@ int run(const Globals& globals, const RunRequest& request) {
       const Difference d = compare(output.bytes, output.expected, output.type);
       right = right && d.beyond == 0;
       row[3] = fmt::format("{:.2e}", d.worst);
-      row[4] = d.beyond == 0 ? good(globals, "right")
-                             : bad(globals, fmt::format("WRONG: {} of {} beyond {}; [{}] is {:g}, expected {:g}", d.beyond, d.elements,
-                                                        gate_text(output.type), d.first, d.got, d.expected));
+      row[4] = d.beyond == 0
+                   ? good(globals, "right")
+                   : bad(globals, fmt::format("WRONG: {} of {} beyond {}; [{}] is {:g}, expected {:g}", d.beyond,
+                                              d.elements, gate_text(output.type), d.first, d.got, d.expected));
       entry["max_error_of_scale"] = d.worst;
       entry["beyond_gate"] = d.beyond;
     }
@@ -119,7 +126,9 @@ int run(const Globals& globals, const RunRequest& request) {
     result.push_back(entry);
   }
   if (globals.json != "-") {
-    print_table(globals, {"output", "dtype", "shape", request.check ? "max error / max" : "", request.check ? "check" : ""}, rows);
+    print_table(globals,
+                {"output", "dtype", "shape", request.check ? "max error / max" : "", request.check ? "check" : ""},
+                rows);
   }
   write_json(globals, result);
   return right ? kOk : kCheckFailed;

@@ -11,15 +11,18 @@ using namespace ligerdsl::lib;
 
 namespace {
 
-runtime::Stream native(ligerdsl_stream_t stream) { return reinterpret_cast<runtime::Stream>(stream); }
+runtime::Stream native(ligerdsl_stream_t stream) {
+  return reinterpret_cast<runtime::Stream>(stream);
+}
 
 runtime::DeviceConfig read_config(const ligerdsl_context_config_t* given) {
   const ligerdsl_context_config_t defaults = LIGERDSL_CONTEXT_CONFIG_INIT;
   ligerdsl_context_config_t config;
-  read_struct("config", given, sizeof config, offsetof(ligerdsl_context_config_t, flags) + sizeof config.flags, &defaults, &config);
+  read_struct("config", given, sizeof config, offsetof(ligerdsl_context_config_t, flags) + sizeof config.flags,
+              &defaults, &config);
   if (config.device.type != LIGERDSL_CPU && config.device.type != LIGERDSL_CUDA) {
-    fail(Status::invalid_device, "`device.type`: expected LIGERDSL_CPU (1) or LIGERDSL_CUDA (2), got " +
-                                     std::to_string(config.device.type));
+    fail(Status::invalid_device,
+         "`device.type`: expected LIGERDSL_CPU (1) or LIGERDSL_CUDA (2), got " + std::to_string(config.device.type));
   }
   if (config.num_threads < 0 || config.num_threads > 4096) {
     fail(Status::invalid_argument, "`num_threads`: expected 0 to 4096, got " + std::to_string(config.num_threads));
@@ -35,9 +38,13 @@ runtime::DeviceConfig read_config(const ligerdsl_context_config_t* given) {
 
 extern "C" {
 
-uint32_t ligerdsl_version(void) { return LIGERDSL_VERSION; }
+uint32_t ligerdsl_version(void) {
+  return LIGERDSL_VERSION;
+}
 
-const char* ligerdsl_build_info(void) { return runtime::build_id(); }
+const char* ligerdsl_build_info(void) {
+  return runtime::build_id();
+}
 
 ligerdsl_status_t ligerdsl_context_create(const ligerdsl_context_config_t* config, ligerdsl_context_t* context) {
   return guarded("ligerdsl_context_create", [&] {

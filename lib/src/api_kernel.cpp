@@ -30,11 +30,12 @@ ligerdsl_kernel_options_t read_options(const ligerdsl_kernel_options_t* given) {
   if (!given) return defaults;
   ligerdsl_kernel_options_t options;
   read_struct("options", given, sizeof options,
-              offsetof(ligerdsl_kernel_options_t, forbid_contract) + sizeof options.forbid_contract, &defaults, &options);
+              offsetof(ligerdsl_kernel_options_t, forbid_contract) + sizeof options.forbid_contract, &defaults,
+              &options);
   const auto range = [](const char* name, int32_t value, int32_t low, int32_t high) {
     if (value >= low && value <= high) return;
-    fail(Status::invalid_argument, std::string("`") + name + "`: expected " + std::to_string(low) + " to " + std::to_string(high) +
-                                       ", got " + std::to_string(value));
+    fail(Status::invalid_argument, std::string("`") + name + "`: expected " + std::to_string(low) + " to " +
+                                       std::to_string(high) + ", got " + std::to_string(value));
   };
   range("num_warps", options.num_warps, 1, 32);
   range("num_ctas", options.num_ctas, 1, 16);
@@ -65,8 +66,8 @@ std::unique_ptr<AuthorKernel> create(const ContextRef& context, const void* byte
     const program::Type& type = program.values[argument.value];
     const bool view = type.kind == program::TypeKind::view;
     if (view && type.shape.size() > kMaxRank) {
-      fail(Status::not_supported, "view " + argument.name + " has " + std::to_string(type.shape.size()) + " dimensions, at most " +
-                                      std::to_string(kMaxRank) + " are supported");
+      fail(Status::not_supported, "view " + argument.name + " has " + std::to_string(type.shape.size()) +
+                                      " dimensions, at most " + std::to_string(kMaxRank) + " are supported");
     }
     views += view;
     promises.push_back({.alias_class = options.no_alias ? static_cast<uint32_t>(promises.size() + 1) : 0});
@@ -99,12 +100,13 @@ BoundTensor bind_view(const AuthorKernel& kernel, const std::string& name, const
   bind_free_tensor(name.c_str(), *arg.tensor, type.dtype, kernel.context->api_device(), &tensor);
   const size_t rank = type.shape.size();
   if (static_cast<size_t>(tensor.rank) != rank) {
-    fail(Status::invalid_shape, "`" + name + "`: expected " + std::to_string(rank) + " dimensions, got " + std::to_string(tensor.rank));
+    fail(Status::invalid_shape,
+         "`" + name + "`: expected " + std::to_string(rank) + " dimensions, got " + std::to_string(tensor.rank));
   }
   for (size_t i = 0; i < rank; ++i) {
     if (type.shape[i] == program::kDynamic || type.shape[i] == tensor.dims[i]) continue;
-    fail(Status::invalid_shape, "`" + name + "`: expected " + std::to_string(type.shape[i]) + " in dimension " + std::to_string(i) +
-                                    ", got " + std::to_string(tensor.dims[i]));
+    fail(Status::invalid_shape, "`" + name + "`: expected " + std::to_string(type.shape[i]) + " in dimension " +
+                                    std::to_string(i) + ", got " + std::to_string(tensor.dims[i]));
   }
   return tensor;
 }
@@ -142,7 +144,8 @@ void launch(const AuthorKernel& kernel, const ligerdsl_kernel_arg_t* args, size_
                                        " arguments, got " + std::to_string(n_args));
   }
   for (int axis = 0; axis < 3; ++axis) {
-    if (grid[axis] < 0) fail(Status::invalid_shape, "`grid`: expected 0 or more programs, got " + std::to_string(grid[axis]));
+    if (grid[axis] < 0)
+      fail(Status::invalid_shape, "`grid`: expected 0 or more programs, got " + std::to_string(grid[axis]));
   }
   BoundTensor views[kMaxViews];
   size_t positions[kMaxViews], n_views = 0;

@@ -68,7 +68,8 @@ Given read_given(const char* name, const ligerdsl_tensor_t& t) {
     const int64_t size = t.shape[i];
     if (size < 0) fail_argument(Status::invalid_shape, name, "a size is negative: " + shape_text(t));
     const int64_t stride = t.strides ? t.strides[i] : elements;
-    if (stride < 0) fail_argument(Status::invalid_shape, name, "negative strides are not supported: " + strides_text(t));
+    if (stride < 0)
+      fail_argument(Status::invalid_shape, name, "negative strides are not supported: " + strides_text(t));
     given.dims[i] = size;
     given.strides[i] = size == 1 ? 0 : stride;
     if (size > 0 && elements > kMaxElements / size) {
@@ -118,14 +119,17 @@ void check_data(const char* name, const ligerdsl_tensor_t& t, BoundTensor* out) 
   if (!t.data && !empty) fail(Status::invalid_null_pointer, std::string("`") + name + "`: data is NULL");
   if (reinterpret_cast<uintptr_t>(out->data) % static_cast<uintptr_t>(size_of(out->dtype)) != 0) {
     fail_argument(Status::invalid_misaligned, name,
-                  std::string("the address is not a multiple of the element's ") + std::to_string(size_of(out->dtype)) + " bytes");
+                  std::string("the address is not a multiple of the element's ") + std::to_string(size_of(out->dtype)) +
+                      " bytes");
   }
   if (out->rank > 0 && out->dims[out->rank - 1] > 1 && out->strides[out->rank - 1] != 1) {
-    fail_argument(Status::invalid_shape, name, "the last dimension needs a stride of 1, got strides " + strides_text(t));
+    fail_argument(Status::invalid_shape, name,
+                  "the last dimension needs a stride of 1, got strides " + strides_text(t));
   }
 }
 
-void bind_shape(const BindRules& rules, const TensorInfo& info, const ligerdsl_tensor_t& t, Call* call, BoundTensor* out) {
+void bind_shape(const BindRules& rules, const TensorInfo& info, const ligerdsl_tensor_t& t, Call* call,
+                BoundTensor* out) {
   const Given given = read_given(info.name, t);
   const auto mismatch = [&](const std::string& why) {
     fail_argument(Status::invalid_shape, info.name,
@@ -143,7 +147,8 @@ void bind_shape(const BindRules& rules, const TensorInfo& info, const ligerdsl_t
     out->strides[to] = scalar ? 0 : given.strides[leading + i];
   }
   if (info.shape == ShapeKind::leading && !join_leading(given, leading, &out->dims[0], &out->strides[0])) {
-    mismatch(" with strides " + strides_text(t) + ": the leading dimensions are not evenly strided; make the tensor contiguous");
+    mismatch(" with strides " + strides_text(t) +
+             ": the leading dimensions are not evenly strided; make the tensor contiguous");
   }
   for (int i = 0; i < info.rank; ++i) {
     const DimSpec& dim = info.dims[i];
@@ -179,7 +184,8 @@ void bind_one(const BindRules& rules, int index, Call* call) {
 }
 
 bool may_alias(const BindRules& rules, int a, int b) {
-  return rules.in_place && std::any_of(rules.info->aliases.begin(), rules.info->aliases.end(), [&](const AliasInfo& alias) {
+  return rules.in_place &&
+         std::any_of(rules.info->aliases.begin(), rules.info->aliases.end(), [&](const AliasInfo& alias) {
            return (alias.output == a && alias.input == b) || (alias.output == b && alias.input == a);
          });
 }
@@ -189,7 +195,8 @@ void check_aliases(const BindRules& rules, const Call& call) {
   for (size_t a = 0; a < tensors.size(); ++a) {
     if (tensors[a].direction == Direction::in || !call.tensors[a].present) continue;
     if (!injective(call.tensors[a])) {
-      fail_argument(Status::invalid_alias, tensors[a].name, "an output reaches one element through two indices; check its strides");
+      fail_argument(Status::invalid_alias, tensors[a].name,
+                    "an output reaches one element through two indices; check its strides");
     }
     for (size_t b = 0; b < tensors.size(); ++b) {
       if (a == b || !call.tensors[b].present || (b < a && tensors[b].direction != Direction::in)) continue;
@@ -197,9 +204,10 @@ void check_aliases(const BindRules& rules, const Call& call) {
       if (found == Overlap::none) continue;
       const bool allowed = may_alias(rules, static_cast<int>(a), static_cast<int>(b));
       if (found == Overlap::exact && allowed) continue;
-      fail_argument(Status::invalid_alias, tensors[a].name,
-                    std::string("shares memory with `") + tensors[b].name + "`" +
-                        (allowed ? ", but not with the same address and strides" : "; expected separate memory (or in_place)"));
+      fail_argument(
+          Status::invalid_alias, tensors[a].name,
+          std::string("shares memory with `") + tensors[b].name + "`" +
+              (allowed ? ", but not with the same address and strides" : "; expected separate memory (or in_place)"));
     }
   }
 }
@@ -217,7 +225,9 @@ BindRules make_bind_rules(const OpInfo& info, const void* desc, ligerdsl_device_
   }
   for (size_t i = 0; i < info.tensors.size(); ++i) {
     const TensorInfo& tensor = info.tensors[i];
-    const auto value = [&](int field) { return read_integer(desc, info.fields[field].offset, info.fields[field].type); };
+    const auto value = [&](int field) {
+      return read_integer(desc, info.fields[field].offset, info.fields[field].type);
+    };
     rules.given[i] = tensor.given_field < 0 || (value(tensor.given_field) != 0) != tensor.given_when_zero;
     rules.dtypes[i] = tensor.dtype;
     if (tensor.dtype_field >= 0) dtype_from_code(value(tensor.dtype_field), &rules.dtypes[i]);
@@ -231,10 +241,12 @@ void bind_tensors(const BindRules& rules, Call* call) {
   check_aliases(rules, *call);
 }
 
-void bind_free_tensor(const char* name, const ligerdsl_tensor_t& t, DType dtype, ligerdsl_device_t device, BoundTensor* out) {
+void bind_free_tensor(const char* name, const ligerdsl_tensor_t& t, DType dtype, ligerdsl_device_t device,
+                      BoundTensor* out) {
   check_base(name, t, dtype, device);
   const Given given = read_given(name, t);
-  if (given.rank > kMaxRank) fail_argument(Status::invalid_shape, name, "expected at most 5 dimensions, got " + shape_text(t));
+  if (given.rank > kMaxRank)
+    fail_argument(Status::invalid_shape, name, "expected at most 5 dimensions, got " + shape_text(t));
   out->present = true;
   out->dtype = dtype;
   out->rank = given.rank;

@@ -40,11 +40,13 @@ struct BindRules {
 
 BindRules make_bind_rules(const OpInfo& info, const void* desc, ligerdsl_device_t device);
 
-// Fills call.tensors and call.sizes from call.args. Throws INVALID_NULL_POINTER, INVALID_DEVICE, INVALID_DTYPE, INVALID_SHAPE,
-// INVALID_ARGUMENT or INVALID_ALIAS with the argument, what was expected and what came. Takes no memory unless it throws.
+// Fills call.tensors and call.sizes from call.args. Throws INVALID_NULL_POINTER, INVALID_DEVICE, INVALID_DTYPE,
+// INVALID_SHAPE, INVALID_ARGUMENT or INVALID_ALIAS with the argument, what was expected and what came. Takes no memory
+// unless it throws.
 void bind_tensors(const BindRules& rules, Call* call);
 
 // One tensor whose shape the caller checks: any rank up to kMaxRank, non-negative sizes and strides, dtype and device.
-void bind_free_tensor(const char* name, const ligerdsl_tensor_t& tensor, DType dtype, ligerdsl_device_t device, BoundTensor* out);
+void bind_free_tensor(const char* name, const ligerdsl_tensor_t& tensor, DType dtype, ligerdsl_device_t device,
+                      BoundTensor* out);
 
 }  // namespace ligerdsl::lib

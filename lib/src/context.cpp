@@ -72,8 +72,9 @@ Context::Lease::Block Context::take_block(size_t bytes, runtime::Stream stream) 
     Lease::Block& block = by_stream_[stream];
     if (block.bytes >= bytes) return block;
     if (device_->capturing(stream)) {
-      fail(Status::capture_unsafe, "the one-call form needs more scratch memory than this stream has, while it is being captured; "
-                                   "make the same call once before, or use plan and execute with a workspace of your own");
+      fail(Status::capture_unsafe,
+           "the one-call form needs more scratch memory than this stream has, while it is being captured; "
+           "make the same call once before, or use plan and execute with a workspace of your own");
     }
     outgrown = block;
     if (outgrown.data) retired_.push_back(outgrown.data);

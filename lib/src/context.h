@@ -1,4 +1,5 @@
-// What a context of the C ABI holds: a device, the plans of the one-call form, scratch memory for them, and the error word.
+// What a context of the C ABI holds: a device, the plans of the one-call form, scratch memory for them, and the error
+// word.
 #pragma once
 
 #include <cstddef>
@@ -29,10 +30,12 @@ class Context {
   runtime::Device& device() { return *device_; }
   ligerdsl_device_t api_device() const { return api_device_; }
 
-  // What plans ask when they choose and load kernels. The command's `compile` records the kernels of a plan here instead.
+  // What plans ask when they choose and load kernels. The command's `compile` records the kernels of a plan here
+  // instead.
   virtual kernels::Machine machine() const;
   virtual program::CompileOptions base_options() { return device_->base_options(); }
-  virtual std::shared_ptr<runtime::LoadedKernel> load(const std::string& program_bytes, const program::CompileOptions& options) {
+  virtual std::shared_ptr<runtime::LoadedKernel> load(const std::string& program_bytes,
+                                                      const program::CompileOptions& options) {
     return device_->load(program_bytes, options);
   }
 
@@ -45,8 +48,8 @@ class Context {
   std::shared_ptr<Plan> find_plan(std::string_view key);
   std::shared_ptr<Plan> add_plan(std::string_view key, std::shared_ptr<Plan> plan);
 
-  // Scratch memory for one call: of a stream on a GPU, where calls are in order; borrowed on a CPU. Grows by allocating, which
-  // a captured stream does not allow (CAPTURE_UNSAFE).
+  // Scratch memory for one call: of a stream on a GPU, where calls are in order; borrowed on a CPU. Grows by
+  // allocating, which a captured stream does not allow (CAPTURE_UNSAFE).
   class Lease {
    public:
     Lease(Context& context, size_t bytes, runtime::Stream stream);
@@ -80,9 +83,9 @@ class Context {
   std::unordered_map<std::string, std::shared_ptr<Plan>, Hash, std::equal_to<>> plans_;
 
   std::mutex scratch_mutex_;
-  std::vector<Lease::Block> idle_;                                // CPU
-  std::unordered_map<runtime::Stream, Lease::Block> by_stream_;   // GPU
-  std::vector<void*> retired_;                                    // GPU: outgrown, perhaps still in use by queued work
+  std::vector<Lease::Block> idle_;                               // CPU
+  std::unordered_map<runtime::Stream, Lease::Block> by_stream_;  // GPU
+  std::vector<void*> retired_;                                   // GPU: outgrown, perhaps still in use by queued work
 };
 
 }  // namespace ligerdsl::lib

@@ -10,8 +10,6 @@ namespace ligerdsl::lib {
 
 namespace {
 
-
-
 struct Struct {
   alignas(8) std::byte bytes[kMaxStruct];
 };
@@ -39,8 +37,9 @@ PlanRef plan_of_call(const OpInfo& info, const ContextRef& context, const Struct
   const std::string_view text(key, sizeof which + desc_key(info, desc.bytes, key + sizeof which));
   if (PlanRef plan = context->find_plan(text)) return plan;
   if (context->device().capturing(stream)) {
-    fail(Status::capture_unsafe, "this configuration is not planned yet, and the stream is being captured; make the same call "
-                                 "once before the capture, or use plan and execute");
+    fail(Status::capture_unsafe,
+         "this configuration is not planned yet, and the stream is being captured; make the same call "
+         "once before the capture, or use plan and execute");
   }
   // The context owns the plan, so the plan must not own the context.
   const ContextRef unowned(ContextRef(), context.get());
@@ -53,7 +52,8 @@ const ContextRef& require_context(ligerdsl_context_t context) {
   return *static_cast<ContextRef*>(require_handle(HandleKind::context, context, "context"));
 }
 
-ligerdsl_status_t plan_entry(const OpInfo& info, ligerdsl_context_t context, const void* desc, ligerdsl_plan_t* plan) noexcept {
+ligerdsl_status_t plan_entry(const OpInfo& info, ligerdsl_context_t context, const void* desc,
+                             ligerdsl_plan_t* plan) noexcept {
   return guarded(info.name, [&] {
     require_pointer(plan, "plan");
     *plan = nullptr;
@@ -67,12 +67,13 @@ ligerdsl_status_t plan_entry(const OpInfo& info, ligerdsl_context_t context, con
   });
 }
 
-ligerdsl_status_t execute_entry(const OpInfo& info, ligerdsl_plan_t handle, const void* args, void* workspace, size_t bytes,
-                                ligerdsl_stream_t stream) noexcept {
+ligerdsl_status_t execute_entry(const OpInfo& info, ligerdsl_plan_t handle, const void* args, void* workspace,
+                                size_t bytes, ligerdsl_stream_t stream) noexcept {
   return guarded(info.name, [&] {
     const Plan& plan = **static_cast<PlanRef*>(require_handle(HandleKind::plan, handle, "plan"));
     if (&plan.info() != &info) {
-      fail(Status::invalid_argument, std::string("`plan`: made for ") + plan.info().name + ", expected one for " + info.name);
+      fail(Status::invalid_argument,
+           std::string("`plan`: made for ") + plan.info().name + ", expected one for " + info.name);
     }
     Struct copy;
     read_args(info, args, &copy);
@@ -94,7 +95,8 @@ ligerdsl_status_t call_entry(const OpInfo& info, ligerdsl_context_t context, con
     Call call;
     prepare_call(args_copy, nullptr, 0, stream, &call);
     check_desc(info, desc_copy.bytes);
-    bind_tensors(make_bind_rules(info, desc_copy.bytes, ref->api_device()), &call);  // before a plan: mistakes cost no compile
+    bind_tensors(make_bind_rules(info, desc_copy.bytes, ref->api_device()),
+                 &call);  // before a plan: mistakes cost no compile
     const PlanRef plan = plan_of_call(info, ref, desc_copy, call.stream);
     const size_t needed = plan->op().workspace_bytes(plan->op().rows(call));
     const Context::Lease lease(*ref, needed, call.stream);
@@ -120,8 +122,12 @@ size_t ligerdsl_plan_workspace_bytes_for(ligerdsl_plan_t plan, int64_t rows) {
   return bytes;
 }
 
-size_t ligerdsl_plan_workspace_align(ligerdsl_plan_t) { return kWorkspaceAlign; }
+size_t ligerdsl_plan_workspace_align(ligerdsl_plan_t) {
+  return kWorkspaceAlign;
+}
 
-void ligerdsl_plan_destroy(ligerdsl_plan_t plan) { delete static_cast<PlanRef*>(remove_handle(HandleKind::plan, plan)); }
+void ligerdsl_plan_destroy(ligerdsl_plan_t plan) {
+  delete static_cast<PlanRef*>(remove_handle(HandleKind::plan, plan));
+}
 
 }  // extern "C"

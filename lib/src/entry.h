@@ -6,9 +6,10 @@
 
 namespace ligerdsl::lib {
 
-ligerdsl_status_t plan_entry(const OpInfo& info, ligerdsl_context_t context, const void* desc, ligerdsl_plan_t* plan) noexcept;
-ligerdsl_status_t execute_entry(const OpInfo& info, ligerdsl_plan_t plan, const void* args, void* workspace, size_t bytes,
-                                ligerdsl_stream_t stream) noexcept;
+ligerdsl_status_t plan_entry(const OpInfo& info, ligerdsl_context_t context, const void* desc,
+                             ligerdsl_plan_t* plan) noexcept;
+ligerdsl_status_t execute_entry(const OpInfo& info, ligerdsl_plan_t plan, const void* args, void* workspace,
+                                size_t bytes, ligerdsl_stream_t stream) noexcept;
 ligerdsl_status_t call_entry(const OpInfo& info, ligerdsl_context_t context, const void* desc, const void* args,
                              ligerdsl_stream_t stream) noexcept;
 

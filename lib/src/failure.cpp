@@ -29,7 +29,9 @@ ligerdsl_status_t set_last_error(Status status, const char* text) noexcept {
   return static_cast<ligerdsl_status_t>(status);
 }
 
-const char* last_error() noexcept { return fallback ? fallback : message->c_str(); }
+const char* last_error() noexcept {
+  return fallback ? fallback : message->c_str();
+}
 
 ligerdsl_status_t translate_exception(const char* operation) noexcept {
   try {
@@ -57,6 +59,10 @@ ligerdsl_status_t translate_exception(const char* operation) noexcept {
 using namespace ligerdsl::lib;
 
 extern "C" {
-const char* ligerdsl_status_name(ligerdsl_status_t status) { return ligerdsl::runtime::status_name(status); }
-const char* ligerdsl_last_error(void) { return last_error(); }
+const char* ligerdsl_status_name(ligerdsl_status_t status) {
+  return ligerdsl::runtime::status_name(status);
+}
+const char* ligerdsl_last_error(void) {
+  return last_error();
+}
 }

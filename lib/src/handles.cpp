@@ -93,7 +93,8 @@ void* remove_handle(HandleKind kind, const void* handle) noexcept {
 void* require_handle(HandleKind kind, const void* handle, const char* name) {
   require_pointer(handle, name);
   if (void* object = find_handle(kind, handle)) return object;
-  fail(Status::dead_handle, std::string("`") + name + "` is not a live handle: it was destroyed, or this library did not make it");
+  fail(Status::dead_handle,
+       std::string("`") + name + "` is not a live handle: it was destroyed, or this library did not make it");
 }
 
 }  // namespace ligerdsl::lib

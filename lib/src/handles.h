@@ -1,7 +1,8 @@
-// Handles of the C ABI: numbers in the clothes of pointers, so that a dead or foreign one is noticed without following it.
+// Handles of the C ABI: numbers in the clothes of pointers, so that a dead or foreign one is noticed without following
+// it.
 //
-// A handle holds a slot's index, its generation and its kind. Slots are never freed; a lookup compares the whole number with
-// the slot's current one and takes no lock.
+// A handle holds a slot's index, its generation and its kind. Slots are never freed; a lookup compares the whole number
+// with the slot's current one and takes no lock.
 #pragma once
 
 #include <cstdint>

@@ -54,11 +54,16 @@ uint64_t bits_of(DType type, double value) {
 
 uint64_t bits_of(DType type, int64_t value) {
   switch (type) {
-    case DType::i1: return value != 0;
-    case DType::i8: return static_cast<uint8_t>(value);
-    case DType::i32: return static_cast<uint32_t>(value);
-    case DType::i64: return static_cast<uint64_t>(value);
-    default: return bits_of(type, static_cast<double>(value));
+    case DType::i1:
+      return value != 0;
+    case DType::i8:
+      return static_cast<uint8_t>(value);
+    case DType::i32:
+      return static_cast<uint32_t>(value);
+    case DType::i64:
+      return static_cast<uint64_t>(value);
+    default:
+      return bits_of(type, static_cast<double>(value));
   }
 }
 
@@ -71,8 +76,8 @@ Launcher::Launcher(Context& context, const program::Program& program, const Laun
     slots += program::slotCount(types_.back());
   }
   if (slots > kMaxSlots) {
-    fail(Status::not_supported, "kernel " + program.name + " takes " + std::to_string(slots) + " argument slots, at most " +
-                                    std::to_string(kMaxSlots) + " are supported");
+    fail(Status::not_supported, "kernel " + program.name + " takes " + std::to_string(slots) +
+                                    " argument slots, at most " + std::to_string(kMaxSlots) + " are supported");
   }
   const std::string bytes = program::serialize(program);
   const auto load = [&](bool aligned) {

@@ -1,7 +1,8 @@
 // A recorded kernel made ready for every pointer and stride that a later call may bring.
 //
-// On a GPU two variants are loaded: one compiled for 16-byte-aligned pointers, rows and widths, one for anything. launch()
-// looks at the actual arguments and takes the first that fits. On a CPU alignment makes no difference and there is one.
+// On a GPU two variants are loaded: one compiled for 16-byte-aligned pointers, rows and widths, one for anything.
+// launch() looks at the actual arguments and takes the first that fits. On a CPU alignment makes no difference and
+// there is one.
 #pragma once
 
 #include <cstdint>

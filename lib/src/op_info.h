@@ -16,13 +16,15 @@ class Context;
 class OpPlan;
 using ContextRef = std::shared_ptr<Context>;
 
-inline constexpr int kMaxRank = 5;       // of a tensor after its leading dimensions were joined
-inline constexpr int kMaxTensors = 12;   // of one operation
-inline constexpr int kMaxSymbols = 8;    // sizes of one operation
+inline constexpr int kMaxRank = 5;         // of a tensor after its leading dimensions were joined
+inline constexpr int kMaxTensors = 12;     // of one operation
+inline constexpr int kMaxSymbols = 8;      // sizes of one operation
 inline constexpr size_t kMaxStruct = 256;  // bytes of a description or of arguments
 inline constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
-constexpr uint32_t bit(DType type) { return 1u << static_cast<unsigned>(type); }
+constexpr uint32_t bit(DType type) {
+  return 1u << static_cast<unsigned>(type);
+}
 
 enum class FieldType : uint8_t { i32, i64, f32 };
 enum class FieldRole : uint8_t { option, dim, dtype, present, in_place, queries };
@@ -48,7 +50,7 @@ enum class ShapeKind : uint8_t {
 };
 
 struct DimSpec {
-  int symbol;    // -1: the number `factor`
+  int symbol;  // -1: the number `factor`
   int64_t factor;
 };
 
@@ -80,7 +82,7 @@ struct AliasInfo {
 struct OpInfo {
   const char* name;
   const char* brief;
-  const char* rows;  // what an operation counts as rows
+  const char* rows;                   // what an operation counts as rows
   size_t desc_size, desc_first_size;  // now, and in the first release
   const void* desc_defaults;
   size_t args_size, args_first_size;
@@ -90,8 +92,8 @@ struct OpInfo {
   std::span<const ValueInfo> values;
   std::span<const AliasInfo> aliases;
   std::span<const char* const> symbols;
-  int in_place_field;        // or -1
-  ptrdiff_t list_offset;     // of a pointer to tensors followed by their number, or -1
+  int in_place_field;     // or -1
+  ptrdiff_t list_offset;  // of a pointer to tensors followed by their number, or -1
   std::unique_ptr<OpPlan> (*make)(const ContextRef& context, const void* desc);
 };
 

@@ -1,5 +1,5 @@
-// Rows: a tensor whose dimensions join into [count, width] with one stride is compared modulo that stride, so that two slices
-// of one buffer (q and k of a fused projection, gate and up of a fused MLP) are seen not to overlap.
+// Rows: a tensor whose dimensions join into [count, width] with one stride is compared modulo that stride, so that two
+// slices of one buffer (q and k of a fused projection, gate and up of a fused MLP) are seen not to overlap.
 #include "lib/src/overlap.h"
 
 #include <algorithm>
@@ -13,7 +13,9 @@ struct Rows {
   bool regular = true;
 };
 
-bool empty(const BoundTensor& t) { return std::any_of(t.dims, t.dims + t.rank, [](int64_t d) { return d == 0; }); }
+bool empty(const BoundTensor& t) {
+  return std::any_of(t.dims, t.dims + t.rank, [](int64_t d) { return d == 0; });
+}
 
 // Dimensions of size 1 left out, ordered by stride, largest first.
 int sorted_dims(const BoundTensor& t, int64_t (&dims)[kMaxRank], int64_t (&strides)[kMaxRank]) {
@@ -74,7 +76,8 @@ Overlap overlap(const BoundTensor& a, const BoundTensor& b) {
   const Rows ra = rows_of(a), rb = rows_of(b);
   const int64_t size_a = size_of(a.dtype), size_b = size_of(b.dtype);
   const int64_t stride = std::max(ra.count > 1 ? ra.stride * size_a : 0, rb.count > 1 ? rb.stride * size_b : 0);
-  const bool common = (ra.count == 1 || ra.stride * size_a == stride) && (rb.count == 1 || rb.stride * size_b == stride);
+  const bool common =
+      (ra.count == 1 || ra.stride * size_a == stride) && (rb.count == 1 || rb.stride * size_b == stride);
   if (!ra.regular || !rb.regular || !common || stride == 0) return Overlap::other;
   int64_t offset = (b.data - a.data) % stride;
   if (offset < 0) offset += stride;

@@ -9,7 +9,9 @@ namespace ligerdsl::lib {
 
 namespace {
 
-size_t align_up(size_t bytes) { return (bytes + kWorkspaceAlign - 1) / kWorkspaceAlign * kWorkspaceAlign; }
+size_t align_up(size_t bytes) {
+  return (bytes + kWorkspaceAlign - 1) / kWorkspaceAlign * kWorkspaceAlign;
+}
 
 template <class List>
 auto find_name(const List& list, const std::string& name) {
@@ -31,15 +33,17 @@ std::vector<int> memory_of_tensors(const OpInfo& info, bool in_place) {
 }  // namespace
 
 Plan::Plan(const OpInfo& info, ContextRef context, const void* desc)
-    : info_(&info), context_(std::move(context)), rules_(make_bind_rules(info, desc, context_->api_device())),
+    : info_(&info),
+      context_(std::move(context)),
+      rules_(make_bind_rules(info, desc, context_->api_device())),
       op_(info.make(context_, desc)) {}
 
 void Plan::execute(Call* call) const {
   const size_t needed = op_->workspace_bytes(op_->rows(*call));
   if (call->workspace_bytes < needed) {
-    fail(Status::workspace_too_small, "expected " + std::to_string(needed) + " bytes for " + std::to_string(op_->rows(*call)) +
-                                          " rows (ligerdsl_plan_workspace_bytes_for), got " +
-                                          std::to_string(call->workspace_bytes));
+    fail(Status::workspace_too_small,
+         "expected " + std::to_string(needed) + " bytes for " + std::to_string(op_->rows(*call)) +
+             " rows (ligerdsl_plan_workspace_bytes_for), got " + std::to_string(call->workspace_bytes));
   }
   if (needed > 0) require_pointer(call->workspace, "workspace");
   if (reinterpret_cast<uintptr_t>(call->workspace) % kWorkspaceAlign != 0 && needed > 0) {
@@ -48,8 +52,8 @@ void Plan::execute(Call* call) const {
   op_->execute(*call);
 }
 
-OperationPlan::OperationPlan(const ContextRef& context, const OpInfo& info, const void* desc, kernels::Operation operation,
-                             Bindings bindings)
+OperationPlan::OperationPlan(const ContextRef& context, const OpInfo& info, const void* desc,
+                             kernels::Operation operation, Bindings bindings)
     : context_(context), operation_(std::move(operation)), bindings_(std::move(bindings)) {
   const BindRules rules = make_bind_rules(info, desc, context->api_device());
   for (size_t launch = 0; launch < operation_.launches.size(); ++launch) {
@@ -72,7 +76,8 @@ OperationPlan::Binding OperationPlan::bind(const OpInfo& info, const program::Pr
   const program::Type& type = program.values[program.arguments[arg].value];
   const auto index_in = [](const auto& list, auto at) { return static_cast<int>(at - list.begin()); };
   if (type.kind == program::TypeKind::view) {
-    const auto view = std::find_if(bindings_.views.begin(), bindings_.views.end(), [&](const auto& v) { return v.name == name; });
+    const auto view =
+        std::find_if(bindings_.views.begin(), bindings_.views.end(), [&](const auto& v) { return v.name == name; });
     if (view != bindings_.views.end()) return {Source::derived, index_in(bindings_.views, view)};
     const auto renamed = find_name(bindings_.renamed, name);
     const std::string& tensor = renamed == bindings_.renamed.end() ? name : renamed->second;
@@ -107,7 +112,8 @@ ArgPromise OperationPlan::promise(const OpInfo& info, const BindRules& rules, co
   switch (binding.source) {
     case Source::tensor: {
       const TensorInfo& tensor = info.tensors[binding.index];
-      ArgPromise promise{.alias_class = 1 + static_cast<uint32_t>(memory_of_tensors(info, rules.in_place)[binding.index])};
+      ArgPromise promise{.alias_class =
+                             1 + static_cast<uint32_t>(memory_of_tensors(info, rules.in_place)[binding.index])};
       for (int i = 0; i < tensor.rank; ++i) {
         const DimSpec& dim = tensor.dims[i];
         const bool joined = tensor.shape == ShapeKind::leading && i == 0;
@@ -121,9 +127,12 @@ ArgPromise OperationPlan::promise(const OpInfo& info, const BindRules& rules, co
       while (bindings_.views[first].memory != bindings_.views[binding.index].memory) ++first;
       return {.alias_class = 1 + n_tensors + first, .exact = bindings_.views[binding.index].exact};
     }
-    case Source::scratch: return {.alias_class = 1 + n_tensors + n_views + static_cast<uint32_t>(binding.index)};
-    case Source::error_word: return {.alias_class = 1 + n_tensors + n_views + static_cast<uint32_t>(operation_.workspace.size())};
-    default: return {};
+    case Source::scratch:
+      return {.alias_class = 1 + n_tensors + n_views + static_cast<uint32_t>(binding.index)};
+    case Source::error_word:
+      return {.alias_class = 1 + n_tensors + n_views + static_cast<uint32_t>(operation_.workspace.size())};
+    default:
+      return {};
   }
 }
 
@@ -166,11 +175,21 @@ void OperationPlan::execute(const Call& call) const {
     Launcher::Pack pack(*step.launcher);
     for (const Binding& binding : step.bindings) {
       switch (binding.source) {
-        case Source::tensor: pack.view(call.tensors[binding.index]); break;
-        case Source::derived: pack.view(bindings_.views[binding.index].view(call)); break;
-        case Source::scratch: pack.view(buffers[binding.index]); break;
-        case Source::error_word: pack.view(context_->error_word()); break;
-        case Source::constant: pack.bits(binding.bits); break;
+        case Source::tensor:
+          pack.view(call.tensors[binding.index]);
+          break;
+        case Source::derived:
+          pack.view(bindings_.views[binding.index].view(call));
+          break;
+        case Source::scratch:
+          pack.view(buffers[binding.index]);
+          break;
+        case Source::error_word:
+          pack.view(context_->error_word());
+          break;
+        case Source::constant:
+          pack.bits(binding.bits);
+          break;
         case Source::integer_of_call:
           pack.bits(bits_of(binding.type, bindings_.integers_of_call[binding.index].second(call)));
           break;

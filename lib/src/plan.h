@@ -53,20 +53,20 @@ class Plan {
   std::unique_ptr<OpPlan> op_;
 };
 
-// Connects a kernels::Operation to the tensors of a table row. An argument of a program is, in this order: what was said here
-// about its name; the tensor of that name; a scratch buffer of the operation; the error word ("error").
+// Connects a kernels::Operation to the tensors of a table row. An argument of a program is, in this order: what was
+// said here about its name; the tensor of that name; a scratch buffer of the operation; the error word ("error").
 class OperationPlan final : public OpPlan {
  public:
   using Number = std::function<int64_t(const Call&)>;
   using View = std::function<BoundTensor(const Call&)>;
 
   struct Bindings {
-    std::vector<std::pair<std::string, double>> numbers;               // f32 scalars known from the description
-    std::vector<std::pair<std::string, int64_t>> integers;             // integer scalars known from the description
-    std::vector<std::pair<std::string, Number>> integers_of_call;      // integer scalars of a call
+    std::vector<std::pair<std::string, double>> numbers;           // f32 scalars known from the description
+    std::vector<std::pair<std::string, int64_t>> integers;         // integer scalars known from the description
+    std::vector<std::pair<std::string, Number>> integers_of_call;  // integer scalars of a call
     std::vector<std::pair<std::string, std::function<float(const Call&)>>> numbers_of_call;
-    // A view that an operation makes of its tensors. `memory` names what it shares memory with: views of equal memory may be
-    // the same tensor, others never overlap.
+    // A view that an operation makes of its tensors. `memory` names what it shares memory with: views of equal memory
+    // may be the same tensor, others never overlap.
     struct Derived {
       std::string name;
       std::string memory;
@@ -78,7 +78,8 @@ class OperationPlan final : public OpPlan {
     Number rows;
   };
 
-  OperationPlan(const ContextRef& context, const OpInfo& info, const void* desc, kernels::Operation operation, Bindings bindings);
+  OperationPlan(const ContextRef& context, const OpInfo& info, const void* desc, kernels::Operation operation,
+                Bindings bindings);
 
   int64_t rows(const Call& call) const override { return bindings_.rows(call); }
   size_t workspace_bytes(int64_t rows) const override;
@@ -89,8 +90,8 @@ class OperationPlan final : public OpPlan {
   enum class Source : uint8_t { tensor, derived, scratch, error_word, constant, integer_of_call, number_of_call };
   struct Binding {
     Source source;
-    int index = 0;       // of the tensor, derived view, scratch buffer or function
-    uint64_t bits = 0;   // constant
+    int index = 0;      // of the tensor, derived view, scratch buffer or function
+    uint64_t bits = 0;  // constant
     DType type = DType::f32;
   };
   struct Step {

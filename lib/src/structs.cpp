@@ -19,8 +19,11 @@ struct Header {
 constexpr struct {
   int64_t code;
   DType type;
-} kCodes[] = {{LIGERDSL_I32, DType::i32}, {LIGERDSL_I64, DType::i64},   {LIGERDSL_F16, DType::f16},
-              {LIGERDSL_F32, DType::f32}, {LIGERDSL_BF16, DType::bf16}};
+} kCodes[] = {{LIGERDSL_I32, DType::i32},
+              {LIGERDSL_I64, DType::i64},
+              {LIGERDSL_F16, DType::f16},
+              {LIGERDSL_F32, DType::f32},
+              {LIGERDSL_BF16, DType::bf16}};
 
 std::string number(double value) {
   char text[32];
@@ -78,7 +81,8 @@ void check_integer(const FieldInfo& field, int64_t value) {
   const bool size = field.role == FieldRole::dim || field.role == FieldRole::queries;
   std::string text = std::string("`") + field.name + "`: expected " + number(field.low) + " to " + number(field.high) +
                      ", got " + std::to_string(value);
-  if (size && value == 0) text += " (zero means \"as in the tensors\" in the one-call form only, and no width may be 0)";
+  if (size && value == 0)
+    text += " (zero means \"as in the tensors\" in the one-call form only, and no width may be 0)";
   fail(size ? Status::invalid_shape : Status::invalid_argument, text);
 }
 
@@ -90,7 +94,8 @@ void check_dtype(const FieldInfo& field, int64_t code) {
   for (const auto& row : kCodes) {
     if (field.dtypes & bit(row.type)) allowed += (allowed.empty() ? "" : ", ") + std::string(name(row.type));
   }
-  fail(Status::invalid_dtype, std::string("`") + field.name + "`: expected one of " + allowed + ", got " + dtype_name(code));
+  fail(Status::invalid_dtype,
+       std::string("`") + field.name + "`: expected one of " + allowed + ", got " + dtype_name(code));
 }
 
 void check_float(const FieldInfo& field, float value) {
@@ -138,7 +143,8 @@ void read_struct(const char* what, const void* given, size_t size, size_t first_
              std::to_string(LIGERDSL_VERSION_MAJOR));
   }
   if (header.struct_size < first_size) {
-    mismatch("struct_size is " + std::to_string(header.struct_size) + ", expected at least " + std::to_string(first_size));
+    mismatch("struct_size is " + std::to_string(header.struct_size) + ", expected at least " +
+             std::to_string(first_size));
   }
   if (header.struct_size > 64 * 1024) mismatch("struct_size is " + std::to_string(header.struct_size));
   const auto* bytes = static_cast<const char*>(given);
@@ -163,7 +169,8 @@ void fill_from_args(const OpInfo& info, const void* args, void* desc) {
     }
     const ligerdsl_tensor_t* tensor = source_tensor(info, field, args);
     if (!tensor) continue;
-    if (field.role == FieldRole::dim) set_integer(desc, field, dim_from_tensor(field, info.tensors[field.source], *tensor));
+    if (field.role == FieldRole::dim)
+      set_integer(desc, field, dim_from_tensor(field, info.tensors[field.source], *tensor));
     if (field.role == FieldRole::dtype) set_integer(desc, field, code_of(tensor->dtype));
     if (field.role == FieldRole::present) set_integer(desc, field, 1);
     if (field.role == FieldRole::queries && tensor->shape) {

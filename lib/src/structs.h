@@ -8,8 +8,8 @@
 
 namespace ligerdsl::lib {
 
-// Copies a caller's struct over `defaults` into `out` (size bytes). Accepts structs from `first_size` bytes on; bytes that this
-// release does not know must be zero. Throws ABI_MISMATCH or INVALID_NULL_POINTER, naming `what`.
+// Copies a caller's struct over `defaults` into `out` (size bytes). Accepts structs from `first_size` bytes on; bytes
+// that this release does not know must be zero. Throws ABI_MISMATCH or INVALID_NULL_POINTER, naming `what`.
 void read_struct(const char* what, const void* given, size_t size, size_t first_size, const void* defaults, void* out);
 
 // Fills zero shape, dtype, presence and in_place fields from the tensors that the arguments point to. Throws
@@ -19,7 +19,8 @@ void fill_from_args(const OpInfo& info, const void* args, void* desc);
 // Checks every field against its row of the table. Throws INVALID_ARGUMENT, INVALID_DTYPE or INVALID_SHAPE.
 void check_desc(const OpInfo& info, const void* desc);
 
-// All fields, byte for byte and without padding: what the one-call form looks plans up by. Writes at most kMaxStruct bytes.
+// All fields, byte for byte and without padding: what the one-call form looks plans up by. Writes at most kMaxStruct
+// bytes.
 size_t desc_key(const OpInfo& info, const void* desc, char* out);
 
 // A dtype code of the header as the library's dtype; false for codes it does not know.

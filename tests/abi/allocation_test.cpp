@@ -100,11 +100,13 @@ TEST_F(Allocation, CrossEntropyAndNormOfAList) {
   EXPECT_EQ(count([&] {
               plan(args, workspace.data(), workspace.bytes());
               norm_plan(norm_args, workspace.data(), workspace.bytes());
-            }), 0);
+            }),
+            0);
 }
 
 TEST_F(Allocation, RopeThroughDerivedViews) {
-  Owned q(LIGERDSL_F32, {2, 3, 2, 8}), k(LIGERDSL_F32, {2, 3, 1, 8}), cos(LIGERDSL_F32, {3, 8}), sin(LIGERDSL_F32, {3, 8});
+  Owned q(LIGERDSL_F32, {2, 3, 2, 8}), k(LIGERDSL_F32, {2, 3, 1, 8}), cos(LIGERDSL_F32, {3, 8}),
+      sin(LIGERDSL_F32, {3, 8});
   RopeDesc desc = rope_desc();
   desc.head_dim = 8;
   desc.q_heads = 2;

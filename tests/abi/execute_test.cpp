@@ -52,7 +52,8 @@ TEST_F(Execute, InPlaceMustBeDescribed) {
   desc.dtype = LIGERDSL_F32;
   const VectorAddPlan apart(context_, desc);
   VectorAddArgs args = add_args(a, b, a);
-  expect_failure(ligerdsl_vector_add_execute(apart.get(), &args, nullptr, 0, nullptr), LIGERDSL_INVALID_ALIAS, {"`out`", "in_place"});
+  expect_failure(ligerdsl_vector_add_execute(apart.get(), &args, nullptr, 0, nullptr), LIGERDSL_INVALID_ALIAS,
+                 {"`out`", "in_place"});
   std::fill_n(a.floats(), 64, 1.0f);
   std::fill_n(b.floats(), 64, 2.0f);
   desc.in_place = 1;
@@ -65,11 +66,14 @@ TEST_F(Execute, NoWork) {
   const Tensor none(nullptr, context_.device(), LIGERDSL_F32, {0});
   VectorAddArgs args = vector_add_args();
   args.a = args.b = args.out = none;
-  EXPECT_EQ(VectorAddPlan(context_, [] {
-              VectorAddDesc desc = vector_add_desc();
-              desc.dtype = LIGERDSL_F32;
-              return desc;
-            }()).workspace_bytes(0), 0u);
+  EXPECT_EQ(VectorAddPlan(context_,
+                          [] {
+                            VectorAddDesc desc = vector_add_desc();
+                            desc.dtype = LIGERDSL_F32;
+                            return desc;
+                          }())
+                .workspace_bytes(0),
+            0u);
   vector_add(context_, vector_add_desc(), args);
 }
 
@@ -122,9 +126,9 @@ TEST_F(Execute, WorkspaceIsCheckedAndUsed) {
   EXPECT_LE(bytes, plan.workspace_bytes(1000));
   const Buffer workspace(context_, bytes);
   expect_failure(ligerdsl_rms_norm_backward_execute(plan.get(), &args, workspace.data(), bytes - 1, nullptr),
-                 LIGERDSL_WORKSPACE_TOO_SMALL, {"expected " , "got "});
-  expect_failure(ligerdsl_rms_norm_backward_execute(plan.get(), &args, nullptr, bytes, nullptr), LIGERDSL_INVALID_NULL_POINTER,
-                 {"`workspace`"});
+                 LIGERDSL_WORKSPACE_TOO_SMALL, {"expected ", "got "});
+  expect_failure(ligerdsl_rms_norm_backward_execute(plan.get(), &args, nullptr, bytes, nullptr),
+                 LIGERDSL_INVALID_NULL_POINTER, {"`workspace`"});
   plan(args, workspace.data(), bytes);
   for (int j = 0; j < kCols; ++j) EXPECT_EQ(d_weight.floats()[j], static_cast<float>(j + (j + 4) + (j + 8)));
   std::fill_n(d_weight.floats(), kCols, -1.0f);
@@ -204,13 +208,17 @@ TEST_F(Execute, AuthorsKernel) {
 
   const int32_t grid[3] = {2, 1, 1}, negative[3] = {2, -1, 1};
   ligerdsl_kernel_arg_t args[3] = {KernelArg(out.tensor).raw(), KernelArg(x.tensor).raw(), KernelArg(3.0f).raw()};
-  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 2, grid, nullptr), LIGERDSL_INVALID_ARGUMENT, {"takes 3", "got 2"});
-  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 3, negative, nullptr), LIGERDSL_INVALID_SHAPE, {"grid", "got -1"});
+  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 2, grid, nullptr), LIGERDSL_INVALID_ARGUMENT,
+                 {"takes 3", "got 2"});
+  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 3, negative, nullptr), LIGERDSL_INVALID_SHAPE,
+                 {"grid", "got -1"});
   args[2] = KernelArg(3).raw();
-  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 3, grid, nullptr), LIGERDSL_INVALID_ARGUMENT, {"`factor`", "NUMBER"});
+  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 3, grid, nullptr), LIGERDSL_INVALID_ARGUMENT,
+                 {"`factor`", "NUMBER"});
   args[2] = KernelArg(3.0f).raw();
   args[0] = KernelArg(wrong.tensor).raw();
-  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 3, grid, nullptr), LIGERDSL_INVALID_SHAPE, {"`out`", "expected 1", "got 2"});
+  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 3, grid, nullptr), LIGERDSL_INVALID_SHAPE,
+                 {"`out`", "expected 1", "got 2"});
 }
 
 TEST_F(Execute, NoAliasIsChecked) {
@@ -220,7 +228,8 @@ TEST_F(Execute, NoAliasIsChecked) {
   Owned x(LIGERDSL_F32, {100});
   const ligerdsl_kernel_arg_t args[3] = {KernelArg(x.tensor).raw(), KernelArg(x.tensor).raw(), KernelArg(3.0f).raw()};
   const int32_t grid[3] = {2, 1, 1};
-  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 3, grid, nullptr), LIGERDSL_INVALID_ALIAS, {"`out`", "`x`", "no_alias"});
+  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 3, grid, nullptr), LIGERDSL_INVALID_ALIAS,
+                 {"`out`", "`x`", "no_alias"});
 }
 
 }  // namespace

@@ -48,7 +48,8 @@ TEST(Handles, NullPointers) {
       {ligerdsl_kernel_launch(nullptr, nullptr, 0, grid, nullptr), "`kernel`"},
   };
   for (const auto& row : rows) EXPECT_EQ(row.status, LIGERDSL_INVALID_NULL_POINTER) << row.argument;
-  expect_failure(ligerdsl_context_check(nullptr, nullptr), LIGERDSL_INVALID_NULL_POINTER, {"ligerdsl_context_check", "`context`", "NULL"});
+  expect_failure(ligerdsl_context_check(nullptr, nullptr), LIGERDSL_INVALID_NULL_POINTER,
+                 {"ligerdsl_context_check", "`context`", "NULL"});
 }
 
 TEST(Handles, DestroyingNothingIsFine) {

@@ -1,4 +1,5 @@
-// The table of misuse: every row is one mistake in an otherwise right call, the status it gives, and words of its message.
+// The table of misuse: every row is one mistake in an otherwise right call, the status it gives, and words of its
+// message.
 #include <functional>
 
 #include "support.h"
@@ -18,7 +19,9 @@ struct NormCall {
     args.y = y;
     args.rstd = rstd;
   }
-  ligerdsl_status_t run(const Context& context) { return ligerdsl_rms_norm_forward(context.get(), &desc, &args, nullptr); }
+  ligerdsl_status_t run(const Context& context) {
+    return ligerdsl_rms_norm_forward(context.get(), &desc, &args, nullptr);
+  }
 };
 
 struct NormRow {
@@ -29,7 +32,8 @@ struct NormRow {
 };
 
 // Replaces one tensor of the call.
-void replace(Owned& old, const ligerdsl_tensor_t*& field, int32_t dtype, std::vector<int64_t> shape, std::vector<int64_t> strides = {}) {
+void replace(Owned& old, const ligerdsl_tensor_t*& field, int32_t dtype, std::vector<int64_t> shape,
+             std::vector<int64_t> strides = {}) {
   old = Owned(dtype, std::move(shape), std::move(strides));
   field = old;
 }
@@ -37,57 +41,141 @@ void replace(Owned& old, const ligerdsl_tensor_t*& field, int32_t dtype, std::ve
 const NormRow kNormRows[] = {
     {"NullInput", [](NormCall& c) { c.args.x = nullptr; }, LIGERDSL_INVALID_NULL_POINTER, {"rms_norm_forward", "`x`"}},
     {"NullOutput", [](NormCall& c) { c.args.y = nullptr; }, LIGERDSL_INVALID_NULL_POINTER, {"rms_norm_forward", "`y`"}},
-    {"WrongDtype", [](NormCall& c) { replace(c.x, c.args.x, LIGERDSL_I64, {4, 8}); }, LIGERDSL_INVALID_DTYPE,
+    {"WrongDtype",
+     [](NormCall& c) {
+       replace(c.x, c.args.x, LIGERDSL_I64, {4, 8});
+     },
+     LIGERDSL_INVALID_DTYPE,
      {"`dtype`", "f32, ", "got i64"}},
-    {"OutputDtype", [](NormCall& c) { replace(c.y, c.args.y, LIGERDSL_BF16, {4, 8}); }, LIGERDSL_INVALID_DTYPE,
+    {"OutputDtype",
+     [](NormCall& c) {
+       replace(c.y, c.args.y, LIGERDSL_BF16, {4, 8});
+     },
+     LIGERDSL_INVALID_DTYPE,
      {"`y`", "expected f32", "got bf16"}},
-    {"StatisticsDtype", [](NormCall& c) { replace(c.rstd, c.args.rstd, LIGERDSL_BF16, {4}); }, LIGERDSL_INVALID_DTYPE,
+    {"StatisticsDtype",
+     [](NormCall& c) { replace(c.rstd, c.args.rstd, LIGERDSL_BF16, {4}); },
+     LIGERDSL_INVALID_DTYPE,
      {"`rstd`", "expected f32"}},
-    {"UnknownDtype", [](NormCall& c) { replace(c.x, c.args.x, 0x00010801, {4, 8}); }, LIGERDSL_INVALID_DTYPE, {"8 bits"}},
-    {"WrongWidth", [](NormCall& c) { replace(c.weight, c.args.weight, LIGERDSL_F32, {9}); }, LIGERDSL_INVALID_SHAPE,
+    {"UnknownDtype",
+     [](NormCall& c) {
+       replace(c.x, c.args.x, 0x00010801, {4, 8});
+     },
+     LIGERDSL_INVALID_DTYPE,
+     {"8 bits"}},
+    {"WrongWidth",
+     [](NormCall& c) { replace(c.weight, c.args.weight, LIGERDSL_F32, {9}); },
+     LIGERDSL_INVALID_SHAPE,
      {"`weight`", "[H] = [8]", "got [9]"}},
-    {"WrongRows", [](NormCall& c) { replace(c.y, c.args.y, LIGERDSL_F32, {5, 8}); }, LIGERDSL_INVALID_SHAPE,
+    {"WrongRows",
+     [](NormCall& c) {
+       replace(c.y, c.args.y, LIGERDSL_F32, {5, 8});
+     },
+     LIGERDSL_INVALID_SHAPE,
      {"`y`", "[4, 8]", "got [5, 8]"}},
-    {"WrongRank", [](NormCall& c) { replace(c.weight, c.args.weight, LIGERDSL_F32, {1, 8}); }, LIGERDSL_INVALID_SHAPE,
+    {"WrongRank",
+     [](NormCall& c) {
+       replace(c.weight, c.args.weight, LIGERDSL_F32, {1, 8});
+     },
+     LIGERDSL_INVALID_SHAPE,
      {"`weight`", "got [1, 8]"}},
     {"RankZero", [](NormCall& c) { replace(c.x, c.args.x, LIGERDSL_F32, {}); }, LIGERDSL_INVALID_SHAPE, {"n_cols"}},
-    {"NegativeSize", [](NormCall& c) { replace(c.x, c.args.x, LIGERDSL_F32, {-4, 8}); }, LIGERDSL_INVALID_SHAPE,
+    {"NegativeSize",
+     [](NormCall& c) {
+       replace(c.x, c.args.x, LIGERDSL_F32, {-4, 8});
+     },
+     LIGERDSL_INVALID_SHAPE,
      {"`x`", "negative", "[-4, 8]"}},
-    {"ZeroWidth", [](NormCall& c) { replace(c.x, c.args.x, LIGERDSL_F32, {4, 0}); }, LIGERDSL_INVALID_SHAPE, {"n_cols", "got 0"}},
-    {"HugeProduct", [](NormCall& c) { replace(c.x, c.args.x, LIGERDSL_F32, {int64_t{1} << 40, int64_t{1} << 40, 8}); },
-     LIGERDSL_INVALID_SHAPE, {"`x`", "2^60"}},
-    {"WidthBeyond31Bits", [](NormCall& c) { replace(c.x, c.args.x, LIGERDSL_F32, {1, int64_t{1} << 31}); }, LIGERDSL_INVALID_SHAPE,
+    {"ZeroWidth",
+     [](NormCall& c) {
+       replace(c.x, c.args.x, LIGERDSL_F32, {4, 0});
+     },
+     LIGERDSL_INVALID_SHAPE,
+     {"n_cols", "got 0"}},
+    {"HugeProduct",
+     [](NormCall& c) {
+       replace(c.x, c.args.x, LIGERDSL_F32, {int64_t{1} << 40, int64_t{1} << 40, 8});
+     },
+     LIGERDSL_INVALID_SHAPE,
+     {"`x`", "2^60"}},
+    {"WidthBeyond31Bits",
+     [](NormCall& c) {
+       replace(c.x, c.args.x, LIGERDSL_F32, {1, int64_t{1} << 31});
+     },
+     LIGERDSL_INVALID_SHAPE,
      {"n_cols"}},
-    {"LastStride", [](NormCall& c) { replace(c.x, c.args.x, LIGERDSL_F32, {4, 8}, {16, 2}); }, LIGERDSL_INVALID_SHAPE,
+    {"LastStride",
+     [](NormCall& c) {
+       replace(c.x, c.args.x, LIGERDSL_F32, {4, 8}, {16, 2});
+     },
+     LIGERDSL_INVALID_SHAPE,
      {"`x`", "last dimension", "stride of 1", "[16, 2]"}},
-    {"NegativeStride", [](NormCall& c) { replace(c.x, c.args.x, LIGERDSL_F32, {4, 8}, {-8, 1}); }, LIGERDSL_INVALID_SHAPE,
+    {"NegativeStride",
+     [](NormCall& c) {
+       replace(c.x, c.args.x, LIGERDSL_F32, {4, 8}, {-8, 1});
+     },
+     LIGERDSL_INVALID_SHAPE,
      {"`x`", "negative strides"}},
-    {"UnevenLeading", [](NormCall& c) { replace(c.x, c.args.x, LIGERDSL_F32, {2, 2, 8}, {40, 8, 1}); }, LIGERDSL_INVALID_SHAPE,
+    {"UnevenLeading",
+     [](NormCall& c) {
+       replace(c.x, c.args.x, LIGERDSL_F32, {2, 2, 8}, {40, 8, 1});
+     },
+     LIGERDSL_INVALID_SHAPE,
      {"`x`", "not evenly strided"}},
-    {"OutputRowsOverlap", [](NormCall& c) { replace(c.y, c.args.y, LIGERDSL_F32, {4, 8}, {4, 1}); }, LIGERDSL_INVALID_ALIAS,
+    {"OutputRowsOverlap",
+     [](NormCall& c) {
+       replace(c.y, c.args.y, LIGERDSL_F32, {4, 8}, {4, 1});
+     },
+     LIGERDSL_INVALID_ALIAS,
      {"`y`", "two indices"}},
-    {"OutputBroadcast", [](NormCall& c) { replace(c.y, c.args.y, LIGERDSL_F32, {4, 8}, {0, 1}); }, LIGERDSL_INVALID_ALIAS, {"`y`"}},
-    {"InPlaceWhereItIsNot", [](NormCall& c) { c.args.y = c.x; }, LIGERDSL_INVALID_ALIAS, {"`y`", "shares memory with `x`"}},
-    {"OutputsShare", [](NormCall& c) {
+    {"OutputBroadcast",
+     [](NormCall& c) {
+       replace(c.y, c.args.y, LIGERDSL_F32, {4, 8}, {0, 1});
+     },
+     LIGERDSL_INVALID_ALIAS,
+     {"`y`"}},
+    {"InPlaceWhereItIsNot",
+     [](NormCall& c) { c.args.y = c.x; },
+     LIGERDSL_INVALID_ALIAS,
+     {"`y`", "shares memory with `x`"}},
+    {"OutputsShare",
+     [](NormCall& c) {
        c.rstd.tensor = Tensor(c.y.storage.data(), {LIGERDSL_CPU, 0}, LIGERDSL_F32, {4});
        c.args.rstd = c.rstd;
-     }, LIGERDSL_INVALID_ALIAS, {"shares memory"}},
-    {"NullData", [](NormCall& c) {
+     },
+     LIGERDSL_INVALID_ALIAS,
+     {"shares memory"}},
+    {"NullData",
+     [](NormCall& c) {
        c.x.tensor = Tensor(nullptr, {LIGERDSL_CPU, 0}, LIGERDSL_F32, {4, 8});
        c.args.x = c.x;
-     }, LIGERDSL_INVALID_NULL_POINTER, {"`x`", "data is NULL"}},
-    {"OddAddress", [](NormCall& c) {
+     },
+     LIGERDSL_INVALID_NULL_POINTER,
+     {"`x`", "data is NULL"}},
+    {"OddAddress",
+     [](NormCall& c) {
        c.x.tensor = Tensor(reinterpret_cast<char*>(c.x.storage.data()) + 2, {LIGERDSL_CPU, 0}, LIGERDSL_F32, {4, 8});
        c.args.x = c.x;
-     }, LIGERDSL_INVALID_MISALIGNED, {"`x`", "4 bytes"}},
-    {"OtherDevice", [](NormCall& c) {
+     },
+     LIGERDSL_INVALID_MISALIGNED,
+     {"`x`", "4 bytes"}},
+    {"OtherDevice",
+     [](NormCall& c) {
        c.x.tensor = Tensor(c.x.storage.data(), {LIGERDSL_CUDA, 0}, LIGERDSL_F32, {4, 8});
        c.args.x = c.x;
-     }, LIGERDSL_INVALID_DEVICE, {"`x`", "expected device {1, 0}", "got {2, 0}"}},
-    {"DescContradictsTensor", [](NormCall& c) { c.desc.n_cols = 16; }, LIGERDSL_INVALID_SHAPE, {"`x`", "[4, 16]", "got [4, 8]"}},
+     },
+     LIGERDSL_INVALID_DEVICE,
+     {"`x`", "expected device {1, 0}", "got {2, 0}"}},
+    {"DescContradictsTensor",
+     [](NormCall& c) { c.desc.n_cols = 16; },
+     LIGERDSL_INVALID_SHAPE,
+     {"`x`", "[4, 16]", "got [4, 8]"}},
     {"NotAMode", [](NormCall& c) { c.desc.casting = 3; }, LIGERDSL_INVALID_ARGUMENT, {"`casting`", "0 to 2", "got 3"}},
     {"NegativeEps", [](NormCall& c) { c.desc.eps = -1; }, LIGERDSL_INVALID_ARGUMENT, {"`eps`", ">= 0", "got -1"}},
-    {"NotANumber", [](NormCall& c) { c.desc.offset = __builtin_nanf(""); }, LIGERDSL_INVALID_ARGUMENT, {"`offset`", "finite"}},
+    {"NotANumber",
+     [](NormCall& c) { c.desc.offset = __builtin_nanf(""); },
+     LIGERDSL_INVALID_ARGUMENT,
+     {"`offset`", "finite"}},
 };
 
 class NormMisuse : public testing::TestWithParam<NormRow> {};
@@ -99,10 +187,12 @@ TEST_P(NormMisuse, IsReported) {
   const ligerdsl_status_t status = call.run(context);
   const std::string text = ligerdsl_last_error();
   EXPECT_STREQ(ligerdsl_status_name(status), ligerdsl_status_name(GetParam().status)) << text;
-  for (const char* word : GetParam().words) EXPECT_NE(text.find(word), std::string::npos) << "no \"" << word << "\" in: " << text;
+  for (const char* word : GetParam().words)
+    EXPECT_NE(text.find(word), std::string::npos) << "no \"" << word << "\" in: " << text;
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, NormMisuse, testing::ValuesIn(kNormRows), [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(Table, NormMisuse, testing::ValuesIn(kNormRows),
+                         [](const auto& row) { return row.param.name; });
 
 class Misuse : public testing::Test {
  protected:
@@ -112,9 +202,11 @@ class Misuse : public testing::Test {
 TEST_F(Misuse, PlanNeedsWidthAndDtype) {
   ligerdsl_plan_t plan = nullptr;
   RmsNormForwardDesc desc = rms_norm_forward_desc();
-  expect_failure(ligerdsl_rms_norm_forward_plan(context_.get(), &desc, &plan), LIGERDSL_INVALID_SHAPE, {"n_cols", "one-call form"});
+  expect_failure(ligerdsl_rms_norm_forward_plan(context_.get(), &desc, &plan), LIGERDSL_INVALID_SHAPE,
+                 {"n_cols", "one-call form"});
   desc.n_cols = 8;
-  expect_failure(ligerdsl_rms_norm_forward_plan(context_.get(), &desc, &plan), LIGERDSL_INVALID_DTYPE, {"`dtype`", "none"});
+  expect_failure(ligerdsl_rms_norm_forward_plan(context_.get(), &desc, &plan), LIGERDSL_INVALID_DTYPE,
+                 {"`dtype`", "none"});
   EXPECT_EQ(plan, nullptr);
 }
 
@@ -124,13 +216,16 @@ TEST_F(Misuse, GradientOfAnAbsentWeight) {
   desc.n_cols = 8;
   desc.dtype = LIGERDSL_BF16;
   desc.d_weight_dtype = LIGERDSL_F32;
-  expect_failure(ligerdsl_rms_norm_backward_plan(context_.get(), &desc, &plan), LIGERDSL_INVALID_ARGUMENT, {"d_weight_dtype", "no weight"});
+  expect_failure(ligerdsl_rms_norm_backward_plan(context_.get(), &desc, &plan), LIGERDSL_INVALID_ARGUMENT,
+                 {"d_weight_dtype", "no weight"});
   desc.weight_dtype = LIGERDSL_BF16;
   desc.d_weight_dtype = LIGERDSL_F16;
-  expect_failure(ligerdsl_rms_norm_backward_plan(context_.get(), &desc, &plan), LIGERDSL_INVALID_DTYPE, {"expected f32 or bf16", "got f16"});
+  expect_failure(ligerdsl_rms_norm_backward_plan(context_.get(), &desc, &plan), LIGERDSL_INVALID_DTYPE,
+                 {"expected f32 or bf16", "got f16"});
   desc.d_weight_dtype = LIGERDSL_BF16;
   desc.accumulate = 1;
-  expect_failure(ligerdsl_rms_norm_backward_plan(context_.get(), &desc, &plan), LIGERDSL_INVALID_DTYPE, {"accumulate", "f32"});
+  expect_failure(ligerdsl_rms_norm_backward_plan(context_.get(), &desc, &plan), LIGERDSL_INVALID_DTYPE,
+                 {"accumulate", "f32"});
 }
 
 TEST_F(Misuse, SmoothingOutOfRange) {
@@ -140,10 +235,12 @@ TEST_F(Misuse, SmoothingOutOfRange) {
   desc.dtype = LIGERDSL_F32;
   desc.label_dtype = LIGERDSL_I64;
   desc.label_smoothing = 1.5f;
-  expect_failure(ligerdsl_cross_entropy_plan(context_.get(), &desc, &plan), LIGERDSL_INVALID_ARGUMENT, {"label_smoothing", "<= 1", "got 1.5"});
+  expect_failure(ligerdsl_cross_entropy_plan(context_.get(), &desc, &plan), LIGERDSL_INVALID_ARGUMENT,
+                 {"label_smoothing", "<= 1", "got 1.5"});
   desc.label_smoothing = 0;
   desc.label_dtype = LIGERDSL_F32;
-  expect_failure(ligerdsl_cross_entropy_plan(context_.get(), &desc, &plan), LIGERDSL_INVALID_DTYPE, {"label_dtype", "i32, i64", "got f32"});
+  expect_failure(ligerdsl_cross_entropy_plan(context_.get(), &desc, &plan), LIGERDSL_INVALID_DTYPE,
+                 {"label_dtype", "i32, i64", "got f32"});
 }
 
 TEST_F(Misuse, CausalNeedsQueries) {
@@ -169,14 +266,17 @@ TEST_F(Misuse, PartialOverlapInPlace) {
 }
 
 TEST_F(Misuse, SwigluHalvesAndFused) {
-  Owned gate(LIGERDSL_F32, {2, 8}), up(LIGERDSL_F32, {2, 8}), both(LIGERDSL_F32, {2, 16}), odd(LIGERDSL_F32, {2, 15}), out(LIGERDSL_F32, {2, 8});
+  Owned gate(LIGERDSL_F32, {2, 8}), up(LIGERDSL_F32, {2, 8}), both(LIGERDSL_F32, {2, 16}), odd(LIGERDSL_F32, {2, 15}),
+      out(LIGERDSL_F32, {2, 8});
   const SwigluForwardDesc desc = swiglu_forward_desc();
   SwigluForwardArgs args = swiglu_forward_args();
   args.out = out;
   args.gate = gate;
-  expect_failure(ligerdsl_swiglu_forward(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_NULL_POINTER, {"`up`"});
+  expect_failure(ligerdsl_swiglu_forward(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_NULL_POINTER,
+                 {"`up`"});
   args.gate_up = both;
-  expect_failure(ligerdsl_swiglu_forward(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_ARGUMENT, {"`gate`", "without it"});
+  expect_failure(ligerdsl_swiglu_forward(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_ARGUMENT,
+                 {"`gate`", "without it"});
   args.gate = nullptr;
   args.gate_up = odd;
   expect_failure(ligerdsl_swiglu_forward(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE,

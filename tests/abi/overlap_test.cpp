@@ -63,7 +63,9 @@ TEST(Overlap, ExactNeedsTheSameIndices) {
 // Never calls shared memory apart; calls evenly strided rows of one stride apart whenever they are.
 TEST(Overlap, AgainstBruteForce) {
   std::mt19937 random(7);
-  const auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
+  const auto pick = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
   int none = 0;
   for (int i = 0; i < 20000; ++i) {
     const int64_t stride = pick(1, 12);
@@ -85,7 +87,9 @@ TEST(Overlap, AgainstBruteForce) {
 
 TEST(Overlap, InjectiveAgainstBruteForce) {
   std::mt19937 random(11);
-  const auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
+  const auto pick = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
   int injectives = 0;
   for (int i = 0; i < 20000; ++i) {
     const BoundTensor t = tensor(0, {pick(0, 3), pick(1, 4), pick(1, 4)}, {pick(0, 20), pick(0, 8), 1});

@@ -21,7 +21,9 @@ class Structs : public testing::Test {
   ligerdsl_context_config_t config_ = fresh();
 };
 
-TEST_F(Structs, InitialisedIsAccepted) { EXPECT_EQ(create(&config_), LIGERDSL_SUCCESS) << ligerdsl_last_error(); }
+TEST_F(Structs, InitialisedIsAccepted) {
+  EXPECT_EQ(create(&config_), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+}
 
 TEST_F(Structs, NoMagic) {
   config_.magic = 0;
@@ -71,9 +73,11 @@ TEST_F(Structs, DescAndArgsAreCheckedToo) {
   VectorAddDesc desc = vector_add_desc();
   VectorAddArgs args = vector_add_args();
   args.magic = 1;
-  expect_failure(ligerdsl_vector_add(context.get(), &desc, &args, nullptr), LIGERDSL_ABI_MISMATCH, {"vector_add", "args"});
+  expect_failure(ligerdsl_vector_add(context.get(), &desc, &args, nullptr), LIGERDSL_ABI_MISMATCH,
+                 {"vector_add", "args"});
   desc.struct_size = 16;
-  expect_failure(ligerdsl_vector_add(context.get(), &desc, &args, nullptr), LIGERDSL_ABI_MISMATCH, {"vector_add", "desc"});
+  expect_failure(ligerdsl_vector_add(context.get(), &desc, &args, nullptr), LIGERDSL_ABI_MISMATCH,
+                 {"vector_add", "desc"});
 }
 
 TEST_F(Structs, BadContextValues) {

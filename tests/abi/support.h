@@ -2,15 +2,16 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <ligerdsl/ligerdsl.hpp>
 
+#include <ligerdsl/ligerdsl.hpp>
 #include <string>
 #include <vector>
 
 namespace ligerdsl::test {
 
 // The call failed with this status, and every word stands in the message.
-inline void expect_failure(ligerdsl_status_t got, ligerdsl_status_t expected, std::initializer_list<const char*> words) {
+inline void expect_failure(ligerdsl_status_t got, ligerdsl_status_t expected,
+                           std::initializer_list<const char*> words) {
   const std::string text = ligerdsl_last_error();
   EXPECT_STREQ(ligerdsl_status_name(got), ligerdsl_status_name(expected)) << text;
   for (const char* word : words) EXPECT_NE(text.find(word), std::string::npos) << "no \"" << word << "\" in: " << text;

@@ -4,14 +4,14 @@
  *   desc     a versioned struct: dtypes, widths and options, everything that decides which kernels are needed
  *   plan     made from a desc; may compile, load and touch the disk; holds every kernel that any later call needs
  *   execute  runs a plan on tensors; never allocates, synchronises or compiles, so it can be captured in a CUDA graph
- *   call     one function that looks the plan up in the context, fills the shape fields of the desc from the tensors, and
- *            brings its own workspace; its first use of a configuration plans (and may compile)
+ *   call     one function that looks the plan up in the context, fills the shape fields of the desc from the tensors,
+ * and brings its own workspace; its first use of a configuration plans (and may compile)
  *
  * Threads
  *   context, plan, kernel   any number of threads at the same time
  *   workspace               one call at a time
- *   destroy functions       no other thread may be using the handle; a handle that was destroyed is reported, never followed
- *   last error              per thread
+ *   destroy functions       no other thread may be using the handle; a handle that was destroyed is reported, never
+ * followed last error              per thread
  *
  * Determinism: the same build, device model, shapes and options give the same bits, whatever the number of threads.
  */
@@ -58,7 +58,7 @@ enum {
   LIGERDSL_INVALID_LABEL = 2007, /* found on the device; see ligerdsl_context_check */
   LIGERDSL_WORKSPACE_TOO_SMALL = 2008,
   LIGERDSL_INVALID_PROGRAM = 2009, /* bytes given to ligerdsl_kernel_create */
-  LIGERDSL_NOT_SUPPORTED = 3000, /* also: libligerdsl-compiler.so was not found */
+  LIGERDSL_NOT_SUPPORTED = 3000,   /* also: libligerdsl-compiler.so was not found */
   LIGERDSL_NO_DEVICE = 3001,
   LIGERDSL_DRIVER_TOO_OLD = 3002,
   LIGERDSL_ARCH_NOT_SUPPORTED = 3003,
@@ -73,14 +73,15 @@ enum {
   LIGERDSL_STICKY_DEVICE_ERROR = 5003 /* left behind by another kernel of this process */
 };
 /* The constant's name without its prefix, "UNKNOWN_STATUS" for other numbers. Never NULL. */
-LIGERDSL_API const char *ligerdsl_status_name(ligerdsl_status_t status);
+LIGERDSL_API const char* ligerdsl_status_name(ligerdsl_status_t status);
 /* What went wrong in this thread's latest failing call: operation, argument, expected, got. Never NULL; valid until the
  * thread's next failing call. */
-LIGERDSL_API const char *ligerdsl_last_error(void);
+LIGERDSL_API const char* ligerdsl_last_error(void);
 LIGERDSL_API uint32_t ligerdsl_version(void); /* of the loaded library; compare with LIGERDSL_VERSION */
-LIGERDSL_API const char *ligerdsl_build_info(void);
+LIGERDSL_API const char* ligerdsl_build_info(void);
 
-/* ---- Tensors: the memory layout of DLPack's DLTensor --------------------------------------------------------------- */
+/* ---- Tensors: the memory layout of DLPack's DLTensor ---------------------------------------------------------------
+ */
 typedef struct ligerdsl_dtype {
   uint8_t code; /* 0 signed integer, 1 unsigned integer, 2 float, 4 bfloat */
   uint8_t bits;
@@ -94,17 +95,17 @@ typedef struct ligerdsl_device {
 enum { LIGERDSL_CPU = 1, LIGERDSL_CUDA = 2 };
 
 typedef struct ligerdsl_tensor {
-  void *data;
+  void* data;
   ligerdsl_device_t device;
   int32_t ndim;
   ligerdsl_dtype_t dtype;
-  int64_t *shape;
-  int64_t *strides; /* in elements; NULL = contiguous, last dimension fastest */
+  int64_t* shape;
+  int64_t* strides; /* in elements; NULL = contiguous, last dimension fastest */
   uint64_t byte_offset;
 } ligerdsl_tensor_t;
 
-/* A dtype as one number, for the dtype fields of descriptions: code | bits << 8 | lanes << 16. Zero means "none", or, in the
- * one-call form, "as the tensor has it". */
+/* A dtype as one number, for the dtype fields of descriptions: code | bits << 8 | lanes << 16. Zero means "none", or,
+ * in the one-call form, "as the tensor has it". */
 enum {
   LIGERDSL_I32 = 0x00012000,
   LIGERDSL_I64 = 0x00014000,
@@ -120,8 +121,8 @@ static inline ligerdsl_dtype_t ligerdsl_dtype_of(int32_t code) {
   return t;
 }
 /* A contiguous tensor; `shape` must outlive it. */
-static inline ligerdsl_tensor_t ligerdsl_tensor_make(void *data, ligerdsl_device_t device, int32_t dtype, int32_t ndim,
-                                                     int64_t *shape) {
+static inline ligerdsl_tensor_t ligerdsl_tensor_make(void* data, ligerdsl_device_t device, int32_t dtype, int32_t ndim,
+                                                     int64_t* shape) {
   ligerdsl_tensor_t t;
   t.data = data;
   t.device = device;
@@ -134,7 +135,8 @@ static inline ligerdsl_tensor_t ligerdsl_tensor_make(void *data, ligerdsl_device
 }
 
 /* ---- Versioned structs ----------------------------------------------------------------------------------------------
- * Initialise with the struct's _INIT macro. Structs of an older header are accepted; fields they lack take their defaults. */
+ * Initialise with the struct's _INIT macro. Structs of an older header are accepted; fields they lack take their
+ * defaults. */
 #define LIGERDSL_MAGIC 0x4c494752u
 #define LIGERDSL_STRUCT_HEADER \
   size_t struct_size;          \
@@ -142,10 +144,12 @@ static inline ligerdsl_tensor_t ligerdsl_tensor_make(void *data, ligerdsl_device
   uint32_t version
 #define LIGERDSL_HEADER_OF(type) sizeof(type), LIGERDSL_MAGIC, LIGERDSL_VERSION
 
-/* ---- Context: a device and what was planned for it ------------------------------------------------------------------ */
-typedef struct ligerdsl_context *ligerdsl_context_t;
+/* ---- Context: a device and what was planned for it ------------------------------------------------------------------
+ */
+typedef struct ligerdsl_context* ligerdsl_context_t;
 struct CUstream_st; /* what cudaStream_t and CUstream point to */
-typedef struct CUstream_st *ligerdsl_stream_t; /* NULL = the default stream; ignored on a CPU, where calls return when done */
+typedef struct CUstream_st*
+    ligerdsl_stream_t; /* NULL = the default stream; ignored on a CPU, where calls return when done */
 
 typedef struct ligerdsl_context_config {
   LIGERDSL_STRUCT_HEADER;
@@ -153,12 +157,13 @@ typedef struct ligerdsl_context_config {
   int32_t num_threads; /* CPU: worker threads; 0 = LIGERDSL_NUM_THREADS, else all cores this process may use */
   uint32_t flags;      /* 0 */
 } ligerdsl_context_config_t;
-#define LIGERDSL_CONTEXT_CONFIG_INIT {LIGERDSL_HEADER_OF(ligerdsl_context_config_t), {LIGERDSL_CPU, 0}, 0, 0u}
+#define LIGERDSL_CONTEXT_CONFIG_INIT \
+  { LIGERDSL_HEADER_OF(ligerdsl_context_config_t), {LIGERDSL_CPU, 0}, 0, 0u }
 
 /* A CUDA context retains the device's primary context; the caller's current context is the same before and after every
  * call. Errors: NO_DEVICE, INVALID_DEVICE, DRIVER_TOO_OLD, FORKED_PROCESS. */
-LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_create(const ligerdsl_context_config_t *config,
-                                                                          ligerdsl_context_t *context);
+LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_create(const ligerdsl_context_config_t* config,
+                                                                          ligerdsl_context_t* context);
 /* NULL is fine. Plans and kernels made from the context stay valid. */
 LIGERDSL_API void ligerdsl_context_destroy(ligerdsl_context_t context);
 /* Synchronises the stream and reports what kernels found since the last check: INVALID_LABEL, with the row and the word
@@ -166,35 +171,38 @@ LIGERDSL_API void ligerdsl_context_destroy(ligerdsl_context_t context);
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_check(ligerdsl_context_t context,
                                                                          ligerdsl_stream_t stream);
 
-/* ---- Plans ---------------------------------------------------------------------------------------------------------- */
-typedef struct ligerdsl_plan *ligerdsl_plan_t;
+/* ---- Plans ----------------------------------------------------------------------------------------------------------
+ */
+typedef struct ligerdsl_plan* ligerdsl_plan_t;
 /* Workspace that execute needs for this many rows (ops.h says what an operation counts as rows). A pure function of the
  * plan and the number. 0 also for a dead handle, which ligerdsl_last_error then names. */
 LIGERDSL_API size_t ligerdsl_plan_workspace_bytes_for(ligerdsl_plan_t plan, int64_t rows);
 LIGERDSL_API size_t ligerdsl_plan_workspace_align(ligerdsl_plan_t plan);
 LIGERDSL_API void ligerdsl_plan_destroy(ligerdsl_plan_t plan); /* NULL is fine */
 
-/* ---- Memory and streams, for programs that do not link CUDA ----------------------------------------------------------
- * On a CPU context memory is host memory, a stream is NULL, and every call has finished when it returns. */
+/* ---- Memory and streams, for programs that do not link CUDA
+ * ---------------------------------------------------------- On a CPU context memory is host memory, a stream is NULL,
+ * and every call has finished when it returns. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_buffer_alloc(ligerdsl_context_t context, size_t bytes,
-                                                                        void **data); /* aligned to 256 bytes */
-LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_buffer_free(ligerdsl_context_t context, void *data);
+                                                                        void** data); /* aligned to 256 bytes */
+LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_buffer_free(ligerdsl_context_t context, void* data);
 /* Either side may be host or device memory. Ordered on the stream. */
-LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_buffer_copy(ligerdsl_context_t context, void *to,
-                                                                       const void *from, size_t bytes,
+LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_buffer_copy(ligerdsl_context_t context, void* to,
+                                                                       const void* from, size_t bytes,
                                                                        ligerdsl_stream_t stream);
-LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_buffer_fill(ligerdsl_context_t context, void *data,
+LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_buffer_fill(ligerdsl_context_t context, void* data,
                                                                        uint8_t value, size_t bytes,
                                                                        ligerdsl_stream_t stream);
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_stream_create(ligerdsl_context_t context,
-                                                                         ligerdsl_stream_t *stream);
+                                                                         ligerdsl_stream_t* stream);
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_stream_sync(ligerdsl_context_t context,
                                                                        ligerdsl_stream_t stream);
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_stream_destroy(ligerdsl_context_t context,
                                                                           ligerdsl_stream_t stream);
 
-/* ---- Kernels of your own: programs recorded with ligerdsl/dsl.h ------------------------------------------------------- */
-typedef struct ligerdsl_kernel *ligerdsl_kernel_t;
+/* ---- Kernels of your own: programs recorded with ligerdsl/dsl.h
+ * ------------------------------------------------------- */
+typedef struct ligerdsl_kernel* ligerdsl_kernel_t;
 typedef struct ligerdsl_kernel_options {
   LIGERDSL_STRUCT_HEADER;
   int32_t num_warps;       /* GPU: warps of 32 threads per program */
@@ -204,29 +212,31 @@ typedef struct ligerdsl_kernel_options {
   int32_t no_alias;        /* 1: an argument the kernel writes never overlaps another argument; launches check it */
   int32_t forbid_contract; /* 1: a * b + c is never one fma */
 } ligerdsl_kernel_options_t;
-#define LIGERDSL_KERNEL_OPTIONS_INIT {LIGERDSL_HEADER_OF(ligerdsl_kernel_options_t), 4, 1, 2, 0, 0, 0}
+#define LIGERDSL_KERNEL_OPTIONS_INIT \
+  { LIGERDSL_HEADER_OF(ligerdsl_kernel_options_t), 4, 1, 2, 0, 0, 0 }
 
 /* One argument per argument of the program, in order. */
 typedef struct ligerdsl_kernel_arg {
   int32_t kind; /* LIGERDSL_ARG_* */
   int32_t reserved;
-  const ligerdsl_tensor_t *tensor; /* for a view */
-  void *pointer;                   /* for a pointer */
+  const ligerdsl_tensor_t* tensor; /* for a view */
+  void* pointer;                   /* for a pointer */
   int64_t integer;                 /* for an integer scalar */
   double number;                   /* for a float scalar */
 } ligerdsl_kernel_arg_t;
 enum { LIGERDSL_ARG_TENSOR = 1, LIGERDSL_ARG_POINTER = 2, LIGERDSL_ARG_INTEGER = 3, LIGERDSL_ARG_NUMBER = 4 };
 
 /* Compiles (or finds in the cache) the program's bytes, as ligerdsl::serialize gives them. `options` may be NULL. */
-LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_kernel_create(ligerdsl_context_t context, const void *program,
-                                                                         size_t program_bytes,
-                                                                         const ligerdsl_kernel_options_t *options,
-                                                                         ligerdsl_kernel_t *kernel);
-/* Runs one program for every point of the grid {x, y, z}. A grid with a zero runs nothing. Never allocates, synchronises
- * or compiles. */
+LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_kernel_create(ligerdsl_context_t context,
+                                                                         const void* program, size_t program_bytes,
+                                                                         const ligerdsl_kernel_options_t* options,
+                                                                         ligerdsl_kernel_t* kernel);
+/* Runs one program for every point of the grid {x, y, z}. A grid with a zero runs nothing. Never allocates,
+ * synchronises or compiles. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_kernel_launch(ligerdsl_kernel_t kernel,
-                                                                         const ligerdsl_kernel_arg_t *args, size_t n_args,
-                                                                         const int32_t grid[3], ligerdsl_stream_t stream);
+                                                                         const ligerdsl_kernel_arg_t* args,
+                                                                         size_t n_args, const int32_t grid[3],
+                                                                         ligerdsl_stream_t stream);
 LIGERDSL_API void ligerdsl_kernel_destroy(ligerdsl_kernel_t kernel); /* NULL is fine */
 
 #ifdef __cplusplus

@@ -1,4 +1,5 @@
-// libligerdsl in C++17: owning handles and exceptions over ligerdsl.h. Header only; nothing here crosses the C boundary.
+// libligerdsl in C++17: owning handles and exceptions over ligerdsl.h. Header only; nothing here crosses the C
+// boundary.
 //
 //   ligerdsl::Context context = ligerdsl::Context::cpu();
 //   ligerdsl::Tensor x(data, context.device(), LIGERDSL_F32, {rows, cols}), ...;
@@ -126,7 +127,8 @@ class Buffer {
 class Tensor {
  public:
   Tensor() = default;
-  Tensor(void* data, ligerdsl_device_t device, int32_t dtype, std::vector<int64_t> shape, std::vector<int64_t> strides = {})
+  Tensor(void* data, ligerdsl_device_t device, int32_t dtype, std::vector<int64_t> shape,
+         std::vector<int64_t> strides = {})
       : shape_(std::move(shape)), strides_(std::move(strides)) {
     tensor_ = ligerdsl_tensor_make(data, device, dtype, static_cast<int32_t>(shape_.size()), nullptr);
     point();
@@ -185,7 +187,8 @@ inline ligerdsl_kernel_options_t kernel_options() {
 // A program recorded with dsl.h, compiled for a context.
 class CompiledKernel : public Handle<ligerdsl_kernel_t, ligerdsl_kernel_destroy> {
  public:
-  CompiledKernel(const Context& context, const std::string& program, const ligerdsl_kernel_options_t& options = kernel_options()) {
+  CompiledKernel(const Context& context, const std::string& program,
+                 const ligerdsl_kernel_options_t& options = kernel_options()) {
     check(ligerdsl_kernel_create(context.get(), program.data(), program.size(), &options, put()));
   }
 
@@ -193,7 +196,8 @@ class CompiledKernel : public Handle<ligerdsl_kernel_t, ligerdsl_kernel_destroy>
     const int32_t grid[3] = {grid_x, 1, 1};
     launch(grid, args, stream);
   }
-  void launch(const int32_t (&grid)[3], std::initializer_list<KernelArg> args, ligerdsl_stream_t stream = nullptr) const {
+  void launch(const int32_t (&grid)[3], std::initializer_list<KernelArg> args,
+              ligerdsl_stream_t stream = nullptr) const {
     std::vector<ligerdsl_kernel_arg_t> raw;
     for (const KernelArg& arg : args) raw.push_back(arg.raw());
     check(ligerdsl_kernel_launch(get(), raw.data(), raw.size(), grid, stream));

@@ -10,25 +10,31 @@ namespace {
 
 using Args = ligerdsl_adamw_step_args_t;
 
-const Args& args_of(const Call& call) { return *static_cast<const Args*>(call.args); }
+const Args& args_of(const Call& call) {
+  return *static_cast<const Args*>(call.args);
+}
 
-std::function<float(const Call&)> value(float Args::* member) {
+std::function<float(const Call&)> value(float Args::*member) {
   return [member](const Call& call) { return args_of(call).*member; };
 }
 
 // 1 - beta^step in double: for beta2 = 0.999 and step 1 the difference loses nine bits in f32.
-double bias(double beta, int64_t step) { return -std::expm1(static_cast<double>(step) * std::log(beta)); }
+double bias(double beta, int64_t step) {
+  return -std::expm1(static_cast<double>(step) * std::log(beta));
+}
 
 void check_values(const Call& call, bool device_step) {
   const Args& a = args_of(call);
   const auto beta = [](const char* name, float value) {
     if (!(value >= 0 && value < 1)) {
-      fail(Status::invalid_argument, std::string("`") + name + "`: expected 0 <= beta < 1, got " + std::to_string(value));
+      fail(Status::invalid_argument,
+           std::string("`") + name + "`: expected 0 <= beta < 1, got " + std::to_string(value));
     }
   };
   beta("beta1", a.beta1);
   beta("beta2", a.beta2);
-  if (!device_step && a.step < 1) fail(Status::invalid_argument, "`step`: expected 1 or more, got " + std::to_string(a.step));
+  if (!device_step && a.step < 1)
+    fail(Status::invalid_argument, "`step`: expected 1 or more, got " + std::to_string(a.step));
 }
 
 }  // namespace
@@ -43,9 +49,10 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_adam
       {"eps", value(&Args::eps)},
       {"weight_decay", value(&Args::weight_decay)},
       {"bias1", [](const Call& c) { return static_cast<float>(1 / bias(args_of(c).beta1, args_of(c).step)); }},
-      {"bias2", [](const Call& c) { return static_cast<float>(1 / std::sqrt(bias(args_of(c).beta2, args_of(c).step))); }}};
-  bindings.renamed = {{"parameter", "param"}, {"gradient", "grad"},   {"copy", "param_copy"},
-                      {"clip", "clip_factor"}, {"lr", "device_lr"}, {"step", "device_step"}};
+      {"bias2",
+       [](const Call& c) { return static_cast<float>(1 / std::sqrt(bias(args_of(c).beta2, args_of(c).step))); }}};
+  bindings.renamed = {{"parameter", "param"},  {"gradient", "grad"}, {"copy", "param_copy"},
+                      {"clip", "clip_factor"}, {"lr", "device_lr"},  {"step", "device_step"}};
   bindings.rows = [device_step](const Call& call) {
     check_values(call, device_step);
     return call.sizes[adamw_step::dim_N];

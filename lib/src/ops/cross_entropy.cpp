@@ -8,9 +8,12 @@ namespace {
 
 kernels::Reduction reduction_of(int32_t reduction) {
   switch (reduction) {
-    case LIGERDSL_REDUCTION_NONE: return kernels::Reduction::none;
-    case LIGERDSL_REDUCTION_SUM: return kernels::Reduction::sum;
-    default: return kernels::Reduction::mean;
+    case LIGERDSL_REDUCTION_NONE:
+      return kernels::Reduction::none;
+    case LIGERDSL_REDUCTION_SUM:
+      return kernels::Reduction::sum;
+    default:
+      return kernels::Reduction::mean;
   }
 }
 
@@ -36,7 +39,8 @@ kernels::CrossEntropyOptions options_of(const ligerdsl_cross_entropy_desc_t& d) 
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_cross_entropy_desc_t& d) {
   OperationPlan::Bindings bindings;
-  bindings.numbers = {{"label_smoothing", d.label_smoothing}, {"lse_square_scale", d.lse_square_scale}, {"softcap", d.softcap}};
+  bindings.numbers = {
+      {"label_smoothing", d.label_smoothing}, {"lse_square_scale", d.lse_square_scale}, {"softcap", d.softcap}};
   bindings.integers = {{"ignore_index", d.ignore_index}};
   bindings.rows = [per_row = d.reduction == LIGERDSL_REDUCTION_NONE](const Call& call) {
     const int64_t rows = call.sizes[cross_entropy::dim_N];
@@ -46,7 +50,8 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_cros
     return rows;
   };
   bindings.renamed = {{"weight", "class_weight"}};
-  return plan_of(context, cross_entropy::info(), d, kernels::cross_entropy(context->machine(), options_of(d)), std::move(bindings));
+  return plan_of(context, cross_entropy::info(), d, kernels::cross_entropy(context->machine(), options_of(d)),
+                 std::move(bindings));
 }
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_cross_entropy_backward_desc_t& d) {

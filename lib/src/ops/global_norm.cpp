@@ -11,7 +11,9 @@ using Args = ligerdsl_global_norm_args_t;
 
 constexpr int64_t kElementsPerProgram = 65536;  // what the header promises about workspace rows
 
-const Args& args_of(const Call& call) { return *static_cast<const Args*>(call.args); }
+const Args& args_of(const Call& call) {
+  return *static_cast<const Args*>(call.args);
+}
 
 BoundTensor vector(void* data, int64_t size, DType type) {
   BoundTensor tensor{};
@@ -33,8 +35,12 @@ int64_t elements_of(const ligerdsl_tensor_t& tensor) {
 class GlobalNorm final : public OpPlan {
  public:
   GlobalNorm(const ContextRef& context, const ligerdsl_global_norm_desc_t& d)
-      : context_(context), type_(dtype_of(d.dtype)), squares_(kernels::sum_of_squares(context->machine(), type_)),
-        finish_(kernels::finish_norm(context->machine())), squares_launcher_(load(squares_)), finish_launcher_(load(finish_)) {}
+      : context_(context),
+        type_(dtype_of(d.dtype)),
+        squares_(kernels::sum_of_squares(context->machine(), type_)),
+        finish_(kernels::finish_norm(context->machine())),
+        squares_launcher_(load(squares_)),
+        finish_launcher_(load(finish_)) {}
 
   int64_t rows(const Call& call) const override {
     int64_t rows = 0;
@@ -53,26 +59,36 @@ class GlobalNorm final : public OpPlan {
     for_each(call, [&](const BoundTensor& tensor) {
       const auto grid = squares_.launches[0].grid(tensor.dims[0]);
       if (grid[0] == 0) return;
-      pack(*squares_launcher_, [&](const std::string& name) {
-        return name == "x" ? tensor : vector(partials + used * sizeof(float), grid[0], DType::f32);
-      }, call).launch({grid[0]}, call.stream);
+      pack(
+          *squares_launcher_,
+          [&](const std::string& name) {
+            return name == "x" ? tensor : vector(partials + used * sizeof(float), grid[0], DType::f32);
+          },
+          call)
+          .launch({grid[0]}, call.stream);
       used += grid[0];
     });
     const auto output = [&](int index, DType type, size_t slot) {
-      return call.tensors[index].present ? call.tensors[index] : vector(call.workspace + slot * kWorkspaceAlign, 1, type);
+      return call.tensors[index].present ? call.tensors[index]
+                                         : vector(call.workspace + slot * kWorkspaceAlign, 1, type);
     };
-    pack(*finish_launcher_, [&](const std::string& name) {
-      if (name == "norm") return call.tensors[global_norm::k_norm];
-      if (name == "factor") return output(global_norm::k_clip_factor, DType::f32, 0);
-      if (name == "nonfinite") return output(global_norm::k_nonfinite, DType::i32, 1);
-      return vector(partials, used, DType::f32);
-    }, call).launch({}, call.stream);
+    pack(
+        *finish_launcher_,
+        [&](const std::string& name) {
+          if (name == "norm") return call.tensors[global_norm::k_norm];
+          if (name == "factor") return output(global_norm::k_clip_factor, DType::f32, 0);
+          if (name == "nonfinite") return output(global_norm::k_nonfinite, DType::i32, 1);
+          return vector(partials, used, DType::f32);
+        },
+        call)
+        .launch({}, call.stream);
   }
 
   std::vector<const Launcher*> launchers() const override { return {squares_launcher_.get(), finish_launcher_.get()}; }
 
  private:
-  // The arguments of each kernel never overlap one another: the outputs were checked, the partial sums are the workspace's.
+  // The arguments of each kernel never overlap one another: the outputs were checked, the partial sums are the
+  // workspace's.
   std::unique_ptr<Launcher> load(const kernels::Operation& operation) const {
     const kernels::Launch& launch = operation.launches[0];
     std::vector<ArgPromise> promises;
@@ -82,7 +98,8 @@ class GlobalNorm final : public OpPlan {
       if (shape.size() == 1 && shape[0] != program::kDynamic) promises.back().exact = {shape[0]};
     }
     return std::make_unique<Launcher>(*context_, launch.program,
-                                      LaunchOptions{.num_warps = launch.num_warps, .num_stages = launch.num_stages}, promises);
+                                      LaunchOptions{.num_warps = launch.num_warps, .num_stages = launch.num_stages},
+                                      promises);
   }
 
   template <class ViewOf>
@@ -102,7 +119,8 @@ class GlobalNorm final : public OpPlan {
   template <class Body>
   void for_each(const Call& call, Body body) const {
     const Args& args = args_of(call);
-    if (args.n_tensors < 0) fail(Status::invalid_argument, "`n_tensors`: expected 0 or more, got " + std::to_string(args.n_tensors));
+    if (args.n_tensors < 0)
+      fail(Status::invalid_argument, "`n_tensors`: expected 0 or more, got " + std::to_string(args.n_tensors));
     if (args.n_tensors > 0) require_pointer(args.tensors, "tensors");
     for (int64_t i = 0; i < args.n_tensors; ++i) {
       const ligerdsl_tensor_t& given = args.tensors[i];

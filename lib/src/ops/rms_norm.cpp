@@ -42,19 +42,22 @@ kernels::RmsNormOptions backward_options(const Desc& d) {
 }  // namespace
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_rms_norm_forward_desc_t& d) {
-  return plan_of(context, rms_norm_forward::info(), d, kernels::rms_norm_forward(context->machine(), forward_options(d)),
+  return plan_of(context, rms_norm_forward::info(), d,
+                 kernels::rms_norm_forward(context->machine(), forward_options(d)),
                  {.numbers = {{"eps", d.eps}, {"offset", d.offset}}, .rows = size_of_call(rms_norm_forward::dim_N)});
 }
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_rms_norm_backward_desc_t& d) {
-  return plan_of(context, rms_norm_backward::info(), d, kernels::rms_norm_backward(context->machine(), backward_options(d)),
+  return plan_of(context, rms_norm_backward::info(), d,
+                 kernels::rms_norm_backward(context->machine(), backward_options(d)),
                  {.numbers = {{"offset", d.offset}}, .rows = size_of_call(rms_norm_backward::dim_N)});
 }
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_fused_add_rms_norm_forward_desc_t& d) {
-  return plan_of(context, fused_add_rms_norm_forward::info(), d,
-                 kernels::fused_add_rms_norm_forward(context->machine(), forward_options(d)),
-                 {.numbers = {{"eps", d.eps}, {"offset", d.offset}}, .rows = size_of_call(fused_add_rms_norm_forward::dim_N)});
+  return plan_of(
+      context, fused_add_rms_norm_forward::info(), d,
+      kernels::fused_add_rms_norm_forward(context->machine(), forward_options(d)),
+      {.numbers = {{"eps", d.eps}, {"offset", d.offset}}, .rows = size_of_call(fused_add_rms_norm_forward::dim_N)});
 }
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_fused_add_rms_norm_backward_desc_t& d) {

@@ -1,4 +1,5 @@
-// RoPE. The kernel sees a head as its two halves: [batch, position, head, 2, D / 2], and the last column of an odd D apart.
+// RoPE. The kernel sees a head as its two halves: [batch, position, head, 2, D / 2], and the last column of an odd D
+// apart.
 #include "kernels/rope.h"
 
 #include "lib/src/ops/support.h"
@@ -48,12 +49,14 @@ Derived table(const char* name, int tensor, int64_t half) {
                 BoundTensor view = call.tensors[tensor];
                 const int64_t batch = call.sizes[rope::dim_B], positions = call.sizes[rope::dim_S];
                 const int lead = view.rank - 2;
-                const bool fits = (lead == 0 || lead == 1) && view.dims[lead] == positions && view.dims[lead + 1] >= half &&
+                const bool fits = (lead == 0 || lead == 1) && view.dims[lead] == positions &&
+                                  view.dims[lead + 1] >= half &&
                                   (lead == 0 || view.dims[0] == 1 || view.dims[0] == batch);
                 if (!fits) {
-                  fail(Status::invalid_shape, std::string("`") + name + "`: expected [S, D], [1, S, D] or [B, S, D] with S = " +
-                                                  std::to_string(positions) + ", B = " + std::to_string(batch) + ", D >= " +
-                                                  std::to_string(half));
+                  fail(Status::invalid_shape,
+                       std::string("`") + name +
+                           "`: expected [S, D], [1, S, D] or [B, S, D] with S = " + std::to_string(positions) +
+                           ", B = " + std::to_string(batch) + ", D >= " + std::to_string(half));
                 }
                 const int64_t batch_stride = lead == 1 && view.dims[0] == batch ? view.strides[0] : 0;
                 const int64_t position_stride = view.strides[lead];

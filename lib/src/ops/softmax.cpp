@@ -22,8 +22,8 @@ OperationPlan::Bindings bindings_of(const Desc& d, int rows) {
   bindings.rows = [rows, causal = d.causal != 0, queries = d.n_queries](const Call& call) {
     const int64_t n = call.sizes[rows];
     if (causal && n % queries != 0) {
-      fail(Status::invalid_shape, "causal: expected a multiple of n_queries = " + std::to_string(queries) + " rows, got " +
-                                      std::to_string(n));
+      fail(Status::invalid_shape,
+           "causal: expected a multiple of n_queries = " + std::to_string(queries) + " rows, got " + std::to_string(n));
     }
     return n;
   };

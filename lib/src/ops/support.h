@@ -27,11 +27,12 @@ inline OperationPlan::Number size_of_call(int symbol) {
 inline void check_gradient(const char* name, int32_t gradient, int32_t parameter, int32_t accumulate) {
   if (gradient == 0) return;
   if (gradient != LIGERDSL_F32 && gradient != parameter) {
-    fail(Status::invalid_dtype, std::string("`") + name + "`: expected f32 or " + dtype_name(parameter) + ", got " +
-                                    dtype_name(gradient));
+    fail(Status::invalid_dtype,
+         std::string("`") + name + "`: expected f32 or " + dtype_name(parameter) + ", got " + dtype_name(gradient));
   }
   if (accumulate && gradient != LIGERDSL_F32) {
-    fail(Status::invalid_dtype, std::string("`") + name + "`: expected f32 with `accumulate`, got " + dtype_name(gradient));
+    fail(Status::invalid_dtype,
+         std::string("`") + name + "`: expected f32 with `accumulate`, got " + dtype_name(gradient));
   }
 }
 
@@ -39,13 +40,13 @@ inline void check_gradient(const char* name, int32_t gradient, int32_t parameter
 inline void check_reduced(const Call& call, int symbol, const char* name, bool per_row, int64_t rows) {
   const int64_t got = call.sizes[symbol], expected = per_row ? rows : 1;
   if (got < 0 || got == expected) return;
-  fail(Status::invalid_shape, std::string("`") + name + "`: expected " + std::to_string(expected) + " elements, got " +
-                                  std::to_string(got));
+  fail(Status::invalid_shape,
+       std::string("`") + name + "`: expected " + std::to_string(expected) + " elements, got " + std::to_string(got));
 }
 
 template <class Desc>
-std::unique_ptr<OpPlan> plan_of(const ContextRef& context, const OpInfo& info, const Desc& desc, kernels::Operation operation,
-                                OperationPlan::Bindings bindings) {
+std::unique_ptr<OpPlan> plan_of(const ContextRef& context, const OpInfo& info, const Desc& desc,
+                                kernels::Operation operation, OperationPlan::Bindings bindings) {
   return std::make_unique<OperationPlan>(context, info, &desc, std::move(operation), std::move(bindings));
 }
 

@@ -8,7 +8,8 @@ namespace ligerdsl::lib {
 namespace {
 
 // Columns [which * width, (which + 1) * width) of a tensor [n, 2 * width].
-OperationPlan::Bindings::Derived half(const char* name, const std::string& memory, int tensor, int which, int64_t width) {
+OperationPlan::Bindings::Derived half(const char* name, const std::string& memory, int tensor, int which,
+                                      int64_t width) {
   return {.name = name,
           .memory = memory + (which ? ", up" : ", gate"),
           .view =
@@ -38,7 +39,8 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_swig
                       half("up", "gate_up", swiglu_forward::k_gate_up, 1, d.n_cols)};
   }
   return plan_of(context, swiglu_forward::info(), d,
-                 kernels::swiglu_forward(context->machine(), {.cols = d.n_cols, .type = dtype_of(d.dtype)}), std::move(bindings));
+                 kernels::swiglu_forward(context->machine(), {.cols = d.n_cols, .type = dtype_of(d.dtype)}),
+                 std::move(bindings));
 }
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_swiglu_backward_desc_t& d) {
@@ -52,7 +54,8 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_swig
                       half("d_up", gradient, swiglu_backward::k_d_gate_up, 1, d.n_cols)};
   }
   return plan_of(context, swiglu_backward::info(), d,
-                 kernels::swiglu_backward(context->machine(), {.cols = d.n_cols, .type = dtype_of(d.dtype)}), std::move(bindings));
+                 kernels::swiglu_backward(context->machine(), {.cols = d.n_cols, .type = dtype_of(d.dtype)}),
+                 std::move(bindings));
 }
 
 }  // namespace ligerdsl::lib

@@ -1,6 +1,5 @@
 /* A character model in C99: embedding, RMSNorm, a linear head, cross-entropy, AdamW. Learns one sentence by heart. */
 #include <ligerdsl/ligerdsl.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +53,8 @@ static void update(ligerdsl_context_t context, parameter p, int64_t step) {
 }
 
 int main(void) {
-  static const char text[] = "memory runs out long before arithmetic does; fuse, and the logits never have to exist all at once.";
+  static const char text[] =
+      "memory runs out long before arithmetic does; fuse, and the logits never have to exist all at once.";
   static int64_t tokens[MAX_T];
   static float x[MAX_T * H], y[MAX_T * H], rstd[MAX_T], logits[MAX_T * V], d_x[MAX_T * H], d_y[MAX_T * H];
   const int64_t T = (int64_t)strlen(text) - 1;

@@ -1,8 +1,7 @@
 // A SwiGLU network in C++17 that learns which of four quadrants a point lies in: plans made once, executed every step.
-#include <ligerdsl/ligerdsl.hpp>
-
 #include <cmath>
 #include <cstdio>
+#include <ligerdsl/ligerdsl.hpp>
 #include <random>
 #include <vector>
 
@@ -27,7 +26,8 @@ void linear(const Floats& x, const Floats& w, Floats& out, int64_t a, int64_t b)
   }
 }
 
-void linear_backward(const Floats& x, const Floats& w, const Floats& d_out, Floats& d_x, Floats& d_w, int64_t a, int64_t b) {
+void linear_backward(const Floats& x, const Floats& w, const Floats& d_out, Floats& d_x, Floats& d_w, int64_t a,
+                     int64_t b) {
   std::fill(d_x.begin(), d_x.end(), 0.0f);
   std::fill(d_w.begin(), d_w.end(), 0.0f);
   for (int64_t i = 0; i < kRows; ++i) {
@@ -52,7 +52,8 @@ struct Parameter {
 int main() {
   const ligerdsl::Context context = ligerdsl::Context::cpu(2);
   std::mt19937 random(1);
-  Floats x(kRows * kIn), gate_up(kRows * 2 * kHidden), d_gate_up(gate_up.size()), act(kRows * kHidden), d_act(act.size());
+  Floats x(kRows * kIn), gate_up(kRows * 2 * kHidden), d_gate_up(gate_up.size()), act(kRows * kHidden),
+      d_act(act.size());
   Floats logits(kRows * kClasses), d_logits(logits.size()), d_x(x.size()), loss(1), accuracy(1), norm(1), factor(1);
   std::vector<int64_t> labels(kRows);
   for (int64_t i = 0; i < kRows; ++i) {
@@ -75,7 +76,8 @@ int main() {
   const auto t_gate_up = tensor(gate_up, {kRows, 2 * kHidden}), t_d_gate_up = tensor(d_gate_up, {kRows, 2 * kHidden});
   const auto t_act = tensor(act, {kRows, kHidden}), t_d_act = tensor(d_act, {kRows, kHidden});
   const auto t_logits = tensor(logits, {kRows, kClasses}), t_d_logits = tensor(d_logits, {kRows, kClasses});
-  const auto t_loss = tensor(loss, {1}), t_accuracy = tensor(accuracy, {}), t_norm = tensor(norm, {1}), t_factor = tensor(factor, {1});
+  const auto t_loss = tensor(loss, {1}), t_accuracy = tensor(accuracy, {}), t_norm = tensor(norm, {1}),
+             t_factor = tensor(factor, {1});
   const ligerdsl::Tensor t_labels(labels.data(), context.device(), LIGERDSL_I64, {kRows});
 
   auto forward = ligerdsl::swiglu_forward_args();
@@ -114,7 +116,8 @@ int main() {
 
     for (Parameter* p : {&w_in, &w_out}) {
       const auto size = static_cast<int64_t>(p->value.size());
-      const auto value = tensor(p->value, {size}), grad = tensor(p->grad, {size}), m = tensor(p->m, {size}), v = tensor(p->v, {size});
+      const auto value = tensor(p->value, {size}), grad = tensor(p->grad, {size}), m = tensor(p->m, {size}),
+                 v = tensor(p->v, {size});
       auto adam = ligerdsl::adamw_step_args();
       adam.param = value;
       adam.grad = grad;

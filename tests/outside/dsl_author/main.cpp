@@ -1,7 +1,6 @@
 // An author's own kernel: recorded, compiled by the installed library, run and checked on the CPU.
-#include <ligerdsl/ligerdsl.hpp>
-
 #include <cstdio>
+#include <ligerdsl/ligerdsl.hpp>
 #include <string>
 #include <vector>
 

@@ -102,14 +102,20 @@ class Registry {
  public:
   static Registry& global();
   void add(std::unique_ptr<AnyKernel> kernel);  // throws on a second kernel of one name
+  // What went wrong while static registrations ran, where nothing can be thrown; reported by author_table.
+  std::vector<std::string>& problems() { return problems_; }
   const std::vector<std::unique_ptr<AnyKernel>>& all() const { return kernels_; }
   const AnyKernel* find(const std::string& name) const;  // or nullptr
 
  private:
   std::vector<std::unique_ptr<AnyKernel>> kernels_;
+  std::vector<std::string> problems_;
 };
 
 namespace detail {
+
+// Throws unless the kernel has what registration needs.
+void require_complete(const std::string& name, bool has_build, bool has_launch);
 
 template <class Meta>
 class KernelAdapter : public AnyKernel {
@@ -132,7 +138,12 @@ class KernelAdapter : public AnyKernel {
 struct Registration {
   template <class Meta>
   explicit Registration(const Kernel<Meta>& kernel) {
-    Registry::global().add(std::make_unique<KernelAdapter<Meta>>(kernel));
+    try {
+      require_complete(kernel.name, kernel.build != nullptr, kernel.launch != nullptr);
+      Registry::global().add(std::make_unique<KernelAdapter<Meta>>(kernel));
+    } catch (const std::exception& problem) {
+      Registry::global().problems().push_back(problem.what());
+    }
   }
 };
 
