@@ -54,13 +54,38 @@ LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& op
   return passes.run(module);
 }
 
-// Line tables point at the author's DSL.
+// Line numbers point at the author's DSL: the function gets a debug scope of the file of its first op, ops of other files (a
+// helper in a header) a block of theirs. Only .loc lines come out, no debug sections: ".target debug" would cost optimisation.
 LogicalResult attachLineInfo(ModuleOp module) {
+  auto function = *llvm::find_if(module.getOps<LLVM::LLVMFuncOp>(), [](LLVM::LLVMFuncOp f) { return !f.isExternal(); });
+  FileLineColLoc first;
+  function.walk([&](Operation* op) {
+    if ((first = dyn_cast<FileLineColLoc>(op->getLoc()))) return WalkResult::interrupt();
+    return WalkResult::advance();
+  });
+  if (!first) return success();
+  function->setLoc(first);
   PassManager passes(module.getContext());
-  LLVM::DIScopeForLLVMFuncOpPassOptions scope;
-  scope.emissionKind = LLVM::DIEmissionKind::LineTablesOnly;
-  passes.addPass(LLVM::createDIScopeForLLVMFuncOpPass(scope));
-  return passes.run(module);
+  LLVM::DIScopeForLLVMFuncOpPassOptions options;
+  options.emissionKind = LLVM::DIEmissionKind::DebugDirectivesOnly;
+  passes.addPass(LLVM::createDIScopeForLLVMFuncOpPass(options));
+  if (failed(passes.run(module))) return failure();
+
+  auto scoped = dyn_cast<FusedLoc>(function.getLoc());
+  auto scope = scoped ? dyn_cast_or_null<LLVM::DISubprogramAttr>(scoped.getMetadata()) : nullptr;
+  if (!scope) return success();
+  llvm::DenseMap<StringAttr, LLVM::DILexicalBlockFileAttr> blocks;
+  function.walk([&](Operation* op) {
+    auto at = dyn_cast<FileLineColLoc>(op->getLoc());
+    if (!at || at.getFilename() == first.getFilename()) return;
+    auto& block = blocks[at.getFilename()];
+    if (!block) {
+      auto file = LLVM::DIFileAttr::get(module.getContext(), at.getFilename().getValue(), "");
+      block = LLVM::DILexicalBlockFileAttr::get(scope, file, /*discriminator=*/0);
+    }
+    op->setLoc(FusedLoc::get({at}, block, module.getContext()));
+  });
+  return success();
 }
 
 }  // namespace
