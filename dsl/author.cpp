@@ -53,6 +53,7 @@ std::string fields_text(const std::vector<MetaField>& fields) {
 }
 
 const AnyKernel& kernel_at(size_t index) {
+  if (!Registry::global().problems().empty()) throw Error(Registry::global().problems().front());
   const auto& kernels = Registry::global().all();
   if (index >= kernels.size()) throw Error("error: no kernel of index " + std::to_string(index));
   return *kernels[index];

@@ -67,6 +67,12 @@ void require_known_fields(const std::string& kernel, const MetaValues& values, c
   }
 }
 
+void require_complete(const std::string& name, bool has_build, bool has_launch) {
+  if (name.empty()) throw Error("error: a registered kernel needs a name");
+  if (!has_build) throw Error("error: kernel '" + name + "' has no build function");
+  if (!has_launch) throw Error("error: kernel '" + name + "' has no launch rule");
+}
+
 }  // namespace detail
 
 const LaunchArguments::Argument& LaunchArguments::find(const std::string& name) const {

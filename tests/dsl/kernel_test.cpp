@@ -104,8 +104,17 @@ TEST(Registry, KernelsAreFoundRecordedAndLaunched) {
 }
 
 TEST(Registry, ASecondKernelOfOneNameIsRejected) {
-  EXPECT_EQ(message_of([] { detail::Registration again(kKernel); }),
-            "error: a kernel named 'test_kernel' is registered already");
+  const std::string message = "error: a kernel named 'test_kernel' is registered already";
+  EXPECT_EQ(message_of([] { Registry::global().add(std::make_unique<detail::KernelAdapter<TestMeta>>(kKernel)); }),
+            message);
+  // While a shared object loads nothing may be thrown; its table reports the problem.
+  detail::Registration again(kKernel);
+  EXPECT_EQ(message_of([] { kernels_of(author_table()); }), message);
+  Registry::global().problems().clear();
+  Kernel<TestMeta> no_rule{.name = "no_rule", .build = build};
+  detail::Registration incomplete(no_rule);
+  EXPECT_EQ(message_of([] { kernels_of(author_table()); }), "error: kernel 'no_rule' has no launch rule");
+  Registry::global().problems().clear();
 }
 
 TEST(LaunchArguments, UnknownNamesAndAxesAreNamed) {

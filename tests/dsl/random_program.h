@@ -1,0 +1,238 @@
+// Random programs whose results do not depend on evaluation order or fused rounding, so that every implementation must
+// give the same bits: exactly rounded arithmetic, sums of small whole numbers, integers, reductions by max and min,
+// masks, loops, branches, gathers and scatters.
+//
+// Arguments (rows x columns of any size): a f32, b bf16, c i32 [rows, columns], v f32 [16]; outputs x f32, y i32
+// [rows, columns], z f32 [rows, programs along y], w f32 pointer to rows * columns elements. One program per tile of
+// random_tile(seed): grid = {ceil(rows / tile[0]), ceil(columns / tile[1])}.
+#pragma once
+
+#include <random>
+#include <vector>
+
+#include "ligerdsl/dsl.h"
+
+namespace ligerdsl::test {
+
+inline Shape random_tile(unsigned seed) {
+  static const std::vector<Shape> shapes{{1, 8}, {4, 16}, {2, 64}, {8, 20}, {16, 4}, {3, 32}, {1, 256}};
+  return shapes[seed % shapes.size()];
+}
+
+class RandomProgram {
+ public:
+  RandomProgram(KernelBuilder& k, unsigned seed) : k_(k), random_(seed), shape_(random_tile(seed)) {}
+
+  void build() {
+    View a = k_.view("a", f32, {dyn, dyn});
+    View b = k_.view("b", bf16, {dyn, dyn});
+    View c = k_.view("c", i32, {dyn, dyn});
+    View v = k_.view("v", f32, {16});
+    View x = k_.view("x", f32, {dyn, dyn});
+    View y = k_.view("y", i32, {dyn, dyn});
+    View z = k_.view("z", f32, {dyn, dyn});
+    Ptr w = k_.ptr("w", f32);
+    table_ = v.ptr();
+    Scalar i = k_.program_id(0), j = k_.program_id(1);
+
+    floats_.push_back(a.partition(shape_).load({i, j}, {.pad = 0.5}));
+    floats_.push_back(b.partition(shape_).load({i, j}).to(f32));
+    integers_.push_back(c.partition(shape_).load({i, j}, {.pad = -3}));
+    integers_.push_back(column_index());
+    scalars_.push_back(v.load({i}, {.pad = 1.0}));
+    scalars_.push_back(tame(max(floats_[0])));
+    const int steps = 6 + pick(18);
+    for (int step = 0; step < steps; ++step) grow(true);
+
+    x.partition(shape_).store({i, j}, last(floats_));
+    y.partition(shape_).store({i, j}, last(integers_));
+    z.partition({shape_[0], squeeze}).store({i, j}, reduce_max(last(floats_), 1));
+    scatter(w, a, i, j);
+  }
+
+ private:
+  int pick(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
+  template <class T>
+  const T& any(const std::vector<T>& values) {
+    return values[pick(static_cast<int>(values.size()))];
+  }
+  template <class T>
+  static const T& last(const std::vector<T>& values) {
+    return values.back();
+  }
+
+  // Keeps magnitudes small, so that nothing overflows and casts to integers are defined.
+  static Tile tame(const Tile& x) { return clamp(x, -1000.0f, 1000.0f); }
+  static Scalar tame(const Scalar& x) { return clamp(x, -1000.0f, 1000.0f); }
+  // Whole numbers in [-8, 8]: their sums are exact in any order.
+  static Tile whole(const Tile& x) { return floor(clamp(x, -8.0f, 8.0f)); }
+
+  Tile column_index() { return k_.arange(shape_[1]).expand_dims(0).broadcast_to(shape_); }
+
+  Tile condition() {
+    switch (pick(4)) {
+      case 0:
+        return any(floats_) < any(floats_);
+      case 1:
+        return any(integers_) >= pick(5);
+      case 2:
+        return (any(integers_) & 1) == 0;
+      default:
+        return !(any(floats_) > any(scalars_)) || any(integers_) != any(integers_);
+    }
+  }
+
+  Tile float_step() {
+    Tile a = any(floats_), b = any(floats_);
+    switch (pick(14)) {
+      case 0:
+        return tame(a + b);
+      case 1:
+        return tame(a - b);
+      case 2:
+        return tame(a * b);
+      case 3:
+        return a / (abs(b) + 1.0f);
+      case 4:
+        return sqrt(abs(a));
+      case 5:
+        return min(a, b);
+      case 6:
+        return max(a, any(scalars_));
+      case 7:
+        return where(condition(), a, b);
+      case 8:
+        return floor(a) + ceil(-b);
+      case 9:
+        return tame(a * any(scalars_)).to(pick(2) ? bf16 : f16).to(f32);
+      case 10:
+        return any(integers_).to(f32);
+      case 11:
+        return reduce_max(a, pick(2) ? 1 : -1).expand_dims(1).broadcast_to(shape_);
+      case 12:
+        return load(table_ + (any(integers_) & 15), condition(), any(scalars_));
+      default:
+        return tame((a.to(bf16) + b.to(bf16)).to(f32));
+    }
+  }
+
+  Tile integer_step() {
+    Tile a = any(integers_), b = any(integers_);
+    switch (pick(12)) {
+      case 0:
+        return a + b;
+      case 1:
+        return a - b * 3;
+      case 2:
+        return a * b;
+      case 3:
+        return a / ((b & 7) + 1);
+      case 4:
+        return a % ((b & 15) + 2);
+      case 5:
+        return (a ^ b) | 1;
+      case 6:
+        return (a << (b & 7)) >> 2;
+      case 7:
+        return where(condition(), a, b);
+      case 8:
+        return any(floats_).to(i32);
+      case 9:
+        return cumsum(a, 1, pick(2) == 1);
+      case 10:
+        return min(max(a, -100), b).to(i8).to(i32);
+      default:
+        return argmax(whole(any(floats_)), 1).expand_dims(1).broadcast_to(shape_);
+    }
+  }
+
+  Scalar scalar_step() {
+    switch (pick(4)) {
+      case 0:
+        return tame(sum(whole(any(floats_))));
+      case 1:
+        return min(any(floats_));
+      case 2:
+        return tame(any(scalars_) * any(scalars_));
+      default:
+        return where(any(scalars_) < any(scalars_), any(scalars_), sum(any(integers_) & 3).to(f32));
+    }
+  }
+
+  // A few steps on a copy of the pools, so that values made in a region stay there.
+  template <class Result>
+  Result inside(Result (RandomProgram::*result)()) {
+    const auto floats = floats_;
+    const auto integers = integers_;
+    const auto scalars = scalars_;
+    const int steps = 1 + pick(3);
+    for (int step = 0; step < steps; ++step) grow(false);
+    Result value = (this->*result)();
+    floats_ = floats;
+    integers_ = integers;
+    scalars_ = scalars;
+    return value;
+  }
+
+  void loop() {
+    Scalar trips = clamp(any(scalars_), 0, 4).to(i32);
+    auto [f, n] = k_.for_range(0, trips, 1, carry(any(floats_), any(integers_)), [&](Scalar i, Tile f, Tile n) {
+      const auto floats = floats_;
+      const auto integers = integers_;
+      floats_.push_back(tame(f + i.to(f32)));
+      integers_.push_back(n + i);
+      Tile next = inside(&RandomProgram::float_step);
+      Tile count = inside(&RandomProgram::integer_step);
+      floats_ = floats;
+      integers_ = integers;
+      return carry(next, count);
+    });
+    floats_.push_back(f);
+    integers_.push_back(n);
+  }
+
+  void branch() {
+    Scalar test = any(scalars_) < any(scalars_);
+    floats_.push_back(k_.if_(
+        test, [&] { return inside(&RandomProgram::float_step); }, [&] { return inside(&RandomProgram::float_step); }));
+  }
+
+  void grow(bool regions) {
+    switch (pick(regions ? 10 : 8)) {
+      case 0:
+      case 1:
+      case 2:
+        integers_.push_back(integer_step());
+        break;
+      case 3:
+        scalars_.push_back(scalar_step());
+        break;
+      case 8:
+        loop();
+        break;
+      case 9:
+        branch();
+        break;
+      default:
+        floats_.push_back(float_step());
+        break;
+    }
+  }
+
+  // w[row * columns + column] = a value, where both are inside.
+  void scatter(const Ptr& w, const View& a, const Scalar& i, const Scalar& j) {
+    Tile row = k_.arange(shape_[0]).expand_dims(1) + i * shape_[0];
+    Tile column = k_.arange(shape_[1]).expand_dims(0) + j * shape_[1];
+    Scalar rows = a.dim(0).to(i32), columns = a.dim(1).to(i32);
+    store(w + (row * columns + column), any(floats_), row < rows && column < columns);
+  }
+
+  KernelBuilder& k_;
+  std::mt19937 random_;
+  Shape shape_;
+  Ptr table_;
+  std::vector<Tile> floats_, integers_;
+  std::vector<Scalar> scalars_;
+};
+
+}  // namespace ligerdsl::test
