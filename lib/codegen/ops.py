@@ -102,10 +102,10 @@ second backward is then impossible.""",
 
     Op("rope", "rotary position embedding, half rotation; backward with inverse = 1",
        """With h = head_dim / 2 rounded down, c = cos[i], s = sin[i], for i < h: y[i] = x[i] c - x[i + h] s,
-y[i + h] = x[i + h] c + x[i] s; the last column of an odd head_dim is copied. inverse = 1 uses -s: the gradient. q and k are [batch, position, head, column] with any
-strides but a last one of 1, so [batch, head, position, column] memory is one transposed description away. cos and sin are
-[S, D], [1, S, D] or [B, S, D]; only their first h columns are read. Arithmetic in f32, one rounding to dtype. q_out may be
-exactly q, and k_out exactly k, when in_place is set.""",
+y[i + h] = x[i + h] c + x[i] s; the last column of an odd head_dim is copied. inverse = 1 uses -s: the gradient.
+q and k are [batch, position, head, column] with any strides but a last one of 1, so memory in the order [batch, head, position,
+column] is one transposed description away. cos and sin are [S, D], [1, S, D] or [B, S, D]; only their first h columns are read.
+Arithmetic in f32, one rounding to dtype. q_out may be exactly q, and k_out exactly k, when in_place is set.""",
        [dim("head_dim", "D", "q", "columns of one head"), dtype("dtype", "q"), dtype("table_dtype", "cos"),
         dim("q_heads", "A", "q", "heads of q"), dim("k_heads", "K", "k", "heads of k, 0 without k", optional=True),
         flag("inverse", "1: rotate back (the backward)"), present("k", "1: k and k_out are passed"),

@@ -186,6 +186,88 @@ TEST_F(Execute, ThreadsShareAPlan) {
   EXPECT_EQ(wrong, std::vector<int>(4));
 }
 
+// The one-call form reads the queries of a causal softmax from the last dimension but one.
+TEST_F(Execute, CausalSoftmaxOfMatrices) {
+  constexpr int kQueries = 3, kColumns = 4;
+  Owned x(LIGERDSL_F32, {2, kQueries, kColumns});
+  SoftmaxForwardDesc desc = softmax_forward_desc();
+  desc.causal = 1;
+  SoftmaxForwardArgs args = softmax_forward_args();
+  args.x = args.y = x;  // in place
+  softmax_forward(context_, desc, args);
+  for (int row = 0; row < 2 * kQueries; ++row) {
+    const int allowed = row % kQueries + 1 + kColumns - kQueries;
+    for (int j = 0; j < kColumns; ++j) {
+      const float expected = j < allowed ? 1.0f / static_cast<float>(allowed) : 0.0f;
+      EXPECT_NEAR(x.floats()[row * kColumns + j], expected, 1e-6) << row << ", " << j;
+    }
+  }
+}
+
+// Rotates q and k where a fused projection left them: slices [position, q heads | k heads | v heads, column] of one
+// buffer.
+TEST_F(Execute, RopeInPlaceOnSlicesOfOneBuffer) {
+  constexpr int64_t kS = 5, kA = 3, kK = 1, kD = 4, kRow = (kA + 2 * kK) * kD;
+  Owned qkv(LIGERDSL_F32, {kS, kRow}), cos(LIGERDSL_F32, {kS, kD}), sin(LIGERDSL_F32, {kS, kD});
+  for (int64_t i = 0; i < kS * kRow; ++i) qkv.floats()[i] = static_cast<float>(i);
+  for (int64_t i = 0; i < kS * kD; ++i) sin.floats()[i] = 1;  // a quarter turn: (a, b) -> (-b, a)
+  const Tensor q(qkv.floats(), context_.device(), LIGERDSL_F32, {1, kS, kA, kD}, {kS * kRow, kRow, kD, 1});
+  const Tensor k(qkv.floats() + kA * kD, context_.device(), LIGERDSL_F32, {1, kS, kK, kD}, {kS * kRow, kRow, kD, 1});
+  RopeArgs args = rope_args();
+  args.q = args.q_out = q;
+  args.k = args.k_out = k;
+  args.cos = cos;
+  args.sin = sin;
+  rope(context_, rope_desc(), args);
+  for (int64_t i = 0; i < kS * kRow; ++i) {
+    const int64_t column = i % kRow, d = column % kD;
+    const bool rotated = column < (kA + kK) * kD;
+    const float expected = !rotated     ? static_cast<float>(i)
+                           : d < kD / 2 ? -static_cast<float>(i + kD / 2)
+                                        : static_cast<float>(i - kD / 2);
+    ASSERT_EQ(qkv.floats()[i], expected) << i;
+  }
+  RopeDesc back = rope_desc();
+  back.inverse = 1;
+  rope(context_, back, args);
+  for (int64_t i = 0; i < kS * kRow; ++i) ASSERT_EQ(qkv.floats()[i], static_cast<float>(i)) << i;
+}
+
+// Gate and up as two slices of one buffer, against the fused layout of the same memory.
+TEST_F(Execute, SwigluSlicesAreTheFusedLayout) {
+  constexpr int64_t kRows = 6, kF = 9;
+  Owned both(LIGERDSL_F32, {kRows, 2 * kF}), fused(LIGERDSL_F32, {kRows, kF}), apart(LIGERDSL_F32, {kRows, kF});
+  for (int64_t i = 0; i < kRows * 2 * kF; ++i) both.floats()[i] = 0.25f * static_cast<float>(i % 23) - 2.0f;
+  const Tensor gate(both.floats(), context_.device(), LIGERDSL_F32, {kRows, kF}, {2 * kF, 1});
+  const Tensor up(both.floats() + kF, context_.device(), LIGERDSL_F32, {kRows, kF}, {2 * kF, 1});
+  SwigluForwardArgs args = swiglu_forward_args();
+  args.gate_up = both;
+  args.out = fused;
+  swiglu_forward(context_, swiglu_forward_desc(), args);
+  args = swiglu_forward_args();
+  args.gate = gate;
+  args.up = up;
+  args.out = apart;
+  swiglu_forward(context_, swiglu_forward_desc(), args);
+  const double g = both.floats()[0], expected = g / (1 + std::exp(-g)) * both.floats()[kF];
+  EXPECT_NEAR(fused.floats()[0], expected, 1e-6);
+  for (int64_t i = 0; i < kRows * kF; ++i) ASSERT_EQ(fused.floats()[i], apart.floats()[i]) << i;
+}
+
+TEST_F(Execute, NormOfNothing) {
+  Owned norm(LIGERDSL_F32, {1}), factor(LIGERDSL_F32, {1}), nonfinite(LIGERDSL_I32, {1});
+  norm.floats()[0] = factor.floats()[0] = 7;
+  GlobalNormDesc desc = global_norm_desc();
+  desc.dtype = LIGERDSL_F32;
+  GlobalNormArgs args = global_norm_args();
+  args.norm = norm;
+  args.clip_factor = factor;
+  args.nonfinite = nonfinite;
+  global_norm(context_, desc, args);
+  EXPECT_EQ(norm.floats()[0], 0);
+  EXPECT_EQ(factor.floats()[0], 1);
+}
+
 // out = x * factor, written by an author.
 std::string scale_program() {
   KernelBuilder k("scale");
