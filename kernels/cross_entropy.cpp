@@ -64,7 +64,7 @@ struct Arguments {
 // What the passes over a row find out. Base 2: e_c = 2^(z_c log2(e) - base).
 struct RowSums {
   Scalar base;       // the maximum, in base 2
-  Scalar total;      // sum of e_c
+  Scalar others;     // sum of e_c without the label's: as p_y nears 1, 1 - p_y keeps its digits only here
   Scalar deviation;  // smoothing: sum of [w_c] (z_c - reference)
   Scalar best;       // accuracy, predictions: lowest index of the largest z, i32
 };
@@ -108,8 +108,11 @@ class Row {
     store_gradient(b, TileArg(d.to(m_.type).reshape({m_.block})));
   }
 
-  RowSums sums(const Tile& z, const Scalar& reference) const;  // of a row that is one block
-  RowSums looped_sums(const Scalar& reference) const;
+  Tile is_label(const Scalar& b, const Scalar& label) const { return columns(b) == label.to(i32); }
+
+  // `reference` is what deviations are relative to.
+  RowSums sums(const Tile& z, const Scalar& label, const Scalar& reference) const;  // of a row that is one block
+  RowSums looped_sums(const Scalar& label, const Scalar& reference) const;
 
  private:
   bool wants_best() const { return m_.with_accuracy || m_.with_predictions; }
@@ -127,39 +130,41 @@ class Row {
   Shape shape_;
 };
 
-RowSums Row::sums(const Tile& z, const Scalar& reference) const {
+RowSums Row::sums(const Tile& z, const Scalar& label, const Scalar& reference) const {
+  const Scalar first = k_.constant(0, i32);
   RowSums out;
   out.base = finite_base(reduce_max(z)) * kLog2E;
-  out.total = sum(powers(z, -out.base));
-  if (m_.smoothing) out.deviation = sum(deviations(z, reference, k_.constant(0, i32)));
+  out.others = sum(where(is_label(first, label), 0.0f, powers(z, -out.base)));
+  if (m_.smoothing) out.deviation = sum(deviations(z, reference, first));
   if (wants_best()) out.best = argmax(z);
   return out;
 }
 
-RowSums Row::looped_sums(const Scalar& reference) const {
+RowSums Row::looped_sums(const Scalar& label, const Scalar& reference) const {
   // Lanes run on their own through the row; values that the options do not ask for are not carried far: they stay
   // constant.
   const Shape lanes{shape_[1]};
   Tile lane = k_.arange(shape_[1]);
-  auto [lane_max, lane_sum, lane_deviation, lane_best, lane_index] =
-      k_.for_range(0, blocks(), 1,
-                   carry(k_.full(lanes, -kInfinity, f32), k_.zeros(lanes, f32), k_.zeros(lanes, f32),
-                         k_.full(lanes, -kInfinity, f32), k_.zeros(lanes, i32)),
-                   [&](Scalar b, Tile top, Tile total, Tile deviation, Tile best, Tile index) {
-                     Tile z = load(b);
-                     auto [next_top, next_total] = online_block(top, total, reduce_max(z, 0) * kLog2E,
-                                                                [&](const Tile& base) { return powers(z, -base); });
-                     if (m_.smoothing) deviation = deviation + sum(deviations(z, reference, b), 0);
-                     if (wants_best()) {
-                       auto [value, fold] = max_with_index(z, 0);
-                       Tile better = value > best;
-                       best = where(better, value, best);
-                       index = where(better, b * m_.block + fold * shape_[1] + lane, index);
-                     }
-                     return carry(next_top, next_total, deviation, best, index);
-                   });
-  auto [top, total] = combine_lanes(lane_max, lane_sum);
-  RowSums out{.base = finite_base(top), .total = total};
+  auto [lane_max, lane_sum, lane_deviation, lane_best, lane_index] = k_.for_range(
+      0, blocks(), 1,
+      carry(k_.full(lanes, -kInfinity, f32), k_.zeros(lanes, f32), k_.zeros(lanes, f32),
+            k_.full(lanes, -kInfinity, f32), k_.zeros(lanes, i32)),
+      [&](Scalar b, Tile top, Tile total, Tile deviation, Tile best, Tile index) {
+        Tile z = load(b);
+        auto [next_top, next_total] = online_block(top, total, reduce_max(z, 0) * kLog2E, [&](const Tile& base) {
+          return where(is_label(b, label), 0.0f, powers(z, -base));
+        });
+        if (m_.smoothing) deviation = deviation + sum(deviations(z, reference, b), 0);
+        if (wants_best()) {
+          auto [value, fold] = max_with_index(z, 0);
+          Tile better = value > best;
+          best = where(better, value, best);
+          index = where(better, b * m_.block + fold * shape_[1] + lane, index);
+        }
+        return carry(next_top, next_total, deviation, best, index);
+      });
+  auto [top, others] = combine_lanes(lane_max, lane_sum);
+  RowSums out{.base = finite_base(top), .others = others};
   if (m_.smoothing) out.deviation = sum(lane_deviation);
   if (wants_best()) out.best = reduce_min(where(lane_best == reduce_max(lane_best), lane_index, INT32_MAX));
   return out;
@@ -183,8 +188,10 @@ class CountedRow {
     const Scalar first = k_.constant(0, i32);
     Tile z;
     if (!m_.looped) z = row_.load(first);
-    sums_ = m_.looped ? row_.looped_sums(reference_) : row_.sums(z, reference_);
-    log_total_ = log2(sums_.total);
+    sums_ = m_.looped ? row_.looped_sums(label_, reference_) : row_.sums(z, label_, reference_);
+    label_power_ = exp2(fma(z_label_, kLog2E, -sums_.base));
+    total_ = sums_.others + label_power_;
+    log_total_ = log2(total_);
     lse_ = (sums_.base + log_total_) * kLn2;
     set_scales();
     store_results();
@@ -263,19 +270,22 @@ class CountedRow {
       c.smooth = per_class_ * loss_scale;
       rest = rest + (m_.has_weight ? c.smooth * args_.counts.load({2}) : args_.label_smoothing * loss_scale);
     }
-    Scalar inverse = 1.0f / sums_.total;
+    Scalar inverse = 1.0f / total_;
     c.power = (target + rest) * inverse;
-    // target (p_y - 1): as p_y nears 1 the difference keeps its digits only between e_y and the sum that contains it.
-    Scalar e = exp2(fma(z_label_, kLog2E, -sums_.base));
-    c.label = (target * (e - sums_.total) + rest * e) * inverse;
+    c.label = (rest * label_power_ - target * sums_.others) * inverse;  // target (p_y - 1) + rest p_y
     if (m_.smoothing) c.label = c.label - (m_.has_weight ? label_weight_ * c.smooth : c.smooth);
     return c;
   }
 
   Tile gradient(const Tile& z, const Coefficients& c, const Scalar& b) const {
-    Tile d = powers(z, -sums_.base) * c.power;
-    if (m_.smoothing) d = m_.has_weight ? d - row_.weights(b) * c.smooth : d - c.smooth;
-    d = where(row_.columns(b) == label_.to(i32), c.label, d);
+    // Explicit fma: the same bits wherever the compiler would or would not contract.
+    Tile d = powers(z, -sums_.base);
+    if (!m_.smoothing) {
+      d = d * c.power;
+    } else {
+      d = m_.has_weight ? fma(d, c.power, -(row_.weights(b) * c.smooth)) : fma(d, c.power, -c.smooth);
+    }
+    d = where(row_.is_label(b, label_), c.label, d);
     return m_.softcap ? d * row_.cap_slope(z) : d;
   }
 
@@ -283,7 +293,7 @@ class CountedRow {
   const CrossEntropyMeta& m_;
   const Arguments& args_;
   const Row& row_;
-  Scalar index_, label_, z_label_, reference_, log_total_, lse_;
+  Scalar index_, label_, z_label_, reference_, label_power_, total_, log_total_, lse_;
   Scalar zeta_scale_, loss_scale_, label_weight_, per_class_, rest_;
   RowSums sums_;
 };

@@ -245,7 +245,10 @@ Operation wide_backward(const Machine& machine, const RmsNormOptions& options) {
 
 Operation rms_norm_backward(const Machine& machine, const RmsNormOptions& options) {
   if (options.cols > kBackwardResidentWidth) return wide_backward(machine, options);
-  const TileShape tile = row_tile(machine, options.type, options.cols, options.type == f32 ? 4 : 2);
+  TileShape tile = row_tile(machine, options.type, options.cols);
+  // Rows, weight and partial sums of a thread share its registers: 8 elements of each, 16 where CTAs cannot grow.
+  const int64_t vectors = std::max<int64_t>(1, 8 / vector_width(options.type));
+  tile.num_warps = warps_for(tile.rows * tile.cols, options.type, vectors, tile.cols > 8192 ? 32 : 16);
   RmsNormMeta meta{options};
   meta.rows = tile.rows;
   meta.block = tile.cols;

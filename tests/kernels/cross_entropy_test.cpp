@@ -189,11 +189,15 @@ TEST(CrossEntropy, LossAloneLeavesLogits) {
 TEST(CrossEntropy, InPlaceIsBitEqual) {
   for (int64_t v : affordable({300, 20000}, 6)) {
     for (DType type : kFloats) {
-      Trial apart(type, 6, v), over(type, 6, v);
-      apart.run();
-      over.run(over.logits);
-      EXPECT_TRUE(over.logits.same_bits(apart.d_logits)) << apart.describe();
-      EXPECT_TRUE(over.loss.same_bits(apart.loss));
+      const CrossEntropyCase all{
+          .smoothing = exact(0.1), .lse_square = exact(1e-3), .softcap = 20, .weight = class_weights(v)};
+      for (const CrossEntropyCase& c : {CrossEntropyCase{}, CrossEntropyCase{.smoothing = exact(0.1)}, all}) {
+        Trial apart(type, 6, v, c), over(type, 6, v, c);
+        apart.run();
+        over.run(over.logits);
+        EXPECT_TRUE(over.logits.same_bits(apart.d_logits)) << apart.describe();
+        EXPECT_TRUE(over.loss.same_bits(apart.loss));
+      }
     }
   }
 }

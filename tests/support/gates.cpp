@@ -40,7 +40,7 @@ bool same_kind(double a, double r) {
     if (std::isfinite(r)) scale = std::max(scale, std::fabs(r));
   }
   if (scale == 0) scale = 1;
-  return compare(actual, expected, [=](double r) { return gate.atol * scale + gate.rtol * std::fabs(r); });
+  return compare(actual, expected, [=](double r) { return gate.atol * scale + gate.rtol * std::fabs(r) + gate.floor; });
 }
 
 ::testing::AssertionResult close_loss(const Values& actual, const Values& expected, double limit) {
