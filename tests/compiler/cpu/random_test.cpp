@@ -1,0 +1,86 @@
+// Random programs (tests/dsl/random_program.h): the CPU target must give the interpreter's bits.
+#include "cpu_kernel.h"
+#include "dsl/interpreter/interpreter.h"
+#include "program/print.h"
+#include "tests/dsl/random_program.h"
+
+namespace ligerdsl::testing {
+namespace {
+
+constexpr int64_t kRows = 9, kColumns = 37, kStride = 40;
+
+// One set of arguments; outputs are filled with 7.
+struct Memory {
+  std::vector<float> a = std::vector<float>(kRows * kStride), v = std::vector<float>(16);
+  std::vector<uint16_t> b = std::vector<uint16_t>(kRows * kStride);
+  std::vector<int32_t> c = std::vector<int32_t>(kRows * kStride), y = std::vector<int32_t>(kRows * kStride, 7);
+  std::vector<float> x = std::vector<float>(kRows * kStride, 7), z = x, w = x;
+
+  explicit Memory(unsigned seed) {
+    std::mt19937 random(seed);
+    for (float& value : a) value = static_cast<float>(random() % 4096) / 64.0f - 32.0f;
+    for (float& value : v) value = static_cast<float>(random() % 16) - 8.0f;
+    for (uint16_t& value : b) value = toBf16(static_cast<float>(random() % 512) / 16.0f - 16.0f);
+    for (int32_t& value : c) value = static_cast<int32_t>(random() % 200) - 100;
+  }
+};
+
+template <class AddView, class AddPointer>
+void bind(Memory& m, AddView view, AddPointer pointer) {
+  view(m.a.data(), f32, kRows, kColumns);
+  view(m.b.data(), bf16, kRows, kColumns);
+  view(m.c.data(), i32, kRows, kColumns);
+  view(m.v.data(), f32, 0, 16);
+  view(m.x.data(), f32, kRows, kColumns);
+  view(m.y.data(), i32, kRows, kColumns);
+  view(m.z.data(), f32, kRows, kColumns);
+  pointer(m.w.data(), 4 * m.w.size());
+}
+
+// Rank 2 with padded rows; rows == 0: rank 1.
+std::vector<int64_t> dims(int64_t rows, int64_t columns) {
+  return rows ? std::vector<int64_t>{rows, columns} : std::vector<int64_t>{columns};
+}
+std::vector<int64_t> strides(int64_t rows) {
+  return rows ? std::vector<int64_t>{kStride, 1} : std::vector<int64_t>{1};
+}
+
+TEST(CpuRandom, ProgramsGiveTheInterpretersBits) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    program::CompileOptions options;
+    options.contract = false;
+    const auto build = [&](KernelBuilder& k) { test::RandomProgram(k, seed).build(); };
+    KernelBuilder builder("random");
+    build(builder);
+    const program::Program program = builder.finish();
+    const Shape tile = test::random_tile(seed);
+    const int64_t grid[2] = {ceil_div(kRows, tile[0]), ceil_div(kColumns, tile[1])};
+
+    Memory expected(seed);
+    interpreter::Arguments arguments;
+    bind(
+        expected,
+        [&](void* data, DType dtype, int64_t rows, int64_t columns) {
+          arguments.view(data, dtype, dims(rows, columns), strides(rows));
+        },
+        [&](void* data, size_t bytes) { arguments.pointer(data, bytes); });
+    interpreter::run(program, arguments, {grid[0], grid[1], 1}, {.round_every_op = true});
+
+    Memory actual(seed);
+    Slots slots;
+    bind(
+        actual,
+        [&](void* data, DType, int64_t rows, int64_t columns) { slots.view(data, dims(rows, columns), strides(rows)); },
+        [&](void* data, size_t) { slots.value(data); });
+    std::unique_ptr<CpuKernel> kernel;
+    ASSERT_NO_THROW(kernel = std::make_unique<CpuKernel>(build, options)) << "seed " << seed << "\n"
+                                                                          << program::print(program);
+    kernel->run(slots, {static_cast<int32_t>(grid[0]), static_cast<int32_t>(grid[1])});
+    EXPECT_TRUE(actual.x == expected.x && actual.y == expected.y && actual.z == expected.z && actual.w == expected.w)
+        << "seed " << seed << "\n"
+        << program::print(program);
+  }
+}
+
+}  // namespace
+}  // namespace ligerdsl::testing
