@@ -14,6 +14,15 @@ using program::AttrKey;
 using program::OpCode;
 using program::TypeKind;
 
+namespace {
+
+// Address arithmetic wraps; the check of the address follows.
+int64_t wrapping_multiply_add(int64_t a, int64_t b, int64_t c) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b) + static_cast<uint64_t>(c));
+}
+
+}  // namespace
+
 void* Machine::checked(const Op& op, int64_t address, DType dtype) const {
   const auto begin = static_cast<uintptr_t>(address);
   const auto bytes = static_cast<uintptr_t>(element_bytes(dtype));
@@ -65,7 +74,7 @@ void Machine::memory(const Op& op) {
       const std::vector<int64_t>& offset = data(op.operands[1]).integer;
       const int64_t bytes = element_bytes(type(op.operands[0]).dtype);
       std::vector<int64_t>& out = result(op).integer;
-      for (size_t i = 0; i < out.size(); ++i) out[i] = base[i] + offset[i] * bytes;
+      for (size_t i = 0; i < out.size(); ++i) out[i] = wrapping_multiply_add(offset[i], bytes, base[i]);
     }
   }
 }
@@ -78,7 +87,7 @@ void Machine::tile_access(const Op& op) {
   Shape extents(rank), start(rank);
   for (size_t d = 0; d < rank; ++d) {
     extents[d] = std::max<int64_t>(tile_shape[d], 1);
-    start[d] = data(op.operands[1 + d]).integer[0] * extents[d];
+    start[d] = wrapping_multiply_add(data(op.operands[1 + d]).integer[0], extents[d], 0);
   }
   const bool is_load = op.code == OpCode::load_tile;
   Data& value = is_load ? result(op) : data(op.operands.back());
@@ -89,12 +98,12 @@ void Machine::tile_access(const Op& op) {
     bool inside = true;
     int64_t offset = 0;
     for (size_t d = 0; d < rank; ++d) {
-      const int64_t position = start[d] + index[d];
+      const int64_t position = wrapping_multiply_add(start[d], 1, index[d]);
       inside = inside && position >= 0 && position < view.dims[d];
-      offset += position * view.strides[d];
+      offset = wrapping_multiply_add(position, view.strides[d], offset);
     }
     if (inside) {
-      void* address = checked(op, view.base + offset * element_bytes(dtype), dtype);
+      void* address = checked(op, wrapping_multiply_add(offset, element_bytes(dtype), view.base), dtype);
       is_load ? read_element(dtype, address, value, i) : write_element(dtype, address, value, i);
     } else if (is_load) {
       if (is_float(dtype)) {
