@@ -100,12 +100,14 @@ void Importer::memory(const program::Op& op, Location loc) {
   }
 }
 
-// Combiners of the named kinds; sums may be reassociated (every reduction's order is the compiler's choice).
-static Value namedCombiner(OpBuilder& builder, Location loc, tile::ReductionKind kind, Value a, Value b) {
+// Combiners of the named kinds; sums may be reassociated (every reduction's order is the compiler's choice) and contracted
+// with the products that they add.
+static Value namedCombiner(OpBuilder& builder, Location loc, tile::ReductionKind kind, Value a, Value b, bool contract) {
   bool isFloat = isa<FloatType>(a.getType());
   switch (kind) {
     case tile::ReductionKind::sum:
-      if (isFloat) return arith::AddFOp::create(builder, loc, a, b);
+      if (isFloat)
+        return arith::AddFOp::create(builder, loc, a, b, contract ? arith::FastMathFlags::contract : arith::FastMathFlags::none);
       return arith::AddIOp::create(builder, loc, a, b);
     case tile::ReductionKind::max:
       if (isFloat) return arith::MaximumFOp::create(builder, loc, a, b);
@@ -134,7 +136,7 @@ void Importer::reduction(const program::Op& op, Location loc) {
   if (kind == tile::ReductionKind::custom) {
     importBlock(op.regions[0], block);
   } else {
-    Value combined = namedCombiner(builder, loc, kind, block->getArgument(0), block->getArgument(1));
+    Value combined = namedCombiner(builder, loc, kind, block->getArgument(0), block->getArgument(1), options.contract);
     tile::YieldOp::create(builder, loc, combined);
   }
   bind(op, created->getResults());

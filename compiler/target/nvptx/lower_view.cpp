@@ -10,6 +10,7 @@
 //   3. one predicate per chunk: remaining = min(size - tile origin, tile size), compared with the chunk's coordinate;
 //   4. the last dimension may end inside a chunk: chunks that fit are moved as in 3; the thread that holds the straddling
 //      chunk then branches to an element-by-element access.
+#include <map>
 #include <numeric>
 
 #include "compiler/target/nvptx/memory_access.h"
@@ -61,13 +62,6 @@ class TileAccess {
                                ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(constantBytes)});
   }
 
-  /// Address of element `i` of that chunk.
-  Value elementPointer(int64_t reg, int64_t i) {
-    Value first = pointer(reg);
-    return LLVM::GEPOp::create(t.b, t.loc, first.getType(), t.b.getI8Type(), first,
-                               ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i * bytes())});
-  }
-
   /// Address of an access without tile dimensions.
   Value scalarAddress() const { return threadAddress; }
 
@@ -79,13 +73,6 @@ class TileAccess {
     return predicate;
   }
 
-  /// True where element `i` of a chunk is inside the view.
-  Value elementInside(int64_t reg, int64_t i) {
-    Value predicate = uniform;
-    for (auto [dim, axis] : llvm::enumerate(tileAxes)) predicate = t.both(predicate, fits(reg, dim, isLast(axis) ? i + 1 : 1));
-    return predicate;
-  }
-
   /// True if a chunk may end outside of the view while it begins inside (case 4).
   bool mayStraddle() const {
     if (chunk == 1 || tileAxes.empty()) return false;
@@ -93,20 +80,49 @@ class TileAccess {
     return remaining[axis] && sizeDivisor(axis) % chunk != 0;
   }
 
-  /// In case 4: true in threads that hold the end of the last dimension strictly inside a chunk.
-  Value holdsStraddle() {
-    int dim = tileAxes.size() - 1;
-    Value left = remainingHere(dim);
-    Value any;
+  // Case 4. Chunks and this thread's origin are multiples of `chunk`, so the straddling chunk of every line begins at the same
+  // place, and the same number of its elements is inside, in every thread.
+
+  /// Registers of chunks that differ along the last dimension only, line by line.
+  SmallVector<SmallVector<int64_t>> lines() {
+    std::map<std::vector<int64_t>, SmallVector<int64_t>> byOtherDims;
     for (int64_t reg = 0; reg < registers(); reg += chunk) {
-      Coordinate at = t.coordinate(*layout, reg, dim);
-      auto test = [&](int64_t n, arith::CmpIPredicate predicate) -> Value {
-        return arith::CmpIOp::create(t.b, t.loc, predicate, leftOf(left, at, dim), t.constant(at.offset + n));
-      };
-      Value here = t.both(test(0, arith::CmpIPredicate::sgt), test(chunk, arith::CmpIPredicate::slt));
-      any = any ? Value(arith::OrIOp::create(t.b, t.loc, any, here)) : here;
+      Place place;
+      place.reg = reg;
+      std::vector<int64_t> at = layout->map.coordinates(place);
+      at.back() = 0;
+      byOtherDims[at].push_back(reg);
     }
-    return any;
+    SmallVector<SmallVector<int64_t>> result;
+    for (auto& [at, registers] : byOtherDims) result.push_back(registers);
+    return result;
+  }
+  /// True in a thread that holds the straddling chunks.
+  Value holdsStraddle(ArrayRef<int64_t> line) {
+    Value any;
+    for (int64_t reg : line) any = any ? Value(arith::OrIOp::create(t.b, t.loc, any, straddles(reg))) : straddles(reg);
+    return arith::AndIOp::create(t.b, t.loc, straddleHas(0), any);
+  }
+  /// True if the chunk at this register is the straddling one (given that there is one).
+  Value straddles(int64_t reg) {
+    return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, straddleBegin(), t.constant(lastCoordinate(reg)));
+  }
+  /// True if element `i` of the straddling chunk is inside along the last dimension.
+  Value straddleHas(int64_t i) {
+    Value count = arith::AndIOp::create(t.b, t.loc, remaining[tileAxes.back()], t.constant(chunk - 1));
+    return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sgt, count, t.constant(i));
+  }
+  /// Address of element `i` of the straddling chunk in the line of this register.
+  Value straddlePointer(int64_t reg, int64_t i) {
+    Value steps = arith::SubIOp::create(t.b, t.loc, straddleBegin(), t.constant(lastCoordinate(reg) - i));
+    Value first = pointer(reg);
+    return LLVM::GEPOp::create(t.b, t.loc, first.getType(), t.b.getI8Type(), first, ArrayRef<LLVM::GEPArg>{times(steps, bytes())});
+  }
+  /// True where the line of this register is inside along every other dimension; null = always.
+  Value lineInside(int64_t reg) {
+    Value predicate = uniform;
+    for (int dim = 0, n = tileAxes.size() - 1; dim < n; ++dim) predicate = t.both(predicate, fits(reg, dim, 1));
+    return predicate;
   }
 
   int64_t bytes() const { return view.getElementBytes(); }
@@ -133,11 +149,21 @@ class TileAccess {
     return view.isDynamicStride(axis) ? known : std::gcd(view.getStrides()[axis], int64_t(1) << 20);
   }
 
+  int64_t lastCoordinate(int64_t reg) {
+    Place place;
+    place.reg = reg;
+    return layout->map.coordinates(place).back();
+  }
+  // Where the straddling chunk begins, counted from this thread's first register.
+  Value straddleBegin() {
+    return arith::AndIOp::create(t.b, t.loc, remainingHere(tileAxes.size() - 1), t.constant(-chunk));
+  }
+
   // Elements of one access: the layout's run, at most 16 bytes, as long as every address is a multiple of it.
   int64_t chunkSize() const {
     if (tileAxes.empty()) return 1;
     size_t last = tileAxes.back();
-    if (view.isDynamicStride(last) || view.getStrides()[last] != 1) return 1;
+    if (view.isDynamicStride(last) || view.getStrides()[last] != 1 || !layout->disjoint) return 1;
     int64_t n = std::min(layout->width, 16 / bytes());
     for (; n > 1; n /= 2) {
       bool aligned = view.getAlignment() % (n * bytes()) == 0;
@@ -252,6 +278,50 @@ SmallVector<Value> loadScalar(TileAccess& access, Value pad, AccessHints hints) 
   return loadElements(access.t, globalPointer(access.t, access.scalarAddress()), access.element, 1, access.uniform, {pad}, hints);
 }
 
+// Reads the straddling chunks element by element into `loaded`.
+void loadStraddling(TileAccess& access, SmallVectorImpl<Value>& loaded, Value pad, AccessHints hints) {
+  ThreadLowering& t = access.t;
+  auto lines = access.lines();
+  SmallVector<Type> types(loaded.size(), access.element);
+  auto tail = scf::IfOp::create(t.b, t.loc, types, access.holdsStraddle(lines[0]), /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(t.b);
+  t.b.setInsertionPointToStart(tail.elseBlock());
+  scf::YieldOp::create(t.b, t.loc, loaded);
+  t.b.setInsertionPointToStart(tail.thenBlock());
+  for (ArrayRef<int64_t> line : lines) {
+    SmallVector<Value> exact;
+    for (int64_t i = 0; i < access.chunk; ++i)
+      llvm::append_range(exact, loadElements(t, access.straddlePointer(line[0], i), access.element, 1,
+                                             t.both(access.lineInside(line[0]), access.straddleHas(i)), {pad}, hints));
+    Value chunk = t.pack(exact);
+    for (int64_t reg : line) {
+      Value whole = t.pack(ArrayRef(loaded).slice(reg, access.chunk));
+      Value merged = arith::SelectOp::create(t.b, t.loc, access.straddles(reg), chunk, whole);
+      for (int64_t i = 0; i < access.chunk; ++i) loaded[reg + i] = t.extract(merged, i);
+    }
+  }
+  scf::YieldOp::create(t.b, t.loc, loaded);
+  loaded.assign(tail.result_begin(), tail.result_end());
+}
+
+void storeStraddling(TileAccess& access, ArrayRef<Value> elements, Value owner, AccessHints hints) {
+  ThreadLowering& t = access.t;
+  auto lines = access.lines();
+  auto tail = scf::IfOp::create(t.b, t.loc, t.both(owner, access.holdsStraddle(lines[0])), /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(t.b);
+  t.b.setInsertionPointToStart(tail.thenBlock());
+  for (ArrayRef<int64_t> line : lines) {
+    Value chunk;
+    for (int64_t reg : line) {
+      Value candidate = t.pack(elements.slice(reg, access.chunk));
+      chunk = chunk ? Value(arith::SelectOp::create(t.b, t.loc, access.straddles(reg), candidate, chunk)) : candidate;
+    }
+    for (int64_t i = 0; i < access.chunk; ++i)
+      storeElements(t, access.straddlePointer(line[0], i), {t.extract(chunk, i)},
+                    t.both(access.lineInside(line[0]), access.straddleHas(i)), hints);
+  }
+}
+
 LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
   auto tensor = dyn_cast<RankedTensorType>(op.getType());
   TileAccess access(t, op.getView(), op.getIndices(), op.getTileShape(), tensor);
@@ -265,23 +335,7 @@ LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
   SmallVector<Value> pads(access.chunk, pad), loaded;
   for (int64_t reg = 0; reg < access.registers(); reg += access.chunk)
     llvm::append_range(loaded, loadElements(t, access.pointer(reg), access.element, access.chunk, access.inside(reg), pads, hints));
-
-  if (access.mayStraddle()) {
-    SmallVector<Type> types(loaded.size(), access.element);
-    auto tail = scf::IfOp::create(t.b, t.loc, types, access.holdsStraddle(), /*withElseRegion=*/true);
-    OpBuilder::InsertionGuard guard(t.b);
-    t.b.setInsertionPointToStart(tail.thenBlock());
-    SmallVector<Value> exact;
-    for (int64_t reg = 0; reg < access.registers(); ++reg) {
-      int64_t first = reg - reg % access.chunk, i = reg % access.chunk;
-      Value one = access.elementPointer(first, i);
-      llvm::append_range(exact, loadElements(t, one, access.element, 1, access.elementInside(first, i), {pad}, hints));
-    }
-    scf::YieldOp::create(t.b, t.loc, exact);
-    t.b.setInsertionPointToStart(tail.elseBlock());
-    scf::YieldOp::create(t.b, t.loc, loaded);
-    loaded.assign(tail.result_begin(), tail.result_end());
-  }
+  if (access.mayStraddle()) loadStraddling(access, loaded, pad, hints);
   t.defineElements(op, loaded);
   return success();
 }
@@ -297,19 +351,9 @@ LogicalResult lowerStoreTile(ThreadLowering& t, tile::StoreTileOp op) {
     return success();
   }
   Value owner = t.ownerPredicate(*access.layout);
-  auto chunkOf = [&](int64_t reg, int64_t n) { return ArrayRef(elements).slice(reg, n); };
   for (int64_t reg = 0; reg < access.registers(); reg += access.chunk)
-    storeElements(t, access.pointer(reg), chunkOf(reg, access.chunk), t.both(owner, access.inside(reg)), hints);
-
-  if (access.mayStraddle()) {
-    auto tail = scf::IfOp::create(t.b, t.loc, t.both(owner, access.holdsStraddle()), /*withElseRegion=*/false);
-    OpBuilder::InsertionGuard guard(t.b);
-    t.b.setInsertionPointToStart(tail.thenBlock());
-    for (int64_t reg = 0; reg < access.registers(); ++reg) {
-      int64_t first = reg - reg % access.chunk, i = reg % access.chunk;
-      storeElements(t, access.elementPointer(first, i), chunkOf(reg, 1), access.elementInside(first, i), hints);
-    }
-  }
+    storeElements(t, access.pointer(reg), ArrayRef(elements).slice(reg, access.chunk), t.both(owner, access.inside(reg)), hints);
+  if (access.mayStraddle()) storeStraddling(access, elements, owner, hints);
   return success();
 }
 

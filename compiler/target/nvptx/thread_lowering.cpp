@@ -14,6 +14,7 @@ const LoweringTable& LoweringTable::get() {
     LoweringTable all;
     addControlFlowLowerings(all);
     addShapeLowerings(all);
+    addCastLowerings(all);
     addViewLowerings(all);
     addPointerLowerings(all);
     addAtomicLowerings(all);

@@ -140,6 +140,7 @@ class LoweringTable {
 // One per family file.
 void addControlFlowLowerings(LoweringTable& table);
 void addShapeLowerings(LoweringTable& table);
+void addCastLowerings(LoweringTable& table);
 void addViewLowerings(LoweringTable& table);
 void addPointerLowerings(LoweringTable& table);
 void addAtomicLowerings(LoweringTable& table);
