@@ -114,7 +114,7 @@ int main(void) {
     unembed.d_out = &t_dx;
     unembed.d_weight = &t_dtable;
 
-    for (step = 1; step <= 60; ++step) {
+    for (step = 1; step <= 80; ++step) {
       check(ligerdsl_embedding_forward(context, &embed_desc, &embed, NULL));
       check(ligerdsl_rms_norm_forward(context, &norm_desc, &norm, NULL));
       for (i = 0; i < T; ++i) {
@@ -147,6 +147,6 @@ int main(void) {
   check(ligerdsl_context_check(context, NULL));
   ligerdsl_context_destroy(context);
   printf("loss %.3f -> %.3f nats per character\n", (double)first, (double)loss);
-  /* 128 equally likely characters: 4.85. Knowing the last character leaves less than one bit of this sentence. */
-  return fabs((double)first - log(V)) < 1.0 && loss < 1.3f ? 0 : 1;
+  /* 128 equally likely characters: 4.85. What the last character leaves open of the next one, in this sentence: 1.4842. */
+  return fabs((double)first - log(V)) < 1.0 && loss > 1.484f && loss < 1.52f ? 0 : 1;
 }

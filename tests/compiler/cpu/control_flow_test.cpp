@@ -1,0 +1,120 @@
+// Loops and branches that carry tiles: one buffer per carried tile, updated in place where that is safe.
+#include "oracle.h"
+
+namespace ligerdsl::testing {
+namespace {
+
+const std::vector<program::CompileOptions> kBoth = {{}, distinct(3)};
+
+TEST(CpuControlFlow, AccumulatesTilesOverRows) {
+  auto build = [](KernelBuilder& k) {
+    View out = k.view("out", f32, {dyn}), x = k.view("x", f32, {dyn, dyn});
+    Scalar rows = k.scalar("rows", i32);
+    auto [acc, count] = k.for_range(0, rows, 1, carry(k.zeros({64}, f32), k.constant(0, i32)), [&](Scalar r, Tile a, Scalar n) {
+      Tile row = x.partition({squeeze, 64}).load({r, 0});
+      return carry(a + row * sum(row), n + r);
+    });
+    out.partition({64}).store({0}, acc + count.to(f32));
+  };
+  for (double rows : {0, 1, 7})
+    Case().out(f32, {60}).view(f32, randomNumbers(7 * 60), {7, 60}).scalar(i32, rows).check(build, {1}, {1e-4, 1e-5}, kBoth);
+}
+
+// What one iteration reads of a carried tile is the last iteration's, even where the new tile is a shuffle of the old.
+TEST(CpuControlFlow, CarriedTilesThatMove) {
+  auto build = [](KernelBuilder& k) {
+    View out = k.view("out", f32, {dyn}), x = k.view("x", f32, {dyn});
+    Tile v = x.partition({64}).load({0}), w = x.partition({64}).load({1});
+    auto [a, b, c, d] = k.for_range(0, 5, 1, carry(v, w, v + w, v.reshape({8, 8})), [&](Scalar, Tile a, Tile b, Tile c, Tile d) {
+      return carry(b, a, c.reshape({4, 16}).permute({1, 0}).reshape({64}), d.permute({1, 0}) + a.reshape({8, 8}));
+    });
+    auto o = out.partition({64});
+    o.store({0}, a), o.store({1}, b), o.store({2}, c), o.store({3}, d.reshape({64}));
+  };
+  Case().out(f32, {256}).view(f32, randomNumbers(128), {128}).check(build, {1}, {1e-6, 1e-6}, {{}, distinct(2)});
+}
+
+TEST(CpuControlFlow, OldAndNewValuesOfACarriedTile) {
+  auto build = [](KernelBuilder& k) {
+    View out = k.view("out", f32, {dyn}), x = k.view("x", f32, {dyn});
+    auto [a, b] = k.for_range(0, 4, 1, carry(x.partition({32}).load({0}), k.zeros({32}, f32)), [&](Scalar i, Tile a, Tile b) {
+      Tile next = a * 0.5f + i.to(f32);
+      out.partition({32}).store({i}, next - a);
+      return carry(next, b + a + next);
+    });
+    out.partition({32}).store({4}, a + b);
+  };
+  Case().out(f32, {160}).view(f32, randomNumbers(32), {32}).check(build, {1}, {}, {{}, distinct(2)});
+}
+
+TEST(CpuControlFlow, NestedLoops) {
+  auto build = [](KernelBuilder& k) {
+    View out = k.view("out", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn});
+    auto [total] = k.for_range(0, 3, 1, carry(k.zeros({48}, f32)), [&](Scalar i, Tile outer) {
+      auto [inner] = k.for_range(i, 4, 2, carry(outer), [&](Scalar j, Tile t) {
+        return carry(t + x.partition({squeeze, 48}).load({j, 0}) * (i + 1).to(f32));
+      });
+      out.partition({squeeze, 48}).store({i, 0}, inner - outer);
+      return carry(inner);
+    });
+    out.partition({squeeze, 48}).store({3, 0}, total);
+  };
+  Case().out(f32, {4, 48}).view(f32, randomNumbers(4 * 48), {4, 48}).check(build, {1}, {1e-5, 1e-5}, {{}, distinct(2)});
+}
+
+TEST(CpuControlFlow, WhileLoopsWithTiles) {
+  auto build = [](KernelBuilder& k) {
+    View out = k.view("out", f32, {dyn}), x = k.view("x", f32, {dyn});
+    Tile v = x.partition({64}).load({0});
+    auto [t, unchanged, n] = k.while_(
+        carry(v, v * 3.0f, k.constant(0, i32)), [&](Tile t, Tile, Scalar n) { return (sum(abs(t)) > 10.0f) && (n < 20); },
+        [&](Tile t, Tile u, Scalar n) { return carry(t * 0.5f + u * 0.01f, u, n + 1); });
+    out.partition({64}).store({0}, t + unchanged);
+    out.store({64}, n.to(f32));
+  };
+  Case().out(f32, {65}).view(f32, randomNumbers(64), {64}).check(build, {1}, {1e-5, 1e-5}, {{}, distinct(2)});
+}
+
+TEST(CpuControlFlow, BranchesThatGiveTiles) {
+  auto build = [](KernelBuilder& k) {
+    View out = k.view("out", f32, {dyn}), x = k.view("x", f32, {dyn});
+    Scalar i = k.program_id(0);
+    Tile v = x.partition({32}).load({i});
+    auto [a, s] = k.if_(
+        i % 2 == 0, [&] { return carry(v * 2.0f, sum(v)); }, [&] { return carry(exp(v), k.constant(1.0f, f32)); });
+    Tile b = k.if_(s > 0.5f, [&] { return a + v; }, [&] { return v; });
+    k.if_(i == 3, [&] { out.partition({32}).store({8}, b); });
+    out.partition({32}).store({i}, a + b * s);
+  };
+  Case().out(f32, {32 * 9}).view(f32, randomNumbers(120), {120}).check(build, {4}, {1e-5, 1e-5}, {{}, distinct(2)});
+}
+
+TEST(CpuControlFlow, ProgramIdsOfThreeAxes) {
+  auto build = [](KernelBuilder& k) {
+    View out = k.view("out", i32, {dyn, dyn, dyn});
+    Scalar x = k.program_id(0), y = k.program_id(1), z = k.program_id(2);
+    out.store({z, y, x}, x + y * 10 + z * 100 + (k.num_programs(0) + k.num_programs(1) * 10 + k.num_programs(2) * 100) * 1000);
+  };
+  Case().out(i32, {4, 3, 5}).check(build, {5, 3, 4}, {0, 0});
+}
+
+// Scalars of every type cross loops and branches.
+TEST(CpuControlFlow, CarriedScalarsOfEveryType) {
+  for (DType type : {i1, i8, i32, i64, f16, bf16, f32}) {
+    auto build = [&](KernelBuilder& k) {
+      View out = k.view("out", type, {dyn});
+      Scalar start = k.scalar("start", type);
+      auto [v] = k.for_range(0, 3, 1, carry(start), [&](Scalar i, Scalar v) {
+        Scalar one = k.constant(1, type);
+        return carry(type == i1 ? v ^ one : k.if_(i < 2, [&] { return v + one; }, [&] { return v - one - one; }));
+      });
+      out.store({0}, v);
+      out.partition({16}).store({1}, v.broadcast_to({16}));
+    };
+    SCOPED_TRACE(name(type));
+    Case().out(type, {32}).scalar(type, 1).check(build, {1}, {0, 0});
+  }
+}
+
+}  // namespace
+}  // namespace ligerdsl::testing

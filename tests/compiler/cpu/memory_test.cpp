@@ -1,0 +1,199 @@
+// Partitions at the edges of their views, pointers, masks, atomics, large offsets.
+#include <sys/mman.h>
+
+#include <thread>
+
+#include "oracle.h"
+
+namespace ligerdsl::testing {
+namespace {
+
+TEST(CpuMemory, PartitionsAtTheEdges) {
+  auto build = [](KernelBuilder& k) {
+    View out = k.view("out", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn});
+    Scalar i = k.program_id(1), j = k.program_id(0);
+    out.partition({8, 32}).store({i, j}, x.partition({8, 32}).load({i, j}, {.pad = -3}) + 1.0f);
+  };
+  for (int64_t rows : {1, 7, 8, 9, 20})
+    for (int64_t cols : {1, 5, 31, 32, 33, 70})
+      Case().out(f32, {rows, cols}, {cols + 3, 1}).view(f32, randomNumbers(rows * (cols + 5)), {rows, cols}, {cols + 5, 1})
+          .check(build, {3, 3}, {}, {{}, distinct(2)});  // grid {3, 3}: some programs lie outside altogether
+}
+
+TEST(CpuMemory, PaddingReachesReductions) {
+  auto build = [](KernelBuilder& k) {
+    View out = k.view("out", f32, {dyn}), x = k.view("x", bf16, {dyn, dyn});
+    Scalar i = k.program_id(0);
+    out.partition({4}).store({i}, sum(x.partition({4, 64}).load({i, 0}, {.pad = 0.5}).to(f32), 1));
+  };
+  for (int64_t cols : {3, 40, 64}) Case().out(f32, {10}).view(bf16, randomNumbers(10 * cols), {10, cols}).check(build, {3}, {1e-5, 1e-5});
+}
+
+TEST(CpuMemory, SqueezedIndicesOutsideTheView) {
+  auto build = [](KernelBuilder& k) {
+    View out = k.view("out", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn, dyn});
+    Scalar i = k.program_id(0);
+    out.partition({squeeze, 16}).store({i, 0}, x.partition({squeeze, squeeze, 16}).load({i, i - 1, 0}, {.pad = 9}));
+    out.store({i, 20}, x.load({i, 1, 3}, {.pad = 5}));
+    out.store({i + 3, 0}, 1.0f);  // half of these exist
+  };
+  Case().out(f32, {6, 32}).view(f32, randomNumbers(4 * 3 * 20), {4, 3, 20}).check(build, {8}, {}, {{}, distinct(2)});
+}
+
+TEST(CpuMemory, StridedColumnsAndRepeatedRows) {
+  auto build = [](KernelBuilder& k) {
+    View out = k.view("out", f32, {dyn, dyn}, {.strides = {dyn, dyn}}), x = k.view("x", i8, {dyn, dyn}, {.strides = {dyn, dyn}});
+    out.partition({8, 16}).store({k.program_id(0), 0}, x.partition({8, 16}).load({k.program_id(0), 0}).to(f32));
+  };
+  std::vector<double> x = randomIntegers(400, 3, -100, 100);
+  Case().out(f32, {13, 11}, {40, 3}).view(i8, x, {13, 11}, {17, 2}).check(build, {2}, {}, {{}, distinct(2)});
+  Case().out(f32, {13, 11}, {1, 13}).view(i8, x, {13, 11}, {0, 5}).check(build, {2}, {}, {{}, distinct(2)});
+  program::CompileOptions unit = distinct(2);
+  for (auto& facts : unit.facts) facts.strides = {{}, {.exact = 1}};
+  Case().out(f32, {13, 11}, {40, 1}).view(i8, x, {13, 11}, {17, 1}).check(build, {2}, {}, {unit});
+}
+
+TEST(CpuMemory, BooleansTakeAByte) {
+  auto build = [](KernelBuilder& k) {
+    View out = k.view("out", i1, {dyn}), x = k.view("x", i1, {dyn});
+    Scalar flip = k.scalar("flip", i1);
+    Tile v = x.partition({32}).load({k.program_id(0)}, {.pad = 1});
+    out.partition({32}).store({k.program_id(0)}, v ^ flip);
+    auto [last] = k.for_range(0, 3, 1, carry(v), [&](Scalar, Tile t) { return carry(!t); });
+    out.partition({32}).store({k.program_id(0) + 2}, last);
+  };
+  for (int flip : {0, 1})
+    Case().out(i1, {128}).view(i1, randomIntegers(50, 4, 0, 1), {50}).scalar(i1, flip).check(build, {2}, {0, 0}, {{}, distinct(3)});
+}
+
+TEST(CpuMemory, GatherAndScatterThroughPointers) {
+  auto build = [](KernelBuilder& k) {
+    View out = k.view("out", f32, {dyn}), index = k.view("index", i64, {dyn});
+    Ptr table = k.ptr("table", f32);
+    Scalar n = k.scalar("n", i32);
+    Tile lane = k.program_id(0) * 64 + k.arange(64);
+    Tile at = index.partition({64}).load({k.program_id(0)});
+    Tile picked = load(table + at, lane < n && at >= 0, -5.0f);
+    store(out.ptr() + lane, picked, lane < n);              // neighbours
+    store(out.ptr() + (200 + (lane ^ 5)), picked * 2.0f, lane < n);  // scattered
+    Tile shifted = load(table + (lane + 3), lane < n);  // neighbours, unaligned
+    store(out.ptr() + (500 + lane * 2), shifted, lane < n);
+  };
+  for (double n : {1, 64, 100, 128})
+    Case().out(f32, {1024}).view(i64, randomIntegers(128, 6, -3, 190), {128}).pointer(f32, randomNumbers(200)).scalar(i32, n)
+        .check(build, {2}, {}, {{}, distinct(4)});
+}
+
+TEST(CpuMemory, PointerTilesOfTwoDimensionsAndSelectedPointers) {
+  auto build = [](KernelBuilder& k) {
+    Ptr out = k.ptr("out", bf16), x = k.ptr("x", bf16);
+    Scalar stride = k.scalar("stride", i64);
+    Tile row = k.arange(8).to(i64).expand_dims(1), col = k.arange(32).to(i64).expand_dims(0);
+    PtrTile from = x + (row * stride + col);
+    Tile v = load(from, col < 29, 1.0f);
+    store(out + (row * 32 + col), v + v);
+    auto [last] = k.for_range(0, 3, 1, carry(from), [&](Scalar, PtrTile p) { return carry(p + 1); });
+    store(out + (256 + row * 32 + col), load(last, col < 29));
+  };
+  Case().pointer(bf16, std::vector<double>(512, 0)).pointer(bf16, randomNumbers(8 * 40)).scalar(i64, 40).check(build, {1}, {}, {{}, distinct(3)});
+}
+
+TEST(CpuMemory, ScalarPointers) {
+  auto build = [](KernelBuilder& k) {
+    Ptr out = k.ptr("out", f32), x = k.ptr("x", f32);
+    Scalar i = k.program_id(0);
+    store(out + i, load(x + i) + load(x + (i + 100), i < 2, 8.0f), i != 3);
+    store(out + (i + 10), load(x + i).to(f16).to(f32));
+  };
+  Case().pointer(f32, std::vector<double>(32, 7)).pointer(f32, randomNumbers(128)).check(build, {6}, {1e-3, 1e-3}, {{}, distinct(2)});
+}
+
+TEST(CpuMemory, AtomicsCountEveryElement) {
+  for (DType type : {i32, i64, f32, f16, bf16}) {
+    auto build = [&](KernelBuilder& k) {
+      Ptr sums = k.ptr("sums", type);
+      View bins = k.view("bins", i32, {dyn}), out = k.view("out", type, {dyn});
+      Tile bin = bins.partition({64}).load({k.program_id(0)}, {.pad = -1});
+      Tile old = atomic_add(sums + bin, k.ones({64}, type), bin >= 0);
+      out.partition({64}).store({k.program_id(0)}, old);
+      atomic_add(sums + 15, k.constant(2, type));
+      if (type == i32 || type == i64 || type == f32) {
+        atomic_max(sums + (bin + 16), bin.to(type), bin >= 0);
+        atomic_max(sums + 31, k.program_id(0).to(type), k.program_id(0) < 2);
+      }
+    };
+    SCOPED_TRACE(name(type));
+    Case().pointer(type, std::vector<double>(32, 1)).view(i32, randomIntegers(150, 8, 0, 9), {150}).out(type, {150})
+        .check(build, {3}, {0, 0}, {{}, distinct(3)});
+  }
+}
+
+TEST(CpuMemory, AtomicsOfSeveralThreads) {
+  for (DType type : {f32, bf16}) {
+    CpuKernel kernel([&](KernelBuilder& k) {
+      Ptr sums = k.ptr("sums", type);
+      atomic_add(sums + k.arange(64) % 2, k.ones({64}, type));
+    });
+    uint16_t halves[2] = {0, 0};
+    float floats[2] = {0, 0};
+    void* target = type == f32 ? static_cast<void*>(floats) : halves;
+    Slots slots;
+    slots.value(target);
+    LoadedKernel loaded(kernel.artifact);
+    int32_t grid[3] = {4, 1, 1};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t)
+      threads.emplace_back([&, t] {
+        alignas(64) char arena[4096];
+        ASSERT_LE(kernel.artifact.arena_bytes, int64_t(sizeof arena));
+        for (int i = 0; i < (type == f32 ? 1000 : 1); ++i) loaded.entry(slots.words.data(), grid, t, t + 1, arena);
+      });
+    for (std::thread& thread : threads) thread.join();
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(type == f32 ? floats[i] : fromBf16(halves[i]), type == f32 ? 128000.0f : 128.0f);
+  }
+}
+
+TEST(CpuMemory, OffsetsBeyondTwoToThe31) {
+  constexpr int64_t stride = (int64_t(1) << 31) + 5, rows = 4, cols = 40;
+  size_t bytes = (stride * (rows - 1) + cols) * 4;
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  float* x = static_cast<float*>(memory);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols; ++c) x[r * stride + c] = float(r * 100 + c);
+  CpuKernel kernel([](KernelBuilder& k) {
+    View v = k.view("x", f32, {dyn, dyn}), sums = k.view("sums", f32, {dyn});
+    Scalar i = k.program_id(0);
+    Tile t = v.partition({squeeze, 64}).load({i, 0});
+    sums.store({i}, sum(t));
+    v.partition({squeeze, 64}).store({i, 0}, t + 1.0f);
+    Tile pair = v.partition({2, 64}).load({i / 2, 0});
+    sums.partition({2}).store({i / 2 + 2}, sum(pair, 1));
+    sums.store({i + 8}, load(v.ptr() + i.to(i64) * v.stride(0)));
+  });
+  std::vector<float> sums(16);
+  kernel.run(Slots().view(x, {rows, cols}, {stride, 1}).view(sums.data(), {16}), {int32_t(rows)});
+  for (int64_t r = 0; r < rows; ++r) {
+    EXPECT_EQ(sums[r], float(cols * r * 100 + cols * (cols - 1) / 2));
+    EXPECT_EQ(sums[4 + r], float(cols * r * 100 + cols * (cols - 1) / 2 + cols));
+    EXPECT_EQ(sums[8 + r], float(r * 100 + 1));
+    EXPECT_EQ(x[r * stride + cols - 1], float(r * 100 + cols));
+  }
+  munmap(memory, bytes);
+}
+
+TEST(CpuMemory, PrintsEveryElement) {
+  CpuKernel kernel([](KernelBuilder& k) {
+    Scalar i = k.program_id(0);
+    device_print("program", {i, i.to(f32) * 0.5f, k.arange(2).reshape({1, 2})});
+  });
+  ::testing::internal::CaptureStdout();
+  kernel.run(Slots(), {2});
+  fflush(stdout);
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(),
+            "(0, 0, 0) program 0\n(0, 0, 0) program 0\n(0, 0, 0) program [0, 0] 0\n(0, 0, 0) program [0, 1] 1\n"
+            "(1, 0, 0) program 1\n(1, 0, 0) program 0.5\n(1, 0, 0) program [0, 0] 0\n(1, 0, 0) program [0, 1] 1\n");
+}
+
+}  // namespace
+}  // namespace ligerdsl::testing

@@ -1,0 +1,44 @@
+// One kernel, run by the CPU target and by the interpreter (dsl/interpreter, double precision) on equal memory.
+#pragma once
+
+#include "cpu_kernel.h"
+#include "dsl/interpreter/interpreter.h"
+
+namespace ligerdsl::testing {
+
+struct Tolerance {
+  double absolute = 1e-6, relative = 1e-6;
+};
+
+class Case {
+ public:
+  /// A view of `dtype` with the given elements, rounded to it. Strides in elements; empty = row-major.
+  Case& view(DType dtype, const std::vector<double>& elements, std::vector<int64_t> dims, std::vector<int64_t> strides = {});
+  /// A view that the kernel writes: filled with 7.
+  Case& out(DType dtype, std::vector<int64_t> dims, std::vector<int64_t> strides = {});
+  Case& pointer(DType dtype, const std::vector<double>& elements);
+  Case& scalar(DType dtype, double value);
+  /// Compiles once for every option set and compares all memory afterwards.
+  void check(const std::function<void(KernelBuilder&)>& build, std::vector<int32_t> grid = {1}, Tolerance tolerance = {},
+             std::vector<program::CompileOptions> options = {{}});
+
+ private:
+  struct Argument {
+    DType dtype;
+    bool isScalar = false, isPointer = false;
+    double number = 0;
+    std::vector<uint64_t> words;  // storage, 8-byte aligned
+    size_t count = 0;
+    std::vector<int64_t> dims, strides;
+  };
+  std::vector<Argument> arguments;
+};
+
+double readElement(const void* data, DType dtype, size_t index);
+void writeElement(void* data, DType dtype, size_t index, double value);
+std::vector<double> randomNumbers(size_t count, unsigned seed = 1, double low = -2, double high = 2);
+std::vector<double> randomIntegers(size_t count, unsigned seed, int64_t low, int64_t high);
+/// Facts that make every argument its own memory.
+program::CompileOptions distinct(size_t arguments);
+
+}  // namespace ligerdsl::testing
