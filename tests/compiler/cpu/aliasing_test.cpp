@@ -48,7 +48,7 @@ TEST(CpuAliasing, CrossEntropyReadsItsTargetLogitBeforeOverwritingIt) {
     Tile target = load(at);
     Scalar top = reduce_max(x), total = sum(exp(x - top));
     Tile p = exp(x - top) / total;
-    gradient.partition({squeeze, 512}).store({row, 0}, p - where(k.arange(512).to(i64) == label, 1.0f, 0.0f));
+    gradient.partition({squeeze, 512}).store({row, 0}, p - (k.arange(512).to(i64) == label).to(f32));
     loss.partition({1}).store({row}, top + log(total) - target);
   };
   std::vector<float> loss(6);

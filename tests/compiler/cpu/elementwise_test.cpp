@@ -74,7 +74,6 @@ TEST(CpuElementwise, Functions) {
   check("fast_sigmoid", [](Tile x, Tile) { return fast_sigmoid(x); });
   check("fast_tanh", [](Tile x, Tile) { return fast_tanh(x); });
   check("fast_div", [](Tile x, Tile y) { return fast_div(x, y); });
-  check("rem", [](Tile x, Tile y) { return x % y; });
 }
 
 TEST(CpuElementwise, IntegerArithmetic) {
