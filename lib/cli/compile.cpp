@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <set>
 
 #include "lib/cli/authors.h"
 #include "lib/cli/commands.h"
@@ -120,7 +121,13 @@ std::string emit(runtime::CompilerLibrary* compiler, const Recorded& recorded, c
       throw Failure(kUsage, stage + " needs a GPU target: --target sm_90a");
     return assemble(text_of("ptx"), recorded.options.arch, stage == "resources");
   }
-  return text_of(stage);
+  const std::string text = text_of(stage);
+  if (text.empty()) {
+    throw Failure(kUsage,
+                  fmt::format("--emit {}: the way to {} has no such stage", stage,
+                              recorded.options.target == program::Target::cpu ? "a CPU" : recorded.options.arch));
+  }
+  return text;
 }
 
 }  // namespace
@@ -130,6 +137,10 @@ int compile(const Globals& globals, const CompileRequest& request) {
   if (target.empty()) target = globals.device == "cpu" ? "cpu" : open_context(globals)->device().description().arch;
   std::string stage = request.stage;
   if (stage.empty()) stage = target == "cpu" ? "asm" : "ptx";
+  static const std::set<std::string> stages = {"program", "tile", "tgpu",  "loops",    "llvm",
+                                               "ptx",     "asm",  "cubin", "resources"};
+  if (!stages.count(stage))
+    throw Failure(kUsage, fmt::format("--emit: expected one of {}; got {}", fmt::join(stages, ", "), stage));
   const program::CompileOptions base = options_for_target(target);
   const std::vector<Recorded> recorded = record(globals, request, base);
   const auto compiler = stage == "program" ? nullptr : open_compiler();
