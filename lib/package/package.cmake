@@ -14,6 +14,8 @@ install(DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/include/ ${generated}/include/ DES
 configure_package_config_file(package/ligerdslConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfig.cmake
   INSTALL_DESTINATION ${cmake_dir})
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+# Relative, so that an installed folder can be moved.
+file(RELATIVE_PATH pc_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(package/ligerdsl.pc.in ${CMAKE_CURRENT_BINARY_DIR}/ligerdsl.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfigVersion.cmake
   DESTINATION ${cmake_dir} COMPONENT dev)
@@ -31,6 +33,7 @@ if(PROJECT_IS_TOP_LEVEL)
   set(CPACK_DEBIAN_DEV_PACKAGE_NAME libligerdsl-dev)
   set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME ligerdsl-tools)
   set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
+  set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
   set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libligerdsl0 (= ${PROJECT_VERSION})")
   set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "libligerdsl0 (= ${PROJECT_VERSION})")
   include(CPack)

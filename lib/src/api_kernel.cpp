@@ -97,7 +97,7 @@ BoundTensor bind_view(const AuthorKernel& kernel, const std::string& name, const
   if (arg.kind != LIGERDSL_ARG_TENSOR) wrong_kind(name, "LIGERDSL_ARG_TENSOR", arg.kind);
   require_pointer(arg.tensor, name.c_str());
   BoundTensor tensor;
-  bind_free_tensor(name.c_str(), *arg.tensor, type.dtype, kernel.context->api_device(), &tensor);
+  bind_free_tensor(name.c_str(), *arg.tensor, type.dtype, kernel.context->api_device(), &tensor, true);
   const size_t rank = type.shape.size();
   if (static_cast<size_t>(tensor.rank) != rank) {
     fail(Status::invalid_shape,
@@ -107,6 +107,12 @@ BoundTensor bind_view(const AuthorKernel& kernel, const std::string& name, const
     if (type.shape[i] == program::kDynamic || type.shape[i] == tensor.dims[i]) continue;
     fail(Status::invalid_shape, "`" + name + "`: expected " + std::to_string(type.shape[i]) + " in dimension " +
                                     std::to_string(i) + ", got " + std::to_string(tensor.dims[i]));
+  }
+  for (size_t i = 0; i < rank; ++i) {
+    const bool free = type.strides[i] == program::kDynamic || tensor.dims[i] <= 1;
+    if (free || type.strides[i] == tensor.strides[i]) continue;
+    fail(Status::invalid_shape, "`" + name + "`: expected a stride of " + std::to_string(type.strides[i]) +
+                                    " in dimension " + std::to_string(i) + ", got " + std::to_string(tensor.strides[i]));
   }
   return tensor;
 }

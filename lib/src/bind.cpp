@@ -113,7 +113,7 @@ void check_base(const char* name, const ligerdsl_tensor_t& t, DType dtype, liger
   }
 }
 
-void check_data(const char* name, const ligerdsl_tensor_t& t, BoundTensor* out) {
+void check_data(const char* name, const ligerdsl_tensor_t& t, BoundTensor* out, bool any_strides = false) {
   out->data = static_cast<std::byte*>(t.data) + t.byte_offset;
   const bool empty = std::any_of(out->dims, out->dims + out->rank, [](int64_t d) { return d == 0; });
   if (!t.data && !empty) fail(Status::invalid_null_pointer, std::string("`") + name + "`: data is NULL");
@@ -122,7 +122,7 @@ void check_data(const char* name, const ligerdsl_tensor_t& t, BoundTensor* out) 
                   std::string("the address is not a multiple of the element's ") + std::to_string(size_of(out->dtype)) +
                       " bytes");
   }
-  if (out->rank > 0 && out->dims[out->rank - 1] > 1 && out->strides[out->rank - 1] != 1) {
+  if (!any_strides && out->rank > 0 && out->dims[out->rank - 1] > 1 && out->strides[out->rank - 1] != 1) {
     fail_argument(Status::invalid_shape, name,
                   "the last dimension needs a stride of 1, got strides " + strides_text(t));
   }
@@ -242,7 +242,7 @@ void bind_tensors(const BindRules& rules, Call* call) {
 }
 
 void bind_free_tensor(const char* name, const ligerdsl_tensor_t& t, DType dtype, ligerdsl_device_t device,
-                      BoundTensor* out) {
+                      BoundTensor* out, bool any_strides) {
   check_base(name, t, dtype, device);
   const Given given = read_given(name, t);
   if (given.rank > kMaxRank)
@@ -252,7 +252,7 @@ void bind_free_tensor(const char* name, const ligerdsl_tensor_t& t, DType dtype,
   out->rank = given.rank;
   std::copy(given.dims, given.dims + given.rank, out->dims);
   std::copy(given.strides, given.strides + given.rank, out->strides);
-  check_data(name, t, out);
+  check_data(name, t, out, any_strides);
 }
 
 }  // namespace ligerdsl::lib

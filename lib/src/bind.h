@@ -45,8 +45,9 @@ BindRules make_bind_rules(const OpInfo& info, const void* desc, ligerdsl_device_
 // unless it throws.
 void bind_tensors(const BindRules& rules, Call* call);
 
-// One tensor whose shape the caller checks: any rank up to kMaxRank, non-negative sizes and strides, dtype and device.
+// One tensor whose shape the caller checks: any rank up to kMaxRank, non-negative sizes and strides, dtype and device; a last
+// dimension of stride 1 unless any_strides.
 void bind_free_tensor(const char* name, const ligerdsl_tensor_t& tensor, DType dtype, ligerdsl_device_t device,
-                      BoundTensor* out);
+                      BoundTensor* out, bool any_strides = false);
 
 }  // namespace ligerdsl::lib

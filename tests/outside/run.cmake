@@ -16,9 +16,9 @@ run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
 set(ENV{LD_LIBRARY_PATH} ${prefix}/${LIBDIR})
 set(ENV{LIGERDSL_CACHE_DIR} ${WORK}/cache)
 
-# A trainer in C, through pkg-config. The file's own prefix is the one of the install, not of the configuration.
+# A trainer in C, through pkg-config.
 set(ENV{PKG_CONFIG_PATH} ${prefix}/${LIBDIR}/pkgconfig)
-execute_process(COMMAND pkg-config --define-variable=prefix=${prefix} --cflags --libs ligerdsl
+execute_process(COMMAND pkg-config --cflags --libs ligerdsl
   OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE result)
 if(result)
   message(FATAL_ERROR "pkg-config does not know ligerdsl")
