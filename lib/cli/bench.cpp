@@ -144,8 +144,9 @@ int bench(const Globals& globals, const BenchRequest& request) {
   }
   const runtime::DeviceDescription& about = device.description();
   if (globals.json != "-") {
-    fmt::print("{}, {} L2, copy of {}: {:.1f} GB/s\n", about.name, request.warm ? "warm" : "cold",
-               format_bytes(static_cast<double>(copy_bytes)), copies.ceiling());
+    if (!globals.quiet)
+      fmt::print("{}, {} L2, copy of {}: {:.1f} GB/s\n", about.name, request.warm ? "warm" : "cold",
+                 format_bytes(static_cast<double>(copy_bytes)), copies.ceiling());
     print_table(globals,
                 {"kernel", "settings", "median", "20 %", "80 %", "rate", "of copy", "of same-size copy", "resources"},
                 rows);

@@ -110,7 +110,7 @@ int doctor(const Globals& globals) {
     result["environment"].push_back(
         {{"name", option.name}, {"value", value ? Json(value) : Json()}, {"help", option.help}});
   }
-  if (globals.json != "-") {
+  if (globals.json != "-" && !globals.quiet) {
     fmt::print("\n");
     print_table(globals, {"variable", "value", "what"}, rows);
   }
