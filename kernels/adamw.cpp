@@ -55,11 +55,11 @@ void adamw(KernelBuilder& k, const AdamwMeta& meta) {
   const Shape shape{meta.block};
   Tile g = gradient.partition(shape).load({i}).to(f32);
   if (meta.with_clip) g = g * clip.load({0});
-  Tile m = beta1 * m_view.partition(shape).load({i}) + (1.0f - beta1) * g;
-  Tile v = beta2 * v_view.partition(shape).load({i}) + (1.0f - beta2) * g * g;
+  Tile m = fma(m_view.partition(shape).load({i}), beta1, (1.0f - beta1) * g);
+  Tile v = fma(v_view.partition(shape).load({i}), beta2, (1.0f - beta2) * g * g);
   Tile p = parameter.partition(shape).load({i}).to(f32);
-  Tile update = m * bias1 / (sqrt(v) * bias2 + eps) + weight_decay * p;
-  Tile next = p - lr * update;
+  Tile update = fma(p, weight_decay, m * bias1 / fma(sqrt(v), bias2, eps));
+  Tile next = fma(update, -lr, p);
   m_view.partition(shape).store({i}, m);
   v_view.partition(shape).store({i}, v);
   parameter.partition(shape).store({i}, next.to(meta.type));

@@ -8,12 +8,17 @@
 
 namespace ligerdsl::kernels {
 
-// The kernel's name carries the data type, so profiles tell the variants apart.
+// The kernel's name carries the data type, so profiles tell the variants apart. Products and sums are contracted only
+// where a kernel says fma: the compiler's choice could differ between the in-place and the out-of-place variant of one
+// kernel, and their results are to have the same bits.
 template <class Meta>
 program::Program record(const std::string& name, DType type, void (*build)(KernelBuilder&, const Meta&),
                         const Meta& meta) {
   KernelBuilder k(name + "_" + ligerdsl::name(type));
-  build(k, meta);
+  {
+    const auto exact = k.exact_rounding();
+    build(k, meta);
+  }
   return k.finish();
 }
 

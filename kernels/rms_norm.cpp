@@ -115,7 +115,7 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
   Scalar cols = x_view.dim(1);
   auto load_rstd = [&](const Scalar& row) { return rstd_view.partition({m.rows}).load({row}).expand_dims(1); };
   auto gradient = [&](const Tile& x, const Tile& m_tile, const Tile& rstd, const Tile& correction) {
-    return rstd * (m_tile - x * correction);  // correction = r^2 mean(m x)
+    return fma(-x, correction, m_tile) * rstd;  // correction = r^2 mean(m x)
   };
   auto correction_of = [&](const Tile& products, const Tile& rstd) {
     return rstd * rstd * (sum(products, 1) / cols.to(f32)).expand_dims(1);
@@ -143,22 +143,22 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
   // One program takes row blocks p, p + programs, ... and keeps its part of d_weight in registers.
   Tile w;
   if (m.has_weight) w = weight.load(0);
-  auto backward_rows = [&](const Scalar& row) {  // -> this block's contribution to d_weight
+  auto backward_rows = [&](const Scalar& row, const Tile& acc) {  // -> acc with this block's part of d_weight
     Tile x = x_rows.load(row, 0);
     Tile dy = d_y.load(row, 0);
     Tile rstd = load_rstd(row);
     Tile m_tile = m.has_weight ? dy * w : dy;
     finish(row, 0, gradient(x, m_tile, rstd, correction_of(m_tile * x, rstd)));
-    return partial_sums ? dy * normalised(m, x, rstd) : dy;
+    return partial_sums ? fma(dy, normalised(m, x, rstd), acc) : acc;
   };
   if (!partial_sums) {
-    backward_rows(k.program_id(0));
+    backward_rows(k.program_id(0), Tile());
     return;
   }
   Scalar first = k.program_id(0);
   auto [d_weight] =
       k.for_range(first, cdiv(x_view.dim(0), m.rows), k.num_programs(0), carry(k.zeros({m.rows, m.block}, f32)),
-                  [&](Scalar row, Tile acc) { return carry(acc + backward_rows(row)); });
+                  [&](Scalar row, Tile acc) { return carry(backward_rows(row, acc)); });
   partials.partition({squeeze, m.block}).store({first, 0}, sum(d_weight, 0));
 }
 

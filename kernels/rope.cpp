@@ -36,8 +36,8 @@ struct Heads {
       Tile lower = source.load({batch, position, first, 0, 0}).to(f32);
       Tile upper = source.load({batch, position, first, 1, 0}).to(f32);
       auto target = out.partition({squeeze, squeeze, block, squeeze, m.half});
-      target.store({batch, position, first, 0, 0}, (lower * cos - upper * sin).to(m.type));
-      target.store({batch, position, first, 1, 0}, (upper * cos + lower * sin).to(m.type));
+      target.store({batch, position, first, 0, 0}, fma(lower, cos, -(upper * sin)).to(m.type));
+      target.store({batch, position, first, 1, 0}, fma(upper, cos, lower * sin).to(m.type));
       if (!m.tail) continue;
       const Shape heads{squeeze, squeeze, block};
       tail_out.partition(heads).store({batch, position, first},

@@ -61,7 +61,7 @@ void swiglu_backward(KernelBuilder& k, const SwigluMeta& m) {
   Tile s = sigmoid(u);
   Tile activated = u * s;
   at.store(d_up, m, c * activated);
-  at.store(d_gate, m, gate_multiplier * c * b * (s + activated * (1.0f - s)));
+  at.store(d_gate, m, gate_multiplier * c * b * fma(activated, 1.0f - s, s));
 }
 
 namespace {
