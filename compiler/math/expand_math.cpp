@@ -113,7 +113,7 @@ class Expander {
 };
 
 Value Expander::exp(Value x) {
-  if (gpu && fast) return intrinsic("llvm.nvvm.ex2.approx.f32", mul(x, f(kLog2eHigh)));
+  if (gpu && fast) return intrinsic("llvm.nvvm.ex2.approx.ftz.f32", mul(x, f(kLog2eHigh)));
   if (gpu) {
     // The integer part is limited so that its power of two is a normal number; what is left over at the ends of the range
     // stays in the fraction, where ex2 overflows or underflows by itself.

@@ -101,14 +101,21 @@ class TileAccess {
   Value holdsStraddle(ArrayRef<int64_t> line) {
     Value any;
     for (int64_t reg : line) any = any ? Value(arith::OrIOp::create(t.b, t.loc, any, straddles(reg))) : straddles(reg);
-    return arith::AndIOp::create(t.b, t.loc, straddleHas(0), any);
+    return t.both(straddleHas(0), any);
   }
   /// True if the chunk at this register is the straddling one (given that there is one).
   Value straddles(int64_t reg) {
     return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, straddleBegin(), t.constant(lastCoordinate(reg)));
   }
-  /// True if element `i` of the straddling chunk is inside along the last dimension.
+  /// Whether element `i` of the straddling chunk is inside along the last dimension; decided here where the size is static.
+  enum class Inside { no, yes, tested };
+  Inside straddleKnows(int64_t i) const {
+    size_t axis = tileAxes.back();
+    if (view.isDynamicDim(axis)) return Inside::tested;
+    return i < view.getShape()[axis] % chunk ? Inside::yes : Inside::no;
+  }
   Value straddleHas(int64_t i) {
+    if (straddleKnows(i) == Inside::yes) return {};
     Value count = arith::AndIOp::create(t.b, t.loc, remaining[tileAxes.back()], t.constant(chunk - 1));
     return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sgt, count, t.constant(i));
   }
@@ -290,9 +297,13 @@ void loadStraddling(TileAccess& access, SmallVectorImpl<Value>& loaded, Value pa
   t.b.setInsertionPointToStart(tail.thenBlock());
   for (ArrayRef<int64_t> line : lines) {
     SmallVector<Value> exact;
-    for (int64_t i = 0; i < access.chunk; ++i)
-      llvm::append_range(exact, loadElements(t, access.straddlePointer(line[0], i), access.element, 1,
-                                             t.both(access.lineInside(line[0]), access.straddleHas(i)), {pad}, hints));
+    for (int64_t i = 0; i < access.chunk; ++i) {
+      if (access.straddleKnows(i) == TileAccess::Inside::no)
+        exact.push_back(pad);
+      else
+        llvm::append_range(exact, loadElements(t, access.straddlePointer(line[0], i), access.element, 1,
+                                               t.both(access.lineInside(line[0]), access.straddleHas(i)), {pad}, hints));
+    }
     Value chunk = t.pack(exact);
     for (int64_t reg : line) {
       Value whole = t.pack(ArrayRef(loaded).slice(reg, access.chunk));
@@ -316,7 +327,7 @@ void storeStraddling(TileAccess& access, ArrayRef<Value> elements, Value owner, 
       Value candidate = t.pack(elements.slice(reg, access.chunk));
       chunk = chunk ? Value(arith::SelectOp::create(t.b, t.loc, access.straddles(reg), candidate, chunk)) : candidate;
     }
-    for (int64_t i = 0; i < access.chunk; ++i)
+    for (int64_t i = 0; i < access.chunk && access.straddleKnows(i) != TileAccess::Inside::no; ++i)
       storeElements(t, access.straddlePointer(line[0], i), {t.extract(chunk, i)},
                     t.both(access.lineInside(line[0]), access.straddleHas(i)), hints);
   }

@@ -1,0 +1,162 @@
+// Casts, math, reductions, scans: the instructions they become, and whole kernels.
+#include "ptx_kernel.h"
+
+namespace ligerdsl::testing {
+namespace {
+
+auto rmsNorm(DType type, int64_t width) {
+  return [=](KernelBuilder& k) {
+    View y = k.view("y", type, {dyn, width}), x = k.view("x", type, {dyn, width}), w = k.view("w", type, {width});
+    View rstd = k.view("rstd", f32, {dyn});
+    Scalar eps = k.scalar("eps", f32), row = k.program_id(0);
+    Tile xf = x.partition({squeeze, width}).load({row, 0}).to(f32);
+    Tile wf = w.partition({width}).load({0}).to(f32);
+    Scalar r = rsqrt(sum(xf * xf) / float(width) + eps);
+    rstd.store({row}, r);
+    y.partition({squeeze, width}).store({row, 0}, ((xf * r).to(type).to(f32) * wf).to(type));
+  };
+}
+
+void swiglu(KernelBuilder& k) {
+  View c = k.view("c", bf16, {dyn}), a = k.view("a", bf16, {dyn}), b = k.view("b", bf16, {dyn});
+  Scalar i = k.program_id(0);
+  Tile gate = a.partition({1024}).load({i}).to(f32), up = b.partition({1024}).load({i}).to(f32);
+  c.partition({1024}).store({i}, (silu(gate) * up).to(bf16));
+}
+
+auto rowSoftmax(DType type, int64_t width) {
+  return [=](KernelBuilder& k) {
+    View y = k.view("y", type, {dyn, dyn}), x = k.view("x", type, {dyn, dyn});
+    Scalar row = k.program_id(0);
+    Tile t = x.partition({squeeze, width}).load({row, 0}, {.pad = -INFINITY}).to(f32);
+    y.partition({squeeze, width}).store({row, 0}, softmax(t).to(type));
+  };
+}
+
+TEST(NvptxCompute, RmsNorm) {
+  PtxKernel kernel(rmsNorm(bf16, 4096));
+  EXPECT_EQ(kernel.count("ld.global.v4.b32"), 8) << kernel.ptx;
+  EXPECT_EQ(kernel.count("st.global.v4.b32"), 4) << kernel.ptx;
+  EXPECT_EQ(kernel.count("bar.sync"), 1) << kernel.ptx;
+  EXPECT_EQ(kernel.count("shfl.sync.bfly"), 5) << kernel.ptx;
+  EXPECT_EQ(kernel.count("cvt.rn.bf16x2.f32"), 32) << "two roundings of 32 elements, in pairs\n" << kernel.ptx;
+  EXPECT_FALSE(kernel.has("cvt.rn.bf16.f32")) << kernel.ptx;
+  EXPECT_GE(kernel.count("fma.rn.f32"), 24) << "squares are added by multiply-add\n" << kernel.ptx;
+  for (DType type : {f32, bf16, f16}) expectAssemblesEverywhere(rmsNorm(type, 4096));
+  for (int warps : {1, 8, 16, 32}) expectAssembles(rmsNorm(bf16, 2048), "sm_90a", Known::aligned, warps);
+}
+
+TEST(NvptxCompute, Swiglu) {
+  PtxKernel kernel(swiglu, Known::whole);
+  EXPECT_EQ(kernel.count("ld.global.v4.b32"), 2) << kernel.ptx;
+  EXPECT_EQ(kernel.count("st.global.v4.b32"), 1) << kernel.ptx;
+  expectAssemblesEverywhere(swiglu);
+}
+
+TEST(NvptxCompute, Softmax) {
+  PtxKernel kernel(rowSoftmax(bf16, 4096));
+  EXPECT_GE(kernel.count("max.NaN.f32"), 16) << kernel.ptx;
+  EXPECT_LE(kernel.count("bar.sync"), 3) << kernel.ptx;
+  for (int64_t width : {32, 992, 4096, 5120}) expectAssembles(rowSoftmax(bf16, width), "sm_90a");
+  expectAssemblesEverywhere(rowSoftmax(f32, 1024));
+}
+
+TEST(NvptxCompute, EveryElementaryFunctionAssembles) {
+  for (auto function : {+[](const Tile& x) { return exp(x); }, +[](const Tile& x) { return exp2(x); }, +[](const Tile& x) { return log(x); },
+                        +[](const Tile& x) { return log2(x); }, +[](const Tile& x) { return sqrt(x); }, +[](const Tile& x) { return rsqrt(x); },
+                        +[](const Tile& x) { return tanh(x); }, +[](const Tile& x) { return erf(x); }, +[](const Tile& x) { return sigmoid(x); },
+                        +[](const Tile& x) { return abs(x); }, +[](const Tile& x) { return floor(x); }, +[](const Tile& x) { return ceil(x); }})
+    expectAssemblesEverywhere([&](KernelBuilder& k) {
+      View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
+      Scalar i = k.program_id(0);
+      y.partition({512}).store({i}, function(x.partition({512}).load({i})));
+    });
+}
+
+TEST(NvptxCompute, DivisionIsExactUnlessFast) {
+  auto quotient = [](bool fast) {
+    return [=](KernelBuilder& k) {
+      View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
+      Tile a = x.partition({512}).load({0}), b = x.partition({512}).load({1});
+      y.partition({512}).store({0}, fast ? fast_div(a, b) : a / b);
+    };
+  };
+  EXPECT_TRUE(PtxKernel(quotient(false)).has("div.rn.f32"));
+  EXPECT_FALSE(PtxKernel(quotient(true)).has("div.rn.f32"));
+  EXPECT_TRUE(PtxKernel(quotient(true)).has("div.approx.f32"));
+}
+
+TEST(NvptxCompute, ContractionIsAnOption) {
+  auto product = [](KernelBuilder& k) {
+    View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
+    Tile a = x.partition({512}).load({0}), b = x.partition({512}).load({1});
+    y.partition({512}).store({0}, a * b + a);
+  };
+  program::CompileOptions off;
+  off.contract = false;
+  EXPECT_TRUE(PtxKernel(product).has("fma.rn.f32"));
+  EXPECT_FALSE(PtxKernel(product, Known::aligned, off).has("fma.rn.f32"));
+  EXPECT_TRUE(PtxKernel(product, Known::aligned, off).has("mul.rn.f32")) << "without .rn ptxas could fuse";
+}
+
+TEST(NvptxCompute, Casts) {
+  for (DType from : {i1, i8, i32, i64, f16, bf16, f32})
+    for (DType to : {i8, i32, i64, f16, bf16, f32})
+      expectAssembles(
+          [=](KernelBuilder& k) {
+            View y = k.view("y", to, {dyn}), x = k.view("x", from, {dyn});
+            y.partition({256}).store({0}, x.partition({256}).load({0}).to(to));
+          },
+          "sm_90a");
+}
+
+TEST(NvptxCompute, ReductionsOfEveryShape) {
+  for (int axis : {0, 1})
+    for (int64_t rows : {1, 4, 64})
+      for (int64_t columns : {8, 96, 256})
+        expectAssembles(
+            [=](KernelBuilder& k) {
+              View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn, dyn});
+              Tile t = x.partition({rows, columns}).load({0, 0});
+              y.partition({axis == 0 ? columns : rows}).store({0}, sum(t, axis) + reduce_max(t, axis));
+            },
+            "sm_90a");
+}
+
+TEST(NvptxCompute, ArgmaxAndCustomReductions) {
+  auto welford = [](KernelBuilder& k) {
+    View y = k.view("y", f32, {dyn}), index = k.view("index", i32, {dyn}), x = k.view("x", f32, {dyn, dyn});
+    Scalar row = k.program_id(0);
+    Tile t = x.partition({squeeze, 2048}).load({row, 0});
+    auto [mean, m2, n] = reduce({t, t - t, k.ones({2048}, f32)}, [](Scalar ma, Scalar sa, Scalar na, Scalar mb, Scalar sb, Scalar nb) {
+      Scalar total = na + nb, delta = mb - ma;
+      return carry(ma + delta * nb / total, sa + sb + delta * delta * na * nb / total, total);
+    });
+    y.store({row}, mean + m2 / n);
+    index.store({row}, argmax(t));
+  };
+  expectAssemblesEverywhere(welford);
+}
+
+TEST(NvptxCompute, Scans) {
+  for (bool reverse : {false, true})
+    for (int64_t width : {64, 1024, 3 * 128})
+      expectAssembles(
+          [=](KernelBuilder& k) {
+            View y = k.view("y", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn});
+            y.partition({2, width}).store({0, 0}, cumsum(x.partition({2, width}).load({0, 0}), 1, reverse));
+          },
+          "sm_90a");
+}
+
+TEST(NvptxCompute, ShapeOpsMoveTilesBetweenLayouts) {
+  expectAssemblesEverywhere([](KernelBuilder& k) {
+    View y = k.view("y", bf16, {dyn, dyn}), x = k.view("x", bf16, {dyn, dyn});
+    Tile t = x.partition({64, 32}).load({0, 0});
+    y.partition({32, 64}).store({0, 0}, permute(t, {1, 0}));
+    y.partition({16, 128}).store({1, 0}, reshape(t, {16, 128}));
+  });
+}
+
+}  // namespace
+}  // namespace ligerdsl::testing

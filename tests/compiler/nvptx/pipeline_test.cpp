@@ -1,0 +1,116 @@
+// Control flow, options, stages, line information, errors.
+#include "ptx_kernel.h"
+
+namespace ligerdsl::testing {
+namespace {
+
+void sumOfRows(KernelBuilder& k) {
+  View y = k.view("y", f32, {dyn}), x = k.view("x", bf16, {dyn, dyn});
+  Scalar rows = k.scalar("rows", i32);
+  auto [acc] = k.for_range(k.program_id(0), rows, k.num_programs(0), carry(k.zeros({1024}, f32)), [&](Scalar row, Tile acc) {
+    return carry(acc + x.partition({squeeze, 1024}).load({row, 0}).to(f32));
+  });
+  y.partition({1024}).store({k.program_id(0)}, acc);
+}
+
+program::CompileOptions optionsFor(const std::string& arch) {
+  program::CompileOptions options;
+  options.arch = arch;
+  return options;
+}
+
+std::string errorOf(program::CompileOptions options) {
+  try {
+    PtxKernel kernel(sumOfRows, Known::aligned, options);
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(NvptxPipeline, LoopsCarryTiles) {
+  PtxKernel kernel(sumOfRows, Known::whole);
+  EXPECT_TRUE(kernel.has("bra")) << kernel.ptx;
+  expectAssemblesEverywhere(sumOfRows);
+}
+
+TEST(NvptxPipeline, ConditionalsAndWhileLoops) {
+  expectAssemblesEverywhere([](KernelBuilder& k) {
+    View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
+    Tile t = x.partition({512}).load({0});
+    Tile chosen = k.if_(sum(t) > 0.0f, [&] { return t * 2.0f; }, [&] { return t - 1.0f; });
+    auto [grown] = k.while_(carry(chosen), [&](Tile v) { return sum(v) < 100.0f; }, [&](Tile v) { return carry(v + 1.0f); });
+    y.partition({512}).store({0}, grown);
+  });
+}
+
+TEST(NvptxPipeline, PrintsThroughTheDriver) {
+  PtxKernel kernel([](KernelBuilder& k) {
+    View x = k.view("x", f32, {dyn});
+    Tile t = x.partition({64}).load({0});
+    device_print("100% of x", {t, sum(t)});
+  });
+  EXPECT_TRUE(kernel.has("vprintf")) << kernel.ptx;
+  Assembled assembled = assemble(kernel.ptx, "sm_90a");
+  EXPECT_TRUE(assembled.ok) << assembled.log << kernel.ptx;
+}
+
+TEST(NvptxPipeline, StagesAreText) {
+  for (auto [stage, text] : {std::pair("tile", "tile.load_tile"), {"tgpu", "#tgpu.layout"}, {"llvm", "llvm.func @ligerdsl_kernel"},
+                             {"ptx", ".visible .entry ligerdsl_kernel"}}) {
+    program::CompileOptions options;
+    options.emit = stage;
+    EXPECT_TRUE(PtxKernel(sumOfRows, Known::aligned, options).has(text)) << stage;
+  }
+}
+
+TEST(NvptxPipeline, LineInformationNamesTheAuthorsFile) {
+  PtxKernel kernel(sumOfRows);
+  EXPECT_TRUE(kernel.has("pipeline_test.cpp\"")) << kernel.ptx;
+  EXPECT_TRUE(kernel.has(".loc\t1 ")) << kernel.ptx;
+  EXPECT_FALSE(kernel.has(", debug")) << "ptxas would not optimise\n" << kernel.ptx;
+}
+
+TEST(NvptxPipeline, SameProgramSamePtx) { EXPECT_EQ(PtxKernel(sumOfRows).ptx, PtxKernel(sumOfRows).ptx); }
+
+TEST(NvptxPipeline, TargetsAndPtxVersions) {
+  for (auto [arch, version] : {std::pair("sm_80", "8.0"), {"sm_86", "8.0"}, {"sm_89", "8.0"}, {"sm_90a", "8.0"}, {"sm_100", "8.6"},
+                               {"sm_120", "8.7"}}) {
+    PtxKernel kernel(sumOfRows, Known::aligned, optionsFor(arch));
+    EXPECT_TRUE(kernel.has(std::string(".version ") + version)) << arch << kernel.ptx.substr(0, 200);
+    EXPECT_TRUE(kernel.has(std::string(".target ") + arch)) << kernel.ptx.substr(0, 200);
+    EXPECT_TRUE(assemble(kernel.ptx, arch).ok) << arch;
+  }
+}
+
+TEST(NvptxPipeline, ResourceOptionsReachThePtx) {
+  program::CompileOptions options;
+  options.max_registers = 64;
+  options.num_warps = 8;
+  PtxKernel capped(sumOfRows, Known::aligned, options);
+  EXPECT_TRUE(capped.has(".maxnreg 64")) << capped.ptx;
+  EXPECT_TRUE(capped.has(".reqntid 256")) << capped.ptx;
+  EXPECT_TRUE(assemble(capped.ptx, "sm_90a").ok);
+  options.max_registers = 0;
+  options.min_ctas_per_sm = 4;
+  PtxKernel resident(sumOfRows, Known::aligned, options);
+  EXPECT_TRUE(resident.has(".minnctapersm 4")) << resident.ptx;
+  Assembled assembled = assemble(resident.ptx, "sm_90a");
+  EXPECT_TRUE(assembled.ok) << assembled.log;
+}
+
+TEST(NvptxPipeline, WrongOptionsSayWhatIsPossible) {
+  program::CompileOptions options;
+  options.num_warps = 3;
+  EXPECT_NE(errorOf(options).find("num_warps is a power of two from 1 to 32, got 3"), std::string::npos) << errorOf(options);
+  options.num_warps = 4;
+  options.num_ctas = 2;
+  EXPECT_NE(errorOf(options).find("num_ctas must be 1, got 2"), std::string::npos) << errorOf(options);
+  EXPECT_NE(errorOf(optionsFor("sm_35")).find("unknown GPU architecture 'sm_35'; expected one of sm_80"), std::string::npos);
+  options = optionsFor("sm_100");
+  options.ptx_version = 82;
+  EXPECT_NE(errorOf(options).find("sm_100 needs PTX 8.6, but the driver accepts up to PTX 8.2"), std::string::npos) << errorOf(options);
+}
+
+}  // namespace
+}  // namespace ligerdsl::testing
