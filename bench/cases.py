@@ -51,8 +51,8 @@ def both(forward, backward):
 
 def worst(ours, exact, rows):
     """max |a - r| / max |r| over sampled rows."""
-    exact = exact.double()
-    return float(((ours[rows].double() - exact).abs().max() / exact.abs().max().clamp_min(1e-30)))
+    exact = exact.detach().double()
+    return float((ours.detach()[rows].double() - exact).abs().max() / exact.abs().max().clamp_min(1e-30))
 
 
 def compiled(fn):
@@ -187,7 +187,7 @@ def rope(context, B, T, nq, nk, D, dtype=torch.bfloat16):
     def ours():
         qo, ko, dq, dk = (torch.empty_like(t) for t in (gq, gk, gq, gk))
         d = CODES[dtype]
-        plan = lambda inverse: context.plan("rope", head_dim=D, dtype=d, table_dtype=d, with_k=1, inverse=inverse)
+        plan = lambda inverse: context.plan("rope", head_dim=D, q_heads=nq, k_heads=nk, dtype=d, table_dtype=d, with_k=1, inverse=inverse)
         forward = plan(0).bind(B * T, q=q, k=k, cos=cos, sin=sin, q_out=qo, k_out=ko)
         backward = plan(1).bind(B * T, q=gq, k=gk, cos=cos, sin=sin, q_out=dq, k_out=dk)
         passes = both(forward, backward)

@@ -74,12 +74,13 @@ def args_type(op):
     return struct_of(op.name + "_args", fields)
 
 
-def default_of(value):
-    """A default as the table writes it: a number, a C float literal or an enumerator."""
+def default_of(field):
+    """A default as the table writes it: a number, a C literal or an enumerator."""
     named = {"LIGERDSL_CASTING_LLAMA": 0, "LIGERDSL_REDUCTION_MEAN": 2}
-    if isinstance(value, str):
-        return named[value] if value in named else float(value.rstrip("f"))
-    return value
+    text = str(field.default)
+    if text in named:
+        return named[text]
+    return float(text.rstrip("f")) if field.ctype == "float" else int(text)
 
 
 class Error(RuntimeError):
@@ -130,7 +131,7 @@ class Plan:
         struct = desc_type(op)
         desc = struct(c.sizeof(struct), MAGIC, VERSION)
         for f in op.fields:
-            value = fields.pop(f.name, default_of(f.default))
+            value = fields.pop(f.name, default_of(f))
             setattr(desc, f.name, CODES[value] if isinstance(value, str) else value)
         if fields:
             raise Error(f"{op.name} has no field {', '.join(fields)}")
@@ -160,7 +161,7 @@ class Plan:
                 setattr(args, a.name, c.cast(array, c.POINTER(TensorDesc)))
                 setattr(args, "n_" + a.name, len(value))
             else:
-                setattr(args, a.name, default_of(a.default) if value is None else value)
+                setattr(args, a.name, default_of(a) if value is None else value)
         if values:
             raise Error(f"{self.op.name} has no argument {', '.join(values)}")
         size = self.workspace_bytes(rows)
