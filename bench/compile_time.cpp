@@ -1,0 +1,109 @@
+// What it costs to get a kernel: RMSNorm forward bf16 (f32 on the CPU), H = 4096.
+//
+//   compile_time [cpu | cuda:N] [repetitions]      JSON on stdout, milliseconds
+//
+// cold        no entry in our cache, the driver's own cache off, in a process that has compiled another kernel before
+// first       the first compile of the process (loads the compiler library), another kernel
+// disk        the entry is in our disk cache; the device context exists, the compiler library is loaded
+// Each repetition uses a fresh device object, so nothing comes from memory. "builder" is recording and serialising.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernels/rms_norm.h"
+#include "kernels/vector_add.h"
+#include "program/serialize.h"
+#include "runtime/device.h"
+
+namespace {
+
+using namespace ligerdsl;
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+struct Sample {
+  double total = 0;
+  std::map<std::string, double> phases;
+};
+
+template <class Record>
+Sample load(runtime::Device& device, Record record) {
+  Sample sample;
+  const auto begin = Clock::now();
+  const kernels::Operation operation = record();
+  const std::string bytes = program::serialize(operation.launches[0].program);
+  sample.phases["builder"] = milliseconds_since(begin);
+  program::CompileOptions options = device.base_options();
+  options.num_warps = operation.launches[0].num_warps;
+  runtime::LoadReport report;
+  device.load(bytes, options, &report);
+  sample.total = milliseconds_since(begin);
+  for (const program::PhaseTime& phase : report.times) sample.phases[phase.name] += phase.milliseconds;
+  return sample;
+}
+
+void print(const char* name, std::vector<Sample> samples, bool last = false) {
+  std::sort(samples.begin(), samples.end(), [](const Sample& a, const Sample& b) { return a.total < b.total; });
+  const auto at = [&](double q) { return samples[std::min(samples.size() - 1, static_cast<size_t>(q * samples.size()))]; };
+  std::printf("  \"%s\": {\"median_ms\": %.3f, \"p95_ms\": %.3f, \"samples\": %zu, \"phases_of_median_ms\": {", name,
+              at(0.5).total, at(0.95).total, samples.size());
+  const Sample median = at(0.5);
+  const char* separator = "";
+  for (const auto& [phase, time] : median.phases) {
+    std::printf("%s\"%s\": %.3f", separator, phase.c_str(), time);
+    separator = ", ";
+  }
+  std::printf("}}%s\n", last ? "" : ",");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  setenv("CUDA_CACHE_DISABLE", "1", 1);
+  const std::string where = argc > 1 ? argv[1] : "cpu";
+  const int repetitions = argc > 2 ? std::atoi(argv[2]) : 21;
+  const auto folder = std::filesystem::temp_directory_path() / ("ligerdsl-compile-time-" + std::to_string(::getpid()));
+  runtime::DeviceConfig config;
+  if (where.rfind("cuda:", 0) == 0) {
+    config.kind = runtime::DeviceKind::cuda;
+    config.ordinal = std::atoi(where.c_str() + 5);
+  }
+  const kernels::Machine machine{config.kind == runtime::DeviceKind::cuda ? program::Target::nvptx : program::Target::cpu};
+  const DType type = machine.target == program::Target::nvptx ? bf16 : f32;
+  const auto rms_norm = [&] { return kernels::rms_norm_forward(machine, {.cols = 4096, .type = type, .weight_type = type}); };
+
+  const auto fresh = [&](const std::string& cache) {
+    config.cache_dir = cache;
+    std::filesystem::create_directories(cache);
+    std::filesystem::permissions(cache, std::filesystem::perms::owner_all);
+    return runtime::Device::create(config);
+  };
+  std::vector<Sample> first, cold, disk;
+  const auto keep = fresh(folder / "keep");  // holds the GPU's context throughout
+  first.push_back(load(*keep, [&] { return kernels::vector_add(machine, type); }));
+  for (int i = 0; i < repetitions; ++i) {
+    const std::string cache = folder / std::to_string(i);
+    cold.push_back(load(*fresh(cache), rms_norm));
+    disk.push_back(load(*fresh(cache), rms_norm));
+  }
+  std::filesystem::remove_all(folder);
+  std::printf("{\n  \"device\": \"%s\",\n  \"kernel\": \"rms_norm_forward %s H=4096\",\n", keep->description().name.c_str(), name(type));
+  print("first", first);
+  print("cold", cold);
+  print("disk", disk, true);
+  std::printf("}\n");
+  return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "compile_time: %s\n", error.what());
+  return 1;
+}
