@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <fstream>
@@ -32,8 +33,8 @@ struct Settings {
   fs::path source_dir = TRAIN_LLAMA_SOURCE_DIR;
   fs::path checkpoint, resume, json, loss_svg = "loss.svg";
   int64_t stop_after = 0, eval_every = 0, eval_batches = 8, sample_length = 400;
-  std::string prompt = "// ";
-  double temperature = 0.6;
+  std::string prompt = "// The ";
+  double temperature = 0.7;
   bool check = false, table = true, draw = true;
 };
 
@@ -163,6 +164,7 @@ nlohmann::json points(const std::vector<Point>& list) {
 }
 
 int run(const Settings& s) {
+  const auto started = std::chrono::steady_clock::now();
   Ops ops(s.device, s.threads);
   std::unique_ptr<Matmul> matmul =
       ops.on_gpu() ? make_cuda_matmul(ops.device_index(), ops.stream()) : make_cpu_matmul(s.threads);
@@ -217,6 +219,10 @@ int run(const Settings& s) {
     passed = print_comparisons(kernels) && passed;
     results["kernels"] = to_json(kernels);
   }
+  double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  fmt::print("\n{:.1f} s in all\n", wall);
+  results["wall_seconds"] = wall;
+  results["passed"] = passed;
   write_json(s.json, results);
   return interrupted ? 130 : passed ? 0 : 1;
 }
