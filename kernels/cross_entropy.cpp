@@ -47,10 +47,10 @@ struct Arguments {
     if (m.with_accuracy) accuracy = k.view(row_name(m, "accuracy"), f32, {dyn});
     if (m.with_lse) lse = k.view("lse", f32, {dyn});
     if (m.with_predictions) predictions = k.view("predictions", i64, {dyn});
-    if (m.with_gradient) d_logits = k.view("d_logits", m.type, {dyn, dyn});
-    logits = k.view("logits", m.type, {dyn, dyn});
+    if (m.with_gradient) d_logits = k.view("d_logits", m.type, {dyn, m.classes});
+    logits = k.view("logits", m.type, {dyn, m.classes});
     labels = k.view("labels", m.label_type, {dyn});
-    if (m.has_weight) weight = k.view("weight", m.weight_type, {dyn});
+    if (m.has_weight) weight = k.view("weight", m.weight_type, {m.classes});
     if (m.with_d_loss) d_loss = k.view("d_loss", m.d_loss_type, {dyn});
     if (needs_counts(m)) counts = k.view("counts", f32, {4});
     error = k.view("error", i64, {1});

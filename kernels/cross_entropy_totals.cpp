@@ -7,7 +7,7 @@ void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m) {
   View counts = k.view("counts", f32, {4});
   View labels = k.view("labels", m.label_type, {dyn});
   View weight;
-  if (m.has_weight) weight = k.view("weight", m.weight_type, {dyn});
+  if (m.has_weight) weight = k.view("weight", m.weight_type, {m.classes});
   Scalar ignore_index = k.scalar("ignore_index", i64);
 
   const Shape shape{m.block};

@@ -12,8 +12,8 @@
 namespace ligerdsl::kernels {
 
 void embedding_forward(KernelBuilder& k, const EmbeddingMeta& m) {
-  View out = k.view("out", m.type, {dyn, dyn});
-  View table = k.view("table", m.type, {dyn, dyn});
+  View out = k.view("out", m.type, {dyn, m.cols});
+  View table = k.view("table", m.type, {m.vocabulary, m.cols});
   View indices = k.view("indices", m.index_type, {dyn});
   View error = k.view("error", i64, {1});
 
@@ -28,8 +28,8 @@ void embedding_forward(KernelBuilder& k, const EmbeddingMeta& m) {
 }
 
 void embedding_backward(KernelBuilder& k, const EmbeddingMeta& m) {
-  View d_table = k.view("d_table", m.d_table_type, {dyn, dyn});
-  View d_out = k.view("d_out", m.type, {dyn, dyn});
+  View d_table = k.view("d_table", m.d_table_type, {m.vocabulary, m.cols});
+  View d_out = k.view("d_out", m.type, {dyn, m.cols});
   View indices = k.view("indices", m.index_type, {dyn});
 
   Scalar blocks = cdiv(d_table.dim(1), m.block).to(i32);

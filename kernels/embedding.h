@@ -8,7 +8,7 @@ namespace ligerdsl::kernels {
 
 struct EmbeddingOptions {
   int64_t cols = 4096;         // row width H
-  int64_t vocabulary = 32000;  // rows of the table; the backward's launch depends on it
+  int64_t vocabulary = 32000;  // rows of the table
   DType type = f32;            // of the table and the output
   DType index_type = i64;
   DType d_table_type = f32;  // f32 or type

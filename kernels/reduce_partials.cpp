@@ -7,8 +7,8 @@
 namespace ligerdsl::kernels {
 
 void reduce_partials(KernelBuilder& k, const ReducePartialsMeta& m) {
-  View out = k.view(m.out, m.type, {dyn});
-  View partials = k.view("partials", f32, {dyn, dyn});
+  View out = k.view(m.out, m.type, {m.n});
+  View partials = k.view("partials", f32, {dyn, m.n});
 
   Scalar column = k.program_id(0);
   auto tiles = partials.partition({m.rows, m.cols});
@@ -25,7 +25,7 @@ void reduce_partials(KernelBuilder& k, const ReducePartialsMeta& m) {
 Launch reduce_partials(const Machine& machine, const std::string& out, DType type, bool accumulate, int64_t cols) {
   const bool gpu = machine.target == Target::nvptx;
   const ReducePartialsMeta meta{
-      .type = type, .out = out, .accumulate = accumulate, .rows = gpu ? 16 : 4, .cols = gpu ? 64 : 256};
+      .type = type, .out = out, .accumulate = accumulate, .n = cols, .rows = gpu ? 16 : 4, .cols = gpu ? 64 : 256};
   Launch launch{.program = record("reduce_partials", type, &reduce_partials, meta), .num_warps = 8};
   launch.grid = [blocks = ceil_div(cols, meta.cols)](int64_t) { return grid_of(blocks); };
   return launch;

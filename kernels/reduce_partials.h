@@ -12,6 +12,7 @@ struct ReducePartialsMeta {
   DType type = f32;         // of out
   std::string out = "out";  // name of the output argument
   bool accumulate = false;  // out += the sum; f32 only
+  int64_t n = 4096;         // width of out
   int64_t rows = 16;        // partials added side by side
   int64_t cols = 64;
 };

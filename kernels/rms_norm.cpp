@@ -52,13 +52,13 @@ struct Input {
 }  // namespace
 
 void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
-  Rows y(k.view("y", m.type, {dyn, dyn}), m);
+  Rows y(k.view("y", m.type, {dyn, m.cols}), m);
   std::optional<Rows> sum_out, residual;
-  if (m.residual) sum_out.emplace(k.view("sum", m.type, {dyn, dyn}), m);
-  View x_view = k.view("x", m.type, {dyn, dyn});
-  if (m.residual) residual.emplace(k.view("residual", m.type, {dyn, dyn}), m);
+  if (m.residual) sum_out.emplace(k.view("sum", m.type, {dyn, m.cols}), m);
+  View x_view = k.view("x", m.type, {dyn, m.cols});
+  if (m.residual) residual.emplace(k.view("residual", m.type, {dyn, m.cols}), m);
   Weight weight{.block = m.block};
-  if (m.has_weight) weight.view = k.view("weight", m.weight_type, {dyn});
+  if (m.has_weight) weight.view = k.view("weight", m.weight_type, {m.cols});
   View rstd_view;
   if (m.with_rstd) rstd_view = k.view("rstd", f32, {dyn});
   Scalar eps = k.scalar("eps", f32);
@@ -99,15 +99,15 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
 
 void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
   const bool partial_sums = m.want_d_weight && !m.looped;
-  View d_x_view = k.view("d_x", m.type, {dyn, dyn});
+  View d_x_view = k.view("d_x", m.type, {dyn, m.cols});
   View partials;
-  if (partial_sums) partials = k.view("partials", f32, {dyn, dyn});
-  View d_y_view = k.view("d_y", m.type, {dyn, dyn});
-  View x_view = k.view(m.residual ? "sum" : "x", m.type, {dyn, dyn});
+  if (partial_sums) partials = k.view("partials", f32, {dyn, m.cols});
+  View d_y_view = k.view("d_y", m.type, {dyn, m.cols});
+  View x_view = k.view(m.residual ? "sum" : "x", m.type, {dyn, m.cols});
   std::optional<Rows> d_sum;
-  if (m.with_d_sum) d_sum.emplace(k.view("d_sum", m.type, {dyn, dyn}), m);
+  if (m.with_d_sum) d_sum.emplace(k.view("d_sum", m.type, {dyn, m.cols}), m);
   Weight weight{.block = m.block};
-  if (m.has_weight) weight.view = k.view("weight", m.weight_type, {dyn});
+  if (m.has_weight) weight.view = k.view("weight", m.weight_type, {m.cols});
   View rstd_view = k.view("rstd", f32, {dyn});
   if (m.has_weight) weight.offset = k.scalar("offset", f32);
 
@@ -163,9 +163,9 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
 }
 
 void rms_norm_d_weight(KernelBuilder& k, const RmsNormMeta& m) {
-  View partials = k.view("partials", f32, {dyn, dyn});
-  const Rows d_y(k.view("d_y", m.type, {dyn, dyn}), m);
-  View x_view = k.view(m.residual ? "sum" : "x", m.type, {dyn, dyn});
+  View partials = k.view("partials", f32, {dyn, m.cols});
+  const Rows d_y(k.view("d_y", m.type, {dyn, m.cols}), m);
+  View x_view = k.view(m.residual ? "sum" : "x", m.type, {dyn, m.cols});
   View rstd_view = k.view("rstd", f32, {dyn});
 
   const Rows x_rows(x_view, m);

@@ -20,14 +20,14 @@ struct Heads {
 
   Heads(KernelBuilder& k, const RopeMeta& m, const std::string& name, int64_t count, int64_t block)
       : count(count), block(block) {
-    const Shape dims{dyn, dyn, dyn, 2, dyn};
+    const Shape dims{dyn, dyn, count, 2, m.head_dim / 2};
     const Shape strides{dyn, dyn, dyn, dyn, 1};
     out = k.view(name + "_out", m.type, dims, {.strides = strides});
     in = k.view(name + "_in", m.type, dims, {.strides = strides});
     if (!m.tail) return;
-    const Shape any{dyn, dyn, dyn};
-    tail_out = k.view(name + "_tail_out", m.type, any, {.strides = any});
-    tail_in = k.view(name + "_tail_in", m.type, any, {.strides = any});
+    const ViewOptions any_strides{.strides = {dyn, dyn, dyn}};
+    tail_out = k.view(name + "_tail_out", m.type, {dyn, dyn, count}, any_strides);
+    tail_in = k.view(name + "_tail_in", m.type, {dyn, dyn, count}, any_strides);
   }
 
   void rotate(const RopeMeta& m, const Scalar& batch, const Scalar& position, const Tile& cos, const Tile& sin) const {
@@ -52,8 +52,8 @@ void rope(KernelBuilder& k, const RopeMeta& m) {
   Heads q(k, m, "q", m.q_heads, m.q_block);
   std::optional<Heads> keys;
   if (m.k_heads > 0) keys.emplace(k, m, "k", m.k_heads, m.k_block);
-  View cos_view = k.view("cos", m.angle_type, {dyn, dyn, dyn});
-  View sin_view = k.view("sin", m.angle_type, {dyn, dyn, dyn});
+  View cos_view = k.view("cos", m.angle_type, {dyn, dyn, m.head_dim / 2});
+  View sin_view = k.view("sin", m.angle_type, {dyn, dyn, m.head_dim / 2});
   Scalar sign = k.scalar("sign", f32);
 
   Scalar seq = q.in.dim(1).to(i32);

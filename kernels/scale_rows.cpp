@@ -8,8 +8,8 @@
 namespace ligerdsl::kernels {
 
 void scale_rows(KernelBuilder& k, const ScaleRowsMeta& m) {
-  View out = k.view("out", m.type, {dyn, dyn});
-  View in = k.view("in", m.type, {dyn, dyn});
+  View out = k.view("out", m.type, {dyn, m.cols});
+  View in = k.view("in", m.type, {dyn, m.cols});
   View factor = k.view("factor", m.factor_type, {dyn});
 
   Scalar blocks = cdiv(in.dim(1), m.block).to(i32);
@@ -22,8 +22,12 @@ void scale_rows(KernelBuilder& k, const ScaleRowsMeta& m) {
 
 Operation scale_rows(const Machine& machine, DType type, DType factor_type, bool per_row, int64_t cols) {
   const TileShape tile = elementwise_tile(machine, type, cols);
-  const ScaleRowsMeta meta{
-      .type = type, .factor_type = factor_type, .per_row = per_row, .rows = tile.rows, .block = tile.cols};
+  const ScaleRowsMeta meta{.type = type,
+                           .factor_type = factor_type,
+                           .per_row = per_row,
+                           .cols = cols,
+                           .rows = tile.rows,
+                           .block = tile.cols};
   Launch launch{.program = record("scale_rows", type, &scale_rows, meta), .num_warps = tile.num_warps};
   launch.grid = [rows = tile.rows, blocks = ceil_div(cols, tile.cols)](int64_t n) {
     return grid_of(ceil_div(n, rows) * blocks);

@@ -11,6 +11,7 @@ namespace ligerdsl::kernels {
 struct ScaleRowsMeta {
   DType type = f32, factor_type = f32;
   bool per_row = false;
+  int64_t cols = 4096;
   int64_t rows = 1;
   int64_t block = 1024;
 };

@@ -79,8 +79,8 @@ struct LoopedRow {
 }  // namespace
 
 void softmax_forward(KernelBuilder& k, const SoftmaxMeta& m) {
-  View y = k.view("y", m.type, {dyn, dyn});
-  View x = k.view("x", m.type, {dyn, dyn});
+  View y = k.view("y", m.type, {dyn, m.cols});
+  View x = k.view("x", m.type, {dyn, m.cols});
   Scalar c = k.scalar("scale", f32) * kLog2E;
   const Mask mask(k, m, x);
 
@@ -111,9 +111,9 @@ void softmax_forward(KernelBuilder& k, const SoftmaxMeta& m) {
 }
 
 void softmax_backward(KernelBuilder& k, const SoftmaxMeta& m) {
-  View d_x = k.view("d_x", m.type, {dyn, dyn});
-  View d_y = k.view("d_y", m.type, {dyn, dyn});
-  View y = k.view("y", m.type, {dyn, dyn});
+  View d_x = k.view("d_x", m.type, {dyn, m.cols});
+  View d_y = k.view("d_y", m.type, {dyn, m.cols});
+  View y = k.view("y", m.type, {dyn, m.cols});
   Scalar scale = k.scalar("scale", f32);
   const Mask mask(k, m, y);
 

@@ -33,9 +33,9 @@ struct Position {
 }  // namespace
 
 void swiglu_forward(KernelBuilder& k, const SwigluMeta& m) {
-  View out = k.view("out", m.type, {dyn, dyn});
-  View gate = k.view("gate", m.type, {dyn, dyn});
-  View up = k.view("up", m.type, {dyn, dyn});
+  View out = k.view("out", m.type, {dyn, m.cols});
+  View gate = k.view("gate", m.type, {dyn, m.cols});
+  View up = k.view("up", m.type, {dyn, m.cols});
   Scalar gate_multiplier = k.scalar("gate_multiplier", f32);
   Scalar down_multiplier = k.scalar("down_multiplier", f32);
 
@@ -46,11 +46,11 @@ void swiglu_forward(KernelBuilder& k, const SwigluMeta& m) {
 }
 
 void swiglu_backward(KernelBuilder& k, const SwigluMeta& m) {
-  View d_gate = k.view("d_gate", m.type, {dyn, dyn});
-  View d_up = k.view("d_up", m.type, {dyn, dyn});
-  View d_out = k.view("d_out", m.type, {dyn, dyn});
-  View gate = k.view("gate", m.type, {dyn, dyn});
-  View up = k.view("up", m.type, {dyn, dyn});
+  View d_gate = k.view("d_gate", m.type, {dyn, m.cols});
+  View d_up = k.view("d_up", m.type, {dyn, m.cols});
+  View d_out = k.view("d_out", m.type, {dyn, m.cols});
+  View gate = k.view("gate", m.type, {dyn, m.cols});
+  View up = k.view("up", m.type, {dyn, m.cols});
   Scalar gate_multiplier = k.scalar("gate_multiplier", f32);
   Scalar down_multiplier = k.scalar("down_multiplier", f32);
 
