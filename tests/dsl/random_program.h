@@ -3,8 +3,8 @@
 // masks, loops, branches, gathers and scatters.
 //
 // Arguments (rows x columns of any size): a f32, b bf16, c i32 [rows, columns], v f32 [16]; outputs x f32, y i32
-// [rows, columns], z f32 [rows, programs along y], w f32 pointer to rows * columns elements. One program per tile of
-// random_tile(seed): grid = {ceil(rows / tile[0]), ceil(columns / tile[1])}.
+// [rows, columns], z f32 [rows, programs along y], w f32 [rows * columns]. One program per tile of random_tile(seed):
+// grid = {ceil(rows / tile[0]), ceil(columns / tile[1])}.
 #pragma once
 
 #include <random>
@@ -31,7 +31,8 @@ class RandomProgram {
     View x = k_.view("x", f32, {dyn, dyn});
     View y = k_.view("y", i32, {dyn, dyn});
     View z = k_.view("z", f32, {dyn, dyn});
-    Ptr w = k_.ptr("w", f32);
+    View w = k_.view("w", f32, {dyn});
+    auto exact = k_.exact_rounding();
     table_ = v.ptr();
     Scalar i = k_.program_id(0), j = k_.program_id(1);
 
@@ -47,7 +48,7 @@ class RandomProgram {
     x.partition(shape_).store({i, j}, last(floats_));
     y.partition(shape_).store({i, j}, last(integers_));
     z.partition({shape_[0], squeeze}).store({i, j}, reduce_max(last(floats_), 1));
-    scatter(w, a, i, j);
+    scatter(w.ptr(), a, i, j);
   }
 
  private:

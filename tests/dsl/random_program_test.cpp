@@ -33,7 +33,7 @@ std::vector<float> interpreted(const program::Program& program, unsigned seed) {
   arguments.view(x.data(), f32, {rows, columns}, {columns, 1});
   arguments.view(y.data(), i32, {rows, columns}, {columns, 1});
   arguments.view(z.data(), f32, {rows, columns}, {columns, 1});
-  arguments.pointer(w.data(), 4 * w.size());
+  arguments.view(w.data(), f32, {rows * columns}, {1});
   const Shape tile = test::random_tile(seed);
   interpreter::run(program, arguments, {ceil_div(rows, tile[0]), ceil_div(columns, tile[1]), 1},
                    {.round_every_op = true});

@@ -25,8 +25,8 @@ struct Memory {
   }
 };
 
-template <class AddView, class AddPointer>
-void bind(Memory& m, AddView view, AddPointer pointer) {
+template <class AddView>
+void bind(Memory& m, AddView view) {
   view(m.a.data(), f32, kRows, kColumns);
   view(m.b.data(), bf16, kRows, kColumns);
   view(m.c.data(), i32, kRows, kColumns);
@@ -34,7 +34,7 @@ void bind(Memory& m, AddView view, AddPointer pointer) {
   view(m.x.data(), f32, kRows, kColumns);
   view(m.y.data(), i32, kRows, kColumns);
   view(m.z.data(), f32, kRows, kColumns);
-  pointer(m.w.data(), 4 * m.w.size());
+  view(m.w.data(), f32, 0, static_cast<int64_t>(m.w.size()));
 }
 
 // Rank 2 with padded rows; rows == 0: rank 1.
@@ -47,8 +47,6 @@ std::vector<int64_t> strides(int64_t rows) {
 
 TEST(CpuRandom, ProgramsGiveTheInterpretersBits) {
   for (unsigned seed = 0; seed < 40; ++seed) {
-    program::CompileOptions options;
-    options.contract = false;
     const auto build = [&](KernelBuilder& k) { test::RandomProgram(k, seed).build(); };
     KernelBuilder builder("random");
     build(builder);
@@ -58,23 +56,18 @@ TEST(CpuRandom, ProgramsGiveTheInterpretersBits) {
 
     Memory expected(seed);
     interpreter::Arguments arguments;
-    bind(
-        expected,
-        [&](void* data, DType dtype, int64_t rows, int64_t columns) {
-          arguments.view(data, dtype, dims(rows, columns), strides(rows));
-        },
-        [&](void* data, size_t bytes) { arguments.pointer(data, bytes); });
+    bind(expected, [&](void* data, DType dtype, int64_t rows, int64_t columns) {
+      arguments.view(data, dtype, dims(rows, columns), strides(rows));
+    });
     interpreter::run(program, arguments, {grid[0], grid[1], 1}, {.round_every_op = true});
 
     Memory actual(seed);
     Slots slots;
-    bind(
-        actual,
-        [&](void* data, DType, int64_t rows, int64_t columns) { slots.view(data, dims(rows, columns), strides(rows)); },
-        [&](void* data, size_t) { slots.value(data); });
+    bind(actual, [&](void* data, DType, int64_t rows, int64_t columns) {
+      slots.view(data, dims(rows, columns), strides(rows));
+    });
     std::unique_ptr<CpuKernel> kernel;
-    ASSERT_NO_THROW(kernel = std::make_unique<CpuKernel>(build, options)) << "seed " << seed << "\n"
-                                                                          << program::print(program);
+    ASSERT_NO_THROW(kernel = std::make_unique<CpuKernel>(build)) << "seed " << seed << "\n" << program::print(program);
     kernel->run(slots, {static_cast<int32_t>(grid[0]), static_cast<int32_t>(grid[1])});
     EXPECT_TRUE(actual.x == expected.x && actual.y == expected.y && actual.z == expected.z && actual.w == expected.w)
         << "seed " << seed << "\n"
