@@ -44,6 +44,8 @@ LogicalResult checkOptions(func::FuncOp kernel, const program::CompileOptions& o
 // Every tile gets a layout; reductions, conversions and barriers become explicit.
 LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& options) {
   PassManager passes(module.getContext());
+  passes.addNestedPass<func::FuncOp>(createTilePrefetchLoadsPass());
+  passes.addNestedPass<func::FuncOp>(createTilePrefetchLoadsPass(options.num_stages, options.num_warps));
   passes.addNestedPass<func::FuncOp>(createTileAssignLayoutsPass(options.num_warps));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());

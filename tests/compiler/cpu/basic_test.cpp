@@ -48,5 +48,64 @@ TEST(CpuBasic, SoftmaxOfRaggedRows) {
   }
 }
 
+// The stages that CompileOptions::emit names, and what they promise.
+TEST(CpuBasic, StagesAsText) {
+  KernelBuilder k("add");
+  vectorAdd(k);
+  program::Program program = k.finish();
+  auto stage = [&](const char* name) {
+    program::CompileOptions options;
+    options.emit = name;
+    return compileProgram(program, options).code;
+  };
+  EXPECT_NE(stage("tile").find("tile.load_tile"), std::string::npos);
+  std::string loops = stage("loops");
+  EXPECT_NE(loops.find("scf.for"), std::string::npos);
+  EXPECT_NE(loops.find("vector<16xf32>"), std::string::npos);
+  std::string llvm = stage("llvm");
+  EXPECT_NE(llvm.find("define void @ligerdsl_"), std::string::npos);
+  EXPECT_EQ(llvm.find("alloca"), std::string::npos);
+  EXPECT_NE(stage("asm").find("ligerdsl_add:"), std::string::npos);
+}
+
+TEST(CpuBasic, SaysWhichCpuItDoesNotKnow) {
+  program::CompileOptions options;
+  options.arch = "z80";
+  try {
+    CpuKernel kernel(vectorAdd, options);
+    FAIL() << "z80 compiled";
+  } catch (const std::runtime_error& e) {
+    EXPECT_NE(std::string(e.what()).find("does not know the CPU 'z80'"), std::string::npos) << e.what();
+  }
+}
+
+TEST(CpuBasic, RefusesWhatIsNoObject) {
+  CpuKernel kernel(vectorAdd);
+  program::Artifact broken = kernel.artifact;
+  broken.code.resize(broken.code.size() / 2);
+  EXPECT_THROW(LoadedKernel{broken}, std::runtime_error);
+  broken = kernel.artifact;
+  broken.entry = "absent";
+  EXPECT_THROW(LoadedKernel{broken}, std::runtime_error);
+  CpuKernel again(vectorAdd);  // and goes on working
+  float x = 2;
+  again.run(Slots().view(&x, {1}).view(&x, {1}).view(&x, {1}));
+  EXPECT_EQ(x, 4);
+}
+
+// Stages of one kernel whose lives do not overlap share the arena.
+TEST(CpuBasic, ArenaIsReused) {
+  auto chain = [](int links) {
+    return [links](KernelBuilder& k) {
+      View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
+      Tile v = x.partition({1024}).load({0});
+      for (int i = 0; i < links; ++i) v = cumsum(v) * 0.5f;
+      y.partition({1024}).store({0}, v);
+    };
+  };
+  EXPECT_EQ(CpuKernel(chain(8)).artifact.arena_bytes, CpuKernel(chain(3)).artifact.arena_bytes);
+  EXPECT_LE(CpuKernel(chain(8)).artifact.arena_bytes, 3 * 4096);
+}
+
 }  // namespace
 }  // namespace ligerdsl::testing

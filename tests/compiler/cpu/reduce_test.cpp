@@ -96,6 +96,18 @@ TEST(CpuReduce, SeveralReductionsOfOneTile) {
   }, {1e-2, 1e-4});
 }
 
+// Reductions of one shape and axis share a loop; what is folded from a row may reach beyond it.
+TEST(CpuReduce, SeveralReductionsAcrossRows) {
+  for (int64_t missing : {0, 3}) {
+    check({256}, {32}, f32, f32, [](KernelBuilder&, Tile x) {
+      Tile folded = x.reshape({8, 32});
+      Tile top = reduce_max(folded, 0), total = sum(exp(folded), 0), spread = sum(folded * folded, 0);
+      auto [best, at] = max_with_index(folded, 0);
+      return top + total * 2.0f + spread + best * at.to(f32) + sum(exp(folded - top.expand_dims(0)), 0);
+    }, {1e-4, 1e-5}, 0.25, missing);
+  }
+}
+
 TEST(CpuScan, EveryAxisForwardAndReverse) {
   for (const Shape& shape : kShapes) {
     for (int axis = 0; axis < int(shape.size()); ++axis) {

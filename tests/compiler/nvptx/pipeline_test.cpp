@@ -34,6 +34,25 @@ TEST(NvptxPipeline, LoopsCarryTiles) {
   expectAssemblesEverywhere(sumOfRows);
 }
 
+TEST(NvptxPipeline, PipelinedLoopsLoadOneIterationAhead) {
+  auto rows = [](int stages) {
+    return [=](KernelBuilder& k) {
+      View y = k.view("y", bf16, {dyn, 1024}), x = k.view("x", bf16, {dyn, 1024}), partial = k.view("partial", f32, {dyn, 1024});
+      auto [acc] = k.for_range(k.program_id(0), x.dim(0).to(i32), k.num_programs(0), pipelined(stages), carry(k.zeros({1024}, f32)),
+                               [&](Scalar row, Tile acc) {
+                                 Tile t = x.partition({squeeze, 1024}).load({row, 0}).to(f32);
+                                 y.partition({squeeze, 1024}).store({row, 0}, (t * sum(t)).to(bf16));
+                                 return carry(acc + t);
+                               });
+      partial.partition({squeeze, 1024}).store({k.program_id(0), 0}, acc);
+    };
+  };
+  EXPECT_EQ(PtxKernel(rows(1)).count("ld.global.v4.b32"), 1);
+  PtxKernel ahead(rows(2));
+  EXPECT_EQ(ahead.count("ld.global.v4.b32"), 2) << "before the loop and in it\n" << ahead.ptx;
+  expectAssemblesEverywhere(rows(2));
+}
+
 TEST(NvptxPipeline, ConditionalsAndWhileLoops) {
   expectAssemblesEverywhere([](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});

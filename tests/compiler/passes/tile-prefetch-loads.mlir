@@ -1,0 +1,82 @@
+// RUN: ligerdsl-opt %s -tile-prefetch-loads | FileCheck %s
+
+!x = !tile.view<?x?xf32, strides = [?, 1]>
+
+// CHECK-LABEL: func.func @rows
+// CHECK-SAME: (%[[X:[a-z0-9]+]]: !tile.view
+// CHECK: %[[FIRST:[0-9]+]] = tile.load_tile %[[X]]
+// CHECK: scf.for %[[I:[a-z0-9]+]] = {{.*}} iter_args(%[[ACC:[a-z0-9]+]] = %{{.*}}, %[[T:[a-z0-9]+]] = %[[FIRST]])
+// CHECK: %[[NEXT:.*]] = arith.addi %[[I]]
+// CHECK: %[[MORE:.*]] = arith.cmpi slt, %[[NEXT]]
+// CHECK: %[[WIDE:.*]] = arith.extsi %[[NEXT]]
+// CHECK: %[[ROW:.*]] = arith.select %[[MORE]], %[[WIDE]], %c-1
+// CHECK: %[[LOAD:.*]] = tile.load_tile %[[X]][%[[ROW]],
+// CHECK: %[[SUM:.*]] = arith.addf %[[ACC]], %[[T]]
+// CHECK: scf.yield %[[SUM]], %[[LOAD]]
+func.func @rows(%x: !x {tile.alias_class = 1 : i64}, %y: !x {tile.alias_class = 2 : i64}, %lo: i32, %hi: i32, %step: i32) {
+  %c0 = arith.constant 0 : i64
+  %zero = arith.constant dense<0.0> : tensor<64xf32>
+  %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<64xf32>) : i32 {
+    %row = arith.extsi %i : i32 to i64
+    %t = tile.load_tile %x[%row, %c0] shape [0, 64] : !x -> tensor<64xf32>
+    %s = arith.addf %acc, %t : tensor<64xf32>
+    tile.store_tile %t, %y[%row, %c0] shape [0, 64] : tensor<64xf32>, !x
+    scf.yield %s : tensor<64xf32>
+  } {tile.num_stages = 2 : i64}
+  tile.store_tile %sum, %y[%c0, %c0] shape [0, 64] : tensor<64xf32>, !x
+  return
+}
+
+// In place: the same rows are written, but a row of the next iteration is another one.
+// CHECK-LABEL: func.func @in_place
+// CHECK: tile.load_tile
+// CHECK: scf.for
+// CHECK: tile.load_tile
+func.func @in_place(%x: !x {tile.alias_class = 1 : i64}, %y: !x {tile.alias_class = 1 : i64}, %lo: i64, %hi: i64, %step: i64) {
+  %c0 = arith.constant 0 : i64
+  scf.for %i = %lo to %hi step %step : i64 {
+    %t = tile.load_tile %x[%i, %c0] shape [0, 64] : !x -> tensor<64xf32>
+    tile.store_tile %t, %y[%i, %c0] shape [0, 64] : tensor<64xf32>, !x
+  } {tile.num_stages = 2 : i64}
+  return
+}
+
+// Nothing is known about aliasing: y may be x shifted by a row.
+// CHECK-LABEL: func.func @unknown
+// CHECK-NOT: tile.load_tile
+// CHECK: scf.for
+func.func @unknown(%x: !x, %y: !x, %lo: i64, %hi: i64, %step: i64) {
+  %c0 = arith.constant 0 : i64
+  scf.for %i = %lo to %hi step %step : i64 {
+    %t = tile.load_tile %x[%i, %c0] shape [0, 64] : !x -> tensor<64xf32>
+    tile.store_tile %t, %y[%i, %c0] shape [0, 64] : tensor<64xf32>, !x
+  } {tile.num_stages = 2 : i64}
+  return
+}
+
+// The row is found by the loop itself.
+// CHECK-LABEL: func.func @carried_index
+// CHECK-NOT: tile.load_tile
+// CHECK: scf.for
+func.func @carried_index(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> i64 {
+  %c0 = arith.constant 0 : i64
+  %r = scf.for %i = %lo to %hi step %step iter_args(%row = %c0) -> (i64) : i64 {
+    %t = tile.load_tile %x[%row, %c0] shape [0, 0] : !x -> f32
+    %n = arith.fptosi %t : f32 to i64
+    scf.yield %n : i64
+  } {tile.num_stages = 2 : i64}
+  return %r : i64
+}
+
+// Loops that ask for nothing stay as they are.
+// CHECK-LABEL: func.func @plain
+// CHECK-NOT: tile.load_tile
+// CHECK: scf.for
+func.func @plain(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) {
+  %c0 = arith.constant 0 : i64
+  scf.for %i = %lo to %hi step %step : i64 {
+    %t = tile.load_tile %x[%i, %c0] shape [0, 64] : !x -> tensor<64xf32>
+    tile.print "t" %t : tensor<64xf32>
+  }
+  return
+}
