@@ -163,6 +163,63 @@ nlohmann::json points(const std::vector<Point>& list) {
   return out;
 }
 
+// Losses, speed and memory: printed, drawn, and returned for --json.
+nlohmann::json summarize(const Settings& s, const Ops& ops, const Trainer& trainer, const Progress& progress,
+                         const Curve& curve, double held_out, double baseline) {
+  const double speed = progress.tokens_per_second(trainer.done());
+  const int64_t resident = peak_resident_bytes(), allocated = ops.allocated_bytes();
+  fmt::print("\nheld-out loss {:.3f} bits per byte (byte frequencies alone: {:.3f})\n", held_out, baseline);
+  fmt::print("{:.0f} tokens/s, {:.1f} s of training, peak memory {:.0f} MiB resident, {:.0f} MiB of tensors on {}\n",
+             speed, progress.seconds(), resident / 1048576.0, allocated / 1048576.0, s.device);
+  if (s.draw && plot_losses(s.loss_svg, curve.training, curve.held_out, baseline)) {
+    fmt::print("loss curve: {}\n", s.loss_svg.string());
+  }
+  return {{"held_out_bits", held_out},
+          {"byte_frequency_bits", baseline},
+          {"tokens_per_second", speed},
+          {"seconds", progress.seconds()},
+          {"peak_resident_bytes", resident},
+          {"tensor_bytes", allocated},
+          {"steps", trainer.done()},
+          {"device", s.device},
+          {"training", points(curve.training)},
+          {"held_out", points(curve.held_out)}};
+}
+
+int run_all(const Settings& s, Model& model, Ops& ops, const Text& text) {
+  Trainer trainer(model, ops, s.train, text);
+  if (!s.resume.empty()) trainer.resume(load_checkpoint(s.resume, s.model));
+  const int64_t first = trainer.done();
+  fmt::print("model: {} parameters, {} layers, width {}, {} heads, {} kv heads, ffn {}, context {}, on {} in {}\n",
+             model.layout().total, s.model.layers, s.model.width, s.model.heads, s.model.kv_heads, s.model.ffn,
+             s.model.context, s.device, ops.on_gpu() ? "bf16 with f32 masters" : "f32");
+
+  Progress progress(first, s.train.steps, s.train.batch * s.model.context);
+  Curve curve = run_training(s, trainer, ops, progress);
+  if (interrupted) return 130;
+  if (curve.held_out.empty()) {
+    fmt::print("nothing to do: {} of {} steps are done\n", first, s.train.steps);
+    return 0;
+  }
+  const double held_out = trainer.held_out_bits(4 * s.eval_batches);
+  nlohmann::json results = summarize(s, ops, trainer, progress, curve, held_out, byte_frequency_bits(text));
+  bool passed = std::isfinite(held_out);
+  if (s.sample_length) {
+    std::string sample = printable(generate(model, s.prompt, s.sample_length, s.temperature, s.train.seed));
+    fmt::print("\n--- sample ---\n{}{}\n--------------\n", s.prompt, sample);
+    results["sample"] = s.prompt + sample;
+  }
+  if (s.table) {
+    fmt::print("\nkernels against float64, on the model's shapes\n");
+    std::vector<Comparison> kernels = compare_kernels(s.model, s.train.batch, ops);
+    passed = print_comparisons(kernels) && passed;
+    results["kernels"] = to_json(kernels);
+  }
+  results["passed"] = passed;
+  write_json(s.json, results);
+  return passed ? 0 : 1;
+}
+
 int run(const Settings& s) {
   const auto started = std::chrono::steady_clock::now();
   Ops ops(s.device, s.threads);
@@ -172,59 +229,9 @@ int run(const Settings& s) {
   Model model(s.model, s.train.batch, ops, *matmul);
   fmt::print("text: {} files, {} bytes to train on, {} held out\n", text.files, text.training.size(),
              text.held_out.size());
-  if (s.check) return run_check(s, model, ops, text);
-
-  Trainer trainer(model, ops, s.train, text);
-  if (!s.resume.empty()) trainer.resume(load_checkpoint(s.resume, s.model));
-  const int64_t first = trainer.done();
-  const double baseline = byte_frequency_bits(text);
-  fmt::print("model: {} parameters, {} layers, width {}, {} heads, {} kv heads, ffn {}, context {}, on {} in {}\n",
-             model.layout().total, s.model.layers, s.model.width, s.model.heads, s.model.kv_heads, s.model.ffn,
-             s.model.context, s.device, ops.on_gpu() ? "bf16 with f32 masters" : "f32");
-
-  Progress progress(first, s.train.steps, s.train.batch * s.model.context);
-  Curve curve = run_training(s, trainer, ops, progress);
-  if (curve.held_out.empty()) {
-    fmt::print("nothing to do: {} of {} steps are done\n", first, s.train.steps);
-    return 0;
-  }
-  double held_out = trainer.held_out_bits(4 * s.eval_batches), speed = progress.tokens_per_second(trainer.done());
-  int64_t resident = peak_resident_bytes(), allocated = ops.allocated_bytes();
-  fmt::print("\nheld-out loss {:.3f} bits per byte (byte frequencies alone: {:.3f})\n", held_out, baseline);
-  fmt::print("{:.0f} tokens/s, {:.1f} s of training, peak memory {:.0f} MiB resident, {:.0f} MiB of tensors on {}\n",
-             speed, progress.seconds(), resident / 1048576.0, allocated / 1048576.0, s.device);
-  if (s.draw && plot_losses(s.loss_svg, curve.training, curve.held_out, baseline))
-    fmt::print("loss curve: {}\n", s.loss_svg.string());
-
-  nlohmann::json results = {{"held_out_bits", held_out},
-                            {"byte_frequency_bits", baseline},
-                            {"tokens_per_second", speed},
-                            {"seconds", progress.seconds()},
-                            {"peak_resident_bytes", resident},
-                            {"tensor_bytes", allocated},
-                            {"steps", trainer.done()},
-                            {"device", s.device},
-                            {"parameters", model.layout().total},
-                            {"training", points(curve.training)},
-                            {"held_out", points(curve.held_out)}};
-  if (s.sample_length) {
-    std::string sample = printable(generate(model, s.prompt, s.sample_length, s.temperature, s.train.seed));
-    fmt::print("\n--- sample ---\n{}{}\n--------------\n", s.prompt, sample);
-    results["sample"] = s.prompt + sample;
-  }
-  bool passed = std::isfinite(held_out);
-  if (s.table) {
-    fmt::print("\nkernels against float64, on the model's shapes\n");
-    std::vector<Comparison> kernels = compare_kernels(s.model, s.train.batch, ops);
-    passed = print_comparisons(kernels) && passed;
-    results["kernels"] = to_json(kernels);
-  }
-  double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
-  fmt::print("\n{:.1f} s in all\n", wall);
-  results["wall_seconds"] = wall;
-  results["passed"] = passed;
-  write_json(s.json, results);
-  return interrupted ? 130 : passed ? 0 : 1;
+  int status = s.check ? run_check(s, model, ops, text) : run_all(s, model, ops, text);
+  fmt::print("\n{:.1f} s in all\n", std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count());
+  return status;
 }
 
 }  // namespace
@@ -239,7 +246,11 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
   }
-  std::signal(SIGINT, [](int) { train::interrupted = 1; });
+  // Ctrl-C ends the step, saves the checkpoint and stops; a second one stops at once.
+  std::signal(SIGINT, [](int) {
+    train::interrupted = 1;
+    std::signal(SIGINT, SIG_DFL);
+  });
   try {
     return train::run(settings);
   } catch (const std::exception& e) {
