@@ -32,7 +32,10 @@ constexpr float kRounder = 12582912.0f;
 class Expander {
  public:
   Expander(Operation* op, MathFlavor flavor)
-      : b(op->getLoc(), op), type(op->getOperand(0).getType()), integer(b.getI32Type()), gpu(flavor == MathFlavor::nvptx) {
+      : b(op->getLoc(), op),
+        type(op->getOperand(0).getType()),
+        integer(b.getI32Type()),
+        gpu(flavor == MathFlavor::nvptx) {
     if (auto vector = dyn_cast<VectorType>(type)) integer = vector.clone(integer);
     if (auto flags = dyn_cast<arith::ArithFastMathInterface>(op))
       fast = arith::bitEnumContainsAny(flags.getFastMathFlagsAttr().getValue(), arith::FastMathFlags::afn);
@@ -115,9 +118,10 @@ class Expander {
 Value Expander::exp(Value x) {
   if (gpu && fast) return intrinsic("llvm.nvvm.ex2.approx.ftz.f32", mul(x, f(kLog2eHigh)));
   if (gpu) {
-    // The integer part is limited so that its power of two is a normal number; what is left over at the ends of the range
-    // stays in the fraction, where ex2 overflows or underflows by itself.
-    Value limited = arith::MinNumFOp::create(b, arith::MaxNumFOp::create(b, mul(x, f(kLog2eHigh)), f(-126.0f)), f(127.0f));
+    // The integer part is limited so that its power of two is a normal number; what is left over at the ends of the
+    // range stays in the fraction, where ex2 overflows or underflows by itself.
+    Value limited =
+        arith::MinNumFOp::create(b, arith::MaxNumFOp::create(b, mul(x, f(kLog2eHigh)), f(-126.0f)), f(127.0f));
     Value rounded = add(limited, f(kRounder));
     Value fraction = fma(x, f(kLog2eHigh), arith::NegFOp::create(b, sub(rounded, f(kRounder))));
     fraction = fma(x, f(kLog2eLow), fraction);
@@ -138,8 +142,8 @@ Value Expander::exp2(Value x) {
   Value limited = atLeast(atMost(x, 129.0f), -151.0f);
   Value rounded = add(limited, f(kRounder));
   Value r = sub(limited, sub(rounded, f(kRounder)));
-  Value p = polynomial(r, {6.931471881e-01f, 2.402265076e-01f, 5.550356899e-02f, 9.618082371e-03f, 1.339097825e-03f,
-                           1.545326241e-04f});
+  Value p = polynomial(
+      r, {6.931471881e-01f, 2.402265076e-01f, 5.550356899e-02f, 9.618082371e-03f, 1.339097825e-03f, 1.545326241e-04f});
   return scale(fma(r, p, f(1.0f)), rounded);
 }
 
@@ -153,7 +157,8 @@ std::pair<Value, Value> Expander::split(Value x) {
 }
 
 Value Expander::logLimits(Value x, Value result) {
-  Value special = select(compare(Predicate::OLT, x, 0.0f), f(kNan), select(compare(Predicate::OEQ, x, 0.0f), f(-kInfinity), x));
+  Value special =
+      select(compare(Predicate::OLT, x, 0.0f), f(kNan), select(compare(Predicate::OEQ, x, 0.0f), f(-kInfinity), x));
   Value ordinary = arith::AndIOp::create(b, compare(Predicate::OGT, x, 0.0f), compare(Predicate::OLT, x, kInfinity));
   return select(ordinary, result, special);
 }
@@ -181,7 +186,8 @@ Value Expander::log2(Value x) {
 Value Expander::tanh(Value x) {
   if (gpu && fast) return LLVM::TanhOp::create(b, type, x, LLVM::FastmathFlags::afn);
   Value magnitude = math::AbsFOp::create(b, x), square = mul(x, x);
-  Value p = polynomial(square, {-3.333332843e-01f, 1.333271885e-01f, -5.384326318e-02f, 2.096132911e-02f, -6.045165097e-03f});
+  Value p =
+      polynomial(square, {-3.333332843e-01f, 1.333271885e-01f, -5.384326318e-02f, 2.096132911e-02f, -6.045165097e-03f});
   Value small = fma(mul(x, square), p, x);
   fast = true;  // the exponential's relative error is halved below, and the quotient is at most 1
   Value e = exp(add(magnitude, magnitude));
@@ -192,11 +198,12 @@ Value Expander::tanh(Value x) {
 
 Value Expander::erf(Value x) {
   Value magnitude = math::AbsFOp::create(b, x), square = mul(x, x);
-  Value p = polynomial(square, {1.283791497e-01f, -3.761249299e-01f, 1.128179653e-01f, -2.676556065e-02f, 4.991231234e-03f,
-                                -5.979258060e-04f});
+  Value p = polynomial(square, {1.283791497e-01f, -3.761249299e-01f, 1.128179653e-01f, -2.676556065e-02f,
+                                4.991231234e-03f, -5.979258060e-04f});
   Value small = fma(x, p, x);
-  Value q = polynomial(atMost(magnitude, 4.05f), {-8.802577812e-04f, -1.625025411e+00f, -9.211847700e-01f, -1.496145076e-01f,
-                                                  3.284972742e-02f, -5.005056539e-03f, 4.635861239e-04f, -1.945878182e-05f});
+  Value q =
+      polynomial(atMost(magnitude, 4.05f), {-8.802577812e-04f, -1.625025411e+00f, -9.211847700e-01f, -1.496145076e-01f,
+                                            3.284972742e-02f, -5.005056539e-03f, 4.635861239e-04f, -1.945878182e-05f});
   fast = true;  // at most 0.2 is subtracted from 1
   Value large = math::CopySignOp::create(b, sub(f(1.0f), exp2(q)), x);
   return select(compare(Predicate::OLT, magnitude, 0.92f), small, large);

@@ -12,9 +12,10 @@ enum class MathFlavor : uint8_t {
   nvptx,    // may use ex2.approx, lg2.approx, rsqrt.approx, tanh.approx (the last with afn only)
 };
 
-/// Replaces math.{exp, exp2, log, log2, tanh, erf, rsqrt} on f32 scalars and vectors under `root`. Error bounds, whole range:
-/// exp, exp2, log, log2 2 ulp; tanh, erf 1e-6 + 1e-5 relative; rsqrt 2 ulp. With fastmath<afn> nvptx uses the approximate
-/// instructions alone. Fails after a diagnostic where the operand is not f32. Other math ops are left alone.
+/// Replaces math.{exp, exp2, log, log2, tanh, erf, rsqrt} on f32 scalars and vectors under `root`. Error bounds, whole
+/// range: exp, exp2, log, log2 2 ulp; tanh, erf 1e-6 + 1e-5 relative; rsqrt 2 ulp. With fastmath<afn> nvptx uses the
+/// approximate instructions alone. Fails after a diagnostic where the operand is not f32. Other math ops are left
+/// alone.
 mlir::LogicalResult expandMath(mlir::Operation* root, MathFlavor flavor);
 
 }  // namespace ligerdsl::compiler

@@ -13,7 +13,8 @@
 // constant, so outside of the view they read nothing.
 //
 // Rule S: a store qualifies beside a load if the two cannot overlap (alias facts), or if both walk one memory by equal
-// partitions and share an index that differs from iteration to iteration: the store is at iv, the load is at iv + n step.
+// partitions and share an index that differs from iteration to iteration: the store is at iv, the load is at iv + n
+// step.
 #include "compiler/analysis/memory_access.h"
 #include "compiler/dialect/tile.h"
 #include "compiler/passes/passes.h"

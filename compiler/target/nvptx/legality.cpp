@@ -8,8 +8,8 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// Math ops that the back end selects for every float type of ours. All others (llvm.exp, llvm.log, ...) would end in a library
-// call that does not exist on a GPU, and a fatal error.
+// Math ops that the back end selects for every float type of ours. All others (llvm.exp, llvm.log, ...) would end in a
+// library call that does not exist on a GPU, and a fatal error.
 bool isSelectable(Operation* op) {
   return isa<math::AbsFOp, math::AbsIOp, math::FmaOp, math::SqrtOp, math::FloorOp, math::CeilOp, math::CopySignOp,
              math::RoundEvenOp, math::TruncOp, math::CtPopOp, math::CountLeadingZerosOp>(op);

@@ -5,7 +5,8 @@
 
 namespace ligerdsl::compiler::nvptx {
 
-/// Checks per-thread code (arith, math, llvm) before it becomes LLVM IR: every math op left must be one that the back end selects.
+/// Checks per-thread code (arith, math, llvm) before it becomes LLVM IR: every math op left must be one that the back
+/// end selects.
 mlir::LogicalResult verifyLegality(mlir::ModuleOp module);
 
 }  // namespace ligerdsl::compiler::nvptx

@@ -1,8 +1,8 @@
 // Atomic read-modify-write on global memory: relaxed, at device scope, one instruction per element.
 //
-// f32, i32 and i64 additions and integer maxima are native; f16 (sm_70) and bf16 (sm_90) additions as well. What the machine
-// lacks (f32 maximum, bf16 additions before sm_90) LLVM expands to a compare-and-swap loop. The floating-point maximum is NaN
-// if either side is, like the language's max.
+// f32, i32 and i64 additions and integer maxima are native; f16 (sm_70) and bf16 (sm_90) additions as well. What the
+// machine lacks (f32 maximum, bf16 additions before sm_90) LLVM expands to a compare-and-swap loop. The floating-point
+// maximum is NaN if either side is, like the language's max.
 #include "compiler/target/nvptx/memory_access.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -51,6 +51,8 @@ LogicalResult lowerAtomic(ThreadLowering& t, tile::AtomicRMWOp op) {
 
 }  // namespace
 
-void addAtomicLowerings(LoweringTable& table) { table.add<tile::AtomicRMWOp, lowerAtomic>(); }
+void addAtomicLowerings(LoweringTable& table) {
+  table.add<tile::AtomicRMWOp, lowerAtomic>();
+}
 
 }  // namespace ligerdsl::compiler::nvptx

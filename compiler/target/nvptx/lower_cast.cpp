@@ -6,8 +6,8 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// cvt.rn.{bf16x2,f16x2}.f32 makes a register of two elements. LLVM finds the pair only if the halves are used together, so it is
-// spelled out here.
+// cvt.rn.{bf16x2,f16x2}.f32 makes a register of two elements. LLVM finds the pair only if the halves are used together,
+// so it is spelled out here.
 Value narrowPair(ThreadLowering& t, Value low, Value high, Type element) {
   auto type = VectorType::get(2, element);
   StringRef name = element.isBF16() ? "llvm.nvvm.ff2bf16x2.rn" : "llvm.nvvm.ff2f16x2.rn";
@@ -34,6 +34,8 @@ LogicalResult lowerTruncF(ThreadLowering& t, arith::TruncFOp op) {
 
 }  // namespace
 
-void addCastLowerings(LoweringTable& table) { table.add<arith::TruncFOp, lowerTruncF>(); }
+void addCastLowerings(LoweringTable& table) {
+  table.add<arith::TruncFOp, lowerTruncF>();
+}
 
 }  // namespace ligerdsl::compiler::nvptx

@@ -1,5 +1,5 @@
-// scf loops and conditionals: the same op, with every carried tile flattened into its pieces. Terminators and kernel-level
-// program ids belong here as well.
+// scf loops and conditionals: the same op, with every carried tile flattened into its pieces. Terminators and
+// kernel-level program ids belong here as well.
 #include "compiler/target/nvptx/thread_lowering.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -30,8 +30,8 @@ void unflatten(ThreadLowering& t, ValueRange originals, ValueRange flat) {
   }
 }
 
-// Lowers `source` into the empty region `target`, whose block takes the pieces of the source's arguments. The terminator is
-// made by `finish` from the source's terminator.
+// Lowers `source` into the empty region `target`, whose block takes the pieces of the source's arguments. The
+// terminator is made by `finish` from the source's terminator.
 LogicalResult lowerRegion(ThreadLowering& t, Region& source, Region& target,
                           llvm::function_ref<void(Operation* terminator)> finish) {
   OpBuilder::InsertionGuard guard(t.b);
@@ -56,15 +56,15 @@ void annotateUnroll(scf::ForOp from, scf::ForOp to) {
   MLIRContext* context = from.getContext();
   auto flag = [&](bool value) { return BoolAttr::get(context, value); };
   auto count = IntegerAttr::get(IntegerType::get(context, 32), factor.getInt());
-  auto unroll = LLVM::LoopUnrollAttr::get(context, /*disable=*/flag(factor.getInt() == 1), factor.getInt() == 1 ? nullptr : count,
-                                          {}, {}, {}, {}, {});
-  to->setAttr("llvm.loop_annotation", LLVM::LoopAnnotationAttr::get(context, {}, {}, {}, unroll, {}, {}, {}, {}, {}, {}, {}, {}, {},
-                                                                    {}, {}));
+  auto unroll = LLVM::LoopUnrollAttr::get(context, /*disable=*/flag(factor.getInt() == 1),
+                                          factor.getInt() == 1 ? nullptr : count, {}, {}, {}, {}, {});
+  to->setAttr("llvm.loop_annotation",
+              LLVM::LoopAnnotationAttr::get(context, {}, {}, {}, unroll, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}));
 }
 
 LogicalResult lowerFor(ThreadLowering& t, scf::ForOp op) {
-  auto loop = scf::ForOp::create(t.b, t.loc, t.scalar(op.getLowerBound()), t.scalar(op.getUpperBound()), t.scalar(op.getStep()),
-                                 flatten(t, op.getInitArgs()));
+  auto loop = scf::ForOp::create(t.b, t.loc, t.scalar(op.getLowerBound()), t.scalar(op.getUpperBound()),
+                                 t.scalar(op.getStep()), flatten(t, op.getInitArgs()));
   annotateUnroll(op, loop);
   loop.getRegion().front().erase();
   Location loc = t.loc;
@@ -80,7 +80,8 @@ LogicalResult lowerIf(ThreadLowering& t, scf::IfOp op) {
                                   /*addThenBlock=*/false, /*addElseBlock=*/false);
   for (unsigned i = 0; i < 2; ++i) {
     if (op->getRegion(i).empty()) continue;
-    if (failed(lowerRegion(t, op->getRegion(i), branch->getRegion(i), [&](Operation* terminator) { yield(t, terminator); })))
+    if (failed(lowerRegion(t, op->getRegion(i), branch->getRegion(i),
+                           [&](Operation* terminator) { yield(t, terminator); })))
       return failure();
   }
   unflatten(t, op.getResults(), branch.getResults());
@@ -104,9 +105,15 @@ LogicalResult lowerProgramId(ThreadLowering& t, tile::ProgramIdOp op) {
   Type i32 = t.b.getI32Type();
   Value id;
   switch (op.getAxis()) {
-    case 0: id = NVVM::BlockIdXOp::create(t.b, t.loc, i32); break;
-    case 1: id = NVVM::BlockIdYOp::create(t.b, t.loc, i32); break;
-    default: id = NVVM::BlockIdZOp::create(t.b, t.loc, i32); break;
+    case 0:
+      id = NVVM::BlockIdXOp::create(t.b, t.loc, i32);
+      break;
+    case 1:
+      id = NVVM::BlockIdYOp::create(t.b, t.loc, i32);
+      break;
+    default:
+      id = NVVM::BlockIdZOp::create(t.b, t.loc, i32);
+      break;
   }
   t.define(op, {id});
   return success();
@@ -116,9 +123,15 @@ LogicalResult lowerNumPrograms(ThreadLowering& t, tile::NumProgramsOp op) {
   Type i32 = t.b.getI32Type();
   Value count;
   switch (op.getAxis()) {
-    case 0: count = NVVM::GridDimXOp::create(t.b, t.loc, i32); break;
-    case 1: count = NVVM::GridDimYOp::create(t.b, t.loc, i32); break;
-    default: count = NVVM::GridDimZOp::create(t.b, t.loc, i32); break;
+    case 0:
+      count = NVVM::GridDimXOp::create(t.b, t.loc, i32);
+      break;
+    case 1:
+      count = NVVM::GridDimYOp::create(t.b, t.loc, i32);
+      break;
+    default:
+      count = NVVM::GridDimZOp::create(t.b, t.loc, i32);
+      break;
   }
   t.define(op, {count});
   return success();

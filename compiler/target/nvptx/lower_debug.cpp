@@ -34,8 +34,9 @@ Value formatString(ThreadLowering& t, const std::string& text) {
   {
     OpBuilder::InsertionGuard guard(t.b);
     t.b.setInsertionPointToStart(t.module().getBody());
-    LLVM::GlobalOp::create(t.b, t.loc, LLVM::LLVMArrayType::get(t.b.getI8Type(), terminated.size()), /*isConstant=*/true,
-                           LLVM::Linkage::Internal, name, t.b.getStringAttr(terminated), /*alignment=*/1, kGlobalSpace);
+    LLVM::GlobalOp::create(t.b, t.loc, LLVM::LLVMArrayType::get(t.b.getI8Type(), terminated.size()),
+                           /*isConstant=*/true, LLVM::Linkage::Internal, name, t.b.getStringAttr(terminated),
+                           /*alignment=*/1, kGlobalSpace);
   }
   MLIRContext* context = t.b.getContext();
   Value global = LLVM::AddressOfOp::create(t.b, t.loc, LLVM::LLVMPointerType::get(context, kGlobalSpace), name);
@@ -63,7 +64,9 @@ void printLine(ThreadLowering& t, const std::string& format, ArrayRef<Value> arg
   LLVM::CallOp::create(t.b, t.loc, printFunction(t), ValueRange{formatString(t, format), buffer});
 }
 
-std::string conversion(Type element) { return isa<FloatType>(element) ? "%g" : "%lld"; }
+std::string conversion(Type element) {
+  return isa<FloatType>(element) ? "%g" : "%lld";
+}
 
 // A percent sign in the author's text is text.
 std::string escaped(StringRef text) {

@@ -28,7 +28,8 @@ class Combiner {
 Value shuffle32(ThreadLowering& t, Value word, Value lane, NVVM::ShflKind kind) {
   // The clamp operand: the last lane for idx and bfly, the first for up.
   int64_t clamp = kind == NVVM::ShflKind::up ? 0 : 31;
-  return NVVM::ShflOp::create(t.b, t.loc, word.getType(), t.constant(-1), word, lane, t.constant(clamp), kind, UnitAttr());
+  return NVVM::ShflOp::create(t.b, t.loc, word.getType(), t.constant(-1), word, lane, t.constant(clamp), kind,
+                              UnitAttr());
 }
 
 // A scalar of any element type from another lane.
@@ -57,8 +58,8 @@ Tuple select(ThreadLowering& t, Value condition, const Tuple& a, const Tuple& c)
   return result;
 }
 
-// One thread's share of a reduction: interleaved chains (long enough that multiply-adds fuse, several so that they overlap),
-// then a tree.
+// One thread's share of a reduction: interleaved chains (long enough that multiply-adds fuse, several so that they
+// overlap), then a tree.
 Tuple reduceRegisters(Combiner& combine, ArrayRef<Tuple> elements) {
   size_t chains = elements.size() >= 32 ? 8 : elements.size() >= 8 ? 4 : 1;
   SmallVector<Tuple> partial(elements.take_front(chains));
@@ -113,8 +114,8 @@ LogicalResult lowerReduceInWarp(ThreadLowering& t, tgpu::ReduceInWarpOp op) {
   return success();
 }
 
-// A scan runs over the registers of one line in order of their coordinate, chunk by chunk: a chunk is what one pass over all
-// lanes of the axis covers. Within a chunk every lane scans its own neighbours, then lanes exchange totals.
+// A scan runs over the registers of one line in order of their coordinate, chunk by chunk: a chunk is what one pass
+// over all lanes of the axis covers. Within a chunk every lane scans its own neighbours, then lanes exchange totals.
 class LineScan {
  public:
   LineScan(ThreadLowering& t, Combiner& combine, const LinearLayout& layout, int axis, bool reverse)
@@ -147,8 +148,11 @@ class LineScan {
   }
 
  private:
-  // Combines in the order of the tile: the scanned-before part is on the left, or on the right when scanning in reverse.
-  Tuple ordered(const Tuple& before, const Tuple& element) { return reverse ? combine(element, before) : combine(before, element); }
+  // Combines in the order of the tile: the scanned-before part is on the left, or on the right when scanning in
+  // reverse.
+  Tuple ordered(const Tuple& before, const Tuple& element) {
+    return reverse ? combine(element, before) : combine(before, element);
+  }
 
   // The position of this lane along the axis, in scan order.
   Value position() {
@@ -159,7 +163,9 @@ class LineScan {
     if (reverse) field = arith::SubIOp::create(t.b, t.loc, t.constant(last), field);
     return cachedPosition = field;
   }
-  Value isAtLeast(int64_t n) { return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::uge, position(), t.constant(n)); }
+  Value isAtLeast(int64_t n) {
+    return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::uge, position(), t.constant(n));
+  }
 
   // The value `distance` lanes earlier in scan order; anything where there is none.
   Tuple neighbour(const Tuple& value, int64_t distance) {

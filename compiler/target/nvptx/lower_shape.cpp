@@ -14,7 +14,8 @@ LogicalResult lowerConstant(ThreadLowering& t, arith::ConstantOp op) {
     if (!splat) return op.emitOpError("with different elements has no lowering for this target");
     auto element = cast<TypedAttr>(splat.getSplatValue<Attribute>());
     Type piece = t.pieceType(op.getType());
-    value = isa<VectorType>(piece) ? TypedAttr(SplatElementsAttr::get(cast<ShapedType>(piece), Attribute(element))) : element;
+    value = isa<VectorType>(piece) ? TypedAttr(SplatElementsAttr::get(cast<ShapedType>(piece), Attribute(element)))
+                                   : element;
   }
   Value constant = arith::ConstantOp::create(t.b, t.loc, value);
   t.define(op, Pieces(t.pieceCount(op.getType()), constant));
@@ -44,7 +45,9 @@ LogicalResult lowerMakeRange(ThreadLowering& t, tile::MakeRangeOp op) {
 LogicalResult renameRegisters(ThreadLowering& t, Operation* op) {
   Value source = op->getOperand(0), result = op->getResult(0);
   std::optional<SmallVector<int32_t>> sources = shapeOpSources(op);
-  if (!sources) return op->emitOpError("needs elements that this thread does not hold: ") << source.getType() << " -> " << result.getType();
+  if (!sources)
+    return op->emitOpError("needs elements that this thread does not hold: ")
+           << source.getType() << " -> " << result.getType();
   SmallVector<Value> from = t.elements(source);
   SmallVector<Value> to = llvm::map_to_vector(*sources, [&](int32_t reg) { return from[reg]; });
   t.defineElements(result, to);

@@ -1,14 +1,15 @@
 // load_tile and store_tile: addresses and masks of partitioned views.
 //
-// The tile's position costs one 64-bit offset; inside the tile, offsets are 32-bit wherever static strides keep them small, and
-// what differs between the registers of a thread is a constant wherever strides are static. A chunk (up to 16 bytes of
-// neighbouring elements, as far as base, strides and layout are known to be aligned) is one access.
+// The tile's position costs one 64-bit offset; inside the tile, offsets are 32-bit wherever static strides keep them
+// small, and what differs between the registers of a thread is a constant wherever strides are static. A chunk (up to
+// 16 bytes of neighbouring elements, as far as base, strides and layout are known to be aligned) is one access.
 //
 // Masks, from cheap to dear, decided per dimension:
 //   1. none: static sizes prove the tile inside the view;
 //   2. one predicate for the tile: a squeezed dimension;
 //   3. one predicate per chunk: remaining = min(size - tile origin, tile size), compared with the chunk's coordinate;
-//   4. the last dimension may end inside a chunk: chunks that fit are moved as in 3; the thread that holds the straddling
+//   4. the last dimension may end inside a chunk: chunks that fit are moved as in 3; the thread that holds the
+//   straddling
 //      chunk then branches to an element-by-element access.
 #include <map>
 #include <numeric>
@@ -26,8 +27,12 @@ namespace {
 class TileAccess {
  public:
   TileAccess(ThreadLowering& t, Value view, ValueRange indices, ArrayRef<int64_t> tileShape, RankedTensorType tile)
-      : t(t), view(cast<tile::ViewType>(view.getType())), slots(t.pieces(view)), tileShape(tileShape),
-        layout(tile ? &t.layout(tile) : nullptr), element(this->view.getElementType()) {
+      : t(t),
+        view(cast<tile::ViewType>(view.getType())),
+        slots(t.pieces(view)),
+        tileShape(tileShape),
+        layout(tile ? &t.layout(tile) : nullptr),
+        element(this->view.getElementType()) {
     for (Value index : indices) indexValues.push_back(t.scalar(index));
     for (size_t axis = 0; axis < tileShape.size(); ++axis)
       if (tileShape[axis]) tileAxes.push_back(axis);
@@ -80,8 +85,8 @@ class TileAccess {
     return remaining[axis] && sizeDivisor(axis) % chunk != 0;
   }
 
-  // Case 4. Chunks and this thread's origin are multiples of `chunk`, so the straddling chunk of every line begins at the same
-  // place, and the same number of its elements is inside, in every thread.
+  // Case 4. Chunks and this thread's origin are multiples of `chunk`, so the straddling chunk of every line begins at
+  // the same place, and the same number of its elements is inside, in every thread.
 
   /// Registers of chunks that differ along the last dimension only, line by line.
   SmallVector<SmallVector<int64_t>> lines() {
@@ -105,9 +110,11 @@ class TileAccess {
   }
   /// True if the chunk at this register is the straddling one (given that there is one).
   Value straddles(int64_t reg) {
-    return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, straddleBegin(), t.constant(lastCoordinate(reg)));
+    return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, straddleBegin(),
+                                 t.constant(lastCoordinate(reg)));
   }
-  /// Whether element `i` of the straddling chunk is inside along the last dimension; decided here where the size is static.
+  /// Whether element `i` of the straddling chunk is inside along the last dimension; decided here where the size is
+  /// static.
   enum class Inside { no, yes, tested };
   Inside straddleKnows(int64_t i) const {
     size_t axis = tileAxes.back();
@@ -123,7 +130,8 @@ class TileAccess {
   Value straddlePointer(int64_t reg, int64_t i) {
     Value steps = arith::SubIOp::create(t.b, t.loc, straddleBegin(), t.constant(lastCoordinate(reg) - i));
     Value first = pointer(reg);
-    return LLVM::GEPOp::create(t.b, t.loc, first.getType(), t.b.getI8Type(), first, ArrayRef<LLVM::GEPArg>{times(steps, bytes())});
+    return LLVM::GEPOp::create(t.b, t.loc, first.getType(), t.b.getI8Type(), first,
+                               ArrayRef<LLVM::GEPArg>{times(steps, bytes())});
   }
   /// True where the line of this register is inside along every other dimension; null = always.
   Value lineInside(int64_t reg) {
@@ -194,7 +202,9 @@ class TileAccess {
   Value add(Value a, Value c) { return a ? Value(arith::AddIOp::create(t.b, t.loc, a, c)) : c; }
   Value difference(Value a, Value c) { return arith::SubIOp::create(t.b, t.loc, a, c); }
   Value times(Value a, int64_t factor) {
-    return factor == 1 ? a : Value(arith::MulIOp::create(t.b, t.loc, a, t.constant(factor, a.getType().getIntOrFloatBitWidth())));
+    return factor == 1
+               ? a
+               : Value(arith::MulIOp::create(t.b, t.loc, a, t.constant(factor, a.getType().getIntOrFloatBitWidth())));
   }
   // An i32 coordinate times stride and element size, as i64 bytes.
   Value scaled(Value coordinate, size_t axis) {
@@ -275,14 +285,15 @@ class TileAccess {
   }
 
   SmallVector<Value> indexValues;
-  SmallVector<size_t> tileAxes;   // view axis of every tile dimension
-  SmallVector<Value> remaining;   // i32 per view axis, null where nothing needs testing
+  SmallVector<size_t> tileAxes;  // view axis of every tile dimension
+  SmallVector<Value> remaining;  // i32 per view axis, null where nothing needs testing
   llvm::SmallDenseMap<int, Value> remainingAtThread;
-  Value threadAddress;            // i64
+  Value threadAddress;  // i64
 };
 
 SmallVector<Value> loadScalar(TileAccess& access, Value pad, AccessHints hints) {
-  return loadElements(access.t, globalPointer(access.t, access.scalarAddress()), access.element, 1, access.uniform, {pad}, hints);
+  return loadElements(access.t, globalPointer(access.t, access.scalarAddress()), access.element, 1, access.uniform,
+                      {pad}, hints);
 }
 
 // Reads the straddling chunks element by element into `loaded`.
@@ -301,8 +312,9 @@ void loadStraddling(TileAccess& access, SmallVectorImpl<Value>& loaded, Value pa
       if (access.straddleKnows(i) == TileAccess::Inside::no)
         exact.push_back(pad);
       else
-        llvm::append_range(exact, loadElements(t, access.straddlePointer(line[0], i), access.element, 1,
-                                               t.both(access.lineInside(line[0]), access.straddleHas(i)), {pad}, hints));
+        llvm::append_range(exact,
+                           loadElements(t, access.straddlePointer(line[0], i), access.element, 1,
+                                        t.both(access.lineInside(line[0]), access.straddleHas(i)), {pad}, hints));
     }
     Value chunk = t.pack(exact);
     for (int64_t reg : line) {
@@ -345,7 +357,8 @@ LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
   }
   SmallVector<Value> pads(access.chunk, pad), loaded;
   for (int64_t reg = 0; reg < access.registers(); reg += access.chunk)
-    llvm::append_range(loaded, loadElements(t, access.pointer(reg), access.element, access.chunk, access.inside(reg), pads, hints));
+    llvm::append_range(
+        loaded, loadElements(t, access.pointer(reg), access.element, access.chunk, access.inside(reg), pads, hints));
   if (access.mayStraddle()) loadStraddling(access, loaded, pad, hints);
   t.defineElements(op, loaded);
   return success();
@@ -363,7 +376,8 @@ LogicalResult lowerStoreTile(ThreadLowering& t, tile::StoreTileOp op) {
   }
   Value owner = t.ownerPredicate(*access.layout);
   for (int64_t reg = 0; reg < access.registers(); reg += access.chunk)
-    storeElements(t, access.pointer(reg), ArrayRef(elements).slice(reg, access.chunk), t.both(owner, access.inside(reg)), hints);
+    storeElements(t, access.pointer(reg), ArrayRef(elements).slice(reg, access.chunk),
+                  t.both(owner, access.inside(reg)), hints);
   if (access.mayStraddle()) storeStraddling(access, elements, owner, hints);
   return success();
 }

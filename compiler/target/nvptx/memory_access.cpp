@@ -1,5 +1,6 @@
-// Unpredicated accesses without hints are LLVM loads and stores, which LLVM may reorder and merge by its own rules. The others
-// are inline PTX: LLVM has no predicated access, and a branch around every vector would cut the straight line of loads.
+// Unpredicated accesses without hints are LLVM loads and stores, which LLVM may reorder and merge by its own rules. The
+// others are inline PTX: LLVM has no predicated access, and a branch around every vector would cut the straight line of
+// loads.
 #include "compiler/target/nvptx/memory_access.h"
 
 using namespace mlir;
@@ -22,7 +23,9 @@ Type registerType(ThreadLowering& t, int wordBytes) {
   return wordBytes == 8 ? t.b.getI64Type() : wordBytes == 4 ? Type(t.b.getI32Type()) : t.b.getI16Type();
 }
 
-StringRef registerConstraint(int wordBytes) { return wordBytes == 8 ? "l" : wordBytes == 4 ? "r" : "h"; }
+StringRef registerConstraint(int wordBytes) {
+  return wordBytes == 8 ? "l" : wordBytes == 4 ? "r" : "h";
+}
 
 // ".v4.b32", ".b16", ...
 std::string widthSuffix(Words words) {
@@ -33,10 +36,17 @@ std::string widthSuffix(Words words) {
 std::string hintSuffix(AccessHints hints, bool load) {
   std::string text;
   switch (hints.cache) {
-    case tile::CacheHint::normal: break;
-    case tile::CacheHint::all: text += load ? ".ca" : ".wb"; break;
-    case tile::CacheHint::global: text += ".cg"; break;
-    case tile::CacheHint::streaming: text += ".cs"; break;
+    case tile::CacheHint::normal:
+      break;
+    case tile::CacheHint::all:
+      text += load ? ".ca" : ".wb";
+      break;
+    case tile::CacheHint::global:
+      text += ".cg";
+      break;
+    case tile::CacheHint::streaming:
+      text += ".cs";
+      break;
   }
   // PTX takes either a cache operator or an L1 eviction priority; the operator wins when both are given.
   if (text.empty() && hints.evict == tile::EvictHint::first) text = ".L1::evict_first";
@@ -51,7 +61,8 @@ std::string registerList(int first, int count) {
   return count > 1 ? "{" + text + "}" : text;
 }
 
-Operation* inlinePtx(ThreadLowering& t, Type result, ValueRange operands, const std::string& text, const std::string& constraints) {
+Operation* inlinePtx(ThreadLowering& t, Type result, ValueRange operands, const std::string& text,
+                     const std::string& constraints) {
   return LLVM::InlineAsmOp::create(t.b, t.loc, result ? TypeRange(result) : TypeRange(), operands, text, constraints,
                                    /*has_side_effects=*/true, /*is_align_stack=*/false, LLVM::TailCallKind::None,
                                    LLVM::AsmDialectAttr::get(t.b.getContext(), LLVM::AsmDialect::AD_ATT), ArrayAttr());
@@ -62,7 +73,9 @@ void unpackWord(ThreadLowering& t, Value word, Type element, int64_t perWord, Sm
   unsigned bits = element.getIntOrFloatBitWidth();
   if (bits < 8) {  // i1 in a byte
     for (int64_t i = 0; i < perWord; ++i) {
-      Value shifted = i ? arith::ShRUIOp::create(t.b, t.loc, word, t.constant(8 * i, word.getType().getIntOrFloatBitWidth())) : word;
+      Value shifted =
+          i ? arith::ShRUIOp::create(t.b, t.loc, word, t.constant(8 * i, word.getType().getIntOrFloatBitWidth()))
+            : word;
       Value byte = arith::TruncIOp::create(t.b, t.loc, t.b.getI8Type(), shifted);
       elements.push_back(arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ne, byte, t.constant(0, 8)));
     }
@@ -99,7 +112,8 @@ SmallVector<Value> plainLoad(ThreadLowering& t, Value pointer, Type element, int
   SmallVector<Value> elements;
   for (int64_t i = 0; i < count; ++i) {
     Value value = t.extract(loaded, i);
-    if (element.isInteger(1)) value = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ne, value, t.constant(0, 8));
+    if (element.isInteger(1))
+      value = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ne, value, t.constant(0, 8));
     elements.push_back(value);
   }
   return elements;
@@ -132,8 +146,8 @@ SmallVector<Value> loadElements(ThreadLowering& t, Value pointer, Type element, 
   SmallVector<Value> operands{pointer};
   for (int i = 0; i < words.count; ++i) constraints += "=&" + registerConstraint(words.bytes).str() + ",";
   constraints += "l";
-  std::string access = "ld.global" + hintSuffix(hints, true) + widthSuffix(words) + " " + registerList(0, words.count) + ", [$" +
-                       std::to_string(words.count) + "];";
+  std::string access = "ld.global" + hintSuffix(hints, true) + widthSuffix(words) + " " + registerList(0, words.count) +
+                       ", [$" + std::to_string(words.count) + "];";
   if (predicate) {
     operands.push_back(predicate);
     constraints += ",b";
@@ -141,11 +155,14 @@ SmallVector<Value> loadElements(ThreadLowering& t, Value pointer, Type element, 
     for (int i = 0; i < words.count; ++i) {
       operands.push_back(packWord(t, others.slice(i * perWord, perWord), words.bytes));
       constraints += "," + registerConstraint(words.bytes).str();
-      text += "mov.b" + std::to_string(8 * std::max(words.bytes, 2)) + " $" + std::to_string(i) + ", $" + std::to_string(next++) + "; ";
+      text += "mov.b" + std::to_string(8 * std::max(words.bytes, 2)) + " $" + std::to_string(i) + ", $" +
+              std::to_string(next++) + "; ";
     }
     text += "@$" + std::to_string(words.count + 1) + " ";
   }
-  Type result = words.count == 1 ? word : LLVM::LLVMStructType::getLiteral(t.b.getContext(), SmallVector<Type>(words.count, word));
+  Type result = words.count == 1
+                    ? word
+                    : LLVM::LLVMStructType::getLiteral(t.b.getContext(), SmallVector<Type>(words.count, word));
   Value loaded = inlinePtx(t, result, operands, text + access, constraints)->getResult(0);
 
   SmallVector<Value> elements;
@@ -168,7 +185,8 @@ void storeElements(ThreadLowering& t, Value pointer, ArrayRef<Value> elements, V
     operands.push_back(packWord(t, elements.slice(i * perWord, perWord), words.bytes));
     constraints += "," + registerConstraint(words.bytes).str();
   }
-  std::string text = "st.global" + hintSuffix(hints, false) + widthSuffix(words) + " [$0], " + registerList(1, words.count) + ";";
+  std::string text =
+      "st.global" + hintSuffix(hints, false) + widthSuffix(words) + " [$0], " + registerList(1, words.count) + ";";
   if (predicate) {
     operands.push_back(predicate);
     constraints += ",b";

@@ -25,7 +25,8 @@ namespace {
 // Wrong options are reported like wrong programs: a diagnostic that says what is possible.
 LogicalResult checkOptions(func::FuncOp kernel, const program::CompileOptions& options) {
   const GpuArch* arch = findArch(options.arch);
-  if (!arch) return kernel.emitError("unknown GPU architecture '") << options.arch << "'; expected one of " << supportedArchs();
+  if (!arch)
+    return kernel.emitError("unknown GPU architecture '") << options.arch << "'; expected one of " << supportedArchs();
   if (arch->ptxVersion > options.ptx_version)
     return kernel.emitError() << arch->name << " needs PTX " << arch->ptxVersion / 10 << "." << arch->ptxVersion % 10
                               << ", but the driver accepts up to PTX " << options.ptx_version / 10 << "."
@@ -33,7 +34,8 @@ LogicalResult checkOptions(func::FuncOp kernel, const program::CompileOptions& o
   if (options.num_warps < 1 || options.num_warps > 32 || (options.num_warps & (options.num_warps - 1)))
     return kernel.emitError("num_warps is a power of two from 1 to 32, got ") << options.num_warps;
   if (options.num_ctas != 1)
-    return kernel.emitError("clusters are not supported by this compiler: num_ctas must be 1, got ") << options.num_ctas;
+    return kernel.emitError("clusters are not supported by this compiler: num_ctas must be 1, got ")
+           << options.num_ctas;
   if (options.max_registers < 0 || options.max_registers > 255)
     return kernel.emitError("max_registers is 1 to 255, or 0 for no cap, got ") << options.max_registers;
   if (options.min_ctas_per_sm < 0 || options.min_ctas_per_sm > 32)
@@ -56,8 +58,9 @@ LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& op
   return passes.run(module);
 }
 
-// Line numbers point at the author's DSL: the function gets a debug scope of the file of its first op, ops of other files (a
-// helper in a header) a block of theirs. Only .loc lines come out, no debug sections: ".target debug" would cost optimisation.
+// Line numbers point at the author's DSL: the function gets a debug scope of the file of its first op, ops of other
+// files (a helper in a header) a block of theirs. Only .loc lines come out, no debug sections: ".target debug" would
+// cost optimisation.
 LogicalResult attachLineInfo(ModuleOp module) {
   auto function = *llvm::find_if(module.getOps<LLVM::LLVMFuncOp>(), [](LLVM::LLVMFuncOp f) { return !f.isExternal(); });
   FileLineColLoc first;
@@ -125,6 +128,8 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& op
   return success();
 }
 
-void registerNvptxDialects(DialectRegistry& registry) { registry.insert<NVVM::NVVMDialect, cf::ControlFlowDialect>(); }
+void registerNvptxDialects(DialectRegistry& registry) {
+  registry.insert<NVVM::NVVMDialect, cf::ControlFlowDialect>();
+}
 
 }  // namespace ligerdsl::compiler

@@ -5,8 +5,8 @@
 
 namespace ligerdsl::compiler {
 
-/// Runs the GPU pipeline on a module of simplified tile IR and fills the artifact (entry, PTX, threads, shared memory ...).
-/// Stages for CompileOptions::emit: tgpu (layouts, shared memory and barriers in place), llvm, ptx.
+/// Runs the GPU pipeline on a module of simplified tile IR and fills the artifact (entry, PTX, threads, shared memory
+/// ...). Stages for CompileOptions::emit: tgpu (layouts, shared memory and barriers in place), llvm, ptx.
 mlir::LogicalResult compileForNvptx(mlir::ModuleOp module, const program::CompileOptions& options,
                                     program::Artifact& artifact, CompileTrace& trace);
 

@@ -36,8 +36,8 @@ namespace ligerdsl::compiler::nvptx {
 namespace {
 
 // The PTX version is the lowest that knows the GPU, and 8.0 at least.
-const GpuArch kArchs[] = {{"sm_80", 80},  {"sm_86", 80},   {"sm_89", 80},   {"sm_90", 80},  {"sm_90a", 80},
-                          {"sm_100", 86}, {"sm_100a", 86}, {"sm_103", 88},  {"sm_120", 87}, {"sm_120a", 87}};
+const GpuArch kArchs[] = {{"sm_80", 80},  {"sm_86", 80},   {"sm_89", 80},  {"sm_90", 80},  {"sm_90a", 80},
+                          {"sm_100", 86}, {"sm_100a", 86}, {"sm_103", 88}, {"sm_120", 87}, {"sm_120a", 87}};
 
 const llvm::Triple& triple() {
   static const llvm::Triple value("nvptx64-nvidia-cuda");
@@ -80,16 +80,16 @@ class MachinePool {
     }();
     llvm::TargetOptions options;
     return std::unique_ptr<llvm::TargetMachine>(
-        target->createTargetMachine(triple(), arch.name, "+ptx" + std::to_string(arch.ptxVersion), options, llvm::Reloc::PIC_,
-                                    std::nullopt, llvm::CodeGenOptLevel::Default));
+        target->createTargetMachine(triple(), arch.name, "+ptx" + std::to_string(arch.ptxVersion), options,
+                                    llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
   }
 
   std::mutex mutex;
   std::map<std::string, std::vector<std::unique_ptr<llvm::TargetMachine>>> idle;
 };
 
-// What tile code needs, and no more: it has no calls to inline, no memory to promote beyond print buffers, and its vectors are
-// already as wide as the machine. LoopUnroll follows the author's counts and otherwise LLVM's judgement.
+// What tile code needs, and no more: it has no calls to inline, no memory to promote beyond print buffers, and its
+// vectors are already as wide as the machine. LoopUnroll follows the author's counts and otherwise LLVM's judgement.
 llvm::FunctionPassManager optimisations() {
   using namespace llvm;
   FunctionPassManager passes;

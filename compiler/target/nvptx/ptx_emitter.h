@@ -7,7 +7,7 @@
 namespace llvm {
 class Module;
 class TargetMachine;
-}
+}  // namespace llvm
 
 namespace ligerdsl::compiler::nvptx {
 

@@ -29,7 +29,8 @@ const LoweringTable& LoweringTable::get() {
 ThreadLowering::ThreadLowering(func::FuncOp kernel, const program::CompileOptions& options)
     : b(kernel.getContext()), options(options), loc(kernel.getLoc()), kernel(kernel) {}
 
-//===-- Values --------------------------------------------------------------------------------------------------------===//
+//===-- Values
+//--------------------------------------------------------------------------------------------------------===//
 
 const Pieces& ThreadLowering::pieces(Value tile) const {
   auto found = values.find(tile);
@@ -37,7 +38,9 @@ const Pieces& ThreadLowering::pieces(Value tile) const {
   return found->second;
 }
 
-void ThreadLowering::define(Value original, Pieces pieces) { values[original] = std::move(pieces); }
+void ThreadLowering::define(Value original, Pieces pieces) {
+  values[original] = std::move(pieces);
+}
 
 Value ThreadLowering::extract(Value piece, int64_t index) {
   if (!isa<VectorType>(piece.getType())) return piece;
@@ -89,7 +92,8 @@ void ThreadLowering::defineElements(Value tile, ArrayRef<Value> elements) {
   define(tile, std::move(pieces));
 }
 
-//===-- Types and layouts ---------------------------------------------------------------------------------------------===//
+//===-- Types and layouts
+//---------------------------------------------------------------------------------------------===//
 
 Type ThreadLowering::elementType(Type type) const {
   type = getElementTypeOrSelf(type);
@@ -179,7 +183,8 @@ Coordinate ThreadLowering::coordinate(const ThreadLayout& layout, int64_t reg, i
   return {moved, offset - linear};
 }
 
-//===-- Small code ----------------------------------------------------------------------------------------------------===//
+//===-- Small code
+//----------------------------------------------------------------------------------------------------===//
 
 Value ThreadLowering::constant(int64_t value, int bits) {
   Value& cached = constants[{value, bits}];
@@ -190,7 +195,9 @@ Value ThreadLowering::constant(int64_t value, int bits) {
   return cached;
 }
 
-Value ThreadLowering::zero(Type type) { return arith::ConstantOp::create(b, loc, b.getZeroAttr(type)); }
+Value ThreadLowering::zero(Type type) {
+  return arith::ConstantOp::create(b, loc, b.getZeroAttr(type));
+}
 
 Value ThreadLowering::threadMaskIsZero(int64_t mask) {
   Value& cached = maskPredicates[mask];
@@ -226,11 +233,13 @@ Value ThreadLowering::sharedPointer(int64_t offset) {
     {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(module().getBody());
-      LLVM::GlobalOp::create(b, kernel.getLoc(), array, /*isConstant=*/false, LLVM::Linkage::External, name, Attribute(),
+      LLVM::GlobalOp::create(b, kernel.getLoc(), array, /*isConstant=*/false, LLVM::Linkage::External, name,
+                             Attribute(),
                              /*alignment=*/16, kSharedSpace);
     }
     sharedBase = atEntry([&]() -> Value {
-      return LLVM::AddressOfOp::create(b, kernel.getLoc(), LLVM::LLVMPointerType::get(b.getContext(), kSharedSpace), name);
+      return LLVM::AddressOfOp::create(b, kernel.getLoc(), LLVM::LLVMPointerType::get(b.getContext(), kSharedSpace),
+                                       name);
     });
   }
   if (offset == 0) return sharedBase;
@@ -245,7 +254,8 @@ Value ThreadLowering::stackSlot(int64_t bytes) {
   });
 }
 
-//===-- The walk ------------------------------------------------------------------------------------------------------===//
+//===-- The walk
+//------------------------------------------------------------------------------------------------------===//
 
 // The same op on every piece. Operands that are scalars (arith.select's condition) serve all pieces.
 static LogicalResult lowerElementwise(ThreadLowering& t, Operation* op) {
@@ -257,8 +267,7 @@ static LogicalResult lowerElementwise(ThreadLowering& t, Operation* op) {
     SmallVector<Value> operands;
     for (Value operand : op->getOperands()) {
       const Pieces& from = t.pieces(operand);
-      if (from.size() != 1 && int64_t(from.size()) != count)
-        return op->emitOpError("meets tiles of different layouts");
+      if (from.size() != 1 && int64_t(from.size()) != count) return op->emitOpError("meets tiles of different layouts");
       operands.push_back(from.size() == 1 ? from[0] : from[i]);
     }
     Operation* piece = t.b.create(op->getLoc(), op->getName().getIdentifier(), operands, result, op->getAttrs());

@@ -1,12 +1,13 @@
 // From laid-out tiles to the code of one thread.
 //
-// A tile with a #tgpu.layout is held by a thread as a list of *pieces*, values of vector<VxT> (or T when V is 1), in the
-// layout's register order. V depends on the layout alone (runs of neighbours along the last dimension, at most kMaxWidth), so
-// tiles of one layout and different element types have pieces that correspond one to one, and an elementwise op on tiles is
-// the same op on each piece. Scalars and pointers are one piece (pointers as i64 addresses), views are their launch slots.
+// A tile with a #tgpu.layout is held by a thread as a list of *pieces*, values of vector<VxT> (or T when V is 1), in
+// the layout's register order. V depends on the layout alone (runs of neighbours along the last dimension, at most
+// kMaxWidth), so tiles of one layout and different element types have pieces that correspond one to one, and an
+// elementwise op on tiles is the same op on each piece. Scalars and pointers are one piece (pointers as i64 addresses),
+// views are their launch slots.
 //
-// ThreadLowering walks the kernel once, in order, and builds an llvm.func of arith, math, scf, llvm and nvvm ops. What an op
-// becomes is decided by a function registered for it (LoweringTable); one file per op family registers its own.
+// ThreadLowering walks the kernel once, in order, and builds an llvm.func of arith, math, scf, llvm and nvvm ops. What
+// an op becomes is decided by a function registered for it (LoweringTable); one file per op family registers its own.
 #pragma once
 
 #include "compiler/dialect/tgpu.h"
@@ -28,9 +29,9 @@ using Pieces = llvm::SmallVector<mlir::Value, 4>;
 /// What the lowering keeps about one layout.
 struct ThreadLayout {
   LinearLayout map;
-  int64_t width;                            // elements of one piece
-  bool disjoint;                            // register offsets add to the thread's coordinates; otherwise exclusive or
-  llvm::SmallVector<mlir::Value> origin;    // i32 per dimension: the coordinates of register 0 of this thread
+  int64_t width;                          // elements of one piece
+  bool disjoint;                          // register offsets add to the thread's coordinates; otherwise exclusive or
+  llvm::SmallVector<mlir::Value> origin;  // i32 per dimension: the coordinates of register 0 of this thread
 
   int64_t registers() const { return map.registers(); }
   int64_t pieces() const { return map.registers() / width; }
@@ -125,7 +126,9 @@ class LoweringTable {
  public:
   template <typename Op, mlir::LogicalResult (*lower)(ThreadLowering&, Op)>
   void add() {
-    functions[mlir::TypeID::get<Op>()] = [](ThreadLowering& t, mlir::Operation* op) { return lower(t, llvm::cast<Op>(op)); };
+    functions[mlir::TypeID::get<Op>()] = [](ThreadLowering& t, mlir::Operation* op) {
+      return lower(t, llvm::cast<Op>(op));
+    };
   }
   LowerFunction find(mlir::Operation* op) const {
     auto info = op->getName().getRegisteredInfo();

@@ -62,10 +62,12 @@ TEST(NvptxCompute, Softmax) {
 }
 
 TEST(NvptxCompute, EveryElementaryFunctionAssembles) {
-  for (auto function : {+[](const Tile& x) { return exp(x); }, +[](const Tile& x) { return exp2(x); }, +[](const Tile& x) { return log(x); },
-                        +[](const Tile& x) { return log2(x); }, +[](const Tile& x) { return sqrt(x); }, +[](const Tile& x) { return rsqrt(x); },
-                        +[](const Tile& x) { return tanh(x); }, +[](const Tile& x) { return erf(x); }, +[](const Tile& x) { return sigmoid(x); },
-                        +[](const Tile& x) { return abs(x); }, +[](const Tile& x) { return floor(x); }, +[](const Tile& x) { return ceil(x); }})
+  for (auto function : {+[](const Tile& x) { return exp(x); }, +[](const Tile& x) { return exp2(x); },
+                        +[](const Tile& x) { return log(x); }, +[](const Tile& x) { return log2(x); },
+                        +[](const Tile& x) { return sqrt(x); }, +[](const Tile& x) { return rsqrt(x); },
+                        +[](const Tile& x) { return tanh(x); }, +[](const Tile& x) { return erf(x); },
+                        +[](const Tile& x) { return sigmoid(x); }, +[](const Tile& x) { return abs(x); },
+                        +[](const Tile& x) { return floor(x); }, +[](const Tile& x) { return ceil(x); }})
     expectAssemblesEverywhere([&](KernelBuilder& k) {
       View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
       Scalar i = k.program_id(0);
@@ -128,10 +130,11 @@ TEST(NvptxCompute, ArgmaxAndCustomReductions) {
     View y = k.view("y", f32, {dyn}), index = k.view("index", i32, {dyn}), x = k.view("x", f32, {dyn, dyn});
     Scalar row = k.program_id(0);
     Tile t = x.partition({squeeze, 2048}).load({row, 0});
-    auto [mean, m2, n] = reduce({t, t - t, k.ones({2048}, f32)}, [](Scalar ma, Scalar sa, Scalar na, Scalar mb, Scalar sb, Scalar nb) {
-      Scalar total = na + nb, delta = mb - ma;
-      return carry(ma + delta * nb / total, sa + sb + delta * delta * na * nb / total, total);
-    });
+    auto [mean, m2, n] =
+        reduce({t, t - t, k.ones({2048}, f32)}, [](Scalar ma, Scalar sa, Scalar na, Scalar mb, Scalar sb, Scalar nb) {
+          Scalar total = na + nb, delta = mb - ma;
+          return carry(ma + delta * nb / total, sa + sb + delta * delta * na * nb / total, total);
+        });
     y.store({row}, mean + m2 / n);
     index.store({row}, argmax(t));
   };

@@ -37,7 +37,8 @@ TEST(NvptxMemory, VectorAddMovesSixteenBytes) {
 
 TEST(NvptxMemory, VectorAddAssembles) {
   for (DType type : {f32, bf16, f16, i32, i64, i8})
-    for (Known known : {Known::nothing, Known::aligned, Known::whole}) expectAssembles(vectorAdd(type), "sm_90a", known);
+    for (Known known : {Known::nothing, Known::aligned, Known::whole})
+      expectAssembles(vectorAdd(type), "sm_90a", known);
   expectAssemblesEverywhere(vectorAdd(bf16));
   for (int warps : {1, 2, 8, 16, 32}) expectAssembles(vectorAdd(f32), "sm_90a", Known::aligned, warps);
 }

@@ -7,9 +7,10 @@ namespace {
 void sumOfRows(KernelBuilder& k) {
   View y = k.view("y", f32, {dyn}), x = k.view("x", bf16, {dyn, dyn});
   Scalar rows = k.scalar("rows", i32);
-  auto [acc] = k.for_range(k.program_id(0), rows, k.num_programs(0), carry(k.zeros({1024}, f32)), [&](Scalar row, Tile acc) {
-    return carry(acc + x.partition({squeeze, 1024}).load({row, 0}).to(f32));
-  });
+  auto [acc] =
+      k.for_range(k.program_id(0), rows, k.num_programs(0), carry(k.zeros({1024}, f32)), [&](Scalar row, Tile acc) {
+        return carry(acc + x.partition({squeeze, 1024}).load({row, 0}).to(f32));
+      });
   y.partition({1024}).store({k.program_id(0)}, acc);
 }
 
@@ -37,9 +38,10 @@ TEST(NvptxPipeline, LoopsCarryTiles) {
 TEST(NvptxPipeline, PipelinedLoopsLoadOneIterationAhead) {
   auto rows = [](int stages) {
     return [=](KernelBuilder& k) {
-      View y = k.view("y", bf16, {dyn, 1024}), x = k.view("x", bf16, {dyn, 1024}), partial = k.view("partial", f32, {dyn, 1024});
-      auto [acc] = k.for_range(k.program_id(0), x.dim(0).to(i32), k.num_programs(0), pipelined(stages), carry(k.zeros({1024}, f32)),
-                               [&](Scalar row, Tile acc) {
+      View y = k.view("y", bf16, {dyn, 1024}), x = k.view("x", bf16, {dyn, 1024}),
+           partial = k.view("partial", f32, {dyn, 1024});
+      auto [acc] = k.for_range(k.program_id(0), x.dim(0).to(i32), k.num_programs(0), pipelined(stages),
+                               carry(k.zeros({1024}, f32)), [&](Scalar row, Tile acc) {
                                  Tile t = x.partition({squeeze, 1024}).load({row, 0}).to(f32);
                                  y.partition({squeeze, 1024}).store({row, 0}, (t * sum(t)).to(bf16));
                                  return carry(acc + t);
@@ -57,8 +59,10 @@ TEST(NvptxPipeline, ConditionalsAndWhileLoops) {
   expectAssemblesEverywhere([](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
     Tile t = x.partition({512}).load({0});
-    Tile chosen = k.if_(sum(t) > 0.0f, [&] { return t * 2.0f; }, [&] { return t - 1.0f; });
-    auto [grown] = k.while_(carry(chosen), [&](Tile v) { return sum(v) < 100.0f; }, [&](Tile v) { return carry(v + 1.0f); });
+    Tile chosen = k.if_(
+        sum(t) > 0.0f, [&] { return t * 2.0f; }, [&] { return t - 1.0f; });
+    auto [grown] = k.while_(
+        carry(chosen), [&](Tile v) { return sum(v) < 100.0f; }, [&](Tile v) { return carry(v + 1.0f); });
     y.partition({512}).store({0}, grown);
   });
 }
@@ -75,7 +79,9 @@ TEST(NvptxPipeline, PrintsThroughTheDriver) {
 }
 
 TEST(NvptxPipeline, StagesAreText) {
-  for (auto [stage, text] : {std::pair("tile", "tile.load_tile"), {"tgpu", "#tgpu.layout"}, {"llvm", "llvm.func @ligerdsl_kernel"},
+  for (auto [stage, text] : {std::pair("tile", "tile.load_tile"),
+                             {"tgpu", "#tgpu.layout"},
+                             {"llvm", "llvm.func @ligerdsl_kernel"},
                              {"ptx", ".visible .entry ligerdsl_kernel"}}) {
     program::CompileOptions options;
     options.emit = stage;
@@ -90,10 +96,16 @@ TEST(NvptxPipeline, LineInformationNamesTheAuthorsFile) {
   EXPECT_FALSE(kernel.has(", debug")) << "ptxas would not optimise\n" << kernel.ptx;
 }
 
-TEST(NvptxPipeline, SameProgramSamePtx) { EXPECT_EQ(PtxKernel(sumOfRows).ptx, PtxKernel(sumOfRows).ptx); }
+TEST(NvptxPipeline, SameProgramSamePtx) {
+  EXPECT_EQ(PtxKernel(sumOfRows).ptx, PtxKernel(sumOfRows).ptx);
+}
 
 TEST(NvptxPipeline, TargetsAndPtxVersions) {
-  for (auto [arch, version] : {std::pair("sm_80", "8.0"), {"sm_86", "8.0"}, {"sm_89", "8.0"}, {"sm_90a", "8.0"}, {"sm_100", "8.6"},
+  for (auto [arch, version] : {std::pair("sm_80", "8.0"),
+                               {"sm_86", "8.0"},
+                               {"sm_89", "8.0"},
+                               {"sm_90a", "8.0"},
+                               {"sm_100", "8.6"},
                                {"sm_120", "8.7"}}) {
     PtxKernel kernel(sumOfRows, Known::aligned, optionsFor(arch));
     EXPECT_TRUE(kernel.has(std::string(".version ") + version)) << arch << kernel.ptx.substr(0, 200);
@@ -121,14 +133,17 @@ TEST(NvptxPipeline, ResourceOptionsReachThePtx) {
 TEST(NvptxPipeline, WrongOptionsSayWhatIsPossible) {
   program::CompileOptions options;
   options.num_warps = 3;
-  EXPECT_NE(errorOf(options).find("num_warps is a power of two from 1 to 32, got 3"), std::string::npos) << errorOf(options);
+  EXPECT_NE(errorOf(options).find("num_warps is a power of two from 1 to 32, got 3"), std::string::npos)
+      << errorOf(options);
   options.num_warps = 4;
   options.num_ctas = 2;
   EXPECT_NE(errorOf(options).find("num_ctas must be 1, got 2"), std::string::npos) << errorOf(options);
-  EXPECT_NE(errorOf(optionsFor("sm_35")).find("unknown GPU architecture 'sm_35'; expected one of sm_80"), std::string::npos);
+  EXPECT_NE(errorOf(optionsFor("sm_35")).find("unknown GPU architecture 'sm_35'; expected one of sm_80"),
+            std::string::npos);
   options = optionsFor("sm_100");
   options.ptx_version = 82;
-  EXPECT_NE(errorOf(options).find("sm_100 needs PTX 8.6, but the driver accepts up to PTX 8.2"), std::string::npos) << errorOf(options);
+  EXPECT_NE(errorOf(options).find("sm_100 needs PTX 8.6, but the driver accepts up to PTX 8.2"), std::string::npos)
+      << errorOf(options);
 }
 
 }  // namespace

@@ -42,7 +42,8 @@ struct Assembled {
 Assembled assemble(const std::string& ptx, const std::string& arch);
 
 /// Compiles for the architecture and expects ptxas to accept it without spills, calls or local memory.
-void expectAssembles(const PtxKernel::Build& build, const std::string& arch, Known known = Known::aligned, int numWarps = 4);
+void expectAssembles(const PtxKernel::Build& build, const std::string& arch, Known known = Known::aligned,
+                     int numWarps = 4);
 
 /// On sm_80, sm_90a and sm_100.
 void expectAssemblesEverywhere(const PtxKernel::Build& build, Known known = Known::aligned, int numWarps = 4);
