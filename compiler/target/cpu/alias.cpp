@@ -1,6 +1,7 @@
 #include "compiler/target/cpu/alias.h"
 
 #include "llvm/ADT/TypeSwitch.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 
@@ -36,10 +37,37 @@ int64_t AliasFacts::classOf(int root) const {
   return number ? number.getInt() : 0;
 }
 
+// The parts of a partition access that decide which elements it reaches.
+struct Partition {
+  Value view;
+  ArrayRef<int64_t> shape;
+  ValueRange indices;
+};
+
+static std::optional<Partition> partitionOf(Operation* access) {
+  return TypeSwitch<Operation*, std::optional<Partition>>(access)
+      .Case<tile::LoadTileOp, tile::StoreTileOp>(
+          [](auto op) { return Partition{op.getView(), op.getTileShape(), op.getIndices()}; })
+      .Default([](Operation*) { return std::nullopt; });
+}
+
+bool AliasFacts::sameMemory(Value a, Value b) const {
+  int rootA = rootOf(a), rootB = rootOf(b);
+  if (rootA < 0 || rootB < 0) return false;
+  return rootA == rootB || (classOf(rootA) > 0 && classOf(rootA) == classOf(rootB));
+}
+
 bool AliasFacts::mayAlias(Operation* a, Operation* b) const {
   int rootA = rootOf(addressOf(a)), rootB = rootOf(addressOf(b));
-  if (rootA < 0 || rootB < 0 || rootA == rootB) return true;
-  return classOf(rootA) == classOf(rootB);
+  if (rootA < 0 || rootB < 0) return true;
+  if (rootA != rootB && classOf(rootA) != classOf(rootB)) return false;
+  // Two tiles of one grid at indices that are different numbers.
+  auto first = partitionOf(a), second = partitionOf(b);
+  if (!first || !second || first->shape != second->shape || !sameMemory(first->view, second->view)) return true;
+  return llvm::none_of(llvm::zip(first->indices, second->indices), [](auto pair) {
+    APInt x, y;
+    return matchPattern(std::get<0>(pair), m_ConstantInt(&x)) && matchPattern(std::get<1>(pair), m_ConstantInt(&y)) && x != y;
+  });
 }
 
 bool AliasFacts::readsConstantMemory(Operation* load) const {
@@ -47,27 +75,10 @@ bool AliasFacts::readsConstantMemory(Operation* load) const {
   return root >= 0 && function.getArgAttr(root, tile::kReadOnlyAttr);
 }
 
-// The parts of a partition access that decide which elements it reaches.
-static bool partition(Operation* access, Value& view, ArrayRef<int64_t>& shape, OperandRange& indices) {
-  return TypeSwitch<Operation*, bool>(access)
-      .Case<tile::LoadTileOp, tile::StoreTileOp>([&](auto op) {
-        view = op.getView();
-        shape = op.getTileShape();
-        indices = op.getIndices();
-        return true;
-      })
-      .Default([](Operation*) { return false; });
-}
-
 bool AliasFacts::sameElements(Operation* a, Operation* b) const {
-  Value viewA, viewB;
-  ArrayRef<int64_t> shapeA, shapeB;
-  OperandRange indicesA(a->getOperands()), indicesB(b->getOperands());
-  if (!partition(a, viewA, shapeA, indicesA) || !partition(b, viewB, shapeB, indicesB)) return false;
-  if (shapeA != shapeB || !llvm::equal(indicesA, indicesB)) return false;
-  int rootA = rootOf(viewA), rootB = rootOf(viewB);
-  if (rootA < 0 || rootB < 0) return false;
-  return rootA == rootB || (classOf(rootA) > 0 && classOf(rootA) == classOf(rootB));
+  auto first = partitionOf(a), second = partitionOf(b);
+  return first && second && first->shape == second->shape && llvm::equal(first->indices, second->indices) &&
+         sameMemory(first->view, second->view);
 }
 
 }  // namespace ligerdsl::compiler::cpu

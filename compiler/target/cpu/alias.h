@@ -23,6 +23,8 @@ class AliasFacts {
 
  private:
   int64_t classOf(int root) const;
+  /// The same view, or two that are exactly the same memory if they overlap at all.
+  bool sameMemory(mlir::Value a, mlir::Value b) const;
   mutable mlir::func::FuncOp function;  // op handles have no const members
 };
 

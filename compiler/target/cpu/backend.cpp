@@ -23,7 +23,7 @@
 
 namespace ligerdsl::compiler::cpu {
 
-static void initializeOnce() {
+void initializeNativeTarget() {
   static std::once_flag once;
   std::call_once(once, [] {
     llvm::InitializeNativeTarget();
@@ -33,17 +33,20 @@ static void initializeOnce() {
 }
 
 Backend::Backend(const std::string& cpu, const std::string& features) {
-  initializeOnce();
+  initializeNativeTarget();
   llvm::Triple triple(llvm::sys::getProcessTriple());
   std::string error;
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target) throw std::runtime_error("LLVM has no code generator for this host: " + error);
+  // Asked of a generic CPU first: LLVM prints to stderr when it meets a name that it does not know.
+  std::unique_ptr<llvm::MCSubtargetInfo> generic(target->createMCSubtargetInfo(triple, "", ""));
+  if (!generic || !generic->isCPUStringValid(cpu))
+    throw std::runtime_error("LLVM does not know the CPU '" + cpu + "'; leave CompileOptions::arch empty for this host");
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // only what carries the contract flag
   machine.reset(target->createTargetMachine(triple, cpu, features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small,
                                             llvm::CodeGenOptLevel::Default, /*JIT=*/true));
-  if (!machine || !machine->getMCSubtargetInfo()->isCPUStringValid(cpu))
-    throw std::runtime_error("LLVM does not know the CPU '" + cpu + "'; leave CompileOptions::arch empty for this host");
+  if (!machine) throw std::runtime_error("LLVM cannot make a code generator for the CPU '" + cpu + "'");
 }
 
 Backend::~Backend() = default;

@@ -11,6 +11,9 @@ class TargetMachine;
 
 namespace ligerdsl::compiler::cpu {
 
+/// Registers LLVM's code generator for this host; safe from any thread.
+void initializeNativeTarget();
+
 class Backend {
  public:
   /// Throws std::runtime_error when LLVM does not know the CPU.

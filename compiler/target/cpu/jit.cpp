@@ -8,12 +8,12 @@
 #include <stdexcept>
 #include <string>
 
+#include "compiler/target/cpu/backend.h"
 #include "compiler/target/cpu/jit.h"
 #include "llvm/ExecutionEngine/JITLink/JITLinkMemoryManager.h"
 #include "llvm/ExecutionEngine/Orc/AbsoluteSymbols.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h"
-#include "llvm/Support/TargetSelect.h"
 #include "llvm/TargetParser/Host.h"
 
 using namespace llvm;
@@ -64,8 +64,7 @@ struct Session {
   std::atomic<uint64_t> next{0};
 
   Session() {
-    InitializeNativeTarget();
-    InitializeNativeTargetAsmPrinter();
+    initializeNativeTarget();
     orc::LLJITBuilder builder;
     builder.setJITTargetMachineBuilder(orc::JITTargetMachineBuilder(Triple(sys::getProcessTriple())));
     builder.setPlatformSetUp(orc::setUpInactivePlatform);

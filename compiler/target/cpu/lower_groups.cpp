@@ -23,6 +23,14 @@ void TileLowering::openNest(ArrayRef<int64_t> shape, int laneDim) {
   nest->depths.assign(shape.size(), 0);
 }
 
+// The dimensions that need a loop, one of them left out.
+SmallVector<int> TileLowering::longDims(int except) {
+  SmallVector<int> dims;
+  for (int dim = 0; dim < static_cast<int>(nest->shape.size()); ++dim)
+    if (nest->shape[dim] > 1 && dim != except) dims.push_back(dim);
+  return dims;
+}
+
 // Loops over `dims`, the lane dimension in whole registers.
 void TileLowering::loopNest(ArrayRef<int> dims, llvm::function_ref<void()> body) {
   if (dims.empty()) return body();
@@ -45,28 +53,21 @@ void TileLowering::lowerGroup(const Group& group) {
   } else {
     openNest(group.shape, laneDimension(group.shape));
     collectBounds(group);
-    SmallVector<int> outer;
-    for (int dim = 0; dim < static_cast<int>(group.shape.size()); ++dim)
-      if (group.shape[dim] > 1 && dim != nest->laneDim) outer.push_back(dim);
-    loopNest(outer, [&] { laneLoops(group); });
+    if (group.sinks.front().kind == SinkKind::across)
+      lowerAcross(group);
+    else
+      loopNest(longDims(nest->laneDim), [&] { laneLoops(group); });
   }
   nest = nullptr;
 }
 
 //===-- Bounds --------------------------------------------------------------------------------------------------------===//
 
-static constexpr int kZero = -1, kUnknown = -2;  // beside a dimension of the nest
-
 void TileLowering::addBounds(Operation* access, ArrayRef<int> dims) {
-  ArrayRef<Value> extents = accesses[access].extents;
-  for (auto [dim, extent] : llvm::zip_equal(dims, extents)) {
-    if (!extent) continue;
-    if (dim == kUnknown) {
-      unprovable.insert(access);
-      return;
-    }
-    bounds.push_back({dim, extent});
-  }
+  Value tile = isa<tile::LoadTileOp>(access) ? access->getResult(0) : access->getOperand(0);
+  ArrayRef<int64_t> sizes = cast<RankedTensorType>(tile.getType()).getShape();
+  for (auto [dim, extent, size] : llvm::zip_equal(dims, accesses[access].extents, sizes))
+    if (extent) bounds.push_back({dim, extent, size});
   nest->proved.insert(access);
 }
 
@@ -96,7 +97,7 @@ void TileLowering::boundsOf(Value tile, SmallVector<int> dims, llvm::DenseSet<st
     for (auto [dim, size] : llvm::zip(source, to)) {
       if (size == 1) continue;
       while (same && from[next] == 1) ++next;
-      dim = same ? dims[next++] : kUnknown;
+      dim = same ? dims[next++] : kWhole;
     }
   } else if (!isElementwise(op) && !isa<tile::LoadOp>(op)) {
     return;
@@ -108,7 +109,6 @@ void TileLowering::boundsOf(Value tile, SmallVector<int> dims, llvm::DenseSet<st
 // Collects what keeps every partition access of the group inside its view, and which accesses that proves.
 void TileLowering::collectBounds(const Group& group) {
   bounds.clear();
-  unprovable.clear();
   SmallVector<int> dims;
   for (size_t dim = 0; dim < group.shape.size(); ++dim)
     dims.push_back(group.shape[dim] > 1 ? static_cast<int>(dim) : kZero);
@@ -123,7 +123,6 @@ void TileLowering::collectBounds(const Group& group) {
     for (Value operand : sink.op->getOperands())
       if (!plan.bufferOf(operand)) boundsOf(operand, dims, seen);
   }
-  for (Operation* access : unprovable) nest->proved.erase(access);
 }
 
 //===-- Lane loops ----------------------------------------------------------------------------------------------------===//
@@ -160,7 +159,8 @@ void TileLowering::laneLoops(const Group& group) {
     if (bound.dim == dim)
       limit = b.createOrFold<arith::MinSIOp>(loc, limit, bound.extent);
     else
-      inside = both(inside, less(bound.dim == kZero ? i64(0) : nest->indices[bound.dim], bound.extent));
+      inside = both(inside, less(bound.dim >= 0 ? nest->indices[bound.dim] : i64(bound.dim == kZero ? 0 : bound.size - 1),
+                                 bound.extent));
   }
   Value step = i64(copies * lanes);
   Value full = sub(limit, b.createOrFold<arith::RemUIOp>(loc, limit, step));

@@ -1,4 +1,4 @@
-// Reductions along other axes, scans, atomics and prints: nests of their own, always guarded.
+// Scans, atomics and prints: nests of their own, always guarded.
 #include "compiler/target/cpu/lowering.h"
 
 using namespace mlir;
@@ -6,10 +6,7 @@ using namespace mlir;
 namespace ligerdsl::compiler::cpu {
 
 void TileLowering::lowerOrdered(Operation* op, ArrayRef<int64_t> shape) {
-  if (auto reduce = dyn_cast<tile::ReduceOp>(op)) {
-    openNest(shape, laneDimension(shape));
-    lowerReduceAcross(reduce);
-  } else if (auto scan = dyn_cast<tile::ScanOp>(op)) {
+  if (auto scan = dyn_cast<tile::ScanOp>(op)) {
     int lane = laneDimension(shape);
     openNest(shape, lane == static_cast<int>(scan.getAxis()) ? -1 : lane);
     lowerScan(scan);
@@ -22,67 +19,12 @@ void TileLowering::lowerOrdered(Operation* op, ArrayRef<int64_t> shape) {
   }
 }
 
-static SmallVector<int> longDims(const Nest& nest, int except) {
-  SmallVector<int> dims;
-  for (int dim = 0; dim < static_cast<int>(nest.shape.size()); ++dim)
-    if (nest.shape[dim] > 1 && dim != except) dims.push_back(dim);
-  return dims;
-}
-
-//===-- Reductions ----------------------------------------------------------------------------------------------------===//
-
-// Lanes run over the last dimension, so an element's partners are whole registers: no horizontal step.
-void TileLowering::lowerReduceAcross(tile::ReduceOp op) {
-  int axis = static_cast<int>(op.getAxis());
-  int64_t lanes = nest->lanes;
-  loopNest(longDims(*nest, axis), [&] {
-    auto values = [&] {
-      nest->body.clear();
-      return llvm::map_to_vector(op.getSources(), [&](Value source) {
-        return registers.splat(loc, evaluate(source, identity()).value, lanes);
-      });
-    };
-    SmallVector<Value> total;
-    if (nest->shape[axis] == 1) {
-      total = values();
-    } else {
-      auto loop = scf::ForOp::create(b, loc, i64(0), i64(nest->shape[axis]), i64(1), start(op, lanes));
-      nest->loops.push_back(loop);
-      nest->indices[axis] = loop.getInductionVar();
-      nest->depths[axis] = ++nest->inner;
-      b.setInsertionPointToEnd(loop.getBody());
-      SmallVector<Value> items = values();
-      SmallVector<Value> combined = combine(op, llvm::to_vector_of<Value>(loop.getRegionIterArgs()), items, lanes);
-      if (op.getKind() == tile::ReductionKind::custom) {
-        Value first = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, loop.getInductionVar(), i64(0));
-        for (auto [value, item] : llvm::zip_equal(combined, items))
-          value = arith::SelectOp::create(b, loc, first, item, value);
-      }
-      scf::YieldOp::create(b, loc, combined);
-      b.setInsertionPointAfter(loop);
-      nest->loops.pop_back();
-      --nest->inner;
-      nest->indices[axis] = {};
-      nest->depths[axis] = 0;
-      total.assign(loop.getResults().begin(), loop.getResults().end());
-    }
-    Coords at = identity();
-    at.erase(at.begin() + axis);
-    for (auto [result, value] : llvm::zip_equal(op.getResults(), total)) {
-      if (Buffer* buffer = plan.bufferOf(result))
-        bufferStore(buffer, at, value);
-      else
-        scalars[result] = value;
-    }
-  });
-}
-
 //===-- Scans ---------------------------------------------------------------------------------------------------------===//
 
 void TileLowering::lowerScan(tile::ScanOp op) {
   int axis = static_cast<int>(op.getAxis());
   int64_t lanes = nest->lanes, size = nest->shape[axis];
-  loopNest(longDims(*nest, axis), [&] {
+  loopNest(longDims(axis), [&] {
     SmallVector<Value> zeros;
     for (Value source : op.getSources()) {
       Value zero = registers.constant(loc, b.getZeroAttr(getElementTypeOrSelf(source.getType())));
@@ -120,7 +62,7 @@ void TileLowering::lowerScan(tile::ScanOp op) {
 
 // Elements in row-major order, so that two that name one address see each other in a fixed order within a program.
 void TileLowering::lowerAtomic(tile::AtomicRMWOp op) {
-  loopNest(longDims(*nest, -1), [&] {
+  loopNest(longDims(-1), [&] {
     nest->body.clear();
     Coords here = identity();
     Value value = evaluate(op.getValue(), here).value;
@@ -200,7 +142,7 @@ void TileLowering::lowerPrint(tile::PrintOp op) {
     Nest own;
     Nest* enclosing = std::exchange(nest, &own);
     openNest(tensor.getShape(), -1);
-    loopNest(longDims(*nest, -1), [&] {
+    loopNest(longDims(-1), [&] {
       nest->body.clear();
       Value index = i64(0);
       int64_t stride = 1;

@@ -50,11 +50,13 @@ struct TileAccess {
   mlir::Type element;
 };
 
-/// One dimension of a partition access that must stay inside its view: the nest's dimension that runs over it, or -1 where
-/// only index 0 is touched.
+/// One dimension of a partition access that must stay inside its view: the nest's dimension that runs over it, or kZero where
+/// only index 0 is touched, or kWhole where any of its `size` indices may be.
+inline constexpr int kZero = -1, kWhole = -2;
 struct Bound {
   int dim;
   mlir::Value extent;
+  int64_t size;
 };
 
 /// Where an access goes: one pointer (a scalar or W neighbours), or a vector of pointers.
@@ -140,9 +142,13 @@ class TileLowering {
   void boundsOf(mlir::Value tile, llvm::SmallVector<int> dims, llvm::DenseSet<std::pair<mlir::Value, int64_t>>& seen);
   void addBounds(mlir::Operation* access, llvm::ArrayRef<int> dims);
 
+  // lower_across.cpp: reductions along other dimensions than the lanes'.
+  void lowerAcross(const Group& group);
+  llvm::SmallVector<Reduction> reduceAcross(const Group& group, int axis, bool inBounds, mlir::Operation* anchor);
+
   // lower_ordered.cpp: nests of their own.
   void lowerOrdered(mlir::Operation* op, llvm::ArrayRef<int64_t> shape);
-  void lowerReduceAcross(tile::ReduceOp op);
+  llvm::SmallVector<int> longDims(int except);
   void lowerScan(tile::ScanOp op);
   void lowerAtomic(tile::AtomicRMWOp op);
   mlir::Value atomic(tile::AtomicRMWOp op, mlir::Value pointer, mlir::Value value, mlir::Value mask);
@@ -186,7 +192,6 @@ class TileLowering {
   llvm::DenseMap<mlir::Operation*, TileAccess> accesses;
   Nest* nest = nullptr;
   llvm::SmallVector<Bound> bounds;
-  llvm::DenseSet<mlir::Operation*> unprovable;
   mlir::Operation* laneAnchor = nullptr;
   int strings = 0;
 };

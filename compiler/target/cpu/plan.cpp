@@ -188,6 +188,11 @@ bool Plan::conflicts(const Sink& writer, const Sink& reader) const {
 bool Plan::mayJoin(const Sink& sink, ArrayRef<int64_t> shape) const {
   if (!pending || sink.kind == SinkKind::ordered || pending->sinks.back().kind == SinkKind::ordered) return false;
   if (ArrayRef(pending->shape) != shape) return false;
+  const Sink& head = pending->sinks.front();
+  if (sink.kind == SinkKind::across || head.kind == SinkKind::across) {
+    if (sink.kind != head.kind) return false;
+    if (cast<tile::ReduceOp>(sink.op).getAxis() != cast<tile::ReduceOp>(head.op).getAxis()) return false;
+  }
   for (const Sink& other : pending->sinks) {
     if (conflicts(sink, other) || conflicts(other, sink)) return false;
     bool bothStore = (sink.kind == SinkKind::storeTile || sink.kind == SinkKind::scatter) &&
@@ -254,10 +259,8 @@ void Plan::scheduleTile(Operation* op) {
     addSink({SinkKind::scatter, op, {}}, shapeOf(store.getPtr()));
   } else if (auto reduce = dyn_cast<tile::ReduceOp>(op)) {
     ArrayRef<int64_t> shape = shapeOf(reduce.getSources()[0]);
-    if (laneDimension(shape) == static_cast<int>(reduce.getAxis()))
-      addSink({SinkKind::reduce, op, {}}, shape);
-    else
-      ordered(shape);
+    bool alongLanes = laneDimension(shape) == static_cast<int>(reduce.getAxis());
+    addSink({alongLanes ? SinkKind::reduce : SinkKind::across, op, {}}, shape);
   } else if (isa<tile::ScanOp, tile::AtomicRMWOp, tile::PrintOp>(op)) {
     for (Value operand : op->getOperands())
       if (tileType(operand)) return ordered(shapeOf(operand));

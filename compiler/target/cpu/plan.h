@@ -26,7 +26,8 @@ enum class SinkKind {
   storeTile,    // tile.store_tile
   scatter,      // tile.store
   reduce,       // tile.reduce along the lane dimension
-  ordered       // reductions along another axis, scans, atomics, prints: a loop nest of their own
+  across,       // tile.reduce along another dimension
+  ordered       // scans, atomics, prints: a loop nest of their own
 };
 
 /// Something that consumes tiles and therefore needs a loop nest.
