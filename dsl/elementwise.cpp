@@ -159,65 +159,62 @@ Handle choose(const Value& condition, const Operand& a, const Operand& b, Loc lo
   return recorder.emit_one(OpCode::select, {test, values.a, values.b}, recorder.type(values.a), {}, loc);
 }
 
+// What an operator does with its operands; the result's place is the right operand's.
+template <OpCode code, Accept rule>
+Handle arithmetic(const Operand& a, const Operand& b, const char* op) {
+  return binary(code, rule, a, b, op, b.loc);
+}
+// The same for functions, which have a place of their own.
+template <OpCode code, Accept rule, bool fast>
+Handle function(const Operand& a, const Operand& b, const char* op, Loc loc) {
+  return binary(code, rule, a, b, op, loc, fast ? Attrs{{AttrKey::fast, int64_t{1}}} : Attrs{});
+}
+template <Predicate predicate>
+Handle comparison(const Operand& a, const Operand& b, const char* op) {
+  return compare(predicate, a, b, op, b.loc);
+}
+
 }  // namespace
 
-#define LIGERDSL_OPERATOR(op, call)                \
-  Tile operator op(At<Tile> a, At<Tile> b) {       \
-    return Tile(call("operator" #op));             \
-  }                                                \
-  Tile operator op(At<Tile> a, ScalarArg b) {      \
-    return Tile(call("operator" #op));             \
-  }                                                \
-  Tile operator op(ScalarArg a, At<Tile> b) {      \
-    return Tile(call("operator" #op));             \
-  }                                                \
-  Scalar operator op(At<Scalar> a, At<Scalar> b) { \
-    return Scalar(call("operator" #op));           \
-  }                                                \
-  Scalar operator op(At<Scalar> a, NumberArg b) {  \
-    return Scalar(call("operator" #op));           \
-  }                                                \
-  Scalar operator op(NumberArg a, At<Scalar> b) {  \
-    return Scalar(call("operator" #op));           \
+// The six overloads of one operator; the last arguments are the function that evaluates it.
+#define LIGERDSL_OPERATOR(op, ...)                    \
+  Tile operator op(At<Tile> a, At<Tile> b) {          \
+    return Tile(__VA_ARGS__(a, b, "operator" #op));   \
+  }                                                   \
+  Tile operator op(At<Tile> a, ScalarArg b) {         \
+    return Tile(__VA_ARGS__(a, b, "operator" #op));   \
+  }                                                   \
+  Tile operator op(ScalarArg a, At<Tile> b) {         \
+    return Tile(__VA_ARGS__(a, b, "operator" #op));   \
+  }                                                   \
+  Scalar operator op(At<Scalar> a, At<Scalar> b) {    \
+    return Scalar(__VA_ARGS__(a, b, "operator" #op)); \
+  }                                                   \
+  Scalar operator op(At<Scalar> a, NumberArg b) {     \
+    return Scalar(__VA_ARGS__(a, b, "operator" #op)); \
+  }                                                   \
+  Scalar operator op(NumberArg a, At<Scalar> b) {     \
+    return Scalar(__VA_ARGS__(a, b, "operator" #op)); \
   }
 
-#define LIGERDSL_CALL_ADD(op) binary(OpCode::add, Accept::numbers, a, b, op, b.loc)
-#define LIGERDSL_CALL_SUB(op) binary(OpCode::sub, Accept::numbers, a, b, op, b.loc)
-#define LIGERDSL_CALL_MUL(op) binary(OpCode::mul, Accept::numbers, a, b, op, b.loc)
-#define LIGERDSL_CALL_DIV(op) binary(OpCode::div, Accept::numbers, a, b, op, b.loc)
-#define LIGERDSL_CALL_REM(op) binary(OpCode::rem, Accept::integers, a, b, op, b.loc)
-#define LIGERDSL_CALL_AND(op) binary(OpCode::bit_and, Accept::integers_and_i1, a, b, op, b.loc)
-#define LIGERDSL_CALL_OR(op) binary(OpCode::bit_or, Accept::integers_and_i1, a, b, op, b.loc)
-#define LIGERDSL_CALL_XOR(op) binary(OpCode::bit_xor, Accept::integers_and_i1, a, b, op, b.loc)
-#define LIGERDSL_CALL_SHL(op) binary(OpCode::shl, Accept::integers, a, b, op, b.loc)
-#define LIGERDSL_CALL_SHR(op) binary(OpCode::shr, Accept::integers, a, b, op, b.loc)
-#define LIGERDSL_CALL_LOGICAL_AND(op) binary(OpCode::bit_and, Accept::i1_only, a, b, op, b.loc)
-#define LIGERDSL_CALL_LOGICAL_OR(op) binary(OpCode::bit_or, Accept::i1_only, a, b, op, b.loc)
-#define LIGERDSL_CALL_EQ(op) compare(Predicate::eq, a, b, op, b.loc)
-#define LIGERDSL_CALL_NE(op) compare(Predicate::ne, a, b, op, b.loc)
-#define LIGERDSL_CALL_LT(op) compare(Predicate::lt, a, b, op, b.loc)
-#define LIGERDSL_CALL_LE(op) compare(Predicate::le, a, b, op, b.loc)
-#define LIGERDSL_CALL_GT(op) compare(Predicate::gt, a, b, op, b.loc)
-#define LIGERDSL_CALL_GE(op) compare(Predicate::ge, a, b, op, b.loc)
-
-LIGERDSL_OPERATOR(+, LIGERDSL_CALL_ADD)
-LIGERDSL_OPERATOR(-, LIGERDSL_CALL_SUB)
-LIGERDSL_OPERATOR(*, LIGERDSL_CALL_MUL)
-LIGERDSL_OPERATOR(/, LIGERDSL_CALL_DIV)
-LIGERDSL_OPERATOR(%, LIGERDSL_CALL_REM)
-LIGERDSL_OPERATOR(&, LIGERDSL_CALL_AND)
-LIGERDSL_OPERATOR(|, LIGERDSL_CALL_OR)
-LIGERDSL_OPERATOR(^, LIGERDSL_CALL_XOR)
-LIGERDSL_OPERATOR(<<, LIGERDSL_CALL_SHL)
-LIGERDSL_OPERATOR(>>, LIGERDSL_CALL_SHR)
-LIGERDSL_OPERATOR(&&, LIGERDSL_CALL_LOGICAL_AND)
-LIGERDSL_OPERATOR(||, LIGERDSL_CALL_LOGICAL_OR)
-LIGERDSL_OPERATOR(==, LIGERDSL_CALL_EQ)
-LIGERDSL_OPERATOR(!=, LIGERDSL_CALL_NE)
-LIGERDSL_OPERATOR(<, LIGERDSL_CALL_LT)
-LIGERDSL_OPERATOR(<=, LIGERDSL_CALL_LE)
-LIGERDSL_OPERATOR(>, LIGERDSL_CALL_GT)
-LIGERDSL_OPERATOR(>=, LIGERDSL_CALL_GE)
+LIGERDSL_OPERATOR(+, arithmetic<OpCode::add, Accept::numbers>)
+LIGERDSL_OPERATOR(-, arithmetic<OpCode::sub, Accept::numbers>)
+LIGERDSL_OPERATOR(*, arithmetic<OpCode::mul, Accept::numbers>)
+LIGERDSL_OPERATOR(/, arithmetic<OpCode::div, Accept::numbers>)
+LIGERDSL_OPERATOR(%, arithmetic<OpCode::rem, Accept::integers>)
+LIGERDSL_OPERATOR(&, arithmetic<OpCode::bit_and, Accept::integers_and_i1>)
+LIGERDSL_OPERATOR(|, arithmetic<OpCode::bit_or, Accept::integers_and_i1>)
+LIGERDSL_OPERATOR(^, arithmetic<OpCode::bit_xor, Accept::integers_and_i1>)
+LIGERDSL_OPERATOR(<<, arithmetic<OpCode::shl, Accept::integers>)
+LIGERDSL_OPERATOR(>>, arithmetic<OpCode::shr, Accept::integers>)
+LIGERDSL_OPERATOR(&&, arithmetic<OpCode::bit_and, Accept::i1_only>)
+LIGERDSL_OPERATOR(||, arithmetic<OpCode::bit_or, Accept::i1_only>)
+LIGERDSL_OPERATOR(==, comparison<Predicate::eq>)
+LIGERDSL_OPERATOR(!=, comparison<Predicate::ne>)
+LIGERDSL_OPERATOR(<, comparison<Predicate::lt>)
+LIGERDSL_OPERATOR(<=, comparison<Predicate::le>)
+LIGERDSL_OPERATOR(>, comparison<Predicate::gt>)
+LIGERDSL_OPERATOR(>=, comparison<Predicate::ge>)
 
 Tile operator-(At<Tile> a) {
   return Tile(negate(a));
@@ -267,34 +264,29 @@ LIGERDSL_UNARY(fast_rsqrt, rsqrt, f32_only, true)
 LIGERDSL_UNARY(fast_tanh, tanh, f32_only, true)
 LIGERDSL_UNARY(fast_sigmoid, sigmoid, f32_only, true)
 
-#define LIGERDSL_BINARY(fn, call)                               \
-  Tile fn(const Tile& a, const Tile& b, Loc loc) {              \
-    return Tile(call(Operand(a, loc), Operand(b, loc), loc));   \
-  }                                                             \
-  Tile fn(const Tile& a, ScalarArg b, Loc loc) {                \
-    return Tile(call(Operand(a, loc), b, loc));                 \
-  }                                                             \
-  Tile fn(ScalarArg a, const Tile& b, Loc loc) {                \
-    return Tile(call(a, Operand(b, loc), loc));                 \
-  }                                                             \
-  Scalar fn(const Scalar& a, const Scalar& b, Loc loc) {        \
-    return Scalar(call(Operand(a, loc), Operand(b, loc), loc)); \
-  }                                                             \
-  Scalar fn(const Scalar& a, NumberArg b, Loc loc) {            \
-    return Scalar(call(Operand(a, loc), b, loc));               \
-  }                                                             \
-  Scalar fn(NumberArg a, const Scalar& b, Loc loc) {            \
-    return Scalar(call(a, Operand(b, loc), loc));               \
+#define LIGERDSL_BINARY(fn, ...)                                            \
+  Tile fn(const Tile& a, const Tile& b, Loc loc) {                          \
+    return Tile(__VA_ARGS__(Operand(a, loc), Operand(b, loc), #fn, loc));   \
+  }                                                                         \
+  Tile fn(const Tile& a, ScalarArg b, Loc loc) {                            \
+    return Tile(__VA_ARGS__(Operand(a, loc), b, #fn, loc));                 \
+  }                                                                         \
+  Tile fn(ScalarArg a, const Tile& b, Loc loc) {                            \
+    return Tile(__VA_ARGS__(a, Operand(b, loc), #fn, loc));                 \
+  }                                                                         \
+  Scalar fn(const Scalar& a, const Scalar& b, Loc loc) {                    \
+    return Scalar(__VA_ARGS__(Operand(a, loc), Operand(b, loc), #fn, loc)); \
+  }                                                                         \
+  Scalar fn(const Scalar& a, NumberArg b, Loc loc) {                        \
+    return Scalar(__VA_ARGS__(Operand(a, loc), b, #fn, loc));               \
+  }                                                                         \
+  Scalar fn(NumberArg a, const Scalar& b, Loc loc) {                        \
+    return Scalar(__VA_ARGS__(a, Operand(b, loc), #fn, loc));               \
   }
 
-#define LIGERDSL_CALL_MIN(a, b, loc) binary(OpCode::min, Accept::numbers, a, b, "min", loc)
-#define LIGERDSL_CALL_MAX(a, b, loc) binary(OpCode::max, Accept::numbers, a, b, "max", loc)
-#define LIGERDSL_CALL_FAST_DIV(a, b, loc) \
-  binary(OpCode::div, Accept::f32_only, a, b, "fast_div", loc, {{AttrKey::fast, int64_t{1}}})
-
-LIGERDSL_BINARY(min, LIGERDSL_CALL_MIN)
-LIGERDSL_BINARY(max, LIGERDSL_CALL_MAX)
-LIGERDSL_BINARY(fast_div, LIGERDSL_CALL_FAST_DIV)
+LIGERDSL_BINARY(min, function<OpCode::min, Accept::numbers, false>)
+LIGERDSL_BINARY(max, function<OpCode::max, Accept::numbers, false>)
+LIGERDSL_BINARY(fast_div, function<OpCode::div, Accept::f32_only, true>)
 
 namespace {
 
