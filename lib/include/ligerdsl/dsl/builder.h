@@ -2,6 +2,7 @@
 #ifndef LIGERDSL_DSL_BUILDER_H_
 #define LIGERDSL_DSL_BUILDER_H_
 
+#include <concepts>
 #include <string>
 
 #include "ligerdsl/dsl/control.h"

@@ -17,6 +17,7 @@
 
 #include <concepts>
 #include <initializer_list>
+#include <limits>
 #include <map>
 #include <string>
 #include <type_traits>
