@@ -38,7 +38,8 @@ program::ArgFacts facts_of(const program::Type& type, const ArgPromise& promise,
     if (i < promise.exact.size()) facts.dims[i].exact = promise.exact[i];
     if (i + 1 < rank) facts.strides[i].divisor = vector;
   }
-  if (rank > 0) {
+  // A last stride that the program leaves open says nothing about neighbours in memory.
+  if (rank > 0 && type.strides[rank - 1] == 1) {
     facts.strides[rank - 1].exact = 1;
     if (facts.dims[rank - 1].exact < 0) facts.dims[rank - 1].divisor = vector;
   }
@@ -109,7 +110,9 @@ void Launcher::Pack::view(const BoundTensor& tensor) {
     off |= static_cast<uint64_t>(tensor.strides[i]) & (vector - 1);
     slots_[used_++] = static_cast<uint64_t>(tensor.strides[i]);
   }
-  if (rank > 0) {
+  if (rank > 0 && type.strides[rank - 1] != 1) {
+    slots_[used_++] = static_cast<uint64_t>(tensor.strides[rank - 1]);
+  } else if (rank > 0) {
     slots_[used_++] = 1;  // also along a last dimension of size 1
     if (rank > exact.size() || exact[rank - 1] < 0) off |= static_cast<uint64_t>(tensor.dims[rank - 1]) & (vector - 1);
   }
