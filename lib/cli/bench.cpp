@@ -70,9 +70,60 @@ std::string resources_of(const lib::OpPlan& plan) {
 
 struct Outcome {
   std::string kernel, title, resources;
-  double bytes = 0, host_us = 0;
+  double bytes = 0;
+  double host_us = 0, launch_us = 0;  // GPU: host time of one execute, and of its launches alone
   runtime::Measurement time;
 };
+
+// Remembers the slots and the grid of its latest launch, so that the launch can be repeated by itself.
+class RememberingKernel final : public runtime::LoadedKernel {
+ public:
+  explicit RememberingKernel(std::shared_ptr<runtime::LoadedKernel> kernel) : kernel_(std::move(kernel)) {
+    artifact_ = kernel_->artifact();
+    resources_ = kernel_->resources();
+  }
+  void launch(const uint64_t* slots, const runtime::Grid& grid, runtime::Stream stream) override {
+    std::copy_n(slots, artifact_.slots, slots_);
+    grid_ = grid;
+    kernel_->launch(slots, grid, stream);
+  }
+  void repeat(runtime::Stream stream) { kernel_->launch(slots_, grid_, stream); }
+
+ private:
+  std::shared_ptr<runtime::LoadedKernel> kernel_;
+  uint64_t slots_[lib::Launcher::kMaxSlots];
+  runtime::Grid grid_{0, 0, 0};
+};
+
+class RememberingContext final : public lib::Context {
+ public:
+  using Context::Context;
+  std::shared_ptr<runtime::LoadedKernel> load(const std::string& program,
+                                              const program::CompileOptions& options) override {
+    auto kernel = std::make_shared<RememberingKernel>(Context::load(program, options));
+    kernels.push_back(kernel);
+    return kernel;
+  }
+  std::vector<std::shared_ptr<RememberingKernel>> kernels;
+};
+
+// Host time of one execute on a warm plan, tensors checked, and of the same launches without the library around them.
+void measure_host(const Globals& globals, const Case& which, Outcome* outcome) {
+  const auto context = std::make_shared<RememberingContext>(device_config(globals));
+  OpInstance instance(find_op(which.kernel), which.settings);
+  instance.allocate(context);
+  const lib::Plan plan(instance.info(), context, instance.desc());
+  instance.prepare(plan);
+  lib::Call& call = instance.call();
+  constexpr int kCalls = 100;
+  outcome->host_us = runtime::host_time_us(context->device(), nullptr, kCalls, [&] {
+    plan.bind(&call);
+    plan.execute(&call);
+  });
+  outcome->launch_us = runtime::host_time_us(context->device(), nullptr, kCalls, [&] {
+    for (const auto& kernel : context->kernels) kernel->repeat(nullptr);
+  });
+}
 
 Outcome measure_op(const lib::ContextRef& context, const Case& which, const runtime::MeasureOptions& options) {
   const lib::OpInfo& info = find_op(which.kernel);
@@ -125,11 +176,14 @@ int bench(const Globals& globals, const BenchRequest& request) {
   std::vector<std::vector<std::string>> rows;
   for (const Case& which : cases) {
     const AnyKernel* author = authors.find(which.kernel);
-    const Outcome o = author ? measure_author(context, *author, which, options) : measure_op(context, which, options);
+    Outcome o = author ? measure_author(context, *author, which, options) : measure_op(context, which, options);
+    if (!author && !device.is_cpu()) measure_host(globals, which, &o);
     const double gbps = o.bytes / (o.time.median_ms * 1e6), same = copies.same_size(o.bytes);
     rows.push_back({o.kernel, o.title, format_time(o.time.median_ms), format_time(o.time.q20_ms),
                     format_time(o.time.q80_ms), fmt::format("{:.1f} GB/s", gbps),
-                    fmt::format("{:.3f}", gbps / copies.ceiling()), fmt::format("{:.3f}", gbps / same), o.resources});
+                    fmt::format("{:.3f}", gbps / copies.ceiling()), fmt::format("{:.3f}", gbps / same),
+                    o.host_us > 0 ? fmt::format("{:.2f} us", o.host_us) : "",
+                    o.host_us > 0 ? fmt::format("{:.2f} us", o.host_us - o.launch_us) : "", o.resources});
     results.push_back({{"kernel", o.kernel},
                        {"settings", o.title},
                        {"median_ms", o.time.median_ms},
@@ -140,6 +194,8 @@ int bench(const Globals& globals, const BenchRequest& request) {
                        {"gb_per_s", gbps},
                        {"fraction_of_copy", gbps / copies.ceiling()},
                        {"fraction_of_same_size_copy", gbps / same},
+                       {"host_us", o.host_us},
+                       {"driver_launch_us", o.launch_us},
                        {"resources", o.resources}});
   }
   const runtime::DeviceDescription& about = device.description();
@@ -148,7 +204,8 @@ int bench(const Globals& globals, const BenchRequest& request) {
       fmt::print("{}, {} L2, copy of {}: {:.1f} GB/s\n", about.name, request.warm ? "warm" : "cold",
                  format_bytes(static_cast<double>(copy_bytes)), copies.ceiling());
     print_table(globals,
-                {"kernel", "settings", "median", "20 %", "80 %", "rate", "of copy", "of same-size copy", "resources"},
+                {"kernel", "settings", "median", "20 %", "80 %", "rate", "of copy", "of same-size copy", "host",
+                 "beyond launch", "resources"},
                 rows);
   }
   write_json(globals, {{"device", about.name},

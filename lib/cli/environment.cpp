@@ -29,7 +29,7 @@ std::shared_ptr<runtime::CompilerLibrary> open_compiler() {
   return runtime::CompilerLibrary::open(named.empty() ? beside_library().string() : named);
 }
 
-lib::ContextRef open_context(const Globals& globals) {
+runtime::DeviceConfig device_config(const Globals& globals) {
   runtime::DeviceConfig config;
   config.num_threads = globals.threads;
   if (globals.device == "cpu") {
@@ -41,6 +41,11 @@ lib::ContextRef open_context(const Globals& globals) {
     throw Failure(kUsage, fmt::format("--device: expected cpu or cuda:N, got '{}'", globals.device));
   }
   config.compiler = open_compiler();
+  return config;
+}
+
+lib::ContextRef open_context(const Globals& globals) {
+  const runtime::DeviceConfig config = device_config(globals);
   try {
     return std::make_shared<lib::Context>(config);
   } catch (const runtime::Error& error) {

@@ -14,6 +14,9 @@ namespace ligerdsl::cli {
 // Failure.
 std::shared_ptr<runtime::CompilerLibrary> open_compiler();
 
+// --device, --threads and the compiler. Throws Failure with kUsage.
+runtime::DeviceConfig device_config(const Globals& globals);
+
 // The context of --device. Throws Failure with kNoDevice or kUsage.
 lib::ContextRef open_context(const Globals& globals);
 
