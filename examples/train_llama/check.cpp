@@ -28,7 +28,7 @@ Comparison compare(std::string name, std::string output, std::string shape, cons
     double size = oracle::norm(expected);
     c.error = finite_or_worst(oracle::norm(difference) / (size > 0 ? size : 1));
     c.of_gate = c.error / gate.rtol;
-    c.gate = fmt::format("norm {:.0e}", gate.rtol);
+    c.gate = fmt::format("norm {:.2g}", gate.rtol);
     return c;
   }
   int64_t width = row > 0 ? row : static_cast<int64_t>(got.size());
@@ -42,7 +42,7 @@ Comparison compare(std::string name, std::string output, std::string shape, cons
       c.of_gate = std::max(c.of_gate, error / (gate.atol * scale + gate.rtol * std::abs(expected[start + j])));
     }
   }
-  c.gate = fmt::format("{:.0e} + {:.0e}", gate.rtol, gate.atol);
+  c.gate = fmt::format("{:.2g} + {:.2g}", gate.rtol, gate.atol);
   return c;
 }
 

@@ -23,6 +23,11 @@ namespace train {
 namespace {
 
 namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 struct Settings {
   ModelConfig model;
@@ -194,6 +199,10 @@ int run_all(const Settings& s, Model& model, Ops& ops, const Text& text) {
              model.layout().total, s.model.layers, s.model.width, s.model.heads, s.model.kv_heads, s.model.ffn,
              s.model.context, s.device, ops.on_gpu() ? "bf16 with f32 masters" : "f32");
 
+  const auto started = Clock::now();
+  trainer.warm_up();
+  fmt::print("kernels ready after {:.1f} s\n", seconds_since(started));
+
   Progress progress(first, s.train.steps, s.train.batch * s.model.context);
   Curve curve = run_training(s, trainer, ops, progress);
   if (interrupted) return 130;
@@ -221,7 +230,7 @@ int run_all(const Settings& s, Model& model, Ops& ops, const Text& text) {
 }
 
 int run(const Settings& s) {
-  const auto started = std::chrono::steady_clock::now();
+  const auto started = Clock::now();
   Ops ops(s.device, s.threads);
   std::unique_ptr<Matmul> matmul =
       ops.on_gpu() ? make_cuda_matmul(ops.device_index(), ops.stream()) : make_cpu_matmul(s.threads);
@@ -230,7 +239,7 @@ int run(const Settings& s) {
   fmt::print("text: {} files, {} bytes to train on, {} held out\n", text.files, text.training.size(),
              text.held_out.size());
   int status = s.check ? run_check(s, model, ops, text) : run_all(s, model, ops, text);
-  fmt::print("\n{:.1f} s in all\n", std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count());
+  fmt::print("\n{:.1f} s in all\n", seconds_since(started));
   return status;
 }
 

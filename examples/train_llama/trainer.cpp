@@ -24,6 +24,12 @@ double Trainer::learning_rate(int64_t step) const {
   return config_.lr * (config_.final_lr + (1 - config_.final_lr) * cosine);
 }
 
+void Trainer::warm_up() {
+  Batch batch = training_batch(text_, config_.batch, model_.config().context, config_.seed, done_);
+  model_.gradient_step(batch.tokens, batch.labels, losses_.view({1}));
+  model_.loss(batch.tokens, batch.labels);
+}
+
 void Trainer::step() {
   Batch batch = training_batch(text_, config_.batch, model_.config().context, config_.seed, done_);
   model_.gradient_step(batch.tokens, batch.labels, losses_.view({1}, done_));

@@ -13,6 +13,8 @@ class Trainer {
 
   int64_t done() const { return done_; }
   double learning_rate(int64_t step) const;  // linear warm-up, then cosine
+  // One gradient and one held-out loss, thrown away: compiles the kernels, or finds them in the cache.
+  void warm_up();
   // Forward, backward, clip, AdamW. Does not wait for a GPU.
   void step();
   // Bits per byte of the training batch at a step done by this run. Waits for the device.
