@@ -24,7 +24,7 @@ void sum_of_squares(KernelBuilder& k, const SquaresMeta& m) {
   Scalar program = k.program_id(0);
   Scalar first = program.to(i64) * m.per_program;
   Scalar last = min(first + m.per_program, cdiv(x.dim(0), m.block));
-  auto [squares] = k.for_range(first, last, 1, carry(k.zeros({m.block}, f32)), [&](Scalar i, Tile acc) {
+  auto [squares] = k.for_range(first, last, 1, pipelined(2), carry(k.zeros({m.block}, f32)), [&](Scalar i, Tile acc) {
     Tile g = x.partition({m.block}).load({i}).to(f32);
     return carry(fma(g, g, acc));
   });

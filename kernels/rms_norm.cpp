@@ -141,13 +141,13 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
   }
 
   // One program takes row blocks p, p + programs, ... and keeps its part of d_weight in registers.
-  Tile w;
-  if (m.has_weight) w = weight.load(0);
+  Tile kept_weight;
+  if (m.has_weight && !m.reload_weight) kept_weight = weight.load(0);
   auto backward_rows = [&](const Scalar& row, const Tile& acc) {  // -> acc with this block's part of d_weight
     Tile x = x_rows.load(row, 0);
     Tile dy = d_y.load(row, 0);
     Tile rstd = load_rstd(row);
-    Tile m_tile = m.has_weight ? dy * w : dy;
+    Tile m_tile = !m.has_weight ? dy : dy * (m.reload_weight ? weight.load(0) : kept_weight);
     finish(row, 0, gradient(x, m_tile, rstd, correction_of(m_tile * x, rstd)));
     return partial_sums ? fma(dy, normalised(m, x, rstd), acc) : acc;
   };
@@ -156,9 +156,9 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
     return;
   }
   Scalar first = k.program_id(0);
-  auto [d_weight] =
-      k.for_range(first, cdiv(x_view.dim(0), m.rows), k.num_programs(0), carry(k.zeros({m.rows, m.block}, f32)),
-                  [&](Scalar row, Tile acc) { return carry(backward_rows(row, acc)); });
+  auto [d_weight] = k.for_range(first, cdiv(x_view.dim(0), m.rows), k.num_programs(0), pipelined(m.stages),
+                                carry(k.zeros({m.rows, m.block}, f32)),
+                                [&](Scalar row, Tile acc) { return carry(backward_rows(row, acc)); });
   partials.partition({squeeze, m.block}).store({first, 0}, sum(d_weight, 0));
 }
 
@@ -171,7 +171,7 @@ void rms_norm_d_weight(KernelBuilder& k, const RmsNormMeta& m) {
   const Rows x_rows(x_view, m);
   Scalar blocks = cdiv(x_view.dim(1), m.block).to(i32);
   Scalar column = k.program_id(0) % blocks, part = k.program_id(0) / blocks;
-  auto [d_weight] = k.for_range(part, cdiv(x_view.dim(0), m.rows), partials.dim(0),
+  auto [d_weight] = k.for_range(part, cdiv(x_view.dim(0), m.rows), partials.dim(0), pipelined(2),
                                 carry(k.zeros({m.rows, m.block}, f32)), [&](Scalar row, Tile acc) {
                                   Tile rstd = rstd_view.partition({m.rows}).load({row}).expand_dims(1);
                                   Tile n = normalised(m, x_rows.load(row, column), rstd);
@@ -252,6 +252,8 @@ Operation rms_norm_backward(const Machine& machine, const RmsNormOptions& option
   RmsNormMeta meta{options};
   meta.rows = tile.rows;
   meta.block = tile.cols;
+  meta.reload_weight = tile.cols > 8192;
+  meta.stages = tile.cols > 8192 ? 1 : 2;
   Launch launch = backward_launch(meta, tile.num_warps);
   if (!options.want_d_weight) {
     launch.grid = [rows = tile.rows](int64_t n) { return grid_of(ceil_div(n, rows)); };
