@@ -94,14 +94,6 @@ bool assignThreadsAlike(const MemoryAccess& a, const MemoryAccess& b) {
   return !shape.empty() && shape == partitionShape(b.op) && sameView;
 }
 
-bool mayOverlap(const MemoryAccess& a, const MemoryAccess& b) {
-  if (a.shared != b.shared) return false;
-  if (a.shared) return a.begin < b.end && b.begin < a.end;
-  if (a.readOnly || b.readOnly) return false;  // then the other one, which writes, is elsewhere
-  if (!a.root || !b.root || a.root == b.root) return true;
-  return a.aliasClass == 0 || b.aliasClass == 0 || a.aliasClass == b.aliasClass;
-}
-
 }  // namespace
 
 std::optional<MemoryAccess> memoryAccess(Operation* op) {
@@ -113,6 +105,14 @@ std::optional<MemoryAccess> memoryAccess(Operation* op) {
   if (auto load = dyn_cast<tgpu::LocalLoadOp>(op)) return sharedAccess(op, load.getBuffer(), false);
   if (auto store = dyn_cast<tgpu::LocalStoreOp>(op)) return sharedAccess(op, store.getBuffer(), true);
   return std::nullopt;
+}
+
+bool mayOverlap(const MemoryAccess& a, const MemoryAccess& b) {
+  if (a.shared != b.shared) return false;
+  if (a.shared) return a.begin < b.end && b.begin < a.end;
+  if (a.readOnly || b.readOnly) return false;  // then the other one, which writes, is elsewhere
+  if (!a.root || !b.root || a.root == b.root) return true;
+  return a.aliasClass == 0 || b.aliasClass == 0 || a.aliasClass == b.aliasClass;
 }
 
 bool needsBarrier(const MemoryAccess& earlier, const MemoryAccess& later) {

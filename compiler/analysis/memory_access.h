@@ -25,6 +25,9 @@ struct MemoryAccess {
 /// The access of an op on tiles that have layouts; nothing if the op touches no memory.
 std::optional<MemoryAccess> memoryAccess(mlir::Operation* op);
 
+/// Whether two accesses may meet in one place, as far as offsets and the facts about arguments tell.
+bool mayOverlap(const MemoryAccess& a, const MemoryAccess& b);
+
 /// Whether `later`, executed after `earlier`, might meet in one place with it, at least one writing, in different
 /// threads of the CTA. Two accesses that assign elements to threads alike stay in program order by themselves.
 bool needsBarrier(const MemoryAccess& earlier, const MemoryAccess& later);

@@ -7,11 +7,8 @@
 
 namespace ligerdsl::compiler {
 
-/// tile-prefetch-loads: in loops that ask for a pipeline, the next iteration's loads are issued early.
-std::unique_ptr<mlir::Pass> createTilePrefetchLoadsPass();
-
 /// tile-prefetch-loads: loops of num_stages >= 2 carry the tiles that they load some iterations ahead.
-std::unique_ptr<mlir::Pass> createTilePrefetchLoadsPass(int numStages = 2, int numWarps = 4);
+std::unique_ptr<mlir::Pass> createTilePrefetchLoadsPass(int numStages = 1, int numWarps = 4);
 
 /// tile-assign-layouts: gives every tile a #tgpu.layout; inserts tgpu.convert_layout where two layouts meet.
 std::unique_ptr<mlir::Pass> createTileAssignLayoutsPass(int numWarps = 4);

@@ -3,7 +3,7 @@
 namespace ligerdsl::compiler {
 
 void registerPasses() {
-  mlir::registerPass(createTilePrefetchLoadsPass);
+  mlir::registerPass([] { return createTilePrefetchLoadsPass(); });
   mlir::registerPass([] { return createTileAssignLayoutsPass(); });
   mlir::registerPass(createTgpuDecomposeReducePass);
   mlir::registerPass(createTgpuLowerConversionsPass);

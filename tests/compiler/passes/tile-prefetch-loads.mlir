@@ -1,4 +1,5 @@
 // RUN: ligerdsl-opt %s -tile-prefetch-loads | FileCheck %s
+// RUN: ligerdsl-opt %s -tile-prefetch-loads=num-stages=3 | FileCheck %s --check-prefix=ALL
 
 !x = !tile.view<?x?xf32, strides = [?, 1]>
 
@@ -7,9 +8,7 @@
 // CHECK: %[[FIRST:[0-9]+]] = tile.load_tile %[[X]]
 // CHECK: scf.for %[[I:[a-z0-9]+]] = {{.*}} iter_args(%[[ACC:[a-z0-9]+]] = %{{.*}}, %[[T:[a-z0-9]+]] = %[[FIRST]])
 // CHECK: %[[NEXT:.*]] = arith.addi %[[I]]
-// CHECK: %[[MORE:.*]] = arith.cmpi slt, %[[NEXT]]
-// CHECK: %[[WIDE:.*]] = arith.extsi %[[NEXT]]
-// CHECK: %[[ROW:.*]] = arith.select %[[MORE]], %[[WIDE]], %c-1
+// CHECK: %[[ROW:.*]] = arith.extsi %[[NEXT]]
 // CHECK: %[[LOAD:.*]] = tile.load_tile %[[X]][%[[ROW]],
 // CHECK: %[[SUM:.*]] = arith.addf %[[ACC]], %[[T]]
 // CHECK: scf.yield %[[SUM]], %[[LOAD]]
@@ -68,7 +67,55 @@ func.func @carried_index(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64
   return %r : i64
 }
 
-// Loops that ask for nothing stay as they are.
+// Equal partitions of one memory, but the row stored is another one than the row loaded.
+// CHECK-LABEL: func.func @in_place_shifted
+// CHECK-NOT: tile.load_tile
+// CHECK: scf.for
+func.func @in_place_shifted(%x: !x {tile.alias_class = 1 : i64}, %lo: i64, %hi: i64, %step: i64) {
+  %c0 = arith.constant 0 : i64
+  scf.for %i = %lo to %hi step %step : i64 {
+    %after = arith.addi %i, %step : i64
+    %t = tile.load_tile %x[%i, %c0] shape [0, 64] : !x -> tensor<64xf32>
+    tile.store_tile %t, %x[%after, %c0] shape [0, 64] : tensor<64xf32>, !x
+  } {tile.num_stages = 2 : i64}
+  return
+}
+
+// Two iterations ahead; the third load would not fit the registers of a thread.
+// CHECK-LABEL: func.func @deep
+// CHECK-COUNT-2: tile.load_tile
+// CHECK: scf.for {{.*}} iter_args(%[[T:.*]] = %{{.*}}, %[[U:.*]] = %{{.*}})
+// CHECK: %[[LOAD:.*]] = tile.load_tile
+// CHECK: tile.print "t" %[[T]]
+// CHECK: scf.yield %[[U]], %[[LOAD]]
+func.func @deep(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) {
+  %c0 = arith.constant 0 : i64
+  scf.for %i = %lo to %hi step %step : i64 {
+    %t = tile.load_tile %x[%i, %c0] shape [0, 2048] : !x -> tensor<2048xf32>
+    tile.print "t" %t : tensor<2048xf32>
+  } {tile.num_stages = 4 : i64}
+  return
+}
+
+// Who adds atomically may announce something to other programs: its loads stay where they are.
+// CHECK-LABEL: func.func @atomic
+// CHECK-NOT: tile.load_tile
+// CHECK: scf.for
+func.func @atomic(%x: !x {tile.read_only}, %p: !tile.ptr<i32>, %lo: i64, %hi: i64, %step: i64) {
+  %c0 = arith.constant 0 : i64
+  %one = arith.constant 1 : i32
+  scf.for %i = %lo to %hi step %step : i64 {
+    %old = tile.atomic_rmw add %one, %p : i32, !tile.ptr<i32> -> i32
+    %t = tile.load_tile %x[%i, %c0] shape [0, 64] : !x -> tensor<64xf32>
+    tile.print "t" %t : tensor<64xf32>
+  } {tile.num_stages = 2 : i64}
+  return
+}
+
+// Loops that ask for nothing follow the option.
+// ALL-LABEL: func.func @plain
+// ALL-COUNT-2: tile.load_tile
+// ALL: scf.for
 // CHECK-LABEL: func.func @plain
 // CHECK-NOT: tile.load_tile
 // CHECK: scf.for
