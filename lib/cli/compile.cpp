@@ -134,6 +134,8 @@ std::string emit(runtime::CompilerLibrary* compiler, const Recorded& recorded, c
 
 int compile(const Globals& globals, const CompileRequest& request) {
   std::string target = request.target;
+  static const std::set<std::string> gpu_stages = {"tgpu", "ptx", "cubin", "resources"};
+  if (target.empty() && globals.device == "cpu" && gpu_stages.count(request.stage)) target = "sm_90a";
   if (target.empty()) target = globals.device == "cpu" ? "cpu" : open_context(globals)->device().description().arch;
   std::string stage = request.stage;
   if (stage.empty()) stage = target == "cpu" ? "asm" : "ptx";

@@ -24,6 +24,10 @@ fused_add_rms_norm_backward with_d_sum=1 in_place=1
 swiglu_forward fused=1
 swiglu_backward fused=1 in_place=1
 swiglu_backward
+geglu_forward fused=1 dtype=bf16
+geglu_forward
+geglu_backward fused=1 in_place=1
+geglu_backward dtype=f16
 rope D=92
 rope D=41 in_place=1 dtype=bf16
 rope with_k=0
@@ -64,11 +68,14 @@ COMPILED = [
     ("compile vector_add --emit llvm --target cpu", 0, ["define "]),
     ("compile vector_add --emit asm --target cpu", 0, ["ret"]),
     ("compile vector_add dtype=bf16 --emit ptx --target sm_90a", 0, [".entry ligerdsl_vector_add_bf16", "ld.global", ".v4"]),
+    ("compile softmax_forward --emit ptx", 0, [".target sm_90a"]),
     ("compile vector_add --emit tgpu --target cpu", 2, ["tgpu", "no such stage"]),
     ("run vector_add N=1000 --check", 0, ["right"]),
     ("run vector_add dtype=bf16 N=1000 in_place=1 --check", 0, ["right"]),
     ("run rms_norm_forward dtype=bf16 N=5 H=100 --check", 0, ["y ", "rstd", "right"]),
     ("run swiglu_backward fused=1 N=5 F=33 --check", 0, ["d_gate_up", "right"]),
+    ("run geglu_forward N=5 F=33 dtype=bf16 --check", 0, ["out", "right"]),
+    ("run geglu_backward fused=1 N=5 F=33 in_place=1 --check", 0, ["d_gate_up", "right"]),
     ("run cross_entropy N=5 V=77 in_place=1 --check", 0, ["loss", "d_logits", "right"]),
     ("run rope B=2 S=3 A=4 K=2 D=10 --check", 0, ["q_out", "k_out"]),
     ("run global_norm N=1000 T=3 --check", 0, ["norm", "clip_factor"]),
