@@ -138,36 +138,61 @@ def fused_add_rms_norm(context, M, H, dtype=torch.bfloat16):
                  "compile": lambda: autograd(lambda f=compiled(reference): f(x, r, w), (x, r, w), (gy, gs))})
 
 
-def swiglu(context, M, N, dtype=torch.bfloat16):
+def gated(context, kernel, M, N, dtype, activation, gradient, liger_function):
+    """activation: of torch; gradient(u) = f(u), f'(u) in float64; liger_function: autograd function of Liger, looked up when asked."""
     a, b, g = (randn(M, N, dtype=dtype) for _ in range(3))
     a.requires_grad_()
     b.requires_grad_()
     one = M * N * a.element_size()
-    reference = lambda a, b: F.silu(a) * b
+    reference = lambda a, b: activation(a) * b
 
     def ours():
         out, da, db, d = torch.empty_like(g), torch.empty_like(g), torch.empty_like(g), CODES[dtype]
-        forward = context.plan("swiglu_forward", n_cols=N, dtype=d).bind(M, gate=a, up=b, out=out)
-        backward = context.plan("swiglu_backward", n_cols=N, dtype=d).bind(M, d_out=g, gate=a, up=b, d_gate=da, d_up=db)
+        forward = context.plan(f"{kernel}_forward", n_cols=N, dtype=d).bind(M, gate=a, up=b, out=out)
+        backward = context.plan(f"{kernel}_backward", n_cols=N, dtype=d).bind(M, d_out=g, gate=a, up=b, d_gate=da, d_up=db)
         passes = both(forward, backward)
 
         def error():
             rows = torch.randint(M, (64,), device="cuda")
-            u, v, dc = a[rows].double(), b[rows].double(), g[rows].double()
-            s = torch.sigmoid(u)
-            return max(worst(out, u * s * v, rows), worst(db, dc * u * s, rows),
-                       worst(da, dc * v * (s + u * s * (1 - s)), rows))
+            v, dc = b[rows].double(), g[rows].double()
+            value, slope = gradient(a[rows].double())
+            return max(worst(out, value * v, rows), worst(db, dc * value, rows), worst(da, dc * v * slope, rows))
 
         passes["error"] = error
         return passes
 
     def liger():
-        from liger_kernel.ops.swiglu import LigerSiLUMulFunction
-        return autograd(lambda: LigerSiLUMulFunction.apply(a, b), (a, b), g)
+        function = liger_function()
+        return autograd(lambda: function.apply(a, b), (a, b), g)
 
-    return Case("swiglu", (M, N), dtype, {"fwd": 3 * one, "bwd": 5 * one, "full": 8 * one},
+    return Case(kernel, (M, N), dtype, {"fwd": 3 * one, "bwd": 5 * one, "full": 8 * one},
                 {"ligerdsl": ours, "liger": liger, "torch": lambda: autograd(lambda: reference(a, b), (a, b), g),
                  "compile": lambda: autograd(lambda f=compiled(reference): f(a, b), (a, b), g)})
+
+
+def swiglu(context, M, N, dtype=torch.bfloat16):
+    def gradient(u):
+        s = torch.sigmoid(u)
+        return u * s, s + u * s * (1 - s)
+
+    def liger():
+        from liger_kernel.ops.swiglu import LigerSiLUMulFunction
+        return LigerSiLUMulFunction
+
+    return gated(context, "swiglu", M, N, dtype, F.silu, gradient, liger)
+
+
+def geglu(context, M, N, dtype=torch.bfloat16):
+    def gradient(u):
+        k, c = (2 / torch.pi) ** 0.5, 0.044715
+        t = torch.tanh(k * (u + c * u**3))
+        return u / 2 * (1 + t), (1 + t) / 2 + u / 2 * (1 - t * t) * k * (1 + 3 * c * u * u)
+
+    def liger():
+        from liger_kernel.ops.geglu import LigerGELUMulFunction
+        return LigerGELUMulFunction
+
+    return gated(context, "geglu", M, N, dtype, lambda a: F.gelu(a, approximate="tanh"), gradient, liger)
 
 
 def rope(context, B, T, nq, nk, D, dtype=torch.bfloat16):
@@ -298,6 +323,7 @@ CASES = {
     "rms_norm": (rms_norm, [(2048, 4096), (16384, 2048), (16384, 4096), (16384, 8192), (16384, 16384)]),
     "fused_add_rms_norm": (fused_add_rms_norm, [(16384, 4096), (16384, 8192)]),
     "swiglu": (swiglu, [(8192, 11008), (16384, 14336)]),
+    "geglu": (geglu, [(8192, 11008), (16384, 14336)]),
     "rope": (rope, [(8, 2048, 32, 8, 128), (1, 16384, 64, 8, 128)]),
     "softmax": (softmax, [(16384, 4096), (16384, 8192)]),
     "cross_entropy": (cross_entropy, [(4096, 40960), (8192, 128256), (4096, 163840)]),

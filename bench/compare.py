@@ -11,6 +11,7 @@ bytes as the row's kernel.
 import argparse
 import datetime
 import json
+import subprocess
 import sys
 
 import torch
@@ -96,7 +97,8 @@ def main():
                  "gbps": round(copy_gbps, 1), "frac_copy": 1.0})
     print(f"copy of 2 GiB: {two_gib:.1f} us, {copy_gbps:.0f} GB/s", flush=True)
 
-    result = {"device": torch.cuda.get_device_name(), "date": datetime.date.today().isoformat(),
+    driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True)
+    result = {"device": torch.cuda.get_device_name(), "driver": driver.stdout.strip().split("\n")[0], "date": datetime.date.today().isoformat(),
               "command": " ".join(["bench/compare.py", *sys.argv[1:]]), "build": library.build_info(),
               "torch": torch.__version__, "rows": rows, "failures": []}
     wanted = set(filter(None, options.only.split(",")))
@@ -113,7 +115,7 @@ def main():
             result["ratios"] = ratios(rows)
             with open(options.out, "w") as file:
                 json.dump(result, file, indent=1)
-    return 1 if any(True for f in result["failures"]) else 0
+    return 1 if result["failures"] else 0
 
 
 if __name__ == "__main__":
