@@ -1,4 +1,5 @@
 // Shared memory: buffers, tiles in and out of them, barriers.
+#include "compiler/passes/shared_buffer.h"
 #include "compiler/target/nvptx/memory_access.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -12,6 +13,14 @@ namespace {
 LogicalResult lowerLocalAlloc(ThreadLowering& t, tgpu::LocalAllocOp op) {
   if (!op.getOffset()) return op.emitOpError("has no offset: run tgpu-allocate-shared first");
   t.define(op, {t.sharedPointer(*op.getOffset())});
+  return success();
+}
+
+LogicalResult lowerLocalSlot(ThreadLowering& t, tgpu::LocalSlotOp op) {
+  Value buffer = t.scalar(op.getBuffer());
+  int64_t bytes = bufferBytes(op.getType());
+  Value offset = arith::MulIOp::create(t.b, t.loc, t.scalar(op.getIndex()), t.constant(bytes));
+  t.define(op, {LLVM::GEPOp::create(t.b, t.loc, buffer.getType(), t.b.getI8Type(), buffer, ArrayRef<LLVM::GEPArg>{offset})});
   return success();
 }
 
@@ -100,6 +109,7 @@ LogicalResult lowerBarrier(ThreadLowering& t, tgpu::BarrierOp) {
 
 void addSharedLowerings(LoweringTable& table) {
   table.add<tgpu::LocalAllocOp, lowerLocalAlloc>();
+  table.add<tgpu::LocalSlotOp, lowerLocalSlot>();
   table.add<tgpu::LocalStoreOp, lowerLocalStore>();
   table.add<tgpu::LocalLoadOp, lowerLocalLoad>();
   table.add<tgpu::BarrierOp, lowerBarrier>();

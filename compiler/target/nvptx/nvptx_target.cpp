@@ -46,7 +46,6 @@ LogicalResult checkOptions(func::FuncOp kernel, const program::CompileOptions& o
 // Every tile gets a layout; reductions, conversions and barriers become explicit.
 LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& options) {
   PassManager passes(module.getContext());
-  passes.addNestedPass<func::FuncOp>(createTilePrefetchLoadsPass());
   passes.addNestedPass<func::FuncOp>(createTilePrefetchLoadsPass(options.num_stages, options.num_warps));
   passes.addNestedPass<func::FuncOp>(createTileAssignLayoutsPass(options.num_warps));
   passes.addPass(createCanonicalizerPass());
@@ -122,7 +121,9 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& op
   std::unique_ptr<llvm::Module> llvmModule = translateModuleToLLVMIR(module, context);
   if (!llvmModule) return failure();
   trace.mark("llvm-ir");
-  artifact.code = emitPtx(*llvmModule, arch);
+  std::string errors;
+  artifact.code = emitPtx(*llvmModule, arch, errors);
+  if (!errors.empty()) return emitError(module.getLoc()) << "LLVM's NVPTX back end: " << errors;
   trace.mark("ptx");
   if (trace.emits("ptx")) trace.keep(artifact.code);
   return success();

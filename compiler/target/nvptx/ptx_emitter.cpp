@@ -7,6 +7,9 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Analysis/CGSCCPassManager.h"
 #include "llvm/Analysis/LoopAnalysisManager.h"
+#include "llvm/IR/DiagnosticHandler.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -109,6 +112,23 @@ llvm::FunctionPassManager optimisations() {
   return passes;
 }
 
+// Without a handler LLVM ends the process on an error.
+class ErrorCollector : public llvm::DiagnosticHandler {
+ public:
+  explicit ErrorCollector(std::string& errors) : errors(errors) {}
+  bool handleDiagnostics(const llvm::DiagnosticInfo& info) override {
+    if (info.getSeverity() != llvm::DS_Error) return true;
+    llvm::raw_string_ostream stream(errors);
+    llvm::DiagnosticPrinterRawOStream printer(stream);
+    info.print(printer);
+    stream << "\n";
+    return true;
+  }
+
+ private:
+  std::string& errors;
+};
+
 void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
   using namespace llvm;
   LoopAnalysisManager loops;
@@ -140,7 +160,8 @@ std::string supportedArchs() {
   return text;
 }
 
-std::string emitPtx(llvm::Module& module, const GpuArch& arch) {
+std::string emitPtx(llvm::Module& module, const GpuArch& arch, std::string& errors) {
+  module.getContext().setDiagnosticHandler(std::make_unique<ErrorCollector>(errors));
   std::unique_ptr<llvm::TargetMachine> machine = MachinePool::get().take(arch);
   module.setTargetTriple(triple());
   module.setDataLayout(machine->createDataLayout());

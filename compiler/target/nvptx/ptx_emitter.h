@@ -22,7 +22,7 @@ const GpuArch* findArch(const std::string& name);
 /// "sm_80, sm_86, ..." for messages.
 std::string supportedArchs();
 
-/// Optimises the module in place and returns its PTX.
-std::string emitPtx(llvm::Module& module, const GpuArch& arch);
+/// Optimises the module in place and returns its PTX. LLVM's own errors are appended to `errors`.
+std::string emitPtx(llvm::Module& module, const GpuArch& arch, std::string& errors);
 
 }  // namespace ligerdsl::compiler::nvptx

@@ -277,8 +277,24 @@ static LogicalResult lowerElementwise(ThreadLowering& t, Operation* op) {
   return success();
 }
 
+// A tile that no thread can hold would only fail later and slower: in LLVM by time, in the assembler by spills.
+static LogicalResult checkTileSizes(ThreadLowering& t, Operation* op) {
+  constexpr int64_t kMost = 4096;
+  for (Type type : op->getResultTypes()) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!tensor) continue;
+    int64_t registers = t.layout(tensor).registers();
+    if (registers > kMost)
+      return op->emitOpError("makes a tile of ")
+             << tensor.getNumElements() << " elements, " << registers << " in each thread (at most " << kMost
+             << "); use smaller tiles or more warps (num_warps is " << t.numWarps() << ")";
+  }
+  return success();
+}
+
 LogicalResult ThreadLowering::lowerOp(Operation* op) {
   loc = op->getLoc();
+  if (failed(checkTileSizes(*this, op))) return failure();
   if (LowerFunction lower = LoweringTable::get().find(op)) return lower(*this, op);
   if (op->hasTrait<OpTrait::Elementwise>()) return lowerElementwise(*this, op);
   return op->emitOpError("has no lowering for this target");

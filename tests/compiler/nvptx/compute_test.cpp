@@ -75,6 +75,37 @@ TEST(NvptxCompute, EveryElementaryFunctionAssembles) {
     });
 }
 
+TEST(NvptxCompute, FastFunctionsAreInstructions) {
+  auto apply = [](auto function) {
+    return [=](KernelBuilder& k) {
+      View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
+      y.partition({512}).store({0}, function(x.partition({512}).load({0})));
+    };
+  };
+  for (auto [function, instruction] : {std::pair(
+                                           +[](const Tile& x) { return fast_exp(x); }, "ex2.approx.ftz.f32"),
+                                       {+[](const Tile& x) { return fast_exp2(x); }, "ex2.approx.ftz.f32"},
+                                       {+[](const Tile& x) { return fast_log(x); }, "lg2.approx.f32"},
+                                       {+[](const Tile& x) { return fast_log2(x); }, "lg2.approx.f32"},
+                                       {+[](const Tile& x) { return fast_sqrt(x); }, "sqrt.approx"},
+                                       {+[](const Tile& x) { return fast_rsqrt(x); }, "rsqrt.approx.ftz.f32"},
+                                       {+[](const Tile& x) { return fast_tanh(x); }, "tanh.approx.f32"}}) {
+    EXPECT_EQ(PtxKernel(apply(function), Known::whole).count(instruction), 4) << instruction;
+    expectAssembles(apply(function), "sm_90a");
+  }
+}
+
+TEST(NvptxCompute, ElementwiseOpsOfEveryType) {
+  for (DType type : {i8, i32, i64, f16, bf16, f32})
+    expectAssemblesEverywhere([=](KernelBuilder& k) {
+      View y = k.view("y", type, {dyn}), x = k.view("x", type, {dyn});
+      Tile a = x.partition({512}).load({0}), b = x.partition({512}).load({1});
+      Tile c = where(a < b, max(a, b) - min(a, b) * a, abs(a) / b + -a);
+      y.partition({512}).store({0}, where(c != a, c, b));
+      y.store({512}, reduce_max(c) + sum(c));
+    });
+}
+
 TEST(NvptxCompute, DivisionIsExactUnlessFast) {
   auto quotient = [](bool fast) {
     return [=](KernelBuilder& k) {

@@ -130,6 +130,21 @@ TEST(NvptxPipeline, ResourceOptionsReachThePtx) {
   EXPECT_TRUE(assembled.ok) << assembled.log;
 }
 
+TEST(NvptxPipeline, TilesThatNoThreadCanHoldAreErrors) {
+  auto huge = [](KernelBuilder& k) {
+    View y = k.view("y", f32, {dyn});
+    y.partition({1 << 20}).store({0}, y.partition({1 << 20}).load({0}) + 1.0f);
+  };
+  try {
+    PtxKernel kernel(huge);
+    FAIL() << "expected an error";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("pipeline_test.cpp"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("1048576 elements, 8192 in each thread"), std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(NvptxPipeline, WrongOptionsSayWhatIsPossible) {
   program::CompileOptions options;
   options.num_warps = 3;

@@ -1,0 +1,241 @@
+#include "compiler/target/nvptx/tile_access.h"
+
+#include <map>
+#include <numeric>
+
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler::nvptx {
+
+TileAccess::TileAccess(ThreadLowering& t, Value view, ValueRange indices, ArrayRef<int64_t> tileShape,
+                       RankedTensorType tile)
+    : t(t),
+      view(cast<tile::ViewType>(view.getType())),
+      layout(tile ? &t.layout(tile) : nullptr),
+      element(this->view.getElementType()),
+      slots(t.pieces(view)),
+      tileShape(tileShape) {
+  for (Value index : indices) indexValues.push_back(t.scalar(index));
+  for (size_t axis = 0; axis < tileShape.size(); ++axis)
+    if (tileShape[axis]) tileAxes.push_back(axis);
+  chunk = chunkSize();
+  computeOrigin();
+  for (size_t axis = 0; axis < tileShape.size(); ++axis) computeMask(axis);
+}
+
+Value TileAccess::pointer(int64_t reg) {
+  int64_t constantBytes = 0;
+  Value dynamic;
+  for (auto [dim, axis] : llvm::enumerate(tileAxes)) {
+    auto [base, offset] = t.coordinate(*layout, reg, dim);
+    if (base != layout->origin[dim]) dynamic = add(dynamic, scaled(difference(base, layout->origin[dim]), axis));
+    if (offset == 0) continue;
+    if (view.isDynamicStride(axis))
+      dynamic = add(dynamic, times(stride(axis), offset * bytes()));
+    else
+      constantBytes += offset * view.getStrides()[axis] * bytes();
+  }
+  Value address = threadAddress;
+  if (dynamic) address = arith::AddIOp::create(t.b, t.loc, address, dynamic);
+  Value pointer = globalPointer(t, address);
+  if (constantBytes == 0) return pointer;
+  if (!llvm::isInt<31>(constantBytes))
+    return LLVM::GEPOp::create(t.b, t.loc, pointer.getType(), t.b.getI8Type(), pointer,
+                               ArrayRef<LLVM::GEPArg>{t.constant(constantBytes, 64)});
+  return LLVM::GEPOp::create(t.b, t.loc, pointer.getType(), t.b.getI8Type(), pointer,
+                             ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(constantBytes)});
+}
+
+Value TileAccess::inside(int64_t reg) {
+  Value predicate = uniform;
+  for (auto [dim, axis] : llvm::enumerate(tileAxes))
+    predicate = t.both(predicate, fits(reg, dim, isLast(axis) ? chunk : 1));
+  return predicate;
+}
+
+bool TileAccess::mayStraddle() const {
+  if (chunk == 1 || tileAxes.empty()) return false;
+  size_t axis = tileAxes.back();
+  return remaining[axis] && sizeDivisor(axis) % chunk != 0;
+}
+
+SmallVector<SmallVector<int64_t>> TileAccess::lines() {
+  std::map<std::vector<int64_t>, SmallVector<int64_t>> byOtherDims;
+  for (int64_t reg = 0; reg < registers(); reg += chunk) {
+    Place place;
+    place.reg = reg;
+    std::vector<int64_t> at = layout->map.coordinates(place);
+    at.back() = 0;
+    byOtherDims[at].push_back(reg);
+  }
+  SmallVector<SmallVector<int64_t>> result;
+  for (auto& [at, registers] : byOtherDims) result.push_back(registers);
+  return result;
+}
+
+Value TileAccess::holdsStraddle(ArrayRef<int64_t> line) {
+  Value any;
+  for (int64_t reg : line) any = any ? Value(arith::OrIOp::create(t.b, t.loc, any, straddles(reg))) : straddles(reg);
+  return t.both(straddleHas(0), any);
+}
+
+Value TileAccess::straddles(int64_t reg) {
+  return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, straddleBegin(), t.constant(lastCoordinate(reg)));
+}
+
+TileAccess::Inside TileAccess::straddleKnows(int64_t i) const {
+  size_t axis = tileAxes.back();
+  if (view.isDynamicDim(axis)) return Inside::tested;
+  return i < view.getShape()[axis] % chunk ? Inside::yes : Inside::no;
+}
+
+Value TileAccess::straddleHas(int64_t i) {
+  if (straddleKnows(i) == Inside::yes) return {};
+  Value count = arith::AndIOp::create(t.b, t.loc, remaining[tileAxes.back()], t.constant(chunk - 1));
+  return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sgt, count, t.constant(i));
+}
+
+Value TileAccess::straddlePointer(int64_t reg, int64_t i) {
+  Value steps = arith::SubIOp::create(t.b, t.loc, straddleBegin(), t.constant(lastCoordinate(reg) - i));
+  Value first = pointer(reg);
+  return LLVM::GEPOp::create(t.b, t.loc, first.getType(), t.b.getI8Type(), first,
+                             ArrayRef<LLVM::GEPArg>{times(steps, bytes())});
+}
+
+Value TileAccess::lineInside(int64_t reg) {
+  Value predicate = uniform;
+  for (int dim = 0, n = tileAxes.size() - 1; dim < n; ++dim) predicate = t.both(predicate, fits(reg, dim, 1));
+  return predicate;
+}
+
+int64_t TileAccess::sizeDivisor(size_t axis) const {
+  return view.isDynamicDim(axis) ? view.getDimDivisors()[axis] : view.getShape()[axis];
+}
+
+int64_t TileAccess::strideDivisor(size_t axis) const {
+  int64_t known = view.getStrideDivisors()[axis];
+  return view.isDynamicStride(axis) ? known : std::gcd(view.getStrides()[axis], int64_t(1) << 20);
+}
+
+int64_t TileAccess::lastCoordinate(int64_t reg) {
+  Place place;
+  place.reg = reg;
+  return layout->map.coordinates(place).back();
+}
+
+Value TileAccess::straddleBegin() {
+  return arith::AndIOp::create(t.b, t.loc, remainingHere(tileAxes.size() - 1), t.constant(-chunk));
+}
+
+int64_t TileAccess::chunkSize() const {
+  if (tileAxes.empty()) return 1;
+  size_t last = tileAxes.back();
+  if (view.isDynamicStride(last) || view.getStrides()[last] != 1 || !layout->disjoint) return 1;
+  int64_t n = std::min(layout->width, 16 / bytes());
+  for (; n > 1; n /= 2) {
+    bool aligned = view.getAlignment() % (n * bytes()) == 0;
+    for (size_t axis = 0; axis < tileShape.size(); ++axis)
+      if (axis != last && !isZero(indexValues[axis], tileShape[axis])) aligned &= strideDivisor(axis) % n == 0;
+    aligned &= tileShape[last] % n == 0 || isConstantZero(indexValues[last]);
+    if (aligned) break;
+  }
+  return n;
+}
+
+std::optional<int64_t> TileAccess::constantIndex(Value index) {
+  APInt value;
+  if (matchPattern(index, m_ConstantInt(&value))) return value.getSExtValue();
+  return std::nullopt;
+}
+
+Value TileAccess::add(Value a, Value c) {
+  return a ? Value(arith::AddIOp::create(t.b, t.loc, a, c)) : c;
+}
+
+Value TileAccess::difference(Value a, Value c) {
+  return arith::SubIOp::create(t.b, t.loc, a, c);
+}
+
+Value TileAccess::times(Value a, int64_t factor) {
+  return factor == 1
+             ? a
+             : Value(arith::MulIOp::create(t.b, t.loc, a, t.constant(factor, a.getType().getIntOrFloatBitWidth())));
+}
+
+Value TileAccess::scaled(Value coordinate, size_t axis) {
+  Value wide = arith::ExtSIOp::create(t.b, t.loc, t.b.getI64Type(), coordinate);
+  if (!view.isDynamicStride(axis)) return times(wide, view.getStrides()[axis] * bytes());
+  return times(arith::MulIOp::create(t.b, t.loc, wide, stride(axis)), bytes());
+}
+
+void TileAccess::computeOrigin() {
+  Value offset;
+  for (size_t axis = 0; axis < tileShape.size(); ++axis) {
+    if (isConstantZero(indexValues[axis])) continue;
+    Value origin = times(indexValues[axis], std::max<int64_t>(tileShape[axis], 1));
+    if (!view.isDynamicStride(axis))
+      offset = add(offset, times(origin, view.getStrides()[axis] * bytes()));
+    else
+      offset = add(offset, times(arith::MulIOp::create(t.b, t.loc, origin, stride(axis)), bytes()));
+  }
+  threadAddress = add(offset, slots[0]);
+  Value small;  // 32-bit offset
+  int64_t reach = 0;
+  for (auto [dim, axis] : llvm::enumerate(tileAxes)) {
+    Value base = layout->origin[dim];
+    if (isConstantZero(base)) continue;
+    if (!view.isDynamicStride(axis) && llvm::isInt<31>(view.getStrides()[axis])) {
+      int64_t step = view.getStrides()[axis] * bytes();
+      int64_t most = std::abs(step) * tileShape[axis];
+      if (llvm::isInt<31>(step) && reach + most < (int64_t(1) << 31)) {
+        reach += most;
+        small = add(small, times(base, step));
+        continue;
+      }
+    }
+    threadAddress = add(threadAddress, scaled(base, axis));
+  }
+  if (small) threadAddress = add(threadAddress, arith::ExtSIOp::create(t.b, t.loc, t.b.getI64Type(), small));
+}
+
+void TileAccess::computeMask(size_t axis) {
+  remaining.resize(tileShape.size());
+  int64_t tile = std::max<int64_t>(tileShape[axis], 1);
+  std::optional<int64_t> index = constantIndex(indexValues[axis]);
+  bool known = index && *index >= 0 && !view.isDynamicDim(axis);
+  if (known && (*index + 1) * tile <= view.getShape()[axis]) return;
+  Value origin = times(indexValues[axis], tile);
+  // As an unsigned comparison this rejects negative indices as well.
+  Value begins = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ult, origin, size(axis));
+  if (tileShape[axis] <= 1 || sizeDivisor(axis) % tile == 0) {
+    uniform = t.both(uniform, begins);
+    return;
+  }
+  Value left = difference(size(axis), origin);
+  Value limit = t.constant(tile, 64);
+  left = arith::MinUIOp::create(t.b, t.loc, left, limit);
+  left = arith::SelectOp::create(t.b, t.loc, begins, left, t.constant(0, 64));
+  remaining[axis] = arith::TruncIOp::create(t.b, t.loc, t.b.getI32Type(), left);
+}
+
+Value TileAccess::remainingHere(int dim) {
+  Value& here = remainingAtThread[dim];
+  if (!here) here = difference(remaining[tileAxes[dim]], layout->origin[dim]);
+  return here;
+}
+
+Value TileAccess::leftOf(Value left, const Coordinate& at, int dim) {
+  if (at.base == layout->origin[dim]) return left;
+  return difference(remaining[tileAxes[dim]], at.base);
+}
+
+Value TileAccess::fits(int64_t reg, int dim, int64_t n) {
+  if (!remaining[tileAxes[dim]]) return {};
+  Coordinate at = t.coordinate(*layout, reg, dim);
+  Value left = leftOf(remainingHere(dim), at, dim);
+  return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, left, t.constant(at.offset + n));
+}
+
+}  // namespace ligerdsl::compiler::nvptx
