@@ -23,8 +23,8 @@ struct ModelConfig {
 
 struct TrainConfig {
   int64_t batch = 8;  // sequences of `context` tokens per step
-  int64_t steps = 1500;
-  int64_t warmup = 75;
+  int64_t steps = 1000;
+  int64_t warmup = 50;
   double lr = 3e-3;
   double final_lr = 0.05;  // fraction of lr at the last step; cosine in between
   double beta1 = 0.9, beta2 = 0.95, adam_eps = 1e-8;

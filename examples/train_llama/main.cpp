@@ -169,29 +169,25 @@ nlohmann::json points(const std::vector<Point>& list) {
 }
 
 // Losses, speed and memory: printed, drawn, and returned for --json.
-nlohmann::json summarize(const Settings& s, const Ops& ops, const Trainer& trainer, const Progress& progress,
-                         const Curve& curve, double held_out, double baseline) {
+nlohmann::json summarize(const Settings& s, const Ops& ops, const Matmul& matmul, const Trainer& trainer,
+                         const Progress& progress, const Curve& curve, double held_out, double baseline) {
   const double speed = progress.tokens_per_second(trainer.done());
   const int64_t resident = peak_resident_bytes(), allocated = ops.allocated_bytes();
+  const int64_t device_used = matmul.device_bytes_used();  // nothing is given back before the end: this is the peak
   fmt::print("\nheld-out loss {:.3f} bits per byte (byte frequencies alone: {:.3f})\n", held_out, baseline);
-  fmt::print("{:.0f} tokens/s, {:.1f} s of training, peak memory {:.0f} MiB resident, {:.0f} MiB of tensors on {}\n",
-             speed, progress.seconds(), resident / 1048576.0, allocated / 1048576.0, s.device);
+  fmt::print("{:.0f} tokens/s, {:.1f} s of training, peak memory {:.0f} MiB resident, {:.0f} MiB of tensors on {}{}\n",
+             speed, progress.seconds(), resident / 1048576.0, allocated / 1048576.0, s.device,
+             device_used ? fmt::format(", {:.0f} MiB of it in use", device_used / 1048576.0) : "");
   if (s.draw && plot_losses(s.loss_svg, curve.training, curve.held_out, baseline)) {
     fmt::print("loss curve: {}\n", s.loss_svg.string());
   }
-  return {{"held_out_bits", held_out},
-          {"byte_frequency_bits", baseline},
-          {"tokens_per_second", speed},
-          {"seconds", progress.seconds()},
-          {"peak_resident_bytes", resident},
-          {"tensor_bytes", allocated},
-          {"steps", trainer.done()},
-          {"device", s.device},
-          {"training", points(curve.training)},
-          {"held_out", points(curve.held_out)}};
+  return {{"held_out_bits", held_out},          {"byte_frequency_bits", baseline},   {"tokens_per_second", speed},
+          {"seconds", progress.seconds()},      {"peak_resident_bytes", resident},   {"tensor_bytes", allocated},
+          {"device_bytes_used", device_used},   {"steps", trainer.done()},           {"device", s.device},
+          {"training", points(curve.training)}, {"held_out", points(curve.held_out)}};
 }
 
-int run_all(const Settings& s, Model& model, Ops& ops, const Text& text) {
+int run_all(const Settings& s, Model& model, Ops& ops, const Matmul& matmul, const Text& text) {
   Trainer trainer(model, ops, s.train, text);
   if (!s.resume.empty()) trainer.resume(load_checkpoint(s.resume, s.model));
   const int64_t first = trainer.done();
@@ -211,7 +207,7 @@ int run_all(const Settings& s, Model& model, Ops& ops, const Text& text) {
     return 0;
   }
   const double held_out = trainer.held_out_bits(4 * s.eval_batches);
-  nlohmann::json results = summarize(s, ops, trainer, progress, curve, held_out, byte_frequency_bits(text));
+  nlohmann::json results = summarize(s, ops, matmul, trainer, progress, curve, held_out, byte_frequency_bits(text));
   bool passed = std::isfinite(held_out);
   if (s.sample_length) {
     std::string sample = printable(generate(model, s.prompt, s.sample_length, s.temperature, s.train.seed));
@@ -238,7 +234,7 @@ int run(const Settings& s) {
   Model model(s.model, s.train.batch, ops, *matmul);
   fmt::print("text: {} files, {} bytes to train on, {} held out\n", text.files, text.training.size(),
              text.held_out.size());
-  int status = s.check ? run_check(s, model, ops, text) : run_all(s, model, ops, text);
+  int status = s.check ? run_check(s, model, ops, text) : run_all(s, model, ops, *matmul, text);
   fmt::print("\n{:.1f} s in all\n", seconds_since(started));
   return status;
 }

@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "matmul.h"
 
@@ -33,8 +34,7 @@ void expect_zero(int status, const char* what) {
 }
 
 // Makes the device's primary context, which the kernels use too, current on this thread.
-void use_primary_context(int index) {
-  void* driver = load({"libcuda.so.1"}, "it comes with the NVIDIA driver:");
+void use_primary_context(void* driver, int index) {
   int (*init)(unsigned), (*get)(int*, int), (*retain)(void**, int), (*set_current)(void*);
   find(driver, "cuInit", init);
   find(driver, "cuDeviceGet", get);
@@ -58,7 +58,9 @@ int operation(const Matrix& m) {
 class CudaMatmul : public Matmul {
  public:
   CudaMatmul(int device, void* stream) {
-    use_primary_context(device);
+    void* driver = load({"libcuda.so.1"}, "it comes with the NVIDIA driver:");
+    use_primary_context(driver, device);
+    find(driver, "cuMemGetInfo_v2", memory_info_);
     void* cublas = load({"libcublas.so.13", "libcublas.so.12", "libcublas.so"},
                         "install cuBLAS, or name its folder in LD_LIBRARY_PATH:");
     int (*create)(void**), (*set_stream)(void*, void*);
@@ -78,7 +80,19 @@ class CudaMatmul : public Matmul {
 
   void multiply_batch(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a,
                       const Matrix& b, float beta, const Matrix& c) override {
+    // One call takes a batch with one stride: a call for each step of the shorter dimension.
+    auto swapped = [](Matrix x) {
+      std::swap(x.outer, x.inner);
+      return x;
+    };
+    if (outer > inner) return multiply_batch(inner, outer, m, n, k, alpha, swapped(a), swapped(b), beta, swapped(c));
     for (int64_t o = 0; o < outer; ++o) gemm(m, n, k, alpha, a.at(o, 0), b.at(o, 0), beta, c.at(o, 0), inner);
+  }
+
+  int64_t device_bytes_used() const override {
+    size_t free = 0, total = 0;
+    expect_zero(memory_info_(&free, &total), "cuMemGetInfo");
+    return static_cast<int64_t>(total - free);
   }
 
  private:
@@ -93,6 +107,7 @@ class CudaMatmul : public Matmul {
 
   void* handle_ = nullptr;
   int (*destroy_)(void*) = nullptr;
+  int (*memory_info_)(size_t*, size_t*) = nullptr;
   int (*gemm_)(void*, int, int, int, int, int, const void*, const void*, int, int, long long, const void*, int, int,
                long long, const void*, void*, int, int, long long, int, int, int) = nullptr;
 };
