@@ -69,7 +69,8 @@ void put(std::byte* base, size_t offset, FieldType type, double value) {
 
 // Optional outputs that a training step asks for.
 bool usual(const std::string& name) {
-  return name == "with_rstd" || name == "with_k" || name == "with_d_logits" || name == "with_clip_factor";
+  return name == "with_rstd" || name == "with_k" || name == "with_d_logits" || name == "with_d_x" ||
+         name == "with_clip_factor";
 }
 
 int symbol_named(const lib::OpInfo& info, const std::string& name) {
@@ -170,7 +171,7 @@ void OpInstance::finish_sizes() {
   const bool per_row = flag("reduction") == LIGERDSL_REDUCTION_NONE || flag("per_row") == 1;
   for (size_t i = 0; i < sizes_.size(); ++i) {
     const std::string letter = info_.symbols[i];
-    const bool reduced = letter == "L" || letter == "Z" || letter == "R";
+    const bool reduced = letter == "L" || letter == "Z" || letter == "R" || letter == "G";
     if (sizes_[i] < 0 && !reduced) sizes_[i] = default_size(info_.name, letter);
   }
   for (size_t i = 0; i < sizes_.size(); ++i) {
@@ -317,7 +318,7 @@ void OpInstance::prepare(const lib::Plan& plan) {
   call_.args = args_;
   call_.stream = nullptr;
   plan.bind(&call_);
-  call_.workspace_bytes = plan.op().workspace_bytes(plan.op().rows(call_));
+  call_.workspace_bytes = plan.count(&call_);
   call_.workspace = static_cast<std::byte*>(context_->device().alloc(call_.workspace_bytes));
   memory_.push_back(call_.workspace);
 }

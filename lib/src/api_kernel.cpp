@@ -112,7 +112,8 @@ BoundTensor bind_view(const AuthorKernel& kernel, const std::string& name, const
     const bool free = type.strides[i] == program::kDynamic || tensor.dims[i] <= 1;
     if (free || type.strides[i] == tensor.strides[i]) continue;
     fail(Status::invalid_shape, "`" + name + "`: expected a stride of " + std::to_string(type.strides[i]) +
-                                    " in dimension " + std::to_string(i) + ", got " + std::to_string(tensor.strides[i]));
+                                    " in dimension " + std::to_string(i) + ", got " +
+                                    std::to_string(tensor.strides[i]));
   }
   return tensor;
 }

@@ -190,24 +190,37 @@ bool may_alias(const BindRules& rules, int a, int b) {
          });
 }
 
-void check_aliases(const BindRules& rules, const Call& call) {
+[[noreturn]] void fail_alias(const BindRules& rules, int output, int other, bool allowed) {
   const auto tensors = rules.info->tensors;
-  for (size_t a = 0; a < tensors.size(); ++a) {
-    if (tensors[a].direction == Direction::in || !call.tensors[a].present) continue;
+  fail_argument(
+      Status::invalid_alias, tensors[output].name,
+      std::string("shares memory with `") + tensors[other].name + "`" +
+          (allowed ? ", but not with the same address and strides" : "; expected separate memory (or in_place)"));
+}
+
+// Every output against every other tensor. Address ranges settle nearly all pairs.
+void check_aliases(const BindRules& rules, const Call& call) {
+  struct Range {
+    const std::byte *begin, *end;
+  } ranges[kMaxTensors];
+  const auto tensors = rules.info->tensors;
+  const int n = static_cast<int>(tensors.size());
+  for (int i = 0; i < n; ++i) {
+    const BoundTensor& tensor = call.tensors[i];
+    ranges[i] = tensor.present ? Range{tensor.data, tensor.data + span_bytes(tensor)} : Range{nullptr, nullptr};
+  }
+  for (int a = 0; a < n; ++a) {
+    if (tensors[a].direction == Direction::in || ranges[a].begin == ranges[a].end) continue;
     if (!injective(call.tensors[a])) {
       fail_argument(Status::invalid_alias, tensors[a].name,
                     "an output reaches one element through two indices; check its strides");
     }
-    for (size_t b = 0; b < tensors.size(); ++b) {
-      if (a == b || !call.tensors[b].present || (b < a && tensors[b].direction != Direction::in)) continue;
+    for (int b = 0; b < n; ++b) {
+      if (a == b || ranges[a].end <= ranges[b].begin || ranges[b].end <= ranges[a].begin) continue;
+      if (ranges[b].begin == ranges[b].end || (b < a && tensors[b].direction != Direction::in)) continue;
       const Overlap found = overlap(call.tensors[a], call.tensors[b]);
-      if (found == Overlap::none) continue;
-      const bool allowed = may_alias(rules, static_cast<int>(a), static_cast<int>(b));
-      if (found == Overlap::exact && allowed) continue;
-      fail_argument(
-          Status::invalid_alias, tensors[a].name,
-          std::string("shares memory with `") + tensors[b].name + "`" +
-              (allowed ? ", but not with the same address and strides" : "; expected separate memory (or in_place)"));
+      const bool allowed = may_alias(rules, a, b);
+      if (found == Overlap::other || (found == Overlap::exact && !allowed)) fail_alias(rules, a, b, allowed);
     }
   }
 }

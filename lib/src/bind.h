@@ -22,6 +22,7 @@ struct BoundTensor {
 struct Call {
   BoundTensor tensors[kMaxTensors];
   int64_t sizes[kMaxSymbols];  // by symbol; -1 = no tensor has it
+  int64_t rows;                // what the operation counts; Plan sets it
   const void* args;            // the args struct, complete
   std::byte* workspace;
   size_t workspace_bytes;
@@ -45,8 +46,8 @@ BindRules make_bind_rules(const OpInfo& info, const void* desc, ligerdsl_device_
 // unless it throws.
 void bind_tensors(const BindRules& rules, Call* call);
 
-// One tensor whose shape the caller checks: any rank up to kMaxRank, non-negative sizes and strides, dtype and device; a last
-// dimension of stride 1 unless any_strides.
+// One tensor whose shape the caller checks: any rank up to kMaxRank, non-negative sizes and strides, dtype and device;
+// a last dimension of stride 1 unless any_strides.
 void bind_free_tensor(const char* name, const ligerdsl_tensor_t& tensor, DType dtype, ligerdsl_device_t device,
                       BoundTensor* out, bool any_strides = false);
 

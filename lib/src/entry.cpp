@@ -98,11 +98,11 @@ ligerdsl_status_t call_entry(const OpInfo& info, ligerdsl_context_t context, con
     bind_tensors(make_bind_rules(info, desc_copy.bytes, ref->api_device()),
                  &call);  // before a plan: mistakes cost no compile
     const PlanRef plan = plan_of_call(info, ref, desc_copy, call.stream);
-    const size_t needed = plan->op().workspace_bytes(plan->op().rows(call));
+    const size_t needed = plan->count(&call);
     const Context::Lease lease(*ref, needed, call.stream);
     call.workspace = lease.data();
     call.workspace_bytes = needed;
-    plan->execute(&call);
+    plan->launch(call, needed);
   });
 }
 

@@ -52,12 +52,6 @@ Rows rows_of(const BoundTensor& t) {
   return rows;
 }
 
-int64_t span_bytes(const BoundTensor& t) {
-  int64_t last = 0;
-  for (int i = 0; i < t.rank; ++i) last += (t.dims[i] - 1) * t.strides[i];
-  return (last + 1) * size_of(t.dtype);
-}
-
 // The same memory, element for element. Strides along dimensions of size 1 say nothing.
 bool same(const BoundTensor& a, const BoundTensor& b) {
   if (a.data != b.data || a.dtype != b.dtype || a.rank != b.rank) return false;
@@ -68,6 +62,15 @@ bool same(const BoundTensor& a, const BoundTensor& b) {
 }
 
 }  // namespace
+
+int64_t span_bytes(const BoundTensor& t) {
+  int64_t last = 0;
+  for (int i = 0; i < t.rank; ++i) {
+    if (t.dims[i] == 0) return 0;
+    last += (t.dims[i] - 1) * t.strides[i];
+  }
+  return (last + 1) * size_of(t.dtype);
+}
 
 Overlap overlap(const BoundTensor& a, const BoundTensor& b) {
   if (empty(a) || empty(b)) return Overlap::none;

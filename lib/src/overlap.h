@@ -14,6 +14,9 @@ enum class Overlap : uint8_t {
 // Exact for tensors that reduce to evenly strided rows, as slices of one buffer do; otherwise by address ranges.
 Overlap overlap(const BoundTensor& a, const BoundTensor& b);
 
+// Bytes from the first element to the end of the last; 0 for a tensor without elements.
+int64_t span_bytes(const BoundTensor& tensor);
+
 // True when no element is reached through two different indices.
 bool injective(const BoundTensor& tensor);
 

@@ -38,18 +38,22 @@ Plan::Plan(const OpInfo& info, ContextRef context, const void* desc)
       rules_(make_bind_rules(info, desc, context_->api_device())),
       op_(info.make(context_, desc)) {}
 
-void Plan::execute(Call* call) const {
-  const size_t needed = op_->workspace_bytes(op_->rows(*call));
-  if (call->workspace_bytes < needed) {
-    fail(Status::workspace_too_small,
-         "expected " + std::to_string(needed) + " bytes for " + std::to_string(op_->rows(*call)) +
-             " rows (ligerdsl_plan_workspace_bytes_for), got " + std::to_string(call->workspace_bytes));
+size_t Plan::count(Call* call) const {
+  call->rows = op_->rows(*call);
+  return op_->workspace_bytes(call->rows);
+}
+
+void Plan::launch(const Call& call, size_t needed) const {
+  if (call.workspace_bytes < needed) {
+    fail(Status::workspace_too_small, "expected " + std::to_string(needed) + " bytes for " + std::to_string(call.rows) +
+                                          " rows (ligerdsl_plan_workspace_bytes_for), got " +
+                                          std::to_string(call.workspace_bytes));
   }
-  if (needed > 0) require_pointer(call->workspace, "workspace");
-  if (reinterpret_cast<uintptr_t>(call->workspace) % kWorkspaceAlign != 0 && needed > 0) {
+  if (needed > 0) require_pointer(call.workspace, "workspace");
+  if (reinterpret_cast<uintptr_t>(call.workspace) % kWorkspaceAlign != 0 && needed > 0) {
     fail(Status::invalid_misaligned, "`workspace`: expected an address that is a multiple of 256 bytes");
   }
-  op_->execute(*call);
+  op_->execute(call);
 }
 
 OperationPlan::OperationPlan(const ContextRef& context, const OpInfo& info, const void* desc,
@@ -162,7 +166,7 @@ size_t OperationPlan::workspace_bytes(int64_t rows) const {
 void OperationPlan::execute(const Call& call) const {
   constexpr size_t kMaxScratch = 8;
   BoundTensor buffers[kMaxScratch];
-  const int64_t n = rows(call);
+  const int64_t n = call.rows;
   size_t offset = 0;
   for (size_t i = 0; i < operation_.workspace.size(); ++i) {
     buffers[i] = scratch(i, n, &offset);

@@ -43,8 +43,11 @@ class Plan {
 
   // Checks tensors; call.args must be set.
   void bind(Call* call) const { bind_tensors(rules_, call); }
-  // Bytes checked, then launched.
-  void execute(Call* call) const;
+  // Counts the call's rows; returns the workspace that they need.
+  size_t count(Call* call) const;
+  // The workspace checked, then launched.
+  void execute(Call* call) const { launch(*call, count(call)); }
+  void launch(const Call& call, size_t needed) const;
 
  private:
   const OpInfo* info_;
