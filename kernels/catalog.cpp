@@ -4,10 +4,10 @@
 #include "kernels/cross_entropy.h"
 #include "kernels/embedding.h"
 #include "kernels/fused_add_rms_norm.h"
+#include "kernels/gated_activation.h"
 #include "kernels/global_norm.h"
 #include "kernels/rope.h"
 #include "kernels/softmax.h"
-#include "kernels/swiglu.h"
 #include "kernels/vector_add.h"
 
 namespace ligerdsl::kernels {
@@ -56,8 +56,10 @@ std::vector<CatalogEntry> make_catalog() {
       entry<RmsNormOptions>("fused_add_rms_norm_forward", "residual sum and its RMSNorm", fused_add_rms_norm_forward),
       entry<RmsNormOptions>("fused_add_rms_norm_backward", "gradient of fused_add_rms_norm",
                             fused_add_rms_norm_backward),
-      entry<SwigluOptions>("swiglu_forward", "silu(gate) * up", swiglu_forward),
-      entry<SwigluOptions>("swiglu_backward", "gradient of swiglu", swiglu_backward),
+      entry<GatedOptions>("swiglu_forward", "silu(gate) * up", swiglu_forward),
+      entry<GatedOptions>("swiglu_backward", "gradient of swiglu", swiglu_backward),
+      entry<GatedOptions>("geglu_forward", "gelu(gate) * up, tanh form", geglu_forward),
+      entry<GatedOptions>("geglu_backward", "gradient of geglu", geglu_backward),
       entry<RopeOptions>("rope", "rotary position embedding of q and k; sign -1 is the gradient", rope),
       entry<SoftmaxOptions>("softmax_forward", "softmax of rows, with a scale and a causal mask", softmax_forward),
       entry<SoftmaxOptions>("softmax_backward", "gradient of softmax", softmax_backward),

@@ -24,6 +24,8 @@ std::vector<Case> standard_cases(bool cpu) {
             {"rms_norm_forward", {"dtype=f32", "N=16384", "H=4096"}},
             {"swiglu_forward", {"dtype=f32", "N=16384", "F=4096"}},
             {"swiglu_backward", {"dtype=f32", "N=8192", "F=4096"}},
+            {"geglu_forward", {"dtype=f32", "N=16384", "F=4096"}},
+            {"geglu_backward", {"dtype=f32", "N=8192", "F=4096"}},
             {"softmax_forward", {"dtype=f32", "N=16384", "H=4096"}},
             {"rope", {"dtype=f32", "B=4", "S=1024", "A=32", "K=8", "D=128"}}};
   }
@@ -34,6 +36,8 @@ std::vector<Case> standard_cases(bool cpu) {
           {"fused_add_rms_norm_backward", {"dtype=bf16", "d_weight_dtype=f32", "N=16384", "H=8192"}},
           {"swiglu_forward", {"dtype=bf16", "N=16384", "F=14336"}},
           {"swiglu_backward", {"dtype=bf16", "N=16384", "F=14336"}},
+          {"geglu_forward", {"dtype=bf16", "N=16384", "F=14336"}},
+          {"geglu_backward", {"dtype=bf16", "N=16384", "F=14336"}},
           {"rope", {"dtype=bf16", "table_dtype=f32", "B=8", "S=2048", "A=32", "K=8", "D=128"}},
           {"softmax_forward", {"dtype=bf16", "N=16384", "H=8192"}},
           {"softmax_backward", {"dtype=bf16", "N=16384", "H=8192"}},

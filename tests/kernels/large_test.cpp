@@ -1,8 +1,8 @@
 // Offsets beyond 2^31 elements: rows far apart in address space, of which only a few pages are touched.
 #include "kernels/cross_entropy.h"
+#include "kernels/gated_activation.h"
 #include "kernels/rms_norm.h"
 #include "kernels/softmax.h"
-#include "kernels/swiglu.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {

@@ -47,6 +47,17 @@ TEST(Oracle, Swiglu) {
   check_gradient([&](const Values& v) { return dot(swiglu_oracle(gate, v, 0.7, 1.3), d_out); }, up, g.d_up);
 }
 
+TEST(Oracle, Geglu) {
+  const Values gate = Random(1).normals(9, 2.0), up = Random(2).normals(9), d_out = Random(3).normals(9);
+  const auto g = geglu_gradient_oracle(d_out, gate, up);
+  check_gradient([&](const Values& v) { return dot(geglu_oracle(v, up), d_out); }, gate, g.d_gate);
+  check_gradient([&](const Values& v) { return dot(geglu_oracle(gate, v), d_out); }, up, g.d_up);
+  for (double a : {-3.0, -0.5, 1.0, 4.0}) {  // the textbook's form
+    const double z = std::sqrt(2 / 3.14159265358979323846) * (a + 0.044715 * a * a * a);
+    EXPECT_NEAR(geglu_oracle({a}, {1.0})[0], 0.5 * a * (1 + std::tanh(z)), 1e-15);
+  }
+}
+
 TEST(Oracle, Rope) {
   const int64_t batch = 2, seq = 3, heads = 2, d = 5, size = batch * seq * heads * d;
   const Values x = Random(1).normals(size), dy = Random(2).normals(size);

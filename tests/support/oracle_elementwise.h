@@ -1,4 +1,4 @@
-// float64 SwiGLU, RoPE, AdamW and embedding.
+// float64 SwiGLU, GeGLU, RoPE, AdamW and embedding.
 #pragma once
 
 #include <cmath>
@@ -20,17 +20,40 @@ inline Values swiglu_oracle(const Values& gate, const Values& up, double gamma, 
   return out;
 }
 
-struct SwigluGradient {
+struct GatedGradient {
   Values d_gate, d_up;
 };
 
-inline SwigluGradient swiglu_gradient_oracle(const Values& d_out, const Values& gate, const Values& up, double gamma,
-                                             double delta) {
-  SwigluGradient out{Values(gate.size()), Values(gate.size())};
+inline GatedGradient swiglu_gradient_oracle(const Values& d_out, const Values& gate, const Values& up, double gamma,
+                                            double delta) {
+  GatedGradient out{Values(gate.size()), Values(gate.size())};
   for (size_t i = 0; i < gate.size(); ++i) {
     const double u = gamma * gate[i], s = sigmoid_oracle(u), c = delta * d_out[i];
     out.d_up[i] = c * u * s;
     out.d_gate[i] = gamma * c * up[i] * (s + u * s * (1.0 - s));
+  }
+  return out;
+}
+
+// (1 + tanh(z)) / 2 of the tanh form of GELU, without cancellation for z << 0.
+inline double gelu_share_oracle(double a) {
+  return sigmoid_oracle(2 * std::sqrt(2 / 3.14159265358979323846) * (a + 0.044715 * a * a * a));
+}
+
+inline Values geglu_oracle(const Values& gate, const Values& up) {
+  Values out(gate.size());
+  for (size_t i = 0; i < out.size(); ++i) out[i] = gate[i] * gelu_share_oracle(gate[i]) * up[i];
+  return out;
+}
+
+inline GatedGradient geglu_gradient_oracle(const Values& d_out, const Values& gate, const Values& up) {
+  GatedGradient out{Values(gate.size()), Values(gate.size())};
+  const double k = std::sqrt(2 / 3.14159265358979323846);
+  for (size_t i = 0; i < gate.size(); ++i) {
+    const double a = gate[i], share = gelu_share_oracle(a);
+    const double square = 4 * share * (1 - share);  // 1 - tanh(z)^2
+    out.d_up[i] = d_out[i] * a * share;
+    out.d_gate[i] = d_out[i] * up[i] * (share + 0.5 * a * square * k * (1 + 3 * 0.044715 * a * a));
   }
   return out;
 }

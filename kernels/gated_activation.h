@@ -1,0 +1,42 @@
+// Gated activations: f(gate) * up with f = SiLU (SwiGLU) or the tanh form of GELU (GeGLU).
+#pragma once
+
+#include "kernels/launch.h"
+#include "ligerdsl/dsl.h"
+
+namespace ligerdsl::kernels {
+
+struct GatedOptions {
+  int64_t cols = 4096;  // width F
+  DType type = f32;
+
+  template <class V>
+  void visit(V&& v) {
+    v("cols", cols);
+    v("type", type);
+  }
+};
+
+enum class Activation { silu, gelu };
+
+struct GatedMeta : GatedOptions {
+  Activation activation = Activation::silu;
+  int64_t rows = 1;
+  int64_t block = 1024;  // columns of a tile
+};
+
+// Arguments: out, gate, up [n, F] type; silu also gate_multiplier, down_multiplier f32 scalars.
+// The fused layout, gate and up as the two halves of one [n, 2F] tensor, is the same kernel on two views of it.
+void gated_forward(KernelBuilder& k, const GatedMeta& m);
+
+// Arguments: d_gate, d_up, d_out, gate, up [n, F] type; silu also gate_multiplier, down_multiplier.
+// d_gate may be exactly gate, d_up exactly up.
+void gated_backward(KernelBuilder& k, const GatedMeta& m);
+
+// Rows: rows of out.
+Operation swiglu_forward(const Machine& machine, const GatedOptions& options);
+Operation swiglu_backward(const Machine& machine, const GatedOptions& options);
+Operation geglu_forward(const Machine& machine, const GatedOptions& options);
+Operation geglu_backward(const Machine& machine, const GatedOptions& options);
+
+}  // namespace ligerdsl::kernels

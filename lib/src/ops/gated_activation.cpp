@@ -1,0 +1,83 @@
+// SwiGLU and GeGLU. The fused layout is the same kernel on the two halves of one tensor.
+#include "kernels/gated_activation.h"
+
+#include "lib/src/ops/support.h"
+
+namespace ligerdsl::lib {
+
+namespace {
+
+using Bindings = OperationPlan::Bindings;
+
+// Columns [which * width, (which + 1) * width) of a tensor [n, 2 * width].
+Bindings::Derived half(const char* name, const std::string& memory, int tensor, int which, int64_t width) {
+  return {.name = name,
+          .memory = memory + (which ? ", up" : ", gate"),
+          .view =
+              [=](const Call& call) {
+                BoundTensor view = call.tensors[tensor];
+                view.dims[1] = width;
+                view.data += which * width * size_of(view.dtype);
+                return view;
+              },
+          .exact = {-1, width}};
+}
+
+Bindings forward_bindings(int rows, bool fused, int gate_up, int64_t width) {
+  Bindings bindings;
+  bindings.rows = size_of_call(rows);
+  if (fused) {
+    bindings.views = {half("gate", "gate_up", gate_up, 0, width), half("up", "gate_up", gate_up, 1, width)};
+  }
+  return bindings;
+}
+
+Bindings backward_bindings(int rows, bool fused, bool in_place, int gate_up, int d_gate_up, int64_t width) {
+  Bindings bindings = forward_bindings(rows, fused, gate_up, width);
+  if (fused) {
+    const char* gradient = in_place ? "gate_up" : "d_gate_up";
+    bindings.views.push_back(half("d_gate", gradient, d_gate_up, 0, width));
+    bindings.views.push_back(half("d_up", gradient, d_gate_up, 1, width));
+  }
+  return bindings;
+}
+
+template <class Desc>
+Bindings with_multipliers(Bindings bindings, const Desc& d) {
+  bindings.numbers = {{"gate_multiplier", d.gate_multiplier}, {"down_multiplier", d.down_multiplier}};
+  return bindings;
+}
+
+template <class Desc>
+kernels::GatedOptions options_of(const Desc& d) {
+  return {.cols = d.n_cols, .type = dtype_of(d.dtype)};
+}
+
+}  // namespace
+
+std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_swiglu_forward_desc_t& d) {
+  namespace op = swiglu_forward;
+  return plan_of(context, op::info(), d, kernels::swiglu_forward(context->machine(), options_of(d)),
+                 with_multipliers(forward_bindings(op::dim_N, d.fused, op::k_gate_up, d.n_cols), d));
+}
+
+std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_swiglu_backward_desc_t& d) {
+  namespace op = swiglu_backward;
+  return plan_of(
+      context, op::info(), d, kernels::swiglu_backward(context->machine(), options_of(d)),
+      with_multipliers(backward_bindings(op::dim_N, d.fused, d.in_place, op::k_gate_up, op::k_d_gate_up, d.n_cols), d));
+}
+
+std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_geglu_forward_desc_t& d) {
+  namespace op = geglu_forward;
+  return plan_of(context, op::info(), d, kernels::geglu_forward(context->machine(), options_of(d)),
+                 forward_bindings(op::dim_N, d.fused, op::k_gate_up, d.n_cols));
+}
+
+std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_geglu_backward_desc_t& d) {
+  namespace op = geglu_backward;
+  return plan_of(context, op::info(), d, kernels::geglu_backward(context->machine(), options_of(d)),
+                 backward_bindings(op::dim_N, d.fused, d.in_place, op::k_gate_up, op::k_d_gate_up, d.n_cols));
+}
+
+}  // namespace ligerdsl::lib
