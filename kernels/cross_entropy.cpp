@@ -69,8 +69,9 @@ struct RowSums {
   Scalar best;       // accuracy, predictions: lowest index of the largest z, i32
 };
 
+// Arguments are 0 or less: the approximate exponential is as good, but for what it flushes to 0 below 2^-126.
 Tile powers(const Tile& z, TileArg minus_base) {
-  return exp2(fma(z, kLog2E, minus_base));
+  return fast_exp2(fma(z, kLog2E, minus_base));
 }
 
 // One row of logits, in blocks [fold, lanes].
@@ -146,7 +147,7 @@ RowSums Row::looped_sums(const Scalar& label, const Scalar& reference) const {
   const Shape lanes{shape_[1]};
   Tile lane = k_.arange(shape_[1]);
   auto [lane_max, lane_sum, lane_deviation, lane_best, lane_index] = k_.for_range(
-      0, blocks(), 1,
+      0, blocks(), 1, pipelined(2),
       carry(k_.full(lanes, -kInfinity, f32), k_.zeros(lanes, f32), k_.zeros(lanes, f32),
             k_.full(lanes, -kInfinity, f32), k_.zeros(lanes, i32)),
       [&](Scalar b, Tile top, Tile total, Tile deviation, Tile best, Tile index) {
@@ -189,7 +190,7 @@ class CountedRow {
     Tile z;
     if (!m_.looped) z = row_.load(first);
     sums_ = m_.looped ? row_.looped_sums(label_, reference_) : row_.sums(z, label_, reference_);
-    label_power_ = exp2(fma(z_label_, kLog2E, -sums_.base));
+    label_power_ = fast_exp2(fma(z_label_, kLog2E, -sums_.base));
     total_ = sums_.others + label_power_;
     log_total_ = log2(total_);
     lse_ = (sums_.base + log_total_) * kLn2;
@@ -330,11 +331,12 @@ void cross_entropy_rows(KernelBuilder& k, const CrossEntropyMeta& m) {
 Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& options) {
   const bool gpu = machine.target == Target::nvptx;
   CrossEntropyMeta meta{options};
-  const int64_t widest = gpu ? 512 * 4 * vector_width(options.type) : 8192;
+  // Two vectors per thread of the largest CTA that fits an SM twice.
+  const int64_t widest = gpu ? 512 * 2 * vector_width(options.type) : 8192;
   meta.looped = options.classes > widest;
   meta.block = meta.looped ? widest : tile_width(options.classes);
-  const int num_warps = warps_for(meta.block, options.type, 4, 16);
-  if (meta.looped) meta.fold = gpu ? 4 : 8;
+  const int num_warps = warps_for(meta.block, options.type, 2, 16);
+  if (meta.looped) meta.fold = gpu ? 2 : 8;
 
   Operation op;
   auto scratch = [&](const std::string& name, std::function<Extents(int64_t)> shape) {

@@ -34,14 +34,14 @@ template <class Power>
 Carry<Tile, Tile> online_block(const Tile& m, const Tile& s, const Tile& block_top, Power power) {
   Tile top = max(m, block_top);
   Tile base = finite_base(top);
-  return carry(top, fma(s, exp2(m - base), sum(power(base.expand_dims(0)), 0)));
+  return carry(top, fma(s, fast_exp2(m - base), sum(power(base.expand_dims(0)), 0)));
 }
 
 // The whole row's (maximum, sum) from its lanes'.
 inline Carry<Scalar, Scalar> combine_lanes(const Tile& m, const Tile& s) {
   Scalar top = reduce_max(m);
   Scalar base = finite_base(top);
-  return carry(top, sum(s * exp2(m - base)));
+  return carry(top, sum(s * fast_exp2(m - base)));
 }
 
 }  // namespace ligerdsl::kernels

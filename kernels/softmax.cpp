@@ -88,25 +88,25 @@ void softmax_forward(KernelBuilder& k, const SoftmaxMeta& m) {
     const ResidentRows at(k, m, mask);
     Tile xt = x.partition({m.rows, m.block}).load({at.row, 0}).to(f32);
     Tile base = finite_base(reduce_max(where(at.counts, xt * c, -kInfinity), 1)).expand_dims(1);
-    Tile e = where(at.counts, exp2(fma(xt, c, -base)), 0.0f);
+    Tile e = where(at.counts, fast_exp2(fma(xt, c, -base)), 0.0f);
     Tile inverse = (1.0f / sum(e, 1)).expand_dims(1);
     y.partition({m.rows, m.block}).store({at.row, 0}, where(at.counts, e * inverse, 0.0f).to(m.type));
     return;
   }
   const LoopedRow at(k, m, mask);
   const Shape lanes{at.shape[1]};
-  auto [lane_max, lane_sum] =
-      k.for_range(0, at.used_blocks, 1, carry(k.full(lanes, -kInfinity, f32), k.zeros(lanes, f32)),
-                  [&](Scalar b, Tile top, Tile total) {
-                    Tile xt = at.load(x, b), counts = at.counts(b);
-                    Tile block_top = reduce_max(where(counts, xt * c, -kInfinity), 0);
-                    return online_block(top, total, block_top,
-                                        [&](const Tile& base) { return where(counts, exp2(fma(xt, c, -base)), 0.0f); });
-                  });
+  auto [lane_max, lane_sum] = k.for_range(
+      0, at.used_blocks, 1, carry(k.full(lanes, -kInfinity, f32), k.zeros(lanes, f32)),
+      [&](Scalar b, Tile top, Tile total) {
+        Tile xt = at.load(x, b), counts = at.counts(b);
+        Tile block_top = reduce_max(where(counts, xt * c, -kInfinity), 0);
+        return online_block(top, total, block_top,
+                            [&](const Tile& base) { return where(counts, fast_exp2(fma(xt, c, -base)), 0.0f); });
+      });
   auto [top, total] = combine_lanes(lane_max, lane_sum);
   Scalar base = finite_base(top), inverse = 1.0f / total;
   at.reversed([&](const Scalar& b) {
-    at.store(y, b, where(at.counts(b), exp2(fma(at.load(x, b), c, -base)) * inverse, 0.0f));
+    at.store(y, b, where(at.counts(b), fast_exp2(fma(at.load(x, b), c, -base)) * inverse, 0.0f));
   });
 }
 
@@ -142,10 +142,10 @@ void softmax_backward(KernelBuilder& k, const SoftmaxMeta& m) {
 namespace {
 
 Operation row_operation(const Machine& machine, const SoftmaxOptions& options, const std::string& name,
-                        void (*build)(KernelBuilder&, const SoftmaxMeta&), int64_t widest) {
+                        void (*build)(KernelBuilder&, const SoftmaxMeta&), int64_t vectors) {
   SoftmaxMeta meta{options};
-  meta.looped = options.cols > widest;
-  const TileShape tile = row_tile(machine, options.type, meta.looped ? kRowBlock : options.cols, 2);
+  meta.looped = options.cols > kResidentWidth / 2;
+  const TileShape tile = row_tile(machine, options.type, meta.looped ? kRowBlock : options.cols, vectors);
   meta.rows = meta.looped ? 1 : tile.rows;
   meta.block = tile.cols;
   if (meta.looped) meta.fold = std::max<int64_t>(1, meta.block / (tile.num_warps * 32 * vector_width(options.type)));
@@ -157,11 +157,11 @@ Operation row_operation(const Machine& machine, const SoftmaxOptions& options, c
 }  // namespace
 
 Operation softmax_forward(const Machine& machine, const SoftmaxOptions& options) {
-  return row_operation(machine, options, "softmax_forward", &softmax_forward, kResidentWidth / 2);
+  return row_operation(machine, options, "softmax_forward", &softmax_forward, 4);
 }
 
 Operation softmax_backward(const Machine& machine, const SoftmaxOptions& options) {
-  return row_operation(machine, options, "softmax_backward", &softmax_backward, kResidentWidth / 2);
+  return row_operation(machine, options, "softmax_backward", &softmax_backward, 2);
 }
 
 }  // namespace ligerdsl::kernels
