@@ -361,8 +361,7 @@ bool Plan::materialiseMore() {
     for (const Sink& sink : group.sinks) {
       Reads reads = readsOf(sink);
       for (auto& [load, identity] : reads.loads)
-        if (!(sink.kind == SinkKind::materialise && sink.value == load->getResult(0)) &&
-            isHazard(load, identity, static_cast<int>(index)))
+        if (!materialised.contains(load->getResult(0)) && isHazard(load, identity, static_cast<int>(index)))
           wanted.push_back(load->getResult(0));
       evaluated.insert(reads.ops.begin(), reads.ops.end());
     }
