@@ -1,6 +1,7 @@
 #include "compiler/target/nvptx/thread_lowering.h"
 
 #include "compiler/passes/layout_attr.h"
+#include "compiler/target/nvptx/affine_tile.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
@@ -27,10 +28,15 @@ const LoweringTable& LoweringTable::get() {
 }
 
 ThreadLowering::ThreadLowering(func::FuncOp kernel, const program::CompileOptions& options)
-    : b(kernel.getContext()), options(options), loc(kernel.getLoc()), kernel(kernel) {}
+    : b(kernel.getContext()),
+      options(options),
+      loc(kernel.getLoc()),
+      affine(std::make_unique<AffineTiles>()),
+      kernel(kernel) {}
 
-//===-- Values
-//--------------------------------------------------------------------------------------------------------===//
+ThreadLowering::~ThreadLowering() = default;
+
+//===-- Values --===//
 
 const Pieces& ThreadLowering::pieces(Value tile) const {
   auto found = values.find(tile);
@@ -92,8 +98,7 @@ void ThreadLowering::defineElements(Value tile, ArrayRef<Value> elements) {
   define(tile, std::move(pieces));
 }
 
-//===-- Types and layouts
-//---------------------------------------------------------------------------------------------===//
+//===-- Types and layouts --===//
 
 Type ThreadLowering::elementType(Type type) const {
   type = getElementTypeOrSelf(type);
@@ -183,8 +188,7 @@ Coordinate ThreadLowering::coordinate(const ThreadLayout& layout, int64_t reg, i
   return {moved, offset - linear};
 }
 
-//===-- Small code
-//----------------------------------------------------------------------------------------------------===//
+//===-- Small code --===//
 
 Value ThreadLowering::constant(int64_t value, int bits) {
   Value& cached = constants[{value, bits}];
@@ -247,6 +251,24 @@ Value ThreadLowering::sharedPointer(int64_t offset) {
                              ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
 }
 
+Value ThreadLowering::opaqueZero() {
+  if (knownZero) return knownZero;
+  return knownZero = atEntry([&]() -> Value {
+    int64_t slot = 0;
+    for (Type type : kernel.getArgumentTypes()) {
+      auto view = dyn_cast<tile::ViewType>(type);
+      if (!view || view.getRank() == 0) {
+        slot += 1;
+        continue;
+      }
+      Value size = function.getBody().front().getArgument(slot + 1);
+      Value sign = arith::ShRUIOp::create(b, loc, size, constant(63, 64));
+      return arith::TruncIOp::create(b, loc, b.getI32Type(), sign);
+    }
+    return constant(0);
+  });
+}
+
 Value ThreadLowering::stackSlot(int64_t bytes) {
   return atEntry([&]() -> Value {
     return LLVM::AllocaOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext()), b.getI8Type(),
@@ -254,8 +276,7 @@ Value ThreadLowering::stackSlot(int64_t bytes) {
   });
 }
 
-//===-- The walk
-//------------------------------------------------------------------------------------------------------===//
+//===-- The walk --===//
 
 // The same op on every piece. Operands that are scalars (arith.select's condition) serve all pieces.
 static LogicalResult lowerElementwise(ThreadLowering& t, Operation* op) {
@@ -295,9 +316,13 @@ static LogicalResult checkTileSizes(ThreadLowering& t, Operation* op) {
 LogicalResult ThreadLowering::lowerOp(Operation* op) {
   loc = op->getLoc();
   if (failed(checkTileSizes(*this, op))) return failure();
-  if (LowerFunction lower = LoweringTable::get().find(op)) return lower(*this, op);
-  if (op->hasTrait<OpTrait::Elementwise>()) return lowerElementwise(*this, op);
-  return op->emitOpError("has no lowering for this target");
+  if (affine->lowerEquality(*this, op)) return success();
+  LowerFunction lower = LoweringTable::get().find(op);
+  if (!lower && op->hasTrait<OpTrait::Elementwise>()) lower = lowerElementwise;
+  if (!lower) return op->emitOpError("has no lowering for this target");
+  if (failed(lower(*this, op))) return failure();
+  affine->note(*this, op);
+  return success();
 }
 
 LogicalResult ThreadLowering::lowerBlock(Block& block) {

@@ -43,9 +43,12 @@ struct Coordinate {
   int64_t offset;
 };
 
+class AffineTiles;
+
 class ThreadLowering {
  public:
   ThreadLowering(mlir::func::FuncOp kernel, const program::CompileOptions& options);
+  ~ThreadLowering();
   /// Replaces the kernel by an llvm.func; fails after emitting a diagnostic at the offending op.
   mlir::LogicalResult run();
 
@@ -85,6 +88,8 @@ class ThreadLowering {
   mlir::Value bitcast(mlir::Value value, mlir::Type type);
   /// Address of `offset` bytes into the CTA's dynamic shared memory.
   mlir::Value sharedPointer(int64_t offset);
+  /// An i32 that is 0 in every launch, which neither LLVM nor ptxas can know: the sign of a view's size.
+  mlir::Value opaqueZero();
   /// Stack memory of the thread, allocated once, 8-byte aligned (a generic pointer).
   mlir::Value stackSlot(int64_t bytes);
   int numWarps() const { return options.num_warps; }
@@ -107,11 +112,12 @@ class ThreadLowering {
   }
   mlir::Value threadCoordinate(const LinearLayout& map, int dim);
 
+  std::unique_ptr<AffineTiles> affine;
   mlir::func::FuncOp kernel;
   mlir::LLVM::LLVMFuncOp function;
   mlir::Operation* entryEnd = nullptr;  // thread coordinates and other invariants are emitted before this op
   mlir::Value tid;
-  mlir::Value sharedBase;
+  mlir::Value sharedBase, knownZero;
   llvm::DenseMap<mlir::Value, Pieces> values;
   llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Value>> packed;  // vectors made by pack()
   llvm::DenseMap<mlir::Attribute, std::unique_ptr<ThreadLayout>> layouts;
