@@ -3,7 +3,10 @@
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/layout_attr.h"
 #include "compiler/passes/shared_buffer.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 
 using namespace mlir;
@@ -35,12 +38,24 @@ MemoryAccess globalAccess(Operation* op, Value address, bool reads, bool writes)
   return access;
 }
 
+// The value that a loop carries as 0, 1, 0, ..., if the index is one.
+BlockArgument flippedIndex(Value index) {
+  auto argument = dyn_cast<BlockArgument>(index);
+  auto loop = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()) : scf::ForOp();
+  if (!loop || argument == loop.getInductionVar()) return nullptr;
+  auto flip = loop.getTiedLoopYieldedValue(argument)->get().getDefiningOp<arith::XOrIOp>();
+  return flip && flip.getLhs() == argument && matchPattern(flip.getRhs(), m_One()) ? argument : nullptr;
+}
+
 MemoryAccess sharedAccess(Operation* op, Value buffer, bool writes) {
-  auto alloc = buffer.getDefiningOp<tgpu::LocalAllocOp>();
-  int64_t begin = alloc.getOffset().value_or(0);
   MemoryAccess access{.op = op, .reads = !writes, .writes = writes, .shared = true};
-  access.begin = begin;
-  access.end = begin + bufferBytes(alloc.getType());
+  if (auto slot = buffer.getDefiningOp<tgpu::LocalSlotOp>()) {
+    access.phase = flippedIndex(slot.getIndex());
+    access.buffer = buffer = slot.getBuffer();
+  }
+  auto alloc = buffer.getDefiningOp<tgpu::LocalAllocOp>();
+  access.begin = alloc.getOffset().value_or(0);
+  access.end = access.begin + bufferBytes(alloc.getType());
   return access;
 }
 
@@ -87,7 +102,7 @@ bool assignThreadsAlike(const MemoryAccess& a, const MemoryAccess& b) {
   auto leftType = cast<RankedTensorType>(left.getType()), rightType = cast<RankedTensorType>(right.getType());
   if (leftType.getShape() != rightType.getShape() || leftType.getEncoding() != rightType.getEncoding()) return false;
   if (!bothStore && layoutOf(leftType).isReplicated()) return false;
-  if (a.shared) return bothStore && a.begin == b.begin && leftType == rightType;
+  if (a.shared) return bothStore && !a.phase && !b.phase && a.begin == b.begin && leftType == rightType;
   if (Value pointers = pointerTile(a.op)) return pointers == pointerTile(b.op) && isLoopInvariant(pointers);
   ArrayRef<int64_t> shape = partitionShape(a.op);
   bool sameView = a.root == b.root || (a.aliasClass != 0 && a.aliasClass == b.aliasClass);
@@ -109,7 +124,10 @@ std::optional<MemoryAccess> memoryAccess(Operation* op) {
 
 bool mayOverlap(const MemoryAccess& a, const MemoryAccess& b) {
   if (a.shared != b.shared) return false;
-  if (a.shared) return a.begin < b.end && b.begin < a.end;
+  if (a.shared) {
+    bool neighbours = a.phase && a.phase == b.phase && a.buffer == b.buffer && std::abs(a.turns - b.turns) == 1;
+    return !neighbours && a.begin < b.end && b.begin < a.end;
+  }
   if (a.readOnly || b.readOnly) return false;  // then the other one, which writes, is elsewhere
   if (!a.root || !b.root || a.root == b.root) return true;
   return a.aliasClass == 0 || b.aliasClass == 0 || a.aliasClass == b.aliasClass;

@@ -15,6 +15,11 @@ struct MemoryAccess {
   // Shared memory: the bytes [begin, end).
   bool shared = false;
   int64_t begin = 0, end = 0;
+  // Of a slot that changes with every iteration of a loop (tgpu.local_slot on a value that the loop flips): the buffer,
+  // the flipped value, and how often the loop has turned since this access.
+  mlir::Value buffer = nullptr;
+  mlir::BlockArgument phase = nullptr;
+  int turns = 0;
 
   // Global memory: the argument it belongs to, if it is known; which argument facts say what it overlaps.
   mlir::Value root = nullptr;

@@ -16,6 +16,17 @@ def Tgpu_ConvertLayoutOp : Tgpu_Op<"convert_layout", [Pure]> {
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
 }
 
+def Tgpu_OpaqueOp : Tgpu_Op<"opaque", [MemoryEffects<[MemRead]>]> {
+  let summary = "The same tile, as a value that no optimiser recognises";
+  let description = [{
+    What is computed from the result is computed anew, instead of kept in registers since it was computed from the source.
+    Example: `%u = tgpu.opaque %t : tensor<64xbf16, #a> -> tensor<64xbf16, #a>`.
+  }];
+  let arguments = (ins AnyRankedTensor:$source);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+}
+
 def Tgpu_ReduceInWarpOp : Tgpu_Op<"reduce_in_warp", [RecursiveMemoryEffects, SingleBlock]> {
   let summary = "Reduces along an axis within registers and lanes; only warps still vary along it";
   let description = [{
@@ -53,6 +64,17 @@ def Tgpu_LocalAllocOp : Tgpu_Op<"local_alloc", [MemoryEffects<[MemAlloc]>]> {
   let arguments = (ins OptionalAttr<I64Attr>:$offset);
   let results = (outs Tgpu_MemDescType:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+def Tgpu_LocalSlotOp : Tgpu_Op<"local_slot", [Pure]> {
+  let summary = "One of the equal parts of a buffer: element `index` of its first dimension";
+  let description = [{
+    Example: `%s = tgpu.local_slot %m[%i] : !tgpu.memdesc<2x64xf32> -> !tgpu.memdesc<64xf32>`. With an index that a loop
+    carries and flips (0, 1, 0, ...), neighbouring iterations use different memory.
+  }];
+  let arguments = (ins Tgpu_MemDescType:$buffer, I32:$index);
+  let results = (outs Tgpu_MemDescType:$result);
+  let assemblyFormat = "$buffer `[` $index `]` attr-dict `:` type($buffer) `->` type($result)";
 }
 
 def Tgpu_LocalStoreOp : Tgpu_Op<"local_store", [MemoryEffects<[MemWrite]>]> {

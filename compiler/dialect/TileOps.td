@@ -131,6 +131,18 @@ def Tile_StoreTileOp : Tile_Op<"store_tile", [MemoryEffects<[MemWrite]>]> {
   let hasVerifier = 1;
 }
 
+def Tile_PrefetchTileOp : Tile_Op<"prefetch_tile", [MemoryEffects<[MemWrite]>]> {
+  let summary = "Asks for one tile of a partitioned view to be brought near; changes no value";
+  let description = [{
+    Takes no registers: a later load_tile of the same tile finds it in the second-level cache. Outside of the view nothing
+    is touched. (The write effect keeps the op where it is.)
+
+    Example: `tile.prefetch_tile %x[%row, %c0] shape [1, 4096] : !tile.view<?x?xbf16, strides = [?, 1]>`
+  }];
+  let arguments = (ins Tile_ViewType:$view, Variadic<I64>:$indices, DenseI64ArrayAttr:$tileShape);
+  let assemblyFormat = "$view `[` $indices `]` `shape` $tileShape attr-dict `:` type($view)";
+}
+
 def Tile_ViewPtrOp : Tile_Op<"view_ptr", [Pure]> {
   let summary = "Base pointer of a view";
   let description = "Example: `%p = tile.view_ptr %x : !tile.view<?xf32, strides = [1]> -> !tile.ptr<f32>`.";

@@ -9,6 +9,8 @@
 //                  of one iteration with the next are seen, and a body whose accesses are already separated gets no
 //                  further barrier. If what came before the loop still conflicts with the body, the barrier stands
 //                  before the loop.
+//   slots          an access to a slot that changes with every iteration counts the turns of its loop: after one turn
+//                  the loop is in the other slot. How often a finished loop turned is unknown.
 //   conditionals   both branches start from the same set; the union leaves
 //
 // Conditions are scalars, equal in all threads of a CTA, so barriers may stand inside loops and branches.
@@ -25,11 +27,28 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// Accesses since the last barrier on some path to here.
-using Pending = llvm::MapVector<Operation*, MemoryAccess>;
+// Accesses since the last barrier on some path to here, by op and turns.
+using Pending = llvm::MapVector<std::pair<Operation*, int>, MemoryAccess>;
+
+constexpr int kManyTurns = 2;
+
+void insert(Pending& into, const MemoryAccess& access) {
+  into.insert({{access.op, access.turns}, access});
+}
 
 void join(Pending& into, const Pending& from) {
-  for (const auto& [op, access] : from) into.insert({op, access});
+  for (const auto& [key, access] : from) insert(into, access);
+}
+
+// The same accesses `turns` iterations of the loop later.
+Pending afterTurns(const Pending& pending, scf::ForOp loop, int turns) {
+  Pending result;
+  for (auto [key, access] : pending) {
+    if (access.phase && access.phase.getOwner() == loop.getBody())
+      access.turns = std::min(access.turns + turns, kManyTurns);
+    insert(result, access);
+  }
+  return result;
 }
 
 class Inserter {
@@ -41,7 +60,9 @@ class Inserter {
       else if (auto loop = dyn_cast<scf::ForOp>(op))
         walkLoop(loop, pending, [&](Pending& state) {
           walk(*loop.getBody(), state);
-          return state;
+          Pending exit = afterTurns(state, loop, kManyTurns);
+          state = afterTurns(state, loop, 1);
+          return exit;
         });
       else if (auto loop = dyn_cast<scf::WhileOp>(op))
         walkLoop(loop, pending, [&](Pending& state) {
@@ -63,7 +84,7 @@ class Inserter {
       insertBefore(access.op);
       pending.clear();
     }
-    pending.insert({access.op, access});
+    insert(pending, access);
   }
 
   void insertBefore(Operation* op) {
@@ -82,7 +103,7 @@ class Inserter {
       Pending state = carried;
       iterate(state);
       stable = state.size() == carried.size() &&
-               llvm::all_of(state, [&](const auto& access) { return carried.count(access.first); });
+               llvm::all_of(state, [&](const auto& access) { return carried.count(access.first) > 0; });
       carried = std::move(state);
     }
     if (conflicts(pending, iterate)) {

@@ -4,6 +4,10 @@
 // through shared memory: allocate, store, load. Neighbouring conversions are lowered together, all stores before all
 // loads, so that they share one barrier (tgpu-insert-barriers puts it there).
 //
+// An exchange that is alone in the body of a loop alternates between two slots: the loop carries 0, 1, 0, ... and
+// indexes its buffers with it. What one iteration still reads, the next does not overwrite, and one barrier per
+// iteration is left.
+//
 // Buffers are row-major. Where two layouts walk the tile along different dimensions (a transposition), rows are padded
 // by one vector so that the lanes of a column access spread over the banks.
 #include "compiler/dialect/tgpu.h"
@@ -11,7 +15,10 @@
 #include "compiler/passes/layout_attr.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/shared_buffer.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/PatternMatch.h"
 
 using namespace mlir;
 
@@ -32,14 +39,34 @@ int64_t rowPad(RankedTensorType type, const LinearLayout& from, const LinearLayo
   return std::max<int64_t>(std::max<int64_t>(from.contiguous(), to.contiguous()), 4 / bytes);
 }
 
-void lowerTogether(ArrayRef<tgpu::ConvertLayoutOp> conversions) {
+// Slots cost shared memory twice; a barrier is small beside the exchange of more bytes than this.
+constexpr int64_t kMostBytesPerSlot = 1024;
+
+using Run = SmallVector<tgpu::ConvertLayoutOp>;
+
+tgpu::MemDescType bufferType(tgpu::ConvertLayoutOp op) {
+  auto type = cast<RankedTensorType>(op.getSource().getType());
+  return tgpu::MemDescType::get(op.getContext(), type.getShape(), type.getElementType(),
+                                rowPad(type, layoutOf(op.getSource()), layoutOf(op.getResult())));
+}
+
+// A buffer for one conversion; with a phase, the slot of this iteration in a buffer allocated before the loop.
+Value allocate(OpBuilder& builder, tgpu::ConvertLayoutOp op, BlockArgument phase) {
+  tgpu::MemDescType type = bufferType(op);
+  if (!phase) return tgpu::LocalAllocOp::create(builder, op.getLoc(), type, IntegerAttr());
+  SmallVector<int64_t> shape{2};
+  llvm::append_range(shape, type.getShape());
+  OpBuilder before(phase.getOwner()->getParentOp());
+  auto both = tgpu::MemDescType::get(op.getContext(), shape, type.getElementType(), type.getRowPad());
+  Value buffer = tgpu::LocalAllocOp::create(before, op.getLoc(), both, IntegerAttr());
+  return tgpu::LocalSlotOp::create(builder, op.getLoc(), type, buffer, phase);
+}
+
+void lowerTogether(ArrayRef<tgpu::ConvertLayoutOp> conversions, BlockArgument phase) {
   OpBuilder builder(conversions.back());
   SmallVector<Value> buffers;
   for (tgpu::ConvertLayoutOp op : conversions) {
-    auto type = cast<RankedTensorType>(op.getSource().getType());
-    auto memory = tgpu::MemDescType::get(op.getContext(), type.getShape(), type.getElementType(),
-                                         rowPad(type, layoutOf(op.getSource()), layoutOf(op.getResult())));
-    buffers.push_back(tgpu::LocalAllocOp::create(builder, op.getLoc(), memory, IntegerAttr()));
+    buffers.push_back(allocate(builder, op, phase));
     tgpu::LocalStoreOp::create(builder, op.getLoc(), op.getSource(), buffers.back());
   }
   for (auto [number, buffer] : llvm::enumerate(buffers)) {
@@ -61,32 +88,69 @@ class TgpuLowerConversionsPass : public PassWrapper<TgpuLowerConversionsPass, Op
   StringRef getDescription() const override { return "Move tiles between layouts through shared memory"; }
 
   void runOnOperation() override {
+    getOperation().walk([&](tgpu::ConvertLayoutOp op) {
+      if (op.getSource().getType() != op.getResult().getType()) return;
+      op.getResult().replaceAllUsesWith(op.getSource());
+      op.erase();
+    });
+    SmallVector<scf::ForOp> loops;
+    getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
+    llvm::DenseMap<Block*, BlockArgument> phases;
+    for (scf::ForOp loop : loops)
+      if (alternates(runsOf(*loop.getBody()))) {
+        BlockArgument phase = addPhase(loop);
+        phases[phase.getOwner()] = phase;
+      }
     SmallVector<Block*> blocks;
     getOperation().walk([&](Block* block) { blocks.push_back(block); });
-    for (Block* block : blocks) lowerBlock(*block);
+    for (Block* block : blocks)
+      for (const Run& run : runsOf(*block)) lowerTogether(run, phases.lookup(block));
   }
 
  private:
-  void lowerBlock(Block& block) {
-    SmallVector<tgpu::ConvertLayoutOp> run;
-    auto flush = [&] {
-      if (!run.empty()) lowerTogether(run);
-      run.clear();
-    };
-    for (Operation& op : llvm::make_early_inc_range(block)) {
+  // Conversions with nothing between them and none that needs another's result.
+  SmallVector<Run> runsOf(Block& block) {
+    SmallVector<Run> runs;
+    bool open = false;
+    for (Operation& op : block) {
       auto conversion = dyn_cast<tgpu::ConvertLayoutOp>(op);
       if (!conversion) {
-        flush();
-      } else if (conversion.getSource().getType() == conversion.getResult().getType()) {
-        conversion.getResult().replaceAllUsesWith(conversion.getSource());
-        conversion.erase();
+        open = false;
       } else if (leavesThread(conversion)) {
-        bool chained = llvm::any_of(run, [&](auto other) { return conversion.getSource() == other.getResult(); });
-        if (chained) flush();
-        run.push_back(conversion);
+        open =
+            open && llvm::none_of(runs.back(), [&](auto other) { return conversion.getSource() == other.getResult(); });
+        if (!open) runs.emplace_back();
+        runs.back().push_back(conversion);
+        open = true;
       }
     }
-    flush();
+    return runs;
+  }
+
+  // Several exchanges in one body separate each other.
+  bool alternates(ArrayRef<Run> runs) {
+    if (runs.size() != 1) return false;
+    int64_t bytes = 0;
+    for (tgpu::ConvertLayoutOp op : runs[0]) bytes += bufferBytes(bufferType(op));
+    return bytes <= kMostBytesPerSlot;
+  }
+
+  // Makes the loop carry 0, 1, 0, ...
+  BlockArgument addPhase(scf::ForOp loop) {
+    IRRewriter rewriter(loop);
+    auto number = [&](int64_t value) {
+      return arith::ConstantOp::create(rewriter, loop.getLoc(), rewriter.getI32IntegerAttr(value)).getResult();
+    };
+    Value zero = number(0), one = number(1);
+    SmallVector<NamedAttribute> attributes(loop->getDiscardableAttrs());
+    BlockArgument phase;
+    auto flip = [&](OpBuilder& builder, Location loc, ArrayRef<BlockArgument> arguments) {
+      phase = arguments[0];
+      return SmallVector<Value>{arith::XOrIOp::create(builder, loc, phase, one)};
+    };
+    auto replaced = loop.replaceWithAdditionalYields(rewriter, zero, /*replaceInitOperandUsesInLoop=*/false, flip);
+    (*replaced)->setDiscardableAttrs(attributes);
+    return phase;
   }
 };
 

@@ -25,6 +25,9 @@ std::unique_ptr<mlir::Pass> createTgpuAllocateSharedPass();
 /// tgpu-insert-barriers: a tgpu.barrier between accesses of different threads to the same memory.
 std::unique_ptr<mlir::Pass> createTgpuInsertBarriersPass();
 
+/// tgpu-recompute-after-barriers: where registers are short, narrow tiles wait at barriers instead of what was computed.
+std::unique_ptr<mlir::Pass> createTgpuRecomputeAfterBarriersPass(int numWarps = 4);
+
 /// tgpu-print-layouts: every layout of the function as text on the error stream, for people.
 std::unique_ptr<mlir::Pass> createTgpuPrintLayoutsPass();
 

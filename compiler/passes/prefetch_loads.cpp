@@ -5,16 +5,18 @@
 //
 //   1. A load_tile of the loop's body qualifies if its indices are pure functions of the induction variable and of
 //      values from outside, and no store of the loop may touch what it reads ahead of it (rule S).
-//   2. What is carried must fit kBytesPerThread; otherwise fewer iterations are kept in flight, or none.
-//   3. For every qualifying load: one load per stage before the loop, one at the head of the body for the iteration
+//   2. What the loop carries must stay within a part of the registers (carriedBudget); otherwise fewer iterations are
+//      kept in flight.
+//   3. For every qualifying load: one load per stage before the loop, one in the body for the iteration
 //      num_stages - 1 ahead, and a carried value in place of the load.
+//   4. If not even one iteration fits, the loads stay, and the body begins by asking for the next iteration's tiles
+//      (prefetch_tile): they wait in the second-level cache, not in registers.
 //
 // Loads past the loop's end read tiles that nobody uses: a view's bounds are tested for every index that is not a
 // constant, so outside of the view they read nothing.
 //
 // Rule S: a store qualifies beside a load if the two cannot overlap (alias facts), or if both walk one memory by equal
-// partitions and share an index that differs from iteration to iteration: the store is at iv, the load is at iv + n
-// step.
+// partitions and share an index that differs from iteration to iteration: the store is at iv, the load at iv + n step.
 #include "compiler/analysis/memory_access.h"
 #include "compiler/dialect/tile.h"
 #include "compiler/passes/passes.h"
@@ -31,8 +33,12 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// Half of the registers that a thread of a 512-thread CTA has beside its operands and sums.
-constexpr int64_t kBytesPerThread = 128;
+// Bytes of registers of a thread when one CTA has the processor to itself, and the part of them that a loop may carry:
+// the rest is for operands, results and addresses.
+constexpr int64_t kRegisterFile = 256 * 1024, kMostPerThread = 1020;
+int64_t carriedBudget(int64_t threads) {
+  return std::min(kRegisterFile / threads, kMostPerThread) * 3 / 8;
+}
 
 class LoopPrefetcher {
  public:
@@ -40,14 +46,19 @@ class LoopPrefetcher {
 
   void run() {
     if (depth < 1 || !collectWrites()) return;
-    int64_t bytes = 0;
+    int64_t bytes = 0, carried = 0;
     for (tile::LoadTileOp load : loop.getBody()->getOps<tile::LoadTileOp>()) {
       if (!qualifies(load)) continue;
       loads.push_back(load);
-      bytes += bytesPerThread(load);
+      bytes += bytesPerThread(load.getType());
     }
-    if (bytes > 0) depth = std::min(depth, kBytesPerThread / bytes);
-    if (!loads.empty() && depth > 0) rewrite();
+    if (loads.empty()) return;
+    for (Type type : loop.getResultTypes()) carried += bytesPerThread(type);
+    depth = std::min(depth, (carriedBudget(threads) - carried) / std::max<int64_t>(bytes, 1));
+    if (depth > 0)
+      carryLoads();
+    else
+      askForNext();
   }
 
  private:
@@ -63,10 +74,11 @@ class LoopPrefetcher {
     return !walked.wasInterrupted();
   }
 
-  int64_t bytesPerThread(tile::LoadTileOp load) const {
-    int64_t elements = 1;
-    if (auto tensor = dyn_cast<RankedTensorType>(load.getType())) elements = tensor.getNumElements();
-    return llvm::divideCeil(elements, threads) * load.getView().getType().getElementBytes();
+  int64_t bytesPerThread(Type type) const {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    Type element = getElementTypeOrSelf(type);
+    int64_t bytes = element.isIntOrFloat() ? llvm::divideCeil(element.getIntOrFloatBitWidth(), 8) : 8;
+    return bytes * (tensor ? llvm::divideCeil(tensor.getNumElements(), threads) : 1);
   }
 
   bool qualifies(tile::LoadTileOp load) {
@@ -114,27 +126,52 @@ class LoopPrefetcher {
     return loop.isDefinedOutsideOfLoop(a) ? isInjective(b) : loop.isDefinedOutsideOfLoop(b) && isInjective(a);
   }
 
-  // The loads for induction value `at`.
-  SmallVector<Value> loadAt(OpBuilder& builder, Value at) {
+  // Repeats what computes the indices of the loads, for induction value `at`.
+  IRMapping indicesAt(OpBuilder& builder, Value at) {
     IRMapping mapping;
     mapping.map(loop.getInductionVar(), at);
     SetVector<Operation*> slice;
     bool follows = false;
-    SmallVector<Value> results;
-    for (tile::LoadTileOp load : loads) {
+    for (tile::LoadTileOp load : loads)
       for (Value index : load.getIndices()) addSlice(index, slice, follows);
-      for (Operation* op : slice)
-        if (!mapping.contains(op->getResult(0))) builder.clone(*op, mapping);
-      results.push_back(builder.clone(*load, mapping)->getResult(0));
+    for (Operation* op : slice) builder.clone(*op, mapping);
+    return mapping;
+  }
+
+  SmallVector<Value> loadAt(OpBuilder& builder, Value at) {
+    IRMapping mapping = indicesAt(builder, at);
+    return llvm::map_to_vector(
+        loads, [&](tile::LoadTileOp load) { return Value(builder.clone(*load, mapping)->getResult(0)); });
+  }
+
+  void askForNext() {
+    OpBuilder builder = OpBuilder::atBlockBegin(loop.getBody());
+    IRMapping mapping = indicesAt(builder, ahead(builder, loop.getInductionVar()));
+    for (tile::LoadTileOp load : loads) {
+      if (!isa<RankedTensorType>(load.getType())) continue;
+      SmallVector<Value> indices =
+          llvm::map_to_vector(load.getIndices(), [&](Value v) { return mapping.lookupOrDefault(v); });
+      tile::PrefetchTileOp::create(builder, load.getLoc(), load.getView(), indices, load.getTileShape());
     }
-    return results;
   }
 
   Value ahead(OpBuilder& builder, Value from) {
     return arith::AddIOp::create(builder, loop.getLoc(), from, loop.getStep());
   }
 
-  void rewrite() {
+  // Where the loaded tiles have been widened: from here on, what this iteration carried can make room for the next.
+  Operation* lastWidening() {
+    Operation* last = loads.front();
+    for (Operation& op : loop.getBody()->without_terminator()) {
+      if (op.getNumRegions()) break;
+      auto widening = dyn_cast<arith::ExtFOp>(op);
+      auto load = widening ? widening.getIn().getDefiningOp<tile::LoadTileOp>() : tile::LoadTileOp();
+      if (load && llvm::is_contained(loads, load)) last = &op;
+    }
+    return last;
+  }
+
+  void carryLoads() {
     IRRewriter rewriter(loop);
     SmallVector<Value> inits;  // stage by stage
     Value at = loop.getLowerBound();
@@ -142,7 +179,7 @@ class LoopPrefetcher {
       llvm::append_range(inits, loadAt(rewriter, at));
       at = ahead(rewriter, at);
     }
-    rewriter.setInsertionPointToStart(loop.getBody());
+    rewriter.setInsertionPointAfter(lastWidening());
     at = loop.getInductionVar();
     for (int64_t stage = 0; stage < depth; ++stage) at = ahead(rewriter, at);
     SmallVector<Value> fetched = loadAt(rewriter, at);

@@ -9,6 +9,7 @@ void registerPasses() {
   mlir::registerPass(createTgpuLowerConversionsPass);
   mlir::registerPass(createTgpuAllocateSharedPass);
   mlir::registerPass(createTgpuInsertBarriersPass);
+  mlir::registerPass([] { return createTgpuRecomputeAfterBarriersPass(); });
   mlir::registerPass(createTgpuPrintLayoutsPass);
 }
 

@@ -1,4 +1,4 @@
-// Narrowing float conversions: two elements an instruction.
+// Conversions: narrowing floats two elements an instruction, and values that optimisers shall not recognise.
 #include "compiler/target/nvptx/thread_lowering.h"
 
 using namespace mlir;
@@ -32,9 +32,31 @@ LogicalResult lowerTruncF(ThreadLowering& t, arith::TruncFOp op) {
   return success();
 }
 
+// Register words of the tile, exclusive-or zero.
+LogicalResult lowerOpaque(ThreadLowering& t, tgpu::OpaqueOp op) {
+  Pieces hidden;
+  for (Value piece : Pieces(t.pieces(op.getSource()))) {
+    auto vector = dyn_cast<VectorType>(piece.getType());
+    int64_t bits = (vector ? vector.getNumElements() : 1) * t.elementType(op.getType()).getIntOrFloatBitWidth();
+    if (bits % 32 != 0) {
+      hidden.push_back(piece);
+      continue;
+    }
+    int64_t words = bits / 32;
+    Value raw = t.bitcast(piece, words == 1 ? t.b.getI32Type() : Type(VectorType::get(words, t.b.getI32Type())));
+    SmallVector<Value> mixed;
+    for (int64_t word = 0; word < words; ++word)
+      mixed.push_back(arith::XOrIOp::create(t.b, t.loc, t.extract(raw, word), t.opaqueZero()));
+    hidden.push_back(t.bitcast(t.pack(mixed), piece.getType()));
+  }
+  t.define(op.getResult(), std::move(hidden));
+  return success();
+}
+
 }  // namespace
 
 void addCastLowerings(LoweringTable& table) {
+  table.add<tgpu::OpaqueOp, lowerOpaque>();
   table.add<arith::TruncFOp, lowerTruncF>();
 }
 

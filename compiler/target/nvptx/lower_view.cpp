@@ -1,4 +1,5 @@
-// load_tile, store_tile and view_ptr. Where and under which masks memory is touched is TileAccess's business.
+// load_tile, store_tile, prefetch_tile and view_ptr. Where and under which masks memory is touched is TileAccess's business.
+#include "compiler/passes/layout_attr.h"
 #include "compiler/target/nvptx/tile_access.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -98,6 +99,21 @@ LogicalResult lowerStoreTile(ThreadLowering& t, tile::StoreTileOp op) {
   return success();
 }
 
+// One instruction per line of 128 bytes: every eighth lane of a layout in which lanes follow each other by 16 bytes.
+LogicalResult lowerPrefetchTile(ThreadLowering& t, tile::PrefetchTileOp op) {
+  constexpr int64_t kLanesPerLine = 8;
+  SmallVector<int64_t> shape = tile::resultShape(op.getTileShape());
+  tile::ViewType view = op.getView().getType();
+  int64_t vector = 16 / view.getElementBytes();
+  LinearLayout map = LinearLayout::blocked(LinearLayout::Shape(shape.begin(), shape.end()), vector, 32, t.numWarps());
+  auto type = RankedTensorType::get(shape, view.getElementType(), layoutAttr(op.getContext(), map));
+  TileAccess access(t, op.getView(), op.getIndices(), op.getTileShape(), type);
+  Value owner = t.both(t.ownerPredicate(*access.layout), t.threadMaskIsZero(kLanesPerLine - 1));
+  for (int64_t reg = 0; reg < access.registers(); reg += std::max<int64_t>(access.chunk, access.layout->width))
+    prefetchLine(t, access.pointer(reg), t.both(owner, access.inside(reg)));
+  return success();
+}
+
 LogicalResult lowerViewPtr(ThreadLowering& t, tile::ViewPtrOp op) {
   t.define(op, {t.pieces(op.getView())[0]});
   return success();
@@ -108,6 +124,7 @@ LogicalResult lowerViewPtr(ThreadLowering& t, tile::ViewPtrOp op) {
 void addViewLowerings(LoweringTable& table) {
   table.add<tile::LoadTileOp, lowerLoadTile>();
   table.add<tile::StoreTileOp, lowerStoreTile>();
+  table.add<tile::PrefetchTileOp, lowerPrefetchTile>();
   table.add<tile::ViewPtrOp, lowerViewPtr>();
 }
 

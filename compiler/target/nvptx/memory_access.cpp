@@ -195,4 +195,11 @@ void storeElements(ThreadLowering& t, Value pointer, ArrayRef<Value> elements, V
   inlinePtx(t, Type(), operands, text, constraints);
 }
 
+void prefetchLine(ThreadLowering& t, Value pointer, Value predicate) {
+  if (predicate)
+    inlinePtx(t, Type(), {pointer, predicate}, "@$1 prefetch.global.L2 [$0];", "l,b");
+  else
+    inlinePtx(t, Type(), {pointer}, "prefetch.global.L2 [$0];", "l");
+}
+
 }  // namespace ligerdsl::compiler::nvptx

@@ -30,4 +30,7 @@ void storeElements(ThreadLowering& t, mlir::Value pointer, llvm::ArrayRef<mlir::
 /// A global pointer from an i64 address.
 mlir::Value globalPointer(ThreadLowering& t, mlir::Value address);
 
+/// Brings the line at a global address into the second-level cache where the predicate (null = always) holds.
+void prefetchLine(ThreadLowering& t, mlir::Value pointer, mlir::Value predicate);
+
 }  // namespace ligerdsl::compiler::nvptx

@@ -56,3 +56,35 @@ func.func @transposition(%a: tensor<64x32xf32, #rows>) -> tensor<64x32xf32, #col
   %b = tgpu.convert_layout %a : tensor<64x32xf32, #rows> -> tensor<64x32xf32, #columns>
   return %b : tensor<64x32xf32, #columns>
 }
+
+// Alone in a loop: two slots by turns, allocated before the loop.
+// CHECK-LABEL: func @slots
+// CHECK: %[[M:.+]] = tgpu.local_alloc : <2x256xf32>
+// CHECK-NEXT: scf.for {{.*}} iter_args(%[[PHASE:.+]] = %c0_i32)
+// CHECK-NEXT: %[[SLOT:.+]] = tgpu.local_slot %[[M]][%[[PHASE]]] : <2x256xf32> -> <256xf32>
+// CHECK-NEXT: tgpu.local_store %arg0, %[[SLOT]]
+// CHECK-NEXT: tgpu.local_load %[[SLOT]]
+// CHECK: %[[OTHER:.+]] = arith.xori %[[PHASE]], %c1_i32
+// CHECK-NEXT: scf.yield %[[OTHER]] : i32
+func.func @slots(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step: index) {
+  scf.for %i = %lo to %hi step %step {
+    %b = tgpu.convert_layout %a : tensor<256xf32, #row> -> tensor<256xf32, #strided>
+    tile.print "b" %b : tensor<256xf32, #strided>
+  }
+  return
+}
+
+// Two exchanges keep each other apart.
+// CHECK-LABEL: func @two_in_a_loop
+// CHECK: scf.for
+// CHECK-NOT: tgpu.local_slot
+// CHECK: return
+func.func @two_in_a_loop(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step: index) {
+  scf.for %i = %lo to %hi step %step {
+    %b = tgpu.convert_layout %a : tensor<256xf32, #row> -> tensor<256xf32, #strided>
+    tile.print "b" %b : tensor<256xf32, #strided>
+    %c = tgpu.convert_layout %a : tensor<256xf32, #row> -> tensor<256xf32, #strided>
+    tile.print "c" %c : tensor<256xf32, #strided>
+  }
+  return
+}

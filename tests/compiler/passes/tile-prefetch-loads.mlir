@@ -81,7 +81,7 @@ func.func @in_place_shifted(%x: !x {tile.alias_class = 1 : i64}, %lo: i64, %hi: 
   return
 }
 
-// Two iterations ahead; the third load would not fit the registers of a thread.
+// Two iterations ahead: 256 bytes in every thread. A third load would take more than its share of the registers.
 // CHECK-LABEL: func.func @deep
 // CHECK-COUNT-2: tile.load_tile
 // CHECK: scf.for {{.*}} iter_args(%[[T:.*]] = %{{.*}}, %[[U:.*]] = %{{.*}})
@@ -91,10 +91,27 @@ func.func @in_place_shifted(%x: !x {tile.alias_class = 1 : i64}, %lo: i64, %hi: 
 func.func @deep(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) {
   %c0 = arith.constant 0 : i64
   scf.for %i = %lo to %hi step %step : i64 {
-    %t = tile.load_tile %x[%i, %c0] shape [0, 2048] : !x -> tensor<2048xf32>
-    tile.print "t" %t : tensor<2048xf32>
+    %t = tile.load_tile %x[%i, %c0] shape [0, 4096] : !x -> tensor<4096xf32>
+    tile.print "t" %t : tensor<4096xf32>
   } {tile.num_stages = 4 : i64}
   return
+}
+
+// Not even one more tile fits: the next one waits in the cache.
+// CHECK-LABEL: func.func @wide
+// CHECK: scf.for %[[I:.+]] = {{.*}} iter_args
+// CHECK: %[[NEXT:.+]] = arith.addi %[[I]]
+// CHECK: tile.prefetch_tile %{{.+}}[%[[NEXT]], %{{.+}}] shape [0, 8192]
+// CHECK: tile.load_tile %{{.+}}[%[[I]], %{{.+}}] shape [0, 8192]
+func.func @wide(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> tensor<8192xf32> {
+  %c0 = arith.constant 0 : i64
+  %zero = arith.constant dense<0.0> : tensor<8192xf32>
+  %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<8192xf32>) : i64 {
+    %t = tile.load_tile %x[%i, %c0] shape [0, 8192] : !x -> tensor<8192xf32>
+    %s = arith.addf %acc, %t : tensor<8192xf32>
+    scf.yield %s : tensor<8192xf32>
+  } {tile.num_stages = 2 : i64}
+  return %sum : tensor<8192xf32>
 }
 
 // Who adds atomically may announce something to other programs: its loads stay where they are.

@@ -1,0 +1,160 @@
+// tgpu-recompute-after-barriers
+//
+// A tile that is needed on both sides of a barrier waits in registers while the CTA exchanges values. Where such tiles
+// would fill more than a half of a thread's registers, those that came from narrower memory are computed again:
+//
+//   1. At every barrier, the tiles that are alive across it are counted.
+//   2. If they are too many, a tile of 32-bit elements is recomputed if its operands, followed through cheap ops, end
+//   in
+//      narrower tiles, in values from outside of the block, or in tiles of few registers.
+//   3. What waits is the narrower tile. It passes through tgpu.opaque, or LLVM and ptxas would recognise the result and
+//      keep it after all.
+#include "compiler/dialect/tgpu.h"
+#include "compiler/passes/layout_attr.h"
+#include "compiler/passes/passes.h"
+#include "llvm/ADT/SetVector.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+namespace {
+
+constexpr int64_t kRegisterFile = 256 * 1024, kMostPerThread = 1020;  // bytes
+constexpr int64_t kFewBytes = 16;
+constexpr size_t kMostOps = 8;
+
+int64_t bytesPerThread(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  if (!type || !type.getElementType().isIntOrFloat()) return 0;
+  return layoutOf(type).registers() * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+}
+
+bool isCheap(Operation* op) {
+  return isa<arith::ExtFOp, arith::MulFOp, arith::AddFOp, arith::SubFOp, arith::NegFOp, tile::SplatOp,
+             tile::ExpandDimsOp, tile::BroadcastOp, arith::ConstantOp>(op);
+}
+
+class BarrierSite {
+ public:
+  BarrierSite(Operation* barrier, int64_t threads) : barrier(barrier), block(barrier->getBlock()), threads(threads) {}
+
+  void run() {
+    SmallVector<Value> alive;
+    int64_t bytes = 0;
+    for (Value value : aliveAcross()) {
+      bytes += bytesPerThread(value);
+      if (value.getParentBlock() == block && value.getDefiningOp()) alive.push_back(value);
+    }
+    if (bytes * 2 <= std::min(kRegisterFile / threads, kMostPerThread)) return;
+    for (Value value : alive) recompute(value);
+  }
+
+ private:
+  // The op of this block that contains the user, if it comes after the barrier.
+  Operation* userBehind(Operation* user) {
+    Operation* here = block->findAncestorOpInBlock(*user);
+    return here && barrier->isBeforeInBlock(here) ? here : nullptr;
+  }
+
+  SetVector<Value> aliveAcross() {
+    SetVector<Value> alive;
+    auto add = [&](Value value) {
+      if (llvm::any_of(value.getUsers(), [&](Operation* user) { return userBehind(user) != nullptr; }))
+        alive.insert(value);
+    };
+    for (BlockArgument argument : block->getArguments()) add(argument);
+    for (Operation& op : *block) {
+      if (&op == barrier) break;
+      for (Value result : op.getResults()) add(result);
+    }
+    // Whatever the block takes from outside stays alive through all iterations.
+    block->walk([&](Operation* op) {
+      for (Value operand : op->getOperands())
+        if (operand.getParentRegion()->isProperAncestor(block->getParent())) alive.insert(operand);
+    });
+    return alive;
+  }
+
+  // Collects the ops that compute `value` from what is alive anyway (`leaves` get narrower tiles); false if it is not
+  // cheap.
+  bool collect(Value value, SetVector<Operation*>& ops, SetVector<Value>& leaves) {
+    if (value.getParentBlock() != block || bytesPerThread(value) <= kFewBytes) return true;
+    Operation* op = value.getDefiningOp();
+    if (op && isCheap(op)) {
+      for (Value operand : op->getOperands())
+        if (!collect(operand, ops, leaves)) return false;
+      ops.insert(op);
+      return ops.size() <= kMostOps;
+    }
+    auto element = cast<RankedTensorType>(value.getType()).getElementType();
+    if (element.getIntOrFloatBitWidth() >= 32) return false;
+    leaves.insert(value);
+    return true;
+  }
+
+  void recompute(Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    if (!type || !type.getElementType().isF32() || bytesPerThread(value) <= kFewBytes) return;
+    SetVector<Operation*> ops;
+    SetVector<Value> leaves;
+    if (!collect(value, ops, leaves) || ops.empty() || leaves.empty()) return;
+
+    Operation* first = nullptr;
+    for (Operation* user : value.getUsers())
+      if (Operation* here = userBehind(user); here && (!first || here->isBeforeInBlock(first))) first = here;
+    if (!first) return;
+    OpBuilder builder(first);
+    IRMapping mapping;
+    for (Value leaf : leaves) mapping.map(leaf, hidden(leaf));
+    for (Operation* op : ops) builder.clone(*op, mapping);
+    Value again = mapping.lookup(value);
+    value.replaceUsesWithIf(again, [&](OpOperand& use) {
+      Operation* here = userBehind(use.getOwner());
+      return here && !again.getDefiningOp()->isAncestor(use.getOwner()) && !here->isBeforeInBlock(first);
+    });
+  }
+
+  Value hidden(Value leaf) {
+    Value& result = opaque[leaf];
+    if (result) return result;
+    OpBuilder builder(leaf.getContext());
+    builder.setInsertionPointAfter(barrier);
+    return result = tgpu::OpaqueOp::create(builder, leaf.getLoc(), leaf.getType(), leaf);
+  }
+
+  Operation* barrier;
+  Block* block;
+  int64_t threads;
+  llvm::DenseMap<Value, Value> opaque;
+};
+
+class TgpuRecomputeAfterBarriersPass : public PassWrapper<TgpuRecomputeAfterBarriersPass, OperationPass<func::FuncOp>> {
+ public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuRecomputeAfterBarriersPass)
+  TgpuRecomputeAfterBarriersPass() = default;
+  TgpuRecomputeAfterBarriersPass(const TgpuRecomputeAfterBarriersPass& other) : PassWrapper(other) {}
+  explicit TgpuRecomputeAfterBarriersPass(int warps) { numWarps = warps; }
+
+  StringRef getArgument() const override { return "tgpu-recompute-after-barriers"; }
+  StringRef getDescription() const override { return "Keep narrow tiles across barriers and widen them again"; }
+
+  void runOnOperation() override {
+    SmallVector<Operation*> barriers;
+    getOperation().walk([&](tgpu::BarrierOp op) { barriers.push_back(op); });
+    for (Operation* barrier : barriers) BarrierSite(barrier, 32 * int64_t{numWarps}).run();
+  }
+
+ private:
+  Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> createTgpuRecomputeAfterBarriersPass(int numWarps) {
+  return std::make_unique<TgpuRecomputeAfterBarriersPass>(numWarps);
+}
+
+}  // namespace ligerdsl::compiler

@@ -1,0 +1,30 @@
+// RUN: ligerdsl-opt %s -tgpu-recompute-after-barriers=num-warps=32 | FileCheck %s
+// RUN: ligerdsl-opt %s -tgpu-recompute-after-barriers=num-warps=8 | FileCheck %s --check-prefix=ROOM
+
+#wide = #tgpu.layout<register = [[1], [2], [4], [8], [16]], lane = [[32], [64], [128], [256], [512]], warp = [[1024], [2048], [4096], [8192], [16384]], cta = [], rank = 1>
+!narrow = tensor<32768xbf16, #wide>
+!vec = !tile.view<?xbf16, strides = [1]>
+!tile = tensor<32768xf32, #wide>
+
+// Of 64 registers per thread, 32 would wait at the barrier: the 16 of the bf16 tile do instead, and the product with what comes
+// from outside is made anew. With 256 registers per thread nothing changes.
+// CHECK-LABEL: func @both_sides
+// CHECK: arith.extf %[[X:.+]] : tensor<32768xbf16
+// CHECK: tgpu.barrier
+// CHECK-NEXT: %[[HIDDEN:.+]] = tgpu.opaque %[[X]]
+// CHECK: %[[AGAIN:.+]] = arith.extf %[[HIDDEN]]
+// CHECK-NEXT: %[[PRODUCT:.+]] = arith.mulf %[[AGAIN]], %{{.+}}
+// CHECK-NEXT: tile.print "product" %[[PRODUCT]]
+// ROOM-LABEL: func @both_sides
+// ROOM-NOT: tgpu.opaque
+func.func @both_sides(%v: !vec, %w: !tile, %lo: i64, %hi: i64, %step: i64) {
+  scf.for %i = %lo to %hi step %step : i64 {
+    %x = tile.load_tile %v[%i] shape [32768] : !vec -> !narrow
+    %a = arith.extf %x : !narrow to !tile
+    %b = arith.mulf %a, %w : !tile
+    tile.print "before" %b : !tile
+    tgpu.barrier
+    tile.print "product" %b : !tile
+  }
+  return
+}
