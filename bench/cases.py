@@ -307,6 +307,72 @@ def cross_entropy(context, M, V, dtype=torch.bfloat16):
                  "compile": lambda: passes_of(lambda f=compiled(loss_of): f(x, labels))})
 
 
+def fused_linear_cross_entropy(context, M, H, V, dtype=torch.bfloat16):
+    """full = loss and the gradients of x and weight. floor = the three bare products of the same tensors, by cuBLAS.
+
+    bytes are the floor's flops in bytes of a copy's time and mean nothing; compare us. Variants of ours: d_weight in f32
+    (suffix f32) with the default workspace, and with at most 300 MB.
+    """
+    x, w = randn(M, H, dtype=dtype).requires_grad_(), randn(V, H, dtype=dtype, scale=H ** -0.5).requires_grad_()
+    labels = torch.randint(V, (M,), device="cuda")
+    loss_of = lambda x, w, t: F.cross_entropy((x @ w.t()).float(), t)
+
+    def ours(d_weight_dtype="bf16", **limits):
+        def make():
+            loss, d = torch.empty(1, device="cuda"), CODES[dtype]
+            dx = torch.empty(M, H, device="cuda", dtype=dtype)
+            dw = torch.empty(V, H, device="cuda", dtype=torch.float32 if d_weight_dtype == "f32" else dtype)
+            full = context.plan("fused_linear_cross_entropy", n_classes=V, n_cols=H, dtype=d, label_dtype="i64", with_d_x=1,
+                                d_weight_dtype=d_weight_dtype, **limits).bind(
+                M, x=x, weight=w, labels=labels, loss=loss, d_x=dx, d_weight=dw)
+
+            def error():
+                full()
+                total = torch.zeros((), device="cuda", dtype=torch.float64)
+                rows = torch.arange(0, M, max(1, M // 32), device="cuda")
+                for part, t in zip(x.detach().split(512), labels.split(512)):
+                    total += F.cross_entropy((part.float() @ w.detach().float().t()).double(), t, reduction="sum")
+                d_logits = torch.softmax(x.detach()[rows].double() @ w.detach().double().t(), -1)
+                d_logits[torch.arange(len(rows), device="cuda"), labels[rows]] -= 1
+                exact = d_logits @ w.detach().double() / M
+                normwise = (dx[rows].double() - exact).norm() / exact.norm()
+                column = torch.zeros(V, device="cuda", dtype=torch.float64)  # d_weight of one column of x
+                for part, t in zip(x.detach().split(512), labels.split(512)):
+                    p = torch.softmax((part.float() @ w.detach().float().t()).double(), -1)
+                    p[torch.arange(len(t), device="cuda"), t] -= 1
+                    column += p.t() @ part[:, 0].double() / M
+                normwise_w = (dw[:, 0].double() - column).norm() / column.norm()
+                return max(float((loss[0].double() - total / M).abs() / (total / M)), float(normwise), float(normwise_w))
+
+            return {"full": full, "error": error}
+        return make
+
+    def floor():
+        logits, dx = torch.empty(M, V, device="cuda", dtype=dtype), torch.empty(M, H, device="cuda", dtype=dtype)
+        dw, xd, wd = torch.empty(V, H, device="cuda", dtype=dtype), x.detach(), w.detach()
+        logits.copy_(randn(M, V, dtype=dtype))
+
+        def products():
+            torch.mm(xd, wd.t(), out=logits)
+            torch.mm(logits, wd, out=dx)
+            torch.mm(logits.t(), xd, out=dw)
+
+        return {"full": products}
+
+    def liger():
+        from liger_kernel.ops.fused_linear_cross_entropy import LigerFusedLinearCrossEntropyFunction
+        return passes_of(lambda: LigerFusedLinearCrossEntropyFunction.apply(x, w, labels)[0])
+
+    def passes_of(fn):
+        return {"full": lambda: torch.autograd.grad(fn(), (x, w))}
+
+    bytes_of_time = int(6 * M * H * V / 787e12 * 4.24e12)
+    return Case("fused_linear_cross_entropy", (M, H, V), dtype, {"full": bytes_of_time},
+                {"ligerdsl": ours(), "ligerdsl_f32": ours("f32"), "ligerdsl_300mb": ours("f32", max_workspace_bytes=300_000_000),
+                 "floor": floor, "liger": liger, "torch": lambda: passes_of(lambda: loss_of(x, w, labels)),
+                 "compile": lambda: passes_of(lambda f=compiled(loss_of): f(x, w, labels))})
+
+
 def vector_add(context, n, dtype=torch.float32):
     a, b, out = (randn(n, dtype=dtype) for _ in range(3))
 
@@ -327,4 +393,5 @@ CASES = {
     "rope": (rope, [(8, 2048, 32, 8, 128), (1, 16384, 64, 8, 128)]),
     "softmax": (softmax, [(16384, 4096), (16384, 8192)]),
     "cross_entropy": (cross_entropy, [(4096, 40960), (8192, 128256), (4096, 163840)]),
+    "fused_linear_cross_entropy": (fused_linear_cross_entropy, [(4096, 4096, 128256), (8192, 4096, 128256)]),
 }

@@ -1,6 +1,7 @@
 // Cross-entropy of logits x [n, V] and labels y [n]; arithmetic in f32. For a row that is not ignored:
 //
-//   z = softcap tanh(x / softcap) or x;  lse = log sum_c e^z_c;  p_c = e^(z_c - lse);  a = label_smoothing, e = a / V
+//   x += bias, where there is one;  z = softcap tanh(x / softcap) or x
+//   lse = log sum_c e^z_c;  p_c = e^(z_c - lse);  a = label_smoothing, e = a / V
 //   loss = (1-a) (lse - z_y) + a lse - e sum_c z_c
 //        = (1-a) w_y (lse - z_y) + e (W lse - sum_c w_c z_c)  with class weights w, W = sum_c w_c
 //   zeta = lse_square_scale lse^2
@@ -8,6 +9,7 @@
 //   d_c = p_c (1 + 2 lse_square_scale lse) - e - (1-a) [c = y]                                          (mean: / n)
 //       = w_y (1-a) (p_c - [c = y]) + e (W p_c - w_c)  (mean: / S)  + 2 lse_square_scale lse p_c        (mean: / n)
 //   d_c *= 1 - (z_c / softcap)^2
+//   token scaling: loss, zeta and d times p_y
 //
 // Large logits cancel in lse - z_c, so that difference is formed from z_c - max and log(sum), never from lse itself;
 // the sum over c of lse - z_c is taken relative to z_y for the same reason.
@@ -38,8 +40,8 @@ DType row_type(const CrossEntropyOptions& m) {
 }
 
 struct Arguments {
-  View loss, z_loss, accuracy, lse, predictions, d_logits, logits, labels, weight, d_loss, counts, error;
-  Scalar ignore_index, label_smoothing, lse_square_scale, softcap;
+  View loss, z_loss, accuracy, lse, predictions, d_logits, logits, labels, bias, weight, d_loss, counts, error;
+  Scalar ignore_index, first_row, label_smoothing, lse_square_scale, softcap;
 
   Arguments(KernelBuilder& k, const CrossEntropyMeta& m) {
     if (m.with_loss) loss = k.view(row_name(m, "loss"), row_type(m), {dyn});
@@ -50,11 +52,13 @@ struct Arguments {
     if (m.with_gradient) d_logits = k.view("d_logits", m.type, {dyn, m.classes});
     logits = k.view("logits", m.type, {dyn, m.classes});
     labels = k.view("labels", m.label_type, {dyn});
+    if (m.has_bias) bias = k.view("bias", m.bias_type, {m.classes});
     if (m.has_weight) weight = k.view("weight", m.weight_type, {m.classes});
     if (m.with_d_loss) d_loss = k.view("d_loss", m.d_loss_type, {dyn});
     if (needs_counts(m)) counts = k.view("counts", f32, {4});
     error = k.view("error", i64, {1});
     ignore_index = k.scalar("ignore_index", i64);
+    if (m.part) first_row = k.scalar("first_row", i64);
     if (m.smoothing) label_smoothing = k.scalar("label_smoothing", f32);
     if (m.lse_square) lse_square_scale = k.scalar("lse_square_scale", f32);
     if (m.softcap) softcap = k.scalar("softcap", f32);
@@ -90,10 +94,12 @@ class Row {
   // z of a block; -inf beyond the row.
   Tile load(const Scalar& b) const {
     Tile x = args_.logits.partition({squeeze, m_.block}).load({row_, b}, {.pad = -kInfinity}).to(f32).reshape(shape_);
+    if (m_.has_bias) x = x + args_.bias.partition({m_.block}).load({b}).to(f32).reshape(shape_);
     return m_.softcap ? where(columns(b) < classes_, args_.softcap * tanh(x * inverse_cap_), -kInfinity) : x;
   }
   Scalar load_one(const Scalar& column) const {
     Scalar x = args_.logits.load({row_, column}).to(f32);
+    if (m_.has_bias) x = x + args_.bias.load({column}).to(f32);
     return m_.softcap ? args_.softcap * tanh(x * inverse_cap_) : x;
   }
   Tile weights(const Scalar& b) const { return args_.weight.partition({m_.block}).load({b}).to(f32).reshape(shape_); }
@@ -218,6 +224,11 @@ class CountedRow {
     const bool mean = m_.reduction == Reduction::mean;
     zeta_scale_ = mean ? args_.counts.load({0}) : k_.constant(1.0f, f32);
     loss_scale_ = mean ? args_.counts.load({1}) : k_.constant(1.0f, f32);
+    if (m_.token_scaling) {
+      Scalar p = label_power_ / total_;
+      zeta_scale_ = zeta_scale_ * p;
+      loss_scale_ = loss_scale_ * p;
+    }
     if (m_.has_weight) label_weight_ = args_.weight.load({label_}).to(f32);
     if (m_.smoothing) {
       per_class_ = args_.label_smoothing / row_.classes().to(f32);
@@ -311,7 +322,8 @@ void fill_row(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args
   if (m.with_gradient) {
     k.for_range(0, row.blocks(), 1, [&](Scalar b) { row.store_gradient(b, fill.to(m.type)); });
   }
-  atomic_max(args.error.ptr(), kErrorBase - index.to(i64), !ignored);
+  Scalar row_of_batch = m.part ? index.to(i64) + args.first_row : index.to(i64);
+  atomic_max(args.error.ptr(), kErrorBase - row_of_batch, !ignored);
 }
 
 }  // namespace

@@ -16,6 +16,8 @@ struct CrossEntropyOptions {
   DType type = f32;         // of logits and d_logits
   DType label_type = i64;
   Reduction reduction = Reduction::mean;
+  bool has_bias = false;  // bias [V] is added to every row before anything else
+  DType bias_type = f32;
   bool has_weight = false;  // class weights
   DType weight_type = f32;
   bool smoothing = false;   // label_smoothing is not 0
@@ -27,6 +29,8 @@ struct CrossEntropyOptions {
   bool with_gradient = false;
   bool with_d_loss = false;  // the gradient is multiplied by the upstream gradient d_loss
   DType d_loss_type = f32;
+  bool token_scaling = false;  // loss, z loss and gradient of a row times p_y, taken as a constant
+  bool part = false;           // the rows are part of a batch whose first row is `first_row`
 
   template <class V>
   void visit(V&& v) {
@@ -34,6 +38,8 @@ struct CrossEntropyOptions {
     v("type", type);
     v("label_type", label_type);
     v("reduction", reduction, {"none", "mean", "sum"});
+    v("has_bias", has_bias);
+    v("bias_type", bias_type);
     v("has_weight", has_weight);
     v("weight_type", weight_type);
     v("smoothing", smoothing);
@@ -48,6 +54,8 @@ struct CrossEntropyOptions {
     v("with_gradient", with_gradient);
     v("with_d_loss", with_d_loss);
     v("d_loss_type", d_loss_type);
+    v("token_scaling", token_scaling);
+    v("part", part);
   }
 };
 
@@ -70,8 +78,8 @@ void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m);
 // One program per row. Arguments, those in brackets as the options say:
 //   [row_loss], [row_z_loss], [row_accuracy], [lse] [n] f32; loss and z_loss [n] loss_type and accuracy [n] f32 stand
 //   in their place when reduction is none; [predictions] [n] i64; [d_logits] [n, V] type; logits [n, V] type; labels
-//   [n]; [weight] [V]; [d_loss] [1], or [n] when reduction is none; [counts]; error [1] i64; ignore_index i64;
-//   [label_smoothing], [lse_square_scale], [softcap] f32.
+//   [n]; [bias], [weight] [V]; [d_loss] [1], or [n] when reduction is none; [counts]; error [1] i64; ignore_index i64;
+//   [first_row] i64; [label_smoothing], [lse_square_scale], [softcap] f32. counts are of the whole batch.
 // d_logits may be exactly logits. Without a gradient logits are not written.
 void cross_entropy_rows(KernelBuilder& k, const CrossEntropyMeta& m);
 

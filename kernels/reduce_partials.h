@@ -10,6 +10,7 @@ namespace ligerdsl::kernels {
 
 struct ReducePartialsMeta {
   DType type = f32;         // of out
+  DType from = f32;         // of partials
   std::string out = "out";  // name of the output argument
   bool accumulate = false;  // out += the sum; f32 only
   int64_t n = 4096;         // width of out
@@ -17,10 +18,11 @@ struct ReducePartialsMeta {
   int64_t cols = 64;
 };
 
-// Arguments: out [n] of `type`, partials [p, n] f32.
+// Arguments: out [n] of `type`, partials [p, n] of `from`.
 void reduce_partials(KernelBuilder& k, const ReducePartialsMeta& m);
 
 // The launch that turns a scratch buffer "partials" [p, cols] into `out` [cols].
-Launch reduce_partials(const Machine& machine, const std::string& out, DType type, bool accumulate, int64_t cols);
+Launch reduce_partials(const Machine& machine, const std::string& out, DType type, bool accumulate, int64_t cols,
+                       DType from = f32);
 
 }  // namespace ligerdsl::kernels

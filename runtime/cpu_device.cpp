@@ -11,6 +11,7 @@
 #include "runtime/device.h"
 #include "runtime/disk_cache.h"
 #include "runtime/kernel_cache.h"
+#include "runtime/matmul.h"
 #include "runtime/options.h"
 
 namespace ligerdsl::runtime {
@@ -166,6 +167,8 @@ class CpuDevice final : public Device {
   }
 
  protected:
+  std::shared_ptr<Matmul> make_matmul() override { return make_cpu_matmul(); }
+
   std::shared_ptr<LoadedKernel> instantiate(program::Artifact artifact, LoadReport& report) override {
     PhaseClock clock(report);
     auto module = compiler()->load_cpu_object(artifact.code, artifact.entry);

@@ -6,6 +6,7 @@
 #include "runtime/dump.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/log.h"
+#include "runtime/matmul.h"
 
 namespace ligerdsl::runtime {
 namespace {
@@ -144,6 +145,8 @@ class CudaDevice final : public Device {
   }
 
  protected:
+  std::shared_ptr<Matmul> make_matmul() override { return make_cuda_matmul(context_); }
+
   std::shared_ptr<LoadedKernel> instantiate(program::Artifact artifact, LoadReport& report) override {
     PhaseClock clock(report);
     override_ptx(artifact.entry, artifact.code);

@@ -47,6 +47,12 @@ std::shared_ptr<CompilerLibrary> Device::compiler() {
   return config_.compiler ? config_.compiler : CompilerLibrary::shared();
 }
 
+std::shared_ptr<Matmul> Device::matmul() {
+  const std::lock_guard lock(matmul_mutex_);
+  if (!matmul_) matmul_ = make_matmul();
+  return matmul_;
+}
+
 const DiskCache& Device::disk_cache() const {
   return *disk_;
 }

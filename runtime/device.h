@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@ class CompilerLibrary;
 class DiskCache;
 class Driver;
 class KernelCache;
+class Matmul;
 
 enum class DeviceKind : int32_t { cpu = 1, cuda = 2 };  // DLPack's numbers
 
@@ -70,6 +72,9 @@ class Device {
 
   const DiskCache& disk_cache() const;
 
+  // Matrix products (matmul.h), loaded when first asked for; throws NOT_SUPPORTED where there is no library for them.
+  std::shared_ptr<Matmul> matmul();
+
   // ---- memory. Pointers are usable by kernels of this device; alignment is at least 256 bytes. Zero bytes give a
   // pointer that may be freed but not used. Copies work between any two of host and device and are ordered on `stream`;
   // with pageable host memory they return after the host side was read or written.
@@ -98,6 +103,7 @@ class Device {
 
   // Turns an artifact into something that runs. Adds its phases to the report.
   virtual std::shared_ptr<LoadedKernel> instantiate(program::Artifact artifact, LoadReport& report) = 0;
+  virtual std::shared_ptr<Matmul> make_matmul() = 0;
   std::shared_ptr<CompilerLibrary> compiler();
   program::CompileOptions complete(program::CompileOptions options);
 
@@ -105,6 +111,10 @@ class Device {
   DeviceDescription description_;
   std::unique_ptr<DiskCache> disk_;
   std::unique_ptr<KernelCache> cache_;
+
+ private:
+  std::mutex matmul_mutex_;
+  std::shared_ptr<Matmul> matmul_;
 };
 
 // What create() chooses from.

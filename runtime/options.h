@@ -24,6 +24,8 @@ struct Options {
   int32_t num_threads = 0;        // 0: one per CPU that the process may run on
   std::string compiler;           // path of libligerdsl-compiler.so; empty: beside the library
   std::string libcuda;            // path of the CUDA driver; empty: libcuda.so.1
+  std::string libcblas;           // path of a CBLAS library; empty: runtime/matmul.h says which are tried
+  std::string libcublaslt;        // path of cuBLASLt; likewise
   std::vector<std::string> dump;  // stages to write
   std::string dump_dir = ".";
   std::string dump_filter;   // only kernels whose name contains this

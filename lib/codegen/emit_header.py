@@ -18,6 +18,8 @@ extern "C" {
 /* Where RMSNorm rounds: Llama rounds x * rstd before the weight, Gemma once at the end, None once at the end. */
 enum { LIGERDSL_CASTING_LLAMA = 0, LIGERDSL_CASTING_GEMMA = 1, LIGERDSL_CASTING_NONE = 2 };
 enum { LIGERDSL_REDUCTION_NONE = 0, LIGERDSL_REDUCTION_SUM = 1, LIGERDSL_REDUCTION_MEAN = 2 };
+/* How fused_linear_cross_entropy chooses its chunks: by the memory they may take, or by the rule published with the method. */
+enum { LIGERDSL_CHUNKING_WORKSPACE = 0, LIGERDSL_CHUNKING_PUBLISHED = 1 };
 
 /* In every comment: letters are sizes, T* stands for any number of leading dimensions that are evenly strided, a number before
    a letter multiplies it; the last dimension has a stride of 1. Row strides are free. Rows may be 0: nothing is launched.

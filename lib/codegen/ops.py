@@ -185,6 +185,53 @@ A label outside [0, V) that is not ignore_index: that row's loss and gradient ar
         Tensor("d_logits", "out", "N* V", "dtype", "gradient of logits, or NULL", "with_d_logits")],
        rows="rows of logits", aliases=[("d_logits", "logits")]),
 
+    Op("fused_linear_cross_entropy", "cross-entropy of x * weight^T + bias without the logits in memory, gradients included",
+       """logits = x weight^T + bias, then loss, z_loss, accuracy and predictions as cross_entropy defines them, with n, W and
+sum w taken over all rows. With d = gradient of the loss by the logits (times d_loss, when it is passed):
+  d_x = d weight;  d_weight = d^T x;  d_bias = sum of the rows of d
+Chunks of rows are multiplied, turned into d in place, and multiplied again, so that one chunk of logits is all that exists.
+d_weight and d_bias are summed in f32 and rounded once; as f32 they are summed in the caller's memory, otherwise several chunks
+need f32 sums in the workspace. Each gradient is made only if wanted. d_x may be exactly x when in_place is set.
+use_token_scaling: loss, z_loss and d of a row are multiplied by the probability of its label, taken as a constant.
+d_loss is read on the device: one element, or one per row for NONE. A later upstream gradient of one element:
+cross_entropy_backward scales d_x and d_weight.
+Chunks: chunk_rows if it is not 0, else as chunking says. WORKSPACE: as many rows as max_workspace_bytes leaves room for, all the
+workspace counted, INVALID_ARGUMENT from execute when not even one row fits; 0 = chunks of at most 16 * rows * H * sizeof(dtype)
+bytes, capped at 512 MiB, and a single chunk where that takes no more memory. PUBLISHED: 2^ceil(log2(ceil(rows / ceil(V / H)))).
+Matrix products: cuBLASLt in dtype on a GPU, CBLAS in f32 on a CPU; NOT_SUPPORTED from plan when there is no such library. The
+logits are rounded to dtype on a GPU. The first call with a new number of rows may take host memory in cuBLASLt.
+A label outside [0, V) that is not ignore_index: loss and gradients are NaN and ligerdsl_context_check reports it.""",
+       [dim("n_classes", "V", "weight", "classes"), dim("n_cols", "H", "x", "width of x"), dtype("dtype", "x", "of x and weight"),
+        dtype("label_dtype", "labels", "", INDEX), dtype("bias_dtype", "bias", "f32 or dtype; 0 = no bias", optional=True),
+        dtype("d_weight_dtype", "d_weight", "f32 or dtype; 0 = d_weight is not wanted", optional=True),
+        dtype("d_bias_dtype", "d_bias", "f32 or bias_dtype; 0 = d_bias is not wanted", optional=True),
+        flag("accumulate", "1: d_weight += and d_bias += instead of =; both must be f32"),
+        option("ignore_index", "int64_t", "-100", "rows with this label do not count"),
+        option("reduction", "int32_t", "LIGERDSL_REDUCTION_MEAN", "LIGERDSL_REDUCTION_*", 0, 2),
+        option("label_smoothing", "float", "0.0f", "a in the formulas", 0, 1),
+        option("lse_square_scale", "float", "0.0f", "weight of the z loss", 0),
+        option("softcap", "float", "0.0f", "0 = off", 0),
+        flag("use_token_scaling", "1: weigh every row by the probability of its label"),
+        present("class_weight"), present("z_loss"), present("accuracy"), present("predictions"), present("d_loss"),
+        present("d_x", "1: `d_x` is wanted"), in_place("1: d_x may be exactly x"),
+        option("chunking", "int32_t", "LIGERDSL_CHUNKING_WORKSPACE", "LIGERDSL_CHUNKING_*", 0, 1),
+        option("max_workspace_bytes", "int64_t", "0", "limit of the workspace; 0 = see above", 0),
+        option("chunk_rows", "int64_t", "0", "rows of a chunk; 0 = as chunking says", 0)],
+       [Tensor("x", "in", "N* H", "dtype", "hidden states"),
+        Tensor("weight", "in", "V H", "dtype", "the head"),
+        Tensor("bias", "in", "V", "bias_dtype", "added to the logits, or NULL", "bias_dtype"),
+        Tensor("labels", "in", "N*", "label_dtype", "class of each row, or ignore_index"),
+        Tensor("class_weight", "in", "V", "f32", "weight of each class, or NULL", "with_class_weight"),
+        Tensor("d_loss", "in", "G*", "f32", "gradient of the loss, or NULL for 1", "with_d_loss"),
+        Tensor("loss", "out", "L*", "f32", "[rows] for NONE, else one element"),
+        Tensor("z_loss", "out", "Z*", "f32", "the part of the loss that lse_square_scale adds, or NULL", "with_z_loss"),
+        Tensor("accuracy", "out", "R*", "f32", "1 where argmax z is the label, reduced, or NULL", "with_accuracy"),
+        Tensor("predictions", "out", "N*", "i64", "argmax z, or NULL", "with_predictions"),
+        Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "with_d_x"),
+        Tensor("d_weight", "inout", "V H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
+        Tensor("d_bias", "inout", "V", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")],
+       rows="rows of x", aliases=[("d_x", "x")]),
+
     Op("cross_entropy_backward", "folds the upstream gradient into d_logits",
        """d_logits *= d_loss, which is read on the device: one element (MEAN and SUM), or one per row (NONE).""",
        [dim("n_classes", "V", "d_logits", "classes"), dtype("dtype", "d_logits"),

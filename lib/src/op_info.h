@@ -17,7 +17,7 @@ class OpPlan;
 using ContextRef = std::shared_ptr<Context>;
 
 inline constexpr int kMaxRank = 5;         // of a tensor after its leading dimensions were joined
-inline constexpr int kMaxTensors = 12;     // of one operation
+inline constexpr int kMaxTensors = 16;     // of one operation
 inline constexpr int kMaxSymbols = 8;      // sizes of one operation
 inline constexpr size_t kMaxStruct = 256;  // bytes of a description or of arguments
 inline constexpr double kUnbounded = std::numeric_limits<double>::infinity();

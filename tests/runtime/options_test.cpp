@@ -37,6 +37,8 @@ TEST(Options, EveryVariableIsRead) {
                                  {"LIGERDSL_NUM_THREADS", "7"},
                                  {"LIGERDSL_COMPILER", "comp.so"},
                                  {"LIGERDSL_LIBCUDA", "cuda.so"},
+                                 {"LIGERDSL_LIBCBLAS", "blas.so"},
+                                 {"LIGERDSL_LIBCUBLASLT", "lt.so"},
                                  {"LIGERDSL_DUMP", "tile,ptx"},
                                  {"LIGERDSL_DUMP_DIR", "/d"},
                                  {"LIGERDSL_DUMP_FILTER", "rms"},
@@ -50,6 +52,8 @@ TEST(Options, EveryVariableIsRead) {
   EXPECT_EQ(options.num_threads, 7);
   EXPECT_EQ(options.compiler, "comp.so");
   EXPECT_EQ(options.libcuda, "cuda.so");
+  EXPECT_EQ(options.libcblas, "blas.so");
+  EXPECT_EQ(options.libcublaslt, "lt.so");
   EXPECT_EQ(options.dump, (std::vector<std::string>{"tile", "ptx"}));
   EXPECT_EQ(options.dump_dir, "/d");
   EXPECT_EQ(options.dump_filter, "rms");

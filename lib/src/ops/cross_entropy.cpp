@@ -1,35 +1,12 @@
-#include "kernels/cross_entropy.h"
-
-#include "lib/src/ops/support.h"
+#include "lib/src/ops/cross_entropy_options.h"
 
 namespace ligerdsl::lib {
 
 namespace {
 
-kernels::Reduction reduction_of(int32_t reduction) {
-  switch (reduction) {
-    case LIGERDSL_REDUCTION_NONE:
-      return kernels::Reduction::none;
-    case LIGERDSL_REDUCTION_SUM:
-      return kernels::Reduction::sum;
-    default:
-      return kernels::Reduction::mean;
-  }
-}
-
 kernels::CrossEntropyOptions options_of(const ligerdsl_cross_entropy_desc_t& d) {
-  kernels::CrossEntropyOptions options;
-  options.classes = d.n_classes;
+  kernels::CrossEntropyOptions options = cross_entropy_options(d);
   options.type = dtype_of(d.dtype);
-  options.label_type = dtype_of(d.label_dtype);
-  options.reduction = reduction_of(d.reduction);
-  options.has_weight = d.with_class_weight != 0;
-  options.smoothing = d.label_smoothing != 0;
-  options.lse_square = d.lse_square_scale != 0;
-  options.softcap = d.softcap != 0;
-  options.with_z_loss = d.with_z_loss != 0;
-  options.with_accuracy = d.with_accuracy != 0;
-  options.with_predictions = d.with_predictions != 0;
   options.with_lse = d.with_lse != 0;
   options.with_gradient = d.with_d_logits != 0;
   return options;

@@ -1,0 +1,71 @@
+#include "lib/src/kernel_step.h"
+
+#include <algorithm>
+
+#include "lib/src/failure.h"
+
+namespace ligerdsl::lib {
+
+namespace {
+
+template <class List>
+auto find_name(const List& list, const std::string& name) {
+  return std::find_if(list.begin(), list.end(), [&](const auto& entry) { return entry.first == name; });
+}
+
+// Sizes that the program itself fixes.
+std::vector<int64_t> exact_sizes(const program::Type& view) {
+  std::vector<int64_t> exact;
+  for (int64_t size : view.shape) exact.push_back(size == program::kDynamic ? -1 : size);
+  return exact;
+}
+
+}  // namespace
+
+KernelStep::KernelStep(Context& context, kernels::Launch launch, const StepNames& names) : launch_(std::move(launch)) {
+  std::vector<ArgPromise> promises;
+  for (const program::Argument& argument : launch_.program.arguments) {
+    const program::Type& type = launch_.program.values[argument.value];
+    if (const auto view = find_name(names.views, argument.name); view != names.views.end()) {
+      arguments_.push_back({Source::view, view->second, 0, type.dtype});
+      promises.push_back({.alias_class = static_cast<uint32_t>(view->second + 1), .exact = exact_sizes(type)});
+      continue;
+    }
+    promises.push_back({});
+    if (const auto number = find_name(names.numbers, argument.name); number != names.numbers.end()) {
+      arguments_.push_back({Source::number, number->second, 0, type.dtype});
+    } else if (const auto real = find_name(names.constants, argument.name); real != names.constants.end()) {
+      arguments_.push_back({Source::constant, 0, bits_of(type.dtype, real->second), type.dtype});
+    } else if (const auto integer = find_name(names.integers, argument.name); integer != names.integers.end()) {
+      arguments_.push_back({Source::constant, 0, bits_of(type.dtype, integer->second), type.dtype});
+    } else {
+      fail(Status::internal_error,
+           "argument " + argument.name + " of kernel " + launch_.program.name + " is bound to nothing");
+    }
+  }
+  launcher_ = std::make_unique<Launcher>(
+      context, launch_.program, LaunchOptions{.num_warps = launch_.num_warps, .num_stages = launch_.num_stages},
+      promises);
+}
+
+void KernelStep::run(const BoundTensor* views, const int64_t* numbers, int64_t rows, runtime::Stream stream) const {
+  const kernels::Grid grid = launch_.grid(rows);
+  if (std::find(grid.begin(), grid.end(), 0) != grid.end()) return;
+  Launcher::Pack pack(*launcher_);
+  for (const Argument& argument : arguments_) {
+    switch (argument.source) {
+      case Source::view:
+        pack.view(views[argument.index]);
+        break;
+      case Source::number:
+        pack.bits(bits_of(argument.type, numbers[argument.index]));
+        break;
+      case Source::constant:
+        pack.bits(argument.bits);
+        break;
+    }
+  }
+  pack.launch({grid[0], grid[1], grid[2]}, stream);
+}
+
+}  // namespace ligerdsl::lib

@@ -1,0 +1,48 @@
+// One kernel of an operation that is more than a list of launches: which view, number or constant each argument is, is
+// settled when the plan is made; a call brings a table of views and numbers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/launch.h"
+#include "lib/src/bind.h"
+#include "lib/src/launcher.h"
+
+namespace ligerdsl::lib {
+
+// Names of a program's arguments and what they stand for.
+struct StepNames {
+  std::vector<std::pair<std::string, int>> views;         // index in the call's table of views
+  std::vector<std::pair<std::string, int>> numbers;       // index in the call's table of integers
+  std::vector<std::pair<std::string, double>> constants;  // f32
+  std::vector<std::pair<std::string, int64_t>> integers;
+};
+
+class KernelStep {
+ public:
+  // Views of different index never overlap where the kernel writes one of them; that is the operation's promise.
+  KernelStep(Context& context, kernels::Launch launch, const StepNames& names);
+
+  // Launches for this many rows; an empty grid launches nothing. Takes no memory.
+  void run(const BoundTensor* views, const int64_t* numbers, int64_t rows, runtime::Stream stream) const;
+
+  const Launcher* launcher() const { return launcher_.get(); }
+
+ private:
+  enum class Source : uint8_t { view, number, constant };
+  struct Argument {
+    Source source;
+    int index;
+    uint64_t bits;
+    DType type;
+  };
+
+  kernels::Launch launch_;
+  std::vector<Argument> arguments_;
+  std::unique_ptr<Launcher> launcher_;
+};
+
+}  // namespace ligerdsl::lib

@@ -1,0 +1,37 @@
+// Cross-entropy's fields in the kernels' terms, for the descriptions that have them.
+#pragma once
+
+#include "kernels/cross_entropy.h"
+#include "lib/src/ops/support.h"
+
+namespace ligerdsl::lib {
+
+inline kernels::Reduction reduction_of(int32_t reduction) {
+  switch (reduction) {
+    case LIGERDSL_REDUCTION_NONE:
+      return kernels::Reduction::none;
+    case LIGERDSL_REDUCTION_SUM:
+      return kernels::Reduction::sum;
+    default:
+      return kernels::Reduction::mean;
+  }
+}
+
+// Everything but the logits' type and the gradient.
+template <class Desc>
+kernels::CrossEntropyOptions cross_entropy_options(const Desc& d) {
+  kernels::CrossEntropyOptions options;
+  options.classes = d.n_classes;
+  options.label_type = dtype_of(d.label_dtype);
+  options.reduction = reduction_of(d.reduction);
+  options.has_weight = d.with_class_weight != 0;
+  options.smoothing = d.label_smoothing != 0;
+  options.lse_square = d.lse_square_scale != 0;
+  options.softcap = d.softcap != 0;
+  options.with_z_loss = d.with_z_loss != 0;
+  options.with_accuracy = d.with_accuracy != 0;
+  options.with_predictions = d.with_predictions != 0;
+  return options;
+}
+
+}  // namespace ligerdsl::lib

@@ -1,0 +1,370 @@
+// Fused linear cross-entropy: chunk by chunk, a product makes logits, cross-entropy turns them into their gradient in
+// place, two products turn that into the gradients of weight and x.
+//
+//   counts over all labels
+//   for every chunk of rows:
+//     z = x w^T;  z = d(loss)/dz in place, and the rows' losses;  d_bias += sum of rows of z;  d_w += z^T x;  d_x = z w
+//   loss = sum of the rows' losses
+//
+// d_weight comes before d_x, so that d_x may overwrite x. On a CPU products are f32: x, weight and d_x of other types
+// are converted on the way, and logits stay f32.
+#include <array>
+#include <optional>
+
+#include "kernels/convert_rows.h"
+#include "kernels/reduce_partials.h"
+#include "lib/src/kernel_step.h"
+#include "lib/src/ops/cross_entropy_options.h"
+#include "lib/src/ops/linear_chunks.h"
+#include "runtime/matmul.h"
+
+namespace ligerdsl::lib {
+
+namespace {
+
+namespace op = fused_linear_cross_entropy;
+using Desc = ligerdsl_fused_linear_cross_entropy_desc_t;
+using runtime::Matrix;
+using runtime::Product;
+
+// Views that kernels see. A view of a chunk is set anew for every chunk.
+enum View : int {
+  kLogits,  // of the chunk, then their gradient
+  kX,       // of the chunk, as products take it
+  kXGiven,  // of the chunk, as the caller has it
+  kDX,
+  kDXWanted,
+  kWeight,
+  kWeightGiven,
+  kDWeight,  // as it is summed
+  kDWeightWanted,
+  kDBias,
+  kDBiasWanted,
+  kBias,
+  kLabels,  // of the chunk
+  kAllLabels,
+  kClassWeight,
+  kDLoss,
+  kCounts,
+  kRowLoss,  // of the chunk
+  kRowZLoss,
+  kRowAccuracy,
+  kPredictions,
+  kAllRowLoss,
+  kAllRowZLoss,
+  kAllRowAccuracy,
+  kLoss,
+  kZLoss,
+  kAccuracy,
+  kError,
+  kViews
+};
+using Views = std::array<BoundTensor, kViews>;
+
+BoundTensor make_view(std::byte* data, DType type, int64_t rows, int64_t cols, int64_t stride) {
+  return {.data = data, .dims = {rows, cols}, .strides = {stride, 1}, .rank = 2, .dtype = type, .present = true};
+}
+
+BoundTensor make_vector(std::byte* data, DType type, int64_t size) {
+  return {.data = data, .dims = {size}, .strides = {1}, .rank = 1, .dtype = type, .present = true};
+}
+
+// A vector as one row.
+BoundTensor as_row(const BoundTensor& vector) {
+  return make_view(vector.data, vector.dtype, 1, vector.dims[0], vector.dims[0]);
+}
+
+BoundTensor rows_of(BoundTensor tensor, int64_t first, int64_t count) {
+  if (!tensor.present) return tensor;
+  tensor.data += first * tensor.strides[0] * size_of(tensor.dtype);
+  tensor.dims[0] = count;
+  return tensor;
+}
+
+Matrix matrix(const BoundTensor& t) {
+  return {t.data, t.dtype, t.dims[0], t.dims[1], t.dims[0] > 1 ? t.strides[0] : t.dims[1]};
+}
+
+// Products read whole rows: they may not overlap, as those of a broadcast or sliding view do.
+void check_rows_apart(const char* name, const BoundTensor& t) {
+  if (t.dims[0] <= 1 || t.strides[0] >= t.dims[1]) return;
+  fail(Status::invalid_shape, std::string("`") + name + "`: expected a row stride of at least " +
+                                  std::to_string(t.dims[1]) + ", got " + std::to_string(t.strides[0]) +
+                                  "; make the tensor contiguous");
+}
+
+void check_types(const Desc& d) {
+  const auto check = [](const char* name, int32_t got, int32_t other) {
+    if (got == 0 || got == LIGERDSL_F32 || got == other) return;
+    fail(Status::invalid_dtype,
+         std::string("`") + name + "`: expected f32 or " + dtype_name(other) + ", got " + dtype_name(got));
+  };
+  check("bias_dtype", d.bias_dtype, d.dtype);
+  check_gradient("d_weight_dtype", d.d_weight_dtype, d.dtype, d.accumulate);
+  check_gradient("d_bias_dtype", d.d_bias_dtype, d.bias_dtype, d.accumulate);
+  if (d.d_bias_dtype != 0 && d.bias_dtype == 0)
+    fail(Status::invalid_argument, "`d_bias_dtype`: expected 0 without a bias (`bias_dtype` is 0)");
+}
+
+kernels::CrossEntropyOptions kernel_options(const Desc& d, DType product_type) {
+  kernels::CrossEntropyOptions options = cross_entropy_options(d);
+  options.type = product_type;
+  options.has_bias = d.bias_dtype != 0;
+  options.bias_type = dtype_of(d.bias_dtype);
+  options.with_gradient = d.with_d_x || d.d_weight_dtype || d.d_bias_dtype;
+  options.with_d_loss = options.with_gradient && d.with_d_loss;
+  options.token_scaling = d.use_token_scaling != 0;
+  options.part = true;
+  return options;
+}
+
+LinearChunkOptions chunk_options(const Desc& d, DType product_type, size_t product_workspace) {
+  return {.classes = d.n_classes,
+          .cols = d.n_cols,
+          .type = dtype_of(d.dtype),
+          .product_type = product_type,
+          .with_d_x = d.with_d_x != 0,
+          .with_d_weight = d.d_weight_dtype != 0,
+          .with_d_bias = d.d_bias_dtype != 0,
+          .d_weight_type = dtype_of(d.d_weight_dtype),
+          .d_bias_type = dtype_of(d.d_bias_dtype),
+          .product_workspace = product_workspace,
+          .rule = d.chunking == LIGERDSL_CHUNKING_PUBLISHED ? ChunkRule::published : ChunkRule::by_workspace,
+          .chunk_rows = d.chunk_rows,
+          .max_workspace_bytes = d.max_workspace_bytes};
+}
+
+class FusedLinearCrossEntropy final : public OpPlan {
+ public:
+  FusedLinearCrossEntropy(const ContextRef& context, const Desc& d)
+      : context_(context),
+        d_(d),
+        type_(dtype_of(d.dtype)),
+        product_type_(context->machine().target == program::Target::nvptx ? type_ : DType::f32),
+        matmul_(context->device().matmul()),
+        chunks_(chunk_options(d, product_type_, matmul_->workspace_bytes())) {
+    make_cross_entropy();
+    make_sums();
+    make_conversions();
+  }
+
+  int64_t rows(const Call& call) const override {
+    const int64_t rows = call.sizes[op::dim_N];
+    const bool per_row = d_.reduction == LIGERDSL_REDUCTION_NONE;
+    check_reduced(call, op::dim_L, "loss", per_row, rows);
+    check_reduced(call, op::dim_Z, "z_loss", per_row, rows);
+    check_reduced(call, op::dim_R, "accuracy", per_row, rows);
+    check_reduced(call, op::dim_G, "d_loss", per_row, rows);
+    check_rows_apart("x", call.tensors[op::k_x]);
+    check_rows_apart("weight", call.tensors[op::k_weight]);
+    return rows;
+  }
+
+  size_t workspace_bytes(int64_t rows) const override { return chunks_.layout(rows).bytes; }
+
+  void execute(const Call& call) const override {
+    const int64_t rows = call.sizes[op::dim_N];
+    const LinearLayout layout = chunks_.layout(rows);
+    check_limit(layout, rows);
+    Views views = whole_batch(call, layout, rows);
+    if (rows == 0) return without_rows(views, call);
+    if (convert_weight_) convert_weight_->run(views.data(), nullptr, d_.n_classes, call.stream);
+    if (count_) count_->run(views.data(), nullptr, rows, call.stream);
+    for (int64_t first = 0; first < rows; first += layout.chunk) {
+      run_chunk(call, layout, first, std::min(layout.chunk, rows - first), &views);
+    }
+    if (finish_) finish_->run(views.data(), nullptr, rows, call.stream);
+    if (layout.add_up_d_weight) round_d_weight_->run(views.data(), nullptr, d_.n_classes, call.stream);
+    if (round_d_bias_) round_d_bias_->run(views.data(), nullptr, 1, call.stream);
+  }
+
+  std::vector<const Launcher*> launchers() const override {
+    std::vector<const Launcher*> all;
+    for (const auto* step : {&count_, &rows_, &finish_, &first_d_bias_, &next_d_bias_, &round_d_bias_, &convert_weight_,
+                             &convert_x_, &round_d_x_, &round_d_weight_, &zero_d_weight_, &zero_d_bias_}) {
+      if (*step) all.push_back((*step)->launcher());
+    }
+    return all;
+  }
+
+ private:
+  using Step = std::optional<KernelStep>;
+
+  Step step(const kernels::Launch& launch, StepNames names) const {
+    names.constants = {
+        {"label_smoothing", d_.label_smoothing}, {"lse_square_scale", d_.lse_square_scale}, {"softcap", d_.softcap}};
+    names.integers = {{"ignore_index", d_.ignore_index}};
+    names.numbers = {{"first_row", 0}};
+    return Step(std::in_place, *context_, launch, names);
+  }
+
+  // The launches of cross-entropy: the one that takes logits runs on every chunk, the others on all rows.
+  void make_cross_entropy() {
+    const auto operation = kernels::cross_entropy(context_->machine(), kernel_options(d_, product_type_));
+    for (const kernels::Launch& launch : operation.launches) {
+      const auto takes = [&](const char* name) {
+        return std::any_of(launch.program.arguments.begin(), launch.program.arguments.end(),
+                           [&](const program::Argument& argument) { return argument.name == name; });
+      };
+      if (takes("logits")) {
+        rows_ = step(launch, {.views = {{"loss", kRowLoss},
+                                        {"z_loss", kRowZLoss},
+                                        {"accuracy", kRowAccuracy},
+                                        {"row_loss", kRowLoss},
+                                        {"row_z_loss", kRowZLoss},
+                                        {"row_accuracy", kRowAccuracy},
+                                        {"predictions", kPredictions},
+                                        {"d_logits", kLogits},
+                                        {"logits", kLogits},
+                                        {"labels", kLabels},
+                                        {"bias", kBias},
+                                        {"weight", kClassWeight},
+                                        {"d_loss", kDLoss},
+                                        {"counts", kCounts},
+                                        {"error", kError}}});
+      } else if (takes("labels")) {
+        count_ = step(launch, {.views = {{"counts", kCounts}, {"labels", kAllLabels}, {"weight", kClassWeight}}});
+      } else {
+        finish_ = step(launch, {.views = {{"loss", kLoss},
+                                          {"row_loss", kAllRowLoss},
+                                          {"z_loss", kZLoss},
+                                          {"row_z_loss", kAllRowZLoss},
+                                          {"accuracy", kAccuracy},
+                                          {"row_accuracy", kAllRowAccuracy},
+                                          {"counts", kCounts}}});
+      }
+    }
+  }
+
+  void make_sums() {
+    if (d_.d_bias_dtype == 0) return;
+    const auto machine = context_->machine();
+    const StepNames names{.views = {{"d_bias", kDBias}, {"partials", kLogits}}};
+    const auto sum = [&](bool accumulate) {
+      return kernels::reduce_partials(machine, "d_bias", DType::f32, accumulate, d_.n_classes, product_type_);
+    };
+    if (!d_.accumulate) first_d_bias_ = step(sum(false), names);
+    next_d_bias_ = step(sum(true), names);
+  }
+
+  void make_conversions() {
+    const auto convert = [&](DType from, DType to, int64_t cols, View in, View out) {
+      return step(kernels::convert_rows(context_->machine(), from, to, cols).launches[0],
+                  {.views = {{"in", in}, {"out", out}}});
+    };
+    const auto zero = [&](int32_t type, int64_t cols, View out) {
+      return step(kernels::zero_rows(context_->machine(), dtype_of(type), cols).launches[0], {.views = {{"out", out}}});
+    };
+    if (product_type_ != type_) {
+      convert_weight_ = convert(type_, product_type_, d_.n_cols, kWeightGiven, kWeight);
+      convert_x_ = convert(type_, product_type_, d_.n_cols, kXGiven, kX);
+      if (d_.with_d_x) round_d_x_ = convert(product_type_, type_, d_.n_cols, kDX, kDXWanted);
+    }
+    if (d_.d_weight_dtype != 0) {
+      if (d_.d_weight_dtype != LIGERDSL_F32)
+        round_d_weight_ = convert(DType::f32, dtype_of(d_.d_weight_dtype), d_.n_cols, kDWeight, kDWeightWanted);
+      if (!d_.accumulate) zero_d_weight_ = zero(d_.d_weight_dtype, d_.n_cols, kDWeightWanted);
+    }
+    if (d_.d_bias_dtype != 0) {
+      if (d_.d_bias_dtype != LIGERDSL_F32)
+        round_d_bias_ = convert(DType::f32, dtype_of(d_.d_bias_dtype), d_.n_classes, kDBias, kDBiasWanted);
+      if (!d_.accumulate) zero_d_bias_ = zero(d_.d_bias_dtype, d_.n_classes, kDBiasWanted);
+    }
+  }
+
+  void check_limit(const LinearLayout& layout, int64_t rows) const {
+    const bool limited = d_.chunk_rows == 0 && d_.chunking == LIGERDSL_CHUNKING_WORKSPACE && d_.max_workspace_bytes > 0;
+    if (!limited || layout.bytes <= static_cast<size_t>(d_.max_workspace_bytes)) return;
+    fail(Status::invalid_argument,
+         "`max_workspace_bytes`: expected at least " + std::to_string(layout.bytes) + " for " + std::to_string(rows) +
+             " rows, even with chunks of one row, got " + std::to_string(d_.max_workspace_bytes) +
+             (layout.add_up_d_weight ? "; with d_weight in f32 its sums need no workspace" : ""));
+  }
+
+  Views whole_batch(const Call& call, const LinearLayout& layout, int64_t rows) const {
+    Views v{};
+    const auto f32_rows = [&](size_t at) { return make_vector(call.workspace + at, DType::f32, rows); };
+    const auto as_row_if = [](const BoundTensor& vector) { return vector.present ? as_row(vector) : vector; };
+    const bool per_row = d_.reduction == LIGERDSL_REDUCTION_NONE;
+    v[kError] = context_->error_word();
+    v[kCounts] = make_vector(call.workspace + layout.counts, DType::f32, 4);
+    v[kAllLabels] = call.tensors[op::k_labels];
+    v[kClassWeight] = call.tensors[op::k_class_weight];
+    v[kBias] = call.tensors[op::k_bias];
+    v[kLoss] = call.tensors[op::k_loss];
+    v[kZLoss] = call.tensors[op::k_z_loss];
+    v[kAccuracy] = call.tensors[op::k_accuracy];
+    v[kAllRowLoss] = per_row ? v[kLoss] : f32_rows(layout.row_loss);
+    v[kAllRowZLoss] = per_row ? v[kZLoss] : f32_rows(layout.row_z_loss);
+    v[kAllRowAccuracy] = per_row ? v[kAccuracy] : f32_rows(layout.row_accuracy);
+    v[kWeightGiven] = call.tensors[op::k_weight];
+    v[kWeight] = convert_weight_
+                     ? make_view(call.workspace + layout.weight, product_type_, d_.n_classes, d_.n_cols, d_.n_cols)
+                     : v[kWeightGiven];
+    v[kDWeightWanted] = call.tensors[op::k_d_weight];
+    v[kDWeight] = layout.add_up_d_weight
+                      ? make_view(call.workspace + layout.d_weight, DType::f32, d_.n_classes, d_.n_cols, d_.n_cols)
+                      : v[kDWeightWanted];
+    v[kDBiasWanted] = as_row_if(call.tensors[op::k_d_bias]);
+    v[kDBias] = round_d_bias_ ? make_vector(call.workspace + layout.d_bias, DType::f32, d_.n_classes)
+                              : call.tensors[op::k_d_bias];
+    return v;
+  }
+
+  void run_chunk(const Call& call, const LinearLayout& layout, int64_t first, int64_t count, Views* views) const {
+    Views& v = *views;
+    std::byte* const memory = call.workspace;
+    const int64_t width = d_.n_cols;
+    v[kXGiven] = rows_of(call.tensors[op::k_x], first, count);
+    v[kX] = convert_x_ ? make_view(memory + layout.x, product_type_, count, width, width) : v[kXGiven];
+    v[kDXWanted] = rows_of(call.tensors[op::k_d_x], first, count);
+    v[kDX] = round_d_x_ ? make_view(memory + layout.d_x, product_type_, count, width, width) : v[kDXWanted];
+    v[kLogits] = make_view(memory + layout.logits, product_type_, count, d_.n_classes, layout.logits_stride);
+    v[kLabels] = rows_of(v[kAllLabels], first, count);
+    v[kRowLoss] = rows_of(v[kAllRowLoss], first, count);
+    v[kRowZLoss] = rows_of(v[kAllRowZLoss], first, count);
+    v[kRowAccuracy] = rows_of(v[kAllRowAccuracy], first, count);
+    v[kPredictions] = rows_of(call.tensors[op::k_predictions], first, count);
+    v[kDLoss] = call.tensors[op::k_d_loss];
+    if (d_.reduction == LIGERDSL_REDUCTION_NONE) v[kDLoss] = rows_of(v[kDLoss], first, count);
+
+    const auto multiply = [&](Product product, View a, View b, float beta, View c) {
+      matmul_->multiply(product, matrix(v[a]), matrix(v[b]), beta, matrix(v[c]), memory + layout.products, call.stream);
+    };
+    if (convert_x_) convert_x_->run(v.data(), nullptr, count, call.stream);
+    multiply(Product::nt, kX, kWeight, 0.0f, kLogits);
+    rows_->run(v.data(), &first, count, call.stream);
+    const bool add = d_.accumulate || first > 0;
+    if (next_d_bias_) (add ? next_d_bias_ : first_d_bias_)->run(v.data(), nullptr, count, call.stream);
+    if (d_.d_weight_dtype != 0) multiply(Product::tn, kLogits, kX, add ? 1.0f : 0.0f, kDWeight);
+    if (d_.with_d_x) multiply(Product::nn, kLogits, kWeight, 0.0f, kDX);
+    if (round_d_x_) round_d_x_->run(v.data(), nullptr, count, call.stream);
+  }
+
+  // Sums of nothing.
+  void without_rows(const Views& views, const Call& call) const {
+    if (count_) count_->run(views.data(), nullptr, 0, call.stream);
+    if (finish_) finish_->run(views.data(), nullptr, 0, call.stream);
+    if (zero_d_weight_) zero_d_weight_->run(views.data(), nullptr, d_.n_classes, call.stream);
+    if (zero_d_bias_) zero_d_bias_->run(views.data(), nullptr, 1, call.stream);
+  }
+
+  ContextRef context_;
+  Desc d_;
+  DType type_, product_type_;
+  std::shared_ptr<runtime::Matmul> matmul_;
+  LinearChunks chunks_;
+  Step count_, rows_, finish_;
+  Step first_d_bias_, next_d_bias_, round_d_bias_;
+  Step convert_weight_, convert_x_, round_d_x_, round_d_weight_;
+  Step zero_d_weight_, zero_d_bias_;
+};
+
+}  // namespace
+
+std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const Desc& d) {
+  check_types(d);
+  return std::make_unique<FusedLinearCrossEntropy>(context, d);
+}
+
+}  // namespace ligerdsl::lib

@@ -1,0 +1,227 @@
+// cuBLASLt, declared here as far as it is used and loaded at run time.
+//
+// cuBLASLt is column-major. A row-major matrix [r, c] is the column-major matrix [c, r], its transpose, in the same
+// memory; so c = a b is made as c^T = b^T a^T: the factors change places and each keeps its own transposition.
+#include <algorithm>
+#include <mutex>
+
+#include "runtime/driver.h"
+#include "runtime/matmul.h"
+#include "runtime/options.h"
+#include "runtime/shared_library.h"
+#include "runtime/status.h"
+
+namespace ligerdsl::runtime {
+namespace {
+
+constexpr int kCompute32F = 68, kReal32F = 0, kReal16F = 2, kReal16BF = 14;
+constexpr int kTransposeA = 3, kTransposeB = 4;                      // attributes of a description
+constexpr int kPrefWorkspace = 1, kPrefAlignA = 5, kPrefAlignD = 8;  // attributes of a preference; B and C between
+constexpr size_t kWorkspaceBytes = size_t{32} << 20;                 // what the vendor recommends for Hopper
+constexpr uint32_t kBestAlignment = 256;
+
+struct Algorithm {
+  uint64_t data[8];
+};
+struct Heuristic {
+  Algorithm algorithm;
+  size_t workspace_bytes;
+  int state;
+  float waves;
+  int reserved[4];
+};
+struct Layout {
+  uint64_t data[8];
+};
+using Opaque = void*;
+
+// X(member, symbol, parameters); every function returns a status, 0 for success.
+#define LIGERDSL_CUBLASLT_FUNCTIONS(X)                                                                               \
+  X(create, "cublasLtCreate", (Opaque*))                                                                             \
+  X(destroy, "cublasLtDestroy", (Opaque))                                                                            \
+  X(desc_create, "cublasLtMatmulDescCreate", (Opaque*, int compute, int scale))                                      \
+  X(desc_destroy, "cublasLtMatmulDescDestroy", (Opaque))                                                             \
+  X(desc_set, "cublasLtMatmulDescSetAttribute", (Opaque, int, const void*, size_t))                                  \
+  X(layout_init, "cublasLtMatrixLayoutInit_internal", (Layout*, size_t, int, uint64_t rows, uint64_t cols, int64_t)) \
+  X(pref_create, "cublasLtMatmulPreferenceCreate", (Opaque*))                                                        \
+  X(pref_destroy, "cublasLtMatmulPreferenceDestroy", (Opaque))                                                       \
+  X(pref_set, "cublasLtMatmulPreferenceSetAttribute", (Opaque, int, const void*, size_t))                            \
+  X(choose, "cublasLtMatmulAlgoGetHeuristic",                                                                        \
+    (Opaque, Opaque, Layout*, Layout*, Layout*, Layout*, Opaque, int, Heuristic*, int*))                             \
+  X(matmul, "cublasLtMatmul",                                                                                        \
+    (Opaque, Opaque, const void*, const void*, Layout*, const void*, Layout*, const void*, const void*, Layout*,     \
+     void*, Layout*, const Algorithm*, void*, size_t, Stream))
+
+struct Api {
+#define LIGERDSL_DECLARE(member, symbol, parameters) int(*member) parameters = nullptr;
+  LIGERDSL_CUBLASLT_FUNCTIONS(LIGERDSL_DECLARE)
+#undef LIGERDSL_DECLARE
+};
+
+[[noreturn]] void fail_missing(const std::string& why) {
+  fail(Status::not_supported,
+       "matrix products on a GPU need cuBLASLt: " + why +
+           "; install cuBLAS of CUDA 12 or 13, name its folder in LD_LIBRARY_PATH, or set LIGERDSL_LIBCUBLASLT to the "
+           "path of libcublasLt.so");
+}
+
+Api load_api(const std::string& path) {
+  const std::string& named = path.empty() ? options().libcublaslt : path;
+  std::string tried;
+  void* library =
+      named.empty() ? open_library({"libcublasLt.so.13", "libcublasLt.so.12"}, &tried) : open_library({named}, &tried);
+  if (!library) fail_missing(tried);
+  Api api;
+#define LIGERDSL_FIND(member, symbol, parameters)                                    \
+  api.member = reinterpret_cast<decltype(api.member)>(find_symbol(library, symbol)); \
+  if (!api.member) fail_missing(std::string("the library that was found has no function ") + symbol);
+  LIGERDSL_CUBLASLT_FUNCTIONS(LIGERDSL_FIND)
+#undef LIGERDSL_FIND
+  return api;
+}
+
+void check(int status, const char* what) {
+  if (status == 0) return;
+  const Status kind = status == 3    ? Status::out_of_device_memory
+                      : status == 15 ? Status::not_supported
+                                     : Status::execution_failed;
+  fail(kind, std::string("cuBLASLt: ") + what + " failed with status " + std::to_string(status));
+}
+
+int type_code(DType type) {
+  switch (type) {
+    case f32:
+      return kReal32F;
+    case f16:
+      return kReal16F;
+    case bf16:
+      return kReal16BF;
+    default:
+      fail(Status::not_supported, std::string("cuBLASLt products are f32, f16 or bf16, got ") + name(type));
+  }
+}
+
+uint32_t alignment(const void* data) {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(data);
+  return address == 0 ? kBestAlignment
+                      : static_cast<uint32_t>(std::min<uintptr_t>(address & (~address + 1), kBestAlignment));
+}
+
+// What cuBLASLt's choice of kernel depends on.
+struct Key {
+  int64_t m, n, k, stride_a, stride_b, stride_c;
+  uint32_t align_a, align_b, align_c;
+  Product product;
+  DType type, result;
+
+  bool operator==(const Key&) const = default;
+};
+
+class CudaMatmul final : public Matmul {
+ public:
+  CudaMatmul(std::shared_ptr<const PrimaryContext> context, const std::string& path)
+      : context_(std::move(context)), api_(load_api(path)) {
+    const PrimaryContext::RelaxedScope scope(*context_);
+    check(api_.create(&handle_), "creating a handle");
+    for (Product product : {Product::nt, Product::nn, Product::tn}) describe(product);
+  }
+
+  ~CudaMatmul() override {
+    try {
+      const PrimaryContext::RelaxedScope scope(*context_);
+      for (Opaque desc : descriptions_) api_.desc_destroy(desc);
+      api_.destroy(handle_);
+    } catch (const Error&) {  // the driver is gone, or this is a forked child: nothing is left to release
+    }
+  }
+
+  size_t workspace_bytes() const override { return kWorkspaceBytes; }
+
+ protected:
+  void run(Product product, const Sizes& sizes, const Matrix& a, const Matrix& b, float beta, const Matrix& c,
+           void* workspace, Stream stream) override {
+    if (a.type != b.type || (c.type != a.type && c.type != f32)) {
+      fail(Status::not_supported, std::string("a product of ") + name(a.type) + " and " + name(b.type) + " into " +
+                                      name(c.type) + "; expected equal types, and that type or f32 for the result");
+    }
+    const PrimaryContext::Scope scope(*context_);
+    Layout first = layout(b), second = layout(a), result = layout(c);
+    const Key key{sizes.m,           sizes.n,           sizes.k,           a.stride, b.stride, c.stride,
+                  alignment(a.data), alignment(b.data), alignment(c.data), product,  a.type,   c.type};
+    const Algorithm algorithm = choose(key, first, second, result);
+    const float one = 1.0f;
+    check(api_.matmul(handle_, description(product), &one, b.data, &first, a.data, &second, &beta, c.data, &result,
+                      c.data, &result, &algorithm, workspace, kWorkspaceBytes, stream),
+          "a matrix product");
+  }
+
+ private:
+  void describe(Product product) {
+    Opaque& desc = descriptions_[static_cast<int>(product)];
+    check(api_.desc_create(&desc, kCompute32F, kReal32F), "describing a product");
+    const int first = product == Product::nt, second = product == Product::tn;
+    check(api_.desc_set(desc, kTransposeA, &first, sizeof first), "describing a product");
+    check(api_.desc_set(desc, kTransposeB, &second, sizeof second), "describing a product");
+  }
+  Opaque description(Product product) const { return descriptions_[static_cast<int>(product)]; }
+
+  Layout layout(const Matrix& m) const {
+    Layout out;
+    check(api_.layout_init(&out, sizeof out, type_code(m.type), static_cast<uint64_t>(m.cols),
+                           static_cast<uint64_t>(m.rows), m.stride),
+          "describing a matrix");
+    return out;
+  }
+
+  Algorithm choose(const Key& key, Layout& first, Layout& second, Layout& result) {
+    const std::lock_guard lock(mutex_);
+    for (int i = 0; i < std::min(chosen_, kRemembered); ++i) {
+      if (keys_[i] == key) return algorithms_[i];
+    }
+    const Algorithm algorithm = ask(key, first, second, result);
+    keys_[chosen_ % kRemembered] = key;
+    algorithms_[chosen_ % kRemembered] = algorithm;
+    chosen_ = chosen_ + 1 == 2 * kRemembered ? kRemembered : chosen_ + 1;
+    return algorithm;
+  }
+
+  Algorithm ask(const Key& key, Layout& first, Layout& second, Layout& result) const {
+    Opaque preference = nullptr;
+    check(api_.pref_create(&preference), "creating a preference");
+    api_.pref_set(preference, kPrefWorkspace, &kWorkspaceBytes, sizeof kWorkspaceBytes);
+    const uint32_t alignments[] = {key.align_b, key.align_a, key.align_c, key.align_c};  // A, B, C and D of cuBLASLt
+    for (int i = 0; i <= kPrefAlignD - kPrefAlignA; ++i)
+      api_.pref_set(preference, kPrefAlignA + i, &alignments[i], sizeof alignments[i]);
+    Heuristic found{};
+    int count = 0;
+    const int status = api_.choose(handle_, description(key.product), &first, &second, &result, &result, preference, 1,
+                                   &found, &count);
+    api_.pref_destroy(preference);
+    if (status != 0 || count == 0 || found.state != 0) {
+      fail(Status::not_supported, "cuBLASLt has no kernel for a product of " + std::to_string(key.m) + " x " +
+                                      std::to_string(key.n) + " x " + std::to_string(key.k) + " in " + name(key.type) +
+                                      " (status " + std::to_string(status) + ")");
+    }
+    return found.algorithm;
+  }
+
+  static constexpr int kRemembered = 64;
+
+  std::shared_ptr<const PrimaryContext> context_;
+  Api api_;
+  Opaque handle_ = nullptr;
+  Opaque descriptions_[3] = {};
+
+  std::mutex mutex_;  // guards what follows
+  int chosen_ = 0;
+  Key keys_[kRemembered];
+  Algorithm algorithms_[kRemembered];
+};
+
+}  // namespace
+
+std::shared_ptr<Matmul> make_cuda_matmul(std::shared_ptr<const PrimaryContext> context, const std::string& path) {
+  return std::make_shared<CudaMatmul>(std::move(context), path);
+}
+
+}  // namespace ligerdsl::runtime

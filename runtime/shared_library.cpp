@@ -1,0 +1,20 @@
+#include "runtime/shared_library.h"
+
+#include <dlfcn.h>
+
+namespace ligerdsl::runtime {
+
+void* open_library(std::initializer_list<std::string> names, std::string* tried) {
+  for (const std::string& name : names) {
+    if (void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+    const char* why = dlerror();
+    *tried += (tried->empty() ? "" : "; ") + (why ? std::string(why) : name + ": cannot be loaded");
+  }
+  return nullptr;
+}
+
+void* find_symbol(void* library, const char* name) {
+  return dlsym(library, name);
+}
+
+}  // namespace ligerdsl::runtime

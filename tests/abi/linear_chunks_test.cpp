@@ -1,0 +1,101 @@
+#include "lib/src/ops/linear_chunks.h"
+
+#include <gtest/gtest.h>
+
+namespace ligerdsl::lib {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+// Llama-3-8B's head in bf16 on a GPU.
+LinearChunkOptions head() {
+  return {.classes = 128256,
+          .cols = 4096,
+          .type = bf16,
+          .product_type = bf16,
+          .with_d_x = true,
+          .with_d_weight = true,
+          .d_weight_type = f32,
+          .product_workspace = 32 << 20};
+}
+
+TEST(LinearChunks, PublishedRule) {
+  LinearChunkOptions options = head();
+  options.rule = ChunkRule::published;
+  // ceil(128256 / 4096) = 32; ceil(rows / 32), up to a power of two.
+  EXPECT_EQ(LinearChunks(options).layout(4096).chunk, 128);
+  EXPECT_EQ(LinearChunks(options).layout(8192).chunk, 256);
+  EXPECT_EQ(LinearChunks(options).layout(8193).chunk, 512);
+  EXPECT_EQ(LinearChunks(options).layout(1).chunk, 1);
+  options.classes = 1000;  // ceil(V / H) = 1: a single chunk of no more rows than there are
+  EXPECT_EQ(LinearChunks(options).layout(3000).chunk, 3000);
+}
+
+TEST(LinearChunks, DefaultIsCapped) {
+  const LinearChunks chunks(head());
+  // 16 * 4096 * 4096 * 2 bytes are 512 MiB, or 2093 rows of logits.
+  EXPECT_EQ(chunks.layout(4096).chunk, 2048);
+  EXPECT_EQ(chunks.layout(65536).chunk, 2048);
+  EXPECT_LT(chunks.layout(65536).bytes, 600u << 20);
+  EXPECT_EQ(chunks.layout(1000).chunk, 384);  // room for 510 rows, so 384 of three even chunks of 334
+}
+
+TEST(LinearChunks, LimitIsKept) {
+  LinearChunkOptions options = head();
+  for (int64_t limit : {64 * kMiB, 300 * kMiB, 1100 * kMiB}) {
+    options.max_workspace_bytes = limit;
+    for (int64_t rows : {1, 127, 4096, 8192, 100000}) {
+      const LinearLayout layout = LinearChunks(options).layout(rows);
+      EXPECT_LE(layout.bytes, static_cast<size_t>(limit)) << rows;
+      EXPECT_TRUE(layout.chunk == rows || layout.chunk < 128 || layout.chunk % 128 == 0) << layout.chunk;
+    }
+  }
+  options.max_workspace_bytes = 1100 * kMiB;
+  EXPECT_EQ(LinearChunks(options).layout(4096).chunk, 4096);
+  options.max_workspace_bytes = 1;
+  EXPECT_EQ(LinearChunks(options).layout(4096).chunk, 1);
+}
+
+// 16-bit d_weight: a single chunk is rounded by the product itself; several need f32 sums.
+TEST(LinearChunks, SumsOfNarrowGradients) {
+  LinearChunkOptions options = head();
+  options.d_weight_type = bf16;
+  const LinearLayout one = LinearChunks(options).layout(8192);
+  EXPECT_EQ(one.chunk, 8192);
+  EXPECT_FALSE(one.add_up_d_weight);
+  const LinearLayout many = LinearChunks(options).layout(32768);
+  EXPECT_EQ(many.chunk, 2048);
+  EXPECT_TRUE(many.add_up_d_weight);
+  EXPECT_GT(many.bytes, size_t{128256} * 4096 * 4);
+  options.max_workspace_bytes = 1100 * kMiB;
+  EXPECT_FALSE(LinearChunks(options).layout(4096).add_up_d_weight);
+  EXPECT_GT(LinearChunks(options).layout(8192).bytes, size_t{1100 * kMiB}) << "the sums alone exceed it";
+  options.max_workspace_bytes = 3000 * kMiB;
+  EXPECT_LE(LinearChunks(options).layout(32768).bytes, size_t{3000 * kMiB});
+}
+
+TEST(LinearChunks, NothingOverlaps) {
+  LinearChunkOptions options = head();
+  options.classes = 1001;
+  options.cols = 33;
+  options.product_type = f32;  // as on a CPU
+  options.with_d_bias = true;
+  options.d_weight_type = options.d_bias_type = bf16;
+  options.chunk_rows = 10;
+  const LinearLayout l = LinearChunks(options).layout(37);
+  EXPECT_EQ(l.logits_stride, 1024);
+  EXPECT_GE(l.x, l.logits + 10 * 1024 * 4);
+  EXPECT_GE(l.d_x, l.x + 10 * 33 * 4);
+  EXPECT_GE(l.weight, l.d_x + 10 * 33 * 4);
+  EXPECT_GE(l.d_weight, l.weight + 1001 * 33 * 4);
+  EXPECT_GE(l.d_bias, l.d_weight + 1001 * 33 * 4);
+  EXPECT_GE(l.bytes, l.d_bias + 1001 * 4);
+  EXPECT_GE(l.logits, l.row_accuracy + 37 * 4 + (32 << 20));
+  for (size_t offset : {l.counts, l.row_loss, l.row_z_loss, l.row_accuracy, l.products, l.logits, l.x, l.d_x, l.weight,
+                        l.d_weight, l.d_bias})
+    EXPECT_EQ(offset % 256, 0u);
+  EXPECT_EQ(LinearChunks(options).layout(0).chunk, 0);
+}
+
+}  // namespace
+}  // namespace ligerdsl::lib

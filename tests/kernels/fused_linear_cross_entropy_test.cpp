@@ -1,0 +1,553 @@
+// fused_linear_cross_entropy through the C ABI: it is kernels and matrix products, so the backend decides only which
+// context it runs on.
+#include <ligerdsl/ligerdsl.h>
+
+#include <cmath>
+#include <list>
+#include <map>
+#include <numeric>
+#include <stdexcept>
+
+#include "tests/kernels/shapes.h"
+#include "tests/support/oracle_cross_entropy.h"
+
+namespace ligerdsl::test {
+namespace {
+
+using Desc = ligerdsl_fused_linear_cross_entropy_desc_t;
+using Args = ligerdsl_fused_linear_cross_entropy_args_t;
+
+bool on_gpu() {
+  return backend().name() == "cuda";
+}
+
+// The interpreter has no matrix products.
+bool has_products() {
+  return on_gpu() || backend().name() == "cpu";
+}
+
+void require(ligerdsl_status_t status) {
+  if (status != LIGERDSL_SUCCESS)
+    throw std::runtime_error(std::string(ligerdsl_status_name(status)) + ": " + ligerdsl_last_error());
+}
+
+int32_t code_of(DType type) {
+  static const std::map<DType, int32_t> codes = {
+      {f32, LIGERDSL_F32}, {f16, LIGERDSL_F16}, {bf16, LIGERDSL_BF16}, {i32, LIGERDSL_I32}, {i64, LIGERDSL_I64}};
+  return codes.at(type);
+}
+
+ligerdsl_context_t context() {
+  static ligerdsl_context_t made = [] {
+    ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
+    if (on_gpu()) config.device = {LIGERDSL_CUDA, 0};
+    ligerdsl_context_t context = nullptr;
+    require(ligerdsl_context_create(&config, &context));
+    return context;
+  }();
+  return made;
+}
+
+// Host tensors as arguments of one call, on a GPU through copies.
+class Transfer {
+ public:
+  ~Transfer() {
+    for (auto& [storage, memory] : copies_) (void)!ligerdsl_buffer_free(context(), memory);
+  }
+  const ligerdsl_tensor_t* operator()(const Tensor& tensor) {
+    Entry& entry = entries_.emplace_back();
+    entry.shape = tensor.shape();
+    entry.strides = tensor.strides();
+    entry.raw = {data(tensor),
+                 {on_gpu() ? LIGERDSL_CUDA : LIGERDSL_CPU, 0},
+                 static_cast<int32_t>(entry.shape.size()),
+                 ligerdsl_dtype_of(code_of(tensor.type())),
+                 entry.shape.data(),
+                 entry.strides.data(),
+                 0};
+    return &entry.raw;
+  }
+  void* memory(size_t bytes) {
+    scratch_ = std::make_shared<Storage>(static_cast<int64_t>(bytes) + 256);
+    if (!on_gpu()) {
+      const auto address = reinterpret_cast<uintptr_t>(scratch_->begin());
+      return reinterpret_cast<void*>((address + 255) / 256 * 256);
+    }
+    return mirror(*scratch_);
+  }
+  void back() {
+    for (auto& [storage, memory] : copies_)
+      require(ligerdsl_buffer_copy(context(), storage->begin(), memory, storage->size(), nullptr));
+    require(ligerdsl_stream_sync(context(), nullptr));
+  }
+
+ private:
+  struct Entry {
+    Sizes shape, strides;
+    ligerdsl_tensor_t raw;
+  };
+  void* mirror(Storage& host) {
+    void*& memory = copies_[&host];
+    if (!memory) {
+      require(ligerdsl_buffer_alloc(context(), host.size(), &memory));
+      require(ligerdsl_buffer_copy(context(), memory, host.begin(), host.size(), nullptr));
+    }
+    return memory;
+  }
+  void* data(const Tensor& tensor) {
+    if (!on_gpu()) return tensor.data();
+    return static_cast<uint8_t*>(mirror(*tensor.storage())) + tensor.byte_offset();
+  }
+
+  std::list<Entry> entries_;
+  std::map<Storage*, void*> copies_;
+  std::shared_ptr<Storage> scratch_;
+};
+
+struct Gradients {
+  bool x = true, weight = true, bias = true;
+};
+
+// One problem: data, description, results and what they should be.
+struct Head {
+  int64_t n, h, v;
+  DType type;
+  CrossEntropyCase c;
+  Desc desc = LIGERDSL_FUSED_LINEAR_CROSS_ENTROPY_DESC_INIT;
+  std::vector<int64_t> labels;
+  Tensor x, weight, bias, label_tensor, class_weight, d_loss;
+  Tensor loss, z_loss, accuracy, predictions, d_x, d_weight, d_bias;
+  Values d_weight_before, d_bias_before;  // accumulate
+
+  Head(int64_t rows, int64_t cols, int64_t classes, DType of = f32, CrossEntropyCase with = {}, Gradients wanted = {},
+       int64_t gap = 0)
+      : n(rows), h(cols), v(classes), type(of), c(with) {
+    c.n = n;
+    c.classes = v;
+    x = random_rows(type, n, h, 21, gap);
+    weight = random_rows(type, v, h, 22, gap, 1.0 / std::sqrt(static_cast<double>(h)));
+    bias = random_vector(f32, v, 23);
+    Random random(24);
+    for (int64_t i = 0; i < n; ++i) labels.push_back(i % 5 == 4 ? c.ignore_index : random.below(v));
+    class_weight = Tensor(f32, {v});
+    if (!c.weight.empty()) class_weight.fill(c.weight);
+    const Sizes reduced{c.reduction == Reduce::none ? n : 1};
+    loss = Tensor(f32, reduced);
+    z_loss = Tensor(f32, reduced);
+    accuracy = Tensor(f32, reduced);
+    predictions = Tensor(i64, {n});
+    d_x = Tensor::rows(type, n, h, gap);
+    d_weight = Tensor::rows(f32, v, h, gap);
+    d_bias = Tensor(f32, {v});
+    describe(wanted);
+  }
+
+  void describe(Gradients wanted) {
+    desc.n_classes = v;
+    desc.n_cols = h;
+    desc.dtype = code_of(type);
+    desc.label_dtype = LIGERDSL_I64;
+    desc.bias_dtype = LIGERDSL_F32;
+    desc.with_d_x = wanted.x;
+    desc.d_weight_dtype = wanted.weight ? LIGERDSL_F32 : 0;
+    desc.d_bias_dtype = wanted.bias ? LIGERDSL_F32 : 0;
+    desc.ignore_index = c.ignore_index;
+    desc.reduction = c.reduction == Reduce::none  ? LIGERDSL_REDUCTION_NONE
+                     : c.reduction == Reduce::sum ? LIGERDSL_REDUCTION_SUM
+                                                  : LIGERDSL_REDUCTION_MEAN;
+    desc.label_smoothing = static_cast<float>(c.smoothing);
+    desc.lse_square_scale = static_cast<float>(c.lse_square);
+    desc.softcap = static_cast<float>(c.softcap);
+    desc.with_class_weight = !c.weight.empty();
+    desc.with_z_loss = desc.with_accuracy = desc.with_predictions = 1;
+  }
+
+  void upstream(const Values& values) {
+    c.upstream = values;
+    desc.with_d_loss = 1;
+    d_loss = Tensor(f32, {static_cast<int64_t>(values.size())}).fill(values);
+  }
+
+  void set_d_weight_type(DType to) {
+    desc.d_weight_dtype = code_of(to);
+    d_weight = Tensor(to, {v, h});
+  }
+
+  Args arguments(Transfer& transfer) {
+    label_tensor = Tensor(i64, {n}).fill(labels);
+    Args args = LIGERDSL_FUSED_LINEAR_CROSS_ENTROPY_ARGS_INIT;
+    args.x = transfer(x);
+    args.weight = transfer(weight);
+    if (desc.bias_dtype) args.bias = transfer(bias);
+    args.labels = transfer(label_tensor);
+    if (desc.with_class_weight) args.class_weight = transfer(class_weight);
+    if (desc.with_d_loss) args.d_loss = transfer(d_loss);
+    args.loss = transfer(loss);
+    if (desc.with_z_loss) args.z_loss = transfer(z_loss);
+    if (desc.with_accuracy) args.accuracy = transfer(accuracy);
+    if (desc.with_predictions) args.predictions = transfer(predictions);
+    if (desc.with_d_x) args.d_x = transfer(d_x);
+    if (desc.d_weight_dtype) args.d_weight = transfer(d_weight);
+    if (desc.d_bias_dtype) args.d_bias = transfer(d_bias);
+    return args;
+  }
+
+  // The status of execute; the plan must succeed.
+  ligerdsl_status_t execute() {
+    ligerdsl_plan_t plan = nullptr;
+    require(ligerdsl_fused_linear_cross_entropy_plan(context(), &desc, &plan));
+    Transfer transfer;
+    const Args args = arguments(transfer);
+    const size_t bytes = ligerdsl_plan_workspace_bytes_for(plan, n);
+    const ligerdsl_status_t status =
+        ligerdsl_fused_linear_cross_entropy_execute(plan, &args, transfer.memory(bytes), bytes, nullptr);
+    transfer.back();
+    ligerdsl_plan_destroy(plan);
+    return status;
+  }
+  void run() { require(execute()); }
+
+  size_t workspace_bytes(int64_t rows) const {
+    ligerdsl_plan_t plan = nullptr;
+    require(ligerdsl_fused_linear_cross_entropy_plan(context(), &desc, &plan));
+    const size_t bytes = ligerdsl_plan_workspace_bytes_for(plan, rows);
+    ligerdsl_plan_destroy(plan);
+    return bytes;
+  }
+
+  Values logits() const {
+    Values z(n * v);
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < v; ++j) {
+        double sum = desc.bias_dtype ? bias.get(j) : 0.0;
+        for (int64_t k = 0; k < h; ++k) sum += x.get(i * h + k) * weight.get(j * h + k);
+        z[i * v + j] = sum;
+      }
+    }
+    return z;
+  }
+
+  double gate() const { return type == f32 ? 1e-5 : type == f16 ? 1e-3 : 6e-3; }
+  double loss_gate() const { return type != f32 && on_gpu() ? 2e-3 : kGateLoss; }
+
+  // Every gradient against d, the gradient of the logits.
+  void check_gradients(const Values& d) const {
+    Values to_x(n * h), to_weight = d_weight_before, to_bias = d_bias_before;
+    to_weight.resize(v * h);
+    to_bias.resize(v);
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < v; ++j) {
+        const double g = d[i * v + j];
+        to_bias[j] += g;
+        for (int64_t k = 0; k < h; ++k) {
+          to_x[i * h + k] += g * weight.get(j * h + k);
+          to_weight[j * h + k] += g * x.get(i * h + k);
+        }
+      }
+    }
+    if (desc.with_d_x) EXPECT_TRUE(close_normwise(d_x.values(), to_x, gate())) << "d_x";
+    if (desc.d_weight_dtype) EXPECT_TRUE(close_normwise(d_weight.values(), to_weight, gate())) << "d_weight";
+    if (desc.d_bias_dtype) EXPECT_TRUE(close_normwise(d_bias.values(), to_bias, gate())) << "d_bias";
+  }
+
+  void check() {
+    SCOPED_TRACE(std::string(name(type)) + " n=" + std::to_string(n) + " h=" + std::to_string(h) +
+                 " v=" + std::to_string(v) + " chunk " + std::to_string(desc.chunk_rows) + " reduction " +
+                 std::to_string(static_cast<int>(c.reduction)) + " smoothing " + std::to_string(c.smoothing) + " z " +
+                 std::to_string(c.lse_square) + " cap " + std::to_string(c.softcap));
+    const Tensor x_before = x.clone();
+    run();
+    EXPECT_TRUE(x.same_bits(x_before));
+    check_against(cross_entropy_oracle(logits(), labels, c));
+  }
+  void check_against(const CrossEntropyResult& expected) {
+    EXPECT_TRUE(close_loss(loss.values(), expected.loss, loss_gate())) << "loss";
+    EXPECT_TRUE(close_loss(z_loss.values(), expected.z_loss, loss_gate())) << "z_loss";
+    if (type == f32 || !on_gpu()) {  // rounded logits may tie
+      EXPECT_TRUE(close_loss(accuracy.values(), expected.accuracy)) << "accuracy";
+      EXPECT_EQ(predictions.values(), expected.predictions);
+    }
+    check_gradients(expected.d_logits);
+    for (const Tensor& t : {loss, z_loss, accuracy, predictions, d_x, d_weight, d_bias})
+      EXPECT_TRUE(t.untouched_outside());
+  }
+};
+
+class FusedLinearCrossEntropy : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_products()) GTEST_SKIP() << "the interpreter has no matrix products";
+  }
+};
+
+double exact(double value) {
+  return static_cast<float>(value);
+}
+
+Values class_weights(int64_t classes) {
+  Values w = Random(13).normals(classes);
+  for (double& value : w) value = exact(0.1 + std::fabs(value));
+  return w;
+}
+
+TEST_F(FusedLinearCrossEntropy, ShapesAndTypes) {
+  const int64_t shapes[][3] = {{4, 8, 8}, {63, 41, 41}, {188, 31, 123}, {1, 1, 1}, {12, 64, 1000}, {3, 24, 20000}};
+  for (const auto& [n, h, v] : shapes) {
+    for (DType type : kFloats) Head(n, h, v, type, {}, {}, n % 2 * 3).check();
+  }
+}
+
+TEST_F(FusedLinearCrossEntropy, EveryChunkSizeGivesTheSame) {
+  for (DType type : {f32, bf16}) {
+    for (int64_t chunk : {1, 2, 5, 16, 36, 37, 100}) {
+      Head head(37, 19, 75, type, {.smoothing = exact(0.1), .lse_square = exact(1e-3), .weight = class_weights(75)});
+      head.desc.chunk_rows = chunk;
+      head.check();
+    }
+    Head published(37, 19, 75, type);
+    published.desc.chunking = LIGERDSL_CHUNKING_PUBLISHED;
+    published.check();
+  }
+}
+
+TEST_F(FusedLinearCrossEntropy, Options) {
+  const int64_t v = 67;
+  const std::vector<CrossEntropyCase> cases = {{},
+                                               {.smoothing = exact(0.1)},
+                                               {.softcap = 3},
+                                               {.lse_square = exact(1e-3)},
+                                               {.weight = class_weights(v)},
+                                               {.ignore_index = 2},
+                                               {.ignore_index = 0,
+                                                .smoothing = exact(0.2),
+                                                .lse_square = exact(1e-3),
+                                                .softcap = 4,
+                                                .weight = class_weights(v)}};
+  for (Reduce reduction : {Reduce::none, Reduce::mean, Reduce::sum}) {
+    for (CrossEntropyCase c : cases) {
+      c.reduction = reduction;
+      for (int64_t chunk : {0, 4}) {
+        Head head(11, 23, v, f32, c);
+        head.desc.chunk_rows = chunk;
+        head.check();
+      }
+    }
+  }
+}
+
+TEST_F(FusedLinearCrossEntropy, WithoutBias) {
+  for (DType type : kFloats) {
+    Head head(9, 17, 33, type, {}, {.bias = false});
+    head.desc.bias_dtype = 0;
+    head.desc.chunk_rows = 2;
+    head.check();
+  }
+}
+
+TEST_F(FusedLinearCrossEntropy, GradientsAreIndependent) {
+  for (const Gradients wanted : {Gradients{true, false, false}, Gradients{false, true, false},
+                                 Gradients{false, false, true}, Gradients{false, false, false}}) {
+    for (DType type : {f32, bf16}) {
+      Head head(10, 15, 31, type, {}, wanted);
+      head.desc.chunk_rows = 4;
+      head.check();
+      if (!wanted.x) EXPECT_TRUE(std::isnan(head.d_x.get(0)));
+      if (!wanted.weight) EXPECT_TRUE(std::isnan(head.d_weight.get(0)));
+    }
+  }
+}
+
+TEST_F(FusedLinearCrossEntropy, UpstreamGradient) {
+  for (Reduce reduction : {Reduce::mean, Reduce::sum, Reduce::none}) {
+    Head head(13, 12, 40, f32, {.smoothing = exact(0.1), .reduction = reduction});
+    Values g{3.0};
+    if (reduction == Reduce::none) {
+      g = Random(31).normals(13);
+      for (double& value : g) value = exact(value);
+    }
+    head.upstream(g);
+    head.desc.chunk_rows = 5;
+    head.check();
+  }
+}
+
+TEST_F(FusedLinearCrossEntropy, TokenScaling) {
+  for (Reduce reduction : {Reduce::mean, Reduce::sum, Reduce::none}) {
+    Head head(13, 12, 9, f32,
+              {.smoothing = exact(0.1), .lse_square = exact(1e-2), .softcap = 5, .reduction = reduction});
+    head.desc.use_token_scaling = 1;
+    head.desc.chunk_rows = 4;
+    head.run();
+    const Values z = head.logits();
+    const CrossEntropyResult mean = cross_entropy_oracle(z, head.labels, head.c);
+    CrossEntropyCase each = head.c;
+    each.reduction = Reduce::none;
+    CrossEntropyResult rows = cross_entropy_oracle(z, head.labels, each);
+    double valid = 0;
+    for (int64_t label : head.labels) valid += label != head.c.ignore_index;
+    CrossEntropyResult expected = mean;
+    Values loss, z_loss;
+    for (int64_t i = 0; i < head.n; ++i) {
+      double p = 0;
+      if (head.labels[i] != head.c.ignore_index)
+        p = std::exp(5 * std::tanh(z[i * head.v + head.labels[i]] / 5) - rows.lse[i]);
+      const double factor = reduction == Reduce::mean ? p / valid : p;
+      loss.push_back(factor * rows.loss[i]);
+      z_loss.push_back(factor * rows.z_loss[i]);
+      for (int64_t j = 0; j < head.v; ++j) expected.d_logits[i * head.v + j] *= p;
+    }
+    if (reduction != Reduce::none) {
+      loss = {std::accumulate(loss.begin(), loss.end(), 0.0)};
+      z_loss = {std::accumulate(z_loss.begin(), z_loss.end(), 0.0)};
+    }
+    expected.loss = loss;
+    expected.z_loss = z_loss;
+    head.check_against(expected);
+  }
+}
+
+TEST_F(FusedLinearCrossEntropy, Accumulate) {
+  for (DType type : {f32, bf16}) {
+    for (int64_t chunk : {0, 3}) {
+      Head head(10, 14, 30, type, {.reduction = Reduce::sum});
+      head.desc.accumulate = 1;
+      head.desc.chunk_rows = chunk;
+      head.d_weight_before = Random(41).normals(30 * 14);
+      head.d_bias_before = Random(42).normals(30);
+      head.d_weight.fill(head.d_weight_before);
+      head.d_bias.fill(head.d_bias_before);
+      head.check();
+    }
+  }
+}
+
+TEST_F(FusedLinearCrossEntropy, GradientsInTheParametersType) {
+  for (DType type : {f16, bf16}) {
+    for (int64_t chunk : {0, 3}) {
+      Head head(10, 14, 30, type, {.reduction = Reduce::sum});
+      head.set_d_weight_type(type);
+      head.bias = random_vector(type, 30, 23);
+      head.desc.bias_dtype = head.desc.d_bias_dtype = code_of(type);
+      head.d_bias = Tensor(type, {30});
+      head.desc.chunk_rows = chunk;
+      head.check();
+    }
+  }
+}
+
+TEST_F(FusedLinearCrossEntropy, InPlace) {
+  for (DType type : {f32, bf16}) {
+    Head apart(11, 14, 30, type), over(11, 14, 30, type);
+    for (Head* head : {&apart, &over}) head->desc.chunk_rows = 4;
+    apart.run();
+    over.desc.in_place = 1;
+    over.d_x = over.x;
+    over.run();
+    EXPECT_TRUE(over.x.same_bits(apart.d_x));
+    EXPECT_TRUE(over.d_weight.same_bits(apart.d_weight));
+  }
+}
+
+TEST_F(FusedLinearCrossEntropy, TwoRunsAreBitIdentical) {
+  for (DType type : kFloats) {
+    Head once(29, 40, 500, type), again(29, 40, 500, type);
+    for (Head* head : {&once, &again}) {
+      head->desc.chunk_rows = 8;
+      head->run();
+    }
+    EXPECT_TRUE(once.loss.same_bits(again.loss) && once.d_x.same_bits(again.d_x));
+    EXPECT_TRUE(once.d_weight.same_bits(again.d_weight) && once.d_bias.same_bits(again.d_bias));
+  }
+}
+
+TEST_F(FusedLinearCrossEntropy, AllIgnored) {
+  for (Reduce reduction : {Reduce::none, Reduce::mean, Reduce::sum}) {
+    Head head(7, 12, 20, f32, {.lse_square = exact(1e-3), .reduction = reduction});
+    head.desc.chunk_rows = 3;
+    for (int64_t& label : head.labels) label = -100;
+    head.run();
+    for (const Tensor& t : {head.loss, head.z_loss, head.accuracy, head.d_x, head.d_weight, head.d_bias}) {
+      for (double value : t.values()) EXPECT_EQ(value, 0.0);
+    }
+  }
+}
+
+TEST_F(FusedLinearCrossEntropy, NoRows) {
+  for (bool accumulate : {false, true}) {
+    Head head(0, 12, 20);
+    head.desc.accumulate = accumulate;
+    head.d_weight.fill(Values(20 * 12, 5.0));
+    head.d_bias.fill(Values(20, 5.0));
+    head.run();
+    EXPECT_EQ(head.loss.get(0), 0.0);
+    for (double value : head.d_weight.values()) EXPECT_EQ(value, accumulate ? 5.0 : 0.0);
+    for (double value : head.d_bias.values()) EXPECT_EQ(value, accumulate ? 5.0 : 0.0);
+  }
+}
+
+TEST_F(FusedLinearCrossEntropy, LabelsOutOfRangeAreReportedByRowOfTheBatch) {
+  Head head(9, 12, 20, f32, {.reduction = Reduce::none});
+  head.desc.chunk_rows = 2;
+  head.labels[7] = 20;
+  head.run();
+  EXPECT_TRUE(std::isnan(head.loss.get(7)));
+  EXPECT_FALSE(std::isnan(head.loss.get(6)));
+  EXPECT_EQ(ligerdsl_context_check(context(), nullptr), LIGERDSL_INVALID_LABEL);
+  EXPECT_NE(std::string(ligerdsl_last_error()).find("row 7"), std::string::npos) << ligerdsl_last_error();
+}
+
+TEST_F(FusedLinearCrossEntropy, WorkspaceStaysBelowItsLimit) {
+  Head head(300, 16, 400);
+  const size_t whole = head.workspace_bytes(300);
+  head.desc.chunk_rows = 1;
+  const size_t least = head.workspace_bytes(300);
+  head.desc.chunk_rows = 0;
+  for (size_t limit : {least + 1024, least + 100000, (least + whole) / 2}) {
+    head.desc.max_workspace_bytes = static_cast<int64_t>(limit);
+    EXPECT_LE(head.workspace_bytes(300), limit);
+    EXPECT_GT(head.workspace_bytes(300), limit - limit / 3) << "room is left unused";
+    head.check();
+  }
+  head.desc.max_workspace_bytes = 1000;
+  EXPECT_EQ(head.execute(), LIGERDSL_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(ligerdsl_last_error()).find("max_workspace_bytes"), std::string::npos) << ligerdsl_last_error();
+}
+
+TEST_F(FusedLinearCrossEntropy, OneCall) {
+  Head head(12, 10, 50);
+  Desc given = head.desc;  // what the tensors say is left out
+  given.n_classes = given.n_cols = 0;
+  given.dtype = given.label_dtype = given.bias_dtype = given.d_weight_dtype = given.d_bias_dtype = 0;
+  given.with_z_loss = given.with_accuracy = given.with_predictions = given.with_d_x = 0;
+  Transfer transfer;
+  const Args args = head.arguments(transfer);
+  require(ligerdsl_fused_linear_cross_entropy(context(), &given, &args, nullptr));
+  transfer.back();
+  head.check_against(cross_entropy_oracle(head.logits(), head.labels, head.c));
+}
+
+TEST_F(FusedLinearCrossEntropy, Misuse) {
+  const auto plan_status = [](const Desc& desc) {
+    ligerdsl_plan_t plan = nullptr;
+    const ligerdsl_status_t status = ligerdsl_fused_linear_cross_entropy_plan(context(), &desc, &plan);
+    ligerdsl_plan_destroy(plan);
+    return status;
+  };
+  Head head(4, 8, 8, bf16);
+  Desc desc = head.desc;
+  desc.bias_dtype = 0;
+  EXPECT_EQ(plan_status(desc), LIGERDSL_INVALID_ARGUMENT) << "d_bias without a bias";
+  desc = head.desc;
+  desc.d_weight_dtype = LIGERDSL_F16;
+  EXPECT_EQ(plan_status(desc), LIGERDSL_INVALID_DTYPE);
+  desc = head.desc;
+  desc.d_weight_dtype = LIGERDSL_BF16;
+  desc.accumulate = 1;
+  EXPECT_EQ(plan_status(desc), LIGERDSL_INVALID_DTYPE);
+  head.x = Tensor(bf16, {12}).view({4, 8}, {1, 1});
+  EXPECT_EQ(head.execute(), LIGERDSL_INVALID_SHAPE) << "rows that overlap";
+  EXPECT_NE(std::string(ligerdsl_last_error()).find("`x`"), std::string::npos) << ligerdsl_last_error();
+}
+
+}  // namespace
+}  // namespace ligerdsl::test
