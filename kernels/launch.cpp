@@ -16,23 +16,42 @@ bool keeps_origin(OpCode code) {
          code == OpCode::reshape || code == OpCode::permute || code == OpCode::expand_dims;
 }
 
-void collect(const program::Region& region, std::vector<int>& argument_of, std::vector<bool>& written) {
-  for (const Op& op : region.ops) {
-    const int origin = op.operands.empty() ? -1 : argument_of[op.operands[0]];
-    if (keeps_origin(op.code) && !op.results.empty()) argument_of[op.results[0]] = origin;
-    if (writes(op.code) && origin >= 0) written[origin] = true;
-    for (const program::Region& inner : op.regions) collect(inner, argument_of, written);
+struct Writes {
+  std::vector<int> argument_of;  // per value: what a pointer or view points into, or -1
+  std::vector<bool> exposed;     // arguments whose address the program holds as a pointer
+  std::vector<bool> written;
+  bool anywhere = false;  // a store through a pointer that comes out of control flow
+
+  void collect(const program::Region& region) {
+    for (const Op& op : region.ops) {
+      const int origin = op.operands.empty() ? -1 : argument_of[op.operands[0]];
+      if (op.code == OpCode::view_ptr && origin >= 0) exposed[origin] = true;
+      if (keeps_origin(op.code) && !op.results.empty()) argument_of[op.results[0]] = origin;
+      if (writes(op.code)) {
+        if (origin >= 0)
+          written[origin] = true;
+        else
+          anywhere = true;
+      }
+      for (const program::Region& inner : op.regions) collect(inner);
+    }
   }
-}
+};
 
 }  // namespace
 
 std::vector<bool> written_arguments(const program::Program& program) {
-  std::vector<int> argument_of(program.values.size(), -1);  // what a pointer or view value points into
-  for (size_t i = 0; i < program.arguments.size(); ++i) argument_of[program.arguments[i].value] = static_cast<int>(i);
-  std::vector<bool> written(program.arguments.size(), false);
-  collect(program.body, argument_of, written);
-  return written;
+  const size_t n = program.arguments.size();
+  Writes found{.argument_of = std::vector<int>(program.values.size(), -1),
+               .exposed = std::vector<bool>(n, false),
+               .written = std::vector<bool>(n, false)};
+  for (size_t i = 0; i < n; ++i) {
+    found.argument_of[program.arguments[i].value] = static_cast<int>(i);
+    found.exposed[i] = program.values[program.arguments[i].value].kind == program::TypeKind::ptr;
+  }
+  found.collect(program.body);
+  for (size_t i = 0; i < n && found.anywhere; ++i) found.written[i] = found.written[i] || found.exposed[i];
+  return found.written;
 }
 
 }  // namespace ligerdsl::kernels

@@ -118,6 +118,14 @@ BoundTensor bind_view(const AuthorKernel& kernel, const std::string& name, const
   return tensor;
 }
 
+// Tiles at different places of a view are taken to be different memory, so what is written must not reach one element
+// through two indices.
+void check_written(const std::string& name, const BoundTensor& view) {
+  if (injective(view)) return;
+  fail(Status::invalid_alias,
+       "`" + name + "`: the kernel writes it, but it reaches one element through two indices; check its strides");
+}
+
 uint64_t scalar_bits(const std::string& name, const program::Type& type, const ligerdsl_kernel_arg_t& arg) {
   if (type.kind == program::TypeKind::ptr) {
     if (arg.kind != LIGERDSL_ARG_POINTER) wrong_kind(name, "LIGERDSL_ARG_POINTER", arg.kind);
@@ -161,6 +169,7 @@ void launch(const AuthorKernel& kernel, const ligerdsl_kernel_arg_t* args, size_
     const program::Type& type = program.values[program.arguments[i].value];
     if (type.kind == program::TypeKind::view) {
       views[n_views] = bind_view(kernel, program.arguments[i].name, type, args[i]);
+      if (kernel.launcher->written()[i]) check_written(program.arguments[i].name, views[n_views]);
       positions[n_views] = i;
       pack.view(views[n_views++]);
     } else {

@@ -57,10 +57,7 @@ struct Given {
 };
 
 Given read_given(const char* name, const ligerdsl_tensor_t& t) {
-  if (t.ndim < 0 || t.ndim > kMaxGivenRank) {
-    fail_argument(Status::invalid_shape, name, "expected 0 to 8 dimensions, got " + std::to_string(t.ndim));
-  }
-  if (t.ndim > 0) require_pointer(t.shape, (std::string(name) + ".shape").c_str());
+  require_shape(name, t);
   Given given;
   given.rank = t.ndim;
   int64_t elements = 1;
@@ -246,6 +243,13 @@ BindRules make_bind_rules(const OpInfo& info, const void* desc, ligerdsl_device_
     if (tensor.dtype_field >= 0) dtype_from_code(value(tensor.dtype_field), &rules.dtypes[i]);
   }
   return rules;
+}
+
+void require_shape(const char* name, const ligerdsl_tensor_t& t) {
+  if (t.ndim < 0 || t.ndim > kMaxGivenRank) {
+    fail_argument(Status::invalid_shape, name, "expected 0 to 8 dimensions, got " + std::to_string(t.ndim));
+  }
+  if (t.ndim > 0 && !t.shape) fail(Status::invalid_null_pointer, std::string("`") + name + "`: shape is NULL");
 }
 
 void bind_tensors(const BindRules& rules, Call* call) {

@@ -46,6 +46,9 @@ BindRules make_bind_rules(const OpInfo& info, const void* desc, ligerdsl_device_
 // unless it throws.
 void bind_tensors(const BindRules& rules, Call* call);
 
+// Throws unless the sizes of a caller's tensor can be read at all: INVALID_SHAPE or INVALID_NULL_POINTER.
+void require_shape(const char* name, const ligerdsl_tensor_t& tensor);
+
 // One tensor whose shape the caller checks: any rank up to kMaxRank, non-negative sizes and strides, dtype and device;
 // a last dimension of stride 1 unless any_strides.
 void bind_free_tensor(const char* name, const ligerdsl_tensor_t& tensor, DType dtype, ligerdsl_device_t device,

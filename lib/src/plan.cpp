@@ -4,6 +4,7 @@
 #include <map>
 
 #include "lib/src/failure.h"
+#include "lib/src/overlap.h"
 
 namespace ligerdsl::lib {
 
@@ -30,6 +31,16 @@ std::vector<int> memory_of_tensors(const OpInfo& info, bool in_place) {
   return memory;
 }
 
+// Kernels are told that scratch memory overlaps no tensor.
+void check_workspace(const OpInfo& info, const Call& call, size_t bytes) {
+  for (size_t i = 0; i < info.tensors.size(); ++i) {
+    const BoundTensor& tensor = call.tensors[i];
+    if (!tensor.present || tensor.data >= call.workspace + bytes) continue;
+    if (tensor.data + span_bytes(tensor) <= call.workspace) continue;
+    fail(Status::invalid_alias, std::string("`workspace`: shares memory with `") + info.tensors[i].name + "`");
+  }
+}
+
 }  // namespace
 
 Plan::Plan(const OpInfo& info, ContextRef context, const void* desc)
@@ -53,6 +64,7 @@ void Plan::launch(const Call& call, size_t needed) const {
   if (reinterpret_cast<uintptr_t>(call.workspace) % kWorkspaceAlign != 0 && needed > 0) {
     fail(Status::invalid_misaligned, "`workspace`: expected an address that is a multiple of 256 bytes");
   }
+  if (needed > 0) check_workspace(*info_, call, needed);
   op_->execute(call);
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "lib/src/bind.h"
 #include "lib/src/failure.h"
 
 namespace ligerdsl::lib {
@@ -19,10 +20,8 @@ struct Header {
 constexpr struct {
   int64_t code;
   DType type;
-} kCodes[] = {{LIGERDSL_I32, DType::i32},
-              {LIGERDSL_I64, DType::i64},
-              {LIGERDSL_F16, DType::f16},
-              {LIGERDSL_F32, DType::f32},
+} kCodes[] = {{LIGERDSL_I8, DType::i8},    {LIGERDSL_BOOL, DType::i1}, {LIGERDSL_I32, DType::i32},
+              {LIGERDSL_I64, DType::i64},  {LIGERDSL_F16, DType::f16}, {LIGERDSL_F32, DType::f32},
               {LIGERDSL_BF16, DType::bf16}};
 
 std::string number(double value) {
@@ -54,7 +53,7 @@ int from_end(const TensorInfo& tensor, int symbol, int64_t* factor) {
 int64_t dim_from_tensor(const FieldInfo& field, const TensorInfo& info, const ligerdsl_tensor_t& tensor) {
   int64_t factor = 1;
   const int position = from_end(info, field.symbol, &factor);
-  if (position < 0 || position >= tensor.ndim || !tensor.shape) return 0;
+  if (position < 0 || position >= tensor.ndim) return 0;
   return tensor.shape[tensor.ndim - 1 - position] / factor;
 }
 
@@ -169,11 +168,12 @@ void fill_from_args(const OpInfo& info, const void* args, void* desc) {
     }
     const ligerdsl_tensor_t* tensor = source_tensor(info, field, args);
     if (!tensor) continue;
+    require_shape(field.source >= 0 ? info.tensors[field.source].name : "tensors[0]", *tensor);
     if (field.role == FieldRole::dim)
       set_integer(desc, field, dim_from_tensor(field, info.tensors[field.source], *tensor));
     if (field.role == FieldRole::dtype) set_integer(desc, field, code_of(tensor->dtype));
     if (field.role == FieldRole::present) set_integer(desc, field, 1);
-    if (field.role == FieldRole::queries && tensor->shape) {
+    if (field.role == FieldRole::queries) {
       const FieldInfo& causal = info.fields[field.symbol];
       if (read_integer(desc, causal.offset, causal.type)) {
         set_integer(desc, field, tensor->ndim >= 2 ? tensor->shape[tensor->ndim - 2] : 1);

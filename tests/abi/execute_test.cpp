@@ -129,6 +129,11 @@ TEST_F(Execute, WorkspaceIsCheckedAndUsed) {
                  LIGERDSL_WORKSPACE_TOO_SMALL, {"expected ", "got "});
   expect_failure(ligerdsl_rms_norm_backward_execute(plan.get(), &args, nullptr, bytes, nullptr),
                  LIGERDSL_INVALID_NULL_POINTER, {"`workspace`"});
+  const Tensor inside(static_cast<float*>(workspace.data()), context_.device(), LIGERDSL_F32, {kRows, kCols});
+  args.d_x = inside;
+  expect_failure(ligerdsl_rms_norm_backward_execute(plan.get(), &args, workspace.data(), bytes, nullptr),
+                 LIGERDSL_INVALID_ALIAS, {"`workspace`", "`d_x`"});
+  args.d_x = d_x;
   plan(args, workspace.data(), bytes);
   for (int j = 0; j < kCols; ++j) EXPECT_EQ(d_weight.floats()[j], static_cast<float>(j + (j + 4) + (j + 8)));
   std::fill_n(d_weight.floats(), kCols, -1.0f);
@@ -301,6 +306,71 @@ TEST_F(Execute, AuthorsKernel) {
   args[0] = KernelArg(wrong.tensor).raw();
   expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 3, grid, nullptr), LIGERDSL_INVALID_SHAPE,
                  {"`out`", "expected 1", "got 2"});
+}
+
+// Doubles x, then overwrites it through pointers that a loop carries: the load must not be moved behind the stores, nor
+// be taken for one of memory that nobody writes.
+TEST_F(Execute, StoresThroughCarriedPointers) {
+  KernelBuilder k("carried");
+  Ptr out = k.ptr("out", f32), x = k.ptr("x", f32);
+  Tile value = load(x + k.arange(16));
+  k.for_range(0, 2, 1, carry(x + k.arange(8)), [&](Scalar, PtrTile at) {
+    store(at, k.full({8}, -1.0, f32));
+    return carry(at + 8);
+  });
+  k.for_range(0, 1, 1, carry(out + k.arange(16)), [&](Scalar, PtrTile at) {
+    store(at, value * 2.0f);
+    return carry(at);
+  });
+  const std::string program = k.finish_bytes();
+  for (const int32_t no_alias : {0, 1}) {
+    ligerdsl_kernel_options_t options = kernel_options();
+    options.no_alias = no_alias;
+    const CompiledKernel kernel(context_, program, options);
+    Owned to(LIGERDSL_F32, {16}), from(LIGERDSL_F32, {16});
+    std::iota(from.floats(), from.floats() + 16, 0.0f);
+    kernel.launch(1, {to.floats(), from.floats()});
+    for (int i = 0; i < 16; ++i) {
+      EXPECT_EQ(to.floats()[i], 2.0f * static_cast<float>(i)) << i;
+      EXPECT_EQ(from.floats()[i], -1.0f) << i;
+    }
+  }
+}
+
+TEST_F(Execute, WrittenViewsReachEveryElementOnce) {
+  KernelBuilder k("rows");
+  View to = k.view("to", f32, {dyn, dyn});
+  View from = k.view("from", f32, {dyn, dyn});
+  to.partition({2, 8}).store({0, 0}, from.partition({2, 8}).load({0, 0}));
+  const CompiledKernel rows(context_, k.finish_bytes());
+  Owned window(LIGERDSL_F32, {2, 8}, {1, 1}), plain(LIGERDSL_F32, {2, 8});
+  std::iota(window.floats(), window.floats() + 9, 0.0f);
+  rows.launch(1, {plain.tensor, window.tensor});  // what is only read may overlap itself
+  EXPECT_EQ(plain.floats()[15], 8);
+  const ligerdsl_kernel_arg_t args[2] = {KernelArg(window.tensor).raw(), KernelArg(plain.tensor).raw()};
+  const int32_t grid[3] = {1, 1, 1};
+  expect_failure(ligerdsl_kernel_launch(rows.get(), args, 2, grid, nullptr), LIGERDSL_INVALID_ALIAS,
+                 {"`to`", "one element through two indices"});
+}
+
+TEST_F(Execute, BytesAndBooleans) {
+  KernelBuilder k("bytes");
+  View positive = k.view("positive", i1, {dyn});
+  View twice = k.view("twice", i8, {dyn});
+  View x = k.view("x", i8, {dyn});
+  Tile value = x.partition({16}).load({0});
+  positive.partition({16}).store({0}, value > 0);
+  twice.partition({16}).store({0}, value + value);
+  const CompiledKernel kernel(context_, k.finish_bytes());
+  Owned positive_(LIGERDSL_BOOL, {10}), twice_(LIGERDSL_I8, {10}), x_(LIGERDSL_I8, {10});
+  auto* in = reinterpret_cast<int8_t*>(x_.floats());
+  for (int i = 0; i < 10; ++i) in[i] = static_cast<int8_t>(i - 5);
+  kernel.launch(1, {positive_.tensor, twice_.tensor, x_.tensor});
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(reinterpret_cast<uint8_t*>(positive_.floats())[i], i > 5);
+    EXPECT_EQ(reinterpret_cast<int8_t*>(twice_.floats())[i], 2 * (i - 5));
+  }
+  EXPECT_EQ(reinterpret_cast<uint8_t*>(positive_.floats())[10], 0) << "written past the end";
 }
 
 TEST_F(Execute, NoAliasIsChecked) {

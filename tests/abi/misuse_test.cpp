@@ -199,6 +199,20 @@ class Misuse : public testing::Test {
   Context context_ = Context::cpu(1);
 };
 
+// The one-call form reads sizes before anything else has looked at the tensor.
+TEST_F(Misuse, UnreadableShapes) {
+  NormCall call;
+  ligerdsl_tensor_t x = *call.args.x;
+  call.args.x = &x;
+  for (const int32_t ndim : {-3, 9, INT32_MAX}) {
+    x.ndim = ndim;
+    expect_failure(call.run(context_), LIGERDSL_INVALID_SHAPE, {"`x`", "0 to 8 dimensions", "got "});
+  }
+  x.ndim = 2;
+  x.shape = nullptr;
+  expect_failure(call.run(context_), LIGERDSL_INVALID_NULL_POINTER, {"`x`", "shape is NULL"});
+}
+
 TEST_F(Misuse, PlanNeedsWidthAndDtype) {
   ligerdsl_plan_t plan = nullptr;
   RmsNormForwardDesc desc = rms_norm_forward_desc();

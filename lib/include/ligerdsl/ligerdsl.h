@@ -83,7 +83,7 @@ LIGERDSL_API const char* ligerdsl_build_info(void);
 /* ---- Tensors: the memory layout of DLPack's DLTensor ---------------------------------------------------------------
  */
 typedef struct ligerdsl_dtype {
-  uint8_t code; /* 0 signed integer, 1 unsigned integer, 2 float, 4 bfloat */
+  uint8_t code; /* 0 signed integer, 1 unsigned integer, 2 float, 4 bfloat, 6 bool */
   uint8_t bits;
   uint16_t lanes; /* 1 */
 } ligerdsl_dtype_t;
@@ -107,6 +107,8 @@ typedef struct ligerdsl_tensor {
 /* A dtype as one number, for the dtype fields of descriptions: code | bits << 8 | lanes << 16. Zero means "none", or,
  * in the one-call form, "as the tensor has it". */
 enum {
+  LIGERDSL_I8 = 0x00010800,   /* I8 and BOOL: for views of your own kernels */
+  LIGERDSL_BOOL = 0x00010806, /* one byte, 0 or 1: i1 of ligerdsl/dsl.h */
   LIGERDSL_I32 = 0x00012000,
   LIGERDSL_I64 = 0x00014000,
   LIGERDSL_F16 = 0x00011002,
