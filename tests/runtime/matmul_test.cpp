@@ -1,5 +1,6 @@
 #include "runtime/matmul.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,19 +36,28 @@ void expect_failure(Status status, const char* word, const std::function<void()>
   }
 }
 
-TEST(Matmul, ProductsOfStridedMatrices) {
-  const auto matmul = make_cpu_matmul();
+std::shared_ptr<const PrimaryContext> fake_context() {
+  return std::make_shared<const PrimaryContext>(Driver::open(FAKE_CUDA), 0);
+}
+
+template <class Function>
+Function of_fake_cublaslt(const char* name) {
+  return reinterpret_cast<Function>(dlsym(dlopen(FAKE_CUBLASLT, RTLD_NOW), name));
+}
+
+// Every product, with and without adding to c, of matrices with gaps behind their rows.
+void check_products(Matmul& matmul) {
   const int64_t m = 5, n = 7, k = 11;
   for (Product product : {Product::nt, Product::nn, Product::tn}) {
     for (float beta : {0.0f, 1.0f}) {
       const bool ta = product == Product::tn, tb = product == Product::nt;
       Floats a(ta ? k : m, ta ? m : k, 3, 0.1f), b(tb ? n : k, tb ? k : n, 2, 0.2f), c(m, n, 1, 0.3f);
-      Floats before = c;
+      const Floats before = c;
       if (beta == 0) {
         for (int64_t i = 0; i < m; ++i) std::fill_n(&c.data[i * c.matrix.stride], n, NAN);  // not read
       }
       c.matrix.data = c.data.data();
-      matmul->multiply(product, a.matrix, b.matrix, beta, c.matrix, nullptr, nullptr);
+      matmul.multiply(product, a.matrix, b.matrix, beta, c.matrix, nullptr, nullptr);
       for (int64_t i = 0; i < m; ++i) {
         for (int64_t j = 0; j < n; ++j) {
           double sum = beta * before.at(i, j);
@@ -58,6 +68,63 @@ TEST(Matmul, ProductsOfStridedMatrices) {
       }
     }
   }
+}
+
+TEST(Matmul, ProductsOfStridedMatrices) {
+  check_products(*make_cpu_matmul());
+}
+
+TEST(CudaMatmul, RowMajorThroughAColumnMajorLibrary) {
+  check_products(*make_cuda_matmul(fake_context(), FAKE_CUBLASLT));
+}
+
+TEST(CudaMatmul, RemembersTheChoiceOfKernel) {
+  const auto matmul = make_cuda_matmul(fake_context(), FAKE_CUBLASLT);
+  const auto choices = of_fake_cublaslt<int (*)()>("fake_cublaslt_choices");
+  Floats a(4, 3, 1, 0), b(8, 3, 1, 0), c(4, 8, 0, 0);
+  const auto multiply = [&] {
+    const int before = choices();
+    matmul->multiply(Product::nt, a.matrix, b.matrix, 0, c.matrix, nullptr, nullptr);
+    return choices() - before;
+  };
+  EXPECT_EQ(multiply(), 1);
+  EXPECT_EQ(multiply(), 0);
+  a.matrix.rows = c.matrix.rows = 3;
+  EXPECT_EQ(multiply(), 1) << "another size";
+  for (int64_t rows = 1; rows <= 4; ++rows) {  // more sizes than are remembered: right all the same
+    for (int64_t cols = 1; cols <= 40; ++cols) {
+      Floats x(rows, 2, 0, 0), y(cols, 2, 0, 0), z(rows, cols, 0, 0);
+      matmul->multiply(Product::nt, x.matrix, y.matrix, 0, z.matrix, nullptr, nullptr);
+      EXPECT_NEAR(z.at(rows - 1, cols - 1),
+                  x.at(rows - 1, 0) * y.at(cols - 1, 0) + x.at(rows - 1, 1) * y.at(cols - 1, 1), 1e-6);
+    }
+  }
+  EXPECT_EQ(multiply(), 1) << "forgotten meanwhile";
+}
+
+TEST(CudaMatmul, ToldOfAlignment) {
+  const auto matmul = make_cuda_matmul(fake_context(), FAKE_CUBLASLT);
+  const auto alignments = of_fake_cublaslt<const uint32_t* (*)()>("fake_cublaslt_alignments")();
+  alignas(256) static float memory[3][64];
+  const auto at = [&](int which, int offset) { return Matrix{&memory[which][offset], f32, 2, 2, 4}; };
+  matmul->multiply(Product::nn, at(0, 4), at(1, 1), 0, at(2, 2), nullptr, nullptr);
+  EXPECT_EQ(alignments[0], 4u) << "the second factor comes first";
+  EXPECT_EQ(alignments[1], 16u);
+  EXPECT_EQ(alignments[2], 8u);
+  EXPECT_EQ(alignments[3], 8u);
+  matmul->multiply(Product::nn, at(0, 0), at(1, 0), 0, at(2, 0), nullptr, nullptr);
+  EXPECT_EQ(alignments[0], 256u);
+}
+
+TEST(CudaMatmul, WhatItDoesNotTake) {
+  const auto matmul = make_cuda_matmul(fake_context(), FAKE_CUBLASLT);
+  Floats a(2, 13, 0, 0), b(13, 13, 0, 0), c(2, 13, 0, 0);
+  expect_failure(Status::not_supported, "no kernel for a product of 2 x 13 x 13",
+                 [&] { matmul->multiply(Product::nn, a.matrix, b.matrix, 0, c.matrix, nullptr, nullptr); });
+  Matrix half = a.matrix;
+  half.type = f16;
+  expect_failure(Status::not_supported, "f16 and f32",
+                 [&] { matmul->multiply(Product::nn, half, b.matrix, 0, c.matrix, nullptr, nullptr); });
 }
 
 TEST(Matmul, WhatItDoesNotTake) {
@@ -82,7 +149,7 @@ TEST(Matmul, MissingLibrariesAreNamed) {
   expect_failure(Status::not_supported, "LIGERDSL_LIBCBLAS", [] { make_cpu_matmul("/nowhere/libcblas.so"); });
   expect_failure(Status::not_supported, "/nowhere/libcblas.so", [] { make_cpu_matmul("/nowhere/libcblas.so"); });
   expect_failure(Status::not_supported, "cblas_sgemm", [] { make_cpu_matmul(FAKE_CUDA); });
-  const auto context = std::make_shared<const PrimaryContext>(Driver::open(FAKE_CUDA), 0);
+  const auto context = fake_context();
   expect_failure(Status::not_supported, "LIGERDSL_LIBCUBLASLT",
                  [&] { make_cuda_matmul(context, "/nowhere/libcublasLt.so"); });
   expect_failure(Status::not_supported, "cublasLtCreate", [&] { make_cuda_matmul(context, FAKE_CUDA); });
