@@ -46,8 +46,9 @@ struct Partition {
 
 static std::optional<Partition> partitionOf(Operation* access) {
   return TypeSwitch<Operation*, std::optional<Partition>>(access)
-      .Case<tile::LoadTileOp, tile::StoreTileOp>(
-          [](auto op) { return Partition{op.getView(), op.getTileShape(), op.getIndices()}; })
+      .Case<tile::LoadTileOp, tile::StoreTileOp>([](auto op) {
+        return Partition{op.getView(), op.getTileShape(), op.getIndices()};
+      })
       .Default([](Operation*) { return std::nullopt; });
 }
 
@@ -66,7 +67,8 @@ bool AliasFacts::mayAlias(Operation* a, Operation* b) const {
   if (!first || !second || first->shape != second->shape || !sameMemory(first->view, second->view)) return true;
   return llvm::none_of(llvm::zip(first->indices, second->indices), [](auto pair) {
     APInt x, y;
-    return matchPattern(std::get<0>(pair), m_ConstantInt(&x)) && matchPattern(std::get<1>(pair), m_ConstantInt(&y)) && x != y;
+    return matchPattern(std::get<0>(pair), m_ConstantInt(&x)) && matchPattern(std::get<1>(pair), m_ConstantInt(&y)) &&
+           x != y;
   });
 }
 

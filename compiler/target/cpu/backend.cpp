@@ -41,7 +41,8 @@ Backend::Backend(const std::string& cpu, const std::string& features) {
   // Asked of a generic CPU first: LLVM prints to stderr when it meets a name that it does not know.
   std::unique_ptr<llvm::MCSubtargetInfo> generic(target->createMCSubtargetInfo(triple, "", ""));
   if (!generic || !generic->isCPUStringValid(cpu))
-    throw std::runtime_error("LLVM does not know the CPU '" + cpu + "'; leave CompileOptions::arch empty for this host");
+    throw std::runtime_error("LLVM does not know the CPU '" + cpu +
+                             "'; leave CompileOptions::arch empty for this host");
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // only what carries the contract flag
   machine.reset(target->createTargetMachine(triple, cpu, features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small,

@@ -1,4 +1,5 @@
-// LLVM module -> host object code. No MLIR type: LLVM's pass and ORC headers and MLIR's op headers never meet in one file.
+// LLVM module -> host object code. No MLIR type: LLVM's pass and ORC headers and MLIR's op headers never meet in one
+// file.
 #pragma once
 
 #include <memory>

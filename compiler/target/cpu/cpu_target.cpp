@@ -4,6 +4,8 @@
 #include "compiler/target/cpu/backend.h"
 #include "compiler/target/cpu/jit.h"
 #include "compiler/target/cpu/lowering.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/TargetParser/Host.h"
@@ -29,8 +31,7 @@ const std::string& hostCpuFeatures() {
   static const std::string features = [] {
     std::string text;
     SmallVector<std::string> names;
-    for (const auto& [name, on] : llvm::sys::getHostCPUFeatures())
-      names.push_back((on ? "+" : "-") + name.str());
+    for (const auto& [name, on] : llvm::sys::getHostCPUFeatures()) names.push_back((on ? "+" : "-") + name.str());
     llvm::sort(names);
     for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
     return text;
@@ -38,7 +39,9 @@ const std::string& hostCpuFeatures() {
   return features;
 }
 
-void registerCpuDialects(DialectRegistry& registry) { registry.insert<cf::ControlFlowDialect>(); }
+void registerCpuDialects(DialectRegistry& registry) {
+  registry.insert<cf::ControlFlowDialect>();
+}
 
 namespace {
 
@@ -73,8 +76,19 @@ func::FuncOp findKernel(ModuleOp module) {
   return {};
 }
 
+// Without a handler of ours LLVM ends the process at its first error.
+void keepErrors(const llvm::DiagnosticInfo* info, void* text) {
+  if (info->getSeverity() != llvm::DS_Error) return;
+  llvm::raw_string_ostream stream(*static_cast<std::string*>(text));
+  llvm::DiagnosticPrinterRawOStream printer(stream);
+  info->print(printer);
+  stream << "\n";
+}
+
 LogicalResult emitObject(ModuleOp module, cpu::Backend& backend, program::Artifact& artifact, CompileTrace& trace) {
+  std::string errors;
   llvm::LLVMContext context;
+  context.setDiagnosticHandlerCallBack(keepErrors, &errors);
   std::unique_ptr<llvm::Module> llvmModule = translateModuleToLLVMIR(module, context);
   if (!llvmModule) return failure();
   trace.mark("translate");
@@ -89,6 +103,7 @@ LogicalResult emitObject(ModuleOp module, cpu::Backend& backend, program::Artifa
   }
   bool assembly = trace.emits("asm");
   std::string code = backend.emit(*llvmModule, assembly);
+  if (!errors.empty()) return module.emitError("LLVM's code generator: ") << errors;
   if (assembly)
     trace.keep(code);
   else
@@ -105,7 +120,8 @@ LogicalResult compileForCpu(ModuleOp module, const program::CompileOptions& opti
   artifact.arch = options.arch.empty() ? hostCpuName() : options.arch;
   std::string features = options.arch.empty() && options.features.empty() ? hostCpuFeatures() : options.features;
   func::FuncOp kernel = findKernel(module);
-  if (!kernel) return module.emitError("holds no kernel: expected a func.func with the attribute ") << tile::kKernelAttr;
+  if (!kernel)
+    return module.emitError("holds no kernel: expected a func.func with the attribute ") << tile::kKernelAttr;
   std::unique_ptr<cpu::Backend> backend;
   try {
     backend = std::make_unique<cpu::Backend>(artifact.arch, features);
@@ -141,6 +157,8 @@ ligerdsl_cpu_module* loadCpuObject(std::string_view object, const std::string& e
   }
 }
 
-void unloadCpuObject(ligerdsl_cpu_module* module) { cpu::unloadObject(module); }
+void unloadCpuObject(ligerdsl_cpu_module* module) {
+  cpu::unloadObject(module);
+}
 
 }  // namespace ligerdsl::compiler

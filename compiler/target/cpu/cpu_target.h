@@ -8,8 +8,8 @@ namespace ligerdsl::compiler {
 
 /// Runs the CPU pipeline on a module of simplified tile IR and fills the artifact (entry, object, arena size).
 /// Stages for CompileOptions::emit: loops, llvm, asm.
-mlir::LogicalResult compileForCpu(mlir::ModuleOp module, const program::CompileOptions& options, program::Artifact& artifact,
-                                  CompileTrace& trace);
+mlir::LogicalResult compileForCpu(mlir::ModuleOp module, const program::CompileOptions& options,
+                                  program::Artifact& artifact, CompileTrace& trace);
 
 /// Dialects and interfaces of this target beyond those of the tile IR.
 void registerCpuDialects(mlir::DialectRegistry& registry);

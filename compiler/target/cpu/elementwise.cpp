@@ -7,8 +7,12 @@ using namespace mlir;
 
 namespace ligerdsl::compiler::cpu {
 
-static bool isHalf(Type type) { return type.isF16() || type.isBF16(); }
-static Type elementOf(Type type) { return getElementTypeOrSelf(type); }
+static bool isHalf(Type type) {
+  return type.isF16() || type.isBF16();
+}
+static Type elementOf(Type type) {
+  return getElementTypeOrSelf(type);
+}
 
 // `type` with the lanes of `like`.
 static Type withLanes(Type like, Type type) {
@@ -53,7 +57,7 @@ Value Registers::splat(Location loc, Value scalar, int64_t lanes) {
   return LLVM::ShuffleVectorOp::create(b, loc, first, first, SmallVector<int32_t>(lanes, 0));
 }
 
-//===-- 16-bit floats -------------------------------------------------------------------------------------------------===//
+//===-- 16-bit floats ----------------------------------------------------------------------------===//
 
 // Round to nearest even on the bits; NaN keeps its sign and becomes quiet.
 Value Registers::narrowBf16(Location loc, Value f32) {
@@ -68,8 +72,8 @@ Value Registers::narrowBf16(Location loc, Value f32) {
   return arith::TruncIOp::create(b, loc, i16, arith::SelectOp::create(b, loc, isNan, quiet, rounded));
 }
 
-// With F16C the hardware converts. Without, on the bits: halves below 2^-14 get their rounding from adding 0.5, whose last
-// bit in f32 is the last bit of a subnormal half.
+// With F16C the hardware converts. Without, on the bits: halves below 2^-14 get their rounding from adding 0.5, whose
+// last bit in f32 is the last bit of a subnormal half.
 Value Registers::narrowF16(Location loc, Value f32) {
   Type i32 = withLanes(f32.getType(), b.getI32Type()), i16 = withLanes(f32.getType(), b.getIntegerType(16));
   if (hasF16c) {
@@ -77,19 +81,23 @@ Value Registers::narrowF16(Location loc, Value f32) {
     return arith::BitcastOp::create(b, loc, i16, half);
   }
   Value bits = arith::BitcastOp::create(b, loc, i32, f32);
-  Value sign = arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, bits, integer(loc, i32, 16)), integer(loc, i32, 0x8000));
+  Value sign = arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, bits, integer(loc, i32, 16)),
+                                     integer(loc, i32, 0x8000));
   Value size = arith::AndIOp::create(b, loc, bits, integer(loc, i32, 0x7fffffff));
   auto less = [&](int64_t limit) {
     return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, size, integer(loc, i32, limit));
   };
-  Value odd = arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, size, integer(loc, i32, 13)), integer(loc, i32, 1));
-  Value normal = arith::AddIOp::create(b, loc, arith::AddIOp::create(b, loc, size, integer(loc, i32, int32_t(0xc8000fff))), odd);
+  Value odd =
+      arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, size, integer(loc, i32, 13)), integer(loc, i32, 1));
+  Value normal =
+      arith::AddIOp::create(b, loc, arith::AddIOp::create(b, loc, size, integer(loc, i32, int32_t(0xc8000fff))), odd);
   normal = arith::ShRUIOp::create(b, loc, normal, integer(loc, i32, 13));
   Value halfBits = integer(loc, i32, 0x3f000000);
   Value sum = arith::AddFOp::create(b, loc, arith::BitcastOp::create(b, loc, f32.getType(), size),
                                     arith::BitcastOp::create(b, loc, f32.getType(), halfBits));
   Value small = arith::SubIOp::create(b, loc, arith::BitcastOp::create(b, loc, i32, sum), halfBits);
-  Value infinite = arith::SelectOp::create(b, loc, less(0x7f800001), integer(loc, i32, 0x7c00), integer(loc, i32, 0x7e00));
+  Value infinite =
+      arith::SelectOp::create(b, loc, less(0x7f800001), integer(loc, i32, 0x7c00), integer(loc, i32, 0x7e00));
   Value result = arith::SelectOp::create(b, loc, less(0x47800000), normal, infinite);
   result = arith::SelectOp::create(b, loc, less(0x38800000), small, result);
   return arith::TruncIOp::create(b, loc, i16, arith::OrIOp::create(b, loc, result, sign));
@@ -102,8 +110,10 @@ Value Registers::widenF16(Location loc, Value half) {
     return arith::ExtFOp::create(b, loc, f32, number);
   }
   Value bits = arith::ExtUIOp::create(b, loc, i32, half);
-  Value sign = arith::ShLIOp::create(b, loc, arith::AndIOp::create(b, loc, bits, integer(loc, i32, 0x8000)), integer(loc, i32, 16));
-  Value size = arith::ShLIOp::create(b, loc, arith::AndIOp::create(b, loc, bits, integer(loc, i32, 0x7fff)), integer(loc, i32, 13));
+  Value sign = arith::ShLIOp::create(b, loc, arith::AndIOp::create(b, loc, bits, integer(loc, i32, 0x8000)),
+                                     integer(loc, i32, 16));
+  Value size = arith::ShLIOp::create(b, loc, arith::AndIOp::create(b, loc, bits, integer(loc, i32, 0x7fff)),
+                                     integer(loc, i32, 13));
   Value isSpecial = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::uge, size, integer(loc, i32, 0x7c00 << 13));
   Value special = arith::OrIOp::create(b, loc, size, integer(loc, i32, 0x7f800000));
   // Scaling by 2^112 moves the exponent and normalises subnormals.
@@ -126,16 +136,17 @@ Value Registers::fromF32(Location loc, Value value, Type element) {
   return element.isBF16() ? narrowBf16(loc, value) : value;
 }
 
-//===-- Ops -----------------------------------------------------------------------------------------------------------===//
+//===-- Ops --------------------------------------------------------------------------------------===//
 
 Value Registers::clone(Operation* op, ArrayRef<Value> operands, Type result) {
-  Operation* created = Operation::create(op->getLoc(), op->getName(), result, operands, op->getDiscardableAttrDictionary(),
-                                         op->getPropertiesStorage(), BlockRange(), 0);
+  Operation* created =
+      Operation::create(op->getLoc(), op->getName(), result, operands, op->getDiscardableAttrDictionary(),
+                        op->getPropertiesStorage(), BlockRange(), 0);
   return b.insert(created)->getResult(0);
 }
 
-// Division by zero traps on the host, and so does the smallest number by -1; lanes beyond a view's end may hold either. Such
-// quotients are unspecified, not fatal.
+// Division by zero traps on the host, and so does the smallest number by -1; lanes beyond a view's end may hold either.
+// Such quotients are unspecified, not fatal.
 Value Registers::divideIntegers(Operation* op, Value a, Value divisor) {
   Location loc = op->getLoc();
   Type type = divisor.getType();
@@ -173,7 +184,8 @@ Value Registers::emit(Operation* op, ArrayRef<Value> given, int64_t lanes) {
 
   if (auto addptr = dyn_cast<tile::AddPtrOp>(op)) {
     Type i64 = registerType(b.getI64Type(), lanes);
-    Value offset = operands[1].getType() == i64 ? operands[1] : arith::ExtSIOp::create(b, loc, i64, operands[1]).getResult();
+    Value offset =
+        operands[1].getType() == i64 ? operands[1] : arith::ExtSIOp::create(b, loc, i64, operands[1]).getResult();
     Type pointee = cast<tile::PtrType>(resultElement).getElementType();
     int64_t bytes = (pointee.getIntOrFloatBitWidth() + 7) / 8;
     return arith::AddIOp::create(b, loc, operands[0], arith::MulIOp::create(b, loc, offset, integer(loc, i64, bytes)));
@@ -234,7 +246,7 @@ Value Registers::identity(Location loc, tile::ReductionKind kind, Type element) 
   return constant(loc, b.getIntegerAttr(element, value));
 }
 
-//===-- Memory --------------------------------------------------------------------------------------------------------===//
+//===-- Memory -----------------------------------------------------------------------------------===//
 
 Value Registers::toMemory(Location loc, Value value, Type element) {
   if (!element.isInteger(1)) return value;

@@ -1,4 +1,5 @@
-// Elementwise ops on registers: the scalars and 1-D vectors that a tile element, or W neighbours of it, are computed in.
+// Elementwise ops on registers: the scalars and 1-D vectors that a tile element, or W neighbours of it, are computed
+// in.
 //
 // Registers hold f16 and bf16 as i16 (LLVM would call library functions for their arithmetic), pointers as i64, and
 // everything else as itself. Memory holds i1 as i8.
@@ -22,8 +23,8 @@ class Registers {
   Registers(mlir::OpBuilder& b, bool hasF16c, std::function<mlir::Value(mlir::Value)> outer)
       : b(b), hasF16c(hasF16c), outer(std::move(outer)) {}
 
-  /// Emits `op` (elementwise on tiles or scalars) on registers of `lanes` elements; scalars among the operands are repeated.
-  /// Null, with a diagnostic on `op`, if the CPU target does not know it.
+  /// Emits `op` (elementwise on tiles or scalars) on registers of `lanes` elements; scalars among the operands are
+  /// repeated. Null, with a diagnostic on `op`, if the CPU target does not know it.
   mlir::Value emit(mlir::Operation* op, llvm::ArrayRef<mlir::Value> operands, int64_t lanes);
   /// The constant of a scalar attribute.
   mlir::Value constant(mlir::Location loc, mlir::TypedAttr scalar);

@@ -1,4 +1,7 @@
-// Links compiled objects into this process and runs nothing else: one ORC session for the process, one library per object.
+// Links compiled objects into this process and runs nothing else: one ORC session for the process, one library per
+// object.
+#include "compiler/target/cpu/jit.h"
+
 #include <atomic>
 #include <cmath>
 #include <cstdint>
@@ -9,7 +12,6 @@
 #include <string>
 
 #include "compiler/target/cpu/backend.h"
-#include "compiler/target/cpu/jit.h"
 #include "llvm/ExecutionEngine/JITLink/JITLinkMemoryManager.h"
 #include "llvm/ExecutionEngine/Orc/AbsoluteSymbols.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
@@ -43,7 +45,8 @@ void check(Error error) {
 void defineRuntime(orc::LLJIT& jit, orc::JITDylib& library) {
   orc::SymbolMap symbols;
   auto add = [&](const char* name, auto* function) {
-    symbols[jit.mangleAndIntern(name)] = {orc::ExecutorAddr::fromPtr(function), JITSymbolFlags::Exported | JITSymbolFlags::Callable};
+    symbols[jit.mangleAndIntern(name)] = {orc::ExecutorAddr::fromPtr(function),
+                                          JITSymbolFlags::Exported | JITSymbolFlags::Callable};
   };
   add("memcpy", &std::memcpy);
   add("memset", &std::memset);
@@ -69,9 +72,10 @@ struct Session {
     builder.setJITTargetMachineBuilder(orc::JITTargetMachineBuilder(Triple(sys::getProcessTriple())));
     builder.setPlatformSetUp(orc::setUpInactivePlatform);
     builder.setLinkProcessSymbolsByDefault(false);
-    builder.setObjectLinkingLayerCreator([](orc::ExecutionSession& session) -> Expected<std::unique_ptr<orc::ObjectLayer>> {
-      return std::make_unique<orc::ObjectLinkingLayer>(session);
-    });
+    builder.setObjectLinkingLayerCreator(
+        [](orc::ExecutionSession& session) -> Expected<std::unique_ptr<orc::ObjectLayer>> {
+          return std::make_unique<orc::ObjectLinkingLayer>(session);
+        });
     jit = check(builder.create());
     runtime = &check(jit->createJITDylib("runtime"));
     defineRuntime(*jit, *runtime);
@@ -92,7 +96,8 @@ ligerdsl_cpu_module* loadObject(std::string_view object, const std::string& entr
   library.addToLinkOrder(*s.runtime);
   auto module = std::make_unique<ligerdsl_cpu_module>(ligerdsl_cpu_module{&library, library.createResourceTracker()});
   try {
-    check(s.jit->addObjectFile(module->tracker, MemoryBuffer::getMemBufferCopy(StringRef(object.data(), object.size()))));
+    check(
+        s.jit->addObjectFile(module->tracker, MemoryBuffer::getMemBufferCopy(StringRef(object.data(), object.size()))));
     *entry = check(s.jit->lookup(library, entryName)).toPtr<void*>();
   } catch (...) {
     consumeError(s.jit->getExecutionSession().removeJITDylib(library));

@@ -9,7 +9,7 @@ static bool anyLanes(const Coords& coords) {
   return llvm::any_of(coords, [](const Coord& c) { return c.lanes || c.scattered; });
 }
 
-//===-- Partitions ----------------------------------------------------------------------------------------------------===//
+//===-- Partitions -------------------------------------------------------------------------------===//
 
 // Applies the index: tile dimension k starts at element index * size and has `extent` elements inside the view.
 TileAccess TileLowering::prepare(Operation* op) {
@@ -40,7 +40,8 @@ TileAccess TileLowering::prepare(Operation* op) {
     bool whole = matchPattern(extent, m_Constant(&known)) && known.getInt() == sizes[k];
     access.extents.push_back(whole ? Value() : extent);
   }
-  access.origin = LLVM::GEPOp::create(b, loc, view.pointer.getType(), storageType(access.element), view.pointer, offset);
+  access.origin =
+      LLVM::GEPOp::create(b, loc, view.pointer.getType(), storageType(access.element), view.pointer, offset);
   if (!access.extents.empty() && inside) {  // a squeezed index outside the view empties the tile
     Value& last = access.extents.back();
     Value size = last;
@@ -81,7 +82,7 @@ void TileLowering::lowerScalarAccess(Operation* op) {
   }
 }
 
-//===-- Addresses -----------------------------------------------------------------------------------------------------===//
+//===-- Addresses --------------------------------------------------------------------------------===//
 
 Address TileLowering::address(Value origin, Type element, const Coords& coords, ArrayRef<Value> strides) {
   Value offset = i64(0), vector;
@@ -113,7 +114,8 @@ Address TileLowering::address(Value origin, Type element, const Coords& coords, 
 // An integer or pointer that grows by the same step from lane to lane. Sums of 32-bit offsets are assumed not to wrap.
 std::optional<TileLowering::Affine> TileLowering::affine(Value value, const Coords& coords) {
   if (llvm::any_of(coords, [](const Coord& c) { return c.scattered; })) return {};
-  if (!anyLanes(coords) || !isa<RankedTensorType>(value.getType())) return Affine{toI64(evaluate(value, coords).value), 0};
+  if (!anyLanes(coords) || !isa<RankedTensorType>(value.getType()))
+    return Affine{toI64(evaluate(value, coords).value), 0};
   Operation* op = value.getDefiningOp();
   if (!op || plan.bufferOf(value)) return {};
   if (isa<tile::MakeRangeOp>(op)) return Affine{coords[0].base, 1};
@@ -141,13 +143,14 @@ std::optional<TileLowering::Affine> TileLowering::affine(Value value, const Coor
 
 Address TileLowering::pointersAt(Value pointers, Type element, const Coords& coords) {
   if (anyLanes(coords))
-    if (auto line = affine(pointers, coords); line && line->step == storageBytes(element)) return {toPointer(line->base), false};
+    if (auto line = affine(pointers, coords); line && line->step == storageBytes(element))
+      return {toPointer(line->base), false};
   Value addresses = evaluate(pointers, coords).value;
   if (anyLanes(coords)) addresses = registers.splat(loc, addresses, nest->lanes);
   return {toPointer(addresses), isa<VectorType>(addresses.getType())};
 }
 
-//===-- Guards --------------------------------------------------------------------------------------------------------===//
+//===-- Guards -----------------------------------------------------------------------------------===//
 
 Guard TileLowering::guardOf(const TileAccess& access, const Coords& coords) {
   Guard guard;
@@ -155,7 +158,8 @@ Guard TileLowering::guardOf(const TileAccess& access, const Coords& coords) {
     if (!extent) continue;
     Value mask;
     if (coord.scattered) {
-      mask = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, coord.base, registers.splat(loc, extent, nest->lanes));
+      mask = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, coord.base,
+                                   registers.splat(loc, extent, nest->lanes));
     } else if (coord.lanes) {
       Value left = arith::TruncIOp::create(b, loc, b.getI32Type(), sub(extent, coord.base));
       mask = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, iota(b.getI32Type(), nest->lanes),
@@ -171,20 +175,22 @@ Guard TileLowering::guardOf(const TileAccess& access, const Coords& coords) {
 
 // The lanes that are on, as one vector.
 static Value wholeMask(OpBuilder& b, Location loc, Registers& registers, Guard guard, int64_t lanes) {
-  Value condition = guard.condition ? guard.condition : arith::ConstantOp::create(b, loc, b.getBoolAttr(true)).getResult();
+  Value condition =
+      guard.condition ? guard.condition : arith::ConstantOp::create(b, loc, b.getBoolAttr(true)).getResult();
   Value all = registers.splat(loc, condition, lanes);
   if (!guard.mask) return all;
   return guard.condition ? arith::AndIOp::create(b, loc, guard.mask, all).getResult() : guard.mask;
 }
 
-//===-- Loads and stores ----------------------------------------------------------------------------------------------===//
+//===-- Loads and stores -------------------------------------------------------------------------===//
 
 // `align` 0 = the element's own size.
 Value TileLowering::load(Address from, Type element, Guard guard, Value otherwise, int64_t lanes, int64_t align) {
   Type stored = storageType(element), type = lanes == 1 ? stored : VectorType::get({lanes}, stored);
   unsigned alignment = align ? align : storageBytes(element);
   if (lanes == 1) {
-    if (!guard.condition) return registers.fromMemory(loc, LLVM::LoadOp::create(b, loc, type, from.pointer, alignment), element);
+    if (!guard.condition)
+      return registers.fromMemory(loc, LLVM::LoadOp::create(b, loc, type, from.pointer, alignment), element);
     auto branch = scf::IfOp::create(b, loc, TypeRange{registerType(element)}, guard.condition, true, true);
     OpBuilder::InsertionGuard insertion(b);
     b.setInsertionPointToEnd(&branch.getThenRegion().front());

@@ -6,17 +6,32 @@ using namespace mlir;
 namespace ligerdsl::compiler::cpu {
 
 TileLowering::TileLowering(func::FuncOp source, const Plan& plan, bool hasF16c)
-    : source(source), plan(plan), b(source.getContext()), loc(source.getLoc()),
+    : source(source),
+      plan(plan),
+      b(source.getContext()),
+      loc(source.getLoc()),
       registers(b, hasF16c, [this](Value value) { return scalar(value); }) {}
 
-//===-- Small change --------------------------------------------------------------------------------------------------===//
+//===-- Small change -----------------------------------------------------------------------------===//
 
-Value TileLowering::i64(int64_t value) { return arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value)); }
-Value TileLowering::add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(loc, x, y); }
-Value TileLowering::sub(Value x, Value y) { return b.createOrFold<arith::SubIOp>(loc, x, y); }
-Value TileLowering::mul(Value x, Value y) { return b.createOrFold<arith::MulIOp>(loc, x, y); }
-Value TileLowering::less(Value x, Value y) { return b.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::slt, x, y); }
-Value TileLowering::both(Value x, Value y) { return !x ? y : !y ? x : b.createOrFold<arith::AndIOp>(loc, x, y); }
+Value TileLowering::i64(int64_t value) {
+  return arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value));
+}
+Value TileLowering::add(Value x, Value y) {
+  return b.createOrFold<arith::AddIOp>(loc, x, y);
+}
+Value TileLowering::sub(Value x, Value y) {
+  return b.createOrFold<arith::SubIOp>(loc, x, y);
+}
+Value TileLowering::mul(Value x, Value y) {
+  return b.createOrFold<arith::MulIOp>(loc, x, y);
+}
+Value TileLowering::less(Value x, Value y) {
+  return b.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::slt, x, y);
+}
+Value TileLowering::both(Value x, Value y) {
+  return !x ? y : !y ? x : b.createOrFold<arith::AndIOp>(loc, x, y);
+}
 
 Value TileLowering::toI64(Value integer) {
   if (integer.getType().isInteger(64)) return integer;
@@ -58,7 +73,7 @@ SmallVector<Type> TileLowering::scalarTypes(TypeRange types) {
   return result;
 }
 
-//===-- The frame -----------------------------------------------------------------------------------------------------===//
+//===-- The frame --------------------------------------------------------------------------------===//
 
 LogicalResult TileLowering::run(ModuleOp into, StringRef entry) {
   module = into;
@@ -126,7 +141,7 @@ void TileLowering::deriveProgramIds(Value program) {
   }
 }
 
-//===-- Scalar code ---------------------------------------------------------------------------------------------------===//
+//===-- Scalar code ------------------------------------------------------------------------------===//
 
 void TileLowering::lowerBlock(Block* block) {
   for (const Step& step : plan.stepsOf(block)) {
@@ -155,7 +170,8 @@ void TileLowering::lowerOp(Operation* op) {
 
 void TileLowering::lowerScalar(Operation* op) {
   if (isa<tile::AssumeOp>(op)) return;
-  if (isa<tile::LoadTileOp, tile::StoreTileOp, tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp>(op)) return lowerScalarAccess(op);
+  if (isa<tile::LoadTileOp, tile::StoreTileOp, tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp>(op))
+    return lowerScalarAccess(op);
   if (auto print = dyn_cast<tile::PrintOp>(op)) return lowerPrint(print);
   Value value;
   if (auto number = dyn_cast<arith::ConstantOp>(op)) {
@@ -182,7 +198,7 @@ void TileLowering::lowerScalar(Operation* op) {
     scalars[op->getResult(0)] = value;
 }
 
-//===-- Control flow --------------------------------------------------------------------------------------------------===//
+//===-- Control flow -----------------------------------------------------------------------------===//
 
 // Lowers a region's block into `into`, whose scalar arguments are `arguments`; the terminator is the caller's.
 void TileLowering::fillRegion(Region& from, Block* into, ValueRange arguments) {
@@ -196,8 +212,8 @@ void TileLowering::fillRegion(Region& from, Block* into, ValueRange arguments) {
 void TileLowering::lowerFor(scf::ForOp loop) {
   OpBuilder::InsertionGuard guard(b);
   Location at = loc;
-  auto created = scf::ForOp::create(b, at, scalar(loop.getLowerBound()), scalar(loop.getUpperBound()), scalar(loop.getStep()),
-                                    scalarsOf(loop.getInitArgs()));
+  auto created = scf::ForOp::create(b, at, scalar(loop.getLowerBound()), scalar(loop.getUpperBound()),
+                                    scalar(loop.getStep()), scalarsOf(loop.getInitArgs()));
   if (Block* body = created.getBody(); body->mightHaveTerminator()) body->getTerminator()->erase();
   SmallVector<Value> arguments{created.getInductionVar()};
   llvm::append_range(arguments, created.getRegionIterArgs());

@@ -1,8 +1,8 @@
 // A group of sinks as one loop nest.
 //
 //   for outer dimensions:
-//     full = how many lane-dimension elements every access has, rounded down to whole steps; 0 if an outer index is outside
-//     for j in [0, full) by copies * W:   bodies without guards, `copies` of them side by side for reductions
+//     full = how many lane-dimension elements every access has, rounded down to whole steps; 0 if an outer index is
+//     outside for j in [0, full) by copies * W:   bodies without guards, `copies` of them side by side for reductions
 //     for j in [full, n) by W:            one guarded body
 //     combine the reductions' registers in a fixed order
 #include "compiler/target/cpu/lowering.h"
@@ -13,7 +13,9 @@ namespace ligerdsl::compiler::cpu {
 
 static constexpr int64_t kMaxLanes = 16;
 
-static int64_t lanesFor(int64_t size) { return std::min(kMaxLanes, size & -size); }
+static int64_t lanesFor(int64_t size) {
+  return std::min(kMaxLanes, size & -size);
+}
 
 void TileLowering::openNest(ArrayRef<int64_t> shape, int laneDim) {
   nest->shape.assign(shape.begin(), shape.end());
@@ -61,7 +63,7 @@ void TileLowering::lowerGroup(const Group& group) {
   nest = nullptr;
 }
 
-//===-- Bounds --------------------------------------------------------------------------------------------------------===//
+//===-- Bounds -----------------------------------------------------------------------------------===//
 
 void TileLowering::addBounds(Operation* access, ArrayRef<int> dims) {
   Value tile = isa<tile::LoadTileOp>(access) ? access->getResult(0) : access->getOperand(0);
@@ -125,97 +127,103 @@ void TileLowering::collectBounds(const Group& group) {
   }
 }
 
-//===-- Lane loops ----------------------------------------------------------------------------------------------------===//
+//===-- Lane loops -------------------------------------------------------------------------------===//
 
-static bool isExpensive(Operation* op) { return isa<math::MathDialect>(op->getDialect()) && !isa<math::FmaOp, math::AbsFOp>(op); }
+static bool isExpensive(Operation* op) {
+  return isa<math::MathDialect>(op->getDialect()) && !isa<math::FmaOp, math::AbsFOp>(op);
+}
 
 // Independent copies of a reduction hide the latency of its combiner; bodies with long expressions hide it themselves.
 static int copiesFor(const Plan& plan, const Group& group, int64_t steps) {
   bool reduces = llvm::any_of(group.sinks, [](const Sink& sink) { return sink.kind == SinkKind::reduce; });
   if (!reduces) return 1;
-  bool expensive = llvm::any_of(group.sinks, [&](const Sink& sink) { return llvm::any_of(plan.readsOf(sink).ops, isExpensive); });
+  bool expensive =
+      llvm::any_of(group.sinks, [&](const Sink& sink) { return llvm::any_of(plan.readsOf(sink).ops, isExpensive); });
   int copies = expensive ? 2 : 4;
   while (copies > steps) copies /= 2;
   return copies;
 }
 
+// How far the unguarded loop goes, and where the guarded one ends.
+TileLowering::LaneRange TileLowering::laneRange(const Group& group, int64_t step) {
+  int dim = nest->laneDim;
+  Value inside, limit = i64(nest->shape[dim]), end = limit;
+  for (const Bound& bound : bounds) {
+    if (bound.dim == dim) {
+      limit = b.createOrFold<arith::MinSIOp>(loc, limit, bound.extent);
+    } else {
+      Value index = bound.dim >= 0 ? nest->indices[bound.dim] : i64(bound.dim == kZero ? 0 : bound.size - 1);
+      inside = both(inside, less(index, bound.extent));
+    }
+  }
+  Value full = sub(limit, b.createOrFold<arith::RemUIOp>(loc, limit, i64(step)));
+  if (inside) full = b.createOrFold<arith::SelectOp>(loc, inside, full, i64(0));
+  // Where a group only stores to views, nothing happens beyond the last element that a view has.
+  if (llvm::all_of(group.sinks, [](const Sink& sink) { return sink.kind == SinkKind::storeTile; })) {
+    Value last = i64(0);
+    for (const Sink& sink : group.sinks) {
+      Value extent = accesses[sink.op].extents[dim];
+      last = b.createOrFold<arith::MaxSIOp>(loc, last, extent ? extent : end);
+    }
+    end = last;
+  }
+  return {full, end};
+}
+
+// One loop over the lane dimension, `bodies` registers a step; body i works on the i-th copy of every reduction.
+void TileLowering::laneLoop(const Group& group, MutableArrayRef<Reduction> reductions, Value from, Value to, int bodies,
+                            bool inBounds) {
+  IntegerAttr first, last;
+  if (matchPattern(from, m_Constant(&first)) && matchPattern(to, m_Constant(&last)) && first.getInt() >= last.getInt())
+    return;
+  int dim = nest->laneDim;
+  SmallVector<Value*> carried;  // the registers that this loop updates
+  for (Reduction& reduction : reductions)
+    for (size_t i = 0; i < reduction.registers.size(); ++i)
+      if (static_cast<int>(i) % reduction.copies < bodies) carried.push_back(&reduction.registers[i]);
+  auto values = [&] {
+    SmallVector<Value> result;
+    for (Value* value : carried) result.push_back(*value);
+    return result;
+  };
+
+  auto loop = scf::ForOp::create(b, loc, from, to, i64(bodies * nest->lanes), values());
+  if (loop.getBody()->mightHaveTerminator()) loop.getBody()->getTerminator()->erase();
+  nest->loops.resize(nest->inner);
+  if (!laneAnchor) laneAnchor = loop;  // what both loops share goes before the first
+  nest->loops.push_back(laneAnchor);
+  nest->depths[dim] = ++nest->inner;
+  nest->inBounds = inBounds;
+  b.setInsertionPointToEnd(loop.getBody());
+  for (auto [value, argument] : llvm::zip_equal(carried, loop.getRegionIterArgs())) *value = argument;
+  Value start = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, loop.getInductionVar(), i64(0));
+  for (int body = 0; body < bodies; ++body) {
+    nest->indices[dim] = add(loop.getInductionVar(), i64(body * nest->lanes));
+    groupBody(group, reductions, body, start);
+  }
+  scf::YieldOp::create(b, loc, values());
+  b.setInsertionPointAfter(loop);
+  for (auto [value, result] : llvm::zip_equal(carried, loop.getResults())) *value = result;
+  --nest->inner;
+}
+
 void TileLowering::laneLoops(const Group& group) {
   SmallVector<Reduction> reductions;
-  int dim = nest->laneDim;
-  if (dim < 0) return groupBody(group, reductions, 0, {});
-
-  int64_t size = nest->shape[dim], lanes = nest->lanes;
-  int copies = copiesFor(plan, group, size / lanes);
+  if (nest->laneDim < 0) return groupBody(group, reductions, 0, {});
+  int copies = copiesFor(plan, group, nest->shape[nest->laneDim] / nest->lanes);
   for (const Sink& sink : group.sinks) {
     if (sink.kind != SinkKind::reduce) continue;
     Reduction& reduction = reductions.emplace_back();
     reduction.op = cast<tile::ReduceOp>(sink.op);
     reduction.copies = copies;
-    for (Value value : start(reduction.op, lanes)) reduction.registers.append(copies, value);
+    for (Value value : start(reduction.op, nest->lanes)) reduction.registers.append(copies, value);
   }
-
-  Value inside, limit = i64(size), storeLimit = i64(0);
-  for (const Bound& bound : bounds) {
-    if (bound.dim == dim)
-      limit = b.createOrFold<arith::MinSIOp>(loc, limit, bound.extent);
-    else
-      inside = both(inside, less(bound.dim >= 0 ? nest->indices[bound.dim] : i64(bound.dim == kZero ? 0 : bound.size - 1),
-                                 bound.extent));
-  }
-  Value step = i64(copies * lanes);
-  Value full = sub(limit, b.createOrFold<arith::RemUIOp>(loc, limit, step));
-  if (inside) full = b.createOrFold<arith::SelectOp>(loc, inside, full, i64(0));
-  // Where a group only stores to views, nothing happens beyond the last element that a view has.
-  Value end = i64(size);
-  if (llvm::all_of(group.sinks, [](const Sink& sink) { return sink.kind == SinkKind::storeTile; })) {
-    for (const Sink& sink : group.sinks) {
-      Value extent = accesses[sink.op].extents[dim];
-      storeLimit = b.createOrFold<arith::MaxSIOp>(loc, storeLimit, extent ? extent : end);
-    }
-    end = storeLimit;
-  }
-
-  auto loop = [&](Value from, Value to, Value by, int bodies, bool inBounds) {
-    IntegerAttr first, last;
-    if (matchPattern(from, m_Constant(&first)) && matchPattern(to, m_Constant(&last)) && first.getInt() >= last.getInt()) return;
-    SmallVector<Value> carried;
-    for (Reduction& reduction : reductions)
-      for (size_t i = 0; i < reduction.registers.size(); ++i)
-        if (static_cast<int>(i % copies) < bodies) carried.push_back(reduction.registers[i]);
-    auto created = scf::ForOp::create(b, loc, from, to, by, carried);
-    nest->loops.resize(nest->inner);
-    if (!laneAnchor) laneAnchor = created;
-    nest->loops.push_back(laneAnchor);
-    nest->depths[dim] = ++nest->inner;
-    nest->inBounds = inBounds;
-    if (created.getBody()->mightHaveTerminator()) created.getBody()->getTerminator()->erase();
-    b.setInsertionPointToEnd(created.getBody());
-    auto exchange = [&](ValueRange values) {
-      size_t next = 0;
-      for (Reduction& reduction : reductions)
-        for (size_t i = 0; i < reduction.registers.size(); ++i)
-          if (static_cast<int>(i % copies) < bodies) reduction.registers[i] = values[next++];
-    };
-    exchange(created.getRegionIterArgs());
-    Value start = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, created.getInductionVar(), i64(0));
-    for (int body = 0; body < bodies; ++body) {
-      nest->indices[dim] = add(created.getInductionVar(), i64(body * lanes));
-      groupBody(group, reductions, body, start);
-    }
-    SmallVector<Value> results;
-    for (Reduction& reduction : reductions)
-      for (size_t i = 0; i < reduction.registers.size(); ++i)
-        if (static_cast<int>(i % copies) < bodies) results.push_back(reduction.registers[i]);
-    scf::YieldOp::create(b, loc, results);
-    b.setInsertionPointAfter(created);
-    exchange(created.getResults());
-    --nest->inner;
-  };
+  LaneRange range = laneRange(group, copies * nest->lanes);
   laneAnchor = nullptr;
-  loop(i64(0), full, step, copies, true);
-  loop(full, end, i64(lanes), 1, false);
+  laneLoop(group, reductions, i64(0), range.full, copies, true);
+  laneLoop(group, reductions, range.full, range.end, 1, false);
   nest->loops.resize(nest->inner);
-  Value mainRan = less(i64(0), full);
+  Value mainRan = less(i64(0), range.full);
   for (Reduction& reduction : reductions) finish(reduction, mainRan);
 }
 
@@ -264,10 +272,11 @@ void TileLowering::groupBody(const Group& group, MutableArrayRef<Reduction> redu
     } else if (sink.kind == SinkKind::storeTile) {
       const TileAccess& access = accesses[sink.op];
       Guard guard = nest->inBounds && nest->proved.contains(sink.op) ? Guard{} : guardOf(access, here);
-      store(address(access.origin, access.element, here, access.strides), access.element, item.values[0], guard, nest->lanes, 0);
-    } else if (sink.kind == SinkKind::scatter) {
-      store(item.to, getElementTypeOrSelf(cast<tile::StoreOp>(sink.op).getValue().getType()), item.values[0], item.guard,
+      store(address(access.origin, access.element, here, access.strides), access.element, item.values[0], guard,
             nest->lanes, 0);
+    } else if (sink.kind == SinkKind::scatter) {
+      store(item.to, getElementTypeOrSelf(cast<tile::StoreOp>(sink.op).getValue().getType()), item.values[0],
+            item.guard, nest->lanes, 0);
     } else {
       Reduction& reduction = reductions[nextReduction++];
       size_t operands = item.values.size();
@@ -280,70 +289,6 @@ void TileLowering::groupBody(const Group& group, MutableArrayRef<Reduction> redu
           value = arith::SelectOp::create(b, loc, first, item.values[n], value);
         reduction.registers[n * reduction.copies + copy] = value;
       }
-    }
-  }
-}
-
-//===-- Reductions ----------------------------------------------------------------------------------------------------===//
-
-SmallVector<Value> TileLowering::combine(tile::ReduceOp op, ArrayRef<Value> x, ArrayRef<Value> y, int64_t lanes) {
-  SmallVector<Value> arguments(x);
-  arguments.append(y.begin(), y.end());
-  SmallVector<Value> result = registers.combine(op.getCombiner(), arguments, lanes);
-  if (!result.empty()) return result;
-  broken = true;
-  return SmallVector<Value>(x);
-}
-
-// What the registers hold before the first element: the identity of a named reduction. A custom combiner has none known;
-// its first element replaces whatever is there.
-SmallVector<Value> TileLowering::start(tile::ReduceOp op, int64_t lanes) {
-  SmallVector<Value> result;
-  for (Value operand : op.getSources()) {
-    Type element = getElementTypeOrSelf(operand.getType());
-    Value value = op.getKind() == tile::ReductionKind::custom ? registers.constant(loc, b.getZeroAttr(element))
-                                                              : registers.identity(loc, op.getKind(), element);
-    result.push_back(registers.splat(loc, value, lanes));
-  }
-  return result;
-}
-
-// Copies pairwise, then halves of the lanes, in an order that depends on nothing but the shape.
-void TileLowering::finish(Reduction& reduction, Value mainRan) {
-  tile::ReduceOp op = reduction.op;
-  loc = op.getLoc();
-  size_t operands = op.getSources().size();
-  int64_t lanes = nest->lanes;
-  SmallVector<SmallVector<Value>> parts(reduction.copies);
-  for (int copy = 0; copy < reduction.copies; ++copy)
-    for (size_t n = 0; n < operands; ++n) parts[copy].push_back(reduction.registers[n * reduction.copies + copy]);
-  SmallVector<Value> only = parts[0];
-  for (; parts.size() > 1; parts.resize(parts.size() / 2))
-    for (size_t i = 0; i < parts.size() / 2; ++i) parts[i] = combine(op, parts[2 * i], parts[2 * i + 1], lanes);
-  SmallVector<Value> total = parts[0];
-  if (op.getKind() == tile::ReductionKind::custom && reduction.copies > 1)
-    for (size_t n = 0; n < operands; ++n) total[n] = arith::SelectOp::create(b, loc, mainRan, total[n], only[n]);
-  for (; lanes > 1; lanes /= 2) {
-    SmallVector<Value> low, high;
-    for (Value value : total) {
-      SmallVector<int32_t> first, second;
-      for (int32_t i = 0; i < lanes / 2; ++i) first.push_back(i), second.push_back(i + lanes / 2);
-      auto part = [&](ArrayRef<int32_t> picked) -> Value {
-        if (lanes == 2) return LLVM::ExtractElementOp::create(b, loc, value, i64(picked[0]));
-        return LLVM::ShuffleVectorOp::create(b, loc, value, value, picked);
-      };
-      low.push_back(part(first));
-      high.push_back(part(second));
-    }
-    total = combine(op, low, high, lanes / 2);
-  }
-  for (auto [result, value] : llvm::zip_equal(op.getResults(), total)) {
-    if (Buffer* buffer = plan.bufferOf(result)) {
-      Coords at = identity();
-      at.erase(at.begin() + op.getAxis());
-      bufferStore(buffer, at, value);
-    } else {
-      scalars[result] = value;
     }
   }
 }

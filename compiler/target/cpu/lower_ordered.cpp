@@ -19,7 +19,7 @@ void TileLowering::lowerOrdered(Operation* op, ArrayRef<int64_t> shape) {
   }
 }
 
-//===-- Scans ---------------------------------------------------------------------------------------------------------===//
+//===-- Scans ------------------------------------------------------------------------------------===//
 
 void TileLowering::lowerScan(tile::ScanOp op) {
   int axis = static_cast<int>(op.getAxis());
@@ -58,7 +58,7 @@ void TileLowering::lowerScan(tile::ScanOp op) {
   });
 }
 
-//===-- Atomics -------------------------------------------------------------------------------------------------------===//
+//===-- Atomics ----------------------------------------------------------------------------------===//
 
 // Elements in row-major order, so that two that name one address see each other in a fixed order within a program.
 void TileLowering::lowerAtomic(tile::AtomicRMWOp op) {
@@ -125,7 +125,7 @@ Value TileLowering::atomicHalf(tile::AtomicRMWOp op, Value pointer, Value value,
   return loop.getResult(0);
 }
 
-//===-- Prints --------------------------------------------------------------------------------------------------------===//
+//===-- Prints -----------------------------------------------------------------------------------===//
 
 // One call of the runtime's ligerdsl_cpu_print per value; tiles call it per element.
 void TileLowering::lowerPrint(tile::PrintOp op) {
@@ -191,7 +191,8 @@ void TileLowering::printValue(tile::PrintOp op, Value value, Type element, Value
   }
   Value kind = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(printKind(element)));
   Value address = LLVM::AddressOfOp::create(b, loc, pointer, name);
-  LLVM::CallOp::create(b, loc, callee, ValueRange{address, programId[0], programId[1], programId[2], index, kind, bits});
+  LLVM::CallOp::create(b, loc, callee,
+                       ValueRange{address, programId[0], programId[1], programId[2], index, kind, bits});
 }
 
 }  // namespace ligerdsl::compiler::cpu

@@ -24,7 +24,7 @@ Coords TileLowering::identity() {
   return coords;
 }
 
-//===-- Evaluation ----------------------------------------------------------------------------------------------------===//
+//===-- Evaluation -------------------------------------------------------------------------------===//
 
 void TileLowering::remember(Value tile, const Coords& coords, Evaluated result) {
   Nest::Memo& memo = result.depth < nest->inner ? nest->outer : nest->body;
@@ -84,7 +84,8 @@ Evaluated TileLowering::evaluateElementwise(Operation* op, const Coords& coords)
     result.value = registers.emit(op, operands, lanes);
     if (result.value) return;
     broken = true;
-    result.value = LLVM::PoisonOp::create(b, loc, registerType(getElementTypeOrSelf(op->getResult(0).getType()), lanes));
+    result.value =
+        LLVM::PoisonOp::create(b, loc, registerType(getElementTypeOrSelf(op->getResult(0).getType()), lanes));
   });
   return result;
 }
@@ -101,7 +102,8 @@ Evaluated TileLowering::evaluateRange(tile::MakeRangeOp op, const Coords& coords
                             : arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0)).getResult();
     result.value = base;
     if (coord.lanes)
-      result.value = arith::AddIOp::create(b, loc, registers.splat(loc, base, nest->lanes), iota(b.getI32Type(), nest->lanes));
+      result.value =
+          arith::AddIOp::create(b, loc, registers.splat(loc, base, nest->lanes), iota(b.getI32Type(), nest->lanes));
   });
   return result;
 }
@@ -135,7 +137,7 @@ Evaluated TileLowering::evaluateGather(tile::LoadOp op, const Coords& coords) {
   return result;
 }
 
-//===-- Index maps of the shape ops -----------------------------------------------------------------------------------===//
+//===-- Index maps of the shape ops --------------------------------------------------------------===//
 
 Coords TileLowering::sourceCoords(Operation* op, const Coords& coords) {
   if (auto expand = dyn_cast<tile::ExpandDimsOp>(op)) {
@@ -157,8 +159,9 @@ Coords TileLowering::sourceCoords(Operation* op, const Coords& coords) {
   return reshapeCoords(cast<tile::ReshapeOp>(op), coords);
 }
 
-// Matches runs of result dimensions with runs of source dimensions of equal size, and maps each run by its own linear index:
-// lanes that are neighbours in the result stay neighbours wherever the source's last dimension of the run is a multiple of W.
+// Matches runs of result dimensions with runs of source dimensions of equal size, and maps each run by its own linear
+// index: lanes that are neighbours in the result stay neighbours wherever the source's last dimension of the run is a
+// multiple of W.
 Coords TileLowering::reshapeCoords(tile::ReshapeOp op, const Coords& coords) {
   ArrayRef<int64_t> from = cast<RankedTensorType>(op.getType()).getShape();
   ArrayRef<int64_t> to = cast<RankedTensorType>(op.getSource().getType()).getShape();

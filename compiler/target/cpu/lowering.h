@@ -1,7 +1,8 @@
 // Tile IR -> one host function of scf loops, arith on scalars and vectors, and llvm memory accesses.
 //
-// Tiles are never whole vectors: a group of sinks becomes a nest of loops over the tile's elements, the lane dimension in
-// steps of W, and the expressions that feed the sinks are emitted inside, on registers of W elements (elementwise.h).
+// Tiles are never whole vectors: a group of sinks becomes a nest of loops over the tile's elements, the lane dimension
+// in steps of W, and the expressions that feed the sinks are emitted inside, on registers of W elements
+// (elementwise.h).
 #pragma once
 
 #include "compiler/target/cpu/elementwise.h"
@@ -10,7 +11,8 @@
 
 namespace ligerdsl::compiler::cpu {
 
-/// One index of a tile dimension inside a nest: `base`, or `base`, `base` + 1, ... over the lanes, or a vector of indices.
+/// One index of a tile dimension inside a nest: `base`, or `base`, `base` + 1, ... over the lanes, or a vector of
+/// indices.
 struct Coord {
   mlir::Value base;    // i64, or vector<W x i64> when `scattered`; null = 0
   bool lanes = false;  // lane i has index base + i
@@ -20,7 +22,8 @@ struct Coord {
 };
 using Coords = llvm::SmallVector<Coord, 4>;
 
-/// An evaluated expression: a scalar (equal in all lanes) or a vector, valid inside the `depth` outermost loops of the nest.
+/// An evaluated expression: a scalar (equal in all lanes) or a vector, valid inside the `depth` outermost loops of the
+/// nest.
 struct Evaluated {
   mlir::Value value;
   int depth = 0;
@@ -43,15 +46,15 @@ struct Nest {
 
 /// A partition access with its index applied, computed once where the access stands in the program.
 struct TileAccess {
-  mlir::Value origin;                          // pointer to the tile's first element
-  llvm::SmallVector<mlir::Value> strides;      // per tile dimension, i64
-  llvm::SmallVector<mlir::Value> extents;      // elements inside the view per tile dimension; null = all
-  mlir::Value inside;                          // scalar accesses: whether the element exists; null = it does
+  mlir::Value origin;                      // pointer to the tile's first element
+  llvm::SmallVector<mlir::Value> strides;  // per tile dimension, i64
+  llvm::SmallVector<mlir::Value> extents;  // elements inside the view per tile dimension; null = all
+  mlir::Value inside;                      // scalar accesses: whether the element exists; null = it does
   mlir::Type element;
 };
 
-/// One dimension of a partition access that must stay inside its view: the nest's dimension that runs over it, or kZero where
-/// only index 0 is touched, or kWhole where any of its `size` indices may be.
+/// One dimension of a partition access that must stay inside its view: the nest's dimension that runs over it, or kZero
+/// where only index 0 is touched, or kWhole where any of its `size` indices may be.
 inline constexpr int kZero = -1, kWhole = -2;
 struct Bound {
   int dim;
@@ -132,17 +135,23 @@ class TileLowering {
   // lower_groups.cpp: loop nests.
   void lowerGroup(const Group& group);
   void loopNest(llvm::ArrayRef<int> dims, llvm::function_ref<void()> body);
+  struct LaneRange {
+    mlir::Value full, end;
+  };
+  LaneRange laneRange(const Group& group, int64_t step);
+  void laneLoop(const Group& group, llvm::MutableArrayRef<Reduction> reductions, mlir::Value from, mlir::Value to,
+                int bodies, bool inBounds);
   void laneLoops(const Group& group);
   void groupBody(const Group& group, llvm::MutableArrayRef<Reduction> reductions, int copy, mlir::Value first);
-  void finish(Reduction& reduction, mlir::Value mainRan);
-  llvm::SmallVector<mlir::Value> combine(tile::ReduceOp op, llvm::ArrayRef<mlir::Value> a, llvm::ArrayRef<mlir::Value> b,
-                                         int64_t lanes);
-  llvm::SmallVector<mlir::Value> start(tile::ReduceOp op, int64_t lanes);
   void collectBounds(const Group& group);
   void boundsOf(mlir::Value tile, llvm::SmallVector<int> dims, llvm::DenseSet<std::pair<mlir::Value, int64_t>>& seen);
   void addBounds(mlir::Operation* access, llvm::ArrayRef<int> dims);
 
-  // lower_across.cpp: reductions along other dimensions than the lanes'.
+  // lower_reduce.cpp: how reductions begin, combine and end; reductions along other dimensions than the lanes'.
+  void finish(Reduction& reduction, mlir::Value mainRan);
+  llvm::SmallVector<mlir::Value> combine(tile::ReduceOp op, llvm::ArrayRef<mlir::Value> a,
+                                         llvm::ArrayRef<mlir::Value> b, int64_t lanes);
+  llvm::SmallVector<mlir::Value> start(tile::ReduceOp op, int64_t lanes);
   void lowerAcross(const Group& group);
   llvm::SmallVector<Reduction> reduceAcross(const Group& group, int axis, bool inBounds, mlir::Operation* anchor);
 
@@ -154,7 +163,8 @@ class TileLowering {
   mlir::Value atomic(tile::AtomicRMWOp op, mlir::Value pointer, mlir::Value value, mlir::Value mask);
   mlir::Value atomicHalf(tile::AtomicRMWOp op, mlir::Value pointer, mlir::Value value, mlir::Type element);
   void lowerPrint(tile::PrintOp op);
-  void printValue(tile::PrintOp op, mlir::Value bits, mlir::Type element, mlir::Value index, llvm::ArrayRef<int64_t> shape);
+  void printValue(tile::PrintOp op, mlir::Value bits, mlir::Type element, mlir::Value index,
+                  llvm::ArrayRef<int64_t> shape);
   void openNest(llvm::ArrayRef<int64_t> shape, int laneDim);
 
   // Small change.

@@ -1,5 +1,5 @@
-// What the CPU target decides before it emits a line: which tiles live in buffers, which loops are fused, and where every
-// buffer sits in the arena. Pure analysis; nothing here changes the IR.
+// What the CPU target decides before it emits a line: which tiles live in buffers, which loops are fused, and where
+// every buffer sits in the arena. Pure analysis; nothing here changes the IR.
 #pragma once
 
 #include <deque>
@@ -33,8 +33,8 @@ enum class SinkKind {
 /// Something that consumes tiles and therefore needs a loop nest.
 struct Sink {
   SinkKind kind;
-  mlir::Operation* op;  // materialise: the op at whose place it happens
-  mlir::Value value;    // materialise only
+  mlir::Operation* op;       // materialise: the op at whose place it happens
+  mlir::Value value;         // materialise only
   Buffer* target = nullptr;  // materialise only
   Buffer* source = nullptr;  // materialise only: copy this buffer instead of evaluating
 };
@@ -59,6 +59,11 @@ int laneDimension(llvm::ArrayRef<int64_t> shape);
 /// True for arith and math ops and tile.addptr: one result element per operand element.
 bool isElementwise(mlir::Operation* op);
 
+/// The type of a tile value; null for scalars.
+mlir::RankedTensorType tileType(mlir::Value value);
+
+bool isLoop(mlir::Operation* op);
+
 /// Bytes of an element in memory: i1 takes one, pointers eight.
 int64_t storageBytes(mlir::Type element);
 
@@ -82,8 +87,8 @@ class Plan {
       Buffer* buffer;
       bool identity;
     };
-    llvm::SmallVector<Access> loads;    // evaluated in place
-    llvm::SmallVector<Stored> buffers;  // read back
+    llvm::SmallVector<Access> loads;          // evaluated in place
+    llvm::SmallVector<Stored> buffers;        // read back
     llvm::SmallVector<mlir::Operation*> ops;  // evaluated in place
   };
   Reads readsOf(const Sink& sink) const;
@@ -111,7 +116,8 @@ class Plan {
   bool isHazard(mlir::Operation* load, bool identity, int groupIndex) const;
   int64_t endOfUse(mlir::Operation* user, mlir::Region* home) const;
   void collect(mlir::Value value, bool identity, Reads& reads, llvm::DenseSet<std::pair<mlir::Value, int>>& seen) const;
-  void collectOp(mlir::Operation* op, bool identity, Reads& reads, llvm::DenseSet<std::pair<mlir::Value, int>>& seen) const;
+  void collectOp(mlir::Operation* op, bool identity, Reads& reads,
+                 llvm::DenseSet<std::pair<mlir::Value, int>>& seen) const;
   void measureLifetimes();
   void placeBuffers();
 

@@ -40,12 +40,23 @@ void printFromKernel(const char* text, int32_t x, int32_t y, int32_t z, int64_t 
   if (index >= 0) printIndex(line << " ", text + std::strlen(text) + 1, index);
   line.precision(9);
   switch (kind) {
-    case 1: line << " " << static_cast<int64_t>(bits); break;
-    case 2: line << " " << halfToFloat(static_cast<uint16_t>(bits)); break;
-    case 3: line << " " << bitsToFloat(static_cast<uint32_t>(bits) << 16); break;
-    case 4: line << " " << bitsToFloat(static_cast<uint32_t>(bits)); break;
-    case 5: line << " 0x" << std::hex << bits; break;
-    default: break;
+    case 1:
+      line << " " << static_cast<int64_t>(bits);
+      break;
+    case 2:
+      line << " " << halfToFloat(static_cast<uint16_t>(bits));
+      break;
+    case 3:
+      line << " " << bitsToFloat(static_cast<uint32_t>(bits) << 16);
+      break;
+    case 4:
+      line << " " << bitsToFloat(static_cast<uint32_t>(bits));
+      break;
+    case 5:
+      line << " 0x" << std::hex << bits;
+      break;
+    default:
+      break;
   }
   line << "\n";
   std::fputs(line.str().c_str(), stdout);

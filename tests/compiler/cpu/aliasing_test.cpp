@@ -4,10 +4,11 @@
 namespace ligerdsl::testing {
 namespace {
 
-// Runs `build` with arguments (outputs..., inputs...), all [rows, cols] f32 of which input pairs[i] is what output i may
-// overwrite: out of place without facts, out of place with facts, in place without, and in place with.
-void checkInPlace(const std::function<void(KernelBuilder&)>& build, size_t inputs, std::vector<size_t> pairs, int64_t rows,
-                  int64_t cols, const std::function<void(Slots&)>& more, size_t moreArguments, std::vector<int32_t> grid) {
+// Runs `build` with arguments (outputs..., inputs...), all [rows, cols] f32 of which input pairs[i] is what output i
+// may overwrite: out of place without facts, out of place with facts, in place without, and in place with.
+void checkInPlace(const std::function<void(KernelBuilder&)>& build, size_t inputs, std::vector<size_t> pairs,
+                  int64_t rows, int64_t cols, const std::function<void(Slots&)>& more, size_t moreArguments,
+                  std::vector<int32_t> grid) {
   size_t outputs = pairs.size();
   std::vector<std::vector<float>> source;
   for (size_t i = 0; i < inputs; ++i) source.push_back(randomFloats(rows * cols, unsigned(i + 1)));
@@ -54,11 +55,15 @@ TEST(CpuAliasing, CrossEntropyReadsItsTargetLogitBeforeOverwritingIt) {
   std::vector<float> loss(6);
   std::vector<int64_t> labels = {0, 511, 17, 16, 255, 480};
   std::vector<float> first;
-  checkInPlace(build, 1, {0}, 6, 512, [&](Slots& slots) {
-    if (!first.empty()) EXPECT_EQ(first, loss);
-    else if (loss[0] != 0) first = loss;
-    slots.view(loss.data(), {6}).view(labels.data(), {6});
-  }, 2, {6});
+  checkInPlace(build, 1, {0}, 6, 512,
+               [&](Slots& slots) {
+                 if (!first.empty())
+                   EXPECT_EQ(first, loss);
+                 else if (loss[0] != 0)
+                   first = loss;
+                 slots.view(loss.data(), {6}).view(labels.data(), {6});
+               },
+               2, {6});
   EXPECT_EQ(first, loss);
 }
 
@@ -77,7 +82,8 @@ TEST(CpuAliasing, SwigluBackwardOverwritesBothInputs) {
 
 TEST(CpuAliasing, RopeOverwritesItsHalves) {
   auto build = [](KernelBuilder& k) {
-    View out = k.view("out", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn}), angle = k.view("angle", f32, {dyn, dyn});
+    View out = k.view("out", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn}),
+         angle = k.view("angle", f32, {dyn, dyn});
     Scalar row = k.program_id(0);
     Tile low = x.partition({squeeze, 32}).load({row, 0}), high = x.partition({squeeze, 32}).load({row, 1});
     Tile c = angle.partition({squeeze, 32}).load({row, 0}), s = angle.partition({squeeze, 32}).load({row, 1});
@@ -102,26 +108,31 @@ TEST(CpuAliasing, RmsNormBackwardOverwritesItsGradient) {
     dw.partition({256}).store({0}, sum_dw);
   };
   std::vector<float> w = randomFloats(200, 9), dw(200), first;
-  checkInPlace(build, 2, {0}, 7, 200, [&](Slots& slots) {
-    if (dw[0] != 0 && first.empty()) first = dw;
-    slots.view(w.data(), {200}).view(dw.data(), {200});
-  }, 2, {1});
+  checkInPlace(build, 2, {0}, 7, 200,
+               [&](Slots& slots) {
+                 if (dw[0] != 0 && first.empty()) first = dw;
+                 slots.view(w.data(), {200}).view(dw.data(), {200});
+               },
+               2, {1});
   EXPECT_EQ(first, dw);
 }
 
 // Every element of the output depends on all of the input, and the input is read again behind the store.
 TEST(CpuAliasing, ReversedAndReadAgain) {
   auto build = [](KernelBuilder& k) {
-    View out = k.view("out", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn}), again = k.view("again", f32, {dyn, dyn});
+    View out = k.view("out", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn}),
+         again = k.view("again", f32, {dyn, dyn});
     Tile v = x.partition({16, 16}).load({0, 0});
     out.partition({16, 16}).store({0, 0}, v.permute({1, 0}));
     again.partition({16, 16}).store({0, 0}, v + sum(v, 0).expand_dims(0));
   };
   std::vector<float> again(256), first;
-  checkInPlace(build, 1, {0}, 16, 16, [&](Slots& slots) {
-    if (again[0] != 0 && first.empty()) first = again;
-    slots.view(again.data(), {16, 16});
-  }, 1, {1});
+  checkInPlace(build, 1, {0}, 16, 16,
+               [&](Slots& slots) {
+                 if (again[0] != 0 && first.empty()) first = again;
+                 slots.view(again.data(), {16, 16});
+               },
+               1, {1});
   EXPECT_EQ(first, again);
 }
 

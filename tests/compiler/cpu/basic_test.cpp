@@ -35,13 +35,15 @@ TEST(CpuBasic, SoftmaxOfRaggedRows) {
     for (int64_t n : {1, 3, 16, 500, 1000, 1023, 1024}) {
       const int64_t rows = 5, stride = 1030;
       std::vector<float> x = randomFloats(rows * stride, 3, -20, 20), y(rows * stride, 7.0f);
-      kernel.run(Slots().view(y.data(), {rows, n}, {stride, 1}).view(x.data(), {rows, n}, {stride, 1}), {int32_t(rows)});
+      kernel.run(Slots().view(y.data(), {rows, n}, {stride, 1}).view(x.data(), {rows, n}, {stride, 1}),
+                 {int32_t(rows)});
       for (int64_t r = 0; r < rows; ++r) {
         double top = -INFINITY, sum = 0;
         for (int64_t i = 0; i < n; ++i) top = std::max(top, double(x[r * stride + i]));
         for (int64_t i = 0; i < n; ++i) sum += std::exp(x[r * stride + i] - top);
         for (int64_t i = 0; i < n; ++i)
-          ASSERT_NEAR(y[r * stride + i], std::exp(x[r * stride + i] - top) / sum, 1e-6) << "n " << n << " row " << r << " element " << i;
+          ASSERT_NEAR(y[r * stride + i], std::exp(x[r * stride + i] - top) / sum, 1e-6)
+              << "n " << n << " row " << r << " element " << i;
         for (int64_t i = n; i < stride; ++i) ASSERT_EQ(y[r * stride + i], 7.0f);
       }
     }

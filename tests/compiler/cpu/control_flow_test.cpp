@@ -10,14 +10,19 @@ TEST(CpuControlFlow, AccumulatesTilesOverRows) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn}), x = k.view("x", f32, {dyn, dyn});
     Scalar rows = k.scalar("rows", i32);
-    auto [acc, count] = k.for_range(0, rows, 1, carry(k.zeros({64}, f32), k.constant(0, i32)), [&](Scalar r, Tile a, Scalar n) {
-      Tile row = x.partition({squeeze, 64}).load({r, 0});
-      return carry(a + row * sum(row), n + r);
-    });
+    auto [acc, count] =
+        k.for_range(0, rows, 1, carry(k.zeros({64}, f32), k.constant(0, i32)), [&](Scalar r, Tile a, Scalar n) {
+          Tile row = x.partition({squeeze, 64}).load({r, 0});
+          return carry(a + row * sum(row), n + r);
+        });
     out.partition({64}).store({0}, acc + count.to(f32));
   };
   for (double rows : {0, 1, 7})
-    Case().out(f32, {60}).view(f32, randomNumbers(7 * 60), {7, 60}).scalar(i32, rows).check(build, {1}, {1e-4, 1e-5}, kBoth);
+    Case()
+        .out(f32, {60})
+        .view(f32, randomNumbers(7 * 60), {7, 60})
+        .scalar(i32, rows)
+        .check(build, {1}, {1e-4, 1e-5}, kBoth);
 }
 
 // What one iteration reads of a carried tile is the last iteration's, even where the new tile is a shuffle of the old.
@@ -25,9 +30,10 @@ TEST(CpuControlFlow, CarriedTilesThatMove) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn}), x = k.view("x", f32, {dyn});
     Tile v = x.partition({64}).load({0}), w = x.partition({64}).load({1});
-    auto [a, b, c, d] = k.for_range(0, 5, 1, carry(v, w, v + w, v.reshape({8, 8})), [&](Scalar, Tile a, Tile b, Tile c, Tile d) {
-      return carry(b, a, c.reshape({4, 16}).permute({1, 0}).reshape({64}), d.permute({1, 0}) + a.reshape({8, 8}));
-    });
+    auto [a, b, c, d] =
+        k.for_range(0, 5, 1, carry(v, w, v + w, v.reshape({8, 8})), [&](Scalar, Tile a, Tile b, Tile c, Tile d) {
+          return carry(b, a, c.reshape({4, 16}).permute({1, 0}).reshape({64}), d.permute({1, 0}) + a.reshape({8, 8}));
+        });
     auto o = out.partition({64});
     o.store({0}, a), o.store({1}, b), o.store({2}, c), o.store({3}, d.reshape({64}));
   };
@@ -37,11 +43,12 @@ TEST(CpuControlFlow, CarriedTilesThatMove) {
 TEST(CpuControlFlow, OldAndNewValuesOfACarriedTile) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn}), x = k.view("x", f32, {dyn});
-    auto [a, b] = k.for_range(0, 4, 1, carry(x.partition({32}).load({0}), k.zeros({32}, f32)), [&](Scalar i, Tile a, Tile b) {
-      Tile next = a * 0.5f + i.to(f32);
-      out.partition({32}).store({i}, next - a);
-      return carry(next, b + a + next);
-    });
+    auto [a, b] =
+        k.for_range(0, 4, 1, carry(x.partition({32}).load({0}), k.zeros({32}, f32)), [&](Scalar i, Tile a, Tile b) {
+          Tile next = a * 0.5f + i.to(f32);
+          out.partition({32}).store({i}, next - a);
+          return carry(next, b + a + next);
+        });
     out.partition({32}).store({4}, a + b);
   };
   Case().out(f32, {160}).view(f32, randomNumbers(32), {32}).check(build, {1}, {}, {{}, distinct(2)});
@@ -67,7 +74,8 @@ TEST(CpuControlFlow, WhileLoopsWithTiles) {
     View out = k.view("out", f32, {dyn}), x = k.view("x", f32, {dyn});
     Tile v = x.partition({64}).load({0});
     auto [t, unchanged, n] = k.while_(
-        carry(v, v * 3.0f, k.constant(0, i32)), [&](Tile t, Tile, Scalar n) { return (sum(abs(t)) > 10.0f) && (n < 20); },
+        carry(v, v * 3.0f, k.constant(0, i32)),
+        [&](Tile t, Tile, Scalar n) { return (sum(abs(t)) > 10.0f) && (n < 20); },
         [&](Tile t, Tile u, Scalar n) { return carry(t * 0.5f + u * 0.01f, u, n + 1); });
     out.partition({64}).store({0}, t + unchanged);
     out.store({64}, n.to(f32));
@@ -82,7 +90,8 @@ TEST(CpuControlFlow, BranchesThatGiveTiles) {
     Tile v = x.partition({32}).load({i});
     auto [a, s] = k.if_(
         i % 2 == 0, [&] { return carry(v * 2.0f, sum(v)); }, [&] { return carry(exp(v), k.constant(1.0f, f32)); });
-    Tile b = k.if_(s > 0.5f, [&] { return a + v; }, [&] { return v; });
+    Tile b = k.if_(
+        s > 0.5f, [&] { return a + v; }, [&] { return v; });
     k.if_(i == 3, [&] { out.partition({32}).store({8}, b); });
     out.partition({32}).store({i}, a + b * s);
   };
@@ -93,7 +102,8 @@ TEST(CpuControlFlow, ProgramIdsOfThreeAxes) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", i32, {dyn, dyn, dyn});
     Scalar x = k.program_id(0), y = k.program_id(1), z = k.program_id(2);
-    out.store({z, y, x}, x + y * 10 + z * 100 + (k.num_programs(0) + k.num_programs(1) * 10 + k.num_programs(2) * 100) * 1000);
+    out.store({z, y, x},
+              x + y * 10 + z * 100 + (k.num_programs(0) + k.num_programs(1) * 10 + k.num_programs(2) * 100) * 1000);
   };
   Case().out(i32, {4, 3, 5}).check(build, {5, 3, 4}, {0, 0});
 }
@@ -106,7 +116,9 @@ TEST(CpuControlFlow, CarriedScalarsOfEveryType) {
       Scalar start = k.scalar("start", type);
       auto [v] = k.for_range(0, 3, 1, carry(start), [&](Scalar i, Scalar v) {
         Scalar one = k.constant(1, type);
-        return carry(type == i1 ? v ^ one : k.if_(i < 2, [&] { return v + one; }, [&] { return v - one - one; }));
+        return carry(type == i1 ? v ^ one
+                                : k.if_(
+                                      i < 2, [&] { return v + one; }, [&] { return v - one - one; }));
       });
       out.store({0}, v);
       out.partition({16}).store({1}, v.broadcast_to({16}));

@@ -19,7 +19,9 @@ LoadedKernel::LoadedKernel(const program::Artifact& artifact) {
   entry = reinterpret_cast<program::CpuEntry>(address);
 }
 
-LoadedKernel::~LoadedKernel() { compiler::unloadCpuObject(static_cast<ligerdsl_cpu_module*>(module)); }
+LoadedKernel::~LoadedKernel() {
+  compiler::unloadCpuObject(static_cast<ligerdsl_cpu_module*>(module));
+}
 
 CpuKernel::CpuKernel(const std::function<void(KernelBuilder&)>& build, program::CompileOptions options) {
   KernelBuilder k("kernel");

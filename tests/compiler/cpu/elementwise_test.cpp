@@ -16,15 +16,20 @@ std::vector<program::CompileOptions> targets(size_t arguments) {
 using Binary = std::function<Tile(Tile, Tile)>;
 
 // out[i] = op(a[i], b[i]) over views of one data type.
-void checkBinary(const char* name, DType dtype, DType outType, std::vector<double> a, std::vector<double> b, const Binary& op,
-                 Tolerance tolerance = {}) {
+void checkBinary(const char* name, DType dtype, DType outType, std::vector<double> a, std::vector<double> b,
+                 const Binary& op, Tolerance tolerance = {}) {
   SCOPED_TRACE(name);
   auto build = [&](KernelBuilder& k) {
     View out = k.view("out", outType, {dyn}), x = k.view("x", dtype, {dyn}), y = k.view("y", dtype, {dyn});
     Scalar i = k.program_id(0);
-    out.partition({kBlock}).store({i}, op(x.partition({kBlock}).load({i}), y.partition({kBlock}).load({i}, {.pad = 1})));
+    out.partition({kBlock}).store({i},
+                                  op(x.partition({kBlock}).load({i}), y.partition({kBlock}).load({i}, {.pad = 1})));
   };
-  Case().out(outType, {kCount}).view(dtype, a, {kCount}).view(dtype, b, {kCount}).check(build, {4}, tolerance, targets(3));
+  Case()
+      .out(outType, {kCount})
+      .view(dtype, a, {kCount})
+      .view(dtype, b, {kCount})
+      .check(build, {4}, tolerance, targets(3));
 }
 
 TEST(CpuElementwise, FloatArithmetic) {

@@ -1,4 +1,5 @@
-// Accuracy of the elementary functions over a stride of all 2^32 floats (kernels' contract: 2 ulp, or 1e-6 + 1e-5 relative).
+// Accuracy of the elementary functions over a stride of all 2^32 floats (kernels' contract: 2 ulp, or 1e-6 + 1e-5
+// relative).
 #include "cpu_kernel.h"
 
 namespace ligerdsl::testing {
@@ -38,7 +39,10 @@ double ulps(float actual, double expected) {
   if (actual == nearest) return 0;
   if (std::isinf(actual) || std::isinf(nearest)) {
     constexpr double kMax = 3.4028234663852886e38;
-    return std::fabs(std::isinf(actual) ? expected : actual) > kMax * (1 - 4e-7) && std::signbit(actual) == std::signbit(nearest) ? 1 : INFINITY;
+    return std::fabs(std::isinf(actual) ? expected : actual) > kMax * (1 - 4e-7) &&
+                   std::signbit(actual) == std::signbit(nearest)
+               ? 1
+               : INFINITY;
   }
   double unit = std::ldexp(1.0, std::max(std::ilogb(expected == 0 ? 1e-45 : expected), -126) - 23);
   return std::fabs(actual - expected) / unit;
@@ -62,34 +66,45 @@ void checkClose(const char* name, const std::function<Tile(Tile)>& f, double (*e
   for (size_t i = 0; i < x.size(); ++i) {
     double expected = exact(x[i]), error = std::fabs(y[i] - expected);
     error = std::isnan(y[i]) != std::isnan(expected) ? INFINITY
-            : std::isnan(expected)                   ? 0
-                                                     : std::max(error / 1e-6, std::min(error / (1e-5 * std::fabs(expected) + 1e-38), 1e9) *
-                                                                                  (std::fabs(expected) > 1e-37));
+            : std::isnan(expected)
+                ? 0
+                : std::max(error / 1e-6,
+                           std::min(error / (1e-5 * std::fabs(expected) + 1e-38), 1e9) * (std::fabs(expected) > 1e-37));
     if (error > worst) worst = error, at = x[i];
   }
   EXPECT_LE(worst, 1) << name << " of " << at;
 }
 
 TEST(CpuMath, Exponentials) {
-  checkUlps("exp", [](Tile x) { return exp(x); }, [](double x) { return std::exp(x); }, 2);
-  checkUlps("exp2", [](Tile x) { return exp2(x); }, [](double x) { return std::exp2(x); }, 2);
+  checkUlps(
+      "exp", [](Tile x) { return exp(x); }, [](double x) { return std::exp(x); }, 2);
+  checkUlps(
+      "exp2", [](Tile x) { return exp2(x); }, [](double x) { return std::exp2(x); }, 2);
 }
 
 TEST(CpuMath, Logarithms) {
-  checkUlps("log", [](Tile x) { return log(x); }, [](double x) { return std::log(x); }, 2);
-  checkUlps("log2", [](Tile x) { return log2(x); }, [](double x) { return std::log2(x); }, 2);
+  checkUlps(
+      "log", [](Tile x) { return log(x); }, [](double x) { return std::log(x); }, 2);
+  checkUlps(
+      "log2", [](Tile x) { return log2(x); }, [](double x) { return std::log2(x); }, 2);
 }
 
 TEST(CpuMath, RootsAndDivision) {
-  checkUlps("sqrt", [](Tile x) { return sqrt(x); }, [](double x) { return std::sqrt(x); }, 0.51);
-  checkUlps("rsqrt", [](Tile x) { return rsqrt(x); }, [](double x) { return 1 / std::sqrt(x); }, 2);
-  checkUlps("division", [](Tile x) { return 3.0f / x; }, [](double x) { return 3.0 / x; }, 0.51);
+  checkUlps(
+      "sqrt", [](Tile x) { return sqrt(x); }, [](double x) { return std::sqrt(x); }, 0.51);
+  checkUlps(
+      "rsqrt", [](Tile x) { return rsqrt(x); }, [](double x) { return 1 / std::sqrt(x); }, 2);
+  checkUlps(
+      "division", [](Tile x) { return 3.0f / x; }, [](double x) { return 3.0 / x; }, 0.51);
 }
 
 TEST(CpuMath, BoundedFunctions) {
-  checkClose("tanh", [](Tile x) { return tanh(x); }, [](double x) { return std::tanh(x); });
-  checkClose("erf", [](Tile x) { return erf(x); }, [](double x) { return std::erf(x); });
-  checkClose("sigmoid", [](Tile x) { return sigmoid(x); }, [](double x) { return 1 / (1 + std::exp(-x)); });
+  checkClose(
+      "tanh", [](Tile x) { return tanh(x); }, [](double x) { return std::tanh(x); });
+  checkClose(
+      "erf", [](Tile x) { return erf(x); }, [](double x) { return std::erf(x); });
+  checkClose(
+      "sigmoid", [](Tile x) { return sigmoid(x); }, [](double x) { return 1 / (1 + std::exp(-x)); });
 }
 
 }  // namespace

@@ -16,7 +16,9 @@ TEST(CpuMemory, PartitionsAtTheEdges) {
   };
   for (int64_t rows : {1, 7, 8, 9, 20})
     for (int64_t cols : {1, 5, 31, 32, 33, 70})
-      Case().out(f32, {rows, cols}, {cols + 3, 1}).view(f32, randomNumbers(rows * (cols + 5)), {rows, cols}, {cols + 5, 1})
+      Case()
+          .out(f32, {rows, cols}, {cols + 3, 1})
+          .view(f32, randomNumbers(rows * (cols + 5)), {rows, cols}, {cols + 5, 1})
           .check(build, {3, 3}, {}, {{}, distinct(2)});  // grid {3, 3}: some programs lie outside altogether
 }
 
@@ -26,7 +28,8 @@ TEST(CpuMemory, PaddingReachesReductions) {
     Scalar i = k.program_id(0);
     out.partition({4}).store({i}, sum(x.partition({4, 64}).load({i, 0}, {.pad = 0.5}).to(f32), 1));
   };
-  for (int64_t cols : {3, 40, 64}) Case().out(f32, {10}).view(bf16, randomNumbers(10 * cols), {10, cols}).check(build, {3}, {1e-5, 1e-5});
+  for (int64_t cols : {3, 40, 64})
+    Case().out(f32, {10}).view(bf16, randomNumbers(10 * cols), {10, cols}).check(build, {3}, {1e-5, 1e-5});
 }
 
 TEST(CpuMemory, SqueezedIndicesOutsideTheView) {
@@ -42,7 +45,8 @@ TEST(CpuMemory, SqueezedIndicesOutsideTheView) {
 
 TEST(CpuMemory, StridedColumnsAndRepeatedRows) {
   auto build = [](KernelBuilder& k) {
-    View out = k.view("out", f32, {dyn, dyn}, {.strides = {dyn, dyn}}), x = k.view("x", i8, {dyn, dyn}, {.strides = {dyn, dyn}});
+    View out = k.view("out", f32, {dyn, dyn}, {.strides = {dyn, dyn}}),
+         x = k.view("x", i8, {dyn, dyn}, {.strides = {dyn, dyn}});
     out.partition({8, 16}).store({k.program_id(0), 0}, x.partition({8, 16}).load({k.program_id(0), 0}).to(f32));
   };
   std::vector<double> x = randomIntegers(400, 3, -100, 100);
@@ -63,7 +67,11 @@ TEST(CpuMemory, BooleansTakeAByte) {
     out.partition({32}).store({k.program_id(0) + 2}, last);
   };
   for (int flip : {0, 1})
-    Case().out(i1, {128}).view(i1, randomIntegers(50, 4, 0, 1), {50}).scalar(i1, flip).check(build, {2}, {0, 0}, {{}, distinct(3)});
+    Case()
+        .out(i1, {128})
+        .view(i1, randomIntegers(50, 4, 0, 1), {50})
+        .scalar(i1, flip)
+        .check(build, {2}, {0, 0}, {{}, distinct(3)});
 }
 
 TEST(CpuMemory, GatherAndScatterThroughPointers) {
@@ -74,13 +82,17 @@ TEST(CpuMemory, GatherAndScatterThroughPointers) {
     Tile lane = k.program_id(0) * 64 + k.arange(64);
     Tile at = index.partition({64}).load({k.program_id(0)});
     Tile picked = load(table + at, lane < n && at >= 0, -5.0f);
-    store(out.ptr() + lane, picked, lane < n);              // neighbours
+    store(out.ptr() + lane, picked, lane < n);                       // neighbours
     store(out.ptr() + (200 + (lane ^ 5)), picked * 2.0f, lane < n);  // scattered
-    Tile shifted = load(table + (lane + 3), lane < n);  // neighbours, unaligned
+    Tile shifted = load(table + (lane + 3), lane < n);               // neighbours, unaligned
     store(out.ptr() + (500 + lane * 2), shifted, lane < n);
   };
   for (double n : {1, 64, 100, 128})
-    Case().out(f32, {1024}).view(i64, randomIntegers(128, 6, -3, 190), {128}).pointer(f32, randomNumbers(200)).scalar(i32, n)
+    Case()
+        .out(f32, {1024})
+        .view(i64, randomIntegers(128, 6, -3, 190), {128})
+        .pointer(f32, randomNumbers(200))
+        .scalar(i32, n)
         .check(build, {2}, {}, {{}, distinct(4)});
 }
 
@@ -95,7 +107,11 @@ TEST(CpuMemory, PointerTilesOfTwoDimensionsAndSelectedPointers) {
     auto [last] = k.for_range(0, 3, 1, carry(from), [&](Scalar, PtrTile p) { return carry(p + 1); });
     store(out + (256 + row * 32 + col), load(last, col < 29));
   };
-  Case().pointer(bf16, std::vector<double>(512, 0)).pointer(bf16, randomNumbers(8 * 40)).scalar(i64, 40).check(build, {1}, {}, {{}, distinct(3)});
+  Case()
+      .pointer(bf16, std::vector<double>(512, 0))
+      .pointer(bf16, randomNumbers(8 * 40))
+      .scalar(i64, 40)
+      .check(build, {1}, {}, {{}, distinct(3)});
 }
 
 TEST(CpuMemory, ScalarPointers) {
@@ -105,7 +121,10 @@ TEST(CpuMemory, ScalarPointers) {
     store(out + i, load(x + i) + load(x + (i + 100), i < 2, 8.0f), i != 3);
     store(out + (i + 10), load(x + i).to(f16).to(f32));
   };
-  Case().pointer(f32, std::vector<double>(32, 7)).pointer(f32, randomNumbers(128)).check(build, {6}, {1e-3, 1e-3}, {{}, distinct(2)});
+  Case()
+      .pointer(f32, std::vector<double>(32, 7))
+      .pointer(f32, randomNumbers(128))
+      .check(build, {6}, {1e-3, 1e-3}, {{}, distinct(2)});
 }
 
 TEST(CpuMemory, AtomicsCountEveryElement) {
@@ -123,7 +142,10 @@ TEST(CpuMemory, AtomicsCountEveryElement) {
       }
     };
     SCOPED_TRACE(name(type));
-    Case().pointer(type, std::vector<double>(32, 1)).view(i32, randomIntegers(150, 8, 0, 9), {150}).out(type, {150})
+    Case()
+        .pointer(type, std::vector<double>(32, 1))
+        .view(i32, randomIntegers(150, 8, 0, 9), {150})
+        .out(type, {150})
         .check(build, {3}, {0, 0}, {{}, distinct(3)});
   }
 }
@@ -149,7 +171,8 @@ TEST(CpuMemory, AtomicsOfSeveralThreads) {
         for (int i = 0; i < (type == f32 ? 1000 : 1); ++i) loaded.entry(slots.words.data(), grid, t, t + 1, arena);
       });
     for (std::thread& thread : threads) thread.join();
-    for (int i = 0; i < 2; ++i) EXPECT_EQ(type == f32 ? floats[i] : fromBf16(halves[i]), type == f32 ? 128000.0f : 128.0f);
+    for (int i = 0; i < 2; ++i)
+      EXPECT_EQ(type == f32 ? floats[i] : fromBf16(halves[i]), type == f32 ? 128000.0f : 128.0f);
   }
 }
 

@@ -6,25 +6,46 @@ namespace ligerdsl::testing {
 
 double readElement(const void* data, DType dtype, size_t i) {
   switch (dtype) {
-    case DType::i1: return static_cast<const uint8_t*>(data)[i];
-    case DType::i8: return static_cast<const int8_t*>(data)[i];
-    case DType::i32: return static_cast<const int32_t*>(data)[i];
-    case DType::i64: return static_cast<double>(static_cast<const int64_t*>(data)[i]);
-    case DType::f16: return fromF16(static_cast<const uint16_t*>(data)[i]);
-    case DType::bf16: return fromBf16(static_cast<const uint16_t*>(data)[i]);
-    default: return static_cast<const float*>(data)[i];
+    case DType::i1:
+      return static_cast<const uint8_t*>(data)[i];
+    case DType::i8:
+      return static_cast<const int8_t*>(data)[i];
+    case DType::i32:
+      return static_cast<const int32_t*>(data)[i];
+    case DType::i64:
+      return static_cast<double>(static_cast<const int64_t*>(data)[i]);
+    case DType::f16:
+      return fromF16(static_cast<const uint16_t*>(data)[i]);
+    case DType::bf16:
+      return fromBf16(static_cast<const uint16_t*>(data)[i]);
+    default:
+      return static_cast<const float*>(data)[i];
   }
 }
 
 void writeElement(void* data, DType dtype, size_t i, double value) {
   switch (dtype) {
-    case DType::i1: static_cast<uint8_t*>(data)[i] = value != 0; break;
-    case DType::i8: static_cast<int8_t*>(data)[i] = static_cast<int8_t>(value); break;
-    case DType::i32: static_cast<int32_t*>(data)[i] = static_cast<int32_t>(value); break;
-    case DType::i64: static_cast<int64_t*>(data)[i] = static_cast<int64_t>(value); break;
-    case DType::f16: static_cast<uint16_t*>(data)[i] = toF16(static_cast<float>(value)); break;
-    case DType::bf16: static_cast<uint16_t*>(data)[i] = toBf16(static_cast<float>(value)); break;
-    default: static_cast<float*>(data)[i] = static_cast<float>(value); break;
+    case DType::i1:
+      static_cast<uint8_t*>(data)[i] = value != 0;
+      break;
+    case DType::i8:
+      static_cast<int8_t*>(data)[i] = static_cast<int8_t>(value);
+      break;
+    case DType::i32:
+      static_cast<int32_t*>(data)[i] = static_cast<int32_t>(value);
+      break;
+    case DType::i64:
+      static_cast<int64_t*>(data)[i] = static_cast<int64_t>(value);
+      break;
+    case DType::f16:
+      static_cast<uint16_t*>(data)[i] = toF16(static_cast<float>(value));
+      break;
+    case DType::bf16:
+      static_cast<uint16_t*>(data)[i] = toBf16(static_cast<float>(value));
+      break;
+    default:
+      static_cast<float*>(data)[i] = static_cast<float>(value);
+      break;
   }
 }
 
@@ -47,7 +68,8 @@ program::CompileOptions distinct(size_t arguments) {
   return aliasing(classes);
 }
 
-Case& Case::view(DType dtype, const std::vector<double>& elements, std::vector<int64_t> dims, std::vector<int64_t> strides) {
+Case& Case::view(DType dtype, const std::vector<double>& elements, std::vector<int64_t> dims,
+                 std::vector<int64_t> strides) {
   Argument& argument = arguments.emplace_back();
   argument.dtype = dtype;
   argument.count = elements.size();
@@ -65,7 +87,8 @@ Case& Case::view(DType dtype, const std::vector<double>& elements, std::vector<i
 
 Case& Case::out(DType dtype, std::vector<int64_t> dims, std::vector<int64_t> strides) {
   int64_t count = 1;
-  for (size_t i = 0; i < dims.size(); ++i) count = strides.empty() ? count * dims[i] : count + (dims[i] - 1) * strides[i];
+  for (size_t i = 0; i < dims.size(); ++i)
+    count = strides.empty() ? count * dims[i] : count + (dims[i] - 1) * strides[i];
   return view(dtype, std::vector<double>(count + 16, dtype == DType::i1 ? 1 : 7), std::move(dims), std::move(strides));
 }
 

@@ -13,14 +13,15 @@ struct Tolerance {
 class Case {
  public:
   /// A view of `dtype` with the given elements, rounded to it. Strides in elements; empty = row-major.
-  Case& view(DType dtype, const std::vector<double>& elements, std::vector<int64_t> dims, std::vector<int64_t> strides = {});
+  Case& view(DType dtype, const std::vector<double>& elements, std::vector<int64_t> dims,
+             std::vector<int64_t> strides = {});
   /// A view that the kernel writes: filled with 7.
   Case& out(DType dtype, std::vector<int64_t> dims, std::vector<int64_t> strides = {});
   Case& pointer(DType dtype, const std::vector<double>& elements);
   Case& scalar(DType dtype, double value);
   /// Compiles once for every option set and compares all memory afterwards.
-  void check(const std::function<void(KernelBuilder&)>& build, std::vector<int32_t> grid = {1}, Tolerance tolerance = {},
-             std::vector<program::CompileOptions> options = {{}});
+  void check(const std::function<void(KernelBuilder&)>& build, std::vector<int32_t> grid = {1},
+             Tolerance tolerance = {}, std::vector<program::CompileOptions> options = {{}});
 
  private:
   struct Argument {

@@ -4,8 +4,8 @@
 namespace ligerdsl::testing {
 namespace {
 
-const std::vector<Shape> kShapes = {{1}, {3}, {16}, {40}, {320}, {1024}, {4, 1}, {1, 48}, {8, 16}, {5, 64}, {64, 3}, {16, 160},
-                                    {2, 3, 32}, {4, 8, 2}, {3, 1, 16}};
+const std::vector<Shape> kShapes = {{1},     {3},     {16},    {40},      {320},      {1024},    {4, 1},    {1, 48},
+                                    {8, 16}, {5, 64}, {64, 3}, {16, 160}, {2, 3, 32}, {4, 8, 2}, {3, 1, 16}};
 
 Shape without(Shape shape, int axis) {
   shape.erase(shape.begin() + axis);
@@ -25,8 +25,9 @@ std::string text(const Shape& shape) {
 }
 
 // y = f(x): x is a view as large as its tile less `missing` in every dimension longer than 8, padded with `pad`.
-void check(const Shape& shape, const Shape& outShape, DType inType, DType outType, const std::function<Tile(KernelBuilder&, Tile)>& f,
-           Tolerance tolerance = {}, double pad = 0, int64_t missing = 3, std::vector<double> elements = {}) {
+void check(const Shape& shape, const Shape& outShape, DType inType, DType outType,
+           const std::function<Tile(KernelBuilder&, Tile)>& f, Tolerance tolerance = {}, double pad = 0,
+           int64_t missing = 3, std::vector<double> elements = {}) {
   SCOPED_TRACE(text(shape));
   Shape dims = shape;
   for (int64_t& size : dims)
@@ -46,23 +47,34 @@ TEST(CpuReduce, NamedKindsAlongEveryAxis) {
     for (int axis = 0; axis < int(shape.size()) && shape.size() > 1; ++axis) {
       SCOPED_TRACE(axis);
       check(shape, without(shape, axis), f32, f32, [&](KernelBuilder&, Tile x) { return sum(x, axis); }, {1e-5, 1e-5});
-      check(shape, without(shape, axis), f32, f32, [&](KernelBuilder&, Tile x) { return reduce_max(x * 2.0f, axis); }, {0, 0}, -100);
-      check(shape, without(shape, axis), i32, i32, [&](KernelBuilder&, Tile x) { return reduce_min(x, axis); }, {0, 0}, 100);
-      check(shape, without(shape, axis), bf16, bf16, [&](KernelBuilder&, Tile x) { return reduce_max(x, axis); }, {0, 0}, -100);
+      check(
+          shape, without(shape, axis), f32, f32, [&](KernelBuilder&, Tile x) { return reduce_max(x * 2.0f, axis); },
+          {0, 0}, -100);
+      check(
+          shape, without(shape, axis), i32, i32, [&](KernelBuilder&, Tile x) { return reduce_min(x, axis); }, {0, 0},
+          100);
+      check(
+          shape, without(shape, axis), bf16, bf16, [&](KernelBuilder&, Tile x) { return reduce_max(x, axis); }, {0, 0},
+          -100);
       check(shape, without(shape, axis), i64, i64, [&](KernelBuilder&, Tile x) { return sum(x, axis); }, {0, 0});
-      check(shape, without(shape, axis), f32, i32, [&](KernelBuilder&, Tile x) { return argmax(x, axis); }, {0, 0}, -100);
+      check(
+          shape, without(shape, axis), f32, i32, [&](KernelBuilder&, Tile x) { return argmax(x, axis); }, {0, 0}, -100);
     }
     check(shape, {1}, f32, f32, [](KernelBuilder&, Tile x) { return sum(x).broadcast_to({1}); }, {1e-5, 1e-5});
-    check(shape, {1}, f16, f16, [](KernelBuilder&, Tile x) { return reduce_min(x).broadcast_to({1}); }, {0, 0}, 100);
-    check(shape, {1}, f32, i32, [](KernelBuilder&, Tile x) { return argmin(x).broadcast_to({1}); }, {0, 0}, 100);
-    check(shape, {1}, i32, i32, [](KernelBuilder&, Tile x) { return argmax(x).broadcast_to({1}); }, {0, 0}, -100);
+    check(
+        shape, {1}, f16, f16, [](KernelBuilder&, Tile x) { return reduce_min(x).broadcast_to({1}); }, {0, 0}, 100);
+    check(
+        shape, {1}, f32, i32, [](KernelBuilder&, Tile x) { return argmin(x).broadcast_to({1}); }, {0, 0}, 100);
+    check(
+        shape, {1}, i32, i32, [](KernelBuilder&, Tile x) { return argmax(x).broadcast_to({1}); }, {0, 0}, -100);
   }
 }
 
 TEST(CpuReduce, MaxOfNanIsNan) {
   std::vector<double> x = randomNumbers(253, 3);
   x[100] = NAN;
-  check({256}, {1}, f32, f32, [](KernelBuilder&, Tile v) { return reduce_max(v).broadcast_to({1}); }, {0, 0}, 0, 3, x);
+  check(
+      {256}, {1}, f32, f32, [](KernelBuilder&, Tile v) { return reduce_max(v).broadcast_to({1}); }, {0, 0}, 0, 3, x);
 }
 
 TEST(CpuReduce, CustomCombinersOfSeveralValues) {
@@ -74,37 +86,45 @@ TEST(CpuReduce, CustomCombinersOfSeveralValues) {
       });
       return m + log(s);
     };
-    check(shape, {1}, f32, f32,
-          [&](KernelBuilder& k, Tile x) { return logSumExp(x, k.ones(shape, f32)).broadcast_to({1}); }, {1e-5, 1e-5}, 0.5);
+    check(
+        shape, {1}, f32, f32,
+        [&](KernelBuilder& k, Tile x) { return logSumExp(x, k.ones(shape, f32)).broadcast_to({1}); }, {1e-5, 1e-5},
+        0.5);
     for (int axis = 0; axis < int(shape.size()) && shape.size() > 1; ++axis) {
-      check(shape, without(shape, axis), f32, f32, [&](KernelBuilder& k, Tile x) {
-        auto [product, sum] = reduce({x * 0.01f + 1.0f, k.ones(shape, f32)}, axis, [](Scalar a, Scalar n, Scalar b, Scalar m) {
-          return carry(a * b, n + m);
-        });
-        return product * sum;
-      }, {1e-4, 1e-4});
+      check(shape, without(shape, axis), f32, f32,
+            [&](KernelBuilder& k, Tile x) {
+              auto [product, sum] = reduce({x * 0.01f + 1.0f, k.ones(shape, f32)}, axis,
+                                           [](Scalar a, Scalar n, Scalar b, Scalar m) { return carry(a * b, n + m); });
+              return product * sum;
+            },
+            {1e-4, 1e-4});
     }
   }
 }
 
 TEST(CpuReduce, SeveralReductionsOfOneTile) {
-  check({2048}, {4}, f32, f32, [](KernelBuilder& k, Tile x) {
-    Scalar total = sum(x), top = reduce_max(x), squares = sum(x * x);
-    Scalar spread = sum((x - total) * (x - total));
-    Tile i = k.arange(4);
-    return where(i == 0, total, where(i == 1, top, where(i == 2, squares, spread)));
-  }, {1e-2, 1e-4});
+  check({2048}, {4}, f32, f32,
+        [](KernelBuilder& k, Tile x) {
+          Scalar total = sum(x), top = reduce_max(x), squares = sum(x * x);
+          Scalar spread = sum((x - total) * (x - total));
+          Tile i = k.arange(4);
+          return where(i == 0, total, where(i == 1, top, where(i == 2, squares, spread)));
+        },
+        {1e-2, 1e-4});
 }
 
 // Reductions of one shape and axis share a loop; what is folded from a row may reach beyond it.
 TEST(CpuReduce, SeveralReductionsAcrossRows) {
   for (int64_t missing : {0, 3}) {
-    check({256}, {32}, f32, f32, [](KernelBuilder&, Tile x) {
-      Tile folded = x.reshape({8, 32});
-      Tile top = reduce_max(folded, 0), total = sum(exp(folded), 0), spread = sum(folded * folded, 0);
-      auto [best, at] = max_with_index(folded, 0);
-      return top + total * 2.0f + spread + best * at.to(f32) + sum(exp(folded - top.expand_dims(0)), 0);
-    }, {1e-4, 1e-5}, 0.25, missing);
+    check(
+        {256}, {32}, f32, f32,
+        [](KernelBuilder&, Tile x) {
+          Tile folded = x.reshape({8, 32});
+          Tile top = reduce_max(folded, 0), total = sum(exp(folded), 0), spread = sum(folded * folded, 0);
+          auto [best, at] = max_with_index(folded, 0);
+          return top + total * 2.0f + spread + best * at.to(f32) + sum(exp(folded - top.expand_dims(0)), 0);
+        },
+        {1e-4, 1e-5}, 0.25, missing);
   }
 }
 
@@ -114,16 +134,21 @@ TEST(CpuScan, EveryAxisForwardAndReverse) {
       for (bool reverse : {false, true}) {
         SCOPED_TRACE("axis " + std::to_string(axis) + (reverse ? " reverse" : ""));
         check(shape, shape, f32, f32, [&](KernelBuilder&, Tile x) { return cumsum(x, axis, reverse); }, {1e-4, 1e-5});
-        check(shape, shape, i32, i32, [&](KernelBuilder&, Tile x) {
-          auto [m] = scan({x}, axis, [](Scalar a, Scalar b) { return max(a, b); }, reverse);
-          return m;
-        }, {0, 0});
-        check(shape, shape, f32, f32, [&](KernelBuilder&, Tile x) {  // a first-order recurrence: not commutative
-          auto [a, y] = scan({x * 0.1f, x}, axis, [](Scalar a0, Scalar y0, Scalar a1, Scalar y1) {
-            return carry(a0 * a1, a1 * y0 + y1);
-          }, reverse);
-          return y;
-        }, {1e-5, 1e-5});
+        check(shape, shape, i32, i32,
+              [&](KernelBuilder&, Tile x) {
+                auto [m] = scan(
+                    {x}, axis, [](Scalar a, Scalar b) { return max(a, b); }, reverse);
+                return m;
+              },
+              {0, 0});
+        check(shape, shape, f32, f32,
+              [&](KernelBuilder&, Tile x) {  // a first-order recurrence: not commutative
+                auto [a, y] = scan(
+                    {x * 0.1f, x}, axis,
+                    [](Scalar a0, Scalar y0, Scalar a1, Scalar y1) { return carry(a0 * a1, a1 * y0 + y1); }, reverse);
+                return y;
+              },
+              {1e-5, 1e-5});
       }
     }
   }
@@ -133,9 +158,17 @@ TEST(CpuShape, ReshapePermuteExpandBroadcast) {
   auto same = [](const Shape& from, const Shape& to, const std::function<Tile(KernelBuilder&, Tile)>& f) {
     for (DType type : {f32, bf16, i8, i64}) check(from, to, type, type, f, {0, 0});
   };
-  for (auto [from, to] : std::vector<std::pair<Shape, Shape>>{{{64}, {4, 16}}, {{64}, {16, 4}}, {{48}, {3, 16}}, {{48}, {16, 3}},
-                                                              {{4, 16}, {64}}, {{16, 4}, {64}}, {{8, 16}, {16, 8}}, {{2, 32}, {1, 64, 1}},
-                                                              {{3, 16, 2}, {6, 16}}, {{6, 16}, {3, 2, 16}}, {{1}, {1, 1}}}) {
+  for (auto [from, to] : std::vector<std::pair<Shape, Shape>>{{{64}, {4, 16}},
+                                                              {{64}, {16, 4}},
+                                                              {{48}, {3, 16}},
+                                                              {{48}, {16, 3}},
+                                                              {{4, 16}, {64}},
+                                                              {{16, 4}, {64}},
+                                                              {{8, 16}, {16, 8}},
+                                                              {{2, 32}, {1, 64, 1}},
+                                                              {{3, 16, 2}, {6, 16}},
+                                                              {{6, 16}, {3, 2, 16}},
+                                                              {{1}, {1, 1}}}) {
     SCOPED_TRACE("to " + text(to));
     Shape target = to;
     same(from, target, [&](KernelBuilder&, Tile x) { return x.reshape(target); });
@@ -147,9 +180,11 @@ TEST(CpuShape, ReshapePermuteExpandBroadcast) {
   same({16}, {4, 16}, [](KernelBuilder&, Tile x) { return x.expand_dims(0).broadcast_to({4, 16}); });
   same({16}, {16, 8}, [](KernelBuilder&, Tile x) { return x.expand_dims(1).broadcast_to({16, 8}); });
   same({16}, {16, 16}, [](KernelBuilder&, Tile x) { return x.expand_dims(1) + x.expand_dims(0); });
-  check({16}, {16, 16}, f32, f32, [](KernelBuilder& k, Tile x) { return x.expand_dims(1) * k.arange(16).to(f32).expand_dims(0); });
+  check({16}, {16, 16}, f32, f32,
+        [](KernelBuilder& k, Tile x) { return x.expand_dims(1) * k.arange(16).to(f32).expand_dims(0); });
   check({8, 32}, {8, 32}, f32, f32, [](KernelBuilder&, Tile x) { return x - sum(x, 1).expand_dims(1); }, {1e-5, 1e-5});
-  check({8, 32}, {8, 32}, f32, f32, [](KernelBuilder&, Tile x) { return x - reduce_max(x, 0).expand_dims(0); }, {1e-6, 0});
+  check({8, 32}, {8, 32}, f32, f32, [](KernelBuilder&, Tile x) { return x - reduce_max(x, 0).expand_dims(0); },
+        {1e-6, 0});
   check({8, 32}, {8, 32}, f32, f32, [](KernelBuilder&, Tile x) { return softmax(x, 1); }, {1e-6, 1e-5});
   check({8, 32}, {8, 32}, f32, f32, [](KernelBuilder&, Tile x) { return softmax(x, 0); }, {1e-6, 1e-5});
   check({128}, {128}, f32, f32, [](KernelBuilder&, Tile x) { return exp(x) / sum(exp(x)); }, {1e-6, 1e-5});

@@ -1,16 +1,83 @@
-// Reductions along another dimension than the lanes': an element's partners are whole registers, so there is no horizontal
-// step. Reductions of one shape and axis share a nest:
-//
-//   for the other dimensions, the lane dimension in registers:
-//     for the axis, unguarded if every tile lies wholly inside its view: combine
+// Reductions: how registers begin, combine and end; and whole nests for reductions along another dimension than the
+// lanes'.
 #include "compiler/target/cpu/lowering.h"
 
 using namespace mlir;
 
 namespace ligerdsl::compiler::cpu {
 
-// The loop over the axis; gives every reduction's registers. What does not depend on the axis goes before `anchor`, or before
-// the loop without one.
+SmallVector<Value> TileLowering::combine(tile::ReduceOp op, ArrayRef<Value> x, ArrayRef<Value> y, int64_t lanes) {
+  SmallVector<Value> arguments(x);
+  arguments.append(y.begin(), y.end());
+  SmallVector<Value> result = registers.combine(op.getCombiner(), arguments, lanes);
+  if (!result.empty()) return result;
+  broken = true;
+  return SmallVector<Value>(x);
+}
+
+// What the registers hold before the first element: the identity of a named reduction. A custom combiner has none
+// known; its first element replaces whatever is there.
+SmallVector<Value> TileLowering::start(tile::ReduceOp op, int64_t lanes) {
+  SmallVector<Value> result;
+  for (Value operand : op.getSources()) {
+    Type element = getElementTypeOrSelf(operand.getType());
+    Value value = op.getKind() == tile::ReductionKind::custom ? registers.constant(loc, b.getZeroAttr(element))
+                                                              : registers.identity(loc, op.getKind(), element);
+    result.push_back(registers.splat(loc, value, lanes));
+  }
+  return result;
+}
+
+// Copies pairwise, then halves of the lanes, in an order that depends on nothing but the shape.
+void TileLowering::finish(Reduction& reduction, Value mainRan) {
+  tile::ReduceOp op = reduction.op;
+  loc = op.getLoc();
+  size_t operands = op.getSources().size();
+  int64_t lanes = nest->lanes;
+  SmallVector<SmallVector<Value>> parts(reduction.copies);
+  for (int copy = 0; copy < reduction.copies; ++copy)
+    for (size_t n = 0; n < operands; ++n) parts[copy].push_back(reduction.registers[n * reduction.copies + copy]);
+  SmallVector<Value> only = parts[0];
+  for (; parts.size() > 1; parts.resize(parts.size() / 2))
+    for (size_t i = 0; i < parts.size() / 2; ++i) parts[i] = combine(op, parts[2 * i], parts[2 * i + 1], lanes);
+  SmallVector<Value> total = parts[0];
+  if (op.getKind() == tile::ReductionKind::custom && reduction.copies > 1)
+    for (size_t n = 0; n < operands; ++n) total[n] = arith::SelectOp::create(b, loc, mainRan, total[n], only[n]);
+  for (; lanes > 1; lanes /= 2) {
+    SmallVector<Value> low, high;
+    for (Value value : total) {
+      SmallVector<int32_t> first, second;
+      for (int32_t i = 0; i < lanes / 2; ++i) first.push_back(i), second.push_back(i + lanes / 2);
+      auto part = [&](ArrayRef<int32_t> picked) -> Value {
+        if (lanes == 2) return LLVM::ExtractElementOp::create(b, loc, value, i64(picked[0]));
+        return LLVM::ShuffleVectorOp::create(b, loc, value, value, picked);
+      };
+      low.push_back(part(first));
+      high.push_back(part(second));
+    }
+    total = combine(op, low, high, lanes / 2);
+  }
+  for (auto [result, value] : llvm::zip_equal(op.getResults(), total)) {
+    if (Buffer* buffer = plan.bufferOf(result)) {
+      Coords at = identity();
+      at.erase(at.begin() + op.getAxis());
+      bufferStore(buffer, at, value);
+    } else {
+      scalars[result] = value;
+    }
+  }
+}
+
+//===-- Along another dimension ------------------------------------------------------------------===//
+//
+// An element's partners are whole registers, so there is no horizontal step. Reductions of one shape and axis share a
+// nest:
+//
+//   for the other dimensions, the lane dimension in registers:
+//     for the axis, unguarded if every tile lies wholly inside its view: combine
+
+// The loop over the axis; gives every reduction's registers. What does not depend on the axis goes before `anchor`, or
+// before the loop without one.
 SmallVector<Reduction> TileLowering::reduceAcross(const Group& group, int axis, bool inBounds, Operation* anchor) {
   SmallVector<Reduction> reductions;
   SmallVector<Value> carried;
@@ -36,7 +103,8 @@ SmallVector<Reduction> TileLowering::reduceAcross(const Group& group, int axis, 
     }
     SmallVector<Value> combined = combine(reduction.op, old, items, nest->lanes);
     for (auto [value, item] : llvm::zip_equal(combined, items)) {
-      if (reduction.op.getKind() == tile::ReductionKind::custom) value = arith::SelectOp::create(b, loc, first, item, value);
+      if (reduction.op.getKind() == tile::ReductionKind::custom)
+        value = arith::SelectOp::create(b, loc, first, item, value);
       results.push_back(value);
     }
   }

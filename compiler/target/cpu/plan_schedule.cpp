@@ -1,0 +1,200 @@
+// Which sinks share a loop nest, block by block: at most one group is pending, and whatever may not be delayed behind
+// it or joined to it closes it first.
+#include "compiler/target/cpu/plan.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler::cpu {
+
+//------------------------------------------------------------------------------------------------------===//
+
+void Plan::schedule() {
+  groups.clear();
+  steps.clear();
+  function.walk<WalkOrder::PreOrder>([&](Operation* op) {
+    if (isa<tile::ReduceOp, tile::ScanOp>(op)) return WalkResult::skip();
+    for (Region& region : op->getRegions())
+      for (Block& block : region) scheduleBlock(&block);
+    return WalkResult::advance();
+  });
+}
+
+void Plan::scheduleBlock(Block* block) {
+  current = &steps[block];
+  for (Operation& op : *block) scheduleOp(&op);
+  flush();
+}
+
+void Plan::flush() {
+  if (!pending) return;
+  current->push_back({nullptr, static_cast<int>(groups.size())});
+  groups.push_back(std::move(*pending));
+  pending.reset();
+  pendingResults.clear();
+}
+
+bool Plan::usesPendingResult(Operation* op) const {
+  return llvm::any_of(op->getOperands(), [&](Value operand) { return pendingResults.contains(operand); });
+}
+
+bool Plan::pendingWritesMayTouch(Operation* load) const {
+  return pending && llvm::any_of(pending->sinks, [&](const Sink& sink) {
+           return isa<tile::StoreTileOp, tile::StoreOp, tile::AtomicRMWOp>(sink.op) &&
+                  sink.kind != SinkKind::materialise && alias.mayAlias(load, sink.op);
+         });
+}
+
+// `writer` writes what evaluating `reader` may read at another index than the one being written.
+bool Plan::conflicts(const Sink& writer, const Sink& reader) const {
+  Reads reads = readsOf(reader);
+  if (writer.kind == SinkKind::materialise)
+    return llvm::any_of(reads.buffers, [&](auto& read) { return read.buffer == writer.target && !read.identity; });
+  if (writer.kind != SinkKind::storeTile && writer.kind != SinkKind::scatter) return false;
+  return llvm::any_of(reads.loads, [&](auto& read) {
+    return !alias.readsConstantMemory(read.load) && alias.mayAlias(read.load, writer.op) &&
+           !(read.identity && alias.sameElements(read.load, writer.op));
+  });
+}
+
+bool Plan::mayJoin(const Sink& sink, ArrayRef<int64_t> shape) const {
+  if (!pending || sink.kind == SinkKind::ordered || pending->sinks.back().kind == SinkKind::ordered) return false;
+  if (ArrayRef(pending->shape) != shape) return false;
+  const Sink& head = pending->sinks.front();
+  if (sink.kind == SinkKind::across || head.kind == SinkKind::across) {
+    if (sink.kind != head.kind) return false;
+    if (cast<tile::ReduceOp>(sink.op).getAxis() != cast<tile::ReduceOp>(head.op).getAxis()) return false;
+  }
+  for (const Sink& other : pending->sinks) {
+    if (conflicts(sink, other) || conflicts(other, sink)) return false;
+    bool bothStore = (sink.kind == SinkKind::storeTile || sink.kind == SinkKind::scatter) &&
+                     (other.kind == SinkKind::storeTile || other.kind == SinkKind::scatter);
+    if (bothStore && alias.mayAlias(sink.op, other.op) && !alias.sameElements(sink.op, other.op)) return false;
+  }
+  return true;
+}
+
+void Plan::addSink(Sink sink, ArrayRef<int64_t> shape) {
+  if (!mayJoin(sink, shape)) flush();
+  if (!pending) {
+    pending.emplace();
+    pending->shape.assign(shape.begin(), shape.end());
+    pending->block = sink.op->getBlock();
+    pending->first = span[sink.op].first;
+  }
+  pending->last = span[sink.op].first;
+  if (sink.kind != SinkKind::materialise)
+    for (Value result : sink.op->getResults()) pendingResults.insert(result);
+  pending->sinks.push_back(sink);
+}
+
+void Plan::scheduleOp(Operation* op) {
+  if (usesPendingResult(op)) flush();
+  if (isLoop(op) || isa<scf::IfOp>(op)) {
+    flush();
+    if (isLoop(op)) {
+      ValueRange inits =
+          isa<scf::ForOp>(op) ? ValueRange(cast<scf::ForOp>(op).getInitArgs()) : ValueRange(op->getOperands());
+      ValueRange arguments = isa<scf::ForOp>(op) ? ValueRange(cast<scf::ForOp>(op).getRegionIterArgs())
+                                                 : ValueRange(cast<scf::WhileOp>(op).getBeforeArguments());
+      for (auto [init, argument] : llvm::zip_equal(inits, arguments))
+        if (auto type = tileType(init))
+          addSink({SinkKind::materialise, op, init, buffers.lookup(argument)}, type.getShape());
+      flush();
+    }
+    current->push_back({op});
+    return;
+  }
+  if (op->hasTrait<OpTrait::IsTerminator>()) {
+    scheduleYields(op);
+    current->push_back({op});
+    return;
+  }
+  bool touchesTiles = llvm::any_of(op->getOperandTypes(), llvm::IsaPred<RankedTensorType>) ||
+                      llvm::any_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>);
+  bool reads = isa<tile::LoadTileOp, tile::LoadOp, tile::AtomicRMWOp>(op);
+  if (reads && pendingWritesMayTouch(op)) flush();
+  if (touchesTiles) return scheduleTile(op);
+  if (isa<tile::StoreTileOp, tile::StoreOp, tile::AtomicRMWOp, tile::PrintOp>(op)) flush();
+  current->push_back({op});
+}
+
+void Plan::scheduleTile(Operation* op) {
+  if (isa<tile::LoadTileOp, tile::StoreTileOp>(op)) current->push_back({op});  // addresses and extents
+  auto shapeOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getShape(); };
+  auto ordered = [&](ArrayRef<int64_t> shape) {
+    addSink({SinkKind::ordered, op, {}}, shape);
+    flush();
+  };
+  if (auto store = dyn_cast<tile::StoreTileOp>(op)) {
+    addSink({SinkKind::storeTile, op, {}}, shapeOf(store.getValue()));
+  } else if (auto store = dyn_cast<tile::StoreOp>(op)) {
+    addSink({SinkKind::scatter, op, {}}, shapeOf(store.getPtr()));
+  } else if (auto reduce = dyn_cast<tile::ReduceOp>(op)) {
+    ArrayRef<int64_t> shape = shapeOf(reduce.getSources()[0]);
+    bool alongLanes = laneDimension(shape) == static_cast<int>(reduce.getAxis());
+    addSink({alongLanes ? SinkKind::reduce : SinkKind::across, op, {}}, shape);
+  } else if (isa<tile::ScanOp, tile::AtomicRMWOp, tile::PrintOp>(op)) {
+    for (Value operand : op->getOperands())
+      if (tileType(operand)) return ordered(shapeOf(operand));
+  } else {
+    for (Value result : op->getResults())
+      if (materialised.contains(result))
+        addSink({SinkKind::materialise, op, result, buffers.lookup(result)}, shapeOf(result));
+  }
+}
+
+// The tiles that a terminator hands on, with the buffers they must end up in.
+SmallVector<std::pair<Value, Buffer*>> Plan::yieldedTiles(Operation* terminator) const {
+  SmallVector<std::pair<Value, Buffer*>> result;
+  Operation* parent = terminator->getParentOp();
+  ValueRange values = terminator->getOperands(), targets;
+  if (auto loop = dyn_cast<scf::ForOp>(parent)) {
+    targets = loop.getRegionIterArgs();
+  } else if (auto branch = dyn_cast<scf::IfOp>(parent)) {
+    targets = branch.getResults();
+  } else if (auto loop = dyn_cast<scf::WhileOp>(parent)) {
+    bool isCondition = isa<scf::ConditionOp>(terminator);
+    targets = isCondition ? ValueRange(loop.getResults()) : ValueRange(loop.getBeforeArguments());
+    if (isCondition) values = values.drop_front();
+  }
+  for (auto [value, target] : llvm::zip(values, targets))
+    if (tileType(value) && buffers.lookup(value) != buffers.lookup(target))
+      result.push_back({value, buffers.lookup(target)});
+  return result;
+}
+
+void Plan::scheduleYields(Operation* terminator) {
+  auto yields = yieldedTiles(terminator);
+  auto shapeOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getShape(); };
+  SmallVector<std::pair<Value, Buffer*>> direct, copies;
+  for (auto [value, target] : yields) {
+    Reads reads = readsOf({SinkKind::materialise, terminator, value, target});
+    bool inPlace = llvm::all_of(reads.buffers, [&](auto& read) {
+      bool isTarget = llvm::any_of(yields, [&](auto& yield) { return yield.second == read.buffer; });
+      return !isTarget || (read.buffer == target && read.identity);
+    });
+    (inPlace ? direct : copies).push_back({value, target});
+  }
+  for (auto& [value, target] : copies) {
+    Buffer*& temporary = temporaries[value];
+    if (!temporary) {
+      Buffer& buffer = storage.emplace_back(*target);
+      buffer.home = terminator->getParentRegion();
+      buffer.birth = INT64_MAX;
+      buffer.death = -1;
+      temporary = &buffer;
+    }
+    addSink({SinkKind::materialise, terminator, value, temporary}, shapeOf(value));
+  }
+  if (!copies.empty()) flush();
+  for (auto& [value, target] : direct) addSink({SinkKind::materialise, terminator, value, target}, shapeOf(value));
+  if (!copies.empty()) flush();
+  for (auto& [value, target] : copies) {
+    Sink copy{SinkKind::materialise, terminator, value, target};
+    copy.source = temporaries.lookup(value);
+    addSink(copy, shapeOf(value));
+  }
+  flush();
+}
+
+}  // namespace ligerdsl::compiler::cpu
