@@ -105,6 +105,29 @@ TEST_F(Allocation, CrossEntropyAndNormOfAList) {
             0);
 }
 
+// Chunks, conversions and products; what CBLAS itself takes is not the library's, so it is asked for once before.
+TEST_F(Allocation, FusedLinearCrossEntropy) {
+  Owned x(LIGERDSL_BF16, {10, 24}), weight(LIGERDSL_BF16, {32, 24}), labels(LIGERDSL_I64, {10});
+  Owned loss(LIGERDSL_F32, {1}), d_x(LIGERDSL_BF16, {10, 24}), d_weight(LIGERDSL_BF16, {32, 24});
+  FusedLinearCrossEntropyDesc desc = fused_linear_cross_entropy_desc();
+  desc.n_classes = 32;
+  desc.n_cols = 24;
+  desc.dtype = desc.d_weight_dtype = LIGERDSL_BF16;
+  desc.label_dtype = LIGERDSL_I64;
+  desc.with_d_x = 1;
+  desc.chunk_rows = 4;
+  const FusedLinearCrossEntropyPlan plan(context_, desc);
+  const Buffer workspace(context_, plan.workspace_bytes(10));
+  FusedLinearCrossEntropyArgs args = fused_linear_cross_entropy_args();
+  args.x = x;
+  args.weight = weight;
+  args.labels = labels;
+  args.loss = loss;
+  args.d_x = d_x;
+  args.d_weight = d_weight;
+  EXPECT_EQ(count([&] { plan(args, workspace.data(), workspace.bytes()); }), 0);
+}
+
 TEST_F(Allocation, RopeThroughDerivedViews) {
   Owned q(LIGERDSL_F32, {2, 3, 2, 8}), k(LIGERDSL_F32, {2, 3, 1, 8}), cos(LIGERDSL_F32, {3, 8}),
       sin(LIGERDSL_F32, {3, 8});
