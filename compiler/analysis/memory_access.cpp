@@ -87,6 +87,24 @@ Value pointerTile(Operation* op) {
   return Value();
 }
 
+// The same number in every element.
+bool isUniform(Value value) {
+  SplatElementsAttr constant;
+  return !isa<RankedTensorType>(value.getType()) || value.getDefiningOp<tile::SplatOp>() ||
+         matchPattern(value, m_Constant(&constant));
+}
+
+// Whether no two elements of a tile of integers or pointers are equal, as in base + arange.
+bool isInjective(Value value) {
+  Operation* op = value.getDefiningOp();
+  if (!op) return false;
+  if (isa<tile::MakeRangeOp>(op)) return true;
+  if (isa<arith::ExtSIOp, arith::ExtUIOp, tgpu::ConvertLayoutOp>(op)) return isInjective(op->getOperand(0));
+  if (!isa<arith::AddIOp, arith::SubIOp, tile::AddPtrOp>(op)) return false;
+  Value a = op->getOperand(0), b = op->getOperand(1);
+  return (isUniform(a) && isInjective(b)) || (isInjective(a) && isUniform(b));
+}
+
 // Inside a loop, one pointer tile names other addresses in the next iteration.
 bool isLoopInvariant(Value value) {
   Operation* parent = value.getParentBlock()->getParentOp();
@@ -103,7 +121,8 @@ bool assignThreadsAlike(const MemoryAccess& a, const MemoryAccess& b) {
   if (leftType.getShape() != rightType.getShape() || leftType.getEncoding() != rightType.getEncoding()) return false;
   if (!bothStore && layoutOf(leftType).isReplicated()) return false;
   if (a.shared) return bothStore && !a.phase && !b.phase && a.begin == b.begin && leftType == rightType;
-  if (Value pointers = pointerTile(a.op)) return pointers == pointerTile(b.op) && isLoopInvariant(pointers);
+  if (Value pointers = pointerTile(a.op))
+    return pointers == pointerTile(b.op) && isInjective(pointers) && isLoopInvariant(pointers);
   ArrayRef<int64_t> shape = partitionShape(a.op);
   bool sameView = a.root == b.root || (a.aliasClass != 0 && a.aliasClass == b.aliasClass);
   return !shape.empty() && shape == partitionShape(b.op) && sameView;

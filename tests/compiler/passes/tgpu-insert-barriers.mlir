@@ -229,13 +229,16 @@ func.func @fix_up(%y: !vec, %a: tensor<256xf32, #row>, %i: i64) {
   return
 }
 
-// One tile of pointers: each thread meets only its own elements. Not so in a loop, where the pointers change.
+// One tile of different pointers: each thread meets only its own elements. Not so in a loop, where the pointers change.
 // CHECK-LABEL: func @pointers
 // CHECK-NOT: tgpu.barrier
 // CHECK: scf.for
 // CHECK: tgpu.barrier
 // CHECK: tile.load
-func.func @pointers(%p: tensor<256x!tile.ptr<f32>, #row>, %o: tensor<256xi32, #row>, %n: index) {
+func.func @pointers(%base: !tile.ptr<f32>, %n: index) {
+  %range = tile.make_range : tensor<256xi32, #row>
+  %start = tile.splat %base : !tile.ptr<f32> -> tensor<256x!tile.ptr<f32>, #row>
+  %p = tile.addptr %start, %range : tensor<256x!tile.ptr<f32>, #row>, tensor<256xi32, #row> -> tensor<256x!tile.ptr<f32>, #row>
   %a = tile.load %p : tensor<256x!tile.ptr<f32>, #row> -> tensor<256xf32, #row>
   tile.store %a, %p : tensor<256xf32, #row>, tensor<256x!tile.ptr<f32>, #row>
   %zero = arith.constant 0 : index
@@ -247,6 +250,20 @@ func.func @pointers(%p: tensor<256x!tile.ptr<f32>, #row>, %o: tensor<256xi32, #r
     %b = tile.load %q : tensor<256x!tile.ptr<f32>, #row> -> tensor<256xf32, #row>
     tile.store %b, %q : tensor<256xf32, #row>, tensor<256x!tile.ptr<f32>, #row>
   }
+  return
+}
+
+// Pointers that may be equal: what one thread stores another one loads.
+// CHECK-LABEL: func @equal_pointers
+// CHECK: tile.store
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tile.load
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tile.store
+func.func @equal_pointers(%p: tensor<256x!tile.ptr<f32>, #row>, %a: tensor<256xf32, #row>, %m: tensor<256xi1, #row>) {
+  tile.store %a, %p mask %m : tensor<256xi1, #row> : tensor<256xf32, #row>, tensor<256x!tile.ptr<f32>, #row>
+  %b = tile.load %p : tensor<256x!tile.ptr<f32>, #row> -> tensor<256xf32, #row>
+  tile.store %b, %p : tensor<256xf32, #row>, tensor<256x!tile.ptr<f32>, #row>
   return
 }
 
