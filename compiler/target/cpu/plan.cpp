@@ -10,6 +10,9 @@
 // must or should be materialised, and repeat until there are none. The set only grows, so this ends.
 #include "compiler/target/cpu/plan.h"
 
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
 using namespace mlir;
 
 namespace ligerdsl::compiler::cpu {
@@ -169,11 +172,17 @@ bool Plan::isHazard(Operation* load, bool identity, int groupIndex) const {
   return false;
 }
 
+static int64_t product(ArrayRef<int64_t> shape) {
+  int64_t total = 1;
+  for (int64_t size : shape) total *= size;
+  return total;
+}
+
 bool Plan::materialiseMore() {
-  llvm::DenseMap<Operation*, int> evaluations;
+  llvm::MapVector<Operation*, int> evaluations;
   SmallVector<Value> wanted;
   for (auto [index, group] : llvm::enumerate(groups)) {
-    llvm::DenseSet<Operation*> evaluated;
+    llvm::SetVector<Operation*> evaluated;
     for (const Sink& sink : group.sinks) {
       Reads reads = readsOf(sink);
       for (auto& [load, identity] : reads.loads)
@@ -181,9 +190,15 @@ bool Plan::materialiseMore() {
           wanted.push_back(load->getResult(0));
       evaluated.insert(reads.ops.begin(), reads.ops.end());
     }
+    int64_t steps = product(group.shape);
     for (Operation* op : evaluated) {
-      bool inDeeperLoop = endOfUse(group.sinks[0].op, op->getParentRegion()) != span.lookup(group.sinks[0].op).first;
-      if (isExpensive(op)) evaluations[op] += inDeeperLoop ? 2 : 1;
+      if (!isExpensive(op)) continue;
+      Operation* user = group.sinks[0].op;
+      auto tile = cast<RankedTensorType>(op->getResult(0).getType());
+      bool inDeeperLoop = endOfUse(user, op->getParentRegion()) != span.lookup(user).first;
+      bool perRow =
+          tile.getNumElements() < steps && tile.getShape().back() > 1;  // a row that every row of the nest reads
+      evaluations[op] += inDeeperLoop || perRow ? 2 : 1;
     }
   }
   for (auto [op, count] : evaluations)

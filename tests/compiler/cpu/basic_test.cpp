@@ -95,6 +95,13 @@ TEST(CpuBasic, RefusesWhatIsNoObject) {
   EXPECT_EQ(x, 4);
 }
 
+// Equal programs give equal bytes: the cache and the people who compare dumps count on it.
+TEST(CpuBasic, CompilingTwiceGivesTheSameObject) {
+  CpuKernel first(rowSoftmax), second(rowSoftmax);
+  EXPECT_EQ(first.artifact.code, second.artifact.code);
+  EXPECT_EQ(first.artifact.arena_bytes, second.artifact.arena_bytes);
+}
+
 // Stages of one kernel whose lives do not overlap share the arena.
 TEST(CpuBasic, ArenaIsReused) {
   auto chain = [](int links) {
