@@ -7,16 +7,25 @@
 namespace ligerdsl::lib {
 
 namespace {
-// A plain pointer, so that a thread's exit runs no destructor of ours after the library's own objects are gone.
-thread_local std::string* message = nullptr;
+
+// This thread's message. A failure after the thread's own destructors, at exit, finds it closed and keeps a fixed text.
+thread_local bool closed = false;
 thread_local const char* fallback = "";
+struct Message {
+  std::string text;
+  ~Message() {
+    closed = true;
+    fallback = "an error while its thread was ending";
+  }
+};
+thread_local Message message;
 
 void remember(const char* operation, const char* text) noexcept {
+  if (closed) return;
   try {
-    if (!message) message = new std::string;
-    message->assign(operation ? operation : "");
-    if (operation) message->append(": ");
-    message->append(text);
+    message.text.assign(operation ? operation : "");
+    if (operation) message.text.append(": ");
+    message.text.append(text);
     fallback = nullptr;
   } catch (...) {
     fallback = "out of host memory while reporting an error";
@@ -24,13 +33,8 @@ void remember(const char* operation, const char* text) noexcept {
 }
 }  // namespace
 
-ligerdsl_status_t set_last_error(Status status, const char* text) noexcept {
-  remember(nullptr, text);
-  return static_cast<ligerdsl_status_t>(status);
-}
-
 const char* last_error() noexcept {
-  return fallback ? fallback : message->c_str();
+  return fallback ? fallback : message.text.c_str();
 }
 
 ligerdsl_status_t translate_exception(const char* operation) noexcept {

@@ -12,12 +12,10 @@ namespace ligerdsl::lib {
 using runtime::fail;
 using runtime::Status;
 
-// Remembers the text for this thread's ligerdsl_last_error and returns the status.
-ligerdsl_status_t set_last_error(Status status, const char* text) noexcept;
-const char* last_error() noexcept;
-
-// Translates the exception being handled; call it inside a catch block.
+// Translates the exception being handled into a status and remembers its text for this thread's ligerdsl_last_error;
+// call it inside a catch block.
 ligerdsl_status_t translate_exception(const char* operation) noexcept;
+const char* last_error() noexcept;
 
 // Runs the body of a C function: no exception leaves it.
 template <class Body>
