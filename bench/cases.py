@@ -138,6 +138,49 @@ def fused_add_rms_norm(context, M, H, dtype=torch.bfloat16):
                  "compile": lambda: autograd(lambda f=compiled(reference): f(x, r, w), (x, r, w), (gy, gs))})
 
 
+def layer_norm(context, M, H, dtype=torch.bfloat16):
+    x, g = randn(M, H, dtype=dtype).requires_grad_(), randn(M, H, dtype=dtype)
+    w, b = (randn(H, dtype=dtype).requires_grad_() for _ in range(2))
+    one = M * H * x.element_size()
+    reference = lambda x, w, b: F.layer_norm(x, (H,), w, b, 1e-5)
+
+    def ours():
+        y, dx, dw, db = torch.empty_like(g), torch.empty_like(g), torch.empty_like(w), torch.empty_like(b)
+        mean, rstd, d = torch.empty(M, device="cuda"), torch.empty(M, device="cuda"), CODES[dtype]
+        forward = context.plan("layer_norm_forward", n_cols=H, dtype=d, weight_dtype=d, eps=1e-5, with_mean=1, with_rstd=1).bind(
+            M, x=x, weight=w, bias=b, y=y, mean=mean, rstd=rstd)
+        backward = context.plan("layer_norm_backward", n_cols=H, dtype=d, weight_dtype=d, d_weight_dtype=d).bind(
+            M, d_y=g, x=x, weight=w, mean=mean, rstd=rstd, d_x=dx, d_weight=dw, d_bias=db)
+        passes = both(forward, backward)
+
+        def error():
+            def normalised(t):
+                t = t.double() - t.double().mean(-1, keepdim=True)
+                r = torch.rsqrt(t.pow(2).mean(-1, keepdim=True) + 1e-5)
+                return t * r, r
+            rows = torch.randint(M, (64,), device="cuda")
+            n, r = normalised(x.detach()[rows])
+            q = g[rows].double() * w.double()
+            exact = r * (q - n * (n * q).mean(-1, keepdim=True) - q.mean(-1, keepdim=True))
+            found = [worst(y, n * w.double() + b.double(), rows), worst(dx, exact, rows)]
+            if M * H < 2**28:
+                gd = g.double()
+                for mine, sums in ((dw, (gd * normalised(x.detach())[0]).sum(0)), (db, gd.sum(0))):
+                    found.append(float((mine.double() - sums).norm() / sums.norm()))
+            return max(found)
+
+        passes["error"] = error
+        return passes
+
+    def liger():
+        from liger_kernel.ops.layer_norm import LigerLayerNormFunction
+        return autograd(lambda: LigerLayerNormFunction.apply(x, w, b, 1e-5), (x, w, b), g)
+
+    return Case("layer_norm", (M, H), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
+                {"ligerdsl": ours, "liger": liger, "torch": lambda: autograd(lambda: reference(x, w, b), (x, w, b), g),
+                 "compile": lambda: autograd(lambda f=compiled(reference): f(x, w, b), (x, w, b), g)})
+
+
 def gated(context, kernel, M, N, dtype, activation, gradient, liger_function):
     """activation: of torch; gradient(u) = f(u), f'(u) in float64; liger_function: autograd function of Liger, looked up when asked."""
     a, b, g = (randn(M, N, dtype=dtype) for _ in range(3))
@@ -231,6 +274,45 @@ def rope(context, B, T, nq, nk, D, dtype=torch.bfloat16):
 
     eager = lambda f: autograd(lambda: f(q, k, cos, sin), (q, k), (gq, gk))
     return Case("rope", (B, T, nq, nk, D), dtype, {"fwd": 2 * one, "bwd": 2 * one, "full": 4 * one},
+                {"ligerdsl": ours, "liger": liger, "torch": lambda: eager(reference), "compile": lambda: eager(compiled(reference))})
+
+
+def rope_interleaved(context, B, T, nq, nk, D, dtype=torch.bfloat16):
+    """Neighbouring columns turned by complex numbers, as Llama 4 stores its angles."""
+    q, k = (randn(B, T, n, D, dtype=dtype).requires_grad_() for n in (nq, nk))
+    gq, gk = randn(B, T, nq, D, dtype=dtype), randn(B, T, nk, D, dtype=dtype)
+    angle = torch.arange(T, device="cuda").double()[:, None] / 10000 ** (torch.arange(0, D, 2, device="cuda").double() / D)
+    freqs = torch.polar(torch.ones_like(angle), angle).to(torch.complex64)
+    one = B * T * (nq + nk) * D * q.element_size()
+
+    def reference(q, k, f):
+        f = f[None, :, None]
+        wide = lambda x: x if x.dtype == torch.float64 else x.float()
+        turn = lambda x: torch.view_as_real(torch.view_as_complex(wide(x).unflatten(-1, (-1, 2))) * f).flatten(-2).to(x.dtype)
+        return turn(q), turn(k)
+
+    def ours():
+        qo, ko, dq, dk = (torch.empty_like(t) for t in (gq, gk, gq, gk))
+        d, table = CODES[dtype], torch.view_as_real(freqs).flatten(-2).contiguous()
+        plan = lambda inverse: context.plan("rope", head_dim=D, q_heads=nq, k_heads=nk, dtype=d, table_dtype="f32", with_k=1, layout=1,
+                                            complex_table=1, inverse=inverse)
+        forward = plan(0).bind(B * T, q=q, k=k, cos=table, q_out=qo, k_out=ko)
+        backward = plan(1).bind(B * T, q=gq, k=gk, cos=table, q_out=dq, k_out=dk)
+        passes = both(forward, backward)
+
+        def error():
+            exact = reference(q[:1].double(), k[:1].double(), freqs.to(torch.complex128))
+            return max(float((mine[:1].double() - e).abs().max() / e.abs().max()) for mine, e in zip((qo, ko), exact))
+
+        passes["error"] = error
+        return passes
+
+    def liger():
+        from liger_kernel.ops.llama4_rope import LigerLlama4RopeFunction
+        return autograd(lambda: LigerLlama4RopeFunction.apply(q, k, freqs), (q, k), (gq, gk))
+
+    eager = lambda f: autograd(lambda: f(q, k, freqs), (q, k), (gq, gk))
+    return Case("rope_interleaved", (B, T, nq, nk, D), dtype, {"fwd": 2 * one, "bwd": 2 * one, "full": 4 * one},
                 {"ligerdsl": ours, "liger": liger, "torch": lambda: eager(reference), "compile": lambda: eager(compiled(reference))})
 
 
@@ -388,9 +470,11 @@ CASES = {
     "vector_add": (vector_add, [(1 << 26,)]),
     "rms_norm": (rms_norm, [(2048, 4096), (16384, 2048), (16384, 4096), (16384, 8192), (16384, 16384)]),
     "fused_add_rms_norm": (fused_add_rms_norm, [(16384, 4096), (16384, 8192)]),
+    "layer_norm": (layer_norm, [(16384, 4096), (16384, 8192), (16384, 16384)]),
     "swiglu": (swiglu, [(8192, 11008), (16384, 14336)]),
     "geglu": (geglu, [(8192, 11008), (16384, 14336)]),
     "rope": (rope, [(8, 2048, 32, 8, 128), (1, 16384, 64, 8, 128)]),
+    "rope_interleaved": (rope_interleaved, [(8, 2048, 32, 8, 128)]),
     "softmax": (softmax, [(16384, 4096), (16384, 8192)]),
     "cross_entropy": (cross_entropy, [(4096, 40960), (8192, 128256), (4096, 163840)]),
     "fused_linear_cross_entropy": (fused_linear_cross_entropy, [(4096, 4096, 128256), (8192, 4096, 128256)]),

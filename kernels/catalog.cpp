@@ -6,8 +6,10 @@
 #include "kernels/fused_add_rms_norm.h"
 #include "kernels/gated_activation.h"
 #include "kernels/global_norm.h"
+#include "kernels/layer_norm.h"
 #include "kernels/rope.h"
 #include "kernels/softmax.h"
+#include "kernels/target_counts.h"
 #include "kernels/vector_add.h"
 
 namespace ligerdsl::kernels {
@@ -56,6 +58,8 @@ std::vector<CatalogEntry> make_catalog() {
       entry<RmsNormOptions>("fused_add_rms_norm_forward", "residual sum and its RMSNorm", fused_add_rms_norm_forward),
       entry<RmsNormOptions>("fused_add_rms_norm_backward", "gradient of fused_add_rms_norm",
                             fused_add_rms_norm_backward),
+      entry<LayerNormOptions>("layer_norm_forward", "LayerNorm of rows", layer_norm_forward),
+      entry<LayerNormOptions>("layer_norm_backward", "gradient of LayerNorm", layer_norm_backward),
       entry<GatedOptions>("swiglu_forward", "silu(gate) * up", swiglu_forward),
       entry<GatedOptions>("swiglu_backward", "gradient of swiglu", swiglu_backward),
       entry<GatedOptions>("geglu_forward", "gelu(gate) * up, tanh form", geglu_forward),
@@ -65,6 +69,7 @@ std::vector<CatalogEntry> make_catalog() {
       entry<SoftmaxOptions>("softmax_backward", "gradient of softmax", softmax_backward),
       entry<CrossEntropyOptions>("cross_entropy", "cross-entropy of rows of logits: loss, gradient and the rest",
                                  cross_entropy),
+      entry<TargetCountsOptions>("target_counts", "what a mean over targets divides by", target_counts),
       entry<ScaleRowsOptions>("scale_rows", "rows times a factor read on the device",
                               [](const Machine& m, const ScaleRowsOptions& o) {
                                 return scale_rows(m, o.type, o.factor_type, o.per_row, o.cols);

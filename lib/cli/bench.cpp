@@ -22,6 +22,7 @@ std::vector<Case> standard_cases(bool cpu) {
   if (cpu) {
     return {{"vector_add", {"dtype=f32", "N=16777216"}},
             {"rms_norm_forward", {"dtype=f32", "N=16384", "H=4096"}},
+            {"layer_norm_forward", {"dtype=f32", "N=16384", "H=4096"}},
             {"swiglu_forward", {"dtype=f32", "N=16384", "F=4096"}},
             {"swiglu_backward", {"dtype=f32", "N=8192", "F=4096"}},
             {"geglu_forward", {"dtype=f32", "N=16384", "F=4096"}},
@@ -34,6 +35,8 @@ std::vector<Case> standard_cases(bool cpu) {
           {"rms_norm_backward", {"dtype=bf16", "d_weight_dtype=f32", "N=16384", "H=8192"}},
           {"fused_add_rms_norm_forward", {"dtype=bf16", "N=16384", "H=8192"}},
           {"fused_add_rms_norm_backward", {"dtype=bf16", "d_weight_dtype=f32", "N=16384", "H=8192"}},
+          {"layer_norm_forward", {"dtype=bf16", "N=16384", "H=8192"}},
+          {"layer_norm_backward", {"dtype=bf16", "d_weight_dtype=f32", "N=16384", "H=8192"}},
           {"swiglu_forward", {"dtype=bf16", "N=16384", "F=14336"}},
           {"swiglu_backward", {"dtype=bf16", "N=16384", "F=14336"}},
           {"geglu_forward", {"dtype=bf16", "N=16384", "F=14336"}},

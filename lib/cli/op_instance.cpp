@@ -39,7 +39,10 @@ const std::map<std::string, int64_t> kWords = {{"f32", LIGERDSL_F32},
                                                {"true", 1},
                                                {"false", 0},
                                                {"llama", LIGERDSL_CASTING_LLAMA},
-                                               {"gemma", LIGERDSL_CASTING_GEMMA}};
+                                               {"gemma", LIGERDSL_CASTING_GEMMA},
+                                               {"half", LIGERDSL_ROPE_HALF},
+                                               {"interleaved", LIGERDSL_ROPE_INTERLEAVED},
+                                               {"multimodal", LIGERDSL_ROPE_MULTIMODAL}};
 
 template <class T>
 void store(std::byte* at, T value) {
@@ -187,7 +190,16 @@ void OpInstance::finish_sizes() {
 }
 
 std::vector<int64_t> OpInstance::shape_of(const lib::TensorInfo& tensor) const {
-  if (tensor.shape == lib::ShapeKind::free) return {sizes_[symbol_named(info_, "S")], sizes_[symbol_named(info_, "D")]};
+  if (tensor.shape == lib::ShapeKind::free) {  // rope's tables; a multimodal one has three planes
+    const int64_t positions = sizes_[symbol_named(info_, "S")], columns = sizes_[symbol_named(info_, "D")];
+    for (const FieldInfo& field : info_.fields) {
+      if (std::string(field.name) != "layout") continue;
+      if (lib::read_integer(desc_, field.offset, field.type) == LIGERDSL_ROPE_MULTIMODAL) {
+        return {3, 1, positions, columns};
+      }
+    }
+    return {positions, columns};
+  }
   std::vector<int64_t> shape;
   for (int i = 0; i < tensor.rank; ++i) {
     shape.push_back((tensor.dims[i].symbol < 0 ? 1 : sizes_[tensor.dims[i].symbol]) * tensor.dims[i].factor);

@@ -17,6 +17,8 @@ extern "C" {
 
 /* Where RMSNorm rounds: Llama rounds x * rstd before the weight, Gemma once at the end, None once at the end. */
 enum { LIGERDSL_CASTING_LLAMA = 0, LIGERDSL_CASTING_GEMMA = 1, LIGERDSL_CASTING_NONE = 2 };
+/* Which columns of a head rope rotates against each other. */
+enum { LIGERDSL_ROPE_HALF = 0, LIGERDSL_ROPE_INTERLEAVED = 1, LIGERDSL_ROPE_MULTIMODAL = 2 };
 enum { LIGERDSL_REDUCTION_NONE = 0, LIGERDSL_REDUCTION_SUM = 1, LIGERDSL_REDUCTION_MEAN = 2 };
 /* How fused_linear_cross_entropy chooses its chunks: by the memory they may take, or by the rule published with the method. */
 enum { LIGERDSL_CHUNKING_WORKSPACE = 0, LIGERDSL_CHUNKING_PUBLISHED = 1 };

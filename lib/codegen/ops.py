@@ -94,6 +94,35 @@ OPS = [
         Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype")],
        rows="rows of sum", aliases=[("d_x", "d_y"), ("d_x", "d_sum")]),
 
+    Op("layer_norm_forward", "LayerNorm",
+       """mean and rstd = 1 / sqrt(mean((x - mean)^2) + eps) of a row; y = round((x - mean) * rstd * weight + bias). Arithmetic in f32; the
+statistics keep their accuracy when the mean is far above the deviations.""",
+       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", "of weight and bias"),
+        option("eps", "float", "1e-6f", "added to the variance", 0), present("mean"), present("rstd")],
+       [Tensor("x", "in", "N* H", "dtype", "rows"),
+        Tensor("weight", "in", "H", "weight_dtype", "scale of each column"),
+        Tensor("bias", "in", "H", "weight_dtype", "added to each column"),
+        Tensor("y", "out", "N* H", "dtype", "normalised rows"),
+        Tensor("mean", "out", "N*", "f32", "mean of each row: what the backward needs, or NULL", "with_mean"),
+        Tensor("rstd", "out", "N*", "f32", "rstd of each row: what the backward needs, or NULL", "with_rstd")],
+       rows="rows of x"),
+
+    Op("layer_norm_backward", "gradient of LayerNorm",
+       """n = (x - mean) * rstd, q = d_y * weight; d_x = rstd * (q - n * mean(n * q) - mean(q)), d_weight = sum over rows of d_y * n,
+d_bias = sum over rows of d_y. Sums in f32, in a fixed order. d_x may be exactly d_y when in_place is set.""",
+       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight"),
+        dtype("d_weight_dtype", "d_weight", "of d_weight and d_bias: f32 or weight_dtype; 0 = they are not wanted", optional=True),
+        flag("accumulate", "1: d_weight += and d_bias += instead of =; both must be f32"), in_place("1: d_x may be exactly d_y")],
+       [Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
+        Tensor("x", "in", "N* H", "dtype", "the forward's x"),
+        Tensor("weight", "in", "H", "weight_dtype", "the forward's weight"),
+        Tensor("mean", "in", "N*", "f32", "the forward's mean"),
+        Tensor("rstd", "in", "N*", "f32", "the forward's rstd"),
+        Tensor("d_x", "out", "N* H", "dtype", "gradient of x"),
+        Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
+        Tensor("d_bias", "inout", "H", "d_weight_dtype", "gradient of bias, or NULL", "d_weight_dtype")],
+       rows="rows of x", aliases=[("d_x", "d_y")]),
+
     Op("swiglu_forward", "SiLU(gate) * up",
        "u = gate_multiplier * gate; out = round(down_multiplier * round(u * sigmoid(u)) * up). Arithmetic in f32.",
        [dim("n_cols", "F", "out", "width of out"), dtype("dtype", "out"), GATED_FUSED, *MULTIPLIERS],
@@ -117,20 +146,30 @@ d_gate = d_out * up * ((1 + t) / 2 + gate / 2 * (1 - t^2) * sqrt(2 / pi) * (1 + 
        [dim("n_cols", "F", "d_out", "width of d_out"), dtype("dtype", "d_out"), GATED_FUSED, GATED_IN_PLACE],
        GATED_BACKWARD_TENSORS, rows="rows of d_out", aliases=GATED_ALIASES),
 
-    Op("rope", "rotary position embedding, half rotation; backward with inverse = 1",
-       """With h = head_dim / 2 rounded down, c = cos[i], s = sin[i], for i < h: y[i] = x[i] c - x[i + h] s,
-y[i + h] = x[i + h] c + x[i] s; the last column of an odd head_dim is copied. inverse = 1 uses -s: the gradient.
+    Op("rope", "rotary position embedding; backward with inverse = 1",
+       """R = rotary_dim columns of each head are rotated (0: all), h = R / 2 rounded down; further columns, and the last of an odd R, are
+copied. With c = cos[i], s = sin[i] and the pair (a, b) of columns that angle i < h turns: a' = a c - b s, b' = b c + a s.
+HALF: columns i and i + h. INTERLEAVED: columns 2 i and 2 i + 1. MULTIMODAL: as HALF, with angle i taken from the first plane of
+cos and sin for i < time_section, from the second for the next height_section angles, from the third for the last width_section.
+inverse = 1 uses -s: the gradient.
 q and k are [batch, position, head, column] with any strides but a last one of 1, so memory in the order [batch, head, position,
-column] is one transposed description away. cos and sin are [S, D], [1, S, D] or [B, S, D]; only their first h columns are read.
+column] is one transposed description away. cos and sin are [S, D], [1, S, D] or [B, S, D], MULTIMODAL [3, 1, S, D] or [3, B, S, D];
+only their first h columns are read. complex_table: cos holds cos of angle i in column 2 i and sin in column 2 i + 1; sin is NULL.
 Arithmetic in f32, one rounding to dtype. q_out may be exactly q, and k_out exactly k, when in_place is set.""",
        [dim("head_dim", "D", "q", "columns of one head"), dtype("dtype", "q"), dtype("table_dtype", "cos"),
         dim("q_heads", "A", "q", "heads of q"), dim("k_heads", "K", "k", "heads of k, 0 without k", optional=True),
         flag("inverse", "1: rotate back (the backward)"), present("k", "1: k and k_out are passed"),
+        flag("complex_table", "1: cos holds complex numbers, there is no sin"),
+        option("layout", "int32_t", 0, "LIGERDSL_ROPE_*", 0, 2),
+        option("rotary_dim", "int64_t", 0, "columns that are rotated; 0 = head_dim", 0),
+        option("time_section", "int64_t", 0, "MULTIMODAL: angles of the first plane", 0),
+        option("height_section", "int64_t", 0, "MULTIMODAL: angles of the second plane", 0),
+        option("width_section", "int64_t", 0, "MULTIMODAL: angles of the third plane", 0),
         in_place("1: q_out may be exactly q, k_out exactly k")],
        [Tensor("q", "in", "B S A D", "dtype", "queries"),
         Tensor("k", "in", "B S K D", "dtype", "keys, with any number of heads, or NULL", "with_k"),
-        Tensor("cos", "in", "?", "table_dtype", "cosines by position"),
-        Tensor("sin", "in", "?", "table_dtype", "sines by position"),
+        Tensor("cos", "in", "?", "table_dtype", "cosines by position, or complex numbers"),
+        Tensor("sin", "in", "?", "table_dtype", "sines by position; NULL with complex_table", "!complex_table"),
         Tensor("q_out", "out", "B S A D", "dtype", "rotated queries"),
         Tensor("k_out", "out", "B S K D", "dtype", "rotated keys, or NULL", "with_k")],
        rows="positions of all batches", aliases=[("q_out", "q"), ("k_out", "k")]),
@@ -239,6 +278,17 @@ A label outside [0, V) that is not ignore_index: loss and gradients are NaN and 
        [Tensor("d_loss", "in", "L*", "f32", "gradient of the loss"),
         Tensor("d_logits", "inout", "N* V", "dtype", "what cross_entropy wrote; scaled in place")],
        rows="rows of d_logits"),
+
+    Op("target_counts", "what a mean over targets divides by, counted on the device",
+       """n = labels that are not ignore_index, S = sum of class_weight[label] over them (n without weights; labels outside [0, V) add
+nothing), W = sum of class_weight (0 without). counts = 1/n, 1/S, W, n; 1/n and 1/S are 0 when n is 0. Sums in f32, in a fixed order.""",
+       [dtype("label_dtype", "labels", "", INDEX),
+        dim("n_classes", "V", "class_weight", "classes, 0 without class_weight", optional=True),
+        option("ignore_index", "int64_t", "-100", "labels that do not count"), present("class_weight")],
+       [Tensor("labels", "in", "N*", "label_dtype", "class of each row, or ignore_index"),
+        Tensor("class_weight", "in", "V", "f32", "weight of each class, or NULL", "with_class_weight"),
+        Tensor("counts", "out", "4", "f32", "1/n, 1/S, W, n")],
+       rows="labels"),
 
     Op("embedding_forward", "out[i] = weight[indices[i]]",
        """An index outside [0, n_rows): that row of out is NaN and ligerdsl_context_check reports it.""",

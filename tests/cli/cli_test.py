@@ -21,6 +21,11 @@ rms_norm_backward dtype=bf16 d_weight_dtype=f32 accumulate=1
 rms_norm_backward dtype=bf16 H=131072
 fused_add_rms_norm_forward in_place=1
 fused_add_rms_norm_backward with_d_sum=1 in_place=1
+layer_norm_forward dtype=bf16
+layer_norm_forward with_mean=0 with_rstd=0 H=50000
+layer_norm_backward dtype=bf16 d_weight_dtype=f32 accumulate=1
+layer_norm_backward in_place=1 H=65536
+layer_norm_backward d_weight_dtype=none
 swiglu_forward fused=1
 swiglu_backward fused=1 in_place=1
 swiglu_backward
@@ -31,6 +36,9 @@ geglu_backward dtype=f16
 rope D=92
 rope D=41 in_place=1 dtype=bf16
 rope with_k=0
+rope layout=interleaved D=41 in_place=1
+rope layout=multimodal time_section=16 height_section=24 width_section=24 D=128 dtype=bf16
+rope rotary_dim=32 D=128 complex_table=1
 softmax_forward causal=1
 softmax_backward in_place=1
 cross_entropy reduction=none with_class_weight=1 with_z_loss=1 with_accuracy=1 with_predictions=1 with_lse=1 label_smoothing=0.1
@@ -38,6 +46,8 @@ cross_entropy lse_square_scale=1e-4 softcap=30 V=128256 dtype=bf16 in_place=1 la
 cross_entropy with_d_logits=0 with_accuracy=1
 cross_entropy_backward
 cross_entropy_backward per_row=1
+target_counts
+target_counts with_class_weight=0 label_dtype=i32
 embedding_forward index_dtype=i32
 embedding_backward accumulate=1 d_weight_dtype=f32
 adamw_step copy_dtype=bf16
@@ -73,11 +83,17 @@ COMPILED = [
     ("run vector_add N=1000 --check", 0, ["right"]),
     ("run vector_add dtype=bf16 N=1000 in_place=1 --check", 0, ["right"]),
     ("run rms_norm_forward dtype=bf16 N=5 H=100 --check", 0, ["y ", "rstd", "right"]),
+    ("run layer_norm_forward dtype=bf16 N=5 H=100 --check", 0, ["y ", "mean", "rstd", "right"]),
+    ("run layer_norm_backward d_weight_dtype=f32 N=5 H=100 --check", 0, ["d_x", "d_bias", "right"]),
     ("run swiglu_backward fused=1 N=5 F=33 --check", 0, ["d_gate_up", "right"]),
     ("run geglu_forward N=5 F=33 dtype=bf16 --check", 0, ["out", "right"]),
     ("run geglu_backward fused=1 N=5 F=33 in_place=1 --check", 0, ["d_gate_up", "right"]),
     ("run cross_entropy N=5 V=77 in_place=1 --check", 0, ["loss", "d_logits", "right"]),
     ("run rope B=2 S=3 A=4 K=2 D=10 --check", 0, ["q_out", "k_out"]),
+    ("run rope B=2 S=3 A=4 K=2 D=10 layout=interleaved rotary_dim=6 complex_table=1 --check", 0, ["q_out", "k_out"]),
+    ("run rope B=2 S=3 A=4 K=2 D=10 layout=multimodal time_section=1 height_section=3 width_section=1 --check", 0, ["q_out", "k_out"]),
+    ("run rope rotary_dim=65 D=64", 2, ["rotary_dim", "65"]),
+    ("run rope layout=multimodal time_section=1 D=64", 2, ["time_section", "32"]),
     ("run global_norm N=1000 T=3 --check", 0, ["norm", "clip_factor"]),
     ("bench vector_add N=100000 --budget-ms 20 --copy-bytes 1048576", 0, ["GB/s", "of copy", "median"]),
 ]

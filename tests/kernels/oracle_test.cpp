@@ -40,6 +40,16 @@ TEST(Oracle, RmsNorm) {
   check_gradient([&](const Values& v) { return dot(rms_norm_oracle(x, v, n, h, 1e-3, 1.0).y, dy); }, w, g.dw);
 }
 
+TEST(Oracle, LayerNorm) {
+  const int64_t n = 3, h = 7;
+  const Values x = Random(1).normals(n * h), w = Random(2).normals(h), b = Random(3).normals(h),
+               dy = Random(4).normals(n * h);
+  const auto g = layer_norm_gradient_oracle(dy, x, w, n, h, 1e-3);
+  check_gradient([&](const Values& v) { return dot(layer_norm_oracle(v, w, b, n, h, 1e-3).y, dy); }, x, g.dx);
+  check_gradient([&](const Values& v) { return dot(layer_norm_oracle(x, v, b, n, h, 1e-3).y, dy); }, w, g.dw);
+  check_gradient([&](const Values& v) { return dot(layer_norm_oracle(x, w, v, n, h, 1e-3).y, dy); }, b, g.db);
+}
+
 TEST(Oracle, Swiglu) {
   const Values gate = Random(1).normals(9, 2.0), up = Random(2).normals(9), d_out = Random(3).normals(9);
   const auto g = swiglu_gradient_oracle(d_out, gate, up, 0.7, 1.3);
@@ -59,12 +69,32 @@ TEST(Oracle, Geglu) {
 }
 
 TEST(Oracle, Rope) {
-  const int64_t batch = 2, seq = 3, heads = 2, d = 5, size = batch * seq * heads * d;
-  const Values x = Random(1).normals(size), dy = Random(2).normals(size);
-  Values cos(seq * 2), sin(seq * 2);
-  for (int64_t i = 0; i < seq * 2; ++i) cos[i] = std::cos(0.3 * i), sin[i] = std::sin(0.3 * i);
-  auto rotate = [&](const Values& v, double sign) { return rope_oracle(v, cos, sin, batch, seq, heads, d, 1, sign); };
-  check_gradient([&](const Values& v) { return dot(rotate(v, 1.0), dy); }, x, rotate(dy, -1.0));
+  for (bool interleaved : {false, true}) {
+    for (int64_t planes : {1, 3}) {
+      RopeCase r{.batch = 2, .seq = 3, .heads = 2, .d = 7, .rotary = 6, .interleaved = interleaved};
+      if (planes == 3) r.time = r.height = r.width = 1;
+      const int64_t size = r.batch * r.seq * r.heads * r.d;
+      const Values x = Random(1).normals(size), dy = Random(2).normals(size);
+      Values cos(planes * r.seq * r.angles()), sin(cos.size());
+      for (size_t i = 0; i < cos.size(); ++i) cos[i] = std::cos(0.3 * i), sin[i] = std::sin(0.3 * i);
+      RopeCase back = r;
+      back.sign = -1;
+      check_gradient([&](const Values& v) { return dot(rope_oracle(v, cos, sin, r), dy); }, x,
+                     rope_oracle(dy, cos, sin, back));
+    }
+  }
+}
+
+// One pair, one angle, by hand: (3, 4) turned by 90 degrees is (-4, 3), in the columns that the layout pairs.
+TEST(Oracle, RopePairs) {
+  const Values x{3, 30, 4, 40, 5}, cos{0, 1}, sin{1, 0};
+  EXPECT_EQ(rope_oracle(x, cos, sin, {.d = 5}), (Values{-4, 30, 3, 40, 5}));
+  EXPECT_EQ(rope_oracle(x, cos, sin, {.d = 5, .interleaved = true}), (Values{-30, 3, 4, 40, 5}));
+  EXPECT_EQ(rope_oracle(x, {0}, {1}, {.d = 5, .rotary = 2}), (Values{-30, 3, 4, 40, 5}));
+  // Angle 0 from the first plane, angle 1 from the second.
+  const Values planes_cos{0, 9, 9, 1, 9, 9}, planes_sin{1, 9, 9, 0, 9, 9};
+  EXPECT_EQ(rope_oracle({3, 30, 4, 40}, planes_cos, planes_sin, {.d = 4, .time = 1, .height = 1}),
+            (Values{-4, 30, 3, 40}));
 }
 
 TEST(Oracle, Softmax) {

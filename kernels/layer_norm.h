@@ -1,0 +1,61 @@
+// LayerNorm with weight and bias.
+#pragma once
+
+#include "kernels/launch.h"
+#include "ligerdsl/dsl.h"
+
+namespace ligerdsl::kernels {
+
+struct LayerNormOptions {
+  int64_t cols = 4096;      // row width H
+  DType type = f32;         // of x, y and their gradients
+  DType weight_type = f32;  // of weight and bias
+
+  bool with_mean = true, with_rstd = true;  // forward: write them
+
+  bool want_d_weight = true;  // backward: d_weight and d_bias
+  DType d_weight_type = f32;  // of both: f32 or weight_type
+  bool accumulate = false;    // d_weight += ..., d_bias += ...; f32 only
+
+  template <class V>
+  void visit(V&& v) {
+    v("cols", cols);
+    v("type", type);
+    v("weight_type", weight_type);
+    v("with_mean", with_mean);
+    v("with_rstd", with_rstd);
+    v("want_d_weight", want_d_weight);
+    v("d_weight_type", d_weight_type);
+    v("accumulate", accumulate);
+  }
+};
+
+struct LayerNormMeta : LayerNormOptions {
+  int64_t rows = 1;      // rows of a tile
+  int64_t block = 4096;  // columns of a tile: the whole row unless `looped`
+  int64_t fold = 1;      // forward: elements of a block that one lane owns
+  bool looped = false;   // wider rows: a program makes two passes over blocks of its row
+};
+
+// Arguments: y, x, weight, bias, [mean], [rstd], eps.
+//   y, x [n, H] type; weight, bias [H] weight_type; mean, rstd [n] f32; eps f32 scalar.
+void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m);
+
+// Arguments: d_x, [weight_partials, bias_partials], d_y, x, weight, mean, rstd. d_x may be exactly d_y.
+// The partials [programs, H] f32 are every program's parts of d_weight and d_bias.
+void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m);
+
+// The partials of rows too wide for layer_norm_backward to keep. Arguments: weight_partials, bias_partials, d_y, x,
+// mean, rstd.
+void layer_norm_d_weight(KernelBuilder& k, const LayerNormMeta& m);
+
+// d_weight, d_bias = sums of the partials. Arguments: d_weight, d_bias [H] d_weight_type, weight_partials,
+// bias_partials.
+void layer_norm_reduce(KernelBuilder& k, const LayerNormMeta& m);
+
+// Rows: rows of x. The backward's d_weight and d_bias are arguments of its last launch; its scratch is
+// "weight_partials" and "bias_partials".
+Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& options);
+Operation layer_norm_backward(const Machine& machine, const LayerNormOptions& options);
+
+}  // namespace ligerdsl::kernels

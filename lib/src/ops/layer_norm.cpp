@@ -1,0 +1,39 @@
+// LayerNorm.
+#include "kernels/layer_norm.h"
+
+#include "lib/src/ops/support.h"
+
+namespace ligerdsl::lib {
+
+namespace {
+
+template <class Desc>
+kernels::LayerNormOptions common_options(const Desc& d) {
+  kernels::LayerNormOptions options;
+  options.cols = d.n_cols;
+  options.type = dtype_of(d.dtype);
+  options.weight_type = dtype_of(d.weight_dtype);
+  return options;
+}
+
+}  // namespace
+
+std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_layer_norm_forward_desc_t& d) {
+  kernels::LayerNormOptions options = common_options(d);
+  options.with_mean = d.with_mean != 0;
+  options.with_rstd = d.with_rstd != 0;
+  return plan_of(context, layer_norm_forward::info(), d, kernels::layer_norm_forward(context->machine(), options),
+                 {.numbers = {{"eps", d.eps}}, .rows = size_of_call(layer_norm_forward::dim_N)});
+}
+
+std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_layer_norm_backward_desc_t& d) {
+  check_gradient("d_weight_dtype", d.d_weight_dtype, d.weight_dtype, d.accumulate);
+  kernels::LayerNormOptions options = common_options(d);
+  options.want_d_weight = d.d_weight_dtype != 0;
+  options.d_weight_type = dtype_of(d.d_weight_dtype);
+  options.accumulate = d.accumulate != 0;
+  return plan_of(context, layer_norm_backward::info(), d, kernels::layer_norm_backward(context->machine(), options),
+                 {.rows = size_of_call(layer_norm_backward::dim_N)});
+}
+
+}  // namespace ligerdsl::lib

@@ -1,0 +1,234 @@
+#include "kernels/layer_norm.h"
+
+#include "tests/kernels/shapes.h"
+#include "tests/support/oracle_norm.h"
+
+namespace ligerdsl::test {
+namespace {
+
+using kernels::LayerNormOptions;
+
+constexpr double kEps = 1e-5f;
+
+struct Case {
+  LayerNormOptions options;
+  int64_t n = 1;
+  int64_t gap = 0;
+  double mean = 0, scale = 1;  // of x
+};
+
+std::string describe(const Case& c) {
+  return std::string(name(c.options.type)) + " weight " + name(c.options.weight_type) + " n=" + std::to_string(c.n) +
+         " h=" + std::to_string(c.options.cols) + " gap " + std::to_string(c.gap) + " mean " + std::to_string(c.mean);
+}
+
+// Inputs of a case and the kernels' results on them.
+struct Trial {
+  Case c;
+  Tensor x, weight, bias, y, mean, rstd;
+  Tensor d_y, d_x, d_weight, d_bias;
+
+  explicit Trial(const Case& c) : c(c) {
+    const auto& o = c.options;
+    x = Tensor::rows(o.type, c.n, o.cols, c.gap).fill(Random(1).normals(c.n * o.cols, c.scale, c.mean));
+    d_y = random_rows(o.type, c.n, o.cols, 2, c.gap);
+    weight = random_vector(o.weight_type, o.cols, 3, 0.5, 1.0);
+    bias = random_vector(o.weight_type, o.cols, 4);
+    y = Tensor::rows(o.type, c.n, o.cols, c.gap);
+    d_x = Tensor::rows(o.type, c.n, o.cols, c.gap);
+    mean = Tensor(f32, {c.n});
+    rstd = Tensor(f32, {c.n});
+    d_weight = Tensor(o.d_weight_type, {o.cols});
+    d_bias = Tensor(o.d_weight_type, {o.cols});
+  }
+
+  Arguments common() const {
+    return Arguments()
+        .tensor("x", x)
+        .tensor("weight", weight)
+        .tensor("bias", bias)
+        .tensor("mean", mean)
+        .tensor("rstd", rstd)
+        .number("eps", kEps);
+  }
+  void forward() { backend().run(kernels::layer_norm_forward(machine(), c.options), c.n, common().tensor("y", y)); }
+  void backward(const Tensor& d_x_out) {
+    backend().run(
+        kernels::layer_norm_backward(machine(), c.options), c.n,
+        common().tensor("d_x", d_x_out).tensor("d_y", d_y).tensor("d_weight", d_weight).tensor("d_bias", d_bias));
+  }
+  void backward() { backward(d_x); }
+
+  LayerNormResult expected() const {
+    return layer_norm_oracle(x.values(), weight.values(), bias.values(), c.n, c.options.cols, kEps);
+  }
+  void check_forward() {
+    const LayerNormResult expected = this->expected();
+    EXPECT_TRUE(close(y.values(), expected.y, gate_e(c.options.type))) << "y";
+    EXPECT_TRUE(close(mean.values(), expected.mean, gate_e(f32))) << "mean";
+    EXPECT_TRUE(close(rstd.values(), expected.rstd, gate_e(f32))) << "rstd";
+    for (const Tensor& t : {y, mean, rstd, x}) EXPECT_TRUE(t.untouched_outside());
+  }
+  void check_backward() {
+    const auto& o = c.options;
+    const auto expected = layer_norm_gradient_oracle(d_y.values(), x.values(), weight.values(), c.n, o.cols, kEps);
+    if (o.cols <= 2) {  // d_x is what eps leaves of terms that cancel: its error is on their scale
+      for (int64_t i = 0; i < d_x.size(); ++i) {
+        const double rstd_of_row = rstd.get(i / o.cols), terms = std::fabs(d_y.get(i) * weight.get(i % o.cols)) + 1;
+        EXPECT_NEAR(d_x.get(i), expected.dx[i], gate_e(o.type).rtol * rstd_of_row * terms) << "d_x, element " << i;
+      }
+    } else {
+      EXPECT_TRUE(close(d_x.values(), expected.dx, gate_e(o.type))) << "d_x";
+    }
+    if (o.want_d_weight) {
+      const double gate = gate_r(o.d_weight_type, c.n) * backend().summation_slack();
+      if (o.cols > 1) {  // else exactly 0
+        EXPECT_TRUE(close_normwise(d_weight.values(), expected.dw, gate)) << "d_weight";
+      }
+      EXPECT_TRUE(close_normwise(d_bias.values(), expected.db, gate)) << "d_bias";
+    }
+    for (const Tensor& t : {d_x, d_weight, d_bias, d_y}) EXPECT_TRUE(t.untouched_outside());
+  }
+};
+
+void run_and_check(const Case& c) {
+  SCOPED_TRACE(describe(c));
+  Trial run(c);
+  run.forward();
+  run.check_forward();
+  run.backward();
+  run.check_backward();
+}
+
+LayerNormOptions options_of(int64_t cols, DType type) {
+  LayerNormOptions o;
+  o.cols = cols;
+  o.type = o.weight_type = type;
+  return o;
+}
+
+TEST(LayerNorm, WidthsAndTypes) {
+  int64_t number = 0;
+  for (int64_t h : affordable({1, 2, 7, 64, 512, 1023, 1500, 4096, 4097, 5120, 8200, 16385, 33000, 65536}, 3)) {
+    for (DType type : kFloats) run_and_check({.options = options_of(h, type), .n = 3, .gap = gap_of(number++)});
+  }
+}
+
+TEST(LayerNorm, ManyShortRows) {
+  for (int64_t h : {8, 64, 128}) {
+    run_and_check({.options = options_of(h, bf16), .n = std::min<int64_t>(5003, backend().budget() / h)});
+    run_and_check({.options = options_of(h, f32), .n = 131, .gap = 3});
+  }
+}
+
+TEST(LayerNorm, Options) {
+  for (DType type : kFloats) {
+    for (DType weight_type : {f32, type}) {
+      for (DType d_weight_type : {f32, weight_type}) {
+        Case c{.options = options_of(123, type), .n = 15, .gap = 3};
+        c.options.weight_type = weight_type;
+        c.options.d_weight_type = d_weight_type;
+        run_and_check(c);
+        c.options.want_d_weight = false;
+        run_and_check(c);
+      }
+    }
+  }
+  Case c{.options = options_of(40, bf16), .n = 3};
+  Trial with(c), without(c);
+  without.c.options.with_mean = without.c.options.with_rstd = false;
+  with.forward();
+  without.forward();
+  EXPECT_TRUE(with.y.same_bits(without.y));
+  for (const Tensor& t : {without.mean, without.rstd}) EXPECT_TRUE(t.same_bits(Tensor(f32, {3})));
+}
+
+// A mean far above the deviations: no digit of y may be lost to it, whatever the width and the padding of the tile.
+TEST(LayerNorm, LargeMeans) {
+  for (int64_t h : affordable({100, 1023, 1024, 4096, 5000, 33000}, 3)) {
+    for (double mean : {1e4, -3e5}) {
+      Trial run({.options = options_of(h, f32), .n = 3, .mean = mean});
+      SCOPED_TRACE(describe(run.c));
+      run.forward();
+      run.check_forward();
+    }
+  }
+}
+
+// Columns of very different size: the merged mean moves far from that of a part.
+TEST(LayerNorm, OutlierColumns) {
+  for (int64_t h : affordable({300, 4096, 33000}, 2)) {
+    Trial run({.options = options_of(h, f32), .n = 2});
+    SCOPED_TRACE(describe(run.c));
+    run.x.set(0, 3e4);
+    run.x.set(2 * h - 1, -1e6);
+    run.forward();
+    run.check_forward();
+    run.backward();
+    run.check_backward();
+  }
+}
+
+TEST(LayerNorm, ConstantRows) {
+  Trial run({.options = options_of(300, f32), .n = 2, .mean = 7.3, .scale = 0});
+  run.forward();
+  for (int64_t i = 0; i < 600; ++i) ASSERT_NEAR(run.y.get(i), run.bias.get(i % 300), 1e-4);
+}
+
+TEST(LayerNorm, InPlaceIsBitEqual) {
+  for (int64_t h : affordable({41, 1024, 33000}, 4)) {
+    for (DType type : kFloats) {
+      Case c{.options = options_of(h, type), .n = 4};
+      SCOPED_TRACE(describe(c));
+      Trial apart(c), over(c);
+      apart.forward();
+      over.forward();
+      apart.backward();
+      over.backward(over.d_y);
+      EXPECT_TRUE(over.d_y.same_bits(apart.d_x));
+      EXPECT_TRUE(over.d_weight.same_bits(apart.d_weight) && over.d_bias.same_bits(apart.d_bias));
+    }
+  }
+}
+
+TEST(LayerNorm, AccumulatesAndRepeats) {
+  Case c{.options = options_of(200, bf16), .n = 37};
+  Trial once(c), twice(c);
+  for (Trial* trial : {&once, &twice}) {
+    trial->forward();
+    trial->backward();
+  }
+  EXPECT_TRUE(once.d_weight.same_bits(twice.d_weight) && once.d_bias.same_bits(twice.d_bias));
+  EXPECT_TRUE(once.d_x.same_bits(twice.d_x) && once.y.same_bits(twice.y));
+
+  twice.c.options.accumulate = true;
+  twice.backward();
+  for (int64_t j = 0; j < 200; ++j) {
+    EXPECT_FLOAT_EQ(static_cast<float>(twice.d_weight.get(j)), static_cast<float>(2 * once.d_weight.get(j)));
+    EXPECT_FLOAT_EQ(static_cast<float>(twice.d_bias.get(j)), static_cast<float>(2 * once.d_bias.get(j)));
+  }
+}
+
+TEST(LayerNorm, RowsDoNotDependOnEachOther) {
+  Case c{.options = options_of(96, f32), .n = 40};
+  Trial forward(c), reversed(c);
+  for (int64_t i = 0; i < 40; ++i) {
+    for (int64_t j = 0; j < 96; ++j) reversed.x.set(i * 96 + j, forward.x.get((39 - i) * 96 + j));
+  }
+  forward.forward();
+  reversed.forward();
+  for (int64_t i = 0; i < 40 * 96; ++i) {
+    ASSERT_EQ(reversed.y.get(i), forward.y.get((39 - i / 96) * 96 + i % 96));
+  }
+}
+
+TEST(LayerNorm, NoRows) {
+  Trial run({.options = options_of(64, bf16), .n = 0});
+  run.forward();
+  run.backward();
+  for (double value : run.d_weight.values()) EXPECT_EQ(value, 0.0);
+  for (double value : run.d_bias.values()) EXPECT_EQ(value, 0.0);
+}
+
+}  // namespace
+}  // namespace ligerdsl::test

@@ -1,0 +1,72 @@
+#include "kernels/target_counts.h"
+
+#include "tests/kernels/shapes.h"
+
+namespace ligerdsl::test {
+namespace {
+
+// counts = 1/n, 1/S, W, n of the kernel's documentation, in float64.
+Values counts_oracle(const std::vector<int64_t>& labels, int64_t ignore_index, const Values& weight) {
+  double n = 0, weights = 0, all = 0;
+  for (int64_t label : labels) {
+    if (label == ignore_index) continue;
+    n += 1;
+    if (weight.empty()) {
+      weights += 1;
+    } else if (label >= 0 && label < static_cast<int64_t>(weight.size())) {
+      weights += weight[label];
+    }
+  }
+  for (double w : weight) all += w;
+  return {n > 0 ? 1 / n : 0, n > 0 ? 1 / weights : 0, all, n};
+}
+
+void run_and_check(std::vector<int64_t> labels, int64_t ignore_index, DType label_type, const Values& weight) {
+  SCOPED_TRACE(std::to_string(labels.size()) + " labels, " + std::to_string(weight.size()) + " weights");
+  const auto n = static_cast<int64_t>(labels.size()), classes = static_cast<int64_t>(weight.size());
+  const kernels::TargetCountsOptions options{
+      .label_type = label_type, .has_weight = classes > 0, .classes = std::max<int64_t>(classes, 1)};
+  Tensor counts(f32, {4}), label_tensor = Tensor(label_type, {n}).fill(labels);
+  Arguments arguments =
+      Arguments().tensor("counts", counts).tensor("labels", label_tensor).integer("ignore_index", ignore_index);
+  Tensor weight_tensor(f32, {std::max<int64_t>(classes, 1)});
+  if (classes > 0) arguments.tensor("weight", weight_tensor.fill(weight));
+  const Values rounded = classes > 0 ? weight_tensor.values() : Values{};
+  backend().run(kernels::target_counts(machine(), options), n, arguments);
+  const Values expected = counts_oracle(labels, ignore_index, rounded);
+  for (int64_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(counts.get(i), expected[i], 2e-6 * backend().summation_slack() * std::fabs(expected[i])) << i;
+  }
+  EXPECT_TRUE(counts.untouched_outside());
+}
+
+std::vector<int64_t> random_labels(int64_t n, int64_t classes, int64_t ignore_index) {
+  Random random(7);
+  std::vector<int64_t> labels(n);
+  for (int64_t& label : labels) label = random.below(4) == 0 ? ignore_index : random.below(classes);
+  return labels;
+}
+
+TEST(TargetCounts, LabelsAndWeights) {
+  const int64_t classes = 1300;
+  Values weight = Random(2).normals(classes);
+  for (double& w : weight) w = std::fabs(w) + 0.1;
+  for (int64_t n : {1, 1000, 1024, 5003}) {
+    for (DType label_type : {i64, i32}) {
+      for (int64_t ignore_index : {-100, 3}) {  // 3 is a class, too
+        const auto labels = random_labels(n, classes, ignore_index);
+        run_and_check(labels, ignore_index, label_type, {});
+        run_and_check(labels, ignore_index, label_type, weight);
+      }
+    }
+  }
+}
+
+TEST(TargetCounts, NothingCounts) {
+  run_and_check({-100, -100, -100}, -100, i64, {});
+  run_and_check({-100, -100, -100}, -100, i64, {1, 2, 3});
+  run_and_check({}, -100, i64, {1, 2, 3});
+}
+
+}  // namespace
+}  // namespace ligerdsl::test
