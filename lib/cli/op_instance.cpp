@@ -72,8 +72,8 @@ void put(std::byte* base, size_t offset, FieldType type, double value) {
 
 // Optional outputs that a training step asks for.
 bool usual(const std::string& name) {
-  return name == "with_rstd" || name == "with_k" || name == "with_d_logits" || name == "with_d_x" ||
-         name == "with_clip_factor";
+  return name == "with_rstd" || name == "with_mean" || name == "with_k" || name == "with_d_logits" ||
+         name == "with_d_x" || name == "with_clip_factor";
 }
 
 int symbol_named(const lib::OpInfo& info, const std::string& name) {
