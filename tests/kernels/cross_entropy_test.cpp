@@ -12,7 +12,8 @@ struct Trial {
   CrossEntropyOptions o;
   CrossEntropyCase c;
   std::vector<int64_t> labels;
-  Tensor logits, label_tensor, weight, d_loss, loss, z_loss, accuracy, predictions, lse, d_logits, error;
+  int64_t first_row = 0;
+  Tensor logits, label_tensor, bias, weight, d_loss, loss, z_loss, accuracy, predictions, lse, d_logits, error;
 
   // Everything wanted; `seed` decides logits and labels, every fifth row is ignored.
   Trial(DType type, int64_t n, int64_t classes, CrossEntropyCase with = {}, double spread = 1.0, int64_t gap = 0)
@@ -41,6 +42,7 @@ struct Trial {
     lse = Tensor(f32, {c.n});
     d_logits = Tensor::rows(o.type, c.n, c.classes, gap);
     error = Tensor(i64, {1}).fill(std::vector<int64_t>{0});
+    bias = random_vector(o.bias_type, c.classes, 14);
     weight = Tensor(o.weight_type, {c.classes});
     if (o.has_weight) weight.fill(c.weight);
     c.upstream.resize(o.with_d_loss && c.reduction == Reduce::none ? c.n : 1, c.upstream.empty() ? 1.0 : c.upstream[0]);
@@ -52,6 +54,7 @@ struct Trial {
                   Arguments()
                       .tensor("logits", logits)
                       .tensor("labels", label_tensor)
+                      .tensor("bias", bias)
                       .tensor("weight", weight)
                       .tensor("loss", loss)
                       .tensor("z_loss", z_loss)
@@ -62,6 +65,7 @@ struct Trial {
                       .tensor("d_loss", d_loss)
                       .tensor("error", error)
                       .integer("ignore_index", c.ignore_index)
+                      .integer("first_row", first_row)
                       .number("label_smoothing", c.smoothing)
                       .number("lse_square_scale", c.lse_square)
                       .number("softcap", c.softcap));
@@ -162,6 +166,51 @@ TEST(CrossEntropy, UpstreamGradient) {
       run.make_outputs();
       run.check();
     }
+  }
+}
+
+// As rows of a larger product: a bias is added first, and row numbers count from the first row of the batch.
+TEST(CrossEntropy, BiasAndPartOfABatch) {
+  for (int64_t v : affordable({37, 20000}, 9)) {
+    for (DType type : kFloats) {
+      Trial run(type, 9, v, {.smoothing = exact(0.1), .softcap = 5});
+      run.o.has_bias = run.o.part = true;
+      run.o.bias_type = type;
+      run.make_outputs();
+      run.first_row = int64_t{1} << 40;
+      run.labels[6] = v;
+      run.run();
+      Values shifted = run.logits.values();
+      for (size_t i = 0; i < shifted.size(); ++i) shifted[i] += run.bias.get(i % v);
+      const auto expected = cross_entropy_oracle(shifted, run.labels, run.c);
+      EXPECT_TRUE(close(run.d_logits.values(), expected.d_logits, gate_e(type))) << run.describe();
+      EXPECT_TRUE(close_loss(run.lse.values(), expected.lse));
+      EXPECT_EQ(kernels::kErrorBase - run.error.get_integer(0), run.first_row + 6);
+    }
+  }
+}
+
+TEST(CrossEntropy, TokenScaling) {
+  for (Reduce reduction : {Reduce::none, Reduce::mean}) {
+    Trial run(f32, 9, 50, {.smoothing = exact(0.1), .lse_square = exact(1e-2), .reduction = reduction});
+    run.o.token_scaling = true;
+    run.run();
+    auto expected = cross_entropy_oracle(run.logits.values(), run.labels, run.c);
+    double total = 0, rows = 0;
+    CrossEntropyCase each = run.c;
+    each.reduction = Reduce::none;
+    const Values losses = cross_entropy_oracle(run.logits.values(), run.labels, each).loss;
+    for (int64_t i = 0; i < 9; ++i) {
+      if (run.labels[i] == run.c.ignore_index) continue;
+      const double p = std::exp(run.logits.get(i * 50 + run.labels[i]) - expected.lse[i]);
+      for (int64_t j = 0; j < 50; ++j) expected.d_logits[i * 50 + j] *= p;
+      if (reduction == Reduce::none) expected.loss[i] *= p;
+      total += p * losses[i];
+      rows += 1;
+    }
+    if (reduction == Reduce::mean) expected.loss = {total / rows};
+    EXPECT_TRUE(close_loss(run.loss.values(), expected.loss));
+    EXPECT_TRUE(close(run.d_logits.values(), expected.d_logits, gate_e(f32)));
   }
 }
 
