@@ -271,6 +271,11 @@ TEST_F(Execute, NormOfNothing) {
   global_norm(context_, desc, args);
   EXPECT_EQ(norm.floats()[0], 0);
   EXPECT_EQ(factor.floats()[0], 1);
+  for (const float limit : {-1.0f, std::nanf("")}) {
+    args.max_norm = limit;  // would turn every gradient around
+    expect_failure(ligerdsl_global_norm(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_ARGUMENT,
+                   {"`max_norm`", "0 or more", "got "});
+  }
 }
 
 // out = x * factor, written by an author.

@@ -48,12 +48,15 @@ class GlobalNorm final : public OpPlan {
     return rows;
   }
 
-  // Three unused outputs take a slot each before the partial sums.
+  // Outputs that are not wanted take a slot each before the partial sums.
   size_t workspace_bytes(int64_t rows) const override {
     return 2 * kWorkspaceAlign + static_cast<size_t>(kernels::ceil_div(rows, kElementsPerProgram)) * sizeof(float);
   }
 
   void execute(const Call& call) const override {
+    if (const float most = args_of(call).max_norm; !(most >= 0)) {
+      fail(Status::invalid_argument, "`max_norm`: expected 0 or more, got " + std::to_string(most));
+    }
     std::byte* partials = call.workspace + 2 * kWorkspaceAlign;
     int64_t used = 0;
     for_each(call, [&](const BoundTensor& tensor) {
