@@ -13,7 +13,7 @@ void reduce_partials(KernelBuilder& k, const ReducePartialsMeta& m) {
   Scalar column = k.program_id(0);
   auto tiles = partials.partition({m.rows, m.cols});
   auto [lanes] =
-      k.for_range(0, cdiv(partials.dim(0), m.rows), 1, pipelined(4), carry(k.zeros({m.rows, m.cols}, f32)),
+      k.for_range(0, cdiv(partials.dim(0), m.rows), 1, pipelined(2), carry(k.zeros({m.rows, m.cols}, f32)),
                   [&](Scalar i, Tile acc) { return carry(acc + tiles.load({i, column}).to(f32)); });
   Tile total = sum(lanes, 0);
   auto target = out.partition({m.cols});
@@ -24,12 +24,13 @@ void reduce_partials(KernelBuilder& k, const ReducePartialsMeta& m) {
 Launch reduce_partials(const Machine& machine, const std::string& out, DType type, bool accumulate, int64_t cols,
                        DType from) {
   const bool gpu = machine.target == Target::nvptx;
+  // 64 lanes of a GPU: every thread has four vectors under way, and 132 partials take three iterations.
   const ReducePartialsMeta meta{.type = type,
                                 .from = from,
                                 .out = out,
                                 .accumulate = accumulate,
                                 .n = cols,
-                                .rows = gpu ? 16 : 4,
+                                .rows = gpu ? 64 : 4,
                                 .cols = gpu ? 64 : 256};
   Launch launch{.program = record("reduce_partials", type, &reduce_partials, meta), .num_warps = 8};
   launch.grid = [blocks = ceil_div(cols, meta.cols)](int64_t) { return grid_of(blocks); };

@@ -25,12 +25,15 @@ struct Rows {
   }
 };
 
-// The f32 weight w' of one block of columns as a [1, block] tile.
+// The f32 weight w' of one block of columns as a [1, block] tile. What is read early is widened late: it waits in half
+// the registers.
 struct Weight {
   View view;
   Scalar offset;
   int64_t block = 0;
-  Tile load(ScalarArg column) const { return (view.partition({block}).load({column}).to(f32) + offset).expand_dims(0); }
+  Tile read(ScalarArg column) const { return view.partition({block}).load({column}); }
+  Tile widen(const Tile& raw) const { return (raw.to(f32) + offset).expand_dims(0); }
+  Tile load(ScalarArg column) const { return widen(read(column)); }
 };
 
 Tile normalised(const RmsNormMeta& m, const Tile& x, const Tile& rstd) {
@@ -73,15 +76,19 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
     if (m.with_rstd) rstd_view.partition({m.rows}).store({row}, rstd);
     return rstd.expand_dims(1);
   };
-  auto finish = [&](const Tile& x, const Tile& rstd, ScalarArg column) {
+  auto finish = [&](const Tile& x, const Tile& w, const Tile& rstd, ScalarArg column) {
     if (m.residual) sum_out->store(row, column, x);
     Tile n = normalised(m, x, rstd);
-    y.store(row, column, m.has_weight ? n * weight.load(column) : n);
+    y.store(row, column, m.has_weight ? n * weight.widen(w) : n);
   };
 
   if (!m.looped) {
     Tile x = input.load(row, 0);
-    finish(x, rstd_of(x * x), 0);
+    Tile w;
+    if (m.has_weight && m.early_weight) w = weight.read(0);
+    Tile rstd = rstd_of(x * x);
+    if (m.has_weight && !m.early_weight) w = weight.read(0);
+    finish(x, w, rstd, 0);
     return;
   }
   Scalar blocks = cdiv(cols, m.block);
@@ -93,7 +100,7 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
   // Last block first: it is the one that the caches still hold.
   k.for_range(0, blocks, 1, [&](Scalar i) {
     Scalar b = blocks - 1 - i;
-    finish(input.load(row, b), rstd, b);
+    finish(input.load(row, b), m.has_weight ? weight.read(b) : Tile(), rstd, b);
   });
 }
 
@@ -180,12 +187,25 @@ void rms_norm_d_weight(KernelBuilder& k, const RmsNormMeta& m) {
   partials.partition({squeeze, m.block}).store({part, column}, sum(d_weight, 0));
 }
 
+namespace {
+
+// 16-byte vectors of a row per thread. Measured on Hopper: 128 threads are enough for 4096 columns of bf16, narrower
+// rows want all of them busy; 256 threads with four vectors each lose 2 % to 512 with two.
+int64_t forward_vectors(const RmsNormOptions& options) {
+  const int64_t vectors = ceil_div(options.cols, vector_width(options.type));
+  return vectors <= 256 || (vectors > 512 && vectors <= 1024) ? 2 : 4;
+}
+
+}  // namespace
+
 Operation rms_norm_forward(const Machine& machine, const RmsNormOptions& options) {
   RmsNormMeta meta{options};
   meta.looped = options.cols > kResidentWidth;
-  const TileShape tile = row_tile(machine, options.type, meta.looped ? kRowBlock : options.cols, meta.looped ? 2 : 4);
+  const TileShape tile = row_tile(machine, options.type, meta.looped ? kRowBlock : options.cols,
+                                  meta.looped ? 2 : forward_vectors(options));
   meta.rows = meta.looped ? 1 : tile.rows;
   meta.block = tile.cols;
+  meta.early_weight = machine.target == Target::nvptx && tile.num_warps < 32;
   Launch launch{.program = record(options.residual ? "fused_add_rms_norm_forward" : "rms_norm_forward", options.type,
                                   &rms_norm_forward, meta),
                 .num_warps = tile.num_warps};
@@ -197,6 +217,17 @@ namespace {
 
 // Wider rows than this leave no room for the rows, the weight and the partial sums together.
 constexpr int64_t kBackwardResidentWidth = 16384;
+
+// A thread of a GPU holds elements of its rows, of the next rows, of the weight and of the partial sums: 16 of 2 bytes
+// or 8 of 4. A CTA of 512 threads has the registers for that; short rows share it. Rows beyond 16 KB give each thread
+// more, and leave the weight and the next rows in the caches.
+TileShape backward_tile(const Machine& machine, DType type, int64_t cols) {
+  TileShape tile = row_tile(machine, type, cols);
+  const int64_t most = machine.target == Target::nvptx ? 512 * 32 / size_of(type) : 0;
+  while (tile.rows * 2 * tile.cols <= most) tile.rows *= 2;
+  tile.num_warps = warps_for(tile.rows * tile.cols, type, 2, tile.cols * size_of(type) > 32768 ? 32 : 16);
+  return tile;
+}
 
 // Row groups that each keep one partial row: enough to fill the machine, few enough for a cheap reduction.
 std::function<int64_t(int64_t)> partial_rows(const Machine& machine, int64_t tile_rows, int num_warps) {
@@ -245,15 +276,12 @@ Operation wide_backward(const Machine& machine, const RmsNormOptions& options) {
 
 Operation rms_norm_backward(const Machine& machine, const RmsNormOptions& options) {
   if (options.cols > kBackwardResidentWidth) return wide_backward(machine, options);
-  TileShape tile = row_tile(machine, options.type, options.cols);
-  // Rows, weight and partial sums of a thread share its registers: 8 elements of each, 16 where CTAs cannot grow.
-  const int64_t vectors = std::max<int64_t>(1, 8 / vector_width(options.type));
-  tile.num_warps = warps_for(tile.rows * tile.cols, options.type, vectors, tile.cols > 8192 ? 32 : 16);
+  const TileShape tile = backward_tile(machine, options.type, options.cols);
   RmsNormMeta meta{options};
   meta.rows = tile.rows;
   meta.block = tile.cols;
   meta.reload_weight = tile.cols > 8192;
-  meta.stages = tile.cols > 8192 ? 1 : 2;
+  meta.stages = 2;
   Launch launch = backward_launch(meta, tile.num_warps);
   if (!options.want_d_weight) {
     launch.grid = [rows = tile.rows](int64_t n) { return grid_of(ceil_div(n, rows)); };

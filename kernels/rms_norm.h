@@ -43,6 +43,8 @@ struct RmsNormMeta : RmsNormOptions {
   int64_t rows = 1;      // rows of a tile
   int64_t block = 4096;  // columns of a tile: the whole row unless `looped`
   bool looped = false;   // wider rows: a program makes two passes over blocks of its row
+  // Forward: read the weight before the reduction, which hides its latency, where registers are not short.
+  bool early_weight = false;
   // Backward, loop over rows:
   int stages = 1;              // loads in flight: 2 reads the next rows while these are worked on
   bool reload_weight = false;  // read the weight again for every row, where registers are short

@@ -1,11 +1,10 @@
 // tgpu-recompute-after-barriers
 //
 // A tile that is needed on both sides of a barrier waits in registers while the CTA exchanges values. Where such tiles
-// would fill more than a half of a thread's registers, those that came from narrower memory are computed again:
+// would fill more than three quarters of a thread's registers, those that came from narrower memory are computed again:
 //
 //   1. At every barrier, the tiles that are alive across it are counted.
-//   2. If they are too many, a tile of 32-bit elements is recomputed if its operands, followed through cheap ops, end
-//   in
+//   2. If they are too many, a tile of 32-bit elements is recomputed if its operands, followed through cheap ops, end in
 //      narrower tiles, in values from outside of the block, or in tiles of few registers.
 //   3. What waits is the narrower tile. It passes through tgpu.opaque, or LLVM and ptxas would recognise the result and
 //      keep it after all.
@@ -48,7 +47,7 @@ class BarrierSite {
       bytes += bytesPerThread(value);
       if (value.getParentBlock() == block && value.getDefiningOp()) alive.push_back(value);
     }
-    if (bytes * 2 <= std::min(kRegisterFile / threads, kMostPerThread)) return;
+    if (bytes * 4 <= std::min(kRegisterFile / threads, kMostPerThread) * 3) return;
     for (Value value : alive) recompute(value);
   }
 
