@@ -89,14 +89,14 @@ Derived table(const char* name, int tensor, const RopeOptions& options) {
 }
 
 void check(const ligerdsl_rope_desc_t& d, const RopeOptions& options) {
+  if (d.head_dim < 2) fail(Status::invalid_shape, "`head_dim`: expected at least 2, got " + std::to_string(d.head_dim));
+  if (d.with_k && d.k_heads < 1) fail(Status::invalid_shape, "`k_heads`: expected at least 1 with k, got 0");
   const auto expect = [](bool right, const std::string& text) {
-    if (!right) fail(Status::invalid_shape, text);
+    if (!right) fail(Status::invalid_argument, text);
   };
-  expect(d.head_dim >= 2, "`head_dim`: expected at least 2, got " + std::to_string(d.head_dim));
   expect(d.rotary_dim == 0 || (d.rotary_dim >= 2 && d.rotary_dim <= d.head_dim),
          "`rotary_dim`: expected 0 or 2 to head_dim = " + std::to_string(d.head_dim) + ", got " +
              std::to_string(d.rotary_dim));
-  expect(!d.with_k || d.k_heads >= 1, "`k_heads`: expected at least 1 with k, got 0");
   const int64_t sections = d.time_section + d.height_section + d.width_section;
   const int64_t expected = options.layout == RopeLayout::multimodal ? options.angles() : 0;
   expect(sections == expected, "`time_section` + `height_section` + `width_section`: expected " +
