@@ -245,9 +245,15 @@ struct Head {
         }
       }
     }
-    if (desc.with_d_x) EXPECT_TRUE(close_normwise(d_x.values(), to_x, gate())) << "d_x";
-    if (desc.d_weight_dtype) EXPECT_TRUE(close_normwise(d_weight.values(), to_weight, gate())) << "d_weight";
-    if (desc.d_bias_dtype) EXPECT_TRUE(close_normwise(d_bias.values(), to_bias, gate())) << "d_bias";
+    if (desc.with_d_x) {
+      EXPECT_TRUE(close_normwise(d_x.values(), to_x, gate())) << "d_x";
+    }
+    if (desc.d_weight_dtype) {
+      EXPECT_TRUE(close_normwise(d_weight.values(), to_weight, gate())) << "d_weight";
+    }
+    if (desc.d_bias_dtype) {
+      EXPECT_TRUE(close_normwise(d_bias.values(), to_bias, gate())) << "d_bias";
+    }
   }
 
   void check() {
@@ -351,8 +357,12 @@ TEST_F(FusedLinearCrossEntropy, GradientsAreIndependent) {
       Head head(10, 15, 31, type, {}, wanted);
       head.desc.chunk_rows = 4;
       head.check();
-      if (!wanted.x) EXPECT_TRUE(std::isnan(head.d_x.get(0)));
-      if (!wanted.weight) EXPECT_TRUE(std::isnan(head.d_weight.get(0)));
+      if (!wanted.x) {
+        EXPECT_TRUE(std::isnan(head.d_x.get(0)));
+      }
+      if (!wanted.weight) {
+        EXPECT_TRUE(std::isnan(head.d_weight.get(0)));
+      }
     }
   }
 }
