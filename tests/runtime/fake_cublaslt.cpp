@@ -38,6 +38,7 @@ float at(const void* data, const Layout& layout, bool transposed, uint64_t i, ui
 
 }  // namespace
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 int fake_cublaslt_choices() {
@@ -127,3 +128,4 @@ int cublasLtMatmul(void* handle, void* desc, const void* alpha, const void* a, c
 }
 
 }  // extern "C"
+#pragma GCC visibility pop
