@@ -141,7 +141,7 @@ void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m) {
   }
 
   // One program takes row blocks p, p + programs, ... and keeps its parts of d_weight and d_bias in registers.
-  Tile w = columns_of(weight, m, 0);
+  Tile kept = m.reload_weight ? Tile() : columns_of(weight, m, 0);
   struct Read {
     Tile d_y, n;
   };
@@ -149,7 +149,7 @@ void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m) {
     Tile rstd = statistics.rstd_of(m, row);
     Tile n = (x.load(row, 0) - statistics.mean_of(m, row)) * rstd;
     Tile dy = d_y.load(row, 0);
-    Tile q = dy * w;
+    Tile q = dy * (m.reload_weight ? columns_of(weight, m, 0) : kept);
     d_x.store(row, 0, gradient(n, q, rstd, mean_over_row(n * q), mean_over_row(q)));
     return Read{dy, n};
   };
@@ -159,8 +159,8 @@ void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m) {
   }
   Scalar first = k.program_id(0);
   Tile zeros = k.zeros({m.rows, m.block}, f32);
-  auto [d_weight, d_bias] = k.for_range(first, cdiv(x_view.dim(0), m.rows), k.num_programs(0), carry(zeros, zeros),
-                                        [&](Scalar row, Tile d_weight, Tile d_bias) {
+  auto [d_weight, d_bias] = k.for_range(first, cdiv(x_view.dim(0), m.rows), k.num_programs(0), pipelined(m.stages),
+                                        carry(zeros, zeros), [&](Scalar row, Tile d_weight, Tile d_bias) {
                                           const Read read = backward_rows(row);
                                           return carry(fma(read.d_y, read.n, d_weight), d_bias + read.d_y);
                                         });
@@ -180,7 +180,7 @@ void layer_norm_d_weight(KernelBuilder& k, const LayerNormMeta& m) {
   Scalar column = k.program_id(0) % blocks, part = k.program_id(0) / blocks;
   Tile zeros = k.zeros({m.rows, m.block}, f32);
   auto [d_weight, d_bias] =
-      k.for_range(part, cdiv(x_view.dim(0), m.rows), weight_partials.dim(0), carry(zeros, zeros),
+      k.for_range(part, cdiv(x_view.dim(0), m.rows), weight_partials.dim(0), pipelined(2), carry(zeros, zeros),
                   [&](Scalar row, Tile d_weight, Tile d_bias) {
                     Tile n = (x.load(row, column) - statistics.mean_of(m, row)) * statistics.rstd_of(m, row);
                     Tile dy = d_y.load(row, column);
@@ -201,9 +201,10 @@ void layer_norm_reduce(KernelBuilder& k, const LayerNormMeta& m) {
   Scalar column = k.program_id(0);
   Tile zeros = k.zeros({m.rows, m.block}, f32);
   Scalar blocks = cdiv(weight_partials.tiles.view().dim(0), m.rows);
-  auto [weights, biases] = k.for_range(0, blocks, 1, carry(zeros, zeros), [&](Scalar i, Tile weights, Tile biases) {
-    return carry(weights + weight_partials.load(i, column), biases + bias_partials.load(i, column));
-  });
+  auto [weights, biases] =
+      k.for_range(0, blocks, 1, pipelined(2), carry(zeros, zeros), [&](Scalar i, Tile weights, Tile biases) {
+        return carry(weights + weight_partials.load(i, column), biases + bias_partials.load(i, column));
+      });
   auto finish = [&](const View& out, const Tile& lanes) {
     Tile total = sum(lanes, 0);
     auto target = out.partition({m.block});
@@ -300,6 +301,8 @@ Operation layer_norm_backward(const Machine& machine, const LayerNormOptions& op
   LayerNormMeta meta{options};
   meta.rows = tile.rows;
   meta.block = tile.cols;
+  meta.stages = 2;
+  meta.reload_weight = tile.cols > 4096;
   Launch launch{.program = record("layer_norm_backward", options.type, &layer_norm_backward, meta),
                 .num_warps = tile.num_warps};
   if (!options.want_d_weight) {

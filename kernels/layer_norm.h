@@ -35,6 +35,9 @@ struct LayerNormMeta : LayerNormOptions {
   int64_t block = 4096;  // columns of a tile: the whole row unless `looped`
   int64_t fold = 1;      // forward: elements of a block that one lane owns
   bool looped = false;   // wider rows: a program makes two passes over blocks of its row
+  // Backward, loop over rows:
+  int stages = 1;              // loads in flight: 2 reads the next rows while these are worked on
+  bool reload_weight = false;  // read the weight again for every row, where registers are short
 };
 
 // Arguments: y, x, weight, bias, [mean], [rstd], eps.

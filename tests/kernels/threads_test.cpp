@@ -2,6 +2,7 @@
 #include "kernels/cross_entropy.h"
 #include "kernels/embedding.h"
 #include "kernels/global_norm.h"
+#include "kernels/layer_norm.h"
 #include "kernels/rms_norm.h"
 #include "tests/kernels/shapes.h"
 
@@ -28,6 +29,30 @@ std::vector<Tensor> norm_results() {
   backend().run(kernels::rms_norm_forward(machine(), o), n, args);
   backend().run(kernels::rms_norm_backward(machine(), o), n, args);
   return {y, rstd, d_x, d_weight};
+}
+
+std::vector<Tensor> layer_norm_results() {
+  const int64_t n = 301, h = 130;
+  kernels::LayerNormOptions o;
+  o.cols = h;
+  Tensor x = random_rows(f32, n, h, 1), d_y = random_rows(f32, n, h, 2), weight = random_vector(f32, h, 3, 0.5, 1.0);
+  Tensor y = Tensor::rows(f32, n, h), d_x = Tensor::rows(f32, n, h), mean(f32, {n}), rstd(f32, {n});
+  Tensor d_weight(f32, {h}), d_bias(f32, {h});
+  const Arguments args = Arguments()
+                             .tensor("x", x)
+                             .tensor("y", y)
+                             .tensor("weight", weight)
+                             .tensor("bias", weight)
+                             .tensor("mean", mean)
+                             .tensor("rstd", rstd)
+                             .tensor("d_y", d_y)
+                             .tensor("d_x", d_x)
+                             .tensor("d_weight", d_weight)
+                             .tensor("d_bias", d_bias)
+                             .number("eps", 1e-6);
+  backend().run(kernels::layer_norm_forward(machine(), o), n, args);
+  backend().run(kernels::layer_norm_backward(machine(), o), n, args);
+  return {y, mean, rstd, d_x, d_weight, d_bias};
 }
 
 std::vector<Tensor> loss_results() {
@@ -70,6 +95,7 @@ TEST(Threads, AnyNumberGivesTheSameBits) {
   for (int threads : {1, 2, 7}) {
     backend().set_threads(threads);
     runs.push_back(norm_results());
+    for (const Tensor& t : layer_norm_results()) runs.back().push_back(t);
     for (const Tensor& t : loss_results()) runs.back().push_back(t);
     for (const Tensor& t : gradient_results()) runs.back().push_back(t);
   }
