@@ -219,20 +219,24 @@ namespace {
 constexpr int64_t kBackwardResidentWidth = 16384;
 
 // A thread of a GPU holds elements of its rows, of the next rows, of the weight and of the partial sums: 16 of 2 bytes
-// or 8 of 4. A CTA of 512 threads has the registers for that; short rows share it. Rows beyond 16 KB give each thread
-// more, and leave the weight and the next rows in the caches.
-TileShape backward_tile(const Machine& machine, DType type, int64_t cols) {
-  TileShape tile = row_tile(machine, type, cols);
-  const int64_t most = machine.target == Target::nvptx ? 512 * 32 / size_of(type) : 0;
+// or 8 of 4. A CTA of 512 threads has the registers for that; short rows share it. 8192 elements of 2 bytes run best
+// with 1024 threads, as long as there is no third input. Rows beyond 16 KB give each thread more, and leave the weight
+// and the next rows in the caches.
+TileShape backward_tile(const Machine& machine, const RmsNormOptions& options) {
+  TileShape tile = row_tile(machine, options.type, options.cols);
+  const int64_t bytes = size_of(options.type);
+  const int64_t most = machine.target == Target::nvptx ? 512 * 32 / bytes : 0;
   while (tile.rows * 2 * tile.cols <= most) tile.rows *= 2;
-  tile.num_warps = warps_for(tile.rows * tile.cols, type, 2, tile.cols * size_of(type) > 32768 ? 32 : 16);
+  const bool single = tile.cols == 8192 && bytes == 2 && !options.with_d_sum;
+  const int most_warps = single || tile.cols * bytes > 32768 ? 32 : 16;
+  tile.num_warps = warps_for(tile.rows * tile.cols, options.type, single ? 1 : 2, most_warps);
   return tile;
 }
 
 // Row groups that each keep one partial row: enough to fill the machine, few enough for a cheap reduction.
-std::function<int64_t(int64_t)> partial_rows(const Machine& machine, int64_t tile_rows, int num_warps) {
+std::function<int64_t(int64_t)> partial_rows(const Machine& machine, int64_t tile_rows, int per_processor) {
   const bool gpu = machine.target == Target::nvptx;
-  const int64_t most = gpu ? machine.processors * (num_warps <= 8 ? 2 : 1) : 64;
+  const int64_t most = gpu ? machine.processors * per_processor : 64;
   const int64_t tiles_each = gpu ? 1 : 4;  // at least
   return [=](int64_t n) { return std::min(most, ceil_div(n, tile_rows * tiles_each)); };
 }
@@ -262,7 +266,7 @@ Operation wide_backward(const Machine& machine, const RmsNormOptions& options) {
 
   meta.block = 1024;
   meta.rows = 4;
-  const auto parts = partial_rows(machine, 16 * meta.rows, 4);
+  const auto parts = partial_rows(machine, 16 * meta.rows, 2);
   Launch d_weight{.program = record("rms_norm_d_weight", options.type, &rms_norm_d_weight, meta),
                   .num_warps = warps_for(meta.rows * meta.block, options.type, 2, 8)};
   d_weight.grid = [parts, blocks = ceil_div(options.cols, meta.block)](int64_t n) {
@@ -276,7 +280,7 @@ Operation wide_backward(const Machine& machine, const RmsNormOptions& options) {
 
 Operation rms_norm_backward(const Machine& machine, const RmsNormOptions& options) {
   if (options.cols > kBackwardResidentWidth) return wide_backward(machine, options);
-  const TileShape tile = backward_tile(machine, options.type, options.cols);
+  const TileShape tile = backward_tile(machine, options);
   RmsNormMeta meta{options};
   meta.rows = tile.rows;
   meta.block = tile.cols;
@@ -287,7 +291,7 @@ Operation rms_norm_backward(const Machine& machine, const RmsNormOptions& option
     launch.grid = [rows = tile.rows](int64_t n) { return grid_of(ceil_div(n, rows)); };
     return {.launches = {launch}};
   }
-  const auto parts = partial_rows(machine, tile.rows, tile.num_warps);
+  const auto parts = partial_rows(machine, tile.rows, 1);
   launch.grid = [parts](int64_t n) { return grid_of(parts(n)); };
   return with_d_weight(machine, options, {launch}, parts);
 }
