@@ -259,6 +259,120 @@ TEST_F(Execute, SwigluSlicesAreTheFusedLayout) {
   for (int64_t i = 0; i < kRows * kF; ++i) ASSERT_EQ(fused.floats()[i], apart.floats()[i]) << i;
 }
 
+TEST_F(Execute, GegluInPlaceOfTheFusedLayout) {
+  constexpr int64_t kRows = 4, kF = 5;
+  Owned both(LIGERDSL_F32, {kRows, 2 * kF}), out(LIGERDSL_F32, {kRows, kF}), d_out(LIGERDSL_F32, {kRows, kF});
+  for (int64_t i = 0; i < kRows * 2 * kF; ++i) both.floats()[i] = 0.25f * static_cast<float>(i % 17) - 2.0f;
+  std::fill_n(d_out.floats(), kRows * kF, 1.0f);
+  const std::vector<float> before(both.floats(), both.floats() + kRows * 2 * kF);
+  GegluForwardArgs forward = geglu_forward_args();
+  forward.gate_up = both;
+  forward.out = out;
+  geglu_forward(context_, geglu_forward_desc(), forward);
+  GegluBackwardArgs backward = geglu_backward_args();
+  backward.d_out = d_out;
+  backward.gate_up = backward.d_gate_up = both;
+  geglu_backward(context_, geglu_backward_desc(), backward);
+  for (int64_t i = 0; i < kRows * kF; ++i) {
+    const int64_t at = i / kF * 2 * kF + i % kF;
+    const double a = before[at], up = before[at + kF];
+    const double gelu = 0.5 * a * (1 + std::tanh(0.7978845608028654 * (a + 0.044715 * a * a * a)));
+    EXPECT_NEAR(out.floats()[i], gelu * up, 2e-6) << i;
+    EXPECT_NEAR(both.floats()[at + kF], gelu, 2e-6) << i;  // d_up
+  }
+}
+
+TEST_F(Execute, LayerNormForwardAndBackward) {
+  Owned x(LIGERDSL_F32, {1, 4}), w(LIGERDSL_F32, {4}), b(LIGERDSL_F32, {4}), y(LIGERDSL_F32, {1, 4});
+  Owned mean(LIGERDSL_F32, {1}), rstd(LIGERDSL_F32, {1}), d_y(LIGERDSL_F32, {1, 4}), d_bias(LIGERDSL_F32, {4});
+  Owned d_weight(LIGERDSL_F32, {4});
+  std::iota(x.floats(), x.floats() + 4, 1.0f);
+  std::fill_n(w.floats(), 4, 2.0f);
+  std::fill_n(b.floats(), 4, 0.5f);
+  LayerNormForwardArgs args = layer_norm_forward_args();
+  args.x = x;
+  args.weight = w;
+  args.bias = b;
+  args.y = y;
+  args.mean = mean;
+  args.rstd = rstd;
+  layer_norm_forward(context_, layer_norm_forward_desc(), args);
+  const double r = 1 / std::sqrt(1.25 + 1e-6);
+  EXPECT_FLOAT_EQ(mean.floats()[0], 2.5f);
+  EXPECT_NEAR(rstd.floats()[0], r, 1e-6);
+  for (int i = 0; i < 4; ++i) EXPECT_NEAR(y.floats()[i], (i - 1.5) * r * 2 + 0.5, 1e-5) << i;
+
+  std::fill_n(d_y.floats(), 4, 3.0f);  // a constant gradient moves no row of zero mean
+  LayerNormBackwardArgs back = layer_norm_backward_args();
+  back.d_y = back.d_x = d_y;
+  back.x = x;
+  back.weight = w;
+  back.mean = mean;
+  back.rstd = rstd;
+  back.d_weight = d_weight;
+  back.d_bias = d_bias;
+  layer_norm_backward(context_, layer_norm_backward_desc(), back);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_NEAR(d_y.floats()[i], 0, 1e-5) << i;
+    EXPECT_NEAR(d_weight.floats()[i], 3 * (i - 1.5) * r, 1e-5) << i;
+    EXPECT_FLOAT_EQ(d_bias.floats()[i], 3) << i;
+  }
+  back.d_bias = nullptr;  // both gradients or neither
+  const LayerNormBackwardDesc desc = layer_norm_backward_desc();
+  expect_failure(ligerdsl_layer_norm_backward(context_.get(), &desc, &back, nullptr), LIGERDSL_INVALID_NULL_POINTER,
+                 {"d_bias"});
+}
+
+// Quarter turns from complex numbers: neighbours (a, b) -> (-b, a) in the first two columns, the others copied.
+TEST_F(Execute, RopeOfNeighboursFromComplexNumbers) {
+  constexpr int64_t kS = 3, kA = 2, kD = 5;
+  Owned q(LIGERDSL_F32, {1, kS, kA, kD}), out(LIGERDSL_F32, {1, kS, kA, kD}), table(LIGERDSL_F32, {kS, 2});
+  for (int64_t i = 0; i < kS * kA * kD; ++i) q.floats()[i] = static_cast<float>(i + 1);
+  for (int64_t s = 0; s < kS; ++s) table.floats()[2 * s + 1] = 1;
+  RopeDesc desc = rope_desc();
+  desc.layout = LIGERDSL_ROPE_INTERLEAVED;
+  desc.rotary_dim = 2;
+  desc.complex_table = 1;
+  RopeArgs args = rope_args();
+  args.q = q;
+  args.q_out = out;
+  args.cos = table;
+  rope(context_, desc, args);
+  for (int64_t i = 0; i < kS * kA * kD; ++i) {
+    const int64_t column = i % kD, from = static_cast<int64_t>(i) + (column == 0 ? 1 : column == 1 ? -1 : 0);
+    const float expected = static_cast<float>(from + 1) * (column == 0 ? -1 : 1);
+    ASSERT_EQ(out.floats()[i], expected) << i;
+  }
+  args.sin = table;
+  expect_failure(ligerdsl_rope(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_ARGUMENT, {"sin"});
+  args.sin = nullptr;
+  desc.rotary_dim = 4;
+  expect_failure(ligerdsl_rope(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE, {"`cos`", "D >= 4"});
+  desc.rotary_dim = 6;
+  expect_failure(ligerdsl_rope(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_ARGUMENT,
+                 {"`rotary_dim`", "head_dim = 5", "got 6"});
+  desc.rotary_dim = 2;
+  desc.layout = LIGERDSL_ROPE_MULTIMODAL;
+  expect_failure(ligerdsl_rope(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_ARGUMENT,
+                 {"`time_section`", "expected 1"});
+  desc.height_section = 1;
+  expect_failure(ligerdsl_rope(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE,
+                 {"`cos`", "[3, 1, S, D]"});
+}
+
+TEST_F(Execute, CountsOfTargets) {
+  Owned labels(LIGERDSL_I64, {5}), counts(LIGERDSL_F32, {4});
+  labels.storage[1] = labels.storage[3] = -100;
+  TargetCountsArgs args = target_counts_args();
+  args.labels = labels;
+  args.counts = counts;
+  target_counts(context_, target_counts_desc(), args);
+  EXPECT_FLOAT_EQ(counts.floats()[0], 1.0f / 3);
+  EXPECT_FLOAT_EQ(counts.floats()[1], 1.0f / 3);
+  EXPECT_FLOAT_EQ(counts.floats()[2], 0);
+  EXPECT_FLOAT_EQ(counts.floats()[3], 3);
+}
+
 TEST_F(Execute, NormOfNothing) {
   Owned norm(LIGERDSL_F32, {1}), factor(LIGERDSL_F32, {1}), nonfinite(LIGERDSL_I32, {1});
   norm.floats()[0] = factor.floats()[0] = 7;
