@@ -70,6 +70,9 @@ void print(const char* name, std::vector<Sample> samples, bool last = false) {
 
 int main(int argc, char** argv) try {
   setenv("CUDA_CACHE_DISABLE", "1", 1);
+#ifdef LIGERDSL_COMPILER_FILE
+  if (std::filesystem::exists(LIGERDSL_COMPILER_FILE)) setenv("LIGERDSL_COMPILER", LIGERDSL_COMPILER_FILE, 0);
+#endif
   const std::string where = argc > 1 ? argv[1] : "cpu";
   const int repetitions = argc > 2 ? std::atoi(argv[2]) : 21;
   const auto folder = std::filesystem::temp_directory_path() / ("ligerdsl-compile-time-" + std::to_string(::getpid()));

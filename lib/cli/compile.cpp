@@ -90,8 +90,8 @@ std::string run_tool(const std::string& command) {
   return output;
 }
 
-// ptxas over the PTX: the cubin's bytes, or its resource report.
-std::string assemble(const std::string& ptx, const std::string& arch, bool report) {
+// ptxas over the PTX: the cubin's bytes, its machine instructions (cuobjdump), or its resource report.
+std::string assemble(const std::string& ptx, const std::string& arch, const std::string& stage) {
   const fs::path folder = fs::temp_directory_path() / fmt::format("ligerdsl-compile-{}", getpid());
   fs::create_directories(folder);
   const fs::path input = folder / "kernel.ptx", output = folder / "kernel.cubin";
@@ -101,8 +101,9 @@ std::string assemble(const std::string& ptx, const std::string& arch, bool repor
     const std::string log = run_tool(fmt::format("ptxas -v -arch={} {} -o {}", arch, input.string(), output.string()));
     std::ifstream file(output, std::ios::binary);
     const std::string cubin((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    const std::string sass = stage == "sass" ? run_tool(fmt::format("cuobjdump --dump-sass {}", output.string())) : "";
     clean();
-    return report ? log : cubin;
+    return stage == "resources" ? log : stage == "sass" ? sass : cubin;
   } catch (...) {
     clean();
     throw;
@@ -116,10 +117,10 @@ std::string emit(runtime::CompilerLibrary* compiler, const Recorded& recorded, c
     options.emit = which;
     return program::parseArtifact(compiler->compile(recorded.program, program::serialize(options))).code;
   };
-  if (stage == "cubin" || stage == "resources") {
+  if (stage == "cubin" || stage == "sass" || stage == "resources") {
     if (recorded.options.target != program::Target::nvptx)
       throw Failure(kUsage, stage + " needs a GPU target: --target sm_90a");
-    return assemble(text_of("ptx"), recorded.options.arch, stage == "resources");
+    return assemble(text_of("ptx"), recorded.options.arch, stage);
   }
   const std::string text = text_of(stage);
   if (text.empty()) {
@@ -134,13 +135,13 @@ std::string emit(runtime::CompilerLibrary* compiler, const Recorded& recorded, c
 
 int compile(const Globals& globals, const CompileRequest& request) {
   std::string target = request.target;
-  static const std::set<std::string> gpu_stages = {"tgpu", "ptx", "cubin", "resources"};
+  static const std::set<std::string> gpu_stages = {"tgpu", "ptx", "cubin", "sass", "resources"};
   if (target.empty() && globals.device == "cpu" && gpu_stages.count(request.stage)) target = "sm_90a";
   if (target.empty()) target = globals.device == "cpu" ? "cpu" : open_context(globals)->device().description().arch;
   std::string stage = request.stage;
   if (stage.empty()) stage = target == "cpu" ? "asm" : "ptx";
-  static const std::set<std::string> stages = {"program", "tile", "tgpu",  "loops",    "llvm",
-                                               "ptx",     "asm",  "cubin", "resources"};
+  static const std::set<std::string> stages = {"program", "tile", "tgpu",  "loops", "llvm",
+                                               "ptx",     "asm",  "cubin", "sass",  "resources"};
   if (!stages.count(stage))
     throw Failure(kUsage, fmt::format("--emit: expected one of {}; got {}", fmt::join(stages, ", "), stage));
   const program::CompileOptions base = options_for_target(target);

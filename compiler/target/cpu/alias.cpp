@@ -61,7 +61,7 @@ bool AliasFacts::sameMemory(Value a, Value b) const {
 bool AliasFacts::mayAlias(Operation* a, Operation* b) const {
   int rootA = rootOf(addressOf(a)), rootB = rootOf(addressOf(b));
   if (rootA < 0 || rootB < 0) return true;
-  if (rootA != rootB && classOf(rootA) != classOf(rootB)) return false;
+  if (rootA != rootB && classOf(rootA) && classOf(rootB) && classOf(rootA) != classOf(rootB)) return false;
   // Two tiles of one grid at indices that are different numbers.
   auto first = partitionOf(a), second = partitionOf(b);
   if (!first || !second || first->shape != second->shape || !sameMemory(first->view, second->view)) return true;
