@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "program/serialize.h"
+
 namespace ligerdsl::detail {
 
 void fail(Loc loc, const std::string& op, const std::string& message) {
@@ -147,6 +149,11 @@ Handle Recorder::emit_one(OpCode code, const std::vector<Handle>& operands, cons
 program::Region Recorder::region(const std::vector<Type>& arguments, const RegionBody& body, const Check& check,
                                  Loc loc) {
   const size_t depth = open_.size();
+  if (depth > program::kMaxRegionDepth) {
+    fail(loc, "control flow",
+         "loops, branches and combiners nest deeper than " + std::to_string(program::kMaxRegionDepth) +
+             "; split the kernel, or compute the inner part with tile operations");
+  }
   open_.push_back({{}, next_scope_++});
   std::vector<Handle> handles;
   for (const Type& type : arguments) {

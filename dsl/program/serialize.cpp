@@ -15,7 +15,6 @@ namespace ligerdsl::program {
 namespace {
 
 constexpr uint32_t kVersion = 1;
-constexpr int kMaxRegionDepth = 64;
 constexpr uint64_t kCanonicalNan = 0x7ff8000000000000u;
 
 class Writer {

@@ -1,5 +1,6 @@
 // Versioned little-endian bytes for programs, options and artifacts. Equal inputs give equal bytes; readers throw
-// std::runtime_error with a reason on bytes that are truncated, of another version, or inconsistent (never undefined behaviour).
+// std::runtime_error with a reason on bytes that are truncated, of another version, or inconsistent (never undefined
+// behaviour).
 #pragma once
 
 #include <string>
@@ -10,6 +11,9 @@
 #include "program/program.h"
 
 namespace ligerdsl::program {
+
+// Regions inside one another, below a program's body: parsers recurse.
+inline constexpr int kMaxRegionDepth = 64;
 
 std::string serialize(const Program& program);
 std::string serialize(const CompileOptions& options);

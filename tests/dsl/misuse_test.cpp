@@ -156,6 +156,24 @@ TEST(Misuse, TheOperandsLineInAMultiLineExpression) {
   }
 }
 
+TEST(Misuse, LoopsWithoutEnd) {
+  KernelBuilder k("deep");
+  std::function<void(int)> nest = [&](int depth) {
+    if (depth > 0) k.for_range(0, 2, 1, [&](Scalar) { nest(depth - 1); });
+  };
+  nest(64);
+  EXPECT_FALSE(k.finish_bytes().empty());
+  KernelBuilder deeper("deeper");
+  std::function<void()> without_end = [&] { deeper.for_range(0, 2, 1, [&](Scalar) { without_end(); }); };
+  try {
+    without_end();
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("misuse_test.cpp:"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("nest deeper than 64"), std::string::npos) << error.what();
+  }
+}
+
 TEST(Misuse, ABuilderStaysUsableAfterAnErrorInALoop) {
   KernelBuilder k("recover");
   View out = k.view("out", f32, {dyn});
