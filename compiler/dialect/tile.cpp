@@ -151,7 +151,7 @@ OpFoldResult SplatOp::fold(FoldAdaptor adaptor) {
 LogicalResult ExpandDimsOp::verify() {
   auto source = cast<RankedTensorType>(getSource().getType()), result = cast<RankedTensorType>(getType());
   SmallVector<int64_t> expected(source.getShape());
-  if (getAxis() < 0 || getAxis() > source.getRank()) return emitOpError("axis ") << getAxis() << " is outside the tile";
+  if (getAxis() > size_t(source.getRank())) return emitOpError("axis ") << getAxis() << " is outside the tile";
   expected.insert(expected.begin() + getAxis(), 1);
   if (result.getShape() != ArrayRef(expected)) return emitOpError("result shape does not match the axis");
   return success();
@@ -225,7 +225,7 @@ static LogicalResult verifyCombiner(Operation* op, OperandRange sources, Region&
 LogicalResult ReduceOp::verify() {
   if (failed(verifyCombiner(*this, getSources(), getCombiner()))) return failure();
   auto source = cast<RankedTensorType>(getSources()[0].getType());
-  if (getAxis() < 0 || getAxis() >= source.getRank()) return emitOpError("axis ") << getAxis() << " is outside the tile";
+  if (getAxis() >= size_t(source.getRank())) return emitOpError("axis ") << getAxis() << " is outside the tile";
   SmallVector<int64_t> shape(source.getShape());
   shape.erase(shape.begin() + getAxis());
   for (Type type : getResultTypes()) {

@@ -117,6 +117,12 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    const std::vector<std::string> unknown = app.remaining();
+    if (app.get_subcommands().empty() && !unknown.empty() && error.get_exit_code() != 0) {
+      std::vector<std::string> names;
+      for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+      return report(kUsage, fmt::format("no command '{}'; there are {}", unknown[0], fmt::join(names, ", ")));
+    }
     return app.exit(error) == 0 ? kOk : kUsage;
   }
   return guarded(chosen);

@@ -392,6 +392,21 @@ TEST_F(Execute, NormOfNothing) {
   }
 }
 
+TEST_F(Execute, NormRefusesAWorkspaceOverItsTensors) {
+  GlobalNormDesc desc = global_norm_desc();
+  desc.dtype = LIGERDSL_F32;
+  const GlobalNormPlan plan(context_, desc);
+  Owned norm(LIGERDSL_F32, {1}), memory(LIGERDSL_F32, {4096});
+  const ligerdsl_tensor_t* list = memory;
+  GlobalNormArgs args = global_norm_args();
+  args.norm = norm;
+  args.tensors = list;
+  args.n_tensors = 1;
+  auto inside = reinterpret_cast<uintptr_t>(memory.floats() + 1024) / 256 * 256;
+  expect_failure(ligerdsl_global_norm_execute(plan.get(), &args, reinterpret_cast<void*>(inside), 8192, nullptr),
+                 LIGERDSL_INVALID_ALIAS, {"`tensors`", "workspace"});
+}
+
 // out = x * factor, written by an author.
 std::string scale_program() {
   KernelBuilder k("scale");

@@ -60,6 +60,7 @@ PLAIN = [
     ("", 2, ["subcommand"]),
     ("frobnicate", 2, []),
     ("list", 0, ["rms_norm_forward", "cross_entropy"]),
+    ("nonsense", 2, ["no command 'nonsense'", "doctor", "bench"]),
     ("bench no_such_kernel", 2, ["no operation 'no_such_kernel'", "vector_add"]),
     ("compile vector_add nonsense=1 --emit program", 2, ["has no setting 'nonsense'", "in_place"]),
     ("compile vector_add dtype=i64 --emit program", 2, ["`dtype`", "got i64"]),

@@ -62,6 +62,7 @@ class GlobalNorm final : public OpPlan {
     for_each(call, [&](const BoundTensor& tensor) {
       const auto grid = squares_.launches[0].grid(tensor.dims[0]);
       if (grid[0] == 0) return;
+      require_apart(tensor, call);
       pack(
           *squares_launcher_,
           [&](const std::string& name) {
@@ -131,6 +132,14 @@ class GlobalNorm final : public OpPlan {
       bind_free_tensor("tensors", given, type_, context_->api_device(), &tensor);
       check_contiguous(tensor, i);
       body(vector(tensor.data, elements_of(given), type_));
+    }
+  }
+
+  // The partial sums are written before the last tensor is read.
+  static void require_apart(const BoundTensor& tensor, const Call& call) {
+    const std::byte* end = tensor.data + tensor.dims[0] * size_of(tensor.dtype);
+    if (tensor.data < call.workspace + call.workspace_bytes && call.workspace < end) {
+      fail(Status::invalid_alias, "`tensors`: expected tensors apart from the workspace, got one that overlaps it");
     }
   }
 
