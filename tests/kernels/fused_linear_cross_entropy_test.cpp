@@ -282,7 +282,7 @@ struct Head {
 class FusedLinearCrossEntropy : public testing::Test {
  protected:
   void SetUp() override {
-    if (!has_products()) GTEST_SKIP() << "the interpreter has no matrix products";
+    if (!has_products()) GTEST_SKIP() << "this backend has no matrix products";
   }
 };
 

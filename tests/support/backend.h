@@ -1,5 +1,7 @@
-// Where a test body runs its operations: the reference interpreter, the CPU target, or a GPU. Test programs take
-// --backend=interpreter|cpu|cuda (main.cpp); a test body never asks which one it got, only what it can afford.
+// Where a test body runs its operations: the reference interpreter, the CPU target, a GPU, or an emulator of one. Test
+// programs take
+// --backend=interpreter|interpreter-nvptx|cpu|cuda|ptx (main.cpp); a test body never asks which one it got, only what
+// it can afford.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The main function of kernel tests: --backend=interpreter|cpu|cuda, cpu when not given.
+// The main function of kernel tests: --backend=interpreter|interpreter-nvptx|cpu|cuda|ptx, cpu when not given.
 #include <gtest/gtest.h>
 
 #include <cstdio>

@@ -1,0 +1,157 @@
+// Compiles each launch for a GPU and runs its PTX on the emulator of ptx/. As in the library's launcher there are two
+// sets of facts, of aligned arguments and of any, and the arguments at hand decide.
+#include <dlfcn.h>
+
+#include <bit>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <tuple>
+
+#include "compiler/compiler_api.h"
+#include "program/serialize.h"
+#include "tests/support/backend.h"
+#include "tests/support/ptx/machine.h"
+
+namespace ligerdsl::test {
+namespace {
+
+constexpr int64_t kVector = 16;  // bytes of the widest access
+
+struct Compiled {
+  ptx::Program program;
+  int64_t shared_bytes = 0;
+};
+
+// What a launch says about its arguments: slots, and whether the aligned variant serves.
+struct Packed {
+  std::vector<uint64_t> slots;
+  bool aligned = true, apart = true;  // apart: no two arguments share memory
+  ptx::GlobalMemory memory;
+};
+
+void pack_view(Packed& packed, const Tensor& tensor, const program::Type& type) {
+  const int64_t vector = kVector / size_of(type.dtype);
+  const size_t rank = type.shape.size();
+  packed.slots.push_back(reinterpret_cast<uintptr_t>(tensor.data()));
+  bool aligned = packed.slots.back() % kVector == 0;
+  for (int64_t size : tensor.shape()) packed.slots.push_back(static_cast<uint64_t>(size));
+  for (size_t i = 0; i < rank; ++i) {
+    const bool unit = i + 1 == rank && type.strides[i] == 1;
+    packed.slots.push_back(static_cast<uint64_t>(unit ? 1 : tensor.strides()[i]));
+    if (i + 1 < rank) aligned = aligned && tensor.strides()[i] % vector == 0;
+    if (unit && type.shape[i] == program::kDynamic) aligned = aligned && tensor.shape()[i] % vector == 0;
+  }
+  packed.aligned = packed.aligned && aligned;
+}
+
+uint64_t bits_of(const program::Type& type, const Arguments::Entry& entry) {
+  if (type.dtype == DType::f32) return std::bit_cast<uint32_t>(static_cast<float>(entry.number));
+  if (type.dtype == DType::i32) return static_cast<uint32_t>(entry.integer);
+  if (type.dtype == DType::i64) return static_cast<uint64_t>(entry.integer);
+  throw std::logic_error(std::string("no scalar arguments of type ") + name(type.dtype));
+}
+
+Packed pack(const program::Program& program, const Arguments& arguments) {
+  Packed packed;
+  std::set<Storage*> storages;
+  for (const program::Argument& argument : program.arguments) {
+    const auto& entry = arguments.find(argument.name);
+    const program::Type& type = program.values[argument.value];
+    if (!entry.is_tensor) {
+      packed.slots.push_back(bits_of(type, entry));
+      continue;
+    }
+    Storage& storage = *entry.tensor.storage();
+    if (storages.insert(&storage).second) {
+      packed.memory.add(storage.begin() + kCanary, storage.size() - 2 * kCanary);
+    } else {
+      packed.apart = false;
+    }
+    pack_view(packed, entry.tensor, type);
+  }
+  return packed;
+}
+
+program::ArgFacts facts_of(const program::Type& type, bool aligned) {
+  program::ArgFacts facts;
+  if (type.kind != program::TypeKind::view) return facts;
+  const int64_t vector = aligned ? kVector / size_of(type.dtype) : 1;
+  facts.pointer_align = aligned ? kVector : 1;
+  for (size_t i = 0; i < type.shape.size(); ++i) {
+    const bool last = i + 1 == type.shape.size(), unit = last && type.strides[i] == 1;
+    program::SizeFact size, stride;
+    if (type.shape[i] != program::kDynamic) size.exact = type.shape[i];
+    if (unit) stride.exact = 1;
+    if (unit && size.exact < 0) size.divisor = vector;
+    if (!last) stride.divisor = vector;
+    facts.dims.push_back(size);
+    facts.strides.push_back(stride);
+  }
+  return facts;
+}
+
+class PtxBackend : public Backend {
+ public:
+  explicit PtxBackend(const ligerdsl_compiler_table* compiler) : compiler_(compiler) {}
+
+  std::string name() const override { return "ptx"; }
+  kernels::Machine machine() const override { return {.target = kernels::Target::nvptx, .processors = 4}; }
+  int64_t budget() const override { return 1 << 14; }
+
+ protected:
+  void launch(const kernels::Launch& launch, const kernels::Grid& grid, const Arguments& arguments) override {
+    Packed packed = pack(launch.program, arguments);
+    const Compiled& kernel = compiled(launch, packed.aligned, packed.apart);
+    ptx::run(kernel.program, {std::move(packed.slots), grid, kernel.shared_bytes, ++launches_}, packed.memory);
+  }
+
+ private:
+  const Compiled& compiled(const kernels::Launch& launch, bool aligned, bool apart) {
+    program::CompileOptions options;
+    options.target = program::Target::nvptx;
+    options.arch = "sm_90a";
+    options.num_warps = launch.num_warps;
+    options.num_stages = launch.num_stages;
+    const std::vector<bool> written = kernels::written_arguments(launch.program);
+    for (size_t i = 0; i < written.size(); ++i) {
+      options.facts.push_back(facts_of(launch.program.values[launch.program.arguments[i].value], aligned));
+      if (apart) options.facts.back().alias_class = static_cast<uint32_t>(i + 1);
+      options.facts.back().read_only = apart && !written[i];
+    }
+    const std::string program = program::serialize(launch.program), facts = program::serialize(options);
+    const auto known = kernels_.find({program, facts});
+    if (known != kernels_.end()) return known->second;
+    const program::Artifact artifact = program::parseArtifact(compile(program, facts));
+    const Compiled kernel{ptx::parse(artifact.code), artifact.shared_bytes};
+    if (kernel.program.threads != artifact.threads) throw std::runtime_error(".reqntid is not the artifact's");
+    return kernels_[{program, facts}] = kernel;
+  }
+
+  std::string compile(const std::string& program, const std::string& options) const {
+    ligerdsl_bytes artifact{}, error{};
+    const int32_t status =
+        compiler_->compile(reinterpret_cast<const uint8_t*>(program.data()), program.size(),
+                           reinterpret_cast<const uint8_t*>(options.data()), options.size(), &artifact, &error);
+    const ligerdsl_bytes& bytes = status ? error : artifact;
+    const std::string text(reinterpret_cast<const char*>(bytes.data), bytes.size);
+    compiler_->free_bytes(bytes);
+    if (status) throw std::runtime_error("compile: " + text);
+    return text;
+  }
+
+  const ligerdsl_compiler_table* compiler_;
+  std::map<std::tuple<std::string, std::string>, Compiled> kernels_;
+  uint64_t launches_ = 0;
+};
+
+const BackendEntry entry("ptx", []() -> BackendChoice {
+  void* library = dlopen(LIGERDSL_TEST_COMPILER, RTLD_NOW | RTLD_LOCAL);
+  if (!library) return {nullptr, dlerror()};
+  const auto open = reinterpret_cast<ligerdsl_compiler_entry_fn>(dlsym(library, LIGERDSL_COMPILER_ENTRY));
+  if (!open) return {nullptr, dlerror()};
+  return {std::make_unique<PtxBackend>(open()), ""};
+});
+
+}  // namespace
+}  // namespace ligerdsl::test

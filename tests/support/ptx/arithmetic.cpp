@@ -1,0 +1,334 @@
+// Pure instructions by opcode. Integers wrap; f32 is IEEE, one rounding per instruction, denormals kept except in .ftz;
+// .approx instructions give the exact result rounded to f32. Division of integers by zero is a failure.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <type_traits>
+#include <unordered_map>
+
+#include "tests/support/half.h"
+#include "tests/support/ptx/program.h"
+
+namespace ligerdsl::test::ptx {
+namespace {
+
+using Table = std::unordered_map<std::string, Pure>;
+
+template <class T>
+T as(uint64_t bits) {
+  if constexpr (std::is_same_v<T, float>)
+    return std::bit_cast<float>(static_cast<uint32_t>(bits));
+  else
+    return static_cast<T>(bits);
+}
+
+template <class T>
+uint64_t bits(T value) {
+  if constexpr (std::is_same_v<T, float>)
+    return std::bit_cast<uint32_t>(value);
+  else
+    return static_cast<std::make_unsigned_t<T>>(value);
+}
+
+float flushed(float x) {
+  return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x;
+}
+
+// PTX orders -0 below +0; without .NaN a NaN gives way to a number.
+template <bool kMax, bool kNan>
+float extreme(float a, float b) {
+  if (std::isnan(a) || std::isnan(b)) {
+    if (kNan || (std::isnan(a) && std::isnan(b))) return std::numeric_limits<float>::quiet_NaN();
+    return std::isnan(a) ? b : a;
+  }
+  if (a == b) return std::signbit(a) == kMax ? b : a;
+  return (a < b) == kMax ? b : a;
+}
+
+uint64_t bf16_bits(uint64_t a) {
+  return std::isnan(as<float>(a)) ? 0x7fff : to_bf16(as<float>(a));
+}
+
+uint64_t f16_bits(uint64_t a) {
+  return std::isnan(as<float>(a)) ? 0x7fff : to_f16(as<float>(a));
+}
+
+template <class T>
+void divisible(T a, T b) {
+  if (b == 0) throw std::runtime_error("division by zero");
+  if (std::is_signed_v<T> && a == std::numeric_limits<T>::min() && b == static_cast<T>(-1)) {
+    throw std::runtime_error("quotient that does not fit");
+  }
+}
+
+// One-, two- and three-operand functions on T as lambdas of typed values.
+#define UNARY(expression)                            \
+  {                                                  \
+    [](uint64_t x, uint64_t, uint64_t) -> uint64_t { \
+      const T a = as<T>(x);                          \
+      return bits<T>(static_cast<T>(expression));    \
+    },                                               \
+        1                                            \
+  }
+#define BINARY(expression)                             \
+  {                                                    \
+    [](uint64_t x, uint64_t y, uint64_t) -> uint64_t { \
+      const T a = as<T>(x), b = as<T>(y);              \
+      return bits<T>(static_cast<T>(expression));      \
+    },                                                 \
+        2                                              \
+  }
+#define FLOATS(expression)                             \
+  {                                                    \
+    [](uint64_t x, uint64_t y, uint64_t) -> uint64_t { \
+      const float a = kValue(x), b = kValue(y);        \
+      return expression;                               \
+    },                                                 \
+        2                                              \
+  }
+#define COMPARE(expression)                            \
+  {                                                    \
+    [](uint64_t x, uint64_t y, uint64_t) -> uint64_t { \
+      const T a = as<T>(x), b = as<T>(y);              \
+      return expression;                               \
+    },                                                 \
+        2                                              \
+  }
+
+template <class T>
+void add_integer(Table& t, const std::string& type) {
+  using U = std::make_unsigned_t<T>;
+  constexpr unsigned kBits = sizeof(T) * 8;
+  t["add." + type] = BINARY(static_cast<U>(a) + static_cast<U>(b));
+  t["sub." + type] = BINARY(static_cast<U>(a) - static_cast<U>(b));
+  t["mul.lo." + type] = BINARY(static_cast<U>(a) * static_cast<U>(b));
+  t["mad.lo." + type] = {[](uint64_t a, uint64_t b, uint64_t c) -> uint64_t { return static_cast<U>(a * b + c); }, 3};
+  t["min." + type] = BINARY(std::min(a, b));
+  t["max." + type] = BINARY(std::max(a, b));
+  t["neg." + type] = UNARY(U{0} - static_cast<U>(a));
+  t["div." + type] = BINARY((divisible(a, b), a / b));
+  t["rem." + type] = BINARY((divisible(a, b), a % b));
+  t["shr." + type] = {[](uint64_t x, uint64_t n, uint64_t) -> uint64_t {
+                        const uint32_t by = as<uint32_t>(n);
+                        if (by >= kBits)
+                          return bits<T>(std::is_signed_v<T> && as<T>(x) < 0 ? static_cast<T>(-1) : T{0});
+                        return bits<T>(static_cast<T>(as<T>(x) >> by));
+                      },
+                      2};
+  t["setp.lt." + type] = COMPARE(a < b);
+  t["setp.le." + type] = COMPARE(a <= b);
+  t["setp.gt." + type] = COMPARE(a > b);
+  t["setp.ge." + type] = COMPARE(a >= b);
+  t["setp.eq." + type] = COMPARE(a == b);
+  t["setp.ne." + type] = COMPARE(a != b);
+  t["cvt.rn.f32." + type] = {[](uint64_t a, uint64_t, uint64_t) { return bits(static_cast<float>(as<T>(a))); }, 1};
+}
+
+template <class T>
+void add_bits(Table& t, const std::string& type) {
+  t["and." + type] = BINARY(a & b);
+  t["or." + type] = BINARY(a | b);
+  t["xor." + type] = BINARY(a ^ b);
+  t["not." + type] = UNARY(~a);
+  t["shl." + type] = {[](uint64_t x, uint64_t n, uint64_t) -> uint64_t {
+                        return as<uint32_t>(n) >= sizeof(T) * 8 ? 0
+                                                                : bits<T>(static_cast<T>(as<T>(x) << as<uint32_t>(n)));
+                      },
+                      2};
+  t["setp.eq." + type] = COMPARE(a == b);
+  t["setp.ne." + type] = COMPARE(a != b);
+  const Pure select = {[](uint64_t a, uint64_t b, uint64_t p) { return bits<T>(as<T>(p ? a : b)); }, 3};
+  t["selp." + type] = select;
+  if (type == "b32") t["selp.f32"] = select;
+}
+
+template <class T, class From>
+constexpr Pure kConvert = {[](uint64_t a, uint64_t, uint64_t) { return bits<T>(static_cast<T>(as<From>(a))); }, 1};
+
+template <class T>
+void add_conversions_to(Table& t, const std::string& type) {
+  t["cvt." + type + ".s8"] = kConvert<T, int8_t>;
+  t["cvt." + type + ".u8"] = kConvert<T, uint8_t>;
+  t["cvt." + type + ".s16"] = kConvert<T, int16_t>;
+  t["cvt." + type + ".u16"] = kConvert<T, uint16_t>;
+  t["cvt." + type + ".s32"] = kConvert<T, int32_t>;
+  t["cvt." + type + ".u32"] = kConvert<T, uint32_t>;
+  t["cvt." + type + ".s64"] = kConvert<T, int64_t>;
+  t["cvt." + type + ".u64"] = kConvert<T, uint64_t>;
+}
+
+void add_wide(Table& t) {
+  t["mul.wide.u32"] = {[](uint64_t a, uint64_t b, uint64_t) { return uint64_t{as<uint32_t>(a)} * as<uint32_t>(b); }, 2};
+  t["mul.wide.s32"] = {
+      [](uint64_t a, uint64_t b, uint64_t) { return static_cast<uint64_t>(int64_t{as<int32_t>(a)} * as<int32_t>(b)); },
+      2};
+  t["bfe.u32"] = {[](uint64_t a, uint64_t at, uint64_t length) -> uint64_t {
+                    at &= 255, length &= 255;
+                    return at >= 32 ? 0 : (as<uint32_t>(a) >> at) & (length >= 32 ? 0xffffffffu : (1u << length) - 1);
+                  },
+                  3};
+  // Bits beyond the operand are its sign.
+  t["bfe.s32"] = {[](uint64_t a, uint64_t at, uint64_t length) -> uint64_t {
+                    at = std::min<uint64_t>(at & 255, 32), length &= 255;
+                    const uint64_t field = static_cast<uint64_t>(int64_t{as<int32_t>(a)} >> at);
+                    if (length == 0) return 0;
+                    const uint64_t unused = 64 - std::min<uint64_t>(length, 32);
+                    return bits(static_cast<int32_t>(static_cast<int64_t>(field << unused) >> unused));
+                  },
+                  3};
+  t["shf.l.wrap.b32"] = {[](uint64_t low, uint64_t high, uint64_t n) -> uint64_t {
+                           return (((high << 32) | as<uint32_t>(low)) << (n & 31)) >> 32 & 0xffffffffu;
+                         },
+                         3};
+}
+
+void add_predicates(Table& t) {
+  t["and.pred"] = {[](uint64_t a, uint64_t b, uint64_t) { return a & b & 1; }, 2};
+  t["or.pred"] = {[](uint64_t a, uint64_t b, uint64_t) { return (a | b) & 1; }, 2};
+  t["xor.pred"] = {[](uint64_t a, uint64_t b, uint64_t) { return (a ^ b) & 1; }, 2};
+  t["not.pred"] = {[](uint64_t a, uint64_t, uint64_t) { return ~a & 1; }, 1};
+}
+
+template <float (*kValue)(uint64_t)>
+void add_comparisons(Table& t, const std::string& type) {
+  t["setp.lt." + type] = FLOATS(a < b);
+  t["setp.le." + type] = FLOATS(a <= b);
+  t["setp.gt." + type] = FLOATS(a > b);
+  t["setp.ge." + type] = FLOATS(a >= b);
+  t["setp.eq." + type] = FLOATS(a == b);
+  t["setp.ne." + type] = FLOATS(a < b || a > b);  // false with a NaN, as all ordered comparisons
+  t["setp.ltu." + type] = FLOATS(!(a >= b));
+  t["setp.leu." + type] = FLOATS(!(a > b));
+  t["setp.gtu." + type] = FLOATS(!(a <= b));
+  t["setp.geu." + type] = FLOATS(!(a < b));
+  t["setp.equ." + type] = FLOATS(!(a < b || a > b));
+  t["setp.neu." + type] = FLOATS(!(a == b));
+  t["setp.num." + type] = FLOATS(!std::isnan(a) && !std::isnan(b));
+  t["setp.nan." + type] = FLOATS(std::isnan(a) || std::isnan(b));
+}
+
+float f16_value(uint64_t a) {
+  return from_f16(as<uint16_t>(a));
+}
+
+float bf16_value(uint64_t a) {
+  return from_bf16(as<uint16_t>(a));
+}
+
+void add_float(Table& t) {
+  using T = float;
+  t["add.f32"] = t["add.rn.f32"] = BINARY(a + b);
+  t["sub.f32"] = t["sub.rn.f32"] = BINARY(a - b);
+  t["mul.f32"] = t["mul.rn.f32"] = BINARY(a * b);
+  t["div.rn.f32"] = BINARY(a / b);
+  t["div.approx.f32"] = t["div.full.f32"] = BINARY(a / b);
+  t["rcp.rn.f32"] = t["rcp.approx.f32"] = UNARY(1.0f / a);
+  t["sqrt.rn.f32"] = t["sqrt.approx.f32"] = UNARY(std::sqrt(a));
+  t["rsqrt.approx.f32"] = UNARY(1.0 / std::sqrt(static_cast<double>(a)));
+  t["ex2.approx.f32"] = UNARY(std::exp2(static_cast<double>(a)));
+  t["ex2.approx.ftz.f32"] = UNARY(flushed(static_cast<float>(std::exp2(static_cast<double>(flushed(a))))));
+  t["lg2.approx.f32"] = UNARY(std::log2(static_cast<double>(a)));
+  t["cvt.rmi.f32.f32"] = UNARY(std::floor(a));
+  t["cvt.rpi.f32.f32"] = UNARY(std::ceil(a));
+  t["cvt.rzi.f32.f32"] = UNARY(std::trunc(a));
+  t["cvt.rni.f32.f32"] = UNARY(std::nearbyint(a));
+  t["neg.f32"] = UNARY(-a);
+  t["abs.f32"] = UNARY(std::fabs(a));
+  t["copysign.f32"] = BINARY(std::copysign(b, a));  // the sign of the first, the rest of the second
+  t["max.f32"] = BINARY((extreme<true, false>(a, b)));
+  t["min.f32"] = BINARY((extreme<false, false>(a, b)));
+  t["max.NaN.f32"] = BINARY((extreme<true, true>(a, b)));
+  t["min.NaN.f32"] = BINARY((extreme<false, true>(a, b)));
+  t["fma.rn.f32"] = {
+      [](uint64_t a, uint64_t b, uint64_t c) { return bits(std::fma(as<float>(a), as<float>(b), as<float>(c))); }, 3};
+}
+
+// Out of range is the nearest end, NaN is 0.
+template <float (*kValue)(uint64_t)>
+uint64_t truncated(uint64_t a, uint64_t, uint64_t) {
+  const double value = std::trunc(static_cast<double>(kValue(a)));
+  if (std::isnan(value)) return 0;
+  return bits(static_cast<int32_t>(std::clamp(value, -2147483648.0, 2147483647.0)));
+}
+
+// Sums and products go through f32: its 24 bits are enough (2 p + 2) for the second rounding to change nothing.
+#define HALVES(expression)                             \
+  {                                                    \
+    [](uint64_t x, uint64_t y, uint64_t) -> uint64_t { \
+      const float a = kValue(x), b = kValue(y);        \
+      return kBits(bits<float>(expression));           \
+    },                                                 \
+        2                                              \
+  }
+template <float (*kValue)(uint64_t), uint64_t (*kBits)(uint64_t)>
+void add_half(Table& t, const std::string& type) {
+  t["add." + type] = t["add.rn." + type] = HALVES(a + b);
+  t["sub." + type] = t["sub.rn." + type] = HALVES(a - b);
+  t["mul." + type] = t["mul.rn." + type] = HALVES(a * b);
+  t["max.NaN." + type] = HALVES((extreme<true, true>(a, b)));
+  t["min.NaN." + type] = HALVES((extreme<false, true>(a, b)));
+  t["max." + type] = HALVES((extreme<true, false>(a, b)));
+  t["min." + type] = HALVES((extreme<false, false>(a, b)));
+  t["neg." + type] = {[](uint64_t a, uint64_t, uint64_t) -> uint64_t { return a ^ 0x8000; }, 1};
+  t["abs." + type] = {[](uint64_t a, uint64_t, uint64_t) -> uint64_t { return a & 0x7fff; }, 1};
+}
+#undef HALVES
+
+void add_conversions(Table& t) {
+  add_conversions_to<int16_t>(t, "s16");
+  add_conversions_to<uint16_t>(t, "u16");
+  add_conversions_to<int32_t>(t, "s32");
+  add_conversions_to<uint32_t>(t, "u32");
+  add_conversions_to<int64_t>(t, "s64");
+  add_conversions_to<uint64_t>(t, "u64");
+  t["cvt.rzi.s32.f32"] = {truncated<as<float>>, 1};
+  t["cvt.rzi.s32.f16"] = {truncated<f16_value>, 1};
+  t["cvt.rzi.s32.bf16"] = {truncated<bf16_value>, 1};
+  t["cvt.f32.bf16"] = {[](uint64_t a, uint64_t, uint64_t) { return bits(from_bf16(as<uint16_t>(a))); }, 1};
+  t["cvt.f32.f16"] = {[](uint64_t a, uint64_t, uint64_t) { return bits(from_f16(as<uint16_t>(a))); }, 1};
+  t["cvt.rn.bf16.f32"] = {[](uint64_t a, uint64_t, uint64_t) { return bf16_bits(a); }, 1};
+  t["cvt.rn.f16.f32"] = {[](uint64_t a, uint64_t, uint64_t) { return f16_bits(a); }, 1};
+  // The first operand becomes the upper half.
+  t["cvt.rn.bf16x2.f32"] = {[](uint64_t a, uint64_t b, uint64_t) { return bf16_bits(a) << 16 | bf16_bits(b); }, 2};
+  t["cvt.rn.f16x2.f32"] = {[](uint64_t a, uint64_t b, uint64_t) { return f16_bits(a) << 16 | f16_bits(b); }, 2};
+}
+
+#undef UNARY
+#undef BINARY
+#undef COMPARE
+#undef FLOATS
+
+Table make_table() {
+  Table t;
+  add_integer<int16_t>(t, "s16");
+  add_integer<uint16_t>(t, "u16");
+  add_integer<int32_t>(t, "s32");
+  add_integer<uint32_t>(t, "u32");
+  add_integer<int64_t>(t, "s64");
+  add_integer<uint64_t>(t, "u64");
+  add_bits<uint16_t>(t, "b16");
+  add_bits<uint32_t>(t, "b32");
+  add_bits<uint64_t>(t, "b64");
+  add_wide(t);
+  add_predicates(t);
+  add_float(t);
+  add_comparisons<as<float>>(t, "f32");
+  add_comparisons<f16_value>(t, "f16");
+  add_comparisons<bf16_value>(t, "bf16");
+  add_half<f16_value, f16_bits>(t, "f16");
+  add_half<bf16_value, bf16_bits>(t, "bf16");
+  add_conversions(t);
+  return t;
+}
+
+}  // namespace
+
+const Pure* find_pure(const std::string& opcode) {
+  static const Table table = make_table();
+  const auto entry = table.find(opcode);
+  return entry == table.end() ? nullptr : &entry->second;
+}
+
+}  // namespace ligerdsl::test::ptx

@@ -1,0 +1,23 @@
+// Runs a parsed kernel on a grid.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "tests/support/ptx/memory.h"
+#include "tests/support/ptx/program.h"
+
+namespace ligerdsl::test::ptx {
+
+struct Launch {
+  std::vector<uint64_t> slots;  // 8-byte kernel parameters
+  std::array<int64_t, 3> grid{1, 1, 1};
+  int64_t shared_bytes = 0;
+  uint64_t seed = 1;  // of the order in which CTAs and warps run
+};
+
+// Throws std::runtime_error naming the instruction, the CTA and the thread that did what it must not.
+void run(const Program& program, const Launch& launch, const GlobalMemory& memory);
+
+}  // namespace ligerdsl::test::ptx
