@@ -97,7 +97,7 @@ class PtxBackend : public Backend {
 
   std::string name() const override { return "ptx"; }
   kernels::Machine machine() const override { return {.target = kernels::Target::nvptx, .processors = 4}; }
-  int64_t budget() const override { return 1 << 14; }
+  int64_t budget() const override { return 1 << 17; }
 
  protected:
   void launch(const kernels::Launch& launch, const kernels::Grid& grid, const Arguments& arguments) override {

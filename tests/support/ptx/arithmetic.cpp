@@ -104,6 +104,9 @@ void add_integer(Table& t, const std::string& type) {
   t["add." + type] = BINARY(static_cast<U>(a) + static_cast<U>(b));
   t["sub." + type] = BINARY(static_cast<U>(a) - static_cast<U>(b));
   t["mul.lo." + type] = BINARY(static_cast<U>(a) * static_cast<U>(b));
+  // In the type twice as wide.
+  using Wide = std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>;
+  t["mul.hi." + type] = BINARY((static_cast<Wide>(a) * static_cast<Wide>(b)) >> kBits);
   t["mad.lo." + type] = {[](uint64_t a, uint64_t b, uint64_t c) -> uint64_t { return static_cast<U>(a * b + c); }, 3};
   t["min." + type] = BINARY(std::min(a, b));
   t["max." + type] = BINARY(std::max(a, b));
@@ -160,6 +163,8 @@ void add_conversions_to(Table& t, const std::string& type) {
 }
 
 void add_wide(Table& t) {
+  t["mul.wide.u16"] = {[](uint64_t a, uint64_t b, uint64_t) { return uint64_t{as<uint16_t>(a)} * as<uint16_t>(b); }, 2};
+  t["mul.wide.s16"] = {[](uint64_t a, uint64_t b, uint64_t) { return bits(as<int16_t>(a) * as<int16_t>(b)); }, 2};
   t["mul.wide.u32"] = {[](uint64_t a, uint64_t b, uint64_t) { return uint64_t{as<uint32_t>(a)} * as<uint32_t>(b); }, 2};
   t["mul.wide.s32"] = {
       [](uint64_t a, uint64_t b, uint64_t) { return static_cast<uint64_t>(int64_t{as<int32_t>(a)} * as<int32_t>(b)); },

@@ -122,6 +122,7 @@ class Warp {
     if (i.kind == Kind::branch) return each_lane(active, [&](int lane) { pcs_[lane] = i.target; });
     if (i.kind == Kind::exit) return each_lane(active, [&](int lane) { pcs_[lane] = kEnded; });
     if (i.kind == Kind::shuffle) return shuffle(i, active);
+    if (i.kind == Kind::hint) return;  // any address may be prefetched
     if (active) compute(i, active);
   }
 

@@ -126,8 +126,9 @@ class Parser {
     const std::vector<std::string> parts = split(i.opcode, '.');
     const std::string& name = parts[0];
     static const std::map<std::string, Kind> kinds{
-        {"mov", Kind::move},     {"ld", Kind::load},     {"st", Kind::store},   {"atom", Kind::atomic},
-        {"shfl", Kind::shuffle}, {"bar", Kind::barrier}, {"bra", Kind::branch}, {"ret", Kind::exit}};
+        {"mov", Kind::move},    {"ld", Kind::load},      {"st", Kind::store},
+        {"atom", Kind::atomic}, {"shfl", Kind::shuffle}, {"bar", Kind::barrier},
+        {"bra", Kind::branch},  {"ret", Kind::exit},     {"prefetch", Kind::hint}};
     const auto kind = kinds.find(name);
     if (kind == kinds.end()) {
       const Pure* pure = find_pure(i.opcode);
@@ -146,6 +147,7 @@ class Parser {
         (i.opcode != "bar.sync" || i.operands.size() != 1 || i.operands[0].constant[0] != 0)) {
       fail("unknown barrier", i.text);
     }
+    if (i.kind == Kind::hint && i.opcode != "prefetch.global.L2") fail("unknown opcode " + i.opcode, i.text);
     if (i.kind == Kind::branch && i.opcode != "bra" && i.opcode != "bra.uni") fail("unknown opcode", i.text);
   }
 

@@ -20,7 +20,7 @@ struct Pure {
 };
 const Pure* find_pure(const std::string& opcode);  // null: not known
 
-enum class Kind { pure, move, pack, unpack, load, store, atomic, shuffle, barrier, branch, exit };
+enum class Kind { pure, move, pack, unpack, load, store, atomic, shuffle, barrier, branch, exit, hint };
 enum class Space { param, global, shared };
 
 struct Operand {
