@@ -18,7 +18,6 @@
 // tile (the second pass runs backwards, so it begins with what the caches hold). One exponential per element and pass.
 #include "kernels/cross_entropy.h"
 
-#include "kernels/online_softmax.h"
 #include "kernels/record.h"
 #include "kernels/tile_shape.h"
 
@@ -78,24 +77,30 @@ Tile powers(const Tile& z, TileArg minus_base) {
   return fast_exp2(fma(z, kLog2E, minus_base));
 }
 
-// One row of logits, in blocks [fold, lanes].
+// One row of logits, in blocks.
+//
+// Only one block holds the label, whose element is treated apart. It is visited by itself, first where sums are formed
+// and last where the gradient is stored, so that the loops over the others need not look for it.
 class Row {
  public:
   Row(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args, const Scalar& row)
-      : k_(k), m_(m), args_(args), row_(row), shape_{m.fold, m.block / m.fold} {
+      : k_(k), m_(m), args_(args), row_(row), shape_(m.lanes.shape()) {
     classes_ = args.logits.dim(1).to(i32);
     if (m.softcap) inverse_cap_ = 1.0f / args.softcap;
   }
 
   const Scalar& classes() const { return classes_; }
   Scalar blocks() const { return cdiv(classes_, m_.block); }
+  Scalar home(const Scalar& label) const { return label.to(i32) / m_.block; }  // the block that holds the label
+  // The i-th of the blocks that do not hold the label.
+  static Scalar other(const Scalar& i, const Scalar& home) { return i + (i >= home).to(i32); }
   Tile columns(const Scalar& b) const { return (b * m_.block + k_.arange(m_.block)).reshape(shape_); }
 
   // z of a block; -inf beyond the row.
   Tile load(const Scalar& b) const {
     Tile x = args_.logits.partition({squeeze, m_.block}).load({row_, b}, {.pad = -kInfinity}).to(f32).reshape(shape_);
     if (m_.has_bias) x = x + args_.bias.partition({m_.block}).load({b}).to(f32).reshape(shape_);
-    return m_.softcap ? where(columns(b) < classes_, args_.softcap * tanh(x * inverse_cap_), -kInfinity) : x;
+    return m_.softcap ? where_inside(b, args_.softcap * tanh(x * inverse_cap_), -kInfinity) : x;
   }
   Scalar load_one(const Scalar& column) const {
     Scalar x = args_.logits.load({row_, column}).to(f32);
@@ -115,7 +120,10 @@ class Row {
     store_gradient(b, TileArg(d.to(m_.type).reshape({m_.block})));
   }
 
-  Tile is_label(const Scalar& b, const Scalar& label) const { return columns(b) == label.to(i32); }
+  // `t`, but `other` where the label is.
+  Tile at_label(const Scalar& b, const Scalar& label, const TileArg& other, const Tile& t) const {
+    return where(columns(b) == label.to(i32), other, t);
+  }
 
   // `reference` is what deviations are relative to.
   RowSums sums(const Tile& z, const Scalar& label, const Scalar& reference) const;  // of a row that is one block
@@ -127,7 +135,10 @@ class Row {
   Tile deviations(const Tile& z, const Scalar& reference, const Scalar& b) const {
     Tile difference = z - reference;
     if (m_.has_weight) difference = difference * weights(b);
-    return where(columns(b) < classes_, difference, 0.0f);
+    return where_inside(b, difference, 0.0f);
+  }
+  Tile where_inside(const Scalar& b, const Tile& t, double otherwise) const {
+    return m_.classes % m_.block == 0 ? t : where(columns(b) < classes_, t, otherwise);
   }
 
   KernelBuilder& k_;
@@ -141,35 +152,39 @@ RowSums Row::sums(const Tile& z, const Scalar& label, const Scalar& reference) c
   const Scalar first = k_.constant(0, i32);
   RowSums out;
   out.base = finite_base(reduce_max(z)) * kLog2E;
-  out.others = sum(where(is_label(first, label), 0.0f, powers(z, -out.base)));
+  out.others = sum(at_label(first, label, 0.0f, powers(z, -out.base)));
   if (m_.smoothing) out.deviation = sum(deviations(z, reference, first));
   if (wants_best()) out.best = argmax(z);
   return out;
 }
 
 RowSums Row::looped_sums(const Scalar& label, const Scalar& reference) const {
-  // Lanes run on their own through the row; values that the options do not ask for are not carried far: they stay
-  // constant.
-  const Shape lanes{shape_[1]};
-  Tile lane = k_.arange(shape_[1]);
-  auto [lane_max, lane_sum, lane_deviation, lane_best, lane_index] = k_.for_range(
-      0, blocks(), 1, pipelined(2),
-      carry(k_.full(lanes, -kInfinity, f32), k_.zeros(lanes, f32), k_.zeros(lanes, f32),
-            k_.full(lanes, -kInfinity, f32), k_.zeros(lanes, i32)),
-      [&](Scalar b, Tile top, Tile total, Tile deviation, Tile best, Tile index) {
-        Tile z = load(b);
-        auto [next_top, next_total] = online_block(top, total, reduce_max(z, 0) * kLog2E, [&](const Tile& base) {
-          return where(is_label(b, label), 0.0f, powers(z, -base));
-        });
-        if (m_.smoothing) deviation = deviation + sum(deviations(z, reference, b), 0);
-        if (wants_best()) {
-          auto [value, fold] = max_with_index(z, 0);
-          Tile better = value > best;
-          best = where(better, value, best);
-          index = where(better, b * m_.block + fold * shape_[1] + lane, index);
-        }
-        return carry(next_top, next_total, deviation, best, index);
-      });
+  // Values that the options do not ask for are not carried far: they stay constant.
+  auto visit = [&](const Scalar& b, bool holds_label, Tile top, Tile total, Tile deviation, Tile best, Tile index) {
+    Tile z = load(b);
+    auto [next_top, next_total] = online_block(m_.lanes, top, total, m_.lanes.largest(z) * kLog2E, [&](const Tile& base) {
+      Tile p = powers(z, -base);
+      return holds_label ? at_label(b, label, 0.0f, p) : p;
+    });
+    if (m_.smoothing) deviation = deviation + m_.lanes.total(deviations(z, reference, b));
+    if (wants_best()) {
+      auto [value, position] = m_.lanes.largest_with_position(k_, z);
+      Tile column = b * m_.block + position;
+      Tile better = value > best || (value == best && column < index);
+      best = where(better, value, best);
+      index = where(better, column, index);
+    }
+    return carry(next_top, next_total, deviation, best, index);
+  };
+  const Shape lanes{m_.lanes.lanes};
+  Scalar home_block = home(label);
+  auto first = visit(home_block, true, k_.full(lanes, -kInfinity, f32), k_.zeros(lanes, f32), k_.zeros(lanes, f32),
+                     k_.full(lanes, -kInfinity, f32), k_.full(lanes, INT32_MAX, i32));
+  auto [lane_max, lane_sum, lane_deviation, lane_best, lane_index] =
+      k_.for_range(0, blocks() - 1, 1, pipelined(2), first,
+                   [&](Scalar i, Tile top, Tile total, Tile deviation, Tile best, Tile index) {
+                     return visit(other(i, home_block), false, top, total, deviation, best, index);
+                   });
   auto [top, others] = combine_lanes(lane_max, lane_sum);
   RowSums out{.base = finite_base(top), .others = others};
   if (m_.smoothing) out.deviation = sum(lane_deviation);
@@ -204,15 +219,13 @@ class CountedRow {
     store_results();
     if (!m_.with_gradient) return;
     const Coefficients c = coefficients();
-    if (!m_.looped) {
-      row_.store_gradient(first, gradient(z, c, first));
-      return;
-    }
-    Scalar blocks = row_.blocks();
-    k_.for_range(0, blocks, 1, [&](Scalar i) {
-      Scalar b = blocks - 1 - i;
-      row_.store_gradient(b, gradient(row_.load(b), c, b));
+    if (!m_.looped) return row_.store_gradient(first, gradient(z, c, first, true));
+    Scalar home = row_.home(label_), last = row_.blocks() - 2;
+    k_.for_range(0, last + 1, 1, [&](Scalar i) {
+      Scalar b = Row::other(last - i, home);
+      row_.store_gradient(b, gradient(row_.load(b), c, b, false));
     });
+    row_.store_gradient(home, gradient(row_.load(home), c, home, true));
   }
 
  private:
@@ -289,7 +302,7 @@ class CountedRow {
     return c;
   }
 
-  Tile gradient(const Tile& z, const Coefficients& c, const Scalar& b) const {
+  Tile gradient(const Tile& z, const Coefficients& c, const Scalar& b, bool holds_label) const {
     // Explicit fma: the same bits wherever the compiler would or would not contract.
     Tile d = powers(z, -sums_.base);
     if (!m_.smoothing) {
@@ -297,7 +310,7 @@ class CountedRow {
     } else {
       d = m_.has_weight ? fma(d, c.power, -(row_.weights(b) * c.smooth)) : fma(d, c.power, -c.smooth);
     }
-    d = where(row_.is_label(b, label_), c.label, d);
+    if (holds_label) d = row_.at_label(b, label_, c.label, d);
     return m_.softcap ? d * row_.cap_slope(z) : d;
   }
 
@@ -348,7 +361,10 @@ Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& optio
   meta.looped = options.classes > widest;
   meta.block = meta.looped ? widest : tile_width(options.classes);
   const int num_warps = warps_for(meta.block, options.type, 2, 16);
-  if (meta.looped) meta.fold = gpu ? 2 : 8;
+  if (meta.looped && gpu)
+    meta.lanes = {2, 32 * num_warps, vector_width(options.type)};
+  else
+    meta.lanes = {meta.looped ? 8 : 1, meta.looped ? meta.block / 8 : meta.block, 1};
 
   Operation op;
   auto scratch = [&](const std::string& name, std::function<Extents(int64_t)> shape) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/launch.h"
+#include "kernels/online_softmax.h"
 #include "kernels/scale_rows.h"  // applies a later upstream gradient
 #include "ligerdsl/dsl.h"
 
@@ -66,7 +67,7 @@ inline constexpr int64_t kErrorBase = INT64_MAX;
 struct CrossEntropyMeta : CrossEntropyOptions {
   int64_t block = 1024;  // columns of a tile: the whole row unless `looped`
   bool looped = false;   // wider rows: two passes over blocks of the row
-  int64_t fold = 1;      // a block is [fold, block / fold] (online_softmax.h)
+  BlockLanes lanes;      // how a block is dealt
 };
 
 // What the options make of the rows, counted on the device. Arguments: counts [4] f32 (out), labels [n] label_type,

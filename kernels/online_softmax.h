@@ -5,8 +5,8 @@
 // The fma rounds once, so subtracting the rounded maximum m costs no accuracy even when c x is in the thousands; and
 // because every term uses the same m, its rounding cancels in every quotient of such terms.
 //
-// A block is a tile [fold, lanes]. Lanes run independently through the whole row (a thread of a GPU, a vector lane of a
-// CPU: no communication inside the loop) and are combined once at the end.
+// The elements of a block are dealt to lanes (BlockLanes), which run independently through the whole row (a thread of a
+// GPU, a vector lane of a CPU: no communication inside the loop) and are combined once at the end.
 #pragma once
 
 #include <limits>
@@ -27,14 +27,45 @@ inline Scalar finite_base(const Scalar& m) {
   return where(m == -kInfinity, 0.0f, m);
 }
 
-// Adds a block [fold, lanes] to the lanes' (maximum m, sum s).
+// How a block is dealt: element ((f * lanes) + lane) * run + r of the block is element (f, r) of its lane. On a GPU a lane
+// is a thread and a run one vector of it; on a CPU, where lanes are what a vector holds, runs have one element.
+struct BlockLanes {
+  int64_t fold = 1, lanes = 1, run = 1;
+
+  int64_t block() const { return fold * lanes * run; }
+  Shape shape() const { return run == 1 ? Shape{fold, lanes} : Shape{fold, lanes, run}; }
+
+  // Tiles of shape() to [lanes].
+  Tile largest(const Tile& t) const { return reduce_max(run == 1 ? t : reduce_max(t, 2), 0); }
+  Tile total(const Tile& t) const { return sum(run == 1 ? t : sum(t, 2), 0); }
+  // [lanes], to go with tiles of shape().
+  Tile spread(const Tile& t) const {
+    Tile rows = t.expand_dims(0);
+    return run == 1 ? rows : rows.expand_dims(2);
+  }
+  // Each lane's largest value and the lowest position in the block that has it (i32).
+  Carry<Tile, Tile> largest_with_position(KernelBuilder& k, const Tile& t) const {
+    Tile lane = k.arange(lanes);
+    if (run == 1) {
+      auto [value, f] = max_with_index(t, 0);
+      return carry(value, f * lanes + lane);
+    }
+    auto [in_run, r] = max_with_index(t, 2);
+    auto [value, f] = max_with_index(in_run, 0);
+    Tile first = where(k.arange(fold).expand_dims(1) == f.expand_dims(0), r, 0);
+    return carry(value, (f * lanes + lane) * run + sum(first, 0));
+  }
+};
+
+// Adds a block to the lanes' (maximum m, sum s).
 //   block_top [lanes]: the largest c x of each lane, -inf where nothing counts
-//   power(base): 2^(c x - base) [fold, lanes], 0 where the element does not count; base is [1, lanes]
+//   power(base): 2^(c x - base) of the block, 0 where the element does not count; base goes with the block's tiles
 template <class Power>
-Carry<Tile, Tile> online_block(const Tile& m, const Tile& s, const Tile& block_top, Power power) {
+Carry<Tile, Tile> online_block(const BlockLanes& lanes, const Tile& m, const Tile& s, const Tile& block_top,
+                               Power power) {
   Tile top = max(m, block_top);
   Tile base = finite_base(top);
-  return carry(top, fma(s, fast_exp2(m - base), sum(power(base.expand_dims(0)), 0)));
+  return carry(top, fma(s, fast_exp2(m - base), lanes.total(power(lanes.spread(base)))));
 }
 
 // The whole row's (maximum, sum) from its lanes'.

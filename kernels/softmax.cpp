@@ -7,7 +7,6 @@
 // columns are all -inf is NaN, as the formula says.
 #include "kernels/softmax.h"
 
-#include "kernels/online_softmax.h"
 #include "kernels/record.h"
 #include "kernels/tile_shape.h"
 
@@ -49,7 +48,7 @@ struct ResidentRows {
   }
 };
 
-// One row in blocks: [fold, lanes].
+// One row in blocks.
 struct LoopedRow {
   KernelBuilder& k;
   const SoftmaxMeta& m;
@@ -57,7 +56,7 @@ struct LoopedRow {
   Shape shape;
 
   LoopedRow(KernelBuilder& k, const SoftmaxMeta& m, const Mask& mask)
-      : k(k), m(m), row(k.program_id(0)), shape{m.fold, m.block / m.fold} {
+      : k(k), m(m), row(k.program_id(0)), shape(m.lanes.shape()) {
     limit = m.causal ? clamp(mask.limit(row), 0, mask.cols) : mask.cols;
     blocks = cdiv(mask.cols, m.block);
     used_blocks = cdiv(limit, m.block);
@@ -94,13 +93,13 @@ void softmax_forward(KernelBuilder& k, const SoftmaxMeta& m) {
     return;
   }
   const LoopedRow at(k, m, mask);
-  const Shape lanes{at.shape[1]};
+  const Shape lanes{m.lanes.lanes};
   auto [lane_max, lane_sum] = k.for_range(
       0, at.used_blocks, 1, carry(k.full(lanes, -kInfinity, f32), k.zeros(lanes, f32)),
       [&](Scalar b, Tile top, Tile total) {
         Tile xt = at.load(x, b), counts = at.counts(b);
-        Tile block_top = reduce_max(where(counts, xt * c, -kInfinity), 0);
-        return online_block(top, total, block_top,
+        Tile block_top = m.lanes.largest(where(counts, xt * c, -kInfinity));
+        return online_block(m.lanes, top, total, block_top,
                             [&](const Tile& base) { return where(counts, fast_exp2(fma(xt, c, -base)), 0.0f); });
       });
   auto [top, total] = combine_lanes(lane_max, lane_sum);
@@ -148,7 +147,12 @@ Operation row_operation(const Machine& machine, const SoftmaxOptions& options, c
   const TileShape tile = row_tile(machine, options.type, meta.looped ? kRowBlock : options.cols, vectors);
   meta.rows = meta.looped ? 1 : tile.rows;
   meta.block = tile.cols;
-  if (meta.looped) meta.fold = std::max<int64_t>(1, meta.block / (tile.num_warps * 32 * vector_width(options.type)));
+  if (meta.looped) {
+    const int64_t threads = tile.num_warps * 32, vector = vector_width(options.type);
+    const int64_t fold = std::max<int64_t>(1, meta.block / (threads * vector));
+    meta.lanes = machine.target == Target::nvptx ? BlockLanes{fold, threads, vector}
+                                                 : BlockLanes{fold, meta.block / fold, 1};
+  }
   Launch launch{.program = record(name, options.type, build, meta), .num_warps = tile.num_warps};
   launch.grid = [rows = meta.rows](int64_t n) { return grid_of(ceil_div(n, rows)); };
   return {.launches = {launch}};

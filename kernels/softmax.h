@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/launch.h"
+#include "kernels/online_softmax.h"
 #include "ligerdsl/dsl.h"
 
 namespace ligerdsl::kernels {
@@ -23,7 +24,7 @@ struct SoftmaxMeta : SoftmaxOptions {
   int64_t rows = 1;      // rows of a tile
   int64_t block = 1024;  // columns of a tile: the whole row unless `looped`
   bool looped = false;   // wider rows: a program makes two passes over blocks of its row
-  int64_t fold = 1;      // looped: a block is [fold, block / fold] (online_softmax.h)
+  BlockLanes lanes;      // looped: how a block is dealt
 };
 
 // Arguments: y, x [n, cols] type; scale f32; causal: queries i32 (row r is query r % queries). y may be exactly x.
