@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <string>
 
 #include "compiler/compile.h"
@@ -25,7 +26,7 @@ ligerdsl_bytes toBytes(const std::string& text) {
 
 std::string_view view(const uint8_t* data, size_t size) { return {reinterpret_cast<const char*>(data), size}; }
 
-enum : int32_t { kOk = 0, kCallerError = 1, kInternalError = 2 };
+enum : int32_t { kOk = 0, kCallerError = 1, kInternalError = 2, kNoMemory = LIGERDSL_COMPILER_NO_MEMORY };
 
 // Runs `work` and turns what it throws into a status and a text. LLVM's fatal errors do not throw: see fatal_error.h.
 template <class Work>
@@ -36,6 +37,9 @@ int32_t guarded(ligerdsl_bytes* error, Work work) {
   } catch (const CompileError& e) {
     if (error) *error = toBytes(e.what());
     return e.internal ? kInternalError : kCallerError;
+  } catch (const std::bad_alloc&) {
+    if (error) *error = toBytes(LIGERDSL_OUT_OF_MEMORY);
+    return kNoMemory;
   } catch (const std::exception& e) {
     if (error) *error = toBytes(e.what());
     return kCallerError;

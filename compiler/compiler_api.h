@@ -12,6 +12,8 @@ extern "C" {
 
 #define LIGERDSL_COMPILER_API_VERSION 1u
 #define LIGERDSL_COMPILER_ENTRY "ligerdsl_compiler_entry"
+#define LIGERDSL_COMPILER_NO_MEMORY 3
+#define LIGERDSL_OUT_OF_MEMORY "out of memory" /* how a fatal error's reason begins when an allocation failed in LLVM */
 
 typedef struct ligerdsl_bytes {
   uint8_t *data;
@@ -25,8 +27,8 @@ typedef struct ligerdsl_compiler_table {
   const char *build_id; /* must equal libligerdsl's */
   const char *llvm_version;
   /* 0: *artifact holds a serialised Artifact. Otherwise *error holds a diagnostic, UTF-8 text, with the author's locations:
-     1 = the program or options are wrong, 2 = internal error (a bug in the compiler). A fatal error inside LLVM calls the
-     hook of set_fatal_hook instead of returning. */
+     1 = the program or options are wrong, 2 = internal error (a bug in the compiler), LIGERDSL_COMPILER_NO_MEMORY = memory
+     was not to be had. A fatal error inside LLVM calls the hook of set_fatal_hook instead of returning. */
   int32_t (*compile)(const uint8_t *program, size_t program_size, const uint8_t *options, size_t options_size,
                      ligerdsl_bytes *artifact, ligerdsl_bytes *error);
   /* Links a CPU artifact's object into this process; *entry is its CpuEntry. */

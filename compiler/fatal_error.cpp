@@ -3,6 +3,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "compiler/compiler_api.h"
 #include "llvm/Support/ErrorHandling.h"
 
 namespace ligerdsl::compiler {
@@ -14,13 +15,19 @@ void onFatalError(void*, const char* reason, bool) {
   if (auto* hook = currentHook.load()) hook(reason ? reason : "LLVM gave no reason");
 }
 
+// LLVM is built without exceptions: nothing may be thrown through it, so its allocations end here too.
+void onBadAlloc(void*, const char*, bool) {
+  if (auto* hook = currentHook.load()) hook(LIGERDSL_OUT_OF_MEMORY ": an allocation of LLVM failed");
+}
+
 }  // namespace
 
 void setFatalHook(void (*hook)(const char*)) {
   static std::once_flag installed;
   std::call_once(installed, [] {
     llvm::install_fatal_error_handler(onFatalError);
-    llvm::install_bad_alloc_error_handler(onFatalError);
+    llvm::install_bad_alloc_error_handler(onBadAlloc);
+    llvm::install_out_of_memory_new_handler();
   });
   currentHook.store(hook);
 }

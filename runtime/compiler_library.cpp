@@ -12,6 +12,7 @@
 #include "compiler/compiler_api.h"
 #include "ligerdsl_build_id.h"
 #include "runtime/options.h"
+#include "runtime/reproducer.h"
 
 namespace ligerdsl::runtime {
 namespace {
@@ -75,19 +76,53 @@ bool start_thread(const std::shared_ptr<Task>& task) {
   return started;
 }
 
-// Runs `work` on a thread with a large stack and waits. Everything that `work` touches must be owned by it: after a
-// fatal error it stays behind for ever.
-void run_isolated(std::function<void()> work) {
+// Runs `work` on a thread with a large stack and waits; returns why LLVM gave up, or nothing. Everything that `work`
+// touches must be owned by it: after a fatal error it stays behind for ever.
+std::string run_isolated(std::function<void()> work) {
   auto task = std::make_shared<Task>();
   task->work = std::move(work);
   if (!start_thread(task)) fail(Status::out_of_host_memory, "cannot start a compile thread with a stack of 8 MB");
   std::unique_lock lock(task->mutex);
   task->changed.wait(lock, [&] { return task->finished; });
-  if (task->fatal.empty()) return;
-  fail(Status::compile_failed,
-       "LLVM gave up: " + task->fatal +
-           ". The process is unharmed, one thread stays parked; please report this with the program "
-           "(LIGERDSL_DUMP=tile,llvm writes what is needed)");
+  return task->fatal;
+}
+
+bool is_out_of_memory(std::string_view reason) {
+  return reason.starts_with(LIGERDSL_OUT_OF_MEMORY);
+}
+
+[[noreturn]] void fail_at_compiler(Status status, const std::string& what, std::string_view program,
+                                   std::string_view options) {
+  const std::string path = write_reproducer(program, options);
+  fail(status,
+       what + ". " +
+           (path.empty() ? "The program could not be kept for a report: set LIGERDSL_REPRODUCER_DIR to a folder "
+                           "that can be written"
+                         : "Please report this with \"" + path + "\"; `ligerdsl compile` takes that file"));
+}
+
+// The error of an answer that is none.
+[[noreturn]] void fail_as(const CompileAnswer& answer, std::string_view program, std::string_view options) {
+  switch (answer.outcome) {
+    case CompileOutcome::program_wrong:
+      fail(Status::compile_failed, answer.error);
+    case CompileOutcome::out_of_memory:
+      fail(Status::out_of_host_memory, "the compiler needs more memory than it may have: " + answer.error);
+    case CompileOutcome::no_compiler:
+    case CompileOutcome::not_started:
+      fail(Status::not_supported, answer.error);
+    case CompileOutcome::other_build:
+      fail(Status::abi_mismatch, answer.error);
+    case CompileOutcome::gave_up:
+      fail_at_compiler(Status::compile_failed, "LLVM gave up: " + answer.error + ". This process is unharmed", program,
+                       options);
+    case CompileOutcome::crashed:
+    case CompileOutcome::too_slow:
+      fail_at_compiler(Status::compile_failed, answer.error, program, options);
+    default:
+      fail_at_compiler(Status::internal_error,
+                       "the compiler failed on a program that it should accept: " + answer.error, program, options);
+  }
 }
 
 // What a call into the compiler works on and answers, owned jointly by the caller and the compile thread.
@@ -109,11 +144,15 @@ const uint8_t* bytes_of(const std::string& text) {
   return reinterpret_cast<const uint8_t*>(text.data());
 }
 
-// The folder of the shared object (or program) that holds this code.
-std::string own_folder() {
+// The shared object (or program) that holds this address.
+std::string file_of(const void* address) {
   Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&own_folder), &info) == 0 || info.dli_fname == nullptr) return ".";
-  const std::string file = info.dli_fname;
+  return dladdr(address, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
+}
+
+// The folder of the object that holds this code.
+std::string own_folder() {
+  const std::string file = file_of(reinterpret_cast<const void*>(&own_folder));
   const size_t slash = file.rfind('/');
   return slash == std::string::npos ? "." : file.substr(0, slash);
 }
@@ -145,7 +184,14 @@ std::shared_ptr<CompilerLibrary> CompilerLibrary::open(const std::string& path) 
   table->set_fatal_hook(on_fatal_error);
   std::shared_ptr<CompilerLibrary> result(new CompilerLibrary);
   result->table_ = table;
-  result->path_ = path;
+  // A name without a folder was searched for; the worker is looked for beside what was found.
+  const std::string file = file_of(reinterpret_cast<const void*>(entry));
+  result->path_ = file.find('/') == std::string::npos ? path : file;
+  const Options& wanted = options();
+  result->isolation_ = {.mode = wanted.compile.value_or(CompileMode::thread),
+                        .worker = wanted.compile_worker,
+                        .seconds = wanted.compile_seconds,
+                        .megabytes = wanted.compile_megabytes};
   result->host_cpu_ = table->host_cpu();
   result->host_features_ = table->host_features();
   return result;
@@ -163,20 +209,28 @@ const char* CompilerLibrary::llvm_version() const {
   return table_->llvm_version;
 }
 
-std::string CompilerLibrary::compile(std::string_view program, std::string_view options) {
+CompileAnswer CompilerLibrary::compile_in_thread(std::string_view program, std::string_view options) {
   auto call = std::make_shared<Call>();
   call->first = program;
   call->second = options;
-  run_isolated([call, table = table_] {
+  const std::string fatal = run_isolated([call, table = table_] {
     call->result = table->compile(bytes_of(call->first), call->first.size(), bytes_of(call->second),
                                   call->second.size(), &call->output, &call->error);
   });
-  const std::string error = take(*table_, call->error);
-  std::string artifact = take(*table_, call->output);
-  if (call->result == 0) return artifact;
-  if (call->result == 2)
-    fail(Status::internal_error, "the compiler failed on a program that it should accept: " + error);
-  fail(Status::compile_failed, error);
+  if (!fatal.empty())
+    return {is_out_of_memory(fatal) ? CompileOutcome::out_of_memory : CompileOutcome::gave_up, "", fatal};
+  const auto outcome = call->result == LIGERDSL_COMPILER_NO_MEMORY ? CompileOutcome::out_of_memory
+                                                                   : static_cast<CompileOutcome>(call->result);
+  std::string error = take(*table_, call->error);
+  return {outcome, take(*table_, call->output), std::move(error)};
+}
+
+std::string CompilerLibrary::compile(std::string_view program, std::string_view options) {
+  CompileAnswer answer = isolation_.mode == CompileMode::process
+                             ? compile_in_process(isolation_, path_, program, options)
+                             : compile_in_thread(program, options);
+  if (answer.outcome != CompileOutcome::done) fail_as(answer, program, options);
+  return std::move(answer.artifact);
 }
 
 std::shared_ptr<CompilerLibrary::CpuModule> CompilerLibrary::load_cpu_object(std::string_view object,
@@ -184,10 +238,13 @@ std::shared_ptr<CompilerLibrary::CpuModule> CompilerLibrary::load_cpu_object(std
   auto call = std::make_shared<Call>();
   call->first = object;
   call->second = entry_name;
-  run_isolated([call, table = table_] {
+  const std::string fatal = run_isolated([call, table = table_] {
     call->result = table->cpu_load(bytes_of(call->first), call->first.size(), call->second.c_str(), &call->module,
                                    &call->entry, &call->error);
   });
+  if (!fatal.empty())
+    fail(is_out_of_memory(fatal) ? Status::out_of_host_memory : Status::compile_failed,
+         "LLVM gave up on linking a compiled kernel: " + fatal);
   const std::string error = take(*table_, call->error);
   if (call->result != 0)
     fail(Status::internal_error, "a compiled CPU kernel cannot be linked into this process: " + error);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "program/artifact.h"
+#include "runtime/compile_process.h"
 #include "runtime/status.h"
 
 struct ligerdsl_compiler_table;
@@ -24,10 +25,15 @@ class CompilerLibrary : public std::enable_shared_from_this<CompilerLibrary> {
   // code. Opened at the first call that succeeds, and never unloaded.
   static std::shared_ptr<CompilerLibrary> shared();
 
-  // Throws COMPILE_FAILED with the author's diagnostics, or INTERNAL_ERROR. Runs on a thread of the library's own with
-  // an 8 MB stack: when LLVM gives up there, its message comes back as COMPILE_FAILED and that thread is parked for
-  // ever.
+  // Throws COMPILE_FAILED with the author's diagnostics, INTERNAL_ERROR or OUT_OF_HOST_MEMORY. Runs on a thread of the
+  // library's own with an 8 MB stack: when LLVM gives up there, its message comes back as COMPILE_FAILED and that
+  // thread is parked for ever. Or, isolated, in a process of its own (compile_process.h). Where the compiler is at
+  // fault, the message names a file with the program (reproducer.h).
   std::string compile(std::string_view program, std::string_view options);
+
+  // How compile() goes from now on; at first as the environment says. Not while compiles run.
+  void isolate(const CompileIsolation& isolation) { isolation_ = isolation; }
+  const CompileIsolation& isolation() const { return isolation_; }
 
   // A CPU object linked into this process; unlinked when the last owner lets go.
   class CpuModule {
@@ -49,9 +55,11 @@ class CompilerLibrary : public std::enable_shared_from_this<CompilerLibrary> {
 
  private:
   CompilerLibrary() = default;
+  CompileAnswer compile_in_thread(std::string_view program, std::string_view options);
 
   const ligerdsl_compiler_table* table_ = nullptr;
   std::string path_, host_cpu_, host_features_;
+  CompileIsolation isolation_;
 };
 
 // The build id of this library, part of every cache key.

@@ -35,11 +35,18 @@ bool parse_cache(std::string_view text, Options& to) {
   return true;
 }
 
-bool parse_threads(std::string_view text, Options& to) {
+bool parse_compile(std::string_view text, Options& to) {
+  if (text != "thread" && text != "process") return false;
+  to.compile = text == "process" ? CompileMode::process : CompileMode::thread;
+  return true;
+}
+
+template <int32_t Options::*Member, int32_t Low, int32_t High>
+bool parse_number(std::string_view text, Options& to) {
   int32_t value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < 0 || value > 4096) return false;
-  to.num_threads = value;
+  if (error != std::errc{} || end != text.data() + text.size() || value < Low || value > High) return false;
+  to.*Member = value;
   return true;
 }
 
@@ -75,9 +82,22 @@ constexpr Row kRows[] = {
     {{"LIGERDSL_CACHE_DIR", "path", "$XDG_CACHE_HOME/ligerdsl or $HOME/.cache/ligerdsl", "folder of the disk cache"},
      parse_text<&Options::cache_dir>},
     {{"LIGERDSL_NUM_THREADS", "integer 0..4096", "0", "threads of a CPU context; 0: one per CPU of this process"},
-     parse_threads},
+     parse_number<&Options::num_threads, 0, 4096>},
     {{"LIGERDSL_COMPILER", "path", "beside libligerdsl", "libligerdsl-compiler.so to load"},
      parse_text<&Options::compiler>},
+    {{"LIGERDSL_COMPILE", "thread|process", "thread; process in the ligerdsl command",
+      "where compiles run; in a process of their own a crash, a hang or lack of memory there is an error here"},
+     parse_compile},
+    {{"LIGERDSL_COMPILE_WORKER", "path", "ligerdsl/compile-worker beside the compiler", "program of such a process"},
+     parse_text<&Options::compile_worker>},
+    {{"LIGERDSL_COMPILE_SECONDS", "integer 1..86400", "120", "time limit of one compile in a process, in s"},
+     parse_number<&Options::compile_seconds, 1, 86400>},
+    {{"LIGERDSL_COMPILE_MEGABYTES", "integer 0..1048576", "4096",
+      "memory limit (address space) of one compile in a process, in MiB; 0: none"},
+     parse_number<&Options::compile_megabytes, 0, 1 << 20>},
+    {{"LIGERDSL_REPRODUCER_DIR", "path", "$TMPDIR or /tmp",
+      "folder for programs that the compiler failed on (ligerdsl compile FILE.reproducer)"},
+     parse_text<&Options::reproducer_dir>},
     {{"LIGERDSL_LIBCUDA", "path", "libcuda.so.1", "CUDA driver library to load"}, parse_text<&Options::libcuda>},
     {{"LIGERDSL_LIBCBLAS", "path", "OpenBLAS, CBLAS or BLIS", "library with cblas_sgemm for matrix products on a CPU"},
      parse_text<&Options::libcblas>},
@@ -115,7 +135,8 @@ Options parse_options(const std::function<const char*(const char*)>& get, bool p
     result.problems.push_back(std::string(row.info.name) + ": expected " + row.info.values + ", got \"" + text +
                               "\"; the default (" + row.info.default_value + ") is used");
   }
-  for (auto [name, to] : {std::pair{"XDG_CACHE_HOME", &result.xdg_cache_home}, {"HOME", &result.home}})
+  for (auto [name, to] :
+       {std::pair{"XDG_CACHE_HOME", &result.xdg_cache_home}, {"HOME", &result.home}, {"TMPDIR", &result.tmpdir}})
     if (const char* text = get(name)) *to = text;
   return result;
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,24 +16,30 @@
 namespace ligerdsl::runtime {
 
 enum class CacheMode : uint8_t { off, read_only, read_write, required };
+enum class CompileMode : uint8_t { thread, process };
 
 struct Options {
   LogLevel log = LogLevel::warning;
   std::string log_file;   // empty: stderr
   std::string cache_dir;  // empty: XDG_CACHE_HOME/ligerdsl or HOME/.cache/ligerdsl
   CacheMode cache = CacheMode::read_write;
-  int32_t num_threads = 0;        // 0: one per CPU that the process may run on
-  std::string compiler;           // path of libligerdsl-compiler.so; empty: beside the library
-  std::string libcuda;            // path of the CUDA driver; empty: libcuda.so.1
-  std::string libcblas;           // path of a CBLAS library; empty: runtime/matmul.h says which are tried
-  std::string libcublaslt;        // path of cuBLASLt; likewise
-  std::vector<std::string> dump;  // stages to write
+  int32_t num_threads = 0;             // 0: one per CPU that the process may run on
+  std::string compiler;                // path of libligerdsl-compiler.so; empty: beside the library
+  std::optional<CompileMode> compile;  // unset: a thread in the library, a process in the tools
+  std::string compile_worker;          // path of the worker; empty: ligerdsl/compile-worker beside the compiler library
+  int32_t compile_seconds = 120;       // of one compile in a process
+  int32_t compile_megabytes = 4096;    // likewise, of address space; 0: no limit
+  std::string reproducer_dir;          // where programs that the compiler failed on are kept; empty: TMPDIR or /tmp
+  std::string libcuda;                 // path of the CUDA driver; empty: libcuda.so.1
+  std::string libcblas;                // path of a CBLAS library; empty: runtime/matmul.h says which are tried
+  std::string libcublaslt;             // path of cuBLASLt; likewise
+  std::vector<std::string> dump;       // stages to write
   std::string dump_dir = ".";
   std::string dump_filter;   // only kernels whose name contains this
   std::string override_dir;  // <dir>/<kernel>.ptx replaces the compiled text
 
-  // Folders that decide the cache's place; not ours, hence no rows in the table.
-  std::string xdg_cache_home, home;
+  // Folders that decide where files go; not ours, hence no rows in the table.
+  std::string xdg_cache_home, home, tmpdir;
 
   std::vector<std::string> problems;  // one sentence per value that did not parse
   bool ignored = false;               // the process is setuid: no variable was read

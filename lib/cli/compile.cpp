@@ -15,6 +15,7 @@
 #include "lib/src/structs.h"
 #include "program/print.h"
 #include "program/serialize.h"
+#include "runtime/reproducer.h"
 
 namespace ligerdsl::cli {
 
@@ -53,6 +54,20 @@ std::vector<Recorded> choose_variant(const std::vector<Recorded>& all, const std
   std::vector<Recorded> chosen;
   for (size_t i = variant == "generic" ? 0 : 1; i < all.size(); i += 2) chosen.push_back(all[i]);
   return chosen;
+}
+
+bool is_reproducer(const std::string& kernel) {
+  return kernel.ends_with(runtime::kReproducerSuffix);
+}
+
+// What the compiler failed on, for the device that it was for.
+Recorded from_reproducer(const CompileRequest& request) {
+  if (!request.target.empty() || !request.settings.empty())
+    throw Failure(kUsage, "a reproducer brings its target and its settings: give neither");
+  const runtime::Reproducer kept = runtime::read_reproducer(request.kernel);
+  if (kept.build_id != runtime::build_id())
+    fmt::print(stderr, "ligerdsl: the reproducer is of build {}, this is {}\n", kept.build_id, runtime::build_id());
+  return {kept.program, program::parseOptions(kept.options)};
 }
 
 std::vector<Recorded> record(const Globals& globals, const CompileRequest& request,
@@ -135,6 +150,10 @@ std::string emit(runtime::CompilerLibrary* compiler, const Recorded& recorded, c
 
 int compile(const Globals& globals, const CompileRequest& request) {
   std::string target = request.target;
+  if (is_reproducer(request.kernel)) {
+    const program::CompileOptions options = from_reproducer(request).options;
+    target = options.target == program::Target::cpu ? "cpu" : options.arch;
+  }
   static const std::set<std::string> gpu_stages = {"tgpu", "ptx", "cubin", "sass", "resources"};
   if (target.empty() && globals.device == "cpu" && gpu_stages.count(request.stage)) target = "sm_90a";
   if (target.empty()) target = globals.device == "cpu" ? "cpu" : open_context(globals)->device().description().arch;
@@ -144,8 +163,9 @@ int compile(const Globals& globals, const CompileRequest& request) {
                                                "ptx",     "asm",  "cubin", "sass",  "resources"};
   if (!stages.count(stage))
     throw Failure(kUsage, fmt::format("--emit: expected one of {}; got {}", fmt::join(stages, ", "), stage));
-  const program::CompileOptions base = options_for_target(target);
-  const std::vector<Recorded> recorded = record(globals, request, base);
+  const std::vector<Recorded> recorded = is_reproducer(request.kernel)
+                                             ? std::vector<Recorded>{from_reproducer(request)}
+                                             : record(globals, request, options_for_target(target));
   const auto compiler = stage == "program" ? nullptr : open_compiler();
   std::string text;
   Json result = Json::array();

@@ -26,7 +26,11 @@ fs::path beside_library() {
 
 std::shared_ptr<runtime::CompilerLibrary> open_compiler() {
   const std::string& named = runtime::options().compiler;
-  return runtime::CompilerLibrary::open(named.empty() ? beside_library().string() : named);
+  auto compiler = runtime::CompilerLibrary::open(named.empty() ? beside_library().string() : named);
+  runtime::CompileIsolation isolation = compiler->isolation();
+  isolation.mode = runtime::options().compile.value_or(runtime::CompileMode::process);
+  compiler->isolate(isolation);
+  return compiler;
 }
 
 runtime::DeviceConfig device_config(const Globals& globals) {

@@ -15,8 +15,10 @@ using namespace ligerdsl::cli;
 namespace {
 
 // The kernel of a subcommand and its settings.
-void add_kernel(CLI::App* command, std::string* kernel, std::vector<std::string>* settings, bool required) {
-  command->add_option("kernel", *kernel, "An operation (`ligerdsl list`) or a kernel of --load")->required(required);
+void add_kernel(CLI::App* command, std::string* kernel, std::vector<std::string>* settings, bool required,
+                const std::string& also = "") {
+  command->add_option("kernel", *kernel, "An operation (`ligerdsl list`), a kernel of --load" + also)
+      ->required(required);
   command->add_option("settings", *settings,
                       "name=value: fields of the description, numbers, sizes (dtype=bf16 N=16384 H=8192)");
 }
@@ -83,10 +85,11 @@ int main(int argc, char** argv) {
   compile_request.stage.clear();
   CLI::App* compile_command =
       app.add_subcommand("compile", "Any stage of a kernel's way to machine code; needs no GPU");
-  add_kernel(compile_command, &compile_request.kernel, &compile_request.settings, true);
-  compile_command->add_option(
-      "--emit", compile_request.stage,
-      "program, tile, tgpu, loops, llvm, ptx, asm, cubin, resources (these need ptxas) or sass (and cuobjdump); default ptx or asm");
+  add_kernel(compile_command, &compile_request.kernel, &compile_request.settings, true,
+             ", or FILE.reproducer of a failed compile");
+  compile_command->add_option("--emit", compile_request.stage,
+                              "program, tile, tgpu, loops, llvm, ptx, asm, cubin, resources (these need ptxas) or sass "
+                              "(and cuobjdump); default ptx or asm");
   compile_command->add_option("--target", compile_request.target,
                               "cpu, sm_80, sm_90a, sm_100 ...; default: that of --device, sm_90a for stages of a GPU");
   compile_command->add_option("--variant", compile_request.variant, "GPU: for aligned or for any (generic) arguments")

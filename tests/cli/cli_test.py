@@ -4,6 +4,7 @@ A row: arguments, exit code, words that stand in stdout or stderr.
 """
 
 import json
+import os
 import pathlib
 import shutil
 import struct
@@ -100,8 +101,8 @@ COMPILED = [
 ]
 
 
-def run(arguments):
-    result = subprocess.run([command] + arguments, capture_output=True, text=True)
+def run(arguments, **environment):
+    result = subprocess.run([command] + arguments, capture_output=True, text=True, env={**os.environ, **environment})
     return result.returncode, result.stdout + result.stderr, result.stdout
 
 
@@ -141,10 +142,29 @@ def files_and_json():
     expect(code == 0 and json.loads(text)["results"][0]["gb_per_s"] > 0, output)
 
 
+def compiles_in_a_process():
+    norm = "compile rms_norm_forward dtype=bf16 --target sm_90a".split()
+    plain = run(norm, LIGERDSL_COMPILE="thread")
+    expect(plain[0] == 0 and run(norm) == plain, "a worker's PTX is a thread's")
+    for megabytes in ("1", "64", "80", "96", "128", "4096"):  # too little, about enough, enough: never a crash
+        code, output, _ = run(norm, LIGERDSL_COMPILE_MEGABYTES=megabytes)
+        expect(code == 0 or (code == 4 and ("MEGABYTES" in output or "libligerdsl-compiler.so" in output or "compile-worker" in output)),
+               f"{megabytes} MiB: exit {code}\n{output[-500:]}")
+        expect(code == 0 or megabytes != "4096", "4 GiB are enough")
+    # A worker that fails leaves a file from which the compile can be repeated.
+    code, output, _ = run(norm, LIGERDSL_COMPILE_WORKER="/bin/false", LIGERDSL_REPRODUCER_DIR=str(folder))
+    files = list(folder.glob("*.reproducer"))
+    expect(code == 4 and "exit status 1" in output and len(files) == 1 and str(files[0]) in output, output)
+    expect(files and run(["compile", str(files[0])]) == plain, "the reproducer compiles to the same PTX")
+    expect(files and run(["compile", str(files[0]), "--emit", "tile"])[0] == 0, "the reproducer's tile IR")
+    expect(run(["compile", str(folder / "missing.reproducer")])[0] == 2, "a missing reproducer")
+
+
 shutil.rmtree(folder, ignore_errors=True)
 folder.mkdir(parents=True)
 table(PLAIN if part == "plain" else COMPILED)
 if part == "compiled":
     files_and_json()
+    compiles_in_a_process()
 print(f"{failures} failures")
 sys.exit(failures != 0)

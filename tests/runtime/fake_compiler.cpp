@@ -1,14 +1,20 @@
 // A compiler library without LLVM: the real C table, answers chosen by the "program" text.
 //   "error ..." is a faulty program; "internal" a compiler bug; "fatal ..." LLVM giving up; "slow ..." takes 50 ms.
 //   ".version ..." is PTX and comes back as it is.
+//   "crash", "abort", "quit" and "overflow" end the process in four ways; "hang FILE" never returns and writes its
+//   process number there; "spin" never stops computing; "hungry" takes all the memory there is; "descriptors" is a
+//   faulty program whose error lists the open descriptors.
 //   Anything else compiles: for the CPU to a kernel that is in this library, for a GPU to PTX-like text with the
 //   program in it.
 // CPU kernel: slots {pointer to int64, n}; program i writes i * 3 + 1 to element i, through its arena.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
 
 #include "compiler/compiler_api.h"
@@ -38,6 +44,39 @@ void kernel(const uint64_t* slots, const int32_t*, int64_t begin, int64_t end, v
   }
 }
 
+int overflow(int depth) {
+  volatile char frame[4096];
+  frame[0] = static_cast<char>(depth);
+  return depth < 0 ? 0 : overflow(depth + 1) + frame[0];
+}
+
+// Does not come back from any of its programs.
+bool ends_badly(const std::string& text) {
+  if (text.starts_with("crash")) {
+    fprintf(stderr, "Stack dump: the fake compiler\n");
+    *const_cast<volatile int*>(static_cast<int*>(nullptr)) = 1;
+  }
+  if (text.starts_with("abort")) abort();
+  if (text.starts_with("quit")) _exit(7);
+  if (text.starts_with("overflow")) return overflow(0) != 0;
+  if (text.starts_with("hang ")) {
+    std::ofstream(text.substr(5)) << getpid() << std::endl;
+    for (;;) pause();
+  }
+  if (text.starts_with("spin"))
+    for (volatile int i = 0;;) i = i + 1;
+  if (text.starts_with("hungry"))
+    for (;;) static_cast<void>(*new volatile char[1 << 20]);
+  return false;
+}
+
+std::string descriptors() {
+  std::string all;
+  for (int fd = 0; fd < 256; ++fd)
+    if (fcntl(fd, F_GETFD) >= 0) all += std::to_string(fd) + " ";
+  return all;
+}
+
 int32_t compile(const uint8_t* program, size_t program_size, const uint8_t* options, size_t options_size,
                 ligerdsl_bytes* artifact, ligerdsl_bytes* error) {
   ++compiles;
@@ -53,6 +92,11 @@ int32_t compile(const uint8_t* program, size_t program_size, const uint8_t* opti
   }
   if (text.starts_with("fatal")) fatal_hook("Cannot select: fsin");
   if (text.starts_with("slow")) usleep(50000);
+  if (ends_badly(text)) return 2;
+  if (text.starts_with("descriptors")) {
+    *error = copy(descriptors());
+    return 1;
+  }
   Artifact result;
   result.target = wanted.target;
   result.arch = wanted.arch;

@@ -36,6 +36,11 @@ TEST(Options, EveryVariableIsRead) {
                                  {"LIGERDSL_CACHE_DIR", "/c"},
                                  {"LIGERDSL_NUM_THREADS", "7"},
                                  {"LIGERDSL_COMPILER", "comp.so"},
+                                 {"LIGERDSL_COMPILE", "process"},
+                                 {"LIGERDSL_COMPILE_WORKER", "worker"},
+                                 {"LIGERDSL_COMPILE_SECONDS", "9"},
+                                 {"LIGERDSL_COMPILE_MEGABYTES", "0"},
+                                 {"LIGERDSL_REPRODUCER_DIR", "/r"},
                                  {"LIGERDSL_LIBCUDA", "cuda.so"},
                                  {"LIGERDSL_LIBCBLAS", "blas.so"},
                                  {"LIGERDSL_LIBCUBLASLT", "lt.so"},
@@ -44,13 +49,19 @@ TEST(Options, EveryVariableIsRead) {
                                  {"LIGERDSL_DUMP_FILTER", "rms"},
                                  {"LIGERDSL_OVERRIDE_DIR", "/o"},
                                  {"XDG_CACHE_HOME", "/x"},
-                                 {"HOME", "/h"}});
+                                 {"HOME", "/h"},
+                                 {"TMPDIR", "/t"}});
   EXPECT_EQ(options.log, LogLevel::debug);
   EXPECT_EQ(options.log_file, "log");
   EXPECT_EQ(options.cache, CacheMode::required);
   EXPECT_EQ(options.cache_dir, "/c");
   EXPECT_EQ(options.num_threads, 7);
   EXPECT_EQ(options.compiler, "comp.so");
+  EXPECT_EQ(options.compile, CompileMode::process);
+  EXPECT_EQ(options.compile_worker, "worker");
+  EXPECT_EQ(options.compile_seconds, 9);
+  EXPECT_EQ(options.compile_megabytes, 0);
+  EXPECT_EQ(options.reproducer_dir, "/r");
   EXPECT_EQ(options.libcuda, "cuda.so");
   EXPECT_EQ(options.libcblas, "blas.so");
   EXPECT_EQ(options.libcublaslt, "lt.so");
@@ -60,6 +71,7 @@ TEST(Options, EveryVariableIsRead) {
   EXPECT_EQ(options.override_dir, "/o");
   EXPECT_EQ(options.xdg_cache_home, "/x");
   EXPECT_EQ(options.home, "/h");
+  EXPECT_EQ(options.tmpdir, "/t");
   EXPECT_TRUE(options.problems.empty());
 }
 
@@ -93,6 +105,9 @@ TEST(Options, BadValuesAreNamedAndIgnored) {
   }
   for (const char* value : {"7x", "99999999999", "4097", " 3"})
     EXPECT_EQ(parse({{"LIGERDSL_NUM_THREADS", value}}).problems.size(), 1u) << value;
+  EXPECT_EQ(parse({{"LIGERDSL_COMPILE", "fork"}}).problems.size(), 1u);
+  EXPECT_EQ(parse({{"LIGERDSL_COMPILE_SECONDS", "0"}}).problems.size(), 1u);
+  EXPECT_EQ(parse({{"LIGERDSL_COMPILE_MEGABYTES", "-1"}}).problems.size(), 1u);
 }
 
 TEST(Options, EmptyValueIsUnset) {

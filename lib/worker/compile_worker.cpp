@@ -1,0 +1,144 @@
+// The program behind LIGERDSL_COMPILE=process: one compile, then the end. See runtime/compile_process.h.
+//
+// Usage: compile-worker SECONDS MEGABYTES, started by the library with a request on standard input.
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iterator>
+
+#include "compiler/compiler_api.h"
+#include "runtime/compile_message.h"
+
+using namespace ligerdsl::runtime;
+
+namespace {
+
+constexpr size_t kStack = size_t{8} << 20;  // as a compile in a thread of the library has
+constexpr int kSpareSeconds = 2;            // between the two limits on processor time
+
+size_t address_space = 0;  // the limit in bytes; 0: none
+std::string no_memory;     // the answer when it is used up, made while there is memory
+
+void limit(int what, rlim_t soft, rlim_t hard) {
+  const rlimit wanted{soft, hard};
+  setrlimit(what, &wanted);
+}
+
+void limit_resources(long seconds, long megabytes) {
+  limit(RLIMIT_CORE, 0, 0);
+  limit(RLIMIT_CPU, static_cast<rlim_t>(seconds), static_cast<rlim_t>(seconds + kSpareSeconds));
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their shadow memory is address space too
+  address_space = static_cast<size_t>(megabytes) << 20;
+  if (megabytes > 0) limit(RLIMIT_AS, address_space, address_space);
+#endif
+  no_memory = pack_message(kAnswerMagic, static_cast<uint64_t>(CompileOutcome::out_of_memory),
+                           {"", std::to_string(megabytes) + " MiB are its limit (LIGERDSL_COMPILE_MEGABYTES)"});
+}
+
+// Most of the limit is used: a failure now is a failure for lack of memory.
+bool memory_is_short() {
+  if (address_space == 0) return false;
+  const size_t bytes = address_space / 16;
+  void* probe = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (probe == MAP_FAILED) return true;
+  munmap(probe, bytes);
+  return false;
+}
+
+[[noreturn]] void send(std::string_view message) {
+  while (!message.empty()) {
+    const ssize_t put = write(kAnswerDescriptor, message.data(), message.size());
+    if (put <= 0) _exit(2);
+    message.remove_prefix(static_cast<size_t>(put));
+  }
+  _exit(0);
+}
+
+[[noreturn]] void answer(CompileOutcome outcome, std::string_view artifact, std::string_view error) {
+  if (outcome == CompileOutcome::out_of_memory || (outcome != CompileOutcome::done && memory_is_short()))
+    send(no_memory);
+  send(pack_message(kAnswerMagic, static_cast<uint64_t>(outcome), {artifact, error}));
+}
+
+// LLVM and the C++ library do not survive every failed allocation. Other crashes end the process as they would have.
+void on_crash(int signal) {
+  if (memory_is_short()) send(no_memory);
+  raise(signal);  // SA_RESETHAND: takes effect when this handler returns
+}
+
+void watch_crashes() {
+  static char stack[64 << 10];  // the thread's own may be what overflowed
+  const stack_t alternate{stack, 0, sizeof stack};
+  sigaltstack(&alternate, nullptr);
+  struct sigaction action {};
+  action.sa_handler = on_crash;
+  action.sa_flags = SA_ONSTACK | SA_RESETHAND;
+  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGTRAP}) sigaction(signal, &action, nullptr);
+}
+
+// From LLVM's fatal-error and out-of-memory handlers.
+void on_fatal_error(const char* reason) {
+  const std::string_view text = reason ? reason : "no reason given";
+  const bool memory = text.substr(0, sizeof LIGERDSL_OUT_OF_MEMORY - 1) == LIGERDSL_OUT_OF_MEMORY;
+  answer(memory ? CompileOutcome::out_of_memory : CompileOutcome::gave_up, "", text);
+}
+
+std::string_view view(const ligerdsl_bytes& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data), bytes.data ? bytes.size : 0};
+}
+
+const uint8_t* bytes_of(std::string_view text) {
+  return reinterpret_cast<const uint8_t*>(text.data());
+}
+
+const ligerdsl_compiler_table* load_compiler(const std::string& path, std::string_view build_id) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  const char* why = library ? nullptr : dlerror();
+  if (!library) answer(CompileOutcome::no_compiler, "", why ? why : path);
+  const auto entry = reinterpret_cast<ligerdsl_compiler_entry_fn>(dlsym(library, LIGERDSL_COMPILER_ENTRY));
+  if (!entry) answer(CompileOutcome::no_compiler, "", path + " is not a ligerdsl compiler");
+  const ligerdsl_compiler_table* table = entry();
+  if (table->api_version != LIGERDSL_COMPILER_API_VERSION || build_id != table->build_id)
+    answer(CompileOutcome::other_build, "",
+           path + " is of build " + table->build_id + ", the library of " + std::string(build_id));
+  return table;
+}
+
+void* work(void*) {
+  watch_crashes();
+  std::string request;
+  char buffer[65536];
+  for (ssize_t got; (got = read(STDIN_FILENO, buffer, sizeof buffer)) > 0;) request.append(buffer, got);
+  uint64_t parent = 0;
+  std::string_view build_id, path, program, options;
+  if (!unpack_message(request, kRequestMagic, &parent, {&build_id, &path, &program, &options})) _exit(3);
+  if (getppid() != static_cast<pid_t>(parent)) _exit(4);  // it ended before this process asked to end with it
+  const ligerdsl_compiler_table* table = load_compiler(std::string(path), build_id);
+  table->set_fatal_hook(on_fatal_error);
+  ligerdsl_bytes artifact{}, error{};
+  const int32_t result =
+      table->compile(bytes_of(program), program.size(), bytes_of(options), options.size(), &artifact, &error);
+  answer(result == LIGERDSL_COMPILER_NO_MEMORY ? CompileOutcome::out_of_memory : static_cast<CompileOutcome>(result),
+         view(artifact), view(error));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 64;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  limit_resources(std::atol(argv[1]), std::atol(argv[2]));
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, kStack);
+  pthread_t thread;
+  if (pthread_create(&thread, &attributes, work, nullptr) != 0) send(no_memory);
+  pthread_join(thread, nullptr);
+  return 5;
+}

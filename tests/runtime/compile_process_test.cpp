@@ -1,0 +1,234 @@
+// Compiles in a process of their own: every way in which the compiler can fail there is an error here.
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include "program/serialize.h"
+#include "runtime/compiler_library.h"
+#include "runtime/reproducer.h"
+#include "support.h"
+
+namespace ligerdsl::runtime {
+namespace {
+
+using test::expect_error;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+std::shared_ptr<CompilerLibrary> isolated(int32_t seconds = 60, const std::string& path = FAKE_COMPILER) {
+  auto library = CompilerLibrary::open(path);
+  library->isolate({.mode = CompileMode::process, .worker = COMPILE_WORKER, .seconds = seconds, .megabytes = 512});
+  return library;
+}
+
+const std::string& default_options() {
+  static const std::string bytes = program::serialize(program::CompileOptions{});
+  return bytes;
+}
+
+std::string failure(Status status, const std::string& program, int32_t seconds = 60) {
+  return expect_error(status, [&] { isolated(seconds)->compile(program, default_options()); });
+}
+
+// The file that a message names; it holds the program. Removed.
+void expect_reproducer(const std::string& message, const std::string& program) {
+  const size_t begin = message.find("this with \"");
+  ASSERT_NE(begin, std::string::npos) << message;
+  const size_t path = begin + 11;
+  const std::string file = message.substr(path, message.find('"', path) - path);
+  struct stat info {};
+  ASSERT_EQ(stat(file.c_str(), &info), 0) << message;
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  const Reproducer kept = read_reproducer(file);
+  EXPECT_EQ(kept.program, program);
+  EXPECT_EQ(kept.options, default_options());
+  EXPECT_EQ(kept.build_id, build_id());
+  std::filesystem::remove(file);
+}
+
+void expect_words(const std::string& text, const std::vector<std::string>& words) {
+  for (const std::string& word : words) EXPECT_NE(text.find(word), std::string::npos) << word << " in: " << text;
+}
+
+TEST(CompileProcess, GivesWhatAThreadGives) {
+  auto library = CompilerLibrary::open(FAKE_COMPILER);
+  const std::string here = library->compile("program", default_options());
+  const int64_t before = test::fake_compiles();
+  EXPECT_EQ(isolated()->compile("program", default_options()), here);
+  EXPECT_EQ(test::fake_compiles(), before) << "the compile ran in this process";
+  const std::string large(3 << 20, 'x');  // more than a pipe holds, both ways
+  EXPECT_NE(isolated()->compile(large, default_options()).find(large), std::string::npos);
+}
+
+TEST(CompileProcess, TheCompilersOwnErrorsStayWhatTheyAre) {
+  expect_words(failure(Status::compile_failed, "error"), {"kernel.cpp:3:7", "do not broadcast"});
+  const std::string bug = failure(Status::internal_error, "internal");
+  expect_words(bug, {"should accept", "assertion"});
+  expect_reproducer(bug, "internal");
+  const std::string fatal = failure(Status::compile_failed, "fatal");
+  expect_words(fatal, {"LLVM gave up", "Cannot select: fsin"});
+  expect_reproducer(fatal, "fatal");
+}
+
+TEST(CompileProcess, ACrashIsAnErrorWithItsSignal) {
+  // A sanitizer turns a signal into an exit of its own.
+  const std::string crash = failure(Status::compile_failed, "crash");
+  expect_words(crash, {"the compiler's process", "Stack dump: the fake compiler"});
+  if (!kSanitized) expect_words(crash, {"SIGSEGV"});
+  expect_reproducer(crash, "crash");
+  const std::string abort = failure(Status::compile_failed, "abort");
+  if (!kSanitized) expect_words(abort, {"SIGABRT"});
+  expect_reproducer(abort, "abort");
+  const std::string overflow = failure(Status::compile_failed, "overflow");
+  if (!kSanitized) expect_words(overflow, {"SIGSEGV"});
+  expect_reproducer(overflow, "overflow");
+  const std::string quit = failure(Status::compile_failed, "quit");
+  expect_words(quit, {"without an answer", "exit status 7"});
+  expect_reproducer(quit, "quit");
+}
+
+TEST(CompileProcess, AHangIsStopped) {
+  test::TempFolder folder;
+  const std::string program = "hang " + folder.path() + "/pid";
+  const auto start = std::chrono::steady_clock::now();
+  const std::string text = failure(Status::compile_failed, program, 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  expect_words(text, {"longer than 1 s", "LIGERDSL_COMPILE_SECONDS"});
+  expect_reproducer(text, program);
+  pid_t child = 0;
+  std::ifstream(folder.path() + "/pid") >> child;
+  ASSERT_GT(child, 0);
+  EXPECT_EQ(kill(child, 0), -1) << "the worker lives";
+}
+
+TEST(CompileProcess, EndlessComputingIsStopped) {
+  const std::string text = failure(Status::compile_failed, "spin", 1);
+  expect_words(text, {"LIGERDSL_COMPILE_SECONDS"});
+  expect_reproducer(text, "spin");
+}
+
+TEST(CompileProcess, MemoryIsLimited) {
+  if (kSanitized) GTEST_SKIP() << "[SKIP] sanitizers need the address space";
+  expect_words(failure(Status::out_of_host_memory, "hungry"), {"512 MiB", "LIGERDSL_COMPILE_MEGABYTES"});
+}
+
+TEST(CompileProcess, AMissingWorkerOrCompilerIsNamed) {
+  auto library = CompilerLibrary::open(FAKE_COMPILER);
+  library->isolate({.mode = CompileMode::process, .worker = "/nowhere/worker"});
+  expect_words(expect_error(Status::not_supported, [&] { library->compile("program", default_options()); }),
+               {"/nowhere/worker", "LIGERDSL_COMPILE_WORKER", "LIGERDSL_COMPILE=thread"});
+  library->isolate({.mode = CompileMode::process});  // beside the compiler library
+  expect_words(expect_error(Status::not_supported, [&] { library->compile("program", default_options()); }),
+               {std::filesystem::path(FAKE_COMPILER).parent_path().string() + "/ligerdsl/compile-worker"});
+  library->isolate({.mode = CompileMode::process, .worker = "/bin/true"});  // not a worker at all
+  expect_words(expect_error(Status::compile_failed, [&] { library->compile("program", default_options()); }),
+               {"without an answer", "exit status 0"});
+}
+
+TEST(CompileProcess, AWorkerThatFindsAnotherBuildRefuses) {
+  const CompileIsolation isolation{.mode = CompileMode::process, .worker = COMPILE_WORKER};
+  const CompileAnswer foreign = compile_in_process(isolation, FOREIGN_COMPILER, "program", default_options());
+  EXPECT_EQ(foreign.outcome, CompileOutcome::other_build);
+  expect_words(foreign.error, {"another build", build_id()});
+  const CompileAnswer missing = compile_in_process(isolation, "/nowhere/compiler.so", "program", default_options());
+  EXPECT_EQ(missing.outcome, CompileOutcome::no_compiler);
+  expect_words(missing.error, {"/nowhere/compiler.so"});
+}
+
+int fork_handlers_run = 0;
+
+TEST(CompileProcess, NoForkHandlerRunsAndNoDescriptorIsInherited) {
+  pthread_atfork([] { ++fork_handlers_run; }, nullptr, nullptr);
+  int open_pipe[2];
+  ASSERT_EQ(pipe(open_pipe), 0);  // without O_CLOEXEC
+  const std::string text = failure(Status::compile_failed, "descriptors");
+  EXPECT_EQ(text, "0 1 2 3 ");
+  EXPECT_EQ(fork_handlers_run, 0);
+  close(open_pipe[0]);
+  close(open_pipe[1]);
+}
+
+TEST(CompileProcess, AHostThatReapsChildrenItselfIsServed) {
+  EXPECT_TRUE(test::passes_in_child([&] {
+    signal(SIGCHLD, SIG_IGN);
+    isolated()->compile("program", default_options());
+    const std::string text = failure(Status::compile_failed, "quit");
+    expect_words(text, {"without an answer"});
+    expect_reproducer(text, "quit");
+    return true;
+  }));
+}
+
+// State of a process as in /proc, '-' when there is none.
+char state_of(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string number, name;
+  char state = '-';
+  file >> number >> name >> state;
+  return state;
+}
+
+TEST(CompileProcess, TheWorkerEndsWithItsParent) {
+  test::TempFolder folder;
+  const std::string file = folder.path() + "/pid";
+  const pid_t parent = fork();
+  if (parent == 0) {
+    isolated(600)->compile("hang " + file, default_options());
+    _exit(0);
+  }
+  pid_t worker = 0;
+  for (int i = 0; i < 2000 && worker == 0; ++i) {
+    usleep(10000);
+    std::ifstream(file) >> worker;
+  }
+  ASSERT_GT(worker, 0);
+  kill(parent, SIGKILL);
+  waitpid(parent, nullptr, 0);
+  char state = state_of(worker);
+  for (int i = 0; i < 1000 && state != '-' && state != 'Z'; ++i, state = state_of(worker)) usleep(10000);
+  EXPECT_TRUE(state == '-' || state == 'Z') << state;
+}
+
+TEST(CompileProcess, ThreadsCompileAtOnce) {
+  auto library = isolated();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 4; ++i) {
+        const std::string program = "program " + std::to_string(t * 10 + i);
+        EXPECT_NE(library->compile(program, default_options()).find(program), std::string::npos);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Reproducer, FilesThatAreNoneAreRefused) {
+  test::TempFolder folder;
+  expect_error(Status::invalid_program, [&] { read_reproducer(folder.path() + "/missing"); });
+  const std::string file = folder.path() + "/damaged";
+  const std::string path = write_reproducer("a program", default_options());
+  ASSERT_FALSE(path.empty());
+  EXPECT_EQ(write_reproducer("a program", default_options()), path);  // once per program
+  const std::string bytes = test::read_file(path);
+  std::filesystem::remove(path);
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    test::write_file(file, bytes.substr(0, size));
+    expect_error(Status::invalid_program, [&] { read_reproducer(file); });
+  }
+}
+
+}  // namespace
+}  // namespace ligerdsl::runtime
