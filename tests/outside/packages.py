@@ -1,0 +1,64 @@
+"""packages.py CPACK CONFIG WORK: the Debian packages hold what they promise, and what they hold works.
+
+Packs, unpacks into a folder of its own, and runs the installed command there: it must find the compiler library and the compile
+worker of the packages, and compute the right sums.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+cpack, config, work = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
+HOLDS = {
+    "libligerdsl0": ["/usr/lib/libligerdsl.so.0", "/usr/lib/libligerdsl.so.0.1.0", "/usr/lib/libligerdsl-compiler.so",
+                     "/usr/lib/ligerdsl/compile-worker"],
+    "libligerdsl-dev": ["/usr/lib/libligerdsl.so", "/usr/lib/libligerdsl_dsl.a", "/usr/include/ligerdsl/ligerdsl.h",
+                        "/usr/include/ligerdsl/ligerdsl.hpp", "/usr/include/ligerdsl/ops.h", "/usr/include/ligerdsl/dsl.h",
+                        "/usr/lib/pkgconfig/ligerdsl.pc", "/usr/lib/cmake/ligerdsl/ligerdslConfig.cmake"],
+    "ligerdsl-tools": ["/usr/bin/ligerdsl"],
+}
+FORBIDDEN = ("/tests/", "gtest", "ligerdsl-opt", "libLLVM", "libMLIR")
+failures = []
+
+
+def expect(right, text):
+    if not right:
+        failures.append(text)
+
+
+def output(*command, **environment):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("LIGERDSL_")} | environment
+    result = subprocess.run(command, capture_output=True, text=True, env=environment)
+    return result.returncode, result.stdout + result.stderr
+
+
+shutil.rmtree(work, ignore_errors=True)
+root = work / "root"
+root.mkdir(parents=True)
+code, text = output(cpack, "--config", config, "-G", "DEB", "-B", str(work / "pack"), "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=zstd")
+if code != 0:
+    sys.exit(f"cpack failed\n{text}")
+packages = {path.name.split("_")[0]: path for path in (work / "pack").glob("*.deb")}
+expect(packages.keys() == HOLDS.keys(), f"expected the packages {sorted(HOLDS)}, got {sorted(packages)}")
+for name, path in packages.items():
+    held = [line.split()[5][1:] for line in output("dpkg-deb", "-c", str(path))[1].splitlines()]
+    # A Debian build puts libraries in the folder of the architecture.
+    plain = {file.replace("/usr/lib/x86_64-linux-gnu/", "/usr/lib/") for file in held}
+    for wanted in HOLDS.get(name, []):
+        expect(wanted in plain, f"{name} lacks {wanted}; it holds {held}")
+    expect(not any(word in file for word in FORBIDDEN for file in held), f"{name} holds what is not to be shipped: {held}")
+    needs = output("dpkg-deb", "-f", str(path), "Depends")[1]
+    expect("libllvm" not in needs and "cuda" not in needs, f"{name} depends on {needs}")
+    expect(name == "libligerdsl0" or "libligerdsl0 (= " in needs, f"{name} does not depend on its library: {needs}")
+    expect(output("dpkg-deb", "-x", str(path), str(root))[0] == 0, f"{name} does not unpack")
+
+command = str(root / "usr/bin/ligerdsl")
+code, text = output(command, "doctor", LIGERDSL_CACHE="off")
+expect(code == 0 and str(root) in text, f"the installed command, or its compiler: exit {code}\n{text}")
+code, text = output(command, "run", "rms_norm_forward", "N=5", "H=100", "--check", LIGERDSL_CACHE="off", LIGERDSL_COMPILE="process")
+expect(code == 0 and "right" in text, f"a kernel through the installed worker: exit {code}\n{text}")
+shutil.rmtree(work, ignore_errors=True)
+print("\n".join(failures) or f"{len(packages)} packages hold what they promise")
+sys.exit(bool(failures))
