@@ -1,5 +1,7 @@
 """libligerdsl's C ABI through ctypes, bound from the operation table in lib/codegen, for torch tensors on torch's stream.
 
+On a CPU any object does that has data_ptr(), shape, stride(), dtype and is_cuda as torch's tensors have: torch is not needed.
+
     lib = Library("build/release/lib/libligerdsl.so")
     context = lib.context(torch.device("cuda:0"))
     forward = context.plan("rms_norm_forward", n_cols=4096, dtype="bf16", weight_dtype="bf16", with_rstd=1)
@@ -11,15 +13,14 @@ import ctypes as c
 import pathlib
 import sys
 
-import torch
-
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib" / "codegen"))
 from ops import OPS  # noqa: E402
 from table import Tensor, TensorList  # noqa: E402
 
 MAGIC, VERSION = 0x4C494752, 100  # LIGERDSL_MAGIC, LIGERDSL_VERSION of 0.1.0
+WORKSPACE_ALIGN = 256
 CODES = {"i32": 0x12000, "i64": 0x14000, "f16": 0x11002, "f32": 0x12002, "bf16": 0x11004}
-TORCH = {torch.float32: (2, 32), torch.float16: (2, 16), torch.bfloat16: (4, 16), torch.int32: (0, 32), torch.int64: (0, 64)}
+DLPACK = {"float32": (2, 32), "float16": (2, 16), "bfloat16": (4, 16), "int32": (0, 32), "int64": (0, 64)}  # by torch's names
 CTYPES = {"int32_t": c.c_int32, "int64_t": c.c_int64, "float": c.c_float}
 
 
@@ -45,10 +46,10 @@ class ContextConfig(c.Structure):
 
 def describe(tensor):
     """A tensor descriptor that keeps its arrays alive."""
-    n = tensor.dim()
+    n = len(tensor.shape)
     shape, strides = (c.c_int64 * max(n, 1))(*tensor.shape), (c.c_int64 * max(n, 1))(*tensor.stride())
     kind = DeviceId(2, tensor.device.index or 0) if tensor.is_cuda else DeviceId(1, 0)
-    code, bits = TORCH[tensor.dtype]
+    code, bits = DLPACK[str(tensor.dtype).rsplit(".", 1)[-1]]
     desc = TensorDesc(tensor.data_ptr(), kind, n, DType(code, bits, 1), shape, strides, 0)
     desc.keep = (shape, strides, tensor)
     return desc
@@ -108,7 +109,29 @@ class Library:
         return Context(self, device)
 
 
+def current_stream(device):
+    """torch's current stream of a GPU, as a number; None on a CPU."""
+    if device.type != "cuda":
+        return None
+    import torch
+    return torch.cuda.current_stream(device).cuda_stream
+
+
+def allocate(size, device):
+    """Memory of a workspace: its address, and what keeps it."""
+    if device.type == "cuda":
+        import torch
+        memory = torch.empty(size + WORKSPACE_ALIGN, dtype=torch.uint8, device=device)
+        address = memory.data_ptr()
+    else:
+        memory = c.create_string_buffer(size + WORKSPACE_ALIGN)
+        address = c.addressof(memory)
+    return -(-address // WORKSPACE_ALIGN) * WORKSPACE_ALIGN, memory
+
+
 class Context:
+    """device: a torch.device, or anything with its type and index."""
+
     def __init__(self, library, device):
         self.library, self.device, self.handle = library, device, c.c_void_p()
         kind = DeviceId(2, device.index or 0) if device.type == "cuda" else DeviceId(1, 0)
@@ -119,8 +142,7 @@ class Context:
         return Plan(self, self.library.ops[name], fields)
 
     def check(self):
-        stream = c.c_void_p(torch.cuda.current_stream().cuda_stream if self.device.type == "cuda" else None)
-        self.library.check(self.library.c.ligerdsl_context_check(self.handle, stream))
+        self.library.check(self.library.c.ligerdsl_context_check(self.handle, c.c_void_p(current_stream(self.device))))
 
 
 class Plan:
@@ -165,16 +187,16 @@ class Plan:
         if values:
             raise Error(f"{self.op.name} has no argument {', '.join(values)}")
         size = self.workspace_bytes(rows)
-        workspace = torch.empty(max(size, 1), dtype=torch.uint8, device=self.context.device)
-        stream = torch.cuda.current_stream().cuda_stream if self.context.device.type == "cuda" else None
+        address, memory = allocate(size, self.context.device)
+        stream = current_stream(self.context.device)
         execute, check, handle = self.execute, self.context.library.check, self.handle
-        call = (handle, c.byref(args), c.c_void_p(workspace.data_ptr()), c.c_size_t(size), c.c_void_p(stream))
+        call = (handle, c.byref(args), c.c_void_p(address), c.c_size_t(size), c.c_void_p(stream))
 
         def run():
             status = execute(*call)
             if status:
                 check(status)
 
-        run.keep = (args, keep, workspace)
+        run.keep = (args, keep, memory)
         run.workspace_bytes = size
         return run

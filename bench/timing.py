@@ -1,57 +1,149 @@
-"""Timing on a GPU: cold L2, events around each repetition, median and 20/80 % quantiles; host time per call."""
+"""Timing one pass: cold caches, a queue that never waits for the host, median and 20/80 % quantiles; host time; peak memory.
 
+On a GPU a repetition is: restore inputs, overwrite 256 MB as often as the host needs to queue the pass (at least once, which
+also empties the L2), event, pass, event. So `kernel_us` holds no time in which the GPU waits for Python, whoever's pass it is;
+`wall_us` is the same with one overwrite, as a caller would see it.
+"""
+
+import math
 import time
 
 import torch
 
-FLUSH_BYTES = 256 << 20  # several times the L2 of every card supported
+FLUSH_BYTES = 256 << 20   # several times the L2 of every card supported
+FLUSH_US = 55             # about what overwriting them takes at the least
+MOST_FLUSHES = 64
 
 
-class Timer:
-    def __init__(self, device):
-        self.device = device
+def quantiles(samples):
+    """Median, 20 % and 80 %, interpolated."""
+    ordered = sorted(samples)
+
+    def at(q):
+        place = q * (len(ordered) - 1)
+        below = int(place)
+        above = min(below + 1, len(ordered) - 1)
+        return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+    return at(0.5), at(0.2), at(0.8)
+
+
+class GpuTimer:
+    def __init__(self, device, repetitions=31):
+        self.device, self.repetitions = device, repetitions
         self.flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device=device)
 
-    def kernel_us(self, fn, repetitions=31, warmup=5, before=None):
-        """Median, 20 % and 80 % of the time between events around fn(); `before` restores inputs, outside the events."""
-        for _ in range(warmup):
-            if before:
-                before()
-            fn()
-        events = []
-        for _ in range(repetitions):
-            if before:
-                before()
+    def synchronize(self):
+        torch.cuda.synchronize()
+
+    def _sample(self, run, before, flushes):
+        if before:
+            before()
+        for _ in range(flushes):
             self.flush.zero_()
-            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            begin.record()
-            fn()
-            end.record()
-            events.append((begin, end))
-        torch.cuda.synchronize()
-        samples = sorted(b.elapsed_time(e) * 1e3 for b, e in events)
-        at = lambda q: samples[min(len(samples) - 1, int(q * len(samples)))]
-        return at(0.5), at(0.2), at(0.8)
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        run()
+        end.record()
+        return begin, end
 
-    def host_us(self, fn, calls=200):
-        """Host time of one call while the device never stalls the queue for long."""
-        fn()
+    def _times(self, run, before, flushes, repetitions):
+        events = [self._sample(run, before, flushes) for _ in range(repetitions)]
         torch.cuda.synchronize()
-        best = []
+        return [b.elapsed_time(e) * 1e3 for b, e in events]
+
+    def measure(self, run, before=None):
+        """us, us_p20, us_p80, wall_us, host_us of a pass."""
+        for _ in range(3):
+            if before:
+                before()
+            run()
+        host = self.host_us(run, before)
+        flushes = min(MOST_FLUSHES, 1 + math.ceil(1.5 * host / FLUSH_US))
+        slow = self._times(run, before, 1, 3)
+        repetitions = max(11, min(self.repetitions, int(2e6 / max(*slow, 1.0))))  # no more than some two seconds
+        us, p20, p80 = quantiles(self._times(run, before, flushes, repetitions))
+        wall = quantiles(self._times(run, before, 1, 11))[0]
+        return {"us": us, "us_p20": p20, "us_p80": p80, "wall_us": wall, "host_us": host}
+
+    def host_us(self, run, before=None, calls=20):
+        """Host time of one call, into an empty queue that is drained now and then. A pass that waits for the GPU shows that wait."""
+        times = []
+        count = 1 if before else calls
         for _ in range(5):
-            begin = time.perf_counter()
-            for _ in range(calls // 5):
-                fn()
-            best.append((time.perf_counter() - begin) * 1e6 / (calls // 5))
+            if before:
+                before()
             torch.cuda.synchronize()
-        return sorted(best)[len(best) // 2]
+            begin = time.perf_counter()
+            for _ in range(count):
+                run()
+            times.append((time.perf_counter() - begin) * 1e6 / count)
+            torch.cuda.synchronize()
+            if sum(times) > 1e6:
+                break
+        return quantiles(times)[0]
 
-    def peak_mb(self, fn):
-        """Memory that fn() takes at its peak beyond what is held before, through torch's allocator."""
+    def bursts(self, run, gap_s=0.25, most=7):
+        """Quantiles of repetitions with an idle gap before each: the card is cool and its power unspent."""
+        samples = []
+        for _ in range(most):
+            torch.cuda.synchronize()
+            time.sleep(gap_s)
+            samples += self._times(run, None, 1, 1)
+        return quantiles(samples)
+
+    def sustained(self, run, seconds=1.2):
+        """Median of repetitions back to back for this long, without the first third."""
+        once = self._times(run, None, 1, 1)[0]
+        count = max(6, min(80, int(seconds * 1e6 / once)))
+        return quantiles(self._times(run, None, 1, count)[count // 3:])[0]
+
+    def peak_bytes(self, run):
+        """Memory that a pass takes at its peak beyond what is held before, through torch's allocator."""
         torch.cuda.synchronize()
         torch.cuda.empty_cache()
         base = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
-        fn()
+        run()
         torch.cuda.synchronize()
-        return (torch.cuda.max_memory_allocated() - base) / 2**20
+        return torch.cuda.max_memory_allocated() - base
+
+
+class CpuTimer:
+    """The same on the host: what the smoke test runs. One thread of torch, so host time is the time."""
+
+    def __init__(self, device, repetitions=3):
+        self.device, self.repetitions = device, repetitions
+        self.flush = torch.empty(64 << 20, dtype=torch.uint8)
+
+    def synchronize(self):
+        pass
+
+    def measure(self, run, before=None):
+        samples = []
+        for _ in range(self.repetitions):
+            if before:
+                before()
+            self.flush.zero_()
+            begin = time.perf_counter()
+            run()
+            samples.append((time.perf_counter() - begin) * 1e6)
+        us, p20, p80 = quantiles(samples)
+        return {"us": us, "us_p20": p20, "us_p80": p80, "wall_us": us, "host_us": us}
+
+    def host_us(self, run, before=None, calls=1):
+        return self.measure(run, before)["host_us"]
+
+    def bursts(self, run):
+        found = self.measure(run)
+        return found["us"], found["us_p20"], found["us_p80"]
+
+    def sustained(self, run):
+        return self.measure(run)["us"]
+
+    def peak_bytes(self, run):
+        return None  # torch does not count host memory
+
+
+def timer_for(device):
+    return GpuTimer(device) if device.type == "cuda" else CpuTimer(device)

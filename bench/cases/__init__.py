@@ -1,0 +1,15 @@
+"""The kernels to compare, one function each: build(context, *shape, dtype) -> Case."""
+
+from .common import DTYPES, GATES, Case, Contender, Pass, nbytes
+from .elementwise import geglu, rope, rope_interleaved, swiglu, vector_add
+from .losses import cross_entropy, fused_linear_cross_entropy, softmax
+from .norms import fused_add_rms_norm, layer_norm, rms_norm
+from .steps import adamw, embedding, global_norm
+
+BUILDERS = {f.__name__: f for f in (adamw, cross_entropy, embedding, fused_add_rms_norm, fused_linear_cross_entropy, geglu, global_norm,
+                                    layer_norm, rms_norm, rope, rope_interleaved, softmax, swiglu, vector_add)}
+
+
+def build(context, wanted):
+    """The case of a sets.Wanted on the context's device."""
+    return BUILDERS[wanted.kernel](context, *wanted.shape, dtype=DTYPES[wanted.dtype])

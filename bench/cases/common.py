@@ -1,0 +1,184 @@
+"""What cases are made of. A case offers contenders; a contender offers passes; a pass is one thing to time.
+
+A pass's `run` queues the work and returns the tensors it made, by the names that the case checks; one that writes into
+tensors of its own returns None and lists them in `wrote`. `own_bytes` is the memory that such a pass needs beyond its inputs.
+"""
+
+from dataclasses import dataclass, field
+from typing import Callable, Optional
+
+import torch
+
+CODES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
+DTYPES = {name: dtype for dtype, name in CODES.items()}
+# What max |a - r| / max |r| may be for one of our outputs; a sum over rows is measured normwise. The tests have finer gates.
+GATES = {"f32": 2e-5, "f16": 4e-3, "bf16": 1.6e-2}
+
+
+@dataclass
+class Pass:
+    run: Callable
+    wrote: Optional[Callable] = None   # {name: tensor} of what `run` wrote; None: `run` returns it
+    own_bytes: Optional[int] = None    # outputs and workspace that were allocated beforehand; None: `run` allocates
+    workspace_bytes: int = 0
+
+    def outputs(self):
+        made = self.run()
+        return self.wrote() if self.wrote else made
+
+
+@dataclass
+class Contender:
+    passes: dict                       # fwd, bwd, full -> Pass
+    restore: Optional[Callable] = None  # puts inputs back that a pass overwrites, before each repetition
+
+
+@dataclass
+class Case:
+    kernel: str
+    shape: tuple
+    dtype: torch.dtype
+    bytes: dict                                    # pass -> bytes read and written at least once
+    make: dict = field(default_factory=dict)       # provider -> function returning a Contender
+    exact: dict = field(default_factory=dict)      # output -> function of the output returning its relative error
+    flops: dict = field(default_factory=dict)      # pass -> floating-point operations, where they are the floor
+    bursts: bool = False                           # long and hot: time it in bursts and sustained
+
+    def error(self, outputs):
+        """The largest error of the outputs that the case knows. Raises KeyError when it knows none of them."""
+        known = [self.exact[name](tensor) for name, tensor in outputs.items() if name in self.exact]
+        if not known:
+            raise KeyError(f"{self.kernel}: nothing to check among {', '.join(outputs)}")
+        return max(known)
+
+
+class Maker:
+    """Random tensors on the device of the run, from a seed of its own: every contender of a case sees the same numbers."""
+
+    def __init__(self, device):
+        self.device = device
+
+    def randn(self, *shape, dtype, scale=1.0):
+        out = torch.empty(*shape, device=self.device, dtype=dtype)
+        flat = out.view(-1)
+        for part in flat.split(1 << 28):  # no f32 copy of a large tensor
+            part.copy_(torch.randn(part.numel(), device=self.device) * scale)
+        return out
+
+    def labels(self, rows, classes, ignored=0):
+        labels = torch.randint(classes, (rows,), device=self.device)
+        if ignored:
+            labels[::ignored] = -100
+        return labels
+
+    def empty(self, *shape, dtype=torch.float32):
+        return torch.empty(*shape, device=self.device, dtype=dtype)
+
+    def rows(self, count, sampled=64):
+        return torch.randint(count, (min(sampled, count),), device=self.device)
+
+
+def nbytes(*tensors):
+    return sum(t.numel() * t.element_size() for t in tensors if t is not None)
+
+
+def ours(forward, backward, made, saved=()):
+    """Passes of two bound plans. made: (outputs of forward, outputs of backward), saved: what forward keeps for backward."""
+    first, second = made
+    kept = nbytes(*first.values(), *saved)
+    space = forward.workspace_bytes, backward.workspace_bytes
+
+    def full():
+        forward()
+        backward()
+
+    return Contender({
+        "fwd": Pass(forward, lambda: first, kept + space[0], space[0]),
+        "bwd": Pass(backward, lambda: second, nbytes(*second.values()) + space[1], space[1]),
+        "full": Pass(full, lambda: {**first, **second}, kept + nbytes(*second.values()) + max(space), max(space))})
+
+
+def autograd(function, inputs, grads, names, restore=None):
+    """Passes of a differentiable function: fwd without a graph, bwd on a retained graph, full = both.
+
+    names: (outputs of function, gradients of inputs).
+    """
+    as_tuple = lambda value: value if isinstance(value, tuple) else (value,)
+    held = []
+
+    def forward():
+        with torch.no_grad():
+            return dict(zip(names[0], as_tuple(function())))
+
+    def backward():
+        if not held:
+            held.append(function())
+        return dict(zip(names[1], torch.autograd.grad(held[0], inputs, grads, retain_graph=True)))
+
+    def full():
+        made = function()
+        return {**dict(zip(names[0], as_tuple(made))), **dict(zip(names[1], torch.autograd.grad(made, inputs, grads)))}
+
+    return Contender({"fwd": Pass(forward), "bwd": Pass(backward), "full": Pass(full)}, restore)
+
+
+def direct(forward, backward, restore=None):
+    """Passes of a peer's own functions: forward() -> (outputs, state), backward(state) -> gradients."""
+    state = forward()[1]
+
+    def full():
+        made, kept = forward()
+        return {**made, **backward(kept)}
+
+    return Contender({"fwd": Pass(lambda: forward()[0]), "bwd": Pass(lambda: backward(state)), "full": Pass(full)}, restore)
+
+
+def compiled(function):
+    return torch.compile(function, dynamic=False)
+
+
+def put_back(*tensors):
+    """A function that restores these tensors to what they hold now, behind autograd's back."""
+    pristine = [t.detach().clone() for t in tensors]
+
+    def restore():
+        for tensor, copy in zip(tensors, pristine):
+            tensor.data.copy_(copy)
+
+    return restore
+
+
+def worst(exact, rows=None):
+    """Check of an output: max |a - r| / max |r|, over some rows. exact: function returning r in float64, asked for once."""
+    held = []
+
+    def error(found):
+        if not held:
+            held.append(exact().detach())
+        reference = held[0]
+        a = (found if rows is None else found[rows]).detach().double()
+        if a.shape != reference.shape:
+            raise ValueError(f"an output has shape {tuple(a.shape)}, expected {tuple(reference.shape)}")
+        error = float((a - reference).abs().max() / reference.abs().max().clamp_min(1e-30))
+        return error if error == error else float("inf")
+
+    return error
+
+
+def normwise(exact):
+    """Check of a sum over rows: |a - r|_2 / |r|_2."""
+    held = []
+
+    def error(found):
+        if not held:
+            held.append(exact().detach())
+        error = float((found.detach().double().reshape(-1) - held[0].reshape(-1)).norm() / held[0].norm())
+        return error if error == error else float("inf")
+
+    return error
+
+
+def chunks(rows, width, most=1 << 26):
+    """Row ranges whose float64 copies stay small."""
+    step = max(1, most // width)
+    return [slice(begin, min(begin + step, rows)) for begin in range(0, rows, step)]

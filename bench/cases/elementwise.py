@@ -1,0 +1,150 @@
+"""SwiGLU, GeGLU, RoPE in two layouts, vector add."""
+
+import torch
+import torch.nn.functional as F
+
+from .common import CODES, Case, Contender, Maker, Pass, autograd, compiled, nbytes, ours, put_back, worst
+
+
+def gated(context, kernel, M, N, dtype, activation, gradient, liger_function):
+    """activation: of torch; gradient(u) = f(u), f'(u) in float64; liger_function: Liger's autograd function, looked up when asked."""
+    make = Maker(context.device)
+    a, b, g = (make.randn(M, N, dtype=dtype) for _ in range(3))
+    a.requires_grad_()
+    b.requires_grad_()
+    one, names, rows = M * N * a.element_size(), (("out",), ("da", "db")), make.rows(M)
+    reference = lambda a, b: activation(a) * b
+
+    def ligerdsl():
+        out, da, db, d = torch.empty_like(g), torch.empty_like(g), torch.empty_like(g), CODES[dtype]
+        forward = context.plan(f"{kernel}_forward", n_cols=N, dtype=d).bind(M, gate=a, up=b, out=out)
+        backward = context.plan(f"{kernel}_backward", n_cols=N, dtype=d).bind(M, d_out=g, gate=a, up=b, d_gate=da, d_up=db)
+        return ours(forward, backward, ({"out": out}, {"da": da, "db": db}))
+
+    def liger():  # its backward writes the gradients over a and b
+        function = liger_function()
+        return autograd(lambda: function.apply(a, b), (a, b), g, names, put_back(a, b))
+
+    # The exact values are taken before a contender writes over the inputs.
+    value, slope = gradient(a.detach()[rows].double())
+    v, dc = b.detach()[rows].double(), g[rows].double()
+    exact = {"out": worst(lambda: value * v, rows), "da": worst(lambda: dc * v * slope, rows), "db": worst(lambda: dc * value, rows)}
+    return Case(kernel, (M, N), dtype, {"fwd": 3 * one, "bwd": 5 * one, "full": 8 * one},
+                {"ligerdsl": ligerdsl, "liger": liger,
+                 "compile": lambda: autograd(lambda f=compiled(reference): f(a, b), (a, b), g, names),
+                 "torch": lambda: autograd(lambda: reference(a, b), (a, b), g, names)}, exact)
+
+
+def swiglu(context, M, N, dtype):
+    def gradient(u):
+        s = torch.sigmoid(u)
+        return u * s, s + u * s * (1 - s)
+
+    def liger():
+        from liger_kernel.ops.swiglu import LigerSiLUMulFunction
+        return LigerSiLUMulFunction
+
+    return gated(context, "swiglu", M, N, dtype, F.silu, gradient, liger)
+
+
+def geglu(context, M, N, dtype):
+    def gradient(u):
+        k, c = (2 / torch.pi) ** 0.5, 0.044715
+        t = torch.tanh(k * (u + c * u**3))
+        return u / 2 * (1 + t), (1 + t) / 2 + u / 2 * (1 - t * t) * k * (1 + 3 * c * u * u)
+
+    def liger():
+        from liger_kernel.ops.geglu import LigerGELUMulFunction
+        return LigerGELUMulFunction
+
+    return gated(context, "geglu", M, N, dtype, lambda a: F.gelu(a, approximate="tanh"), gradient, liger)
+
+
+def rotation(context, kernel, shape, dtype, tables, reference, fields, bound, liger_passes):
+    """q and k rotated. reference(q, k, *tables); fields and bound: of our plan; liger_passes(q, k, gq, gk, names)."""
+    make = Maker(context.device)
+    B, T, nq, nk, D = shape
+    q, k = (make.randn(B, T, n, D, dtype=dtype).requires_grad_() for n in (nq, nk))
+    gq, gk = make.randn(B, T, nq, D, dtype=dtype), make.randn(B, T, nk, D, dtype=dtype)
+    one, names, positions = B * T * (nq + nk) * D * q.element_size(), (("qo", "ko"), ("dq", "dk")), slice(0, 64)
+
+    def ligerdsl():
+        qo, ko, dq, dk = (torch.empty_like(t) for t in (gq, gk, gq, gk))
+        plan = lambda inverse: context.plan("rope", head_dim=D, q_heads=nq, k_heads=nk, dtype=CODES[dtype], with_k=1, inverse=inverse,
+                                            **fields)
+        forward = plan(0).bind(B * T, q=q, k=k, q_out=qo, k_out=ko, **bound)
+        backward = plan(1).bind(B * T, q=gq, k=gk, q_out=dq, k_out=dk, **bound)
+        return ours(forward, backward, ({"qo": qo, "ko": ko}, {"dq": dq, "dk": dk}))
+
+    # The gradient of a rotation is the rotation back, so float64 autograd of the reference gives all four.
+    part = [t.detach()[:1, positions].double().requires_grad_() for t in (q, k)]
+    exact_out = reference(*part, *(t[positions].to(torch.complex128 if t.is_complex() else torch.float64) for t in tables))
+    exact_grad = torch.autograd.grad(exact_out, part, (gq[:1, positions].double(), gk[:1, positions].double()))
+    check = lambda value: lambda found: worst(lambda: value)(found[:1, positions])
+    exact = {name: check(value) for name, value in zip(("qo", "ko", "dq", "dk"), (*exact_out, *exact_grad))}
+    eager = lambda f: autograd(lambda: f(q, k, *tables), (q, k), (gq, gk), names)
+    return Case(kernel, shape, dtype, {"fwd": 2 * one, "bwd": 2 * one, "full": 4 * one},
+                {"ligerdsl": ligerdsl, "liger": lambda: liger_passes(q, k, gq, gk, names), "compile": lambda: eager(compiled(reference)),
+                 "torch": lambda: eager(reference)}, exact)
+
+
+def angles(device, T, D):
+    turns = torch.arange(T, device=device).double()
+    return turns[:, None] / 10000 ** (torch.arange(0, D, 2, device=device).double() / D)
+
+
+def rope(context, B, T, nq, nk, D, dtype):
+    angle = angles(context.device, T, D)
+    cos, sin = (torch.cat((f(angle), f(angle)), -1).to(dtype) for f in (torch.cos, torch.sin))
+
+    def reference(q, k, c, s):
+        def rotate(x):
+            a, b = x.chunk(2, -1)
+            return torch.cat((-b, a), -1)
+        c, s = c[None, :, None], s[None, :, None]
+        return q * c + rotate(q) * s, k * c + rotate(k) * s
+
+    def liger(q, k, gq, gk, names):  # it rotates in place, which changes no number's size: nothing is restored but for the check
+        from liger_kernel.ops.rope import LigerRopeFunction
+        contender = autograd(lambda: tuple(t.transpose(1, 2) for t in LigerRopeFunction.apply(
+            q.transpose(1, 2), k.transpose(1, 2), cos[None], sin[None])), (q, k), (gq, gk), names)
+        contender.restore = put_back(q, k, gq, gk)
+        return contender
+
+    return rotation(context, "rope", (B, T, nq, nk, D), dtype, (cos, sin), reference, {"table_dtype": CODES[dtype]},
+                    {"cos": cos, "sin": sin}, liger)
+
+
+def rope_interleaved(context, B, T, nq, nk, D, dtype):
+    """Neighbouring columns turned by complex numbers, as Llama 4 stores its angles."""
+    angle = angles(context.device, T, D)
+    freqs = torch.polar(torch.ones_like(angle), angle).to(torch.complex64)
+    table = torch.view_as_real(freqs).flatten(-2).contiguous()
+
+    def reference(q, k, f):
+        f = f[None, :, None]
+        wide = lambda x: x if x.dtype == torch.float64 else x.float()
+        turn = lambda x: torch.view_as_real(torch.view_as_complex(wide(x).unflatten(-1, (-1, 2))) * f).flatten(-2).to(x.dtype)
+        return turn(q), turn(k)
+
+    def liger(q, k, gq, gk, names):
+        from liger_kernel.ops.llama4_rope import LigerLlama4RopeFunction
+        contender = autograd(lambda: LigerLlama4RopeFunction.apply(q, k, freqs), (q, k), (gq, gk), names)
+        contender.restore = put_back(q, k, gq, gk)
+        return contender
+
+    return rotation(context, "rope_interleaved", (B, T, nq, nk, D), dtype, (freqs,), reference,
+                    {"table_dtype": "f32", "layout": 1, "complex_table": 1}, {"cos": table}, liger)
+
+
+def vector_add(context, n, dtype):
+    make = Maker(context.device)
+    a, b, out = (make.randn(n, dtype=dtype) for _ in range(3))
+
+    def ligerdsl():
+        run = context.plan("vector_add", dtype=CODES[dtype]).bind(n, a=a, b=b, out=out)
+        return Contender({"fwd": Pass(run, lambda: {"out": out}, nbytes(out))})
+
+    return Case("vector_add", (n,), dtype, {"fwd": 3 * n * a.element_size()},
+                {"ligerdsl": ligerdsl, "torch": lambda: Contender({"fwd": Pass(lambda: {"out": torch.add(a, b, out=out)})})},
+                {"out": worst(lambda: a.double() + b.double())})

@@ -1,0 +1,160 @@
+"""RMSNorm, the residual sum with RMSNorm, LayerNorm."""
+
+import torch
+import torch.nn.functional as F
+
+from .common import CODES, Case, Maker, autograd, chunks, compiled, direct, normwise, ours, worst
+
+
+def rms_exact(x, w, g, rows, eps, extra=None):
+    """Checks of y, dx and dw for rows x of weight w and gradient g; extra is added to dx."""
+    wd = w.detach().double()
+    rstd = lambda t: torch.rsqrt(t.pow(2).mean(-1, keepdim=True) + eps)
+
+    def y():
+        t = x.detach()[rows].double()
+        return t * rstd(t) * wd
+
+    def dx():
+        t, m = x.detach()[rows].double(), g[rows].double() * wd
+        r = rstd(t)
+        exact = r * (m - r * r * t * (m * t).mean(-1, keepdim=True))
+        return exact if extra is None else exact + extra[rows].double()
+
+    def dw():
+        total = torch.zeros_like(wd)
+        for part in chunks(*x.shape):
+            t = x.detach()[part].double()
+            total += (g[part].double() * t * rstd(t)).sum(0)
+        return total
+
+    return {"y": worst(y, rows), "dx": worst(dx, rows), "dw": normwise(dw)}
+
+
+def rms_norm(context, M, H, dtype):
+    make = Maker(context.device)
+    x, w, g = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(H, dtype=dtype).requires_grad_(), make.randn(M, H, dtype=dtype)
+    one, names = M * H * x.element_size(), (("y",), ("dx", "dw"))
+
+    def reference(x, w):
+        h = x.float()
+        return w * (h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype)
+
+    def ligerdsl():
+        y, dx, dw, rstd, d = torch.empty_like(g), torch.empty_like(g), torch.empty_like(w), make.empty(M), CODES[dtype]
+        forward = context.plan("rms_norm_forward", n_cols=H, dtype=d, weight_dtype=d, eps=1e-6, with_rstd=1).bind(
+            M, x=x, weight=w, y=y, rstd=rstd)
+        backward = context.plan("rms_norm_backward", n_cols=H, dtype=d, weight_dtype=d, d_weight_dtype=d).bind(
+            M, d_y=g, x=x, weight=w, rstd=rstd, d_x=dx, d_weight=dw)
+        return ours(forward, backward, ({"y": y}, {"dx": dx, "dw": dw}), (rstd,))
+
+    def liger():
+        from liger_kernel.ops.rms_norm import LigerRMSNormFunction
+        return autograd(lambda: LigerRMSNormFunction.apply(x, w, 1e-6, 0.0, "llama", False), (x, w), g, names)
+
+    def quack():
+        from quack.rmsnorm import rmsnorm_bwd, rmsnorm_fwd
+        xd, wd = x.detach(), w.detach()
+
+        def forward():
+            y, _, rstd = rmsnorm_fwd(xd, wd, eps=1e-6, store_rstd=True)
+            return {"y": y}, rstd
+
+        return direct(forward, lambda rstd: dict(zip(("dx", "dw"), rmsnorm_bwd(xd, wd, g, rstd))))
+
+    return Case("rms_norm", (M, H), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
+                {"ligerdsl": ligerdsl, "liger": liger, "quack": quack,
+                 "compile": lambda: autograd(lambda f=compiled(reference): f(x, w), (x, w), g, names),
+                 "torch": lambda: autograd(lambda: reference(x, w), (x, w), g, names)},
+                rms_exact(x, w, g, make.rows(M), 1e-6))
+
+
+def fused_add_rms_norm(context, M, H, dtype):
+    make = Maker(context.device)
+    x, r = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(M, H, dtype=dtype).requires_grad_()
+    w, gy, gs = make.randn(H, dtype=dtype).requires_grad_(), make.randn(M, H, dtype=dtype), make.randn(M, H, dtype=dtype)
+    one, names, rows = M * H * x.element_size(), (("y", "s"), ("dx", "dr", "dw")), make.rows(M)
+    rounded = x.detach() + r.detach()
+
+    def reference(x, r, w):
+        s = x + r
+        h = s.float()
+        return w * (h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype), s
+
+    def ligerdsl():
+        y, s, dx, rstd, dw, d = *(torch.empty_like(gy) for _ in range(3)), make.empty(M), torch.empty_like(w), CODES[dtype]
+        forward = context.plan("fused_add_rms_norm_forward", n_cols=H, dtype=d, weight_dtype=d, eps=1e-6, with_rstd=1).bind(
+            M, x=x, residual=r, weight=w, y=y, sum=s, rstd=rstd)
+        backward = context.plan("fused_add_rms_norm_backward", n_cols=H, dtype=d, weight_dtype=d, d_weight_dtype=d,
+                                with_d_sum=1).bind(M, d_y=gy, d_sum=gs, sum=s, weight=w, rstd=rstd, d_x=dx, d_weight=dw)
+        return ours(forward, backward, ({"y": y, "s": s}, {"dx": dx, "dw": dw}), (rstd,))
+
+    def liger():
+        from liger_kernel.ops.fused_add_rms_norm import LigerFusedAddRMSNormFunction
+        return autograd(lambda: LigerFusedAddRMSNormFunction.apply(x, r, w, 1e-6, 0.0, "llama", False), (x, r, w), (gy, gs), names)
+
+    def quack():
+        from quack.rmsnorm import rmsnorm_bwd, rmsnorm_fwd
+        xd, rd, wd = x.detach(), r.detach(), w.detach()
+
+        def forward():
+            y, s, rstd = rmsnorm_fwd(xd, wd, residual=rd, eps=1e-6, store_rstd=True)
+            return {"y": y, "s": s}, (s, rstd)
+
+        return direct(forward, lambda kept: dict(zip(("dx", "dw"), rmsnorm_bwd(kept[0], wd, gy, kept[1], gs, has_residual=True))))
+
+    exact = rms_exact(rounded, w, gy, rows, 1e-6, gs)
+    exact["s"] = worst(lambda: x.detach()[rows].double() + r.detach()[rows].double(), rows)
+    return Case("fused_add_rms_norm", (M, H), dtype, {"fwd": 4 * one, "bwd": 4 * one, "full": 8 * one},
+                {"ligerdsl": ligerdsl, "liger": liger, "quack": quack,
+                 "compile": lambda: autograd(lambda f=compiled(reference): f(x, r, w), (x, r, w), (gy, gs), names),
+                 "torch": lambda: autograd(lambda: reference(x, r, w), (x, r, w), (gy, gs), names)}, exact)
+
+
+def layer_norm(context, M, H, dtype):
+    make = Maker(context.device)
+    x, g = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(M, H, dtype=dtype)
+    w, b = (make.randn(H, dtype=dtype).requires_grad_() for _ in range(2))
+    one, names, rows = M * H * x.element_size(), (("y",), ("dx", "dw", "db")), make.rows(M)
+    reference = lambda x, w, b: F.layer_norm(x, (H,), w, b, 1e-5)
+
+    def ligerdsl():
+        y, dx, dw, db = torch.empty_like(g), torch.empty_like(g), torch.empty_like(w), torch.empty_like(b)
+        mean, rstd, d = make.empty(M), make.empty(M), CODES[dtype]
+        forward = context.plan("layer_norm_forward", n_cols=H, dtype=d, weight_dtype=d, eps=1e-5, with_mean=1, with_rstd=1).bind(
+            M, x=x, weight=w, bias=b, y=y, mean=mean, rstd=rstd)
+        backward = context.plan("layer_norm_backward", n_cols=H, dtype=d, weight_dtype=d, d_weight_dtype=d).bind(
+            M, d_y=g, x=x, weight=w, mean=mean, rstd=rstd, d_x=dx, d_weight=dw, d_bias=db)
+        return ours(forward, backward, ({"y": y}, {"dx": dx, "dw": dw, "db": db}), (mean, rstd))
+
+    def liger():
+        from liger_kernel.ops.layer_norm import LigerLayerNormFunction
+        return autograd(lambda: LigerLayerNormFunction.apply(x, w, b, 1e-5), (x, w, b), g, names)
+
+    def quack():  # it takes weight and bias in f32 alone
+        from quack.rmsnorm import layernorm_bwd, layernorm_fwd
+        xd, wd, bd = x.detach(), w.detach().float(), b.detach().float()
+
+        def forward():
+            y, rstd, mean = layernorm_fwd(xd, wd, bd, 1e-5, return_rstd=True, return_mean=True)
+            return {"y": y}, (rstd, mean)
+
+        return direct(forward, lambda kept: dict(zip(("dx", "dw", "db"), layernorm_bwd(xd, wd, g, *kept))))
+
+    def normalised(t):
+        t = t.double() - t.double().mean(-1, keepdim=True)
+        r = torch.rsqrt(t.pow(2).mean(-1, keepdim=True) + 1e-5)
+        return t * r, r
+
+    def dx():
+        n, r = normalised(x.detach()[rows])
+        q = g[rows].double() * w.detach().double()
+        return r * (q - n * (n * q).mean(-1, keepdim=True) - q.mean(-1, keepdim=True))
+
+    exact = {"y": worst(lambda: normalised(x.detach()[rows])[0] * w.detach().double() + b.detach().double(), rows), "dx": worst(dx, rows),
+             "dw": normwise(lambda: sum((g[p].double() * normalised(x.detach()[p])[0]).sum(0) for p in chunks(M, H))),
+             "db": normwise(lambda: sum(g[p].double().sum(0) for p in chunks(M, H)))}
+    return Case("layer_norm", (M, H), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
+                {"ligerdsl": ligerdsl, "liger": liger, "quack": quack,
+                 "compile": lambda: autograd(lambda f=compiled(reference): f(x, w, b), (x, w, b), g, names),
+                 "torch": lambda: autograd(lambda: reference(x, w, b), (x, w, b), g, names)}, exact)

@@ -1,0 +1,97 @@
+"""One contender of one case: check what it writes, then time its passes, as rows of the result."""
+
+import torch
+
+from cases import GATES, Contender, Pass
+
+
+class Wrong(Exception):
+    """One of our own results is off by more than its gate."""
+
+
+def copy_contender(timer, nbytes):
+    """A copy that reads and writes `nbytes` in total."""
+    source = torch.zeros(max(nbytes // 2, 1), dtype=torch.uint8, device=timer.device)
+    target = torch.empty_like(source)
+    return Contender({"fwd": Pass(lambda: target.copy_(source), lambda: {"target": target}, 0)})
+
+
+class Copies:
+    """Copies of 2 GiB and of the sizes that cases move, each measured once a run."""
+
+    def __init__(self, timer, ceiling_bytes):
+        self.timer, self.ceiling_bytes, self.measured = timer, ceiling_bytes, {}
+        self.gbps = 2 * ceiling_bytes / self.of(2 * ceiling_bytes)["us"] / 1e3
+
+    def of(self, nbytes):
+        if nbytes not in self.measured:
+            contender = copy_contender(self.timer, nbytes)
+            self.measured[nbytes] = self.timer.measure(contender.passes["fwd"].run)
+        return self.measured[nbytes]
+
+    def row(self, kernel, pass_name, shape, dtype, nbytes):
+        return self.finish({"kernel": kernel, "pass": pass_name, "shape": list(shape), "dtype": dtype, "provider": "copy",
+                            "peak_mb": 0.0, "max_error": 0.0}, self.of(nbytes), nbytes)
+
+    def finish(self, row, times, nbytes):
+        """The fields that follow from a time and from the bytes that the pass must move."""
+        row.update({name: round(value, 2) for name, value in times.items()})
+        row["gbps"] = round(nbytes / times["us"] / 1e3, 6)
+        row["frac_copy"] = round(nbytes / times["us"] / 1e3 / self.gbps, 6)
+        row["frac_same_copy"] = round(self.of(nbytes)["us"] / times["us"], 6)
+        return row
+
+
+def check(case, contender):
+    """The largest error of every pass. Inputs are restored before each, outputs that no input shares poisoned."""
+    errors = {}
+    for name, one in contender.passes.items():
+        if contender.restore:
+            contender.restore()
+        elif one.wrote:
+            for tensor in one.wrote().values():
+                tensor.fill_(float("nan") if tensor.is_floating_point() else 0xEE)
+        errors[name] = case.error(one.outputs())
+    if contender.restore:
+        contender.restore()
+    return errors
+
+
+def peak_mb(timer, one):
+    if one.own_bytes is not None:
+        return round(one.own_bytes / 2**20, 2)
+    peak = timer.peak_bytes(one.run)
+    return None if peak is None else round(peak / 2**20, 2)
+
+
+def time_pass(case, timer, one, restore):
+    if not case.bursts:
+        return timer.measure(one.run, restore)
+    us, p20, p80 = timer.bursts(one.run)
+    return {"us": us, "us_p20": p20, "us_p80": p80, "us_sustained": timer.sustained(one.run), "wall_us": us,
+            "host_us": timer.host_us(one.run, calls=1)}
+
+
+def measure(case, wanted, provider, timer, copies):
+    """Rows of a contender, and of the copies beside them. Raises what the contender raises, and Wrong for one of ours."""
+    contender = case.make[provider]()
+    errors = check(case, contender)
+    gate = GATES[wanted.dtype]
+    bad = {name: error for name, error in errors.items() if not error <= gate}
+    if bad and provider.startswith("ligerdsl"):
+        raise Wrong(f"{wanted}: relative error {bad}, expected at most {gate}")
+    rows = []
+    for name, one in contender.passes.items():
+        row = {"kernel": case.kernel, "pass": name, "shape": list(case.shape), "dtype": wanted.dtype, "provider": provider}
+        copies.finish(row, time_pass(case, timer, one, contender.restore), case.bytes[name])
+        if contender.restore:
+            contender.restore()
+        row["peak_mb"] = peak_mb(timer, one)
+        row["workspace_mb"] = round(one.workspace_bytes / 2**20, 2)
+        row["max_error"] = errors[name]
+        if name in case.flops:
+            row["tflops"] = round(case.flops[name] / row["us"] / 1e6, 1)
+        rows.append(row)
+    if contender.restore:
+        contender.restore()
+    return rows

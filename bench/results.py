@@ -1,0 +1,126 @@
+"""The JSON of a run: written after every contender, read back to go on, checked for completeness. Needs no torch.
+
+An object with device, driver, date, command, build, and rows (ROW below). `failures` and `not_measured` say what is missing.
+"""
+
+import json
+import math
+import os
+import pathlib
+
+RUN = ("device", "driver", "date", "command", "build", "torch", "rows", "failures", "not_measured", "ratios")
+ROW = ("kernel", "pass", "shape", "dtype", "provider", "us", "us_p20", "us_p80", "host_us", "gbps", "frac_copy", "peak_mb", "max_error")
+PASSES = ("fwd", "bwd", "full")
+SAME = ("device", "driver", "build", "torch")  # what must agree before two processes may share a file
+
+
+def problems(result):
+    """What is wrong with a result, one text each."""
+    found = [f"no field '{name}'" for name in RUN if name not in result]
+    for i, row in enumerate(result.get("rows", [])):
+        for name in ROW:
+            value = row.get(name)
+            if name in ("kernel", "provider", "dtype"):
+                good = isinstance(value, str) and value
+            elif name == "pass":
+                good = value in PASSES
+            elif name == "shape":
+                good = isinstance(value, list) and value and all(isinstance(n, int) and n > 0 for n in value)
+            elif name == "peak_mb" and value is None:
+                good = result.get("device", "").startswith("cpu")  # torch counts no memory there
+            else:
+                good = isinstance(value, (int, float)) and math.isfinite(value) and (value > 0 or name in ("max_error", "host_us", "peak_mb"))
+            if not good:
+                found.append(f"row {i} ({row.get('kernel')} {row.get('pass')} {row.get('provider')}): {name} is {value!r}")
+        if not found and not row["us_p20"] <= row["us"] <= row["us_p80"]:
+            found.append(f"row {i}: quantiles out of order")
+    return found
+
+
+def case_key(entry):
+    return entry["kernel"], tuple(entry["shape"]), entry["dtype"]
+
+
+def ratios(rows):
+    """Peer time / our time for every kernel, pass, shape and dtype."""
+    ours = {(case_key(r), r["pass"]): r["us"] for r in rows if r["provider"] == "ligerdsl"}
+    out = []
+    for r in rows:
+        key = (case_key(r), r["pass"])
+        if r["provider"] != "ligerdsl" and key in ours:
+            out.append({"kernel": r["kernel"], "pass": r["pass"], "shape": r["shape"], "dtype": r["dtype"], "peer": r["provider"],
+                        "speedup": round(r["us"] / ours[key], 3)})
+    return out
+
+
+def geometric_means(rows, cases):
+    """{peer: (mean of peer time / our time over forward + backward, cases that both have, cases asked for)}.
+
+    Forward + backward is the sum of the two passes' times, or the full pass where that is one call (cross-entropy).
+    """
+    def total(provider, case):
+        times = {r["pass"]: r["us"] for r in rows if r["provider"] == provider and
+                 case_key(r) == (case.kernel, case.shape, case.dtype)}
+        if "bwd" in times and "fwd" in times:
+            return times["fwd"] + times["bwd"]
+        return times.get("full")
+
+    means = {}
+    for peer in dict.fromkeys(r["provider"] for r in rows):
+        if peer in ("ligerdsl", "copy"):
+            continue
+        pairs = [(total(peer, c), total("ligerdsl", c)) for c in cases]
+        quotients = [theirs / ours for theirs, ours in pairs if theirs and ours]
+        if quotients:
+            means[peer] = (math.exp(sum(map(math.log, quotients)) / len(quotients)), len(quotients), len(cases))
+    return means
+
+
+class ResultFile:
+    """One run's file. `about` are the fields of RUN that describe it."""
+
+    def __init__(self, path, about):
+        self.path = pathlib.Path(path)
+        self.data = {**about, "rows": [], "failures": [], "not_measured": [], "ratios": []}
+
+    @property
+    def rows(self):
+        return self.data["rows"]
+
+    def resume(self, path):
+        """Takes over the rows of another file of the same device, driver, build and torch. Raises ValueError otherwise."""
+        old = json.loads(pathlib.Path(path).read_text())
+        for name in SAME:
+            if old.get(name) != self.data[name]:
+                raise ValueError(f"{path}: its {name} is {old.get(name)!r}, this run's is {self.data[name]!r}: times of different "
+                                 "machines or builds do not belong into one file")
+        self.data["rows"] = [r for r in old["rows"] if r["kernel"] != "copy"]
+        self.data["failures"] = old.get("failures", [])
+        self.data["command"] = old["command"] + "; " + self.data["command"]
+
+    def has(self, case, provider):
+        """True when this contender's rows are there, or when it is known to fail on this case."""
+        key = (case.kernel, case.shape, case.dtype)
+        return any(r["provider"] == provider and case_key(r) == key for r in self.rows) or any(
+            f["provider"] == provider and case_key(f) == key for f in self.data["failures"])
+
+    def drop(self, case):
+        """Forgets a case's rows: times of one case come from one process."""
+        key = (case.kernel, case.shape, case.dtype)
+        self.rows[:] = [r for r in self.rows if case_key(r) != key]
+
+    def add(self, rows):
+        self.rows.extend(rows)
+        self.write()
+
+    def fail(self, case, provider, text):
+        self.data["failures"].append({"kernel": case.kernel, "shape": list(case.shape), "dtype": case.dtype, "provider": provider,
+                                      "error": text[:600]})
+        self.write()
+
+    def write(self):
+        """Whole or not at all: a run that is killed leaves the last complete file."""
+        self.data["ratios"] = ratios(self.rows)
+        partial = self.path.with_name(self.path.name + ".part")
+        partial.write_text(json.dumps(self.data, indent=1) + "\n")
+        os.replace(partial, self.path)

@@ -1,0 +1,149 @@
+"""Which cases are worth timing, without torch: model shapes, the named sets of compare.py, and their order.
+
+A set lists its cases from the most to the least important, because a time budget cuts from the end.
+"""
+
+from dataclasses import dataclass
+
+Shape = tuple
+
+
+@dataclass(frozen=True)
+class Wanted:
+    kernel: str
+    shape: Shape
+    dtype: str = "bf16"
+
+    def __str__(self):
+        return f"{self.kernel} {'x'.join(map(str, self.shape))} {self.dtype}"
+
+
+@dataclass(frozen=True)
+class Model:
+    hidden: int
+    ffn: int          # width of the gated activation
+    vocab: int
+    q_heads: int
+    k_heads: int
+    head_dim: int     # rotated columns of one head
+    gate: str = "swiglu"
+    rope: str = "rope"
+
+
+# lib/cli/bench_cases.cpp holds the same table for `ligerdsl bench --model`; tests/bench compares the two.
+MODELS = {
+    "llama-3.2-1b": Model(2048, 8192, 128256, 32, 8, 64),
+    "llama-3-8b": Model(4096, 14336, 128256, 32, 8, 128),
+    "llama-3-70b": Model(8192, 28672, 128256, 64, 8, 128),
+    "qwen2.5-7b": Model(3584, 18944, 152064, 28, 4, 128),
+    "qwen2.5-72b": Model(8192, 29568, 152064, 64, 8, 128),
+    "gemma-2-9b": Model(3584, 14336, 256000, 16, 8, 256, gate="geglu"),
+    "deepseek-v3": Model(7168, 18432, 129280, 128, 1, 64, rope="rope_interleaved"),
+}
+
+WIDTHS = (3584, 5120, 6144, 7168, 11008, 13824, 18944, 29568)
+VOCABULARIES = (32000, 50257, 102400, 151936, 152064, 256000, 262144)
+ROPES = ((8, 2048, 32, 8, 128), (1, 16384, 64, 8, 128))
+CE_TABLE = ((4096, 40960), (8192, 128256), (4096, 163840))
+
+
+def model_cases(name, tokens=8192):
+    """One training step's kernels of a model at this many tokens."""
+    m = MODELS[name]
+    return [Wanted("rms_norm", (tokens, m.hidden)), Wanted("fused_add_rms_norm", (tokens, m.hidden)),
+            Wanted(m.gate, (tokens, m.ffn)), Wanted(m.rope, (tokens // 2048, 2048, m.q_heads, m.k_heads, m.head_dim)),
+            Wanted("cross_entropy", (tokens, m.vocab))]
+
+
+def issue2():
+    """The kernels of the first release beside their peers."""
+    return [Wanted("vector_add", (1 << 26,), "f32"), Wanted("rms_norm", (16384, 8192)), Wanted("swiglu", (16384, 14336)),
+            Wanted("rope", ROPES[0]), Wanted("softmax", (16384, 8192)), Wanted("fused_add_rms_norm", (16384, 8192)),
+            Wanted("cross_entropy", (8192, 128256)), Wanted("embedding", (32768, 128256, 2048)),
+            Wanted("rms_norm", (16384, 4096)), Wanted("swiglu", (8192, 11008)), Wanted("softmax", (16384, 4096)),
+            Wanted("adamw", (1 << 26,), "f32"), Wanted("global_norm", (1 << 26,), "f32")]
+
+
+def table():
+    """Every row of the speed table: the cases of the geometric mean first."""
+    large = [Wanted("rms_norm", (16384, h)) for h in (4096, 8192, 16384)]
+    large += [Wanted("layer_norm", (16384, h)) for h in (4096, 16384)]
+    large += [Wanted("swiglu", (16384, 14336)), Wanted("geglu", (16384, 14336))]
+    large += [Wanted("rope", shape) for shape in ROPES] + [Wanted("cross_entropy", shape) for shape in CE_TABLE]
+    rest = [Wanted("rms_norm", shape) for shape in ((2048, 4096), (16384, 2048), (4096, 65536), (2048, 131072))]
+    rest += [Wanted("layer_norm", shape) for shape in ((16384, 8192), (4096, 65536), (2048, 131072))]
+    return large + rest
+
+
+def geometric_mean():
+    """The large cases whose forward + backward times enter the geometric mean."""
+    return table()[:12]
+
+
+def widths():
+    """Widths that are no power of two, and vocabularies of today."""
+    cases = [Wanted("cross_entropy", (4096, v)) for v in VOCABULARIES]
+    for width in WIDTHS:
+        cases += [Wanted("rms_norm", (16384, width)), Wanted("layer_norm", (16384, width)), Wanted("swiglu", (8192, width))]
+    return cases
+
+
+def dtypes():
+    """The other two dtypes at one shape of each kernel."""
+    cases = []
+    for dtype in ("f32", "f16"):
+        cases += [Wanted("rms_norm", (16384, 8192), dtype), Wanted("layer_norm", (16384, 4096), dtype),
+                  Wanted("swiglu", (8192, 14336), dtype), Wanted("geglu", (8192, 14336), dtype), Wanted("rope", ROPES[0], dtype),
+                  Wanted("cross_entropy", (4096, 40960), dtype), Wanted("softmax", (16384, 4096), dtype)]
+    return cases
+
+
+def flce():
+    return [Wanted("fused_linear_cross_entropy", shape) for shape in
+            ((4096, 4096, 128256), (8192, 4096, 128256), (8192, 2048, 128256), (16384, 4096, 128256))]
+
+
+def figure():
+    """The sweeps of the published figure: vocabulary, hidden size, sequence length; speed and memory."""
+    cases = [Wanted("cross_entropy", (4096, v)) for v in (40960, 81920, 122880, 163840)]
+    cases += [Wanted(kernel, (16384, h)) for h in (4096, 8192, 12288, 16384) for kernel in ("rms_norm", "layer_norm")]
+    cases += [Wanted(kernel, (4 * t, 11008)) for t in (1024, 2048, 4096, 8192) for kernel in ("swiglu", "geglu")]
+    cases += [Wanted("rope", (1, t, 32, 8, 128)) for t in (2048, 4096, 8192, 16384)]
+    cases += [Wanted("fused_linear_cross_entropy", (t, 4096, 128256)) for t in (4096, 8192, 16384)]
+    return cases
+
+
+def models():
+    return [case for name in MODELS for case in model_cases(name)]
+
+
+def smoke():
+    """Every kernel at a size that a CPU checks in a second, odd widths among them."""
+    return [Wanted("vector_add", (1000,), "f32"), Wanted("rms_norm", (37, 96), "f32"), Wanted("rms_norm", (19, 257), "bf16"),
+            Wanted("fused_add_rms_norm", (16, 96), "f32"), Wanted("layer_norm", (37, 96), "f32"), Wanted("layer_norm", (8, 33), "f16"),
+            Wanted("swiglu", (16, 96), "bf16"), Wanted("geglu", (16, 96), "f32"), Wanted("rope", (2, 8, 4, 2, 16), "f32"),
+            Wanted("rope_interleaved", (2, 8, 4, 2, 16), "f32"), Wanted("softmax", (16, 96), "f32"),
+            Wanted("cross_entropy", (24, 130), "f32"), Wanted("cross_entropy", (24, 97), "bf16"),
+            Wanted("embedding", (40, 30, 16), "f32"), Wanted("adamw", (1000,), "f32"), Wanted("global_norm", (1000,), "f32"),
+            Wanted("fused_linear_cross_entropy", (24, 32, 130), "f32")]
+
+
+SETS = {"issue2": issue2, "issue3-table": table, "widths": widths, "dtypes": dtypes, "flce": flce, "figure": figure, "models": models,
+        "smoke": smoke}
+
+
+def select(names, only=()):
+    """The cases of these sets in their order, each once. `only` keeps some kernels. Raises KeyError with the names that exist."""
+    cases = {}
+    for name in names:
+        if name in MODELS:
+            found = model_cases(name)
+        elif name in SETS:
+            found = SETS[name]()
+        else:
+            raise KeyError(f"no set or model '{name}'; there are {', '.join([*SETS, *MODELS])}")
+        cases.update(dict.fromkeys(found))
+    unknown = set(only) - {case.kernel for case in cases}
+    if unknown:
+        raise KeyError(f"no kernel {', '.join(sorted(unknown))} in {', '.join(names)}")
+    return [case for case in cases if not only or case.kernel in only]

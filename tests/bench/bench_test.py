@@ -1,0 +1,198 @@
+"""bench_test.py ROOT LIBRARY FOLDER: the parts of bench/ that need no torch, each checked against what it should be."""
+
+import ast
+import ctypes
+import json
+import math
+import pathlib
+import random
+import shutil
+import struct
+import sys
+import types
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+ROOT, LIBRARY, FOLDER = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3])
+sys.path.insert(0, str(ROOT / "bench"))
+
+import probes  # noqa: E402
+import report  # noqa: E402
+import results  # noqa: E402
+import sets  # noqa: E402
+import svg  # noqa: E402
+from ligerdsl_ctypes import Error, Library  # noqa: E402
+
+
+class Sets(unittest.TestCase):
+    def test_every_kernel_has_a_builder(self):
+        defined = {node.name for file in (ROOT / "bench/cases").glob("*.py") for node in ast.walk(ast.parse(file.read_text()))
+                   if isinstance(node, ast.FunctionDef)}
+        self.assertLessEqual({case.kernel for case in sets.select(list(sets.SETS))}, defined)
+
+    def test_a_case_appears_once_and_in_order(self):
+        both = sets.select(["issue3-table", "figure"])
+        self.assertEqual(len(both), len(set(both)))
+        self.assertEqual(both[:12], sets.geometric_mean())
+
+    def test_unknown_names_are_refused_with_the_known_ones(self):
+        for names, only in ((["nothing"], ()), (["flce"], ["rms_norm"])):
+            with self.assertRaises(KeyError) as caught:
+                sets.select(names, only)
+            self.assertIn("no ", caught.exception.args[0])
+
+    def test_probes_are_of_cases_that_are_timed(self):
+        timed = {(case.kernel, case.shape) for case in sets.table()}
+        for (kernel, _), shapes in probes.US.items():
+            for shape in shapes:
+                self.assertIn((kernel, shape), timed)
+
+
+def row(kernel, pass_name, shape, provider, us, **more):
+    return {"kernel": kernel, "pass": pass_name, "shape": list(shape), "dtype": "bf16", "provider": provider, "us": us, "us_p20": us * 0.9,
+            "us_p80": us * 1.1, "wall_us": us, "host_us": 4.0, "gbps": 1000.0, "frac_copy": 0.5, "frac_same_copy": 0.6, "peak_mb": 1.0,
+            "workspace_mb": 0.0, "max_error": 1e-3, **more}
+
+
+ABOUT = {"device": "NVIDIA H200", "driver": "580.0", "date": "2030-01-02", "command": "a command", "build": "0.1.0-x", "torch": "2.11.0"}
+
+
+class Results(unittest.TestCase):
+    def file(self, name="result.json", **about):
+        return results.ResultFile(FOLDER / name, {**ABOUT, **about})
+
+    def test_a_complete_result_has_no_problems(self):
+        file = self.file()
+        file.add([row("rms_norm", "fwd", (4, 8), "ligerdsl", 2.0)])
+        self.assertEqual(results.problems(json.loads(file.path.read_text())), [])
+
+    def test_every_missing_or_senseless_field_is_a_problem(self):
+        for name in results.ROW:
+            for value in (None, float("nan"), "x" if name in ("us", "shape", "pass") else -1.0):
+                file = self.file()
+                file.add([{**row("rms_norm", "fwd", (4, 8), "ligerdsl", 2.0), name: value}])
+                self.assertTrue(any(name in text for text in results.problems(file.data)), (name, value))
+        for name in results.RUN:
+            self.assertIn(name, " ".join(results.problems({k: v for k, v in self.file().data.items() if k != name})))
+
+    def test_another_build_is_not_resumed(self):
+        self.file("old.json").write()
+        for name in results.SAME:
+            with self.assertRaisesRegex(ValueError, name):
+                self.file("new.json", **{name: "other"}).resume(FOLDER / "old.json")
+
+    def test_resuming_keeps_rows_and_failures(self):
+        case = sets.Wanted("rms_norm", (4, 8))
+        old = self.file("old.json")
+        old.add([row("copy", "fwd", (1,), "copy", 1.0), row("rms_norm", "fwd", (4, 8), "ligerdsl", 2.0)])
+        old.fail(case, "liger", "broke")
+        new = self.file("new.json")
+        new.resume(old.path)
+        self.assertTrue(new.has(case, "ligerdsl") and new.has(case, "liger"))
+        self.assertFalse(new.has(case, "torch"))
+        self.assertEqual([r["kernel"] for r in new.rows], ["rms_norm"])  # copies are measured anew
+        new.drop(case)
+        self.assertFalse(new.has(case, "ligerdsl"))
+
+    def test_geometric_mean_takes_forward_plus_backward(self):
+        cases = [sets.Wanted("rms_norm", (4, 8)), sets.Wanted("cross_entropy", (4, 8)), sets.Wanted("swiglu", (4, 8))]
+        rows = [row("rms_norm", "fwd", (4, 8), "ligerdsl", 1.0), row("rms_norm", "bwd", (4, 8), "ligerdsl", 2.0),
+                row("rms_norm", "full", (4, 8), "ligerdsl", 99.0), row("rms_norm", "fwd", (4, 8), "liger", 4.0),
+                row("rms_norm", "bwd", (4, 8), "liger", 8.0), row("cross_entropy", "fwd", (4, 8), "ligerdsl", 99.0),
+                row("cross_entropy", "full", (4, 8), "ligerdsl", 1.0), row("cross_entropy", "full", (4, 8), "liger", 9.0)]
+        mean, count, asked = results.geometric_means(rows, cases)["liger"]
+        self.assertAlmostEqual(mean, math.sqrt(4.0 * 9.0))
+        self.assertEqual((count, asked), (2, 3))
+
+    def test_ratios_are_peer_over_ours(self):
+        rows = [row("swiglu", "fwd", (4, 8), "ligerdsl", 2.0), row("swiglu", "fwd", (4, 8), "torch", 6.0)]
+        self.assertEqual([(r["peer"], r["speedup"]) for r in results.ratios(rows)], [("torch", 3.0)])
+
+
+class Report(unittest.TestCase):
+    def test_the_page_shows_ours_peers_floor_and_plots(self):
+        folder = FOLDER / "results"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        file = results.ResultFile(folder / "compare-new.json", ABOUT)
+        rows = [row("copy", "fwd", (1 << 31,), "copy", 1000.0)]
+        for v in (40960, 81920, 122880):
+            rows += [row("cross_entropy", "full", (4096, v), "ligerdsl", v / 100), row("cross_entropy", "full", (4096, v), "liger", v / 50)]
+        shape = (4096, 4096, 128256)
+        rows += [row("fused_linear_cross_entropy", "full", shape, "floor", 16000.0, us_sustained=18000.0),
+                 row("fused_linear_cross_entropy", "full", shape, "ligerdsl", 17600.0, us_sustained=18900.0, workspace_mb=1050.0)]
+        file.add(rows)
+        file.fail(sets.Wanted("rms_norm", (4, 8)), "quack", "broke")
+        (folder / "compare-old.json").write_text(json.dumps({**file.data, "date": "2029-01-01", "build": "old", "rows": [
+            row("copy", "fwd", (1,), "copy", 1.0), row("rope", "fwd", (1, 2, 3, 4, 5), "ligerdsl", 1.0)]}))
+        text, plots = report.report(folder)
+        for expected in ("| cross_entropy | 4096x40960 bf16 | both | 409.6 |", "819.2 (2.00x)", "| 0.418 |", "17.60 (1.100)", "18.90 (1.050)",
+                         "QuACK: broke", "(performance/cross_entropy-speed.svg)", "| Liger | 2.00 | 1 of 12 |"):
+            self.assertIn(expected, text)
+        self.assertNotIn("rope", text)  # of an older build
+        self.assertEqual(sorted(plots), ["cross_entropy-memory.svg", "cross_entropy-speed.svg"])
+        drawing = ElementTree.fromstring(plots["cross_entropy-speed.svg"])
+        self.assertEqual(len(drawing.findall("{http://www.w3.org/2000/svg}circle")), 6)
+
+    def test_a_plots_axis_holds_its_points(self):
+        for value, top in ((0.7, 1), (1, 1), (1.2, 2), (2.1, 2.5), (99, 100), (4321, 5000)):
+            self.assertAlmostEqual(svg.nice_top(value), top)
+        drawing = svg.plot("a < b", "x", "y", [1, 2], {"torch": {1: 3.0, 2: 4.0}, "liger": {2: 1.0}})
+        self.assertEqual(len(ElementTree.fromstring(drawing).findall(".//{http://www.w3.org/2000/svg}circle")), 3)
+
+    def test_the_committed_page_is_generated(self):
+        text, plots = report.report(ROOT / "bench/results")
+        hint = "run python3 bench/report.py"
+        self.assertEqual((ROOT / "docs/performance.md").read_text(), text, hint)
+        self.assertEqual({f.name: f.read_text() for f in (ROOT / "docs/performance").glob("*.svg")}, plots, hint)
+
+
+class Floats:
+    """As much of a tensor as the binding asks for."""
+
+    is_cuda, dtype = False, "float32"
+
+    def __init__(self, shape, values=None):
+        self.shape = shape
+        count = math.prod(shape)
+        self.memory = (ctypes.c_float * count)(*(values or [float("nan")] * count))
+
+    def data_ptr(self):
+        return ctypes.addressof(self.memory)
+
+    def stride(self):
+        return [math.prod(self.shape[i + 1:]) for i in range(len(self.shape))]
+
+
+class Binding(unittest.TestCase):
+    def setUp(self):
+        self.context = Library(LIBRARY).context(types.SimpleNamespace(type="cpu", index=None))
+
+    def test_a_plan_runs_and_is_right(self):
+        rows, width, eps = 5, 37, 1e-6
+        numbers = random.Random(1)
+        x = [numbers.gauss(0, 1) for _ in range(rows * width)]
+        x = list(struct.unpack(f"{len(x)}f", struct.pack(f"{len(x)}f", *x)))
+        tensors = {"x": Floats((rows, width), x), "weight": Floats((width,), [1.5] * width), "y": Floats((rows, width)), "rstd": Floats((rows,))}
+        run = self.context.plan("rms_norm_forward", n_cols=width, dtype="f32", weight_dtype="f32", eps=eps, with_rstd=1).bind(rows, **tensors)
+        run()
+        for i in range(rows):
+            part = x[i * width:(i + 1) * width]
+            rstd = 1 / math.sqrt(sum(v * v for v in part) / width + eps)
+            self.assertAlmostEqual(tensors["rstd"].memory[i], rstd, delta=1e-6 * rstd)
+            for j, v in enumerate(part):
+                self.assertAlmostEqual(tensors["y"].memory[i * width + j], 1.5 * v * rstd, delta=1e-5)
+
+    def test_mistakes_are_named(self):
+        with self.assertRaisesRegex(Error, "no field columns"):
+            self.context.plan("rms_norm_forward", n_cols=8, columns=3, dtype="f32")
+        with self.assertRaisesRegex(Error, "INVALID"):
+            self.context.plan("rms_norm_forward", n_cols=0, dtype="f32")
+        plan = self.context.plan("vector_add", dtype="f32")
+        with self.assertRaisesRegex(Error, "no argument c"):
+            plan.bind(4, a=Floats((4,), [1.0] * 4), b=Floats((4,), [1.0] * 4), out=Floats((4,)), c=None)
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    unittest.main(argv=sys.argv[:1])
