@@ -10,6 +10,7 @@ import pathlib
 
 RUN = ("device", "driver", "date", "command", "build", "torch", "rows", "failures", "not_measured", "ratios")
 ROW = ("kernel", "pass", "shape", "dtype", "provider", "us", "us_p20", "us_p80", "host_us", "gbps", "frac_copy", "peak_mb", "max_error")
+MAY_BE_ZERO = ("host_us", "peak_mb", "max_error")
 PASSES = ("fwd", "bwd", "full")
 SAME = ("device", "driver", "build", "torch")  # what must agree before two processes may share a file
 
@@ -29,7 +30,7 @@ def problems(result):
             elif name == "peak_mb" and value is None:
                 good = result.get("device", "").startswith("cpu")  # torch counts no memory there
             else:
-                good = isinstance(value, (int, float)) and math.isfinite(value) and (value > 0 or name in ("max_error", "host_us", "peak_mb"))
+                good = isinstance(value, (int, float)) and math.isfinite(value) and (value > 0 or value == 0 and name in MAY_BE_ZERO)
             if not good:
                 found.append(f"row {i} ({row.get('kernel')} {row.get('pass')} {row.get('provider')}): {name} is {value!r}")
         if not found and not row["us_p20"] <= row["us"] <= row["us_p80"]:

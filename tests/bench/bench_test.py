@@ -70,7 +70,7 @@ class Results(unittest.TestCase):
         for name in results.ROW:
             for value in (None, float("nan"), "x" if name in ("us", "shape", "pass") else -1.0):
                 file = self.file()
-                file.add([{**row("rms_norm", "fwd", (4, 8), "ligerdsl", 2.0), name: value}])
+                file.rows.append({**row("rms_norm", "fwd", (4, 8), "ligerdsl", 2.0), name: value})
                 self.assertTrue(any(name in text for text in results.problems(file.data)), (name, value))
         for name in results.RUN:
             self.assertIn(name, " ".join(results.problems({k: v for k, v in self.file().data.items() if k != name})))
