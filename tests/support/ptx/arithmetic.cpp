@@ -126,6 +126,7 @@ void add_integer(Table& t, const std::string& type) {
   t["setp.ge." + type] = COMPARE(a >= b);
   t["setp.eq." + type] = COMPARE(a == b);
   t["setp.ne." + type] = COMPARE(a != b);
+  t["inc." + type] = BINARY(a >= b ? T{0} : static_cast<T>(a + 1));  // of atomics
   t["cvt.rn.f32." + type] = {[](uint64_t a, uint64_t, uint64_t) { return bits(static_cast<float>(as<T>(a))); }, 1};
 }
 
@@ -134,6 +135,7 @@ void add_bits(Table& t, const std::string& type) {
   t["and." + type] = BINARY(a & b);
   t["or." + type] = BINARY(a | b);
   t["xor." + type] = BINARY(a ^ b);
+  t["exch." + type] = BINARY((static_cast<void>(a), b));  // of atomics
   t["not." + type] = UNARY(~a);
   t["shl." + type] = {[](uint64_t x, uint64_t n, uint64_t) -> uint64_t {
                         return as<uint32_t>(n) >= sizeof(T) * 8 ? 0

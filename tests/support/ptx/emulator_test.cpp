@@ -1,53 +1,15 @@
 // What the emulator computes where lanes diverge, and that it finds what it says it finds.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ostream>
 #include <string>
 #include <vector>
 
-#include "tests/support/ptx/machine.h"
+#include "tests/support/ptx/test_kernel.h"
 
 namespace ligerdsl::test::ptx {
 namespace {
-
-// Every thread's output is at %rd1; %r1 is its number, %rd2 the shared address of its word.
-std::string kernel(const std::string& body) {
-  return R"(.version 8.0
-.visible .entry k(
-	.param .u64 k_param_0
-)
-.reqntid 64
-{
-	.reg .b32 	%r<9>;
-	ld.param.b64 	%rd3, [k_param_0];
-	mov.u32 	%r1, %tid.x;
-	mul.wide.u32 	%rd4, %r1, 4;
-	add.s64 	%rd1, %rd3, %rd4;
-	mov.b64 	%rd5, ligerdsl_shared;
-	add.s64 	%rd2, %rd5, %rd4;
-)" + body +
-         "\n\tret;\n}\n";
-}
-
-struct Result {
-  std::vector<uint32_t> out = std::vector<uint32_t>(64, 0xffffffff);
-  std::string error;
-};
-
-Result run_kernel(const std::string& body, int64_t bytes = 256) {
-  Result result;
-  GlobalMemory memory;
-  memory.add(result.out.data(), bytes);
-  Launch launch;
-  launch.slots = {reinterpret_cast<uintptr_t>(result.out.data())};
-  launch.shared_bytes = 256;
-  try {
-    run(parse(kernel(body)), launch, memory);
-  } catch (const std::runtime_error& error) {
-    result.error = error.what();
-  }
-  return result;
-}
 
 TEST(PtxEmulator, LanesLoopAndBranchApart) {
   const Result result = run_kernel(R"(
@@ -73,14 +35,14 @@ $L__BB0_2:
 // The other warp's words, through shared memory.
 const std::string kExchange = R"(
 	st.shared.b32 	[%rd2], %r1;
-	BARRIER
+	$barrier
 	xor.b64 	%rd6, %rd4, 128;
 	add.s64 	%rd7, %rd5, %rd6;
 	ld.shared.b32 	%r2, [%rd7];
 	st.global.b32 	[%rd1], %r2;)";
 
 std::string exchange(const std::string& barrier) {
-  return std::string(kExchange).replace(kExchange.find("BARRIER"), 7, barrier);
+  return with(kExchange, "$barrier", barrier);
 }
 
 TEST(PtxEmulator, WarpsExchangeThroughSharedMemory) {
@@ -100,19 +62,84 @@ TEST(PtxEmulator, ShuffleAndHalves) {
   EXPECT_EQ(result.out[2], 0x3f803f80u);
 }
 
-struct Fault {
-  const char* name;
-  std::string body, message;
-};
+// Warp 0 writes, warp 1 reads: half of the CTA meets at a barrier of its own, the other half only arrives.
+TEST(PtxEmulator, BarriersOfSomeWarps) {
+  const Result result = run_kernel(R"(
+	setp.lt.u32 	%p1, %r1, 32;
+	@%p1 bra 	$L__BB0_1;
+	bar.sync 	1, 64;
+	ld.shared.b32 	%r2, [%rd2+-128];
+	st.global.b32 	[%rd1], %r2;
+	bra.uni 	$L__BB0_2;
+$L__BB0_1:
+	st.shared.b32 	[%rd2], %r1;
+	bar.arrive 	1, 64;
+$L__BB0_2:)");
+  ASSERT_EQ(result.error, "");
+  for (uint32_t i = 32; i < 64; ++i) EXPECT_EQ(result.out[i], i - 32);
+}
 
-void PrintTo(const Fault& fault, std::ostream* out) {
-  *out << fault.message;
+TEST(PtxEmulator, BlocksOfInlineAssembly) {
+  const Result result = run_kernel(R"(
+	{ .reg .b32 n; .reg .pred P1; mov.b32 n, 3;
+	AGAIN: sub.s32 n, n, 1; setp.eq.b32 P1, n, 0; @P1 bra DONE; bra.uni AGAIN; DONE: mov.b32 %r2, n; }
+	{ .reg .b32 n; mov.b32 n, 5; bra DONE; mov.b32 n, 6; DONE: add.s32 %r2, %r2, n; }
+	elect.sync 	%r3|%p1, -1;
+	@%p1 add.s32 	%r2, %r2, 100;
+	activemask.b32 	%r4;
+	bar.warp.sync 	-1;
+	setp.ne.b32 	%p2, %r4, -1;
+	@%p2 mov.b32 	%r2, 0;
+	st.global.b32 	[%rd1], %r2;)");
+  ASSERT_EQ(result.error, "");
+  for (uint32_t i = 0; i < 64; ++i) EXPECT_EQ(result.out[i], i % 32 == 0 ? 105 : 5);
+}
+
+// Every CTA takes numbers until none is left; out[n] is the CTA that took n. Several CTAs run at a time.
+const std::string kTickets = R"(
+$L__BB0_1:
+	bar.sync 	0;
+	@%p9 atom.relaxed.gpu.global.add.u32 	%r2, [%rd8], 1;
+	@%p9 st.shared.b32 	[%rd5], %r2;
+	bar.sync 	0;
+	ld.shared.b32 	%r3, [%rd5];
+	setp.ge.u32 	%p1, %r3, 1100;
+	@%p1 bra 	$L__BB0_2;
+	sub.s32 	%r4, %r3, 1000;
+	mul.wide.u32 	%rd6, %r4, 4;
+	add.s64 	%rd7, %rd3, %rd6;
+	@%p9 st.global.b32 	[%rd7], %r9;
+	bra.uni 	$L__BB0_1;
+$L__BB0_2:)";
+
+TEST(PtxEmulator, CtasTakeTicketsInTurn) {
+  const Result result = run_kernel(kTickets, {.ctas = 5});
+  ASSERT_EQ(result.error, "");
+  EXPECT_EQ(result.in[0], 1105u);
+  std::vector<int> taken(5);
+  for (uint32_t n = 0; n < 100; ++n) ++taken.at(result.out[n]);
+  EXPECT_GE(std::count_if(taken.begin(), taken.end(), [](int n) { return n > 5; }), 4);
+  EXPECT_EQ(run_kernel(kTickets, {.ctas = 5}).out, result.out);
+  EXPECT_NE(run_kernel(kTickets, {.ctas = 5, .seed = 2}).out, result.out);
+}
+
+// What the launch before leaves alone may be read early, and everything by those who meet the one that waited.
+TEST(PtxEmulator, DependentLaunch) {
+  const Result result = run_kernel(R"(
+	ld.global.b32 	%r2, [%rd9];
+	@%p9 griddepcontrol.wait;
+	bar.sync 	0;
+	griddepcontrol.launch_dependents;
+	st.global.b32 	[%rd1], %r2;)",
+                                   {.early_inputs = true});
+  ASSERT_EQ(result.error, "");
+  EXPECT_EQ(result.out, result.in);
 }
 
 class PtxEmulatorFinds : public ::testing::TestWithParam<Fault> {};
 
 TEST_P(PtxEmulatorFinds, Fault) {
-  const Result result = run_kernel(GetParam().body);
+  const Result result = run_kernel(GetParam().body, GetParam().conditions);
   EXPECT_NE(result.error.find(GetParam().message), std::string::npos) << "got: " << result.error;
 }
 
@@ -122,7 +149,7 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"MissingBarrier", exchange(""), "shared memory that"},
         Fault{"OutOfBounds", "	st.global.b32 	[%rd1+4], %r1;", "thread 63: access of 4 bytes at"},
         Fault{"Misaligned", "	ld.global.v2.b32 	{%r2, %r3}, [%rd1];", "misaligned address"},
-        Fault{"SharedOutOfBounds", "	st.shared.b32 	[%rd2+4], %r1;", "of 256 bytes of shared memory"},
+        Fault{"SharedOutOfBounds", "	st.shared.b32 	[%rd2+772], %r1;", "of 1024 bytes of shared memory"},
         Fault{"UnwrittenShared", "	ld.shared.b32 	%r2, [%rd2];", "was not written"},
         Fault{"UnwrittenRegister", "	add.s32 	%r2, %r1, %r8;", "register is read before"},
         Fault{"UnknownOpcode", "	vadd.s32 	%r2, %r1, %r1;", "unknown opcode vadd.s32"},
@@ -133,6 +160,24 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"DivergentShuffle",
               "	setp.lt.u32 	%p1, %r1, 9;\n	@%p1 shfl.sync.bfly.b32 	%r2, %r1, 1, 31, -1;",
               "not all threads"},
+        Fault{"DivergentElect",
+              "	setp.lt.u32 	%p1, %r1, 9;\n	@%p1 bra 	$L__BB0_1;\n	elect.sync 	_|%p2, -1;\n$L__BB0_1:",
+              "not all threads"},
+        Fault{"PartOfABarrier", "	bar.sync 	1, 16;", "whole warps"},
+        Fault{"LonelyBarrier",
+              "	setp.lt.u32 	%p1, %r1, 32;\n	@%p1 bra 	$L__BB0_1;\n	bar.sync 	1, 64;\n$L__BB0_1:",
+              "deadlock, all warps wait:\n  k, CTA (0, 0, 0): PTX line 23 `bar.sync 	1, 64`"},
+        Fault{"CountsDiffer",
+              "	setp.lt.u32 	%p1, %r1, 32;\n	@%p1 bra 	$L__BB0_1;\n	bar.sync 	1, "
+              "64;\n$L__BB0_1:\n	bar.sync 	1, 96;",
+              "do not meet"},
+        Fault{"NoEnd", "$L__BB0_1:\n	bra.uni 	$L__BB0_1;", "a warp does not end"},
+        Fault{"BeforeTheWait", "	ld.global.b32 	%r2, [%rd9];\n	griddepcontrol.wait;",
+              "before griddepcontrol.wait"},
+        Fault{"WriteBeforeTheWait",
+              "	st.global.b32 	[%rd1], %r1;\n	griddepcontrol.wait;",
+              "before griddepcontrol.wait",
+              {.early_inputs = true}},
         Fault{"WarpsApart",
               "	setp.lt.u32 	%p1, %r1, 32;\n	@%p1 bra 	$L__BB0_1;\n	bar.sync 	0;\n$L__BB0_1:",
               "do not meet"}),

@@ -4,20 +4,18 @@
 #include <stdexcept>
 #include <string>
 
-#include "tests/support/ptx/program.h"
-
 namespace ligerdsl::test::ptx {
 
-void GlobalMemory::add(const void* begin, int64_t bytes) {
+void GlobalMemory::add(const void* begin, int64_t bytes, bool early) {
   const uint64_t at = reinterpret_cast<uintptr_t>(begin);
-  ranges_.push_back({at, at + static_cast<uint64_t>(bytes)});
+  ranges_.push_back({at, at + static_cast<uint64_t>(bytes), early});
 }
 
-uint8_t* GlobalMemory::check(uint64_t address, int bytes) const {
+uint8_t* GlobalMemory::check(uint64_t address, int64_t bytes, bool early) const {
   for (const Range& range : ranges_) {
-    if (address >= range.begin && address + static_cast<uint64_t>(bytes) <= range.end) {
-      return reinterpret_cast<uint8_t*>(address);
-    }
+    if (address < range.begin || address + static_cast<uint64_t>(bytes) > range.end) continue;
+    if (early && !range.early) throw std::runtime_error("access of global memory before griddepcontrol.wait");
+    return reinterpret_cast<uint8_t*>(address);
   }
   std::string known = "access of " + std::to_string(bytes) + " bytes at " + std::to_string(address) +
                       ", outside the arguments' buffers";
@@ -25,9 +23,9 @@ uint8_t* GlobalMemory::check(uint64_t address, int bytes) const {
   throw std::runtime_error(known);
 }
 
-uint64_t GlobalMemory::load(uint64_t address, int bytes) const {
+uint64_t GlobalMemory::load(uint64_t address, int bytes, bool early) const {
   uint64_t value = 0;
-  std::memcpy(&value, check(address, bytes), static_cast<size_t>(bytes));
+  std::memcpy(&value, check(address, bytes, early), static_cast<size_t>(bytes));
   return value;
 }
 
@@ -35,49 +33,112 @@ void GlobalMemory::store(uint64_t address, int bytes, uint64_t value) const {
   std::memcpy(check(address, bytes), &value, static_cast<size_t>(bytes));
 }
 
-SharedMemory::Cell* SharedMemory::check(uint64_t address, int bytes) {
-  const uint64_t at = address - kSharedBase;
-  if (address < kSharedBase || at + static_cast<uint64_t>(bytes) > cells_.size()) {
+size_t SharedMemory::check(uint64_t address, int64_t bytes) const {
+  const uint64_t at = address - kBase;
+  if (address < kBase || at + static_cast<uint64_t>(bytes) > cells_.size()) {
     throw std::runtime_error("access of " + std::to_string(bytes) + " bytes at offset " +
                              std::to_string(static_cast<int64_t>(at)) + " of " + std::to_string(cells_.size()) +
                              " bytes of shared memory");
   }
-  return &cells_[at];
+  return at;
 }
 
-uint64_t SharedMemory::load(uint64_t address, int bytes, int warp) {
-  uint64_t value = 0;
-  Cell* cell = check(address, bytes);
-  for (int i = 0; i < bytes; ++i, ++cell) {
-    if (!cell->written) throw std::runtime_error("read of shared memory that was not written");
-    if (cell->write_epoch == epoch_ && cell->writer != warp) {
-      throw std::runtime_error("read of shared memory that warp " + std::to_string(cell->writer) +
-                               " wrote, without a barrier between");
-    }
-    cell->many_readers = cell->read_epoch == epoch_ && (cell->many_readers || cell->reader != warp);
-    cell->reader = static_cast<int16_t>(warp);
-    cell->read_epoch = epoch_;
-    value |= uint64_t{cell->value} << (8 * i);
+Epoch SharedMemory::unordered_reader(Epoch read, const Order& order) const {
+  if (agent_of(read) != kManyReaders) return read == 0 || order.seen.covers(read) ? 0 : read;
+  for (Epoch reader : sets_[time_of(read)]) {
+    if (!order.seen.covers(reader)) return reader;
   }
+  return 0;
+}
+
+// The readers that a later writer must still know of: this one, and those that it does not know of itself.
+Epoch SharedMemory::with_reader(Epoch read, const Order& order, Epoch now) {
+  if (read == now || !unordered_reader(read, order)) return now;
+  if (last_.from == read && last_.reader == now) return last_.to;
+  std::vector<Epoch> readers{now};
+  const std::vector<Epoch> before = agent_of(read) == kManyReaders ? sets_[time_of(read)] : std::vector<Epoch>{read};
+  for (Epoch reader : before) {
+    if (!order.seen.covers(reader)) readers.push_back(reader);
+  }
+  sets_.push_back(std::move(readers));
+  last_ = {read, now, make_epoch(kManyReaders, sets_.size() - 1)};
+  return last_.to;
+}
+
+void SharedMemory::fail_read(Epoch write) const {
+  if (write == 0) throw std::runtime_error("read of shared memory that was not written");
+  if (agent_of(write) == kBarrierBytes) throw std::runtime_error("read of an mbarrier's bytes");
+  throw std::runtime_error("read of shared memory that " + agents_.name(agent_of(write)) +
+                           " wrote, without a barrier between");
+}
+
+void SharedMemory::fail_write(const char* what, Epoch other, const char* did) const {
+  if (agent_of(other) == kBarrierBytes) throw std::runtime_error(std::string(what) + " an mbarrier's bytes");
+  throw std::runtime_error(std::string(what) + " shared memory that " + agents_.name(agent_of(other)) + did +
+                           ", without a barrier between");
+}
+
+uint64_t SharedMemory::load(uint64_t address, int bytes, const Order& order, Epoch now) {
+  const size_t at = check(address, bytes);
+  uint64_t value = 0;
+  Epoch known = 0;
+  for (int i = 0; i < bytes; ++i) {
+    Cell& cell = cells_[at + i];
+    if (cell.write != known || known == 0) {
+      if (cell.write == 0 || !order.seen.covers(cell.write)) fail_read(cell.write);
+      known = cell.write;
+    }
+    if (cell.read != now) cell.read = with_reader(cell.read, order, now);
+  }
+  std::memcpy(&value, &values_[at], static_cast<size_t>(bytes));
   return value;
 }
 
-void SharedMemory::store(uint64_t address, int bytes, uint64_t value, int warp) {
-  Cell* cell = check(address, bytes);
-  for (int i = 0; i < bytes; ++i, ++cell) {
+void SharedMemory::store(uint64_t address, int bytes, uint64_t value, const Order& order, Epoch now) {
+  const size_t at = check(address, bytes);
+  for (int i = 0; i < bytes; ++i) {
+    Cell& cell = cells_[at + i];
     const uint8_t byte = static_cast<uint8_t>(value >> (8 * i));
-    const bool read = cell->read_epoch == epoch_ && (cell->many_readers || cell->reader != warp);
-    const bool other = cell->write_epoch == epoch_ && cell->writer != warp && cell->value != byte;
-    if (read || other) {
-      throw std::runtime_error("write to shared memory that warp " +
-                               std::to_string(read ? cell->reader : cell->writer) + (read ? " read" : " wrote") +
-                               ", without a barrier between");
+    if (cell.write && !order.seen.covers(cell.write) &&
+        (values_[at + i] != byte || !agents_.is_warp(agent_of(cell.write)))) {
+      fail_write("write to", cell.write, " wrote");
     }
-    cell->value = byte;
-    cell->written = true;
-    cell->writer = static_cast<int16_t>(warp);
-    cell->write_epoch = epoch_;
+    if (const Epoch reader = unordered_reader(cell.read, order)) fail_write("write to", reader, " read");
+    cell = {now, 0};
+    values_[at + i] = byte;
   }
+}
+
+void SharedMemory::claim(uint64_t address, int64_t bytes, const Order& order, Epoch done, bool bulk) {
+  const size_t at = check(address, bytes);
+  for (size_t i = at; i < at + static_cast<size_t>(bytes); ++i) {
+    Cell& cell = cells_[i];
+    if (cell.write && !order.seen.covers(cell.write)) fail_write("copy into", cell.write, " wrote");
+    if (cell.write && bulk && agents_.is_warp(agent_of(cell.write)) && !order.fenced.covers(cell.write)) {
+      throw std::runtime_error("copy into shared memory that " + agents_.name(agent_of(cell.write)) +
+                               " wrote, without fence.proxy.async between");
+    }
+    if (const Epoch reader = unordered_reader(cell.read, order)) fail_write("copy into", reader, " read");
+    cell = {done, 0};
+  }
+}
+
+void SharedMemory::borrow(uint64_t address, int64_t bytes, const Order& order, Epoch done) {
+  const size_t at = check(address, bytes);
+  for (size_t i = at; i < at + static_cast<size_t>(bytes); ++i) {
+    Cell& cell = cells_[i];
+    if (cell.write == 0 || !order.seen.covers(cell.write)) fail_read(cell.write);
+    if (agents_.is_warp(agent_of(cell.write)) && !order.fenced.covers(cell.write)) {
+      throw std::runtime_error("copy out of shared memory that " + agents_.name(agent_of(cell.write)) +
+                               " wrote, without fence.proxy.async between");
+    }
+    cell.read = with_reader(cell.read, order, done);
+  }
+}
+
+void SharedMemory::become_barrier(uint64_t address, bool barrier) {
+  const size_t at = check(address, 8);
+  for (size_t i = at; i < at + 8; ++i) cells_[i] = {barrier ? make_epoch(kBarrierBytes, 1) : 0, 0};
 }
 
 }  // namespace ligerdsl::test::ptx

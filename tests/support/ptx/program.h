@@ -20,15 +20,51 @@ struct Pure {
 };
 const Pure* find_pure(const std::string& opcode);  // null: not known
 
-enum class Kind { pure, move, pack, unpack, load, store, atomic, shuffle, barrier, branch, exit, hint };
-enum class Space { param, global, shared };
+enum class Kind {
+  pure,
+  move,
+  pack,
+  unpack,
+  load,
+  store,
+  atomic,
+  branch,
+  exit,
+  hint,
+  sleep,
+  active_mask,
+  map_rank,
+  // A warp does these together.
+  shuffle,
+  elect,
+  warp_barrier,
+  barrier,
+  cluster_arrive,
+  cluster_wait,
+  // Order and mbarriers.
+  fence,
+  dependency_wait,
+  mbarrier_init,
+  mbarrier_inval,
+  mbarrier_arrive,
+  mbarrier_expect,
+  mbarrier_wait,
+  // Memory that changes later.
+  copy,
+  bulk_load,
+  bulk_store,
+  remote_store,
+  commit,
+  wait_group,
+};
+enum class Space { param, global, shared, cluster };
 
 struct Operand {
-  enum class Kind { reg, constant, vector, address, name };
+  enum class Kind { reg, constant, vector, address, name, sink };
   Kind kind = Kind::constant;
   int reg = -1;
   Lanes constant{};            // the value in every lane
-  std::vector<Operand> parts;  // of a vector; the base of an address
+  std::vector<Operand> parts;  // of a vector or a|b; the base of an address
   int64_t offset = 0;          // of an address
   std::string name;            // of a label or parameter
 };
@@ -43,18 +79,26 @@ struct Instruction {
   Space space = Space::global;
   int bytes = 0;      // of one element: memory, move, atomic
   size_t target = 0;  // of a branch
+  // Of synchronisation, by kind: scope wider than a CTA; without release or acquire; phase by parity; test instead of
+  // try; arrive with expect_tx or without waiting; of bulk copies; proxy or mbarrier_init fence.
+  bool wide = false, relaxed = false, parity = false, test = false, expect = false, arrive = false, bulk = false,
+       proxy = false, inits = false;
   std::vector<Operand> operands;
 };
 
-// Shared memory begins here; no buffer of the host does.
-inline constexpr uint64_t kSharedBase = 1 << 16;
-
 struct Program {
   std::string entry;
-  int threads = 0;  // .reqntid
+  int threads = 0;                   // .reqntid
+  std::array<int64_t, 3> cluster{};  // .reqnctapercluster, 0: none
+  bool dependent = false;            // contains griddepcontrol.wait
   std::vector<Instruction> instructions;
   std::map<std::string, int> registers;  // special ones (%tid.x) included
 };
+
+// Decides what an instruction is from its opcode and operands. Throws std::runtime_error on what it does not know.
+void decode(Instruction& instruction, const std::string& entry);
+// The part of decode that knows synchronisation and copies; false: none of them.
+bool decode_sync(Instruction& instruction);
 
 // Throws std::runtime_error on anything it does not know.
 Program parse(const std::string& text);

@@ -1,0 +1,62 @@
+// The CTAs that run at a time: their memory, barriers and warps, and what all of them share.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/support/ptx/barriers.h"
+#include "tests/support/ptx/copies.h"
+#include "tests/support/ptx/machine.h"
+
+namespace ligerdsl::test::ptx {
+
+// What belongs to the launch. Warps that may run stand in `runnable`.
+struct Machine {
+  const Program& program;
+  const Launch& launch;
+  const GlobalMemory& global;
+  std::mt19937_64 random;
+  std::vector<Warp*> runnable;
+  Copies copies;
+
+  bool chance(unsigned one_in) { return random() % one_in == 0; }
+  void wake(std::vector<Warp*>& waiting);  // of a barrier that is complete
+  void signal(Mbarrier& barrier);          // its phase ended
+};
+
+struct Cluster;
+
+struct Cta {
+  Cta(Cluster& in, size_t rank_of, const std::array<int64_t, 3>& at, int64_t shared_bytes);
+  ~Cta();
+  std::string name(const Program& program) const;
+
+  Cluster& cluster;
+  size_t rank;
+  std::array<int64_t, 3> id;
+  SharedMemory shared;
+  std::map<uint64_t, Mbarrier> mbarriers;  // by address
+  std::array<CtaBarrier, 16> barriers;
+  std::vector<std::unique_ptr<Warp>> warps;
+  size_t ended = 0;  // warps
+  Order last;        // what its warps knew when they ended
+  Clock touched;     // by other CTAs
+};
+
+struct Cluster {
+  Cluster(Machine& machine, size_t ctas, size_t warps) : machine(machine), agents(ctas, warps) {}
+  void end() const;  // checks that no CTA was touched after its end
+
+  Machine& machine;
+  Agents agents;
+  std::vector<std::unique_ptr<Cta>> ctas;
+  size_t ended = 0;  // CTAs
+  ClusterBarrier barrier;
+  std::vector<Epoch> dependency_waits;
+};
+
+}  // namespace ligerdsl::test::ptx

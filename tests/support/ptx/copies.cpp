@@ -1,0 +1,37 @@
+#include "tests/support/ptx/copies.h"
+
+#include <cstring>
+#include <stdexcept>
+
+namespace ligerdsl::test::ptx {
+
+Mbarrier* Copies::land(size_t at) {
+  const Copy copy = std::move(pending_[at]);
+  pending_.erase(pending_.begin() + static_cast<int64_t>(at));
+  for (const Piece& piece : copy.pieces) {
+    std::memcpy(piece.to, piece.from ? piece.from : reinterpret_cast<const uint8_t*>(&piece.value),
+                static_cast<size_t>(piece.bytes));
+    std::memset(piece.to + piece.bytes, 0, static_cast<size_t>(piece.zeros));
+  }
+  if (!copy.barrier) return nullptr;
+  int64_t bytes = 0;
+  for (const Piece& piece : copy.pieces) bytes += piece.bytes;
+  try {
+    return copy.barrier->complete(bytes, copy.done, copy.passed) ? copy.barrier : nullptr;
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(copy.issued + ": " + error.what());
+  }
+}
+
+void Copies::land_groups(Epoch last) {
+  for (size_t at = 0; at < pending_.size();) {
+    const Epoch done = pending_[at].done;
+    if (agent_of(done) == agent_of(last) && time_of(done) <= time_of(last)) {
+      land(at);
+    } else {
+      ++at;
+    }
+  }
+}
+
+}  // namespace ligerdsl::test::ptx

@@ -1,0 +1,273 @@
+// mbarriers, and copies that land later.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/support/ptx/test_kernel.h"
+
+namespace ligerdsl::test::ptx {
+namespace {
+
+// Thread 0 fetches the CTA's inputs with one bulk copy; all read them and add what warp 1 - i wrote before.
+const std::string kFetch = R"(
+	@%p9 mbarrier.init.shared.b64 	[%rd5+512], 1;
+	$fence
+	$meet
+	@!%p9 bra 	$L__BB0_1;
+	mbarrier.arrive.expect_tx.shared.b64 	%rd6, [%rd5+512], $expect;
+	cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes 	[%rd5], [%rd9], $bytes, [%rd5+512];
+$L__BB0_1:
+	$wait
+	ld.shared.b32 	%r2, [%rd2];
+	st.global.b32 	[%rd1], %r2;)";
+
+const std::string kSpin =
+    "mbarrier.try_wait.parity.shared.b64 	%p1, [%rd5+512], 0;\n	@!%p1 bra 	$L__BB0_1;";
+
+struct Fetch {
+  std::string fence = "fence.mbarrier_init.release.cluster;", meet = "bar.sync 	0;", wait = kSpin, expect = "256",
+              bytes = "256";
+};
+
+std::string fetch(const Fetch& f = {}) {
+  std::string text = with(with(kFetch, "$fence", f.fence), "$meet", f.meet);
+  return with(with(with(text, "$wait", f.wait), "$expect", f.expect), "$bytes", f.bytes);
+}
+
+TEST(PtxCopies, BulkCopyOnAnMbarrier) {
+  for (uint64_t seed = 1; seed < 20; ++seed) {
+    const Result result = run_kernel(fetch(), {.ctas = 6, .seed = seed});
+    ASSERT_EQ(result.error, "");
+    EXPECT_EQ(result.out, result.in);
+  }
+}
+
+// A ring of one slot: thread 0 fetches the inputs of four CTAs one after the other, all of the other warp add them.
+const std::string kRing = R"(
+	@%p9 mbarrier.init.shared.b64 	[%rd5+512], 1;
+	@%p9 mbarrier.init.shared.b64 	[%rd5+520], 32;
+	@%p9 fence.mbarrier_init.release.cluster;
+	bar.sync 	0;
+	mov.b32 	%r2, 0;
+	mov.b32 	%r3, 0;
+	setp.lt.u32 	%p1, %r1, 32;
+	@%p1 bra 	$L__BB0_3;
+$L__BB0_1:
+	and.b32 	%r4, %r3, 1;
+$L__BB0_2:
+	mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 	%p2, [%rd5+512], %r4;
+	@!%p2 bra 	$L__BB0_2;
+	ld.shared.b32 	%r5, [%rd2];
+	add.s32 	%r2, %r2, %r5;
+	$release
+	add.s32 	%r3, %r3, 1;
+	setp.lt.u32 	%p3, %r3, 4;
+	@%p3 bra 	$L__BB0_1;
+	st.global.b32 	[%rd1], %r2;
+	bra.uni 	$L__BB0_6;
+$L__BB0_3:
+	@!%p9 bra 	$L__BB0_6;
+$L__BB0_4:
+	not.b32 	%r4, %r3;
+	and.b32 	%r4, %r4, 1;
+$L__BB0_5:
+	mbarrier.try_wait.parity.shared::cta.b64 	%p2, [%rd5+520], %r4;
+	@!%p2 bra 	$L__BB0_5;
+	mbarrier.expect_tx.relaxed.cta.shared::cta.b64 	[%rd5+512], 256;
+	mbarrier.arrive.shared::cta.b64 	_, [%rd5+512];
+	cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes 	[%rd5], [%rd9], 256, [%rd5+512];
+	add.s64 	%rd9, %rd9, 256;
+	add.s32 	%r3, %r3, 1;
+	setp.lt.u32 	%p3, %r3, 4;
+	@%p3 bra 	$L__BB0_4;
+$L__BB0_6:
+	$end)";
+
+std::string ring(const std::string& release, const std::string& end = "") {
+  return with(with(kRing, "$release", release), "$end", end);
+}
+
+TEST(PtxCopies, RingOfCopies) {
+  for (uint64_t seed = 1; seed < 20; ++seed) {
+    const Result result = run_kernel(ring("mbarrier.arrive.shared.b64 	%rd6, [%rd5+520];"), {.ctas = 4, .seed = seed});
+    EXPECT_EQ(result.error.find("outside the arguments' buffers") != std::string::npos, true);  // of CTAs 1 to 3
+    const Result first = run_kernel(
+        with(ring("mbarrier.arrive.shared.b64 	%rd6, [%rd5+520];"), "[%rd9]", "[%rd8]"), {.ctas = 4, .seed = seed});
+    ASSERT_EQ(first.error, "");
+    for (uint32_t i = 32; i < 64; ++i) EXPECT_EQ(first.out[i], 4 * (1000 + i));
+  }
+}
+
+// Stores a number that is not there yet, by state instead of parity; the mbarrier's bytes serve again after.
+TEST(PtxCopies, StatesAndInvalidation) {
+  const Result result = run_kernel(R"(
+	@%p9 mbarrier.init.shared::cta.b64 	[%rd5+512], 64;
+	bar.sync 	0;
+	st.shared.b32 	[%rd2], %r1;
+	mbarrier.arrive.release.cta.shared::cta.b64 	%rd6, [%rd5+512];
+$L__BB0_1:
+	mbarrier.test_wait.shared::cta.b64 	%p1, [%rd5+512], %rd6;
+	@!%p1 bra 	$L__BB0_1;
+	xor.b64 	%rd7, %rd4, 128;
+	add.s64 	%rd7, %rd5, %rd7;
+	ld.shared.b32 	%r2, [%rd7];
+	st.global.b32 	[%rd1], %r2;
+	bar.sync 	0;
+	@%p9 mbarrier.inval.shared::cta.b64 	[%rd5+512];
+	@%p9 st.shared.b64 	[%rd5+512], %rd3;
+	bar.sync 	0;
+	@%p9 mbarrier.init.shared::cta.b64 	[%rd5+512], 1;)");
+  ASSERT_EQ(result.error, "");
+  for (uint32_t i = 0; i < 64; ++i) EXPECT_EQ(result.out[i], i ^ 32);
+}
+
+// Four bytes from global memory and twelve zeros for every thread; others read them only after a barrier.
+const std::string kGather = R"(
+	mul.wide.u32 	%rd6, %r1, 16;
+	add.s64 	%rd6, %rd5, %rd6;
+	and.b64 	%rd7, %rd9, -16;
+	cp.async.cg.shared.global 	[%rd6], [%rd7], 16, 4;
+	cp.async.commit_group;
+	$wait
+	$meet
+	xor.b32 	%r2, %r1, 32;
+	mul.wide.u32 	%rd6, %r2, 16;
+	add.s64 	%rd6, %rd5, %rd6;
+	ld.shared.v4.b32 	{%r3, %r4, %r5, %r6}, [%rd6];
+	add.s32 	%r3, %r3, %r4;
+	add.s32 	%r3, %r3, %r5;
+	add.s32 	%r3, %r3, %r6;
+	st.global.b32 	[%rd1], %r3;)";
+
+std::string gather(const std::string& wait, const std::string& meet) {
+  return with(with(kGather, "$wait", wait), "$meet", meet);
+}
+
+TEST(PtxCopies, GroupsOfAsyncCopies) {
+  for (const char* wait : {"cp.async.wait_group 	0;", "cp.async.wait_all;"}) {
+    const Result result = run_kernel(gather(wait, "bar.sync 	0;"));
+    ASSERT_EQ(result.error, "");
+    for (uint32_t i = 0; i < 64; ++i) EXPECT_EQ(result.out[i], 1000 + ((i ^ 32) & ~3u)) << i;
+  }
+}
+
+const std::string kBulkStore = R"(
+	st.shared.b32 	[%rd2], %r1;
+	$fence
+	bar.sync 	0;
+	@%p9 cp.async.bulk.global.shared::cta.bulk_group 	[%rd1], [%rd5], 256;
+	cp.async.bulk.commit_group;
+	$wait
+	bar.sync 	0;
+	st.shared.b32 	[%rd2], %r10;)";
+
+std::string bulk_store(const std::string& fence, const std::string& wait) {
+  return with(with(kBulkStore, "$fence", fence), "$wait", wait);
+}
+
+TEST(PtxCopies, BulkStore) {
+  for (uint64_t seed = 1; seed < 9; ++seed) {
+    const std::string body = bulk_store("fence.proxy.async.shared::cta;", "cp.async.bulk.wait_group.read 	0;");
+    const Result result = run_kernel(body, {.seed = seed});
+    ASSERT_EQ(result.error, "");
+    for (uint32_t i = 0; i < 64; ++i) EXPECT_EQ(result.out[i], i);
+  }
+}
+
+// Text with a part replaced that must be there.
+std::string but(const std::string& text, const std::string& part, const std::string& by) {
+  EXPECT_NE(text.find(part), std::string::npos) << part;
+  return with(text, part, by);
+}
+
+class PtxCopiesFind : public ::testing::TestWithParam<Fault> {};
+
+TEST_P(PtxCopiesFind, Fault) {
+  for (uint64_t seed = 1; seed < 6; ++seed) {
+    Conditions conditions = GetParam().conditions;
+    conditions.seed = seed;
+    const Result result = run_kernel(GetParam().body, conditions);
+    EXPECT_NE(result.error.find(GetParam().message), std::string::npos) << "got: " << result.error;
+  }
+}
+
+const std::string kWaitAll = "cp.async.wait_all;", kMeet = "bar.sync 	0;";
+const std::string kArrive = "mbarrier.arrive.shared.b64 	%rd6, [%rd5+520];";
+
+INSTANTIATE_TEST_SUITE_P(
+    All, PtxCopiesFind,
+    ::testing::Values(
+        Fault{"NoInit", "	@%p9 mbarrier.arrive.shared.b64 	%rd6, [%rd5];", "was not initialised"},
+        Fault{"InitTwice",
+              "	@%p9 mbarrier.init.shared.b64 	[%rd5], 1;\n	@%p9 mbarrier.init.shared.b64 	[%rd5], 1;",
+              "initialised twice"},
+        Fault{"InitByAll", "	mbarrier.init.shared.b64 	[%rd5], 1;", "initialised twice"},
+        Fault{"InitOfNothing", "	@%p9 mbarrier.init.shared.b64 	[%rd5], 0;", "for 0 arrivals"},
+        Fault{"InitMisaligned", "	@%p9 mbarrier.init.shared.b64 	[%rd5+4], 1;", "misaligned"},
+        Fault{"InitNotShown", fetch({.meet = ""}), "initialised"},
+        Fault{"InitNotFenced", fetch({.fence = ""}), "without fence.proxy.async or .mbarrier_init"},
+        Fault{"TooManyArrivals",
+              "	@%p9 mbarrier.init.shared.b64 	[%rd5], 2;\n	@%p9 mbarrier.arrive.shared.b64 	%rd6, [%rd5], "
+              "3;",
+              "3 arrivals at an mbarrier that waits for 2 more"},
+        Fault{"TooManyBytes",
+              "	@%p9 mbarrier.init.shared.b64 	[%rd5], 2;\n	@%p9 mbarrier.expect_tx.shared.b64 	[%rd5], "
+              "1048576;",
+              "expects 1048576 bytes"},
+        Fault{"BytesRead", "	@%p9 mbarrier.init.shared.b64 	[%rd5], 2;\n	@%p9 ld.shared.b32 	%r2, [%rd5];",
+              "read of an mbarrier's bytes"},
+        Fault{"BytesWritten", "	@%p9 mbarrier.init.shared.b64 	[%rd5], 2;\n	@%p9 st.shared.b32 	[%rd5+4], %r1;",
+              "write to an mbarrier's bytes"},
+        Fault{"Invalidated",
+              "	@%p9 mbarrier.init.shared.b64 	[%rd5], 2;\n	@%p9 mbarrier.inval.shared.b64 	[%rd5];\n"
+              "	@%p9 mbarrier.arrive.shared.b64 	%rd6, [%rd5];",
+              "was not initialised"},
+        Fault{"InvalidatedEarly",
+              but(ring(kArrive, "@%p9 mbarrier.inval.shared.b64 	[%rd5+512];"), "[%rd9]", "[%rd8]"),
+              "may still use"},
+        Fault{"NoWait", fetch({.wait = ""}), "shared memory that"},
+        Fault{"WaitWithoutLoop", fetch({.wait = "mbarrier.try_wait.parity.shared.b64 	%p1, [%rd5+512], 1;"}),
+              "shared memory that"},
+        Fault{"RelaxedWait", but(fetch(), "try_wait.parity.shared", "try_wait.parity.relaxed.cta.shared"),
+              "wrote, without a barrier between"},
+        Fault{"NeverEnough", fetch({.expect = "272"}), "deadlock, all warps wait:\n  k, CTA (0, 0, 0): PTX line"},
+        Fault{"NothingExpected", fetch({.expect = "0"}), "wrote, without a barrier between"},
+        Fault{"OddBytes", fetch({.bytes = "248"}), "a bulk copy of 248 bytes"},
+        Fault{"MisalignedTarget", but(fetch(), "[%rd5], [%rd9]", "[%rd5+4], [%rd9]"), "misaligned"},
+        Fault{"MisalignedSource", but(fetch(), "[%rd5], [%rd9]", "[%rd5], [%rd9+8]"), "misaligned"},
+        Fault{"SourceOutOfBounds", but(fetch(), "[%rd5], [%rd9]", "[%rd5], [%rd9+16]"), "access of 256 bytes at"},
+        Fault{"TargetOutOfBounds", but(fetch(), "[%rd5], [%rd9]", "[%rd5+896], [%rd9]"), "bytes of shared memory"},
+        Fault{"CopyBeforeTheWait", fetch() + "\n	griddepcontrol.wait;", "before griddepcontrol.wait"},
+        Fault{"NotReleased",
+              but(ring("mbarrier.arrive.relaxed.cta.shared.b64 	%rd6, [%rd5+520];"), "[%rd9]", "[%rd8]"),
+              "copy into shared memory that"},
+        Fault{"ReleasedEarly", but(but(ring(""), "ld.shared.b32", kArrive + "\n	ld.shared.b32"), "[%rd9]", "[%rd8]"),
+              "read"},
+        Fault{"StoreUnderACopy", but(fetch(), "$L__BB0_1:", "	st.shared.b32 	[%rd5+4], %r1;\n$L__BB0_1:"),
+              "write to shared memory that a copy on the mbarrier at offset 512 wrote"},
+        Fault{"CopyOverPlainStores",
+              but(fetch({.fence = ""}), "bar.sync", "st.shared.b32 	[%rd2], %r1;\n	bar.sync"),
+              "without fence.proxy.async"},
+        Fault{"CopyOverOthersStores",
+              but(but(fetch(), "fence.mbarrier_init.release.cluster", "fence.proxy.async"), "cp.async",
+                  "add.s64 	%rd7, %rd5, 768;\n	cp.async") +
+                  "\n	st.shared.b32 	[%rd2+768], %r1;\n	@%p9 mbarrier.expect_tx.shared.b64 	[%rd5+512], "
+                  "256;\n"
+                  "	@%p9 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes 	[%rd5+768], [%rd9], "
+                  "256, "
+                  "[%rd5+512];",
+              "copy into shared memory that warp"},
+        Fault{"EndsBeforeCopy", but(fetch({.wait = "ret;"}), "ld.shared", "ld.shared"), "ends before"},
+        Fault{"NoGroupWait", gather("", kMeet), "a cp.async of warp"},
+        Fault{"GroupWaitTooShort", gather("cp.async.wait_group 	1;", kMeet), "a cp.async of warp"},
+        Fault{"GroupOfOthers", gather(kWaitAll, ""), "shared memory that"},
+        Fault{"GroupNotAwaited", "	cp.async.ca.shared.global 	[%rd2], [%rd9], 4;", "ends before it waited"},
+        Fault{"SourceTooLarge", "	cp.async.ca.shared.global 	[%rd2], [%rd9], 4, 8;", "a source larger than"},
+        Fault{"OddCopy", "	cp.async.ca.shared.global 	[%rd2], [%rd9], 2;", "other than 4, 8 or 16 bytes"},
+        Fault{"BulkStoreNotFenced", bulk_store("", "cp.async.bulk.wait_group 	0;"), "without fence.proxy.async"},
+        Fault{"BulkStoreNotAwaited", bulk_store("fence.proxy.async;", ""),
+              "write to shared memory that a bulk store of"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace ligerdsl::test::ptx

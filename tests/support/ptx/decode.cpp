@@ -1,0 +1,125 @@
+// From opcodes to kinds: what computes, moves and branches. Synchronisation and copies: decode_sync.cpp.
+#include <map>
+#include <regex>
+#include <sstream>
+#include <stdexcept>
+
+#include "tests/support/ptx/program.h"
+
+namespace ligerdsl::test::ptx {
+namespace {
+
+[[noreturn]] void fail(const std::string& what) {
+  throw std::runtime_error(what);
+}
+
+std::vector<std::string> parts_of(const std::string& opcode) {
+  std::vector<std::string> parts;
+  std::istringstream in(opcode);
+  for (std::string part; std::getline(in, part, '.');) parts.push_back(part);
+  return parts;
+}
+
+int bytes_of(const std::string& type) {
+  static const std::regex pattern("[bsuf](8|16|32|64)");
+  std::smatch match;
+  if (!std::regex_match(type, match, pattern)) fail("unknown type ." + type);
+  return std::stoi(match[1]) / 8;
+}
+
+bool orders(const std::string& part) {
+  return part == "acquire" || part == "release" || part == "acq_rel" || part == "relaxed";
+}
+
+bool is_scope(const std::string& part) {
+  return part == "cta" || part == "cluster" || part == "gpu" || part == "sys";
+}
+
+void decode_move(Instruction& i, const std::vector<std::string>& parts) {
+  if (parts.size() != 2 || i.operands.size() != 2) fail("unknown move");
+  i.bytes = parts[1] == "pred" ? 0 : bytes_of(parts[1]);
+  if (i.operands[0].kind == Operand::Kind::vector) i.kind = Kind::unpack;
+  if (i.operands[1].kind == Operand::Kind::vector) i.kind = Kind::pack;
+}
+
+Space space_of(const std::string& part) {
+  static const std::map<std::string, Space> spaces{{"global", Space::global},
+                                                   {"shared", Space::shared},
+                                                   {"shared::cta", Space::shared},
+                                                   {"shared::cluster", Space::cluster},
+                                                   {"param", Space::param}};
+  const auto space = spaces.find(part);
+  if (space == spaces.end()) fail("unknown state space ." + part);
+  return space->second;
+}
+
+void decode_parameter(const Instruction& i, Operand& address, const std::string& entry) {
+  const std::string name = address.parts[0].name;
+  const std::string prefix = entry + "_param_";
+  if (i.kind != Kind::load || !name.starts_with(prefix)) fail("unknown parameter");
+  address.parts[0] = {};
+  address.parts[0].constant.fill(8 * std::stoull(name.substr(prefix.size())));
+}
+
+// Orders and scopes are those of other CTAs, about which global memory has no checks.
+void decode_memory(Instruction& i, const std::vector<std::string>& parts, const std::string& entry) {
+  size_t first = 1, count = 1;
+  while (first < parts.size() && (orders(parts[first]) || is_scope(parts[first]))) ++first;
+  if (parts.size() < first + 2 || i.operands.size() != 2) fail("unknown memory access");
+  i.space = space_of(parts[first]);
+  if (first > 1 && i.space != Space::global) fail("unknown memory access");
+  i.bytes = bytes_of(parts.back());
+  Operand& data = i.operands[i.kind == Kind::load ? 0 : 1];
+  for (size_t p = first + 1; p + 1 < parts.size(); ++p) {
+    if (parts[p] == "v2" || parts[p] == "v4") {
+      count = static_cast<size_t>(parts[p][1] - '0');
+    } else if (parts[p] != "nc" && !parts[p].starts_with("L1::") && !parts[p].starts_with("L2::")) {
+      fail("unknown qualifier ." + parts[p]);  // those named here are hints without meaning for values
+    }
+  }
+  if (data.kind != Operand::Kind::vector) {
+    Operand vector;
+    vector.kind = Operand::Kind::vector;
+    vector.parts.push_back(std::move(data));
+    data = std::move(vector);
+  }
+  if (data.parts.size() != count) fail("wrong number of elements");
+  Operand& address = i.operands[i.kind == Kind::load ? 1 : 0];
+  if (address.kind != Operand::Kind::address) fail("expected an address");
+  if (i.space == Space::param) decode_parameter(i, address, entry);
+}
+
+void decode_atomic(Instruction& i, std::vector<std::string> parts) {
+  std::erase_if(parts, [](const std::string& part) { return orders(part) || is_scope(part); });
+  const Pure* pure = parts.size() == 4 ? find_pure(parts[2] + "." + parts[3]) : nullptr;
+  if (!pure || parts[1] != "global" || i.operands.size() != 3) fail("unknown opcode " + i.opcode);
+  i.function = pure->function;
+  i.bytes = bytes_of(parts[3]);
+}
+
+void decode_pure(Instruction& i) {
+  const Pure* pure = find_pure(i.opcode);
+  if (!pure) fail("unknown opcode " + i.opcode);
+  if (i.operands.size() != pure->operands + 1) fail("wrong number of operands");
+  i.function = pure->function;
+}
+
+}  // namespace
+
+void decode(Instruction& i, const std::string& entry) {
+  const std::vector<std::string> parts = parts_of(i.opcode);
+  static const std::map<std::string, Kind> kinds{{"mov", Kind::move},    {"ld", Kind::load},      {"st", Kind::store},
+                                                 {"atom", Kind::atomic}, {"bra", Kind::branch},   {"ret", Kind::exit},
+                                                 {"exit", Kind::exit},   {"prefetch", Kind::hint}};
+  if (decode_sync(i)) return;
+  const auto kind = kinds.find(parts[0]);
+  if (kind == kinds.end()) return decode_pure(i);
+  i.kind = kind->second;
+  if (i.kind == Kind::load || i.kind == Kind::store) decode_memory(i, parts, entry);
+  if (i.kind == Kind::move) decode_move(i, parts);
+  if (i.kind == Kind::atomic) decode_atomic(i, parts);
+  if (i.kind == Kind::hint && i.opcode != "prefetch.global.L2") fail("unknown opcode " + i.opcode);
+  if (i.kind == Kind::branch && i.opcode != "bra" && i.opcode != "bra.uni") fail("unknown opcode");
+}
+
+}  // namespace ligerdsl::test::ptx

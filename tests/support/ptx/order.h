@@ -1,0 +1,87 @@
+// What happened before what, as vector clocks. An agent is a warp, or a kind of work that ends later than its
+// instruction: the copies that complete on one mbarrier, the copy groups of one warp. Times of an agent begin at 1.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace ligerdsl::test::ptx {
+
+// One agent at one time; 0 is none.
+using Epoch = uint32_t;
+inline constexpr int kTimeBits = 20;
+inline constexpr uint32_t kManyReaders = 0xfff, kBarrierBytes = 0xffe;  // no agents: see memory.h
+inline constexpr uint32_t kMaxAgents = 0xffe;
+
+inline uint32_t agent_of(Epoch epoch) {
+  return epoch >> kTimeBits;
+}
+inline uint32_t time_of(Epoch epoch) {
+  return epoch & ((1u << kTimeBits) - 1);
+}
+inline Epoch make_epoch(uint32_t agent, uint64_t time) {
+  if (time >> kTimeBits) throw std::runtime_error("more synchronisations than the emulator counts");
+  return agent << kTimeBits | static_cast<uint32_t>(time);
+}
+
+class Clock {
+ public:
+  uint32_t at(uint32_t agent) const { return agent < times_.size() ? times_[agent] : 0; }
+  bool covers(Epoch epoch) const { return at(agent_of(epoch)) >= time_of(epoch); }
+  void raise(Epoch epoch) {
+    const uint32_t agent = agent_of(epoch);
+    if (agent >= times_.size()) times_.resize(agent + 1);
+    times_[agent] = std::max(times_[agent], time_of(epoch));
+  }
+  void join(const Clock& other) {
+    if (other.times_.size() > times_.size()) times_.resize(other.times_.size());
+    for (size_t i = 0; i < other.times_.size(); ++i) times_[i] = std::max(times_[i], other.times_[i]);
+  }
+  // The first epoch of `other` that this one does not know, or none.
+  Epoch missing(const Clock& other) const {
+    for (uint32_t i = 0; i < other.times_.size(); ++i) {
+      if (other.times_[i] > at(i)) return make_epoch(i, other.times_[i]);
+    }
+    return 0;
+  }
+
+ private:
+  std::vector<uint32_t> times_;
+};
+
+// What an agent knows to have happened, and the part of it that a proxy fence has shown to bulk copies.
+struct Order {
+  Clock seen, fenced;
+  void join(const Order& other) {
+    seen.join(other.seen);
+    fenced.join(other.fenced);
+  }
+};
+
+// The agents of one cluster: its warps by rank and number, then the others as they appear.
+class Agents {
+ public:
+  Agents(size_t ctas, size_t warps) : ctas_(ctas), warps_(warps) {}
+  uint32_t warp(size_t cta, size_t number) const { return static_cast<uint32_t>(cta * warps_ + number); }
+  bool is_warp(uint32_t agent) const { return agent < ctas_ * warps_; }
+  uint32_t add(std::string name) {
+    others_.push_back(std::move(name));
+    const size_t agent = ctas_ * warps_ + others_.size() - 1;
+    if (agent >= kMaxAgents) throw std::runtime_error("more mbarriers and copies than the emulator counts");
+    return static_cast<uint32_t>(agent);
+  }
+  std::string name(uint32_t agent) const {
+    if (!is_warp(agent)) return others_.at(agent - ctas_ * warps_);
+    const std::string warp = "warp " + std::to_string(agent % warps_);
+    return ctas_ == 1 ? warp : warp + " of CTA rank " + std::to_string(agent / warps_);
+  }
+
+ private:
+  size_t ctas_, warps_;
+  std::vector<std::string> others_;
+};
+
+}  // namespace ligerdsl::test::ptx

@@ -1,0 +1,93 @@
+// Tiny kernels as PTX text, for tests of the emulator.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/support/ptx/machine.h"
+
+namespace ligerdsl::test::ptx {
+
+inline constexpr size_t kThreads = 64;
+
+// Every thread's output is at %rd1, its input (its number in the grid + 1000) at %rd9; %r1 is its number in the CTA,
+// %rd2 the shared address of its word, %rd5 that of all, %rd3 and %rd8 the first output and input, %p9 says whether it
+// is thread 0.
+inline std::string kernel(const std::string& body) {
+  return R"(.version 8.0
+.visible .entry k(
+	.param .u64 k_param_0
+	.param .u64 k_param_1
+)
+.reqntid 64
+{
+	.reg .b32 	%r<9>;
+	ld.param.b64 	%rd3, [k_param_0];
+	ld.param.b64 	%rd8, [k_param_1];
+	mov.u32 	%r1, %tid.x;
+	setp.eq.b32 	%p9, %r1, 0;
+	mul.wide.u32 	%rd4, %r1, 4;
+	mov.b64 	%rd5, ligerdsl_shared;
+	add.s64 	%rd2, %rd5, %rd4;
+	mov.u32 	%r9, %ctaid.x;
+	mad.lo.s32 	%r10, %r9, 64, %r1;
+	mul.wide.u32 	%rd10, %r10, 4;
+	add.s64 	%rd1, %rd3, %rd10;
+	add.s64 	%rd9, %rd8, %rd10;
+)" + body +
+         "\n\tret;\n}\n";
+}
+
+struct Result {
+  std::vector<uint32_t> out, in;
+  std::string error;
+};
+
+struct Conditions {
+  int64_t ctas = 1;
+  int64_t cluster = 1;
+  uint64_t seed = 1;
+  bool early_inputs = false;
+};
+
+inline Result run_kernel(const std::string& body, const Conditions& conditions = {}) {
+  const size_t count = kThreads * static_cast<size_t>(conditions.ctas);
+  Result result{std::vector<uint32_t>(count, 0xffffffff), std::vector<uint32_t>(count), ""};
+  for (size_t i = 0; i < count; ++i) result.in[i] = static_cast<uint32_t>(i + 1000);
+  GlobalMemory memory;
+  memory.add(result.out.data(), static_cast<int64_t>(4 * count));
+  memory.add(result.in.data(), static_cast<int64_t>(4 * count), conditions.early_inputs);
+  Launch launch;
+  launch.slots = {reinterpret_cast<uintptr_t>(result.out.data()), reinterpret_cast<uintptr_t>(result.in.data())};
+  launch.shared_bytes = 1024;
+  launch.grid = {conditions.ctas, 1, 1};
+  launch.cluster = {conditions.cluster, 1, 1};
+  launch.seed = conditions.seed;
+  try {
+    run(parse(kernel(body)), launch, memory);
+  } catch (const std::runtime_error& error) {
+    result.error = error.what();
+  }
+  return result;
+}
+
+// Text with every `$name` replaced.
+inline std::string with(std::string text, const std::string& name, const std::string& value) {
+  for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + value.size())) {
+    text.replace(at, name.size(), value);
+  }
+  return text;
+}
+
+// One kernel that must fail, and what the error says.
+struct Fault {
+  const char* name;
+  std::string body, message;
+  Conditions conditions = {};
+};
+
+inline void PrintTo(const Fault& fault, std::ostream* out) {
+  *out << fault.message;
+}
+
+}  // namespace ligerdsl::test::ptx

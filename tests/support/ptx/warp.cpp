@@ -1,0 +1,333 @@
+#include "tests/support/ptx/warp.h"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+namespace ligerdsl::test::ptx {
+namespace {
+
+constexpr size_t kEnded = std::numeric_limits<size_t>::max();
+constexpr int64_t kStepLimit = 50'000'000;  // instructions of one warp between waits
+
+// Lanes wait here until no other lane of the warp can run.
+bool converges(Kind kind) {
+  return kind >= Kind::shuffle && kind <= Kind::cluster_wait;
+}
+
+}  // namespace
+
+Warp::Warp(Machine& machine, Cta& cta, int number)
+    : machine_(machine),
+      cta_(cta),
+      number_(number),
+      agent_(cta.cluster.agents.warp(cta.rank, static_cast<size_t>(number))),
+      registers_(machine.program.registers.size()),
+      defined_(machine.program.registers.size()),
+      early_(machine.program.dependent) {
+  set_special_registers();
+  tick();
+  tick();  // the first time says only that it runs
+}
+
+void Warp::set_special_registers() {
+  set("%laneid", 0, 1);
+  set("%tid.x", static_cast<uint64_t>(number_) * kLanes, 1);
+  set("%ntid.x", static_cast<uint64_t>(machine_.program.threads));
+  const auto& grid = machine_.launch.grid;
+  const auto& cluster = machine_.launch.cluster;
+  for (size_t axis = 0; axis < 3; ++axis) {
+    const std::string dot = std::string(".") + "xyz"[axis];
+    set("%ctaid" + dot, static_cast<uint64_t>(cta_.id[axis]));
+    set("%nctaid" + dot, static_cast<uint64_t>(grid[axis]));
+    set("%clusterid" + dot, static_cast<uint64_t>(cta_.id[axis] / cluster[axis]));
+    set("%nclusterid" + dot, static_cast<uint64_t>(grid[axis] / cluster[axis]));
+    set("%cluster_ctaid" + dot, static_cast<uint64_t>(cta_.id[axis] % cluster[axis]));
+    set("%cluster_nctaid" + dot, static_cast<uint64_t>(cluster[axis]));
+  }
+  set("%cluster_ctarank", cta_.rank);
+  set("%cluster_nctarank", static_cast<uint64_t>(cluster[0] * cluster[1] * cluster[2]));
+}
+
+void Warp::set(const std::string& name, uint64_t base, uint64_t step) {
+  const auto found = machine_.program.registers.find(name);
+  if (found == machine_.program.registers.end()) return;
+  defined_[found->second] = kAllLanes;
+  for (int lane = 0; lane < kLanes; ++lane) registers_[found->second][lane] = base + step * lane;
+}
+
+Warp::Stop Warp::run() {
+  const Stop stop = run_until_stop();
+  stopped_ = stop == Stop::wait;
+  return stop;
+}
+
+Warp::Stop Warp::run_until_stop() {
+  while (steps_++ < kStepLimit) {
+    const Group group = next();
+    if (group.pc == kEnded) {
+      finish();
+      return Stop::end;
+    }
+    if (group.lanes == 0) return Stop::wait;
+    const Instruction& i = machine_.program.instructions.at(group.pc);
+    lane_ = __builtin_ctz(group.lanes);
+    try {
+      if (converges(i.kind)) {
+        if (group.lanes != kAllLanes && parked_) return Stop::wait;
+        if (group.lanes != kAllLanes) {
+          throw std::runtime_error("an instruction of the whole warp that not all threads of the warp reach together");
+        }
+      }
+      const Stop stop = execute(i, group);
+      if (stop != Stop::none) return stop;
+    } catch (const std::runtime_error& error) {
+      fail(i, error.what());
+    }
+  }
+  throw std::runtime_error(cta_.name(machine_.program) + ": a warp does not end");
+}
+
+std::string Warp::where(const Instruction& i) const {
+  return cta_.name(machine_.program) + ": PTX line " + std::to_string(i.line) + " `" + i.text + "`, thread " +
+         std::to_string(number_ * kLanes + lane_);
+}
+
+void Warp::fail(const Instruction& i, const char* what) const {
+  throw std::runtime_error(where(i) + ": " + what);
+}
+
+// The lowest program counter, but lanes at an instruction of the whole warp wait for the others. No lanes: all that
+// have not ended wait for an mbarrier.
+Warp::Group Warp::next() const {
+  if (uniform_) return {pc_, pc_ == kEnded ? kAllLanes : kAllLanes & ~parked_};
+  const auto& instructions = machine_.program.instructions;
+  Group running{kEnded, 0}, waiting{kEnded, 0};
+  size_t last = kEnded;
+  Group* into = nullptr;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const size_t pc = pcs_[lane];
+    if (pc == kEnded || (parked_ >> lane & 1)) continue;
+    if (pc != last) {
+      if (pc >= instructions.size()) throw std::runtime_error("a warp runs beyond the kernel's end");
+      into = converges(instructions[pc].kind) ? &waiting : &running;
+      last = pc;
+    }
+    if (pc < into->pc) *into = {pc, 0};
+    if (pc == into->pc) into->lanes |= uint32_t{1} << lane;
+  }
+  if (running.lanes) return running;
+  if (waiting.lanes) return waiting;
+  return parked_ ? Group{0, 0} : Group{kEnded, 0};
+}
+
+void Warp::set_pc(uint32_t lanes, size_t pc) {
+  if (lanes == kAllLanes) {
+    uniform_ = true;
+    pc_ = pc;
+    return;
+  }
+  if (uniform_) pcs_.fill(pc_);
+  uniform_ = false;
+  each_lane(lanes, [&](int lane) { pcs_[lane] = pc; });
+}
+
+bool Warp::resume() {
+  parked_ = 0;
+  steps_ = 0;
+  const bool stood = stopped_;
+  stopped_ = false;
+  return stood;
+}
+
+std::string Warp::waits_at() const {
+  size_t pc = barrier_pc_;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    if (parked_ >> lane & 1) pc = uniform_ ? pc_ : pcs_[lane];
+  }
+  const Instruction& i = machine_.program.instructions.at(pc);
+  return cta_.name(machine_.program) + ": PTX line " + std::to_string(i.line) + " `" + i.text + "`";
+}
+
+Warp::Stop Warp::execute(const Instruction& i, const Group& group) {
+  uint32_t active = group.lanes;
+  if (i.predicate >= 0) {
+    const Lanes& values = read_register(i.predicate, group.lanes);
+    each_lane(group.lanes, [&](int lane) {
+      if ((values[lane] != 0) == i.negated) active &= ~(uint32_t{1} << lane);
+    });
+  }
+  set_pc(group.lanes, group.pc + 1);
+  if (converges(i.kind) && i.predicate >= 0 && active != kAllLanes) {
+    throw std::runtime_error("an instruction of the whole warp that not all threads of the warp reach together");
+  }
+  return active ? dispatch(i, group, active) : Stop::none;
+}
+
+Warp::Stop Warp::dispatch(const Instruction& i, const Group& group, uint32_t active) {
+  switch (i.kind) {
+    case Kind::pure:
+      pure(i, active);
+      break;
+    case Kind::move:
+      move(i, active);
+      break;
+    case Kind::pack:
+      pack(i, active);
+      break;
+    case Kind::unpack:
+      unpack(i, active);
+      break;
+    case Kind::load:
+    case Kind::store:
+      transfer(i, active);
+      break;
+    case Kind::branch:
+      set_pc(active, i.target);
+      break;
+    case Kind::exit:
+      set_pc(active, kEnded);
+      break;
+    case Kind::hint:
+      break;  // any address may be prefetched
+    case Kind::shuffle:
+      shuffle(i, active);
+      break;
+    case Kind::elect:
+      elect(i);
+      break;
+    case Kind::active_mask:
+      write(i.operands[0], active).fill(active);
+      break;
+    case Kind::map_rank:
+      map_rank(i, active);
+      break;
+    case Kind::sleep:
+      return Stop::yield;
+    case Kind::atomic:
+      atomic(i, active);
+      return machine_.chance(2) ? Stop::yield : Stop::none;
+    default:
+      return dispatch_sync(i, group, active);
+  }
+  return Stop::none;
+}
+
+Warp::Stop Warp::dispatch_sync(const Instruction& i, const Group& group, uint32_t active) {
+  switch (i.kind) {
+    case Kind::warp_barrier:
+      break;  // lanes of a warp have one order
+    case Kind::barrier:
+      return barrier(i, group);
+    case Kind::cluster_arrive:
+      cluster_arrive(i);
+      break;
+    case Kind::cluster_wait:
+      return cluster_wait(i, group);
+    case Kind::fence:
+      fence(i);
+      break;
+    case Kind::dependency_wait:
+      early_ = false;
+      cta_.cluster.dependency_waits.push_back(now_);
+      break;
+    case Kind::mbarrier_init:
+      mbarrier_init(i, active);
+      break;
+    case Kind::mbarrier_inval:
+      mbarrier_inval(i, active);
+      break;
+    case Kind::mbarrier_arrive:
+      mbarrier_arrive(i, active);
+      break;
+    case Kind::mbarrier_expect:
+      mbarrier_expect(i, active);
+      break;
+    case Kind::mbarrier_wait:
+      return mbarrier_wait(i, group, active);
+    case Kind::copy:
+      copy(i, active);
+      break;
+    case Kind::bulk_load:
+      bulk_load(i, active);
+      break;
+    case Kind::bulk_store:
+      bulk_store(i, active);
+      break;
+    case Kind::remote_store:
+      remote_store(i, active);
+      break;
+    case Kind::commit:
+      commit(i.bulk ? stores_ : copies_);
+      break;
+    case Kind::wait_group:
+      wait_group(i);
+      break;
+    default:
+      throw std::runtime_error("an instruction that the machine does not run");
+  }
+  return Stop::none;
+}
+
+const Lanes& Warp::read(const Operand& o, uint32_t lanes) {
+  if (o.kind == Operand::Kind::constant) return o.constant;
+  if (o.kind != Operand::Kind::reg) throw std::runtime_error("an operand that has no value");
+  return read_register(o.reg, lanes);
+}
+
+const Lanes& Warp::read_register(int reg, uint32_t lanes) {
+  const uint32_t undefined = lanes & ~defined_[reg];
+  if (undefined) {
+    lane_ = __builtin_ctz(undefined);
+    throw std::runtime_error("a register is read before it is written");
+  }
+  return registers_[reg];
+}
+
+Lanes& Warp::write(const Operand& o, uint32_t lanes) {
+  if (o.kind != Operand::Kind::reg) throw std::runtime_error("a destination that is not a register");
+  defined_[o.reg] |= lanes;
+  return registers_[o.reg];
+}
+
+void Warp::pure(const Instruction& i, uint32_t lanes) {
+  const size_t n = i.operands.size();
+  const Lanes& a = read(i.operands[1], lanes);
+  const Lanes& b = n > 2 ? read(i.operands[2], lanes) : a;
+  const Lanes& c = n > 3 ? read(i.operands[3], lanes) : a;
+  Lanes& out = write(i.operands[0], lanes);
+  each_lane(lanes, [&](int lane) {
+    lane_ = lane;
+    out[lane] = i.function(a[lane], b[lane], c[lane]);
+  });
+}
+
+void Warp::move(const Instruction& i, uint32_t lanes) {
+  const Lanes& from = read(i.operands[1], lanes);
+  Lanes& to = write(i.operands[0], lanes);
+  each_lane(lanes, [&](int lane) { to[lane] = i.bytes ? low(from[lane], i.bytes) : from[lane] & 1; });
+}
+
+void Warp::pack(const Instruction& i, uint32_t lanes) {
+  Lanes packed{};
+  const auto& parts = i.operands[1].parts;
+  const int bytes = i.bytes / static_cast<int>(parts.size());
+  for (size_t p = 0; p < parts.size(); ++p) {
+    const Lanes& from = read(parts[p], lanes);
+    each_lane(lanes, [&](int lane) { packed[lane] |= low(from[lane], bytes) << (8 * bytes * p); });
+  }
+  Lanes& to = write(i.operands[0], lanes);
+  each_lane(lanes, [&](int lane) { to[lane] = packed[lane]; });
+}
+
+void Warp::unpack(const Instruction& i, uint32_t lanes) {
+  const Lanes from = read(i.operands[1], lanes);
+  const auto& parts = i.operands[0].parts;
+  const int bytes = i.bytes / static_cast<int>(parts.size());
+  for (size_t p = 0; p < parts.size(); ++p) {
+    Lanes& to = write(parts[p], lanes);
+    each_lane(lanes, [&](int lane) { to[lane] = low(from[lane] >> (8 * bytes * p), bytes); });
+  }
+}
+
+}  // namespace ligerdsl::test::ptx

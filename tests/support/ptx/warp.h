@@ -1,0 +1,126 @@
+// One warp: 32 lanes with a program counter each, of which the lowest goes first. warp.cpp: control and arithmetic;
+// warp_memory.cpp: memory; warp_sync.cpp: barriers and order; warp_copies.cpp: what lands later.
+#pragma once
+
+#include "tests/support/ptx/cluster.h"
+
+namespace ligerdsl::test::ptx {
+
+inline constexpr uint32_t kAllLanes = 0xffffffff;
+
+template <class F>
+void each_lane(uint32_t lanes, F f) {
+  for (; lanes; lanes &= lanes - 1) f(__builtin_ctz(lanes));
+}
+
+inline uint64_t low(uint64_t value, int bytes) {
+  return bytes == 8 ? value : value & ((uint64_t{1} << (8 * bytes)) - 1);
+}
+
+class Warp {
+ public:
+  enum class Stop { none, yield, wait, end };
+
+  Warp(Machine& machine, Cta& cta, int number);
+  // Runs until it lets others go, waits, or has ended.
+  Stop run();
+  Cta& cta() { return cta_; }
+  // What it may wait for has happened; returns whether it stood still and can run again.
+  bool resume();
+  bool waits() const { return stopped_; }
+  bool parked() const { return parked_ != 0; }
+  std::string waits_at() const;  // for a deadlock: the CTA and instruction
+
+ private:
+  struct Group {
+    size_t pc;
+    uint32_t lanes;
+  };
+  Stop run_until_stop();
+  Group next() const;
+  void set_pc(uint32_t lanes, size_t pc);
+  void set_special_registers();
+  void set(const std::string& name, uint64_t base, uint64_t step = 0);
+  [[noreturn]] void fail(const Instruction& i, const char* what) const;
+  void finish();
+
+  Stop execute(const Instruction& i, const Group& group);
+  Stop dispatch(const Instruction& i, const Group& group, uint32_t active);
+  Stop dispatch_sync(const Instruction& i, const Group& group, uint32_t active);
+
+  const Lanes& read(const Operand& o, uint32_t lanes);
+  const Lanes& read_register(int reg, uint32_t lanes);
+  Lanes& write(const Operand& o, uint32_t lanes);
+  void pure(const Instruction& i, uint32_t lanes);
+  void move(const Instruction& i, uint32_t lanes);
+  void pack(const Instruction& i, uint32_t lanes);
+  void unpack(const Instruction& i, uint32_t lanes);
+
+  // Memory. A place is the CTA to whose shared memory an address belongs, and the address there.
+  struct Place {
+    Cta& cta;
+    uint64_t at;
+  };
+  Place resolve(uint64_t address, Space space, bool touch = true);
+  uint64_t address(const Operand& o, const Lanes& base, int lane, int64_t alignment);
+  void transfer(const Instruction& i, uint32_t lanes);
+  uint64_t load_element(const Instruction& i, uint64_t at);
+  void store_element(const Instruction& i, uint64_t at, uint64_t value);
+  void atomic(const Instruction& i, uint32_t lanes);
+  void shuffle(const Instruction& i, uint32_t lanes);
+  void elect(const Instruction& i);
+  bool early();  // before griddepcontrol.wait
+
+  // Synchronisation.
+  void tick();
+  Stop barrier(const Instruction& i, const Group& group);
+  void cluster_arrive(const Instruction& i);
+  Stop cluster_wait(const Instruction& i, const Group& group);
+  void fence(const Instruction& i);
+  Mbarrier& mbarrier(const Place& place);
+  void mbarrier_init(const Instruction& i, uint32_t lanes);
+  void mbarrier_inval(const Instruction& i, uint32_t lanes);
+  void mbarrier_arrive(const Instruction& i, uint32_t lanes);
+  void mbarrier_expect(const Instruction& i, uint32_t lanes);
+  Stop mbarrier_wait(const Instruction& i, const Group& group, uint32_t lanes);
+  void map_rank(const Instruction& i, uint32_t lanes);
+
+  // Copies. Groups of cp.async and of bulk stores.
+  struct Groups {
+    uint32_t agent = 0;
+    uint64_t committed = 0, waited = 0;
+    bool open = false;  // copies since the last commit
+  };
+  Epoch open_group(Groups& groups, const char* what);
+  void commit(Groups& groups);
+  void wait_group(const Instruction& i);
+  void copy(const Instruction& i, uint32_t lanes);
+  void bulk_load(const Instruction& i, uint32_t lanes);
+  void bulk_store(const Instruction& i, uint32_t lanes);
+  void remote_store(const Instruction& i, uint32_t lanes);
+  int64_t bulk_bytes(const Lanes& sizes, int lane) const;
+  std::string where(const Instruction& i) const;
+
+  Machine& machine_;
+  Cta& cta_;
+  int number_;
+  uint32_t agent_;
+  int lane_ = 0;  // that an error is about
+  bool uniform_ = true;
+  size_t pc_ = 0;                     // of all lanes, when uniform
+  std::array<size_t, kLanes> pcs_{};  // else
+  uint32_t parked_ = 0;               // lanes that wait for an mbarrier
+  size_t barrier_pc_ = 0;             // of a barrier that all lanes wait at
+  bool stopped_ = false;              // the last run() ended in a wait
+  int64_t steps_ = 0;                 // since it last waited
+  std::vector<Lanes> registers_;
+  std::vector<uint32_t> defined_;  // per register, the lanes that wrote it
+  Order order_, released_;         // released_: what a relaxed arrival passes on
+  Epoch now_ = 0;
+  bool early_;
+  bool cluster_arrived_ = false;
+  uint64_t cluster_phase_ = 0;
+  Groups copies_, stores_;
+};
+
+}  // namespace ligerdsl::test::ptx

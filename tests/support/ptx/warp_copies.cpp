@@ -1,0 +1,135 @@
+#include <stdexcept>
+
+#include "tests/support/ptx/warp.h"
+
+namespace ligerdsl::test::ptx {
+
+Epoch Warp::open_group(Groups& groups, const char* what) {
+  if (groups.agent == 0) groups.agent = cta_.cluster.agents.add(what + cta_.cluster.agents.name(agent_));
+  groups.open = true;
+  return make_epoch(groups.agent, groups.committed + 1);
+}
+
+void Warp::commit(Groups& groups) {
+  if (groups.open) ++groups.committed;  // an empty group is complete
+  groups.open = false;
+}
+
+void Warp::wait_group(const Instruction& i) {
+  Groups& groups = i.bulk ? stores_ : copies_;
+  if (i.operands.empty()) commit(groups);
+  const uint64_t pending = i.operands.empty() ? 0 : i.operands[0].constant[0];
+  if (groups.agent == 0 || groups.committed <= pending) return;
+  groups.waited = std::max(groups.waited, groups.committed - pending);
+  const Epoch done = make_epoch(groups.agent, groups.waited);
+  machine_.copies.land_groups(done);
+  order_.seen.raise(done);
+}
+
+// Bytes beyond the source size are zeros.
+void Warp::copy(const Instruction& i, uint32_t lanes) {
+  const Lanes to = read(i.operands[0].parts.at(0), lanes), from = read(i.operands[1].parts.at(0), lanes);
+  const Lanes& sizes = read(i.operands.back(), lanes);
+  Copy copy{.done = open_group(copies_, "a cp.async of ")};
+  each_lane(lanes, [&](int lane) {
+    lane_ = lane;
+    const int64_t size = static_cast<int64_t>(low(sizes[lane], 4));
+    if (size > i.bytes) throw std::runtime_error("a source larger than the copy");
+    const Place place = resolve(address(i.operands[0], to, lane, i.bytes), Space::shared);
+    const uint64_t source = address(i.operands[1], from, lane, i.bytes);
+    const uint8_t* bytes = size ? machine_.global.check(source, size, early()) : nullptr;
+    place.cta.shared.claim(place.at, i.bytes, order_, copy.done, false);
+    copy.pieces.push_back({place.cta.shared.bytes(place.at), bytes, size, i.bytes - size, 0});
+  });
+  machine_.copies.add(std::move(copy));
+}
+
+int64_t Warp::bulk_bytes(const Lanes& sizes, int lane) const {
+  const int64_t bytes = static_cast<int64_t>(low(sizes[lane], 4));
+  if (bytes == 0 || bytes % 16) throw std::runtime_error("a bulk copy of " + std::to_string(bytes) + " bytes");
+  return bytes;
+}
+
+void Warp::bulk_load(const Instruction& i, uint32_t lanes) {
+  const auto& o = i.operands;
+  const Lanes to = read(o[0].parts.at(0), lanes), from = read(o[1].parts.at(0), lanes), sizes = read(o[2], lanes),
+              barriers = read(o[3].parts.at(0), lanes);
+  each_lane(lanes, [&](int lane) {
+    lane_ = lane;
+    const int64_t bytes = bulk_bytes(sizes, lane);
+    const Place place = resolve(address(o[0], to, lane, 16), i.space, false);
+    const Place signal = resolve(address(o[3], barriers, lane, 8), i.space, false);
+    if (&place.cta != &signal.cta) throw std::runtime_error("a copy and its mbarrier in different CTAs");
+    Mbarrier& barrier = mbarrier(signal);
+    if (!barrier.fenced()) throw std::runtime_error("an mbarrier without fence.proxy.async or .mbarrier_init");
+    const uint8_t* source = machine_.global.check(address(o[1], from, lane, 16), bytes, early());
+    const Epoch done = barrier.copy_epoch();
+    place.cta.shared.claim(place.at, bytes, order_, done, true);
+    machine_.copies.add({{{place.cta.shared.bytes(place.at), source, bytes, 0, 0}}, &barrier, done, {}, where(i)});
+  });
+}
+
+void Warp::bulk_store(const Instruction& i, uint32_t lanes) {
+  const auto& o = i.operands;
+  const Lanes to = read(o[0].parts.at(0), lanes), from = read(o[1].parts.at(0), lanes), sizes = read(o[2], lanes);
+  if (early()) throw std::runtime_error("write of global memory before griddepcontrol.wait");
+  Copy copy{.done = open_group(stores_, "a bulk store of ")};
+  each_lane(lanes, [&](int lane) {
+    lane_ = lane;
+    const int64_t bytes = bulk_bytes(sizes, lane);
+    uint8_t* target = machine_.global.check(address(o[0], to, lane, 16), bytes);
+    const Place place = resolve(address(o[1], from, lane, 16), Space::shared);
+    place.cta.shared.borrow(place.at, bytes, order_, copy.done);
+    copy.pieces.push_back({target, place.cta.shared.bytes(place.at), bytes, 0, 0});
+  });
+  machine_.copies.add(std::move(copy));
+}
+
+void Warp::remote_store(const Instruction& i, uint32_t lanes) {
+  const auto& o = i.operands;
+  const auto& data = o[1].parts;
+  const Lanes to = read(o[0].parts.at(0), lanes), barriers = read(o[2].parts.at(0), lanes);
+  const int64_t bytes = i.bytes * static_cast<int64_t>(data.size());
+  each_lane(lanes, [&](int lane) {
+    lane_ = lane;
+    const Place place = resolve(address(o[0], to, lane, bytes), i.space, false);
+    const Place signal = resolve(address(o[2], barriers, lane, 8), i.space, false);
+    if (&place.cta != &signal.cta) throw std::runtime_error("a store and its mbarrier in different CTAs");
+    Mbarrier& barrier = mbarrier(signal);
+    Copy copy{.barrier = &barrier, .done = barrier.copy_epoch(), .passed = order_, .issued = where(i)};
+    place.cta.shared.claim(place.at, bytes, order_, copy.done, false);
+    uint8_t* target = place.cta.shared.bytes(place.at);
+    for (size_t e = 0; e < data.size(); ++e) {
+      copy.pieces.push_back({target + e * i.bytes, nullptr, i.bytes, 0, read(data[e], lanes)[lane]});
+    }
+    machine_.copies.add(std::move(copy));
+  });
+  tick();
+}
+
+// What must be over when a warp, and with the last warp its CTA, ends.
+void Warp::finish() {
+  const std::string who = cta_.name(machine_.program) + ": warp " + std::to_string(number_);
+  for (const Groups& groups : {copies_, stores_}) {
+    if (groups.open || groups.committed > groups.waited) {
+      throw std::runtime_error(who + " ends before it waited for " + cta_.cluster.agents.name(groups.agent));
+    }
+  }
+  for (const CtaBarrier& barrier : cta_.barriers) {
+    if (barrier.arrived > 0 && !barrier.counted) {
+      throw std::runtime_error(who + " ends, others wait for it: warps do not meet at the same barrier");
+    }
+  }
+  cta_.last.join(order_);
+  ++cta_.ended;
+  ClusterBarrier& barrier = cta_.cluster.barrier;
+  if (barrier.leave(cluster_arrived_ && cluster_phase_ == barrier.phase)) machine_.wake(barrier.waiting);
+  if (cta_.ended < cta_.warps.size()) return;
+  for (const auto& [address, mbarrier] : cta_.mbarriers) {
+    if (cta_.last.seen.covers(mbarrier.last_copy())) continue;
+    throw std::runtime_error(who + " ends before the CTA waited for " +
+                             cta_.cluster.agents.name(agent_of(mbarrier.last_copy())));
+  }
+}
+
+}  // namespace ligerdsl::test::ptx
