@@ -109,11 +109,13 @@ KernelBuilder::ExactGuard::~ExactGuard() {
   --recorder_->exact_depth;
 }
 
-program::Program KernelBuilder::finish() {
-  return recorder_->finish();
+program::Program KernelBuilder::finish(Loc loc) {
+  program::Program program = recorder_->finish(loc);
+  recorder_ = std::make_shared<Recorder>(program.name);  // handles of the finished program stay with the old one
+  return program;
 }
-std::string KernelBuilder::finish_bytes() {
-  return program::serialize(recorder_->finish());
+std::string KernelBuilder::finish_bytes(Loc loc) {
+  return program::serialize(finish(loc));
 }
 
 }  // namespace ligerdsl

@@ -74,7 +74,8 @@ void store_view(const View& view, const Shape& tile_shape, const Indices& index,
   }
   const Shape shape = program::partitionShape(tile_shape);
   if (shape.empty()) {
-    operands.push_back(scalar_operand(recorder, value, view.dtype(), "store", loc));
+    operands.push_back(value.is_number ? constant(recorder, value.number, scalar_type(view.dtype()), "store", loc)
+                                       : value.handle);
   } else {
     const bool is_tile = !value.is_number && recorder.type(value.handle).kind == TypeKind::tile;
     if (is_tile && value.handle.shape != shape) {

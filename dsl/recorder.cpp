@@ -74,6 +74,7 @@ int normal_axis(int axis, int rank, const std::string& op, Loc loc) {
 
 Recorder& recorder_of(const Handle& handle, const std::string& op, Loc loc) {
   if (!handle.recorder) fail(loc, op, "the operand is an empty handle; assign it a value before use");
+  if (!handle.recorder->knows(handle)) fail(loc, op, "the operand belongs to a program that was already finished");
   return *handle.recorder;
 }
 
@@ -108,9 +109,7 @@ Handle Recorder::argument(const std::string& name, Type type, Loc loc) {
 }
 
 void Recorder::require_live(const Handle& handle, const std::string& op, Loc loc) const {
-  if (!handle.recorder) fail(loc, op, "the operand is an empty handle; assign it a value before use");
-  if (handle.recorder.get() != this) fail(loc, op, "the operands were made by different KernelBuilders");
-  if (handle.id >= program_.values.size()) fail(loc, op, "the operand belongs to a program that was already finished");
+  if (&recorder_of(handle, op, loc) != this) fail(loc, op, "the operands were made by different KernelBuilders");
   const uint32_t scope = scope_of_value_[handle.id];
   for (const OpenRegion& region : open_) {
     if (region.scope == scope) return;
@@ -174,15 +173,13 @@ program::Region Recorder::region(const std::vector<Type>& arguments, const Regio
   return region;
 }
 
-program::Program Recorder::finish() {
+program::Program Recorder::finish(Loc loc) {
+  if (open_.size() != 1) fail(loc, "finish", "a loop, branch or combiner is still being recorded; finish after it");
   program_.body = std::move(open_[0].region);
   program::Program program = std::move(program_);
   program_ = {};
-  program_.name = program.name;
-  open_.clear();
-  open_.push_back({{}, next_scope_++});
+  open_[0] = {{}, next_scope_++};
   scope_of_value_.clear();
-  file_index_.clear();
   return program;
 }
 

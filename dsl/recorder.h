@@ -51,7 +51,10 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
 
   int exact_depth = 0;  // > 0: float ops carry no_contract
 
-  program::Program finish();
+  // False once the handle's program is finished: nothing may be asked about it then.
+  bool knows(const Handle& handle) const { return handle.id < program_.values.size(); }
+
+  program::Program finish(Loc loc);
 
  private:
   struct OpenRegion {

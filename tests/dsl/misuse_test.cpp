@@ -51,6 +51,10 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { KernelBuilder other("other"); tile(k, {8}) + tile(other, {8}); }, "operator+: the operands were made by different KernelBuilders"},
     {__LINE__, [](KernelBuilder& k) { Tile t; k.for_range(0, 4, 1, [&](Scalar) { t = tile(k, {8}); }); exp(t); }, "exp: the operand was made inside a loop, branch or combiner that has ended; return it through carry(...)"},
     {__LINE__, [](KernelBuilder& k) { Tile t = tile(k, {8}); k.finish(); exp(t); }, "exp: the operand belongs to a program that was already finished"},
+    {__LINE__, [](KernelBuilder& k) { Tile t = tile(k, {8}); k.finish(); Tile next = tile(k, {8}); exp(t); }, "exp: the operand belongs to a program that was already finished"},
+    {__LINE__, [](KernelBuilder& k) { Tile t = tile(k, {8}); k.finish(); tile(k, {8}) + t; }, "operator+: the operand belongs to a program that was already finished"},
+    {__LINE__, [](KernelBuilder& k) { k.for_range(0, 4, 1, [&](Scalar) { k.finish(); }); }, "finish: a loop, branch or combiner is still being recorded; finish after it"},
+    {__LINE__, [](KernelBuilder& k) { k.view("v", i32, {dyn}).store({0}, 5000000000); }, "store: the number 5000000000 does not fit in i32"},
     // Shapes.
     {__LINE__, [](KernelBuilder& k) { k.zeros({100, 37}, f32); }, "full: dimension 1 of tile shape [100, 37] must be c * 2^n with odd c <= 31; round up to such a size and let the view's bounds or a mask cut the rest"},
     {__LINE__, [](KernelBuilder& k) { k.arange(0); }, "arange: dimension 0 of tile shape [0] must be c * 2^n"},

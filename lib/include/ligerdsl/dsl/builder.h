@@ -131,8 +131,8 @@ class KernelBuilder {
 
   // The recorded program; the builder starts over empty. finish_bytes() is its serialised form, for
   // ligerdsl_kernel_create.
-  program::Program finish();
-  std::string finish_bytes();
+  program::Program finish(Loc loc = Loc::current());
+  std::string finish_bytes(Loc loc = Loc::current());
 
  private:
   template <class Branch>

@@ -1,0 +1,39 @@
+// Random calls of the DSL end in a program or in an error with the caller's line; what was recorded verifies, and its
+// bytes give the same program again.
+#include "builder_fuzz.h"
+
+#include <gtest/gtest.h>
+
+#include "fuzz_budget.h"
+#include "program/print.h"
+#include "program/serialize.h"
+#include "program/verify.h"
+
+namespace ligerdsl::test {
+namespace {
+
+TEST(BuilderFuzz, RecordsOrNamesTheLine) {
+  const Budget budget = test::budget(3000);
+  int64_t accepted = 0, refused = 0;
+  for (unsigned seed = budget.first_seed; seed < budget.first_seed + budget.count; ++seed) {
+    SCOPED_TRACE("--seed=" + std::to_string(seed) + " --count=1");
+    BuilderFuzz fuzz(seed);
+    program::Program program;
+    ASSERT_NO_THROW(program = fuzz.record(40));
+    accepted += fuzz.accepted();
+    refused += fuzz.refused();
+    ASSERT_NO_THROW(program::verify(program)) << program::print(program);
+    const std::string bytes = program::serialize(program);
+    ASSERT_EQ(program::serialize(program::parseProgram(bytes)), bytes) << program::print(program);
+  }
+  // A fuzzer that only ever does one of the two tests nothing.
+  EXPECT_GT(accepted, int64_t{budget.count} * 15);
+  EXPECT_GT(refused, int64_t{budget.count} * 3);
+}
+
+TEST(BuilderFuzz, OneSeedOneProgram) {
+  EXPECT_EQ(program::serialize(BuilderFuzz(7).record(60)), program::serialize(BuilderFuzz(7).record(60)));
+}
+
+}  // namespace
+}  // namespace ligerdsl::test

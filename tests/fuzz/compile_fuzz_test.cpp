@@ -1,0 +1,65 @@
+// What random calls recorded compiles for both targets, or is refused with the author's line. Every compile runs in a
+// process of its own, so that a crash, a hang or a fatal error of LLVM is a failure of this test and no more.
+#include <gtest/gtest.h>
+
+#include "builder_fuzz.h"
+#include "fuzz_budget.h"
+#include "program/options.h"
+#include "program/print.h"
+#include "program/serialize.h"
+#include "runtime/compiler_library.h"
+#include "runtime/status.h"
+
+namespace ligerdsl::test {
+namespace {
+
+program::CompileOptions options_for(program::Target target, unsigned seed) {
+  constexpr const char* archs[] = {"sm_90a", "sm_80", "sm_100", "sm_90a"};
+  std::mt19937 random(seed);
+  program::CompileOptions options;
+  options.target = target;
+  if (target == program::Target::cpu) return options;
+  options.arch = archs[random() % 4];
+  options.ptx_version = 90;
+  options.num_warps = 1 << random() % 6;
+  options.num_stages = 1 + random() % 4;
+  options.contract = random() % 2;
+  return options;
+}
+
+// True when it compiled.
+bool compiles(runtime::CompilerLibrary& compiler, const std::string& bytes, program::Target target, unsigned seed) {
+  try {
+    const std::string artifact = compiler.compile(bytes, program::serialize(options_for(target, seed)));
+    EXPECT_FALSE(program::parseArtifact(artifact).code.empty());
+    return true;
+  } catch (const runtime::Error& error) {
+    const std::string text = error.what();
+    EXPECT_EQ(error.status(), runtime::Status::compile_failed) << text;
+    EXPECT_NE(text.find("builder_fuzz.h:"), std::string::npos) << "no line of the author: " << text;
+    return false;
+  }
+}
+
+TEST(CompileFuzz, CompilesOrNamesTheLine) {
+  const auto compiler = runtime::CompilerLibrary::open(LIGERDSL_TEST_COMPILER);
+  runtime::CompileIsolation isolation = compiler->isolation();
+  isolation.mode = runtime::CompileMode::process;
+  isolation.seconds = 60;
+  compiler->isolate(isolation);
+  const Budget budget = test::budget(100);
+  unsigned compiled = 0;
+  for (unsigned seed = budget.first_seed; seed < budget.first_seed + budget.count; ++seed) {
+    const program::Program program = BuilderFuzz(seed).record(30);
+    const std::string bytes = program::serialize(program);
+    for (const auto target : {program::Target::cpu, program::Target::nvptx}) {
+      SCOPED_TRACE(std::string(target == program::Target::cpu ? "CPU" : "GPU") + " --seed=" + std::to_string(seed) +
+                   " --count=1");
+      compiled += compiles(*compiler, bytes, target, seed);
+    }
+  }
+  EXPECT_GT(compiled, budget.count);  // of twice as many: most programs compile
+}
+
+}  // namespace
+}  // namespace ligerdsl::test

@@ -1,0 +1,34 @@
+// main() of the fuzzers: --seed=N is the first seed, --count=N how many of them; what is left goes to GoogleTest.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "fuzz_budget.h"
+
+namespace ligerdsl::test {
+
+namespace {
+unsigned seed = 1, count = 0;
+}
+
+Budget budget(unsigned usual) {
+  return {seed, count ? count : usual};
+}
+
+}  // namespace ligerdsl::test
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i < argc; ++i) {
+    if (std::strncmp(argv[i], "--seed=", 7) == 0) {
+      ligerdsl::test::seed = static_cast<unsigned>(std::atol(argv[i] + 7));
+    } else if (std::strncmp(argv[i], "--count=", 8) == 0) {
+      ligerdsl::test::count = static_cast<unsigned>(std::atol(argv[i] + 8));
+    } else {
+      std::fprintf(stderr, "unknown argument %s: expected --seed=N, --count=N or GoogleTest's\n", argv[i]);
+      return 2;
+    }
+  }
+  return RUN_ALL_TESTS();
+}
