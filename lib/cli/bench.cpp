@@ -1,7 +1,12 @@
 // `ligerdsl bench`: median and spread, bytes per second, and the fraction of a copy measured in the same run.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <fstream>
 
 #include "lib/cli/authors.h"
+#include "lib/cli/bench_cases.h"
+#include "lib/cli/bench_plot.h"
 #include "lib/cli/commands.h"
 #include "lib/cli/environment.h"
 #include "lib/cli/op_instance.h"
@@ -11,44 +16,6 @@
 namespace ligerdsl::cli {
 
 namespace {
-
-struct Case {
-  std::string kernel;
-  std::vector<std::string> settings;
-};
-
-// The sizes that the project's speed goals are stated for.
-std::vector<Case> standard_cases(bool cpu) {
-  if (cpu) {
-    return {{"vector_add", {"dtype=f32", "N=16777216"}},
-            {"rms_norm_forward", {"dtype=f32", "N=16384", "H=4096"}},
-            {"layer_norm_forward", {"dtype=f32", "N=16384", "H=4096"}},
-            {"swiglu_forward", {"dtype=f32", "N=16384", "F=4096"}},
-            {"swiglu_backward", {"dtype=f32", "N=8192", "F=4096"}},
-            {"geglu_forward", {"dtype=f32", "N=16384", "F=4096"}},
-            {"geglu_backward", {"dtype=f32", "N=8192", "F=4096"}},
-            {"softmax_forward", {"dtype=f32", "N=16384", "H=4096"}},
-            {"rope", {"dtype=f32", "B=4", "S=1024", "A=32", "K=8", "D=128"}}};
-  }
-  return {{"vector_add", {"dtype=f32", "N=67108864"}},
-          {"rms_norm_forward", {"dtype=bf16", "N=16384", "H=8192"}},
-          {"rms_norm_backward", {"dtype=bf16", "d_weight_dtype=f32", "N=16384", "H=8192"}},
-          {"fused_add_rms_norm_forward", {"dtype=bf16", "N=16384", "H=8192"}},
-          {"fused_add_rms_norm_backward", {"dtype=bf16", "d_weight_dtype=f32", "N=16384", "H=8192"}},
-          {"layer_norm_forward", {"dtype=bf16", "N=16384", "H=8192"}},
-          {"layer_norm_backward", {"dtype=bf16", "d_weight_dtype=f32", "N=16384", "H=8192"}},
-          {"swiglu_forward", {"dtype=bf16", "N=16384", "F=14336"}},
-          {"swiglu_backward", {"dtype=bf16", "N=16384", "F=14336"}},
-          {"geglu_forward", {"dtype=bf16", "N=16384", "F=14336"}},
-          {"geglu_backward", {"dtype=bf16", "N=16384", "F=14336"}},
-          {"rope", {"dtype=bf16", "table_dtype=f32", "B=8", "S=2048", "A=32", "K=8", "D=128"}},
-          {"softmax_forward", {"dtype=bf16", "N=16384", "H=8192"}},
-          {"softmax_backward", {"dtype=bf16", "N=16384", "H=8192"}},
-          {"cross_entropy", {"dtype=bf16", "N=4096", "V=128256", "in_place=1"}},
-          {"embedding_forward", {"dtype=bf16", "N=32768", "V=128256", "H=2048"}},
-          {"adamw_step", {"dtype=f32", "grad_dtype=f32", "copy_dtype=bf16", "N=67108864"}},
-          {"global_norm", {"dtype=f32", "N=67108864"}}};
-}
 
 // Copies of the size that a case moves, measured once per size.
 class Copies {
@@ -78,6 +45,9 @@ std::string resources_of(const lib::OpPlan& plan) {
 struct Outcome {
   std::string kernel, title, resources;
   double bytes = 0;
+  double beyond_inputs = 0;  // bytes of outputs and workspace
+  double workspace = 0;
+  double flops = 0;                   // where these, not the bytes, are the floor
   double host_us = 0, launch_us = 0;  // GPU: host time of one execute, and of its launches alone
   runtime::Measurement time;
 };
@@ -115,7 +85,7 @@ class RememberingContext final : public lib::Context {
 };
 
 // Host time of one execute on a warm plan, tensors checked, and of the same launches without the library around them.
-void measure_host(const Globals& globals, const Case& which, Outcome* outcome) {
+void measure_host(const Globals& globals, const BenchCase& which, Outcome* outcome) {
   const auto context = std::make_shared<RememberingContext>(device_config(globals));
   OpInstance instance(find_op(which.kernel), which.settings);
   instance.allocate(context);
@@ -132,7 +102,7 @@ void measure_host(const Globals& globals, const Case& which, Outcome* outcome) {
   });
 }
 
-Outcome measure_op(const lib::ContextRef& context, const Case& which, const runtime::MeasureOptions& options) {
+Outcome measure_op(const lib::ContextRef& context, const BenchCase& which, const runtime::MeasureOptions& options) {
   const lib::OpInfo& info = find_op(which.kernel);
   OpInstance instance(info, which.settings);
   lib::check_desc(info, instance.desc());
@@ -142,7 +112,10 @@ Outcome measure_op(const lib::ContextRef& context, const Case& which, const runt
   Outcome outcome{.kernel = which.kernel,
                   .title = instance.title(),
                   .resources = resources_of(plan.op()),
-                  .bytes = instance.bytes_moved()};
+                  .bytes = instance.bytes_moved(),
+                  .beyond_inputs = instance.bytes_beyond_inputs(),
+                  .workspace = static_cast<double>(instance.call().workspace_bytes),
+                  .flops = instance.flops()};
   lib::Call& call = instance.call();
   outcome.time = runtime::measure(
       context->device(),
@@ -154,7 +127,7 @@ Outcome measure_op(const lib::ContextRef& context, const Case& which, const runt
   return outcome;
 }
 
-Outcome measure_author(const lib::ContextRef& context, const AnyKernel& kernel, const Case& which,
+Outcome measure_author(const lib::ContextRef& context, const AnyKernel& kernel, const BenchCase& which,
                        const runtime::MeasureOptions& options) {
   const AuthorInstance instance(kernel, which.settings, {}, context);
   Outcome outcome{.kernel = which.kernel, .bytes = instance.bytes_moved()};
@@ -164,66 +137,175 @@ Outcome measure_author(const lib::ContextRef& context, const AnyKernel& kernel, 
   return outcome;
 }
 
+double gbps(const Outcome& o) {
+  return o.bytes / (o.time.median_ms * 1e6);
+}
+double tflops(const Outcome& o) {
+  return o.flops / (o.time.median_ms * 1e9);
+}
+
+std::vector<std::string> table_row(const Outcome& o, double of_copy, double of_same) {
+  const bool by_flops = o.flops > 0;
+  return {o.kernel,
+          o.title,
+          format_time(o.time.median_ms),
+          format_time(o.time.q20_ms),
+          format_time(o.time.q80_ms),
+          by_flops ? fmt::format("{:.1f} TFLOP/s", tflops(o)) : fmt::format("{:.1f} GB/s", gbps(o)),
+          by_flops ? "" : fmt::format("{:.3f}", of_copy),
+          by_flops ? "" : fmt::format("{:.3f}", of_same),
+          format_bytes(o.beyond_inputs),
+          o.host_us > 0 ? fmt::format("{:.2f} us", o.host_us) : "",
+          o.host_us > 0 ? fmt::format("{:.2f} us", o.host_us - o.launch_us) : "",
+          o.resources};
+}
+
+Json json_row(const Outcome& o, double of_copy, double of_same) {
+  return {{"kernel", o.kernel},
+          {"settings", o.title},
+          {"median_ms", o.time.median_ms},
+          {"q20_ms", o.time.q20_ms},
+          {"q80_ms", o.time.q80_ms},
+          {"samples", o.time.samples_ms.size()},
+          {"bytes", o.bytes},
+          {"gb_per_s", gbps(o)},
+          {"fraction_of_copy", of_copy},
+          {"fraction_of_same_size_copy", of_same},
+          {"tflops", tflops(o)},
+          {"peak_bytes", o.beyond_inputs},
+          {"workspace_bytes", o.workspace},
+          {"host_us", o.host_us},
+          {"driver_launch_us", o.launch_us},
+          {"resources", o.resources}};
+}
+
+std::vector<BenchCase> chosen_cases(const BenchRequest& request, bool cpu) {
+  if (!request.kernel.empty()) return {{request.kernel, request.settings}};
+  std::vector<BenchCase> cases;
+  for (const std::string& set : request.sets.empty() ? std::vector<std::string>{"standard"} : request.sets) {
+    const std::vector<BenchCase> more = bench_cases(set, {.cpu = cpu, .rows = request.rows});
+    cases.insert(cases.end(), more.begin(), more.end());
+  }
+  return cases;
+}
+
+// Names, sizes and bytes of the cases, without running any.
+int list_cases(const Globals& globals, const std::vector<BenchCase>& cases) {
+  std::vector<std::vector<std::string>> rows;
+  Json listed = Json::array();
+  for (const BenchCase& which : cases) {
+    const OpInstance instance(find_op(which.kernel), which.settings);
+    lib::check_desc(instance.info(), instance.desc());
+    rows.push_back({which.kernel, instance.title(), format_bytes(instance.bytes_moved())});
+    listed.push_back({{"kernel", which.kernel}, {"settings", instance.title()}, {"bytes", instance.bytes_moved()}});
+  }
+  if (globals.json != "-") print_table(globals, {"kernel", "settings", "moves"}, rows);
+  write_json(globals, {{"cases", listed}});
+  return kOk;
+}
+
+void write_plot(const std::string& path, const std::string& svg) {
+  std::ofstream file(path);
+  file << svg;
+  file.close();
+  if (!file) throw Failure(kNothingFound, fmt::format("--plot {}: cannot write", path));
+}
+
+// A run over cases: what was measured and what failed, kept after every case.
+class Bench {
+ public:
+  Bench(const Globals& globals, const BenchRequest& request, const AuthorKernels& authors)
+      : globals_(globals),
+        request_(request),
+        authors_(authors),
+        context_(open_context(globals)),
+        copy_bytes_(static_cast<int64_t>(request.copy_bytes > 0 ? request.copy_bytes
+                                         : device().is_cpu()    ? 256.0 * (1 << 20)
+                                                                : 2.0 * (1 << 30))),
+        cases_(chosen_cases(request, device().is_cpu())),
+        copies_(device(), copy_bytes_) {}
+
+  int run() {
+    for (const BenchCase& which : cases_) {
+      if (cases_.size() == 1)
+        measure(which);
+      else
+        measure_or_note(which);
+      if (globals_.json != "-") write_json(globals_, result());
+    }
+    print();
+    if (globals_.json == "-") write_json(globals_, result());
+    if (!request_.plot.empty()) write_plot(request_.plot, bar_chart(title() + ": fraction of a copy", bars_));
+    return failures_.empty() ? kOk : kCheckFailed;
+  }
+
+ private:
+  runtime::Device& device() const { return context_->device(); }
+  std::string title() const {
+    return fmt::format("{}, {} L2, copy of {}: {:.1f} GB/s", device().description().name,
+                       request_.warm ? "warm" : "cold", format_bytes(static_cast<double>(copy_bytes_)),
+                       copies_.ceiling());
+  }
+
+  void measure(const BenchCase& which) {
+    const runtime::MeasureOptions options{.budget_ms = request_.budget_ms, .cold = !request_.warm};
+    const AnyKernel* author = authors_.find(which.kernel);
+    Outcome o = author ? measure_author(context_, *author, which, options) : measure_op(context_, which, options);
+    if (!author && !device().is_cpu()) measure_host(globals_, which, &o);
+    const double of_copy = gbps(o) / copies_.ceiling(), of_same = gbps(o) / copies_.same_size(o.bytes);
+    rows_.push_back(table_row(o, of_copy, of_same));
+    results_.push_back(json_row(o, of_copy, of_same));
+    if (o.flops == 0) bars_.push_back({o.kernel + " " + o.title, of_copy, format_time(o.time.median_ms)});
+  }
+
+  // In a set, a case that fails does not cost the others.
+  void measure_or_note(const BenchCase& which) {
+    try {
+      measure(which);
+    } catch (const std::exception& error) {
+      failures_.push_back({{"kernel", which.kernel}, {"settings", which.settings}, {"error", error.what()}});
+      fmt::print(stderr, "ligerdsl: {} {}: {}\n", which.kernel, fmt::join(which.settings, " "), error.what());
+    }
+  }
+
+  void print() const {
+    if (globals_.json == "-") return;
+    if (!globals_.quiet) fmt::print("{}\n", title());
+    print_table(globals_,
+                {"kernel", "settings", "median", "20 %", "80 %", "rate", "of copy", "of same-size copy", "peak", "host",
+                 "beyond launch", "resources"},
+                rows_);
+  }
+
+  Json result() const {
+    const runtime::DeviceDescription& about = device().description();
+    return {{"device", about.name},         {"arch", about.arch},        {"threads", about.threads},
+            {"cold", !request_.warm},       {"copy_bytes", copy_bytes_}, {"copy_gb_per_s", copies_.ceiling()},
+            {"build", runtime::build_id()}, {"results", results_},       {"failures", failures_}};
+  }
+
+  const Globals& globals_;
+  const BenchRequest& request_;
+  const AuthorKernels& authors_;
+  lib::ContextRef context_;
+  int64_t copy_bytes_;
+  std::vector<BenchCase> cases_;
+  Copies copies_;
+  Json results_ = Json::array(), failures_ = Json::array();
+  std::vector<std::vector<std::string>> rows_;
+  std::vector<Bar> bars_;
+};
+
 }  // namespace
 
 int bench(const Globals& globals, const BenchRequest& request) {
   const AuthorKernels authors(globals.load);
   if (!request.kernel.empty() && !authors.find(request.kernel)) find_op(request.kernel);  // before anything starts
-  const lib::ContextRef context = open_context(globals);
-  runtime::Device& device = context->device();
-  const std::vector<Case> cases =
-      request.kernel.empty() ? standard_cases(device.is_cpu()) : std::vector<Case>{{request.kernel, request.settings}};
-  const auto copy_bytes = static_cast<int64_t>(request.copy_bytes > 0 ? request.copy_bytes
-                                               : device.is_cpu()      ? 256.0 * (1 << 20)
-                                                                      : 2.0 * (1 << 30));
-  Copies copies(device, copy_bytes);
-  const runtime::MeasureOptions options{.budget_ms = request.budget_ms, .cold = !request.warm};
-
-  Json results = Json::array();
-  std::vector<std::vector<std::string>> rows;
-  for (const Case& which : cases) {
-    const AnyKernel* author = authors.find(which.kernel);
-    Outcome o = author ? measure_author(context, *author, which, options) : measure_op(context, which, options);
-    if (!author && !device.is_cpu()) measure_host(globals, which, &o);
-    const double gbps = o.bytes / (o.time.median_ms * 1e6), same = copies.same_size(o.bytes);
-    rows.push_back({o.kernel, o.title, format_time(o.time.median_ms), format_time(o.time.q20_ms),
-                    format_time(o.time.q80_ms), fmt::format("{:.1f} GB/s", gbps),
-                    fmt::format("{:.3f}", gbps / copies.ceiling()), fmt::format("{:.3f}", gbps / same),
-                    o.host_us > 0 ? fmt::format("{:.2f} us", o.host_us) : "",
-                    o.host_us > 0 ? fmt::format("{:.2f} us", o.host_us - o.launch_us) : "", o.resources});
-    results.push_back({{"kernel", o.kernel},
-                       {"settings", o.title},
-                       {"median_ms", o.time.median_ms},
-                       {"q20_ms", o.time.q20_ms},
-                       {"q80_ms", o.time.q80_ms},
-                       {"samples", o.time.samples_ms.size()},
-                       {"bytes", o.bytes},
-                       {"gb_per_s", gbps},
-                       {"fraction_of_copy", gbps / copies.ceiling()},
-                       {"fraction_of_same_size_copy", gbps / same},
-                       {"host_us", o.host_us},
-                       {"driver_launch_us", o.launch_us},
-                       {"resources", o.resources}});
-  }
-  const runtime::DeviceDescription& about = device.description();
-  if (globals.json != "-") {
-    if (!globals.quiet)
-      fmt::print("{}, {} L2, copy of {}: {:.1f} GB/s\n", about.name, request.warm ? "warm" : "cold",
-                 format_bytes(static_cast<double>(copy_bytes)), copies.ceiling());
-    print_table(globals,
-                {"kernel", "settings", "median", "20 %", "80 %", "rate", "of copy", "of same-size copy", "host",
-                 "beyond launch", "resources"},
-                rows);
-  }
-  write_json(globals, {{"device", about.name},
-                       {"arch", about.arch},
-                       {"threads", about.threads},
-                       {"cold", !request.warm},
-                       {"copy_bytes", copy_bytes},
-                       {"copy_gb_per_s", copies.ceiling()},
-                       {"build", runtime::build_id()},
-                       {"results", results}});
-  return kOk;
+  if (!request.kernel.empty() && !request.sets.empty())
+    throw Failure(kUsage, "bench: name a kernel or --set and --model, not both");
+  const std::vector<BenchCase> cases = chosen_cases(request, globals.device == "cpu");
+  if (request.list) return list_cases(globals, cases);
+  return Bench(globals, request, authors).run();
 }
 
 }  // namespace ligerdsl::cli

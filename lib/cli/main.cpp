@@ -1,9 +1,11 @@
 // The `ligerdsl` command: options, subcommands, exit codes.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "lib/cli/bench_cases.h"
 #include "lib/cli/commands.h"
 #include "ligerdsl/dsl/error.h"
 #include "ligerdsl/ligerdsl.h"
@@ -111,6 +113,12 @@ int main(int argc, char** argv) {
   BenchRequest bench_request;
   CLI::App* bench_command = app.add_subcommand("bench", "Median, spread, bytes per second, fraction of a copy");
   add_kernel(bench_command, &bench_request.kernel, &bench_request.settings, false);
+  bench_command->add_option("--set,--model", bench_request.sets,
+                            fmt::format("A set of shapes or a model's layers: {}", fmt::join(bench_set_names(), ", ")))
+      ->allow_extra_args(false);
+  bench_command->add_option("--rows", bench_request.rows, "Rows (tokens) of the cases of a set")->check(CLI::PositiveNumber);
+  bench_command->add_flag("--list", bench_request.list, "Only list the cases and the bytes that they move");
+  bench_command->add_option("--plot", bench_request.plot, "Write a bar chart (SVG) of fractions of a copy to a file");
   bench_command->add_flag("--warm", bench_request.warm, "Leave the caches warm between samples");
   bench_command->add_option("--budget-ms", bench_request.budget_ms, "Measured time per case, in ms")
       ->capture_default_str();

@@ -162,16 +162,18 @@ void OpInstance::apply(const std::string& setting) {
   throw Failure(kUsage, fmt::format("{} has no setting '{}'; it has{}", info_.name, name, names));
 }
 
+// An integer of the description, or `missing` when the operation has no such field.
+int64_t OpInstance::integer_of(const char* name, int64_t missing) const {
+  for (const FieldInfo& field : info_.fields) {
+    if (std::string(field.name) == name) return lib::read_integer(desc_, field.offset, field.type);
+  }
+  return missing;
+}
+
 // Sizes and the fields that hold them agree; reduced outputs are one element or one per row.
 void OpInstance::finish_sizes() {
-  const auto flag = [&](const char* name) -> int64_t {
-    for (const FieldInfo& field : info_.fields) {
-      if (std::string(field.name) == name) return lib::read_integer(desc_, field.offset, field.type);
-    }
-    return -1;
-  };
   const int rows = symbol_named(info_, "N");
-  const bool per_row = flag("reduction") == LIGERDSL_REDUCTION_NONE || flag("per_row") == 1;
+  const bool per_row = integer_of("reduction", -1) == LIGERDSL_REDUCTION_NONE || integer_of("per_row", -1) == 1;
   for (size_t i = 0; i < sizes_.size(); ++i) {
     const std::string letter = info_.symbols[i];
     const bool reduced = letter == "L" || letter == "Z" || letter == "R" || letter == "G";
@@ -182,7 +184,7 @@ void OpInstance::finish_sizes() {
   }
   for (const FieldInfo& field : info_.fields) {
     if (field.role == FieldRole::dim) put(desc_, field.offset, field.type, static_cast<double>(sizes_[field.symbol]));
-    if (field.role == FieldRole::queries && flag("causal") == 1 &&
+    if (field.role == FieldRole::queries && integer_of("causal", -1) == 1 &&
         lib::read_integer(desc_, field.offset, field.type) == 0) {
       put(desc_, field.offset, field.type, static_cast<double>(sizes_[rows]));
     }
@@ -335,19 +337,40 @@ void OpInstance::prepare(const lib::Plan& plan) {
   memory_.push_back(call_.workspace);
 }
 
+// A parameter gradient is inout only because it may be added to.
+bool OpInstance::reads(const Slot& slot) const {
+  if (!slot.info || slot.info->direction == lib::Direction::in) return true;
+  return slot.info->direction == lib::Direction::inout && integer_of("accumulate", 1) == 1;
+}
+
+bool OpInstance::writes(const Slot& slot) const { return slot.info && slot.info->direction != lib::Direction::in; }
+
 double OpInstance::bytes_moved() const {
   double bytes = 0;
   for (const Slot& slot : slots_) {
-    const bool both = slot.info && slot.info->direction == lib::Direction::inout;
-    double size = static_cast<double>(elements(slot.shape) * size_of(slot.dtype));
     if (slot.name == "weight" && std::string(info_.name) == "embedding_forward") continue;  // only the rows named
-    bytes += both ? 2 * size : size;
+    bytes += (int{reads(slot)} + int{writes(slot)}) * static_cast<double>(elements(slot.shape) * size_of(slot.dtype));
   }
   if (const Slot* out = const_cast<OpInstance*>(this)->find("out");
       out && std::string(info_.name) == "embedding_forward") {
     bytes += static_cast<double>(elements(out->shape) * size_of(out->dtype));
   }
   return bytes;
+}
+
+double OpInstance::bytes_beyond_inputs() const {
+  double bytes = static_cast<double>(call_.workspace_bytes);
+  for (const Slot& slot : slots_) {
+    if (!reads(slot) && slot.same_as < 0) bytes += static_cast<double>(elements(slot.shape) * size_of(slot.dtype));
+  }
+  return bytes;
+}
+
+double OpInstance::flops() const {
+  if (std::string(info_.name) != "fused_linear_cross_entropy") return 0;
+  double products = 2;
+  for (const char* letter : {"N", "V", "H"}) products *= static_cast<double>(sizes_[symbol_named(info_, letter)]);
+  return products * static_cast<double>(1 + integer_of("with_d_x", 0) + (integer_of("d_weight_dtype", 0) != 0));
 }
 
 std::string OpInstance::title() const {

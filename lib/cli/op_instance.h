@@ -55,6 +55,10 @@ class OpInstance {
 
   // Bytes that the operation must move: inputs read once, outputs written once.
   double bytes_moved() const;
+  // Memory that a call needs besides its inputs: outputs that share no input's memory, and the workspace.
+  double bytes_beyond_inputs() const;
+  // Floating-point operations of an operation that multiplies matrices; 0 for others.
+  double flops() const;
   // "dtype=bf16 N=16384 H=8192": the settings that differ from the defaults, and all sizes.
   std::string title() const;
 
@@ -69,6 +73,9 @@ class OpInstance {
   bool set_value(const std::string& name, const std::string& value);
   void finish_sizes();
   void make_slots();
+  int64_t integer_of(const char* name, int64_t missing) const;
+  bool reads(const Slot& slot) const;
+  bool writes(const Slot& slot) const;
   std::vector<int64_t> shape_of(const lib::TensorInfo& tensor) const;
   std::string random_bytes(const Slot& slot) const;
 

@@ -47,6 +47,14 @@ class Sets(unittest.TestCase):
             for shape in shapes:
                 self.assertIn((kernel, shape), timed)
 
+    def test_the_commands_models_are_these(self):
+        source = (ROOT / "lib/cli/bench_cases.cpp").read_text()
+        layout = {"rope": "half", "rope_interleaved": "interleaved"}
+        self.assertEqual(source.count("{\"llama") + source.count("{\"qwen") + source.count("{\"gemma") + source.count("{\"deepseek"), len(sets.MODELS))
+        for name, m in sets.MODELS.items():
+            self.assertIn(f'{{"{name}", {m.hidden}, {m.ffn}, {m.vocab}, {m.q_heads}, {m.k_heads}, {m.head_dim}, "{m.gate}", '
+                          f'"{layout[m.rope]}"}}', source)
+
 
 def row(kernel, pass_name, shape, provider, us, **more):
     return {"kernel": kernel, "pass": pass_name, "shape": list(shape), "dtype": "bf16", "provider": provider, "us": us, "us_p20": us * 0.9,

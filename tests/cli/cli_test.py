@@ -10,6 +10,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import xml.etree.ElementTree as ElementTree
 
 command, part, folder = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
 
@@ -63,6 +64,15 @@ PLAIN = [
     ("list", 0, ["rms_norm_forward", "cross_entropy"]),
     ("nonsense", 2, ["no command 'nonsense'", "doctor", "bench"]),
     ("bench no_such_kernel", 2, ["no operation 'no_such_kernel'", "vector_add"]),
+    ("bench --set nothing", 2, ["no set or model 'nothing'", "paper", "llama-3-70b"]),
+    ("bench rope --set paper", 2, ["not both"]),
+    ("bench --rows 0", 2, ["--rows"]),
+    ("bench --list", 0, ["fused_linear_cross_entropy", "target_counts", "N=16384 H=4096"]),
+    ("bench --list --device cuda:0", 0, ["N=16384 F=14336", "1.31 GiB"]),
+    ("bench --list --set paper --set widths --rows 64", 0, ["N=64 H=131072", "V=262144", "F=29568"]),
+    *[(f"bench --list --model {model}", 0, [f"H={hidden}", f"V={vocabulary}"]) for model, hidden, vocabulary in
+      (("llama-3.2-1b", 2048, 128256), ("llama-3-8b", 4096, 128256), ("llama-3-70b", 8192, 128256), ("qwen2.5-7b", 3584, 152064),
+       ("qwen2.5-72b", 8192, 152064), ("gemma-2-9b", 3584, 256000), ("deepseek-v3", 7168, 129280))],
     ("compile vector_add nonsense=1 --emit program", 2, ["has no setting 'nonsense'", "in_place"]),
     ("compile vector_add dtype=i64 --emit program", 2, ["`dtype`", "got i64"]),
     ("compile vector_add dtype --emit program", 2, ["name=value"]),
@@ -140,6 +150,13 @@ def files_and_json():
     expect(code == 0 and struct.unpack("<3f", (folder / "out.npy").read_bytes()[-12:]) == (1.5, 2.25, 0.0), "out.npy")
     code, output, text = run(["bench", "vector_add", "N=1000", "--budget-ms", "5", "--copy-bytes", "1000000", "--json", "-"])
     expect(code == 0 and json.loads(text)["results"][0]["gb_per_s"] > 0, output)
+    expect(code == 0 and json.loads(text)["results"][0]["peak_bytes"] == 4000, output)  # out; no workspace
+    code, output, _ = run(["bench", "swiglu_forward", "N=10", "F=100", "--budget-ms", "5", "--copy-bytes", "1000000", "--plot",
+                           str(folder / "bench.svg"), "--json", str(folder / "bench.json")])
+    bars = ElementTree.parse(folder / "bench.svg").findall("{http://www.w3.org/2000/svg}rect") if code == 0 else []
+    expect(len(bars) == 2 and json.loads((folder / "bench.json").read_text())["failures"] == [], output)  # the ground, one bar
+    code, output, _ = run(["bench", "vector_add", "N=10", "--budget-ms", "1", "--copy-bytes", "1000", "--plot", "/no/such/folder/x.svg"])
+    expect(code == 4 and "cannot write" in output, output)
 
 
 def compiles_in_a_process():

@@ -1,0 +1,158 @@
+#include "lib/cli/bench_cases.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+
+#include "lib/cli/output.h"
+
+namespace ligerdsl::cli {
+
+namespace {
+
+using Cases = std::vector<BenchCase>;
+
+struct Model {
+  const char* name;
+  int64_t hidden, ffn, vocab, q_heads, k_heads, head_dim;
+  const char* gate;
+  const char* rope;
+};
+
+// bench/sets.py holds the same table for comparisons with peers; tests/bench compares the two.
+constexpr Model kModels[] = {{"llama-3.2-1b", 2048, 8192, 128256, 32, 8, 64, "swiglu", "half"},
+                             {"llama-3-8b", 4096, 14336, 128256, 32, 8, 128, "swiglu", "half"},
+                             {"llama-3-70b", 8192, 28672, 128256, 64, 8, 128, "swiglu", "half"},
+                             {"qwen2.5-7b", 3584, 18944, 152064, 28, 4, 128, "swiglu", "half"},
+                             {"qwen2.5-72b", 8192, 29568, 152064, 64, 8, 128, "swiglu", "half"},
+                             {"gemma-2-9b", 3584, 14336, 256000, 16, 8, 256, "geglu", "half"},
+                             {"deepseek-v3", 7168, 18432, 129280, 128, 1, 64, "swiglu", "interleaved"}};
+
+constexpr int64_t kWidths[] = {3584, 5120, 6144, 7168, 11008, 13824, 18944, 29568};
+constexpr int64_t kVocabularies[] = {32000, 50257, 102400, 151936, 152064, 256000, 262144};
+
+// Adds cases to a list, in the dtype that the device is for.
+class Builder {
+ public:
+  explicit Builder(const BenchScale& scale) : scale_(scale), dtype_(scale.cpu ? "dtype=f32" : "dtype=bf16") {}
+  Cases take() { return std::move(cases_); }
+
+  void one(std::string kernel, int64_t rows, std::vector<std::string> settings) {
+    settings.insert(settings.begin(), {dtype_, size("N", rows_of(rows))});
+    cases_.push_back({std::move(kernel), std::move(settings)});
+  }
+  // Forward and backward of a kernel of rows: width is H or F. Norms write the weight's gradient in f32.
+  void pair(const std::string& kernel, int64_t rows, const char* letter, int64_t width, bool norm = false) {
+    one(fmt::format("{}_forward", kernel), rows, {size(letter, width)});
+    std::vector<std::string> settings = {size(letter, width)};
+    if (norm) settings.push_back("d_weight_dtype=f32");
+    one(fmt::format("{}_backward", kernel), rows, settings);
+  }
+  void rope(int64_t batch, int64_t positions, int64_t q, int64_t k, int64_t d, const std::string& layout = "half") {
+    for (const char* direction : {"inverse=0", "inverse=1"}) {
+      cases_.push_back({"rope",
+                        {dtype_, "table_dtype=f32", direction, fmt::format("layout={}", layout), size("B", batch),
+                         size("S", positions), size("A", q), size("K", k), size("D", d)}});
+    }
+  }
+  void loss(int64_t rows, int64_t classes) {
+    one("cross_entropy", rows, {size("V", classes), "with_d_logits=0"});
+    one("cross_entropy", rows, {size("V", classes), "in_place=1"});
+  }
+  int64_t rows_of(int64_t rows) const { return scale_.rows > 0 ? scale_.rows : rows; }
+  static std::string size(const char* letter, int64_t value) { return fmt::format("{}={}", letter, value); }
+
+ private:
+  BenchScale scale_;
+  std::string dtype_;
+  Cases cases_;
+};
+
+// Every operation once, at a size that fills the device.
+Cases standard(const BenchScale& scale) {
+  Builder add(scale);
+  const int64_t elements = scale.cpu ? int64_t{1} << 24 : int64_t{1} << 26, rows = 16384,
+                width = scale.cpu ? 4096 : 8192, ffn = scale.cpu ? 4096 : 14336, classes = scale.cpu ? 32000 : 128256,
+                losses = scale.cpu ? 512 : 4096;
+  add.one("vector_add", elements, {});
+  for (const char* norm : {"rms_norm", "fused_add_rms_norm", "layer_norm"}) add.pair(norm, rows, "H", width, true);
+  for (const char* gate : {"swiglu", "geglu"}) add.pair(gate, rows, "F", ffn);
+  add.rope(scale.cpu ? 1 : 8, 2048, 32, 8, 128);
+  add.pair("softmax", rows, "H", width);
+  add.loss(losses, classes);
+  add.one("cross_entropy_backward", losses, {Builder::size("V", classes)});
+  add.one("embedding_forward", 2 * rows, {Builder::size("V", classes), "H=2048"});
+  add.one("embedding_backward", 2 * rows, {Builder::size("V", classes), "H=2048"});
+  add.one("fused_linear_cross_entropy", losses,
+          {Builder::size("V", classes), Builder::size("H", scale.cpu ? 256 : 4096),
+           scale.cpu ? "d_weight_dtype=f32" : "d_weight_dtype=bf16"});
+  Cases cases = add.take();
+  const std::string n = Builder::size("N", add.rows_of(elements));
+  cases.push_back({"adamw_step", {"dtype=f32", "grad_dtype=f32", "copy_dtype=bf16", n}});
+  cases.push_back({"global_norm", {"dtype=f32", n}});
+  cases.push_back({"target_counts", {n}});
+  return cases;
+}
+
+// The shapes that the speed goals are stated for.
+Cases paper(const BenchScale& scale) {
+  Builder add(scale);
+  for (int64_t width : {2048, 4096, 8192, 16384}) add.pair("rms_norm", 16384, "H", width, true);
+  for (int64_t width : {4096, 8192, 16384}) add.pair("layer_norm", 16384, "H", width, true);
+  for (const char* gate : {"swiglu", "geglu"}) add.pair(gate, 16384, "F", 14336);
+  add.rope(8, 2048, 32, 8, 128);
+  add.rope(1, 16384, 64, 8, 128);
+  add.loss(4096, 40960);
+  add.loss(8192, 128256);
+  add.loss(4096, 163840);
+  for (const char* norm : {"rms_norm", "layer_norm"}) {
+    add.pair(norm, 4096, "H", 65536, true);
+    add.pair(norm, 2048, "H", 131072, true);
+  }
+  add.pair("rms_norm", 2048, "H", 4096, true);
+  return add.take();
+}
+
+Cases widths(const BenchScale& scale) {
+  Builder add(scale);
+  for (int64_t classes : kVocabularies) add.loss(4096, classes);
+  for (int64_t width : kWidths) {
+    add.pair("rms_norm", 16384, "H", width, true);
+    add.pair("layer_norm", 16384, "H", width, true);
+    add.pair("swiglu", 8192, "F", width);
+  }
+  return add.take();
+}
+
+Cases layers_of(const Model& m, const BenchScale& scale) {
+  Builder add(scale);
+  const int64_t rows = add.rows_of(scale.cpu ? 1024 : 8192), positions = std::min<int64_t>(rows, 2048);
+  add.pair("rms_norm", rows, "H", m.hidden, true);
+  add.pair("fused_add_rms_norm", rows, "H", m.hidden, true);
+  add.pair(m.gate, rows, "F", m.ffn);
+  add.rope(std::max<int64_t>(rows / 2048, 1), positions, m.q_heads, m.k_heads, m.head_dim, m.rope);
+  add.loss(rows, m.vocab);
+  add.one("embedding_forward", rows, {Builder::size("V", m.vocab), Builder::size("H", m.hidden)});
+  return add.take();
+}
+
+}  // namespace
+
+std::vector<std::string> bench_set_names() {
+  std::vector<std::string> names = {"standard", "paper", "widths"};
+  for (const Model& model : kModels) names.push_back(model.name);
+  return names;
+}
+
+std::vector<BenchCase> bench_cases(const std::string& set, const BenchScale& scale) {
+  if (set == "standard") return standard(scale);
+  if (set == "paper") return paper(scale);
+  if (set == "widths") return widths(scale);
+  for (const Model& model : kModels) {
+    if (set == model.name) return layers_of(model, scale);
+  }
+  throw Failure(kUsage, fmt::format("no set or model '{}'; there are {}", set, fmt::join(bench_set_names(), ", ")));
+}
+
+}  // namespace ligerdsl::cli
