@@ -91,6 +91,7 @@ enum JitOption : int {
 
 inline constexpr int jit_input_ptx = 1;
 inline constexpr unsigned stream_non_blocking = 1;
+inline const Stream stream_legacy = reinterpret_cast<Stream>(1);  // null means the same
 inline constexpr int capture_mode_relaxed = 2;
 inline constexpr int capture_status_none = 0;
 

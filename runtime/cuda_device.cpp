@@ -7,6 +7,7 @@
 #include "runtime/kernel_cache.h"
 #include "runtime/log.h"
 #include "runtime/matmul.h"
+#include "runtime/options.h"
 
 namespace ligerdsl::runtime {
 namespace {
@@ -42,6 +43,7 @@ class CudaDevice final : public Device {
     result.target = program::Target::nvptx;
     result.arch = description_.arch;
     result.ptx_version = description_.ptx_version;
+    result.launch_overlap = options().launch_overlap;
     return result;
   }
 
@@ -149,7 +151,9 @@ class CudaDevice final : public Device {
 
   std::shared_ptr<LoadedKernel> instantiate(program::Artifact artifact, LoadReport& report) override {
     PhaseClock clock(report);
-    override_ptx(artifact.entry, artifact.code);
+    // Edited text may have lost its wait for earlier kernels.
+    if (override_ptx(artifact.entry, artifact.code) && artifact.code.find("griddepcontrol.wait") == std::string::npos)
+      artifact.launch_overlap = false;
     const Digest key = cubin_key(artifact.code);
     if (std::optional<std::string> image = disk_->read(key, kCubinSuffix)) {
       try {

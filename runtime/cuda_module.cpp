@@ -8,6 +8,7 @@ namespace {
 constexpr size_t kLogSize = 16384;
 constexpr int64_t kDefaultShared = 48 << 10;  // more needs an attribute
 constexpr int32_t kPortableCluster = 8;
+constexpr int32_t kOverlapDriver = 12030;  // from here on a capture keeps the overlap, as a programmatic edge
 constexpr int64_t kMaxGridX = INT32_MAX, kMaxGridYZ = 65535;
 
 class LinkScope {
@@ -117,6 +118,18 @@ void CudaKernel::prepare() {
     cluster.id = cuda::launch_cluster_dimension;
     cluster.value.cluster = {static_cast<unsigned>(artifact_.cluster), 1, 1};
   }
+  cuda::LaunchAttribute& overlap = attributes_[attribute_count_];
+  overlap.id = cuda::launch_programmatic_serialization;
+  overlap.value.programmatic_serialization_allowed = 1;
+  overlap_from_ = smallest_overlapped_grid();
+}
+
+// A persistent kernel whose grid leaves places free must find all of them free: beside the last CTAs of its predecessor
+// some multiprocessors would get two of its CTAs and others none, and its time is that of the fullest one.
+int64_t CudaKernel::smallest_overlapped_grid() const {
+  if (!artifact_.launch_overlap || context_->driver().version() < kOverlapDriver) return INT64_MAX;
+  if (!artifact_.persistent) return 0;
+  return int64_t{resources_.ctas_per_sm - 1} * context_->info().multiprocessors + 1;
 }
 
 CudaKernel::~CudaKernel() {
@@ -141,6 +154,9 @@ void CudaKernel::launch(const uint64_t* slots, const Grid& grid, Stream stream) 
     refuse_grid(grid);
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   const PrimaryContext::Scope scope(*context_);
+  // The legacy stream also waits for other streams, which is more than the kernel itself waits for.
+  const bool overlaps = stream != nullptr && stream != cuda::stream_legacy &&
+                        grid.x * artifact_.cluster * grid.y * grid.z >= overlap_from_;
   const cuda::LaunchConfig config{static_cast<unsigned>(grid.x * artifact_.cluster),
                                   static_cast<unsigned>(grid.y),
                                   static_cast<unsigned>(grid.z),
@@ -150,7 +166,7 @@ void CudaKernel::launch(const uint64_t* slots, const Grid& grid, Stream stream) 
                                   static_cast<unsigned>(artifact_.shared_bytes),
                                   stream,
                                   attributes_,
-                                  attribute_count_};
+                                  attribute_count_ + overlaps};
   size_t bytes = artifact_.slots * sizeof(uint64_t);
   void* extra[] = {cuda::launch_param_buffer_pointer, const_cast<uint64_t*>(slots), cuda::launch_param_buffer_size,
                    &bytes, cuda::launch_param_end};

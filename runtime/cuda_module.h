@@ -31,13 +31,15 @@ class CudaKernel final : public LoadedKernel {
 
  private:
   void prepare();
+  int64_t smallest_overlapped_grid() const;
   [[noreturn]] void refuse_grid(const Grid& grid) const;
 
   std::shared_ptr<const PrimaryContext> context_;
   cuda::Module module_ = nullptr;
   cuda::Function function_ = nullptr;
-  cuda::LaunchAttribute attributes_[2] = {};
-  unsigned attribute_count_ = 0;
+  cuda::LaunchAttribute attributes_[2] = {};  // those of every launch, then the one that overlaps
+  unsigned attribute_count_ = 0;              // of every launch
+  int64_t overlap_from_ = 0;                  // CTAs from which on launches overlap
 };
 
 }  // namespace ligerdsl::runtime

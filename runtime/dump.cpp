@@ -42,14 +42,15 @@ void dump_stages_of(Device& device, std::string_view program, const program::Com
   }
 }
 
-void override_ptx(const std::string& kernel, std::string& ptx) {
+bool override_ptx(const std::string& kernel, std::string& ptx) {
   const std::string& folder = options().override_dir;
-  if (folder.empty()) return;
+  if (folder.empty()) return false;
   const std::string path = folder + "/" + kernel + ".ptx";
   std::ifstream file(path, std::ios::binary);
-  if (!file) return;
+  if (!file) return false;
   ptx.assign(std::istreambuf_iterator<char>(file), {});
   log(LogLevel::warning, "LIGERDSL_OVERRIDE_DIR: " + kernel + " runs the PTX of " + path);
+  return true;
 }
 
 }  // namespace ligerdsl::runtime

@@ -15,7 +15,7 @@ class Device;
 void dump_stages_of(Device& device, std::string_view program, const program::CompileOptions& options,
                     const std::string& kernel);
 
-// Replaces `ptx` by the text of <override dir>/<kernel>.ptx where that file exists.
-void override_ptx(const std::string& kernel, std::string& ptx);
+// Replaces `ptx` by the text of <override dir>/<kernel>.ptx where that file exists, and says whether it did.
+bool override_ptx(const std::string& kernel, std::string& ptx);
 
 }  // namespace ligerdsl::runtime

@@ -50,6 +50,12 @@ bool parse_number(std::string_view text, Options& to) {
   return true;
 }
 
+bool parse_launch_overlap(std::string_view text, Options& to) {
+  if (text != "on" && text != "off") return false;
+  to.launch_overlap = text == "on";
+  return true;
+}
+
 bool parse_dump(std::string_view text, Options& to) {
   std::vector<std::string> stages;
   while (!text.empty()) {
@@ -103,6 +109,9 @@ constexpr Row kRows[] = {
      parse_text<&Options::libcblas>},
     {{"LIGERDSL_LIBCUBLASLT", "path", "libcublasLt.so.13 or .12", "cuBLASLt library for matrix products on a GPU"},
      parse_text<&Options::libcublaslt>},
+    {{"LIGERDSL_LAUNCH_OVERLAP", "on|off", "on",
+      "a kernel may be launched while its predecessor on the stream still runs (sm_90 and later)"},
+     parse_launch_overlap},
     {{"LIGERDSL_DUMP", "list of tile,tgpu,loops,llvm,ptx,asm or all", "none",
       "stages written for every kernel that is loaded"},
      parse_dump},

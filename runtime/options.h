@@ -33,6 +33,7 @@ struct Options {
   std::string libcuda;                 // path of the CUDA driver; empty: libcuda.so.1
   std::string libcblas;                // path of a CBLAS library; empty: runtime/matmul.h says which are tried
   std::string libcublaslt;             // path of cuBLASLt; likewise
+  bool launch_overlap = true;          // GPU: kernels are compiled for programmatic dependent launch
   std::vector<std::string> dump;       // stages to write
   std::string dump_dir = ".";
   std::string dump_filter;   // only kernels whose name contains this

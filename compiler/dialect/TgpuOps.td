@@ -92,6 +92,18 @@ def Tgpu_LocalLoadOp : Tgpu_Op<"local_load", [MemoryEffects<[MemRead]>]> {
   let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($result)";
 }
 
+def Tgpu_GridWaitOp : Tgpu_Op<"grid_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Every grid that this one depends on has ended, and what it wrote is visible after";
+  let description = "Nothing before it touches global memory. Example: `tgpu.grid_wait`.";
+  let assemblyFormat = "attr-dict";
+}
+
+def Tgpu_LaunchDependentsOp : Tgpu_Op<"launch_dependents", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "The grid that depends on this one may start once every CTA came here or ended";
+  let description = "Example: `tgpu.launch_dependents`.";
+  let assemblyFormat = "attr-dict";
+}
+
 def Tgpu_BarrierOp : Tgpu_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "All threads of the CTA meet; shared memory written before is visible after";
   let description = "Example: `tgpu.barrier`.";

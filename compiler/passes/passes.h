@@ -28,6 +28,10 @@ std::unique_ptr<mlir::Pass> createTgpuInsertBarriersPass();
 /// tgpu-recompute-after-barriers: where registers are short, narrow tiles wait at barriers instead of what was computed.
 std::unique_ptr<mlir::Pass> createTgpuRecomputeAfterBarriersPass(int numWarps = 4);
 
+/// tgpu-overlap-launches: the kernel waits for the grids before it at its first access to global memory, and lets the
+/// next one start.
+std::unique_ptr<mlir::Pass> createTgpuOverlapLaunchesPass();
+
 /// tgpu-print-layouts: every layout of the function as text on the error stream, for people.
 std::unique_ptr<mlir::Pass> createTgpuPrintLayoutsPass();
 

@@ -10,6 +10,7 @@ void registerPasses() {
   mlir::registerPass(createTgpuAllocateSharedPass);
   mlir::registerPass(createTgpuInsertBarriersPass);
   mlir::registerPass([] { return createTgpuRecomputeAfterBarriersPass(); });
+  mlir::registerPass(createTgpuOverlapLaunchesPass);
   mlir::registerPass(createTgpuPrintLayoutsPass);
 }
 

@@ -17,21 +17,24 @@ struct PhaseTime {
 struct Artifact {
   Target target = Target::cpu;
   std::string arch;
-  std::string entry;          // symbol of the kernel
-  std::string code;           // nvptx: PTX text; cpu: a relocatable object; with CompileOptions::emit: that stage's text
-  uint32_t slots = 0;         // 8-byte argument slots
-  int32_t threads = 0;        // nvptx: threads per CTA
-  int32_t cluster = 1;        // nvptx: CTAs per cluster
-  int64_t shared_bytes = 0;   // nvptx: dynamic shared memory per CTA
-  int64_t arena_bytes = 0;    // cpu: scratch one worker needs, 64-byte aligned
-  int32_t ptx_version = 0;    // nvptx: the version emitted, times ten
+  std::string entry;         // symbol of the kernel
+  std::string code;          // nvptx: PTX text; cpu: a relocatable object; with CompileOptions::emit: that stage's text
+  uint32_t slots = 0;        // 8-byte argument slots
+  int32_t threads = 0;       // nvptx: threads per CTA
+  int32_t cluster = 1;       // nvptx: CTAs per cluster
+  int64_t shared_bytes = 0;  // nvptx: dynamic shared memory per CTA
+  bool launch_overlap = false;  // nvptx: waits by itself for the grids before it (griddepcontrol)
+  bool persistent = false;      // nvptx: asks for the number of programs: the grid decides how much one of them does
+  int64_t arena_bytes = 0;      // cpu: scratch one worker needs, 64-byte aligned
+  int32_t ptx_version = 0;      // nvptx: the version emitted, times ten
   std::vector<ArgFacts> facts;  // assumed of the arguments
   std::vector<std::string> diagnostics;  // warnings and remarks
   std::vector<PhaseTime> times;
 };
 
 // The host entry of a CPU artifact: runs programs [begin, end) of the grid in row-major order (x fastest).
-//   slots: the argument slots; grid: programs per axis x, y, z; arena: arena_bytes of scratch owned by the calling worker.
+//   slots: the argument slots; grid: programs per axis x, y, z; arena: arena_bytes of scratch owned by the calling
+//   worker.
 using CpuEntry = void (*)(const uint64_t* slots, const int32_t* grid, int64_t begin, int64_t end, void* arena);
 
 }  // namespace ligerdsl::program

@@ -312,6 +312,7 @@ std::string serialize(const CompileOptions& options) {
                         options.max_registers, options.min_ctas_per_sm}) {
     out.i32(value);
   }
+  out.u8(options.launch_overlap);
   out.u8(options.contract);
   write(out, options.facts);
   out.text(options.emit);
@@ -328,6 +329,7 @@ CompileOptions parseOptions(std::string_view bytes) {
                          &options.max_registers, &options.min_ctas_per_sm}) {
     *value = in.i32();
   }
+  options.launch_overlap = in.boolean();
   options.contract = in.boolean();
   options.facts = readFacts(in);
   options.emit = in.text();
@@ -345,6 +347,8 @@ std::string serialize(const Artifact& artifact) {
   out.i32(artifact.threads);
   out.i32(artifact.cluster);
   out.i64(artifact.shared_bytes);
+  out.u8(artifact.launch_overlap);
+  out.u8(artifact.persistent);
   out.i64(artifact.arena_bytes);
   out.i32(artifact.ptx_version);
   write(out, artifact.facts);
@@ -367,6 +371,8 @@ Artifact parseArtifact(std::string_view bytes) {
   artifact.threads = in.i32();
   artifact.cluster = in.i32();
   artifact.shared_bytes = in.i64();
+  artifact.launch_overlap = in.boolean();
+  artifact.persistent = in.boolean();
   artifact.arena_bytes = in.i64();
   artifact.ptx_version = in.i32();
   artifact.facts = readFacts(in);

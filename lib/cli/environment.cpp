@@ -66,6 +66,7 @@ program::CompileOptions options_for_target(const std::string& target) {
   options.target = program::Target::nvptx;
   options.arch = target;
   options.ptx_version = 90;  // the compiler emits the lowest version that serves
+  options.launch_overlap = runtime::options().launch_overlap;
   return options;
 }
 

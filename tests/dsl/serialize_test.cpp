@@ -17,6 +17,7 @@ CompileOptions some_options() {
   options.target = Target::nvptx;
   options.arch = "sm_90a";
   options.num_warps = 8;
+  options.launch_overlap = false;
   options.contract = false;
   options.facts = {{16, {{-1, 8}, {64, 64}}, {{64, 64}, {1, 1}}, 3, true}, {}};
   options.emit = "ptx";
@@ -32,6 +33,7 @@ Artifact some_artifact() {
   artifact.slots = 7;
   artifact.threads = 128;
   artifact.shared_bytes = 4096;
+  artifact.launch_overlap = true;
   artifact.facts = some_options().facts;
   artifact.diagnostics = {"warning: w"};
   artifact.times = {{"llvm", 1.25}};
@@ -93,6 +95,7 @@ TEST(Serialize, OptionsRoundTrip) {
   EXPECT_EQ(serialize(parsed), serialize(options));
   EXPECT_EQ(parsed.facts, options.facts);
   EXPECT_EQ(parsed.arch, "sm_90a");
+  EXPECT_FALSE(parsed.launch_overlap);
   EXPECT_FALSE(parsed.contract);
 }
 
@@ -100,6 +103,8 @@ TEST(Serialize, ArtifactRoundTrip) {
   const Artifact parsed = parseArtifact(serialize(some_artifact()));
   EXPECT_EQ(serialize(parsed), serialize(some_artifact()));
   EXPECT_EQ(parsed.code, std::string("a\0b", 3));
+  EXPECT_TRUE(parsed.launch_overlap);
+  EXPECT_FALSE(parsed.persistent);
   EXPECT_EQ(parsed.times[0].milliseconds, 1.25);
 }
 

@@ -66,6 +66,58 @@ TEST_F(CudaDeviceTest, ClusterMultipliesTheGrid) {
   EXPECT_EQ(launch.cluster, 4u);
 }
 
+bool launch_overlaps(LoadedKernel& kernel, const Grid& grid, uintptr_t stream) {
+  const uint64_t slots[2] = {};
+  kernel.launch(slots, grid, reinterpret_cast<Stream>(stream));
+  FakeCudaControl::Launch launch{};
+  EXPECT_TRUE(fake_cuda().last_launch(&launch));
+  return launch.overlaps;
+}
+
+TEST_F(CudaDeviceTest, LaunchesOverlapWhereKernelAndStreamAllowIt) {
+  auto device = fake_gpu(folder.path());
+  EXPECT_TRUE(device->base_options().launch_overlap);
+  auto kernel = device->load("plain", device->base_options());
+  EXPECT_TRUE(launch_overlaps(*kernel, {1, 1, 1}, 0x77));
+  EXPECT_TRUE(launch_overlaps(*kernel, {1, 1, 1}, 2)) << "the thread's default stream";
+  EXPECT_FALSE(launch_overlaps(*kernel, {1, 1, 1}, 0)) << "the legacy default stream";
+  EXPECT_FALSE(launch_overlaps(*kernel, {1, 1, 1}, 1)) << "the legacy default stream";
+  program::CompileOptions off = device->base_options();
+  off.launch_overlap = false;
+  EXPECT_FALSE(launch_overlaps(*device->load("plain", off), {1, 1, 1}, 0x77));
+  program::CompileOptions cluster = device->base_options();
+  cluster.num_ctas = 4;
+  EXPECT_TRUE(launch_overlaps(*device->load("plain", cluster), {1, 1, 1}, 0x77));
+}
+
+// The fake GPU holds 8 CTAs on each of 132 multiprocessors: with 925 every one gets its eighth or seventh.
+TEST_F(CudaDeviceTest, PersistentKernelsOverlapOnlyWhenTheyFillTheMachine) {
+  auto device = fake_gpu(folder.path());
+  auto kernel = device->load("persistent", device->base_options());
+  EXPECT_FALSE(launch_overlaps(*kernel, {132, 1, 1}, 0x77));
+  EXPECT_FALSE(launch_overlaps(*kernel, {924, 1, 1}, 0x77));
+  EXPECT_TRUE(launch_overlaps(*kernel, {925, 1, 1}, 0x77));
+  EXPECT_TRUE(launch_overlaps(*kernel, {132, 8, 1}, 0x77));
+}
+
+TEST_F(CudaDeviceTest, OldDriversLaunchWithoutOverlap) {
+  for (auto [version, overlaps] : {std::pair(12020, false), {12030, true}, {13000, true}}) {
+    fake_cuda().set_driver(version, 0, 1);
+    const test::TempFolder fresh;
+    auto device = fake_gpu(fresh.path());
+    EXPECT_EQ(launch_overlaps(*device->load("plain", device->base_options()), {1, 1, 1}, 0x77), overlaps) << version;
+  }
+}
+
+// A capture records the attribute; the runtime asks nothing about the stream.
+TEST_F(CudaDeviceTest, CapturedLaunchesOverlap) {
+  auto device = fake_gpu(folder.path());
+  auto kernel = device->load("plain", device->base_options());
+  fake_cuda().set_capturing(true);
+  EXPECT_TRUE(launch_overlaps(*kernel, {1, 1, 1}, 0x77));
+  EXPECT_EQ(fake_cuda().calls_of("cuStreamIsCapturing"), 0);
+}
+
 TEST_F(CudaDeviceTest, EmptyAndHugeGrids) {
   auto device = fake_gpu(folder.path());
   auto kernel = device->load("plain", device->base_options());

@@ -56,6 +56,12 @@ TEST(EnvironmentChild, DISABLED_LoadOnGpu) {
   EXPECT_EQ(Driver::shared()->path(), FAKE_CUDA);
   auto kernel = device->load("program", device->base_options());
   EXPECT_EQ(kernel->artifact().code, ".version 8.0 // edited ligerdsl_fake");
+  EXPECT_FALSE(kernel->artifact().launch_overlap) << "the edited text does not wait for what runs before it";
+}
+
+TEST(EnvironmentChild, DISABLED_NoOverlapOnGpu) {
+  test::fake_cuda().reset();
+  EXPECT_FALSE(Device::create({.kind = DeviceKind::cuda})->base_options().launch_overlap);
 }
 
 TEST(Environment, ThreadsCacheCompilerDumpAndLogFile) {
@@ -83,6 +89,11 @@ TEST(Environment, DumpFilter) {
                           {"LIGERDSL_COMPILER=" FAKE_COMPILER, "LIGERDSL_CACHE=off", "LIGERDSL_NUM_THREADS=3",
                            "LIGERDSL_DUMP=all", "LIGERDSL_DUMP_DIR=" + folder.path(), "LIGERDSL_DUMP_FILTER=other"}));
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(Environment, LaunchOverlapIsSwitchedOff) {
+  EXPECT_TRUE(passes_with("DISABLED_NoOverlapOnGpu", {"LIGERDSL_COMPILER=" FAKE_COMPILER, "LIGERDSL_LIBCUDA=" FAKE_CUDA,
+                                                      "LIGERDSL_CACHE=off", "LIGERDSL_LAUNCH_OVERLAP=off"}));
 }
 
 TEST(Environment, DriverAndOverride) {

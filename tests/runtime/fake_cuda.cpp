@@ -274,9 +274,14 @@ API cuLaunchKernelEx(const LaunchConfig* config, Function, void** parameters, vo
             1,
             {},
             0,
-            config->stream};
-  for (unsigned i = 0; i < config->attribute_count; ++i)
-    if (config->attributes[i].id == launch_cluster_dimension) launch.cluster = config->attributes[i].value.cluster.x;
+            config->stream,
+            false};
+  for (unsigned i = 0; i < config->attribute_count; ++i) {
+    const LaunchAttribute& attribute = config->attributes[i];
+    if (attribute.id == launch_cluster_dimension) launch.cluster = attribute.value.cluster.x;
+    if (attribute.id == launch_programmatic_serialization)
+      launch.overlaps = attribute.value.programmatic_serialization_allowed == 1;
+  }
   launch.slot_bytes = *static_cast<size_t*>(extra[3]);
   memcpy(launch.slots, extra[1], launch.slot_bytes);
   state().launched = true;

@@ -30,6 +30,7 @@ struct FakeCudaControl {
     uint64_t slots[64];
     uint64_t slot_bytes;
     void* stream;
+    bool overlaps;  // programmatic stream serialisation
   };
   bool (*last_launch)(Launch* launch);
   int (*last_shared_limit)();  // last value of the dynamic shared memory attribute

@@ -55,7 +55,7 @@ TEST(KernelCache, EveryFieldOfTheOptionsChangesTheKey) {
   TempFolder folder;
   auto device = fake_cpu(folder.path());
   const program::CompileOptions base = device->base_options();
-  std::vector<program::CompileOptions> variants(12, base);
+  std::vector<program::CompileOptions> variants(13, base);
   variants[1].arch = "znver4";
   variants[2].features = "+avx512f";
   variants[3].ptx_version = 81;
@@ -67,6 +67,7 @@ TEST(KernelCache, EveryFieldOfTheOptionsChangesTheKey) {
   variants[9].contract = false;
   variants[10].facts = {{.pointer_align = 16}};
   variants[11].facts = {{.pointer_align = 16, .alias_class = 1}};
+  variants[12].launch_overlap = false;
   std::set<LoadedKernel*> distinct;
   std::vector<std::shared_ptr<LoadedKernel>> kernels;
   for (const auto& options : variants) kernels.push_back(device->load("program", options));

@@ -23,6 +23,7 @@ TEST(Options, DefaultsWithoutEnvironment) {
   EXPECT_EQ(options.log, LogLevel::warning);
   EXPECT_EQ(options.cache, CacheMode::read_write);
   EXPECT_EQ(options.num_threads, 0);
+  EXPECT_TRUE(options.launch_overlap);
   EXPECT_EQ(options.dump_dir, ".");
   EXPECT_TRUE(options.dump.empty());
   EXPECT_TRUE(options.problems.empty());
@@ -44,6 +45,7 @@ TEST(Options, EveryVariableIsRead) {
                                  {"LIGERDSL_LIBCUDA", "cuda.so"},
                                  {"LIGERDSL_LIBCBLAS", "blas.so"},
                                  {"LIGERDSL_LIBCUBLASLT", "lt.so"},
+                                 {"LIGERDSL_LAUNCH_OVERLAP", "off"},
                                  {"LIGERDSL_DUMP", "tile,ptx"},
                                  {"LIGERDSL_DUMP_DIR", "/d"},
                                  {"LIGERDSL_DUMP_FILTER", "rms"},
@@ -65,6 +67,7 @@ TEST(Options, EveryVariableIsRead) {
   EXPECT_EQ(options.libcuda, "cuda.so");
   EXPECT_EQ(options.libcblas, "blas.so");
   EXPECT_EQ(options.libcublaslt, "lt.so");
+  EXPECT_FALSE(options.launch_overlap);
   EXPECT_EQ(options.dump, (std::vector<std::string>{"tile", "ptx"}));
   EXPECT_EQ(options.dump_dir, "/d");
   EXPECT_EQ(options.dump_filter, "rms");
@@ -93,6 +96,7 @@ TEST(Options, BadValuesAreNamedAndIgnored) {
   for (auto [name, value] : std::map<std::string, std::string>{{"LIGERDSL_LOG", "loud"},
                                                                {"LIGERDSL_CACHE", "yes"},
                                                                {"LIGERDSL_NUM_THREADS", "-1"},
+                                                               {"LIGERDSL_LAUNCH_OVERLAP", "1"},
                                                                {"LIGERDSL_DUMP", "tile,sass"}}) {
     const Options options = parse({{name, value}});
     ASSERT_EQ(options.problems.size(), 1u) << name;
@@ -101,6 +105,7 @@ TEST(Options, BadValuesAreNamedAndIgnored) {
     EXPECT_EQ(options.log, LogLevel::warning);
     EXPECT_EQ(options.cache, CacheMode::read_write);
     EXPECT_EQ(options.num_threads, 0);
+    EXPECT_TRUE(options.launch_overlap);
     EXPECT_TRUE(options.dump.empty());
   }
   for (const char* value : {"7x", "99999999999", "4097", " 3"})

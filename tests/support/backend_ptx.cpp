@@ -91,6 +91,21 @@ program::ArgFacts facts_of(const program::Type& type, bool aligned) {
   return facts;
 }
 
+// A kernel that overlaps with others must not touch global memory before its wait, and must always come to it: the wait
+// stands in the first basic block, and no access in front of it.
+void check_overlap(const program::Artifact& artifact) {
+  const size_t wait = artifact.code.find("griddepcontrol.wait;");
+  if (artifact.launch_overlap != (wait != std::string::npos)) {
+    throw std::runtime_error("griddepcontrol.wait is not where the artifact says:\n" + artifact.code);
+  }
+  if (!artifact.launch_overlap) return;
+  const std::string before = artifact.code.substr(artifact.code.find(".entry"), wait - artifact.code.find(".entry"));
+  for (const char* text : {".global.", "\tbra", "$L__BB0_1", "ret;", "call"}) {
+    if (before.find(text) == std::string::npos) continue;
+    throw std::runtime_error(std::string(text) + " before griddepcontrol.wait:\n" + before);
+  }
+}
+
 class PtxBackend : public Backend {
  public:
   explicit PtxBackend(const ligerdsl_compiler_table* compiler) : compiler_(compiler) {}
@@ -123,6 +138,7 @@ class PtxBackend : public Backend {
     const auto known = kernels_.find({program, facts});
     if (known != kernels_.end()) return known->second;
     const program::Artifact artifact = program::parseArtifact(compile(program, facts));
+    check_overlap(artifact);
     const Compiled kernel{ptx::parse(artifact.code), artifact.shared_bytes};
     if (kernel.program.threads != artifact.threads) throw std::runtime_error(".reqntid is not the artifact's");
     return kernels_[{program, facts}] = kernel;

@@ -43,8 +43,8 @@ LogicalResult checkOptions(func::FuncOp kernel, const program::CompileOptions& o
   return success();
 }
 
-// Every tile gets a layout; reductions, conversions and barriers become explicit.
-LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& options) {
+// Every tile gets a layout; reductions, conversions, barriers and the wait for earlier grids become explicit.
+LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& options, bool overlapLaunches) {
   PassManager passes(module.getContext());
   passes.addNestedPass<func::FuncOp>(createTilePrefetchLoadsPass(options.num_stages, options.num_warps));
   passes.addNestedPass<func::FuncOp>(createTileAssignLayoutsPass(options.num_warps));
@@ -55,6 +55,8 @@ LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& op
   passes.addNestedPass<func::FuncOp>(createTgpuAllocateSharedPass());
   passes.addNestedPass<func::FuncOp>(createTgpuInsertBarriersPass());
   passes.addNestedPass<func::FuncOp>(createTgpuRecomputeAfterBarriersPass(options.num_warps));
+  // Last: nothing moves loads or stores any more.
+  if (overlapLaunches) passes.addNestedPass<func::FuncOp>(createTgpuOverlapLaunchesPass());
   return passes.run(module);
 }
 
@@ -105,7 +107,10 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& op
   artifact.threads = 32 * options.num_warps;
   artifact.entry = "ligerdsl_" + kernel.getName().str();
 
-  if (failed(runLayoutPasses(module, options))) return failure();
+  artifact.launch_overlap = options.launch_overlap && arch.overlapsLaunches;
+  artifact.persistent = kernel.walk([](tile::NumProgramsOp) { return WalkResult::interrupt(); }).wasInterrupted();
+
+  if (failed(runLayoutPasses(module, options, artifact.launch_overlap))) return failure();
   trace.mark("layouts");
   if (trace.emits("tgpu")) return trace.keep(printModule(module)), success();
   if (auto bytes = kernel->getAttrOfType<IntegerAttr>(kSharedBytesAttr)) artifact.shared_bytes = bytes.getInt();

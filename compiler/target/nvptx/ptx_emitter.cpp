@@ -39,8 +39,9 @@ namespace ligerdsl::compiler::nvptx {
 namespace {
 
 // The PTX version is the lowest that knows the GPU, and 8.0 at least.
-const GpuArch kArchs[] = {{"sm_80", 80},  {"sm_86", 80},   {"sm_89", 80},  {"sm_90", 80},  {"sm_90a", 80},
-                          {"sm_100", 86}, {"sm_100a", 86}, {"sm_103", 88}, {"sm_120", 87}, {"sm_120a", 87}};
+const GpuArch kArchs[] = {{"sm_80", 80, false}, {"sm_86", 80, false}, {"sm_89", 80, false},  {"sm_90", 80, true},
+                          {"sm_90a", 80, true}, {"sm_100", 86, true}, {"sm_100a", 86, true}, {"sm_103", 88, true},
+                          {"sm_120", 87, true}, {"sm_120a", 87, true}};
 
 const llvm::Triple& triple() {
   static const llvm::Triple value("nvptx64-nvidia-cuda");

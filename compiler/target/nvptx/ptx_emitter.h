@@ -15,6 +15,7 @@ namespace ligerdsl::compiler::nvptx {
 struct GpuArch {
   std::string name;  // "sm_90a"
   int ptxVersion = 0;
+  bool overlapsLaunches = false;  // griddepcontrol
 };
 
 /// Null if the name is none of the supported ones.

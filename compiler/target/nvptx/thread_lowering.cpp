@@ -22,6 +22,7 @@ const LoweringTable& LoweringTable::get() {
     addReduceLowerings(all);
     addSharedLowerings(all);
     addDebugLowerings(all);
+    addOverlapLowerings(all);
     return all;
   }();
   return table;

@@ -156,5 +156,6 @@ void addAtomicLowerings(LoweringTable& table);
 void addReduceLowerings(LoweringTable& table);
 void addSharedLowerings(LoweringTable& table);
 void addDebugLowerings(LoweringTable& table);
+void addOverlapLowerings(LoweringTable& table);
 
 }  // namespace ligerdsl::compiler::nvptx

@@ -130,6 +130,52 @@ TEST(NvptxPipeline, ResourceOptionsReachThePtx) {
   EXPECT_TRUE(assembled.ok) << assembled.log;
 }
 
+TEST(NvptxPipeline, KernelsWaitForEarlierGridsBeforeTheyTouchMemory) {
+  for (const char* arch : {"sm_90", "sm_90a", "sm_100", "sm_120"}) {
+    PtxKernel kernel(sumOfRows, Known::aligned, optionsFor(arch));
+    EXPECT_TRUE(kernel.artifact.launch_overlap) << arch;
+    EXPECT_EQ(kernel.count("griddepcontrol.wait;"), 1) << arch << kernel.ptx;
+    EXPECT_EQ(kernel.count("griddepcontrol.launch_dependents;"), 1) << arch << kernel.ptx;
+    const size_t wait = kernel.ptx.find("griddepcontrol.wait;");
+    EXPECT_LT(wait, kernel.ptx.find("griddepcontrol.launch_dependents;")) << arch << kernel.ptx;
+    EXPECT_LT(wait, kernel.ptx.find(".global.")) << arch << kernel.ptx;
+    EXPECT_LT(wait, kernel.ptx.find("bra")) << arch << kernel.ptx;
+    EXPECT_TRUE(assemble(kernel.ptx, arch).ok) << arch;
+  }
+}
+
+// Neither LLVM nor ptxas may take the load for one of constant memory.
+TEST(NvptxPipeline, OverlappedKernelsReadCoherently) {
+  auto copy = [](KernelBuilder& k) {
+    View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
+    y.partition({512}).store({k.program_id(0)}, x.partition({512}).load({k.program_id(0)}));
+  };
+  program::CompileOptions options;
+  options.facts = {{.pointer_align = 16, .strides = {{1, 1}}, .alias_class = 1},
+                   {.pointer_align = 16, .strides = {{1, 1}}, .alias_class = 2, .read_only = true}};
+  PtxKernel kernel(copy, Known::whole, options);
+  EXPECT_FALSE(kernel.has("ld.global.nc")) << kernel.ptx;
+}
+
+TEST(NvptxPipeline, NoOverlapWhereTheArchitectureOrTheOptionForbidsIt) {
+  program::CompileOptions off;
+  off.launch_overlap = false;
+  for (const program::CompileOptions& options : {optionsFor("sm_80"), optionsFor("sm_89"), off}) {
+    PtxKernel kernel(sumOfRows, Known::aligned, options);
+    EXPECT_FALSE(kernel.artifact.launch_overlap) << options.arch;
+    EXPECT_FALSE(kernel.has("griddepcontrol")) << kernel.ptx;
+  }
+}
+
+TEST(NvptxPipeline, KernelsThatShareWorkByTheGridSaySo) {
+  EXPECT_TRUE(PtxKernel(sumOfRows).artifact.persistent);
+  PtxKernel oneShot([](KernelBuilder& k) {
+    View y = k.view("y", f32, {dyn});
+    y.partition({512}).store({k.program_id(0)}, k.zeros({512}, f32));
+  });
+  EXPECT_FALSE(oneShot.artifact.persistent);
+}
+
 TEST(NvptxPipeline, TilesThatNoThreadCanHoldAreErrors) {
   auto huge = [](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn});

@@ -1,0 +1,91 @@
+// RUN: ligerdsl-opt %s -tgpu-overlap-launches | FileCheck %s
+
+#row = #tgpu.layout<register = [[1], [2]], lane = [[4], [8], [16], [32], [64]], warp = [[128], [256]], cta = [], rank = 1>
+!tile = tensor<512xf32, #row>
+!vec = !tile.view<?xf32, strides = [1]>
+
+// Arithmetic on arguments comes before the wait, the first load after it.
+// CHECK-LABEL: func @before_the_first_load
+// CHECK: tile.program_id
+// CHECK: arith.muli
+// CHECK-NEXT: tgpu.grid_wait
+// CHECK-NEXT: tgpu.launch_dependents
+// CHECK-NEXT: tile.load_tile
+// CHECK-NOT: tgpu.grid_wait
+func.func @before_the_first_load(%v: !vec, %n: i64) {
+  %p = tile.program_id 0 : i32
+  %w = arith.extsi %p : i32 to i64
+  %i = arith.muli %w, %n : i64
+  %x = tile.load_tile %v[%i] shape [512] : !vec -> !tile
+  tile.store_tile %x, %v[%i] shape [512] : !tile, !vec
+  return
+}
+
+// Before a store too: what this kernel writes, an earlier one may still read.
+// CHECK-LABEL: func @before_a_store
+// CHECK: arith.constant
+// CHECK-NEXT: tgpu.grid_wait
+// CHECK-NEXT: tgpu.launch_dependents
+// CHECK-NEXT: tile.store_tile
+func.func @before_a_store(%v: !vec, %i: i64) {
+  %zero = arith.constant dense<0.0> : !tile
+  tile.store_tile %zero, %v[%i] shape [512] : !tile, !vec
+  return
+}
+
+// Shared memory is the CTA's own.
+// CHECK-LABEL: func @shared_memory_needs_no_wait
+// CHECK: tgpu.local_load
+// CHECK-NEXT: tgpu.grid_wait
+// CHECK-NEXT: tgpu.launch_dependents
+// CHECK-NEXT: tile.store_tile
+func.func @shared_memory_needs_no_wait(%v: !vec, %i: i64) {
+  %zero = arith.constant dense<0.0> : !tile
+  %m = tgpu.local_alloc {offset = 0 : i64} : !tgpu.memdesc<512xf32>
+  tgpu.local_store %zero, %m : !tile, !tgpu.memdesc<512xf32>
+  tgpu.barrier
+  %x = tgpu.local_load %m : !tgpu.memdesc<512xf32> -> !tile
+  tile.store_tile %x, %v[%i] shape [512] : !tile, !vec
+  return
+}
+
+// A load in a loop or a branch: every thread waits, also one that never gets there.
+// CHECK-LABEL: func @outside_of_regions
+// CHECK: scf.for
+// CHECK-NEXT: arith.addi
+// CHECK: }
+// CHECK-NEXT: tgpu.grid_wait
+// CHECK-NEXT: tgpu.launch_dependents
+// CHECK-NEXT: scf.if
+// CHECK-NEXT: tile.load_tile
+// CHECK-NOT: tgpu.grid_wait
+func.func @outside_of_regions(%v: !vec, %some: i1, %lo: i64, %hi: i64, %step: i64) {
+  %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %lo) -> i64 : i64 {
+    %next = arith.addi %acc, %i : i64
+    scf.yield %next : i64
+  }
+  scf.if %some {
+    %x = tile.load_tile %v[%sum] shape [512] : !vec -> !tile
+    tile.store_tile %x, %v[%lo] shape [512] : !tile, !vec
+  }
+  return
+}
+
+// Pointers, atomics and prefetches are accesses as well.
+// CHECK-LABEL: func @atomics
+// CHECK: tgpu.grid_wait
+// CHECK-NEXT: tgpu.launch_dependents
+// CHECK-NEXT: tile.atomic_rmw
+func.func @atomics(%p: !tile.ptr<i32>, %one: i32) {
+  %old = tile.atomic_rmw add %one, %p : i32, !tile.ptr<i32> -> i32
+  return
+}
+
+// Nothing to wait for, but someone may wait for this kernel to learn that those before it ended.
+// CHECK-LABEL: func @no_access
+// CHECK-NEXT: tgpu.grid_wait
+// CHECK-NEXT: tgpu.launch_dependents
+// CHECK-NEXT: return
+func.func @no_access(%v: !vec) {
+  return
+}
