@@ -45,7 +45,7 @@ std::string resources_of(const lib::OpPlan& plan) {
 struct Outcome {
   std::string kernel, title, resources;
   double bytes = 0;
-  double beyond_inputs = 0;  // bytes of outputs and workspace
+  double beyond_inputs = -1;  // bytes of outputs and workspace; -1: not known
   double workspace = 0;
   double flops = 0;                   // where these, not the bytes, are the floor
   double host_us = 0, launch_us = 0;  // GPU: host time of one execute, and of its launches alone
@@ -154,7 +154,7 @@ std::vector<std::string> table_row(const Outcome& o, double of_copy, double of_s
           by_flops ? fmt::format("{:.1f} TFLOP/s", tflops(o)) : fmt::format("{:.1f} GB/s", gbps(o)),
           by_flops ? "" : fmt::format("{:.3f}", of_copy),
           by_flops ? "" : fmt::format("{:.3f}", of_same),
-          format_bytes(o.beyond_inputs),
+          o.beyond_inputs >= 0 ? format_bytes(o.beyond_inputs) : "",
           o.host_us > 0 ? fmt::format("{:.2f} us", o.host_us) : "",
           o.host_us > 0 ? fmt::format("{:.2f} us", o.host_us - o.launch_us) : "",
           o.resources};
@@ -172,7 +172,7 @@ Json json_row(const Outcome& o, double of_copy, double of_same) {
           {"fraction_of_copy", of_copy},
           {"fraction_of_same_size_copy", of_same},
           {"tflops", tflops(o)},
-          {"peak_bytes", o.beyond_inputs},
+          {"peak_bytes", o.beyond_inputs >= 0 ? Json(o.beyond_inputs) : Json()},
           {"workspace_bytes", o.workspace},
           {"host_us", o.host_us},
           {"driver_launch_us", o.launch_us},

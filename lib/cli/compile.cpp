@@ -12,6 +12,7 @@
 #include "lib/cli/commands.h"
 #include "lib/cli/environment.h"
 #include "lib/cli/op_instance.h"
+#include "lib/src/launcher.h"
 #include "lib/src/structs.h"
 #include "program/print.h"
 #include "program/serialize.h"
@@ -70,28 +71,50 @@ Recorded from_reproducer(const CompileRequest& request) {
   return {kept.program, program::parseOptions(kept.options)};
 }
 
+// A kernel of --load, with the options that ligerdsl_kernel_create takes beside its meta-parameters.
+std::vector<Recorded> record_author(const AnyKernel& kernel, const CompileRequest& request,
+                                    const program::CompileOptions& base) {
+  std::map<std::string, std::string> rest;
+  const MetaValues meta = take_meta(kernel, request.settings, &rest);
+  const auto take = [&](const char* name, int fallback) {
+    const auto found = rest.find(name);
+    if (found == rest.end()) return fallback;
+    const int value = std::atoi(found->second.c_str());
+    rest.erase(found);
+    return value;
+  };
+  const lib::LaunchOptions options{.num_warps = take("num_warps", 4),
+                                   .num_ctas = take("num_ctas", 1),
+                                   .num_stages = take("num_stages", 2),
+                                   .max_registers = take("max_registers", 0)};
+  const bool apart = take("no_alias", 0) != 0;
+  if (options.num_warps < 1 || options.num_warps > 32 || (options.num_warps & (options.num_warps - 1)) != 0)
+    throw Failure(kUsage, fmt::format("num_warps={}: expected a power of two from 1 to 32", options.num_warps));
+  if (!rest.empty()) {
+    throw Failure(kUsage,
+                  fmt::format("{} has no setting '{}'; beside its own there are num_warps, num_ctas, num_stages, "
+                              "max_registers and no_alias",
+                              request.kernel, rest.begin()->first));
+  }
+  const program::Program program = program::parseProgram(kernel.program_bytes(meta));
+  std::vector<lib::ArgPromise> promises(program.arguments.size());
+  for (size_t i = 0; apart && i < promises.size(); ++i) promises[i].alias_class = static_cast<uint32_t>(i + 1);
+  RecordingContext context(base);
+  const lib::Launcher launcher(context, program, options, promises);
+  return context.recorded;
+}
+
 std::vector<Recorded> record(const Globals& globals, const CompileRequest& request,
                              const program::CompileOptions& base) {
+  const bool gpu = base.target == program::Target::nvptx;
   const AuthorKernels authors(globals.load);
-  if (const AnyKernel* kernel = authors.find(request.kernel)) {
-    std::map<std::string, std::string> rest;
-    const MetaValues meta = take_meta(*kernel, request.settings, &rest);
-    Recorded recorded{kernel->program_bytes(meta), base};
-    for (const auto& [name, value] : rest) {
-      if (name == "num_warps")
-        recorded.options.num_warps = std::atoi(value.c_str());
-      else if (name == "num_stages")
-        recorded.options.num_stages = std::atoi(value.c_str());
-      else
-        throw Failure(kUsage, fmt::format("{} has no setting '{}'", request.kernel, name));
-    }
-    return {recorded};
-  }
+  if (const AnyKernel* kernel = authors.find(request.kernel))
+    return choose_variant(record_author(*kernel, request, base), request.variant, gpu);
   const OpInstance instance(find_op(request.kernel), request.settings);
   lib::check_desc(instance.info(), instance.desc());
   const auto context = std::make_shared<RecordingContext>(base);
   const lib::Plan plan(instance.info(), context, instance.desc());
-  return choose_variant(context->recorded, request.variant, base.target == program::Target::nvptx);
+  return choose_variant(context->recorded, request.variant, gpu);
 }
 
 // A command's output, or a Failure with its text.

@@ -1,0 +1,91 @@
+// Lesson 5: the same row kernel twice, as one writes it first and as fast as memory allows. It is a shared object for
+// the `ligerdsl` command: docs/writing-fast-row-kernels.md looks at both with
+//
+//   ligerdsl compile --load liblesson_05_fast_rows.so log_softmax --target sm_90a --emit resources
+//
+// y = x - log sum e^x over rows of `cols` elements. It must read x once and write y once: 2 rows cols sizeof(type).
+#include <ligerdsl/dsl.h>
+#include <ligerdsl/dsl/kernel.h>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+using namespace ligerdsl;
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr float kLog2E = 1.44269504f, kLn2 = 0.693147181f;
+
+struct PlainMeta {
+  DType type = bf16;
+  int64_t block = 4096;  // at least the columns
+  template <class V>
+  void visit(V&& v) {
+    v("type", type);
+    v("block", block);
+  }
+};
+
+// Line by line what the formula says.
+void plain(KernelBuilder& k, const PlainMeta& m) {
+  View y = k.view("y", m.type, {dyn, dyn});
+  View x = k.view("x", m.type, {dyn, dyn});
+  Scalar row = k.program_id(0);
+  Tile v = x.partition({squeeze, m.block}).load({row, 0}, {.pad = -kInfinity}).to(f32);
+  Scalar top = max(v);
+  Scalar lse = top + log(sum(exp(v - top)));
+  y.partition({squeeze, m.block}).store({row, 0}, (v - lse).to(m.type));
+}
+
+struct FastMeta {
+  DType type = bf16;
+  int64_t cols = 4096;
+  int64_t rows = 1;     // of a program: more when rows are short
+  int64_t vectors = 4;  // of 16 bytes that one thread holds
+  template <class V>
+  void visit(V&& v) {
+    v("type", type);
+    v("cols", cols);
+    v("rows", rows);
+    v("vectors", vectors);
+  }
+};
+
+void fast(KernelBuilder& k, const FastMeta& m) {
+  View y = k.view("y", m.type, {dyn, m.cols});  // known columns: no mask, 16-byte accesses
+  View x = k.view("x", m.type, {dyn, m.cols});
+  Scalar row = k.program_id(0);
+  Tile v = x.partition({m.rows, m.cols}).load({row, 0}).to(f32);
+  // e^(v - top) = 2^(v log2 e - top log2 e): one multiply-add and one special-function instruction per element.
+  Tile base = (reduce_max(v, 1) * kLog2E).expand_dims(1);
+  Tile total = sum(fast_exp2(fma(v, kLog2E, -base)), 1).expand_dims(1);
+  Tile lse = (base + log2(total)) * kLn2;
+  y.partition({m.rows, m.cols}).store({row, 0}, (v - lse).to(m.type));
+}
+
+// Warps come in powers of two.
+int warps_of(const FastMeta& m) {
+  const int64_t threads = m.rows * m.cols / (16 / size_of(m.type) * m.vectors);
+  return static_cast<int>(std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(threads / 32, 1, 32))));
+}
+
+}  // namespace
+
+const Kernel<PlainMeta> log_softmax_plain{
+    .name = "log_softmax_plain",
+    .description = "y = x - log sum e^x over rows, as one writes it first",
+    .build = plain,
+    .launch = [](const PlainMeta&, const LaunchArguments& a) { return Launch{.grid = {a.dim("x", 0)}}; }};
+const Kernel<FastMeta> log_softmax{
+    .name = "log_softmax",
+    .description = "y = x - log sum e^x over rows; cols must be c * 2^n, c odd and at most 31",
+    .build = fast,
+    .launch = [](const FastMeta& m, const LaunchArguments& a) {
+      return Launch{.grid = {ceil_div(a.dim("x", 0), m.rows)}, .num_warps = warps_of(m)};
+    }};
+
+LIGERDSL_REGISTER_KERNEL(log_softmax_plain);
+LIGERDSL_REGISTER_KERNEL(log_softmax);
+LIGERDSL_EXPORT_KERNELS();
