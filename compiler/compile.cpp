@@ -5,6 +5,7 @@
 #include "compiler/dialect/tgpu.h"
 #include "compiler/dialect/tile.h"
 #include "compiler/import/import.h"
+#include "compiler/refusal.h"
 #include "compiler/target/cpu/cpu_target.h"
 #include "compiler/target/nvptx/nvptx_target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -120,7 +121,9 @@ program::Artifact compile(const program::Program& program, const program::Compil
     done = options.target == program::Target::nvptx ? compileForNvptx(*module, options, artifact, trace)
                                                     : compileForCpu(*module, options, artifact, trace);
   }
-  if (failed(done)) throw CompileError(diagnostics.text.empty() ? "the pipeline failed without a diagnostic" : diagnostics.text, true);
+  if (failed(done))
+    throw CompileError(diagnostics.text.empty() ? "the pipeline failed without a diagnostic" : diagnostics.text,
+                       !(*module)->hasAttr(kRefusedAttr));
   if (!options.emit.empty()) artifact.code = trace.emitted;
   artifact.times = trace.times;
   artifact.diagnostics = diagnostics.remarks;

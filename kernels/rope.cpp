@@ -92,22 +92,29 @@ class Heads {
   const View& in() const { return in_; }
 
   void rotate(const Scalar& batch, const Scalar& position, const Angles& angles) const {
-    for (int64_t first = 0; first < ceil_div(count_, block_); ++first) {
-      if (m_.layout == RopeLayout::interleaved) {
-        rotate_pairs(batch, position, first, angles);
-      } else {
-        rotate_halves(batch, position, first, angles);
-      }
-      if (m_.tail() > 0) copy_tail(batch, position, first);
+    constexpr int64_t kMostUnrolled = 32;  // real models have one block to four
+    const int64_t blocks = ceil_div(count_, block_);
+    if (blocks > kMostUnrolled) {
+      k_.for_range(0, blocks, 1, [&](Scalar first) { rotate_block(batch, position, first, angles); });
+      return;
     }
+    for (int64_t first = 0; first < blocks; ++first) rotate_block(batch, position, first, angles);
   }
 
  private:
+  void rotate_block(const Scalar& batch, const Scalar& position, const ScalarArg& first, const Angles& angles) const {
+    if (m_.layout == RopeLayout::interleaved) {
+      rotate_pairs(batch, position, first, angles);
+    } else {
+      rotate_halves(batch, position, first, angles);
+    }
+    if (m_.tail() > 0) copy_tail(batch, position, first);
+  }
   // (a, b) -> (a', b')
   Carry<Tile, Tile> rotated(const Tile& a, const Tile& b, const Angles& angle) const {
     return carry(fma(a, angle.cos, -(b * angle.sin)).to(m_.type), fma(b, angle.cos, a * angle.sin).to(m_.type));
   }
-  void rotate_halves(const Scalar& batch, const Scalar& position, int64_t first, const Angles& angles) const {
+  void rotate_halves(const Scalar& batch, const Scalar& position, const ScalarArg& first, const Angles& angles) const {
     const Shape tile{squeeze, squeeze, block_, squeeze, m_.half};
     auto source = in_.partition(tile), target = out_.partition(tile);
     Tile lower = source.load({batch, position, first, 0, 0}).to(f32);
@@ -116,14 +123,14 @@ class Heads {
     target.store({batch, position, first, 0, 0}, new_lower);
     target.store({batch, position, first, 1, 0}, new_upper);
   }
-  void rotate_pairs(const Scalar& batch, const Scalar& position, int64_t first, const Angles& angles) const {
+  void rotate_pairs(const Scalar& batch, const Scalar& position, const ScalarArg& first, const Angles& angles) const {
     const Shape tile{squeeze, squeeze, block_, 2 * m_.half};
     const Pairs pairs(k_);
     auto [even, odd] = pairs.split(in_.partition(tile).load({batch, position, first, 0}).to(f32));
     auto [new_even, new_odd] = rotated(even, odd, angles);
     out_.partition(tile).store({batch, position, first, 0}, pairs.join(new_even, new_odd));
   }
-  void copy_tail(const Scalar& batch, const Scalar& position, int64_t first) const {
+  void copy_tail(const Scalar& batch, const Scalar& position, const ScalarArg& first) const {
     const Shape tile{squeeze, squeeze, block_, m_.tail_block};
     tail_out_.partition(tile).store({batch, position, first, 0},
                                     tail_in_.partition(tile).load({batch, position, first, 0}));

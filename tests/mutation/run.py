@@ -23,6 +23,7 @@ STEPS = {
     "compiler": (["compiler_tests"], "tests/compiler/compiler_tests --gtest_brief=1 --gtest_fail_fast"),
     "kernels-ptx": (["kernel_tests", "ligerdsl_compiler"], "tests/kernels/kernel_tests --backend=ptx --gtest_fail_fast"),
     "kernels-cpu": (["kernel_tests", "ligerdsl_compiler"], "tests/kernels/kernel_tests --backend=cpu --gtest_fail_fast"),
+    "fuzz": (["fuzz_tests"], "tests/fuzz/fuzz_tests --gtest_filter=-Compile* --gtest_fail_fast"),
     "abi": (["abi_tests", "ligerdsl_compiler"], "ctest -L abi --stop-on-failure"),
     "runtime": (["runtime_tests", "fake_cuda", "fake_compiler"], "ctest -L runtime --stop-on-failure"),
 }
@@ -95,11 +96,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build" / "mutation")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--skip", action="append", default=[], metavar="STEP", help="leave a step out")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--check", action="store_true", help="only check that every mutant still fits its source")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     mutants = parse((HERE / "mutants.txt").read_text())
+    for mutant in mutants:
+        mutant[3][:] = [step for step in mutant[3] if step not in options.skip]
     unknown = set(options.names) - {mutant[0] for mutant in mutants}
     if unknown:
         sys.exit(f"no mutants {sorted(unknown)}; --list shows them")

@@ -3,6 +3,7 @@
 #include "compiler/math/expand_math.h"
 #include "compiler/passes/layout_attr.h"
 #include "compiler/passes/passes.h"
+#include "compiler/refusal.h"
 #include "compiler/target/nvptx/legality.h"
 #include "compiler/target/nvptx/ptx_emitter.h"
 #include "compiler/target/nvptx/thread_lowering.h"
@@ -100,7 +101,10 @@ LogicalResult attachLineInfo(ModuleOp module) {
 LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& options, program::Artifact& artifact,
                               CompileTrace& trace) {
   func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
-  if (failed(checkOptions(kernel, options))) return failure();
+  if (failed(checkOptions(kernel, options))) {
+    markRefused(kernel);
+    return failure();
+  }
   const GpuArch& arch = *findArch(options.arch);
   artifact.arch = arch.name;
   artifact.ptx_version = arch.ptxVersion;

@@ -1,6 +1,7 @@
 #include "compiler/target/nvptx/thread_lowering.h"
 
 #include "compiler/passes/layout_attr.h"
+#include "compiler/refusal.h"
 #include "compiler/target/nvptx/affine_tile.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/IRMapping.h"
@@ -306,10 +307,12 @@ static LogicalResult checkTileSizes(ThreadLowering& t, Operation* op) {
     auto tensor = dyn_cast<RankedTensorType>(type);
     if (!tensor) continue;
     int64_t registers = t.layout(tensor).registers();
-    if (registers > kMost)
+    if (registers > kMost) {
+      markRefused(op);
       return op->emitOpError("makes a tile of ")
              << tensor.getNumElements() << " elements, " << registers << " in each thread (at most " << kMost
              << "); use smaller tiles or more warps (num_warps is " << t.numWarps() << ")";
+    }
   }
   return success();
 }

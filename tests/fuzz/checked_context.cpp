@@ -1,0 +1,153 @@
+#include "checked_context.h"
+
+#include <set>
+
+#include "kernels/launch.h"
+#include "program/serialize.h"
+
+namespace ligerdsl::test {
+namespace {
+
+constexpr int64_t kFewElements = 4096;  // of tensors that are compared element by element
+
+struct Argument {
+  program::Type type;
+  program::ArgFacts facts;
+  std::string name;
+  bool written;
+  uint64_t base = 0;
+  std::vector<int64_t> dims, strides;
+
+  bool empty() const {
+    for (const int64_t dim : dims)
+      if (dim == 0) return true;
+    return false;
+  }
+  // In elements; sizes of a caller multiply beyond 64 bits.
+  __int128 last() const {
+    __int128 at = 0;
+    for (size_t i = 0; i < dims.size(); ++i) at += static_cast<__int128>(dims[i] - 1) * strides[i];
+    return at;
+  }
+  __int128 elements() const {
+    __int128 n = 1;
+    for (const int64_t dim : dims) n *= dim;
+    return n;
+  }
+  std::set<uint64_t> addresses() const {
+    std::set<uint64_t> all{base};
+    for (size_t i = 0; i < dims.size(); ++i) {
+      std::set<uint64_t> next;
+      for (const uint64_t at : all)
+        for (int64_t k = 0; k < dims[i]; ++k)
+          next.insert(at + static_cast<uint64_t>(k * strides[i] * size_of(type.dtype)));
+      all = std::move(next);
+    }
+    return all;
+  }
+};
+
+class CheckedKernel final : public runtime::LoadedKernel {
+ public:
+  CheckedKernel(const program::Program& program, const program::CompileOptions& options) : name_(program.name) {
+    const std::vector<bool> written = kernels::written_arguments(program);
+    for (size_t i = 0; i < program.arguments.size(); ++i)
+      arguments_.push_back(
+          {program.values[program.arguments[i].value], options.facts.at(i), program.arguments[i].name, written[i]});
+  }
+
+  void launch(const uint64_t* slots, const runtime::Grid& grid, runtime::Stream) override {
+    ++expectations().launches;
+    if (grid.x < 0 || grid.y < 0 || grid.z < 0) report("a grid of negative size");
+    std::vector<Argument> views;
+    for (Argument argument : arguments_) {
+      const size_t rank = argument.type.shape.size();
+      if (argument.type.kind == program::TypeKind::view) {
+        argument.base = slots[0];
+        argument.dims.assign(slots + 1, slots + 1 + rank);
+        argument.strides.assign(slots + 1 + rank, slots + 1 + 2 * rank);
+        check(argument);
+        if (!argument.empty()) views.push_back(argument);
+      }
+      slots += program::slotCount(argument.type);
+    }
+    for (const Argument& a : views)
+      for (const Argument& b : views)
+        if (&a != &b && a.written) check_apart(a, b);
+  }
+
+ private:
+  void report(const std::string& what) { expectations().violations.push_back(name_ + ": " + what); }
+
+  void check(const Argument& view) {
+    for (size_t i = 0; i < view.dims.size(); ++i) {
+      if (view.dims[i] < 0 || view.strides[i] < 0) report(view.name + " has a negative size or stride");
+      check_fact(view, "size", view.dims[i], view.type.shape[i],
+                 i < view.facts.dims.size() ? &view.facts.dims[i] : nullptr);
+      if (view.dims[i] > 1)
+        check_fact(view, "stride", view.strides[i], view.type.strides[i],
+                   i < view.facts.strides.size() ? &view.facts.strides[i] : nullptr);
+    }
+    if (view.empty()) return;
+    if (view.base % static_cast<uint64_t>(view.facts.pointer_align) != 0)
+      report(view.name + " is less aligned than promised");
+    if (view.base % static_cast<uint64_t>(size_of(view.type.dtype)) != 0)
+      report(view.name + " is not aligned to its elements");
+    const __int128 end = static_cast<__int128>(view.base) + (view.last() + 1) * size_of(view.type.dtype);
+    for (const Memory& memory : expectations().allowed)
+      if (view.base >= memory.begin && end <= static_cast<__int128>(memory.end)) return;
+    report(view.name + " reaches memory that the caller did not give");
+  }
+
+  void check_fact(const Argument& view, const char* what, int64_t value, int64_t declared,
+                  const program::SizeFact* fact) {
+    if (declared != program::kDynamic && declared != value)
+      report(view.name + ": a " + what + " of " + std::to_string(value) + ", declared " + std::to_string(declared));
+    if (!fact) return;
+    if (fact->exact >= 0 && fact->exact != value)
+      report(view.name + ": a " + what + " of " + std::to_string(value) + ", promised " + std::to_string(fact->exact));
+    if (value % fact->divisor != 0)
+      report(view.name + ": a " + what + " of " + std::to_string(value) + ", promised to be a multiple of " +
+             std::to_string(fact->divisor));
+  }
+
+  // Different classes, or memory that is only read: not an element in common with what is written. One class: the same
+  // elements under the same indices, or none.
+  void check_apart(const Argument& written, const Argument& other) {
+    const bool apart = written.facts.alias_class != 0 && other.facts.alias_class != 0 &&
+                       written.facts.alias_class != other.facts.alias_class;
+    if (!apart && !other.facts.read_only) return;
+    if (written.elements() > kFewElements || other.elements() > kFewElements) return;
+    const std::set<uint64_t> a = written.addresses();
+    for (const uint64_t at : other.addresses())
+      if (a.count(at)) return report(written.name + " and " + other.name + " share an element against a promise");
+  }
+
+  std::string name_;
+  std::vector<Argument> arguments_;
+};
+
+}  // namespace
+
+Expectations& expectations() {
+  thread_local Expectations current;
+  return current;
+}
+
+kernels::Machine CheckedContext::machine() const {
+  return {.target = target_, .processors = target_ == program::Target::cpu ? 0 : 132};
+}
+
+program::CompileOptions CheckedContext::base_options() {
+  program::CompileOptions options;
+  options.target = target_;
+  options.arch = target_ == program::Target::cpu ? "generic" : "sm_90a";
+  return options;
+}
+
+std::shared_ptr<runtime::LoadedKernel> CheckedContext::load(const std::string& program_bytes,
+                                                            const program::CompileOptions& options) {
+  return std::make_shared<CheckedKernel>(program::parseProgram(program_bytes), options);
+}
+
+}  // namespace ligerdsl::test

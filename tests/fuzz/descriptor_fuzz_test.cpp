@@ -1,0 +1,324 @@
+// Every operation of the C ABI with random descriptions and tensors: sizes below, at and beyond every limit, any
+// strides, ranks, types, addresses and overlaps. A call is refused as the caller's mistake, or every launch that it
+// makes keeps what its kernels were promised and stays inside the caller's memory.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "checked_context.h"
+#include "fuzz_budget.h"
+#include "lib/src/entry.h"
+#include "lib/src/handles.h"
+#include "lib/src/structs.h"
+
+namespace ligerdsl::test {
+namespace {
+
+using lib::FieldInfo;
+using lib::FieldRole;
+using lib::FieldType;
+using lib::OpInfo;
+using lib::ShapeKind;
+using lib::TensorInfo;
+
+// Addresses that nothing lives at; a tensor's begins at a multiple of this.
+constexpr uint64_t kSpace = uint64_t{1} << 40, kWorkspace = uint64_t{1} << 46;
+
+// One call being made up.
+class CallFuzz {
+ public:
+  CallFuzz(const OpInfo& info, unsigned seed) : info_(info), random_(seed) {
+    std::memcpy(desc_, info.desc_defaults, info.desc_size);
+    std::memcpy(args_, info.args_defaults, info.args_size);
+    for (const FieldInfo& field : info.fields) set_field(field);
+    const lib::BindRules rules = lib::make_bind_rules(info, desc_, {LIGERDSL_CPU, 0});
+    for (int i = 0; i < lib::kMaxSymbols; ++i) sizes_[i] = rules.sizes[i] > 0 ? rules.sizes[i] : rows();
+    for (size_t i = 0; i < info.tensors.size(); ++i)
+      if (rules.given[i] || once_in(40)) make_tensor(info.tensors[i], rules.dtypes[i]);
+    if (rules.in_place) share();
+    if (info.list_offset >= 0) make_list();
+    for (const lib::ValueInfo& value : info.values) set_value(value);
+    while (once_in(3)) spoil();
+  }
+
+  const void* desc() const { return desc_; }
+  const void* args() const { return args_; }
+
+  // Everything that the tensors, as described, and the workspace may reach.
+  std::vector<Memory> memory(size_t workspace) const {
+    std::vector<Memory> all{{"workspace", kWorkspace, kWorkspace + workspace}};
+    for (const auto& tensor : tensors_) all.push_back(reach(tensor->tensor, tensor->shape.size()));
+    for (const ligerdsl_tensor_t& tensor : list_) all.push_back(reach(tensor, static_cast<size_t>(tensor.ndim)));
+    return all;
+  }
+
+ private:
+  int pick(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
+  bool once_in(int n) { return pick(n) == 0; }
+
+  int64_t width() {
+    constexpr int64_t usual[] = {1, 2, 3, 7, 8, 16, 31, 64, 100, 128, 1000, 1024, 4096, 4097};
+    constexpr int64_t odd[] = {0, -1, 128256, INT32_MAX, int64_t{1} << 31, int64_t{1} << 40, INT64_MAX, INT64_MIN};
+    return once_in(30) ? odd[pick(8)] : usual[pick(14)];
+  }
+  int64_t rows() {
+    constexpr int64_t usual[] = {0, 1, 2, 3, 4, 5, 8, 64, 1000, 65536};
+    constexpr int64_t odd[] = {-1, INT32_MAX, int64_t{1} << 31, (int64_t{1} << 32) + 1, int64_t{1} << 50, INT64_MAX};
+    return once_in(10) ? odd[pick(6)] : usual[pick(10)];
+  }
+
+  void set(size_t offset, FieldType type, double number, int64_t integer, std::byte* base) {
+    if (type == FieldType::f32) {
+      const float value = static_cast<float>(number);
+      std::memcpy(base + offset, &value, sizeof value);
+    } else if (type == FieldType::i64) {
+      std::memcpy(base + offset, &integer, sizeof integer);
+    } else {
+      const auto value = static_cast<int32_t>(integer);
+      std::memcpy(base + offset, &value, sizeof value);
+    }
+  }
+  double number() {
+    constexpr double values[] = {0, 1e-6, 0.1, 1, 2, -1, 1e30};
+    return once_in(30) ? (once_in(2) ? NAN : INFINITY) : values[pick(7)];
+  }
+  int64_t dtype_code(uint32_t allowed) {
+    constexpr int32_t codes[] = {LIGERDSL_F32, LIGERDSL_F16, LIGERDSL_BF16, LIGERDSL_I32, LIGERDSL_I64, LIGERDSL_I8};
+    for (int tries = 0; tries < 30 && !once_in(40); ++tries) {
+      DType type;
+      const int32_t code = codes[pick(6)];
+      if (lib::dtype_from_code(code, &type) && (allowed & lib::bit(type))) return code;
+    }
+    return once_in(2) ? 0 : pick(1 << 20);
+  }
+  void set_field(const FieldInfo& field) {
+    int64_t value = 0;
+    switch (field.role) {
+      case FieldRole::dim:
+      case FieldRole::queries:
+        value = width();
+        break;
+      case FieldRole::dtype:
+        value = field.optional && once_in(3) ? 0 : dtype_code(field.dtypes);
+        break;
+      case FieldRole::present:
+      case FieldRole::in_place:
+        value = pick(2);
+        break;
+      case FieldRole::option:
+        if (field.type != FieldType::f32 && !once_in(3)) return;  // the default
+        value = std::isfinite(field.high) && field.high < 100 ? pick(static_cast<int>(field.high) + 1) : width();
+        if (once_in(30)) value = -7;
+        break;
+    }
+    set(field.offset, field.type, once_in(2) ? number() : static_cast<double>(lib::read_float(desc_, field.offset)),
+        value, desc_);
+  }
+  void set_value(const lib::ValueInfo& value) { set(value.offset, value.type, number(), width(), args_); }
+
+  struct Owned {
+    ligerdsl_tensor_t tensor{};
+    std::vector<int64_t> shape, strides;
+  };
+
+  uint64_t address(int64_t element) {
+    const uint64_t base = kSpace * (tensors_.size() + 1);
+    return once_in(4) ? base + static_cast<uint64_t>(element * pick(9)) : once_in(40) ? base + 1 : base;
+  }
+
+  ligerdsl_tensor_t* add(DType dtype, std::vector<int64_t> shape) {
+    auto owned = std::make_unique<Owned>();
+    owned->shape = std::move(shape);
+    ligerdsl_tensor_t& t = owned->tensor;
+    t.data = reinterpret_cast<void*>(address(size_of(dtype)));
+    t.device = {LIGERDSL_CPU, 0};
+    t.ndim = static_cast<int32_t>(owned->shape.size());
+    for (const int32_t code :
+         {LIGERDSL_F32, LIGERDSL_F16, LIGERDSL_BF16, LIGERDSL_I32, LIGERDSL_I64, LIGERDSL_I8, LIGERDSL_BOOL}) {
+      DType type;
+      if (lib::dtype_from_code(code, &type) && type == dtype) t.dtype = ligerdsl_dtype_of(code);
+    }
+    if (once_in(3)) pad_rows(*owned);
+    t.shape = owned->shape.data();
+    t.strides = owned->strides.empty() ? nullptr : owned->strides.data();
+    if (once_in(10)) t.byte_offset = static_cast<uint64_t>(size_of(dtype)) * pick(20);
+    tensors_.push_back(std::move(owned));
+    return &tensors_.back()->tensor;
+  }
+  // Rows further apart than they are long, as in a slice of a wider tensor.
+  void pad_rows(Owned& owned) {
+    owned.strides.resize(owned.shape.size());
+    int64_t step = 1;
+    for (size_t i = owned.shape.size(); i-- > 0;) {
+      owned.strides[i] = step;
+      const int64_t n = owned.shape[i] + (i + 1 == owned.shape.size() ? pick(9) : 0);
+      step = n > 0 && step < (int64_t{1} << 50) / n ? step * n : step;
+    }
+  }
+
+  void make_tensor(const TensorInfo& info, DType dtype) {
+    std::vector<int64_t> shape;
+    for (int i = 0; i < info.rank; ++i) {
+      const lib::DimSpec& dim = info.dims[i];
+      const int64_t size = dim.symbol < 0 ? 1 : sizes_[dim.symbol];
+      const bool small = size >= 0 && size < (int64_t{1} << 55);
+      if (info.shape == ShapeKind::leading && i == 0 && once_in(4) && size % 2 == 0) {
+        shape.push_back(2);
+        shape.push_back(size / 2);
+        continue;
+      }
+      shape.push_back(small ? size * dim.factor : size);
+    }
+    if (info.shape == ShapeKind::free)  // rope's tables
+      shape = {sizes_[static_cast<size_t>(pick(4))], sizes_[static_cast<size_t>(pick(6))]};
+    const ligerdsl_tensor_t* tensor = add(dtype, shape);
+    std::memcpy(args_ + info.offset, &tensor, sizeof tensor);
+  }
+  void make_list() {
+    for (int i = 0, n = pick(4); i < n; ++i) add(DType::f32, {width()});
+    for (const auto& owned : tensors_) list_.push_back(owned->tensor);
+    const ligerdsl_tensor_t* first = list_.data();
+    const int64_t count = once_in(30) ? width() % 100 : static_cast<int64_t>(list_.size());
+    const int64_t known = std::min<int64_t>(count, static_cast<int64_t>(list_.size()));
+    std::memcpy(args_ + info_.list_offset, &first, sizeof first);
+    std::memcpy(args_ + info_.list_offset + sizeof first, &known, sizeof known);
+  }
+  // Outputs over the inputs that they may replace.
+  void share() {
+    for (const lib::AliasInfo& alias : info_.aliases) {
+      const ligerdsl_tensor_t* input = lib::read_tensor(args_, info_.tensors[alias.input]);
+      if (input && lib::read_tensor(args_, info_.tensors[alias.output]) && once_in(2))
+        std::memcpy(args_ + info_.tensors[alias.output].offset, &input, sizeof input);
+    }
+  }
+
+  // One mistake.
+  void spoil() {
+    if (tensors_.empty()) return;
+    Owned& owned = *tensors_[pick(static_cast<int>(tensors_.size()))];
+    ligerdsl_tensor_t& t = owned.tensor;
+    switch (pick(11)) {
+      case 0:
+        t.ndim = once_in(2) ? pick(10) - 1 : t.ndim - 1;
+        if (t.ndim > static_cast<int32_t>(owned.shape.size())) t.ndim = 9;
+        break;
+      case 1:
+        if (!owned.shape.empty())
+          owned.shape[pick(static_cast<int>(owned.shape.size()))] = once_in(2) ? width() : rows();
+        break;
+      case 2:
+        if (!owned.strides.empty()) owned.strides[pick(static_cast<int>(owned.strides.size()))] = width();
+        break;
+      case 3:
+        t.dtype = ligerdsl_dtype_of(static_cast<int32_t>(dtype_code(~0u)));
+        break;
+      case 4:
+        t.device = {pick(4), pick(3)};
+        break;
+      case 5:
+        t.data = nullptr;
+        break;
+      case 6:
+        t.data = tensors_[pick(static_cast<int>(tensors_.size()))]->tensor.data;
+        break;
+      case 7:
+        t.byte_offset = once_in(2) ? 1 : static_cast<uint64_t>(width());
+        break;
+      case 8:
+        t.shape = nullptr;
+        break;
+      case 9:
+        desc_[pick(16)] ^= std::byte{1};  // the header
+        break;
+      default: {
+        const FieldInfo& field = info_.fields[pick(static_cast<int>(info_.fields.size()))];
+        set(field.offset, field.type, number(), width(), desc_);
+      }
+    }
+  }
+
+  // As the caller described it, in exact arithmetic; nothing for descriptions without sense.
+  static Memory reach(const ligerdsl_tensor_t& t, size_t rank) {
+    const uint64_t begin = reinterpret_cast<uintptr_t>(t.data) + t.byte_offset;
+    if (t.ndim < 0 || t.ndim > static_cast<int32_t>(rank) || (t.ndim > 0 && !t.shape)) return {"", 0, 0};
+    __int128 last = 0, step = 1;
+    for (int i = t.ndim - 1; i >= 0; --i) {
+      if (t.shape[i] <= 0) return {"", begin, begin};
+      last += (t.shape[i] - 1) * (t.strides ? static_cast<__int128>(t.strides[i]) : step);
+      step *= t.shape[i];
+    }
+    const __int128 end = static_cast<__int128>(begin) + (last + 1) * (t.dtype.bits / 8);
+    if (end < 0 || end > static_cast<__int128>(UINT64_MAX)) return {"", 0, 0};
+    return {"tensor", begin, static_cast<uint64_t>(end)};
+  }
+
+  const OpInfo& info_;
+  std::mt19937 random_;
+  alignas(8) std::byte desc_[lib::kMaxStruct] = {};
+  alignas(8) std::byte args_[lib::kMaxStruct] = {};
+  int64_t sizes_[lib::kMaxSymbols];
+  std::vector<std::unique_ptr<Owned>> tensors_;
+  std::vector<ligerdsl_tensor_t> list_;
+};
+
+// The caller's mistake, or more than this machine can do; never a fault of the library.
+bool is_callers(ligerdsl_status_t status) {
+  return status / 1000 == 2 || status == LIGERDSL_ABI_MISMATCH || status == LIGERDSL_NOT_SUPPORTED;
+}
+
+class DescriptorFuzz : public testing::TestWithParam<const OpInfo*> {};
+
+TEST_P(DescriptorFuzz, IsRefusedOrKeepsWhatKernelsWerePromised) {
+  const OpInfo& info = *GetParam();
+  const Budget budget = test::budget(400);
+  int accepted = 0, launches = 0;
+  for (unsigned seed = budget.first_seed; seed < budget.first_seed + budget.count; ++seed) {
+    SCOPED_TRACE(std::string(info.name) + " --seed=" + std::to_string(seed) + " --count=1");
+    CallFuzz call(info, seed);
+    auto owner = std::make_unique<lib::ContextRef>(
+        std::make_shared<CheckedContext>(seed % 2 ? program::Target::nvptx : program::Target::cpu));
+    const auto error_word = reinterpret_cast<uintptr_t>((*owner)->error_word().data);
+    const auto context = static_cast<ligerdsl_context_t>(lib::make_handle(lib::HandleKind::context, owner.get()));
+    ligerdsl_plan_t plan = nullptr;
+    const ligerdsl_status_t planned = lib::plan_entry(info, context, call.desc(), &plan);
+    EXPECT_TRUE(planned == LIGERDSL_SUCCESS || is_callers(planned))
+        << ligerdsl_status_name(planned) << ligerdsl_last_error();
+    if (planned == LIGERDSL_SUCCESS) {
+      const size_t workspace = size_t{1} << 44;  // more than any call needs; the library checks what it does need
+      expectations() = {call.memory(workspace)};
+      expectations().allowed.push_back({"error word", error_word, error_word + sizeof(int64_t)});
+      const ligerdsl_status_t status =
+          lib::execute_entry(info, plan, call.args(), reinterpret_cast<void*>(kWorkspace), workspace, nullptr);
+      EXPECT_TRUE(status == LIGERDSL_SUCCESS || is_callers(status))
+          << ligerdsl_status_name(status) << ligerdsl_last_error();
+      for (const std::string& violation : expectations().violations) ADD_FAILURE() << violation;
+      accepted += status == LIGERDSL_SUCCESS;
+      launches += expectations().launches;
+      if (status != LIGERDSL_SUCCESS) {
+        EXPECT_GT(std::strlen(ligerdsl_last_error()), std::strlen(info.name) + 10) << ligerdsl_last_error();
+        EXPECT_EQ(std::strncmp(ligerdsl_last_error(), info.name, std::strlen(info.name)), 0) << ligerdsl_last_error();
+      }
+    }
+    ligerdsl_plan_destroy(plan);
+    lib::remove_handle(lib::HandleKind::context, context);
+    if (HasFailure()) break;
+  }
+  EXPECT_GT(accepted, static_cast<int>(budget.count) / 80) << "the fuzzer makes up too few right calls";
+  EXPECT_GT(launches, 0);
+}
+
+std::vector<const OpInfo*> ops() {
+  std::vector<const OpInfo*> all;
+  for (const OpInfo* info : lib::op_table())
+    if (std::strcmp(info->name, "fused_linear_cross_entropy") != 0) all.push_back(info);  // multiplies real matrices
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, DescriptorFuzz, testing::ValuesIn(ops()),
+                         [](const auto& row) { return std::string(row.param->name); });
+
+}  // namespace
+}  // namespace ligerdsl::test
