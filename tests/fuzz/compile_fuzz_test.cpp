@@ -41,6 +41,31 @@ bool compiles(runtime::CompilerLibrary& compiler, const std::string& bytes, prog
   }
 }
 
+// Found late in the pipeline, and still the author's or the caller's mistake: no bug of the compiler is reported.
+TEST(CompileRefusal, IsTheAuthors) {
+  const auto compiler = runtime::CompilerLibrary::open(LIGERDSL_TEST_COMPILER);
+  const auto message = [&](int64_t elements, const std::string& arch) {
+    KernelBuilder k("large");
+    const View out = k.view("out", f32, {dyn});
+    out.partition({elements}).store({0}, k.arange(elements).to(f32));
+    program::CompileOptions options;
+    options.target = program::Target::nvptx;
+    options.arch = arch;
+    options.ptx_version = 90;
+    options.num_warps = 1;
+    try {
+      compiler->compile(k.finish_bytes(), program::serialize(options));
+    } catch (const runtime::Error& error) {
+      EXPECT_EQ(error.status(), runtime::Status::compile_failed) << error.what();
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(message(4096, "sm_90a"), "");
+  EXPECT_NE(message(1 << 20, "sm_90a").find("compile_fuzz_test.cpp:"), std::string::npos);
+  EXPECT_NE(message(4096, "sm_12").find("unknown GPU architecture 'sm_12'"), std::string::npos);
+}
+
 TEST(CompileFuzz, CompilesOrNamesTheLine) {
   const auto compiler = runtime::CompilerLibrary::open(LIGERDSL_TEST_COMPILER);
   runtime::CompileIsolation isolation = compiler->isolation();
