@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "ligerdsl/dsl/library.h"
 #include "ligerdsl/dsl/operators.h"
 #include "recorder.h"
 
@@ -46,7 +47,8 @@ std::vector<Handle> tile_operands(const View& view, const Shape& tile_shape, con
   return operands;
 }
 
-Handle load_view(const View& view, const Shape& tile_shape, const Indices& index, const LoadOptions& options, Loc loc) {
+Handle load_view(const View& view, const Shape& tile_shape, const Indices& index, const LoadOptions& options, Loc loc,
+                 int64_t resident = 0) {
   std::vector<Handle> operands = tile_operands(view, tile_shape, index, "load", loc);
   Recorder& recorder = *operands[0].recorder;
   if (is_integer(view.dtype()) && options.pad != std::floor(options.pad)) {
@@ -55,6 +57,7 @@ Handle load_view(const View& view, const Shape& tile_shape, const Indices& index
   Attrs attrs = hints(options.cache, options.evict);
   attrs.push_back({AttrKey::tile_shape, tile_shape});
   attrs.push_back({AttrKey::pad, options.pad});
+  if (resident) attrs.push_back({AttrKey::resident, resident});
   const Shape shape = program::partitionShape(tile_shape);
   const Type type = shape.empty() ? scalar_type(view.dtype()) : tile_type(view.dtype(), shape);
   return recorder.emit_one(OpCode::load_tile, operands, type, std::move(attrs), loc);
@@ -143,6 +146,33 @@ Tile Partition::load(const Indices& index, const LoadOptions& options, Loc loc) 
 
 void Partition::store(const Indices& index, const TileArg& value, const StoreOptions& options, Loc loc) const {
   store_view(view_, tile_shape_, index, value, options, loc);
+}
+
+Resident Partition::resident(const Indices& index, const LoadOptions& options, Loc loc) const {
+  Recorder& recorder = recorder_of(view_.handle(), "resident", loc);
+  if (index.size() + 1 != tile_shape_.size()) {
+    fail(loc, "resident",
+         std::to_string(index.size()) + (index.size() == 1 ? " fixed index" : " fixed indices") + " for a view of rank " + std::to_string(tile_shape_.size()) +
+             "; give one for every dimension but the last");
+  }
+  if (tile_shape_.back() == squeeze) fail(loc, "resident", "the last dimension is squeezed; its tiles are the blocks");
+  Resident row;
+  row.partition_ = *this;
+  for (const ScalarArg& i : index) row.others_.push_back(Scalar(index_operand(recorder, i, "resident", i.loc)));
+  row.options_ = options;
+  row.id_ = ++recorder.num_residents;
+  return row;
+}
+
+Scalar Resident::blocks(Loc loc) const {
+  const Scalar size = partition_.view().dim(-1, loc).to(i32, loc);
+  return cdiv(size, partition_.tile_shape().back(), loc);
+}
+
+Tile Resident::load(const ScalarArg& block, Loc loc) const {
+  Indices index = others_;
+  index.push_back(block);
+  return Tile(load_view(partition_.view(), partition_.tile_shape(), index, options_, loc, id_));
 }
 
 namespace {

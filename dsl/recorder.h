@@ -49,7 +49,8 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   void require_live(const Handle& handle, const std::string& op, Loc loc) const;
   const Type& type(const Handle& handle) const { return program_.values[handle.id]; }
 
-  int exact_depth = 0;  // > 0: float ops carry no_contract
+  int exact_depth = 0;        // > 0: float ops carry no_contract
+  int64_t num_residents = 0;  // so far: each gets the next number
 
   // False once the handle's program is finished: nothing may be asked about it then.
   bool knows(const Handle& handle) const { return handle.id < program_.values.size(); }

@@ -86,11 +86,12 @@ class Row {
   Row(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args, const Scalar& row)
       : k_(k), m_(m), args_(args), row_(row), shape_(m.lanes.shape()) {
     classes_ = args.logits.dim(1).to(i32);
+    logits_ = args.logits.partition({squeeze, m.block}).resident({row}, {.pad = -kInfinity});
     if (m.softcap) inverse_cap_ = 1.0f / args.softcap;
   }
 
   const Scalar& classes() const { return classes_; }
-  Scalar blocks() const { return cdiv(classes_, m_.block); }
+  Scalar blocks() const { return logits_.blocks(); }
   Scalar home(const Scalar& label) const { return label.to(i32) / m_.block; }  // the block that holds the label
   // The i-th of the blocks that do not hold the label.
   static Scalar other(const Scalar& i, const Scalar& home) { return i + (i >= home).to(i32); }
@@ -98,7 +99,7 @@ class Row {
 
   // z of a block; -inf beyond the row.
   Tile load(const Scalar& b) const {
-    Tile x = args_.logits.partition({squeeze, m_.block}).load({row_, b}, {.pad = -kInfinity}).to(f32).reshape(shape_);
+    Tile x = logits_.load(b).to(f32).reshape(shape_);
     if (m_.has_bias) x = x + args_.bias.partition({m_.block}).load({b}).to(f32).reshape(shape_);
     return m_.softcap ? where_inside(b, args_.softcap * tanh(x * inverse_cap_), -kInfinity) : x;
   }
@@ -145,8 +146,12 @@ class Row {
   const CrossEntropyMeta& m_;
   const Arguments& args_;
   Scalar row_, classes_, inverse_cap_;
+  Resident logits_;
   Shape shape_;
 };
+
+// Shared memory of a Hopper SM, halved, less what reductions and the system take.
+constexpr int64_t kTwoRowsBytes = 100 * 1024;
 
 RowSums Row::sums(const Tile& z, const Scalar& label, const Scalar& reference) const {
   const Scalar first = k_.constant(0, i32);
@@ -360,9 +365,11 @@ Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& optio
   const int64_t widest = gpu ? 512 * 2 * vector_width(options.type) : 8192;
   meta.looped = options.classes > widest;
   meta.block = meta.looped ? widest : tile_width(options.classes);
-  const int num_warps = warps_for(meta.block, options.type, 2, 16);
+  // Rows of which shared memory keeps no two have the SM to themselves.
+  const bool alone = options.with_gradient && options.classes * size_of(options.type) > kTwoRowsBytes;
+  const int num_warps = alone ? 32 : warps_for(meta.block, options.type, 2, 16);
   if (meta.looped && gpu)
-    meta.lanes = {2, 32 * num_warps, vector_width(options.type)};
+    meta.lanes = {alone ? 1 : 2, 32 * num_warps, vector_width(options.type)};
   else
     meta.lanes = {meta.looped ? 8 : 1, meta.looped ? meta.block / 8 : meta.block, 1};
 

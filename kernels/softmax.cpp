@@ -61,9 +61,9 @@ struct LoopedRow {
     blocks = cdiv(mask.cols, m.block);
     used_blocks = cdiv(limit, m.block);
   }
-  Tile load(const View& view, const Scalar& b) const {
-    return view.partition({squeeze, m.block}).load({row, b}).to(f32).reshape(shape);
-  }
+  // Rows are read twice.
+  Resident keep(const View& view) const { return view.partition({squeeze, m.block}).resident({row}); }
+  Tile load(const Resident& kept, const Scalar& b) const { return kept.load(b).to(f32).reshape(shape); }
   void store(const View& view, const Scalar& b, const Tile& value) const {
     view.partition({squeeze, m.block}).store({row, b}, value.to(m.type).reshape({m.block}));
   }
@@ -93,11 +93,12 @@ void softmax_forward(KernelBuilder& k, const SoftmaxMeta& m) {
     return;
   }
   const LoopedRow at(k, m, mask);
+  const Resident kept = at.keep(x);
   const Shape lanes{m.lanes.lanes};
   auto [lane_max, lane_sum] = k.for_range(
       0, at.used_blocks, 1, carry(k.full(lanes, -kInfinity, f32), k.zeros(lanes, f32)),
       [&](Scalar b, Tile top, Tile total) {
-        Tile xt = at.load(x, b), counts = at.counts(b);
+        Tile xt = at.load(kept, b), counts = at.counts(b);
         Tile block_top = m.lanes.largest(where(counts, xt * c, -kInfinity));
         return online_block(m.lanes, top, total, block_top,
                             [&](const Tile& base) { return where(counts, fast_exp2(fma(xt, c, -base)), 0.0f); });
@@ -105,7 +106,7 @@ void softmax_forward(KernelBuilder& k, const SoftmaxMeta& m) {
   auto [top, total] = combine_lanes(lane_max, lane_sum);
   Scalar base = finite_base(top), inverse = 1.0f / total;
   at.reversed([&](const Scalar& b) {
-    at.store(y, b, where(at.counts(b), fast_exp2(fma(at.load(x, b), c, -base)) * inverse, 0.0f));
+    at.store(y, b, where(at.counts(b), fast_exp2(fma(at.load(kept, b), c, -base)) * inverse, 0.0f));
   });
 }
 
@@ -128,14 +129,15 @@ void softmax_backward(KernelBuilder& k, const SoftmaxMeta& m) {
     return;
   }
   const LoopedRow at(k, m, mask);
-  auto load = [&](const View& view, const Scalar& b) {
-    Tile t = at.load(view, b);
+  const Resident kept_d_y = at.keep(d_y), kept_y = at.keep(y);
+  auto load = [&](const Resident& kept, const Scalar& b) {
+    Tile t = at.load(kept, b);
     return m.causal ? where(at.counts(b), t, 0.0f) : t;
   };
   auto [products] = k.for_range(0, at.used_blocks, 1, carry(k.zeros(at.shape, f32)),
-                                [&](Scalar b, Tile acc) { return carry(fma(load(d_y, b), load(y, b), acc)); });
+                                [&](Scalar b, Tile acc) { return carry(fma(load(kept_d_y, b), load(kept_y, b), acc)); });
   Scalar inner = sum(products);
-  at.reversed([&](const Scalar& b) { at.store(d_x, b, scale * load(y, b) * (load(d_y, b) - inner)); });
+  at.reversed([&](const Scalar& b) { at.store(d_x, b, scale * load(kept_y, b) * (load(kept_d_y, b) - inner)); });
 }
 
 namespace {

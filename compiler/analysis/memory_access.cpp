@@ -138,6 +138,9 @@ std::optional<MemoryAccess> memoryAccess(Operation* op) {
   if (auto atomic = dyn_cast<tile::AtomicRMWOp>(op)) return globalAccess(op, atomic.getPtr(), true, true);
   if (auto load = dyn_cast<tgpu::LocalLoadOp>(op)) return sharedAccess(op, load.getBuffer(), false);
   if (auto store = dyn_cast<tgpu::LocalStoreOp>(op)) return sharedAccess(op, store.getBuffer(), true);
+  // Fills are ordered by their memory barriers; only those are set up and read like other shared memory.
+  if (auto init = dyn_cast<tgpu::InitFillsOp>(op)) return sharedAccess(op, init.getBarriers(), true);
+  if (auto await = dyn_cast<tgpu::AwaitFillOp>(op)) return sharedAccess(op, await.getBarriers(), false);
   return std::nullopt;
 }
 

@@ -86,10 +86,59 @@ def Tgpu_LocalStoreOp : Tgpu_Op<"local_store", [MemoryEffects<[MemWrite]>]> {
 
 def Tgpu_LocalLoadOp : Tgpu_Op<"local_load", [MemoryEffects<[MemRead]>]> {
   let summary = "Reads a tile from shared memory in the result's layout";
-  let description = "Example: `%t = tgpu.local_load %m : !tgpu.memdesc<64xf32> -> tensor<64xf32, #b>`.";
-  let arguments = (ins Tgpu_MemDescType:$buffer);
+  let description = [{
+    With a `limit`, elements of the last dimension from there on read as `pad` (0 without it); it is a multiple of 16
+    bytes.
+    Example: `%t = tgpu.local_load %m : !tgpu.memdesc<64xf32> -> tensor<64xf32, #b>`.
+  }];
+  let arguments = (ins Tgpu_MemDescType:$buffer, Optional<I32>:$limit, OptionalAttr<TypedAttrInterface>:$pad);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($result)";
+  let assemblyFormat = "$buffer (`limit` $limit^)? attr-dict `:` type($buffer) `->` type($result)";
+}
+
+//===-- Asynchronous copies -----------------------------------------------------------------------------------------===//
+
+def Tgpu_InitFillsOp : Tgpu_Op<"init_fills", [MemoryEffects<[MemWrite]>]> {
+  let summary = "Prepares one memory barrier per slot for fills; once, before them";
+  let description = "Example: `tgpu.init_fills %b : !tgpu.memdesc<4xi64>`.";
+  let arguments = (ins Tgpu_MemDescType:$barriers);
+  let assemblyFormat = "$barriers attr-dict `:` type($barriers)";
+}
+
+def Tgpu_FillOp : Tgpu_Op<"fill", [SingleBlock, MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Starts copies of tiles of a view into slots of shared memory";
+  let description = [{
+    For positions first .. first + count - 1: position p goes to slot p modulo the number of slots, and the slot's barrier
+    learns when it has arrived. The region computes for a position the tile's indices and, last, how many of its elements
+    are inside of the view. Each position is served by one thread, so there are at most as many as a CTA has threads. All
+    threads must have read what was in the slots.
+
+    Example:
+    ```
+    tgpu.fill %x shape [0, 4096] into %s, %b from %c0 count %c4 : !tile.view<...>, !tgpu.memdesc<4x4096xbf16>, !tgpu.memdesc<4xi64> {
+    ^bb0(%position: i32):
+      %column = arith.extsi %position : i32 to i64
+      tgpu.yield %row, %column, %inside : i64, i64, i32
+    }
+    ```
+  }];
+  let arguments = (ins Tile_ViewType:$view, DenseI64ArrayAttr:$tileShape, Tgpu_MemDescType:$slots,
+                   Tgpu_MemDescType:$barriers, I32:$first, I32:$count);
+  let regions = (region SizedRegion<1>:$position);
+  let assemblyFormat = [{
+    $view `shape` $tileShape `into` $slots `,` $barriers `from` $first `count` $count attr-dict `:` type($view) `,` type($slots)
+    `,` type($barriers) $position
+  }];
+}
+
+def Tgpu_AwaitFillOp : Tgpu_Op<"await_fill", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Waits until the fill of a slot has arrived";
+  let description = [{
+    `parity` is that of the number of fills of this slot before the awaited one.
+    Example: `tgpu.await_fill %b[%slot] parity %p : !tgpu.memdesc<4xi64>`.
+  }];
+  let arguments = (ins Tgpu_MemDescType:$barriers, I32:$slot, I32:$parity);
+  let assemblyFormat = "$barriers `[` $slot `]` `parity` $parity attr-dict `:` type($barriers)";
 }
 
 def Tgpu_GridWaitOp : Tgpu_Op<"grid_wait", [MemoryEffects<[MemRead, MemWrite]>]> {

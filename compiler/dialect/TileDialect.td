@@ -19,6 +19,7 @@ def Tile_Dialect : Dialect {
     Argument attributes `tile.alias_class` (i64) and `tile.read_only` (unit) carry the launcher's aliasing facts.
   }];
   let useDefaultTypePrinterParser = 1;
+  let hasConstantMaterializer = 1;
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect"];
 }
 

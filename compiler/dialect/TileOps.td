@@ -107,13 +107,14 @@ def Tile_LoadTileOp : Tile_Op<"load_tile", [MemoryEffects<[MemRead]>]> {
   let description = [{
     The view is cut into tiles of `tile_shape` (0 = that dimension is squeezed: one element, absent from the result);
     `indices` count tiles, one per view dimension. Elements outside the view read as `pad`. With every dimension squeezed
-    the result is a scalar.
+    the result is a scalar. Loads of one number `resident` read blocks of one row that may be kept on chip between them
+    (tile-keep-residents).
 
     Example: `%t = tile.load_tile %x[%row, %c0] shape [0, 4096] : !tile.view<?x?xbf16, strides = [?, 1]> -> tensor<4096xbf16>`
   }];
   let arguments = (ins Tile_ViewType:$view, Variadic<I64>:$indices, DenseI64ArrayAttr:$tileShape,
                    OptionalAttr<TypedAttrInterface>:$pad, DefaultValuedAttr<Tile_Cache, "CacheHint::normal">:$cache,
-                   DefaultValuedAttr<Tile_Evict, "EvictHint::normal">:$evict);
+                   DefaultValuedAttr<Tile_Evict, "EvictHint::normal">:$evict, OptionalAttr<I64Attr>:$resident);
   let results = (outs AnyType:$result);
   let assemblyFormat = "$view `[` $indices `]` `shape` $tileShape attr-dict `:` type($view) `->` type($result)";
   let hasVerifier = 1;

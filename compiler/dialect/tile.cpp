@@ -132,6 +132,10 @@ static OpFoldResult foldSize(MLIRContext* context, int64_t size) {
   return IntegerAttr::get(IntegerType::get(context, 64), size);
 }
 
+Operation* TileDialect::materializeConstant(OpBuilder& builder, Attribute value, Type type, Location loc) {
+  return arith::ConstantOp::materialize(builder, value, type, loc);
+}
+
 OpFoldResult DimOp::fold(FoldAdaptor) { return foldSize(getContext(), getView().getType().getShape()[getAxis()]); }
 OpFoldResult StrideOp::fold(FoldAdaptor) { return foldSize(getContext(), getView().getType().getStrides()[getAxis()]); }
 

@@ -76,8 +76,9 @@ void Importer::memory(const program::Op& op, Location loc) {
       if (double value = op.number(AttrKey::pad); value != 0 || std::signbit(value))
         pad = isa<FloatType>(element) ? TypedAttr(builder.getFloatAttr(element, value))
                                       : TypedAttr(builder.getIntegerAttr(element, static_cast<int64_t>(value)));
+      int64_t resident = op.integer(AttrKey::resident);
       bind(op, tile::LoadTileOp::create(builder, loc, result, operands[0], indices(ArrayRef(operands).drop_front()), tileShape(),
-                                        pad, cache, evict)
+                                        pad, cache, evict, resident ? builder.getI64IntegerAttr(resident) : IntegerAttr())
                    ->getResults());
       return;
     }

@@ -17,7 +17,7 @@ namespace ligerdsl::compiler {
 struct LayoutClass {
   LinearLayout::Shape shape;
   std::vector<mlir::Value> values;         // in program order
-  std::vector<mlir::Operation*> accesses;  // loads, stores and atomics of global memory
+  std::vector<mlir::Operation*> accesses;  // loads, stores and atomics
   bool reducedAlongRows = false;           // a reduction over the last of several dimensions reads it
   std::optional<LinearLayout> layout;
 

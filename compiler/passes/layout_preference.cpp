@@ -61,6 +61,11 @@ AccessShape accessShape(Operation* access) {
     return viewAccess(load.getView().getType(), load.getIndices(), load.getTileShape());
   if (auto store = dyn_cast<tile::StoreTileOp>(access))
     return viewAccess(store.getView().getType(), store.getIndices(), store.getTileShape());
+  if (auto load = dyn_cast<tgpu::LocalLoadOp>(access)) {
+    auto buffer = load.getBuffer().getType();
+    return {.vector = kVectorBytes / elementBytes(buffer.getElementType()),
+            .fastDim = static_cast<int>(buffer.getShape().size()) - 1};
+  }
   return {};
 }
 

@@ -21,7 +21,8 @@ namespace ligerdsl::compiler {
 namespace {
 
 bool touchesOnlyShared(Operation* op) {
-  return isa<tgpu::LocalAllocOp, tgpu::LocalStoreOp, tgpu::LocalLoadOp, tgpu::BarrierOp>(op);
+  return isa<tgpu::LocalAllocOp, tgpu::LocalStoreOp, tgpu::LocalLoadOp, tgpu::BarrierOp, tgpu::InitFillsOp,
+             tgpu::AwaitFillOp>(op);
 }
 
 // Whether other kernels may see what this op, without its regions, does, or it what they do.

@@ -7,6 +7,9 @@
 
 namespace ligerdsl::compiler {
 
+/// tile-keep-residents: rows that two loops read stay in `sharedBytes` of shared memory, filled by asynchronous copies.
+std::unique_ptr<mlir::Pass> createTileKeepResidentsPass(int64_t sharedBytes = 0, int numWarps = 4);
+
 /// tile-prefetch-loads: loops of num_stages >= 2 carry the tiles that they load some iterations ahead.
 std::unique_ptr<mlir::Pass> createTilePrefetchLoadsPass(int numStages = 1, int numWarps = 4);
 

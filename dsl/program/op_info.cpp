@@ -164,6 +164,8 @@ const char* attrName(AttrKey key) {
       return "text";
     case AttrKey::no_contract:
       return "no_contract";
+    case AttrKey::resident:
+      return "resident";
   }
   return nullptr;
 }

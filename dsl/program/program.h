@@ -82,7 +82,7 @@ enum class OpCode : uint16_t {
 
   // Memory. A partition cuts a view into tiles of `tile_shape` (0 = squeezed: one element, no result dimension); the
   // index counts tiles. Elements outside the view read as `pad` and are not written. All dims squeezed = one scalar.
-  load_tile = 70,   // (view, index scalars...) -> tile | scalar; tile_shape, pad, cache, evict
+  load_tile = 70,   // (view, index scalars...) -> tile | scalar; tile_shape, pad, cache, evict, resident
   store_tile = 71,  // (view, index scalars..., value) ; tile_shape, cache, evict
   view_ptr = 72,    // (view) -> ptr, the view's base
   addptr = 73,      // (ptr | ptr_tile, integer scalar | tile) -> ptr | ptr_tile; offset in elements
@@ -113,6 +113,7 @@ enum class AttrKey : uint16_t {
   tile_shape = 8, pad = 9, cache = 10, evict = 11, has_mask = 12, has_other = 13, atomic = 14, num_stages = 15,
   unroll = 16, flatten = 17, divisor = 18, text = 19,
   no_contract = 20,  // this float op must not be fused into an fma
+  resident = 21,     // load_tile: the resident row (a number from 1) that the tile is a block of; no result depends on it
 };
 
 using AttrValue = std::variant<int64_t, double, std::string, std::vector<int64_t>>;

@@ -171,6 +171,7 @@ class Checker {
     range(AttrKey::evict, 2);
     range(AttrKey::num_stages, 1024);
     range(AttrKey::unroll, 1024);
+    range(AttrKey::resident, INT32_MAX);
   }
 
   void gridOp() const {

@@ -116,6 +116,20 @@ TEST(Ops, PartitionsLoadAndStore) {
             "  store_tile %0, %5, %6, %7, %4 tile_shape=[squeeze, 8, 4] evict=last\n}\n");
 }
 
+TEST(Ops, ResidentRowsAreNumberedLoads) {
+  EXPECT_EQ(recorded([](KernelBuilder& k) {
+              View x = k.view("x", f32, {dyn, 4096});
+              Resident a = x.partition({squeeze, 1024}).resident({3}, {.pad = 1});
+              Resident b = x.partition({squeeze, 1024}).resident({3});
+              a.load(2);
+              b.load(1);
+            }),
+            "  %1 = constant value=3 : i32\n  %2 = constant value=3 : i32\n  %3 = constant value=2 : i32\n"
+            "  %4 = load_tile %0, %1, %3 tile_shape=[squeeze, 1024] pad=1 resident=1 : f32[1024]\n"
+            "  %5 = constant value=1 : i32\n"
+            "  %6 = load_tile %0, %2, %5 tile_shape=[squeeze, 1024] pad=0 resident=2 : f32[1024]\n}\n");
+}
+
 TEST(Ops, WholeTileReductionsFlattenFirst) {
   EXPECT_EQ(recorded([](KernelBuilder& k) {
               sum(k.zeros({4, 8}, f32));

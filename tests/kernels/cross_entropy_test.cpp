@@ -111,6 +111,13 @@ TEST(CrossEntropy, WidthsAndTypes) {
   }
 }
 
+// Rows that a GPU's shared memory holds whole, and rows of which it holds a part, in and out of place.
+TEST(CrossEntropy, RowsKeptBetweenThePasses) {
+  for (int64_t v : affordable({40960, 128256}, 1)) {
+    for (DType type : {f32, bf16}) Trial(type, 1, v, {}, 1.0, 8).check();
+  }
+}
+
 TEST(CrossEntropy, ManyRows) {
   Trial(f32, std::min<int64_t>(2500, backend().budget() / 64), 41).check();
 }

@@ -54,6 +54,13 @@ TEST(Softmax, WidthsAndTypes) {
   }
 }
 
+// Rows that a GPU's shared memory holds whole, and rows of which it holds a part.
+TEST(Softmax, RowsKeptBetweenThePasses) {
+  for (int64_t h : affordable({40960, 128256}, 1)) {
+    for (DType type : {f32, bf16}) Trial(type, 1, h, 1.0, 0, 8).check();
+  }
+}
+
 TEST(Softmax, Scales) {
   for (double scale : {0.088388, 3.0, -0.5, 0.0}) Trial(f32, 4, 300, scale).check();
   Trial(f32, 2, 300, 1.0, 0, 0, 1e4).check();

@@ -94,8 +94,22 @@ LogicalResult lowerLocalLoad(ThreadLowering& t, tgpu::LocalLoadOp op) {
   BufferAccess access(t, op.getBuffer(), cast<RankedTensorType>(op.getType()));
   Type element = t.elementType(op.getType());
   SmallVector<Value> elements;
-  for (int64_t reg = 0; reg < access.layout.registers(); reg += access.chunk)
-    llvm::append_range(elements, loadElements(t, access.pointer(reg), element, access.chunk, {}, {}, {}));
+  int64_t chunk = access.chunk;
+  SmallVector<Value> pads;
+  if (op.getLimit()) {
+    // Whoever sets a limit made it a multiple of 16 bytes, so a chunk lies on one side of it.
+    TypedAttr pad = op.getPadAttr() ? op.getPadAttr() : t.b.getZeroAttr(element);
+    pads.assign(chunk, arith::ConstantOp::create(t.b, t.loc, pad));
+  }
+  for (int64_t reg = 0; reg < access.layout.registers(); reg += chunk) {
+    Value inside;
+    if (op.getLimit()) {
+      auto [base, offset] = t.coordinate(access.layout, reg, access.layout.map.rank() - 1);
+      Value left = arith::SubIOp::create(t.b, t.loc, t.scalar(op.getLimit()), base);
+      inside = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sgt, left, t.constant(offset));
+    }
+    llvm::append_range(elements, loadElements(t, access.pointer(reg), element, chunk, inside, pads, {}));
+  }
   t.defineElements(op, elements);
   return success();
 }

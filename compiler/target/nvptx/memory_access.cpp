@@ -27,6 +27,10 @@ StringRef registerConstraint(int wordBytes) {
   return wordBytes == 8 ? "l" : wordBytes == 4 ? "r" : "h";
 }
 
+bool isShared(Value pointer) {
+  return cast<LLVM::LLVMPointerType>(pointer.getType()).getAddressSpace() == kSharedSpace;
+}
+
 // ".v4.b32", ".b16", ...
 std::string widthSuffix(Words words) {
   std::string vector = words.count > 1 ? ".v" + std::to_string(words.count) : "";
@@ -59,13 +63,6 @@ std::string registerList(int first, int count) {
   std::string text;
   for (int i = 0; i < count; ++i) text += (i ? ",$" : "$") + std::to_string(first + i);
   return count > 1 ? "{" + text + "}" : text;
-}
-
-Operation* inlinePtx(ThreadLowering& t, Type result, ValueRange operands, const std::string& text,
-                     const std::string& constraints) {
-  return LLVM::InlineAsmOp::create(t.b, t.loc, result ? TypeRange(result) : TypeRange(), operands, text, constraints,
-                                   /*has_side_effects=*/true, /*is_align_stack=*/false, LLVM::TailCallKind::None,
-                                   LLVM::AsmDialectAttr::get(t.b.getContext(), LLVM::AsmDialect::AD_ATT), ArrayAttr());
 }
 
 // The elements of one register word, first element lowest.
@@ -129,6 +126,19 @@ void plainStore(ThreadLowering& t, Value pointer, ArrayRef<Value> elements) {
 
 }  // namespace
 
+Value inlinePtx(ThreadLowering& t, Type result, ValueRange operands, const std::string& text,
+                const std::string& constraints) {
+  auto assembly = LLVM::InlineAsmOp::create(
+      t.b, t.loc, result ? TypeRange(result) : TypeRange(), operands, text, constraints, /*has_side_effects=*/true,
+      /*is_align_stack=*/false, LLVM::TailCallKind::None,
+      LLVM::AsmDialectAttr::get(t.b.getContext(), LLVM::AsmDialect::AD_ATT), ArrayAttr());
+  return result ? assembly->getResult(0) : Value();
+}
+
+Value sharedAddress(ThreadLowering& t, Value pointer) {
+  return LLVM::PtrToIntOp::create(t.b, t.loc, t.b.getI32Type(), pointer);
+}
+
 Value globalPointer(ThreadLowering& t, Value address) {
   return LLVM::IntToPtrOp::create(t.b, t.loc, LLVM::LLVMPointerType::get(t.b.getContext(), kGlobalSpace), address);
 }
@@ -143,10 +153,11 @@ SmallVector<Value> loadElements(ThreadLowering& t, Value pointer, Type element, 
 
   // Early-clobbered outputs $0.., then the address, the predicate, the values where it is false.
   std::string text, constraints;
-  SmallVector<Value> operands{pointer};
+  bool shared = isShared(pointer);
+  SmallVector<Value> operands{shared ? sharedAddress(t, pointer) : pointer};
   for (int i = 0; i < words.count; ++i) constraints += "=&" + registerConstraint(words.bytes).str() + ",";
-  constraints += "l";
-  std::string access = "ld.global" + hintSuffix(hints, true) + widthSuffix(words) + " " + registerList(0, words.count) +
+  constraints += shared ? "r" : "l";
+  std::string access = std::string(shared ? "ld.shared" : "ld.global") + hintSuffix(hints, true) + widthSuffix(words) + " " + registerList(0, words.count) +
                        ", [$" + std::to_string(words.count) + "];";
   if (predicate) {
     operands.push_back(predicate);
@@ -163,7 +174,7 @@ SmallVector<Value> loadElements(ThreadLowering& t, Value pointer, Type element, 
   Type result = words.count == 1
                     ? word
                     : LLVM::LLVMStructType::getLiteral(t.b.getContext(), SmallVector<Type>(words.count, word));
-  Value loaded = inlinePtx(t, result, operands, text + access, constraints)->getResult(0);
+  Value loaded = inlinePtx(t, result, operands, text + access, constraints);
 
   SmallVector<Value> elements;
   for (int i = 0; i < words.count; ++i) {

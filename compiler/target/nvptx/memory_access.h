@@ -1,4 +1,4 @@
-// One access of one thread to global memory: up to 16 bytes, plain or predicated.
+// One access of one thread to memory: up to 16 bytes, plain or predicated.
 #pragma once
 
 #include "compiler/target/nvptx/thread_lowering.h"
@@ -17,15 +17,22 @@ inline int64_t memoryBytes(mlir::Type element) {
   return (element.getIntOrFloatBitWidth() + 7) / 8;
 }
 
-/// Loads `count` neighbouring elements (count * bytes <= 16, a power of two) from an address aligned to all of them.
+/// Loads `count` neighbouring elements of global or shared memory (count * bytes <= 16, a power of two) from an address aligned to all of them.
 /// Where `predicate` (may be null) is false the result is `others` (one scalar per element).
 llvm::SmallVector<mlir::Value> loadElements(ThreadLowering& t, mlir::Value pointer, mlir::Type element, int64_t count,
                                             mlir::Value predicate, llvm::ArrayRef<mlir::Value> others,
                                             AccessHints hints);
 
-/// The mirror image.
+/// The mirror image; with a predicate or hints in global memory only.
 void storeElements(ThreadLowering& t, mlir::Value pointer, llvm::ArrayRef<mlir::Value> elements, mlir::Value predicate,
                    AccessHints hints);
+
+/// PTX with side effects; the result (none for a null type) and operands as the constraints say.
+mlir::Value inlinePtx(ThreadLowering& t, mlir::Type result, mlir::ValueRange operands, const std::string& text,
+                      const std::string& constraints);
+
+/// The 32-bit address of a shared pointer.
+mlir::Value sharedAddress(ThreadLowering& t, mlir::Value pointer);
 
 /// A global pointer from an i64 address.
 mlir::Value globalPointer(ThreadLowering& t, mlir::Value address);

@@ -44,9 +44,18 @@ LogicalResult checkOptions(func::FuncOp kernel, const program::CompileOptions& o
   return success();
 }
 
+// What resident rows may take of a CTA's shared memory: reductions and conversions need some of it as well.
+int64_t residentBytes(const GpuArch& arch) {
+  constexpr int64_t kForOthers = 24 * 1024;
+  return arch.sharedBytes - kForOthers;
+}
+
 // Every tile gets a layout; reductions, conversions, barriers and the wait for earlier grids become explicit.
-LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& options, bool overlapLaunches) {
+LogicalResult runLayoutPasses(ModuleOp module, const GpuArch& arch, const program::CompileOptions& options,
+                              bool overlapLaunches) {
   PassManager passes(module.getContext());
+  if (arch.bulkCopies)
+    passes.addNestedPass<func::FuncOp>(createTileKeepResidentsPass(residentBytes(arch), options.num_warps));
   passes.addNestedPass<func::FuncOp>(createTilePrefetchLoadsPass(options.num_stages, options.num_warps));
   passes.addNestedPass<func::FuncOp>(createTileAssignLayoutsPass(options.num_warps));
   passes.addPass(createCanonicalizerPass());
@@ -114,7 +123,7 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& op
   artifact.launch_overlap = options.launch_overlap && arch.overlapsLaunches;
   artifact.persistent = kernel.walk([](tile::NumProgramsOp) { return WalkResult::interrupt(); }).wasInterrupted();
 
-  if (failed(runLayoutPasses(module, options, artifact.launch_overlap))) return failure();
+  if (failed(runLayoutPasses(module, arch, options, artifact.launch_overlap))) return failure();
   trace.mark("layouts");
   if (trace.emits("tgpu")) return trace.keep(printModule(module)), success();
   if (auto bytes = kernel->getAttrOfType<IntegerAttr>(kSharedBytesAttr)) artifact.shared_bytes = bytes.getInt();

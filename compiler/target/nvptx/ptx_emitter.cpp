@@ -39,9 +39,19 @@ namespace ligerdsl::compiler::nvptx {
 namespace {
 
 // The PTX version is the lowest that knows the GPU, and 8.0 at least.
-const GpuArch kArchs[] = {{"sm_80", 80, false}, {"sm_86", 80, false}, {"sm_89", 80, false},  {"sm_90", 80, true},
-                          {"sm_90a", 80, true}, {"sm_100", 86, true}, {"sm_100a", 86, true}, {"sm_103", 88, true},
-                          {"sm_120", 87, true}, {"sm_120a", 87, true}};
+constexpr int64_t KB = 1024;
+const GpuArch kArchs[] = {
+    {.name = "sm_80", .ptxVersion = 80, .sharedBytes = 163 * KB},
+    {.name = "sm_86", .ptxVersion = 80, .sharedBytes = 99 * KB},
+    {.name = "sm_89", .ptxVersion = 80, .sharedBytes = 99 * KB},
+    {.name = "sm_90", .ptxVersion = 80, .sharedBytes = 227 * KB, .bulkCopies = true, .overlapsLaunches = true},
+    {.name = "sm_90a", .ptxVersion = 80, .sharedBytes = 227 * KB, .bulkCopies = true, .overlapsLaunches = true},
+    {.name = "sm_100", .ptxVersion = 86, .sharedBytes = 227 * KB, .bulkCopies = true, .overlapsLaunches = true},
+    {.name = "sm_100a", .ptxVersion = 86, .sharedBytes = 227 * KB, .bulkCopies = true, .overlapsLaunches = true},
+    {.name = "sm_103", .ptxVersion = 88, .sharedBytes = 227 * KB, .bulkCopies = true, .overlapsLaunches = true},
+    {.name = "sm_120", .ptxVersion = 87, .sharedBytes = 99 * KB, .bulkCopies = true, .overlapsLaunches = true},
+    {.name = "sm_120a", .ptxVersion = 87, .sharedBytes = 99 * KB, .bulkCopies = true, .overlapsLaunches = true},
+};
 
 const llvm::Triple& triple() {
   static const llvm::Triple value("nvptx64-nvidia-cuda");

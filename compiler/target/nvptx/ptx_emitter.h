@@ -15,6 +15,8 @@ namespace ligerdsl::compiler::nvptx {
 struct GpuArch {
   std::string name;  // "sm_90a"
   int ptxVersion = 0;
+  int64_t sharedBytes = 0;        // that one CTA can have
+  bool bulkCopies = false;        // between global and shared memory, asynchronous
   bool overlapsLaunches = false;  // griddepcontrol
 };
 

@@ -3,6 +3,7 @@
 #include "compiler/passes/layout_attr.h"
 #include "compiler/refusal.h"
 #include "compiler/target/nvptx/affine_tile.h"
+#include "compiler/target/nvptx/ptx_emitter.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
@@ -22,6 +23,7 @@ const LoweringTable& LoweringTable::get() {
     addAtomicLowerings(all);
     addReduceLowerings(all);
     addSharedLowerings(all);
+    addFillLowerings(all);
     addDebugLowerings(all);
     addOverlapLowerings(all);
     return all;
@@ -251,6 +253,11 @@ Value ThreadLowering::sharedPointer(int64_t offset) {
   if (offset == 0) return sharedBase;
   return LLVM::GEPOp::create(b, loc, sharedBase.getType(), b.getI8Type(), sharedBase,
                              ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
+}
+
+bool ThreadLowering::hasBulkCopies() const {
+  const GpuArch* arch = findArch(options.arch);
+  return arch && arch->bulkCopies;
 }
 
 Value ThreadLowering::opaqueZero() {

@@ -92,6 +92,8 @@ class ThreadLowering {
   mlir::Value opaqueZero();
   /// Stack memory of the thread, allocated once, 8-byte aligned (a generic pointer).
   mlir::Value stackSlot(int64_t bytes);
+  /// Whether the GPU copies between global and shared memory by itself.
+  bool hasBulkCopies() const;
   int numWarps() const { return options.num_warps; }
   mlir::ModuleOp module() { return kernel->getParentOfType<mlir::ModuleOp>(); }
   mlir::Location loc;  // of the op being lowered
@@ -155,6 +157,7 @@ void addPointerLowerings(LoweringTable& table);
 void addAtomicLowerings(LoweringTable& table);
 void addReduceLowerings(LoweringTable& table);
 void addSharedLowerings(LoweringTable& table);
+void addFillLowerings(LoweringTable& table);
 void addDebugLowerings(LoweringTable& table);
 void addOverlapLowerings(LoweringTable& table);
 

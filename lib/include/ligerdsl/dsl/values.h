@@ -22,6 +22,7 @@ inline constexpr int64_t squeeze = 0;      // in a partition: one element of thi
 
 class Partition;
 class Ptr;
+class Resident;
 class Tile;
 struct ScalarArg;
 struct TileArg;
@@ -127,10 +128,35 @@ class Partition {
   // A scalar or a number fills the tile.
   void store(const Indices& index, const TileArg& value, const StoreOptions& options = {},
              Loc loc = Loc::current()) const;
+  // The tiles along the last axis, to be read twice; `index` fixes the other axes.
+  Resident resident(const Indices& index, const LoadOptions& options = {}, Loc loc = Loc::current()) const;
 
  private:
   View view_;
   Shape tile_shape_;
+};
+
+// A row, however wide, that a program reads in two passes: blocks along the last axis of a partition, at fixed indices
+// of the others. Blocks stay on chip between the passes as far as there is room, so that memory is read about once.
+//
+// For that, load each block of a pass in one loop from 0 to the number of blocks, in the second loop in the opposite
+// order (what was read last is used first):
+//   k.for_range(0, n, 1, carry(...), [&](Scalar i, ...) { ... row.load(i) ... });
+//   k.for_range(0, n, 1, [&](Scalar i) { Scalar b = n - 1 - i; ... row.load(b) ... store block b ... });
+// Loops may leave blocks out (both the same ones) and take any order that is computed from the counter. In other loops
+// loads are plain loads. Between a block's first and last load nobody may write it.
+class Resident {
+ public:
+  Resident() = default;
+  Scalar blocks(Loc loc = Loc::current()) const;  // i32: tiles that cover the last axis
+  Tile load(const ScalarArg& block, Loc loc = Loc::current()) const;
+
+ private:
+  friend class Partition;
+  Partition partition_;
+  Indices others_;
+  LoadOptions options_;
+  int64_t id_ = 0;
 };
 
 // A pointer to elements of dtype(). Pointer + integer counts elements.

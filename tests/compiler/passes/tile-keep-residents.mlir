@@ -1,0 +1,134 @@
+// RUN: ligerdsl-opt %s -tile-keep-residents=shared-bytes=4096 -canonicalize | FileCheck %s
+// RUN: ligerdsl-opt %s -tile-keep-residents=shared-bytes=16384 | FileCheck %s --check-prefix=FITS
+// RUN: ligerdsl-opt %s -tile-keep-residents=shared-bytes=1024 | FileCheck %s --check-prefix=NONE
+
+!x = !tile.view<?x4000xf32, strides = [?, 1], align = 16, dim_div = [1, 4000], stride_div = [4, 1]>
+!odd = !tile.view<?x4001xf32, strides = [?, 1], align = 16, dim_div = [1, 1], stride_div = [4, 1]>
+
+// Eight blocks of 2 KB in two slots. Refills follow the loops' order, behind a barrier.
+// CHECK-LABEL: func.func @two_passes
+// CHECK-SAME: (%[[X:[a-z0-9]+]]: !tile.view
+// CHECK: %[[SLOTS:.*]] = tgpu.local_alloc : <2x512xf32>
+// CHECK: %[[BARRIERS:.*]] = tgpu.local_alloc : <2xi64>
+// CHECK: tgpu.init_fills %[[BARRIERS]]
+// CHECK: tgpu.fill %[[X]] shape [0, 512] into %[[SLOTS]], %[[BARRIERS]] from %c0_i32 count %c2_i32
+// CHECK: scf.for %[[I:[a-z0-9]+]] = %c0_i32 to %c8_i32
+// CHECK: %[[SLOT:.*]] = arith.remui %[[I]], %c2_i32
+// CHECK: tgpu.await_fill %[[BARRIERS]][%[[SLOT]]]
+// CHECK: %[[PLACE:.*]] = tgpu.local_slot %[[SLOTS]][%[[SLOT]]]
+// CHECK: tgpu.local_load %[[PLACE]] limit
+// CHECK: %[[NEXT:.*]] = arith.addi %[[I]], %c2_i32
+// CHECK: arith.cmpi ult, %[[NEXT]], %c8_i32
+// CHECK: scf.if
+// CHECK: tgpu.barrier
+// CHECK: tgpu.fill %[[X]] {{.*}} from %[[NEXT]] count %c1_i32
+// CHECK: scf.for %[[J:[a-z0-9]+]] = %c0_i32 to %c8_i32
+// CHECK: %[[BACK:.*]] = arith.subi %c7_i32, %[[J]]
+// CHECK: arith.remui %{{.*}}, %c2_i32
+// CHECK: %[[BEFORE:.*]] = arith.subi %c5_i32, %[[J]]
+// CHECK: tgpu.fill %[[X]] {{.*}} from %[[BEFORE]] count %c1_i32
+//
+// Everything fits: no slot is filled twice.
+// FITS-LABEL: func.func @two_passes
+// FITS: tgpu.local_alloc : <8x512xf32>
+// FITS: tgpu.fill
+// FITS: scf.for
+// FITS-NOT: tgpu.fill
+// FITS-LABEL: func.func @blocks_left_out
+//
+// NONE-NOT: tgpu.
+func.func @two_passes(%x: !x, %y: !x) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c7 = arith.constant 7 : i32
+  %c8 = arith.constant 8 : i32
+  %zero = arith.constant dense<0.0> : tensor<512xf32>
+  %program = tile.program_id 0 : i32
+  %row = arith.extsi %program : i32 to i64
+  %sum = scf.for %i = %c0 to %c8 step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
+    %b = arith.extsi %i : i32 to i64
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+    %s = arith.addf %acc, %t : tensor<512xf32>
+    scf.yield %s : tensor<512xf32>
+  }
+  scf.for %j = %c0 to %c8 step %c1 : i32 {
+    %back = arith.subi %c7, %j : i32
+    %b = arith.extsi %back : i32 to i64
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+    %s = arith.addf %sum, %t : tensor<512xf32>
+    tile.store_tile %s, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !x
+  }
+  return
+}
+
+// All blocks but one, in an order that the kernel computes; the one is a plain load.
+// CHECK-LABEL: func.func @blocks_left_out
+// CHECK: tgpu.fill
+// CHECK: tile.load_tile
+// CHECK: scf.for
+// CHECK-NOT: tile.load_tile
+// CHECK: tgpu.local_load
+// CHECK: scf.for
+// CHECK-NOT: tile.load_tile
+// CHECK: tgpu.local_load
+func.func @blocks_left_out(%x: !x, %y: !x, %home: i32) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c6 = arith.constant 6 : i32
+  %c7 = arith.constant 7 : i32
+  %program = tile.program_id 0 : i32
+  %row = arith.extsi %program : i32 to i64
+  %wide = arith.extsi %home : i32 to i64
+  %first = tile.load_tile %x[%row, %wide] shape [0, 512] {resident = 2 : i64} : !x -> tensor<512xf32>
+  %sum = scf.for %i = %c0 to %c7 step %c1 iter_args(%acc = %first) -> (tensor<512xf32>) : i32 {
+    %behind = arith.cmpi sge, %i, %home : i32
+    %one = arith.extui %behind : i1 to i32
+    %other = arith.addi %i, %one : i32
+    %b = arith.extsi %other : i32 to i64
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 2 : i64} : !x -> tensor<512xf32>
+    %s = arith.addf %acc, %t : tensor<512xf32>
+    scf.yield %s : tensor<512xf32>
+  }
+  scf.for %j = %c0 to %c7 step %c1 : i32 {
+    %back = arith.subi %c6, %j : i32
+    %behind = arith.cmpi sge, %back, %home : i32
+    %one = arith.extui %behind : i1 to i32
+    %other = arith.addi %back, %one : i32
+    %b = arith.extsi %other : i32 to i64
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 2 : i64} : !x -> tensor<512xf32>
+    %s = arith.addf %sum, %t : tensor<512xf32>
+    tile.store_tile %s, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !x
+  }
+  return
+}
+
+// Both passes in one order, a row that is not made of whole groups of 16 bytes: the loads stay.
+// CHECK-LABEL: func.func @stays
+// CHECK-NOT: tgpu.
+func.func @stays(%x: !x, %u: !odd, %y: !x) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c7 = arith.constant 7 : i32
+  %c8 = arith.constant 8 : i32
+  %zero = arith.constant dense<0.0> : tensor<512xf32>
+  %row = arith.constant 0 : i64
+  %sum = scf.for %i = %c0 to %c8 step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
+    %b = arith.extsi %i : i32 to i64
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+    %v = tile.load_tile %u[%row, %b] shape [0, 512] {resident = 2 : i64} : !odd -> tensor<512xf32>
+    %s = arith.addf %acc, %t : tensor<512xf32>
+    %r = arith.addf %s, %v : tensor<512xf32>
+    scf.yield %r : tensor<512xf32>
+  }
+  scf.for %j = %c0 to %c8 step %c1 : i32 {
+    %back = arith.subi %c7, %j : i32
+    %b = arith.extsi %j : i32 to i64
+    %d = arith.extsi %back : i32 to i64
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+    %v = tile.load_tile %u[%row, %d] shape [0, 512] {resident = 2 : i64} : !odd -> tensor<512xf32>
+    %s = arith.addf %t, %v : tensor<512xf32>
+    %r = arith.addf %s, %sum : tensor<512xf32>
+    tile.store_tile %r, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !x
+  }
+  return
+}
