@@ -5,7 +5,7 @@
 // program computes and blocks that fit are read from memory once.
 //
 //   1. A row qualifies if exactly two loops of one block, both from 0 to one constant number n of positions, load a block
-//      of it (loads elsewhere stay as they are); the first at index f(i), the second at g(i) with g(i) = f(n - 1 - i)
+//      of it (loads elsewhere stay as they are), and no loop encloses them, so that slots are set up once; the first at index f(i), the second at g(i) with g(i) = f(n - 1 - i)
 //      (rule M); and if types prove that every block is made of whole aligned groups of 16 bytes (rule A).
 //   2. The rows of a function share `budget` bytes of shared memory. A row gets S = min(n, its share) slots, at least
 //      two; otherwise its loads stay.
@@ -26,6 +26,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
@@ -76,6 +77,7 @@ class ResidentRow {
     first = cast<scf::ForOp>(loads[0]->getParentOp());
     second = cast<scf::ForOp>(loads[1]->getParentOp());
     if (first == second || first->getBlock() != second->getBlock() || !first->isBeforeInBlock(second)) return false;
+    if (first->getParentOfType<LoopLikeOpInterface>()) return false;
     std::optional<int64_t> count = positionsOf(first);
     if (!count || *count < 2 || positionsOf(second) != count) return false;
     positions = *count;

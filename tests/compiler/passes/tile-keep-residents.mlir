@@ -132,3 +132,32 @@ func.func @stays(%x: !x, %u: !odd, %y: !x) {
   }
   return
 }
+
+// Slots would be set up anew in every turn.
+// CHECK-LABEL: func.func @inside_a_loop
+// CHECK-NOT: tgpu.
+func.func @inside_a_loop(%x: !x, %y: !x, %rows: i64) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c7 = arith.constant 7 : i32
+  %c8 = arith.constant 8 : i32
+  %first = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<512xf32>
+  scf.for %row = %first to %rows step %one : i64 {
+    %sum = scf.for %i = %c0 to %c8 step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
+      %b = arith.extsi %i : i32 to i64
+      %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+      %s = arith.addf %acc, %t : tensor<512xf32>
+      scf.yield %s : tensor<512xf32>
+    }
+    scf.for %j = %c0 to %c8 step %c1 : i32 {
+      %back = arith.subi %c7, %j : i32
+      %b = arith.extsi %back : i32 to i64
+      %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+      %s = arith.addf %sum, %t : tensor<512xf32>
+      tile.store_tile %s, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !x
+    }
+  }
+  return
+}
