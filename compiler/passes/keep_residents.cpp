@@ -59,7 +59,7 @@ bool isAligned(tile::LoadTileOp load) {
   auto whole = [&](int64_t elements) { return elements * bytes % kGroupBytes == 0; };
   for (size_t axis = 0; axis < last; ++axis) {
     int64_t stride = view.isDynamicStride(axis) ? view.getStrideDivisors()[axis] : view.getStrides()[axis];
-    if (shape[axis] != 0 || !whole(stride)) return false;
+    if (shape[axis] > 1 || !whole(stride)) return false;
   }
   return !view.isDynamicDim(last) && view.getStrides()[last] == 1 && view.getAlignment() % kGroupBytes == 0 &&
          whole(shape[last]) && whole(view.getShape()[last]);
@@ -95,13 +95,13 @@ class ResidentRow {
     OpBuilder builder(first);
     builder.setInsertionPoint(earliest());
     Location loc = loads[0].getLoc();
-    Type element = loads[0].getView().getType().getElementType();
-    auto alloc = [&](ArrayRef<int64_t> shape, Type type) -> Value {
-      return tgpu::LocalAllocOp::create(builder, loc, tgpu::MemDescType::get(builder.getContext(), shape, type, 0),
-                                        IntegerAttr());
+    auto alloc = [&](tgpu::MemDescType type) -> Value {
+      return tgpu::LocalAllocOp::create(builder, loc, type, IntegerAttr());
     };
-    buffer = alloc({slots, loads[0].getTileShape().back()}, element);
-    barriers = alloc({slots}, builder.getI64Type());
+    SmallVector<int64_t> shape{slots};
+    llvm::append_range(shape, slotType().getShape());
+    buffer = alloc(tgpu::MemDescType::get(builder.getContext(), shape, slotType().getElementType(), 0));
+    barriers = alloc(tgpu::MemDescType::get(builder.getContext(), {slots}, builder.getI64Type(), 0));
     tgpu::InitFillsOp::create(builder, loc, barriers);
     fill(builder, number(builder, 0), slots);
     replace(loads[0], first.getInductionVar(), slots);
@@ -180,6 +180,11 @@ class ResidentRow {
     return arith::TruncIOp::create(builder, value.getLoc(), builder.getI32Type(), value);
   }
 
+  tgpu::MemDescType slotType() {
+    auto tile = cast<RankedTensorType>(loads[0].getType());
+    return tgpu::MemDescType::get(tile.getContext(), tile.getShape(), tile.getElementType(), 0);
+  }
+
   // How many elements of the block at these indices are inside of the view.
   Value inside(OpBuilder& builder, ValueRange indices) {
     Location loc = loads[0].getLoc();
@@ -234,9 +239,7 @@ class ResidentRow {
       parity = arith::AndIOp::create(builder, loc, round, number(builder, 1));
     }
     tgpu::AwaitFillOp::create(builder, loc, barriers, slot, parity);
-    auto type = tgpu::MemDescType::get(builder.getContext(), {load.getTileShape().back()},
-                                       load.getView().getType().getElementType(), 0);
-    Value place = tgpu::LocalSlotOp::create(builder, loc, type, buffer, slot);
+    Value place = tgpu::LocalSlotOp::create(builder, loc, slotType(), buffer, slot);
     auto read = tgpu::LocalLoadOp::create(builder, loc, load.getType(), place, inside(builder, load.getIndices()),
                                           load.getPadAttr());
     if (slots < positions) {
