@@ -16,8 +16,13 @@ Context::Context(const runtime::DeviceConfig& config)
   error_word_.rank = 1;
   error_word_.dtype = DType::i64;
   error_word_.present = true;
-  device_->fill(error_word_.data, 0, sizeof(int64_t), nullptr);
-  device_->synchronize(nullptr);
+  try {
+    device_->fill(error_word_.data, 0, sizeof(int64_t), nullptr);
+    device_->synchronize(nullptr);
+  } catch (...) {
+    device_->free(error_word_.data);  // no destructor runs for a context that was not made
+    throw;
+  }
 }
 
 Context::~Context() {

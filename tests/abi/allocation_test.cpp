@@ -1,6 +1,7 @@
 // execute takes no memory: every allocation of the process is counted while plans run.
 #include <atomic>
 
+#include "allocation_counter.h"
 #include "support.h"
 
 extern "C" {
@@ -11,43 +12,48 @@ void* __libc_memalign(size_t, size_t);
 }
 
 namespace {
-std::atomic<int64_t> allocations{0};
+std::atomic<int64_t> counted{0};
 }
 
 extern "C" {
 void* malloc(size_t bytes) {
-  ++allocations;
+  ++counted;
   return __libc_malloc(bytes);
 }
 void* calloc(size_t n, size_t bytes) {
-  ++allocations;
+  ++counted;
   return __libc_calloc(n, bytes);
 }
 void* realloc(void* old, size_t bytes) {
-  ++allocations;
+  ++counted;
   return __libc_realloc(old, bytes);
 }
 void* aligned_alloc(size_t align, size_t bytes) {
-  ++allocations;
+  ++counted;
   return __libc_memalign(align, bytes);
 }
 int posix_memalign(void** out, size_t align, size_t bytes) {
-  ++allocations;
+  ++counted;
   *out = __libc_memalign(align, bytes);
   return *out ? 0 : 12;
 }
 }
 
 namespace ligerdsl::test {
+
+int64_t allocations() {
+  return counted;
+}
+
 namespace {
 
 // Allocations of ten calls, after one that may warm things up.
 template <class Body>
 int64_t count(Body body) {
   body();
-  const int64_t before = allocations;
+  const int64_t before = allocations();
   for (int i = 0; i < 10; ++i) body();
-  return allocations - before;
+  return allocations() - before;
 }
 
 class Allocation : public testing::Test {

@@ -296,7 +296,7 @@ API cuMemGetInfo_v2(size_t* available, size_t* total) {
 API cuMemAlloc_v2(DevicePtr* pointer, size_t bytes) {
   ENTER("cuMemAlloc", true);
   if (breaks_capture()) return error_stream_capture_first;
-  void* memory = malloc(bytes);
+  void* memory = aligned_alloc(256, (bytes + 255) / 256 * 256);  // as the driver aligns
   std::lock_guard lock(state().mutex);
   state().objects.insert(memory);
   *pointer = reinterpret_cast<DevicePtr>(memory);

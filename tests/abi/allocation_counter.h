@@ -1,0 +1,11 @@
+// allocation_test.cpp replaces malloc and its family by versions that count.
+#pragma once
+
+#include <cstdint>
+
+namespace ligerdsl::test {
+
+// Allocations of this process so far.
+int64_t allocations();
+
+}  // namespace ligerdsl::test

@@ -1,0 +1,284 @@
+// The C ABI on a GPU that is a stand-in (tests/runtime/fake_cuda.cpp): kernels are compiled and loaded but compute
+// nothing, every driver call is counted, and any of them can be made to fail.
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <thread>
+
+#include "allocation_counter.h"
+#include "support.h"
+#include "tests/runtime/fake_cuda.h"
+
+namespace ligerdsl::test {
+namespace {
+
+// Before the library reads its environment, which it does once. The cache makes the second load of a kernel quick.
+const std::string& cache_folder() {
+  static const std::string folder = [] {
+    std::string pattern = (std::filesystem::temp_directory_path() / "ligerdsl-fake-gpu-XXXXXX").string();
+    return std::string(mkdtemp(pattern.data()));
+  }();
+  return folder;
+}
+const bool environment_set =
+    setenv("LIGERDSL_LIBCUDA", FAKE_CUDA, 1) == 0 && setenv("LIGERDSL_CACHE_DIR", cache_folder().c_str(), 1) == 0;
+
+class RemoveCache : public testing::Environment {
+  void TearDown() override { std::filesystem::remove_all(cache_folder()); }
+};
+const auto* remove_cache = testing::AddGlobalTestEnvironment(new RemoveCache);
+
+const FakeCudaControl& fake() {
+  static const auto* control =
+      static_cast<const FakeCudaControl*>(dlsym(dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL), "fake_cuda_control"));
+  return *control;
+}
+
+class FakeGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(environment_set);
+    fake().reset();
+    fake().set_driver(13000, 0, 2);  // two devices; the library counts them once
+  }
+  void TearDown() override { fake().reset(); }
+};
+
+// Device memory for one tensor.
+struct OnDevice {
+  OnDevice(const Context& context, int32_t dtype, std::vector<int64_t> shape, size_t offset = 0)
+      : buffer(context, size_t{1} << 20),
+        tensor(static_cast<char*>(buffer.data()) + offset, context.device(), dtype, std::move(shape)) {}
+  operator const ligerdsl_tensor_t*() const { return tensor; }
+  Buffer buffer;
+  Tensor tensor;
+};
+
+// A few operations of different kinds with their plans: one launch, several, in place, with workspace, with a list.
+class Calls {
+ public:
+  explicit Calls(const Context& context) : context_(context) {
+    norm();
+    gradient();
+    loss();
+    gated();
+    list();
+  }
+  void run() const {
+    for (const auto& call : calls_) call();
+  }
+
+ private:
+  OnDevice& make(int32_t dtype, std::vector<int64_t> shape) {
+    tensors_.push_back(std::make_unique<OnDevice>(context_, dtype, std::move(shape)));
+    return *tensors_.back();
+  }
+  template <class Plan, class Desc, class Args>
+  void add(const Desc& desc, const Args& args, int64_t rows) {
+    auto plan = std::make_shared<Plan>(context_, desc);
+    auto workspace = std::make_shared<Buffer>(context_, plan->workspace_bytes(rows));
+    calls_.push_back([=] { (*plan)(args, workspace->data(), workspace->bytes()); });
+  }
+  void norm() {
+    RmsNormForwardDesc desc = rms_norm_forward_desc();
+    desc.n_cols = 64;
+    desc.dtype = desc.weight_dtype = LIGERDSL_BF16;
+    desc.with_rstd = 1;
+    RmsNormForwardArgs args = rms_norm_forward_args();
+    args.x = make(LIGERDSL_BF16, {16, 64});
+    args.weight = make(LIGERDSL_BF16, {64});
+    args.y = make(LIGERDSL_BF16, {16, 64});
+    args.rstd = make(LIGERDSL_F32, {16});
+    add<RmsNormForwardPlan>(desc, args, 16);
+  }
+  void gradient() {
+    RmsNormBackwardDesc desc = rms_norm_backward_desc();
+    desc.n_cols = 64;
+    desc.dtype = desc.weight_dtype = desc.d_weight_dtype = LIGERDSL_F32;
+    RmsNormBackwardArgs args = rms_norm_backward_args();
+    args.d_y = make(LIGERDSL_F32, {16, 64});
+    args.x = make(LIGERDSL_F32, {16, 64});
+    args.weight = make(LIGERDSL_F32, {64});
+    args.rstd = make(LIGERDSL_F32, {16});
+    args.d_x = make(LIGERDSL_F32, {16, 64});
+    args.d_weight = make(LIGERDSL_F32, {64});
+    add<RmsNormBackwardPlan>(desc, args, 16);
+  }
+  void loss() {
+    CrossEntropyDesc desc = cross_entropy_desc();
+    desc.n_classes = 100;
+    desc.dtype = LIGERDSL_BF16;
+    desc.label_dtype = LIGERDSL_I64;
+    desc.with_d_logits = desc.in_place = 1;
+    CrossEntropyArgs args = cross_entropy_args();
+    args.logits = args.d_logits = make(LIGERDSL_BF16, {16, 100});
+    args.labels = make(LIGERDSL_I64, {16});
+    args.loss = make(LIGERDSL_F32, {1});
+    add<CrossEntropyPlan>(desc, args, 16);
+  }
+  void gated() {
+    SwigluForwardDesc desc = swiglu_forward_desc();
+    desc.n_cols = 33;
+    desc.dtype = LIGERDSL_F16;
+    desc.fused = 1;
+    SwigluForwardArgs args = swiglu_forward_args();
+    args.gate_up = make(LIGERDSL_F16, {4, 66});
+    args.out = make(LIGERDSL_F16, {4, 33});
+    add<SwigluForwardPlan>(desc, args, 4);
+  }
+  void list() {
+    GlobalNormDesc desc = global_norm_desc();
+    desc.dtype = LIGERDSL_F32;
+    GlobalNormArgs args = global_norm_args();
+    args.tensors = &make(LIGERDSL_F32, {1000}).tensor.raw();
+    args.n_tensors = 1;
+    args.norm = make(LIGERDSL_F32, {1});
+    add<GlobalNormPlan>(desc, args, 1000 + 65536);
+  }
+
+  const Context& context_;
+  std::vector<std::unique_ptr<OnDevice>> tensors_;
+  std::vector<std::function<void()>> calls_;
+};
+
+// Four driver calls a launch: the current context is asked for, the device's pushed, the kernel launched, the context
+// popped. An allocation, copy or synchronisation would be one more.
+TEST_F(FakeGpu, ExecuteDoesNothingButLaunch) {
+  const Context context = Context::cuda();
+  const Calls calls(context);
+  calls.run();
+  const int64_t driver_calls = fake().call_count(), launches = fake().calls_of("cuLaunchKernelEx");
+  const int64_t allocations = test::allocations();
+  calls.run();
+  EXPECT_EQ(test::allocations(), allocations);
+  const int64_t launched = fake().calls_of("cuLaunchKernelEx") - launches;
+  EXPECT_GE(launched, 7);
+  EXPECT_EQ(fake().call_count() - driver_calls, 4 * launched);
+  EXPECT_EQ(fake().current_context(), nullptr);
+}
+
+TEST_F(FakeGpu, ExecuteInACaptureAndPlanningInOne) {
+  const Context context = Context::cuda();
+  const Calls calls(context);
+  OnDevice a(context, LIGERDSL_F32, {64}), b(context, LIGERDSL_F32, {64}), out(context, LIGERDSL_F32, {64});
+  VectorAddArgs args = vector_add_args();
+  args.a = a;
+  args.b = b;
+  args.out = out;
+  const VectorAddDesc desc = vector_add_desc();
+  auto* stream = reinterpret_cast<ligerdsl_stream_t>(uintptr_t{0x50});
+  fake().set_capturing(true);
+  calls.run();
+  // The one-call form would have to compile.
+  expect_failure(ligerdsl_vector_add(context.get(), &desc, &args, stream), LIGERDSL_CAPTURE_UNSAFE,
+                 {"vector_add", "being captured", "once before"});
+  fake().set_capturing(false);
+  ASSERT_EQ(ligerdsl_vector_add(context.get(), &desc, &args, stream), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+  fake().set_capturing(true);
+  EXPECT_EQ(ligerdsl_vector_add(context.get(), &desc, &args, stream), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+  { const Context destroyed_while_capturing = Context::cuda(); }
+}
+
+TEST_F(FakeGpu, AThreadWithoutAContext) {
+  const Context context = Context::cuda();
+  const Calls calls(context);
+  std::thread([&] {
+    EXPECT_EQ(fake().current_context(), nullptr);
+    calls.run();
+    EXPECT_EQ(fake().current_context(), nullptr);
+    int other = 0;
+    fake().push_foreign_context(&other);
+    calls.run();
+    EXPECT_EQ(fake().current_context(), &other);
+    fake().pop_context();
+  }).join();
+}
+
+TEST_F(FakeGpu, TwoDevices) {
+  const Context first = Context::cuda(0), second = Context::cuda(1);
+  const Calls here(first), there(second);
+  here.run();
+  there.run();
+  EXPECT_EQ(fake().current_context(), nullptr);
+  OnDevice a(first, LIGERDSL_F32, {64}), b(second, LIGERDSL_F32, {64}), out(first, LIGERDSL_F32, {64});
+  VectorAddArgs args = vector_add_args();
+  args.a = a;
+  args.b = b;
+  args.out = out;
+  const VectorAddDesc desc = vector_add_desc();
+  expect_failure(ligerdsl_vector_add(first.get(), &desc, &args, nullptr), LIGERDSL_INVALID_DEVICE,
+                 {"`b`", "expected device {2, 0}", "got {2, 1}"});
+  ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
+  config.device = {LIGERDSL_CUDA, 2};
+  ligerdsl_context_t none = nullptr;
+  expect_failure(ligerdsl_context_create(&config, &none), LIGERDSL_INVALID_DEVICE, {"2"});
+}
+
+TEST_F(FakeGpu, SomeoneElsesErrorIsNotBlamedOnTheCall) {
+  const Context context = Context::cuda();
+  const Calls calls(context);
+  fake().set_sticky(700);  // an illegal address
+  try {
+    calls.run();
+    FAIL() << "no error";
+  } catch (const StatusError& error) {
+    EXPECT_EQ(error.status(), LIGERDSL_STICKY_DEVICE_ERROR);
+    EXPECT_NE(std::string(error.what()).find("earlier"), std::string::npos) << error.what();
+  }
+  expect_failure(ligerdsl_context_check(context.get(), nullptr), LIGERDSL_STICKY_DEVICE_ERROR, {"ILLEGAL_ADDRESS"});
+}
+
+TEST_F(FakeGpu, AForkedChildIsToldWhatToDo) {
+  const Context context = Context::cuda();
+  const Calls calls(context);
+  const pid_t child = fork();
+  if (child == 0) {
+    try {
+      calls.run();
+    } catch (const StatusError& error) {
+      _exit(error.status() == LIGERDSL_FORKED_PROCESS ? 0 : 1);
+    }
+    _exit(2);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+// A context, plans, calls and the end of all of them, with the k-th driver call failing, for every k.
+TEST_F(FakeGpu, AnyDriverCallMayFail) {
+  const auto everything = [] {
+    const Context context = Context::cuda();
+    const Calls calls(context);
+    calls.run();
+    if (ligerdsl_context_check(context.get(), nullptr) != LIGERDSL_SUCCESS)
+      throw StatusError(LIGERDSL_OUT_OF_DEVICE_MEMORY);
+  };
+  everything();
+  const int64_t calls = fake().call_count();
+  ASSERT_GT(calls, 100);
+  for (int64_t k = 1; k <= calls; ++k) {
+    fake().reset();
+    fake().fail_call(k, 2);  // out of memory
+    bool failed = false;
+    try {
+      everything();
+    } catch (const StatusError& error) {
+      failed = true;
+      EXPECT_TRUE(error.status() == LIGERDSL_OUT_OF_DEVICE_MEMORY || error.status() == LIGERDSL_NO_DEVICE)
+          << k << ": " << error.what();
+    }
+    // A release that fails is silent and leaves at most its one object.
+    EXPECT_LE(fake().live_objects(), failed ? 0 : 1) << k;
+  }
+  fake().reset();
+  everything();
+  EXPECT_EQ(fake().live_objects(), 0);
+}
+
+}  // namespace
+}  // namespace ligerdsl::test
