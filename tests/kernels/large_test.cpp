@@ -86,5 +86,28 @@ TEST_F(Large, Losses) {
   }
 }
 
+// Elements gathered and scattered through pointers with 64-bit offsets; scalars and tiles of them.
+TEST_F(Large, Pointers) {
+  KernelBuilder k("far_pointers");
+  View from = k.view("from", f32, {dyn, dyn}), to = k.view("to", f32, {dyn, dyn});
+  Tile row = k.arange(4), column = k.arange(8);
+  Tile offsets = row.to(i64).expand_dims(1) * from.stride(0) + column.to(i64).expand_dims(0);
+  Tile inside = (row < 3).expand_dims(1) && (column < 5).expand_dims(0);
+  store(to.ptr() + offsets, load(from.ptr() + offsets, inside, 0.0f), inside);
+  Scalar last = from.stride(0) * 2 + 7;
+  store(to.ptr() + last, load(from.ptr() + last));
+  kernels::Launch launch{.program = k.finish()};
+  launch.grid = [](int64_t) { return kernels::Grid{1, 1, 1}; };
+
+  const Tensor values = random_rows(f32, 3, 8, 1);
+  const Tensor source = Tensor::sparse(f32, {3, 8}, {kFar, 1}).fill(values.values());
+  Tensor target = Tensor::sparse(f32, {3, 8}, {kFar, 1});
+  backend().run({.launches = {launch}}, 1, Arguments().tensor("from", source).tensor("to", target));
+  for (int64_t i = 0; i < 24; ++i) {
+    const bool copied = i % 8 < 5 || i == 23;
+    EXPECT_EQ(target.get(i), copied ? values.get(i) : 0) << i;
+  }
+}
+
 }  // namespace
 }  // namespace ligerdsl::test
