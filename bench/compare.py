@@ -35,7 +35,7 @@ OK, FAILED, LOST, CUT = 0, 1, 4, 5
 
 
 class Late(Exception):
-    """A contender took longer than --contender-s."""
+    """A contender took longer than it may."""
 
 
 def parse():
@@ -103,7 +103,10 @@ class Budget:
 
     def allows(self, kernel, provider):
         expected = self.took.get((kernel, provider), 8.0)
-        return not self.seconds or time.monotonic() - self.begin + expected < self.seconds
+        return expected < self.left()
+
+    def left(self):
+        return self.seconds - (time.monotonic() - self.begin) if self.seconds else float("inf")
 
     def note(self, kernel, provider, seconds):
         self.took[kernel, provider] = seconds
@@ -141,7 +144,7 @@ class Run:
     def contender(self, case, wanted, provider):
         """Measures one contender; a failure is written down and the next one goes on."""
         begin = time.monotonic()
-        signal.alarm(self.options.contender_s)
+        signal.alarm(int(min(self.options.contender_s, max(self.budget.left(), 5))))
         try:
             torch._dynamo.reset()
             rows = measure(case, wanted, provider, self.timer, self.copies)
@@ -192,7 +195,7 @@ class Run:
 
 
 def on_alarm(signum, frame):
-    raise Late("took longer than --contender-s")
+    raise Late("took longer than --contender-s, or than what --budget-s left")
 
 
 def summary(file):
