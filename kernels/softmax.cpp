@@ -15,11 +15,13 @@ namespace {
 
 // Which columns of which rows count.
 struct Mask {
-  Scalar cols;     // i32
-  Scalar queries;  // i32, causal only
+  Scalar cols;       // i32
+  Scalar queries;    // i32, causal only
   bool causal = false;
+  bool all = false;  // every element of every tile counts
 
   Mask(KernelBuilder& k, const SoftmaxMeta& m, const View& x) : causal(m.causal) {
+    all = !m.causal && m.cols % m.block == 0;
     cols = x.dim(1).to(i32);
     if (causal) queries = k.scalar("queries", i32);
   }
@@ -27,6 +29,10 @@ struct Mask {
   template <class Rows>
   Rows limit(const Rows& row) const {
     return row % queries + (cols - queries + 1);
+  }
+  // t where `counts`, else `otherwise`.
+  Tile where_counted(const Tile& counts, const Tile& t, double otherwise) const {
+    return all ? t : where(counts, t, otherwise);
   }
 };
 
@@ -86,10 +92,10 @@ void softmax_forward(KernelBuilder& k, const SoftmaxMeta& m) {
   if (!m.looped) {
     const ResidentRows at(k, m, mask);
     Tile xt = x.partition({m.rows, m.block}).load({at.row, 0}).to(f32);
-    Tile base = finite_base(reduce_max(where(at.counts, xt * c, -kInfinity), 1)).expand_dims(1);
-    Tile e = where(at.counts, fast_exp2(fma(xt, c, -base)), 0.0f);
+    Tile base = finite_base(reduce_max(mask.where_counted(at.counts, xt * c, -kInfinity), 1)).expand_dims(1);
+    Tile e = mask.where_counted(at.counts, fast_exp2(fma(xt, c, -base)), 0.0f);
     Tile inverse = (1.0f / sum(e, 1)).expand_dims(1);
-    y.partition({m.rows, m.block}).store({at.row, 0}, where(at.counts, e * inverse, 0.0f).to(m.type));
+    y.partition({m.rows, m.block}).store({at.row, 0}, mask.where_counted(at.counts, e * inverse, 0.0f).to(m.type));
     return;
   }
   const LoopedRow at(k, m, mask);
@@ -99,14 +105,15 @@ void softmax_forward(KernelBuilder& k, const SoftmaxMeta& m) {
       0, at.used_blocks, 1, carry(k.full(lanes, -kInfinity, f32), k.zeros(lanes, f32)),
       [&](Scalar b, Tile top, Tile total) {
         Tile xt = at.load(kept, b), counts = at.counts(b);
-        Tile block_top = m.lanes.largest(where(counts, xt * c, -kInfinity));
+        Tile block_top = m.lanes.largest(mask.where_counted(counts, xt * c, -kInfinity));
         return online_block(m.lanes, top, total, block_top,
-                            [&](const Tile& base) { return where(counts, fast_exp2(fma(xt, c, -base)), 0.0f); });
+                            [&](const Tile& base) { return mask.where_counted(counts, fast_exp2(fma(xt, c, -base)), 0.0f); });
       });
   auto [top, total] = combine_lanes(lane_max, lane_sum);
   Scalar base = finite_base(top), inverse = 1.0f / total;
   at.reversed([&](const Scalar& b) {
-    at.store(y, b, where(at.counts(b), fast_exp2(fma(at.load(kept, b), c, -base)) * inverse, 0.0f));
+    Tile p = fast_exp2(fma(at.load(kept, b), c, -base)) * inverse;
+    at.store(y, b, mask.where_counted(at.counts(b), p, 0.0f));
   });
 }
 

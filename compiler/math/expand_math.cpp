@@ -1,6 +1,7 @@
 // Method, per function (all polynomials were fitted to the functions at Chebyshev nodes in 50-digit arithmetic):
 //   exp    x = i ln2 + f, |f| <= ln2/2; e^f by polynomial (nvptx: ex2.approx of the reduced argument); scaled by 2^i
-//   exp2   the same without the change of base
+//   exp2   the same without the change of base; approximate: a shorter polynomial and one power of two, which is 0 or
+//          infinity at the ends of the range
 //   log    x = 2^e m, m in [sqrt(1/2), sqrt(2)); log(1 + f) = f - f^2/2 + f^3 P(f)
 //   log2   the same with log2(1 + f) = f log2(e) + f^2 Q(f)
 //   tanh   |x| < 0.6: x + x^3 P(x^2); else 1 - 2 / (1 + e^2|x|)
@@ -96,7 +97,7 @@ class Expander {
     return result;
   }
 
-  // 2^n for an integer n in [-126, 127] held as n + kRounder.
+  // 2^n for an integer n in [-126, 127] held as n + kRounder; 0 and infinity for -127 and 128.
   Value powerOfTwo(Value rounded) { return fromBits(addInt(shiftLeft(bits(rounded), 23), i(0x3f800000))); }
   // value * 2^n for the n in [-252, 254] held as n + kRounder: two factors, so that only a denormal result rounds.
   Value scale(Value value, Value rounded) {
@@ -116,7 +117,7 @@ class Expander {
 };
 
 Value Expander::exp(Value x) {
-  if (gpu && fast) return intrinsic("llvm.nvvm.ex2.approx.ftz.f32", mul(x, f(kLog2eHigh)));
+  if (fast) return exp2(mul(x, f(kLog2eHigh)));
   if (gpu) {
     // The integer part is limited so that its power of two is a normal number; what is left over at the ends of the
     // range stays in the fraction, where ex2 overflows or underflows by itself.
@@ -139,9 +140,13 @@ Value Expander::exp(Value x) {
 
 Value Expander::exp2(Value x) {
   if (gpu) return intrinsic(fast ? "llvm.nvvm.ex2.approx.ftz.f32" : "llvm.nvvm.ex2.approx.f32", x);
-  Value limited = atLeast(atMost(x, 129.0f), -151.0f);
+  Value limited = fast ? atLeast(atMost(x, 128.0f), -127.0f) : atLeast(atMost(x, 129.0f), -151.0f);
   Value rounded = add(limited, f(kRounder));
   Value r = sub(limited, sub(rounded, f(kRounder)));
+  if (fast) {
+    Value p = polynomial(r, {6.931470037e-01f, 2.402224243e-01f, 5.550733581e-02f, 9.671512991e-03f, 1.326472731e-03f});
+    return mul(fma(r, p, f(1.0f)), powerOfTwo(rounded));
+  }
   Value p = polynomial(
       r, {6.931471881e-01f, 2.402265076e-01f, 5.550356899e-02f, 9.618082371e-03f, 1.339097825e-03f, 1.545326241e-04f});
   return scale(fma(r, p, f(1.0f)), rounded);

@@ -129,19 +129,12 @@ void TileLowering::collectBounds(const Group& group) {
 
 //===-- Lane loops -------------------------------------------------------------------------------===//
 
-static bool isExpensive(Operation* op) {
-  return isa<math::MathDialect>(op->getDialect()) && !isa<math::FmaOp, math::AbsFOp>(op);
-}
-
-// Independent copies of a reduction hide the latency of its combiner; bodies with long expressions hide it themselves.
-static int copiesFor(const Plan& plan, const Group& group, int64_t steps) {
+// Independent copies of a reduction hide the latency of its combiner. Which copy an element goes to follows from its place
+// in the tile alone, so that results do not depend on what else shares the loop or on where a view ends.
+static int copiesFor(const Group& group, int64_t steps) {
   bool reduces = llvm::any_of(group.sinks, [](const Sink& sink) { return sink.kind == SinkKind::reduce; });
   if (!reduces) return 1;
-  bool expensive =
-      llvm::any_of(group.sinks, [&](const Sink& sink) { return llvm::any_of(plan.readsOf(sink).ops, isExpensive); });
-  int copies = expensive ? 2 : 4;
-  while (copies > steps) copies /= 2;
-  return copies;
+  return steps >= 4 ? 4 : steps >= 2 ? 2 : 1;
 }
 
 // How far the unguarded loop goes, and where the guarded one ends.
@@ -210,7 +203,8 @@ void TileLowering::laneLoop(const Group& group, MutableArrayRef<Reduction> reduc
 void TileLowering::laneLoops(const Group& group) {
   SmallVector<Reduction> reductions;
   if (nest->laneDim < 0) return groupBody(group, reductions, 0, {});
-  int copies = copiesFor(plan, group, nest->shape[nest->laneDim] / nest->lanes);
+  int64_t steps = nest->shape[nest->laneDim] / nest->lanes;
+  int copies = copiesFor(group, steps);
   for (const Sink& sink : group.sinks) {
     if (sink.kind != SinkKind::reduce) continue;
     Reduction& reduction = reductions.emplace_back();
@@ -221,10 +215,16 @@ void TileLowering::laneLoops(const Group& group) {
   LaneRange range = laneRange(group, copies * nest->lanes);
   laneAnchor = nullptr;
   laneLoop(group, reductions, i64(0), range.full, copies, true);
-  laneLoop(group, reductions, range.full, range.end, 1, false);
+  if (copies == 1) {
+    laneLoop(group, reductions, range.full, range.end, 1, false);
+  } else {
+    // A reduction runs over the whole tile.
+    Value even = i64(steps / copies * copies * nest->lanes);
+    laneLoop(group, reductions, range.full, even, copies, false);
+    laneLoop(group, reductions, even, range.end, 1, false);
+  }
   nest->loops.resize(nest->inner);
-  Value mainRan = less(i64(0), range.full);
-  for (Reduction& reduction : reductions) finish(reduction, mainRan);
+  for (Reduction& reduction : reductions) finish(reduction);
 }
 
 // Evaluates every sink at the nest's current index, then lets them write.

@@ -29,7 +29,7 @@ SmallVector<Value> TileLowering::start(tile::ReduceOp op, int64_t lanes) {
 }
 
 // Copies pairwise, then halves of the lanes, in an order that depends on nothing but the shape.
-void TileLowering::finish(Reduction& reduction, Value mainRan) {
+void TileLowering::finish(Reduction& reduction) {
   tile::ReduceOp op = reduction.op;
   loc = op.getLoc();
   size_t operands = op.getSources().size();
@@ -37,12 +37,9 @@ void TileLowering::finish(Reduction& reduction, Value mainRan) {
   SmallVector<SmallVector<Value>> parts(reduction.copies);
   for (int copy = 0; copy < reduction.copies; ++copy)
     for (size_t n = 0; n < operands; ++n) parts[copy].push_back(reduction.registers[n * reduction.copies + copy]);
-  SmallVector<Value> only = parts[0];
   for (; parts.size() > 1; parts.resize(parts.size() / 2))
     for (size_t i = 0; i < parts.size() / 2; ++i) parts[i] = combine(op, parts[2 * i], parts[2 * i + 1], lanes);
   SmallVector<Value> total = parts[0];
-  if (op.getKind() == tile::ReductionKind::custom && reduction.copies > 1)
-    for (size_t n = 0; n < operands; ++n) total[n] = arith::SelectOp::create(b, loc, mainRan, total[n], only[n]);
   for (; lanes > 1; lanes /= 2) {
     SmallVector<Value> low, high;
     for (Value value : total) {

@@ -148,7 +148,7 @@ class TileLowering {
   void addBounds(mlir::Operation* access, llvm::ArrayRef<int> dims);
 
   // lower_reduce.cpp: how reductions begin, combine and end; reductions along other dimensions than the lanes'.
-  void finish(Reduction& reduction, mlir::Value mainRan);
+  void finish(Reduction& reduction);
   llvm::SmallVector<mlir::Value> combine(tile::ReduceOp op, llvm::ArrayRef<mlir::Value> a,
                                          llvm::ArrayRef<mlir::Value> b, int64_t lanes);
   llvm::SmallVector<mlir::Value> start(tile::ReduceOp op, int64_t lanes);

@@ -82,6 +82,24 @@ TEST(CpuMath, Exponentials) {
       "exp2", [](Tile x) { return exp2(x); }, [](double x) { return std::exp2(x); }, 2);
 }
 
+TEST(CpuMath, ApproximateExponentials) {
+  std::vector<float> x = inputs(), y = evaluate([](Tile t) { return fast_exp2(t); }, x);
+  double worst = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (std::isnan(x[i])) {
+      EXPECT_TRUE(std::isnan(y[i]));
+    } else if (x[i] < -127) {
+      EXPECT_EQ(y[i], 0.0f) << x[i];
+    } else if (x[i] > 128) {
+      EXPECT_EQ(y[i], INFINITY) << x[i];
+    } else if (x[i] >= -126 && x[i] <= 127) {
+      worst = std::max(worst, ulps(y[i], std::exp2(double{x[i]})));
+    }
+  }
+  EXPECT_LE(worst, 3);
+  EXPECT_GT(worst, 0);
+}
+
 TEST(CpuMath, Logarithms) {
   checkUlps(
       "log", [](Tile x) { return log(x); }, [](double x) { return std::log(x); }, 2);

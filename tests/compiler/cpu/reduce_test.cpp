@@ -102,6 +102,33 @@ TEST(CpuReduce, CustomCombinersOfSeveralValues) {
   }
 }
 
+// The order of a sum follows from the tile: not from where the view ends, nor from who else is in the loop.
+TEST(CpuReduce, SumsHaveTheSameBitsInEveryLoop) {
+  constexpr int64_t kTile = 512;
+  for (int64_t n : {3, 30, 300, 333, 512}) {
+    std::vector<float> x = randomFloats(kTile), whole(x), sums;
+    std::fill(whole.begin() + n, whole.end(), 0.0f);
+    for (bool stored : {false, true}) {
+      for (bool ends : {false, true}) {
+        CpuKernel kernel(
+            [&](KernelBuilder& k) {
+              View s = k.view("s", f32, {1}), y = k.view("y", f32, {kTile}), in = k.view("x", f32, {dyn});
+              Tile t = in.partition({kTile}).load({0});
+              Tile e = exp(t) * t;
+              s.store({0}, sum(e));
+              if (stored) y.partition({kTile}).store({0}, e);
+            },
+            aliasing({1, 2, 3}));
+        std::vector<float>& from = ends ? x : whole;
+        std::vector<float> y(kTile), s(1);
+        kernel.run(Slots().view(s.data(), {1}).view(y.data(), {kTile}).view(from.data(), {ends ? n : kTile}));
+        sums.push_back(s[0]);
+      }
+    }
+    for (float sum : sums) EXPECT_EQ(sum, sums[0]) << n;
+  }
+}
+
 TEST(CpuReduce, SeveralReductionsOfOneTile) {
   check({2048}, {4}, f32, f32,
         [](KernelBuilder& k, Tile x) {
