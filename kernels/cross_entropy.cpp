@@ -369,7 +369,7 @@ Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& optio
   const bool alone = options.with_gradient && options.classes * size_of(options.type) > kTwoRowsBytes;
   const int num_warps = alone ? 32 : warps_for(meta.block, options.type, 2, 16);
   if (meta.looped && gpu)
-    meta.lanes = {alone ? 1 : 2, 32 * num_warps, vector_width(options.type)};
+    meta.lanes = BlockLanes::of_threads(meta.block, options.classes, options.type, num_warps);
   else
     meta.lanes = {meta.looped ? 8 : 1, meta.looped ? meta.block / 8 : meta.block, 1};
 

@@ -9,6 +9,7 @@
 // GPU, a vector lane of a CPU: no communication inside the loop) and are combined once at the end.
 #pragma once
 
+#include <algorithm>
 #include <limits>
 
 #include "ligerdsl/dsl.h"
@@ -28,9 +29,17 @@ inline Scalar finite_base(const Scalar& m) {
 }
 
 // How a block is dealt: element ((f * lanes) + lane) * run + r of the block is element (f, r) of its lane. On a GPU a lane
-// is a thread and a run one vector of it; on a CPU, where lanes are what a vector holds, runs have one element.
+// is a thread and a run one vector of it, or one element where rows are not made of whole vectors; on a CPU, where lanes
+// are what a vector holds, runs have one element.
 struct BlockLanes {
   int64_t fold = 1, lanes = 1, run = 1;
+
+  // A block of rows of `cols` elements for the threads of a CTA.
+  static BlockLanes of_threads(int64_t block, int64_t cols, DType type, int num_warps) {
+    const int64_t threads = 32 * num_warps, vector = 16 / size_of(type);
+    const int64_t run = cols % vector == 0 ? vector : 1;
+    return {std::max<int64_t>(1, block / (threads * run)), threads, run};
+  }
 
   int64_t block() const { return fold * lanes * run; }
   Shape shape() const { return run == 1 ? Shape{fold, lanes} : Shape{fold, lanes, run}; }
