@@ -11,6 +11,7 @@ host_us, us_sustained (fused linear cross-entropy: us is in bursts then); gbps, 
 """
 
 import argparse
+import contextlib
 import datetime
 import importlib.util
 import os
@@ -194,6 +195,11 @@ class Run:
         self.file.write()
 
 
+def own_stream(device):
+    """A stream of our own for everything: kernels of the default stream of CUDA may not overlap."""
+    return torch.cuda.stream(torch.cuda.Stream(device)) if device.type == "cuda" else contextlib.nullcontext()
+
+
 def on_alarm(signum, frame):
     raise Late("took longer than --contender-s, or than what --budget-s left")
 
@@ -227,9 +233,9 @@ def main():
     if options.resume:
         file.resume(options.resume)
     providers = installed(options.providers.split(","), file)
-    run = Run(options, library, device, file)
     try:
-        run.all(cases, providers)
+        with own_stream(device):
+            Run(options, library, device, file).all(cases, providers)
     except SystemExit as lost:
         file.data["not_measured"].append("everything after the last failure: the GPU's context was lost; go on with --resume")
         file.write()

@@ -86,6 +86,7 @@ LogicalResult simplify(ModuleOp module) {
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   passes.addPass(createLoopInvariantCodeMotionPass());
+  passes.addPass(createCSEPass());  // what two loops hoist is one value: resident rows are recognised by it
   return passes.run(module);
 }
 

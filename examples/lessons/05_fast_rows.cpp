@@ -1,5 +1,5 @@
-// Lesson 5: the same row kernel twice, as one writes it first and as fast as memory allows. It is a shared object for
-// the `ligerdsl` command: docs/writing-fast-row-kernels.md looks at both with
+// Lesson 5: the same row kernel as one writes it first, as fast as memory allows, and for rows of any width. It is a
+// shared object for the `ligerdsl` command: docs/writing-fast-row-kernels.md looks at both with
 //
 //   ligerdsl compile --load liblesson_05_fast_rows.so log_softmax --target sm_90a --emit resources
 //
@@ -65,6 +65,40 @@ void fast(KernelBuilder& k, const FastMeta& m) {
   y.partition({m.rows, m.cols}).store({row, 0}, (v - lse).to(m.type));
 }
 
+// Rows too wide for the registers of a program: two passes in opposite order over a row that stays on chip where it
+// fits.
+struct WideMeta {
+  DType type = bf16;
+  int64_t cols = 131072;
+  int64_t block = 4096;  // columns of one step; one vector per thread and a maximum and a sum per element of it
+  template <class V>
+  void visit(V&& v) {
+    v("type", type);
+    v("cols", cols);
+    v("block", block);
+  }
+};
+
+void wide(KernelBuilder& k, const WideMeta& m) {
+  View y = k.view("y", m.type, {dyn, m.cols});
+  View x = k.view("x", m.type, {dyn, m.cols});
+  Scalar row = k.program_id(0);
+  Resident kept = x.partition({squeeze, m.block}).resident({row}, {.pad = -kInfinity});
+  auto log2_of = [&](const Scalar& b) { return kept.load(b).to(f32) * kLog2E; };
+  // Lane by lane: the sum of 2^(v - top) is rescaled when the maximum grows. Lanes meet once, after the loop.
+  auto [top, total] = k.for_range(0, kept.blocks(), 1, carry(k.full({m.block}, -1e30f, f32), k.zeros({m.block}, f32)),
+                                  [&](Scalar b, Tile top, Tile total) {
+                                    Tile v = log2_of(b), higher = max(top, v);
+                                    return carry(higher, fma(total, fast_exp2(top - higher), fast_exp2(v - higher)));
+                                  });
+  Scalar base = max(top);
+  Scalar lse = (base + log2(sum(total * fast_exp2(top - base)))) * kLn2;
+  k.for_range(0, kept.blocks(), 1, [&](Scalar i) {
+    Scalar b = kept.blocks() - 1 - i;  // the last block first: it is still there
+    y.partition({squeeze, m.block}).store({row, b}, (kept.load(b).to(f32) - lse).to(m.type));
+  });
+}
+
 // Warps come in powers of two.
 int warps_of(const FastMeta& m) {
   const int64_t threads = m.rows * m.cols / (16 / size_of(m.type) * m.vectors);
@@ -86,6 +120,15 @@ const Kernel<FastMeta> log_softmax{
       return Launch{.grid = {ceil_div(a.dim("x", 0), m.rows)}, .num_warps = warps_of(m)};
     }};
 
+const Kernel<WideMeta> log_softmax_wide{
+    .name = "log_softmax_wide",
+    .description = "y = x - log sum e^x over rows that no program can hold",
+    .build = wide,
+    .launch = [](const WideMeta& m, const LaunchArguments& a) {
+      return Launch{.grid = {a.dim("x", 0)}, .num_warps = warps_of({.type = m.type, .cols = m.block, .vectors = 1})};
+    }};
+
 LIGERDSL_REGISTER_KERNEL(log_softmax_plain);
 LIGERDSL_REGISTER_KERNEL(log_softmax);
+LIGERDSL_REGISTER_KERNEL(log_softmax_wide);
 LIGERDSL_EXPORT_KERNELS();

@@ -6,6 +6,7 @@
 
 #include "lib/cli/authors.h"
 #include "lib/cli/bench_cases.h"
+#include "lib/cli/bench_measure.h"
 #include "lib/cli/bench_plot.h"
 #include "lib/cli/commands.h"
 #include "lib/cli/environment.h"
@@ -16,126 +17,6 @@
 namespace ligerdsl::cli {
 
 namespace {
-
-// Copies of the size that a case moves, measured once per size.
-class Copies {
- public:
-  Copies(runtime::Device& device, int64_t ceiling_bytes)
-      : device_(device), ceiling_(runtime::copy_bandwidth_gbps(device, ceiling_bytes)) {}
-  double ceiling() const { return ceiling_; }
-  double same_size(double bytes_moved) {
-    return runtime::copy_bandwidth_gbps(device_, std::max<int64_t>(static_cast<int64_t>(bytes_moved / 2), 4096));
-  }
-
- private:
-  runtime::Device& device_;
-  double ceiling_;
-};
-
-std::string resources_of(const lib::OpPlan& plan) {
-  std::string text;
-  for (const lib::Launcher* launcher : plan.launchers()) {
-    const runtime::KernelResources& r = launcher->fastest().resources();
-    if (r.registers) text += fmt::format("{}{} regs, {} threads", text.empty() ? "" : "; ", r.registers, r.threads);
-    if (r.spill_bytes) text += fmt::format(", {} B spilled", r.spill_bytes);
-  }
-  return text;
-}
-
-struct Outcome {
-  std::string kernel, title, resources;
-  double bytes = 0;
-  double beyond_inputs = -1;  // bytes of outputs and workspace; -1: not known
-  double workspace = 0;
-  double flops = 0;                   // where these, not the bytes, are the floor
-  double host_us = 0, launch_us = 0;  // GPU: host time of one execute, and of its launches alone
-  runtime::Measurement time;
-};
-
-// Remembers the slots and the grid of its latest launch, so that the launch can be repeated by itself.
-class RememberingKernel final : public runtime::LoadedKernel {
- public:
-  explicit RememberingKernel(std::shared_ptr<runtime::LoadedKernel> kernel) : kernel_(std::move(kernel)) {
-    artifact_ = kernel_->artifact();
-    resources_ = kernel_->resources();
-  }
-  void launch(const uint64_t* slots, const runtime::Grid& grid, runtime::Stream stream) override {
-    std::copy_n(slots, artifact_.slots, slots_);
-    grid_ = grid;
-    kernel_->launch(slots, grid, stream);
-  }
-  void repeat(runtime::Stream stream) { kernel_->launch(slots_, grid_, stream); }
-
- private:
-  std::shared_ptr<runtime::LoadedKernel> kernel_;
-  uint64_t slots_[lib::Launcher::kMaxSlots];
-  runtime::Grid grid_{0, 0, 0};
-};
-
-class RememberingContext final : public lib::Context {
- public:
-  using Context::Context;
-  std::shared_ptr<runtime::LoadedKernel> load(const std::string& program,
-                                              const program::CompileOptions& options) override {
-    auto kernel = std::make_shared<RememberingKernel>(Context::load(program, options));
-    kernels.push_back(kernel);
-    return kernel;
-  }
-  std::vector<std::shared_ptr<RememberingKernel>> kernels;
-};
-
-// Host time of one execute on a warm plan, tensors checked, and of the same launches without the library around them.
-void measure_host(const Globals& globals, const BenchCase& which, Outcome* outcome) {
-  const auto context = std::make_shared<RememberingContext>(device_config(globals));
-  OpInstance instance(find_op(which.kernel), which.settings);
-  instance.allocate(context);
-  const lib::Plan plan(instance.info(), context, instance.desc());
-  instance.prepare(plan);
-  lib::Call& call = instance.call();
-  constexpr int kCalls = 100;
-  outcome->host_us = runtime::host_time_us(context->device(), nullptr, kCalls, [&] {
-    plan.bind(&call);
-    plan.execute(&call);
-  });
-  outcome->launch_us = runtime::host_time_us(context->device(), nullptr, kCalls, [&] {
-    for (const auto& kernel : context->kernels) kernel->repeat(nullptr);
-  });
-}
-
-Outcome measure_op(const lib::ContextRef& context, const BenchCase& which, const runtime::MeasureOptions& options) {
-  const lib::OpInfo& info = find_op(which.kernel);
-  OpInstance instance(info, which.settings);
-  lib::check_desc(info, instance.desc());
-  instance.allocate(context);
-  const lib::Plan plan(info, context, instance.desc());
-  instance.prepare(plan);
-  Outcome outcome{.kernel = which.kernel,
-                  .title = instance.title(),
-                  .resources = resources_of(plan.op()),
-                  .bytes = instance.bytes_moved(),
-                  .beyond_inputs = instance.bytes_beyond_inputs(),
-                  .workspace = static_cast<double>(instance.call().workspace_bytes),
-                  .flops = instance.flops()};
-  lib::Call& call = instance.call();
-  outcome.time = runtime::measure(
-      context->device(),
-      [&](runtime::Stream stream) {
-        call.stream = stream;
-        plan.execute(&call);
-      },
-      options);
-  return outcome;
-}
-
-Outcome measure_author(const lib::ContextRef& context, const AnyKernel& kernel, const BenchCase& which,
-                       const runtime::MeasureOptions& options) {
-  const AuthorInstance instance(kernel, which.settings, {}, context);
-  Outcome outcome{.kernel = which.kernel, .bytes = instance.bytes_moved()};
-  for (const std::string& setting : which.settings) outcome.title += (outcome.title.empty() ? "" : " ") + setting;
-  outcome.time = runtime::measure(
-      context->device(), [&](runtime::Stream stream) { instance.launch(stream); }, options);
-  return outcome;
-}
 
 double gbps(const Outcome& o) {
   return o.bytes / (o.time.median_ms * 1e6);

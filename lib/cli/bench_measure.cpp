@@ -1,0 +1,112 @@
+#include "lib/cli/bench_measure.h"
+
+#include <fmt/format.h>
+
+#include "lib/cli/environment.h"
+#include "lib/cli/op_instance.h"
+#include "lib/src/structs.h"
+
+namespace ligerdsl::cli {
+
+namespace {
+
+std::string resources_of(const lib::OpPlan& plan) {
+  std::string text;
+  for (const lib::Launcher* launcher : plan.launchers()) {
+    const runtime::KernelResources& r = launcher->fastest().resources();
+    if (r.registers) text += fmt::format("{}{} regs, {} threads", text.empty() ? "" : "; ", r.registers, r.threads);
+    if (r.spill_bytes) text += fmt::format(", {} B spilled", r.spill_bytes);
+  }
+  return text;
+}
+
+// Remembers the slots and the grid of its latest launch, so that the launch can be repeated by itself.
+class RememberingKernel final : public runtime::LoadedKernel {
+ public:
+  explicit RememberingKernel(std::shared_ptr<runtime::LoadedKernel> kernel) : kernel_(std::move(kernel)) {
+    artifact_ = kernel_->artifact();
+    resources_ = kernel_->resources();
+  }
+  void launch(const uint64_t* slots, const runtime::Grid& grid, runtime::Stream stream) override {
+    std::copy_n(slots, artifact_.slots, slots_);
+    grid_ = grid;
+    kernel_->launch(slots, grid, stream);
+  }
+  void repeat(runtime::Stream stream) { kernel_->launch(slots_, grid_, stream); }
+
+ private:
+  std::shared_ptr<runtime::LoadedKernel> kernel_;
+  uint64_t slots_[lib::Launcher::kMaxSlots];
+  runtime::Grid grid_{0, 0, 0};
+};
+
+class RememberingContext final : public lib::Context {
+ public:
+  using Context::Context;
+  std::shared_ptr<runtime::LoadedKernel> load(const std::string& program,
+                                              const program::CompileOptions& options) override {
+    auto kernel = std::make_shared<RememberingKernel>(Context::load(program, options));
+    kernels.push_back(kernel);
+    return kernel;
+  }
+  std::vector<std::shared_ptr<RememberingKernel>> kernels;
+};
+
+}  // namespace
+
+void measure_host(const Globals& globals, const BenchCase& which, Outcome* outcome) {
+  const auto context = std::make_shared<RememberingContext>(device_config(globals));
+  OpInstance instance(find_op(which.kernel), which.settings);
+  instance.allocate(context);
+  const lib::Plan plan(instance.info(), context, instance.desc());
+  instance.prepare(plan);
+  lib::Call& call = instance.call();
+  constexpr int kCalls = 100;
+  runtime::Device& device = context->device();
+  const runtime::Stream stream = call.stream = device.create_stream();  // kernels of the default stream never overlap
+  outcome->host_us = runtime::host_time_us(device, stream, kCalls, [&] {
+    plan.bind(&call);
+    plan.execute(&call);
+  });
+  outcome->launch_us = runtime::host_time_us(device, stream, kCalls, [&] {
+    for (const auto& kernel : context->kernels) kernel->repeat(stream);
+  });
+  device.destroy_stream(stream);
+}
+
+Outcome measure_op(const lib::ContextRef& context, const BenchCase& which, const runtime::MeasureOptions& options) {
+  const lib::OpInfo& info = find_op(which.kernel);
+  OpInstance instance(info, which.settings);
+  lib::check_desc(info, instance.desc());
+  instance.allocate(context);
+  const lib::Plan plan(info, context, instance.desc());
+  instance.prepare(plan);
+  Outcome outcome{.kernel = which.kernel,
+                  .title = instance.title(),
+                  .resources = resources_of(plan.op()),
+                  .bytes = instance.bytes_moved(),
+                  .beyond_inputs = instance.bytes_beyond_inputs(),
+                  .workspace = static_cast<double>(instance.call().workspace_bytes),
+                  .flops = instance.flops()};
+  lib::Call& call = instance.call();
+  outcome.time = runtime::measure(
+      context->device(),
+      [&](runtime::Stream stream) {
+        call.stream = stream;
+        plan.execute(&call);
+      },
+      options);
+  return outcome;
+}
+
+Outcome measure_author(const lib::ContextRef& context, const AnyKernel& kernel, const BenchCase& which,
+                       const runtime::MeasureOptions& options) {
+  const AuthorInstance instance(kernel, which.settings, {}, context);
+  Outcome outcome{.kernel = which.kernel, .bytes = instance.bytes_moved()};
+  for (const std::string& setting : which.settings) outcome.title += (outcome.title.empty() ? "" : " ") + setting;
+  outcome.time = runtime::measure(
+      context->device(), [&](runtime::Stream stream) { instance.launch(stream); }, options);
+  return outcome;
+}
+
+}  // namespace ligerdsl::cli

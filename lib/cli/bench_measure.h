@@ -1,0 +1,48 @@
+// Measuring one case of `ligerdsl bench`: time with cold caches, host time, memory, and copies to compare with.
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include "lib/cli/authors.h"
+#include "lib/cli/bench_cases.h"
+#include "lib/cli/output.h"
+#include "lib/src/context.h"
+#include "runtime/measure.h"
+
+namespace ligerdsl::cli {
+
+// Copies of the size that a case moves, measured once per size.
+class Copies {
+ public:
+  Copies(runtime::Device& device, int64_t ceiling_bytes)
+      : device_(device), ceiling_(runtime::copy_bandwidth_gbps(device, ceiling_bytes)) {}
+  double ceiling() const { return ceiling_; }
+  double same_size(double bytes_moved) {
+    return runtime::copy_bandwidth_gbps(device_, std::max<int64_t>(static_cast<int64_t>(bytes_moved / 2), 4096));
+  }
+
+ private:
+  runtime::Device& device_;
+  double ceiling_;
+};
+
+struct Outcome {
+  std::string kernel, title, resources;
+  double bytes = 0;
+  double beyond_inputs = -1;  // bytes of outputs and workspace; -1: not known
+  double workspace = 0;
+  double flops = 0;                   // where these, not the bytes, are the floor
+  double host_us = 0, launch_us = 0;  // GPU: host time of one execute, and of its launches alone
+  runtime::Measurement time;
+};
+
+// An operation of the library, or a kernel of --load.
+Outcome measure_op(const lib::ContextRef& context, const BenchCase& which, const runtime::MeasureOptions& options);
+Outcome measure_author(const lib::ContextRef& context, const AnyKernel& kernel, const BenchCase& which,
+                       const runtime::MeasureOptions& options);
+
+// Host time of one execute on a warm plan, tensors checked, and of the same launches without the library around them.
+void measure_host(const Globals& globals, const BenchCase& which, Outcome* outcome);
+
+}  // namespace ligerdsl::cli
