@@ -17,7 +17,8 @@ from svg import plot
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NAMES = {"ligerdsl": "libligerdsl", "liger": "Liger", "compile": "torch.compile", "torch": "PyTorch", "quack": "QuACK", "copy": "copy",
-         "floor": "bare products", "liger32": "Liger, f32 sums", "ligerdsl_f32": "libligerdsl, f32 dW", "ligerdsl_300mb": "libligerdsl, 300 MB"}
+         "floor": "bare products", "liger32": "Liger, f32 sums", "ligerdsl_f32": "libligerdsl, f32 dW", "ligerdsl_300mb": "libligerdsl, f32 dW, 300 MB",
+         "ligerdsl_300mb_dw16": "libligerdsl, 300 MB", "ligerdsl_64mb": "libligerdsl, f32 dW, 64 MB"}
 PEERS = ("liger", "compile", "torch", "quack")
 PASSES = {"fwd": "forward", "bwd": "backward", "full": "both"}
 # Plots: kernel, the shape's index that varies, what it is called.
@@ -213,9 +214,8 @@ def report(folder):
         out += [""] * bool(plots) + [f"![{name[:-4]}](performance/{name})" for name in plots]
         out += linear_lines(cases) + missing_lines(runs)
     out += cpu_lines(folder) + compile_lines(folder)
-    notes = folder / "notes.md"
-    if notes.exists():
-        out += ["", notes.read_text().strip()]
+    if (folder / "notes.md").exists():
+        out += ["", "What these numbers leave open, what limits them, and what is predicted but not measured: `bench/results/notes.md`."]
     return "\n".join(out) + "\n", plots
 
 

@@ -68,20 +68,20 @@ class GpuTimer:
 
     def host_us(self, run, before=None, calls=20):
         """Host time of one call, into an empty queue that is drained now and then. A pass that waits for the GPU shows that wait."""
-        times = []
-        count = 1 if before else calls
-        for _ in range(5):
+        def batch(count):
             if before:
                 before()
             torch.cuda.synchronize()
             begin = time.perf_counter()
             for _ in range(count):
                 run()
-            times.append((time.perf_counter() - begin) * 1e6 / count)
+            queued = time.perf_counter()
             torch.cuda.synchronize()
-            if sum(times) > 1e6:
-                break
-        return quantiles(times)[0]
+            return (queued - begin) * 1e6 / count, (time.perf_counter() - begin) * 1e6 / count
+
+        whole = batch(1)[1]
+        count = 1 if before else max(1, min(calls, int(5e4 / whole)))  # some 50 ms of the GPU's time per batch
+        return quantiles([batch(count)[0] for _ in range(5)])[0]
 
     def bursts(self, run, gap_s=0.25, most=7):
         """Quantiles of repetitions with an idle gap before each: the card is cool and its power unspent."""

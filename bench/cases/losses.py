@@ -138,8 +138,8 @@ def linear_exact(x, w, labels):
 def fused_linear_cross_entropy(context, M, H, V, dtype):
     """full = loss and the gradients of x and weight. floor = the three bare products of the same tensors, by the library of torch.
 
-    Bound by 6 M H V flops, not by its bytes: compare us with the floor's. Variants of ours with d_weight in f32: _f32 with the
-    default workspace, _300mb with at most 300 MB. liger32: Liger with its f32 sums.
+    Bound by 6 M H V flops, not by its bytes: compare us with the floor's. Variants of ours: _f32 with d_weight in f32, _300mb and _64mb
+    so with at most that much workspace, _300mb_dw16 with d_weight in the type of the data. liger32: Liger with its f32 sums.
     """
     make = Maker(context.device)
     x, w = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(V, H, dtype=dtype, scale=H ** -0.5).requires_grad_()
@@ -187,6 +187,8 @@ def fused_linear_cross_entropy(context, M, H, V, dtype):
     return Case("fused_linear_cross_entropy", (M, H, V), dtype, {"full": 2 * (M * H + V * H) * x.element_size()},
                 {"ligerdsl": ligerdsl(), "floor": floor, "compile": lambda: through(lambda f=compiled(reference): f(x, w, labels)),
                  "quack": quack, "ligerdsl_f32": ligerdsl(torch.float32),
-                 "ligerdsl_300mb": ligerdsl(torch.float32, max_workspace_bytes=300_000_000), "liger": liger,
+                 "ligerdsl_300mb": ligerdsl(torch.float32, max_workspace_bytes=300_000_000),
+                 "ligerdsl_300mb_dw16": ligerdsl(dtype, max_workspace_bytes=300_000_000),
+                 "ligerdsl_64mb": ligerdsl(torch.float32, max_workspace_bytes=64_000_000), "liger": liger,
                  "liger32": lambda: liger(torch.float32), "torch": lambda: through(lambda: reference(x, w, labels))},
                 exact, {"full": 6 * M * H * V}, True)
