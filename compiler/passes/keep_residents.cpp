@@ -117,14 +117,14 @@ class ResidentRow {
   // All indices but the last are one value from outside of the loops; the last obeys rule M.
   bool sameBlocks() {
     for (auto [a, b] : llvm::zip_equal(loads[0].getIndices().drop_back(), loads[1].getIndices().drop_back()))
-      if (a != b || !first.isDefinedOutsideOfLoop(a)) return false;
+      if (!mirrors(a, b) || !first.isDefinedOutsideOfLoop(a)) return false;
     return mirrors(loads[0].getIndices().back(), loads[1].getIndices().back()) && collect(loads[0].getIndices().back());
   }
 
   // Rule M.
   bool mirrors(Value a, Value b) {
     if (a == first.getInductionVar()) return isReversedCounter(b);
-    if (a == b) return first.isDefinedOutsideOfLoop(a);
+    if (a == b) return true;  // from outside of both
     Operation *left = a.getDefiningOp(), *right = b.getDefiningOp();
     if (!left || !right || left->getName() != right->getName() || left->getNumRegions() || !isPure(left) ||
         left->getAttrDictionary() != right->getAttrDictionary() || a.getType() != b.getType() ||

@@ -38,7 +38,7 @@ struct CompileOptions {
   int32_t num_ctas = 1;   // nvptx: CTAs per cluster
   int32_t num_stages = 2;       // depth of software pipelines
   int32_t max_registers = 0;    // nvptx: per thread, 0 = no cap
-  int32_t min_ctas_per_sm = 0;  // nvptx: occupancy floor the register allocator must keep, 0 = none
+  int32_t min_ctas_per_sm = 0;  // nvptx: occupancy floor for registers and resident rows, 0 = none
   // nvptx, sm_90 and later (elsewhere without effect): the kernel waits by itself for what its stream did before, so it
   // may be launched while that still runs, and it lets its successor do the same.
   bool launch_overlap = true;

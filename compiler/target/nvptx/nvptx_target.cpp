@@ -3,6 +3,7 @@
 #include "compiler/math/expand_math.h"
 #include "compiler/passes/layout_attr.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/shared_buffer.h"
 #include "compiler/refusal.h"
 #include "compiler/target/nvptx/legality.h"
 #include "compiler/target/nvptx/ptx_emitter.h"
@@ -44,18 +45,31 @@ LogicalResult checkOptions(func::FuncOp kernel, const program::CompileOptions& o
   return success();
 }
 
-// What resident rows may take of a CTA's shared memory: reductions and conversions need some of it as well.
-int64_t residentBytes(const GpuArch& arch) {
-  constexpr int64_t kForOthers = 24 * 1024;
-  return arch.sharedBytes - kForOthers;
+// Shared memory of a CTA that leaves room for as many of them per SM as the options ask for.
+int64_t sharedBudget(const GpuArch& arch, const program::CompileOptions& options) {
+  constexpr int64_t kReserved = 1024;  // the system's, in every CTA
+  return (arch.sharedBytes + kReserved) / std::max(1, options.min_ctas_per_sm) - kReserved;
+}
+
+int64_t sharedBytesOf(func::FuncOp kernel) {
+  auto bytes = kernel->getAttrOfType<IntegerAttr>(kSharedBytesAttr);
+  return bytes ? bytes.getInt() : 0;
+}
+
+int64_t residentBytesOf(func::FuncOp kernel) {
+  llvm::SmallDenseSet<Value> rows;
+  kernel.walk([&](tgpu::FillOp fill) { rows.insert(fill.getSlots()); });
+  int64_t bytes = 0;
+  for (Value slots : rows) bytes += bufferBytes(cast<tgpu::MemDescType>(slots.getType()));
+  return bytes;
 }
 
 // Every tile gets a layout; reductions, conversions, barriers and the wait for earlier grids become explicit.
-LogicalResult runLayoutPasses(ModuleOp module, const GpuArch& arch, const program::CompileOptions& options,
+LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& options, int64_t residentBytes,
                               bool overlapLaunches) {
   PassManager passes(module.getContext());
-  if (arch.bulkCopies)
-    passes.addNestedPass<func::FuncOp>(createTileKeepResidentsPass(residentBytes(arch), options.num_warps));
+  if (residentBytes > 0)
+    passes.addNestedPass<func::FuncOp>(createTileKeepResidentsPass(residentBytes, options.num_warps));
   passes.addNestedPass<func::FuncOp>(createTilePrefetchLoadsPass(options.num_stages, options.num_warps));
   passes.addNestedPass<func::FuncOp>(createTileAssignLayoutsPass(options.num_warps));
   passes.addPass(createCanonicalizerPass());
@@ -68,6 +82,25 @@ LogicalResult runLayoutPasses(ModuleOp module, const GpuArch& arch, const progra
   // Last: nothing moves loads or stores any more.
   if (overlapLaunches) passes.addNestedPass<func::FuncOp>(createTgpuOverlapLaunchesPass());
   return passes.run(module);
+}
+
+// Resident rows get what the others leave of shared memory. How much those need is known when they are placed, so a first
+// try that takes too much is followed by one that knows.
+LogicalResult placeTiles(ModuleOp module, const GpuArch& arch, const program::CompileOptions& options,
+                         bool overlapLaunches) {
+  constexpr int64_t kUsuallyForOthers = 4 * 1024;
+  bool resident = arch.bulkCopies && module.walk([](tile::LoadTileOp load) {
+    return load.getResident() ? WalkResult::interrupt() : WalkResult::advance();
+  }).wasInterrupted();
+  if (!resident) return runLayoutPasses(module, options, 0, overlapLaunches);
+  OwningOpRef<ModuleOp> untouched = module.clone();
+  int64_t limit = sharedBudget(arch, options);
+  if (failed(runLayoutPasses(module, options, limit - kUsuallyForOthers, overlapLaunches))) return failure();
+  func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
+  int64_t others = sharedBytesOf(kernel) - residentBytesOf(kernel);
+  if (sharedBytesOf(kernel) <= limit) return success();
+  module.getBodyRegion().takeBody(untouched->getBodyRegion());
+  return runLayoutPasses(module, options, limit - others, overlapLaunches);
 }
 
 // Line numbers point at the author's DSL: the function gets a debug scope of the file of its first op, ops of other
@@ -123,10 +156,16 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& op
   artifact.launch_overlap = options.launch_overlap && arch.overlapsLaunches;
   artifact.persistent = kernel.walk([](tile::NumProgramsOp) { return WalkResult::interrupt(); }).wasInterrupted();
 
-  if (failed(runLayoutPasses(module, arch, options, artifact.launch_overlap))) return failure();
+  if (failed(placeTiles(module, arch, options, artifact.launch_overlap))) return failure();
   trace.mark("layouts");
   if (trace.emits("tgpu")) return trace.keep(printModule(module)), success();
-  if (auto bytes = kernel->getAttrOfType<IntegerAttr>(kSharedBytesAttr)) artifact.shared_bytes = bytes.getInt();
+  kernel = *module.getOps<func::FuncOp>().begin();
+  artifact.shared_bytes = sharedBytesOf(kernel);
+  if (artifact.shared_bytes > arch.sharedBytes) {
+    markRefused(kernel);
+    return kernel.emitError("needs ") << artifact.shared_bytes << " bytes of shared memory per CTA; " << arch.name
+                                      << " has " << arch.sharedBytes << "; use smaller tiles";
+  }
 
   if (failed(ThreadLowering(kernel, options).run())) return failure();
   trace.mark("threads");

@@ -130,6 +130,38 @@ TEST(NvptxPipeline, ResourceOptionsReachThePtx) {
   EXPECT_TRUE(assembled.ok) << assembled.log;
 }
 
+// A row of 1 MB, read twice, beside a tile that is transposed through shared memory.
+void wideRowAndTranspose(KernelBuilder& k) {
+  constexpr int64_t kColumns = 1 << 18, kBlock = 4096;
+  View y = k.view("y", f32, {dyn, kColumns}), x = k.view("x", f32, {dyn, kColumns}), t = k.view("t", f32, {128, 128});
+  Scalar row = k.program_id(0);
+  Resident kept = x.partition({squeeze, kBlock}).resident({row});
+  const int64_t blocks = kColumns / kBlock;
+  auto [acc] = k.for_range(0, blocks, 1, carry(k.zeros({kBlock}, f32)),
+                           [&](Scalar b, Tile acc) { return carry(acc + kept.load(b)); });
+  Scalar total = sum(acc);
+  t.partition({128, 128}).store({0, 0}, t.partition({128, 128}).load({0, 0}).permute({1, 0}) * total);
+  k.for_range(0, blocks, 1, [&](Scalar i) {
+    Scalar b = blocks - 1 - i;
+    y.partition({squeeze, kBlock}).store({row, b}, kept.load(b) * total);
+  });
+}
+
+TEST(NvptxPipeline, ResidentRowsTakeWhatIsLeftOfSharedMemory) {
+  PtxKernel kernel(wideRowAndTranspose, Known::aligned);
+  EXPECT_TRUE(kernel.has("cp.async.bulk")) << kernel.ptx;
+  EXPECT_LE(kernel.artifact.shared_bytes, 227 * 1024);
+  EXPECT_GT(kernel.artifact.shared_bytes, 200 * 1024);
+  program::CompileOptions twice;
+  twice.min_ctas_per_sm = 2;
+  PtxKernel shared(wideRowAndTranspose, Known::aligned, twice);
+  EXPECT_LE(2 * (shared.artifact.shared_bytes + 1024), 228 * 1024);
+  for (const char* arch : {"sm_90a", "sm_100", "sm_120"})
+    EXPECT_TRUE(assemble(PtxKernel(wideRowAndTranspose, Known::aligned, optionsFor(arch)).ptx, arch).ok) << arch;
+  PtxKernel older(wideRowAndTranspose, Known::aligned, optionsFor("sm_80"));
+  EXPECT_FALSE(older.has("cp.async.bulk")) << "there is none\n" << older.ptx;
+}
+
 TEST(NvptxPipeline, KernelsWaitForEarlierGridsBeforeTheyTouchMemory) {
   for (const char* arch : {"sm_90", "sm_90a", "sm_100", "sm_120"}) {
     PtxKernel kernel(sumOfRows, Known::aligned, optionsFor(arch));
