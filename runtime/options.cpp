@@ -35,6 +35,13 @@ bool parse_cache(std::string_view text, Options& to) {
   return true;
 }
 
+template <bool Options::*Member>
+bool parse_switch(std::string_view text, Options& to) {
+  if (text != "0" && text != "1") return false;
+  to.*Member = text == "1";
+  return true;
+}
+
 bool parse_compile(std::string_view text, Options& to) {
   if (text != "thread" && text != "process") return false;
   to.compile = text == "process" ? CompileMode::process : CompileMode::thread;
@@ -112,6 +119,12 @@ constexpr Row kRows[] = {
     {{"LIGERDSL_LAUNCH_OVERLAP", "on|off", "on",
       "a kernel may be launched while its predecessor on the stream still runs (sm_90 and later)"},
      parse_launch_overlap},
+    {{"LIGERDSL_VALIDATE", "0|1", "0",
+      "1: every call is waited for; labels out of bounds and NaNs made from finite inputs are errors of that call"},
+     parse_switch<&Options::validate>},
+    {{"LIGERDSL_DETERMINISTIC", "0|1", "0",
+      "1: refuse kernels of your own that add floats atomically; the library's are deterministic anyway"},
+     parse_switch<&Options::deterministic>},
     {{"LIGERDSL_DUMP", "list of tile,tgpu,loops,llvm,ptx,asm or all", "none",
       "stages written for every kernel that is loaded"},
      parse_dump},

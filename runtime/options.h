@@ -23,6 +23,8 @@ struct Options {
   std::string log_file;   // empty: stderr
   std::string cache_dir;  // empty: XDG_CACHE_HOME/ligerdsl or HOME/.cache/ligerdsl
   CacheMode cache = CacheMode::read_write;
+  bool validate = false;               // every call is waited for and checked
+  bool deterministic = false;          // kernels of authors whose results may differ between runs are refused
   int32_t num_threads = 0;             // 0: one per CPU that the process may run on
   std::string compiler;                // path of libligerdsl-compiler.so; empty: beside the library
   std::optional<CompileMode> compile;  // unset: a thread in the library, a process in the tools

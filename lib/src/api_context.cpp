@@ -5,6 +5,7 @@
 #include "lib/src/handles.h"
 #include "lib/src/structs.h"
 #include "runtime/compiler_library.h"
+#include "runtime/options.h"
 
 using namespace ligerdsl;
 using namespace ligerdsl::lib;
@@ -15,7 +16,12 @@ runtime::Stream native(ligerdsl_stream_t stream) {
   return reinterpret_cast<runtime::Stream>(stream);
 }
 
-runtime::DeviceConfig read_config(const ligerdsl_context_config_t* given) {
+struct Config {
+  runtime::DeviceConfig device;
+  ContextOptions options;
+};
+
+Config read_config(const ligerdsl_context_config_t* given) {
   const ligerdsl_context_config_t defaults = LIGERDSL_CONTEXT_CONFIG_INIT;
   ligerdsl_context_config_t config;
   read_struct("config", given, sizeof config, offsetof(ligerdsl_context_config_t, flags) + sizeof config.flags,
@@ -27,11 +33,25 @@ runtime::DeviceConfig read_config(const ligerdsl_context_config_t* given) {
   if (config.num_threads < 0 || config.num_threads > 4096) {
     fail(Status::invalid_argument, "`num_threads`: expected 0 to 4096, got " + std::to_string(config.num_threads));
   }
-  if (config.flags != 0) fail(Status::invalid_argument, "`flags`: expected 0, got " + std::to_string(config.flags));
+  constexpr uint32_t kFlags = LIGERDSL_CTX_DETERMINISTIC | LIGERDSL_CTX_NO_JIT | LIGERDSL_CTX_VALIDATE;
+  if (config.flags & ~kFlags)
+    fail(Status::invalid_argument, "`flags`: expected a sum of LIGERDSL_CTX_*, got " + std::to_string(config.flags));
+  if ((config.host_alloc == nullptr) != (config.host_free == nullptr))
+    fail(Status::invalid_argument, "`host_alloc` and `host_free`: expected both or neither");
   if (config.device.type == LIGERDSL_CPU) config.device.id = 0;
-  return {.kind = static_cast<runtime::DeviceKind>(config.device.type),
-          .ordinal = config.device.id,
-          .num_threads = config.num_threads};
+  Config result;
+  result.device = {.kind = static_cast<runtime::DeviceKind>(config.device.type),
+                   .ordinal = config.device.id,
+                   .num_threads = config.num_threads,
+                   .no_jit = (config.flags & LIGERDSL_CTX_NO_JIT) != 0,
+                   .allocator = {config.user, config.host_alloc, config.host_free}};
+  if (config.cache_dir) result.device.cache_dir = config.cache_dir;
+  result.options = {
+      .validate = runtime::options().validate || (config.flags & LIGERDSL_CTX_VALIDATE) != 0,
+      .deterministic = runtime::options().deterministic || (config.flags & LIGERDSL_CTX_DETERMINISTIC) != 0,
+      .log = config.log,
+      .log_user = config.user};
+  return result;
 }
 
 }  // namespace
@@ -50,7 +70,8 @@ ligerdsl_status_t ligerdsl_context_create(const ligerdsl_context_config_t* confi
   return guarded("ligerdsl_context_create", [&] {
     require_pointer(context, "context");
     *context = nullptr;
-    auto made = std::make_unique<ContextRef>(std::make_shared<Context>(read_config(config)));
+    const Config read = read_config(config);
+    auto made = std::make_unique<ContextRef>(std::make_shared<Context>(read.device, read.options));
     *context = static_cast<ligerdsl_context_t>(make_handle(HandleKind::context, made.get()));
     made.release();
   });

@@ -9,6 +9,7 @@
 #include "lib/src/launcher.h"
 #include "lib/src/overlap.h"
 #include "lib/src/structs.h"
+#include "lib/src/validate.h"
 #include "program/serialize.h"
 
 using namespace ligerdsl;
@@ -57,9 +58,26 @@ program::Program parse(const void* bytes, size_t size) {
   }
 }
 
+// The order of atomic additions differs between runs, and with it the last bits of a float's sum.
+void require_deterministic(const program::Program& program, const program::Region& region) {
+  for (const program::Op& op : region.ops) {
+    const bool adds = op.code == program::OpCode::atomic_rmw &&
+                      op.integer(program::AttrKey::atomic) == static_cast<int64_t>(program::AtomicKind::add);
+    if (adds && is_float(program.values[op.operands[0]].dtype)) {
+      fail(Status::not_supported,
+           program.files[op.loc.file] + ":" + std::to_string(op.loc.line) +
+               ": the kernel adds floats atomically, so its results may differ between runs, and "
+               "this context is deterministic (LIGERDSL_DETERMINISTIC, LIGERDSL_CTX_DETERMINISTIC); "
+               "store one partial sum per program and add them in a second kernel");
+    }
+    for (const program::Region& inner : op.regions) require_deterministic(program, inner);
+  }
+}
+
 std::unique_ptr<AuthorKernel> create(const ContextRef& context, const void* bytes, size_t size,
                                      const ligerdsl_kernel_options_t& options) {
   const program::Program program = parse(bytes, size);
+  if (context->options().deterministic) require_deterministic(program, program.body);
   std::vector<ArgPromise> promises;
   size_t views = 0;
   for (const program::Argument& argument : program.arguments) {
@@ -177,7 +195,15 @@ void launch(const AuthorKernel& kernel, const ligerdsl_kernel_arg_t* args, size_
     }
   }
   if (kernel.no_alias) check_apart(kernel, views, positions, n_views);
-  if (grid[0] && grid[1] && grid[2]) pack.launch({grid[0], grid[1], grid[2]}, stream);
+  if (!grid[0] || !grid[1] || !grid[2]) return;
+  const auto run = [&] { pack.launch({grid[0], grid[1], grid[2]}, stream); };
+  if (!kernel.context->options().validate) return run();
+  std::vector<Watched> watched;
+  for (size_t i = 0; i < n_views; ++i) {
+    const bool written = kernel.launcher->written()[positions[i]];
+    watched.push_back({program.arguments[positions[i]].name.c_str(), &views[i], !written, written});
+  }
+  run_validated(*kernel.context, watched, stream, run);
 }
 
 }  // namespace

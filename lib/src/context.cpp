@@ -8,8 +8,11 @@
 
 namespace ligerdsl::lib {
 
-Context::Context(const runtime::DeviceConfig& config)
-    : device_(runtime::Device::create(config)), api_device_{static_cast<int32_t>(config.kind), config.ordinal} {
+Context::Context(const runtime::DeviceConfig& config, const ContextOptions& options)
+    : options_(options),
+      log_(options),
+      device_(runtime::Device::create(config)),
+      api_device_{static_cast<int32_t>(config.kind), config.ordinal} {
   error_word_.data = static_cast<std::byte*>(device_->alloc(sizeof(int64_t)));
   error_word_.dims[0] = 1;
   error_word_.strides[0] = 1;

@@ -15,20 +15,29 @@
 #include "lib/src/bind.h"
 #include "lib/src/op_info.h"
 #include "runtime/device.h"
+#include "runtime/log.h"
 
 namespace ligerdsl::lib {
 
 class Plan;
 
+struct ContextOptions {
+  bool validate = false;       // calls go through run_validated
+  bool deterministic = false;  // authors' kernels with an order of their own are refused
+  runtime::LogCallback log = nullptr;
+  void* log_user = nullptr;
+};
+
 class Context {
  public:
-  explicit Context(const runtime::DeviceConfig& config);
+  explicit Context(const runtime::DeviceConfig& config, const ContextOptions& options = {});
   virtual ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
   runtime::Device& device() { return *device_; }
   ligerdsl_device_t api_device() const { return api_device_; }
+  const ContextOptions& options() const { return options_; }
 
   // What plans ask when they choose and load kernels. The command's `compile` records the kernels of a plan here
   // instead.
@@ -74,6 +83,22 @@ class Context {
 
   Lease::Block take_block(size_t bytes, runtime::Stream stream);
 
+  // Gets the log's lines as long as it lives: before the device is made and until it is gone.
+  class LogSubscription {
+   public:
+    explicit LogSubscription(const ContextOptions& options)
+        : id_(options.log ? runtime::add_log_callback(options.log, options.log_user) : 0) {}
+    ~LogSubscription() {
+      if (id_ != 0) runtime::remove_log_callback(id_);
+    }
+    LogSubscription(const LogSubscription&) = delete;
+
+   private:
+    int id_;
+  };
+
+  ContextOptions options_;
+  LogSubscription log_;
   std::shared_ptr<runtime::Device> device_;
   ligerdsl_device_t api_device_;
   int64_t word_size_ = 1;

@@ -5,6 +5,7 @@
 
 #include "lib/src/failure.h"
 #include "lib/src/overlap.h"
+#include "lib/src/validate.h"
 
 namespace ligerdsl::lib {
 
@@ -65,7 +66,14 @@ void Plan::launch(const Call& call, size_t needed) const {
     fail(Status::invalid_misaligned, "`workspace`: expected an address that is a multiple of 256 bytes");
   }
   if (needed > 0) check_workspace(*info_, call, needed);
-  op_->execute(call);
+  if (!context_->options().validate) return op_->execute(call);
+  std::vector<Watched> watched;
+  for (size_t i = 0; i < info_->tensors.size(); ++i) {
+    const TensorInfo& tensor = info_->tensors[i];
+    watched.push_back(
+        {tensor.name, &call.tensors[i], tensor.direction != Direction::out, tensor.direction != Direction::in});
+  }
+  run_validated(*context_, watched, call.stream, [&] { op_->execute(call); });
 }
 
 OperationPlan::OperationPlan(const ContextRef& context, const OpInfo& info, const void* desc,

@@ -87,8 +87,8 @@ TEST_F(Structs, BadContextValues) {
   config_.num_threads = -1;
   expect_failure(create(&config_), LIGERDSL_INVALID_ARGUMENT, {"num_threads", "got -1"});
   config_ = fresh();
-  config_.flags = 1;
-  expect_failure(create(&config_), LIGERDSL_INVALID_ARGUMENT, {"flags"});
+  config_.flags = 1u << 31;
+  expect_failure(create(&config_), LIGERDSL_INVALID_ARGUMENT, {"flags", "got 2147483648"});
 }
 
 }  // namespace

@@ -37,6 +37,8 @@ TEST(Options, EveryVariableIsRead) {
                                  {"LIGERDSL_CACHE_DIR", "/c"},
                                  {"LIGERDSL_NUM_THREADS", "7"},
                                  {"LIGERDSL_COMPILER", "comp.so"},
+                                 {"LIGERDSL_VALIDATE", "1"},
+                                 {"LIGERDSL_DETERMINISTIC", "1"},
                                  {"LIGERDSL_COMPILE", "process"},
                                  {"LIGERDSL_COMPILE_WORKER", "worker"},
                                  {"LIGERDSL_COMPILE_SECONDS", "9"},
@@ -59,6 +61,8 @@ TEST(Options, EveryVariableIsRead) {
   EXPECT_EQ(options.cache_dir, "/c");
   EXPECT_EQ(options.num_threads, 7);
   EXPECT_EQ(options.compiler, "comp.so");
+  EXPECT_TRUE(options.validate);
+  EXPECT_TRUE(options.deterministic);
   EXPECT_EQ(options.compile, CompileMode::process);
   EXPECT_EQ(options.compile_worker, "worker");
   EXPECT_EQ(options.compile_seconds, 9);
@@ -111,6 +115,7 @@ TEST(Options, BadValuesAreNamedAndIgnored) {
   for (const char* value : {"7x", "99999999999", "4097", " 3"})
     EXPECT_EQ(parse({{"LIGERDSL_NUM_THREADS", value}}).problems.size(), 1u) << value;
   EXPECT_EQ(parse({{"LIGERDSL_COMPILE", "fork"}}).problems.size(), 1u);
+  EXPECT_EQ(parse({{"LIGERDSL_VALIDATE", "yes"}}).problems.size(), 1u);
   EXPECT_EQ(parse({{"LIGERDSL_COMPILE_SECONDS", "0"}}).problems.size(), 1u);
   EXPECT_EQ(parse({{"LIGERDSL_COMPILE_MEGABYTES", "-1"}}).problems.size(), 1u);
 }

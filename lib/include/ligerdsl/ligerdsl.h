@@ -156,11 +156,25 @@ typedef struct CUstream_st*
 typedef struct ligerdsl_context_config {
   LIGERDSL_STRUCT_HEADER;
   ligerdsl_device_t device;
-  int32_t num_threads; /* CPU: worker threads; 0 = LIGERDSL_NUM_THREADS, else all cores this process may use */
-  uint32_t flags;      /* 0 */
+  int32_t num_threads;   /* CPU: worker threads; 0 = LIGERDSL_NUM_THREADS, else all cores this process may use */
+  uint32_t flags;        /* LIGERDSL_CTX_* */
+  const char* cache_dir; /* NULL = LIGERDSL_CACHE_DIR and its defaults */
+  void* user;            /* first argument of the functions below, which any thread may call */
+  /* Long-lived host memory of a CPU context: buffers, scratch, arenas; `align` is a power of two. Both or neither; NULL
+   * = the C library's. They must not throw; no memory is NULL. */
+  void* (*host_alloc)(void* user, size_t bytes, size_t align);
+  void (*host_free)(void* user, void* pointer);
+  /* Gets the library's log lines of LIGERDSL_LOG's level while the context lives; then none goes to stderr. `level`: 1
+   * error, 2 warning, 3 info, 4 debug. Must not call the library. */
+  void (*log)(void* user, int32_t level, const char* line);
 } ligerdsl_context_config_t;
+enum {
+  LIGERDSL_CTX_DETERMINISTIC = 1, /* as LIGERDSL_DETERMINISTIC=1: refuse authors' kernels that add floats atomically */
+  LIGERDSL_CTX_NO_JIT = 2,        /* a kernel that is in no cache is NOT_SUPPORTED, never compiled */
+  LIGERDSL_CTX_VALIDATE = 4       /* as LIGERDSL_VALIDATE=1: wait for every call and check what it wrote */
+};
 #define LIGERDSL_CONTEXT_CONFIG_INIT \
-  { LIGERDSL_HEADER_OF(ligerdsl_context_config_t), {LIGERDSL_CPU, 0}, 0, 0u }
+  { LIGERDSL_HEADER_OF(ligerdsl_context_config_t), {LIGERDSL_CPU, 0}, 0, 0u, NULL, NULL, NULL, NULL, NULL }
 
 /* A CUDA context retains the device's primary context; the caller's current context is the same before and after every
  * call. Errors: NO_DEVICE, INVALID_DEVICE, DRIVER_TOO_OLD, FORKED_PROCESS. */
@@ -207,12 +221,12 @@ LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_stream_destroy(ligerd
 typedef struct ligerdsl_kernel* ligerdsl_kernel_t;
 typedef struct ligerdsl_kernel_options {
   LIGERDSL_STRUCT_HEADER;
-  int32_t num_warps;       /* GPU: warps of 32 threads per program */
-  int32_t num_ctas;        /* GPU: CTAs of a cluster per program */
-  int32_t num_stages;      /* depth of software pipelines */
-  int32_t max_registers;   /* GPU: per thread; 0 = no cap */
-  int32_t no_alias;        /* 1: an argument the kernel writes never overlaps another one; launches check views, pointers
-                              are your promise */
+  int32_t num_warps;     /* GPU: warps of 32 threads per program */
+  int32_t num_ctas;      /* GPU: CTAs of a cluster per program */
+  int32_t num_stages;    /* depth of software pipelines */
+  int32_t max_registers; /* GPU: per thread; 0 = no cap */
+  int32_t no_alias;      /* 1: an argument the kernel writes never overlaps another one; launches check views, pointers
+                            are your promise */
   int32_t forbid_contract; /* 1: a * b + c is never one fma */
 } ligerdsl_kernel_options_t;
 #define LIGERDSL_KERNEL_OPTIONS_INIT \

@@ -1,0 +1,240 @@
+// What a context's configuration asks for: the caller's allocator, log and cache folder, and the LIGERDSL_CTX_ flags.
+#include <ligerdsl/dsl.h>
+#include <sys/stat.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <set>
+
+#include "support.h"
+
+namespace ligerdsl::test {
+namespace {
+
+ligerdsl_context_config_t fresh_config(uint32_t flags = 0) {
+  ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
+  config.num_threads = 2;
+  config.flags = flags;
+  return config;
+}
+
+// An allocator and a log that remember.
+struct Host {
+  std::mutex mutex;
+  std::set<void*> live;
+  int allocated = 0;
+  bool exhausted = false;
+  std::vector<std::string> lines;
+
+  void give_to(ligerdsl_context_config_t& config) {
+    config.user = this;
+    config.host_alloc = [](void* user, size_t bytes, size_t align) -> void* {
+      auto& host = *static_cast<Host*>(user);
+      const std::lock_guard lock(host.mutex);
+      if (host.exhausted) return nullptr;
+      void* memory = std::aligned_alloc(align, (bytes + align - 1) / align * align);
+      host.live.insert(memory);
+      ++host.allocated;
+      return memory;
+    };
+    config.host_free = [](void* user, void* memory) {
+      auto& host = *static_cast<Host*>(user);
+      const std::lock_guard lock(host.mutex);
+      EXPECT_EQ(host.live.erase(memory), 1u) << "freed what was not allocated";
+      std::free(memory);
+    };
+  }
+  void listen(ligerdsl_context_config_t& config) {
+    config.user = this;
+    config.log = [](void* user, int32_t level, const char* line) {
+      auto& host = *static_cast<Host*>(user);
+      const std::lock_guard lock(host.mutex);
+      host.lines.push_back(std::to_string(level) + " " + line);
+    };
+  }
+};
+
+// A folder that the cache refuses, so that creating a context has something to say.
+class Folder {
+ public:
+  Folder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "ligerdsl-config-XXXXXX").string();
+    path_ = mkdtemp(pattern.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+TEST(Config, TheCallersAllocatorServesBuffersAndScratch) {
+  Host host;
+  ligerdsl_context_config_t config = fresh_config();
+  host.give_to(config);
+  {
+    const Context context(config);
+    EXPECT_GT(host.allocated, 0);
+    const int before = host.allocated;
+    const Buffer buffer(context, 1000);
+    EXPECT_EQ(host.allocated, before + 1);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % 256, 0u);
+    EXPECT_EQ(host.live.count(buffer.data()), 1u);
+    host.exhausted = true;
+    void* none = nullptr;
+    expect_failure(ligerdsl_buffer_alloc(context.get(), 12345, &none), LIGERDSL_OUT_OF_HOST_MEMORY, {"12345"});
+    host.exhausted = false;
+  }
+  EXPECT_TRUE(host.live.empty()) << host.live.size() << " blocks are left";
+}
+
+TEST(Config, AnAllocatorIsTwoFunctions) {
+  Host host;
+  ligerdsl_context_t context = nullptr;
+  for (const bool alloc : {true, false}) {
+    ligerdsl_context_config_t config = fresh_config();
+    host.give_to(config);
+    if (alloc) config.host_free = nullptr;
+    if (!alloc) config.host_alloc = nullptr;
+    expect_failure(ligerdsl_context_create(&config, &context), LIGERDSL_INVALID_ARGUMENT, {"host_alloc", "host_free"});
+  }
+}
+
+TEST(Config, TheCallersLogWhileTheContextLives) {
+  const Folder folder;
+  ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
+  Host host;
+  ligerdsl_context_config_t config = fresh_config();
+  host.listen(config);
+  config.cache_dir = folder.path().c_str();
+  { const Context context(config); }
+  ASSERT_EQ(host.lines.size(), 1u);
+  EXPECT_EQ(host.lines[0].substr(0, 2), "2 ");
+  EXPECT_NE(host.lines[0].find(folder.path()), std::string::npos) << host.lines[0];
+  EXPECT_NE(host.lines[0].find("writable by group or world"), std::string::npos) << host.lines[0];
+  const Folder another;
+  ASSERT_EQ(chmod(another.path().c_str(), 0777), 0);
+  ligerdsl_context_config_t silent = fresh_config();
+  silent.cache_dir = another.path().c_str();
+  testing::internal::CaptureStderr();
+  { const Context context(silent); }
+  EXPECT_NE(testing::internal::GetCapturedStderr().find(another.path()), std::string::npos);
+  EXPECT_EQ(host.lines.size(), 1u);
+}
+
+TEST(Config, UnknownFlags) {
+  ligerdsl_context_config_t config = fresh_config(8);
+  ligerdsl_context_t context = nullptr;
+  expect_failure(ligerdsl_context_create(&config, &context), LIGERDSL_INVALID_ARGUMENT, {"`flags`", "got 8"});
+}
+
+// The struct as it was before these fields.
+TEST(Config, AnOlderHeaderHasTheDefaults) {
+  ligerdsl_context_config_t config = fresh_config();
+  config.struct_size = offsetof(ligerdsl_context_config_t, flags) + sizeof config.flags;
+  config.host_alloc = [](void*, size_t, size_t) -> void* { std::abort(); };
+  ligerdsl_context_t context = nullptr;
+  EXPECT_EQ(ligerdsl_context_create(&config, &context), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+  ligerdsl_context_destroy(context);
+}
+
+#ifdef WITH_COMPILER
+
+std::string quotient_program() {
+  KernelBuilder k("quotient");
+  const View a = k.view("a", f32, {dyn}), b = k.view("b", f32, {dyn}), out = k.view("out", f32, {dyn});
+  out.partition({16}).store({0}, a.partition({16}).load({0}) / b.partition({16}).load({0}, {.pad = 1.0}));
+  return k.finish_bytes();
+}
+
+ligerdsl_kernel_arg_t view_arg(const ligerdsl_tensor_t* tensor) {
+  ligerdsl_kernel_arg_t arg{};
+  arg.kind = LIGERDSL_ARG_TENSOR;
+  arg.tensor = tensor;
+  return arg;
+}
+
+TEST(Config, ValidateFindsNansMadeFromNumbers) {
+  for (const bool validate : {false, true}) {
+    const Context context(fresh_config(validate ? LIGERDSL_CTX_VALIDATE : 0));
+    const CompiledKernel kernel(context, quotient_program());
+    Owned a(LIGERDSL_F32, {7}), b(LIGERDSL_F32, {7}), out(LIGERDSL_F32, {7});
+    std::fill_n(a.floats(), 7, 0.0f);
+    std::fill_n(b.floats(), 7, 2.0f);
+    const ligerdsl_kernel_arg_t args[] = {view_arg(a), view_arg(b), view_arg(out)};
+    const int32_t grid[3] = {1, 1, 1};
+    const auto launch = [&] { return ligerdsl_kernel_launch(kernel.get(), args, 3, grid, nullptr); };
+    EXPECT_EQ(launch(), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+    b.floats()[5] = 0.0f;
+    if (validate) {
+      expect_failure(launch(), LIGERDSL_EXECUTION_FAILED, {"`out`", "NaN at [5]", "LIGERDSL_VALIDATE"});
+    } else {
+      EXPECT_EQ(launch(), LIGERDSL_SUCCESS);
+    }
+    a.floats()[0] = NAN;  // garbage in, garbage out
+    EXPECT_EQ(launch(), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+  }
+}
+
+TEST(Config, ValidateReportsLabelsAtTheCall) {
+  const Context context(fresh_config(LIGERDSL_CTX_VALIDATE));
+  Owned logits(LIGERDSL_F32, {4, 8}), labels(LIGERDSL_I64, {4}), loss(LIGERDSL_F32, {1});
+  std::fill_n(logits.floats(), 32, 1.0f);
+  labels.storage[2] = 8;
+  CrossEntropyArgs args = cross_entropy_args();
+  args.logits = logits;
+  args.labels = labels;
+  args.loss = loss;
+  const CrossEntropyDesc desc = cross_entropy_desc();
+  expect_failure(ligerdsl_cross_entropy(context.get(), &desc, &args, nullptr), LIGERDSL_INVALID_LABEL,
+                 {"cross_entropy", "out of bounds", "row 2"});
+  EXPECT_EQ(ligerdsl_context_check(context.get(), nullptr), LIGERDSL_SUCCESS) << "it was reported already";
+  labels.storage[2] = 7;
+  EXPECT_EQ(ligerdsl_cross_entropy(context.get(), &desc, &args, nullptr), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+}
+
+TEST(Config, DeterministicRefusesAtomicSumsOfFloats) {
+  const auto program = [](DType type, bool add) {
+    KernelBuilder k("counter");
+    const Ptr p = k.ptr("p", type);
+    const Scalar one = k.constant(1, type);
+    k.if_(k.program_id(0) < 3, [&] { add ? atomic_add(p, one) : atomic_max(p, one); });
+    return k.finish_bytes();
+  };
+  const Context context(fresh_config(LIGERDSL_CTX_DETERMINISTIC));
+  ligerdsl_kernel_t kernel = nullptr;
+  const std::string floats = program(f32, true);
+  expect_failure(ligerdsl_kernel_create(context.get(), floats.data(), floats.size(), nullptr, &kernel),
+                 LIGERDSL_NOT_SUPPORTED, {"config_test.cpp:", "atomically", "LIGERDSL_DETERMINISTIC"});
+  const CompiledKernel integers(context, program(i32, true)), largest(context, program(f32, false));
+  const Context free(fresh_config());
+  const CompiledKernel allowed(free, floats);
+}
+
+TEST(Config, NoJitAndACacheFolderOfItsOwn) {
+  const Folder folder;
+  const auto with = [&](uint32_t flags) {
+    ligerdsl_context_config_t config = fresh_config(flags);
+    config.cache_dir = folder.path().c_str();
+    return Context(config);
+  };
+  const std::string program = quotient_program();
+  ligerdsl_kernel_t kernel = nullptr;
+  const Context strict = with(LIGERDSL_CTX_NO_JIT);
+  expect_failure(ligerdsl_kernel_create(strict.get(), program.data(), program.size(), nullptr, &kernel),
+                 LIGERDSL_NOT_SUPPORTED, {"NO_JIT"});
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  { const CompiledKernel compiled(with(0), program); }
+  EXPECT_FALSE(std::filesystem::is_empty(folder.path()));
+  EXPECT_EQ(ligerdsl_kernel_create(strict.get(), program.data(), program.size(), nullptr, &kernel), LIGERDSL_SUCCESS)
+      << ligerdsl_last_error();
+  ligerdsl_kernel_destroy(kernel);
+}
+
+#endif  // WITH_COMPILER
+
+}  // namespace
+}  // namespace ligerdsl::test
