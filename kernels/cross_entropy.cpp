@@ -365,8 +365,9 @@ Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& optio
   const int64_t widest = gpu ? 512 * 2 * vector_width(options.type) : 8192;
   meta.looped = options.classes > widest;
   meta.block = meta.looped ? widest : tile_width(options.classes);
-  // Rows of which shared memory keeps no two have the SM to themselves.
-  const bool alone = options.with_gradient && options.classes * size_of(options.type) > kTwoRowsBytes;
+  // Rows of which shared memory keeps no two have the SM to themselves; it keeps rows of whole vectors.
+  const bool kept = options.with_gradient && options.classes % vector_width(options.type) == 0;
+  const bool alone = kept && options.classes * size_of(options.type) > kTwoRowsBytes;
   const int num_warps = alone ? 32 : warps_for(meta.block, options.type, 2, 16);
   if (meta.looped && gpu)
     meta.lanes = BlockLanes::of_threads(meta.block, options.classes, options.type, num_warps);
