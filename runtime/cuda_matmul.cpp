@@ -18,7 +18,7 @@ constexpr int kCompute32F = 68, kReal32F = 0, kReal16F = 2, kReal16BF = 14;
 constexpr int kTransposeA = 3, kTransposeB = 4;                      // attributes of a description
 constexpr int kPrefWorkspace = 1, kPrefAlignA = 5, kPrefAlignD = 8;  // attributes of a preference; B and C between
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;                 // what the vendor recommends for Hopper
-constexpr uint32_t kBestAlignment = 256;
+constexpr uint32_t kBestAlignment = 256, kWidestAccess = 16;
 
 struct Algorithm {
   uint64_t data[8];
@@ -101,10 +101,11 @@ int type_code(DType type) {
   }
 }
 
+// 256, 16 or less: no access is wider than 16 bytes, so what lies between is not worth a choice of its own.
 uint32_t alignment(const void* data) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(data);
-  return address == 0 ? kBestAlignment
-                      : static_cast<uint32_t>(std::min<uintptr_t>(address & (~address + 1), kBestAlignment));
+  if (address % kBestAlignment == 0) return kBestAlignment;
+  return static_cast<uint32_t>(std::min<uintptr_t>(address & (~address + 1), kWidestAccess));
 }
 
 // What cuBLASLt's choice of kernel depends on.
@@ -137,6 +138,13 @@ class CudaMatmul final : public Matmul {
 
   size_t workspace_bytes() const override { return kWorkspaceBytes; }
 
+  void prepare(Product product, const Matrix& a, const Matrix& b, const Matrix& c) override {
+    const PrimaryContext::Scope scope(*context_);
+    Layout first = layout(b), second = layout(a), result = layout(c);
+    const Sizes sizes{c.rows, c.cols, product == Product::tn ? a.rows : a.cols};
+    choose(key_of(product, sizes, a, b, c), first, second, result);
+  }
+
  protected:
   void run(Product product, const Sizes& sizes, const Matrix& a, const Matrix& b, float beta, const Matrix& c,
            void* workspace, Stream stream) override {
@@ -146,9 +154,7 @@ class CudaMatmul final : public Matmul {
     }
     const PrimaryContext::Scope scope(*context_);
     Layout first = layout(b), second = layout(a), result = layout(c);
-    const Key key{sizes.m,           sizes.n,           sizes.k,           a.stride, b.stride, c.stride,
-                  alignment(a.data), alignment(b.data), alignment(c.data), product,  a.type,   c.type};
-    const Algorithm algorithm = choose(key, first, second, result);
+    const Algorithm algorithm = choose(key_of(product, sizes, a, b, c), first, second, result);
     const float one = 1.0f;
     check(api_.matmul(handle_, description(product), &one, b.data, &first, a.data, &second, &beta, c.data, &result,
                       c.data, &result, &algorithm, workspace, kWorkspaceBytes, stream),
@@ -164,6 +170,11 @@ class CudaMatmul final : public Matmul {
     check(api_.desc_set(desc, kTransposeB, &second, sizeof second), "describing a product");
   }
   Opaque description(Product product) const { return descriptions_[static_cast<int>(product)]; }
+
+  static Key key_of(Product product, const Sizes& sizes, const Matrix& a, const Matrix& b, const Matrix& c) {
+    return {sizes.m,           sizes.n,           sizes.k,           a.stride, b.stride, c.stride,
+            alignment(a.data), alignment(b.data), alignment(c.data), product,  a.type,   c.type};
+  }
 
   Layout layout(const Matrix& m) const {
     Layout out;

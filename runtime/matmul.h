@@ -42,6 +42,10 @@ class Matmul {
 
   virtual size_t workspace_bytes() const = 0;
 
+  // Chooses how such a product is made, so that multiply() need not; may take host memory. Of `data` only the alignment
+  // counts.
+  virtual void prepare(Product, const Matrix& /*a*/, const Matrix& /*b*/, const Matrix& /*c*/) {}
+
  protected:
   // c [m, n]; k > 0 terms in each sum.
   struct Sizes {
@@ -56,8 +60,8 @@ class Matmul {
 std::shared_ptr<Matmul> make_cpu_matmul(const std::string& path = "");
 
 // cuBLASLt: a and b f32, f16 or bf16 alike, c of their type or f32. `path` empty: LIGERDSL_LIBCUBLASLT, else
-// libcublasLt.so.13 or .12. The first product of a kind and size asks cuBLASLt for its choice of kernel, which takes
-// host memory; later ones do not.
+// libcublasLt.so.13 or .12. A product of a kind and size that was not prepared asks cuBLASLt for its choice of kernel
+// the first time, which takes host memory; later ones do not.
 std::shared_ptr<Matmul> make_cuda_matmul(std::shared_ptr<const PrimaryContext> context, const std::string& path = "");
 
 }  // namespace ligerdsl::runtime

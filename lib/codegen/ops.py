@@ -236,9 +236,12 @@ d_loss is read on the device: one element, or one per row for NONE. A later upst
 cross_entropy_backward scales d_x and d_weight.
 Chunks: chunk_rows if it is not 0, else as chunking says. WORKSPACE: as many rows as max_workspace_bytes leaves room for, all the
 workspace counted, INVALID_ARGUMENT from execute when not even one row fits; 0 = chunks of at most 16 * rows * H * sizeof(dtype)
-bytes, capped at 512 MiB, and a single chunk where that takes no more memory. PUBLISHED: 2^ceil(log2(ceil(rows / ceil(V / H)))).
+bytes, capped at 512 MiB, and a single chunk where that takes no more memory. Chunks so small that adding to d_weight for each
+would take longer make d_weight from logits that are multiplied a second time, in blocks of the vocabulary (not when d_x
+overwrites x). PUBLISHED: 2^ceil(log2(ceil(rows / ceil(V / H)))).
 Matrix products: cuBLASLt in dtype on a GPU, CBLAS in f32 on a CPU; NOT_SUPPORTED from plan when there is no such library. The
-logits are rounded to dtype on a GPU. The first call with a new number of rows may take host memory in cuBLASLt.
+logits are rounded to dtype on a GPU. cuBLASLt chooses its kernels when ligerdsl_plan_workspace_bytes_for is asked for a number
+of rows, else in the first call with it, which then takes host memory.
 A label outside [0, V) that is not ignore_index: loss and gradients are NaN and ligerdsl_context_check reports it.""",
        [dim("n_classes", "V", "weight", "classes"), dim("n_cols", "H", "x", "width of x"), dtype("dtype", "x", "of x and weight"),
         dtype("label_dtype", "labels", "", INDEX), dtype("bias_dtype", "bias", "f32 or dtype; 0 = no bias", optional=True),

@@ -118,6 +118,7 @@ size_t ligerdsl_plan_workspace_bytes_for(ligerdsl_plan_t plan, int64_t rows) {
     const Plan& made = **static_cast<PlanRef*>(require_handle(HandleKind::plan, plan, "plan"));
     if (rows < 0) fail(Status::invalid_shape, "`rows`: expected 0 or more, got " + std::to_string(rows));
     bytes = made.op().workspace_bytes(rows);
+    made.op().prepare(rows);
   });
   return bytes;
 }

@@ -22,6 +22,8 @@ class OpPlan {
   // The number that grids and workspace sizes are functions of.
   virtual int64_t rows(const Call& call) const = 0;
   virtual size_t workspace_bytes(int64_t rows) const = 0;
+  // What may take host memory before the first call with so many rows; asked for together with its workspace.
+  virtual void prepare(int64_t /*rows*/) const {}
   // The tensors are checked and the workspace is large enough. Never allocates, synchronises or compiles.
   virtual void execute(const Call& call) const = 0;
   // Every kernel, for reports.

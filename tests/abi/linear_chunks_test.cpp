@@ -16,7 +16,8 @@ LinearChunkOptions head() {
           .with_d_x = true,
           .with_d_weight = true,
           .d_weight_type = f32,
-          .product_workspace = 32 << 20};
+          .product_workspace = 32 << 20,
+          .few_rows = 768};
 }
 
 TEST(LinearChunks, PublishedRule) {
@@ -69,9 +70,44 @@ TEST(LinearChunks, SumsOfNarrowGradients) {
   EXPECT_GT(many.bytes, size_t{128256} * 4096 * 4);
   options.max_workspace_bytes = 1100 * kMiB;
   EXPECT_FALSE(LinearChunks(options).layout(4096).add_up_d_weight);
-  EXPECT_GT(LinearChunks(options).layout(8192).bytes, size_t{1100 * kMiB}) << "the sums alone exceed it";
+  EXPECT_TRUE(LinearChunks(options).layout(8192).by_vocabulary) << "the sums alone exceed it";
+  options.keeps_x = false;
+  EXPECT_GT(LinearChunks(options).layout(8192).bytes, size_t{1100 * kMiB});
+  options.keeps_x = true;
   options.max_workspace_bytes = 3000 * kMiB;
   EXPECT_LE(LinearChunks(options).layout(32768).bytes, size_t{3000 * kMiB});
+}
+
+// Small chunks would read and write all of d_weight again and again.
+TEST(LinearChunks, SmallChunksGoByVocabulary) {
+  for (DType type : {f32, bf16}) {
+    LinearChunkOptions options = head();
+    options.d_weight_type = type;
+    for (int64_t limit : {64 * kMiB, 300 * kMiB}) {
+      options.max_workspace_bytes = limit;
+      for (int64_t rows : {1000, 4096, 8192, 100000}) {
+        const LinearLayout l = LinearChunks(options).layout(rows);
+        SCOPED_TRACE(std::to_string(limit / kMiB) + " MiB, rows " + std::to_string(rows));
+        EXPECT_LE(l.bytes, static_cast<size_t>(limit));
+        const bool sums_fit = type == f32 || l.chunk == rows;
+        EXPECT_EQ(l.by_vocabulary, l.chunk < rows && (l.chunk < 768 || !sums_fit));
+        if (!l.by_vocabulary) continue;
+        EXPECT_EQ(l.add_up_d_weight, type != f32 && l.block_rows < rows);
+        EXPECT_GE(l.columns, 128);
+        EXPECT_GE(l.block_stride, l.columns);
+        const size_t logits = static_cast<size_t>(l.block_rows * l.block_stride) * 2;
+        EXPECT_LE(l.logits + logits, l.d_weight);
+        const size_t sums = l.add_up_d_weight ? static_cast<size_t>(l.columns) * 4096 * 4 : 0;
+        EXPECT_LE(l.d_weight + sums, l.bytes);
+      }
+    }
+  }
+  LinearChunkOptions options = head();
+  options.chunk_rows = 128;
+  EXPECT_FALSE(LinearChunks(options).layout(4096).by_vocabulary) << "as asked for";
+  options.chunk_rows = 0;
+  options.rule = ChunkRule::published;
+  EXPECT_FALSE(LinearChunks(options).layout(4096).by_vocabulary) << "as asked for";
 }
 
 TEST(LinearChunks, NothingOverlaps) {

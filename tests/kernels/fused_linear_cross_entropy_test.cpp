@@ -512,7 +512,8 @@ TEST_F(FusedLinearCrossEntropy, WorkspaceStaysBelowItsLimit) {
   head.desc.chunk_rows = 1;
   const size_t least = head.workspace_bytes(300);
   head.desc.chunk_rows = 0;
-  for (size_t limit : {least + 1024, least + 100000, (least + whole) / 2}) {
+  const size_t lse = 300 * 4;  // where chunks may be chosen
+  for (size_t limit : {least + lse + 1024, least + lse + 100000, (least + whole) / 2}) {
     head.desc.max_workspace_bytes = static_cast<int64_t>(limit);
     EXPECT_LE(head.workspace_bytes(300), limit);
     EXPECT_GT(head.workspace_bytes(300), limit - limit / 3) << "room is left unused";
@@ -521,6 +522,74 @@ TEST_F(FusedLinearCrossEntropy, WorkspaceStaysBelowItsLimit) {
   head.desc.max_workspace_bytes = 1000;
   EXPECT_EQ(head.execute(), LIGERDSL_INVALID_ARGUMENT);
   EXPECT_NE(std::string(ligerdsl_last_error()).find("max_workspace_bytes"), std::string::npos) << ligerdsl_last_error();
+}
+
+// Limits that leave room for few rows: d_weight is then made by blocks of the vocabulary, which are also cut by rows.
+TEST_F(FusedLinearCrossEntropy, SmallWorkspacesGoByVocabulary) {
+  const int64_t v = 405;
+  const std::vector<CrossEntropyCase> cases = {{},
+                                               {.smoothing = exact(0.1)},
+                                               {.softcap = 3},
+                                               {.lse_square = exact(1e-3)},
+                                               {.weight = class_weights(v)},
+                                               {.ignore_index = 2,
+                                                .smoothing = exact(0.2),
+                                                .lse_square = exact(1e-3),
+                                                .softcap = 4,
+                                                .weight = class_weights(v)}};
+  for (Reduce reduction : {Reduce::none, Reduce::mean, Reduce::sum}) {
+    for (CrossEntropyCase c : cases) {
+      c.reduction = reduction;
+      for (DType type : {f32, bf16}) {
+        Head head(90, 24, v, type, c);
+        if (type == bf16) head.set_d_weight_type(bf16);
+        head.desc.chunk_rows = 1;
+        const auto least = static_cast<int64_t>(head.workspace_bytes(90));
+        head.desc.chunk_rows = 0;
+        for (int64_t more : {int64_t{6000}, int64_t{40000}}) {
+          head.desc.max_workspace_bytes = least + more;
+          head.check();
+        }
+      }
+    }
+  }
+}
+
+TEST_F(FusedLinearCrossEntropy, ByVocabularyWithUpstreamAndAccumulation) {
+  for (Reduce reduction : {Reduce::mean, Reduce::none}) {
+    Head head(70, 12, 300, f32, {.smoothing = exact(0.1), .reduction = reduction});
+    Values g{3.0};
+    if (reduction == Reduce::none) {
+      g = Random(31).normals(70);
+      for (double& value : g) value = exact(value);
+    }
+    head.upstream(g);
+    head.desc.accumulate = 1;
+    head.d_weight_before = Random(32).normals(300 * 12);
+    head.d_bias_before = Random(33).normals(300);
+    for (double& value : head.d_weight_before) value = exact(value);
+    for (double& value : head.d_bias_before) value = exact(value);
+    head.d_weight.fill(head.d_weight_before);
+    head.d_bias.fill(head.d_bias_before);
+    head.desc.chunk_rows = 1;
+    head.desc.max_workspace_bytes = static_cast<int64_t>(head.workspace_bytes(70)) + 20000;
+    head.desc.chunk_rows = 0;
+    head.check();
+  }
+}
+
+TEST_F(FusedLinearCrossEntropy, ByVocabularyWithTokenScaling) {
+  Head by_rows(70, 12, 300, f32, {.smoothing = exact(0.1), .softcap = 5});
+  by_rows.desc.use_token_scaling = 1;
+  by_rows.desc.chunk_rows = 1;
+  const auto least = static_cast<int64_t>(by_rows.workspace_bytes(70));
+  Head by_vocabulary(70, 12, 300, f32, {.smoothing = exact(0.1), .softcap = 5});
+  by_vocabulary.desc.use_token_scaling = 1;
+  by_vocabulary.desc.max_workspace_bytes = least + 20000;
+  by_rows.run();
+  by_vocabulary.run();
+  EXPECT_TRUE(close_normwise(by_vocabulary.d_weight.values(), by_rows.d_weight.values(), 1e-5));
+  EXPECT_TRUE(close_normwise(by_vocabulary.d_x.values(), by_rows.d_x.values(), 1e-5));
 }
 
 TEST_F(FusedLinearCrossEntropy, OneCall) {

@@ -6,12 +6,18 @@
 //     z = x w^T;  z = d(loss)/dz in place, and the rows' losses;  d_bias += sum of rows of z;  d_w += z^T x;  d_x = z w
 //   loss = sum of the rows' losses
 //
-// d_weight comes before d_x, so that d_x may overwrite x. On a CPU products are f32: x, weight and d_x of other types
-// are converted on the way, and logits stay f32.
+// d_weight comes before d_x, so that d_x may overwrite x. Where chunks would be too small to add to d_w for each
+// (linear_chunks.h), the loop keeps the rows' log-sum-exp instead, and a second one follows, for which x must remain:
+//
+//   for every block of the vocabulary, for many rows at a time:
+//     z = x w_block^T;  z = d(loss)/dz in place;  d_w_block += z^T x
+//
+// On a CPU products are f32: x, weight and d_x of other types are converted on the way, and logits stay f32.
 #include <array>
 #include <optional>
 
 #include "kernels/convert_rows.h"
+#include "kernels/cross_entropy_columns.h"
 #include "kernels/reduce_partials.h"
 #include "lib/src/kernel_step.h"
 #include "lib/src/ops/cross_entropy_options.h"
@@ -29,12 +35,12 @@ using runtime::Product;
 
 // Views that kernels see. A view of a chunk is set anew for every chunk.
 enum View : int {
-  kLogits,  // of the chunk, then their gradient
+  kLogits,  // of the chunk or block, then their gradient
   kX,       // of the chunk, as products take it
   kXGiven,  // of the chunk, as the caller has it
   kDX,
   kDXWanted,
-  kWeight,
+  kWeight,  // all of it, or the rows of a block of the vocabulary; likewise the next three
   kWeightGiven,
   kDWeight,  // as it is summed
   kDWeightWanted,
@@ -44,6 +50,12 @@ enum View : int {
   kLabels,  // of the chunk
   kAllLabels,
   kClassWeight,
+  kColumnBias,  // of a block of the vocabulary
+  kColumnWeight,
+  kLse,  // of the chunk
+  kLabelLogit,
+  kAllLse,
+  kAllLabelLogit,
   kDLoss,
   kCounts,
   kRowLoss,  // of the chunk
@@ -106,7 +118,7 @@ void check_types(const Desc& d) {
     fail(Status::invalid_argument, "`d_bias_dtype`: expected 0 without a bias (`bias_dtype` is 0)");
 }
 
-kernels::CrossEntropyOptions kernel_options(const Desc& d, DType product_type) {
+kernels::CrossEntropyOptions kernel_options(const Desc& d, DType product_type, bool keeps_lse) {
   kernels::CrossEntropyOptions options = cross_entropy_options(d);
   options.type = product_type;
   options.has_bias = d.bias_dtype != 0;
@@ -114,11 +126,18 @@ kernels::CrossEntropyOptions kernel_options(const Desc& d, DType product_type) {
   options.with_gradient = d.with_d_x || d.d_weight_dtype || d.d_bias_dtype;
   options.with_d_loss = options.with_gradient && d.with_d_loss;
   options.token_scaling = d.use_token_scaling != 0;
+  options.with_lse = keeps_lse;
   options.part = true;
   return options;
 }
 
-LinearChunkOptions chunk_options(const Desc& d, DType product_type, size_t product_workspace) {
+// Rows below which adding a chunk's part to d_weight, 8 V H bytes, takes longer than a product, 2 C V H flop: on a GPU
+// of 190 flop per byte, on a CPU of about 16.
+int64_t few_rows(const kernels::Machine& machine) {
+  return machine.target == program::Target::nvptx ? 768 : 64;
+}
+
+LinearChunkOptions chunk_options(const Desc& d, DType product_type, int64_t few_rows, size_t product_workspace) {
   return {.classes = d.n_classes,
           .cols = d.n_cols,
           .type = dtype_of(d.dtype),
@@ -129,6 +148,9 @@ LinearChunkOptions chunk_options(const Desc& d, DType product_type, size_t produ
           .d_weight_type = dtype_of(d.d_weight_dtype),
           .d_bias_type = dtype_of(d.d_bias_dtype),
           .product_workspace = product_workspace,
+          .few_rows = few_rows,
+          .keeps_x = !(d.with_d_x && d.in_place),
+          .token_scaling = d.use_token_scaling != 0,
           .rule = d.chunking == LIGERDSL_CHUNKING_PUBLISHED ? ChunkRule::published : ChunkRule::by_workspace,
           .chunk_rows = d.chunk_rows,
           .max_workspace_bytes = d.max_workspace_bytes};
@@ -142,8 +164,9 @@ class FusedLinearCrossEntropy final : public OpPlan {
         type_(dtype_of(d.dtype)),
         product_type_(context->machine().target == program::Target::nvptx ? type_ : DType::f32),
         matmul_(context->device().matmul()),
-        chunks_(chunk_options(d, product_type_, matmul_->workspace_bytes())) {
+        chunks_(chunk_options(d, product_type_, few_rows(context->machine()), matmul_->workspace_bytes())) {
     make_cross_entropy();
+    make_columns();
     make_sums();
     make_conversions();
   }
@@ -162,6 +185,31 @@ class FusedLinearCrossEntropy final : public OpPlan {
 
   size_t workspace_bytes(int64_t rows) const override { return chunks_.layout(rows).bytes; }
 
+  // Tensors of the caller are taken to be contiguous and to begin at multiples of 256 bytes, as they mostly do.
+  void prepare(int64_t rows) const override {
+    if (rows == 0) return;
+    const LinearLayout layout = chunks_.layout(rows);
+    for (const Part& chunk : parts(rows, layout.chunk)) {
+      const Matrix z{nullptr, product_type_, chunk.size, d_.n_classes, layout.logits_stride};
+      const Matrix weight = rows_at(product_type_, {0, d_.n_classes}, true);
+      const Matrix x = rows_at(product_type_, chunk, convert_x_.has_value());
+      matmul_->prepare(Product::nt, x, weight, z);
+      if (d_.with_d_x)
+        matmul_->prepare(Product::nn, z, weight, rows_at(round_d_x_ ? product_type_ : type_, chunk, !!round_d_x_));
+      if (d_.d_weight_dtype != 0 && !layout.by_vocabulary)
+        matmul_->prepare(Product::tn, z, x, rows_at(sum_type(layout), {0, d_.n_classes}, true));
+    }
+    if (!layout.by_vocabulary) return;
+    for (const Part& block : parts(d_.n_classes, layout.columns)) {
+      for (const Part& some : parts(rows, layout.block_rows)) {
+        const Matrix z{nullptr, product_type_, some.size, block.size, layout.block_stride};
+        const Matrix x = rows_at(product_type_, some, convert_x_.has_value());
+        matmul_->prepare(Product::nt, x, rows_at(product_type_, block, false), z);
+        matmul_->prepare(Product::tn, z, x, rows_at(sum_type(layout), block, layout.add_up_d_weight));
+      }
+    }
+  }
+
   void execute(const Call& call) const override {
     const int64_t rows = call.sizes[op::dim_N];
     const LinearLayout layout = chunks_.layout(rows);
@@ -174,14 +222,21 @@ class FusedLinearCrossEntropy final : public OpPlan {
       run_chunk(call, layout, first, std::min(layout.chunk, rows - first), &views);
     }
     if (finish_) finish_->run(views.data(), nullptr, rows, call.stream);
-    if (layout.add_up_d_weight) round_d_weight_->run(views.data(), nullptr, d_.n_classes, call.stream);
     if (round_d_bias_) round_d_bias_->run(views.data(), nullptr, 1, call.stream);
+    if (layout.by_vocabulary) {
+      for (int64_t first = 0; first < d_.n_classes; first += layout.columns) {
+        run_block(call, layout, first, std::min(layout.columns, d_.n_classes - first), views);
+      }
+    } else if (layout.add_up_d_weight) {
+      round_d_weight_->run(views.data(), nullptr, d_.n_classes, call.stream);
+    }
   }
 
   std::vector<const Launcher*> launchers() const override {
     std::vector<const Launcher*> all;
-    for (const auto* step : {&count_, &rows_, &finish_, &first_d_bias_, &next_d_bias_, &round_d_bias_, &convert_weight_,
-                             &convert_x_, &round_d_x_, &round_d_weight_, &zero_d_weight_, &zero_d_bias_}) {
+    for (const auto* step :
+         {&count_, &rows_, &finish_, &first_d_bias_, &next_d_bias_, &round_d_bias_, &convert_weight_, &convert_x_,
+          &round_d_x_, &round_d_weight_, &zero_d_weight_, &zero_d_bias_, &label_logit_, &columns_}) {
       if (*step) all.push_back((*step)->launcher());
     }
     return all;
@@ -194,13 +249,14 @@ class FusedLinearCrossEntropy final : public OpPlan {
     names.constants = {
         {"label_smoothing", d_.label_smoothing}, {"lse_square_scale", d_.lse_square_scale}, {"softcap", d_.softcap}};
     names.integers = {{"ignore_index", d_.ignore_index}};
-    names.numbers = {{"first_row", 0}};
+    names.numbers = {{"first_row", 0}, {"first_column", 0}};
     return Step(std::in_place, *context_, launch, names);
   }
 
   // The launches of cross-entropy: the one that takes logits runs on every chunk, the others on all rows.
   void make_cross_entropy() {
-    const auto operation = kernels::cross_entropy(context_->machine(), kernel_options(d_, product_type_));
+    const auto operation =
+        kernels::cross_entropy(context_->machine(), kernel_options(d_, product_type_, chunks_.may_go_by_vocabulary()));
     for (const kernels::Launch& launch : operation.launches) {
       const auto takes = [&](const char* name) {
         return std::any_of(launch.program.arguments.begin(), launch.program.arguments.end(),
@@ -213,6 +269,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
                                         {"row_loss", kRowLoss},
                                         {"row_z_loss", kRowZLoss},
                                         {"row_accuracy", kRowAccuracy},
+                                        {"lse", kLse},
                                         {"predictions", kPredictions},
                                         {"d_logits", kLogits},
                                         {"logits", kLogits},
@@ -234,6 +291,27 @@ class FusedLinearCrossEntropy final : public OpPlan {
                                           {"counts", kCounts}}});
       }
     }
+  }
+
+  // What the second loop needs.
+  void make_columns() {
+    if (!chunks_.may_go_by_vocabulary()) return;
+    const kernels::CrossEntropyOptions options = kernel_options(d_, product_type_, true);
+    const kernels::CrossEntropyColumns columns = kernels::cross_entropy_columns(context_->machine(), options);
+    column_block_ = columns.block;
+    columns_ = step(columns.launch, {.views = {{"logits", kLogits},
+                                               {"labels", kLabels},
+                                               {"lse", kLse},
+                                               {"label_logit", kLabelLogit},
+                                               {"bias", kColumnBias},
+                                               {"weight", kClassWeight},
+                                               {"column_weight", kColumnWeight},
+                                               {"d_loss", kDLoss},
+                                               {"counts", kCounts}}});
+    if (!options.token_scaling) return;
+    label_logit_ =
+        step(kernels::cross_entropy_label_logit(context_->machine(), options),
+             {.views = {{"label_logit", kLabelLogit}, {"logits", kLogits}, {"labels", kLabels}, {"bias", kBias}}});
   }
 
   void make_sums() {
@@ -278,7 +356,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     fail(Status::invalid_argument,
          "`max_workspace_bytes`: expected at least " + std::to_string(layout.bytes) + " for " + std::to_string(rows) +
              " rows, even with chunks of one row, got " + std::to_string(d_.max_workspace_bytes) +
-             (layout.add_up_d_weight ? "; with d_weight in f32 its sums need no workspace" : ""));
+             (layout.add_up_d_weight ? "; with d_weight in f32, or d_x apart from x, its sums need less" : ""));
   }
 
   Views whole_batch(const Call& call, const LinearLayout& layout, int64_t rows) const {
@@ -302,7 +380,9 @@ class FusedLinearCrossEntropy final : public OpPlan {
                      ? make_view(call.workspace + layout.weight, product_type_, d_.n_classes, d_.n_cols, d_.n_cols)
                      : v[kWeightGiven];
     v[kDWeightWanted] = call.tensors[op::k_d_weight];
-    v[kDWeight] = layout.add_up_d_weight
+    v[kAllLse] = f32_rows(layout.lse);
+    v[kAllLabelLogit] = f32_rows(layout.label_logit);
+    v[kDWeight] = layout.add_up_d_weight && !layout.by_vocabulary
                       ? make_view(call.workspace + layout.d_weight, DType::f32, d_.n_classes, d_.n_cols, d_.n_cols)
                       : v[kDWeightWanted];
     v[kDBiasWanted] = as_row_if(call.tensors[op::k_d_bias]);
@@ -311,34 +391,87 @@ class FusedLinearCrossEntropy final : public OpPlan {
     return v;
   }
 
+  // Some of `total` things taken `each` at a time: the first ones, the next, which may be aligned less, and the last.
+  struct Part {
+    int64_t first, size;
+  };
+  static std::array<Part, 3> parts(int64_t total, int64_t each) {
+    const int64_t last = (total - 1) / each * each, second = std::min(each, last);
+    return {Part{0, std::min(each, total)}, {second, std::min(each, total - second)}, {last, total - last}};
+  }
+  // Rows of H elements of a tensor, or a copy that begins with them.
+  Matrix rows_at(DType type, const Part& part, bool copy) const {
+    const int64_t offset = copy ? 0 : part.first * d_.n_cols * size_of(type);
+    return {reinterpret_cast<void*>(static_cast<uintptr_t>(offset)), type, part.size, d_.n_cols, d_.n_cols};
+  }
+  DType sum_type(const LinearLayout& layout) const {
+    return layout.add_up_d_weight ? DType::f32 : dtype_of(d_.d_weight_dtype);
+  }
+
+  // The views of these rows of the batch that both loops read.
+  void select_rows(const Call& call, const LinearLayout& layout, int64_t first, int64_t count, Views* views) const {
+    Views& v = *views;
+    v[kXGiven] = rows_of(call.tensors[op::k_x], first, count);
+    v[kX] = convert_x_ ? make_view(call.workspace + layout.x, product_type_, count, d_.n_cols, d_.n_cols) : v[kXGiven];
+    v[kLabels] = rows_of(v[kAllLabels], first, count);
+    v[kLse] = rows_of(v[kAllLse], first, count);
+    v[kLabelLogit] = rows_of(v[kAllLabelLogit], first, count);
+    v[kDLoss] = call.tensors[op::k_d_loss];
+    if (d_.reduction == LIGERDSL_REDUCTION_NONE) v[kDLoss] = rows_of(v[kDLoss], first, count);
+  }
+
+  void multiply(const Call& call, const LinearLayout& layout, const Views& v, Product product, View a, View b, bool add,
+                View c) const {
+    matmul_->multiply(product, matrix(v[a]), matrix(v[b]), add ? 1.0f : 0.0f, matrix(v[c]),
+                      call.workspace + layout.products, call.stream);
+  }
+
   void run_chunk(const Call& call, const LinearLayout& layout, int64_t first, int64_t count, Views* views) const {
     Views& v = *views;
     std::byte* const memory = call.workspace;
-    const int64_t width = d_.n_cols;
-    v[kXGiven] = rows_of(call.tensors[op::k_x], first, count);
-    v[kX] = convert_x_ ? make_view(memory + layout.x, product_type_, count, width, width) : v[kXGiven];
+    select_rows(call, layout, first, count, views);
     v[kDXWanted] = rows_of(call.tensors[op::k_d_x], first, count);
-    v[kDX] = round_d_x_ ? make_view(memory + layout.d_x, product_type_, count, width, width) : v[kDXWanted];
+    v[kDX] = round_d_x_ ? make_view(memory + layout.d_x, product_type_, count, d_.n_cols, d_.n_cols) : v[kDXWanted];
     v[kLogits] = make_view(memory + layout.logits, product_type_, count, d_.n_classes, layout.logits_stride);
-    v[kLabels] = rows_of(v[kAllLabels], first, count);
     v[kRowLoss] = rows_of(v[kAllRowLoss], first, count);
     v[kRowZLoss] = rows_of(v[kAllRowZLoss], first, count);
     v[kRowAccuracy] = rows_of(v[kAllRowAccuracy], first, count);
     v[kPredictions] = rows_of(call.tensors[op::k_predictions], first, count);
-    v[kDLoss] = call.tensors[op::k_d_loss];
-    if (d_.reduction == LIGERDSL_REDUCTION_NONE) v[kDLoss] = rows_of(v[kDLoss], first, count);
 
-    const auto multiply = [&](Product product, View a, View b, float beta, View c) {
-      matmul_->multiply(product, matrix(v[a]), matrix(v[b]), beta, matrix(v[c]), memory + layout.products, call.stream);
-    };
     if (convert_x_) convert_x_->run(v.data(), nullptr, count, call.stream);
-    multiply(Product::nt, kX, kWeight, 0.0f, kLogits);
+    multiply(call, layout, v, Product::nt, kX, kWeight, false, kLogits);
+    if (label_logit_ && layout.by_vocabulary) label_logit_->run(v.data(), nullptr, count, call.stream);
     rows_->run(v.data(), &first, count, call.stream);
     const bool add = d_.accumulate || first > 0;
     if (next_d_bias_) (add ? next_d_bias_ : first_d_bias_)->run(v.data(), nullptr, count, call.stream);
-    if (d_.d_weight_dtype != 0) multiply(Product::tn, kLogits, kX, add ? 1.0f : 0.0f, kDWeight);
-    if (d_.with_d_x) multiply(Product::nn, kLogits, kWeight, 0.0f, kDX);
+    if (d_.d_weight_dtype != 0 && !layout.by_vocabulary)
+      multiply(call, layout, v, Product::tn, kLogits, kX, add, kDWeight);
+    if (d_.with_d_x) multiply(call, layout, v, Product::nn, kLogits, kWeight, false, kDX);
     if (round_d_x_) round_d_x_->run(v.data(), nullptr, count, call.stream);
+  }
+
+  // d_weight of the classes [first_column, first_column + columns).
+  void run_block(const Call& call, const LinearLayout& layout, int64_t first_column, int64_t columns, Views v) const {
+    std::byte* const memory = call.workspace;
+    const auto part = [&](const BoundTensor& all) { return rows_of(all, first_column, columns); };
+    v[kWeight] = part(v[kWeight]);
+    v[kColumnBias] = part(v[kBias]);
+    v[kColumnWeight] = part(v[kClassWeight]);
+    v[kDWeightWanted] = part(v[kDWeightWanted]);
+    v[kDWeight] = layout.add_up_d_weight
+                      ? make_view(memory + layout.d_weight, DType::f32, columns, d_.n_cols, d_.n_cols)
+                      : v[kDWeightWanted];
+    const int64_t rows = v[kAllLabels].dims[0];
+    for (int64_t first = 0; first < rows; first += layout.block_rows) {
+      const int64_t count = std::min(layout.block_rows, rows - first);
+      select_rows(call, layout, first, count, &v);
+      v[kLogits] = make_view(memory + layout.logits, product_type_, count, columns, layout.block_stride);
+      if (convert_x_) convert_x_->run(v.data(), nullptr, count, call.stream);
+      multiply(call, layout, v, Product::nt, kX, kWeight, false, kLogits);
+      columns_->run(v.data(), &first_column, count * kernels::ceil_div(columns, column_block_), call.stream);
+      multiply(call, layout, v, Product::tn, kLogits, kX, d_.accumulate || first > 0, kDWeight);
+    }
+    if (layout.add_up_d_weight) round_d_weight_->run(v.data(), nullptr, columns, call.stream);
   }
 
   // Sums of nothing.
@@ -358,6 +491,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
   Step first_d_bias_, next_d_bias_, round_d_bias_;
   Step convert_weight_, convert_x_, round_d_x_, round_d_weight_;
   Step zero_d_weight_, zero_d_bias_;
+  Step label_logit_, columns_;
+  int64_t column_block_ = 0;  // columns of one program of columns_
 };
 
 }  // namespace

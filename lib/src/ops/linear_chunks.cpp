@@ -14,12 +14,21 @@ using kernels::ceil_div;
 using kernels::round_up;
 
 constexpr double kDefaultLimit = 512 << 20;  // bytes
-constexpr int64_t kChunkAlign = 128;         // rows: a multiple of every matrix library's tile
+constexpr int64_t kChunkAlign = 128;         // rows or columns: a multiple of every matrix library's tile
 constexpr int64_t kRowAlign = 128;           // bytes between rows of logits: aligned rows whatever the vocabulary
+constexpr int64_t kBlockRows = 8192;         // under a block of the vocabulary, where twice as many are too many
 constexpr int64_t kChunkBuffers = 3;         // logits, x, d_x: each may be rounded up to the workspace's alignment
+
+int64_t aligned(int64_t bytes) {
+  return round_up(bytes, static_cast<int64_t>(kWorkspaceAlign));
+}
 
 int64_t signed_bytes(size_t bytes) {
   return static_cast<int64_t>(bytes);
+}
+
+int64_t whole_tiles(int64_t n) {
+  return n >= kChunkAlign ? n / kChunkAlign * kChunkAlign : n;
 }
 
 }  // namespace
@@ -33,66 +42,112 @@ int64_t LinearChunks::bytes_of_row() const {
   return (logits_stride() + copies * o_.cols) * size_of(o_.product_type);
 }
 
-bool LinearChunks::sums_beside(int64_t rows, int64_t chunk) const {
-  return o_.with_d_weight && o_.d_weight_type != DType::f32 && (converts() || chunk < rows);
+// f32 sums of a 16-bit d_weight: where several products are added, or products are not of its type.
+int64_t LinearChunks::sums_of(int64_t rows, int64_t chunk) const {
+  const bool needed = o_.with_d_weight && o_.d_weight_type != DType::f32 && (converts() || chunk < rows);
+  return needed ? o_.classes * o_.cols : 0;
 }
 
-LinearLayout LinearChunks::place(int64_t rows, int64_t chunk) const {
+LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_bytes, int64_t d_weight_sums) const {
   LinearLayout l;
   l.chunk = chunk;
   l.logits_stride = logits_stride();
-  l.add_up_d_weight = sums_beside(rows, chunk);
+  l.add_up_d_weight = d_weight_sums > 0;
   const auto take = [&](int64_t elements, DType type) {
     const size_t at = l.bytes;
-    l.bytes += static_cast<size_t>(round_up(elements * size_of(type), static_cast<int64_t>(kWorkspaceAlign)));
+    l.bytes += static_cast<size_t>(aligned(elements * size_of(type)));
     return at;
   };
   const DType type = o_.product_type;
+  const int64_t per_row = may_go_by_vocabulary() ? rows : 0;
   l.counts = take(4, DType::f32);
   l.row_loss = take(rows, DType::f32);
   l.row_z_loss = take(rows, DType::f32);
   l.row_accuracy = take(rows, DType::f32);
+  l.lse = take(per_row, DType::f32);
+  l.label_logit = take(o_.token_scaling ? per_row : 0, DType::f32);
   l.products = take(rows > 0 ? signed_bytes(o_.product_workspace) : 0, DType::i8);
-  l.logits = take(chunk * l.logits_stride, type);
+  l.logits = take(logits_bytes, DType::i8);
   l.x = take(converts() ? chunk * o_.cols : 0, type);
   l.d_x = take(converts() && o_.with_d_x ? chunk * o_.cols : 0, type);
   l.weight = take(converts() && rows > 0 ? o_.classes * o_.cols : 0, type);
-  l.d_weight = take(l.add_up_d_weight ? o_.classes * o_.cols : 0, DType::f32);
+  l.d_weight = take(d_weight_sums, DType::f32);
   l.d_bias = take(o_.with_d_bias && o_.d_bias_type != DType::f32 ? o_.classes : 0, DType::f32);
   return l;
 }
 
 // As many rows as the limit leaves room for, spread evenly over the chunks.
-int64_t LinearChunks::chunk_by_workspace(int64_t rows) const {
+int64_t LinearChunks::chunk_by_workspace(int64_t rows, bool by_vocabulary) const {
   const int64_t of_row = bytes_of_row();
-  const int64_t sums = sums_beside(rows, 1) && !sums_beside(rows, rows) ? o_.classes * o_.cols * 4 : 0;
+  const int64_t always = by_vocabulary ? 0 : sums_of(rows, rows);
+  const int64_t sums = by_vocabulary ? 0 : (sums_of(rows, 1) - always) * size_of(DType::f32);  // when the batch is cut
   const double hidden = static_cast<double>(rows) * static_cast<double>(o_.cols * size_of(o_.type));
   int64_t room = static_cast<int64_t>(std::min(16 * hidden, kDefaultLimit));
   if (o_.max_workspace_bytes > 0) {
-    const int64_t fixed = signed_bytes(place(rows, 0).bytes) - (sums_beside(rows, 0) ? sums : 0);
-    room = o_.max_workspace_bytes - fixed - kChunkBuffers * signed_bytes(kWorkspaceAlign);
+    room = o_.max_workspace_bytes - signed_bytes(place(rows, 0, 0, always).bytes) -
+           kChunkBuffers * signed_bytes(kWorkspaceAlign);
     if (rows * of_row <= room) return rows;
     room -= sums;
   } else if (rows * of_row <= room + sums) {
     return rows;  // cutting would save less than the sums take
   }
-  int64_t most = std::clamp<int64_t>(room / of_row, 1, rows);
+  const int64_t most = std::clamp<int64_t>(room / of_row, 1, rows);
   if (most == rows) return rows;
-  if (most >= kChunkAlign) most = most / kChunkAlign * kChunkAlign;
-  const int64_t even = ceil_div(rows, ceil_div(rows, most));
+  const int64_t even = ceil_div(rows, ceil_div(rows, whole_tiles(most)));
   return most >= kChunkAlign ? round_up(even, kChunkAlign) : even;
 }
 
 int64_t LinearChunks::chunk_of(int64_t rows) const {
   if (rows == 0) return 0;
   if (o_.chunk_rows > 0) return std::min(rows, o_.chunk_rows);
-  if (o_.rule == ChunkRule::by_workspace) return chunk_by_workspace(rows);
+  if (o_.rule == ChunkRule::by_workspace) return chunk_by_workspace(rows, false);
   const int64_t wanted = ceil_div(rows, ceil_div(o_.classes, o_.cols));
   return std::min(rows, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted))));
 }
 
+LinearLayout LinearChunks::by_rows(int64_t rows) const {
+  const int64_t chunk = chunk_of(rows);
+  return place(rows, chunk, chunk * logits_stride() * size_of(o_.product_type), sums_of(rows, chunk));
+}
+
+// All rows under every block where that leaves blocks of many columns: then each is one product, and needs no sums.
+LinearLayout LinearChunks::by_vocabulary(int64_t rows) const {
+  const int64_t chunk = chunk_by_workspace(rows, true);
+  const int64_t size = size_of(o_.product_type);
+  const int64_t room = aligned(chunk * logits_stride() * size);
+  LinearLayout block;
+  int64_t logits = 0, sums = 0;
+  for (int64_t most = rows <= 2 * kBlockRows ? rows : kBlockRows; most > 0; most /= 2) {
+    block.block_rows = converts() ? std::min(most, chunk) : most;  // x is converted where a chunk's is
+    block.add_up_d_weight = o_.d_weight_type != DType::f32 && (converts() || block.block_rows < rows);
+    const int64_t of_column = block.block_rows * size + (block.add_up_d_weight ? o_.cols * 4 : 0);
+    block.columns = whole_tiles(std::clamp<int64_t>(room / of_column, 1, o_.classes));
+    block.block_stride = round_up(block.columns, kRowAlign / size);
+    logits = aligned(block.block_rows * block.block_stride * size);
+    sums = block.add_up_d_weight ? aligned(block.columns * o_.cols * 4) : 0;
+    if (logits + sums <= room && (block.columns >= kChunkAlign || block.columns == o_.classes)) break;
+  }
+  LinearLayout l = place(rows, chunk, std::max(room, logits + sums), 0);
+  l.by_vocabulary = true;
+  l.columns = block.columns;
+  l.block_rows = block.block_rows;
+  l.block_stride = block.block_stride;
+  l.add_up_d_weight = block.add_up_d_weight;
+  l.d_weight = l.logits + static_cast<size_t>(logits);
+  return l;
+}
+
+bool LinearChunks::may_go_by_vocabulary() const {
+  return o_.with_d_weight && o_.keeps_x && o_.chunk_rows == 0 && o_.rule == ChunkRule::by_workspace;
+}
+
 LinearLayout LinearChunks::layout(int64_t rows) const {
-  return place(rows, chunk_of(rows));
+  const LinearLayout whole = by_rows(rows);
+  if (!may_go_by_vocabulary() || whole.chunk == rows || whole.chunk >= o_.few_rows) return whole;
+  const LinearLayout blocks = by_vocabulary(rows);
+  const auto limit = static_cast<size_t>(o_.max_workspace_bytes);
+  const bool too_large = limit > 0 && blocks.bytes > limit && blocks.bytes > whole.bytes;
+  return too_large ? whole : blocks;
 }
 
 }  // namespace ligerdsl::lib

@@ -1,4 +1,9 @@
 // How fused linear cross-entropy cuts a batch into chunks of rows, and where its workspace holds what.
+//
+// d_weight += d^T x reads and writes all of d_weight for every chunk. Where chunks would be too small for that,
+// d_weight is made by blocks of the vocabulary: the pass over chunks of rows leaves each row's log-sum-exp, and a
+// second pass multiplies the logits of a block of columns again, for as many rows as possible, and makes from them the
+// gradient of that block of the weight.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +22,9 @@ struct LinearChunkOptions {
   bool with_d_x = false, with_d_weight = false, with_d_bias = false;
   DType d_weight_type = DType::f32, d_bias_type = DType::f32;
   size_t product_workspace = 0;  // bytes that a matrix product needs
+  int64_t few_rows = 0;          // chunks of fewer rows take longer than multiplying the logits twice
+  bool keeps_x = true;           // d_x does not overwrite x
+  bool token_scaling = false;
 
   ChunkRule rule = ChunkRule::by_workspace;
   int64_t chunk_rows = 0;           // not 0: the rows of a chunk
@@ -29,10 +37,17 @@ struct LinearLayout {
   int64_t logits_stride = 0;     // elements
   bool add_up_d_weight = false;  // d_weight is not f32 and is the sum of several products: made in f32, rounded once
   size_t counts = 0, row_loss = 0, row_z_loss = 0, row_accuracy = 0;  // f32
+  size_t lse = 0, label_logit = 0;                                    // f32, where d_weight may go by vocabulary
   size_t products = 0;
   size_t logits = 0;                  // [chunk, V] of the product type
   size_t x = 0, d_x = 0, weight = 0;  // copies in the product type, where it is not the caller's
   size_t d_weight = 0, d_bias = 0;    // f32 sums
+
+  // d_weight by blocks of `columns` columns of the logits [block_rows, columns], which stand where those of a chunk
+  // did; the sums, if add_up_d_weight, are those of a block and stand behind them.
+  bool by_vocabulary = false;
+  int64_t columns = 0, block_rows = 0, block_stride = 0;
+
   size_t bytes = 0;
 };
 
@@ -43,13 +58,16 @@ class LinearChunks {
   // A pure function of the options and the number of rows.
   LinearLayout layout(int64_t rows) const;
 
-  // f32 sums of d_weight stand in the workspace when the batch is cut.
-  bool sums_beside(int64_t rows, int64_t chunk) const;
+  // Whether any number of rows is handled by blocks of the vocabulary.
+  bool may_go_by_vocabulary() const;
 
  private:
-  LinearLayout place(int64_t rows, int64_t chunk) const;
+  LinearLayout by_rows(int64_t rows) const;
+  LinearLayout by_vocabulary(int64_t rows) const;
+  LinearLayout place(int64_t rows, int64_t chunk, int64_t logits_bytes, int64_t d_weight_sums) const;
+  int64_t sums_of(int64_t rows, int64_t chunk) const;
   int64_t chunk_of(int64_t rows) const;
-  int64_t chunk_by_workspace(int64_t rows) const;
+  int64_t chunk_by_workspace(int64_t rows, bool by_vocabulary) const;
   int64_t logits_stride() const;
   int64_t bytes_of_row() const;  // of a chunk
   bool converts() const { return o_.type != o_.product_type; }

@@ -1,0 +1,36 @@
+// The gradient of cross-entropy for some columns of the logits, once the rows' log-sum-exp is known. With it the
+// gradient of a weight can be made block by block of its rows, from logits that are multiplied a second time.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cross_entropy.h"
+
+namespace ligerdsl::kernels {
+
+struct CrossEntropyColumnsMeta : CrossEntropyOptions {
+  int64_t block = 1024;  // columns of a tile
+};
+
+// logits = their gradient, in place. Arguments, those in brackets as the options say:
+//   logits [n, columns] type: the columns from first_column on; labels [n]; lse [n] f32; [label_logit] [n] f32: with
+//   token scaling, z of the label; [bias] [columns]; [weight] [V], [column_weight] [columns]; [d_loss] [1], or [n] when
+//   reduction is none; [counts]; ignore_index i64; first_column i64; [label_smoothing], [lse_square_scale], [softcap].
+void cross_entropy_columns(KernelBuilder& k, const CrossEntropyColumnsMeta& m);
+
+// label_logit = z of every row's label, 0 where there is none. Arguments: label_logit [n] f32; logits [n, V] type;
+// labels [n]; [bias] [V]; [softcap].
+void cross_entropy_label_logit(KernelBuilder& k, const CrossEntropyOptions& m);
+
+// Rows: blocks of all rows, that is column_blocks(columns) for every row of logits.
+struct CrossEntropyColumns {
+  Launch launch;
+  int64_t block = 0;
+  int64_t column_blocks(int64_t columns) const { return ceil_div(columns, block); }
+};
+CrossEntropyColumns cross_entropy_columns(const Machine& machine, const CrossEntropyOptions& options);
+
+// Rows: rows of logits.
+Launch cross_entropy_label_logit(const Machine& machine, const CrossEntropyOptions& options);
+
+}  // namespace ligerdsl::kernels

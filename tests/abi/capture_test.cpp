@@ -1,0 +1,184 @@
+// execute while a stream is captured, on the stand-in of a GPU (fake_gpu_test.cpp): from the first call on it launches
+// and does nothing else. Nothing is allocated, waited for, compiled or asked, and the launches carry the attribute that
+// lets them overlap.
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+
+#include "allocation_counter.h"
+#include "support.h"
+#include "tests/runtime/fake_cuda.h"
+
+namespace ligerdsl::test {
+namespace {
+
+// Before the library reads its environment, which it does once.
+const bool environment_set = setenv("LIGERDSL_LIBCUBLASLT", FAKE_CUBLASLT, 1) == 0;
+
+const FakeCudaControl& driver() {
+  static const auto* const control =
+      static_cast<const FakeCudaControl*>(dlsym(dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL), "fake_cuda_control"));
+  return *control;
+}
+
+ligerdsl_stream_t stream() {
+  return reinterpret_cast<ligerdsl_stream_t>(uintptr_t{0x700});
+}
+
+// Memory of the fake GPU, which is the host's, aligned as a GPU's is.
+struct Memory {
+  Memory(const Context& context, size_t bytes) : buffer(context, bytes + 256) {
+    std::memset(buffer.data(), 0, buffer.bytes());
+  }
+  void* data() const { return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(buffer.data()) + 255) / 256 * 256); }
+  Buffer buffer;
+};
+
+struct Remote {
+  Remote(const Context& context, int32_t dtype, std::vector<int64_t> shape)
+      : memory(context, 65536), tensor(memory.data(), {LIGERDSL_CUDA, 0}, dtype, std::move(shape)) {}
+  operator const ligerdsl_tensor_t*() const { return tensor; }
+  Memory memory;
+  Tensor tensor;
+};
+
+class Capture : public testing::Test {
+ protected:
+  Capture() : context_(fresh()) {
+    VectorAddDesc desc = vector_add_desc();
+    desc.dtype = LIGERDSL_F32;
+    const VectorAddPlan plan(context_, desc);
+    const Remote a = f32({64}), b = f32({64}), out = f32({64});
+    VectorAddArgs args = vector_add_args();
+    args.a = a;
+    args.b = b;
+    args.out = out;
+    plan(args, nullptr, 0, stream());  // the fake driver notes what is called for the first time
+  }
+  ~Capture() override { driver().set_capturing(false); }
+
+  static Context fresh() {
+    EXPECT_TRUE(environment_set);
+    driver().reset();
+    return Context::cuda(0);
+  }
+
+  Remote f32(std::vector<int64_t> shape) const { return Remote(context_, LIGERDSL_F32, std::move(shape)); }
+  Remote i64(std::vector<int64_t> shape) const { return Remote(context_, LIGERDSL_I64, std::move(shape)); }
+
+  // The plan's first call, captured.
+  template <class Plan, class Args>
+  void expect_launches(int64_t expected, const Plan& plan, const Args& args, int64_t rows) {
+    const size_t bytes = plan.workspace_bytes(rows);
+    const Memory workspace(context_, bytes);
+    const auto context_calls = [] {
+      return driver().calls_of("cuCtxGetCurrent") + driver().calls_of("cuCtxPushCurrent") +
+             driver().calls_of("cuCtxPopCurrent");
+    };
+    driver().set_capturing(true);
+    const int64_t launches = driver().calls_of("cuLaunchKernelEx"), contexts = context_calls();
+    const int64_t calls = driver().call_count(), taken = allocations();
+    plan(args, workspace.data(), bytes, stream());
+    EXPECT_EQ(allocations() - taken, 0);
+    EXPECT_EQ(driver().calls_of("cuLaunchKernelEx") - launches, expected);
+    EXPECT_EQ(driver().call_count() - calls, expected + context_calls() - contexts) << "calls beside launches";
+    driver().set_capturing(false);
+    FakeCudaControl::Launch last{};
+    ASSERT_TRUE(driver().last_launch(&last));
+    EXPECT_TRUE(last.overlaps);
+    EXPECT_EQ(last.stream, reinterpret_cast<void*>(uintptr_t{0x700}));
+  }
+
+  Context context_;
+};
+
+TEST_F(Capture, Norm) {
+  const Remote x = f32({16, 64}), d_y = f32({16, 64}), d_x = f32({16, 64}), weight = f32({64}), rstd = f32({16}),
+               d_weight = f32({64});
+  RmsNormBackwardDesc desc = rms_norm_backward_desc();
+  desc.n_cols = 64;
+  desc.dtype = desc.weight_dtype = desc.d_weight_dtype = LIGERDSL_F32;
+  RmsNormBackwardArgs args = rms_norm_backward_args();
+  args.d_y = d_y;
+  args.x = x;
+  args.weight = weight;
+  args.rstd = rstd;
+  args.d_x = d_x;
+  args.d_weight = d_weight;
+  expect_launches(2, RmsNormBackwardPlan(context_, desc), args, 16);
+}
+
+TEST_F(Capture, CrossEntropy) {
+  const Remote logits = f32({16, 64}), labels = i64({16}), loss = f32({1});
+  CrossEntropyDesc desc = cross_entropy_desc();
+  desc.n_classes = 64;
+  desc.dtype = LIGERDSL_F32;
+  desc.label_dtype = LIGERDSL_I64;
+  desc.with_d_logits = desc.in_place = 1;
+  CrossEntropyArgs args = cross_entropy_args();
+  args.logits = args.d_logits = logits;
+  args.labels = labels;
+  args.loss = loss;
+  expect_launches(3, CrossEntropyPlan(context_, desc), args, 16);  // counts, rows, sum
+}
+
+TEST_F(Capture, NormOfAList) {
+  const Remote a = f32({16, 64}), b = f32({30}), norm = f32({1});
+  GlobalNormDesc desc = global_norm_desc();
+  desc.dtype = LIGERDSL_F32;
+  const ligerdsl_tensor_t tensors[] = {a.tensor.raw(), b.tensor.raw()};
+  GlobalNormArgs args = global_norm_args();
+  args.tensors = tensors;
+  args.n_tensors = 2;
+  args.norm = norm;
+  expect_launches(3, GlobalNormPlan(context_, desc), args, 16 * 64 + 30 + 2 * 65536);  // each tensor, the sum
+}
+
+// The products' choices were made when the workspace was asked for.
+class CaptureLinear : public Capture {
+ protected:
+  static constexpr int64_t kRows = 30, kCols = 8, kClasses = 520;
+
+  CaptureLinear() {
+    desc_.n_classes = kClasses;
+    desc_.n_cols = kCols;
+    desc_.dtype = desc_.d_weight_dtype = LIGERDSL_F32;
+    desc_.label_dtype = LIGERDSL_I64;
+    desc_.with_d_x = 1;
+  }
+  void check(int64_t launches) {
+    FusedLinearCrossEntropyArgs args = fused_linear_cross_entropy_args();
+    args.x = x_;
+    args.weight = weight_;
+    args.labels = labels_;
+    args.loss = loss_;
+    args.d_x = d_x_;
+    args.d_weight = d_weight_;
+    expect_launches(launches, FusedLinearCrossEntropyPlan(context_, desc_), args, kRows);
+  }
+
+  FusedLinearCrossEntropyDesc desc_ = fused_linear_cross_entropy_desc();
+  Remote x_ = f32({kRows, kCols}), weight_ = f32({kClasses, kCols}), labels_ = i64({kRows}), loss_ = f32({1}),
+         d_x_ = f32({kRows, kCols}), d_weight_ = f32({kClasses, kCols});
+};
+
+TEST_F(CaptureLinear, OneChunk) {
+  desc_.chunk_rows = kRows;
+  check(3);  // counts, rows, sum
+}
+
+TEST_F(CaptureLinear, ChunksOfRows) {
+  desc_.chunk_rows = 8;
+  check(6);  // counts, four chunks, sum
+}
+
+TEST_F(CaptureLinear, BlocksOfTheVocabulary) {
+  desc_.max_workspace_bytes = (32 << 20) + 24000;
+  // Rows of logits take 2176 bytes: chunks of ten and less. 30 rows under 128 columns take 15360: five blocks.
+  check(2 + 3 + 5);
+}
+
+}  // namespace
+}  // namespace ligerdsl::test
