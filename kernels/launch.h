@@ -55,6 +55,7 @@ class Extents {
 struct Launch {
   program::Program program;
   int num_warps = 4;   // nvptx
+  int num_ctas = 1;    // nvptx: CTAs per cluster
   int num_stages = 1;  // nvptx
   std::function<Grid(int64_t rows)> grid;
 };

@@ -68,6 +68,8 @@ Value movedTile(Operation* op) {
     value = store.getValue();
   else if (auto store = dyn_cast<tgpu::LocalStoreOp>(op))
     value = store.getValue();
+  else if (auto store = dyn_cast<tgpu::RemoteStoreOp>(op))
+    value = store.getValue();
   else if (op->getNumResults() == 1)
     value = op->getResult(0);
   return value && isa<RankedTensorType>(value.getType()) ? value : Value();
@@ -120,7 +122,8 @@ bool assignThreadsAlike(const MemoryAccess& a, const MemoryAccess& b) {
   auto leftType = cast<RankedTensorType>(left.getType()), rightType = cast<RankedTensorType>(right.getType());
   if (leftType.getShape() != rightType.getShape() || leftType.getEncoding() != rightType.getEncoding()) return false;
   if (!bothStore && layoutOf(leftType).isReplicated()) return false;
-  if (a.shared) return bothStore && !a.phase && !b.phase && a.begin == b.begin && leftType == rightType;
+  if (a.shared)
+    return bothStore && a.remote == b.remote && !a.phase && !b.phase && a.begin == b.begin && leftType == rightType;
   if (Value pointers = pointerTile(a.op))
     return pointers == pointerTile(b.op) && isInjective(pointers) && isLoopInvariant(pointers);
   ArrayRef<int64_t> shape = partitionShape(a.op);
@@ -138,6 +141,11 @@ std::optional<MemoryAccess> memoryAccess(Operation* op) {
   if (auto atomic = dyn_cast<tile::AtomicRMWOp>(op)) return globalAccess(op, atomic.getPtr(), true, true);
   if (auto load = dyn_cast<tgpu::LocalLoadOp>(op)) return sharedAccess(op, load.getBuffer(), false);
   if (auto store = dyn_cast<tgpu::LocalStoreOp>(op)) return sharedAccess(op, store.getBuffer(), true);
+  if (auto store = dyn_cast<tgpu::RemoteStoreOp>(op)) {
+    MemoryAccess access = sharedAccess(op, store.getBuffer(), true);
+    access.remote = true;
+    return access;
+  }
   // Fills are ordered by their memory barriers; only those are set up and read like other shared memory.
   if (auto init = dyn_cast<tgpu::InitFillsOp>(op)) return sharedAccess(op, init.getBarriers(), true);
   if (auto await = dyn_cast<tgpu::AwaitFillOp>(op)) return sharedAccess(op, await.getBarriers(), false);

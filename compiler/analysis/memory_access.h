@@ -12,8 +12,8 @@ struct MemoryAccess {
   mlir::Operation* op = nullptr;
   bool reads = false, writes = false, atomic = false;
 
-  // Shared memory: the bytes [begin, end).
-  bool shared = false;
+  // Shared memory: the bytes [begin, end); remote: of every CTA of the cluster.
+  bool shared = false, remote = false;
   int64_t begin = 0, end = 0;
   // Of a slot that changes with every iteration of a loop (tgpu.local_slot on a value that the loop flips): the buffer,
   // the flipped value, and how often the loop has turned since this access.
@@ -34,7 +34,12 @@ std::optional<MemoryAccess> memoryAccess(mlir::Operation* op);
 bool mayOverlap(const MemoryAccess& a, const MemoryAccess& b);
 
 /// Whether `later`, executed after `earlier`, might meet in one place with it, at least one writing, in different
-/// threads of the CTA. Two accesses that assign elements to threads alike stay in program order by themselves.
+/// threads. Two accesses that assign elements to threads alike stay in program order by themselves.
 bool needsBarrier(const MemoryAccess& earlier, const MemoryAccess& later);
+
+/// Whether two such threads may be of different CTAs of a cluster.
+inline bool meetsAcrossCtas(const MemoryAccess& earlier, const MemoryAccess& later) {
+  return !earlier.shared || earlier.remote || later.remote;
+}
 
 }  // namespace ligerdsl::compiler

@@ -159,4 +159,31 @@ def Tgpu_BarrierOp : Tgpu_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
   let assemblyFormat = "attr-dict";
 }
 
+def Tgpu_RemoteStoreOp : Tgpu_Op<"remote_store", [MemoryEffects<[MemWrite]>]> {
+  let summary = "Writes a tile to the same buffer of every CTA of the cluster, each element by one of the threads that hold it";
+  let description = [{
+    The buffer is of the whole tile. Example: `tgpu.remote_store %t, %m : tensor<64xf32, #a>, !tgpu.memdesc<64xf32>`.
+  }];
+  let arguments = (ins AnyRankedTensor:$value, Tgpu_MemDescType:$buffer);
+  let assemblyFormat = "$value `,` $buffer attr-dict `:` type($value) `,` type($buffer)";
+}
+
+def Tgpu_ClusterBarrierOp : Tgpu_Op<"cluster_barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "All threads of the cluster meet; memory written before, of any CTA, is visible after";
+  let description = "Example: `tgpu.cluster_barrier`.";
+  let assemblyFormat = "attr-dict";
+}
+
+def Tgpu_ClusterArriveOp : Tgpu_Op<"cluster_arrive", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Tells the cluster that this CTA runs; orders no memory";
+  let description = "Stands once in a kernel, before a `tgpu.cluster_wait`.";
+  let assemblyFormat = "attr-dict";
+}
+
+def Tgpu_ClusterWaitOp : Tgpu_Op<"cluster_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Waits until all CTAs of the cluster have arrived at tgpu.cluster_arrive";
+  let description = "From here on the shared memory of all CTAs may be touched.";
+  let assemblyFormat = "attr-dict";
+}
+
 #endif

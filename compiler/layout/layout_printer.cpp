@@ -47,7 +47,7 @@ std::string LinearLayout::table() const {
   if (isReplicated()) {
     BitMasks masks = redundant();
     text += "replicated over lanes & " + std::to_string(masks.lane) + ", warps & " + std::to_string(masks.warp) +
-            "; owners are those with these bits 0\n";
+            (ctas() > 1 ? ", CTAs & " + std::to_string(masks.cta) : "") + "; owners are those with these bits 0\n";
   }
   Coordinates coordinates(shape_.size(), 0);
   const int64_t columns = shape_.empty() ? 1 : shape_.back();

@@ -20,11 +20,13 @@ int log2Exact(int64_t value) {
 // Deals the bits of a tile's 2^n part to basis vectors.
 class BitDealer {
  public:
-  explicit BitDealer(const Shape& shape) : shape_(shape), next_(shape.size(), 0) {}
+  explicit BitDealer(const Shape& shape) : shape_(shape), next_(shape.size(), 0) {
+    for (int64_t size : shape) end_.push_back(splitOdd(size).second);
+  }
 
   // The next free bit of one dimension, or nothing when the dimension is full.
   std::optional<Basis> take(int dim) {
-    if (next_[dim] >= splitOdd(shape_[dim]).second) return std::nullopt;
+    if (next_[dim] >= end_[dim]) return std::nullopt;
     Basis basis(shape_.size(), 0);
     basis[dim] = int64_t{1} << next_[dim]++;
     return basis;
@@ -44,6 +46,14 @@ class BitDealer {
     return bases;
   }
 
+  Bases takeCtas(const ClusterCut& cut) {
+    Bases bases(log2Exact(cut.ctas), zero());
+    auto basis = bases.rbegin();
+    for (int dim : cut.dims)
+      for (; basis != bases.rend() && next_[dim] < end_[dim]; ++basis) (*basis)[dim] = int64_t{1} << --end_[dim];
+    return bases;
+  }
+
   void takeRest(Bases& bases) {
     while (auto basis = takeInner()) bases.push_back(*basis);
   }
@@ -52,7 +62,7 @@ class BitDealer {
 
  private:
   const Shape& shape_;
-  std::vector<int> next_;
+  std::vector<int> next_, end_;  // free bits per dimension
 };
 
 Bases takeVector(BitDealer& dealer, const Shape& shape, int64_t vector) {
@@ -162,17 +172,21 @@ std::string LinearLayout::check(const Shape& shape, const Bases& reg, const Base
   return "";
 }
 
-LinearLayout LinearLayout::blocked(const Shape& shape, int64_t vector, int64_t lanes, int64_t warps) {
+LinearLayout LinearLayout::blocked(const Shape& shape, int64_t vector, int64_t lanes, int64_t warps,
+                                   const ClusterCut& cut) {
   BitDealer dealer(shape);
+  Bases cta = dealer.takeCtas(cut);
   Bases reg = takeVector(dealer, shape, vector);
   Bases lane = dealer.takeThreads(log2Exact(lanes));
   Bases warp = dealer.takeThreads(log2Exact(warps));
   dealer.takeRest(reg);
-  return LinearLayout(shape, std::move(reg), std::move(lane), std::move(warp));
+  return LinearLayout(shape, std::move(reg), std::move(lane), std::move(warp), std::move(cta));
 }
 
-LinearLayout LinearLayout::rowsPerWarp(const Shape& shape, int64_t vector, int64_t lanes, int64_t warps) {
+LinearLayout LinearLayout::rowsPerWarp(const Shape& shape, int64_t vector, int64_t lanes, int64_t warps,
+                                       const ClusterCut& cut) {
   BitDealer dealer(shape);
+  Bases cta = dealer.takeCtas(cut);
   Bases reg = takeVector(dealer, shape, vector);
   Bases lane = dealer.takeThreads(log2Exact(lanes));
   Bases warp;
@@ -183,15 +197,15 @@ LinearLayout LinearLayout::rowsPerWarp(const Shape& shape, int64_t vector, int64
     warp.push_back(basis.value_or(dealer.zero()));
   }
   dealer.takeRest(reg);
-  return LinearLayout(shape, std::move(reg), std::move(lane), std::move(warp));
+  return LinearLayout(shape, std::move(reg), std::move(lane), std::move(warp), std::move(cta));
 }
 
-LinearLayout LinearLayout::replicated(const Shape& shape, int64_t lanes, int64_t warps) {
+LinearLayout LinearLayout::replicated(const Shape& shape, int64_t lanes, int64_t warps, int64_t ctas) {
   BitDealer dealer(shape);
   Bases reg;
   dealer.takeRest(reg);
-  return LinearLayout(shape, std::move(reg), dealer.takeThreads(log2Exact(lanes)),
-                      dealer.takeThreads(log2Exact(warps)));
+  return LinearLayout(shape, std::move(reg), dealer.takeThreads(log2Exact(lanes)), dealer.takeThreads(log2Exact(warps)),
+                      dealer.takeThreads(log2Exact(ctas)));
 }
 
 int64_t LinearLayout::copies() const {
@@ -377,6 +391,30 @@ LinearLayout LinearLayout::permute(const std::vector<int64_t>& permutation) cons
     sources.push_back(static_cast<int>(dim));
   }
   return mapBases(std::move(shape), sources);
+}
+
+std::optional<LinearLayout> LinearLayout::partOfCta() const {
+  std::vector<int64_t> taken(shape_.size(), 0);
+  for (const Basis& basis : bases(Axis::cta))
+    for (int dim = 0; dim < rank(); ++dim) {
+      if (basis[dim] == 0) continue;
+      if ((basis[dim] & (basis[dim] - 1)) != 0 || (taken[dim] & basis[dim]) != 0 ||
+          std::count(basis.begin(), basis.end(), 0) != rank() - 1)
+        return std::nullopt;
+      taken[dim] |= basis[dim];
+    }
+  LinearLayout part = *this;
+  part.bases_[static_cast<int>(Axis::cta)].clear();
+  for (int dim = 0; dim < rank(); ++dim) {
+    auto [odd, bits] = splitOdd(shape_[dim]);
+    const int left = bits - __builtin_popcountll(static_cast<uint64_t>(taken[dim]));
+    part.shape_[dim] = odd << left;
+    if (taken[dim] != (int64_t{1} << bits) - (int64_t{1} << left)) return std::nullopt;
+    for (int axis = 0; axis < static_cast<int>(Axis::cta); ++axis)
+      for (const Basis& basis : part.bases_[axis])
+        if (basis[dim] >> left) return std::nullopt;
+  }
+  return part;
 }
 
 std::optional<LinearLayout> LinearLayout::reshape(const Shape& shape) const {

@@ -88,6 +88,13 @@ struct BitMasks {
   bool operator==(const BitMasks&) const = default;
 };
 
+// How a tile is cut among the CTAs of a cluster: CTAs take the highest bits of the first of these dimensions, then of
+// the next, so that each holds one contiguous part (per copy of an odd factor). CTAs without a bit replicate.
+struct ClusterCut {
+  int64_t ctas = 1;  // a power of two
+  std::vector<int> dims = {};
+};
+
 class LinearLayout {
  public:
   using Shape = std::vector<int64_t>;
@@ -107,15 +114,17 @@ class LinearLayout {
 
   // Vector registers along the last dimension, then lanes, then warps, then registers, each spilling to the dimension
   // before when one is full; bits that find no room are replicated. `vector`, `lanes`, `warps` are powers of two; a
-  // vector longer than the last dimension is cut.
-  static LinearLayout blocked(const Shape& shape, int64_t vector, int64_t lanes, int64_t warps);
+  // vector longer than the last dimension is cut. What `cut` takes is not dealt.
+  static LinearLayout blocked(const Shape& shape, int64_t vector, int64_t lanes, int64_t warps,
+                              const ClusterCut& cut = {});
 
   // As blocked(), but warps are dealt to the outer dimensions first (outermost last), so that one row belongs to as few
   // warps as possible; what lanes and warps leave over is registers.
-  static LinearLayout rowsPerWarp(const Shape& shape, int64_t vector, int64_t lanes, int64_t warps);
+  static LinearLayout rowsPerWarp(const Shape& shape, int64_t vector, int64_t lanes, int64_t warps,
+                                  const ClusterCut& cut = {});
 
   // Every thread holds the whole tile, registers in row-major order.
-  static LinearLayout replicated(const Shape& shape, int64_t lanes, int64_t warps);
+  static LinearLayout replicated(const Shape& shape, int64_t lanes, int64_t warps, int64_t ctas = 1);
 
   const Shape& shape() const { return shape_; }
   int rank() const { return static_cast<int>(shape_.size()); }
@@ -155,6 +164,8 @@ class LinearLayout {
   LinearLayout expandDims(int dim) const;              // a dimension of 1 inserted at `dim`
   LinearLayout broadcastTo(const Shape& shape) const;  // dimensions of 1 grow; new elements are outermost registers
   LinearLayout permute(const std::vector<int64_t>& permutation) const;  // result dim i = dim permutation[i]
+  // The part of one CTA as a tile of its own, if CTAs only take the highest bits of dimensions, or none; no CTA bits.
+  std::optional<LinearLayout> partOfCta() const;
   // The same elements in row-major order. Nothing if the map of the new shape would not be linear, which only odd
   // factors can cause: {2, 3} -> {6} steps by 3 per row, and no basis vector of 2 x 3 copies can say so.
   std::optional<LinearLayout> reshape(const Shape& shape) const;

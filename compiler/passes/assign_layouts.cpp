@@ -24,8 +24,6 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-constexpr int64_t kLanes = 32;
-
 bool isCheapCreator(Operation* op) {
   return op->getNumResults() == 1 && isTile(op->getResult(0).getType()) &&
          isa<arith::ConstantOp, tile::SplatOp, tile::MakeRangeOp>(op);
@@ -46,7 +44,7 @@ void rematerializeCreators(func::FuncOp func) {
 
 class Assigner {
  public:
-  Assigner(LayoutClasses& classes, int64_t warps) : all(classes), warps(warps) {}
+  Assigner(LayoutClasses& classes, const Threads& threads) : all(classes), threads(threads) {}
 
   void run() {
     std::vector<int> order(all.classes.size());
@@ -68,9 +66,9 @@ class Assigner {
   // operands of its broadcasts where they already are.
   LinearLayout choose(int number) const {
     const LayoutClass& tiles = all.classes[number];
-    LinearLayout preferred = preferredLayout(tiles, warps);
-    for (int64_t vector = preferredVector(tiles, kLanes * warps); vector <= widestVector(tiles); vector *= 2) {
-      LinearLayout candidate = blockedLayout(tiles, warps, vector);
+    LinearLayout preferred = preferredLayout(tiles, threads);
+    for (int64_t vector = preferredVector(tiles, threads.count()); vector <= widestVector(tiles); vector *= 2) {
+      LinearLayout candidate = blockedLayout(tiles, threads, vector);
       bool fits = llvm::all_of(all.relations, [&](const LayoutRelation& relation) {
         const std::optional<LinearLayout>& source = all.classes[relation.source].layout;
         return relation.result != number || !source || sourceLayout(relation.op, candidate) == source;
@@ -100,8 +98,9 @@ class Assigner {
   bool keepsWarpsBusy(const LayoutRelation& relation, const LinearLayout& source) const {
     auto reduce = dyn_cast<tile::ReduceOp>(relation.op);
     const LayoutClass& result = all.classes[relation.result];
-    return reduce && source.along(reduce.getAxis()).warp != 0 && !result.accesses.empty() &&
-           result.elements() >= kLanes * warps;
+    if (!reduce) return false;
+    const BitMasks moving = source.along(reduce.getAxis());
+    return (moving.warp != 0 || moving.cta != 0) && !result.accesses.empty() && result.elements() >= threads.count();
   }
 
   // Assigns a layout that follows from that of class `start`. Tiles as large as those that move through memory keep
@@ -117,15 +116,15 @@ class Assigner {
   }
 
   bool isWideEnough(const LayoutClass& tiles, const LinearLayout& layout) const {
-    LinearLayout preferred = preferredLayout(tiles, warps);
+    LinearLayout preferred = preferredLayout(tiles, threads);
     for (int dim = 0; dim < layout.rank(); ++dim)
-      if (layout.contiguous(dim) < std::min(preferred.contiguous(dim), preferredVector(tiles, kLanes * warps)))
+      if (layout.contiguous(dim) < std::min(preferred.contiguous(dim), preferredVector(tiles, threads.count())))
         return false;
     return true;
   }
 
   LayoutClasses& all;
-  int64_t warps;
+  Threads threads;
 };
 
 void setType(Value value, const LinearLayout& layout) {
@@ -167,7 +166,7 @@ void matchShapeOp(Operation* op) {
   // A reshape whose map is not linear: exact in every thread that holds all elements.
   auto whole = [&](Value value) {
     return LinearLayout::replicated(LinearLayout::Shape(cast<RankedTensorType>(value.getType()).getShape()),
-                                    result.lanes(), result.warps());
+                                    result.lanes(), result.warps(), result.ctas());
   };
   op->setOperand(0, convert(builder, op->getLoc(), source, whole(source)));
   convertResult(op, 0, whole(op->getResult(0)), result);
@@ -178,7 +177,10 @@ class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, Operatio
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TileAssignLayoutsPass)
   TileAssignLayoutsPass() = default;
   TileAssignLayoutsPass(const TileAssignLayoutsPass& other) : PassWrapper(other) {}
-  explicit TileAssignLayoutsPass(int warps) { numWarps = warps; }
+  TileAssignLayoutsPass(int warps, int ctas) {
+    numWarps = warps;
+    numCtas = ctas;
+  }
 
   StringRef getArgument() const override { return "tile-assign-layouts"; }
   StringRef getDescription() const override { return "Give every tile a linear layout"; }
@@ -189,12 +191,17 @@ class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, Operatio
       getOperation().emitError("num_warps is ") << int(numWarps) << "; expected a power of two from 1 to 32";
       return signalPassFailure();
     }
+    if (numCtas < 1 || !llvm::isPowerOf2_64(numCtas) || numCtas > 16) {
+      getOperation().emitError("num_ctas is ") << int(numCtas) << "; expected 1, 2, 4, 8 or 16";
+      return signalPassFailure();
+    }
     if (failed(checkShapes())) return signalPassFailure();
     tileScalarAtomics(getOperation());
     rematerializeCreators(getOperation());
+    if (numCtas > 1) getOperation()->setAttr(kNumCtasAttr, Builder(&getContext()).getI64IntegerAttr(numCtas));
     LayoutClasses classes;
     if (failed(classes.build(getOperation()))) return signalPassFailure();
-    Assigner(classes, numWarps).run();
+    Assigner(classes, {numWarps, numCtas}).run();
     for (const LayoutClass& tiles : classes.classes)
       for (Value value : tiles.values) setType(value, *tiles.layout);
     for (const LayoutRelation& relation : classes.relations) {
@@ -222,12 +229,13 @@ class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, Operatio
   }
 
   Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
+  Option<int> numCtas{*this, "num-ctas", llvm::cl::desc("CTAs per cluster"), llvm::cl::init(1)};
 };
 
 }  // namespace
 
-std::unique_ptr<Pass> createTileAssignLayoutsPass(int numWarps) {
-  return std::make_unique<TileAssignLayoutsPass>(numWarps);
+std::unique_ptr<Pass> createTileAssignLayoutsPass(int numWarps, int numCtas) {
+  return std::make_unique<TileAssignLayoutsPass>(numWarps, numCtas);
 }
 
 }  // namespace ligerdsl::compiler

@@ -1,5 +1,6 @@
 // An atomic is executed once per element, by the element's canonical owner. Where a layout replicates elements, the
-// other holders get the old value through shared memory; a scalar is the case of one element that every thread holds.
+// other holders, of all CTAs, get the old value through shared memory; a scalar is the case of one element that every
+// thread holds.
 #include "compiler/passes/atomic_results.h"
 
 #include "compiler/dialect/tgpu.h"
@@ -43,9 +44,12 @@ void shareAtomicResults(func::FuncOp func) {
     if (!type || old.use_empty() || !layoutOf(type).isReplicated()) return;
     OpBuilder builder(op);
     builder.setInsertionPointAfter(op);
-    auto memory = tgpu::MemDescType::get(op.getContext(), type.getShape(), type.getElementType(), 0);
+    const bool remote = layoutOf(type).redundant().cta != 0;
+    std::optional<RankedTensorType> part = remote ? std::nullopt : partOfCta(type);
+    auto memory = tgpu::MemDescType::get(op.getContext(), (part ? *part : type).getShape(), type.getElementType(), 0);
     Value buffer = tgpu::LocalAllocOp::create(builder, op.getLoc(), memory, IntegerAttr());
-    auto store = tgpu::LocalStoreOp::create(builder, op.getLoc(), old, buffer);
+    Operation* store = remote ? tgpu::RemoteStoreOp::create(builder, op.getLoc(), old, buffer).getOperation()
+                              : tgpu::LocalStoreOp::create(builder, op.getLoc(), old, buffer).getOperation();
     Value shared = tgpu::LocalLoadOp::create(builder, op.getLoc(), type, buffer);
     old.replaceAllUsesExcept(shared, store);
   });

@@ -4,16 +4,18 @@
 //
 // A reduction whose axis lies within warps is one tgpu.reduce_in_warp: registers, then shuffles. Otherwise:
 //
-//   1. reduce_in_warp leaves one value per warp along the axis: a tile whose axis has W elements, one per warp.
+//   1. reduce_in_warp leaves one value per warp along the axis: a tile whose axis has W elements, one per warp of the
+//   CTA, or of the cluster if CTAs share the axis.
 //   2. convert_layout gives every thread, or every group of lanes, all W of them. This is the only exchange through
 //   shared
 //      memory, and all values of a variadic reduction travel in it together, behind one barrier.
-//   3. reduce_in_warp combines the W values in a fixed order.
+//   3. reduce_in_warp combines the W values in a fixed order, the same in all CTAs.
 //
 // Every thread that needs the result computes it, so nothing is sent back. If all results are converted to one other
 // layout right away, step 2 goes to that layout directly.
 //
-// A scan is converted to a layout whose axis lies within one warp, scanned there, and converted back.
+// A scan is converted to a layout whose axis lies within one warp, scanned there, and converted back. Tiles that are
+// scanned are not cut among CTAs.
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/layout_attr.h"
 #include "compiler/passes/merge_reductions.h"
@@ -32,6 +34,7 @@ using Shape = LinearLayout::Shape;
 
 // Up to this many values per reduction, each thread reads and combines them all; beyond, lanes share the work.
 constexpr int64_t kMaxInThread = 8;
+constexpr int64_t kLanes = 32;
 
 Bases insertAxis(const Bases& bases, int axis) {
   Bases result;
@@ -53,18 +56,22 @@ Shape insertSize(Shape shape, int axis, int64_t size) {
   return shape;
 }
 
-// One value per warp: what reduce_in_warp leaves. The i-th warp bit that moves along the axis becomes its bit i.
+// One value per warp: what reduce_in_warp leaves. The i-th warp or CTA bit that moves along the axis becomes its bit i.
 LinearLayout perWarpLayout(const LinearLayout& source, int axis) {
   LinearLayout slice = source.slice(axis);
-  Bases warp = insertAxis(slice.bases(Axis::warp), axis);
+  Bases warp = insertAxis(slice.bases(Axis::warp), axis), cta = insertAxis(slice.bases(Axis::cta), axis);
   int64_t position = 1;
-  for (size_t bit = 0; bit < warp.size(); ++bit)
-    if (source.along(axis).warp >> bit & 1) {
-      warp[bit] = along(source.rank(), axis, position);
+  auto number = [&](Bases& bases, uint64_t moving) {
+    for (size_t bit = 0; bit < bases.size(); ++bit) {
+      if (!(moving >> bit & 1)) continue;
+      bases[bit] = along(source.rank(), axis, position);
       position *= 2;
     }
+  };
+  number(warp, source.along(axis).warp);
+  number(cta, source.along(axis).cta);
   return LinearLayout(insertSize(slice.shape(), axis, position), insertAxis(slice.bases(Axis::reg), axis),
-                      insertAxis(slice.bases(Axis::lane), axis), std::move(warp));
+                      insertAxis(slice.bases(Axis::lane), axis), std::move(warp), std::move(cta));
 }
 
 // `target` with the axis of `size` values inserted: in lanes that hold copies anyway when there are many, else in
@@ -78,14 +85,14 @@ LinearLayout gatherLayout(const LinearLayout& target, int axis, int64_t size) {
   SmallVector<size_t> freeLanes;
   for (size_t bit = 0; bit < lane.size(); ++bit)
     if (lane[bit] == Basis(rank, 0)) freeLanes.push_back(bit);
-  if (size > kMaxInThread && freeLanes.size() >= values.size()) {
-    for (size_t i = 0; i < values.size(); ++i) lane[freeLanes[i]] = values[i];
-  } else {
-    // Lowest along the last dimension, so that a thread reads them as vectors.
-    reg.insert(axis == rank - 1 ? reg.begin() : reg.end(), values.begin(), values.end());
-  }
+  // What lanes leave over is lowest along the last dimension, so that a thread reads it as vectors.
+  const bool share = size > kLanes || (size > kMaxInThread && freeLanes.size() >= values.size());
+  const size_t dealt = share ? std::min(values.size(), freeLanes.size()) : 0;
+  const size_t kept = values.size() - dealt;
+  for (size_t i = 0; i < dealt; ++i) lane[freeLanes[i]] = values[kept + i];
+  reg.insert(axis == rank - 1 ? reg.begin() : reg.end(), values.begin(), values.begin() + kept);
   return LinearLayout(insertSize(target.shape(), axis, size), std::move(reg), std::move(lane),
-                      insertAxis(target.bases(Axis::warp), axis));
+                      insertAxis(target.bases(Axis::warp), axis), insertAxis(target.bases(Axis::cta), axis));
 }
 
 // Moves or copies a combiner region; its terminator becomes tgpu.yield.
@@ -147,7 +154,7 @@ void decompose(tile::ReduceOp reduce) {
   const int axis = static_cast<int>(reduce.getAxis());
   SmallVector<Value> sources = reduce.getSources();
   LinearLayout source = layoutOf(sources[0]);
-  if (source.along(axis).warp == 0) {
+  if (source.along(axis).warp == 0 && source.along(axis).cta == 0) {
     replaceResults(reduce, reduceInWarp(builder, reduce, sources, reduce.getResultTypes()), false);
     return;
   }
@@ -181,7 +188,8 @@ LinearLayout scanLayout(const LinearLayout& source, int axis) {
     inverse[order[dim]] = dim;
   }
   int64_t linear = int64_t{1} << splitOdd(shape.back()).second;
-  return LinearLayout::blocked(shape, std::max<int64_t>(1, linear / source.lanes()), source.lanes(), source.warps())
+  return LinearLayout::blocked(shape, std::max<int64_t>(1, linear / source.lanes()), source.lanes(), source.warps(),
+                               ClusterCut{source.ctas()})
       .permute(inverse);
 }
 

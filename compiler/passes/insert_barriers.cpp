@@ -2,7 +2,8 @@
 //
 // Walks the function in program order with the set of accesses that happened since the last barrier. An op whose access
 // needs a barrier after one of them (compiler/analysis/memory_access.h) gets a tgpu.barrier in front, which empties the
-// set.
+// set; or a tgpu.cluster_barrier, where the threads may be of different CTAs. In a cluster, accesses before a
+// tgpu.barrier stay in the set for what other CTAs may do.
 //
 //   loops          the body is walked by itself, again and again with what its end left behind until nothing new
 //   arrives: hazards
@@ -13,11 +14,16 @@
 //                  the loop is in the other slot. How often a finished loop turned is unknown.
 //   conditionals   both branches start from the same set; the union leaves
 //
-// Conditions are scalars, equal in all threads of a CTA, so barriers may stand inside loops and branches.
+// Conditions are scalars, equal in all threads of a cluster, so barriers may stand inside loops and branches.
+//
+// No CTA may be touched before it runs: tgpu.cluster_arrive stands at the kernel's begin, tgpu.cluster_wait before the
+// first op that contains a tgpu.remote_store. None may be touched after its end: a remote store is followed by a
+// cluster barrier, before what it stored is loaded.
 #include <utility>
 
 #include "compiler/analysis/memory_access.h"
 #include "compiler/dialect/tgpu.h"
+#include "compiler/passes/layout_attr.h"
 #include "compiler/passes/passes.h"
 #include "llvm/ADT/MapVector.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -27,36 +33,43 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// Accesses since the last barrier on some path to here, by op and turns.
-using Pending = llvm::MapVector<std::pair<Operation*, int>, MemoryAccess>;
+// Accesses since the last barrier on some path to here, by op, turns and whether the CTA has met since.
+using Pending = llvm::MapVector<std::pair<Operation*, int>, std::pair<MemoryAccess, bool>>;
 
 constexpr int kManyTurns = 2;
 
-void insert(Pending& into, const MemoryAccess& access) {
-  into.insert({{access.op, access.turns}, access});
+void insert(Pending& into, const MemoryAccess& access, bool met) {
+  into.insert({{access.op, 2 * access.turns + met}, {access, met}});
 }
 
 void join(Pending& into, const Pending& from) {
-  for (const auto& [key, access] : from) insert(into, access);
+  for (const auto& [key, entry] : from) insert(into, entry.first, entry.second);
 }
+
+enum class Barrier { none, cta, cluster };
 
 // The same accesses `turns` iterations of the loop later.
 Pending afterTurns(const Pending& pending, scf::ForOp loop, int turns) {
   Pending result;
-  for (auto [key, access] : pending) {
+  for (auto [key, entry] : pending) {
+    auto [access, met] = entry;
     if (access.phase && access.phase.getOwner() == loop.getBody())
       access.turns = std::min(access.turns + turns, kManyTurns);
-    insert(result, access);
+    insert(result, access, met);
   }
   return result;
 }
 
 class Inserter {
  public:
+  explicit Inserter(bool cluster) : cluster(cluster) {}
+
   void walk(Block& block, Pending& pending) {
     for (Operation& op : llvm::make_early_inc_range(block)) {
       if (isa<tgpu::BarrierOp>(op))
-        pending.clear();
+        pass(Barrier::cta, pending);
+      else if (isa<tgpu::ClusterBarrierOp>(op))
+        pass(Barrier::cluster, pending);
       else if (auto loop = dyn_cast<scf::ForOp>(op))
         walkLoop(loop, pending, [&](Pending& state) {
           walk(*loop.getBody(), state);
@@ -80,18 +93,31 @@ class Inserter {
 
  private:
   void add(const MemoryAccess& access, Pending& pending) {
-    if (llvm::any_of(pending, [&](const auto& entry) { return needsBarrier(entry.second, access); })) {
-      insertBefore(access.op);
-      pending.clear();
+    Barrier wanted = Barrier::none;
+    for (const auto& [key, entry] : pending) {
+      auto [earlier, met] = entry;
+      if (!needsBarrier(earlier, access)) continue;
+      bool across = cluster && meetsAcrossCtas(earlier, access);
+      wanted = std::max(wanted, across ? Barrier::cluster : met ? Barrier::none : Barrier::cta);
     }
-    insert(pending, access);
+    insertBefore(access.op, wanted, pending);
+    insert(pending, access, false);
   }
 
-  void insertBefore(Operation* op) {
-    found = true;
-    if (!inserting) return;
+  void pass(Barrier barrier, Pending& pending) {
+    Pending left;
+    if (barrier == Barrier::cta && cluster)
+      for (const auto& [key, entry] : pending) insert(left, entry.first, true);
+    pending = std::move(left);
+  }
+
+  void insertBefore(Operation* op, Barrier barrier, Pending& pending) {
+    if (barrier == Barrier::none) return;
+    found = std::max(found, barrier);
     OpBuilder builder(op);
-    tgpu::BarrierOp::create(builder, op->getLoc());
+    if (inserting && barrier == Barrier::cta) tgpu::BarrierOp::create(builder, op->getLoc());
+    if (inserting && barrier == Barrier::cluster) tgpu::ClusterBarrierOp::create(builder, op->getLoc());
+    pass(barrier, pending);
   }
 
   // `iterate` walks one iteration from the state at the loop's head, leaves the state of the back edge in its argument
@@ -103,22 +129,20 @@ class Inserter {
       Pending state = carried;
       iterate(state);
       stable = state.size() == carried.size() &&
-               llvm::all_of(state, [&](const auto& access) { return carried.count(access.first) > 0; });
+               llvm::all_of(state, [&](const auto& entry) { return carried.count(entry.first) > 0; });
       carried = std::move(state);
     }
-    if (conflicts(pending, iterate)) {
-      insertBefore(loop);
-      pending.clear();
-    }
+    insertBefore(loop, conflicts(pending, iterate), pending);
     join(carried, pending);
     Pending exit = iterate(carried);
     join(pending, exit);
   }
 
-  // Whether an iteration that starts in this state would need another barrier.
+  // The barrier that an iteration that starts in this state would need in addition.
   template <typename Iterate>
-  bool conflicts(Pending state, Iterate iterate) {
-    bool outerInserting = std::exchange(inserting, false), outerFound = std::exchange(found, false);
+  Barrier conflicts(Pending state, Iterate iterate) {
+    bool outerInserting = std::exchange(inserting, false);
+    Barrier outerFound = std::exchange(found, Barrier::none);
     iterate(state);
     inserting = outerInserting;
     return std::exchange(found, outerFound);
@@ -132,9 +156,27 @@ class Inserter {
     join(pending, skipped);
   }
 
+  bool cluster;
   bool inserting = true;  // otherwise only `found` is set
-  bool found = false;
+  Barrier found = Barrier::none;
 };
+
+void announceCtas(func::FuncOp func) {
+  Block& body = func.getBody().front();
+  auto touches = [](Operation& op) {
+    return op
+        .walk([](Operation* inner) {
+          bool found = isa<tgpu::RemoteStoreOp, tgpu::ClusterBarrierOp>(inner);
+          return found ? WalkResult::interrupt() : WalkResult::advance();
+        })
+        .wasInterrupted();
+  };
+  auto first = llvm::find_if(body, touches);
+  if (first == body.end() || isa<tgpu::ClusterBarrierOp>(*first)) return;
+  OpBuilder atFirst(&*first), atBegin = OpBuilder::atBlockBegin(&body);
+  tgpu::ClusterWaitOp::create(atFirst, first->getLoc());
+  tgpu::ClusterArriveOp::create(atBegin, func.getLoc());
+}
 
 class TgpuInsertBarriersPass : public PassWrapper<TgpuInsertBarriersPass, OperationPass<func::FuncOp>> {
  public:
@@ -144,7 +186,9 @@ class TgpuInsertBarriersPass : public PassWrapper<TgpuInsertBarriersPass, Operat
 
   void runOnOperation() override {
     Pending pending;
-    for (Block& block : getOperation().getBody()) Inserter().walk(block, pending);
+    const bool cluster = getOperation()->hasAttr(kNumCtasAttr);
+    for (Block& block : getOperation().getBody()) Inserter(cluster).walk(block, pending);
+    if (cluster) announceCtas(getOperation());
   }
 };
 

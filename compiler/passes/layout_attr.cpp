@@ -40,6 +40,12 @@ RankedTensorType withLayout(RankedTensorType type, const LinearLayout& layout) {
   return RankedTensorType::get(type.getShape(), type.getElementType(), layoutAttr(type.getContext(), layout));
 }
 
+std::optional<RankedTensorType> partOfCta(RankedTensorType type) {
+  std::optional<LinearLayout> part = layoutOf(type).partOfCta();
+  if (!part) return std::nullopt;
+  return RankedTensorType::get(part->shape(), type.getElementType(), layoutAttr(type.getContext(), *part));
+}
+
 // The element of the source that a shape op puts at `at` of its result.
 static LinearLayout::Coordinates sourceElement(Operation* op, ArrayRef<int64_t> sourceShape,
                                                ArrayRef<int64_t> resultShape, LinearLayout::Coordinates at) {
@@ -72,9 +78,9 @@ std::optional<SmallVector<int32_t>> shapeOpSources(Operation* op) {
   // All threads rename alike, so thread 0 tells; that the threads' own offsets agree is checked on the single bits.
   auto registerOf = [&](const Place& place) -> std::optional<int64_t> {
     auto wanted = sourceElement(op, sourceType.getShape(), resultType.getShape(), result.coordinates(place));
-    if (place.lane == 0 && place.warp == 0) return source.registerAt(wanted);
+    if (place.lane == 0 && place.warp == 0 && place.cta == 0) return source.registerAt(wanted);
     for (int64_t reg = 0; reg < source.registers(); ++reg)
-      if (source.coordinates({reg, place.lane, place.warp}) == wanted) return reg;
+      if (source.coordinates({reg, place.lane, place.warp, place.cta}) == wanted) return reg;
     return std::nullopt;
   };
   SmallVector<int32_t> sources;
@@ -87,6 +93,8 @@ std::optional<SmallVector<int32_t>> shapeOpSources(Operation* op) {
     if (registerOf({.lane = lane}) != sources[0]) return std::nullopt;
   for (int64_t warp = 1; warp < result.warps(); warp *= 2)
     if (registerOf({.warp = warp}) != sources[0]) return std::nullopt;
+  for (int64_t cta = 1; cta < result.ctas(); cta *= 2)
+    if (registerOf({.cta = cta}) != sources[0]) return std::nullopt;
   return sources;
 }
 

@@ -85,6 +85,7 @@ LogicalResult LayoutClasses::visit(Operation* op) {
   } else if (isa<tile::SplatOp, tile::MakeRangeOp, tile::AddPtrOp, tile::AssumeDivisibleOp, tile::ScanOp>(op) ||
              op->hasTrait<OpTrait::Elementwise>() || isa<arith::ConstantOp>(op)) {
     uniteTiles(op);
+    if (isa<tile::ScanOp>(op)) scans.push_back(op);
   } else if (llvm::any_of(op->getOperandTypes(), isTile) || llvm::any_of(op->getResultTypes(), isTile)) {
     return op->emitOpError("has tiles but no layout rule on a GPU");
   }
@@ -112,11 +113,13 @@ void LayoutClasses::number() {
     else if (op->getNumResults() == 1 && isTile(op->getResult(0).getType()))
       classes[classOf(op->getResult(0))].accesses.push_back(op);
   }
+  for (Operation* op : scans) classes[classOf(op->getOperand(0))].scanned = true;
   for (Operation* op : related) {
     int source = classOf(op->getOperand(0));
     if (auto reduce = dyn_cast<tile::ReduceOp>(op)) {
       size_t rank = classes[source].shape.size();
       if (rank > 1 && reduce.getAxis() == rank - 1) classes[source].reducedAlongRows = true;
+      classes[source].reducedDims |= uint64_t{1} << reduce.getAxis();
     }
     if (isTile(op->getResult(0).getType())) relations.push_back({op, source, classOf(op->getResult(0))});
   }

@@ -19,6 +19,8 @@ struct LayoutClass {
   std::vector<mlir::Value> values;         // in program order
   std::vector<mlir::Operation*> accesses;  // loads, stores and atomics
   bool reducedAlongRows = false;           // a reduction over the last of several dimensions reads it
+  uint64_t reducedDims = 0;                // dimensions over which reductions read it
+  bool scanned = false;
   std::optional<LinearLayout> layout;
 
   int64_t elements() const;
@@ -51,7 +53,7 @@ class LayoutClasses {
   llvm::DenseMap<mlir::Value, int> ids;
   std::vector<mlir::Value> values;
   std::vector<int> parent;
-  std::vector<mlir::Operation*> related, accesses;
+  std::vector<mlir::Operation*> related, accesses, scans;
   llvm::DenseMap<mlir::Value, int> index;
 };
 

@@ -85,17 +85,30 @@ int64_t preferredVector(const LayoutClass& tiles, int64_t threads) {
   return std::clamp<int64_t>(linearElements(tiles) / threads, 1, widestVector(tiles));
 }
 
-LinearLayout preferredLayout(const LayoutClass& tiles, int64_t warps) {
-  return blockedLayout(tiles, warps, preferredVector(tiles, kLanes * warps));
+// Scans run in one warp of one CTA.
+static ClusterCut cutOf(const LayoutClass& tiles, const Threads& threads) {
+  ClusterCut cut{threads.ctas, {}};
+  if (tiles.scanned || linearElements(tiles) < threads.count()) return cut;
+  const int last = static_cast<int>(tiles.shape.size()) - 1;
+  for (int dim = 0; dim <= last; ++dim)
+    if (!(tiles.reducedDims >> dim & 1)) cut.dims.push_back(dim);
+  for (int dim = last; dim >= 0; --dim)
+    if (tiles.reducedDims >> dim & 1) cut.dims.push_back(dim);
+  return cut;
 }
 
-LinearLayout blockedLayout(const LayoutClass& tiles, int64_t warps, int64_t vector) {
+LinearLayout preferredLayout(const LayoutClass& tiles, const Threads& threads) {
+  return blockedLayout(tiles, threads, preferredVector(tiles, threads.count()));
+}
+
+LinearLayout blockedLayout(const LayoutClass& tiles, const Threads& threads, int64_t vector) {
   int rank = static_cast<int>(tiles.shape.size());
   int fast = -1;
   for (Operation* access : tiles.accesses)
     if (int dim = accessShape(access).fastDim; dim >= 0 && fast != rank - 1) fast = dim;
+  ClusterCut cut = cutOf(tiles, threads);
   auto build = tiles.reducedAlongRows ? &LinearLayout::rowsPerWarp : &LinearLayout::blocked;
-  if (fast < 0 || fast == rank - 1) return build(tiles.shape, vector, kLanes, warps);
+  if (fast < 0 || fast == rank - 1) return build(tiles.shape, vector, kLanes, threads.warps, cut);
 
   // Lay the tile out as if the contiguous dimension were the last, then move it back.
   std::vector<int64_t> order, inverse(rank);
@@ -107,7 +120,8 @@ LinearLayout blockedLayout(const LayoutClass& tiles, int64_t warps, int64_t vect
     shape.push_back(tiles.shape[order[dim]]);
     inverse[order[dim]] = dim;
   }
-  return LinearLayout::blocked(shape, vector, kLanes, warps).permute(inverse);
+  for (int& dim : cut.dims) dim = static_cast<int>(inverse[dim]);
+  return LinearLayout::blocked(shape, vector, kLanes, threads.warps, cut).permute(inverse);
 }
 
 }  // namespace ligerdsl::compiler

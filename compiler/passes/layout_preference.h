@@ -20,8 +20,16 @@ int64_t preferredVector(const LayoutClass& tiles, int64_t threads);
 /// The widest vector that facts allow any access of the class, whether or not threads go idle.
 int64_t widestVector(const LayoutClass& tiles);
 
-/// Blocked over 32 lanes and `warps` warps, vectors along the dimension that is contiguous in memory.
-LinearLayout blockedLayout(const LayoutClass& tiles, int64_t warps, int64_t vector);
-LinearLayout preferredLayout(const LayoutClass& tiles, int64_t warps);
+/// The threads of one program: warps of each CTA, CTAs of the cluster.
+struct Threads {
+  int64_t warps = 4, ctas = 1;
+  int64_t perCta() const { return 32 * warps; }
+  int64_t count() const { return perCta() * ctas; }
+};
+
+/// Blocked over these threads, vectors along the dimension that is contiguous in memory. CTAs cut the tile, if it has
+/// an element for every thread: along outer dimensions that no reduction combines, else along the last.
+LinearLayout blockedLayout(const LayoutClass& tiles, const Threads& threads, int64_t vector);
+LinearLayout preferredLayout(const LayoutClass& tiles, const Threads& threads);
 
 }  // namespace ligerdsl::compiler

@@ -1,8 +1,9 @@
 // tgpu-lower-conversions
 //
 // A tgpu.convert_layout whose values stay in their threads is a renaming of registers and remains. Every other one goes
-// through shared memory: allocate, store, load. Neighbouring conversions are lowered together, all stores before all
-// loads, so that they share one barrier (tgpu-insert-barriers puts it there).
+// through shared memory: allocate, store, load. Where values leave their CTA, every CTA of the cluster gets the whole
+// tile (tgpu.remote_store); else a buffer holds the part of its CTA only. Neighbouring conversions are lowered
+// together, all stores before all loads, so that they share one barrier (tgpu-insert-barriers puts it there).
 //
 // An exchange that is alone in the body of a loop alternates between two slots: the loop carries 0, 1, 0, ... and
 // indexes its buffers with it. What one iteration still reads, the next does not overwrite, and one barrier per
@@ -44,8 +45,16 @@ constexpr int64_t kMostBytesPerSlot = 1024;
 
 using Run = SmallVector<tgpu::ConvertLayoutOp>;
 
+bool leavesCta(tgpu::ConvertLayoutOp op) {
+  return travel(layoutOf(op.getSource()), layoutOf(op.getResult())) == Travel::cluster;
+}
+
 tgpu::MemDescType bufferType(tgpu::ConvertLayoutOp op) {
   auto type = cast<RankedTensorType>(op.getSource().getType());
+  auto result = cast<RankedTensorType>(op.getResult().getType());
+  std::optional<RankedTensorType> from = partOfCta(type), to = partOfCta(result);
+  bool sameCut = layoutOf(type).bases(Axis::cta) == layoutOf(result).bases(Axis::cta);
+  if (sameCut && from && to) type = *from;
   return tgpu::MemDescType::get(op.getContext(), type.getShape(), type.getElementType(),
                                 rowPad(type, layoutOf(op.getSource()), layoutOf(op.getResult())));
 }
@@ -67,7 +76,10 @@ void lowerTogether(ArrayRef<tgpu::ConvertLayoutOp> conversions, BlockArgument ph
   SmallVector<Value> buffers;
   for (tgpu::ConvertLayoutOp op : conversions) {
     buffers.push_back(allocate(builder, op, phase));
-    tgpu::LocalStoreOp::create(builder, op.getLoc(), op.getSource(), buffers.back());
+    if (leavesCta(op))
+      tgpu::RemoteStoreOp::create(builder, op.getLoc(), op.getSource(), buffers.back());
+    else
+      tgpu::LocalStoreOp::create(builder, op.getLoc(), op.getSource(), buffers.back());
   }
   for (auto [number, buffer] : llvm::enumerate(buffers)) {
     tgpu::ConvertLayoutOp op = conversions[number];

@@ -22,7 +22,8 @@ namespace {
 
 bool touchesOnlyShared(Operation* op) {
   return isa<tgpu::LocalAllocOp, tgpu::LocalStoreOp, tgpu::LocalLoadOp, tgpu::BarrierOp, tgpu::InitFillsOp,
-             tgpu::AwaitFillOp>(op);
+             tgpu::AwaitFillOp, tgpu::RemoteStoreOp, tgpu::ClusterBarrierOp, tgpu::ClusterArriveOp,
+             tgpu::ClusterWaitOp>(op);
 }
 
 // Whether other kernels may see what this op, without its regions, does, or it what they do.

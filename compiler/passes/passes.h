@@ -11,10 +11,10 @@ namespace ligerdsl::compiler {
 std::unique_ptr<mlir::Pass> createTileKeepResidentsPass(int64_t sharedBytes = 0, int numWarps = 4);
 
 /// tile-prefetch-loads: loops of num_stages >= 2 carry the tiles that they load some iterations ahead.
-std::unique_ptr<mlir::Pass> createTilePrefetchLoadsPass(int numStages = 1, int numWarps = 4);
+std::unique_ptr<mlir::Pass> createTilePrefetchLoadsPass(int numStages = 1, int numWarps = 4, int numCtas = 1);
 
 /// tile-assign-layouts: gives every tile a #tgpu.layout; inserts tgpu.convert_layout where two layouts meet.
-std::unique_ptr<mlir::Pass> createTileAssignLayoutsPass(int numWarps = 4);
+std::unique_ptr<mlir::Pass> createTileAssignLayoutsPass(int numWarps = 4, int numCtas = 1);
 
 /// tgpu-decompose-reduce: tile.reduce and tile.scan become in-warp pieces and layout conversions.
 std::unique_ptr<mlir::Pass> createTgpuDecomposeReducePass();
@@ -28,7 +28,8 @@ std::unique_ptr<mlir::Pass> createTgpuAllocateSharedPass();
 /// tgpu-insert-barriers: a tgpu.barrier between accesses of different threads to the same memory.
 std::unique_ptr<mlir::Pass> createTgpuInsertBarriersPass();
 
-/// tgpu-recompute-after-barriers: where registers are short, narrow tiles wait at barriers instead of what was computed.
+/// tgpu-recompute-after-barriers: where registers are short, narrow tiles wait at barriers instead of what was
+/// computed.
 std::unique_ptr<mlir::Pass> createTgpuRecomputeAfterBarriersPass(int numWarps = 4);
 
 /// tgpu-overlap-launches: the kernel waits for the grids before it at its first access to global memory, and lets the

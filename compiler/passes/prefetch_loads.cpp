@@ -42,7 +42,9 @@ int64_t carriedBudget(int64_t threads) {
 
 class LoopPrefetcher {
  public:
-  LoopPrefetcher(scf::ForOp loop, int64_t stages, int64_t threads) : loop(loop), depth(stages - 1), threads(threads) {}
+  // Threads of a CTA, CTAs of a cluster.
+  LoopPrefetcher(scf::ForOp loop, int64_t stages, int64_t threads, int64_t ctas)
+      : loop(loop), depth(stages - 1), threads(threads), ctas(ctas) {}
 
   void run() {
     if (depth < 1 || !collectWrites()) return;
@@ -78,7 +80,7 @@ class LoopPrefetcher {
     auto tensor = dyn_cast<RankedTensorType>(type);
     Type element = getElementTypeOrSelf(type);
     int64_t bytes = element.isIntOrFloat() ? llvm::divideCeil(element.getIntOrFloatBitWidth(), 8) : 8;
-    return bytes * (tensor ? llvm::divideCeil(tensor.getNumElements(), threads) : 1);
+    return bytes * (tensor ? llvm::divideCeil(tensor.getNumElements(), threads * ctas) : 1);
   }
 
   bool qualifies(tile::LoadTileOp load) {
@@ -199,7 +201,7 @@ class LoopPrefetcher {
   }
 
   scf::ForOp loop;
-  int64_t depth, threads;
+  int64_t depth, threads, ctas;
   SmallVector<MemoryAccess> writes;
   SmallVector<tile::LoadTileOp> loads;
 };
@@ -209,9 +211,10 @@ class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, Operatio
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TilePrefetchLoadsPass)
   TilePrefetchLoadsPass() = default;
   TilePrefetchLoadsPass(const TilePrefetchLoadsPass& other) : PassWrapper(other) {}
-  TilePrefetchLoadsPass(int stages, int warps) {
+  TilePrefetchLoadsPass(int stages, int warps, int ctas) {
     numStages = stages;
     numWarps = warps;
+    numCtas = ctas;
   }
 
   StringRef getArgument() const override { return "tile-prefetch-loads"; }
@@ -222,19 +225,20 @@ class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, Operatio
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops) {
       auto own = loop->getAttrOfType<IntegerAttr>(tile::kNumStagesAttr);
-      LoopPrefetcher(loop, own ? own.getInt() : int64_t{numStages}, 32 * int64_t{numWarps}).run();
+      LoopPrefetcher(loop, own ? own.getInt() : int64_t{numStages}, 32 * int64_t{numWarps}, numCtas).run();
     }
   }
 
  private:
   Option<int> numStages{*this, "num-stages", llvm::cl::desc("Stages of loops that name none"), llvm::cl::init(1)};
   Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
+  Option<int> numCtas{*this, "num-ctas", llvm::cl::desc("CTAs per cluster"), llvm::cl::init(1)};
 };
 
 }  // namespace
 
-std::unique_ptr<Pass> createTilePrefetchLoadsPass(int numStages, int numWarps) {
-  return std::make_unique<TilePrefetchLoadsPass>(numStages, numWarps);
+std::unique_ptr<Pass> createTilePrefetchLoadsPass(int numStages, int numWarps, int numCtas) {
+  return std::make_unique<TilePrefetchLoadsPass>(numStages, numWarps, numCtas);
 }
 
 }  // namespace ligerdsl::compiler

@@ -20,8 +20,8 @@ void print(raw_ostream& stream, RankedTensorType type) {
   stream << "tile ";
   llvm::interleave(type.getShape(), stream, "x");
   stream << ": " << layout.registers() << " registers, vectors of " << layout.contiguous();
-  if (redundant != BitMasks{})
-    stream << ", replicated " << (1 << (llvm::popcount(redundant.lane) + llvm::popcount(redundant.warp))) << " times";
+  const int bits = llvm::popcount(redundant.lane) + llvm::popcount(redundant.warp) + llvm::popcount(redundant.cta);
+  if (bits > 0) stream << ", replicated " << (1 << bits) << " times";
   stream << "\n" << (type.getNumElements() <= kTableElements ? layout.table() : layout.str() + "\n");
 }
 

@@ -4,7 +4,8 @@
 // would fill more than three quarters of a thread's registers, those that came from narrower memory are computed again:
 //
 //   1. At every barrier, the tiles that are alive across it are counted.
-//   2. If they are too many, a tile of 32-bit elements is recomputed if its operands, followed through cheap ops, end in
+//   2. If they are too many, a tile of 32-bit elements is recomputed if its operands, followed through cheap ops, end
+//   in
 //      narrower tiles, in values from outside of the block, or in tiles of few registers.
 //   3. What waits is the narrower tile. It passes through tgpu.opaque, or LLVM and ptxas would recognise the result and
 //      keep it after all.
@@ -142,7 +143,9 @@ class TgpuRecomputeAfterBarriersPass : public PassWrapper<TgpuRecomputeAfterBarr
 
   void runOnOperation() override {
     SmallVector<Operation*> barriers;
-    getOperation().walk([&](tgpu::BarrierOp op) { barriers.push_back(op); });
+    getOperation().walk([&](Operation* op) {
+      if (isa<tgpu::BarrierOp, tgpu::ClusterBarrierOp>(op)) barriers.push_back(op);
+    });
     for (Operation* barrier : barriers) BarrierSite(barrier, 32 * int64_t{numWarps}).run();
   }
 

@@ -45,6 +45,9 @@ ligerdsl_kernel_options_t read_options(const ligerdsl_kernel_options_t* given) {
   if (options.num_warps & (options.num_warps - 1)) {
     fail(Status::invalid_argument, "`num_warps`: expected a power of two, got " + std::to_string(options.num_warps));
   }
+  if (options.num_ctas & (options.num_ctas - 1)) {
+    fail(Status::invalid_argument, "`num_ctas`: expected a power of two, got " + std::to_string(options.num_ctas));
+  }
   return options;
 }
 

@@ -44,7 +44,8 @@ KernelStep::KernelStep(Context& context, kernels::Launch launch, const StepNames
     }
   }
   launcher_ = std::make_unique<Launcher>(
-      context, launch_.program, LaunchOptions{.num_warps = launch_.num_warps, .num_stages = launch_.num_stages},
+      context, launch_.program,
+      LaunchOptions{.num_warps = launch_.num_warps, .num_ctas = launch_.num_ctas, .num_stages = launch_.num_stages},
       promises);
 }
 

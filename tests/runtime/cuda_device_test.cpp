@@ -66,6 +66,25 @@ TEST_F(CudaDeviceTest, ClusterMultipliesTheGrid) {
   EXPECT_EQ(launch.cluster, 4u);
 }
 
+TEST_F(CudaDeviceTest, ClustersOfSixteenAreAllowedFirst) {
+  auto device = fake_gpu(folder.path());
+  program::CompileOptions options = device->base_options();
+  options.num_ctas = 8;
+  device->load("plain", options);
+  EXPECT_FALSE(fake_cuda().large_clusters());
+  options.num_ctas = 16;
+  auto kernel = device->load("plain", options);
+  EXPECT_TRUE(fake_cuda().large_clusters());
+  const uint64_t slots[2] = {};
+  kernel->launch(slots, {2, 3, 1}, nullptr);
+  FakeCudaControl::Launch launch;
+  ASSERT_TRUE(fake_cuda().last_launch(&launch));
+  EXPECT_EQ(launch.grid[0], 32u);
+  EXPECT_EQ(launch.cluster, 16u);
+  for (int64_t x : {int64_t{1} << 27, INT64_MAX})
+    expect_error(Status::invalid_shape, [&] { kernel->launch(slots, {x, 1, 1}, nullptr); });
+}
+
 bool launch_overlaps(LoadedKernel& kernel, const Grid& grid, uintptr_t stream) {
   const uint64_t slots[2] = {};
   kernel.launch(slots, grid, reinterpret_cast<Stream>(stream));

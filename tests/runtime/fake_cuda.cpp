@@ -33,6 +33,7 @@ struct State {
   bool launched = false;
   FakeCudaControl::Launch launch{};
   int shared_limit = 0;
+  bool large_clusters = false;
 };
 
 State& state() {
@@ -254,6 +255,7 @@ API cuFuncGetAttribute(int* value, int attribute, Function) {
 API cuFuncSetAttribute(Function, int attribute, int value) {
   ENTER("cuFuncSetAttribute", true);
   if (attribute == function_max_dynamic_shared) state().shared_limit = value;
+  if (attribute == function_non_portable_cluster) state().large_clusters = value != 0;
   return success;
 }
 API cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function, int, size_t) {
@@ -379,6 +381,7 @@ void reset() {
   s.modules.clear();
   s.retained = 0;
   s.shared_limit = 0;
+  s.large_clusters = false;
   context_stack.clear();
   thread_capture_mode = 0;
 }
@@ -418,4 +421,5 @@ extern "C" __attribute__((visibility("default"))) const FakeCudaControl fake_cud
       });
     },
     [] { return locked([](State& s) { return s.shared_limit; }); },
+    [] { return locked([](State& s) { return s.large_clusters; }); },
 };

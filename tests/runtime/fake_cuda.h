@@ -34,4 +34,5 @@ struct FakeCudaControl {
   };
   bool (*last_launch)(Launch* launch);
   int (*last_shared_limit)();  // last value of the dynamic shared memory attribute
+  bool (*large_clusters)();    // whether a function was allowed clusters that not every GPU has
 };

@@ -94,10 +94,11 @@ class LibraryBackend : public Backend {
 
   ligerdsl_kernel_t kernel(const kernels::Launch& launch, bool no_alias) {
     const std::string bytes = program::serialize(launch.program);
-    ligerdsl_kernel_t& kernel = kernels_[{bytes, launch.num_warps, no_alias}];
+    ligerdsl_kernel_t& kernel = kernels_[{bytes, launch.num_warps, launch.num_ctas, no_alias}];
     if (kernel) return kernel;
     ligerdsl_kernel_options_t options = LIGERDSL_KERNEL_OPTIONS_INIT;
     options.num_warps = launch.num_warps;
+    options.num_ctas = launch.num_ctas;
     options.num_stages = launch.num_stages;
     options.no_alias = no_alias;
     check(ligerdsl_kernel_create(context_, bytes.data(), bytes.size(), &options, &kernel), launch.program.name.c_str());
@@ -144,7 +145,7 @@ class LibraryBackend : public Backend {
 
   bool cuda_;
   ligerdsl_context_t context_;
-  std::map<std::tuple<std::string, int, bool>, ligerdsl_kernel_t> kernels_;
+  std::map<std::tuple<std::string, int, int, bool>, ligerdsl_kernel_t> kernels_;
 };
 
 BackendChoice make(bool cuda) {

@@ -1,5 +1,6 @@
 // Compiles each launch for a GPU and runs its PTX on the emulator of ptx/. As in the library's launcher there are two
-// sets of facts, of aligned arguments and of any, and the arguments at hand decide.
+// sets of facts, of aligned arguments and of any, and the arguments at hand decide. ptx-cluster2 and ptx-cluster4 give
+// every program a cluster of that many CTAs, if its launch asks for none.
 #include <dlfcn.h>
 
 #include <bit>
@@ -20,7 +21,7 @@ constexpr int64_t kVector = 16;  // bytes of the widest access
 
 struct Compiled {
   ptx::Program program;
-  int64_t shared_bytes = 0;
+  int64_t shared_bytes = 0, cluster = 1;
 };
 
 // What a launch says about its arguments: slots, and whether the aligned variant serves.
@@ -108,17 +109,20 @@ void check_overlap(const program::Artifact& artifact) {
 
 class PtxBackend : public Backend {
  public:
-  explicit PtxBackend(const ligerdsl_compiler_table* compiler) : compiler_(compiler) {}
+  PtxBackend(const ligerdsl_compiler_table* compiler, int cluster) : compiler_(compiler), cluster_(cluster) {}
 
-  std::string name() const override { return "ptx"; }
+  std::string name() const override { return cluster_ == 1 ? "ptx" : "ptx-cluster" + std::to_string(cluster_); }
   kernels::Machine machine() const override { return {.target = kernels::Target::nvptx, .processors = 4}; }
-  int64_t budget() const override { return 1 << 17; }
+  int64_t budget() const override { return (1 << 17) / cluster_; }
 
  protected:
   void launch(const kernels::Launch& launch, const kernels::Grid& grid, const Arguments& arguments) override {
     Packed packed = pack(launch.program, arguments);
     const Compiled& kernel = compiled(launch, packed.aligned, packed.apart);
-    ptx::run(kernel.program, {std::move(packed.slots), grid, kernel.shared_bytes, ++launches_}, packed.memory);
+    ptx::Launch parameters{std::move(packed.slots), grid, kernel.shared_bytes, ++launches_};
+    parameters.grid[0] *= kernel.cluster;
+    parameters.cluster[0] = kernel.cluster;
+    ptx::run(kernel.program, parameters, packed.memory);
   }
 
  private:
@@ -127,6 +131,7 @@ class PtxBackend : public Backend {
     options.target = program::Target::nvptx;
     options.arch = "sm_90a";
     options.num_warps = launch.num_warps;
+    options.num_ctas = launch.num_ctas > 1 ? launch.num_ctas : cluster_;
     options.num_stages = launch.num_stages;
     const std::vector<bool> written = kernels::written_arguments(launch.program);
     for (size_t i = 0; i < written.size(); ++i) {
@@ -139,7 +144,7 @@ class PtxBackend : public Backend {
     if (known != kernels_.end()) return known->second;
     const program::Artifact artifact = program::parseArtifact(compile(program, facts));
     check_overlap(artifact);
-    const Compiled kernel{ptx::parse(artifact.code), artifact.shared_bytes};
+    const Compiled kernel{ptx::parse(artifact.code), artifact.shared_bytes, artifact.cluster};
     if (kernel.program.threads != artifact.threads) throw std::runtime_error(".reqntid is not the artifact's");
     return kernels_[{program, facts}] = kernel;
   }
@@ -157,17 +162,21 @@ class PtxBackend : public Backend {
   }
 
   const ligerdsl_compiler_table* compiler_;
+  int cluster_;
   std::map<std::tuple<std::string, std::string>, Compiled> kernels_;
   uint64_t launches_ = 0;
 };
 
-const BackendEntry entry("ptx", []() -> BackendChoice {
+template <int cluster>
+BackendChoice make() {
   void* library = dlopen(LIGERDSL_TEST_COMPILER, RTLD_NOW | RTLD_LOCAL);
   if (!library) return {nullptr, dlerror()};
   const auto open = reinterpret_cast<ligerdsl_compiler_entry_fn>(dlsym(library, LIGERDSL_COMPILER_ENTRY));
   if (!open) return {nullptr, dlerror()};
-  return {std::make_unique<PtxBackend>(open()), ""};
-});
+  return {std::make_unique<PtxBackend>(open(), cluster), ""};
+}
+
+const BackendEntry entry("ptx", make<1>), cluster2("ptx-cluster2", make<2>), cluster4("ptx-cluster4", make<4>);
 
 }  // namespace
 }  // namespace ligerdsl::test

@@ -40,7 +40,7 @@ LogicalResult lowerAtomic(ThreadLowering& t, tile::AtomicRMWOp op) {
   SmallVector<Value> addresses = t.elements(op.getPtr()), values = t.elements(op.getValue()), masks, old;
   if (op.getMask()) masks = t.elements(op.getMask());
   auto tensor = dyn_cast<RankedTensorType>(op.getPtr().getType());
-  Value owner = tensor ? t.ownerPredicate(t.layout(tensor)) : t.threadMaskIsZero(32 * t.numWarps() - 1);
+  Value owner = tensor ? t.ownerPredicate(t.layout(tensor)) : t.threadMaskIsZero(t.numThreads() - 1);
   for (auto [i, address] : llvm::enumerate(addresses)) {
     Value mask = masks.empty() ? Value() : masks[masks.size() == 1 ? 0 : i];
     old.push_back(updateIf(t, op.getKind(), address, values[values.size() == 1 ? 0 : i], t.both(owner, mask)));

@@ -101,12 +101,14 @@ LogicalResult lowerWhile(ThreadLowering& t, scf::WhileOp op) {
   return success();
 }
 
+// Programs are clusters, which lie along x.
 LogicalResult lowerProgramId(ThreadLowering& t, tile::ProgramIdOp op) {
   Type i32 = t.b.getI32Type();
   Value id;
   switch (op.getAxis()) {
     case 0:
-      id = NVVM::BlockIdXOp::create(t.b, t.loc, i32);
+      id = t.options.num_ctas > 1 ? NVVM::ClusterIdXOp::create(t.b, t.loc, i32).getResult()
+                                  : NVVM::BlockIdXOp::create(t.b, t.loc, i32).getResult();
       break;
     case 1:
       id = NVVM::BlockIdYOp::create(t.b, t.loc, i32);
@@ -124,7 +126,8 @@ LogicalResult lowerNumPrograms(ThreadLowering& t, tile::NumProgramsOp op) {
   Value count;
   switch (op.getAxis()) {
     case 0:
-      count = NVVM::GridDimXOp::create(t.b, t.loc, i32);
+      count = t.options.num_ctas > 1 ? NVVM::ClusterDimXOp::create(t.b, t.loc, i32).getResult()
+                                     : NVVM::GridDimXOp::create(t.b, t.loc, i32).getResult();
       break;
     case 1:
       count = NVVM::GridDimYOp::create(t.b, t.loc, i32);

@@ -103,7 +103,7 @@ LogicalResult lowerPrint(ThreadLowering& t, tile::PrintOp op) {
     t.b.setInsertionPointToStart(branch.thenBlock());
     emit();
   };
-  Value first = t.threadMaskIsZero(32 * t.numWarps() - 1);
+  Value first = t.threadMaskIsZero(t.numThreads() - 1);
   if (op.getValues().empty()) under(first, [&] { printLine(t, escaped(op.getText()) + "\n", {}); });
   for (Value value : op.getValues()) {
     auto tensor = dyn_cast<RankedTensorType>(value.getType());

@@ -49,7 +49,7 @@ LogicalResult lowerStore(ThreadLowering& t, tile::StoreOp op) {
   SmallVector<Value> addresses = t.elements(op.getPtr()), values = t.elements(op.getValue()), masks;
   if (op.getMask()) masks = t.elements(op.getMask());
   auto tensor = dyn_cast<RankedTensorType>(op.getPtr().getType());
-  Value owner = tensor ? t.ownerPredicate(t.layout(tensor)) : t.threadMaskIsZero(32 * t.numWarps() - 1);
+  Value owner = tensor ? t.ownerPredicate(t.layout(tensor)) : t.threadMaskIsZero(t.numThreads() - 1);
   for (auto [i, address] : llvm::enumerate(addresses)) {
     Value mask = masks.empty() ? Value() : masks[masks.size() == 1 ? 0 : i];
     storeElements(t, globalPointer(t, address), {values[values.size() == 1 ? 0 : i]}, t.both(owner, mask), {});

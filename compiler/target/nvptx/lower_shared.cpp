@@ -1,4 +1,5 @@
-// Shared memory: buffers, tiles in and out of them, barriers.
+// Shared memory: buffers, tiles in and out of them, of this CTA and of the cluster, barriers.
+#include "compiler/passes/layout_attr.h"
 #include "compiler/passes/shared_buffer.h"
 #include "compiler/target/nvptx/memory_access.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -20,15 +21,21 @@ LogicalResult lowerLocalSlot(ThreadLowering& t, tgpu::LocalSlotOp op) {
   Value buffer = t.scalar(op.getBuffer());
   int64_t bytes = bufferBytes(op.getType());
   Value offset = arith::MulIOp::create(t.b, t.loc, t.scalar(op.getIndex()), t.constant(bytes));
-  t.define(op, {LLVM::GEPOp::create(t.b, t.loc, buffer.getType(), t.b.getI8Type(), buffer, ArrayRef<LLVM::GEPArg>{offset})});
+  t.define(
+      op, {LLVM::GEPOp::create(t.b, t.loc, buffer.getType(), t.b.getI8Type(), buffer, ArrayRef<LLVM::GEPArg>{offset})});
   return success();
+}
+
+// What a buffer holds of a tile: all of it, or the part of this CTA.
+RankedTensorType heldBy(tgpu::MemDescType buffer, RankedTensorType tile) {
+  return buffer.getShape() == tile.getShape() ? tile : *partOfCta(tile);
 }
 
 // Addresses of a tile's registers in a row-major buffer whose rows are padded.
 class BufferAccess {
  public:
-  BufferAccess(ThreadLowering& t, Value buffer, RankedTensorType tile)
-      : t(t), type(cast<tgpu::MemDescType>(buffer.getType())), layout(t.layout(tile)), buffer(t.scalar(buffer)) {
+  BufferAccess(ThreadLowering& t, tgpu::MemDescType type, Value buffer, RankedTensorType tile)
+      : t(t), type(type), layout(t.layout(heldBy(type, tile))), buffer(buffer) {
     int rank = type.getShape().size();
     strides.assign(rank, memoryBytes(type.getElementType()));
     for (int dim = rank - 2; dim >= 0; --dim)
@@ -74,24 +81,62 @@ class BufferAccess {
   SmallVector<int64_t> strides;  // bytes
 };
 
-LogicalResult lowerLocalStore(ThreadLowering& t, tgpu::LocalStoreOp op) {
-  BufferAccess access(t, op.getBuffer(), cast<RankedTensorType>(op.getValue().getType()));
-  SmallVector<Value> elements = t.elements(op.getValue());
-  auto storeAll = [&] {
-    for (int64_t reg = 0; reg < access.layout.registers(); reg += access.chunk)
-      storeElements(t, access.pointer(reg), ArrayRef(elements).slice(reg, access.chunk), {}, {});
-  };
-  Value owner = t.ownerPredicate(access.layout);
-  if (!owner) return storeAll(), success();
-  auto branch = scf::IfOp::create(t.b, t.loc, owner, /*withElseRegion=*/false);
+void storeAll(BufferAccess& access, ArrayRef<Value> elements) {
+  for (int64_t reg = 0; reg < access.layout.registers(); reg += access.chunk)
+    storeElements(access.t, access.pointer(reg), elements.slice(reg, access.chunk), {}, {});
+}
+
+// Calls `emit` in the threads where the predicate holds; null: in all.
+void under(ThreadLowering& t, Value predicate, llvm::function_ref<void()> emit) {
+  if (!predicate) return emit();
+  auto branch = scf::IfOp::create(t.b, t.loc, predicate, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(t.b);
   t.b.setInsertionPointToStart(branch.thenBlock());
-  storeAll();
+  emit();
+}
+
+LogicalResult lowerLocalStore(ThreadLowering& t, tgpu::LocalStoreOp op) {
+  auto tile = cast<RankedTensorType>(op.getValue().getType());
+  BufferAccess access(t, op.getBuffer().getType(), t.scalar(op.getBuffer()), tile);
+  SmallVector<Value> elements = t.elements(op.getValue());
+  under(t, t.ownerPredicate(t.layout(tile), ThreadLowering::Within::cta), [&] { storeAll(access, elements); });
+  return success();
+}
+
+// This buffer in another CTA of the cluster.
+Value inCta(ThreadLowering& t, Value buffer, Value rank) {
+  constexpr unsigned kClusterSpace = 7;
+  auto type = LLVM::LLVMPointerType::get(t.b.getContext(), kClusterSpace);
+  return NVVM::MapaOp::create(t.b, t.loc, type, buffer, rank);
+}
+
+// Lanes that hold the same values serve different CTAs, if there are as many; otherwise the owner serves all.
+LogicalResult lowerRemoteStore(ThreadLowering& t, tgpu::RemoteStoreOp op) {
+  auto tile = cast<RankedTensorType>(op.getValue().getType());
+  SmallVector<Value> elements = t.elements(op.getValue());
+  const LinearLayout& map = t.layout(tile).map;
+  BitMasks redundant = map.redundant();
+  const int64_t ctas = t.options.num_ctas, bits = llvm::Log2_64(ctas);
+  auto storeTo = [&](Value rank) {
+    BufferAccess access(t, op.getBuffer().getType(), inCta(t, t.scalar(op.getBuffer()), rank), tile);
+    storeAll(access, elements);
+  };
+  const int64_t first = llvm::countr_zero(redundant.lane);
+  const uint64_t serving = static_cast<uint64_t>(ctas - 1) << first;
+  if (redundant.lane != 0 && (redundant.lane & serving) == serving) {
+    const int64_t others = (redundant.lane & ~serving) | redundant.warp << 5 | redundant.cta * 32 * t.numWarps();
+    Value rank = t.threadField(first, bits);
+    under(t, others ? t.threadMaskIsZero(others) : Value(), [&] { storeTo(rank); });
+    return success();
+  }
+  under(t, t.ownerPredicate(t.layout(tile)), [&] {
+    for (int64_t rank = 0; rank < ctas; ++rank) storeTo(t.constant(rank));
+  });
   return success();
 }
 
 LogicalResult lowerLocalLoad(ThreadLowering& t, tgpu::LocalLoadOp op) {
-  BufferAccess access(t, op.getBuffer(), cast<RankedTensorType>(op.getType()));
+  BufferAccess access(t, op.getBuffer().getType(), t.scalar(op.getBuffer()), cast<RankedTensorType>(op.getType()));
   Type element = t.elementType(op.getType());
   SmallVector<Value> elements;
   int64_t chunk = access.chunk;
@@ -119,6 +164,22 @@ LogicalResult lowerBarrier(ThreadLowering& t, tgpu::BarrierOp) {
   return success();
 }
 
+LogicalResult lowerClusterArrive(ThreadLowering& t, tgpu::ClusterArriveOp) {
+  NVVM::ClusterArriveRelaxedOp::create(t.b, t.loc, t.b.getUnitAttr());
+  return success();
+}
+
+LogicalResult lowerClusterWait(ThreadLowering& t, tgpu::ClusterWaitOp) {
+  NVVM::ClusterWaitOp::create(t.b, t.loc, t.b.getUnitAttr());
+  return success();
+}
+
+LogicalResult lowerClusterBarrier(ThreadLowering& t, tgpu::ClusterBarrierOp) {
+  NVVM::ClusterArriveOp::create(t.b, t.loc, t.b.getUnitAttr());
+  NVVM::ClusterWaitOp::create(t.b, t.loc, t.b.getUnitAttr());
+  return success();
+}
+
 }  // namespace
 
 void addSharedLowerings(LoweringTable& table) {
@@ -127,6 +188,10 @@ void addSharedLowerings(LoweringTable& table) {
   table.add<tgpu::LocalStoreOp, lowerLocalStore>();
   table.add<tgpu::LocalLoadOp, lowerLocalLoad>();
   table.add<tgpu::BarrierOp, lowerBarrier>();
+  table.add<tgpu::RemoteStoreOp, lowerRemoteStore>();
+  table.add<tgpu::ClusterArriveOp, lowerClusterArrive>();
+  table.add<tgpu::ClusterWaitOp, lowerClusterWait>();
+  table.add<tgpu::ClusterBarrierOp, lowerClusterBarrier>();
 }
 
 }  // namespace ligerdsl::compiler::nvptx

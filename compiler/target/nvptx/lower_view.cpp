@@ -1,4 +1,5 @@
-// load_tile, store_tile, prefetch_tile and view_ptr. Where and under which masks memory is touched is TileAccess's business.
+// load_tile, store_tile, prefetch_tile and view_ptr. Where and under which masks memory is touched is TileAccess's
+// business.
 #include "compiler/passes/layout_attr.h"
 #include "compiler/target/nvptx/tile_access.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -87,7 +88,7 @@ LogicalResult lowerStoreTile(ThreadLowering& t, tile::StoreTileOp op) {
   AccessHints hints{op.getCache(), op.getEvict()};
   SmallVector<Value> elements = t.elements(op.getValue());
   if (!tensor) {
-    Value first = t.both(access.uniform, t.threadMaskIsZero(32 * t.numWarps() - 1));
+    Value first = t.both(access.uniform, t.threadMaskIsZero(t.numThreads() - 1));
     storeElements(t, globalPointer(t, access.scalarAddress()), elements, first, hints);
     return success();
   }
@@ -105,7 +106,10 @@ LogicalResult lowerPrefetchTile(ThreadLowering& t, tile::PrefetchTileOp op) {
   SmallVector<int64_t> shape = tile::resultShape(op.getTileShape());
   tile::ViewType view = op.getView().getType();
   int64_t vector = 16 / view.getElementBytes();
-  LinearLayout map = LinearLayout::blocked(LinearLayout::Shape(shape.begin(), shape.end()), vector, 32, t.numWarps());
+  ClusterCut cut{t.options.num_ctas, {}};
+  for (int dim = static_cast<int>(shape.size()) - 1; dim >= 0; --dim) cut.dims.push_back(dim);
+  LinearLayout map =
+      LinearLayout::blocked(LinearLayout::Shape(shape.begin(), shape.end()), vector, 32, t.numWarps(), cut);
   auto type = RankedTensorType::get(shape, view.getElementType(), layoutAttr(op.getContext(), map));
   TileAccess access(t, op.getView(), op.getIndices(), op.getTileShape(), type);
   Value owner = t.both(t.ownerPredicate(*access.layout), t.threadMaskIsZero(kLanesPerLine - 1));

@@ -24,6 +24,10 @@ using namespace nvptx;
 
 namespace {
 
+bool hasClusters(const GpuArch& arch) {
+  return std::atoi(arch.name.c_str() + sizeof("sm_") - 1) >= 90;
+}
+
 // Wrong options are reported like wrong programs: a diagnostic that says what is possible.
 LogicalResult checkOptions(func::FuncOp kernel, const program::CompileOptions& options) {
   const GpuArch* arch = findArch(options.arch);
@@ -35,9 +39,11 @@ LogicalResult checkOptions(func::FuncOp kernel, const program::CompileOptions& o
                               << options.ptx_version % 10 << "; update the NVIDIA driver";
   if (options.num_warps < 1 || options.num_warps > 32 || (options.num_warps & (options.num_warps - 1)))
     return kernel.emitError("num_warps is a power of two from 1 to 32, got ") << options.num_warps;
-  if (options.num_ctas != 1)
-    return kernel.emitError("clusters are not supported by this compiler: num_ctas must be 1, got ")
-           << options.num_ctas;
+  if (options.num_ctas < 1 || options.num_ctas > 16 || (options.num_ctas & (options.num_ctas - 1)))
+    return kernel.emitError("num_ctas is 1, 2, 4, 8 or 16, got ") << options.num_ctas;
+  if (options.num_ctas > 1 && !hasClusters(*arch))
+    return kernel.emitError("num_ctas is ") << options.num_ctas << ", but " << arch->name
+                                            << " has no clusters of CTAs (sm_90 and later have); use num_ctas = 1";
   if (options.max_registers < 0 || options.max_registers > 255)
     return kernel.emitError("max_registers is 1 to 255, or 0 for no cap, got ") << options.max_registers;
   if (options.min_ctas_per_sm < 0 || options.min_ctas_per_sm > 32)
@@ -70,8 +76,9 @@ LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& op
   PassManager passes(module.getContext());
   if (residentBytes > 0)
     passes.addNestedPass<func::FuncOp>(createTileKeepResidentsPass(residentBytes, options.num_warps));
-  passes.addNestedPass<func::FuncOp>(createTilePrefetchLoadsPass(options.num_stages, options.num_warps));
-  passes.addNestedPass<func::FuncOp>(createTileAssignLayoutsPass(options.num_warps));
+  passes.addNestedPass<func::FuncOp>(
+      createTilePrefetchLoadsPass(options.num_stages, options.num_warps, options.num_ctas));
+  passes.addNestedPass<func::FuncOp>(createTileAssignLayoutsPass(options.num_warps, options.num_ctas));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   passes.addNestedPass<func::FuncOp>(createTgpuDecomposeReducePass());
@@ -89,7 +96,8 @@ LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& op
 LogicalResult placeTiles(ModuleOp module, const GpuArch& arch, const program::CompileOptions& options,
                          bool overlapLaunches) {
   constexpr int64_t kUsuallyForOthers = 4 * 1024;
-  bool resident = arch.bulkCopies && module.walk([](tile::LoadTileOp load) {
+  // A fill brings a block to one CTA; on a cluster resident rows are read again.
+  bool resident = arch.bulkCopies && options.num_ctas == 1 && module.walk([](tile::LoadTileOp load) {
     return load.getResident() ? WalkResult::interrupt() : WalkResult::advance();
   }).wasInterrupted();
   if (!resident) return runLayoutPasses(module, options, 0, overlapLaunches);
@@ -151,6 +159,7 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& op
   artifact.arch = arch.name;
   artifact.ptx_version = arch.ptxVersion;
   artifact.threads = 32 * options.num_warps;
+  artifact.cluster = options.num_ctas;
   artifact.entry = "ligerdsl_" + kernel.getName().str();
 
   artifact.launch_overlap = options.launch_overlap && arch.overlapsLaunches;

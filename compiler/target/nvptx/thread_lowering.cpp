@@ -128,7 +128,7 @@ static bool registersAreDisjoint(const LinearLayout& map) {
   for (int dim = 0; dim < map.rank(); ++dim) {
     int64_t registers = 0, threads = 0;
     for (const auto& basis : map.bases(Axis::reg)) registers |= basis[dim];
-    for (Axis axis : {Axis::lane, Axis::warp})
+    for (Axis axis : {Axis::lane, Axis::warp, Axis::cta})
       for (const auto& basis : map.bases(axis)) threads |= basis[dim];
     if (registers & threads) return false;
   }
@@ -152,8 +152,9 @@ const ThreadLayout& ThreadLowering::layout(RankedTensorType type) {
 // Runs of thread bits that move consecutive powers of two become one field of the thread id: ((tid >> t) & mask) << j.
 Value ThreadLowering::threadCoordinate(const LinearLayout& map, int dim) {
   SmallVector<int64_t> moves;
-  for (Axis axis : {Axis::lane, Axis::warp})
+  for (Axis axis : {Axis::lane, Axis::warp, Axis::cta})
     for (const auto& basis : map.bases(axis)) moves.push_back(basis[dim]);
+  moves.resize(llvm::Log2_64(numThreads()), 0);  // the part of one CTA has no CTA bits
   return atEntry([&] {
     Value sum;
     int64_t used = 0;
@@ -217,10 +218,18 @@ Value ThreadLowering::threadMaskIsZero(int64_t mask) {
   return cached;
 }
 
-Value ThreadLowering::ownerPredicate(const ThreadLayout& layout) {
+Value ThreadLowering::ownerPredicate(const ThreadLayout& layout, Within within) {
   BitMasks redundant = layout.map.redundant();
   int64_t mask = redundant.lane | redundant.warp << 5;
+  if (within == Within::cluster) mask |= redundant.cta * 32 * options.num_warps;
   return mask ? threadMaskIsZero(mask) : Value();
+}
+
+Value ThreadLowering::threadField(int64_t bit, int64_t bits) {
+  return atEntry([&]() -> Value {
+    Value field = bit ? Value(arith::ShRUIOp::create(b, kernel.getLoc(), tid, constant(bit))) : tid;
+    return arith::AndIOp::create(b, kernel.getLoc(), field, constant((int64_t(1) << bits) - 1));
+  });
 }
 
 Value ThreadLowering::both(Value a, Value c) {
@@ -263,19 +272,19 @@ bool ThreadLowering::hasBulkCopies() const {
 Value ThreadLowering::opaqueZero() {
   if (knownZero) return knownZero;
   return knownZero = atEntry([&]() -> Value {
-    int64_t slot = 0;
-    for (Type type : kernel.getArgumentTypes()) {
-      auto view = dyn_cast<tile::ViewType>(type);
-      if (!view || view.getRank() == 0) {
-        slot += 1;
-        continue;
-      }
-      Value size = function.getBody().front().getArgument(slot + 1);
-      Value sign = arith::ShRUIOp::create(b, loc, size, constant(63, 64));
-      return arith::TruncIOp::create(b, loc, b.getI32Type(), sign);
-    }
-    return constant(0);
-  });
+           int64_t slot = 0;
+           for (Type type : kernel.getArgumentTypes()) {
+             auto view = dyn_cast<tile::ViewType>(type);
+             if (!view || view.getRank() == 0) {
+               slot += 1;
+               continue;
+             }
+             Value size = function.getBody().front().getArgument(slot + 1);
+             Value sign = arith::ShRUIOp::create(b, loc, size, constant(63, 64));
+             return arith::TruncIOp::create(b, loc, b.getI32Type(), sign);
+           }
+           return constant(0);
+         });
 }
 
 Value ThreadLowering::stackSlot(int64_t bytes) {
@@ -368,6 +377,8 @@ LogicalResult ThreadLowering::createFunction() {
   function = LLVM::LLVMFuncOp::create(b, loc, ("ligerdsl_" + kernel.getName()).str(), type);
   function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), b.getUnitAttr());
   function->setAttr(NVVM::NVVMDialect::getReqntidAttrName(), b.getDenseI32ArrayAttr({32 * options.num_warps}));
+  if (options.num_ctas > 1)
+    function->setAttr(NVVM::NVVMDialect::getClusterDimAttrName(), b.getDenseI32ArrayAttr({options.num_ctas, 1, 1}));
   if (options.min_ctas_per_sm)
     function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), b.getI32IntegerAttr(options.min_ctas_per_sm));
   if (options.max_registers)
@@ -378,6 +389,10 @@ LogicalResult ThreadLowering::createFunction() {
   entryEnd = LLVM::ReturnOp::create(b, loc, ValueRange());
   b.setInsertionPoint(entryEnd);
   tid = NVVM::ThreadIdXOp::create(b, loc, b.getI32Type());
+  if (options.num_ctas > 1) {
+    Value rank = NVVM::ClusterId::create(b, loc, b.getI32Type());
+    tid = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, rank, constant(32 * options.num_warps)), tid);
+  }
 
   size_t slot = 0;
   for (BlockArgument argument : kernel.getArguments()) {

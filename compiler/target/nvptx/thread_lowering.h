@@ -79,10 +79,16 @@ class ThreadLowering {
   // --- small code ----------------------------------------------------------------------------------------------------
   mlir::Value constant(int64_t value, int bits = 32);
   mlir::Value zero(mlir::Type type);
+  /// The thread's number in its cluster: lane bits lowest, then warp, then CTA.
   mlir::Value threadId() { return tid; }
-  /// True in the thread that stores for its replicas: (tid & mask) == 0. Null when every thread stores.
-  mlir::Value ownerPredicate(const ThreadLayout& layout);
+  int64_t numThreads() const { return int64_t{32} * options.num_warps * options.num_ctas; }
+  /// True in the thread that stores for its replicas, in its CTA or in the cluster: (tid & mask) == 0. Null when every
+  /// thread stores.
+  enum class Within { cta, cluster };
+  mlir::Value ownerPredicate(const ThreadLayout& layout, Within within = Within::cluster);
   mlir::Value threadMaskIsZero(int64_t mask);
+  /// (threadId() >> bit) & (2^bits - 1)
+  mlir::Value threadField(int64_t bit, int64_t bits);
   /// `a` and `b`, either of which may be null (= true).
   mlir::Value both(mlir::Value a, mlir::Value b);
   mlir::Value bitcast(mlir::Value value, mlir::Type type);

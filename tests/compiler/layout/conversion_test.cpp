@@ -69,6 +69,31 @@ TEST(Conversion, TravelAgainstBruteForce) {
     EXPECT_GT(seen[how], 0) << "no sample travels by " << name(how);
 }
 
+TEST(Conversion, TravelOfCutTilesAgainstBruteForce) {
+  auto heldByCta = [](const LinearLayout& layout, int64_t cta) {
+    std::set<Coordinates> result;
+    forEachThread(layout, [&](int64_t lane, int64_t warp) {
+      for (int64_t reg = 0; reg < layout.registers(); ++reg) result.insert(layout.coordinates({reg, lane, warp, cta}));
+    });
+    return result;
+  };
+  std::map<Travel, int> seen;
+  for (const auto& shape : sampleShapes()) {
+    auto layouts = cutLayoutsOf(shape);
+    for (const auto& from : layouts)
+      for (const auto& to : layouts) {
+        if (from.lanes() != to.lanes() || from.warps() != to.warps() || from.ctas() != to.ctas()) continue;
+        bool inCta = true;
+        for (int64_t cta = 0; cta < to.ctas(); ++cta)
+          inCta = inCta && contains(heldByCta(from, cta), heldByCta(to, cta));
+        Travel how = travel(from, to);
+        ++seen[how];
+        EXPECT_EQ(how <= Travel::cta, inCta) << from.str() << " -> " << to.str();
+      }
+  }
+  for (Travel how : {Travel::none, Travel::cta, Travel::cluster}) EXPECT_GT(seen[how], 0) << name(how);
+}
+
 TEST(Conversion, ReductionGroupsCoverTheTile) {
   for (const auto& layout : sampleLayouts())
     for (int dim = 0; dim < layout.rank(); ++dim) {

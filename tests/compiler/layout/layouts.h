@@ -26,6 +26,19 @@ inline std::vector<LinearLayout> layoutsOf(const LinearLayout::Shape& shape) {
   return result;
 }
 
+// Ways to cut a tile among CTAs, and the layouts of its parts.
+inline std::vector<LinearLayout> cutLayoutsOf(const LinearLayout::Shape& shape) {
+  std::vector<LinearLayout> result;
+  const int last = static_cast<int>(shape.size()) - 1;
+  for (int64_t ctas : {2, 4})
+    for (const ClusterCut& cut : {ClusterCut{ctas}, ClusterCut{ctas, {last}}, ClusterCut{ctas, {0, last}}}) {
+      result.push_back(LinearLayout::blocked(shape, 2, 4, 2, cut));
+      result.push_back(LinearLayout::rowsPerWarp(shape, 4, 8, 2, cut));
+    }
+  result.push_back(LinearLayout::replicated(shape, 4, 2, 4));
+  return result;
+}
+
 inline std::vector<LinearLayout> sampleLayouts() {
   std::vector<LinearLayout> result;
   for (const auto& shape : sampleShapes())

@@ -151,6 +151,67 @@ TEST(LinearLayout, AlongSaysWhichBitsMove) {
   EXPECT_FALSE(LinearLayout({2, 2}, {{1, 1}}, {{0, 1}}, {}).isSeparable(0));
 }
 
+TEST(ClusterLayout, HighestBitsGoToCtas) {
+  auto row = LinearLayout::blocked({96}, 4, 4, 1, {.ctas = 2, .dims = {0}});
+  EXPECT_EQ(row.bases(Axis::cta), (Bases{{16}}));
+  EXPECT_EQ(row.bases(Axis::lane), (Bases{{4}, {8}}));
+  EXPECT_EQ(row.coordinates({.reg = 5, .cta = 1}), Coordinates{49});  // copy 1 begins at 32
+  auto rows = LinearLayout::blocked({2, 64}, 2, 4, 2, {.ctas = 8, .dims = {0, 1}});
+  EXPECT_EQ(rows.bases(Axis::cta), (Bases{{0, 16}, {0, 32}, {1, 0}}));
+  auto small = LinearLayout::blocked({2}, 2, 4, 2, {.ctas = 4, .dims = {0}});
+  EXPECT_EQ(small.bases(Axis::cta), (Bases{{0}, {1}}));
+  EXPECT_EQ(small.redundant().cta, 1u);
+}
+
+// Every element is somewhere, has one owner in the cluster, and one in every CTA that holds it.
+TEST(ClusterLayout, EveryElementIsHeldAndOwnedOnce) {
+  for (const auto& shape : sampleShapes())
+    for (const auto& layout : cutLayoutsOf(shape)) {
+      EXPECT_EQ(valid(layout), "") << layout.str();
+      BitMasks redundant = layout.redundant();
+      std::map<Coordinates, int> owners;
+      for (int64_t cta = 0; cta < layout.ctas(); ++cta) {
+        std::map<Coordinates, int> holders, local;
+        forEachThread(layout, [&](int64_t lane, int64_t warp) {
+          for (int64_t reg = 0; reg < layout.registers(); ++reg) {
+            Coordinates at = layout.coordinates({reg, lane, warp, cta});
+            ++holders[at];
+            if ((lane & redundant.lane) || (warp & redundant.warp)) continue;
+            ++local[at];
+            if (!(cta & redundant.cta)) ++owners[at];
+          }
+        });
+        for (const auto& [at, count] : holders) EXPECT_EQ(local[at], 1) << layout.str();
+      }
+      forEachElement(shape, [&](const Coordinates& at) { EXPECT_EQ(owners[at], 1) << layout.str(); });
+    }
+}
+
+// The part of a CTA is the tile without what other CTAs hold, per copy of an odd factor, in the same registers.
+TEST(ClusterLayout, PartsAreTilesOfTheirOwn) {
+  for (const auto& shape : sampleShapes())
+    for (const auto& layout : cutLayoutsOf(shape)) {
+      auto part = layout.partOfCta();
+      ASSERT_TRUE(part) << layout.str();
+      EXPECT_EQ(valid(*part), "") << layout.str();
+      EXPECT_EQ(part->registers(), layout.registers());
+      for (int64_t cta = 0; cta < layout.ctas(); ++cta)
+        forEachThread(layout, [&](int64_t lane, int64_t warp) {
+          for (int64_t reg = 0; reg < layout.registers(); ++reg) {
+            Coordinates whole = layout.coordinates({reg, lane, warp, cta});
+            Coordinates inside = part->coordinates({reg, lane, warp}), first = layout.coordinates({.cta = cta});
+            for (int dim = 0; dim < layout.rank(); ++dim) {
+              int64_t size = int64_t{1} << splitOdd(shape[dim]).second;
+              int64_t own = int64_t{1} << splitOdd(part->shape()[dim]).second;
+              EXPECT_EQ(whole[dim], inside[dim] / own * size + first[dim] + inside[dim] % own) << layout.str();
+            }
+          }
+        });
+    }
+  EXPECT_FALSE(LinearLayout({4}, {{2}}, {}, {}, {{1}}).partOfCta());
+  EXPECT_FALSE(LinearLayout({4}, {{3}}, {}, {}, {{2}}).partOfCta());
+}
+
 // Removes repeated elements, keeping the first of each.
 std::vector<Coordinates> unique(const std::vector<Coordinates>& elements) {
   std::vector<Coordinates> result;

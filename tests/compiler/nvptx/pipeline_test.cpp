@@ -229,8 +229,17 @@ TEST(NvptxPipeline, WrongOptionsSayWhatIsPossible) {
   EXPECT_NE(errorOf(options).find("num_warps is a power of two from 1 to 32, got 3"), std::string::npos)
       << errorOf(options);
   options.num_warps = 4;
-  options.num_ctas = 2;
-  EXPECT_NE(errorOf(options).find("num_ctas must be 1, got 2"), std::string::npos) << errorOf(options);
+  for (int ctas : {0, 3, 32}) {
+    options.num_ctas = ctas;
+    EXPECT_NE(errorOf(options).find("num_ctas is 1, 2, 4, 8 or 16, got " + std::to_string(ctas)), std::string::npos)
+        << errorOf(options);
+  }
+  for (const char* arch : {"sm_80", "sm_86", "sm_89"}) {
+    options = optionsFor(arch);
+    options.num_ctas = 2;
+    EXPECT_NE(errorOf(options).find(std::string("num_ctas is 2, but ") + arch + " has no clusters"), std::string::npos)
+        << errorOf(options);
+  }
   EXPECT_NE(errorOf(optionsFor("sm_35")).find("unknown GPU architecture 'sm_35'; expected one of sm_80"),
             std::string::npos);
   options = optionsFor("sm_100");

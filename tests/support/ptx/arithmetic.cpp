@@ -176,6 +176,11 @@ void add_wide(Table& t) {
                     return at >= 32 ? 0 : (as<uint32_t>(a) >> at) & (length >= 32 ? 0xffffffffu : (1u << length) - 1);
                   },
                   3};
+  t["bfe.u64"] = {[](uint64_t a, uint64_t at, uint64_t length) -> uint64_t {
+                    at &= 255, length &= 255;
+                    return at >= 64 ? 0 : (a >> at) & (length >= 64 ? ~uint64_t{0} : (uint64_t{1} << length) - 1);
+                  },
+                  3};
   // Bits beyond the operand are its sign.
   t["bfe.s32"] = {[](uint64_t a, uint64_t at, uint64_t length) -> uint64_t {
                     at = std::min<uint64_t>(at & 255, 32), length &= 255;

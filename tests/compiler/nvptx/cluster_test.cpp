@@ -1,0 +1,70 @@
+// Programs on clusters of CTAs: what ptxas makes of them. What they compute is tested on the emulator (kernel_tests
+// --backend=ptx-cluster2 and ptx-cluster4).
+#include "ptx_kernel.h"
+
+namespace ligerdsl::testing {
+namespace {
+
+constexpr int64_t kWidth = 32768;
+
+// One row per program: two reductions, of one and of two values.
+void normalise(KernelBuilder& k) {
+  View x = k.view("x", bf16, {dyn, dyn}), y = k.view("y", bf16, {dyn, dyn}), w = k.view("w", bf16, {dyn});
+  Scalar row = k.program_id(0);
+  Tile xf = x.partition({squeeze, kWidth}).load({row, 0}).to(f32);
+  Scalar r = rsqrt(sum(xf * xf) / static_cast<float>(kWidth) + 1e-6f);
+  Tile wf = w.partition({kWidth}).load({0}).to(f32);
+  y.partition({squeeze, kWidth}).store({row, 0}, (xf * r * wf).to(bf16));
+}
+
+void softmaxRows(KernelBuilder& k) {
+  View x = k.view("x", bf16, {dyn, dyn}), y = k.view("y", bf16, {dyn, dyn});
+  k.for_range(k.program_id(0), x.dim(0), k.num_programs(0), [&](Scalar row) {
+    Tile xf = x.partition({squeeze, kWidth}).load({row, 0}).to(f32);
+    Tile e = exp(xf - max(xf));
+    y.partition({squeeze, kWidth}).store({row, 0}, (e / sum(e)).to(bf16));
+  });
+}
+
+PtxKernel clustered(const PtxKernel::Build& build, int ctas, int warps = 8) {
+  program::CompileOptions options;
+  options.arch = "sm_90a";
+  options.num_ctas = ctas;
+  options.num_warps = warps;
+  return PtxKernel(build, Known::aligned, options);
+}
+
+TEST(NvptxClusters, AssembleWithoutSpills) {
+  for (auto build : {&normalise, &softmaxRows})
+    for (int ctas : {2, 4, 8, 16}) {
+      PtxKernel kernel = clustered(build, ctas);
+      Assembled assembled = assemble(kernel.ptx, "sm_90a");
+      EXPECT_TRUE(assembled.ok) << assembled.log << kernel.ptx;
+      EXPECT_EQ(assembled.spilledBytes, 0) << assembled.log;
+      EXPECT_EQ(kernel.artifact.cluster, ctas);
+      EXPECT_TRUE(kernel.has(".reqnctapercluster " + std::to_string(ctas))) << kernel.ptx;
+    }
+}
+
+// A CTA of a cluster of 8 holds an eighth of the row.
+TEST(NvptxClusters, DivideTheRegisters) {
+  Assembled one = assemble(clustered(normalise, 1, 16).ptx, "sm_90a");
+  Assembled eight = assemble(clustered(normalise, 8, 16).ptx, "sm_90a");
+  EXPECT_LT(eight.registers, one.registers);
+  EXPECT_LE(eight.registers, 40) << eight.log;
+}
+
+// One exchange between CTAs per reduction, one barrier for it, and one before the first: no barrier of the CTA.
+TEST(NvptxClusters, MeetOncePerReduction) {
+  PtxKernel kernel = clustered(normalise, 4);
+  EXPECT_EQ(kernel.count("barrier.cluster.arrive.relaxed.aligned"), 1) << kernel.ptx;
+  EXPECT_EQ(kernel.count("barrier.cluster.arrive.aligned"), 1) << kernel.ptx;
+  EXPECT_EQ(kernel.count("barrier.cluster.wait"), 2) << kernel.ptx;
+  EXPECT_EQ(kernel.count("bar.sync"), 0) << kernel.ptx;
+  EXPECT_EQ(kernel.count("mapa.shared::cluster"), 1) << kernel.ptx;
+  EXPECT_EQ(kernel.count("st.shared::cluster"), 1) << kernel.ptx;
+  EXPECT_FALSE(kernel.has("%ctaid.x"));
+}
+
+}  // namespace
+}  // namespace ligerdsl::testing

@@ -1,0 +1,23 @@
+// RUN: ligerdsl-opt %s -tgpu-lower-conversions -tgpu-allocate-shared -tgpu-insert-barriers | FileCheck %s
+
+// What stays in its CTA travels in a buffer of its part, and a barrier of the CTA does for it. What other CTAs need goes to
+// all of them; they overwrite what this one may still read, so the cluster meets before as well.
+#rows = #tgpu.layout<register = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32]], lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0]], warp = [], cta = [[0, 64], [0, 128]], rank = 2>
+#columns = #tgpu.layout<register = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0], [0, 32]], lane = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16]], warp = [], cta = [[0, 64], [0, 128]], rank = 2>
+#all = #tgpu.layout<register = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32], [0, 64], [0, 128]], lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0]], warp = [], cta = [[0, 0], [0, 0]], rank = 2>
+// CHECK-LABEL: func @inside
+// CHECK: tgpu.local_alloc {{.*}} <32x64xf32
+// CHECK: tgpu.local_store
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tgpu.local_load
+// CHECK: tgpu.local_alloc {{.*}} <32x256xf32
+// CHECK-NEXT: tgpu.cluster_barrier
+// CHECK-NEXT: tgpu.remote_store
+// CHECK-NEXT: tgpu.cluster_barrier
+// CHECK-NEXT: tgpu.local_load
+func.func @inside(%a: tensor<32x256xf32, #rows>) -> tensor<32x256xf32, #all> attributes {tgpu.num_ctas = 4 : i64} {
+  %b = tgpu.convert_layout %a : tensor<32x256xf32, #rows> -> tensor<32x256xf32, #columns>
+  %n = arith.negf %b : tensor<32x256xf32, #columns>
+  %c = tgpu.convert_layout %n : tensor<32x256xf32, #columns> -> tensor<32x256xf32, #all>
+  return %c : tensor<32x256xf32, #all>
+}

@@ -1,0 +1,117 @@
+// A program on a cluster of CTAs: tiles are cut, reductions meet in every CTA.
+// RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=4 num-ctas=4" -split-input-file | FileCheck %s --check-prefix=CUT
+// RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=4 num-ctas=4" -tgpu-decompose-reduce -tgpu-lower-conversions \
+// RUN:   -tgpu-allocate-shared -tgpu-insert-barriers -split-input-file | FileCheck %s
+// RUN: not ligerdsl-opt %s -tile-assign-layouts="num-ctas=3" -split-input-file 2>&1 | FileCheck %s --check-prefix=WRONG
+// WRONG: num_ctas is 3; expected 1, 2, 4, 8 or 16
+
+!vec = !tile.view<?xf32, strides = [1], align = 16>
+
+// CTAs take the highest bits of a row; all warps of the cluster send their sums to every CTA. The loop alternates between
+// two slots, so one cluster barrier serves an iteration.
+// CUT: #tgpu.layout<register = {{.*}}, lane = {{.*}}, warp = {{\[}}[128], [256]], cta = {{\[}}[2048], [4096]], rank = 1>
+// CUT: func.func @row({{.*}} attributes {tgpu.num_ctas = 4 : i64}
+// CHECK: #[[WARPS:.+]] = #tgpu.layout<register = [], lane = {{\[}}[0], [0], [0], [0], [0]], warp = {{\[}}[1], [2]], cta = {{\[}}[4], [8]], rank = 1>
+// CHECK: #[[ALL:.+]] = #tgpu.layout<register = [], lane = {{\[}}[1], [2], [4], [8], [0]], warp = {{\[}}[0], [0]], cta = {{\[}}[0], [0]], rank = 1>
+// CHECK: func.func @row
+// CHECK-NEXT: tgpu.cluster_arrive
+// CHECK: tgpu.local_alloc {{.*}} <2x16xf32>
+// CHECK-NEXT: tgpu.cluster_wait
+// CHECK-NEXT: scf.for
+// CHECK-NOT: barrier
+// CHECK: tgpu.remote_store %{{.*}} : tensor<16xf32, #[[WARPS]]>
+// CHECK-NEXT: tgpu.cluster_barrier
+// CHECK-NEXT: tgpu.local_load {{.*}} tensor<16xf32, #[[ALL]]>
+// CHECK-NOT: barrier
+// CHECK: return
+func.func @row(%x: !vec {tile.alias_class = 1 : i32}, %y: !vec {tile.alias_class = 2 : i32}, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  scf.for %i = %c0 to %n step %c1 : i64 {
+    %a = tile.load_tile %x[%i] shape [8192] : !vec -> tensor<8192xf32>
+    %s = tile.reduce sum %a {axis = 0 : i32} : tensor<8192xf32> -> f32 {
+    ^bb0(%p: f32, %q: f32):
+      %r = arith.addf %p, %q : f32
+      tile.yield %r : f32
+    }
+    %v = tile.splat %s : f32 -> tensor<8192xf32>
+    %c = arith.subf %a, %v : tensor<8192xf32>
+    tile.store_tile %c, %y[%i] shape [8192] : tensor<8192xf32>, !vec
+  }
+  return
+}
+
+// -----
+
+!mat = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
+
+// Rows that are reduced by themselves go to different CTAs whole: nothing is exchanged. CTAs do not meet.
+// CUT: #tgpu.layout<{{.*}}, cta = {{\[}}[2, 0], [4, 0]], rank = 2>
+// CHECK-LABEL: func @rows
+// CHECK-NOT: cluster
+// CHECK-NOT: remote
+// CHECK: return
+func.func @rows(%x: !mat {tile.alias_class = 1 : i32}, %y: !mat {tile.alias_class = 2 : i32}, %i: i64) {
+  %c0 = arith.constant 0 : i64
+  %a = tile.load_tile %x[%i, %c0] shape [8, 1024] : !mat -> tensor<8x1024xf32>
+  %s = tile.reduce sum %a {axis = 1 : i32} : tensor<8x1024xf32> -> tensor<8xf32> {
+  ^bb0(%p: f32, %q: f32):
+    %r = arith.addf %p, %q : f32
+    tile.yield %r : f32
+  }
+  %e = tile.expand_dims %s {axis = 1 : i32} : tensor<8xf32> -> tensor<8x1xf32>
+  %v = tile.broadcast %e : tensor<8x1xf32> -> tensor<8x1024xf32>
+  %c = arith.subf %a, %v : tensor<8x1024xf32>
+  tile.store_tile %c, %y[%i, %c0] shape [8, 1024] : tensor<8x1024xf32>, !mat
+  return
+}
+
+// -----
+
+!vec = !tile.view<?xf32, strides = [1], align = 16>
+
+// Too few elements for all threads: every CTA has all of them, one stores.
+// CUT: #tgpu.layout<{{.*}}, cta = {{\[}}[0], [0]], rank = 1>
+// CHECK-LABEL: func @small
+// CHECK-NOT: cluster
+// CHECK: return
+func.func @small(%x: !vec {tile.alias_class = 1 : i32}, %y: !vec {tile.alias_class = 2 : i32}, %i: i64) {
+  %a = tile.load_tile %x[%i] shape [256] : !vec -> tensor<256xf32>
+  %b = arith.addf %a, %a : tensor<256xf32>
+  tile.store_tile %b, %y[%i] shape [256] : tensor<256xf32>, !vec
+  return
+}
+
+// -----
+
+!vec = !tile.view<?xf32, strides = [1], align = 16>
+
+// Two arguments that may overlap: what one thread stores, one of another CTA may load.
+// CHECK-LABEL: func @overlap
+// CHECK-NOT: cluster_wait
+// CHECK: tile.store_tile
+// CHECK-NEXT: tgpu.cluster_barrier
+// CHECK-NEXT: tile.load_tile
+func.func @overlap(%x: !vec, %y: !vec, %i: i64) {
+  %a = tile.load_tile %x[%i] shape [8192] : !vec -> tensor<8192xf32>
+  %b = arith.addf %a, %a : tensor<8192xf32>
+  tile.store_tile %b, %x[%i] shape [8192] : tensor<8192xf32>, !vec
+  %c = tile.load_tile %y[%i] shape [8192] : !vec -> tensor<8192xf32>
+  tile.store_tile %c, %x[%i] shape [8192] : tensor<8192xf32>, !vec
+  return
+}
+
+// -----
+
+// The ticket is taken by one thread of the cluster and told to all CTAs.
+// CHECK-LABEL: func @ticket
+// CHECK: tile.atomic_rmw
+// CHECK: tgpu.remote_store
+// CHECK: tgpu.cluster_barrier
+// CHECK: tgpu.local_load
+func.func @ticket(%counter: !tile.ptr<i32>, %out: !tile.view<?xi32, strides = [1]>, %i: i64) {
+  %c1 = arith.constant 1 : i32
+  %old = tile.atomic_rmw add %c1, %counter : i32, !tile.ptr<i32> -> i32
+  tile.store_tile %old, %out[%i] shape [0] : i32, !tile.view<?xi32, strides = [1]>
+  return
+}
