@@ -162,9 +162,10 @@ def Tgpu_BarrierOp : Tgpu_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
 def Tgpu_RemoteStoreOp : Tgpu_Op<"remote_store", [MemoryEffects<[MemWrite]>]> {
   let summary = "Writes a tile to the same buffer of every CTA of the cluster, each element by one of the threads that hold it";
   let description = [{
-    The buffer is of the whole tile. Example: `tgpu.remote_store %t, %m : tensor<64xf32, #a>, !tgpu.memdesc<64xf32>`.
+    The buffer is of the whole tile. With `owners_only`, as behind an atomic, only the canonical owners hold the values.
+    Example: `tgpu.remote_store %t, %m : tensor<64xf32, #a>, !tgpu.memdesc<64xf32>`.
   }];
-  let arguments = (ins AnyRankedTensor:$value, Tgpu_MemDescType:$buffer);
+  let arguments = (ins AnyRankedTensor:$value, Tgpu_MemDescType:$buffer, UnitAttr:$owners_only);
   let assemblyFormat = "$value `,` $buffer attr-dict `:` type($value) `,` type($buffer)";
 }
 

@@ -48,8 +48,9 @@ void shareAtomicResults(func::FuncOp func) {
     std::optional<RankedTensorType> part = remote ? std::nullopt : partOfCta(type);
     auto memory = tgpu::MemDescType::get(op.getContext(), (part ? *part : type).getShape(), type.getElementType(), 0);
     Value buffer = tgpu::LocalAllocOp::create(builder, op.getLoc(), memory, IntegerAttr());
-    Operation* store = remote ? tgpu::RemoteStoreOp::create(builder, op.getLoc(), old, buffer).getOperation()
-                              : tgpu::LocalStoreOp::create(builder, op.getLoc(), old, buffer).getOperation();
+    Operation* store =
+        remote ? tgpu::RemoteStoreOp::create(builder, op.getLoc(), old, buffer, /*owners_only=*/true).getOperation()
+               : tgpu::LocalStoreOp::create(builder, op.getLoc(), old, buffer).getOperation();
     Value shared = tgpu::LocalLoadOp::create(builder, op.getLoc(), type, buffer);
     old.replaceAllUsesExcept(shared, store);
   });

@@ -77,7 +77,7 @@ void lowerTogether(ArrayRef<tgpu::ConvertLayoutOp> conversions, BlockArgument ph
   for (tgpu::ConvertLayoutOp op : conversions) {
     buffers.push_back(allocate(builder, op, phase));
     if (leavesCta(op))
-      tgpu::RemoteStoreOp::create(builder, op.getLoc(), op.getSource(), buffers.back());
+      tgpu::RemoteStoreOp::create(builder, op.getLoc(), op.getSource(), buffers.back(), /*owners_only=*/false);
     else
       tgpu::LocalStoreOp::create(builder, op.getLoc(), op.getSource(), buffers.back());
   }

@@ -22,6 +22,10 @@ STEPS = {
     "passes": (["ligerdsl-opt"], "ctest -R compiler_passes --output-on-failure"),
     "compiler": (["compiler_tests"], "tests/compiler/compiler_tests --gtest_brief=1 --gtest_fail_fast"),
     "kernels-ptx": (["kernel_tests", "ligerdsl_compiler"], "tests/kernels/kernel_tests --backend=ptx --gtest_fail_fast"),
+    "kernels-cluster": (
+        ["kernel_tests", "ligerdsl_compiler"],
+        "tests/kernels/kernel_tests --backend=ptx-cluster2 --gtest_fail_fast",
+    ),
     "kernels-cpu": (["kernel_tests", "ligerdsl_compiler"], "tests/kernels/kernel_tests --backend=cpu --gtest_fail_fast"),
     "fuzz": (["fuzz_tests"], "tests/fuzz/fuzz_tests --gtest_filter=-Compile* --gtest_fail_fast"),
     "abi": (["abi_tests", "ligerdsl_compiler"], "ctest -L abi --stop-on-failure"),

@@ -123,7 +123,7 @@ LogicalResult lowerRemoteStore(ThreadLowering& t, tgpu::RemoteStoreOp op) {
   };
   const int64_t first = llvm::countr_zero(redundant.lane);
   const uint64_t serving = static_cast<uint64_t>(ctas - 1) << first;
-  if (redundant.lane != 0 && (redundant.lane & serving) == serving) {
+  if (!op.getOwnersOnly() && redundant.lane != 0 && (redundant.lane & serving) == serving) {
     const int64_t others = (redundant.lane & ~serving) | redundant.warp << 5 | redundant.cta * 32 * t.numWarps();
     Value rank = t.threadField(first, bits);
     under(t, others ? t.threadMaskIsZero(others) : Value(), [&] { storeTo(rank); });

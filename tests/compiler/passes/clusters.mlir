@@ -106,7 +106,7 @@ func.func @overlap(%x: !vec, %y: !vec, %i: i64) {
 // The ticket is taken by one thread of the cluster and told to all CTAs.
 // CHECK-LABEL: func @ticket
 // CHECK: tile.atomic_rmw
-// CHECK: tgpu.remote_store
+// CHECK: tgpu.remote_store {{.*}} {owners_only}
 // CHECK: tgpu.cluster_barrier
 // CHECK: tgpu.local_load
 func.func @ticket(%counter: !tile.ptr<i32>, %out: !tile.view<?xi32, strides = [1]>, %i: i64) {

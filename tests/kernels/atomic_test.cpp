@@ -1,0 +1,78 @@
+// Atomics of a program happen once per element, however many threads, warps or CTAs hold it, and every holder learns
+// the old value. Kernels use them for tickets and error reports; here are all shapes.
+#include "kernels/record.h"
+#include "tests/kernels/shapes.h"
+
+namespace ligerdsl::test {
+namespace {
+
+using kernels::Launch;
+
+constexpr int64_t kPrograms = 6, kTickets = 5;
+
+struct Meta {
+  int64_t width = 64;
+};
+
+kernels::Operation operation(void (*build)(KernelBuilder&, const Meta&), const Meta& meta) {
+  Launch launch{.program = kernels::record("atomic", i32, build, meta), .num_warps = 4};
+  launch.grid = [](int64_t programs) { return kernels::grid_of(programs); };
+  return {.launches = {launch}};
+}
+
+// Every program takes some numbers, each for a whole row.
+void take_tickets(KernelBuilder& k, const Meta& m) {
+  View counter = k.view("counter", i32, {1}), taken = k.view("taken", i32, {dyn, m.width});
+  k.for_range(0, kTickets, 1, [&](Scalar) {
+    Scalar ticket = atomic_add(counter.ptr(), 1);
+    Tile row = taken.partition({squeeze, m.width}).load({ticket, 0});
+    taken.partition({squeeze, m.width}).store({ticket, 0}, row + ticket + 1);
+  });
+}
+
+TEST(Atomics, TicketsAreTakenOnce) {
+  for (int64_t width : {64, 2048}) {
+    Tensor counter(i32, {1}), taken(i32, {kPrograms * kTickets, width});
+    counter.fill(Values(1, 0));
+    taken.fill(Values(kPrograms * kTickets * width, 0));
+    backend().run(operation(take_tickets, {width}), kPrograms,
+                  Arguments().tensor("counter", counter).tensor("taken", taken));
+    EXPECT_EQ(counter.get(0), kPrograms * kTickets) << width;
+    for (int64_t i = 0; i < kPrograms * kTickets * width; ++i) ASSERT_EQ(taken.get(i), i / width + 1) << width;
+  }
+}
+
+// Counts how often each of 16 numbers occurs; the old values are those of some order.
+void count(KernelBuilder& k, const Meta& m) {
+  View numbers = k.view("numbers", i32, {dyn, m.width}), counts = k.view("counts", i32, {16});
+  View old = k.view("old", i32, {dyn, m.width});
+  Scalar row = k.program_id(0);
+  Tile at = numbers.partition({squeeze, m.width}).load({row, 0});
+  Tile before = atomic_add(counts.ptr() + at, k.ones({m.width}, i32));
+  old.partition({squeeze, m.width}).store({row, 0}, before);
+}
+
+TEST(Atomics, ElementsAreCountedOnce) {
+  for (int64_t width : {1, 8, 64, 96, 2048}) {
+    const int64_t n = kPrograms * width;
+    Tensor numbers(i32, {kPrograms, width}), old(i32, {kPrograms, width}), counts(i32, {16});
+    Values at(n), expected(16, 0);
+    for (int64_t i = 0; i < n; ++i) ++expected[static_cast<size_t>(at[i] = (i * i + 3 * i) % 16)];
+    numbers.fill(at);
+    counts.fill(Values(16, 0));
+    backend().run(operation(count, {width}), kPrograms,
+                  Arguments().tensor("numbers", numbers).tensor("old", old).tensor("counts", counts));
+    EXPECT_EQ(counts.values(), expected) << width;
+    std::vector<std::vector<bool>> seen(16);
+    for (int64_t b = 0; b < 16; ++b) seen[b].resize(static_cast<size_t>(expected[b]));
+    for (int64_t i = 0; i < n; ++i) {
+      auto& of_number = seen[static_cast<size_t>(at[i])];
+      ASSERT_LT(old.get(i), static_cast<double>(of_number.size())) << width;
+      EXPECT_FALSE(of_number[static_cast<size_t>(old.get(i))]) << width << ": an old value twice";
+      of_number[static_cast<size_t>(old.get(i))] = true;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ligerdsl::test
