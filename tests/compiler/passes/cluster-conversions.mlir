@@ -21,3 +21,18 @@ func.func @inside(%a: tensor<32x256xf32, #rows>) -> tensor<32x256xf32, #all> att
   %c = tgpu.convert_layout %n : tensor<32x256xf32, #columns> -> tensor<32x256xf32, #all>
   return %c : tensor<32x256xf32, #all>
 }
+
+// A barrier of the CTA does not tell other CTAs that this one has read.
+// CHECK-LABEL: func @met
+// CHECK: tgpu.local_load
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tgpu.cluster_barrier
+// CHECK-NEXT: tgpu.remote_store
+func.func @met(%a: tensor<32x256xf32, #all>) -> tensor<32x256xf32, #all> attributes {tgpu.num_ctas = 4 : i64} {
+  %m = tgpu.local_alloc : !tgpu.memdesc<32x256xf32>
+  tgpu.local_store %a, %m : tensor<32x256xf32, #all>, !tgpu.memdesc<32x256xf32>
+  %b = tgpu.local_load %m : !tgpu.memdesc<32x256xf32> -> tensor<32x256xf32, #all>
+  tgpu.barrier
+  tgpu.remote_store %b, %m : tensor<32x256xf32, #all>, !tgpu.memdesc<32x256xf32>
+  return %b : tensor<32x256xf32, #all>
+}
