@@ -6,7 +6,9 @@
 //   2. Memory that is not reused needs no barrier before its next use: buffers of up to kSmallBytes never share, and
 //   none do
 //      if all fit side by side in kSeparateBytes.
-//   3. First fit: each buffer, largest first, takes the lowest offset at which it meets no buffer that it may not share
+//   3. What asynchronous copies fill, and their barriers, share with no buffer: no barrier of the CTA orders a copy after
+//   other accesses, and memory that holds a barrier may not be used for anything else.
+//   4. First fit: each buffer, largest first, takes the lowest offset at which it meets no buffer that it may not share
 //   with.
 //
 // The function's `tgpu.shared_bytes` is the end of the highest buffer.
@@ -29,12 +31,13 @@ constexpr int64_t kSeparateBytes = 8 * 1024;
 struct Buffer {
   tgpu::LocalAllocOp op;
   int64_t bytes;
+  bool filled;         // rule 3
   int64_t begin, end;  // positions in program order, inclusive
   int64_t offset = -1;
 
   bool meets(const Buffer& other) const {
-    bool small = bytes <= kSmallBytes || other.bytes <= kSmallBytes;
-    return small || (begin <= other.end && other.begin <= end);
+    bool alone = bytes <= kSmallBytes || other.bytes <= kSmallBytes || filled || other.filled;
+    return alone || (begin <= other.end && other.begin <= end);
   }
 };
 
@@ -74,7 +77,8 @@ class TgpuAllocateSharedPass : public PassWrapper<TgpuAllocateSharedPass, Operat
     std::vector<Buffer> buffers;
     getOperation().walk([&](tgpu::LocalAllocOp op) {
       int64_t bytes = (bufferBytes(op.getType()) + kAlignment - 1) / kAlignment * kAlignment;
-      Buffer buffer{op, bytes, first[op], first[op]};
+      bool filled = llvm::any_of(op->getUsers(), llvm::IsaPred<tgpu::FillOp>);
+      Buffer buffer{op, bytes, filled, first[op], first[op]};
       for (Operation* user : op->getUsers()) buffer.end = std::max(buffer.end, endOfUse(user, op));
       buffers.push_back(buffer);
     });

@@ -5,8 +5,10 @@
 // program computes and blocks that fit are read from memory once.
 //
 //   1. A row qualifies if exactly two loops of one block, both from 0 to one constant number n of positions, load a block
-//      of it (loads elsewhere stay as they are), and no loop encloses them, so that slots are set up once; the first at index f(i), the second at g(i) with g(i) = f(n - 1 - i)
-//      (rule M); and if types prove that every block is made of whole aligned groups of 16 bytes (rule A).
+//      of it (loads elsewhere stay as they are), and no loop encloses them, so that slots are set up once; the first at
+//      index f(i), the second at g(i) with g(i) = f(n - 1 - i) (rule M); if nothing that comes before the end of the first
+//      loop may write the row (rule W); and if types prove that every block is made of whole aligned groups of 16 bytes
+//      (rule A).
 //   2. The rows of a function share `budget` bytes of shared memory. A row gets S = min(n, its share) slots, at least
 //      two; otherwise its loads stay.
 //   3. Position p lives in slot p mod S. Positions 0 .. S-1 are filled as early as what they depend on allows. The first
@@ -16,6 +18,8 @@
 //      back the second loop passes the fills of a slot in reverse order.
 //
 // Rule M: the two index computations are equal op by op, with n - 1 - j of the second loop where the first has i.
+// Rule W: copies read ahead, by another way to memory than stores write, so that no barrier orders the two.
+#include "compiler/analysis/memory_access.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/shared_buffer.h"
@@ -82,7 +86,8 @@ class ResidentRow {
     if (!count || *count < 2 || positionsOf(second) != count) return false;
     positions = *count;
     return loads[0].getView() == loads[1].getView() && loads[0].getTileShape() == loads[1].getTileShape() &&
-           loads[0].getPadAttr() == loads[1].getPadAttr() && isAligned(loads[0]) && sameBlocks();
+           loads[0].getPadAttr() == loads[1].getPadAttr() && isAligned(loads[0]) && sameBlocks() &&
+           !mayBeWrittenBefore();
   }
 
   int64_t blockBytes() {
@@ -128,7 +133,8 @@ class ResidentRow {
     Operation *left = a.getDefiningOp(), *right = b.getDefiningOp();
     if (!left || !right || left->getName() != right->getName() || left->getNumRegions() || !isPure(left) ||
         left->getAttrDictionary() != right->getAttrDictionary() || a.getType() != b.getType() ||
-        left->getNumOperands() != right->getNumOperands())
+        left->getNumOperands() != right->getNumOperands() ||
+        cast<OpResult>(a).getResultNumber() != cast<OpResult>(b).getResultNumber())
       return false;
     return llvm::all_of(llvm::zip_equal(left->getOperands(), right->getOperands()),
                         [&](auto pair) { return mirrors(std::get<0>(pair), std::get<1>(pair)); });
@@ -138,6 +144,20 @@ class ResidentRow {
     auto difference = value.getDefiningOp<arith::SubIOp>();
     return difference && constantOf(difference.getLhs()) == positions - 1 &&
            difference.getRhs() == second.getInductionVar();
+  }
+
+  // Rule W.
+  bool mayBeWrittenBefore() {
+    MemoryAccess row = *memoryAccess(loads[0]);
+    bool written = false;
+    first->getParentOfType<func::FuncOp>().walk<WalkOrder::PreOrder>([&](Operation* op) {
+      Operation* here = first->getBlock()->findAncestorOpInBlock(*op);
+      if (here && first->isBeforeInBlock(here)) return WalkResult::interrupt();
+      std::optional<MemoryAccess> access = memoryAccess(op);
+      written = written || (access && access->writes && mayOverlap(*access, row));
+      return WalkResult::advance();
+    });
+    return written;
   }
 
   // The body's ops that compute `value` from the first loop's counter, in order.

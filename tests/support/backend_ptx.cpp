@@ -18,6 +18,7 @@ namespace ligerdsl::test {
 namespace {
 
 constexpr int64_t kVector = 16;  // bytes of the widest access
+constexpr int64_t kSharedBytes = 227 * 1024;  // that a CTA of sm_90 can have
 
 struct Compiled {
   ptx::Program program;
@@ -144,6 +145,10 @@ class PtxBackend : public Backend {
     if (known != kernels_.end()) return known->second;
     const program::Artifact artifact = program::parseArtifact(compile(program, facts));
     check_overlap(artifact);
+    if (artifact.shared_bytes > kSharedBytes) {
+      throw std::runtime_error(std::to_string(artifact.shared_bytes) + " bytes of shared memory; a CTA has " +
+                               std::to_string(kSharedBytes));
+    }
     const Compiled kernel{ptx::parse(artifact.code), artifact.shared_bytes, artifact.cluster};
     if (kernel.program.threads != artifact.threads) throw std::runtime_error(".reqntid is not the artifact's");
     return kernels_[{program, facts}] = kernel;

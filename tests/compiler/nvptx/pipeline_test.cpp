@@ -55,6 +55,34 @@ TEST(NvptxPipeline, PipelinedLoopsLoadOneIterationAhead) {
   expectAssemblesEverywhere(rows(2));
 }
 
+// The two loops name their row and their blocks alike, however the author came to them.
+TEST(NvptxPipeline, RowsReadTwiceAreKept) {
+  auto passes = [](bool inPlace) {
+    return [=](KernelBuilder& k) {
+      View x = k.view("x", bf16, {dyn, 65536}), y = k.view("y", bf16, {dyn, 65536});
+      Resident row = x.partition({squeeze, 8192}).resident({k.program_id(0)});
+      auto [acc] = k.for_range(0, row.blocks(), 1, carry(k.zeros({8192}, f32)), [&](Scalar b, Tile acc) {
+        if (inPlace) x.partition({squeeze, 8192}).store({k.program_id(0), b}, 1.0);
+        return carry(acc + row.load(b).to(f32));
+      });
+      Scalar total = sum(acc);
+      k.for_range(0, row.blocks(), 1, [&](Scalar i) {
+        Scalar b = row.blocks() - 1 - i;
+        y.partition({squeeze, 8192}).store({k.program_id(0), b}, (row.load(b).to(f32) * total).to(bf16));
+      });
+    };
+  };
+  program::CompileOptions wide = optionsFor("sm_90a");
+  wide.num_warps = 16;
+  PtxKernel kept(passes(false), Known::aligned, wide);
+  EXPECT_TRUE(kept.has("cp.async.bulk")) << kept.ptx;
+  EXPECT_FALSE(kept.has("ld.global")) << kept.ptx;
+  PtxKernel written(passes(true), Known::aligned, wide);
+  EXPECT_FALSE(written.has("cp.async.bulk")) << "copies would overtake the stores\n" << written.ptx;
+  wide.arch = "sm_80";
+  EXPECT_FALSE(PtxKernel(passes(false), Known::aligned, wide).has("cp.async.bulk"));
+}
+
 TEST(NvptxPipeline, ConditionalsAndWhileLoops) {
   expectAssemblesEverywhere([](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});

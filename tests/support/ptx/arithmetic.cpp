@@ -164,6 +164,17 @@ void add_conversions_to(Table& t, const std::string& type) {
   t["cvt." + type + ".u64"] = kConvert<T, uint64_t>;
 }
 
+// Bytes of (b, a) by the selector's four digits; a digit's highest bit asks for copies of the byte's sign.
+uint64_t permuted(uint64_t a, uint64_t b, uint64_t selector) {
+  const uint64_t source = (b << 32) | as<uint32_t>(a);
+  uint64_t result = 0;
+  for (int i = 0; i < 4; ++i) {
+    const uint64_t digit = selector >> (4 * i), byte = source >> (8 * (digit & 7)) & 0xff;
+    result |= (digit & 8 ? (byte & 0x80 ? 0xff : 0) : byte) << (8 * i);
+  }
+  return result;
+}
+
 void add_wide(Table& t) {
   t["mul.wide.u16"] = {[](uint64_t a, uint64_t b, uint64_t) { return uint64_t{as<uint16_t>(a)} * as<uint16_t>(b); }, 2};
   t["mul.wide.s16"] = {[](uint64_t a, uint64_t b, uint64_t) { return bits(as<int16_t>(a) * as<int16_t>(b)); }, 2};
@@ -194,6 +205,16 @@ void add_wide(Table& t) {
                            return (((high << 32) | as<uint32_t>(low)) << (n & 31)) >> 32 & 0xffffffffu;
                          },
                          3};
+  t["prmt.b32"] = {permuted, 3};
+  constexpr uint64_t kUpper = 0xffff0000, kLower = 0xffff;
+  t["add.s16x2"] = {[](uint64_t a, uint64_t b, uint64_t) -> uint64_t {
+                      return (((a & kUpper) + (b & kUpper)) & kUpper) | ((a + b) & kLower);
+                    },
+                    2};
+  t["sub.s16x2"] = {[](uint64_t a, uint64_t b, uint64_t) -> uint64_t {
+                      return (((a & kUpper) - (b & kUpper)) & kUpper) | ((a - b) & kLower);
+                    },
+                    2};
 }
 
 void add_predicates(Table& t) {

@@ -62,6 +62,19 @@ TEST(PtxEmulator, ShuffleAndHalves) {
   EXPECT_EQ(result.out[2], 0x3f803f80u);
 }
 
+TEST(PtxEmulator, BytesAndPairs) {
+  const Result result = run_kernel(R"(
+	mov.b32 	%r2, -2130640638;
+	prmt.b32 	%r3, %r2, 305419896, 47876U;
+	add.s16x2 	%r4, %r3, %r1;
+	sub.s16x2 	%r4, %r4, %r2;
+	st.global.b32 	[%rd1], %r4;)");
+  ASSERT_EQ(result.error, "");
+  // Of 0x81010102 and 0x12345678 the digits b, b, 0, 4 take 0xff, 0xff, 0x02, 0x78, highest first.
+  EXPECT_EQ(result.out[0], 0x7efe0176u);
+  EXPECT_EQ(result.out[9], 0x7efe017fu);
+}
+
 // Warp 0 writes, warp 1 reads: half of the CTA meets at a barrier of its own, the other half only arrives.
 TEST(PtxEmulator, BarriersOfSomeWarps) {
   const Result result = run_kernel(R"(

@@ -1,0 +1,265 @@
+// Rows that are read twice (Resident) in programs that nobody would write by hand: the second pass and what the passes
+// leave out may come in any order, other work before, between and after them. No result depends on where blocks live, so
+// every backend gives the interpreter's bits.
+#include "dsl/interpreter/interpreter.h"
+#include "ligerdsl/dsl.h"
+#include "program/print.h"
+#include "tests/kernels/shapes.h"
+
+namespace ligerdsl::test {
+namespace {
+
+// One program per row, some of them beyond the last row. Numbers are small and whole, so sums are exact in any order.
+struct Rows {
+  int64_t rows, columns, block;
+  DType type = f32;
+  int num_warps = 4;
+
+  int64_t blocks() const { return ceil_div(columns, block); }
+};
+
+struct Memory {
+  Tensor x, u, y, v, z;
+
+  Memory(const Rows& of, unsigned seed)
+      : x(whole(of, of.type, seed)), u(whole(of, of.type, seed + 1)), y(Tensor::rows(of.type, of.rows, of.columns)),
+        v(Tensor::rows(of.type, of.rows, of.columns)), z(Tensor(f32, {of.rows + 2, kOthers})) {}
+
+  static constexpr int64_t kOthers = 4096;  // columns of z
+
+  std::vector<std::pair<const char*, Tensor*>> all() { return {{"x", &x}, {"u", &u}, {"y", &y}, {"v", &v}, {"z", &z}}; }
+
+ private:
+  static Tensor whole(const Rows& of, DType type, unsigned seed) {
+    Tensor tensor = Tensor::rows(type, of.rows, of.columns, seed % 7 == 3 ? 3 : seed % 2 ? 32 : 0);
+    Random random(seed);
+    const bool integer = is_integer(type);
+    for (int64_t i = 0; i < tensor.size(); ++i) {
+      const int64_t value = random.below(7) - 3;
+      integer ? tensor.set_integer(i, value) : tensor.set(i, static_cast<double>(value));
+    }
+    return tensor;
+  }
+};
+
+struct Views {
+  View x, u, y, v, z;
+  Views(KernelBuilder& k, const Rows& of)
+      : x(k.view("x", of.type, {dyn, of.columns})), u(k.view("u", of.type, {dyn, of.columns})),
+        y(k.view("y", of.type, {dyn, of.columns})), v(k.view("v", of.type, {dyn, of.columns})),
+        z(k.view("z", f32, {dyn, Memory::kOthers})) {}
+};
+
+void expect_interpreters_bits(KernelBuilder& k, const Rows& of, unsigned seed, bool in_place = false) {
+  kernels::Launch launch{.program = k.finish(), .num_warps = of.num_warps};
+  SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + program::print(launch.program));
+  const int64_t programs = of.rows + 2;
+  launch.grid = [&](int64_t) { return kernels::Grid{programs, 1, 1}; };
+  Memory expected(of, seed), actual(of, seed);
+  if (in_place) expected.y = expected.x, actual.y = actual.x;
+  interpreter::Arguments slots;
+  for (auto& [name, tensor] : expected.all())
+    slots.view(tensor->data(), tensor->type(), tensor->shape(), tensor->strides());
+  interpreter::run(launch.program, slots, {programs, 1, 1}, {.round_every_op = true});
+  Arguments arguments;
+  for (auto& [name, tensor] : actual.all()) arguments.tensor(name, *tensor);
+  ASSERT_NO_THROW(backend().run({.launches = {launch}}, of.rows, arguments));
+  auto want = expected.all(), got = actual.all();
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_TRUE(got[i].second->same_bits(*want[i].second)) << got[i].first;
+    EXPECT_TRUE(got[i].second->untouched_outside()) << got[i].first;
+  }
+}
+
+// Sums a row in one pass and stores it, less its sum, in the other, as random decisions say.
+class RandomPasses {
+ public:
+  RandomPasses(KernelBuilder& k, const Rows& of, unsigned seed)
+      : k_(k), of_(of), random_(seed), views_(k, of), row_(k.program_id(0)) {}
+
+  bool in_place() const { return in_place_; }
+
+  void build() {
+    positions_ = of_.blocks() - (of_.blocks() > 2 && pick(3) == 0 ? 1 : 0);
+    order_ = pick(positions_ == of_.blocks() ? 4 : 2) + (positions_ == of_.blocks() ? 0 : 4);
+    in_place_ = pick(3) == 0 && order_ != 3;
+    if (pick(3) == 0) other_work();
+    Scalar enough = views_.z.dim(0).to(i32) > 0;
+    if (pick(3) == 0)
+      k_.if_(enough, [&] { passes(); }, [&] { other_work(); });
+    else
+      passes();
+    if (pick(3) == 0) other_work();
+  }
+
+ private:
+  int pick(int64_t n) { return static_cast<int>(random_.below(n)); }
+
+  // Uses shared memory, and much of it.
+  void other_work() {
+    Partition whole = views_.z.partition({squeeze, Memory::kOthers});
+    Tile t = k_.arange(Memory::kOthers) & (pick(7) + 1);
+    t = cumsum(t.reshape({64, Memory::kOthers / 64}).permute({1, 0}), 1).reshape({Memory::kOthers});
+    whole.store({row_, 0}, t.to(f32));
+  }
+
+  // The block at a position of the first pass.
+  Scalar block(const Scalar& i) const {
+    switch (order_) {
+      case 0:
+        return i;
+      case 1:
+        return static_cast<int>(of_.blocks()) - 1 - i;
+      case 2:
+        return (i + home_) % static_cast<int>(of_.blocks());
+      case 3:
+        return i / 2;
+      case 4:
+        return i + (i >= home_).to(i32);
+      default:
+        return i + 1;
+    }
+  }
+
+  void passes() {
+    home_ = row_ % static_cast<int>(of_.blocks());
+    const bool two = pick(2) == 0;
+    const LoadOptions pad{.pad = pick(2) ? 0.0 : 3.0};
+    const bool leading = pick(4) == 0;  // tiles of rank 2
+    const Shape cut{leading ? 1 : squeeze, of_.block}, shape = leading ? cut : Shape{of_.block};
+    Resident x = views_.x.partition(cut).resident({row_}, pad), u = views_.u.partition(cut).resident({row_}, pad);
+    const DType sums = is_integer(of_.type) ? i32 : f32;
+    auto [acc] = k_.for_range(0, positions_, 1, carry(k_.zeros(shape, sums)), [&](Scalar i, Tile acc) {
+      Tile t = x.load(block(i)).to(sums);
+      if (two) t = t + u.load(block(i)).to(sums) * 3;
+      return carry(acc + t);
+    });
+    Scalar total = sum(acc);
+    if (pick(4) == 0) other_work();
+    total = min(max(total, -2), 2);
+    k_.for_range(0, positions_, 1, [&](Scalar j) {
+      Scalar b = block(static_cast<int>(positions_) - 1 - j);
+      Tile t = x.load(b).to(sums);
+      if (two) t = t - u.load(b).to(sums);
+      views_.y.partition(cut).store({row_, b}, (t + total).to(of_.type));
+    });
+    if (positions_ < of_.blocks()) {
+      Scalar b = order_ == 4 ? home_ : k_.constant(0, i32);
+      views_.v.partition(cut).store({row_, b}, x.load(b));
+    }
+  }
+
+  KernelBuilder& k_;
+  Rows of_;
+  Random random_;
+  Views views_;
+  Scalar row_, home_;
+  int64_t positions_ = 0;
+  int order_ = 0;
+  bool in_place_ = false;
+};
+
+TEST(Resident, RandomPassesGiveTheInterpretersBits) {
+  for (unsigned seed = 0; seed < 25; ++seed) {
+    Random random(seed + 100);
+    Rows of{.rows = 2};
+    of.type = std::vector<DType>{f32, i32, bf16, i64, f16}[seed % 5];
+    const int64_t group = 16 / size_of(of.type);
+    // Small blocks, of which all fit, and large ones, of which a few do.
+    const bool large = random.below(3) == 0;
+    of.num_warps = large ? 16 : 1 << random.below(3);
+    of.block = large ? 32768 / size_of(of.type) : group * 8 * (1 + random.below(4));
+    of.columns = of.block * (2 + random.below(large ? 6 : 40));
+    if (random.below(2)) of.columns -= group * (1 + random.below(7));
+    KernelBuilder k("resident");
+    RandomPasses passes(k, of, seed);
+    passes.build();
+    expect_interpreters_bits(k, of, seed, passes.in_place());
+    if (HasFatalFailure()) return;
+  }
+}
+
+// A row that the program itself has written: its copies may not overtake the stores.
+TEST(Resident, RowsThatTheProgramWroteBefore) {
+  const Rows of{.rows = 3, .columns = 8 * 512, .block = 512};
+  KernelBuilder k("resident");
+  Views views(k, of);
+  Scalar row = k.program_id(0);
+  Partition x = views.x.partition({squeeze, of.block}), y = views.y.partition({squeeze, of.block}),
+            v = views.v.partition({squeeze, of.block});
+  k.for_range(0, of.blocks(), 1, [&](Scalar i) {
+    y.store({row, i}, cumsum(x.load({row, i}).reshape({16, 32}).permute({1, 0}), 1).reshape({of.block}));
+  });
+  Resident kept = y.resident({row});
+  auto [acc] = k.for_range(0, of.blocks(), 1, carry(k.zeros({of.block}, f32)),
+                           [&](Scalar i, Tile acc) { return carry(acc + kept.load(i)); });
+  Scalar total = sum(acc);
+  k.for_range(0, of.blocks(), 1, [&](Scalar j) {
+    Scalar b = static_cast<int>(of.blocks()) - 1 - j;
+    v.store({row, b}, kept.load(b) + total);
+  });
+  expect_interpreters_bits(k, of, 1);
+}
+
+// The first pass writes every block before it comes to it.
+TEST(Resident, RowsThatTheFirstPassWrites) {
+  const Rows of{.rows = 3, .columns = 8 * 512, .block = 512};
+  KernelBuilder k("resident");
+  Views views(k, of);
+  Scalar row = k.program_id(0);
+  Partition x = views.x.partition({squeeze, of.block}), y = views.y.partition({squeeze, of.block}),
+            v = views.v.partition({squeeze, of.block});
+  Resident kept = y.resident({row});
+  auto [acc] = k.for_range(0, of.blocks(), 1, carry(k.zeros({of.block}, f32)), [&](Scalar i, Tile acc) {
+    y.store({row, i}, x.load({row, i}) * 2.0f);
+    return carry(acc + kept.load(i));
+  });
+  Scalar total = sum(acc);
+  k.for_range(0, of.blocks(), 1, [&](Scalar j) {
+    Scalar b = static_cast<int>(of.blocks()) - 1 - j;
+    v.store({row, b}, kept.load(b) + total);
+  });
+  expect_interpreters_bits(k, of, 1);
+}
+
+// What the passes exchange takes more shared memory than a full ring leaves.
+TEST(Resident, RowsBesideLargeExchanges) {
+  const Rows of{.rows = 1, .columns = 4 * 16384, .block = 16384, .num_warps = 16};
+  KernelBuilder k("resident");
+  Views views(k, of);
+  Scalar row = k.program_id(0);
+  Resident kept = views.x.partition({squeeze, of.block}).resident({row});
+  Partition y = views.y.partition({squeeze, of.block});
+  auto turned = [&](const Tile& t) { return cumsum(t.reshape({128, 128}).permute({1, 0}), 1).reshape({of.block}); };
+  auto [acc] = k.for_range(0, of.blocks(), 1, carry(k.zeros({of.block}, f32)),
+                           [&](Scalar i, Tile acc) { return carry(acc + turned(kept.load(i))); });
+  Scalar total = max(acc);
+  k.for_range(0, of.blocks(), 1, [&](Scalar j) {
+    Scalar b = static_cast<int>(of.blocks()) - 1 - j;
+    y.store({row, b}, turned(kept.load(b)) + total);
+  });
+  expect_interpreters_bits(k, of, 1);
+}
+
+// Passes inside of a loop.
+TEST(Resident, RowsOfAProgramThatLoops) {
+  const Rows of{.rows = 5, .columns = 6 * 128, .block = 128};
+  KernelBuilder k("resident");
+  Views views(k, of);
+  Partition x = views.x.partition({squeeze, of.block}), y = views.y.partition({squeeze, of.block});
+  Scalar rows = views.x.dim(0).to(i32);
+  k.for_range(k.program_id(0), rows, k.num_programs(0), [&](Scalar row) {
+    Resident kept = x.resident({row});
+    auto [acc] = k.for_range(0, of.blocks(), 1, carry(k.zeros({of.block}, f32)),
+                             [&](Scalar i, Tile acc) { return carry(acc + kept.load(i)); });
+    Scalar total = sum(acc);
+    k.for_range(0, of.blocks(), 1, [&](Scalar j) {
+      Scalar b = static_cast<int>(of.blocks()) - 1 - j;
+      y.store({row, b}, kept.load(b) + total);
+    });
+  });
+  expect_interpreters_bits(k, of, 1);
+}
+
+}  // namespace
+}  // namespace ligerdsl::test
