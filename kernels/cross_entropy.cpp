@@ -283,7 +283,8 @@ class CountedRow {
       Scalar right = sums_.best.to(i64) == label_;
       args_.accuracy.store({index_}, where(right, k_.constant(1.0f, f32), 0.0f));
     }
-    if (m_.with_predictions) args_.predictions.store({index_}, sums_.best.to(i64));
+    // In a row with NaN no element may be the largest, but what is stored is a class.
+    if (m_.with_predictions) args_.predictions.store({index_}, min(sums_.best, row_.classes() - 1).to(i64));
   }
 
   Coefficients coefficients() const {

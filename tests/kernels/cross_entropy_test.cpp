@@ -321,6 +321,32 @@ TEST(CrossEntropy, InfiniteLogits) {
   }
 }
 
+// Labels at the borders of blocks, of which the last is whole, short of one column, or one column.
+TEST(CrossEntropy, LabelsAtTheBordersOfBlocks) {
+  for (int64_t v : affordable({16383, 16384, 16385, 24576}, 7)) {
+    Trial run(f32, 7, v, {.smoothing = 0.1, .softcap = 20, .reduction = Reduce::none});
+    run.labels = {0, 4095, 4096, 8191, 8192, 16382, v - 1};
+    run.check();
+  }
+}
+
+// NaN is the loss of its row; the prediction, whichever it is, is a class.
+TEST(CrossEntropy, RowsOfNaNPredictAClass) {
+  for (int64_t v : affordable({20, 20000}, 2)) {
+    Trial run(f32, 2, v, {.reduction = Reduce::none});
+    run.labels = {3, 5};
+    for (int64_t j = 0; j < v; ++j) run.logits.set(j, NAN);
+    run.logits.set(v + 17, NAN);
+    run.run();
+    for (int64_t i = 0; i < 2; ++i) {
+      EXPECT_TRUE(std::isnan(run.loss.get(i))) << i;
+      EXPECT_TRUE(std::isnan(run.d_logits.get(i * v + 7))) << i;
+      EXPECT_GE(run.predictions.get_integer(i), 0);
+      EXPECT_LT(run.predictions.get_integer(i), v);
+    }
+  }
+}
+
 TEST(CrossEntropy, TiesGoToTheLowestIndex) {
   for (int64_t v : affordable({50, 20000}, 2)) {
     Trial run(f32, 2, v, {.reduction = Reduce::none});
