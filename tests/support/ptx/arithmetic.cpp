@@ -135,7 +135,11 @@ void add_bits(Table& t, const std::string& type) {
   t["and." + type] = BINARY(a & b);
   t["or." + type] = BINARY(a | b);
   t["xor." + type] = BINARY(a ^ b);
-  t["exch." + type] = BINARY((static_cast<void>(a), b));  // of atomics
+  t["exch." + type] = BINARY((static_cast<void>(a), b));                     // of atomics
+  t["cas." + type] = {[](uint64_t old, uint64_t expected, uint64_t value) {  // of atomics
+                        return bits<T>(as<T>(old) == as<T>(expected) ? as<T>(value) : as<T>(old));
+                      },
+                      3};
   t["not." + type] = UNARY(~a);
   t["shl." + type] = {[](uint64_t x, uint64_t n, uint64_t) -> uint64_t {
                         return as<uint32_t>(n) >= sizeof(T) * 8 ? 0

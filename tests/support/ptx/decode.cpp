@@ -92,7 +92,7 @@ void decode_memory(Instruction& i, const std::vector<std::string>& parts, const 
 void decode_atomic(Instruction& i, std::vector<std::string> parts) {
   std::erase_if(parts, [](const std::string& part) { return orders(part) || is_scope(part); });
   const Pure* pure = parts.size() == 4 ? find_pure(parts[2] + "." + parts[3]) : nullptr;
-  if (!pure || parts[1] != "global" || i.operands.size() != 3) fail("unknown opcode " + i.opcode);
+  if (!pure || parts[1] != "global" || i.operands.size() != pure->operands + 1) fail("unknown opcode " + i.opcode);
   i.function = pure->function;
   i.bytes = bytes_of(parts[3]);
 }

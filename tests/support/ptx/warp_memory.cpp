@@ -90,12 +90,13 @@ void Warp::atomic(const Instruction& i, uint32_t lanes) {
   if (early()) throw std::runtime_error("write of global memory before griddepcontrol.wait");
   const Lanes base = read(i.operands[1].parts.at(0), lanes);
   const Lanes value = read(i.operands[2], lanes);
+  const Lanes swap = i.operands.size() > 3 ? read(i.operands[3], lanes) : Lanes{};  // of a compare and swap
   Lanes& old = write(i.operands[0], lanes);
   each_lane(lanes, [&](int lane) {
     lane_ = lane;
     const uint64_t at = address(i.operands[1], base, lane, i.bytes);
     old[lane] = machine_.global.load(at, i.bytes);
-    machine_.global.store(at, i.bytes, i.function(old[lane], value[lane], 0));
+    machine_.global.store(at, i.bytes, i.function(old[lane], value[lane], swap[lane]));
   });
 }
 
