@@ -74,5 +74,31 @@ TEST(Atomics, ElementsAreCountedOnce) {
   }
 }
 
+// Masked sums and maxima of every type that has them; floats' maxima are compare and swap in a loop.
+template <DType type>
+void sums_of(KernelBuilder& k, const Meta& m) {
+  const View sums = k.view("sums", type, {dyn}), most = k.view("most", type, {dyn});
+  Tile at = k.arange(m.width);
+  atomic_add(sums.ptr() + at, k.ones({m.width}, type), at < m.width - 1);
+  atomic_max(most.ptr() + at, (k.program_id(0) + at).to(type));
+  atomic_add(sums.ptr() + (m.width - 1), k.constant(2, type));
+}
+
+TEST(Atomics, MasksAndMaxima) {
+  for (const DType type : {i32, f32}) {
+    for (const int64_t n : {1, 8, 256, 1024}) {
+      void (*const build)(KernelBuilder&, const Meta&) = type == i32 ? sums_of<i32> : sums_of<f32>;
+      Tensor sums(type, {n}), most(type, {n});
+      sums.fill(Values(n, 0));
+      most.fill(Values(n, 0));
+      backend().run(operation(build, {n}), kPrograms, Arguments().tensor("sums", sums).tensor("most", most));
+      for (int64_t i = 0; i < n; ++i) {
+        EXPECT_EQ(sums.get(i), i == n - 1 ? 2 * kPrograms : kPrograms) << name(type) << " " << n << ": " << i;
+        EXPECT_EQ(most.get(i), kPrograms - 1 + i) << name(type) << " " << n << ": " << i;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ligerdsl::test
