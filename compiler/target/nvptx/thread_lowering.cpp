@@ -356,7 +356,6 @@ static void cloneFolded(OpBuilder& b, Operation& op, IRMapping& mapping) {
   Operation* copy = b.clone(op, mapping);
   SmallVector<Value> folded;
   if (op.getNumResults() == 0 || failed(b.tryFold(copy, folded))) return;
-  if (folded.empty() || folded[0].getDefiningOp() == copy) return;  // changed in place
   mapping.map(op.getResults(), ValueRange(folded));
   copy->erase();
 }
