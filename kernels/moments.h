@@ -5,8 +5,8 @@
 //   n = na + nb,  d = mean_b - mean_a:  mean = mean_a + d nb / n,  m2 = m2_a + m2_b + d^2 na nb / n
 // Nothing is ever subtracted that is much larger than the deviations themselves.
 //
-// Elements of 16 bits deviate from each other by 2^-11 of their size or not at all, far more than what rounding cuts
-// off a mean in f32: for them low is left out (an empty handle).
+// Elements of 16 bits deviate from each other by 2^-11 of their size or not at all, far more than what rounding cuts off
+// a mean in f32: for them low is left out (an empty handle).
 #pragma once
 
 #include "ligerdsl/dsl.h"
@@ -37,12 +37,14 @@ struct LaneShape {
   int64_t fold = 1, vector = 1;
 };
 
-// The parts [rows, lanes] of a tile x [rows, cols]. An element counts where `inside` [1, cols] is true, everywhere if
-// it is empty; others must read as 0. `compensated`: keep the low parts of means.
+// The parts [rows, lanes] of a tile x [rows, cols]. An element counts where `inside` [1, cols] is true, everywhere if it
+// is empty; others must read as 0. `compensated`: keep the low parts of means.
 inline Moments<Tile> lane_moments(KernelBuilder& k, const Tile& x, const Tile& inside, LaneShape shape,
                                   bool compensated) {
   const int64_t rows = x.shape()[0], owned = shape.fold * shape.vector, lanes = x.shape()[1] / owned;
-  auto folded = [&](const Tile& tile) { return tile.reshape({tile.shape()[0], shape.fold, lanes, shape.vector}); };
+  auto folded = [&](const Tile& tile) {
+    return tile.reshape({tile.shape()[0], shape.fold, lanes, shape.vector});
+  };
   auto counted = [&](const Tile& value) { return inside.empty() ? value : where(folded(inside), value, 0.0f); };
   auto over_lane = [&](const Tile& runs) { return sum(runs, 2); };  // [rows, lanes, vector]
   Tile zeros = k.zeros({rows, lanes}, f32);
@@ -68,12 +70,13 @@ inline Moments<Tile> lane_moments(KernelBuilder& k, const Tile& x, const Tile& i
 // The parts [rows, lanes] of each row merged: [rows].
 inline Moments<Tile> row_moments(const Moments<Tile>& lanes) {
   if (lanes.low.empty()) {
-    auto [mean, m2, count] =
-        reduce({lanes.mean, lanes.m2, lanes.count}, 1,
-               [](Scalar mean_a, Scalar m2_a, Scalar count_a, Scalar mean_b, Scalar m2_b, Scalar count_b) {
-                 const auto both = merged<Scalar>({mean_a, Scalar(), m2_a, count_a}, {mean_b, Scalar(), m2_b, count_b});
-                 return carry(both.mean, both.m2, both.count);
-               });
+    auto [mean, m2, count] = reduce({lanes.mean, lanes.m2, lanes.count}, 1,
+                                    [](Scalar mean_a, Scalar m2_a, Scalar count_a, Scalar mean_b, Scalar m2_b,
+                                       Scalar count_b) {
+                                      const auto both = merged<Scalar>({mean_a, Scalar(), m2_a, count_a},
+                                                                       {mean_b, Scalar(), m2_b, count_b});
+                                      return carry(both.mean, both.m2, both.count);
+                                    });
     return {mean, Tile(), m2, count};
   }
   auto [mean, low, m2, count] =

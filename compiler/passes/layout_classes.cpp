@@ -59,8 +59,7 @@ LogicalResult LayoutClasses::visit(Operation* op) {
     for (BlockArgument argument : region.getArguments())
       if (isTile(argument.getType())) idOf(argument);
 
-  if (isa<tile::LoadTileOp, tile::StoreTileOp, tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp, tgpu::LocalLoadOp,
-          tgpu::StagedTileOp>(op)) {
+  if (isa<tile::LoadTileOp, tile::StoreTileOp, tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp, tgpu::LocalLoadOp>(op)) {
     accesses.push_back(op);
     uniteTiles(op);
   } else if (isa<tile::ReduceOp>(op)) {

@@ -8,15 +8,12 @@
 //   in
 //      narrower tiles, in values from outside of the block, or in tiles of few registers.
 //   3. What waits is the narrower tile. It passes through tgpu.opaque, or LLVM and ptxas would recognise the result and
-//      keep it after all. A tile that stays in memory for this iteration, staged in shared memory or a weight in the
-//      first-level cache, does not wait in registers at all: it is read once more.
-#include "compiler/analysis/memory_access.h"
+//      keep it after all.
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/layout_attr.h"
 #include "compiler/passes/passes.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -38,16 +35,6 @@ int64_t bytesPerThread(Value value) {
 bool isCheap(Operation* op) {
   return isa<arith::ExtFOp, arith::MulFOp, arith::AddFOp, arith::SubFOp, arith::NegFOp, tile::SplatOp,
              tile::ExpandDimsOp, tile::BroadcastOp, arith::ConstantOp>(op);
-}
-
-// Read from memory that holds it until the end of the iteration: shared memory of a staged tile, or an argument that
-// nobody writes, at a place that every iteration reads (so that it stays in the first-level cache).
-bool staysInMemory(Value value) {
-  if (value.getDefiningOp<tgpu::StagedTileOp>()) return true;
-  auto load = value.getDefiningOp<tile::LoadTileOp>();
-  auto loop = load ? dyn_cast<scf::ForOp>(load->getParentOp()) : scf::ForOp();
-  return loop && memoryAccess(load)->readOnly &&
-         llvm::all_of(load.getIndices(), [&](Value index) { return loop.isDefinedOutsideOfLoop(index); });
 }
 
 class BarrierSite {
@@ -103,7 +90,7 @@ class BarrierSite {
       return ops.size() <= kMostOps;
     }
     auto element = cast<RankedTensorType>(value.getType()).getElementType();
-    if (element.getIntOrFloatBitWidth() >= 32 && !staysInMemory(value)) return false;
+    if (element.getIntOrFloatBitWidth() >= 32) return false;
     leaves.insert(value);
     return true;
   }
@@ -135,7 +122,6 @@ class BarrierSite {
     if (result) return result;
     OpBuilder builder(leaf.getContext());
     builder.setInsertionPointAfter(barrier);
-    if (staysInMemory(leaf)) return result = builder.clone(*leaf.getDefiningOp())->getResult(0);
     return result = tgpu::OpaqueOp::create(builder, leaf.getLoc(), leaf.getType(), leaf);
   }
 

@@ -47,10 +47,7 @@ TEST(Library, Means) {
 
 TEST(Library, SumsOfProducts) {
   EXPECT_EQ(evaluate({1, 2, 3, 6}, [](KernelBuilder&, Tile x) { return sum_products(x, x); }), Floats{50});
-  EXPECT_EQ(evaluate({1, 2, 3, 6},
-                     [](KernelBuilder&, Tile x) {
-                       return sum_products(x.reshape({2, 2}), x.reshape({2, 2}), 1);
-                     }),
+  EXPECT_EQ(evaluate({1, 2, 3, 6}, [](KernelBuilder&, Tile x) { return sum_products(x.reshape({2, 2}), x.reshape({2, 2}), 1); }),
             (Floats{5, 45}));
 }
 

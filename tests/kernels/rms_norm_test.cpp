@@ -139,15 +139,6 @@ TEST(RmsNorm, WidthsAndTypes) {
   }
 }
 
-// A program of the backward works on one block of rows after the other, and the next one is on its way meanwhile. Rows of
-// 6139 elements end inside a vector.
-TEST(RmsNorm, RowsInTurn) {
-  for (auto [h, gap] : {std::pair<int64_t, int64_t>{4096, 0}, {6139, 5}, {8192, 8}}) {
-    const int64_t n = std::min<int64_t>(25, backend().budget() / h);
-    for (DType type : kFloats) run_and_check({.options = options_of(h, type), .n = n, .gap = gap});
-  }
-}
-
 TEST(RmsNorm, ManyShortRows) {
   for (int64_t h : {8, 64, 128}) {
     run_and_check({.options = options_of(h, bf16), .n = std::min<int64_t>(5003, backend().budget() / h)});

@@ -1,5 +1,5 @@
-// Conversions: floats of 16 bits are widened and narrowed a register, two elements, at a time; and values that
-// optimisers shall not recognise.
+// Conversions: floats of 16 bits are widened and narrowed a register, two elements, at a time; and values that optimisers
+// shall not recognise.
 #include "compiler/target/nvptx/thread_lowering.h"
 #include "mlir/IR/Matchers.h"
 

@@ -73,7 +73,6 @@ TEST(PtxEmulator, BytesAndPairs) {
   // Of 0x81010102 and 0x12345678 the digits b, b, 0, 4 take 0xff, 0xff, 0x02, 0x78, highest first.
   EXPECT_EQ(result.out[0], 0x7efe0176u);
   EXPECT_EQ(result.out[9], 0x7efe017fu);
-}
 
 TEST(PtxEmulator, ProductsOfPairs) {
   const Result result = run_kernel(R"(
