@@ -73,15 +73,6 @@ TEST(PtxEmulator, BytesAndPairs) {
   // Of 0x81010102 and 0x12345678 the digits b, b, 0, 4 take 0xff, 0xff, 0x02, 0x78, highest first.
   EXPECT_EQ(result.out[0], 0x7efe0176u);
   EXPECT_EQ(result.out[9], 0x7efe017fu);
-
-TEST(PtxEmulator, ProductsOfPairs) {
-  const Result result = run_kernel(R"(
-	mov.b32 	%r2, 0x40003fc0;
-	mov.b32 	%r3, 0xbf8040a0;
-	mul.rn.bf16x2 	%r4, %r2, %r3;
-	st.global.b32 	[%rd1], %r4;)");
-  ASSERT_EQ(result.error, "");
-  EXPECT_EQ(result.out[0], 0xc00040f0u);  // 2 * -1 above 1.5 * 5
 }
 
 // Warp 0 writes, warp 1 reads: half of the CTA meets at a barrier of its own, the other half only arrives.
