@@ -173,6 +173,9 @@ CompileAnswer read_answer(const CompileIsolation& isolation, const Files& files,
     const char* name = sigabbrev_np(end.number);
     how = "was ended by " + (name ? std::string("SIG") + name : "signal " + std::to_string(end.number));
   }
+  // Where memory is short, not everything in a process gets to say so.
+  if (isolation.megabytes)
+    how += " (it may take " + std::to_string(isolation.megabytes) + " MiB of memory, LIGERDSL_COMPILE_MEGABYTES)";
   return {CompileOutcome::crashed, "", "the compiler's process " + how + printed_by(files)};
 }
 
