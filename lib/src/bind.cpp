@@ -111,7 +111,12 @@ void check_base(const char* name, const ligerdsl_tensor_t& t, DType dtype, liger
 }
 
 void check_data(const char* name, const ligerdsl_tensor_t& t, BoundTensor* out, bool any_strides = false) {
-  out->data = static_cast<std::byte*>(t.data) + t.byte_offset;
+  constexpr uint64_t kMaxOffset = uint64_t{1} << 62;
+  if (t.byte_offset > kMaxOffset)
+    fail_argument(Status::invalid_shape, name,
+                  "byte_offset: expected at most 2^62, got " + std::to_string(t.byte_offset));
+  // As a number: the sum of a null pointer and an offset is none.
+  out->data = reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(t.data) + t.byte_offset);
   const bool empty = std::any_of(out->dims, out->dims + out->rank, [](int64_t d) { return d == 0; });
   if (!t.data && !empty) fail(Status::invalid_null_pointer, std::string("`") + name + "`: data is NULL");
   if (reinterpret_cast<uintptr_t>(out->data) % static_cast<uintptr_t>(size_of(out->dtype)) != 0) {

@@ -152,6 +152,15 @@ const NormRow kNormRows[] = {
      },
      LIGERDSL_INVALID_NULL_POINTER,
      {"`x`", "data is NULL"}},
+    {"HugeByteOffset",
+     [](NormCall& c) {
+       static ligerdsl_tensor_t x;
+       x = *c.args.x;
+       x.byte_offset = UINT64_MAX - 7;
+       c.args.x = &x;
+     },
+     LIGERDSL_INVALID_SHAPE,
+     {"`x`", "byte_offset", "2^62"}},
     {"OddAddress",
      [](NormCall& c) {
        c.x.tensor = Tensor(reinterpret_cast<char*>(c.x.storage.data()) + 2, {LIGERDSL_CPU, 0}, LIGERDSL_F32, {4, 8});

@@ -155,7 +155,7 @@ class CallFuzz {
     int64_t step = 1;
     for (size_t i = owned.shape.size(); i-- > 0;) {
       owned.strides[i] = step;
-      const int64_t n = owned.shape[i] + (i + 1 == owned.shape.size() ? pick(9) : 0);
+      const int64_t n = std::min(owned.shape[i], int64_t{1} << 60) + (i + 1 == owned.shape.size() ? pick(9) : 0);
       step = n > 0 && step < (int64_t{1} << 50) / n ? step * n : step;
     }
   }
