@@ -150,9 +150,6 @@ class Row {
   Shape shape_;
 };
 
-// Shared memory of a Hopper SM, halved, less what reductions and the system take.
-constexpr int64_t kTwoRowsBytes = 100 * 1024;
-
 RowSums Row::sums(const Tile& z, const Scalar& label, const Scalar& reference) const {
   const Scalar first = k_.constant(0, i32);
   RowSums out;
@@ -358,6 +355,13 @@ void cross_entropy_rows(KernelBuilder& k, const CrossEntropyMeta& m) {
       !ignored && is_class, [&] { CountedRow(k, m, args, row, index, label).run(); },
       [&] { fill_row(k, m, args, row, index, ignored); });
 }
+
+namespace {
+
+// Shared memory of a Hopper SM, halved, less what reductions and the system take.
+constexpr int64_t kTwoRowsBytes = 100 * 1024;
+
+}  // namespace
 
 Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& options) {
   const bool gpu = machine.target == Target::nvptx;

@@ -41,7 +41,6 @@ struct BlockLanes {
     return {std::max<int64_t>(1, block / (threads * run)), threads, run};
   }
 
-  int64_t block() const { return fold * lanes * run; }
   Shape shape() const { return run == 1 ? Shape{fold, lanes} : Shape{fold, lanes, run}; }
 
   // Tiles of shape() to [lanes].
