@@ -2,6 +2,7 @@
 #include "ligerdsl/dsl/library.h"
 
 #include <cmath>
+#include <utility>
 
 #include "recorder.h"
 
@@ -19,6 +20,15 @@ ScalarArg number(double value, Loc loc) {
 
 Tile with_axis(const Tile& reduced, int axis, const Tile& like, Loc loc) {
   return reduced.expand_dims(axis < 0 ? axis + like.rank() : axis, loc);
+}
+
+// a * b, free to be contracted with the additions of the sum that takes it.
+Tile product_for_sum(const Tile& a, const Tile& b, Loc loc) {
+  int& exact = a.handle().recorder->exact_depth;
+  const int depth = std::exchange(exact, 0);
+  const Tile product = at(a, loc) * at(b, loc);
+  exact = depth;
+  return product;
 }
 
 // Replaces -infinity by 0 as the reference of a difference, so that (-inf) - (-inf) never arises.
@@ -53,6 +63,14 @@ Scalar mean(const Tile& x, Loc loc) {
 Tile mean(const Tile& x, int axis, Loc loc) {
   const Tile total = sum(x, axis, loc);
   return at(total, loc) / number(static_cast<double>(x.shape()[axis < 0 ? axis + x.rank() : axis]), loc);
+}
+
+Scalar sum_products(const Tile& a, const Tile& b, Loc loc) {
+  return sum(product_for_sum(a, b, loc), loc);
+}
+
+Tile sum_products(const Tile& a, const Tile& b, int axis, Loc loc) {
+  return sum(product_for_sum(a, b, loc), axis, loc);
 }
 
 Tile relu(const Tile& x, Loc loc) {

@@ -59,24 +59,27 @@ void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
   const Rows x(x_view, m);
   Scalar row = k.program_id(0);
   Scalar cols = x_view.dim(1);
+  const bool compensated = m.type == f32;
 
   auto moments_of = [&](const Tile& block, const Scalar& b) {
     Tile inside;
     if (m.cols % m.block != 0) inside = (k.arange(m.block) < (cols - b * m.block).to(i32)).expand_dims(0);
-    return lane_moments(k, block, inside, m.fold);
+    return lane_moments(k, block, inside, m.lanes, compensated);
   };
   struct Centre {
     Tile mean, low, rstd;  // [rows, 1]
   };
   auto centre_of = [&](const Moments<Tile>& lanes) {
     const Moments<Tile> all = row_moments(lanes);
-    Tile rstd = rsqrt(all.m2 / cols.to(f32) + eps);
-    if (m.with_mean) mean_view.partition({m.rows}).store({row}, all.mean + all.low);
+    Tile rstd = rsqrt(all.m2 * (1.0 / m.cols) + eps);
+    if (m.with_mean) mean_view.partition({m.rows}).store({row}, compensated ? all.mean + all.low : all.mean);
     if (m.with_rstd) rstd_view.partition({m.rows}).store({row}, rstd);
-    return Centre{all.mean.expand_dims(1), all.low.expand_dims(1), rstd.expand_dims(1)};
+    return Centre{all.mean.expand_dims(1), compensated ? all.low.expand_dims(1) : Tile(), rstd.expand_dims(1)};
   };
   auto finish = [&](const Tile& block, const Centre& centre, ScalarArg b) {
-    Tile n = (block - centre.mean - centre.low) * centre.rstd;
+    Tile from_mean = block - centre.mean;
+    if (compensated) from_mean = from_mean - centre.low;
+    Tile n = from_mean * centre.rstd;
     y.store(row, b, fma(n, columns_of(weight, m, b), columns_of(bias, m, b)));
   };
 
@@ -87,13 +90,25 @@ void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
   }
   Scalar blocks = cdiv(cols, m.block);
   const Moments<Tile> start = moments_of(x.load(row, 0), k.constant(0, i64));
-  auto [mean, low, m2, count] =
-      k.for_range(1, blocks, 1, carry(start.mean, start.low, start.m2, start.count),
-                  [&](Scalar b, Tile mean, Tile low, Tile m2, Tile count) {
-                    const auto both = merged<Tile>({mean, low, m2, count}, moments_of(x.load(row, b), b));
-                    return carry(both.mean, both.low, both.m2, both.count);
-                  });
-  const Centre centre = centre_of({mean, low, m2, count});
+  Moments<Tile> total;
+  if (compensated) {
+    auto [mean, low, m2, count] =
+        k.for_range(1, blocks, 1, carry(start.mean, start.low, start.m2, start.count),
+                    [&](Scalar b, Tile mean, Tile low, Tile m2, Tile count) {
+                      const auto both = merged<Tile>({mean, low, m2, count}, moments_of(x.load(row, b), b));
+                      return carry(both.mean, both.low, both.m2, both.count);
+                    });
+    total = {mean, low, m2, count};
+  } else {
+    auto [mean, m2, count] =
+        k.for_range(1, blocks, 1, carry(start.mean, start.m2, start.count),
+                    [&](Scalar b, Tile mean, Tile m2, Tile count) {
+                      const auto both = merged<Tile>({mean, Tile(), m2, count}, moments_of(x.load(row, b), b));
+                      return carry(both.mean, both.m2, both.count);
+                    });
+    total = {mean, Tile(), m2, count};
+  }
+  const Centre centre = centre_of(total);
   // Last block first: it is the one that the caches still hold.
   k.for_range(0, blocks, 1, [&](Scalar i) {
     Scalar b = blocks - 1 - i;
@@ -116,7 +131,7 @@ void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m) {
 
   const Rows x(x_view, m);
   Scalar cols = x_view.dim(1);
-  auto mean_over_row = [&](const Tile& values) { return (sum(values, 1) / cols.to(f32)).expand_dims(1); };
+  auto mean_over_row = [&](const Tile& values) { return (sum(values, 1) * (1.0 / m.cols)).expand_dims(1); };
   auto gradient = [](const Tile& n, const Tile& q, const Tile& rstd, const Tile& mean_nq, const Tile& mean_q) {
     return fma(-n, mean_nq, q - mean_q) * rstd;
   };
@@ -217,12 +232,14 @@ void layer_norm_reduce(KernelBuilder& k, const LayerNormMeta& m) {
 
 namespace {
 
-// Elements of a block that one lane owns: on a GPU those of one thread, so that merging parts is left for what crosses
-// threads.
-int64_t fold_of(const Machine& machine, const LayerNormMeta& m, int num_warps) {
-  if (machine.target != Target::nvptx) return m.rows == 1 && m.block % 1024 == 0 ? 8 : 1;
-  const int64_t step = num_warps * 32 * vector_width(m.type);  // columns that all threads read at once
-  return m.rows == 1 && m.block % step == 0 ? m.block / step : 1;
+// The elements of a block that one lane owns are, on a GPU, those of one thread, so that merging parts is left for what
+// crosses threads.
+LaneShape lanes_of(const Machine& machine, const LayerNormMeta& m, int num_warps) {
+  if (machine.target != Target::nvptx) return {.fold = m.rows == 1 && m.block % 1024 == 0 ? 8 : 1};
+  const int64_t vector = vector_width(m.type);
+  if (m.block % vector != 0) return {};
+  const int64_t step = num_warps * 32 * vector;  // columns that all threads read at once
+  return {.fold = m.rows == 1 && m.block % step == 0 ? m.block / step : 1, .vector = vector};
 }
 
 // Wider rows than this leave no room for the rows, the weight and both partial sums together.
@@ -285,7 +302,7 @@ Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& opt
   const TileShape tile = row_tile(machine, options.type, meta.looped ? kRowBlock : options.cols, meta.looped ? 2 : 4);
   meta.rows = meta.looped ? 1 : tile.rows;
   meta.block = tile.cols;
-  meta.fold = fold_of(machine, meta, tile.num_warps);
+  meta.lanes = lanes_of(machine, meta, tile.num_warps);
   Launch launch{.program = record("layer_norm_forward", options.type, &layer_norm_forward, meta),
                 .num_warps = tile.num_warps};
   launch.grid = [rows = meta.rows](int64_t n) { return grid_of(ceil_div(n, rows)); };

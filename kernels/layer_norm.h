@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/launch.h"
+#include "kernels/moments.h"
 #include "ligerdsl/dsl.h"
 
 namespace ligerdsl::kernels {
@@ -33,7 +34,7 @@ struct LayerNormOptions {
 struct LayerNormMeta : LayerNormOptions {
   int64_t rows = 1;      // rows of a tile
   int64_t block = 4096;  // columns of a tile: the whole row unless `looped`
-  int64_t fold = 1;      // forward: elements of a block that one lane owns
+  LaneShape lanes;       // forward: elements of a block that one lane owns
   bool looped = false;   // wider rows: a program makes two passes over blocks of its row
   // Backward, loop over rows:
   int stages = 1;              // loads in flight: 2 reads the next rows while these are worked on

@@ -29,10 +29,10 @@ struct Rows {
 // the registers.
 struct Weight {
   View view;
-  Scalar offset;
+  Scalar offset;  // empty: 0
   int64_t block = 0;
   Tile read(ScalarArg column) const { return view.partition({block}).load({column}); }
-  Tile widen(const Tile& raw) const { return (raw.to(f32) + offset).expand_dims(0); }
+  Tile widen(const Tile& raw) const { return (offset.empty() ? raw.to(f32) : raw.to(f32) + offset).expand_dims(0); }
   Tile load(ScalarArg column) const { return widen(read(column)); }
 };
 
@@ -65,14 +65,14 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
   View rstd_view;
   if (m.with_rstd) rstd_view = k.view("rstd", f32, {dyn});
   Scalar eps = k.scalar("eps", f32);
-  if (m.has_weight) weight.offset = k.scalar("offset", f32);
+  if (m.has_weight && m.has_offset) weight.offset = k.scalar("offset", f32);
 
   const Input input{.x = Rows(x_view, m), .residual = residual, .type = m.type};
   Scalar row = k.program_id(0);
   Scalar cols = x_view.dim(1);
 
-  auto rstd_of = [&](const Tile& squares) {  // [rows, block] of x^2 -> [rows, 1]
-    Tile rstd = rsqrt(sum(squares, 1) / cols.to(f32) + eps);
+  auto rstd_of = [&](const Tile& squares) {  // [rows], sums of x^2 -> [rows, 1]
+    Tile rstd = rsqrt(squares * (1.0 / m.cols) + eps);
     if (m.with_rstd) rstd_view.partition({m.rows}).store({row}, rstd);
     return rstd.expand_dims(1);
   };
@@ -86,7 +86,7 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
     Tile x = input.load(row, 0);
     Tile w;
     if (m.has_weight && m.early_weight) w = weight.read(0);
-    Tile rstd = rstd_of(x * x);
+    Tile rstd = rstd_of(sum_products(x, x, 1));
     if (m.has_weight && !m.early_weight) w = weight.read(0);
     finish(x, w, rstd, 0);
     return;
@@ -96,7 +96,7 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
     Tile x = input.load(row, b);
     return carry(fma(x, x, acc));
   });
-  Tile rstd = rstd_of(squares);
+  Tile rstd = rstd_of(sum(squares, 1));
   // Last block first: it is the one that the caches still hold.
   k.for_range(0, blocks, 1, [&](Scalar i) {
     Scalar b = blocks - 1 - i;
@@ -116,7 +116,7 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
   Weight weight{.block = m.block};
   if (m.has_weight) weight.view = k.view("weight", m.weight_type, {m.cols});
   View rstd_view = k.view("rstd", f32, {dyn});
-  if (m.has_weight) weight.offset = k.scalar("offset", f32);
+  if (m.has_weight && m.has_offset) weight.offset = k.scalar("offset", f32);
 
   const Rows d_x(d_x_view, m), d_y(d_y_view, m), x_rows(x_view, m);
   Scalar cols = x_view.dim(1);
@@ -124,8 +124,8 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
   auto gradient = [&](const Tile& x, const Tile& m_tile, const Tile& rstd, const Tile& correction) {
     return fma(-x, correction, m_tile) * rstd;  // correction = r^2 mean(m x)
   };
-  auto correction_of = [&](const Tile& products, const Tile& rstd) {
-    return rstd * rstd * (sum(products, 1) / cols.to(f32)).expand_dims(1);
+  auto correction_of = [&](const Tile& products, const Tile& rstd) {  // [rows], sums of m x -> [rows, 1]
+    return rstd * rstd * (products * (1.0 / m.cols)).expand_dims(1);
   };
   auto finish = [&](const Scalar& row, ScalarArg column, const Tile& gradient) {
     d_x.store(row, column, m.with_d_sum ? gradient + d_sum->load(row, column) : gradient);
@@ -139,7 +139,7 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
     auto [products] = k.for_range(0, blocks, 1, carry(k.zeros({m.rows, m.block}, f32)), [&](Scalar b, Tile acc) {
       return carry(fma(weighted(d_y.load(row, b), b), x_rows.load(row, b), acc));
     });
-    Tile correction = correction_of(products, rstd);
+    Tile correction = correction_of(sum(products, 1), rstd);
     k.for_range(0, blocks, 1, [&](Scalar i) {
       Scalar b = blocks - 1 - i;
       finish(row, b, gradient(x_rows.load(row, b), weighted(d_y.load(row, b), b), rstd, correction));
@@ -155,7 +155,7 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
     Tile dy = d_y.load(row, 0);
     Tile rstd = load_rstd(row);
     Tile m_tile = !m.has_weight ? dy : dy * (m.reload_weight ? weight.load(0) : kept_weight);
-    finish(row, 0, gradient(x, m_tile, rstd, correction_of(m_tile * x, rstd)));
+    finish(row, 0, gradient(x, m_tile, rstd, correction_of(sum_products(m_tile, x, 1), rstd)));
     return partial_sums ? fma(dy, normalised(m, x, rstd), acc) : acc;
   };
   if (!partial_sums) {
@@ -192,8 +192,9 @@ namespace {
 // 16-byte vectors of a row per thread. Measured on Hopper: 128 threads are enough for 4096 columns of bf16, narrower
 // rows want all of them busy; 256 threads with four vectors each lose 2 % to 512 with two.
 int64_t forward_vectors(const RmsNormOptions& options) {
-  const int64_t vectors = ceil_div(options.cols, vector_width(options.type));
-  return vectors <= 256 || (vectors > 512 && vectors <= 1024) ? 2 : 4;
+  const int64_t vectors = tile_width(options.cols) / vector_width(options.type);
+  if ((vectors & (vectors - 1)) != 0) return 2;  // the odd factor of the width: 3, 5 or 7
+  return vectors <= 256 || vectors == 1024 ? 2 : 4;
 }
 
 }  // namespace

@@ -15,7 +15,8 @@ struct RmsNormOptions {
   Casting casting = Casting::llama;
   bool has_weight = true;
   DType weight_type = f32;
-  bool residual = false;  // sum = round(x + residual) comes first; the norm is of sum
+  bool has_offset = true;  // false: offset is 0
+  bool residual = false;   // sum = round(x + residual) comes first; the norm is of sum
 
   bool with_rstd = true;  // forward: write rstd
 
@@ -31,6 +32,7 @@ struct RmsNormOptions {
     v("casting", casting, {"llama", "gemma", "none"});
     v("has_weight", has_weight);
     v("weight_type", weight_type);
+    v("has_offset", has_offset);
     v("with_rstd", with_rstd);
     v("want_d_weight", want_d_weight);
     v("d_weight_type", d_weight_type);
@@ -52,7 +54,7 @@ struct RmsNormMeta : RmsNormOptions {
 
 // Arguments: y, [sum], x, [residual], [weight], [rstd], eps, [offset].
 //   y, sum, x, residual [n, H] type; weight [H] weight_type; rstd [n] f32; eps, offset f32 scalars.
-// sum may be exactly x or residual. Without a weight there is no offset.
+// sum may be exactly x or residual. Without a weight or has_offset there is no offset.
 void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m);
 
 // Arguments: d_x, [partials], d_y, x (or sum, if residual), [d_sum], [weight], rstd, [offset].

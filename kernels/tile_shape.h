@@ -38,9 +38,11 @@ struct TileShape {
   int num_warps = 4;
 };
 
-// Warps for a tile of `elements` with `vectors` 16-byte vectors per thread.
+// Warps for a tile of `elements` = c * 2^n with about `vectors` 16-byte vectors per thread, and never less than one: c
+// counts registers, so more threads than 2^n elements have vectors for would halve the vectors.
 inline int warps_for(int64_t elements, DType type, int64_t vectors, int most = 32) {
-  const int64_t threads = floor_power_of_two(elements / (vector_width(type) * vectors));
+  const int64_t whole = std::max<int64_t>(1, (elements & -elements) / vector_width(type));
+  const int64_t threads = std::min(whole, floor_power_of_two(elements / (vector_width(type) * vectors)));
   return static_cast<int>(std::clamp<int64_t>(threads / 32, 1, most));
 }
 

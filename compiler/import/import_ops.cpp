@@ -111,7 +111,8 @@ void Importer::memory(const program::Op& op, Location loc) {
 }
 
 // Combiners of the named kinds; sums may be reassociated (every reduction's order is the compiler's choice) and contracted
-// with the products that they add.
+// with the products that they add. Not on the CPU: there a kernel that works in place fuses other loops than one that does
+// not, so that one would contract what the other cannot, and results would differ.
 static Value namedCombiner(OpBuilder& builder, Location loc, tile::ReductionKind kind, Value a, Value b, bool contract) {
   bool isFloat = isa<FloatType>(a.getType());
   switch (kind) {
@@ -146,7 +147,8 @@ void Importer::reduction(const program::Op& op, Location loc) {
   if (kind == tile::ReductionKind::custom) {
     importBlock(op.regions[0], block);
   } else {
-    Value combined = namedCombiner(builder, loc, kind, block->getArgument(0), block->getArgument(1), options.contract);
+    bool contract = options.contract && options.target == program::Target::nvptx;
+    Value combined = namedCombiner(builder, loc, kind, block->getArgument(0), block->getArgument(1), contract);
     tile::YieldOp::create(builder, loc, combined);
   }
   bind(op, created->getResults());

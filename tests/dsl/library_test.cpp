@@ -45,6 +45,33 @@ TEST(Library, Means) {
   EXPECT_EQ(evaluate({1, 2, 3, 6}, [](KernelBuilder&, Tile x) { return mean(x.reshape({2, 2}), 0); }), (Floats{2, 4}));
 }
 
+TEST(Library, SumsOfProducts) {
+  EXPECT_EQ(evaluate({1, 2, 3, 6}, [](KernelBuilder&, Tile x) { return sum_products(x, x); }), Floats{50});
+  EXPECT_EQ(evaluate({1, 2, 3, 6},
+                     [](KernelBuilder&, Tile x) {
+                       return sum_products(x.reshape({2, 2}), x.reshape({2, 2}), 1);
+                     }),
+            (Floats{5, 45}));
+}
+
+// The product may become part of an fma where everything else is exact, and what is recorded afterwards is exact again.
+TEST(Library, SumsOfProductsAreContracted) {
+  KernelBuilder k("kernel");
+  View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
+  {
+    const auto exact = k.exact_rounding();
+    Tile t = x.partition({4}).load({0});
+    Scalar total = sum_products(t, t);
+    y.partition({4}).store({0}, t * total);
+  }
+  int exact = 0, free = 0;
+  for (const program::Op& op : k.finish().body.ops) {
+    if (op.code == program::OpCode::mul) ++(op.integer(program::AttrKey::no_contract) ? exact : free);
+  }
+  EXPECT_EQ(free, 1);
+  EXPECT_EQ(exact, 1);
+}
+
 TEST(Library, SoftmaxOverAllAndAlongAnAxis) {
   const Floats out = evaluate({1000, 1001, -INFINITY, 1000}, [](KernelBuilder&, Tile x) { return softmax(x); });
   const float total = 2 + std::exp(1.0f);

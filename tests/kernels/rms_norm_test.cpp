@@ -152,12 +152,34 @@ TEST(RmsNorm, Options) {
       for (DType weight_type : {f32, type}) {
         Case c{.options = options_of(123, type), .n = 15, .offset = casting == Casting::gemma ? 1.0 : 0.0, .gap = 3};
         c.options.casting = casting;
+        c.options.has_offset = c.offset != 0;
         c.options.weight_type = weight_type;
         c.options.d_weight_type = casting == Casting::none ? weight_type : f32;
         run_and_check(c);
         c.options.has_weight = c.options.want_d_weight = false;
         run_and_check(c);
       }
+    }
+  }
+}
+
+// Without an offset llama's two 16-bit factors are multiplied as they are.
+TEST(RmsNorm, NoOffsetIsOffsetZero) {
+  for (DType type : kFloats) {
+    for (int64_t h : affordable({123, 1024, 5120}, 3)) {
+      Case c{.options = options_of(h, type), .n = 3};
+      SCOPED_TRACE(describe(c));
+      Trial with(c);
+      c.options.has_offset = false;
+      Trial without(c);
+      for (Trial* trial : {&with, &without}) {
+        trial->forward();
+        trial->check_forward();
+        trial->backward();
+        trial->check_backward();
+      }
+      EXPECT_TRUE(with.y.same_bits(without.y) && with.d_x.same_bits(without.d_x));
+      EXPECT_TRUE(with.d_weight.same_bits(without.d_weight));
     }
   }
 }

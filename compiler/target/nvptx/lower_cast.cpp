@@ -1,5 +1,7 @@
-// Conversions: narrowing floats two elements an instruction, and values that optimisers shall not recognise.
+// Conversions: floats of 16 bits are widened and narrowed a register, two elements, at a time; and values that
+// optimisers shall not recognise.
 #include "compiler/target/nvptx/thread_lowering.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 
@@ -14,13 +16,84 @@ Value narrowPair(ThreadLowering& t, Value low, Value high, Type element) {
   return LLVM::CallIntrinsicOp::create(t.b, t.loc, type, t.b.getStringAttr(name), ValueRange{high, low}).getResult(0);
 }
 
+// The vector of two elements that are neighbours in memory order: part of the vector they come from, or null.
+Value existingPair(ThreadLowering& t, Value low, Value high) {
+  auto a = low.getDefiningOp<LLVM::ExtractElementOp>(), c = high.getDefiningOp<LLVM::ExtractElementOp>();
+  APInt first, second;
+  if (!a || !c || a.getVector() != c.getVector() || !matchPattern(a.getPosition(), m_ConstantInt(&first)) ||
+      !matchPattern(c.getPosition(), m_ConstantInt(&second)) || first[0] || second != first + 1)
+    return {};
+  auto type = cast<VectorType>(a.getVector().getType());
+  if (type.getNumElements() == 2) return a.getVector();
+  if (type.getNumElements() % 2) return {};
+  Value words = t.bitcast(a.getVector(), VectorType::get(type.getNumElements() / 2, t.b.getI32Type()));
+  return t.bitcast(t.extract(words, first.getZExtValue() / 2), VectorType::get(2, type.getElementType()));
+}
+
+Value pairOf(ThreadLowering& t, Value low, Value high) {
+  Value pair = existingPair(t, low, high);
+  return pair ? pair : t.pack({low, high});
+}
+
+// A bf16 is the upper half of an f32: one shift or one mask each. LLVM would move the halves to registers of their own.
+void widenBf16Pair(ThreadLowering& t, Value pair, SmallVectorImpl<Value>& wide) {
+  Value word = t.bitcast(pair, t.b.getI32Type());
+  Value shifted = arith::ShLIOp::create(t.b, t.loc, word, t.constant(16));
+  Value masked = arith::AndIOp::create(t.b, t.loc, word, t.constant(-0x10000));
+  wide.push_back(t.bitcast(shifted, t.b.getF32Type()));
+  wide.push_back(t.bitcast(masked, t.b.getF32Type()));
+}
+
+LogicalResult lowerExtF(ThreadLowering& t, arith::ExtFOp op) {
+  Type element = t.elementType(op.getType());
+  bool bf16 = element.isF32() && t.elementType(op.getIn().getType()).isBF16();
+  SmallVector<Value> narrow = t.elements(op.getIn()), wide;
+  for (size_t i = 0; i < narrow.size();) {
+    Value pair = bf16 && i + 1 < narrow.size() ? existingPair(t, narrow[i], narrow[i + 1]) : Value();
+    if (pair) {
+      widenBf16Pair(t, pair, wide);
+      i += 2;
+    } else {
+      wide.push_back(arith::ExtFOp::create(t.b, t.loc, element, narrow[i++]));
+    }
+  }
+  if (element.isF32())
+    for (auto [from, to] : llvm::zip_equal(narrow, wide)) t.noteWidened(to, from);
+  t.defineElements(op.getResult(), wide);
+  return success();
+}
+
+bool multipliesPairs(ThreadLowering& t, Type element) {
+  int arch = 0;
+  StringRef(t.options.arch).drop_front(3).consumeInteger(10, arch);
+  return element.isF16() || (element.isBF16() && arch >= 90);
+}
+
+// round(a * b) of widened 16-bit operands: their product in f32 is exact, so a product of the 16-bit type is the same.
+// The narrow operands of each element's product, if all elements are such.
+std::optional<SmallVector<std::pair<Value, Value>>> narrowFactors(ThreadLowering& t, arith::TruncFOp op, Type element) {
+  auto product = op.getIn().getDefiningOp<arith::MulFOp>();
+  if (!product || !multipliesPairs(t, element)) return std::nullopt;
+  SmallVector<std::pair<Value, Value>> factors;
+  for (auto [a, c] : llvm::zip_equal(t.elements(product.getLhs()), t.elements(product.getRhs()))) {
+    factors.emplace_back(t.narrowOf(a), t.narrowOf(c));
+    auto [x, y] = factors.back();
+    if (!x || !y || x.getType() != element || y.getType() != element) return std::nullopt;
+  }
+  return factors;
+}
+
 LogicalResult lowerTruncF(ThreadLowering& t, arith::TruncFOp op) {
   Type element = t.elementType(op.getType()), from = t.elementType(op.getIn().getType());
   bool packs = from.isF32() && (element.isBF16() || element.isF16());
   SmallVector<Value> wide = t.elements(op.getIn()), narrow;
+  auto factors = wide.size() % 2 ? std::nullopt : narrowFactors(t, op, element);
   for (size_t i = 0; i < wide.size();) {
     if (packs && i + 1 < wide.size()) {
-      Value pair = narrowPair(t, wide[i], wide[i + 1], element);
+      Value pair = factors ? arith::MulFOp::create(t.b, t.loc, pairOf(t, (*factors)[i].first, (*factors)[i + 1].first),
+                                                   pairOf(t, (*factors)[i].second, (*factors)[i + 1].second))
+                                 .getResult()
+                           : narrowPair(t, wide[i], wide[i + 1], element);
       narrow.push_back(t.extract(pair, 0));
       narrow.push_back(t.extract(pair, 1));
       i += 2;
@@ -57,6 +130,7 @@ LogicalResult lowerOpaque(ThreadLowering& t, tgpu::OpaqueOp op) {
 
 void addCastLowerings(LoweringTable& table) {
   table.add<tgpu::OpaqueOp, lowerOpaque>();
+  table.add<arith::ExtFOp, lowerExtF>();
   table.add<arith::TruncFOp, lowerTruncF>();
 }
 

@@ -3,6 +3,7 @@
 #include "compiler/passes/layout_attr.h"
 #include "compiler/target/nvptx/thread_lowering.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 
@@ -32,8 +33,9 @@ Value shuffle32(ThreadLowering& t, Value word, Value lane, NVVM::ShflKind kind) 
                               UnitAttr());
 }
 
-// A scalar of any element type from another lane.
+// A scalar of any element type from another lane; a constant is the same everywhere.
 Value shuffle(ThreadLowering& t, Value value, int64_t offset, NVVM::ShflKind kind) {
+  if (matchPattern(value, m_Constant())) return value;
   Type type = value.getType(), i32 = t.b.getI32Type();
   Value lane = t.constant(offset);
   unsigned bits = type.getIntOrFloatBitWidth();
@@ -54,7 +56,8 @@ Tuple shuffle(ThreadLowering& t, const Tuple& values, int64_t offset, NVVM::Shfl
 
 Tuple select(ThreadLowering& t, Value condition, const Tuple& a, const Tuple& c) {
   Tuple result;
-  for (auto [x, y] : llvm::zip(a, c)) result.push_back(arith::SelectOp::create(t.b, t.loc, condition, x, y));
+  for (auto [x, y] : llvm::zip(a, c))
+    result.push_back(x == y ? x : Value(arith::SelectOp::create(t.b, t.loc, condition, x, y)));
   return result;
 }
 
@@ -69,7 +72,8 @@ Tuple reduceRegisters(Combiner& combine, ArrayRef<Tuple> elements) {
   return partial[0];
 }
 
-// Butterflies over the lanes of `mask`. Custom combiners see the lower lane first, so that all lanes agree bit for bit.
+// Butterflies over the lanes of `mask`. With `ordered`, a combiner sees the lower lane first, so that all lanes agree
+// bit for bit; without, the lowest lane has the same result.
 Tuple reduceLanes(ThreadLowering& t, Combiner& combine, Tuple value, uint64_t mask, bool ordered) {
   for (int64_t bit = 1; bit < 32; bit *= 2) {
     if (!(mask & bit)) continue;
@@ -99,6 +103,13 @@ void defineTuples(ThreadLowering& t, ValueRange results, ArrayRef<Tuple> values)
     t.defineElements(result, llvm::map_to_vector(values, [&](const Tuple& tuple) { return tuple[i]; }));
 }
 
+// Custom combiners need not be symmetric to the bit. That matters where every lane's result is used; to shared memory
+// only the lowest lane's goes.
+bool needsOrder(tgpu::ReduceInWarpOp op) {
+  return op.getKind() == tile::ReductionKind::custom &&
+         !llvm::all_of(op->getUsers(), llvm::IsaPred<tgpu::LocalStoreOp>);
+}
+
 LogicalResult lowerReduceInWarp(ThreadLowering& t, tgpu::ReduceInWarpOp op) {
   LinearLayout layout = layoutOf(op.getSources()[0]);
   int axis = op.getAxis();
@@ -108,7 +119,7 @@ LogicalResult lowerReduceInWarp(ThreadLowering& t, tgpu::ReduceInWarpOp op) {
   for (const std::vector<int32_t>& group : reductionGroups(layout, axis)) {
     SmallVector<Tuple> members = llvm::map_to_vector(group, [&](int32_t reg) { return elements[reg]; });
     Tuple mine = reduceRegisters(combine, members);
-    reduced.push_back(reduceLanes(t, combine, mine, lanes, op.getKind() == tile::ReductionKind::custom));
+    reduced.push_back(reduceLanes(t, combine, mine, lanes, needsOrder(op)));
   }
   defineTuples(t, op.getResults(), reduced);
   return success();

@@ -351,6 +351,16 @@ LogicalResult ThreadLowering::lowerBlock(Block& block) {
   return success();
 }
 
+// What is constant in every part (the count of a part, say) stays constant through a reduction.
+static void cloneFolded(OpBuilder& b, Operation& op, IRMapping& mapping) {
+  Operation* copy = b.clone(op, mapping);
+  SmallVector<Value> folded;
+  if (op.getNumResults() == 0 || failed(b.tryFold(copy, folded))) return;
+  if (folded.empty() || folded[0].getDefiningOp() == copy) return;  // changed in place
+  mapping.map(op.getResults(), ValueRange(folded));
+  copy->erase();
+}
+
 SmallVector<Value> ThreadLowering::inlineCombiner(Region& region, ArrayRef<Value> arguments) {
   IRMapping mapping;
   Block& block = region.front();
@@ -359,7 +369,7 @@ SmallVector<Value> ThreadLowering::inlineCombiner(Region& region, ArrayRef<Value
   for (Operation& op : block)
     for (Value operand : op.getOperands())
       if (operand.getParentRegion() != &region && !mapping.contains(operand)) mapping.map(operand, scalar(operand));
-  for (Operation& op : block.without_terminator()) b.clone(op, mapping);
+  for (Operation& op : block.without_terminator()) cloneFolded(b, op, mapping);
   return llvm::map_to_vector(block.getTerminator()->getOperands(), [&](Value v) { return mapping.lookup(v); });
 }
 

@@ -66,6 +66,10 @@ class ThreadLowering {
   mlir::Value extract(mlir::Value piece, int64_t index);
   /// One vector of these scalars; a single scalar stays itself.
   mlir::Value pack(llvm::ArrayRef<mlir::Value> elements);
+  /// Remembers of an f32 element which narrower one it was widened from.
+  void noteWidened(mlir::Value wide, mlir::Value narrow) { widenedFrom[wide] = narrow; }
+  /// The narrower element, or null.
+  mlir::Value narrowOf(mlir::Value wide) const { return widenedFrom.lookup(wide); }
 
   // --- types and layouts ---------------------------------------------------------------------------------------------
   /// The element type in a thread: pointers are i64 addresses.
@@ -128,6 +132,7 @@ class ThreadLowering {
   mlir::Value sharedBase, knownZero;
   llvm::DenseMap<mlir::Value, Pieces> values;
   llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Value>> packed;  // vectors made by pack()
+  llvm::DenseMap<mlir::Value, mlir::Value> widenedFrom;
   llvm::DenseMap<mlir::Attribute, std::unique_ptr<ThreadLayout>> layouts;
   llvm::DenseMap<int64_t, mlir::Value> maskPredicates;
   llvm::DenseMap<std::pair<int64_t, int>, mlir::Value> constants;

@@ -202,6 +202,7 @@ void TileAccess::computeOrigin() {
 
 void TileAccess::computeMask(size_t axis) {
   remaining.resize(tileShape.size());
+  staticLeft.resize(tileShape.size());
   int64_t tile = std::max<int64_t>(tileShape[axis], 1);
   std::optional<int64_t> index = constantIndex(indexValues[axis]);
   bool known = index && *index >= 0 && !view.isDynamicDim(axis);
@@ -213,11 +214,19 @@ void TileAccess::computeMask(size_t axis) {
     uniform = t.both(uniform, begins);
     return;
   }
+  if (known) staticLeft[axis] = view.getShape()[axis] - *index * tile;
   Value left = difference(size(axis), origin);
   Value limit = t.constant(tile, 64);
   left = arith::MinUIOp::create(t.b, t.loc, left, limit);
   left = arith::SelectOp::create(t.b, t.loc, begins, left, t.constant(0, 64));
   remaining[axis] = arith::TruncIOp::create(t.b, t.loc, t.b.getI32Type(), left);
+}
+
+int64_t TileAccess::threadReach(int dim) const {
+  int64_t reach = 0;
+  for (Axis axis : {Axis::lane, Axis::warp, Axis::cta})
+    for (const auto& basis : layout->map.bases(axis)) reach |= basis[dim];
+  return reach;
 }
 
 Value TileAccess::remainingHere(int dim) {
@@ -234,6 +243,8 @@ Value TileAccess::leftOf(Value left, const Coordinate& at, int dim) {
 Value TileAccess::fits(int64_t reg, int dim, int64_t n) {
   if (!remaining[tileAxes[dim]]) return {};
   Coordinate at = t.coordinate(*layout, reg, dim);
+  std::optional<int64_t> known = staticLeft[tileAxes[dim]];
+  if (known && layout->disjoint && at.offset + threadReach(dim) + n <= *known) return {};
   Value left = leftOf(remainingHere(dim), at, dim);
   return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, left, t.constant(at.offset + n));
 }

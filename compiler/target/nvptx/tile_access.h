@@ -7,7 +7,8 @@
 // Masks, from cheap to dear, decided per dimension:
 //   1. none: static sizes prove the tile inside the view;
 //   2. one predicate for the tile: a squeezed dimension;
-//   3. one predicate per chunk: remaining = min(size - tile origin, tile size), compared with the chunk's coordinate;
+//   3. one predicate per chunk: remaining = min(size - tile origin, tile size), compared with the chunk's coordinate
+//      (none for chunks that a static size holds in every thread);
 //   4. the last dimension may end inside a chunk: chunks that fit are moved as in 3; the thread that holds the
 //      straddling chunk then branches to an element-by-element access.
 #pragma once
@@ -101,14 +102,18 @@ class TileAccess {
   mlir::Value remainingHere(int dim);
   mlir::Value leftOf(mlir::Value left, const Coordinate& at, int dim);
 
-  // coordinate(reg) + n <= remaining
+  // The largest coordinate of a thread's first register.
+  int64_t threadReach(int dim) const;
+
+  // coordinate(reg) + n <= remaining; null where static sizes prove it for every thread.
   mlir::Value fits(int64_t reg, int dim, int64_t n);
 
   Pieces slots;  // of the view: pointer, sizes, strides
   llvm::ArrayRef<int64_t> tileShape;
   llvm::SmallVector<mlir::Value> indexValues;
-  llvm::SmallVector<size_t> tileAxes;        // view axis of every tile dimension
-  llvm::SmallVector<mlir::Value> remaining;  // i32 per view axis, null where nothing needs testing
+  llvm::SmallVector<size_t> tileAxes;                    // view axis of every tile dimension
+  llvm::SmallVector<mlir::Value> remaining;              // i32 per view axis, null where nothing needs testing
+  llvm::SmallVector<std::optional<int64_t>> staticLeft;  // the same where it is known
   llvm::SmallDenseMap<int, mlir::Value> remainingAtThread;
   mlir::Value threadAddress;  // i64
 };

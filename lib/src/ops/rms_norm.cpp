@@ -16,6 +16,7 @@ kernels::RmsNormOptions common_options(const Desc& d) {
   options.casting = static_cast<kernels::Casting>(d.casting);
   options.has_weight = d.weight_dtype != 0;
   options.weight_type = dtype_of(d.weight_dtype);
+  options.has_offset = d.offset != 0;
   return options;
 }
 

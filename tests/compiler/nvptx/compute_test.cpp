@@ -39,8 +39,14 @@ TEST(NvptxCompute, RmsNorm) {
   EXPECT_EQ(kernel.count("st.global.v4.b32"), 4) << kernel.ptx;
   EXPECT_EQ(kernel.count("bar.sync"), 1) << kernel.ptx;
   EXPECT_EQ(kernel.count("shfl.sync.bfly"), 5) << kernel.ptx;
-  EXPECT_EQ(kernel.count("cvt.rn.bf16x2.f32"), 32) << "two roundings of 32 elements, in pairs\n" << kernel.ptx;
+  EXPECT_EQ(kernel.count("cvt.rn.bf16x2.f32"), 16) << "32 elements are rounded before the weight, in pairs\n"
+                                                   << kernel.ptx;
+  EXPECT_EQ(kernel.count("mul.rn.bf16x2"), 16) << "and multiplied by it in pairs\n" << kernel.ptx;
   EXPECT_FALSE(kernel.has("cvt.rn.bf16.f32")) << kernel.ptx;
+  EXPECT_FALSE(kernel.has("cvt.f32.bf16")) << "a bf16 is widened by a shift or a mask of its pair\n" << kernel.ptx;
+  program::CompileOptions older;
+  older.arch = "sm_80";
+  EXPECT_FALSE(PtxKernel(rmsNorm(bf16, 4096), Known::aligned, older).has("mul.rn.bf16x2")) << "sm_90 and later have it";
   EXPECT_GE(kernel.count("fma.rn.f32"), 24) << "squares are added by multiply-add\n" << kernel.ptx;
   for (DType type : {f32, bf16, f16}) expectAssemblesEverywhere(rmsNorm(type, 4096));
   for (int warps : {1, 8, 16, 32}) expectAssembles(rmsNorm(bf16, 2048), "sm_90a", Known::aligned, warps);

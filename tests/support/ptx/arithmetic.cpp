@@ -304,6 +304,11 @@ void add_half(Table& t, const std::string& type) {
   t["add." + type] = t["add.rn." + type] = HALVES(a + b);
   t["sub." + type] = t["sub.rn." + type] = HALVES(a - b);
   t["mul." + type] = t["mul.rn." + type] = HALVES(a * b);
+  t["mul.rn." + type + "x2"] = {[](uint64_t x, uint64_t y, uint64_t) -> uint64_t {
+                                  const uint64_t low = kBits(bits<float>(kValue(x) * kValue(y)));
+                                  return kBits(bits<float>(kValue(x >> 16) * kValue(y >> 16))) << 16 | low;
+                                },
+                                2};
   t["max.NaN." + type] = HALVES((extreme<true, true>(a, b)));
   t["min.NaN." + type] = HALVES((extreme<false, true>(a, b)));
   t["max." + type] = HALVES((extreme<true, false>(a, b)));

@@ -75,6 +75,16 @@ TEST(PtxEmulator, BytesAndPairs) {
   EXPECT_EQ(result.out[9], 0x7efe017fu);
 }
 
+TEST(PtxEmulator, ProductsOfPairs) {
+  const Result result = run_kernel(R"(
+	mov.b32 	%r2, 0x40003fc0;
+	mov.b32 	%r3, 0xbf8040a0;
+	mul.rn.bf16x2 	%r4, %r2, %r3;
+	st.global.b32 	[%rd1], %r4;)");
+  ASSERT_EQ(result.error, "");
+  EXPECT_EQ(result.out[0], 0xc00040f0u);  // 2 * -1 above 1.5 * 5
+}
+
 // Warp 0 writes, warp 1 reads: half of the CTA meets at a barrier of its own, the other half only arrives.
 TEST(PtxEmulator, BarriersOfSomeWarps) {
   const Result result = run_kernel(R"(

@@ -16,6 +16,11 @@ Scalar cdiv(const Scalar& a, ScalarArg b, Loc loc = Loc::current());
 Scalar mean(const Tile& x, Loc loc = Loc::current());
 Tile mean(const Tile& x, int axis, Loc loc = Loc::current());
 
+// sum(a * b) over all elements, or along an axis. Products and additions may be one fma each, also where rounding is
+// otherwise exact.
+Scalar sum_products(const Tile& a, const Tile& b, Loc loc = Loc::current());
+Tile sum_products(const Tile& a, const Tile& b, int axis, Loc loc = Loc::current());
+
 Tile relu(const Tile& x, Loc loc = Loc::current());
 Tile silu(const Tile& x, Loc loc = Loc::current());       // x * sigmoid(x)
 Tile gelu_tanh(const Tile& x, Loc loc = Loc::current());  // x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))
