@@ -63,10 +63,11 @@ void embedding_backward(KernelBuilder& k, const EmbeddingMeta& m) {
 
 Operation embedding_forward(const Machine& machine, const EmbeddingOptions& options) {
   EmbeddingMeta meta{options};
-  const TileShape tile = elementwise_tile(machine, options.type, options.cols);
-  meta.block = tile.cols;
+  // Four vectors of a thread wait for one index together.
+  const int64_t most = machine.target == Target::nvptx ? 1024 * vector_width(options.type) : 4096;
+  meta.block = std::min(tile_width(options.cols), most);
   Launch launch{.program = record("embedding_forward", options.type, &embedding_forward, meta),
-                .num_warps = warps_for(meta.block, options.type, 1, 8)};
+                .num_warps = warps_for(meta.block, options.type, 4, 8)};
   launch.grid = [blocks = ceil_div(options.cols, meta.block)](int64_t n) { return grid_of(n * blocks); };
   return {.launches = {launch}};
 }
@@ -74,11 +75,13 @@ Operation embedding_forward(const Machine& machine, const EmbeddingOptions& opti
 Operation embedding_backward(const Machine& machine, const EmbeddingOptions& options) {
   EmbeddingMeta meta{options};
   const bool gpu = machine.target == Target::nvptx;
-  meta.block = std::min<int64_t>(tile_width(options.cols), 1024);
-  // Owning several rows saves scans of the indices and costs work per match.
-  meta.rows = options.vocabulary >= 16384 ? 8 : options.vocabulary >= 2048 ? 4 : 1;
+  // Owning whole rows, and several of them, saves scans of the indices; a thread keeps four times 8 elements at most.
+  meta.block = std::min<int64_t>(tile_width(options.cols), gpu ? 4096 : 1024);
+  meta.rows = options.vocabulary < 2048 ? 1 : options.vocabulary < 16384 || gpu ? 4 : 8;
+  if (gpu) meta.scan = 1024;
+  const int num_warps = gpu ? std::max(4, warps_for(meta.block, options.type, 1, 16)) : 1;
   Launch launch{.program = record("embedding_backward", options.type, &embedding_backward, meta),
-                .num_warps = gpu ? 4 : 1};
+                .num_warps = num_warps};
   launch.grid = [programs = ceil_div(options.vocabulary, meta.rows) * ceil_div(options.cols, meta.block)](int64_t) {
     return grid_of(programs);
   };

@@ -10,7 +10,9 @@
 #include "kernels/layer_norm.h"
 
 #include "kernels/moments.h"
+#include "kernels/norm_backward.h"
 #include "kernels/record.h"
+#include "kernels/reduce_partials.h"
 #include "kernels/tile_shape.h"
 
 namespace ligerdsl::kernels {
@@ -21,6 +23,8 @@ struct Rows {
   Partition tiles;
   Rows(const View& view, const LayerNormMeta& m) : tiles(view.partition({m.rows, m.block})) {}
   Tile load(const Scalar& row, ScalarArg column) const { return tiles.load({row, column}).to(f32); }
+  // One row, to be read twice.
+  Resident keep(const Scalar& row) const { return tiles.resident({row}); }
   void store(const Scalar& row, ScalarArg column, const Tile& value) const {
     tiles.store({row, column}, value.to(tiles.view().dtype()));
   }
@@ -57,7 +61,7 @@ void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
   Scalar eps = k.scalar("eps", f32);
 
   const Rows x(x_view, m);
-  Scalar row = k.program_id(0);
+  Scalar row = k.program_id(0).to(i64);
   Scalar cols = x_view.dim(1);
   const bool compensated = m.type == f32;
 
@@ -89,30 +93,40 @@ void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
     return;
   }
   Scalar blocks = cdiv(cols, m.block);
-  const Moments<Tile> start = moments_of(x.load(row, 0), k.constant(0, i64));
+  const Resident kept = x.keep(row);
+  auto block_of = [&](const Scalar& b) { return kept.load(b).to(f32); };
+  // What is merged into nothing would lose its low part: the first block is taken as it is.
+  auto with_block = [&](const Moments<Tile>& before, const Scalar& b) {
+    const Moments<Tile> part = moments_of(block_of(b), b), both = merged<Tile>(before, part);
+    Scalar first = b == 0;
+    auto chosen = [&](const Tile& alone, const Tile& together) {
+      return alone.empty() ? Tile() : where(first, alone, together);
+    };
+    return Moments<Tile>{chosen(part.mean, both.mean), chosen(part.low, both.low), chosen(part.m2, both.m2),
+                         chosen(part.count, both.count)};
+  };
+  Tile none = k.zeros({m.rows, m.block / (m.lanes.fold * m.lanes.vector)}, f32);
   Moments<Tile> total;
   if (compensated) {
-    auto [mean, low, m2, count] =
-        k.for_range(1, blocks, 1, carry(start.mean, start.low, start.m2, start.count),
-                    [&](Scalar b, Tile mean, Tile low, Tile m2, Tile count) {
-                      const auto both = merged<Tile>({mean, low, m2, count}, moments_of(x.load(row, b), b));
-                      return carry(both.mean, both.low, both.m2, both.count);
-                    });
+    auto [mean, low, m2, count] = k.for_range(0, blocks, 1, carry(none, none, none, none),
+                                              [&](Scalar b, Tile mean, Tile low, Tile m2, Tile count) {
+                                                const auto all = with_block({mean, low, m2, count}, b);
+                                                return carry(all.mean, all.low, all.m2, all.count);
+                                              });
     total = {mean, low, m2, count};
   } else {
     auto [mean, m2, count] =
-        k.for_range(1, blocks, 1, carry(start.mean, start.m2, start.count),
-                    [&](Scalar b, Tile mean, Tile m2, Tile count) {
-                      const auto both = merged<Tile>({mean, Tile(), m2, count}, moments_of(x.load(row, b), b));
-                      return carry(both.mean, both.m2, both.count);
-                    });
+        k.for_range(0, blocks, 1, carry(none, none, none), [&](Scalar b, Tile mean, Tile m2, Tile count) {
+          const auto all = with_block({mean, Tile(), m2, count}, b);
+          return carry(all.mean, all.m2, all.count);
+        });
     total = {mean, Tile(), m2, count};
   }
   const Centre centre = centre_of(total);
   // Last block first: it is the one that the caches still hold.
   k.for_range(0, blocks, 1, [&](Scalar i) {
     Scalar b = blocks - 1 - i;
-    finish(x.load(row, b), centre, b);
+    finish(block_of(b), centre, b);
   });
 }
 
@@ -140,8 +154,9 @@ void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m) {
     Scalar row = k.program_id(0);
     Tile mean = statistics.mean_of(m, row), rstd = statistics.rstd_of(m, row);
     Scalar blocks = cdiv(cols, m.block);
-    auto normalised = [&](const Scalar& b) { return (x.load(row, b) - mean) * rstd; };
-    auto weighted = [&](const Scalar& b) { return d_y.load(row, b) * columns_of(weight, m, b); };
+    const Resident kept_x = x.keep(row), kept_d_y = d_y.keep(row);
+    auto normalised = [&](const Scalar& b) { return (kept_x.load(b).to(f32) - mean) * rstd; };
+    auto weighted = [&](const Scalar& b) { return kept_d_y.load(b).to(f32) * columns_of(weight, m, b); };
     Tile zeros = k.zeros({m.rows, m.block}, f32);
     auto [sum_nq, sum_q] = k.for_range(0, blocks, 1, carry(zeros, zeros), [&](Scalar b, Tile sum_nq, Tile sum_q) {
       Tile q = weighted(b);
@@ -216,10 +231,9 @@ void layer_norm_reduce(KernelBuilder& k, const LayerNormMeta& m) {
   Scalar column = k.program_id(0);
   Tile zeros = k.zeros({m.rows, m.block}, f32);
   Scalar blocks = cdiv(weight_partials.tiles.view().dim(0), m.rows);
-  auto [weights, biases] =
-      k.for_range(0, blocks, 1, pipelined(2), carry(zeros, zeros), [&](Scalar i, Tile weights, Tile biases) {
-        return carry(weights + weight_partials.load(i, column), biases + bias_partials.load(i, column));
-      });
+  auto [weights, biases] = k.for_range(0, blocks, 1, carry(zeros, zeros), [&](Scalar i, Tile weights, Tile biases) {
+    return carry(weights + weight_partials.load(i, column), biases + bias_partials.load(i, column));
+  });
   auto finish = [&](const View& out, const Tile& lanes) {
     Tile total = sum(lanes, 0);
     auto target = out.partition({m.block});
@@ -242,63 +256,24 @@ LaneShape lanes_of(const Machine& machine, const LayerNormMeta& m, int num_warps
   return {.fold = m.rows == 1 && m.block % step == 0 ? m.block / step : 1, .vector = vector};
 }
 
-// Wider rows than this leave no room for the rows, the weight and both partial sums together.
-constexpr int64_t kBackwardResidentWidth = 8192;
-
-// Row groups that each keep partial rows: enough to fill the machine, few enough for a cheap reduction.
-std::function<int64_t(int64_t)> partial_rows(const Machine& machine, int64_t tile_rows, int num_warps) {
-  const bool gpu = machine.target == Target::nvptx;
-  const int64_t most = gpu ? machine.processors * (num_warps <= 8 ? 2 : 1) : 64;
-  const int64_t tiles_each = gpu ? 1 : 4;  // at least
-  return [=](int64_t n) { return std::min(most, ceil_div(n, tile_rows * tiles_each)); };
-}
-
-Operation with_d_weight(const Machine& machine, const LayerNormOptions& options, std::vector<Launch> launches,
-                        std::function<int64_t(int64_t)> parts) {
-  const bool gpu = machine.target == Target::nvptx;
+Launch reduce_launch(const Machine& machine, const LayerNormOptions& options) {
+  const TileShape tile = partials_tile(machine);
   LayerNormMeta meta{options};
-  meta.rows = gpu ? 16 : 4;
-  meta.block = gpu ? 64 : 256;
+  meta.rows = tile.rows;
+  meta.block = tile.cols;
   Launch reduce{.program = record("layer_norm_reduce", options.d_weight_type, &layer_norm_reduce, meta),
-                .num_warps = 8};
+                .num_warps = tile.num_warps};
   reduce.grid = [blocks = ceil_div(options.cols, meta.block)](int64_t) { return grid_of(blocks); };
-  launches.push_back(std::move(reduce));
-  Operation op{.launches = std::move(launches)};
-  for (const char* name : {"weight_partials", "bias_partials"}) {
-    Scratch partials{.name = name, .dtype = f32};
-    partials.shape = [parts, cols = options.cols](int64_t n) { return Extents{parts(n), cols}; };
-    op.workspace.push_back(std::move(partials));
-  }
-  return op;
-}
-
-// Rows wider than a tile: d_x by rows, the parameters' gradients by blocks of columns.
-Operation wide_backward(const Machine& machine, const LayerNormOptions& options) {
-  LayerNormMeta meta{options};
-  meta.looped = true;
-  meta.block = kRowBlock;
-  Launch d_x{.program = record("layer_norm_backward", options.type, &layer_norm_backward, meta),
-             .num_warps = warps_for(kRowBlock, options.type, 2, 16)};
-  d_x.grid = [](int64_t n) { return grid_of(n); };
-  if (!options.want_d_weight) return {.launches = {d_x}};
-
-  meta.block = 1024;
-  meta.rows = 4;
-  const auto parts = partial_rows(machine, 16 * meta.rows, 4);
-  Launch d_weight{.program = record("layer_norm_d_weight", options.type, &layer_norm_d_weight, meta),
-                  .num_warps = warps_for(meta.rows * meta.block, options.type, 2, 8)};
-  d_weight.grid = [parts, blocks = ceil_div(options.cols, meta.block)](int64_t n) {
-    return grid_of(parts(n) * blocks);
-  };
-  // d_weight reads d_y, which d_x may overwrite: it goes first.
-  return with_d_weight(machine, options, {d_weight, d_x}, parts);
+  return reduce;
 }
 
 }  // namespace
 
 Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& options) {
   LayerNormMeta meta{options};
-  meta.looped = options.cols > kResidentWidth;
+  // Rows of 4-byte elements beyond 64 KB leave a thread too few registers.
+  const bool wide = machine.target == Target::nvptx && options.type == f32;
+  meta.looped = options.cols > (wide ? kResidentWidth / 2 : kResidentWidth);
   const TileShape tile = row_tile(machine, options.type, meta.looped ? kRowBlock : options.cols, meta.looped ? 2 : 4);
   meta.rows = meta.looped ? 1 : tile.rows;
   meta.block = tile.cols;
@@ -310,25 +285,13 @@ Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& opt
 }
 
 Operation layer_norm_backward(const Machine& machine, const LayerNormOptions& options) {
-  if (options.cols > kBackwardResidentWidth) return wide_backward(machine, options);
-  TileShape tile = row_tile(machine, options.type, options.cols);
-  // Rows, weight and partial sums of a thread share its registers: 8 elements of each, 16 where CTAs cannot grow.
-  const int64_t vectors = std::max<int64_t>(1, 8 / vector_width(options.type));
-  tile.num_warps = warps_for(tile.rows * tile.cols, options.type, vectors, 16);
-  LayerNormMeta meta{options};
-  meta.rows = tile.rows;
-  meta.block = tile.cols;
-  meta.stages = 2;
-  meta.reload_weight = tile.cols > 4096;
-  Launch launch{.program = record("layer_norm_backward", options.type, &layer_norm_backward, meta),
-                .num_warps = tile.num_warps};
-  if (!options.want_d_weight) {
-    launch.grid = [rows = tile.rows](int64_t n) { return grid_of(ceil_div(n, rows)); };
-    return {.launches = {launch}};
-  }
-  const auto parts = partial_rows(machine, tile.rows, tile.num_warps);
-  launch.grid = [parts](int64_t n) { return grid_of(parts(n)); };
-  return with_d_weight(machine, options, {launch}, parts);
+  const NormBackwardKernels<LayerNormMeta> kernels{
+      .by_rows = [](const auto& m) { return record("layer_norm_backward", m.type, &layer_norm_backward, m); },
+      .by_columns = [](const auto& m) { return record("layer_norm_d_weight", m.type, &layer_norm_d_weight, m); },
+      .reduce = [&] { return reduce_launch(machine, options); },
+      .partials = {"weight_partials", "bias_partials"}};
+  const NormBackwardShape shape{.type = options.type, .cols = options.cols, .sums = 2};
+  return norm_backward(machine, LayerNormMeta{options}, shape, kernels);
 }
 
 }  // namespace ligerdsl::kernels

@@ -13,26 +13,35 @@ void reduce_partials(KernelBuilder& k, const ReducePartialsMeta& m) {
   Scalar column = k.program_id(0);
   auto tiles = partials.partition({m.rows, m.cols});
   auto [lanes] =
-      k.for_range(0, cdiv(partials.dim(0), m.rows), 1, pipelined(2), carry(k.zeros({m.rows, m.cols}, f32)),
-                  [&](Scalar i, Tile acc) { return carry(acc + tiles.load({i, column}).to(f32)); });
+      k.for_range(0, cdiv(partials.dim(0), m.rows), 1, carry(k.zeros({m.rows, m.cols}, f32)), [&](Scalar i, Tile acc) {
+        return carry(acc + tiles.load({i, column}).to(f32));
+      });
   Tile total = sum(lanes, 0);
   auto target = out.partition({m.cols});
   if (m.accumulate) total = total + target.load({column});
   target.store({column}, total.to(m.type));
 }
 
+// On a GPU 16 lanes of four columns and 16 groups of rows; a program per processor leaves so many partials that each
+// thread has all of its own under way at once, and the loop turns once: 132 of them are 9 rows of a group, 9 * 16 =
+// 144.
+TileShape partials_tile(const Machine& machine) {
+  if (machine.target != Target::nvptx) return {.rows = 4, .cols = 256, .num_warps = 8};
+  const int64_t groups = std::clamp<int64_t>(ceil_div(machine.processors, 16), 1, 9);
+  return {.rows = 16 * (groups <= 4 ? tile_width(groups) : groups | 1), .cols = 64, .num_warps = 8};
+}
+
 Launch reduce_partials(const Machine& machine, const std::string& out, DType type, bool accumulate, int64_t cols,
                        DType from) {
-  const bool gpu = machine.target == Target::nvptx;
-  // 64 lanes of a GPU: every thread has four vectors under way, and 132 partials take three iterations.
+  const TileShape tile = partials_tile(machine);
   const ReducePartialsMeta meta{.type = type,
                                 .from = from,
                                 .out = out,
                                 .accumulate = accumulate,
                                 .n = cols,
-                                .rows = gpu ? 64 : 4,
-                                .cols = gpu ? 64 : 256};
-  Launch launch{.program = record("reduce_partials", type, &reduce_partials, meta), .num_warps = 8};
+                                .rows = tile.rows,
+                                .cols = tile.cols};
+  Launch launch{.program = record("reduce_partials", type, &reduce_partials, meta), .num_warps = tile.num_warps};
   launch.grid = [blocks = ceil_div(cols, meta.cols)](int64_t) { return grid_of(blocks); };
   return launch;
 }

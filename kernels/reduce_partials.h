@@ -4,9 +4,13 @@
 #include <string>
 
 #include "kernels/launch.h"
+#include "kernels/tile_shape.h"
 #include "ligerdsl/dsl.h"
 
 namespace ligerdsl::kernels {
+
+// Partials added side by side, columns of a program, and its warps.
+TileShape partials_tile(const Machine& machine);
 
 struct ReducePartialsMeta {
   DType type = f32;         // of out

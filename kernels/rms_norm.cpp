@@ -8,6 +8,7 @@
 // Bytes, s = sizeof(T): forward 2 n H s; backward 3 n H s and one f32 row of partial sums per program.
 #include "kernels/rms_norm.h"
 
+#include "kernels/norm_backward.h"
 #include "kernels/record.h"
 #include "kernels/reduce_partials.h"
 #include "kernels/tile_shape.h"
@@ -20,6 +21,8 @@ struct Rows {
   Partition tiles;
   Rows(const View& view, const RmsNormMeta& m) : tiles(view.partition({m.rows, m.block})) {}
   Tile load(const Scalar& row, ScalarArg column) const { return tiles.load({row, column}).to(f32); }
+  // One row, to be read twice.
+  Resident keep(const Scalar& row) const { return tiles.resident({row}); }
   void store(const Scalar& row, ScalarArg column, const Tile& value) const {
     tiles.store({row, column}, value.to(tiles.view().dtype()));
   }
@@ -47,8 +50,10 @@ struct Input {
   std::optional<Rows> residual;
   DType type;
   Tile load(const Scalar& row, ScalarArg column) const {
-    Tile value = x.load(row, column);
-    return residual ? (value + residual->load(row, column)).to(type).to(f32) : value;
+    return combined(x.load(row, column), residual ? residual->load(row, column) : Tile());
+  }
+  Tile combined(const Tile& value, const Tile& added) const {
+    return added.empty() ? value : (value + added).to(type).to(f32);
   }
 };
 
@@ -68,7 +73,7 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
   if (m.has_weight && m.has_offset) weight.offset = k.scalar("offset", f32);
 
   const Input input{.x = Rows(x_view, m), .residual = residual, .type = m.type};
-  Scalar row = k.program_id(0);
+  Scalar row = k.program_id(0).to(i64);
   Scalar cols = x_view.dim(1);
 
   auto rstd_of = [&](const Tile& squares) {  // [rows], sums of x^2 -> [rows, 1]
@@ -92,15 +97,19 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
     return;
   }
   Scalar blocks = cdiv(cols, m.block);
+  const Resident kept_x = input.x.keep(row), kept_residual = residual ? residual->keep(row) : Resident();
+  auto block_of = [&](const Scalar& b) {
+    return input.combined(kept_x.load(b).to(f32), residual ? kept_residual.load(b).to(f32) : Tile());
+  };
   auto [squares] = k.for_range(0, blocks, 1, carry(k.zeros({m.rows, m.block}, f32)), [&](Scalar b, Tile acc) {
-    Tile x = input.load(row, b);
+    Tile x = block_of(b);
     return carry(fma(x, x, acc));
   });
   Tile rstd = rstd_of(sum(squares, 1));
   // Last block first: it is the one that the caches still hold.
   k.for_range(0, blocks, 1, [&](Scalar i) {
     Scalar b = blocks - 1 - i;
-    finish(input.load(row, b), m.has_weight ? weight.read(b) : Tile(), rstd, b);
+    finish(block_of(b), m.has_weight ? weight.read(b) : Tile(), rstd, b);
   });
 }
 
@@ -135,14 +144,18 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
     Scalar row = k.program_id(0);
     Tile rstd = load_rstd(row);
     Scalar blocks = cdiv(cols, m.block);
-    auto weighted = [&](const Tile& dy, const Scalar& b) { return m.has_weight ? dy * weight.load(b) : dy; };
-    auto [products] = k.for_range(0, blocks, 1, carry(k.zeros({m.rows, m.block}, f32)), [&](Scalar b, Tile acc) {
-      return carry(fma(weighted(d_y.load(row, b), b), x_rows.load(row, b), acc));
-    });
+    const Resident kept_d_y = d_y.keep(row), kept_x = x_rows.keep(row);
+    auto x_of = [&](const Scalar& b) { return kept_x.load(b).to(f32); };
+    auto weighted = [&](const Scalar& b) {
+      Tile dy = kept_d_y.load(b).to(f32);
+      return m.has_weight ? dy * weight.load(b) : dy;
+    };
+    auto [products] = k.for_range(0, blocks, 1, carry(k.zeros({m.rows, m.block}, f32)),
+                                  [&](Scalar b, Tile acc) { return carry(fma(weighted(b), x_of(b), acc)); });
     Tile correction = correction_of(sum(products, 1), rstd);
     k.for_range(0, blocks, 1, [&](Scalar i) {
       Scalar b = blocks - 1 - i;
-      finish(row, b, gradient(x_rows.load(row, b), weighted(d_y.load(row, b), b), rstd, correction));
+      finish(row, b, gradient(x_of(b), weighted(b), rstd, correction));
     });
     return;
   }
@@ -189,12 +202,11 @@ void rms_norm_d_weight(KernelBuilder& k, const RmsNormMeta& m) {
 
 namespace {
 
-// 16-byte vectors of a row per thread. Measured on Hopper: 128 threads are enough for 4096 columns of bf16, narrower
-// rows want all of them busy; 256 threads with four vectors each lose 2 % to 512 with two.
+// 16-byte vectors of a row per thread. Measured on Hopper: four are within 1 % of the best, but for 8192 columns of
+// bf16, where 256 threads with four each lose 2 % to 512 with two. With an odd factor of the width as many as that.
 int64_t forward_vectors(const RmsNormOptions& options) {
   const int64_t vectors = tile_width(options.cols) / vector_width(options.type);
-  if ((vectors & (vectors - 1)) != 0) return 2;  // the odd factor of the width: 3, 5 or 7
-  return vectors <= 256 || vectors == 1024 ? 2 : 4;
+  return vectors == 1024 || (vectors & (vectors - 1)) != 0 ? 2 : 4;
 }
 
 }  // namespace
@@ -206,7 +218,10 @@ Operation rms_norm_forward(const Machine& machine, const RmsNormOptions& options
                                   meta.looped ? 2 : forward_vectors(options));
   meta.rows = meta.looped ? 1 : tile.rows;
   meta.block = tile.cols;
-  meta.early_weight = machine.target == Target::nvptx && tile.num_warps < 32;
+  // Two CTAs of 512 threads share a processor if a thread has 64 registers: four vectors of the row and of the weight.
+  const int64_t held = tile.rows * tile.cols / (tile.num_warps * 32 * vector_width(options.type));
+  const bool crowded = tile.num_warps == 32 || (tile.num_warps == 16 && (held > 4 || options.residual));
+  meta.early_weight = machine.target == Target::nvptx && !crowded;
   Launch launch{.program = record(options.residual ? "fused_add_rms_norm_forward" : "rms_norm_forward", options.type,
                                   &rms_norm_forward, meta),
                 .num_warps = tile.num_warps};
@@ -214,87 +229,16 @@ Operation rms_norm_forward(const Machine& machine, const RmsNormOptions& options
   return {.launches = {launch}};
 }
 
-namespace {
-
-// Wider rows than this leave no room for the rows, the weight and the partial sums together.
-constexpr int64_t kBackwardResidentWidth = 16384;
-
-// A thread of a GPU holds elements of its rows, of the next rows, of the weight and of the partial sums: 16 of 2 bytes
-// or 8 of 4. A CTA of 512 threads has the registers for that; short rows share it. 8192 elements of 2 bytes run best
-// with 1024 threads, as long as there is no third input. Rows beyond 16 KB give each thread more, and leave the weight
-// and the next rows in the caches.
-TileShape backward_tile(const Machine& machine, const RmsNormOptions& options) {
-  TileShape tile = row_tile(machine, options.type, options.cols);
-  const int64_t bytes = size_of(options.type);
-  const int64_t most = machine.target == Target::nvptx ? 512 * 32 / bytes : 0;
-  while (tile.rows * 2 * tile.cols <= most) tile.rows *= 2;
-  const bool single = tile.cols == 8192 && bytes == 2 && !options.with_d_sum;
-  const int most_warps = single || tile.cols * bytes > 32768 ? 32 : 16;
-  tile.num_warps = warps_for(tile.rows * tile.cols, options.type, single ? 1 : 2, most_warps);
-  return tile;
-}
-
-// Row groups that each keep one partial row: enough to fill the machine, few enough for a cheap reduction.
-std::function<int64_t(int64_t)> partial_rows(const Machine& machine, int64_t tile_rows, int per_processor) {
-  const bool gpu = machine.target == Target::nvptx;
-  const int64_t most = gpu ? machine.processors * per_processor : 64;
-  const int64_t tiles_each = gpu ? 1 : 4;  // at least
-  return [=](int64_t n) { return std::min(most, ceil_div(n, tile_rows * tiles_each)); };
-}
-
-Launch backward_launch(const RmsNormMeta& meta, int num_warps) {
-  return {.program = record(meta.residual ? "fused_add_rms_norm_backward" : "rms_norm_backward", meta.type,
-                            &rms_norm_backward, meta),
-          .num_warps = num_warps};
-}
-
-Operation with_d_weight(const Machine& machine, const RmsNormOptions& options, std::vector<Launch> launches,
-                        std::function<int64_t(int64_t)> parts) {
-  launches.push_back(reduce_partials(machine, "d_weight", options.d_weight_type, options.accumulate, options.cols));
-  Scratch partials{.name = "partials", .dtype = f32};
-  partials.shape = [parts, cols = options.cols](int64_t n) { return Extents{parts(n), cols}; };
-  return {.launches = std::move(launches), .workspace = {partials}};
-}
-
-// Rows wider than a tile: d_x by rows, d_weight by blocks of columns.
-Operation wide_backward(const Machine& machine, const RmsNormOptions& options) {
-  RmsNormMeta meta{options};
-  meta.looped = true;
-  meta.block = kRowBlock;
-  Launch d_x = backward_launch(meta, warps_for(kRowBlock, options.type, 2, 16));
-  d_x.grid = [](int64_t n) { return grid_of(n); };
-  if (!options.want_d_weight) return {.launches = {d_x}};
-
-  meta.block = 1024;
-  meta.rows = 4;
-  const auto parts = partial_rows(machine, 16 * meta.rows, 2);
-  Launch d_weight{.program = record("rms_norm_d_weight", options.type, &rms_norm_d_weight, meta),
-                  .num_warps = warps_for(meta.rows * meta.block, options.type, 2, 8)};
-  d_weight.grid = [parts, blocks = ceil_div(options.cols, meta.block)](int64_t n) {
-    return grid_of(parts(n) * blocks);
-  };
-  // d_weight reads d_y, which d_x may overwrite: it goes first.
-  return with_d_weight(machine, options, {d_weight, d_x}, parts);
-}
-
-}  // namespace
-
 Operation rms_norm_backward(const Machine& machine, const RmsNormOptions& options) {
-  if (options.cols > kBackwardResidentWidth) return wide_backward(machine, options);
-  const TileShape tile = backward_tile(machine, options);
-  RmsNormMeta meta{options};
-  meta.rows = tile.rows;
-  meta.block = tile.cols;
-  meta.reload_weight = tile.cols > 8192;
-  meta.stages = 2;
-  Launch launch = backward_launch(meta, tile.num_warps);
-  if (!options.want_d_weight) {
-    launch.grid = [rows = tile.rows](int64_t n) { return grid_of(ceil_div(n, rows)); };
-    return {.launches = {launch}};
-  }
-  const auto parts = partial_rows(machine, tile.rows, 1);
-  launch.grid = [parts](int64_t n) { return grid_of(parts(n)); };
-  return with_d_weight(machine, options, {launch}, parts);
+  const char* name = options.residual ? "fused_add_rms_norm_backward" : "rms_norm_backward";
+  const NormBackwardKernels<RmsNormMeta> kernels{
+      .by_rows = [&](const auto& m) { return record(name, m.type, &rms_norm_backward, m); },
+      .by_columns = [](const auto& m) { return record("rms_norm_d_weight", m.type, &rms_norm_d_weight, m); },
+      .reduce =
+          [&] { return reduce_partials(machine, "d_weight", options.d_weight_type, options.accumulate, options.cols); },
+      .partials = {"partials"}};
+  const NormBackwardShape shape{.type = options.type, .cols = options.cols, .inputs = options.with_d_sum ? 3 : 2};
+  return norm_backward(machine, RmsNormMeta{options}, shape, kernels);
 }
 
 }  // namespace ligerdsl::kernels

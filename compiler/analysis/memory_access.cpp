@@ -59,8 +59,17 @@ MemoryAccess sharedAccess(Operation* op, Value buffer, bool writes) {
   return access;
 }
 
+// Staged tiles: both sides follow one layout.
+MemoryAccess ownAccess(Operation* op, Value buffer, bool writes) {
+  MemoryAccess access = sharedAccess(op, buffer, writes);
+  access.phase = nullptr;
+  access.own = true;
+  return access;
+}
+
 // The tile that an access moves: value stored or result loaded.
 Value movedTile(Operation* op) {
+  if (auto stage = dyn_cast<tgpu::StageTileOp>(op)) return stagedTile(stage);
   Value value;
   if (auto store = dyn_cast<tile::StoreTileOp>(op))
     value = store.getValue();
@@ -79,6 +88,7 @@ Value movedTile(Operation* op) {
 ArrayRef<int64_t> partitionShape(Operation* op) {
   if (auto load = dyn_cast<tile::LoadTileOp>(op)) return load.getTileShape();
   if (auto store = dyn_cast<tile::StoreTileOp>(op)) return store.getTileShape();
+  if (auto stage = dyn_cast<tgpu::StageTileOp>(op)) return stage.getTileShape();
   return {};
 }
 
@@ -116,6 +126,7 @@ bool isLoopInvariant(Value value) {
 // Stores are done by one owner of replicated elements, loads by all holders: only unreplicated layouts agree between
 // the two.
 bool assignThreadsAlike(const MemoryAccess& a, const MemoryAccess& b) {
+  if (a.own || b.own) return a.own && b.own && a.begin == b.begin && a.end == b.end;
   Value left = movedTile(a.op), right = movedTile(b.op);
   bool bothStore = !a.reads && !b.reads;
   if (!left || !right) return !left && !right && bothStore;  // thread 0 stores all scalars
@@ -136,6 +147,8 @@ bool assignThreadsAlike(const MemoryAccess& a, const MemoryAccess& b) {
 std::optional<MemoryAccess> memoryAccess(Operation* op) {
   if (auto load = dyn_cast<tile::LoadTileOp>(op)) return globalAccess(op, load.getView(), true, false);
   if (auto store = dyn_cast<tile::StoreTileOp>(op)) return globalAccess(op, store.getView(), false, true);
+  if (auto stage = dyn_cast<tgpu::StageTileOp>(op)) return globalAccess(op, stage.getView(), true, false);
+  if (auto staged = dyn_cast<tgpu::StagedTileOp>(op)) return ownAccess(op, staged.getBuffer(), false);
   if (auto load = dyn_cast<tile::LoadOp>(op)) return globalAccess(op, load.getPtr(), true, false);
   if (auto store = dyn_cast<tile::StoreOp>(op)) return globalAccess(op, store.getPtr(), false, true);
   if (auto atomic = dyn_cast<tile::AtomicRMWOp>(op)) return globalAccess(op, atomic.getPtr(), true, true);
@@ -149,6 +162,11 @@ std::optional<MemoryAccess> memoryAccess(Operation* op) {
   // Fills are ordered by their memory barriers; only those are set up and read like other shared memory.
   if (auto init = dyn_cast<tgpu::InitFillsOp>(op)) return sharedAccess(op, init.getBarriers(), true);
   if (auto await = dyn_cast<tgpu::AwaitFillOp>(op)) return sharedAccess(op, await.getBarriers(), false);
+  return std::nullopt;
+}
+
+std::optional<MemoryAccess> secondAccess(Operation* op) {
+  if (auto stage = dyn_cast<tgpu::StageTileOp>(op)) return ownAccess(op, stage.getBuffer(), true);
   return std::nullopt;
 }
 

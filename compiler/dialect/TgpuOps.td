@@ -187,4 +187,48 @@ def Tgpu_ClusterWaitOp : Tgpu_Op<"cluster_wait", [MemoryEffects<[MemRead, MemWri
   let assemblyFormat = "attr-dict";
 }
 
+//===-- Staged tiles ------------------------------------------------------------------------------------------------===//
+
+def Tgpu_StageTileOp : Tgpu_Op<"stage_tile", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Starts the copy of a view's tile to shared memory";
+  let description = [{
+    Every thread copies the elements that it will read itself (tgpu.staged_tile on the same memory, whose layout decides), so
+    only the thread waits, and no barrier is needed. Elements outside of the view become 0.
+
+    Example: `tgpu.stage_tile %v[%i, %j] shape [1, 4096] into %slot : !tile.view<...>, !tgpu.memdesc<1x4096xbf16>`.
+  }];
+  let arguments = (ins Tile_ViewType:$view, Variadic<I64>:$indices, DenseI64ArrayAttr:$tileShape, Tgpu_MemDescType:$buffer);
+  let assemblyFormat = [{
+    $view `[` $indices `]` `shape` $tileShape `into` $buffer attr-dict `:` type($view) `,` type($buffer)
+  }];
+}
+
+def Tgpu_StagedTileOp : Tgpu_Op<"staged_tile", [MemoryEffects<[MemRead]>]> {
+  let summary = "The tile that a tgpu.stage_tile has brought to shared memory";
+  let description = [{
+    Operands as `tile.load_tile`'s, and where the tile waits. The memory keeps the tile for this iteration of the loop, so it
+    may be read again instead of waiting in registers.
+
+    Example: `%t = tgpu.staged_tile %v[%i, %j] shape [1, 4096] from %slot : !tile.view<...>, !tgpu.memdesc<...> -> tensor<...>`.
+  }];
+  let arguments = (ins Tile_ViewType:$view, Variadic<I64>:$indices, DenseI64ArrayAttr:$tileShape, Tgpu_MemDescType:$buffer);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $view `[` $indices `]` `shape` $tileShape `from` $buffer attr-dict `:` type($view) `,` type($buffer) `->` type($result)
+  }];
+}
+
+def Tgpu_StageCommitOp : Tgpu_Op<"stage_commit", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "The copies started since the last one form a group";
+  let description = "Example: `tgpu.stage_commit`.";
+  let assemblyFormat = "attr-dict";
+}
+
+def Tgpu_StageWaitOp : Tgpu_Op<"stage_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Waits until at most `pending` groups of this thread's copies are under way";
+  let description = "Example: `tgpu.stage_wait 1`.";
+  let arguments = (ins I32Attr:$pending);
+  let assemblyFormat = "$pending attr-dict";
+}
+
 #endif

@@ -33,13 +33,13 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// Accesses since the last barrier on some path to here, by op, turns and whether the CTA has met since.
+// Accesses since the last barrier on some path to here, by op, turns, memory and whether the CTA has met since.
 using Pending = llvm::MapVector<std::pair<Operation*, int>, std::pair<MemoryAccess, bool>>;
 
 constexpr int kManyTurns = 2;
 
 void insert(Pending& into, const MemoryAccess& access, bool met) {
-  into.insert({{access.op, 2 * access.turns + met}, {access, met}});
+  into.insert({{access.op, 4 * access.turns + 2 * access.shared + met}, {access, met}});
 }
 
 void join(Pending& into, const Pending& from) {
@@ -86,8 +86,9 @@ class Inserter {
         });
       else if (auto branch = dyn_cast<scf::IfOp>(op))
         walkIf(branch, pending);
-      else if (auto access = memoryAccess(&op))
-        add(*access, pending);
+      else
+        for (const auto& access : {memoryAccess(&op), secondAccess(&op)})
+          if (access) add(*access, pending);
     }
   }
 

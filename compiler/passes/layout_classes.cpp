@@ -59,7 +59,8 @@ LogicalResult LayoutClasses::visit(Operation* op) {
     for (BlockArgument argument : region.getArguments())
       if (isTile(argument.getType())) idOf(argument);
 
-  if (isa<tile::LoadTileOp, tile::StoreTileOp, tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp, tgpu::LocalLoadOp>(op)) {
+  if (isa<tile::LoadTileOp, tile::StoreTileOp, tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp, tgpu::LocalLoadOp,
+          tgpu::StagedTileOp>(op)) {
     accesses.push_back(op);
     uniteTiles(op);
   } else if (isa<tile::ReduceOp>(op)) {

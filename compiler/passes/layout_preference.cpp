@@ -66,6 +66,8 @@ AccessShape accessShape(Operation* access) {
     return {.vector = kVectorBytes / elementBytes(buffer.getElementType()),
             .fastDim = static_cast<int>(buffer.getShape().size()) - 1};
   }
+  if (auto staged = dyn_cast<tgpu::StagedTileOp>(access))
+    return viewAccess(staged.getView().getType(), staged.getIndices(), staged.getTileShape());
   return {};
 }
 

@@ -10,8 +10,10 @@ namespace ligerdsl::compiler {
 /// tile-keep-residents: rows that two loops read stay in `sharedBytes` of shared memory, filled by asynchronous copies.
 std::unique_ptr<mlir::Pass> createTileKeepResidentsPass(int64_t sharedBytes = 0, int numWarps = 4);
 
-/// tile-prefetch-loads: loops of num_stages >= 2 carry the tiles that they load some iterations ahead.
-std::unique_ptr<mlir::Pass> createTilePrefetchLoadsPass(int numStages = 1, int numWarps = 4, int numCtas = 1);
+/// tile-prefetch-loads: loops of num_stages >= 2 load tiles some iterations ahead, into registers or into `sharedBytes`
+/// of shared memory.
+std::unique_ptr<mlir::Pass> createTilePrefetchLoadsPass(int numStages = 1, int numWarps = 4, int numCtas = 1,
+                                                        int64_t sharedBytes = 0);
 
 /// tile-assign-layouts: gives every tile a #tgpu.layout; inserts tgpu.convert_layout where two layouts meet.
 std::unique_ptr<mlir::Pass> createTileAssignLayoutsPass(int numWarps = 4, int numCtas = 1);

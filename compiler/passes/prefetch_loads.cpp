@@ -1,7 +1,8 @@
 // tile-prefetch-loads
 //
 // In a loop that asks for num_stages >= 2 (its own attribute, else the compile option), loads are issued num_stages - 1
-// iterations before they are used and travel there in registers, so that memory is busy while an iteration computes.
+// iterations before they are used and travel there in registers or in shared memory, so that memory is busy while an
+// iteration computes.
 //
 //   1. A load_tile of the loop's body qualifies if its indices are pure functions of the induction variable and of
 //      values from outside, and no store of the loop may touch what it reads ahead of it (rule S).
@@ -9,8 +10,11 @@
 //      kept in flight.
 //   3. For every qualifying load: one load per stage before the loop, one in the body for the iteration
 //      num_stages - 1 ahead, and a carried value in place of the load.
-//   4. If not even one iteration fits, the loads stay, and the body begins by asking for the next iteration's tiles
-//      (prefetch_tile): they wait in the second-level cache, not in registers.
+//   4. If that would leave few registers, tiles of whole vectors are staged: each thread copies its part to shared
+//      memory an iteration ahead (tgpu.stage_tile) and reads it there (tgpu.staged_tile), a second time if it likes.
+//      Two slots of shared memory take turns.
+//   5. If shared memory is too small as well, the loads stay, and the body begins by asking for the next iteration's
+//      tiles (prefetch_tile): they wait in the second-level cache.
 //
 // Loads past the loop's end read tiles that nobody uses: a view's bounds are tested for every index that is not a
 // constant, so outside of the view they read nothing.
@@ -18,8 +22,10 @@
 // Rule S: a store qualifies beside a load if the two cannot overlap (alias facts), or if both walk one memory by equal
 // partitions and share an index that differs from iteration to iteration: the store is at iv, the load at iv + n step.
 #include "compiler/analysis/memory_access.h"
-#include "compiler/dialect/tile.h"
+#include "compiler/dialect/tgpu.h"
+#include "compiler/passes/layout_preference.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/shared_buffer.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -36,15 +42,19 @@ namespace {
 // Bytes of registers of a thread when one CTA has the processor to itself, and the part of them that a loop may carry:
 // the rest is for operands, results and addresses.
 constexpr int64_t kRegisterFile = 256 * 1024, kMostPerThread = 1020;
+constexpr int64_t kSlots = 2;
+int64_t registersOf(int64_t threads) {
+  return std::min(kRegisterFile / threads, kMostPerThread);
+}
 int64_t carriedBudget(int64_t threads) {
-  return std::min(kRegisterFile / threads, kMostPerThread) * 3 / 8;
+  return registersOf(threads) * 3 / 8;
 }
 
 class LoopPrefetcher {
  public:
   // Threads of a CTA, CTAs of a cluster.
-  LoopPrefetcher(scf::ForOp loop, int64_t stages, int64_t threads, int64_t ctas)
-      : loop(loop), depth(stages - 1), threads(threads), ctas(ctas) {}
+  LoopPrefetcher(scf::ForOp loop, int64_t stages, int64_t threads, int64_t ctas, int64_t sharedBytes)
+      : loop(loop), depth(stages - 1), threads(threads), ctas(ctas), sharedBytes(sharedBytes) {}
 
   void run() {
     if (depth < 1 || !collectWrites()) return;
@@ -57,8 +67,11 @@ class LoopPrefetcher {
     if (loads.empty()) return;
     for (Type type : loop.getResultTypes()) carried += bytesPerThread(type);
     depth = std::min(depth, (carriedBudget(threads) - carried) / std::max<int64_t>(bytes, 1));
-    if (depth > 0)
+    bool ample = (carried + bytes) * 16 <= registersOf(threads) * 5, staged = stages();
+    if (depth > 0 && (ample || !staged))
       carryLoads();
+    else if (staged)
+      stageLoads();
     else
       askForNext();
   }
@@ -157,6 +170,114 @@ class LoopPrefetcher {
     }
   }
 
+  //===-- In shared memory --===//
+
+  // A copy is of 16 bytes, and every element of one thread.
+  bool canBeStaged(tile::LoadTileOp load) {
+    auto type = dyn_cast<RankedTensorType>(load.getType());
+    if (!type) return false;
+    int64_t bytes = sharedElementBytes(type.getElementType()), vector = accessShape(load).vector;
+    auto zero = dyn_cast_or_null<FloatAttr>(load.getPadAttr());
+    bool zeroPad = !load.getPadAttr() || (zero && zero.getValue().isPosZero());
+    return zeroPad && vector * bytes == 16 && linearPart(type) >= threads * vector;
+  }
+
+  static int64_t linearPart(RankedTensorType type) {
+    int64_t product = 1;
+    for (int64_t size : type.getShape()) product *= size & -size;
+    return product;
+  }
+
+  static int64_t tileBytes(tile::LoadTileOp load) {
+    auto type = cast<RankedTensorType>(load.getType());
+    return type.getNumElements() * sharedElementBytes(type.getElementType());
+  }
+
+  // Whether there is something to stage, and room for this iteration and the next beside what others took.
+  bool stages() {
+    int64_t bytes = 0, taken = 0;
+    for (tile::LoadTileOp load : loads)
+      if (canBeStaged(load)) bytes += tileBytes(load);
+    loop->getParentOfType<func::FuncOp>().walk(
+        [&](tgpu::LocalAllocOp alloc) { taken += bufferBytes(alloc.getType()); });
+    return bytes > 0 && kSlots * bytes <= sharedBytes - taken;
+  }
+
+  Value number(OpBuilder& builder, int64_t value) {
+    return arith::ConstantOp::create(builder, loop.getLoc(), builder.getI32IntegerAttr(value));
+  }
+
+  Value slotOf(OpBuilder& builder, Value buffer, Value slot) {
+    auto type = cast<tgpu::MemDescType>(buffer.getType());
+    auto place = tgpu::MemDescType::get(builder.getContext(), type.getShape().drop_front(), type.getElementType(), 0);
+    return tgpu::LocalSlotOp::create(builder, loop.getLoc(), place, buffer, slot);
+  }
+
+  // Starts the copies of iteration `at` and returns what the small loads of that iteration give.
+  SmallVector<Value> stageAt(OpBuilder& builder, Value at, Value slot) {
+    IRMapping mapping = indicesAt(builder, at);
+    SmallVector<Value> small;
+    for (auto [load, buffer] : llvm::zip_equal(loads, buffers)) {
+      if (!buffer) {
+        small.push_back(builder.clone(*load, mapping)->getResult(0));
+        continue;
+      }
+      SmallVector<Value> indices =
+          llvm::map_to_vector(load.getIndices(), [&](Value v) { return mapping.lookupOrDefault(v); });
+      tgpu::StageTileOp::create(builder, load.getLoc(), load.getView(), indices, load.getTileShape(),
+                                slotOf(builder, buffer, slot));
+    }
+    tgpu::StageCommitOp::create(builder, loop.getLoc());
+    return small;
+  }
+
+  // The loads become reads of the slot of this iteration. The loop carries the slot's number and what the loads that
+  // are not staged give.
+  void stageLoads() {
+    IRRewriter rewriter(loop);
+    for (tile::LoadTileOp load : loads) {
+      buffers.emplace_back();
+      if (!canBeStaged(load)) continue;
+      auto type = cast<RankedTensorType>(load.getType());
+      SmallVector<int64_t> shape{kSlots};
+      llvm::append_range(shape, type.getShape());
+      auto memory = tgpu::MemDescType::get(rewriter.getContext(), shape, type.getElementType(), 0);
+      buffers.back() = tgpu::LocalAllocOp::create(rewriter, load.getLoc(), memory, IntegerAttr());
+    }
+    Value zero = number(rewriter, 0), one = number(rewriter, 1);
+    SmallVector<Value> inits{zero};
+    llvm::append_range(inits, stageAt(rewriter, loop.getLowerBound(), zero));
+
+    SmallVector<NamedAttribute> attributes(loop->getDiscardableAttrs());
+    auto yields = [&](OpBuilder&, Location, ArrayRef<BlockArgument> carried) { return fetchNext(carried, one); };
+    auto replaced = *loop.replaceWithAdditionalYields(rewriter, inits, /*replaceInitOperandUsesInLoop=*/false, yields);
+    replaced->setDiscardableAttrs(attributes);
+    rewriter.setInsertionPointAfter(replaced);
+    tgpu::StageWaitOp::create(rewriter, replaced->getLoc(), 0);
+  }
+
+  // In the body: waits, starts the copies of the next iteration into the other slot, reads. Returns what the loop
+  // yields for what it carries.
+  SmallVector<Value> fetchNext(ArrayRef<BlockArgument> carried, Value one) {
+    IRRewriter rewriter(loop.getContext());
+    rewriter.setInsertionPointToStart(loop.getBody());
+    tgpu::StageWaitOp::create(rewriter, loop.getLoc(), 0);
+    Value slot = carried[0], next = arith::XOrIOp::create(rewriter, loop.getLoc(), slot, one);
+    SmallVector<Value> yielded{next};
+    llvm::append_range(yielded, stageAt(rewriter, ahead(rewriter, loop.getInductionVar()), next));
+    size_t small = 1;
+    for (auto [load, buffer] : llvm::zip_equal(loads, buffers)) {
+      if (!buffer) {
+        rewriter.replaceOp(load, carried[small++]);
+        continue;
+      }
+      rewriter.setInsertionPoint(load);
+      rewriter.replaceOpWithNewOp<tgpu::StagedTileOp>(load, load.getType(), load.getView(), load.getIndices(),
+                                                      load.getTileShape(), slotOf(rewriter, buffer, slot));
+    }
+    return yielded;
+  }
+
   Value ahead(OpBuilder& builder, Value from) {
     return arith::AddIOp::create(builder, loop.getLoc(), from, loop.getStep());
   }
@@ -201,9 +322,10 @@ class LoopPrefetcher {
   }
 
   scf::ForOp loop;
-  int64_t depth, threads, ctas;
+  int64_t depth, threads, ctas, sharedBytes;
   SmallVector<MemoryAccess> writes;
   SmallVector<tile::LoadTileOp> loads;
+  SmallVector<Value> buffers;  // of the loads that are staged, null for the others
 };
 
 class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, OperationPass<func::FuncOp>> {
@@ -211,21 +333,23 @@ class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, Operatio
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TilePrefetchLoadsPass)
   TilePrefetchLoadsPass() = default;
   TilePrefetchLoadsPass(const TilePrefetchLoadsPass& other) : PassWrapper(other) {}
-  TilePrefetchLoadsPass(int stages, int warps, int ctas) {
+  TilePrefetchLoadsPass(int stages, int warps, int ctas, int64_t bytes) {
     numStages = stages;
     numWarps = warps;
     numCtas = ctas;
+    sharedBytes = bytes;
   }
 
   StringRef getArgument() const override { return "tile-prefetch-loads"; }
   StringRef getDescription() const override { return "Issue the loads of pipelined loops iterations ahead"; }
+  void getDependentDialects(DialectRegistry& registry) const override { registry.insert<tgpu::TgpuDialect>(); }
 
   void runOnOperation() override {
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops) {
       auto own = loop->getAttrOfType<IntegerAttr>(tile::kNumStagesAttr);
-      LoopPrefetcher(loop, own ? own.getInt() : int64_t{numStages}, 32 * int64_t{numWarps}, numCtas).run();
+      LoopPrefetcher(loop, own ? own.getInt() : int64_t{numStages}, 32 * int64_t{numWarps}, numCtas, sharedBytes).run();
     }
   }
 
@@ -233,12 +357,14 @@ class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, Operatio
   Option<int> numStages{*this, "num-stages", llvm::cl::desc("Stages of loops that name none"), llvm::cl::init(1)};
   Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
   Option<int> numCtas{*this, "num-ctas", llvm::cl::desc("CTAs per cluster"), llvm::cl::init(1)};
+  Option<int64_t> sharedBytes{*this, "shared-bytes", llvm::cl::desc("Shared memory for staged tiles"),
+                              llvm::cl::init(0)};
 };
 
 }  // namespace
 
-std::unique_ptr<Pass> createTilePrefetchLoadsPass(int numStages, int numWarps, int numCtas) {
-  return std::make_unique<TilePrefetchLoadsPass>(numStages, numWarps, numCtas);
+std::unique_ptr<Pass> createTilePrefetchLoadsPass(int numStages, int numWarps, int numCtas, int64_t sharedBytes) {
+  return std::make_unique<TilePrefetchLoadsPass>(numStages, numWarps, numCtas, sharedBytes);
 }
 
 }  // namespace ligerdsl::compiler

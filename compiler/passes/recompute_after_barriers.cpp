@@ -5,15 +5,17 @@
 //
 //   1. At every barrier, the tiles that are alive across it are counted.
 //   2. If they are too many, a tile of 32-bit elements is recomputed if its operands, followed through cheap ops, end
-//   in
-//      narrower tiles, in values from outside of the block, or in tiles of few registers.
+//      in narrower tiles, in values from outside of the block, or in tiles of few registers.
 //   3. What waits is the narrower tile. It passes through tgpu.opaque, or LLVM and ptxas would recognise the result and
-//      keep it after all.
+//      keep it after all. A tile that stays in memory for this iteration, staged in shared memory or a weight in the
+//      first-level cache, does not wait in registers at all: it is read once more.
+#include "compiler/analysis/memory_access.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/layout_attr.h"
 #include "compiler/passes/passes.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -35,6 +37,16 @@ int64_t bytesPerThread(Value value) {
 bool isCheap(Operation* op) {
   return isa<arith::ExtFOp, arith::MulFOp, arith::AddFOp, arith::SubFOp, arith::NegFOp, tile::SplatOp,
              tile::ExpandDimsOp, tile::BroadcastOp, arith::ConstantOp>(op);
+}
+
+// Read from memory that holds it until the end of the iteration: shared memory of a staged tile, or an argument that
+// nobody writes, at a place that every iteration reads (so that it stays in the first-level cache).
+bool staysInMemory(Value value) {
+  if (value.getDefiningOp<tgpu::StagedTileOp>()) return true;
+  auto load = value.getDefiningOp<tile::LoadTileOp>();
+  auto loop = load ? dyn_cast<scf::ForOp>(load->getParentOp()) : scf::ForOp();
+  return loop && memoryAccess(load)->readOnly &&
+         llvm::all_of(load.getIndices(), [&](Value index) { return loop.isDefinedOutsideOfLoop(index); });
 }
 
 class BarrierSite {
@@ -90,7 +102,7 @@ class BarrierSite {
       return ops.size() <= kMostOps;
     }
     auto element = cast<RankedTensorType>(value.getType()).getElementType();
-    if (element.getIntOrFloatBitWidth() >= 32) return false;
+    if (element.getIntOrFloatBitWidth() >= 32 && !staysInMemory(value)) return false;
     leaves.insert(value);
     return true;
   }
@@ -122,6 +134,7 @@ class BarrierSite {
     if (result) return result;
     OpBuilder builder(leaf.getContext());
     builder.setInsertionPointAfter(barrier);
+    if (staysInMemory(leaf)) return result = builder.clone(*leaf.getDefiningOp())->getResult(0);
     return result = tgpu::OpaqueOp::create(builder, leaf.getLoc(), leaf.getType(), leaf);
   }
 

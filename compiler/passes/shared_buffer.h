@@ -1,4 +1,4 @@
-// Sizes of shared-memory buffers.
+// Buffers in shared memory: their sizes and who uses them.
 #pragma once
 
 #include "compiler/dialect/tgpu.h"
@@ -15,6 +15,19 @@ inline int64_t bufferBytes(tgpu::MemDescType type) {
   int64_t rows = 1;
   for (int64_t size : type.getShape().drop_back()) rows *= size;
   return rows * (type.getShape().back() + type.getRowPad()) * sharedElementBytes(type.getElementType());
+}
+
+/// The tile that is read from where this copy goes: its layout says which thread copies what. Null if it is never read.
+inline mlir::Value stagedTile(tgpu::StageTileOp stage) {
+  mlir::Value buffer = stage.getBuffer();
+  if (auto slot = buffer.getDefiningOp<tgpu::LocalSlotOp>()) buffer = slot.getBuffer();
+  llvm::SmallVector<mlir::Value> places{buffer};
+  for (mlir::Operation* user : buffer.getUsers())
+    if (auto slot = mlir::dyn_cast<tgpu::LocalSlotOp>(user)) places.push_back(slot);
+  for (mlir::Value place : places)
+    for (mlir::Operation* user : place.getUsers())
+      if (auto staged = mlir::dyn_cast<tgpu::StagedTileOp>(user)) return staged.getResult();
+  return {};
 }
 
 }  // namespace ligerdsl::compiler

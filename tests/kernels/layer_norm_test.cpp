@@ -114,6 +114,12 @@ TEST(LayerNorm, WidthsAndTypes) {
   }
 }
 
+TEST(LayerNorm, RowsInTurn) {
+  for_rows_in_turn([](DType type, int64_t n, int64_t h, int64_t gap) {
+    run_and_check({.options = options_of(h, type), .n = n, .gap = gap});
+  });
+}
+
 TEST(LayerNorm, ManyShortRows) {
   for (int64_t h : {8, 64, 128}) {
     run_and_check({.options = options_of(h, bf16), .n = std::min<int64_t>(5003, backend().budget() / h)});

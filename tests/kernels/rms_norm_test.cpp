@@ -139,6 +139,12 @@ TEST(RmsNorm, WidthsAndTypes) {
   }
 }
 
+TEST(RmsNorm, RowsInTurn) {
+  for_rows_in_turn([](DType type, int64_t n, int64_t h, int64_t gap) {
+    run_and_check({.options = options_of(h, type), .n = n, .gap = gap});
+  });
+}
+
 TEST(RmsNorm, ManyShortRows) {
   for (int64_t h : {8, 64, 128}) {
     run_and_check({.options = options_of(h, bf16), .n = std::min<int64_t>(5003, backend().budget() / h)});

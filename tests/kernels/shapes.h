@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/backend.h"
@@ -38,6 +40,17 @@ inline Tensor random_rows(DType type, int64_t n, int64_t cols, uint64_t seed, in
 
 inline Tensor random_vector(DType type, int64_t n, uint64_t seed, double scale = 1.0, double mean = 0.0) {
   return Tensor(type, {n}).fill(Random(seed).normals(n, scale, mean));
+}
+
+// For kernels whose programs work on one block of rows after the other while the next one is on its way: calls
+// check(type, rows, width, gap) with a few blocks for each program. Every argument suits a GPU's kernel for aligned
+// ones, also where rows of 6140 elements of 16 bits end inside a vector.
+template <class Check>
+void for_rows_in_turn(const Check& check) {
+  for (auto [width, gap] : {std::pair<int64_t, int64_t>{4096, 0}, {6140, 4}, {8192, 8}}) {
+    const int64_t rows = std::min<int64_t>(24, backend().budget() / width) / 4 * 4;
+    for (DType type : kFloats) check(type, rows, width, gap);
+  }
 }
 
 }  // namespace ligerdsl::test

@@ -21,6 +21,10 @@ LIMIT = 1200  # seconds of one step; a mutant that hangs is noticed as well
 STEPS = {
     "passes": (["ligerdsl-opt"], "ctest -R compiler_passes --output-on-failure"),
     "compiler": (["compiler_tests"], "tests/compiler/compiler_tests --gtest_brief=1 --gtest_fail_fast"),
+    "kernels-interpreter": (
+        ["kernel_tests"],
+        "tests/kernels/kernel_tests --backend=interpreter-nvptx --gtest_fail_fast",
+    ),
     "kernels-ptx": (["kernel_tests", "ligerdsl_compiler"], "tests/kernels/kernel_tests --backend=ptx --gtest_fail_fast"),
     "kernels-cluster": (
         ["kernel_tests", "ligerdsl_compiler"],

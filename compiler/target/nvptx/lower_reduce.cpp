@@ -64,7 +64,7 @@ Tuple select(ThreadLowering& t, Value condition, const Tuple& a, const Tuple& c)
 // One thread's share of a reduction: interleaved chains (long enough that multiply-adds fuse, several so that they
 // overlap), then a tree.
 Tuple reduceRegisters(Combiner& combine, ArrayRef<Tuple> elements) {
-  size_t chains = elements.size() >= 32 ? 8 : elements.size() >= 8 ? 4 : 1;
+  size_t chains = elements.size() >= 8 ? 4 : 1;
   SmallVector<Tuple> partial(elements.take_front(chains));
   for (size_t i = chains; i < elements.size(); ++i) partial[i % chains] = combine(partial[i % chains], elements[i]);
   for (size_t half = chains / 2; half > 0; half /= 2)

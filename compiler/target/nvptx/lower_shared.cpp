@@ -1,7 +1,8 @@
-// Shared memory: buffers, tiles in and out of them, of this CTA and of the cluster, barriers.
+// Shared memory: buffers, tiles in and out of them, of this CTA and of the cluster, barriers, and tiles that are copied
+// there ahead of their use.
 #include "compiler/passes/layout_attr.h"
 #include "compiler/passes/shared_buffer.h"
-#include "compiler/target/nvptx/memory_access.h"
+#include "compiler/target/nvptx/tile_access.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -159,6 +160,49 @@ LogicalResult lowerLocalLoad(ThreadLowering& t, tgpu::LocalLoadOp op) {
   return success();
 }
 
+LogicalResult lowerStagedTile(ThreadLowering& t, tgpu::StagedTileOp op) {
+  BufferAccess access(t, op.getBuffer().getType(), t.scalar(op.getBuffer()), op.getType());
+  Type element = t.elementType(op.getType());
+  SmallVector<Value> elements;
+  for (int64_t reg = 0; reg < access.layout.registers(); reg += access.chunk)
+    llvm::append_range(elements, loadElements(t, access.pointer(reg), element, access.chunk, {}, {}, {}));
+  t.defineElements(op, elements);
+  return success();
+}
+
+// cp.async fills up with zeros what lies outside of the view.
+LogicalResult lowerStageTile(ThreadLowering& t, tgpu::StageTileOp op) {
+  constexpr int64_t kBytes = 16;
+  Value staged = stagedTile(op);
+  if (!staged) return success();  // nobody reads it
+  auto type = cast<RankedTensorType>(staged.getType());
+  TileAccess from(t, op.getView(), op.getIndices(), op.getTileShape(), type);
+  BufferAccess to(t, op.getBuffer().getType(), t.scalar(op.getBuffer()), type);
+  if (from.chunk * from.bytes() != kBytes || to.chunk != from.chunk)
+    return op.emitOpError("copies ") << kBytes << " bytes at a time, but a thread's neighbouring elements are "
+                                     << std::min(from.chunk, to.chunk) * from.bytes() << " bytes";
+  for (int64_t reg = 0; reg < from.registers(); reg += from.chunk) {
+    Value bytes = from.bytesInside(reg);
+    Value target = sharedAddress(t, to.pointer(reg));
+    if (bytes)
+      inlinePtx(t, {}, {target, from.pointer(reg), bytes}, "cp.async.cg.shared.global [$0], [$1], 16, $2;",
+                "r,l,r,~{memory}");
+    else
+      inlinePtx(t, {}, {target, from.pointer(reg)}, "cp.async.cg.shared.global [$0], [$1], 16;", "r,l,~{memory}");
+  }
+  return success();
+}
+
+LogicalResult lowerStageCommit(ThreadLowering& t, tgpu::StageCommitOp) {
+  inlinePtx(t, {}, {}, "cp.async.commit_group;", "~{memory}");
+  return success();
+}
+
+LogicalResult lowerStageWait(ThreadLowering& t, tgpu::StageWaitOp op) {
+  inlinePtx(t, {}, {}, "cp.async.wait_group " + std::to_string(op.getPending()) + ";", "~{memory}");
+  return success();
+}
+
 LogicalResult lowerBarrier(ThreadLowering& t, tgpu::BarrierOp) {
   NVVM::Barrier0Op::create(t.b, t.loc);
   return success();
@@ -187,6 +231,10 @@ void addSharedLowerings(LoweringTable& table) {
   table.add<tgpu::LocalSlotOp, lowerLocalSlot>();
   table.add<tgpu::LocalStoreOp, lowerLocalStore>();
   table.add<tgpu::LocalLoadOp, lowerLocalLoad>();
+  table.add<tgpu::StageTileOp, lowerStageTile>();
+  table.add<tgpu::StagedTileOp, lowerStagedTile>();
+  table.add<tgpu::StageCommitOp, lowerStageCommit>();
+  table.add<tgpu::StageWaitOp, lowerStageWait>();
   table.add<tgpu::BarrierOp, lowerBarrier>();
   table.add<tgpu::RemoteStoreOp, lowerRemoteStore>();
   table.add<tgpu::ClusterArriveOp, lowerClusterArrive>();

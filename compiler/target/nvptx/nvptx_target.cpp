@@ -13,6 +13,7 @@
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/LLVMIR/Transforms/Passes.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -72,12 +73,12 @@ int64_t residentBytesOf(func::FuncOp kernel) {
 
 // Every tile gets a layout; reductions, conversions, barriers and the wait for earlier grids become explicit.
 LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& options, int64_t residentBytes,
-                              bool overlapLaunches) {
+                              int64_t stagedBytes, bool overlapLaunches) {
   PassManager passes(module.getContext());
   if (residentBytes > 0)
     passes.addNestedPass<func::FuncOp>(createTileKeepResidentsPass(residentBytes, options.num_warps));
   passes.addNestedPass<func::FuncOp>(
-      createTilePrefetchLoadsPass(options.num_stages, options.num_warps, options.num_ctas));
+      createTilePrefetchLoadsPass(options.num_stages, options.num_warps, options.num_ctas, stagedBytes));
   passes.addNestedPass<func::FuncOp>(createTileAssignLayoutsPass(options.num_warps, options.num_ctas));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
@@ -91,6 +92,29 @@ LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& op
   return passes.run(module);
 }
 
+bool pipelinesLoops(ModuleOp module, const program::CompileOptions& options) {
+  return module
+      .walk([&](scf::ForOp loop) {
+        auto own = loop->getAttrOfType<IntegerAttr>(tile::kNumStagesAttr);
+        return (own ? own.getInt() : options.num_stages) > 1 ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+// Tiles of pipelined loops may be staged in shared memory, or not if what else is there then takes too much.
+LogicalResult placeStagedTiles(ModuleOp module, const GpuArch& arch, const program::CompileOptions& options,
+                               bool overlapLaunches) {
+  constexpr int64_t kForOthers = 24 * 1024;
+  if (options.num_ctas != 1 || !pipelinesLoops(module, options))
+    return runLayoutPasses(module, options, 0, 0, overlapLaunches);
+  OwningOpRef<ModuleOp> untouched = module.clone();
+  int64_t limit = sharedBudget(arch, options);
+  if (failed(runLayoutPasses(module, options, 0, limit - kForOthers, overlapLaunches))) return failure();
+  if (sharedBytesOf(*module.getOps<func::FuncOp>().begin()) <= limit) return success();
+  module.getBodyRegion().takeBody(untouched->getBodyRegion());
+  return runLayoutPasses(module, options, 0, 0, overlapLaunches);
+}
+
 // Resident rows get what the others leave of shared memory. How much those need is known when they are placed, so a first
 // try that takes too much is followed by one that knows.
 LogicalResult placeTiles(ModuleOp module, const GpuArch& arch, const program::CompileOptions& options,
@@ -100,15 +124,15 @@ LogicalResult placeTiles(ModuleOp module, const GpuArch& arch, const program::Co
   bool resident = arch.bulkCopies && options.num_ctas == 1 && module.walk([](tile::LoadTileOp load) {
     return load.getResident() ? WalkResult::interrupt() : WalkResult::advance();
   }).wasInterrupted();
-  if (!resident) return runLayoutPasses(module, options, 0, overlapLaunches);
+  if (!resident) return placeStagedTiles(module, arch, options, overlapLaunches);
   OwningOpRef<ModuleOp> untouched = module.clone();
   int64_t limit = sharedBudget(arch, options);
-  if (failed(runLayoutPasses(module, options, limit - kUsuallyForOthers, overlapLaunches))) return failure();
+  if (failed(runLayoutPasses(module, options, limit - kUsuallyForOthers, 0, overlapLaunches))) return failure();
   func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
   int64_t others = sharedBytesOf(kernel) - residentBytesOf(kernel);
   if (sharedBytesOf(kernel) <= limit) return success();
   module.getBodyRegion().takeBody(untouched->getBodyRegion());
-  return runLayoutPasses(module, options, limit - others, overlapLaunches);
+  return runLayoutPasses(module, options, limit - others, 0, overlapLaunches);
 }
 
 // Line numbers point at the author's DSL: the function gets a debug scope of the file of its first op, ops of other

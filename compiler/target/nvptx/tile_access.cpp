@@ -55,6 +55,21 @@ Value TileAccess::inside(int64_t reg) {
   return predicate;
 }
 
+Value TileAccess::bytesInside(int64_t reg) {
+  if (!mayStraddle()) {
+    Value whole = inside(reg);
+    if (!whole) return {};
+    return arith::SelectOp::create(t.b, t.loc, whole, t.constant(chunk * bytes()), t.constant(0));
+  }
+  int last = static_cast<int>(tileAxes.size()) - 1;
+  Coordinate at = t.coordinate(*layout, reg, last);
+  Value left = difference(leftOf(remainingHere(last), at, last), t.constant(at.offset));
+  left = arith::MaxSIOp::create(t.b, t.loc, left, t.constant(0));
+  left = times(arith::MinSIOp::create(t.b, t.loc, left, t.constant(chunk)), bytes());
+  Value line = lineInside(reg);
+  return line ? Value(arith::SelectOp::create(t.b, t.loc, line, left, t.constant(0))) : left;
+}
+
 bool TileAccess::mayStraddle() const {
   if (chunk == 1 || tileAxes.empty()) return false;
   size_t axis = tileAxes.back();

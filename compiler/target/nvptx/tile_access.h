@@ -35,6 +35,9 @@ class TileAccess {
   /// True where the whole chunk is inside the view; null = always.
   mlir::Value inside(int64_t reg);
 
+  /// How many bytes of the chunk are inside the view, i32; null = all.
+  mlir::Value bytesInside(int64_t reg);
+
   /// True if a chunk may end outside of the view while it begins inside (case 4).
   bool mayStraddle() const;
 

@@ -1,5 +1,7 @@
 // RUN: ligerdsl-opt %s -tile-prefetch-loads | FileCheck %s
 // RUN: ligerdsl-opt %s -tile-prefetch-loads=num-stages=3 | FileCheck %s --check-prefix=ALL
+// RUN: ligerdsl-opt %s -tile-prefetch-loads=shared-bytes=65536 | FileCheck %s --check-prefix=STAGED
+// RUN: ligerdsl-opt %s -tile-prefetch-loads=shared-bytes=40000 | FileCheck %s --check-prefix=SINGLE
 
 !x = !tile.view<?x?xf32, strides = [?, 1]>
 
@@ -142,5 +144,43 @@ func.func @plain(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) {
     %t = tile.load_tile %x[%i, %c0] shape [0, 64] : !x -> tensor<64xf32>
     tile.print "t" %t : tensor<64xf32>
   }
+  return
+}
+
+// With shared memory for two iterations the tile is staged: copied there an iteration ahead, into the slot that this
+// iteration does not read. What is no vector of its thread's, here a number per row, is carried.
+// STAGED-LABEL: func.func @staged
+// STAGED: %[[BUFFER:.+]] = tgpu.local_alloc : <2x1x8192xf32>
+// STAGED: %[[FIRST:.+]] = tgpu.local_slot %[[BUFFER]][%{{.+}}]
+// STAGED: tgpu.stage_tile %{{.+}}[%{{.+}}, %{{.+}}] shape [1, 8192] into %[[FIRST]]
+// STAGED: %[[NUMBER:.+]] = tile.load_tile %{{.+}} shape [1]
+// STAGED: tgpu.stage_commit
+// STAGED: scf.for {{.*}} iter_args(%{{.+}} = %{{.+}}, %[[SLOT:.+]] = %{{.+}}, %[[CARRIED:.+]] = %[[NUMBER]])
+// STAGED: tgpu.stage_wait 0
+// STAGED: %[[NEXT:.+]] = arith.xori %[[SLOT]]
+// STAGED: %[[THERE:.+]] = tgpu.local_slot %[[BUFFER]][%[[NEXT]]]
+// STAGED: tgpu.stage_tile {{.+}} into %[[THERE]]
+// STAGED: tgpu.stage_commit
+// STAGED: %[[HERE:.+]] = tgpu.local_slot %[[BUFFER]][%[[SLOT]]]
+// STAGED: %[[TILE:.+]] = tgpu.staged_tile {{.+}} from %[[HERE]]
+// STAGED: tile.print "t" %[[TILE]], %[[CARRIED]]
+// STAGED: scf.yield %{{.+}}, %[[NEXT]], %{{.+}}
+// STAGED: tgpu.stage_wait 0
+//
+// Room for one iteration only: what is wanted next waits in the cache.
+// SINGLE-LABEL: func.func @staged
+// SINGLE-NOT: stage
+// SINGLE: tile.prefetch_tile
+!aligned = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
+!numbers = !tile.view<?xf32, strides = [1]>
+func.func @staged(%x: !aligned {tile.read_only}, %r: !numbers {tile.read_only}, %lo: i64, %hi: i64, %step: i64) {
+  %c0 = arith.constant 0 : i64
+  %zero = arith.constant dense<0.0> : tensor<1x8192xf32>
+  %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<1x8192xf32>) : i64 {
+    %t = tile.load_tile %x[%i, %c0] shape [1, 8192] : !aligned -> tensor<1x8192xf32>
+    %n = tile.load_tile %r[%i] shape [1] : !numbers -> tensor<1xf32>
+    tile.print "t" %t, %n : tensor<1x8192xf32>, tensor<1xf32>
+    scf.yield %acc : tensor<1x8192xf32>
+  } {tile.num_stages = 2 : i64}
   return
 }

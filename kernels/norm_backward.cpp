@@ -1,0 +1,61 @@
+#include "kernels/norm_backward.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+// The largest CTA whose threads can have 128 registers.
+constexpr int64_t kThreads = 512;
+
+// Vectors of a row that one thread can work on beside its partial sums: these take 8 registers per vector of 2-byte
+// elements and 4 of 4-byte ones, of 128; the rows themselves wait in shared memory.
+int64_t most_vectors(const NormBackwardShape& shape) {
+  if (size_of(shape.type) == 4) return 4;
+  return shape.sums == 1 && shape.inputs == 2 ? 5 : 4;
+}
+
+// Tile widths here have an odd factor of 1, 3 or 5: 7 vectors a thread would be too many. Five are for rows that fill a
+// CTA and one sum.
+int64_t backward_width(const NormBackwardShape& shape) {
+  const int64_t narrow = tile_width(shape.cols);
+  const int64_t power = narrow & -narrow, odd = narrow / power;
+  if (odd == 7) return 8 * power;
+  const bool five = most_vectors(shape) == 5 && power == kThreads * vector_width(shape.type);
+  return odd == 5 && !five ? 6 * power : narrow;
+}
+
+}  // namespace
+
+bool norm_backward_fits(const Machine& machine, const NormBackwardShape& shape) {
+  if (machine.target != Target::nvptx) return shape.cols <= 16384;  // sums of 64 KB stay in a core's caches
+  return backward_width(shape) <= kThreads * vector_width(shape.type) * most_vectors(shape);
+}
+
+// A thread holds 16 elements of 2 bytes or 8 of 4 where rows are short enough to be put side by side, and all there are
+// of a wider row. A row of 8192 elements of 2 bytes runs best with 1024 threads of one vector each.
+NormBackwardTile norm_backward_tile(const Machine& machine, const NormBackwardShape& shape) {
+  NormBackwardTile tile{row_tile(machine, shape.type, shape.cols)};
+  if (machine.target != Target::nvptx) return tile;
+  const int64_t vector = vector_width(shape.type), bytes = size_of(shape.type);
+  tile.cols = backward_width(shape);
+  tile.rows = 1;
+  const int64_t whole = std::max<int64_t>(1, (tile.cols & -tile.cols) / vector);  // threads that share a row
+  const auto roomy = [&](int64_t rows) {
+    return rows * tile.cols <= kThreads * 32 / bytes ||
+           (rows * whole <= kThreads && rows * tile.cols <= kThreads * vector * most_vectors(shape));
+  };
+  while (roomy(tile.rows * 2)) tile.rows *= 2;
+  const bool single = tile.cols == 8192 && bytes == 2 && shape.sums == 1 && shape.inputs == 2;
+  tile.num_warps = warps_for(tile.rows * tile.cols, shape.type, single ? 1 : 2, single ? 32 : 16);
+  const int64_t held = tile.rows * tile.cols / (32 * tile.num_warps);  // elements of a thread
+  tile.reload_weight = held * shape.sums > 16;
+  return tile;
+}
+
+PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_processor) {
+  const bool gpu = machine.target == Target::nvptx;
+  const int64_t most = gpu ? machine.processors * per_processor : 64;
+  const int64_t tiles_each = gpu ? 1 : 4;  // at least
+  return [=](int64_t n) { return std::min(most, ceil_div(n, tile_rows * tiles_each)); };
+}
+
+}  // namespace ligerdsl::kernels

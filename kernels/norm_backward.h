@@ -1,0 +1,112 @@
+// What the launch rules of RMSNorm's and LayerNorm's backward share.
+//
+// One program per processor takes row blocks p, p + programs, ...; each keeps its part of the parameters' gradients in
+// registers and writes it to a scratch buffer of partial sums at the end. Rows that are too wide for that take two
+// kernels: d_x by rows, the parts by blocks of columns.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/launch.h"
+#include "kernels/tile_shape.h"
+
+namespace ligerdsl::kernels {
+
+struct NormBackwardTile : TileShape {
+  bool reload_weight = false;  // read the weight again for every row: it stays in the first-level cache
+};
+
+struct NormBackwardShape {
+  DType type = f32;  // of the rows
+  int64_t cols = 4096;
+  int sums = 1;    // partial sums of a column: 1 (weight) or 2 (weight and bias)
+  int inputs = 2;  // rows read: x, d_y and perhaps d_sum
+};
+
+// Whether one program can keep the partial sums of every column.
+bool norm_backward_fits(const Machine& machine, const NormBackwardShape& shape);
+
+// Rows, columns and warps of the programs that keep them.
+NormBackwardTile norm_backward_tile(const Machine& machine, const NormBackwardShape& shape);
+
+// Row blocks that each keep partial sums, as a function of the number of rows: enough to fill the machine, few enough
+// for a cheap reduction.
+using PartialCount = std::function<int64_t(int64_t)>;
+PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_processor);
+
+// What differs between the families. Meta is a family's meta struct.
+template <class Meta>
+struct NormBackwardKernels {
+  std::function<program::Program(const Meta&)> by_rows;     // d_x, and the partial sums where they fit
+  std::function<program::Program(const Meta&)> by_columns;  // the partial sums where they do not
+  std::function<Launch()> reduce;                           // adds up the partial sums
+  std::vector<std::string> partials;                        // scratch buffers that hold them
+};
+
+namespace norm_backward_rule {
+
+inline constexpr int64_t kColumns = 1024, kRows = 4;  // of a tile of `by_columns`
+
+// One kernel.
+template <class Meta>
+std::vector<Launch> whole_rows(Meta meta, const NormBackwardTile& tile, const NormBackwardKernels<Meta>& kernels,
+                               const PartialCount& partials) {
+  meta.rows = tile.rows;
+  meta.block = tile.cols;
+  meta.reload_weight = tile.reload_weight;
+  meta.stages = 2;
+  Launch launch{.program = kernels.by_rows(meta), .num_warps = tile.num_warps};
+  launch.grid = [partials, rows = tile.rows, loops = meta.want_d_weight](int64_t n) {
+    return grid_of(loops ? partials(n) : ceil_div(n, rows));
+  };
+  return {std::move(launch)};
+}
+
+// Two kernels. by_columns reads d_y, which by_rows may overwrite: it goes first.
+template <class Meta>
+std::vector<Launch> blocks_of_rows(Meta meta, const NormBackwardKernels<Meta>& kernels, const PartialCount& partials) {
+  meta.looped = true;
+  meta.block = kRowBlock;
+  Launch by_rows{.program = kernels.by_rows(meta), .num_warps = warps_for(kRowBlock, meta.type, 2, 16)};
+  by_rows.grid = [](int64_t n) { return grid_of(n); };
+  if (!meta.want_d_weight) return {std::move(by_rows)};
+
+  meta.block = kColumns;
+  meta.rows = kRows;
+  Launch by_columns{.program = kernels.by_columns(meta), .num_warps = warps_for(kRows * kColumns, meta.type, 2, 8)};
+  by_columns.grid = [partials, blocks = ceil_div(meta.cols, kColumns)](int64_t n) {
+    return grid_of(partials(n) * blocks);
+  };
+  return {std::move(by_columns), std::move(by_rows)};
+}
+
+}  // namespace norm_backward_rule
+
+// The whole backward of a family with these options.
+template <class Meta>
+Operation norm_backward(const Machine& machine, const Meta& options, const NormBackwardShape& shape,
+                        const NormBackwardKernels<Meta>& kernels) {
+  namespace rule = norm_backward_rule;
+  Operation op;
+  PartialCount partials;
+  if (norm_backward_fits(machine, shape)) {
+    const NormBackwardTile tile = norm_backward_tile(machine, shape);
+    partials = norm_partials(machine, tile.rows, 1);
+    op.launches = rule::whole_rows(options, tile, kernels, partials);
+  } else {
+    partials = norm_partials(machine, 16 * rule::kRows, 2);  // at least 16 tiles of rows for each partial sum
+    op.launches = rule::blocks_of_rows(options, kernels, partials);
+  }
+  if (!options.want_d_weight) return op;
+  op.launches.push_back(kernels.reduce());
+  for (const std::string& name : kernels.partials) {
+    op.workspace.push_back({.name = name, .dtype = DType::f32});
+    op.workspace.back().shape = [partials, cols = shape.cols](int64_t n) { return Extents{partials(n), cols}; };
+  }
+  return op;
+}
+
+}  // namespace ligerdsl::kernels

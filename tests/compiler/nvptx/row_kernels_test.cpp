@@ -1,0 +1,129 @@
+// What the library's row kernels become on a Hopper GPU at the widths of today's models: every kernel x width x type is
+// compiled as the launcher compiles it for aligned tensors, and assembled.
+//
+//   access   rows, weights and sums move 16 bytes at a time: what is narrower are statistics, a few scalars a row
+//   spills   none
+//   threads  a processor's registers suffice for 256 of them
+//
+// A failure prints the line of the table that it is about.
+#include <regex>
+
+#include "kernels/catalog.h"
+#include "kernels/launch.h"
+#include "ptx_kernel.h"
+
+namespace ligerdsl::testing {
+namespace {
+
+const std::vector<int64_t> kWidths{2048,  3584,  4096,  5120,  6144,  7168,  8192,
+                                   11008, 13824, 16384, 18944, 29568, 65536, 131072};
+
+// One line of the table.
+struct Line {
+  std::string kernel;
+  int64_t threads = 0, registers = 0, spilled = 0;
+  int wide = 0, narrow = 0;  // accesses of global memory in the text: of 16 bytes, and of fewer
+
+  int64_t ctas() const {
+    const int64_t granted = (registers + 7) / 8 * 8;
+    return std::min<int64_t>({65536 / (granted * threads), 2048 / threads, 32});
+  }
+};
+
+void PrintTo(const Line& line, std::ostream* out) {
+  *out << line.kernel << ": " << line.threads << " threads, " << line.registers << " registers, " << line.ctas()
+       << " CTAs, spills " << line.spilled << ", accesses " << line.wide << " of 16 bytes, " << line.narrow
+       << " narrower";
+}
+
+program::ArgFacts alignedFacts(const program::Type& type, bool written, uint32_t aliasClass) {
+  program::ArgFacts facts;
+  facts.alias_class = aliasClass;
+  if (type.kind != program::TypeKind::view) return facts;
+  const int64_t vector = 16 / size_of(type.dtype);
+  facts.pointer_align = 16;
+  facts.read_only = !written;
+  for (size_t dim = 0; dim < type.shape.size(); ++dim) {
+    const bool unit = dim + 1 == type.shape.size() && type.strides[dim] == 1;
+    const int64_t size = type.shape[dim] == program::kDynamic ? -1 : type.shape[dim];
+    facts.dims.push_back({.exact = size, .divisor = unit && size < 0 ? vector : 1});
+    facts.strides.push_back({.exact = unit ? 1 : -1, .divisor = unit ? 1 : vector});
+  }
+  return facts;
+}
+
+int occurrences(const std::string& text, const std::string& pattern) {
+  const std::regex regex(pattern);
+  return static_cast<int>(std::distance(std::sregex_iterator(text.begin(), text.end(), regex), std::sregex_iterator()));
+}
+
+Line lineOf(const std::string& name, const kernels::Launch& launch) {
+  program::CompileOptions options;
+  options.target = program::Target::nvptx;
+  options.arch = "sm_90a";
+  options.ptx_version = 90;
+  options.num_warps = launch.num_warps;
+  options.num_stages = launch.num_stages;
+  const std::vector<bool> written = kernels::written_arguments(launch.program);
+  for (size_t i = 0; i < written.size(); ++i) {
+    const program::Type& type = launch.program.values[launch.program.arguments[i].value];
+    options.facts.push_back(alignedFacts(type, written[i], static_cast<uint32_t>(i + 1)));
+  }
+  const program::Artifact artifact = compileProgram(launch.program, options);
+  const Assembled assembled = assemble(artifact.code, "sm_90a");
+  EXPECT_TRUE(assembled.ok) << name << "\n" << assembled.log;
+  Line line{.kernel = name + " " + launch.program.name,
+            .threads = artifact.threads,
+            .registers = assembled.registers,
+            .spilled = assembled.spilledBytes};
+  line.wide = occurrences(artifact.code, "(ld|st)\\.global[.\\w]*\\.(v4\\.[bfu]32|v2\\.[bu]64)|cp\\.async\\.cg");
+  line.narrow =
+      occurrences(artifact.code, "(ld|st)\\.global") + occurrences(artifact.code, "cp\\.async\\.cg") - line.wide;
+  return line;
+}
+
+kernels::Operation operationOf(const std::string& name, const MetaValues& settings) {
+  return kernels::find_operation(name)->make({.target = kernels::Target::nvptx}, settings);
+}
+
+struct Family {
+  const char* name;
+  std::vector<const char*> typed;  // options that take the type
+  int statistics;                  // narrow accesses that a kernel may have in its text
+};
+
+void PrintTo(const Family& family, std::ostream* out) {
+  *out << family.name;
+}
+
+class RowKernels : public ::testing::TestWithParam<Family> {};
+
+TEST_P(RowKernels, MoveWholeVectorsWithoutSpills) {
+  const Family& family = GetParam();
+  for (const char* type : {"bf16", "f16", "f32"})
+    for (int64_t width : kWidths) {
+      MetaValues settings{{"cols", std::to_string(width)}};
+      for (const char* option : family.typed) settings[option] = type;
+      const std::string name = std::string(type) + " " + std::to_string(width);
+      for (const kernels::Launch& launch : operationOf(family.name, settings).launches) {
+        const Line line = lineOf(name, launch);
+        EXPECT_EQ(line.spilled, 0) << ::testing::PrintToString(line);
+        EXPECT_LE(line.narrow, family.statistics) << ::testing::PrintToString(line);
+        EXPECT_GE(line.ctas() * line.threads, 256) << ::testing::PrintToString(line);
+      }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, RowKernels,
+                         ::testing::Values(Family{"rms_norm_forward", {"type", "weight_type"}, 1},
+                                           Family{"layer_norm_forward", {"type", "weight_type"}, 2},
+                                           Family{"rms_norm_backward", {"type", "weight_type"}, 4},
+                                           Family{"layer_norm_backward", {"type", "weight_type"}, 8},
+                                           Family{"swiglu_forward", {"type"}, 0},
+                                           Family{"swiglu_backward", {"type"}, 0},
+                                           Family{"geglu_backward", {"type"}, 0},
+                                           Family{"embedding_forward", {"type"}, 2}),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace ligerdsl::testing
