@@ -90,7 +90,7 @@ std::vector<Handle> record_if(Recorder& recorder, const Scalar& condition, const
 }
 
 std::vector<Handle> record_while(Recorder& recorder, const std::vector<Handle>& init, const RegionBody& condition,
-                                 const RegionBody& body, Loc loc) {
+                                 const RegionBody& body, bool independent, Loc loc) {
   const std::string op = "while_";
   require_live_all(recorder, init, op, loc);
   const std::vector<Type> carried = types_of(recorder, init);
@@ -104,7 +104,9 @@ std::vector<Handle> record_while(Recorder& recorder, const std::vector<Handle>& 
   std::vector<program::Region> regions;
   regions.push_back(recorder.region(carried, test, check, loc));
   regions.push_back(recorder.region(carried, body, same_types(recorder, carried, op, "carried value", loc), loc));
-  return recorder.emit(OpCode::while_loop, init, carried, {}, loc, std::move(regions));
+  Attrs attrs;
+  if (independent) attrs.push_back({AttrKey::independent, int64_t{1}});
+  return recorder.emit(OpCode::while_loop, init, carried, std::move(attrs), loc, std::move(regions));
 }
 
 }  // namespace ligerdsl::detail

@@ -49,6 +49,25 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   void require_live(const Handle& handle, const std::string& op, Loc loc) const;
   const Type& type(const Handle& handle) const { return program_.values[handle.id]; }
 
+  // Inside of KernelBuilder::by_tickets: what the grid's numbers are there.
+  struct Ticket {
+    Handle program, programs;
+  };
+  std::optional<Ticket> ticket;
+  // The region that is being recorded is a kernel's outermost one until the scope ends.
+  class TicketScope {
+   public:
+    TicketScope(Recorder& recorder, Ticket ticket) : recorder_(recorder) { recorder_.ticket = std::move(ticket); }
+    TicketScope(const TicketScope&) = delete;
+    TicketScope& operator=(const TicketScope&) = delete;
+    ~TicketScope() { recorder_.ticket.reset(); }
+
+   private:
+    Recorder& recorder_;
+  };
+  // Whether nothing but the kernel itself is being recorded.
+  bool at_top() const { return open_.size() == 1; }
+
   int exact_depth = 0;        // > 0: float ops carry no_contract
   int64_t num_residents = 0;  // so far: each gets the next number
 

@@ -67,7 +67,8 @@ inline constexpr int64_t kErrorBase = INT64_MAX;
 struct CrossEntropyMeta : CrossEntropyOptions {
   int64_t block = 1024;  // columns of a tile: the whole row unless `looped`
   bool looped = false;   // wider rows: two passes over blocks of the row
-  BlockLanes lanes;      // how a block is dealt
+  bool prefetched = true;  // the first pass loads a block ahead
+  BlockLanes lanes;        // how a block is dealt
 };
 
 // What the options make of the rows, counted on the device. Arguments: counts [4] f32 (out), labels [n] label_type,

@@ -1,4 +1,5 @@
-// What cross-entropy needs of all rows together: the counts before, the sums after. One program each, in a fixed order.
+// What cross-entropy needs of all rows together: the counts before, the sums after. One program each, in a fixed order;
+// it has little to do but wait for memory, so three tiles are under way beside the one that is added.
 #include "kernels/cross_entropy.h"
 
 namespace ligerdsl::kernels {
@@ -12,7 +13,7 @@ void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m) {
 
   const Shape shape{m.block};
   auto [rows, weights] =
-      k.for_range(0, cdiv(labels.dim(0), m.block), 1, carry(k.zeros(shape, i32), k.zeros(shape, f32)),
+      k.for_range(0, cdiv(labels.dim(0), m.block), 1, pipelined(4), carry(k.zeros(shape, i32), k.zeros(shape, f32)),
                   [&](Scalar b, Tile rows, Tile weights) {
                     Tile label = labels.partition(shape).load({b}).to(i64);
                     Tile inside = b.to(i64) * m.block + k.arange(m.block).to(i64) < labels.dim(0);
@@ -40,7 +41,7 @@ void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m) {
 void cross_entropy_finish(KernelBuilder& k, const CrossEntropyMeta& m) {
   auto total_of = [&](const View& rows) {
     const Shape shape{m.block};
-    auto [lanes] = k.for_range(0, cdiv(rows.dim(0), m.block), 1, carry(k.zeros(shape, f32)),
+    auto [lanes] = k.for_range(0, cdiv(rows.dim(0), m.block), 1, pipelined(4), carry(k.zeros(shape, f32)),
                                [&](Scalar b, Tile acc) { return carry(acc + rows.partition(shape).load({b})); });
     return sum(lanes);
   };

@@ -38,7 +38,7 @@ void finish_norm(KernelBuilder& k, const NormMeta& m) {
   View partials = k.view("partials", f32, {dyn});
   Scalar max_norm = k.scalar("max_norm", f32);
 
-  auto [lanes] = k.for_range(0, cdiv(partials.dim(0), m.block), 1, carry(k.zeros({m.block}, f32)),
+  auto [lanes] = k.for_range(0, cdiv(partials.dim(0), m.block), 1, pipelined(4), carry(k.zeros({m.block}, f32)),
                              [&](Scalar i, Tile acc) { return carry(acc + partials.partition({m.block}).load({i})); });
   Scalar norm = sqrt(sum(lanes));
   norm_view.store({0}, norm);

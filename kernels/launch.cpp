@@ -1,5 +1,7 @@
 #include "kernels/launch.h"
 
+#include <cstdlib>
+
 namespace ligerdsl::kernels {
 namespace {
 
@@ -39,6 +41,12 @@ struct Writes {
 };
 
 }  // namespace
+
+Machine gpu(const std::string& arch, int processors) {
+  constexpr int kFirstWithClusters = 90;
+  const int version = std::atoi(arch.c_str() + std::min<size_t>(arch.size(), sizeof("sm_") - 1));
+  return {.target = Target::nvptx, .processors = processors, .clusters = version >= kFirstWithClusters};
+}
 
 std::vector<bool> written_arguments(const program::Program& program) {
   const size_t n = program.arguments.size();

@@ -28,7 +28,12 @@ using program::Target;
 struct Machine {
   Target target = Target::cpu;
   int processors = 132;  // nvptx: streaming multiprocessors; ignored on the CPU
+  // nvptx: CTAs form clusters, and asynchronous copies keep resident rows in shared memory (sm_90 and later).
+  bool clusters = false;
 };
+
+// A GPU, by the architecture that code is compiled for ("sm_90a").
+Machine gpu(const std::string& arch, int processors);
 
 // Programs along x, y and z; a 0 anywhere means: nothing to launch.
 using Grid = std::array<int64_t, 3>;
@@ -54,9 +59,10 @@ class Extents {
 
 struct Launch {
   program::Program program;
-  int num_warps = 4;   // nvptx
-  int num_ctas = 1;    // nvptx: CTAs per cluster
-  int num_stages = 1;  // nvptx
+  int num_warps = 4;        // nvptx
+  int num_ctas = 1;         // nvptx: CTAs per cluster
+  int num_stages = 1;       // nvptx
+  int min_ctas_per_sm = 0;  // nvptx: registers and resident rows leave room for as many CTAs
   std::function<Grid(int64_t rows)> grid;
 };
 
@@ -70,6 +76,14 @@ struct Operation {
   std::vector<Launch> launches;
   std::vector<Scratch> workspace;
 };
+
+// Adds a launch whose program was recorded by tickets (record.h). What it counts with is scratch ("tickets"), set to 0
+// by a launch before it; the caller binds "programs", which is launch.grid's number.
+void add_by_tickets(Operation& operation, Launch launch);
+
+struct RowParts;  // tile_shape.h
+// One launch over rows, by tickets with the parts' resources where rows are shared.
+Operation row_operation(Launch launch, const RowParts& parts);
 
 // For each argument of the program: does any store or atomic of the program write through it?
 std::vector<bool> written_arguments(const program::Program& program);

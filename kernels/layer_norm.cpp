@@ -35,6 +35,14 @@ Tile columns_of(const View& view, const LayerNormMeta& m, ScalarArg column) {
   return view.partition({m.block}).load({column}).to(f32).expand_dims(0);
 }
 
+// The same for all rows that a CTA takes.
+Resident keep_columns(const View& view, const LayerNormMeta& m) {
+  return view.partition({m.block}).resident({});
+}
+Tile columns_of(const Resident& kept, const Scalar& column) {
+  return kept.load(column).to(f32).expand_dims(0);
+}
+
 // What the backward reads of the forward's statistics, as [rows, 1].
 struct Statistics {
   View mean, rstd;
@@ -80,16 +88,17 @@ void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
     if (m.with_rstd) rstd_view.partition({m.rows}).store({row}, rstd);
     return Centre{all.mean.expand_dims(1), compensated ? all.low.expand_dims(1) : Tile(), rstd.expand_dims(1)};
   };
-  auto finish = [&](const Tile& block, const Centre& centre, ScalarArg b) {
+  auto finish = [&](const Tile& block, const Centre& centre, ScalarArg b, const Tile& w, const Tile& added) {
     Tile from_mean = block - centre.mean;
     if (compensated) from_mean = from_mean - centre.low;
     Tile n = from_mean * centre.rstd;
-    y.store(row, b, fma(n, columns_of(weight, m, b), columns_of(bias, m, b)));
+    y.store(row, b, fma(n, w, added));
   };
 
   if (!m.looped) {
     Tile whole = x.load(row, 0);
-    finish(whole, centre_of(moments_of(whole, k.constant(0, i64))), 0);
+    const Centre centre = centre_of(moments_of(whole, k.constant(0, i64)));
+    finish(whole, centre, 0, columns_of(weight, m, 0), columns_of(bias, m, 0));
     return;
   }
   Scalar blocks = cdiv(cols, m.block);
@@ -124,9 +133,10 @@ void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
   }
   const Centre centre = centre_of(total);
   // Last block first: it is the one that the caches still hold.
+  const Resident kept_weight = keep_columns(weight, m), kept_bias = keep_columns(bias, m);
   k.for_range(0, blocks, 1, [&](Scalar i) {
     Scalar b = blocks - 1 - i;
-    finish(block_of(b), centre, b);
+    finish(block_of(b), centre, b, columns_of(kept_weight, b), columns_of(kept_bias, b));
   });
 }
 
@@ -277,11 +287,18 @@ Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& opt
   const TileShape tile = row_tile(machine, options.type, meta.looped ? kRowBlock : options.cols, meta.looped ? 2 : 4);
   meta.rows = meta.looped ? 1 : tile.rows;
   meta.block = tile.cols;
-  meta.lanes = lanes_of(machine, meta, tile.num_warps);
-  Launch launch{.program = record("layer_norm_forward", options.type, &layer_norm_forward, meta),
+  const RowParts parts = RowParts::of(machine, options.type, options.cols, 1, 8, 1, 4);
+  if (parts.shared()) meta.block = parts.block;
+  meta.lanes = lanes_of(machine, meta, parts.shared() ? parts.num_warps * parts.num_ctas : tile.num_warps);
+  Launch launch{.program = record("layer_norm_forward", options.type, &layer_norm_forward, meta, schedule_of(parts)),
                 .num_warps = tile.num_warps};
+  // Measured on Hopper: what threads give up of 80 registers costs less than the CTAs that would not run; 256 threads
+  // with more than four vectors each give up too much.
+  const int64_t held = tile.cols / (32 * tile.num_warps * vector_width(options.type));
+  const bool roomy = tile.num_warps == 16 || (tile.num_warps == 8 && held <= 4);
+  if (!meta.looped && meta.rows == 1 && roomy) launch.min_ctas_per_sm = 32 / tile.num_warps;
   launch.grid = [rows = meta.rows](int64_t n) { return grid_of(ceil_div(n, rows)); };
-  return {.launches = {launch}};
+  return row_operation(std::move(launch), parts);
 }
 
 Operation layer_norm_backward(const Machine& machine, const LayerNormOptions& options) {

@@ -76,11 +76,13 @@ Carry<Tile, Tile> online_block(const BlockLanes& lanes, const Tile& m, const Til
   return carry(top, fma(s, fast_exp2(m - base), lanes.total(power(lanes.spread(base)))));
 }
 
-// The whole row's (maximum, sum) from its lanes'.
+// The whole row's (maximum, sum) from its lanes'. Pairs are combined, so that threads exchange values once.
 inline Carry<Scalar, Scalar> combine_lanes(const Tile& m, const Tile& s) {
-  Scalar top = reduce_max(m);
-  Scalar base = finite_base(top);
-  return carry(top, sum(s * fast_exp2(m - base)));
+  auto [top, total] = reduce({m, s}, [](Scalar m0, Scalar s0, Scalar m1, Scalar s1) {
+    Scalar both = max(m0, m1), base = finite_base(both);
+    return carry(both, fma(s0, fast_exp2(m0 - base), s1 * fast_exp2(m1 - base)));
+  });
+  return carry(top, total);
 }
 
 }  // namespace ligerdsl::kernels

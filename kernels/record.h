@@ -3,21 +3,33 @@
 
 #include <string>
 
+#include "kernels/tile_shape.h"
 #include "ligerdsl/dsl.h"
 #include "program/program.h"
 
 namespace ligerdsl::kernels {
+
+// How the programs of a kernel come to CTAs: one each, or as KernelBuilder::by_tickets says. No kernel's code depends
+// on it.
+enum class Schedule { grid, tickets };
+
+inline Schedule schedule_of(const RowParts& parts) {
+  return parts.shared() ? Schedule::tickets : Schedule::grid;
+}
 
 // The kernel's name carries the data type, so profiles tell the variants apart. Products and sums are contracted only
 // where a kernel says fma: the compiler's choice could differ between the in-place and the out-of-place variant of one
 // kernel, and their results are to have the same bits.
 template <class Meta>
 program::Program record(const std::string& name, DType type, void (*build)(KernelBuilder&, const Meta&),
-                        const Meta& meta) {
+                        const Meta& meta, Schedule schedule = Schedule::grid) {
   KernelBuilder k(name + "_" + ligerdsl::name(type));
   {
     const auto exact = k.exact_rounding();
-    build(k, meta);
+    if (schedule == Schedule::tickets)
+      k.by_tickets([&] { build(k, meta); });
+    else
+      build(k, meta);
   }
   return k.finish();
 }

@@ -35,6 +35,8 @@ struct Weight {
   Scalar offset;  // empty: 0
   int64_t block = 0;
   Tile read(ScalarArg column) const { return view.partition({block}).load({column}); }
+  // The same for all rows that a CTA takes.
+  Resident keep() const { return view.partition({block}).resident({}); }
   Tile widen(const Tile& raw) const { return (offset.empty() ? raw.to(f32) : raw.to(f32) + offset).expand_dims(0); }
   Tile load(ScalarArg column) const { return widen(read(column)); }
 };
@@ -107,9 +109,10 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
   });
   Tile rstd = rstd_of(sum(squares, 1));
   // Last block first: it is the one that the caches still hold.
+  const Resident kept_weight = m.has_weight ? weight.keep() : Resident();
   k.for_range(0, blocks, 1, [&](Scalar i) {
     Scalar b = blocks - 1 - i;
-    finish(block_of(b), m.has_weight ? weight.read(b) : Tile(), rstd, b);
+    finish(block_of(b), m.has_weight ? kept_weight.load(b) : Tile(), rstd, b);
   });
 }
 
@@ -222,11 +225,14 @@ Operation rms_norm_forward(const Machine& machine, const RmsNormOptions& options
   const int64_t held = tile.rows * tile.cols / (tile.num_warps * 32 * vector_width(options.type));
   const bool crowded = tile.num_warps == 32 || (tile.num_warps == 16 && (held > 4 || options.residual));
   meta.early_weight = machine.target == Target::nvptx && !crowded;
+  const RowParts parts = RowParts::of(machine, options.type, options.cols, options.residual ? 2 : 1, 16, 2, 2);
+  if (parts.shared()) meta.block = parts.block;
   Launch launch{.program = record(options.residual ? "fused_add_rms_norm_forward" : "rms_norm_forward", options.type,
-                                  &rms_norm_forward, meta),
+                                  &rms_norm_forward, meta, schedule_of(parts)),
                 .num_warps = tile.num_warps};
+  if (!meta.looped && tile.num_warps == 16 && (held <= 4 || !options.residual)) launch.min_ctas_per_sm = 2;
   launch.grid = [rows = meta.rows](int64_t n) { return grid_of(ceil_div(n, rows)); };
-  return {.launches = {launch}};
+  return row_operation(std::move(launch), parts);
 }
 
 Operation rms_norm_backward(const Machine& machine, const RmsNormOptions& options) {

@@ -153,6 +153,7 @@ static_assert(sizeof(LaunchConfig) == 56 && offsetof(LaunchConfig, stream) == 32
   X(function_attribute, "cuFuncGetAttribute", (int*, int, Function))                                    \
   X(function_set_attribute, "cuFuncSetAttribute", (Function, int, int))                                 \
   X(occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor", (int*, Function, int, size_t))            \
+  X(occupancy_of_clusters, "cuOccupancyMaxActiveClusters", (int*, Function, const LaunchConfig*))       \
   X(launch, "cuLaunchKernelEx", (const LaunchConfig*, Function, void**, void**))                        \
   X(memory_info, "cuMemGetInfo_v2", (size_t*, size_t*))                                                 \
   X(memory_alloc, "cuMemAlloc_v2", (DevicePtr*, size_t))                                                \

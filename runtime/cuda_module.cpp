@@ -122,6 +122,30 @@ void CudaKernel::prepare() {
   overlap.id = cuda::launch_programmatic_serialization;
   overlap.value.programmatic_serialization_allowed = 1;
   overlap_from_ = smallest_overlapped_grid();
+  if (artifact_.by_tickets) most_programs_ = programs_at_a_time();
+}
+
+int64_t CudaKernel::programs_at_a_time() {
+  int clusters = resources_.ctas_per_sm * context_->info().multiprocessors;
+  if (artifact_.cluster > 1) {
+    const cuda::LaunchConfig config = config_of({1, 1, 1}, nullptr);
+    context_->driver().check(context_->api().occupancy_of_clusters(&clusters, function_, &config),
+                             "reading how many of the kernel's clusters run at a time");
+  }
+  return std::max(clusters, 1);
+}
+
+cuda::LaunchConfig CudaKernel::config_of(const Grid& grid, Stream stream) {
+  return {.grid_x = static_cast<unsigned>(grid.x * artifact_.cluster),
+          .grid_y = static_cast<unsigned>(grid.y),
+          .grid_z = static_cast<unsigned>(grid.z),
+          .block_x = static_cast<unsigned>(artifact_.threads),
+          .block_y = 1,
+          .block_z = 1,
+          .shared_bytes = static_cast<unsigned>(artifact_.shared_bytes),
+          .stream = stream,
+          .attributes = attributes_,
+          .attribute_count = attribute_count_};
 }
 
 // A persistent kernel whose grid leaves places free must find all of them free: beside the last CTAs of its predecessor
@@ -148,25 +172,17 @@ void CudaKernel::refuse_grid(const Grid& grid) const {
                                   " CTAs; a GPU runs at most 2^31-1 x 65535 x 65535 CTAs: split the call");
 }
 
-void CudaKernel::launch(const uint64_t* slots, const Grid& grid, Stream stream) {
+void CudaKernel::launch(const uint64_t* slots, const Grid& programs, Stream stream) {
+  const Grid grid{std::min(programs.x, most_programs_), programs.y, programs.z};
   if (grid.x < 0 || grid.y < 0 || grid.z < 0 || grid.x > kMaxGridX / artifact_.cluster || grid.y > kMaxGridYZ ||
       grid.z > kMaxGridYZ)
     refuse_grid(grid);
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   const PrimaryContext::Scope scope(*context_);
+  cuda::LaunchConfig config = config_of(grid, stream);
   // The legacy stream also waits for other streams, which is more than the kernel itself waits for.
-  const bool overlaps = stream != nullptr && stream != cuda::stream_legacy &&
-                        grid.x * artifact_.cluster * grid.y * grid.z >= overlap_from_;
-  const cuda::LaunchConfig config{static_cast<unsigned>(grid.x * artifact_.cluster),
-                                  static_cast<unsigned>(grid.y),
-                                  static_cast<unsigned>(grid.z),
-                                  static_cast<unsigned>(artifact_.threads),
-                                  1,
-                                  1,
-                                  static_cast<unsigned>(artifact_.shared_bytes),
-                                  stream,
-                                  attributes_,
-                                  attribute_count_ + overlaps};
+  config.attribute_count += stream != nullptr && stream != cuda::stream_legacy &&
+                            grid.x * artifact_.cluster * grid.y * grid.z >= overlap_from_;
   size_t bytes = artifact_.slots * sizeof(uint64_t);
   void* extra[] = {cuda::launch_param_buffer_pointer, const_cast<uint64_t*>(slots), cuda::launch_param_buffer_size,
                    &bytes, cuda::launch_param_end};

@@ -27,11 +27,13 @@ class CudaKernel final : public LoadedKernel {
              std::string log);
   ~CudaKernel() override;
 
-  void launch(const uint64_t* slots, const Grid& grid, Stream stream) override;
+  void launch(const uint64_t* slots, const Grid& programs, Stream stream) override;
 
  private:
   void prepare();
   int64_t smallest_overlapped_grid() const;
+  int64_t programs_at_a_time();
+  cuda::LaunchConfig config_of(const Grid& grid, Stream stream);
   [[noreturn]] void refuse_grid(const Grid& grid) const;
 
   std::shared_ptr<const PrimaryContext> context_;
@@ -40,6 +42,7 @@ class CudaKernel final : public LoadedKernel {
   cuda::LaunchAttribute attributes_[2] = {};  // those of every launch, then the one that overlaps
   unsigned attribute_count_ = 0;              // of every launch
   int64_t overlap_from_ = 0;                  // CTAs from which on launches overlap
+  int64_t most_programs_ = INT64_MAX;         // of a launch along x: more of a kernel by tickets do not run at a time
 };
 
 }  // namespace ligerdsl::runtime

@@ -35,6 +35,7 @@ MemoryAccess globalAccess(Operation* op, Value address, bool reads, bool writes)
   if (auto number = func.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), tile::kAliasClassAttr))
     access.aliasClass = number.getInt();
   access.readOnly = static_cast<bool>(func.getArgAttr(argument.getArgNumber(), tile::kReadOnlyAttr));
+  access.alone = static_cast<bool>(func.getArgAttr(argument.getArgNumber(), tile::kTicketsAttr));
   return access;
 }
 
@@ -178,6 +179,7 @@ bool mayOverlap(const MemoryAccess& a, const MemoryAccess& b) {
   }
   if (a.readOnly || b.readOnly) return false;  // then the other one, which writes, is elsewhere
   if (!a.root || !b.root || a.root == b.root) return true;
+  if (a.alone || b.alone) return false;
   return a.aliasClass == 0 || b.aliasClass == 0 || a.aliasClass == b.aliasClass;
 }
 

@@ -26,6 +26,7 @@ struct MemoryAccess {
   mlir::Value root = nullptr;
   int64_t aliasClass = 0;
   bool readOnly = false;
+  bool alone = false;  // no other argument reaches this memory
 };
 
 /// The access of an op on tiles that have layouts; nothing if the op touches no memory.

@@ -108,14 +108,14 @@ def Tgpu_InitFillsOp : Tgpu_Op<"init_fills", [MemoryEffects<[MemWrite]>]> {
 def Tgpu_FillOp : Tgpu_Op<"fill", [SingleBlock, MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Starts copies of tiles of a view into slots of shared memory";
   let description = [{
-    For positions first .. first + count - 1: position p goes to slot p modulo the number of slots, and the slot's barrier
-    learns when it has arrived. The region computes for a position the tile's indices and, last, how many of its elements
+    For positions first .. first + count - 1: position p goes to slot (base + p) modulo the number of slots, and the slot's
+    barrier learns when it has arrived. The region computes for a position the tile's indices and, last, how many of its elements
     are inside of the view. Each position is served by one thread, so there are at most as many as a CTA has threads. All
     threads must have read what was in the slots.
 
     Example:
     ```
-    tgpu.fill %x shape [0, 4096] into %s, %b from %c0 count %c4 : !tile.view<...>, !tgpu.memdesc<4x4096xbf16>, !tgpu.memdesc<4xi64> {
+    tgpu.fill %x shape [0, 4096] into %s, %b base %c0 from %c0 count %c4 : !tile.view<...>, !tgpu.memdesc<4x4096xbf16>, !tgpu.memdesc<4xi64> {
     ^bb0(%position: i32):
       %column = arith.extsi %position : i32 to i64
       tgpu.yield %row, %column, %inside : i64, i64, i32
@@ -123,10 +123,10 @@ def Tgpu_FillOp : Tgpu_Op<"fill", [SingleBlock, MemoryEffects<[MemRead, MemWrite
     ```
   }];
   let arguments = (ins Tile_ViewType:$view, DenseI64ArrayAttr:$tileShape, Tgpu_MemDescType:$slots,
-                   Tgpu_MemDescType:$barriers, I32:$first, I32:$count);
+                   Tgpu_MemDescType:$barriers, I32:$base, I32:$first, I32:$count);
   let regions = (region SizedRegion<1>:$position);
   let assemblyFormat = [{
-    $view `shape` $tileShape `into` $slots `,` $barriers `from` $first `count` $count attr-dict `:` type($view) `,` type($slots)
+    $view `shape` $tileShape `into` $slots `,` $barriers `base` $base `from` $first `count` $count attr-dict `:` type($view) `,` type($slots)
     `,` type($barriers) $position
   }];
 }

@@ -26,10 +26,13 @@ namespace ligerdsl::compiler::tile {
 inline constexpr llvm::StringLiteral kKernelAttr = "tile.kernel";
 inline constexpr llvm::StringLiteral kAliasClassAttr = "tile.alias_class";
 inline constexpr llvm::StringLiteral kReadOnlyAttr = "tile.read_only";
+inline constexpr llvm::StringLiteral kTicketsAttr = "tile.tickets";  // memory of its own (KernelBuilder::by_tickets)
 /// Loop attributes on scf.for.
 inline constexpr llvm::StringLiteral kNumStagesAttr = "tile.num_stages";
 inline constexpr llvm::StringLiteral kUnrollAttr = "tile.unroll";
 inline constexpr llvm::StringLiteral kFlattenAttr = "tile.flatten";
+/// On scf.while: its iterations are programs of their own (KernelBuilder::by_tickets).
+inline constexpr llvm::StringLiteral kIndependentAttr = "tile.independent";
 
 /// The tile shape that a partition with this `tile_shape` attribute yields: squeezed (0) dimensions dropped.
 llvm::SmallVector<int64_t> resultShape(llvm::ArrayRef<int64_t> tileShape);

@@ -2,6 +2,7 @@
 
 #include "compiler/import/importer.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "program/op_info.h"
 
 using namespace mlir;
 
@@ -89,6 +90,7 @@ OwningOpRef<ModuleOp> Importer::run() {
     const program::ArgFacts* facts = factsOf(i);
     if (facts && facts->alias_class) function.setArgAttr(i, tile::kAliasClassAttr, builder.getI64IntegerAttr(facts->alias_class));
     if (facts && facts->read_only) function.setArgAttr(i, tile::kReadOnlyAttr, builder.getUnitAttr());
+    if (i == 0 && program::runsByTickets(program)) function.setArgAttr(i, tile::kTicketsAttr, builder.getUnitAttr());
   }
   builder.setInsertionPointToStart(entry);
   importOps(program.body);

@@ -60,6 +60,7 @@ void Importer::controlFlow(const program::Op& op, Location loc) {
     }
     default: {
       auto loop = scf::WhileOp::create(builder, loc, types, operands);
+      if (op.find(AttrKey::independent)) loop->setAttr(tile::kIndependentAttr, builder.getUnitAttr());
       addBlock(loop.getBefore(), op.regions[0]);
       addBlock(loop.getAfter(), op.regions[1]);
       return bind(op, loop.getResults());

@@ -1,6 +1,6 @@
 // An atomic is executed once per element, by the element's canonical owner. Where a layout replicates elements, the
 // other holders, of all CTAs, get the old value through shared memory; a scalar is the case of one element that every
-// thread holds.
+// thread holds. They get it where it is first used, so that until then nobody waits for memory.
 #include "compiler/passes/atomic_results.h"
 
 #include "compiler/dialect/tgpu.h"
@@ -9,6 +9,16 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+// The op beside `of` that contains the first use of its result.
+static Operation* firstUse(Operation* of) {
+  Operation* first = nullptr;
+  for (Operation* user : of->getUsers()) {
+    Operation* here = of->getBlock()->findAncestorOpInBlock(*user);
+    if (!first || here->isBeforeInBlock(first)) first = here;
+  }
+  return first;
+}
 
 // The only element of a tile, as a scalar.
 static Value onlyElement(OpBuilder& builder, Location loc, Value tile) {
@@ -32,6 +42,7 @@ void tileScalarAtomics(func::FuncOp func) {
     };
     Value ptr = splat(op.getPtr()), value = splat(op.getValue()), mask = splat(op.getMask());
     auto atomic = tile::AtomicRMWOp::create(builder, op.getLoc(), value.getType(), op.getKind(), value, ptr, mask);
+    builder.setInsertionPoint(firstUse(op));
     op.getResult().replaceAllUsesWith(onlyElement(builder, op.getLoc(), atomic.getResult()));
     op.erase();
   });
@@ -42,8 +53,7 @@ void shareAtomicResults(func::FuncOp func) {
     Value old = op.getResult();
     auto type = dyn_cast<RankedTensorType>(old.getType());
     if (!type || old.use_empty() || !layoutOf(type).isReplicated()) return;
-    OpBuilder builder(op);
-    builder.setInsertionPointAfter(op);
+    OpBuilder builder(firstUse(op));
     const bool remote = layoutOf(type).redundant().cta != 0;
     std::optional<RankedTensorType> part = remote ? std::nullopt : partOfCta(type);
     auto memory = tgpu::MemDescType::get(op.getContext(), (part ? *part : type).getShape(), type.getElementType(), 0);

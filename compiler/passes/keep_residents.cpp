@@ -2,35 +2,40 @@
 //
 // Loads that carry one number `resident` read blocks of one row, in two loops of opposite order. They become reads of a
 // ring of slots in shared memory that asynchronous copies (tgpu.fill) keep filled, so that memory is busy while the
-// program computes and blocks that fit are read from memory once.
+// program computes and blocks that fit are read from memory once. Which rows qualify: resident_row.h.
 //
-//   1. A row qualifies if exactly two loops of one block, both from 0 to one constant number n of positions, load a block
-//      of it (loads elsewhere stay as they are), and no loop encloses them, so that slots are set up once; the first at
-//      index f(i), the second at g(i) with g(i) = f(n - 1 - i) (rule M); if nothing that comes before the end of the first
-//      loop may write the row (rule W); and if types prove that every block is made of whole aligned groups of 16 bytes
-//      (rule A).
-//   2. The rows of a function share `budget` bytes of shared memory. A row gets S = min(n, its share) slots, at least
-//      two; otherwise its loads stay.
-//   3. Position p lives in slot p mod S. Positions 0 .. S-1 are filled as early as what they depend on allows. The first
+// The rows of a function share `budget` bytes of shared memory; a row gets at least two slots, otherwise its loads
+// stay.
+//
+// A kernel of one program, n positions, S = min(n, what the share holds) slots:
+//   1. Position p lives in slot p mod S. Positions 0 .. S-1 are filled as early as what they depend on allows. The
+//   first
 //      loop refills a slot with position p + S once all threads have read p, the second with p - S: it begins with what
 //      the first left behind and n - S blocks are read again.
-//   4. A slot's fills alternate in parity: position p is always awaited with the parity of p div S, because on its way
+//   2. A slot's fills alternate in parity: position p is always awaited with the parity of p div S, because on its way
 //      back the second loop passes the fills of a slot in reverse order.
 //
-// Rule M: the two index computations are equal op by op, with n - 1 - j of the second loop where the first has i.
-// Rule W: copies read ahead, by another way to memory than stores write, so that no barrier orders the two.
-#include "compiler/analysis/memory_access.h"
-#include "compiler/dialect/tgpu.h"
+// A kernel whose CTAs run program after program (program_loop.h), if n <= S = min(2 n, what the share holds):
+//   1. Rows follow each other in the ring: position p lives in slot (base + p) mod S, the next row's base is n further.
+//      Each slot's fills alternate in parity, from row to row.
+//   2. The S - n slots that this row leaves free take the next row's first positions during the first loop; the second
+//      loop hands slot after slot to the next row once all threads have read it. So memory is busy while a row ends and
+//      the next one begins.
+//   3. Where the next program is not known early enough, or does not visit its row, a row is filled when its turn
+//   comes.
+// Rows that do not fit are left alone there.
+//
+// A stationary row has a slot for each position, filled before the first program. It is kept if all rows fit beside it.
+//
+// On a cluster a slot of each CTA holds the CTA's part of a block: one of as many equal stretches as there are CTAs.
 #include "compiler/passes/passes.h"
+#include "compiler/passes/program_loop.h"
+#include "compiler/passes/resident_row.h"
 #include "compiler/passes/shared_buffer.h"
 #include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
-#include "mlir/IR/Matchers.h"
-#include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
@@ -38,68 +43,138 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-constexpr int64_t kGroupBytes = 16;  // what a bulk copy moves is made of
-
-std::optional<int64_t> constantOf(Value value) {
-  APInt number;
-  if (!matchPattern(value, m_ConstantInt(&number))) return std::nullopt;
-  return number.getSExtValue();
-}
-
-// Positions of a loop from 0 to a constant by 1.
-std::optional<int64_t> positionsOf(scf::ForOp loop) {
-  auto begin = constantOf(loop.getLowerBound()), end = constantOf(loop.getUpperBound()),
-       step = constantOf(loop.getStep());
-  if (begin != 0 || step != 1 || !end) return std::nullopt;
-  return end;
-}
-
-// Rule A. The last axis is the one that blocks follow each other on.
-bool isAligned(tile::LoadTileOp load) {
-  tile::ViewType view = load.getView().getType();
-  ArrayRef<int64_t> shape = load.getTileShape();
-  int64_t bytes = view.getElementBytes();
-  size_t last = shape.size() - 1;
-  auto whole = [&](int64_t elements) { return elements * bytes % kGroupBytes == 0; };
-  for (size_t axis = 0; axis < last; ++axis) {
-    int64_t stride = view.isDynamicStride(axis) ? view.getStrideDivisors()[axis] : view.getStrides()[axis];
-    if (shape[axis] > 1 || !whole(stride)) return false;
-  }
-  return !view.isDynamicDim(last) && view.getStrides()[last] == 1 && view.getAlignment() % kGroupBytes == 0 &&
-         whole(shape[last]) && whole(view.getShape()[last]);
-}
-
-class ResidentRow {
+// Puts one row into slots.
+class RowKeeper {
  public:
-  explicit ResidentRow(ArrayRef<tile::LoadTileOp> all) {
-    for (tile::LoadTileOp load : all)
-      if (isa<scf::ForOp>(load->getParentOp())) loads.push_back(load);
+  // Shared memory and threads of a CTA, CTAs of a cluster.
+  RowKeeper(const ResidentRow& row, int64_t share, int64_t threads, int64_t ctas)
+      : row(row), loc(this->row.firstLoad.getLoc()), ctas(ctas) {
+    programs = ProgramLoop::around(this->row.first);
+    const int64_t positions = row.positions, most = programs ? 2 * positions : positions;
+    slots = std::min({row.isStationary() ? positions : most, share * ctas / this->row.blockBytes(), threads});
   }
 
-  bool qualifies() {
-    if (loads.size() != 2) return false;
-    first = cast<scf::ForOp>(loads[0]->getParentOp());
-    second = cast<scf::ForOp>(loads[1]->getParentOp());
-    if (first == second || first->getBlock() != second->getBlock() || !first->isBeforeInBlock(second)) return false;
-    if (first->getParentOfType<LoopLikeOpInterface>()) return false;
-    std::optional<int64_t> count = positionsOf(first);
-    if (!count || *count < 2 || positionsOf(second) != count) return false;
-    positions = *count;
-    return loads[0].getView() == loads[1].getView() && loads[0].getTileShape() == loads[1].getTileShape() &&
-           loads[0].getPadAttr() == loads[1].getPadAttr() && isAligned(loads[0]) && sameBlocks() &&
-           !mayBeWrittenBefore();
+  bool fits() {
+    const bool whole = row.blockBytes() % (ctas * ResidentRow::kGroupBytes) == 0;
+    return whole && slots >= (programs ? row.positions : 2);
   }
 
-  int64_t blockBytes() {
-    return loads[0].getTileShape().back() * loads[0].getView().getType().getElementBytes();
+  // Of shared memory, in each CTA.
+  int64_t bytes() { return slots * row.blockBytes() / ctas; }
+
+  void keep() {
+    Operation* begin = earliest();
+    OpBuilder outside(programs ? programs->getOperation() : begin);
+    prepareSlots(outside);
+    if (row.isStationary()) return keepForAllPrograms(outside);
+    if (programs)
+      keepFromProgramToProgram(begin);
+    else
+      keepOnce(begin);
+    row.firstLoad.erase();
+    row.secondLoad.erase();
   }
 
-  void keep(int64_t share, int64_t threads) {
-    slots = std::min({positions, share / blockBytes(), threads});
-    if (slots < 2) return;
-    OpBuilder builder(first);
-    builder.setInsertionPoint(earliest());
-    Location loc = loads[0].getLoc();
+ private:
+  // Where a position is: its slot, and the parity of the fill that brings it there.
+  struct Place {
+    Value slot, parity;
+  };
+
+  //===-- One program --===//
+
+  void keepOnce(Operation* at) {
+    OpBuilder begin(at);
+    fill(begin, {}, number(begin, 0), number(begin, 0), slots);
+    replaceByTurns(row.firstLoad, firstPosition(), slots);
+    replaceByTurns(row.secondLoad, secondPosition(), -slots);
+  }
+
+  // Reads the load's block from its slot; where position + distance exists, the slot is then refilled with it.
+  void replaceByTurns(tile::LoadTileOp load, Value position, int64_t distance) {
+    OpBuilder builder(load);
+    Place place{position, number(builder, 0)};
+    if (slots < row.positions) {
+      Value n = number(builder, slots);
+      place.slot = arith::RemUIOp::create(builder, loc, position, n);
+      Value round = arith::DivUIOp::create(builder, loc, position, n);
+      place.parity = arith::AndIOp::create(builder, loc, round, number(builder, 1));
+    }
+    read(builder, load, place);
+    if (slots == row.positions) return;
+    Value next = arith::AddIOp::create(builder, loc, position, number(builder, distance));
+    Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, next, number(builder, row.positions));
+    OpBuilder refill = onlyIf(builder, exists);
+    tgpu::BarrierOp::create(refill, loc);
+    fill(refill, {}, number(refill, 0), next, 1);
+  }
+
+  //===-- All programs --===//
+
+  void keepForAllPrograms(OpBuilder& begin) {
+    fill(begin, {}, number(begin, 0), number(begin, 0), slots);
+    Value position = firstPosition();
+    OpBuilder builder(row.firstLoad);
+    read(builder, row.firstLoad, {position, number(builder, 0)});
+    row.firstLoad.erase();
+  }
+
+  //===-- Program after program --===//
+
+  void keepFromProgramToProgram(Operation* at) {
+    OpBuilder outside(programs->getOperation());
+    Value none = arith::ConstantOp::create(outside, loc, outside.getBoolAttr(false));
+    Value zero = number(outside, 0);
+    SmallVector<Value> state = programs->receive({zero, zero, none});
+    Value base = state[0], parity = state[1], filled = state[2];
+
+    // All threads have left the row before this one, whatever is filled from here on.
+    OpBuilder begin(at);
+    tgpu::BarrierOp::create(begin, loc);
+    Value unfilled =
+        arith::XOrIOp::create(begin, loc, filled, arith::ConstantOp::create(begin, loc, begin.getBoolAttr(true)));
+    OpBuilder late = onlyIf(begin, unfilled);
+    fill(late, {}, base, number(late, 0), row.positions);
+
+    OpBuilder between(row.first);
+    Place following = placeOf(between, {base, parity}, number(between, row.positions));
+    SmallVector<Value> values = row.outerValues().takeVector();
+    std::optional<ProgramLoop::Next> next = programs->next(values, row.first);
+    IRMapping ofNext;
+    if (next) ofNext.map(values, next->values);
+
+    auto replace = [&](tile::LoadTileOp load, Value position, int64_t from, int64_t count) {
+      OpBuilder builder(load);
+      read(builder, load, placeOf(builder, {base, parity}, position));
+      if (!next || count <= 0) return;
+      Value shifted = arith::SubIOp::create(builder, loc, position, number(builder, from));
+      Value wanted = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, shifted, number(builder, count));
+      wanted = arith::AndIOp::create(builder, loc, wanted, next->reached);
+      OpBuilder refill = onlyIf(builder, wanted);
+      const bool inUse = load == row.secondLoad;
+      if (inUse) tgpu::BarrierOp::create(refill, loc);
+      Value of = inUse ? arith::AddIOp::create(refill, loc, position, number(refill, slots - row.positions)) : position;
+      fill(refill, ofNext, following.slot, of, 1);
+    };
+    replace(row.firstLoad, firstPosition(), 0, slots - row.positions);
+    replace(row.secondLoad, secondPosition(), 0, 2 * row.positions - slots);
+    programs->leave({following.slot, following.parity, next ? next->reached : none}, {base, parity, none});
+  }
+
+  // The place `distance` positions, fewer than there are slots or as many, behind another.
+  Place placeOf(OpBuilder& builder, const Place& from, Value distance) {
+    Value n = number(builder, slots);
+    Value sum = arith::AddIOp::create(builder, loc, from.slot, distance);
+    Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::uge, sum, n);
+    Value less = arith::SubIOp::create(builder, loc, sum, n);
+    Value turn = arith::ExtUIOp::create(builder, loc, builder.getI32Type(), wraps);
+    return {arith::SelectOp::create(builder, loc, wraps, less, sum),
+            arith::XOrIOp::create(builder, loc, from.parity, turn)};
+  }
+
+  //===-- Both --===//
+
+  void prepareSlots(OpBuilder& builder) {
     auto alloc = [&](tgpu::MemDescType type) -> Value {
       return tgpu::LocalAllocOp::create(builder, loc, type, IntegerAttr());
     };
@@ -108,108 +183,59 @@ class ResidentRow {
     buffer = alloc(tgpu::MemDescType::get(builder.getContext(), shape, slotType().getElementType(), 0));
     barriers = alloc(tgpu::MemDescType::get(builder.getContext(), {slots}, builder.getI64Type(), 0));
     tgpu::InitFillsOp::create(builder, loc, barriers);
-    fill(builder, number(builder, 0), slots);
-    replace(loads[0], first.getInductionVar(), slots);
-    OpBuilder inSecond = OpBuilder::atBlockBegin(second.getBody());
-    Value position = arith::SubIOp::create(inSecond, loc, number(inSecond, positions - 1),
-                                           toI32(inSecond, second.getInductionVar()));
-    replace(loads[1], position, -slots);
+    tgpu::BarrierOp::create(builder, loc);
   }
-
- private:
-  //===-- Does it qualify? --===//
-
-  // All indices but the last are one value from outside of the loops; the last obeys rule M.
-  bool sameBlocks() {
-    for (auto [a, b] : llvm::zip_equal(loads[0].getIndices().drop_back(), loads[1].getIndices().drop_back()))
-      if (!mirrors(a, b) || !first.isDefinedOutsideOfLoop(a)) return false;
-    return mirrors(loads[0].getIndices().back(), loads[1].getIndices().back()) && collect(loads[0].getIndices().back());
-  }
-
-  // Rule M.
-  bool mirrors(Value a, Value b) {
-    if (a == first.getInductionVar()) return isReversedCounter(b);
-    if (a == b) return true;  // from outside of both
-    Operation *left = a.getDefiningOp(), *right = b.getDefiningOp();
-    if (!left || !right || left->getName() != right->getName() || left->getNumRegions() || !isPure(left) ||
-        left->getAttrDictionary() != right->getAttrDictionary() || a.getType() != b.getType() ||
-        left->getNumOperands() != right->getNumOperands() ||
-        cast<OpResult>(a).getResultNumber() != cast<OpResult>(b).getResultNumber())
-      return false;
-    return llvm::all_of(llvm::zip_equal(left->getOperands(), right->getOperands()),
-                        [&](auto pair) { return mirrors(std::get<0>(pair), std::get<1>(pair)); });
-  }
-
-  bool isReversedCounter(Value value) {
-    auto difference = value.getDefiningOp<arith::SubIOp>();
-    return difference && constantOf(difference.getLhs()) == positions - 1 &&
-           difference.getRhs() == second.getInductionVar();
-  }
-
-  // Rule W.
-  bool mayBeWrittenBefore() {
-    MemoryAccess row = *memoryAccess(loads[0]);
-    bool written = false;
-    first->getParentOfType<func::FuncOp>().walk<WalkOrder::PreOrder>([&](Operation* op) {
-      Operation* here = first->getBlock()->findAncestorOpInBlock(*op);
-      if (here && first->isBeforeInBlock(here)) return WalkResult::interrupt();
-      std::optional<MemoryAccess> access = memoryAccess(op);
-      written = written || (access && access->writes && mayOverlap(*access, row));
-      return WalkResult::advance();
-    });
-    return written;
-  }
-
-  // The body's ops that compute `value` from the first loop's counter, in order.
-  bool collect(Value value) {
-    if (value == first.getInductionVar() || first.isDefinedOutsideOfLoop(value)) return true;
-    Operation* op = value.getDefiningOp();
-    if (!op || op->getNumRegions() || !isPure(op)) return false;
-    if (!llvm::all_of(op->getOperands(), [&](Value operand) { return collect(operand); })) return false;
-    slice.insert(op);
-    return true;
-  }
-
-  //===-- Rewriting --===//
 
   // The earliest op of the loops' block in front of which the first fills may stand: behind what they use and behind
   // what may write memory.
   Operation* earliest() {
     llvm::SmallPtrSet<Operation*, 8> needed;
-    auto need = [&](Value value) {
+    for (Value value : row.outerValues())
       if (Operation* op = value.getDefiningOp()) needed.insert(op);
-    };
-    for (Value index : loads[0].getIndices()) need(index);
-    for (Operation* op : slice)
-      for (Value operand : op->getOperands()) need(operand);
-    Operation* at = first;
+    Operation* at = row.first;
     for (Operation* before = at->getPrevNode(); before; before = at->getPrevNode()) {
-      if (needed.contains(before) || !(isMemoryEffectFree(before) || hasSingleEffect<MemoryEffects::Read>(before) ||
-                                       isa<tgpu::LocalAllocOp, tgpu::InitFillsOp, tgpu::FillOp>(before)))
+      if (needed.contains(before) ||
+          !(isMemoryEffectFree(before) || hasSingleEffect<MemoryEffects::Read>(before) ||
+            isa<tgpu::LocalAllocOp, tgpu::InitFillsOp, tgpu::BarrierOp, tgpu::FillOp>(before)))
         break;
       at = before;
     }
     return at;
   }
 
-  static Value number(OpBuilder& builder, int64_t value) {
-    return arith::ConstantOp::create(builder, builder.getUnknownLoc(), builder.getI32IntegerAttr(value));
+  Value firstPosition() {
+    OpBuilder builder(row.firstLoad);
+    return toI32(builder, row.first.getInductionVar());
   }
-  static Value toI32(OpBuilder& builder, Value value) {
+  Value secondPosition() {
+    OpBuilder builder = OpBuilder::atBlockBegin(row.second.getBody());
+    Value counter = toI32(builder, row.second.getInductionVar());
+    return arith::SubIOp::create(builder, loc, number(builder, row.positions - 1), counter);
+  }
+
+  Value number(OpBuilder& builder, int64_t value) {
+    return arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(value));
+  }
+  Value toI32(OpBuilder& builder, Value value) {
     if (value.getType().isInteger(32)) return value;
-    return arith::TruncIOp::create(builder, value.getLoc(), builder.getI32Type(), value);
+    return arith::TruncIOp::create(builder, loc, builder.getI32Type(), value);
+  }
+  OpBuilder onlyIf(OpBuilder& builder, Value condition) {
+    auto branch = scf::IfOp::create(builder, loc, condition, /*withElseRegion=*/false);
+    return OpBuilder::atBlockBegin(branch.thenBlock());
   }
 
   tgpu::MemDescType slotType() {
-    auto tile = cast<RankedTensorType>(loads[0].getType());
-    return tgpu::MemDescType::get(tile.getContext(), tile.getShape(), tile.getElementType(), 0);
+    auto tile = cast<RankedTensorType>(row.firstLoad.getType());
+    SmallVector<int64_t> part(tile.getShape());
+    part.back() /= ctas;
+    return tgpu::MemDescType::get(tile.getContext(), part, tile.getElementType(), 0);
   }
 
   // How many elements of the block at these indices are inside of the view.
   Value inside(OpBuilder& builder, ValueRange indices) {
-    Location loc = loads[0].getLoc();
-    tile::ViewType view = loads[0].getView().getType();
-    int64_t block = loads[0].getTileShape().back();
+    tile::ViewType view = row.firstLoad.getView().getType();
+    int64_t block = row.firstLoad.getTileShape().back();
     auto wide = [&](int64_t value) -> Value {
       return arith::ConstantOp::create(builder, loc, builder.getI64IntegerAttr(value));
     };
@@ -217,10 +243,11 @@ class ResidentRow {
     auto below = [&](Value index, Value size) -> Value {
       return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, index, size);
     };
-    Value origin = arith::MulIOp::create(builder, loc, indices.back(), wide(block)), size = wide(view.getShape().back());
+    Value origin = arith::MulIOp::create(builder, loc, indices.back(), wide(block)),
+          size = wide(view.getShape().back());
     Value exists = below(origin, size);
     for (auto [axis, index] : llvm::enumerate(indices.drop_back())) {
-      Value dim = tile::DimOp::create(builder, loc, loads[0].getView(), static_cast<uint32_t>(axis));
+      Value dim = tile::DimOp::create(builder, loc, row.firstLoad.getView(), static_cast<uint32_t>(axis));
       exists = arith::AndIOp::create(builder, loc, exists, below(index, dim));
     }
     Value left = arith::SubIOp::create(builder, loc, size, origin);
@@ -229,60 +256,37 @@ class ResidentRow {
     return arith::TruncIOp::create(builder, loc, builder.getI32Type(), left);
   }
 
-  void fill(OpBuilder& builder, Value from, int64_t count) {
-    Location loc = loads[0].getLoc();
-    Value n = number(builder, count);
-    auto op = tgpu::FillOp::create(builder, loc, loads[0].getView(), loads[0].getTileShape(), buffer, barriers, from, n);
+  // Positions from .. from + count - 1 of the row that has `mapping` in place of what this one takes from outside.
+  void fill(OpBuilder& builder, IRMapping mapping, Value base, Value from, int64_t count) {
+    auto op = tgpu::FillOp::create(builder, loc, row.firstLoad.getView(), row.firstLoad.getTileShape(), buffer,
+                                   barriers, base, from, number(builder, count));
     Block* body = op.getPosition().empty() ? &op.getPosition().emplaceBlock() : &op.getPosition().front();
     Value position = body->addArgument(builder.getI32Type(), loc);
     OpBuilder inside = OpBuilder::atBlockEnd(body);
-    if (position.getType() != first.getInductionVar().getType())
-      position = arith::ExtSIOp::create(inside, loc, first.getInductionVar().getType(), position);
-    IRMapping mapping;
-    mapping.map(first.getInductionVar(), position);
-    for (Operation* op : slice) inside.clone(*op, mapping);
+    Value counter = row.first.getInductionVar();
+    if (position.getType() != counter.getType())
+      position = arith::ExtSIOp::create(inside, loc, counter.getType(), position);
+    mapping.map(counter, position);
+    for (Operation* op : row.slice) inside.clone(*op, mapping);
     SmallVector<Value> yielded =
-        llvm::map_to_vector(loads[0].getIndices(), [&](Value index) { return mapping.lookupOrDefault(index); });
+        llvm::map_to_vector(row.firstLoad.getIndices(), [&](Value index) { return mapping.lookupOrDefault(index); });
     yielded.push_back(this->inside(inside, yielded));
     tgpu::YieldOp::create(inside, loc, yielded);
   }
 
-  // Reads the load's block from its slot; where position + distance exists, the slot is then refilled with it.
-  void replace(tile::LoadTileOp load, Value at, int64_t distance) {
-    OpBuilder builder(load);
-    Location loc = load.getLoc();
-    Value position = toI32(builder, at), slot = position, parity = number(builder, 0);
-    if (slots < positions) {
-      Value n = number(builder, slots);
-      slot = arith::RemUIOp::create(builder, loc, position, n);
-      Value round = arith::DivUIOp::create(builder, loc, position, n);
-      parity = arith::AndIOp::create(builder, loc, round, number(builder, 1));
-    }
-    tgpu::AwaitFillOp::create(builder, loc, barriers, slot, parity);
-    Value place = tgpu::LocalSlotOp::create(builder, loc, slotType(), buffer, slot);
-    auto read = tgpu::LocalLoadOp::create(builder, loc, load.getType(), place, inside(builder, load.getIndices()),
-                                          load.getPadAttr());
-    if (slots < positions) {
-      Value next = arith::AddIOp::create(builder, loc, position, number(builder, distance));
-      Value exists =
-          arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, next, number(builder, positions));
-      auto branch = scf::IfOp::create(builder, loc, exists, /*withElseRegion=*/false);
-      OpBuilder refill = OpBuilder::atBlockBegin(branch.thenBlock());
-      tgpu::BarrierOp::create(refill, loc);
-      fill(refill, next, 1);
-    }
-    load.replaceAllUsesWith(read.getResult());
-    dead.push_back(load);
+  void read(OpBuilder& builder, tile::LoadTileOp load, const Place& place) {
+    tgpu::AwaitFillOp::create(builder, loc, barriers, place.slot, place.parity);
+    Value slot = tgpu::LocalSlotOp::create(builder, loc, slotType(), buffer, place.slot);
+    Value tile = tgpu::LocalLoadOp::create(builder, loc, load.getType(), slot, inside(builder, load.getIndices()),
+                                           load.getPadAttr());
+    load.getResult().replaceAllUsesWith(tile);
   }
 
-  SmallVector<tile::LoadTileOp> loads;  // those in loops
-  scf::ForOp first, second;
-  int64_t positions = 0, slots = 0;
-  SetVector<Operation*> slice;
+  ResidentRow row;
+  Location loc;
+  std::optional<ProgramLoop> programs;
+  int64_t ctas, slots = 0;
   Value buffer, barriers;
-
- public:
-  SmallVector<tile::LoadTileOp> dead;
 };
 
 class TileKeepResidentsPass : public PassWrapper<TileKeepResidentsPass, OperationPass<func::FuncOp>> {
@@ -290,9 +294,10 @@ class TileKeepResidentsPass : public PassWrapper<TileKeepResidentsPass, Operatio
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TileKeepResidentsPass)
   TileKeepResidentsPass() = default;
   TileKeepResidentsPass(const TileKeepResidentsPass& other) : PassWrapper(other) {}
-  TileKeepResidentsPass(int64_t bytes, int warps) {
+  TileKeepResidentsPass(int64_t bytes, int warps, int ctas) {
     budget = bytes;
     numWarps = warps;
+    numCtas = ctas;
   }
 
   StringRef getArgument() const override { return "tile-keep-residents"; }
@@ -306,21 +311,36 @@ class TileKeepResidentsPass : public PassWrapper<TileKeepResidentsPass, Operatio
     });
     SmallVector<ResidentRow> rows;
     for (auto& [number, loads] : byNumber)
-      if (ResidentRow row(loads); row.qualifies()) rows.push_back(std::move(row));
-    for (ResidentRow& row : rows) row.keep(budget / static_cast<int64_t>(rows.size()), 32 * int64_t{numWarps});
-    for (ResidentRow& row : rows)
-      for (tile::LoadTileOp load : row.dead) load.erase();
+      if (std::optional<ResidentRow> row = ResidentRow::of(loads)) rows.push_back(*row);
+    // Stationary rows take what they need, if the others then still fit as well.
+    int64_t others = llvm::count_if(rows, [](const ResidentRow& row) { return !row.isStationary(); });
+    int64_t needed = 0, left = budget;
+    for (ResidentRow& row : rows) needed += row.bytes() / numCtas;
+    for (const ResidentRow& row : rows) {
+      if (!row.isStationary() || needed > budget) continue;
+      if (RowKeeper keeper(row, left, threads(), numCtas); keeper.fits()) {
+        left -= keeper.bytes();
+        keeper.keep();
+      }
+    }
+    for (const ResidentRow& row : rows) {
+      if (row.isStationary()) continue;
+      if (RowKeeper keeper(row, left / others, threads(), numCtas); keeper.fits()) keeper.keep();
+    }
   }
 
  private:
+  int64_t threads() const { return 32 * int64_t{numWarps}; }
+
   Option<int64_t> budget{*this, "shared-bytes", llvm::cl::desc("Shared memory for resident rows"), llvm::cl::init(0)};
   Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
+  Option<int> numCtas{*this, "num-ctas", llvm::cl::desc("CTAs per cluster"), llvm::cl::init(1)};
 };
 
 }  // namespace
 
-std::unique_ptr<Pass> createTileKeepResidentsPass(int64_t sharedBytes, int numWarps) {
-  return std::make_unique<TileKeepResidentsPass>(sharedBytes, numWarps);
+std::unique_ptr<Pass> createTileKeepResidentsPass(int64_t sharedBytes, int numWarps, int numCtas) {
+  return std::make_unique<TileKeepResidentsPass>(sharedBytes, numWarps, numCtas);
 }
 
 }  // namespace ligerdsl::compiler

@@ -8,7 +8,7 @@
 namespace ligerdsl::compiler {
 
 /// tile-keep-residents: rows that two loops read stay in `sharedBytes` of shared memory, filled by asynchronous copies.
-std::unique_ptr<mlir::Pass> createTileKeepResidentsPass(int64_t sharedBytes = 0, int numWarps = 4);
+std::unique_ptr<mlir::Pass> createTileKeepResidentsPass(int64_t sharedBytes = 0, int numWarps = 4, int numCtas = 1);
 
 /// tile-prefetch-loads: loops of num_stages >= 2 load tiles some iterations ahead, into registers or into `sharedBytes`
 /// of shared memory.

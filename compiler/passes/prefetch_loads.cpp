@@ -176,7 +176,9 @@ class LoopPrefetcher {
   bool canBeStaged(tile::LoadTileOp load) {
     auto type = dyn_cast<RankedTensorType>(load.getType());
     if (!type) return false;
-    int64_t bytes = sharedElementBytes(type.getElementType()), vector = accessShape(load).vector;
+    const AccessShape access = accessShape(load);
+    int64_t bytes = sharedElementBytes(type.getElementType()), vector = access.vector;
+    if (access.fastDim < 0 || type.getShape()[access.fastDim] % vector != 0) return false;
     auto zero = dyn_cast_or_null<FloatAttr>(load.getPadAttr());
     bool zeroPad = !load.getPadAttr() || (zero && zero.getValue().isPosZero());
     return zeroPad && vector * bytes == 16 && linearPart(type) >= threads * vector;

@@ -1,5 +1,7 @@
 #include "program/op_info.h"
 
+#include <algorithm>
+
 namespace ligerdsl::program {
 
 const char* opName(OpCode code) {
@@ -166,12 +168,19 @@ const char* attrName(AttrKey key) {
       return "no_contract";
     case AttrKey::resident:
       return "resident";
+    case AttrKey::independent:
+      return "independent";
   }
   return nullptr;
 }
 
 bool isElementwise(OpCode code) {
   return code >= OpCode::cast && code <= OpCode::sigmoid;
+}
+
+bool runsByTickets(const Program& program) {
+  return std::any_of(program.body.ops.begin(), program.body.ops.end(),
+                     [](const Op& op) { return op.find(AttrKey::independent) != nullptr; });
 }
 
 bool isIdentifier(std::string_view text) {

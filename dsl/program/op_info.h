@@ -13,6 +13,10 @@ const char* opName(OpCode code);    // "load_tile"; nullptr for a number that is
 const char* attrName(AttrKey key);  // "tile_shape"; nullptr for a number that is no attribute
 
 bool isElementwise(OpCode code);  // cast, select, add ... sigmoid
+
+// Whether the program is a loop over programs (KernelBuilder::by_tickets): then its first two arguments are the tickets
+// and the number of programs.
+bool runsByTickets(const Program& program);
 bool isIdentifier(std::string_view text);
 
 // A dimension c * 2^n with odd c <= 31.

@@ -59,7 +59,8 @@ std::string enumerator(AttrKey key, int64_t value) {
 std::string attrText(const Attr& attr) {
   const std::string key = attrName(attr.key);
   const bool flag = attr.key == AttrKey::fast || attr.key == AttrKey::reverse || attr.key == AttrKey::has_mask ||
-                    attr.key == AttrKey::has_other || attr.key == AttrKey::flatten || attr.key == AttrKey::no_contract;
+                    attr.key == AttrKey::has_other || attr.key == AttrKey::flatten ||
+                    attr.key == AttrKey::no_contract || attr.key == AttrKey::independent;
   if (const auto* integer = std::get_if<int64_t>(&attr.value)) {
     if (flag) return *integer ? key : "";
     return key + "=" + enumerator(attr.key, *integer);

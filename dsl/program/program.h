@@ -114,6 +114,7 @@ enum class AttrKey : uint16_t {
   unroll = 16, flatten = 17, divisor = 18, text = 19,
   no_contract = 20,  // this float op must not be fused into an fma
   resident = 21,     // load_tile: the resident row (a number from 1) that the tile is a block of; no result depends on it
+  independent = 22,  // while_loop: iterations are programs of their own, which see of each other no more than those of a grid
 };
 
 using AttrValue = std::variant<int64_t, double, std::string, std::vector<int64_t>>;

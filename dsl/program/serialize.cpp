@@ -14,7 +14,7 @@
 namespace ligerdsl::program {
 namespace {
 
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr uint64_t kCanonicalNan = 0x7ff8000000000000u;
 
 class Writer {
@@ -349,6 +349,7 @@ std::string serialize(const Artifact& artifact) {
   out.i64(artifact.shared_bytes);
   out.u8(artifact.launch_overlap);
   out.u8(artifact.persistent);
+  out.u8(artifact.by_tickets);
   out.i64(artifact.arena_bytes);
   out.i32(artifact.ptx_version);
   write(out, artifact.facts);
@@ -373,6 +374,7 @@ Artifact parseArtifact(std::string_view bytes) {
   artifact.shared_bytes = in.i64();
   artifact.launch_overlap = in.boolean();
   artifact.persistent = in.boolean();
+  artifact.by_tickets = in.boolean();
   artifact.arena_bytes = in.i64();
   artifact.ptx_version = in.i32();
   artifact.facts = readFacts(in);

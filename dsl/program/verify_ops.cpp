@@ -164,7 +164,7 @@ class Checker {
       if (op_.find(key)) integer(key, 0, most);
     };
     for (AttrKey key : {AttrKey::fast, AttrKey::reverse, AttrKey::has_mask, AttrKey::has_other, AttrKey::flatten,
-                        AttrKey::no_contract}) {
+                        AttrKey::no_contract, AttrKey::independent}) {
       range(key, 1);
     }
     range(AttrKey::cache, 2);
@@ -430,6 +430,11 @@ class Checker {
     require(op_.regions.size() == 2, "has two regions");
     carried(0, 0, 0);
     carried(1, 0, 0);
+    if (op_.find(AttrKey::independent)) require(takesTickets(), "runs programs by tickets; the first argument is no ticket");
+  }
+  bool takesTickets() const {
+    const Type ticket{TypeKind::view, DType::i32, {1}, {1}};
+    return !program_.arguments.empty() && program_.values[program_.arguments[0].value] == ticket;
   }
   void assumeDivisibleOp() const {
     shape(1, 1);

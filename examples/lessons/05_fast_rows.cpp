@@ -66,15 +66,18 @@ void fast(KernelBuilder& k, const FastMeta& m) {
 }
 
 // Rows too wide for the registers of a program: two passes in opposite order over a row that stays on chip where it
-// fits.
+// fits. A few CTAs (or clusters of them, which keep a part of the row each) run the programs of all rows, so that the next
+// row arrives while one is at work.
 struct WideMeta {
   DType type = bf16;
   int64_t cols = 131072;
+  int64_t ctas = 1;      // that share a row on a GPU with clusters: 4 keep 64 KB each of the default row
   int64_t block = 4096;  // columns of one step; one vector per thread and a maximum and a sum per element of it
   template <class V>
   void visit(V&& v) {
     v("type", type);
     v("cols", cols);
+    v("ctas", ctas);
     v("block", block);
   }
 };
@@ -123,9 +126,12 @@ const Kernel<FastMeta> log_softmax{
 const Kernel<WideMeta> log_softmax_wide{
     .name = "log_softmax_wide",
     .description = "y = x - log sum e^x over rows that no program can hold",
-    .build = wide,
+    .build = [](KernelBuilder& k, const WideMeta& m) { k.by_tickets([&] { wide(k, m); }); },
     .launch = [](const WideMeta& m, const LaunchArguments& a) {
-      return Launch{.grid = {a.dim("x", 0)}, .num_warps = warps_of({.type = m.type, .cols = m.block, .vectors = 1})};
+      return Launch{.grid = {a.dim("x", 0)},
+                    .num_warps = warps_of({.type = m.type, .cols = m.block / m.ctas, .vectors = 1}),
+                    .num_ctas = static_cast<int>(m.ctas),
+                    .min_ctas_per_sm = 2};
     }};
 
 LIGERDSL_REGISTER_KERNEL(log_softmax_plain);

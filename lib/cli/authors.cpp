@@ -7,6 +7,7 @@
 #include <random>
 
 #include "kernels/launch.h"
+#include "program/op_info.h"
 #include "program/serialize.h"
 
 namespace ligerdsl::cli {
@@ -115,8 +116,11 @@ AuthorInstance::AuthorInstance(const AnyKernel& kernel, const std::vector<std::s
   const Launch launch = kernel.launch(meta, LaunchArguments(launch_arguments));
   const auto axis = [&](size_t i) { return i < launch.grid.size() ? launch.grid[i] : 1; };
   grid_ = {axis(0), axis(1), axis(2)};
-  const lib::LaunchOptions options{
-      .num_warps = launch.num_warps, .num_ctas = launch.num_ctas, .num_stages = launch.num_stages};
+  if (ticket_arguments_) arguments_[1].number = static_cast<double>(grid_.x);
+  const lib::LaunchOptions options{.num_warps = launch.num_warps,
+                                   .num_ctas = launch.num_ctas,
+                                   .num_stages = launch.num_stages,
+                                   .min_ctas_per_sm = launch.min_ctas_per_sm};
   launcher_ = std::make_unique<lib::Launcher>(*context_, program_, options, promises);
   allocate(inputs);
 }
@@ -140,10 +144,14 @@ void AuthorInstance::set_arguments(std::map<std::string, std::string> rest,
     rest.erase(found);
     return text;
   };
+  ticket_arguments_ = program::runsByTickets(program_) ? 2 : 0;
   std::map<std::string, std::string> like;
-  for (Argument& argument : arguments_) {
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    Argument& argument = arguments_[i];
     const auto input = inputs.find(argument.name);
-    if (argument.type.kind != program::TypeKind::view) {
+    if (i < ticket_arguments_) {  // tickets [1], then the number of programs
+      if (i == 0) argument.shape = {1};
+    } else if (argument.type.kind != program::TypeKind::view) {
       const std::string text = take(argument.name);
       argument.number = std::atof(text.c_str());
     } else if (input != inputs.end()) {
@@ -190,6 +198,7 @@ void AuthorInstance::allocate(const std::map<std::string, Array>& inputs) {
 }
 
 void AuthorInstance::launch(runtime::Stream stream) const {
+  if (ticket_arguments_) context_->device().fill(arguments_[0].bound.data, 0, sizeof(int32_t), stream);
   lib::Launcher::Pack pack(*launcher_);
   for (const Argument& argument : arguments_) {
     if (argument.type.kind == program::TypeKind::view)

@@ -68,6 +68,7 @@ class AuthorInstance {
   lib::ContextRef context_;
   program::Program program_;
   std::vector<Argument> arguments_;
+  size_t ticket_arguments_ = 0;  // the first ones, which the tool sets (KernelBuilder::by_tickets)
   std::vector<void*> memory_;
   std::unique_ptr<lib::Launcher> launcher_;
   runtime::Grid grid_;

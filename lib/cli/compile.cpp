@@ -35,7 +35,10 @@ class RecordingContext final : public lib::Context {
   explicit RecordingContext(const program::CompileOptions& base)
       : Context({.kind = runtime::DeviceKind::cpu, .num_threads = 1}), base_(base) {}
 
-  kernels::Machine machine() const override { return {.target = base_.target}; }
+  kernels::Machine machine() const override {
+    return base_.target == program::Target::cpu ? kernels::Machine{}
+                                                : kernels::gpu(base_.arch, kernels::Machine{}.processors);
+  }
   program::CompileOptions base_options() override { return base_; }
   std::shared_ptr<runtime::LoadedKernel> load(const std::string& program,
                                               const program::CompileOptions& options) override {
@@ -86,14 +89,15 @@ std::vector<Recorded> record_author(const AnyKernel& kernel, const CompileReques
   const lib::LaunchOptions options{.num_warps = take("num_warps", 4),
                                    .num_ctas = take("num_ctas", 1),
                                    .num_stages = take("num_stages", 2),
-                                   .max_registers = take("max_registers", 0)};
+                                   .max_registers = take("max_registers", 0),
+                                   .min_ctas_per_sm = take("min_ctas_per_sm", 0)};
   const bool apart = take("no_alias", 0) != 0;
   if (options.num_warps < 1 || options.num_warps > 32 || (options.num_warps & (options.num_warps - 1)) != 0)
     throw Failure(kUsage, fmt::format("num_warps={}: expected a power of two from 1 to 32", options.num_warps));
   if (!rest.empty()) {
     throw Failure(kUsage,
                   fmt::format("{} has no setting '{}'; beside its own there are num_warps, num_ctas, num_stages, "
-                              "max_registers and no_alias",
+                              "max_registers, min_ctas_per_sm and no_alias",
                               request.kernel, rest.begin()->first));
   }
   const program::Program program = program::parseProgram(kernel.program_bytes(meta));

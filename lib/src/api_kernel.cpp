@@ -92,8 +92,6 @@ std::unique_ptr<AuthorKernel> create(const ContextRef& context, const void* byte
     }
     views += view;
     promises.push_back({.alias_class = options.no_alias ? static_cast<uint32_t>(promises.size() + 1) : 0});
-    if (!view) continue;
-    for (const int64_t dim : type.shape) promises.back().exact.push_back(dim == program::kDynamic ? -1 : dim);
   }
   if (views > kMaxViews) fail(Status::not_supported, "more than " + std::to_string(kMaxViews) + " views");
   auto kernel = std::make_unique<AuthorKernel>();
@@ -104,6 +102,7 @@ std::unique_ptr<AuthorKernel> create(const ContextRef& context, const void* byte
                                                               .num_ctas = options.num_ctas,
                                                               .num_stages = options.num_stages,
                                                               .max_registers = options.max_registers,
+                                                              .min_ctas_per_sm = options.min_ctas_per_sm,
                                                               .contract = options.forbid_contract == 0},
                                                 promises);
   return kernel;

@@ -38,7 +38,7 @@ Context::~Context() {
 
 kernels::Machine Context::machine() const {
   if (device_->is_cpu()) return {.target = program::Target::cpu};
-  return {.target = program::Target::nvptx, .processors = device_->description().multiprocessors};
+  return kernels::gpu(device_->base_options().arch, device_->description().multiprocessors);
 }
 
 void Context::check(runtime::Stream stream) {

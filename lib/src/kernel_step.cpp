@@ -13,13 +13,6 @@ auto find_name(const List& list, const std::string& name) {
   return std::find_if(list.begin(), list.end(), [&](const auto& entry) { return entry.first == name; });
 }
 
-// Sizes that the program itself fixes.
-std::vector<int64_t> exact_sizes(const program::Type& view) {
-  std::vector<int64_t> exact;
-  for (int64_t size : view.shape) exact.push_back(size == program::kDynamic ? -1 : size);
-  return exact;
-}
-
 }  // namespace
 
 KernelStep::KernelStep(Context& context, kernels::Launch launch, const StepNames& names) : launch_(std::move(launch)) {
@@ -28,7 +21,7 @@ KernelStep::KernelStep(Context& context, kernels::Launch launch, const StepNames
     const program::Type& type = launch_.program.values[argument.value];
     if (const auto view = find_name(names.views, argument.name); view != names.views.end()) {
       arguments_.push_back({Source::view, view->second, 0, type.dtype});
-      promises.push_back({.alias_class = static_cast<uint32_t>(view->second + 1), .exact = exact_sizes(type)});
+      promises.push_back({.alias_class = static_cast<uint32_t>(view->second + 1)});
       continue;
     }
     promises.push_back({});
@@ -43,10 +36,7 @@ KernelStep::KernelStep(Context& context, kernels::Launch launch, const StepNames
            "argument " + argument.name + " of kernel " + launch_.program.name + " is bound to nothing");
     }
   }
-  launcher_ = std::make_unique<Launcher>(
-      context, launch_.program,
-      LaunchOptions{.num_warps = launch_.num_warps, .num_ctas = launch_.num_ctas, .num_stages = launch_.num_stages},
-      promises);
+  launcher_ = std::make_unique<Launcher>(context, launch_.program, options_of(launch_), promises);
 }
 
 void KernelStep::run(const BoundTensor* views, const int64_t* numbers, int64_t rows, runtime::Stream stream) const {

@@ -1,8 +1,10 @@
 #include "lib/src/launcher.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
+#include "kernels/argument_facts.h"
 #include "kernels/launch.h"
 #include "lib/src/context.h"
 #include "lib/src/failure.h"
@@ -11,8 +13,6 @@
 namespace ligerdsl::lib {
 
 namespace {
-
-constexpr int64_t kVector = 16;  // bytes of the widest load
 
 // No store of this launch reaches the argument's memory: neither through it nor through one that may overlap it.
 bool read_only(size_t arg, const std::vector<ArgPromise>& promises, const std::vector<bool>& written) {
@@ -23,27 +23,6 @@ bool read_only(size_t arg, const std::vector<ArgPromise>& promises, const std::v
     if (written[i] && !apart) return false;
   }
   return true;
-}
-
-program::ArgFacts facts_of(const program::Type& type, const ArgPromise& promise, bool aligned) {
-  program::ArgFacts facts;
-  facts.alias_class = promise.alias_class;
-  if (type.kind != program::TypeKind::view) return facts;
-  const size_t rank = type.shape.size();
-  const int64_t vector = aligned ? kVector / size_of(type.dtype) : 1;
-  facts.pointer_align = aligned ? kVector : 1;
-  facts.dims.resize(rank);
-  facts.strides.resize(rank);
-  for (size_t i = 0; i < rank; ++i) {
-    if (i < promise.exact.size()) facts.dims[i].exact = promise.exact[i];
-    if (i + 1 < rank) facts.strides[i].divisor = vector;
-  }
-  // A last stride that the program leaves open says nothing about neighbours in memory.
-  if (rank > 0 && type.strides[rank - 1] == 1) {
-    facts.strides[rank - 1].exact = 1;
-    if (facts.dims[rank - 1].exact < 0) facts.dims[rank - 1].divisor = vector;
-  }
-  return facts;
 }
 
 }  // namespace
@@ -68,9 +47,16 @@ uint64_t bits_of(DType type, int64_t value) {
   }
 }
 
+LaunchOptions options_of(const kernels::Launch& launch) {
+  return {.num_warps = launch.num_warps,
+          .num_ctas = launch.num_ctas,
+          .num_stages = launch.num_stages,
+          .min_ctas_per_sm = launch.min_ctas_per_sm};
+}
+
 Launcher::Launcher(Context& context, const program::Program& program, const LaunchOptions& options,
                    const std::vector<ArgPromise>& promises)
-    : program_(program), written_(kernels::written_arguments(program)), promises_(promises) {
+    : program_(program), written_(kernels::written_arguments(program)) {
   size_t slots = 0;
   for (const program::Argument& argument : program.arguments) {
     types_.push_back(program.values[argument.value]);
@@ -81,42 +67,40 @@ Launcher::Launcher(Context& context, const program::Program& program, const Laun
                                     " argument slots, at most " + std::to_string(kMaxSlots) + " are supported");
   }
   const std::string bytes = program::serialize(program);
-  const auto load = [&](bool aligned) {
+  const auto load = [&](kernels::Variant variant) {
     program::CompileOptions compile = context.base_options();
     compile.num_warps = options.num_warps;
     compile.num_ctas = options.num_ctas;
     compile.num_stages = options.num_stages;
     compile.max_registers = options.max_registers;
+    compile.min_ctas_per_sm = options.min_ctas_per_sm;
     compile.contract = options.contract;
-    for (size_t i = 0; i < types_.size(); ++i) {
-      compile.facts.push_back(facts_of(types_[i], promises_[i], aligned));
-      compile.facts.back().read_only = read_only(i, promises_, written_);
+    compile.facts = kernels::argument_facts(program, variant);
+    for (size_t i = 0; i < compile.facts.size(); ++i) {
+      program::ArgFacts& facts = compile.facts[i];
+      const std::vector<int64_t>& exact = promises[i].exact;
+      for (size_t dim = 0; dim < std::min(exact.size(), facts.dims.size()); ++dim)
+        if (exact[dim] >= 0) facts.dims[dim] = {.exact = exact[dim]};
+      facts.alias_class = promises[i].alias_class;
+      facts.read_only = read_only(i, promises, written_);
     }
+    facts_ = compile.facts;
     return context.load(bytes, compile);
   };
-  generic_ = load(false);
-  if (context.machine().target == program::Target::nvptx) aligned_ = load(true);
+  generic_ = load(kernels::Variant::any);
+  if (context.machine().target == program::Target::nvptx) aligned_ = load(kernels::Variant::aligned);
 }
 
 void Launcher::Pack::view(const BoundTensor& tensor) {
   const size_t rank = static_cast<size_t>(tensor.rank);
   const program::Type& type = launcher_.types_[arg_];
-  const std::vector<int64_t>& exact = launcher_.promises_[arg_].exact;
-  const uint64_t vector = static_cast<uint64_t>(kVector / size_of(type.dtype));
-  uint64_t off = reinterpret_cast<uintptr_t>(tensor.data) % kVector;
   slots_[used_++] = reinterpret_cast<uintptr_t>(tensor.data);
   for (size_t i = 0; i < rank; ++i) slots_[used_++] = static_cast<uint64_t>(tensor.dims[i]);
-  for (size_t i = 0; i + 1 < rank; ++i) {
-    off |= static_cast<uint64_t>(tensor.strides[i]) & (vector - 1);
-    slots_[used_++] = static_cast<uint64_t>(tensor.strides[i]);
+  for (size_t i = 0; i < rank; ++i) {
+    const bool unit = i + 1 == rank && type.strides[i] == 1;  // also along a last dimension of size 1
+    slots_[used_++] = unit ? 1 : static_cast<uint64_t>(tensor.strides[i]);
   }
-  if (rank > 0 && type.strides[rank - 1] != 1) {
-    slots_[used_++] = static_cast<uint64_t>(tensor.strides[rank - 1]);
-  } else if (rank > 0) {
-    slots_[used_++] = 1;  // also along a last dimension of size 1
-    if (rank > exact.size() || exact[rank - 1] < 0) off |= static_cast<uint64_t>(tensor.dims[rank - 1]) & (vector - 1);
-  }
-  aligned_ = aligned_ && off == 0;
+  aligned_ = aligned_ && kernels::is_aligned(launcher_.facts_[arg_], tensor.data, tensor.dims, tensor.strides);
   ++arg_;
 }
 

@@ -1,8 +1,8 @@
 // A recorded kernel made ready for every pointer and stride that a later call may bring.
 //
-// On a GPU two variants are loaded: one compiled for 16-byte-aligned pointers, rows and widths, one for anything.
-// launch() looks at the actual arguments and takes the first that fits. On a CPU alignment makes no difference and
-// there is one.
+// On a GPU two variants are loaded: one compiled for aligned arguments (kernels/argument_facts.h says which are), one
+// for any. launch() looks at the actual arguments and takes the first that fits. On a CPU alignment makes no difference
+// and there is one.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/launch.h"
 #include "lib/src/bind.h"
 #include "program/options.h"
 #include "program/program.h"
@@ -20,13 +21,15 @@ namespace ligerdsl::lib {
 // What the caller promises about one argument of a program.
 struct ArgPromise {
   uint32_t alias_class = 0;    // as program::ArgFacts
-  std::vector<int64_t> exact;  // views: per dimension, the size or -1; empty = nothing known
+  std::vector<int64_t> exact;  // views: per dimension, the size or -1; empty = what the program says
 };
 
 struct LaunchOptions {
-  int num_warps = 4, num_ctas = 1, num_stages = 1, max_registers = 0;
+  int num_warps = 4, num_ctas = 1, num_stages = 1, max_registers = 0, min_ctas_per_sm = 0;
   bool contract = true;
 };
+
+LaunchOptions options_of(const kernels::Launch& launch);
 
 class Launcher {
  public:
@@ -60,7 +63,7 @@ class Launcher {
   program::Program program_;
   std::vector<program::Type> types_;  // of the arguments
   std::vector<bool> written_;
-  std::vector<ArgPromise> promises_;
+  std::vector<program::ArgFacts> facts_;  // of the variant that was loaded last: the aligned one, where there are two
   std::shared_ptr<runtime::LoadedKernel> aligned_, generic_;
 };
 

@@ -89,8 +89,7 @@ OperationPlan::OperationPlan(const ContextRef& context, const OpInfo& info, cons
       step.bindings.push_back(bind(info, recorded.program, arg));
       promises.push_back(promise(info, rules, step.bindings.back()));
     }
-    const LaunchOptions options{.num_warps = recorded.num_warps, .num_stages = recorded.num_stages};
-    step.launcher = std::make_unique<Launcher>(*context, recorded.program, options, promises);
+    step.launcher = std::make_unique<Launcher>(*context, recorded.program, options_of(recorded), promises);
     steps_.push_back(std::move(step));
   }
 }
@@ -114,6 +113,7 @@ OperationPlan::Binding OperationPlan::bind(const OpInfo& info, const program::Pr
     if (name == "error") return {Source::error_word};
   } else {
     const DType dtype = type.dtype;
+    if (name == "programs") return {Source::programs, 0, 0, dtype};
     if (auto at = find_name(bindings_.numbers, name); at != bindings_.numbers.end()) {
       return {Source::constant, 0, bits_of(dtype, at->second), dtype};
     }
@@ -213,6 +213,9 @@ void OperationPlan::execute(const Call& call) const {
           break;
         case Source::constant:
           pack.bits(binding.bits);
+          break;
+        case Source::programs:
+          pack.bits(bits_of(binding.type, axis(0)));
           break;
         case Source::integer_of_call:
           pack.bits(bits_of(binding.type, bindings_.integers_of_call[binding.index].second(call)));

@@ -59,7 +59,8 @@ class Plan {
 };
 
 // Connects a kernels::Operation to the tensors of a table row. An argument of a program is, in this order: what was
-// said here about its name; the tensor of that name; a scratch buffer of the operation; the error word ("error").
+// said here about its name; the tensor of that name; a scratch buffer of the operation; the error word ("error"); the
+// number of the launch's programs ("programs").
 class OperationPlan final : public OpPlan {
  public:
   using Number = std::function<int64_t(const Call&)>;
@@ -92,7 +93,16 @@ class OperationPlan final : public OpPlan {
   std::vector<const Launcher*> launchers() const override;
 
  private:
-  enum class Source : uint8_t { tensor, derived, scratch, error_word, constant, integer_of_call, number_of_call };
+  enum class Source : uint8_t {
+    tensor,
+    derived,
+    scratch,
+    error_word,
+    constant,
+    programs,
+    integer_of_call,
+    number_of_call
+  };
   struct Binding {
     Source source;
     int index = 0;      // of the tensor, derived view, scratch buffer or function

@@ -249,6 +249,98 @@ TEST_F(FakeGpu, AForkedChildIsToldWhatToDo) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
+// The functions that `call` launches.
+std::vector<const void*> launched_by(const std::function<void()>& call) {
+  std::vector<const void*> functions(64);
+  fake().launched(functions.data(), 64);
+  call();
+  functions.resize(static_cast<size_t>(fake().launched(functions.data(), 64)));
+  EXPECT_FALSE(functions.empty());
+  return functions;
+}
+
+// A tensor of rows of 64 elements, `gap` elements apart, `offset` bytes behind a multiple of 256.
+struct RowsOnDevice {
+  RowsOnDevice(const Context& context, int64_t n, int64_t gap = 0, size_t offset = 0)
+      : buffer(context, size_t{4} << 20),
+        tensor(static_cast<char*>(buffer.data()) + offset, context.device(), LIGERDSL_BF16, {n, 64}, {64 + gap, 1}) {}
+  operator const ligerdsl_tensor_t*() const { return tensor; }
+  Buffer buffer;
+  Tensor tensor;
+};
+
+// Which kernels a call takes: those for aligned arguments whatever the number of rows, those for any where rows do not
+// begin at multiples of 16 bytes.
+TEST_F(FakeGpu, AnyNumberOfRowsTakesTheAlignedKernels) {
+  const Context context = Context::cuda();
+  const OnDevice weight(context, LIGERDSL_BF16, {64}), d_weight(context, LIGERDSL_BF16, {64});
+
+  RmsNormForwardDesc forward_desc = rms_norm_forward_desc();
+  forward_desc.n_cols = 64;
+  forward_desc.dtype = forward_desc.weight_dtype = LIGERDSL_BF16;
+  forward_desc.with_rstd = 1;
+  const RmsNormForwardPlan forward(context, forward_desc);
+  const auto norm = [&](int64_t n, int64_t gap = 0, size_t offset = 0) {
+    const RowsOnDevice x(context, n, gap, offset), y(context, n);
+    const OnDevice rstd(context, LIGERDSL_F32, {n});
+    RmsNormForwardArgs args = rms_norm_forward_args();
+    args.x = x;
+    args.weight = weight;
+    args.y = y;
+    args.rstd = rstd;
+    return launched_by([&] { forward(args); });
+  };
+
+  RmsNormBackwardDesc backward_desc = rms_norm_backward_desc();
+  backward_desc.n_cols = 64;
+  backward_desc.dtype = backward_desc.weight_dtype = backward_desc.d_weight_dtype = LIGERDSL_BF16;
+  const RmsNormBackwardPlan backward(context, backward_desc);
+  const auto gradient = [&](int64_t n, int64_t gap = 0, size_t offset = 0) {
+    const RowsOnDevice x(context, n, gap, offset), d_y(context, n), d_x(context, n);
+    const OnDevice rstd(context, LIGERDSL_F32, {n});
+    const Buffer workspace(context, backward.workspace_bytes(n));
+    RmsNormBackwardArgs args = rms_norm_backward_args();
+    args.x = x;
+    args.d_y = d_y;
+    args.d_x = d_x;
+    args.weight = weight;
+    args.rstd = rstd;
+    args.d_weight = d_weight;
+    return launched_by([&] { backward(args, workspace.data(), workspace.bytes()); });
+  };
+
+  CrossEntropyDesc loss_desc = cross_entropy_desc();
+  loss_desc.n_classes = 64;
+  loss_desc.dtype = LIGERDSL_BF16;
+  loss_desc.label_dtype = LIGERDSL_I64;
+  loss_desc.reduction = LIGERDSL_REDUCTION_NONE;
+  const CrossEntropyPlan loss_plan(context, loss_desc);
+  const auto loss_with = [&](int64_t n, int64_t gap, size_t offset, size_t label_offset) {
+    const RowsOnDevice logits(context, n, gap, offset);
+    const OnDevice labels(context, LIGERDSL_I64, {n}, label_offset), loss(context, LIGERDSL_F32, {n});
+    const Buffer workspace(context, loss_plan.workspace_bytes(n));
+    CrossEntropyArgs args = cross_entropy_args();
+    args.logits = logits;
+    args.labels = labels;
+    args.loss = loss;
+    return launched_by([&] { loss_plan(args, workspace.data(), workspace.bytes()); });
+  };
+  const auto loss = [&](int64_t n, int64_t gap = 0, size_t offset = 0) { return loss_with(n, gap, offset, 0); };
+
+  const auto check = [](const char* name, const auto& call) {
+    SCOPED_TRACE(name);
+    const std::vector<const void*> aligned = call(8192);
+    for (const int64_t n : {1, 5, 8191}) EXPECT_EQ(call(n), aligned) << n;
+    EXPECT_EQ(call(8191, 8), aligned);
+    EXPECT_NE(call(8191, 4)[0], aligned[0]) << "rows of 136 bytes";
+    EXPECT_NE(call(8192, 0, 8)[0], aligned[0]) << "a pointer to the middle of a vector";
+  };
+  check("rms_norm_forward", norm);
+  check("rms_norm_backward", gradient);
+  check("cross_entropy", loss);
+  EXPECT_EQ(loss_with(8191, 0, 0, 8), loss(8192)) << "labels from the second one on";
+}
+
 // A context, plans, calls and the end of all of them, with the k-th driver call failing, for every k.
 TEST_F(FakeGpu, AnyDriverCallMayFail) {
   const auto everything = [] {

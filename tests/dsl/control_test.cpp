@@ -1,6 +1,7 @@
 // What loops and branches record.
 #include <gtest/gtest.h>
 
+#include "interpreter/interpreter.h"
 #include "ligerdsl/dsl.h"
 #include "program/print.h"
 #include "program/verify.h"
@@ -77,6 +78,33 @@ TEST(Control, WhileCarriesPointers) {
             "    yield %6, %2, %3\n  } { (%7: ptr i64, %8: i64)\n    %9 = constant value=1 : i64\n"
             "    %10 = add %8, %9 : i64\n    %11 = constant value=1 : i32\n    %12 = addptr %7, %11 : ptr i64\n"
             "    yield %12, %10\n  }\n  store %0, %14\n}\n");
+}
+
+// Whatever the number of CTAs, and whichever of them draws the tickets.
+TEST(Control, TicketsRunEveryProgramOnce) {
+  KernelBuilder k("control");
+  k.by_tickets([&] {
+    View out = k.view("out", i32, {dyn});  // arguments of the body come behind those of the tickets
+    Scalar id = k.program_id(0);
+    atomic_add(out.ptr() + id, k.num_programs(0) + id);
+  });
+  const program::Program program = k.finish();
+  program::verify(program);
+  ASSERT_EQ(program.arguments.size(), 3u);
+  EXPECT_EQ(program.arguments[0].name, "tickets");
+  EXPECT_EQ(program.arguments[1].name, "programs");
+  for (int64_t programs : {0, 1, 2, 5, 16}) {
+    for (int64_t ctas : {1, 2, 3, 16, 20}) {
+      std::vector<int32_t> out(16, 0);
+      int32_t tickets = 0;
+      interpreter::Arguments arguments;
+      arguments.view(&tickets, i32, {1}, {1});
+      arguments.scalar(i32, programs);
+      arguments.view(out.data(), i32, {16}, {1});
+      interpreter::run(program, arguments, {ctas, 1, 1});
+      for (int64_t i = 0; i < 16; ++i) EXPECT_EQ(out[i], i < programs ? programs + i : 0) << ctas << " CTAs";
+    }
+  }
 }
 
 }  // namespace

@@ -71,6 +71,7 @@ const Defect kDefects[] = {
     {"used outside its region", [](Program& p) { find(p.body, OpCode::while_loop)->operands[0] = find(p.body, OpCode::for_range)->regions[0].arguments[1]; }},
     {"results need both branches", on(OpCode::if_else, [](Op& op, Program&) { op.regions[1] = {}; })},
     {"has two regions", on(OpCode::while_loop, [](Op& op, Program&) { op.regions.pop_back(); })},
+    {"the first argument is no ticket", on(OpCode::while_loop, [](Op& op, Program&) { set(op, AttrKey::independent, int64_t{1}); })},
     {"other needs a mask", on(OpCode::load, [](Op& op, Program&) { set(op, AttrKey::has_other, int64_t{1}); })},
     {"out of range", on(OpCode::atomic_rmw, [](Op& op, Program&) { set(op, AttrKey::atomic, int64_t{2}); })},
 };

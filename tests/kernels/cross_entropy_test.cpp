@@ -118,6 +118,28 @@ TEST(CrossEntropy, RowsKeptBetweenThePasses) {
   }
 }
 
+// Rows of which shared memory keeps a part, skipped rows among them, in and out of place.
+TEST(CrossEntropy, LongRowsAndSkippedOnes) {
+  const int64_t ignored = CrossEntropyCase{}.ignore_index;
+  for (auto [n, v] : {std::pair<int64_t, int64_t>{4, 26624}, {3, 38912}, {4, 32004}}) {
+    if (n * v > backend().budget()) continue;
+    for (int skipped = -1; skipped < n; ++skipped) {
+      Trial run(f32, n, v, {.smoothing = skipped == 1 ? exact(0.1) : 0.0});
+      for (int64_t row = 0; row < n; ++row) run.labels[row] = row == skipped ? ignored : (row * 9973 + v - 1) % v;
+      run.check();
+      Trial over(f32, n, v, run.c);
+      over.labels = run.labels;
+      over.run(over.logits);
+      EXPECT_TRUE(over.logits.same_bits(run.d_logits)) << run.describe();
+    }
+  }
+}
+
+TEST(CrossEntropy, AnyNumberOfRows) {
+  for_any_number_of_rows(
+      [](DType type, int64_t n, int64_t v) { Trial(type, n, v, {.reduction = Reduce::none}).check(); });
+}
+
 TEST(CrossEntropy, ManyRows) {
   Trial(f32, std::min<int64_t>(2500, backend().budget() / 64), 41).check();
 }

@@ -71,6 +71,21 @@ TEST(Embedding, ForwardOutOfRange) {
   }
 }
 
+// A thread scans two indices at a time, which it reads one by one, or eight, in vectors and what is left of one.
+TEST(Embedding, AnyNumberOfIndices) {
+  for (DType index_type : {i32, i64}) {
+    for (auto [vocabulary, cols] : {std::pair<int64_t, int64_t>{13, 4096}, {2100, 512}}) {
+      SCOPED_TRACE(std::string(name(index_type)) + " v=" + std::to_string(vocabulary));
+      Trial run(bf16, 61, vocabulary, cols, index_type);
+      expect_aligned([&] {
+        run.forward();
+        run.backward();
+      });
+      run.check_backward(f32);
+    }
+  }
+}
+
 TEST(Embedding, BackwardAddsInOrder) {
   for (DType type : kFloats) {
     for (int64_t vocabulary : {1, 13, 256, 3000}) {

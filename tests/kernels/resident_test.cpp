@@ -19,15 +19,20 @@ struct Rows {
 };
 
 struct Memory {
-  Tensor x, u, y, v, z;
+  Tensor x, u, y, v, z, w;
 
   Memory(const Rows& of, unsigned seed)
       : x(whole(of, of.type, seed)), u(whole(of, of.type, seed + 1)), y(Tensor::rows(of.type, of.rows, of.columns)),
-        v(Tensor::rows(of.type, of.rows, of.columns)), z(Tensor(f32, {of.rows + 2, kOthers})) {}
+        v(Tensor::rows(of.type, of.rows, of.columns)), z(Tensor(f32, {of.rows + 2, kOthers})),
+        w(Tensor(of.type, {of.columns})) {
+    const Tensor row = whole({.rows = 1, .columns = of.columns, .block = of.block}, of.type, seed + 2);
+    for (int64_t i = 0; i < w.size(); ++i)
+      is_integer(of.type) ? w.set_integer(i, row.get_integer(i)) : w.set(i, row.get(i));
+  }
 
   static constexpr int64_t kOthers = 4096;  // columns of z
 
-  std::vector<std::pair<const char*, Tensor*>> all() { return {{"x", &x}, {"u", &u}, {"y", &y}, {"v", &v}, {"z", &z}}; }
+  std::vector<std::pair<const char*, Tensor*>> all() { return {{"x", &x}, {"u", &u}, {"y", &y}, {"v", &v}, {"z", &z}, {"w", &w}}; }
 
  private:
   static Tensor whole(const Rows& of, DType type, unsigned seed) {
@@ -43,25 +48,33 @@ struct Memory {
 };
 
 struct Views {
-  View x, u, y, v, z;
+  View x, u, y, v, z, w;
   Views(KernelBuilder& k, const Rows& of)
       : x(k.view("x", of.type, {dyn, of.columns})), u(k.view("u", of.type, {dyn, of.columns})),
         y(k.view("y", of.type, {dyn, of.columns})), v(k.view("v", of.type, {dyn, of.columns})),
-        z(k.view("z", f32, {dyn, Memory::kOthers})) {}
+        z(k.view("z", f32, {dyn, Memory::kOthers})), w(k.view("w", of.type, {of.columns})) {}
 };
 
-void expect_interpreters_bits(KernelBuilder& k, const Rows& of, unsigned seed, bool in_place = false) {
+// `ctas`: how many run the programs of a kernel by tickets, 0 for a grid.
+void expect_interpreters_bits(KernelBuilder& k, const Rows& of, unsigned seed, bool in_place = false, int ctas = 0) {
   kernels::Launch launch{.program = k.finish(), .num_warps = of.num_warps};
   SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + program::print(launch.program));
-  const int64_t programs = of.rows + 2;
-  launch.grid = [&](int64_t) { return kernels::Grid{programs, 1, 1}; };
+  const int64_t programs = of.rows + 2, grid = ctas ? ctas : programs;
+  launch.grid = [&](int64_t) { return kernels::Grid{grid, 1, 1}; };
   Memory expected(of, seed), actual(of, seed);
   if (in_place) expected.y = expected.x, actual.y = actual.x;
+  Tensor tickets(i32, {1}), again(i32, {1});
   interpreter::Arguments slots;
+  Arguments arguments;
+  if (ctas) {
+    tickets.set_integer(0, 0), again.set_integer(0, 0);
+    slots.view(tickets.data(), i32, {1}, {1});
+    slots.scalar(i32, programs);
+    arguments.tensor("tickets", again).integer("programs", programs);
+  }
   for (auto& [name, tensor] : expected.all())
     slots.view(tensor->data(), tensor->type(), tensor->shape(), tensor->strides());
-  interpreter::run(launch.program, slots, {programs, 1, 1}, {.round_every_op = true});
-  Arguments arguments;
+  interpreter::run(launch.program, slots, {grid, 1, 1}, {.round_every_op = true});
   for (auto& [name, tensor] : actual.all()) arguments.tensor(name, *tensor);
   ASSERT_NO_THROW(backend().run({.launches = {launch}}, of.rows, arguments));
   auto want = expected.all(), got = actual.all();
@@ -84,9 +97,11 @@ class RandomPasses {
     order_ = pick(positions_ == of_.blocks() ? 4 : 2) + (positions_ == of_.blocks() ? 0 : 4);
     in_place_ = pick(3) == 0 && order_ != 3;
     if (pick(3) == 0) other_work();
-    Scalar enough = views_.z.dim(0).to(i32) > 0;
+    Scalar taken = views_.z.dim(0).to(i32) > 0;
+    if (pick(2)) taken = row_ % 3 != pick(3);
+    if (pick(2)) taken = taken && views_.x.load({row_, 0}).to(f32) != 1.0f;
     if (pick(3) == 0)
-      k_.if_(enough, [&] { passes(); }, [&] { other_work(); });
+      k_.if_(taken, [&] { passes(); }, [&] { other_work(); });
     else
       passes();
     if (pick(3) == 0) other_work();
@@ -128,6 +143,8 @@ class RandomPasses {
     const bool leading = pick(4) == 0;  // tiles of rank 2
     const Shape cut{leading ? 1 : squeeze, of_.block}, shape = leading ? cut : Shape{of_.block};
     Resident x = views_.x.partition(cut).resident({row_}, pad), u = views_.u.partition(cut).resident({row_}, pad);
+    const bool weighted = pick(2) == 0;
+    Resident w = views_.w.partition({of_.block}).resident({});
     const DType sums = is_integer(of_.type) ? i32 : f32;
     auto [acc] = k_.for_range(0, positions_, 1, carry(k_.zeros(shape, sums)), [&](Scalar i, Tile acc) {
       Tile t = x.load(block(i)).to(sums);
@@ -141,6 +158,7 @@ class RandomPasses {
       Scalar b = block(static_cast<int>(positions_) - 1 - j);
       Tile t = x.load(b).to(sums);
       if (two) t = t - u.load(b).to(sums);
+      if (weighted) t = t + w.load(b).to(sums).reshape(shape);
       views_.y.partition(cut).store({row_, b}, (t + total).to(of_.type));
     });
     if (positions_ < of_.blocks()) {
@@ -175,6 +193,31 @@ TEST(Resident, RandomPassesGiveTheInterpretersBits) {
     RandomPasses passes(k, of, seed);
     passes.build();
     expect_interpreters_bits(k, of, seed, passes.in_place());
+    if (HasFatalFailure()) return;
+  }
+}
+
+// The same, each CTA several rows: the next one arrives while a row is at work, if it is visited and there is one.
+TEST(Resident, RandomPassesByTicketsGiveTheInterpretersBits) {
+  for (unsigned seed = 0; seed < 25; ++seed) {
+    Random random(seed + 300);
+    Rows of{.rows = 1 + random.below(9)};
+    of.type = std::vector<DType>{f32, i32, bf16, i64, f16}[seed % 5];
+    const int64_t group = 16 / size_of(of.type);
+    // Rings of two rows, of more than one, and rows that do not fit.
+    const bool large = random.below(3) == 0;
+    of.num_warps = large ? 16 : 1 << random.below(3);
+    of.block = large ? 32768 / size_of(of.type) : group * 8 * (1 + random.below(4));
+    of.columns = of.block * (2 + random.below(large ? 6 : 40));
+    if (random.below(2)) of.columns -= group * (1 + random.below(7));
+    KernelBuilder k("resident");
+    bool in_place = false;
+    k.by_tickets([&] {
+      RandomPasses passes(k, of, seed);
+      passes.build();
+      in_place = passes.in_place();
+    });
+    expect_interpreters_bits(k, of, seed, in_place, 1 + static_cast<int>(random.below(4)));
     if (HasFatalFailure()) return;
   }
 }

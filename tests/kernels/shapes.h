@@ -42,14 +42,32 @@ inline Tensor random_vector(DType type, int64_t n, uint64_t seed, double scale =
   return Tensor(type, {n}).fill(Random(seed).normals(n, scale, mean));
 }
 
+// Where there are kernels for aligned arguments, `work` launches no others.
+template <class Work>
+void expect_aligned(const Work& work) {
+  backend().took_generic();
+  work();
+  EXPECT_EQ(backend().took_generic(), std::vector<std::string>());
+}
+
 // For kernels whose programs work on one block of rows after the other while the next one is on its way: calls
 // check(type, rows, width, gap) with a few blocks for each program. Every argument suits a GPU's kernel for aligned
 // ones, also where rows of 6140 elements of 16 bits end inside a vector.
 template <class Check>
 void for_rows_in_turn(const Check& check) {
   for (auto [width, gap] : {std::pair<int64_t, int64_t>{4096, 0}, {6140, 4}, {8192, 8}}) {
-    const int64_t rows = std::min<int64_t>(24, backend().budget() / width) / 4 * 4;
-    for (DType type : kFloats) check(type, rows, width, gap);
+    const int64_t rows = std::min<int64_t>(23, (backend().budget() / width - 1) | 1);
+    for (DType type : kFloats) expect_aligned([&] { check(type, rows, width, gap); });
+  }
+}
+
+// Numbers of rows that no vector of statistics divides, over rows that are whole vectors: calls check(type, rows,
+// width), also with more rows than one program has.
+template <class Check>
+void for_any_number_of_rows(const Check& check) {
+  for (auto [rows, width] : {std::pair<int64_t, int64_t>{5, 64}, {133, 64}, {7, 1024}, {3, 40960}}) {
+    if (rows * width > backend().budget()) continue;
+    for (DType type : kFloats) expect_aligned([&] { check(type, rows, width); });
   }
 }
 

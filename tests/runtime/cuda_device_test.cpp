@@ -119,6 +119,26 @@ TEST_F(CudaDeviceTest, PersistentKernelsOverlapOnlyWhenTheyFillTheMachine) {
   EXPECT_TRUE(launch_overlaps(*kernel, {132, 8, 1}, 0x77));
 }
 
+// The fake GPU runs 8 CTAs on each of 132 multiprocessors, or 30 clusters.
+TEST_F(CudaDeviceTest, KernelsByTicketsStartAsManyCtasAsRunAtATime) {
+  auto device = fake_gpu(folder.path());
+  auto kernel = device->load("tickets", device->base_options());
+  program::CompileOptions clustered = device->base_options();
+  clustered.num_ctas = 4;
+  auto cluster = device->load("tickets", clustered);
+  const auto ctas = [&](runtime::LoadedKernel& kernel, int64_t programs) {
+    const uint64_t slots[2] = {};
+    kernel.launch(slots, {programs, 1, 1}, nullptr);
+    FakeCudaControl::Launch launch;
+    return fake_cuda().last_launch(&launch) ? launch.grid[0] : 0u;
+  };
+  EXPECT_EQ(ctas(*kernel, 100), 100u);
+  EXPECT_EQ(ctas(*kernel, 5000), 8u * 132);
+  EXPECT_EQ(ctas(*kernel, INT32_MAX), 8u * 132);
+  EXPECT_EQ(ctas(*cluster, 29), 29u * 4);
+  EXPECT_EQ(ctas(*cluster, 5000), 30u * 4);
+}
+
 TEST_F(CudaDeviceTest, OldDriversLaunchWithoutOverlap) {
   for (auto [version, overlaps] : {std::pair(12020, false), {12030, true}, {13000, true}}) {
     fake_cuda().set_driver(version, 0, 1);

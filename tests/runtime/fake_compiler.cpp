@@ -1,6 +1,6 @@
 // A compiler library without LLVM: the real C table, answers chosen by the "program" text.
 //   "error ..." is a faulty program; "internal" a compiler bug; "fatal ..." LLVM giving up; "slow ..." takes 50 ms.
-//   "persistent ..." is a kernel that asks for the number of programs.
+//   "persistent ..." is a kernel that asks for the number of programs, "tickets ..." one that takes them by tickets.
 //   ".version ..." is PTX and comes back as it is.
 //   "crash", "abort", "quit" and "overflow" end the process in four ways; "hang FILE" never returns and writes its
 //   process number there; "spin" never stops computing; "hungry" takes all the memory there is; "descriptors" is a
@@ -108,6 +108,7 @@ int32_t compile(const uint8_t* program, size_t program_size, const uint8_t* opti
   result.shared_bytes = text.starts_with("shared") ? 100 << 10 : 0;
   result.launch_overlap = wanted.target == Target::nvptx && wanted.launch_overlap;
   result.persistent = text.starts_with("persistent");
+  result.by_tickets = text.starts_with("tickets");
   result.arena_bytes = 4096;
   result.times = {{"mlir", 1.5}, {"llvm", 2.5}};
   result.code = ".version 8.0\n.entry ligerdsl_fake " + text;

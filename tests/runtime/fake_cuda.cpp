@@ -1,6 +1,7 @@
 // A CUDA driver without a GPU: host memory, recorded calls, faults on request.
 #include "fake_cuda.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -32,6 +33,8 @@ struct State {
   int64_t retained = 0;
   bool launched = false;
   FakeCudaControl::Launch launch{};
+  const void* functions[64] = {};
+  int function_count = 0;
   int shared_limit = 0;
   bool large_clusters = false;
 };
@@ -263,7 +266,13 @@ API cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function, int, size
   *blocks = 8;
   return success;
 }
-API cuLaunchKernelEx(const LaunchConfig* config, Function, void** parameters, void** extra) {
+API cuOccupancyMaxActiveClusters(int* clusters, Function, const LaunchConfig* config) {
+  ENTER("cuOccupancyMaxActiveClusters", true);
+  if (config->attribute_count == 0) return error_invalid_value;
+  *clusters = 30;
+  return success;
+}
+API cuLaunchKernelEx(const LaunchConfig* config, Function function, void** parameters, void** extra) {
   ENTER("cuLaunchKernelEx", true, true);
   if (parameters != nullptr || extra[0] != launch_param_buffer_pointer || extra[2] != launch_param_buffer_size ||
       extra[4] != launch_param_end)
@@ -287,6 +296,7 @@ API cuLaunchKernelEx(const LaunchConfig* config, Function, void** parameters, vo
   launch.slot_bytes = *static_cast<size_t*>(extra[3]);
   memcpy(launch.slots, extra[1], launch.slot_bytes);
   state().launched = true;
+  if (state().function_count < 64) state().functions[state().function_count++] = function;
   return success;
 }
 
@@ -374,6 +384,7 @@ void reset() {
   s.calls = s.fail_at = 0;
   s.fail_result = s.sticky = 0;
   s.capturing = s.launched = false;
+  s.function_count = 0;
   s.by_name.clear();
   for (void* object : s.objects) free(object);
   s.objects.clear();
@@ -390,6 +401,14 @@ template <class Work>
 auto locked(Work work) {
   std::lock_guard lock(state().mutex);
   return work(state());
+}
+
+int launched(const void** functions, int most) {
+  return locked([&](State& s) {
+    const int count = std::min(most, std::exchange(s.function_count, 0));
+    std::copy_n(s.functions, count, functions);
+    return count;
+  });
 }
 
 }  // namespace
@@ -420,6 +439,7 @@ extern "C" __attribute__((visibility("default"))) const FakeCudaControl fake_cud
         return std::exchange(s.launched, false);
       });
     },
+    launched,
     [] { return locked([](State& s) { return s.shared_limit; }); },
     [] { return locked([](State& s) { return s.large_clusters; }); },
 };

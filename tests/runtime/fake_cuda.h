@@ -33,6 +33,8 @@ struct FakeCudaControl {
     bool overlaps;  // programmatic stream serialisation
   };
   bool (*last_launch)(Launch* launch);
+  // The functions of the launches since the last call of this, first to last; at most `most`, and 64.
+  int (*launched)(const void** functions, int most);
   int (*last_shared_limit)();  // last value of the dynamic shared memory attribute
   bool (*large_clusters)();    // whether a function was allowed clusters that not every GPU has
 };

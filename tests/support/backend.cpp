@@ -38,7 +38,9 @@ void Backend::run(const kernels::Operation& operation, int64_t rows, Arguments a
     const kernels::Grid grid = step.grid(rows);
     bool empty = false;
     for (int64_t programs : grid) empty = empty || programs == 0;
-    if (!empty) launch(step, grid, arguments);
+    Arguments bound = arguments;
+    bound.integer("programs", grid[0]);
+    if (!empty) launch(step, grid, bound);
   }
   for (const Tensor& buffer : scratch) {
     if (!buffer.untouched_outside()) throw std::runtime_error("a kernel wrote outside a scratch buffer");

@@ -100,6 +100,7 @@ class LibraryBackend : public Backend {
     options.num_warps = launch.num_warps;
     options.num_ctas = launch.num_ctas;
     options.num_stages = launch.num_stages;
+    options.min_ctas_per_sm = launch.min_ctas_per_sm;
     options.no_alias = no_alias;
     check(ligerdsl_kernel_create(context_, bytes.data(), bytes.size(), &options, &kernel), launch.program.name.c_str());
     return kernel;

@@ -1,6 +1,6 @@
-// Compiles each launch for a GPU and runs its PTX on the emulator of ptx/. As in the library's launcher there are two
-// sets of facts, of aligned arguments and of any, and the arguments at hand decide. ptx-cluster2 and ptx-cluster4 give
-// every program a cluster of that many CTAs, if its launch asks for none.
+// Compiles each launch for a GPU and runs its PTX on the emulator of ptx/. As in the library's launcher the arguments
+// at hand decide between the kernel for aligned ones and the one for any. ptx-cluster2 and ptx-cluster4 give every
+// program a cluster of that many CTAs, if its launch asks for none.
 #include <dlfcn.h>
 
 #include <bit>
@@ -8,8 +8,10 @@
 #include <set>
 #include <stdexcept>
 #include <tuple>
+#include <utility>
 
 #include "compiler/compiler_api.h"
+#include "kernels/argument_facts.h"
 #include "program/serialize.h"
 #include "tests/support/backend.h"
 #include "tests/support/ptx/machine.h"
@@ -17,34 +19,31 @@
 namespace ligerdsl::test {
 namespace {
 
-constexpr int64_t kVector = 16;  // bytes of the widest access
+constexpr int64_t kAtATime = 2;               // programs of a kernel by tickets
 constexpr int64_t kSharedBytes = 227 * 1024;  // that a CTA of sm_90 can have
 
 struct Compiled {
   ptx::Program program;
   int64_t shared_bytes = 0, cluster = 1;
+  bool by_tickets = false;
 };
 
-// What a launch says about its arguments: slots, and whether the aligned variant serves.
+// What a launch says about its arguments: slots, and which variant serves.
 struct Packed {
   std::vector<uint64_t> slots;
-  bool aligned = true, apart = true;  // apart: no two arguments share memory
+  kernels::Variant variant = kernels::Variant::aligned;
+  bool apart = true;  // no two arguments share memory
   ptx::GlobalMemory memory;
 };
 
 void pack_view(Packed& packed, const Tensor& tensor, const program::Type& type) {
-  const int64_t vector = kVector / size_of(type.dtype);
   const size_t rank = type.shape.size();
   packed.slots.push_back(reinterpret_cast<uintptr_t>(tensor.data()));
-  bool aligned = packed.slots.back() % kVector == 0;
   for (int64_t size : tensor.shape()) packed.slots.push_back(static_cast<uint64_t>(size));
   for (size_t i = 0; i < rank; ++i) {
     const bool unit = i + 1 == rank && type.strides[i] == 1;
     packed.slots.push_back(static_cast<uint64_t>(unit ? 1 : tensor.strides()[i]));
-    if (i + 1 < rank) aligned = aligned && tensor.strides()[i] % vector == 0;
-    if (unit && type.shape[i] == program::kDynamic) aligned = aligned && tensor.shape()[i] % vector == 0;
   }
-  packed.aligned = packed.aligned && aligned;
 }
 
 uint64_t bits_of(const program::Type& type, const Arguments::Entry& entry) {
@@ -57,7 +56,9 @@ uint64_t bits_of(const program::Type& type, const Arguments::Entry& entry) {
 Packed pack(const program::Program& program, const Arguments& arguments) {
   Packed packed;
   std::set<Storage*> storages;
-  for (const program::Argument& argument : program.arguments) {
+  const std::vector<program::ArgFacts> facts = kernels::argument_facts(program, kernels::Variant::aligned);
+  for (size_t i = 0; i < facts.size(); ++i) {
+    const program::Argument& argument = program.arguments[i];
     const auto& entry = arguments.find(argument.name);
     const program::Type& type = program.values[argument.value];
     if (!entry.is_tensor) {
@@ -71,26 +72,10 @@ Packed pack(const program::Program& program, const Arguments& arguments) {
       packed.apart = false;
     }
     pack_view(packed, entry.tensor, type);
+    if (!kernels::is_aligned(facts[i], entry.tensor.data(), entry.tensor.shape().data(), entry.tensor.strides().data()))
+      packed.variant = kernels::Variant::any;
   }
   return packed;
-}
-
-program::ArgFacts facts_of(const program::Type& type, bool aligned) {
-  program::ArgFacts facts;
-  if (type.kind != program::TypeKind::view) return facts;
-  const int64_t vector = aligned ? kVector / size_of(type.dtype) : 1;
-  facts.pointer_align = aligned ? kVector : 1;
-  for (size_t i = 0; i < type.shape.size(); ++i) {
-    const bool last = i + 1 == type.shape.size(), unit = last && type.strides[i] == 1;
-    program::SizeFact size, stride;
-    if (type.shape[i] != program::kDynamic) size.exact = type.shape[i];
-    if (unit) stride.exact = 1;
-    if (unit && size.exact < 0) size.divisor = vector;
-    if (!last) stride.divisor = vector;
-    facts.dims.push_back(size);
-    facts.strides.push_back(stride);
-  }
-  return facts;
 }
 
 // That nothing is accessed before the wait is the emulator's to find; that there is one, ours.
@@ -105,32 +90,38 @@ class PtxBackend : public Backend {
   PtxBackend(const ligerdsl_compiler_table* compiler, int cluster) : compiler_(compiler), cluster_(cluster) {}
 
   std::string name() const override { return cluster_ == 1 ? "ptx" : "ptx-cluster" + std::to_string(cluster_); }
-  kernels::Machine machine() const override { return {.target = kernels::Target::nvptx, .processors = 4}; }
+  kernels::Machine machine() const override {
+    return {.target = kernels::Target::nvptx, .processors = 4, .clusters = true};
+  }
   int64_t budget() const override { return (1 << 17) / cluster_; }
+  std::vector<std::string> took_generic() override { return std::exchange(took_generic_, {}); }
 
  protected:
   void launch(const kernels::Launch& launch, const kernels::Grid& grid, const Arguments& arguments) override {
     Packed packed = pack(launch.program, arguments);
-    const Compiled& kernel = compiled(launch, packed.aligned, packed.apart);
+    if (packed.variant == kernels::Variant::any) took_generic_.push_back(launch.program.name);
+    const Compiled& kernel = compiled(launch, packed.variant, packed.apart);
     ptx::Launch parameters{std::move(packed.slots), grid, kernel.shared_bytes, ++launches_};
+    if (kernel.by_tickets) parameters.grid[0] = std::min<int64_t>(parameters.grid[0], kAtATime);
     parameters.grid[0] *= kernel.cluster;
     parameters.cluster[0] = kernel.cluster;
     ptx::run(kernel.program, parameters, packed.memory);
   }
 
  private:
-  const Compiled& compiled(const kernels::Launch& launch, bool aligned, bool apart) {
+  const Compiled& compiled(const kernels::Launch& launch, kernels::Variant variant, bool apart) {
     program::CompileOptions options;
     options.target = program::Target::nvptx;
     options.arch = "sm_90a";
     options.num_warps = launch.num_warps;
     options.num_ctas = launch.num_ctas > 1 ? launch.num_ctas : cluster_;
     options.num_stages = launch.num_stages;
+    options.min_ctas_per_sm = launch.min_ctas_per_sm;
     const std::vector<bool> written = kernels::written_arguments(launch.program);
+    options.facts = kernels::argument_facts(launch.program, variant);
     for (size_t i = 0; i < written.size(); ++i) {
-      options.facts.push_back(facts_of(launch.program.values[launch.program.arguments[i].value], aligned));
-      if (apart) options.facts.back().alias_class = static_cast<uint32_t>(i + 1);
-      options.facts.back().read_only = apart && !written[i];
+      if (apart) options.facts[i].alias_class = static_cast<uint32_t>(i + 1);
+      options.facts[i].read_only = apart && !written[i];
     }
     const std::string program = program::serialize(launch.program), facts = program::serialize(options);
     const auto known = kernels_.find({program, facts});
@@ -141,7 +132,7 @@ class PtxBackend : public Backend {
       throw std::runtime_error(std::to_string(artifact.shared_bytes) + " bytes of shared memory; a CTA has " +
                                std::to_string(kSharedBytes));
     }
-    const Compiled kernel{ptx::parse(artifact.code), artifact.shared_bytes, artifact.cluster};
+    const Compiled kernel{ptx::parse(artifact.code), artifact.shared_bytes, artifact.cluster, artifact.by_tickets};
     if (kernel.program.threads != artifact.threads) throw std::runtime_error(".reqntid is not the artifact's");
     return kernels_[{program, facts}] = kernel;
   }
@@ -162,6 +153,7 @@ class PtxBackend : public Backend {
   int cluster_;
   std::map<std::tuple<std::string, std::string>, Compiled> kernels_;
   uint64_t launches_ = 0;
+  std::vector<std::string> took_generic_;
 };
 
 template <int cluster>

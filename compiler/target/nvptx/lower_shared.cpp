@@ -136,27 +136,42 @@ LogicalResult lowerRemoteStore(ThreadLowering& t, tgpu::RemoteStoreOp op) {
   return success();
 }
 
+// Whether a buffer is a slot that asynchronous copies fill more than once.
+bool isFilledAgain(Value buffer) {
+  auto slot = buffer.getDefiningOp<tgpu::LocalSlotOp>();
+  return slot && llvm::count_if(slot.getBuffer().getUsers(), llvm::IsaPred<tgpu::FillOp>) > 1;
+}
+
 LogicalResult lowerLocalLoad(ThreadLowering& t, tgpu::LocalLoadOp op) {
-  BufferAccess access(t, op.getBuffer().getType(), t.scalar(op.getBuffer()), cast<RankedTensorType>(op.getType()));
+  auto tile = cast<RankedTensorType>(op.getType());
+  BufferAccess access(t, op.getBuffer().getType(), t.scalar(op.getBuffer()), tile);
   Type element = t.elementType(op.getType());
   SmallVector<Value> elements;
   int64_t chunk = access.chunk;
   SmallVector<Value> pads;
+  Value limit;
   if (op.getLimit()) {
+    limit = t.scalar(op.getLimit());
+    if (const int64_t part = op.getBuffer().getType().getShape().back(); part < tile.getShape().back()) {
+      Value before = arith::MulIOp::create(t.b, t.loc, t.ctaRank(), t.constant(part));
+      limit = arith::SubIOp::create(t.b, t.loc, limit, before);
+    }
     // Whoever sets a limit made it a multiple of 16 bytes, so a chunk lies on one side of it.
     TypedAttr pad = op.getPadAttr() ? op.getPadAttr() : t.b.getZeroAttr(element);
     pads.assign(chunk, arith::ConstantOp::create(t.b, t.loc, pad));
   }
   for (int64_t reg = 0; reg < access.layout.registers(); reg += chunk) {
     Value inside;
-    if (op.getLimit()) {
+    if (limit) {
       auto [base, offset] = t.coordinate(access.layout, reg, access.layout.map.rank() - 1);
-      Value left = arith::SubIOp::create(t.b, t.loc, t.scalar(op.getLimit()), base);
+      Value left = arith::SubIOp::create(t.b, t.loc, limit, base);
       inside = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sgt, left, t.constant(offset));
     }
     llvm::append_range(elements, loadElements(t, access.pointer(reg), element, chunk, inside, pads, {}));
   }
   t.defineElements(op, elements);
+  // Copies write by another proxy: no barrier alone orders these reads before the slot's next fill.
+  if (isFilledAgain(op.getBuffer())) inlinePtx(t, {}, {}, "fence.proxy.async.shared::cta;", "~{memory}");
   return success();
 }
 

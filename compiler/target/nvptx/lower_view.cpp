@@ -14,35 +14,74 @@ SmallVector<Value> loadScalar(TileAccess& access, Value pad, AccessHints hints) 
                       {pad}, hints);
 }
 
+// A tile's elements on their way out of a branch: two or four narrow ones are one word. Separate elements would be
+// taken out of their words at the branch, which waits for the load there instead of where its values are used.
+class Words {
+ public:
+  Words(ThreadLowering& t, Type element, int64_t chunk) : t(t), element(element) {
+    const int64_t bits = element.getIntOrFloatBitWidth();
+    if (bits == 8 || bits == 16) perWord = std::min<int64_t>(chunk, 32 / bits);
+  }
+  SmallVector<Value> of(ArrayRef<Value> elements) {
+    if (perWord == 1) return SmallVector<Value>(elements);
+    SmallVector<Value> words;
+    for (size_t i = 0; i < elements.size(); i += perWord)
+      words.push_back(t.bitcast(t.pack(elements.slice(i, perWord)), t.b.getIntegerType(perWord * width())));
+    return words;
+  }
+  SmallVector<Value> elements(ValueRange words) {
+    if (perWord == 1) return SmallVector<Value>(words);
+    SmallVector<Value> all;
+    for (Value word : words) {
+      Value vector = t.bitcast(word, VectorType::get(perWord, element));
+      for (int64_t i = 0; i < perWord; ++i) all.push_back(t.extract(vector, i));
+    }
+    return all;
+  }
+  int64_t perWord = 1;
+
+ private:
+  unsigned width() const { return element.getIntOrFloatBitWidth(); }
+
+  ThreadLowering& t;
+  Type element;
+};
+
 // Reads the straddling chunks element by element into `loaded`.
 void loadStraddling(TileAccess& access, SmallVectorImpl<Value>& loaded, Value pad, AccessHints hints) {
   ThreadLowering& t = access.t;
+  Words words(t, access.element, access.chunk);
   auto lines = access.lines();
-  SmallVector<Type> types(loaded.size(), access.element);
-  auto tail = scf::IfOp::create(t.b, t.loc, types, access.holdsStraddle(lines[0]), /*withElseRegion=*/true);
-  OpBuilder::InsertionGuard guard(t.b);
-  t.b.setInsertionPointToStart(tail.elseBlock());
-  scf::YieldOp::create(t.b, t.loc, loaded);
-  t.b.setInsertionPointToStart(tail.thenBlock());
-  for (ArrayRef<int64_t> line : lines) {
-    SmallVector<Value> exact;
-    for (int64_t i = 0; i < access.chunk; ++i) {
-      if (access.straddleKnows(i) == TileAccess::Inside::no)
-        exact.push_back(pad);
-      else
-        llvm::append_range(exact,
-                           loadElements(t, access.straddlePointer(line[0], i), access.element, 1,
-                                        t.both(access.lineInside(line[0]), access.straddleHas(i)), {pad}, hints));
+  SmallVector<Value> whole = words.of(loaded);
+  auto tail = scf::IfOp::create(t.b, t.loc, ValueRange(whole).getTypes(), access.holdsStraddle(lines[0]),
+                                /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(t.b);
+    t.b.setInsertionPointToStart(tail.elseBlock());
+    scf::YieldOp::create(t.b, t.loc, whole);
+    t.b.setInsertionPointToStart(tail.thenBlock());
+    for (ArrayRef<int64_t> line : lines) {
+      SmallVector<Value> exact;
+      for (int64_t i = 0; i < access.chunk; ++i) {
+        if (access.straddleKnows(i) == TileAccess::Inside::no)
+          exact.push_back(pad);
+        else
+          llvm::append_range(exact,
+                             loadElements(t, access.straddlePointer(line[0], i), access.element, 1,
+                                          t.both(access.lineInside(line[0]), access.straddleHas(i)), {pad}, hints));
+      }
+      SmallVector<Value> chunk = words.of(exact);
+      for (int64_t reg : line) {
+        Value here = access.straddles(reg);
+        for (auto [i, word] : llvm::enumerate(chunk)) {
+          Value& target = whole[reg / words.perWord + i];
+          target = arith::SelectOp::create(t.b, t.loc, here, word, target);
+        }
+      }
     }
-    Value chunk = t.pack(exact);
-    for (int64_t reg : line) {
-      Value whole = t.pack(ArrayRef(loaded).slice(reg, access.chunk));
-      Value merged = arith::SelectOp::create(t.b, t.loc, access.straddles(reg), chunk, whole);
-      for (int64_t i = 0; i < access.chunk; ++i) loaded[reg + i] = t.extract(merged, i);
-    }
+    scf::YieldOp::create(t.b, t.loc, whole);
   }
-  scf::YieldOp::create(t.b, t.loc, loaded);
-  loaded.assign(tail.result_begin(), tail.result_end());
+  loaded = words.elements(tail.getResults());
 }
 
 void storeStraddling(TileAccess& access, ArrayRef<Value> elements, Value owner, AccessHints hints) {

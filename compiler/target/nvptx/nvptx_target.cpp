@@ -2,6 +2,7 @@
 
 #include "compiler/math/expand_math.h"
 #include "compiler/passes/layout_attr.h"
+#include "compiler/passes/layout_preference.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/shared_buffer.h"
 #include "compiler/refusal.h"
@@ -71,12 +72,33 @@ int64_t residentBytesOf(func::FuncOp kernel) {
   return bytes;
 }
 
+// Whether CTAs of a cluster hold the stretches of blocks that are brought to them.
+bool slotsHoldParts(func::FuncOp kernel) {
+  auto astray = kernel.walk([](tgpu::LocalLoadOp load) {
+    auto place = load.getBuffer().getDefiningOp<tgpu::LocalSlotOp>();
+    if (!place || llvm::none_of(place.getBuffer().getUsers(), llvm::IsaPred<tgpu::FillOp>)) return WalkResult::advance();
+    auto tile = cast<RankedTensorType>(load.getType());
+    ArrayRef<int64_t> slot = load.getBuffer().getType().getShape();
+    if (slot == tile.getShape()) return WalkResult::advance();
+    std::optional<RankedTensorType> part = partOfCta(tile);
+    if (!part || part->getShape() != slot) return WalkResult::interrupt();
+    LinearLayout layout = layoutOf(tile);
+    int64_t stretch = slot.back();
+    for (const auto& basis : layout.bases(Axis::cta)) {
+      if (basis.back() != stretch) return WalkResult::interrupt();
+      stretch *= 2;
+    }
+    return WalkResult::advance();
+  });
+  return !astray.wasInterrupted();
+}
+
 // Every tile gets a layout; reductions, conversions, barriers and the wait for earlier grids become explicit.
 LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& options, int64_t residentBytes,
                               int64_t stagedBytes, bool overlapLaunches) {
   PassManager passes(module.getContext());
   if (residentBytes > 0)
-    passes.addNestedPass<func::FuncOp>(createTileKeepResidentsPass(residentBytes, options.num_warps));
+    passes.addNestedPass<func::FuncOp>(createTileKeepResidentsPass(residentBytes, options.num_warps, options.num_ctas));
   passes.addNestedPass<func::FuncOp>(
       createTilePrefetchLoadsPass(options.num_stages, options.num_warps, options.num_ctas, stagedBytes));
   passes.addNestedPass<func::FuncOp>(createTileAssignLayoutsPass(options.num_warps, options.num_ctas));
@@ -101,7 +123,19 @@ bool pipelinesLoops(ModuleOp module, const program::CompileOptions& options) {
       .wasInterrupted();
 }
 
-// Tiles of pipelined loops may be staged in shared memory, or not if what else is there then takes too much.
+// Whether every thread holds staged tiles by what one copy moves.
+bool stagesWholeVectors(func::FuncOp kernel) {
+  constexpr int64_t kCopyBytes = 16;
+  auto narrow = kernel.walk([](tgpu::StagedTileOp tile) {
+    auto type = cast<RankedTensorType>(tile.getType());
+    int64_t held = layoutOf(type).contiguous(accessShape(tile).fastDim) * sharedElementBytes(type.getElementType());
+    return held < kCopyBytes ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return !narrow.wasInterrupted();
+}
+
+// Tiles of pipelined loops may be staged in shared memory, or not if what else is there then takes too much or if the
+// layouts that suit everything else tear vectors apart.
 LogicalResult placeStagedTiles(ModuleOp module, const GpuArch& arch, const program::CompileOptions& options,
                                bool overlapLaunches) {
   constexpr int64_t kForOthers = 24 * 1024;
@@ -110,18 +144,19 @@ LogicalResult placeStagedTiles(ModuleOp module, const GpuArch& arch, const progr
   OwningOpRef<ModuleOp> untouched = module.clone();
   int64_t limit = sharedBudget(arch, options);
   if (failed(runLayoutPasses(module, options, 0, limit - kForOthers, overlapLaunches))) return failure();
-  if (sharedBytesOf(*module.getOps<func::FuncOp>().begin()) <= limit) return success();
+  func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
+  if (sharedBytesOf(kernel) <= limit && stagesWholeVectors(kernel)) return success();
   module.getBodyRegion().takeBody(untouched->getBodyRegion());
   return runLayoutPasses(module, options, 0, 0, overlapLaunches);
 }
 
-// Resident rows get what the others leave of shared memory. How much those need is known when they are placed, so a first
-// try that takes too much is followed by one that knows.
+// Resident rows get what the others leave of shared memory. How much those need is known when they are placed, and only
+// then which CTA of a cluster holds what: a first try that takes too much is followed by one that knows, one whose layouts
+// do not suit by one without resident rows.
 LogicalResult placeTiles(ModuleOp module, const GpuArch& arch, const program::CompileOptions& options,
                          bool overlapLaunches) {
   constexpr int64_t kUsuallyForOthers = 4 * 1024;
-  // A fill brings a block to one CTA; on a cluster resident rows are read again.
-  bool resident = arch.bulkCopies && options.num_ctas == 1 && module.walk([](tile::LoadTileOp load) {
+  bool resident = arch.bulkCopies && module.walk([](tile::LoadTileOp load) {
     return load.getResident() ? WalkResult::interrupt() : WalkResult::advance();
   }).wasInterrupted();
   if (!resident) return placeStagedTiles(module, arch, options, overlapLaunches);
@@ -130,9 +165,10 @@ LogicalResult placeTiles(ModuleOp module, const GpuArch& arch, const program::Co
   if (failed(runLayoutPasses(module, options, limit - kUsuallyForOthers, 0, overlapLaunches))) return failure();
   func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
   int64_t others = sharedBytesOf(kernel) - residentBytesOf(kernel);
-  if (sharedBytesOf(kernel) <= limit) return success();
+  const bool held = slotsHoldParts(kernel);
+  if (held && sharedBytesOf(kernel) <= limit) return success();
   module.getBodyRegion().takeBody(untouched->getBodyRegion());
-  return runLayoutPasses(module, options, limit - others, 0, overlapLaunches);
+  return runLayoutPasses(module, options, held ? limit - others : 0, 0, overlapLaunches);
 }
 
 // Line numbers point at the author's DSL: the function gets a debug scope of the file of its first op, ops of other
@@ -187,6 +223,9 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& op
   artifact.entry = "ligerdsl_" + kernel.getName().str();
 
   artifact.launch_overlap = options.launch_overlap && arch.overlapsLaunches;
+  artifact.by_tickets = kernel.walk([](scf::WhileOp loop) {
+    return loop->hasAttr(tile::kIndependentAttr) ? WalkResult::interrupt() : WalkResult::advance();
+  }).wasInterrupted();
   artifact.persistent = kernel.walk([](tile::NumProgramsOp) { return WalkResult::interrupt(); }).wasInterrupted();
 
   if (failed(placeTiles(module, arch, options, artifact.launch_overlap))) return failure();

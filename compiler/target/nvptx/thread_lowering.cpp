@@ -398,9 +398,9 @@ LogicalResult ThreadLowering::createFunction() {
   b.setInsertionPointToEnd(entry);
   entryEnd = LLVM::ReturnOp::create(b, loc, ValueRange());
   b.setInsertionPoint(entryEnd);
-  tid = NVVM::ThreadIdXOp::create(b, loc, b.getI32Type());
+  tid = inCta = NVVM::ThreadIdXOp::create(b, loc, b.getI32Type());
   if (options.num_ctas > 1) {
-    Value rank = NVVM::ClusterId::create(b, loc, b.getI32Type());
+    rank = NVVM::ClusterId::create(b, loc, b.getI32Type());
     tid = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, rank, constant(32 * options.num_warps)), tid);
   }
 

@@ -85,6 +85,9 @@ class ThreadLowering {
   mlir::Value zero(mlir::Type type);
   /// The thread's number in its cluster: lane bits lowest, then warp, then CTA.
   mlir::Value threadId() { return tid; }
+  /// The thread's number in its CTA, and the CTA's in its cluster.
+  mlir::Value threadInCta() { return inCta; }
+  mlir::Value ctaRank() { return rank ? rank : constant(0); }
   int64_t numThreads() const { return int64_t{32} * options.num_warps * options.num_ctas; }
   /// True in the thread that stores for its replicas, in its CTA or in the cluster: (tid & mask) == 0. Null when every
   /// thread stores.
@@ -128,7 +131,7 @@ class ThreadLowering {
   mlir::func::FuncOp kernel;
   mlir::LLVM::LLVMFuncOp function;
   mlir::Operation* entryEnd = nullptr;  // thread coordinates and other invariants are emitted before this op
-  mlir::Value tid;
+  mlir::Value tid, inCta, rank;         // no rank: no clusters
   mlir::Value sharedBase, knownZero;
   llvm::DenseMap<mlir::Value, Pieces> values;
   llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Value>> packed;  // vectors made by pack()

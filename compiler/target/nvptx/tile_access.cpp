@@ -156,7 +156,9 @@ int64_t TileAccess::chunkSize() const {
     aligned &= tileShape[last] % n == 0 || isConstantZero(indexValues[last]);
     if (aligned) break;
   }
-  return n;
+  // A size that says nothing about chunks costs every access a branch; a few elements cost less one by one.
+  constexpr int64_t kFew = 4;
+  return view.isDynamicDim(last) && layout->registers() <= kFew ? std::gcd(n, sizeDivisor(last)) : n;
 }
 
 std::optional<int64_t> TileAccess::constantIndex(Value index) {

@@ -10,7 +10,8 @@
 //   3. one predicate per chunk: remaining = min(size - tile origin, tile size), compared with the chunk's coordinate
 //      (none for chunks that a static size holds in every thread);
 //   4. the last dimension may end inside a chunk: chunks that fit are moved as in 3; the thread that holds the
-//      straddling chunk then branches to an element-by-element access.
+//      straddling chunk then branches to an element-by-element access. A thread that holds a few elements of a size that
+//      is not known moves them one by one instead, as in 3.
 #pragma once
 
 #include <optional>
@@ -81,7 +82,8 @@ class TileAccess {
   // Where the straddling chunk begins, counted from this thread's first register.
   mlir::Value straddleBegin();
 
-  // Elements of one access: the layout's run, at most 16 bytes, as long as every address is a multiple of it.
+  // Elements of one access: the layout's run, at most 16 bytes, as long as every address is a multiple of it and it is
+  // worth a branch where it may straddle.
   int64_t chunkSize() const;
 
   static std::optional<int64_t> constantIndex(mlir::Value index);

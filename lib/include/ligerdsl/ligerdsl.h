@@ -228,9 +228,10 @@ typedef struct ligerdsl_kernel_options {
   int32_t no_alias;      /* 1: an argument the kernel writes never overlaps another one; launches check views, pointers
                             are your promise */
   int32_t forbid_contract; /* 1: a * b + c is never one fma */
+  int32_t min_ctas_per_sm; /* GPU: registers and resident rows leave room for as many CTAs; 0 = no floor */
 } ligerdsl_kernel_options_t;
 #define LIGERDSL_KERNEL_OPTIONS_INIT \
-  { LIGERDSL_HEADER_OF(ligerdsl_kernel_options_t), 4, 1, 2, 0, 0, 0 }
+  { LIGERDSL_HEADER_OF(ligerdsl_kernel_options_t), 4, 1, 2, 0, 0, 0, 0 }
 
 /* One argument per argument of the program, in order. */
 typedef struct ligerdsl_kernel_arg {

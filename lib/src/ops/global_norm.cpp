@@ -101,10 +101,7 @@ class GlobalNorm final : public OpPlan {
       promises.push_back({.alias_class = static_cast<uint32_t>(promises.size() + 1)});
       if (shape.size() == 1 && shape[0] != program::kDynamic) promises.back().exact = {shape[0]};
     }
-    return std::make_unique<Launcher>(
-        *context_, launch.program,
-        LaunchOptions{.num_warps = launch.num_warps, .num_ctas = launch.num_ctas, .num_stages = launch.num_stages},
-        promises);
+    return std::make_unique<Launcher>(*context_, launch.program, options_of(launch), promises);
   }
 
   template <class ViewOf>

@@ -59,6 +59,15 @@ TEST(NvptxMemory, ChunksThatStraddleTheEndAreMovedByElement) {
   expectAssemblesEverywhere(copyRows(bf16, 4001, 4096));
 }
 
+TEST(NvptxMemory, AnUnknownSizeCostsABranchOrIsMovedByElement) {
+  PtxKernel few(vectorAdd(f32, 512), Known::aligned);
+  EXPECT_EQ(few.count("ld.global.b32"), 2 * 4) << "four elements of a thread\n" << few.ptx;
+  EXPECT_FALSE(few.has(".v4.") || few.has("bra")) << few.ptx;
+  PtxKernel many(vectorAdd(f32, 1024), Known::aligned);
+  EXPECT_EQ(many.count("ld.global.v4.b32"), 4) << many.ptx;
+  EXPECT_TRUE(many.has("bra")) << many.ptx;
+}
+
 TEST(NvptxMemory, UnalignedViewsAreMovedByElement) {
   PtxKernel kernel(copyRows(bf16, 1024, 1024), Known::nothing);
   EXPECT_FALSE(kernel.has(".v4.")) << kernel.ptx;

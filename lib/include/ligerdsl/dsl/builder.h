@@ -3,6 +3,7 @@
 #define LIGERDSL_DSL_BUILDER_H_
 
 #include <concepts>
+#include <functional>
 #include <string>
 
 #include "ligerdsl/dsl/control.h"
@@ -30,6 +31,19 @@ class KernelBuilder {
 
   Scalar program_id(int axis, Loc loc = Loc::current());    // i32; axis 0, 1, 2
   Scalar num_programs(int axis, Loc loc = Loc::current());  // i32
+
+  // Records `body`, a kernel for a grid of one axis, for fewer CTAs than it has programs: each CTA runs program after
+  // program, and those that are ahead take more. What a program reads first may then be on its way while the one before
+  // it ends (values.h, Resident). Two arguments come in front of the kernel's own:
+  //   tickets   i32 [1], 0 at the launch, any value after it; used by no other launch at the same time, and no part of
+  //             another argument
+  //   programs  i32, their number, 0 or more
+  // In `body` program_id(0) and num_programs(0) speak of the programs. Order and results are as for a grid. Launch it
+  // with the programs as the grid: a GPU starts as many CTAs as it can run at a time.
+  template <std::invocable Body>
+  void by_tickets(Body body, Loc loc = Loc::current()) {
+    record_by_tickets([&] { body(); }, loc);
+  }
 
   Scalar constant(NumberArg value, DType dtype, Loc loc = Loc::current());
   Tile full(const Shape& shape, ScalarArg value, DType dtype, Loc loc = Loc::current());
@@ -112,7 +126,8 @@ class KernelBuilder {
     detail::RegionBody step = [&](const std::vector<detail::Handle>& in) {
       return detail::pack(std::apply(body, detail::unpack<Carry<T...>>(in)));
     };
-    return detail::unpack<Carry<T...>>(detail::record_while(*recorder_, detail::pack(init), test, step, loc));
+    return detail::unpack<Carry<T...>>(
+        detail::record_while(*recorder_, detail::pack(init), test, step, /*independent=*/false, loc));
   }
 
   // While the returned guard lives, float ops recorded here are not contracted into fma: for compensated sums and
@@ -139,6 +154,8 @@ class KernelBuilder {
   static detail::RegionBody branch(Branch& body) {
     return [&body](const std::vector<detail::Handle>&) { return detail::run_branch(body); };
   }
+
+  void record_by_tickets(const std::function<void()>& body, Loc loc);
 
   std::shared_ptr<detail::Recorder> recorder_;
 };

@@ -32,7 +32,7 @@ std::vector<Handle> record_for(Recorder& recorder, const ScalarArg& lo, const Sc
 std::vector<Handle> record_if(Recorder& recorder, const Scalar& condition, const RegionBody& then,
                               const RegionBody& otherwise, Loc loc);
 std::vector<Handle> record_while(Recorder& recorder, const std::vector<Handle>& init, const RegionBody& condition,
-                                 const RegionBody& body, Loc loc);
+                                 const RegionBody& body, bool independent, Loc loc);
 
 template <class T>
 inline constexpr bool is_carryable =

@@ -33,6 +33,7 @@ struct Launch {
   int num_warps = 4;                // nvptx: warps of 32 threads per program
   int num_ctas = 1;                 // nvptx: CTAs per cluster
   int num_stages = 2;               // nvptx: depth of software pipelines
+  int min_ctas_per_sm = 0;          // nvptx: registers and resident rows leave room for as many CTAs; 0 = no floor
 };
 
 // What a launch rule may look at: the sizes and scalars of this call, by argument name. Unknown names throw.

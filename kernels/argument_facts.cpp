@@ -1,0 +1,90 @@
+#include "kernels/argument_facts.h"
+
+#include <algorithm>
+
+#include "program/op_info.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+using program::Op;
+using program::OpCode;
+
+constexpr int64_t kVector = 16;  // bytes of the widest access
+
+// By argument: elements of the largest tile that is moved through it; 2 at least if its address is taken.
+class LargestTiles {
+ public:
+  explicit LargestTiles(const program::Program& program)
+      : argument_of_(program.values.size(), -1), elements_(program.arguments.size(), 1) {
+    for (size_t i = 0; i < elements_.size(); ++i) argument_of_[program.arguments[i].value] = static_cast<int>(i);
+    collect(program.body);
+  }
+  int64_t of(size_t argument) const { return elements_[argument]; }
+  int64_t of_all() const { return elements_.empty() ? 1 : *std::max_element(elements_.begin(), elements_.end()); }
+
+ private:
+  void collect(const program::Region& region) {
+    for (const Op& op : region.ops) {
+      if (op.code == OpCode::load_tile || op.code == OpCode::store_tile) meet(op, elements_of(op));
+      if (op.code == OpCode::view_ptr) meet(op, 2);
+      for (const program::Region& inner : op.regions) collect(inner);
+    }
+  }
+  // Views are arguments: control flow does not carry them.
+  void meet(const Op& op, int64_t elements) {
+    int64_t& most = elements_[static_cast<size_t>(argument_of_[op.operands[0]])];
+    most = std::max(most, elements);
+  }
+  static int64_t elements_of(const Op& op) {
+    int64_t elements = 1;
+    for (int64_t size : std::get<program::Shape>(*op.find(program::AttrKey::tile_shape)))
+      elements *= std::max<int64_t>(size, 1);
+    return elements;
+  }
+
+  std::vector<int> argument_of_;
+  std::vector<int64_t> elements_;
+};
+
+bool is_multiple(uint64_t value, int64_t divisor) {
+  return (value & static_cast<uint64_t>(divisor - 1)) == 0;
+}
+
+}  // namespace
+
+std::vector<program::ArgFacts> argument_facts(const program::Program& program, Variant variant) {
+  const LargestTiles tiles(program);
+  std::vector<program::ArgFacts> all(program.arguments.size());
+  for (size_t i = 0; i < all.size(); ++i) {
+    const program::Type& type = program.values[program.arguments[i].value];
+    if (type.kind != program::TypeKind::view) continue;
+    program::ArgFacts& facts = all[i];
+    const size_t rank = type.shape.size();
+    facts.dims.resize(rank);
+    facts.strides.resize(rank);
+    // A last stride that the program leaves open says nothing about neighbours in memory.
+    const bool neighbours = rank > 0 && type.strides[rank - 1] == 1;
+    if (neighbours) facts.strides[rank - 1].exact = 1;
+    if (variant == Variant::any || tiles.of(i) == 1) continue;
+    const int64_t vector = kVector / size_of(type.dtype);
+    facts.pointer_align = kVector;
+    for (size_t dim = 0; dim + 1 < rank; ++dim)
+      if (type.strides[dim] == program::kDynamic) facts.strides[dim].divisor = vector;
+    if (neighbours && type.shape[rank - 1] == program::kDynamic && tiles.of(i) == tiles.of_all())
+      facts.dims[rank - 1].divisor = vector;
+  }
+  return all;
+}
+
+bool is_aligned(const program::ArgFacts& facts, const void* data, const int64_t* dims, const int64_t* strides) {
+  bool aligned = is_multiple(reinterpret_cast<uintptr_t>(data), facts.pointer_align);
+  for (size_t i = 0; i < facts.dims.size(); ++i)
+    if (facts.dims[i].exact < 0)
+      aligned = aligned && is_multiple(static_cast<uint64_t>(dims[i]), facts.dims[i].divisor);
+  for (size_t i = 0; i < facts.strides.size(); ++i)
+    aligned = aligned && is_multiple(static_cast<uint64_t>(strides[i]), facts.strides[i].divisor);
+  return aligned;
+}
+
+}  // namespace ligerdsl::kernels

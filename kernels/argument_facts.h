@@ -1,0 +1,31 @@
+// What a GPU's kernel may be told of its arguments, and when that is true of memory at hand.
+//
+// A program is compiled for aligned arguments, which it moves 16 bytes at a time, and for any. The first kernel asks of
+// its arguments what its larger tiles profit from and no more, because one argument that does not fit costs all others
+// their vectors:
+//
+//   1. An argument that the program moves in tiles of several elements, or of which it takes the address, begins at a
+//      multiple of 16 bytes, and so do its rows: every stride but the last is made of whole vectors.
+//   2. An open last dimension is made of whole vectors if the argument's tiles are the largest of the program.
+//      Elsewhere, as along the statistics of a norm's rows or the indices of an embedding, it is any number: there are
+//      few accesses, or a short branch around the last elements.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "program/options.h"
+#include "program/program.h"
+
+namespace ligerdsl::kernels {
+
+enum class Variant { any, aligned };
+
+// One per argument of the program; what only a caller knows (exact sizes, aliases, read-only) is left open.
+std::vector<program::ArgFacts> argument_facts(const program::Program& program, Variant variant);
+
+// Whether a tensor's address, and sizes and strides in elements, are multiples of what the facts say. Their divisors
+// are powers of two.
+bool is_aligned(const program::ArgFacts& facts, const void* data, const int64_t* dims, const int64_t* strides);
+
+}  // namespace ligerdsl::kernels

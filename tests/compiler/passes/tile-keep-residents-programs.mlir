@@ -1,0 +1,186 @@
+// Rows of a kernel whose CTAs run program after program.
+// RUN: ligerdsl-opt %s -tile-keep-residents=shared-bytes=24000 -canonicalize -cse | FileCheck %s
+// RUN: ligerdsl-opt %s -tile-keep-residents=shared-bytes=16000 -canonicalize -cse | FileCheck %s --check-prefix=NONE
+// RUN: ligerdsl-opt %s -tile-keep-residents="shared-bytes=6000 num-ctas=4" -canonicalize -cse | FileCheck %s --check-prefix=CLUSTER
+
+!x = !tile.view<?x4000xf32, strides = [?, 1], align = 16, dim_div = [1, 4000], stride_div = [4, 1]>
+!labels = !tile.view<?xi32, strides = [1], align = 4, dim_div = [1], stride_div = [1]>
+
+// Eight blocks, eleven slots. A program that does not find its row on its way fills it; whether the next one visits its
+// row is known from its label. The first loop fills the three slots that are free, the second the five that it leaves.
+// CHECK-LABEL: func.func @labelled_rows
+// CHECK: %[[SLOTS:.*]] = tgpu.local_alloc : <11x512xf32>
+// CHECK: %[[BARRIERS:.*]] = tgpu.local_alloc : <11xi64>
+// CHECK: tgpu.init_fills %[[BARRIERS]]
+// CHECK: scf.while ({{.*}} = %c0_i32, {{.*}} = %c0_i32, {{.*}} = %false)
+// CHECK: ^bb0(%{{.*}}: i32, %[[NEXT:.*]]: i32, %[[BASE:.*]]: i32, %[[PARITY:.*]]: i32, %[[FILLED:.*]]: i1):
+// CHECK: %[[LEFT:.*]]:3 = scf.if
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: %[[LATE:.*]] = arith.xori %[[FILLED]], %true
+// CHECK-NEXT: scf.if %[[LATE]]
+// CHECK-NEXT: tgpu.fill {{.*}} base %[[BASE]] from %c0_i32 count %c8_i32
+// CHECK: arith.addi %[[BASE]], %c8_i32
+// CHECK: %[[MORE:.*]] = arith.cmpi slt, %[[NEXT]]
+// CHECK-NEXT: %[[AFTER:.*]]:2 = scf.if %[[MORE]] -> (i1, i64)
+// CHECK: tile.load_tile
+// CHECK: } else {
+// CHECK-NEXT: scf.yield %false, %c0_i64
+// CHECK: scf.for %[[I:[a-z0-9]+]] =
+// CHECK: tgpu.await_fill
+// CHECK: tgpu.local_load
+// CHECK: arith.cmpi ult, %[[I]], %c3_i32
+// CHECK: arith.andi {{.*}} %[[AFTER]]#0
+// CHECK-NEXT: scf.if
+// CHECK-NEXT: tgpu.fill {{.*}} from %[[I]] count %c1_i32
+// CHECK: tgpu.yield %[[AFTER]]#1
+// CHECK: scf.for
+// CHECK: %[[P:.*]] = arith.subi %c7_i32
+// CHECK: arith.cmpi ult, %[[P]], %c5_i32
+// CHECK: arith.andi {{.*}} %[[AFTER]]#0
+// CHECK-NEXT: scf.if
+// CHECK-NEXT: tgpu.barrier
+// CHECK: tgpu.fill
+// CHECK: scf.yield %{{.*}}, %{{.*}}, %[[AFTER]]#0
+// CHECK-NEXT: } else {
+// CHECK-NEXT: scf.yield %[[BASE]], %[[PARITY]], %false
+// CHECK: scf.yield %[[NEXT]], %{{.*}}, %[[LEFT]]#0, %[[LEFT]]#1, %[[LEFT]]#2
+//
+// A row that does not fit whole is left alone.
+// NONE-LABEL: func.func @labelled_rows
+// NONE-NOT: tgpu.
+// NONE: return
+//
+// Every CTA of a cluster has slots for its part.
+// CLUSTER: tgpu.local_alloc : <11x128xf32>
+func.func @labelled_rows(%x: !x {tile.alias_class = 1, tile.read_only}, %y: !x {tile.alias_class = 2},
+                         %labels: !labels {tile.alias_class = 3, tile.read_only}, %n: i32) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c7 = arith.constant 7 : i32
+  %c8 = arith.constant 8 : i32
+  %zero = arith.constant dense<0.0> : tensor<512xf32>
+  %first = tile.program_id 0 : i32
+  %ctas = tile.num_programs 0 : i32
+  %second = arith.addi %first, %ctas : i32
+  scf.while (%a = %first, %b = %second) : (i32, i32) -> (i32, i32) {
+    %more = arith.cmpi slt, %a, %n : i32
+    scf.condition(%more) %a, %b : i32, i32
+  } do {
+  ^bb0(%program: i32, %next: i32):
+    %row = arith.extsi %program : i32 to i64
+    %label = tile.load_tile %labels[%row] shape [0] : !labels -> i32
+    %counts = arith.cmpi ne, %label, %c0 : i32
+    scf.if %counts {
+      %sum = scf.for %i = %c0 to %c8 step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
+        %b = arith.extsi %i : i32 to i64
+        %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+        %s = arith.addf %acc, %t : tensor<512xf32>
+        scf.yield %s : tensor<512xf32>
+      }
+      scf.for %j = %c0 to %c8 step %c1 : i32 {
+        %back = arith.subi %c7, %j : i32
+        %b = arith.extsi %back : i32 to i64
+        %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+        %s = arith.addf %sum, %t : tensor<512xf32>
+        tile.store_tile %s, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !x
+      }
+    }
+    %after = arith.addi %next, %ctas : i32
+    scf.yield %next, %after : i32, i32
+  } attributes {tile.independent}
+  return
+}
+
+// Which program is next depends on memory that the kernel writes: rows are filled when their turn comes.
+// CHECK-LABEL: func.func @next_is_written
+// CHECK: scf.while
+// CHECK: tgpu.fill
+// CHECK-NOT: tgpu.fill
+// CHECK: scf.for
+// CHECK: tgpu.await_fill
+// CHECK: scf.for
+// CHECK: tgpu.await_fill
+// CHECK-NOT: tgpu.fill
+// CHECK: return
+func.func @next_is_written(%x: !x {tile.alias_class = 1, tile.read_only}, %y: !x {tile.alias_class = 2},
+                           %order: !labels {tile.alias_class = 3}, %n: i32) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c7 = arith.constant 7 : i32
+  %c8 = arith.constant 8 : i32
+  %zero = arith.constant dense<0.0> : tensor<512xf32>
+  %first = tile.program_id 0 : i32
+  scf.while (%a = %first) : (i32) -> (i32) {
+    %more = arith.cmpi slt, %a, %n : i32
+    scf.condition(%more) %a : i32
+  } do {
+  ^bb0(%program: i32):
+    %at = arith.extsi %program : i32 to i64
+    %place = tile.load_tile %order[%at] shape [0] : !labels -> i32
+    %row = arith.extsi %place : i32 to i64
+    %sum = scf.for %i = %c0 to %c8 step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
+      %b = arith.extsi %i : i32 to i64
+      %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+      %s = arith.addf %acc, %t : tensor<512xf32>
+      scf.yield %s : tensor<512xf32>
+    }
+    scf.for %j = %c0 to %c8 step %c1 : i32 {
+      %back = arith.subi %c7, %j : i32
+      %b = arith.extsi %back : i32 to i64
+      %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+      %s = arith.addf %sum, %t : tensor<512xf32>
+      tile.store_tile %s, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !x
+    }
+    tile.store_tile %c0, %order[%at] shape [0] : i32, !labels
+    %next = arith.addi %program, %c1 : i32
+    scf.yield %next : i32
+  } attributes {tile.independent}
+  return
+}
+
+// Weights that all programs read in the second pass: filled once, in front of all programs, never again.
+// CHECK-LABEL: func.func @weighted_rows
+// CHECK: %[[WEIGHTS:.*]] = tgpu.local_alloc : <2x512xf32>
+// CHECK: tgpu.fill %{{.*}} shape [512] into %[[WEIGHTS]], {{.*}} count %c2_i32
+// CHECK: tgpu.local_alloc : <4x512xf32>
+// CHECK: scf.while
+// CHECK-NOT: into %[[WEIGHTS]]
+// CHECK: tgpu.local_slot %[[WEIGHTS]][%[[J:.*]]] : <2x512xf32>
+// CHECK-NOT: into %[[WEIGHTS]]
+// CHECK: return
+//
+!row = !tile.view<?x1000xf32, strides = [?, 1], align = 16, dim_div = [1, 1000], stride_div = [4, 1]>
+!weights = !tile.view<1000xf32, strides = [1], align = 16>
+func.func @weighted_rows(%x: !row {tile.alias_class = 1, tile.read_only}, %y: !row {tile.alias_class = 2},
+                         %w: !weights {tile.alias_class = 3, tile.read_only}, %n: i32) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %zero = arith.constant dense<0.0> : tensor<512xf32>
+  %first = tile.program_id 0 : i32
+  scf.while (%a = %first) : (i32) -> (i32) {
+    %more = arith.cmpi slt, %a, %n : i32
+    scf.condition(%more) %a : i32
+  } do {
+  ^bb0(%program: i32):
+    %row = arith.extsi %program : i32 to i64
+    %sum = scf.for %i = %c0 to %c2 step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
+      %b = arith.extsi %i : i32 to i64
+      %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !row -> tensor<512xf32>
+      %s = arith.addf %acc, %t : tensor<512xf32>
+      scf.yield %s : tensor<512xf32>
+    }
+    scf.for %j = %c0 to %c2 step %c1 : i32 {
+      %back = arith.subi %c1, %j : i32
+      %b = arith.extsi %back : i32 to i64
+      %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !row -> tensor<512xf32>
+      %v = tile.load_tile %w[%b] shape [512] {resident = 2 : i64} : !weights -> tensor<512xf32>
+      %s = arith.addf %sum, %t : tensor<512xf32>
+      %p = arith.mulf %s, %v : tensor<512xf32>
+      tile.store_tile %p, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !row
+    }
+    %next = arith.addi %program, %c1 : i32
+    scf.yield %next : i32
+  } attributes {tile.independent}
+  return
+}

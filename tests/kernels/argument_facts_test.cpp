@@ -1,0 +1,98 @@
+#include "kernels/argument_facts.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/embedding.h"
+#include "kernels/rms_norm.h"
+#include "kernels/vector_add.h"
+
+namespace ligerdsl::test {
+namespace {
+
+using kernels::Variant;
+
+const kernels::Machine kGpu{.target = kernels::Target::nvptx};
+
+struct Facts {
+  program::Program program;
+  std::vector<program::ArgFacts> all;
+
+  explicit Facts(const kernels::Operation& operation, Variant variant = Variant::aligned)
+      : program(operation.launches.at(0).program), all(kernels::argument_facts(program, variant)) {}
+  const program::ArgFacts& of(const std::string& name) const {
+    for (size_t i = 0; i < all.size(); ++i)
+      if (program.arguments[i].name == name) return all[i];
+    throw std::invalid_argument(name);
+  }
+};
+
+kernels::Operation norm(int64_t cols) {
+  kernels::RmsNormOptions options;
+  options.cols = cols;
+  options.type = options.weight_type = bf16;
+  options.with_rstd = true;
+  return kernels::rms_norm_forward(kGpu, options);
+}
+
+TEST(ArgumentFacts, OneDimensionThatIsAllThereIs) {
+  const Facts facts(kernels::vector_add(kGpu, bf16));
+  for (const char* name : {"out", "a", "b"}) {
+    EXPECT_EQ(facts.of(name).pointer_align, 16);
+    EXPECT_EQ(facts.of(name).dims, (std::vector<program::SizeFact>{{.divisor = 8}}));
+    EXPECT_EQ(facts.of(name).strides, (std::vector<program::SizeFact>{{.exact = 1}}));
+  }
+}
+
+// 64 columns: a program has several rows, and moves their statistics as one tile.
+TEST(ArgumentFacts, StatisticsOfRows) {
+  const Facts facts(norm(64));
+  for (const char* name : {"x", "y"}) {
+    EXPECT_EQ(facts.of(name).pointer_align, 16);
+    EXPECT_EQ(facts.of(name).dims, (std::vector<program::SizeFact>(2)));
+    EXPECT_EQ(facts.of(name).strides, (std::vector<program::SizeFact>{{.divisor = 8}, {.exact = 1}}));
+  }
+  EXPECT_EQ(facts.of("weight").pointer_align, 16);
+  EXPECT_EQ(facts.of("rstd").pointer_align, 16);
+  EXPECT_EQ(facts.of("rstd").dims, (std::vector<program::SizeFact>(1)));
+  EXPECT_EQ(facts.of("eps"), program::ArgFacts());
+}
+
+// One row: its statistic is a number, which may lie anywhere.
+TEST(ArgumentFacts, SingleElements) {
+  EXPECT_EQ(Facts(norm(8192)).of("rstd").pointer_align, 1);
+  EXPECT_EQ(Facts(norm(8192)).of("rstd").dims, (std::vector<program::SizeFact>(1)));
+}
+
+TEST(ArgumentFacts, TilesBesideLargerOnes) {
+  const Facts facts(kernels::embedding_backward(kGpu, {.cols = 2048, .vocabulary = 32000, .type = bf16}));
+  EXPECT_EQ(facts.of("indices").pointer_align, 16);
+  EXPECT_EQ(facts.of("indices").dims, (std::vector<program::SizeFact>(1)));
+}
+
+TEST(ArgumentFacts, NothingOfAnyArguments) {
+  const Facts facts(norm(64), Variant::any);
+  for (const char* name : {"x", "y", "weight", "rstd"}) EXPECT_EQ(facts.of(name).pointer_align, 1);
+  EXPECT_EQ(facts.of("x").strides, (std::vector<program::SizeFact>{{}, {.exact = 1}}));
+}
+
+TEST(ArgumentFacts, IsAligned) {
+  const Facts add(kernels::vector_add(kGpu, f32)), rows(norm(64));
+  alignas(16) char memory[32];
+  const int64_t one = 1;
+  const auto fits = [&](const program::ArgFacts& facts, int offset, std::vector<int64_t> dims,
+                        std::vector<int64_t> strides) {
+    return kernels::is_aligned(facts, memory + offset, dims.data(), strides.data());
+  };
+  EXPECT_TRUE(fits(add.of("a"), 0, {8192}, {one}));
+  EXPECT_TRUE(fits(add.of("a"), 16, {0}, {one}));
+  EXPECT_FALSE(fits(add.of("a"), 0, {8191}, {one}));
+  EXPECT_FALSE(fits(add.of("a"), 4, {8192}, {one}));
+  EXPECT_TRUE(fits(rows.of("x"), 0, {5, 64}, {72, one}));
+  EXPECT_FALSE(fits(rows.of("x"), 0, {5, 64}, {68, one}));
+  EXPECT_FALSE(fits(rows.of("x"), 2, {5, 64}, {64, one}));
+  EXPECT_TRUE(fits(rows.of("rstd"), 0, {8191}, {one}));
+  EXPECT_FALSE(fits(rows.of("rstd"), 4, {8191}, {one}));
+}
+
+}  // namespace
+}  // namespace ligerdsl::test
