@@ -59,6 +59,7 @@ $L__BB0_2:
 	@!%p2 bra 	$L__BB0_2;
 	ld.shared.b32 	%r5, [%rd2];
 	add.s32 	%r2, %r2, %r5;
+	fence.proxy.async.shared::cta;
 	$release
 	add.s32 	%r3, %r3, 1;
 	setp.lt.u32 	%p3, %r3, 4;
@@ -238,11 +239,13 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"SourceOutOfBounds", but(fetch(), "[%rd5], [%rd9]", "[%rd5], [%rd9+16]"), "access of 256 bytes at"},
         Fault{"TargetOutOfBounds", but(fetch(), "[%rd5], [%rd9]", "[%rd5+896], [%rd9]"), "bytes of shared memory"},
         Fault{"CopyBeforeTheWait", fetch() + "\n	griddepcontrol.wait;", "before griddepcontrol.wait"},
-        Fault{"NotReleased",
-              but(ring("mbarrier.arrive.relaxed.cta.shared.b64 	%rd6, [%rd5+520];"), "[%rd9]", "[%rd8]"),
+        Fault{"NotReleased", but(ring("mbarrier.arrive.relaxed.cta.shared.b64 	%rd6, [%rd5+520];"), "[%rd9]", "[%rd8]"),
               "copy into shared memory that"},
         Fault{"ReleasedEarly", but(but(ring(""), "ld.shared.b32", kArrive + "\n	ld.shared.b32"), "[%rd9]", "[%rd8]"),
               "read"},
+        Fault{"ReleasedUnfenced",
+              but(but(ring(kArrive), "	fence.proxy.async.shared::cta;", ""), "[%rd9]", "[%rd8]"),
+              "read, without fence.proxy.async between"},
         Fault{"StoreUnderACopy", but(fetch(), "$L__BB0_1:", "	st.shared.b32 	[%rd5+4], %r1;\n$L__BB0_1:"),
               "write to shared memory that a copy on the mbarrier at offset 512 wrote"},
         Fault{"CopyOverPlainStores",

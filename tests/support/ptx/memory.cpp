@@ -51,6 +51,18 @@ Epoch SharedMemory::unordered_reader(Epoch read, const Order& order) const {
   return 0;
 }
 
+// A warp whose reads no proxy fence has shown to bulk copies.
+Epoch SharedMemory::unfenced_reader(Epoch read, const Order& order) const {
+  const auto unfenced = [&](Epoch reader) {
+    return reader != 0 && agents_.is_warp(agent_of(reader)) && !order.fenced.covers(reader);
+  };
+  if (agent_of(read) != kManyReaders) return unfenced(read) ? read : 0;
+  for (Epoch reader : sets_[time_of(read)]) {
+    if (unfenced(reader)) return reader;
+  }
+  return 0;
+}
+
 // The readers that a later writer must still know of: this one, and those that it does not know of itself.
 Epoch SharedMemory::with_reader(Epoch read, const Order& order, Epoch now) {
   if (read == now || !unordered_reader(read, order)) return now;
@@ -119,6 +131,10 @@ void SharedMemory::claim(uint64_t address, int64_t bytes, const Order& order, Ep
                                " wrote, without fence.proxy.async between");
     }
     if (const Epoch reader = unordered_reader(cell.read, order)) fail_write("copy into", reader, " read");
+    if (const Epoch reader = bulk ? unfenced_reader(cell.read, order) : 0) {
+      throw std::runtime_error("copy into shared memory that " + agents_.name(agent_of(reader)) +
+                               " read, without fence.proxy.async between");
+    }
     cell = {done, 0};
   }
 }

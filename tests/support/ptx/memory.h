@@ -33,7 +33,8 @@ class SharedMemory {
   SharedMemory(int64_t bytes, const Agents& agents) : agents_(agents), cells_(bytes), values_(bytes, 0xff) {}
   uint64_t load(uint64_t address, int bytes, const Order& order, Epoch now);
   void store(uint64_t address, int bytes, uint64_t value, const Order& order, Epoch now);
-  // A copy is issued that writes the bytes until the epoch `done`. Bulk copies need a proxy fence after plain writes.
+  // A copy is issued that writes the bytes until the epoch `done`. Bulk copies need a proxy fence after plain writes
+  // and reads.
   void claim(uint64_t address, int64_t bytes, const Order& order, Epoch done, bool bulk);
   // The same for a bulk copy that reads them.
   void borrow(uint64_t address, int64_t bytes, const Order& order, Epoch done);
@@ -48,6 +49,7 @@ class SharedMemory {
   };
   size_t check(uint64_t address, int64_t bytes) const;
   Epoch unordered_reader(Epoch read, const Order& order) const;  // or 0
+  Epoch unfenced_reader(Epoch read, const Order& order) const;   // or 0
   Epoch with_reader(Epoch read, const Order& order, Epoch now);
   [[noreturn]] void fail_read(Epoch write) const;
   [[noreturn]] void fail_write(const char* what, Epoch other, const char* did) const;
