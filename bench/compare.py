@@ -65,7 +65,12 @@ def about(library, device):
     else:
         name, driver = f"cpu {platform.machine()}, {os.cpu_count()} threads", "none"
     return {"device": name, "driver": driver, "date": datetime.date.today().isoformat(), "build": library.build_info(),
-            "torch": torch.__version__, "command": " ".join(["bench/compare.py", *sys.argv[1:]]), "peers": peers()}
+            "torch": torch.__version__, "command": " ".join(["bench/compare.py", *map(without_folder, sys.argv[1:])]), "peers": peers()}
+
+
+def without_folder(argument):
+    """Results are published: they say what was run, not where a machine keeps it."""
+    return argument.rsplit("/", 1)[-1]
 
 
 def peers():
