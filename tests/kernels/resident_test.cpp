@@ -1,6 +1,8 @@
 // Rows that are read twice (Resident) in programs that nobody would write by hand: the second pass and what the passes
 // leave out may come in any order, other work before, between and after them. No result depends on where blocks live, so
 // every backend gives the interpreter's bits.
+#include <functional>
+
 #include "dsl/interpreter/interpreter.h"
 #include "ligerdsl/dsl.h"
 #include "program/print.h"
@@ -222,6 +224,21 @@ TEST(Resident, RandomPassesByTicketsGiveTheInterpretersBits) {
   }
 }
 
+// A kept row's sum in one pass, its blocks plus that sum into `to` in the other. `before` comes before each block of the
+// first pass.
+void two_passes(KernelBuilder& k, const Rows& of, const Resident& kept, const Partition& to, const Scalar& row,
+                const std::function<void(const Scalar&)>& before = [](const Scalar&) {}) {
+  auto [acc] = k.for_range(0, of.blocks(), 1, carry(k.zeros({of.block}, f32)), [&](Scalar i, Tile acc) {
+    before(i);
+    return carry(acc + kept.load(i));
+  });
+  Scalar total = sum(acc);
+  k.for_range(0, of.blocks(), 1, [&](Scalar j) {
+    Scalar b = static_cast<int>(of.blocks()) - 1 - j;
+    to.store({row, b}, kept.load(b) + total);
+  });
+}
+
 // A row that the program itself has written: its copies may not overtake the stores.
 TEST(Resident, RowsThatTheProgramWroteBefore) {
   const Rows of{.rows = 3, .columns = 8 * 512, .block = 512};
@@ -234,13 +251,7 @@ TEST(Resident, RowsThatTheProgramWroteBefore) {
     y.store({row, i}, cumsum(x.load({row, i}).reshape({16, 32}).permute({1, 0}), 1).reshape({of.block}));
   });
   Resident kept = y.resident({row});
-  auto [acc] = k.for_range(0, of.blocks(), 1, carry(k.zeros({of.block}, f32)),
-                           [&](Scalar i, Tile acc) { return carry(acc + kept.load(i)); });
-  Scalar total = sum(acc);
-  k.for_range(0, of.blocks(), 1, [&](Scalar j) {
-    Scalar b = static_cast<int>(of.blocks()) - 1 - j;
-    v.store({row, b}, kept.load(b) + total);
-  });
+  two_passes(k, of, kept, v, row);
   expect_interpreters_bits(k, of, 1);
 }
 
@@ -253,15 +264,7 @@ TEST(Resident, RowsThatTheFirstPassWrites) {
   Partition x = views.x.partition({squeeze, of.block}), y = views.y.partition({squeeze, of.block}),
             v = views.v.partition({squeeze, of.block});
   Resident kept = y.resident({row});
-  auto [acc] = k.for_range(0, of.blocks(), 1, carry(k.zeros({of.block}, f32)), [&](Scalar i, Tile acc) {
-    y.store({row, i}, x.load({row, i}) * 2.0f);
-    return carry(acc + kept.load(i));
-  });
-  Scalar total = sum(acc);
-  k.for_range(0, of.blocks(), 1, [&](Scalar j) {
-    Scalar b = static_cast<int>(of.blocks()) - 1 - j;
-    v.store({row, b}, kept.load(b) + total);
-  });
+  two_passes(k, of, kept, v, row, [&](const Scalar& i) { y.store({row, i}, x.load({row, i}) * 2.0f); });
   expect_interpreters_bits(k, of, 1);
 }
 
@@ -293,13 +296,7 @@ TEST(Resident, RowsOfAProgramThatLoops) {
   Scalar rows = views.x.dim(0).to(i32);
   k.for_range(k.program_id(0), rows, k.num_programs(0), [&](Scalar row) {
     Resident kept = x.resident({row});
-    auto [acc] = k.for_range(0, of.blocks(), 1, carry(k.zeros({of.block}, f32)),
-                             [&](Scalar i, Tile acc) { return carry(acc + kept.load(i)); });
-    Scalar total = sum(acc);
-    k.for_range(0, of.blocks(), 1, [&](Scalar j) {
-      Scalar b = static_cast<int>(of.blocks()) - 1 - j;
-      y.store({row, b}, kept.load(b) + total);
-    });
+    two_passes(k, of, kept, y, row);
   });
   expect_interpreters_bits(k, of, 1);
 }

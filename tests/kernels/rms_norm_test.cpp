@@ -139,12 +139,10 @@ TEST(RmsNorm, WidthsAndTypes) {
   }
 }
 
-// Rows of more than one CTA's shared memory: clusters take them one after the other.
 TEST(RmsNorm, RowsSharedByCtas) {
-  for (auto [type, h, n] : {std::tuple(f32, 53248, 2), {bf16, 131072, 1}, {f32, 60000, 2}}) {
-    if (n * h > backend().budget()) continue;
-    for (int64_t gap : {0, 8}) run_and_check({.options = options_of(h, type), .n = n, .gap = gap});
-  }
+  for_rows_shared_by_ctas([](DType type, int64_t n, int64_t h, int64_t gap) {
+    run_and_check({.options = options_of(h, type), .n = n, .gap = gap});
+  });
 }
 
 TEST(RmsNorm, RowsInTurn) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -58,6 +59,16 @@ void for_rows_in_turn(const Check& check) {
   for (auto [width, gap] : {std::pair<int64_t, int64_t>{4096, 0}, {6140, 4}, {8192, 8}}) {
     const int64_t rows = std::min<int64_t>(23, (backend().budget() / width - 1) | 1);
     for (DType type : kFloats) expect_aligned([&] { check(type, rows, width, gap); });
+  }
+}
+
+// Rows of more than one CTA's shared memory, which clusters take one after the other: calls check(type, rows, width,
+// gap).
+template <class Check>
+void for_rows_shared_by_ctas(const Check& check) {
+  for (auto [type, width, rows] : {std::tuple(f32, 53248, 2), {bf16, 131072, 1}, {f32, 60000, 2}}) {
+    if (rows * width > backend().budget()) continue;
+    for (int64_t gap : {0, 8}) check(type, rows, width, gap);
   }
 }
 
