@@ -32,8 +32,8 @@ struct Machine {
   bool clusters = false;
 };
 
-// A GPU, by the architecture that code is compiled for ("sm_90a").
-Machine gpu(const std::string& arch, int processors);
+// A GPU, by the architecture that code is compiled for ("sm_90a") and the PTX version that its driver takes, times ten.
+Machine gpu(const std::string& arch, int processors, int ptx_version);
 
 // Programs along x, y and z; a 0 anywhere means: nothing to launch.
 using Grid = std::array<int64_t, 3>;

@@ -2,6 +2,7 @@
 
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/layout_attr.h"
+#include "compiler/passes/messages.h"
 #include "compiler/passes/shared_buffer.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -57,6 +58,7 @@ MemoryAccess sharedAccess(Operation* op, Value buffer, bool writes) {
   auto alloc = buffer.getDefiningOp<tgpu::LocalAllocOp>();
   access.begin = alloc.getOffset().value_or(0);
   access.end = access.begin + bufferBytes(alloc.getType());
+  access.message = isOfMessages(alloc);
   return access;
 }
 
@@ -160,15 +162,24 @@ std::optional<MemoryAccess> memoryAccess(Operation* op) {
     access.remote = true;
     return access;
   }
-  // Fills are ordered by their memory barriers; only those are set up and read like other shared memory.
-  if (auto init = dyn_cast<tgpu::InitFillsOp>(op)) return sharedAccess(op, init.getBarriers(), true);
+  // Fills are ordered by their memory barriers; only those are set up and read like other shared memory. The cluster
+  // meets before it uses those of messages.
+  if (auto init = dyn_cast<tgpu::InitMbarriersOp>(op); init && !isOfMessages(init.getBarriers()))
+    return sharedAccess(op, init.getBarriers(), true);
   if (auto await = dyn_cast<tgpu::AwaitFillOp>(op)) return sharedAccess(op, await.getBarriers(), false);
   return std::nullopt;
 }
 
-std::optional<MemoryAccess> secondAccess(Operation* op) {
-  if (auto stage = dyn_cast<tgpu::StageTileOp>(op)) return ownAccess(op, stage.getBuffer(), true);
-  return std::nullopt;
+SmallVector<MemoryAccess, 2> furtherAccesses(Operation* op) {
+  if (auto stage = dyn_cast<tgpu::StageTileOp>(op)) return {ownAccess(op, stage.getBuffer(), true)};
+  SmallVector<MemoryAccess, 2> accesses;
+  if (auto send = dyn_cast<tgpu::SendOp>(op))
+    for (Value buffer : send.getSlots()) accesses.push_back(sharedAccess(op, buffer, true));
+  return accesses;
+}
+
+bool isOfMessages(Value buffer) {
+  return llvm::any_of(buffer.getUsers(), llvm::IsaPred<tgpu::SendOp>);
 }
 
 bool mayOverlap(const MemoryAccess& a, const MemoryAccess& b) {
@@ -186,6 +197,11 @@ bool mayOverlap(const MemoryAccess& a, const MemoryAccess& b) {
 bool needsBarrier(const MemoryAccess& earlier, const MemoryAccess& later) {
   if (!earlier.writes && !later.writes) return false;
   if (earlier.atomic && later.atomic) return false;
+  if (earlier.message && later.message) {
+    // A turn that was read is overwritten after the next one was received.
+    auto send = dyn_cast<tgpu::SendOp>(later.op);
+    return earlier.reads && send && mayOverlap(earlier, later) && !everyWarpSends(send);
+  }
   return mayOverlap(earlier, later) && !assignThreadsAlike(earlier, later);
 }
 

@@ -20,7 +20,8 @@ struct MemoryAccess {
   mlir::Value buffer = nullptr;
   mlir::BlockArgument phase = nullptr;
   int turns = 0;
-  bool own = false;  // each thread touches only bytes that no other access of this kind to this buffer gives to another
+  bool message = false;  // tgpu.send and what it brings: a wait stands between, and two turns are apart
+  bool own = false;      // each thread touches only bytes that no other access of this kind to this buffer gives to another
 
   // Global memory: the argument it belongs to, if it is known; which argument facts say what it overlaps.
   mlir::Value root = nullptr;
@@ -32,8 +33,12 @@ struct MemoryAccess {
 /// The access of an op on tiles that have layouts; nothing if the op touches no memory.
 std::optional<MemoryAccess> memoryAccess(mlir::Operation* op);
 
-/// What the op does beside memoryAccess: a tgpu.stage_tile reads global memory and writes shared memory.
-std::optional<MemoryAccess> secondAccess(mlir::Operation* op);
+/// What the op does beside memoryAccess: a tgpu.stage_tile reads global memory and writes shared memory, a tgpu.send
+/// writes several buffers.
+llvm::SmallVector<MemoryAccess, 2> furtherAccesses(mlir::Operation* op);
+
+/// Whether a buffer in shared memory belongs to messages.
+bool isOfMessages(mlir::Value buffer);
 
 /// Whether two accesses may meet in one place, as far as offsets and the facts about arguments tell.
 bool mayOverlap(const MemoryAccess& a, const MemoryAccess& b);

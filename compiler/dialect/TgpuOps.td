@@ -98,9 +98,9 @@ def Tgpu_LocalLoadOp : Tgpu_Op<"local_load", [MemoryEffects<[MemRead]>]> {
 
 //===-- Asynchronous copies -----------------------------------------------------------------------------------------===//
 
-def Tgpu_InitFillsOp : Tgpu_Op<"init_fills", [MemoryEffects<[MemWrite]>]> {
-  let summary = "Prepares one memory barrier per slot for fills; once, before them";
-  let description = "Example: `tgpu.init_fills %b : !tgpu.memdesc<4xi64>`.";
+def Tgpu_InitMbarriersOp : Tgpu_Op<"init_mbarriers", [MemoryEffects<[MemWrite]>]> {
+  let summary = "Prepares memory barriers for phases of one arrival each; once, before their use";
+  let description = "Example: `tgpu.init_mbarriers %b : !tgpu.memdesc<4xi64>`.";
   let arguments = (ins Tgpu_MemDescType:$barriers);
   let assemblyFormat = "$barriers attr-dict `:` type($barriers)";
 }
@@ -173,6 +173,37 @@ def Tgpu_ClusterBarrierOp : Tgpu_Op<"cluster_barrier", [MemoryEffects<[MemRead, 
   let summary = "All threads of the cluster meet; memory written before, of any CTA, is visible after";
   let description = "Example: `tgpu.cluster_barrier`.";
   let assemblyFormat = "attr-dict";
+}
+
+def Tgpu_SendOp : Tgpu_Op<"send", [AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Sends tiles to every CTA of the cluster, each element by one of the threads that hold it";
+  let description = [{
+    `slots` hold two turns of each tile, `barriers` one memory barrier per turn. Gives the turn, 0 or 1 alternately, and the
+    parity with which it is received. Every CTA sends every time, so whoever received a turn knows that all have read the one
+    before; elements have 32 or 64 bits.
+
+    With `from_first`, as behind an atomic, what counts is the copy of the cluster's first CTA: the slots of a turn are one
+    for each sender, and its slot comes first.
+
+    Example:
+    ```
+    %turn, %parity = tgpu.send %m, %s to %a, %b signal %barriers
+        : tensor<16xf32, #w>, tensor<16xf32, #w>, !tgpu.memdesc<2x16xf32>, !tgpu.memdesc<2x16xf32>, !tgpu.memdesc<2xi64>
+    ```
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$values, Variadic<Tgpu_MemDescType>:$slots,
+                   Tgpu_MemDescType:$barriers, UnitAttr:$from_first);
+  let results = (outs I32:$turn, I32:$parity);
+  let assemblyFormat = [{
+    $values `to` $slots `signal` $barriers attr-dict `:` type($values) `,` type($slots) `,` type($barriers)
+  }];
+}
+
+def Tgpu_ReceiveOp : Tgpu_Op<"receive", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Waits until what all CTAs of the cluster sent in a turn is here";
+  let description = "Example: `tgpu.receive %barriers[%turn] parity %parity : !tgpu.memdesc<2xi64>`.";
+  let arguments = (ins Tgpu_MemDescType:$barriers, I32:$turn, I32:$parity);
+  let assemblyFormat = "$barriers `[` $turn `]` `parity` $parity attr-dict `:` type($barriers)";
 }
 
 def Tgpu_ClusterArriveOp : Tgpu_Op<"cluster_arrive", [MemoryEffects<[MemRead, MemWrite]>]> {

@@ -5,6 +5,8 @@
 
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/layout_attr.h"
+#include "compiler/passes/messages.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 
 using namespace mlir;
 
@@ -48,11 +50,37 @@ void tileScalarAtomics(func::FuncOp func) {
   });
 }
 
+// All CTAs hold copies of all elements.
+static bool isForAllCtas(RankedTensorType type) {
+  LinearLayout layout = layoutOf(type);
+  return layout.ctas() > 1 && layout.redundant().cta == static_cast<uint64_t>(layout.ctas() - 1);
+}
+
+static bool containsLoop(Operation* op) {
+  return op->walk([](LoopLikeOpInterface) { return WalkResult::interrupt(); }).wasInterrupted();
+}
+
+// Where to send the result: in front of the last loop before its use, so that it arrives during the loop.
+static Operation* sendingPlace(tile::AtomicRMWOp op, Operation* use) {
+  for (Operation* before = use->getPrevNode(); before && before != op; before = before->getPrevNode())
+    if (containsLoop(before)) return before;
+  return use;
+}
+
+static void sendResult(tile::AtomicRMWOp op) {
+  Operation* use = firstUse(op);
+  Value old = op.getResult();
+  OpBuilder early(sendingPlace(op, use)), late(use);
+  Message message(early, op.getLoc(), old, /*fromFirst=*/true);
+  old.replaceAllUsesExcept(message.receive(late, old.getType())[0], message.op());
+}
+
 void shareAtomicResults(func::FuncOp func) {
   func.walk([&](tile::AtomicRMWOp op) {
     Value old = op.getResult();
     auto type = dyn_cast<RankedTensorType>(old.getType());
     if (!type || old.use_empty() || !layoutOf(type).isReplicated()) return;
+    if (isForAllCtas(type) && fitsMessages(type)) return sendResult(op);
     OpBuilder builder(firstUse(op));
     const bool remote = layoutOf(type).redundant().cta != 0;
     std::optional<RankedTensorType> part = remote ? std::nullopt : partOfCta(type);

@@ -16,9 +16,10 @@
 //
 // Conditions are scalars, equal in all threads of a cluster, so barriers may stand inside loops and branches.
 //
-// No CTA may be touched before it runs: tgpu.cluster_arrive stands at the kernel's begin, tgpu.cluster_wait before the
-// first op that contains a tgpu.remote_store. None may be touched after its end: a remote store is followed by a
-// cluster barrier, before what it stored is loaded.
+// No CTA may be touched before it runs: tgpu.cluster_arrive stands at the kernel's begin, behind the memory barriers of
+// messages, tgpu.cluster_wait before the first op that contains a tgpu.remote_store or tgpu.send. None may be touched
+// after its end: a remote store is followed by a cluster barrier, before what it stored is loaded; whatever is sent is
+// received.
 #include <utility>
 
 #include "compiler/analysis/memory_access.h"
@@ -87,12 +88,16 @@ class Inserter {
       else if (auto branch = dyn_cast<scf::IfOp>(op))
         walkIf(branch, pending);
       else
-        for (const auto& access : {memoryAccess(&op), secondAccess(&op)})
-          if (access) add(*access, pending);
+        addAll(op, pending);
     }
   }
 
  private:
+  void addAll(Operation& op, Pending& pending) {
+    if (std::optional<MemoryAccess> access = memoryAccess(&op)) add(*access, pending);
+    for (const MemoryAccess& access : furtherAccesses(&op)) add(access, pending);
+  }
+
   void add(const MemoryAccess& access, Pending& pending) {
     Barrier wanted = Barrier::none;
     for (const auto& [key, entry] : pending) {
@@ -162,21 +167,30 @@ class Inserter {
   Barrier found = Barrier::none;
 };
 
+// Others may send once a CTA has announced itself: its memory barriers must be ready.
+Block::iterator readyForMessages(Block& body) {
+  Block::iterator ready = body.begin();
+  for (Operation& op : body)
+    if (auto init = dyn_cast<tgpu::InitMbarriersOp>(op); init && isOfMessages(init.getBarriers()))
+      ready = std::next(op.getIterator());
+  return ready;
+}
+
 void announceCtas(func::FuncOp func) {
   Block& body = func.getBody().front();
   auto touches = [](Operation& op) {
     return op
         .walk([](Operation* inner) {
-          bool found = isa<tgpu::RemoteStoreOp, tgpu::ClusterBarrierOp>(inner);
+          bool found = isa<tgpu::RemoteStoreOp, tgpu::SendOp, tgpu::ClusterBarrierOp>(inner);
           return found ? WalkResult::interrupt() : WalkResult::advance();
         })
         .wasInterrupted();
   };
   auto first = llvm::find_if(body, touches);
   if (first == body.end() || isa<tgpu::ClusterBarrierOp>(*first)) return;
-  OpBuilder atFirst(&*first), atBegin = OpBuilder::atBlockBegin(&body);
+  OpBuilder atFirst(&*first), ready(&body, readyForMessages(body));
   tgpu::ClusterWaitOp::create(atFirst, first->getLoc());
-  tgpu::ClusterArriveOp::create(atBegin, func.getLoc());
+  tgpu::ClusterArriveOp::create(ready, func.getLoc());
 }
 
 class TgpuInsertBarriersPass : public PassWrapper<TgpuInsertBarriersPass, OperationPass<func::FuncOp>> {

@@ -182,7 +182,7 @@ class RowKeeper {
     llvm::append_range(shape, slotType().getShape());
     buffer = alloc(tgpu::MemDescType::get(builder.getContext(), shape, slotType().getElementType(), 0));
     barriers = alloc(tgpu::MemDescType::get(builder.getContext(), {slots}, builder.getI64Type(), 0));
-    tgpu::InitFillsOp::create(builder, loc, barriers);
+    tgpu::InitMbarriersOp::create(builder, loc, barriers);
     tgpu::BarrierOp::create(builder, loc);
   }
 
@@ -196,7 +196,7 @@ class RowKeeper {
     for (Operation* before = at->getPrevNode(); before; before = at->getPrevNode()) {
       if (needed.contains(before) ||
           !(isMemoryEffectFree(before) || hasSingleEffect<MemoryEffects::Read>(before) ||
-            isa<tgpu::LocalAllocOp, tgpu::InitFillsOp, tgpu::BarrierOp, tgpu::FillOp>(before)))
+            isa<tgpu::LocalAllocOp, tgpu::InitMbarriersOp, tgpu::BarrierOp, tgpu::FillOp>(before)))
         break;
       at = before;
     }

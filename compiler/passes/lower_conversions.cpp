@@ -2,8 +2,9 @@
 //
 // A tgpu.convert_layout whose values stay in their threads is a renaming of registers and remains. Every other one goes
 // through shared memory: allocate, store, load. Where values leave their CTA, every CTA of the cluster gets the whole
-// tile (tgpu.remote_store); else a buffer holds the part of its CTA only. Neighbouring conversions are lowered
-// together, all stores before all loads, so that they share one barrier (tgpu-insert-barriers puts it there).
+// tile, as a message if it is small (messages.h), else by tgpu.remote_store; otherwise a buffer holds the part of its
+// CTA only. Neighbouring conversions are lowered together, all stores before all loads, so that they share one barrier
+// (tgpu-insert-barriers puts it there) and one message.
 //
 // An exchange that is alone in the body of a loop alternates between two slots: the loop carries 0, 1, 0, ... and
 // indexes its buffers with it. What one iteration still reads, the next does not overwrite, and one barrier per
@@ -14,6 +15,7 @@
 #include "compiler/dialect/tgpu.h"
 #include "compiler/layout/conversion.h"
 #include "compiler/passes/layout_attr.h"
+#include "compiler/passes/messages.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/shared_buffer.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -49,6 +51,10 @@ bool leavesCta(tgpu::ConvertLayoutOp op) {
   return travel(layoutOf(op.getSource()), layoutOf(op.getResult())) == Travel::cluster;
 }
 
+bool isMessage(tgpu::ConvertLayoutOp op) {
+  return leavesCta(op) && fitsMessages(cast<RankedTensorType>(op.getSource().getType()));
+}
+
 tgpu::MemDescType bufferType(tgpu::ConvertLayoutOp op) {
   auto type = cast<RankedTensorType>(op.getSource().getType());
   auto result = cast<RankedTensorType>(op.getResult().getType());
@@ -71,22 +77,33 @@ Value allocate(OpBuilder& builder, tgpu::ConvertLayoutOp op, BlockArgument phase
   return tgpu::LocalSlotOp::create(builder, op.getLoc(), type, buffer, phase);
 }
 
+void replace(tgpu::ConvertLayoutOp op, Value loaded) {
+  op.getResult().replaceAllUsesWith(loaded);
+  op.erase();
+}
+
 void lowerTogether(ArrayRef<tgpu::ConvertLayoutOp> conversions, BlockArgument phase) {
   OpBuilder builder(conversions.back());
+  Run sent, stored;
+  for (tgpu::ConvertLayoutOp op : conversions) (isMessage(op) ? sent : stored).push_back(op);
+  std::optional<Message> message;
+  if (!sent.empty()) {
+    auto sources = llvm::map_to_vector(sent, [](auto op) -> Value { return op.getSource(); });
+    message.emplace(builder, sent[0].getLoc(), sources, /*fromFirst=*/false);
+  }
   SmallVector<Value> buffers;
-  for (tgpu::ConvertLayoutOp op : conversions) {
+  for (tgpu::ConvertLayoutOp op : stored) {
     buffers.push_back(allocate(builder, op, phase));
     if (leavesCta(op))
       tgpu::RemoteStoreOp::create(builder, op.getLoc(), op.getSource(), buffers.back(), /*owners_only=*/false);
     else
       tgpu::LocalStoreOp::create(builder, op.getLoc(), op.getSource(), buffers.back());
   }
-  for (auto [number, buffer] : llvm::enumerate(buffers)) {
-    tgpu::ConvertLayoutOp op = conversions[number];
-    Value loaded = tgpu::LocalLoadOp::create(builder, op.getLoc(), op.getResult().getType(), buffer);
-    op.getResult().replaceAllUsesWith(loaded);
-    op.erase();
-  }
+  for (auto [op, buffer] : llvm::zip_equal(stored, buffers))
+    replace(op, tgpu::LocalLoadOp::create(builder, op.getLoc(), op.getResult().getType(), buffer));
+  if (!message) return;
+  auto types = llvm::map_to_vector(sent, [](auto op) -> Type { return op.getResult().getType(); });
+  for (auto [op, tile] : llvm::zip_equal(sent, message->receive(builder, types))) replace(op, tile);
 }
 
 bool leavesThread(tgpu::ConvertLayoutOp op) {
@@ -143,8 +160,9 @@ class TgpuLowerConversionsPass : public PassWrapper<TgpuLowerConversionsPass, Op
   bool alternates(ArrayRef<Run> runs) {
     if (runs.size() != 1) return false;
     int64_t bytes = 0;
-    for (tgpu::ConvertLayoutOp op : runs[0]) bytes += bufferBytes(bufferType(op));
-    return bytes <= kMostBytesPerSlot;
+    for (tgpu::ConvertLayoutOp op : runs[0])
+      if (!isMessage(op)) bytes += bufferBytes(bufferType(op));
+    return 0 < bytes && bytes <= kMostBytesPerSlot;
   }
 
   // Makes the loop carry 0, 1, 0, ...

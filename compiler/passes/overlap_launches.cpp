@@ -21,8 +21,8 @@ namespace ligerdsl::compiler {
 namespace {
 
 bool touchesOnlyShared(Operation* op) {
-  return isa<tgpu::LocalAllocOp, tgpu::LocalStoreOp, tgpu::LocalLoadOp, tgpu::BarrierOp, tgpu::InitFillsOp,
-             tgpu::AwaitFillOp, tgpu::RemoteStoreOp, tgpu::ClusterBarrierOp, tgpu::ClusterArriveOp,
+  return isa<tgpu::LocalAllocOp, tgpu::LocalStoreOp, tgpu::LocalLoadOp, tgpu::BarrierOp, tgpu::InitMbarriersOp,
+             tgpu::AwaitFillOp, tgpu::RemoteStoreOp, tgpu::SendOp, tgpu::ReceiveOp, tgpu::ClusterBarrierOp, tgpu::ClusterArriveOp,
              tgpu::ClusterWaitOp>(op);
 }
 

@@ -3,7 +3,7 @@
 // A tile that is needed on both sides of a barrier waits in registers while the CTA exchanges values. Where such tiles
 // would fill more than three quarters of a thread's registers, those that came from narrower memory are computed again:
 //
-//   1. At every barrier, the tiles that are alive across it are counted.
+//   1. At every barrier, and where a message is waited for, the tiles that are alive across it are counted.
 //   2. If they are too many, a tile of 32-bit elements is recomputed if its operands, followed through cheap ops, end
 //      in narrower tiles, in values from outside of the block, or in tiles of few registers.
 //   3. What waits is the narrower tile. It passes through tgpu.opaque, or LLVM and ptxas would recognise the result and
@@ -157,7 +157,7 @@ class TgpuRecomputeAfterBarriersPass : public PassWrapper<TgpuRecomputeAfterBarr
   void runOnOperation() override {
     SmallVector<Operation*> barriers;
     getOperation().walk([&](Operation* op) {
-      if (isa<tgpu::BarrierOp, tgpu::ClusterBarrierOp>(op)) barriers.push_back(op);
+      if (isa<tgpu::BarrierOp, tgpu::ClusterBarrierOp, tgpu::ReceiveOp>(op)) barriers.push_back(op);
     });
     for (Operation* barrier : barriers) BarrierSite(barrier, 32 * int64_t{numWarps}).run();
   }

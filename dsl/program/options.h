@@ -33,7 +33,7 @@ struct CompileOptions {
   std::string arch;      // nvptx: "sm_80", "sm_90a", ...; cpu: LLVM's CPU name, empty = this host
   std::string features;  // cpu: LLVM's feature string, empty = this host's
   int32_t ptx_version =
-      80;                 // nvptx: highest PTX version the driver accepts, times ten; the lowest that serves is emitted
+      90;                 // nvptx: highest PTX version the driver accepts, times ten; the lowest that serves is emitted
   int32_t num_warps = 4;  // nvptx: warps of 32 threads per CTA
   int32_t num_ctas = 1;   // nvptx: CTAs per cluster
   int32_t num_stages = 2;       // depth of software pipelines

@@ -37,7 +37,7 @@ class RecordingContext final : public lib::Context {
 
   kernels::Machine machine() const override {
     return base_.target == program::Target::cpu ? kernels::Machine{}
-                                                : kernels::gpu(base_.arch, kernels::Machine{}.processors);
+                                                : kernels::gpu(base_.arch, kernels::Machine{}.processors, base_.ptx_version);
   }
   program::CompileOptions base_options() override { return base_; }
   std::shared_ptr<runtime::LoadedKernel> load(const std::string& program,

@@ -38,7 +38,8 @@ Context::~Context() {
 
 kernels::Machine Context::machine() const {
   if (device_->is_cpu()) return {.target = program::Target::cpu};
-  return kernels::gpu(device_->base_options().arch, device_->description().multiprocessors);
+  const program::CompileOptions& options = device_->base_options();
+  return kernels::gpu(options.arch, device_->description().multiprocessors, options.ptx_version);
 }
 
 void Context::check(runtime::Stream stream) {

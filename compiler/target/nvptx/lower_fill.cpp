@@ -1,47 +1,16 @@
 // Fills: bulk copies from global to shared memory by the asynchronous proxy, and the memory barriers that tell of their
-// arrival. PTX ISA: mbarrier, cp.async.bulk; sm_90 and later.
+// arrival. PTX ISA: cp.async.bulk; sm_90 and later.
 //
 // On a cluster every CTA has its slots, and brings its part of the tile into them.
 //
-// A slot's barrier expects one arrival per fill, that of the thread that starts the copy, and the bytes of the copy. A
-// wait names the parity of the phase that it waits for.
+// What arrives at a slot's barrier is the thread that starts the copy, and the bytes of the copy.
 #include "compiler/passes/shared_buffer.h"
-#include "compiler/target/nvptx/memory_access.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "compiler/target/nvptx/mbarrier.h"
 
 using namespace mlir;
 
 namespace ligerdsl::compiler::nvptx {
 namespace {
-
-constexpr int64_t kBarrierBytes = 8;
-
-Value slotAddress(ThreadLowering& t, Value base, Value slot, int64_t bytes) {
-  Value offset = arith::MulIOp::create(t.b, t.loc, slot, t.constant(bytes));
-  return arith::AddIOp::create(t.b, t.loc, sharedAddress(t, base), offset);
-}
-
-// In the first `count` threads.
-template <class Emit>
-void inThreadsBelow(ThreadLowering& t, Value count, Emit emit) {
-  Value chosen = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ult, t.threadInCta(), count);
-  auto branch = scf::IfOp::create(t.b, t.loc, chosen, /*withElseRegion=*/false);
-  OpBuilder::InsertionGuard guard(t.b);
-  t.b.setInsertionPointToStart(branch.thenBlock());
-  emit();
-}
-
-LogicalResult lowerInitFills(ThreadLowering& t, tgpu::InitFillsOp op) {
-  if (!t.hasBulkCopies()) return op.emitOpError("needs sm_90 or later, got ") << t.options.arch;
-  int64_t slots = op.getBarriers().getType().getShape()[0];
-  inThreadsBelow(t, t.constant(slots), [&] {
-    Value barrier = slotAddress(t, t.scalar(op.getBarriers()), t.threadInCta(), kBarrierBytes);
-    inlinePtx(t, {}, barrier, "mbarrier.init.shared::cta.b64 [$0], 1;", "r,~{memory}");
-    // The copies see the barrier through another proxy.
-    inlinePtx(t, {}, {}, "fence.proxy.async.shared::cta;", "~{memory}");
-  });
-  return success();
-}
 
 // Address of the tile's first element.
 Value tileAddress(ThreadLowering& t, tgpu::FillOp op, ValueRange indices) {
@@ -79,7 +48,7 @@ LogicalResult lowerFill(ThreadLowering& t, tgpu::FillOp op) {
         llvm::map_to_vector(body.getTerminator()->getOperands(), [&](Value value) { return t.scalar(value); });
     Value place = arith::AddIOp::create(t.b, t.loc, t.scalar(op.getBase()), position);
     Value slot = arith::RemUIOp::create(t.b, t.loc, place, t.constant(slots));
-    Value barrier = slotAddress(t, t.scalar(op.getBarriers()), slot, kBarrierBytes);
+    Value barrier = mbarrierAddress(t, t.scalar(op.getBarriers()), slot);
     Value target = slotAddress(t, t.scalar(op.getSlots()), slot, slotBytes);
     int64_t elementBytes = op.getView().getType().getElementBytes();
     const int64_t part = op.getSlots().getType().getShape().back();
@@ -91,7 +60,7 @@ LogicalResult lowerFill(ThreadLowering& t, tgpu::FillOp op) {
       source = arith::AddIOp::create(t.b, t.loc, source, arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), offset));
     }
     Value bytes = arith::MulIOp::create(t.b, t.loc, elements, t.constant(elementBytes));
-    inlinePtx(t, {}, {barrier, bytes}, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}");
+    arriveExpecting(t, barrier, bytes);
     Value any = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ne, bytes, t.constant(0));
     inlinePtx(t, {}, {any, target, source, bytes, barrier},
               "@$0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [$1], [$2], $3, [$4];",
@@ -101,24 +70,14 @@ LogicalResult lowerFill(ThreadLowering& t, tgpu::FillOp op) {
 }
 
 LogicalResult lowerAwaitFill(ThreadLowering& t, tgpu::AwaitFillOp op) {
-  Value barrier = slotAddress(t, t.scalar(op.getBarriers()), t.scalar(op.getSlot()), kBarrierBytes);
-  Value parity = t.scalar(op.getParity());
-  auto loop = scf::WhileOp::create(t.b, t.loc, TypeRange(), ValueRange());
-  OpBuilder::InsertionGuard guard(t.b);
-  t.b.createBlock(&loop.getBefore());
-  Value arrived = inlinePtx(t, t.b.getI1Type(), {barrier, parity},
-                            "mbarrier.try_wait.parity.shared::cta.b64 $0, [$1], $2;", "=b,r,r,~{memory}");
-  Value waiting = arith::XOrIOp::create(t.b, t.loc, arrived, t.constant(1, 1));
-  scf::ConditionOp::create(t.b, t.loc, waiting, ValueRange());
-  t.b.createBlock(&loop.getAfter());
-  scf::YieldOp::create(t.b, t.loc, ValueRange());
+  Value barrier = mbarrierAddress(t, t.scalar(op.getBarriers()), t.scalar(op.getSlot()));
+  waitForPhase(t, barrier, t.scalar(op.getParity()), "");
   return success();
 }
 
 }  // namespace
 
 void addFillLowerings(LoweringTable& table) {
-  table.add<tgpu::InitFillsOp, lowerInitFills>();
   table.add<tgpu::FillOp, lowerFill>();
   table.add<tgpu::AwaitFillOp, lowerAwaitFill>();
 }

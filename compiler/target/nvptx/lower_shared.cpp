@@ -2,9 +2,9 @@
 // there ahead of their use.
 #include "compiler/passes/layout_attr.h"
 #include "compiler/passes/shared_buffer.h"
+#include "compiler/target/nvptx/buffer_access.h"
 #include "compiler/target/nvptx/tile_access.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 
@@ -19,81 +19,13 @@ LogicalResult lowerLocalAlloc(ThreadLowering& t, tgpu::LocalAllocOp op) {
 }
 
 LogicalResult lowerLocalSlot(ThreadLowering& t, tgpu::LocalSlotOp op) {
-  Value buffer = t.scalar(op.getBuffer());
-  int64_t bytes = bufferBytes(op.getType());
-  Value offset = arith::MulIOp::create(t.b, t.loc, t.scalar(op.getIndex()), t.constant(bytes));
-  t.define(
-      op, {LLVM::GEPOp::create(t.b, t.loc, buffer.getType(), t.b.getI8Type(), buffer, ArrayRef<LLVM::GEPArg>{offset})});
+  t.define(op, {bufferPart(t, t.scalar(op.getBuffer()), t.scalar(op.getIndex()), bufferBytes(op.getType()))});
   return success();
 }
-
-// What a buffer holds of a tile: all of it, or the part of this CTA.
-RankedTensorType heldBy(tgpu::MemDescType buffer, RankedTensorType tile) {
-  return buffer.getShape() == tile.getShape() ? tile : *partOfCta(tile);
-}
-
-// Addresses of a tile's registers in a row-major buffer whose rows are padded.
-class BufferAccess {
- public:
-  BufferAccess(ThreadLowering& t, tgpu::MemDescType type, Value buffer, RankedTensorType tile)
-      : t(t), type(type), layout(t.layout(heldBy(type, tile))), buffer(buffer) {
-    int rank = type.getShape().size();
-    strides.assign(rank, memoryBytes(type.getElementType()));
-    for (int dim = rank - 2; dim >= 0; --dim)
-      strides[dim] = strides[dim + 1] * (type.getShape()[dim + 1] + (dim == rank - 2 ? type.getRowPad() : 0));
-    chunk = std::max<int64_t>(1, std::min(layout.width, 16 / strides.back()));
-    int64_t row = type.getShape().back() + type.getRowPad();
-    while (chunk > 1 && rank > 1 && row % chunk != 0) chunk /= 2;
-    Value offset;
-    for (int dim = 0; dim < rank; ++dim) offset = sum(offset, bytes(layout.origin[dim], strides[dim]));
-    thread = LLVM::GEPOp::create(t.b, t.loc, this->buffer.getType(), t.b.getI8Type(), this->buffer,
-                                 ArrayRef<LLVM::GEPArg>{offset});
-  }
-
-  Value pointer(int64_t reg) {
-    int64_t constant = 0;
-    Value moved;
-    for (size_t dim = 0; dim < strides.size(); ++dim) {
-      auto [base, offset] = t.coordinate(layout, reg, dim);
-      constant += offset * strides[dim];
-      if (base != layout.origin[dim])
-        moved = sum(moved, bytes(arith::SubIOp::create(t.b, t.loc, base, layout.origin[dim]), strides[dim]));
-    }
-    Value at = thread;
-    if (moved) at = LLVM::GEPOp::create(t.b, t.loc, at.getType(), t.b.getI8Type(), at, ArrayRef<LLVM::GEPArg>{moved});
-    if (constant)
-      at = LLVM::GEPOp::create(t.b, t.loc, at.getType(), t.b.getI8Type(), at,
-                               ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(constant)});
-    return at;
-  }
-
-  int64_t chunk = 1;
-  ThreadLowering& t;
-  tgpu::MemDescType type;
-  const ThreadLayout& layout;
-
- private:
-  Value bytes(Value coordinate, int64_t stride) {
-    return stride == 1 ? coordinate : Value(arith::MulIOp::create(t.b, t.loc, coordinate, t.constant(stride)));
-  }
-  Value sum(Value a, Value c) { return a ? Value(arith::AddIOp::create(t.b, t.loc, a, c)) : c; }
-
-  Value buffer, thread;
-  SmallVector<int64_t> strides;  // bytes
-};
 
 void storeAll(BufferAccess& access, ArrayRef<Value> elements) {
   for (int64_t reg = 0; reg < access.layout.registers(); reg += access.chunk)
     storeElements(access.t, access.pointer(reg), elements.slice(reg, access.chunk), {}, {});
-}
-
-// Calls `emit` in the threads where the predicate holds; null: in all.
-void under(ThreadLowering& t, Value predicate, llvm::function_ref<void()> emit) {
-  if (!predicate) return emit();
-  auto branch = scf::IfOp::create(t.b, t.loc, predicate, /*withElseRegion=*/false);
-  OpBuilder::InsertionGuard guard(t.b);
-  t.b.setInsertionPointToStart(branch.thenBlock());
-  emit();
 }
 
 LogicalResult lowerLocalStore(ThreadLowering& t, tgpu::LocalStoreOp op) {

@@ -30,13 +30,24 @@ bool hasClusters(const GpuArch& arch) {
   return std::atoi(arch.name.c_str() + sizeof("sm_") - 1) >= 90;
 }
 
+// The GPU, with the lowest PTX version that has what these options need: messages of clusters restrict what a fence
+// acquires.
+std::optional<GpuArch> archOf(const program::CompileOptions& options) {
+  constexpr int kMessages = 86;
+  const GpuArch* known = findArch(options.arch);
+  if (!known) return std::nullopt;
+  GpuArch arch = *known;
+  if (options.num_ctas > 1 && hasClusters(arch)) arch.ptxVersion = std::max(arch.ptxVersion, kMessages);
+  return arch;
+}
+
 // Wrong options are reported like wrong programs: a diagnostic that says what is possible.
 LogicalResult checkOptions(func::FuncOp kernel, const program::CompileOptions& options) {
-  const GpuArch* arch = findArch(options.arch);
+  const std::optional<GpuArch> arch = archOf(options);
   if (!arch)
     return kernel.emitError("unknown GPU architecture '") << options.arch << "'; expected one of " << supportedArchs();
   if (arch->ptxVersion > options.ptx_version)
-    return kernel.emitError() << arch->name << " needs PTX " << arch->ptxVersion / 10 << "." << arch->ptxVersion % 10
+    return kernel.emitError() << arch->name << (arch->ptxVersion > findArch(options.arch)->ptxVersion ? " with clusters" : "") << " needs PTX " << arch->ptxVersion / 10 << "." << arch->ptxVersion % 10
                               << ", but the driver accepts up to PTX " << options.ptx_version / 10 << "."
                               << options.ptx_version % 10 << "; update the NVIDIA driver";
   if (options.num_warps < 1 || options.num_warps > 32 || (options.num_warps & (options.num_warps - 1)))
@@ -215,7 +226,7 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& op
     markRefused(kernel);
     return failure();
   }
-  const GpuArch& arch = *findArch(options.arch);
+  const GpuArch arch = *archOf(options);
   artifact.arch = arch.name;
   artifact.ptx_version = arch.ptxVersion;
   artifact.threads = 32 * options.num_warps;

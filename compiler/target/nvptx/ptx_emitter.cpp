@@ -64,7 +64,7 @@ class MachinePool {
   std::unique_ptr<llvm::TargetMachine> take(const GpuArch& arch) {
     {
       std::lock_guard lock(mutex);
-      auto& list = idle[arch.name];
+      auto& list = idle[key(arch)];
       if (!list.empty()) {
         auto machine = std::move(list.back());
         list.pop_back();
@@ -75,7 +75,7 @@ class MachinePool {
   }
   void give(const GpuArch& arch, std::unique_ptr<llvm::TargetMachine> machine) {
     std::lock_guard lock(mutex);
-    idle[arch.name].push_back(std::move(machine));
+    idle[key(arch)].push_back(std::move(machine));
   }
   static MachinePool& get() {
     static MachinePool pool;
@@ -83,6 +83,7 @@ class MachinePool {
   }
 
  private:
+  static std::string key(const GpuArch& arch) { return arch.name + " " + std::to_string(arch.ptxVersion); }
   static std::unique_ptr<llvm::TargetMachine> create(const GpuArch& arch) {
     static const llvm::Target* target = [] {
       LLVMInitializeNVPTXTargetInfo();
@@ -102,11 +103,12 @@ class MachinePool {
   std::map<std::string, std::vector<std::unique_ptr<llvm::TargetMachine>>> idle;
 };
 
-// What tile code needs, and no more: it has no calls to inline, no memory to promote beyond print buffers, and its
-// vectors are already as wide as the machine. LoopUnroll follows the author's counts and otherwise LLVM's judgement.
+// What tile code needs, and no more: it has no calls to inline, its only memory to promote are counters, and its vectors
+// are already as wide as the machine. LoopUnroll follows the author's counts and otherwise LLVM's judgement.
 llvm::FunctionPassManager optimisations() {
   using namespace llvm;
   FunctionPassManager passes;
+  passes.addPass(PromotePass());
   passes.addPass(EarlyCSEPass());
   passes.addPass(InstCombinePass());
   passes.addPass(SimplifyCFGPass());

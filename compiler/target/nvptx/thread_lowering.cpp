@@ -23,7 +23,9 @@ const LoweringTable& LoweringTable::get() {
     addAtomicLowerings(all);
     addReduceLowerings(all);
     addSharedLowerings(all);
+    addMbarrierLowerings(all);
     addFillLowerings(all);
+    addMessageLowerings(all);
     addDebugLowerings(all);
     addOverlapLowerings(all);
     return all;
@@ -291,6 +293,14 @@ Value ThreadLowering::stackSlot(int64_t bytes) {
   return atEntry([&]() -> Value {
     return LLVM::AllocaOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext()), b.getI8Type(),
                                   constant(std::max<int64_t>(bytes, 8)), /*alignment=*/8);
+  });
+}
+
+Value ThreadLowering::stackWord() {
+  return atEntry([&]() -> Value {
+    Value word = LLVM::AllocaOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext()), b.getI32Type(), constant(1));
+    LLVM::StoreOp::create(b, loc, constant(0), word);
+    return word;
   });
 }
 

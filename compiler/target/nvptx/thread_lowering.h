@@ -105,6 +105,8 @@ class ThreadLowering {
   mlir::Value opaqueZero();
   /// Stack memory of the thread, allocated once, 8-byte aligned (a generic pointer).
   mlir::Value stackSlot(int64_t bytes);
+  /// The address of an i32 of the thread that is 0 when the kernel starts. It becomes a register.
+  mlir::Value stackWord();
   /// Whether the GPU copies between global and shared memory by itself.
   bool hasBulkCopies() const;
   int numWarps() const { return options.num_warps; }
@@ -171,7 +173,9 @@ void addPointerLowerings(LoweringTable& table);
 void addAtomicLowerings(LoweringTable& table);
 void addReduceLowerings(LoweringTable& table);
 void addSharedLowerings(LoweringTable& table);
+void addMbarrierLowerings(LoweringTable& table);
 void addFillLowerings(LoweringTable& table);
+void addMessageLowerings(LoweringTable& table);
 void addDebugLowerings(LoweringTable& table);
 void addOverlapLowerings(LoweringTable& table);
 

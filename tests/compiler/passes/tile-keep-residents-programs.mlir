@@ -11,7 +11,7 @@
 // CHECK-LABEL: func.func @labelled_rows
 // CHECK: %[[SLOTS:.*]] = tgpu.local_alloc : <11x512xf32>
 // CHECK: %[[BARRIERS:.*]] = tgpu.local_alloc : <11xi64>
-// CHECK: tgpu.init_fills %[[BARRIERS]]
+// CHECK: tgpu.init_mbarriers %[[BARRIERS]]
 // CHECK: scf.while ({{.*}} = %c0_i32, {{.*}} = %c0_i32, {{.*}} = %false)
 // CHECK: ^bb0(%{{.*}}: i32, %[[NEXT:.*]]: i32, %[[BASE:.*]]: i32, %[[PARITY:.*]]: i32, %[[FILLED:.*]]: i1):
 // CHECK: %[[LEFT:.*]]:3 = scf.if

@@ -10,7 +10,7 @@
 // CHECK-SAME: (%[[X:[a-z0-9]+]]: !tile.view
 // CHECK: %[[SLOTS:.*]] = tgpu.local_alloc : <2x512xf32>
 // CHECK: %[[BARRIERS:.*]] = tgpu.local_alloc : <2xi64>
-// CHECK: tgpu.init_fills %[[BARRIERS]]
+// CHECK: tgpu.init_mbarriers %[[BARRIERS]]
 // CHECK: tgpu.fill %[[X]] shape [0, 512] into %[[SLOTS]], %[[BARRIERS]] base %c0_i32 from %c0_i32 count %c2_i32
 // CHECK: scf.for %[[I:[a-z0-9]+]] = %c0_i32 to %c8_i32
 // CHECK: %[[SLOT:.*]] = arith.remui %[[I]], %c2_i32

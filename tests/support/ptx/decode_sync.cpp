@@ -33,6 +33,7 @@ const std::vector<Rule>& rules() {
         rule("fence\\.(acq_rel|sc)\\.(cta|cluster|gpu|sys)|membar\\.(cta|gl|sys)", Kind::fence, 0, 0),
         rule("fence\\.mbarrier_init\\.release\\.cluster", Kind::fence, 0, 0),
         rule("fence\\.proxy\\.async(\\.global|\\.shared::cta|\\.shared::cluster)?", Kind::fence, 0, 0),
+        rule("fence\\.acquire\\.sync_restrict::shared::cluster\\.cluster", Kind::fence, 0, 0),
         rule("griddepcontrol\\.wait", Kind::dependency_wait, 0, 0),
         rule("griddepcontrol\\.launch_dependents", Kind::hint, 0, 0),
         rule("setmaxnreg\\.(inc|dec)\\.sync\\.aligned\\.u32", Kind::hint, 1, 1),
@@ -119,6 +120,7 @@ bool decode_sync(Instruction& i) {
   i.bulk = has(i, ".bulk");
   i.proxy = has(i, ".proxy");
   i.inits = has(i, "mbarrier_init");
+  i.acquire = has(i, "fence.acquire");
   decode_operands(i);
   return true;
 }

@@ -115,7 +115,8 @@ class Warp {
   int64_t steps_ = 0;                 // since it last waited
   std::vector<Lanes> registers_;
   std::vector<uint32_t> defined_;  // per register, the lanes that wrote it
-  Order order_, released_;         // released_: what a relaxed arrival passes on
+  Order order_;
+  Order released_, relaxed_;  // what a relaxed arrival passes on, what relaxed waits saw
   Epoch now_ = 0;
   bool early_;
   bool cluster_arrived_ = false;

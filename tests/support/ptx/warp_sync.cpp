@@ -64,6 +64,7 @@ Warp::Stop Warp::cluster_wait(const Instruction&, const Group& group) {
 }
 
 void Warp::fence(const Instruction& i) {
+  if (i.acquire) return order_.join(relaxed_);
   if (i.proxy) order_.fenced.join(order_.seen);
   if (i.proxy || i.inits) {
     for (auto& [address, barrier] : cta_.mbarriers) barrier.fence(order_);
@@ -148,8 +149,8 @@ Warp::Stop Warp::mbarrier_wait(const Instruction& i, const Group& group, uint32_
     out[lane] = i.parity ? barrier.passed_parity(phases[lane]) : barrier.passed(phases[lane]);
     if (!out[lane]) {
       unfinished = &barrier;
-    } else if (!i.relaxed) {
-      barrier.acquire(order_, i.wide);
+    } else {
+      barrier.acquire(i.relaxed ? relaxed_ : order_, i.wide);
     }
   });
   if (!unfinished) return Stop::none;

@@ -1,0 +1,35 @@
+// Where the elements of a tile are in a buffer in shared memory.
+#pragma once
+
+#include "compiler/dialect/tgpu.h"
+#include "compiler/target/nvptx/thread_lowering.h"
+
+namespace ligerdsl::compiler::nvptx {
+
+/// Addresses of a tile's registers in a row-major buffer whose rows are padded. A buffer may hold the part of this CTA.
+class BufferAccess {
+ public:
+  BufferAccess(ThreadLowering& t, tgpu::MemDescType type, mlir::Value buffer, mlir::RankedTensorType tile);
+
+  mlir::Value pointer(int64_t reg);
+
+  int64_t chunk = 1;  // neighbouring registers that are neighbours in the buffer
+  ThreadLowering& t;
+  tgpu::MemDescType type;
+  const ThreadLayout& layout;
+
+ private:
+  mlir::Value bytes(mlir::Value coordinate, int64_t stride);
+  mlir::Value sum(mlir::Value a, mlir::Value c);
+
+  mlir::Value buffer, thread;
+  llvm::SmallVector<int64_t> strides;  // bytes
+};
+
+/// Part `index` of a buffer, whose parts have this many bytes.
+mlir::Value bufferPart(ThreadLowering& t, mlir::Value buffer, mlir::Value index, int64_t bytes);
+
+/// Calls `emit` in the threads where the predicate holds; null: in all.
+void under(ThreadLowering& t, mlir::Value predicate, llvm::function_ref<void()> emit);
+
+}  // namespace ligerdsl::compiler::nvptx

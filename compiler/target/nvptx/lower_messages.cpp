@@ -1,0 +1,113 @@
+// Messages between the CTAs of a cluster: st.async into a slot of every CTA, which adds its bytes to the memory barrier of
+// that slot there. PTX ISA: st.async, mapa, mbarrier; sm_90 and later.
+//
+// The thread counts the turns of each tgpu.send: slot and parity follow. What a wait acquires is restricted to shared
+// memory: to acquire all memory would empty the first-level cache.
+#include "compiler/passes/layout_attr.h"
+#include "compiler/passes/shared_buffer.h"
+#include "compiler/target/nvptx/buffer_access.h"
+#include "compiler/target/nvptx/mbarrier.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler::nvptx {
+namespace {
+
+struct Turn {
+  Value slot, parity;
+};
+
+// 0, 1, 2, 3, 0, ...: two slots, and every other time the other parity.
+Turn countTurn(ThreadLowering& t) {
+  Value counter = t.stackWord();
+  Type i32 = t.b.getI32Type();
+  Value count = LLVM::LoadOp::create(t.b, t.loc, i32, counter);
+  Value next = arith::AddIOp::create(t.b, t.loc, count, t.constant(1));
+  next = arith::AndIOp::create(t.b, t.loc, next, t.constant(3));
+  LLVM::StoreOp::create(t.b, t.loc, next, counter);
+  return {arith::AndIOp::create(t.b, t.loc, count, t.constant(1)),
+          arith::ShRUIOp::create(t.b, t.loc, count, t.constant(1))};
+}
+
+// This address in another CTA of the cluster.
+Value inCta(ThreadLowering& t, Value address, Value rank) {
+  return inlinePtx(t, t.b.getI32Type(), {address, rank}, "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r");
+}
+
+void storeAsync(ThreadLowering& t, Value address, Value value, Value mbarrier) {
+  const unsigned bits = value.getType().getIntOrFloatBitWidth();
+  Value word = t.bitcast(value, t.b.getIntegerType(bits));
+  const std::string text = "st.async.shared::cluster.mbarrier::complete_tx::bytes.b" + std::to_string(bits);
+  inlinePtx(t, {}, {address, word, mbarrier}, text + " [$0], $1, [$2];", bits == 64 ? "r,l,r,~{memory}" : "r,r,r,~{memory}");
+}
+
+// To which CTAs a thread sends the elements of a tile, if it sends any.
+struct Route {
+  Value sends;  // null: every thread
+  SmallVector<Value> ranks;
+};
+
+// Lanes that hold the same values serve different CTAs, if there are as many; otherwise the owner serves all.
+Route routeOf(ThreadLowering& t, tgpu::SendOp op, RankedTensorType tile) {
+  const ThreadLayout& layout = t.layout(tile);
+  const BitMasks redundant = layout.map.redundant();
+  const int64_t ctas = t.options.num_ctas;
+  const uint64_t lowest = redundant.lane & -redundant.lane, serving = lowest * (ctas - 1);
+  if (lowest != 0 && !op.getFromFirst() && (redundant.lane & serving) == serving) {
+    const int64_t others = (redundant.lane & ~serving) | redundant.warp << 5 | redundant.cta * 32 * t.numWarps();
+    Value rank = t.threadField(llvm::countr_zero(lowest), llvm::Log2_64(ctas));
+    return {others ? t.threadMaskIsZero(others) : Value(), {rank}};
+  }
+  Route route{.sends = t.ownerPredicate(layout, op.getFromFirst() ? ThreadLowering::Within::cta
+                                                                  : ThreadLowering::Within::cluster)};
+  for (int64_t rank = 0; rank < ctas; ++rank) route.ranks.push_back(t.constant(rank));
+  return route;
+}
+
+LogicalResult lowerSend(ThreadLowering& t, tgpu::SendOp op) {
+  const Turn turn = countTurn(t);
+  t.define(op.getTurn(), {turn.slot});
+  t.define(op.getParity(), {turn.parity});
+  const int64_t senders = op.getFromFirst() ? t.options.num_ctas : 1;
+  int64_t bytes = 0;
+  for (Value buffer : op.getSlots()) bytes += bufferBytes(cast<tgpu::MemDescType>(buffer.getType())) / 2;
+  Value mbarrier = mbarrierAddress(t, t.scalar(op.getBarriers()), turn.slot);
+  inThreadsBelow(t, t.constant(1), [&] { arriveExpecting(t, mbarrier, t.constant(bytes)); });
+
+  Value place = arith::MulIOp::create(t.b, t.loc, turn.slot, t.constant(senders));
+  if (senders > 1) place = arith::AddIOp::create(t.b, t.loc, place, t.ctaRank());
+  for (auto [value, buffer] : llvm::zip_equal(op.getValues(), op.getSlots())) {
+    auto tile = cast<RankedTensorType>(value.getType());
+    auto all = cast<tgpu::MemDescType>(buffer.getType());
+    auto one = tgpu::MemDescType::get(op.getContext(), all.getShape().drop_front(), all.getElementType(), 0);
+    BufferAccess access(t, one, bufferPart(t, t.scalar(buffer), place, bufferBytes(one)), tile);
+    SmallVector<Value> elements = t.elements(value);
+    const Route route = routeOf(t, op, tile);
+    const uint64_t copies = t.layout(tile).map.redundant().reg;
+    under(t, route.sends, [&] {
+      for (Value rank : route.ranks) {
+        Value signal = inCta(t, mbarrier, rank);
+        for (auto [reg, element] : llvm::enumerate(elements))
+          if ((reg & copies) == 0)
+            storeAsync(t, inCta(t, sharedAddress(t, access.pointer(reg)), rank), element, signal);
+      }
+    });
+  }
+  return success();
+}
+
+LogicalResult lowerReceive(ThreadLowering& t, tgpu::ReceiveOp op) {
+  Value mbarrier = mbarrierAddress(t, t.scalar(op.getBarriers()), t.scalar(op.getTurn()));
+  waitForPhase(t, mbarrier, t.scalar(op.getParity()), ".relaxed.cluster");
+  inlinePtx(t, {}, {}, "fence.acquire.sync_restrict::shared::cluster.cluster;", "~{memory}");
+  return success();
+}
+
+}  // namespace
+
+void addMessageLowerings(LoweringTable& table) {
+  table.add<tgpu::SendOp, lowerSend>();
+  table.add<tgpu::ReceiveOp, lowerReceive>();
+}
+
+}  // namespace ligerdsl::compiler::nvptx

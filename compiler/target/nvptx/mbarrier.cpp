@@ -1,0 +1,60 @@
+#include "compiler/target/nvptx/mbarrier.h"
+
+#include "compiler/target/nvptx/buffer_access.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler::nvptx {
+namespace {
+
+constexpr int64_t kMbarrierBytes = 8;
+
+LogicalResult lowerInitMbarriers(ThreadLowering& t, tgpu::InitMbarriersOp op) {
+  if (!t.hasBulkCopies()) return op.emitOpError("needs sm_90 or later, got ") << t.options.arch;
+  inThreadsBelow(t, t.constant(op.getBarriers().getType().getShape()[0]), [&] {
+    Value mbarrier = mbarrierAddress(t, t.scalar(op.getBarriers()), t.threadInCta());
+    inlinePtx(t, {}, mbarrier, "mbarrier.init.shared::cta.b64 [$0], 1;", "r,~{memory}");
+    // Copies see it through another proxy, messages come from other CTAs.
+    inlinePtx(t, {}, {}, "fence.proxy.async.shared::cta;", "~{memory}");
+    if (t.options.num_ctas > 1) inlinePtx(t, {}, {}, "fence.mbarrier_init.release.cluster;", "~{memory}");
+  });
+  return success();
+}
+
+}  // namespace
+
+Value slotAddress(ThreadLowering& t, Value base, Value slot, int64_t bytes) {
+  Value offset = arith::MulIOp::create(t.b, t.loc, slot, t.constant(bytes));
+  return arith::AddIOp::create(t.b, t.loc, sharedAddress(t, base), offset);
+}
+
+Value mbarrierAddress(ThreadLowering& t, Value barriers, Value slot) {
+  return slotAddress(t, barriers, slot, kMbarrierBytes);
+}
+
+void arriveExpecting(ThreadLowering& t, Value mbarrier, Value bytes) {
+  inlinePtx(t, {}, {mbarrier, bytes}, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}");
+}
+
+void waitForPhase(ThreadLowering& t, Value mbarrier, Value parity, StringRef order) {
+  auto loop = scf::WhileOp::create(t.b, t.loc, TypeRange(), ValueRange());
+  OpBuilder::InsertionGuard guard(t.b);
+  t.b.createBlock(&loop.getBefore());
+  std::string text = "mbarrier.try_wait.parity" + order.str() + ".shared::cta.b64 $0, [$1], $2;";
+  Value arrived = inlinePtx(t, t.b.getI1Type(), {mbarrier, parity}, text, "=b,r,r,~{memory}");
+  Value waiting = arith::XOrIOp::create(t.b, t.loc, arrived, t.constant(1, 1));
+  scf::ConditionOp::create(t.b, t.loc, waiting, ValueRange());
+  t.b.createBlock(&loop.getAfter());
+  scf::YieldOp::create(t.b, t.loc, ValueRange());
+}
+
+void inThreadsBelow(ThreadLowering& t, Value count, llvm::function_ref<void()> emit) {
+  under(t, arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ult, t.threadInCta(), count), emit);
+}
+
+void addMbarrierLowerings(LoweringTable& table) {
+  table.add<tgpu::InitMbarriersOp, lowerInitMbarriers>();
+}
+
+}  // namespace ligerdsl::compiler::nvptx

@@ -1,0 +1,22 @@
+// Memory barriers in shared memory (PTX ISA: mbarrier; sm_90 and later). Each expects one arrival per phase, and the bytes
+// that this arrival announces. A wait names the parity of the phase that it waits for.
+#pragma once
+
+#include "compiler/target/nvptx/memory_access.h"
+
+namespace ligerdsl::compiler::nvptx {
+
+/// The 32-bit address of one of the parts of a buffer in shared memory, or of one of its memory barriers.
+mlir::Value slotAddress(ThreadLowering& t, mlir::Value base, mlir::Value slot, int64_t bytes);
+mlir::Value mbarrierAddress(ThreadLowering& t, mlir::Value barriers, mlir::Value slot);
+
+/// By one thread.
+void arriveExpecting(ThreadLowering& t, mlir::Value mbarrier, mlir::Value bytes);
+
+/// By all threads. `order` is what the wait says of memory, as in ".acquire.cta".
+void waitForPhase(ThreadLowering& t, mlir::Value mbarrier, mlir::Value parity, llvm::StringRef order);
+
+/// Calls `emit` in the first `count` threads of the CTA.
+void inThreadsBelow(ThreadLowering& t, mlir::Value count, llvm::function_ref<void()> emit);
+
+}  // namespace ligerdsl::compiler::nvptx
