@@ -158,7 +158,7 @@ RowSums Row::sums(const Tile& z, const Scalar& label, const Scalar& reference) c
 
 RowSums Row::looped_sums(const Scalar& label, const Scalar& reference) const {
   // Values that the options do not ask for are not carried far: they stay constant.
-  const Shape lanes{m_.lanes.lanes};
+  const Shape lanes = m_.lanes.carried();
   auto [lane_max, lane_sum, lane_deviation, lane_best, lane_index] = k_.for_range(
       0, blocks(), 1, pipelined(m_.prefetched ? 2 : 1),
       carry(k_.full(lanes, -kInfinity, f32), k_.zeros(lanes, f32), k_.zeros(lanes, f32), k_.full(lanes, -kInfinity, f32),
@@ -345,6 +345,9 @@ void cross_entropy_rows(KernelBuilder& k, const CrossEntropyMeta& m) {
       [&] { fill_row(k, m, args, row, index, ignored); });
 }
 
+// What shared memory keeps of a row for one CTA.
+constexpr int64_t kKeptByOne = 200 * 1024;
+
 Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& options) {
   const bool gpu = machine.target == Target::nvptx;
   CrossEntropyMeta meta{options};
@@ -355,7 +358,13 @@ Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& optio
   // needs to prefetch. Rows that are read twice: 512 threads, whose shared memory keeps the row or most of it.
   meta.prefetched = options.with_gradient;
   const int num_warps = !meta.looped ? warps_for(meta.block, options.type, 2, 16) : options.with_gradient ? 16 : 8;
-  if (meta.looped && gpu)
+  RowParts parts{.num_warps = 8, .ctas_per_sm = 3, .bytes = 64 * 1024};
+  if (meta.looped && options.with_gradient && !options.part && options.classes * size_of(options.type) > kKeptByOne)
+    parts = parts.of(machine, options.type, options.classes);
+  if (parts.shared()) meta.block = parts.block;
+  if (parts.shared())
+    meta.lanes = BlockLanes::of_threads(meta.block, options.classes, options.type, parts.num_warps, parts.num_ctas);
+  else if (meta.looped && gpu)
     meta.lanes = BlockLanes::of_threads(meta.block, options.classes, options.type, num_warps);
   else
     meta.lanes = {meta.looped ? 8 : 1, meta.looped ? meta.block / 8 : meta.block, 1};
@@ -373,9 +382,11 @@ Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& optio
                            .num_warps = 8,
                            .grid = one_program});
   }
-  op.launches.push_back({.program = record("cross_entropy", options.type, &cross_entropy_rows, meta),
-                         .num_warps = num_warps,
-                         .grid = [](int64_t n) { return grid_of(n); }});
+  add_rows(op,
+           {.program = record("cross_entropy", options.type, &cross_entropy_rows, meta, schedule_of(parts)),
+            .num_warps = num_warps,
+            .grid = [](int64_t n) { return grid_of(n); }},
+           parts);
   if (options.reduction == Reduction::none) return op;
   auto per_row = [](int64_t n) { return Extents{n}; };
   if (options.with_loss) scratch("row_loss", per_row);

@@ -258,12 +258,12 @@ namespace {
 
 // The elements of a block that one lane owns are, on a GPU, those of one thread, so that merging parts is left for what
 // crosses threads.
-LaneShape lanes_of(const Machine& machine, const LayerNormMeta& m, int num_warps) {
+LaneShape lanes_of(const Machine& machine, const LayerNormMeta& m, int num_warps, int num_ctas) {
   if (machine.target != Target::nvptx) return {.fold = m.rows == 1 && m.block % 1024 == 0 ? 8 : 1};
   const int64_t vector = vector_width(m.type);
   if (m.block % vector != 0) return {};
-  const int64_t step = num_warps * 32 * vector;  // columns that all threads read at once
-  return {.fold = m.rows == 1 && m.block % step == 0 ? m.block / step : 1, .vector = vector};
+  const int64_t step = num_ctas * num_warps * 32 * vector;  // columns that all threads read at once
+  return {.fold = m.rows == 1 && m.block % step == 0 ? m.block / step : 1, .vector = vector, .ctas = num_ctas};
 }
 
 Launch reduce_launch(const Machine& machine, const LayerNormOptions& options) {
@@ -287,9 +287,10 @@ Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& opt
   const TileShape tile = row_tile(machine, options.type, meta.looped ? kRowBlock : options.cols, meta.looped ? 2 : 4);
   meta.rows = meta.looped ? 1 : tile.rows;
   meta.block = tile.cols;
-  const RowParts parts = RowParts::of(machine, options.type, options.cols, 1, 8, 1, 4);
+  RowParts parts;
+  if (meta.looped) parts = parts.of(machine, options.type, options.cols);
   if (parts.shared()) meta.block = parts.block;
-  meta.lanes = lanes_of(machine, meta, parts.shared() ? parts.num_warps * parts.num_ctas : tile.num_warps);
+  meta.lanes = lanes_of(machine, meta, parts.shared() ? parts.num_warps : tile.num_warps, parts.num_ctas);
   Launch launch{.program = record("layer_norm_forward", options.type, &layer_norm_forward, meta, schedule_of(parts)),
                 .num_warps = tile.num_warps};
   // Measured on Hopper: what threads give up of 80 registers costs less than the CTAs that would not run; 256 threads

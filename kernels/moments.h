@@ -32,10 +32,10 @@ Moments<T> merged(const Moments<T>& a, const Moments<T>& b) {
   return {mean, a.low.empty() ? T() : a.low + (step - (mean - a.mean)), m2, count};
 }
 
-// How a tile's columns are dealt to lanes: lane l owns `fold` runs of `vector` neighbours, run f begins at
-// (f * lanes + l) * vector.
+// How a tile's columns are dealt to lanes. The CTAs of a cluster have equal stretches; in a stretch lane l owns `fold`
+// runs of `vector` neighbours, run f begins at (f * lanes + l) * vector. Tiles of several rows are not shared by CTAs.
 struct LaneShape {
-  int64_t fold = 1, vector = 1;
+  int64_t fold = 1, vector = 1, ctas = 1;
 };
 
 // The parts [rows, lanes] of a tile x [rows, cols]. An element counts where `inside` [1, cols] is true, everywhere if
@@ -43,9 +43,16 @@ struct LaneShape {
 inline Moments<Tile> lane_moments(KernelBuilder& k, const Tile& x, const Tile& inside, LaneShape shape,
                                   bool compensated) {
   const int64_t rows = x.shape()[0], owned = shape.fold * shape.vector, lanes = x.shape()[1] / owned;
-  auto folded = [&](const Tile& tile) { return tile.reshape({tile.shape()[0], shape.fold, lanes, shape.vector}); };
+  const int64_t stretches = rows * shape.ctas, lanes_each = lanes / shape.ctas;
+  auto folded = [&](const Tile& tile) {
+    return tile.reshape({tile.shape()[0] * shape.ctas, shape.fold, lanes_each, shape.vector});
+  };
   auto counted = [&](const Tile& value) { return inside.empty() ? value : where(folded(inside), value, 0.0f); };
-  auto over_lane = [&](const Tile& runs) { return sum(runs, 2); };  // [rows, lanes, vector]
+  // [stretches, lanes_each, vector]
+  auto over_lane = [&](const Tile& runs) {
+    Tile total = sum(runs, 2);
+    return total.reshape({total.shape()[0] / shape.ctas, lanes});
+  };
   Tile zeros = k.zeros({rows, lanes}, f32);
   Tile count = inside.empty() ? k.full({rows, lanes}, static_cast<double>(owned), f32)
                               : over_lane(sum(folded(inside.to(f32)), 1)).broadcast_to({rows, lanes});
@@ -54,7 +61,7 @@ inline Moments<Tile> lane_moments(KernelBuilder& k, const Tile& x, const Tile& i
     Tile total = over_lane(sum(value, 1));
     return inside.empty() ? total * (1.0 / owned) : fast_div(total, max(count, 1.0f));
   };
-  auto spread = [&](const Tile& value) { return value.reshape({rows, 1, lanes, 1}); };
+  auto spread = [&](const Tile& value) { return value.reshape({stretches, 1, lanes_each, 1}); };
   Tile elements = folded(x);
   Tile mean = mean_of(elements);
   Tile from_mean = elements - spread(mean), low;

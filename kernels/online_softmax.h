@@ -28,41 +28,57 @@ inline Scalar finite_base(const Scalar& m) {
   return where(m == -kInfinity, 0.0f, m);
 }
 
-// How a block is dealt: element ((f * lanes) + lane) * run + r of the block is element (f, r) of its lane. On a GPU a lane
-// is a thread and a run one vector of it, or one element where rows are not made of whole vectors; on a CPU, where lanes
-// are what a vector holds, runs have one element.
+// How a block is dealt. The CTAs of a cluster have equal stretches of it, in which element ((f * lanes) + lane) * run + r
+// is element (f, r) of its lane. On a GPU a lane is a thread and a run one vector of it, or one element where rows are
+// not made of whole vectors; on a CPU, where lanes are what a vector holds, runs have one element.
 struct BlockLanes {
-  int64_t fold = 1, lanes = 1, run = 1;
+  int64_t fold = 1, lanes = 1, run = 1, ctas = 1;
 
-  // A block of rows of `cols` elements for the threads of a CTA.
-  static BlockLanes of_threads(int64_t block, int64_t cols, DType type, int num_warps) {
+  // A block of rows of `cols` elements for the threads of a cluster.
+  static BlockLanes of_threads(int64_t block, int64_t cols, DType type, int num_warps, int num_ctas = 1) {
     const int64_t threads = 32 * num_warps, vector = 16 / size_of(type);
     const int64_t run = cols % vector == 0 ? vector : 1;
-    return {std::max<int64_t>(1, block / (threads * run)), threads, run};
+    return {std::max<int64_t>(1, block / (num_ctas * threads * run)), threads, run, num_ctas};
   }
 
-  Shape shape() const { return run == 1 ? Shape{fold, lanes} : Shape{fold, lanes, run}; }
+  Shape shape() const {
+    Shape shape{fold, lanes};
+    if (run > 1) shape.push_back(run);
+    if (ctas > 1) shape.insert(shape.begin(), ctas);
+    return shape;
+  }
+  // One value of each lane.
+  Shape carried() const { return ctas == 1 ? Shape{lanes} : Shape{ctas, lanes}; }
 
-  // Tiles of shape() to [lanes].
-  Tile largest(const Tile& t) const { return reduce_max(run == 1 ? t : reduce_max(t, 2), 0); }
-  Tile total(const Tile& t) const { return sum(run == 1 ? t : sum(t, 2), 0); }
-  // [lanes], to go with tiles of shape().
+  // Tiles of shape() to carried().
+  Tile largest(const Tile& t) const { return reduce_max(run == 1 ? t : reduce_max(t, run_axis()), fold_axis()); }
+  Tile total(const Tile& t) const { return sum(run == 1 ? t : sum(t, run_axis()), fold_axis()); }
+  // The other way, to go with tiles of shape().
   Tile spread(const Tile& t) const {
-    Tile rows = t.expand_dims(0);
-    return run == 1 ? rows : rows.expand_dims(2);
+    Tile rows = t.expand_dims(fold_axis());
+    return run == 1 ? rows : rows.expand_dims(run_axis());
   }
   // Each lane's largest value and the lowest position in the block that has it (i32).
   Carry<Tile, Tile> largest_with_position(KernelBuilder& k, const Tile& t) const {
     Tile lane = k.arange(lanes);
+    Tile run_of_lane = k.arange(fold).expand_dims(1);
+    if (ctas > 1) {
+      lane = (k.arange(ctas) * fold * lanes).expand_dims(1) + lane.expand_dims(0);
+      run_of_lane = run_of_lane.expand_dims(0);
+    }
     if (run == 1) {
-      auto [value, f] = max_with_index(t, 0);
+      auto [value, f] = max_with_index(t, fold_axis());
       return carry(value, f * lanes + lane);
     }
-    auto [in_run, r] = max_with_index(t, 2);
-    auto [value, f] = max_with_index(in_run, 0);
-    Tile first = where(k.arange(fold).expand_dims(1) == f.expand_dims(0), r, 0);
-    return carry(value, (f * lanes + lane) * run + sum(first, 0));
+    auto [in_run, r] = max_with_index(t, run_axis());
+    auto [value, f] = max_with_index(in_run, fold_axis());
+    Tile first = where(run_of_lane == f.expand_dims(fold_axis()), r, 0);
+    return carry(value, (f * lanes + lane) * run + sum(first, fold_axis()));
   }
+
+ private:
+  int fold_axis() const { return ctas > 1 ? 1 : 0; }
+  int run_axis() const { return fold_axis() + 2; }
 };
 
 // Adds a block to the lanes' (maximum m, sum s).

@@ -100,7 +100,7 @@ void softmax_forward(KernelBuilder& k, const SoftmaxMeta& m) {
   }
   const LoopedRow at(k, m, mask);
   const Resident kept = at.keep(x);
-  const Shape lanes{m.lanes.lanes};
+  const Shape lanes = m.lanes.carried();
   auto [lane_max, lane_sum] = k.for_range(
       0, at.used_blocks, 1, carry(k.full(lanes, -kInfinity, f32), k.zeros(lanes, f32)),
       [&](Scalar b, Tile top, Tile total) {

@@ -19,13 +19,20 @@ void add_by_tickets(Operation& operation, Launch launch) {
   operation.launches.push_back(std::move(launch));
 }
 
-Operation row_operation(Launch launch, const RowParts& parts) {
-  if (!parts.shared()) return {.launches = {std::move(launch)}};
+void add_rows(Operation& operation, Launch launch, const RowParts& parts) {
+  if (!parts.shared()) {
+    operation.launches.push_back(std::move(launch));
+    return;
+  }
   launch.num_warps = parts.num_warps;
   launch.num_ctas = parts.num_ctas;
   launch.min_ctas_per_sm = parts.ctas_per_sm;
-  Operation operation;
   add_by_tickets(operation, std::move(launch));
+}
+
+Operation row_operation(Launch launch, const RowParts& parts) {
+  Operation operation;
+  add_rows(operation, std::move(launch), parts);
   return operation;
 }
 

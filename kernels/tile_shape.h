@@ -61,24 +61,23 @@ inline constexpr int64_t kResidentWidth = 32768;
 // Block of the loop over a wider row.
 inline constexpr int64_t kRowBlock = 8192;
 
-// How the CTAs of a cluster share rows that none of them could keep, taking them by tickets (Schedule::tickets).
+// How the CTAs of a cluster share long rows, taking them by tickets (Schedule::tickets).
 struct RowParts {
   int num_ctas = 1;  // 1: rows are not shared
-  int num_warps = 16;
+  int num_warps = 8;
   int ctas_per_sm = 2;
-  int64_t block = 0;  // columns of all CTAs together
+  int64_t vectors = 2;           // of a thread in a block
+  int64_t bytes = 16 * 1024;     // of a row in a CTA: at most, while clusters can be larger
+  int64_t block = 0;             // columns of all CTAs together
 
   bool shared() const { return num_ctas > 1; }
 
-  // Rows of `streams` arrays that are read twice; each thread works on `vectors` at a time. A part leaves room for the
-  // next row's and for that of what all rows share.
-  static RowParts of(const Machine& machine, DType type, int64_t cols, int64_t streams, int num_warps, int64_t vectors,
-                     int ctas_per_sm) {
-    constexpr int64_t kKept = 200 * 1024, kShared = 128 * 1024;  // what a CTA, and what those of an SM, have for a row
-    RowParts parts{.num_warps = num_warps, .ctas_per_sm = ctas_per_sm};
-    const int64_t bytes = cols * size_of(type) * streams;
-    if (!machine.clusters || cols % vector_width(type) != 0 || bytes <= kKept) return parts;
-    while (parts.num_ctas < 16 && bytes > kShared / ctas_per_sm * parts.num_ctas) parts.num_ctas *= 2;
+  // Of rows of `streams` arrays that are read twice. A CTA has room for its part of the next row as well, and for that of
+  // what all rows share.
+  RowParts of(const Machine& machine, DType type, int64_t cols, int64_t streams = 1) const {
+    RowParts parts = *this;
+    if (!machine.clusters || cols % vector_width(type) != 0) return parts;
+    while (parts.num_ctas < 16 && cols * size_of(type) * streams > bytes * parts.num_ctas) parts.num_ctas *= 2;
     parts.block = 32 * num_warps * vectors * vector_width(type) * parts.num_ctas;
     return parts;
   }

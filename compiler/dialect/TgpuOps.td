@@ -141,6 +141,12 @@ def Tgpu_AwaitFillOp : Tgpu_Op<"await_fill", [MemoryEffects<[MemRead, MemWrite]>
   let assemblyFormat = "$barriers `[` $slot `]` `parity` $parity attr-dict `:` type($barriers)";
 }
 
+def Tgpu_FenceCopiesOp : Tgpu_Op<"fence_copies", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "What this thread has read of shared memory comes before the fills that follow the next barrier";
+  let description = "Copies write by another proxy: a barrier alone does not order them. Example: `tgpu.fence_copies`.";
+  let assemblyFormat = "attr-dict";
+}
+
 def Tgpu_GridWaitOp : Tgpu_Op<"grid_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Every grid that this one depends on has ended, and what it wrote is visible after";
   let description = "Nothing before it touches global memory. Example: `tgpu.grid_wait`.";

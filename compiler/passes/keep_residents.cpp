@@ -105,7 +105,7 @@ class RowKeeper {
     Value next = arith::AddIOp::create(builder, loc, position, number(builder, distance));
     Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, next, number(builder, row.positions));
     OpBuilder refill = onlyIf(builder, exists);
-    tgpu::BarrierOp::create(refill, loc);
+    releaseSlots(refill);
     fill(refill, {}, number(refill, 0), next, 1);
   }
 
@@ -130,7 +130,7 @@ class RowKeeper {
 
     // All threads have left the row before this one, whatever is filled from here on.
     OpBuilder begin(at);
-    tgpu::BarrierOp::create(begin, loc);
+    releaseSlots(begin);
     Value unfilled =
         arith::XOrIOp::create(begin, loc, filled, arith::ConstantOp::create(begin, loc, begin.getBoolAttr(true)));
     OpBuilder late = onlyIf(begin, unfilled);
@@ -152,7 +152,7 @@ class RowKeeper {
       wanted = arith::AndIOp::create(builder, loc, wanted, next->reached);
       OpBuilder refill = onlyIf(builder, wanted);
       const bool inUse = load == row.secondLoad;
-      if (inUse) tgpu::BarrierOp::create(refill, loc);
+      if (inUse) releaseSlots(refill);
       Value of = inUse ? arith::AddIOp::create(refill, loc, position, number(refill, slots - row.positions)) : position;
       fill(refill, ofNext, following.slot, of, 1);
     };
@@ -173,6 +173,12 @@ class RowKeeper {
   }
 
   //===-- Both --===//
+
+  // Copies may overwrite what threads have read so far.
+  void releaseSlots(OpBuilder& builder) {
+    tgpu::FenceCopiesOp::create(builder, loc);
+    tgpu::BarrierOp::create(builder, loc);
+  }
 
   void prepareSlots(OpBuilder& builder) {
     auto alloc = [&](tgpu::MemDescType type) -> Value {

@@ -22,7 +22,7 @@ namespace {
 
 bool touchesOnlyShared(Operation* op) {
   return isa<tgpu::LocalAllocOp, tgpu::LocalStoreOp, tgpu::LocalLoadOp, tgpu::BarrierOp, tgpu::InitMbarriersOp,
-             tgpu::AwaitFillOp, tgpu::RemoteStoreOp, tgpu::SendOp, tgpu::ReceiveOp, tgpu::ClusterBarrierOp, tgpu::ClusterArriveOp,
+             tgpu::AwaitFillOp, tgpu::FenceCopiesOp, tgpu::RemoteStoreOp, tgpu::SendOp, tgpu::ReceiveOp, tgpu::ClusterBarrierOp, tgpu::ClusterArriveOp,
              tgpu::ClusterWaitOp>(op);
 }
 

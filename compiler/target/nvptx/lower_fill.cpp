@@ -69,6 +69,11 @@ LogicalResult lowerFill(ThreadLowering& t, tgpu::FillOp op) {
   return done;
 }
 
+LogicalResult lowerFenceCopies(ThreadLowering& t, tgpu::FenceCopiesOp) {
+  inlinePtx(t, {}, {}, "fence.proxy.async.shared::cta;", "~{memory}");
+  return success();
+}
+
 LogicalResult lowerAwaitFill(ThreadLowering& t, tgpu::AwaitFillOp op) {
   Value barrier = mbarrierAddress(t, t.scalar(op.getBarriers()), t.scalar(op.getSlot()));
   waitForPhase(t, barrier, t.scalar(op.getParity()), "");
@@ -79,6 +84,7 @@ LogicalResult lowerAwaitFill(ThreadLowering& t, tgpu::AwaitFillOp op) {
 
 void addFillLowerings(LoweringTable& table) {
   table.add<tgpu::FillOp, lowerFill>();
+  table.add<tgpu::FenceCopiesOp, lowerFenceCopies>();
   table.add<tgpu::AwaitFillOp, lowerAwaitFill>();
 }
 

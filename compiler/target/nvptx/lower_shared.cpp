@@ -68,12 +68,6 @@ LogicalResult lowerRemoteStore(ThreadLowering& t, tgpu::RemoteStoreOp op) {
   return success();
 }
 
-// Whether a buffer is a slot that asynchronous copies fill more than once.
-bool isFilledAgain(Value buffer) {
-  auto slot = buffer.getDefiningOp<tgpu::LocalSlotOp>();
-  return slot && llvm::count_if(slot.getBuffer().getUsers(), llvm::IsaPred<tgpu::FillOp>) > 1;
-}
-
 LogicalResult lowerLocalLoad(ThreadLowering& t, tgpu::LocalLoadOp op) {
   auto tile = cast<RankedTensorType>(op.getType());
   BufferAccess access(t, op.getBuffer().getType(), t.scalar(op.getBuffer()), tile);
@@ -102,8 +96,6 @@ LogicalResult lowerLocalLoad(ThreadLowering& t, tgpu::LocalLoadOp op) {
     llvm::append_range(elements, loadElements(t, access.pointer(reg), element, chunk, inside, pads, {}));
   }
   t.defineElements(op, elements);
-  // Copies write by another proxy: no barrier alone orders these reads before the slot's next fill.
-  if (isFilledAgain(op.getBuffer())) inlinePtx(t, {}, {}, "fence.proxy.async.shared::cta;", "~{memory}");
   return success();
 }
 
