@@ -82,7 +82,8 @@ struct Operation {
 void add_by_tickets(Operation& operation, Launch launch);
 
 struct RowParts;  // tile_shape.h
-// One launch over rows, by tickets with the parts' resources where rows are shared.
+// Adds a launch over rows, by tickets with the parts' resources where rows are shared.
+void add_rows(Operation& operation, Launch launch, const RowParts& parts);
 Operation row_operation(Launch launch, const RowParts& parts);
 
 // For each argument of the program: does any store or atomic of the program write through it?
