@@ -10,6 +10,8 @@ import time
 
 import torch
 
+from results import one_line
+
 FLUSH_BYTES = 256 << 20   # several times the L2 of every card supported
 FLUSH_US = 55             # about what overwriting them takes at the least
 MOST_FLUSHES = 64
@@ -118,7 +120,7 @@ class GpuTimer:
                 rounds()
             found["us_graph"] = quantiles(per_link(graph.replay))[0]
         except RuntimeError as error:  # some contenders cannot be captured
-            found["graph_error"] = str(error)[:200]
+            found["graph_error"] = one_line(str(error))[:120]
         return found
 
     def peak_bytes(self, run):
