@@ -237,9 +237,11 @@ Operation embedding_backward(const Machine& machine, const EmbeddingOptions& opt
   };
   const auto tiles_of = [](int64_t size) { return [size](int64_t n) { return grid_of(ceil_div(n, size)); }; };
   const auto fixed = [](int64_t programs) { return [programs](int64_t) { return grid_of(programs); }; };
+  // Places in the list have 32 bits: for more indices than that this is a grid that every device refuses.
   launch("embedding_reset_counts", &reset_counts,
-         {.num_warps = 8,
-          .grid = [=, tiles = vocabulary / meta.scan](int64_t n) { return grid_of(tiles * parts_of(n, part)); }});
+         {.num_warps = 8, .grid = [=, tiles = vocabulary / meta.scan](int64_t n) {
+            return grid_of(n > INT32_MAX ? n : tiles * parts_of(n, part));
+          }});
   launch("embedding_count_indices", &count_indices, {.num_warps = 8, .grid = tiles_of(meta.scan)});
   launch("embedding_place_rows", &place_rows, {.num_warps = 4, .grid = fixed(vocabulary / meta.rows_to_place)});
   launch("embedding_place_positions", &place_positions, {.num_warps = 8, .grid = tiles_of(meta.ranked)});

@@ -176,6 +176,12 @@ TEST(Embedding, BackwardTypesAndAccumulate) {
   for (int64_t i = 0; i < once.size(); ++i) ASSERT_FLOAT_EQ(sum.d_table.get(i), 2 * once.get(i));
 }
 
+TEST(Embedding, BackwardRefusesTooManyIndices) {
+  const kernels::Launch first = kernels::embedding_backward(machine(), {.vocabulary = 5}).launches.at(0);
+  EXPECT_LE(first.grid(INT32_MAX)[0], INT32_MAX);
+  EXPECT_GT(first.grid(int64_t{INT32_MAX} + 1)[0], INT32_MAX);  // no device takes such a grid
+}
+
 TEST(Embedding, NoIndices) {
   Trial run(f32, 0, 9, 8);
   run.forward();
