@@ -6,14 +6,15 @@
 Cases run in order of importance until --budget-s is spent; the file is written after every contender, and --resume goes on with
 the cases that it lacks. Exit code 0: all measured; 1: something failed; 4: the GPU's context is lost; 5: the budget cut cases.
 A row: kernel, pass, shape, dtype, provider; us, us_p20, us_p80 (kernel time, cold L2), wall_us (the same, waiting for the host),
-host_us, us_sustained (fused linear cross-entropy: us is in bursts then); gbps, frac_copy (of a copy of 2 GiB), frac_same_copy
-(of one that moves as many bytes); peak_mb (outputs and temporaries), workspace_mb; max_error against float64.
+host_us, us_sustained (fused linear cross-entropy: us is in bursts then), us_graph (a chain: us is one link of many on a stream, this
+in a CUDA graph; or graph_error); gbps, frac_copy (of a copy of 2 GiB), frac_same_copy (of one that moves as many bytes); peak_mb
+(outputs and temporaries; of all sets of a chain), workspace_mb; max_error against float64.
 """
 
 import argparse
 import contextlib
 import datetime
-import importlib.util
+import importlib
 import os
 import platform
 import signal
@@ -28,7 +29,7 @@ import sets
 from cases import build
 from ligerdsl_ctypes import Library
 from measure import Copies, measure
-from results import ResultFile, problems
+from results import ResultFile, one_line, problems
 from timing import timer_for
 
 PROVIDERS = ("ligerdsl", "liger", "compile", "torch", "quack")
@@ -86,18 +87,20 @@ def peers():
 
 NEEDS = {"liger": ("liger_kernel", "the wheel liger-kernel"),
          "quack": ("quack", "the wheels quack-kernels, nvidia-cutlass-dsl with its -libs-core, -libs-base and -libs-cu13, apache-tvm-ffi, "
-                            "torch-c-dlpack-ext, einops")}
+                            "torch-c-dlpack-ext, einops, in a folder called site-packages, and its nvidia_cutlass_dsl/dsl_packages "
+                            "on PYTHONPATH")}
 
 
 def installed(providers, file):
-    """The providers that can be imported; the file says which cannot, and what they need."""
+    """The providers that can be imported; the file says which cannot, why, and what they need."""
     present = []
     for provider in providers:
-        module, wheels = NEEDS.get(provider, (None, None))
-        if module and not importlib.util.find_spec(module):
-            file.data["not_measured"].append(f"{provider}: not installed; it needs {wheels}")
-        else:
+        module, wheels = NEEDS.get(provider, ("torch", ""))
+        try:
+            importlib.import_module(module)
             present.append(provider)
+        except Exception as error:  # of a peer's own making, not only ImportError
+            file.data["not_measured"].append(f"{provider}: cannot be imported ({one_line(str(error))[:200]}); it needs {wheels}")
     return present
 
 

@@ -35,7 +35,7 @@ class Copies:
 
     def finish(self, row, times, nbytes):
         """The fields that follow from a time and from the bytes that the pass must move."""
-        row.update({name: round(value, 2) for name, value in times.items()})
+        row.update({name: value if isinstance(value, str) else round(value, 2) for name, value in times.items()})
         row["gbps"] = round(nbytes / times["us"] / 1e3, 6)
         row["frac_copy"] = round(nbytes / times["us"] / 1e3 / self.gbps, 6)
         row["frac_same_copy"] = round(self.of(nbytes)["us"] / times["us"], 6)
@@ -65,6 +65,8 @@ def peak_mb(timer, one):
 
 
 def time_pass(case, timer, one, restore):
+    if case.links:
+        return timer.chain(one.run, case.links)
     if not case.bursts:
         return timer.measure(one.run, restore)
     us, p20, p80 = timer.bursts(one.run)

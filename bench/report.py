@@ -18,9 +18,10 @@ from svg import plot
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NAMES = {"ligerdsl": "libligerdsl", "liger": "Liger", "compile": "torch.compile", "torch": "PyTorch", "quack": "QuACK", "copy": "copy",
          "floor": "bare products", "liger32": "Liger, f32 sums", "ligerdsl_f32": "libligerdsl, f32 dW", "ligerdsl_300mb": "libligerdsl, f32 dW, 300 MB",
-         "ligerdsl_300mb_dw16": "libligerdsl, 300 MB", "ligerdsl_64mb": "libligerdsl, f32 dW, 64 MB"}
+         "ligerdsl_300mb_dw16": "libligerdsl, 300 MB", "ligerdsl_64mb": "libligerdsl, f32 dW, 64 MB", "quack_logits": "QuACK, stored logits"}
 PEERS = ("liger", "compile", "torch", "quack")
 PASSES = {"fwd": "forward", "bwd": "backward", "full": "both"}
+DTYPES = ("bf16", "f16", "f32")
 # Plots: kernel, the shape's index that varies, what it is called.
 SWEEPS = (("cross_entropy", 1, "V", "classes"), ("rms_norm", 1, "H", "row width"), ("layer_norm", 1, "H", "row width"),
           ("swiglu", 0, "T", "rows"), ("geglu", 0, "T", "rows"), ("rope", 1, "T", "positions"),
@@ -130,11 +131,51 @@ def linear_lines(cases):
             "|---|---|---|---|---|---|---|---|", *out]
 
 
+def dtype_lines(cases):
+    """Our fractions of a copy's speed where a kernel was timed at one shape in several types."""
+    groups = defaultdict(dict)
+    for (kernel, shape, dtype), case in cases.items():
+        groups[kernel, shape][dtype] = case
+    out = []
+    for (kernel, shape), of in groups.items():
+        for pass_name in PASSES:
+            ours = {dtype: case.get((pass_name, "ligerdsl")) for dtype, case in of.items()}
+            cells = [f"{ours[d]['frac_copy']:.3f} ({ours[d]['frac_same_copy']:.3f})" if ours.get(d) else "" for d in DTYPES]
+            if len(of) > 1 and any(cells):
+                out.append("| " + " | ".join([kernel, "x".join(map(str, shape)), PASSES[pass_name], *cells]) + " |")
+    if not out:
+        return []
+    return ["", "## The same in other types", "", "Fraction of a copy's speed and, in brackets, of a copy of as many bytes, at one shape:", "",
+            "| kernel | shape | pass | " + " | ".join(DTYPES) + " |", "|" + "---|" * (3 + len(DTYPES)), *out]
+
+
+def chain_lines(cases, device):
+    """Small kernels queued one after the other: on a stream and in a CUDA graph."""
+    out = []
+    for key, case in cases.items():
+        for (pass_name, provider), row in case.items():
+            if pass_name != "chain" or provider == "copy":
+                continue
+            if provider == "ligerdsl" and probe_us(device, row):
+                graph = probe_us(device, {**row, "pass": "graph"})
+                out.append(f"| {key[0]} | {shape_text(key)} | hand-tuned CUDA | {probe_us(device, row):.1f} | | {graph:.1f} | | | |")
+            graph = f"{row['us_graph']:.1f}" if "us_graph" in row else row.get("graph_error", "")
+            out.append(f"| {key[0]} | {shape_text(key)} | {NAMES.get(provider, provider)} | {row['us']:.1f} | "
+                       f"{row['us_p20']:.1f}-{row['us_p80']:.1f} | {graph} | {row['frac_same_copy']:.3f} | {row['host_us']:.1f} | {row['max_error']:.1e} |")
+    if not out:
+        return []
+    return ["", "## Chains of small kernels", "", "us of one forward and backward (with the sum over the rows for the weight) of many that "
+            "follow each other, over sets of tensors that together exceed the second-level cache. On a stream the host's time shows where it "
+            "is the longer.", "", "| kernel | shape | contender | on a stream | 20-80 % | in a CUDA graph | of same copy | host us | max error |",
+            "|" + "---|" * 9, *out]
+
+
 def figures(cases):
     """{file name: SVG} of every sweep with at least three points."""
     files = {}
     for kernel, axis, letter, words in SWEEPS:
-        for field, what, unit in (("us", "speed", "GB/s of necessary bytes"), ("peak_mb", "memory", "peak MB")):
+        rate, unit = ("tflops", "TFLOP/s") if kernel == "fused_linear_cross_entropy" else ("gbps", "GB/s of necessary bytes")
+        for field, what, unit in ((rate, "speed", unit), ("peak_mb", "memory", "peak MB")):
             groups = defaultdict(lambda: defaultdict(dict))
             for key, case in cases.items():
                 for (pass_name, provider), row in case.items():
@@ -143,7 +184,7 @@ def figures(cases):
                     if what == "memory" and row[field] == 0:  # a copy, or a run that did not count outputs
                         continue
                     rest = key[1][:axis] + key[1][axis + 1:]
-                    groups[rest][provider][key[1][axis]] = row["gbps"] if what == "speed" else row[field]
+                    groups[rest][provider][key[1][axis]] = row[field]
             if not groups:
                 continue
             rest, lines = max(groups.items(), key=lambda g: len(g[1].get("ligerdsl", ())))
@@ -212,7 +253,7 @@ def report(folder):
                 "(`bench/probes.py`). Peers: time in us and, in brackets, how many times longer they take; their peak memory.", ""]
         out += peer_table(cases, runs[0][0]["device"]) + mean_lines(cases)
         out += [""] * bool(plots) + [f"![{name[:-4]}](performance/{name})" for name in plots]
-        out += linear_lines(cases) + missing_lines(runs)
+        out += chain_lines(cases, runs[0][0]["device"]) + linear_lines(cases) + dtype_lines(cases) + missing_lines(runs)
     out += cpu_lines(folder) + compile_lines(folder)
     if (folder / "notes.md").exists():
         out += ["", "What these numbers leave open, what limits them, and what is predicted but not measured: `bench/results/notes.md`."]

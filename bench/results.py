@@ -7,11 +7,12 @@ import json
 import math
 import os
 import pathlib
+import re
 
 RUN = ("device", "driver", "date", "command", "build", "torch", "rows", "failures", "not_measured", "ratios")
 ROW = ("kernel", "pass", "shape", "dtype", "provider", "us", "us_p20", "us_p80", "host_us", "gbps", "frac_copy", "peak_mb", "max_error")
 MAY_BE_ZERO = ("host_us", "peak_mb", "max_error")
-PASSES = ("fwd", "bwd", "full")
+PASSES = ("fwd", "bwd", "full", "chain")
 SAME = ("device", "driver", "build", "torch")  # what must agree before two processes may share a file
 
 
@@ -77,6 +78,11 @@ def geometric_means(rows, cases):
     return means
 
 
+def one_line(text):
+    """An error's text without the colours and lines of a terminal: it becomes an entry of a list."""
+    return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", text).split())
+
+
 class ResultFile:
     """One run's file. `about` are the fields of RUN that describe it."""
 
@@ -116,7 +122,7 @@ class ResultFile:
 
     def fail(self, case, provider, text):
         self.data["failures"].append({"kernel": case.kernel, "shape": list(case.shape), "dtype": case.dtype, "provider": provider,
-                                      "error": text[:600]})
+                                      "error": one_line(text)[:600]})
         self.write()
 
     def write(self):

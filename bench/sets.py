@@ -89,11 +89,11 @@ def widths():
 
 
 def dtypes():
-    """The other two dtypes at one shape of each kernel."""
+    """The other two dtypes at one shape of each kernel, which another set times in bf16."""
     cases = []
     for dtype in ("f32", "f16"):
         cases += [Wanted("rms_norm", (16384, 8192), dtype), Wanted("layer_norm", (16384, 4096), dtype),
-                  Wanted("swiglu", (8192, 14336), dtype), Wanted("geglu", (8192, 14336), dtype), Wanted("rope", ROPES[0], dtype),
+                  Wanted("swiglu", (16384, 14336), dtype), Wanted("geglu", (16384, 14336), dtype), Wanted("rope", ROPES[0], dtype),
                   Wanted("cross_entropy", (4096, 40960), dtype), Wanted("softmax", (16384, 4096), dtype)]
     return cases
 
@@ -101,6 +101,11 @@ def dtypes():
 def flce():
     return [Wanted("fused_linear_cross_entropy", shape) for shape in
             ((4096, 4096, 128256), (8192, 4096, 128256), (8192, 2048, 128256), (16384, 4096, 128256))]
+
+
+def chain():
+    """Small kernels one after the other on one stream: what launching costs once the GPU has other work."""
+    return [Wanted("rms_norm_chain", (2048, 4096))]
 
 
 def figure():
@@ -125,11 +130,11 @@ def smoke():
             Wanted("rope_interleaved", (2, 8, 4, 2, 16), "f32"), Wanted("softmax", (16, 96), "f32"),
             Wanted("cross_entropy", (24, 130), "f32"), Wanted("cross_entropy", (24, 97), "bf16"),
             Wanted("embedding", (40, 30, 16), "f32"), Wanted("adamw", (1000,), "f32"), Wanted("global_norm", (1000,), "f32"),
-            Wanted("fused_linear_cross_entropy", (24, 32, 130), "f32")]
+            Wanted("fused_linear_cross_entropy", (24, 32, 130), "f32"), Wanted("rms_norm_chain", (16, 96), "f32")]
 
 
-SETS = {"issue2": issue2, "issue3-table": table, "widths": widths, "dtypes": dtypes, "flce": flce, "figure": figure, "models": models,
-        "smoke": smoke}
+SETS = {"issue2": issue2, "issue3-table": table, "widths": widths, "dtypes": dtypes, "flce": flce, "chain": chain, "figure": figure,
+        "models": models, "smoke": smoke}
 
 
 def select(names, only=()):

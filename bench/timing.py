@@ -10,9 +10,12 @@ import time
 
 import torch
 
+from results import one_line
+
 FLUSH_BYTES = 256 << 20   # several times the L2 of every card supported
 FLUSH_US = 55             # about what overwriting them takes at the least
 MOST_FLUSHES = 64
+ROUNDS = 12               # runs of a chain between two events: enough that its ends do not count
 
 
 def quantiles(samples):
@@ -98,6 +101,28 @@ class GpuTimer:
         count = max(6, min(80, int(seconds * 1e6 / once)))
         return quantiles(self._times(run, None, 1, count)[count // 3:])[0]
 
+    def chain(self, run, links):
+        """Quantiles of one of the `links` links of a run, of many runs back to back on the stream, and so in a CUDA graph (us_graph).
+
+        The host queues the links between the events, so us holds its time where that is longer; us_graph never does.
+        """
+        def rounds():
+            for _ in range(ROUNDS):
+                run()
+
+        rounds()
+        per_link = lambda work: [us / (ROUNDS * links) for us in self._times(work, None, 1, 15)]
+        us, p20, p80 = quantiles(per_link(rounds))
+        found = {"us": us, "us_p20": p20, "us_p80": p80, "wall_us": us, "host_us": self.host_us(run) / links}
+        try:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
+                rounds()
+            found["us_graph"] = quantiles(per_link(graph.replay))[0]
+        except RuntimeError as error:  # some contenders cannot be captured
+            found["graph_error"] = one_line(str(error))[:120]
+        return found
+
     def peak_bytes(self, run):
         """Memory that a pass takes at its peak beyond what is held before, through torch's allocator."""
         torch.cuda.synchronize()
@@ -133,6 +158,9 @@ class CpuTimer:
 
     def host_us(self, run, before=None, calls=1):
         return self.measure(run, before)["host_us"]
+
+    def chain(self, run, links):
+        return {name: us / links for name, us in self.measure(run).items()}
 
     def bursts(self, run):
         found = self.measure(run)

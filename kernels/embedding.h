@@ -26,20 +26,24 @@ struct EmbeddingOptions {
 };
 
 struct EmbeddingMeta : EmbeddingOptions {
-  int64_t rows = 1;      // backward: rows of the table that a program owns
   int64_t block = 1024;  // columns of a tile
-  int64_t scan = 256;    // backward: indices looked at together
+};
+
+struct EmbeddingBackwardMeta : EmbeddingOptions {
+  int64_t block = 1024;                 // columns of a program
+  int64_t rows = 1;                     // rows of the table that a program adds, one after the other
+  int64_t chunk = 128;                  // gradients that a program adds for a row that is named so often
+  int64_t scan = 1024;                  // indices counted together
+  int64_t rows_to_place = 256;          // rows of the table that come to the list together
+  int64_t ranked = 16, compared = 256;  // indices that find their places by comparison with as many at a time
 };
 
 // Arguments: out [n, H] type; table [V, H] type; indices [n] index_type; error [1] i64.
 // An index outside [0, V) gives a row of NaN and its row number in the error word (see kErrorBase).
 void embedding_forward(KernelBuilder& k, const EmbeddingMeta& m);
 
-// Arguments: d_table [V, H] d_table_type; d_out [n, H] type; indices [n] index_type. Indices outside [0, V) add
-// nothing.
-void embedding_backward(KernelBuilder& k, const EmbeddingMeta& m);
-
-// Rows: indices.
+// Rows: indices. The gradient takes d_table [V, H] d_table_type; d_out [n, H] type; indices [n] index_type, fewer than
+// 2^31 of them. Indices outside [0, V) add nothing.
 Operation embedding_forward(const Machine& machine, const EmbeddingOptions& options);
 Operation embedding_backward(const Machine& machine, const EmbeddingOptions& options);
 

@@ -1,5 +1,6 @@
 """The kernels to compare, one function each: build(context, *shape, dtype) -> Case."""
 
+from .chains import rms_norm_chain
 from .common import DTYPES, GATES, Case, Contender, Pass, nbytes
 from .elementwise import geglu, rope, rope_interleaved, swiglu, vector_add
 from .losses import cross_entropy, fused_linear_cross_entropy, softmax
@@ -7,7 +8,7 @@ from .norms import fused_add_rms_norm, layer_norm, rms_norm
 from .steps import adamw, embedding, global_norm
 
 BUILDERS = {f.__name__: f for f in (adamw, cross_entropy, embedding, fused_add_rms_norm, fused_linear_cross_entropy, geglu, global_norm,
-                                    layer_norm, rms_norm, rope, rope_interleaved, softmax, swiglu, vector_add)}
+                                    layer_norm, rms_norm, rms_norm_chain, rope, rope_interleaved, softmax, swiglu, vector_add)}
 
 
 def build(context, wanted):

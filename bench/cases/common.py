@@ -29,7 +29,7 @@ class Pass:
 
 @dataclass
 class Contender:
-    passes: dict                       # fwd, bwd, full -> Pass
+    passes: dict                       # fwd, bwd, full or chain -> Pass
     restore: Optional[Callable] = None  # puts inputs back that a pass overwrites, before each repetition
 
 
@@ -43,6 +43,7 @@ class Case:
     exact: dict = field(default_factory=dict)      # output -> function of the output returning its relative error
     flops: dict = field(default_factory=dict)      # pass -> floating-point operations, where they are the floor
     bursts: bool = False                           # long and hot: time it in bursts and sustained
+    links: int = 0                                 # a chain of so many repetitions per run: time one of many back to back
 
     def error(self, outputs):
         """The largest error of the outputs that the case knows. Raises KeyError when it knows none of them."""

@@ -140,6 +140,8 @@ def fused_linear_cross_entropy(context, M, H, V, dtype):
 
     Bound by 6 M H V flops, not by its bytes: compare us with the floor's. Variants of ours: _f32 with d_weight in f32, _300mb and _64mb
     so with at most that much workspace, _300mb_dw16 with d_weight in the type of the data. liger32: Liger with its f32 sums.
+    quack: what it chooses by itself, with chunks of 2048 rows where its 4096 would be H, which that way rejects (version 0.6.5);
+    quack_logits: its other way, which stores logits.
     """
     make = Maker(context.device)
     x, w = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(V, H, dtype=dtype, scale=H ** -0.5).requires_grad_()
@@ -176,9 +178,9 @@ def fused_linear_cross_entropy(context, M, H, V, dtype):
         from liger_kernel.ops.fused_linear_cross_entropy import LigerFusedLinearCrossEntropyFunction as fused
         return through(lambda: fused.apply(x, w, labels, None, None, -100, 0.0, 0.0, "mean", None, False, accumulate)[0])
 
-    def quack():
-        from quack.linear_cross_entropy import chunked_linear_cross_entropy
-        return through(lambda: chunked_linear_cross_entropy(x, w, labels, chunk_size=4096, tuned=False))
+    def quack(scaled=None, chunk=4096):
+        from quack.linear_cross_entropy import chunked_linear_cross_entropy as fused
+        return through(lambda: fused(x, w, labels, chunk_size=chunk, tuned=False, use_scaled_exp=scaled))
 
     reference = lambda x, w, t: F.cross_entropy((x @ w.t()).float(), t)
     exact = linear_exact(x, w, labels)
@@ -186,7 +188,8 @@ def fused_linear_cross_entropy(context, M, H, V, dtype):
     exact["logits"] = lambda found: check_logits(found[:64])
     return Case("fused_linear_cross_entropy", (M, H, V), dtype, {"full": 2 * (M * H + V * H) * x.element_size()},
                 {"ligerdsl": ligerdsl(), "floor": floor, "compile": lambda: through(lambda f=compiled(reference): f(x, w, labels)),
-                 "quack": quack, "ligerdsl_f32": ligerdsl(torch.float32),
+                 "quack": lambda: quack(chunk=2048 if H == 4096 else 4096), "quack_logits": lambda: quack(False),
+                 "ligerdsl_f32": ligerdsl(torch.float32),
                  "ligerdsl_300mb": ligerdsl(torch.float32, max_workspace_bytes=300_000_000),
                  "ligerdsl_300mb_dw16": ligerdsl(dtype, max_workspace_bytes=300_000_000),
                  "ligerdsl_64mb": ligerdsl(torch.float32, max_workspace_bytes=64_000_000), "liger": liger,

@@ -302,8 +302,8 @@ nothing), W = sum of class_weight (0 without). counts = 1/n, 1/S, W, n; 1/n and 
        rows="indices"),
 
     Op("embedding_backward", "d_weight[v] = sum of d_out[i] over indices[i] = v",
-       """Sums in f32 and in the order of the indices; rows that no index names become 0. Indices outside [0, n_rows) add
-nothing.""",
+       """Sums in f32 and in an order that the indices alone decide, so every run gives the same bits; rows that no index names
+become 0 (stay, with accumulate). Indices outside [0, n_rows) add nothing.""",
        [dim("n_cols", "H", "d_weight", "row width"), dim("n_rows", "V", "d_weight", "rows of d_weight"), dtype("dtype", "d_out"),
         dtype("d_weight_dtype", "d_weight", "f32 or dtype"), dtype("index_dtype", "indices", "", INDEX), ACCUMULATE],
        [Tensor("indices", "in", "N*", "index_dtype", "the forward's indices"),

@@ -42,10 +42,18 @@ class Sets(unittest.TestCase):
             self.assertIn("no ", caught.exception.args[0])
 
     def test_probes_are_of_cases_that_are_timed(self):
-        timed = {(case.kernel, case.shape) for case in sets.table()}
+        timed = {(case.kernel, case.shape) for case in sets.table() + sets.chain()}
         for (kernel, _), shapes in probes.US.items():
             for shape in shapes:
                 self.assertIn((kernel, shape), timed)
+
+    def test_the_other_dtypes_are_timed_at_shapes_timed_in_bf16(self):
+        bf16 = {(case.kernel, case.shape) for case in sets.table() + sets.issue2() if case.dtype == "bf16"}
+        for dtype in ("f16", "f32"):
+            others = {(case.kernel, case.shape) for case in sets.dtypes() if case.dtype == dtype}
+            self.assertLessEqual(others, bf16)
+            self.assertEqual({kernel for kernel, _ in others},
+                             {"rms_norm", "layer_norm", "swiglu", "geglu", "rope", "cross_entropy", "softmax"})
 
     def test_the_commands_models_are_these(self):
         source = (ROOT / "lib/cli/bench_cases.cpp").read_text()
@@ -71,7 +79,7 @@ class Results(unittest.TestCase):
 
     def test_a_complete_result_has_no_problems(self):
         file = self.file()
-        file.add([row("rms_norm", "fwd", (4, 8), "ligerdsl", 2.0)])
+        file.add([row("rms_norm", "fwd", (4, 8), "ligerdsl", 2.0), row("rms_norm_chain", "chain", (4, 8), "ligerdsl", 2.0)])
         self.assertEqual(results.problems(json.loads(file.path.read_text())), [])
 
     def test_every_missing_or_senseless_field_is_a_problem(self):
@@ -102,6 +110,11 @@ class Results(unittest.TestCase):
         new.drop(case)
         self.assertFalse(new.has(case, "ligerdsl"))
 
+    def test_a_failures_text_is_one_line(self):
+        file = self.file()
+        file.fail(sets.Wanted("rms_norm", (4, 8)), "quack", "Error: \n\x1b[91m\x1b[1merror\x1b[0m\n  no such\tcopy")
+        self.assertEqual(file.data["failures"][0]["error"], "Error: error no such copy")
+
     def test_geometric_mean_takes_forward_plus_backward(self):
         cases = [sets.Wanted("rms_norm", (4, 8)), sets.Wanted("cross_entropy", (4, 8)), sets.Wanted("swiglu", (4, 8))]
         rows = [row("rms_norm", "fwd", (4, 8), "ligerdsl", 1.0), row("rms_norm", "bwd", (4, 8), "ligerdsl", 2.0),
@@ -129,12 +142,17 @@ class Report(unittest.TestCase):
         shape = (4096, 4096, 128256)
         rows += [row("fused_linear_cross_entropy", "full", shape, "floor", 16000.0, us_sustained=18000.0),
                  row("fused_linear_cross_entropy", "full", shape, "ligerdsl", 17600.0, us_sustained=18900.0, workspace_mb=1050.0)]
+        rows += [row("rms_norm_chain", "chain", (2048, 4096), "ligerdsl", 26.5, us_graph=25.5),
+                 row("rms_norm_chain", "chain", (2048, 4096), "liger", 150.0, graph_error="not permitted"),
+                 row("cross_entropy", "full", (4096, 40960), "ligerdsl", 800.0, dtype="f32", frac_copy=0.75, frac_same_copy=0.875)]
         file.add(rows)
         file.fail(sets.Wanted("rms_norm", (4, 8)), "quack", "broke")
         (folder / "compare-old.json").write_text(json.dumps({**file.data, "date": "2029-01-01", "build": "old", "rows": [
             row("copy", "fwd", (1,), "copy", 1.0), row("rope", "fwd", (1, 2, 3, 4, 5), "ligerdsl", 1.0)]}))
         text, plots = report.report(folder)
         for expected in ("| cross_entropy | 4096x40960 bf16 | both | 409.6 |", "819.2 (2.00x)", "| 0.418 |", "17.60 (1.100)", "18.90 (1.050)",
+                         "| rms_norm_chain | 2048x4096 bf16 | hand-tuned CUDA | 26.0 |", "| libligerdsl | 26.5 | 23.9-29.2 | 25.5 |",
+                         "| Liger | 150.0 | 135.0-165.0 | not permitted |", "| cross_entropy | 4096x40960 | both | 0.500 (0.600) |  | 0.750 (0.875) |",
                          "QuACK: broke", "(performance/cross_entropy-speed.svg)", "| Liger | 2.00 | 1 of 12 |"):
             self.assertIn(expected, text)
         self.assertNotIn("rope", text)  # of an older build
@@ -147,6 +165,16 @@ class Report(unittest.TestCase):
             self.assertAlmostEqual(svg.nice_top(value), top)
         drawing = svg.plot("a < b", "x", "y", [1, 2], {"torch": {1: 3.0, 2: 4.0}, "liger": {2: 1.0}})
         self.assertEqual(len(ElementTree.fromstring(drawing).findall(".//{http://www.w3.org/2000/svg}circle")), 3)
+
+    def test_a_legend_of_many_long_names_fits(self):
+        names = {str(i): f"a contender with a long name {i}" for i in range(12)}
+        drawing = ElementTree.fromstring(svg.plot("title", "x", "y", [1], {key: {1: 1.0} for key in names}, names))
+        entries = [e for e in drawing.iter("{http://www.w3.org/2000/svg}text") if e.text in names.values()]
+        places = {(e.get("x"), e.get("y")) for e in entries}
+        self.assertEqual(len(places), 12)
+        for e in entries:
+            self.assertLess(float(e.get("y")), float(drawing.get("height")))
+            self.assertLess(float(e.get("x")) + 6 * len(e.text), float(drawing.get("width")))
 
     def test_the_committed_page_is_generated(self):
         text, plots = report.report(ROOT / "bench/results")

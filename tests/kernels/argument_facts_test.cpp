@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/embedding.h"
 #include "kernels/rms_norm.h"
 #include "kernels/vector_add.h"
 
@@ -61,12 +60,6 @@ TEST(ArgumentFacts, StatisticsOfRows) {
 TEST(ArgumentFacts, SingleElements) {
   EXPECT_EQ(Facts(norm(8192)).of("rstd").pointer_align, 1);
   EXPECT_EQ(Facts(norm(8192)).of("rstd").dims, (std::vector<program::SizeFact>(1)));
-}
-
-TEST(ArgumentFacts, TilesBesideLargerOnes) {
-  const Facts facts(kernels::embedding_backward(kGpu, {.cols = 2048, .vocabulary = 32000, .type = bf16}));
-  EXPECT_EQ(facts.of("indices").pointer_align, 16);
-  EXPECT_EQ(facts.of("indices").dims, (std::vector<program::SizeFact>(1)));
 }
 
 TEST(ArgumentFacts, NothingOfAnyArguments) {

@@ -75,14 +75,14 @@ std::vector<Tensor> loss_results() {
 }
 
 std::vector<Tensor> gradient_results() {
-  Tensor d_out = random_rows(f32, 400, 24, 5), d_table = Tensor::rows(f32, 50, 24), partials(f32, {4});
-  std::vector<int64_t> indices(400);
-  for (int64_t i = 0; i < 400; ++i) indices[i] = i * i % 50;
-  backend().run(kernels::embedding_backward(machine(), {.cols = 24, .vocabulary = 50, .type = f32}), 400,
-                Arguments()
-                    .tensor("d_out", d_out)
-                    .tensor("d_table", d_table)
-                    .tensor("indices", Tensor(i64, {400}).fill(indices)));
+  // Rows named never, sometimes and more than a hundred times.
+  const int64_t n = 1700, vocabulary = 1000;
+  Tensor d_out = random_rows(f32, n, 24, 5), d_table = Tensor::rows(f32, vocabulary, 24), partials(f32, {4});
+  std::vector<int64_t> indices(n);
+  for (int64_t i = 0; i < n; ++i) indices[i] = i % 3 ? i * i % vocabulary : vocabulary - 1;
+  backend().run(
+      kernels::embedding_backward(machine(), {.cols = 24, .vocabulary = vocabulary, .type = f32}), n,
+      Arguments().tensor("d_out", d_out).tensor("d_table", d_table).tensor("indices", Tensor(i64, {n}).fill(indices)));
   Tensor x = random_vector(f32, 200000, 6);
   backend().run(kernels::sum_of_squares(machine(), f32), 200000,
                 Arguments().tensor("x", x).tensor("partials", partials));
