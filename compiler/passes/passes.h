@@ -30,6 +30,9 @@ std::unique_ptr<mlir::Pass> createTgpuAllocateSharedPass();
 /// tgpu-insert-barriers: a tgpu.barrier between accesses of different threads to the same memory.
 std::unique_ptr<mlir::Pass> createTgpuInsertBarriersPass();
 
+/// tgpu-hoist-before-barriers: what is complete before a barrier and frees registers there does not wait behind it.
+std::unique_ptr<mlir::Pass> createTgpuHoistBeforeBarriersPass();
+
 /// tgpu-recompute-after-barriers: where registers are short, narrow tiles wait at barriers instead of what was
 /// computed.
 std::unique_ptr<mlir::Pass> createTgpuRecomputeAfterBarriersPass(int numWarps = 4);

@@ -23,7 +23,7 @@ llvm::SmallVector<mlir::Value> loadElements(ThreadLowering& t, mlir::Value point
                                             mlir::Value predicate, llvm::ArrayRef<mlir::Value> others,
                                             AccessHints hints);
 
-/// The mirror image; with a predicate or hints in global memory only.
+/// The mirror image; nothing is stored where `predicate` is false.
 void storeElements(ThreadLowering& t, mlir::Value pointer, llvm::ArrayRef<mlir::Value> elements, mlir::Value predicate,
                    AccessHints hints);
 

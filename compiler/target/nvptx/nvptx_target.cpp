@@ -108,6 +108,7 @@ LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& op
   passes.addNestedPass<func::FuncOp>(createTgpuLowerConversionsPass());
   passes.addNestedPass<func::FuncOp>(createTgpuAllocateSharedPass());
   passes.addNestedPass<func::FuncOp>(createTgpuInsertBarriersPass());
+  passes.addNestedPass<func::FuncOp>(createTgpuHoistBeforeBarriersPass());
   passes.addNestedPass<func::FuncOp>(createTgpuRecomputeAfterBarriersPass(options.num_warps));
   // Last: nothing moves loads or stores any more.
   if (overlapLaunches) passes.addNestedPass<func::FuncOp>(createTgpuOverlapLaunchesPass());
