@@ -27,6 +27,7 @@
 #include "compiler/passes/layout_preference.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/shared_buffer.h"
+#include "compiler/passes/thread_registers.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -40,21 +41,22 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// Bytes of registers of a thread when one CTA has the processor to itself, and the part of them that a loop may carry:
-// the rest is for operands, results and addresses.
-constexpr int64_t kRegisterFile = 256 * 1024, kMostPerThread = 1020;
-int64_t registersOf(int64_t threads) {
-  return std::min(kRegisterFile / threads, kMostPerThread);
-}
-int64_t carriedBudget(int64_t threads) {
-  return registersOf(threads) * 3 / 8;
+// The part of a thread's registers that a loop may carry: the rest is for operands, results and addresses.
+int64_t carriedBudget(int64_t registers) {
+  return registers * 3 / 8;
 }
 
 class LoopPrefetcher {
  public:
-  // Threads of a CTA, CTAs of a cluster.
-  LoopPrefetcher(scf::ForOp loop, int64_t stages, int64_t threads, int64_t ctas, int64_t sharedBytes)
-      : loop(loop), depth(stages - 1), slots(stages), threads(threads), ctas(ctas), sharedBytes(sharedBytes) {}
+  // Threads of a CTA, CTAs of a cluster, bytes of registers of a thread.
+  LoopPrefetcher(scf::ForOp loop, int64_t stages, int64_t threads, int64_t ctas, int64_t registers, int64_t sharedBytes)
+      : loop(loop),
+        depth(stages - 1),
+        slots(stages),
+        threads(threads),
+        ctas(ctas),
+        registers(registers),
+        sharedBytes(sharedBytes) {}
 
   void run() {
     if (depth < 1 || !collectWrites()) return;
@@ -66,8 +68,8 @@ class LoopPrefetcher {
     }
     if (loads.empty()) return;
     for (Type type : loop.getResultTypes()) carried += bytesPerThread(type);
-    depth = std::min(depth, (carriedBudget(threads) - carried) / std::max<int64_t>(bytes, 1));
-    bool ample = (carried + bytes) * 16 <= registersOf(threads) * 5, staged = stages();
+    depth = std::min(depth, (carriedBudget(registers) - carried) / std::max<int64_t>(bytes, 1));
+    bool ample = (carried + bytes) * 16 <= registers * 5, staged = stages();
     if (depth > 0 && (ample || !staged))
       carryLoads();
     else if (staged)
@@ -347,7 +349,7 @@ class LoopPrefetcher {
   }
 
   scf::ForOp loop;
-  int64_t depth, slots, threads, ctas, sharedBytes;
+  int64_t depth, slots, threads, ctas, registers, sharedBytes;
   SmallVector<MemoryAccess> writes;
   SmallVector<tile::LoadTileOp> loads;
   SmallVector<Value> buffers;  // of the loads that are staged, null for the others
@@ -358,10 +360,11 @@ class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, Operatio
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TilePrefetchLoadsPass)
   TilePrefetchLoadsPass() = default;
   TilePrefetchLoadsPass(const TilePrefetchLoadsPass& other) : PassWrapper(other) {}
-  TilePrefetchLoadsPass(int stages, int warps, int ctas, int64_t bytes) {
+  TilePrefetchLoadsPass(int stages, int warps, int ctas, int onSm, int64_t bytes) {
     numStages = stages;
     numWarps = warps;
     numCtas = ctas;
+    ctasPerSm = onSm;
     sharedBytes = bytes;
   }
 
@@ -374,7 +377,10 @@ class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, Operatio
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops) {
       auto own = loop->getAttrOfType<IntegerAttr>(tile::kNumStagesAttr);
-      LoopPrefetcher(loop, own ? own.getInt() : int64_t{numStages}, 32 * int64_t{numWarps}, numCtas, sharedBytes).run();
+      const int64_t threads = 32 * int64_t{numWarps};
+      LoopPrefetcher(loop, own ? own.getInt() : int64_t{numStages}, threads, numCtas,
+                     registerBytes(threads * ctasPerSm), sharedBytes)
+          .run();
     }
   }
 
@@ -382,14 +388,16 @@ class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, Operatio
   Option<int> numStages{*this, "num-stages", llvm::cl::desc("Stages of loops that name none"), llvm::cl::init(1)};
   Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
   Option<int> numCtas{*this, "num-ctas", llvm::cl::desc("CTAs per cluster"), llvm::cl::init(1)};
+  Option<int> ctasPerSm{*this, "ctas-per-sm", llvm::cl::desc("CTAs that share a processor"), llvm::cl::init(1)};
   Option<int64_t> sharedBytes{*this, "shared-bytes", llvm::cl::desc("Shared memory for staged tiles"),
                               llvm::cl::init(0)};
 };
 
 }  // namespace
 
-std::unique_ptr<Pass> createTilePrefetchLoadsPass(int numStages, int numWarps, int numCtas, int64_t sharedBytes) {
-  return std::make_unique<TilePrefetchLoadsPass>(numStages, numWarps, numCtas, sharedBytes);
+std::unique_ptr<Pass> createTilePrefetchLoadsPass(int numStages, int numWarps, int numCtas, int ctasPerSm,
+                                                  int64_t sharedBytes) {
+  return std::make_unique<TilePrefetchLoadsPass>(numStages, numWarps, numCtas, ctasPerSm, sharedBytes);
 }
 
 }  // namespace ligerdsl::compiler

@@ -26,7 +26,6 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-constexpr int64_t kRegisterFile = 256 * 1024, kMostPerThread = 1020;  // bytes
 constexpr size_t kMostOps = 8;
 
 bool isCheap(Operation* op) {
@@ -46,11 +45,12 @@ bool staysInMemory(Value value) {
 
 class BarrierSite {
  public:
+  // `threads` share a processor's registers.
   BarrierSite(Operation* barrier, int64_t threads) : barrier(barrier), block(barrier->getBlock()), threads(threads) {}
 
   // The cheapest first, until the rest fits.
   void run() {
-    int64_t excess = -std::min(kRegisterFile / threads, kMostPerThread) * 3 / 4;
+    int64_t excess = -registerBytes(threads) * 3 / 4;
     SetVector<Value> tiles;
     for (Value value : aliveAcross()) tiles.insert(registersOf(value));
     for (Value tile : tiles)
@@ -172,7 +172,10 @@ class TgpuRecomputeAfterBarriersPass : public PassWrapper<TgpuRecomputeAfterBarr
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuRecomputeAfterBarriersPass)
   TgpuRecomputeAfterBarriersPass() = default;
   TgpuRecomputeAfterBarriersPass(const TgpuRecomputeAfterBarriersPass& other) : PassWrapper(other) {}
-  explicit TgpuRecomputeAfterBarriersPass(int warps) { numWarps = warps; }
+  TgpuRecomputeAfterBarriersPass(int warps, int ctas) {
+    numWarps = warps;
+    ctasPerSm = ctas;
+  }
 
   StringRef getArgument() const override { return "tgpu-recompute-after-barriers"; }
   StringRef getDescription() const override { return "Keep narrow tiles across barriers and widen them again"; }
@@ -182,17 +185,18 @@ class TgpuRecomputeAfterBarriersPass : public PassWrapper<TgpuRecomputeAfterBarr
     getOperation().walk([&](Operation* op) {
       if (isa<tgpu::BarrierOp, tgpu::ClusterBarrierOp>(op)) barriers.push_back(op);
     });
-    for (Operation* barrier : barriers) BarrierSite(barrier, 32 * int64_t{numWarps}).run();
+    for (Operation* barrier : barriers) BarrierSite(barrier, 32 * int64_t{numWarps} * ctasPerSm).run();
   }
 
  private:
   Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
+  Option<int> ctasPerSm{*this, "ctas-per-sm", llvm::cl::desc("CTAs that share a processor"), llvm::cl::init(1)};
 };
 
 }  // namespace
 
-std::unique_ptr<Pass> createTgpuRecomputeAfterBarriersPass(int numWarps) {
-  return std::make_unique<TgpuRecomputeAfterBarriersPass>(numWarps);
+std::unique_ptr<Pass> createTgpuRecomputeAfterBarriersPass(int numWarps, int ctasPerSm) {
+  return std::make_unique<TgpuRecomputeAfterBarriersPass>(numWarps, ctasPerSm);
 }
 
 }  // namespace ligerdsl::compiler

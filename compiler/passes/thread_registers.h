@@ -1,10 +1,18 @@
 // What tiles cost a thread in registers.
 #pragma once
 
+#include <algorithm>
+
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/layout_attr.h"
 
 namespace ligerdsl::compiler {
+
+/// Bytes of registers that each of `threads` on one processor can have.
+inline int64_t registerBytes(int64_t threads) {
+  constexpr int64_t kRegisterFile = 256 * 1024, kMostPerThread = 1020;
+  return std::min(kRegisterFile / threads, kMostPerThread);
+}
 
 /// The value whose registers `value` shares: what it was spread from, if it is a broadcast or the like.
 inline mlir::Value registersOf(mlir::Value value) {
