@@ -1,10 +1,11 @@
 // tgpu-hoist-before-barriers
 //
-// What was loaded before a barrier and is used behind it waits in registers while the CTA meets. An accumulator that takes
-// values which are complete before the barrier need not: with it the tiles it takes would wait, beside its own.
+// What was loaded before a barrier and is used behind it waits in registers while the CTA meets. An accumulator that
+// takes values which are complete before the barrier need not: with it the tiles it takes would wait, beside its own.
 //
 //   1. Behind a barrier, collect the pure ops that need nothing from behind it.
-//   2. For every tile that leaves this set, take the ops that compute it. If what they leave for others fills no more registers
+//   2. For every tile that leaves this set, take the ops that compute it. If what they leave for others fills no more
+//   registers
 //      than what they use last, they move to where their operands are complete, before the barrier.
 //   3. Again, until nothing moves: what two sums use is free to go once the first has moved.
 #include "compiler/passes/passes.h"
@@ -71,8 +72,8 @@ class BarrierSite {
     slice.insert(op);
   }
 
-  // Whether the tiles that nobody behind the barrier would need any more fill at least the registers of those that others
-  // would then need from before it.
+  // Whether the tiles that nobody behind the barrier would need any more fill at least the registers of those that
+  // others would then need from before it.
   bool frees(const llvm::SetVector<Operation*>& slice) const {
     auto onlyHere = [&](Value value) {
       return llvm::all_of(value.getUsers(), [&](Operation* user) {

@@ -6,8 +6,8 @@
 //   1. At every barrier, the tiles that are alive across it are counted. What is spread from fewer elements counts as
 //      these.
 //   2. While they are too many, one tile of 32-bit elements is recomputed, the one that costs least work for what it
-//      frees: its operands, followed through cheap ops, end in narrower tiles, in values from outside of the block, or in
-//      tiles of few registers.
+//      frees: its operands, followed through cheap ops, end in narrower tiles, in values from outside of the block, or
+//      in tiles of few registers.
 //   3. What waits is the narrower tile. It passes through tgpu.opaque, or LLVM and ptxas would recognise the result and
 //      keep it after all. A tile that stays in memory for this iteration, staged in shared memory or a weight in the
 //      first-level cache, does not wait in registers at all: it is read once more.

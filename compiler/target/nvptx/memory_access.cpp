@@ -157,8 +157,8 @@ SmallVector<Value> loadElements(ThreadLowering& t, Value pointer, Type element, 
   SmallVector<Value> operands{shared ? sharedAddress(t, pointer) : pointer};
   for (int i = 0; i < words.count; ++i) constraints += "=&" + registerConstraint(words.bytes).str() + ",";
   constraints += shared ? "r" : "l";
-  std::string access = std::string(shared ? "ld.shared" : "ld.global") + hintSuffix(hints, true) + widthSuffix(words) + " " + registerList(0, words.count) +
-                       ", [$" + std::to_string(words.count) + "];";
+  std::string access = std::string(shared ? "ld.shared" : "ld.global") + hintSuffix(hints, true) + widthSuffix(words) +
+                       " " + registerList(0, words.count) + ", [$" + std::to_string(words.count) + "];";
   if (predicate) {
     operands.push_back(predicate);
     constraints += ",b";

@@ -17,8 +17,8 @@ inline int64_t memoryBytes(mlir::Type element) {
   return (element.getIntOrFloatBitWidth() + 7) / 8;
 }
 
-/// Loads `count` neighbouring elements of global or shared memory (count * bytes <= 16, a power of two) from an address aligned to all of them.
-/// Where `predicate` (may be null) is false the result is `others` (one scalar per element).
+/// Loads `count` neighbouring elements of global or shared memory (count * bytes <= 16, a power of two) from an address
+/// aligned to all of them. Where `predicate` (may be null) is false the result is `others` (one scalar per element).
 llvm::SmallVector<mlir::Value> loadElements(ThreadLowering& t, mlir::Value pointer, mlir::Type element, int64_t count,
                                             mlir::Value predicate, llvm::ArrayRef<mlir::Value> others,
                                             AccessHints hints);

@@ -57,8 +57,8 @@ TEST(NvptxPipeline, PipelinedLoopsLoadOneIterationAhead) {
   expectAssemblesEverywhere(rows(2));
 }
 
-// ptxas moves a word that it takes to be equal in all lanes to a uniform register at once, which waits for the load. So where
-// nothing is read, the next row's scale must not look so: its 0 comes out of the thread's number.
+// ptxas moves a word that it takes to be equal in all lanes to a uniform register at once, which waits for the load. So
+// where nothing is read, the next row's scale must not look so: its 0 comes out of the thread's number.
 TEST(NvptxPipeline, WhatTheNextIterationNeedsLooksDifferentInEveryLane) {
   auto rows = [](int stages) {
     return [=](KernelBuilder& k) {
@@ -72,7 +72,8 @@ TEST(NvptxPipeline, WhatTheNextIterationNeedsLooksDifferentInEveryLane) {
       partial.partition({1, 1024}).store({k.program_id(0), 0}, acc);
     };
   };
-  const std::regex laneZero("and\\.b32\\s+(%r\\d+), %r\\d+, %r\\d+;[^]*mov\\.b32 %r\\d+, \\1; @%p\\d+ ld\\.global\\.b32");
+  const std::regex laneZero(
+      "and\\.b32\\s+(%r\\d+), %r\\d+, %r\\d+;[^]*mov\\.b32 %r\\d+, \\1; @%p\\d+ ld\\.global\\.b32");
   PtxKernel ahead(rows(2)), inTurn(rows(1));
   EXPECT_TRUE(std::regex_search(ahead.ptx, laneZero)) << ahead.ptx;
   EXPECT_FALSE(std::regex_search(inTurn.ptx, laneZero)) << inTurn.ptx;
@@ -213,7 +214,8 @@ void wideRowAndTranspose(KernelBuilder& k) {
 TEST(NvptxPipeline, ResidentRowsTakeWhatIsLeftOfSharedMemory) {
   PtxKernel kernel(wideRowAndTranspose, Known::aligned);
   EXPECT_TRUE(kernel.has("cp.async.bulk")) << kernel.ptx;
-  EXPECT_EQ(kernel.count("fence.proxy.async"), 3) << "behind the set-up, and behind the reads of slots that are filled again";
+  EXPECT_EQ(kernel.count("fence.proxy.async"), 3)
+      << "behind the set-up, and behind the reads of slots that are filled again";
   EXPECT_LE(kernel.artifact.shared_bytes, 227 * 1024);
   EXPECT_GT(kernel.artifact.shared_bytes, 200 * 1024);
   program::CompileOptions twice;
