@@ -358,7 +358,7 @@ Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& optio
   // needs to prefetch. Rows that are read twice: 512 threads, whose shared memory keeps the row or most of it.
   meta.prefetched = options.with_gradient;
   const int num_warps = !meta.looped ? warps_for(meta.block, options.type, 2, 16) : options.with_gradient ? 16 : 8;
-  RowParts parts{.num_warps = 8, .ctas_per_sm = 3, .bytes = 64 * 1024};
+  RowParts parts{.num_warps = 4, .ctas_per_sm = 4, .vectors = 4, .bytes = 48 * 1024};
   if (meta.looped && options.with_gradient && !options.part && options.classes * size_of(options.type) > kKeptByOne)
     parts = parts.of(machine, options.type, options.classes);
   if (parts.shared()) meta.block = parts.block;

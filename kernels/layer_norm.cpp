@@ -56,6 +56,25 @@ struct Statistics {
   }
 };
 
+// The backward's formulas for some rows, given their statistics as [rows, 1]. For 16-bit x, n = x r - mu r is one
+// multiply-add: the rounding of mu r moves it as far as that of mu, an f32 number, has already.
+struct NormalisedRows {
+  bool folded;
+  Tile mean, rstd, shift;
+  NormalisedRows(const LayerNormMeta& m, const Tile& mean, const Tile& rstd)
+      : folded(m.type != f32), mean(mean), rstd(rstd), shift(-(mean * rstd)) {}
+
+  // n
+  Tile operator()(const Tile& x) const { return folded ? fma(x, rstd, shift) : (x - mean) * rstd; }
+
+  // dx of x and q, given mean(n q) and mean(q). It reads x again rather than n, which need not wait for the means.
+  Tile gradient(const Tile& x, const Tile& q, const Tile& mean_nq, const Tile& mean_q) const {
+    const Tile slope = -(rstd * mean_nq), level = -(rstd * mean_q);
+    return folded ? fma(x, slope * rstd, fma(q, rstd, fma(shift, slope, level)))
+                  : fma((*this)(x), slope, fma(q, rstd, level));
+  }
+};
+
 }  // namespace
 
 void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
@@ -155,27 +174,24 @@ void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m) {
 
   const Rows x(x_view, m);
   Scalar cols = x_view.dim(1);
-  auto mean_over_row = [&](const Tile& values) { return (sum(values, 1) * (1.0 / m.cols)).expand_dims(1); };
-  auto gradient = [](const Tile& n, const Tile& q, const Tile& rstd, const Tile& mean_nq, const Tile& mean_q) {
-    return fma(-n, mean_nq, q - mean_q) * rstd;
-  };
+  auto mean_of = [&](const Tile& sums) { return (sums * (1.0 / m.cols)).expand_dims(1); };
 
   if (m.looped) {
     Scalar row = k.program_id(0);
-    Tile mean = statistics.mean_of(m, row), rstd = statistics.rstd_of(m, row);
+    const NormalisedRows normalised(m, statistics.mean_of(m, row), statistics.rstd_of(m, row));
     Scalar blocks = cdiv(cols, m.block);
     const Resident kept_x = x.keep(row), kept_d_y = d_y.keep(row);
-    auto normalised = [&](const Scalar& b) { return (kept_x.load(b).to(f32) - mean) * rstd; };
+    auto x_of = [&](const Scalar& b) { return kept_x.load(b).to(f32); };
     auto weighted = [&](const Scalar& b) { return kept_d_y.load(b).to(f32) * columns_of(weight, m, b); };
     Tile zeros = k.zeros({m.rows, m.block}, f32);
     auto [sum_nq, sum_q] = k.for_range(0, blocks, 1, carry(zeros, zeros), [&](Scalar b, Tile sum_nq, Tile sum_q) {
       Tile q = weighted(b);
-      return carry(fma(normalised(b), q, sum_nq), sum_q + q);
+      return carry(fma(normalised(x_of(b)), q, sum_nq), sum_q + q);
     });
-    Tile mean_nq = mean_over_row(sum_nq), mean_q = mean_over_row(sum_q);
+    Tile mean_nq = mean_of(sum(sum_nq, 1)), mean_q = mean_of(sum(sum_q, 1));
     k.for_range(0, blocks, 1, [&](Scalar i) {
       Scalar b = blocks - 1 - i;
-      d_x.store(row, b, gradient(normalised(b), weighted(b), rstd, mean_nq, mean_q));
+      d_x.store(row, b, normalised.gradient(x_of(b), weighted(b), mean_nq, mean_q));
     });
     return;
   }
@@ -186,11 +202,11 @@ void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m) {
     Tile d_y, n;
   };
   auto backward_rows = [&](const Scalar& row) {
-    Tile rstd = statistics.rstd_of(m, row);
-    Tile n = (x.load(row, 0) - statistics.mean_of(m, row)) * rstd;
+    const NormalisedRows normalised(m, statistics.mean_of(m, row), statistics.rstd_of(m, row));
+    Tile x_rows = x.load(row, 0), n = normalised(x_rows);
     Tile dy = d_y.load(row, 0);
     Tile q = dy * (m.reload_weight ? columns_of(weight, m, 0) : kept);
-    d_x.store(row, 0, gradient(n, q, rstd, mean_over_row(n * q), mean_over_row(q)));
+    d_x.store(row, 0, normalised.gradient(x_rows, q, mean_of(sum_products(n, q, 1)), mean_of(sum(q, 1))));
     return Read{dy, n};
   };
   if (!partial_sums) {
@@ -222,7 +238,8 @@ void layer_norm_d_weight(KernelBuilder& k, const LayerNormMeta& m) {
   auto [d_weight, d_bias] =
       k.for_range(part, cdiv(x_view.dim(0), m.rows), weight_partials.dim(0), pipelined(2), carry(zeros, zeros),
                   [&](Scalar row, Tile d_weight, Tile d_bias) {
-                    Tile n = (x.load(row, column) - statistics.mean_of(m, row)) * statistics.rstd_of(m, row);
+                    const NormalisedRows normalised(m, statistics.mean_of(m, row), statistics.rstd_of(m, row));
+                    Tile n = normalised(x.load(row, column));
                     Tile dy = d_y.load(row, column);
                     return carry(fma(dy, n, d_weight), d_bias + dy);
                   });

@@ -39,9 +39,11 @@ NormBackwardTile norm_backward_tile(const Machine& machine, const NormBackwardSh
   tile.cols = backward_width(shape);
   tile.rows = 1;
   const int64_t whole = std::max<int64_t>(1, (tile.cols & -tile.cols) / vector);  // threads that share a row
+  // Two sums need registers that come free at a barrier, which a row within a warp has not.
+  const bool crowded = shape.sums == 2 && whole <= 32;
   const auto roomy = [&](int64_t rows) {
     return rows * tile.cols <= kThreads * 32 / bytes ||
-           (rows * whole <= kThreads && rows * tile.cols <= kThreads * vector * most_vectors(shape));
+           (!crowded && rows * whole <= kThreads && rows * tile.cols <= kThreads * vector * most_vectors(shape));
   };
   while (roomy(tile.rows * 2)) tile.rows *= 2;
   const bool single = tile.cols == 8192 && bytes == 2 && shape.sums == 1 && shape.inputs == 2;

@@ -76,7 +76,7 @@ std::vector<Launch> blocks_of_rows(Meta meta, const NormBackwardKernels<Meta>& k
 
   meta.block = kColumns;
   meta.rows = kRows;
-  Launch by_columns{.program = kernels.by_columns(meta), .num_warps = warps_for(kRows * kColumns, meta.type, 2, 8)};
+  Launch by_columns{.program = kernels.by_columns(meta), .num_warps = warps_for(kRows * kColumns, meta.type, 2, 16)};
   by_columns.grid = [partials, blocks = ceil_div(meta.cols, kColumns)](int64_t n) {
     return grid_of(partials(n) * blocks);
   };

@@ -41,11 +41,7 @@ Launch reduce_partials(const Machine& machine, const std::string& out, DType typ
                                 .n = cols,
                                 .rows = tile.rows,
                                 .cols = tile.cols};
-  // Given a floor for the occupancy, ptxas spends the registers that all loads of a thread need to be under way at
-  // once.
-  Launch launch{.program = record("reduce_partials", type, &reduce_partials, meta),
-                .num_warps = tile.num_warps,
-                .min_ctas_per_sm = 2};
+  Launch launch{.program = record("reduce_partials", type, &reduce_partials, meta), .num_warps = tile.num_warps};
   launch.grid = [blocks = ceil_div(cols, meta.cols)](int64_t) { return grid_of(blocks); };
   return launch;
 }

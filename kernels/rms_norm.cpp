@@ -134,10 +134,10 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
   Scalar cols = x_view.dim(1);
   auto load_rstd = [&](const Scalar& row) { return rstd_view.partition({m.rows}).load({row}).expand_dims(1); };
   auto gradient = [&](const Tile& x, const Tile& m_tile, const Tile& rstd, const Tile& correction) {
-    return fma(-x, correction, m_tile) * rstd;  // correction = r^2 mean(m x)
+    return fma(x, correction, m_tile * rstd);  // correction = -r^3 mean(m x)
   };
   auto correction_of = [&](const Tile& products, const Tile& rstd) {  // [rows], sums of m x -> [rows, 1]
-    return rstd * rstd * (products * (1.0 / m.cols)).expand_dims(1);
+    return (products * (-1.0 / m.cols)).expand_dims(1) * rstd * rstd * rstd;
   };
   auto finish = [&](const Scalar& row, ScalarArg column, const Tile& gradient) {
     d_x.store(row, column, m.with_d_sum ? gradient + d_sum->load(row, column) : gradient);

@@ -13,7 +13,7 @@ std::unique_ptr<mlir::Pass> createTileKeepResidentsPass(int64_t sharedBytes = 0,
 /// tile-prefetch-loads: loops of num_stages >= 2 load tiles some iterations ahead, into registers or into `sharedBytes`
 /// of shared memory.
 std::unique_ptr<mlir::Pass> createTilePrefetchLoadsPass(int numStages = 1, int numWarps = 4, int numCtas = 1,
-                                                        int64_t sharedBytes = 0);
+                                                        int ctasPerSm = 1, int64_t sharedBytes = 0);
 
 /// tile-assign-layouts: gives every tile a #tgpu.layout; inserts tgpu.convert_layout where two layouts meet.
 std::unique_ptr<mlir::Pass> createTileAssignLayoutsPass(int numWarps = 4, int numCtas = 1);
@@ -30,9 +30,12 @@ std::unique_ptr<mlir::Pass> createTgpuAllocateSharedPass();
 /// tgpu-insert-barriers: a tgpu.barrier between accesses of different threads to the same memory.
 std::unique_ptr<mlir::Pass> createTgpuInsertBarriersPass();
 
+/// tgpu-hoist-before-barriers: what is complete before a barrier and frees registers there does not wait behind it.
+std::unique_ptr<mlir::Pass> createTgpuHoistBeforeBarriersPass();
+
 /// tgpu-recompute-after-barriers: where registers are short, narrow tiles wait at barriers instead of what was
 /// computed.
-std::unique_ptr<mlir::Pass> createTgpuRecomputeAfterBarriersPass(int numWarps = 4);
+std::unique_ptr<mlir::Pass> createTgpuRecomputeAfterBarriersPass(int numWarps = 4, int ctasPerSm = 1);
 
 /// tgpu-overlap-launches: the kernel waits for the grids before it at its first access to global memory, and lets the
 /// next one start.

@@ -11,8 +11,9 @@
 //   3. For every qualifying load: one load per stage before the loop, one in the body for the iteration
 //      num_stages - 1 ahead, and a carried value in place of the load.
 //   4. If that would leave few registers, tiles of whole vectors are staged: each thread copies its part to shared
-//      memory an iteration ahead (tgpu.stage_tile) and reads it there (tgpu.staged_tile), a second time if it likes.
-//      Two slots of shared memory take turns.
+//      memory ahead of time (tgpu.stage_tile) and reads it there (tgpu.staged_tile), a second time if it likes.
+//      num_stages slots of shared memory take turns, fewer where they do not fit, two at least. What cannot be staged
+//      is loaded one iteration ahead.
 //   5. If shared memory is too small as well, the loads stay, and the body begins by asking for the next iteration's
 //      tiles (prefetch_tile): they wait in the second-level cache.
 //
@@ -26,6 +27,7 @@
 #include "compiler/passes/layout_preference.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/shared_buffer.h"
+#include "compiler/passes/thread_registers.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -39,22 +41,22 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// Bytes of registers of a thread when one CTA has the processor to itself, and the part of them that a loop may carry:
-// the rest is for operands, results and addresses.
-constexpr int64_t kRegisterFile = 256 * 1024, kMostPerThread = 1020;
-constexpr int64_t kSlots = 2;
-int64_t registersOf(int64_t threads) {
-  return std::min(kRegisterFile / threads, kMostPerThread);
-}
-int64_t carriedBudget(int64_t threads) {
-  return registersOf(threads) * 3 / 8;
+// The part of a thread's registers that a loop may carry: the rest is for operands, results and addresses.
+int64_t carriedBudget(int64_t registers) {
+  return registers * 3 / 8;
 }
 
 class LoopPrefetcher {
  public:
-  // Threads of a CTA, CTAs of a cluster.
-  LoopPrefetcher(scf::ForOp loop, int64_t stages, int64_t threads, int64_t ctas, int64_t sharedBytes)
-      : loop(loop), depth(stages - 1), threads(threads), ctas(ctas), sharedBytes(sharedBytes) {}
+  // Threads of a CTA, CTAs of a cluster, bytes of registers of a thread.
+  LoopPrefetcher(scf::ForOp loop, int64_t stages, int64_t threads, int64_t ctas, int64_t registers, int64_t sharedBytes)
+      : loop(loop),
+        depth(stages - 1),
+        slots(stages),
+        threads(threads),
+        ctas(ctas),
+        registers(registers),
+        sharedBytes(sharedBytes) {}
 
   void run() {
     if (depth < 1 || !collectWrites()) return;
@@ -66,8 +68,8 @@ class LoopPrefetcher {
     }
     if (loads.empty()) return;
     for (Type type : loop.getResultTypes()) carried += bytesPerThread(type);
-    depth = std::min(depth, (carriedBudget(threads) - carried) / std::max<int64_t>(bytes, 1));
-    bool ample = (carried + bytes) * 16 <= registersOf(threads) * 5, staged = stages();
+    depth = std::min(depth, (carriedBudget(registers) - carried) / std::max<int64_t>(bytes, 1));
+    bool ample = (carried + bytes) * 16 <= registers * 5, staged = stages();
     if (depth > 0 && (ample || !staged))
       carryLoads();
     else if (staged)
@@ -195,14 +197,17 @@ class LoopPrefetcher {
     return type.getNumElements() * sharedElementBytes(type.getElementType());
   }
 
-  // Whether there is something to stage, and room for this iteration and the next beside what others took.
+  // Whether there is something to stage, and room for this iteration and the next beside what others took. Leaves in
+  // `slots` how many iterations there is room for.
   bool stages() {
     int64_t bytes = 0, taken = 0;
     for (tile::LoadTileOp load : loads)
       if (canBeStaged(load)) bytes += tileBytes(load);
     loop->getParentOfType<func::FuncOp>().walk(
         [&](tgpu::LocalAllocOp alloc) { taken += bufferBytes(alloc.getType()); });
-    return bytes > 0 && kSlots * bytes <= sharedBytes - taken;
+    if (bytes == 0) return false;
+    slots = std::min(slots, (sharedBytes - taken) / bytes);
+    return slots >= 2;
   }
 
   Value number(OpBuilder& builder, int64_t value) {
@@ -215,22 +220,36 @@ class LoopPrefetcher {
     return tgpu::LocalSlotOp::create(builder, loop.getLoc(), place, buffer, slot);
   }
 
-  // Starts the copies of iteration `at` and returns what the small loads of that iteration give.
-  SmallVector<Value> stageAt(OpBuilder& builder, Value at, Value slot) {
+  // What the loads of iteration `at` that are not staged give.
+  SmallVector<Value> loadSmall(OpBuilder& builder, Value at) {
     IRMapping mapping = indicesAt(builder, at);
     SmallVector<Value> small;
+    for (auto [load, buffer] : llvm::zip_equal(loads, buffers))
+      if (!buffer) small.push_back(builder.clone(*load, mapping)->getResult(0));
+    return small;
+  }
+
+  // Starts the copies of iteration `at`.
+  void stageAt(OpBuilder& builder, Value at, Value slot) {
+    IRMapping mapping = indicesAt(builder, at);
     for (auto [load, buffer] : llvm::zip_equal(loads, buffers)) {
-      if (!buffer) {
-        small.push_back(builder.clone(*load, mapping)->getResult(0));
-        continue;
-      }
+      if (!buffer) continue;
       SmallVector<Value> indices =
           llvm::map_to_vector(load.getIndices(), [&](Value v) { return mapping.lookupOrDefault(v); });
       tgpu::StageTileOp::create(builder, load.getLoc(), load.getView(), indices, load.getTileShape(),
                                 slotOf(builder, buffer, slot));
     }
     tgpu::StageCommitOp::create(builder, loop.getLoc());
-    return small;
+  }
+
+  // The slot that follows in turn, or the one before it.
+  Value nextSlot(OpBuilder& builder, Value slot, int64_t turn) {
+    Location loc = loop.getLoc();
+    if (slots == 2) return arith::XOrIOp::create(builder, loc, slot, number(builder, 1));
+    Value last = number(builder, turn > 0 ? slots - 1 : 0), first = number(builder, turn > 0 ? 0 : slots - 1);
+    Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, slot, last);
+    Value moved = arith::AddIOp::create(builder, loc, slot, number(builder, turn));
+    return arith::SelectOp::create(builder, loc, wraps, first, moved);
   }
 
   // The loads become reads of the slot of this iteration. The loop carries the slot's number and what the loads that
@@ -241,32 +260,38 @@ class LoopPrefetcher {
       buffers.emplace_back();
       if (!canBeStaged(load)) continue;
       auto type = cast<RankedTensorType>(load.getType());
-      SmallVector<int64_t> shape{kSlots};
+      SmallVector<int64_t> shape{slots};
       llvm::append_range(shape, type.getShape());
       auto memory = tgpu::MemDescType::get(rewriter.getContext(), shape, type.getElementType(), 0);
       buffers.back() = tgpu::LocalAllocOp::create(rewriter, load.getLoc(), memory, IntegerAttr());
     }
-    Value zero = number(rewriter, 0), one = number(rewriter, 1);
-    SmallVector<Value> inits{zero};
-    llvm::append_range(inits, stageAt(rewriter, loop.getLowerBound(), zero));
+    Value at = loop.getLowerBound();
+    SmallVector<Value> inits{number(rewriter, 0)};
+    llvm::append_range(inits, loadSmall(rewriter, at));
+    for (int64_t slot = 0; slot < slots - 1; ++slot) {
+      if (slot > 0) at = ahead(rewriter, at);
+      stageAt(rewriter, at, number(rewriter, slot));
+    }
 
     SmallVector<NamedAttribute> attributes(loop->getDiscardableAttrs());
-    auto yields = [&](OpBuilder&, Location, ArrayRef<BlockArgument> carried) { return fetchNext(carried, one); };
+    auto yields = [&](OpBuilder&, Location, ArrayRef<BlockArgument> carried) { return fetchNext(carried); };
     auto replaced = *loop.replaceWithAdditionalYields(rewriter, inits, /*replaceInitOperandUsesInLoop=*/false, yields);
     replaced->setDiscardableAttrs(attributes);
     rewriter.setInsertionPointAfter(replaced);
     tgpu::StageWaitOp::create(rewriter, replaced->getLoc(), 0);
   }
 
-  // In the body: waits, starts the copies of the next iteration into the other slot, reads. Returns what the loop
-  // yields for what it carries.
-  SmallVector<Value> fetchNext(ArrayRef<BlockArgument> carried, Value one) {
+  // In the body: waits for the oldest copies, starts those of the last iteration that there is room for, reads. Returns
+  // what the loop yields for what it carries.
+  SmallVector<Value> fetchNext(ArrayRef<BlockArgument> carried) {
     IRRewriter rewriter(loop.getContext());
     rewriter.setInsertionPointToStart(loop.getBody());
-    tgpu::StageWaitOp::create(rewriter, loop.getLoc(), 0);
-    Value slot = carried[0], next = arith::XOrIOp::create(rewriter, loop.getLoc(), slot, one);
+    tgpu::StageWaitOp::create(rewriter, loop.getLoc(), slots - 2);
+    Value slot = carried[0], next = nextSlot(rewriter, slot, 1), at = ahead(rewriter, loop.getInductionVar());
     SmallVector<Value> yielded{next};
-    llvm::append_range(yielded, stageAt(rewriter, ahead(rewriter, loop.getInductionVar()), next));
+    llvm::append_range(yielded, loadSmall(rewriter, at));
+    for (int64_t i = 2; i < slots; ++i) at = ahead(rewriter, at);
+    stageAt(rewriter, at, slots == 2 ? next : nextSlot(rewriter, slot, -1));
     size_t small = 1;
     for (auto [load, buffer] : llvm::zip_equal(loads, buffers)) {
       if (!buffer) {
@@ -324,7 +349,7 @@ class LoopPrefetcher {
   }
 
   scf::ForOp loop;
-  int64_t depth, threads, ctas, sharedBytes;
+  int64_t depth, slots, threads, ctas, registers, sharedBytes;
   SmallVector<MemoryAccess> writes;
   SmallVector<tile::LoadTileOp> loads;
   SmallVector<Value> buffers;  // of the loads that are staged, null for the others
@@ -335,10 +360,11 @@ class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, Operatio
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TilePrefetchLoadsPass)
   TilePrefetchLoadsPass() = default;
   TilePrefetchLoadsPass(const TilePrefetchLoadsPass& other) : PassWrapper(other) {}
-  TilePrefetchLoadsPass(int stages, int warps, int ctas, int64_t bytes) {
+  TilePrefetchLoadsPass(int stages, int warps, int ctas, int onSm, int64_t bytes) {
     numStages = stages;
     numWarps = warps;
     numCtas = ctas;
+    ctasPerSm = onSm;
     sharedBytes = bytes;
   }
 
@@ -351,7 +377,10 @@ class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, Operatio
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops) {
       auto own = loop->getAttrOfType<IntegerAttr>(tile::kNumStagesAttr);
-      LoopPrefetcher(loop, own ? own.getInt() : int64_t{numStages}, 32 * int64_t{numWarps}, numCtas, sharedBytes).run();
+      const int64_t threads = 32 * int64_t{numWarps};
+      LoopPrefetcher(loop, own ? own.getInt() : int64_t{numStages}, threads, numCtas,
+                     registerBytes(threads * ctasPerSm), sharedBytes)
+          .run();
     }
   }
 
@@ -359,14 +388,16 @@ class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, Operatio
   Option<int> numStages{*this, "num-stages", llvm::cl::desc("Stages of loops that name none"), llvm::cl::init(1)};
   Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
   Option<int> numCtas{*this, "num-ctas", llvm::cl::desc("CTAs per cluster"), llvm::cl::init(1)};
+  Option<int> ctasPerSm{*this, "ctas-per-sm", llvm::cl::desc("CTAs that share a processor"), llvm::cl::init(1)};
   Option<int64_t> sharedBytes{*this, "shared-bytes", llvm::cl::desc("Shared memory for staged tiles"),
                               llvm::cl::init(0)};
 };
 
 }  // namespace
 
-std::unique_ptr<Pass> createTilePrefetchLoadsPass(int numStages, int numWarps, int numCtas, int64_t sharedBytes) {
-  return std::make_unique<TilePrefetchLoadsPass>(numStages, numWarps, numCtas, sharedBytes);
+std::unique_ptr<Pass> createTilePrefetchLoadsPass(int numStages, int numWarps, int numCtas, int ctasPerSm,
+                                                  int64_t sharedBytes) {
+  return std::make_unique<TilePrefetchLoadsPass>(numStages, numWarps, numCtas, ctasPerSm, sharedBytes);
 }
 
 }  // namespace ligerdsl::compiler

@@ -3,16 +3,18 @@
 // A tile that is needed on both sides of a barrier waits in registers while the CTA exchanges values. Where such tiles
 // would fill more than three quarters of a thread's registers, those that came from narrower memory are computed again:
 //
-//   1. At every barrier, and where a message is waited for, the tiles that are alive across it are counted.
-//   2. If they are too many, a tile of 32-bit elements is recomputed if its operands, followed through cheap ops, end
-//      in narrower tiles, in values from outside of the block, or in tiles of few registers.
+//   1. At every barrier, and where a message is waited for, the tiles that are alive across it are counted. What is
+//      spread from fewer elements counts as these.
+//   2. While they are too many, one tile of 32-bit elements is recomputed, the one that costs least work for what it
+//      frees: its operands, followed through cheap ops, end in narrower tiles, in values from outside of the block, or
+//      in tiles of few registers.
 //   3. What waits is the narrower tile. It passes through tgpu.opaque, or LLVM and ptxas would recognise the result and
 //      keep it after all. A tile that stays in memory for this iteration, staged in shared memory or a weight in the
 //      first-level cache, does not wait in registers at all: it is read once more.
 #include "compiler/analysis/memory_access.h"
 #include "compiler/dialect/tgpu.h"
-#include "compiler/passes/layout_attr.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/thread_registers.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -24,18 +26,10 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-constexpr int64_t kRegisterFile = 256 * 1024, kMostPerThread = 1020;  // bytes
-constexpr int64_t kFewBytes = 16;
 constexpr size_t kMostOps = 8;
 
-int64_t bytesPerThread(Value value) {
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  if (!type || !type.getElementType().isIntOrFloat()) return 0;
-  return layoutOf(type).registers() * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
-}
-
 bool isCheap(Operation* op) {
-  return isa<arith::ExtFOp, arith::MulFOp, arith::AddFOp, arith::SubFOp, arith::NegFOp, tile::SplatOp,
+  return isa<arith::ExtFOp, arith::MulFOp, arith::AddFOp, arith::SubFOp, arith::NegFOp, math::FmaOp, tile::SplatOp,
              tile::ExpandDimsOp, tile::BroadcastOp, arith::ConstantOp>(op);
 }
 
@@ -51,20 +45,38 @@ bool staysInMemory(Value value) {
 
 class BarrierSite {
  public:
+  // `threads` share a processor's registers.
   BarrierSite(Operation* barrier, int64_t threads) : barrier(barrier), block(barrier->getBlock()), threads(threads) {}
 
+  // The cheapest first, until the rest fits.
   void run() {
-    SmallVector<Value> alive;
-    int64_t bytes = 0;
-    for (Value value : aliveAcross()) {
-      bytes += bytesPerThread(value);
-      if (value.getParentBlock() == block && value.getDefiningOp()) alive.push_back(value);
+    int64_t excess = -registerBytes(threads) * 3 / 4;
+    SetVector<Value> tiles;
+    for (Value value : aliveAcross()) tiles.insert(registersOf(value));
+    for (Value tile : tiles)
+      if (int64_t bytes = bytesPerThread(tile); bytes > kFewBytes) excess += bytes;
+    while (excess > 0) {
+      std::optional<Candidate> best;
+      for (Value value : aliveAcross())
+        if (std::optional<Candidate> other = candidateFor(value); other && (!best || other->price() < best->price()))
+          best = std::move(other);
+      if (!best) return;
+      excess -= best->freed;
+      recompute(*best);
     }
-    if (bytes * 4 <= std::min(kRegisterFile / threads, kMostPerThread) * 3) return;
-    for (Value value : alive) recompute(value);
   }
 
  private:
+  // A tile that could be computed again, by `ops` from `leaves`.
+  struct Candidate {
+    Value value;
+    SetVector<Operation*> ops;
+    SetVector<Value> leaves;
+    int64_t freed = 0, work = 0;  // bytes of registers, and of the results of what is executed again
+
+    double price() const { return static_cast<double>(work) / static_cast<double>(freed); }
+  };
+
   // The op of this block that contains the user, if it comes after the barrier.
   Operation* userBehind(Operation* user) {
     Operation* here = block->findAncestorOpInBlock(*user);
@@ -107,21 +119,32 @@ class BarrierSite {
     return true;
   }
 
-  void recompute(Value value) {
+  std::optional<Candidate> candidateFor(Value value) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
-    if (!type || !type.getElementType().isF32() || bytesPerThread(value) <= kFewBytes) return;
-    SetVector<Operation*> ops;
-    SetVector<Value> leaves;
-    if (!collect(value, ops, leaves) || ops.empty() || leaves.empty()) return;
+    if (value.getParentBlock() != block || !value.getDefiningOp() || !type || !type.getElementType().isF32()) return {};
+    Candidate result{.value = value, .freed = bytesPerThread(value)};
+    if (result.freed <= kFewBytes || !collect(value, result.ops, result.leaves)) return {};
+    if (result.ops.empty() || result.leaves.empty()) return {};
+    for (Value leaf : result.leaves) {
+      if (opaque.contains(leaf)) continue;
+      if (!staysInMemory(leaf)) result.freed -= bytesPerThread(leaf);
+      result.work += bytesPerThread(leaf);
+    }
+    for (Operation* op : result.ops)
+      if (Value made = op->getResult(0); registersOf(made) == made) result.work += bytesPerThread(made);
+    if (result.freed <= 0) return {};
+    return result;
+  }
 
+  void recompute(const Candidate& candidate) {
+    Value value = candidate.value;
     Operation* first = nullptr;
     for (Operation* user : value.getUsers())
       if (Operation* here = userBehind(user); here && (!first || here->isBeforeInBlock(first))) first = here;
-    if (!first) return;
     OpBuilder builder(first);
     IRMapping mapping;
-    for (Value leaf : leaves) mapping.map(leaf, hidden(leaf));
-    for (Operation* op : ops) builder.clone(*op, mapping);
+    for (Value leaf : candidate.leaves) mapping.map(leaf, hidden(leaf));
+    for (Operation* op : candidate.ops) builder.clone(*op, mapping);
     Value again = mapping.lookup(value);
     value.replaceUsesWithIf(again, [&](OpOperand& use) {
       Operation* here = userBehind(use.getOwner());
@@ -149,7 +172,10 @@ class TgpuRecomputeAfterBarriersPass : public PassWrapper<TgpuRecomputeAfterBarr
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuRecomputeAfterBarriersPass)
   TgpuRecomputeAfterBarriersPass() = default;
   TgpuRecomputeAfterBarriersPass(const TgpuRecomputeAfterBarriersPass& other) : PassWrapper(other) {}
-  explicit TgpuRecomputeAfterBarriersPass(int warps) { numWarps = warps; }
+  TgpuRecomputeAfterBarriersPass(int warps, int ctas) {
+    numWarps = warps;
+    ctasPerSm = ctas;
+  }
 
   StringRef getArgument() const override { return "tgpu-recompute-after-barriers"; }
   StringRef getDescription() const override { return "Keep narrow tiles across barriers and widen them again"; }
@@ -159,17 +185,18 @@ class TgpuRecomputeAfterBarriersPass : public PassWrapper<TgpuRecomputeAfterBarr
     getOperation().walk([&](Operation* op) {
       if (isa<tgpu::BarrierOp, tgpu::ClusterBarrierOp, tgpu::ReceiveOp>(op)) barriers.push_back(op);
     });
-    for (Operation* barrier : barriers) BarrierSite(barrier, 32 * int64_t{numWarps}).run();
+    for (Operation* barrier : barriers) BarrierSite(barrier, 32 * int64_t{numWarps} * ctasPerSm).run();
   }
 
  private:
   Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
+  Option<int> ctasPerSm{*this, "ctas-per-sm", llvm::cl::desc("CTAs that share a processor"), llvm::cl::init(1)};
 };
 
 }  // namespace
 
-std::unique_ptr<Pass> createTgpuRecomputeAfterBarriersPass(int numWarps) {
-  return std::make_unique<TgpuRecomputeAfterBarriersPass>(numWarps);
+std::unique_ptr<Pass> createTgpuRecomputeAfterBarriersPass(int numWarps, int ctasPerSm) {
+  return std::make_unique<TgpuRecomputeAfterBarriersPass>(numWarps, ctasPerSm);
 }
 
 }  // namespace ligerdsl::compiler

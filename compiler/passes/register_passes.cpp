@@ -10,6 +10,7 @@ void registerPasses() {
   mlir::registerPass(createTgpuLowerConversionsPass);
   mlir::registerPass(createTgpuAllocateSharedPass);
   mlir::registerPass(createTgpuInsertBarriersPass);
+  mlir::registerPass(createTgpuHoistBeforeBarriersPass);
   mlir::registerPass([] { return createTgpuRecomputeAfterBarriersPass(); });
   mlir::registerPass(createTgpuOverlapLaunchesPass);
   mlir::registerPass(createTgpuPrintLayoutsPass);

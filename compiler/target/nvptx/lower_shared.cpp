@@ -23,16 +23,16 @@ LogicalResult lowerLocalSlot(ThreadLowering& t, tgpu::LocalSlotOp op) {
   return success();
 }
 
-void storeAll(BufferAccess& access, ArrayRef<Value> elements) {
+void storeAll(BufferAccess& access, ArrayRef<Value> elements, Value predicate = {}) {
   for (int64_t reg = 0; reg < access.layout.registers(); reg += access.chunk)
-    storeElements(access.t, access.pointer(reg), elements.slice(reg, access.chunk), {}, {});
+    storeElements(access.t, access.pointer(reg), elements.slice(reg, access.chunk), predicate, {});
 }
 
 LogicalResult lowerLocalStore(ThreadLowering& t, tgpu::LocalStoreOp op) {
   auto tile = cast<RankedTensorType>(op.getValue().getType());
   BufferAccess access(t, op.getBuffer().getType(), t.scalar(op.getBuffer()), tile);
   SmallVector<Value> elements = t.elements(op.getValue());
-  under(t, t.ownerPredicate(t.layout(tile), ThreadLowering::Within::cta), [&] { storeAll(access, elements); });
+  storeAll(access, elements, t.ownerPredicate(t.layout(tile), ThreadLowering::Within::cta));
   return success();
 }
 

@@ -3,6 +3,7 @@
 #include "compiler/passes/layout_attr.h"
 #include "compiler/target/nvptx/tile_access.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 
@@ -102,6 +103,11 @@ void storeStraddling(TileAccess& access, ArrayRef<Value> elements, Value owner, 
   }
 }
 
+// Whether the next iteration of a loop is the first to use what is loaded.
+bool isCarried(tile::LoadTileOp op) {
+  return llvm::any_of(op->getUsers(), llvm::IsaPred<scf::YieldOp>);
+}
+
 LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
   auto tensor = dyn_cast<RankedTensorType>(op.getType());
   TileAccess access(t, op.getView(), op.getIndices(), op.getTileShape(), tensor);
@@ -112,6 +118,9 @@ LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
     t.define(op, Pieces(loadScalar(access, pad, hints)));
     return success();
   }
+  // A word that all lanes load alike would be moved to a uniform register right away, which waits for it.
+  if (isCarried(op) && access.chunk == 1 && access.element.isF32() && matchPattern(pad, m_PosZeroFloat()))
+    pad = t.bitcast(t.opaqueLaneZero(), access.element);
   SmallVector<Value> pads(access.chunk, pad), loaded;
   for (int64_t reg = 0; reg < access.registers(); reg += access.chunk)
     llvm::append_range(

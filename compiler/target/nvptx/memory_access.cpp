@@ -157,8 +157,8 @@ SmallVector<Value> loadElements(ThreadLowering& t, Value pointer, Type element, 
   SmallVector<Value> operands{shared ? sharedAddress(t, pointer) : pointer};
   for (int i = 0; i < words.count; ++i) constraints += "=&" + registerConstraint(words.bytes).str() + ",";
   constraints += shared ? "r" : "l";
-  std::string access = std::string(shared ? "ld.shared" : "ld.global") + hintSuffix(hints, true) + widthSuffix(words) + " " + registerList(0, words.count) +
-                       ", [$" + std::to_string(words.count) + "];";
+  std::string access = std::string(shared ? "ld.shared" : "ld.global") + hintSuffix(hints, true) + widthSuffix(words) +
+                       " " + registerList(0, words.count) + ", [$" + std::to_string(words.count) + "];";
   if (predicate) {
     operands.push_back(predicate);
     constraints += ",b";
@@ -190,14 +190,15 @@ void storeElements(ThreadLowering& t, Value pointer, ArrayRef<Value> elements, V
   Words words = wordsOf(bytes * elements.size(), bytes);
   int64_t perWord = words.bytes / bytes;
 
-  SmallVector<Value> operands{pointer};
-  std::string constraints = "l";
+  const bool shared = isShared(pointer);
+  SmallVector<Value> operands{shared ? sharedAddress(t, pointer) : pointer};
+  std::string constraints = shared ? "r" : "l";
   for (int i = 0; i < words.count; ++i) {
     operands.push_back(packWord(t, elements.slice(i * perWord, perWord), words.bytes));
     constraints += "," + registerConstraint(words.bytes).str();
   }
-  std::string text =
-      "st.global" + hintSuffix(hints, false) + widthSuffix(words) + " [$0], " + registerList(1, words.count) + ";";
+  std::string text = std::string(shared ? "st.shared" : "st.global") + hintSuffix(hints, false) + widthSuffix(words) +
+                     " [$0], " + registerList(1, words.count) + ";";
   if (predicate) {
     operands.push_back(predicate);
     constraints += ",b";

@@ -17,13 +17,13 @@ inline int64_t memoryBytes(mlir::Type element) {
   return (element.getIntOrFloatBitWidth() + 7) / 8;
 }
 
-/// Loads `count` neighbouring elements of global or shared memory (count * bytes <= 16, a power of two) from an address aligned to all of them.
-/// Where `predicate` (may be null) is false the result is `others` (one scalar per element).
+/// Loads `count` neighbouring elements of global or shared memory (count * bytes <= 16, a power of two) from an address
+/// aligned to all of them. Where `predicate` (may be null) is false the result is `others` (one scalar per element).
 llvm::SmallVector<mlir::Value> loadElements(ThreadLowering& t, mlir::Value pointer, mlir::Type element, int64_t count,
                                             mlir::Value predicate, llvm::ArrayRef<mlir::Value> others,
                                             AccessHints hints);
 
-/// The mirror image; with a predicate or hints in global memory only.
+/// The mirror image; nothing is stored where `predicate` is false.
 void storeElements(ThreadLowering& t, mlir::Value pointer, llvm::ArrayRef<mlir::Value> elements, mlir::Value predicate,
                    AccessHints hints);
 

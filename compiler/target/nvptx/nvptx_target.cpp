@@ -110,8 +110,9 @@ LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& op
   PassManager passes(module.getContext());
   if (residentBytes > 0)
     passes.addNestedPass<func::FuncOp>(createTileKeepResidentsPass(residentBytes, options.num_warps, options.num_ctas));
+  const int ctasPerSm = std::max(1, options.min_ctas_per_sm);
   passes.addNestedPass<func::FuncOp>(
-      createTilePrefetchLoadsPass(options.num_stages, options.num_warps, options.num_ctas, stagedBytes));
+      createTilePrefetchLoadsPass(options.num_stages, options.num_warps, options.num_ctas, ctasPerSm, stagedBytes));
   passes.addNestedPass<func::FuncOp>(createTileAssignLayoutsPass(options.num_warps, options.num_ctas));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
@@ -119,7 +120,8 @@ LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& op
   passes.addNestedPass<func::FuncOp>(createTgpuLowerConversionsPass());
   passes.addNestedPass<func::FuncOp>(createTgpuAllocateSharedPass());
   passes.addNestedPass<func::FuncOp>(createTgpuInsertBarriersPass());
-  passes.addNestedPass<func::FuncOp>(createTgpuRecomputeAfterBarriersPass(options.num_warps));
+  passes.addNestedPass<func::FuncOp>(createTgpuHoistBeforeBarriersPass());
+  passes.addNestedPass<func::FuncOp>(createTgpuRecomputeAfterBarriersPass(options.num_warps, ctasPerSm));
   // Last: nothing moves loads or stores any more.
   if (overlapLaunches) passes.addNestedPass<func::FuncOp>(createTgpuOverlapLaunchesPass());
   return passes.run(module);

@@ -289,6 +289,10 @@ Value ThreadLowering::opaqueZero() {
          });
 }
 
+Value ThreadLowering::opaqueLaneZero() {
+  return arith::AndIOp::create(b, loc, opaqueZero(), threadId());
+}
+
 Value ThreadLowering::stackSlot(int64_t bytes) {
   return atEntry([&]() -> Value {
     return LLVM::AllocaOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext()), b.getI8Type(),

@@ -103,6 +103,8 @@ class ThreadLowering {
   mlir::Value sharedPointer(int64_t offset);
   /// An i32 that is 0 in every launch, which neither LLVM nor ptxas can know: the sign of a view's size.
   mlir::Value opaqueZero();
+  /// The same, and neither knows that it is equal in all lanes.
+  mlir::Value opaqueLaneZero();
   /// Stack memory of the thread, allocated once, 8-byte aligned (a generic pointer).
   mlir::Value stackSlot(int64_t bytes);
   /// The address of an i32 of the thread that is 0 when the kernel starts. It becomes a register.

@@ -1,4 +1,6 @@
 // Control flow, options, stages, line information, errors.
+#include <regex>
+
 #include "ptx_kernel.h"
 
 namespace ligerdsl::testing {
@@ -53,6 +55,40 @@ TEST(NvptxPipeline, PipelinedLoopsLoadOneIterationAhead) {
   PtxKernel ahead(rows(2));
   EXPECT_EQ(ahead.count("ld.global.v4.b32"), 2) << "before the loop and in it\n" << ahead.ptx;
   expectAssemblesEverywhere(rows(2));
+}
+
+// ptxas moves a word that it takes to be equal in all lanes to a uniform register at once, which waits for the load. So
+// where nothing is read, the next row's scale must not look so: its 0 comes out of the thread's number.
+TEST(NvptxPipeline, WhatTheNextIterationNeedsLooksDifferentInEveryLane) {
+  auto rows = [](int stages) {
+    return [=](KernelBuilder& k) {
+      View x = k.view("x", bf16, {dyn, 1024}), scale = k.view("scale", f32, {dyn}),
+           partial = k.view("partial", f32, {dyn, 1024});
+      auto [acc] = k.for_range(k.program_id(0), x.dim(0).to(i32), k.num_programs(0), pipelined(stages),
+                               carry(k.zeros({1, 1024}, f32)), [&](Scalar row, Tile acc) {
+                                 Tile s = scale.partition({1}).load({row}).expand_dims(1);
+                                 return carry(fma(x.partition({1, 1024}).load({row, 0}).to(f32), s, acc));
+                               });
+      partial.partition({1, 1024}).store({k.program_id(0), 0}, acc);
+    };
+  };
+  const std::regex laneZero(
+      "and\\.b32\\s+(%r\\d+), %r\\d+, %r\\d+;[^]*mov\\.b32 %r\\d+, \\1; @%p\\d+ ld\\.global\\.b32");
+  PtxKernel ahead(rows(2)), inTurn(rows(1));
+  EXPECT_TRUE(std::regex_search(ahead.ptx, laneZero)) << ahead.ptx;
+  EXPECT_FALSE(std::regex_search(inTurn.ptx, laneZero)) << inTurn.ptx;
+  expectAssemblesEverywhere(rows(2));
+}
+
+// One lane of a warp stores what the warp has reduced: under a predicate, so that the loop stays one straight line.
+TEST(NvptxPipeline, OwnersStoreToSharedMemoryWithoutABranch) {
+  PtxKernel kernel([](KernelBuilder& k) {
+    View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn, 1024});
+    Scalar row = k.program_id(0);
+    y.store({row}, sum(x.partition({squeeze, 1024}).load({row, 0})));
+  });
+  EXPECT_TRUE(std::regex_search(kernel.ptx, std::regex("@%p\\d+ st\\.shared\\.b32"))) << kernel.ptx;
+  EXPECT_FALSE(kernel.has("bra")) << kernel.ptx;
 }
 
 // The two loops name their row and their blocks alike, however the author came to them.
@@ -178,7 +214,8 @@ void wideRowAndTranspose(KernelBuilder& k) {
 TEST(NvptxPipeline, ResidentRowsTakeWhatIsLeftOfSharedMemory) {
   PtxKernel kernel(wideRowAndTranspose, Known::aligned);
   EXPECT_TRUE(kernel.has("cp.async.bulk")) << kernel.ptx;
-  EXPECT_EQ(kernel.count("fence.proxy.async"), 3) << "behind the set-up, and behind the reads of slots that are filled again";
+  EXPECT_EQ(kernel.count("fence.proxy.async"), 3)
+      << "behind the set-up, and behind the reads of slots that are filled again";
   EXPECT_LE(kernel.artifact.shared_bytes, 227 * 1024);
   EXPECT_GT(kernel.artifact.shared_bytes, 200 * 1024);
   program::CompileOptions twice;

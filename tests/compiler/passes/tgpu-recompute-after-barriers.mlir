@@ -28,3 +28,25 @@ func.func @both_sides(%v: !vec, %w: !tile, %lo: i64, %hi: i64, %step: i64) {
   }
   return
 }
+
+// All 64 registers would wait at the barrier. That the cheaper of the two tiles is made anew suffices.
+// CHECK-LABEL: func @cheapest_first
+// CHECK: tgpu.barrier
+// CHECK-NEXT: %[[HIDDEN:.+]] = tgpu.opaque
+// CHECK-NEXT: %[[AGAIN:.+]] = arith.extf %[[HIDDEN]]
+// CHECK-NEXT: tile.print "x" %[[AGAIN]]
+// CHECK-NEXT: tile.print "y" %{{.+}}
+// CHECK-NEXT: }
+func.func @cheapest_first(%v: !vec, %lo: i64, %hi: i64, %step: i64) {
+  scf.for %i = %lo to %hi step %step : i64 {
+    %x16 = tile.load_tile %v[%i] shape [32768] : !vec -> !narrow
+    %x = arith.extf %x16 : !narrow to !tile
+    %y0 = arith.addf %x, %x : !tile
+    %y = arith.mulf %y0, %x : !tile
+    tile.print "before" %y : !tile
+    tgpu.barrier
+    tile.print "x" %x : !tile
+    tile.print "y" %y : !tile
+  }
+  return
+}

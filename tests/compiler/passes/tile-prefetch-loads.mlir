@@ -2,6 +2,7 @@
 // RUN: ligerdsl-opt %s -tile-prefetch-loads=num-stages=3 | FileCheck %s --check-prefix=ALL
 // RUN: ligerdsl-opt %s -tile-prefetch-loads=shared-bytes=65536 | FileCheck %s --check-prefix=STAGED
 // RUN: ligerdsl-opt %s -tile-prefetch-loads=shared-bytes=40000 | FileCheck %s --check-prefix=SINGLE
+// RUN: ligerdsl-opt %s -tile-prefetch-loads=shared-bytes=100000 | FileCheck %s --check-prefix=DEEP
 
 !x = !tile.view<?x?xf32, strides = [?, 1]>
 
@@ -151,9 +152,9 @@ func.func @plain(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) {
 // iteration does not read. What is no vector of its thread's, here a number per row, is carried.
 // STAGED-LABEL: func.func @staged
 // STAGED: %[[BUFFER:.+]] = tgpu.local_alloc : <2x1x8192xf32>
+// STAGED: %[[NUMBER:.+]] = tile.load_tile %{{.+}} shape [1]
 // STAGED: %[[FIRST:.+]] = tgpu.local_slot %[[BUFFER]][%{{.+}}]
 // STAGED: tgpu.stage_tile %{{.+}}[%{{.+}}, %{{.+}}] shape [1, 8192] into %[[FIRST]]
-// STAGED: %[[NUMBER:.+]] = tile.load_tile %{{.+}} shape [1]
 // STAGED: tgpu.stage_commit
 // STAGED: scf.for {{.*}} iter_args(%{{.+}} = %{{.+}}, %[[SLOT:.+]] = %{{.+}}, %[[CARRIED:.+]] = %[[NUMBER]])
 // STAGED: tgpu.stage_wait 0
@@ -182,5 +183,40 @@ func.func @staged(%x: !aligned {tile.read_only}, %r: !numbers {tile.read_only}, 
     tile.print "t" %t, %n : tensor<1x8192xf32>, tensor<1xf32>
     scf.yield %acc : tensor<1x8192xf32>
   } {tile.num_stages = 2 : i64}
+  return
+}
+
+// Four stages were asked for, there is room for three: two iterations are under way while the third is at work.
+// DEEP-LABEL: func.func @deeper
+// DEEP-DAG: %[[ZERO:.+]] = arith.constant 0 : i32
+// DEEP-DAG: %[[BUFFER:.+]] = tgpu.local_alloc : <3x1x8192xf32>
+// DEEP: tgpu.stage_tile %{{.+}}[%arg1, %{{.+}}] shape [1, 8192]
+// DEEP: tgpu.stage_commit
+// DEEP: %[[SECOND:.+]] = arith.addi %arg1, %arg3
+// DEEP: tgpu.stage_tile %{{.+}}[%[[SECOND]], %{{.+}}] shape [1, 8192]
+// DEEP: tgpu.stage_commit
+// DEEP: scf.for %[[I:.+]] = {{.*}} iter_args(%{{.+}} = %{{.+}}, %[[SLOT:.+]] = %{{.+}})
+// DEEP: tgpu.stage_wait 1
+// DEEP: %[[LAST:.+]] = arith.cmpi eq, %[[SLOT]], %c2_i32
+// DEEP: %[[NEXT:.+]] = arith.select %[[LAST]], %c0_i32{{.*}}, %{{.+}}
+// DEEP: %[[ONE:.+]] = arith.addi %[[I]], %arg3
+// DEEP: %[[TWO:.+]] = arith.addi %[[ONE]], %arg3
+// DEEP: %[[FIRST:.+]] = arith.cmpi eq, %[[SLOT]], %c0_i32
+// DEEP: %[[BEFORE:.+]] = arith.select %[[FIRST]], %c2_i32{{.*}}, %{{.+}}
+// DEEP: %[[THERE:.+]] = tgpu.local_slot %[[BUFFER]][%[[BEFORE]]]
+// DEEP: tgpu.stage_tile %{{.+}}[%[[TWO]], %{{.+}}] shape [1, 8192] into %[[THERE]]
+// DEEP: tgpu.stage_commit
+// DEEP: %[[HERE:.+]] = tgpu.local_slot %[[BUFFER]][%[[SLOT]]]
+// DEEP: tgpu.staged_tile {{.+}} from %[[HERE]]
+// DEEP: scf.yield %{{.+}}, %[[NEXT]]
+// DEEP: tgpu.stage_wait 0
+func.func @deeper(%x: !aligned {tile.read_only}, %lo: i64, %hi: i64, %step: i64) {
+  %c0 = arith.constant 0 : i64
+  %zero = arith.constant dense<0.0> : tensor<1x8192xf32>
+  %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<1x8192xf32>) : i64 {
+    %t = tile.load_tile %x[%i, %c0] shape [1, 8192] : !aligned -> tensor<1x8192xf32>
+    tile.print "t" %t : tensor<1x8192xf32>
+    scf.yield %acc : tensor<1x8192xf32>
+  } {tile.num_stages = 4 : i64}
   return
 }
