@@ -355,16 +355,17 @@ Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& optio
   meta.looped = options.classes > widest;
   meta.block = meta.looped ? widest : tile_width(options.classes);
   // Measured on Hopper. Rows that are read once: 256 threads with four vectors each, and so many of these CTAs that none
-  // needs to prefetch. Rows that are read twice: 512 threads, whose shared memory keeps the row or most of it.
+  // needs to prefetch. Rows that are read twice: 512 threads, whose shared memory keeps the row; the CTAs of a cluster
+  // share longer ones.
   meta.prefetched = options.with_gradient;
   const int num_warps = !meta.looped ? warps_for(meta.block, options.type, 2, 16) : options.with_gradient ? 16 : 8;
-  RowParts parts{.num_warps = 4, .ctas_per_sm = 4, .vectors = 4, .bytes = 48 * 1024};
+  RowParts parts{.num_warps = 4, .ctas_per_sm = 5, .vectors = 4};
   if (meta.looped && options.with_gradient && !options.part && options.classes * size_of(options.type) > kKeptByOne)
     parts = parts.of(machine, options.type, options.classes);
-  if (parts.shared()) meta.block = parts.block;
-  if (parts.shared())
+  if (parts.shared()) {
+    meta.block = parts.block;
     meta.lanes = BlockLanes::of_threads(meta.block, options.classes, options.type, parts.num_warps, parts.num_ctas);
-  else if (meta.looped && gpu)
+  } else if (meta.looped && gpu)
     meta.lanes = BlockLanes::of_threads(meta.block, options.classes, options.type, num_warps);
   else
     meta.lanes = {meta.looped ? 8 : 1, meta.looped ? meta.block / 8 : meta.block, 1};

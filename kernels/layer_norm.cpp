@@ -304,7 +304,7 @@ Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& opt
   const TileShape tile = row_tile(machine, options.type, meta.looped ? kRowBlock : options.cols, meta.looped ? 2 : 4);
   meta.rows = meta.looped ? 1 : tile.rows;
   meta.block = tile.cols;
-  RowParts parts;
+  RowParts parts{.num_warps = 4, .ctas_per_sm = 5, .vectors = 4};
   if (meta.looped) parts = parts.of(machine, options.type, options.cols);
   if (parts.shared()) meta.block = parts.block;
   meta.lanes = lanes_of(machine, meta, parts.shared() ? parts.num_warps : tile.num_warps, parts.num_ctas);

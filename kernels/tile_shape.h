@@ -61,23 +61,24 @@ inline constexpr int64_t kResidentWidth = 32768;
 // Block of the loop over a wider row.
 inline constexpr int64_t kRowBlock = 8192;
 
-// How the CTAs of a cluster share long rows, taking them by tickets (Schedule::tickets).
+// How the CTAs of a cluster share long rows, taking them by tickets (Schedule::tickets). Measured on Hopper: eight small
+// CTAs, several of them on a processor, so that memory has work while one of them waits for its cluster.
 struct RowParts {
   int num_ctas = 1;  // 1: rows are not shared
   int num_warps = 8;
   int ctas_per_sm = 2;
-  int64_t vectors = 2;           // of a thread in a block
-  int64_t bytes = 16 * 1024;     // of a row in a CTA: at most, while clusters can be larger
-  int64_t block = 0;             // columns of all CTAs together
+  int64_t vectors = 2;  // of a thread in a block
+  int64_t block = 0;    // columns of all CTAs together
 
   bool shared() const { return num_ctas > 1; }
 
-  // Of rows of `streams` arrays that are read twice. A CTA has room for its part of the next row as well, and for that of
-  // what all rows share.
+  // Of rows of `streams` arrays that are read twice. A processor has room for the parts of its CTAs and for what of the
+  // next rows' and of what all rows share keeps memory busy.
   RowParts of(const Machine& machine, DType type, int64_t cols, int64_t streams = 1) const {
+    constexpr int64_t kOfProcessor = 200 * 1024;
     RowParts parts = *this;
     if (!machine.clusters || cols % vector_width(type) != 0) return parts;
-    while (parts.num_ctas < 16 && cols * size_of(type) * streams > bytes * parts.num_ctas) parts.num_ctas *= 2;
+    parts.num_ctas = cols * size_of(type) * streams * ctas_per_sm > 8 * kOfProcessor ? 16 : 8;
     parts.block = 32 * num_warps * vectors * vector_width(type) * parts.num_ctas;
     return parts;
   }
