@@ -55,14 +55,15 @@ TEST(NvptxClusters, DivideTheRegisters) {
 }
 
 // One exchange between CTAs per reduction, one barrier for it, and one before the first: no barrier of the CTA.
-TEST(NvptxClusters, MeetOncePerReduction) {
+TEST(NvptxClusters, ExchangeSumsByMessages) {
   PtxKernel kernel = clustered(normalise, 4);
   EXPECT_EQ(kernel.count("barrier.cluster.arrive.relaxed.aligned"), 1) << kernel.ptx;
-  EXPECT_EQ(kernel.count("barrier.cluster.arrive.aligned"), 1) << kernel.ptx;
-  EXPECT_EQ(kernel.count("barrier.cluster.wait"), 2) << kernel.ptx;
+  EXPECT_EQ(kernel.count("barrier.cluster.arrive.aligned"), 0) << kernel.ptx;
+  EXPECT_EQ(kernel.count("barrier.cluster.wait"), 1) << kernel.ptx;
   EXPECT_EQ(kernel.count("bar.sync"), 0) << kernel.ptx;
-  EXPECT_EQ(kernel.count("mapa.shared::cluster"), 1) << kernel.ptx;
-  EXPECT_EQ(kernel.count("st.shared::cluster"), 1) << kernel.ptx;
+  EXPECT_EQ(kernel.count("st.async.shared::cluster"), 1) << kernel.ptx;
+  EXPECT_EQ(kernel.count("mbarrier.try_wait"), 1) << kernel.ptx;
+  EXPECT_FALSE(kernel.has(".local")) << "the count of turns is a register";
   EXPECT_FALSE(kernel.has("%ctaid.x"));
 }
 

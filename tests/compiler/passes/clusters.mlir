@@ -7,21 +7,25 @@
 
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
-// CTAs take the highest bits of a row; all warps of the cluster send their sums to every CTA. The loop alternates between
-// two slots, so one cluster barrier serves an iteration.
+// CTAs take the highest bits of a row; all warps of the cluster send their sums to every CTA, in turn to two slots. A CTA
+// announces itself when the memory barriers of messages are ready. No barrier is needed: who received a turn knows that
+// every warp has read the one before.
 // CUT: #tgpu.layout<register = {{.*}}, lane = {{.*}}, warp = {{\[}}[128], [256]], cta = {{\[}}[2048], [4096]], rank = 1>
 // CUT: func.func @row({{.*}} attributes {tgpu.num_ctas = 4 : i64}
 // CHECK: #[[WARPS:.+]] = #tgpu.layout<register = [], lane = {{\[}}[0], [0], [0], [0], [0]], warp = {{\[}}[1], [2]], cta = {{\[}}[4], [8]], rank = 1>
 // CHECK: #[[ALL:.+]] = #tgpu.layout<register = [], lane = {{\[}}[1], [2], [4], [8], [0]], warp = {{\[}}[0], [0]], cta = {{\[}}[0], [0]], rank = 1>
 // CHECK: func.func @row
+// CHECK-NEXT: %[[SLOTS:.+]] = tgpu.local_alloc {{.*}} <2x16xf32>
+// CHECK-NEXT: %[[BARRIERS:.+]] = tgpu.local_alloc {{.*}} <2xi64>
+// CHECK-NEXT: tgpu.init_mbarriers %[[BARRIERS]]
 // CHECK-NEXT: tgpu.cluster_arrive
-// CHECK: tgpu.local_alloc {{.*}} <2x16xf32>
-// CHECK-NEXT: tgpu.cluster_wait
+// CHECK: tgpu.cluster_wait
 // CHECK-NEXT: scf.for
 // CHECK-NOT: barrier
-// CHECK: tgpu.remote_store %{{.*}} : tensor<16xf32, #[[WARPS]]>
-// CHECK-NEXT: tgpu.cluster_barrier
-// CHECK-NEXT: tgpu.local_load {{.*}} tensor<16xf32, #[[ALL]]>
+// CHECK: %[[TURN:.+]], %[[PARITY:.+]] = tgpu.send %{{.*}} to %[[SLOTS]] signal %[[BARRIERS]] : tensor<16xf32, #[[WARPS]]>
+// CHECK-NEXT: tgpu.receive %[[BARRIERS]][%[[TURN]]] parity %[[PARITY]]
+// CHECK-NEXT: %[[SLOT:.+]] = tgpu.local_slot %[[SLOTS]][%[[TURN]]]
+// CHECK-NEXT: tgpu.local_load %[[SLOT]] {{.*}} tensor<16xf32, #[[ALL]]>
 // CHECK-NOT: barrier
 // CHECK: return
 func.func @row(%x: !vec {tile.alias_class = 1 : i32}, %y: !vec {tile.alias_class = 2 : i32}, %n: i64) {
@@ -103,15 +107,32 @@ func.func @overlap(%x: !vec, %y: !vec, %i: i64) {
 
 // -----
 
-// The ticket is taken by one thread of the cluster and told to all CTAs.
+// The ticket is taken by one thread of the cluster; every CTA sends its copy, and the first one's counts. Only one thread
+// sends: before it does so again the CTA meets, so that all have read. It sends in front of the loop during which the
+// ticket may arrive.
 // CHECK-LABEL: func @ticket
+// CHECK: scf.while
 // CHECK: tile.atomic_rmw
-// CHECK: tgpu.remote_store {{.*}} {owners_only}
-// CHECK: tgpu.cluster_barrier
-// CHECK: tgpu.local_load
-func.func @ticket(%counter: !tile.ptr<i32>, %out: !tile.view<?xi32, strides = [1]>, %i: i64) {
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: %[[TURN:.+]], %[[PARITY:.+]] = tgpu.send {{.*}} {from_first} : {{.*}}, !tgpu.memdesc<8x1xi32>
+// CHECK-NEXT: scf.for
+// CHECK: tgpu.receive {{.*}}[%[[TURN]]] parity %[[PARITY]]
+// CHECK: %[[FIRST:.+]] = arith.muli %[[TURN]], %c4
+// CHECK: tgpu.local_slot {{.*}}[%[[FIRST]]]
+func.func @ticket(%counter: !tile.ptr<i32> {tile.alias_class = 1 : i32}, %out: !tile.view<?xi32, strides = [1]> {tile.alias_class = 2 : i32}, %n: i32) {
+  %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
-  %old = tile.atomic_rmw add %c1, %counter : i32, !tile.ptr<i32> -> i32
-  tile.store_tile %old, %out[%i] shape [0] : i32, !tile.view<?xi32, strides = [1]>
+  scf.while (%i = %c0) : (i32) -> i32 {
+    %more = arith.cmpi slt, %i, %n : i32
+    scf.condition(%more) %i : i32
+  } do {
+  ^bb0(%i: i32):
+    %old = tile.atomic_rmw add %c1, %counter : i32, !tile.ptr<i32> -> i32
+    scf.for %j = %c0 to %n step %c1 : i32 {
+      %at = arith.extsi %j : i32 to i64
+      tile.store_tile %j, %out[%at] shape [0] : i32, !tile.view<?xi32, strides = [1]>
+    }
+    scf.yield %old : i32
+  }
   return
 }

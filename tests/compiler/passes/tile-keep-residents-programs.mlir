@@ -15,6 +15,7 @@
 // CHECK: scf.while ({{.*}} = %c0_i32, {{.*}} = %c0_i32, {{.*}} = %false)
 // CHECK: ^bb0(%{{.*}}: i32, %[[NEXT:.*]]: i32, %[[BASE:.*]]: i32, %[[PARITY:.*]]: i32, %[[FILLED:.*]]: i1):
 // CHECK: %[[LEFT:.*]]:3 = scf.if
+// CHECK-NEXT: tgpu.fence_copies
 // CHECK-NEXT: tgpu.barrier
 // CHECK-NEXT: %[[LATE:.*]] = arith.xori %[[FILLED]], %true
 // CHECK-NEXT: scf.if %[[LATE]]
@@ -38,6 +39,7 @@
 // CHECK: arith.cmpi ult, %[[P]], %c5_i32
 // CHECK: arith.andi {{.*}} %[[AFTER]]#0
 // CHECK-NEXT: scf.if
+// CHECK-NEXT: tgpu.fence_copies
 // CHECK-NEXT: tgpu.barrier
 // CHECK: tgpu.fill
 // CHECK: scf.yield %{{.*}}, %{{.*}}, %[[AFTER]]#0
