@@ -116,6 +116,20 @@ TEST(PtxClusters, StoresOnMbarriersOfOthers) {
   }
 }
 
+// What a warp waits for are its own copies: messages in other clusters land when it is their turn.
+TEST(PtxClusters, WaitsForItsOwnCopiesBesideMessages) {
+  const std::string copy = R"(
+	cp.async.ca.shared.global 	[%rd2+640], [%rd9], 4;
+	cp.async.commit_group;)";
+  const std::string meet = "bar.sync 	0;\n\tcp.async.wait_group 	0;" + copy;
+  const std::string body = copy + with(kExchange, "$meet", meet) + "\n\tcp.async.wait_group 	0;";
+  for (uint64_t seed = 1; seed < 20; ++seed) {
+    const Result result = run_kernel(body, {.ctas = 8, .cluster = 2, .seed = seed});
+    ASSERT_EQ(result.error, "");
+    for (uint32_t value : result.out) EXPECT_EQ(value, 15 + 100 * 21u);
+  }
+}
+
 // Thread 0 of CTA 1 writes into CTA 0 and arrives at its mbarrier.
 const std::string kSignal = R"(
 	mov.u32 	%r2, %cluster_ctarank;

@@ -23,10 +23,10 @@ Mbarrier* Copies::land(size_t at) {
   }
 }
 
-void Copies::land_groups(Epoch last) {
+void Copies::land_groups(const Agents& agents, Epoch last) {
   for (size_t at = 0; at < pending_.size();) {
     const Epoch done = pending_[at].done;
-    if (agent_of(done) == agent_of(last) && time_of(done) <= time_of(last)) {
+    if (pending_[at].group == &agents && agent_of(done) == agent_of(last) && time_of(done) <= time_of(last)) {
       land(at);
     } else {
       ++at;

@@ -26,6 +26,7 @@ struct Copy {
   Epoch done = 0;               // of the barrier, or of the group of the warp
   Order passed;                 // to those who wait for the barrier, with .cluster scope
   std::string issued;           // for errors: the instruction
+  const Agents* group = nullptr;  // of a warp's group: who counts `done` (several clusters run at a time)
 };
 
 class Copies {
@@ -34,8 +35,8 @@ class Copies {
   bool empty() const { return pending_.empty(); }
   // Lands one, and returns the mbarrier whose phase ended by that, or null.
   Mbarrier* land_one(std::mt19937_64& random) { return land(random() % pending_.size()); }
-  // Lands all groups of this agent until `last`.
-  void land_groups(Epoch last);
+  // Lands all groups of one of these agents until `last`.
+  void land_groups(const Agents& agents, Epoch last);
 
  private:
   Mbarrier* land(size_t at);

@@ -22,7 +22,7 @@ void Warp::wait_group(const Instruction& i) {
   if (groups.agent == 0 || groups.committed <= pending) return;
   groups.waited = std::max(groups.waited, groups.committed - pending);
   const Epoch done = make_epoch(groups.agent, groups.waited);
-  machine_.copies.land_groups(done);
+  machine_.copies.land_groups(cta_.cluster.agents, done);
   order_.seen.raise(done);
 }
 
@@ -30,7 +30,7 @@ void Warp::wait_group(const Instruction& i) {
 void Warp::copy(const Instruction& i, uint32_t lanes) {
   const Lanes to = read(i.operands[0].parts.at(0), lanes), from = read(i.operands[1].parts.at(0), lanes);
   const Lanes& sizes = read(i.operands.back(), lanes);
-  Copy copy{.done = open_group(copies_, "a cp.async of ")};
+  Copy copy{.done = open_group(copies_, "a cp.async of "), .group = &cta_.cluster.agents};
   each_lane(lanes, [&](int lane) {
     lane_ = lane;
     const int64_t size = static_cast<int64_t>(low(sizes[lane], 4));
@@ -73,7 +73,7 @@ void Warp::bulk_store(const Instruction& i, uint32_t lanes) {
   const auto& o = i.operands;
   const Lanes to = read(o[0].parts.at(0), lanes), from = read(o[1].parts.at(0), lanes), sizes = read(o[2], lanes);
   if (early()) throw std::runtime_error("write of global memory before griddepcontrol.wait");
-  Copy copy{.done = open_group(stores_, "a bulk store of ")};
+  Copy copy{.done = open_group(stores_, "a bulk store of "), .group = &cta_.cluster.agents};
   each_lane(lanes, [&](int lane) {
     lane_ = lane;
     const int64_t bytes = bulk_bytes(sizes, lane);
