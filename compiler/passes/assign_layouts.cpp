@@ -8,6 +8,7 @@
 //      loaded where it is needed, sums stay where the reduction leaves them.
 //   4. Write the layouts into the types.
 //   5. Where a relation's two layouts do not match, convert.
+//   6. On a cluster, the memory of staged tiles shrinks to the part of a CTA.
 //
 // Old values of atomics are sent to all holders of replicated elements (atomic_results.h).
 #include <numeric>
@@ -172,6 +173,24 @@ void matchShapeOp(Operation* op) {
   convertResult(op, 0, whole(op->getResult(0)), result);
 }
 
+// Every thread copies what it reads itself, so no CTA needs the elements of others.
+void cutStagedTiles(func::FuncOp func) {
+  func.walk([](tgpu::StagedTileOp staged) {
+    auto slot = staged.getBuffer().getDefiningOp<tgpu::LocalSlotOp>();
+    std::optional<RankedTensorType> part = partOfCta(cast<RankedTensorType>(staged.getType()));
+    if (!slot || !part) return;
+    Value buffer = slot.getBuffer();
+    auto whole = cast<tgpu::MemDescType>(buffer.getType());
+    auto resized = [&](ArrayRef<int64_t> shape) {
+      return tgpu::MemDescType::get(whole.getContext(), shape, whole.getElementType(), whole.getRowPad());
+    };
+    SmallVector<int64_t> slots{whole.getShape().front()};
+    llvm::append_range(slots, part->getShape());
+    buffer.setType(resized(slots));
+    for (Operation* user : buffer.getUsers()) user->getResult(0).setType(resized(part->getShape()));
+  });
+}
+
 class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, OperationPass<func::FuncOp>> {
  public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TileAssignLayoutsPass)
@@ -211,6 +230,7 @@ class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, Operatio
         matchShapeOp(relation.op);
     }
     shareAtomicResults(getOperation());
+    if (numCtas > 1) cutStagedTiles(getOperation());
   }
 
  private:

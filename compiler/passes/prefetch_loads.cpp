@@ -13,7 +13,8 @@
 //   4. If that would leave few registers, tiles of whole vectors are staged: each thread copies its part to shared
 //      memory ahead of time (tgpu.stage_tile) and reads it there (tgpu.staged_tile), a second time if it likes.
 //      num_stages slots of shared memory take turns, fewer where they do not fit, two at least. What cannot be staged
-//      is loaded one iteration ahead.
+//      is loaded one iteration ahead. On a cluster the slots are a CTA's: tile-assign-layouts, which decides what part
+//      of a tile it has, cuts them to that.
 //   5. If shared memory is too small as well, the loads stay, and the body begins by asking for the next iteration's
 //      tiles (prefetch_tile): they wait in the second-level cache.
 //
@@ -183,7 +184,7 @@ class LoopPrefetcher {
     if (access.fastDim < 0 || type.getShape()[access.fastDim] % vector != 0) return false;
     auto zero = dyn_cast_or_null<FloatAttr>(load.getPadAttr());
     bool zeroPad = !load.getPadAttr() || (zero && zero.getValue().isPosZero());
-    return zeroPad && vector * bytes == 16 && linearPart(type) >= threads * vector;
+    return zeroPad && vector * bytes == 16 && linearPart(type) >= threads * ctas * vector;
   }
 
   static int64_t linearPart(RankedTensorType type) {
@@ -206,7 +207,7 @@ class LoopPrefetcher {
     loop->getParentOfType<func::FuncOp>().walk(
         [&](tgpu::LocalAllocOp alloc) { taken += bufferBytes(alloc.getType()); });
     if (bytes == 0) return false;
-    slots = std::min(slots, (sharedBytes - taken) / bytes);
+    slots = std::min(slots, (sharedBytes - taken) * ctas / bytes);
     return slots >= 2;
   }
 

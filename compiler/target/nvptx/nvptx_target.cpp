@@ -152,8 +152,7 @@ bool stagesWholeVectors(func::FuncOp kernel) {
 LogicalResult placeStagedTiles(ModuleOp module, const GpuArch& arch, const program::CompileOptions& options,
                                bool overlapLaunches) {
   constexpr int64_t kForOthers = 24 * 1024;
-  if (options.num_ctas != 1 || !pipelinesLoops(module, options))
-    return runLayoutPasses(module, options, 0, 0, overlapLaunches);
+  if (!pipelinesLoops(module, options)) return runLayoutPasses(module, options, 0, 0, overlapLaunches);
   OwningOpRef<ModuleOp> untouched = module.clone();
   int64_t limit = sharedBudget(arch, options);
   if (failed(runLayoutPasses(module, options, 0, limit - kForOthers, overlapLaunches))) return failure();

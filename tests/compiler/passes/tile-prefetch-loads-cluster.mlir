@@ -1,0 +1,53 @@
+// Staged tiles on a cluster: the layouts decide what a CTA copies and reads, and its memory holds no more.
+// RUN: ligerdsl-opt %s -tile-prefetch-loads="num-warps=2 num-ctas=2 shared-bytes=32768" \
+// RUN:   -tile-assign-layouts="num-warps=2 num-ctas=2" | FileCheck %s
+// RUN: ligerdsl-opt %s -tile-prefetch-loads="num-warps=2 num-ctas=2 shared-bytes=32767" | FileCheck %s --check-prefix=SINGLE
+
+!x = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
+
+// CHECK-LABEL: func.func @row
+// CHECK: %[[BUFFER:.+]] = tgpu.local_alloc : <2x1x4096xf32>
+// CHECK: tgpu.local_slot %[[BUFFER]][%{{.+}}] : <2x1x4096xf32> -> <1x4096xf32>
+// CHECK: tgpu.stage_tile {{.+}} shape [1, 8192] into {{.+}}, <1x4096xf32>
+// CHECK: scf.for
+// CHECK: tgpu.stage_tile {{.+}} shape [1, 8192] into {{.+}}, <1x4096xf32>
+// CHECK: tgpu.staged_tile {{.+}} shape [1, 8192] from {{.+}}, <1x4096xf32> -> tensor<1x8192xf32, #[[LAYOUT:.+]]>
+//
+// Room for one iteration only: what is wanted next waits in the cache.
+// SINGLE-LABEL: func.func @row
+// SINGLE-NOT: stage
+// SINGLE: tile.prefetch_tile
+func.func @row(%x: !x {tile.read_only}, %sums: !x, %lo: i64, %hi: i64, %step: i64) {
+  %c0 = arith.constant 0 : i64
+  %zero = arith.constant dense<0.0> : tensor<1x8192xf32>
+  %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<1x8192xf32>) : i64 {
+    %t = tile.load_tile %x[%i, %c0] shape [1, 8192] : !x -> tensor<1x8192xf32>
+    %s = arith.addf %acc, %t : tensor<1x8192xf32>
+    scf.yield %s : tensor<1x8192xf32>
+  } {tile.num_stages = 2 : i64}
+  tile.store_tile %sum, %sums[%c0, %c0] shape [1, 8192] : tensor<1x8192xf32>, !x
+  return
+}
+
+// Several rows: CTAs take whole ones where a reduction goes along them.
+// CHECK-LABEL: func.func @rows
+// CHECK: tgpu.local_alloc : <2x1x4096xf32>
+func.func @rows(%x: !x {tile.read_only}, %sums: !x, %lo: i64, %hi: i64, %step: i64) {
+  %c0 = arith.constant 0 : i64
+  %zero = arith.constant dense<0.0> : tensor<2x4096xf32>
+  %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<2x4096xf32>) : i64 {
+    %t = tile.load_tile %x[%i, %c0] shape [2, 4096] : !x -> tensor<2x4096xf32>
+    %means = tile.reduce sum %t {axis = 1 : i32} : tensor<2x4096xf32> -> tensor<2xf32> {
+    ^bb0(%a: f32, %b: f32):
+      %ab = arith.addf %a, %b : f32
+      tile.yield %ab : f32
+    }
+    %column = tile.expand_dims %means {axis = 1 : i32} : tensor<2xf32> -> tensor<2x1xf32>
+    %wide = tile.broadcast %column : tensor<2x1xf32> -> tensor<2x4096xf32>
+    %u = arith.addf %t, %wide : tensor<2x4096xf32>
+    %s = arith.addf %acc, %u : tensor<2x4096xf32>
+    scf.yield %s : tensor<2x4096xf32>
+  } {tile.num_stages = 2 : i64}
+  tile.store_tile %sum, %sums[%c0, %c0] shape [2, 4096] : tensor<2x4096xf32>, !x
+  return
+}
