@@ -1,8 +1,8 @@
 // What the launch rules of RMSNorm's and LayerNorm's backward share.
 //
 // One program per processor takes row blocks p, p + programs, ...; each keeps its part of the parameters' gradients in
-// registers and writes it to a scratch buffer of partial sums at the end. Rows that are too wide for that take two
-// kernels: d_x by rows, the parts by blocks of columns.
+// registers and writes it to a scratch buffer of partial sums at the end. Rows that fill a CTA are shared by those of a
+// cluster. Rows that are too wide for that take two kernels: d_x by rows, the parts by blocks of columns.
 #pragma once
 
 #include <functional>
@@ -17,12 +17,14 @@ namespace ligerdsl::kernels {
 
 struct NormBackwardTile : TileShape {
   bool reload_weight = false;  // read the weight again for every row: it stays in the first-level cache
+  int num_ctas = 1;            // that share the rows
+  int ctas_per_sm = 1;
 };
 
 struct NormBackwardShape {
   DType type = f32;  // of the rows
   int64_t cols = 4096;
-  int sums = 1;    // partial sums of a column: 1 (weight) or 2 (weight and bias)
+  int sums = 1;    // partial sums of a column: none, 1 (weight) or 2 (weight and bias)
   int inputs = 2;  // rows read: x, d_y and perhaps d_sum
 };
 
@@ -33,9 +35,9 @@ bool norm_backward_fits(const Machine& machine, const NormBackwardShape& shape);
 NormBackwardTile norm_backward_tile(const Machine& machine, const NormBackwardShape& shape);
 
 // Row blocks that each keep partial sums, as a function of the number of rows: enough to fill the machine, few enough
-// for a cheap reduction.
+// for a cheap reduction. Of clusters, no more than run at a time.
 using PartialCount = std::function<int64_t(int64_t)>;
-PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_processor);
+PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_processor, int num_ctas = 1);
 
 // What differs between the families. Meta is a family's meta struct.
 template <class Meta>
@@ -58,7 +60,8 @@ std::vector<Launch> whole_rows(Meta meta, const NormBackwardTile& tile, const No
   meta.block = tile.cols;
   meta.reload_weight = tile.reload_weight;
   meta.stages = 2;
-  Launch launch{.program = kernels.by_rows(meta), .num_warps = tile.num_warps};
+  Launch launch{.program = kernels.by_rows(meta), .num_warps = tile.num_warps, .num_ctas = tile.num_ctas};
+  if (tile.ctas_per_sm > 1) launch.min_ctas_per_sm = tile.ctas_per_sm;
   launch.grid = [partials, rows = tile.rows, loops = meta.want_d_weight](int64_t n) {
     return grid_of(loops ? partials(n) : ceil_div(n, rows));
   };
@@ -94,7 +97,7 @@ Operation norm_backward(const Machine& machine, const Meta& options, const NormB
   PartialCount partials;
   if (norm_backward_fits(machine, shape)) {
     const NormBackwardTile tile = norm_backward_tile(machine, shape);
-    partials = norm_partials(machine, tile.rows, 1);
+    partials = norm_partials(machine, tile.rows, tile.ctas_per_sm, tile.num_ctas);
     op.launches = rule::whole_rows(options, tile, kernels, partials);
   } else {
     partials = norm_partials(machine, 16 * rule::kRows, 2);  // at least 16 tiles of rows for each partial sum

@@ -244,7 +244,10 @@ Operation rms_norm_backward(const Machine& machine, const RmsNormOptions& option
       .reduce =
           [&] { return reduce_partials(machine, "d_weight", options.d_weight_type, options.accumulate, options.cols); },
       .partials = {"partials"}};
-  const NormBackwardShape shape{.type = options.type, .cols = options.cols, .inputs = options.with_d_sum ? 3 : 2};
+  const NormBackwardShape shape{.type = options.type,
+                                .cols = options.cols,
+                                .sums = options.want_d_weight ? 1 : 0,
+                                .inputs = options.with_d_sum ? 3 : 2};
   return norm_backward(machine, RmsNormMeta{options}, shape, kernels);
 }
 

@@ -151,7 +151,7 @@ bool stagesWholeVectors(func::FuncOp kernel) {
 // layouts that suit everything else tear vectors apart.
 LogicalResult placeStagedTiles(ModuleOp module, const GpuArch& arch, const program::CompileOptions& options,
                                bool overlapLaunches) {
-  constexpr int64_t kForOthers = 24 * 1024;
+  constexpr int64_t kForOthers = 16 * 1024;
   if (!pipelinesLoops(module, options)) return runLayoutPasses(module, options, 0, 0, overlapLaunches);
   OwningOpRef<ModuleOp> untouched = module.clone();
   int64_t limit = sharedBudget(arch, options);
