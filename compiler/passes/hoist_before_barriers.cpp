@@ -3,11 +3,13 @@
 // What was loaded before a barrier and is used behind it waits in registers while the CTA meets. An accumulator that
 // takes values which are complete before the barrier need not: with it the tiles it takes would wait, beside its own.
 //
-//   1. Behind a barrier, or where a message is waited for, collect the pure ops that need nothing from behind it.
+//   1. Behind a barrier collect the pure ops that need nothing from behind it.
 //   2. For every tile that leaves this set, take the ops that compute it. If what they leave for others fills no more
-//   registers
-//      than what they use last, they move to where their operands are complete, before the barrier.
+//      registers than what they use last, they move to where their operands are complete, before the barrier.
 //   3. Again, until nothing moves: what two sums use is free to go once the first has moved.
+//
+// Messages are left alone: what moved before them would delay their sending, and the norms' backward on clusters, whose
+// threads have all their registers in use before they send, would spill.
 #include "compiler/passes/passes.h"
 #include "compiler/passes/thread_registers.h"
 #include "llvm/ADT/SetVector.h"
@@ -124,7 +126,7 @@ class TgpuHoistBeforeBarriersPass : public PassWrapper<TgpuHoistBeforeBarriersPa
 
   void runOnOperation() override {
     getOperation().walk([](Operation* op) {
-      if (isa<tgpu::BarrierOp, tgpu::ClusterBarrierOp, tgpu::ReceiveOp>(op)) BarrierSite(op).run();
+      if (isa<tgpu::BarrierOp, tgpu::ClusterBarrierOp>(op)) BarrierSite(op).run();
     });
   }
 };

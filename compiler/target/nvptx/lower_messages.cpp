@@ -1,5 +1,5 @@
-// Messages between the CTAs of a cluster: st.async into a slot of every CTA, which adds its bytes to the memory barrier of
-// that slot there. PTX ISA: st.async, mapa, mbarrier; sm_90 and later.
+// Messages between the CTAs of a cluster: st.async into a slot of every CTA, which adds its bytes to the memory barrier
+// of that slot there. PTX ISA: st.async, mapa, mbarrier; sm_90 and later.
 //
 // The thread counts the turns of each tgpu.send: slot and parity follow. What a wait acquires is restricted to shared
 // memory: to acquire all memory would empty the first-level cache.
@@ -34,11 +34,20 @@ Value inCta(ThreadLowering& t, Value address, Value rank) {
   return inlinePtx(t, t.b.getI32Type(), {address, rank}, "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r");
 }
 
-void storeAsync(ThreadLowering& t, Value address, Value value, Value mbarrier) {
+// Under a predicate (null: in every thread) instead of a branch: the loop's body stays one block, whose instructions
+// ptxas may order.
+void storeAsync(ThreadLowering& t, Value address, Value value, Value mbarrier, Value predicate) {
   const unsigned bits = value.getType().getIntOrFloatBitWidth();
-  Value word = t.bitcast(value, t.b.getIntegerType(bits));
-  const std::string text = "st.async.shared::cluster.mbarrier::complete_tx::bytes.b" + std::to_string(bits);
-  inlinePtx(t, {}, {address, word, mbarrier}, text + " [$0], $1, [$2];", bits == 64 ? "r,l,r,~{memory}" : "r,r,r,~{memory}");
+  SmallVector<Value> operands{address, t.bitcast(value, t.b.getIntegerType(bits)), mbarrier};
+  std::string text = "st.async.shared::cluster.mbarrier::complete_tx::bytes.b" + std::to_string(bits);
+  text += " [$0], $1, [$2];";
+  std::string constraints = bits == 64 ? "r,l,r" : "r,r,r";
+  if (predicate) {
+    operands.push_back(predicate);
+    text = "@$3 " + text;
+    constraints += ",b";
+  }
+  inlinePtx(t, {}, operands, text, constraints + ",~{memory}");
 }
 
 // To which CTAs a thread sends the elements of a tile, if it sends any.
@@ -58,8 +67,8 @@ Route routeOf(ThreadLowering& t, tgpu::SendOp op, RankedTensorType tile) {
     Value rank = t.threadField(llvm::countr_zero(lowest), llvm::Log2_64(ctas));
     return {others ? t.threadMaskIsZero(others) : Value(), {rank}};
   }
-  Route route{.sends = t.ownerPredicate(layout, op.getFromFirst() ? ThreadLowering::Within::cta
-                                                                  : ThreadLowering::Within::cluster)};
+  Route route{.sends = t.ownerPredicate(
+                  layout, op.getFromFirst() ? ThreadLowering::Within::cta : ThreadLowering::Within::cluster)};
   for (int64_t rank = 0; rank < ctas; ++rank) route.ranks.push_back(t.constant(rank));
   return route;
 }
@@ -72,7 +81,8 @@ LogicalResult lowerSend(ThreadLowering& t, tgpu::SendOp op) {
   int64_t bytes = 0;
   for (Value buffer : op.getSlots()) bytes += bufferBytes(cast<tgpu::MemDescType>(buffer.getType())) / 2;
   Value mbarrier = mbarrierAddress(t, t.scalar(op.getBarriers()), turn.slot);
-  inThreadsBelow(t, t.constant(1), [&] { arriveExpecting(t, mbarrier, t.constant(bytes)); });
+  Value first = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, t.threadInCta(), t.constant(0));
+  arriveExpecting(t, mbarrier, t.constant(bytes), first);
 
   Value place = arith::MulIOp::create(t.b, t.loc, turn.slot, t.constant(senders));
   if (senders > 1) place = arith::AddIOp::create(t.b, t.loc, place, t.ctaRank());
@@ -84,14 +94,12 @@ LogicalResult lowerSend(ThreadLowering& t, tgpu::SendOp op) {
     SmallVector<Value> elements = t.elements(value);
     const Route route = routeOf(t, op, tile);
     const uint64_t copies = t.layout(tile).map.redundant().reg;
-    under(t, route.sends, [&] {
-      for (Value rank : route.ranks) {
-        Value signal = inCta(t, mbarrier, rank);
-        for (auto [reg, element] : llvm::enumerate(elements))
-          if ((reg & copies) == 0)
-            storeAsync(t, inCta(t, sharedAddress(t, access.pointer(reg)), rank), element, signal);
-      }
-    });
+    for (Value rank : route.ranks) {
+      Value signal = inCta(t, mbarrier, rank);
+      for (auto [reg, element] : llvm::enumerate(elements))
+        if ((reg & copies) == 0)
+          storeAsync(t, inCta(t, sharedAddress(t, access.pointer(reg)), rank), element, signal, route.sends);
+    }
   }
   return success();
 }

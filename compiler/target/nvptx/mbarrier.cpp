@@ -33,8 +33,12 @@ Value mbarrierAddress(ThreadLowering& t, Value barriers, Value slot) {
   return slotAddress(t, barriers, slot, kMbarrierBytes);
 }
 
-void arriveExpecting(ThreadLowering& t, Value mbarrier, Value bytes) {
-  inlinePtx(t, {}, {mbarrier, bytes}, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}");
+void arriveExpecting(ThreadLowering& t, Value mbarrier, Value bytes, Value predicate) {
+  const std::string text = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;";
+  if (predicate)
+    inlinePtx(t, {}, {mbarrier, bytes, predicate}, "@$2 " + text, "r,r,b,~{memory}");
+  else
+    inlinePtx(t, {}, {mbarrier, bytes}, text, "r,r,~{memory}");
 }
 
 void waitForPhase(ThreadLowering& t, Value mbarrier, Value parity, StringRef order) {

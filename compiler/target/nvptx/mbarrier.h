@@ -11,7 +11,7 @@ mlir::Value slotAddress(ThreadLowering& t, mlir::Value base, mlir::Value slot, i
 mlir::Value mbarrierAddress(ThreadLowering& t, mlir::Value barriers, mlir::Value slot);
 
 /// By one thread.
-void arriveExpecting(ThreadLowering& t, mlir::Value mbarrier, mlir::Value bytes);
+void arriveExpecting(ThreadLowering& t, mlir::Value mbarrier, mlir::Value bytes, mlir::Value predicate = {});
 
 /// By all threads. `order` is what the wait says of memory, as in ".acquire.cta".
 void waitForPhase(ThreadLowering& t, mlir::Value mbarrier, mlir::Value parity, llvm::StringRef order);
