@@ -259,6 +259,20 @@ TEST(RmsNorm, AccumulatesAndRepeats) {
   }
 }
 
+// The clusters of the backward that an H200 runs at a time, by measurement. Machines without clusters take two kernels.
+TEST(RmsNorm, WideBackwardFillsTheMachine) {
+  kernels::Machine h200{.target = kernels::Target::nvptx, .processors = 132, .clusters = true};
+  for (auto [cols, ctas, clusters] : {std::tuple(12288, 1, 132), {16384, 2, 132}, {65536, 8, 30}, {131072, 16, 14}}) {
+    const kernels::Operation backward = kernels::rms_norm_backward(h200, options_of(cols, bf16));
+    EXPECT_EQ(backward.launches.size(), 2u) << cols;
+    EXPECT_EQ(backward.launches[0].num_ctas, ctas) << cols;
+    EXPECT_EQ(backward.launches[0].grid(4096)[0], clusters) << cols;
+    EXPECT_EQ(backward.workspace[0].shape(4096)[0], clusters) << cols;
+  }
+  h200.clusters = false;
+  EXPECT_EQ(kernels::rms_norm_backward(h200, options_of(65536, bf16)).launches.size(), 3u);
+}
+
 TEST(RmsNorm, RowsDoNotDependOnEachOther) {
   Case c{.options = options_of(96, f32), .n = 40};
   Trial forward(c), reversed(c);
