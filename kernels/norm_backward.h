@@ -19,6 +19,7 @@ struct NormBackwardTile : TileShape {
   bool reload_weight = false;  // read the weight again for every row: it stays in the first-level cache
   int num_ctas = 1;            // that share the rows
   int ctas_per_sm = 1;
+  int stages = 2;  // row blocks in shared memory, where they fit: the one at work and those on their way
 };
 
 struct NormBackwardShape {
@@ -59,7 +60,7 @@ std::vector<Launch> whole_rows(Meta meta, const NormBackwardTile& tile, const No
   meta.rows = tile.rows;
   meta.block = tile.cols;
   meta.reload_weight = tile.reload_weight;
-  meta.stages = 2;
+  meta.stages = tile.stages;
   Launch launch{.program = kernels.by_rows(meta), .num_warps = tile.num_warps, .num_ctas = tile.num_ctas};
   if (tile.ctas_per_sm > 1) launch.min_ctas_per_sm = tile.ctas_per_sm;
   launch.grid = [partials, rows = tile.rows, loops = meta.want_d_weight](int64_t n) {
