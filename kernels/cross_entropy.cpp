@@ -159,25 +159,25 @@ RowSums Row::sums(const Tile& z, const Scalar& label, const Scalar& reference) c
 RowSums Row::looped_sums(const Scalar& label, const Scalar& reference) const {
   // Values that the options do not ask for are not carried far: they stay constant.
   const Shape lanes = m_.lanes.carried();
-  auto [lane_max, lane_sum, lane_deviation, lane_best, lane_index] = k_.for_range(
-      0, blocks(), 1, pipelined(m_.prefetched ? 2 : 1),
-      carry(k_.full(lanes, -kInfinity, f32), k_.zeros(lanes, f32), k_.zeros(lanes, f32), k_.full(lanes, -kInfinity, f32),
-            k_.full(lanes, INT32_MAX, i32)),
-      [&](Scalar b, Tile top, Tile total, Tile deviation, Tile best, Tile index) {
-        Tile z = load(b);
-        auto [next_top, next_total] =
-            online_block(m_.lanes, top, total, m_.lanes.largest(z) * kLog2E,
-                         [&](const Tile& base) { return at_label(b, label, 0.0f, powers(z, -base)); });
-        if (m_.smoothing) deviation = deviation + m_.lanes.total(deviations(z, reference, b));
-        if (wants_best()) {
-          auto [value, position] = m_.lanes.largest_with_position(k_, z);
-          Tile column = b * m_.block + position;
-          Tile better = value > best || (value == best && column < index);
-          best = where(better, value, best);
-          index = where(better, column, index);
-        }
-        return carry(next_top, next_total, deviation, best, index);
-      });
+  auto [lane_max, lane_sum, lane_deviation, lane_best, lane_index] =
+      k_.for_range(0, blocks(), 1, pipelined(m_.prefetched ? 2 : 1),
+                   carry(k_.full(lanes, -kInfinity, f32), k_.zeros(lanes, f32), k_.zeros(lanes, f32),
+                         k_.full(lanes, -kInfinity, f32), k_.full(lanes, INT32_MAX, i32)),
+                   [&](Scalar b, Tile top, Tile total, Tile deviation, Tile best, Tile index) {
+                     Tile z = load(b);
+                     auto [next_top, next_total] =
+                         online_block(m_.lanes, top, total, m_.lanes.largest(z) * kLog2E,
+                                      [&](const Tile& base) { return at_label(b, label, 0.0f, powers(z, -base)); });
+                     if (m_.smoothing) deviation = deviation + m_.lanes.total(deviations(z, reference, b));
+                     if (wants_best()) {
+                       auto [value, position] = m_.lanes.largest_with_position(k_, z);
+                       Tile column = b * m_.block + position;
+                       Tile better = value > best || (value == best && column < index);
+                       best = where(better, value, best);
+                       index = where(better, column, index);
+                     }
+                     return carry(next_top, next_total, deviation, best, index);
+                   });
   auto [top, others] = combine_lanes(lane_max, lane_sum);
   RowSums out{.base = finite_base(top), .others = others};
   if (m_.smoothing) out.deviation = sum(lane_deviation);
@@ -345,23 +345,20 @@ void cross_entropy_rows(KernelBuilder& k, const CrossEntropyMeta& m) {
       [&] { fill_row(k, m, args, row, index, ignored); });
 }
 
-// What shared memory keeps of a row for one CTA.
-constexpr int64_t kKeptByOne = 200 * 1024;
-
 Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& options) {
   const bool gpu = machine.target == Target::nvptx;
   CrossEntropyMeta meta{options};
   const int64_t widest = gpu ? 1024 * vector_width(options.type) : 8192;
   meta.looped = options.classes > widest;
   meta.block = meta.looped ? widest : tile_width(options.classes);
-  // Measured on Hopper. Rows that are read once: 256 threads with four vectors each, and so many of these CTAs that none
-  // needs to prefetch. Rows that are read twice: 512 threads, whose shared memory keeps the row; the CTAs of a cluster
-  // share longer ones.
+  // Measured on Hopper. Rows that are read once: 256 threads with four vectors each, and so many of these CTAs that
+  // none needs to prefetch. Rows that are read twice: 512 threads, whose shared memory keeps the row; the CTAs of a
+  // cluster share longer ones.
   meta.prefetched = options.with_gradient;
   const int num_warps = !meta.looped ? warps_for(meta.block, options.type, 2, 16) : options.with_gradient ? 16 : 8;
+  constexpr int64_t kKeptByOne = 200 * 1024;
   RowParts parts{.num_warps = 4, .ctas_per_sm = 5, .vectors = 4};
-  if (meta.looped && options.with_gradient && !options.part && options.classes * size_of(options.type) > kKeptByOne)
-    parts = parts.of(machine, options.type, options.classes);
+  if (options.with_gradient && !options.part) parts = parts.of(machine, options.type, options.classes, kKeptByOne + 1);
   if (parts.shared()) {
     meta.block = parts.block;
     meta.lanes = BlockLanes::of_threads(meta.block, options.classes, options.type, parts.num_warps, parts.num_ctas);

@@ -45,7 +45,9 @@ struct Writes {
 Machine gpu(const std::string& arch, int processors, int ptx_version) {
   constexpr int kFirstWithClusters = 90, kPtxOfClusters = 86;
   const int version = std::atoi(arch.c_str() + std::min<size_t>(arch.size(), sizeof("sm_") - 1));
-  return {.target = Target::nvptx, .processors = processors, .clusters = version >= kFirstWithClusters && ptx_version >= kPtxOfClusters};
+  return {.target = Target::nvptx,
+          .processors = processors,
+          .clusters = version >= kFirstWithClusters && ptx_version >= kPtxOfClusters};
 }
 
 std::vector<bool> written_arguments(const program::Program& program) {

@@ -305,7 +305,7 @@ Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& opt
   meta.rows = meta.looped ? 1 : tile.rows;
   meta.block = tile.cols;
   RowParts parts{.num_warps = 4, .ctas_per_sm = 5, .vectors = 4};
-  if (meta.looped) parts = parts.of(machine, options.type, options.cols);
+  if (meta.looped) parts = parts.of(machine, options.type, options.cols, kSharedRow);
   if (parts.shared()) meta.block = parts.block;
   meta.lanes = lanes_of(machine, meta, parts.shared() ? parts.num_warps : tile.num_warps, parts.num_ctas);
   Launch launch{.program = record("layer_norm_forward", options.type, &layer_norm_forward, meta, schedule_of(parts)),

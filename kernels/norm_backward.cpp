@@ -23,27 +23,23 @@ int64_t backward_width(const NormBackwardShape& shape) {
   return odd == 5 && !five ? 6 * power : narrow;
 }
 
-// How the CTAs of a cluster share a row; num_ctas is 1 where they do not. Two CTAs of 256 threads run on a processor,
-// so that one has work while the other waits for its cluster; of the widest rows one of 512. A thread has at most four
-// vectors. Rows that are four vectors in every thread of one CTA go to a cluster as well: the sums of 32 columns crowd
-// a thread. Without a loop over rows (no sums) a cluster would not run long enough to pay for its start.
+// How the CTAs of a cluster share a row; num_ctas is 1 where they do not: of rows that one CTA could keep, one does.
+// Measured on Hopper: the fewest CTAs of which a thread has at most four vectors, one CTA on a processor. Without a
+// loop over rows (no sums) a cluster would not run long enough to pay for its start.
 NormBackwardTile shared_tile(const Machine& machine, const NormBackwardShape& shape) {
-  constexpr int kMostCtas = 16;
-  const int64_t vector = vector_width(shape.type), alone = backward_width(shape) / (kThreads * vector);
-  const bool crowded = alone > most_vectors(shape) || (alone == 4 && size_of(shape.type) < 4);
+  constexpr int kMostCtas = 16, kMostVectors = 4;
+  const int64_t step = kThreads * vector_width(shape.type);  // columns that a CTA reads at once
   NormBackwardTile tile;
-  if (!machine.clusters || shape.sums == 0 || !crowded) return tile;
-  for (int threads : {256, 512}) {
-    tile.num_warps = threads / 32;
-    tile.ctas_per_sm = kThreads / threads;
-    for (tile.num_ctas = 2; tile.num_ctas <= kMostCtas; tile.num_ctas *= 2) {
-      const int64_t step = tile.num_ctas * threads * vector, vectors = ceil_div(shape.cols, step);
-      tile.cols = vectors * step;
-      tile.reload_weight = vectors * vector * shape.sums > 16;
-      if (vectors <= 4) return tile;
-    }
-  }
-  return {};
+  if (!machine.clusters || shape.sums == 0 || backward_width(shape) <= step * most_vectors(shape)) return tile;
+  int ctas = 2;
+  while (ctas <= kMostCtas && shape.cols > ctas * step * kMostVectors) ctas *= 2;
+  if (ctas > kMostCtas) return tile;
+  tile.num_ctas = ctas;
+  tile.num_warps = kThreads / 32;
+  const int64_t vectors = ceil_div(shape.cols, ctas * step);
+  tile.cols = vectors * ctas * step;
+  tile.reload_weight = vectors * vector_width(shape.type) * shape.sums > 16;
+  return tile;
 }
 
 }  // namespace

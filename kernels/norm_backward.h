@@ -1,8 +1,8 @@
 // What the launch rules of RMSNorm's and LayerNorm's backward share.
 //
 // One program per processor takes row blocks p, p + programs, ...; each keeps its part of the parameters' gradients in
-// registers and writes it to a scratch buffer of partial sums at the end. Rows that fill a CTA are shared by those of a
-// cluster. Rows that are too wide for that take two kernels: d_x by rows, the parts by blocks of columns.
+// registers and writes it to a scratch buffer of partial sums at the end. Rows that one CTA cannot keep are shared by
+// those of a cluster. Rows that are too wide for that take two kernels: d_x by rows, the parts by blocks of columns.
 #pragma once
 
 #include <functional>
@@ -18,8 +18,7 @@ namespace ligerdsl::kernels {
 struct NormBackwardTile : TileShape {
   bool reload_weight = false;  // read the weight again for every row: it stays in the first-level cache
   int num_ctas = 1;            // that share the rows
-  int ctas_per_sm = 1;
-  int stages = 2;  // row blocks in shared memory, where they fit: the one at work and those on their way
+  int stages = 2;              // row blocks in shared memory, where they fit: the one at work and those on their way
 };
 
 struct NormBackwardShape {
@@ -62,7 +61,6 @@ std::vector<Launch> whole_rows(Meta meta, const NormBackwardTile& tile, const No
   meta.reload_weight = tile.reload_weight;
   meta.stages = tile.stages;
   Launch launch{.program = kernels.by_rows(meta), .num_warps = tile.num_warps, .num_ctas = tile.num_ctas};
-  if (tile.ctas_per_sm > 1) launch.min_ctas_per_sm = tile.ctas_per_sm;
   launch.grid = [partials, rows = tile.rows, loops = meta.want_d_weight](int64_t n) {
     return grid_of(loops ? partials(n) : ceil_div(n, rows));
   };
@@ -98,7 +96,7 @@ Operation norm_backward(const Machine& machine, const Meta& options, const NormB
   PartialCount partials;
   if (norm_backward_fits(machine, shape)) {
     const NormBackwardTile tile = norm_backward_tile(machine, shape);
-    partials = norm_partials(machine, tile.rows, tile.ctas_per_sm, tile.num_ctas);
+    partials = norm_partials(machine, tile.rows, 1, tile.num_ctas);
     op.launches = rule::whole_rows(options, tile, kernels, partials);
   } else {
     partials = norm_partials(machine, 16 * rule::kRows, 2);  // at least 16 tiles of rows for each partial sum

@@ -226,7 +226,7 @@ Operation rms_norm_forward(const Machine& machine, const RmsNormOptions& options
   const bool crowded = tile.num_warps == 32 || (tile.num_warps == 16 && (held > 4 || options.residual));
   meta.early_weight = machine.target == Target::nvptx && !crowded;
   RowParts parts;
-  if (meta.looped) parts = parts.of(machine, options.type, options.cols, options.residual ? 2 : 1);
+  if (meta.looped) parts = parts.of(machine, options.type, options.cols, kSharedRow, options.residual ? 2 : 1);
   if (parts.shared()) meta.block = parts.block;
   Launch launch{.program = record(options.residual ? "fused_add_rms_norm_forward" : "rms_norm_forward", options.type,
                                   &rms_norm_forward, meta, schedule_of(parts)),

@@ -15,8 +15,8 @@ namespace {
 
 // Which columns of which rows count.
 struct Mask {
-  Scalar cols;       // i32
-  Scalar queries;    // i32, causal only
+  Scalar cols;     // i32
+  Scalar queries;  // i32, causal only
   bool causal = false;
   bool all = false;  // every element of every tile counts
 
@@ -101,14 +101,15 @@ void softmax_forward(KernelBuilder& k, const SoftmaxMeta& m) {
   const LoopedRow at(k, m, mask);
   const Resident kept = at.keep(x);
   const Shape lanes = m.lanes.carried();
-  auto [lane_max, lane_sum] = k.for_range(
-      0, at.used_blocks, 1, carry(k.full(lanes, -kInfinity, f32), k.zeros(lanes, f32)),
-      [&](Scalar b, Tile top, Tile total) {
-        Tile xt = at.load(kept, b), counts = at.counts(b);
-        Tile block_top = m.lanes.largest(mask.where_counted(counts, xt * c, -kInfinity));
-        return online_block(m.lanes, top, total, block_top,
-                            [&](const Tile& base) { return mask.where_counted(counts, fast_exp2(fma(xt, c, -base)), 0.0f); });
-      });
+  auto [lane_max, lane_sum] =
+      k.for_range(0, at.used_blocks, 1, carry(k.full(lanes, -kInfinity, f32), k.zeros(lanes, f32)),
+                  [&](Scalar b, Tile top, Tile total) {
+                    Tile xt = at.load(kept, b), counts = at.counts(b);
+                    Tile block_top = m.lanes.largest(mask.where_counted(counts, xt * c, -kInfinity));
+                    return online_block(m.lanes, top, total, block_top, [&](const Tile& base) {
+                      return mask.where_counted(counts, fast_exp2(fma(xt, c, -base)), 0.0f);
+                    });
+                  });
   auto [top, total] = combine_lanes(lane_max, lane_sum);
   Scalar base = finite_base(top), inverse = 1.0f / total;
   at.reversed([&](const Scalar& b) {
@@ -141,8 +142,9 @@ void softmax_backward(KernelBuilder& k, const SoftmaxMeta& m) {
     Tile t = at.load(kept, b);
     return m.causal ? where(at.counts(b), t, 0.0f) : t;
   };
-  auto [products] = k.for_range(0, at.used_blocks, 1, carry(k.zeros(at.shape, f32)),
-                                [&](Scalar b, Tile acc) { return carry(fma(load(kept_d_y, b), load(kept_y, b), acc)); });
+  auto [products] = k.for_range(0, at.used_blocks, 1, carry(k.zeros(at.shape, f32)), [&](Scalar b, Tile acc) {
+    return carry(fma(load(kept_d_y, b), load(kept_y, b), acc));
+  });
   Scalar inner = sum(products);
   at.reversed([&](const Scalar& b) { at.store(d_x, b, scale * load(kept_y, b) * (load(kept_d_y, b) - inner)); });
 }

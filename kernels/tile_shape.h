@@ -61,28 +61,35 @@ inline constexpr int64_t kResidentWidth = 32768;
 // Block of the loop over a wider row.
 inline constexpr int64_t kRowBlock = 8192;
 
-// How the CTAs of a cluster share long rows, taking them by tickets (Schedule::tickets). Measured on Hopper: eight small
-// CTAs, several of them on a processor, so that memory has work while one of them waits for its cluster.
+// How the CTAs of a cluster share long rows, taking them by tickets (Schedule::tickets). Measured on Hopper: eight
+// small CTAs, several of them on a processor, so that memory has work while one of them waits for its cluster.
 struct RowParts {
   int num_ctas = 1;  // 1: rows are not shared
   int num_warps = 8;
   int ctas_per_sm = 2;
-  int64_t vectors = 2;  // of a thread in a block
+  int64_t vectors = 2;  // of a thread in a block: at most, fewer where the last block would be mostly empty
   int64_t block = 0;    // columns of all CTAs together
 
   bool shared() const { return num_ctas > 1; }
 
-  // Of rows of `streams` arrays that are read twice. A processor has room for the parts of its CTAs and for what of the
-  // next rows' and of what all rows share keeps memory busy.
-  RowParts of(const Machine& machine, DType type, int64_t cols, int64_t streams = 1) const {
+  // Of rows of `streams` arrays that are read twice, if the rows have `least` bytes. A processor has room for the parts
+  // of its CTAs and for what of the next rows' and of what all rows share keeps memory busy.
+  RowParts of(const Machine& machine, DType type, int64_t cols, int64_t least, int64_t streams = 1) const {
     constexpr int64_t kOfProcessor = 200 * 1024;
+    const int64_t bytes = cols * size_of(type) * streams;
     RowParts parts = *this;
-    if (!machine.clusters || cols % vector_width(type) != 0) return parts;
-    parts.num_ctas = cols * size_of(type) * streams * ctas_per_sm > 8 * kOfProcessor ? 16 : 8;
-    parts.block = 32 * num_warps * vectors * vector_width(type) * parts.num_ctas;
+    if (!machine.clusters || cols % vector_width(type) != 0 || bytes < least) return parts;
+    parts.num_ctas = bytes * ctas_per_sm > 8 * kOfProcessor ? 16 : 8;
+    const int64_t vector = 32 * num_warps * vector_width(type) * parts.num_ctas;  // columns, one vector per thread
+    const auto covered = [&](int64_t vectors) { return ceil_div(cols, vector * vectors) * vectors; };
+    while (parts.vectors > 1 && covered(parts.vectors / 2) * 8 <= covered(parts.vectors) * 7) parts.vectors /= 2;
+    parts.block = vector * parts.vectors;
     return parts;
   }
 };
+
+// Bytes from which on the norms' rows are shared.
+inline constexpr int64_t kSharedRow = 128 * 1024;
 
 // A tile of an elementwise kernel over rows of n elements: one vector per thread on a GPU. Wide rows are cut into
 // blocks that divide them where that is possible, so that no mask remains.

@@ -21,7 +21,7 @@ struct MemoryAccess {
   mlir::BlockArgument phase = nullptr;
   int turns = 0;
   bool message = false;  // tgpu.send and what it brings: a wait stands between, and two turns are apart
-  bool own = false;      // each thread touches only bytes that no other access of this kind to this buffer gives to another
+  bool own = false;  // each thread touches only bytes that no other access of this kind to this buffer gives to another
 
   // Global memory: the argument it belongs to, if it is known; which argument facts say what it overlaps.
   mlir::Value root = nullptr;

@@ -6,8 +6,8 @@
 //   2. Memory that is not reused needs no barrier before its next use: buffers of up to kSmallBytes never share, and
 //   none do
 //      if all fit side by side in kSeparateBytes.
-//   3. What asynchronous copies and messages fill, and their barriers, share with no buffer: no barrier of the CTA orders them after
-//   other accesses, and memory that holds a barrier may not be used for anything else.
+//   3. What asynchronous copies and messages fill, and their barriers, share with no buffer: no barrier of the CTA
+//   orders them after other accesses, and memory that holds a barrier may not be used for anything else.
 //   4. First fit: each buffer, largest first, takes the lowest offset at which it meets no buffer that it may not share
 //   with.
 //

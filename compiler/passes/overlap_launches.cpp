@@ -22,8 +22,8 @@ namespace {
 
 bool touchesOnlyShared(Operation* op) {
   return isa<tgpu::LocalAllocOp, tgpu::LocalStoreOp, tgpu::LocalLoadOp, tgpu::BarrierOp, tgpu::InitMbarriersOp,
-             tgpu::AwaitFillOp, tgpu::FenceCopiesOp, tgpu::RemoteStoreOp, tgpu::SendOp, tgpu::ReceiveOp, tgpu::ClusterBarrierOp, tgpu::ClusterArriveOp,
-             tgpu::ClusterWaitOp>(op);
+             tgpu::AwaitFillOp, tgpu::FenceCopiesOp, tgpu::RemoteStoreOp, tgpu::SendOp, tgpu::ReceiveOp,
+             tgpu::ClusterBarrierOp, tgpu::ClusterArriveOp, tgpu::ClusterWaitOp>(op);
 }
 
 // Whether other kernels may see what this op, without its regions, does, or it what they do.

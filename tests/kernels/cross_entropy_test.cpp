@@ -135,6 +135,28 @@ TEST(CrossEntropy, LongRowsAndSkippedOnes) {
   }
 }
 
+// Rows that the CTAs of a cluster take turns at: every option that a block of their lanes sees, a skipped row, in
+// place.
+TEST(CrossEntropy, RowsSharedByCtas) {
+  const int64_t v = 51208, n = 3;
+  std::vector<CrossEntropyCase> cases(4);
+  cases[1].smoothing = exact(0.1);
+  cases[1].weight = class_weights(v);
+  cases[2].softcap = 5.0;
+  cases[2].lse_square = exact(0.01);
+  cases[3].reduction = Reduce::none;
+  for (const CrossEntropyCase& c : cases) {
+    Trial run(f32, n, v, c, 1.0, 8);
+    run.labels[1] = c.ignore_index;
+    run.check();
+    Trial over(f32, n, v, c, 1.0, 8);
+    over.labels = run.labels;
+    over.run(over.logits);
+    EXPECT_TRUE(over.logits.same_bits(run.d_logits)) << run.describe();
+  }
+  Trial(bf16, n, 2 * v + 8, {}, 1.0, 8).check();
+}
+
 TEST(CrossEntropy, AnyNumberOfRows) {
   for_any_number_of_rows(
       [](DType type, int64_t n, int64_t v) { Trial(type, n, v, {.reduction = Reduce::none}).check(); });

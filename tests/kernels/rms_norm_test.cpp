@@ -262,7 +262,8 @@ TEST(RmsNorm, AccumulatesAndRepeats) {
 // The clusters of the backward that an H200 runs at a time, by measurement. Machines without clusters take two kernels.
 TEST(RmsNorm, WideBackwardFillsTheMachine) {
   kernels::Machine h200{.target = kernels::Target::nvptx, .processors = 132, .clusters = true};
-  for (auto [cols, ctas, clusters] : {std::tuple(12288, 1, 132), {16384, 2, 132}, {65536, 8, 30}, {131072, 16, 14}}) {
+  for (auto [cols, ctas, clusters] :
+       {std::tuple(16384, 1, 132), {29568, 2, 66}, {65536, 4, 30}, {131072, 8, 15}, {262144, 16, 7}}) {
     const kernels::Operation backward = kernels::rms_norm_backward(h200, options_of(cols, bf16));
     EXPECT_EQ(backward.launches.size(), 2u) << cols;
     EXPECT_EQ(backward.launches[0].num_ctas, ctas) << cols;

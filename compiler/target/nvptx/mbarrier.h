@@ -1,5 +1,5 @@
-// Memory barriers in shared memory (PTX ISA: mbarrier; sm_90 and later). Each expects one arrival per phase, and the bytes
-// that this arrival announces. A wait names the parity of the phase that it waits for.
+// Memory barriers in shared memory (PTX ISA: mbarrier; sm_90 and later). Each expects one arrival per phase, and the
+// bytes that this arrival announces. A wait names the parity of the phase that it waits for.
 #pragma once
 
 #include "compiler/target/nvptx/memory_access.h"

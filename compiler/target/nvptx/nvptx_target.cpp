@@ -47,7 +47,9 @@ LogicalResult checkOptions(func::FuncOp kernel, const program::CompileOptions& o
   if (!arch)
     return kernel.emitError("unknown GPU architecture '") << options.arch << "'; expected one of " << supportedArchs();
   if (arch->ptxVersion > options.ptx_version)
-    return kernel.emitError() << arch->name << (arch->ptxVersion > findArch(options.arch)->ptxVersion ? " with clusters" : "") << " needs PTX " << arch->ptxVersion / 10 << "." << arch->ptxVersion % 10
+    return kernel.emitError() << arch->name
+                              << (arch->ptxVersion > findArch(options.arch)->ptxVersion ? " with clusters" : "")
+                              << " needs PTX " << arch->ptxVersion / 10 << "." << arch->ptxVersion % 10
                               << ", but the driver accepts up to PTX " << options.ptx_version / 10 << "."
                               << options.ptx_version % 10 << "; update the NVIDIA driver";
   if (options.num_warps < 1 || options.num_warps > 32 || (options.num_warps & (options.num_warps - 1)))
@@ -87,7 +89,8 @@ int64_t residentBytesOf(func::FuncOp kernel) {
 bool slotsHoldParts(func::FuncOp kernel) {
   auto astray = kernel.walk([](tgpu::LocalLoadOp load) {
     auto place = load.getBuffer().getDefiningOp<tgpu::LocalSlotOp>();
-    if (!place || llvm::none_of(place.getBuffer().getUsers(), llvm::IsaPred<tgpu::FillOp>)) return WalkResult::advance();
+    if (!place || llvm::none_of(place.getBuffer().getUsers(), llvm::IsaPred<tgpu::FillOp>))
+      return WalkResult::advance();
     auto tile = cast<RankedTensorType>(load.getType());
     ArrayRef<int64_t> slot = load.getBuffer().getType().getShape();
     if (slot == tile.getShape()) return WalkResult::advance();
@@ -163,14 +166,16 @@ LogicalResult placeStagedTiles(ModuleOp module, const GpuArch& arch, const progr
 }
 
 // Resident rows get what the others leave of shared memory. How much those need is known when they are placed, and only
-// then which CTA of a cluster holds what: a first try that takes too much is followed by one that knows, one whose layouts
-// do not suit by one without resident rows.
+// then which CTA of a cluster holds what: a first try that takes too much is followed by one that knows, one whose
+// layouts do not suit by one without resident rows.
 LogicalResult placeTiles(ModuleOp module, const GpuArch& arch, const program::CompileOptions& options,
                          bool overlapLaunches) {
   constexpr int64_t kUsuallyForOthers = 4 * 1024;
-  bool resident = arch.bulkCopies && module.walk([](tile::LoadTileOp load) {
-    return load.getResident() ? WalkResult::interrupt() : WalkResult::advance();
-  }).wasInterrupted();
+  bool resident = arch.bulkCopies && module
+                                         .walk([](tile::LoadTileOp load) {
+                                           return load.getResident() ? WalkResult::interrupt() : WalkResult::advance();
+                                         })
+                                         .wasInterrupted();
   if (!resident) return placeStagedTiles(module, arch, options, overlapLaunches);
   OwningOpRef<ModuleOp> untouched = module.clone();
   int64_t limit = sharedBudget(arch, options);
@@ -235,9 +240,12 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& op
   artifact.entry = "ligerdsl_" + kernel.getName().str();
 
   artifact.launch_overlap = options.launch_overlap && arch.overlapsLaunches;
-  artifact.by_tickets = kernel.walk([](scf::WhileOp loop) {
-    return loop->hasAttr(tile::kIndependentAttr) ? WalkResult::interrupt() : WalkResult::advance();
-  }).wasInterrupted();
+  artifact.by_tickets =
+      kernel
+          .walk([](scf::WhileOp loop) {
+            return loop->hasAttr(tile::kIndependentAttr) ? WalkResult::interrupt() : WalkResult::advance();
+          })
+          .wasInterrupted();
   artifact.persistent = kernel.walk([](tile::NumProgramsOp) { return WalkResult::interrupt(); }).wasInterrupted();
 
   if (failed(placeTiles(module, arch, options, artifact.launch_overlap))) return failure();

@@ -103,8 +103,8 @@ class MachinePool {
   std::map<std::string, std::vector<std::unique_ptr<llvm::TargetMachine>>> idle;
 };
 
-// What tile code needs, and no more: it has no calls to inline, its only memory to promote are counters, and its vectors
-// are already as wide as the machine. LoopUnroll follows the author's counts and otherwise LLVM's judgement.
+// What tile code needs, and no more: it has no calls to inline, its only memory to promote are counters, and its
+// vectors are already as wide as the machine. LoopUnroll follows the author's counts and otherwise LLVM's judgement.
 llvm::FunctionPassManager optimisations() {
   using namespace llvm;
   FunctionPassManager passes;

@@ -302,7 +302,8 @@ Value ThreadLowering::stackSlot(int64_t bytes) {
 
 Value ThreadLowering::stackWord() {
   return atEntry([&]() -> Value {
-    Value word = LLVM::AllocaOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext()), b.getI32Type(), constant(1));
+    Value word =
+        LLVM::AllocaOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext()), b.getI32Type(), constant(1));
     LLVM::StoreOp::create(b, loc, constant(0), word);
     return word;
   });

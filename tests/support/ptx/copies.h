@@ -22,10 +22,10 @@ struct Piece {
 
 struct Copy {
   std::vector<Piece> pieces;
-  Mbarrier* barrier = nullptr;  // gets its bytes
-  Epoch done = 0;               // of the barrier, or of the group of the warp
-  Order passed;                 // to those who wait for the barrier, with .cluster scope
-  std::string issued;           // for errors: the instruction
+  Mbarrier* barrier = nullptr;    // gets its bytes
+  Epoch done = 0;                 // of the barrier, or of the group of the warp
+  Order passed;                   // to those who wait for the barrier, with .cluster scope
+  std::string issued;             // for errors: the instruction
   const Agents* group = nullptr;  // of a warp's group: who counts `done` (several clusters run at a time)
 };
 

@@ -81,8 +81,8 @@ struct Instruction {
   size_t target = 0;  // of a branch
   // Of synchronisation, by kind: scope wider than a CTA; without release or acquire; phase by parity; test instead of
   // try; arrive with expect_tx or without waiting; of bulk copies; proxy or mbarrier_init fence.
-  bool wide = false, relaxed = false, acquire = false, parity = false, test = false, expect = false, arrive = false, bulk = false,
-       proxy = false, inits = false;
+  bool wide = false, relaxed = false, acquire = false, parity = false, test = false, expect = false, arrive = false,
+       bulk = false, proxy = false, inits = false;
   std::vector<Operand> operands;
 };
 
