@@ -80,7 +80,7 @@ void shareAtomicResults(func::FuncOp func) {
     Value old = op.getResult();
     auto type = dyn_cast<RankedTensorType>(old.getType());
     if (!type || old.use_empty() || !layoutOf(type).isReplicated()) return;
-    if (isForAllCtas(type) && fitsMessages(type)) return sendResult(op);
+    if (isForAllCtas(type) && fitsMessages(type, layoutOf(type).ctas())) return sendResult(op);
     OpBuilder builder(firstUse(op));
     const bool remote = layoutOf(type).redundant().cta != 0;
     std::optional<RankedTensorType> part = remote ? std::nullopt : partOfCta(type);

@@ -51,8 +51,10 @@ bool leavesCta(tgpu::ConvertLayoutOp op) {
   return travel(layoutOf(op.getSource()), layoutOf(op.getResult())) == Travel::cluster;
 }
 
+// Every CTA must have something to send: who hears nothing from one may run ahead of it.
 bool isMessage(tgpu::ConvertLayoutOp op) {
-  return leavesCta(op) && fitsMessages(cast<RankedTensorType>(op.getSource().getType()));
+  const bool allSend = layoutOf(op.getSource()).redundant().cta == 0;
+  return allSend && leavesCta(op) && fitsMessages(cast<RankedTensorType>(op.getSource().getType()));
 }
 
 tgpu::MemDescType bufferType(tgpu::ConvertLayoutOp op) {

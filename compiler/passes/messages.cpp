@@ -26,9 +26,9 @@ int64_t ctasOf(func::FuncOp kernel) {
 
 }  // namespace
 
-bool fitsMessages(RankedTensorType type) {
+bool fitsMessages(RankedTensorType type, int64_t senders) {
   const int64_t bytes = sharedElementBytes(type.getElementType());
-  return (bytes == 4 || bytes == 8) && type.getNumElements() * bytes <= kMostBytes;
+  return (bytes == 4 || bytes == 8) && senders * type.getNumElements() * bytes <= kMostBytes;
 }
 
 Message::Message(OpBuilder& builder, Location loc, ValueRange values, bool fromFirst) {

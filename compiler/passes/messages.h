@@ -7,8 +7,8 @@
 
 namespace ligerdsl::compiler {
 
-/// Whether messages carry such a tile: not many elements, of 32 or 64 bits.
-bool fitsMessages(mlir::RankedTensorType type);
+/// Whether messages carry such a tile of each of so many senders: not many elements, of 32 or 64 bits.
+bool fitsMessages(mlir::RankedTensorType type, int64_t senders = 1);
 
 class Message {
  public:

@@ -136,3 +136,34 @@ func.func @ticket(%counter: !tile.ptr<i32> {tile.alias_class = 1 : i32}, %out: !
   }
   return
 }
+
+// -----
+
+// Two CTAs hold the same sums of rows. If only one of them sent, it would not have to wait for the other one, which might
+// still read the turn before: no message.
+// CHECK-LABEL: func @held_by_some
+// CHECK: scf.for
+// CHECK-NOT: tgpu.send
+// CHECK: tgpu.remote_store {{.*}} : tensor<2xf32
+// CHECK-NEXT: tgpu.cluster_barrier
+func.func @held_by_some(%x: !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]> {tile.read_only}, %y: !tile.view<?xf32, strides = [1]>, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %t = tile.load_tile %x[%c0, %c0] shape [2, 4096] : !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]> -> tensor<2x4096xf32>
+  %first = tile.reduce sum %t {axis = 1 : i32} : tensor<2x4096xf32> -> tensor<2xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %ab = arith.addf %a, %b : f32
+    tile.yield %ab : f32
+  }
+  %last = scf.for %i = %c0 to %n step %c1 iter_args(%sums = %first) -> (tensor<2xf32>) : i64 {
+    %all = tile.reduce sum %sums {axis = 0 : i32} : tensor<2xf32> -> f32 {
+    ^bb0(%a: f32, %b: f32):
+      %ab = arith.addf %a, %b : f32
+      tile.yield %ab : f32
+    }
+    tile.store_tile %all, %y[%i] shape [0] : f32, !tile.view<?xf32, strides = [1]>
+    %next = arith.addf %sums, %sums : tensor<2xf32>
+    scf.yield %next : tensor<2xf32>
+  }
+  return
+}

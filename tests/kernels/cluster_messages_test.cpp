@@ -1,0 +1,124 @@
+// What the CTAs of a cluster tell each other, again and again in one program: exchanges of tiles that all CTAs cut,
+// that some hold together or that an atomic gives. Numbers are small and whole, so every backend gives the
+// interpreter's bits.
+#include <functional>
+
+#include "dsl/interpreter/interpreter.h"
+#include "ligerdsl/dsl.h"
+#include "program/print.h"
+#include "tests/kernels/shapes.h"
+
+namespace ligerdsl::test {
+namespace {
+
+constexpr int64_t kRows = 24, kColumns = 4096;
+
+Tensor whole_numbers(DType type) {
+  Tensor tensor = Tensor::rows(type, kRows, kColumns);
+  Random random(5);
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    const int64_t value = random.below(7) - 3;
+    is_integer(type) ? tensor.set_integer(i, value) : tensor.set(i, static_cast<double>(value));
+  }
+  return tensor;
+}
+
+// `build` takes x and y, both [kRows, kColumns]; y holds x's numbers at first.
+using Build = std::function<void(KernelBuilder&, const View& x, const View& y)>;
+
+void expect_interpreters_bits(DType type, int num_ctas, int num_warps, const Build& build) {
+  KernelBuilder k("messages");
+  View x = k.view("x", type, {dyn, kColumns}), y = k.view("y", type, {dyn, kColumns});
+  build(k, x, y);
+  kernels::Launch launch{.program = k.finish(), .num_warps = num_warps, .num_ctas = num_ctas};
+  SCOPED_TRACE(std::to_string(num_ctas) + " CTAs of " + std::to_string(num_warps) + " warps\n" +
+               program::print(launch.program));
+  launch.grid = [](int64_t) { return kernels::Grid{1, 1, 1}; };
+  Tensor input = whole_numbers(type), expected = whole_numbers(type), actual = whole_numbers(type);
+  interpreter::Arguments slots;
+  for (Tensor* tensor : {&input, &expected})
+    slots.view(tensor->data(), tensor->type(), tensor->shape(), tensor->strides());
+  interpreter::run(launch.program, slots, {1, 1, 1}, {.round_every_op = true});
+  ASSERT_NO_THROW(backend().run({.launches = {launch}}, kRows, Arguments().tensor("x", input).tensor("y", actual)));
+  EXPECT_TRUE(actual.same_bits(expected));
+}
+
+void expect_on_clusters(DType type, const Build& build) {
+  for (int num_ctas : {2, 4, 8, 16})
+    for (int num_warps : {1, 2, 4}) expect_interpreters_bits(type, num_ctas, num_warps, build);
+}
+
+class ClusterMessages : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!machine().clusters) GTEST_SKIP() << "no clusters";
+  }
+};
+
+// Sums of rows, which some CTAs hold together, meet in a loop that has no other exchange: those that have nothing to
+// send may not be left behind.
+TEST_F(ClusterMessages, OfTilesThatSomeCtasHold) {
+  for (int64_t rows : {1, 2, 4, 8}) {
+    SCOPED_TRACE(rows);
+    expect_on_clusters(f32, [&](KernelBuilder& k, const View& x, const View& y) {
+      Tile sums = sum(x.partition({rows, 1024}).load({0, 0}), 1);
+      k.for_range(0, kRows, 1, carry(sums), [&](Scalar i, Tile sums) {
+        Scalar all = sum(sums);
+        y.store({i, 0}, all);
+        return carry(min(max(sums * 2.0f - all, -9.0f), 9.0f));
+      });
+    });
+  }
+}
+
+// Turns that no iteration, or not every one, takes.
+TEST_F(ClusterMessages, InNestedLoopsAndBranches) {
+  expect_on_clusters(f32, [](KernelBuilder& k, const View& x, const View& y) {
+    k.for_range(0, 12, 1, [&](Scalar i) {
+      Tile t = x.partition({squeeze, 2048}).load({i, 0});
+      k.if_(i % 3 != 1, [&] {
+        auto [total] = k.for_range(0, i % 4, 1, carry(k.constant(0.0f, f32)), [&](Scalar j, Scalar total) {
+          return carry(total + sum(x.partition({squeeze, 1024}).load({i + j, 1})));
+        });
+        y.store({i, 1}, total);
+      });
+      y.partition({squeeze, 2048}).store({i, 1}, t + max(t));
+      y.partition({squeeze, 512}).store({i, 1}, cumsum(x.partition({squeeze, 512}).load({i, 2}), 0));
+    });
+  });
+}
+
+// Small tiles of any type that change their layout, beside a sum.
+TEST_F(ClusterMessages, Transpositions) {
+  for (DType type : {f32, i32, bf16}) {
+    for (int64_t side : {8, 16, 32}) {
+      expect_on_clusters(type, [&](KernelBuilder& k, const View& x, const View& y) {
+        Partition in = x.partition({squeeze, side * side}), out = y.partition({squeeze, side * side});
+        k.for_range(0, 6, 1, [&](Scalar i) {
+          Tile turned = in.load({i, 0}).reshape({side, side}).permute({1, 0}).reshape({side * side});
+          out.store({i, 0}, turned);
+          y.store({i, kColumns - 1}, sum(turned.to(f32)).to(type));
+        });
+      });
+    }
+  }
+}
+
+// What an atomic gave is told to all CTAs, in front of a loop or where it is used; large tiles go another way.
+TEST_F(ClusterMessages, ResultsOfAtomics) {
+  for (DType type : {i32, i64}) {
+    for (int64_t width : {1, 32, 256}) {
+      SCOPED_TRACE(width);
+      expect_on_clusters(type, [&](KernelBuilder& k, const View&, const View& y) {
+        k.for_range(0, 5, 1, [&](Scalar i) {
+          Tile old = atomic_add(y.ptr() + k.arange(width), k.full({width}, 1, type), k.arange(width) >= 0);
+          k.for_range(0, 2, 1, [&](Scalar j) { y.store({i + 1, j + 1000}, j.to(type)); });
+          k.if_(i % 2 == 0, [&] { y.partition({squeeze, width}).store({i + 1, 0}, old + old); });
+        });
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ligerdsl::test
