@@ -70,6 +70,7 @@ struct RowSums {
   Scalar others;     // sum of e_c without the label's: as p_y nears 1, 1 - p_y keeps its digits only here
   Scalar deviation;  // smoothing: sum of [w_c] (z_c - reference)
   Scalar best;       // accuracy, predictions: lowest index of the largest z, i32
+  Scalar label;      // z of the label, where it was not loaded (Row::finds_label)
 };
 
 // Arguments are 0 or less: the approximate exponential is as good, but for what it flushes to 0 below 2^-126.
@@ -115,6 +116,10 @@ class Row {
     store_gradient(b, TileArg(d.to(m_.type).reshape({m_.block})));
   }
 
+  // Whether the first pass finds the label's z. If CTAs share a row in place, one that loaded it would have to meet the
+  // others before they overwrite it.
+  bool finds_label() const { return m_.lanes.ctas > 1 && !m_.smoothing; }
+
   // `t`, but `other` where the label is. Only one block of a row looks for it.
   Tile at_label(const Scalar& b, const Scalar& label, const TileArg& other, const Tile& t) const {
     const auto look = [&] { return where(columns(b) == label.to(i32), other, t); };
@@ -159,15 +164,19 @@ RowSums Row::sums(const Tile& z, const Scalar& label, const Scalar& reference) c
 RowSums Row::looped_sums(const Scalar& label, const Scalar& reference) const {
   // Values that the options do not ask for are not carried far: they stay constant.
   const Shape lanes = m_.lanes.carried();
-  auto [lane_max, lane_sum, lane_deviation, lane_best, lane_index] =
+  auto [lane_max, lane_sum, lane_label, lane_deviation, lane_best, lane_index] =
       k_.for_range(0, blocks(), 1, pipelined(m_.prefetched ? 2 : 1),
                    carry(k_.full(lanes, -kInfinity, f32), k_.zeros(lanes, f32), k_.zeros(lanes, f32),
-                         k_.full(lanes, -kInfinity, f32), k_.full(lanes, INT32_MAX, i32)),
-                   [&](Scalar b, Tile top, Tile total, Tile deviation, Tile best, Tile index) {
+                         k_.zeros(lanes, f32), k_.full(lanes, -kInfinity, f32), k_.full(lanes, INT32_MAX, i32)),
+                   [&](Scalar b, Tile top, Tile total, Tile found, Tile deviation, Tile best, Tile index) {
                      Tile z = load(b);
                      auto [next_top, next_total] =
                          online_block(m_.lanes, top, total, m_.lanes.largest(z) * kLog2E,
                                       [&](const Tile& base) { return at_label(b, label, 0.0f, powers(z, -base)); });
+                     if (finds_label()) {
+                       const auto look = [&] { return m_.lanes.total(where(columns(b) == label.to(i32), z, 0.0f)); };
+                       found = k_.if_(b == label.to(i32) / m_.block, look, [&] { return found; });
+                     }
                      if (m_.smoothing) deviation = deviation + m_.lanes.total(deviations(z, reference, b));
                      if (wants_best()) {
                        auto [value, position] = m_.lanes.largest_with_position(k_, z);
@@ -176,10 +185,11 @@ RowSums Row::looped_sums(const Scalar& label, const Scalar& reference) const {
                        best = where(better, value, best);
                        index = where(better, column, index);
                      }
-                     return carry(next_top, next_total, deviation, best, index);
+                     return carry(next_top, next_total, found, deviation, best, index);
                    });
   auto [top, others] = combine_lanes(lane_max, lane_sum);
   RowSums out{.base = finite_base(top), .others = others};
+  if (finds_label()) out.label = sum(lane_label);
   if (m_.smoothing) out.deviation = sum(lane_deviation);
   if (wants_best()) out.best = reduce_min(where(lane_best == reduce_max(lane_best), lane_index, INT32_MAX));
   return out;
@@ -198,12 +208,15 @@ class CountedRow {
       : k_(k), m_(m), args_(args), row_(row), index_(index), label_(label) {}
 
   void run() {
-    z_label_ = row_.load_one(label_);
-    reference_ = where(z_label_ > -kInfinity, z_label_, 0.0f);
+    if (!row_.finds_label()) {
+      z_label_ = row_.load_one(label_);
+      reference_ = where(z_label_ > -kInfinity, z_label_, 0.0f);
+    }
     const Scalar first = k_.constant(0, i32);
     Tile z;
     if (!m_.looped) z = row_.load(first);
     sums_ = m_.looped ? row_.looped_sums(label_, reference_) : row_.sums(z, label_, reference_);
+    if (row_.finds_label()) z_label_ = sums_.label;
     label_power_ = fast_exp2(fma(z_label_, kLog2E, -sums_.base));
     total_ = sums_.others + label_power_;
     log_total_ = log2(total_);

@@ -10,6 +10,8 @@
 //                  of one iteration with the next are seen, and a body whose accesses are already separated gets no
 //                  further barrier. If what came before the loop still conflicts with the body, the barrier stands
 //                  before the loop.
+//   programs       turns of a loop of programs (tile.independent) are no more ordered than CTAs of a grid: what one does
+//                  to global memory is no hazard for the next.
 //   slots          an access to a slot that changes with every iteration counts the turns of its loop: after one turn
 //                  the loop is in the other slot. How often a finished loop turned is unknown.
 //   conditionals   both branches start from the same set; the union leaves
@@ -83,6 +85,9 @@ class Inserter {
           walk(loop.getBefore().front(), state);
           Pending exit = state;
           walk(loop.getAfter().front(), state);
+          if (!loop->hasAttr(tile::kIndependentAttr)) return exit;
+          join(exit, state);
+          state.remove_if([](const auto& entry) { return !entry.second.first.shared; });
           return exit;
         });
       else if (auto branch = dyn_cast<scf::IfOp>(op))
