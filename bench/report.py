@@ -35,13 +35,13 @@ def load(folder, pattern):
 
 
 def newest_runs(folder):
-    """The comparisons of the newest build and device: one page shows one build."""
+    """The comparisons of the newest day on one device, the last one first (compare-DATE-NUMBER-NAME.json). Each names its build."""
     files = load(folder, "compare-*.json")
-    return [entry for entry in files if all(entry[0][name] == files[0][0][name] for name in ("build", "device"))]
+    return [entry for entry in files if all(entry[0][name] == files[0][0][name] for name in ("date", "device"))]
 
 
 def cases_of(runs):
-    """{case: {(pass, provider): row}}, each case from the one run that has most contenders for it."""
+    """{case: {(pass, provider): row}}, each case from the one run that has most contenders for it, of equals from the last."""
     found = {}
     for result, _ in runs:
         mine = defaultdict(dict)
