@@ -67,7 +67,7 @@ void for_rows_in_turn(const Check& check) {
 // gap).
 template <class Check>
 void for_rows_shared_by_ctas(const Check& check) {
-  for (auto [type, width, rows] : {std::tuple(f32, 53248, 2), {bf16, 131072, 1}, {f32, 60000, 2}}) {
+  for (auto [type, width, rows] : {std::tuple(f32, 53248, 2), {bf16, 131072, 1}, {f32, 60000, 2}, {f32, 40004, 3}}) {
     if (rows * width > backend().budget()) continue;
     for (int64_t gap : {0, 8}) check(type, rows, width, gap);
   }
