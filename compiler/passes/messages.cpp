@@ -10,7 +10,7 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-constexpr int64_t kMostBytes = 4096;  // more go faster as stores in front of one cluster barrier
+constexpr int64_t kMostBytes = 4096;  // of a turn: a message has a store per element and CTA, and two turns of slots
 constexpr int64_t kTurns = 2;
 
 Value alloc(OpBuilder& builder, Location loc, int64_t slots, ArrayRef<int64_t> shape, Type element) {

@@ -1,6 +1,6 @@
 // Rows that are read twice (Resident) in programs that nobody would write by hand: the second pass and what the passes
-// leave out may come in any order, other work before, between and after them. No result depends on where blocks live, so
-// every backend gives the interpreter's bits.
+// leave out may come in any order, other work before, between and after them. No result depends on where blocks live,
+// so every backend gives the interpreter's bits.
 #include <functional>
 
 #include "dsl/interpreter/interpreter.h"
@@ -24,8 +24,11 @@ struct Memory {
   Tensor x, u, y, v, z, w;
 
   Memory(const Rows& of, unsigned seed)
-      : x(whole(of, of.type, seed)), u(whole(of, of.type, seed + 1)), y(Tensor::rows(of.type, of.rows, of.columns)),
-        v(Tensor::rows(of.type, of.rows, of.columns)), z(Tensor(f32, {of.rows + 2, kOthers})),
+      : x(whole(of, of.type, seed)),
+        u(whole(of, of.type, seed + 1)),
+        y(Tensor::rows(of.type, of.rows, of.columns)),
+        v(Tensor::rows(of.type, of.rows, of.columns)),
+        z(Tensor(f32, {of.rows + 2, kOthers})),
         w(Tensor(of.type, {of.columns})) {
     const Tensor row = whole({.rows = 1, .columns = of.columns, .block = of.block}, of.type, seed + 2);
     for (int64_t i = 0; i < w.size(); ++i)
@@ -34,7 +37,9 @@ struct Memory {
 
   static constexpr int64_t kOthers = 4096;  // columns of z
 
-  std::vector<std::pair<const char*, Tensor*>> all() { return {{"x", &x}, {"u", &u}, {"y", &y}, {"v", &v}, {"z", &z}, {"w", &w}}; }
+  std::vector<std::pair<const char*, Tensor*>> all() {
+    return {{"x", &x}, {"u", &u}, {"y", &y}, {"v", &v}, {"z", &z}, {"w", &w}};
+  }
 
  private:
   static Tensor whole(const Rows& of, DType type, unsigned seed) {
@@ -52,9 +57,12 @@ struct Memory {
 struct Views {
   View x, u, y, v, z, w;
   Views(KernelBuilder& k, const Rows& of)
-      : x(k.view("x", of.type, {dyn, of.columns})), u(k.view("u", of.type, {dyn, of.columns})),
-        y(k.view("y", of.type, {dyn, of.columns})), v(k.view("v", of.type, {dyn, of.columns})),
-        z(k.view("z", f32, {dyn, Memory::kOthers})), w(k.view("w", of.type, {of.columns})) {}
+      : x(k.view("x", of.type, {dyn, of.columns})),
+        u(k.view("u", of.type, {dyn, of.columns})),
+        y(k.view("y", of.type, {dyn, of.columns})),
+        v(k.view("v", of.type, {dyn, of.columns})),
+        z(k.view("z", f32, {dyn, Memory::kOthers})),
+        w(k.view("w", of.type, {of.columns})) {}
 };
 
 // `ctas`: how many run the programs of a kernel by tickets, 0 for a grid.
@@ -103,7 +111,8 @@ class RandomPasses {
     if (pick(2)) taken = row_ % 3 != pick(3);
     if (pick(2)) taken = taken && views_.x.load({row_, 0}).to(f32) != 1.0f;
     if (pick(3) == 0)
-      k_.if_(taken, [&] { passes(); }, [&] { other_work(); });
+      k_.if_(
+          taken, [&] { passes(); }, [&] { other_work(); });
     else
       passes();
     if (pick(3) == 0) other_work();
@@ -179,18 +188,23 @@ class RandomPasses {
   bool in_place_ = false;
 };
 
+// Small blocks, of which all fit (also those of two rows, and more), and large ones, of which a few do.
+Rows random_blocks(Random& random, unsigned seed, int64_t rows) {
+  Rows of{.rows = rows};
+  of.type = std::vector<DType>{f32, i32, bf16, i64, f16}[seed % 5];
+  const int64_t group = 16 / size_of(of.type);
+  const bool large = random.below(3) == 0;
+  of.num_warps = large ? 16 : 1 << random.below(3);
+  of.block = large ? 32768 / size_of(of.type) : group * 8 * (1 + random.below(4));
+  of.columns = of.block * (2 + random.below(large ? 6 : 40));
+  if (random.below(2)) of.columns -= group * (1 + random.below(7));
+  return of;
+}
+
 TEST(Resident, RandomPassesGiveTheInterpretersBits) {
   for (unsigned seed = 0; seed < 25; ++seed) {
     Random random(seed + 100);
-    Rows of{.rows = 2};
-    of.type = std::vector<DType>{f32, i32, bf16, i64, f16}[seed % 5];
-    const int64_t group = 16 / size_of(of.type);
-    // Small blocks, of which all fit, and large ones, of which a few do.
-    const bool large = random.below(3) == 0;
-    of.num_warps = large ? 16 : 1 << random.below(3);
-    of.block = large ? 32768 / size_of(of.type) : group * 8 * (1 + random.below(4));
-    of.columns = of.block * (2 + random.below(large ? 6 : 40));
-    if (random.below(2)) of.columns -= group * (1 + random.below(7));
+    const Rows of = random_blocks(random, seed, 2);
     KernelBuilder k("resident");
     RandomPasses passes(k, of, seed);
     passes.build();
@@ -203,15 +217,7 @@ TEST(Resident, RandomPassesGiveTheInterpretersBits) {
 TEST(Resident, RandomPassesByTicketsGiveTheInterpretersBits) {
   for (unsigned seed = 0; seed < 25; ++seed) {
     Random random(seed + 300);
-    Rows of{.rows = 1 + random.below(9)};
-    of.type = std::vector<DType>{f32, i32, bf16, i64, f16}[seed % 5];
-    const int64_t group = 16 / size_of(of.type);
-    // Rings of two rows, of more than one, and rows that do not fit.
-    const bool large = random.below(3) == 0;
-    of.num_warps = large ? 16 : 1 << random.below(3);
-    of.block = large ? 32768 / size_of(of.type) : group * 8 * (1 + random.below(4));
-    of.columns = of.block * (2 + random.below(large ? 6 : 40));
-    if (random.below(2)) of.columns -= group * (1 + random.below(7));
+    const Rows of = random_blocks(random, seed, 1 + random.below(9));
     KernelBuilder k("resident");
     bool in_place = false;
     k.by_tickets([&] {
@@ -224,10 +230,11 @@ TEST(Resident, RandomPassesByTicketsGiveTheInterpretersBits) {
   }
 }
 
-// A kept row's sum in one pass, its blocks plus that sum into `to` in the other. `before` comes before each block of the
-// first pass.
-void two_passes(KernelBuilder& k, const Rows& of, const Resident& kept, const Partition& to, const Scalar& row,
-                const std::function<void(const Scalar&)>& before = [](const Scalar&) {}) {
+// A kept row's sum in one pass, its blocks plus that sum into `to` in the other. `before` comes before each block of
+// the first pass.
+void two_passes(
+    KernelBuilder& k, const Rows& of, const Resident& kept, const Partition& to, const Scalar& row,
+    const std::function<void(const Scalar&)>& before = [](const Scalar&) {}) {
   auto [acc] = k.for_range(0, of.blocks(), 1, carry(k.zeros({of.block}, f32)), [&](Scalar i, Tile acc) {
     before(i);
     return carry(acc + kept.load(i));

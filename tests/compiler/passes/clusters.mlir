@@ -167,3 +167,34 @@ func.func @held_by_some(%x: !tile.view<?x?xf32, strides = [?, 1], align = 16, st
   }
   return
 }
+
+// -----
+
+!vec = !tile.view<?xf32, strides = [1], align = 16>
+
+// What programs of one CTA do to global memory is no hazard from one to the next, in whichever place of the memory they
+// may meet; within one it is.
+// CHECK-LABEL: func @programs
+// CHECK: scf.while
+// CHECK-NOT: cluster_barrier
+// CHECK: tile.load_tile
+// CHECK: tgpu.cluster_barrier
+// CHECK-NEXT: tile.store_tile
+// CHECK-NOT: cluster_barrier
+// CHECK: return
+func.func @programs(%x: !vec {tile.alias_class = 1 : i32}, %y: !vec {tile.alias_class = 1 : i32}, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  scf.while (%i = %c0) : (i64) -> i64 {
+    %more = arith.cmpi slt, %i, %n : i64
+    scf.condition(%more) %i : i64
+  } do {
+  ^bb0(%i: i64):
+    %a = tile.load_tile %x[%i] shape [256] : !vec -> tensor<256xf32>
+    %b = arith.addf %a, %a : tensor<256xf32>
+    tile.store_tile %b, %y[%i] shape [256] : tensor<256xf32>, !vec
+    %next = arith.addi %i, %c1 : i64
+    scf.yield %next : i64
+  } attributes {tile.independent}
+  return
+}
