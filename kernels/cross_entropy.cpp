@@ -170,13 +170,13 @@ RowSums Row::looped_sums(const Scalar& label, const Scalar& reference) const {
                          k_.zeros(lanes, f32), k_.full(lanes, -kInfinity, f32), k_.full(lanes, INT32_MAX, i32)),
                    [&](Scalar b, Tile top, Tile total, Tile found, Tile deviation, Tile best, Tile index) {
                      Tile z = load(b);
-                     auto [next_top, next_total] =
-                         online_block(m_.lanes, top, total, m_.lanes.largest(z) * kLog2E,
-                                      [&](const Tile& base) { return at_label(b, label, 0.0f, powers(z, -base)); });
-                     if (finds_label()) {
+                     if (finds_label()) {  // in front of the powers: none of z outlives them
                        const auto look = [&] { return m_.lanes.total(where(columns(b) == label.to(i32), z, 0.0f)); };
                        found = k_.if_(b == label.to(i32) / m_.block, look, [&] { return found; });
                      }
+                     auto [next_top, next_total] =
+                         online_block(m_.lanes, top, total, m_.lanes.largest(z) * kLog2E,
+                                      [&](const Tile& base) { return at_label(b, label, 0.0f, powers(z, -base)); });
                      if (m_.smoothing) deviation = deviation + m_.lanes.total(deviations(z, reference, b));
                      if (wants_best()) {
                        auto [value, position] = m_.lanes.largest_with_position(k_, z);
