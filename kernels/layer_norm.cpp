@@ -56,16 +56,19 @@ struct Statistics {
   }
 };
 
-// The backward's formulas for some rows, given their statistics as [rows, 1]. For 16-bit x, n = x r - mu r is one
-// multiply-add: the rounding of mu r moves it as far as that of mu, an f32 number, has already.
+// The formulas for some rows, given their statistics as [rows, 1]. For 16-bit x, n = x r - mu r is one multiply-add:
+// the rounding of mu r moves it as far as that of mu, an f32 number, has already.
 struct NormalisedRows {
   bool folded;
   Tile mean, rstd, shift;
   NormalisedRows(const LayerNormMeta& m, const Tile& mean, const Tile& rstd)
       : folded(m.type != f32), mean(mean), rstd(rstd), shift(-(mean * rstd)) {}
 
-  // n
-  Tile operator()(const Tile& x) const { return folded ? fma(x, rstd, shift) : (x - mean) * rstd; }
+  // n, with what `low` adds to the mean where it is not empty
+  Tile operator()(const Tile& x, const Tile& low = Tile()) const {
+    if (folded) return fma(x, rstd, shift);
+    return (low.empty() ? x - mean : x - mean - low) * rstd;
+  }
 
   // dx of x and q, given mean(n q) and mean(q). It reads x again rather than n, which need not wait for the means.
   Tile gradient(const Tile& x, const Tile& q, const Tile& mean_nq, const Tile& mean_q) const {
@@ -73,6 +76,90 @@ struct NormalisedRows {
     return folded ? fma(x, slope * rstd, fma(q, rstd, fma(shift, slope, level)))
                   : fma((*this)(x), slope, fma(q, rstd, level));
   }
+};
+
+// The rows of one program of the forward: whole, or in blocks that are read twice.
+class ForwardRows {
+ public:
+  ForwardRows(KernelBuilder& k, const LayerNormMeta& m, const View& view, const Scalar& row)
+      : k_(k), m_(m), view_(view), row_(row), cols_(view.dim(1)) {
+    const Rows rows(view, m);
+    if (m.looped)
+      kept_ = rows.keep(row);
+    else
+      whole_ = rows.load(row, 0);
+  }
+
+  Scalar blocks() const { return cdiv(cols_, m_.block); }
+  Tile block(const Scalar& b) const { return m_.looped ? kept_.load(b).to(f32) : whole_; }
+
+  // Mean and reciprocal standard deviation, [rows]; the mean is mean + low.
+  struct Centre {
+    Tile mean, low, rstd;
+  };
+  Centre centre(const Scalar& eps) const { return m_.type == f32 ? merged_centre(eps) : shifted_centre(eps); }
+
+ private:
+  LaneBlock lanes_of(const Scalar& b) const {
+    Tile inside;
+    if (m_.cols % m_.block != 0) inside = (k_.arange(m_.block) < (cols_ - b * m_.block).to(i32)).expand_dims(0);
+    return LaneBlock(k_, block(b), inside, m_.lanes);
+  }
+  Tile zeros() const { return k_.zeros({m_.rows, m_.block / (m_.lanes.fold * m_.lanes.vector)}, f32); }
+  Tile rstd_of(const Tile& m2, const Scalar& eps) const { return rsqrt(m2 * (1.0 / m_.cols) + eps); }
+  Scalar first() const { return k_.constant(0, i64); }
+
+  // [1, 1] or [rows, 1]: the mean of short rows, of which several are side by side, and of a long row's first elements,
+  // in tiles that one warp can add up.
+  Tile shift() const {
+    if (m_.rows > 1) return (sum(whole_, 1) * (1.0 / m_.cols)).expand_dims(1);
+    const int64_t width = shift_width(m_.cols), part = std::min<int64_t>(width, 32);
+    const Partition parts = view_.partition({1, part});
+    Tile total = parts.load({row_, 0}).to(f32);
+    for (int64_t i = 1; i < width / part; ++i) total = total + parts.load({row_, i}).to(f32);
+    return (sum(total, 1) * (1.0 / width)).expand_dims(1);
+  }
+  Centre shifted_centre(const Scalar& eps) const {
+    const Tile shift = this->shift();
+    const ShiftedSums lanes = m_.looped ? looped_sums(shift) : lane_sums(lanes_of(first()), shift);
+    Tile total = sum(lanes.total, 1), away = sum(lanes.first, 1), squares = sum(lanes.second, 1);
+    Tile m2 = max(fma(away * (-1.0 / m_.cols), away, squares), 0.0f);
+    return {total * (1.0 / m_.cols), Tile(), rstd_of(m2, eps)};
+  }
+  ShiftedSums looped_sums(const Tile& shift) const {
+    auto [total, away, squares] = k_.for_range(
+        0, blocks(), 1, carry(zeros(), zeros(), zeros()), [&](Scalar b, Tile total, Tile away, Tile squares) {
+          const ShiftedSums more = lane_sums(lanes_of(b), shift);
+          return carry(total + more.total, away + more.first, squares + more.second);
+        });
+    return {total, away, squares};
+  }
+
+  Centre merged_centre(const Scalar& eps) const {
+    const Moments<Tile> all = row_moments(m_.looped ? looped_moments() : lane_moments(lanes_of(first())));
+    return {all.mean, all.low, rstd_of(all.m2, eps)};
+  }
+  // What is merged into nothing would lose its low part: the first block is taken as it is.
+  Moments<Tile> looped_moments() const {
+    auto [mean, low, m2, count] = k_.for_range(0, blocks(), 1, carry(zeros(), zeros(), zeros(), zeros()),
+                                               [&](Scalar b, Tile mean, Tile low, Tile m2, Tile count) {
+                                                 const Moments<Tile> part = lane_moments(lanes_of(b));
+                                                 const Moments<Tile> both = merged<Tile>({mean, low, m2, count}, part);
+                                                 auto chosen = [&](const Tile& alone, const Tile& together) {
+                                                   return where(b == 0, alone, together);
+                                                 };
+                                                 return carry(chosen(part.mean, both.mean), chosen(part.low, both.low),
+                                                              chosen(part.m2, both.m2), chosen(part.count, both.count));
+                                               });
+    return {mean, low, m2, count};
+  }
+
+  KernelBuilder& k_;
+  const LayerNormMeta& m_;
+  View view_;
+  Scalar row_, cols_;
+  Resident kept_;
+  Tile whole_;
 };
 
 }  // namespace
@@ -87,75 +174,26 @@ void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
   if (m.with_rstd) rstd_view = k.view("rstd", f32, {dyn});
   Scalar eps = k.scalar("eps", f32);
 
-  const Rows x(x_view, m);
   Scalar row = k.program_id(0).to(i64);
-  Scalar cols = x_view.dim(1);
-  const bool compensated = m.type == f32;
+  const ForwardRows x(k, m, x_view, row);
+  const auto [mean, low, rstd] = x.centre(eps);
+  if (m.with_mean) mean_view.partition({m.rows}).store({row}, low.empty() ? mean : mean + low);
+  if (m.with_rstd) rstd_view.partition({m.rows}).store({row}, rstd);
 
-  auto moments_of = [&](const Tile& block, const Scalar& b) {
-    Tile inside;
-    if (m.cols % m.block != 0) inside = (k.arange(m.block) < (cols - b * m.block).to(i32)).expand_dims(0);
-    return lane_moments(k, block, inside, m.lanes, compensated);
+  const NormalisedRows normalised(m, mean.expand_dims(1), rstd.expand_dims(1));
+  const Tile spread_low = low.empty() ? low : low.expand_dims(1);
+  auto finish = [&](const Tile& block, ScalarArg b, const Tile& w, const Tile& added) {
+    y.store(row, b, fma(normalised(block, spread_low), w, added));
   };
-  struct Centre {
-    Tile mean, low, rstd;  // [rows, 1]
-  };
-  auto centre_of = [&](const Moments<Tile>& lanes) {
-    const Moments<Tile> all = row_moments(lanes);
-    Tile rstd = rsqrt(all.m2 * (1.0 / m.cols) + eps);
-    if (m.with_mean) mean_view.partition({m.rows}).store({row}, compensated ? all.mean + all.low : all.mean);
-    if (m.with_rstd) rstd_view.partition({m.rows}).store({row}, rstd);
-    return Centre{all.mean.expand_dims(1), compensated ? all.low.expand_dims(1) : Tile(), rstd.expand_dims(1)};
-  };
-  auto finish = [&](const Tile& block, const Centre& centre, ScalarArg b, const Tile& w, const Tile& added) {
-    Tile from_mean = block - centre.mean;
-    if (compensated) from_mean = from_mean - centre.low;
-    Tile n = from_mean * centre.rstd;
-    y.store(row, b, fma(n, w, added));
-  };
-
   if (!m.looped) {
-    Tile whole = x.load(row, 0);
-    const Centre centre = centre_of(moments_of(whole, k.constant(0, i64)));
-    finish(whole, centre, 0, columns_of(weight, m, 0), columns_of(bias, m, 0));
+    finish(x.block(k.constant(0, i64)), 0, columns_of(weight, m, 0), columns_of(bias, m, 0));
     return;
   }
-  Scalar blocks = cdiv(cols, m.block);
-  const Resident kept = x.keep(row);
-  auto block_of = [&](const Scalar& b) { return kept.load(b).to(f32); };
-  // What is merged into nothing would lose its low part: the first block is taken as it is.
-  auto with_block = [&](const Moments<Tile>& before, const Scalar& b) {
-    const Moments<Tile> part = moments_of(block_of(b), b), both = merged<Tile>(before, part);
-    Scalar first = b == 0;
-    auto chosen = [&](const Tile& alone, const Tile& together) {
-      return alone.empty() ? Tile() : where(first, alone, together);
-    };
-    return Moments<Tile>{chosen(part.mean, both.mean), chosen(part.low, both.low), chosen(part.m2, both.m2),
-                         chosen(part.count, both.count)};
-  };
-  Tile none = k.zeros({m.rows, m.block / (m.lanes.fold * m.lanes.vector)}, f32);
-  Moments<Tile> total;
-  if (compensated) {
-    auto [mean, low, m2, count] = k.for_range(0, blocks, 1, carry(none, none, none, none),
-                                              [&](Scalar b, Tile mean, Tile low, Tile m2, Tile count) {
-                                                const auto all = with_block({mean, low, m2, count}, b);
-                                                return carry(all.mean, all.low, all.m2, all.count);
-                                              });
-    total = {mean, low, m2, count};
-  } else {
-    auto [mean, m2, count] =
-        k.for_range(0, blocks, 1, carry(none, none, none), [&](Scalar b, Tile mean, Tile m2, Tile count) {
-          const auto all = with_block({mean, Tile(), m2, count}, b);
-          return carry(all.mean, all.m2, all.count);
-        });
-    total = {mean, Tile(), m2, count};
-  }
-  const Centre centre = centre_of(total);
   // Last block first: it is the one that the caches still hold.
   const Resident kept_weight = keep_columns(weight, m), kept_bias = keep_columns(bias, m);
-  k.for_range(0, blocks, 1, [&](Scalar i) {
-    Scalar b = blocks - 1 - i;
-    finish(block_of(b), centre, b, columns_of(kept_weight, b), columns_of(kept_bias, b));
+  k.for_range(0, x.blocks(), 1, [&](Scalar i) {
+    Scalar b = x.blocks() - 1 - i;
+    finish(x.block(b), b, columns_of(kept_weight, b), columns_of(kept_bias, b));
   });
 }
 

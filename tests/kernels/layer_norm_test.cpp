@@ -163,8 +163,8 @@ TEST(LayerNorm, Options) {
 // A mean far above the deviations: no digit of y may be lost to it, whatever the width and the padding of the tile.
 TEST(LayerNorm, LargeMeans) {
   for (int64_t h : affordable({100, 1023, 1024, 4096, 5000, 33000}, 3)) {
-    for (double mean : {1e4, -3e5}) {
-      Trial run({.options = options_of(h, f32), .n = 3, .mean = mean});
+    for (auto [type, mean] : {std::pair{f32, 1e4}, {f32, -3e5}, {f16, 300.0}, {bf16, -50.0}}) {
+      Trial run({.options = options_of(h, type), .n = 3, .mean = mean});
       SCOPED_TRACE(describe(run.c));
       run.forward();
       run.check_forward();
@@ -172,17 +172,19 @@ TEST(LayerNorm, LargeMeans) {
   }
 }
 
-// Columns of very different size: the merged mean moves far from that of a part.
+// Columns of very different size: the mean is far from that of a part, and from the row's first elements.
 TEST(LayerNorm, OutlierColumns) {
   for (int64_t h : affordable({300, 4096, 33000}, 2)) {
-    Trial run({.options = options_of(h, f32), .n = 2});
-    SCOPED_TRACE(describe(run.c));
-    run.x.set(0, 3e4);
-    run.x.set(2 * h - 1, -1e6);
-    run.forward();
-    run.check_forward();
-    run.backward();
-    run.check_backward();
+    for (DType type : kFloats) {
+      Trial run({.options = options_of(h, type), .n = 2});
+      SCOPED_TRACE(describe(run.c));
+      run.x.set(0, 3e4);
+      run.x.set(2 * h - 1, type == f16 ? -6e4 : -1e6);
+      run.forward();
+      run.check_forward();
+      run.backward();
+      run.check_backward();
+    }
   }
 }
 
