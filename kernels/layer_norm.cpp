@@ -348,11 +348,11 @@ Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& opt
   meta.lanes = lanes_of(machine, meta, parts.shared() ? parts.num_warps : tile.num_warps, parts.num_ctas);
   Launch launch{.program = record("layer_norm_forward", options.type, &layer_norm_forward, meta, schedule_of(parts)),
                 .num_warps = tile.num_warps};
-  // Measured on Hopper: what threads give up of 80 registers costs less than the CTAs that would not run; 256 threads
-  // with more than four vectors each give up too much.
+  // Measured on Hopper: what threads give up of the registers they would take costs less than the CTAs that would not
+  // run. 64 are enough for four vectors, 80 for seven.
   const int64_t held = tile.cols / (32 * tile.num_warps * vector_width(options.type));
-  const bool roomy = tile.num_warps == 16 || (tile.num_warps == 8 && held <= 4);
-  if (!meta.looped && meta.rows == 1 && roomy) launch.min_ctas_per_sm = 32 / tile.num_warps;
+  if (!meta.looped && meta.rows == 1 && tile.num_warps >= 8)
+    launch.min_ctas_per_sm = (tile.num_warps == 8 && held > 4 ? 24 : 32) / tile.num_warps;
   launch.grid = [rows = meta.rows](int64_t n) { return grid_of(ceil_div(n, rows)); };
   return row_operation(std::move(launch), parts);
 }
