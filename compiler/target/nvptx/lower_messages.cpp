@@ -7,6 +7,7 @@
 #include "compiler/passes/shared_buffer.h"
 #include "compiler/target/nvptx/buffer_access.h"
 #include "compiler/target/nvptx/mbarrier.h"
+#include "compiler/target/nvptx/shuffle.h"
 
 using namespace mlir;
 
@@ -52,24 +53,27 @@ void storeAsync(ThreadLowering& t, Value address, Value value, Value mbarrier, V
 
 // To which CTAs a thread sends the elements of a tile, if it sends any.
 struct Route {
-  Value sends;  // null: every thread
+  Value sends;       // null: every thread
+  uint64_t serving;  // lanes that hold copies of an element and serve different CTAs
   SmallVector<Value> ranks;
 };
 
-// Lanes that hold the same values serve different CTAs, if there are as many; otherwise the owner serves all.
+// As many of the lanes that hold an element serve different CTAs as there are; what is left of the CTAs, each serves.
 Route routeOf(ThreadLowering& t, tgpu::SendOp op, RankedTensorType tile) {
-  const ThreadLayout& layout = t.layout(tile);
-  const BitMasks redundant = layout.map.redundant();
+  BitMasks redundant = t.layout(tile).map.redundant();
+  if (op.getFromFirst()) redundant.cta = 0;  // every CTA sends its own copy
   const int64_t ctas = t.options.num_ctas;
-  const uint64_t lowest = redundant.lane & -redundant.lane, serving = lowest * (ctas - 1);
-  if (lowest != 0 && !op.getFromFirst() && (redundant.lane & serving) == serving) {
-    const int64_t others = (redundant.lane & ~serving) | redundant.warp << 5 | redundant.cta * 32 * t.numWarps();
-    Value rank = t.threadField(llvm::countr_zero(lowest), llvm::Log2_64(ctas));
-    return {others ? t.threadMaskIsZero(others) : Value(), {rank}};
-  }
-  Route route{.sends = t.ownerPredicate(
-                  layout, op.getFromFirst() ? ThreadLowering::Within::cta : ThreadLowering::Within::cluster)};
-  for (int64_t rank = 0; rank < ctas; ++rank) route.ranks.push_back(t.constant(rank));
+  const int lowest = redundant.lane ? llvm::countr_zero(redundant.lane) : 0;
+  const int bits = std::min<int>(llvm::Log2_64(ctas), llvm::countr_one(redundant.lane >> lowest));
+  const int64_t served = int64_t{1} << bits;
+
+  Route route{.serving = static_cast<uint64_t>(served - 1) << lowest};
+  const int64_t others =
+      (redundant.lane & ~route.serving) | redundant.warp << 5 | redundant.cta * 32 * t.numWarps();
+  if (others) route.sends = t.threadMaskIsZero(others);
+  Value first = bits ? t.threadField(lowest, bits) : t.constant(0);
+  for (int64_t rank = 0; rank < ctas; rank += served)
+    route.ranks.push_back(rank ? Value(arith::AddIOp::create(t.b, t.loc, first, t.constant(rank))) : first);
   return route;
 }
 
@@ -91,14 +95,15 @@ LogicalResult lowerSend(ThreadLowering& t, tgpu::SendOp op) {
     auto all = cast<tgpu::MemDescType>(buffer.getType());
     auto one = tgpu::MemDescType::get(op.getContext(), all.getShape().drop_front(), all.getElementType(), 0);
     BufferAccess access(t, one, bufferPart(t, t.scalar(buffer), place, bufferBytes(one)), tile);
-    SmallVector<Value> elements = t.elements(value);
     const Route route = routeOf(t, op, tile);
     const uint64_t copies = t.layout(tile).map.redundant().reg;
-    for (Value rank : route.ranks) {
-      Value signal = inCta(t, mbarrier, rank);
-      for (auto [reg, element] : llvm::enumerate(elements))
-        if ((reg & copies) == 0)
-          storeAsync(t, inCta(t, sharedAddress(t, access.pointer(reg)), rank), element, signal, route.sends);
+    for (auto [reg, element] : llvm::enumerate(t.elements(value))) {
+      if (reg & copies) continue;
+      // Behind an atomic only the first of the lanes has the element.
+      Value sent = op.getFromFirst() && route.serving ? fromFirstOf(t, element, route.serving) : element;
+      Value place = sharedAddress(t, access.pointer(reg));
+      for (Value rank : route.ranks)
+        storeAsync(t, inCta(t, place, rank), sent, inCta(t, mbarrier, rank), route.sends);
     }
   }
   return success();

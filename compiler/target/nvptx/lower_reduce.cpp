@@ -1,9 +1,7 @@
 // Reductions and scans within a warp: first the registers of a thread, then lanes by shuffles.
 #include "compiler/layout/conversion.h"
 #include "compiler/passes/layout_attr.h"
-#include "compiler/target/nvptx/thread_lowering.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
-#include "mlir/IR/Matchers.h"
+#include "compiler/target/nvptx/shuffle.h"
 
 using namespace mlir;
 
@@ -25,30 +23,6 @@ class Combiner {
   ThreadLowering& t;
   Region& region;
 };
-
-Value shuffle32(ThreadLowering& t, Value word, Value lane, NVVM::ShflKind kind) {
-  // The clamp operand: the last lane for idx and bfly, the first for up.
-  int64_t clamp = kind == NVVM::ShflKind::up ? 0 : 31;
-  return NVVM::ShflOp::create(t.b, t.loc, word.getType(), t.constant(-1), word, lane, t.constant(clamp), kind,
-                              UnitAttr());
-}
-
-// A scalar of any element type from another lane; a constant is the same everywhere.
-Value shuffle(ThreadLowering& t, Value value, int64_t offset, NVVM::ShflKind kind) {
-  if (matchPattern(value, m_Constant())) return value;
-  Type type = value.getType(), i32 = t.b.getI32Type();
-  Value lane = t.constant(offset);
-  unsigned bits = type.getIntOrFloatBitWidth();
-  if (type.isF32() || type == i32) return shuffle32(t, value, lane, kind);
-  if (bits == 64) {
-    Value pair = t.bitcast(value, VectorType::get(2, i32));
-    Value halves[] = {shuffle32(t, t.extract(pair, 0), lane, kind), shuffle32(t, t.extract(pair, 1), lane, kind)};
-    return t.bitcast(t.pack(halves), type);
-  }
-  Value word = arith::ExtUIOp::create(t.b, t.loc, i32, t.bitcast(value, t.b.getIntegerType(bits)));
-  Value moved = arith::TruncIOp::create(t.b, t.loc, t.b.getIntegerType(bits), shuffle32(t, word, lane, kind));
-  return t.bitcast(moved, type);
-}
 
 Tuple shuffle(ThreadLowering& t, const Tuple& values, int64_t offset, NVVM::ShflKind kind) {
   return llvm::map_to_vector<2>(values, [&](Value value) { return shuffle(t, value, offset, kind); });

@@ -67,5 +67,26 @@ TEST(NvptxClusters, ExchangeSumsByMessages) {
   EXPECT_FALSE(kernel.has("%ctaid.x"));
 }
 
+// What each CTA tells the others of an atomic's result, told by as many lanes as hold an element.
+TEST(NvptxClusters, LanesTellResultsOfAtomicsToDifferentCtas) {
+  auto sum = [](int64_t width) {
+    return [=](KernelBuilder& k) {
+      View x = k.view("x", i32, {dyn});
+      Tile old = atomic_add(x.ptr() + k.arange(width), k.full({width}, 1, i32));
+      x.partition({width}).store({1}, old);
+    };
+  };
+  struct Case {
+    int64_t width;
+    int shuffles, stores;
+  };
+  for (const Case& c : {Case{1, 1, 1}, Case{8, 1, 2}, Case{32, 0, 8}}) {
+    PtxKernel kernel = clustered(sum(c.width), 8);
+    EXPECT_EQ(kernel.count("shfl.sync.idx"), c.shuffles) << c.width << "\n" << kernel.ptx;
+    EXPECT_EQ(kernel.count("st.async"), c.stores) << c.width << "\n" << kernel.ptx;
+    EXPECT_TRUE(assemble(kernel.ptx, "sm_90a").ok);
+  }
+}
+
 }  // namespace
 }  // namespace ligerdsl::testing

@@ -62,6 +62,21 @@ TEST(PtxEmulator, ShuffleAndHalves) {
   EXPECT_EQ(result.out[2], 0x3f803f80u);
 }
 
+// Segments of 8 lanes: each has its own lane 1, and nobody reads past the fifth.
+TEST(PtxEmulator, ShuffleWithinSegments) {
+  const Result result = run_kernel(R"(
+	shfl.sync.idx.b32 	%r2, %r1, 1, 6175, -1;
+	shfl.sync.down.b32 	%r3, %r1, 2, 6148, -1;
+	shl.b32 	%r3, %r3, 8;
+	or.b32 	%r2, %r2, %r3;
+	st.global.b32 	[%rd1], %r2;)");
+  ASSERT_EQ(result.error, "");
+  for (uint32_t i = 0; i < 64; ++i) {
+    const uint32_t below = i % 8 + 2 <= 4 ? i + 2 : i;
+    EXPECT_EQ(result.out[i], ((i & ~7u) | 1) | below << 8) << i;
+  }
+}
+
 TEST(PtxEmulator, BytesAndPairs) {
   const Result result = run_kernel(R"(
 	mov.b32 	%r2, -2130640638;

@@ -106,7 +106,8 @@ bool Warp::early() {
   return early_;
 }
 
-// Clamp 0 of up and 31 of the others: the whole warp is one segment.
+// PTX ISA, shfl.sync: bits 8-12 of the last number say which bits of a lane's number are those of its segment, bits 0-4
+// bound the lane that is read there. Beyond the bound a lane keeps its own.
 void Warp::shuffle(const Instruction& i, uint32_t lanes) {
   const Lanes from = read(i.operands[1], lanes), by = read(i.operands[2], lanes);
   const Lanes& clamp = read(i.operands[3], lanes);
@@ -114,15 +115,15 @@ void Warp::shuffle(const Instruction& i, uint32_t lanes) {
   Lanes& to = write(i.operands[0], lanes);
   const char mode = i.opcode[sizeof("shfl.sync.") - 1];  // of bfly, up, down, idx
   each_lane(lanes, [&](int lane) {
-    if (clamp[lane] != (mode == 'u' ? 0 : 31) || low(members[lane], 4) != kAllLanes) {
-      throw std::runtime_error("an unknown form of shuffle");
-    }
-    const int distance = static_cast<int>(by[lane] & 31);
+    if (low(members[lane], 4) != kAllLanes) throw std::runtime_error("a shuffle of some of the lanes");
+    const int distance = static_cast<int>(by[lane] & 31), segment = static_cast<int>(clamp[lane] >> 8 & 31);
+    const int first = lane & segment, bound = first | (static_cast<int>(clamp[lane] & 31) & ~segment);
     const int source = mode == 'b'   ? lane ^ distance
                        : mode == 'u' ? lane - distance
                        : mode == 'd' ? lane + distance
-                                     : distance;
-    to[lane] = low(from[source < 0 || source >= kLanes ? lane : source], 4);
+                                     : first | (distance & ~segment);
+    const bool inside = mode == 'u' ? source >= bound : source <= bound;
+    to[lane] = low(from[inside ? source : lane], 4);
   });
 }
 
