@@ -104,16 +104,18 @@ TEST_F(ClusterMessages, Transpositions) {
   }
 }
 
-// What an atomic gave is told to all CTAs, in front of a loop or where it is used; large tiles go another way.
+// What an atomic gave is told to all CTAs, in front of a loop or where it is used; large tiles go another way. Each CTA
+// adds its copy to its part of a row.
 TEST_F(ClusterMessages, ResultsOfAtomics) {
   for (DType type : {i32, i64}) {
     for (int64_t width : {1, 32, 256}) {
       SCOPED_TRACE(width);
-      expect_on_clusters(type, [&](KernelBuilder& k, const View&, const View& y) {
+      expect_on_clusters(type, [&](KernelBuilder& k, const View& x, const View& y) {
         k.for_range(0, 5, 1, [&](Scalar i) {
           Tile old = atomic_add(y.ptr() + k.arange(width), k.full({width}, 1, type), k.arange(width) >= 0);
           k.for_range(0, 2, 1, [&](Scalar j) { y.store({i + 1, j + 1000}, j.to(type)); });
           k.if_(i % 2 == 0, [&] { y.partition({squeeze, width}).store({i + 1, 0}, old + old); });
+          y.partition({squeeze, 2048}).store({i + 6, 1}, x.partition({squeeze, 2048}).load({i, 1}) + sum(old));
         });
       });
     }
