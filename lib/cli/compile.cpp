@@ -133,7 +133,9 @@ std::string run_tool(const std::string& command) {
   return output;
 }
 
-// ptxas over the PTX: the cubin's bytes, its machine instructions (cuobjdump), or its resource report.
+// ptxas over the PTX: the cubin's bytes, its machine instructions (cuobjdump), or its resource report. What authors
+// look at is what the driver's linker will make: relocatable code (-c), for which ptxas takes other registers and
+// another order than for a cubin of its own.
 std::string assemble(const std::string& ptx, const std::string& arch, const std::string& stage) {
   const fs::path folder = fs::temp_directory_path() / fmt::format("ligerdsl-compile-{}", getpid());
   fs::create_directories(folder);
@@ -141,7 +143,8 @@ std::string assemble(const std::string& ptx, const std::string& arch, const std:
   std::ofstream(input) << ptx;
   const auto clean = [&] { fs::remove_all(folder); };
   try {
-    const std::string log = run_tool(fmt::format("ptxas -v -arch={} {} -o {}", arch, input.string(), output.string()));
+    const std::string log = run_tool(fmt::format("ptxas -v {} -arch={} {} -o {}", stage == "cubin" ? "" : "-c", arch,
+                                                 input.string(), output.string()));
     std::ifstream file(output, std::ios::binary);
     const std::string cubin((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
     const std::string sass = stage == "sass" ? run_tool(fmt::format("cuobjdump --dump-sass {}", output.string())) : "";

@@ -68,8 +68,7 @@ Route routeOf(ThreadLowering& t, tgpu::SendOp op, RankedTensorType tile) {
   const int64_t served = int64_t{1} << bits;
 
   Route route{.serving = static_cast<uint64_t>(served - 1) << lowest};
-  const int64_t others =
-      (redundant.lane & ~route.serving) | redundant.warp << 5 | redundant.cta * 32 * t.numWarps();
+  const int64_t others = (redundant.lane & ~route.serving) | redundant.warp << 5 | redundant.cta * 32 * t.numWarps();
   if (others) route.sends = t.threadMaskIsZero(others);
   Value first = bits ? t.threadField(lowest, bits) : t.constant(0);
   for (int64_t rank = 0; rank < ctas; rank += served)
@@ -96,14 +95,16 @@ LogicalResult lowerSend(ThreadLowering& t, tgpu::SendOp op) {
     auto one = tgpu::MemDescType::get(op.getContext(), all.getShape().drop_front(), all.getElementType(), 0);
     BufferAccess access(t, one, bufferPart(t, t.scalar(buffer), place, bufferBytes(one)), tile);
     const Route route = routeOf(t, op, tile);
+    SmallVector<Value> signals;
+    for (Value rank : route.ranks) signals.push_back(inCta(t, mbarrier, rank));
     const uint64_t copies = t.layout(tile).map.redundant().reg;
     for (auto [reg, element] : llvm::enumerate(t.elements(value))) {
       if (reg & copies) continue;
       // Behind an atomic only the first of the lanes has the element.
       Value sent = op.getFromFirst() && route.serving ? fromFirstOf(t, element, route.serving) : element;
-      Value place = sharedAddress(t, access.pointer(reg));
-      for (Value rank : route.ranks)
-        storeAsync(t, inCta(t, place, rank), sent, inCta(t, mbarrier, rank), route.sends);
+      Value address = sharedAddress(t, access.pointer(reg));
+      for (auto [rank, signal] : llvm::zip_equal(route.ranks, signals))
+        storeAsync(t, inCta(t, address, rank), sent, signal, route.sends);
     }
   }
   return success();

@@ -30,8 +30,8 @@ Value shuffle(ThreadLowering& t, Value value, int64_t lane, int64_t segments, NV
     return t.bitcast(t.pack(halves), type);
   }
   Value word = arith::ExtUIOp::create(t.b, t.loc, i32, t.bitcast(value, t.b.getIntegerType(bits)));
-  Value moved = arith::TruncIOp::create(t.b, t.loc, t.b.getIntegerType(bits),
-                                        shuffleWord(t, word, lane, segments, kind));
+  Value moved =
+      arith::TruncIOp::create(t.b, t.loc, t.b.getIntegerType(bits), shuffleWord(t, word, lane, segments, kind));
   return t.bitcast(moved, type);
 }
 

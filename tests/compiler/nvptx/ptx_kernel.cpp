@@ -69,8 +69,8 @@ Assembled assemble(const std::string& ptx, const std::string& arch) {
   TemporaryFile source, log;
   std::ofstream(source.path) << ptx;
   const char* given = std::getenv("LIGERDSL_PTXAS");
-  std::string command = std::string("'") + (given ? given : LIGERDSL_PTXAS) + "' -v -arch=" + arch + " -o /dev/null " +
-                        source.path + " >" + log.path + " 2>&1";
+  std::string command = std::string("'") + (given ? given : LIGERDSL_PTXAS) + "' -c -v -arch=" + arch +
+                        " -o /dev/null " + source.path + " >" + log.path + " 2>&1";
   Assembled result;
   result.ok = std::system(command.c_str()) == 0;
   std::ifstream stream(log.path);

@@ -32,7 +32,7 @@ class PtxKernel {
   program::Artifact artifact;
 };
 
-/// What ptxas says about a kernel.
+/// What ptxas says about a kernel, assembled as the driver's linker does it.
 struct Assembled {
   bool ok = false;
   int registers = -1;

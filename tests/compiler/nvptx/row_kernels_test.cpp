@@ -2,10 +2,11 @@
 // compiled as the launcher compiles it for aligned tensors, and assembled.
 //
 //   access   rows, weights and sums move 16 bytes at a time: what is narrower are statistics, a few scalars a row
-//   spills   none
+//   spills   none but those of kSpilled
 //   threads  a processor's registers suffice for 256 of them
 //
 // A failure prints the line of the table that it is about.
+#include <map>
 #include <regex>
 
 #include "kernels/argument_facts.h"
@@ -18,6 +19,15 @@ namespace {
 
 const std::vector<int64_t> kWidths{2048,  3584,  4096,  5120,  6144,  7168,  8192,
                                    11008, 13824, 16384, 18944, 29568, 65536, 131072};
+
+// Bytes that a thread stores where registers lack: in the backward kernels the next row's mean and rstd, two words in a
+// loop of 580 instructions; in the forward one two words once, so that two CTAs share a multiprocessor. A line that
+// stops spilling leaves this list.
+const std::map<std::string, int64_t> kSpilled{{"bf16 13824 layer_norm_backward_bf16", 16},
+                                              {"bf16 16384 layer_norm_backward_bf16", 16},
+                                              {"f16 13824 layer_norm_backward_f16", 16},
+                                              {"f16 16384 layer_norm_backward_f16", 16},
+                                              {"f32 13824 layer_norm_forward_f32", 8}};
 
 // One line of the table.
 struct Line {
@@ -48,7 +58,9 @@ Line lineOf(const std::string& name, const kernels::Launch& launch) {
   options.arch = "sm_90a";
   options.ptx_version = 90;
   options.num_warps = launch.num_warps;
+  options.num_ctas = launch.num_ctas;
   options.num_stages = launch.num_stages;
+  options.min_ctas_per_sm = launch.min_ctas_per_sm;
   const std::vector<bool> written = kernels::written_arguments(launch.program);
   options.facts = kernels::argument_facts(launch.program, kernels::Variant::aligned);
   for (size_t i = 0; i < written.size(); ++i) {
@@ -94,7 +106,8 @@ TEST_P(RowKernels, MoveWholeVectorsWithoutSpills) {
       const std::string name = std::string(type) + " " + std::to_string(width);
       for (const kernels::Launch& launch : operationOf(family.name, settings).launches) {
         const Line line = lineOf(name, launch);
-        EXPECT_EQ(line.spilled, 0) << ::testing::PrintToString(line);
+        const auto known = kSpilled.find(line.kernel);
+        EXPECT_EQ(line.spilled, known == kSpilled.end() ? 0 : known->second) << ::testing::PrintToString(line);
         EXPECT_LE(line.narrow, family.statistics) << ::testing::PrintToString(line);
         EXPECT_GE(line.ctas() * line.threads, 256) << ::testing::PrintToString(line);
       }
