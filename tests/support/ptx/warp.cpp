@@ -325,6 +325,7 @@ void Warp::unpack(const Instruction& i, uint32_t lanes) {
   const auto& parts = i.operands[0].parts;
   const int bytes = i.bytes / static_cast<int>(parts.size());
   for (size_t p = 0; p < parts.size(); ++p) {
+    if (parts[p].kind == Operand::Kind::sink) continue;
     Lanes& to = write(parts[p], lanes);
     each_lane(lanes, [&](int lane) { to[lane] = low(from[lane] >> (8 * bytes * p), bytes); });
   }
