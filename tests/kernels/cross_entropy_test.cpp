@@ -201,25 +201,23 @@ TEST(CrossEntropy, RowsThatBeginAnywhere) {
   const int64_t n = 3;
   for (DType type : kFloats) {
     const int64_t vector = 16 / size_of(type);
-    for (int64_t v : affordable({1, 2, 5, 13, 1000, 1019, 9000, 16385, 20003}, n)) {
+    for (int64_t v : affordable({1, 5, 13, 1019, 20003}, n)) {
       for (int64_t shift = 0; shift < vector; ++shift) {
-        for (int64_t gap : {0, 3}) {
-          if (v > 5000 && (gap + shift) % 4 != 3) continue;  // enough of the slow ones
-          const CrossEntropyCase c = shift % 2 ? CrossEntropyCase{.smoothing = exact(0.1), .softcap = 20}
-                                               : CrossEntropyCase{.lse_square = exact(1e-3)};
-          Trial run(type, n, v, c, 1.0, gap);
-          const Tensor source = run.logits;
-          run.labels = {0, v - 1, v / 2};
-          for (int64_t apart : {int64_t{0}, vector / 2}) {
-            run.logits = Tensor::rows(type, n, v, gap, shift).fill(source.values());
-            run.d_logits = Tensor::rows(type, n, v, gap, shift + apart);
-            run.check();
-          }
-          const Tensor gradient = run.d_logits;
-          run.run(run.logits);
-          EXPECT_TRUE(run.logits.same_bits(gradient)) << run.describe() << " shift " << shift << " gap " << gap;
-          EXPECT_TRUE(run.logits.untouched_outside());
+        if (v > 5000 && shift != 3) continue;  // they take long
+        const int64_t gap = shift % 2 ? 3 : 0;
+        const CrossEntropyCase c = gap ? CrossEntropyCase{.smoothing = exact(0.1), .softcap = 20}
+                                       : CrossEntropyCase{.lse_square = exact(1e-3)};
+        Trial run(type, n, v, c, 1.0, gap);
+        const Values values = run.logits.values();
+        run.labels = {0, v - 1, v / 2};
+        run.logits = Tensor::rows(type, n, v, gap, shift).fill(values);
+        for (int64_t apart : {int64_t{0}, vector / 2}) {
+          run.d_logits = Tensor::rows(type, n, v, gap, shift + apart);
+          run.check();
         }
+        run.run(run.logits);
+        EXPECT_TRUE(run.logits.same_bits(run.d_logits)) << run.describe() << " shift " << shift;
+        EXPECT_TRUE(run.logits.untouched_outside());
       }
     }
   }
