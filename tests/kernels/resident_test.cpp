@@ -219,7 +219,20 @@ TEST(Resident, RandomPassesGiveTheInterpretersBits) {
   }
 }
 
-// The same, each CTA several rows: the next one arrives while a row is at work, if it is visited and there is one.
+// Rows that end in the group of 16 bytes in which they begin, or in the next one.
+TEST(Resident, RowsOfLessThanAGroup) {
+  for (unsigned seed = 0; seed < 7; ++seed) {
+    const Rows of{.rows = 9, .columns = 1 + seed, .block = 8, .type = bf16, .num_warps = 1, .led = true};
+    if (of.blocks() < 2) continue;
+    KernelBuilder k("resident");
+    RandomPasses passes(k, of, seed);
+    passes.build();
+    expect_interpreters_bits(k, of, seed, passes.in_place());
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Each CTA several rows: the next one arrives while a row is at work, if it is visited and there is one.
 TEST(Resident, RandomPassesByTicketsGiveTheInterpretersBits) {
   for (unsigned seed = 0; seed < 25; ++seed) {
     Random random(seed + 300);
