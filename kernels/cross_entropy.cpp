@@ -388,8 +388,8 @@ Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& optio
   meta.block = meta.looped ? widest : tile_width(covered);
   meta.led = meta.looped || meta.block >= led;
   // Measured on Hopper. Rows that are read once: 256 threads with four vectors each, and so many of these CTAs that
-  // none needs to prefetch (three or more, also where a lead takes registers). Rows that are read twice: 512 threads, whose shared memory keeps the row; the CTAs of a
-  // cluster share longer ones.
+  // none needs to prefetch (three or more, also where a lead takes registers). Rows that are read twice: 512 threads,
+  // whose shared memory keeps the row; the CTAs of a cluster share longer ones.
   meta.prefetched = options.with_gradient;
   const int num_warps = !meta.looped ? warps_for(meta.block, options.type, 2, 16) : options.with_gradient ? 16 : 8;
   constexpr int64_t kKeptByOne = 200 * 1024;

@@ -29,8 +29,8 @@ inline Scalar finite_base(const Scalar& m) {
 }
 
 // How a block is dealt. The CTAs of a cluster have equal stretches of it, in which element ((f * lanes) + lane) * run +
-// r is element (f, r) of its lane. On a GPU a lane is a thread and a run one vector of it, or one element where blocks do
-// not begin at whole vectors; on a CPU, where lanes are what a vector holds, runs have one element.
+// r is element (f, r) of its lane. On a GPU a lane is a thread and a run one vector of it, or one element where blocks
+// do not begin at whole vectors; on a CPU, where lanes are what a vector holds, runs have one element.
 struct BlockLanes {
   int64_t fold = 1, lanes = 1, run = 1, ctas = 1;
 

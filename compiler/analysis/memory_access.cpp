@@ -87,7 +87,8 @@ Value movedTile(Operation* op) {
   return value && isa<RankedTensorType>(value.getType()) ? value : Value();
 }
 
-// Tiles of one partition with one lead: (element's position in its tile) -> thread is one map if shape and layout agree.
+// Tiles of one partition with one lead: (element's position in its tile) -> thread is one map if shape and layout
+// agree.
 ArrayRef<int64_t> partitionShape(Operation* op) {
   if (auto load = dyn_cast<tile::LoadTileOp>(op)) return load.getTileShape();
   if (auto store = dyn_cast<tile::StoreTileOp>(op)) return store.getTileShape();

@@ -251,7 +251,9 @@ class RowKeeper {
     };
     Value origin = arith::MulIOp::create(builder, loc, indices.back(), wide(block)),
           size = wide(view.getShape().back());
-    if (lead) size = arith::AddIOp::create(builder, loc, size, arith::ExtUIOp::create(builder, loc, builder.getI64Type(), lead));
+    if (lead)
+      size =
+          arith::AddIOp::create(builder, loc, size, arith::ExtUIOp::create(builder, loc, builder.getI64Type(), lead));
     Value exists = below(origin, size);
     for (auto [axis, index] : llvm::enumerate(indices.drop_back())) {
       Value dim = tile::DimOp::create(builder, loc, row.firstLoad.getView(), static_cast<uint32_t>(axis));
@@ -297,8 +299,8 @@ class RowKeeper {
   void read(OpBuilder& builder, tile::LoadTileOp load, const Place& place) {
     tgpu::AwaitFillOp::create(builder, loc, barriers, place.slot, place.parity);
     Value slot = tgpu::LocalSlotOp::create(builder, loc, slotType(), buffer, place.slot);
-    Value tile = tgpu::LocalLoadOp::create(builder, loc, load.getType(), slot, groupsInside(builder, load),
-                                           load.getPadAttr());
+    Value tile =
+        tgpu::LocalLoadOp::create(builder, loc, load.getType(), slot, groupsInside(builder, load), load.getPadAttr());
     load.getResult().replaceAllUsesWith(tile);
   }
 

@@ -49,8 +49,9 @@ static int64_t offsetDivisor(tile::ViewType view, ValueRange indices, ArrayRef<i
 static std::optional<AccessShape> leadAccess(Operation* access) {
   auto shape = [](tile::ViewType view, ArrayRef<int64_t> tileShape, bool whole) {
     int64_t vector = whole ? kVectorBytes / elementBytes(view.getElementType()) : 1;
-    return AccessShape{.vector = std::min(vector, powerOfTwoPart(tileShape.back())),
-                       .fastDim = static_cast<int>(llvm::count_if(tileShape.drop_back(), [](int64_t size) { return size != 0; }))};
+    return AccessShape{
+        .vector = std::min(vector, powerOfTwoPart(tileShape.back())),
+        .fastDim = static_cast<int>(llvm::count_if(tileShape.drop_back(), [](int64_t size) { return size != 0; }))};
   };
   if (auto load = dyn_cast<tile::LoadTileOp>(access); load && load.getLead())
     return shape(load.getView().getType(), load.getTileShape(),

@@ -194,9 +194,9 @@ TEST(CrossEntropy, Options) {
   }
 }
 
-// Rows that begin and end anywhere, in all 16 bytes that a vector has: the first row at each of their elements, the next
-// ones where the width or a gap puts them; widths of less than a vector, of one and of several blocks. The gradient in
-// place, and in a tensor whose rows begin at the same bytes of a vector or at others.
+// Rows that begin and end anywhere, in all 16 bytes that a vector has: the first row at each of their elements, the
+// next ones where the width or a gap puts them; widths of less than a vector, of one and of several blocks. The
+// gradient in place, and in a tensor whose rows begin at the same bytes of a vector or at others.
 TEST(CrossEntropy, RowsThatBeginAnywhere) {
   const int64_t n = 3;
   for (DType type : kFloats) {
@@ -234,7 +234,8 @@ TEST(CrossEntropy, WeightsOfRowsThatBeginAnywhere) {
     biased.run();
     Values shifted = biased.logits.values();
     for (size_t i = 0; i < shifted.size(); ++i) shifted[i] += biased.bias.get(i % v);
-    EXPECT_TRUE(close(biased.d_logits.values(), cross_entropy_oracle(shifted, biased.labels, biased.c).d_logits, gate_e(bf16)));
+    EXPECT_TRUE(
+        close(biased.d_logits.values(), cross_entropy_oracle(shifted, biased.labels, biased.c).d_logits, gate_e(bf16)));
     EXPECT_TRUE(biased.d_logits.untouched_outside());
   }
 }

@@ -9,7 +9,7 @@ namespace {
 struct Case {
   DType type, lead_type;  // of what is copied, and of the rows whose lead it is
   int64_t columns, block;
-  bool own;             // the lead of the rows that are read; else of others
+  bool own;              // the lead of the rows that are read; else of others
   int64_t rows_of_tile;  // 0: squeezed
 };
 
@@ -74,7 +74,8 @@ TEST(Lead, RowsAtEveryByteOfAVector) {
   }
 }
 
-// Leads of rows of wider and of narrower elements, which reach further than a vector of the rows that are moved, or not.
+// Leads of rows of wider and of narrower elements, which reach further than a vector of the rows that are moved, or
+// not.
 TEST(Lead, LeadsOfOtherRows) {
   for (DType lead : {bf16, f32, i64}) {
     for (DType type : {f32, bf16}) {

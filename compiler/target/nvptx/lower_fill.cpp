@@ -113,7 +113,8 @@ class SlotCopy {
       Value inside = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::slt, here, end);
       if (first) inside = t.both(inside, arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, here, first));
       Value from = arith::AddIOp::create(t.b, t.loc, address, t.constant(i * bytes, 64));
-      llvm::append_range(elements, loadElements(t, globalPointer(t, from), element, 1, t.both(wanted, inside), pads, {}));
+      llvm::append_range(elements,
+                         loadElements(t, globalPointer(t, from), element, 1, t.both(wanted, inside), pads, {}));
     }
     return elements;
   }

@@ -109,7 +109,8 @@ void loadBegin(TileAccess& access, SmallVectorImpl<Value>& loaded, Value pad, Ac
   Words words(t, access.element, access.chunk);
   const SmallVector<int64_t> first = access.firstChunks();
   SmallVector<Value> whole = words.of(ArrayRef(loaded).slice(first[0], access.chunk));
-  auto begins = scf::IfOp::create(t.b, t.loc, ValueRange(whole).getTypes(), access.holdsBegin(), /*withElseRegion=*/true);
+  auto begins =
+      scf::IfOp::create(t.b, t.loc, ValueRange(whole).getTypes(), access.holdsBegin(), /*withElseRegion=*/true);
   {
     OpBuilder::InsertionGuard guard(t.b);
     t.b.setInsertionPointToStart(begins.elseBlock());
@@ -117,7 +118,8 @@ void loadBegin(TileAccess& access, SmallVectorImpl<Value>& loaded, Value pad, Ac
     t.b.setInsertionPointToStart(begins.thenBlock());
     SmallVector<Value> exact;
     for (int64_t i = 0; i < access.chunk; ++i)
-      llvm::append_range(exact, loadElements(t, access.pointer(first[0], i), access.element, 1, access.hasBegun(i), {pad}, hints));
+      llvm::append_range(
+          exact, loadElements(t, access.pointer(first[0], i), access.element, 1, access.hasBegun(i), {pad}, hints));
     scf::YieldOp::create(t.b, t.loc, words.of(exact));
   }
   SmallVector<Value> elements = words.elements(begins.getResults());

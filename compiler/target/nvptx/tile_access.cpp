@@ -144,7 +144,8 @@ Value TileAccess::straddleHas(int64_t i) {
   Value has = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sgt, count, t.constant(i));
   if (!begin) return has;
   // A row that ends in the chunk in which it begins.
-  Value at = arith::OrIOp::create(t.b, t.loc, arith::AndIOp::create(t.b, t.loc, left, t.constant(-chunk)), t.constant(i));
+  Value at =
+      arith::OrIOp::create(t.b, t.loc, arith::AndIOp::create(t.b, t.loc, left, t.constant(-chunk)), t.constant(i));
   return t.both(has, arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, at, begin));
 }
 
@@ -255,8 +256,9 @@ void TileAccess::computeOrigin() {
   threadAddress = add(offset, slots[0]);
   if (lead) {
     Value before = arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), lead);
-    before = view.isDynamicStride(tileShape.size() - 1) ? arith::MulIOp::create(t.b, t.loc, before, stride(tileShape.size() - 1))
-                                                        : times(before, view.getStrides().back());
+    before = view.isDynamicStride(tileShape.size() - 1)
+                 ? arith::MulIOp::create(t.b, t.loc, before, stride(tileShape.size() - 1))
+                 : times(before, view.getStrides().back());
     threadAddress = difference(threadAddress, times(before, bytes()));
   }
   Value small;  // 32-bit offset
