@@ -47,6 +47,17 @@ std::vector<Handle> tile_operands(const View& view, const Shape& tile_shape, con
   return operands;
 }
 
+// Appends what tiles begin earlier by.
+void add_lead(const Scalar& lead, const Shape& tile_shape, std::vector<Handle>& operands, Attrs& attrs,
+              const std::string& op, Loc loc) {
+  if (lead.empty()) return;
+  operands[0].recorder->require_live(lead.handle(), op, loc);
+  if (lead.dtype() != i32) fail(loc, op, std::string("a lead is i32, got ") + name(lead.dtype()));
+  if (tile_shape.back() == squeeze) fail(loc, op, "the last dimension is squeezed; only tiles along it have a lead");
+  operands.push_back(lead.handle());
+  attrs.push_back({AttrKey::has_lead, int64_t{1}});
+}
+
 Handle load_view(const View& view, const Shape& tile_shape, const Indices& index, const LoadOptions& options, Loc loc,
                  int64_t resident = 0) {
   std::vector<Handle> operands = tile_operands(view, tile_shape, index, "load", loc);
@@ -58,6 +69,7 @@ Handle load_view(const View& view, const Shape& tile_shape, const Indices& index
   attrs.push_back({AttrKey::tile_shape, tile_shape});
   attrs.push_back({AttrKey::pad, options.pad});
   if (resident) attrs.push_back({AttrKey::resident, resident});
+  add_lead(options.lead, tile_shape, operands, attrs, "load", loc);
   const Shape shape = program::partitionShape(tile_shape);
   const Type type = shape.empty() ? scalar_type(view.dtype()) : tile_type(view.dtype(), shape);
   return recorder.emit_one(OpCode::load_tile, operands, type, std::move(attrs), loc);
@@ -75,6 +87,9 @@ void store_view(const View& view, const Shape& tile_shape, const Indices& index,
                " but the view holds " + name(view.dtype()) + "; convert with .to(" + name(view.dtype()) + ")");
     }
   }
+  Attrs attrs = hints(options.cache, options.evict);
+  attrs.push_back({AttrKey::tile_shape, tile_shape});
+  add_lead(options.lead, tile_shape, operands, attrs, "store", loc);
   const Shape shape = program::partitionShape(tile_shape);
   if (shape.empty()) {
     operands.push_back(value.is_number ? constant(recorder, value.number, scalar_type(view.dtype()), "store", loc)
@@ -88,8 +103,6 @@ void store_view(const View& view, const Shape& tile_shape, const Indices& index,
     }
     operands.push_back(tile_operand(recorder, value, tile_type(view.dtype(), shape), "store", loc));
   }
-  Attrs attrs = hints(options.cache, options.evict);
-  attrs.push_back({AttrKey::tile_shape, tile_shape});
   recorder.emit(OpCode::store_tile, operands, {}, std::move(attrs), loc);
 }
 
@@ -107,6 +120,24 @@ Scalar View::dim(int axis, Loc loc) const {
 }
 Scalar View::stride(int axis, Loc loc) const {
   return view_number(*this, OpCode::stride, axis, loc);
+}
+
+Scalar View::lead(const Indices& index, Loc loc) const {
+  Recorder& recorder = recorder_of(handle_, "lead", loc);
+  recorder.require_live(handle_, "lead", loc);
+  if (static_cast<int>(index.size()) + 1 != rank()) {
+    fail(loc, "lead",
+         std::to_string(index.size()) + (index.size() == 1 ? " index" : " indices") + " for a view of rank " +
+             std::to_string(rank()) + "; give one for every dimension but the last");
+  }
+  std::vector<Handle> operands{handle_};
+  for (const ScalarArg& i : index) operands.push_back(index_operand(recorder, i, "lead", i.loc));
+  return Scalar(recorder.emit_one(OpCode::lead, operands, scalar_type(i32), {}, loc));
+}
+Scalar View::lead_limit(Loc loc) const {
+  Recorder& recorder = recorder_of(handle_, "lead_limit", loc);
+  recorder.require_live(handle_, "lead_limit", loc);
+  return Scalar(recorder.emit_one(OpCode::lead_limit, {handle_}, scalar_type(i32), {}, loc));
 }
 
 Ptr View::ptr(Loc loc) const {
@@ -165,7 +196,8 @@ Resident Partition::resident(const Indices& index, const LoadOptions& options, L
 }
 
 Scalar Resident::blocks(Loc loc) const {
-  const Scalar size = partition_.view().dim(-1, loc).to(i32, loc);
+  Scalar size = partition_.view().dim(-1, loc).to(i32, loc);
+  if (!options_.lead.empty()) size = size + partition_.view().lead_limit(loc);
   return cdiv(size, partition_.tile_shape().back(), loc);
 }
 

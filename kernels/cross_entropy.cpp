@@ -78,24 +78,28 @@ Tile powers(const Tile& z, TileArg minus_base) {
   return fast_exp2(fma(z, kLog2E, minus_base));
 }
 
-// One row of logits, in blocks.
+// One row of logits, in blocks, the first of which begins `lead` columns early.
 class Row {
  public:
   Row(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args, const Scalar& row)
       : k_(k), m_(m), args_(args), row_(row), shape_(m.lanes.shape()) {
     classes_ = args.logits.dim(1).to(i32);
-    logits_ = args.logits.partition({squeeze, m.block}).resident({row}, {.pad = -kInfinity});
+    if (m.led) led_ = args.logits.lead({row});
+    lead_ = m.led ? led_ : k.constant(0, i32);
+    logits_ = args.logits.partition({squeeze, m.block}).resident({row}, {.pad = -kInfinity, .lead = led_});
     if (m.softcap) inverse_cap_ = 1.0f / args.softcap;
   }
 
   const Scalar& classes() const { return classes_; }
   Scalar blocks() const { return logits_.blocks(); }
-  Tile columns(const Scalar& b) const { return (b * m_.block + k_.arange(m_.block)).reshape(shape_); }
+  Scalar first_column(const Scalar& b) const { return b * m_.block - lead_; }
+  Scalar block_of(const Scalar& column) const { return (column.to(i32) + lead_) / m_.block; }
+  Tile columns(const Scalar& b) const { return (first_column(b) + k_.arange(m_.block)).reshape(shape_); }
 
   // z of a block; -inf beyond the row.
   Tile load(const Scalar& b) const {
     Tile x = logits_.load(b).to(f32).reshape(shape_);
-    if (m_.has_bias) x = x + args_.bias.partition({m_.block}).load({b}).to(f32).reshape(shape_);
+    if (m_.has_bias) x = x + along_row(args_.bias, b);
     return m_.softcap ? where_inside(b, args_.softcap * tanh(x * inverse_cap_), -kInfinity) : x;
   }
   Scalar load_one(const Scalar& column) const {
@@ -103,14 +107,14 @@ class Row {
     if (m_.has_bias) x = x + args_.bias.load({column}).to(f32);
     return m_.softcap ? args_.softcap * tanh(x * inverse_cap_) : x;
   }
-  Tile weights(const Scalar& b) const { return args_.weight.partition({m_.block}).load({b}).to(f32).reshape(shape_); }
+  Tile weights(const Scalar& b) const { return along_row(args_.weight, b); }
   // dz/dx
   Tile cap_slope(const Tile& z) const {
     Tile t = z * inverse_cap_;
     return 1.0f - t * t;
   }
   void store_gradient(const Scalar& b, TileArg d) const {
-    args_.d_logits.partition({squeeze, m_.block}).store({row_, b}, d);
+    args_.d_logits.partition({squeeze, m_.block}).store({row_, b}, d, {.lead = led_});
   }
   void store_gradient(const Scalar& b, const Tile& d) const {
     store_gradient(b, TileArg(d.to(m_.type).reshape({m_.block})));
@@ -124,7 +128,7 @@ class Row {
   Tile at_label(const Scalar& b, const Scalar& label, const TileArg& other, const Tile& t) const {
     const auto look = [&] { return where(columns(b) == label.to(i32), other, t); };
     if (!m_.looped) return look();
-    return k_.if_(b == label.to(i32) / m_.block, look, [&] { return t; });
+    return k_.if_(b == block_of(label), look, [&] { return t; });
   }
 
   // `reference` is what deviations are relative to.
@@ -139,14 +143,28 @@ class Row {
     if (m_.has_weight) difference = difference * weights(b);
     return where_inside(b, difference, 0.0f);
   }
+  Tile along_row(const View& view, const Scalar& b) const {
+    return view.partition({m_.block}).load({b}, {.lead = led_}).to(f32).reshape(shape_);
+  }
+  // Only the first and the last blocks have columns that are not inside, and without a lead the first has none.
   Tile where_inside(const Scalar& b, const Tile& t, double otherwise) const {
-    return m_.classes % m_.block == 0 ? t : where(columns(b) < classes_, t, otherwise);
+    if (!m_.led && m_.classes % m_.block == 0) return t;
+    const auto look = [&] {
+      Tile column = columns(b), inside = column < classes_;
+      return where(m_.led ? inside && column >= 0 : inside, t, otherwise);
+    };
+    if (!m_.looped) return look();
+    Scalar led = lead_ > 0, ends = first_column(b) + m_.block > classes_;
+    Scalar outside = m_.classes % m_.block == 0 ? led && (b == 0 || ends) : (led && b == 0) || ends;
+    return k_.if_(outside, look, [&] { return t; });
   }
 
   KernelBuilder& k_;
   const CrossEntropyMeta& m_;
   const Arguments& args_;
   Scalar row_, classes_, inverse_cap_;
+  Scalar led_;   // columns by which blocks begin early; empty in tiles that have no room for it
+  Scalar lead_;  // the same as a number
   Resident logits_;
   Shape shape_;
 };
@@ -157,7 +175,7 @@ RowSums Row::sums(const Tile& z, const Scalar& label, const Scalar& reference) c
   out.base = finite_base(reduce_max(z)) * kLog2E;
   out.others = sum(at_label(first, label, 0.0f, powers(z, -out.base)));
   if (m_.smoothing) out.deviation = sum(deviations(z, reference, first));
-  if (wants_best()) out.best = argmax(z);
+  if (wants_best()) out.best = max(first_column(first) + argmax(z), 0);
   return out;
 }
 
@@ -172,7 +190,7 @@ RowSums Row::looped_sums(const Scalar& label, const Scalar& reference) const {
                      Tile z = load(b);
                      if (finds_label()) {  // in front of the powers: none of z outlives them
                        const auto look = [&] { return m_.lanes.total(where(columns(b) == label.to(i32), z, 0.0f)); };
-                       found = k_.if_(b == label.to(i32) / m_.block, look, [&] { return found; });
+                       found = k_.if_(b == block_of(label), look, [&] { return found; });
                      }
                      auto [next_top, next_total] =
                          online_block(m_.lanes, top, total, m_.lanes.largest(z) * kLog2E,
@@ -180,7 +198,7 @@ RowSums Row::looped_sums(const Scalar& label, const Scalar& reference) const {
                      if (m_.smoothing) deviation = deviation + m_.lanes.total(deviations(z, reference, b));
                      if (wants_best()) {
                        auto [value, position] = m_.lanes.largest_with_position(k_, z);
-                       Tile column = b * m_.block + position;
+                       Tile column = first_column(b) + position;
                        Tile better = value > best || (value == best && column < index);
                        best = where(better, value, best);
                        index = where(better, column, index);
@@ -191,7 +209,8 @@ RowSums Row::looped_sums(const Scalar& label, const Scalar& reference) const {
   RowSums out{.base = finite_base(top), .others = others};
   if (finds_label()) out.label = sum(lane_label);
   if (m_.smoothing) out.deviation = sum(lane_deviation);
-  if (wants_best()) out.best = reduce_min(where(lane_best == reduce_max(lane_best), lane_index, INT32_MAX));
+  // Columns before the row tie with others that are -inf.
+  if (wants_best()) out.best = max(reduce_min(where(lane_best == reduce_max(lane_best), lane_index, INT32_MAX)), 0);
   return out;
 }
 
@@ -362,11 +381,15 @@ Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& optio
   const bool gpu = machine.target == Target::nvptx;
   CrossEntropyMeta meta{options};
   const int64_t widest = gpu ? 1024 * vector_width(options.type) : 8192;
-  meta.looped = options.classes > widest;
-  meta.block = meta.looped ? widest : tile_width(options.classes);
+  // Room for a lead, where rows that follow each other begin anywhere.
+  const int64_t vector = vector_width(options.type), led = options.classes + vector - 1;
+  const int64_t covered = options.classes % vector == 0 ? options.classes : led;
+  meta.looped = covered > widest;
+  meta.block = meta.looped ? widest : tile_width(covered);
+  meta.led = meta.looped || meta.block >= led;
   // Measured on Hopper. Rows that are read once: 256 threads with four vectors each, and so many of these CTAs that
-  // none needs to prefetch. Rows that are read twice: 512 threads, whose shared memory keeps the row; the CTAs of a
-  // cluster share longer ones.
+  // none needs to prefetch (three or more, also where a lead takes registers). Rows that are read twice: 512 threads,
+  // whose shared memory keeps the row; the CTAs of a cluster share longer ones.
   meta.prefetched = options.with_gradient;
   const int num_warps = !meta.looped ? warps_for(meta.block, options.type, 2, 16) : options.with_gradient ? 16 : 8;
   constexpr int64_t kKeptByOne = 200 * 1024;
@@ -374,9 +397,9 @@ Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& optio
   if (options.with_gradient && !options.part) parts = parts.of(machine, options.type, options.classes, kKeptByOne + 1);
   if (parts.shared()) {
     meta.block = parts.block;
-    meta.lanes = BlockLanes::of_threads(meta.block, options.classes, options.type, parts.num_warps, parts.num_ctas);
+    meta.lanes = BlockLanes::of_threads(meta.block, true, options.type, parts.num_warps, parts.num_ctas);
   } else if (meta.looped && gpu)
-    meta.lanes = BlockLanes::of_threads(meta.block, options.classes, options.type, num_warps);
+    meta.lanes = BlockLanes::of_threads(meta.block, true, options.type, num_warps);
   else
     meta.lanes = {meta.looped ? 8 : 1, meta.looped ? meta.block / 8 : meta.block, 1};
 
@@ -396,6 +419,7 @@ Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& optio
   add_rows(op,
            {.program = record("cross_entropy", options.type, &cross_entropy_rows, meta, schedule_of(parts)),
             .num_warps = num_warps,
+            .min_ctas_per_sm = gpu && meta.looped && !options.with_gradient ? 3 : 0,
             .grid = [](int64_t n) { return grid_of(n); }},
            parts);
   if (options.reduction == Reduction::none) return op;

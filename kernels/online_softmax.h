@@ -29,15 +29,14 @@ inline Scalar finite_base(const Scalar& m) {
 }
 
 // How a block is dealt. The CTAs of a cluster have equal stretches of it, in which element ((f * lanes) + lane) * run +
-// r is element (f, r) of its lane. On a GPU a lane is a thread and a run one vector of it, or one element where rows
-// are not made of whole vectors; on a CPU, where lanes are what a vector holds, runs have one element.
+// r is element (f, r) of its lane. On a GPU a lane is a thread and a run one vector of it, or one element where blocks
+// do not begin at whole vectors; on a CPU, where lanes are what a vector holds, runs have one element.
 struct BlockLanes {
   int64_t fold = 1, lanes = 1, run = 1, ctas = 1;
 
-  // A block of rows of `cols` elements for the threads of a cluster.
-  static BlockLanes of_threads(int64_t block, int64_t cols, DType type, int num_warps, int num_ctas = 1) {
-    const int64_t threads = 32 * num_warps, vector = 16 / size_of(type);
-    const int64_t run = cols % vector == 0 ? vector : 1;
+  // A block for the threads of a cluster, which begins at a whole vector, or may not (`whole`).
+  static BlockLanes of_threads(int64_t block, bool whole, DType type, int num_warps, int num_ctas = 1) {
+    const int64_t threads = 32 * num_warps, run = whole ? 16 / size_of(type) : 1;
     return {std::max<int64_t>(1, block / (num_ctas * threads * run)), threads, run, num_ctas};
   }
 

@@ -161,7 +161,8 @@ Operation row_operation(const Machine& machine, const SoftmaxOptions& options, c
   if (meta.looped) {
     const int64_t fold = std::max<int64_t>(1, meta.block / (tile.num_warps * 32 * vector_width(options.type)));
     meta.lanes = machine.target == Target::nvptx
-                     ? BlockLanes::of_threads(meta.block, options.cols, options.type, tile.num_warps)
+                     ? BlockLanes::of_threads(meta.block, options.cols % vector_width(options.type) == 0, options.type,
+                                              tile.num_warps)
                      : BlockLanes{fold, meta.block / fold, 1};
   }
   Launch launch{.program = record(name, options.type, build, meta), .num_warps = tile.num_warps};

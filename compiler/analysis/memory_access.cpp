@@ -87,12 +87,19 @@ Value movedTile(Operation* op) {
   return value && isa<RankedTensorType>(value.getType()) ? value : Value();
 }
 
-// Tiles of one partition: (element's position in its tile) -> thread is one map if shape and layout agree.
+// Tiles of one partition with one lead: (element's position in its tile) -> thread is one map if shape and layout
+// agree.
 ArrayRef<int64_t> partitionShape(Operation* op) {
   if (auto load = dyn_cast<tile::LoadTileOp>(op)) return load.getTileShape();
   if (auto store = dyn_cast<tile::StoreTileOp>(op)) return store.getTileShape();
   if (auto stage = dyn_cast<tgpu::StageTileOp>(op)) return stage.getTileShape();
   return {};
+}
+
+Value leadOf(Operation* op) {
+  if (auto load = dyn_cast<tile::LoadTileOp>(op)) return load.getLead();
+  if (auto store = dyn_cast<tile::StoreTileOp>(op)) return store.getLead();
+  return Value();
 }
 
 Value pointerTile(Operation* op) {
@@ -142,7 +149,7 @@ bool assignThreadsAlike(const MemoryAccess& a, const MemoryAccess& b) {
     return pointers == pointerTile(b.op) && isInjective(pointers) && isLoopInvariant(pointers);
   ArrayRef<int64_t> shape = partitionShape(a.op);
   bool sameView = a.root == b.root || (a.aliasClass != 0 && a.aliasClass == b.aliasClass);
-  return !shape.empty() && shape == partitionShape(b.op) && sameView;
+  return !shape.empty() && shape == partitionShape(b.op) && leadOf(a.op) == leadOf(b.op) && sameView;
 }
 
 }  // namespace

@@ -109,8 +109,9 @@ def Tgpu_FillOp : Tgpu_Op<"fill", [SingleBlock, MemoryEffects<[MemRead, MemWrite
   let summary = "Starts copies of tiles of a view into slots of shared memory";
   let description = [{
     For positions first .. first + count - 1: position p goes to slot (base + p) modulo the number of slots, and the slot's
-    barrier learns when it has arrived. The region computes for a position the tile's indices and, last, how many of its elements
-    are inside of the view. Each position is served by one thread, so there are at most as many as a CTA has threads. All
+    barrier learns when it has arrived. The region computes for a position the tile's indices, its lead where there is one, and,
+    last, how many of its elements come before the view's end. Of vectors of 16 bytes that a row only begins or ends in the
+    other elements become `pad`. Each position is served by one thread, so there are at most as many as a CTA has threads. All
     threads must have read what was in the slots.
 
     Example:
@@ -123,7 +124,8 @@ def Tgpu_FillOp : Tgpu_Op<"fill", [SingleBlock, MemoryEffects<[MemRead, MemWrite
     ```
   }];
   let arguments = (ins Tile_ViewType:$view, DenseI64ArrayAttr:$tileShape, Tgpu_MemDescType:$slots,
-                   Tgpu_MemDescType:$barriers, I32:$base, I32:$first, I32:$count);
+                   Tgpu_MemDescType:$barriers, I32:$base, I32:$first, I32:$count,
+                   OptionalAttr<TypedAttrInterface>:$pad);
   let regions = (region SizedRegion<1>:$position);
   let assemblyFormat = [{
     $view `shape` $tileShape `into` $slots `,` $barriers `base` $base `from` $first `count` $count attr-dict `:` type($view) `,` type($slots)

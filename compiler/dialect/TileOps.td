@@ -52,6 +52,20 @@ def Tile_StrideOp : Tile_Op<"stride", [Pure]> {
   let hasFolder = 1;
 }
 
+def Tile_LeadOp : Tile_Op<"lead", [Pure]> {
+  let summary = "How many elements before the first one of a row a vector of 16 bytes begins that holds it";
+  let description = [{
+    The row lies along the last axis; `indices` are those of all others. Rows whose alignment the view's type proves have none:
+    importing folds their leads to 0.
+
+    Example: `%l = tile.lead %x[%row] : !tile.view<?x50257xbf16, strides = [?, 1]>`.
+  }];
+  let arguments = (ins Tile_ViewType:$view, Variadic<I64>:$indices);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$view `[` $indices `]` attr-dict `:` type($view)";
+  let hasVerifier = 1;
+}
+
 //===-- Shape -------------------------------------------------------------------------------------------------------===//
 
 def Tile_SplatOp : Tile_Op<"splat", [Pure]> {
@@ -102,33 +116,33 @@ def Tile_PermuteOp : Tile_Op<"permute", [Pure]> {
 
 //===-- Memory ------------------------------------------------------------------------------------------------------===//
 
-def Tile_LoadTileOp : Tile_Op<"load_tile", [MemoryEffects<[MemRead]>]> {
+def Tile_LoadTileOp : Tile_Op<"load_tile", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>]> {
   let summary = "Reads one tile of a partitioned view";
   let description = [{
     The view is cut into tiles of `tile_shape` (0 = that dimension is squeezed: one element, absent from the result);
     `indices` count tiles, one per view dimension. Elements outside the view read as `pad`. With every dimension squeezed
-    the result is a scalar. Loads of one number `resident` read blocks of one row that may be kept on chip between them
+    the result is a scalar. With a `lead` (a tile.lead itself) tiles begin so many elements earlier along the last axis. Loads of one number `resident` read blocks of one row that may be kept on chip between them
     (tile-keep-residents).
 
     Example: `%t = tile.load_tile %x[%row, %c0] shape [0, 4096] : !tile.view<?x?xbf16, strides = [?, 1]> -> tensor<4096xbf16>`
   }];
-  let arguments = (ins Tile_ViewType:$view, Variadic<I64>:$indices, DenseI64ArrayAttr:$tileShape,
+  let arguments = (ins Tile_ViewType:$view, Variadic<I64>:$indices, Optional<I32>:$lead, DenseI64ArrayAttr:$tileShape,
                    OptionalAttr<TypedAttrInterface>:$pad, DefaultValuedAttr<Tile_Cache, "CacheHint::normal">:$cache,
                    DefaultValuedAttr<Tile_Evict, "EvictHint::normal">:$evict, OptionalAttr<I64Attr>:$resident);
   let results = (outs AnyType:$result);
-  let assemblyFormat = "$view `[` $indices `]` `shape` $tileShape attr-dict `:` type($view) `->` type($result)";
+  let assemblyFormat = "$view `[` $indices `]` (`lead` $lead^)? `shape` $tileShape attr-dict `:` type($view) `->` type($result)";
   let hasVerifier = 1;
 }
 
-def Tile_StoreTileOp : Tile_Op<"store_tile", [MemoryEffects<[MemWrite]>]> {
+def Tile_StoreTileOp : Tile_Op<"store_tile", [AttrSizedOperandSegments, MemoryEffects<[MemWrite]>]> {
   let summary = "Writes one tile of a partitioned view; elements outside the view are dropped";
   let description = [{
     Example: `tile.store_tile %t, %y[%row, %c0] shape [0, 4096] : tensor<4096xbf16>, !tile.view<?x?xbf16, strides = [?, 1]>`
   }];
-  let arguments = (ins AnyType:$value, Tile_ViewType:$view, Variadic<I64>:$indices, DenseI64ArrayAttr:$tileShape,
-                   DefaultValuedAttr<Tile_Cache, "CacheHint::normal">:$cache,
+  let arguments = (ins AnyType:$value, Tile_ViewType:$view, Variadic<I64>:$indices, Optional<I32>:$lead,
+                   DenseI64ArrayAttr:$tileShape, DefaultValuedAttr<Tile_Cache, "CacheHint::normal">:$cache,
                    DefaultValuedAttr<Tile_Evict, "EvictHint::normal">:$evict);
-  let assemblyFormat = "$value `,` $view `[` $indices `]` `shape` $tileShape attr-dict `:` type($value) `,` type($view)";
+  let assemblyFormat = "$value `,` $view `[` $indices `]` (`lead` $lead^)? `shape` $tileShape attr-dict `:` type($value) `,` type($view)";
   let hasVerifier = 1;
 }
 

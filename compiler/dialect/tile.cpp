@@ -118,6 +118,25 @@ LogicalResult ViewType::verify(llvm::function_ref<InFlightDiagnostic()> emitErro
   return success();
 }
 
+bool rowsMayBeginInsideVectors(ViewType view) {
+  const size_t last = view.getRank() - 1;
+  auto whole = [&](int64_t elements) { return elements * view.getElementBytes() % kVectorBytes == 0; };
+  if (view.isDynamicStride(last) || view.getStrides()[last] != 1) return false;
+  for (size_t axis = 0; axis < last; ++axis)
+    if (!whole(view.isDynamicStride(axis) ? view.getStrideDivisors()[axis] : view.getStrides()[axis])) return true;
+  return view.getAlignment() % kVectorBytes != 0;
+}
+
+int64_t leadLimit(Value lead) {
+  return kVectorBytes / lead.getDefiningOp<LeadOp>().getView().getType().getElementBytes() - 1;
+}
+
+bool leadAligns(Value lead, Value view, ValueRange indices, ArrayRef<int64_t> tileShape) {
+  auto of = lead ? lead.getDefiningOp<LeadOp>() : LeadOp();
+  return of && of.getView() == view && llvm::equal(of.getIndices(), indices.drop_back()) &&
+         llvm::all_of(tileShape.drop_back(), [](int64_t size) { return size <= 1; });
+}
+
 //===-- Verifiers and folders -----------------------------------------------------------------------------------------===//
 
 LogicalResult MakeRangeOp::verify() {
@@ -201,11 +220,25 @@ static LogicalResult verifyPartition(Operation* op, ViewType view, ArrayRef<int6
   return success();
 }
 
+LogicalResult LeadOp::verify() {
+  if (getIndices().size() + 1 != getView().getType().getRank())
+    return emitOpError("needs one index per view dimension but the last");
+  return success();
+}
+
+static LogicalResult verifyLead(Operation* op, Value lead, ArrayRef<int64_t> tileShape) {
+  if (lead && tileShape.back() == 0) return op->emitOpError("has a lead, but no tile dimension for it");
+  if (lead && !lead.getDefiningOp<LeadOp>()) return op->emitOpError("needs the lead of a row as it is, not a number computed from it");
+  return success();
+}
+
 LogicalResult LoadTileOp::verify() {
+  if (failed(verifyLead(*this, getLead(), getTileShape()))) return failure();
   return verifyPartition(*this, getView().getType(), getTileShape(), getIndices().size(), getType());
 }
 
 LogicalResult StoreTileOp::verify() {
+  if (failed(verifyLead(*this, getLead(), getTileShape()))) return failure();
   return verifyPartition(*this, getView().getType(), getTileShape(), getIndices().size(), getValue().getType());
 }
 

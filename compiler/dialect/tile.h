@@ -37,6 +37,18 @@ inline constexpr llvm::StringLiteral kIndependentAttr = "tile.independent";
 /// The tile shape that a partition with this `tile_shape` attribute yields: squeezed (0) dimensions dropped.
 llvm::SmallVector<int64_t> resultShape(llvm::ArrayRef<int64_t> tileShape);
 
+inline constexpr int64_t kVectorBytes = 16;  // of the widest access
+
+/// Whether nothing proves that rows (along the last axis, whose elements are neighbours) begin at whole vectors.
+bool rowsMayBeginInsideVectors(ViewType view);
+
+/// What no value of this lead exceeds.
+int64_t leadLimit(mlir::Value lead);
+
+/// Whether the lead is that of the only row which these tiles have elements of: every whole vector of a tile, counted
+/// from its first column, begins at a multiple of kVectorBytes.
+bool leadAligns(mlir::Value lead, mlir::Value view, mlir::ValueRange indices, llvm::ArrayRef<int64_t> tileShape);
+
 /// A legal tile dimension: c * 2^n with odd c <= 31.
 bool isTileDim(int64_t size);
 

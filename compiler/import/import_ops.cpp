@@ -1,5 +1,6 @@
 // Creation, shape, memory, reductions, hints.
 #include "compiler/import/importer.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 
@@ -17,6 +18,22 @@ Value Importer::toI64(Location loc, Value integer) {
   return arith::ExtSIOp::create(builder, loc, builder.getI64Type(), integer);
 }
 
+// Only GPUs gain from it, and only where rows may begin inside of a vector.
+Value Importer::lead(const program::Op& op, Location loc, Type type) {
+  Value view = values[op.operands[0]];
+  auto viewType = mlir::cast<tile::ViewType>(view.getType());
+  auto number = [&](int64_t value) -> Value {
+    return arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(type, value));
+  };
+  if (options.target != program::Target::nvptx || !tile::rowsMayBeginInsideVectors(viewType))
+    return number(0);
+  if (op.code == OpCode::lead_limit)
+    return number(tile::kVectorBytes / viewType.getElementBytes() - 1);
+  SmallVector<Value> indices = llvm::map_to_vector(ArrayRef(op.operands).drop_front(),
+                                                   [&](program::ValueId id) { return toI64(loc, values[id]); });
+  return tile::LeadOp::create(builder, loc, type, view, indices);
+}
+
 Value Importer::creation(const program::Op& op, Location loc, Type type) {
   auto axis = static_cast<uint32_t>(op.integer(AttrKey::axis));
   switch (op.code) {
@@ -25,6 +42,8 @@ Value Importer::creation(const program::Op& op, Location loc, Type type) {
     case OpCode::arange: return tile::MakeRangeOp::create(builder, loc, type);
     case OpCode::dim: return tile::DimOp::create(builder, loc, values[op.operands[0]], axis);
     case OpCode::stride: return tile::StrideOp::create(builder, loc, values[op.operands[0]], axis);
+    case OpCode::lead:
+    case OpCode::lead_limit: return lead(op, loc, type);
     default: break;
   }
   Type element = getElementTypeOrSelf(type);
@@ -66,6 +85,12 @@ void Importer::memory(const program::Op& op, Location loc) {
   auto evict = static_cast<tile::EvictHint>(op.integer(AttrKey::evict));
   bool hasMask = op.integer(AttrKey::has_mask);
   auto tileShape = [&] { return std::get<std::vector<int64_t>>(*op.find(AttrKey::tile_shape)); };
+  Value lead;
+  if (op.integer(AttrKey::has_lead)) {
+    auto at = operands.end() - (op.code == OpCode::load_tile ? 1 : 2);
+    lead = matchPattern(*at, m_Zero()) ? Value() : *at;
+    operands.erase(at);
+  }
   auto indices = [&](ArrayRef<Value> scalars) {
     return llvm::map_to_vector(scalars, [&](Value v) { return toI64(loc, v); });
   };
@@ -77,14 +102,14 @@ void Importer::memory(const program::Op& op, Location loc) {
         pad = isa<FloatType>(element) ? TypedAttr(builder.getFloatAttr(element, value))
                                       : TypedAttr(builder.getIntegerAttr(element, static_cast<int64_t>(value)));
       int64_t resident = op.integer(AttrKey::resident);
-      bind(op, tile::LoadTileOp::create(builder, loc, result, operands[0], indices(ArrayRef(operands).drop_front()), tileShape(),
+      bind(op, tile::LoadTileOp::create(builder, loc, result, operands[0], indices(ArrayRef(operands).drop_front()), lead, tileShape(),
                                         pad, cache, evict, resident ? builder.getI64IntegerAttr(resident) : IntegerAttr())
                    ->getResults());
       return;
     }
     case OpCode::store_tile:
       tile::StoreTileOp::create(builder, loc, operands.back(), operands[0],
-                                indices(ArrayRef(operands).drop_front().drop_back()), tileShape(), cache, evict);
+                                indices(ArrayRef(operands).drop_front().drop_back()), lead, tileShape(), cache, evict);
       return;
     case OpCode::view_ptr:
       bind(op, tile::ViewPtrOp::create(builder, loc, typeOf(op.results[0]), operands[0])->getResults());

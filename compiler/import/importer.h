@@ -27,6 +27,7 @@ class Importer {
   void importOp(const program::Op& op);
 
   // import_ops.cpp
+  mlir::Value lead(const program::Op& op, mlir::Location loc, mlir::Type type);
   mlir::Value creation(const program::Op& op, mlir::Location loc, mlir::Type type);
   mlir::Value shape(const program::Op& op, mlir::Location loc, mlir::Type type);
   void memory(const program::Op& op, mlir::Location loc);

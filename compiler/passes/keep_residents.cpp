@@ -242,8 +242,8 @@ class RowKeeper {
     return tgpu::MemDescType::get(tile.getContext(), part, tile.getElementType(), 0);
   }
 
-  // How many elements of the block at these indices are inside of the view.
-  Value inside(OpBuilder& builder, ValueRange indices) {
+  // How many elements of the block at these indices come before the end of the view: none, if the row does not exist.
+  Value inside(OpBuilder& builder, ValueRange indices, Value lead) {
     tile::ViewType view = row.firstLoad.getView().getType();
     int64_t block = row.firstLoad.getTileShape().back();
     auto wide = [&](int64_t value) -> Value {
@@ -255,6 +255,9 @@ class RowKeeper {
     };
     Value origin = arith::MulIOp::create(builder, loc, indices.back(), wide(block)),
           size = wide(view.getShape().back());
+    if (lead)
+      size =
+          arith::AddIOp::create(builder, loc, size, arith::ExtUIOp::create(builder, loc, builder.getI64Type(), lead));
     Value exists = below(origin, size);
     for (auto [axis, index] : llvm::enumerate(indices.drop_back())) {
       Value dim = tile::DimOp::create(builder, loc, row.firstLoad.getView(), static_cast<uint32_t>(axis));
@@ -266,10 +269,20 @@ class RowKeeper {
     return arith::TruncIOp::create(builder, loc, builder.getI32Type(), left);
   }
 
+  // The same in whole groups, which fills make whole.
+  Value groupsInside(OpBuilder& builder, tile::LoadTileOp load) {
+    tile::ViewType view = load.getView().getType();
+    const int64_t group = ResidentRow::kGroupBytes / view.getElementBytes();
+    Value elements = inside(builder, load.getIndices(), load.getLead());
+    if (!load.getLead() && view.getShape().back() % group == 0) return elements;
+    Value up = arith::AddIOp::create(builder, loc, elements, number(builder, group - 1));
+    return arith::AndIOp::create(builder, loc, up, number(builder, -group));
+  }
+
   // Positions from .. from + count - 1 of the row that has `mapping` in place of what this one takes from outside.
   void fill(OpBuilder& builder, IRMapping mapping, Value base, Value from, int64_t count) {
     auto op = tgpu::FillOp::create(builder, loc, row.firstLoad.getView(), row.firstLoad.getTileShape(), buffer,
-                                   barriers, base, from, number(builder, count));
+                                   barriers, base, from, number(builder, count), row.firstLoad.getPadAttr());
     Block* body = op.getPosition().empty() ? &op.getPosition().emplaceBlock() : &op.getPosition().front();
     Value position = body->addArgument(builder.getI32Type(), loc);
     OpBuilder inside = OpBuilder::atBlockEnd(body);
@@ -280,15 +293,18 @@ class RowKeeper {
     for (Operation* op : row.slice) inside.clone(*op, mapping);
     SmallVector<Value> yielded =
         llvm::map_to_vector(row.firstLoad.getIndices(), [&](Value index) { return mapping.lookupOrDefault(index); });
-    yielded.push_back(this->inside(inside, yielded));
+    Value lead = row.firstLoad.getLead() ? mapping.lookupOrDefault(row.firstLoad.getLead()) : Value();
+    Value elements = this->inside(inside, yielded, lead);
+    if (lead) yielded.push_back(lead);
+    yielded.push_back(elements);
     tgpu::YieldOp::create(inside, loc, yielded);
   }
 
   void read(OpBuilder& builder, tile::LoadTileOp load, const Place& place) {
     tgpu::AwaitFillOp::create(builder, loc, barriers, place.slot, place.parity);
     Value slot = tgpu::LocalSlotOp::create(builder, loc, slotType(), buffer, place.slot);
-    Value tile = tgpu::LocalLoadOp::create(builder, loc, load.getType(), slot, inside(builder, load.getIndices()),
-                                           load.getPadAttr());
+    Value tile =
+        tgpu::LocalLoadOp::create(builder, loc, load.getType(), slot, groupsInside(builder, load), load.getPadAttr());
     load.getResult().replaceAllUsesWith(tile);
   }
 

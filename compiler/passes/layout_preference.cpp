@@ -45,6 +45,23 @@ static int64_t offsetDivisor(tile::ViewType view, ValueRange indices, ArrayRef<i
   return divisor;
 }
 
+// Of tiles with a lead. Whether it fits a row that is stored is found out when the kernel runs.
+static std::optional<AccessShape> leadAccess(Operation* access) {
+  auto shape = [](tile::ViewType view, ArrayRef<int64_t> tileShape, bool whole) {
+    int64_t vector = whole ? kVectorBytes / elementBytes(view.getElementType()) : 1;
+    return AccessShape{
+        .vector = std::min(vector, powerOfTwoPart(tileShape.back())),
+        .fastDim = static_cast<int>(llvm::count_if(tileShape.drop_back(), [](int64_t size) { return size != 0; }))};
+  };
+  if (auto load = dyn_cast<tile::LoadTileOp>(access); load && load.getLead())
+    return shape(load.getView().getType(), load.getTileShape(),
+                 tile::leadAligns(load.getLead(), load.getView(), load.getIndices(), load.getTileShape()));
+  if (auto store = dyn_cast<tile::StoreTileOp>(access); store && store.getLead())
+    return shape(store.getView().getType(), store.getTileShape(),
+                 llvm::all_of(store.getTileShape().drop_back(), [](int64_t size) { return size <= 1; }));
+  return std::nullopt;
+}
+
 static AccessShape viewAccess(tile::ViewType view, ValueRange indices, ArrayRef<int64_t> tileShape) {
   int fast = unitStrideDim(view, tileShape);
   if (fast < 0) return {};
@@ -57,6 +74,7 @@ static AccessShape viewAccess(tile::ViewType view, ValueRange indices, ArrayRef<
 }
 
 AccessShape accessShape(Operation* access) {
+  if (std::optional<AccessShape> led = leadAccess(access)) return *led;
   if (auto load = dyn_cast<tile::LoadTileOp>(access))
     return viewAccess(load.getView().getType(), load.getIndices(), load.getTileShape());
   if (auto store = dyn_cast<tile::StoreTileOp>(access))

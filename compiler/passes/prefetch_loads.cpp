@@ -102,11 +102,17 @@ class LoopPrefetcher {
   bool qualifies(tile::LoadTileOp load) {
     SetVector<Operation*> slice;
     bool follows = false;
-    for (Value index : load.getIndices())
+    for (Value index : positionOf(load))
       if (!addSlice(index, slice, follows)) return false;
     if (!follows) return false;
     MemoryAccess access = *memoryAccess(load);
     return llvm::all_of(writes, [&](const MemoryAccess& write) { return staysBehind(write, access, load); });
+  }
+
+  static SmallVector<Value> positionOf(tile::LoadTileOp load) {
+    SmallVector<Value> values(load.getIndices());
+    if (load.getLead()) values.push_back(load.getLead());
+    return values;
   }
 
   // Collects the body's ops that compute `value`, in order; false if it is no pure function of the induction variable.
@@ -126,7 +132,9 @@ class LoopPrefetcher {
     if (!mayOverlap(write, read)) return true;
     auto store = dyn_cast<tile::StoreTileOp>(write.op);
     bool exact = write.root == read.root || (write.aliasClass != 0 && write.aliasClass == read.aliasClass);
-    if (!store || !write.root || !read.root || !exact || store.getTileShape() != load.getTileShape()) return false;
+    if (!store || !write.root || !read.root || !exact || store.getTileShape() != load.getTileShape() ||
+        store.getLead() != load.getLead())
+      return false;
     return llvm::any_of(llvm::zip_equal(store.getIndices(), load.getIndices()), [&](auto pair) {
       auto [stored, loaded] = pair;
       return stored == loaded && isInjective(stored);
@@ -151,7 +159,7 @@ class LoopPrefetcher {
     SetVector<Operation*> slice;
     bool follows = false;
     for (tile::LoadTileOp load : loads)
-      for (Value index : load.getIndices()) addSlice(index, slice, follows);
+      for (Value index : positionOf(load)) addSlice(index, slice, follows);
     for (Operation* op : slice) builder.clone(*op, mapping);
     return mapping;
   }
@@ -178,7 +186,7 @@ class LoopPrefetcher {
   // A copy is of 16 bytes, and every element of one thread.
   bool canBeStaged(tile::LoadTileOp load) {
     auto type = dyn_cast<RankedTensorType>(load.getType());
-    if (!type) return false;
+    if (!type || load.getLead()) return false;
     const AccessShape access = accessShape(load);
     int64_t bytes = sharedElementBytes(type.getElementType()), vector = access.vector;
     if (access.fastDim < 0 || type.getShape()[access.fastDim] % vector != 0) return false;

@@ -31,15 +31,12 @@ std::optional<int64_t> positionsOf(scf::ForOp loop) {
 bool isAligned(tile::LoadTileOp load) {
   tile::ViewType view = load.getView().getType();
   ArrayRef<int64_t> shape = load.getTileShape();
-  int64_t bytes = view.getElementBytes();
-  size_t last = shape.size() - 1;
-  auto whole = [&](int64_t elements) { return elements * bytes % ResidentRow::kGroupBytes == 0; };
-  for (size_t axis = 0; axis < last; ++axis) {
-    int64_t stride = view.isDynamicStride(axis) ? view.getStrideDivisors()[axis] : view.getStrides()[axis];
-    if (shape[axis] > 1 || !whole(stride)) return false;
-  }
-  return !view.isDynamicDim(last) && view.getStrides()[last] == 1 &&
-         view.getAlignment() % ResidentRow::kGroupBytes == 0 && whole(shape[last]) && whole(view.getShape()[last]);
+  if (view.isDynamicDim(shape.size() - 1) || view.getStrides().back() != 1 ||
+      shape.back() * view.getElementBytes() % ResidentRow::kGroupBytes != 0)
+    return false;
+  if (load.getLead()) return tile::leadAligns(load.getLead(), load.getView(), load.getIndices(), shape);
+  return llvm::all_of(shape.drop_back(), [](int64_t size) { return size <= 1; }) &&
+         !tile::rowsMayBeginInsideVectors(view);
 }
 
 }  // namespace
@@ -77,12 +74,13 @@ bool ResidentRow::loopsMatch() {
   if (!count || *count < 2 || positionsOf(second) != count) return false;
   positions = *count;
   return firstLoad.getView() == secondLoad.getView() && firstLoad.getTileShape() == secondLoad.getTileShape() &&
-         firstLoad.getPadAttr() == secondLoad.getPadAttr();
+         firstLoad.getPadAttr() == secondLoad.getPadAttr() && firstLoad.getLead() == secondLoad.getLead();
 }
 
 // All indices but the last are one value from outside of the loops; the last obeys rule M.
 bool ResidentRow::sameBlocks() {
   auto indices = firstLoad.getIndices(), mirrored = secondLoad.getIndices();
+  if (firstLoad.getLead() && !first.isDefinedOutsideOfLoop(firstLoad.getLead())) return false;
   for (auto [a, b] : llvm::zip_equal(indices.drop_back(), mirrored.drop_back()))
     if (!mirrors(a, b) || !first.isDefinedOutsideOfLoop(a)) return false;
   return mirrors(indices.back(), mirrored.back()) && collect(indices.back());
@@ -140,6 +138,7 @@ llvm::SetVector<Value> ResidentRow::outerValues() {
   };
   for (Operation* op : slice) llvm::for_each(op->getOperands(), add);
   llvm::for_each(firstLoad.getIndices(), add);
+  if (firstLoad.getLead()) add(firstLoad.getLead());
   return values;
 }
 

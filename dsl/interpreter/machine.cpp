@@ -112,6 +112,8 @@ void Machine::run_op(const Op& op) {
     case OpCode::arange:
     case OpCode::dim:
     case OpCode::stride:
+    case OpCode::lead:
+    case OpCode::lead_limit:
       return creation(op);
     case OpCode::splat:
     case OpCode::expand_dims:

@@ -53,6 +53,8 @@ class Machine {
   void cast(const Op& op);
   // left := combine(left, right), element by element values of all operands.
   void combine(const Op& op, std::vector<Data>& left, const std::vector<Data>& right);
+  int64_t lead_limit(const Op& op) const;
+  int64_t lead(const Op& op);
   void tile_access(const Op& op);
   void pointer_access(const Op& op);
   void atomic(const Op& op);

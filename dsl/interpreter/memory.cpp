@@ -79,6 +79,20 @@ void Machine::memory(const Op& op) {
   }
 }
 
+// As on a GPU: rows begin where a vector of 16 bytes does.
+int64_t Machine::lead_limit(const Op& op) const {
+  const View& view = views_[op.operands[0]];
+  return view.strides.back() == 1 ? 16 / size_of(type(op.operands[0]).dtype) - 1 : 0;
+}
+
+int64_t Machine::lead(const Op& op) {
+  const View& view = views_[op.operands[0]];
+  int64_t first = view.base / element_bytes(type(op.operands[0]).dtype);
+  for (size_t d = 0; d + 1 < view.strides.size(); ++d)
+    first = wrapping_multiply_add(data(op.operands[1 + d]).integer[0], view.strides[d], first);
+  return first & lead_limit(op);
+}
+
 void Machine::tile_access(const Op& op) {
   const View& view = views_[op.operands[0]];
   const DType dtype = type(op.operands[0]).dtype;
@@ -89,6 +103,8 @@ void Machine::tile_access(const Op& op) {
     extents[d] = std::max<int64_t>(tile_shape[d], 1);
     start[d] = wrapping_multiply_add(data(op.operands[1 + d]).integer[0], extents[d], 0);
   }
+  if (op.integer(AttrKey::has_lead))
+    start[rank - 1] = wrapping_multiply_add(data(op.operands[1 + rank]).integer[0], -1, start[rank - 1]);
   const bool is_load = op.code == OpCode::load_tile;
   Data& value = is_load ? result(op) : data(op.operands.back());
   const double pad = is_float(dtype) ? round_to(dtype, op.number(AttrKey::pad)) : op.number(AttrKey::pad);

@@ -25,6 +25,12 @@ void Machine::creation(const Op& op) {
     case OpCode::stride:
       out.integer[0] = views_[op.operands[0]].strides[axis];
       break;
+    case OpCode::lead:
+      out.integer[0] = lead(op);
+      break;
+    case OpCode::lead_limit:
+      out.integer[0] = lead_limit(op);
+      break;
     case OpCode::arange:
       for (size_t i = 0; i < out.integer.size(); ++i) out.integer[i] = static_cast<int64_t>(i);
       break;

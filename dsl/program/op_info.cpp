@@ -18,6 +18,10 @@ const char* opName(OpCode code) {
       return "dim";
     case OpCode::stride:
       return "stride";
+    case OpCode::lead:
+      return "lead";
+    case OpCode::lead_limit:
+      return "lead_limit";
     case OpCode::splat:
       return "splat";
     case OpCode::expand_dims:
@@ -170,6 +174,8 @@ const char* attrName(AttrKey key) {
       return "resident";
     case AttrKey::independent:
       return "independent";
+    case AttrKey::has_lead:
+      return "has_lead";
   }
   return nullptr;
 }

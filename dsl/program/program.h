@@ -53,6 +53,9 @@ enum class OpCode : uint16_t {
   arange = 3,        // () -> i32 tile [n] holding 0..n-1
   dim = 4,           // (view) -> i64 scalar, the size of dimension `axis`
   stride = 5,        // (view) -> i64 scalar, the stride of dimension `axis` in elements
+  lead = 6,          // (view, index scalars of all dimensions but the last) -> i32 scalar >= 0, at most lead_limit: how many
+                     // elements before the row's first one blocks of the row had better begin. No result depends on it
+  lead_limit = 7,    // (view) -> i32 scalar
 
   // Shape.
   splat = 10,        // (scalar | ptr) -> tile | ptr_tile
@@ -82,8 +85,9 @@ enum class OpCode : uint16_t {
 
   // Memory. A partition cuts a view into tiles of `tile_shape` (0 = squeezed: one element, no result dimension); the
   // index counts tiles. Elements outside the view read as `pad` and are not written. All dims squeezed = one scalar.
-  load_tile = 70,   // (view, index scalars...) -> tile | scalar; tile_shape, pad, cache, evict, resident
-  store_tile = 71,  // (view, index scalars..., value) ; tile_shape, cache, evict
+  // With has_lead the tiles begin an i32 scalar `lead` elements earlier along the last dimension.
+  load_tile = 70,   // (view, index scalars... [, lead]) -> tile | scalar; tile_shape, pad, cache, evict, resident, has_lead
+  store_tile = 71,  // (view, index scalars... [, lead], value) ; tile_shape, cache, evict, has_lead
   view_ptr = 72,    // (view) -> ptr, the view's base
   addptr = 73,      // (ptr | ptr_tile, integer scalar | tile) -> ptr | ptr_tile; offset in elements
   load = 74,        // (ptr | ptr_tile [, i1 mask [, other]]) -> scalar | tile; has_mask, has_other (masked off and no other: 0)
@@ -114,6 +118,7 @@ enum class AttrKey : uint16_t {
   unroll = 16, flatten = 17, divisor = 18, text = 19,
   no_contract = 20,  // this float op must not be fused into an fma
   resident = 21,     // load_tile: the resident row (a number from 1) that the tile is a block of; no result depends on it
+  has_lead = 23,     // load_tile, store_tile
   independent = 22,  // while_loop: iterations are programs of their own, which see of each other no more than those of a grid
 };
 

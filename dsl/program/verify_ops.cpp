@@ -39,6 +39,10 @@ class Checker {
       case OpCode::stride:
         viewNumberOp();
         break;
+      case OpCode::lead:
+      case OpCode::lead_limit:
+        leadOp();
+        break;
       case OpCode::splat:
         splatOp();
         break;
@@ -164,7 +168,7 @@ class Checker {
       if (op_.find(key)) integer(key, 0, most);
     };
     for (AttrKey key : {AttrKey::fast, AttrKey::reverse, AttrKey::has_mask, AttrKey::has_other, AttrKey::flatten,
-                        AttrKey::no_contract, AttrKey::independent}) {
+                        AttrKey::no_contract, AttrKey::independent, AttrKey::has_lead}) {
       range(key, 1);
     }
     range(AttrKey::cache, 2);
@@ -195,6 +199,14 @@ class Checker {
     require(operand(0).kind == TypeKind::view, "takes a view");
     integer(AttrKey::axis, 0, static_cast<int64_t>(operand(0).shape.size()) - 1);
     require(result() == scalar(DType::i64), "gives an i64 scalar");
+  }
+  void leadOp() const {
+    require(!op_.operands.empty() && operand(0).kind == TypeKind::view && !operand(0).shape.empty(),
+            "takes a view with a last dimension");
+    const size_t indices = op_.code == OpCode::lead ? operand(0).shape.size() - 1 : 0;
+    shape(1 + indices, 1);
+    for (size_t i = 0; i < indices; ++i) require(isIndex(operand(1 + i)), "an index is an i32 or i64 scalar");
+    require(result() == scalar(DType::i32), "gives an i32 scalar");
   }
 
   void splatOp() const {
@@ -322,7 +334,9 @@ class Checker {
     }
   }
 
-  // View and indices at the front; returns the type of what is moved.
+  size_t hasLead() const { return op_.integer(AttrKey::has_lead) != 0; }
+
+  // View, indices and lead at the front; returns the type of what is moved.
   Type tileAccess() const {
     require(!op_.operands.empty() && operand(0).kind == TypeKind::view, "takes a view");
     const size_t rank = operand(0).shape.size();
@@ -330,6 +344,10 @@ class Checker {
     require(tile_shape.size() == rank, "tile_shape has one entry per dimension of the view");
     require(op_.operands.size() >= 1 + rank, "takes one index per dimension of the view");
     for (size_t i = 0; i < rank; ++i) require(isIndex(operand(1 + i)), "an index is an i32 or i64 scalar");
+    if (hasLead()) {
+      require(op_.operands.size() > 1 + rank && operand(1 + rank) == scalar(DType::i32), "the lead is an i32 scalar");
+      require(tile_shape.back() != 0, "only tiles along the last dimension have a lead");
+    }
     Type type{TypeKind::tile, operand(0).dtype, partitionShape(tile_shape), {}};
     for (int64_t extent : type.shape) require(isTileExtent(extent), "a tile dimension is c * 2^n with odd c <= 31");
     if (type.shape.empty()) type.kind = TypeKind::scalar;
@@ -337,15 +355,15 @@ class Checker {
   }
   void loadTileOp() const {
     const Type type = tileAccess();
-    shape(1 + operand(0).shape.size(), 1);
+    shape(1 + operand(0).shape.size() + hasLead(), 1);
     require(result() == type, "the result has the tile's type");
     require(op_.find(AttrKey::pad) != nullptr, "needs the attribute pad");
   }
   void storeTileOp() const {
     const Type type = tileAccess();
-    const size_t rank = operand(0).shape.size();
-    shape(2 + rank, 0);
-    require(operand(1 + rank) == type, "the value has the tile's type");
+    const size_t value = 1 + operand(0).shape.size() + hasLead();
+    shape(1 + value, 0);
+    require(operand(value) == type, "the value has the tile's type");
   }
   void viewPtrOp() const {
     shape(1, 1);

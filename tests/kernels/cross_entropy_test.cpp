@@ -194,6 +194,62 @@ TEST(CrossEntropy, Options) {
   }
 }
 
+// Rows that begin and end anywhere, in all 16 bytes that a vector has: the first row at each of their elements, the
+// next ones where the width or a gap puts them; widths of less than a vector, of one and of several blocks. The
+// gradient in place, and in a tensor whose rows begin at the same bytes of a vector or at others.
+TEST(CrossEntropy, RowsThatBeginAnywhere) {
+  const int64_t n = 3;
+  for (DType type : kFloats) {
+    const int64_t vector = 16 / size_of(type);
+    for (int64_t v : affordable({1, 5, 13, 1019, 20003}, n)) {
+      for (int64_t shift = 0; shift < vector; ++shift) {
+        if (v > 5000 && shift != 3) continue;  // they take long
+        const int64_t gap = shift % 2 ? 3 : 0;
+        const CrossEntropyCase c = gap ? CrossEntropyCase{.smoothing = exact(0.1), .softcap = 20}
+                                       : CrossEntropyCase{.lse_square = exact(1e-3)};
+        Trial run(type, n, v, c, 1.0, gap);
+        const Values values = run.logits.values();
+        run.labels = {0, v - 1, v / 2};
+        run.logits = Tensor::rows(type, n, v, gap, shift).fill(values);
+        for (int64_t apart : {int64_t{0}, vector / 2}) {
+          run.d_logits = Tensor::rows(type, n, v, gap, shift + apart);
+          run.check();
+        }
+        run.run(run.logits);
+        EXPECT_TRUE(run.logits.same_bits(run.d_logits)) << run.describe() << " shift " << shift;
+        EXPECT_TRUE(run.logits.untouched_outside());
+      }
+    }
+  }
+}
+
+// What has no place in a vector: class weights and biases move with the row.
+TEST(CrossEntropy, WeightsOfRowsThatBeginAnywhere) {
+  for (int64_t v : affordable({37, 20003}, 3)) {
+    Trial run(bf16, 3, v, {.smoothing = exact(0.1), .weight = class_weights(v)}, 1.0, 2);
+    run.check();
+    Trial biased(bf16, 3, v, {}, 1.0, 2);
+    biased.o.has_bias = true;
+    biased.make_outputs(2);
+    biased.run();
+    Values shifted = biased.logits.values();
+    for (size_t i = 0; i < shifted.size(); ++i) shifted[i] += biased.bias.get(i % v);
+    EXPECT_TRUE(
+        close(biased.d_logits.values(), cross_entropy_oracle(shifted, biased.labels, biased.c).d_logits, gate_e(bf16)));
+    EXPECT_TRUE(biased.d_logits.untouched_outside());
+  }
+}
+
+// All logits -inf: the lowest of them is the largest, and no column before the row.
+TEST(CrossEntropy, RowsOfInfinityPredictTheirFirstClass) {
+  for (int64_t v : affordable({37, 20003}, 2)) {
+    Trial run(bf16, 2, v, {.reduction = Reduce::none});
+    for (int64_t j = 0; j < v; ++j) run.logits.set(v + j, -INFINITY);
+    run.run();
+    EXPECT_EQ(run.predictions.get_integer(1), 0);
+  }
+}
+
 TEST(CrossEntropy, LargeLogits) {
   for (double spread : {10.0, 1e4}) {
     Trial(f32, 7, 500, {}, spread).check();

@@ -16,8 +16,9 @@ struct Rows {
   int64_t rows, columns, block;
   DType type = f32;
   int num_warps = 4;
+  bool led = false;  // blocks begin where vectors do, rows anywhere
 
-  int64_t blocks() const { return ceil_div(columns, block); }
+  int64_t blocks() const { return ceil_div(columns + (led ? 16 / size_of(type) - 1 : 0), block); }
 };
 
 struct Memory {
@@ -103,8 +104,9 @@ class RandomPasses {
   bool in_place() const { return in_place_; }
 
   void build() {
-    positions_ = of_.blocks() - (of_.blocks() > 2 && pick(3) == 0 ? 1 : 0);
-    order_ = pick(positions_ == of_.blocks() ? 4 : 2) + (positions_ == of_.blocks() ? 0 : 4);
+    // Which columns a block has depends on the lead, so all of them must be visited.
+    positions_ = of_.blocks() - (!of_.led && of_.blocks() > 2 && pick(3) == 0 ? 1 : 0);
+    order_ = pick(of_.led ? 3 : positions_ == of_.blocks() ? 4 : 2) + (positions_ == of_.blocks() ? 0 : 4);
     in_place_ = pick(3) == 0 && order_ != 3;
     if (pick(3) == 0) other_work();
     Scalar taken = views_.z.dim(0).to(i32) > 0;
@@ -150,12 +152,14 @@ class RandomPasses {
   void passes() {
     home_ = row_ % static_cast<int>(of_.blocks());
     const bool two = pick(2) == 0;
-    const LoadOptions pad{.pad = pick(2) ? 0.0 : 3.0};
+    Scalar lead;
+    if (of_.led) lead = views_.x.lead({row_});
+    const LoadOptions pad{.pad = pick(2) ? 0.0 : 3.0, .lead = lead};
     const bool leading = pick(4) == 0;  // tiles of rank 2
     const Shape cut{leading ? 1 : squeeze, of_.block}, shape = leading ? cut : Shape{of_.block};
     Resident x = views_.x.partition(cut).resident({row_}, pad), u = views_.u.partition(cut).resident({row_}, pad);
     const bool weighted = pick(2) == 0;
-    Resident w = views_.w.partition({of_.block}).resident({});
+    Resident w = views_.w.partition({of_.block}).resident({}, {.lead = lead});
     const DType sums = is_integer(of_.type) ? i32 : f32;
     auto [acc] = k_.for_range(0, positions_, 1, carry(k_.zeros(shape, sums)), [&](Scalar i, Tile acc) {
       Tile t = x.load(block(i)).to(sums);
@@ -170,7 +174,7 @@ class RandomPasses {
       Tile t = x.load(b).to(sums);
       if (two) t = t - u.load(b).to(sums);
       if (weighted) t = t + w.load(b).to(sums).reshape(shape);
-      views_.y.partition(cut).store({row_, b}, (t + total).to(of_.type));
+      views_.y.partition(cut).store({row_, b}, (t + total).to(of_.type), {.lead = lead});
     });
     if (positions_ < of_.blocks()) {
       Scalar b = order_ == 4 ? home_ : k_.constant(0, i32);
@@ -198,6 +202,8 @@ Rows random_blocks(Random& random, unsigned seed, int64_t rows) {
   of.block = large ? 32768 / size_of(of.type) : group * 8 * (1 + random.below(4));
   of.columns = of.block * (2 + random.below(large ? 6 : 40));
   if (random.below(2)) of.columns -= group * (1 + random.below(7));
+  of.led = random.below(2);
+  if (of.led) of.columns -= random.below(8);
   return of;
 }
 
@@ -213,7 +219,20 @@ TEST(Resident, RandomPassesGiveTheInterpretersBits) {
   }
 }
 
-// The same, each CTA several rows: the next one arrives while a row is at work, if it is visited and there is one.
+// Rows that end in the group of 16 bytes in which they begin, or in the next one.
+TEST(Resident, RowsOfLessThanAGroup) {
+  for (unsigned seed = 0; seed < 7; ++seed) {
+    const Rows of{.rows = 9, .columns = 1 + seed, .block = 8, .type = bf16, .num_warps = 1, .led = true};
+    if (of.blocks() < 2) continue;
+    KernelBuilder k("resident");
+    RandomPasses passes(k, of, seed);
+    passes.build();
+    expect_interpreters_bits(k, of, seed, passes.in_place());
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Each CTA several rows: the next one arrives while a row is at work, if it is visited and there is one.
 TEST(Resident, RandomPassesByTicketsGiveTheInterpretersBits) {
   for (unsigned seed = 0; seed < 25; ++seed) {
     Random random(seed + 300);

@@ -12,8 +12,8 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// Address of the tile's first element.
-Value tileAddress(ThreadLowering& t, tgpu::FillOp op, ValueRange indices) {
+// Address of the tile's first element, which a lead moves.
+Value tileAddress(ThreadLowering& t, tgpu::FillOp op, ValueRange indices, Value lead) {
   tile::ViewType view = op.getView().getType();
   const Pieces& slots = t.pieces(op.getView());
   Value address = slots[0];
@@ -24,7 +24,9 @@ Value tileAddress(ThreadLowering& t, tgpu::FillOp op, ValueRange indices) {
     bytes = arith::MulIOp::create(t.b, t.loc, indices[axis], bytes);
     address = arith::AddIOp::create(t.b, t.loc, address, bytes);
   }
-  return address;
+  if (!lead) return address;
+  Value before = arith::MulIOp::create(t.b, t.loc, lead, t.constant(view.getElementBytes()));
+  return arith::SubIOp::create(t.b, t.loc, address, arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), before));
 }
 
 // How many of a part's elements are among the first `elements` of the tile, if `before` ones come before the part.
@@ -33,6 +35,101 @@ Value partInside(ThreadLowering& t, Value elements, Value before, int64_t part) 
   left = arith::MaxSIOp::create(t.b, t.loc, left, t.constant(0));
   return arith::MinSIOp::create(t.b, t.loc, left, t.constant(part));
 }
+
+Value select(ThreadLowering& t, Value condition, int64_t then) {
+  return arith::SelectOp::create(t.b, t.loc, condition, t.constant(then), t.constant(0));
+}
+
+// One thread's copy of what is inside of the view: elements first .. end - 1 of a slot's.
+class SlotCopy {
+ public:
+  SlotCopy(ThreadLowering& t, tgpu::FillOp op, Value source, Value target, Value barrier)
+      : t(t),
+        op(op),
+        element(op.getView().getType().getElementType()),
+        bytes(op.getView().getType().getElementBytes()),
+        group(tile::kVectorBytes / bytes),
+        source(source),
+        target(target),
+        barrier(barrier) {}
+
+  void whole(Value end) {
+    Value size = times(end, bytes);
+    arriveExpecting(t, barrier, size);
+    start(size, t.constant(0));
+  }
+
+  // Copies move whole groups of 16 bytes. Where the row begins or ends inside of one, the thread moves its elements one
+  // by one, so that nothing outside of the row is read; it arrives when they are in the slot.
+  void ragged(Value first, Value end) {
+    Value skipped, begins;
+    if (first) {
+      begins = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ne, first, t.constant(0));
+      skipped = select(t, begins, group);
+    }
+    Value tail = arith::AndIOp::create(t.b, t.loc, end, t.constant(-group)), between = tail;
+    if (first) {
+      between = arith::SubIOp::create(t.b, t.loc, tail, skipped);
+      between = arith::MaxSIOp::create(t.b, t.loc, between, t.constant(0));
+    }
+    Value size = times(between, bytes);
+    inlinePtx(t, {}, {barrier, size}, "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [$0], $1;", "r,r,~{memory}");
+    start(size, first ? times(skipped, bytes) : t.constant(0));
+    // Both groups are on their way before the first is waited for.
+    SmallVector<Value> front, back;
+    if (first) front = loadGroup(t.constant(0), first, end, begins);
+    Value ends = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ne, tail, end);
+    if (first) {  // a row that ends in the group in which it begins
+      Value apart = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::uge, tail, skipped);
+      ends = t.both(ends, apart);
+    }
+    back = loadGroup(tail, {}, end, ends);
+    if (first) storeGroup(t.constant(0), front, begins);
+    storeGroup(tail, back, ends);
+    inlinePtx(t, {}, {barrier}, "mbarrier.arrive.shared::cta.b64 _, [$0];", "r,~{memory}");
+  }
+
+ private:
+  Value times(Value count, int64_t factor) { return arith::MulIOp::create(t.b, t.loc, count, t.constant(factor)); }
+
+  void start(Value size, Value skipped) {
+    Value any = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ne, size, t.constant(0));
+    Value to = arith::AddIOp::create(t.b, t.loc, target, skipped);
+    inlinePtx(t, {}, {any, to, sourceAt(skipped), size, barrier},
+              "@$0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [$1], [$2], $3, [$4];",
+              "b,r,l,r,r,~{memory}");
+  }
+  Value sourceAt(Value offset) {
+    return arith::AddIOp::create(t.b, t.loc, source, arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), offset));
+  }
+
+  // The group that begins at element `at`, where `wanted`; the pad for elements before `first` and from `end` on.
+  SmallVector<Value> loadGroup(Value at, Value first, Value end, Value wanted) {
+    TypedAttr pad = op.getPadAttr() ? op.getPadAttr() : t.b.getZeroAttr(element);
+    SmallVector<Value> elements, pads{arith::ConstantOp::create(t.b, t.loc, pad)};
+    Value address = sourceAt(times(at, bytes));
+    for (int64_t i = 0; i < group; ++i) {
+      Value here = arith::AddIOp::create(t.b, t.loc, at, t.constant(i));
+      Value inside = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::slt, here, end);
+      if (first) inside = t.both(inside, arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, here, first));
+      Value from = arith::AddIOp::create(t.b, t.loc, address, t.constant(i * bytes, 64));
+      llvm::append_range(elements,
+                         loadElements(t, globalPointer(t, from), element, 1, t.both(wanted, inside), pads, {}));
+    }
+    return elements;
+  }
+  void storeGroup(Value at, ArrayRef<Value> elements, Value wanted) {
+    auto shared = LLVM::LLVMPointerType::get(t.b.getContext(), kSharedSpace);
+    Value to = arith::AddIOp::create(t.b, t.loc, target, times(at, bytes));
+    storeElements(t, LLVM::IntToPtrOp::create(t.b, t.loc, shared, to), elements, wanted, {});
+  }
+
+  ThreadLowering& t;
+  tgpu::FillOp op;
+  Type element;
+  int64_t bytes, group;
+  Value source, target, barrier;
+};
 
 LogicalResult lowerFill(ThreadLowering& t, tgpu::FillOp op) {
   int64_t slots = op.getSlots().getType().getShape()[0];
@@ -46,25 +143,34 @@ LogicalResult lowerFill(ThreadLowering& t, tgpu::FillOp op) {
     t.loc = op.getLoc();
     SmallVector<Value> yielded =
         llvm::map_to_vector(body.getTerminator()->getOperands(), [&](Value value) { return t.scalar(value); });
+    const size_t rank = op.getTileShape().size();
+    ValueRange indices = ValueRange(yielded).take_front(rank);
+    Value elements = yielded.back(), lead = yielded.size() > rank + 1 ? yielded[rank] : Value();
     Value place = arith::AddIOp::create(t.b, t.loc, t.scalar(op.getBase()), position);
     Value slot = arith::RemUIOp::create(t.b, t.loc, place, t.constant(slots));
     Value barrier = mbarrierAddress(t, t.scalar(op.getBarriers()), slot);
     Value target = slotAddress(t, t.scalar(op.getSlots()), slot, slotBytes);
-    int64_t elementBytes = op.getView().getType().getElementBytes();
+    tile::ViewType view = op.getView().getType();
+    int64_t elementBytes = view.getElementBytes();
     const int64_t part = op.getSlots().getType().getShape().back();
-    Value elements = yielded.back(), source = tileAddress(t, op, ValueRange(yielded).drop_back());
+    Value source = tileAddress(t, op, indices, lead);
+    Value first = lead;
+    if (lead) {
+      Value begins = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, indices.back(), t.constant(0, 64));
+      first = arith::SelectOp::create(t.b, t.loc, begins, lead, t.constant(0));
+    }
     if (part < op.getTileShape().back()) {
       Value before = arith::MulIOp::create(t.b, t.loc, t.ctaRank(), t.constant(part));
       elements = partInside(t, elements, before, part);
+      if (first) first = partInside(t, first, before, part);
       Value offset = arith::MulIOp::create(t.b, t.loc, before, t.constant(elementBytes));
       source = arith::AddIOp::create(t.b, t.loc, source, arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), offset));
     }
-    Value bytes = arith::MulIOp::create(t.b, t.loc, elements, t.constant(elementBytes));
-    arriveExpecting(t, barrier, bytes);
-    Value any = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ne, bytes, t.constant(0));
-    inlinePtx(t, {}, {any, target, source, bytes, barrier},
-              "@$0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [$1], [$2], $3, [$4];",
-              "b,r,l,r,r,~{memory}");
+    SlotCopy copy(t, op, source, target, barrier);
+    if (lead || view.getShape().back() * elementBytes % tile::kVectorBytes != 0)
+      copy.ragged(first, elements);
+    else
+      copy.whole(elements);
   });
   return done;
 }

@@ -103,6 +103,48 @@ void storeStraddling(TileAccess& access, ArrayRef<Value> elements, Value owner, 
   }
 }
 
+// Reads the chunk that the row begins in element by element into `loaded`.
+void loadBegin(TileAccess& access, SmallVectorImpl<Value>& loaded, Value pad, AccessHints hints) {
+  ThreadLowering& t = access.t;
+  Words words(t, access.element, access.chunk);
+  const SmallVector<int64_t> first = access.firstChunks();
+  SmallVector<Value> whole = words.of(ArrayRef(loaded).slice(first[0], access.chunk));
+  auto begins =
+      scf::IfOp::create(t.b, t.loc, ValueRange(whole).getTypes(), access.holdsBegin(), /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(t.b);
+    t.b.setInsertionPointToStart(begins.elseBlock());
+    scf::YieldOp::create(t.b, t.loc, whole);
+    t.b.setInsertionPointToStart(begins.thenBlock());
+    SmallVector<Value> exact;
+    for (int64_t i = 0; i < access.chunk; ++i)
+      llvm::append_range(
+          exact, loadElements(t, access.pointer(first[0], i), access.element, 1, access.hasBegun(i), {pad}, hints));
+    scf::YieldOp::create(t.b, t.loc, words.of(exact));
+  }
+  SmallVector<Value> elements = words.elements(begins.getResults());
+  for (int64_t reg : first) llvm::copy(elements, loaded.begin() + reg);
+}
+
+void storeBegin(TileAccess& access, ArrayRef<Value> elements, Value owner, AccessHints hints) {
+  ThreadLowering& t = access.t;
+  const int64_t first = access.firstChunks()[0];
+  auto begins = scf::IfOp::create(t.b, t.loc, t.both(owner, access.holdsBegin()), /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(t.b);
+  t.b.setInsertionPointToStart(begins.thenBlock());
+  for (int64_t i = 0; i < access.chunk; ++i)
+    storeElements(t, access.pointer(first, i), {elements[first + i]}, access.hasBegun(i), hints);
+}
+
+void storeTile(TileAccess& access, ArrayRef<Value> elements, AccessHints hints) {
+  ThreadLowering& t = access.t;
+  Value owner = t.ownerPredicate(*access.layout);
+  for (int64_t reg = 0; reg < access.registers(); reg += access.chunk)
+    storeElements(t, access.pointer(reg), elements.slice(reg, access.chunk), t.both(owner, access.inside(reg)), hints);
+  if (access.mayBeginInside()) storeBegin(access, elements, owner, hints);
+  if (access.mayStraddle()) storeStraddling(access, elements, owner, hints);
+}
+
 // Whether the next iteration of a loop is the first to use what is loaded.
 bool isCarried(tile::LoadTileOp op) {
   return llvm::any_of(op->getUsers(), llvm::IsaPred<scf::YieldOp>);
@@ -110,7 +152,9 @@ bool isCarried(tile::LoadTileOp op) {
 
 LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
   auto tensor = dyn_cast<RankedTensorType>(op.getType());
-  TileAccess access(t, op.getView(), op.getIndices(), op.getTileShape(), tensor);
+  const bool aligns = tile::leadAligns(op.getLead(), op.getView(), op.getIndices(), op.getTileShape());
+  TileAccess access(t, op.getView(), op.getIndices(), op.getTileShape(), tensor, op.getLead(),
+                    aligns ? TileAccess::Lead::aligns : TileAccess::Lead::unknown);
   AccessHints hints{op.getCache(), op.getEvict()};
   TypedAttr padAttr = op.getPadAttr();
   Value pad = arith::ConstantOp::create(t.b, t.loc, padAttr ? padAttr : t.b.getZeroAttr(access.element));
@@ -125,14 +169,19 @@ LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
   for (int64_t reg = 0; reg < access.registers(); reg += access.chunk)
     llvm::append_range(
         loaded, loadElements(t, access.pointer(reg), access.element, access.chunk, access.inside(reg), pads, hints));
+  if (access.mayBeginInside()) loadBegin(access, loaded, pad, hints);
   if (access.mayStraddle()) loadStraddling(access, loaded, pad, hints);
   t.defineElements(op, loaded);
   return success();
 }
 
+// Rows of another tensor than the lead's are as far from a vector's begin, or not: that is one branch for all threads.
 LogicalResult lowerStoreTile(ThreadLowering& t, tile::StoreTileOp op) {
   auto tensor = dyn_cast<RankedTensorType>(op.getValue().getType());
-  TileAccess access(t, op.getView(), op.getIndices(), op.getTileShape(), tensor);
+  auto accessAs = [&](TileAccess::Lead kind) {
+    return TileAccess(t, op.getView(), op.getIndices(), op.getTileShape(), tensor, op.getLead(), kind);
+  };
+  TileAccess access = accessAs(TileAccess::Lead::aligns);
   AccessHints hints{op.getCache(), op.getEvict()};
   SmallVector<Value> elements = t.elements(op.getValue());
   if (!tensor) {
@@ -140,11 +189,16 @@ LogicalResult lowerStoreTile(ThreadLowering& t, tile::StoreTileOp op) {
     storeElements(t, globalPointer(t, access.scalarAddress()), elements, first, hints);
     return success();
   }
-  Value owner = t.ownerPredicate(*access.layout);
-  for (int64_t reg = 0; reg < access.registers(); reg += access.chunk)
-    storeElements(t, access.pointer(reg), ArrayRef(elements).slice(reg, access.chunk),
-                  t.both(owner, access.inside(reg)), hints);
-  if (access.mayStraddle()) storeStraddling(access, elements, owner, hints);
+  if (!op.getLead() || access.chunk == 1 ||
+      tile::leadAligns(op.getLead(), op.getView(), op.getIndices(), op.getTileShape()))
+    return storeTile(access, elements, hints), success();
+  auto branch = scf::IfOp::create(t.b, t.loc, access.isAligned(), /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(t.b);
+  t.b.setInsertionPointToStart(branch.thenBlock());
+  storeTile(access, elements, hints);
+  t.b.setInsertionPointToStart(branch.elseBlock());
+  TileAccess single = accessAs(TileAccess::Lead::unknown);
+  storeTile(single, elements, hints);
   return success();
 }
 
@@ -166,6 +220,22 @@ LogicalResult lowerPrefetchTile(ThreadLowering& t, tile::PrefetchTileOp op) {
   return success();
 }
 
+LogicalResult lowerLead(ThreadLowering& t, tile::LeadOp op) {
+  const Pieces& slots = t.pieces(op.getView());
+  tile::ViewType view = op.getView().getType();
+  Value elements = t.constant(0, 64);
+  for (auto [axis, index] : llvm::enumerate(op.getIndices())) {
+    Value step = arith::MulIOp::create(t.b, t.loc, t.scalar(index), slots[1 + view.getRank() + axis]);
+    elements = arith::AddIOp::create(t.b, t.loc, elements, step);
+  }
+  Value bytes = arith::MulIOp::create(t.b, t.loc, elements, t.constant(view.getElementBytes(), 64));
+  Value address = arith::AddIOp::create(t.b, t.loc, slots[0], bytes);
+  Value low = arith::TruncIOp::create(t.b, t.loc, t.b.getI32Type(), address);
+  low = arith::AndIOp::create(t.b, t.loc, low, t.constant(tile::kVectorBytes - 1));
+  t.define(op, {Value(arith::DivUIOp::create(t.b, t.loc, low, t.constant(view.getElementBytes())))});
+  return success();
+}
+
 LogicalResult lowerViewPtr(ThreadLowering& t, tile::ViewPtrOp op) {
   t.define(op, {t.pieces(op.getView())[0]});
   return success();
@@ -178,6 +248,7 @@ void addViewLowerings(LoweringTable& table) {
   table.add<tile::StoreTileOp, lowerStoreTile>();
   table.add<tile::PrefetchTileOp, lowerPrefetchTile>();
   table.add<tile::ViewPtrOp, lowerViewPtr>();
+  table.add<tile::LeadOp, lowerLead>();
 }
 
 }  // namespace ligerdsl::compiler::nvptx

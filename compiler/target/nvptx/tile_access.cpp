@@ -10,23 +10,35 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 
 TileAccess::TileAccess(ThreadLowering& t, Value view, ValueRange indices, ArrayRef<int64_t> tileShape,
-                       RankedTensorType tile)
+                       RankedTensorType tile, Value lead, Lead kind)
     : t(t),
       view(cast<tile::ViewType>(view.getType())),
       layout(tile ? &t.layout(tile) : nullptr),
       element(this->view.getElementType()),
       slots(t.pieces(view)),
-      tileShape(tileShape) {
+      tileShape(tileShape),
+      lead(lead ? t.scalar(lead) : Value()),
+      leads(lead ? kind : Lead::none),
+      leadLimit(lead ? tile::leadLimit(lead) : 0) {
   for (Value index : indices) indexValues.push_back(t.scalar(index));
   for (size_t axis = 0; axis < tileShape.size(); ++axis)
     if (tileShape[axis]) tileAxes.push_back(axis);
   chunk = chunkSize();
   computeOrigin();
   for (size_t axis = 0; axis < tileShape.size(); ++axis) computeMask(axis);
+  if (!this->lead) return;
+  Value isFirst = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, indexValues.back(), t.constant(0, 64));
+  begin = arith::SelectOp::create(t.b, t.loc, isFirst, this->lead, t.constant(0));
 }
 
-Value TileAccess::pointer(int64_t reg) {
-  int64_t constantBytes = 0;
+Value TileAccess::isAligned() {
+  Value low = arith::TruncIOp::create(t.b, t.loc, t.b.getI32Type(), threadAddress);
+  Value rest = arith::AndIOp::create(t.b, t.loc, low, t.constant(tile::kVectorBytes - 1));
+  return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, rest, t.constant(0));
+}
+
+Value TileAccess::pointer(int64_t reg, int64_t i) {
+  int64_t constantBytes = i * bytes();
   Value dynamic;
   for (auto [dim, axis] : llvm::enumerate(tileAxes)) {
     auto [base, offset] = t.coordinate(*layout, reg, dim);
@@ -52,7 +64,7 @@ Value TileAccess::inside(int64_t reg) {
   Value predicate = uniform;
   for (auto [dim, axis] : llvm::enumerate(tileAxes))
     predicate = t.both(predicate, fits(reg, dim, isLast(axis) ? chunk : 1));
-  return predicate;
+  return begin ? t.both(predicate, isBehindBegin(reg)) : predicate;
 }
 
 Value TileAccess::bytesInside(int64_t reg) {
@@ -93,7 +105,26 @@ SmallVector<SmallVector<int64_t>> TileAccess::lines() {
 Value TileAccess::holdsStraddle(ArrayRef<int64_t> line) {
   Value any;
   for (int64_t reg : line) any = any ? Value(arith::OrIOp::create(t.b, t.loc, any, straddles(reg))) : straddles(reg);
-  return t.both(straddleHas(0), any);
+  Value count = arith::AndIOp::create(t.b, t.loc, remaining[tileAxes.back()], t.constant(chunk - 1));
+  Value exists = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ne, count, t.constant(0));
+  return arith::AndIOp::create(t.b, t.loc, exists, any);
+}
+
+Value TileAccess::holdsBegin() {
+  Value holds = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, layout->origin.back(), t.constant(0));
+  holds = t.both(holds, arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ne, begin, t.constant(0)));
+  return t.both(uniform, t.both(holds, fits(0, tileAxes.size() - 1, chunk)));
+}
+
+SmallVector<int64_t> TileAccess::firstChunks() {
+  SmallVector<int64_t> registersOf;
+  for (int64_t reg = 0; reg < registers(); reg += chunk)
+    if (lastCoordinate(reg) == 0) registersOf.push_back(reg);
+  return registersOf;
+}
+
+Value TileAccess::hasBegun(int64_t i) {
+  return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sle, begin, t.constant(i));
 }
 
 Value TileAccess::straddles(int64_t reg) {
@@ -102,14 +133,28 @@ Value TileAccess::straddles(int64_t reg) {
 
 TileAccess::Inside TileAccess::straddleKnows(int64_t i) const {
   size_t axis = tileAxes.back();
-  if (view.isDynamicDim(axis)) return Inside::tested;
+  if (view.isDynamicDim(axis) || begin) return Inside::tested;
   return i < view.getShape()[axis] % chunk ? Inside::yes : Inside::no;
 }
 
 Value TileAccess::straddleHas(int64_t i) {
   if (straddleKnows(i) == Inside::yes) return {};
-  Value count = arith::AndIOp::create(t.b, t.loc, remaining[tileAxes.back()], t.constant(chunk - 1));
-  return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sgt, count, t.constant(i));
+  Value left = remaining[tileAxes.back()];
+  Value count = arith::AndIOp::create(t.b, t.loc, left, t.constant(chunk - 1));
+  Value has = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sgt, count, t.constant(i));
+  if (!begin) return has;
+  // A row that ends in the chunk in which it begins.
+  Value at =
+      arith::OrIOp::create(t.b, t.loc, arith::AndIOp::create(t.b, t.loc, left, t.constant(-chunk)), t.constant(i));
+  return t.both(has, arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, at, begin));
+}
+
+Value TileAccess::isBehindBegin(int64_t reg) {
+  Coordinate at = t.coordinate(*layout, reg, tileAxes.size() - 1);
+  const int64_t furthest = chunk > 1 ? 0 : leadLimit;  // that begin may be beyond
+  if (layout->disjoint && at.offset > furthest) return {};
+  Value here = arith::AddIOp::create(t.b, t.loc, at.base, t.constant(at.offset));
+  return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, here, begin);
 }
 
 Value TileAccess::straddlePointer(int64_t reg, int64_t i) {
@@ -125,7 +170,13 @@ Value TileAccess::lineInside(int64_t reg) {
   return predicate;
 }
 
+Value TileAccess::size(size_t axis) {
+  Value size = slots[1 + axis];
+  return isLed(axis) ? add(size, arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), lead)) : size;
+}
+
 int64_t TileAccess::sizeDivisor(size_t axis) const {
+  if (isLed(axis)) return 1;
   return view.isDynamicDim(axis) ? view.getDimDivisors()[axis] : view.getShape()[axis];
 }
 
@@ -148,7 +199,12 @@ int64_t TileAccess::chunkSize() const {
   if (tileAxes.empty()) return 1;
   size_t last = tileAxes.back();
   if (view.isDynamicStride(last) || view.getStrides()[last] != 1 || !layout->disjoint) return 1;
-  int64_t n = std::min(layout->width, 16 / bytes());
+  int64_t n = std::min(layout->width, tile::kVectorBytes / bytes());
+  if (leads != Lead::none) {
+    const bool whole = leadLimit < n && n * bytes() == tile::kVectorBytes && tileShape[last] % n == 0 &&
+                       llvm::all_of(tileShape.drop_back(), [](int64_t size) { return size <= 1; });
+    return leads == Lead::aligns && whole ? n : 1;
+  }
   for (; n > 1; n /= 2) {
     bool aligned = view.getAlignment() % (n * bytes()) == 0;
     for (size_t axis = 0; axis < tileShape.size(); ++axis)
@@ -198,6 +254,13 @@ void TileAccess::computeOrigin() {
       offset = add(offset, times(arith::MulIOp::create(t.b, t.loc, origin, stride(axis)), bytes()));
   }
   threadAddress = add(offset, slots[0]);
+  if (lead) {
+    Value before = arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), lead);
+    before = view.isDynamicStride(tileShape.size() - 1)
+                 ? arith::MulIOp::create(t.b, t.loc, before, stride(tileShape.size() - 1))
+                 : times(before, view.getStrides().back());
+    threadAddress = difference(threadAddress, times(before, bytes()));
+  }
   Value small;  // 32-bit offset
   int64_t reach = 0;
   for (auto [dim, axis] : llvm::enumerate(tileAxes)) {
@@ -231,6 +294,7 @@ void TileAccess::computeMask(size_t axis) {
     uniform = t.both(uniform, begins);
     return;
   }
+  // With a lead it is more, by the lead.
   if (known) staticLeft[axis] = view.getShape()[axis] - *index * tile;
   Value left = difference(size(axis), origin);
   Value limit = t.constant(tile, 64);

@@ -12,6 +12,11 @@
 //   4. the last dimension may end inside a chunk: chunks that fit are moved as in 3; the thread that holds the
 //      straddling chunk then branches to an element-by-element access. A thread that holds a few elements of a size that
 //      is not known moves them one by one instead, as in 3.
+//   5. with a lead the row begins inside the first chunk of its first tile, which is treated likewise.
+//
+// With a lead everything counts from the tile's first column: the view ends `lead` elements later, and columns before
+// element `begin` (the lead in tile 0, else 0) are outside. Chunks are whole vectors if the lead is that of the row, or
+// where the caller has found (isAligned) that it might as well be.
 #pragma once
 
 #include <optional>
@@ -22,13 +27,19 @@ namespace ligerdsl::compiler::nvptx {
 
 class TileAccess {
  public:
+  /// What is known of tiles with a lead.
+  enum class Lead { none, unknown, aligns };
+
   TileAccess(ThreadLowering& t, mlir::Value view, mlir::ValueRange indices, llvm::ArrayRef<int64_t> tileShape,
-             mlir::RankedTensorType tile);
+             mlir::RankedTensorType tile, mlir::Value lead = {}, Lead kind = Lead::none);
+
+  /// Whether the tile's first column is at a multiple of 16 bytes.
+  mlir::Value isAligned();
 
   int64_t registers() const { return layout ? layout->registers() : 1; }
 
-  /// Address of the chunk that begins at a register.
-  mlir::Value pointer(int64_t reg);
+  /// Address of the chunk that begins at a register, or of its element `i`.
+  mlir::Value pointer(int64_t reg, int64_t i = 0);
 
   /// Address of an access without tile dimensions.
   mlir::Value scalarAddress() const { return threadAddress; }
@@ -47,6 +58,16 @@ class TileAccess {
 
   /// Registers of chunks that differ along the last dimension only, line by line.
   llvm::SmallVector<llvm::SmallVector<int64_t>> lines();
+  // Case 5: chunk 0 of the line, in the registers that hold it.
+
+  bool mayBeginInside() const { return begin && chunk > 1; }
+  /// True in a thread that holds the chunk that the row begins and does not end in.
+  mlir::Value holdsBegin();
+  llvm::SmallVector<int64_t> firstChunks();
+  /// Whether the row has begun at element `i` of the first chunk.
+  mlir::Value hasBegun(int64_t i);
+
+  // Case 4 again.
   /// True in a thread that holds the straddling chunks.
   mlir::Value holdsStraddle(llvm::ArrayRef<int64_t> line);
   /// True if the chunk at this register is the straddling one (given that there is one).
@@ -71,9 +92,14 @@ class TileAccess {
   mlir::Value uniform;  // predicate that all accesses share; null = always
 
  private:
-  mlir::Value size(size_t axis) { return slots[1 + axis]; }
+  // Of a line that begins where the tiles do.
+  mlir::Value size(size_t axis);
   mlir::Value stride(size_t axis) { return slots[1 + view.getRank() + axis]; }
   bool isLast(size_t axis) const { return axis == tileAxes.back(); }
+
+  bool isLed(size_t axis) const { return leads != Lead::none && isLast(axis); }
+  // begin <= coordinate(reg); null where every coordinate of this register is beyond.
+  mlir::Value isBehindBegin(int64_t reg);
 
   int64_t sizeDivisor(size_t axis) const;
   int64_t strideDivisor(size_t axis) const;
@@ -115,6 +141,10 @@ class TileAccess {
 
   Pieces slots;  // of the view: pointer, sizes, strides
   llvm::ArrayRef<int64_t> tileShape;
+  mlir::Value lead;   // i32
+  mlir::Value begin;  // i32; null without a lead
+  Lead leads;
+  int64_t leadLimit;  // begin is at most this
   llvm::SmallVector<mlir::Value> indexValues;
   llvm::SmallVector<size_t> tileAxes;                    // view axis of every tile dimension
   llvm::SmallVector<mlir::Value> remaining;              // i32 per view axis, null where nothing needs testing

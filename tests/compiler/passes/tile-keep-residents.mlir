@@ -3,7 +3,8 @@
 // RUN: ligerdsl-opt %s -tile-keep-residents=shared-bytes=1024 | FileCheck %s --check-prefix=NONE
 
 !x = !tile.view<?x4000xf32, strides = [?, 1], align = 16, dim_div = [1, 4000], stride_div = [4, 1]>
-!odd = !tile.view<?x4001xf32, strides = [?, 1], align = 16, dim_div = [1, 1], stride_div = [4, 1]>
+!ragged = !tile.view<?x4001xf32, strides = [?, 1], align = 16, dim_div = [1, 1], stride_div = [4, 1]>
+!odd = !tile.view<?x4001xf32, strides = [?, 1]>
 
 // Eight blocks of 2 KB in two slots. Refills follow the loops' order, behind a barrier.
 // CHECK-LABEL: func.func @two_passes
@@ -205,6 +206,101 @@ func.func @others_written_before(%x: !x {tile.alias_class = 1 : i64}, %y: !x {ti
     %back = arith.subi %c7, %j : i32
     %b = arith.extsi %back : i32 to i64
     %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+  }
+  return
+}
+
+// Rows that end inside of a group of 16 bytes: fills make it whole, loads take it whole.
+// CHECK-LABEL: func.func @ends_inside_a_group
+// CHECK: tgpu.fill
+// CHECK: %[[UP:.*]] = arith.addi %{{.*}}, %c3_i32
+// CHECK: %[[GROUPS:.*]] = arith.andi %[[UP]], %c-4_i32
+// CHECK: tgpu.local_load %{{.*}} limit %[[GROUPS]]
+func.func @ends_inside_a_group(%x: !ragged, %y: !ragged) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c7 = arith.constant 7 : i32
+  %c8 = arith.constant 8 : i32
+  %zero = arith.constant dense<0.0> : tensor<512xf32>
+  %program = tile.program_id 0 : i32
+  %row = arith.extsi %program : i32 to i64
+  %sum = scf.for %i = %c0 to %c8 step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
+    %b = arith.extsi %i : i32 to i64
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !ragged -> tensor<512xf32>
+    %s = arith.addf %acc, %t : tensor<512xf32>
+    scf.yield %s : tensor<512xf32>
+  }
+  scf.for %j = %c0 to %c8 step %c1 : i32 {
+    %back = arith.subi %c7, %j : i32
+    %b = arith.extsi %back : i32 to i64
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !ragged -> tensor<512xf32>
+    %s = arith.addf %sum, %t : tensor<512xf32>
+    tile.store_tile %s, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !ragged
+  }
+  return
+}
+
+// The lead of the row says where its first group begins.
+// CHECK-LABEL: func.func @begins_anywhere
+// CHECK: %[[ROW:.*]] = arith.extsi
+// CHECK: %[[LEAD:.*]] = tile.lead %{{.*}}[%[[ROW]]]
+// CHECK: tgpu.fill
+// CHECK: %[[WIDE:.*]] = arith.extui %[[LEAD]] : i32 to i64
+// CHECK: arith.addi %[[WIDE]], %c4001_i64
+// CHECK: tgpu.yield %[[ROW]], %{{.*}}, %[[LEAD]], %{{.*}} : i64, i64, i32, i32
+// CHECK: tgpu.local_load
+// CHECK: tgpu.local_load
+// CHECK: tile.store_tile %{{.*}} lead %[[LEAD]]
+func.func @begins_anywhere(%x: !odd, %y: !odd) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c7 = arith.constant 7 : i32
+  %c8 = arith.constant 8 : i32
+  %zero = arith.constant dense<0.0> : tensor<512xf32>
+  %program = tile.program_id 0 : i32
+  %row = arith.extsi %program : i32 to i64
+  %lead = tile.lead %x[%row] : !odd
+  %sum = scf.for %i = %c0 to %c8 step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
+    %b = arith.extsi %i : i32 to i64
+    %t = tile.load_tile %x[%row, %b] lead %lead shape [0, 512] {resident = 1 : i64} : !odd -> tensor<512xf32>
+    %s = arith.addf %acc, %t : tensor<512xf32>
+    scf.yield %s : tensor<512xf32>
+  }
+  scf.for %j = %c0 to %c8 step %c1 : i32 {
+    %back = arith.subi %c7, %j : i32
+    %b = arith.extsi %back : i32 to i64
+    %t = tile.load_tile %x[%row, %b] lead %lead shape [0, 512] {resident = 1 : i64} : !odd -> tensor<512xf32>
+    %s = arith.addf %sum, %t : tensor<512xf32>
+    tile.store_tile %s, %y[%row, %b] lead %lead shape [0, 512] : tensor<512xf32>, !odd
+  }
+  return
+}
+
+// Another row's lead says nothing.
+// CHECK-LABEL: func.func @lead_of_another_row
+// CHECK-NOT: tgpu.
+func.func @lead_of_another_row(%x: !odd, %y: !odd) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c7 = arith.constant 7 : i32
+  %c8 = arith.constant 8 : i32
+  %zero = arith.constant dense<0.0> : tensor<512xf32>
+  %program = tile.program_id 0 : i32
+  %row = arith.extsi %program : i32 to i64
+  %zeroth = arith.constant 0 : i64
+  %lead = tile.lead %x[%zeroth] : !odd
+  %sum = scf.for %i = %c0 to %c8 step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
+    %b = arith.extsi %i : i32 to i64
+    %t = tile.load_tile %x[%row, %b] lead %lead shape [0, 512] {resident = 1 : i64} : !odd -> tensor<512xf32>
+    %s = arith.addf %acc, %t : tensor<512xf32>
+    scf.yield %s : tensor<512xf32>
+  }
+  scf.for %j = %c0 to %c8 step %c1 : i32 {
+    %back = arith.subi %c7, %j : i32
+    %b = arith.extsi %back : i32 to i64
+    %t = tile.load_tile %x[%row, %b] lead %lead shape [0, 512] {resident = 1 : i64} : !odd -> tensor<512xf32>
+    %s = arith.addf %sum, %t : tensor<512xf32>
+    tile.store_tile %s, %y[%row, %b] lead %lead shape [0, 512] : tensor<512xf32>, !odd
   }
   return
 }

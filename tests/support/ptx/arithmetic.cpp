@@ -110,6 +110,7 @@ void add_integer(Table& t, const std::string& type) {
   t["mad.lo." + type] = {[](uint64_t a, uint64_t b, uint64_t c) -> uint64_t { return static_cast<U>(a * b + c); }, 3};
   t["min." + type] = BINARY(std::min(a, b));
   t["max." + type] = BINARY(std::max(a, b));
+  if constexpr (std::is_same_v<T, int32_t>) t["min.relu.s32"] = BINARY(std::max(std::min(a, b), 0));
   t["neg." + type] = UNARY(U{0} - static_cast<U>(a));
   t["div." + type] = BINARY((divisible(a, b), a / b));
   t["rem." + type] = BINARY((divisible(a, b), a % b));

@@ -90,6 +90,21 @@ TEST(PtxEmulator, BytesAndPairs) {
   EXPECT_EQ(result.out[9], 0x7efe017fu);
 }
 
+TEST(PtxEmulator, HalvesThatNobodyWantsAndClamps) {
+  const Result result = run_kernel(R"(
+	mov.b32 	%r2, 0x12345678;
+	mov.b32 	{_, %rs1}, %r2;
+	cvt.u32.u16 	%r2, %rs1;
+	sub.s32 	%r3, %r1, 5;
+	min.relu.s32 	%r3, %r3, 7;
+	add.s32 	%r2, %r2, %r3;
+	st.global.b32 	[%rd1], %r2;)");
+  ASSERT_EQ(result.error, "");
+  EXPECT_EQ(result.out[3], 0x1234u);
+  EXPECT_EQ(result.out[9], 0x1238u);
+  EXPECT_EQ(result.out[60], 0x123bu);
+}
+
 TEST(PtxEmulator, ProductsOfPairs) {
   const Result result = run_kernel(R"(
 	mov.b32 	%r2, 0x40003fc0;

@@ -89,11 +89,13 @@ enum class Evict : int64_t {
 
 struct LoadOptions {
   double pad = 0.0;  // what elements outside the view read as
+  Scalar lead = {};  // what View::lead gave: tiles begin so many elements earlier along the last axis
   Cache cache = Cache::normal;
   Evict evict = Evict::normal;
 };
 
 struct StoreOptions {
+  Scalar lead = {};  // as of loads
   Cache cache = Cache::normal;
   Evict evict = Evict::normal;
 };
@@ -104,6 +106,14 @@ class View : public Value {
   using Value::Value;
   Scalar dim(int axis, Loc loc = Loc::current()) const;     // i64; also of static dimensions
   Scalar stride(int axis, Loc loc = Loc::current()) const;  // i64, in elements
+  // For rows that begin anywhere in memory, as those of 50257 columns do: how many elements before the first one of the
+  // row at `index` (of all axes but the last) its blocks had better begin, so that every one begins at a whole vector.
+  // Given as `lead` to loads and stores, tile b of a row has column b * block + j - lead at j; columns below 0 are
+  // outside of the view as those beyond its end are. It is at most lead_limit(), and 0 where the compiler knows that
+  // rows begin at whole vectors or has no use for it: results may not depend on it. Rows of other tensors may be moved
+  // with the same lead; stores profit as well where both rows are equally far from a vector's begin.
+  Scalar lead(const Indices& index, Loc loc = Loc::current()) const;
+  Scalar lead_limit(Loc loc = Loc::current()) const;
   // Cuts the view into tiles: one entry per dimension, a tile size or `squeeze`. Indices count tiles.
   Partition partition(const Shape& tile_shape, Loc loc = Loc::current()) const;
   // One element. Outside the view, load gives `pad` and store does nothing.
@@ -148,7 +158,7 @@ class Partition {
 class Resident {
  public:
   Resident() = default;
-  Scalar blocks(Loc loc = Loc::current()) const;  // i32: tiles that cover the last axis
+  Scalar blocks(Loc loc = Loc::current()) const;  // i32: tiles that cover the last axis, whatever the lead
   Tile load(const ScalarArg& block, Loc loc = Loc::current()) const;
 
  private:

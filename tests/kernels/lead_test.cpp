@@ -1,0 +1,96 @@
+// Rows that are moved with a lead (View::lead): wherever rows begin and end, every element is moved and nothing else is
+// touched, and what is outside of the row reads as the pad.
+#include "ligerdsl/dsl.h"
+#include "tests/kernels/shapes.h"
+
+namespace ligerdsl::test {
+namespace {
+
+struct Case {
+  DType type, lead_type;  // of what is copied, and of the rows whose lead it is
+  int64_t columns, block;
+  bool own;              // the lead of the rows that are read; else of others
+  int64_t rows_of_tile;  // 0: squeezed
+};
+
+// y = x, and how much the tiles' elements add up to beside the row's: each pad is 1.
+kernels::Launch copy(const Case& c) {
+  KernelBuilder k("copy_with_lead");
+  View y = k.view("y", c.type, {dyn, c.columns}), x = k.view("x", c.type, {dyn, c.columns}),
+       other = k.view("other", c.lead_type, {dyn, c.columns}), sums = k.view("sums", f32, {dyn});
+  Scalar at = k.program_id(0);
+  const View& led = c.own ? x : other;
+  Scalar lead = led.lead({at * static_cast<int>(std::max<int64_t>(c.rows_of_tile, 1))});
+  Scalar blocks = cdiv(x.dim(1).to(i32) + led.lead_limit(), c.block);
+  const Shape cut{c.rows_of_tile, c.block};
+  auto [total] = k.for_range(0, blocks, 1, carry(k.constant(0, f32)), [&](Scalar b, Scalar total) {
+    Tile t = x.partition(cut).load({at, b}, {.pad = 1, .lead = lead});
+    y.partition(cut).store({at, b}, t, {.lead = lead});
+    return carry(total + sum(t.to(f32).reshape({std::max<int64_t>(c.rows_of_tile, 1) * c.block})));
+  });
+  sums.store({at}, total - (blocks * static_cast<int>(c.block)).to(f32));
+  return {.program = k.finish(), .num_warps = 2};
+}
+
+Tensor small_numbers(const Case& c, int64_t rows, int64_t gap, int64_t shift) {
+  Tensor tensor = Tensor::rows(c.type, rows, c.columns, gap, shift);
+  for (int64_t i = 0; i < tensor.size(); ++i)
+    is_integer(c.type) ? tensor.set_integer(i, i % 5) : tensor.set(i, static_cast<double>(i % 5));
+  return tensor;
+}
+
+void expect_copies(const Case& c, int64_t gap, int64_t shift, int64_t shift_of_copy) {
+  const int64_t high = std::max<int64_t>(c.rows_of_tile, 1), rows = 2 * high;
+  Tensor x = small_numbers(c, rows, gap, shift), y = Tensor::rows(c.type, rows, c.columns, gap, shift_of_copy),
+         other = Tensor::rows(c.lead_type, rows, c.columns, gap, 1), sums(f32, {2});
+  kernels::Launch launch = copy(c);
+  launch.grid = [](int64_t) { return kernels::Grid{2, 1, 1}; };
+  backend().run({.launches = {launch}}, rows,
+                Arguments().tensor("y", y).tensor("x", x).tensor("other", other).tensor("sums", sums));
+  SCOPED_TRACE(std::string(name(c.type)) + " columns " + std::to_string(c.columns) + " block " +
+               std::to_string(c.block) + " gap " + std::to_string(gap) + " shift " + std::to_string(shift) + ", " +
+               std::to_string(shift_of_copy) + (c.own ? " own lead" : std::string(" lead of ") + name(c.lead_type)));
+  EXPECT_TRUE(y.same_bits(x));
+  EXPECT_TRUE(y.untouched_outside());
+  for (int64_t i = 0; i < 2 && high == 1; ++i) {
+    double expected = -static_cast<double>(c.columns);
+    for (int64_t j = 0; j < c.columns; ++j)
+      expected += is_integer(c.type) ? static_cast<double>(x.get_integer(i * c.columns + j)) : x.get(i * c.columns + j);
+    EXPECT_EQ(sums.get(i), expected);
+  }
+}
+
+TEST(Lead, RowsAtEveryByteOfAVector) {
+  for (DType type : {f32, bf16, i64}) {
+    const int64_t vector = 16 / size_of(type);
+    for (int64_t columns : {int64_t{1}, vector - 1, int64_t{67}, int64_t{300}}) {
+      for (int64_t shift = 0; shift < vector; ++shift) {
+        const Case c{type, type, columns, 64 * vector, true, squeeze};
+        expect_copies(c, 0, shift, shift);
+        expect_copies(c, 1, shift, shift + 1);
+        expect_copies({type, type, columns, 128, true, squeeze}, 0, shift, shift + vector);
+      }
+    }
+  }
+}
+
+// Leads of rows of wider and of narrower elements, which reach further than a vector of the rows that are moved, or
+// not.
+TEST(Lead, LeadsOfOtherRows) {
+  for (DType lead : {bf16, f32, i64}) {
+    for (DType type : {f32, bf16}) {
+      for (int64_t columns : {3, 67, 300})
+        for (int64_t shift : {0, 1, 3}) expect_copies({type, lead, columns, 256, false, squeeze}, 1, shift, shift);
+    }
+  }
+}
+
+// Rows of one tile begin at different bytes of a vector.
+TEST(Lead, TilesOfSeveralRows) {
+  for (DType type : {f32, bf16})
+    for (int64_t columns : {67, 300})
+      for (int64_t shift : {0, 3}) expect_copies({type, type, columns, 128, true, 2}, 1, shift, shift + 1);
+}
+
+}  // namespace
+}  // namespace ligerdsl::test
