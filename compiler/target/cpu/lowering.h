@@ -34,6 +34,7 @@ struct Nest {
   llvm::SmallVector<int64_t> shape;
   int laneDim = -1;
   int64_t lanes = 1;
+  int registers = 1;  // side by side along the lane dimension
   llvm::SmallVector<mlir::Value> indices;     // per dimension; null where the size is 1
   llvm::SmallVector<int> depths;              // per dimension: loops around its index, its own included
   llvm::SmallVector<mlir::Operation*> loops;  // outermost first; code for depth d goes before loops[d]
@@ -153,7 +154,8 @@ class TileLowering {
                                          llvm::ArrayRef<mlir::Value> b, int64_t lanes);
   llvm::SmallVector<mlir::Value> start(tile::ReduceOp op, int64_t lanes);
   void lowerAcross(const Group& group);
-  llvm::SmallVector<Reduction> reduceAcross(const Group& group, int axis, bool inBounds, mlir::Operation* anchor);
+  llvm::SmallVector<Reduction> reduceAcross(const Group& group, int axis, llvm::ArrayRef<Coords> places, bool inBounds,
+                                            mlir::Operation* anchor);
 
   // lower_ordered.cpp: nests of their own.
   void lowerOrdered(mlir::Operation* op, llvm::ArrayRef<int64_t> shape);

@@ -123,8 +123,9 @@ void Plan::collect(Value value, bool identity, Reads& reads, Seen& seen) const {
 void Plan::collectOp(Operation* op, bool identity, Reads& reads, Seen& seen) const {
   reads.ops.push_back(op);
   if (isa<tile::LoadTileOp, tile::LoadOp>(op)) reads.loads.push_back({op, identity});
-  bool reshapes = isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp>(op);
-  for (Value operand : op->getOperands()) collect(operand, identity && !reshapes, reads, seen);
+  // Other changes of shape keep the order of the elements, and so their places in memory.
+  bool reorders = isa<tile::BroadcastOp, tile::PermuteOp>(op);
+  for (Value operand : op->getOperands()) collect(operand, identity && !reorders, reads, seen);
 }
 
 Plan::Reads Plan::readsOf(const Sink& sink) const {
