@@ -11,6 +11,35 @@ static bool anyLanes(const Coords& coords) {
 
 //===-- Partitions -------------------------------------------------------------------------------===//
 
+static Value throughCasts(Value index) {
+  while (isa_and_nonnull<arith::ExtSIOp, arith::ExtUIOp>(index.getDefiningOp()))
+    index = index.getDefiningOp()->getOperand(0);
+  return index;
+}
+
+// By how much an index grows from one iteration of its loop to the next, or from program to program; null if unknown.
+Value TileLowering::stepOf(Value index) {
+  index = throughCasts(index);
+  if (auto argument = dyn_cast<BlockArgument>(index)) {
+    auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
+    return loop && loop.getInductionVar() == argument ? toI64(scalar(loop.getStep())) : Value();
+  }
+  if (auto difference = index.getDefiningOp<arith::SubIOp>())
+    if (Value step = isa<BlockArgument>(difference.getRhs()) ? stepOf(difference.getRhs()) : Value())
+      return sub(i64(0), step);
+  auto program = index.getDefiningOp<tile::ProgramIdOp>();
+  return program && program.getAxis() == 0 ? i64(1) : Value();
+}
+
+// Brings an element of the next tile nearer while this one is computed with: a tile that is read twice comes from memory
+// the first time, and then memory would wait.
+void TileLowering::prefetch(const TileAccess& access, Address from) {
+  Type pointer = from.pointer.getType();
+  Value next = LLVM::GEPOp::create(b, loc, pointer, storageType(access.element), from.pointer, access.ahead);
+  constexpr int kRead = 0, kToL2 = 2, kData = 1;
+  LLVM::Prefetch::create(b, loc, next, kRead, kToL2, kData);
+}
+
 // Applies the index: tile dimension k starts at element index * size and has `extent` elements inside the view.
 TileAccess TileLowering::prepare(Operation* op) {
   auto load = dyn_cast<tile::LoadTileOp>(op);
@@ -22,16 +51,25 @@ TileAccess TileLowering::prepare(Operation* op) {
   TileAccess access;
   access.element = cast<tile::ViewType>(viewValue.getType()).getElementType();
   Value offset = i64(0), inside;
+  bool ofLoop = false;  // a loop's next iteration comes before the next program
+  auto moves = [&](Value index, Value elements) {
+    bool byLoop = !isa_and_nonnull<tile::ProgramIdOp>(throughCasts(index).getDefiningOp());
+    if (ofLoop && !byLoop) return;
+    access.ahead = elements;
+    ofLoop = byLoop;
+  };
   for (size_t k = 0; k < sizes.size(); ++k) {
     Value index = scalar(indices[k]), dim = view.dims[k];
     if (sizes[k] == 0) {
       Value exists = b.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::ult, index, dim);
       if (!matchPattern(exists, m_One())) inside = both(inside, exists);
       offset = add(offset, mul(index, view.strides[k]));
+      if (Value step = stepOf(indices[k])) moves(indices[k], mul(step, view.strides[k]));
       continue;
     }
     Value size = i64(sizes[k]), begin = mul(index, size);
     offset = add(offset, mul(begin, view.strides[k]));
+    if (Value step = stepOf(indices[k])) moves(indices[k], mul(mul(step, size), view.strides[k]));
     access.strides.push_back(view.strides[k]);
     Value rest = b.createOrFold<arith::MinSIOp>(loc, sub(dim, begin), size);
     rest = b.createOrFold<arith::MaxSIOp>(loc, rest, i64(0));

@@ -50,6 +50,7 @@ void TileLowering::lowerGroup(const Group& group) {
   loc = group.sinks.front().op->getLoc();
   Nest here;
   nest = &here;
+  this->group = &group;
   if (group.sinks.front().kind == SinkKind::ordered) {
     lowerOrdered(group.sinks.front().op, group.shape);
   } else {

@@ -51,6 +51,7 @@ struct TileAccess {
   llvm::SmallVector<mlir::Value> strides;  // per tile dimension, i64
   llvm::SmallVector<mlir::Value> extents;  // elements inside the view per tile dimension; null = all
   mlir::Value inside;                      // scalar accesses: whether the element exists; null = it does
+  mlir::Value ahead;                       // elements to the tile of the next iteration or program; null = unknown
   mlir::Type element;
 };
 
@@ -105,6 +106,8 @@ class TileLowering {
 
   // lower_access.cpp: addresses, guards, loads and stores of registers.
   TileAccess prepare(mlir::Operation* access);
+  mlir::Value stepOf(mlir::Value index);
+  void prefetch(const TileAccess& access, Address from);
   void lowerScalarAccess(mlir::Operation* op);
   Address address(mlir::Value origin, mlir::Type element, const Coords& coords, llvm::ArrayRef<mlir::Value> strides);
   Address pointersAt(mlir::Value pointers, mlir::Type element, const Coords& coords);
@@ -203,6 +206,7 @@ class TileLowering {
   llvm::DenseMap<mlir::Value, mlir::Value> scalars;
   llvm::DenseMap<mlir::Operation*, TileAccess> accesses;
   Nest* nest = nullptr;
+  const Group* group = nullptr;  // what the nest is for
   llvm::SmallVector<Bound> bounds;
   mlir::Operation* laneAnchor = nullptr;
   int strings = 0;

@@ -51,8 +51,18 @@ Plan::Plan(func::FuncOp function) : function(function), alias(function) {
   do {
     schedule();
   } while (materialiseMore());
+  findFirstReads();
   measureLifetimes();
   placeBuffers();
+}
+
+void Plan::findFirstReads() {
+  for (const Group& group : groups)
+    for (const Sink& sink : group.sinks)
+      for (const Reads::Access& read : readsOf(sink).loads) {
+        auto [entry, isNew] = firstReads.insert({read.load, group.first});
+        if (!isNew) entry->second = std::min(entry->second, group.first);
+      }
 }
 
 void Plan::number(Operation* op) {

@@ -76,6 +76,8 @@ class Plan {
   const Group& group(int index) const { return groups[index]; }
   int64_t arenaBytes() const { return arena; }
   const AliasFacts& aliases() const { return alias; }
+  /// Whether another group has already brought into the caches what `load` reads in this one.
+  bool readsAgain(mlir::Operation* load, const Group& group) const { return group.first > firstReads.at(load); }
 
   /// Visits what evaluating `value` at one index reads. `identity` says whether it is read at that same index.
   struct Reads {
@@ -118,6 +120,7 @@ class Plan {
   void collect(mlir::Value value, bool identity, Reads& reads, llvm::DenseSet<std::pair<mlir::Value, int>>& seen) const;
   void collectOp(mlir::Operation* op, bool identity, Reads& reads,
                  llvm::DenseSet<std::pair<mlir::Value, int>>& seen) const;
+  void findFirstReads();
   void measureLifetimes();
   void placeBuffers();
 
@@ -129,6 +132,7 @@ class Plan {
   llvm::DenseMap<mlir::Value, Buffer*> buffers;
   llvm::DenseMap<mlir::Value, Buffer*> temporaries;  // yielded tiles that cannot be written in place
   llvm::DenseSet<mlir::Value> materialised;          // loads and expressions kept in buffers
+  llvm::DenseMap<mlir::Operation*, int64_t> firstReads;  // position of the first group that evaluates a load
   std::vector<Group> groups;
   std::map<mlir::Block*, std::vector<Step>> steps;
   std::vector<Step>* current = nullptr;
