@@ -136,7 +136,7 @@ LogicalResult compileForCpu(ModuleOp module, const program::CompileOptions& opti
     cpu::sinkIntoBranches(kernel);
     cpu::Plan plan(kernel);
     artifact.arena_bytes = plan.arenaBytes();
-    cpu::TileLowering lowering(kernel, plan, backend->has("f16c"));
+    cpu::TileLowering lowering(kernel, plan, backend->has("f16c"), backend->has("sse2"));
     if (failed(lowering.run(module, artifact.entry))) return failure();
   }
   kernel.erase();

@@ -88,7 +88,21 @@ TileAccess TileLowering::prepare(Operation* op) {
     inside = {};
   }
   access.inside = inside;
+  if (storeOp && !access.strides.empty() && hasStreaming && plan.isOnlyWritten(op))
+    access.streams = maySkipCaches(access, view.large);
   return access;
+}
+
+constexpr int64_t kLine = 64;
+
+// Whether the view is large and every row of the tile begins at a cache line.
+Value TileLowering::maySkipCaches(const TileAccess& access, Value large) {
+  if (!large || !matchPattern(access.strides.back(), m_One())) return {};
+  Value low = LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), access.origin);
+  for (Value stride : ArrayRef(access.strides).drop_back())
+    low = b.createOrFold<arith::OrIOp>(loc, low, mul(stride, i64(storageBytes(access.element))));
+  low = b.createOrFold<arith::AndIOp>(loc, low, i64(kLine - 1));
+  return both(large, b.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::eq, low, i64(0)));
 }
 
 Value TileLowering::pad(tile::LoadTileOp op) {
@@ -266,7 +280,8 @@ void TileLowering::store(Address to, Type element, Value value, Guard guard, int
     return;
   }
   if (!to.scattered && !guard.condition && !guard.mask) {
-    LLVM::StoreOp::create(b, loc, value, to.pointer, alignment);
+    if (nest->streams) alignment = std::min(lanes * storageBytes(element), kLine);
+    LLVM::StoreOp::create(b, loc, value, to.pointer, alignment, /*isVolatile=*/false, nest->streams);
     return;
   }
   Value mask = wholeMask(b, loc, registers, guard, lanes);

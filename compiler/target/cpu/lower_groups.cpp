@@ -201,6 +201,16 @@ void TileLowering::laneLoop(const Group& group, MutableArrayRef<Reduction> reduc
   --nest->inner;
 }
 
+// Whether the stores of the group go around the caches; null if it does anything else, or not all of them may.
+Value TileLowering::streamsOf(const Group& group) {
+  Value all;
+  for (const Sink& sink : group.sinks) {
+    if (sink.kind != SinkKind::storeTile || !accesses[sink.op].streams) return {};
+    all = both(all, accesses[sink.op].streams);
+  }
+  return all;
+}
+
 void TileLowering::laneLoops(const Group& group) {
   SmallVector<Reduction> reductions;
   if (nest->laneDim < 0) return groupBody(group, reductions, 0, {});
@@ -215,7 +225,20 @@ void TileLowering::laneLoops(const Group& group) {
   }
   LaneRange range = laneRange(group, copies * nest->lanes);
   laneAnchor = nullptr;
-  laneLoop(group, reductions, i64(0), range.full, copies, true);
+  if (Value streams = streamsOf(group)) {
+    auto branch = scf::IfOp::create(b, loc, TypeRange{}, streams, /*addThenBlock=*/true, /*addElseBlock=*/true);
+    laneAnchor = branch;
+    for (bool around : {true, false}) {
+      b.setInsertionPointToStart(&(around ? branch.getThenRegion() : branch.getElseRegion()).front());
+      nest->streams = around;
+      laneLoop(group, reductions, i64(0), range.full, copies, true);
+      scf::YieldOp::create(b, loc);
+    }
+    b.setInsertionPointAfter(branch);
+    streamed = true;
+  } else {
+    laneLoop(group, reductions, i64(0), range.full, copies, true);
+  }
   if (copies == 1) {
     laneLoop(group, reductions, range.full, range.end, 1, false);
   } else {

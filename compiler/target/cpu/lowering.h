@@ -39,6 +39,7 @@ struct Nest {
   llvm::SmallVector<int> depths;              // per dimension: loops around its index, its own included
   llvm::SmallVector<mlir::Operation*> loops;  // outermost first; code for depth d goes before loops[d]
   int inner = 0;                              // depth of the innermost body
+  bool streams = false;                       // stores go around the caches
   bool inBounds = false;                      // accesses in `proved` touch nothing outside their views
   llvm::DenseSet<mlir::Operation*> proved;
   using Memo = llvm::DenseMap<mlir::Value, llvm::SmallVector<std::pair<Coords, Evaluated>, 1>>;
@@ -52,6 +53,7 @@ struct TileAccess {
   llvm::SmallVector<mlir::Value> extents;  // elements inside the view per tile dimension; null = all
   mlir::Value inside;                      // scalar accesses: whether the element exists; null = it does
   mlir::Value ahead;                       // elements to the tile of the next iteration or program; null = unknown
+  mlir::Value streams;  // whether stores of whole registers go around the caches; null = they do not
   mlir::Type element;
 };
 
@@ -85,7 +87,7 @@ struct Reduction {
 
 class TileLowering {
  public:
-  TileLowering(mlir::func::FuncOp source, const Plan& plan, bool hasF16c);
+  TileLowering(mlir::func::FuncOp source, const Plan& plan, bool hasF16c, bool hasStreaming);
   /// Appends the entry (CpuEntry of program/artifact.h) to the module.
   mlir::LogicalResult run(mlir::ModuleOp module, llvm::StringRef entry);
 
@@ -108,6 +110,7 @@ class TileLowering {
   TileAccess prepare(mlir::Operation* access);
   mlir::Value stepOf(mlir::Value index);
   void prefetch(const TileAccess& access, Address from);
+  mlir::Value maySkipCaches(const TileAccess& access, mlir::Value large);
   void lowerScalarAccess(mlir::Operation* op);
   Address address(mlir::Value origin, mlir::Type element, const Coords& coords, llvm::ArrayRef<mlir::Value> strides);
   Address pointersAt(mlir::Value pointers, mlir::Type element, const Coords& coords);
@@ -146,6 +149,7 @@ class TileLowering {
   void laneLoop(const Group& group, llvm::MutableArrayRef<Reduction> reductions, mlir::Value from, mlir::Value to,
                 int bodies, bool inBounds);
   void laneLoops(const Group& group);
+  mlir::Value streamsOf(const Group& group);
   void groupBody(const Group& group, llvm::MutableArrayRef<Reduction> reductions, int copy, mlir::Value first);
   void collectBounds(const Group& group);
   void boundsOf(mlir::Value tile, llvm::SmallVector<int> dims, llvm::DenseSet<std::pair<mlir::Value, int64_t>>& seen);
@@ -194,6 +198,7 @@ class TileLowering {
   mlir::OpBuilder b;
   mlir::Location loc;
   Registers registers;
+  bool hasStreaming, streamed = false;
   bool broken = false;
   mlir::ModuleOp module;
   mlir::Value arena;
@@ -201,6 +206,7 @@ class TileLowering {
   struct View {
     mlir::Value pointer;
     llvm::SmallVector<mlir::Value> dims, strides;
+    mlir::Value large;  // whether it has more bytes than a cache keeps
   };
   llvm::DenseMap<mlir::Value, View> views;
   llvm::DenseMap<mlir::Value, mlir::Value> scalars;

@@ -68,6 +68,7 @@ void Plan::findFirstReads() {
 void Plan::number(Operation* op) {
   int64_t begin = counter++;
   if (isa<tile::StoreTileOp, tile::StoreOp, tile::AtomicRMWOp>(op)) writes.push_back(op);
+  if (isa<tile::LoadTileOp, tile::LoadOp, tile::AtomicRMWOp>(op)) loads.push_back(op);
   for (Region& region : op->getRegions())
     for (Block& block : region)
       for (Operation& inner : block) number(&inner);
@@ -181,6 +182,10 @@ bool Plan::isHazard(Operation* load, bool identity, int groupIndex) const {
     return true;
   }
   return false;
+}
+
+bool Plan::isOnlyWritten(Operation* store) const {
+  return llvm::none_of(loads, [&](Operation* load) { return alias.mayAlias(load, store); });
 }
 
 static int64_t product(ArrayRef<int64_t> shape) {

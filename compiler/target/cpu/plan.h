@@ -76,6 +76,8 @@ class Plan {
   const Group& group(int index) const { return groups[index]; }
   int64_t arenaBytes() const { return arena; }
   const AliasFacts& aliases() const { return alias; }
+  /// Whether no load of this launch may read what `store` writes.
+  bool isOnlyWritten(mlir::Operation* store) const;
   /// Whether another group has already brought into the caches what `load` reads in this one.
   bool readsAgain(mlir::Operation* load, const Group& group) const { return group.first > firstReads.at(load); }
 
@@ -127,7 +129,7 @@ class Plan {
   mlir::func::FuncOp function;
   AliasFacts alias;
   llvm::DenseMap<mlir::Operation*, std::pair<int64_t, int64_t>> span;  // positions where an op begins and ends
-  llvm::SmallVector<mlir::Operation*> writes;
+  llvm::SmallVector<mlir::Operation*> loads, writes;
   std::deque<Buffer> storage;
   llvm::DenseMap<mlir::Value, Buffer*> buffers;
   llvm::DenseMap<mlir::Value, Buffer*> temporaries;  // yielded tiles that cannot be written in place
