@@ -192,8 +192,7 @@ Value Expander::exp(Value x) {
 Value Expander::exp2(Value x) {
   if (gpu) return intrinsic(fast ? "llvm.nvvm.ex2.approx.ftz.f32" : "llvm.nvvm.ex2.approx.f32", x);
   auto mantissa = [&](Value r) {
-    ArrayRef<float> p =
-        fast ? ArrayRef(kFastExp2) : ArrayRef(kExp2);
+    ArrayRef<float> p = fast ? ArrayRef(kFastExp2) : ArrayRef(kExp2);
     return fma(r, polynomial(r, p), f(1.0f));
   };
   if (avx512) {

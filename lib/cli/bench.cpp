@@ -124,8 +124,7 @@ class Bench {
   runtime::Device& device() const { return context_->device(); }
   std::string title() const {
     return fmt::format("{}, {} L2, copy of {}: {:.1f} GB/s", device().description().name,
-                       request_.warm ? "warm" : "cold", format_bytes(static_cast<double>(copy_bytes_)),
-                       ceiling_);
+                       request_.warm ? "warm" : "cold", format_bytes(static_cast<double>(copy_bytes_)), ceiling_);
   }
 
   void measure(const BenchCase& which) {

@@ -31,13 +31,23 @@ Value TileLowering::stepOf(Value index) {
   return program && program.getAxis() == 0 ? i64(1) : Value();
 }
 
-// Brings an element of the next tile nearer while this one is computed with: a tile that is read twice comes from memory
-// the first time, and then memory would wait.
-void TileLowering::prefetch(const TileAccess& access, Address from) {
+// Brings an element of a later tile nearer while this one is computed with: memory would wait meanwhile.
+//
+// 1. A tile that several groups read comes from memory the first time. The later ones fetch the next tile: of the loop
+//    if its index moves with one, else of the next program.
+// 2. The last loop over a resident row finds it in the cache, and fetches the next program's row.
+void TileLowering::prefetch(tile::LoadTileOp op, Address from) {
+  const TileAccess& access = accesses[op];
+  Value distance = access.ahead ? access.ahead : access.nextProgram;
+  if (access.ahead && access.nextProgram && plan.endsRow(op))
+    distance = access.nextProgram;
+  else if (!plan.readsAgain(op, *group))
+    return;
+  if (!distance || from.scattered) return;
   Type pointer = from.pointer.getType();
-  Value next = LLVM::GEPOp::create(b, loc, pointer, storageType(access.element), from.pointer, access.ahead);
+  Value later = LLVM::GEPOp::create(b, loc, pointer, storageType(access.element), from.pointer, distance);
   constexpr int kRead = 0, kToL2 = 2, kData = 1;
-  LLVM::Prefetch::create(b, loc, next, kRead, kToL2, kData);
+  LLVM::Prefetch::create(b, loc, later, kRead, kToL2, kData);
 }
 
 // Applies the index: tile dimension k starts at element index * size and has `extent` elements inside the view.
@@ -51,12 +61,9 @@ TileAccess TileLowering::prepare(Operation* op) {
   TileAccess access;
   access.element = cast<tile::ViewType>(viewValue.getType()).getElementType();
   Value offset = i64(0), inside;
-  bool ofLoop = false;  // a loop's next iteration comes before the next program
   auto moves = [&](Value index, Value elements) {
-    bool byLoop = !isa_and_nonnull<tile::ProgramIdOp>(throughCasts(index).getDefiningOp());
-    if (ofLoop && !byLoop) return;
-    access.ahead = elements;
-    ofLoop = byLoop;
+    bool byProgram = isa_and_nonnull<tile::ProgramIdOp>(throughCasts(index).getDefiningOp());
+    (byProgram ? access.nextProgram : access.ahead) = elements;
   };
   for (size_t k = 0; k < sizes.size(); ++k) {
     Value index = scalar(indices[k]), dim = view.dims[k];

@@ -37,7 +37,8 @@ SmallVector<int> TileLowering::longDims(int except) {
 void TileLowering::loopNest(ArrayRef<int> dims, llvm::function_ref<void()> body) {
   if (dims.empty()) return body();
   int dim = dims.front();
-  auto loop = scf::ForOp::create(b, loc, i64(0), i64(nest->shape[dim]), i64(dim == nest->laneDim ? nest->registers * nest->lanes : 1));
+  auto loop = scf::ForOp::create(b, loc, i64(0), i64(nest->shape[dim]),
+                                 i64(dim == nest->laneDim ? nest->registers * nest->lanes : 1));
   nest->loops.push_back(loop);
   nest->indices[dim] = loop.getInductionVar();
   nest->depths[dim] = ++nest->inner;

@@ -75,8 +75,8 @@ void TileLowering::finish(Reduction& reduction) {
 //
 // Neighbouring registers hide the combiner's latency and read whole stretches of memory.
 
-// The loop over the axis; gives every reduction's registers, one for each of `places`. What does not depend on the axis goes before `anchor`, or
-// before the loop without one.
+// The loop over the axis; gives every reduction's registers, one for each of `places`. What does not depend on the axis
+// goes before `anchor`, or before the loop without one.
 SmallVector<Reduction> TileLowering::reduceAcross(const Group& group, int axis, ArrayRef<Coords> places, bool inBounds,
                                                   Operation* anchor) {
   SmallVector<Reduction> reductions;

@@ -52,7 +52,8 @@ struct TileAccess {
   llvm::SmallVector<mlir::Value> strides;  // per tile dimension, i64
   llvm::SmallVector<mlir::Value> extents;  // elements inside the view per tile dimension; null = all
   mlir::Value inside;                      // scalar accesses: whether the element exists; null = it does
-  mlir::Value ahead;                       // elements to the tile of the next iteration or program; null = unknown
+  mlir::Value ahead;        // elements to the tile of the loop's next iteration; null = unknown
+  mlir::Value nextProgram;  // elements to the tile of the next program; null = unknown
   mlir::Value streams;  // whether stores of whole registers go around the caches; null = they do not
   mlir::Type element;
 };
@@ -109,7 +110,7 @@ class TileLowering {
   // lower_access.cpp: addresses, guards, loads and stores of registers.
   TileAccess prepare(mlir::Operation* access);
   mlir::Value stepOf(mlir::Value index);
-  void prefetch(const TileAccess& access, Address from);
+  void prefetch(tile::LoadTileOp op, Address from);
   mlir::Value maySkipCaches(const TileAccess& access, mlir::Value large);
   void lowerScalarAccess(mlir::Operation* op);
   Address address(mlir::Value origin, mlir::Type element, const Coords& coords, llvm::ArrayRef<mlir::Value> strides);

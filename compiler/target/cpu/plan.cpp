@@ -184,6 +184,23 @@ bool Plan::isHazard(Operation* load, bool identity, int groupIndex) const {
   return false;
 }
 
+bool Plan::endsRow(tile::LoadTileOp load) const {
+  constexpr int64_t kKept = 640 << 10;  // two rows and what is stored fit a second-level cache
+  auto row = load.getResidentAttr();
+  auto type = cast<tile::ViewType>(load.getView().getType());
+  int64_t length = type.getShape().back();
+  if (!row || ShapedType::isDynamic(length) || length * storageBytes(type.getElementType()) > kKept) return false;
+  auto positions = [&](Operation* other) { return span.lookup(other).first; };
+  bool before = false;
+  for (Operation* other : loads) {
+    auto same = dyn_cast<tile::LoadTileOp>(other);
+    if (!same || same == load || same.getResidentAttr() != row) continue;
+    if (positions(same) > positions(load)) return false;
+    before = true;
+  }
+  return before;
+}
+
 bool Plan::isOnlyWritten(Operation* store) const {
   return llvm::none_of(loads, [&](Operation* load) { return alias.mayAlias(load, store); });
 }

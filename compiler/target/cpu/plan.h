@@ -78,6 +78,8 @@ class Plan {
   const AliasFacts& aliases() const { return alias; }
   /// Whether no load of this launch may read what `store` writes.
   bool isOnlyWritten(mlir::Operation* store) const;
+  /// Whether `load` reads a resident row for the last time, and the next program's may take its place in the cache.
+  bool endsRow(tile::LoadTileOp load) const;
   /// Whether another group has already brought into the caches what `load` reads in this one.
   bool readsAgain(mlir::Operation* load, const Group& group) const { return group.first > firstReads.at(load); }
 

@@ -10,8 +10,9 @@ using namespace mlir;
 namespace ligerdsl::compiler::cpu {
 
 static bool isMovable(Operation* op) {
-  return isElementwise(op) || isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp,
-                                  tile::SplatOp, tile::MakeRangeOp>(op);
+  return isElementwise(op) ||
+         isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp, tile::SplatOp, tile::MakeRangeOp>(
+             op);
 }
 
 static bool touchesMemory(Operation* op) {

@@ -83,8 +83,8 @@ void checkClose(const char* name, const std::function<Tile(Tile)>& f, double (*e
       error = std::isnan(y[i]) != std::isnan(expected) ? INFINITY
               : std::isnan(expected)
                   ? 0
-                  : std::max(error / 1e-6,
-                             std::min(error / (1e-5 * std::fabs(expected) + 1e-38), 1e9) * (std::fabs(expected) > 1e-37));
+                  : std::max(error / 1e-6, std::min(error / (1e-5 * std::fabs(expected) + 1e-38), 1e9) *
+                                               (std::fabs(expected) > 1e-37));
       if (error > worst) worst = error, at = x[i];
     }
     EXPECT_LE(worst, 1) << name << " of " << at << " " << cpu;
@@ -119,9 +119,8 @@ TEST(CpuMath, ApproximateExponentials) {
 // Which instructions a CPU has does not change a result that is a normal number.
 TEST(CpuMath, ExponentialsHaveTheSameBitsOnEveryCpu) {
   std::vector<float> x = inputs();
-  for (const auto& f : std::vector<std::function<Tile(Tile)>>{[](Tile t) { return fast_exp2(t); },
-                                                              [](Tile t) { return exp2(t); },
-                                                              [](Tile t) { return exp(t); }}) {
+  for (const auto& f : std::vector<std::function<Tile(Tile)>>{
+           [](Tile t) { return fast_exp2(t); }, [](Tile t) { return exp2(t); }, [](Tile t) { return exp(t); }}) {
     std::vector<float> here = evaluate(f, x, cpus().front()), there = evaluate(f, x, cpus().back());
     for (size_t i = 0; i < x.size(); ++i)
       if (std::isnormal(here[i]) && here[i] < 0x1p127f) ASSERT_EQ(here[i], there[i]) << x[i];
@@ -138,7 +137,8 @@ TEST(CpuMath, ExponentialsOfEveryWidth) {
       if (width == 1)
         out.store({i}, fast_exp2(in.load({i})) + exp(in.load({i})));
       else
-        out.partition({width}).store({i}, fast_exp2(in.partition({width}).load({i})) + exp(in.partition({width}).load({i})));
+        out.partition({width}).store({i},
+                                     fast_exp2(in.partition({width}).load({i})) + exp(in.partition({width}).load({i})));
     });
     kernel.run(Slots().view(y.data(), {64}).view(x.data(), {64}), {int32_t(64 / width)});
   };

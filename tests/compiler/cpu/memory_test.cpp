@@ -274,6 +274,30 @@ TEST(CpuMemory, TilesReadTwiceAreFetchedAhead) {
         .check(build(true, backwards), {3}, {1e-4, 1e-5}, {{}, distinct(2)});
 }
 
+// The last loop over a resident row fetches the next program's, unless rows are too long for two of them.
+TEST(CpuMemory, ResidentRowsAreFetchedAProgramAhead) {
+  auto build = [](int64_t cols) {
+    return [=](KernelBuilder& k) {
+      View y = k.view("y", f32, {dyn, cols}), x = k.view("x", f32, {dyn, cols});
+      Scalar row = k.program_id(0);
+      Resident kept = x.partition({squeeze, 256}).resident({row});
+      auto [total] = k.for_range(0, kept.blocks(), 1, carry(k.zeros({256}, f32)),
+                                 [&](Scalar b, Tile total) { return carry(total + kept.load(b)); });
+      Scalar all = sum(total);
+      k.for_range(0, kept.blocks(), 1, [&](Scalar i) {
+        Scalar b = kept.blocks() - 1 - i;
+        y.partition({squeeze, 256}).store({row, b}, kept.load(b) - all);
+      });
+    };
+  };
+  EXPECT_NE(llvmOf(build(1000), distinct(2)).find("llvm.prefetch"), std::string::npos);
+  EXPECT_EQ(llvmOf(build(1 << 20), distinct(2)).find("llvm.prefetch"), std::string::npos);
+  Case()
+      .out(f32, {3, 1000})
+      .view(f32, randomNumbers(3000), {3, 1000})
+      .check(build(1000), {3}, {1e-4, 1e-5}, {{}, distinct(2)});
+}
+
 TEST(CpuMemory, PrintsEveryElement) {
   CpuKernel kernel([](KernelBuilder& k) {
     Scalar i = k.program_id(0);
