@@ -401,7 +401,7 @@ Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& optio
   } else if (meta.looped && gpu)
     meta.lanes = BlockLanes::of_threads(meta.block, true, options.type, num_warps);
   else
-    meta.lanes = {meta.looped ? 8 : 1, meta.looped ? meta.block / 8 : meta.block, 1};
+    meta.lanes = meta.looped ? BlockLanes::of_registers(meta.block) : BlockLanes{1, meta.block};
 
   Operation op;
   auto scratch = [&](const std::string& name, std::function<Extents(int64_t)> shape) {

@@ -40,6 +40,12 @@ struct BlockLanes {
     return {std::max<int64_t>(1, block / (num_ctas * threads * run)), threads, run, num_ctas};
   }
 
+  // A block for the few registers that a CPU combines side by side: they walk through it in the order of memory.
+  static BlockLanes of_registers(int64_t block) {
+    const int64_t lanes = std::min<int64_t>(block & -block, 64);
+    return {block / lanes, lanes};
+  }
+
   Shape shape() const {
     Shape shape{fold, lanes};
     if (run > 1) shape.push_back(run);

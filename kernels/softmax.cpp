@@ -159,11 +159,10 @@ Operation row_operation(const Machine& machine, const SoftmaxOptions& options, c
   meta.rows = meta.looped ? 1 : tile.rows;
   meta.block = tile.cols;
   if (meta.looped) {
-    const int64_t fold = std::max<int64_t>(1, meta.block / (tile.num_warps * 32 * vector_width(options.type)));
     meta.lanes = machine.target == Target::nvptx
                      ? BlockLanes::of_threads(meta.block, options.cols % vector_width(options.type) == 0, options.type,
                                               tile.num_warps)
-                     : BlockLanes{fold, meta.block / fold, 1};
+                     : BlockLanes::of_registers(meta.block);
   }
   Launch launch{.program = record(name, options.type, build, meta), .num_warps = tile.num_warps};
   launch.grid = [rows = meta.rows](int64_t n) { return grid_of(ceil_div(n, rows)); };

@@ -80,34 +80,47 @@ Measurement summarize(std::vector<double> samples) {
 
 }  // namespace
 
-Measurement measure(Device& device, const std::function<void(Stream)>& work, const MeasureOptions& options) {
+std::vector<Measurement> measure_in_turns(Device& device, const std::vector<Work>& works,
+                                          const MeasureOptions& options) {
   const OwnStream stream(device);
   const Scratch flush(device, options.cold ? flush_bytes(device) : 0);
   Timer timer(device);
-  for (int32_t i = 0; i < options.warmup; ++i) work(stream.get());
+  for (const Work& work : works)
+    for (int32_t i = 0; i < options.warmup; ++i) work(stream.get());
   device.synchronize(stream.get());
-  std::vector<double> samples;
+  std::vector<std::vector<double>> samples(works.size());
   double spent = 0;
   const auto least = static_cast<size_t>(std::max(options.min_samples, 1));
   const auto most = std::max(static_cast<size_t>(std::max(options.max_samples, 0)), least);
-  while (samples.size() < least || (samples.size() < most && spent < options.budget_ms)) {
-    flush.overwrite(static_cast<uint8_t>(samples.size()), stream.get());
-    timer.start(stream.get());
-    work(stream.get());
-    samples.push_back(timer.stop(stream.get()));
-    spent += samples.back();
+  for (size_t done = 0; done < least || (done < most && spent < options.budget_ms); ++done) {
+    for (size_t i = 0; i < works.size(); ++i) {
+      flush.overwrite(static_cast<uint8_t>(done), stream.get());
+      timer.start(stream.get());
+      works[i](stream.get());
+      samples[i].push_back(timer.stop(stream.get()));
+    }
+    spent += samples.front().back();
   }
-  return summarize(std::move(samples));
+  std::vector<Measurement> results;
+  for (std::vector<double>& times : samples) results.push_back(summarize(std::move(times)));
+  return results;
+}
+
+Measurement measure(Device& device, const Work& work, const MeasureOptions& options) {
+  return std::move(measure_in_turns(device, {work}, options).front());
+}
+
+Work copy_work(Device& device, int64_t bytes) {
+  const auto size = static_cast<size_t>(bytes);
+  const auto from = std::make_shared<Scratch>(device, size), to = std::make_shared<Scratch>(device, size);
+  from->overwrite(1, nullptr);
+  to->overwrite(2, nullptr);
+  device.synchronize_all();
+  return [&device, from, to, size](Stream stream) { device.copy(to->get(), from->get(), size, stream); };
 }
 
 double copy_bandwidth_gbps(Device& device, int64_t bytes) {
-  const auto size = static_cast<size_t>(bytes);
-  const Scratch from(device, size), to(device, size);
-  from.overwrite(1, nullptr);
-  to.overwrite(2, nullptr);
-  device.synchronize_all();
-  const Measurement result = measure(device, [&](Stream stream) { device.copy(to.get(), from.get(), size, stream); });
-  return 2.0 * static_cast<double>(bytes) / (result.median_ms * 1e6);
+  return copy_gbps(bytes, measure(device, copy_work(device, bytes)));
 }
 
 double host_time_us(Device& device, Stream stream, int32_t calls, const std::function<void()>& work) {

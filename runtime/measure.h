@@ -23,10 +23,21 @@ struct Measurement {
 };
 
 // `work` queues one repetition on the stream that it is given. GPU times are taken with events around it.
-Measurement measure(Device& device, const std::function<void(Stream)>& work, const MeasureOptions& options = {});
+using Work = std::function<void(Stream)>;
+Measurement measure(Device& device, const Work& work, const MeasureOptions& options = {});
 
-// The same-run ceiling: copying `bytes` on the device (GPU), or with all threads (CPU). GB/s counts bytes read +
-// written.
+// Several pieces of work in turns, so that whatever else a shared machine does meets all of them. The budget is that of
+// the first.
+std::vector<Measurement> measure_in_turns(Device& device, const std::vector<Work>& works,
+                                          const MeasureOptions& options = {});
+
+// Copies `bytes` from one buffer of its own to another (CPU: with all threads). GB/s counts bytes read + written.
+Work copy_work(Device& device, int64_t bytes);
+inline double copy_gbps(int64_t bytes, const Measurement& time) {
+  return 2.0 * static_cast<double>(bytes) / (time.median_ms * 1e6);
+}
+
+// The same-run ceiling.
 double copy_bandwidth_gbps(Device& device, int64_t bytes);
 
 // Host time of `work` per call in microseconds, median over batches; the stream is drained between batches.

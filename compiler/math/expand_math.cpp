@@ -9,6 +9,8 @@
 #include "compiler/math/expand_math.h"
 
 #include <limits>
+#include <numeric>
+#include <optional>
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -28,6 +30,11 @@ constexpr float kLog2eHigh = 1.44269502e+00f, kLog2eLow = 1.92596303e-08f;
 constexpr float kLn2High = 6.93145752e-01f, kLn2Low = 1.42860677e-06f;
 // Adding and subtracting 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
 constexpr float kRounder = 12582912.0f;
+// 2^r = 1 + r P(r) for |r| <= 1/2.
+constexpr float kExp2[] = {6.931471881e-01f, 2.402265076e-01f, 5.550356899e-02f,
+                           9.618082371e-03f, 1.339097825e-03f, 1.545326241e-04f};
+constexpr float kFastExp2[] = {6.931470037e-01f, 2.402224243e-01f, 5.550733581e-02f, 9.671512991e-03f,
+                               1.326472731e-03f};
 
 // Builds the expansion of one op on one type (f32 or a vector of it).
 class Expander {
@@ -36,7 +43,8 @@ class Expander {
       : b(op->getLoc(), op),
         type(op->getOperand(0).getType()),
         integer(b.getI32Type()),
-        gpu(flavor == MathFlavor::nvptx) {
+        gpu(flavor == MathFlavor::nvptx),
+        avx512(flavor == MathFlavor::avx512) {
     if (auto vector = dyn_cast<VectorType>(type)) integer = vector.clone(integer);
     if (auto flags = dyn_cast<arith::ArithFastMathInterface>(op))
       fast = arith::bitEnumContainsAny(flags.getFastMathFlagsAttr().getValue(), arith::FastMathFlags::afn);
@@ -97,8 +105,19 @@ class Expander {
     return result;
   }
 
+  // An AVX-512 instruction on x and on what `operands` gives for the mask of the lanes that count (null: all), x's
+  // place included; lanes that do not count become 0. Vectors shorter than 8 travel in one of 8.
+  Value onVectors(StringRef name, ArrayRef<Value> xs, std::optional<int32_t> immediate, Value counts = {});
+
   // 2^n for an integer n in [-126, 127] held as n + kRounder; 0 and infinity for -127 and 128.
   Value powerOfTwo(Value rounded) { return fromBits(addInt(shiftLeft(bits(rounded), 23), i(0x3f800000))); }
+  // x - round(x), the nearest integer to even; 0 for infinities.
+  Value fractionOf(Value x) { return onVectors("llvm.x86.avx512.mask.reduce.ps", {x}, 8); }
+  // x * 2^floor(n), 0 where not `counts`; 0 and infinity for infinite n even where x is NaN.
+  Value scaleBy(Value x, Value n, Value counts = {}) {
+    return onVectors("llvm.x86.avx512.mask.scalef.ps", {x, n}, std::nullopt, counts);
+  }
+
   // value * 2^n for the n in [-252, 254] held as n + kRounder: two factors, so that only a denormal result rounds.
   Value scale(Value value, Value rounded) {
     Value n = subInt(bits(rounded), i(0x4b400000));
@@ -113,8 +132,40 @@ class Expander {
 
   ImplicitLocOpBuilder b;
   Type type, integer;
-  bool gpu, fast = false;
+  bool gpu, avx512, fast = false;
 };
+
+Value Expander::onVectors(StringRef name, ArrayRef<Value> xs, std::optional<int32_t> immediate, Value counts) {
+  auto vector = dyn_cast<VectorType>(type);
+  const int64_t lanes = vector ? vector.getNumElements() : 1, width = std::max<int64_t>(lanes, 8);
+  const Type wide = VectorType::get({width}, b.getF32Type()), mask = b.getIntegerType(width);
+  auto widen = [&](Value x) -> Value {
+    if (lanes == width) return x;
+    const Type element = getElementTypeOrSelf(x.getType());
+    const Type padded = VectorType::get({width}, element);
+    if (!vector) {
+      Value zero = LLVM::ZeroOp::create(b, padded);
+      return LLVM::InsertElementOp::create(b, zero, x, arith::ConstantOp::create(b, b.getI32IntegerAttr(0)));
+    }
+    SmallVector<int32_t> picked(width, lanes);  // behind the elements of x: 0
+    std::iota(picked.begin(), picked.begin() + lanes, 0);
+    return LLVM::ShuffleVectorOp::create(b, x, LLVM::ZeroOp::create(b, x.getType()), picked);
+  };
+  SmallVector<Value> operands = llvm::map_to_vector(xs, widen);
+  if (immediate) operands.push_back(LLVM::ConstantOp::create(b, b.getI32IntegerAttr(*immediate)));
+  operands.push_back(LLVM::ZeroOp::create(b, wide));
+  operands.push_back(counts ? Value(LLVM::BitcastOp::create(b, mask, widen(counts)))
+                            : Value(LLVM::ConstantOp::create(b, b.getIntegerAttr(mask, -1))));
+  constexpr int32_t kCurrentRounding = 4;
+  if (width == 16) operands.push_back(LLVM::ConstantOp::create(b, b.getI32IntegerAttr(kCurrentRounding)));
+  const std::string full = (name + (width == 16 ? ".512" : ".256")).str();
+  Value result = LLVM::CallIntrinsicOp::create(b, wide, b.getStringAttr(full), operands).getResult(0);
+  if (lanes == width) return result;
+  if (!vector) return LLVM::ExtractElementOp::create(b, result, arith::ConstantOp::create(b, b.getI32IntegerAttr(0)));
+  SmallVector<int32_t> picked(lanes);
+  std::iota(picked.begin(), picked.end(), 0);
+  return LLVM::ShuffleVectorOp::create(b, result, result, picked);
+}
 
 Value Expander::exp(Value x) {
   if (fast) return exp2(mul(x, f(kLog2eHigh)));
@@ -135,21 +186,25 @@ Value Expander::exp(Value x) {
   r = fma(n, f(-kLn2Low), r);
   Value p = polynomial(r, {5.000000000e-01f, 1.666657606e-01f, 4.166655346e-02f, 8.363333082e-03f, 1.392637600e-03f});
   Value e = add(fma(mul(r, r), p, r), f(1.0f));
-  return scale(e, rounded);
+  return avx512 ? scaleBy(e, n) : scale(e, rounded);
 }
 
 Value Expander::exp2(Value x) {
   if (gpu) return intrinsic(fast ? "llvm.nvvm.ex2.approx.ftz.f32" : "llvm.nvvm.ex2.approx.f32", x);
+  auto mantissa = [&](Value r) {
+    ArrayRef<float> p = fast ? ArrayRef(kFastExp2) : ArrayRef(kExp2);
+    return fma(r, polynomial(r, p), f(1.0f));
+  };
+  if (avx512) {
+    // A subnormal result costs the instruction 200 cycles: the approximate one does not ask for it.
+    Value counts = fast ? compare(Predicate::UGE, x, -126.0f) : Value();
+    Value r = fractionOf(x);
+    return scaleBy(mantissa(r), sub(x, r), counts);
+  }
   Value limited = fast ? atLeast(atMost(x, 128.0f), -127.0f) : atLeast(atMost(x, 129.0f), -151.0f);
   Value rounded = add(limited, f(kRounder));
   Value r = sub(limited, sub(rounded, f(kRounder)));
-  if (fast) {
-    Value p = polynomial(r, {6.931470037e-01f, 2.402224243e-01f, 5.550733581e-02f, 9.671512991e-03f, 1.326472731e-03f});
-    return mul(fma(r, p, f(1.0f)), powerOfTwo(rounded));
-  }
-  Value p = polynomial(
-      r, {6.931471881e-01f, 2.402265076e-01f, 5.550356899e-02f, 9.618082371e-03f, 1.339097825e-03f, 1.545326241e-04f});
-  return scale(fma(r, p, f(1.0f)), rounded);
+  return fast ? mul(mantissa(r), powerOfTwo(rounded)) : scale(mantissa(r), rounded);
 }
 
 std::pair<Value, Value> Expander::split(Value x) {

@@ -9,14 +9,15 @@ namespace ligerdsl::compiler {
 
 enum class MathFlavor : uint8_t {
   generic,  // arith and math.{fma, absf, copysign, sqrt} only
+  avx512,   // generic, with AVX-512's instructions to split off an exponent and to put it back (F, DQ and VL)
   nvptx,    // may use ex2.approx, lg2.approx, rsqrt.approx, tanh.approx (the last with afn only)
 };
 
 /// Replaces math.{exp, exp2, log, log2, tanh, erf, rsqrt} on f32 scalars and vectors under `root`. Error bounds, whole
 /// range: exp, exp2, log, log2 2 ulp; tanh, erf 1e-6 + 1e-5 relative; rsqrt 2 ulp. With fastmath<afn> nvptx uses the
-/// approximate instructions alone, and the generic exponentials are good to 3 ulp (exp: of its argument's rounding to
-/// base 2) between 2^-126 and 2^127, 0 or infinite outside. Fails after a diagnostic where the operand is not f32. Other math ops are left
-/// alone.
+/// approximate instructions alone, and the other exponentials are good to 3 ulp (exp: of its argument's rounding to
+/// base 2) between 2^-126 and 2^127, 0 or infinite outside. Results of generic and avx512 that are normal numbers are
+/// the same bits (up to 2^127). Fails after a diagnostic where the operand is not f32. Other math ops are left alone.
 mlir::LogicalResult expandMath(mlir::Operation* root, MathFlavor flavor);
 
 }  // namespace ligerdsl::compiler

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "lib/cli/environment.h"
 #include "lib/cli/op_instance.h"
 #include "lib/src/structs.h"
@@ -52,6 +54,20 @@ class RememberingContext final : public lib::Context {
   std::vector<std::shared_ptr<RememberingKernel>> kernels;
 };
 
+// Times the work and a copy that moves as many bytes.
+void measure_beside_copy(runtime::Device& device, const runtime::Work& work, const runtime::MeasureOptions& options,
+                         Outcome* outcome) {
+  const int64_t bytes = std::max<int64_t>(static_cast<int64_t>(outcome->bytes / 2), 4096);
+  if (!device.is_cpu()) {
+    outcome->time = runtime::measure(device, work, options);
+    outcome->same_copy_gbps = runtime::copy_bandwidth_gbps(device, bytes);
+    return;
+  }
+  const auto times = runtime::measure_in_turns(device, {work, runtime::copy_work(device, bytes)}, options);
+  outcome->time = times[0];
+  outcome->same_copy_gbps = runtime::copy_gbps(bytes, times[1]);
+}
+
 }  // namespace
 
 void measure_host(const Globals& globals, const BenchCase& which, Outcome* outcome) {
@@ -89,13 +105,11 @@ Outcome measure_op(const lib::ContextRef& context, const BenchCase& which, const
                   .workspace = static_cast<double>(instance.call().workspace_bytes),
                   .flops = instance.flops()};
   lib::Call& call = instance.call();
-  outcome.time = runtime::measure(
-      context->device(),
-      [&](runtime::Stream stream) {
-        call.stream = stream;
-        plan.execute(&call);
-      },
-      options);
+  const auto execute = [&](runtime::Stream stream) {
+    call.stream = stream;
+    plan.execute(&call);
+  };
+  measure_beside_copy(context->device(), execute, options, &outcome);
   return outcome;
 }
 
@@ -104,8 +118,8 @@ Outcome measure_author(const lib::ContextRef& context, const AnyKernel& kernel, 
   const AuthorInstance instance(kernel, which.settings, {}, context);
   Outcome outcome{.kernel = which.kernel, .bytes = instance.bytes_moved()};
   for (const std::string& setting : which.settings) outcome.title += (outcome.title.empty() ? "" : " ") + setting;
-  outcome.time = runtime::measure(
-      context->device(), [&](runtime::Stream stream) { instance.launch(stream); }, options);
+  measure_beside_copy(
+      context->device(), [&](runtime::Stream stream) { instance.launch(stream); }, options, &outcome);
   return outcome;
 }
 

@@ -1,7 +1,6 @@
 // Measuring one case of `ligerdsl bench`: time with cold caches, host time, memory, and copies to compare with.
 #pragma once
 
-#include <algorithm>
 #include <string>
 
 #include "lib/cli/authors.h"
@@ -12,21 +11,6 @@
 
 namespace ligerdsl::cli {
 
-// Copies of the size that a case moves, measured once per size.
-class Copies {
- public:
-  Copies(runtime::Device& device, int64_t ceiling_bytes)
-      : device_(device), ceiling_(runtime::copy_bandwidth_gbps(device, ceiling_bytes)) {}
-  double ceiling() const { return ceiling_; }
-  double same_size(double bytes_moved) {
-    return runtime::copy_bandwidth_gbps(device_, std::max<int64_t>(static_cast<int64_t>(bytes_moved / 2), 4096));
-  }
-
- private:
-  runtime::Device& device_;
-  double ceiling_;
-};
-
 struct Outcome {
   std::string kernel, title, resources;
   double bytes = 0;
@@ -35,6 +19,7 @@ struct Outcome {
   double flops = 0;                   // where these, not the bytes, are the floor
   double host_us = 0, launch_us = 0;  // GPU: host time of one execute, and of its launches alone
   runtime::Measurement time;
+  double same_copy_gbps = 0;  // a copy that moves as many bytes; on a CPU it took turns with the case
 };
 
 // An operation of the library, or a kernel of --load.

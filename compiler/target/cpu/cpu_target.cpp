@@ -4,6 +4,7 @@
 #include "compiler/target/cpu/backend.h"
 #include "compiler/target/cpu/jit.h"
 #include "compiler/target/cpu/lowering.h"
+#include "compiler/target/cpu/sink_into_branches.h"
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/LLVMContext.h"
@@ -132,13 +133,15 @@ LogicalResult compileForCpu(ModuleOp module, const program::CompileOptions& opti
 
   artifact.entry = "ligerdsl_" + kernel.getName().str();
   {
+    cpu::sinkIntoBranches(kernel);
     cpu::Plan plan(kernel);
     artifact.arena_bytes = plan.arenaBytes();
-    cpu::TileLowering lowering(kernel, plan, backend->has("f16c"));
+    cpu::TileLowering lowering(kernel, plan, backend->has("f16c"), backend->has("sse2"));
     if (failed(lowering.run(module, artifact.entry))) return failure();
   }
   kernel.erase();
-  if (failed(expandMath(module, MathFlavor::generic))) return failure();
+  const bool avx512 = backend->has("avx512f") && backend->has("avx512dq") && backend->has("avx512vl");
+  if (failed(expandMath(module, avx512 ? MathFlavor::avx512 : MathFlavor::generic))) return failure();
   trace.mark("loops");
   if (trace.emits("loops")) {
     trace.keep(printModule(module));

@@ -11,6 +11,45 @@ static bool anyLanes(const Coords& coords) {
 
 //===-- Partitions -------------------------------------------------------------------------------===//
 
+static Value throughCasts(Value index) {
+  while (isa_and_nonnull<arith::ExtSIOp, arith::ExtUIOp>(index.getDefiningOp()))
+    index = index.getDefiningOp()->getOperand(0);
+  return index;
+}
+
+// By how much an index grows from one iteration of its loop to the next, or from program to program; null if unknown.
+Value TileLowering::stepOf(Value index) {
+  index = throughCasts(index);
+  if (auto argument = dyn_cast<BlockArgument>(index)) {
+    auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
+    return loop && loop.getInductionVar() == argument ? toI64(scalar(loop.getStep())) : Value();
+  }
+  if (auto difference = index.getDefiningOp<arith::SubIOp>())
+    if (Value step = isa<BlockArgument>(difference.getRhs()) ? stepOf(difference.getRhs()) : Value())
+      return sub(i64(0), step);
+  auto program = index.getDefiningOp<tile::ProgramIdOp>();
+  return program && program.getAxis() == 0 ? i64(1) : Value();
+}
+
+// Brings an element of a later tile nearer while this one is computed with: memory would wait meanwhile.
+//
+// 1. A tile that several groups read comes from memory the first time. The later ones fetch the next tile: of the loop
+//    if its index moves with one, else of the next program.
+// 2. The last loop over a resident row finds it in the cache, and fetches the next program's row.
+void TileLowering::prefetch(tile::LoadTileOp op, Address from) {
+  const TileAccess& access = accesses[op];
+  Value distance = access.ahead ? access.ahead : access.nextProgram;
+  if (access.ahead && access.nextProgram && plan.endsRow(op))
+    distance = access.nextProgram;
+  else if (!plan.readsAgain(op, *group))
+    return;
+  if (!distance || from.scattered) return;
+  Type pointer = from.pointer.getType();
+  Value later = LLVM::GEPOp::create(b, loc, pointer, storageType(access.element), from.pointer, distance);
+  constexpr int kRead = 0, kToL2 = 2, kData = 1;
+  LLVM::Prefetch::create(b, loc, later, kRead, kToL2, kData);
+}
+
 // Applies the index: tile dimension k starts at element index * size and has `extent` elements inside the view.
 TileAccess TileLowering::prepare(Operation* op) {
   auto load = dyn_cast<tile::LoadTileOp>(op);
@@ -22,16 +61,22 @@ TileAccess TileLowering::prepare(Operation* op) {
   TileAccess access;
   access.element = cast<tile::ViewType>(viewValue.getType()).getElementType();
   Value offset = i64(0), inside;
+  auto moves = [&](Value index, Value elements) {
+    bool byProgram = isa_and_nonnull<tile::ProgramIdOp>(throughCasts(index).getDefiningOp());
+    (byProgram ? access.nextProgram : access.ahead) = elements;
+  };
   for (size_t k = 0; k < sizes.size(); ++k) {
     Value index = scalar(indices[k]), dim = view.dims[k];
     if (sizes[k] == 0) {
       Value exists = b.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::ult, index, dim);
       if (!matchPattern(exists, m_One())) inside = both(inside, exists);
       offset = add(offset, mul(index, view.strides[k]));
+      if (Value step = stepOf(indices[k])) moves(indices[k], mul(step, view.strides[k]));
       continue;
     }
     Value size = i64(sizes[k]), begin = mul(index, size);
     offset = add(offset, mul(begin, view.strides[k]));
+    if (Value step = stepOf(indices[k])) moves(indices[k], mul(mul(step, size), view.strides[k]));
     access.strides.push_back(view.strides[k]);
     Value rest = b.createOrFold<arith::MinSIOp>(loc, sub(dim, begin), size);
     rest = b.createOrFold<arith::MaxSIOp>(loc, rest, i64(0));
@@ -50,7 +95,21 @@ TileAccess TileLowering::prepare(Operation* op) {
     inside = {};
   }
   access.inside = inside;
+  if (storeOp && !access.strides.empty() && hasStreaming && plan.isOnlyWritten(op))
+    access.streams = maySkipCaches(access, view.large);
   return access;
+}
+
+constexpr int64_t kLine = 64;
+
+// Whether the view is large and every row of the tile begins at a cache line.
+Value TileLowering::maySkipCaches(const TileAccess& access, Value large) {
+  if (!large || !matchPattern(access.strides.back(), m_One())) return {};
+  Value low = LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), access.origin);
+  for (Value stride : ArrayRef(access.strides).drop_back())
+    low = b.createOrFold<arith::OrIOp>(loc, low, mul(stride, i64(storageBytes(access.element))));
+  low = b.createOrFold<arith::AndIOp>(loc, low, i64(kLine - 1));
+  return both(large, b.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::eq, low, i64(0)));
 }
 
 Value TileLowering::pad(tile::LoadTileOp op) {
@@ -228,7 +287,8 @@ void TileLowering::store(Address to, Type element, Value value, Guard guard, int
     return;
   }
   if (!to.scattered && !guard.condition && !guard.mask) {
-    LLVM::StoreOp::create(b, loc, value, to.pointer, alignment);
+    if (nest->streams) alignment = std::min(lanes * storageBytes(element), kLine);
+    LLVM::StoreOp::create(b, loc, value, to.pointer, alignment, /*isVolatile=*/false, nest->streams);
     return;
   }
   Value mask = wholeMask(b, loc, registers, guard, lanes);

@@ -5,12 +5,13 @@ using namespace mlir;
 
 namespace ligerdsl::compiler::cpu {
 
-TileLowering::TileLowering(func::FuncOp source, const Plan& plan, bool hasF16c)
+TileLowering::TileLowering(func::FuncOp source, const Plan& plan, bool hasF16c, bool hasStreaming)
     : source(source),
       plan(plan),
       b(source.getContext()),
       loc(source.getLoc()),
-      registers(b, hasF16c, [this](Value value) { return scalar(value); }) {}
+      registers(b, hasF16c, [this](Value value) { return scalar(value); }),
+      hasStreaming(hasStreaming) {}
 
 //===-- Small change -----------------------------------------------------------------------------===//
 
@@ -95,12 +96,20 @@ LogicalResult TileLowering::run(ModuleOp into, StringRef entry) {
     grid[axis] = LLVM::LoadOp::create(b, loc, b.getI32Type(), at);
   }
   auto programs = scf::ForOp::create(b, loc, body->getArgument(2), body->getArgument(3), i64(1));
-  LLVM::ReturnOp::create(b, loc, ValueRange());
+  auto end = LLVM::ReturnOp::create(b, loc, ValueRange());
   b.setInsertionPoint(programs.getBody()->getTerminator());
   deriveProgramIds(programs.getInductionVar());
   lowerBlock(&source.getBody().front());
+  if (streamed) {  // stores around the caches are ordered by nothing else
+    b.setInsertionPoint(end);
+    LLVM::CallIntrinsicOp::create(b, loc, b.getStringAttr("llvm.x86.sse.sfence"), ValueRange());
+  }
   return failure(broken);
 }
+
+// From this size on what is written would drive out of the last-level cache whatever it holds, and be gone itself when
+// somebody reads it.
+static constexpr int64_t kStreamedBytes = int64_t{32} << 20;
 
 void TileLowering::readArguments(Value slots) {
   Type pointer = LLVM::LLVMPointerType::get(b.getContext());
@@ -127,6 +136,10 @@ void TileLowering::readArguments(Value slots) {
       Value value = slot(b.getI64Type());
       view.strides.push_back(ShapedType::isDynamic(stride) ? value : i64(stride));
     }
+    Value span = i64(0);
+    for (auto [size, stride] : llvm::zip_equal(view.dims, view.strides))
+      span = b.createOrFold<arith::MaxSIOp>(loc, span, mul(size, stride));
+    view.large = less(i64(kStreamedBytes / storageBytes(viewType.getElementType())), span);
   }
 }
 

@@ -37,7 +37,8 @@ SmallVector<int> TileLowering::longDims(int except) {
 void TileLowering::loopNest(ArrayRef<int> dims, llvm::function_ref<void()> body) {
   if (dims.empty()) return body();
   int dim = dims.front();
-  auto loop = scf::ForOp::create(b, loc, i64(0), i64(nest->shape[dim]), i64(dim == nest->laneDim ? nest->lanes : 1));
+  auto loop = scf::ForOp::create(b, loc, i64(0), i64(nest->shape[dim]),
+                                 i64(dim == nest->laneDim ? nest->registers * nest->lanes : 1));
   nest->loops.push_back(loop);
   nest->indices[dim] = loop.getInductionVar();
   nest->depths[dim] = ++nest->inner;
@@ -50,6 +51,7 @@ void TileLowering::lowerGroup(const Group& group) {
   loc = group.sinks.front().op->getLoc();
   Nest here;
   nest = &here;
+  this->group = &group;
   if (group.sinks.front().kind == SinkKind::ordered) {
     lowerOrdered(group.sinks.front().op, group.shape);
   } else {
@@ -200,6 +202,16 @@ void TileLowering::laneLoop(const Group& group, MutableArrayRef<Reduction> reduc
   --nest->inner;
 }
 
+// Whether the stores of the group go around the caches; null if it does anything else, or not all of them may.
+Value TileLowering::streamsOf(const Group& group) {
+  Value all;
+  for (const Sink& sink : group.sinks) {
+    if (sink.kind != SinkKind::storeTile || !accesses[sink.op].streams) return {};
+    all = both(all, accesses[sink.op].streams);
+  }
+  return all;
+}
+
 void TileLowering::laneLoops(const Group& group) {
   SmallVector<Reduction> reductions;
   if (nest->laneDim < 0) return groupBody(group, reductions, 0, {});
@@ -214,7 +226,20 @@ void TileLowering::laneLoops(const Group& group) {
   }
   LaneRange range = laneRange(group, copies * nest->lanes);
   laneAnchor = nullptr;
-  laneLoop(group, reductions, i64(0), range.full, copies, true);
+  if (Value streams = streamsOf(group)) {
+    auto branch = scf::IfOp::create(b, loc, TypeRange{}, streams, /*addThenBlock=*/true, /*addElseBlock=*/true);
+    laneAnchor = branch;
+    for (bool around : {true, false}) {
+      b.setInsertionPointToStart(&(around ? branch.getThenRegion() : branch.getElseRegion()).front());
+      nest->streams = around;
+      laneLoop(group, reductions, i64(0), range.full, copies, true);
+      scf::YieldOp::create(b, loc);
+    }
+    b.setInsertionPointAfter(branch);
+    streamed = true;
+  } else {
+    laneLoop(group, reductions, i64(0), range.full, copies, true);
+  }
   if (copies == 1) {
     laneLoop(group, reductions, range.full, range.end, 1, false);
   } else {

@@ -70,39 +70,50 @@ void TileLowering::finish(Reduction& reduction) {
 // An element's partners are whole registers, so there is no horizontal step. Reductions of one shape and axis share a
 // nest:
 //
-//   for the other dimensions, the lane dimension in registers:
+//   for the other dimensions, the lane dimension in up to four registers side by side:
 //     for the axis, unguarded if every tile lies wholly inside its view: combine
+//
+// Neighbouring registers hide the combiner's latency and read whole stretches of memory.
 
-// The loop over the axis; gives every reduction's registers. What does not depend on the axis goes before `anchor`, or
-// before the loop without one.
-SmallVector<Reduction> TileLowering::reduceAcross(const Group& group, int axis, bool inBounds, Operation* anchor) {
+// The loop over the axis; gives every reduction's registers, one for each of `places`. What does not depend on the axis
+// goes before `anchor`, or before the loop without one.
+SmallVector<Reduction> TileLowering::reduceAcross(const Group& group, int axis, ArrayRef<Coords> places, bool inBounds,
+                                                  Operation* anchor) {
   SmallVector<Reduction> reductions;
   SmallVector<Value> carried;
+  int copies = static_cast<int>(places.size());
   for (const Sink& sink : group.sinks) {
-    reductions.push_back({cast<tile::ReduceOp>(sink.op), 1, start(cast<tile::ReduceOp>(sink.op), nest->lanes)});
-    llvm::append_range(carried, reductions.back().registers);
+    Reduction& reduction = reductions.emplace_back();
+    reduction.op = cast<tile::ReduceOp>(sink.op);
+    reduction.copies = copies;
+    for (Value value : start(reduction.op, nest->lanes)) reduction.registers.append(copies, value);
+    llvm::append_range(carried, reduction.registers);
   }
   auto loop = scf::ForOp::create(b, loc, i64(0), i64(nest->shape[axis]), i64(1), carried);
   nest->loops.push_back(anchor ? anchor : loop.getOperation());
   nest->indices[axis] = loop.getInductionVar();
   nest->depths[axis] = ++nest->inner;
   nest->inBounds = inBounds;
-  nest->body.clear();
   b.setInsertionPointToEnd(loop.getBody());
   Value first = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, loop.getInductionVar(), i64(0));
-  SmallVector<Value> results;
-  size_t next = 0;
-  for (Reduction& reduction : reductions) {
-    SmallVector<Value> old, items;
-    for (Value source : reduction.op.getSources()) {
-      items.push_back(registers.splat(loc, evaluate(source, identity()).value, nest->lanes));
-      old.push_back(loop.getRegionIterArgs()[next++]);
-    }
-    SmallVector<Value> combined = combine(reduction.op, old, items, nest->lanes);
-    for (auto [value, item] : llvm::zip_equal(combined, items)) {
-      if (reduction.op.getKind() == tile::ReductionKind::custom)
-        value = arith::SelectOp::create(b, loc, first, item, value);
-      results.push_back(value);
+  SmallVector<Value> results(loop.getRegionIterArgs());
+  for (int copy = 0; copy < copies; ++copy) {
+    nest->body.clear();
+    Coords here = places[copy];
+    here[axis] = identity()[axis];
+    size_t next = copy;  // the operands' registers of this copy are `copies` apart
+    for (Reduction& reduction : reductions) {
+      SmallVector<Value> old, items;
+      for (auto [n, source] : llvm::enumerate(reduction.op.getSources())) {
+        items.push_back(registers.splat(loc, evaluate(source, here).value, nest->lanes));
+        old.push_back(results[next + n * copies]);
+      }
+      for (auto [value, item] : llvm::zip_equal(combine(reduction.op, old, items, nest->lanes), items)) {
+        if (reduction.op.getKind() == tile::ReductionKind::custom)
+          value = arith::SelectOp::create(b, loc, first, item, value);
+        results[next] = value;
+        next += copies;
+      }
     }
   }
   scf::YieldOp::create(b, loc, results);
@@ -111,7 +122,7 @@ SmallVector<Reduction> TileLowering::reduceAcross(const Group& group, int axis, 
   nest->loops.pop_back();
   nest->indices[axis] = {};
   nest->depths[axis] = 0;
-  next = 0;
+  size_t next = 0;
   for (Reduction& reduction : reductions)
     for (Value& value : reduction.registers) value = loop.getResult(next++);
   return reductions;
@@ -127,19 +138,25 @@ void TileLowering::lowerAcross(const Group& group) {
   int axis = static_cast<int>(cast<tile::ReduceOp>(group.sinks.front().op).getAxis());
   Value whole;
   for (const Bound& bound : bounds) whole = both(whole, less(i64(bound.size - 1), bound.extent));
+  int lane = nest->laneDim;
+  if (lane >= 0)
+    while (nest->registers < 4 && nest->shape[lane] % (2 * nest->registers * nest->lanes) == 0) nest->registers *= 2;
   loopNest(longDims(axis), [&] {
+    SmallVector<Coords> places(nest->registers, identity());  // of the registers side by side; the axis has none yet
+    for (int copy = 1; copy < nest->registers; ++copy)
+      places[copy][lane].base = add(places[0][lane].base, i64(copy * nest->lanes));
     SmallVector<Reduction> reductions;
     if (!whole) {
-      reductions = reduceAcross(group, axis, true, nullptr);
+      reductions = reduceAcross(group, axis, places, true, nullptr);
     } else {
       SmallVector<Type> types;
       for (const Sink& sink : group.sinks)
         for (Value source : cast<tile::ReduceOp>(sink.op).getSources())
-          types.push_back(registerType(getElementTypeOrSelf(source.getType()), nest->lanes));
+          types.append(nest->registers, registerType(getElementTypeOrSelf(source.getType()), nest->lanes));
       auto branch = scf::IfOp::create(b, loc, types, whole, /*addThenBlock=*/true, /*addElseBlock=*/true);
       for (bool inBounds : {true, false}) {
         b.setInsertionPointToEnd(&(inBounds ? branch.getThenRegion() : branch.getElseRegion()).front());
-        reductions = reduceAcross(group, axis, inBounds, branch);
+        reductions = reduceAcross(group, axis, places, inBounds, branch);
         scf::YieldOp::create(b, loc, allRegisters(reductions));
       }
       b.setInsertionPointAfter(branch);
@@ -148,14 +165,17 @@ void TileLowering::lowerAcross(const Group& group) {
         for (Value& value : reduction.registers) value = branch.getResult(next++);
     }
     nest->inBounds = false;
-    Coords at = identity();
-    at.erase(at.begin() + axis);
-    for (Reduction& reduction : reductions) {
-      for (auto [result, value] : llvm::zip_equal(reduction.op.getResults(), reduction.registers)) {
-        if (Buffer* buffer = plan.bufferOf(result))
-          bufferStore(buffer, at, value);
-        else
-          scalars[result] = value;
+    for (int copy = 0; copy < nest->registers; ++copy) {
+      Coords at = places[copy];
+      at.erase(at.begin() + axis);
+      for (Reduction& reduction : reductions) {
+        for (auto [n, result] : llvm::enumerate(reduction.op.getResults())) {
+          Value value = reduction.registers[n * reduction.copies + copy];
+          if (Buffer* buffer = plan.bufferOf(result))
+            bufferStore(buffer, at, value);
+          else
+            scalars[result] = value;
+        }
       }
     }
   });

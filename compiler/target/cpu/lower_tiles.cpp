@@ -117,6 +117,7 @@ Evaluated TileLowering::evaluateLoadTile(tile::LoadTileOp op, const Coords& coor
     Guard guard = proved ? Guard{} : guardOf(access, coords);
     Address from = address(access.origin, access.element, coords, access.strides);
     result.value = load(from, access.element, guard, pad(op), anyLanes(coords) ? nest->lanes : 1, 0);
+    if (proved) prefetch(op, from);
   });
   return result;
 }

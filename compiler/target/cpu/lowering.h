@@ -34,10 +34,12 @@ struct Nest {
   llvm::SmallVector<int64_t> shape;
   int laneDim = -1;
   int64_t lanes = 1;
+  int registers = 1;  // side by side along the lane dimension
   llvm::SmallVector<mlir::Value> indices;     // per dimension; null where the size is 1
   llvm::SmallVector<int> depths;              // per dimension: loops around its index, its own included
   llvm::SmallVector<mlir::Operation*> loops;  // outermost first; code for depth d goes before loops[d]
   int inner = 0;                              // depth of the innermost body
+  bool streams = false;                       // stores go around the caches
   bool inBounds = false;                      // accesses in `proved` touch nothing outside their views
   llvm::DenseSet<mlir::Operation*> proved;
   using Memo = llvm::DenseMap<mlir::Value, llvm::SmallVector<std::pair<Coords, Evaluated>, 1>>;
@@ -50,6 +52,9 @@ struct TileAccess {
   llvm::SmallVector<mlir::Value> strides;  // per tile dimension, i64
   llvm::SmallVector<mlir::Value> extents;  // elements inside the view per tile dimension; null = all
   mlir::Value inside;                      // scalar accesses: whether the element exists; null = it does
+  mlir::Value ahead;        // elements to the tile of the loop's next iteration; null = unknown
+  mlir::Value nextProgram;  // elements to the tile of the next program; null = unknown
+  mlir::Value streams;  // whether stores of whole registers go around the caches; null = they do not
   mlir::Type element;
 };
 
@@ -83,7 +88,7 @@ struct Reduction {
 
 class TileLowering {
  public:
-  TileLowering(mlir::func::FuncOp source, const Plan& plan, bool hasF16c);
+  TileLowering(mlir::func::FuncOp source, const Plan& plan, bool hasF16c, bool hasStreaming);
   /// Appends the entry (CpuEntry of program/artifact.h) to the module.
   mlir::LogicalResult run(mlir::ModuleOp module, llvm::StringRef entry);
 
@@ -104,6 +109,9 @@ class TileLowering {
 
   // lower_access.cpp: addresses, guards, loads and stores of registers.
   TileAccess prepare(mlir::Operation* access);
+  mlir::Value stepOf(mlir::Value index);
+  void prefetch(tile::LoadTileOp op, Address from);
+  mlir::Value maySkipCaches(const TileAccess& access, mlir::Value large);
   void lowerScalarAccess(mlir::Operation* op);
   Address address(mlir::Value origin, mlir::Type element, const Coords& coords, llvm::ArrayRef<mlir::Value> strides);
   Address pointersAt(mlir::Value pointers, mlir::Type element, const Coords& coords);
@@ -142,6 +150,7 @@ class TileLowering {
   void laneLoop(const Group& group, llvm::MutableArrayRef<Reduction> reductions, mlir::Value from, mlir::Value to,
                 int bodies, bool inBounds);
   void laneLoops(const Group& group);
+  mlir::Value streamsOf(const Group& group);
   void groupBody(const Group& group, llvm::MutableArrayRef<Reduction> reductions, int copy, mlir::Value first);
   void collectBounds(const Group& group);
   void boundsOf(mlir::Value tile, llvm::SmallVector<int> dims, llvm::DenseSet<std::pair<mlir::Value, int64_t>>& seen);
@@ -153,7 +162,8 @@ class TileLowering {
                                          llvm::ArrayRef<mlir::Value> b, int64_t lanes);
   llvm::SmallVector<mlir::Value> start(tile::ReduceOp op, int64_t lanes);
   void lowerAcross(const Group& group);
-  llvm::SmallVector<Reduction> reduceAcross(const Group& group, int axis, bool inBounds, mlir::Operation* anchor);
+  llvm::SmallVector<Reduction> reduceAcross(const Group& group, int axis, llvm::ArrayRef<Coords> places, bool inBounds,
+                                            mlir::Operation* anchor);
 
   // lower_ordered.cpp: nests of their own.
   void lowerOrdered(mlir::Operation* op, llvm::ArrayRef<int64_t> shape);
@@ -189,6 +199,7 @@ class TileLowering {
   mlir::OpBuilder b;
   mlir::Location loc;
   Registers registers;
+  bool hasStreaming, streamed = false;
   bool broken = false;
   mlir::ModuleOp module;
   mlir::Value arena;
@@ -196,11 +207,13 @@ class TileLowering {
   struct View {
     mlir::Value pointer;
     llvm::SmallVector<mlir::Value> dims, strides;
+    mlir::Value large;  // whether it has more bytes than a cache keeps
   };
   llvm::DenseMap<mlir::Value, View> views;
   llvm::DenseMap<mlir::Value, mlir::Value> scalars;
   llvm::DenseMap<mlir::Operation*, TileAccess> accesses;
   Nest* nest = nullptr;
+  const Group* group = nullptr;  // what the nest is for
   llvm::SmallVector<Bound> bounds;
   mlir::Operation* laneAnchor = nullptr;
   int strings = 0;

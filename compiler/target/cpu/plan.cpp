@@ -51,13 +51,24 @@ Plan::Plan(func::FuncOp function) : function(function), alias(function) {
   do {
     schedule();
   } while (materialiseMore());
+  findFirstReads();
   measureLifetimes();
   placeBuffers();
+}
+
+void Plan::findFirstReads() {
+  for (const Group& group : groups)
+    for (const Sink& sink : group.sinks)
+      for (const Reads::Access& read : readsOf(sink).loads) {
+        auto [entry, isNew] = firstReads.insert({read.load, group.first});
+        if (!isNew) entry->second = std::min(entry->second, group.first);
+      }
 }
 
 void Plan::number(Operation* op) {
   int64_t begin = counter++;
   if (isa<tile::StoreTileOp, tile::StoreOp, tile::AtomicRMWOp>(op)) writes.push_back(op);
+  if (isa<tile::LoadTileOp, tile::LoadOp, tile::AtomicRMWOp>(op)) loads.push_back(op);
   for (Region& region : op->getRegions())
     for (Block& block : region)
       for (Operation& inner : block) number(&inner);
@@ -123,8 +134,9 @@ void Plan::collect(Value value, bool identity, Reads& reads, Seen& seen) const {
 void Plan::collectOp(Operation* op, bool identity, Reads& reads, Seen& seen) const {
   reads.ops.push_back(op);
   if (isa<tile::LoadTileOp, tile::LoadOp>(op)) reads.loads.push_back({op, identity});
-  bool reshapes = isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp>(op);
-  for (Value operand : op->getOperands()) collect(operand, identity && !reshapes, reads, seen);
+  // Other changes of shape keep the order of the elements, and so their places in memory.
+  bool reorders = isa<tile::BroadcastOp, tile::PermuteOp>(op);
+  for (Value operand : op->getOperands()) collect(operand, identity && !reorders, reads, seen);
 }
 
 Plan::Reads Plan::readsOf(const Sink& sink) const {
@@ -170,6 +182,27 @@ bool Plan::isHazard(Operation* load, bool identity, int groupIndex) const {
     return true;
   }
   return false;
+}
+
+bool Plan::endsRow(tile::LoadTileOp load) const {
+  constexpr int64_t kKept = 640 << 10;  // two rows and what is stored fit a second-level cache
+  auto row = load.getResidentAttr();
+  auto type = cast<tile::ViewType>(load.getView().getType());
+  int64_t length = type.getShape().back();
+  if (!row || ShapedType::isDynamic(length) || length * storageBytes(type.getElementType()) > kKept) return false;
+  auto positions = [&](Operation* other) { return span.lookup(other).first; };
+  bool before = false;
+  for (Operation* other : loads) {
+    auto same = dyn_cast<tile::LoadTileOp>(other);
+    if (!same || same == load || same.getResidentAttr() != row) continue;
+    if (positions(same) > positions(load)) return false;
+    before = true;
+  }
+  return before;
+}
+
+bool Plan::isOnlyWritten(Operation* store) const {
+  return llvm::none_of(loads, [&](Operation* load) { return alias.mayAlias(load, store); });
 }
 
 static int64_t product(ArrayRef<int64_t> shape) {

@@ -76,6 +76,12 @@ class Plan {
   const Group& group(int index) const { return groups[index]; }
   int64_t arenaBytes() const { return arena; }
   const AliasFacts& aliases() const { return alias; }
+  /// Whether no load of this launch may read what `store` writes.
+  bool isOnlyWritten(mlir::Operation* store) const;
+  /// Whether `load` reads a resident row for the last time, and the next program's may take its place in the cache.
+  bool endsRow(tile::LoadTileOp load) const;
+  /// Whether another group has already brought into the caches what `load` reads in this one.
+  bool readsAgain(mlir::Operation* load, const Group& group) const { return group.first > firstReads.at(load); }
 
   /// Visits what evaluating `value` at one index reads. `identity` says whether it is read at that same index.
   struct Reads {
@@ -118,17 +124,19 @@ class Plan {
   void collect(mlir::Value value, bool identity, Reads& reads, llvm::DenseSet<std::pair<mlir::Value, int>>& seen) const;
   void collectOp(mlir::Operation* op, bool identity, Reads& reads,
                  llvm::DenseSet<std::pair<mlir::Value, int>>& seen) const;
+  void findFirstReads();
   void measureLifetimes();
   void placeBuffers();
 
   mlir::func::FuncOp function;
   AliasFacts alias;
   llvm::DenseMap<mlir::Operation*, std::pair<int64_t, int64_t>> span;  // positions where an op begins and ends
-  llvm::SmallVector<mlir::Operation*> writes;
+  llvm::SmallVector<mlir::Operation*> loads, writes;
   std::deque<Buffer> storage;
   llvm::DenseMap<mlir::Value, Buffer*> buffers;
   llvm::DenseMap<mlir::Value, Buffer*> temporaries;  // yielded tiles that cannot be written in place
   llvm::DenseSet<mlir::Value> materialised;          // loads and expressions kept in buffers
+  llvm::DenseMap<mlir::Operation*, int64_t> firstReads;  // position of the first group that evaluates a load
   std::vector<Group> groups;
   std::map<mlir::Block*, std::vector<Step>> steps;
   std::vector<Step>* current = nullptr;

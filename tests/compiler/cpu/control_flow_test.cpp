@@ -98,6 +98,39 @@ TEST(CpuControlFlow, BranchesThatGiveTiles) {
   Case().out(f32, {32 * 9}).view(f32, randomNumbers(120), {120}).check(build, {4}, {1e-5, 1e-5}, {{}, distinct(2)});
 }
 
+// What is done with a branch's tile happens in the branch: no tile is kept.
+TEST(CpuControlFlow, BranchesThatTheRestMovesInto) {
+  auto build = [](KernelBuilder& k) {
+    View out = k.view("out", f32, {dyn}), sums = k.view("sums", f32, {dyn}), x = k.view("x", f32, {dyn});
+    Scalar i = k.program_id(0);
+    auto zero_at_5 = [&](const Tile& t) {
+      return k.if_(
+          i % 2 == 0, [&] { return where(k.arange(1024).reshape({16, 64}) == 5, 0.0f, t); }, [&] { return t; });
+    };
+    Tile v = x.partition({1024}).load({i}).reshape({16, 64});
+    sums.partition({64}).store({i}, sum(zero_at_5(exp(v)), 0));
+    out.partition({1024}).store({i}, (zero_at_5(fma(v, 2.0f, 1.0f)) * v).reshape({1024}));
+  };
+  Case()
+      .out(f32, {3 * 1024 - 7})
+      .out(f32, {3 * 64})
+      .view(f32, randomNumbers(3 * 1024 - 7), {3 * 1024 - 7})
+      .check(build, {3}, {1e-4, 1e-5}, {{}, distinct(3)});
+  EXPECT_LE(CpuKernel(build, distinct(3)).artifact.arena_bytes, 512);
+}
+
+// A branch that reads memory stays before what is written there.
+TEST(CpuControlFlow, BranchesThatReadBeforeAWrite) {
+  auto build = [](KernelBuilder& k) {
+    View out = k.view("out", f32, {dyn}), x = k.view("x", f32, {dyn});
+    Tile t = k.if_(
+        k.program_id(0) == 0, [&] { return x.partition({64}).load({0}); }, [&] { return k.zeros({64}, f32); });
+    x.partition({64}).store({0}, k.full({64}, 3.0f, f32));
+    out.partition({64}).store({0}, t * 2.0f);
+  };
+  Case().out(f32, {64}).view(f32, randomNumbers(64), {64}).check(build, {1}, {}, {{}, distinct(2)});
+}
+
 TEST(CpuControlFlow, ProgramIdsOfThreeAxes) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", i32, {dyn, dyn, dyn});

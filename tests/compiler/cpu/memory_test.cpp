@@ -1,6 +1,8 @@
 // Partitions at the edges of their views, pointers, masks, atomics, large offsets.
 #include <sys/mman.h>
 
+#include <bit>
+#include <cstdlib>
 #include <thread>
 
 #include "oracle.h"
@@ -203,6 +205,97 @@ TEST(CpuMemory, OffsetsBeyondTwoToThe31) {
     EXPECT_EQ(x[r * stride + cols - 1], float(r * 100 + cols));
   }
   munmap(memory, bytes);
+}
+
+std::string llvmOf(const std::function<void(KernelBuilder&)>& build, program::CompileOptions options) {
+  options.emit = "llvm";
+  return CpuKernel(build, options).artifact.code;
+}
+
+// A view of more than 32 MiB, of which only the first rows have memory. Whether its stores may go around the caches
+// depends on where its rows begin; what is stored does not.
+TEST(CpuMemory, LargeResultsGoAroundTheCaches) {
+  for (DType type : {f32, bf16}) {
+    auto build = [&](KernelBuilder& k) {
+      View y = k.view("y", type, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn});
+      Scalar i = k.program_id(0);
+      y.partition({2, 128}).store({i, 0}, (x.partition({2, 128}).load({i, 0}) + 1.0f).to(type));
+    };
+#if defined(__x86_64__)
+    EXPECT_NE(llvmOf(build, aliasing({1, 2})).find("!nontemporal"), std::string::npos);
+    EXPECT_NE(llvmOf(build, aliasing({1, 2})).find("sfence"), std::string::npos);
+#endif
+    EXPECT_EQ(llvmOf(build, aliasing({1, 1})).find("!nontemporal"), std::string::npos);  // in place
+    EXPECT_EQ(llvmOf(build, {}).find("!nontemporal"), std::string::npos);                // nothing known
+    CpuKernel kernel(build, aliasing({1, 2}));
+    constexpr int64_t rows = 8, many = int64_t{1} << 20;
+    for (int64_t cols : {100, 128})
+      for (int64_t stride : {128, 129})
+        for (int64_t offset : {0, 16, 1}) {
+          SCOPED_TRACE(std::to_string(cols) + " " + std::to_string(stride) + " " + std::to_string(offset));
+          std::vector<float> x = randomFloats(rows * 128);
+          const int64_t size = size_of(type), bytes = (rows * stride + offset) * size;
+          auto* y = static_cast<char*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64));
+          std::memset(y, 0, bytes);
+          kernel.run(Slots().view(y + offset * size, {many, cols}, {stride, 1}).view(x.data(), {many, cols}, {128, 1}),
+                     {int32_t(rows / 2)});
+          for (int64_t i = 0; i < rows * stride; ++i) {
+            const int64_t r = i / stride, c = i % stride;
+            const float expected = c < cols ? x[r * 128 + c] + 1.0f : 0.0f;
+            uint32_t bits = 0;
+            std::memcpy(&bits, y + (offset + i) * size, size);
+            ASSERT_EQ(bits, type == f32 ? std::bit_cast<uint32_t>(expected) : toBf16(expected)) << r << " " << c;
+          }
+          std::free(y);
+        }
+  }
+}
+
+// A tile that two loops read: while it is computed with, the next one is fetched.
+TEST(CpuMemory, TilesReadTwiceAreFetchedAhead) {
+  auto build = [](bool twice, bool backwards) {
+    return [=](KernelBuilder& k) {
+      View y = k.view("y", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn});
+      Scalar row = k.program_id(0);
+      k.for_range(0, 4, 1, [&](Scalar i) {
+        Scalar b = backwards ? 3 - i : i;
+        Tile t = x.partition({squeeze, 256}).load({row, b});
+        y.partition({squeeze, 256}).store({row, b}, twice ? t - sum(t) : t);
+      });
+    };
+  };
+  EXPECT_EQ(llvmOf(build(false, false), distinct(2)).find("llvm.prefetch"), std::string::npos);
+  EXPECT_NE(llvmOf(build(true, false), distinct(2)).find("llvm.prefetch"), std::string::npos);
+  EXPECT_NE(llvmOf(build(true, true), distinct(2)).find("llvm.prefetch"), std::string::npos);
+  for (bool backwards : {false, true})
+    Case()
+        .out(f32, {3, 1000})
+        .view(f32, randomNumbers(3000), {3, 1000})
+        .check(build(true, backwards), {3}, {1e-4, 1e-5}, {{}, distinct(2)});
+}
+
+// The last loop over a resident row fetches the next program's, unless rows are too long for two of them.
+TEST(CpuMemory, ResidentRowsAreFetchedAProgramAhead) {
+  auto build = [](int64_t cols) {
+    return [=](KernelBuilder& k) {
+      View y = k.view("y", f32, {dyn, cols}), x = k.view("x", f32, {dyn, cols});
+      Scalar row = k.program_id(0);
+      Resident kept = x.partition({squeeze, 256}).resident({row});
+      auto [total] = k.for_range(0, kept.blocks(), 1, carry(k.zeros({256}, f32)),
+                                 [&](Scalar b, Tile total) { return carry(total + kept.load(b)); });
+      Scalar all = sum(total);
+      k.for_range(0, kept.blocks(), 1, [&](Scalar i) {
+        Scalar b = kept.blocks() - 1 - i;
+        y.partition({squeeze, 256}).store({row, b}, kept.load(b) - all);
+      });
+    };
+  };
+  EXPECT_NE(llvmOf(build(1000), distinct(2)).find("llvm.prefetch"), std::string::npos);
+  EXPECT_EQ(llvmOf(build(1 << 20), distinct(2)).find("llvm.prefetch"), std::string::npos);
+  Case()
+      .out(f32, {3, 1000})
+      .view(f32, randomNumbers(3000), {3, 1000})
+      .check(build(1000), {3}, {1e-4, 1e-5}, {{}, distinct(2)});
 }
 
 TEST(CpuMemory, PrintsEveryElement) {

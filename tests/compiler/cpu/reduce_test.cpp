@@ -155,6 +155,21 @@ TEST(CpuReduce, SeveralReductionsAcrossRows) {
   }
 }
 
+// One, two and four registers side by side, and several rounds of them.
+TEST(CpuReduce, AcrossRowsOfEveryWidth) {
+  for (int64_t width : {8, 16, 32, 48, 64, 192})
+    for (int64_t missing : {0, 3}) {
+      check(
+          {8 * width}, {width}, f32, f32,
+          [&](KernelBuilder&, Tile x) {
+            Tile folded = x.reshape({8, width});
+            auto [best, at] = max_with_index(folded, 0);
+            return sum(folded, 0) + reduce_min(folded, 0) + best * at.to(f32);
+          },
+          {1e-5, 1e-5}, 0.25, missing);
+    }
+}
+
 TEST(CpuScan, EveryAxisForwardAndReverse) {
   for (const Shape& shape : kShapes) {
     for (int axis = 0; axis < int(shape.size()); ++axis) {

@@ -1,0 +1,100 @@
+#include "compiler/target/cpu/sink_into_branches.h"
+
+#include "compiler/dialect/tile.h"
+#include "compiler/target/cpu/plan.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler::cpu {
+
+static bool isMovable(Operation* op) {
+  return isElementwise(op) ||
+         isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp, tile::SplatOp, tile::MakeRangeOp>(
+             op);
+}
+
+static bool touchesMemory(Operation* op) {
+  return isa<tile::LoadTileOp, tile::LoadOp, tile::StoreTileOp, tile::StoreOp, tile::AtomicRMWOp, tile::PrintOp>(op);
+}
+
+static bool writesMemory(Operation* op) {
+  return touchesMemory(op) && !isa<tile::LoadTileOp, tile::LoadOp>(op);
+}
+
+static bool anyOf(Operation* op, bool (*property)(Operation*)) {
+  return op->walk([&](Operation* inner) { return property(inner) ? WalkResult::interrupt() : WalkResult::advance(); })
+      .wasInterrupted();
+}
+
+// The one op that uses the one tile of `branch`, in the same block; null if there is none such.
+static Operation* onlyUser(scf::IfOp branch) {
+  if (branch.getNumResults() != 1 || !tileType(branch.getResult(0)) || !branch.getResult(0).hasOneUse()) return {};
+  Operation* user = *branch.getResult(0).user_begin();
+  return user->getBlock() == branch->getBlock() ? user : nullptr;
+}
+
+// Whether `branch` may stand right before `user`: nothing between them writes, or reads where the branch writes.
+static bool mayMoveTo(scf::IfOp branch, Operation* user) {
+  bool touches = anyOf(branch, touchesMemory), writes = anyOf(branch, writesMemory);
+  for (Operation* op = branch->getNextNode(); op != user; op = op->getNextNode())
+    if ((touches && anyOf(op, writesMemory)) || (writes && anyOf(op, touchesMemory))) return false;
+  return true;
+}
+
+// Puts a copy of `user` at the end of both branches.
+static scf::IfOp takeIn(scf::IfOp branch, Operation* user) {
+  OpBuilder b(user);
+  auto taken = scf::IfOp::create(b, branch.getLoc(), user->getResultTypes(), branch.getCondition(),
+                                 /*addThenBlock=*/false, /*addElseBlock=*/false);
+  for (auto [from, to] : llvm::zip_equal(branch->getRegions(), taken->getRegions())) {
+    to.takeBody(from);
+    Operation* yield = to.front().getTerminator();
+    IRMapping map;
+    map.map(branch.getResult(0), yield->getOperand(0));
+    b.setInsertionPoint(yield);
+    Operation* copy = b.clone(*user, map);
+    scf::YieldOp::create(b, yield->getLoc(), copy->getResults());
+    yield->erase();
+  }
+  user->replaceAllUsesWith(taken);
+  user->erase();
+  branch->erase();
+  return taken;
+}
+
+// Step 2.
+static void takeInOperands(scf::IfOp branch) {
+  for (Operation* op = branch->getPrevNode(); op;) {
+    Operation* candidate = op;
+    op = op->getPrevNode();
+    if (!isMovable(candidate) || !tileType(candidate->getResult(0)) || candidate->use_empty()) continue;
+    if (!llvm::all_of(candidate->getUsers(), [&](Operation* user) { return branch->isProperAncestor(user); })) continue;
+    for (Region& region : branch->getRegions()) {
+      auto isHere = [&](OpOperand& use) { return region.isAncestor(use.getOwner()->getParentRegion()); };
+      if (llvm::none_of(candidate->getUses(), isHere)) continue;
+      OpBuilder b(&region.front(), region.front().begin());
+      candidate->replaceUsesWithIf(b.clone(*candidate), isHere);
+    }
+    candidate->erase();
+  }
+}
+
+void sinkIntoBranches(func::FuncOp function) {
+  SmallVector<scf::IfOp> branches;
+  function.walk([&](scf::IfOp branch) { branches.push_back(branch); });
+  for (scf::IfOp branch : branches) {
+    bool took = false;
+    while (Operation* user = onlyUser(branch)) {
+      bool ends = isa<tile::ReduceOp, tile::StoreTileOp>(user);
+      if ((!ends && !isMovable(user)) || !mayMoveTo(branch, user)) break;
+      branch = takeIn(branch, user);
+      took = true;
+      if (ends) break;
+    }
+    if (took) takeInOperands(branch);
+  }
+}
+
+}  // namespace ligerdsl::compiler::cpu
