@@ -25,6 +25,7 @@ namespace ligerdsl::kernels {
 namespace {
 
 bool needs_counts(const CrossEntropyOptions& m) {
+  if (divides_at_the_end(m)) return false;
   return m.reduction == Reduction::mean || (m.has_weight && m.smoothing) ||
          (m.with_accuracy && m.reduction != Reduction::none);
 }
@@ -257,7 +258,7 @@ class CountedRow {
 
   // What multiplies the loss and the z-loss of this row in the reduced result.
   void set_scales() {
-    const bool mean = m_.reduction == Reduction::mean;
+    const bool mean = m_.reduction == Reduction::mean && !divides_at_the_end(m_);
     zeta_scale_ = mean ? args_.counts.load({0}) : k_.constant(1.0f, f32);
     loss_scale_ = mean ? args_.counts.load({1}) : k_.constant(1.0f, f32);
     if (m_.token_scaling) {

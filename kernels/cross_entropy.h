@@ -65,12 +65,18 @@ struct CrossEntropyOptions {
 inline constexpr int64_t kErrorBase = INT64_MAX;
 
 struct CrossEntropyMeta : CrossEntropyOptions {
-  int64_t block = 1024;  // columns of a tile: the whole row unless `looped`
-  bool looped = false;   // wider rows: two passes over blocks of the row
-  bool led = false;      // blocks begin at whole vectors wherever rows do (View::lead)
+  int64_t block = 1024;    // columns of a tile: the whole row unless `looped`
+  bool looped = false;     // wider rows: two passes over blocks of the row
+  bool led = false;        // blocks begin at whole vectors wherever rows do (View::lead)
   bool prefetched = true;  // the first pass loads a block ahead
   BlockLanes lanes;        // how a block is dealt
 };
+
+// Whether the last launch counts the rows and divides by their number. The others need no number of rows then, so no
+// launch has to count them first.
+inline bool divides_at_the_end(const CrossEntropyOptions& m) {
+  return m.reduction == Reduction::mean && !m.with_gradient && !m.has_weight && !m.part;
+}
 
 // What the options make of the rows, counted on the device. Arguments: counts [4] f32 (out), labels [n] label_type,
 // [weight [V] weight_type], ignore_index i64.
@@ -86,8 +92,8 @@ void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m);
 // d_logits may be exactly logits. Without a gradient logits are not written.
 void cross_entropy_rows(KernelBuilder& k, const CrossEntropyMeta& m);
 
-// loss, z_loss = sums of the rows; accuracy = sum / n. Arguments: [loss [1], row_loss], [z_loss [1], row_z_loss],
-// [accuracy [1] f32, row_accuracy, counts].
+// loss, z_loss = sums of the rows, or means if it divides; accuracy = sum / n. Arguments: [loss [1], row_loss],
+// [z_loss [1], row_z_loss], [accuracy [1] f32, row_accuracy], [counts], or if it divides labels and ignore_index.
 void cross_entropy_finish(KernelBuilder& k, const CrossEntropyMeta& m);
 
 // Rows: rows of logits. Scratch: counts, row_loss, row_z_loss, row_accuracy, as needed.

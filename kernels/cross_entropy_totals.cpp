@@ -3,6 +3,16 @@
 #include "kernels/cross_entropy.h"
 
 namespace ligerdsl::kernels {
+namespace {
+
+// Which labels of a block count, given the block.
+Tile counts_of(KernelBuilder& k, const View& labels, const Scalar& ignore_index, const Scalar& b, const Tile& label) {
+  const int64_t block = label.shape()[0];
+  Tile inside = b.to(i64) * block + k.arange(block).to(i64) < labels.dim(0);
+  return inside && label != ignore_index;
+}
+
+}  // namespace
 
 void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m) {
   View counts = k.view("counts", f32, {4});
@@ -16,8 +26,7 @@ void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m) {
       k.for_range(0, cdiv(labels.dim(0), m.block), 1, pipelined(4), carry(k.zeros(shape, i32), k.zeros(shape, f32)),
                   [&](Scalar b, Tile rows, Tile weights) {
                     Tile label = labels.partition(shape).load({b}).to(i64);
-                    Tile inside = b.to(i64) * m.block + k.arange(m.block).to(i64) < labels.dim(0);
-                    Tile counts_here = inside && label != ignore_index;
+                    Tile counts_here = counts_of(k, labels, ignore_index, b, label);
                     if (m.has_weight) {
                       Tile is_class = counts_here && label >= 0 && label < weight.dim(0);
                       weights = weights + load(weight.ptr() + label, is_class).to(f32);
@@ -39,24 +48,33 @@ void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m) {
 }
 
 void cross_entropy_finish(KernelBuilder& k, const CrossEntropyMeta& m) {
-  auto total_of = [&](const View& rows) {
-    const Shape shape{m.block};
-    auto [lanes] = k.for_range(0, cdiv(rows.dim(0), m.block), 1, pipelined(4), carry(k.zeros(shape, f32)),
-                               [&](Scalar b, Tile acc) { return carry(acc + rows.partition(shape).load({b})); });
+  const Shape shape{m.block};
+  // Adds up what `part_of` gives for each block of rows.
+  auto total_of = [&](const View& rows, DType type, auto part_of) {
+    auto [lanes] = k.for_range(0, cdiv(rows.dim(0), m.block), 1, pipelined(4), carry(k.zeros(shape, type)),
+                               [&](Scalar b, Tile acc) { return carry(acc + part_of(b)); });
     return sum(lanes);
   };
-  auto add_up = [&](const std::string& name) {
-    View out = k.view(name, m.loss_type, {1});
+  Scalar share;  // what the rows' values are multiplied by
+  if (divides_at_the_end(m)) {
+    View labels = k.view("labels", m.label_type, {dyn});
+    Scalar ignore_index = k.scalar("ignore_index", i64);
+    Scalar n = total_of(labels, i32, [&](const Scalar& b) {
+      return counts_of(k, labels, ignore_index, b, labels.partition(shape).load({b}).to(i64)).to(i32);
+    });
+    share = where(n > 0, 1.0f / n.to(f32), 0.0f);
+  }
+  auto add_up = [&](const std::string& name, DType type, const Scalar& factor) {
+    View out = k.view(name, type, {1});
     View rows = k.view("row_" + name, f32, {dyn});
-    out.store({0}, total_of(rows).to(m.loss_type));
+    Scalar total = total_of(rows, f32, [&](const Scalar& b) { return rows.partition(shape).load({b}); });
+    out.store({0}, (factor.empty() ? total : total * factor).to(type));
   };
-  if (m.with_loss) add_up("loss");
-  if (m.with_z_loss) add_up("z_loss");
+  if (m.with_loss) add_up("loss", m.loss_type, share);
+  if (m.with_z_loss) add_up("z_loss", m.loss_type, share);
   if (!m.with_accuracy) return;
-  View out = k.view("accuracy", f32, {1});
-  View rows = k.view("row_accuracy", f32, {dyn});
-  View counts = k.view("counts", f32, {4});
-  out.store({0}, total_of(rows) * counts.load({0}));
+  if (share.empty()) share = k.view("counts", f32, {4}).load({0});
+  add_up("accuracy", f32, share);
 }
 
 }  // namespace ligerdsl::kernels

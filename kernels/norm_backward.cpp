@@ -71,7 +71,6 @@ NormBackwardTile norm_backward_tile(const Machine& machine, const NormBackwardSh
   tile.num_warps = warps_for(tile.rows * tile.cols, shape.type, single ? 1 : 2, single ? 32 : 16);
   const int64_t held = tile.rows * tile.cols / (32 * tile.num_warps);  // elements of a thread
   tile.reload_weight = held * shape.sums > 16;
-  if (shape.sums == 2) tile.stages = 4;  // measured: two sums keep a thread too busy for the next block to arrive
   return tile;
 }
 

@@ -18,7 +18,7 @@ namespace ligerdsl::kernels {
 struct NormBackwardTile : TileShape {
   bool reload_weight = false;  // read the weight again for every row: it stays in the first-level cache
   int num_ctas = 1;            // that share the rows
-  int stages = 2;              // row blocks in shared memory, where they fit: the one at work and those on their way
+  int stages = 3;              // row blocks in shared memory, where they fit: the one at work and those on their way
 };
 
 struct NormBackwardShape {
