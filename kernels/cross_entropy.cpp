@@ -381,18 +381,19 @@ void cross_entropy_rows(KernelBuilder& k, const CrossEntropyMeta& m) {
 Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& options) {
   const bool gpu = machine.target == Target::nvptx;
   CrossEntropyMeta meta{options};
-  const int64_t widest = gpu ? 1024 * vector_width(options.type) : 8192;
+  const int64_t vector = vector_width(options.type), widest = gpu ? 1024 * vector : 8192;
   // Room for a lead, where rows that follow each other begin anywhere.
-  const int64_t vector = vector_width(options.type), led = options.classes + vector - 1;
+  const int64_t led = options.classes + vector - 1;
   const int64_t covered = options.classes % vector == 0 ? options.classes : led;
-  meta.looped = covered > widest;
-  meta.block = meta.looped ? widest : tile_width(covered);
-  meta.led = meta.looped || meta.block >= led;
-  // Measured on Hopper. Rows that are read once: 256 threads with four vectors each, and so many of these CTAs that
-  // none needs to prefetch (three or more, also where a lead takes registers). Rows that are read twice: 512 threads,
+  // Measured on Hopper. Rows that are read once: 128 threads with four vectors each, and so many of these CTAs that
+  // none needs to prefetch (six or more, also where a lead takes registers). Rows that are read twice: 512 threads,
   // whose shared memory keeps the row; the CTAs of a cluster share longer ones.
+  meta.looped = covered > widest;
   meta.prefetched = options.with_gradient;
-  const int num_warps = !meta.looped ? warps_for(meta.block, options.type, 2, 16) : options.with_gradient ? 16 : 8;
+  const int64_t of_loop = gpu && !options.with_gradient ? widest / 2 : widest;
+  meta.block = meta.looped ? of_loop : tile_width(covered);
+  meta.led = meta.looped || meta.block >= led;
+  const int num_warps = !meta.looped ? warps_for(meta.block, options.type, 2, 16) : options.with_gradient ? 16 : 4;
   constexpr int64_t kKeptByOne = 200 * 1024;
   RowParts parts{.num_warps = 4, .ctas_per_sm = 5, .vectors = 4};
   if (options.with_gradient && !options.part) parts = parts.of(machine, options.type, options.classes, kKeptByOne + 1);
@@ -420,7 +421,7 @@ Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& optio
   add_rows(op,
            {.program = record("cross_entropy", options.type, &cross_entropy_rows, meta, schedule_of(parts)),
             .num_warps = num_warps,
-            .min_ctas_per_sm = gpu && meta.looped && !options.with_gradient ? 3 : 0,
+            .min_ctas_per_sm = gpu && meta.looped && !options.with_gradient ? 6 : 0,
             .grid = [](int64_t n) { return grid_of(n); }},
            parts);
   if (options.reduction == Reduction::none) return op;

@@ -49,32 +49,44 @@ void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m) {
 
 void cross_entropy_finish(KernelBuilder& k, const CrossEntropyMeta& m) {
   const Shape shape{m.block};
-  // Adds up what `part_of` gives for each block of rows.
-  auto total_of = [&](const View& rows, DType type, auto part_of) {
-    auto [lanes] = k.for_range(0, cdiv(rows.dim(0), m.block), 1, pipelined(4), carry(k.zeros(shape, type)),
-                               [&](Scalar b, Tile acc) { return carry(acc + part_of(b)); });
-    return sum(lanes);
-  };
-  Scalar share;  // what the rows' values are multiplied by
-  if (divides_at_the_end(m)) {
-    View labels = k.view("labels", m.label_type, {dyn});
-    Scalar ignore_index = k.scalar("ignore_index", i64);
-    Scalar n = total_of(labels, i32, [&](const Scalar& b) {
-      return counts_of(k, labels, ignore_index, b, labels.partition(shape).load({b}).to(i64)).to(i32);
-    });
+  const bool divides = divides_at_the_end(m);
+  View labels, row_loss, row_z_loss, row_accuracy;
+  Scalar ignore_index;
+  if (divides) {
+    labels = k.view("labels", m.label_type, {dyn});
+    ignore_index = k.scalar("ignore_index", i64);
+  }
+  if (m.with_loss) row_loss = k.view("row_loss", f32, {dyn});
+  if (m.with_z_loss) row_z_loss = k.view("row_z_loss", f32, {dyn});
+  if (m.with_accuracy) row_accuracy = k.view("row_accuracy", f32, {dyn});
+  const View& rows = m.with_loss ? row_loss : m.with_z_loss ? row_z_loss : row_accuracy;
+
+  // One loop, so that memory is waited for once. What the options do not ask for stays constant.
+  Tile zeros = k.zeros(shape, f32);
+  auto [counts, losses, z_losses, accuracies] =
+      k.for_range(0, cdiv(rows.dim(0), m.block), 1, pipelined(4), carry(k.zeros(shape, i32), zeros, zeros, zeros),
+                  [&](Scalar b, Tile counts, Tile losses, Tile z_losses, Tile accuracies) {
+                    auto more = [&](const View& view) { return view.partition(shape).load({b}); };
+                    if (divides) counts = counts + counts_of(k, labels, ignore_index, b, more(labels).to(i64)).to(i32);
+                    if (m.with_loss) losses = losses + more(row_loss);
+                    if (m.with_z_loss) z_losses = z_losses + more(row_z_loss);
+                    if (m.with_accuracy) accuracies = accuracies + more(row_accuracy);
+                    return carry(counts, losses, z_losses, accuracies);
+                  });
+  Scalar share;  // what the sums are multiplied by
+  if (divides) {
+    Scalar n = sum(counts);
     share = where(n > 0, 1.0f / n.to(f32), 0.0f);
   }
-  auto add_up = [&](const std::string& name, DType type, const Scalar& factor) {
-    View out = k.view(name, type, {1});
-    View rows = k.view("row_" + name, f32, {dyn});
-    Scalar total = total_of(rows, f32, [&](const Scalar& b) { return rows.partition(shape).load({b}); });
-    out.store({0}, (factor.empty() ? total : total * factor).to(type));
+  auto store = [&](const char* name, DType type, const Tile& lanes, const Scalar& factor) {
+    Scalar total = sum(lanes);
+    k.view(name, type, {1}).store({0}, (factor.empty() ? total : total * factor).to(type));
   };
-  if (m.with_loss) add_up("loss", m.loss_type, share);
-  if (m.with_z_loss) add_up("z_loss", m.loss_type, share);
+  if (m.with_loss) store("loss", m.loss_type, losses, share);
+  if (m.with_z_loss) store("z_loss", m.loss_type, z_losses, share);
   if (!m.with_accuracy) return;
   if (share.empty()) share = k.view("counts", f32, {4}).load({0});
-  add_up("accuracy", f32, share);
+  store("accuracy", f32, accuracies, share);
 }
 
 }  // namespace ligerdsl::kernels

@@ -334,12 +334,28 @@ Launch reduce_launch(const Machine& machine, const LayerNormOptions& options) {
 
 }  // namespace
 
+namespace {
+
+// Rows up to this are kept in registers: wider ones would take CTAs that have a processor to themselves, as rows of
+// 4-byte elements do earlier.
+int64_t forward_width(const Machine& machine, DType type) {
+  if (machine.target != Target::nvptx) return kResidentWidth;
+  return type == f32 ? 16384 : 20480;
+}
+
+// The block of a wider row that leaves less of the last one empty.
+int64_t forward_block(int64_t cols) {
+  constexpr int64_t kOther = kRowBlock / 4 * 5;
+  return round_up(cols, kOther) < round_up(cols, kRowBlock) ? kOther : kRowBlock;
+}
+
+}  // namespace
+
 Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& options) {
   LayerNormMeta meta{options};
-  // Rows of 4-byte elements beyond 64 KB leave a thread too few registers.
-  const bool wide = machine.target == Target::nvptx && options.type == f32;
-  meta.looped = options.cols > (wide ? kResidentWidth / 2 : kResidentWidth);
-  const TileShape tile = row_tile(machine, options.type, meta.looped ? kRowBlock : options.cols, meta.looped ? 2 : 4);
+  meta.looped = options.cols > forward_width(machine, options.type);
+  const TileShape tile = row_tile(machine, options.type, meta.looped ? forward_block(options.cols) : options.cols,
+                                  meta.looped && options.type == f32 ? 2 : 4);
   meta.rows = meta.looped ? 1 : tile.rows;
   meta.block = tile.cols;
   RowParts parts{.num_warps = 4, .ctas_per_sm = 5, .vectors = 4};

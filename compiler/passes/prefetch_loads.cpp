@@ -15,6 +15,9 @@
 //      num_stages slots of shared memory take turns, fewer where they do not fit, two at least. What cannot be staged
 //      is loaded one iteration ahead. On a cluster the slots are a CTA's: tile-assign-layouts, which decides what part
 //      of a tile it has, cuts them to that.
+//      The copies are started in front of the body's first reduction: in front of an iteration's own reads of shared
+//      memory they would be in their way, as both queue in one place, and a warp waits for others at a reduction
+//      anyway. Where what the loop carries takes half of the registers, none are left for addresses there: at the top.
 //   5. If shared memory is too small as well, the loads stay, and the body begins by asking for the next iteration's
 //      tiles (prefetch_tile): they wait in the second-level cache.
 //
@@ -69,6 +72,7 @@ class LoopPrefetcher {
     }
     if (loads.empty()) return;
     for (Type type : loop.getResultTypes()) carried += bytesPerThread(type);
+    crowded = carried * 2 >= registers;
     depth = std::min(depth, (carriedBudget(registers) - carried) / std::max<int64_t>(bytes, 1));
     bool ample = (carried + bytes) * 16 <= registers * 5, staged = stages();
     if (depth > 0 && (ample || !staged))
@@ -290,6 +294,12 @@ class LoopPrefetcher {
     tgpu::StageWaitOp::create(rewriter, replaced->getLoc(), 0);
   }
 
+  // Null where there is none, or no room for addresses in front of it.
+  tile::ReduceOp firstReduction() {
+    auto reductions = loop.getBody()->getOps<tile::ReduceOp>();
+    return crowded || reductions.empty() ? tile::ReduceOp() : *reductions.begin();
+  }
+
   // In the body: waits for the oldest copies, starts those of the last iteration that there is room for, reads. Returns
   // what the loop yields for what it carries.
   SmallVector<Value> fetchNext(ArrayRef<BlockArgument> carried) {
@@ -300,6 +310,7 @@ class LoopPrefetcher {
     SmallVector<Value> yielded{next};
     llvm::append_range(yielded, loadSmall(rewriter, at));
     for (int64_t i = 2; i < slots; ++i) at = ahead(rewriter, at);
+    if (tile::ReduceOp reduce = firstReduction()) rewriter.setInsertionPoint(reduce);
     stageAt(rewriter, at, slots == 2 ? next : nextSlot(rewriter, slot, -1));
     size_t small = 1;
     for (auto [load, buffer] : llvm::zip_equal(loads, buffers)) {
@@ -362,6 +373,7 @@ class LoopPrefetcher {
   SmallVector<MemoryAccess> writes;
   SmallVector<tile::LoadTileOp> loads;
   SmallVector<Value> buffers;  // of the loads that are staged, null for the others
+  bool crowded = false;        // what the loop carries takes half of the registers
 };
 
 class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, OperationPass<func::FuncOp>> {

@@ -20,14 +20,14 @@ namespace {
 const std::vector<int64_t> kWidths{2048,  3584,  4096,  5120,  6144,  7168,  8192,
                                    11008, 13824, 16384, 18944, 29568, 65536, 131072};
 
-// Bytes that a thread stores where registers lack: in the backward kernels the next row's mean and rstd, two words in a
-// loop of 580 instructions; in the forward one two words once, so that two CTAs share a multiprocessor. A line that
-// stops spilling leaves this list.
-const std::map<std::string, int64_t> kSpilled{{"bf16 13824 layer_norm_backward_bf16", 16},
-                                              {"bf16 16384 layer_norm_backward_bf16", 16},
-                                              {"f16 13824 layer_norm_backward_f16", 16},
-                                              {"f16 16384 layer_norm_backward_f16", 16},
-                                              {"f32 13824 layer_norm_forward_f32", 8}};
+// Bytes that a thread stores where registers lack: in the backward kernels the next row's mean and rstd, a word or two
+// in a loop of 450 to 580 instructions; in the forward one two words once, so that two CTAs share a multiprocessor. A
+// line that stops spilling leaves this list.
+const std::map<std::string, int64_t> kSpilled{
+    {"bf16 6144 layer_norm_backward_bf16", 4},   {"bf16 13824 layer_norm_backward_bf16", 16},
+    {"bf16 16384 layer_norm_backward_bf16", 16}, {"f16 6144 layer_norm_backward_f16", 4},
+    {"f16 13824 layer_norm_backward_f16", 16},   {"f16 16384 layer_norm_backward_f16", 16},
+    {"f32 13824 layer_norm_forward_f32", 8}};
 
 // One line of the table.
 struct Line {
@@ -88,7 +88,7 @@ struct Family {
   const char* name;
   std::vector<const char*> typed;  // options that take the type
   int statistics;  // narrow accesses that a kernel may have in its text: of every row of a tile, before a loop and in
-                   // it
+                   // it; of a few elements that make a shift
 };
 
 void PrintTo(const Family& family, std::ostream* out) {
@@ -116,7 +116,7 @@ TEST_P(RowKernels, MoveWholeVectorsWithoutSpills) {
 
 INSTANTIATE_TEST_SUITE_P(Families, RowKernels,
                          ::testing::Values(Family{"rms_norm_forward", {"type", "weight_type"}, 1},
-                                           Family{"layer_norm_forward", {"type", "weight_type"}, 2},
+                                           Family{"layer_norm_forward", {"type", "weight_type"}, 6},
                                            Family{"rms_norm_backward", {"type", "weight_type"}, 8},
                                            Family{"layer_norm_backward", {"type", "weight_type"}, 16},
                                            Family{"swiglu_forward", {"type"}, 0},

@@ -186,6 +186,50 @@ func.func @staged(%x: !aligned {tile.read_only}, %r: !numbers {tile.read_only}, 
   return
 }
 
+// The copies do not stand in the way of this iteration's reads: they are started in front of its first reduction.
+// STAGED-LABEL: func.func @reduced
+// STAGED: scf.for
+// STAGED: tgpu.staged_tile
+// STAGED: tgpu.stage_tile
+// STAGED: tile.reduce
+func.func @reduced(%x: !aligned {tile.read_only}, %lo: i64, %hi: i64, %step: i64) {
+  %c0 = arith.constant 0 : i64
+  %zero = arith.constant dense<0.0> : tensor<1x8192xf32>
+  %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<1x8192xf32>) : i64 {
+    %t = tile.load_tile %x[%i, %c0] shape [1, 8192] : !aligned -> tensor<1x8192xf32>
+    %n = tile.reduce sum %t {axis = 1 : i32} : tensor<1x8192xf32> -> tensor<1xf32> {
+    ^bb0(%p: f32, %q: f32):
+      %r = arith.addf %p, %q : f32
+      tile.yield %r : f32
+    }
+    tile.print "n" %n : tensor<1xf32>
+    scf.yield %acc : tensor<1x8192xf32>
+  } {tile.num_stages = 2 : i64}
+  return
+}
+
+// Where what the loop carries takes half of the registers they are started at the top.
+// STAGED-LABEL: func.func @crowded
+// STAGED: scf.for
+// STAGED: tgpu.stage_tile
+// STAGED: tgpu.staged_tile
+// STAGED: tile.reduce
+func.func @crowded(%x: !aligned {tile.read_only}, %lo: i64, %hi: i64, %step: i64) {
+  %c0 = arith.constant 0 : i64
+  %zero = arith.constant dense<0.0> : tensor<1x16384xf32>
+  %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<1x16384xf32>) : i64 {
+    %t = tile.load_tile %x[%i, %c0] shape [1, 8192] : !aligned -> tensor<1x8192xf32>
+    %n = tile.reduce sum %t {axis = 1 : i32} : tensor<1x8192xf32> -> tensor<1xf32> {
+    ^bb0(%p: f32, %q: f32):
+      %r = arith.addf %p, %q : f32
+      tile.yield %r : f32
+    }
+    tile.print "n" %n : tensor<1xf32>
+    scf.yield %acc : tensor<1x16384xf32>
+  } {tile.num_stages = 2 : i64}
+  return
+}
+
 // Four stages were asked for, there is room for three: two iterations are under way while the third is at work.
 // DEEP-LABEL: func.func @deeper
 // DEEP-DAG: %[[ZERO:.+]] = arith.constant 0 : i32
