@@ -297,7 +297,7 @@ class LoopPrefetcher {
   // Null where there is none, or no room for addresses in front of it.
   tile::ReduceOp firstReduction() {
     auto reductions = loop.getBody()->getOps<tile::ReduceOp>();
-    return crowded || reductions.empty() ? tile::ReduceOp() : *reductions.begin();
+    return crowded || ctas > 1 || reductions.empty() ? tile::ReduceOp() : *reductions.begin();
   }
 
   // In the body: waits for the oldest copies, starts those of the last iteration that there is room for, reads. Returns
