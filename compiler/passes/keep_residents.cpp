@@ -128,13 +128,9 @@ class RowKeeper {
     SmallVector<Value> state = programs->receive({zero, zero, none});
     Value base = state[0], parity = state[1], filled = state[2];
 
-    // All threads have left the program before this one, whatever is filled from here on. The fence waits for what
-    // memory owes the thread, so it stands in front of what this program asks for, its ticket above all.
-    if (!isa<tgpu::FenceCopiesOp>(programs->getBody()->front())) {
-      OpBuilder first = OpBuilder::atBlockBegin(programs->getBody());
-      releaseSlots(first);
-    }
+    // All threads have left the row before this one, whatever is filled from here on.
     OpBuilder begin(at);
+    releaseSlots(begin);
     Value unfilled =
         arith::XOrIOp::create(begin, loc, filled, arith::ConstantOp::create(begin, loc, begin.getBoolAttr(true)));
     OpBuilder late = onlyIf(begin, unfilled);

@@ -15,8 +15,6 @@ class ProgramLoop {
   static std::optional<ProgramLoop> around(mlir::Operation* op);
 
   mlir::Operation* getOperation() { return loop; }
-  /// One program.
-  mlir::Block* getBody() { return loop.getAfterBody(); }
 
   /// Whether a value comes from outside of the loop.
   bool isOutside(mlir::Value value);

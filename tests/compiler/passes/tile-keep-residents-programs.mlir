@@ -14,9 +14,9 @@
 // CHECK: tgpu.init_mbarriers %[[BARRIERS]]
 // CHECK: scf.while ({{.*}} = %c0_i32, {{.*}} = %c0_i32, {{.*}} = %false)
 // CHECK: ^bb0(%{{.*}}: i32, %[[NEXT:.*]]: i32, %[[BASE:.*]]: i32, %[[PARITY:.*]]: i32, %[[FILLED:.*]]: i1):
+// CHECK: %[[LEFT:.*]]:3 = scf.if
 // CHECK-NEXT: tgpu.fence_copies
 // CHECK-NEXT: tgpu.barrier
-// CHECK: %[[LEFT:.*]]:3 = scf.if
 // CHECK-NEXT: %[[LATE:.*]] = arith.xori %[[FILLED]], %true
 // CHECK-NEXT: scf.if %[[LATE]]
 // CHECK-NEXT: tgpu.fill {{.*}} base %[[BASE]] from %c0_i32 count %c8_i32
