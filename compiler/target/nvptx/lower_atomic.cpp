@@ -11,8 +11,6 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-constexpr uint64_t kAllLanes = 31;
-
 LLVM::AtomicBinOp binaryOp(tile::AtomicKind kind, Type element) {
   bool isFloat = isa<FloatType>(element);
   if (kind == tile::AtomicKind::add) return isFloat ? LLVM::AtomicBinOp::fadd : LLVM::AtomicBinOp::add;
@@ -24,24 +22,15 @@ Value update(ThreadLowering& t, tile::AtomicKind kind, Value address, Value valu
                                    LLVM::AtomicOrdering::monotonic, "device");
 }
 
-// Of lanes that add to one address ptxas makes one atomic and tells each lane what it would have found there, by a
-// shuffle that at once waits for memory. Where one lane of a warp acts, its address must not look like that of others:
-// it gets a 0 that comes out of the lane's number. (Of the thread's number LLVM knows which one acts.)
-Value differentInEveryLane(ThreadLowering& t, Value address) {
-  Value lane = inlinePtx(t, t.b.getI32Type(), {}, "mov.u32 $0, %laneid;", "=r");
-  Value zero = arith::AndIOp::create(t.b, t.loc, lane, t.opaqueZero());
-  return arith::AddIOp::create(t.b, t.loc, address, arith::ExtUIOp::create(t.b, t.loc, address.getType(), zero));
-}
-
 // Under a predicate the update sits in a branch and the old value is 0 where it did not happen.
-Value updateIf(ThreadLowering& t, Value predicate, Type type, llvm::function_ref<Value()> update) {
-  if (!predicate) return update();
-  auto branch = scf::IfOp::create(t.b, t.loc, TypeRange(type), predicate, /*withElseRegion=*/true);
+Value updateIf(ThreadLowering& t, tile::AtomicKind kind, Value address, Value value, Value predicate) {
+  if (!predicate) return update(t, kind, address, value);
+  auto branch = scf::IfOp::create(t.b, t.loc, TypeRange(value.getType()), predicate, /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(t.b);
   t.b.setInsertionPointToStart(branch.thenBlock());
-  scf::YieldOp::create(t.b, t.loc, update());
+  scf::YieldOp::create(t.b, t.loc, update(t, kind, address, value));
   t.b.setInsertionPointToStart(branch.elseBlock());
-  scf::YieldOp::create(t.b, t.loc, t.zero(type));
+  scf::YieldOp::create(t.b, t.loc, t.zero(value.getType()));
   return branch.getResult(0);
 }
 
@@ -51,14 +40,10 @@ LogicalResult lowerAtomic(ThreadLowering& t, tile::AtomicRMWOp op) {
   SmallVector<Value> addresses = t.elements(op.getPtr()), values = t.elements(op.getValue()), masks, old;
   if (op.getMask()) masks = t.elements(op.getMask());
   auto tensor = dyn_cast<RankedTensorType>(op.getPtr().getType());
-  const bool oneLane = !tensor || t.layout(tensor).map.redundant().lane == kAllLanes;
   Value owner = tensor ? t.ownerPredicate(t.layout(tensor)) : t.threadMaskIsZero(t.numThreads() - 1);
   for (auto [i, address] : llvm::enumerate(addresses)) {
     Value mask = masks.empty() ? Value() : masks[masks.size() == 1 ? 0 : i];
-    Value value = values[values.size() == 1 ? 0 : i], acts = t.both(owner, mask);
-    old.push_back(updateIf(t, acts, value.getType(), [&] {
-      return update(t, op.getKind(), oneLane ? differentInEveryLane(t, address) : Value(address), value);
-    }));
+    old.push_back(updateIf(t, op.getKind(), address, values[values.size() == 1 ? 0 : i], t.both(owner, mask)));
   }
   t.defineElements(op.getResult(), old);
   return success();
