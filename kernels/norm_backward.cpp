@@ -24,8 +24,9 @@ int64_t backward_width(const NormBackwardShape& shape) {
 }
 
 // How the CTAs of a cluster share a row; num_ctas is 1 where they do not: of rows that one CTA could keep, one does.
-// Measured on Hopper: the fewest CTAs of which a thread has at most four vectors, one CTA on a processor. Without a
-// loop over rows (no sums) a cluster would not run long enough to pay for its start.
+// Measured on Hopper: the fewest CTAs of which a thread has at most four vectors, one CTA on a processor, one row block
+// on its way (two cost 2 to 10 %). Without a loop over rows (no sums) a cluster would not run long enough to pay for its
+// start.
 NormBackwardTile shared_tile(const Machine& machine, const NormBackwardShape& shape) {
   constexpr int kMostCtas = 16, kMostVectors = 4;
   const int64_t step = kThreads * vector_width(shape.type);  // columns that a CTA reads at once
@@ -35,6 +36,7 @@ NormBackwardTile shared_tile(const Machine& machine, const NormBackwardShape& sh
   while (ctas <= kMostCtas && shape.cols > ctas * step * kMostVectors) ctas *= 2;
   if (ctas > kMostCtas) return tile;
   tile.num_ctas = ctas;
+  tile.stages = 2;
   tile.num_warps = kThreads / 32;
   const int64_t vectors = ceil_div(shape.cols, ctas * step);
   tile.cols = vectors * ctas * step;

@@ -17,7 +17,8 @@
 //      of a tile it has, cuts them to that.
 //      The copies are started in front of the body's first reduction: in front of an iteration's own reads of shared
 //      memory they would be in their way, as both queue in one place, and a warp waits for others at a reduction
-//      anyway. Where what the loop carries takes half of the registers, none are left for addresses there: at the top.
+//      anyway. They start at the top where what the loop carries takes half of the registers, which leaves none for
+//      addresses there, and on clusters, where a warp waits longer than that for the reduction (measured).
 //   5. If shared memory is too small as well, the loads stay, and the body begins by asking for the next iteration's
 //      tiles (prefetch_tile): they wait in the second-level cache.
 //
@@ -294,7 +295,7 @@ class LoopPrefetcher {
     tgpu::StageWaitOp::create(rewriter, replaced->getLoc(), 0);
   }
 
-  // Null where there is none, or no room for addresses in front of it.
+  // Null where there is none, or where the copies start at the top.
   tile::ReduceOp firstReduction() {
     auto reductions = loop.getBody()->getOps<tile::ReduceOp>();
     return crowded || ctas > 1 || reductions.empty() ? tile::ReduceOp() : *reductions.begin();
