@@ -18,7 +18,7 @@
 //      The copies are started in front of the body's first reduction: in front of an iteration's own reads of shared
 //      memory they would be in their way, as both queue in one place, and a warp waits for others at a reduction
 //      anyway. They start at the top where what the loop carries takes half of the registers, which leaves none for
-//      addresses there, and on clusters, where a warp waits longer than that for the reduction (measured).
+//      addresses there, and on clusters, where that has measured better.
 //   5. If shared memory is too small as well, the loads stay, and the body begins by asking for the next iteration's
 //      tiles (prefetch_tile): they wait in the second-level cache.
 //
