@@ -41,7 +41,7 @@ def newest_runs(folder):
 
 
 def cases_of(runs):
-    """{case: {(pass, provider): row}}, each case from the one run that has most contenders for it, of equals from the last."""
+    """{case: {(pass, provider): row}}, each case from the last run that has it."""
     found = {}
     for result, _ in runs:
         mine = defaultdict(dict)
@@ -49,8 +49,7 @@ def cases_of(runs):
             if row["kernel"] != "copy":
                 mine[case_key(row)][row["pass"], row["provider"]] = row
         for key, rows in mine.items():
-            if len(rows) > len(found.get(key, ())):
-                found[key] = rows
+            found.setdefault(key, rows)
     return found
 
 
