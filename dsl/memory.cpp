@@ -54,6 +54,8 @@ void add_lead(const Scalar& lead, const Shape& tile_shape, std::vector<Handle>& 
   operands[0].recorder->require_live(lead.handle(), op, loc);
   if (lead.dtype() != i32) fail(loc, op, std::string("a lead is i32, got ") + name(lead.dtype()));
   if (tile_shape.back() == squeeze) fail(loc, op, "the last dimension is squeezed; only tiles along it have a lead");
+  if (!operands[0].recorder->leads.count(lead.handle().id))
+    fail(loc, op, "a lead is what View::lead gave, not a number computed from it");
   operands.push_back(lead.handle());
   attrs.push_back({AttrKey::has_lead, int64_t{1}});
 }
@@ -132,7 +134,9 @@ Scalar View::lead(const Indices& index, Loc loc) const {
   }
   std::vector<Handle> operands{handle_};
   for (const ScalarArg& i : index) operands.push_back(index_operand(recorder, i, "lead", i.loc));
-  return Scalar(recorder.emit_one(OpCode::lead, operands, scalar_type(i32), {}, loc));
+  Handle lead = recorder.emit_one(OpCode::lead, operands, scalar_type(i32), {}, loc);
+  recorder.leads.insert(lead.id);
+  return Scalar(lead);
 }
 Scalar View::lead_limit(Loc loc) const {
   Recorder& recorder = recorder_of(handle_, "lead_limit", loc);

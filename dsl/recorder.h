@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "ligerdsl/dsl/control.h"
@@ -68,8 +69,9 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   // Whether nothing but the kernel itself is being recorded.
   bool at_top() const { return open_.size() == 1; }
 
-  int exact_depth = 0;        // > 0: float ops carry no_contract
-  int64_t num_residents = 0;  // so far: each gets the next number
+  int exact_depth = 0;                // > 0: float ops carry no_contract
+  int64_t num_residents = 0;          // so far: each gets the next number
+  std::unordered_set<ValueId> leads;  // what View::lead gave
 
   // False once the handle's program is finished: nothing may be asked about it then.
   bool knows(const Handle& handle) const { return handle.id < program_.values.size(); }

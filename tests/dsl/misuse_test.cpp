@@ -104,6 +104,8 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { k.view("y", f32, {dyn, dyn}).lead({0, 1}); }, "lead: 2 indices for a view of rank 2; give one for every dimension but the last"},
     {__LINE__, [](KernelBuilder& k) { View y = k.view("y", f32, {dyn, dyn}); y.partition({4, squeeze}).load({0, 0}, {.lead = y.lead({0})}); }, "load: the last dimension is squeezed; only tiles along it have a lead"},
     {__LINE__, [](KernelBuilder& k) { k.view("y", f32, {dyn}).partition({64}).load({0}, {.lead = k.constant(1, i64)}); }, "load: a lead is i32, got i64"},
+    {__LINE__, [](KernelBuilder& k) { View y = k.view("y", f32, {dyn}); y.partition({64}).load({0}, {.lead = y.lead_limit()}); }, "load: a lead is what View::lead gave, not a number computed from it"},
+    {__LINE__, [](KernelBuilder& k) { View y = k.view("y", f32, {dyn}); y.partition({64}).store({0}, 1.0f, {.lead = y.lead({}) + 1}); }, "store: a lead is what View::lead gave, not a number computed from it"},
     {__LINE__, [](KernelBuilder& k) { Resident().load(k.constant(0, i32)); }, "load: the operand is an empty handle; assign it a value before use"},
     {__LINE__, [](KernelBuilder& k) { k.view("y", f32, {dyn}).partition({squeeze}); }, "partition: every dimension is squeezed; use view.load({...}) and view.store({...}, value)"},
     {__LINE__, [](KernelBuilder& k) { k.view("y", f32, {dyn}).partition({33}); }, "partition: dimension 0 of tile shape [33] must be"},

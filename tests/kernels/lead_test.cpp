@@ -92,5 +92,17 @@ TEST(Lead, TilesOfSeveralRows) {
       for (int64_t shift : {0, 3}) expect_copies({type, type, columns, 128, true, 2}, 1, shift, shift + 1);
 }
 
+// Tiles that a lead reaches beyond: several of them hold columns before the row.
+TEST(Lead, TilesOfLessThanALead) {
+  for (DType type : {f32, bf16}) {
+    const int64_t vector = 16 / size_of(type);
+    for (int64_t block : {int64_t{1}, vector / 2, vector, 3 * vector})
+      for (int64_t columns : {int64_t{1}, vector - 1, int64_t{37}})
+        for (int64_t shift : {int64_t{1}, vector - 1})
+          expect_copies({type, type, columns, block, true, squeeze}, 1, shift, shift);
+  }
+  expect_copies({f32, bf16, 37, 4, false, squeeze}, 1, 0, 0);
+}
+
 }  // namespace
 }  // namespace ligerdsl::test

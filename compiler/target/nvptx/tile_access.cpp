@@ -26,9 +26,19 @@ TileAccess::TileAccess(ThreadLowering& t, Value view, ValueRange indices, ArrayR
   chunk = chunkSize();
   computeOrigin();
   for (size_t axis = 0; axis < tileShape.size(); ++axis) computeMask(axis);
-  if (!this->lead) return;
-  Value isFirst = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, indexValues.back(), t.constant(0, 64));
-  begin = arith::SelectOp::create(t.b, t.loc, isFirst, this->lead, t.constant(0));
+  if (this->lead) begin = computeBegin();
+}
+
+// Only the first tile holds columns before the row's first one, unless a tile is no longer than a lead may be.
+Value TileAccess::computeBegin() {
+  Value index = indexValues.back();
+  if (tileShape.back() > leadLimit) {
+    Value isFirst = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, index, t.constant(0, 64));
+    return arith::SelectOp::create(t.b, t.loc, isFirst, lead, t.constant(0));
+  }
+  Value ahead = difference(arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), lead), times(index, tileShape.back()));
+  ahead = arith::MaxSIOp::create(t.b, t.loc, ahead, t.constant(0, 64));
+  return arith::TruncIOp::create(t.b, t.loc, t.b.getI32Type(), ahead);
 }
 
 Value TileAccess::isAligned() {

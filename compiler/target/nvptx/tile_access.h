@@ -15,8 +15,8 @@
 //   5. with a lead the row begins inside the first chunk of its first tile, which is treated likewise.
 //
 // With a lead everything counts from the tile's first column: the view ends `lead` elements later, and columns before
-// element `begin` (the lead in tile 0, else 0) are outside. Chunks are whole vectors if the lead is that of the row, or
-// where the caller has found (isAligned) that it might as well be.
+// element `begin` (what the tiles before leave of the lead) are outside. Chunks are whole vectors if the lead is that of
+// the row, or where the caller has found (isAligned) that it might as well be.
 #pragma once
 
 #include <optional>
@@ -94,6 +94,7 @@ class TileAccess {
  private:
   // Of a line that begins where the tiles do.
   mlir::Value size(size_t axis);
+  mlir::Value computeBegin();
   mlir::Value stride(size_t axis) { return slots[1 + view.getRank() + axis]; }
   bool isLast(size_t axis) const { return axis == tileAxes.back(); }
 
