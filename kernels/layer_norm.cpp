@@ -109,14 +109,14 @@ class ForwardRows {
   Tile rstd_of(const Tile& m2, const Scalar& eps) const { return rsqrt(m2 * (1.0 / m_.cols) + eps); }
   Scalar first() const { return k_.constant(0, i64); }
 
-  // [1, 1] or [rows, 1]: the mean of short rows, of which several are side by side, and of a long row's first elements,
-  // in tiles that one warp can add up.
+  // [1, 1] or [rows, 1]: the mean of short rows, of which several are side by side, and of some elements of a long row,
+  // in tiles that one warp can add up, as far from each other as may be.
   Tile shift() const {
     if (m_.rows > 1) return (sum(whole_, 1) * (1.0 / m_.cols)).expand_dims(1);
-    const int64_t width = shift_width(m_.cols), part = std::min<int64_t>(width, 32);
-    const Partition parts = view_.partition({1, part});
-    Tile total = parts.load({row_, 0}).to(f32);
-    for (int64_t i = 1; i < width / part; ++i) total = total + parts.load({row_, i}).to(f32);
+    const int64_t width = shift_width(m_.cols), part = std::min<int64_t>(width, 32), parts = width / part;
+    const Partition tiles = view_.partition({1, part});
+    Tile total = tiles.load({row_, 0}).to(f32);
+    for (int64_t i = 1; i < parts; ++i) total = total + tiles.load({row_, i * (m_.cols / part) / parts}).to(f32);
     return (sum(total, 1) * (1.0 / width)).expand_dims(1);
   }
   Centre shifted_centre(const Scalar& eps) const {

@@ -1,13 +1,13 @@
 // Mean and squared deviations of a row in one reduction, exact also when the mean is large beside the deviations.
 //
 // A lane's elements are taken relative to their own mean. The lanes of 16-bit rows are then added up relative to a
-// shift that all lanes know, the mean of the row's first elements: with a = mean of the lane - shift,
+// shift that all lanes know, the mean of some elements of the row: with a = mean of the lane - shift,
 //   A = sum of n a,  B = sum of m2 + n a^2:  m2 of the row = B - A^2 / n,
 // and the mean comes from the plain sum. The difference cancels only so far as the shift is far from the mean: an
-// outlier among v first elements moves it by at most sqrt(n) / v standard deviations, which costs m2 up to n / v^2
-// roundings of its size, so v grows with sqrt(n). If all v are outliers, it costs n / v of them: rstd of 20480 columns
-// is then off by up to 2.6e-5 of its size. Elements of 16 bits have digits to spare for that: they deviate from
-// each other by 2^-11 of their size or not at all.
+// outlier among v elements moves it by at most sqrt(n) / v standard deviations, which costs m2 up to n / v^2 roundings
+// of its size, so v grows with sqrt(n). Where a stretch of the row is odd, elements of other stretches hold against it:
+// were all v of them outliers, it would cost n / v roundings, 2.6e-5 of rstd measured at 20480 columns. Elements of 16
+// bits have digits to spare for that: they deviate from each other by 2^-11 of their size or not at all.
 //
 // The lanes of f32 rows are merged as parts (mean, low, m2, count): `count` elements whose mean is mean + low (low is
 // what rounding cut off the mean) and whose squared deviations from it add up to m2. Two parts merge by Chan's formula:
@@ -66,7 +66,7 @@ class LaneBlock {
   double inverse_;
 };
 
-// How many first elements of a row make its shift: v^2 >= n / 8.
+// How many elements of a row make its shift: v^2 >= n / 8.
 inline int64_t shift_width(int64_t n) {
   int64_t v = 1;
   while (8 * v * v < n && 2 * v <= n) v *= 2;

@@ -81,7 +81,10 @@ class Plan {
   /// Whether `load` reads a resident row for the last time, and the next program's may take its place in the cache.
   bool endsRow(tile::LoadTileOp load) const;
   /// Whether another group has already brought into the caches what `load` reads in this one.
-  bool readsAgain(mlir::Operation* load, const Group& group) const { return group.first > firstReads.at(load); }
+  bool readsAgain(mlir::Operation* load, const Group& group) const {
+    auto first = firstReads.find(load);
+    return first != firstReads.end() && group.first > first->second;
+  }
 
   /// Visits what evaluating `value` at one index reads. `identity` says whether it is read at that same index.
   struct Reads {
@@ -134,8 +137,8 @@ class Plan {
   llvm::SmallVector<mlir::Operation*> loads, writes;
   std::deque<Buffer> storage;
   llvm::DenseMap<mlir::Value, Buffer*> buffers;
-  llvm::DenseMap<mlir::Value, Buffer*> temporaries;  // yielded tiles that cannot be written in place
-  llvm::DenseSet<mlir::Value> materialised;          // loads and expressions kept in buffers
+  llvm::DenseMap<mlir::Value, Buffer*> temporaries;      // yielded tiles that cannot be written in place
+  llvm::DenseSet<mlir::Value> materialised;              // loads and expressions kept in buffers
   llvm::DenseMap<mlir::Operation*, int64_t> firstReads;  // position of the first group that evaluates a load
   std::vector<Group> groups;
   std::map<mlir::Block*, std::vector<Step>> steps;
