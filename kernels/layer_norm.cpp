@@ -56,19 +56,16 @@ struct Statistics {
   }
 };
 
-// The formulas for some rows, given their statistics as [rows, 1]. For 16-bit x, n = x r - mu r is one multiply-add:
-// the rounding of mu r moves it as far as that of mu, an f32 number, has already.
+// The backward's formulas for some rows, given their statistics as [rows, 1]. For 16-bit x, n = x r - mu r is one
+// multiply-add: the rounding of mu r moves it as far as that of mu, an f32 number, has already.
 struct NormalisedRows {
   bool folded;
   Tile mean, rstd, shift;
   NormalisedRows(const LayerNormMeta& m, const Tile& mean, const Tile& rstd)
       : folded(m.type != f32), mean(mean), rstd(rstd), shift(-(mean * rstd)) {}
 
-  // n, with what `low` adds to the mean where it is not empty
-  Tile operator()(const Tile& x, const Tile& low = Tile()) const {
-    if (folded) return fma(x, rstd, shift);
-    return (low.empty() ? x - mean : x - mean - low) * rstd;
-  }
+  // n
+  Tile operator()(const Tile& x) const { return folded ? fma(x, rstd, shift) : (x - mean) * rstd; }
 
   // dx of x and q, given mean(n q) and mean(q). It reads x again rather than n, which need not wait for the means.
   Tile gradient(const Tile& x, const Tile& q, const Tile& mean_nq, const Tile& mean_q) const {
@@ -93,11 +90,17 @@ class ForwardRows {
   Scalar blocks() const { return cdiv(cols_, m_.block); }
   Tile block(const Scalar& b) const { return m_.looped ? kept_.load(b).to(f32) : whole_; }
 
-  // Mean and reciprocal standard deviation, [rows]; the mean is mean + low.
+  // [rows]: the mean as it is written, and for the deviations as shift + low; the reciprocal standard deviation.
   struct Centre {
-    Tile mean, low, rstd;
+    Tile mean, shift, low, rstd;
   };
-  Centre centre(const Scalar& eps) const { return m_.type == f32 ? merged_centre(eps) : shifted_centre(eps); }
+  Centre centre(const Scalar& eps) const {
+    const Tile shift = this->shift();
+    const ShiftedSums lanes = m_.looped ? looped_sums(shift) : sums_of(k_.constant(0, i64), shift);
+    Tile total = sum(lanes.total, 1), away = sum(lanes.first, 1), squares = sum(lanes.second, 1);
+    Tile low = away * (1.0 / m_.cols), m2 = max(fma(-low, away, squares), 0.0f);
+    return {total * (1.0 / m_.cols), shift, low, rsqrt(m2 * (1.0 / m_.cols) + eps)};
+  }
 
  private:
   LaneBlock lanes_of(const Scalar& b) const {
@@ -106,52 +109,27 @@ class ForwardRows {
     return LaneBlock(k_, block(b), inside, m_.lanes);
   }
   Tile zeros() const { return k_.zeros({m_.rows, m_.block / (m_.lanes.fold * m_.lanes.vector)}, f32); }
-  Tile rstd_of(const Tile& m2, const Scalar& eps) const { return rsqrt(m2 * (1.0 / m_.cols) + eps); }
-  Scalar first() const { return k_.constant(0, i64); }
-
-  // [1, 1] or [rows, 1]: the mean of short rows, of which several are side by side, and of some elements of a long row,
+  // [1] or [rows]: the mean of short rows, of which several are side by side, and of some elements of a long row,
   // in tiles that one warp can add up, as far from each other as may be.
   Tile shift() const {
-    if (m_.rows > 1) return (sum(whole_, 1) * (1.0 / m_.cols)).expand_dims(1);
+    if (m_.rows > 1) return sum(whole_, 1) * (1.0 / m_.cols);
     const int64_t width = shift_width(m_.cols), part = std::min<int64_t>(width, 32), parts = width / part;
     const Partition tiles = view_.partition({1, part});
     Tile total = tiles.load({row_, 0}).to(f32);
     for (int64_t i = 1; i < parts; ++i) total = total + tiles.load({row_, i * (m_.cols / part) / parts}).to(f32);
-    return (sum(total, 1) * (1.0 / width)).expand_dims(1);
+    return sum(total, 1) * (1.0 / width);
   }
-  Centre shifted_centre(const Scalar& eps) const {
-    const Tile shift = this->shift();
-    const ShiftedSums lanes = m_.looped ? looped_sums(shift) : lane_sums(lanes_of(first()), shift);
-    Tile total = sum(lanes.total, 1), away = sum(lanes.first, 1), squares = sum(lanes.second, 1);
-    Tile m2 = max(fma(away * (-1.0 / m_.cols), away, squares), 0.0f);
-    return {total * (1.0 / m_.cols), Tile(), rstd_of(m2, eps)};
+  ShiftedSums sums_of(const Scalar& b, const Tile& shift) const {
+    const LaneBlock block = lanes_of(b);
+    return m_.type == f32 ? lane_sums(block, shift.expand_dims(1)) : lane_sums_of_short(block, shift.expand_dims(1));
   }
   ShiftedSums looped_sums(const Tile& shift) const {
-    auto [total, away, squares] = k_.for_range(
-        0, blocks(), 1, carry(zeros(), zeros(), zeros()), [&](Scalar b, Tile total, Tile away, Tile squares) {
-          const ShiftedSums more = lane_sums(lanes_of(b), shift);
-          return carry(total + more.total, away + more.first, squares + more.second);
+    auto [total, first, second] = k_.for_range(
+        0, blocks(), 1, carry(zeros(), zeros(), zeros()), [&](Scalar b, Tile total, Tile first, Tile second) {
+          const ShiftedSums more = sums_of(b, shift);
+          return carry(total + more.total, first + more.first, second + more.second);
         });
-    return {total, away, squares};
-  }
-
-  Centre merged_centre(const Scalar& eps) const {
-    const Moments<Tile> all = row_moments(m_.looped ? looped_moments() : lane_moments(lanes_of(first())));
-    return {all.mean, all.low, rstd_of(all.m2, eps)};
-  }
-  // What is merged into nothing would lose its low part: the first block is taken as it is.
-  Moments<Tile> looped_moments() const {
-    auto [mean, low, m2, count] = k_.for_range(0, blocks(), 1, carry(zeros(), zeros(), zeros(), zeros()),
-                                               [&](Scalar b, Tile mean, Tile low, Tile m2, Tile count) {
-                                                 const Moments<Tile> part = lane_moments(lanes_of(b));
-                                                 const Moments<Tile> both = merged<Tile>({mean, low, m2, count}, part);
-                                                 auto chosen = [&](const Tile& alone, const Tile& together) {
-                                                   return where(b == 0, alone, together);
-                                                 };
-                                                 return carry(chosen(part.mean, both.mean), chosen(part.low, both.low),
-                                                              chosen(part.m2, both.m2), chosen(part.count, both.count));
-                                               });
-    return {mean, low, m2, count};
+    return {total, first, second};
   }
 
   KernelBuilder& k_;
@@ -176,14 +154,17 @@ void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
 
   Scalar row = k.program_id(0).to(i64);
   const ForwardRows x(k, m, x_view, row);
-  const auto [mean, low, rstd] = x.centre(eps);
-  if (m.with_mean) mean_view.partition({m.rows}).store({row}, low.empty() ? mean : mean + low);
+  const auto [mean, shift, low, rstd] = x.centre(eps);
+  if (m.with_mean) mean_view.partition({m.rows}).store({row}, mean);
   if (m.with_rstd) rstd_view.partition({m.rows}).store({row}, rstd);
 
-  const NormalisedRows normalised(m, mean.expand_dims(1), rstd.expand_dims(1));
-  const Tile spread_low = low.empty() ? low : low.expand_dims(1);
+  // n is one multiply-add, after the shift where f32 elements need its digits.
+  const bool shifted = m.type == f32;
+  const Tile from = shift.expand_dims(1), scale = rstd.expand_dims(1);
+  const Tile offset = (-((shifted ? low : mean) * rstd)).expand_dims(1);
   auto finish = [&](const Tile& block, ScalarArg b, const Tile& w, const Tile& added) {
-    y.store(row, b, fma(normalised(block, spread_low), w, added));
+    Tile n = fma(shifted ? block - from : block, scale, offset);
+    y.store(row, b, fma(n, w, added));
   };
   if (!m.looped) {
     finish(x.block(k.constant(0, i64)), 0, columns_of(weight, m, 0), columns_of(bias, m, 0));

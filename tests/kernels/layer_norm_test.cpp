@@ -72,8 +72,10 @@ struct Trial {
     EXPECT_TRUE(close(rstd.values(), expected.rstd, of_sums)) << "rstd";
     for (const Tensor& t : {y, mean, rstd, x}) EXPECT_TRUE(t.untouched_outside());
   }
-  void check_backward() {
+  void check_backward(double slack = 1) {
     const auto& o = c.options;
+    Gate of_dx = gate_e(o.type);
+    of_dx.rtol *= slack, of_dx.atol *= slack;
     const auto expected = layer_norm_gradient_oracle(d_y.values(), x.values(), weight.values(), c.n, o.cols, kEps);
     if (o.cols <= 2) {  // d_x is what eps leaves of terms that cancel: its error is on their scale
       for (int64_t i = 0; i < d_x.size(); ++i) {
@@ -81,7 +83,7 @@ struct Trial {
         EXPECT_NEAR(d_x.get(i), expected.dx[i], gate_e(o.type).rtol * rstd_of_row * terms) << "d_x, element " << i;
       }
     } else {
-      EXPECT_TRUE(close(d_x.values(), expected.dx, gate_e(o.type))) << "d_x";
+      EXPECT_TRUE(close(d_x.values(), expected.dx, of_dx)) << "d_x";
     }
     if (o.want_d_weight) {
       const double gate = gate_r(o.d_weight_type, c.n) * backend().summation_slack();
@@ -186,7 +188,7 @@ TEST(LayerNorm, OutlierColumns) {
       run.forward();
       run.check_forward();
       run.backward();
-      run.check_backward();
+      run.check_backward(backend().summation_slack());
     }
   }
 }
