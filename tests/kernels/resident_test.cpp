@@ -207,27 +207,26 @@ Rows random_blocks(Random& random, unsigned seed, int64_t rows) {
   return of;
 }
 
+void expect_random_passes_bits(const Rows& of, unsigned seed) {
+  KernelBuilder k("resident");
+  RandomPasses passes(k, of, seed);
+  passes.build();
+  expect_interpreters_bits(k, of, seed, passes.in_place());
+}
+
 TEST(Resident, RandomPassesGiveTheInterpretersBits) {
   for (unsigned seed = 0; seed < 25; ++seed) {
     Random random(seed + 100);
-    const Rows of = random_blocks(random, seed, 2);
-    KernelBuilder k("resident");
-    RandomPasses passes(k, of, seed);
-    passes.build();
-    expect_interpreters_bits(k, of, seed, passes.in_place());
+    expect_random_passes_bits(random_blocks(random, seed, 2), seed);
     if (HasFatalFailure()) return;
   }
 }
 
 // Rows that end in the group of 16 bytes in which they begin, or in the next one.
 TEST(Resident, RowsOfLessThanAGroup) {
-  for (unsigned seed = 0; seed < 7; ++seed) {
-    const Rows of{.rows = 9, .columns = 1 + seed, .block = 8, .type = bf16, .num_warps = 1, .led = true};
-    if (of.blocks() < 2) continue;
-    KernelBuilder k("resident");
-    RandomPasses passes(k, of, seed);
-    passes.build();
-    expect_interpreters_bits(k, of, seed, passes.in_place());
+  for (unsigned columns = 2; columns < 8; ++columns) {
+    const Rows of{.rows = 9, .columns = columns, .block = 8, .type = bf16, .num_warps = 1, .led = true};
+    expect_random_passes_bits(of, columns - 1);
     if (HasFatalFailure()) return;
   }
 }
