@@ -87,6 +87,7 @@ class Row {
     classes_ = args.logits.dim(1).to(i32);
     if (m.led) led_ = args.logits.lead({row});
     lead_ = m.led ? led_ : k.constant(0, i32);
+    assume(row < args.logits.dim(0));  // a program for each row
     logits_ = args.logits.partition({squeeze, m.block}).resident({row}, {.pad = -kInfinity, .lead = led_});
     if (m.softcap) inverse_cap_ = 1.0f / args.softcap;
   }

@@ -24,7 +24,10 @@ struct Rows {
   Rows(const View& view, const LayerNormMeta& m) : tiles(view.partition({m.rows, m.block})) {}
   Tile load(const Scalar& row, ScalarArg column) const { return tiles.load({row, column}).to(f32); }
   // One row, to be read twice.
-  Resident keep(const Scalar& row) const { return tiles.resident({row}); }
+  Resident keep(const Scalar& row) const {
+    assume(row < tiles.view().dim(0));  // a program for each row
+    return tiles.resident({row});
+  }
   void store(const Scalar& row, ScalarArg column, const Tile& value) const {
     tiles.store({row, column}, value.to(tiles.view().dtype()));
   }
@@ -95,8 +98,8 @@ class ForwardRows {
     Tile mean, shift, low, rstd;
   };
   Centre centre(const Scalar& eps) const {
-    const Tile shift = this->shift();
-    const ShiftedSums lanes = m_.looped ? looped_sums(shift) : sums_of(k_.constant(0, i64), shift);
+    const std::vector<Tile> samples = this->samples();
+    const auto [lanes, shift] = m_.type == f32 ? sums_from(shift_of(samples)) : sums_of_short(samples);
     Tile total = sum(lanes.total, 1), away = sum(lanes.first, 1), squares = sum(lanes.second, 1);
     Tile low = away * (1.0 / m_.cols), m2 = max(fma(-low, away, squares), 0.0f);
     return {total * (1.0 / m_.cols), shift, low, rsqrt(m2 * (1.0 / m_.cols) + eps)};
@@ -109,27 +112,54 @@ class ForwardRows {
     return LaneBlock(k_, block(b), inside, m_.lanes);
   }
   Tile zeros() const { return k_.zeros({m_.rows, m_.block / (m_.lanes.fold * m_.lanes.vector)}, f32); }
-  // [1] or [rows]: the mean of short rows, of which several are side by side, and of some elements of a long row,
-  // in tiles that one warp can add up, as far from each other as may be.
-  Tile shift() const {
-    if (m_.rows > 1) return sum(whole_, 1) * (1.0 / m_.cols);
+
+  // Some elements of a long row, in tiles that one warp can add up, as far from each other as may be.
+  std::vector<Tile> samples() const {
+    if (m_.rows > 1) return {};
     const int64_t width = shift_width(m_.cols), part = std::min<int64_t>(width, 32), parts = width / part;
     const Partition tiles = view_.partition({1, part});
-    Tile total = tiles.load({row_, 0}).to(f32);
-    for (int64_t i = 1; i < parts; ++i) total = total + tiles.load({row_, i * (m_.cols / part) / parts}).to(f32);
-    return sum(total, 1) * (1.0 / width);
+    std::vector<Tile> samples;
+    for (int64_t i = 0; i < parts; ++i) samples.push_back(tiles.load({row_, i * (m_.cols / part) / parts}).to(f32));
+    return samples;
   }
-  ShiftedSums sums_of(const Scalar& b, const Tile& shift) const {
-    const LaneBlock block = lanes_of(b);
-    return m_.type == f32 ? lane_sums(block, shift.expand_dims(1)) : lane_sums_of_short(block, shift.expand_dims(1));
+  // [1] or [rows]: their mean, and that of short rows, of which several are side by side.
+  Tile shift_of(const std::vector<Tile>& samples) const {
+    if (m_.rows > 1) return sum(whole_, 1) * (1.0 / m_.cols);
+    Tile total = samples[0];
+    for (size_t i = 1; i < samples.size(); ++i) total = total + samples[i];
+    return sum(total, 1) * (1.0 / shift_width(m_.cols));
   }
-  ShiftedSums looped_sums(const Tile& shift) const {
+
+  // The row's sums, and what they are relative to.
+  struct Sums {
+    ShiftedSums lanes;
+    Tile shift;
+  };
+  Sums sums_from(const Tile& shift) const {
+    const Tile from = shift.expand_dims(1);
+    if (!m_.looped) return {lane_sums(lanes_of(k_.constant(0, i64)), from), shift};
     auto [total, first, second] = k_.for_range(
         0, blocks(), 1, carry(zeros(), zeros(), zeros()), [&](Scalar b, Tile total, Tile first, Tile second) {
-          const ShiftedSums more = sums_of(b, shift);
+          const ShiftedSums more = lane_sums(lanes_of(b), from);
           return carry(total + more.total, first + more.first, second + more.second);
         });
-    return {total, first, second};
+    return {{total, first, second}, shift};
+  }
+  // The samples are wanted last, so that nothing waits for them.
+  Sums sums_of_short(const std::vector<Tile>& samples) const {
+    const LaneSums lanes = m_.looped ? looped_sums() : LaneSums::of(lanes_of(k_.constant(0, i64)));
+    const Tile shift = shift_of(samples);
+    return {lanes.relative_to(shift.expand_dims(1)), shift};
+  }
+  LaneSums looped_sums() const {
+    auto [count, shift, total, first, second] = k_.for_range(
+        0, blocks(), 1, carry(zeros(), zeros(), zeros(), zeros(), zeros()),
+        [&](Scalar b, Tile count, Tile shift, Tile total, Tile first, Tile second) {
+          const LaneSums block = LaneSums::of(lanes_of(b));
+          const LaneSums all = LaneSums{count, where(b == 0, block.shift, shift), {total, first, second}}.plus(block);
+          return carry(all.count, all.shift, all.sums.total, all.sums.first, all.sums.second);
+        });
+    return {count, shift, {total, first, second}};
   }
 
   KernelBuilder& k_;
@@ -174,7 +204,8 @@ void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
   const Resident kept_weight = keep_columns(weight, m), kept_bias = keep_columns(bias, m);
   k.for_range(0, x.blocks(), 1, [&](Scalar i) {
     Scalar b = x.blocks() - 1 - i;
-    finish(x.block(b), b, columns_of(kept_weight, b), columns_of(kept_bias, b));
+    const Tile block = x.block(b), w = columns_of(kept_weight, b);
+    finish(block, b, w, columns_of(kept_bias, b));
   });
 }
 
@@ -330,6 +361,14 @@ int64_t forward_block(int64_t cols) {
   return round_up(cols, kOther) < round_up(cols, kRowBlock) ? kOther : kRowBlock;
 }
 
+// CTAs of a processor that share rows with others. Measured on Hopper: three where those keep weight and bias in shared
+// memory beside two rows (264 us for 4096 x 65536 of bf16, 282 with five that read them from the caches), else five.
+int forward_ctas(const LayerNormOptions& options) {
+  constexpr int64_t kCtas = 3, kSharers = 8, kOfProcessor = 200 * 1024;
+  const int64_t kept = 2 * options.cols * (size_of(options.type) + size_of(options.weight_type)) / kSharers;
+  return kCtas * kept <= kOfProcessor ? kCtas : 5;
+}
+
 }  // namespace
 
 Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& options) {
@@ -339,7 +378,7 @@ Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& opt
                                   meta.looped && options.type == f32 ? 2 : 4);
   meta.rows = meta.looped ? 1 : tile.rows;
   meta.block = tile.cols;
-  RowParts parts{.num_warps = 4, .ctas_per_sm = 5, .vectors = 4};
+  RowParts parts{.num_warps = 4, .ctas_per_sm = forward_ctas(options), .vectors = 4};
   if (meta.looped) parts = parts.of(machine, options.type, options.cols, kSharedRow);
   if (parts.shared()) meta.block = parts.block;
   meta.lanes = lanes_of(machine, meta, parts.shared() ? parts.num_warps : tile.num_warps, parts.num_ctas);

@@ -28,6 +28,7 @@ class LaneBlock {
       : x_(x), inside_(inside), shape_(shape), rows_(x.shape()[0]), lanes_(x.shape()[1] / (shape.fold * shape.vector)) {
     const int64_t owned = shape.fold * shape.vector;
     inverse_ = 1.0 / owned;
+    zeros_ = k.zeros({rows_, lanes_}, f32);
     count_ = inside.empty() ? k.full({rows_, lanes_}, static_cast<double>(owned), f32)
                             : over_lane(sum(folded(inside.to(f32)), 1)).broadcast_to({rows_, lanes_});
   }
@@ -35,6 +36,7 @@ class LaneBlock {
   // How many elements of each lane count, [rows, lanes].
   const Tile& count() const { return count_; }
   Tile elements() const { return folded(x_); }
+  Tile zeros() const { return zeros_; }  // [rows, lanes]
   // Elements' values, 0 where they do not count.
   Tile counted(const Tile& value) const { return inside_.empty() ? value : where(folded(inside_), value, 0.0f); }
   // The lanes' sums [rows, lanes] of elements' values, and of their squares.
@@ -54,7 +56,7 @@ class LaneBlock {
     return total.reshape({total.shape()[0] / shape_.ctas, lanes_});
   }
 
-  Tile x_, inside_, count_;
+  Tile x_, inside_, count_, zeros_;
   LaneShape shape_;
   int64_t rows_, lanes_;
   double inverse_;
@@ -78,13 +80,30 @@ inline ShiftedSums lane_sums(const LaneBlock& block, const Tile& shift) {
   return {block.total(block.elements()), block.total(away), block.total_of_squares(away)};
 }
 
-// The same of elements of 16 bits with one addition less: relative to the lane's mean, which is near enough to what it
-// stands for. They deviate from each other by 2^-11 of their size or not at all.
-inline ShiftedSums lane_sums_of_short(const LaneBlock& block, const Tile& shift) {
-  Tile total = block.total(block.elements()), mean = block.mean(total);
-  Tile away = mean - shift, first = away * block.count();
-  Tile m2 = block.total_of_squares(block.counted(block.elements() - block.spread(mean)));
-  return {total, first, fma(first, away, m2)};
-}
+// The same of elements of 16 bits with one addition less, and without waiting for the row's shift: relative to the
+// lane's mean in its first block, all [rows, lanes]. Within a block squares are relative to the block's mean, which is
+// near enough to what it stands for: such elements deviate from each other by 2^-11 of their size or not at all.
+struct LaneSums {
+  Tile count, shift;
+  ShiftedSums sums;
+
+  static LaneSums of(const LaneBlock& block) {
+    Tile total = block.total(block.elements()), mean = block.mean(total);
+    Tile m2 = block.total_of_squares(block.counted(block.elements() - block.spread(mean)));
+    return {block.count(), mean, {total, block.zeros(), m2}};
+  }
+
+  // With those of another block.
+  LaneSums plus(const LaneSums& more) const {
+    const ShiftedSums moved = more.relative_to(shift);
+    return {
+        count + more.count, shift, {sums.total + moved.total, sums.first + moved.first, sums.second + moved.second}};
+  }
+
+  ShiftedSums relative_to(const Tile& other) const {
+    Tile by = shift - other, first = fma(by, count, sums.first);
+    return {sums.total, first, fma(by, sums.first + first, sums.second)};
+  }
+};
 
 }  // namespace ligerdsl::kernels

@@ -25,8 +25,8 @@ int64_t backward_width(const NormBackwardShape& shape) {
 
 // How the CTAs of a cluster share a row; num_ctas is 1 where they do not: of rows that one CTA could keep, one does.
 // Measured on Hopper: the fewest CTAs of which a thread has at most four vectors, one CTA on a processor, one row block
-// on its way (two cost 2 to 10 %). Without a loop over rows (no sums) a cluster would not run long enough to pay for its
-// start.
+// on its way (two cost 2 to 10 %). Without a loop over rows (no sums) a cluster would not run long enough to pay for
+// its start.
 NormBackwardTile shared_tile(const Machine& machine, const NormBackwardShape& shape) {
   constexpr int kMostCtas = 16, kMostVectors = 4;
   const int64_t step = kThreads * vector_width(shape.type);  // columns that a CTA reads at once
@@ -82,7 +82,11 @@ PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_pr
   const int64_t grouped = num_ctas > 2 ? machine.processors * 10 / 11 : machine.processors;
   const int64_t most = gpu ? std::max<int64_t>(grouped / num_ctas, 1) * per_processor : 64;
   const int64_t tiles_each = gpu ? 1 : 4;  // at least
-  return [=](int64_t n) { return std::min(most, ceil_div(n, tile_rows * tiles_each)); };
+  // No more than it takes for the longest to have as few tiles: what each writes is added up afterwards.
+  return [=](int64_t n) {
+    const int64_t tiles = ceil_div(n, tile_rows * tiles_each);
+    return ceil_div(tiles, std::max<int64_t>(ceil_div(tiles, most), 1));
+  };
 }
 
 }  // namespace ligerdsl::kernels

@@ -68,7 +68,10 @@ struct LoopedRow {
     used_blocks = cdiv(limit, m.block);
   }
   // Rows are read twice.
-  Resident keep(const View& view) const { return view.partition({squeeze, m.block}).resident({row}); }
+  Resident keep(const View& view) const {
+    assume(row < view.dim(0));  // a program for each row
+    return view.partition({squeeze, m.block}).resident({row});
+  }
   Tile load(const Resident& kept, const Scalar& b) const { return kept.load(b).to(f32).reshape(shape); }
   void store(const View& view, const Scalar& b, const Tile& value) const {
     view.partition({squeeze, m.block}).store({row, b}, value.to(m.type).reshape({m.block}));

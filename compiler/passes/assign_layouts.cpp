@@ -176,14 +176,15 @@ void matchShapeOp(Operation* op) {
 // Every thread copies what it reads itself, so no CTA needs the elements of others.
 void cutStagedTiles(func::FuncOp func) {
   func.walk([](tgpu::StagedTileOp staged) {
-    auto slot = staged.getBuffer().getDefiningOp<tgpu::LocalSlotOp>();
     std::optional<RankedTensorType> part = partOfCta(cast<RankedTensorType>(staged.getType()));
-    if (!slot || !part) return;
-    Value buffer = slot.getBuffer();
+    if (!part) return;
+    auto slot = staged.getBuffer().getDefiningOp<tgpu::LocalSlotOp>();
+    Value buffer = slot ? slot.getBuffer() : staged.getBuffer();
     auto whole = cast<tgpu::MemDescType>(buffer.getType());
     auto resized = [&](ArrayRef<int64_t> shape) {
       return tgpu::MemDescType::get(whole.getContext(), shape, whole.getElementType(), whole.getRowPad());
     };
+    if (!slot) return buffer.setType(resized(part->getShape()));
     SmallVector<int64_t> slots{whole.getShape().front()};
     llvm::append_range(slots, part->getShape());
     buffer.setType(resized(slots));

@@ -25,7 +25,8 @@
 //   comes.
 // Rows that do not fit are left alone there.
 //
-// A stationary row has a slot for each position, filled before the first program. It is kept if all rows fit beside it.
+// A stationary row has a slot for each position, filled and awaited before the first program. It is kept if all rows
+// fit beside it.
 //
 // On a cluster a slot of each CTA holds the CTA's part of a block: one of as many equal stretches as there are CTAs.
 #include "compiler/passes/passes.h"
@@ -90,6 +91,12 @@ class RowKeeper {
     replaceByTurns(row.secondLoad, secondPosition(), -slots);
   }
 
+  // Waits until the block is there, and reads it.
+  void awaitAndRead(OpBuilder& builder, tile::LoadTileOp load, const Place& place) {
+    tgpu::AwaitFillOp::create(builder, loc, barriers, place.slot, place.parity);
+    read(builder, load, place.slot);
+  }
+
   // Reads the load's block from its slot; where position + distance exists, the slot is then refilled with it.
   void replaceByTurns(tile::LoadTileOp load, Value position, int64_t distance) {
     OpBuilder builder(load);
@@ -100,7 +107,7 @@ class RowKeeper {
       Value round = arith::DivUIOp::create(builder, loc, position, n);
       place.parity = arith::AndIOp::create(builder, loc, round, number(builder, 1));
     }
-    read(builder, load, place);
+    awaitAndRead(builder, load, place);
     if (slots == row.positions) return;
     Value next = arith::AddIOp::create(builder, loc, position, number(builder, distance));
     Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, next, number(builder, row.positions));
@@ -112,10 +119,13 @@ class RowKeeper {
   //===-- All programs --===//
 
   void keepForAllPrograms(OpBuilder& begin) {
-    fill(begin, {}, number(begin, 0), number(begin, 0), slots);
+    Value zero = number(begin, 0);
+    fill(begin, {}, zero, zero, slots);
+    for (int64_t slot = 0; slot < slots; ++slot)
+      tgpu::AwaitFillOp::create(begin, loc, barriers, number(begin, slot), zero);
     Value position = firstPosition();
     OpBuilder builder(row.firstLoad);
-    read(builder, row.firstLoad, {position, number(builder, 0)});
+    read(builder, row.firstLoad, position);
     row.firstLoad.erase();
   }
 
@@ -145,13 +155,14 @@ class RowKeeper {
 
     auto replace = [&](tile::LoadTileOp load, Value position, int64_t from, int64_t count) {
       OpBuilder builder(load);
-      read(builder, load, placeOf(builder, {base, parity}, position));
+      const bool inUse = load == row.secondLoad;  // and so was awaited
+      const Place place = placeOf(builder, {base, parity}, position);
+      inUse ? read(builder, load, place.slot) : awaitAndRead(builder, load, place);
       if (!next || count <= 0) return;
       Value shifted = arith::SubIOp::create(builder, loc, position, number(builder, from));
       Value wanted = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, shifted, number(builder, count));
       wanted = arith::AndIOp::create(builder, loc, wanted, next->reached);
       OpBuilder refill = onlyIf(builder, wanted);
-      const bool inUse = load == row.secondLoad;
       if (inUse) releaseSlots(refill);
       Value of = inUse ? arith::AddIOp::create(refill, loc, position, number(refill, slots - row.positions)) : position;
       fill(refill, ofNext, following.slot, of, 1);
@@ -202,7 +213,7 @@ class RowKeeper {
     for (Operation* before = at->getPrevNode(); before; before = at->getPrevNode()) {
       if (needed.contains(before) ||
           !(isMemoryEffectFree(before) || hasSingleEffect<MemoryEffects::Read>(before) ||
-            isa<tgpu::LocalAllocOp, tgpu::InitMbarriersOp, tgpu::BarrierOp, tgpu::FillOp>(before)))
+            isa<tgpu::LocalAllocOp, tgpu::InitMbarriersOp, tgpu::BarrierOp, tgpu::FillOp, tile::AssumeOp>(before)))
         break;
       at = before;
     }
@@ -249,25 +260,31 @@ class RowKeeper {
     auto below = [&](Value index, Value size) -> Value {
       return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, index, size);
     };
-    Value origin = arith::MulIOp::create(builder, loc, indices.back(), wide(block)),
-          size = wide(view.getShape().back());
-    if (lead)
-      size =
-          arith::AddIOp::create(builder, loc, size, arith::ExtUIOp::create(builder, loc, builder.getI64Type(), lead));
-    Value exists = below(origin, size);
-    for (auto [axis, index] : llvm::enumerate(indices.drop_back())) {
-      Value dim = tile::DimOp::create(builder, loc, row.firstLoad.getView(), static_cast<uint32_t>(axis));
-      exists = arith::AndIOp::create(builder, loc, exists, below(index, dim));
+    Value left = wide(block), exists;
+    auto require = [&](Value condition) {
+      exists = exists ? arith::AndIOp::create(builder, loc, exists, condition) : condition;
+    };
+    if (!row.fillsBlocks()) {
+      Value origin = arith::MulIOp::create(builder, loc, indices.back(), left), size = wide(view.getShape().back());
+      if (lead)
+        size =
+            arith::AddIOp::create(builder, loc, size, arith::ExtUIOp::create(builder, loc, builder.getI64Type(), lead));
+      require(below(origin, size));
+      left = arith::MinUIOp::create(builder, loc, arith::SubIOp::create(builder, loc, size, origin), left);
     }
-    Value left = arith::SubIOp::create(builder, loc, size, origin);
-    left = arith::MinUIOp::create(builder, loc, left, wide(block));
-    left = arith::SelectOp::create(builder, loc, exists, left, wide(0));
+    for (auto [axis, index] : llvm::enumerate(indices.drop_back())) {
+      if (row.isPromised(axis)) continue;
+      Value dim = tile::DimOp::create(builder, loc, row.firstLoad.getView(), static_cast<uint32_t>(axis));
+      require(below(index, dim));
+    }
+    if (exists) left = arith::SelectOp::create(builder, loc, exists, left, wide(0));
     return arith::TruncIOp::create(builder, loc, builder.getI32Type(), left);
   }
 
-  // The same in whole groups, which fills make whole.
+  // The same in whole groups, which fills make whole; null if they are all inside.
   Value groupsInside(OpBuilder& builder, tile::LoadTileOp load) {
     tile::ViewType view = load.getView().getType();
+    if (row.isAllInside()) return Value();
     const int64_t group = ResidentRow::kGroupBytes / view.getElementBytes();
     Value elements = inside(builder, load.getIndices(), load.getLead());
     if (!load.getLead() && view.getShape().back() % group == 0) return elements;
@@ -296,9 +313,8 @@ class RowKeeper {
     tgpu::YieldOp::create(inside, loc, yielded);
   }
 
-  void read(OpBuilder& builder, tile::LoadTileOp load, const Place& place) {
-    tgpu::AwaitFillOp::create(builder, loc, barriers, place.slot, place.parity);
-    Value slot = tgpu::LocalSlotOp::create(builder, loc, slotType(), buffer, place.slot);
+  void read(OpBuilder& builder, tile::LoadTileOp load, Value place) {
+    Value slot = tgpu::LocalSlotOp::create(builder, loc, slotType(), buffer, place);
     Value tile =
         tgpu::LocalLoadOp::create(builder, loc, load.getType(), slot, groupsInside(builder, load), load.getPadAttr());
     load.getResult().replaceAllUsesWith(tile);

@@ -19,6 +19,8 @@
 //      memory they would be in their way, as both queue in one place, and a warp waits for others at a reduction
 //      anyway. They start at the top where what the loop carries takes half of the registers, which leaves none for
 //      addresses there, and on clusters, where that has measured better.
+//      A tile that is the same in every iteration, and that the loop loads each time for want of registers, is copied
+//      once on a cluster, if there is room beside the slots. (In a CTA of its own that has not measured better.)
 //   5. If shared memory is too small as well, the loads stay, and the body begins by asking for the next iteration's
 //      tiles (prefetch_tile): they wait in the second-level cache.
 //
@@ -67,9 +69,17 @@ class LoopPrefetcher {
     if (depth < 1 || !collectWrites()) return;
     int64_t bytes = 0, carried = 0;
     for (tile::LoadTileOp load : loop.getBody()->getOps<tile::LoadTileOp>()) {
-      if (!qualifies(load)) continue;
-      loads.push_back(load);
-      bytes += bytesPerThread(load.getType());
+      switch (reach(load)) {
+        case Reach::ahead:
+          loads.push_back(load);
+          bytes += bytesPerThread(load.getType());
+          break;
+        case Reach::always:
+          stationary.push_back({load, Value()});
+          break;
+        case Reach::none:
+          break;
+      }
     }
     if (loads.empty()) return;
     for (Type type : loop.getResultTypes()) carried += bytesPerThread(type);
@@ -104,14 +114,19 @@ class LoopPrefetcher {
     return bytes * (tensor ? llvm::divideCeil(tensor.getNumElements(), threads * ctas) : 1);
   }
 
-  bool qualifies(tile::LoadTileOp load) {
+  // How early a load can be issued: iterations ahead, before the loop and once for all iterations, or where it stands.
+  enum class Reach { none, ahead, always };
+
+  Reach reach(tile::LoadTileOp load) {
     SetVector<Operation*> slice;
     bool follows = false;
     for (Value index : positionOf(load))
-      if (!addSlice(index, slice, follows)) return false;
-    if (!follows) return false;
+      if (!addSlice(index, slice, follows)) return Reach::none;
     MemoryAccess access = *memoryAccess(load);
-    return llvm::all_of(writes, [&](const MemoryAccess& write) { return staysBehind(write, access, load); });
+    const bool safe = llvm::all_of(writes, [&](const MemoryAccess& write) {
+      return follows ? staysBehind(write, access, load) : !mayOverlap(write, access);
+    });
+    return !safe ? Reach::none : follows ? Reach::ahead : Reach::always;
   }
 
   static SmallVector<Value> positionOf(tile::LoadTileOp load) {
@@ -220,8 +235,23 @@ class LoopPrefetcher {
     loop->getParentOfType<func::FuncOp>().walk(
         [&](tgpu::LocalAllocOp alloc) { taken += bufferBytes(alloc.getType()); });
     if (bytes == 0) return false;
-    slots = std::min(slots, (sharedBytes - taken) * ctas / bytes);
+    const int64_t room = (sharedBytes - taken) * ctas;
+    slots = std::min(slots, room / bytes);
+    int64_t left = room - slots * bytes;
+    llvm::erase_if(stationary, [&](const Stationary& tile) {
+      const bool fits = ctas > 1 && canBeStaged(tile.load) && tileBytes(tile.load) <= left;
+      if (fits) left -= tileBytes(tile.load);
+      return !fits;
+    });
     return slots >= 2;
+  }
+
+  Value bufferOf(OpBuilder& builder, tile::LoadTileOp load, ArrayRef<int64_t> slots) {
+    auto type = cast<RankedTensorType>(load.getType());
+    SmallVector<int64_t> shape(slots);
+    llvm::append_range(shape, type.getShape());
+    auto memory = tgpu::MemDescType::get(builder.getContext(), shape, type.getElementType(), 0);
+    return tgpu::LocalAllocOp::create(builder, load.getLoc(), memory, IntegerAttr());
   }
 
   Value number(OpBuilder& builder, int64_t value) {
@@ -256,6 +286,21 @@ class LoopPrefetcher {
     tgpu::StageCommitOp::create(builder, loop.getLoc());
   }
 
+  // Starts the copies of what is the same in every iteration; they complete with those of the first.
+  void stageStationary(OpBuilder& builder) {
+    SetVector<Operation*> slice;
+    bool follows = false;
+    for (auto& [load, buffer] : stationary)
+      for (Value index : positionOf(load)) addSlice(index, slice, follows);
+    IRMapping mapping;
+    for (Operation* op : slice) builder.clone(*op, mapping);
+    for (auto& [load, buffer] : stationary) {
+      SmallVector<Value> indices =
+          llvm::map_to_vector(load.getIndices(), [&](Value v) { return mapping.lookupOrDefault(v); });
+      tgpu::StageTileOp::create(builder, load.getLoc(), load.getView(), indices, load.getTileShape(), buffer);
+    }
+  }
+
   // The slot that follows in turn, or the one before it.
   Value nextSlot(OpBuilder& builder, Value slot, int64_t turn) {
     Location loc = loop.getLoc();
@@ -272,13 +317,10 @@ class LoopPrefetcher {
     IRRewriter rewriter(loop);
     for (tile::LoadTileOp load : loads) {
       buffers.emplace_back();
-      if (!canBeStaged(load)) continue;
-      auto type = cast<RankedTensorType>(load.getType());
-      SmallVector<int64_t> shape{slots};
-      llvm::append_range(shape, type.getShape());
-      auto memory = tgpu::MemDescType::get(rewriter.getContext(), shape, type.getElementType(), 0);
-      buffers.back() = tgpu::LocalAllocOp::create(rewriter, load.getLoc(), memory, IntegerAttr());
+      if (canBeStaged(load)) buffers.back() = bufferOf(rewriter, load, slots);
     }
+    for (auto& [load, buffer] : stationary) buffer = bufferOf(rewriter, load, {});
+    stageStationary(rewriter);
     Value at = loop.getLowerBound();
     SmallVector<Value> inits{number(rewriter, 0)};
     llvm::append_range(inits, loadSmall(rewriter, at));
@@ -320,10 +362,18 @@ class LoopPrefetcher {
         continue;
       }
       rewriter.setInsertionPoint(load);
-      rewriter.replaceOpWithNewOp<tgpu::StagedTileOp>(load, load.getType(), load.getView(), load.getIndices(),
-                                                      load.getTileShape(), slotOf(rewriter, buffer, slot));
+      readStaged(rewriter, load, slotOf(rewriter, buffer, slot));
+    }
+    for (auto& [load, buffer] : stationary) {
+      rewriter.setInsertionPoint(load);
+      readStaged(rewriter, load, buffer);
     }
     return yielded;
+  }
+
+  void readStaged(IRRewriter& rewriter, tile::LoadTileOp load, Value place) {
+    rewriter.replaceOpWithNewOp<tgpu::StagedTileOp>(load, load.getType(), load.getView(), load.getIndices(),
+                                                    load.getTileShape(), place);
   }
 
   Value ahead(OpBuilder& builder, Value from) {
@@ -374,7 +424,12 @@ class LoopPrefetcher {
   SmallVector<MemoryAccess> writes;
   SmallVector<tile::LoadTileOp> loads;
   SmallVector<Value> buffers;  // of the loads that are staged, null for the others
-  bool crowded = false;        // what the loop carries takes half of the registers
+  struct Stationary {
+    tile::LoadTileOp load;
+    Value buffer;
+  };
+  SmallVector<Stationary> stationary;  // what is the same in every iteration
+  bool crowded = false;                // what the loop carries takes half of the registers
 };
 
 class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, OperationPass<func::FuncOp>> {

@@ -27,6 +27,23 @@ std::optional<int64_t> positionsOf(scf::ForOp loop) {
   return end;
 }
 
+Value withoutExtension(Value value) {
+  auto extension = value.getDefiningOp<arith::ExtSIOp>();
+  return extension ? extension.getIn() : value;
+}
+
+// One that cannot be negative: a program's own, of 32 bits or more.
+bool isProgramNumber(Value value) {
+  while (isa_and_nonnull<arith::ExtSIOp, arith::TruncIOp>(value.getDefiningOp())) {
+    if (value.getType().getIntOrFloatBitWidth() < 32) return false;
+    value = value.getDefiningOp()->getOperand(0);
+  }
+  if (value.getDefiningOp<tile::ProgramIdOp>()) return true;
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto loop = argument ? dyn_cast<scf::WhileOp>(argument.getOwner()->getParentOp()) : scf::WhileOp();
+  return loop && loop->hasAttr(tile::kIndependentAttr) && argument.getArgNumber() == 0;
+}
+
 // Rule A. The last axis is the one that blocks follow each other on.
 bool isAligned(tile::LoadTileOp load) {
   tile::ViewType view = load.getView().getType();
@@ -49,6 +66,7 @@ std::optional<ResidentRow> ResidentRow::of(ArrayRef<tile::LoadTileOp> all) {
   ResidentRow row;
   row.firstLoad = loads[0];
   row.first = cast<scf::ForOp>(row.firstLoad->getParentOp());
+  row.findPromises();
   if (loads.size() == 1) return row.isTheSameForAllPrograms() ? std::optional(row) : std::nullopt;
   row.secondLoad = loads[1];
   if (!row.loopsMatch() || !row.sameBlocks() || row.mayBeWritten(/*before=*/true)) return std::nullopt;
@@ -86,8 +104,37 @@ bool ResidentRow::sameBlocks() {
   return mirrors(indices.back(), mirrored.back()) && collect(indices.back());
 }
 
+bool ResidentRow::fillsBlocks() {
+  ArrayRef<int64_t> size = firstLoad.getView().getType().getShape();
+  Value index = withoutExtension(firstLoad.getIndices().back());
+  return !firstLoad.getLead() && (index == first.getInductionVar() || isReversedCounter(index, first)) &&
+         positions * firstLoad.getTileShape().back() <= size.back();
+}
+
+void ResidentRow::findPromises() {
+  auto isAssumed = [&](Operation* condition) {
+    return llvm::any_of(condition->getUsers(), [&](Operation* user) {
+      Operation* here = user->getBlock()->findAncestorOpInBlock(*first);
+      return isa<tile::AssumeOp>(user) && here && user->isBeforeInBlock(here);
+    });
+  };
+  auto indices = firstLoad.getIndices().drop_back();
+  promised.resize(indices.size());
+  for (auto [axis, index] : llvm::enumerate(indices)) {
+    auto says = [&, axis = axis, index = index](Operation* user) {
+      auto compare = dyn_cast<arith::CmpIOp>(user);
+      if (!compare || compare.getLhs() != index || !isAssumed(compare)) return false;
+      auto dim = compare.getRhs().getDefiningOp<tile::DimOp>();
+      const bool least = compare.getPredicate() == arith::CmpIPredicate::ult ||
+                         (compare.getPredicate() == arith::CmpIPredicate::slt && isProgramNumber(index));
+      return least && dim && dim.getView() == firstLoad.getView() && dim.getAxis() == axis;
+    };
+    promised[axis] = llvm::any_of(index.getUsers(), says);
+  }
+}
+
 bool ResidentRow::mirrors(Value a, Value b) {
-  if (a == first.getInductionVar()) return isReversedCounter(b);
+  if (a == first.getInductionVar()) return isReversedCounter(b, second);
   // A value from outside of both, or a pair that was compared before: a difference would have ended it all.
   if (a == b || !compared.insert({a, b}).second) return true;
   Operation *left = a.getDefiningOp(), *right = b.getDefiningOp();
@@ -100,10 +147,10 @@ bool ResidentRow::mirrors(Value a, Value b) {
                       [&](auto pair) { return mirrors(std::get<0>(pair), std::get<1>(pair)); });
 }
 
-bool ResidentRow::isReversedCounter(Value value) {
+bool ResidentRow::isReversedCounter(Value value, scf::ForOp loop) {
   auto difference = value.getDefiningOp<arith::SubIOp>();
   return difference && constantOf(difference.getLhs()) == positions - 1 &&
-         difference.getRhs() == second.getInductionVar();
+         difference.getRhs() == loop.getInductionVar();
 }
 
 // Rules W and S: before the end of the first loop, or anywhere.

@@ -19,6 +19,7 @@
 
 #include "compiler/dialect/tile.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallBitVector.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace ligerdsl::compiler {
@@ -41,6 +42,12 @@ class ResidentRow {
   llvm::SetVector<mlir::Operation*> slice;
 
   int64_t blockBytes() { return firstLoad.getTileShape().back() * firstLoad.getView().getType().getElementBytes(); }
+  /// Whether every block ends inside of the view, as far as its columns go.
+  bool fillsBlocks();
+  /// Whether the author promised (tile.assume) that the index of an axis but the last one is inside of the view.
+  bool isPromised(unsigned axis) { return promised.test(axis); }
+  bool isAllInside() { return fillsBlocks() && promised.all(); }
+
   /// What slice and the load's indices take from outside of the first loop.
   llvm::SetVector<mlir::Value> outerValues();
 
@@ -49,11 +56,13 @@ class ResidentRow {
   bool isTheSameForAllPrograms();
   bool sameBlocks();
   bool mirrors(mlir::Value a, mlir::Value b);
-  bool isReversedCounter(mlir::Value value);
+  bool isReversedCounter(mlir::Value value, mlir::scf::ForOp loop);
   bool mayBeWritten(bool before);
   bool collect(mlir::Value value);
+  void findPromises();
 
   llvm::DenseSet<std::pair<mlir::Value, mlir::Value>> compared;
+  llvm::SmallBitVector promised;  // by axis
 };
 
 }  // namespace ligerdsl::compiler

@@ -101,7 +101,6 @@ func.func @labelled_rows(%x: !x {tile.alias_class = 1, tile.read_only}, %y: !x {
 // CHECK: scf.for
 // CHECK: tgpu.await_fill
 // CHECK: scf.for
-// CHECK: tgpu.await_fill
 // CHECK-NOT: tgpu.fill
 // CHECK: return
 func.func @next_is_written(%x: !x {tile.alias_class = 1, tile.read_only}, %y: !x {tile.alias_class = 2},
@@ -140,14 +139,24 @@ func.func @next_is_written(%x: !x {tile.alias_class = 1, tile.read_only}, %y: !x
   return
 }
 
-// Weights that all programs read in the second pass: filled once, in front of all programs, never again.
+// Weights that all programs read in the second pass: filled and awaited once, in front of all programs, never again.
+// Blocks of the row are awaited in the first pass.
 // CHECK-LABEL: func.func @weighted_rows
 // CHECK: %[[WEIGHTS:.*]] = tgpu.local_alloc : <2x512xf32>
 // CHECK: tgpu.fill %{{.*}} shape [512] into %[[WEIGHTS]], {{.*}} count %c2_i32
+// CHECK: tgpu.await_fill %{{.*}}[%c0_i32]
+// CHECK: tgpu.await_fill %{{.*}}[%c1_i32]
 // CHECK: tgpu.local_alloc : <4x512xf32>
 // CHECK: scf.while
 // CHECK-NOT: into %[[WEIGHTS]]
+// CHECK: scf.for
+// CHECK: tgpu.await_fill
+// CHECK: tgpu.local_load %{{.*}} limit
+// CHECK: scf.for
+// CHECK-NOT: tgpu.await_fill
+// CHECK-NOT: into %[[WEIGHTS]]
 // CHECK: tgpu.local_slot %[[WEIGHTS]][%[[J:.*]]] : <2x512xf32>
+// CHECK-NOT: tgpu.await_fill
 // CHECK-NOT: into %[[WEIGHTS]]
 // CHECK: return
 //
@@ -180,6 +189,94 @@ func.func @weighted_rows(%x: !row {tile.alias_class = 1, tile.read_only}, %y: !r
       %s = arith.addf %sum, %t : tensor<512xf32>
       %p = arith.mulf %s, %v : tensor<512xf32>
       tile.store_tile %p, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !row
+    }
+    %next = arith.addi %program, %c1 : i32
+    scf.yield %next : i32
+  } attributes {tile.independent}
+  return
+}
+
+// Blocks that divide the columns, of rows that are promised to exist, are read as they are; and of weights.
+// CHECK-LABEL: func.func @promised_rows
+// CHECK: scf.while
+// CHECK-NOT: tgpu.local_load %{{.*}} limit
+// CHECK: return
+//
+// Nobody promised that there is such a row.
+// CHECK-LABEL: func.func @rows_that_may_not_exist
+// CHECK: scf.while
+// CHECK: tgpu.local_load %{{.*}} limit
+// CHECK: tgpu.local_load %{{[0-9]+}} limit
+// CHECK: tgpu.local_load %{{[0-9]+}} : <512xf32>
+// CHECK: return
+!whole = !tile.view<?x1024xf32, strides = [?, 1], align = 16, dim_div = [1, 1024], stride_div = [4, 1]>
+!gain = !tile.view<1024xf32, strides = [1], align = 16>
+func.func @promised_rows(%x: !whole {tile.alias_class = 1, tile.read_only}, %y: !whole {tile.alias_class = 2},
+                         %w: !gain {tile.alias_class = 3, tile.read_only}, %n: i32) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %zero = arith.constant dense<0.0> : tensor<512xf32>
+  %first = tile.program_id 0 : i32
+  scf.while (%a = %first) : (i32) -> (i32) {
+    %more = arith.cmpi slt, %a, %n : i32
+    scf.condition(%more) %a : i32
+  } do {
+  ^bb0(%program: i32):
+    %row = arith.extsi %program : i32 to i64
+    %rows = tile.dim %x, 0 : !whole
+    %exists = arith.cmpi slt, %row, %rows : i64
+    tile.assume %exists : i1
+    %sum = scf.for %i = %c0 to %c2 step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
+      %b = arith.extsi %i : i32 to i64
+      %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !whole -> tensor<512xf32>
+      %s = arith.addf %acc, %t : tensor<512xf32>
+      scf.yield %s : tensor<512xf32>
+    }
+    scf.for %j = %c0 to %c2 step %c1 : i32 {
+      %back = arith.subi %c1, %j : i32
+      %b = arith.extsi %back : i32 to i64
+      %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !whole -> tensor<512xf32>
+      %v = tile.load_tile %w[%b] shape [512] {resident = 2 : i64} : !gain -> tensor<512xf32>
+      %s = arith.addf %sum, %t : tensor<512xf32>
+      %p = arith.mulf %s, %v : tensor<512xf32>
+      tile.store_tile %p, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !whole
+    }
+    %next = arith.addi %program, %c1 : i32
+    scf.yield %next : i32
+  } attributes {tile.independent}
+  return
+}
+
+func.func @rows_that_may_not_exist(%x: !whole {tile.alias_class = 1, tile.read_only}, %y: !whole {tile.alias_class = 2},
+                         %w: !gain {tile.alias_class = 3, tile.read_only}, %n: i32) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %zero = arith.constant dense<0.0> : tensor<512xf32>
+  %first = tile.program_id 0 : i32
+  scf.while (%a = %first) : (i32) -> (i32) {
+    %more = arith.cmpi slt, %a, %n : i32
+    scf.condition(%more) %a : i32
+  } do {
+  ^bb0(%program: i32):
+    %row = arith.extsi %program : i32 to i64
+    %rows = tile.dim %x, 0 : !whole
+    %exists = arith.cmpi slt, %row, %rows : i64
+    %sum = scf.for %i = %c0 to %c2 step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
+      %b = arith.extsi %i : i32 to i64
+      %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !whole -> tensor<512xf32>
+      %s = arith.addf %acc, %t : tensor<512xf32>
+      scf.yield %s : tensor<512xf32>
+    }
+    scf.for %j = %c0 to %c2 step %c1 : i32 {
+      %back = arith.subi %c1, %j : i32
+      %b = arith.extsi %back : i32 to i64
+      %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !whole -> tensor<512xf32>
+      %v = tile.load_tile %w[%b] shape [512] {resident = 2 : i64} : !gain -> tensor<512xf32>
+      %s = arith.addf %sum, %t : tensor<512xf32>
+      %p = arith.mulf %s, %v : tensor<512xf32>
+      tile.store_tile %p, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !whole
     }
     %next = arith.addi %program, %c1 : i32
     scf.yield %next : i32

@@ -51,3 +51,55 @@ func.func @rows(%x: !x {tile.read_only}, %sums: !x, %lo: i64, %hi: i64, %step: i
   tile.store_tile %sum, %sums[%c0, %c0] shape [2, 4096] : tensor<2x4096xf32>, !x
   return
 }
+
+// What is the same in every iteration has a place of its own if there is room, and is copied once.
+// RUN: ligerdsl-opt %s -tile-prefetch-loads="num-warps=2 num-ctas=2 shared-bytes=49152" \
+// RUN:   -tile-assign-layouts="num-warps=2 num-ctas=2" | FileCheck %s --check-prefix=STATIONARY
+// STATIONARY-LABEL: func.func @weighted
+// STATIONARY: %[[ROWS:.+]] = tgpu.local_alloc : <2x1x4096xf32>
+// STATIONARY: %[[WEIGHT:.+]] = tgpu.local_alloc : <1x4096xf32>
+// STATIONARY: tgpu.stage_tile {{.+}} into %[[WEIGHT]]
+// STATIONARY: tgpu.stage_commit
+// STATIONARY: scf.for
+// STATIONARY-NOT: into %[[WEIGHT]]
+// STATIONARY: tgpu.staged_tile {{.+}} from %[[WEIGHT]] : {{.+}}, <1x4096xf32> -> tensor<1x8192xf32
+// STATIONARY-NOT: into %[[WEIGHT]]
+// STATIONARY: return
+//
+// No room, or something in the loop may write it: it is loaded each time.
+// CHECK-LABEL: func.func @weighted
+// CHECK: scf.for
+// CHECK: tile.load_tile
+// STATIONARY-LABEL: func.func @written_weight
+// STATIONARY: scf.for
+// STATIONARY: tile.load_tile
+func.func @weighted(%x: !x {tile.read_only, tile.alias_class = 1}, %w: !x {tile.read_only, tile.alias_class = 2},
+                    %sums: !x {tile.alias_class = 3}, %lo: i64, %hi: i64, %step: i64) {
+  %c0 = arith.constant 0 : i64
+  %zero = arith.constant dense<0.0> : tensor<1x8192xf32>
+  %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<1x8192xf32>) : i64 {
+    %t = tile.load_tile %x[%i, %c0] shape [1, 8192] : !x -> tensor<1x8192xf32>
+    %g = tile.load_tile %w[%c0, %c0] shape [1, 8192] : !x -> tensor<1x8192xf32>
+    %p = arith.mulf %t, %g : tensor<1x8192xf32>
+    %s = arith.addf %acc, %p : tensor<1x8192xf32>
+    scf.yield %s : tensor<1x8192xf32>
+  } {tile.num_stages = 2 : i64}
+  tile.store_tile %sum, %sums[%c0, %c0] shape [1, 8192] : tensor<1x8192xf32>, !x
+  return
+}
+
+func.func @written_weight(%x: !x {tile.read_only, tile.alias_class = 1}, %w: !x {tile.alias_class = 2},
+                          %sums: !x {tile.alias_class = 3}, %lo: i64, %hi: i64, %step: i64) {
+  %c0 = arith.constant 0 : i64
+  %zero = arith.constant dense<0.0> : tensor<1x8192xf32>
+  %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<1x8192xf32>) : i64 {
+    %t = tile.load_tile %x[%i, %c0] shape [1, 8192] : !x -> tensor<1x8192xf32>
+    %g = tile.load_tile %w[%c0, %c0] shape [1, 8192] : !x -> tensor<1x8192xf32>
+    %p = arith.mulf %t, %g : tensor<1x8192xf32>
+    tile.store_tile %p, %w[%c0, %c0] shape [1, 8192] : tensor<1x8192xf32>, !x
+    %s = arith.addf %acc, %p : tensor<1x8192xf32>
+    scf.yield %s : tensor<1x8192xf32>
+  } {tile.num_stages = 2 : i64}
+  tile.store_tile %sum, %sums[%c0, %c0] shape [1, 8192] : tensor<1x8192xf32>, !x
+  return
+}
