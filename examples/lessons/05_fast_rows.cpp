@@ -86,6 +86,7 @@ void wide(KernelBuilder& k, const WideMeta& m) {
   View y = k.view("y", m.type, {dyn, m.cols});
   View x = k.view("x", m.type, {dyn, m.cols});
   Scalar row = k.program_id(0);
+  assume(row < x.dim(0));  // the grid is the number of rows
   Resident kept = x.partition({squeeze, m.block}).resident({row}, {.pad = -kInfinity});
   auto log2_of = [&](const Scalar& b) { return kept.load(b).to(f32) * kLog2E; };
   // Lane by lane: the sum of 2^(v - top) is rescaled when the maximum grows. Lanes meet once, after the loop.
