@@ -79,6 +79,7 @@ bool ResidentRow::isTheSameForAllPrograms() {
   std::optional<int64_t> count = positionsOf(first);
   if (!programs || !count || *count < 1) return false;
   positions = *count;
+  promised.reset();  // a program's promise says nothing of what is filled before the first one
   return llvm::all_of(firstLoad.getIndices(), [&](Value index) { return collect(index); }) &&
          llvm::all_of(outerValues(), [&](Value value) { return programs->isOutside(value); }) &&
          !mayBeWritten(/*before=*/false);

@@ -112,7 +112,10 @@ class RandomPasses {
     Scalar taken = views_.z.dim(0).to(i32) > 0;
     if (pick(2)) taken = row_ % 3 != pick(3);
     if (pick(2)) taken = taken && views_.x.load({row_, 0}).to(f32) != 1.0f;
-    if (pick(3) == 0)
+    // In other words than those of the promise, which must not be taken for granted here.
+    promised_ = pick(2) == 0;
+    if (promised_) taken = taken && row_.to(i64) + 1 <= views_.x.dim(0);
+    if (pick(3) == 0 || promised_)
       k_.if_(
           taken, [&] { passes(); }, [&] { other_work(); });
     else
@@ -151,6 +154,8 @@ class RandomPasses {
 
   void passes() {
     home_ = row_ % static_cast<int>(of_.blocks());
+    if (promised_) assume(row_ < views_.x.dim(0));
+    if (promised_ && pick(2)) assume(row_ < views_.u.dim(0));
     const bool two = pick(2) == 0;
     Scalar lead;
     if (of_.led) lead = views_.x.lead({row_});
@@ -189,7 +194,7 @@ class RandomPasses {
   Scalar row_, home_;
   int64_t positions_ = 0;
   int order_ = 0;
-  bool in_place_ = false;
+  bool in_place_ = false, promised_ = false;
 };
 
 // Small blocks, of which all fit (also those of two rows, and more), and large ones, of which a few do.

@@ -283,3 +283,38 @@ func.func @rows_that_may_not_exist(%x: !whole {tile.alias_class = 1, tile.read_o
   } attributes {tile.independent}
   return
 }
+
+// Some programs promise that there is such a row. It is filled before the first one, so no more of it than there is.
+// CHECK-LABEL: func.func @promise_of_some_programs
+// CHECK: tgpu.fill
+// CHECK: arith.cmpi ult, %{{.*}}, %{{.*}} : i64
+// CHECK: arith.select
+// CHECK: tgpu.yield
+// CHECK: scf.while
+func.func @promise_of_some_programs(%x: !whole {tile.alias_class = 1, tile.read_only},
+                                    %y: !whole {tile.alias_class = 2}, %n: i32, %row: i64) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %first = tile.program_id 0 : i32
+  scf.while (%a = %first) : (i32) -> (i32) {
+    %more = arith.cmpi slt, %a, %n : i32
+    scf.condition(%more) %a : i32
+  } do {
+  ^bb0(%program: i32):
+    %wants = arith.cmpi eq, %program, %c2 : i32
+    scf.if %wants {
+      %rows = tile.dim %x, 0 : !whole
+      %exists = arith.cmpi ult, %row, %rows : i64
+      tile.assume %exists : i1
+      scf.for %i = %c0 to %c2 step %c1 : i32 {
+        %b = arith.extsi %i : i32 to i64
+        %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !whole -> tensor<512xf32>
+        tile.store_tile %t, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !whole
+      }
+    }
+    %next = arith.addi %program, %c1 : i32
+    scf.yield %next : i32
+  } attributes {tile.independent}
+  return
+}
