@@ -155,16 +155,16 @@ class RowKeeper {
 
     auto replace = [&](tile::LoadTileOp load, Value position, int64_t from, int64_t count) {
       OpBuilder builder(load);
-      const bool inUse = load == row.secondLoad;  // and so was awaited
+      const bool again = load == row.secondLoad;  // the first loop has awaited the block
       const Place place = placeOf(builder, {base, parity}, position);
-      inUse ? read(builder, load, place.slot) : awaitAndRead(builder, load, place);
+      again ? read(builder, load, place.slot) : awaitAndRead(builder, load, place);
       if (!next || count <= 0) return;
       Value shifted = arith::SubIOp::create(builder, loc, position, number(builder, from));
       Value wanted = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, shifted, number(builder, count));
       wanted = arith::AndIOp::create(builder, loc, wanted, next->reached);
       OpBuilder refill = onlyIf(builder, wanted);
-      if (inUse) releaseSlots(refill);
-      Value of = inUse ? arith::AddIOp::create(refill, loc, position, number(refill, slots - row.positions)) : position;
+      if (again) releaseSlots(refill);
+      Value of = again ? arith::AddIOp::create(refill, loc, position, number(refill, slots - row.positions)) : position;
       fill(refill, ofNext, following.slot, of, 1);
     };
     replace(row.firstLoad, firstPosition(), 0, slots - row.positions);

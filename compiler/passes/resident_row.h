@@ -44,7 +44,8 @@ class ResidentRow {
   int64_t blockBytes() { return firstLoad.getTileShape().back() * firstLoad.getView().getType().getElementBytes(); }
   /// Whether every block ends inside of the view, as far as its columns go.
   bool fillsBlocks();
-  /// Whether the author promised (tile.assume) that the index of an axis but the last one is inside of the view.
+  /// Whether the author promised (tile.assume), in front of the loops of each program, that the index of an axis but
+  /// the last one is inside of the view.
   bool isPromised(unsigned axis) { return promised.test(axis); }
   bool isAllInside() { return fillsBlocks() && promised.all(); }
 

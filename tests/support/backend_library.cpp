@@ -1,8 +1,10 @@
 // Runs operations through the C ABI's kernels (ligerdsl_kernel_create and ligerdsl_kernel_launch), on the CPU or a GPU.
+#include <iostream>
 #include <map>
 #include <set>
 #include <stdexcept>
 
+#include "ligerdsl/dsl.h"
 #include "ligerdsl/ligerdsl.h"
 #include "program/serialize.h"
 #include "tests/support/backend.h"
@@ -32,14 +34,32 @@ int32_t dtype_code(DType type) {
   }
 }
 
+// Whether the device compiles and loads a kernel of clusters; says why not.
+bool takes_clusters(ligerdsl_context_t context) {
+  KernelBuilder k("clusters");
+  View x = k.view("x", DType::f32, {1024});
+  x.partition({1024}).store({0}, k.zeros({1024}, DType::f32));
+  const std::string bytes = program::serialize(k.finish());
+  ligerdsl_kernel_options_t options = LIGERDSL_KERNEL_OPTIONS_INIT;
+  options.num_ctas = 2;
+  ligerdsl_kernel_t kernel = nullptr;
+  if (ligerdsl_kernel_create(context, bytes.data(), bytes.size(), &options, &kernel) == LIGERDSL_SUCCESS) {
+    ligerdsl_kernel_destroy(kernel);
+    return true;
+  }
+  std::cerr << "no test runs on clusters: " << ligerdsl_last_error() << "\n";
+  return false;
+}
+
 class LibraryBackend : public Backend {
  public:
-  LibraryBackend(bool cuda, ligerdsl_context_t context) : cuda_(cuda), context_(context) {}
+  LibraryBackend(bool cuda, ligerdsl_context_t context)
+      : cuda_(cuda), clusters_(cuda && takes_clusters(context)), context_(context) {}
   ~LibraryBackend() override { release(); }
 
   std::string name() const override { return cuda_ ? "cuda" : "cpu"; }
   kernels::Machine machine() const override {
-    return {.target = cuda_ ? kernels::Target::nvptx : kernels::Target::cpu, .processors = 132};
+    return {.target = cuda_ ? kernels::Target::nvptx : kernels::Target::cpu, .processors = 132, .clusters = clusters_};
   }
   int64_t budget() const override { return cuda_ ? 1 << 22 : 1 << 19; }
 
@@ -144,7 +164,7 @@ class LibraryBackend : public Backend {
     std::map<Storage*, void*> copies_;
   };
 
-  bool cuda_;
+  bool cuda_, clusters_;
   ligerdsl_context_t context_;
   std::map<std::tuple<std::string, int, int, bool>, ligerdsl_kernel_t> kernels_;
 };
