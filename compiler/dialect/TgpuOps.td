@@ -161,6 +161,13 @@ def Tgpu_LaunchDependentsOp : Tgpu_Op<"launch_dependents", [MemoryEffects<[MemRe
   let assemblyFormat = "attr-dict";
 }
 
+def Tgpu_MayWaitOp : Tgpu_Op<"may_wait", [Pure]> {
+  let summary = "Whether this program may be one of those that wait at tgpu.grid_wait: the first that a machine has places for";
+  let description = "Example: `%w = tgpu.may_wait : i1`.";
+  let results = (outs I1:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
 def Tgpu_BarrierOp : Tgpu_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "All threads of the CTA meet; shared memory written before is visible after";
   let description = "Example: `tgpu.barrier`.";

@@ -38,8 +38,8 @@ std::unique_ptr<mlir::Pass> createTgpuHoistBeforeBarriersPass();
 std::unique_ptr<mlir::Pass> createTgpuRecomputeAfterBarriersPass(int numWarps = 4, int ctasPerSm = 1);
 
 /// tgpu-overlap-launches: the kernel waits for the grids before it at its first access to global memory, and lets the
-/// next one start.
-std::unique_ptr<mlir::Pass> createTgpuOverlapLaunchesPass();
+/// next one start. What a program loads first is on its way to the second-level cache while it waits.
+std::unique_ptr<mlir::Pass> createTgpuOverlapLaunchesPass(int numWarps = 4, int numCtas = 1);
 
 /// tgpu-print-layouts: every layout of the function as text on the error stream, for people.
 std::unique_ptr<mlir::Pass> createTgpuPrintLayoutsPass();

@@ -12,7 +12,7 @@ void registerPasses() {
   mlir::registerPass(createTgpuInsertBarriersPass);
   mlir::registerPass(createTgpuHoistBeforeBarriersPass);
   mlir::registerPass([] { return createTgpuRecomputeAfterBarriersPass(); });
-  mlir::registerPass(createTgpuOverlapLaunchesPass);
+  mlir::registerPass([] { return createTgpuOverlapLaunchesPass(); });
   mlir::registerPass(createTgpuPrintLayoutsPass);
 }
 

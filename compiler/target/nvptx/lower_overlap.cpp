@@ -3,6 +3,8 @@
 // Inline PTX that clobbers memory: NVVM's own intrinsics for these instructions are declared to touch none, and LLVM
 // would move loads across them.
 #include "compiler/target/nvptx/thread_lowering.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
 
@@ -26,11 +28,29 @@ LogicalResult lowerLaunchDependents(ThreadLowering& t, tgpu::LaunchDependentsOp)
   return success();
 }
 
+// Programs arrive in the order of their numbers. Of these, no more are on the machine than its threads allow.
+LogicalResult lowerMayWait(ThreadLowering& t, tgpu::MayWaitOp op) {
+  constexpr int64_t kThreadsOfProcessor = 2048;
+  Type i32 = t.b.getI32Type();
+  Value threads = arith::MulIOp::create(t.b, t.loc, NVVM::SmDimOp::create(t.b, t.loc, i32).getResult(),
+                                        t.constant(kThreadsOfProcessor));
+  Value places = arith::DivUIOp::create(t.b, t.loc, threads, t.constant(t.numThreads()));
+  Value x = t.options.num_ctas > 1 ? NVVM::ClusterIdXOp::create(t.b, t.loc, i32).getResult()
+                                   : NVVM::BlockIdXOp::create(t.b, t.loc, i32).getResult();
+  Value plane = arith::OrIOp::create(t.b, t.loc, NVVM::BlockIdYOp::create(t.b, t.loc, i32).getResult(),
+                                     NVVM::BlockIdZOp::create(t.b, t.loc, i32).getResult());
+  Value isEarly = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ult, x, places);
+  Value isFirstPlane = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, plane, t.constant(0));
+  t.define(op, {Value(arith::AndIOp::create(t.b, t.loc, isEarly, isFirstPlane))});
+  return success();
+}
+
 }  // namespace
 
 void addOverlapLowerings(LoweringTable& table) {
   table.add<tgpu::GridWaitOp, lowerGridWait>();
   table.add<tgpu::LaunchDependentsOp, lowerLaunchDependents>();
+  table.add<tgpu::MayWaitOp, lowerMayWait>();
 }
 
 }  // namespace ligerdsl::compiler::nvptx

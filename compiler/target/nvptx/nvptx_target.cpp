@@ -126,7 +126,8 @@ LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& op
   passes.addNestedPass<func::FuncOp>(createTgpuHoistBeforeBarriersPass());
   passes.addNestedPass<func::FuncOp>(createTgpuRecomputeAfterBarriersPass(options.num_warps, ctasPerSm));
   // Last: nothing moves loads or stores any more.
-  if (overlapLaunches) passes.addNestedPass<func::FuncOp>(createTgpuOverlapLaunchesPass());
+  if (overlapLaunches)
+    passes.addNestedPass<func::FuncOp>(createTgpuOverlapLaunchesPass(options.num_warps, options.num_ctas));
   return passes.run(module);
 }
 

@@ -113,7 +113,7 @@ TEST(NvptxCompute, ElementwiseOpsOfEveryType) {
 }
 
 TEST(NvptxCompute, IndexComparisonsKeepNoIndicesInRegisters) {
-  PtxKernel kernel([](KernelBuilder& k) {
+  auto build = [](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn, 8192}), x = k.view("x", f32, {dyn, 8192});
     Scalar row = k.program_id(0), label = k.scalar("label", i32);
     k.for_range(0, 4, 1, [&](Scalar b) {
@@ -121,7 +121,8 @@ TEST(NvptxCompute, IndexComparisonsKeepNoIndicesInRegisters) {
       Tile column = (b * 2048 + k.arange(2048)).reshape({2, 1024});
       y.partition({squeeze, 2048}).store({row, b}, where(column == label, 0.0f, t.reshape({2, 1024})).reshape({2048}));
     });
-  });
+  };
+  PtxKernel kernel(build, Known::aligned, withoutOverlap());
   // 16 comparisons of one scalar with constants in each of the copies of the body, and one index scalar.
   EXPECT_EQ(kernel.count("setp.eq.b32") % 16, 0) << kernel.ptx;
   EXPECT_LT(kernel.count("add.s32"), 16) << kernel.ptx;

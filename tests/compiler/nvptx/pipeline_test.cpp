@@ -82,11 +82,12 @@ TEST(NvptxPipeline, WhatTheNextIterationNeedsLooksDifferentInEveryLane) {
 
 // One lane of a warp stores what the warp has reduced: under a predicate, so that the loop stays one straight line.
 TEST(NvptxPipeline, OwnersStoreToSharedMemoryWithoutABranch) {
-  PtxKernel kernel([](KernelBuilder& k) {
+  auto build = [](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn, 1024});
     Scalar row = k.program_id(0);
     y.store({row}, sum(x.partition({squeeze, 1024}).load({row, 0})));
-  });
+  };
+  PtxKernel kernel(build, Known::aligned, withoutOverlap());
   EXPECT_TRUE(std::regex_search(kernel.ptx, std::regex("@%p\\d+ st\\.shared\\.b32"))) << kernel.ptx;
   EXPECT_FALSE(kernel.has("bra")) << kernel.ptx;
 }
@@ -242,6 +243,48 @@ TEST(NvptxPipeline, KernelsWaitForEarlierGridsBeforeTheyTouchMemory) {
   }
 }
 
+// What a program loads first is on its way while it waits: its own large tiles, at places that memory does not tell.
+TEST(NvptxPipeline, RowsAreAskedForBeforeTheWait) {
+  struct Case {
+    const char* what;
+    std::function<Tile(KernelBuilder&, const View& x, const View& w, const View& order)> first;
+    int lines;  // of 128 bytes that a thread asks for
+  };
+  const auto row = [](const View& x, ScalarArg i) { return x.partition({squeeze, 4096}).load({i, 0}); };
+  const Case cases[] = {
+      {"a program's row", [&](auto& k, auto& x, auto&, auto&) { return row(x, k.program_id(0) * 2 + 1); }, 4},
+      {"two rows", [&](auto& k, auto& x, auto&, auto&) { return row(x, k.program_id(0)) + row(x, k.program_id(1)); },
+       8},
+      {"a row and the weight",
+       [&](auto& k, auto& x, auto& w, auto&) { return w.partition({4096}).load({0}) + row(x, k.program_id(0)); }, 4},
+      {"the weight alone", [&](auto&, auto&, auto& w, auto&) { return w.partition({4096}).load({0}); }, 0},
+      {"a row that another tensor names",
+       [&](auto& k, auto& x, auto&, auto& order) { return row(x, order.load({k.program_id(0)})); }, 0},
+      {"a row behind a reduction",
+       [&](auto& k, auto& x, auto& w, auto&) { return row(x, k.program_id(0)) * sum(w.partition({4096}).load({0})); },
+       0},
+      {"a vector of each thread",
+       [&](auto& k, auto& x, auto&, auto&) {
+         return x.partition({squeeze, 1024}).load({k.program_id(0), 0});
+       },
+       0},
+  };
+  for (const Case& example : cases) {
+    const auto build = [&](KernelBuilder& k) {
+      View y = k.view("y", bf16, {dyn, 4096}), x = k.view("x", bf16, {dyn, 4096}), w = k.view("w", bf16, {4096}),
+           order = k.view("order", i64, {dyn});
+      Tile t = example.first(k, x, w, order);
+      y.partition({squeeze, t.shape()[0]}).store({k.program_id(0), 0}, t.to(bf16));
+    };
+    PtxKernel kernel(build);
+    EXPECT_EQ(kernel.count("prefetch.global.L2"), example.lines) << example.what << kernel.ptx;
+    if (example.lines) EXPECT_LT(kernel.ptx.rfind("prefetch.global.L2"), kernel.ptx.find("griddepcontrol.wait;"));
+    if (example.lines) EXPECT_GT(kernel.ptx.find("ld.global"), kernel.ptx.find("griddepcontrol.wait;"));
+    EXPECT_TRUE(assemble(kernel.ptx, "sm_90a").ok) << kernel.ptx;
+    EXPECT_FALSE(PtxKernel(build, Known::aligned, withoutOverlap()).has("prefetch")) << example.what;
+  }
+}
+
 // Neither LLVM nor ptxas may take the load for one of constant memory.
 TEST(NvptxPipeline, OverlappedKernelsReadCoherently) {
   auto copy = [](KernelBuilder& k) {
@@ -256,9 +299,7 @@ TEST(NvptxPipeline, OverlappedKernelsReadCoherently) {
 }
 
 TEST(NvptxPipeline, NoOverlapWhereTheArchitectureOrTheOptionForbidsIt) {
-  program::CompileOptions off;
-  off.launch_overlap = false;
-  for (const program::CompileOptions& options : {optionsFor("sm_80"), optionsFor("sm_89"), off}) {
+  for (const program::CompileOptions& options : {optionsFor("sm_80"), optionsFor("sm_89"), withoutOverlap()}) {
     PtxKernel kernel(sumOfRows, Known::aligned, options);
     EXPECT_FALSE(kernel.artifact.launch_overlap) << options.arch;
     EXPECT_FALSE(kernel.has("griddepcontrol")) << kernel.ptx;

@@ -19,6 +19,13 @@ enum class Known {
   whole,    // aligned, and the last dimension a multiple of 16 bytes
 };
 
+/// Options of a kernel that neither waits for the one before it nor asks for memory while it waits.
+inline program::CompileOptions withoutOverlap() {
+  program::CompileOptions options;
+  options.launch_overlap = false;
+  return options;
+}
+
 class PtxKernel {
  public:
   using Build = std::function<void(KernelBuilder&)>;

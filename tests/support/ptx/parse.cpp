@@ -32,7 +32,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
 
 bool is_special(const std::string& name) {
   static const std::regex pattern(
-      "%(tid\\.x|ntid\\.x|n?ctaid\\.[xyz]|laneid|cluster_n?ctarank|n?clusterid\\.[xyz]|cluster_n?ctaid\\.[xyz])");
+      "%(tid\\.x|ntid\\.x|n?ctaid\\.[xyz]|laneid|nsmid|cluster_n?ctarank|n?clusterid\\.[xyz]|cluster_n?ctaid\\.[xyz])");
   return std::regex_match(name, pattern);
 }
 

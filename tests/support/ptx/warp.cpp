@@ -33,6 +33,7 @@ Warp::Warp(Machine& machine, Cta& cta, int number)
 void Warp::set_special_registers() {
   set("%laneid", 0, 1);
   set("%tid.x", static_cast<uint64_t>(number_) * kLanes, 1);
+  set("%nsmid", 1);
   set("%ntid.x", static_cast<uint64_t>(machine_.program.threads));
   const auto& grid = machine_.launch.grid;
   const auto& cluster = machine_.launch.cluster;
