@@ -89,3 +89,54 @@ func.func @atomics(%p: !tile.ptr<i32>, %one: i32) {
 func.func @no_access(%v: !vec) {
   return
 }
+
+!rows = !tile.view<?x4096xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>
+!weight = !tile.view<4096xbf16, strides = [1], align = 16>
+#wide = #tgpu.layout<register = [[1], [2], [4], [1024], [2048]], lane = [[8], [16], [32], [64], [128]], warp = [[256], [512]], cta = [], rank = 1>
+!wide = tensor<4096xbf16, #wide>
+
+// A program's rows are asked for in front of the wait, what is between it and them computed there as well. Not what every
+// program reads, nor what memory must be read for.
+// CHECK-LABEL: func @rows_are_asked_for
+// CHECK: %[[NEXT:.*]] = arith.addi %{{.*}}, %c1_i64
+// CHECK: %[[MAY:.*]] = tgpu.may_wait : i1
+// CHECK: %[[AFTER:.*]] = arith.addi %[[NEXT]], %c1_i64
+// CHECK-NEXT: scf.if %[[MAY]] {
+// CHECK-NEXT: tile.prefetch_tile %arg0[%[[NEXT]], %c0_i64] shape [0, 4096]
+// CHECK-NEXT: tile.prefetch_tile %arg0[%[[AFTER]], %c0_i64] shape [0, 4096]
+// CHECK-NEXT: }
+// CHECK-NEXT: tgpu.grid_wait
+// CHECK-NEXT: tgpu.launch_dependents
+// CHECK-NOT: tile.prefetch_tile
+func.func @rows_are_asked_for(%x: !rows, %w: !weight, %order: !tile.view<?xi64, strides = [1]>) {
+  %c0_i64 = arith.constant 0 : i64
+  %c1_i64 = arith.constant 1 : i64
+  %p = tile.program_id 0 : i32
+  %row = arith.extsi %p : i32 to i64
+  %next = arith.addi %row, %c1_i64 : i64
+  %weight = tile.load_tile %w[%c0_i64] shape [4096] : !weight -> !wide
+  %first = tile.load_tile %x[%next, %c0_i64] shape [0, 4096] : !rows -> !wide
+  %after = arith.addi %next, %c1_i64 : i64
+  %second = tile.load_tile %x[%after, %c0_i64] shape [0, 4096] : !rows -> !wide
+  %told = tile.load_tile %order[%row] shape [0] : !tile.view<?xi64, strides = [1]> -> i64
+  %third = tile.load_tile %x[%told, %c0_i64] shape [0, 4096] : !rows -> !wide
+  %a = arith.addf %first, %weight : !wide
+  %b = arith.addf %second, %third : !wide
+  %c = arith.addf %a, %b : !wide
+  tile.store_tile %c, %x[%row, %c0_i64] shape [0, 4096] : !wide, !rows
+  return
+}
+
+// Nor what comes behind a loop.
+// CHECK-LABEL: func @nothing_behind_a_loop
+// CHECK-NOT: tile.prefetch_tile
+func.func @nothing_behind_a_loop(%x: !rows, %lo: i64, %hi: i64, %step: i64) {
+  %c0_i64 = arith.constant 0 : i64
+  scf.for %i = %lo to %hi step %step : i64 {
+    %t = tile.load_tile %x[%i, %c0_i64] shape [0, 4096] : !rows -> !wide
+    tile.store_tile %t, %x[%i, %c0_i64] shape [0, 4096] : !wide, !rows
+  }
+  %last = tile.load_tile %x[%hi, %c0_i64] shape [0, 4096] : !rows -> !wide
+  tile.store_tile %last, %x[%lo, %c0_i64] shape [0, 4096] : !wide, !rows
+  return
+}
