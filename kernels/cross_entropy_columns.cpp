@@ -11,6 +11,7 @@
 
 #include "kernels/online_softmax.h"
 #include "kernels/record.h"
+#include "kernels/softcap.h"
 #include "kernels/tile_shape.h"
 
 namespace ligerdsl::kernels {
@@ -89,9 +90,9 @@ void cross_entropy_columns(KernelBuilder& k, const CrossEntropyColumnsMeta& m) {
   if (m.has_bias) z = z + args.bias.partition(shape).load({b}).to(f32);
   Tile slope;
   if (m.softcap) {
-    Tile t = tanh(z * (1.0f / args.softcap));
-    z = args.softcap * t;
-    slope = 1.0f - t * t;
+    const auto capped = Softcap(args.softcap).for_gradient(m.type, z);
+    z = capped.z;
+    slope = capped.slope;
   }
   Tile d = fast_exp2(fma(z, kLog2E, -lse * kLog2E)) * f.power;
   if (m.smoothing)
@@ -119,7 +120,7 @@ void cross_entropy_label_logit(KernelBuilder& k, const CrossEntropyOptions& m) {
   Scalar column = where(is_class, label, k.constant(0, i64));
   Scalar z = logits.load({row, column}).to(f32);
   if (m.has_bias) z = z + bias.load({column}).to(f32);
-  if (m.softcap) z = softcap * tanh(z * (1.0f / softcap));
+  if (m.softcap) z = Softcap(softcap)(z);
   label_logit.store({row}, where(is_class, z, 0.0f));
 }
 

@@ -15,6 +15,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/Matchers.h"
 
@@ -57,9 +58,41 @@ class Expander {
   Value tanh(Value x);
   Value erf(Value x);
   Value rsqrt(Value x);
+  // x / y to a few ulp; y is 1 or more, so that a GPU need not scale it.
+  Value quotient(Value x, Value y) {
+    if (gpu) return mul(x, intrinsic("llvm.nvvm.rcp.approx.ftz.f", y));
+    return arith::DivFOp::create(b, x, y, arith::FastMathFlags::afn);
+  }
 
  private:
   using Predicate = arith::CmpFPredicate;
+
+  // e^x by the approximate instruction alone.
+  Value power(Value x) {
+    fast = true;
+    return exp(x);
+  }
+
+  // What `small` computes where all elements that a thread of a GPU has here are below a limit (or NaN), else what
+  // `any` computes: the threads of a warp rarely differ. Other targets have no use for the branch.
+  Value whereAll(Value x, float limit, llvm::function_ref<Value()> small, llvm::function_ref<Value()> any) {
+    auto vector = dyn_cast<VectorType>(type);
+    if (!gpu || !vector) return any();
+    Value largest;
+    for (int64_t lane = 0; lane < vector.getNumElements(); ++lane) {
+      Value element = LLVM::ExtractElementOp::create(b, x, arith::ConstantOp::create(b, b.getI32IntegerAttr(lane)));
+      largest = largest ? Value(arith::MaxNumFOp::create(b, largest, element)) : element;
+    }
+    Value below = arith::CmpFOp::create(b, Predicate::OLT, largest,
+                                        arith::ConstantOp::create(b, b.getF32FloatAttr(limit)).getResult());
+    auto branch = scf::IfOp::create(b, TypeRange(type), below, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    scf::YieldOp::create(b, small());
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, any());
+    return branch.getResult(0);
+  }
 
   TypedAttr splat(TypedAttr scalar, Type of) {
     auto shaped = dyn_cast<ShapedType>(of);
@@ -245,15 +278,20 @@ Value Expander::log2(Value x) {
 
 Value Expander::tanh(Value x) {
   if (gpu && fast) return LLVM::TanhOp::create(b, type, x, LLVM::FastmathFlags::afn);
-  Value magnitude = math::AbsFOp::create(b, x), square = mul(x, x);
-  Value p =
-      polynomial(square, {-3.333332843e-01f, 1.333271885e-01f, -5.384326318e-02f, 2.096132911e-02f, -6.045165097e-03f});
-  Value small = fma(mul(x, square), p, x);
-  fast = true;  // the exponential's relative error is halved below, and the quotient is at most 1
-  Value e = exp(add(magnitude, magnitude));
-  Value quotient = arith::DivFOp::create(b, f(2.0f), add(e, f(1.0f)), arith::FastMathFlags::afn);
-  Value large = math::CopySignOp::create(b, sub(f(1.0f), quotient), x);
-  return select(compare(Predicate::OLT, magnitude, 0.6f), small, large);
+  constexpr float kSmall = 0.6f;
+  Value magnitude = math::AbsFOp::create(b, x);
+  const auto small = [&] {
+    Value square = mul(x, x);
+    Value p = polynomial(square,
+                         {-3.333332843e-01f, 1.333271885e-01f, -5.384326318e-02f, 2.096132911e-02f, -6.045165097e-03f});
+    return fma(mul(x, square), p, x);
+  };
+  const auto any = [&] {
+    Value e = power(add(magnitude, magnitude));
+    Value large = math::CopySignOp::create(b, sub(f(1.0f), quotient(f(2.0f), add(e, f(1.0f)))), x);
+    return select(compare(Predicate::OLT, magnitude, kSmall), small(), large);
+  };
+  return whereAll(magnitude, kSmall, small, any);
 }
 
 Value Expander::erf(Value x) {
@@ -287,13 +325,28 @@ Expansion expansionOf(Operation* op) {
   return nullptr;
 }
 
+// An approximate division by 1 + e^x or 1 + 2^x.
+bool isByOneOrMore(arith::DivFOp division) {
+  auto sum = division.getRhs().getDefiningOp<arith::AddFOp>();
+  if (!sum || !arith::bitEnumContainsAny(division.getFastmath(), arith::FastMathFlags::afn)) return false;
+  const auto isPower = [](Value value) { return isa_and_present<math::ExpOp, math::Exp2Op>(value.getDefiningOp()); };
+  return (isPower(sum.getLhs()) && matchPattern(sum.getRhs(), m_OneFloat())) ||
+         (isPower(sum.getRhs()) && matchPattern(sum.getLhs(), m_OneFloat()));
+}
+
 }  // namespace
 
 LogicalResult expandMath(Operation* root, MathFlavor flavor) {
   SmallVector<Operation*> found;
+  SmallVector<arith::DivFOp> quotients;
   root->walk([&](Operation* op) {
     if (expansionOf(op)) found.push_back(op);
+    if (auto division = dyn_cast<arith::DivFOp>(op); division && isByOneOrMore(division)) quotients.push_back(division);
   });
+  for (arith::DivFOp division : quotients) {
+    division.replaceAllUsesWith(Expander(division, flavor).quotient(division.getLhs(), division.getRhs()));
+    division.erase();
+  }
   for (Operation* op : found) {
     Type type = op->getOperand(0).getType();
     if (!getElementTypeOrSelf(type).isF32())

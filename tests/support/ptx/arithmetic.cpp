@@ -263,6 +263,7 @@ void add_float(Table& t) {
   t["div.rn.f32"] = BINARY(a / b);
   t["div.approx.f32"] = t["div.full.f32"] = BINARY(a / b);
   t["rcp.rn.f32"] = t["rcp.approx.f32"] = UNARY(1.0f / a);
+  t["rcp.approx.ftz.f32"] = UNARY(flushed(1.0f / flushed(a)));
   t["sqrt.rn.f32"] = t["sqrt.approx.f32"] = UNARY(std::sqrt(a));
   t["rsqrt.approx.f32"] = UNARY(1.0 / std::sqrt(static_cast<double>(a)));
   t["ex2.approx.f32"] = UNARY(std::exp2(static_cast<double>(a)));
