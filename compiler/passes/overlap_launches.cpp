@@ -9,10 +9,9 @@
 //   3. A tgpu.launch_dependents right behind it: by then everything before this grid has ended, so that at most two
 //      grids of a chain run at a time, and every CTA of this grid is on the machine when the next one's first arrives.
 //   4. Of the tiles that the outermost block loads first, up to the first loop, branch or reduction, those that are
-//   large,
-//      the program's own, and at a place that is known without reading memory are asked for (prefetch_tile) in front of
-//      the wait, by the programs that may have to wait: memory has work while the grid before ends. No value moves.
-//      What that grid still writes, the second-level cache takes on the line that was brought.
+//      large, the program's own, and at a place that is known without reading memory are asked for (prefetch_tile) in
+//      front of the wait, by the programs that may have to wait: memory has work while the grid before ends. No value
+//      moves. What that grid still writes, the second-level cache takes on the line that was brought.
 //
 // docs/architecture.md says why this is right whatever runs before or after.
 #include "compiler/dialect/tgpu.h"
@@ -20,7 +19,6 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
-#include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
@@ -50,16 +48,29 @@ bool needsGridWait(Operation& op) {
 // those that wait are a small part.
 constexpr int64_t kLeastBytes = 32;
 
+// A tile that is large, and of whole lines: prefetch_tile asks once for 128 bytes along the last dimension.
 bool isWorthAsking(tile::LoadTileOp load, int64_t threads) {
-  int64_t bytes = load.getView().getType().getElementBytes();
+  constexpr int64_t kLineBytes = 128;
+  tile::ViewType view = load.getView().getType();
+  int64_t bytes = view.getElementBytes();
   for (int64_t size : tile::resultShape(load.getTileShape())) bytes *= size;
-  return bytes >= kLeastBytes * threads && !load.getLead();
+  return bytes >= kLeastBytes * threads && !load.getLead() && view.getStrides().back() == 1 &&
+         load.getTileShape().back() * view.getElementBytes() >= kLineBytes;
 }
 
+// Whether programs that wait load different tiles: those have one place along every axis but the first (tgpu.may_wait).
 // One CTA's load of what all programs read is enough; asked by all of them at once, the cache's answer takes longer
 // than memory's (a weight of 8 KB by 1056 CTAs of an H200: 3.7 us).
-bool isEveryPrograms(ValueRange indices) {
-  return llvm::all_of(indices, [](Value index) { return matchPattern(index, m_Constant()); });
+bool isTheProgramsOwn(ValueRange indices) {
+  SmallVector<Value> from(indices);
+  llvm::SmallPtrSet<Operation*, 16> seen;
+  while (!from.empty()) {
+    Operation* op = from.pop_back_val().getDefiningOp();
+    if (!op || !seen.insert(op).second) continue;
+    if (auto id = dyn_cast<tile::ProgramIdOp>(op); id && id.getAxis() == 0) return true;
+    llvm::append_range(from, op->getOperands());
+  }
+  return false;
 }
 
 // Computes in front of the wait where tiles are.
@@ -67,22 +78,21 @@ class InFrontOf {
  public:
   explicit InFrontOf(Operation* wait) : wait(wait), builder(wait) {}
 
-  // Values behind the wait that can be computed here; null where memory says what they are.
+  // The same values, computed here; null where memory says what one of them is.
   std::optional<SmallVector<Value>> values(ValueRange wanted) {
-    SmallVector<Value> found;
-    for (Value value : wanted) {
-      if (!knows(value)) return std::nullopt;
-      found.push_back(compute(value));
-    }
-    return found;
+    if (!llvm::all_of(wanted, [&](Value value) { return knows(value); })) return std::nullopt;
+    return llvm::map_to_vector(wanted, [&](Value value) { return compute(value); });
   }
 
  private:
   bool isBehind(Operation* op) const { return op && op->getBlock() == wait->getBlock() && wait->isBeforeInBlock(op); }
   bool knows(Value value) {
     Operation* op = value.getDefiningOp();
-    return !isBehind(op) || (isPure(op) && op->getNumRegions() == 0 &&
-                             llvm::all_of(op->getOperands(), [&](Value operand) { return knows(operand); }));
+    if (!isBehind(op)) return true;
+    if (auto found = decided.find(op); found != decided.end()) return found->second;
+    const bool known = isPure(op) && op->getNumRegions() == 0 &&
+                       llvm::all_of(op->getOperands(), [&](Value operand) { return knows(operand); });
+    return decided[op] = known;
   }
   Value compute(Value value) {
     Operation* op = value.getDefiningOp();
@@ -95,6 +105,7 @@ class InFrontOf {
   Operation* wait;
   OpBuilder builder;
   IRMapping known;
+  llvm::SmallDenseMap<Operation*, bool> decided;  // what knows() says; an op may have many ways to its operands
 };
 
 // Asks for what the block loads first, in front of the wait.
@@ -104,15 +115,16 @@ void prefetchWhileWaiting(tgpu::GridWaitOp wait, int64_t threads) {
   scf::IfOp waiting;
   for (Operation* op = wait->getNextNode(); op && op->getNumRegions() == 0; op = op->getNextNode()) {
     auto load = dyn_cast<tile::LoadTileOp>(op);
-    if (!load || !isWorthAsking(load, threads) || isEveryPrograms(load.getIndices())) continue;
-    const std::optional<SmallVector<Value>> indices = front.values(load.getIndices());
-    if (!indices) continue;
+    if (!load || !isWorthAsking(load, threads) || !isTheProgramsOwn(load.getIndices())) continue;
+    const std::optional<SmallVector<Value>> operands = front.values(load->getOperands());  // view and indices
+    if (!operands) continue;
     if (!waiting) {
       Value mayWait = tgpu::MayWaitOp::create(builder, wait.getLoc(), builder.getI1Type());
       waiting = scf::IfOp::create(builder, wait.getLoc(), mayWait, /*withElseRegion=*/false);
     }
     OpBuilder inside = waiting.getThenBodyBuilder();
-    tile::PrefetchTileOp::create(inside, load.getLoc(), load.getView(), *indices, load.getTileShape());
+    tile::PrefetchTileOp::create(inside, load.getLoc(), operands->front(), ArrayRef(*operands).drop_front(),
+                                 load.getTileShape());
   }
   if (waiting) waiting->moveBefore(wait);  // behind the indices
 }

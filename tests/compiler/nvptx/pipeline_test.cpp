@@ -253,15 +253,44 @@ TEST(NvptxPipeline, RowsAreAskedForBeforeTheWait) {
   const auto row = [](const View& x, ScalarArg i) { return x.partition({squeeze, 4096}).load({i, 0}); };
   const Case cases[] = {
       {"a program's row", [&](auto& k, auto& x, auto&, auto&) { return row(x, k.program_id(0) * 2 + 1); }, 4},
-      {"two rows", [&](auto& k, auto& x, auto&, auto&) { return row(x, k.program_id(0)) + row(x, k.program_id(1)); },
+      {"two rows",
+       [&](auto& k, auto& x, auto&, auto&) {
+         return row(x, k.program_id(0)) + row(x, k.num_programs(0) + k.program_id(0));
+       },
        8},
+      {"a row of all programs along x", [&](auto& k, auto& x, auto&, auto&) { return row(x, k.program_id(1)); }, 0},
+      {"a row of all programs, from an argument",
+       [&](auto& k, auto& x, auto&, auto&) { return row(x, k.scalar("i", i32)); }, 0},
+      {"a row at a place that is long to compute",
+       [&](auto& k, auto& x, auto&, auto&) {
+         Tile first = row(x, k.program_id(0));
+         Scalar i = k.program_id(0) + 1;
+         for (int n = 0; n < 60; ++n) i = i * i;
+         return first + row(x, i);
+       },
+       8},
+      {"a column",
+       [&](auto& k, auto&, auto&, auto&) {
+         return k.view("t", bf16, {4096, dyn}, {.strides = {dyn, dyn}})
+             .partition({4096, squeeze})
+             .load({0, k.program_id(0)});
+       },
+       0},
+      {"rows shorter than a line",
+       [&](auto& k, auto&, auto&, auto&) {
+         return k.view("t", bf16, {dyn, 8}).partition({512, 8}).load({k.program_id(0), 0}).reshape({4096});
+       },
+       0},
       {"a row and the weight",
        [&](auto& k, auto& x, auto& w, auto&) { return w.partition({4096}).load({0}) + row(x, k.program_id(0)); }, 4},
       {"the weight alone", [&](auto&, auto&, auto& w, auto&) { return w.partition({4096}).load({0}); }, 0},
       {"a row that another tensor names",
        [&](auto& k, auto& x, auto&, auto& order) { return row(x, order.load({k.program_id(0)})); }, 0},
       {"a row behind a reduction",
-       [&](auto& k, auto& x, auto& w, auto&) { return row(x, k.program_id(0)) * sum(w.partition({4096}).load({0})); },
+       [&](auto& k, auto& x, auto& w, auto&) {
+         Scalar total = sum(w.partition({4096}).load({0}));
+         return row(x, k.program_id(0)) * total;
+       },
        0},
       {"a vector of each thread",
        [&](auto& k, auto& x, auto&, auto&) {
@@ -278,10 +307,32 @@ TEST(NvptxPipeline, RowsAreAskedForBeforeTheWait) {
     };
     PtxKernel kernel(build);
     EXPECT_EQ(kernel.count("prefetch.global.L2"), example.lines) << example.what << kernel.ptx;
-    if (example.lines) EXPECT_LT(kernel.ptx.rfind("prefetch.global.L2"), kernel.ptx.find("griddepcontrol.wait;"));
-    if (example.lines) EXPECT_GT(kernel.ptx.find("ld.global"), kernel.ptx.find("griddepcontrol.wait;"));
+    const size_t wait = kernel.ptx.find("griddepcontrol.wait;");
+    EXPECT_EQ(kernel.ptx.find("prefetch.global.L2", wait), std::string::npos) << example.what << kernel.ptx;
+    EXPECT_GT(kernel.ptx.find("ld.global"), wait) << example.what << kernel.ptx;
     EXPECT_TRUE(assemble(kernel.ptx, "sm_90a").ok) << kernel.ptx;
     EXPECT_FALSE(PtxKernel(build, Known::aligned, withoutOverlap()).has("prefetch")) << example.what;
+  }
+}
+
+// Those that wait: of the first plane of the grid, as many as the threads of all multiprocessors are.
+TEST(NvptxPipeline, TheFirstProgramsAskForRows) {
+  auto copy = [](KernelBuilder& k) {
+    View y = k.view("y", bf16, {dyn, 8192}), x = k.view("x", bf16, {dyn, 8192});
+    y.partition({squeeze, 8192}).store({k.program_id(0), 0}, x.partition({squeeze, 8192}).load({k.program_id(0), 0}));
+  };
+  for (int ctas : {1, 4}) {
+    program::CompileOptions options;
+    options.num_ctas = ctas;
+    PtxKernel kernel(copy, Known::aligned, options);
+    const std::string before = kernel.ptx.substr(0, kernel.ptx.find("griddepcontrol.wait;"));
+    std::smatch processors;
+    ASSERT_TRUE(std::regex_search(before, processors, std::regex(R"(mov\.u32\s+(%r\d+), %nsmid;)"))) << before;
+    const std::string places = processors[1].str() + (ctas == 1 ? ", 4;" : ", 2;");  // 2048 by 128 or 512 threads: 2^n
+    EXPECT_TRUE(std::regex_search(before, std::regex("shl\\.b32\\s+%r\\d+, " + places))) << before;
+    EXPECT_NE(before.find(ctas == 1 ? "%ctaid.x" : "%clusterid.x"), std::string::npos) << before;
+    for (const char* other : {"%ctaid.y", "%ctaid.z"}) EXPECT_NE(before.find(other), std::string::npos) << before;
+    EXPECT_TRUE(std::regex_search(before, std::regex("@%p\\d+ bra"))) << before;
   }
 }
 

@@ -108,9 +108,9 @@ void decode_pure(Instruction& i) {
 
 void decode(Instruction& i, const std::string& entry) {
   const std::vector<std::string> parts = parts_of(i.opcode);
-  static const std::map<std::string, Kind> kinds{{"mov", Kind::move},    {"ld", Kind::load},      {"st", Kind::store},
-                                                 {"atom", Kind::atomic}, {"bra", Kind::branch},   {"ret", Kind::exit},
-                                                 {"exit", Kind::exit},   {"prefetch", Kind::hint}};
+  static const std::map<std::string, Kind> kinds{
+      {"mov", Kind::move},   {"ld", Kind::load},  {"st", Kind::store},  {"atom", Kind::atomic},
+      {"bra", Kind::branch}, {"ret", Kind::exit}, {"exit", Kind::exit}, {"prefetch", Kind::prefetch}};
   if (decode_sync(i)) return;
   const auto kind = kinds.find(parts[0]);
   if (kind == kinds.end()) return decode_pure(i);
@@ -118,7 +118,7 @@ void decode(Instruction& i, const std::string& entry) {
   if (i.kind == Kind::load || i.kind == Kind::store) decode_memory(i, parts, entry);
   if (i.kind == Kind::move) decode_move(i, parts);
   if (i.kind == Kind::atomic) decode_atomic(i, parts);
-  if (i.kind == Kind::hint && i.opcode != "prefetch.global.L2") fail("unknown opcode " + i.opcode);
+  if (i.kind == Kind::prefetch && i.opcode != "prefetch.global.L2") fail("unknown opcode " + i.opcode);
   if (i.kind == Kind::branch && i.opcode != "bra" && i.opcode != "bra.uni") fail("unknown opcode");
 }
 

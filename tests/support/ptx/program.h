@@ -31,6 +31,7 @@ enum class Kind {
   branch,
   exit,
   hint,
+  prefetch,
   sleep,
   active_mask,
   map_rank,

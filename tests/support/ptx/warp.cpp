@@ -190,7 +190,10 @@ Warp::Stop Warp::dispatch(const Instruction& i, const Group& group, uint32_t act
       set_pc(active, kEnded);
       break;
     case Kind::hint:
-      break;  // any address may be prefetched
+      break;
+    case Kind::prefetch:
+      prefetch(i, active);
+      break;
     case Kind::shuffle:
       shuffle(i, active);
       break;

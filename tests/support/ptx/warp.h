@@ -64,6 +64,7 @@ class Warp {
   Place resolve(uint64_t address, Space space, bool touch = true);
   uint64_t address(const Operand& o, const Lanes& base, int lane, int64_t alignment);
   void transfer(const Instruction& i, uint32_t lanes);
+  void prefetch(const Instruction& i, uint32_t lanes);
   uint64_t load_element(const Instruction& i, uint64_t at);
   void store_element(const Instruction& i, uint64_t at, uint64_t value);
   void atomic(const Instruction& i, uint32_t lanes);

@@ -70,6 +70,17 @@ void Warp::transfer(const Instruction& i, uint32_t lanes) {
   }
 }
 
+// Nothing is read, so it may come before griddepcontrol.wait; a machine takes any address, our kernels ask for their
+// arguments only.
+void Warp::prefetch(const Instruction& i, uint32_t lanes) {
+  const Operand& where = i.operands[0];
+  const Lanes base = read(where.parts[0], lanes);
+  each_lane(lanes, [&](int lane) {
+    lane_ = lane;
+    machine_.global.check(address(where, base, lane, 1), 1);
+  });
+}
+
 uint64_t Warp::load_element(const Instruction& i, uint64_t at) {
   if (i.space == Space::param) return low(machine_.launch.slots.at(at / 8) >> (8 * (at % 8)), i.bytes);
   if (i.space == Space::global) return machine_.global.load(at, i.bytes, early());
