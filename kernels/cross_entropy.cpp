@@ -12,7 +12,7 @@
 //   token scaling: loss, zeta and d times p_y
 //
 // Large logits cancel in lse - z_c, so that difference is formed from z_c - max and log(sum), never from lse itself;
-// the sum over c of lse - z_c is taken relative to one of the z_c for the same reason.
+// the sum over c of lse - z_c is taken relative to z_y for the same reason.
 //
 // Bytes, s = sizeof(type): loss only n V s; with the gradient 2 n V s, and another n V s where a row does not fit a
 // tile (the second pass runs backwards, so it begins with what the caches hold). One exponential per element and pass.
@@ -68,11 +68,11 @@ struct Arguments {
 
 // What the passes over a row find out. Base 2: e_c = 2^(z_c log2(e) - base).
 struct RowSums {
-  Scalar base;                  // the maximum, in base 2
-  Scalar others;                // sum of e_c without the label's: as p_y nears 1, 1 - p_y keeps its digits only here
-  Deviations<Scalar> smoothed;  // smoothing: of z_c, weighted by [w_c]
-  Scalar best;                  // accuracy, predictions: lowest index of the largest z, i32
-  Scalar label;                 // z of the label, where it was not loaded (Row::finds_label)
+  Scalar base;       // the maximum, in base 2
+  Scalar others;     // sum of e_c without the label's: as p_y nears 1, 1 - p_y keeps its digits only here
+  Scalar deviation;  // smoothing: sum of [w_c] (z_c - reference)
+  Scalar best;       // accuracy, predictions: lowest index of the largest z, i32
+  Scalar label;      // z of the label, where it was not loaded (Row::finds_label)
 };
 
 // Arguments are 0 or less: the approximate exponential is as good, but for what it flushes to 0 below 2^-126.
@@ -109,13 +109,13 @@ class Row {
     if (m_.has_bias) x = x + args_.bias.load({column}).to(f32);
     return m_.softcap ? softcap_(x) : x;
   }
+  Tile weights(const Scalar& b) const { return along_row(args_.weight, b); }
   // z again for the gradient, and dz/dx, empty where it is 1. No matter what beyond the row.
   Softcap::WithSlope load_again(const Scalar& b) const {
     Tile x = uncapped(b);
     return m_.softcap ? softcap_.for_gradient(m_.type, x) : Softcap::WithSlope{x, {}};
   }
   Tile slope(const Tile& z) const { return m_.softcap ? softcap_.slope(z) : Tile(); }
-  Tile weights(const Scalar& b) const { return along_row(args_.weight, b); }
   void store_gradient(const Scalar& b, TileArg d) const {
     args_.d_logits.partition({squeeze, m_.block}).store({row_, b}, d, {.lead = led_});
   }
@@ -125,7 +125,7 @@ class Row {
 
   // Whether the first pass finds the label's z. If CTAs share a row in place, one that loaded it would have to meet the
   // others before they overwrite it.
-  bool finds_label() const { return m_.lanes.ctas > 1; }
+  bool finds_label() const { return m_.lanes.ctas > 1 && !m_.smoothing; }
 
   // `t`, but `other` where the label is. Only one block of a row looks for it.
   Tile at_label(const Scalar& b, const Scalar& label, const TileArg& other, const Tile& t) const {
@@ -134,8 +134,9 @@ class Row {
     return k_.if_(b == block_of(label), look, [&] { return t; });
   }
 
-  RowSums sums(const Tile& z, const Scalar& label) const;  // of a row that is one block
-  RowSums looped_sums(const Scalar& label) const;
+  // `reference` is what deviations are relative to.
+  RowSums sums(const Tile& z, const Scalar& label, const Scalar& reference) const;  // of a row that is one block
+  RowSums looped_sums(const Scalar& label, const Scalar& reference) const;
 
  private:
   bool wants_best() const { return m_.with_accuracy || m_.with_predictions; }
@@ -143,32 +144,22 @@ class Row {
     Tile x = logits_.load(b).to(f32).reshape(shape_);
     return m_.has_bias ? x + along_row(args_.bias, b) : x;
   }
-  // [w_c] times what is given for every column of a block, 0 beyond the row.
-  Tile weighted(const Tile& t, const Scalar& b) const {
-    return where_inside(b, m_.has_weight ? t * weights(b) : t, 0.0f);
-  }
-  // Each lane's sum of [w_c] in a block.
-  Tile shares(const Scalar& b) const {
-    if (m_.has_weight) return m_.lanes.total(weights(b));
-    const auto below = [&](const Scalar& limit) { return m_.lanes.count_below(k_, limit, first_column(b)); };
-    const auto look = [&] { return m_.led ? below(classes_) - below(k_.constant(0, i32)) : below(classes_); };
-    return at_ends(b, look, k_.full(m_.lanes.carried(), static_cast<double>(m_.lanes.owned()), f32));
+  // The part of `deviation` in a block.
+  Tile deviations(const Tile& z, const Scalar& reference, const Scalar& b) const {
+    Tile difference = z - reference;
+    if (m_.has_weight) difference = difference * weights(b);
+    return where_inside(b, difference, 0.0f);
   }
   Tile along_row(const View& view, const Scalar& b) const {
     return view.partition({m_.block}).load({b}, {.lead = led_}).to(f32).reshape(shape_);
   }
+  // Only the first and the last blocks have columns that are not inside, and without a lead the first has none.
   Tile where_inside(const Scalar& b, const Tile& t, double otherwise) const {
+    if (!m_.led && m_.classes % m_.block == 0) return t;
     const auto look = [&] {
       Tile column = columns(b), inside = column < classes_;
       return where(m_.led ? inside && column >= 0 : inside, t, otherwise);
     };
-    return at_ends(b, look, t);
-  }
-  // `t`, but what `look` makes in blocks with columns that are not inside the row: the first and the last, and without
-  // a lead only the last.
-  template <class Look>
-  Tile at_ends(const Scalar& b, const Look& look, const Tile& t) const {
-    if (!m_.led && m_.classes % m_.block == 0) return t;
     if (!m_.looped) return look();
     Scalar led = lead_ > 0, ends = first_column(b) + m_.block > classes_;
     Scalar outside = m_.classes % m_.block == 0 ? led && (b == 0 || ends) : (led && b == 0) || ends;
@@ -186,61 +177,46 @@ class Row {
   Shape shape_;
 };
 
-RowSums Row::sums(const Tile& z, const Scalar& label) const {
+RowSums Row::sums(const Tile& z, const Scalar& label, const Scalar& reference) const {
   const Scalar first = k_.constant(0, i32);
   RowSums out;
   out.base = finite_base(reduce_max(z)) * kLog2E;
   out.others = sum(at_label(first, label, 0.0f, powers(z, -out.base)));
-  if (m_.smoothing) {
-    const Scalar from = out.base * kLn2;
-    out.smoothed = {.sum = sum(weighted(z - from, first)), .from = from};
-  }
+  if (m_.smoothing) out.deviation = sum(deviations(z, reference, first));
   if (wants_best()) out.best = max(first_column(first) + argmax(z), 0);
   return out;
 }
 
-RowSums Row::looped_sums(const Scalar& label) const {
-  // Values that the options do not ask for are not carried far: they stay constant. Deviations are relative to the
-  // lane's largest z in the first block, so that none waits for what other lanes know.
+RowSums Row::looped_sums(const Scalar& label, const Scalar& reference) const {
+  // Values that the options do not ask for are not carried far: they stay constant.
   const Shape lanes = m_.lanes.carried();
-  const Tile zeros = k_.zeros(lanes, f32), least = k_.full(lanes, -kInfinity, f32);
-  auto [lane_max, lane_sum, lane_label, lane_deviation, lane_from, lane_share, lane_best, lane_index] = k_.for_range(
-      0, blocks(), 1, pipelined(m_.prefetched ? 2 : 1),
-      carry(least, zeros, zeros, zeros, zeros, zeros, least, k_.full(lanes, INT32_MAX, i32)),
-      [&](Scalar b, Tile top, Tile total, Tile found, Tile deviation, Tile from, Tile share, Tile best, Tile index) {
-        Tile z = load(b), largest = m_.lanes.largest(z);
-        // In front of the powers, so that none of z outlives them.
-        if (finds_label()) {
-          const auto look = [&] { return m_.lanes.total(where(columns(b) == label.to(i32), z, 0.0f)); };
-          found = k_.if_(b == block_of(label), look, [&] { return found; });
-        }
-        if (m_.smoothing) {
-          from = where(b == 0, finite_base(largest), from);
-          deviation = deviation + m_.lanes.total(weighted(z - m_.lanes.spread(from), b));
-          share = share + shares(b);
-        }
-        auto [next_top, next_total] = online_block(m_.lanes, top, total, largest * kLog2E, [&](const Tile& base) {
-          return at_label(b, label, 0.0f, powers(z, -base));
-        });
-        if (wants_best()) {
-          auto [value, position] = m_.lanes.largest_with_position(k_, z);
-          Tile column = first_column(b) + position;
-          Tile better = value > best || (value == best && column < index);
-          best = where(better, value, best);
-          index = where(better, column, index);
-        }
-        return carry(next_top, next_total, found, deviation, from, share, best, index);
-      });
-  RowSums out;
-  if (m_.smoothing) {
-    auto [top, others, deviation, from, weight] =
-        combine_lanes(lane_max, lane_sum, {.sum = lane_deviation, .from = lane_from, .weight = lane_share});
-    out = {.base = finite_base(top), .others = others, .smoothed = {deviation, from, weight}};
-  } else {
-    auto [top, others] = combine_lanes(lane_max, lane_sum);
-    out = {.base = finite_base(top), .others = others};
-  }
+  auto [lane_max, lane_sum, lane_label, lane_deviation, lane_best, lane_index] =
+      k_.for_range(0, blocks(), 1, pipelined(m_.prefetched ? 2 : 1),
+                   carry(k_.full(lanes, -kInfinity, f32), k_.zeros(lanes, f32), k_.zeros(lanes, f32),
+                         k_.zeros(lanes, f32), k_.full(lanes, -kInfinity, f32), k_.full(lanes, INT32_MAX, i32)),
+                   [&](Scalar b, Tile top, Tile total, Tile found, Tile deviation, Tile best, Tile index) {
+                     Tile z = load(b);
+                     if (finds_label()) {  // in front of the powers: none of z outlives them
+                       const auto look = [&] { return m_.lanes.total(where(columns(b) == label.to(i32), z, 0.0f)); };
+                       found = k_.if_(b == block_of(label), look, [&] { return found; });
+                     }
+                     auto [next_top, next_total] =
+                         online_block(m_.lanes, top, total, m_.lanes.largest(z) * kLog2E,
+                                      [&](const Tile& base) { return at_label(b, label, 0.0f, powers(z, -base)); });
+                     if (m_.smoothing) deviation = deviation + m_.lanes.total(deviations(z, reference, b));
+                     if (wants_best()) {
+                       auto [value, position] = m_.lanes.largest_with_position(k_, z);
+                       Tile column = first_column(b) + position;
+                       Tile better = value > best || (value == best && column < index);
+                       best = where(better, value, best);
+                       index = where(better, column, index);
+                     }
+                     return carry(next_top, next_total, found, deviation, best, index);
+                   });
+  auto [top, others] = combine_lanes(lane_max, lane_sum);
+  RowSums out{.base = finite_base(top), .others = others};
   if (finds_label()) out.label = sum(lane_label);
+  if (m_.smoothing) out.deviation = sum(lane_deviation);
   // Columns before the row tie with others that are -inf.
   if (wants_best()) out.best = max(reduce_min(where(lane_best == reduce_max(lane_best), lane_index, INT32_MAX)), 0);
   return out;
@@ -259,11 +235,14 @@ class CountedRow {
       : k_(k), m_(m), args_(args), row_(row), index_(index), label_(label) {}
 
   void run() {
-    if (!row_.finds_label()) z_label_ = row_.load_one(label_);
+    if (!row_.finds_label()) {
+      z_label_ = row_.load_one(label_);
+      reference_ = where(z_label_ > -kInfinity, z_label_, 0.0f);
+    }
     const Scalar first = k_.constant(0, i32);
     Tile z;
     if (!m_.looped) z = row_.load(first);
-    sums_ = m_.looped ? row_.looped_sums(label_) : row_.sums(z, label_);
+    sums_ = m_.looped ? row_.looped_sums(label_, reference_) : row_.sums(z, label_, reference_);
     if (row_.finds_label()) z_label_ = sums_.label;
     label_power_ = fast_exp2(fma(z_label_, kLog2E, -sums_.base));
     total_ = sums_.others + label_power_;
@@ -311,9 +290,9 @@ class CountedRow {
   Scalar loss() const {
     Scalar loss = target_weight() * lse_minus(z_label_);
     if (!m_.smoothing) return loss;
-    Scalar above = lse_minus(sums_.smoothed.from);
+    Scalar above = lse_minus(reference_);
     Scalar classes = m_.has_weight ? args_.counts.load({2}) : row_.classes().to(f32);
-    return loss + per_class_ * (classes * above - sums_.smoothed.sum);
+    return loss + per_class_ * (classes * above - sums_.deviation);
   }
 
   void store_results() const {
@@ -373,7 +352,7 @@ class CountedRow {
   const CrossEntropyMeta& m_;
   const Arguments& args_;
   const Row& row_;
-  Scalar index_, label_, z_label_, label_power_, total_, log_total_, lse_;
+  Scalar index_, label_, z_label_, reference_, label_power_, total_, log_total_, lse_;
   Scalar zeta_scale_, loss_scale_, label_weight_, per_class_, rest_;
   RowSums sums_;
 };

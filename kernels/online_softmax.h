@@ -55,8 +55,6 @@ struct BlockLanes {
   // One value of each lane.
   Shape carried() const { return ctas == 1 ? Shape{lanes} : Shape{ctas, lanes}; }
 
-  int64_t owned() const { return fold * run; }  // columns of a lane in a block
-
   // Tiles of shape() to carried().
   Tile largest(const Tile& t) const { return reduce_max(run == 1 ? t : reduce_max(t, run_axis()), fold_axis()); }
   Tile total(const Tile& t) const { return sum(run == 1 ? t : sum(t, run_axis()), fold_axis()); }
@@ -64,14 +62,6 @@ struct BlockLanes {
   Tile spread(const Tile& t) const {
     Tile rows = t.expand_dims(fold_axis());
     return run == 1 ? rows : rows.expand_dims(run_axis());
-  }
-  // How many columns of each lane are below `limit`, in a block that begins at column `first` (i32); f32, carried().
-  Tile count_below(KernelBuilder& k, const Scalar& limit, const Scalar& first) const {
-    const int64_t period = lanes * run;  // from one run of a lane to its next
-    Tile start = k.arange(lanes) * run;
-    if (ctas > 1) start = (k.arange(ctas) * fold * period).expand_dims(1) + start.expand_dims(0);
-    Tile left = min(max(limit - first - start, 0), fold * period);
-    return (left / period * run + min(left % period, run)).to(f32);
   }
   // Each lane's largest value and the lowest position in the block that has it (i32).
   Carry<Tile, Tile> largest_with_position(KernelBuilder& k, const Tile& t) const {
@@ -105,26 +95,6 @@ Carry<Tile, Tile> online_block(const BlockLanes& lanes, const Tile& m, const Til
   Tile top = max(m, block_top);
   Tile base = finite_base(top);
   return carry(top, fma(s, fast_exp2(m - base), lanes.total(power(lanes.spread(base)))));
-}
-
-// Sums relative to what each lane found to begin with: of w (z - from), and of w. Lanes that have nothing have no say
-// in what the whole is relative to.
-template <class Value>  // Tile: of each lane. Scalar: of the row
-struct Deviations {
-  Value sum, from, weight;
-};
-
-// The whole row's (maximum, sum) from its lanes', and their deviations.
-inline Carry<Scalar, Scalar, Scalar, Scalar, Scalar> combine_lanes(const Tile& m, const Tile& s,
-                                                                   const Deviations<Tile>& d) {
-  auto [top, total, sum, from, weight] = reduce(
-      {m, s, d.sum, d.from, d.weight},
-      [](Scalar m0, Scalar s0, Scalar d0, Scalar f0, Scalar w0, Scalar m1, Scalar s1, Scalar d1, Scalar f1, Scalar w1) {
-        Scalar both = max(m0, m1), base = finite_base(both), from = where(w0 > 0.0f, f0, f1);
-        return carry(both, fma(s0, fast_exp2(m0 - base), s1 * fast_exp2(m1 - base)), d0 + fma(w1, f1 - from, d1), from,
-                     w0 + w1);
-      });
-  return carry(top, total, sum, from, weight);
 }
 
 // The whole row's (maximum, sum) from its lanes'. Pairs are combined, so that threads exchange values once.

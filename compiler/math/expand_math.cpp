@@ -4,8 +4,8 @@
 //          infinity at the ends of the range
 //   log    x = 2^e m, m in [sqrt(1/2), sqrt(2)); log(1 + f) = f - f^2/2 + f^3 P(f)
 //   log2   the same with log2(1 + f) = f log2(e) + f^2 Q(f)
-//   tanh   |x| < 0.6: x + x^3 P(x^2); else 1 - 2 / (1 + e^2|x|)
-//   erf    |x| < 0.92: x + x P(x^2); else 1 - 2^Q(|x|)
+//   tanh   |x| < 0.6: x + x^3 P(x^2); else 1 - 2 / (1 + e^2|x|), which threads of nvptx whose elements are all small
+//   skip erf    |x| < 0.92: x + x P(x^2); else 1 - 2^Q(|x|)
 #include "compiler/math/expand_math.h"
 
 #include <limits>
@@ -73,8 +73,8 @@ class Expander {
     return exp(x);
   }
 
-  // What `small` computes where all elements that a thread of a GPU has here are below a limit (or NaN), else what
-  // `any` computes: the threads of a warp rarely differ. Other targets have no use for the branch.
+  // What `small` computes where all elements that a thread of a GPU has here are below a limit, else what `any`
+  // computes: worth a branch where the threads of a warp mostly agree. Vectors of a CPU compute `any`.
   Value whereAll(Value x, float limit, llvm::function_ref<Value()> small, llvm::function_ref<Value()> any) {
     auto vector = dyn_cast<VectorType>(type);
     if (!gpu || !vector) return any();

@@ -28,7 +28,8 @@ LogicalResult lowerLaunchDependents(ThreadLowering& t, tgpu::LaunchDependentsOp)
   return success();
 }
 
-// Programs arrive in the order of their numbers. Of these, no more are on the machine than its threads allow.
+// Programs arrive by and large in the order of their numbers, no more at a time than the machine's threads allow.
+// Nothing depends on it but what is asked for in vain.
 LogicalResult lowerMayWait(ThreadLowering& t, tgpu::MayWaitOp op) {
   constexpr int64_t kThreadsOfProcessor = 2048;
   Type i32 = t.b.getI32Type();
