@@ -336,6 +336,23 @@ TEST(NvptxPipeline, TheFirstProgramsAskForRows) {
   }
 }
 
+// CTAs that have a processor nearly to themselves ask only where they begin once.
+TEST(NvptxPipeline, LargeCtasThatFollowEachOtherDoNotAsk) {
+  const auto copy = [](bool persistent) {
+    return [=](KernelBuilder& k) {
+      View y = k.view("y", bf16, {dyn, 16384}), x = k.view("x", bf16, {dyn, 16384});
+      Scalar row = k.program_id(0), next = persistent ? row + k.num_programs(0) : row + 1;
+      y.partition({squeeze, 16384}).store({next, 0}, x.partition({squeeze, 16384}).load({row, 0}));
+    };
+  };
+  for (auto [warps, persistent, lines] : {std::tuple(8, false, 8), {16, false, 0}, {16, true, 4}}) {
+    program::CompileOptions options;
+    options.num_warps = warps;
+    PtxKernel kernel(copy(persistent), Known::aligned, options);
+    EXPECT_EQ(kernel.count("prefetch.global.L2"), lines) << warps << " warps\n" << kernel.ptx;
+  }
+}
+
 // Neither LLVM nor ptxas may take the load for one of constant memory.
 TEST(NvptxPipeline, OverlappedKernelsReadCoherently) {
   auto copy = [](KernelBuilder& k) {
