@@ -148,14 +148,18 @@ class Report(unittest.TestCase):
         file.add(rows)
         file.fail(sets.Wanted("rms_norm", (4, 8)), "quack", "broke")
         (folder / "compare-old.json").write_text(json.dumps({**file.data, "date": "2029-01-01", "build": "old", "rows": [
-            row("copy", "fwd", (1,), "copy", 1.0), row("rope", "fwd", (1, 2, 3, 4, 5), "ligerdsl", 1.0)]}))
+            row("copy", "fwd", (1,), "copy", 1.0), row("rope", "fwd", (1, 2, 3, 4, 5), "ligerdsl", 7.0),
+            row("cross_entropy", "full", (4096, 40960), "ligerdsl", 13.0)]}))
+        (folder / "compare-other.json").write_text(json.dumps({**file.data, "device": "another", "date": "2029-01-01", "rows": [
+            row("copy", "fwd", (1,), "copy", 1.0), row("geglu", "fwd", (4, 8), "ligerdsl", 1.0)]}))
         text, plots = report.report(folder)
         for expected in ("| cross_entropy | 4096x40960 bf16 | both | 409.6 |", "819.2 (2.00x)", "| 0.418 |", "17.60 (1.100)", "18.90 (1.050)",
                          "| rms_norm_chain | 2048x4096 bf16 | hand-tuned CUDA | 26.0 |", "| libligerdsl | 26.5 | 23.9-29.2 | 25.5 |",
                          "| Liger | 150.0 | 135.0-165.0 | not permitted |", "| cross_entropy | 4096x40960 | both | 0.500 (0.600) |  | 0.750 (0.875) |",
-                         "QuACK: broke", "(performance/cross_entropy-speed.svg)", "| Liger | 2.00 | 1 of 12 |"):
+                         "| rope | 1x2x3x4x5 bf16 | forward | 7.0 |", "2029-01-01", "build old", "QuACK: broke", "(performance/cross_entropy-speed.svg)", "| Liger | 2.00 | 1 of 12 |"):
             self.assertIn(expected, text)
-        self.assertNotIn("rope", text)  # of an older build
+        self.assertNotIn("| 13.0 |", text)  # measured again since
+        self.assertNotIn("geglu", text)  # of another device
         self.assertEqual(sorted(plots), ["cross_entropy-memory.svg", "cross_entropy-speed.svg"])
         drawing = ElementTree.fromstring(plots["cross_entropy-speed.svg"])
         self.assertEqual(len(drawing.findall("{http://www.w3.org/2000/svg}circle")), 6)
