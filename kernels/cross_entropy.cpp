@@ -101,7 +101,8 @@ class Row {
 
   // z of a block; -inf beyond the row.
   Tile load(const Scalar& b) const {
-    Tile x = uncapped(b);
+    Tile x = logits_.load(b).to(f32).reshape(shape_);
+    if (m_.has_bias) x = x + along_row(args_.bias, b);
     return m_.softcap ? where_inside(b, softcap_(x), -kInfinity) : x;
   }
   Scalar load_one(const Scalar& column) const {
@@ -110,12 +111,8 @@ class Row {
     return m_.softcap ? softcap_(x) : x;
   }
   Tile weights(const Scalar& b) const { return along_row(args_.weight, b); }
-  // z again for the gradient, and dz/dx, empty where it is 1. No matter what beyond the row.
-  Softcap::WithSlope load_again(const Scalar& b) const {
-    Tile x = uncapped(b);
-    return m_.softcap ? softcap_.for_gradient(m_.type, x) : Softcap::WithSlope{x, {}};
-  }
-  Tile slope(const Tile& z) const { return m_.softcap ? softcap_.slope(z) : Tile(); }
+  // dz/dx
+  Tile cap_slope(const Tile& z) const { return softcap_.slope(z); }
   void store_gradient(const Scalar& b, TileArg d) const {
     args_.d_logits.partition({squeeze, m_.block}).store({row_, b}, d, {.lead = led_});
   }
@@ -140,10 +137,6 @@ class Row {
 
  private:
   bool wants_best() const { return m_.with_accuracy || m_.with_predictions; }
-  Tile uncapped(const Scalar& b) const {
-    Tile x = logits_.load(b).to(f32).reshape(shape_);
-    return m_.has_bias ? x + along_row(args_.bias, b) : x;
-  }
   // The part of `deviation` in a block.
   Tile deviations(const Tile& z, const Scalar& reference, const Scalar& b) const {
     Tile difference = z - reference;
@@ -252,11 +245,10 @@ class CountedRow {
     store_results();
     if (!m_.with_gradient) return;
     const Coefficients c = coefficients();
-    if (!m_.looped) return row_.store_gradient(first, gradient(z, row_.slope(z), c, first));
+    if (!m_.looped) return row_.store_gradient(first, gradient(z, c, first));
     k_.for_range(0, row_.blocks(), 1, [&](Scalar i) {
       Scalar b = row_.blocks() - 1 - i;
-      const auto [z, slope] = row_.load_again(b);
-      row_.store_gradient(b, gradient(z, slope, c, b));
+      row_.store_gradient(b, gradient(row_.load(b), c, b));
     });
   }
 
@@ -335,8 +327,7 @@ class CountedRow {
     return c;
   }
 
-  // `slope` is dz/dx, empty without a softcap.
-  Tile gradient(const Tile& z, const Tile& slope, const Coefficients& c, const Scalar& b) const {
+  Tile gradient(const Tile& z, const Coefficients& c, const Scalar& b) const {
     // Explicit fma: the same bits wherever the compiler would or would not contract.
     Tile d = powers(z, -sums_.base);
     if (!m_.smoothing) {
@@ -345,7 +336,7 @@ class CountedRow {
       d = m_.has_weight ? fma(d, c.power, -(row_.weights(b) * c.smooth)) : fma(d, c.power, -c.smooth);
     }
     d = row_.at_label(b, label_, c.label, d);
-    return m_.softcap ? d * slope : d;
+    return m_.softcap ? d * row_.cap_slope(z) : d;
   }
 
   KernelBuilder& k_;

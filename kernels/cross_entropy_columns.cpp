@@ -90,9 +90,9 @@ void cross_entropy_columns(KernelBuilder& k, const CrossEntropyColumnsMeta& m) {
   if (m.has_bias) z = z + args.bias.partition(shape).load({b}).to(f32);
   Tile slope;
   if (m.softcap) {
-    const auto capped = Softcap(args.softcap).for_gradient(m.type, z);
-    z = capped.z;
-    slope = capped.slope;
+    const Softcap softcap(args.softcap);
+    z = softcap(z);
+    slope = softcap.slope(z);
   }
   Tile d = fast_exp2(fma(z, kLog2E, -lse * kLog2E)) * f.power;
   if (m.smoothing)

@@ -169,6 +169,7 @@ TEST(CrossEntropy, ManyRows) {
 std::vector<CrossEntropyCase> option_cases(int64_t classes) {
   return {{.smoothing = exact(0.1)},
           {.softcap = 30},
+          {.softcap = 1e5},  // bends nothing
           {.lse_square = exact(1e-4)},
           {.weight = class_weights(classes)},
           {.smoothing = exact(0.1), .weight = class_weights(classes)},
