@@ -4,7 +4,7 @@
 //          infinity at the ends of the range
 //   log    x = 2^e m, m in [sqrt(1/2), sqrt(2)); log(1 + f) = f - f^2/2 + f^3 P(f)
 //   log2   the same with log2(1 + f) = f log2(e) + f^2 Q(f)
-//   tanh   |x| < 0.6: x + x^3 P(x^2); else 1 - 2 / (1 + e^2|x|) (nvptx: threads whose x are all below 0.6 skip that)
+//   tanh   |x| < 0.6: x + x^3 P(x^2); else 1 - 2 / (1 + e^2|x|) (nvptx: not where a thread has |x| < 0.6 only)
 //   erf    |x| < 0.92: x + x P(x^2); else 1 - 2^Q(|x|)
 #include "compiler/math/expand_math.h"
 

@@ -103,7 +103,7 @@ TEST(NvptxCompute, FastFunctionsAreInstructions) {
 
 // Divisors of 1 and more need no scaling; what is small needs no exponential.
 TEST(NvptxCompute, TanhAndSigmoidDivideByOneInstruction) {
-  auto apply = [](auto function) {
+  auto apply = [](Tile (*function)(const Tile&)) {
     return [=](KernelBuilder& k) {
       View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
       y.partition({512}).store({0}, function(x.partition({512}).load({0})));
@@ -111,14 +111,21 @@ TEST(NvptxCompute, TanhAndSigmoidDivideByOneInstruction) {
   };
   PtxKernel tanhs(apply([](const Tile& x) { return tanh(x); }), Known::whole, withoutOverlap());
   PtxKernel sigmoids(apply([](const Tile& x) { return sigmoid(x); }), Known::whole, withoutOverlap());
-  PtxKernel quotients(apply([](const Tile& x) { return fast_div(1.0f, 2.0f + fast_exp(x)); }), Known::whole,
-                      withoutOverlap());
+  // Neither by something else than 1 + e^x nor exactly.
+  const auto others = {apply([](const Tile& x) { return fast_div(1.0f, 2.0f + fast_exp(x)); }),
+                       apply([](const Tile& x) { return fast_div(1.0f, x + fast_exp(x)); }),
+                       apply([](const Tile& x) { return fast_div(1.0f, fast_exp(x) + x); }),
+                       apply([](const Tile& x) { return fast_div(1.0f, 1.0f + x); }),
+                       apply([](const Tile& x) { return 1.0f / (1.0f + fast_exp(x)); })};
   for (const PtxKernel* kernel : {&tanhs, &sigmoids}) {
     EXPECT_EQ(kernel->count("rcp.approx.ftz.f32"), 4) << kernel->ptx;
     EXPECT_EQ(kernel->count("ex2.approx.ftz.f32"), 4) << kernel->ptx;
     EXPECT_FALSE(kernel->has("div.") || kernel->has("rcp.approx.f32")) << kernel->ptx;
   }
-  EXPECT_FALSE(quotients.has("rcp.approx.ftz.f32")) << quotients.ptx;
+  for (const auto& other : others) {
+    PtxKernel kernel(other, Known::whole, withoutOverlap());
+    EXPECT_FALSE(kernel.has("rcp.approx.ftz.f32")) << kernel.ptx;
+  }
   const size_t branch = tanhs.ptx.find("bra");
   EXPECT_LT(branch, tanhs.ptx.find("ex2.approx.ftz.f32")) << tanhs.ptx;
   EXPECT_FALSE(sigmoids.has("bra")) << sigmoids.ptx;

@@ -1,0 +1,70 @@
+// Functions that a target expands with a branch or by an instruction with a narrow range: special values, and vectors
+// whose elements belong on both sides of a limit. Accuracy over all floats: tests/compiler/cpu/math_test.cpp.
+#include <cmath>
+#include <limits>
+
+#include "kernels/record.h"
+#include "tests/kernels/shapes.h"
+
+namespace ligerdsl::test {
+namespace {
+
+using kernels::Launch;
+
+constexpr int64_t kBlock = 512;
+constexpr double kTiny = 1.1754943508222875e-38;  // the least normal float: a GPU gives 0 for smaller ones
+
+using Function = Tile (*)(const Tile&);
+
+Values evaluate(Function function, const Values& x) {
+  KernelBuilder k("function");
+  {
+    View y = k.view("y", f32, {dyn}), in = k.view("x", f32, {dyn});
+    Scalar i = k.program_id(0);
+    y.partition({kBlock}).store({i}, function(in.partition({kBlock}).load({i})));
+  }
+  const auto n = static_cast<int64_t>(x.size());
+  Launch launch{.program = k.finish(), .num_warps = 4};
+  launch.grid = [n](int64_t) { return kernels::grid_of((n + kBlock - 1) / kBlock); };
+  Tensor in = Tensor(f32, {n}).fill(x), y(f32, {n});
+  expect_aligned([&] { backend().run({.launches = {launch}}, n, Arguments().tensor("y", y).tensor("x", in)); });
+  return y.values();
+}
+
+// One number among small ones, at each place of a vector; then numbers on both sides of tanh's limit.
+Values mixtures() {
+  constexpr double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
+  Values x;
+  for (double one : {kNan, kInf, -kInf, 3e38, -3e38, 90.0, -90.0, 87.0, -87.0, 0.75, -0.75, 0.0, -0.0, 1e-45, -1e-39}) {
+    for (size_t place = 0; place < 4; ++place) {
+      for (size_t i = 0; i < 4; ++i) x.push_back(static_cast<float>(i == place ? one : 0.05 * i - 0.1));
+    }
+  }
+  for (int i = 0; i < 2048; ++i) x.push_back(static_cast<float>((i * 37 % 2049 - 1024) / 1024.0));
+  return x;
+}
+
+void expect_bound(Function function, double (*reference)(double)) {
+  const Values x = mixtures(), y = evaluate(function, x);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double expected = reference(x[i]);
+    if (std::isnan(x[i])) {
+      EXPECT_TRUE(std::isnan(y[i])) << y[i];
+    } else {
+      EXPECT_NEAR(y[i], expected, std::min(1e-6, 1e-5 * std::fabs(expected) + kTiny)) << x[i];
+    }
+  }
+}
+
+TEST(Functions, TanhOfMixedVectors) {
+  expect_bound(
+      +[](const Tile& x) { return tanh(x); }, +[](double x) { return std::tanh(x); });
+}
+
+TEST(Functions, SigmoidOfMixedVectors) {
+  expect_bound(
+      +[](const Tile& x) { return sigmoid(x); }, +[](double x) { return 1 / (1 + std::exp(-x)); });
+}
+
+}  // namespace
+}  // namespace ligerdsl::test
