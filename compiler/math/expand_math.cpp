@@ -325,13 +325,12 @@ Expansion expansionOf(Operation* op) {
   return nullptr;
 }
 
-// An approximate division by 1 + e^x or 1 + 2^x.
+// An approximate division by e^x + 1 or 2^x + 1 (canonical: the constant is on the right).
 bool isByOneOrMore(arith::DivFOp division) {
   auto sum = division.getRhs().getDefiningOp<arith::AddFOp>();
-  if (!sum || !arith::bitEnumContainsAny(division.getFastmath(), arith::FastMathFlags::afn)) return false;
-  const auto isPower = [](Value value) { return isa_and_present<math::ExpOp, math::Exp2Op>(value.getDefiningOp()); };
-  return (isPower(sum.getLhs()) && matchPattern(sum.getRhs(), m_OneFloat())) ||
-         (isPower(sum.getRhs()) && matchPattern(sum.getLhs(), m_OneFloat()));
+  return sum && arith::bitEnumContainsAny(division.getFastmath(), arith::FastMathFlags::afn) &&
+         isa_and_present<math::ExpOp, math::Exp2Op>(sum.getLhs().getDefiningOp()) &&
+         matchPattern(sum.getRhs(), m_OneFloat());
 }
 
 }  // namespace
@@ -341,7 +340,8 @@ LogicalResult expandMath(Operation* root, MathFlavor flavor) {
   SmallVector<arith::DivFOp> quotients;
   root->walk([&](Operation* op) {
     if (expansionOf(op)) found.push_back(op);
-    if (auto division = dyn_cast<arith::DivFOp>(op); division && isByOneOrMore(division)) quotients.push_back(division);
+    auto division = dyn_cast<arith::DivFOp>(op);
+    if (flavor == MathFlavor::nvptx && division && isByOneOrMore(division)) quotients.push_back(division);
   });
   for (arith::DivFOp division : quotients) {
     division.replaceAllUsesWith(Expander(division, flavor).quotient(division.getLhs(), division.getRhs()));
