@@ -69,7 +69,7 @@ bool beginsOften(func::FuncOp kernel, int64_t threads) {
 
 // Whether programs that wait load different tiles: those have one place along every axis but the first (tgpu.may_wait).
 // One CTA's load of what all programs read is enough; asked by all of them at once, the cache's answer takes longer
-// than memory's (a weight of 8 KB by 1056 CTAs of an H200: 3.7 us).
+// than memory's (a weight of 8 KB by 2048 CTAs on an H200: 3.7 us).
 bool isTheProgramsOwn(ValueRange indices) {
   SmallVector<Value> from(indices);
   llvm::SmallPtrSet<Operation*, 16> seen;
