@@ -90,7 +90,7 @@ class Row {
     lead_ = m.led ? led_ : k.constant(0, i32);
     assume(row < args.logits.dim(0));  // a program for each row
     logits_ = args.logits.partition({squeeze, m.block}).resident({row}, {.pad = -kInfinity, .lead = led_});
-    if (m.softcap) softcap_ = Softcap(args.softcap);
+    if (m.softcap) softcap_ = Softcap(args.softcap, m.small_softcap, m.type);
   }
 
   const Scalar& classes() const { return classes_; }
@@ -193,10 +193,10 @@ RowSums Row::looped_sums(const Scalar& label, const Scalar& reference) const {
                        const auto look = [&] { return m_.lanes.total(where(columns(b) == label.to(i32), z, 0.0f)); };
                        found = k_.if_(b == block_of(label), look, [&] { return found; });
                      }
+                     if (m_.smoothing) deviation = deviation + m_.lanes.total(deviations(z, reference, b));
                      auto [next_top, next_total] =
                          online_block(m_.lanes, top, total, m_.lanes.largest(z) * kLog2E,
                                       [&](const Tile& base) { return at_label(b, label, 0.0f, powers(z, -base)); });
-                     if (m_.smoothing) deviation = deviation + m_.lanes.total(deviations(z, reference, b));
                      if (wants_best()) {
                        auto [value, position] = m_.lanes.largest_with_position(k_, z);
                        Tile column = first_column(b) + position;
@@ -364,6 +364,17 @@ void fill_row(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args
   atomic_max(args.error.ptr(), kErrorBase - row_of_batch, !ignored);
 }
 
+// CTAs of a processor that share rows with others, on clusters of eight rather than sixteen where that leaves five.
+// Measured on Hopper, us for 8192 x 128256 of bf16: six 1019, five 1027, and for 4096 x 163840 662 on clusters of eight
+// and 703 with six on clusters of sixteen. A softcap and smoothing need the registers that six or five do not have: with
+// smoothing 1194, 1407 with five; 4096 x 256000 1219 with three, 1506 with five.
+int sharing_ctas(const CrossEntropyOptions& options) {
+  const int64_t bytes = options.classes * size_of(options.type);
+  const auto eight_keep = [&](int ctas) { return RowParts::eight_keep(bytes, ctas); };
+  if (options.softcap || options.smoothing) return eight_keep(4) ? 4 : 3;
+  return eight_keep(6) || !eight_keep(5) ? 6 : 5;
+}
+
 }  // namespace
 
 void cross_entropy_rows(KernelBuilder& k, const CrossEntropyMeta& m) {
@@ -394,9 +405,8 @@ Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& optio
   meta.block = meta.looped ? of_loop : tile_width(covered);
   meta.led = meta.looped || meta.block >= led;
   const int num_warps = !meta.looped ? warps_for(meta.block, options.type, 2, 16) : options.with_gradient ? 16 : 4;
-  constexpr int64_t kKeptByOne = 200 * 1024;
-  RowParts parts{.num_warps = 4, .ctas_per_sm = 5, .vectors = 4};
-  if (options.with_gradient && !options.part) parts = parts.of(machine, options.type, options.classes, kKeptByOne + 1);
+  RowParts parts{.num_warps = 4, .ctas_per_sm = sharing_ctas(options), .vectors = 4};
+  if (options.with_gradient && !options.part) parts = parts.of(machine, options.type, options.classes, RowParts::kOfProcessor + 1);
   if (parts.shared()) {
     meta.block = parts.block;
     meta.lanes = BlockLanes::of_threads(meta.block, true, options.type, parts.num_warps, parts.num_ctas);

@@ -364,9 +364,9 @@ int64_t forward_block(int64_t cols) {
 // CTAs of a processor that share rows with others. Measured on Hopper: three where those keep weight and bias in shared
 // memory beside two rows (264 us for 4096 x 65536 of bf16, 282 with five that read them from the caches), else five.
 int forward_ctas(const LayerNormOptions& options) {
-  constexpr int64_t kCtas = 3, kSharers = 8, kOfProcessor = 200 * 1024;
+  constexpr int64_t kCtas = 3, kSharers = 8;
   const int64_t kept = 2 * options.cols * (size_of(options.type) + size_of(options.weight_type)) / kSharers;
-  return kCtas * kept <= kOfProcessor ? kCtas : 5;
+  return kCtas * kept <= RowParts::kOfProcessor ? kCtas : 5;
 }
 
 }  // namespace

@@ -72,14 +72,18 @@ struct RowParts {
 
   bool shared() const { return num_ctas > 1; }
 
+  // Shared memory of a processor for rows.
+  static constexpr int64_t kOfProcessor = 200 * 1024;
+  // Whether eight CTAs, one of each processor's, have room for a row of this many bytes.
+  static bool eight_keep(int64_t bytes, int ctas_per_sm) { return bytes * ctas_per_sm <= 8 * kOfProcessor; }
+
   // Of rows of `streams` arrays that are read twice, if the rows have `least` bytes. A processor has room for the parts
   // of its CTAs and for what of the next rows' and of what all rows share keeps memory busy.
   RowParts of(const Machine& machine, DType type, int64_t cols, int64_t least, int64_t streams = 1) const {
-    constexpr int64_t kOfProcessor = 200 * 1024;
     const int64_t bytes = cols * size_of(type) * streams;
     RowParts parts = *this;
     if (!machine.clusters || cols % vector_width(type) != 0 || bytes < least) return parts;
-    parts.num_ctas = bytes * ctas_per_sm > 8 * kOfProcessor ? 16 : 8;
+    parts.num_ctas = eight_keep(bytes, ctas_per_sm) ? 8 : 16;
     const int64_t vector = 32 * num_warps * vector_width(type) * parts.num_ctas;  // columns, one vector per thread
     const auto covered = [&](int64_t vectors) { return ceil_div(cols, vector * vectors) * vectors; };
     while (parts.vectors > 1 && covered(parts.vectors / 2) * 8 <= covered(parts.vectors) * 7) parts.vectors /= 2;

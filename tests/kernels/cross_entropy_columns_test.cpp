@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "kernels/softcap.h"
 #include "tests/kernels/shapes.h"
 #include "tests/support/oracle_cross_entropy.h"
 
@@ -29,6 +30,7 @@ struct Columns {
     o.smoothing = c.smoothing != 0;
     o.lse_square = c.lse_square != 0;
     o.softcap = c.softcap != 0;
+    o.small_softcap = o.softcap && c.softcap <= kernels::kLargestSmallCap;
     o.with_d_loss = true;
     o.token_scaling = token_scaling;
     return o;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cross_entropy.h"
+#include "kernels/softcap.h"
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {
@@ -28,6 +29,7 @@ kernels::CrossEntropyOptions cross_entropy_options(const Desc& d) {
   options.smoothing = d.label_smoothing != 0;
   options.lse_square = d.lse_square_scale != 0;
   options.softcap = d.softcap != 0;
+  options.small_softcap = options.softcap && d.softcap <= kernels::kLargestSmallCap;
   options.with_z_loss = d.with_z_loss != 0;
   options.with_accuracy = d.with_accuracy != 0;
   options.with_predictions = d.with_predictions != 0;
