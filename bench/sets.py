@@ -98,6 +98,13 @@ def dtypes():
     return cases
 
 
+def options():
+    """Options of cross-entropy that cost arithmetic."""
+    return [Wanted("cross_entropy_softcap", (4096, 256000)), Wanted("cross_entropy_smoothing", (8192, 128256)),
+            Wanted("cross_entropy_softcap", (8192, 128256)), Wanted("cross_entropy_smoothing", (4096, 40960)),
+            Wanted("cross_entropy_softcap", (4096, 40960)), Wanted("cross_entropy_smoothing", (4096, 256000))]
+
+
 def flce():
     return [Wanted("fused_linear_cross_entropy", shape) for shape in
             ((4096, 4096, 128256), (8192, 4096, 128256), (8192, 2048, 128256), (16384, 4096, 128256))]
@@ -129,11 +136,12 @@ def smoke():
             Wanted("swiglu", (16, 96), "bf16"), Wanted("geglu", (16, 96), "f32"), Wanted("rope", (2, 8, 4, 2, 16), "f32"),
             Wanted("rope_interleaved", (2, 8, 4, 2, 16), "f32"), Wanted("softmax", (16, 96), "f32"),
             Wanted("cross_entropy", (24, 130), "f32"), Wanted("cross_entropy", (24, 97), "bf16"),
+            Wanted("cross_entropy_softcap", (24, 130), "f32"), Wanted("cross_entropy_smoothing", (24, 97), "bf16"),
             Wanted("embedding", (40, 30, 16), "f32"), Wanted("adamw", (1000,), "f32"), Wanted("global_norm", (1000,), "f32"),
             Wanted("fused_linear_cross_entropy", (24, 32, 130), "f32"), Wanted("rms_norm_chain", (16, 96), "f32")]
 
 
-SETS = {"issue2": issue2, "issue3-table": table, "widths": widths, "dtypes": dtypes, "flce": flce, "chain": chain, "figure": figure,
+SETS = {"issue2": issue2, "issue3-table": table, "widths": widths, "dtypes": dtypes, "options": options, "flce": flce, "chain": chain, "figure": figure,
         "models": models, "smoke": smoke}
 
 

@@ -366,8 +366,8 @@ void fill_row(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args
 
 // CTAs of a processor that share rows with others, on clusters of eight rather than sixteen where that leaves five.
 // Measured on Hopper, us for 8192 x 128256 of bf16: six 1019, five 1027, and for 4096 x 163840 662 on clusters of eight
-// and 703 with six on clusters of sixteen. A softcap and smoothing need the registers that six or five do not have: with
-// smoothing 1194, 1407 with five; 4096 x 256000 1219 with three, 1506 with five.
+// and 703 with six on clusters of sixteen. A softcap and smoothing need the registers that six or five do not have:
+// with smoothing 1194, 1407 with five; 4096 x 256000 1219 with three, 1506 with five.
 int sharing_ctas(const CrossEntropyOptions& options) {
   const int64_t bytes = options.classes * size_of(options.type);
   const auto eight_keep = [&](int ctas) { return RowParts::eight_keep(bytes, ctas); };
@@ -406,7 +406,8 @@ Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& optio
   meta.led = meta.looped || meta.block >= led;
   const int num_warps = !meta.looped ? warps_for(meta.block, options.type, 2, 16) : options.with_gradient ? 16 : 4;
   RowParts parts{.num_warps = 4, .ctas_per_sm = sharing_ctas(options), .vectors = 4};
-  if (options.with_gradient && !options.part) parts = parts.of(machine, options.type, options.classes, RowParts::kOfProcessor + 1);
+  if (options.with_gradient && !options.part)
+    parts = parts.of(machine, options.type, options.classes, RowParts::kOfProcessor + 1);
   if (parts.shared()) {
     meta.block = parts.block;
     meta.lanes = BlockLanes::of_threads(meta.block, true, options.type, parts.num_warps, parts.num_ctas);

@@ -208,14 +208,15 @@ void rms_norm_d_weight(KernelBuilder& k, const RmsNormMeta& m) {
 
 namespace {
 
-// 16-byte vectors of a row per thread. Measured on Hopper: four are within 1 % of the best, but for 8192 columns of
-// bf16, where 256 threads with four each lose 2 % to 512 with two. With an odd factor of the width as many as that, and
+// 16-byte vectors of a row per thread. Measured on Hopper: two of rows that CTAs of up to 512 threads hold so, 1 to 2 %
+// ahead of four, but not beside a residual; four of wider ones. With an odd factor of the width as many as that, and
 // six rather than three where 512 threads would share the row: 180 and 192 us for 11008 columns of bf16 (6144 of f32
 // take 200, at 0.95 of the speed of a copy).
 int64_t forward_vectors(const RmsNormOptions& options) {
   const int64_t vectors = tile_width(options.cols) / vector_width(options.type);
   if (vectors == 3 * 512 && !options.residual) return 4;
-  return vectors == 1024 || (vectors & (vectors - 1)) != 0 ? 2 : 4;
+  const bool odd_factor = (vectors & (vectors - 1)) != 0;
+  return odd_factor || vectors == 1024 || (vectors < 1024 && !options.residual) ? 2 : 4;
 }
 
 }  // namespace

@@ -12,8 +12,8 @@ class Softcap {
  public:
   Softcap() = default;
   explicit Softcap(const Scalar& cap) : cap_(cap), inverse_(1.0f / cap) {}
-  // Of logits in `type`. Under a small cap tiles of 16-bit logits take z = cap - 2 cap / (1 + e^(2 x / cap)), which has a
-  // third of the instructions that are right for small and for large arguments of tanh.
+  // Of logits in `type`. Under a small cap tiles of 16-bit logits take z = cap - 2 cap / (1 + e^(2 x / cap)), which has
+  // a third of the instructions that are right for small and for large arguments of tanh.
   Softcap(const Scalar& cap, bool small, DType type) : Softcap(cap) {
     if (!small || size_of(type) != 2) return;
     constexpr double kTwiceLog2E = 2.8853900817779268;

@@ -3,11 +3,11 @@
 from .chains import rms_norm_chain
 from .common import DTYPES, GATES, Case, Contender, Pass, nbytes
 from .elementwise import geglu, rope, rope_interleaved, swiglu, vector_add
-from .losses import cross_entropy, fused_linear_cross_entropy, softmax
+from .losses import cross_entropy, cross_entropy_smoothing, cross_entropy_softcap, fused_linear_cross_entropy, softmax
 from .norms import fused_add_rms_norm, layer_norm, rms_norm
 from .steps import adamw, embedding, global_norm
 
-BUILDERS = {f.__name__: f for f in (adamw, cross_entropy, embedding, fused_add_rms_norm, fused_linear_cross_entropy, geglu, global_norm,
+BUILDERS = {f.__name__: f for f in (adamw, cross_entropy, cross_entropy_smoothing, cross_entropy_softcap, embedding, fused_add_rms_norm, fused_linear_cross_entropy, geglu, global_norm,
                                     layer_norm, rms_norm, rms_norm_chain, rope, rope_interleaved, softmax, swiglu, vector_add)}
 
 

@@ -51,27 +51,30 @@ def loss_passes(loss_of, x, restore=None):
     return Contender({"fwd": Pass(lambda: {"loss": loss_of(x.detach())}), "full": Pass(full)}, restore)
 
 
-def cross_entropy(context, M, V, dtype):
+def cross_entropy(context, M, V, dtype, softcap=0.0, smoothing=0.0, scale=2.0):
     """fwd = loss only; full = loss and gradient, over the logits where the contender can: they are restored before every repetition."""
     make = Maker(context.device)
-    x, labels = make.randn(M, V, dtype=dtype, scale=2.0).requires_grad_(), make.labels(M, V, ignored=16)
+    x, labels = make.randn(M, V, dtype=dtype, scale=scale).requires_grad_(), make.labels(M, V, ignored=16)
     one, valid, rows = M * V * x.element_size(), (labels != -100).sum(), torch.arange(1, M, max(1, M // 32), device=context.device)
-    reference = lambda x, t: F.cross_entropy(x.float(), t)
+    kernel = "cross_entropy" + ("_softcap" if softcap else "") + ("_smoothing" if smoothing else "")
+    capped = lambda x: softcap * torch.tanh(x / softcap) if softcap else x
+    reference = lambda x, t: F.cross_entropy(capped(x.float()), t, label_smoothing=smoothing)
 
     def gradient():
-        exact = torch.softmax(x.detach()[rows].double(), -1)
-        exact[torch.arange(len(rows), device=context.device), labels[rows].clamp_min(0)] -= 1
-        return exact * (labels[rows] != -100)[:, None] / valid
+        part = x.detach()[rows].double().requires_grad_()
+        loss = F.cross_entropy(capped(part), labels[rows], reduction="sum", ignore_index=-100, label_smoothing=smoothing)
+        return torch.autograd.grad(loss, part)[0] / valid
 
     def mean_loss():
-        return sum(F.cross_entropy(x.detach()[part].double(), labels[part], reduction="sum", ignore_index=-100)
-                   for part in chunks(M, V)) / valid
+        return sum(F.cross_entropy(capped(x.detach()[part].double()), labels[part], reduction="sum", ignore_index=-100,
+                                   label_smoothing=smoothing) for part in chunks(M, V)) / valid
 
     exact_loss, exact_gradient = mean_loss(), gradient()  # before a contender writes over the logits
 
     def ligerdsl():
         loss, d = make.empty(1), CODES[dtype]
-        plan = lambda **more: context.plan("cross_entropy", n_classes=V, dtype=d, label_dtype="i64", **more)
+        plan = lambda **more: context.plan("cross_entropy", n_classes=V, dtype=d, label_dtype="i64", softcap=softcap,
+                                            label_smoothing=smoothing, **more)
         forward = plan().bind(M, logits=x, labels=labels, loss=loss)
         full = plan(with_d_logits=1, in_place=1).bind(M, logits=x, labels=labels, loss=loss, d_logits=x)
         return Contender({
@@ -80,7 +83,8 @@ def cross_entropy(context, M, V, dtype):
 
     def liger():
         from liger_kernel.ops.cross_entropy import LigerCrossEntropyFunction
-        return loss_passes(lambda x: LigerCrossEntropyFunction.apply(x, labels, None, -100, 0.0, 0.0, "mean", None, False)[0], x, put_back(x))
+        return loss_passes(lambda x: LigerCrossEntropyFunction.apply(
+            x, labels, None, -100, 0.0, smoothing, "mean", softcap or None, False)[0], x, put_back(x))
 
     def quack():  # its one-kernel form writes the gradient of the sum over the logits; the mean's factor is left out of its time
         from quack.cross_entropy import cross_entropy_fwd
@@ -96,10 +100,20 @@ def cross_entropy(context, M, V, dtype):
     exact = {"loss": lambda found: check_loss(found.reshape(1)), "dx": lambda found: check_gradient(found[rows]),
              "sum": lambda found: check_loss((found.double().sum() / valid).reshape(1)),
              "dx_of_sum": lambda found: check_gradient(found[rows].double() / valid)}
-    return Case("cross_entropy", (M, V), dtype, {"fwd": one, "full": 2 * one},
-                {"ligerdsl": ligerdsl, "liger": liger, "quack": quack,
+    peers = {"liger": liger} if softcap or smoothing else {"liger": liger, "quack": quack}
+    return Case(kernel, (M, V), dtype, {"fwd": one, "full": 2 * one},
+                {"ligerdsl": ligerdsl, **peers,
                  "compile": lambda: loss_passes(lambda x, f=compiled(reference): f(x, labels), x),
                  "torch": lambda: loss_passes(lambda x: reference(x, labels), x)}, exact)
+
+
+def cross_entropy_softcap(context, M, V, dtype):
+    """Capped at 30, as Gemma 2 does, with logits that the cap bends."""
+    return cross_entropy(context, M, V, dtype, softcap=30.0, scale=10.0)
+
+
+def cross_entropy_smoothing(context, M, V, dtype):
+    return cross_entropy(context, M, V, dtype, smoothing=0.1)
 
 
 def linear_exact(x, w, labels):
