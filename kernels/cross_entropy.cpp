@@ -90,7 +90,7 @@ class Row {
     lead_ = m.led ? led_ : k.constant(0, i32);
     assume(row < args.logits.dim(0));  // a program for each row
     logits_ = args.logits.partition({squeeze, m.block}).resident({row}, {.pad = -kInfinity, .lead = led_});
-    if (m.softcap) softcap_ = Softcap(args.softcap, m.small_softcap, m.type);
+    if (m.softcap) softcap_ = Softcap(args.softcap, m.quick_softcap, m.type);
   }
 
   const Scalar& classes() const { return classes_; }
@@ -370,9 +370,14 @@ void fill_row(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args
 // with smoothing 1194, 1407 with five; 4096 x 256000 1219 with three, 1506 with five.
 int sharing_ctas(const CrossEntropyOptions& options) {
   const int64_t bytes = options.classes * size_of(options.type);
-  const auto eight_keep = [&](int ctas) { return RowParts::eight_keep(bytes, ctas); };
-  if (options.softcap || options.smoothing) return eight_keep(4) ? 4 : 3;
-  return eight_keep(6) || !eight_keep(5) ? 6 : 5;
+  // Rows are kept in whole slots of 8 KB, beside 5 KB of a CTA's for other things.
+  const auto keep = [&](int ctas, int cluster) {
+    constexpr int64_t kSlot = 8 * 1024, kOther = 5 * 1024, kShared = 228 * 1024;
+    return ceil_div(bytes, cluster * kSlot) <= (kShared / ctas - kOther) / kSlot;
+  };
+  const auto eight_keep = [&](int ctas) { return RowParts::eight_keep(bytes, ctas) && keep(ctas, 8); };
+  if (options.softcap || options.smoothing) return eight_keep(4) || (!eight_keep(3) && keep(4, 16)) ? 4 : 3;
+  return eight_keep(6) || (!eight_keep(5) && keep(6, 16)) ? 6 : 5;
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ struct CrossEntropyOptions {
   bool smoothing = false;   // label_smoothing is not 0
   bool lse_square = false;  // lse_square_scale is not 0
   bool softcap = false;
-  bool small_softcap = false;  // it is at most kLargestSmallCap
+  bool quick_softcap = false;  // allows_quick_softcap()
   bool with_loss = true;
   DType loss_type = f32;  // of loss and z_loss
   bool with_z_loss = false, with_accuracy = false, with_predictions = false, with_lse = false;
@@ -47,7 +47,7 @@ struct CrossEntropyOptions {
     v("smoothing", smoothing);
     v("lse_square", lse_square);
     v("softcap", softcap);
-    v("small_softcap", small_softcap);
+    v("quick_softcap", quick_softcap);
     v("with_loss", with_loss);
     v("loss_type", loss_type);
     v("with_z_loss", with_z_loss);

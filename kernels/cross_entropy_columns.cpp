@@ -90,7 +90,7 @@ void cross_entropy_columns(KernelBuilder& k, const CrossEntropyColumnsMeta& m) {
   if (m.has_bias) z = z + args.bias.partition(shape).load({b}).to(f32);
   Tile slope;
   if (m.softcap) {
-    const Softcap softcap(args.softcap, m.small_softcap, m.type);
+    const Softcap softcap(args.softcap, m.quick_softcap, m.type);
     z = softcap(z);
     slope = softcap.slope(z);
   }

@@ -209,9 +209,9 @@ void rms_norm_d_weight(KernelBuilder& k, const RmsNormMeta& m) {
 namespace {
 
 // 16-byte vectors of a row per thread. Measured on Hopper: two of rows that CTAs of up to 512 threads hold so, 1 to 2 %
-// ahead of four, but not beside a residual; four of wider ones. With an odd factor of the width as many as that, and
-// six rather than three where 512 threads would share the row: 180 and 192 us for 11008 columns of bf16 (6144 of f32
-// take 200, at 0.95 of the speed of a copy).
+// ahead of four (beside a residual only where those are 512); four of wider ones. With an odd factor of the width as
+// many as that, and six rather than three where 512 threads would share the row: 180 and 192 us for 11008 columns of
+// bf16 (6144 of f32 take 200, at 0.95 of the speed of a copy).
 int64_t forward_vectors(const RmsNormOptions& options) {
   const int64_t vectors = tile_width(options.cols) / vector_width(options.type);
   if (vectors == 3 * 512 && !options.residual) return 4;

@@ -74,7 +74,7 @@ struct RowParts {
 
   // Shared memory of a processor for rows.
   static constexpr int64_t kOfProcessor = 200 * 1024;
-  // Whether eight CTAs, one of each processor's, have room for a row of this many bytes.
+  // Whether eight CTAs, one of each processor's, have about room for a row of this many bytes.
   static bool eight_keep(int64_t bytes, int ctas_per_sm) { return bytes * ctas_per_sm <= 8 * kOfProcessor; }
 
   // Of rows of `streams` arrays that are read twice, if the rows have `least` bytes. A processor has room for the parts

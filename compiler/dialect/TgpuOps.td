@@ -125,7 +125,7 @@ def Tgpu_FillOp : Tgpu_Op<"fill", [SingleBlock, MemoryEffects<[MemRead, MemWrite
   }];
   let arguments = (ins Tile_ViewType:$view, DenseI64ArrayAttr:$tileShape, Tgpu_MemDescType:$slots,
                    Tgpu_MemDescType:$barriers, I32:$base, I32:$first, I32:$count,
-                   OptionalAttr<TypedAttrInterface>:$pad);
+                   OptionalAttr<TypedAttrInterface>:$pad, DefaultValuedAttr<Tile_Evict, "tile::EvictHint::normal">:$evict);
   let regions = (region SizedRegion<1>:$position);
   let assemblyFormat = [{
     $view `shape` $tileShape `into` $slots `,` $barriers `base` $base `from` $first `count` $count attr-dict `:` type($view) `,` type($slots)

@@ -61,7 +61,8 @@ def Tile_Cache : I32EnumAttr<"CacheHint", "where a global access is cached", [
   let cppNamespace = "::ligerdsl::compiler::tile";
 }
 def Tile_Evict : I32EnumAttr<"EvictHint", "which lines L2 gives up first", [
-    I32EnumAttrCase<"normal", 0>, I32EnumAttrCase<"first", 1>, I32EnumAttrCase<"last", 2>]> {
+    I32EnumAttrCase<"normal", 0>, I32EnumAttrCase<"first", 1>, I32EnumAttrCase<"last", 2>,
+    I32EnumAttrCase<"large", 3, "large">]> {  // last, of a view that is larger than the cache
   let cppNamespace = "::ligerdsl::compiler::tile";
 }
 def Tile_Atomic : I32EnumAttr<"AtomicKind", "read-modify-write operation", [

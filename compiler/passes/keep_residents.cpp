@@ -294,8 +294,9 @@ class RowKeeper {
 
   // Positions from .. from + count - 1 of the row that has `mapping` in place of what this one takes from outside.
   void fill(OpBuilder& builder, IRMapping mapping, Value base, Value from, int64_t count) {
-    auto op = tgpu::FillOp::create(builder, loc, row.firstLoad.getView(), row.firstLoad.getTileShape(), buffer,
-                                   barriers, base, from, number(builder, count), row.firstLoad.getPadAttr());
+    auto op =
+        tgpu::FillOp::create(builder, loc, row.firstLoad.getView(), row.firstLoad.getTileShape(), buffer, barriers,
+                             base, from, number(builder, count), row.firstLoad.getPadAttr(), row.firstLoad.getEvict());
     Block* body = op.getPosition().empty() ? &op.getPosition().emplaceBlock() : &op.getPosition().front();
     Value position = body->addArgument(builder.getI32Type(), loc);
     OpBuilder inside = OpBuilder::atBlockEnd(body);

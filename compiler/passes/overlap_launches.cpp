@@ -17,6 +17,7 @@
 // docs/architecture.md says why this is right whatever runs before or after.
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/program_loop.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
@@ -71,15 +72,7 @@ bool beginsOften(func::FuncOp kernel, int64_t threads) {
 // One CTA's load of what all programs read is enough; asked by all of them at once, the cache's answer takes longer
 // than memory's (a weight of 8 KB by 2048 CTAs on an H200: 3.7 us).
 bool isTheProgramsOwn(ValueRange indices) {
-  SmallVector<Value> from(indices);
-  llvm::SmallPtrSet<Operation*, 16> seen;
-  while (!from.empty()) {
-    Operation* op = from.pop_back_val().getDefiningOp();
-    if (!op || !seen.insert(op).second) continue;
-    if (auto id = dyn_cast<tile::ProgramIdOp>(op); id && id.getAxis() == 0) return true;
-    llvm::append_range(from, op->getOperands());
-  }
-  return false;
+  return originOf(indices).program;
 }
 
 // Computes in front of the wait where tiles are.

@@ -7,6 +7,9 @@
 
 namespace ligerdsl::compiler {
 
+/// tile-favour-reads: what a kernel reads that writes as much leaves the second-level cache last.
+std::unique_ptr<mlir::Pass> createTileFavourReadsPass();
+
 /// tile-keep-residents: rows that two loops read stay in `sharedBytes` of shared memory, filled by asynchronous copies.
 std::unique_ptr<mlir::Pass> createTileKeepResidentsPass(int64_t sharedBytes = 0, int numWarps = 4, int numCtas = 1);
 

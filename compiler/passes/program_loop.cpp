@@ -164,7 +164,29 @@ scf::IfOp withResults(scf::IfOp branch, ValueRange then, ValueRange otherwise) {
   return wider;
 }
 
+// The number that a loop over programs hands to each.
+bool isProgramNumber(BlockArgument argument) {
+  auto loop = dyn_cast_or_null<scf::WhileOp>(argument.getOwner()->getParentOp());
+  return loop && loop->hasAttr(tile::kIndependentAttr) && argument.getArgNumber() == 0;
+}
+
 }  // namespace
+
+IndexOrigin originOf(ValueRange indices) {
+  IndexOrigin origin;
+  SmallVector<Value> from(indices);
+  llvm::SmallPtrSet<Operation*, 16> seen;
+  while (!from.empty()) {
+    Value value = from.pop_back_val();
+    if (auto argument = dyn_cast<BlockArgument>(value)) origin.program |= isProgramNumber(argument);
+    Operation* op = value.getDefiningOp();
+    if (!op || !seen.insert(op).second) continue;
+    if (auto id = dyn_cast<tile::ProgramIdOp>(op)) origin.program |= id.getAxis() == 0;
+    origin.memory |= !isMemoryEffectFree(op);
+    llvm::append_range(from, op->getOperands());
+  }
+  return origin;
+}
 
 std::optional<ProgramLoop> ProgramLoop::around(Operation* op) {
   scf::WhileOp loop;

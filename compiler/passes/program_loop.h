@@ -8,6 +8,13 @@
 
 namespace ligerdsl::compiler {
 
+/// What indices of a tile are made of.
+struct IndexOrigin {
+  bool program = false;  // the number of the program (axis 0), of a kernel's or of such a loop's
+  bool memory = false;
+};
+IndexOrigin originOf(mlir::ValueRange indices);
+
 /// The loop, seen from an op that some of the programs reach.
 class ProgramLoop {
  public:

@@ -3,6 +3,7 @@
 namespace ligerdsl::compiler {
 
 void registerPasses() {
+  mlir::registerPass(createTileFavourReadsPass);
   mlir::registerPass([] { return createTileKeepResidentsPass(); });
   mlir::registerPass([] { return createTilePrefetchLoadsPass(); });
   mlir::registerPass([] { return createTileAssignLayoutsPass(); });

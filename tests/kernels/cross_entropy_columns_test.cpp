@@ -30,7 +30,7 @@ struct Columns {
     o.smoothing = c.smoothing != 0;
     o.lse_square = c.lse_square != 0;
     o.softcap = c.softcap != 0;
-    o.small_softcap = o.softcap && c.softcap <= kernels::kLargestSmallCap;
+    o.quick_softcap = o.softcap && kernels::allows_quick_softcap(c.softcap, o.classes);
     o.with_d_loss = true;
     o.token_scaling = token_scaling;
     return o;

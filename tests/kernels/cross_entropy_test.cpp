@@ -28,7 +28,7 @@ struct Trial {
     o.smoothing = c.smoothing > 0;
     o.lse_square = c.lse_square > 0;
     o.softcap = c.softcap > 0;
-    o.small_softcap = o.softcap && c.softcap <= kernels::kLargestSmallCap;
+    o.quick_softcap = o.softcap && kernels::allows_quick_softcap(c.softcap, o.classes);
     o.with_z_loss = o.with_accuracy = o.with_predictions = o.with_lse = o.with_gradient = true;
     logits = random_rows(type, n, classes, 11, gap, spread);
     Random random(12);
@@ -198,13 +198,15 @@ TEST(CrossEntropy, Options) {
   }
 }
 
-// Caps below and above the largest that tiles of 16 bits take by fewer instructions, with logits that they bend little
-// and much. Every row's loss: a mean hides what is off either way.
+// Caps and numbers of classes below and above the limits of the quick form, with logits that they bend little and much.
+// Every row's loss: a mean hides what is off either way.
 TEST(CrossEntropy, SmallAndLargeCaps) {
   for (DType type : {f16, bf16, f32}) {
-    for (double cap : {0.5, 30.0, kernels::kLargestSmallCap, kernels::kLargestSmallCap + 1}) {
-      for (double spread : {0.01, 0.3, 1.0})
-        Trial(type, 11, 611, {.softcap = cap, .reduction = Reduce::none}, spread * cap).check();
+    for (double cap : {0.5, 30.0, 64.0, 65.0}) {
+      for (double spread : {0.01, 0.3, 1.0}) {
+        for (int64_t classes : affordable({611, 4096}, 11))
+          Trial(type, 11, classes, {.softcap = cap, .reduction = Reduce::none}, spread * cap).check();
+      }
     }
   }
 }

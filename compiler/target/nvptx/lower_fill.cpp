@@ -95,9 +95,13 @@ class SlotCopy {
   void start(Value size, Value skipped) {
     Value any = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ne, size, t.constant(0));
     Value to = arith::AddIOp::create(t.b, t.loc, target, skipped);
-    inlinePtx(t, {}, {any, to, sourceAt(skipped), size, barrier},
-              "@$0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [$1], [$2], $3, [$4];",
-              "b,r,l,r,r,~{memory}");
+    const std::string opcode = "@$0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes";
+    if (Value policy = cachePolicy(t, op.getView(), op.getEvict()))
+      inlinePtx(t, {}, {any, to, sourceAt(skipped), size, barrier, policy},
+                opcode + ".L2::cache_hint [$1], [$2], $3, [$4], $5;", "b,r,l,r,r,l,~{memory}");
+    else
+      inlinePtx(t, {}, {any, to, sourceAt(skipped), size, barrier}, opcode + " [$1], [$2], $3, [$4];",
+                "b,r,l,r,r,~{memory}");
   }
   Value sourceAt(Value offset) {
     return arith::AddIOp::create(t.b, t.loc, source, arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), offset));

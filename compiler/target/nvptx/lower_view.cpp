@@ -155,7 +155,11 @@ LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
   const bool aligns = tile::leadAligns(op.getLead(), op.getView(), op.getIndices(), op.getTileShape());
   TileAccess access(t, op.getView(), op.getIndices(), op.getTileShape(), tensor, op.getLead(),
                     aligns ? TileAccess::Lead::aligns : TileAccess::Lead::unknown);
-  AccessHints hints{op.getCache(), op.getEvict()};
+  // What is moved in less than whole vectors waits for more than the cache.
+  const bool whole = access.chunk * access.bytes() == tile::kVectorBytes;
+  const tile::EvictHint evict =
+      op.getEvict() == tile::EvictHint::large && !whole ? tile::EvictHint::normal : op.getEvict();
+  AccessHints hints{op.getCache(), cachePolicy(t, op.getView(), evict)};
   TypedAttr padAttr = op.getPadAttr();
   Value pad = arith::ConstantOp::create(t.b, t.loc, padAttr ? padAttr : t.b.getZeroAttr(access.element));
   if (!tensor) {
@@ -182,7 +186,7 @@ LogicalResult lowerStoreTile(ThreadLowering& t, tile::StoreTileOp op) {
     return TileAccess(t, op.getView(), op.getIndices(), op.getTileShape(), tensor, op.getLead(), kind);
   };
   TileAccess access = accessAs(TileAccess::Lead::aligns);
-  AccessHints hints{op.getCache(), op.getEvict()};
+  AccessHints hints{op.getCache(), cachePolicy(t, op.getView(), op.getEvict())};
   SmallVector<Value> elements = t.elements(op.getValue());
   if (!tensor) {
     Value first = t.both(access.uniform, t.threadMaskIsZero(t.numThreads() - 1));

@@ -5,12 +5,16 @@
 
 namespace ligerdsl::compiler::nvptx {
 
-/// How a run of elements is moved. `modifiers` is the PTX text after ld/st and its space, for example ".cs".
+/// Where a run of elements is cached, and which it is among those that leave.
 struct AccessHints {
   tile::CacheHint cache = tile::CacheHint::normal;
-  tile::EvictHint evict = tile::EvictHint::normal;
-  bool any() const { return cache != tile::CacheHint::normal || evict != tile::EvictHint::normal; }
+  mlir::Value policy;  // of the second-level cache (cachePolicy), i64; null: none
+  bool any() const { return cache != tile::CacheHint::normal || policy; }
 };
+
+/// The second-level cache's policy for accesses to a view; null for EvictHint::normal. PTX ISA:
+/// createpolicy.
+mlir::Value cachePolicy(ThreadLowering& t, mlir::Value view, tile::EvictHint evict);
 
 /// Bytes of one element in memory (i1 takes one).
 inline int64_t memoryBytes(mlir::Type element) {

@@ -111,6 +111,7 @@ bool slotsHoldParts(func::FuncOp kernel) {
 LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& options, int64_t residentBytes,
                               int64_t stagedBytes, bool overlapLaunches) {
   PassManager passes(module.getContext());
+  passes.addNestedPass<func::FuncOp>(createTileFavourReadsPass());
   if (residentBytes > 0)
     passes.addNestedPass<func::FuncOp>(createTileKeepResidentsPass(residentBytes, options.num_warps, options.num_ctas));
   const int ctasPerSm = std::max(1, options.min_ctas_per_sm);

@@ -29,7 +29,7 @@ kernels::CrossEntropyOptions cross_entropy_options(const Desc& d) {
   options.smoothing = d.label_smoothing != 0;
   options.lse_square = d.lse_square_scale != 0;
   options.softcap = d.softcap != 0;
-  options.small_softcap = options.softcap && d.softcap <= kernels::kLargestSmallCap;
+  options.quick_softcap = options.softcap && kernels::allows_quick_softcap(d.softcap, d.n_classes);
   options.with_z_loss = d.with_z_loss != 0;
   options.with_accuracy = d.with_accuracy != 0;
   options.with_predictions = d.with_predictions != 0;

@@ -35,7 +35,8 @@ auto rowSoftmax(DType type, int64_t width) {
 
 TEST(NvptxCompute, RmsNorm) {
   PtxKernel kernel(rmsNorm(bf16, 4096));
-  EXPECT_EQ(kernel.count("ld.global.v4.b32"), 8) << kernel.ptx;
+  EXPECT_EQ(kernel.count("ld.global.L2::cache_hint.v4.b32"), 4) << kernel.ptx;
+  EXPECT_EQ(kernel.count("ld.global.v4.b32"), 4) << "the weight is everybody's\n" << kernel.ptx;
   EXPECT_EQ(kernel.count("st.global.v4.b32"), 4) << kernel.ptx;
   EXPECT_EQ(kernel.count("bar.sync"), 1) << kernel.ptx;
   EXPECT_EQ(kernel.count("shfl.sync.bfly"), 5) << kernel.ptx;
@@ -54,7 +55,7 @@ TEST(NvptxCompute, RmsNorm) {
 
 TEST(NvptxCompute, Swiglu) {
   PtxKernel kernel(swiglu, Known::whole);
-  EXPECT_EQ(kernel.count("ld.global.v4.b32"), 2) << kernel.ptx;
+  EXPECT_EQ(kernel.count("ld.global.L2::cache_hint.v4.b32"), 2) << kernel.ptx;
   EXPECT_EQ(kernel.count("st.global.v4.b32"), 1) << kernel.ptx;
   expectAssemblesEverywhere(swiglu);
 }

@@ -22,11 +22,11 @@ auto copyRows(DType type, int64_t width, int64_t block) {
 
 TEST(NvptxMemory, VectorAddMovesSixteenBytes) {
   PtxKernel f(vectorAdd(f32), Known::whole);
-  EXPECT_EQ(f.count("ld.global.v4.b32"), 4) << f.ptx;
+  EXPECT_EQ(f.count("ld.global.L2::cache_hint.v4.b32"), 4) << f.ptx;
   EXPECT_EQ(f.count("st.global.v4.b32"), 2) << f.ptx;
   EXPECT_FALSE(f.has("ld.global.b32")) << f.ptx;
   PtxKernel h(vectorAdd(bf16), Known::whole);
-  EXPECT_EQ(h.count("ld.global.v4.b32"), 2) << h.ptx;
+  EXPECT_EQ(h.count("ld.global.L2::cache_hint.v4.b32"), 2) << h.ptx;
   EXPECT_EQ(h.count("st.global.v4.b32"), 1) << h.ptx;
   EXPECT_EQ(h.count("add.bf16x2"), 4) << h.ptx;
   EXPECT_FALSE(h.has("bar.sync"));
@@ -45,16 +45,17 @@ TEST(NvptxMemory, VectorAddAssembles) {
 
 TEST(NvptxMemory, StaticWidthNeedsNoColumnMask) {
   PtxKernel exact(copyRows(bf16, 4096, 4096), Known::aligned, withoutOverlap());
-  EXPECT_EQ(exact.count("ld.global.v4.b32"), 4) << exact.ptx;
-  EXPECT_EQ(exact.count("setp"), 2) << "one row test for the load, one for the store\n" << exact.ptx;
+  EXPECT_EQ(exact.count("ld.global.L2::cache_hint.v4.b32"), 4) << exact.ptx;
+  EXPECT_EQ(exact.count("setp"), 3) << "one row test for the load, one for the store, one of the view's size\n"
+                                    << exact.ptx;
   PtxKernel padded(copyRows(bf16, 4000, 4096), Known::aligned);
   EXPECT_FALSE(padded.has(".b16 ")) << "4000 is a multiple of 8: no chunk straddles\n" << padded.ptx;
 }
 
 TEST(NvptxMemory, ChunksThatStraddleTheEndAreMovedByElement) {
   PtxKernel ragged(copyRows(bf16, 4001, 4096), Known::aligned);
-  EXPECT_EQ(ragged.count("ld.global.v4.b32"), 4) << ragged.ptx;
-  EXPECT_EQ(ragged.count("ld.global.b16"), 1) << "a chunk of 4001 % 8 elements\n" << ragged.ptx;
+  EXPECT_EQ(ragged.count("ld.global.L2::cache_hint.v4.b32"), 4) << ragged.ptx;
+  EXPECT_EQ(ragged.count("ld.global.L2::cache_hint.b16"), 1) << "a chunk of 4001 % 8 elements\n" << ragged.ptx;
   EXPECT_EQ(ragged.count("st.global.b16"), 1) << ragged.ptx;
   expectAssemblesEverywhere(copyRows(bf16, 4001, 4096));
 }
@@ -64,7 +65,7 @@ TEST(NvptxMemory, AnUnknownSizeCostsABranchOrIsMovedByElement) {
   EXPECT_EQ(few.count("ld.global.b32"), 2 * 4) << "four elements of a thread\n" << few.ptx;
   EXPECT_FALSE(few.has(".v4.") || few.has("bra")) << few.ptx;
   PtxKernel many(vectorAdd(f32, 1024), Known::aligned);
-  EXPECT_EQ(many.count("ld.global.v4.b32"), 4) << many.ptx;
+  EXPECT_EQ(many.count("ld.global.L2::cache_hint.v4.b32"), 4) << many.ptx;
   EXPECT_TRUE(many.has("bra")) << many.ptx;
 }
 

@@ -23,6 +23,7 @@ const std::vector<int64_t> kWidths{2048,  3584,  4096,  5120,  6144,  7168,  819
 // Bytes that a thread stores where registers lack: the next row's mean and rstd, a word or two in a loop of 450 to 580
 // instructions; a few of 48 elements where a third CTA is worth more. A line that stops spilling leaves this list.
 const std::map<std::string, int64_t> kSpilled{
+    {"bf16 13824 layer_norm_forward_bf16", 8},   {"f16 13824 layer_norm_forward_f16", 8},
     {"bf16 11008 rms_norm_forward_bf16", 12},    {"f16 3584 rms_norm_backward_f16", 4},
     {"bf16 6144 layer_norm_backward_bf16", 4},   {"bf16 13824 layer_norm_backward_bf16", 16},
     {"bf16 16384 layer_norm_backward_bf16", 16}, {"f16 6144 layer_norm_backward_f16", 4},
@@ -33,6 +34,7 @@ struct Line {
   std::string kernel;
   int64_t threads = 0, registers = 0, spilled = 0;
   int wide = 0, narrow = 0;  // accesses of global memory in the text: of 16 bytes, and of fewer
+  int copies = 0;            // bulk copies to shared memory in the text
 
   int64_t ctas() const {
     const int64_t granted = (registers + 7) / 8 * 8;
@@ -73,7 +75,8 @@ Line lineOf(const std::string& name, const kernels::Launch& launch) {
             .threads = artifact.threads,
             .registers = assembled.registers,
             .spilled = assembled.spilledBytes};
-  line.wide = occurrences(artifact.code, "(ld|st)\\.global[.\\w]*\\.(v4\\.[bfu]32|v2\\.[bu]64)|cp\\.async\\.cg");
+  line.wide = occurrences(artifact.code, "(ld|st)\\.global[.:\\w]*\\.(v4\\.[bfu]32|v2\\.[bu]64)|cp\\.async\\.cg");
+  line.copies = occurrences(artifact.code, "cp\\.async\\.bulk");
   line.narrow =
       occurrences(artifact.code, "(ld|st)\\.global") + occurrences(artifact.code, "cp\\.async\\.cg") - line.wide;
   return line;
@@ -111,6 +114,23 @@ TEST_P(RowKernels, MoveWholeVectorsWithoutSpills) {
         EXPECT_GE(line.ctas() * line.threads, 256) << ::testing::PrintToString(line);
       }
     }
+}
+
+// Widths at which a row takes just one slot more than it takes bytes, and those of models.
+TEST(RowKernelsOnClusters, CrossEntropyKeepsItsRow) {
+  const kernels::Machine machine{.target = kernels::Target::nvptx, .clusters = true};
+  for (const char* type : {"bf16", "f32"})
+    for (int64_t width : {128256, 131080, 136528, 163840, 200064, 262144, 262208, 327680})
+      for (const char* option : {"smoothing", "softcap", "lse_square"}) {
+        if (type[0] == 'f' && width > 163840) continue;  // six and five CTAs of sixteen have no room
+        MetaValues settings{
+            {"classes", std::to_string(width)}, {"type", type}, {"with_gradient", "true"}, {option, "true"}};
+        const auto operation = kernels::find_operation("cross_entropy")->make(machine, settings);
+        int copies = 0;
+        for (const kernels::Launch& launch : operation.launches)
+          if (launch.num_ctas > 1) copies += lineOf(std::string(option) + " " + std::to_string(width), launch).copies;
+        EXPECT_GT(copies, 0) << type << " " << width << " " << option;
+      }
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, RowKernels,

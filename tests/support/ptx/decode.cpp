@@ -64,6 +64,10 @@ void decode_parameter(const Instruction& i, Operand& address, const std::string&
 // Orders and scopes are those of other CTAs, about which global memory has no checks.
 void decode_memory(Instruction& i, const std::vector<std::string>& parts, const std::string& entry) {
   size_t first = 1, count = 1;
+  if (std::find(parts.begin(), parts.end(), "L2::cache_hint") != parts.end()) {  // a policy, without meaning for values
+    if (i.operands.size() != 3) fail("expected a cache policy");
+    i.operands.pop_back();
+  }
   while (first < parts.size() && (orders(parts[first]) || is_scope(parts[first]))) ++first;
   if (parts.size() < first + 2 || i.operands.size() != 2) fail("unknown memory access");
   i.space = space_of(parts[first]);
