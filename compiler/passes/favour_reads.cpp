@@ -2,13 +2,12 @@
 //
 // Of kernels that write as much as they read, what is read leaves the second-level cache last (evict = large): the
 // cache then gives up written lines early and in the order of the writes. On an H200 kernels one after the other gain 1
-// to 4 %, those between them lose nothing (bench/results/notes.md). A load takes part if its tile is
-//   * the program's own, at a place that is known without reading memory: what all programs read stays anyway, and rows
-//     that indices pick lost 2 %,
-//   * as large as one that the kernel stores, or up to four times smaller: statistics and tables are not worth it, and
-//   a
-//     kernel that only reads gains nothing,
-//   * without an author's hint.
+// to 4 %, those between them lose nothing (bench/results/notes.md). A load takes part if its tile
+//   * is the program's own, at a place that is known without reading memory: what all programs read stays anyway, and
+//     rows that indices pick lost 2 %,
+//   * is as large as one that the kernel stores, or up to four times smaller: statistics and tables are not worth it,
+//     and a kernel that only reads gains nothing,
+//   * has no hint of the author.
 // Rows of a persistent loop gained nothing, and copies by cp.async cannot say it: ptxas 13.0 assembles them with the
 // hint to instructions that the GPU refuses.
 #include "compiler/dialect/tile.h"

@@ -155,7 +155,7 @@ LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
   const bool aligns = tile::leadAligns(op.getLead(), op.getView(), op.getIndices(), op.getTileShape());
   TileAccess access(t, op.getView(), op.getIndices(), op.getTileShape(), tensor, op.getLead(),
                     aligns ? TileAccess::Lead::aligns : TileAccess::Lead::unknown);
-  // What is moved in less than whole vectors waits for more than the cache.
+  // What is moved in less than whole vectors is limited by its instructions.
   const bool whole = access.chunk * access.bytes() == tile::kVectorBytes;
   const tile::EvictHint evict =
       op.getEvict() == tile::EvictHint::large && !whole ? tile::EvictHint::normal : op.getEvict();

@@ -12,8 +12,7 @@ struct AccessHints {
   bool any() const { return cache != tile::CacheHint::normal || policy; }
 };
 
-/// The second-level cache's policy for accesses to a view; null for EvictHint::normal. PTX ISA:
-/// createpolicy.
+/// The second-level cache's policy for accesses to a view; null for EvictHint::normal. PTX ISA: createpolicy.
 mlir::Value cachePolicy(ThreadLowering& t, mlir::Value view, tile::EvictHint evict);
 
 /// Bytes of one element in memory (i1 takes one).
