@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,13 @@ std::vector<Case> cases(int64_t rows);
 
 // Letters, digits and underscores: a name for GoogleTest.
 std::string name_of(const Case& which);
+
+// For GoogleTest's messages: as the command line has it.
+inline std::ostream& operator<<(std::ostream& out, const Case& which) {
+  out << which.op;
+  for (const std::string& setting : which.settings) out << " " << setting;
+  return out;
+}
 
 // The operations of the library's table for which `list` has no case.
 std::vector<std::string> operations_without(const std::vector<Case>& list);

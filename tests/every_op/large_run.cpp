@@ -120,34 +120,10 @@ void LargeRun::allocate() {
 
 ligerdsl_status_t LargeRun::execute(
     const std::function<ligerdsl_tensor_t(const Place&, std::vector<int64_t>*)>& tensor_of) {
-  const lib::OpInfo& info = small_->info();
-  alignas(8) std::byte args[lib::kMaxStruct];
-  std::memcpy(args, small_->call().args, info.args_size);
   std::vector<std::vector<int64_t>> shapes(places_.size());
-  std::vector<ligerdsl_tensor_t> tensors, list;
+  std::vector<ligerdsl_tensor_t> tensors;
   for (size_t i = 0; i < places_.size(); ++i) tensors.push_back(tensor_of(places_[i], &shapes[i]));
-  for (size_t i = 0; i < places_.size(); ++i) {
-    const Slot& slot = *places_[i].small;
-    if (!slot.info) {
-      list.push_back(tensors[i]);
-      continue;
-    }
-    const ligerdsl_tensor_t* tensor = &tensors[i];
-    std::memcpy(args + slot.info->offset, &tensor, sizeof tensor);
-  }
-  if (info.list_offset >= 0) {
-    const ligerdsl_tensor_t* first = list.data();
-    std::memcpy(args + info.list_offset, &first, sizeof first);
-  }
-  const lib::Plan& plan = **static_cast<lib::PlanRef*>(lib::require_handle(lib::HandleKind::plan, plan_, "plan"));
-  lib::Call call{};
-  call.args = args;
-  plan.bind(&call);
-  const size_t bytes = plan.count(&call);
-  const Memory workspace(context_, bytes);
-  const ligerdsl_status_t status = lib::execute_entry(info, plan_, args, workspace.data(), bytes, nullptr);
-  must(ligerdsl_stream_sync(context_, nullptr), case_.which.op.c_str());
-  return status;
+  return execute_on(context_, plan_, *small_, tensors);
 }
 
 ligerdsl_status_t LargeRun::execute_large() {

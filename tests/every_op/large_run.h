@@ -27,6 +27,10 @@ struct LargeCase {
   std::map<std::string, Combine> combine = {};  // of those that do not just add up, by tensor
 };
 
+inline std::ostream& operator<<(std::ostream& out, const LargeCase& large) {
+  return out << large.which;
+}
+
 // 2^31 elements, or few, where a test wants the same path with little memory.
 struct Limits {
   int64_t elements = int64_t{1} << 31;

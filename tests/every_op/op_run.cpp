@@ -49,6 +49,35 @@ PlanHandle::PlanHandle(ligerdsl_context_t context, const Case& which) {
     must(status, which.op.c_str());
 }
 
+ligerdsl_status_t execute_on(ligerdsl_context_t context, const PlanHandle& plan, cli::OpInstance& instance,
+                             const std::vector<ligerdsl_tensor_t>& tensors) {
+  const lib::OpInfo& info = instance.info();
+  const void* given = instance.call().args;  // null: the instance has no tensors of its own
+  alignas(8) std::byte args[lib::kMaxStruct];
+  std::memcpy(args, given ? given : info.args_defaults, info.args_size);
+  std::vector<ligerdsl_tensor_t> list;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const ligerdsl_tensor_t* tensor = &tensors[i];
+    if (const lib::TensorInfo* slot = instance.slots()[i].info)
+      std::memcpy(args + slot->offset, &tensor, sizeof tensor);
+    else
+      list.push_back(*tensor);
+  }
+  if (info.list_offset >= 0) {
+    const ligerdsl_tensor_t* first = list.data();
+    std::memcpy(args + info.list_offset, &first, sizeof first);
+  }
+  lib::Call call{};
+  call.args = args;
+  const lib::Plan& made = **static_cast<lib::PlanRef*>(lib::require_handle(lib::HandleKind::plan, plan, "plan"));
+  made.bind(&call);
+  const size_t bytes = made.count(&call);
+  const Memory workspace(context, bytes);
+  const ligerdsl_status_t status = lib::execute_entry(info, plan, args, workspace.data(), bytes, nullptr);
+  must(ligerdsl_stream_sync(context, nullptr), info.name);
+  return status;
+}
+
 OpRun::OpRun(ligerdsl_context_t context, const Case& which, const PlanHandle& plan)
     : context_(context),
       plan_(plan),

@@ -28,6 +28,11 @@ class PlanHandle {
   std::string not_supported_;
 };
 
+// Runs the plan once on other tensors: one for each slot of the instance, in order, on the default stream, with a
+// workspace of its own. Waits.
+ligerdsl_status_t execute_on(ligerdsl_context_t context, const PlanHandle& plan, cli::OpInstance& instance,
+                             const std::vector<ligerdsl_tensor_t>& tensors);
+
 class OpRun {
  public:
   static constexpr int kContents = 3;
