@@ -63,8 +63,9 @@ class EmptyKernel {
   EmptyKernel(const PrimaryContext& context, int slots) : context_(context), slots_(static_cast<size_t>(slots), 0) {
     std::string parameters;
     for (int i = 0; i < slots; ++i) parameters += (i ? ", .param .u64 p" : ".param .u64 p") + std::to_string(i);
-    const runtime::Cubin cubin = runtime::assemble(
-        context, ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry empty(" + parameters + ")\n{\n  ret;\n}\n");
+    const runtime::Cubin cubin =
+        runtime::assemble(context, ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry empty(" +
+                                       parameters + ")\n{\n  ret;\n}\n");
     const PrimaryContext::Scope scope(context);
     context.driver().check(context.api().module_load(&module_, cubin.image.data()), "loading the empty kernel");
     context.driver().check(context.api().module_function(&function_, module_, "empty"), "finding the empty kernel");
@@ -207,7 +208,8 @@ Json measure(ligerdsl_context_t context, const PrimaryContext& driver, ligerdsl_
   row["execute_ns"] = summary(ours);
   row["driver_launches_ns"] = summary(theirs);
   row["added_ns"] = summary(added);
-  row["added_ns_per_launch"] = std::round(summary(added)["median"].get<double>() / static_cast<double>(launches.size()));
+  row["added_ns_per_launch"] =
+      std::round(summary(added)["median"].get<double>() / static_cast<double>(launches.size()));
   return row;
 }
 

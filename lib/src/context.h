@@ -118,10 +118,10 @@ class Context {
   std::unordered_map<std::string, std::shared_ptr<Plan>, Hash, std::equal_to<>> plans_;
 
   std::mutex scratch_mutex_;
-  std::vector<Lease::Block> idle_;                               // CPU
+  std::vector<Lease::Block> idle_;  // CPU
   // GPU, by stream, and by thread where each thread has a stream of its own behind the same handle.
   std::map<std::pair<runtime::Stream, uint64_t>, Lease::OfStream> by_stream_;
-  std::vector<void*> retired_;                                   // GPU: outgrown, perhaps still in use by queued work
+  std::vector<void*> retired_;  // GPU: outgrown, perhaps still in use by queued work
 };
 
 }  // namespace ligerdsl::lib

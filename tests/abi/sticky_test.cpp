@@ -60,7 +60,8 @@ int run_user_kernel(const char* name) {
   EXPECT_EQ(driver<int(void*)>("cuCtxSetCurrent")(primary), 0);
   EXPECT_EQ(driver<int(void**, const void*)>("cuModuleLoadData")(&module, kPtx), 0);
   EXPECT_EQ(driver<int(void**, void*, const char*)>("cuModuleGetFunction")(&function, module, name), 0);
-  using Launch = int(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**);
+  using Launch =
+      int(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**);
   EXPECT_EQ(driver<Launch>("cuLaunchKernel")(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr), 0);
   return driver<int()>("cuCtxSynchronize")();
 }

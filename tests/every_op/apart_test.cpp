@@ -114,8 +114,7 @@ const std::set<std::string> kWithoutRows = {"vector_add", "adamw_step", "target_
 std::vector<Case> apart_cases() {
   std::vector<Case> list;
   for (const Case& which : cases(3)) {
-    const bool in_place =
-        std::find(which.settings.begin(), which.settings.end(), "in_place=1") != which.settings.end();
+    const bool in_place = std::find(which.settings.begin(), which.settings.end(), "in_place=1") != which.settings.end();
     if (!kWithoutRows.contains(which.op) && !in_place) list.push_back(which);
   }
   return list;
@@ -179,7 +178,8 @@ TEST_F(LargeTable, EmbeddingForward) {
   const Memory table(context_, static_cast<size_t>(rows_ * kCols) * sizeof(float), true);
   std::vector<float> expected;
   for (size_t i = 0; i < indices_.size(); ++i) {
-    const size_t first = static_cast<size_t>(std::find(indices_.begin(), indices_.end(), indices_[i]) - indices_.begin());
+    const size_t first =
+        static_cast<size_t>(std::find(indices_.begin(), indices_.end(), indices_[i]) - indices_.begin());
     const float* row = values_.data() + first * kCols;
     copy(context_, row_of(table, indices_[i]), row, kCols * sizeof(float));
     expected.insert(expected.end(), row, row + kCols);

@@ -92,8 +92,7 @@ void LargeRun::choose_rows(const Limits& limits) {
 void LargeRun::allocate() {
   const auto& info = cli::find_op(case_.which.op);
   cli::OpInstance large(info, with_rows(case_.which, case_.rows, regions_->rows()).settings);
-  small_ = std::make_unique<cli::OpInstance>(
-      info, with_rows(case_.which, case_.rows, regions_->small_rows()).settings);
+  small_ = std::make_unique<cli::OpInstance>(info, with_rows(case_.which, case_.rows, regions_->small_rows()).settings);
   small_->allocate(lib::require_context(context_));
   small_->prepare(**static_cast<lib::PlanRef*>(lib::require_handle(lib::HandleKind::plan, plan_, "plan")));
   for (size_t i = 0; i < small_->slots().size(); ++i) {
@@ -181,8 +180,7 @@ std::vector<double> LargeRun::read(const Place& place, const std::byte* data) co
   must(ligerdsl_buffer_copy(context_, bytes.data(), data, place.row_bytes(), nullptr), "ligerdsl_buffer_copy");
   must(ligerdsl_stream_sync(context_, nullptr), "ligerdsl_stream_sync");
   std::vector<double> values;
-  for (int64_t i = 0; i < place.row_elements; ++i)
-    values.push_back(number_at(bytes.data() + i * size_of(type), type));
+  for (int64_t i = 0; i < place.row_elements; ++i) values.push_back(number_at(bytes.data() + i * size_of(type), type));
   return values;
 }
 

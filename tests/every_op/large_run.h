@@ -15,15 +15,16 @@ namespace ligerdsl::test {
 
 // Element `index` of a result that is summed over all rows, from those of each region's rows and how many times the
 // region repeats them.
-using Combine = std::function<double(size_t index, const std::vector<double>& of_region, const std::vector<double>& times)>;
+using Combine =
+    std::function<double(size_t index, const std::vector<double>& of_region, const std::vector<double>& times)>;
 
 struct LargeCase {
-  Case which;               // without the size that is large
-  const char* rows = "N";   // the letter of that size
-  int64_t period = 61;      // prime: no power of two of rows is a whole number of periods
-  bool many_rows = false;   // more rows than the limit, not only more elements
-  Tolerance tolerance = {1e-2, 0};      // of results with a row for each row
-  double sum_tolerance = 1e-4;          // normwise, of results summed over all rows
+  Case which;                                   // without the size that is large
+  const char* rows = "N";                       // the letter of that size
+  int64_t period = 61;                          // prime: no power of two of rows is a whole number of periods
+  bool many_rows = false;                       // more rows than the limit, not only more elements
+  Tolerance tolerance = {1e-2, 0};              // of results with a row for each row
+  double sum_tolerance = 1e-4;                  // normwise, of results summed over all rows
   std::map<std::string, Combine> combine = {};  // of those that do not just add up, by tensor
 };
 

@@ -1,6 +1,6 @@
-// Every operation on more than 2^31 elements, on more than 2^32 where that takes no more than 60 GiB, and narrow ones on
-// more than 2^31 rows. On a CPU, and on the stand-in of a GPU, the same path with few elements: there these are tests
-// of the check itself. Rows that lie more than 2^31 elements apart: apart_test.cpp.
+// Every operation on more than 2^31 elements, on more than 2^32 where that takes no more than 60 GiB, and narrow ones
+// on more than 2^31 rows. On a CPU, and on the stand-in of a GPU, the same path with few elements: there these are
+// tests of the check itself. Rows that lie more than 2^31 elements apart: apart_test.cpp.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -97,6 +97,7 @@ std::vector<LargeCase> large_cases() {
       narrow("softmax_forward", {"dtype=bf16", "H=2"}),
       narrow("cross_entropy", {"dtype=bf16", "V=2", "reduction=none", "label_dtype=i32"}),
       narrow("embedding_forward", {"dtype=bf16", "V=1000", "H=1", "index_dtype=i32"}),
+      narrow("embedding_backward", {"dtype=bf16", "V=100", "H=1", "index_dtype=i32", "d_weight_dtype=f32"}),
   };
   for (LargeCase& one : all) {
     if (one.which.op == "rope") one.rows = "B";

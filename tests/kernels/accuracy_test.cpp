@@ -1,6 +1,6 @@
 // Accuracy of every elementary function of the DSL on the device that the program was started for: f32 inputs from all
-// 2^32 at a stride that the device affords, and all of bf16 and f16, against float64. Prints the worst errors as rows of
-// a table. The bounds are those of lib/include/ligerdsl/dsl/math.h and docs/dsl.md.
+// 2^32 at a stride that the device affords, and all of bf16 and f16, against float64. Prints the worst errors as rows
+// of a table. The bounds are those of lib/include/ligerdsl/dsl/math.h and docs/dsl.md.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -24,7 +24,7 @@ constexpr double kLeastNormal = 0x1p-126, kMost = 3.4028234663852886e38;
 struct Bound {
   bool exact = false;
   double ulp = INFINITY, relative = INFINITY, absolute = INFINITY;  // all of them hold
-  double either = 0;  // not 0: this relative or this absolute error
+  double either = 0;                                                // not 0: this relative or this absolute error
   double low = -INFINITY, high = INFINITY;
 };
 constexpr Bound kExact = {.exact = true};
@@ -45,8 +45,10 @@ double logistic(double x) {
   return 1 / (1 + std::exp(-x));
 }
 
-#define FUNCTION(name, value, ...) \
-  { #name, +[](const Tile& x) { return name(x); }, +[](double x) -> double { return value; }, __VA_ARGS__ }
+#define FUNCTION(name, value, ...)                                                                        \
+  {                                                                                                       \
+#name, +[](const Tile& x) { return name(x); }, +[](double x) -> double { return value; }, __VA_ARGS__ \
+  }
 const Function kFunctions[] = {
     FUNCTION(exp, std::exp(x), kTwoUlp),
     FUNCTION(exp2, std::exp2(x), kTwoUlp),
@@ -70,7 +72,9 @@ const Function kFunctions[] = {
     FUNCTION(fast_rsqrt, reciprocal_root(x), {.ulp = 3, .low = kLeastNormal, .high = kMost}),
     FUNCTION(fast_tanh, std::tanh(x), {.relative = 6e-4}),
     FUNCTION(fast_sigmoid, logistic(x), {.relative = 2e-5, .low = -80}),
-    {"fast_div", +[](const Tile& x) { return fast_div(3.0f, x); }, +[](double x) { return 3 / x; },
+    {"fast_div",
+     +[](const Tile& x) { return fast_div(3.0f, x); },
+     +[](double x) { return 3 / x; },
      {.ulp = 2, .low = 0x1p-120, .high = 0x1p120}},
 };
 #undef FUNCTION
@@ -200,8 +204,8 @@ INSTANTIATE_TEST_SUITE_P(Functions, Accuracy, ::testing::ValuesIn(kFunctions),
 TEST(AccuracyCases, EveryFunctionHasOne) {
   std::set<std::string> have;
   for (const Function& function : kFunctions) have.insert(function.name);
-  for (int64_t code = static_cast<int64_t>(program::OpCode::neg); code <= static_cast<int64_t>(program::OpCode::sigmoid);
-       ++code) {
+  for (int64_t code = static_cast<int64_t>(program::OpCode::neg);
+       code <= static_cast<int64_t>(program::OpCode::sigmoid); ++code) {
     const std::string name = program::opName(static_cast<program::OpCode>(code));
     EXPECT_TRUE(have.contains(name)) << name;
     const bool has_fast = code >= static_cast<int64_t>(program::OpCode::exp) && name != "erf";

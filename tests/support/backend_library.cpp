@@ -133,8 +133,8 @@ class LibraryBackend : public Backend {
     context_ = nullptr;
   }
 
-  // Storages on the device, canaries and gaps included; of sparse ones the elements alone. On the CPU they are used where
-  // they are.
+  // Storages on the device, canaries and gaps included; of sparse ones the elements alone. On the CPU they are used
+  // where they are.
   class Mirror {
    public:
     explicit Mirror(LibraryBackend& backend) : backend_(backend) {}
