@@ -38,6 +38,10 @@ struct Function {
   Bound bound;
 };
 
+std::ostream& operator<<(std::ostream& out, const Function& function) {
+  return out << function.name;
+}
+
 double reciprocal_root(double x) {
   return 1 / std::sqrt(x);
 }
