@@ -1,7 +1,6 @@
-// Elementwise functions. exp ... sigmoid compute in f32 only: convert with .to(f32) first. Over the whole range sqrt is
-// correctly rounded, and each other is within 2 ulp (exp, exp2, log, log2, rsqrt) or 1e-6 absolute and 1e-5 relative
-// (tanh, erf, sigmoid); a result below the least normal number may be 0. The fast_ variants may be the approximate
-// instructions of the target: docs/dsl.md has their bounds.
+// Elementwise functions. exp ... sigmoid compute in f32 only: convert with .to(f32) first. Each is within 2 ulp (exp,
+// exp2, log, log2, sqrt, rsqrt) or 1e-6 absolute and 1e-5 relative (tanh, erf, sigmoid) over the whole range; the fast_
+// variants may be the approximate instructions of the target. docs/dsl.md has the bound of each function.
 #ifndef LIGERDSL_DSL_MATH_H_
 #define LIGERDSL_DSL_MATH_H_
 
