@@ -1,6 +1,6 @@
 // What one execute costs on the host, the driver's own calls included: RMSNorm (one launch) and its backward (two).
 //
-//   execute_time [calls]      JSON on stdout, nanoseconds per call
+//   execute_time [calls]      JSON on stdout, one object a line: what was built, then nanoseconds per call
 //
 // The driver is the one that LIGERDSL_LIBCUDA names, else the GPU's. With the tests' stand-in (libfake_cuda.so) the
 // time is nearly all the library's, and so are the instructions that this counts:
@@ -72,6 +72,7 @@ void run(int calls) {
 
 int main(int argc, char** argv) {
   try {
+    std::printf("{\"build\": \"%s\"}\n", ligerdsl_build_info());
     run(argc > 1 ? std::atoi(argv[1]) : 20000);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "execute_time: %s\n", error.what());

@@ -18,11 +18,9 @@ SAME = ("device", "driver", "build", "commit", "dirty", "torch")  # what must ag
 
 
 def build_fields(text):
-    """{build, commit, dirty} of what ligerdsl_build_info returns: "ID commit HASH clean", "... dirty" or "ID commit unknown"."""
-    build, _, rest = text.partition(" commit ")
-    commit, _, state = rest.partition(" ")
-    known = bool(re.fullmatch("[0-9a-f]{40}", commit))
-    return {"build": build, "commit": commit if known else None, "dirty": state == "dirty" if known else None}
+    """{build, commit, dirty} of what ligerdsl_build_info returns: "ID commit HASH clean", "... dirty" or "... commit unknown"."""
+    found = re.search(r" commit ([0-9a-f]{40,64}) (clean|dirty)$", text)
+    return {"build": text, "commit": found and found[1], "dirty": bool(found) and found[2] == "dirty"}
 
 
 def problems(result):
@@ -62,29 +60,6 @@ def ratios(rows):
             out.append({"kernel": r["kernel"], "pass": r["pass"], "shape": r["shape"], "dtype": r["dtype"], "peer": r["provider"],
                         "speedup": round(r["us"] / ours[key], 3)})
     return out
-
-
-def geometric_means(rows, cases):
-    """{peer: (mean of peer time / our time over forward + backward, cases that both have, cases asked for)}.
-
-    Forward + backward is the sum of the two passes' times, or the full pass where that is one call (cross-entropy).
-    """
-    def total(provider, case):
-        times = {r["pass"]: r["us"] for r in rows if r["provider"] == provider and
-                 case_key(r) == (case.kernel, case.shape, case.dtype)}
-        if "bwd" in times and "fwd" in times:
-            return times["fwd"] + times["bwd"]
-        return times.get("full")
-
-    means = {}
-    for peer in dict.fromkeys(r["provider"] for r in rows):
-        if peer in ("ligerdsl", "copy"):
-            continue
-        pairs = [(total(peer, c), total("ligerdsl", c)) for c in cases]
-        quotients = [theirs / ours for theirs, ours in pairs if theirs and ours]
-        if quotients:
-            means[peer] = (math.exp(sum(map(math.log, quotients)) / len(quotients)), len(quotients), len(cases))
-    return means
 
 
 def one_line(text):
