@@ -4,7 +4,7 @@
     python3 bench/compare.py --library build/release/lib/libligerdsl.so --out bench/results --run 1 \\
         --jobs head=60 issue3-table+issue2=260 flce=240 --budget-s 560
 
-A job is a set of cases, or several joined by '+', and the seconds that it may take; each writes compare-DATE-RUN-JOB.json into the
+A job is a set of cases, or several joined by '+', and the seconds that it may take; each writes compare-DATE-RUN-SETS.json into the
 folder --out. Without --jobs, --set names the sets and --out the one file. Cases run in order of importance until the budget is spent;
 the file is written after every contender, and --resume goes on with the cases that a file lacks. Exit code 0: all measured;
 1: something failed; 4: the GPU's context is lost; 5: the budget cut cases.
@@ -115,7 +115,7 @@ def jobs_of(options, fields):
     found = []
     for job in options.jobs:
         names, _, seconds = job.partition("=")
-        file = pathlib.Path(options.out) / f"compare-{fields['date']}-{fields['run']}-{names}.json"
+        file = pathlib.Path(options.out) / f"compare-{fields['date']}-{fields['run']}-{names.replace('+', '_')}.json"
         found.append((names.split("+"), float(seconds or 0), file))
     return found
 
