@@ -16,6 +16,7 @@ from svg import plot
 from tables import (ERRORS, FLCE, NAMES, chain_table, error_table, key_of, linear_table, mean_line, name_of, pass_table, standing, table)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+CUT = "s is spent"  # how a line ends that tells of a spent budget
 # Plots: kernel, the shape's index that varies, what it is called.
 SWEEPS = (("cross_entropy", 1, "V", "classes"), ("rms_norm", 1, "H", "row width"), ("layer_norm", 1, "H", "row width"),
           ("swiglu", 0, "T", "rows"), ("geglu", 0, "T", "rows"), ("rope", 1, "T", "positions"), (FLCE, 0, "T", "rows"))
@@ -41,11 +42,15 @@ def missing_lines(cases, results):
     """What the runs shown failed to measure, and no other of them did."""
     known = {(key, provider) for key, runs in cases.items() for run, _, _ in runs for _, provider in run}
     measured = {f"{key[0]} {'x'.join(map(str, key[1]))} {key[2]} {provider}" for key, provider in known}
-    out = []
+    out, cut = [], []
     for result, _ in results:
         out += [f"* {f['kernel']} {'x'.join(map(str, f['shape']))} {f['dtype']} {name_of(f['provider'])}: {f['error'][:160]}"
                 for f in result.get("failures", []) if (case_key(f), f["provider"]) not in known]
-        out += [f"* {text[:200]}" for text in result.get("not_measured", []) if text.split(":")[0] not in measured]
+        left = [text for text in result.get("not_measured", []) if text.split(":")[0] not in measured]
+        out += [f"* {text[:200]}" for text in left if not text.endswith(CUT)]
+        cut += [text.split(":")[0] for text in left if text.endswith(CUT)]
+    if cut:
+        out.append("* For lack of time: " + "; ".join(dict.fromkeys(cut)))
     return ["", "## Not measured", "", *dict.fromkeys(out)] if out else []
 
 

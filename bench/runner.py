@@ -91,15 +91,16 @@ class Run:
             self.file.fail(wanted, provider, f"{type(error).__name__}: {error}")
         self.budget.note(wanted.kernel, provider, time.monotonic() - begin)
 
-    def one_case(self, wanted, providers):
-        """All contenders of a case, or none of those that the file has already."""
+    def one_case(self, wanted, providers, slow):
+        """All contenders of a case but the slow ones, or these alone; none where the file has them already."""
         torch.manual_seed(0)
         case = build(self.context, wanted)
-        contenders = wanted_of(case, providers)
+        contenders = [name for name in wanted_of(case, providers) if (name in SLOW) == slow]
         if all(self.file.has(wanted, provider) for provider in contenders):
             return
-        self.file.drop(wanted)
-        self.file.add([self.copies.row(case.kernel, name, case.shape, wanted.dtype, size) for name, size in case.bytes.items()])
+        if not slow:
+            self.file.drop(wanted)
+            self.file.add([self.copies.row(case.kernel, name, case.shape, wanted.dtype, size) for name, size in case.bytes.items()])
         for provider in contenders:
             if self.file.has(wanted, provider):  # it is known to fail
                 continue
@@ -110,18 +111,24 @@ class Run:
             self.after()
 
     def all(self, cases, providers):
+        """Every case without its slow contenders, then these while the budget lasts."""
+        self.each(cases, providers, False)
+        if set(SLOW) & set(providers):
+            self.each(cases, providers, True)
+        self.file.write()
+
+    def each(self, cases, providers, slow):
         for i, wanted in enumerate(cases):
             if not self.budget.allows(wanted.kernel, "ligerdsl"):
                 for left in cases[i:]:
-                    self.cut(left)
+                    self.cut(f"{left}{' slow contenders' * slow}")
                 break
             try:
-                self.one_case(wanted, providers)
+                self.one_case(wanted, providers, slow)
             except Exception as error:
                 print(f"FAILED {wanted}: {type(error).__name__}: {error}", flush=True)
                 self.file.fail(wanted, "case", f"{type(error).__name__}: {error}")
                 self.after()
-        self.file.write()
 
     def kernel_times(self, cases):
         """us_kernels of rows whose contender's host waits for the GPU. After all else: a profiler may slow what follows it."""

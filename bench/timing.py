@@ -136,7 +136,7 @@ class GpuTimer:
                 run()
             finally:
                 torch.cuda.set_sync_debug_mode("default")
-        return any("synchroniz" in str(warning.message) for warning in heard)
+        return any("called a synchronizing" in str(warning.message) for warning in heard)
 
     def kernels_us(self, run, before=None, repetitions=5):
         """Sum of the durations of a pass's kernels, copies and fills, cold L2, median: the GPU's work without its waits."""

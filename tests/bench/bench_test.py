@@ -233,13 +233,13 @@ class Report(unittest.TestCase):
     def test_only_what_no_shown_run_measured_is_listed(self):
         self.result("a", self.pair(100.0, 200.0), run=1)
         file = self.result("b", [row("swiglu", "full", (16384, 14336), "ligerdsl", 101.0)], run=2)
-        file.data["not_measured"] += ["swiglu 16384x14336 bf16 liger: the budget of 9 s is spent", "rope 1x2x3x4x5 bf16: the budget is spent"]
+        file.data["not_measured"] += ["swiglu 16384x14336 bf16 liger: the budget of 9 s is spent", "rope 1x2x3x4x5 bf16: the budget of 9 s is spent", "quack: cannot be imported"]
         file.fail(sets.Wanted("swiglu", (16384, 14336)), "liger", "broke")
         old = self.result("old", self.pair(1.0, 2.0), date="2029-01-01", commit="e" * 40)
         old.data["not_measured"].append("of a run that is not shown")
         old.write()
         text = self.page()
-        self.assertIn("* rope 1x2x3x4x5 bf16: the budget is spent", text)
+        self.assertIn("* quack: cannot be imported\n* For lack of time: rope 1x2x3x4x5 bf16\n", text)
         for absent in ("broke", "9 s is spent", "not shown"):
             self.assertNotIn(absent, text)
 
