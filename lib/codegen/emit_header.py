@@ -93,8 +93,15 @@ def functions(op):
             f"{status} ligerdsl_{op.name}(ligerdsl_context_t context, {d}, {a}, ligerdsl_stream_t stream);"]
 
 
+def for_each(ops):
+    """An X-macro over the table."""
+    rows = [f'  X({op.name}, "{" ".join(t.name for t in op.tensors if t.direction != "in")}")' for op in ops]
+    return ["/* Every operation and the tensors that it writes, for bindings and for tests that must leave none out. */",
+            "#define LIGERDSL_FOR_EACH_OPERATION(X) \\"] + [row + " \\" for row in rows[:-1]] + [rows[-1], ""]
+
+
 def emit(ops):
-    out = [PREAMBLE]
+    out = [PREAMBLE] + for_each(ops)
     for op in ops:
         out.append(f"/* ---- {op.name}: {op.brief} " + "-" * max(3, 100 - len(op.name + op.brief)) + " */")
         out.append(comment(op.doc + f"\nRows of the workspace: {op.rows}."))
