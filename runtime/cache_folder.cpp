@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::string_view kTemporaryPrefix = ".ligerdsl-", kTemporarySuffix = ".tmp";
 constexpr std::string_view kAnyMagic = "LGDSL";  // how every file of the cache begins
+constexpr int kNotOurs = -1;                     // beside errno's numbers
 constexpr size_t kProbeBytes = size_t{256} << 10;
 
 std::string temporary_name() {
@@ -163,20 +164,20 @@ bool CacheFolder::owns(const CacheFile& file) const {
   return remove(file, true) == 0;
 }
 
-// Returns 0, ENOENT when the file is gone already, EPERM for a file that is not ours, or what the system says.
+// Returns 0, ENOENT when the file is gone already, kNotOurs, or an errno.
 int CacheFolder::remove(const CacheFile& file, bool dry_run) const {
   const File opened(open_file(fd_, file.name));
-  if (!opened.good()) return errno == ENOENT ? ENOENT : EPERM;
+  if (!opened.good()) return errno == ENOENT ? ENOENT : kNotOurs;
   struct stat info {
   }, named{};
-  if (fstat(opened.get(), &info) != 0 || !is_own_regular_file(info)) return EPERM;
+  if (fstat(opened.get(), &info) != 0 || !is_own_regular_file(info)) return kNotOurs;
   const std::optional<EntryName> name = parse_entry_name(file.name);
   const bool ours = name ? read_entry_head(opened.get(), info.st_size, *name).state != EntryState::foreign
                          : is_temporary_name(file.name) && begins_as_ours(opened.get(), info.st_size);
-  if (!ours) return EPERM;
+  if (!ours) return kNotOurs;
   // The name still stands for the file that was looked into.
   if (fstatat(fd_, file.name.c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0) return errno;
-  if (named.st_dev != info.st_dev || named.st_ino != info.st_ino) return EPERM;
+  if (named.st_dev != info.st_dev || named.st_ino != info.st_ino) return kNotOurs;
   if (dry_run || unlinkat(fd_, file.name.c_str(), 0) == 0) return 0;
   return errno;
 }
@@ -187,7 +188,7 @@ TrimResult CacheFolder::trim(const TrimRequest& request) const {
   const time_t abandoned = time(nullptr) - kTemporaryLifetime;
   const auto take = [&](const CacheFile& file) {
     const int error = remove(file, request.dry_run);
-    if (error != 0 && error != ENOENT && error != EPERM && result.error == 0) result.error = error;
+    if (error > 0 && error != ENOENT && result.error == 0) result.error = error;
     return error;
   };
   for (CacheFile& file : list()) {
