@@ -1,5 +1,5 @@
-// `ligerdsl doctor`: what works here, and why the rest does not. Exit code 1 when the compiler, the CPU, a GPU whose
-// driver is there, or a cache that is required does not work.
+// `ligerdsl doctor`: what works here, and why the rest does not. Exit code 1 when the compiler or its worker, the
+// CPU, a GPU whose driver is there, or a cache that is required does not work.
 #include <fmt/format.h>
 
 #include <cstdlib>

@@ -1,4 +1,5 @@
-"""cache_test.py COMMAND NO_JIT FAKE_CUDA FAKE_CUBLASLT FOLDER: `ligerdsl cache`, and that what it warms is what plans look up."""
+"""cache_test.py COMMAND NO_JIT FAKE_CUDA FAKE_CUBLASLT AUTHOR AUTHOR_KERNELS FOLDER: `ligerdsl cache`, and that what it
+warms is what plans and authors' kernels look up."""
 
 import json
 import os
@@ -10,7 +11,8 @@ import sys
 import command as shared
 from command import Command, entries_in, expect
 
-path, no_jit, fake_cuda, fake_cublaslt, folder = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4], pathlib.Path(sys.argv[5])
+path, no_jit, fake_cuda, fake_cublaslt, author, author_kernels = sys.argv[1:7]
+folder = pathlib.Path(sys.argv[7])
 shutil.rmtree(folder, ignore_errors=True)
 folder.mkdir(parents=True)
 cache = folder / "cache"
@@ -58,6 +60,16 @@ def every_operation_runs_without_a_compile():
         expect(code == 0 and "cache hit on disk" in log and "compiled" not in log, f"{name}: exit {code}\n{output}{log[-2000:]}")
     code, output, _ = ligerdsl.run("run", "vector_add", "dtype=f16", "N=2", LIGERDSL_NO_JIT="1")
     expect(code == 4, f"what was not warmed is an error: exit {code}\n{output}")
+
+
+def an_authors_kernel_runs_without_a_compile():
+    shutil.rmtree(cache, ignore_errors=True)
+    run = lambda: subprocess.run([author], capture_output=True, text=True, env=ligerdsl.environment | {"LIGERDSL_NO_JIT": "1"})
+    expect(run().returncode != 0, "nothing is in the cache yet")
+    code, output, errors = ligerdsl.run("cache", "warm", "-", "--load", author_kernels, stdin='{"operation": "squared_relu"}')
+    expect(code == 0 and "1 kernels" in output, f"exit {code}\n{output}{errors}")
+    done = run()
+    expect(done.returncode == 0, f"exit {done.returncode}\n{done.stdout}{done.stderr}")
 
 
 def files_of_descriptions():
@@ -157,6 +169,7 @@ def look_at_it_and_make_it_smaller():
 warms_what_the_error_asks_for("cpu")
 warms_what_the_error_asks_for("cuda", LIGERDSL_LIBCUDA=fake_cuda, LIGERDSL_LIBCUBLASLT=fake_cublaslt)
 every_operation_runs_without_a_compile()
+an_authors_kernel_runs_without_a_compile()
 files_of_descriptions()
 warm_is_honest()
 look_at_it_and_make_it_smaller()
