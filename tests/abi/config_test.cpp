@@ -228,7 +228,7 @@ TEST(Config, TheCacheKeepsItsLimit) {
   const auto files = [&] { return std::distance(std::filesystem::directory_iterator(folder.path()), {}); };
   const auto compile = [&](const char* name) {
     KernelBuilder k(name);
-    k.view("out", f32, {dyn}).partition({16}).store({0}, k.full({16}, k.constant(1, f32)));
+    k.view("out", f32, {dyn}).partition({16}).store({0}, k.full({16}, 1, f32));
     const CompiledKernel kernel(Context(config), k.finish_bytes());
   };
   compile("first");
