@@ -27,7 +27,8 @@ void add_kernel(CLI::App* command, std::string* kernel, std::vector<std::string>
 }
 
 void add_cache(CLI::App* app, const Globals& globals, CacheRequest* request, std::function<int()>* chosen) {
-  CLI::App* cache = app->add_subcommand("cache", "The disk cache: what is there, is it whole, make it smaller, fill it");
+  CLI::App* cache =
+      app->add_subcommand("cache", "The disk cache: what is there, is it whole, make it smaller, fill it");
   cache->require_subcommand(1);
   cache->add_subcommand("ls", "Entries: kernel, target, size, time since the last use, build")->callback([=, &globals] {
     *chosen = [&globals] { return cache_ls(globals); };
@@ -35,16 +36,18 @@ void add_cache(CLI::App* app, const Globals& globals, CacheRequest* request, std
   cache->add_subcommand("verify", "Read every entry; exit code 1 when one is damaged")->callback([=, &globals] {
     *chosen = [&globals] { return cache_verify(globals); };
   });
-  CLI::App* trim = cache->add_subcommand("trim", "Remove the least recently used entries, and abandoned temporary files");
+  CLI::App* trim =
+      cache->add_subcommand("trim", "Remove the least recently used entries, and abandoned temporary files");
   trim->add_option("--to", request->to, "Size to keep: bytes, or a number with K, M, G or T; default: the limit");
   CLI::App* clear = cache->add_subcommand("clear", "Remove every entry; files that are not the cache's stay");
   for (CLI::App* command : {trim, clear}) command->add_flag("--dry-run", request->dry_run, "Only say what would go");
   trim->callback([=, &globals] { *chosen = [=, &globals] { return cache_trim(globals, *request); }; });
   clear->callback([=, &globals] { *chosen = [=, &globals] { return cache_clear(globals, *request); }; });
   CLI::App* warm = cache->add_subcommand("warm", "Compile descriptions into the cache, for processes with NO_JIT");
-  warm->add_option("file", request->file,
-                   "Descriptions as JSON, a line each or an array: "
-                   R"({"operation": "softmax_forward", "dtype": "bf16", "n_cols": 4096, "target": "sm_90a"}; - for stdin)")
+  warm->add_option(
+          "file", request->file,
+          "Descriptions as JSON, a line each or an array: "
+          R"({"operation": "softmax_forward", "dtype": "bf16", "n_cols": 4096, "target": "sm_90a"}; - for stdin)")
       ->required();
   warm->add_option("--target", request->targets, "cpu, sm_90a ...: of lines that name none; default: that of --device")
       ->allow_extra_args(false);
