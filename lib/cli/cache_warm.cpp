@@ -14,9 +14,8 @@
 #include "lib/cli/authors.h"
 #include "lib/cli/commands.h"
 #include "lib/cli/environment.h"
-#include "lib/cli/op_instance.h"
+#include "lib/cli/unloaded_kernel.h"
 #include "lib/cli/warm_file.h"
-#include "lib/src/structs.h"
 #include "program/serialize.h"
 #include "runtime/disk_cache.h"
 #include "runtime/kernel_cache.h"
@@ -67,7 +66,7 @@ class WarmTarget final : public WarmContext {
       return compiler_->compile(bytes, option_bytes);
     };
     note(program, options, runtime::KernelCache::keep(device().disk_cache(), compile, program, options));
-    return nullptr;
+    return std::make_shared<UnloadedKernel>();
   }
 
  private:

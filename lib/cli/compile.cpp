@@ -12,6 +12,7 @@
 #include "lib/cli/commands.h"
 #include "lib/cli/environment.h"
 #include "lib/cli/op_instance.h"
+#include "lib/cli/unloaded_kernel.h"
 #include "lib/src/launcher.h"
 #include "lib/src/structs.h"
 #include "program/print.h"
@@ -44,7 +45,7 @@ class RecordingContext final : public lib::Context {
   std::shared_ptr<runtime::LoadedKernel> load(const std::string& program,
                                               const program::CompileOptions& options) override {
     recorded.push_back({program, options});
-    return nullptr;
+    return std::make_shared<UnloadedKernel>();
   }
 
   std::vector<Recorded> recorded;

@@ -173,8 +173,8 @@ typedef struct ligerdsl_context_config {
 } ligerdsl_context_config_t;
 enum {
   LIGERDSL_CTX_DETERMINISTIC = 1, /* as LIGERDSL_DETERMINISTIC=1: refuse authors' kernels that add floats atomically */
-  LIGERDSL_CTX_NO_JIT = 2,        /* as LIGERDSL_NO_JIT=1: a kernel that is in no cache is NOT_SUPPORTED, never compiled;
-                                     the error says what `ligerdsl cache warm` needs to put it there */
+  LIGERDSL_CTX_NO_JIT = 2,        /* as LIGERDSL_NO_JIT=1: what is in no cache is NOT_SUPPORTED, never compiled; the
+                                     error says what `ligerdsl cache warm` needs */
   LIGERDSL_CTX_VALIDATE = 4       /* as LIGERDSL_VALIDATE=1: wait for every call and check what it wrote */
 };
 #define LIGERDSL_CONTEXT_CONFIG_INIT \
