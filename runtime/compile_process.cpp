@@ -181,15 +181,18 @@ CompileAnswer read_answer(const CompileIsolation& isolation, const Files& files,
 
 }  // namespace
 
+std::string worker_path(const CompileIsolation& isolation, const std::string& compiler_path) {
+  if (!isolation.worker.empty()) return isolation.worker;
+  return compiler_path.substr(0, compiler_path.rfind('/') + 1) + "ligerdsl/compile-worker";
+}
+
 CompileAnswer compile_in_process(const CompileIsolation& isolation, const std::string& compiler_path,
                                  std::string_view program, std::string_view options) {
   const Files files;
   if (!files.good() || !files.request.write(pack_message(kRequestMagic, static_cast<uint64_t>(getpid()),
                                                          {LIGERDSL_BUILD_ID, compiler_path, program, options})))
     return {CompileOutcome::not_started, "", "memory for a message to the compiler's process: " + text_of(errno)};
-  const std::string worker = !isolation.worker.empty()
-                                 ? isolation.worker
-                                 : compiler_path.substr(0, compiler_path.rfind('/') + 1) + "ligerdsl/compile-worker";
+  const std::string worker = worker_path(isolation, compiler_path);
   std::string arguments[] = {worker, std::to_string(isolation.seconds), std::to_string(isolation.megabytes)};
   char* const raw[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(), nullptr};
   pid_t child = 0;

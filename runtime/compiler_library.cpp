@@ -13,6 +13,7 @@
 #include "ligerdsl_build_id.h"
 #include "runtime/options.h"
 #include "runtime/reproducer.h"
+#include "runtime/shared_library.h"
 
 namespace ligerdsl::runtime {
 namespace {
@@ -142,12 +143,6 @@ std::string take(const ligerdsl_compiler_table& table, ligerdsl_bytes bytes) {
 
 const uint8_t* bytes_of(const std::string& text) {
   return reinterpret_cast<const uint8_t*>(text.data());
-}
-
-// The shared object (or program) that holds this address.
-std::string file_of(const void* address) {
-  Dl_info info{};
-  return dladdr(address, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
 }
 
 // The folder of the object that holds this code.

@@ -3,12 +3,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <ctime>
 #include <mutex>
 #include <set>
 #include <vector>
 
+#include "runtime/files.h"
 #include "runtime/options.h"
 
 namespace ligerdsl::runtime {
@@ -27,10 +29,16 @@ struct Logger {
   std::set<std::string> seen;
   int next_id = 1;
   int file = -1;
+  std::string file_problem;
 
   Logger() : level(static_cast<int32_t>(options().log)) {
     const std::string& path = options().log_file;
-    if (!path.empty()) file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (path.empty()) return;
+    file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file >= 0) return;
+    const int error = errno;
+    file_problem = "LIGERDSL_LOG_FILE \"" + path + "\" cannot be written, so log lines go to stderr: " +
+                   (error == ELOOP ? "it is a symbolic link" : locate_failure(path, error).text());
   }
 };
 
@@ -92,6 +100,10 @@ void log(LogLevel level, const std::string& line) {
   for (const Sink& sink : sinks) sink.callback(sink.user, static_cast<int32_t>(level), line.c_str());
   if (to.file >= 0) write_line(to.file, formatted(level, line));
   if (to.file < 0 && sinks.empty()) write_line(STDERR_FILENO, formatted(level, line));
+}
+
+const std::string& log_file_problem() {
+  return logger().file_problem;
 }
 
 void log_once(LogLevel level, const std::string& key, const std::string& line) {

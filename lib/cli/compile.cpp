@@ -12,6 +12,7 @@
 #include "lib/cli/commands.h"
 #include "lib/cli/environment.h"
 #include "lib/cli/op_instance.h"
+#include "lib/cli/unloaded_kernel.h"
 #include "lib/src/launcher.h"
 #include "lib/src/structs.h"
 #include "program/print.h"
@@ -44,7 +45,7 @@ class RecordingContext final : public lib::Context {
   std::shared_ptr<runtime::LoadedKernel> load(const std::string& program,
                                               const program::CompileOptions& options) override {
     recorded.push_back({program, options});
-    return nullptr;
+    return std::make_shared<UnloadedKernel>();
   }
 
   std::vector<Recorded> recorded;
@@ -76,10 +77,9 @@ Recorded from_reproducer(const CompileRequest& request) {
 }
 
 // A kernel of --load, with the options that ligerdsl_kernel_create takes beside its meta-parameters.
-std::vector<Recorded> record_author(const AnyKernel& kernel, const CompileRequest& request,
-                                    const program::CompileOptions& base) {
+void load_author(const AnyKernel& kernel, const std::vector<std::string>& settings, lib::Context& context) {
   std::map<std::string, std::string> rest;
-  const MetaValues meta = take_meta(kernel, request.settings, &rest);
+  const MetaValues meta = take_meta(kernel, settings, &rest);
   const auto take = [&](const char* name, int fallback) {
     const auto found = rest.find(name);
     if (found == rest.end()) return fallback;
@@ -99,26 +99,19 @@ std::vector<Recorded> record_author(const AnyKernel& kernel, const CompileReques
     throw Failure(kUsage,
                   fmt::format("{} has no setting '{}'; beside its own there are num_warps, num_ctas, num_stages, "
                               "max_registers, min_ctas_per_sm and no_alias",
-                              request.kernel, rest.begin()->first));
+                              kernel.name(), rest.begin()->first));
   }
   const program::Program program = program::parseProgram(kernel.program_bytes(meta));
   std::vector<lib::ArgPromise> promises(program.arguments.size());
   for (size_t i = 0; apart && i < promises.size(); ++i) promises[i].alias_class = static_cast<uint32_t>(i + 1);
-  RecordingContext context(base);
   const lib::Launcher launcher(context, program, options, promises);
-  return context.recorded;
 }
 
 std::vector<Recorded> record(const Globals& globals, const CompileRequest& request,
                              const program::CompileOptions& base) {
   const bool gpu = base.target == program::Target::nvptx;
-  const AuthorKernels authors(globals.load);
-  if (const AnyKernel* kernel = authors.find(request.kernel))
-    return choose_variant(record_author(*kernel, request, base), request.variant, gpu);
-  const OpInstance instance(find_op(request.kernel), request.settings);
-  lib::check_desc(instance.info(), instance.desc());
   const auto context = std::make_shared<RecordingContext>(base);
-  const lib::Plan plan(instance.info(), context, instance.desc());
+  load_kernels(AuthorKernels(globals.load), request.kernel, request.settings, context);
   return choose_variant(context->recorded, request.variant, gpu);
 }
 
@@ -178,6 +171,14 @@ std::string emit(runtime::CompilerLibrary* compiler, const Recorded& recorded, c
 }
 
 }  // namespace
+
+void load_kernels(const AuthorKernels& authors, const std::string& kernel, const std::vector<std::string>& settings,
+                  const lib::ContextRef& context) {
+  if (const AnyKernel* author = authors.find(kernel)) return load_author(*author, settings, *context);
+  const OpInstance instance(find_op(kernel), settings);
+  lib::check_desc(instance.info(), instance.desc());
+  const lib::Plan plan(instance.info(), context, instance.desc());
+}
 
 int compile(const Globals& globals, const CompileRequest& request) {
   std::string target = request.target;

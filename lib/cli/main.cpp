@@ -26,6 +26,38 @@ void add_kernel(CLI::App* command, std::string* kernel, std::vector<std::string>
                       "name=value: fields of the description, numbers, sizes (dtype=bf16 N=16384 H=8192)");
 }
 
+void add_cache(CLI::App* app, const Globals& globals, CacheRequest* request, std::function<int()>* chosen) {
+  CLI::App* cache =
+      app->add_subcommand("cache", "The disk cache: what is there, is it whole, make it smaller, fill it");
+  cache->require_subcommand(1);
+  cache->add_subcommand("ls", "Entries: kernel, target, size, time since the last use, build")->callback([=, &globals] {
+    *chosen = [&globals] { return cache_ls(globals); };
+  });
+  cache->add_subcommand("verify", "Read every entry; exit code 1 when one is damaged")->callback([=, &globals] {
+    *chosen = [&globals] { return cache_verify(globals); };
+  });
+  CLI::App* trim =
+      cache->add_subcommand("trim", "Remove the least recently used entries, and abandoned temporary files");
+  trim->add_option("--to", request->to, "Size to keep: bytes, or a number with K, M, G or T; default: the limit");
+  CLI::App* clear = cache->add_subcommand("clear", "Remove every entry; files that are not the cache's stay");
+  for (CLI::App* command : {trim, clear}) command->add_flag("--dry-run", request->dry_run, "Only say what would go");
+  trim->callback([=, &globals] { *chosen = [=, &globals] { return cache_trim(globals, *request); }; });
+  clear->callback([=, &globals] { *chosen = [=, &globals] { return cache_clear(globals, *request); }; });
+  CLI::App* warm = cache->add_subcommand("warm", "Compile descriptions into the cache, for processes with NO_JIT");
+  warm->add_option(
+          "file", request->file,
+          "Descriptions as JSON, a line each or an array: "
+          R"({"operation": "softmax_forward", "dtype": "bf16", "n_cols": 4096, "target": "sm_90a"}; - for stdin)")
+      ->required();
+  warm->add_option("--target", request->targets, "cpu, sm_90a ...: of lines that name none; default: that of --device")
+      ->allow_extra_args(false);
+  warm->add_option("--ptx", request->ptx, "PTX version of the driver there (ligerdsl doctor)")->capture_default_str();
+  warm->add_option("--multiprocessors", request->multiprocessors, "Multiprocessors of the GPU there")
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  warm->callback([=, &globals] { *chosen = [=, &globals] { return cache_warm(globals, *request); }; });
+}
+
 int report(int code, const std::string& message) {
   fmt::print(stderr, "ligerdsl: {}\n", message);
   return code;
@@ -99,6 +131,9 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"aligned", "generic"}));
   compile_command->add_option("-o,--output", compile_request.output, "Write to a file");
   compile_command->callback([&] { chosen = [&] { return compile(globals, compile_request); }; });
+
+  CacheRequest cache_request;
+  add_cache(&app, globals, &cache_request, &chosen);
 
   RunRequest run_request;
   CLI::App* run_command =

@@ -40,10 +40,15 @@ Config read_config(const ligerdsl_context_config_t* given) {
   if ((config.host_alloc == nullptr) != (config.host_free == nullptr))
     fail(Status::invalid_argument, "`host_alloc` and `host_free`: expected both or neither");
   if (config.device.type == LIGERDSL_CPU) config.device.id = 0;
+  if (config.cache_limit_bytes < 0) {
+    fail(Status::invalid_argument, "`cache_limit_bytes`: expected a number of bytes, or 0 for the default, got " +
+                                       std::to_string(config.cache_limit_bytes));
+  }
   Config result;
   result.device = {.kind = static_cast<runtime::DeviceKind>(config.device.type),
                    .ordinal = config.device.id,
                    .num_threads = config.num_threads,
+                   .cache_limit_bytes = config.cache_limit_bytes,
                    .no_jit = (config.flags & LIGERDSL_CTX_NO_JIT) != 0,
                    .allocator = {config.user, config.host_alloc, config.host_free}};
   if (config.cache_dir) result.device.cache_dir = config.cache_dir;

@@ -6,6 +6,8 @@
 #include "lib/src/failure.h"
 #include "lib/src/overlap.h"
 #include "lib/src/validate.h"
+#include "lib/src/warm_line.h"
+#include "runtime/kernel_cache.h"
 
 namespace ligerdsl::lib {
 
@@ -42,13 +44,23 @@ void check_workspace(const OpInfo& info, const Call& call, size_t bytes) {
   }
 }
 
+// Where a plan may not compile, the error says how to have its kernels in the cache.
+std::unique_ptr<OpPlan> make_op(const OpInfo& info, const ContextRef& context, const void* desc) {
+  try {
+    return info.make(context, desc);
+  } catch (const runtime::NotCached& error) {
+    throw runtime::NotCached(error.status(),
+                             std::string(error.what()) + ". FILE needs this line: " + warm_line(info, desc, *context));
+  }
+}
+
 }  // namespace
 
 Plan::Plan(const OpInfo& info, ContextRef context, const void* desc)
     : info_(&info),
       context_(std::move(context)),
       rules_(make_bind_rules(info, desc, context_->api_device())),
-      op_(info.make(context_, desc)) {}
+      op_(make_op(info, context_, desc)) {}
 
 size_t Plan::count(Call* call) const {
   call->rows = op_->rows(*call);

@@ -198,5 +198,12 @@ TEST(Matmul, MissingLibrariesAreNamed) {
   expect_failure(Status::not_supported, "cublasLtCreate", [&] { make_cuda_matmul(context, FAKE_CUDA); });
 }
 
+TEST(Matmul, TheLibrariesAreNamed) {
+  EXPECT_EQ(describe_cublaslt(FAKE_CUBLASLT).find(FAKE_CUBLASLT), 0u) << describe_cublaslt(FAKE_CUBLASLT);
+  expect_failure(Status::not_supported, "/nowhere.so", [] { describe_cublaslt("/nowhere.so"); });
+  expect_failure(Status::not_supported, "/nowhere.so", [] { describe_cblas("/nowhere.so"); });
+  expect_failure(Status::not_supported, "cblas_sgemm", [] { describe_cblas("libm.so.6"); });
+}
+
 }  // namespace
 }  // namespace ligerdsl::runtime

@@ -11,6 +11,7 @@
 
 #include "runtime/compiler_library.h"
 #include "runtime/driver.h"
+#include "runtime/log.h"
 
 namespace ligerdsl::runtime::test {
 
@@ -69,6 +70,17 @@ std::shared_ptr<Device> fake_gpu(const std::string& folder) {
   config.compiler = fake_compiler();
   config.driver = fake_driver();
   return Device::create(config);
+}
+
+Warnings::Warnings()
+    : id_(add_log_callback(
+          [](void* user, int32_t level, const char* line) {
+            if (level == static_cast<int32_t>(LogLevel::warning)) static_cast<Warnings*>(user)->lines.push_back(line);
+          },
+          this)) {}
+
+Warnings::~Warnings() {
+  remove_log_callback(id_);
 }
 
 std::string expect_error(Status status, const std::function<void()>& work) {

@@ -169,14 +169,16 @@ typedef struct ligerdsl_context_config {
   /* Gets the library's log lines of LIGERDSL_LOG's level while the context lives; then none goes to stderr. `level`: 1
    * error, 2 warning, 3 info, 4 debug. Must not call the library. */
   void (*log)(void* user, int32_t level, const char* line);
+  int64_t cache_limit_bytes; /* of the disk cache; 0 = LIGERDSL_CACHE_SIZE, else 1 GiB. The least recently used go */
 } ligerdsl_context_config_t;
 enum {
   LIGERDSL_CTX_DETERMINISTIC = 1, /* as LIGERDSL_DETERMINISTIC=1: refuse authors' kernels that add floats atomically */
-  LIGERDSL_CTX_NO_JIT = 2,        /* a kernel that is in no cache is NOT_SUPPORTED, never compiled */
+  LIGERDSL_CTX_NO_JIT = 2,        /* as LIGERDSL_NO_JIT=1: what is in no cache is NOT_SUPPORTED, never compiled; the
+                                     error says what `ligerdsl cache warm` needs */
   LIGERDSL_CTX_VALIDATE = 4       /* as LIGERDSL_VALIDATE=1: wait for every call and check what it wrote */
 };
 #define LIGERDSL_CONTEXT_CONFIG_INIT \
-  { LIGERDSL_HEADER_OF(ligerdsl_context_config_t), {LIGERDSL_CPU, 0}, 0, 0u, NULL, NULL, NULL, NULL, NULL }
+  { LIGERDSL_HEADER_OF(ligerdsl_context_config_t), {LIGERDSL_CPU, 0}, 0, 0u, NULL, NULL, NULL, NULL, NULL, 0 }
 
 /* A CUDA context retains the device's primary context; the caller's current context is the same before and after every
  * call. Errors: NO_DEVICE, INVALID_DEVICE, DRIVER_TOO_OLD, FORKED_PROCESS. */
