@@ -43,34 +43,43 @@ Digest KernelCache::key(std::string_view program, std::string_view options) {
   return Sha256().field(build_id()).field(options).field(program).finish();
 }
 
+// The kernel, or null when it is the caller's to build.
+std::shared_ptr<LoadedKernel> KernelCache::find_or_begin(const Digest& digest) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    const auto [entry, fresh] = entries_.try_emplace(digest);
+    if (entry->second.kernel) return entry->second.kernel;
+    if (fresh || entry->second.building_since != fork_generation()) {
+      entry->second.building_since = fork_generation();
+      return nullptr;
+    }
+    built_.wait(lock);
+  }
+}
+
 std::shared_ptr<LoadedKernel> KernelCache::load(std::string_view program, const program::CompileOptions& options,
                                                 bool may_compile, LoadReport& report) {
   const std::string option_bytes = program::serialize(options);
   const Digest digest = key(program, option_bytes);
-  {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      auto found = entries_.find(digest);
-      if (found == entries_.end()) break;
-      if (!found->second.building) {
-        report.origin = Origin::memory;
-        return found->second.kernel;
-      }
-      built_.wait(lock);
-    }
-    entries_[digest];
+  if (std::shared_ptr<LoadedKernel> known = find_or_begin(digest)) {
+    report.origin = Origin::memory;
+    return known;
   }
   std::shared_ptr<LoadedKernel> kernel;
   try {
     kernel = build(digest, program, option_bytes, may_compile, report);
   } catch (...) {
-    std::lock_guard lock(mutex_);
-    entries_.erase(digest);
+    {
+      const std::lock_guard lock(mutex_);
+      entries_.erase(digest);
+    }
     built_.notify_all();
     throw;
   }
-  std::lock_guard lock(mutex_);
-  entries_[digest] = {false, kernel};
+  {
+    const std::lock_guard lock(mutex_);
+    entries_[digest].kernel = kernel;
+  }
   built_.notify_all();
   return kernel;
 }

@@ -5,15 +5,14 @@
 // the PTX, the SM and the driver's version.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string_view>
 
 #include "program/options.h"
 #include "runtime/disk_cache.h"
+#include "runtime/fork.h"
 #include "runtime/kernel.h"
 
 namespace ligerdsl::runtime {
@@ -47,8 +46,8 @@ class KernelCache {
 
  private:
   struct Entry {
-    bool building = true;
-    std::shared_ptr<LoadedKernel> kernel;
+    std::shared_ptr<LoadedKernel> kernel;         // null while a thread builds it
+    uint32_t building_since = fork_generation();  // a thread of the parent builds nothing for a forked child
   };
 
   std::shared_ptr<LoadedKernel> build(const Digest& key, std::string_view program, std::string_view options,
@@ -56,8 +55,10 @@ class KernelCache {
 
   const DiskCache& disk_;
   Steps steps_;
-  std::mutex mutex_;
-  std::condition_variable built_;
+  std::shared_ptr<LoadedKernel> find_or_begin(const Digest& digest);
+
+  ForkMutex mutex_;  // guards the entries
+  EventCount built_;
   std::map<Digest, Entry> entries_;
 };
 
