@@ -16,6 +16,7 @@
 #include <cstring>
 
 #include "ligerdsl_build_id.h"
+#include "runtime/address_space.h"
 
 extern char** environ;
 
@@ -24,7 +25,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMaxPrinted = 2000;  // of what the worker wrote to standard error
+constexpr size_t kLeastMegabytes = 256;  // a worker that may take less and crashes needed more
+constexpr size_t kMaxPrinted = 2000;     // of what the worker wrote to standard error
 constexpr int kFirstFreeDescriptor = kAnswerDescriptor + 1;
 constexpr auto kPollInterval = std::chrono::milliseconds(5);
 
@@ -153,6 +155,12 @@ std::string printed_by(const Files& files) {
   return text.empty() ? "" : "; it printed:\n" + text;
 }
 
+// In MiB; 0: none. A worker keeps a limit of this process that is lower than its own.
+size_t limit_of_worker(const CompileIsolation& isolation) {
+  const size_t own = static_cast<size_t>(isolation.megabytes), inherited = address_space_limit() >> 20;
+  return own && inherited ? std::min(own, inherited) : std::max(own, inherited);
+}
+
 CompileAnswer read_answer(const CompileIsolation& isolation, const Files& files, const End& end) {
   if (end.how == Ended::overdue)
     return {CompileOutcome::too_slow, "",
@@ -174,9 +182,11 @@ CompileAnswer read_answer(const CompileIsolation& isolation, const Files& files,
     how = "was ended by " + (name ? std::string("SIG") + name : "signal " + std::to_string(end.number));
   }
   // Where memory is short, not everything in a process gets to say so.
-  if (isolation.megabytes)
-    how += " (it may take " + std::to_string(isolation.megabytes) + " MiB of memory, LIGERDSL_COMPILE_MEGABYTES)";
-  return {CompileOutcome::crashed, "", "the compiler's process " + how + printed_by(files)};
+  const size_t megabytes = limit_of_worker(isolation);
+  if (megabytes)
+    how += " (it may take " + std::to_string(megabytes) + " MiB of memory: LIGERDSL_COMPILE_MEGABYTES, ulimit -v)";
+  return {megabytes && megabytes < kLeastMegabytes ? CompileOutcome::out_of_memory : CompileOutcome::crashed, "",
+          "the compiler's process " + how + printed_by(files)};
 }
 
 }  // namespace

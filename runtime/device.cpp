@@ -51,8 +51,13 @@ std::shared_ptr<CompilerLibrary> Device::compiler() {
 }
 
 std::shared_ptr<Matmul> Device::matmul() {
+  {
+    const std::lock_guard lock(matmul_mutex_);
+    if (matmul_) return matmul_;
+  }
+  std::shared_ptr<Matmul> made = make_matmul();  // loads a library
   const std::lock_guard lock(matmul_mutex_);
-  if (!matmul_) matmul_ = make_matmul();
+  if (!matmul_) matmul_.swap(made);
   return matmul_;
 }
 

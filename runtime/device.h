@@ -3,12 +3,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "program/options.h"
+#include "runtime/fork.h"
 #include "runtime/kernel.h"
 #include "runtime/options.h"
 #include "runtime/status.h"
@@ -116,7 +116,7 @@ class Device {
   std::unique_ptr<KernelCache> cache_;
 
  private:
-  std::mutex matmul_mutex_;
+  ForkMutex matmul_mutex_;
   std::shared_ptr<Matmul> matmul_;
 };
 

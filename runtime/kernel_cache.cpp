@@ -72,37 +72,44 @@ Origin KernelCache::keep(const DiskCache& disk, const Compile& compile, std::str
   return Origin::compiled;
 }
 
+// The kernel, or null when it is the caller's to build.
+std::shared_ptr<LoadedKernel> KernelCache::find_or_begin(const Digest& digest) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    const auto [entry, fresh] = entries_.try_emplace(digest);
+    if (entry->second.kernel) return entry->second.kernel;
+    if (fresh || entry->second.building_since != fork_generation()) {
+      entry->second.building_since = fork_generation();
+      return nullptr;
+    }
+    built_.wait(lock);
+  }
+}
+
 std::shared_ptr<LoadedKernel> KernelCache::load(std::string_view program, const program::CompileOptions& options,
                                                 bool may_compile, LoadReport& report) {
   Request request{.program = program, .options = program::serialize(options), .target = target_text(options)};
   request.key = key(program, request.options);
-  {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      auto found = entries_.find(request.key);
-      if (found == entries_.end()) break;
-      if (!found->second.building) {
-        report.origin = Origin::memory;
-        const std::shared_ptr<LoadedKernel> kernel = found->second.kernel;
-        lock.unlock();
-        log_origin("cache hit in memory: ", kernel->artifact().entry, request.target, request.key);
-        return kernel;
-      }
-      built_.wait(lock);
-    }
-    entries_[request.key];
+  if (std::shared_ptr<LoadedKernel> known = find_or_begin(request.key)) {
+    report.origin = Origin::memory;
+    log_origin("cache hit in memory: ", known->artifact().entry, request.target, request.key);
+    return known;
   }
   std::shared_ptr<LoadedKernel> kernel;
   try {
     kernel = build(request, may_compile, report);
   } catch (...) {
-    std::lock_guard lock(mutex_);
-    entries_.erase(request.key);
+    {
+      const std::lock_guard lock(mutex_);
+      entries_.erase(request.key);
+    }
     built_.notify_all();
     throw;
   }
-  std::lock_guard lock(mutex_);
-  entries_[request.key] = {false, kernel};
+  {
+    const std::lock_guard lock(mutex_);
+    entries_[request.key].kernel = kernel;
+  }
   built_.notify_all();
   return kernel;
 }

@@ -5,16 +5,15 @@
 // the PTX, the SM and the driver's version.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
 #include "program/options.h"
 #include "runtime/disk_cache.h"
+#include "runtime/fork.h"
 #include "runtime/kernel.h"
 #include "runtime/status.h"
 
@@ -64,8 +63,8 @@ class KernelCache {
 
  private:
   struct Entry {
-    bool building = true;
-    std::shared_ptr<LoadedKernel> kernel;
+    std::shared_ptr<LoadedKernel> kernel;         // null while a thread builds it
+    uint32_t building_since = fork_generation();  // a thread of the parent builds nothing for a forked child
   };
 
   struct Request {
@@ -80,8 +79,10 @@ class KernelCache {
 
   const DiskCache& disk_;
   Steps steps_;
-  std::mutex mutex_;
-  std::condition_variable built_;
+  std::shared_ptr<LoadedKernel> find_or_begin(const Digest& digest);
+
+  ForkMutex mutex_;  // guards the entries
+  EventCount built_;
   std::map<Digest, Entry> entries_;
 };
 

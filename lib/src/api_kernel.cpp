@@ -217,9 +217,9 @@ ligerdsl_status_t ligerdsl_kernel_create(ligerdsl_context_t context, const void*
   return guarded("ligerdsl_kernel_create", [&] {
     require_pointer(kernel, "kernel");
     *kernel = nullptr;
-    const ContextRef& ref = require_context(context);
+    const ContextUse use(context);
     require_pointer(program, "program");
-    auto made = create(ref, program, program_bytes, read_options(options));
+    auto made = create(use.ref(), program, program_bytes, read_options(options));
     *kernel = static_cast<ligerdsl_kernel_t>(make_handle(HandleKind::kernel, made.get()));
     made.release();
   });
@@ -228,7 +228,8 @@ ligerdsl_status_t ligerdsl_kernel_create(ligerdsl_context_t context, const void*
 ligerdsl_status_t ligerdsl_kernel_launch(ligerdsl_kernel_t kernel, const ligerdsl_kernel_arg_t* args, size_t n_args,
                                          const int32_t grid[3], ligerdsl_stream_t stream) {
   return guarded("ligerdsl_kernel_launch", [&] {
-    const auto& made = *static_cast<AuthorKernel*>(require_handle(HandleKind::kernel, kernel, "kernel"));
+    const HandleUse use(HandleKind::kernel, kernel, "kernel");
+    const auto& made = *static_cast<AuthorKernel*>(use.object());
     if (n_args > 0) require_pointer(args, "args");
     require_pointer(grid, "grid");
     launch(made, args, n_args, grid, reinterpret_cast<runtime::Stream>(stream));

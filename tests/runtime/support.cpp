@@ -97,6 +97,7 @@ std::string expect_error(Status status, const std::function<void()>& work) {
 bool passes_in_child(const std::function<bool()>& work) {
   const pid_t child = fork();
   if (child == 0) {
+    alarm(60);
     bool good = false;
     try {
       good = work() && !::testing::Test::HasFailure();

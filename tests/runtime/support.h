@@ -60,7 +60,8 @@ inline constexpr bool kSanitized = false;
 // The message of the Error that `work` throws; fails the test unless it has this status.
 std::string expect_error(Status status, const std::function<void()>& work);
 
-// Runs `work` in a forked child and returns true when it ran to its end without a failed expectation or an exception.
+// Runs `work` in a forked child and returns true when it ran to its end, in a minute, without a failed expectation or
+// an exception.
 bool passes_in_child(const std::function<bool()>& work);
 
 std::string read_file(const std::string& path);

@@ -10,8 +10,17 @@
  * Threads
  *   context, plan, kernel   any number of threads at the same time
  *   workspace               one call at a time
- *   destroy functions       no other thread may be using the handle; a handle that was destroyed is reported, never
- * followed last error              per thread
+ *   destroy functions       wait for calls of other threads that use the handle (one may be compiling); from then on the
+ *                           handle is reported as dead, never followed
+ *   last error              per thread
+ *
+ * End of the process: main may return, and any thread may call exit, while other threads are inside the library; a
+ * context with static lifetime may be destroyed then.
+ *
+ * fork: a child may destroy what it inherits and exit, whatever the parent's threads were doing, and may use a CPU
+ * context, its plans and kernels: they work there on the calling thread alone, and the first call takes memory. A context
+ * that the child creates has threads of its own. FORKED_PROCESS is the answer to a CUDA context of before the fork, and
+ * to what must be compiled (or linked, on a CPU) in a child that was forked while another thread compiled.
  *
  * Determinism: the same build, device model, shapes and options give the same bits, whatever the number of threads.
  */
@@ -46,7 +55,7 @@ enum {
   LIGERDSL_SUCCESS = 0,
   LIGERDSL_NOT_INITIALIZED = 1000,
   LIGERDSL_ABI_MISMATCH = 1001,
-  LIGERDSL_FORKED_PROCESS = 1002, /* CUDA was in use before fork() */
+  LIGERDSL_FORKED_PROCESS = 1002, /* CUDA was in use before fork(), or another thread was compiling */
   LIGERDSL_DEAD_HANDLE = 1003,    /* the handle was destroyed, or never was one */
   LIGERDSL_INVALID_ARGUMENT = 2000,
   LIGERDSL_INVALID_NULL_POINTER = 2001,
@@ -184,7 +193,7 @@ enum {
  * call. Errors: NO_DEVICE, INVALID_DEVICE, DRIVER_TOO_OLD, FORKED_PROCESS. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_create(const ligerdsl_context_config_t* config,
                                                                           ligerdsl_context_t* context);
-/* NULL is fine. Plans and kernels made from the context stay valid. */
+/* NULL is fine. Waits for calls that use the context. Plans and kernels made from it stay valid. */
 LIGERDSL_API void ligerdsl_context_destroy(ligerdsl_context_t context);
 /* Synchronises the stream and reports what kernels found since the last check: INVALID_LABEL, with the row and the word
  * "out of bounds" in the text, when a label or index was not in range. */
