@@ -27,12 +27,18 @@ separate_arguments(flags)
 run(${CC} -std=c99 -O2 -Wall -Wextra -Werror ${SOURCE}/c_trainer/main.c -o ${WORK}/c_trainer ${flags} -lm)
 run(${WORK}/c_trainer)
 
-foreach(project cpp_trainer dsl_author)
-  run(${CMAKE_COMMAND} -S ${SOURCE}/${project} -B ${WORK}/${project} -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=Release
-      -DCMAKE_CXX_COMPILER=${CXX})
-  run(${CMAKE_COMMAND} --build ${WORK}/${project})
-  run(${WORK}/${project}/${project})
-endforeach()
+function(build_and_run project folder compiler)
+  run(${CMAKE_COMMAND} -S ${SOURCE}/${project} -B ${WORK}/${folder} -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=Release
+      -DCMAKE_CXX_COMPILER=${compiler})
+  run(${CMAKE_COMMAND} --build ${WORK}/${folder})
+  run(${WORK}/${folder}/${project})
+endfunction()
+build_and_run(cpp_trainer cpp_trainer ${CXX})
+build_and_run(dsl_author dsl_author ${CXX})
+# An author's compiler need not be the one that the library was built with.
+if(CLANGXX)
+  build_and_run(dsl_author dsl_author_clang ${CLANGXX})
+endif()
 
 # The author's kernels behind the command.
 run(${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so list)
