@@ -25,7 +25,8 @@ std::string file_of(const std::string& header, const std::string& data, int vers
          little_endian(header.size(), version == 1 ? 2 : 4) + header + data;
 }
 
-std::string header_of(const std::string& shape, const std::string& descr = "'<f4'", const std::string& order = "False") {
+std::string header_of(const std::string& shape, const std::string& descr = "'<f4'",
+                      const std::string& order = "False") {
   return "{'descr': " + descr + ", 'fortran_order': " + order + ", 'shape': " + shape + ", }  \n";
 }
 
@@ -51,7 +52,9 @@ TEST(Npy, ReadsEveryVersionAndEverySpelling) {
       {"a scalar", file_of(header_of("()"), kFloats.substr(0, 4)), {}},
       {"trailing comma in the shape", file_of(header_of("(2, 3,)"), kFloats), {2, 3}},
       {"no spaces", file_of("{'descr':'<f4','fortran_order':False,'shape':(2,3)}", kFloats), {2, 3}},
-      {"many spaces", file_of("  { 'descr'  :\t'<f4' ,\n'fortran_order': False , 'shape' : ( 2 , 3 ) } \n", kFloats), {2, 3}},
+      {"many spaces",
+       file_of("  { 'descr'  :\t'<f4' ,\n'fortran_order': False , 'shape' : ( 2 , 3 ) } \n", kFloats),
+       {2, 3}},
       {"another order of keys", file_of("{'shape': (2, 3), 'fortran_order': False, 'descr': '<f4'}", kFloats), {2, 3}},
       {"double quotes", file_of("{\"descr\": \"<f4\", \"fortran_order\": False, \"shape\": (2, 3)}", kFloats), {2, 3}},
       {"no elements", file_of(header_of("(0, 3)"), ""), {0, 3}},

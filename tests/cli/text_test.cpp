@@ -16,8 +16,8 @@ TEST(Text, WhatATerminalMayNotShowIsEscaped) {
   EXPECT_EQ(printable("\x1b[31m\r\x7f"), "\\x1b[31m\\x0d\\x7f");
   EXPECT_EQ(printable(std::string_view("a\0b", 3)), "a\\x00b");
   EXPECT_EQ(printable("\xff\xfe"), "\\xff\\xfe");
-  EXPECT_EQ(printable("\xc3"), "\\xc3");                  // cut off
-  EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");          // longer than it need be
+  EXPECT_EQ(printable("\xc3"), "\\xc3");                    // cut off
+  EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");           // longer than it need be
   EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // a surrogate
   EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");
   EXPECT_EQ(printable("\xc2\x9b"
@@ -51,7 +51,8 @@ TEST(Text, IntegersAreWholeTextsOfTheRange) {
   EXPECT_EQ(refusal("16", 0, 16), "16");
   EXPECT_EQ(refusal("1e6", 0, 10000000), "1000000");
   EXPECT_EQ(refusal("-9223372036854775808", INT64_MIN, INT64_MAX), "-9223372036854775808");
-  for (const char* text : {"", "17", "-1", "4x", " 4", "4 ", "1.5", "1e30", "nan", "inf", "0x10", "99999999999999999999"})
+  for (const char* text :
+       {"", "17", "-1", "4x", " 4", "4 ", "1.5", "1e30", "nan", "inf", "0x10", "99999999999999999999"})
     EXPECT_EQ(refusal(text, 0, 16), std::string("N: expected an integer from 0 to 16, got '") + text + "'");
 }
 

@@ -66,8 +66,9 @@ TEST(Subprocess, StandardStreamsThatAreClosedAreNoObstacle) {
 }
 
 TEST(Subprocess, AProgramThatIsNotThereIsNamed) {
-  const std::string text =
-      expect_error(Status::not_supported, [] { run_process({"no-such-program-here", "argument"}); });
+  const std::string text = expect_error(Status::not_supported, [] {
+    run_process({"no-such-program-here", "argument"});
+  });
   EXPECT_EQ(text, "\"no-such-program-here\" cannot be started: No such file or directory");
 }
 

@@ -8,7 +8,7 @@
 
 namespace ligerdsl {
 
-#define LIGERDSL_DECLARE_UNARY(fn)                  \
+#define LIGERDSL_DECLARE_UNARY(fn)                   \
   Tile fn(const Tile& x, Loc loc = Here::current()); \
   Scalar fn(const Scalar& x, Loc loc = Here::current());
 
@@ -34,7 +34,7 @@ LIGERDSL_DECLARE_UNARY(fast_tanh)
 LIGERDSL_DECLARE_UNARY(fast_sigmoid)
 #undef LIGERDSL_DECLARE_UNARY
 
-#define LIGERDSL_DECLARE_BINARY(fn)                                      \
+#define LIGERDSL_DECLARE_BINARY(fn)                                       \
   Tile fn(const Tile& a, const Tile& b, Loc loc = Here::current());       \
   Tile fn(const Tile& a, ScalarArg b, Loc loc = Here::current());         \
   Tile fn(ScalarArg a, const Tile& b, Loc loc = Here::current());         \

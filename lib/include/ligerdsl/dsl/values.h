@@ -72,7 +72,7 @@ class Tile : public Value {
   Tile broadcast_to(const Shape& shape, Loc loc = Here::current()) const;  // same rank; dimensions of 1 grow
   Tile reshape(const Shape& shape, Loc loc = Here::current()) const;       // same elements in row-major order
   Tile permute(const std::vector<int>& order, Loc loc = Here::current()) const;  // result dim i = dim order[i]
-  int64_t size() const;                                                         // number of elements
+  int64_t size() const;                                                          // number of elements
 };
 
 // Hints to the memory system; they never change a result.
