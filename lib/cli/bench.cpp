@@ -180,6 +180,9 @@ int bench(const Globals& globals, const BenchRequest& request) {
   if (!request.kernel.empty() && !authors.find(request.kernel)) find_op(request.kernel);  // before anything starts
   if (!request.kernel.empty() && !request.sets.empty())
     throw Failure(kUsage, "bench: name a kernel or --set and --model, not both");
+  if (!request.kernel.empty() && request.rows > 0)
+    throw Failure(kUsage,
+                  fmt::format("bench: --rows is for sets; the rows of {} are a setting, like N=64", request.kernel));
   const std::vector<BenchCase> cases = chosen_cases(request, globals.device == "cpu");
   if (request.list) return list_cases(globals, cases);
   // Before minutes of measuring.

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <new>
 #include <sstream>
 #include <system_error>
 
@@ -60,6 +61,8 @@ int guarded(const std::function<int()>& body) {
   } catch (const std::system_error& error) {
     // What fmt throws when stdout is full, which finish_output() tells.
     return std::ferror(stdout) ? kNothingFound : report(kNothingFound, error.what());
+  } catch (const std::bad_alloc&) {
+    return report(kNothingFound, "out of memory");
   } catch (const std::exception& error) {
     return report(kNothingFound, error.what());
   }

@@ -81,6 +81,7 @@ PLAIN = [
     ("bench no_such_kernel", 2, ["no operation 'no_such_kernel'", "vector_add"]),
     ("bench --set nothing", 2, ["no set or model 'nothing'", "paper", "llama-3-70b"]),
     ("bench rope --set paper", 2, ["not both"]),
+    ("bench rope --rows 64", 2, ["--rows is for sets"]),
     ("bench --rows 0", 2, ["--rows"]),
     ("bench --list", 0, ["fused_linear_cross_entropy", "target_counts", "N=16384 H=4096"]),
     ("bench --list --device cuda:0", 0, ["N=16384 F=14336", "1.31 GiB"]),
