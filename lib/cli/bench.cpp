@@ -138,8 +138,7 @@ class Bench {
       measure(which);
     } catch (const std::exception& error) {
       failures_.push_back({{"kernel", which.kernel}, {"settings", which.settings}, {"error", error.what()}});
-      const std::string text = fmt::format("{} {}: {}", which.kernel, fmt::join(which.settings, " "), error.what());
-      fmt::print(stderr, "ligerdsl: {}\n", printable(text));
+      print_error(fmt::format("{} {}: {}", which.kernel, fmt::join(which.settings, " "), error.what()));
     }
   }
 

@@ -68,7 +68,7 @@ Recorded from_reproducer(const CompileRequest& request) {
     throw Failure(kUsage, "a reproducer brings its target and its settings: give neither");
   const runtime::Reproducer kept = runtime::read_reproducer(request.kernel);
   if (kept.build_id != runtime::build_id())
-    fmt::print(stderr, "ligerdsl: the reproducer is of build {}, this is {}\n", kept.build_id, runtime::build_id());
+    print_error(fmt::format("the reproducer is of build {}, this is {}", kept.build_id, runtime::build_id()));
   return {kept.program, program::parseOptions(kept.options)};
 }
 

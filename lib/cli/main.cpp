@@ -10,7 +10,6 @@
 
 #include "lib/cli/bench_cases.h"
 #include "lib/cli/commands.h"
-#include "lib/cli/printable.h"
 #include "lib/cli/usage.h"
 #include "lib/src/build_info.h"
 #include "ligerdsl/dsl/error.h"
@@ -32,8 +31,7 @@ void add_kernel(CLI::App* command, std::string* kernel, std::vector<std::string>
 }
 
 int report(int code, const std::string& message) {
-  std::fflush(stdout);
-  fmt::print(stderr, "ligerdsl: {}\n", printable(message));
+  print_error(message);
   return code;
 }
 
@@ -79,7 +77,7 @@ int main(int argc, char** argv) {
 
   Globals globals;
   app.add_option("--device", globals.device, "cpu or cuda:N")->capture_default_str()->check(device_name());
-  app.add_option("--threads", globals.threads, "CPU: worker threads; 0 = all cores")->check(integer_from(0, 4096));
+  app.add_option("--threads", globals.threads, "CPU: worker threads; 0 = all cores")->transform(integer_from(0, 4096));
   app.add_option("--json", globals.json, "Write the result as JSON to a file, or - for stdout");
   app.add_option("--color", globals.color, "auto, always or never")->check(CLI::IsMember({"auto", "always", "never"}));
   app.add_option("--load", globals.load, "A shared object with kernels of your own (LIGERDSL_EXPORT_KERNELS)")
@@ -130,7 +128,7 @@ int main(int argc, char** argv) {
                    fmt::format("A set of shapes or a model's layers: {}", fmt::join(bench_set_names(), ", ")))
       ->allow_extra_args(false);
   bench_command->add_option("--rows", bench_request.rows, "Rows (tokens) of the cases of a set")
-      ->check(integer_from(1, (int64_t{1} << 31) - 1));
+      ->transform(integer_from(1, (int64_t{1} << 31) - 1));
   bench_command->add_flag("--list", bench_request.list, "Only list the cases and the bytes that they move");
   bench_command->add_option("--plot", bench_request.plot, "Write a bar chart (SVG) of fractions of a copy to a file");
   bench_command->add_flag("--warm", bench_request.warm, "Leave the caches warm between samples");

@@ -68,21 +68,30 @@ void print_table(const Globals& globals, const std::vector<std::string>& header,
 
 namespace {
 
-int print_error = 0;  // errno of the first write to stdout that failed
+int stdout_error = 0;  // errno of the first write to stdout that failed
+
+void flush_stdout() {
+  if (std::fflush(stdout) != 0 && stdout_error == 0) stdout_error = errno;
+}
 
 }  // namespace
 
 void print_text(std::string_view text) {
   const bool printed = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  if (!printed && print_error == 0) print_error = errno;
+  if (!printed && stdout_error == 0) stdout_error = errno;
+}
+
+void print_error(const std::string& message) {
+  flush_stdout();  // first what came first
+  const std::string line = fmt::format("ligerdsl: {}\n", printable(message));
+  std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
 int finish_output(int code) {
-  const bool flushed = std::fflush(stdout) == 0;
-  const int error = print_error != 0 ? print_error : flushed ? 0 : errno;
-  if (error == 0 && !std::ferror(stdout)) return code;
-  const char* reason = error != 0 ? std::strerror(error) : "a write failed";
-  fmt::print(stderr, "ligerdsl: standard output cannot be written: {}\n", reason);
+  flush_stdout();
+  if (stdout_error == 0 && !std::ferror(stdout)) return code;
+  const char* reason = stdout_error != 0 ? std::strerror(stdout_error) : "a write failed";
+  print_error(fmt::format("standard output cannot be written: {}", reason));
   return code == kOk || code == kCheckFailed ? kNothingFound : code;
 }
 

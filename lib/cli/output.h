@@ -40,6 +40,8 @@ void print_table(const Globals& globals, const std::vector<std::string>& header,
 
 // Text on stdout. That it cannot be written is found by finish_output().
 void print_text(std::string_view text);
+// A line on stderr, whatever is in the message.
+void print_error(const std::string& message);
 // The command's last act: flushes stdout. Returns `code`, or kNothingFound, with a line on stderr, when what was
 // printed did not arrive.
 int finish_output(int code);

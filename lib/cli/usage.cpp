@@ -90,8 +90,9 @@ CLI::Validator device_name() {
 }
 
 CLI::Validator integer_from(int64_t low, int64_t high) {
-  return {[=](std::string& text) { return refusal([&] { parse_integer("", text, low, high); }); },
-          fmt::format("{} to {}", low, high)};
+  return {
+      [=](std::string& text) { return refusal([&] { text = std::to_string(parse_integer("", text, low, high)); }); },
+      fmt::format("{} to {}", low, high)};
 }
 
 CLI::Validator number_from(double low, double high) {

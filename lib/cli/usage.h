@@ -12,7 +12,8 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error);
 // cpu or cuda:N.
 CLI::Validator device_name();
 
-// A number of the range, ends included; the range stands in the help and in the error.
+// A number of the range, ends included; the range stands in the help and in the error. integer_from writes 1e6 in
+// digits for options that read no more: use it with transform().
 CLI::Validator integer_from(int64_t low, int64_t high);
 CLI::Validator number_from(double low, double high);
 

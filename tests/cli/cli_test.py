@@ -85,6 +85,7 @@ PLAIN = [
     ("bench --rows 0", 2, ["--rows"]),
     ("bench --list", 0, ["fused_linear_cross_entropy", "target_counts", "N=16384 H=4096"]),
     ("bench --list --device cuda:0", 0, ["N=16384 F=14336", "1.31 GiB"]),
+    ("bench --list --set paper --rows 1e2", 0, ["N=100 H=2048"]),
     ("bench --list --set paper --set widths --rows 64", 0, ["N=64 H=131072", "V=262144", "F=29568"]),
     *[(f"bench --list --model {model}", 0, [f"H={hidden}", f"V={vocabulary}"]) for model, hidden, vocabulary in
       (("llama-3.2-1b", 2048, 128256), ("llama-3-8b", 4096, 128256), ("llama-3-70b", 8192, 128256), ("qwen2.5-7b", 3584, 152064),
@@ -192,7 +193,7 @@ def contradictions():
             (["swiglu_forward", "fused=1", "--in", f"gate_up={three}"], 2, ["a multiple of 2", "3"]),
             (["rms_norm_backward", "N=2", "--in", f"weight={three}", "--in", f"rstd={three}"], 2, ["N is 2 by N=2, but 3 by --in rstd="]),
             (["cross_entropy", "V=5", "reduction=none", "with_class_weight=1", "--in", f"class_weight={four}"], 2, ["V is 5 by V=5, but 4"]),
-            (["cross_entropy_backward", "per_row=1", "V=2", "--in", f"d_loss={three}"], 0, ["[3, 2]"])):
+            (["cross_entropy_backward", "per_row=1", "V=2", "N=3", "--in", f"d_loss={three}"], 0, ["[3, 2]"])):
         got, output, _ = run(["run", *arguments])
         expect(got == code and all(word in output for word in words), f"run {arguments}: {got}\n{output[-800:]}")
 

@@ -54,6 +54,13 @@ def full_disks():
             expect(code == 4 and b"cannot write " + path.encode() + b": " + reason in errors, f"{line}: {code}\n{errors}")
 
 
+def no_stderr():
+    for arguments in (["frob"], ["list", "--frob"], ["compile", "frob"]):
+        with open("/dev/full", "w") as full:
+            code = subprocess.run([command, *arguments], stderr=full).returncode
+        expect(code == 2, f"{arguments} 2> /dev/full: {code}")
+
+
 def colored(arguments, terminal, **environment):
     """Whether the table's title has an escape sequence."""
     cleared = {name: environment.get(name, "") for name in ("NO_COLOR", "TERM")}
@@ -182,6 +189,7 @@ def tools():
 shutil.rmtree(folder, ignore_errors=True)
 folder.mkdir(parents=True)
 full_disks()
+no_stderr()
 terminals()
 any_bytes()
 if part == "compiled":
