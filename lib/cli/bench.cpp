@@ -10,7 +10,6 @@
 #include "lib/cli/commands.h"
 #include "lib/cli/environment.h"
 #include "lib/cli/op_instance.h"
-#include "lib/cli/printable.h"
 #include "lib/src/build_info.h"
 #include "lib/src/structs.h"
 #include "runtime/measure.h"
