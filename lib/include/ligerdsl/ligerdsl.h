@@ -43,8 +43,14 @@
 #define LIGERDSL_NODISCARD
 #endif
 
+/* What each language wants, so that no warning of a careful C or C++ project names this header. */
 #ifdef __cplusplus
+#define LIGERDSL_CAST(type, value) static_cast<type>(value)
+#define LIGERDSL_NULL nullptr
 extern "C" {
+#else
+#define LIGERDSL_CAST(type, value) ((type)(value))
+#define LIGERDSL_NULL NULL
 #endif
 
 /* ---- Status -------------------------------------------------------------------------------------------------------
@@ -128,9 +134,9 @@ enum {
 };
 static inline ligerdsl_dtype_t ligerdsl_dtype_of(int32_t code) {
   ligerdsl_dtype_t t;
-  t.code = (uint8_t)(code & 0xff);
-  t.bits = (uint8_t)((code >> 8) & 0xff);
-  t.lanes = (uint16_t)((code >> 16) & 0xffff);
+  t.code = LIGERDSL_CAST(uint8_t, code & 0xff);
+  t.bits = LIGERDSL_CAST(uint8_t, (code >> 8) & 0xff);
+  t.lanes = LIGERDSL_CAST(uint16_t, (code >> 16) & 0xffff);
   return t;
 }
 /* A contiguous tensor; `shape` must outlive it. */
@@ -142,7 +148,7 @@ static inline ligerdsl_tensor_t ligerdsl_tensor_make(void* data, ligerdsl_device
   t.ndim = ndim;
   t.dtype = ligerdsl_dtype_of(dtype);
   t.shape = shape;
-  t.strides = NULL;
+  t.strides = LIGERDSL_NULL;
   t.byte_offset = 0;
   return t;
 }
@@ -186,8 +192,11 @@ enum {
                                      error says what `ligerdsl cache warm` needs */
   LIGERDSL_CTX_VALIDATE = 4       /* as LIGERDSL_VALIDATE=1: wait for every call and check what it wrote */
 };
-#define LIGERDSL_CONTEXT_CONFIG_INIT \
-  { LIGERDSL_HEADER_OF(ligerdsl_context_config_t), {LIGERDSL_CPU, 0}, 0, 0u, NULL, NULL, NULL, NULL, NULL, 0 }
+#define LIGERDSL_CONTEXT_CONFIG_INIT                                                                       \
+  {                                                                                                        \
+    LIGERDSL_HEADER_OF(ligerdsl_context_config_t), {LIGERDSL_CPU, 0}, 0, 0u, LIGERDSL_NULL, LIGERDSL_NULL, \
+        LIGERDSL_NULL, LIGERDSL_NULL, LIGERDSL_NULL, 0                                                     \
+  }
 
 /* A CUDA context retains the device's primary context; the caller's current context is the same before and after every
  * call. Errors: NO_DEVICE, INVALID_DEVICE, DRIVER_TOO_OLD, FORKED_PROCESS. */
