@@ -5,7 +5,7 @@ import unittest
 
 from mutants import Mutant, parse
 from record import NOT_RUN, Record
-from steps import STEPS, noticing_test, run
+from steps import STEPS, UNKNOWN, noticing_test, run
 
 TEXT = """# a comment
 
@@ -95,14 +95,21 @@ class Steps(unittest.TestCase):
         self.assertEqual(noticing_test(gtest), "A.b")
         self.assertEqual(noticing_test("[ RUN      ] A.b\n[       OK ] A.b (3 ms)\n[ RUN      ] A.dies/2\nAborted\n"), "A.dies/2")
         self.assertEqual(noticing_test("[  FAILED  ] A.b\nThe following tests FAILED:\n\t 28 - compiler_passes (Failed)\n"), "compiler_passes")
-        self.assertEqual(noticing_test("nothing"), "")
+        self.assertEqual(noticing_test("nothing"), UNKNOWN)
+
+    def test_a_step_runs_all_of_its_tests_or_some(self):
+        for step in STEPS.values():
+            self.assertEqual(step.command_of(()), step.command)
+            self.assertEqual(step.command_of(["A.b", UNKNOWN]), step.command)
+        self.assertTrue(STEPS["kernels-ptx"].command_of(["A.b", "C.d"]).endswith("--gtest_filter='A.b:C.d'"))
+        self.assertTrue(STEPS["runtime"].command_of(["A.b", "C.d"]).endswith("-R '^(A.b|C.d)$'"))
 
     def test_commands_that_fail_or_hang_are_red(self):
         with tempfile.TemporaryDirectory() as folder:
             log = pathlib.Path(folder) / "log.txt"
             self.assertEqual(run("echo fine", folder, log), (True, "fine\n"))
             self.assertEqual(run("echo wrong; exit 3", folder, log), (False, "wrong\n"))
-            self.assertEqual(run("sleep 30", folder, log, limit=0.1), (False, "\ntimed out\n"))
+            self.assertEqual(run("sleep 30", folder, log, limit=0.1), (False, "timed out\n"))
 
 
 if __name__ == "__main__":

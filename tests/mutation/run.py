@@ -4,8 +4,9 @@
     tests/mutation/run.py [--record] [--missing] [--work DIR] [--jobs N] [NAME ...]
 
 Works in a copy of the checked-in sources (a git worktree in DIR) with a build of its own, which it keeps for the next run.
-Without names, every mutant of mutants.txt. A mutant of the compiler costs one to three minutes; the test that noticed it
-last time, if it is recorded, runs first. Exit code 1: a mutant survived, or the tests fail without any.
+Without names, every mutant of mutants.txt, those of the compiler, which cost one to three minutes, last. The test that noticed
+a mutant last time, if it is recorded, runs first. After some mutants the tests that noticed them run without any: only what is
+green then was noticed, and recorded. Exit code 1: a mutant survived, or a test fails without any.
 """
 import argparse
 import pathlib
@@ -19,6 +20,8 @@ from steps import STEPS, noticing_test, run
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+BATCH = 4  # mutants between two looks at the tests without any
+DOES_NOT_COMPILE = "does not compile"
 
 
 class Workshop:
@@ -35,14 +38,13 @@ class Workshop:
         if not run("cmake --preset release -DLIGERDSL_BUILD_TESTS=ON", self.tree, self.log)[0]:
             sys.exit(f"the copy does not configure: {self.log}")
 
-    def notices(self, name, test=""):
-        """None: the step, or only the named test of it, is still green; otherwise what went red."""
+    def notices(self, name, tests=()):
+        """None: the step, or only these tests of it, is still green; otherwise the test that is red, or what went wrong."""
         step = STEPS[name]
         if not run(f"ninja -j{self.jobs} {step.targets}", self.build, self.log)[0]:
-            return "does not compile"
-        command = step.command + (" " + step.one_test.format(test) if test else "")
-        green, output = run(command, self.build, self.log)
-        return None if green else noticing_test(output) or "timed out"
+            return DOES_NOT_COMPILE
+        green, output = run(step.command_of(tests), self.build, self.log)
+        return None if green else noticing_test(output)
 
     def verdict(self, mutant, last):
         """What became of it: killed, survived, or why it is none; the step and the test that noticed."""
@@ -53,16 +55,23 @@ class Workshop:
         path.write_text(source.replace(mutant.old, mutant.new))
         with self.log.open("a") as out:
             out.write(f"\n==== {mutant.name}\n")
-        attempts = [(step, "") for step in mutant.steps]
+        attempts = [(step, ()) for step in mutant.steps]
         if last.get("test") and last["step"] in mutant.steps:
-            attempts.insert(0, (last["step"], last["test"]))
+            attempts.insert(0, (last["step"], [last["test"]]))
         try:
-            for step, test in attempts:
-                if how := self.notices(step, test):
-                    return (how, step, "") if how == "does not compile" else ("killed", step, how)
+            for step, tests in attempts:
+                if how := self.notices(step, tests):
+                    return (how, step, "") if how == DOES_NOT_COMPILE else ("killed", step, how)
             return "survived", "", ""
         finally:
             path.write_text(source)
+
+    def confirm(self, noticed):
+        """Ends the run unless the tests that noticed mutants, as (step, test), are green without any."""
+        for step in STEPS:
+            tests = sorted({test for of_step, test in noticed if of_step == step})
+            if tests and (how := self.notices(step, tests)):
+                sys.exit(f"without a mutant, step {step} is red ({how}): {self.log}")
 
 
 def check(mutants, complete):
@@ -73,20 +82,26 @@ def check(mutants, complete):
     return 1 if faults else 0
 
 
+def tried(workshop, mutant, results):
+    start = time.monotonic()
+    verdict, step, test = workshop.verdict(mutant, results.of(mutant))
+    print(f"{mutant.name:18} {verdict:8} {time.monotonic() - start:5.0f} s  {step} {test}", flush=True)
+    return verdict, step, test
+
+
 def run_all(chosen, mutants, options):
     results = record.Record(record.path(ROOT))
     workshop = Workshop(options.work.resolve(), options.jobs)
-    for step in [step for step in STEPS if any(step in mutant.steps for mutant in chosen)]:
-        if how := workshop.notices(step):
-            sys.exit(f"without a mutant, step {step} is red ({how}): {workshop.log}")
     killed = 0
-    for mutant in chosen:
-        start = time.monotonic()
-        verdict, step, test = workshop.verdict(mutant, results.of(mutant))
-        killed += verdict == "killed"
-        print(f"{mutant.name:18} {verdict:8} {time.monotonic() - start:5.0f} s  {step} {test}", flush=True)
-        if options.record and verdict in record.VERDICTS:
-            results.set(mutant, verdict, step, test, workshop.commit)
+    for first in range(0, len(chosen), BATCH):
+        batch = [(mutant, *tried(workshop, mutant, results)) for mutant in chosen[first : first + BATCH]]
+        noticed = [(step, test) for _, verdict, step, test in batch if verdict == "killed"]
+        workshop.confirm(noticed)
+        killed += len(noticed)
+        for mutant, verdict, step, test in batch:
+            if verdict in record.VERDICTS:
+                results.set(mutant, verdict, step, test, workshop.commit)
+        if options.record:
             results.write(mutants)
     print(f"{killed} of {len(chosen)} mutants were noticed; log: {workshop.log}")
     return 0 if killed == len(chosen) else 1
@@ -118,6 +133,7 @@ def main():
         sys.exit("a record of fewer steps than a mutant has would call mutants survivors that are none: --record or --skip")
     for mutant in chosen:
         mutant.steps = [step for step in mutant.steps if step not in options.skip]
+    chosen.sort(key=lambda mutant: mutant.file.startswith("compiler/"))
     return run_all(chosen, mutants, options)
 
 

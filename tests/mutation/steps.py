@@ -6,21 +6,29 @@ import signal
 import subprocess
 
 LIMIT = 1200  # seconds of one command
+UNKNOWN = "unknown"
 
 
 @dataclasses.dataclass
 class Step:
     targets: str
     command: str
-    one_test: str  # added to the command, runs only the test {}
+    only: str  # added to the command, runs only the tests {}
+    separator: str
+
+    def command_of(self, tests):
+        """The command for these tests, or for all if there are none or not every one is known."""
+        if not tests or UNKNOWN in tests:
+            return self.command
+        return f"{self.command} {self.only.format(self.separator.join(tests))}"
 
 
 def gtest(targets, command):
-    return Step(targets, command + " --gtest_fail_fast", "--gtest_filter='{}'")
+    return Step(targets, command + " --gtest_fail_fast", "--gtest_filter='{}'", ":")
 
 
 def ctest(targets, command):
-    return Step(targets, f"ctest {command} --stop-on-failure --output-on-failure", "-R '^{}$'")
+    return Step(targets, f"ctest {command} --stop-on-failure --output-on-failure", "-R '^({})$'", "|")
 
 
 def kernels(backend, targets="kernel_tests ligerdsl_compiler"):
@@ -43,10 +51,11 @@ STEPS = {
 
 
 def noticing_test(output):
-    """The test that a failed command's output names last: the one that failed, or was running when the program died."""
+    """The test that a failed command's output names last: the one that failed, or was running when the program died; else
+    UNKNOWN."""
     failed = re.findall(r"^\[  FAILED  \] ([\w./]+)", output, re.M) or re.findall(r"^\[ RUN      \] ([\w./]+)", output, re.M)
     listed = re.findall(r"^\s*\d+ - (\S+) \(", output, re.M)  # ctest's summary
-    return (listed or failed or [""])[-1]
+    return (listed or failed or [UNKNOWN])[-1]
 
 
 def run(command, folder, log, limit=LIMIT):
@@ -63,4 +72,4 @@ def run(command, folder, log, limit=LIMIT):
             os.killpg(process.pid, signal.SIGKILL)  # what the shell started as well
             process.wait()
         out.seek(begin)
-        return code == 0, out.read() + ("\ntimed out\n" if code is None else "")
+        return code == 0, out.read() + ("timed out\n" if code is None else "")
