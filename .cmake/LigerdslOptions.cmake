@@ -21,16 +21,27 @@ if(LIGERDSL_SANITIZE)
   add_link_options(-fsanitize=${LIGERDSL_SANITIZE})
 endif()
 
-# The build id joins every cache key and must agree between libligerdsl and libligerdsl-compiler: a hash of all sources that
-# decide what code comes out, so that a changed compiler or kernel never meets an old cache entry.
-file(GLOB_RECURSE _id_sources CONFIGURE_DEPENDS
-  ${PROJECT_SOURCE_DIR}/compiler/*.cpp ${PROJECT_SOURCE_DIR}/compiler/*.h ${PROJECT_SOURCE_DIR}/compiler/*.td
-  ${PROJECT_SOURCE_DIR}/dsl/*.cpp ${PROJECT_SOURCE_DIR}/dsl/*.h ${PROJECT_SOURCE_DIR}/lib/include/*.h)
-add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/generated/ligerdsl_build_id.h
-  COMMAND ${CMAKE_COMMAND} -DOUT=${PROJECT_BINARY_DIR}/generated/ligerdsl_build_id.h -DROOT=${PROJECT_SOURCE_DIR}
-          -DVERSION=${PROJECT_VERSION} -P ${PROJECT_SOURCE_DIR}/.cmake/build_id.cmake
-  DEPENDS ${_id_sources} ${PROJECT_SOURCE_DIR}/.cmake/build_id.cmake COMMENT "Hashing sources for the build id" VERBATIM)
-add_custom_target(ligerdsl_build_id_header DEPENDS ${PROJECT_BINARY_DIR}/generated/ligerdsl_build_id.h)
+# The build id joins every cache key and must agree between libligerdsl and libligerdsl-compiler: a hash of all sources of the
+# binaries and of how they are compiled, so that a changed compiler or kernel never meets an old cache entry.
+include(build_sources)
+ligerdsl_build_patterns(${PROJECT_SOURCE_DIR} _id_patterns)
+file(GLOB_RECURSE _id_sources CONFIGURE_DEPENDS ${_id_patterns})
+foreach(_file ${LIGERDSL_BUILD_ROOT_FILES})
+  file(GLOB _found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${_file})
+  list(APPEND _id_sources ${_found})
+endforeach()
+set(_generated ${PROJECT_BINARY_DIR}/generated)
+add_custom_command(OUTPUT ${_generated}/ligerdsl_build_id.h
+  COMMAND ${CMAKE_COMMAND} -DOUT=${_generated}/ligerdsl_build_id.h -DROOT=${PROJECT_SOURCE_DIR} -DVERSION=${PROJECT_VERSION}
+          "-DFLAGS=${CMAKE_BUILD_TYPE} ${CMAKE_CXX_FLAGS} ${LIGERDSL_SANITIZE}" -P ${PROJECT_SOURCE_DIR}/.cmake/build_id.cmake
+  DEPENDS ${_id_sources} COMMENT "Hashing sources for the build id" VERBATIM)
+add_custom_target(ligerdsl_build_id_header DEPENDS ${_generated}/ligerdsl_build_id.h)
 add_library(ligerdsl_build_id INTERFACE)
 add_dependencies(ligerdsl_build_id ligerdsl_build_id_header)
-target_include_directories(ligerdsl_build_id INTERFACE ${PROJECT_BINARY_DIR}/generated)
+target_include_directories(ligerdsl_build_id INTERFACE ${_generated})
+
+# The commit that the binaries are of, beside the build id: asked in every build, written where it changed. No cache key holds it.
+add_custom_target(ligerdsl_commit_header BYPRODUCTS ${_generated}/ligerdsl_commit.h
+  COMMAND ${CMAKE_COMMAND} -DOUT=${_generated}/ligerdsl_commit.h -DROOT=${PROJECT_SOURCE_DIR}
+          -P ${PROJECT_SOURCE_DIR}/.cmake/commit.cmake
+  COMMENT "Asking git for the commit" VERBATIM)

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -19,6 +20,7 @@
 
 #include "kernels/rms_norm.h"
 #include "kernels/vector_add.h"
+#include "lib/src/build_info.h"
 #include "program/serialize.h"
 #include "runtime/device.h"
 
@@ -54,7 +56,9 @@ Sample load(runtime::Device& device, Record record) {
 
 void print(const char* name, std::vector<Sample> samples, bool last = false) {
   std::sort(samples.begin(), samples.end(), [](const Sample& a, const Sample& b) { return a.total < b.total; });
-  const auto at = [&](double q) { return samples[std::min(samples.size() - 1, static_cast<size_t>(q * samples.size()))]; };
+  const auto at = [&](double q) {
+    return samples[std::min(samples.size() - 1, static_cast<size_t>(q * samples.size()))];
+  };
   std::printf("  \"%s\": {\"median_ms\": %.3f, \"p95_ms\": %.3f, \"samples\": %zu, \"phases_of_median_ms\": {", name,
               at(0.5).total, at(0.95).total, samples.size());
   const Sample median = at(0.5);
@@ -81,9 +85,12 @@ int main(int argc, char** argv) try {
     config.kind = runtime::DeviceKind::cuda;
     config.ordinal = std::atoi(where.c_str() + 5);
   }
-  const kernels::Machine machine{config.kind == runtime::DeviceKind::cuda ? program::Target::nvptx : program::Target::cpu};
+  const kernels::Machine machine{config.kind == runtime::DeviceKind::cuda ? program::Target::nvptx
+                                                                          : program::Target::cpu};
   const DType type = machine.target == program::Target::nvptx ? bf16 : f32;
-  const auto rms_norm = [&] { return kernels::rms_norm_forward(machine, {.cols = 4096, .type = type, .weight_type = type}); };
+  const auto rms_norm = [&] {
+    return kernels::rms_norm_forward(machine, {.cols = 4096, .type = type, .weight_type = type});
+  };
 
   const auto fresh = [&](const std::string& cache) {
     config.cache_dir = cache;
@@ -100,7 +107,13 @@ int main(int argc, char** argv) try {
     disk.push_back(load(*fresh(cache), rms_norm));
   }
   std::filesystem::remove_all(folder);
-  std::printf("{\n  \"device\": \"%s\",\n  \"kernel\": \"rms_norm_forward %s H=4096\",\n", keep->description().name.c_str(), name(type));
+  char date[32];
+  const std::time_t now = std::time(nullptr);
+  std::strftime(date, sizeof date, "%FT%TZ", std::gmtime(&now));
+  std::printf(
+      "{\n  \"date\": \"%s\",\n  \"build\": \"%s\",\n  \"device\": \"%s\",\n  \"kernel\": \"rms_norm_forward %s "
+      "H=4096\",\n",
+      date, lib::build_info(), keep->description().name.c_str(), name(type));
   print("first", first);
   print("cold", cold);
   print("disk", disk, true);

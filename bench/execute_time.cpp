@@ -1,78 +1,262 @@
-// What one execute costs on the host, the driver's own calls included: RMSNorm (one launch) and its backward (two).
+// What one warm execute costs on the host, for every operation of the table, beside what the driver alone takes for as
+// many launches of an empty kernel with as many parameters: execute = launches x driver's launch + ours.
 //
-//   execute_time [calls]      JSON on stdout, nanoseconds per call
+//   execute_time [batches]      JSON on stdout; times in nanoseconds a call
 //
-// The driver is the one that LIGERDSL_LIBCUDA names, else the GPU's. With the tests' stand-in (libfake_cuda.so) the
-// time is nearly all the library's, and so are the instructions that this counts:
-//   LIGERDSL_LIBCUDA=... valgrind --tool=callgrind --toggle-collect=ligerdsl_rms_norm_forward_execute execute_time 100
+// The driver is the one that LIGERDSL_LIBCUDA names, else the GPU's. Batches of both kinds take turns, and the queue is
+// drained after each, so no call waits for room in it. With the tests' stand-in (libfake_cuda.so) the time is nearly
+// all the library's, and so are the instructions that this counts:
+//   LIGERDSL_LIBCUDA=... valgrind --tool=callgrind --toggle-collect='ligerdsl::lib::execute_entry*' execute_time 3
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <ligerdsl/ligerdsl.hpp>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "lib/cli/op_instance.h"
+#include "lib/src/entry.h"
+#include "lib/src/handles.h"
+#include "runtime/cuda_module.h"
+#include "runtime/driver.h"
 
 namespace {
 
 using namespace ligerdsl;
+using runtime::PrimaryContext;
+namespace cuda = runtime::cuda;
+using Json = nlohmann::ordered_json;
 
-struct Remote {
-  Remote(const Context& context, int32_t dtype, std::vector<int64_t> shape)
-      : buffer(context, 1 << 20), tensor(buffer.data(), {LIGERDSL_CUDA, 0}, dtype, std::move(shape)) {}
-  operator const ligerdsl_tensor_t*() const { return tensor; }
-  Buffer buffer;
-  Tensor tensor;
+constexpr int kLaunchesAtATime = 240;  // of a batch: far fewer than a queue holds
+constexpr int kWarmUp = 20;
+
+void must(ligerdsl_status_t status) {
+  if (status != LIGERDSL_SUCCESS) throw std::runtime_error(ligerdsl_last_error());
+}
+
+// This program holds the library's objects itself, so the compiler is not beside its code.
+void find_compiler() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const auto file = self.parent_path() / "../lib/libligerdsl-compiler.so";
+  if (std::filesystem::exists(file, error)) setenv("LIGERDSL_COMPILER", file.c_str(), 0);
+}
+
+// Small tensors: every kernel is over before the host comes back.
+std::vector<std::string> small_sizes(const lib::OpInfo& info) {
+  std::vector<std::string> settings;
+  for (const char* symbol : info.symbols) {
+    const std::string letter = symbol;
+    for (const char* size : {"N=16", "H=64", "F=64", "V=100", "B=1", "S=16", "A=4", "K=2", "D=64"}) {
+      if (size[0] == letter[0] && letter.size() == 1) settings.push_back(size);
+    }
+  }
+  if (info.list_offset >= 0) settings = {"N=1000", "T=1"};
+  return settings;
+}
+
+// An empty kernel of `slots` 8-byte parameters, through the driver alone.
+class EmptyKernel {
+ public:
+  EmptyKernel(const PrimaryContext& context, int slots) : context_(context), slots_(static_cast<size_t>(slots), 0) {
+    std::string parameters;
+    for (int i = 0; i < slots; ++i) parameters += (i ? ", .param .u64 p" : ".param .u64 p") + std::to_string(i);
+    const runtime::Cubin cubin =
+        runtime::assemble(context, ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry empty(" +
+                                       parameters + ")\n{\n  ret;\n}\n");
+    const PrimaryContext::Scope scope(context);
+    context.driver().check(context.api().module_load(&module_, cubin.image.data()), "loading the empty kernel");
+    context.driver().check(context.api().module_function(&function_, module_, "empty"), "finding the empty kernel");
+  }
+  ~EmptyKernel() { context_.api().module_unload(module_); }
+  EmptyKernel(const EmptyKernel&) = delete;
+  EmptyKernel& operator=(const EmptyKernel&) = delete;
+
+  void launch(cuda::Stream stream) {
+    const cuda::LaunchConfig config{1, 1, 1, 128, 1, 1, 0, stream, nullptr, 0};
+    size_t bytes = slots_.size() * sizeof(uint64_t);
+    void* extra[] = {cuda::launch_param_buffer_pointer, slots_.data(), cuda::launch_param_buffer_size, &bytes,
+                     cuda::launch_param_end};
+    context_.driver().check(context_.api().launch(&config, function_, nullptr, extra), "launching the empty kernel");
+  }
+
+ private:
+  const PrimaryContext& context_;
+  std::vector<uint64_t> slots_;
+  cuda::Module module_ = nullptr;
+  cuda::Function function_ = nullptr;
 };
 
-template <class Call>
-void report(const char* name, int calls, const Context& context, Call call) {
-  for (int i = 0; i < 10; ++i) call();
-  context.synchronize();
+// Notes the slots of each launch.
+class CountingKernel final : public runtime::LoadedKernel {
+ public:
+  CountingKernel(std::shared_ptr<runtime::LoadedKernel> kernel, std::vector<int>* launches)
+      : kernel_(std::move(kernel)), launches_(launches) {
+    artifact_ = kernel_->artifact();
+    resources_ = kernel_->resources();
+  }
+  void launch(const uint64_t* slots, const runtime::Grid& grid, runtime::Stream stream) override {
+    launches_->push_back(static_cast<int>(artifact_.slots));
+    kernel_->launch(slots, grid, stream);
+  }
+
+ private:
+  std::shared_ptr<runtime::LoadedKernel> kernel_;
+  std::vector<int>* launches_;
+};
+
+class CountingContext final : public lib::Context {
+ public:
+  using Context::Context;
+  std::shared_ptr<runtime::LoadedKernel> load(const std::string& program,
+                                              const program::CompileOptions& options) override {
+    return std::make_shared<CountingKernel>(Context::load(program, options), &launches);
+  }
+  std::vector<int> launches;
+};
+
+// The slots of each kernel that one execute launches.
+std::vector<int> launches_of(const lib::OpInfo& info, const std::vector<std::string>& settings) {
+  runtime::DeviceConfig config;
+  config.kind = runtime::DeviceKind::cuda;
+  const auto context = std::make_shared<CountingContext>(config);
+  cli::OpInstance instance(info, settings);
+  instance.allocate(context);
+  const lib::Plan plan(info, context, instance.desc());
+  instance.prepare(plan);
+  plan.execute(&instance.call());
+  context->device().synchronize_all();
+  return context->launches;
+}
+
+// An operation ready to run, through its handle as a caller has it.
+class Ready {
+ public:
+  Ready(ligerdsl_context_t context, const lib::OpInfo& info, const std::vector<std::string>& settings)
+      : instance_(info, settings) {
+    must(lib::plan_entry(info, context, instance_.desc(), &plan_));
+    instance_.allocate(lib::require_context(context));
+    instance_.prepare(**static_cast<lib::PlanRef*>(lib::require_handle(lib::HandleKind::plan, plan_, "plan")));
+  }
+  ~Ready() { ligerdsl_plan_destroy(plan_); }
+  Ready(const Ready&) = delete;
+  Ready& operator=(const Ready&) = delete;
+
+  void execute(ligerdsl_stream_t stream) {
+    const lib::Call& call = instance_.call();
+    must(lib::execute_entry(instance_.info(), plan_, call.args, call.workspace, call.workspace_bytes, stream));
+  }
+
+ private:
+  cli::OpInstance instance_;
+  ligerdsl_plan_t plan_ = nullptr;
+};
+
+double batch_ns(int calls, const std::function<void()>& call, const std::function<void()>& drain) {
+  drain();
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < calls; ++i) call();
   const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - begin;
-  context.synchronize();
-  std::printf("{\"execute\": \"%s\", \"calls\": %d, \"ns\": %.1f}\n", name, calls, taken.count() / calls);
+  drain();
+  return taken.count() / calls;
 }
 
-void run(int calls) {
-  const Context context = Context::cuda(0);
-  const int64_t rows = 16, cols = 64;
-  const auto f32 = [&](std::vector<int64_t> shape) { return Remote(context, LIGERDSL_F32, std::move(shape)); };
-  const Remote x = f32({rows, cols}), y = f32({rows, cols}), d_y = f32({rows, cols}), d_x = f32({rows, cols});
-  const Remote weight = f32({cols}), d_weight = f32({cols}), rstd = f32({rows});
+Json summary(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  const auto at = [&](double part) {
+    return std::round(times[static_cast<size_t>(part * static_cast<double>(times.size() - 1))] * 10) / 10;
+  };
+  return {{"median", at(0.5)}, {"q20", at(0.2)}, {"q80", at(0.8)}, {"min", at(0)}};
+}
 
-  RmsNormForwardDesc forward_desc = rms_norm_forward_desc();
-  forward_desc.n_cols = cols;
-  forward_desc.dtype = forward_desc.weight_dtype = LIGERDSL_F32;
-  forward_desc.with_rstd = 1;
-  const RmsNormForwardPlan forward(context, forward_desc);
-  RmsNormForwardArgs forward_args = rms_norm_forward_args();
-  forward_args.x = x;
-  forward_args.weight = weight;
-  forward_args.y = y;
-  forward_args.rstd = rstd;
-  report("rms_norm_forward", calls, context, [&] { forward(forward_args); });
+Json measure(ligerdsl_context_t context, const PrimaryContext& driver, ligerdsl_stream_t stream,
+             const lib::OpInfo& info, int batches) {
+  const std::vector<std::string> settings = small_sizes(info);
+  Json row = {{"op", info.name}, {"settings", settings}};
+  std::vector<int> launches;
+  try {
+    launches = launches_of(info, settings);
+  } catch (const runtime::Error& error) {
+    if (error.status() != runtime::Status::not_supported) throw;
+    row["not_supported"] = error.what();
+    return row;
+  }
+  Ready op(context, info, settings);
+  std::vector<std::unique_ptr<EmptyKernel>> empty;
+  for (const int slots : launches) empty.push_back(std::make_unique<EmptyKernel>(driver, slots));
+  const auto drain = [&] { must(ligerdsl_stream_sync(context, stream)); };
+  const auto execute = [&] { op.execute(stream); };
+  const auto launch = [&] {
+    for (const auto& kernel : empty) kernel->launch(reinterpret_cast<cuda::Stream>(stream));
+  };
+  const int calls = std::max<int>(kLaunchesAtATime / static_cast<int>(std::max<size_t>(launches.size(), 1)), 10);
+  std::vector<double> ours, theirs, added;
+  // The caller's context is current, as it is in a trainer; without one each launch takes two more driver calls.
+  const PrimaryContext::Scope scope(driver);
+  for (int i = -kWarmUp; i < batches; ++i) {
+    const double execute_ns = batch_ns(calls, execute, drain), launch_ns = batch_ns(calls, launch, drain);
+    if (i < 0) continue;
+    ours.push_back(execute_ns);
+    theirs.push_back(launch_ns);
+    added.push_back(execute_ns - launch_ns);
+  }
+  if (cli::OpInstance(info, settings).flops() > 0) row["beside"] = "matrix products of a library, in execute_ns alone";
+  row["launches"] = launches.size();
+  row["parameters"] = launches;
+  row["execute_ns"] = summary(ours);
+  row["driver_launches_ns"] = summary(theirs);
+  row["added_ns"] = summary(added);
+  row["added_ns_per_launch"] =
+      std::round(summary(added)["median"].get<double>() / static_cast<double>(launches.size()));
+  return row;
+}
 
-  RmsNormBackwardDesc backward_desc = rms_norm_backward_desc();
-  backward_desc.n_cols = cols;
-  backward_desc.dtype = backward_desc.weight_dtype = backward_desc.d_weight_dtype = LIGERDSL_F32;
-  const RmsNormBackwardPlan backward(context, backward_desc);
-  const Buffer workspace(context, backward.workspace_bytes(rows) + 256);
-  void* aligned = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(workspace.data()) + 255) / 256 * 256);
-  RmsNormBackwardArgs backward_args = rms_norm_backward_args();
-  backward_args.d_y = d_y;
-  backward_args.x = x;
-  backward_args.weight = weight;
-  backward_args.rstd = rstd;
-  backward_args.d_x = d_x;
-  backward_args.d_weight = d_weight;
-  report("rms_norm_backward", calls, context, [&] { backward(backward_args, aligned, workspace.bytes() - 256); });
+std::string settings_text(const Json& row) {
+  std::string text;
+  for (const auto& setting : row["settings"]) text += " " + setting.get<std::string>();
+  return text;
+}
+
+Json run(int batches) {
+  ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
+  config.device = {LIGERDSL_CUDA, 0};
+  ligerdsl_context_t context = nullptr;
+  must(ligerdsl_context_create(&config, &context));
+  ligerdsl_stream_t stream = nullptr;  // kernels of the default stream never overlap
+  must(ligerdsl_stream_create(context, &stream));
+  Json out;
+  {
+    const PrimaryContext driver(runtime::Driver::shared(), 0);
+    out["build"] = ligerdsl_build_info();
+    out["device"] = driver.info().name;
+    out["driver"] = driver.driver().version();
+    out["batches"] = batches;
+    for (const lib::OpInfo* info : lib::op_table()) {
+      out["rows"].push_back(measure(context, driver, stream, *info, batches));
+      const Json& row = out["rows"].back();
+      if (row.contains("not_supported")) {
+        std::fprintf(stderr, "%-30s not supported here\n", info->name);
+        continue;
+      }
+      std::fprintf(stderr, "%-30s %zu launches: execute %7.0f ns, driver %7.0f ns, ours %6.0f ns (%s )\n", info->name,
+                   row["launches"].get<size_t>(), row["execute_ns"]["median"].get<double>(),
+                   row["driver_launches_ns"]["median"].get<double>(), row["added_ns"]["median"].get<double>(),
+                   settings_text(row).c_str());
+    }
+  }
+  must(ligerdsl_stream_destroy(context, stream));
+  ligerdsl_context_destroy(context);
+  return out;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  find_compiler();
   try {
-    run(argc > 1 ? std::atoi(argv[1]) : 20000);
+    std::printf("%s\n", run(argc > 1 ? std::max(std::atoi(argv[1]), 1) : 101).dump(1).c_str());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "execute_time: %s\n", error.what());
     return 1;

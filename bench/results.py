@@ -1,6 +1,7 @@
 """The JSON of a run: written after every contender, read back to go on, checked for completeness. Needs no torch.
 
-An object with device, driver, date, command, build, and rows (ROW below). `failures` and `not_measured` say what is missing.
+An object with device, driver, date and run (its number among those of the day), command, build, commit and dirty (of the library's
+sources), and rows (ROW below). `failures` and `not_measured` say what is missing.
 """
 
 import json
@@ -9,11 +10,17 @@ import os
 import pathlib
 import re
 
-RUN = ("device", "driver", "date", "command", "build", "torch", "rows", "failures", "not_measured", "ratios")
+RUN = ("device", "driver", "date", "run", "command", "build", "commit", "dirty", "torch", "rows", "failures", "not_measured", "ratios")
 ROW = ("kernel", "pass", "shape", "dtype", "provider", "us", "us_p20", "us_p80", "host_us", "gbps", "frac_copy", "peak_mb", "max_error")
 MAY_BE_ZERO = ("host_us", "peak_mb", "max_error")
 PASSES = ("fwd", "bwd", "full", "chain")
-SAME = ("device", "driver", "build", "torch")  # what must agree before two processes may share a file
+SAME = ("device", "driver", "build", "commit", "dirty", "torch")  # what must agree before two processes may share a file
+
+
+def build_fields(text):
+    """{build, commit, dirty} of what ligerdsl_build_info returns: "ID commit HASH clean", "... dirty" or "... commit unknown"."""
+    found = re.search(r" commit ([0-9a-f]{40,64}) (clean|dirty)$", text)
+    return {"build": text, "commit": found and found[1], "dirty": bool(found) and found[2] == "dirty"}
 
 
 def problems(result):
@@ -55,29 +62,6 @@ def ratios(rows):
     return out
 
 
-def geometric_means(rows, cases):
-    """{peer: (mean of peer time / our time over forward + backward, cases that both have, cases asked for)}.
-
-    Forward + backward is the sum of the two passes' times, or the full pass where that is one call (cross-entropy).
-    """
-    def total(provider, case):
-        times = {r["pass"]: r["us"] for r in rows if r["provider"] == provider and
-                 case_key(r) == (case.kernel, case.shape, case.dtype)}
-        if "bwd" in times and "fwd" in times:
-            return times["fwd"] + times["bwd"]
-        return times.get("full")
-
-    means = {}
-    for peer in dict.fromkeys(r["provider"] for r in rows):
-        if peer in ("ligerdsl", "copy"):
-            continue
-        pairs = [(total(peer, c), total("ligerdsl", c)) for c in cases]
-        quotients = [theirs / ours for theirs, ours in pairs if theirs and ours]
-        if quotients:
-            means[peer] = (math.exp(sum(map(math.log, quotients)) / len(quotients)), len(quotients), len(cases))
-    return means
-
-
 def one_line(text):
     """An error's text without the colours and lines of a terminal: it becomes an entry of a list."""
     return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", text).split())
@@ -89,6 +73,7 @@ class ResultFile:
     def __init__(self, path, about):
         self.path = pathlib.Path(path)
         self.data = {**about, "rows": [], "failures": [], "not_measured": [], "ratios": []}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
 
     @property
     def rows(self):
@@ -110,6 +95,18 @@ class ResultFile:
         key = (case.kernel, case.shape, case.dtype)
         return any(r["provider"] == provider and case_key(r) == key for r in self.rows) or any(
             f["provider"] == provider and case_key(f) == key for f in self.data["failures"])
+
+    def waiting(self, case):
+        """Providers of a case whose host waits for the GPU and whose kernels' time is not known yet."""
+        key = (case.kernel, case.shape, case.dtype)
+        return list(dict.fromkeys(r["provider"] for r in self.rows if case_key(r) == key and r.get("host_waits") and "us_kernels" not in r))
+
+    def note_kernels(self, case, provider, times):
+        """us_kernels of a contender's rows, from {pass: us}."""
+        key = (case.kernel, case.shape, case.dtype)
+        for row in self.rows:
+            if case_key(row) == key and row["provider"] == provider and times.get(row["pass"], 0) > 0:
+                row["us_kernels"] = times[row["pass"]]
 
     def drop(self, case):
         """Forgets a case's rows: times of one case come from one process."""

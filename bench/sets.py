@@ -105,9 +105,24 @@ def options():
             Wanted("cross_entropy_softcap", (4096, 40960)), Wanted("cross_entropy_smoothing", (4096, 256000))]
 
 
+def head():
+    """One case of each kernel of the table and of fused linear cross-entropy: a quick look at everything."""
+    return [Wanted("rms_norm", (16384, 8192)), Wanted("layer_norm", (16384, 4096)), Wanted("cross_entropy", (8192, 128256)),
+            Wanted("swiglu", (16384, 14336)), Wanted("geglu", (16384, 14336)), Wanted("rope", ROPES[0]),
+            Wanted("fused_linear_cross_entropy", (4096, 4096, 128256))]
+
+
+FLCE_TABLE = ((16384, 4096, 128256), (8192, 2048, 128256), (4096, 4096, 128256), (8192, 4096, 128256), (32768, 4096, 128256))
+FLCE_ERRORS = ("flce_deviation_1", "flce_deviation_4", "flce_deviation_12", "flce_trained")
+
+
 def flce():
-    return [Wanted("fused_linear_cross_entropy", shape) for shape in
-            ((4096, 4096, 128256), (8192, 4096, 128256), (8192, 2048, 128256), (16384, 4096, 128256))]
+    return [Wanted("fused_linear_cross_entropy", shape) for shape in FLCE_TABLE]
+
+
+def flce_errors():
+    """The error of fused linear cross-entropy on flat and on peaked rows, all of both gradients against float64."""
+    return [Wanted(kernel, (2048, 1024, 32000)) for kernel in FLCE_ERRORS]
 
 
 def chain():
@@ -138,11 +153,12 @@ def smoke():
             Wanted("cross_entropy", (24, 130), "f32"), Wanted("cross_entropy", (24, 97), "bf16"),
             Wanted("cross_entropy_softcap", (24, 130), "f32"), Wanted("cross_entropy_smoothing", (24, 97), "bf16"),
             Wanted("embedding", (40, 30, 16), "f32"), Wanted("adamw", (1000,), "f32"), Wanted("global_norm", (1000,), "f32"),
-            Wanted("fused_linear_cross_entropy", (24, 32, 130), "f32"), Wanted("rms_norm_chain", (16, 96), "f32")]
+            Wanted("fused_linear_cross_entropy", (24, 32, 130), "f32"), Wanted("rms_norm_chain", (16, 96), "f32"),
+            *(Wanted(kernel, (24, 32, 130), "f32") for kernel in FLCE_ERRORS)]
 
 
-SETS = {"issue2": issue2, "issue3-table": table, "widths": widths, "dtypes": dtypes, "options": options, "flce": flce, "chain": chain, "figure": figure,
-        "models": models, "smoke": smoke}
+SETS = {"head": head, "issue2": issue2, "issue3-table": table, "widths": widths, "dtypes": dtypes, "options": options, "flce": flce,
+        "flce_errors": flce_errors, "chain": chain, "figure": figure, "models": models, "smoke": smoke}
 
 
 def select(names, only=()):

@@ -7,8 +7,11 @@ also empties the L2), event, pass, event. So `kernel_us` holds no time in which 
 
 import math
 import time
+import warnings
 
 import torch
+from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile
 
 from results import one_line
 
@@ -123,6 +126,32 @@ class GpuTimer:
             found["graph_error"] = one_line(str(error))[:120]
         return found
 
+    def host_waits(self, run):
+        """True when a pass waits for the GPU on the host (.item() and the like), so that its time holds the host's."""
+        torch.cuda.synchronize()
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            torch.cuda.set_sync_debug_mode("warn")
+            try:
+                run()
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+        return any("called a synchronizing" in str(warning.message) for warning in heard)
+
+    def kernels_us(self, run, before=None, repetitions=5):
+        """Sum of the durations of a pass's kernels, copies and fills, cold L2, median: the GPU's work without its waits."""
+        samples = []
+        for _ in range(repetitions):
+            if before:
+                before()
+            self.flush.zero_()
+            torch.cuda.synchronize()
+            with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+                run()
+                torch.cuda.synchronize()
+            samples.append(sum(event.time_range.elapsed_us() for event in profiler.events() if event.device_type == DeviceType.CUDA))
+        return quantiles(samples)[0]
+
     def peak_bytes(self, run):
         """Memory that a pass takes at its peak beyond what is held before, through torch's allocator."""
         torch.cuda.synchronize()
@@ -168,6 +197,9 @@ class CpuTimer:
 
     def sustained(self, run):
         return self.measure(run)["us"]
+
+    def host_waits(self, run):
+        return False
 
     def peak_bytes(self, run):
         return None  # torch does not count host memory

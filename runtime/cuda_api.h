@@ -91,7 +91,8 @@ enum JitOption : int {
 
 inline constexpr int jit_input_ptx = 1;
 inline constexpr unsigned stream_non_blocking = 1;
-inline const Stream stream_legacy = reinterpret_cast<Stream>(1);  // null means the same
+inline const Stream stream_legacy = reinterpret_cast<Stream>(1);      // null means the same
+inline const Stream stream_per_thread = reinterpret_cast<Stream>(2);  // of each thread another one
 inline constexpr int capture_mode_relaxed = 2;
 inline constexpr int capture_status_none = 0;
 

@@ -3,8 +3,10 @@
 // cuBLASLt is column-major. A row-major matrix [r, c] is the column-major matrix [c, r], its transpose, in the same
 // memory; so c = a b is made as c^T = b^T a^T: the factors change places and each keeps its own transposition.
 #include <algorithm>
+#include <array>
 #include <mutex>
 
+#include "runtime/cublaslt_choice.h"
 #include "runtime/driver.h"
 #include "runtime/matmul.h"
 #include "runtime/options.h"
@@ -18,6 +20,8 @@ constexpr int kCompute32F = 68, kReal32F = 0, kReal16F = 2, kReal16BF = 14;
 constexpr int kTransposeA = 3, kTransposeB = 4;                      // attributes of a description
 constexpr int kPrefWorkspace = 1, kPrefAlignA = 5, kPrefAlignD = 8;  // attributes of a preference; B and C between
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;                 // what the vendor recommends for Hopper
+constexpr int kConfigTile = 1;                                       // attribute of an algorithm
+constexpr int kProposals = 16;
 constexpr uint32_t kBestAlignment = 256, kWidestAccess = 16;
 
 struct Algorithm {
@@ -48,6 +52,7 @@ using Opaque = void*;
   X(pref_set, "cublasLtMatmulPreferenceSetAttribute", (Opaque, int, const void*, size_t))                            \
   X(choose, "cublasLtMatmulAlgoGetHeuristic",                                                                        \
     (Opaque, Opaque, Layout*, Layout*, Layout*, Layout*, Opaque, int, Heuristic*, int*))                             \
+  X(config_get, "cublasLtMatmulAlgoConfigGetAttribute", (const Algorithm*, int, void*, size_t, size_t*))             \
   X(matmul, "cublasLtMatmul",                                                                                        \
     (Opaque, Opaque, const void*, const void*, Layout*, const void*, Layout*, const void*, const void*, Layout*,     \
      void*, Layout*, const Algorithm*, void*, size_t, Stream))
@@ -203,17 +208,32 @@ class CudaMatmul final : public Matmul {
     const uint32_t alignments[] = {key.align_b, key.align_a, key.align_c, key.align_c};  // A, B, C and D of cuBLASLt
     for (int i = 0; i <= kPrefAlignD - kPrefAlignA; ++i)
       api_.pref_set(preference, kPrefAlignA + i, &alignments[i], sizeof alignments[i]);
-    Heuristic found{};
+    std::array<Heuristic, kProposals> found{};
     int count = 0;
-    const int status = api_.choose(handle_, description(key.product), &first, &second, &result, &result, preference, 1,
-                                   &found, &count);
+    const int status = api_.choose(handle_, description(key.product), &first, &second, &result, &result, preference,
+                                   kProposals, found.data(), &count);
     api_.pref_destroy(preference);
-    if (status != 0 || count == 0 || found.state != 0) {
+    const auto end = std::remove_if(found.begin(), found.begin() + std::clamp(count, 0, kProposals),
+                                    [](const Heuristic& h) { return h.state != 0; });
+    if (status != 0 || end == found.begin()) {
       fail(Status::not_supported, "cuBLASLt has no kernel for a product of " + std::to_string(key.m) + " x " +
                                       std::to_string(key.n) + " x " + std::to_string(key.k) + " in " + name(key.type) +
                                       " (status " + std::to_string(status) + ")");
     }
-    return found.algorithm;
+    const auto usable = static_cast<size_t>(end - found.begin());
+    std::array<ProposedKernel, kProposals> proposed;
+    std::transform(found.begin(), end, proposed.begin(), [this](const Heuristic& h) {
+      return ProposedKernel{tile_of(h.algorithm), h.waves};
+    });
+    return found[choose_kernel(context_->info().arch, key.product, key.type, key.result, {proposed.data(), usable})]
+        .algorithm;
+  }
+
+  // 0, which stands for no tile, where cuBLASLt does not say.
+  int tile_of(const Algorithm& algorithm) const {
+    int tile = 0;
+    size_t written = 0;
+    return api_.config_get(&algorithm, kConfigTile, &tile, sizeof tile, &written) == 0 ? tile : 0;
   }
 
   static constexpr int kRemembered = 64;

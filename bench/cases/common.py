@@ -44,13 +44,14 @@ class Case:
     flops: dict = field(default_factory=dict)      # pass -> floating-point operations, where they are the floor
     bursts: bool = False                           # long and hot: time it in bursts and sustained
     links: int = 0                                 # a chain of so many repetitions per run: time one of many back to back
+    gated: bool = True                             # False: what is measured is the error itself, whatever it is
 
-    def error(self, outputs):
-        """The largest error of the outputs that the case knows. Raises KeyError when it knows none of them."""
-        known = [self.exact[name](tensor) for name, tensor in outputs.items() if name in self.exact]
+    def errors(self, outputs):
+        """{output: error} of the outputs that the case knows. Raises KeyError when it knows none of them."""
+        known = {name: self.exact[name](tensor) for name, tensor in outputs.items() if name in self.exact}
         if not known:
             raise KeyError(f"{self.kernel}: nothing to check among {', '.join(outputs)}")
-        return max(known)
+        return known
 
 
 class Maker:
@@ -134,8 +135,24 @@ def direct(forward, backward, restore=None):
     return Contender({"fwd": Pass(lambda: forward()[0]), "bwd": Pass(lambda: backward(state)), "full": Pass(full)}, restore)
 
 
-def compiled(function):
-    return torch.compile(function, dynamic=False)
+# Without CUDA graphs, which would copy every input that is no parameter into their own memory, in the time of the kernel.
+MAX_AUTOTUNE = "max-autotune-no-cudagraphs"
+
+
+def compiled(function, mode=None, repeated=True):
+    """`function` by torch.compile. repeated: its backward runs again on a retained graph, so it may not reuse what forward saved."""
+    import torch._functorch.config
+    torch._functorch.config.donated_buffer = not repeated
+    if mode:
+        import torch._inductor.select_algorithm
+        torch._inductor.select_algorithm.PRINT_AUTOTUNE = False
+    return torch.compile(function, dynamic=False, mode=mode)
+
+
+def by_compiler(reference, contender, repeated=True):
+    """The two contenders of torch.compile: contender(function) -> Contender, asked when one is timed."""
+    return {"compile": lambda: contender(compiled(reference, None, repeated)),
+            "compile_max": lambda: contender(compiled(reference, MAX_AUTOTUNE, repeated))}
 
 
 def put_back(*tensors):
@@ -149,34 +166,51 @@ def put_back(*tensors):
     return restore
 
 
-def worst(exact, rows=None):
-    """Check of an output: max |a - r| / max |r|, over some rows. exact: function returning r in float64, asked for once."""
-    held = []
+class Check:
+    """The error of an output. exact: function returning the reference in float64, asked for once, before inputs are written over."""
 
-    def error(found):
-        if not held:
-            held.append(exact().detach())
-        reference = held[0]
-        a = (found if rows is None else found[rows]).detach().double()
-        if a.shape != reference.shape:
-            raise ValueError(f"an output has shape {tuple(a.shape)}, expected {tuple(reference.shape)}")
-        error = float((a - reference).abs().max() / reference.abs().max().clamp_min(1e-30))
+    def __init__(self, exact):
+        self.exact, self.held = exact, None
+
+    def reference(self):
+        if self.held is None:
+            self.held = self.exact().detach()
+        return self.held
+
+    def __call__(self, found):
+        error = float(self.error(found.detach().double(), self.reference()))
         return error if error == error else float("inf")
 
-    return error
+
+class worst(Check):
+    """max |a - r| / max |r|, over some rows."""
+
+    def __init__(self, exact, rows=None):
+        super().__init__(exact)
+        self.rows = rows
+
+    def __call__(self, found):
+        return super().__call__(found if self.rows is None else found[self.rows])
+
+    def error(self, a, r):
+        if a.shape != r.shape:
+            raise ValueError(f"an output has shape {tuple(a.shape)}, expected {tuple(r.shape)}")
+        return (a - r).abs().max() / r.abs().max().clamp_min(1e-30)
 
 
-def normwise(exact):
-    """Check of a sum over rows: |a - r|_2 / |r|_2."""
-    held = []
+class normwise(Check):
+    """|a - r|_2 / |r|_2: of a sum over rows."""
 
-    def error(found):
-        if not held:
-            held.append(exact().detach())
-        error = float((found.detach().double().reshape(-1) - held[0].reshape(-1)).norm() / held[0].norm())
-        return error if error == error else float("inf")
+    def error(self, a, r):
+        return (a.reshape(-1) - r.reshape(-1)).norm() / r.norm()
 
-    return error
+
+def written_over(exact, *tensors):
+    """What restores inputs that a contender writes over; takes the exact values from them before it can."""
+    for check in exact.values():
+        if isinstance(check, Check):
+            check.reference()
+    return put_back(*tensors)
 
 
 def chunks(rows, width, most=1 << 26):

@@ -3,11 +3,13 @@
 import torch
 import torch.nn.functional as F
 
-from .common import CODES, Case, Contender, Maker, Pass, autograd, compiled, nbytes, ours, put_back, worst
+from .common import CODES, Case, Contender, Maker, Pass, autograd, by_compiler, nbytes, ours, put_back, worst
+from .peers import liger_cute
 
 
-def gated(context, kernel, M, N, dtype, activation, gradient, liger_function):
-    """activation: of torch; gradient(u) = f(u), f'(u) in float64; liger_function: Liger's autograd function, looked up when asked."""
+def gated(context, kernel, M, N, dtype, activation, gradient, liger_functions):
+    """activation: of torch; gradient(u) = f(u), f'(u) in float64; liger_functions: {provider: Liger's autograd function, looked up when
+    asked}, which write the gradients over a and b. liger_cute_new, or liger_cute where there is one only, allocates them."""
     make = Maker(context.device)
     a, b, g = (make.randn(M, N, dtype=dtype) for _ in range(3))
     a.requires_grad_()
@@ -21,17 +23,23 @@ def gated(context, kernel, M, N, dtype, activation, gradient, liger_function):
         backward = context.plan(f"{kernel}_backward", n_cols=N, dtype=d).bind(M, d_out=g, gate=a, up=b, d_gate=da, d_up=db)
         return ours(forward, backward, ({"out": out}, {"da": da, "db": db}))
 
-    def liger():  # its backward writes the gradients over a and b
-        function = liger_function()
+    def liger(look_up):
+        function = look_up()
         return autograd(lambda: function.apply(a, b), (a, b), g, names, put_back(a, b))
+
+    def cute():
+        f = liger_cute(kernel, a, b)
+        return autograd(lambda: f(a, b), (a, b), g, names)
+
+    peers = {provider: lambda look_up=look_up: liger(look_up) for provider, look_up in liger_functions.items()}
+    peers["liger_cute_new" if "liger_cute" in peers else "liger_cute"] = cute
 
     # The exact values are taken before a contender writes over the inputs.
     value, slope = gradient(a.detach()[rows].double())
     v, dc = b.detach()[rows].double(), g[rows].double()
     exact = {"out": worst(lambda: value * v, rows), "da": worst(lambda: dc * v * slope, rows), "db": worst(lambda: dc * value, rows)}
     return Case(kernel, (M, N), dtype, {"fwd": 3 * one, "bwd": 5 * one, "full": 8 * one},
-                {"ligerdsl": ligerdsl, "liger": liger,
-                 "compile": lambda: autograd(lambda f=compiled(reference): f(a, b), (a, b), g, names),
+                {"ligerdsl": ligerdsl, **peers, **by_compiler(reference, lambda f: autograd(lambda: f(a, b), (a, b), g, names)),
                  "torch": lambda: autograd(lambda: reference(a, b), (a, b), g, names)}, exact)
 
 
@@ -44,7 +52,11 @@ def swiglu(context, M, N, dtype):
         from liger_kernel.ops.swiglu import LigerSiLUMulFunction
         return LigerSiLUMulFunction
 
-    return gated(context, "swiglu", M, N, dtype, F.silu, gradient, liger)
+    def cute():
+        from liger_kernel.ops.cutedsl.ops import LigerSiLUMulFunction
+        return LigerSiLUMulFunction
+
+    return gated(context, "swiglu", M, N, dtype, F.silu, gradient, {"liger": liger, "liger_cute": cute})
 
 
 def geglu(context, M, N, dtype):
@@ -57,11 +69,11 @@ def geglu(context, M, N, dtype):
         from liger_kernel.ops.geglu import LigerGELUMulFunction
         return LigerGELUMulFunction
 
-    return gated(context, "geglu", M, N, dtype, lambda a: F.gelu(a, approximate="tanh"), gradient, liger)
+    return gated(context, "geglu", M, N, dtype, lambda a: F.gelu(a, approximate="tanh"), gradient, {"liger": liger})
 
 
 def rotation(context, kernel, shape, dtype, tables, reference, fields, bound, liger_passes):
-    """q and k rotated. reference(q, k, *tables); fields and bound: of our plan; liger_passes(q, k, gq, gk, names)."""
+    """q and k rotated. reference(q, k, *tables); fields and bound: of our plan; liger_passes: {provider: function of (q, k, gq, gk, names)}."""
     make = Maker(context.device)
     B, T, nq, nk, D = shape
     q, k = (make.randn(B, T, n, D, dtype=dtype).requires_grad_() for n in (nq, nk))
@@ -84,8 +96,8 @@ def rotation(context, kernel, shape, dtype, tables, reference, fields, bound, li
     exact = {name: check(value) for name, value in zip(("qo", "ko", "dq", "dk"), (*exact_out, *exact_grad))}
     eager = lambda f: autograd(lambda: f(q, k, *tables), (q, k), (gq, gk), names)
     return Case(kernel, shape, dtype, {"fwd": 2 * one, "bwd": 2 * one, "full": 4 * one},
-                {"ligerdsl": ligerdsl, "liger": lambda: liger_passes(q, k, gq, gk, names), "compile": lambda: eager(compiled(reference)),
-                 "torch": lambda: eager(reference)}, exact)
+                {"ligerdsl": ligerdsl, **{name: lambda f=f: f(q, k, gq, gk, names) for name, f in liger_passes.items()},
+                 **by_compiler(reference, eager), "torch": lambda: eager(reference)}, exact)
 
 
 def angles(device, T, D):
@@ -104,15 +116,20 @@ def rope(context, B, T, nq, nk, D, dtype):
         c, s = c[None, :, None], s[None, :, None]
         return q * c + rotate(q) * s, k * c + rotate(k) * s
 
-    def liger(q, k, gq, gk, names):  # it rotates in place, which changes no number's size: nothing is restored but for the check
+    def in_place(function, q, k, gq, gk, names):
+        return autograd(lambda: tuple(t.transpose(1, 2) for t in function.apply(q.transpose(1, 2), k.transpose(1, 2), cos[None], sin[None])),
+                        (q, k), (gq, gk), names, put_back(q, k, gq, gk))
+
+    def liger(*arguments):
         from liger_kernel.ops.rope import LigerRopeFunction
-        contender = autograd(lambda: tuple(t.transpose(1, 2) for t in LigerRopeFunction.apply(
-            q.transpose(1, 2), k.transpose(1, 2), cos[None], sin[None])), (q, k), (gq, gk), names)
-        contender.restore = put_back(q, k, gq, gk)
-        return contender
+        return in_place(LigerRopeFunction, *arguments)
+
+    def cute(*arguments):
+        from liger_kernel.ops.cutedsl.ops import LigerRopeFunction
+        return in_place(LigerRopeFunction, *arguments)
 
     return rotation(context, "rope", (B, T, nq, nk, D), dtype, (cos, sin), reference, {"table_dtype": CODES[dtype]},
-                    {"cos": cos, "sin": sin}, liger)
+                    {"cos": cos, "sin": sin}, {"liger": liger, "liger_cute": cute})
 
 
 def rope_interleaved(context, B, T, nq, nk, D, dtype):
@@ -134,7 +151,7 @@ def rope_interleaved(context, B, T, nq, nk, D, dtype):
         return contender
 
     return rotation(context, "rope_interleaved", (B, T, nq, nk, D), dtype, (freqs,), reference,
-                    {"table_dtype": "f32", "layout": 1, "complex_table": 1}, {"cos": table}, liger)
+                    {"table_dtype": "f32", "layout": 1, "complex_table": 1}, {"cos": table}, {"liger": liger})
 
 
 def vector_add(context, n, dtype):

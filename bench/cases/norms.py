@@ -3,7 +3,8 @@
 import torch
 import torch.nn.functional as F
 
-from .common import CODES, Case, Maker, autograd, chunks, compiled, direct, normwise, ours, worst
+from .common import CODES, Case, Maker, autograd, by_compiler, chunks, direct, normwise, ours, worst, written_over
+from .peers import liger_cute, quack_tuned_rms_norm
 
 
 def rms_exact(x, w, g, rows, eps, extra=None):
@@ -48,9 +49,19 @@ def rms_norm(context, M, H, dtype):
             M, d_y=g, x=x, weight=w, rstd=rstd, d_x=dx, d_weight=dw)
         return ours(forward, backward, ({"y": y}, {"dx": dx, "dw": dw}), (rstd,))
 
-    def liger():
+    exact = rms_exact(x, w, g, make.rows(M), 1e-6)
+
+    def by_liger(function, in_place):  # in place, its default: dx over the gradient that comes in
+        return autograd(lambda: function.apply(x, w, 1e-6, 0.0, "llama", in_place), (x, w), g, names,
+                        written_over(exact, g) if in_place else None)
+
+    def liger(in_place):
         from liger_kernel.ops.rms_norm import LigerRMSNormFunction
-        return autograd(lambda: LigerRMSNormFunction.apply(x, w, 1e-6, 0.0, "llama", False), (x, w), g, names)
+        return by_liger(LigerRMSNormFunction, in_place)
+
+    def cute():
+        from liger_kernel.ops.cutedsl.ops import LigerRMSNormFunction
+        return by_liger(LigerRMSNormFunction, True)
 
     def quack():
         from quack.rmsnorm import rmsnorm_bwd, rmsnorm_fwd
@@ -62,11 +73,19 @@ def rms_norm(context, M, H, dtype):
 
         return direct(forward, lambda rstd: dict(zip(("dx", "dw"), rmsnorm_bwd(xd, wd, g, rstd))))
 
+    def quack_tuned():
+        forward, backward = quack_tuned_rms_norm(x.detach(), w.detach(), 1e-6)
+
+        def outputs():
+            y, rstd = forward()
+            return {"y": y}, rstd
+
+        return direct(outputs, lambda rstd: dict(zip(("dx", "dw"), backward(g, rstd))))
+
     return Case("rms_norm", (M, H), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
-                {"ligerdsl": ligerdsl, "liger": liger, "quack": quack,
-                 "compile": lambda: autograd(lambda f=compiled(reference): f(x, w), (x, w), g, names),
-                 "torch": lambda: autograd(lambda: reference(x, w), (x, w), g, names)},
-                rms_exact(x, w, g, make.rows(M), 1e-6))
+                {"ligerdsl": ligerdsl, "liger": lambda: liger(False), "liger_inplace": lambda: liger(True), "liger_cute": cute,
+                 "quack": quack, **by_compiler(reference, lambda f: autograd(lambda: f(x, w), (x, w), g, names)),
+                 "torch": lambda: autograd(lambda: reference(x, w), (x, w), g, names), "quack_tuned": quack_tuned}, exact)
 
 
 def fused_add_rms_norm(context, M, H, dtype):
@@ -93,6 +112,10 @@ def fused_add_rms_norm(context, M, H, dtype):
         from liger_kernel.ops.fused_add_rms_norm import LigerFusedAddRMSNormFunction
         return autograd(lambda: LigerFusedAddRMSNormFunction.apply(x, r, w, 1e-6, 0.0, "llama", False), (x, r, w), (gy, gs), names)
 
+    def cute():
+        f = liger_cute("fused_add_rms_norm", x, r, w)
+        return autograd(lambda: f(x, r, w), (x, r, w), (gy, gs), names)
+
     def quack():
         from quack.rmsnorm import rmsnorm_bwd, rmsnorm_fwd
         xd, rd, wd = x.detach(), r.detach(), w.detach()
@@ -106,8 +129,8 @@ def fused_add_rms_norm(context, M, H, dtype):
     exact = rms_exact(rounded, w, gy, rows, 1e-6, gs)
     exact["s"] = worst(lambda: x.detach()[rows].double() + r.detach()[rows].double(), rows)
     return Case("fused_add_rms_norm", (M, H), dtype, {"fwd": 4 * one, "bwd": 4 * one, "full": 8 * one},
-                {"ligerdsl": ligerdsl, "liger": liger, "quack": quack,
-                 "compile": lambda: autograd(lambda f=compiled(reference): f(x, r, w), (x, r, w), (gy, gs), names),
+                {"ligerdsl": ligerdsl, "liger": liger, "liger_cute": cute, "quack": quack,
+                 **by_compiler(reference, lambda f: autograd(lambda: f(x, r, w), (x, r, w), (gy, gs), names)),
                  "torch": lambda: autograd(lambda: reference(x, r, w), (x, r, w), (gy, gs), names)}, exact)
 
 
@@ -130,6 +153,10 @@ def layer_norm(context, M, H, dtype):
     def liger():
         from liger_kernel.ops.layer_norm import LigerLayerNormFunction
         return autograd(lambda: LigerLayerNormFunction.apply(x, w, b, 1e-5), (x, w, b), g, names)
+
+    def cute():
+        f = liger_cute("layer_norm", x, w, b)
+        return autograd(lambda: f(x, w, b, 1e-5), (x, w, b), g, names)
 
     def quack():  # it takes weight and bias in f32 alone
         from quack.rmsnorm import layernorm_bwd, layernorm_fwd
@@ -155,6 +182,6 @@ def layer_norm(context, M, H, dtype):
              "dw": normwise(lambda: sum((g[p].double() * normalised(x.detach()[p])[0]).sum(0) for p in chunks(M, H))),
              "db": normwise(lambda: sum(g[p].double().sum(0) for p in chunks(M, H)))}
     return Case("layer_norm", (M, H), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
-                {"ligerdsl": ligerdsl, "liger": liger, "quack": quack,
-                 "compile": lambda: autograd(lambda f=compiled(reference): f(x, w, b), (x, w, b), g, names),
+                {"ligerdsl": ligerdsl, "liger": liger, "liger_cute": cute, "quack": quack,
+                 **by_compiler(reference, lambda f: autograd(lambda: f(x, w, b), (x, w, b), g, names)),
                  "torch": lambda: autograd(lambda: reference(x, w, b), (x, w, b), g, names)}, exact)

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from .common import CODES, Case, Contender, Maker, Pass, autograd, compiled, nbytes, normwise, ours, put_back, worst
+from .common import CODES, Case, Contender, Maker, Pass, autograd, by_compiler, nbytes, normwise, ours, put_back, worst
 
 
 def embedding(context, M, V, H, dtype):
@@ -33,7 +33,7 @@ def embedding(context, M, V, H, dtype):
     forward = one + used * H * w.element_size()
     return Case("embedding", (M, V, H), dtype, {"fwd": forward, "bwd": one + V * H * w.element_size(),
                                                 "full": forward + one + V * H * w.element_size()},
-                {"ligerdsl": ligerdsl, "liger": liger, "compile": lambda: autograd(lambda f=compiled(reference): f(w), (w,), g, names),
+                {"ligerdsl": ligerdsl, "liger": liger, **by_compiler(reference, lambda f: autograd(lambda: f(w), (w,), g, names)),
                  "torch": lambda: autograd(lambda: reference(w), (w,), g, names)},
                 {"out": worst(lambda: w.detach()[indices[rows]].double(), rows), "dw": normwise(dw)})
 

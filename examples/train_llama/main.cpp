@@ -109,8 +109,9 @@ nlohmann::json to_json(const std::vector<Comparison>& comparisons) {
   return out;
 }
 
-void write_json(const fs::path& path, const nlohmann::json& results) {
+void write_json(const fs::path& path, nlohmann::json results) {
   if (path.empty()) return;
+  results["build"] = library_build();
   std::ofstream out(path);
   out << results.dump(1) << "\n";
   if (!out.flush()) throw std::runtime_error("cannot write " + path.string());

@@ -304,4 +304,8 @@ void Ops::adamw(const Tensor& parameters, const Tensor& copy, const Tensor& grad
   require_success(ligerdsl_adamw_step(impl_->context, &desc, &args, impl_->stream));
 }
 
+std::string library_build() {
+  return ligerdsl_build_info();
+}
+
 }  // namespace train

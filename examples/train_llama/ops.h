@@ -78,4 +78,7 @@ class Ops {
   std::unique_ptr<Impl> impl_;
 };
 
+// What the library was built from, for results.
+std::string library_build();
+
 }  // namespace train

@@ -1,4 +1,5 @@
 // `ligerdsl bench`: median and spread, bytes per second, and the fraction of a copy measured in the same run.
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -11,6 +12,7 @@
 #include "lib/cli/commands.h"
 #include "lib/cli/environment.h"
 #include "lib/cli/op_instance.h"
+#include "lib/src/build_info.h"
 #include "lib/src/structs.h"
 #include "runtime/measure.h"
 
@@ -159,9 +161,11 @@ class Bench {
 
   Json result() const {
     const runtime::DeviceDescription& about = device().description();
-    return {{"device", about.name},         {"arch", about.arch},        {"threads", about.threads},
-            {"cold", !request_.warm},       {"copy_bytes", copy_bytes_}, {"copy_gb_per_s", ceiling_},
-            {"build", runtime::build_id()}, {"results", results_},       {"failures", failures_}};
+    return {{"device", about.name},       {"arch", about.arch},
+            {"threads", about.threads},   {"cold", !request_.warm},
+            {"copy_bytes", copy_bytes_},  {"copy_gb_per_s", ceiling_},
+            {"build", lib::build_info()}, {"results", results_},
+            {"failures", failures_},      {"date", fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)))}};
   }
 
   const Globals& globals_;

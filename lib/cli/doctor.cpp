@@ -7,6 +7,7 @@
 #include "lib/cli/commands.h"
 #include "lib/cli/environment.h"
 #include "lib/cli/op_instance.h"
+#include "lib/src/build_info.h"
 #include "lib/src/structs.h"
 #include "runtime/disk_cache.h"
 #include "runtime/driver.h"
@@ -69,7 +70,7 @@ int doctor(const Globals& globals) {
   std::vector<Finding> findings;
   findings.push_back({"library", true,
                       fmt::format("version {}.{}.{}, build {}", LIGERDSL_VERSION_MAJOR, LIGERDSL_VERSION_MINOR,
-                                  LIGERDSL_VERSION_PATCH, runtime::build_id())});
+                                  LIGERDSL_VERSION_PATCH, lib::build_info())});
   findings.push_back(try_out("compiler", [] {
     const auto compiler = open_compiler();
     return fmt::format("{}, LLVM {}, host {}", compiler->path(), compiler->llvm_version(), compiler->host_cpu());

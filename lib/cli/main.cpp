@@ -7,6 +7,7 @@
 
 #include "lib/cli/bench_cases.h"
 #include "lib/cli/commands.h"
+#include "lib/src/build_info.h"
 #include "ligerdsl/dsl/error.h"
 #include "ligerdsl/ligerdsl.h"
 #include "runtime/status.h"
@@ -62,8 +63,8 @@ int main(int argc, char** argv) {
   CLI::App app{"Fused training kernels: look at them, compile them, run them, measure them"};
   app.require_subcommand(1);
   app.fallthrough();  // global options may follow the subcommand
-  app.set_version_flag("--version", fmt::format("ligerdsl {}.{}.{}", LIGERDSL_VERSION_MAJOR, LIGERDSL_VERSION_MINOR,
-                                                LIGERDSL_VERSION_PATCH));
+  app.set_version_flag("--version", fmt::format("ligerdsl {}.{}.{}, build {}", LIGERDSL_VERSION_MAJOR,
+                                                LIGERDSL_VERSION_MINOR, LIGERDSL_VERSION_PATCH, lib::build_info()));
 
   Globals globals;
   app.add_option("--device", globals.device, "cpu or cuda:N")->capture_default_str();
@@ -113,10 +114,12 @@ int main(int argc, char** argv) {
   BenchRequest bench_request;
   CLI::App* bench_command = app.add_subcommand("bench", "Median, spread, bytes per second, fraction of a copy");
   add_kernel(bench_command, &bench_request.kernel, &bench_request.settings, false);
-  bench_command->add_option("--set,--model", bench_request.sets,
-                            fmt::format("A set of shapes or a model's layers: {}", fmt::join(bench_set_names(), ", ")))
+  bench_command
+      ->add_option("--set,--model", bench_request.sets,
+                   fmt::format("A set of shapes or a model's layers: {}", fmt::join(bench_set_names(), ", ")))
       ->allow_extra_args(false);
-  bench_command->add_option("--rows", bench_request.rows, "Rows (tokens) of the cases of a set")->check(CLI::PositiveNumber);
+  bench_command->add_option("--rows", bench_request.rows, "Rows (tokens) of the cases of a set")
+      ->check(CLI::PositiveNumber);
   bench_command->add_flag("--list", bench_request.list, "Only list the cases and the bytes that they move");
   bench_command->add_option("--plot", bench_request.plot, "Write a bar chart (SVG) of fractions of a copy to a file");
   bench_command->add_flag("--warm", bench_request.warm, "Leave the caches warm between samples");

@@ -224,21 +224,23 @@ A label outside [0, V) that is not ignore_index: that row's loss and gradient ar
         Tensor("d_logits", "out", "N* V", "dtype", "gradient of logits, or NULL", "with_d_logits")],
        rows="rows of logits", aliases=[("d_logits", "logits")]),
 
-    Op("fused_linear_cross_entropy", "cross-entropy of x * weight^T + bias without the logits in memory, gradients included",
+    Op("fused_linear_cross_entropy", "cross-entropy of x * weight^T + bias from a bounded piece of the logits at a time, gradients included",
        """logits = x weight^T + bias, then loss, z_loss, accuracy and predictions as cross_entropy defines them, with n, W and
 sum w taken over all rows. With d = gradient of the loss by the logits (times d_loss, when it is passed):
   d_x = d weight;  d_weight = d^T x;  d_bias = sum of the rows of d
-Chunks of rows are multiplied, turned into d in place, and multiplied again, so that one chunk of logits is all that exists.
+Chunks of rows are multiplied, turned into d in place, and multiplied again, so that one chunk of logits is all that exists; a
+batch that fits one chunk has all its logits in the workspace.
 d_weight and d_bias are summed in f32 and rounded once; as f32 they are summed in the caller's memory, otherwise several chunks
 need f32 sums in the workspace. Each gradient is made only if wanted. d_x may be exactly x when in_place is set.
 use_token_scaling: loss, z_loss and d of a row are multiplied by the probability of its label, taken as a constant.
 d_loss is read on the device: one element, or one per row for NONE. A later upstream gradient of one element:
 cross_entropy_backward scales d_x and d_weight.
 Chunks: chunk_rows if it is not 0, else as chunking says. WORKSPACE: as many rows as max_workspace_bytes leaves room for, all the
-workspace counted, INVALID_ARGUMENT from execute when not even one row fits; 0 = chunks of at most 16 * rows * H * sizeof(dtype)
-bytes, capped at 512 MiB, and a single chunk where that takes no more memory. Chunks so small that adding to d_weight for each
-would take longer make d_weight from logits that are multiplied a second time, in blocks of the vocabulary (not when d_x
-overwrites x). PUBLISHED: 2^ceil(log2(ceil(rows / ceil(V / H)))).
+workspace counted, INVALID_ARGUMENT from execute when not even one row fits; 0 = chunks of at most 1 GiB of logits, and a single
+chunk where that takes no more memory than several with their sums. So the default workspace stays below 1 GiB, + 4 V H bytes for
+a 16-bit d_weight, + 32 MiB on a GPU for products, + 20 bytes a row (CPU, 16-bit dtype: + f32 copies of weight and of a chunk of x
+and d_x). Chunks so small that adding to d_weight for each would take longer make d_weight from logits that are multiplied a
+second time, in blocks of the vocabulary (not when d_x overwrites x). PUBLISHED: 2^ceil(log2(ceil(rows / ceil(V / H)))).
 Matrix products: cuBLASLt in dtype on a GPU, CBLAS in f32 on a CPU; NOT_SUPPORTED from plan when there is no such library. The
 logits are rounded to dtype on a GPU. cuBLASLt chooses its kernels when ligerdsl_plan_workspace_bytes_for is asked for a number
 of rows, else in the first call with it, which then takes host memory.

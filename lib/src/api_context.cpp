@@ -1,4 +1,5 @@
 // C functions of contexts, memory and streams.
+#include "lib/src/build_info.h"
 #include "lib/src/context.h"
 #include "lib/src/entry.h"
 #include "lib/src/failure.h"
@@ -63,7 +64,7 @@ uint32_t ligerdsl_version(void) {
 }
 
 const char* ligerdsl_build_info(void) {
-  return runtime::build_id();
+  return build_info();
 }
 
 ligerdsl_status_t ligerdsl_context_create(const ligerdsl_context_config_t* config, ligerdsl_context_t* context) {

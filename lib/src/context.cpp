@@ -1,6 +1,7 @@
 #include "lib/src/context.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "kernels/cross_entropy.h"
 #include "lib/src/failure.h"
@@ -31,7 +32,7 @@ Context::Context(const runtime::DeviceConfig& config, const ContextOptions& opti
 Context::~Context() {
   plans_.clear();
   for (const Lease::Block& block : idle_) device_->free(block.data);
-  for (const auto& [stream, block] : by_stream_) device_->free(block.data);
+  for (const auto& [stream, scratch] : by_stream_) device_->free(scratch.block.data);
   for (void* pointer : retired_) device_->free(pointer);
   device_->free(error_word_.data);
 }
@@ -64,39 +65,62 @@ std::shared_ptr<Plan> Context::add_plan(std::string_view key, std::shared_ptr<Pl
   return plans_.try_emplace(std::string(key), std::move(plan)).first->second;
 }
 
-Context::Lease::Block Context::take_block(size_t bytes, runtime::Stream stream) {
+namespace {
+
+// Calls grow a little at a time; 4 KiB is what small ones take.
+size_t scratch_size(size_t bytes) {
+  return std::max<size_t>(bytes + bytes / 2, 4096);
+}
+
+}  // namespace
+
+Context::Lease::Block Context::take_idle(size_t bytes) {
   const std::lock_guard lock(scratch_mutex_);
-  Lease::Block outgrown;
-  if (device_->is_cpu()) {
-    const auto fits = [&](const Lease::Block& block) { return block.bytes >= bytes; };
-    auto found = std::find_if(idle_.begin(), idle_.end(), fits);
-    if (found == idle_.end() && !idle_.empty()) found = idle_.begin();
-    if (found != idle_.end()) {
-      const Lease::Block block = *found;
-      idle_.erase(found);
-      if (block.bytes >= bytes) return block;
-      device_->free(block.data);
-    }
-  } else {
-    Lease::Block& block = by_stream_[stream];
+  const auto fits = [&](const Lease::Block& block) { return block.bytes >= bytes; };
+  auto found = std::find_if(idle_.begin(), idle_.end(), fits);
+  if (found == idle_.end() && !idle_.empty()) found = idle_.begin();
+  if (found != idle_.end()) {
+    const Lease::Block block = *found;
+    idle_.erase(found);
     if (block.bytes >= bytes) return block;
-    if (device_->capturing(stream)) {
-      fail(Status::capture_unsafe,
-           "the one-call form needs more scratch memory than this stream has, while it is being captured; "
-           "make the same call once before, or use plan and execute with a workspace of your own");
-    }
-    outgrown = block;
-    if (outgrown.data) retired_.push_back(outgrown.data);
-    block = {};
+    device_->free(block.data);
   }
-  const size_t size = std::max<size_t>(bytes + bytes / 2, 4096);
-  const Lease::Block fresh{device_->alloc(size), size};
-  if (!device_->is_cpu()) by_stream_[stream] = fresh;
-  return fresh;
+  const size_t size = scratch_size(bytes);
+  return {device_->alloc(size), size};
+}
+
+Context::Lease::OfStream& Context::scratch_of(runtime::Stream stream) {
+  static std::atomic<uint64_t> threads{0};
+  thread_local const uint64_t thread = ++threads;
+  const std::lock_guard lock(scratch_mutex_);
+  return by_stream_[{stream, stream == runtime::cuda::stream_per_thread ? thread : 0}];
+}
+
+void Context::grow(Lease::OfStream& scratch, size_t bytes, runtime::Stream stream) {
+  if (device_->capturing(stream)) {
+    fail(Status::capture_unsafe,
+         "the one-call form needs more scratch memory than this stream has, while it is being captured; "
+         "make the same call once before, or use plan and execute with a workspace of your own");
+  }
+  if (scratch.block.data) {
+    const std::lock_guard lock(scratch_mutex_);
+    retired_.push_back(scratch.block.data);
+  }
+  scratch.block = {};
+  const size_t size = scratch_size(bytes);
+  scratch.block = {device_->alloc(size), size};
 }
 
 Context::Lease::Lease(Context& context, size_t bytes, runtime::Stream stream) : context_(context) {
-  if (bytes > 0) block_ = context.take_block(bytes, stream);
+  if (bytes == 0) return;
+  if (context.device().is_cpu()) {
+    block_ = context.take_idle(bytes);
+    return;
+  }
+  OfStream& scratch = context.scratch_of(stream);
+  call_ = std::unique_lock(scratch.calls);
+  if (scratch.block.bytes < bytes) context.grow(scratch, bytes, stream);
+  block_ = scratch.block;
 }
 
 Context::Lease::~Lease() {

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "kernels/launch.h"
@@ -58,7 +60,8 @@ class Context {
   std::shared_ptr<Plan> add_plan(std::string_view key, std::shared_ptr<Plan> plan);
 
   // Scratch memory for one call: of a stream on a GPU, where calls are in order; borrowed on a CPU. Grows by
-  // allocating, which a captured stream does not allow (CAPTURE_UNSAFE).
+  // allocating, which a captured stream does not allow (CAPTURE_UNSAFE). While it lives, calls of other threads on the
+  // same stream wait: launches of two calls that share scratch must not alternate.
   class Lease {
    public:
     Lease(Context& context, size_t bytes, runtime::Stream stream);
@@ -71,7 +74,12 @@ class Context {
       void* data = nullptr;
       size_t bytes = 0;
     };
+    struct OfStream {
+      std::mutex calls;
+      Block block;
+    };
     Context& context_;
+    std::unique_lock<std::mutex> call_;  // GPU
     Block block_;
   };
 
@@ -81,7 +89,9 @@ class Context {
     size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
   };
 
-  Lease::Block take_block(size_t bytes, runtime::Stream stream);
+  Lease::Block take_idle(size_t bytes);
+  Lease::OfStream& scratch_of(runtime::Stream stream);
+  void grow(Lease::OfStream& scratch, size_t bytes, runtime::Stream stream);
 
   // Gets the log's lines as long as it lives: before the device is made and until it is gone.
   class LogSubscription {
@@ -108,9 +118,10 @@ class Context {
   std::unordered_map<std::string, std::shared_ptr<Plan>, Hash, std::equal_to<>> plans_;
 
   std::mutex scratch_mutex_;
-  std::vector<Lease::Block> idle_;                               // CPU
-  std::unordered_map<runtime::Stream, Lease::Block> by_stream_;  // GPU
-  std::vector<void*> retired_;                                   // GPU: outgrown, perhaps still in use by queued work
+  std::vector<Lease::Block> idle_;  // CPU
+  // GPU, by stream, and by thread where each thread has a stream of its own behind the same handle.
+  std::map<std::pair<runtime::Stream, uint64_t>, Lease::OfStream> by_stream_;
+  std::vector<void*> retired_;  // GPU: outgrown, perhaps still in use by queued work
 };
 
 }  // namespace ligerdsl::lib

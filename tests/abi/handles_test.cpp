@@ -1,5 +1,6 @@
 // NULLs, dead handles, versions, memory and streams of a CPU context.
 #include <atomic>
+#include <regex>
 #include <thread>
 
 #include "support.h"
@@ -12,7 +13,9 @@ TEST(Handles, NamesAndVersion) {
   EXPECT_STREQ(ligerdsl_status_name(LIGERDSL_DEAD_HANDLE), "DEAD_HANDLE");
   EXPECT_STREQ(ligerdsl_status_name(123456), "UNKNOWN_STATUS");
   EXPECT_EQ(ligerdsl_version(), static_cast<uint32_t>(LIGERDSL_VERSION));
-  EXPECT_GT(std::string(ligerdsl_build_info()).size(), 5u);
+  EXPECT_TRUE(std::regex_match(ligerdsl_build_info(),
+                               std::regex("[0-9.]+-[0-9a-f]{16} commit ([0-9a-f]{40,64} (clean|dirty)|unknown)")))
+      << ligerdsl_build_info();
 }
 
 TEST(Handles, NullPointers) {

@@ -32,13 +32,30 @@ TEST(LinearChunks, PublishedRule) {
   EXPECT_EQ(LinearChunks(options).layout(3000).chunk, 3000);
 }
 
-TEST(LinearChunks, DefaultIsCapped) {
+// The constant of ops.h: 1 GiB of logits, the f32 sums of a 16-bit d_weight, 32 MiB for products, 20 bytes a row.
+TEST(LinearChunks, DefaultIsBoundedWhateverTheRows) {
+  for (const DType type : {f32, bf16}) {
+    LinearChunkOptions options = head();
+    options.d_weight_type = type;
+    for (const int64_t cols : {2048, 4096}) {
+      options.cols = cols;
+      const LinearChunks chunks(options);
+      const int64_t sums = type == f32 ? 0 : options.classes * cols * 4;
+      for (const int64_t rows : {1, 1000, 4096, 4200, 8192, 10000, 16384, 32768, 65536, 1 << 20, 1 << 27}) {
+        const LinearLayout l = chunks.layout(rows);
+        EXPECT_LE(l.bytes, static_cast<size_t>(1024 * kMiB + sums + 32 * kMiB + 20 * rows + 8192)) << rows;
+        EXPECT_FALSE(l.by_vocabulary);
+      }
+    }
+  }
+}
+
+TEST(LinearChunks, DefaultChunks) {
   const LinearChunks chunks(head());
-  // 16 * 4096 * 4096 * 2 bytes are 512 MiB, or 2093 rows of logits.
-  EXPECT_EQ(chunks.layout(4096).chunk, 2048);
-  EXPECT_EQ(chunks.layout(65536).chunk, 2048);
-  EXPECT_LT(chunks.layout(65536).bytes, 600u << 20);
-  EXPECT_EQ(chunks.layout(1000).chunk, 384);  // room for 510 rows, so 384 of three even chunks of 334
+  EXPECT_EQ(chunks.layout(1000).chunk, 1000);  // as many as there are
+  EXPECT_EQ(chunks.layout(4096).chunk, 4096);
+  EXPECT_EQ(chunks.layout(65536).chunk, 4096);
+  EXPECT_EQ(chunks.layout(5000).chunk, 2560);  // two even ones
 }
 
 TEST(LinearChunks, LimitIsKept) {
@@ -65,7 +82,7 @@ TEST(LinearChunks, SumsOfNarrowGradients) {
   EXPECT_EQ(one.chunk, 8192);
   EXPECT_FALSE(one.add_up_d_weight);
   const LinearLayout many = LinearChunks(options).layout(32768);
-  EXPECT_EQ(many.chunk, 2048);
+  EXPECT_EQ(many.chunk, 4096);
   EXPECT_TRUE(many.add_up_d_weight);
   EXPECT_GT(many.bytes, size_t{128256} * 4096 * 4);
   options.max_workspace_bytes = 1100 * kMiB;

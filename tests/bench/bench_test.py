@@ -8,6 +8,7 @@ import pathlib
 import random
 import shutil
 import struct
+import subprocess
 import sys
 import types
 import unittest
@@ -20,6 +21,7 @@ import probes  # noqa: E402
 import report  # noqa: E402
 import results  # noqa: E402
 import sets  # noqa: E402
+import shown  # noqa: E402
 import svg  # noqa: E402
 from ligerdsl_ctypes import Error, Library  # noqa: E402
 
@@ -70,7 +72,9 @@ def row(kernel, pass_name, shape, provider, us, **more):
             "workspace_mb": 0.0, "max_error": 1e-3, **more}
 
 
-ABOUT = {"device": "NVIDIA H200", "driver": "580.0", "date": "2030-01-02", "command": "a command", "build": "0.1.0-x", "torch": "2.11.0"}
+COMMIT = "0123456789abcdef" * 2 + "01234567"
+ABOUT = {"device": "NVIDIA H200", "driver": "580.0", "date": "2030-01-02", "run": 1, "command": "a command", "torch": "2.11.0",
+         **results.build_fields(f"0.1.0-x commit {COMMIT} clean")}
 
 
 class Results(unittest.TestCase):
@@ -115,15 +119,14 @@ class Results(unittest.TestCase):
         file.fail(sets.Wanted("rms_norm", (4, 8)), "quack", "Error: \n\x1b[91m\x1b[1merror\x1b[0m\n  no such\tcopy")
         self.assertEqual(file.data["failures"][0]["error"], "Error: error no such copy")
 
-    def test_geometric_mean_takes_forward_plus_backward(self):
-        cases = [sets.Wanted("rms_norm", (4, 8)), sets.Wanted("cross_entropy", (4, 8)), sets.Wanted("swiglu", (4, 8))]
-        rows = [row("rms_norm", "fwd", (4, 8), "ligerdsl", 1.0), row("rms_norm", "bwd", (4, 8), "ligerdsl", 2.0),
-                row("rms_norm", "full", (4, 8), "ligerdsl", 99.0), row("rms_norm", "fwd", (4, 8), "liger", 4.0),
-                row("rms_norm", "bwd", (4, 8), "liger", 8.0), row("cross_entropy", "fwd", (4, 8), "ligerdsl", 99.0),
-                row("cross_entropy", "full", (4, 8), "ligerdsl", 1.0), row("cross_entropy", "full", (4, 8), "liger", 9.0)]
-        mean, count, asked = results.geometric_means(rows, cases)["liger"]
-        self.assertAlmostEqual(mean, math.sqrt(4.0 * 9.0))
-        self.assertEqual((count, asked), (2, 3))
+    def test_kernel_times_are_noted_where_a_host_waits(self):
+        case, file = sets.Wanted("cross_entropy", (4, 8)), self.file()
+        file.add([row("cross_entropy", "fwd", (4, 8), "liger", 9.0, host_waits=True), row("cross_entropy", "full", (4, 8), "liger", 9.0),
+                  row("cross_entropy", "full", (4, 8), "torch", 9.0), row("rms_norm", "full", (4, 8), "liger", 9.0, host_waits=True)])
+        self.assertEqual(file.waiting(case), ["liger"])
+        file.note_kernels(case, "liger", {"fwd": 5.0, "full": 7.0})
+        self.assertEqual(file.waiting(case), [])
+        self.assertEqual([r.get("us_kernels") for r in file.rows], [5.0, 7.0, None, None])
 
     def test_ratios_are_peer_over_ours(self):
         rows = [row("swiglu", "fwd", (4, 8), "ligerdsl", 2.0), row("swiglu", "fwd", (4, 8), "torch", 6.0)]
@@ -131,38 +134,122 @@ class Results(unittest.TestCase):
 
 
 class Report(unittest.TestCase):
+    def setUp(self):
+        self.folder = FOLDER / "results"
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+
+    def result(self, name, rows, commit=COMMIT, state="clean", **about):
+        text = f"0.1.0-x commit {commit} {state}" if commit else "0.1.0-x"
+        file = results.ResultFile(self.folder / f"compare-{name}.json", {**ABOUT, **about, **results.build_fields(text)})
+        file.add([row("copy", "fwd", (1 << 31,), "copy", 1000.0), *rows])
+        return file
+
+    def page(self):
+        return report.report(self.folder)[0]
+
     def test_the_page_shows_ours_peers_floor_and_plots(self):
-        folder = FOLDER / "results"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        file = results.ResultFile(folder / "compare-new.json", ABOUT)
-        rows = [row("copy", "fwd", (1 << 31,), "copy", 1000.0)]
+        rows = []
         for v in (40960, 81920, 122880):
             rows += [row("cross_entropy", "full", (4096, v), "ligerdsl", v / 100), row("cross_entropy", "full", (4096, v), "liger", v / 50)]
         shape = (4096, 4096, 128256)
         rows += [row("fused_linear_cross_entropy", "full", shape, "floor", 16000.0, us_sustained=18000.0),
-                 row("fused_linear_cross_entropy", "full", shape, "ligerdsl", 17600.0, us_sustained=18900.0, workspace_mb=1050.0)]
+                 row("fused_linear_cross_entropy", "full", shape, "ligerdsl", 17600.0, us_sustained=18900.0, workspace_mb=1050.0),
+                 row("fused_linear_cross_entropy", "full", shape, "quack_logits", 17000.0, us_sustained=18800.0)]
         rows += [row("rms_norm_chain", "chain", (2048, 4096), "ligerdsl", 26.5, us_graph=25.5),
                  row("rms_norm_chain", "chain", (2048, 4096), "liger", 150.0, graph_error="not permitted"),
-                 row("cross_entropy", "full", (4096, 40960), "ligerdsl", 800.0, dtype="f32", frac_copy=0.75, frac_same_copy=0.875)]
-        file.add(rows)
+                 row("rms_norm", "fwd", (16384, 4096), "ligerdsl", 69.5), row("rms_norm", "fwd", (16384, 4096), "liger_cute", 139.0),
+                 row("cross_entropy", "full", (4096, 40960), "ligerdsl", 800.0, dtype="f32"),
+                 row("cross_entropy", "full", (4096, 40960), "compile_max", 880.0, dtype="f32"),
+                 row("flce_trained", "full", (4, 8, 16), "liger", 9.0, errors={"loss": 1e-7, "dx": 0.019, "dw": 0.014})]
+        file = self.result("new", rows)
         file.fail(sets.Wanted("rms_norm", (4, 8)), "quack", "broke")
-        (folder / "compare-old.json").write_text(json.dumps({**file.data, "date": "2029-01-01", "build": "old", "rows": [
-            row("copy", "fwd", (1,), "copy", 1.0), row("rope", "fwd", (1, 2, 3, 4, 5), "ligerdsl", 7.0),
-            row("cross_entropy", "full", (4096, 40960), "ligerdsl", 13.0)]}))
-        (folder / "compare-other.json").write_text(json.dumps({**file.data, "device": "another", "date": "2029-01-01", "rows": [
-            row("copy", "fwd", (1,), "copy", 1.0), row("geglu", "fwd", (4, 8), "ligerdsl", 1.0)]}))
-        text, plots = report.report(folder)
-        for expected in ("| cross_entropy | 4096x40960 bf16 | both | 409.6 |", "819.2 (2.00x)", "| 0.418 |", "17.60 (1.100)", "18.90 (1.050)",
-                         "| rms_norm_chain | 2048x4096 bf16 | hand-tuned CUDA | 26.0 |", "| libligerdsl | 26.5 | 23.9-29.2 | 25.5 |",
-                         "| Liger | 150.0 | 135.0-165.0 | not permitted |", "| cross_entropy | 4096x40960 | both | 0.500 (0.600) |  | 0.750 (0.875) |",
-                         "| rope | 1x2x3x4x5 bf16 | forward | 7.0 |", "2029-01-01", "build old", "QuACK: broke", "(performance/cross_entropy-speed.svg)", "| Liger | 2.00 | 1 of 12 |"):
+        text, plots, without = report.report(self.folder)
+        for expected in ("| cross entropy | 4096x40960 | 409.6 | 819.2 | Liger | 2.00 |",
+                         "| fused linear cross entropy | 4096x4096x128256 | 17.60 ms | 17.00 ms | QuACK, stored logits | 0.97 |",
+                         "| rms norm | 16384x4096 | forward | 69.5 | 0.60 | 1.00 | 2.00 CuTe |  |  |  |",
+                         "| 4096x4096x128256 | libligerdsl | 17.6 (1.100) | 18.9 (1.050) | 1 | 1050 | 1.0e-03 |",
+                         "| 2048x4096 | hand-tuned CUDA | 26.0 | 25.6 |  |", "| 2048x4096 | libligerdsl | 26.5 | 25.5 | 4.0 |",
+                         "| 2048x4096 | Liger | 150.0 | not permitted | 4.0 |", "| Liger |  |  |  | 1.9e-02, 1.4e-02 |",
+                         "| cross entropy | 4096x40960 f32 | 800.0 | 880.0 | torch.compile max | 1.10 |",
+                         f"* 2030-01-02 run 1, commit {COMMIT[:12]}, NVIDIA H200, driver 580.0", "rms_norm 4x8 bf16 QuACK: broke",
+                         "(performance/cross_entropy-speed.svg)"):
             self.assertIn(expected, text)
-        self.assertNotIn("| 13.0 |", text)  # measured again since
-        self.assertNotIn("geglu", text)  # of another device
-        self.assertEqual(sorted(plots), ["cross_entropy-memory.svg", "cross_entropy-speed.svg"])
+        self.assertEqual((sorted(plots), without), (["cross_entropy-memory.svg", "cross_entropy-speed.svg"], []))
         drawing = ElementTree.fromstring(plots["cross_entropy-speed.svg"])
         self.assertEqual(len(drawing.findall("{http://www.w3.org/2000/svg}circle")), 6)
+
+    def pair(self, ours, theirs, **more):
+        return [row("swiglu", "full", (16384, 14336), "ligerdsl", ours), row("swiglu", "full", (16384, 14336), "liger", theirs, **more)]
+
+    def test_changed_sources_are_refused_by_name(self):
+        self.result("fine", self.pair(1.0, 2.0))
+        self.result("changed", self.pair(1.0, 2.0), state="dirty")
+        with self.assertRaisesRegex(shown.Dirty, "compare-changed.json.*" + COMMIT):
+            self.page()
+        said = subprocess.run([sys.executable, "-B", ROOT / "bench/report.py", "--results", self.folder, "--docs", FOLDER / "docs"],
+                              capture_output=True, text=True)
+        self.assertEqual(said.returncode, 1)
+        self.assertIn("compare-changed.json", said.stderr)
+
+    def test_results_without_a_commit_are_not_shown(self):
+        self.result("new", self.pair(100.0, 200.0))
+        self.result("old", self.pair(50.0, 60.0), commit=None, date="2031-01-01")
+        (self.folder / "bench-cpu-old.json").write_text(json.dumps({"build": "0.1.0-x", "date": "2031-01-01"}))
+        text, _, without = report.report(self.folder)
+        self.assertEqual(without, ["compare-old.json", "bench-cpu-old.json"])
+        self.assertIn("Not shown, no commit: 2 results.", text)
+        self.assertIn("| swiglu | 16384x14336 | 100.0 | 200.0 | Liger | 2.00 |", text)
+
+    def test_the_last_run_goes_by_date_and_number(self):
+        other = "f" * 40
+        self.result("9", self.pair(90.0, 180.0), run=9, commit=other)
+        self.result("10", self.pair(100.0, 200.0), run=10)
+        self.result("zzz", self.pair(80.0, 160.0), run=11, date="2029-12-31", commit=other)
+        self.assertIn("| swiglu | 16384x14336 | 100.0 | 200.0 | Liger | 2.00 |", self.page())
+        self.assertNotIn(other[:12], self.page())
+
+    def test_runs_of_a_commit_make_ranges_and_ratios_stay_within_a_run(self):
+        self.result("a", self.pair(100.0, 200.0), run=1)
+        self.result("b", self.pair(200.0, 500.0), run=2)
+        text = self.page()
+        self.assertIn("| swiglu | 16384x14336 | 100.0-200.0 | 200.0-500.0 | Liger | 2.00-2.50 |", text)  # not 1.00 or 5.00
+        # A run without peers gives times of ours and nothing to divide by.
+        self.result("c", [row("swiglu", "full", (16384, 14336), "ligerdsl", 50.0)], run=3)
+        self.assertIn("| swiglu | 16384x14336 | 50.0-200.0 | 200.0-500.0 | Liger | 2.00-2.50 |", self.page())
+
+    def test_a_peer_that_waits_counts_with_its_kernels_and_a_wrong_one_not(self):
+        rows = self.pair(100.0, 300.0, us_kernels=220.0)
+        self.result("a", [*rows, row("swiglu", "full", (16384, 14336), "quack", 10.0, max_error=0.5)])
+        self.assertIn("| swiglu | 16384x14336 | 100.0 | 220.0 | Liger | 2.20 |", self.page())
+
+    def test_other_cards_have_the_first_table_alone(self):
+        self.result("a", self.pair(100.0, 200.0) + [row("swiglu", "fwd", (16384, 14336), "ligerdsl", 40.0)])
+        self.result("b", self.pair(120.0, 240.0), device="NVIDIA H100 80GB HBM3", run=2)
+        text = self.page()
+        self.assertLess(text.index("best peer, NVIDIA H200"), text.index("best peer, NVIDIA H100"))
+        self.assertEqual(text.count("## Forward and backward alone"), 1)
+
+    def test_only_what_no_shown_run_measured_is_listed(self):
+        self.result("a", self.pair(100.0, 200.0), run=1)
+        file = self.result("b", [row("swiglu", "full", (16384, 14336), "ligerdsl", 101.0)], run=2)
+        file.data["not_measured"] += ["swiglu 16384x14336 bf16 liger: the budget of 9 s is spent", "rope 1x2x3x4x5 bf16: the budget of 9 s is spent", "quack: cannot be imported"]
+        file.fail(sets.Wanted("swiglu", (16384, 14336)), "liger", "broke")
+        old = self.result("old", self.pair(1.0, 2.0), date="2029-01-01", commit="e" * 40)
+        old.data["not_measured"].append("of a run that is not shown")
+        old.write()
+        text = self.page()
+        self.assertIn("* quack: cannot be imported\n* For lack of time: rope 1x2x3x4x5 bf16\n", text)
+        for absent in ("broke", "9 s is spent", "not shown"):
+            self.assertNotIn(absent, text)
+
+    def test_the_geometric_mean_is_of_runs_that_have_every_case(self):
+        rows = []
+        for wanted in sets.geometric_mean():
+            rows += [row(wanted.kernel, "full", wanted.shape, "ligerdsl", 10.0), row(wanted.kernel, "full", wanted.shape, "torch", 15.0)]
+        self.result("a", rows, run=1)
+        self.result("b", rows[:2], run=2)
+        self.assertIn("Geometric mean of the ratio over the 12 large cases: 1.50.", self.page())
 
     def test_a_plots_axis_holds_its_points(self):
         for value, top in ((0.7, 1), (1, 1), (1.2, 2), (2.1, 2.5), (99, 100), (4321, 5000)):
@@ -181,7 +268,7 @@ class Report(unittest.TestCase):
             self.assertLess(float(e.get("x")) + 6 * len(e.text), float(drawing.get("width")))
 
     def test_the_committed_page_is_generated(self):
-        text, plots = report.report(ROOT / "bench/results")
+        text, plots, _ = report.report(ROOT / "bench/results")
         hint = "run python3 bench/report.py"
         self.assertEqual((ROOT / "docs/performance.md").read_text(), text, hint)
         self.assertEqual({f.name: f.read_text() for f in (ROOT / "docs/performance").glob("*.svg")}, plots, hint)

@@ -1,4 +1,4 @@
-"""smoke.py ROOT LIBRARY JSON: compare.py on the CPU, every kernel at tiny shapes beside torch, each row complete and right."""
+"""smoke.py ROOT LIBRARY FOLDER: compare.py on the CPU, every kernel at tiny shapes beside torch, each row complete and right."""
 
 import importlib.util
 import json
@@ -6,15 +6,21 @@ import pathlib
 import subprocess
 import sys
 
-root, library, out = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3])
+root, library, folder = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3])
 if not importlib.util.find_spec("torch"):
     print("[SKIP] torch is not installed: compare.py --device cpu --smoke did not run")
     sys.exit(0)
-command = [sys.executable, "-B", root / "bench/compare.py", "--library", library, "--device", "cpu", "--smoke", "--providers", "ligerdsl,torch",
-           "--out", out]
+tool = [sys.executable, "-B", root / "bench/compare.py", "--library", library, "--device", "cpu", "--providers", "ligerdsl,torch"]
+out = folder / "smoke.json"
+command = [*tool, "--smoke", "--out", out]
 if subprocess.run(command).returncode != 0:
     sys.exit("compare.py failed")
 first = json.loads(out.read_text())
+rows = [row for row in first["rows"] if row["provider"] != "copy"]
+if not all(row["errors"] and max(row["errors"].values()) == row["max_error"] for row in rows):
+    sys.exit("a row lacks the errors of its outputs")
+if any(row["provider"] in ("compile_max", "quack_tuned") for row in rows):
+    sys.exit("a contender that searches for long ran unasked")
 # A second run that resumes must measure nothing again; one with a budget of nothing must say what it left out.
 subprocess.run([*command, "--resume", out], check=True)
 again = json.loads(out.read_text())
@@ -24,3 +30,13 @@ cut = subprocess.run([*command, "--budget-s", "0.001"])
 left = json.loads(out.read_text())["not_measured"]
 if cut.returncode != 5 or not left:
     sys.exit(f"a spent budget: exit code {cut.returncode}, {len(left)} cases left out; expected 5 and all of them")
+# Jobs: a file for each, of one run; the second one's budget is its own.
+for old in folder.glob("jobs/*"):
+    old.unlink()
+jobs = subprocess.run([*tool, "--out", folder / "jobs", "--run", "7", "--only", "rms_norm", "--jobs", "smoke=60", "smoke+smoke=0.001"])
+files = sorted(folder.glob("jobs/*.json"))
+found = [json.loads(file.read_text()) for file in files]
+if jobs.returncode != 5 or [file.name for file in files] != [f"compare-{found[0]['date']}-7-{name}.json" for name in ("smoke", "smoke_smoke")]:
+    sys.exit(f"jobs: exit code {jobs.returncode}, files {[file.name for file in files]}")
+if [result["run"] for result in found] != [7, 7] or found[0]["not_measured"] or not found[1]["not_measured"]:
+    sys.exit("jobs: the second one's budget was not its own")

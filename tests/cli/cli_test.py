@@ -57,7 +57,7 @@ adamw_step with_device_step=1 with_clip_factor=0
 global_norm with_nonfinite=1"""
 
 PLAIN = [
-    ("--version", 0, ["ligerdsl 0."]),
+    ("--version", 0, ["ligerdsl 0.", " commit "]),
     ("--help", 0, ["doctor", "compile", "bench"]),
     ("", 2, ["subcommand"]),
     ("frobnicate", 2, []),
@@ -85,7 +85,7 @@ PLAIN = [
 ] + [(f"compile {line} --emit program --target {target}", 0, ["program "]) for line in RECORDED.splitlines() for target in ("cpu", "sm_90a")]
 
 COMPILED = [
-    ("doctor", 0, ["compiler", "is right on"]),
+    ("doctor", 0, ["compiler", "is right on", " commit "]),
     ("compile vector_add dtype=bf16 --emit tile", 0, ["tile."]),
     ("compile vector_add --emit llvm --target cpu", 0, ["define "]),
     ("compile vector_add --emit asm --target cpu", 0, ["ret"]),

@@ -25,10 +25,13 @@ struct Heuristic {
 };
 
 constexpr uint64_t kAlgorithm = 0x1234;
+// Proposals: the first is refused by the library itself, the others are tiles of 320x128, 128x160, 256x128.
+constexpr int kTiles[] = {0, 248, 29, 24};
 constexpr int kInvalidValue = 7, kNotSupported = 15;
 
 int handle_value = 0;
-int choices = 0;
+int choices = 0, last_tile = 0;
+float waves = 1;
 uint32_t last_align[4] = {};
 
 float at(const void* data, const Layout& layout, bool transposed, uint64_t i, uint64_t j) {
@@ -46,6 +49,13 @@ int fake_cublaslt_choices() {
 }
 const uint32_t* fake_cublaslt_alignments() {
   return last_align;
+}
+// The tile of the last product, and how many waves proposals claim to have.
+int fake_cublaslt_last_tile() {
+  return last_tile;
+}
+void fake_cublaslt_set_waves(float value) {
+  waves = value;
 }
 
 int cublasLtCreate(void** handle) {
@@ -102,8 +112,19 @@ int cublasLtMatmulAlgoGetHeuristic(void*, void*, const Layout* a, const Layout*,
   for (int i = 0; i < 4; ++i) last_align[i] = p->align[i];
   *count = 0;
   if (wanted < 1 || a->rows == 13) return kNotSupported;  // a size for which there is no kernel
-  *found = {{kAlgorithm}, p->workspace, 0, 1.0f, {}};
-  *count = 1;
+  for (const int tile : kTiles) {
+    if (*count == wanted) break;
+    found[(*count)++] = {
+        {kAlgorithm, static_cast<uint64_t>(tile)}, p->workspace, tile == 0 ? kNotSupported : 0, waves, {}};
+  }
+  return 0;
+}
+
+int cublasLtMatmulAlgoConfigGetAttribute(const uint64_t* algorithm, int attribute, void* value, size_t bytes,
+                                         size_t* written) {
+  if (algorithm[0] != kAlgorithm || attribute != 1 || bytes != sizeof(int)) return kInvalidValue;
+  *static_cast<int*>(value) = static_cast<int>(algorithm[1]);
+  *written = sizeof(int);
   return 0;
 }
 
@@ -111,6 +132,8 @@ int cublasLtMatmul(void* handle, void* desc, const void* alpha, const void* a, c
                    const Layout* lb, const void* beta, const void* c, const Layout* lc, void* d, const Layout* ld,
                    const uint64_t* algorithm, void*, size_t, void*) {
   if (handle != &handle_value || c != d || lc != ld || algorithm[0] != kAlgorithm) return kInvalidValue;
+  if (algorithm[1] == 0) return kInvalidValue;
+  last_tile = static_cast<int>(algorithm[1]);
   const auto* product = static_cast<const Desc*>(desc);
   const bool ta = product->transpose[0] != 0, tb = product->transpose[1] != 0;
   const uint64_t m = ta ? la->cols : la->rows, k = ta ? la->rows : la->cols, n = tb ? lb->rows : lb->cols;

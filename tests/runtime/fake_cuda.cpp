@@ -1,9 +1,11 @@
-// A CUDA driver without a GPU: host memory, recorded calls, faults on request.
+// A CUDA driver without a GPU: host memory, recorded calls, faults on request. What is queued is done at once, or, on a
+// stream that is being captured, when the graph is launched.
 #include "fake_cuda.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
@@ -12,13 +14,19 @@
 #include <utility>
 #include <vector>
 
+#include "fake_launch.h"
 #include "runtime/cuda_api.h"
 
 using namespace ligerdsl::runtime::cuda;
 
+Result (*fake_kernel)(const FakeLaunch&) = nullptr;
+
 namespace {
 
 constexpr Result kInvalidContext = 201;
+
+using Work = std::function<Result()>;
+using Graph = std::vector<Work>;
 
 struct State {
   std::mutex mutex;
@@ -28,6 +36,8 @@ struct State {
   bool capturing = false;
   std::map<std::string_view, int64_t> by_name;  // names are literals: counting a known function takes no memory
   std::set<void*> objects;                      // from malloc
+  std::map<void*, size_t> memory;               // those that are device memory, with their bytes
+  std::map<Stream, Graph> captures;             // streams that are being captured
   int64_t links = 0;
   std::map<void*, std::string> modules;  // module -> image
   int64_t retained = 0;
@@ -71,6 +81,7 @@ Handle make_object() {
 Result drop_object(void* object) {
   std::lock_guard lock(state().mutex);
   if (state().objects.erase(object) == 0) return error_invalid_value;
+  state().memory.erase(object);
   free(object);
   return success;
 }
@@ -78,7 +89,35 @@ Result drop_object(void* object) {
 // The driver allows these only outside a capture, or on a thread with a relaxed capture mode.
 bool breaks_capture() {
   std::lock_guard lock(state().mutex);
-  return state().capturing && thread_capture_mode != capture_mode_relaxed;
+  return (state().capturing || !state().captures.empty()) && thread_capture_mode != capture_mode_relaxed;
+}
+
+// Does it, or makes it a node of the graph that the stream is captured into.
+Result queue(Stream stream, Work work) {
+  {
+    std::lock_guard lock(state().mutex);
+    const auto capture = state().captures.find(stream);
+    if (capture != state().captures.end()) {
+      capture->second.push_back(std::move(work));
+      return success;
+    }
+  }
+  return work();
+}
+
+// A launch without a runner computes nothing and takes no memory.
+Result run_kernel(const LaunchConfig& config, Function function, const FakeCudaControl::Launch& launch) {
+  if (fake_kernel == nullptr) return success;
+  FakeLaunch run{{}, config, launch.cluster, nullptr, launch.slot_bytes, {}};
+  {
+    std::lock_guard lock(state().mutex);
+    run.image = state().modules[function];
+    run.memory = state().memory;
+  }
+  return queue(config.stream, [run, slots = std::vector<uint64_t>(launch.slots, launch.slots + 64)]() mutable {
+    run.slots = slots.data();
+    return fake_kernel(run);
+  });
 }
 
 struct Link {
@@ -277,8 +316,7 @@ API cuLaunchKernelEx(const LaunchConfig* config, Function function, void** param
   if (parameters != nullptr || extra[0] != launch_param_buffer_pointer || extra[2] != launch_param_buffer_size ||
       extra[4] != launch_param_end)
     return error_invalid_value;
-  std::lock_guard lock(state().mutex);
-  FakeCudaControl::Launch& launch = state().launch;
+  FakeCudaControl::Launch launch;
   launch = {{config->grid_x, config->grid_y, config->grid_z},
             config->block_x,
             config->shared_bytes,
@@ -295,9 +333,13 @@ API cuLaunchKernelEx(const LaunchConfig* config, Function function, void** param
   }
   launch.slot_bytes = *static_cast<size_t*>(extra[3]);
   memcpy(launch.slots, extra[1], launch.slot_bytes);
-  state().launched = true;
-  if (state().function_count < 64) state().functions[state().function_count++] = function;
-  return success;
+  {
+    std::lock_guard lock(state().mutex);
+    state().launch = launch;
+    state().launched = true;
+    if (state().function_count < 64) state().functions[state().function_count++] = function;
+  }
+  return run_kernel(*config, function, launch);
 }
 
 API cuMemGetInfo_v2(size_t* available, size_t* total) {
@@ -311,6 +353,7 @@ API cuMemAlloc_v2(DevicePtr* pointer, size_t bytes) {
   void* memory = aligned_alloc(256, (bytes + 255) / 256 * 256);  // as the driver aligns
   std::lock_guard lock(state().mutex);
   state().objects.insert(memory);
+  state().memory[memory] = bytes;
   *pointer = reinterpret_cast<DevicePtr>(memory);
   return success;
 }
@@ -318,15 +361,19 @@ API cuMemFree_v2(DevicePtr pointer) {
   ENTER("cuMemFree", true);
   return drop_object(reinterpret_cast<void*>(pointer));
 }
-API cuMemcpyAsync(DevicePtr to, DevicePtr from, size_t bytes, Stream) {
+API cuMemcpyAsync(DevicePtr to, DevicePtr from, size_t bytes, Stream stream) {
   ENTER("cuMemcpyAsync", true, true);
-  memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
-  return success;
+  return queue(stream, [=] {
+    memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+    return success;
+  });
 }
-API cuMemsetD8Async(DevicePtr to, unsigned char value, size_t bytes, Stream) {
+API cuMemsetD8Async(DevicePtr to, unsigned char value, size_t bytes, Stream stream) {
   ENTER("cuMemsetD8Async", true, true);
-  memset(reinterpret_cast<void*>(to), value, bytes);
-  return success;
+  return queue(stream, [=] {
+    memset(reinterpret_cast<void*>(to), value, bytes);
+    return success;
+  });
 }
 API cuStreamCreate(Stream* stream, unsigned) {
   ENTER("cuStreamCreate", true);
@@ -344,7 +391,46 @@ API cuStreamSynchronize(Stream) {
 API cuStreamIsCapturing(Stream stream, int* status) {
   ENTER("cuStreamIsCapturing", true);
   if (stream == nullptr && state().capturing) return error_stream_capture_implicit;
-  *status = state().capturing ? 1 : capture_status_none;
+  std::lock_guard lock(state().mutex);
+  *status = state().capturing || state().captures.contains(stream) ? 1 : capture_status_none;
+  return success;
+}
+API cuStreamBeginCapture_v2(Stream stream, int) {
+  ENTER("cuStreamBeginCapture", true);
+  std::lock_guard lock(state().mutex);
+  return state().captures.try_emplace(stream).second ? success : error_invalid_value;
+}
+API cuStreamEndCapture(Stream stream, Graph** graph) {
+  ENTER("cuStreamEndCapture", true);
+  std::lock_guard lock(state().mutex);
+  const auto capture = state().captures.find(stream);
+  if (capture == state().captures.end()) return error_invalid_value;
+  *graph = new Graph(std::move(capture->second));
+  state().captures.erase(capture);
+  return success;
+}
+API cuGraphGetNodes(Graph* graph, void**, size_t* count) {
+  *count = graph->size();
+  return success;
+}
+API cuGraphInstantiateWithFlags(Graph** executable, Graph* graph, unsigned long long) {
+  ENTER("cuGraphInstantiate", true);
+  *executable = new Graph(*graph);
+  return success;
+}
+API cuGraphLaunch(Graph* executable, Stream) {
+  ENTER("cuGraphLaunch", true, true);
+  for (const Work& work : *executable) {
+    if (const Result result = work()) return result;
+  }
+  return success;
+}
+API cuGraphExecDestroy(Graph* executable) {
+  delete executable;
+  return success;
+}
+API cuGraphDestroy(Graph* graph) {
+  delete graph;
   return success;
 }
 API cuThreadExchangeStreamCaptureMode(int* mode) {
@@ -388,6 +474,8 @@ void reset() {
   s.by_name.clear();
   for (void* object : s.objects) free(object);
   s.objects.clear();
+  s.memory.clear();
+  s.captures.clear();
   s.links = 0;
   s.modules.clear();
   s.retained = 0;

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <span>
 #include <vector>
 
+#include "runtime/cublaslt_choice.h"
 #include "runtime/driver.h"
 #include "runtime/status.h"
 
@@ -114,6 +116,47 @@ TEST(CudaMatmul, ToldOfAlignment) {
   EXPECT_EQ(alignments[3], 8u);
   matmul->multiply(Product::nn, at(0, 0), at(1, 0), 0, at(2, 0), nullptr, nullptr);
   EXPECT_EQ(alignments[0], 256u);
+}
+
+// f32 operands have no table, so of the fake's proposals the first that it allows is taken.
+TEST(CudaMatmul, TakesTheFirstUsableProposal) {
+  const auto matmul = make_cuda_matmul(fake_context(), FAKE_CUBLASLT);
+  Floats a(4, 3, 1, 0), b(8, 3, 1, 0), c(4, 8, 0, 0);
+  matmul->multiply(Product::nt, a.matrix, b.matrix, 0, c.matrix, nullptr, nullptr);
+  EXPECT_EQ(of_fake_cublaslt<int (*)()>("fake_cublaslt_last_tile")(), 248);
+}
+
+// The kernels of 16-bit operands that are timed as the fastest; the fake multiplies what it gets as f32, zeros here.
+TEST(CudaMatmul, TakesTheKernelOfTheTable) {
+  const auto last_tile = of_fake_cublaslt<int (*)()>("fake_cublaslt_last_tile");
+  const auto set_waves = of_fake_cublaslt<void (*)(float)>("fake_cublaslt_set_waves");
+  const auto tile = [&](Product product, DType result, float waves) {
+    const auto matmul = make_cuda_matmul(fake_context(), FAKE_CUBLASLT);
+    Floats a(4, 4, 0, 0), b(4, 4, 0, 0), c(4, 4, 0, 0);
+    for (Floats* f : {&a, &b, &c}) std::fill(f->data.begin(), f->data.end(), 0.0f);
+    a.matrix.type = b.matrix.type = bf16;
+    c.matrix.type = result;
+    set_waves(waves);
+    matmul->multiply(product, a.matrix, b.matrix, 0, c.matrix, nullptr, nullptr);
+    set_waves(1);
+    return last_tile();
+  };
+  EXPECT_EQ(tile(Product::tn, f32, 100), 29);
+  EXPECT_EQ(tile(Product::tn, bf16, 100), 24);
+  EXPECT_EQ(tile(Product::tn, bf16, 5), 248) << "few waves";
+  EXPECT_EQ(tile(Product::nn, bf16, 100), 248) << "no table";
+}
+
+TEST(ChooseKernel, PrefersWhatIsProposedInTheTablesOrder) {
+  const ProposedKernel all[] = {{248, 97}, {24, 121}, {23, 121}, {209, 111}, {29, 194}, {201, 176}, {197, 185}};
+  EXPECT_EQ(choose_kernel("sm_90a", Product::nt, bf16, bf16, all), 5u);
+  EXPECT_EQ(choose_kernel("sm_90a", Product::nt, f16, f16, std::span(all).first(5)), 2u);
+  EXPECT_EQ(choose_kernel("sm_90a", Product::tn, bf16, f32, all), 4u);
+  EXPECT_EQ(choose_kernel("sm_90a", Product::tn, bf16, bf16, all), 1u);
+  EXPECT_EQ(choose_kernel("sm_90a", Product::nn, bf16, bf16, all), 0u);
+  EXPECT_EQ(choose_kernel("sm_90a", Product::nt, f32, f32, all), 0u);
+  EXPECT_EQ(choose_kernel("sm_100", Product::nt, bf16, bf16, all), 0u);
+  EXPECT_EQ(choose_kernel("sm_90a", Product::nt, bf16, bf16, std::span(all).first(1)), 0u) << "none of the table's";
 }
 
 TEST(CudaMatmul, WhatItDoesNotTake) {

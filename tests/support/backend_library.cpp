@@ -133,7 +133,8 @@ class LibraryBackend : public Backend {
     context_ = nullptr;
   }
 
-  // Storages on the device, canaries and gaps included. On the CPU they are used where they are.
+  // Storages on the device, canaries and gaps included; of sparse ones the elements alone. On the CPU they are used
+  // where they are.
   class Mirror {
    public:
     explicit Mirror(LibraryBackend& backend) : backend_(backend) {}
@@ -142,26 +143,48 @@ class LibraryBackend : public Backend {
     }
     void* data(const Tensor& tensor) {
       if (!backend_.cuda_) return tensor.data();
+      const Storage& host = *tensor.storage();
       void*& memory = copies_[tensor.storage().get()];
       if (!memory) {
-        const Storage& host = *tensor.storage();
         check(ligerdsl_buffer_alloc(backend_.context_, host.size(), &memory), "ligerdsl_buffer_alloc");
-        check(ligerdsl_buffer_copy(backend_.context_, memory, host.begin(), host.size(), nullptr), "copy to device");
+        if (!host.is_sparse()) copy(memory, host.begin(), host.size());
+      }
+      if (host.is_sparse()) {
+        sparse_.push_back(tensor);
+        for_each_row(tensor, [&](int64_t at, int64_t bytes) {
+          copy(static_cast<uint8_t*>(memory) + at, host.begin() + at, bytes);
+        });
       }
       return static_cast<uint8_t*>(memory) + tensor.byte_offset();
     }
     void copy_back() {
       if (!backend_.cuda_) return;
       for (auto& [storage, memory] : copies_) {
-        check(ligerdsl_buffer_copy(backend_.context_, storage->begin(), memory, storage->size(), nullptr),
-              "copy from device");
+        if (!storage->is_sparse()) copy(storage->begin(), memory, storage->size());
+      }
+      for (const Tensor& tensor : sparse_) {
+        Storage& host = *tensor.storage();
+        const auto* memory = static_cast<const uint8_t*>(copies_.at(&host));
+        for_each_row(tensor, [&](int64_t at, int64_t bytes) { copy(host.begin() + at, memory + at, bytes); });
       }
       check(ligerdsl_stream_sync(backend_.context_, nullptr), "ligerdsl_stream_sync");
     }
 
    private:
+    void copy(void* to, const void* from, int64_t bytes) {
+      check(ligerdsl_buffer_copy(backend_.context_, to, from, static_cast<size_t>(bytes), nullptr), "copy");
+    }
+    // The place in the storage and the size of each row of a sparse tensor, in bytes.
+    template <class Body>
+    static void for_each_row(const Tensor& tensor, const Body& body) {
+      const int64_t size = size_of(tensor.type());
+      for (int64_t row = 0; row < tensor.shape()[0]; ++row)
+        body(tensor.byte_offset() + row * tensor.strides()[0] * size, tensor.shape()[1] * size);
+    }
+
     LibraryBackend& backend_;
     std::map<Storage*, void*> copies_;
+    std::vector<Tensor> sparse_;
   };
 
   bool cuda_, clusters_;

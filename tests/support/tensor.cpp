@@ -56,11 +56,11 @@ std::shared_ptr<Storage> Storage::sparse(int64_t elements_bytes) {
 }
 
 Storage::Storage(const Storage& other) : bytes_(other.bytes_), begin_(bytes_.data()), size_(other.size_) {
-  if (bytes_.empty()) throw std::logic_error("a sparse storage is not copied");
+  if (is_sparse()) throw std::logic_error("a sparse storage is not copied");
 }
 
 Storage::~Storage() {
-  if (bytes_.empty()) munmap(begin_, size_);
+  if (is_sparse()) munmap(begin_, size_);
 }
 
 Tensor::Tensor(DType type, Sizes shape, Sizes strides, int64_t shift)

@@ -33,6 +33,7 @@ class Storage {
 
   uint8_t* begin() const { return begin_; }
   int64_t size() const { return size_; }
+  bool is_sparse() const { return bytes_.empty(); }
 
  private:
   Storage() = default;
@@ -50,7 +51,7 @@ class Tensor {
   static Tensor rows(DType type, int64_t n, int64_t cols, int64_t gap = 0, int64_t shift = 0) {
     return Tensor(type, {n, cols}, {cols + gap, 1}, shift);
   }
-  static Tensor sparse(DType type, Sizes shape, Sizes strides);
+  static Tensor sparse(DType type, Sizes shape, Sizes strides);  // of two dimensions
   // Other dimensions over the same memory, beginning `offset` elements after this tensor's first.
   Tensor view(Sizes shape, Sizes strides, int64_t offset = 0) const;
 

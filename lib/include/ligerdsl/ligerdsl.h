@@ -78,6 +78,8 @@ LIGERDSL_API const char* ligerdsl_status_name(ligerdsl_status_t status);
  * thread's next failing call. */
 LIGERDSL_API const char* ligerdsl_last_error(void);
 LIGERDSL_API uint32_t ligerdsl_version(void); /* of the loaded library; compare with LIGERDSL_VERSION */
+/* What the library was built from: "0.1.0-0123456789abcdef commit HASH clean". The digest is of all its sources; "dirty" instead
+ * of "clean": a source is not the commit's; "commit unknown": built without git. Never NULL. */
 LIGERDSL_API const char* ligerdsl_build_info(void);
 
 /* ---- Tensors: the memory layout of DLPack's DLTensor ---------------------------------------------------------------

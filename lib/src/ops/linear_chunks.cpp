@@ -13,11 +13,11 @@ namespace {
 using kernels::ceil_div;
 using kernels::round_up;
 
-constexpr double kDefaultLimit = 512 << 20;  // bytes
-constexpr int64_t kChunkAlign = 128;         // rows or columns: a multiple of every matrix library's tile
-constexpr int64_t kRowAlign = 128;           // bytes between rows of logits: aligned rows whatever the vocabulary
-constexpr int64_t kBlockRows = 8192;         // under a block of the vocabulary, where twice as many are too many
-constexpr int64_t kChunkBuffers = 3;         // logits, x, d_x: each may be rounded up to the workspace's alignment
+constexpr int64_t kDefaultLogits = int64_t{1} << 30;  // bytes of a chunk's logits: 4,096 rows of 128,256 classes
+constexpr int64_t kChunkAlign = 128;                  // rows or columns: a multiple of every matrix library's tile
+constexpr int64_t kRowAlign = 128;    // bytes between rows of logits: aligned rows whatever the vocabulary
+constexpr int64_t kBlockRows = 8192;  // under a block of the vocabulary, where twice as many are too many
+constexpr int64_t kChunkBuffers = 3;  // logits, x, d_x: each may be rounded up to the workspace's alignment
 
 int64_t aligned(int64_t bytes) {
   return round_up(bytes, static_cast<int64_t>(kWorkspaceAlign));
@@ -81,8 +81,7 @@ int64_t LinearChunks::chunk_by_workspace(int64_t rows, bool by_vocabulary) const
   const int64_t of_row = bytes_of_row();
   const int64_t always = by_vocabulary ? 0 : sums_of(rows, rows);
   const int64_t sums = by_vocabulary ? 0 : (sums_of(rows, 1) - always) * size_of(DType::f32);  // when the batch is cut
-  const double hidden = static_cast<double>(rows) * static_cast<double>(o_.cols * size_of(o_.type));
-  int64_t room = static_cast<int64_t>(std::min(16 * hidden, kDefaultLimit));
+  int64_t room = kDefaultLogits;
   if (o_.max_workspace_bytes > 0) {
     room = o_.max_workspace_bytes - signed_bytes(place(rows, 0, 0, always).bytes) -
            kChunkBuffers * signed_bytes(kWorkspaceAlign);

@@ -266,6 +266,9 @@ void add_float(Table& t) {
   t["rcp.approx.ftz.f32"] = UNARY(flushed(1.0f / flushed(a)));
   t["sqrt.rn.f32"] = t["sqrt.approx.f32"] = UNARY(std::sqrt(a));
   t["rsqrt.approx.f32"] = UNARY(1.0 / std::sqrt(static_cast<double>(a)));
+  t["rsqrt.approx.ftz.f32"] = UNARY(flushed(static_cast<float>(1.0 / std::sqrt(static_cast<double>(flushed(a))))));
+  t["sqrt.approx.ftz.f32"] = UNARY(flushed(std::sqrt(flushed(a))));
+  t["tanh.approx.f32"] = UNARY(std::tanh(static_cast<double>(a)));
   t["ex2.approx.f32"] = UNARY(std::exp2(static_cast<double>(a)));
   t["ex2.approx.ftz.f32"] = UNARY(flushed(static_cast<float>(std::exp2(static_cast<double>(flushed(a))))));
   t["lg2.approx.f32"] = UNARY(std::log2(static_cast<double>(a)));
@@ -315,6 +318,10 @@ void add_half(Table& t, const std::string& type) {
   t["min.NaN." + type] = HALVES((extreme<false, true>(a, b)));
   t["max." + type] = HALVES((extreme<true, false>(a, b)));
   t["min." + type] = HALVES((extreme<false, false>(a, b)));
+  t["cvt.rmi." + type + "." + type] = {
+      [](uint64_t a, uint64_t, uint64_t) -> uint64_t { return kBits(bits(std::floor(kValue(a)))); }, 1};
+  t["cvt.rpi." + type + "." + type] = {
+      [](uint64_t a, uint64_t, uint64_t) -> uint64_t { return kBits(bits(std::ceil(kValue(a)))); }, 1};
   t["neg." + type] = {[](uint64_t a, uint64_t, uint64_t) -> uint64_t { return a ^ 0x8000; }, 1};
   t["abs." + type] = {[](uint64_t a, uint64_t, uint64_t) -> uint64_t { return a & 0x7fff; }, 1};
 }

@@ -1,0 +1,40 @@
+# What goes into the binaries, once for everybody: CMake hashes these files for the build id, and git tells of them whether the
+# sources are those of a commit.
+set(LIGERDSL_BUILD_FOLDERS compiler dsl kernels runtime lib)
+set(LIGERDSL_BUILD_FILES *.cpp *.h *.hpp *.td *.py *.in *.map *.cmake CMakeLists.txt)
+set(LIGERDSL_BUILD_ROOT_FILES CMakeLists.txt .cmake/*.cmake)
+
+# Patterns of all of them below `root`, for file(GLOB_RECURSE).
+function(ligerdsl_build_patterns root result)
+  set(patterns "")
+  foreach(folder ${LIGERDSL_BUILD_FOLDERS})
+    foreach(file ${LIGERDSL_BUILD_FILES})
+      list(APPEND patterns ${root}/${folder}/${file})
+    endforeach()
+  endforeach()
+  set(${result} "${patterns}" PARENT_SCOPE)
+endfunction()
+
+# The same patterns for git.
+function(ligerdsl_build_pathspecs result)
+  set(specs "")
+  foreach(folder ${LIGERDSL_BUILD_FOLDERS})
+    foreach(file ${LIGERDSL_BUILD_FILES})
+      list(APPEND specs ":(glob)${folder}/**/${file}")
+    endforeach()
+  endforeach()
+  foreach(file ${LIGERDSL_BUILD_ROOT_FILES})
+    list(APPEND specs ":(glob)${file}")
+  endforeach()
+  set(${result} "${specs}" PARENT_SCOPE)
+endfunction()
+
+# Writes a header when it is not what is there: what includes it is then compiled again.
+function(ligerdsl_write_if_changed file text)
+  if(EXISTS ${file})
+    file(READ ${file} old)
+  endif()
+  if(NOT "${old}" STREQUAL "${text}")
+    file(WRITE ${file} "${text}")
+  endif()
+endfunction()

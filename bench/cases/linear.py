@@ -1,0 +1,171 @@
+"""Fused linear cross-entropy: its speed, and its error on rows whose softmax is flat or peaked."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+from .common import CODES, Case, Contender, Maker, Pass, by_compiler, chunks, nbytes, normwise, worst
+
+
+def sampled_checks(x, w, labels):
+    """Checks of the mean loss, of some rows of dx and of one column of dw: in f32 by chunks of rows, summed in float64."""
+    (M, H), V = x.shape, w.shape[0]
+    rows = torch.arange(0, M, max(1, M // 32), device=x.device)
+    held = []
+
+    def sums():
+        """The mean loss and the column, by one computation of the logits."""
+        if not held:
+            wf, total, column = w.detach().float(), 0.0, torch.zeros(V, device=x.device, dtype=torch.float64)
+            for part in chunks(M, V, 1 << 26):
+                logits = (x.detach()[part].float() @ wf.t()).double()
+                total = total + F.cross_entropy(logits, labels[part], reduction="sum")
+                p = torch.softmax(logits, -1)
+                p[torch.arange(logits.shape[0], device=x.device), labels[part]] -= 1
+                column += p.t() @ x.detach()[part, 0].double() / M
+            held.append(((total / M).reshape(1), column))
+        return held[0]
+
+    def dx():
+        wd = w.detach().double()
+        d = torch.softmax(x.detach()[rows].double() @ wd.t(), -1)
+        d[torch.arange(len(rows), device=x.device), labels[rows]] -= 1
+        return d @ wd / M
+
+    loss, gradient, column = worst(lambda: sums()[0]), normwise(dx), normwise(lambda: sums()[1])
+    return {"loss": lambda found: loss(found.reshape(1)), "dx": lambda found: gradient(found[rows]), "dw": lambda found: column(found[:, 0])}
+
+
+def whole_checks(x, w, labels):
+    """Checks of the mean loss and of both gradients as a whole, all in float64 from the inputs as they are stored."""
+    xd, wd = x.detach().double().requires_grad_(), w.detach().double().requires_grad_()
+    loss = F.cross_entropy(xd @ wd.t(), labels)
+    dx, dw = torch.autograd.grad(loss, (xd, wd))
+    check = worst(lambda: loss.detach().reshape(1))
+    return {"loss": lambda found: check(found.reshape(1)), "dx": normwise(lambda: dx), "dw": normwise(lambda: dw)}
+
+
+def linear_case(context, kernel, x, w, labels, exact, extras):
+    """full = loss and the gradients of x and weight. extras: the variants that only some cases time."""
+    make, dtype = Maker(context.device), x.dtype
+    (M, H), V = x.shape, w.shape[0]
+
+    def ligerdsl(d_weight_dtype=dtype, **limits):
+        def contender():
+            loss, dx, dw = make.empty(1), torch.empty_like(x.detach()), make.empty(V, H, dtype=d_weight_dtype)
+            full = context.plan("fused_linear_cross_entropy", n_classes=V, n_cols=H, dtype=CODES[dtype], label_dtype="i64", with_d_x=1,
+                                d_weight_dtype=CODES[d_weight_dtype], **limits).bind(
+                M, x=x, weight=w, labels=labels, loss=loss, d_x=dx, d_weight=dw)
+            made = {"loss": loss, "dx": dx, "dw": dw}
+            return Contender({"full": Pass(full, lambda: made, nbytes(*made.values()) + full.workspace_bytes, full.workspace_bytes)})
+        return contender
+
+    def through(loss_of):
+        def full():
+            loss = loss_of()
+            return {"loss": loss, **dict(zip(("dx", "dw"), torch.autograd.grad(loss, (x, w))))}
+        return Contender({"full": Pass(full)})
+
+    def floor():
+        logits, dx, dw = make.randn(M, V, dtype=dtype), make.empty(M, H, dtype=dtype), make.empty(V, H, dtype=dtype)
+        xd, wd = x.detach(), w.detach()
+
+        def products():
+            torch.mm(xd, wd.t(), out=logits)
+            torch.mm(logits, wd, out=dx)
+            torch.mm(logits.t(), xd, out=dw)
+
+        return Contender({"full": Pass(products, lambda: {"logits": logits}, nbytes(logits, dx, dw))})
+
+    def liger(accumulate=None):
+        from liger_kernel.ops.fused_linear_cross_entropy import LigerFusedLinearCrossEntropyFunction as fused
+        return through(lambda: fused.apply(x, w, labels, None, None, -100, 0.0, 0.0, "mean", None, False, accumulate)[0])
+
+    def cute():
+        if M * V >= 1 << 31:
+            raise ValueError("not tried: 2^31 logits or more, which it keeps in one tensor")
+        from liger_kernel.ops.cutedsl.ops.fused_linear_cross_entropy_sm90 import LigerFusedLinearCrossEntropySM90Function as fused
+        return through(lambda: fused.apply(x, w, labels))
+
+    def cute_scaled():
+        from liger_kernel.ops.cutedsl.ops import LigerFusedScaledCrossEntropySM90Function as fused
+        return through(lambda: fused.apply(x, w, labels).mean())
+
+    def quack(scaled=None, chunk=4096, tuned=False):
+        from quack.linear_cross_entropy import chunked_linear_cross_entropy as fused
+        return through(lambda: fused(x, w, labels, chunk_size=chunk, tuned=tuned, use_scaled_exp=scaled))
+
+    reference = lambda x, w, t: F.cross_entropy((x @ w.t()).float(), t)
+    check_logits = normwise(lambda: x.detach()[:64].double() @ w.detach().double().t())
+    exact["logits"] = lambda found: check_logits(found[:64])
+    contenders = {
+        "ligerdsl": ligerdsl(), "floor": floor, "liger_cute": cute, "quack": lambda: quack(chunk=2048 if H == 4096 else 4096),
+        "quack_logits": lambda: quack(False), **by_compiler(reference, lambda f: through(lambda: f(x, w, labels)), repeated=False),
+        "liger": liger, "liger_cute_scaled": cute_scaled, "ligerdsl_f32": ligerdsl(torch.float32),
+        "ligerdsl_300mb": ligerdsl(torch.float32, max_workspace_bytes=300_000_000),
+        "ligerdsl_300mb_dw16": ligerdsl(dtype, max_workspace_bytes=300_000_000),
+        "ligerdsl_64mb": ligerdsl(torch.float32, max_workspace_bytes=64_000_000),
+        "liger32": lambda: liger(torch.float32), "torch": lambda: through(lambda: reference(x, w, labels)),
+        "quack_tuned": lambda: quack(False, tuned=True)}
+    if not extras:
+        for name in VARIANTS:
+            del contenders[name]
+    return Case(kernel, (M, H, V), dtype, {"full": 2 * (M * H + V * H) * x.element_size()}, contenders, exact, {"full": 6 * M * H * V}, True)
+
+
+VARIANTS = ("liger_cute_scaled", "ligerdsl_f32", "ligerdsl_300mb", "ligerdsl_300mb_dw16", "ligerdsl_64mb", "liger32", "torch", "quack_tuned",
+            "compile_max")
+
+
+def fused_linear_cross_entropy(context, M, H, V, dtype):
+    """Logits of deviation 1. floor = the three bare products of the same tensors, by the library of torch.
+
+    Bound by 6 M H V flops, not by its bytes: compare us with the floor's. Variants of ours: _f32 with d_weight in f32, _300mb and _64mb
+    so with at most that much workspace, _300mb_dw16 with d_weight in the type of the data; they and what peers tune for long are timed
+    for up to 4096 rows. liger32: Liger with its f32 sums; liger_cute: its kernel for Hopper, which its registry does not pick, and
+    _scaled the one that keeps no logits. quack: what it chooses by itself, with chunks of 2048 rows where its 4096 would be H, which
+    that way rejects (version 0.6.5); quack_logits: its other way, which stores logits, and quack_tuned this one by its autotuner.
+    """
+    make = Maker(context.device)
+    x, w = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(V, H, dtype=dtype, scale=H ** -0.5).requires_grad_()
+    labels = make.labels(M, V)
+    return linear_case(context, "fused_linear_cross_entropy", x, w, labels, sampled_checks(x, w, labels), M <= 4096)
+
+
+def error_case(context, kernel, M, H, V, dtype, deviation=1.0, probability=None):
+    """A case whose errors count, not its time: logits of this deviation with random labels, or beside labels of this probability."""
+    make = Maker(context.device)
+    labels = make.labels(M, V)
+    x, w = make.randn(M, H, dtype=dtype), make.randn(V, H, dtype=dtype, scale=deviation * H ** -0.5)
+    if probability:
+        own = w[labels].double()
+        length = own.pow(2).sum(-1, keepdim=True)
+        other = x.double() - (x.double() * own).sum(-1, keepdim=True) / length * own  # gives the label no logit
+        margin = math.log(probability / (1 - probability)) + math.log(V) + 0.5
+        margin += margin ** 2 / H / 2  # the label's row lends some of its logit to others
+        x = (other + margin / length * own).to(dtype)
+    x.requires_grad_()
+    w.requires_grad_()
+    case = linear_case(context, kernel, x, w, labels, whole_checks(x, w, labels), True)
+    case.gated, case.bursts = False, False
+    for name in ("floor", "compile_max", "quack_tuned", "ligerdsl_300mb", "ligerdsl_64mb"):
+        del case.make[name]
+    return case
+
+
+def flce_deviation_1(context, M, H, V, dtype):
+    return error_case(context, "flce_deviation_1", M, H, V, dtype)
+
+
+def flce_deviation_4(context, M, H, V, dtype):
+    return error_case(context, "flce_deviation_4", M, H, V, dtype, deviation=4.0)
+
+
+def flce_deviation_12(context, M, H, V, dtype):
+    return error_case(context, "flce_deviation_12", M, H, V, dtype, deviation=12.0)
+
+
+def flce_trained(context, M, H, V, dtype):
+    """Rows as a trained model has them: the label's probability is about 0.999."""
+    return error_case(context, "flce_trained", M, H, V, dtype, probability=0.999)

@@ -1,0 +1,40 @@
+"""Calls of peers that several cases share. Peers are imported when one of their contenders is asked for, not before."""
+
+import os
+
+
+def liger_cute(operation, *probe):
+    """An operation of Liger's dispatched CuTe back end. probe: arguments of a first call, which raises the reason where Liger would
+    fall back to Triton: such a time would stand under the wrong name."""
+    from liger_kernel import functional
+    function = getattr(functional, operation)
+
+    def call(*arguments):
+        return function(*arguments, impl="nvidia-cutedsl")
+
+    os.environ["LIGER_KERNEL_STRICT"] = "1"
+    try:
+        call(*probe)
+    finally:
+        del os.environ["LIGER_KERNEL_STRICT"]
+    return call
+
+
+def quack_tuned_rms_norm(x, w, eps):
+    """QuACK's RMSNorm by its autotuner, which searches all its configurations: (forward() -> y, rstd; backward(g, rstd) -> dx, dw)."""
+    import torch
+    from quack.rmsnorm import rmsnorm_bwd_tuned, rmsnorm_fwd_tuned
+    from quack.rmsnorm_config import get_sm_count
+    partials = get_sm_count(x.shape[-1], x.device)
+
+    def forward():
+        y, rstd = torch.empty_like(x), torch.empty(x.shape[0], device=x.device, dtype=torch.float32)
+        rmsnorm_fwd_tuned(x, w, y, rstd=rstd, eps=eps)
+        return y, rstd
+
+    def backward(g, rstd):
+        dx, dw = torch.empty_like(x), torch.empty(partials, x.shape[-1], device=x.device, dtype=torch.float32)
+        rmsnorm_bwd_tuned(x, w, g, rstd, dx, dw, has_dw_partial=True)
+        return dx, dw.sum(dim=0).to(w.dtype)
+
+    return forward, backward

@@ -1,0 +1,140 @@
+"""The tables of docs/performance.md, from the cases of shown.py. Needs no torch."""
+
+import math
+from collections import defaultdict
+
+import sets
+from probes import probe_us
+from shown import FULL, OURS, best_peer, ratios, span, time_of, values
+
+NAMES = {"ligerdsl": "libligerdsl", "liger": "Liger", "liger_inplace": "Liger in place", "liger_cute": "Liger CuTe",
+         "liger_cute_new": "Liger CuTe, dispatched", "liger_cute_scaled": "Liger CuTe, no logits", "liger32": "Liger, f32 sums",
+         "quack": "QuACK", "quack_logits": "QuACK, stored logits", "quack_tuned": "QuACK tuned", "compile": "torch.compile",
+         "compile_max": "torch.compile max", "torch": "PyTorch", "floor": "bare products", "copy": "copy",
+         "ligerdsl_f32": "libligerdsl, f32 dW", "ligerdsl_300mb": "libligerdsl, f32 dW, 300 MB",
+         "ligerdsl_300mb_dw16": "libligerdsl, 300 MB", "ligerdsl_64mb": "libligerdsl, f32 dW, 64 MB"}
+FAMILIES = {"liger": "Liger", "quack": "QuACK", "compile": "torch.compile", "torch": "PyTorch"}
+FLCE = "fused_linear_cross_entropy"
+ERRORS = {"flce_deviation_1": "deviation 1", "flce_deviation_4": "4", "flce_deviation_12": "12", "flce_trained": "trained rows"}
+
+
+def name_of(provider):
+    return NAMES.get(provider, provider)
+
+
+def key_of(wanted):
+    return wanted.kernel, wanted.shape, wanted.dtype
+
+
+def shape_text(key):
+    return "x".join(map(str, key[1])) + ("" if key[2] == "bf16" else " " + key[2])
+
+
+def table(head, rows):
+    return ["", "| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(row) + " |" for row in rows)] if rows else []
+
+
+def micros(numbers):
+    """A range of times in us, or in ms where they are long."""
+    most = max(numbers)
+    return span([value / 1e3 for value in numbers], "{:.2f}") + " ms" if most >= 1e4 else span(numbers, "{:.0f}" if most >= 1e3 else "{:.1f}")
+
+
+def standing(cases, keys):
+    """A line for each case: ours, the best peer and the ratio, forward and backward together."""
+    rows = []
+    for key in keys:
+        best = lambda rows: best_peer(rows, FULL)
+        peers = [best(run) for run, _, _ in cases.get(key, []) if (FULL, OURS) in run and best(run)]
+        if not peers:
+            continue
+        name = min(peers, key=time_of)["provider"]
+        runs = [entry for entry in cases[key] if (FULL, name) in entry[0]]  # runs that did not ask for this peer say nothing of the best
+        rows.append([key[0].replace("_", " "), shape_text(key), micros(values(cases[key], FULL, OURS, time_of)),
+                     micros([time_of(best(run)) for run, _, _ in runs]), name_of(name), span(ratios(runs, FULL, best), "{:.2f}")])
+    return table(["kernel", "shape", "ours, us", "best peer, us", "which", "peer / ours"], rows)
+
+
+def mean_line(cases):
+    """The geometric mean of the large cases' ratios, by run."""
+    found = defaultdict(list)
+    for key in map(key_of, sets.geometric_mean()):
+        for run, result, _ in cases.get(key, []):
+            for quotient in ratios([(run, result, "")], FULL, lambda rows: best_peer(rows, FULL)):
+                found[result["date"], result.get("run", 0)].append(quotient)
+    whole = [quotients for quotients in found.values() if len(quotients) == len(sets.geometric_mean())]
+    if not whole:
+        return []
+    means = [math.exp(sum(map(math.log, quotients)) / len(quotients)) for quotients in whole]
+    return ["", f"Geometric mean of the ratio over the {len(whole[0])} large cases: {span(means, '{:.2f}')}."]
+
+
+def pass_table(cases, keys, device):
+    """Forward and backward alone: ours against the copy, and the best form of each peer."""
+    rows = []
+    for key in keys:
+        runs = cases.get(key, [])
+        for pass_name, words in (("fwd", "forward"), ("bwd", "backward")):
+            ours = values(runs, pass_name, OURS, lambda row: row)
+            if not ours:
+                continue
+            probe = probe_us(device, ours[0])
+            times = [row["us"] for row in ours]
+            cells = [key[0].replace("_", " "), shape_text(key), words, micros(times), span([r["frac_same_copy"] for r in ours], "{:.2f}"),
+                     f"{probe / min(times):.2f}" if probe else ""]
+            for name in FAMILIES:
+                best = lambda rows, name=name: best_peer(rows, pass_name, name)
+                forms = [best(run)["provider"] for run, _, _ in runs if best(run)]
+                form = name_of(forms[0])[len(FAMILIES[name]):].strip(" ,") if forms else ""
+                cells.append(span(ratios(runs, pass_name, best), "{:.2f}") + (f" {form}" if form else ""))
+            rows.append(cells)
+    return table(["kernel", "shape", "pass", "ours, us", "of a copy", "of hand-tuned", *FAMILIES.values()], rows)
+
+
+def linear_table(cases):
+    """Fused linear cross-entropy: every contender against the bare products of its run."""
+    rows = []
+    for key, runs in sorted(cases.items()):
+        if key[0] != FLCE:
+            continue
+        providers = dict.fromkeys(provider for run, _, _ in runs for _, provider in run if provider != "copy")
+        for provider in sorted(providers, key=lambda p: min(values(runs, FULL, p, time_of))):
+            both = [(run[FULL, provider], run.get((FULL, "floor"))) for run, _, _ in runs if (FULL, provider) in run]
+            cells = [shape_text(key), name_of(provider)]
+            for field in ("us", "us_sustained"):
+                times = span([row[field] / 1e3 for row, _ in both], "{:.1f}")
+                multiple = [row[field] / floor[field] for row, floor in both if floor]
+                cells.append(times + (f" ({span(multiple, '{:.3f}')})" if multiple else ""))
+            row = both[0][0]
+            rows.append([*cells, f"{row['peak_mb'] or 0:.0f}", f"{row['workspace_mb']:.0f}" if row["workspace_mb"] else "",
+                         f"{max(r['max_error'] for r, _ in both):.1e}"])
+    return table(["rows x H x V", "contender", "bursts, ms (of bare products)", "sustained, ms", "peak MB", "workspace MB", "error"], rows)
+
+
+def error_table(cases):
+    """The error of both gradients where rows are flat or peaked."""
+    found = defaultdict(dict)
+    for (kernel, _, _), runs in cases.items():
+        if kernel in ERRORS:
+            for run, _, _ in runs:
+                for (_, provider), row in run.items():
+                    if "errors" in row and provider != "copy":
+                        worst = [max(row["errors"][name], was) for name, was in zip(("dx", "dw"), found[provider].get(kernel, (0, 0)))]
+                        found[provider][kernel] = worst
+    cell = lambda pair: f"{pair[0]:.1e}, {pair[1]:.1e}" if pair else ""
+    return table(["error of dx, dw", *ERRORS.values()],
+                 [[name_of(provider), *(cell(of.get(kernel)) for kernel in ERRORS)] for provider, of in found.items()])
+
+
+def chain_table(cases, device):
+    rows = []
+    for key, runs in cases.items():
+        for provider in dict.fromkeys(p for run, _, _ in runs for name, p in run if name == "chain" and p != "copy"):
+            of = values(runs, "chain", provider, lambda row: row)
+            if provider == OURS and probe_us(device, of[0]):
+                graph = probe_us(device, {**of[0], "pass": "graph"})
+                rows.append([shape_text(key), "hand-tuned CUDA", f"{probe_us(device, of[0]):.1f}", f"{graph:.1f}", ""])
+            graphs = [row["us_graph"] for row in of if "us_graph" in row]
+            rows.append([shape_text(key), name_of(provider), span([row["us"] for row in of]),
+                         span(graphs) or of[0].get("graph_error", ""), span([row["host_us"] for row in of])])
+    return table(["RMSNorm", "contender", "on a stream, us", "in a CUDA graph, us", "host, us"], rows)

@@ -1,0 +1,118 @@
+#include "tests/every_op/cases.h"
+
+#include <algorithm>
+#include <cctype>
+#include <sstream>
+
+#include "lib/src/op_info.h"
+
+namespace ligerdsl::test {
+namespace {
+
+constexpr const char* kConfigurations[] = {
+    "vector_add dtype=bf16",
+    "vector_add in_place=1",
+    "rms_norm_forward dtype=bf16 casting=gemma",
+    "rms_norm_forward dtype=f16 weight_dtype=none with_rstd=0",
+    "rms_norm_backward dtype=bf16 d_weight_dtype=f32",
+    "rms_norm_backward d_weight_dtype=f32 accumulate=1 in_place=1",
+    "fused_add_rms_norm_forward dtype=bf16",
+    "fused_add_rms_norm_forward in_place=1",
+    "fused_add_rms_norm_backward dtype=bf16 with_d_sum=1",
+    "fused_add_rms_norm_backward with_d_sum=1 in_place=1",
+    "layer_norm_forward dtype=bf16",
+    "layer_norm_forward with_mean=0 with_rstd=0",
+    "layer_norm_backward dtype=bf16",
+    "layer_norm_backward d_weight_dtype=f32 accumulate=1",
+    "swiglu_forward dtype=bf16 fused=1",
+    "swiglu_forward",
+    "swiglu_backward dtype=bf16",
+    "swiglu_backward fused=1 in_place=1",
+    "geglu_forward dtype=bf16",
+    "geglu_forward fused=1",
+    "geglu_backward dtype=f16",
+    "geglu_backward fused=1 in_place=1",
+    "rope dtype=bf16",
+    "rope inverse=1 in_place=1 D=46",
+    "rope layout=interleaved with_k=0",
+    "rope layout=multimodal time_section=8 height_section=12 width_section=12",
+    "softmax_forward dtype=bf16",
+    "softmax_forward causal=1",
+    "softmax_backward dtype=bf16",
+    "softmax_backward in_place=1",
+    "cross_entropy dtype=bf16 in_place=1",
+    "cross_entropy reduction=none with_class_weight=1 with_z_loss=1 with_accuracy=1 with_predictions=1 with_lse=1"
+    " label_smoothing=0.1 lse_square_scale=1e-4",
+    "cross_entropy softcap=30 label_dtype=i32 with_d_logits=0",
+    "fused_linear_cross_entropy dtype=bf16 d_weight_dtype=bf16",
+    "fused_linear_cross_entropy d_weight_dtype=f32 chunk_rows=2",
+    "cross_entropy_backward dtype=bf16",
+    "cross_entropy_backward per_row=1",
+    "target_counts",
+    "target_counts with_class_weight=1 label_dtype=i32",
+    "embedding_forward dtype=bf16",
+    "embedding_forward index_dtype=i32",
+    "embedding_backward dtype=bf16 d_weight_dtype=bf16",
+    "embedding_backward accumulate=1 d_weight_dtype=f32",
+    "adamw_step copy_dtype=bf16",
+    "adamw_step dtype=bf16 grad_dtype=bf16 with_device_step=1",
+    "global_norm dtype=bf16 with_nonfinite=1",
+    "global_norm",
+};
+
+// Sizes by letter, behind which settings of the configuration count.
+std::vector<std::string> sizes(const std::string& op, int64_t rows) {
+  const auto size = [](const char* letter, int64_t value) { return std::string(letter) + "=" + std::to_string(value); };
+  if (op == "vector_add" || op == "adamw_step" || op == "target_counts") return {size("N", 500 * rows + 3)};
+  if (op == "global_norm") return {size("N", 500 * rows + 3), "T=3"};
+  if (op == "rope") return {size("B", 2), size("S", (rows + 1) / 2), size("A", 4), size("K", 2), size("D", 64)};
+  std::vector<std::string> all{size("N", rows)};
+  const auto has = [&](const char* letter) {
+    for (const lib::OpInfo* info : lib::op_table()) {
+      if (op != info->name) continue;
+      for (const char* symbol : info->symbols)
+        if (std::string(symbol) == letter) return true;
+    }
+    return false;
+  };
+  if (has("H")) all.push_back(size("H", 520));
+  if (has("F")) all.push_back(size("F", 700));
+  if (has("V")) all.push_back(size("V", 1003));
+  return all;
+}
+
+}  // namespace
+
+std::vector<Case> cases(int64_t rows) {
+  std::vector<Case> all;
+  for (const char* text : kConfigurations) {
+    std::istringstream words(text);
+    Case one;
+    words >> one.op;
+    one.settings = sizes(one.op, rows);
+    for (std::string word; words >> word;) one.settings.push_back(word);
+    all.push_back(one);
+  }
+  return all;
+}
+
+std::string name_of(const Case& which) {
+  std::string name = which.op;
+  for (const std::string& setting : which.settings) {
+    if (!std::isupper(static_cast<unsigned char>(setting[0]))) name += "_" + setting;
+  }
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
+  return name;
+}
+
+std::vector<std::string> operations_without(const std::vector<Case>& list) {
+  std::vector<std::string> missing;
+  for (const lib::OpInfo* info : lib::op_table()) {
+    const auto is_this = [&](const Case& which) { return which.op == info->name; };
+    if (std::none_of(list.begin(), list.end(), is_this)) missing.push_back(info->name);
+  }
+  return missing;
+}
+
+}  // namespace ligerdsl::test

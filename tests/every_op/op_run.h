@@ -1,0 +1,65 @@
+// One configuration of an operation, planned on a device, with tensors and a workspace of its own: run as often as a
+// test wants, on one of several contents.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/cli/op_instance.h"
+#include "tests/every_op/cases.h"
+#include "tests/every_op/session.h"
+
+namespace ligerdsl::test {
+
+// A plan that several runs share.
+class PlanHandle {
+ public:
+  PlanHandle(ligerdsl_context_t context, const Case& which);
+  ~PlanHandle() { ligerdsl_plan_destroy(handle_); }
+  PlanHandle(const PlanHandle&) = delete;
+  PlanHandle& operator=(const PlanHandle&) = delete;
+  operator ligerdsl_plan_t() const { return handle_; }
+  // Set where a library that the operation needs is missing: there is no plan then.
+  const std::string& not_supported() const { return not_supported_; }
+
+ private:
+  ligerdsl_plan_t handle_ = nullptr;
+  std::string not_supported_;
+};
+
+// Runs the plan once on other tensors: one for each slot of the instance, in order, on the default stream, with a
+// workspace of its own. Waits.
+ligerdsl_status_t execute_on(ligerdsl_context_t context, const PlanHandle& plan, cli::OpInstance& instance,
+                             const std::vector<ligerdsl_tensor_t>& tensors);
+
+class OpRun {
+ public:
+  static constexpr int kContents = 3;
+
+  OpRun(ligerdsl_context_t context, const Case& which, const PlanHandle& plan);
+
+  // Queues: inputs get content number `content`, what is only written gets a pattern that no kernel writes by chance.
+  void set(int content, ligerdsl_stream_t stream);
+  void execute(ligerdsl_stream_t stream);
+  void call(ligerdsl_stream_t stream);  // the one-call form
+  // The bytes of everything that the operation writes; waits for the stream.
+  std::string results(ligerdsl_stream_t stream);
+
+  cli::OpInstance& instance() { return *instance_; }
+  size_t workspace_bytes() { return instance_->call().workspace_bytes; }
+
+ private:
+  struct Kept {
+    cli::OpInstance::Slot* slot;
+    size_t bytes;
+    std::vector<std::unique_ptr<Memory>> contents;  // none: an output
+  };
+
+  ligerdsl_context_t context_;
+  ligerdsl_plan_t plan_;
+  std::unique_ptr<cli::OpInstance> instance_;
+  std::vector<Kept> kept_;
+};
+
+}  // namespace ligerdsl::test

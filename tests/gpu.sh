@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# The tests that need a GPU, run where nothing can be installed: no CMake, no LLVM, no Python.
+#
+#   tests/gpu.sh pack [BUILD]         here: BUILD/gpu-tests.tar.gz with everything that is carried (default build/release)
+#   ./gpu.sh [PART...]                there, in the unpacked folder (or tests/gpu.sh PART... in a built checkout)
+#
+# Parts: small large accuracy kernels abi time; all of them without a name. `sanitize` runs a few tests under
+# compute-sanitizer's four tools, which must be in PATH or named by COMPUTE_SANITIZER.
+# Variables: JOBS (processes at a time, default 12), RESULTS (folder for logs, default gpu-results),
+# LIGERDSL_LIBCUBLASLT (else fused linear cross-entropy is skipped where no cuBLASLt is found).
+# Exit code 0: all parts passed. The last lines count what passed, failed and was skipped.
+set -uo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+files=(tests/every_op/every_op_tests tests/kernels/kernel_tests tests/abi/abi_tests tests/runtime/runtime_tests
+       tests/runtime/libfake_compiler.so bin/execute_time bin/ligerdsl lib/libligerdsl-compiler.so lib/libligerdsl.so.0)
+
+pack() {
+  local build=${1:-$here/../build/release} folder
+  folder=$(mktemp -d) || exit 1
+  for file in "${files[@]}"; do
+    mkdir -p "$folder/$(dirname "$file")"
+    cp -L "$build/$file" "$folder/$file" || { echo "build it first: $file" >&2; exit 1; }
+    strip --strip-unneeded "$folder/$file"
+  done
+  mkdir "$folder/fallback"  # of what the compiler library needs beside glibc
+  ldd "$build/lib/libligerdsl-compiler.so" "$build/bin/ligerdsl" | awk '/lib(z|zstd|fmt)\.so/ {print $3}' | sort -u |
+    xargs -I{} cp -L {} "$folder/fallback/"
+  cp "$here/gpu.sh" "$folder/"
+  tar -C "$folder" -czf "$build/gpu-tests.tar.gz" . && rm -r "$folder"
+  ls -l "$build/gpu-tests.tar.gz"
+}
+
+[[ ${1:-} == pack ]] && { shift; pack "$@"; exit; }
+
+root=$here
+[[ -x $root/tests/every_op/every_op_tests ]] || root=$(cd "$here/.." && pwd)/build/release
+results=${RESULTS:-gpu-results}
+mkdir -p "$results" && results=$(cd "$results" && pwd) || exit 1
+export LD_LIBRARY_PATH=$root/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+if ldd "$root/lib/libligerdsl-compiler.so" "$root/bin/ligerdsl" 2>/dev/null | grep -q "not found"; then
+  export LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$root/fallback
+fi
+export LIGERDSL_COMPILER=$root/lib/libligerdsl-compiler.so
+export LIGERDSL_CACHE_DIR=${LIGERDSL_CACHE_DIR:-$results/cache}
+export LIGERDSL_TEST_FAKE_COMPILER=$root/tests/runtime/libfake_compiler.so
+failed=()
+
+# name shards seconds program arguments...: that many processes at a time, each with its share of the tests.
+run() {
+  local name=$1 shards=$2 seconds=$3 begin=$SECONDS bad=0 pids=() shard
+  shift 3
+  for ((shard = 0; shard < shards; ++shard)); do
+    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$shard timeout "$seconds" "$@" >"$results/$name.$shard.log" 2>&1 &
+    pids+=($!)
+  done
+  for shard in "${!pids[@]}"; do
+    wait "${pids[$shard]}"
+    local code=$?
+    [[ $code == 77 ]] && { cat "$results/$name.$shard.log"; bad=1; continue; }
+    [[ $code == 0 ]] && continue
+    bad=1
+    echo "--- $name, shard $shard: exit code $code (124: it took more than $seconds s); $results/$name.$shard.log ends:"
+    grep -aE "Failure|FAILED|terminate|rror" "$results/$name.$shard.log" | head -20
+    tail -n 12 "$results/$name.$shard.log"
+  done
+  ((bad)) && failed+=("$name")
+  echo "$name: $((SECONDS - begin)) s$( ((bad)) && echo ", FAILED")"
+}
+
+jobs=${JOBS:-12}
+every_op=$root/tests/every_op/every_op_tests
+kernels=$root/tests/kernels/kernel_tests
+
+part() {
+  case $1 in
+    small) run small "$jobs" 590 "$every_op" --device=cuda --gtest_filter='*Replay*:Streams*:*Cases*' ;;
+    # One at a time: up to 60 GiB of device memory.
+    large)
+      run large 1 590 "$every_op" --device=cuda --gtest_filter='*Large*:*Apart*'
+      run large-kernels 1 300 "$kernels" --backend=cuda --gtest_filter='Large.*'
+      ;;
+    accuracy)
+      run accuracy 4 590 "$kernels" --backend=cuda --gtest_filter='*Accuracy*'
+      sort -u <(grep -ah '^| ' "$results"/accuracy.*.log) | tee "$results/accuracy.txt"
+      ;;
+    kernels) run kernels "$jobs" 590 "$kernels" --backend=cuda --gtest_filter='-*Accuracy*:Large.*' ;;
+    abi)
+      run abi 1 590 "$root/tests/abi/abi_tests" --gtest_filter='Gpu.*:*Sticky.*'
+      run runtime 1 300 "$root/tests/runtime/runtime_tests" --gtest_filter='GpuTest.*'
+      ;;
+    time)  # alone on the machine: nothing else of this script runs beside it
+      run time 1 590 "$root/bin/execute_time" 101
+      sed -n '/^{/,$p' "$results/time.0.log" >"$results/execute_time.json"
+      grep -a 'launches:' "$results/time.0.log"
+      ;;
+    sanitize)
+      local tool=${COMPUTE_SANITIZER:-compute-sanitizer} check
+      for check in memcheck racecheck initcheck synccheck; do
+        run "sanitize-$check" "$jobs" 590 "$tool" --tool "$check" --error-exitcode 1 --launch-timeout 0 \
+          "$every_op" --device=cuda --rows=5 --gtest_filter='*Replay*'
+      done
+      ;;
+    *) echo "no part '$1': small large accuracy kernels abi time sanitize" >&2; exit 2 ;;
+  esac
+}
+
+parts=("$@")
+((${#parts[@]})) || parts=(time small kernels abi accuracy large)
+for each in "${parts[@]}"; do part "$each"; done
+count() { cat "$results"/*.log | grep -acE "$1"; }
+echo "passed $(count '^\[       OK \]'), failed $(count '^\[  FAILED  \].*\([0-9]+ ms\)$'), skipped $(count '^\[  SKIPPED \].*\([0-9]+ ms\)$')"
+grep -ahB3 '^\[  SKIPPED \].*ms)$' "$results"/*.log | grep -av '^\[\|^--' | sed 's/^.*: Skipped$//' | sort | uniq -c | sort -rn | head -12
+((${#failed[@]})) && { echo "FAILED: ${failed[*]}"; exit 1; }
+exit 0

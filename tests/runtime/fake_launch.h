@@ -1,0 +1,21 @@
+// What the stand-in of the CUDA driver does with a launch. By itself it computes nothing; a library that links
+// tests/support/emulated_launch.cpp beside it sets `fake_kernel` and runs PTX on the CPU.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "runtime/cuda_api.h"
+
+struct FakeLaunch {
+  std::string image;  // what the module was loaded from: "CUBIN " and the PTX
+  ligerdsl::runtime::cuda::LaunchConfig config;
+  int64_t cluster;
+  const uint64_t* slots;
+  size_t slot_bytes;
+  std::map<void*, size_t> memory;  // everything that is allocated, with its bytes
+};
+
+extern ligerdsl::runtime::cuda::Result (*fake_kernel)(const FakeLaunch& launch);
