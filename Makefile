@@ -3,11 +3,13 @@ PRESET ?= release
 BUILD  := build/$(PRESET)
 JOBS   ?= $(shell nproc)
 
-.PHONY: help demo test asan bench format clean
+.PHONY: help demo test asan tsan check bench format clean
 help:
 	@echo "make demo    install packages, build, train a small Llama on the CPU and check every operation"
 	@echo "make test    install packages, build, run all tests"
-	@echo "make asan    unit tests under the address and undefined-behaviour sanitizers"
+	@echo "make asan    tests without the compiler under the address and undefined-behaviour sanitizers"
+	@echo "make tsan    tests of the runtime and the C ABI under the thread sanitizer"
+	@echo "make check   asan, tsan and test: what .ci/run runs"
 	@echo "make bench   time the kernels on the CPU (ligerdsl bench)"
 	@echo "make format  clang-format over the sources"
 	@echo "make clean   remove the build trees"
@@ -27,10 +29,13 @@ test:
 	$(MAKE) build CONFIGURE="-DLIGERDSL_BUILD_TESTS=ON"
 	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure
 
-asan:
+asan tsan:
 	.ci/install-packages test
-	$(MAKE) build PRESET=asan
-	ctest --test-dir build/asan -j $(JOBS) --output-on-failure
+	cmake --preset $@
+	cmake --build --preset $@ -j $(JOBS)
+	ctest --preset $@ -j $(JOBS)
+
+check: asan tsan test
 
 bench: build
 	$(BUILD)/bin/ligerdsl bench --device cpu

@@ -16,7 +16,8 @@ target_include_directories(ligerdsl_options INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/dsl>
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/lib/include>)
 if(LIGERDSL_SANITIZE)
-  add_compile_options(-fsanitize=${LIGERDSL_SANITIZE} -fno-omit-frame-pointer -g)
+  # The undefined-behaviour sanitizer would report and go on, which no test notices. Reports need line tables only.
+  add_compile_options(-fsanitize=${LIGERDSL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${LIGERDSL_SANITIZE})
 endif()
 

@@ -1,5 +1,8 @@
 // Atomics of a program happen once per element, however many threads, warps or CTAs hold it, and every holder learns
 // the old value. Kernels use them for tickets and error reports; here are all shapes.
+#include <cmath>
+#include <set>
+
 #include "kernels/record.h"
 #include "tests/kernels/shapes.h"
 
@@ -70,6 +73,37 @@ TEST(Atomics, ElementsAreCountedOnce) {
       ASSERT_LT(old.get(i), static_cast<double>(of_number.size())) << width;
       EXPECT_FALSE(of_number[static_cast<size_t>(old.get(i))]) << width << ": an old value twice";
       of_number[static_cast<size_t>(old.get(i))] = true;
+    }
+  }
+}
+
+// Adds the sums of two rows to two totals; every element learns what its row's total was.
+void add_rows(KernelBuilder& k, const Meta& m) {
+  View x = k.view("x", i32, {dyn, m.width}), totals = k.view("totals", i32, {2}), y = k.view("y", i32, {dyn, m.width});
+  Scalar pair = k.program_id(0);
+  Tile rows = x.partition({2, m.width}).load({pair, 0});
+  Tile before = atomic_add(totals.ptr() + k.arange(2), sum(rows, 1));
+  y.partition({2, m.width}).store({pair, 0}, rows + expand_dims(before, 1));
+}
+
+// In a cluster of four CTAs two share a row: they hold the same old value, the others another one.
+TEST(Atomics, OldValuesReachTheCtasOfTheirRow) {
+  constexpr int64_t kWidth = 4096;
+  kernels::Operation add = operation(add_rows, {kWidth});
+  add.launches[0].num_ctas = 4;
+  Tensor x(i32, {2 * kPrograms, kWidth}), y(i32, {2 * kPrograms, kWidth}), totals(i32, {2});
+  x.fill(Values(2 * kPrograms * kWidth, 1));
+  totals.fill(Values(2, 0));
+  backend().run(add, kPrograms, Arguments().tensor("x", x).tensor("y", y).tensor("totals", totals));
+  EXPECT_EQ(totals.values(), Values(2, kPrograms * kWidth));
+  for (int64_t row = 0; row < 2; ++row) {
+    std::set<double> olds;
+    for (int64_t program = 0; program < kPrograms; ++program) {
+      const int64_t first = (2 * program + row) * kWidth;
+      const double old = y.get(first) - 1;
+      EXPECT_EQ(std::fmod(old, kWidth), 0);
+      EXPECT_TRUE(old >= 0 && old < kPrograms * kWidth && olds.insert(old).second) << old;
+      for (int64_t i = 1; i < kWidth; ++i) ASSERT_EQ(y.get(first + i), old + 1) << program << ": " << i;
     }
   }
 }

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Breaks the sources in ways that a test must notice, one at a time, and says which of them no test noticed.
 
-    tests/mutation/run.py [--work DIR] [--jobs N] [NAME ...]
+    tests/mutation/run.py [--record] [--missing] [--work DIR] [--jobs N] [NAME ...]
 
 Works in a copy of the checked-in sources (a git worktree in DIR) with a build of its own, which it keeps for the next run.
-Without names, every mutant of mutants.txt. A mutant of the compiler costs one to three minutes. Exit code 1: a mutant
-survived, or the tests fail without any.
+Without names, every mutant of mutants.txt, those of the compiler, which cost one to three minutes, last. The test that noticed
+a mutant last time, if it is recorded, runs first. After some mutants the tests that noticed them run without any: only what is
+green then was noticed, and recorded. Exit code 1: a mutant survived, or a test fails without any.
 """
 import argparse
 import pathlib
@@ -13,53 +14,14 @@ import subprocess
 import sys
 import time
 
+import record
+from mutants import parse
+from steps import STEPS, noticing_test, run
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-LIMIT = 1200  # seconds of one step; a mutant that hangs is noticed as well
-
-# What may notice a mutant: targets to build, then a command, run in the build folder.
-STEPS = {
-    "passes": (["ligerdsl-opt"], "ctest -R compiler_passes --output-on-failure"),
-    "compiler": (["compiler_tests"], "tests/compiler/compiler_tests --gtest_brief=1 --gtest_fail_fast"),
-    "kernels-interpreter": (
-        ["kernel_tests"],
-        "tests/kernels/kernel_tests --backend=interpreter-nvptx --gtest_fail_fast",
-    ),
-    "kernels-ptx": (["kernel_tests", "ligerdsl_compiler"], "tests/kernels/kernel_tests --backend=ptx --gtest_fail_fast"),
-    "kernels-cluster": (
-        ["kernel_tests", "ligerdsl_compiler"],
-        "tests/kernels/kernel_tests --backend=ptx-cluster2 --gtest_fail_fast",
-    ),
-    "kernels-cpu": (["kernel_tests", "ligerdsl_compiler"], "tests/kernels/kernel_tests --backend=cpu --gtest_fail_fast"),
-    "fuzz": (["fuzz_tests"], "tests/fuzz/fuzz_tests --gtest_filter=-Compile* --gtest_fail_fast"),
-    "abi": (["abi_tests", "ligerdsl_compiler"], "ctest -L abi --stop-on-failure"),
-    "runtime": (["runtime_tests", "fake_cuda", "fake_compiler"], "ctest -L runtime --stop-on-failure"),
-}
-
-
-def parse(text):
-    """Blocks of mutants.txt as (name, why, file, steps, old, new)."""
-    mutants = []
-    for block in text.split("\n== ")[1:]:
-        head, _, rest = block.partition("\n---\n")
-        old, _, new = rest.partition("\n+++\n") if "\n+++\n" in rest else rest.partition("\n+++")
-        title, *lines = head.splitlines()
-        name, _, why = title.partition(": ")
-        fields = dict(line.split(" ", 1) for line in lines)
-        mutants.append((name, why, fields["file"], fields["steps"].split(), old.strip("\n"), new.strip("\n")))
-    return mutants
-
-
-def run(command, folder, log):
-    """True when the command succeeds in time."""
-    with log.open("a") as out:
-        out.write(f"\n$ {command}\n")
-        out.flush()
-        try:
-            return subprocess.run(command, shell=True, cwd=folder, stdout=out, stderr=subprocess.STDOUT, timeout=LIMIT).returncode == 0
-        except subprocess.TimeoutExpired:
-            out.write("\ntimed out\n")
-            return False
+BATCH = 4  # mutants between two looks at the tests without any
+DOES_NOT_COMPILE = "does not compile"
 
 
 class Workshop:
@@ -69,35 +31,80 @@ class Workshop:
         self.log.write_text("")
         if not self.tree.exists():
             subprocess.run(["git", "worktree", "add", "-q", "--detach", str(self.tree), "HEAD"], cwd=ROOT, check=True)
-        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
-        subprocess.run(["git", "checkout", "-q", "--force", "--detach", head], cwd=self.tree, check=True)
+        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True)
+        self.commit = head.stdout.strip()
+        subprocess.run(["git", "checkout", "-q", "--force", "--detach", self.commit], cwd=self.tree, check=True)
         self.build = self.tree / "build" / "release"
-        if not run("cmake --preset release", self.tree, self.log):
+        if not run("cmake --preset release -DLIGERDSL_BUILD_TESTS=ON", self.tree, self.log)[0]:
             sys.exit(f"the copy does not configure: {self.log}")
 
-    def notices(self, step):
-        """None: still green; otherwise how the step went red."""
-        targets, command = STEPS[step]
-        if not run(f"ninja -j{self.jobs} " + " ".join(targets), self.build, self.log):
-            return "does not compile"
-        return None if run(command, self.build, self.log) else step
+    def notices(self, name, tests=()):
+        """None: the step, or only these tests of it, is still green; otherwise the test that is red, or what went wrong."""
+        step = STEPS[name]
+        if not run(f"ninja -j{self.jobs} {step.targets}", self.build, self.log)[0]:
+            return DOES_NOT_COMPILE
+        green, output = run(step.command_of(tests), self.build, self.log)
+        return None if green else noticing_test(output)
 
-    def verdict(self, mutant):
-        name, _, file, steps, old, new = mutant
-        path = self.tree / file
+    def verdict(self, mutant, last):
+        """What became of it: killed, survived, or why it is none; the step and the test that noticed."""
+        path = self.tree / mutant.file
+        if not mutant.fits(self.tree):
+            return "stale", "", ""
         source = path.read_text()
-        if source.count(old) != 1:
-            return f"STALE: its text occurs {source.count(old)} times in {file}"
-        path.write_text(source.replace(old, new))
+        path.write_text(source.replace(mutant.old, mutant.new))
         with self.log.open("a") as out:
-            out.write(f"\n==== {name}\n")
+            out.write(f"\n==== {mutant.name}\n")
+        attempts = [(step, ()) for step in mutant.steps]
+        if last.get("test") and last["step"] in mutant.steps:
+            attempts.insert(0, (last["step"], [last["test"]]))
         try:
-            for step in steps:
-                if how := self.notices(step):
-                    return how
-            return "SURVIVED"
+            for step, tests in attempts:
+                if how := self.notices(step, tests):
+                    return (how, step, "") if how == DOES_NOT_COMPILE else ("killed", step, how)
+            return "survived", "", ""
         finally:
             path.write_text(source)
+
+    def confirm(self, noticed):
+        """Ends the run unless the tests that noticed mutants, as (step, test), are green without any."""
+        for step in STEPS:
+            tests = sorted({test for of_step, test in noticed if of_step == step})
+            if tests and (how := self.notices(step, tests)):
+                sys.exit(f"without a mutant, step {step} is red ({how}): {self.log}")
+
+
+def check(mutants, complete):
+    faults = [f"{m.name}: its text is not once in {m.file}" for m in mutants if not m.fits(ROOT)]
+    results = record.Record(record.path(ROOT))
+    faults += results.faults(mutants, complete)
+    print("\n".join(faults) or f"{len(mutants)} mutants fit their sources; {results.file.name}: {results.summary()}")
+    return 1 if faults else 0
+
+
+def tried(workshop, mutant, results):
+    start = time.monotonic()
+    verdict, step, test = workshop.verdict(mutant, results.of(mutant))
+    print(f"{mutant.name:18} {verdict:8} {time.monotonic() - start:5.0f} s  {step} {test}", flush=True)
+    return verdict, step, test
+
+
+def run_all(chosen, mutants, options):
+    results = record.Record(record.path(ROOT))
+    workshop = Workshop(options.work.resolve(), options.jobs)
+    killed = 0
+    for first in range(0, len(chosen), BATCH):
+        batch = [(mutant, *tried(workshop, mutant, results)) for mutant in chosen[first : first + BATCH]]
+        noticed = [(step, test) for _, verdict, step, test in batch if verdict == "killed"]
+        workshop.confirm(noticed)
+        killed += len(noticed)
+        for mutant, verdict, step, test in batch:
+            if verdict in record.VERDICTS:
+                results.set(mutant, verdict, step, test, workshop.commit)
+        if options.record:
+            results.write(mutants)
+    print(f"{killed} of {len(chosen)} mutants were noticed; log: {workshop.log}")
+    return 0 if killed == len(chosen) else 1
 
 
 def main():
@@ -105,36 +112,29 @@ def main():
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build" / "mutation")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--skip", action="append", default=[], metavar="STEP", help="leave a step out")
+    parser.add_argument("--record", action="store_true", help="write the verdicts to the release's results")
+    parser.add_argument("--missing", action="store_true", help="only mutants that the results do not have, or have otherwise")
     parser.add_argument("--list", action="store_true")
-    parser.add_argument("--check", action="store_true", help="only check that every mutant still fits its source")
+    parser.add_argument("--check", action="store_true", help="only check that mutants fit their sources and the results fit them")
+    parser.add_argument("--complete", action="store_true", help="with --check: and that every mutant was run, as for a release")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     mutants = parse((HERE / "mutants.txt").read_text())
-    for mutant in mutants:
-        mutant[3][:] = [step for step in mutant[3] if step not in options.skip]
-    unknown = set(options.names) - {mutant[0] for mutant in mutants}
-    if unknown:
-        sys.exit(f"no mutants {sorted(unknown)}; --list shows them")
-    chosen = [mutant for mutant in mutants if not options.names or mutant[0] in options.names]
-    if options.list:
-        print("\n".join(f"{name:18} {why} ({file})" for name, why, file, *_ in chosen))
-        return 0
     if options.check:
-        stale = [(m[0], m[2]) for m in chosen if (ROOT / m[2]).read_text().count(m[4]) != 1]
-        print("\n".join(f"{name}: its text is not once in {file}" for name, file in stale) or f"{len(chosen)} mutants fit their sources")
-        return 1 if stale else 0
-    workshop = Workshop(options.work.resolve(), options.jobs)
-    for step in sorted({step for mutant in chosen for step in mutant[3]}):
-        if how := workshop.notices(step):
-            sys.exit(f"without a mutant, step {step} is red ({how}): {workshop.log}")
-    bad = 0
+        return check(mutants, options.complete)
+    if unknown := set(options.names) - {mutant.name for mutant in mutants}:
+        sys.exit(f"no mutants {sorted(unknown)}; --list shows them")
+    results = record.Record(record.path(ROOT))
+    chosen = [m for m in mutants if (not options.names or m.name in options.names) and not (options.missing and results.is_run(m))]
+    if options.list:
+        print("\n".join(f"{mutant.name:18} {mutant.why} ({mutant.file})" for mutant in chosen))
+        return 0
+    if options.skip and options.record:
+        sys.exit("a record of fewer steps than a mutant has would call mutants survivors that are none: --record or --skip")
     for mutant in chosen:
-        start = time.monotonic()
-        verdict = workshop.verdict(mutant)
-        bad += verdict.isupper() or verdict.startswith(("STALE", "does not compile"))
-        print(f"{mutant[0]:18} {verdict:18} {time.monotonic() - start:5.0f} s  {mutant[1]}", flush=True)
-    print(f"{len(chosen) - bad} of {len(chosen)} mutants were noticed; log: {workshop.log}")
-    return 1 if bad else 0
+        mutant.steps = [step for step in mutant.steps if step not in options.skip]
+    chosen.sort(key=lambda mutant: mutant.file.startswith("compiler/"))
+    return run_all(chosen, mutants, options)
 
 
 if __name__ == "__main__":

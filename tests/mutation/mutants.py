@@ -1,0 +1,33 @@
+"""The mutants of mutants.txt: what each replaces, in which file, and which steps may notice it."""
+import dataclasses
+import hashlib
+
+
+@dataclasses.dataclass
+class Mutant:
+    name: str
+    why: str
+    file: str
+    steps: list
+    old: str
+    new: str
+
+    def digest(self):
+        """Changes with what is replaced: a verdict on another text says nothing."""
+        return hashlib.sha256("\0".join([self.file, self.old, self.new]).encode()).hexdigest()[:16]
+
+    def fits(self, root):
+        """Its text is in its file once."""
+        return (root / self.file).read_text().count(self.old) == 1
+
+
+def parse(text):
+    mutants = []
+    for block in text.split("\n== ")[1:]:
+        head, _, rest = block.partition("\n---\n")
+        old, _, new = rest.partition("\n+++\n") if "\n+++\n" in rest else rest.partition("\n+++")
+        title, *lines = head.splitlines()
+        name, _, why = title.partition(": ")
+        fields = dict(line.split(" ", 1) for line in lines)
+        mutants.append(Mutant(name, why, fields["file"], fields["steps"].split(), old.strip("\n"), new.strip("\n")))
+    return mutants
