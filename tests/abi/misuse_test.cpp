@@ -85,7 +85,7 @@ const NormRow kNormRows[] = {
        replace(c.x, c.args.x, LIGERDSL_F32, {-4, 8});
      },
      LIGERDSL_INVALID_SHAPE,
-     {"`x`", "negative", "[-4, 8]"}},
+     {"`x`", "sizes of 0 or more", "[-4, 8]"}},
     {"ZeroWidth",
      [](NormCall& c) {
        replace(c.x, c.args.x, LIGERDSL_F32, {4, 0});
@@ -97,7 +97,7 @@ const NormRow kNormRows[] = {
        replace(c.x, c.args.x, LIGERDSL_F32, {int64_t{1} << 40, int64_t{1} << 40, 8});
      },
      LIGERDSL_INVALID_SHAPE,
-     {"`x`", "2^60"}},
+     {"`x`", "expected at most 2^56 elements", "got [1099511627776, 1099511627776, 8]"}},
     {"WidthBeyond31Bits",
      [](NormCall& c) {
        replace(c.x, c.args.x, LIGERDSL_F32, {1, int64_t{1} << 31});
@@ -137,7 +137,7 @@ const NormRow kNormRows[] = {
     {"InPlaceWhereItIsNot",
      [](NormCall& c) { c.args.y = c.x; },
      LIGERDSL_INVALID_ALIAS,
-     {"`y`", "shares memory with `x`"}},
+     {"`y`: shares memory with `x`; expected separate memory"}},
     {"OutputsShare",
      [](NormCall& c) {
        c.rstd.tensor = Tensor(c.y.storage.data(), {LIGERDSL_CPU, 0}, LIGERDSL_F32, {4});
@@ -174,7 +174,7 @@ const NormRow kNormRows[] = {
        c.args.x = c.x;
      },
      LIGERDSL_INVALID_DEVICE,
-     {"`x`", "expected device {1, 0}", "got {2, 0}"}},
+     {"`x`", "expected memory of the context's device, cpu", "got a tensor of cuda:0"}},
     {"DescContradictsTensor",
      [](NormCall& c) { c.desc.n_cols = 16; },
      LIGERDSL_INVALID_SHAPE,
@@ -259,7 +259,7 @@ TEST_F(Misuse, SmoothingOutOfRange) {
   desc.label_dtype = LIGERDSL_I64;
   desc.label_smoothing = 1.5f;
   expect_failure(ligerdsl_cross_entropy_plan(context_.get(), &desc, &plan), LIGERDSL_INVALID_ARGUMENT,
-                 {"label_smoothing", "<= 1", "got 1.5"});
+                 {"`label_smoothing`: expected 0 <= label_smoothing <= 1, got 1.5"});
   desc.label_smoothing = 0;
   desc.label_dtype = LIGERDSL_F32;
   expect_failure(ligerdsl_cross_entropy_plan(context_.get(), &desc, &plan), LIGERDSL_INVALID_DTYPE,
@@ -285,7 +285,7 @@ TEST_F(Misuse, PartialOverlapInPlace) {
   args.b = b;
   args.out = out;
   expect_failure(ligerdsl_vector_add(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_ALIAS,
-                 {"`out`", "`a`", "not with the same address"});
+                 {"`out`", "`a`", "not with the same address", "exactly the same memory or separate memory"});
 }
 
 TEST_F(Misuse, SwigluHalvesAndFused) {

@@ -43,20 +43,27 @@ class GlobalNorm final : public OpPlan {
         finish_launcher_(load(finish_)) {}
 
   int64_t rows(const Call& call) const override {
-    int64_t rows = 0;
-    for_each(call, [&](const BoundTensor& tensor) { rows += tensor.dims[0] + kElementsPerProgram; });
-    return rows;
+    kernels::Count rows = 0;
+    for_each(call, [&](const BoundTensor& tensor) {
+      const auto grid = squares_.launches[0].grid(tensor.dims[0]);
+      if (const std::string why = refuse_grid(grid, *squares_launcher_); !why.empty())
+        fail(Status::invalid_shape,
+             "`tensors`: one of them has " + std::to_string(tensor.dims[0]) + " elements: " + why);
+      rows += kernels::Count(tensor.dims[0]) + kElementsPerProgram;
+    });
+    return rows.value();
   }
+
+  // Any number: a launch is of one tensor.
+  std::string refusal(int64_t) const override { return ""; }
 
   // Outputs that are not wanted take a slot each before the partial sums.
   size_t workspace_bytes(int64_t rows) const override {
-    return 2 * kWorkspaceAlign + static_cast<size_t>(kernels::ceil_div(rows, kElementsPerProgram)) * sizeof(float);
+    return 2 * kWorkspaceAlign +
+           static_cast<size_t>(kernels::ceil_div(kernels::Count(rows), kElementsPerProgram).value()) * sizeof(float);
   }
 
   void execute(const Call& call) const override {
-    if (const float most = args_of(call).max_norm; !(most >= 0)) {
-      fail(Status::invalid_argument, "`max_norm`: expected 0 or more, got " + std::to_string(most));
-    }
     std::byte* partials = call.workspace + 2 * kWorkspaceAlign;
     int64_t used = 0;
     for_each(call, [&](const BoundTensor& tensor) {
@@ -120,15 +127,11 @@ class GlobalNorm final : public OpPlan {
   // Every tensor of the list, checked, as one row.
   template <class Body>
   void for_each(const Call& call, Body body) const {
-    const Args& args = args_of(call);
-    if (args.n_tensors < 0)
-      fail(Status::invalid_argument, "`n_tensors`: expected 0 or more, got " + std::to_string(args.n_tensors));
-    if (args.n_tensors > 0) require_pointer(args.tensors, "tensors");
-    for (int64_t i = 0; i < args.n_tensors; ++i) {
-      const ligerdsl_tensor_t& given = args.tensors[i];
+    int64_t index = 0;
+    for (const ligerdsl_tensor_t& given : list_of(global_norm::info(), &args_of(call))) {
       BoundTensor tensor;
       bind_free_tensor("tensors", given, type_, context_->api_device(), &tensor);
-      check_contiguous(tensor, i);
+      check_contiguous(tensor, index++);
       body(vector(tensor.data, elements_of(given), type_));
     }
   }
