@@ -236,14 +236,16 @@ use_token_scaling: loss, z_loss and d of a row are multiplied by the probability
 d_loss is read on the device: one element, or one per row for NONE. A later upstream gradient of one element:
 cross_entropy_backward scales d_x and d_weight.
 Chunks: chunk_rows if it is not 0, else as chunking says. WORKSPACE: as many rows as max_workspace_bytes leaves room for, all the
-workspace counted, INVALID_ARGUMENT from execute when not even one row fits; 0 = chunks of at most 1 GiB of logits, and a single
+workspace counted, INVALID_ARGUMENT from execute and no workspace size when not even one row fits; 0 = chunks of at most 1 GiB of logits, and a single
 chunk where that takes no more memory than several with their sums. So the default workspace stays below 1 GiB, + 4 V H bytes for
 a 16-bit d_weight, + 32 MiB on a GPU for products, + 20 bytes a row (CPU, 16-bit dtype: + f32 copies of weight and of a chunk of x
 and d_x). Chunks so small that adding to d_weight for each would take longer make d_weight from logits that are multiplied a
 second time, in blocks of the vocabulary (not when d_x overwrites x). PUBLISHED: 2^ceil(log2(ceil(rows / ceil(V / H)))).
 Matrix products: cuBLASLt in dtype on a GPU, CBLAS in f32 on a CPU; NOT_SUPPORTED from plan when there is no such library. The
 logits are rounded to dtype on a GPU. cuBLASLt chooses its kernels when ligerdsl_plan_workspace_bytes_for is asked for a number
-of rows, else in the first call with it, which then takes host memory.
+of rows, else in the first call with it, which then takes host memory. A CBLAS library may take memory of its own: OpenBLAS
+0.3.21 has its buffers from the first product on, takes 512 KiB for the time of a product of more than 262,144 multiply-adds
+that it spreads over threads, and, on processors with AVX-512, at most 64 bytes a class for that of a smaller one.
 A label outside [0, V) that is not ignore_index: loss and gradients are NaN and ligerdsl_context_check reports it.""",
        [dim("n_classes", "V", "weight", "classes"), dim("n_cols", "H", "x", "width of x"), dtype("dtype", "x", "of x and weight"),
         dtype("label_dtype", "labels", "", INDEX), dtype("bias_dtype", "bias", "f32 or dtype; 0 = no bias", optional=True),

@@ -48,7 +48,9 @@ void check_workspace(const OpInfo& info, const Call& call, size_t bytes) {
     const BoundTensor& tensor = call.tensors[i];
     if (!tensor.present || tensor.data >= call.workspace + bytes) continue;
     if (tensor.data + span_bytes(tensor) <= call.workspace) continue;
-    fail(Status::invalid_alias, std::string("`workspace`: shares memory with `") + info.tensors[i].name + "`");
+    fail(Status::invalid_alias,
+         std::string("`workspace`: expected memory apart from all tensors, got some that it shares with `") +
+             info.tensors[i].name + "`");
   }
 }
 
@@ -100,9 +102,9 @@ size_t Plan::count(Call* call) const {
 
 void Plan::launch(const Call& call, size_t needed) const {
   if (call.workspace_bytes < needed) {
-    fail(Status::workspace_too_small, "expected " + std::to_string(needed) + " bytes for " + std::to_string(call.rows) +
-                                          " rows (ligerdsl_plan_workspace_bytes_for), got " +
-                                          std::to_string(call.workspace_bytes));
+    fail(Status::workspace_too_small,
+         "`workspace`: expected at least " + std::to_string(needed) + " bytes for " + std::to_string(call.rows) +
+             " rows (ligerdsl_plan_workspace_bytes_for), got " + std::to_string(call.workspace_bytes));
   }
   if (needed > 0) require_pointer(call.workspace, "workspace");
   if (reinterpret_cast<uintptr_t>(call.workspace) % kWorkspaceAlign != 0 && needed > 0) {

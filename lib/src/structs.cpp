@@ -110,8 +110,9 @@ void check_dtype(const FieldInfo& field, int64_t code) {
   for (const auto& row : kCodes) {
     if (field.dtypes & bit(row.type)) allowed += (allowed.empty() ? "" : ", ") + std::string(name(row.type));
   }
-  fail(Status::invalid_dtype,
-       std::string("`") + field.name + "`: expected one of " + allowed + ", got " + dtype_name(code));
+  fail(Status::invalid_dtype, std::string("`") + field.name + "`: expected one of " + allowed + ", got " +
+                                  dtype_name(code) +
+                                  (code == 0 ? " (zero means \"as in the tensors\" in the one-call form only)" : ""));
 }
 
 void check_float(const char* name, const Range& range, float value) {
@@ -159,7 +160,8 @@ void read_struct(const char* what, const void* given, size_t size, size_t first_
     mismatch("struct_size is " + std::to_string(header.struct_size) + ", expected at least " +
              std::to_string(first_size));
   }
-  if (header.struct_size > 64 * 1024) mismatch("struct_size is " + std::to_string(header.struct_size));
+  if (header.struct_size > 64 * 1024)
+    mismatch("struct_size is " + std::to_string(header.struct_size) + ", expected at most 65536");
   const auto* bytes = static_cast<const char*>(given);
   if (header.struct_size > size &&
       std::any_of(bytes + size, bytes + header.struct_size, [](char byte) { return byte != 0; })) {

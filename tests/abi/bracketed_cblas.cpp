@@ -5,8 +5,8 @@
 #include <cstdlib>
 
 // The program's, called before and after every product.
-extern "C" void product_begins();
-extern "C" void product_ends();
+extern "C" __attribute__((visibility("default"))) void product_begins();
+extern "C" __attribute__((visibility("default"))) void product_ends();
 
 namespace {
 
@@ -23,9 +23,10 @@ Sgemm find_sgemm() {
 
 }  // namespace
 
-extern "C" void cblas_sgemm(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
-                            const float* a, int stride_a, const float* b, int stride_b, float beta, float* c,
-                            int stride_c) {
+extern "C" __attribute__((visibility("default"))) void cblas_sgemm(int order, int transpose_a, int transpose_b, int m,
+                                                                   int n, int k, float alpha, const float* a,
+                                                                   int stride_a, const float* b, int stride_b,
+                                                                   float beta, float* c, int stride_c) {
   static const Sgemm sgemm = find_sgemm();
   product_begins();
   sgemm(order, transpose_a, transpose_b, m, n, k, alpha, a, stride_a, b, stride_b, beta, c, stride_c);

@@ -307,11 +307,32 @@ TEST_F(Misuse, SwigluHalvesAndFused) {
 }
 
 TEST_F(Misuse, KernelOptions) {
-  ligerdsl_kernel_t kernel = nullptr;
+  const auto create = [&](const ligerdsl_kernel_options_t& options) {
+    ligerdsl_kernel_t kernel = nullptr;
+    return ligerdsl_kernel_create(context_.get(), "x", 1, &options, &kernel);
+  };
   ligerdsl_kernel_options_t options = kernel_options();
   options.num_warps = 3;
-  const ligerdsl_status_t status = ligerdsl_kernel_create(context_.get(), "x", 1, &options, &kernel);
-  expect_failure(status, LIGERDSL_INVALID_ARGUMENT, {"num_warps", "power of two", "got 3"});
+  expect_failure(create(options), LIGERDSL_INVALID_ARGUMENT, {"num_warps", "power of two", "got 3"});
+  struct {
+    const char* name;
+    int32_t ligerdsl_kernel_options_t::*member;
+    int32_t most;
+  } const rows[] = {{"num_warps", &ligerdsl_kernel_options_t::num_warps, 32},
+                    {"num_ctas", &ligerdsl_kernel_options_t::num_ctas, 16},
+                    {"num_stages", &ligerdsl_kernel_options_t::num_stages, 16},
+                    {"max_registers", &ligerdsl_kernel_options_t::max_registers, 255},
+                    {"no_alias", &ligerdsl_kernel_options_t::no_alias, 1},
+                    {"forbid_contract", &ligerdsl_kernel_options_t::forbid_contract, 1},
+                    {"min_ctas_per_sm", &ligerdsl_kernel_options_t::min_ctas_per_sm, 32}};
+  for (const auto& row : rows) {
+    for (const int32_t wrong : {-1, row.most + 1, INT32_MIN, INT32_MAX}) {
+      options = kernel_options();
+      options.*row.member = wrong;
+      const std::string got = "got " + std::to_string(wrong), most = "to " + std::to_string(row.most);
+      expect_failure(create(options), LIGERDSL_INVALID_ARGUMENT, {row.name, most.c_str(), got.c_str()});
+    }
+  }
 }
 
 }  // namespace

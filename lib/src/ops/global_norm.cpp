@@ -1,6 +1,8 @@
 // Norm of a list of tensors: a launch per tensor writes its partial sums side by side, one more adds them up.
 #include "kernels/global_norm.h"
 
+#include <cstdio>
+
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {
@@ -127,11 +129,13 @@ class GlobalNorm final : public OpPlan {
   // Every tensor of the list, checked, as one row.
   template <class Body>
   void for_each(const Call& call, Body body) const {
-    int64_t index = 0;
-    for (const ligerdsl_tensor_t& given : list_of(global_norm::info(), &args_of(call))) {
+    const auto list = list_of(global_norm::info(), &args_of(call));
+    for (const ligerdsl_tensor_t& given : list) {
+      char name[40];  // not a string: nothing allocates here
+      std::snprintf(name, sizeof name, "tensors[%td]", &given - list.data());
       BoundTensor tensor;
-      bind_free_tensor("tensors", given, type_, context_->api_device(), &tensor);
-      check_contiguous(tensor, index++);
+      bind_free_tensor(name, given, type_, context_->api_device(), &tensor);
+      check_contiguous(tensor, name);
       body(vector(tensor.data, elements_of(given), type_));
     }
   }
@@ -144,11 +148,13 @@ class GlobalNorm final : public OpPlan {
     }
   }
 
-  static void check_contiguous(const BoundTensor& tensor, int64_t index) {
+  static void check_contiguous(const BoundTensor& tensor, const char* name) {
     int64_t expected = 1;
     for (int d = tensor.rank - 1; d >= 0; --d) {
       if (tensor.dims[d] != 1 && tensor.strides[d] != expected) {
-        fail(Status::invalid_shape, "`tensors[" + std::to_string(index) + "]`: expected a contiguous tensor");
+        fail(Status::invalid_shape, std::string("`") + name + "`: expected a contiguous tensor, got a stride of " +
+                                        std::to_string(tensor.strides[d]) + " in dimension " + std::to_string(d) +
+                                        " where " + std::to_string(expected) + " is contiguous; copy it");
       }
       expected *= tensor.dims[d];
     }
