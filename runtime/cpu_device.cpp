@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "runtime/compiler_library.h"
+#include "runtime/cpu_level.h"
 #include "runtime/device.h"
 #include "runtime/disk_cache.h"
 #include "runtime/kernel_cache.h"
@@ -78,25 +79,6 @@ class CpuKernel final : public LoadedKernel {
   std::atomic<double> nanoseconds_per_program_{kInlineNanoseconds};
 };
 
-// Of a level of x86-64, what tells it from the one below, in LLVM's words.
-std::vector<std::string> features_of(const std::string& level) {
-  std::vector<std::string> all;
-  const auto add = [&](std::initializer_list<const char*> more) { all.insert(all.end(), more.begin(), more.end()); };
-  if (level >= "x86-64-v2") add({"cx16", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"});
-  if (level >= "x86-64-v3") add({"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"});
-  if (level >= "x86-64-v4") add({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"});
-  return all;
-}
-
-void require_level(const std::string& level, const std::string& host_features) {
-  const std::string host = "," + host_features + ",";
-  for (const std::string& feature : features_of(level)) {
-    if (host.find(",+" + feature + ",") != std::string::npos) continue;
-    fail(Status::not_supported, "LIGERDSL_CPU=" + level + ": this processor has no " + feature +
-                                    "; choose a lower level, or leave the variable unset for this processor's");
-  }
-}
-
 std::string cpu_model() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -124,7 +106,7 @@ class CpuDevice final : public Device {
     program::CompileOptions result;
     result.target = program::Target::cpu;
     if (const std::string& level = options().cpu; !level.empty()) {
-      require_level(level, compiler()->host_features());
+      require_cpu_level(level, compiler()->host_features());
       result.arch = level;
       return result;
     }

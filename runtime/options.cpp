@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "runtime/cpu_level.h"
+
 namespace ligerdsl::runtime {
 namespace {
 
@@ -58,8 +60,8 @@ bool parse_number(std::string_view text, Options& to) {
 }
 
 bool parse_cpu(std::string_view text, Options& to) {
-  constexpr std::string_view names[] = {"host", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
-  if (std::find(std::begin(names), std::end(names), text) == std::end(names)) return false;
+  const auto levels = cpu_levels();
+  if (text != "host" && std::find(levels.begin(), levels.end(), text) == levels.end()) return false;
   to.cpu = text == "host" ? "" : text;
   return true;
 }
