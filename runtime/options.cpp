@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "runtime/cpu_level.h"
+
 namespace ligerdsl::runtime {
 namespace {
 
@@ -67,6 +69,13 @@ bool parse_size(std::string_view text, Options& to) {
   return true;
 }
 
+bool parse_cpu(std::string_view text, Options& to) {
+  const auto levels = cpu_levels();
+  if (text != "host" && std::find(levels.begin(), levels.end(), text) == levels.end()) return false;
+  to.cpu = text == "host" ? "" : text;
+  return true;
+}
+
 bool parse_launch_overlap(std::string_view text, Options& to) {
   if (text != "on" && text != "off") return false;
   to.launch_overlap = text == "on";
@@ -112,6 +121,9 @@ constexpr Row kRows[] = {
      parse_switch<&Options::no_jit>},
     {{"LIGERDSL_NUM_THREADS", "integer 0..4096", "0", "threads of a CPU context; 0: one per CPU of this process"},
      parse_number<&Options::num_threads, 0, 4096>},
+    {{"LIGERDSL_CPU", "host|x86-64|x86-64-v2|x86-64-v3|x86-64-v4", "host",
+      "instructions that CPU kernels may use: this processor's, or those of a level that all of several machines have"},
+     parse_cpu},
     {{"LIGERDSL_COMPILER", "path", "beside libligerdsl", "libligerdsl-compiler.so to load"},
      parse_text<&Options::compiler>},
     {{"LIGERDSL_COMPILE", "thread|process", "thread; process in the ligerdsl command",

@@ -29,6 +29,7 @@ struct Options {
   bool validate = false;               // every call is waited for and checked
   bool deterministic = false;          // kernels of authors whose results may differ between runs are refused
   int32_t num_threads = 0;             // 0: one per CPU that the process may run on
+  std::string cpu;                     // CPU kernels are made for, one of LLVM's names; empty: this one
   std::string compiler;                // path of libligerdsl-compiler.so; empty: beside the library
   std::optional<CompileMode> compile;  // unset: a thread in the library, a process in the tools
   std::string compile_worker;          // path of the worker; empty: ligerdsl/compile-worker beside the compiler library

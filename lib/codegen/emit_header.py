@@ -2,7 +2,7 @@
 
 import textwrap
 
-from table import DTYPES, Tensor, TensorList, Value
+from table import DTYPES, Tensor, TensorList, Value, range_text
 
 CONSTANTS = [
     ("Where RMSNorm rounds: Llama rounds x * rstd before the weight, Gemma once at the end, None once at the end",
@@ -18,7 +18,8 @@ CONSTANTS = [
 CONVENTIONS = """\
 Letters are sizes, a star as in N* stands for any number of leading dimensions that are evenly strided, a number before
 a letter multiplies it; the last dimension has a stride of 1. Row strides are free. Rows may be 0: nothing is launched.
-A shape or dtype field that is 0 is filled in from the tensors by the one-call form; the plan form needs it."""
+A shape or dtype field that is 0 is filled in from the tensors by the one-call form; the plan form needs it.
+Numbers out of the range that ends a comment are INVALID_ARGUMENT, and so are NaN and, but where it is named, infinity."""
 
 PREAMBLE = """\
 /* The operations of libligerdsl. Included by ligerdsl.h; generated from lib/codegen/ops.py. */
@@ -51,9 +52,14 @@ def field_note(f):
         note = f"{note + ': ' if note else ''}{allowed}"
     elif f.role == "dim":
         note = f"{f.symbol}: {f.doc}"
-    elif f.low is not None and f.high is not None and not f.doc.startswith("1:") and f.high < 2**31 - 1:
-        note += f"; {f.low} to {f.high}"
+    elif not f.doc.startswith("1:") and (f.high is None or f.high < 2**31 - 1):
+        note = with_range(note, f)
     return note
+
+
+def with_range(note, f):
+    range_ = range_text(f)
+    return f"{note}; {range_}" if range_ else note
 
 
 def tensor_note(t):
@@ -81,7 +87,7 @@ def args_struct(op):
             out.append(f"  int64_t n_{a.name};")
             defaults += ["LIGERDSL_NULL", "0"]
         elif isinstance(a, Value):
-            out.append(f"  {a.ctype} {a.name}; /* {a.doc} */")
+            out.append(f"  {a.ctype} {a.name}; /* {with_range(a.doc, a)} */")
             defaults.append(str(a.default))
     out.append(f"}} ligerdsl_{op.name}_args_t;")
     out.append(f"#define LIGERDSL_{op.name.upper()}_ARGS_INIT "

@@ -42,6 +42,9 @@ ligerdsl_kernel_options_t read_options(const ligerdsl_kernel_options_t* given) {
   range("num_ctas", options.num_ctas, 1, 16);
   range("num_stages", options.num_stages, 1, 16);
   range("max_registers", options.max_registers, 0, 255);
+  range("no_alias", options.no_alias, 0, 1);
+  range("forbid_contract", options.forbid_contract, 0, 1);
+  range("min_ctas_per_sm", options.min_ctas_per_sm, 0, 32);
   if (options.num_warps & (options.num_warps - 1)) {
     fail(Status::invalid_argument, "`num_warps`: expected a power of two, got " + std::to_string(options.num_warps));
   }
@@ -93,7 +96,9 @@ std::unique_ptr<AuthorKernel> create(const ContextRef& context, const void* byte
     views += view;
     promises.push_back({.alias_class = options.no_alias ? static_cast<uint32_t>(promises.size() + 1) : 0});
   }
-  if (views > kMaxViews) fail(Status::not_supported, "more than " + std::to_string(kMaxViews) + " views");
+  if (views > kMaxViews)
+    fail(Status::not_supported, "kernel " + program.name + " takes " + std::to_string(views) + " views, at most " +
+                                    std::to_string(kMaxViews) + " are supported");
   auto kernel = std::make_unique<AuthorKernel>();
   kernel->context = context;
   kernel->no_alias = options.no_alias != 0;
@@ -166,7 +171,8 @@ void check_apart(const AuthorKernel& kernel, const BoundTensor* views, const siz
     for (size_t b = 0; b < n_views; ++b) {
       if (a == b || !written[args[a]] || overlap(views[a], views[b]) == Overlap::none) continue;
       fail(Status::invalid_alias, "`" + names[args[a]].name + "` shares memory with `" + names[args[b]].name +
-                                      "`, but the kernel was created with no_alias");
+                                      "`, but the kernel was created with no_alias; pass separate memory, or create "
+                                      "it without");
     }
   }
 }

@@ -112,14 +112,13 @@ extern "C" {
 
 size_t ligerdsl_plan_workspace_bytes_for(ligerdsl_plan_t plan, int64_t rows) {
   size_t bytes = 0;
-  (void)guarded("ligerdsl_plan_workspace_bytes_for", [&] {
+  const ligerdsl_status_t status = guarded("ligerdsl_plan_workspace_bytes_for", [&] {
     const HandleUse use(HandleKind::plan, plan, "plan");
     const Plan& made = **static_cast<PlanRef*>(use.object());
-    if (rows < 0) fail(Status::invalid_shape, "`rows`: expected 0 or more, got " + std::to_string(rows));
-    bytes = made.op().workspace_bytes(rows);
+    bytes = made.workspace_bytes(rows);
     made.op().prepare(rows);
   });
-  return bytes;
+  return status == LIGERDSL_SUCCESS ? bytes : SIZE_MAX;
 }
 
 size_t ligerdsl_plan_workspace_align(ligerdsl_plan_t) {

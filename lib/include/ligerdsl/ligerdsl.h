@@ -3,7 +3,8 @@
  * Every operation of ops.h has the same four parts:
  *   desc     a versioned struct: dtypes, widths and options, everything that decides which kernels are needed
  *   plan     made from a desc; may compile, load and touch the disk; holds every kernel that any later call needs
- *   execute  runs a plan on tensors; never allocates, synchronises or compiles, so it can be captured in a CUDA graph
+ *   execute  runs a plan on tensors; never allocates, synchronises or compiles, so it can be captured in a CUDA graph.
+ *            Matrix products (fused_linear_cross_entropy) are made by another library: ops.h says what that may take
  *   call     one function that looks the plan up in the context, fills the shape fields of the desc from the tensors,
  * and brings its own workspace; its first use of a configuration plans (and may compile)
  *
@@ -213,7 +214,9 @@ LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_check(ligerds
  */
 typedef struct ligerdsl_plan* ligerdsl_plan_t;
 /* Workspace that execute needs for this many rows (ops.h says what an operation counts as rows). A pure function of the
- * plan and the number. 0 also for a dead handle, which ligerdsl_last_error then names. */
+ * plan and the number; but for fused_linear_cross_entropy, whose chunks differ, more rows never need less. SIZE_MAX
+ * where no call can have so many rows (execute is INVALID_SHAPE then, as for negative numbers), where a limit set in
+ * the description is too small for them, and for a dead handle: ligerdsl_last_error says which. */
 LIGERDSL_API size_t ligerdsl_plan_workspace_bytes_for(ligerdsl_plan_t plan, int64_t rows);
 LIGERDSL_API size_t ligerdsl_plan_workspace_align(ligerdsl_plan_t plan);
 LIGERDSL_API void ligerdsl_plan_destroy(ligerdsl_plan_t plan); /* NULL is fine */
