@@ -2,7 +2,7 @@
 
 import textwrap
 
-from emit_header import CONSTANTS, CONVENTIONS, field_note
+from emit_header import CONSTANTS, CONVENTIONS, field_note, with_range
 from table import Tensor, TensorList, Value
 
 INTRODUCTION = """\
@@ -55,7 +55,7 @@ def argument_rows(argument):
     if isinstance(argument, TensorList):
         return [[name, "in", "list", "", "always", cell(argument.doc)], [f"`n_{argument.name}`", "in", "", "int64", "`0`", "length of the list"]]
     assert isinstance(argument, Value)
-    return [[name, "in", "number", argument.ctype.removesuffix("_t"), f"`{number(argument.default)}`", cell(argument.doc)]]
+    return [[name, "in", "number", argument.ctype.removesuffix("_t"), f"`{number(argument.default)}`", cell(with_range(argument.doc, argument))]]
 
 
 def section(op):
