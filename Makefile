@@ -5,7 +5,7 @@ JOBS   ?= $(shell nproc)
 
 .PHONY: help demo test asan tsan check bench format clean
 help:
-	@echo "make demo    install packages, build, train a small Llama on the CPU and check every kernel"
+	@echo "make demo    install packages, build, train a small Llama on the CPU and check every operation"
 	@echo "make test    install packages, build, run all tests"
 	@echo "make asan    tests without the compiler under the address and undefined-behaviour sanitizers"
 	@echo "make tsan    tests of the runtime and the C ABI under the thread sanitizer"

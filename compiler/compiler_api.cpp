@@ -51,6 +51,7 @@ int32_t compileBytes(const uint8_t* program, size_t programSize, const uint8_t* 
   return guarded(error, [&] {
     *artifact = toBytes(program::serialize(
         compile(program::parseProgram(view(program, programSize)), program::parseOptions(view(options, optionsSize)))));
+    if (!artifact->data) throw std::bad_alloc();
   });
 }
 

@@ -31,7 +31,7 @@ typedef struct ligerdsl_compiler_table {
      was not to be had. A fatal error inside LLVM calls the hook of set_fatal_hook instead of returning. */
   int32_t (*compile)(const uint8_t *program, size_t program_size, const uint8_t *options, size_t options_size,
                      ligerdsl_bytes *artifact, ligerdsl_bytes *error);
-  /* Links a CPU artifact's object into this process; *entry is its CpuEntry. */
+  /* Links a CPU artifact's object into this process; *entry is its CpuEntry. Results as of compile. */
   int32_t (*cpu_load)(const uint8_t *object, size_t object_size, const char *entry_name, ligerdsl_cpu_module **module,
                       void **entry, ligerdsl_bytes *error);
   void (*cpu_unload)(ligerdsl_cpu_module *module);

@@ -1,6 +1,8 @@
 #include "compiler/fatal_error.h"
 
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <mutex>
 
 #include "compiler/compiler_api.h"
@@ -15,12 +17,21 @@ void onFatalError(void*, const char* reason, bool) {
   if (auto* hook = currentHook.load()) hook(reason ? reason : "LLVM gave no reason");
 }
 
-// LLVM is built without exceptions: nothing may be thrown through it, so its allocations end here too.
+constexpr const char* kNoMemory = LIGERDSL_OUT_OF_MEMORY ": an allocation of LLVM failed";
+
+// LLVM is built without exceptions: nothing may be thrown through it, so its allocations end here too. Its code behind
+// the call takes for granted that this does not return.
 void onBadAlloc(void*, const char*, bool) {
-  if (auto* hook = currentHook.load()) hook(LIGERDSL_OUT_OF_MEMORY ": an allocation of LLVM failed");
+  reportBadAlloc();
+  std::fprintf(stderr, "ligerdsl: the process ends: %s\n", kNoMemory);
+  std::abort();
 }
 
 }  // namespace
+
+void reportBadAlloc() {
+  if (auto* hook = currentHook.load()) hook(kNoMemory);
+}
 
 void setFatalHook(void (*hook)(const char*)) {
   static std::once_flag installed;

@@ -7,4 +7,7 @@ namespace ligerdsl::compiler {
 /// it reports to whoever waits for the compile and parks the thread, whose frames cannot be unwound. Null restores LLVM's default.
 void setFatalHook(void (*hook)(const char* reason));
 
+/// Calls the hook for a failed allocation; returns when there is none, or on a thread that is not the hook's.
+void reportBadAlloc();
+
 }  // namespace ligerdsl::compiler

@@ -23,7 +23,7 @@ Operation operation(const Machine& machine, const std::string& name, ConvertRows
   meta.rows = tile.rows;
   meta.block = tile.cols;
   Launch launch{.program = record(name, meta.to, build, meta), .num_warps = tile.num_warps};
-  launch.grid = [rows = tile.rows, blocks = ceil_div(meta.cols, tile.cols)](int64_t n) {
+  launch.grid = [rows = tile.rows, blocks = ceil_div(meta.cols, tile.cols)](Count n) {
     return grid_of(ceil_div(n, rows) * blocks);
   };
   return {.launches = {launch}};

@@ -422,14 +422,14 @@ Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& optio
     meta.lanes = meta.looped ? BlockLanes::of_registers(meta.block) : BlockLanes{1, meta.block};
 
   Operation op;
-  auto scratch = [&](const std::string& name, std::function<Extents(int64_t)> shape) {
+  auto scratch = [&](const std::string& name, std::function<Extents(Count)> shape) {
     op.workspace.push_back({.name = name, .dtype = f32, .shape = std::move(shape)});
   };
-  auto one_program = [](int64_t) { return grid_of(1); };
+  auto one_program = [](Count) { return grid_of(1); };
   CrossEntropyMeta flat = meta;  // the launches of one program
   flat.block = 1024;
   if (needs_counts(options)) {
-    scratch("counts", [](int64_t) { return Extents{4}; });
+    scratch("counts", [](Count) { return Extents{4}; });
     op.launches.push_back({.program = record("cross_entropy_count", options.type, &cross_entropy_count, flat),
                            .num_warps = 8,
                            .grid = one_program});
@@ -438,10 +438,10 @@ Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& optio
            {.program = record("cross_entropy", options.type, &cross_entropy_rows, meta, schedule_of(parts)),
             .num_warps = num_warps,
             .min_ctas_per_sm = gpu && meta.looped && !options.with_gradient ? 6 : 0,
-            .grid = [](int64_t n) { return grid_of(n); }},
+            .grid = [](Count n) { return grid_of(n); }},
            parts);
   if (options.reduction == Reduction::none) return op;
-  auto per_row = [](int64_t n) { return Extents{n}; };
+  auto per_row = [](Count n) { return Extents{n}; };
   if (options.with_loss) scratch("row_loss", per_row);
   if (options.with_z_loss) scratch("row_z_loss", per_row);
   if (options.with_accuracy) scratch("row_accuracy", per_row);

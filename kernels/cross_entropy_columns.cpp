@@ -132,14 +132,14 @@ CrossEntropyColumns cross_entropy_columns(const Machine& machine, const CrossEnt
   columns.block = meta.block;
   columns.launch = {.program = record("cross_entropy_columns", options.type, &cross_entropy_columns, meta),
                     .num_warps = warps_for(meta.block, options.type, 1, 8),
-                    .grid = [](int64_t blocks) { return grid_of(blocks); }};
+                    .grid = [](Count blocks) { return grid_of(blocks); }};
   return columns;
 }
 
 Launch cross_entropy_label_logit(const Machine&, const CrossEntropyOptions& options) {
   return {.program = record("cross_entropy_label_logit", options.type, &cross_entropy_label_logit, options),
           .num_warps = 1,
-          .grid = [](int64_t n) { return grid_of(n); }};
+          .grid = [](Count n) { return grid_of(n); }};
 }
 
 }  // namespace ligerdsl::kernels

@@ -33,7 +33,7 @@ void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m) {
                     }
                     return carry(rows + counts_here.to(i32), weights);
                   });
-  Scalar n = sum(rows).to(f32);
+  Scalar n = sum(rows.to(i64)).to(f32);  // lanes count to rows / block, all of them beyond 2^31
   Scalar total = m.has_weight ? sum(weights) : n;
   counts.store({0}, where(n > 0.0f, 1.0f / n, 0.0f));
   counts.store({1}, where(n > 0.0f, 1.0f / total, 0.0f));
@@ -75,7 +75,7 @@ void cross_entropy_finish(KernelBuilder& k, const CrossEntropyMeta& m) {
                   });
   Scalar share;  // what the sums are multiplied by
   if (divides) {
-    Scalar n = sum(counts);
+    Scalar n = sum(counts.to(i64));
     share = where(n > 0, 1.0f / n.to(f32), 0.0f);
   }
   auto store = [&](const char* name, DType type, const Tile& lanes, const Scalar& factor) {

@@ -30,7 +30,7 @@ Operation embedding_forward(const Machine& machine, const EmbeddingOptions& opti
   meta.block = std::min(tile_width(options.cols), most);
   Launch launch{.program = record("embedding_forward", options.type, &embedding_forward, meta),
                 .num_warps = warps_for(meta.block, options.type, 4, 8)};
-  launch.grid = [blocks = ceil_div(options.cols, meta.block)](int64_t n) { return grid_of(n * blocks); };
+  launch.grid = [blocks = ceil_div(options.cols, meta.block)](Count n) { return grid_of(n * blocks); };
   return {.launches = {launch}};
 }
 

@@ -28,8 +28,8 @@ namespace {
 // Long parts mean many comparisons, many parts a large table of starts.
 constexpr int64_t kMostParts = 64;
 
-int64_t parts_of(int64_t n, int64_t part) {
-  return std::clamp<int64_t>(ceil_div(n, part), 1, kMostParts);
+Count parts_of(Count n, int64_t part) {
+  return std::clamp<Count>(ceil_div(n, part), 1, kMostParts);
 }
 
 // Rows of the table of starts are whole tiles.
@@ -235,11 +235,11 @@ Operation embedding_backward(const Machine& machine, const EmbeddingOptions& opt
     rule.program = record(name, options.type, build, meta);
     op.launches.push_back(std::move(rule));
   };
-  const auto tiles_of = [](int64_t size) { return [size](int64_t n) { return grid_of(ceil_div(n, size)); }; };
-  const auto fixed = [](int64_t programs) { return [programs](int64_t) { return grid_of(programs); }; };
+  const auto tiles_of = [](int64_t size) { return [size](Count n) { return grid_of(ceil_div(n, size)); }; };
+  const auto fixed = [](int64_t programs) { return [programs](Count) { return grid_of(programs); }; };
   // Places in the list have 32 bits: for more indices than that this is a grid that every device refuses.
   launch("embedding_reset_counts", &reset_counts,
-         {.num_warps = 8, .grid = [=, tiles = vocabulary / meta.scan](int64_t n) {
+         {.num_warps = 8, .grid = [=, tiles = vocabulary / meta.scan](Count n) {
             return grid_of(n > INT32_MAX ? n : tiles * parts_of(n, part));
           }});
   launch("embedding_count_indices", &count_indices, {.num_warps = 8, .grid = tiles_of(meta.scan)});
@@ -248,8 +248,8 @@ Operation embedding_backward(const Machine& machine, const EmbeddingOptions& opt
   // Without a floor for the occupancy ptxas saves registers and lets the gradients come one at a time. A multiprocessor
   // is to have 640 threads with 16 vectors under way each, and 1024 with 8.
   launch("embedding_add_chunks", &add_chunks,
-         {.num_warps = num_warps, .min_ctas_per_sm = 20 / num_warps, .grid = [=, chunk = meta.chunk](int64_t n) {
-            return grid_of(n < chunk ? 0 : ceil_div(n, chunk) * blocks);
+         {.num_warps = num_warps, .min_ctas_per_sm = 20 / num_warps, .grid = [=, chunk = meta.chunk](Count n) {
+            return grid_of(n < chunk ? Count(0) : ceil_div(n, chunk) * blocks);
           }});
   launch("embedding_backward", &add_rows_of_table,
          {.num_warps = num_warps,
@@ -257,12 +257,12 @@ Operation embedding_backward(const Machine& machine, const EmbeddingOptions& opt
           .grid = fixed(ceil_div(options.vocabulary, meta.rows) * blocks)});
 
   op.workspace = {{"starts", i32,
-                   [=](int64_t n) {
+                   [=](Count n) {
                      return Extents{parts_of(n, part) + 1, vocabulary};
                    }},
-                  {"listed", i32, [](int64_t) { return Extents{1}; }},
-                  {"positions", i32, [](int64_t n) { return Extents{n}; }},
-                  {"sums", f32, [chunk = meta.chunk, cols = options.cols](int64_t n) {
+                  {"listed", i32, [](Count) { return Extents{1}; }},
+                  {"positions", i32, [](Count n) { return Extents{n}; }},
+                  {"sums", f32, [chunk = meta.chunk, cols = options.cols](Count n) {
                      return Extents{ceil_div(n, chunk), cols};
                    }}};
   return op;

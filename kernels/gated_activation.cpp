@@ -113,7 +113,7 @@ Operation elementwise(const Machine& machine, const GatedOptions& options, Activ
   meta.rows = tile.rows;
   meta.block = tile.cols;
   Launch launch{.program = record(name, options.type, build, meta), .num_warps = tile.num_warps};
-  launch.grid = [rows = tile.rows, blocks = ceil_div(options.cols, tile.cols)](int64_t n) {
+  launch.grid = [rows = tile.rows, blocks = ceil_div(options.cols, tile.cols)](Count n) {
     return grid_of(ceil_div(n, rows) * blocks);
   };
   return {.launches = {launch}};

@@ -47,7 +47,7 @@ void finish_norm(KernelBuilder& k, const NormMeta& m) {
   nonfinite.store({0}, where(finite, k.constant(0, i32), 1));
 }
 
-int64_t sum_of_squares_programs(int64_t elements) {
+Count sum_of_squares_programs(Count elements) {
   return ceil_div(elements, kPerProgram);
 }
 
@@ -55,13 +55,13 @@ Operation sum_of_squares(const Machine&, DType type) {
   SquaresMeta meta = kSquares;
   meta.type = type;
   Launch launch{.program = record("sum_of_squares", type, &sum_of_squares, meta), .num_warps = 8};
-  launch.grid = [](int64_t n) { return grid_of(sum_of_squares_programs(n)); };
+  launch.grid = [](Count n) { return grid_of(sum_of_squares_programs(n)); };
   return {.launches = {launch}};
 }
 
 Operation finish_norm(const Machine&) {
   Launch launch{.program = record("finish_norm", f32, &finish_norm, NormMeta{}), .num_warps = 8};
-  launch.grid = [](int64_t) { return grid_of(1); };
+  launch.grid = [](Count) { return grid_of(1); };
   return {.launches = {launch}};
 }
 

@@ -26,7 +26,7 @@ void finish_norm(KernelBuilder& k, const NormMeta& m);
 // Per tensor: one launch; its "partials" is the tensor's slice, sum_of_squares_programs(n) long, of one buffer for all
 // tensors. Rows: elements of the tensor.
 Operation sum_of_squares(const Machine& machine, DType type);
-int64_t sum_of_squares_programs(int64_t elements);
+Count sum_of_squares_programs(Count elements);
 
 // Then once, on the whole buffer. norm = sqrt(sum of partials), factor = min(1, max_norm / (norm + 1e-6)).
 Operation finish_norm(const Machine& machine);

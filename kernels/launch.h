@@ -5,8 +5,9 @@
 //   * a tensor or scalar of the operation's interface (the family's header lists names, shapes and types),
 //   * a scratch buffer of Operation::workspace, as a contiguous tensor of the shape given there.
 // Row counts are run-time values: grids and workspace sizes are functions of the number of rows (the family's header
-// says what a row is), so one Operation serves every number of rows. The number and order of partial results depend on
-// shape, machine and options only, never on how many threads a CPU runs.
+// says what a row is; count.h what happens to numbers that are too large), so one Operation serves every number of
+// rows. The number and order of partial results depend on shape, machine and options only, never on how many threads a
+// CPU runs.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/count.h"
 #include "program/options.h"
 #include "program/program.h"
 
@@ -37,15 +39,15 @@ Machine gpu(const std::string& arch, int processors, int ptx_version);
 
 // Programs along x, y and z; a 0 anywhere means: nothing to launch.
 using Grid = std::array<int64_t, 3>;
-constexpr Grid grid_of(int64_t x) {
-  return {x, 1, 1};
+constexpr Grid grid_of(Count x) {
+  return {x.value(), 1, 1};
 }
 
 // The dimensions of a scratch buffer. Like Grid it allocates nothing: both are asked for at every call.
 class Extents {
  public:
-  constexpr Extents(std::initializer_list<int64_t> dims) : rank_(dims.size()) {
-    std::copy(dims.begin(), dims.end(), dims_.begin());
+  constexpr Extents(std::initializer_list<Count> dims) : rank_(dims.size()) {
+    std::transform(dims.begin(), dims.end(), dims_.begin(), [](Count dim) { return dim.value(); });
   }
   constexpr size_t size() const { return rank_; }
   constexpr int64_t operator[](size_t i) const { return dims_[i]; }
@@ -63,13 +65,16 @@ struct Launch {
   int num_ctas = 1;         // nvptx: CTAs per cluster
   int num_stages = 1;       // nvptx
   int min_ctas_per_sm = 0;  // nvptx: registers and resident rows leave room for as many CTAs
-  std::function<Grid(int64_t rows)> grid;
+  std::function<Grid(Count rows)> grid;
 };
 
 struct Scratch {
   std::string name;
   DType dtype = DType::f32;
-  std::function<Extents(int64_t rows)> shape;
+  std::function<Extents(Count rows)> shape;
+  // What is reserved, where more rows may need less than fewer do: a workspace for many rows serves fewer. Empty: the
+  // shape.
+  std::function<Extents(Count rows)> room;
 };
 
 struct Operation {

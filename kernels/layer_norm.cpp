@@ -340,7 +340,7 @@ Launch reduce_launch(const Machine& machine, const LayerNormOptions& options) {
   meta.block = tile.cols;
   Launch reduce{.program = record("layer_norm_reduce", options.d_weight_type, &layer_norm_reduce, meta),
                 .num_warps = tile.num_warps};
-  reduce.grid = [blocks = ceil_div(options.cols, meta.block)](int64_t) { return grid_of(blocks); };
+  reduce.grid = [blocks = ceil_div(options.cols, meta.block)](Count) { return grid_of(blocks); };
   return reduce;
 }
 
@@ -389,7 +389,7 @@ Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& opt
   const int64_t held = tile.cols / (32 * tile.num_warps * vector_width(options.type));
   if (!meta.looped && meta.rows == 1 && tile.num_warps >= 8)
     launch.min_ctas_per_sm = (tile.num_warps == 8 && held > 4 ? 24 : 32) / tile.num_warps;
-  launch.grid = [rows = meta.rows](int64_t n) { return grid_of(ceil_div(n, rows)); };
+  launch.grid = [rows = meta.rows](Count n) { return grid_of(ceil_div(n, rows)); };
   return row_operation(std::move(launch), parts);
 }
 

@@ -82,11 +82,14 @@ PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_pr
   const int64_t grouped = num_ctas > 2 ? machine.processors * 10 / 11 : machine.processors;
   const int64_t most = gpu ? std::max<int64_t>(grouped / num_ctas, 1) * per_processor : 64;
   const int64_t tiles_each = gpu ? 1 : 4;  // at least
+  const auto tiles_of = [each = tile_rows * tiles_each](Count n) { return ceil_div(n, each); };
   // No more than it takes for the longest to have as few tiles: what each writes is added up afterwards.
-  return [=](int64_t n) {
-    const int64_t tiles = ceil_div(n, tile_rows * tiles_each);
-    return ceil_div(tiles, std::max<int64_t>(ceil_div(tiles, most), 1));
-  };
+  return {.of =
+              [=](Count n) {
+                const Count tiles = tiles_of(n);
+                return ceil_div(tiles, std::max<Count>(ceil_div(tiles, most), 1));
+              },
+          .most = [=](Count n) { return std::min<Count>(tiles_of(n), most); }};
 }
 
 }  // namespace ligerdsl::kernels

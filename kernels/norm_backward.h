@@ -36,7 +36,10 @@ NormBackwardTile norm_backward_tile(const Machine& machine, const NormBackwardSh
 
 // Row blocks that each keep partial sums, as a function of the number of rows: enough to fill the machine, few enough
 // for a cheap reduction. Of clusters, no more than run at a time.
-using PartialCount = std::function<int64_t(int64_t)>;
+struct PartialCount {
+  std::function<Count(Count)> of;    // that many rows
+  std::function<Count(Count)> most;  // of so many rows or fewer
+};
 PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_processor, int num_ctas = 1);
 
 // What differs between the families. Meta is a family's meta struct.
@@ -61,8 +64,8 @@ std::vector<Launch> whole_rows(Meta meta, const NormBackwardTile& tile, const No
   meta.reload_weight = tile.reload_weight;
   meta.stages = tile.stages;
   Launch launch{.program = kernels.by_rows(meta), .num_warps = tile.num_warps, .num_ctas = tile.num_ctas};
-  launch.grid = [partials, rows = tile.rows, loops = meta.want_d_weight](int64_t n) {
-    return grid_of(loops ? partials(n) : ceil_div(n, rows));
+  launch.grid = [of = partials.of, rows = tile.rows, loops = meta.want_d_weight](Count n) {
+    return grid_of(loops ? of(n) : ceil_div(n, rows));
   };
   return {std::move(launch)};
 }
@@ -73,14 +76,14 @@ std::vector<Launch> blocks_of_rows(Meta meta, const NormBackwardKernels<Meta>& k
   meta.looped = true;
   meta.block = kRowBlock;
   Launch by_rows{.program = kernels.by_rows(meta), .num_warps = warps_for(kRowBlock, meta.type, 2, 16)};
-  by_rows.grid = [](int64_t n) { return grid_of(n); };
+  by_rows.grid = [](Count n) { return grid_of(n); };
   if (!meta.want_d_weight) return {std::move(by_rows)};
 
   meta.block = kColumns;
   meta.rows = kRows;
   Launch by_columns{.program = kernels.by_columns(meta), .num_warps = warps_for(kRows * kColumns, meta.type, 2, 16)};
-  by_columns.grid = [partials, blocks = ceil_div(meta.cols, kColumns)](int64_t n) {
-    return grid_of(partials(n) * blocks);
+  by_columns.grid = [of = partials.of, blocks = ceil_div(meta.cols, kColumns)](Count n) {
+    return grid_of(of(n) * blocks);
   };
   return {std::move(by_columns), std::move(by_rows)};
 }
@@ -105,8 +108,11 @@ Operation norm_backward(const Machine& machine, const Meta& options, const NormB
   if (!options.want_d_weight) return op;
   op.launches.push_back(kernels.reduce());
   for (const std::string& name : kernels.partials) {
-    op.workspace.push_back({.name = name, .dtype = DType::f32});
-    op.workspace.back().shape = [partials, cols = shape.cols](int64_t n) { return Extents{partials(n), cols}; };
+    const auto rows_of = [cols = shape.cols](const std::function<Count(Count)>& count) {
+      return [count, cols](Count n) { return Extents{count(n), cols}; };
+    };
+    op.workspace.push_back(
+        {.name = name, .dtype = DType::f32, .shape = rows_of(partials.of), .room = rows_of(partials.most)});
   }
   return op;
 }

@@ -42,7 +42,7 @@ Launch reduce_partials(const Machine& machine, const std::string& out, DType typ
                                 .rows = tile.rows,
                                 .cols = tile.cols};
   Launch launch{.program = record("reduce_partials", type, &reduce_partials, meta), .num_warps = tile.num_warps};
-  launch.grid = [blocks = ceil_div(cols, meta.cols)](int64_t) { return grid_of(blocks); };
+  launch.grid = [blocks = ceil_div(cols, meta.cols)](Count) { return grid_of(blocks); };
   return launch;
 }
 

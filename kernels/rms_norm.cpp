@@ -246,7 +246,7 @@ Operation rms_norm_forward(const Machine& machine, const RmsNormOptions& options
   if (!meta.looped && tile.num_warps == 16 && held == 2 && !options.residual && !options.has_offset &&
       (!options.has_weight || options.weight_type == options.type))
     launch.min_ctas_per_sm = 4;
-  launch.grid = [rows = meta.rows](int64_t n) { return grid_of(ceil_div(n, rows)); };
+  launch.grid = [rows = meta.rows](Count n) { return grid_of(ceil_div(n, rows)); };
   return row_operation(std::move(launch), parts);
 }
 

@@ -170,7 +170,7 @@ Operation rope(const Machine& machine, const RopeOptions& options) {
   const int64_t elements = 2 * (meta.q_block + meta.k_block) * meta.half;
   Launch launch{.program = record("rope", options.type, &rope, meta),
                 .num_warps = gpu ? warps_for(elements, options.type, 4, 16) : 4};
-  launch.grid = [](int64_t tokens) { return grid_of(tokens); };
+  launch.grid = [](Count tokens) { return grid_of(tokens); };
   return {.launches = {launch}};
 }
 

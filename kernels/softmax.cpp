@@ -168,7 +168,7 @@ Operation row_operation(const Machine& machine, const SoftmaxOptions& options, c
                      : BlockLanes::of_registers(meta.block);
   }
   Launch launch{.program = record(name, options.type, build, meta), .num_warps = tile.num_warps};
-  launch.grid = [rows = meta.rows](int64_t n) { return grid_of(ceil_div(n, rows)); };
+  launch.grid = [rows = meta.rows](Count n) { return grid_of(ceil_div(n, rows)); };
   return {.launches = {launch}};
 }
 

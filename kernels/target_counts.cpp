@@ -12,7 +12,7 @@ Operation target_counts(const Machine&, const TargetCountsOptions& options) {
   meta.classes = options.classes;
   meta.weight_type = options.weight_type;
   Launch launch{.program = record("target_counts", options.weight_type, &cross_entropy_count, meta), .num_warps = 8};
-  launch.grid = [](int64_t) { return grid_of(1); };
+  launch.grid = [](Count) { return grid_of(1); };
   return {.launches = {launch}};
 }
 

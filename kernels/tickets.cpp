@@ -14,8 +14,8 @@ program::Program record_reset() {
 }  // namespace
 
 void add_by_tickets(Operation& operation, Launch launch) {
-  operation.workspace.push_back({.name = "tickets", .dtype = i32, .shape = [](int64_t) { return Extents{1}; }});
-  operation.launches.push_back({.program = record_reset(), .num_warps = 1, .grid = [](int64_t) { return grid_of(1); }});
+  operation.workspace.push_back({.name = "tickets", .dtype = i32, .shape = [](Count) { return Extents{1}; }});
+  operation.launches.push_back({.program = record_reset(), .num_warps = 1, .grid = [](Count) { return grid_of(1); }});
   operation.launches.push_back(std::move(launch));
 }
 

@@ -20,7 +20,7 @@ Operation vector_add(const Machine& machine, DType type) {
   const TileShape tile = elementwise_tile(machine, type, kResidentWidth);
   const VectorAddMeta meta{.type = type, .block = tile.cols};
   Launch launch{.program = record("vector_add", type, &vector_add, meta), .num_warps = tile.num_warps};
-  launch.grid = [block = meta.block](int64_t n) { return grid_of(ceil_div(n, block)); };
+  launch.grid = [block = meta.block](Count n) { return grid_of(ceil_div(n, block)); };
   return {.launches = {launch}};
 }
 

@@ -16,6 +16,7 @@
 #include <cstring>
 
 #include "ligerdsl_build_id.h"
+#include "runtime/address_space.h"
 
 extern char** environ;
 
@@ -24,7 +25,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMaxPrinted = 2000;  // of what the worker wrote to standard error
+constexpr size_t kLeastMegabytes = 256;  // a worker that may take less and crashes needed more
+constexpr size_t kMaxPrinted = 2000;     // of what the worker wrote to standard error
 constexpr int kFirstFreeDescriptor = kAnswerDescriptor + 1;
 constexpr auto kPollInterval = std::chrono::milliseconds(5);
 
@@ -153,6 +155,12 @@ std::string printed_by(const Files& files) {
   return text.empty() ? "" : "; it printed:\n" + text;
 }
 
+// In MiB; 0: none. A worker keeps a limit of this process that is lower than its own.
+size_t limit_of_worker(const CompileIsolation& isolation) {
+  const size_t own = static_cast<size_t>(isolation.megabytes), inherited = address_space_limit() >> 20;
+  return own && inherited ? std::min(own, inherited) : std::max(own, inherited);
+}
+
 CompileAnswer read_answer(const CompileIsolation& isolation, const Files& files, const End& end) {
   if (end.how == Ended::overdue)
     return {CompileOutcome::too_slow, "",
@@ -174,12 +182,19 @@ CompileAnswer read_answer(const CompileIsolation& isolation, const Files& files,
     how = "was ended by " + (name ? std::string("SIG") + name : "signal " + std::to_string(end.number));
   }
   // Where memory is short, not everything in a process gets to say so.
-  if (isolation.megabytes)
-    how += " (it may take " + std::to_string(isolation.megabytes) + " MiB of memory, LIGERDSL_COMPILE_MEGABYTES)";
-  return {CompileOutcome::crashed, "", "the compiler's process " + how + printed_by(files)};
+  const size_t megabytes = limit_of_worker(isolation);
+  if (megabytes)
+    how += " (it may take " + std::to_string(megabytes) + " MiB of memory: LIGERDSL_COMPILE_MEGABYTES, ulimit -v)";
+  return {megabytes && megabytes < kLeastMegabytes ? CompileOutcome::out_of_memory : CompileOutcome::crashed, "",
+          "the compiler's process " + how + printed_by(files)};
 }
 
 }  // namespace
+
+std::string worker_path(const CompileIsolation& isolation, const std::string& compiler_path) {
+  if (!isolation.worker.empty()) return isolation.worker;
+  return compiler_path.substr(0, compiler_path.rfind('/') + 1) + "ligerdsl/compile-worker";
+}
 
 CompileAnswer compile_in_process(const CompileIsolation& isolation, const std::string& compiler_path,
                                  std::string_view program, std::string_view options) {
@@ -187,9 +202,7 @@ CompileAnswer compile_in_process(const CompileIsolation& isolation, const std::s
   if (!files.good() || !files.request.write(pack_message(kRequestMagic, static_cast<uint64_t>(getpid()),
                                                          {LIGERDSL_BUILD_ID, compiler_path, program, options})))
     return {CompileOutcome::not_started, "", "memory for a message to the compiler's process: " + text_of(errno)};
-  const std::string worker = !isolation.worker.empty()
-                                 ? isolation.worker
-                                 : compiler_path.substr(0, compiler_path.rfind('/') + 1) + "ligerdsl/compile-worker";
+  const std::string worker = worker_path(isolation, compiler_path);
   std::string arguments[] = {worker, std::to_string(isolation.seconds), std::to_string(isolation.megabytes)};
   char* const raw[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(), nullptr};
   pid_t child = 0;

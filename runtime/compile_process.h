@@ -28,6 +28,9 @@ struct CompileAnswer {
   std::string error;  // one sentence, and what the worker printed
 };
 
+// The program that a compile starts.
+std::string worker_path(const CompileIsolation& isolation, const std::string& compiler_path);
+
 // Runs one compile in a worker and waits for it. Never throws for what the worker does.
 CompileAnswer compile_in_process(const CompileIsolation& isolation, const std::string& compiler_path,
                                  std::string_view program, std::string_view options);

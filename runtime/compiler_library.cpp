@@ -1,95 +1,22 @@
 #include "runtime/compiler_library.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
-#include <signal.h>
-#include <unistd.h>
 
-#include <condition_variable>
-#include <functional>
 #include <mutex>
 
 #include "compiler/compiler_api.h"
 #include "ligerdsl_build_id.h"
+#include "runtime/address_space.h"
+#include "runtime/compile_thread.h"
+#include "runtime/log.h"
 #include "runtime/options.h"
 #include "runtime/reproducer.h"
+#include "runtime/shared_library.h"
 
 namespace ligerdsl::runtime {
 namespace {
 
-constexpr size_t kCompileStack = size_t{8} << 20;
 constexpr const char* kLibraryName = "libligerdsl-compiler.so";
-
-// A piece of work on a thread of its own. Shared by the caller and the thread, because either may outlive the other: a
-// thread on which LLVM gave up never ends.
-struct Task {
-  std::function<void()> work;
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool finished = false;
-  std::string fatal;  // why LLVM gave up, when it did
-};
-
-thread_local std::shared_ptr<Task>* current_task = nullptr;
-
-void finish(Task& task, const std::string& fatal) {
-  std::lock_guard lock(task.mutex);
-  task.finished = true;
-  task.fatal = fatal;
-  task.changed.notify_all();
-}
-
-// What LLVM's fatal-error handler calls. On a thread of ours: tell the caller, then stay here, since LLVM's frames
-// below cannot be left safely. Elsewhere there is nobody to tell, and the handler's default (ending the process) takes
-// over.
-void on_fatal_error(const char* reason) {
-  if (current_task == nullptr) return;
-  finish(**current_task, reason != nullptr && *reason != '\0' ? reason : "no reason given");
-  for (;;) pause();
-}
-
-void* thread_main(void* argument) {
-  auto* held = static_cast<std::shared_ptr<Task>*>(argument);
-  current_task = held;
-  (*held)->work();
-  finish(**held, "");
-  current_task = nullptr;
-  delete held;
-  return nullptr;
-}
-
-bool start_thread(const std::shared_ptr<Task>& task) {
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, kCompileStack);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  // The host's signal handlers run on the host's threads.
-  sigset_t all, saved;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &saved);
-  auto* held = new std::shared_ptr<Task>(task);
-  pthread_t thread;
-  const bool started = pthread_create(&thread, &attributes, thread_main, held) == 0;
-  pthread_sigmask(SIG_SETMASK, &saved, nullptr);
-  pthread_attr_destroy(&attributes);
-  if (!started) delete held;
-  return started;
-}
-
-// Runs `work` on a thread with a large stack and waits; returns why LLVM gave up, or nothing. Everything that `work`
-// touches must be owned by it: after a fatal error it stays behind for ever.
-std::string run_isolated(std::function<void()> work) {
-  auto task = std::make_shared<Task>();
-  task->work = std::move(work);
-  if (!start_thread(task)) fail(Status::out_of_host_memory, "cannot start a compile thread with a stack of 8 MB");
-  std::unique_lock lock(task->mutex);
-  task->changed.wait(lock, [&] { return task->finished; });
-  return task->fatal;
-}
-
-bool is_out_of_memory(std::string_view reason) {
-  return reason.starts_with(LIGERDSL_OUT_OF_MEMORY);
-}
 
 [[noreturn]] void fail_at_compiler(Status status, const std::string& what, std::string_view program,
                                    std::string_view options) {
@@ -125,6 +52,11 @@ bool is_out_of_memory(std::string_view reason) {
   }
 }
 
+[[noreturn]] void fail_for(const std::string& fatal, const char* when) {
+  fail(is_out_of_memory(fatal) ? Status::out_of_host_memory : Status::compile_failed,
+       std::string("LLVM gave up ") + when + ": " + fatal);
+}
+
 // What a call into the compiler works on and answers, owned jointly by the caller and the compile thread.
 struct Call {
   std::string first, second;
@@ -144,12 +76,6 @@ const uint8_t* bytes_of(const std::string& text) {
   return reinterpret_cast<const uint8_t*>(text.data());
 }
 
-// The shared object (or program) that holds this address.
-std::string file_of(const void* address) {
-  Dl_info info{};
-  return dladdr(address, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
-}
-
 // The folder of the object that holds this code.
 std::string own_folder() {
   const std::string file = file_of(reinterpret_cast<const void*>(&own_folder));
@@ -164,9 +90,15 @@ const char* build_id() {
 }
 
 std::shared_ptr<CompilerLibrary> CompilerLibrary::open(const std::string& path) {
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  const InsideCompiler loading;
+  const size_t needed = bytes_to_load(path.c_str());
+  // Asked first, because the constructors of a shared object do not survive a failed allocation.
+  void* library = address_space_left(needed) ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
   if (library == nullptr) {
     const char* why = dlerror();
+    if (!address_space_left(needed))
+      fail(Status::out_of_host_memory, "loading the compiler \"" + path + "\" takes " + std::to_string(needed >> 20) +
+                                           " MiB of address space, which this process cannot get (ulimit -v)");
     fail(Status::not_supported, "the compiler cannot be loaded: " + std::string(why ? why : path) + ". Install " +
                                     kLibraryName + " beside libligerdsl, or name it in LIGERDSL_COMPILER");
   }
@@ -192,14 +124,24 @@ std::shared_ptr<CompilerLibrary> CompilerLibrary::open(const std::string& path) 
                         .worker = wanted.compile_worker,
                         .seconds = wanted.compile_seconds,
                         .megabytes = wanted.compile_megabytes};
-  result->host_cpu_ = table->host_cpu();
-  result->host_features_ = table->host_features();
+  struct Host {
+    std::string cpu, features;
+  };
+  auto host = std::make_shared<Host>();
+  const std::string fatal = run_in_compiler(CompilerCall::compile, [host, table] {
+    host->cpu = table->host_cpu();
+    host->features = table->host_features();
+  });
+  if (!fatal.empty()) fail_for(fatal, "on asking for this host's CPU");
+  result->host_cpu_ = host->cpu;
+  result->host_features_ = host->features;
   return result;
 }
 
 std::shared_ptr<CompilerLibrary> CompilerLibrary::shared() {
   static std::mutex* const mutex = new std::mutex;
   static auto* const instance = new std::shared_ptr<CompilerLibrary>;
+  const InsideCompiler loading;  // before the lock, which a forked child may never get
   std::lock_guard lock(*mutex);
   if (!*instance) *instance = open(options().compiler.empty() ? own_folder() + "/" + kLibraryName : options().compiler);
   return *instance;
@@ -213,7 +155,7 @@ CompileAnswer CompilerLibrary::compile_in_thread(std::string_view program, std::
   auto call = std::make_shared<Call>();
   call->first = program;
   call->second = options;
-  const std::string fatal = run_isolated([call, table = table_] {
+  const std::string fatal = run_in_compiler(CompilerCall::compile, [call, table = table_] {
     call->result = table->compile(bytes_of(call->first), call->first.size(), bytes_of(call->second),
                                   call->second.size(), &call->output, &call->error);
   });
@@ -238,16 +180,15 @@ std::shared_ptr<CompilerLibrary::CpuModule> CompilerLibrary::load_cpu_object(std
   auto call = std::make_shared<Call>();
   call->first = object;
   call->second = entry_name;
-  const std::string fatal = run_isolated([call, table = table_] {
+  const std::string fatal = run_in_compiler(CompilerCall::link, [call, table = table_] {
     call->result = table->cpu_load(bytes_of(call->first), call->first.size(), call->second.c_str(), &call->module,
                                    &call->entry, &call->error);
   });
-  if (!fatal.empty())
-    fail(is_out_of_memory(fatal) ? Status::out_of_host_memory : Status::compile_failed,
-         "LLVM gave up on linking a compiled kernel: " + fatal);
+  if (!fatal.empty()) fail_for(fatal, "on linking a compiled kernel");
   const std::string error = take(*table_, call->error);
   if (call->result != 0)
-    fail(Status::internal_error, "a compiled CPU kernel cannot be linked into this process: " + error);
+    fail(call->result == LIGERDSL_COMPILER_NO_MEMORY ? Status::out_of_host_memory : Status::internal_error,
+         "a compiled CPU kernel cannot be linked into this process: " + error);
   auto module = std::make_shared<CpuModule>();
   module->library_ = shared_from_this();
   module->handle_ = call->module;
@@ -255,8 +196,14 @@ std::shared_ptr<CompilerLibrary::CpuModule> CompilerLibrary::load_cpu_object(std
   return module;
 }
 
+// Where the compiler cannot be entered (a forked child, no memory), the kernel stays linked.
 CompilerLibrary::CpuModule::~CpuModule() {
-  if (handle_ != nullptr) library_->table_->cpu_unload(handle_);
+  if (handle_ == nullptr) return;
+  try {
+    run_in_compiler(CompilerCall::unload, [table = library_->table_, handle = handle_] { table->cpu_unload(handle); });
+  } catch (const std::exception& error) {
+    log(LogLevel::debug, std::string("a kernel stays linked: ") + error.what());
+  }
 }
 
 }  // namespace ligerdsl::runtime

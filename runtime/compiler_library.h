@@ -17,8 +17,8 @@ namespace ligerdsl::runtime {
 
 class CompilerLibrary : public std::enable_shared_from_this<CompilerLibrary> {
  public:
-  // Throws NOT_SUPPORTED when the library cannot be loaded, ABI_MISMATCH when its API version or build id differ from
-  // ours.
+  // Throws NOT_SUPPORTED when the library cannot be loaded (OUT_OF_HOST_MEMORY: for lack of address space),
+  // ABI_MISMATCH when its API version or build id differ from ours.
   static std::shared_ptr<CompilerLibrary> open(const std::string& path);
 
   // The process's compiler: LIGERDSL_COMPILER, else libligerdsl-compiler.so in the folder of the object that holds this
@@ -26,9 +26,8 @@ class CompilerLibrary : public std::enable_shared_from_this<CompilerLibrary> {
   static std::shared_ptr<CompilerLibrary> shared();
 
   // Throws COMPILE_FAILED with the author's diagnostics, INTERNAL_ERROR or OUT_OF_HOST_MEMORY. Runs on a thread of the
-  // library's own with an 8 MB stack: when LLVM gives up there, its message comes back as COMPILE_FAILED and that
-  // thread is parked for ever. Or, isolated, in a process of its own (compile_process.h). Where the compiler is at
-  // fault, the message names a file with the program (reproducer.h).
+  // library's own, or, isolated, in a process of its own: compile_thread.h and compile_process.h say what happens when
+  // LLVM gives up there. Where the compiler is at fault, the message names a file with the program (reproducer.h).
   std::string compile(std::string_view program, std::string_view options);
 
   // How compile() goes from now on; at first as the environment says. Not while compiles run.

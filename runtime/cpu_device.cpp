@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "runtime/compiler_library.h"
+#include "runtime/cpu_level.h"
 #include "runtime/device.h"
 #include "runtime/disk_cache.h"
 #include "runtime/kernel_cache.h"
@@ -104,6 +105,11 @@ class CpuDevice final : public Device {
   program::CompileOptions base_options() override {
     program::CompileOptions result;
     result.target = program::Target::cpu;
+    if (const std::string& level = options().cpu; !level.empty()) {
+      require_cpu_level(level, compiler()->host_features());
+      result.arch = level;
+      return result;
+    }
     result.arch = compiler()->host_cpu();
     result.features = compiler()->host_features();
     return result;

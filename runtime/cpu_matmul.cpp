@@ -13,13 +13,18 @@ constexpr int kRowMajor = 101, kNoTranspose = 111, kTranspose = 112;
 using Sgemm = void (*)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float* a,
                        int stride_a, const float* b, int stride_b, float beta, float* c, int stride_c);
 
-Sgemm find_sgemm(const std::string& path) {
+struct Cblas {
+  void* library;
+  Sgemm sgemm;
+};
+
+Cblas find_cblas(const std::string& path) {
   const std::string& named = path.empty() ? options().libcblas : path;
   std::string tried;
   void* library = named.empty() ? open_library({"libopenblas.so.0", "libcblas.so.3", "libblis.so.4"}, &tried)
                                 : open_library({named}, &tried);
   if (library) {
-    if (auto sgemm = reinterpret_cast<Sgemm>(find_symbol(library, "cblas_sgemm"))) return sgemm;
+    if (auto sgemm = reinterpret_cast<Sgemm>(find_symbol(library, "cblas_sgemm"))) return {library, sgemm};
     tried = "the library that was found has no function cblas_sgemm";
   }
   fail(Status::not_supported,
@@ -30,7 +35,7 @@ Sgemm find_sgemm(const std::string& path) {
 
 class CpuMatmul final : public Matmul {
  public:
-  explicit CpuMatmul(const std::string& path) : sgemm_(find_sgemm(path)) {}
+  explicit CpuMatmul(const std::string& path) : sgemm_(find_cblas(path).sgemm) {}
 
   size_t workspace_bytes() const override { return 0; }
 
@@ -58,6 +63,20 @@ class CpuMatmul final : public Matmul {
 };
 
 }  // namespace
+
+std::string describe_cblas(const std::string& path) {
+  const Cblas cblas = find_cblas(path);
+  std::string text = file_of(reinterpret_cast<const void*>(cblas.sgemm));
+  using Text = const char* (*)();
+  // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...": the first two words.
+  if (auto config = reinterpret_cast<Text>(find_symbol(cblas.library, "openblas_get_config"))) {
+    const std::string words = config();
+    text += ", " + words.substr(0, words.find(' ', words.find(' ') + 1));
+  }
+  if (auto core = reinterpret_cast<Text>(find_symbol(cblas.library, "openblas_get_corename")))
+    text += std::string(", kernels for ") + core() + " (OPENBLAS_CORETYPE)";
+  return text;
+}
 
 std::shared_ptr<Matmul> make_cpu_matmul(const std::string& path) {
   return std::make_shared<CpuMatmul>(path);

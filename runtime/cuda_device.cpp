@@ -12,8 +12,6 @@
 namespace ligerdsl::runtime {
 namespace {
 
-constexpr const char* kCubinSuffix = ".cubin";
-
 DeviceDescription describe(const PrimaryContext& context) {
   const GpuInfo& gpu = context.info();
   DeviceDescription result;
@@ -160,6 +158,7 @@ class CudaDevice final : public Device {
         auto kernel = std::make_shared<CudaKernel>(context_, artifact, *image, "");
         report.cubin_from_disk = true;
         clock.lap("driver");
+        log_cubin("cubin hit on disk: ", artifact.entry, key);
         return kernel;
       } catch (const Error& error) {
         if (error.status() != Status::compile_failed && error.status() != Status::arch_not_supported) throw;
@@ -170,7 +169,9 @@ class CudaDevice final : public Device {
     Cubin cubin = assemble(*context_, artifact.code);
     auto kernel = std::make_shared<CudaKernel>(context_, std::move(artifact), cubin.image, std::move(cubin.log));
     clock.lap("driver");
-    disk_->write(key, kCubinSuffix, cubin.image);
+    log_cubin("cubin assembled by the driver: ", kernel->artifact().entry, key);
+    disk_->write(key, kCubinSuffix, cubin.image,
+                 {.kernel = kernel->artifact().entry, .target = description_.arch + ", " + driver_text()});
     clock.lap("store");
     return kernel;
   }
@@ -187,6 +188,16 @@ class CudaDevice final : public Device {
     } catch (const Error& error) {
       log(LogLevel::debug, std::string("released nothing: ") + error.what());
     }
+  }
+
+  std::string driver_text() const {
+    const int32_t version = description_.driver_version;
+    return "driver " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  }
+
+  void log_cubin(const char* what, const std::string& kernel, const Digest& key) const {
+    if (log_enabled(LogLevel::debug))
+      log(LogLevel::debug, what + kernel + " for " + description_.arch + ", " + driver_text() + ", key " + hex(key));
   }
 
   Digest cubin_key(const std::string& ptx) const {

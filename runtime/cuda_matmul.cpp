@@ -70,12 +70,17 @@ struct Api {
            "path of libcublasLt.so");
 }
 
-Api load_api(const std::string& path) {
+void* open_cublaslt(const std::string& path) {
   const std::string& named = path.empty() ? options().libcublaslt : path;
   std::string tried;
   void* library =
       named.empty() ? open_library({"libcublasLt.so.13", "libcublasLt.so.12"}, &tried) : open_library({named}, &tried);
   if (!library) fail_missing(tried);
+  return library;
+}
+
+Api load_api(const std::string& path) {
+  void* library = open_cublaslt(path);
   Api api;
 #define LIGERDSL_FIND(member, symbol, parameters)                                    \
   api.member = reinterpret_cast<decltype(api.member)>(find_symbol(library, symbol)); \
@@ -250,6 +255,18 @@ class CudaMatmul final : public Matmul {
 };
 
 }  // namespace
+
+std::string describe_cublaslt(const std::string& path) {
+  const Api api = load_api(path);
+  std::string text = file_of(reinterpret_cast<const void*>(api.matmul));
+  using Version = size_t (*)();
+  if (auto version = reinterpret_cast<Version>(find_symbol(open_cublaslt(path), "cublasLtGetVersion"))) {
+    const size_t number = version();  // 130101: 13.1.1
+    text += ", version " + std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." +
+            std::to_string(number % 100);
+  }
+  return text;
+}
 
 std::shared_ptr<Matmul> make_cuda_matmul(std::shared_ptr<const PrimaryContext> context, const std::string& path) {
   return std::make_shared<CudaMatmul>(std::move(context), path);

@@ -1,5 +1,6 @@
 #include "runtime/cuda_module.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace ligerdsl::runtime {
@@ -172,11 +173,17 @@ void CudaKernel::refuse_grid(const Grid& grid) const {
                                   " CTAs; a GPU runs at most 2^31-1 x 65535 x 65535 CTAs: split the call");
 }
 
+// Programs by tickets are counted in 32 bits, and need not all have their CTAs.
+Grid CudaKernel::largest_grid() const {
+  return {artifact_.by_tickets ? INT32_MAX : kMaxGridX / artifact_.cluster, kMaxGridYZ, kMaxGridYZ};
+}
+
 void CudaKernel::launch(const uint64_t* slots, const Grid& programs, Stream stream) {
+  const Grid most = largest_grid();
+  if (std::min({programs.x, programs.y, programs.z}) < 0 || programs.x > most.x || programs.y > most.y ||
+      programs.z > most.z)
+    refuse_grid(programs);
   const Grid grid{std::min(programs.x, most_programs_), programs.y, programs.z};
-  if (grid.x < 0 || grid.y < 0 || grid.z < 0 || grid.x > kMaxGridX / artifact_.cluster || grid.y > kMaxGridYZ ||
-      grid.z > kMaxGridYZ)
-    refuse_grid(grid);
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   const PrimaryContext::Scope scope(*context_);
   cuda::LaunchConfig config = config_of(grid, stream);

@@ -28,6 +28,7 @@ class CudaKernel final : public LoadedKernel {
   ~CudaKernel() override;
 
   void launch(const uint64_t* slots, const Grid& programs, Stream stream) override;
+  Grid largest_grid() const override;
 
  private:
   void prepare();

@@ -13,6 +13,8 @@ namespace {
 
 void report_options() {
   if (options().ignored) log_once(LogLevel::info, "setuid", "this process is setuid: the environment is ignored");
+  if (const std::string& problem = log_file_problem(); !problem.empty())
+    log_once(LogLevel::warning, "log file", problem);
   for (const std::string& problem : options().problems) log_once(LogLevel::warning, problem, problem);
 }
 
@@ -33,7 +35,8 @@ std::shared_ptr<Device> Device::create(const DeviceConfig& config) {
 Device::Device(const DeviceConfig& config, DeviceDescription description)
     : config_(config), description_(std::move(description)) {
   disk_ = std::make_unique<DiskCache>(config.cache_dir ? *config.cache_dir : default_cache_directory(options()),
-                                      options().cache);
+                                      config.cache_mode.value_or(options().cache),
+                                      config.cache_limit_bytes > 0 ? config.cache_limit_bytes : options().cache_bytes);
   cache_ = std::make_unique<KernelCache>(
       *disk_,
       KernelCache::Steps{
@@ -48,8 +51,13 @@ std::shared_ptr<CompilerLibrary> Device::compiler() {
 }
 
 std::shared_ptr<Matmul> Device::matmul() {
+  {
+    const std::lock_guard lock(matmul_mutex_);
+    if (matmul_) return matmul_;
+  }
+  std::shared_ptr<Matmul> made = make_matmul();  // loads a library
   const std::lock_guard lock(matmul_mutex_);
-  if (!matmul_) matmul_ = make_matmul();
+  if (!matmul_) matmul_.swap(made);
   return matmul_;
 }
 
@@ -79,7 +87,8 @@ std::shared_ptr<LoadedKernel> Device::load(std::string_view program_bytes, const
   LoadReport own;
   LoadReport& to = report != nullptr ? *report : own;
   to = {};
-  std::shared_ptr<LoadedKernel> kernel = cache_->load(program_bytes, complete_options, !config_.no_jit, to);
+  const bool may_compile = !config_.no_jit && !runtime::options().no_jit;
+  std::shared_ptr<LoadedKernel> kernel = cache_->load(program_bytes, complete_options, may_compile, to);
   if (to.origin != Origin::memory) dump_stages_of(*this, program_bytes, complete_options, kernel->artifact().entry);
   return kernel;
 }

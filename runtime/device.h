@@ -3,13 +3,14 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "program/options.h"
+#include "runtime/fork.h"
 #include "runtime/kernel.h"
+#include "runtime/options.h"
 #include "runtime/status.h"
 #include "runtime/thread_pool.h"
 
@@ -28,7 +29,9 @@ struct DeviceConfig {
   int32_t ordinal = 0;
   int32_t num_threads = 0;               // cpu; 0: LIGERDSL_NUM_THREADS, else every usable CPU
   std::optional<std::string> cache_dir;  // unset: the rules of disk_cache.h
-  bool no_jit = false;                   // a kernel found in no cache is an error, never a compile
+  int64_t cache_limit_bytes = 0;         // 0: LIGERDSL_CACHE_SIZE, else 1 GiB
+  std::optional<CacheMode> cache_mode;   // unset: LIGERDSL_CACHE
+  bool no_jit = false;                   // a kernel found in no cache is an error, never a compile; or LIGERDSL_NO_JIT
   HostAllocator allocator;
   std::shared_ptr<const Driver> driver;       // null: the process's
   std::shared_ptr<CompilerLibrary> compiler;  // null: the process's, loaded when needed
@@ -113,7 +116,7 @@ class Device {
   std::unique_ptr<KernelCache> cache_;
 
  private:
-  std::mutex matmul_mutex_;
+  ForkMutex matmul_mutex_;
   std::shared_ptr<Matmul> matmul_;
 };
 

@@ -1,4 +1,4 @@
-// Compiled kernels on disk: one file per entry, any damage is a miss.
+// Compiled kernels on disk: one file per entry (cache_entry.h), any damage is a miss.
 //
 // Place: the directory given, else LIGERDSL_CACHE_DIR, else $XDG_CACHE_HOME/ligerdsl, else $HOME/.cache/ligerdsl;
 // created 0700. A directory that is a symlink, not ours, or writable by group or world is refused: the cache is off,
@@ -6,58 +6,61 @@
 // from here is ever trusted for its content alone: ownership and permissions protect against poisoning, the digest
 // against corruption.
 //
-// Rule 1: an entry is written to a temporary file in the same directory, synced, and renamed; what was just written is
-// not
-//         read back.
-// Rule 2: reading checks magic, schema, key, length and SHA-256; every mismatch, error or strange file type is a miss.
-// Rule 3: after the directory was opened, files are reached only relative to that descriptor, with O_NOFOLLOW.
+// Reading checks the header against the file's name and size before any memory is taken for the payload, then the
+// digest; every mismatch, error or strange file type is a miss. What was just written is not read back.
+//
+// Size: entries have at most the limit's number of bytes, give or take. A process looks at the folder at its first
+// store and whenever it stored another 1/64 of the limit since, and then, if entries have more than the limit, removes
+// those that were not used for longest, down to 7/8 of it. So P processes that store at the same time pass the limit
+// by P/64 of it at most, and a store costs no more than before but for one listing of the folder in many. The time of
+// last use is the file's modification time, which a hit sets when it is older than a minute; it does not depend on
+// how the file system keeps access times. An entry larger than the limit is not stored.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "runtime/cache_folder.h"
 #include "runtime/options.h"
 #include "runtime/sha256.h"
 
 namespace ligerdsl::runtime {
 
-struct CacheUsage {
-  int64_t entries = 0;
-  int64_t bytes = 0;
-};
+inline constexpr int64_t kDefaultCacheLimit = int64_t{1} << 30;  // bytes
 
 class DiskCache {
  public:
-  // Opens or creates the directory. Throws CACHE_ERROR only with CacheMode::required.
-  DiskCache(const std::string& directory, CacheMode mode);
-  ~DiskCache();
-  DiskCache(const DiskCache&) = delete;
-  DiskCache& operator=(const DiskCache&) = delete;
+  // Opens or creates the directory. `limit_bytes` 0: 1 GiB. Throws CACHE_ERROR only with CacheMode::required.
+  DiskCache(const std::string& directory, CacheMode mode, int64_t limit_bytes = 0);
 
-  bool readable() const { return directory_fd_ >= 0; }
-  bool writable() const { return directory_fd_ >= 0 && mode_ != CacheMode::read_only; }
-  const std::string& directory() const { return directory_; }  // empty: none could be named
-  const std::string& why_off() const { return why_off_; }      // empty while the cache works
+  bool readable() const { return folder_.is_open(); }
+  bool writable() const { return folder_.is_open() && mode_ != CacheMode::read_only; }
+  const CacheFolder& folder() const { return folder_; }
+  const std::string& directory() const { return folder_.path(); }  // empty: none could be named
+  const std::string& why_off() const { return why_off_; }          // empty while the cache works
+  int64_t limit_bytes() const { return limit_bytes_; }
 
-  // Both may be called from any thread and from any number of processes. `suffix` tells levels apart: ".art", ".cubin".
+  // Both may be called from any thread and from any number of processes. The suffix is one of cache_entry.h. The label
+  // is for people; its build is set here.
   std::optional<std::string> read(const Digest& key, const char* suffix) const;
-  void write(const Digest& key, const char* suffix, std::string_view payload) const;
+  void write(const Digest& key, const char* suffix, std::string_view payload, CacheLabel label = {}) const;
 
-  CacheUsage usage() const;
-  // Removes entries, oldest use first, until at most max_bytes remain, and temporary files older than an hour. Returns
-  // what was removed.
-  CacheUsage trim(int64_t max_bytes) const;
+  CacheUsage usage() const { return folder_.usage(); }
 
  private:
-  std::string open_directory();  // returns what is wrong with it, or nothing
   void refuse(const std::string& reason);
+  void report_unwritten(const std::string& reason) const;
+  void keep_limit(const std::string& stored, int64_t bytes) const;
 
-  std::string directory_;
-  std::string why_off_;
   CacheMode mode_;
-  int directory_fd_ = -1;
+  int64_t limit_bytes_;
+  CacheFolder folder_;
+  std::string why_off_;
+  mutable std::atomic<bool> looked_{false};
+  mutable std::atomic<int64_t> stored_bytes_{0};  // since this object looked at the folder
 };
 
 // Where the cache lives by the rules above; empty when HOME is unset too.

@@ -1,11 +1,11 @@
 #include "runtime/driver.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <mutex>
 
+#include "runtime/fork.h"
 #include "runtime/options.h"
 
 namespace ligerdsl::runtime {
@@ -13,18 +13,20 @@ namespace {
 
 constexpr int32_t kOldestDriver = 12000;  // cuLaunchKernelEx with clusters, and PTX 8.0
 
-// Set in the child of a fork() that came after a successful cuInit.
-std::atomic<bool> driver_live{false};
-std::atomic<bool> forked{false};
+// The process (fork_generation) in which cuInit was successful, and who is about to call it.
+constexpr uint64_t kNever = UINT64_MAX;
+std::atomic<uint64_t> live_since{kNever};
+UseCount opening;
 
-void watch_forks() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    pthread_atfork(nullptr, nullptr, [] {
-      if (driver_live.load(std::memory_order_relaxed)) forked.store(true, std::memory_order_relaxed);
-    });
-  });
-}
+class Opening {
+ public:
+  Opening() : entered_(opening.enter()) {}
+  ~Opening() { opening.leave(entered_); }
+  Opening(const Opening&) = delete;
+
+ private:
+  uint32_t entered_;
+};
 
 constexpr const char* kForkedText =
     "CUDA was in use before this process was forked, and a forked child cannot use it: create the context in the child "
@@ -162,11 +164,17 @@ Status status_of_result(cuda::Result result) {
 }
 
 bool forked_after_init() {
-  return forked.load(std::memory_order_relaxed);
+  const uint64_t since = live_since.load(std::memory_order_relaxed);
+  return opening.abandoned() || (since != kNever && since != fork_generation());
+}
+
+void refuse_after_fork() {
+  if (forked_after_init()) fail(Status::forked_process, kForkedText);
 }
 
 std::shared_ptr<const Driver> Driver::open(const std::string& path) {
-  if (forked_after_init()) fail(Status::forked_process, kForkedText);
+  refuse_after_fork();
+  const Opening under_way;
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* why = dlerror();
@@ -176,10 +184,10 @@ std::shared_ptr<const Driver> Driver::open(const std::string& path) {
   std::shared_ptr<Driver> driver(new Driver);
   driver->path_ = path;
   resolve(library, path, driver->api_);
-  watch_forks();
   const cuda::Api& api = driver->api_;
   if (cuda::Result result = api.init(0)) init_failed(api, path, result);
-  driver_live.store(true, std::memory_order_relaxed);
+  uint64_t never = kNever;
+  live_since.compare_exchange_strong(never, fork_generation());
   driver->check(api.driver_version(&driver->version_), "reading the driver's version");
   if (driver->version_ < kOldestDriver)
     fail(Status::driver_too_old, "the CUDA driver is of version " + version_text(driver->version_) + "; " +
@@ -195,7 +203,7 @@ std::shared_ptr<const Driver> Driver::open(const std::string& path) {
 std::shared_ptr<const Driver> Driver::shared() {
   static std::mutex* const mutex = new std::mutex;
   static auto* const instance = new std::shared_ptr<const Driver>;
-  if (forked_after_init()) fail(Status::forked_process, kForkedText);
+  refuse_after_fork();
   std::lock_guard lock(*mutex);
   if (!*instance) *instance = open(options().libcuda.empty() ? "libcuda.so.1" : options().libcuda);
   return *instance;
@@ -252,7 +260,7 @@ PrimaryContext::~PrimaryContext() {
 }
 
 PrimaryContext::Scope::Scope(const PrimaryContext& context) : api_(context.api()) {
-  if (forked_after_init()) fail(Status::forked_process, kForkedText);
+  refuse_after_fork();
   cuda::Context current = nullptr;
   context.driver().check(api_.context_current(&current), "reading the current context");
   if (current == context.context_) return;

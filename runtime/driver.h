@@ -72,6 +72,7 @@ Status status_of_result(cuda::Result result);
 
 // True in a child of a process in which a driver was initialised before fork(): every CUDA call there is refused.
 bool forked_after_init();
+void refuse_after_fork();  // throws FORKED_PROCESS there
 
 // A retained primary context. Every use of it is inside a Scope.
 class PrimaryContext {

@@ -10,8 +10,8 @@ namespace ligerdsl::runtime {
 
 class Device;
 
-// Writes <dump dir>/<kernel>-<key>.<stage> for every stage asked for that the target has. A stage that fails, or a file
-// that cannot be written, is a warning.
+// Writes <dump dir>/<kernel>-<key>.<stage> for every stage asked for that the target has; the folder is made if need
+// be. A stage that fails, or a file that cannot be written, is a warning.
 void dump_stages_of(Device& device, std::string_view program, const program::CompileOptions& options,
                     const std::string& kernel);
 

@@ -49,6 +49,9 @@ class LoadedKernel {
   // Takes no memory and no lock on the GPU path; may be called from any number of threads.
   virtual void launch(const uint64_t* slots, const Grid& grid, Stream stream) = 0;
 
+  // Programs along each axis that launch() takes at most.
+  virtual Grid largest_grid() const { return {INT32_MAX, INT32_MAX, INT32_MAX}; }
+
   const program::Artifact& artifact() const { return artifact_; }
   const KernelResources& resources() const { return resources_; }
 

@@ -2,6 +2,8 @@
 
 #include <time.h>
 
+#include <cstdio>
+
 #include "program/serialize.h"
 #include "runtime/compiler_library.h"
 #include "runtime/log.h"
@@ -10,12 +12,20 @@
 namespace ligerdsl::runtime {
 namespace {
 
-constexpr const char* kArtifactSuffix = ".art";
-
 int64_t now_ns() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return int64_t{now.tv_sec} * 1000000000 + now.tv_nsec;
+}
+
+void log_origin(const char* what, const std::string& kernel, const std::string& target, const Digest& key) {
+  if (log_enabled(LogLevel::debug)) log(LogLevel::debug, what + kernel + " for " + target + ", key " + hex(key));
+}
+
+void log_compiled(const std::string& kernel, const std::string& target, const Digest& key, int64_t begin_ns) {
+  char text[40];
+  snprintf(text, sizeof text, " in %lld ms", static_cast<long long>((now_ns() - begin_ns + 500000) / 1000000));
+  log(LogLevel::debug, "compiled " + kernel + " for " + target + text + ", key " + hex(key));
 }
 
 void report_unusable(const std::exception& error) {
@@ -27,6 +37,12 @@ void report_unusable(const std::exception& error) {
 const char* name(Origin origin) {
   constexpr const char* names[] = {"memory", "disk", "compiled"};
   return names[static_cast<int>(origin)];
+}
+
+std::string target_text(const program::CompileOptions& options) {
+  if (options.target == program::Target::cpu) return "cpu (" + options.arch + ")";
+  return options.arch + ", PTX " + std::to_string(options.ptx_version / 10) + "." +
+         std::to_string(options.ptx_version % 10);
 }
 
 PhaseClock::PhaseClock(LoadReport& report) : report_(report), last_ns_(now_ns()) {}
@@ -43,73 +59,106 @@ Digest KernelCache::key(std::string_view program, std::string_view options) {
   return Sha256().field(build_id()).field(options).field(program).finish();
 }
 
-std::shared_ptr<LoadedKernel> KernelCache::load(std::string_view program, const program::CompileOptions& options,
-                                                bool may_compile, LoadReport& report) {
+Origin KernelCache::keep(const DiskCache& disk, const Compile& compile, std::string_view program,
+                         const program::CompileOptions& options) {
   const std::string option_bytes = program::serialize(options);
   const Digest digest = key(program, option_bytes);
-  {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      auto found = entries_.find(digest);
-      if (found == entries_.end()) break;
-      if (!found->second.building) {
-        report.origin = Origin::memory;
-        return found->second.kernel;
-      }
-      built_.wait(lock);
+  if (disk.read(digest, kArtifactSuffix)) return Origin::disk;
+  const int64_t begin = now_ns();
+  const std::string bytes = compile(program, option_bytes);
+  const std::string entry = program::parseArtifact(bytes).entry, target = target_text(options);
+  log_compiled(entry, target, digest, begin);
+  disk.write(digest, kArtifactSuffix, bytes, {.kernel = entry, .target = target});
+  return Origin::compiled;
+}
+
+// The kernel, or null when it is the caller's to build.
+std::shared_ptr<LoadedKernel> KernelCache::find_or_begin(const Digest& digest) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    const auto [entry, fresh] = entries_.try_emplace(digest);
+    if (entry->second.kernel) return entry->second.kernel;
+    if (fresh || entry->second.building_since != fork_generation()) {
+      entry->second.building_since = fork_generation();
+      return nullptr;
     }
-    entries_[digest];
+    built_.wait(lock);
+  }
+}
+
+std::shared_ptr<LoadedKernel> KernelCache::load(std::string_view program, const program::CompileOptions& options,
+                                                bool may_compile, LoadReport& report) {
+  Request request{.program = program, .options = program::serialize(options), .target = target_text(options)};
+  request.key = key(program, request.options);
+  if (std::shared_ptr<LoadedKernel> known = find_or_begin(request.key)) {
+    report.origin = Origin::memory;
+    log_origin("cache hit in memory: ", known->artifact().entry, request.target, request.key);
+    return known;
   }
   std::shared_ptr<LoadedKernel> kernel;
   try {
-    kernel = build(digest, program, option_bytes, may_compile, report);
+    kernel = build(request, may_compile, report);
   } catch (...) {
-    std::lock_guard lock(mutex_);
-    entries_.erase(digest);
+    {
+      const std::lock_guard lock(mutex_);
+      entries_.erase(request.key);
+    }
     built_.notify_all();
     throw;
   }
-  std::lock_guard lock(mutex_);
-  entries_[digest] = {false, kernel};
+  {
+    const std::lock_guard lock(mutex_);
+    entries_[request.key].kernel = kernel;
+  }
   built_.notify_all();
   return kernel;
 }
 
-std::shared_ptr<LoadedKernel> KernelCache::build(const Digest& key, std::string_view program, std::string_view options,
-                                                 bool may_compile, LoadReport& report) {
-  PhaseClock clock(report);
-  if (std::optional<std::string> bytes = disk_.read(key, kArtifactSuffix)) {
-    // The digest was right, so bytes that do not parse or link come from a writer that this build does not understand:
-    // a miss.
-    try {
-      program::Artifact artifact = program::parseArtifact(*bytes);
-      artifact.times.clear();
-      clock.lap("lookup");
-      report.origin = Origin::disk;
-      return steps_.instantiate(std::move(artifact), report);
-    } catch (const Error& error) {
-      if (error.status() != Status::internal_error && error.status() != Status::compile_failed) throw;
-      report_unusable(error);
-      report = {};
-    } catch (const std::runtime_error& error) {
-      report_unusable(error);
-      report = {};
-    }
+// Null for a miss. The digest was right, so bytes that do not parse or link come from a writer that this build does not
+// understand: a miss too.
+std::shared_ptr<LoadedKernel> KernelCache::from_disk(const Request& request, PhaseClock& clock, LoadReport& report) {
+  const std::optional<std::string> bytes = disk_.read(request.key, kArtifactSuffix);
+  if (!bytes) return nullptr;
+  try {
+    program::Artifact artifact = program::parseArtifact(*bytes);
+    artifact.times.clear();
+    clock.lap("lookup");
+    report.origin = Origin::disk;
+    std::shared_ptr<LoadedKernel> kernel = steps_.instantiate(std::move(artifact), report);
+    log_origin("cache hit on disk: ", kernel->artifact().entry, request.target, request.key);
+    return kernel;
+  } catch (const Error& error) {
+    if (error.status() != Status::internal_error && error.status() != Status::compile_failed) throw;
+    report_unusable(error);
+  } catch (const std::runtime_error& error) {
+    report_unusable(error);
   }
+  report = {};
+  return nullptr;
+}
+
+std::shared_ptr<LoadedKernel> KernelCache::build(const Request& request, bool may_compile, LoadReport& report) {
+  PhaseClock clock(report);
+  if (auto kernel = from_disk(request, clock, report)) return kernel;
+  log_origin("cache miss: ", "a kernel", request.target, request.key);
   if (!may_compile)
-    fail(Status::not_supported,
-         "the kernel is in no cache and this context must not compile (NO_JIT): compile it before with "
-         "`ligerdsl compile`, or create the context without NO_JIT");
+    throw NotCached(Status::not_supported,
+                    "a kernel for " + request.target +
+                        " is in no cache and this context must not compile (NO_JIT): compile it into the cache before, "
+                        "with `ligerdsl cache warm FILE`, or create the context without NO_JIT");
   clock.lap("lookup");
-  const std::string bytes = steps_.compile(program, options);
+  const int64_t begin = now_ns();
+  const std::string bytes = steps_.compile(request.program, request.options);
   program::Artifact artifact = program::parseArtifact(bytes);
+  log_compiled(artifact.entry, request.target, request.key, begin);
   report.origin = Origin::compiled;
   for (const program::PhaseTime& phase : artifact.times) report.times.push_back(phase);
   for (const std::string& line : artifact.diagnostics) log(LogLevel::info, artifact.entry + ": " + line);
+  CacheLabel label{.kernel = artifact.entry, .target = request.target};
   // What the device does with it comes first: an artifact that cannot be loaded is not worth keeping.
   std::shared_ptr<LoadedKernel> kernel = steps_.instantiate(std::move(artifact), report);
   PhaseClock store(report);
-  disk_.write(key, kArtifactSuffix, bytes);
+  disk_.write(request.key, kArtifactSuffix, bytes, std::move(label));
   store.lap("store");
   return kernel;
 }

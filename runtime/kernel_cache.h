@@ -5,18 +5,27 @@
 // the PTX, the SM and the driver's version.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
+#include <string>
 #include <string_view>
 
 #include "program/options.h"
 #include "runtime/disk_cache.h"
+#include "runtime/fork.h"
 #include "runtime/kernel.h"
+#include "runtime/status.h"
 
 namespace ligerdsl::runtime {
+
+// A kernel is in no cache and must not be compiled.
+struct NotCached : Error {
+  using Error::Error;
+};
+
+// "cpu (znver3)", "sm_90a, PTX 9.0": what options compile for, for people.
+std::string target_text(const program::CompileOptions& options);
 
 // Collects phases; each lap() ends the phase that began at the last one.
 class PhaseClock {
@@ -31,9 +40,11 @@ class PhaseClock {
 
 class KernelCache {
  public:
+  using Compile = std::function<std::string(std::string_view program, std::string_view options)>;  // artifact bytes
+
   // The device's part of the work.
   struct Steps {
-    std::function<std::string(std::string_view program, std::string_view options)> compile;  // returns artifact bytes
+    Compile compile;
     std::function<std::shared_ptr<LoadedKernel>(program::Artifact, LoadReport&)> instantiate;
   };
 
@@ -45,19 +56,33 @@ class KernelCache {
 
   static Digest key(std::string_view program, std::string_view options);
 
+  // Puts the artifact into the disk cache without loading it, for a device that need not be here; compiles it unless it
+  // is there. Throws CACHE_ERROR where the cache cannot be written.
+  static Origin keep(const DiskCache& disk, const Compile& compile, std::string_view program,
+                     const program::CompileOptions& options);
+
  private:
   struct Entry {
-    bool building = true;
-    std::shared_ptr<LoadedKernel> kernel;
+    std::shared_ptr<LoadedKernel> kernel;         // null while a thread builds it
+    uint32_t building_since = fork_generation();  // a thread of the parent builds nothing for a forked child
   };
 
-  std::shared_ptr<LoadedKernel> build(const Digest& key, std::string_view program, std::string_view options,
-                                      bool may_compile, LoadReport& report);
+  struct Request {
+    Digest key;
+    std::string_view program;
+    std::string options;  // bytes
+    std::string target;   // for people
+  };
+
+  std::shared_ptr<LoadedKernel> build(const Request& request, bool may_compile, LoadReport& report);
+  std::shared_ptr<LoadedKernel> from_disk(const Request& request, PhaseClock& clock, LoadReport& report);
 
   const DiskCache& disk_;
   Steps steps_;
-  std::mutex mutex_;
-  std::condition_variable built_;
+  std::shared_ptr<LoadedKernel> find_or_begin(const Digest& digest);
+
+  ForkMutex mutex_;  // guards the entries
+  EventCount built_;
   std::map<Digest, Entry> entries_;
 };
 

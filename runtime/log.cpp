@@ -3,12 +3,15 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <ctime>
 #include <mutex>
 #include <set>
 #include <vector>
 
+#include "runtime/files.h"
+#include "runtime/fork.h"
 #include "runtime/options.h"
 
 namespace ligerdsl::runtime {
@@ -22,15 +25,23 @@ struct Sink {
 
 struct Logger {
   std::atomic<int32_t> level;
-  std::recursive_mutex mutex;  // recursive: a callback may cause another line
+  // Held while callbacks run, so that removing one waits for it; recursive, because a callback may cause another line.
+  PerProcess<std::recursive_mutex> delivery{std::make_shared<std::recursive_mutex>()};
+  ForkMutex mutex;  // guards what follows
   std::vector<Sink> sinks;
   std::set<std::string> seen;
   int next_id = 1;
   int file = -1;
+  std::string file_problem;
 
   Logger() : level(static_cast<int32_t>(options().log)) {
     const std::string& path = options().log_file;
-    if (!path.empty()) file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (path.empty()) return;
+    file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file >= 0) return;
+    const int error = errno;
+    file_problem = "LIGERDSL_LOG_FILE \"" + path + "\" cannot be written, so log lines go to stderr: " +
+                   (error == ELOOP ? "it is a symbolic link" : locate_failure(path, error).text());
   }
 };
 
@@ -38,6 +49,10 @@ struct Logger {
 Logger& logger() {
   static Logger* const instance = new Logger;
   return *instance;
+}
+
+std::recursive_mutex& delivery() {
+  return logger().delivery.get([](const std::recursive_mutex&) { return std::make_shared<std::recursive_mutex>(); });
 }
 
 const char* level_name(LogLevel level) {
@@ -62,16 +77,23 @@ void write_line(int file, const std::string& text) {
   static_cast<void>(written);
 }
 
+// A copy: a callback may add or remove callbacks.
+std::vector<Sink> current_sinks() {
+  const std::lock_guard lock(logger().mutex);
+  return logger().sinks;
+}
+
 }  // namespace
 
 int add_log_callback(LogCallback callback, void* user) {
-  std::lock_guard lock(logger().mutex);
+  const std::lock_guard lock(logger().mutex);
   logger().sinks.push_back({logger().next_id, callback, user});
   return logger().next_id++;
 }
 
 void remove_log_callback(int id) {
-  std::lock_guard lock(logger().mutex);
+  const std::lock_guard none_under_way(delivery());
+  const std::lock_guard lock(logger().mutex);
   std::erase_if(logger().sinks, [&](const Sink& sink) { return sink.id == id; });
 }
 
@@ -86,17 +108,20 @@ bool log_enabled(LogLevel level) {
 void log(LogLevel level, const std::string& line) {
   if (!log_enabled(level)) return;
   Logger& to = logger();
-  std::lock_guard lock(to.mutex);
-  // A copy: a callback may add or remove callbacks.
-  const std::vector<Sink> sinks = to.sinks;
+  const std::lock_guard one_at_a_time(delivery());
+  const std::vector<Sink> sinks = current_sinks();
   for (const Sink& sink : sinks) sink.callback(sink.user, static_cast<int32_t>(level), line.c_str());
   if (to.file >= 0) write_line(to.file, formatted(level, line));
   if (to.file < 0 && sinks.empty()) write_line(STDERR_FILENO, formatted(level, line));
 }
 
+const std::string& log_file_problem() {
+  return logger().file_problem;
+}
+
 void log_once(LogLevel level, const std::string& key, const std::string& line) {
   {
-    std::lock_guard lock(logger().mutex);
+    const std::lock_guard lock(logger().mutex);
     if (!logger().seen.insert(key).second) return;
   }
   log(level, line);

@@ -21,6 +21,9 @@ bool log_enabled(LogLevel level);
 
 void log(LogLevel level, const std::string& line);
 
+// Why LIGERDSL_LOG_FILE cannot be written, so that lines go to stderr instead; empty when it is or none is named.
+const std::string& log_file_problem();
+
 // Logs the line the first time that this process passes with this key.
 void log_once(LogLevel level, const std::string& key, const std::string& line);
 

@@ -59,9 +59,15 @@ class Matmul {
 // OpenBLAS, the system's CBLAS and BLIS. Throws NOT_SUPPORTED with what was tried and what to install.
 std::shared_ptr<Matmul> make_cpu_matmul(const std::string& path = "");
 
+// Which library that is: "/usr/lib/.../libopenblas.so.0, OpenBLAS 0.3.21, kernels for Zen". Throws the same.
+std::string describe_cblas(const std::string& path = "");
+
 // cuBLASLt: a and b f32, f16 or bf16 alike, c of their type or f32. `path` empty: LIGERDSL_LIBCUBLASLT, else
 // libcublasLt.so.13 or .12. A product of a kind and size that was not prepared asks cuBLASLt for its choice of kernel
 // the first time, which takes host memory; later ones do not.
 std::shared_ptr<Matmul> make_cuda_matmul(std::shared_ptr<const PrimaryContext> context, const std::string& path = "");
+
+// Its path and version; needs no GPU. Throws NOT_SUPPORTED with what was tried and what to install.
+std::string describe_cublaslt(const std::string& path = "");
 
 }  // namespace ligerdsl::runtime

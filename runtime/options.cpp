@@ -3,9 +3,13 @@
 #include <sys/auxv.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
+#include <cstdint>
 #include <cstdlib>
 #include <string_view>
+
+#include "runtime/cpu_level.h"
 
 namespace ligerdsl::runtime {
 namespace {
@@ -57,6 +61,21 @@ bool parse_number(std::string_view text, Options& to) {
   return true;
 }
 
+template <int64_t Options::*Member>
+bool parse_size(std::string_view text, Options& to) {
+  const std::optional<int64_t> bytes = parse_bytes(text);
+  if (!bytes) return false;
+  to.*Member = *bytes;
+  return true;
+}
+
+bool parse_cpu(std::string_view text, Options& to) {
+  const auto levels = cpu_levels();
+  if (text != "host" && std::find(levels.begin(), levels.end(), text) == levels.end()) return false;
+  to.cpu = text == "host" ? "" : text;
+  return true;
+}
+
 bool parse_launch_overlap(std::string_view text, Options& to) {
   if (text != "on" && text != "off") return false;
   to.launch_overlap = text == "on";
@@ -94,8 +113,17 @@ constexpr Row kRows[] = {
      parse_cache},
     {{"LIGERDSL_CACHE_DIR", "path", "$XDG_CACHE_HOME/ligerdsl or $HOME/.cache/ligerdsl", "folder of the disk cache"},
      parse_text<&Options::cache_dir>},
+    {{"LIGERDSL_CACHE_SIZE", "bytes, or a number with K, M, G or T", "1G",
+      "size of the disk cache; what was not used for longest goes first"},
+     parse_size<&Options::cache_bytes>},
+    {{"LIGERDSL_NO_JIT", "0|1", "0",
+      "1: a kernel that is in no cache is an error, never compiled (ligerdsl cache warm puts them there)"},
+     parse_switch<&Options::no_jit>},
     {{"LIGERDSL_NUM_THREADS", "integer 0..4096", "0", "threads of a CPU context; 0: one per CPU of this process"},
      parse_number<&Options::num_threads, 0, 4096>},
+    {{"LIGERDSL_CPU", "host|x86-64|x86-64-v2|x86-64-v3|x86-64-v4", "host",
+      "instructions that CPU kernels may use: this processor's, or those of a level that all of several machines have"},
+     parse_cpu},
     {{"LIGERDSL_COMPILER", "path", "beside libligerdsl", "libligerdsl-compiler.so to load"},
      parse_text<&Options::compiler>},
     {{"LIGERDSL_COMPILE", "thread|process", "thread; process in the ligerdsl command",
@@ -143,6 +171,23 @@ std::vector<OptionInfo> infos() {
 }
 
 }  // namespace
+
+std::optional<int64_t> parse_bytes(std::string_view text) {
+  constexpr std::string_view letters = "KMGT";
+  int shift = 0;
+  if (!text.empty()) {
+    const size_t letter = letters.find(static_cast<char>(std::toupper(static_cast<unsigned char>(text.back()))));
+    if (letter != std::string_view::npos) {
+      shift = 10 * static_cast<int>(letter + 1);
+      text.remove_suffix(1);
+    }
+  }
+  int64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 0 || value > (INT64_MAX >> shift))
+    return std::nullopt;
+  return value << shift;
+}
 
 Options parse_options(const std::function<const char*(const char*)>& get, bool privileged) {
   Options result;

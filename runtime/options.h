@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/log.h"
@@ -23,9 +24,12 @@ struct Options {
   std::string log_file;   // empty: stderr
   std::string cache_dir;  // empty: XDG_CACHE_HOME/ligerdsl or HOME/.cache/ligerdsl
   CacheMode cache = CacheMode::read_write;
+  int64_t cache_bytes = 0;             // limit of the disk cache; 0: kDefaultCacheLimit (disk_cache.h)
+  bool no_jit = false;                 // a kernel found in no cache is an error, never a compile
   bool validate = false;               // every call is waited for and checked
   bool deterministic = false;          // kernels of authors whose results may differ between runs are refused
   int32_t num_threads = 0;             // 0: one per CPU that the process may run on
+  std::string cpu;                     // CPU kernels are made for, one of LLVM's names; empty: this one
   std::string compiler;                // path of libligerdsl-compiler.so; empty: beside the library
   std::optional<CompileMode> compile;  // unset: a thread in the library, a process in the tools
   std::string compile_worker;          // path of the worker; empty: ligerdsl/compile-worker beside the compiler library
@@ -53,6 +57,9 @@ const Options& options();
 
 // Parses from any source; `get` returns null for an unset variable.
 Options parse_options(const std::function<const char*(const char*)>& get, bool privileged);
+
+// "4096", "512M", "2G": a number of bytes with a letter K, M, G or T for powers of 1024. Null for anything else.
+std::optional<int64_t> parse_bytes(std::string_view text);
 
 struct OptionInfo {
   const char* name;           // LIGERDSL_...

@@ -17,4 +17,9 @@ void* find_symbol(void* library, const char* name) {
   return dlsym(library, name);
 }
 
+std::string file_of(const void* address) {
+  Dl_info info{};
+  return dladdr(address, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
+}
+
 }  // namespace ligerdsl::runtime

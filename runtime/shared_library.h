@@ -13,4 +13,7 @@ void* open_library(std::initializer_list<std::string> names, std::string* tried)
 // The function of that name, or null.
 void* find_symbol(void* library, const char* name);
 
+// The file of the library (or program) that holds this address, as it was loaded; empty when there is none.
+std::string file_of(const void* address);
+
 }  // namespace ligerdsl::runtime

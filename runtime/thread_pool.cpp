@@ -1,68 +1,13 @@
 #include "runtime/thread_pool.h"
 
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstdlib>
-#include <utility>
-#if defined(__SSE__)
-#include <xmmintrin.h>
-#endif
+#include <thread>
 
-#include "runtime/status.h"
+#include "runtime/crew.h"
 
 namespace ligerdsl::runtime {
-namespace {
-
-constexpr size_t kArenaAlign = 64;
-constexpr int64_t kChunksPerThread = 4;  // enough to even out threads of different speed
-
-// Kernels compute with the default rounding and with denormals whatever the calling thread has set: a result must not
-// depend on whether the caller or a worker ran a chunk.
-class DefaultFloatMode {
- public:
-#if defined(__SSE__)
-  DefaultFloatMode() : saved_(_mm_getcsr()) {
-    if (saved_ != kDefault) _mm_setcsr(kDefault);
-  }
-  ~DefaultFloatMode() {
-    if (saved_ != kDefault) _mm_setcsr(saved_);
-  }
-
- private:
-  static constexpr unsigned kDefault = 0x1f80;
-  unsigned saved_;
-#else
-  DefaultFloatMode() {}
-#endif
-};
-
-// Worker threads do not survive fork(): in a child of the process that made the pool, jobs run on the caller.
-std::atomic<uint32_t> fork_generation{0};
-
-void watch_forks() {
-  static const int registered = pthread_atfork(nullptr, nullptr, [] { fork_generation.fetch_add(1); });
-  static_cast<void>(registered);
-}
-
-// Threads of ours never run the host's signal handlers.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &saved_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &saved_, nullptr); }
-
- private:
-  sigset_t saved_;
-};
-
-}  // namespace
 
 int32_t usable_cpus() {
   cpu_set_t set;
@@ -70,197 +15,31 @@ int32_t usable_cpus() {
   return std::max<int32_t>(static_cast<int32_t>(std::thread::hardware_concurrency()), 1);
 }
 
-// A job lives on the stack of run()'s caller, who leaves only when no worker holds it any more.
-struct ThreadPool::Job {
-  Body body;
-  void* user;
-  int64_t total, chunk;
-  std::atomic<int64_t> next{0};
-  int32_t helpers = 0;  // workers inside; guarded by the pool's mutex
-  Job* link = nullptr;  // next in the pool's list; guarded likewise
-
-  bool exhausted() const { return next.load(std::memory_order_relaxed) >= total; }
-
-  void work(void* arena) {
-    DefaultFloatMode mode;
-    const bool outer = std::exchange(inside_job, true);
-    for (;;) {
-      const int64_t begin = next.fetch_add(chunk, std::memory_order_relaxed);
-      if (begin >= total) break;
-      body(user, begin, std::min(begin + chunk, total), arena);
-    }
-    inside_job = outer;
-  }
-
-  static thread_local bool inside_job;
-};
-
-thread_local bool ThreadPool::Job::inside_job = false;
-
-struct ThreadPool::Arena {
-  std::atomic<void*> memory{nullptr};
-  bool lent = false;  // guarded by the pool's mutex
-};
-
 ThreadPool::ThreadPool(int32_t threads, HostAllocator allocator)
-    : threads_(threads > 0 ? threads : usable_cpus()), allocator_(allocator) {
-  watch_forks();
-  generation_ = fork_generation.load();
-  const int32_t workers = threads_ - 1;
-  // As many callers as threads find an arena at once; more of them wait for one.
-  idle_caller_arenas_ = threads_;
-  arena_count_ = workers + idle_caller_arenas_;
-  arenas_ = std::make_unique<Arena[]>(static_cast<size_t>(arena_count_));
-  SignalsBlocked blocked;
-  try {
-    for (int32_t i = 0; i < workers; ++i) workers_.emplace_back([this, i] { worker(i); });
-  } catch (const std::exception& error) {
-    stop();
-    fail(Status::out_of_host_memory, "cannot start " + std::to_string(workers) + " worker threads: " + error.what());
-  }
-}
+    : threads_(threads > 0 ? threads : usable_cpus()),
+      allocator_(allocator),
+      crew_(std::make_shared<Crew>(threads_, allocator)) {}
 
-ThreadPool::~ThreadPool() {
-  if (generation_ != fork_generation.load()) {
-    for (std::thread& thread : workers_) thread.detach();  // they exist in the parent only
-  } else {
-    stop();
-  }
-  for (void* memory : regions_) release(memory);
-}
+ThreadPool::~ThreadPool() = default;
 
-void ThreadPool::stop() {
-  {
-    std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  work_.notify_all();
-  for (std::thread& thread : workers_) thread.join();
-  workers_.clear();
-}
-
-void* ThreadPool::acquire(size_t bytes) {
-  void* memory = allocator_.alloc != nullptr ? allocator_.alloc(allocator_.user, bytes, kArenaAlign)
-                                             : std::aligned_alloc(kArenaAlign, bytes);
-  if (memory == nullptr)
-    fail(Status::out_of_host_memory, "cannot get " + std::to_string(bytes) + " bytes for kernel scratch");
-  return memory;
-}
-
-void ThreadPool::release(void* memory) {
-  if (allocator_.alloc != nullptr) {
-    if (allocator_.free != nullptr) allocator_.free(allocator_.user, memory);
-  } else {
-    std::free(memory);
-  }
+ThreadPool::Crew& ThreadPool::crew() {
+  return crew_.get([this](const Crew& parents) {
+    auto alone = std::make_shared<Crew>(1, allocator_);
+    alone->reserve_arenas(parents.arena_bytes());
+    return alone;
+  });
 }
 
 void ThreadPool::reserve_arenas(size_t bytes) {
-  std::lock_guard lock(mutex_);
-  if (bytes <= arena_bytes_) return;
-  // Powers of two keep the sum of outgrown arenas, which running jobs may still use, below the size of the current
-  // ones.
-  const size_t each = std::bit_ceil(std::max(bytes, size_t{4096}));
-  const size_t all = each * static_cast<size_t>(arena_count_);
-  regions_.reserve(regions_.size() + 1);
-  auto* memory = static_cast<char*>(acquire(all));
-  regions_.push_back(memory);
-  for (int32_t i = 0; i < arena_count_; ++i)
-    arenas_[i].memory.store(memory + each * static_cast<size_t>(i), std::memory_order_release);
-  arena_bytes_ = each;
+  crew().reserve_arenas(bytes);
 }
-
-void ThreadPool::worker(int32_t index) {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    Job* job = jobs_;
-    while (job != nullptr && job->exhausted()) job = job->link;
-    if (job == nullptr) {
-      if (stopping_) return;
-      work_.wait(lock);
-      continue;
-    }
-    ++job->helpers;
-    lock.unlock();
-    job->work(arenas_[index].memory.load(std::memory_order_acquire));
-    lock.lock();
-    if (--job->helpers == 0) done_.notify_all();
-  }
-}
-
-// An arena for the time of one run() on the caller's thread.
-class ThreadPool::ArenaLease {
- public:
-  ArenaLease(ThreadPool& pool, std::unique_lock<std::mutex>& lock) : pool_(pool) {
-    // A job started inside a job must not wait: those who hold the arenas may be waiting for it.
-    if (Job::inside_job && pool.idle_caller_arenas_ == 0) {
-      memory_ = spare_ = pool.acquire(std::max(pool.arena_bytes_, kArenaAlign));
-      return;
-    }
-    pool.arena_free_.wait(lock, [&] { return pool.idle_caller_arenas_ > 0; });
-    --pool.idle_caller_arenas_;
-    index_ = pool.threads_ - 1;
-    while (pool.arenas_[index_].lent) ++index_;
-    pool.arenas_[index_].lent = true;
-    memory_ = pool.arenas_[index_].memory.load(std::memory_order_acquire);
-  }
-
-  // The pool's mutex is held.
-  void give_back() {
-    if (spare_ != nullptr) return pool_.release(spare_);
-    pool_.arenas_[index_].lent = false;
-    if (pool_.idle_caller_arenas_++ == 0) pool_.arena_free_.notify_all();
-  }
-
-  void* memory() const { return memory_; }
-
- private:
-  ThreadPool& pool_;
-  int32_t index_ = 0;
-  void* memory_ = nullptr;
-  void* spare_ = nullptr;
-};
 
 void ThreadPool::run(int64_t total, int64_t chunk, Body body, void* user) {
-  if (threads_ == 1 || total <= 1 || generation_ != fork_generation.load(std::memory_order_relaxed))
-    return run_inline(total, body, user);
-  if (chunk <= 0) chunk = std::max<int64_t>(total / (threads_ * kChunksPerThread), 1);
-  Job job{body, user, total, chunk};
-  std::unique_lock lock(mutex_);
-  ArenaLease lease(*this, lock);
-  job.link = jobs_;
-  jobs_ = &job;
-  lock.unlock();
-  wake((total + chunk - 1) / chunk - 1);
-  job.work(lease.memory());
-  lock.lock();
-  Job** place = &jobs_;
-  while (*place != &job) place = &(*place)->link;
-  *place = job.link;
-  done_.wait(lock, [&] { return job.helpers == 0; });
-  lease.give_back();
-}
-
-void ThreadPool::wake(int64_t helpers) {
-  if (helpers >= threads_ - 1) return work_.notify_all();
-  for (; helpers > 0; --helpers) work_.notify_one();
+  crew().run(total, chunk, body, user);
 }
 
 void ThreadPool::run_inline(int64_t total, Body body, void* user) {
-  if (total <= 0) return;
-  Job job{body, user, total, total};
-  if (generation_ != fork_generation.load(std::memory_order_relaxed)) {
-    // The parent's lock may have been held at the time of the fork.
-    void* memory = acquire(std::max(arena_bytes_, kArenaAlign));
-    job.work(memory);
-    return release(memory);
-  }
-  std::unique_lock lock(mutex_);
-  ArenaLease lease(*this, lock);
-  lock.unlock();
-  job.work(lease.memory());
-  lock.lock();
-  lease.give_back();
+  crew().run_inline(total, body, user);
 }
 
 }  // namespace ligerdsl::runtime

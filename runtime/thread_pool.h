@@ -5,16 +5,15 @@
 // (kernels store to disjoint places and reduce in an order fixed by the grid). Jobs may come from several threads at
 // once and from inside a job. run() takes no memory: the job lives on the caller's stack, arenas were made by
 // reserve_arenas().
+//
+// Worker threads do not survive fork(). In a forked child a pool works with the calling thread alone, and its first
+// call takes memory for an arena.
 #pragma once
 
-#include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <mutex>
-#include <thread>
-#include <vector>
+
+#include "runtime/fork.h"
 
 namespace ligerdsl::runtime {
 
@@ -48,32 +47,13 @@ class ThreadPool {
   void run_inline(int64_t total, Body body, void* user);
 
  private:
-  struct Job;
-  struct Arena;
-  class ArenaLease;
+  class Crew;
 
-  void worker(int32_t index);
-  void wake(int64_t helpers);
-  void stop();
-  void* acquire(size_t bytes);
-  void release(void* memory);
+  Crew& crew();
 
-  int32_t threads_ = 1;
+  int32_t threads_;
   HostAllocator allocator_;
-  uint32_t generation_ = 0;  // of the process: differs in a forked child
-  std::vector<std::thread> workers_;
-
-  std::mutex mutex_;  // guards everything below but the arenas' own atomics
-  std::condition_variable work_, done_, arena_free_;
-  Job* jobs_ = nullptr;  // newest first
-  bool stopping_ = false;
-
-  // Arenas [0, threads - 1) belong to the workers, the rest is lent to callers.
-  std::unique_ptr<Arena[]> arenas_;
-  int32_t arena_count_ = 0;
-  int32_t idle_caller_arenas_ = 0;
-  size_t arena_bytes_ = 0;
-  std::vector<void*> regions_;  // memory of all arenas, outgrown ones too
+  PerProcess<Crew> crew_;
 };
 
 // CPUs that this process may run on, at least 1.

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
+#include <sstream>
 
 #include "bf16.h"
 #include "oracle.h"
+#include "report.h"
 
 namespace train {
 namespace {
@@ -39,10 +42,12 @@ Comparison compare(std::string name, std::string output, std::string shape, cons
     for (int64_t j = 0; j < width; ++j) {
       double error = finite_or_worst(std::abs(got[start + j] - expected[start + j]));
       c.error = std::max(c.error, error / scale);
-      c.of_gate = std::max(c.of_gate, error / (gate.atol * scale + gate.rtol * std::abs(expected[start + j])));
+      const double allowed = gate.atol * scale + gate.rtol * std::abs(expected[start + j]);
+      if (error > 0) c.of_gate = std::max(c.of_gate, finite_or_worst(error / allowed));  // an exact gate allows 0
     }
   }
-  c.gate = fmt::format("{:.2g} + {:.2g}", gate.rtol, gate.atol);
+  const bool exact = gate.rtol == 0 && gate.atol == 0;
+  c.gate = exact ? "equal" : fmt::format("{:.2g} + {:.2g}", gate.rtol, gate.atol);
   return c;
 }
 
@@ -56,6 +61,10 @@ std::vector<double> fetch(Ops& ops, const Tensor& t) {
     std::vector<uint16_t> values(t.size());
     ops.download(values.data(), t);
     std::transform(values.begin(), values.end(), out.begin(), from_bf16);
+  } else if (t.type == Type::i32) {
+    std::vector<int32_t> values(t.size());
+    ops.download(values.data(), t);
+    out.assign(values.begin(), values.end());
   } else {
     std::vector<int64_t> values(t.size());
     ops.download(values.data(), t);
@@ -79,12 +88,36 @@ std::vector<double> fill(Ops& ops, const Tensor& t, std::vector<double> values) 
   return fetch(ops, t);
 }
 
+std::vector<Comparison> missing_checks(std::span<const Ops::Operation> operations,
+                                       const std::vector<Comparison>& made) {
+  std::set<std::pair<std::string, std::string>> covered;
+  auto for_each_word = [](const std::string& words, auto body) {
+    std::istringstream in(words);
+    for (std::string word; in >> word;) body(word);
+  };
+  for (const Comparison& c : made) {
+    for_each_word(c.output, [&](const std::string& output) { covered.emplace(c.name, output); });
+  }
+  std::vector<Comparison> missing;
+  for (const Ops::Operation& operation : operations) {
+    for_each_word(operation.outputs, [&](const std::string& output) {
+      if (covered.count({operation.name, output})) return;
+      Comparison none{operation.name, output};
+      none.error = none.of_gate = std::numeric_limits<double>::infinity();
+      none.gate = "has no check";
+      missing.push_back(std::move(none));
+    });
+  }
+  return missing;
+}
+
 bool print_comparisons(const std::vector<Comparison>& comparisons) {
-  fmt::print("{:<24} {:<12} {:<20} {:>10}  {:<15} {:>8}\n", "", "output", "shape", "error", "gate", "of gate");
+  say("{:<40} {:<12} {:<20} {:>10}  {:<15} {:>8}\n", "", "output", "shape", "error", "gate", "of gate");
   bool all = true;
   for (const Comparison& c : comparisons) {
-    fmt::print("{:<24} {:<12} {:<20} {:>10.2e}  {:<15} {:>7.1f}% {}\n", c.name, c.output, c.shape, c.error, c.gate,
-               100 * c.of_gate, c.passed() ? "ok" : "FAILED");
+    std::string name = c.variant.empty() ? c.name : c.name + ", " + c.variant;
+    say("{:<40} {:<12} {:<20} {:>10.2e}  {:<15} {:>7.1f}% {}\n", name, c.output, c.shape, c.error, c.gate,
+        100 * c.of_gate, c.passed() ? "ok" : "FAILED");
     all = all && c.passed();
   }
   return all;

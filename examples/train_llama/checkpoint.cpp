@@ -1,106 +1,223 @@
 #include "checkpoint.h"
 
-#include <fcntl.h>
-#include <unistd.h>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+
+#include "files.h"
 
 namespace train {
 static_assert(std::endian::native == std::endian::little, "checkpoints are little-endian");
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelConfig, layers, heads, kv_heads, width, ffn, context, vocab, rope_base,
                                    norm_eps)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainConfig, batch, steps, warmup, lr, final_lr, beta1, beta2, adam_eps,
+                                   weight_decay, clip, seed)
 
 namespace {
 
+using nlohmann::json;
+
 constexpr char kMagic[8] = {'L', 'D', 'S', 'L', 'C', 'K', 'P', 'T'};
-constexpr uint32_t kVersion = 1;
-constexpr size_t kPrefix = sizeof(kMagic) + 2 * sizeof(uint32_t);
+constexpr uint32_t kVersion = 2;
+constexpr uint32_t kLongestDescription = 1 << 20;
 
-uint64_t fnv1a(const char* bytes, size_t count) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (size_t i = 0; i < count; ++i) hash = (hash ^ static_cast<uint8_t>(bytes[i])) * 0x100000001b3u;
-  return hash;
+std::string_view bytes_of(const auto& array) {
+  return {reinterpret_cast<const char*>(array.data()), array.size() * sizeof(array[0])};
 }
 
-void append(std::vector<char>& out, const void* data, size_t bytes) {
-  const char* from = static_cast<const char*>(data);
-  out.insert(out.end(), from, from + bytes);
+// "kv_heads" as "--kv-heads".
+std::string option(std::string key) {
+  std::replace(key.begin(), key.end(), '_', '-');
+  return "--" + key;
 }
 
-void write_file(const std::filesystem::path& path, const std::vector<char>& bytes) {
-  int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (file < 0) throw std::runtime_error("cannot write " + path.string() + ": " + std::strerror(errno));
-  size_t done = 0;
-  while (done < bytes.size()) {
-    ssize_t n = write(file, bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;
-    done += n;
+// The values of two objects with the same keys that differ: body(key, of a, of b).
+template <class Body>
+void for_each_difference(const json& a, const json& b, Body body) {
+  for (const auto& [key, value] : a.items()) {
+    if (b.at(key) != value) body(key, value.dump(), b.at(key).dump());
   }
-  bool whole = done == bytes.size() && fsync(file) == 0;
-  std::string reason = std::strerror(errno);
-  close(file);
-  if (!whole) throw std::runtime_error("cannot write " + path.string() + ": " + reason);
+}
+
+std::string other_model(const ModelConfig& found, const ModelConfig& expected) {
+  std::string text, options;
+  for_each_difference(found, expected,
+                      [&](const std::string& key, const std::string& of_file, const std::string& ours) {
+                        text += fmt::format("{}{} {} (this run: {})", text.empty() ? "" : ", ", key, of_file, ours);
+                        options += fmt::format(" {} {}", option(key), of_file);
+                      });
+  return "it is of another model: " + text + "; to go on from it, pass" + options;
+}
+
+bool all_finite(const std::vector<float>& values) {
+  return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
+}
+
+const char* not_finite(const Checkpoint& c) {
+  return !all_finite(c.weights)                 ? "weights"
+         : !all_finite(c.m) || !all_finite(c.v) ? "moments of the optimiser"
+                                                : nullptr;
+}
+
+// Reads a checkpoint from front to back. Every length is compared with the file's before memory is taken for it.
+class Reader {
+ public:
+  explicit Reader(const std::filesystem::path& path) : path_(path), in_(path, std::ios::binary) {
+    std::error_code error;
+    left_ = std::filesystem::file_size(path, error);
+    if (!in_ || error) reject("cannot be opened" + (error ? ": " + error.message() : std::string()));
+  }
+
+  [[noreturn]] void reject(const std::string& why) const {
+    throw std::runtime_error("checkpoint " + path_.string() + ": " + why);
+  }
+
+  json description() {
+    char magic[sizeof(kMagic)];
+    if (left_ < sizeof(magic)) reject("not a checkpoint of train_llama");
+    read(magic, sizeof(magic));
+    if (std::memcmp(magic, kMagic, sizeof(magic))) reject("not a checkpoint of train_llama");
+    uint32_t numbers[2];
+    read(numbers, sizeof(numbers));
+    if (numbers[0] != kVersion) {
+      reject(fmt::format(
+          "it has format version {}, this program reads {}; go on with the program that wrote it, or train anew",
+          numbers[0], kVersion));
+    }
+    if (numbers[1] > kLongestDescription) reject("damaged: its description has an impossible length");
+    std::string text(std::min<uint64_t>(numbers[1], left_), ' ');
+    read(text.data(), numbers[1]);
+    json description = json::parse(text, nullptr, false);
+    if (!description.is_object()) reject("damaged: its description cannot be read");
+    return description;
+  }
+
+  template <class T>
+  void array(std::vector<T>& out, uint64_t elements) {
+    if (elements > left_ / sizeof(T)) cut_off();
+    out.resize(elements);
+    read(out.data(), elements * sizeof(T));
+  }
+
+  void digest() {
+    const uint64_t computed = hash_;
+    uint64_t stored = 0;
+    read(&stored, sizeof(stored));
+    if (stored != computed) reject("damaged: its digest does not fit its contents");
+    if (left_) reject(fmt::format("damaged: {} bytes too long", left_));
+  }
+
+ private:
+  [[noreturn]] void cut_off() const { reject("damaged: the file is cut off"); }
+
+  void read(void* to, uint64_t bytes) {
+    if (bytes > left_ || !in_.read(static_cast<char*>(to), static_cast<std::streamsize>(bytes))) cut_off();
+    hash_ = fnv1a(to, bytes, hash_);
+    left_ -= bytes;
+  }
+
+  const std::filesystem::path path_;
+  std::ifstream in_;
+  uint64_t left_ = 0, hash_ = fnv1a(nullptr, 0);
+};
+
+// Runs `body`; what JSON throws for a missing or mistyped entry becomes a rejection.
+template <class Body>
+void interpret(const Reader& reader, Body body) {
+  try {
+    body();
+  } catch (const json::exception&) {
+    reader.reject("damaged: its description is not complete");
+  }
 }
 
 }  // namespace
 
-void save_checkpoint(const std::filesystem::path& path, const Checkpoint& c) {
-  std::string description = nlohmann::json{{"model", c.model}, {"step", c.step}, {"elements", c.weights.size()}}.dump();
-  uint32_t numbers[2] = {kVersion, static_cast<uint32_t>(description.size())};
-  std::vector<char> bytes;
-  append(bytes, kMagic, sizeof(kMagic));
-  append(bytes, numbers, sizeof(numbers));
-  append(bytes, description.data(), description.size());
-  for (const auto* array : {&c.weights, &c.m, &c.v}) append(bytes, array->data(), array->size() * sizeof(float));
-  uint64_t digest = fnv1a(bytes.data(), bytes.size());
-  append(bytes, &digest, sizeof(digest));
+uint64_t fnv1a(const void* bytes, size_t count, uint64_t hash) {
+  const auto* at = static_cast<const uint8_t*>(bytes);
+  for (size_t i = 0; i < count; ++i) hash = (hash ^ at[i]) * 0x100000001b3u;
+  return hash;
+}
 
-  std::filesystem::path temporary = path;
-  temporary += ".part";
-  write_file(temporary, bytes);
-  std::filesystem::rename(temporary, path);
+void save_checkpoint(const std::filesystem::path& path, const Checkpoint& c) {
+  if (const char* what = not_finite(c)) {
+    throw Diverged(fmt::format("after step {} some {} are infinite or not a number", c.step, what));
+  }
+  const std::string description = json{
+      {"model", c.model},
+      {"train", c.train},
+      {"text", c.text},
+      {"step", c.step},
+      {"elements", c.weights.size()},
+      {"losses", c.history.losses.size()},
+      {"evaluations",
+       c.history.held_out.size()}}.dump();
+  const std::array<uint32_t, 2> numbers{kVersion, static_cast<uint32_t>(description.size())};
+  static_assert(sizeof(Point) == 16, "an evaluation is a step and a number of bits");
+  std::vector<std::string_view> pieces{{kMagic, sizeof(kMagic)},
+                                       bytes_of(numbers),
+                                       description,
+                                       bytes_of(c.weights),
+                                       bytes_of(c.m),
+                                       bytes_of(c.v),
+                                       bytes_of(c.history.losses),
+                                       bytes_of(c.history.held_out)};
+  std::array<uint64_t, 1> digest{fnv1a(nullptr, 0)};
+  for (std::string_view piece : pieces) digest[0] = fnv1a(piece.data(), piece.size(), digest[0]);
+  pieces.push_back(bytes_of(digest));
+  write_whole(path, pieces);
 }
 
 Checkpoint load_checkpoint(const std::filesystem::path& path, const ModelConfig& expected) {
-  auto reject = [&](const std::string& why) { throw std::runtime_error("checkpoint " + path.string() + ": " + why); };
-  std::ifstream in(path, std::ios::binary);
-  if (!in) reject("cannot be opened");
-  std::vector<char> bytes{std::istreambuf_iterator<char>(in), {}};
-  if (bytes.size() < kPrefix + 8 || std::memcmp(bytes.data(), kMagic, sizeof(kMagic))) reject("not a checkpoint");
-  uint32_t numbers[2];
-  std::memcpy(numbers, bytes.data() + sizeof(kMagic), sizeof(numbers));
-  if (numbers[0] != kVersion) reject("format version " + std::to_string(numbers[0]) + ", this program reads 1");
-  uint64_t digest;
-  std::memcpy(&digest, bytes.data() + bytes.size() - 8, 8);
-  if (digest != fnv1a(bytes.data(), bytes.size() - 8)) reject("damaged: its digest does not fit its contents");
-  if (bytes.size() < kPrefix + numbers[1] + 8) reject("damaged: the description is cut off");
-
-  const char* at = bytes.data() + kPrefix;
-  nlohmann::json description = nlohmann::json::parse(at, at + numbers[1]);
-  at += numbers[1];
+  Reader reader(path);
+  const json description = reader.description();
   Checkpoint c;
-  description.at("model").get_to(c.model);
-  description.at("step").get_to(c.step);
-  size_t elements = description.at("elements").get<size_t>();
-  if (c.model != expected) {
-    reject("its model is " + description["model"].dump() + ", this run's is " + nlohmann::json(expected).dump());
+  interpret(reader, [&] {
+    const auto elements = description.at("elements").get<uint64_t>();
+    reader.array(c.weights, elements);
+    reader.array(c.m, elements);
+    reader.array(c.v, elements);
+    reader.array(c.history.losses, description.at("losses").get<uint64_t>());
+    reader.array(c.history.held_out, description.at("evaluations").get<uint64_t>());
+    reader.digest();
+    description.at("model").get_to(c.model);
+    description.at("train").get_to(c.train);
+    description.at("text").get_to(c.text);
+    description.at("step").get_to(c.step);
+  });
+  if (c.model != expected) reader.reject(other_model(c.model, expected));
+  if (c.step < 0 || static_cast<uint64_t>(c.step) != c.history.losses.size()) {
+    reader.reject(fmt::format("damaged: it has {} losses of {} steps", c.history.losses.size(), c.step));
   }
-  if (static_cast<size_t>(bytes.data() + bytes.size() - 8 - at) != 3 * elements * sizeof(float)) {
-    reject("damaged: the arrays have the wrong length");
-  }
-  for (auto* array : {&c.weights, &c.m, &c.v}) {
-    array->resize(elements);
-    std::memcpy(array->data(), at, elements * sizeof(float));
-    at += elements * sizeof(float);
-  }
+  if (const char* what = not_finite(c)) reader.reject(fmt::format("some of its {} are infinite or not a number", what));
   return c;
+}
+
+Summary read_summary(const std::filesystem::path& path) {
+  Reader reader(path);
+  const json description = reader.description();
+  Summary summary;
+  interpret(reader, [&] {
+    description.at("model").get_to(summary.model);
+    description.at("step").get_to(summary.step);
+  });
+  return summary;
+}
+
+std::string differences(const Checkpoint& c, const TrainConfig& train, uint64_t text) {
+  std::string out = c.text == text ? "" : "another text";
+  for_each_difference(c.train, train, [&](const std::string& key, const std::string& then, const std::string& now) {
+    out += fmt::format("{}{} {} (was {})", out.empty() ? "" : ", ", option(key), now, then);
+  });
+  return out;
 }
 
 }  // namespace train

@@ -1,29 +1,54 @@
-// A training run on disk: enough to continue it bit for bit.
+// A training run on disk: enough to continue it bit for bit, its loss curve included.
 //
 //   8 bytes   "LDSLCKPT"
 //   4 bytes   format version, 4 bytes length of the description
-//   ...       description, JSON: the model's sizes, the step, the number of elements of each array
-//   ...       weights, first and second moments: f32 arrays of that many elements
+//   ...       description, JSON: the model's sizes, the settings of the training, the step, the length of each array
+//   ...       weights, first and second moments, the loss of each step: f32; held-out evaluations: step i64, bits f64
 //   8 bytes   FNV-1a digest of all bytes before
 // Numbers are little-endian. The digest finds damage, not malice.
 #pragma once
 
 #include <filesystem>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "config.h"
+#include "history.h"
 
 namespace train {
 
 struct Checkpoint {
   ModelConfig model;
-  int64_t step = 0;  // steps done
+  TrainConfig train;
+  uint64_t text = 0;  // digest of the training text
+  int64_t step = 0;   // steps done
   std::vector<float> weights, m, v;
+  History history;
 };
 
-// Writes beside the target, then renames: a reader meets the old file or the new one, never a part.
+// A loss, gradient, weight or moment is infinite or not a number. What was good before is untouched.
+struct Diverged : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Replaces the file as a whole or not at all. Throws Diverged, with nothing written, when a weight or moment is not
+// finite.
 void save_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint);
-// Throws when the file is not a whole checkpoint, or is one of another model.
+// Throws, saying what is wrong, when the file is not a whole checkpoint of this format, is one of another model than
+// `expected`, or has numbers that are not finite.
 Checkpoint load_checkpoint(const std::filesystem::path& path, const ModelConfig& expected);
+// The model and the number of steps done, from the file's beginning alone. Throws when it begins like no checkpoint.
+struct Summary {
+  ModelConfig model;
+  int64_t step = 0;
+};
+Summary read_summary(const std::filesystem::path& path);
+
+// What differs between the settings of a checkpoint and this run's, in the words of the command line; "" = nothing that
+// decides the data or the learning rate.
+std::string differences(const Checkpoint& checkpoint, const TrainConfig& train, uint64_t text);
+
+uint64_t fnv1a(const void* bytes, size_t count, uint64_t hash = 0xcbf29ce484222325u);
 
 }  // namespace train

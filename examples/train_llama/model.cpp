@@ -204,7 +204,7 @@ void Model::forward(std::span<const int64_t> tokens) {
     linear(branch_, layer.attended, index.out);
     norm(layer.ffn_norm, layer.attention_norm.sum, true, index.ffn_norm);
     linear(layer.gate_up, layer.ffn_norm.y, index.gate_up);
-    ops_.swiglu(r(layer.activated), r(layer.gate_up));
+    ops_.swiglu(r(layer.activated), {.gate_up = r(layer.gate_up)});
     linear(branch_, layer.activated, index.down);
     stream = layer.ffn_norm.sum;
   }
@@ -229,7 +229,8 @@ void Model::backward() {
     const Layer& layer = layers_[i];
     const ParameterLayout::Layer& index = layout_.layers[i];
     linear_backward(d_activated_, d_stream_, layer.activated, index.down);
-    ops_.swiglu_backward(r(layer.gate_up), r(d_activated_));
+    const Ops::Gated gated{.gate_up = r(layer.gate_up)};
+    ops_.swiglu_backward(gated, r(d_activated_), gated);
     linear_backward(d_norm_, layer.gate_up, layer.ffn_norm.y, index.gate_up);
     norm_backward(d_norm_, layer.ffn_norm, index.ffn_norm);
 
@@ -245,14 +246,15 @@ void Model::backward() {
 void Model::gradient_step(std::span<const int64_t> tokens, std::span<const int64_t> labels, const Tensor& loss) {
   forward(tokens);
   ops_.upload(labels_.rows(rows_), labels.data());
-  ops_.cross_entropy(loss, logits_.rows(rows_), labels_.rows(rows_), true);
+  Tensor logits = logits_.rows(rows_);
+  ops_.cross_entropy({.logits = logits, .labels = labels_.rows(rows_), .loss = loss, .d_logits = logits});
   backward();
 }
 
 double Model::loss(std::span<const int64_t> tokens, std::span<const int64_t> labels) {
   forward(tokens);
   ops_.upload(labels_.rows(rows_), labels.data());
-  ops_.cross_entropy(loss_, logits_.rows(rows_), labels_.rows(rows_), false);
+  ops_.cross_entropy({.logits = logits_.rows(rows_), .labels = labels_.rows(rows_), .loss = loss_});
   float value = 0;
   ops_.download(&value, loss_);
   return value;

@@ -1,70 +1,21 @@
-#include "ops.h"
+// The device, its memory, and the operations that the model is made of.
+#include <unistd.h>
 
-#include <ligerdsl/ligerdsl.h>
+#include <span>
 
-#include <array>
-#include <stdexcept>
+#include "ops_impl.h"
 
 namespace train {
-namespace {
-
-void require_success(ligerdsl_status_t status) {
-  if (status == LIGERDSL_SUCCESS) return;
-  throw std::runtime_error(std::string(ligerdsl_status_name(status)) + ": " + ligerdsl_last_error());
-}
-
-int32_t dtype(Type type) {
-  return type == Type::f32 ? LIGERDSL_F32 : type == Type::bf16 ? LIGERDSL_BF16 : LIGERDSL_I64;
-}
-
-// Describes the tensors of one call; what it returns lives as long as it does.
-class Arguments {
- public:
-  explicit Arguments(ligerdsl_device_t device) : device_(device) {}
-  Arguments(const Arguments&) = delete;
-
-  // NULL for an empty tensor.
-  const ligerdsl_tensor_t* operator()(const Tensor& t) {
-    if (!t.data) return nullptr;
-    Slot& slot = slots_.at(used_++);
-    slot.tensor = t;
-    slot.described = ligerdsl_tensor_make(t.data, device_, dtype(t.type), t.rank, slot.tensor.shape.data());
-    slot.described.strides = slot.tensor.stride.data();
-    return &slot.described;
-  }
-
- private:
-  struct Slot {
-    Tensor tensor;
-    ligerdsl_tensor_t described;
-  };
-  ligerdsl_device_t device_;
-  std::array<Slot, 8> slots_;
-  size_t used_ = 0;
-};
-
-}  // namespace
-
-struct Ops::Impl {
-  ligerdsl_context_t context = nullptr;
-  ligerdsl_stream_t stream = nullptr;
-  ligerdsl_device_t device{LIGERDSL_CPU, 0};
-  std::vector<void*> memory;
-  int64_t bytes = 0;
-
-  ~Impl() {
-    for (void* data : memory) (void)!ligerdsl_buffer_free(context, data);
-    if (stream) (void)!ligerdsl_stream_destroy(context, stream);
-    ligerdsl_context_destroy(context);
-  }
-};
 
 Ops::Ops(const std::string& device, int threads) : impl_(std::make_unique<Impl>()) {
   if (device != "cpu") impl_->device = {LIGERDSL_CUDA, std::stoi(device.substr(device.find(':') + 1))};
   ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
   config.device = impl_->device;
   config.num_threads = threads;
-  require_success(ligerdsl_context_create(&config, &impl_->context));
+  if (ligerdsl_status_t status = ligerdsl_context_create(&config, &impl_->context)) {
+    throw std::runtime_error("--device " + device + ": " + ligerdsl_status_name(status) + ": " + ligerdsl_last_error() +
+                             (on_gpu() ? "; --device cpu trains on the CPU" : ""));
+  }
   if (on_gpu()) require_success(ligerdsl_stream_create(impl_->context, &impl_->stream));
 }
 
@@ -83,12 +34,42 @@ int64_t Ops::allocated_bytes() const {
   return impl_->bytes;
 }
 
+std::span<const Ops::Operation> Ops::operations() {
+#define TRAIN_OPERATION(op, outputs) {#op, outputs},
+  static const Operation all[] = {LIGERDSL_FOR_EACH_OPERATION(TRAIN_OPERATION)};
+#undef TRAIN_OPERATION
+  return all;
+}
+std::string Ops::latest() const {
+  return impl_->latest;
+}
+
 // ---- Memory
 // ---------------------------------------------------------------------------------------------------------------
 
+namespace {
+
+// Memory that a CPU run may ask for. Pages come when they are touched, so asking for more would not fail: the kernel
+// would end some process later.
+int64_t physical_bytes() {
+  return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+}
+
+}  // namespace
+
 Tensor Ops::allocate(Type type, std::initializer_list<int64_t> shape) {
+  const char* advice = "; lower --batch, --context, --width, --ffn or --layers";
+  double bytes = size_of(type);  // may be beyond 64 bits
+  for (int64_t dim : shape) bytes *= static_cast<double>(dim);
+  const double all = bytes + static_cast<double>(impl_->bytes), limit = on_gpu() ? 0x1p62 : physical_bytes();
+  if (all > limit) {
+    throw std::runtime_error("the model needs more than " + std::to_string(static_cast<int64_t>(all / 0x1p30)) +
+                             " GiB, this machine has " + std::to_string(physical_bytes() >> 30) + " GiB" + advice);
+  }
   Tensor t(nullptr, type, shape);
-  require_success(ligerdsl_buffer_alloc(impl_->context, t.bytes(), &t.data));
+  if (ligerdsl_status_t status = ligerdsl_buffer_alloc(impl_->context, t.bytes(), &t.data)) {
+    throw std::runtime_error(std::string(ligerdsl_status_name(status)) + ": " + ligerdsl_last_error() + advice);
+  }
   impl_->memory.push_back(t.data);
   impl_->bytes += t.bytes();
   require_success(ligerdsl_buffer_fill(impl_->context, t.data, 0, t.bytes(), impl_->stream));
@@ -108,8 +89,8 @@ void Ops::check() {
   require_success(ligerdsl_context_check(impl_->context, impl_->stream));
 }
 
-// ---- Operations
-// -----------------------------------------------------------------------------------------------------------
+// ---- Operations. The one-call form reads from the tensors which of them are wanted, their types, and what is in
+// place, so the descriptions say only what no tensor shows.
 
 void Ops::embedding(const Tensor& out, const Tensor& table, const Tensor& ids) {
   Arguments tensor(impl_->device);
@@ -118,7 +99,7 @@ void Ops::embedding(const Tensor& out, const Tensor& table, const Tensor& ids) {
   args.indices = tensor(ids);
   args.weight = tensor(table);
   args.out = tensor(out);
-  require_success(ligerdsl_embedding_forward(impl_->context, &desc, &args, impl_->stream));
+  impl_->run(desc, args);
 }
 
 void Ops::embedding_backward(const Tensor& d_table, const Tensor& d_out, const Tensor& ids) {
@@ -128,7 +109,7 @@ void Ops::embedding_backward(const Tensor& d_table, const Tensor& d_out, const T
   args.indices = tensor(ids);
   args.d_out = tensor(d_out);
   args.d_weight = tensor(d_table);
-  require_success(ligerdsl_embedding_backward(impl_->context, &desc, &args, impl_->stream));
+  impl_->run(desc, args);
 }
 
 void Ops::rms_norm(const Tensor& y, const Tensor& rstd, const Tensor& x, const Tensor& weight, double eps) {
@@ -136,13 +117,12 @@ void Ops::rms_norm(const Tensor& y, const Tensor& rstd, const Tensor& x, const T
   ligerdsl_rms_norm_forward_desc_t desc = LIGERDSL_RMS_NORM_FORWARD_DESC_INIT;
   desc.casting = LIGERDSL_CASTING_NONE;
   desc.eps = static_cast<float>(eps);
-  desc.with_rstd = 1;
   ligerdsl_rms_norm_forward_args_t args = LIGERDSL_RMS_NORM_FORWARD_ARGS_INIT;
   args.x = tensor(x);
   args.weight = tensor(weight);
   args.y = tensor(y);
   args.rstd = tensor(rstd);
-  require_success(ligerdsl_rms_norm_forward(impl_->context, &desc, &args, impl_->stream));
+  impl_->run(desc, args);
 }
 
 void Ops::rms_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Tensor& d_y, const Tensor& x,
@@ -150,7 +130,6 @@ void Ops::rms_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Ten
   Arguments tensor(impl_->device);
   ligerdsl_rms_norm_backward_desc_t desc = LIGERDSL_RMS_NORM_BACKWARD_DESC_INIT;
   desc.casting = LIGERDSL_CASTING_NONE;
-  desc.d_weight_dtype = LIGERDSL_F32;
   ligerdsl_rms_norm_backward_args_t args = LIGERDSL_RMS_NORM_BACKWARD_ARGS_INIT;
   args.d_y = tensor(d_y);
   args.x = tensor(x);
@@ -158,7 +137,7 @@ void Ops::rms_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Ten
   args.rstd = tensor(rstd);
   args.d_x = tensor(d_x);
   args.d_weight = tensor(d_weight);
-  require_success(ligerdsl_rms_norm_backward(impl_->context, &desc, &args, impl_->stream));
+  impl_->run(desc, args);
 }
 
 void Ops::add_rms_norm(const Tensor& y, const Tensor& sum, const Tensor& rstd, const Tensor& x, const Tensor& residual,
@@ -167,7 +146,6 @@ void Ops::add_rms_norm(const Tensor& y, const Tensor& sum, const Tensor& rstd, c
   ligerdsl_fused_add_rms_norm_forward_desc_t desc = LIGERDSL_FUSED_ADD_RMS_NORM_FORWARD_DESC_INIT;
   desc.casting = LIGERDSL_CASTING_NONE;
   desc.eps = static_cast<float>(eps);
-  desc.with_rstd = 1;
   ligerdsl_fused_add_rms_norm_forward_args_t args = LIGERDSL_FUSED_ADD_RMS_NORM_FORWARD_ARGS_INIT;
   args.x = tensor(x);
   args.residual = tensor(residual);
@@ -175,7 +153,7 @@ void Ops::add_rms_norm(const Tensor& y, const Tensor& sum, const Tensor& rstd, c
   args.y = tensor(y);
   args.sum = tensor(sum);
   args.rstd = tensor(rstd);
-  require_success(ligerdsl_fused_add_rms_norm_forward(impl_->context, &desc, &args, impl_->stream));
+  impl_->run(desc, args);
 }
 
 void Ops::add_rms_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Tensor& d_y, const Tensor& d_sum,
@@ -183,9 +161,6 @@ void Ops::add_rms_norm_backward(const Tensor& d_x, const Tensor& d_weight, const
   Arguments tensor(impl_->device);
   ligerdsl_fused_add_rms_norm_backward_desc_t desc = LIGERDSL_FUSED_ADD_RMS_NORM_BACKWARD_DESC_INIT;
   desc.casting = LIGERDSL_CASTING_NONE;
-  desc.d_weight_dtype = LIGERDSL_F32;
-  desc.with_d_sum = 1;
-  desc.in_place = 1;
   ligerdsl_fused_add_rms_norm_backward_args_t args = LIGERDSL_FUSED_ADD_RMS_NORM_BACKWARD_ARGS_INIT;
   args.d_y = tensor(d_y);
   args.d_sum = tensor(d_sum);
@@ -194,21 +169,26 @@ void Ops::add_rms_norm_backward(const Tensor& d_x, const Tensor& d_weight, const
   args.rstd = tensor(rstd);
   args.d_x = tensor(d_x);
   args.d_weight = tensor(d_weight);
-  require_success(ligerdsl_fused_add_rms_norm_backward(impl_->context, &desc, &args, impl_->stream));
+  impl_->run(desc, args);
 }
 
-void Ops::rope(const Tensor& q, const Tensor& k, const Tensor& cos, const Tensor& sin, bool inverse) {
+void Ops::rope(const Tensor& q, const Tensor& k, const Tensor& cos, const Tensor& sin, bool inverse,
+               const RopeLayout& layout) {
   Arguments tensor(impl_->device);
   ligerdsl_rope_desc_t desc = LIGERDSL_ROPE_DESC_INIT;
   desc.inverse = inverse;
-  desc.with_k = 1;
-  desc.in_place = 1;
+  desc.layout = layout.kind;
+  desc.rotary_dim = layout.rotated;
+  desc.time_section = layout.sections[0];
+  desc.height_section = layout.sections[1];
+  desc.width_section = layout.sections[2];
+  desc.complex_table = !sin.data;
   ligerdsl_rope_args_t args = LIGERDSL_ROPE_ARGS_INIT;
   args.q = args.q_out = tensor(q);
   args.k = args.k_out = tensor(k);
   args.cos = tensor(cos);
   args.sin = tensor(sin);
-  require_success(ligerdsl_rope(impl_->context, &desc, &args, impl_->stream));
+  impl_->run(desc, args);
 }
 
 void Ops::causal_softmax(const Tensor& x, double scale) {
@@ -216,10 +196,9 @@ void Ops::causal_softmax(const Tensor& x, double scale) {
   ligerdsl_softmax_forward_desc_t desc = LIGERDSL_SOFTMAX_FORWARD_DESC_INIT;
   desc.scale = static_cast<float>(scale);
   desc.causal = 1;
-  desc.in_place = 1;
   ligerdsl_softmax_forward_args_t args = LIGERDSL_SOFTMAX_FORWARD_ARGS_INIT;
   args.x = args.y = tensor(x);
-  require_success(ligerdsl_softmax_forward(impl_->context, &desc, &args, impl_->stream));
+  impl_->run(desc, args);
 }
 
 void Ops::causal_softmax_backward(const Tensor& d_y, const Tensor& y, double scale) {
@@ -227,67 +206,76 @@ void Ops::causal_softmax_backward(const Tensor& d_y, const Tensor& y, double sca
   ligerdsl_softmax_backward_desc_t desc = LIGERDSL_SOFTMAX_BACKWARD_DESC_INIT;
   desc.scale = static_cast<float>(scale);
   desc.causal = 1;
-  desc.in_place = 1;
   ligerdsl_softmax_backward_args_t args = LIGERDSL_SOFTMAX_BACKWARD_ARGS_INIT;
   args.y = tensor(y);
   args.d_y = args.d_x = tensor(d_y);
-  require_success(ligerdsl_softmax_backward(impl_->context, &desc, &args, impl_->stream));
+  impl_->run(desc, args);
 }
 
-void Ops::swiglu(const Tensor& out, const Tensor& gate_up) {
+void Ops::swiglu(const Tensor& out, const Gated& in) {
   Arguments tensor(impl_->device);
   ligerdsl_swiglu_forward_desc_t desc = LIGERDSL_SWIGLU_FORWARD_DESC_INIT;
-  desc.fused = 1;
   ligerdsl_swiglu_forward_args_t args = LIGERDSL_SWIGLU_FORWARD_ARGS_INIT;
-  args.gate_up = tensor(gate_up);
+  args.gate = tensor(in.gate);
+  args.up = tensor(in.up);
+  args.gate_up = tensor(in.gate_up);
   args.out = tensor(out);
-  require_success(ligerdsl_swiglu_forward(impl_->context, &desc, &args, impl_->stream));
+  impl_->run(desc, args);
 }
 
-void Ops::swiglu_backward(const Tensor& gate_up, const Tensor& d_out) {
+void Ops::swiglu_backward(const Gated& d_in, const Tensor& d_out, const Gated& in) {
   Arguments tensor(impl_->device);
   ligerdsl_swiglu_backward_desc_t desc = LIGERDSL_SWIGLU_BACKWARD_DESC_INIT;
-  desc.fused = 1;
-  desc.in_place = 1;
   ligerdsl_swiglu_backward_args_t args = LIGERDSL_SWIGLU_BACKWARD_ARGS_INIT;
   args.d_out = tensor(d_out);
-  args.gate_up = args.d_gate_up = tensor(gate_up);
-  require_success(ligerdsl_swiglu_backward(impl_->context, &desc, &args, impl_->stream));
+  args.gate = tensor(in.gate);
+  args.up = tensor(in.up);
+  args.gate_up = tensor(in.gate_up);
+  args.d_gate = tensor(d_in.gate);
+  args.d_up = tensor(d_in.up);
+  args.d_gate_up = tensor(d_in.gate_up);
+  impl_->run(desc, args);
 }
 
-void Ops::cross_entropy(const Tensor& loss, const Tensor& logits, const Tensor& labels, bool with_gradient) {
+void Ops::cross_entropy(const CrossEntropy& c) {
   Arguments tensor(impl_->device);
   ligerdsl_cross_entropy_desc_t desc = LIGERDSL_CROSS_ENTROPY_DESC_INIT;
   desc.reduction = LIGERDSL_REDUCTION_MEAN;
-  desc.with_d_logits = with_gradient;
-  desc.in_place = with_gradient;
+  desc.ignore_index = c.settings.ignored;
+  desc.label_smoothing = static_cast<float>(c.settings.smoothing);
+  desc.lse_square_scale = static_cast<float>(c.settings.lse_square_scale);
+  desc.softcap = static_cast<float>(c.settings.softcap);
   ligerdsl_cross_entropy_args_t args = LIGERDSL_CROSS_ENTROPY_ARGS_INIT;
-  args.logits = tensor(logits);
-  args.labels = tensor(labels);
-  args.loss = tensor(loss);
-  if (with_gradient) args.d_logits = args.logits;
-  require_success(ligerdsl_cross_entropy(impl_->context, &desc, &args, impl_->stream));
+  args.logits = tensor(c.logits);
+  args.labels = tensor(c.labels);
+  args.class_weight = tensor(c.class_weight);
+  args.loss = tensor(c.loss);
+  args.z_loss = tensor(c.z_loss);
+  args.accuracy = tensor(c.accuracy);
+  args.predictions = tensor(c.predictions);
+  args.lse = tensor(c.lse);
+  args.d_logits = tensor(c.d_logits);
+  impl_->run(desc, args);
 }
 
-void Ops::global_norm(const Tensor& norm, const Tensor& clip_factor, const Tensor& gradients, double max_norm) {
+void Ops::global_norm(const Tensor& norm, const Tensor& clip_factor, const Tensor& gradients, double max_norm,
+                      const Tensor& nonfinite) {
   Arguments tensor(impl_->device);
   ligerdsl_global_norm_desc_t desc = LIGERDSL_GLOBAL_NORM_DESC_INIT;
-  desc.with_clip_factor = 1;
   ligerdsl_global_norm_args_t args = LIGERDSL_GLOBAL_NORM_ARGS_INIT;
   args.tensors = tensor(gradients);
   args.n_tensors = 1;
   args.max_norm = static_cast<float>(max_norm);
   args.norm = tensor(norm);
   args.clip_factor = tensor(clip_factor);
-  require_success(ligerdsl_global_norm(impl_->context, &desc, &args, impl_->stream));
+  args.nonfinite = tensor(nonfinite);
+  impl_->run(desc, args);
 }
 
 void Ops::adamw(const Tensor& parameters, const Tensor& copy, const Tensor& gradients, const Tensor& m, const Tensor& v,
                 const Tensor& clip_factor, const AdamW& settings) {
   Arguments tensor(impl_->device);
   ligerdsl_adamw_step_desc_t desc = LIGERDSL_ADAMW_STEP_DESC_INIT;
-  desc.copy_dtype = copy.data ? dtype(copy.type) : 0;
-  desc.with_clip_factor = 1;
   ligerdsl_adamw_step_args_t args = LIGERDSL_ADAMW_STEP_ARGS_INIT;
   args.lr = static_cast<float>(settings.lr);
   args.beta1 = static_cast<float>(settings.beta1);
@@ -301,7 +289,7 @@ void Ops::adamw(const Tensor& parameters, const Tensor& copy, const Tensor& grad
   args.m = tensor(m);
   args.v = tensor(v);
   args.clip_factor = tensor(clip_factor);
-  require_success(ligerdsl_adamw_step(impl_->context, &desc, &args, impl_->stream));
+  impl_->run(desc, args);
 }
 
 std::string library_build() {

@@ -1,11 +1,11 @@
-// Everything the trainer asks of libligerdsl, in the trainer's own words. ops.cpp is the only file that includes
-// ligerdsl.h.
+// Everything the trainer asks of libligerdsl, in the trainer's own words: only ops*.cpp see ligerdsl.h.
 //
-// Every operation of the model that is not a matrix product is one of these calls. Tensors are on the device that the
-// Ops were made for; calls are ordered on one stream. A failing call throws std::runtime_error with the library's
-// message.
+// Every operation of the model that is not a matrix product is one of these calls; the library's other operations are
+// here to be checked. Tensors are on the device that the Ops were made for; calls are ordered on one stream. A failing
+// call throws std::runtime_error with the library's message.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,6 +14,13 @@
 #include "tensor.h"
 
 namespace train {
+
+// Which columns of a head turn together.
+struct RopeLayout {
+  enum Kind { half, interleaved, multimodal } kind = half;
+  int64_t rotated = 0;                // columns of a head that turn; 0 = all
+  std::array<int64_t, 3> sections{};  // multimodal: angles of the planes of cos and sin
+};
 
 class Ops {
  public:
@@ -26,7 +33,13 @@ class Ops {
   int device_index() const;
   void* stream() const;  // a CUstream, NULL on a CPU
 
-  // Zeroed memory; lives as long as the Ops.
+  struct Operation {
+    std::string name, outputs;  // outputs: the tensors that it writes, separated by spaces
+  };
+  static std::span<const Operation> operations();  // all that the library has
+  std::string latest() const;                      // name of the one called last
+
+  // Zeroed memory; lives as long as the Ops. Throws when the machine has not that much.
   Tensor allocate(Type type, std::initializer_list<int64_t> shape);
   int64_t allocated_bytes() const;
   void upload(const Tensor& to, const void* from);
@@ -47,23 +60,39 @@ class Ops {
   void add_rms_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Tensor& d_y, const Tensor& d_sum,
                              const Tensor& sum, const Tensor& weight, const Tensor& rstd);
 
-  // In place; q and k are [batch, positions, heads, head_dim]. inverse: the backward.
-  void rope(const Tensor& q, const Tensor& k, const Tensor& cos, const Tensor& sin, bool inverse);
+  // In place; q and k are [batch, positions, heads, head_dim]. inverse: the backward. An empty sin: cos holds complex
+  // numbers.
+  void rope(const Tensor& q, const Tensor& k, const Tensor& cos, const Tensor& sin, bool inverse,
+            const RopeLayout& layout = {});
 
   // x: [..., queries, keys]. In place.
   void causal_softmax(const Tensor& x, double scale);
   // d_y becomes d_x.
   void causal_softmax_backward(const Tensor& d_y, const Tensor& y, double scale);
 
-  void swiglu(const Tensor& out, const Tensor& gate_up);
-  // gate_up becomes its gradient.
-  void swiglu_backward(const Tensor& gate_up, const Tensor& d_out);
+  // gate and up, or gate_up with both side by side. Gradients may be their inputs.
+  struct Gated {
+    Tensor gate, up, gate_up;
+  };
+  void swiglu(const Tensor& out, const Gated& in);
+  void swiglu_backward(const Gated& d_in, const Tensor& d_out, const Gated& in);
 
-  // The mean loss, one element. with_gradient: logits become their gradient in the same pass.
-  void cross_entropy(const Tensor& loss, const Tensor& logits, const Tensor& labels, bool with_gradient);
+  // The mean over rows that count, and what else of the results is wanted; empty tensors are left out. d_logits may be
+  // logits.
+  struct LossSettings {
+    double smoothing = 0, lse_square_scale = 0, softcap = 0;
+    int64_t ignored = -100;  // label of rows that do not count
+  };
+  struct CrossEntropy {
+    Tensor logits, labels, loss, d_logits;
+    Tensor class_weight, z_loss, accuracy, predictions, lse;
+    LossSettings settings;
+  };
+  void cross_entropy(const CrossEntropy& c);
 
-  // norm and clip_factor, one element each, stay on the device.
-  void global_norm(const Tensor& norm, const Tensor& clip_factor, const Tensor& gradients, double max_norm);
+  // norm and clip_factor, one element each, stay on the device. nonfinite: one i32, or empty.
+  void global_norm(const Tensor& norm, const Tensor& clip_factor, const Tensor& gradients, double max_norm,
+                   const Tensor& nonfinite = {});
 
   struct AdamW {
     double lr, beta1, beta2, eps, weight_decay;
@@ -72,6 +101,26 @@ class Ops {
   // copy: bf16 copy of the parameters, or an empty tensor.
   void adamw(const Tensor& parameters, const Tensor& copy, const Tensor& gradients, const Tensor& m, const Tensor& v,
              const Tensor& clip_factor, const AdamW& settings);
+
+  // ---- Operations that the model does not use
+  void vector_add(const Tensor& out, const Tensor& a, const Tensor& b);
+  void layer_norm(const Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& x, const Tensor& weight,
+                  const Tensor& bias, double eps);
+  void layer_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Tensor& d_bias, const Tensor& d_y,
+                           const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd);
+  void geglu(const Tensor& out, const Gated& in);
+  void geglu_backward(const Gated& d_in, const Tensor& d_out, const Gated& in);
+  void softmax(const Tensor& y, const Tensor& x, double scale);
+  void softmax_backward(const Tensor& d_x, const Tensor& d_y, const Tensor& y, double scale);
+  void cross_entropy_backward(const Tensor& d_logits, const Tensor& d_loss);
+  struct FusedLinearCrossEntropy {
+    Tensor x, weight, bias, labels, loss, d_x, d_weight, d_bias;
+    Tensor class_weight, z_loss, accuracy, predictions;
+    LossSettings settings;
+  };
+  // Not possible on a machine without the library of matrix products that the operation needs.
+  void fused_linear_cross_entropy(const FusedLinearCrossEntropy& c);
+  void target_counts(const Tensor& counts, const Tensor& labels, const Tensor& class_weight, int64_t ignored);
 
  private:
   struct Impl;

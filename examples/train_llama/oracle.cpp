@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace train::oracle {
 
@@ -65,28 +66,72 @@ NormGradients rms_norm_backward(View dy, View x, View w, View rstd) {
   return out;
 }
 
-void rope(std::span<double> x, int64_t batch, int64_t positions, int64_t heads, int64_t head_dim, int64_t row,
-          double base, double direction) {
-  int64_t half = head_dim / 2;
+LayerNorm layer_norm(View x, View w, View b, double eps) {
+  int64_t width = w.size(), rows = x.size() / width;
+  LayerNorm out{Array(x.size()), Array(rows), Array(rows)};
+  for (int64_t r = 0; r < rows; ++r) {
+    View row = x.subspan(r * width, width);
+    double sum = 0, squares = 0;
+    for (double v : row) sum += v;
+    out.mean[r] = sum / width;
+    for (double v : row) squares += (v - out.mean[r]) * (v - out.mean[r]);
+    out.rstd[r] = 1 / std::sqrt(squares / width + eps);
+    for (int64_t j = 0; j < width; ++j) out.y[r * width + j] = (row[j] - out.mean[r]) * out.rstd[r] * w[j] + b[j];
+  }
+  return out;
+}
+
+LayerNormGradients layer_norm_backward(View dy, View x, View w, View mean, View rstd) {
+  int64_t width = w.size(), rows = x.size() / width;
+  LayerNormGradients out{Array(x.size()), Array(width, 0.0), Array(width, 0.0)};
+  for (int64_t r = 0; r < rows; ++r) {
+    View g = dy.subspan(r * width, width), row = x.subspan(r * width, width);
+    auto normal = [&](int64_t j) { return (row[j] - mean[r]) * rstd[r]; };
+    double sum = 0, dot = 0;
+    for (int64_t j = 0; j < width; ++j) {
+      sum += g[j] * w[j];
+      dot += g[j] * w[j] * normal(j);
+      out.dw[j] += g[j] * normal(j);
+      out.db[j] += g[j];
+    }
+    for (int64_t j = 0; j < width; ++j) {
+      out.dx[r * width + j] = rstd[r] * (g[j] * w[j] - sum / width - normal(j) * dot / width);
+    }
+  }
+  return out;
+}
+
+void rotate(std::span<double> x, int64_t batch, int64_t positions, int64_t row, const Rotation& turn,
+            double direction) {
+  int64_t half = turn.rotated / 2;
   for (int64_t r = 0; r < batch * positions; ++r) {
-    for (int64_t h = 0; h < heads; ++h) {
-      for (int64_t i = 0; i < half; ++i) {
-        double angle = (r % positions) * std::pow(base, -2.0 * i / head_dim);
-        double c = std::cos(angle), s = direction * std::sin(angle);
-        double& lo = x[r * row + h * head_dim + i];
-        double& hi = x[r * row + h * head_dim + half + i];
-        double a = lo, b = hi;
-        lo = a * c - b * s;
-        hi = b * c + a * s;
+    for (int64_t i = 0; i < half; ++i) {
+      double angle = turn.angle(r % positions, i), c = std::cos(angle), s = direction * std::sin(angle);
+      int64_t first = turn.interleaved ? 2 * i : i, second = turn.interleaved ? first + 1 : first + half;
+      for (int64_t h = 0; h < turn.heads; ++h) {
+        double* head = &x[r * row + h * turn.head_dim];
+        double a = head[first], b = head[second];
+        head[first] = a * c - b * s;
+        head[second] = b * c + a * s;
       }
     }
   }
 }
 
-Array causal_softmax(View x, int64_t width, double scale) {
+void rope(std::span<double> x, int64_t batch, int64_t positions, int64_t heads, int64_t head_dim, int64_t row,
+          double base, double direction) {
+  auto angle = [&](int64_t position, int64_t i) { return position * std::pow(base, -2.0 * i / head_dim); };
+  rotate(x, batch, positions, row, {heads, head_dim, head_dim, false, angle}, direction);
+}
+
+namespace {
+
+// Rows of which only so many columns count.
+template <class Columns>
+Array softmax_of(View x, int64_t width, double scale, Columns columns) {
   Array y(x.size(), 0.0);
   for (size_t r = 0; r < x.size() / width; ++r) {
-    int64_t n = r % width + 1;
+    int64_t n = columns(r);
     View row = x.subspan(r * width, n);
     double highest = *std::max_element(row.begin(), row.end()), total = 0;
     for (int64_t j = 0; j < n; ++j) total += y[r * width + j] = std::exp(scale * (row[j] - highest));
@@ -95,50 +140,91 @@ Array causal_softmax(View x, int64_t width, double scale) {
   return y;
 }
 
-Array causal_softmax_backward(View dy, View y, int64_t width, double scale) {
+template <class Columns>
+Array softmax_gradient(View dy, View y, int64_t width, double scale, Columns columns) {
   Array dx(y.size(), 0.0);
   for (size_t r = 0; r < y.size() / width; ++r) {
     double dot = 0;
-    int64_t n = r % width + 1;
+    int64_t n = columns(r);
     for (int64_t j = 0; j < n; ++j) dot += dy[r * width + j] * y[r * width + j];
     for (int64_t j = 0; j < n; ++j) dx[r * width + j] = scale * y[r * width + j] * (dy[r * width + j] - dot);
   }
   return dx;
 }
 
-Array swiglu(View gate_up, int64_t ffn) {
+auto past(int64_t width) {
+  return [width](size_t row) { return static_cast<int64_t>(row) % width + 1; };
+}
+auto all(int64_t width) {
+  return [width](size_t) { return width; };
+}
+
+}  // namespace
+
+Array causal_softmax(View x, int64_t width, double scale) {
+  return softmax_of(x, width, scale, past(width));
+}
+Array causal_softmax_backward(View dy, View y, int64_t width, double scale) {
+  return softmax_gradient(dy, y, width, scale, past(width));
+}
+Array softmax(View x, int64_t width, double scale) {
+  return softmax_of(x, width, scale, all(width));
+}
+Array softmax_backward(View dy, View y, int64_t width, double scale) {
+  return softmax_gradient(dy, y, width, scale, all(width));
+}
+
+namespace {
+
+struct Activation {
+  double value, slope;
+};
+
+Activation silu(double u) {
+  double sigmoid = 1 / (1 + std::exp(-u));
+  return {u * sigmoid, sigmoid + u * sigmoid * (1 - sigmoid)};
+}
+
+Activation gelu(double u) {
+  const double k = std::sqrt(2 / std::numbers::pi), t = std::tanh(k * (u + 0.044715 * u * u * u));
+  return {u / 2 * (1 + t), (1 + t) / 2 + u / 2 * (1 - t * t) * k * (1 + 3 * 0.044715 * u * u)};
+}
+
+template <class Function>
+Array gated(View gate_up, int64_t ffn, Function activation) {
   Array out(gate_up.size() / 2);
   for (size_t i = 0; i < out.size(); ++i) {
-    double gate = gate_up[i / ffn * 2 * ffn + i % ffn], up = gate_up[i / ffn * 2 * ffn + ffn + i % ffn];
-    out[i] = gate / (1 + std::exp(-gate)) * up;
+    size_t at = i / ffn * 2 * ffn + i % ffn;
+    out[i] = activation(gate_up[at]).value * gate_up[at + ffn];
   }
   return out;
 }
 
-Array swiglu_backward(View dout, View gate_up, int64_t ffn) {
+template <class Function>
+Array gated_gradient(View dout, View gate_up, int64_t ffn, Function activation) {
   Array out(gate_up.size());
   for (size_t i = 0; i < dout.size(); ++i) {
     size_t at = i / ffn * 2 * ffn + i % ffn;
-    double gate = gate_up[at], up = gate_up[at + ffn], sigmoid = 1 / (1 + std::exp(-gate));
-    out[at] = dout[i] * up * (sigmoid + gate * sigmoid * (1 - sigmoid));
-    out[at + ffn] = dout[i] * gate * sigmoid;
+    Activation a = activation(gate_up[at]);
+    out[at] = dout[i] * gate_up[at + ffn] * a.slope;
+    out[at + ffn] = dout[i] * a.value;
   }
   return out;
 }
 
-Loss cross_entropy(View logits, std::span<const int64_t> labels, int64_t vocab) {
-  Loss out{0, Array(logits.size())};
-  int64_t rows = labels.size();
-  for (int64_t r = 0; r < rows; ++r) {
-    View row = logits.subspan(r * vocab, vocab);
-    double highest = *std::max_element(row.begin(), row.end()), total = 0;
-    for (double v : row) total += std::exp(v - highest);
-    out.loss += (highest - row[labels[r]] + std::log(total)) / rows;
-    for (int64_t j = 0; j < vocab; ++j) {
-      out.dlogits[r * vocab + j] = (std::exp(row[j] - highest) / total - (j == labels[r])) / rows;
-    }
-  }
-  return out;
+}  // namespace
+
+Array swiglu(View gate_up, int64_t ffn) {
+  return gated(gate_up, ffn, silu);
+}
+Array swiglu_backward(View dout, View gate_up, int64_t ffn) {
+  return gated_gradient(dout, gate_up, ffn, silu);
+}
+Array geglu(View gate_up, int64_t ffn) {
+  return gated(gate_up, ffn, gelu);
+}
+Array geglu_backward(View dout, View gate_up, int64_t ffn) {
+  return gated_gradient(dout, gate_up, ffn, gelu);
 }
 
 void adamw(std::span<double> p, View g, std::span<double> m, std::span<double> v, const AdamSettings& s) {

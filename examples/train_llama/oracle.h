@@ -1,8 +1,9 @@
-// Every operation of the model in plain float64, forward and backward: what the library's kernels are measured against.
+// Every operation of the library in plain float64, forward and backward: what its kernels are measured against.
 // Written from the formulas, one obvious loop each, and sharing no code with the library.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -28,25 +29,66 @@ struct NormGradients {
 };
 NormGradients rms_norm_backward(View dy, View x, View w, View rstd);
 
+// y = (x - mean) * rstd * w + b with rstd = 1 / sqrt(mean((x - mean)^2) + eps), row by row.
+struct LayerNorm {
+  Array y, mean, rstd;
+};
+LayerNorm layer_norm(View x, View w, View b, double eps);
+struct LayerNormGradients {
+  Array dx, dw, db;
+};
+LayerNormGradients layer_norm_backward(View dy, View x, View w, View mean, View rstd);
+
 // Half rotation by position over x[batch, positions, heads, head_dim], `row` elements from one position to the next;
 // angle of pair i at position t: t * base^(-2i / head_dim). direction -1 is the backward.
 void rope(std::span<double> x, int64_t batch, int64_t positions, int64_t heads, int64_t head_dim, int64_t row,
           double base, double direction);
+// The same for any choice of pairs: the first `rotated` columns of a head turn, pair i by angle(position, i); its
+// columns are 2i and 2i + 1 when interleaved, else i and i + rotated / 2.
+struct Rotation {
+  int64_t heads, head_dim, rotated;
+  bool interleaved;
+  std::function<double(int64_t position, int64_t pair)> angle;
+};
+void rotate(std::span<double> x, int64_t batch, int64_t positions, int64_t row, const Rotation& r, double direction);
 
 // Row r of a [rows, width] matrix is query r % width: its columns beyond that are masked. y = softmax(scale * x).
 Array causal_softmax(View x, int64_t width, double scale);
 Array causal_softmax_backward(View dy, View y, int64_t width, double scale);
+Array softmax(View x, int64_t width, double scale);
+Array softmax_backward(View dy, View y, int64_t width, double scale);
 
 // gate_up[rows, 2 ffn] -> silu(gate) * up, [rows, ffn].
 Array swiglu(View gate_up, int64_t ffn);
 Array swiglu_backward(View dout, View gate_up, int64_t ffn);
+// The same with gelu(u) = u / 2 * (1 + tanh(sqrt(2 / pi) * (u + 0.044715 u^3))).
+Array geglu(View gate_up, int64_t ffn);
+Array geglu_backward(View dout, View gate_up, int64_t ffn);
 
-// Mean over rows of -log softmax(logits)[label], and its gradient.
-struct Loss {
-  double loss;
-  Array dlogits;
+// Rows whose label is `ignored` do not count. With z = softcap * tanh(logits / softcap), p = softmax(z), t = smoothing
+// spread over all classes plus 1 - smoothing on the label, each class weighted:
+//   loss = sum over rows and classes of -t log p / sum of the labels' weights + z_loss
+//   z_loss = mean of lse_square_scale * (log sum exp z)^2
+struct LossSettings {
+  double smoothing = 0, lse_square_scale = 0, softcap = 0;
+  int64_t ignored = -1;
+  Array class_weight;  // empty: all ones
 };
-Loss cross_entropy(View logits, std::span<const int64_t> labels, int64_t vocab);
+struct Loss {
+  double loss = 0, z_loss = 0, accuracy = 0;
+  Array dlogits, lse, predictions;  // 0, 0 and -1 at ignored rows
+};
+Loss cross_entropy(View logits, std::span<const int64_t> labels, int64_t vocab, const LossSettings& s = {});
+
+// Cross-entropy of x w^T + b, back to its arguments.
+struct LinearLoss {
+  Loss loss;
+  Array logits, dx, dw, db;
+};
+LinearLoss linear_cross_entropy(View x, View w, View b, std::span<const int64_t> labels, const LossSettings& s);
+
+// 1 / n, 1 / (weights of the labels), sum of all weights, n: labels that are not ignored.
+Array target_counts(std::span<const int64_t> labels, const LossSettings& s);
 
 struct AdamSettings {
   double lr, beta1, beta2, eps, weight_decay, grad_scale;

@@ -1,13 +1,29 @@
 // What a run shows: progress while it goes, the loss curve, memory.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
+#include <string>
 #include <vector>
 
-#include "config.h"
+#include "history.h"
 
 namespace train {
+
+// Prints to stdout. A reader that went away or a full disk behind it does not end the training: output_complete() says
+// at the end whether everything arrived.
+template <class... Args>
+void say(fmt::format_string<Args...> format, Args&&... args) {
+  const std::string text = fmt::format(format, std::forward<Args>(args)...);
+  (void)!std::fwrite(text.data(), 1, text.size(), stdout);
+}
+bool output_complete();
+
+// "04:05", "3:04:05", "2 d 03:04:05".
+std::string duration(double seconds);
 
 // A bar that moves on a terminal; elsewhere nothing but the plain lines that `line` prints.
 class Progress {
@@ -33,12 +49,9 @@ class Progress {
   bool running_ = true;
 };
 
-struct Point {
-  int64_t step;
-  double bits;
-};
-// Writes an SVG through gnuplot; a message on stderr when that is not possible. Returns whether the file is there.
-bool plot_losses(const std::filesystem::path& svg, const std::vector<Point>& training,
+enum class Plot { drawn, no_gnuplot, failed };
+// Draws an SVG with gnuplot; a message on stderr when that is not possible.
+Plot plot_losses(const std::filesystem::path& svg, const std::vector<Point>& training,
                  const std::vector<Point>& held_out, double byte_frequency_bits);
 
 int64_t peak_resident_bytes();

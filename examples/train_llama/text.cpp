@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <set>
 #include <stdexcept>
 
+#include "checkpoint.h"
 #include "random.h"
 
 namespace train {
@@ -28,7 +31,7 @@ bool is_skipped_folder(const fs::path& path) {
 
 std::vector<uint8_t> read_bytes(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in || fs::is_directory(path)) throw std::runtime_error("cannot read text file " + path.string());
+  if (!in) throw std::runtime_error("cannot read text file " + path.string() + ": " + std::strerror(errno));
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
@@ -39,11 +42,23 @@ void append_window(Batch& batch, const std::vector<uint8_t>& bytes, size_t start
 
 }  // namespace
 
+uint64_t Text::digest() const {
+  return fnv1a(held_out.data(), held_out.size(), fnv1a(training.data(), training.size()));
+}
+
 std::vector<fs::path> find_sources(const fs::path& root) {
+  if (!fs::is_directory(root)) {
+    throw std::runtime_error("--source-dir " + root.string() + " is not a folder; pass one, or text files with --text");
+  }
   std::vector<fs::path> files;
-  for (auto it = fs::recursive_directory_iterator(root); it != fs::recursive_directory_iterator(); ++it) {
+  const auto skip = fs::directory_options::skip_permission_denied;
+  for (auto it = fs::recursive_directory_iterator(root, skip); it != fs::recursive_directory_iterator(); ++it) {
     if (it->is_directory() && is_skipped_folder(it->path())) it.disable_recursion_pending();
     if (it->is_regular_file() && is_source(it->path()) && it->file_size() <= kLargestFile) files.push_back(it->path());
+  }
+  if (files.empty()) {
+    throw std::runtime_error("no sources or documents (.cpp, .h, .py, .md ...) under " + root.string() +
+                             "; pass another --source-dir, or text files with --text");
   }
   std::sort(files.begin(), files.end());
   return files;
@@ -60,10 +75,11 @@ Text load_text(const std::vector<fs::path>& files, int64_t context) {
   }
   size_t least = 4 * (context + 1);
   if (text.held_out.size() < least) {
-    throw std::runtime_error("the text is too short: " + std::to_string(files.size()) + " files give " +
-                             std::to_string(text.held_out.size()) + " held-out bytes, and a context of " +
+    throw std::runtime_error("the text is too short: the last tenth of each file is held out, here " +
+                             std::to_string(text.held_out.size()) + " of " +
+                             std::to_string(text.held_out.size() + text.training.size()) + " bytes, and a context of " +
                              std::to_string(context) + " needs at least " + std::to_string(least) +
-                             "; pass more or larger files with --text");
+                             "; pass more or larger files with --text, or a smaller --context");
   }
   return text;
 }

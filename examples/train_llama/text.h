@@ -12,10 +12,11 @@ namespace train {
 struct Text {
   std::vector<uint8_t> training, held_out;  // the last tenth of every file is held out
   size_t files = 0;
+  uint64_t digest() const;  // of all of it: whether a resumed run reads what the first read
 };
 
 // The sources and documents under a folder, in a fixed order. Hidden folders, build folders and large files are left
-// out.
+// out. Throws when there are none.
 std::vector<std::filesystem::path> find_sources(const std::filesystem::path& root);
 // Throws when a file cannot be read, or when there is less text than a few windows of `context` need.
 Text load_text(const std::vector<std::filesystem::path>& files, int64_t context);

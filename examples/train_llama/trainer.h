@@ -1,4 +1,4 @@
-// The optimiser around the model: one step at a time, losses kept on the device until somebody asks.
+// The optimiser around the model: one step at a time.
 #pragma once
 
 #include "checkpoint.h"
@@ -15,22 +15,30 @@ class Trainer {
   double learning_rate(int64_t step) const;  // linear warm-up, then cosine
   // One gradient and one held-out loss, thrown away: compiles the kernels, or finds them in the cache.
   void warm_up();
-  // Forward, backward, clip, AdamW. Does not wait for a GPU.
+  // Forward, backward, clip, AdamW. Throws Diverged before AdamW when the loss or the gradients' norm is not finite: on
+  // a GPU that answer is waited for.
   void step();
-  // Bits per byte of the training batch at a step done by this run. Waits for the device.
-  double training_bits(int64_t step);
-  // Bits per byte on `batches` batches of held-out text.
+  // Throws Diverged when the next step could not be done: what a state that is worth saving must pass.
+  void verify();
+  double latest_bits() const;  // bits per byte of the last step's batch
+  // Bits per byte on `batches` batches of held-out text. Throws Diverged when it is not finite.
   double held_out_bits(int64_t batches);
+  // The same, and a point of the history.
+  double evaluate(int64_t batches);
+  const History& history() const { return history_; }
 
   Checkpoint checkpoint();
   void resume(const Checkpoint& checkpoint);
 
  private:
+  float next_loss();  // of the next step's batch, whose gradient is then there
+
   Model& model_;
   Ops& ops_;
   const TrainConfig config_;
   const Text& text_;
-  Tensor m_, v_, losses_, norm_, clip_factor_;
+  Tensor m_, v_, loss_and_norm_, clip_factor_;
+  History history_;
   int64_t done_ = 0;
 };
 

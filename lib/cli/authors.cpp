@@ -2,11 +2,16 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <ligerdsl/dsl/author.h>
 
+#include <algorithm>
 #include <random>
 
 #include "kernels/launch.h"
+#include "lib/cli/nearest.h"
+#include "lib/cli/numbers.h"
+#include "lib/cli/settings.h"
 #include "program/op_info.h"
 #include "program/serialize.h"
 
@@ -19,15 +24,8 @@ std::vector<int64_t> parse_shape(const std::string& name, const std::string& tex
   size_t at = 0;
   while (at <= text.size()) {
     const size_t end = std::min(text.find('x', at), text.size());
-    size_t used = 0;
-    try {
-      shape.push_back(std::stoll(text.substr(at, end - at), &used));
-    } catch (const std::exception&) {
-    }
-    if (used == 0 || used != end - at || shape.back() < 0) {
-      throw Failure(kUsage,
-                    fmt::format("{}={}: expected a shape like 4096x512, or the name of another view", name, text));
-    }
+    shape.push_back(parse_integer(fmt::format("{}={}, a shape like 4096x512 or the name of another view", name, text),
+                                  text.substr(at, end - at), 0, kMaxSize));
     at = end + 1;
   }
   return shape;
@@ -83,9 +81,7 @@ MetaValues take_meta(const AnyKernel& kernel, const std::vector<std::string>& se
   MetaValues meta;
   const std::vector<MetaField> fields = kernel.fields();
   for (const std::string& setting : settings) {
-    const size_t equal = setting.find('=');
-    if (equal == std::string::npos) throw Failure(kUsage, fmt::format("'{}': expected name=value", setting));
-    const std::string name = setting.substr(0, equal), value = setting.substr(equal + 1);
+    const auto [name, value] = parse_setting(setting);
     bool is_meta = false;
     for (const MetaField& field : fields) is_meta = is_meta || field.name == name;
     if (is_meta)
@@ -152,10 +148,15 @@ void AuthorInstance::set_arguments(std::map<std::string, std::string> rest,
     if (i < ticket_arguments_) {  // tickets [1], then the number of programs
       if (i == 0) argument.shape = {1};
     } else if (argument.type.kind != program::TypeKind::view) {
-      const std::string text = take(argument.name);
-      argument.number = std::atof(text.c_str());
+      argument.number = parse_real(argument.name, take(argument.name));
     } else if (input != inputs.end()) {
       argument.shape = input->second.shape;
+      const auto also = rest.find(argument.name);
+      if (also != rest.end() && parse_shape(argument.name, also->second) != argument.shape)
+        throw Failure(kUsage, fmt::format("{} has the shape [{}] by --in {}={}, but {} by the setting; leave it out",
+                                          argument.name, fmt::join(argument.shape, ", "), argument.name,
+                                          input->second.source, also->second));
+      rest.erase(argument.name);
     } else if (const std::string text = take(argument.name);
                !text.empty() && !std::isdigit(static_cast<unsigned char>(text[0]))) {
       like[argument.name] = text;
@@ -165,9 +166,12 @@ void AuthorInstance::set_arguments(std::map<std::string, std::string> rest,
   }
   for (Argument& argument : arguments_) {
     if (!like.count(argument.name)) continue;
-    for (const Argument& other : arguments_) {
-      if (other.name == like[argument.name]) argument.shape = other.shape;
-    }
+    const auto other = std::find_if(arguments_.begin(), arguments_.end(),
+                                    [&](const Argument& each) { return each.name == like[argument.name]; });
+    if (other == arguments_.end())
+      throw Failure(kUsage, fmt::format("{}={}: expected a shape like 4096x512, or the name of another view",
+                                        argument.name, like[argument.name]));
+    argument.shape = other->shape;
   }
   for (const Argument& argument : arguments_) {
     if (argument.type.kind == program::TypeKind::view && argument.shape.size() != argument.type.shape.size()) {
@@ -175,8 +179,16 @@ void AuthorInstance::set_arguments(std::map<std::string, std::string> rest,
                                         argument.shape.size()));
     }
   }
-  if (!rest.empty())
-    throw Failure(kUsage, fmt::format("{} has no setting or argument '{}'", program_.name, rest.begin()->first));
+  std::vector<std::string> names;
+  for (const Argument& argument : arguments_) names.push_back(argument.name);
+  const auto unknown = [&](const char* what, const std::string& name) {
+    return Failure(kUsage, fmt::format("{} has no {} '{}'{}; its arguments are {}", program_.name, what, name,
+                                       did_you_mean(name, names), fmt::join(names, ", ")));
+  };
+  if (!rest.empty()) throw unknown("setting or argument", rest.begin()->first);
+  for (const auto& [name, array] : inputs) {
+    if (!std::count(names.begin(), names.end(), name)) throw unknown("argument", name);
+  }
 }
 
 void AuthorInstance::allocate(const std::map<std::string, Array>& inputs) {

@@ -36,6 +36,10 @@ class AuthorKernels {
 MetaValues take_meta(const AnyKernel& kernel, const std::vector<std::string>& settings,
                      std::map<std::string, std::string>* rest);
 
+// Loads into the context whatever a plan of this operation, or ligerdsl_kernel_create of this kernel, loads.
+void load_kernels(const AuthorKernels& authors, const std::string& kernel, const std::vector<std::string>& settings,
+                  const lib::ContextRef& context);
+
 class AuthorInstance {
  public:
   AuthorInstance(const AnyKernel& kernel, const std::vector<std::string>& settings,

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <fstream>
-
 #include "lib/cli/authors.h"
 #include "lib/cli/bench_cases.h"
 #include "lib/cli/bench_measure.h"
@@ -87,13 +85,6 @@ int list_cases(const Globals& globals, const std::vector<BenchCase>& cases) {
   return kOk;
 }
 
-void write_plot(const std::string& path, const std::string& svg) {
-  std::ofstream file(path);
-  file << svg;
-  file.close();
-  if (!file) throw Failure(kNothingFound, fmt::format("--plot {}: cannot write", path));
-}
-
 // A run over cases: what was measured and what failed, kept after every case.
 class Bench {
  public:
@@ -118,7 +109,7 @@ class Bench {
     }
     print();
     if (globals_.json == "-") write_json(globals_, result());
-    if (!request_.plot.empty()) write_plot(request_.plot, bar_chart(title() + ": fraction of a copy", bars_));
+    if (!request_.plot.empty()) write_file(request_.plot, bar_chart(title() + ": fraction of a copy", bars_));
     return failures_.empty() ? kOk : kCheckFailed;
   }
 
@@ -146,13 +137,13 @@ class Bench {
       measure(which);
     } catch (const std::exception& error) {
       failures_.push_back({{"kernel", which.kernel}, {"settings", which.settings}, {"error", error.what()}});
-      fmt::print(stderr, "ligerdsl: {} {}: {}\n", which.kernel, fmt::join(which.settings, " "), error.what());
+      print_error(fmt::format("{} {}: {}", which.kernel, fmt::join(which.settings, " "), error.what()));
     }
   }
 
   void print() const {
     if (globals_.json == "-") return;
-    if (!globals_.quiet) fmt::print("{}\n", title());
+    if (!globals_.quiet) print_text(title() + "\n");
     print_table(globals_,
                 {"kernel", "settings", "median", "20 %", "80 %", "rate", "of copy", "of same-size copy", "peak", "host",
                  "beyond launch", "resources"},
@@ -187,8 +178,14 @@ int bench(const Globals& globals, const BenchRequest& request) {
   if (!request.kernel.empty() && !authors.find(request.kernel)) find_op(request.kernel);  // before anything starts
   if (!request.kernel.empty() && !request.sets.empty())
     throw Failure(kUsage, "bench: name a kernel or --set and --model, not both");
+  if (!request.kernel.empty() && request.rows > 0)
+    throw Failure(kUsage,
+                  fmt::format("bench: --rows is for sets; the rows of {} are a setting, like N=64", request.kernel));
   const std::vector<BenchCase> cases = chosen_cases(request, globals.device == "cpu");
   if (request.list) return list_cases(globals, cases);
+  // Before minutes of measuring.
+  if (!request.plot.empty()) check_writable(request.plot);
+  if (!globals.json.empty() && globals.json != "-") check_writable(globals.json);
   return Bench(globals, request, authors).run();
 }
 

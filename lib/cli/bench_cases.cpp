@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "lib/cli/nearest.h"
 #include "lib/cli/output.h"
 
 namespace ligerdsl::cli {
@@ -152,7 +153,9 @@ std::vector<BenchCase> bench_cases(const std::string& set, const BenchScale& sca
   for (const Model& model : kModels) {
     if (set == model.name) return layers_of(model, scale);
   }
-  throw Failure(kUsage, fmt::format("no set or model '{}'; there are {}", set, fmt::join(bench_set_names(), ", ")));
+  const std::vector<std::string> names = bench_set_names();
+  throw Failure(kUsage, fmt::format("no set or model '{}'{}; there are {}", set, did_you_mean(set, names),
+                                    fmt::join(names, ", ")));
 }
 
 }  // namespace ligerdsl::cli

@@ -23,6 +23,21 @@ struct CompileRequest {
 };
 int compile(const Globals& globals, const CompileRequest& request);
 
+// `ligerdsl cache`: the disk cache.
+struct CacheRequest {
+  std::string to;  // trim: the size to keep; empty: the limit
+  bool dry_run = false;
+  std::string file;                  // warm: descriptions; "-" for stdin
+  std::vector<std::string> targets;  // warm: of lines without one; empty: --device
+  std::string ptx = "9.0";           // warm: of lines without one, for GPUs that are not here
+  int multiprocessors = 132;         // likewise
+};
+int cache_ls(const Globals& globals);
+int cache_verify(const Globals& globals);
+int cache_trim(const Globals& globals, const CacheRequest& request);
+int cache_clear(const Globals& globals, const CacheRequest& request);
+int cache_warm(const Globals& globals, const CacheRequest& request);
+
 struct RunRequest {
   std::string kernel;
   std::vector<std::string> settings;

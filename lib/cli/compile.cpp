@@ -1,17 +1,17 @@
 // `ligerdsl compile`: any stage of any kernel, for a device that need not be here.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iostream>
 #include <set>
 
+#include "lib/cli/assemble.h"
 #include "lib/cli/authors.h"
 #include "lib/cli/commands.h"
 #include "lib/cli/environment.h"
+#include "lib/cli/nearest.h"
+#include "lib/cli/numbers.h"
 #include "lib/cli/op_instance.h"
+#include "lib/cli/unloaded_kernel.h"
 #include "lib/src/launcher.h"
 #include "lib/src/structs.h"
 #include "program/print.h"
@@ -21,8 +21,6 @@
 namespace ligerdsl::cli {
 
 namespace {
-
-namespace fs = std::filesystem;
 
 struct Recorded {
   std::string program;  // bytes
@@ -44,7 +42,7 @@ class RecordingContext final : public lib::Context {
   std::shared_ptr<runtime::LoadedKernel> load(const std::string& program,
                                               const program::CompileOptions& options) override {
     recorded.push_back({program, options});
-    return nullptr;
+    return std::make_shared<UnloadedKernel>();
   }
 
   std::vector<Recorded> recorded;
@@ -71,89 +69,48 @@ Recorded from_reproducer(const CompileRequest& request) {
     throw Failure(kUsage, "a reproducer brings its target and its settings: give neither");
   const runtime::Reproducer kept = runtime::read_reproducer(request.kernel);
   if (kept.build_id != runtime::build_id())
-    fmt::print(stderr, "ligerdsl: the reproducer is of build {}, this is {}\n", kept.build_id, runtime::build_id());
+    print_error(fmt::format("the reproducer is of build {}, this is {}", kept.build_id, runtime::build_id()));
   return {kept.program, program::parseOptions(kept.options)};
 }
 
 // A kernel of --load, with the options that ligerdsl_kernel_create takes beside its meta-parameters.
-std::vector<Recorded> record_author(const AnyKernel& kernel, const CompileRequest& request,
-                                    const program::CompileOptions& base) {
+void load_author(const AnyKernel& kernel, const std::vector<std::string>& settings, lib::Context& context) {
   std::map<std::string, std::string> rest;
-  const MetaValues meta = take_meta(kernel, request.settings, &rest);
-  const auto take = [&](const char* name, int fallback) {
+  const MetaValues meta = take_meta(kernel, settings, &rest);
+  std::vector<std::string> names;
+  for (const MetaField& field : kernel.fields()) names.push_back(field.name);
+  const auto take = [&](const char* name, int fallback, int low, int high) {
+    names.push_back(name);
     const auto found = rest.find(name);
     if (found == rest.end()) return fallback;
-    const int value = std::atoi(found->second.c_str());
+    const auto value = static_cast<int>(parse_integer(name, found->second, low, high));
     rest.erase(found);
     return value;
   };
-  const lib::LaunchOptions options{.num_warps = take("num_warps", 4),
-                                   .num_ctas = take("num_ctas", 1),
-                                   .num_stages = take("num_stages", 2),
-                                   .max_registers = take("max_registers", 0),
-                                   .min_ctas_per_sm = take("min_ctas_per_sm", 0)};
-  const bool apart = take("no_alias", 0) != 0;
+  const lib::LaunchOptions options{.num_warps = take("num_warps", 4, 1, 32),
+                                   .num_ctas = take("num_ctas", 1, 1, 16),
+                                   .num_stages = take("num_stages", 2, 1, 16),
+                                   .max_registers = take("max_registers", 0, 0, 255),
+                                   .min_ctas_per_sm = take("min_ctas_per_sm", 0, 0, 32)};
+  const bool apart = take("no_alias", 0, 0, 1) != 0;
   if (options.num_warps < 1 || options.num_warps > 32 || (options.num_warps & (options.num_warps - 1)) != 0)
     throw Failure(kUsage, fmt::format("num_warps={}: expected a power of two from 1 to 32", options.num_warps));
   if (!rest.empty()) {
-    throw Failure(kUsage,
-                  fmt::format("{} has no setting '{}'; beside its own there are num_warps, num_ctas, num_stages, "
-                              "max_registers, min_ctas_per_sm and no_alias",
-                              request.kernel, rest.begin()->first));
+    throw Failure(kUsage, fmt::format("{} has no setting '{}'{}; there are {}", kernel.name(), rest.begin()->first,
+                                      did_you_mean(rest.begin()->first, names), fmt::join(names, ", ")));
   }
   const program::Program program = program::parseProgram(kernel.program_bytes(meta));
   std::vector<lib::ArgPromise> promises(program.arguments.size());
   for (size_t i = 0; apart && i < promises.size(); ++i) promises[i].alias_class = static_cast<uint32_t>(i + 1);
-  RecordingContext context(base);
   const lib::Launcher launcher(context, program, options, promises);
-  return context.recorded;
 }
 
 std::vector<Recorded> record(const Globals& globals, const CompileRequest& request,
                              const program::CompileOptions& base) {
   const bool gpu = base.target == program::Target::nvptx;
-  const AuthorKernels authors(globals.load);
-  if (const AnyKernel* kernel = authors.find(request.kernel))
-    return choose_variant(record_author(*kernel, request, base), request.variant, gpu);
-  const OpInstance instance(find_op(request.kernel), request.settings);
-  lib::check_desc(instance.info(), instance.desc());
   const auto context = std::make_shared<RecordingContext>(base);
-  const lib::Plan plan(instance.info(), context, instance.desc());
+  load_kernels(AuthorKernels(globals.load), request.kernel, request.settings, context);
   return choose_variant(context->recorded, request.variant, gpu);
-}
-
-// A command's output, or a Failure with its text.
-std::string run_tool(const std::string& command) {
-  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  if (!pipe) throw Failure(kUsage, "cannot run: " + command);
-  std::string output;
-  char buffer[4096];
-  while (const size_t n = std::fread(buffer, 1, sizeof buffer, pipe)) output.append(buffer, n);
-  if (pclose(pipe) != 0) throw Failure(kNothingFound, command + "\n" + output);
-  return output;
-}
-
-// ptxas over the PTX: the cubin's bytes, its machine instructions (cuobjdump), or its resource report. What authors
-// look at is what the driver's linker will make: relocatable code (-c), for which ptxas takes other registers and
-// another order than for a cubin of its own.
-std::string assemble(const std::string& ptx, const std::string& arch, const std::string& stage) {
-  const fs::path folder = fs::temp_directory_path() / fmt::format("ligerdsl-compile-{}", getpid());
-  fs::create_directories(folder);
-  const fs::path input = folder / "kernel.ptx", output = folder / "kernel.cubin";
-  std::ofstream(input) << ptx;
-  const auto clean = [&] { fs::remove_all(folder); };
-  try {
-    const std::string log = run_tool(fmt::format("ptxas -v {} -arch={} {} -o {}", stage == "cubin" ? "" : "-c", arch,
-                                                 input.string(), output.string()));
-    std::ifstream file(output, std::ios::binary);
-    const std::string cubin((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    const std::string sass = stage == "sass" ? run_tool(fmt::format("cuobjdump --dump-sass {}", output.string())) : "";
-    clean();
-    return stage == "resources" ? log : stage == "sass" ? sass : cubin;
-  } catch (...) {
-    clean();
-    throw;
-  }
 }
 
 std::string emit(runtime::CompilerLibrary* compiler, const Recorded& recorded, const std::string& stage) {
@@ -179,6 +136,14 @@ std::string emit(runtime::CompilerLibrary* compiler, const Recorded& recorded, c
 
 }  // namespace
 
+void load_kernels(const AuthorKernels& authors, const std::string& kernel, const std::vector<std::string>& settings,
+                  const lib::ContextRef& context) {
+  if (const AnyKernel* author = authors.find(kernel)) return load_author(*author, settings, *context);
+  const OpInstance instance(find_op(kernel), settings);
+  lib::check_desc(instance.info(), instance.desc());
+  const lib::Plan plan(instance.info(), context, instance.desc());
+}
+
 int compile(const Globals& globals, const CompileRequest& request) {
   std::string target = request.target;
   if (is_reproducer(request.kernel)) {
@@ -193,7 +158,8 @@ int compile(const Globals& globals, const CompileRequest& request) {
   static const std::set<std::string> stages = {"program", "tile", "tgpu",  "loops", "llvm",
                                                "ptx",     "asm",  "cubin", "sass",  "resources"};
   if (!stages.count(stage))
-    throw Failure(kUsage, fmt::format("--emit: expected one of {}; got {}", fmt::join(stages, ", "), stage));
+    throw Failure(kUsage, fmt::format("--emit: no stage '{}'{}; there are {}", stage,
+                                      did_you_mean(stage, {stages.begin(), stages.end()}), fmt::join(stages, ", ")));
   const std::vector<Recorded> recorded = is_reproducer(request.kernel)
                                              ? std::vector<Recorded>{from_reproducer(request)}
                                              : record(globals, request, options_for_target(target));
@@ -215,11 +181,9 @@ int compile(const Globals& globals, const CompileRequest& request) {
   if (recorded.size() > 1 && stage == "cubin")
     throw Failure(kUsage, fmt::format("{} has {} kernels; a cubin holds one", request.kernel, recorded.size()));
   if (!request.output.empty()) {
-    std::ofstream file(request.output, std::ios::binary);
-    file << text;
-    if (!file) throw Failure(kUsage, "cannot write " + request.output);
+    write_file(request.output, text);
   } else if (globals.json != "-") {
-    std::cout << text;
+    print_text(text);
   }
   write_json(globals, result);
   return kOk;

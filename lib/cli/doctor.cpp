@@ -1,36 +1,24 @@
-// `ligerdsl doctor`: what works here, and why the rest does not.
+// `ligerdsl doctor`: what works here, and why the rest does not. Exit code 1 when the compiler or its worker, the
+// CPU, a GPU whose driver is there, or a cache that is required does not work.
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <functional>
+#include <memory>
+#include <vector>
 
 #include "lib/cli/commands.h"
 #include "lib/cli/environment.h"
+#include "lib/cli/examine.h"
 #include "lib/cli/op_instance.h"
 #include "lib/src/build_info.h"
 #include "lib/src/structs.h"
-#include "runtime/disk_cache.h"
 #include "runtime/driver.h"
+#include "runtime/log.h"
 #include "runtime/options.h"
 
 namespace ligerdsl::cli {
 
 namespace {
-
-struct Finding {
-  std::string subject;
-  bool works;
-  std::string text;
-};
-
-// The finding of something that throws when it does not work.
-Finding try_out(const std::string& subject, const std::function<std::string()>& look) {
-  try {
-    return {subject, true, look()};
-  } catch (const std::exception& error) {
-    return {subject, false, error.what()};
-  }
-}
 
 // A kernel compiled and run for real.
 std::string run_vector_add(const Globals& globals) {
@@ -64,45 +52,71 @@ std::string describe_driver() {
   return text;
 }
 
-}  // namespace
-
-int doctor(const Globals& globals) {
+// Without a GPU the library is whole. A driver that is there must run kernels.
+std::vector<Finding> examine(const Globals& globals) {
   std::vector<Finding> findings;
-  findings.push_back({"library", true,
+  findings.push_back({"library", Finding::State::works,
                       fmt::format("version {}.{}.{}, build {}", LIGERDSL_VERSION_MAJOR, LIGERDSL_VERSION_MINOR,
                                   LIGERDSL_VERSION_PATCH, lib::build_info())});
-  findings.push_back(try_out("compiler", [] {
-    const auto compiler = open_compiler();
+  std::shared_ptr<runtime::CompilerLibrary> compiler;
+  findings.push_back(try_out("compiler", true, [&] {
+    compiler = open_compiler();
     return fmt::format("{}, LLVM {}, host {}", compiler->path(), compiler->llvm_version(), compiler->host_cpu());
   }));
-  findings.push_back(try_out("cpu", [&] {
+  if (compiler) findings.push_back(examine_compile_worker(*compiler));
+  findings.push_back(try_out("cpu", true, [&] {
     Globals cpu = globals;
     cpu.device = "cpu";
     return run_vector_add(cpu);
   }));
-  const Finding driver = try_out("cuda driver", describe_driver);
+  findings.push_back(examine_cblas());
+  const Finding driver = try_out("cuda driver", false, describe_driver);
   findings.push_back(driver);
-  if (driver.works) {
-    findings.push_back(try_out("gpu", [&] {
+  if (driver.state == Finding::State::works) {
+    findings.push_back(try_out("gpu", true, [&] {
       Globals gpu = globals;
       gpu.device = globals.device == "cpu" ? "cuda:0" : globals.device;
       return run_vector_add(gpu);
     }));
   }
-  findings.push_back(try_out("cache", [&] { return runtime::default_cache_directory(runtime::options()); }));
-  for (const std::string& problem : runtime::options().problems) findings.push_back({"environment", false, problem});
+  findings.push_back(examine_cublaslt());
+  findings.push_back(examine_cache());
+  for (const Finding& program : examine_programs()) findings.push_back(program);
+  if (const std::string& problem = runtime::log_file_problem(); !problem.empty())
+    findings.push_back({"environment", Finding::State::absent, problem, false});
+  for (const std::string& problem : runtime::options().problems)
+    findings.push_back({"environment", Finding::State::absent, problem, false});
+  return findings;
+}
 
-  // Without a GPU the library is whole: only the CPU and the compiler must work.
+const char* word_of(const Finding& finding) {
+  if (finding.state == Finding::State::works) return "works";
+  if (finding.state == Finding::State::off) return "off";
+  if (finding.subject == "environment") return "wrong";
+  return finding.needed ? "BROKEN" : "absent";
+}
+
+void print(const Globals& globals, const Finding& finding) {
+  const std::string word = fmt::format("{:<6}", word_of(finding));
+  const bool works = finding.state == Finding::State::works;
+  fmt::print("{:<12} {}  {}{}\n", finding.subject, works ? good(globals, word) : bad(globals, word), finding.text,
+             finding.remedy.empty() ? "" : "; " + finding.remedy);
+}
+
+}  // namespace
+
+int doctor(const Globals& globals) {
   bool healthy = true;
   Json result = {{"findings", Json::array()}, {"environment", Json::array()}};
-  for (const Finding& finding : findings) {
-    const bool needed = finding.subject == "compiler" || finding.subject == "cpu" || finding.subject == "gpu";
-    healthy = healthy && (finding.works || !needed);
-    if (globals.json != "-") {
-      fmt::print("{:<12} {}  {}\n", finding.subject,
-                 finding.works ? good(globals, "works") : bad(globals, needed ? "BROKEN" : "absent"), finding.text);
-    }
-    result["findings"].push_back({{"subject", finding.subject}, {"works", finding.works}, {"text", finding.text}});
+  for (const Finding& finding : examine(globals)) {
+    const bool works = finding.state == Finding::State::works;
+    healthy = healthy && (works || !finding.needed);
+    if (globals.json != "-") print(globals, finding);
+    result["findings"].push_back({{"subject", finding.subject},
+                                  {"works", works},
+                                  {"state", word_of(finding)},
+                                  {"text", finding.text},
+                                  {"remedy", finding.remedy}});
   }
   std::vector<std::vector<std::string>> rows;
   for (const runtime::OptionInfo& option : runtime::option_table()) {

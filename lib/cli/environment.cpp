@@ -1,9 +1,14 @@
 #include "lib/cli/environment.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 
+#include "lib/cli/nearest.h"
+#include "lib/cli/numbers.h"
+#include "program/targets.h"
 #include "runtime/options.h"
 
 namespace ligerdsl::cli {
@@ -33,17 +38,23 @@ std::shared_ptr<runtime::CompilerLibrary> open_compiler() {
   return compiler;
 }
 
-runtime::DeviceConfig device_config(const Globals& globals) {
+runtime::DeviceConfig device_config(const std::string& device) {
   runtime::DeviceConfig config;
-  config.num_threads = globals.threads;
-  if (globals.device == "cpu") {
+  if (device == "cpu") {
     config.kind = runtime::DeviceKind::cpu;
-  } else if (globals.device == "cuda" || globals.device.rfind("cuda:", 0) == 0) {
+  } else if (device == "cuda" || device.starts_with("cuda:")) {
     config.kind = runtime::DeviceKind::cuda;
-    config.ordinal = globals.device == "cuda" ? 0 : std::atoi(globals.device.c_str() + 5);
+    if (device != "cuda")
+      config.ordinal = static_cast<int32_t>(parse_integer("--device: cuda:N", device.substr(5), 0, 1023));
   } else {
-    throw Failure(kUsage, fmt::format("--device: expected cpu or cuda:N, got '{}'", globals.device));
+    throw Failure(kUsage, fmt::format("--device: expected cpu or cuda:N, got '{}'", device));
   }
+  return config;
+}
+
+runtime::DeviceConfig device_config(const Globals& globals) {
+  runtime::DeviceConfig config = device_config(globals.device);
+  config.num_threads = globals.threads;
   config.compiler = open_compiler();
   return config;
 }
@@ -61,8 +72,13 @@ program::CompileOptions options_for_target(const std::string& target) {
   program::CompileOptions options;
   options.target = program::Target::cpu;
   if (target == "cpu") return options;  // this host's CPU
-  if (target.rfind("sm_", 0) != 0)
-    throw Failure(kUsage, fmt::format("--target: expected cpu or sm_NN, got '{}'", target));
+  const auto& known = program::kGpuArchs;
+  if (std::find(known.begin(), known.end(), target) == known.end()) {
+    std::vector<std::string> names = {"cpu"};
+    names.insert(names.end(), known.begin(), known.end());
+    throw Failure(kUsage, fmt::format("--target: no target '{}'{}; there are {}", target, did_you_mean(target, names),
+                                      fmt::join(names, ", ")));
+  }
   options.target = program::Target::nvptx;
   options.arch = target;
   options.ptx_version = 90;  // the compiler emits the lowest version that serves

@@ -14,7 +14,10 @@ namespace ligerdsl::cli {
 // Failure.
 std::shared_ptr<runtime::CompilerLibrary> open_compiler();
 
-// --device, --threads and the compiler. Throws Failure with kUsage.
+// The device that --device names. Throws Failure with kUsage.
+runtime::DeviceConfig device_config(const std::string& device);
+
+// --device, --threads and the compiler.
 runtime::DeviceConfig device_config(const Globals& globals);
 
 // The context of --device. Throws Failure with kNoDevice or kUsage.

@@ -4,9 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <new>
+#include <sstream>
+#include <system_error>
 
 #include "lib/cli/bench_cases.h"
 #include "lib/cli/commands.h"
+#include "lib/cli/usage.h"
 #include "lib/src/build_info.h"
 #include "ligerdsl/dsl/error.h"
 #include "ligerdsl/ligerdsl.h"
@@ -26,8 +30,40 @@ void add_kernel(CLI::App* command, std::string* kernel, std::vector<std::string>
                       "name=value: fields of the description, numbers, sizes (dtype=bf16 N=16384 H=8192)");
 }
 
+void add_cache(CLI::App* app, const Globals& globals, CacheRequest* request, std::function<int()>* chosen) {
+  CLI::App* cache =
+      app->add_subcommand("cache", "The disk cache: what is there, is it whole, make it smaller, fill it");
+  cache->require_subcommand(1);
+  cache->add_subcommand("ls", "Entries: kernel, target, size, time since the last use, build")->callback([=, &globals] {
+    *chosen = [&globals] { return cache_ls(globals); };
+  });
+  cache->add_subcommand("verify", "Read every entry; exit code 1 when one is damaged")->callback([=, &globals] {
+    *chosen = [&globals] { return cache_verify(globals); };
+  });
+  CLI::App* trim =
+      cache->add_subcommand("trim", "Remove the least recently used entries, and abandoned temporary files");
+  trim->add_option("--to", request->to, "Size to keep: bytes, or a number with K, M, G or T; default: the limit");
+  CLI::App* clear = cache->add_subcommand("clear", "Remove every entry; files that are not the cache's stay");
+  for (CLI::App* command : {trim, clear}) command->add_flag("--dry-run", request->dry_run, "Only say what would go");
+  trim->callback([=, &globals] { *chosen = [=, &globals] { return cache_trim(globals, *request); }; });
+  clear->callback([=, &globals] { *chosen = [=, &globals] { return cache_clear(globals, *request); }; });
+  CLI::App* warm = cache->add_subcommand("warm", "Compile descriptions into the cache, for processes with NO_JIT");
+  warm->add_option(
+          "file", request->file,
+          "Descriptions as JSON, a line each or an array: "
+          R"({"operation": "softmax_forward", "dtype": "bf16", "n_cols": 4096, "target": "sm_90a"}; - for stdin)")
+      ->required();
+  warm->add_option("--target", request->targets, "cpu, sm_90a ...: of lines that name none; default: that of --device")
+      ->allow_extra_args(false);
+  warm->add_option("--ptx", request->ptx, "PTX version of the driver there (ligerdsl doctor)")->capture_default_str();
+  warm->add_option("--multiprocessors", request->multiprocessors, "Multiprocessors of the GPU there")
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  warm->callback([=, &globals] { *chosen = [=, &globals] { return cache_warm(globals, *request); }; });
+}
+
 int report(int code, const std::string& message) {
-  fmt::print(stderr, "ligerdsl: {}\n", message);
+  print_error(message);
   return code;
 }
 
@@ -52,6 +88,11 @@ int guarded(const std::function<int()>& body) {
                   fmt::format("{}: {}", runtime::status_name(static_cast<int32_t>(error.status())), error.what()));
   } catch (const Error& error) {
     return report(kUsage, error.what());
+  } catch (const std::system_error& error) {
+    // What fmt throws when stdout is full, which finish_output() tells.
+    return std::ferror(stdout) ? kNothingFound : report(kNothingFound, error.what());
+  } catch (const std::bad_alloc&) {
+    return report(kNothingFound, "out of memory");
   } catch (const std::exception& error) {
     return report(kNothingFound, error.what());
   }
@@ -67,8 +108,8 @@ int main(int argc, char** argv) {
                                                 LIGERDSL_VERSION_MINOR, LIGERDSL_VERSION_PATCH, lib::build_info()));
 
   Globals globals;
-  app.add_option("--device", globals.device, "cpu or cuda:N")->capture_default_str();
-  app.add_option("--threads", globals.threads, "CPU: worker threads; 0 = all cores")->check(CLI::Range(0, 4096));
+  app.add_option("--device", globals.device, "cpu or cuda:N")->capture_default_str()->check(device_name());
+  app.add_option("--threads", globals.threads, "CPU: worker threads; 0 = all cores")->transform(integer_from(0, 4096));
   app.add_option("--json", globals.json, "Write the result as JSON to a file, or - for stdout");
   app.add_option("--color", globals.color, "auto, always or never")->check(CLI::IsMember({"auto", "always", "never"}));
   app.add_option("--load", globals.load, "A shared object with kernels of your own (LIGERDSL_EXPORT_KERNELS)")
@@ -100,6 +141,9 @@ int main(int argc, char** argv) {
   compile_command->add_option("-o,--output", compile_request.output, "Write to a file");
   compile_command->callback([&] { chosen = [&] { return compile(globals, compile_request); }; });
 
+  CacheRequest cache_request;
+  add_cache(&app, globals, &cache_request, &chosen);
+
   RunRequest run_request;
   CLI::App* run_command =
       app.add_subcommand("run", "Run a kernel once on .npy inputs, or on random numbers of a fixed seed");
@@ -119,25 +163,27 @@ int main(int argc, char** argv) {
                    fmt::format("A set of shapes or a model's layers: {}", fmt::join(bench_set_names(), ", ")))
       ->allow_extra_args(false);
   bench_command->add_option("--rows", bench_request.rows, "Rows (tokens) of the cases of a set")
-      ->check(CLI::PositiveNumber);
+      ->transform(integer_from(1, (int64_t{1} << 31) - 1));
   bench_command->add_flag("--list", bench_request.list, "Only list the cases and the bytes that they move");
   bench_command->add_option("--plot", bench_request.plot, "Write a bar chart (SVG) of fractions of a copy to a file");
   bench_command->add_flag("--warm", bench_request.warm, "Leave the caches warm between samples");
   bench_command->add_option("--budget-ms", bench_request.budget_ms, "Measured time per case, in ms")
-      ->capture_default_str();
-  bench_command->add_option("--copy-bytes", bench_request.copy_bytes, "Size of the copy that is the ceiling, in bytes");
+      ->capture_default_str()
+      ->check(number_from(0.001, 3.6e6));
+  bench_command
+      ->add_option("--copy-bytes", bench_request.copy_bytes,
+                   "Size of the copy that is the ceiling, in bytes; default: 2 GiB on a GPU, 256 MiB on a CPU")
+      ->check(number_from(1, 1e12));
   bench_command->callback([&] { chosen = [&] { return bench(globals, bench_request); }; });
 
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const std::vector<std::string> unknown = app.remaining();
-    if (app.get_subcommands().empty() && !unknown.empty() && error.get_exit_code() != 0) {
-      std::vector<std::string> names;
-      for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
-      return report(kUsage, fmt::format("no command '{}'; there are {}", unknown[0], fmt::join(names, ", ")));
-    }
-    return app.exit(error) == 0 ? kOk : kUsage;
+    if (error.get_exit_code() != 0) return report(kUsage, usage_error(app, error));
+    std::ostringstream help;  // or the version
+    app.exit(error, help, help);
+    print_text(help.str());
+    return finish_output(kOk);
   }
-  return guarded(chosen);
+  return finish_output(guarded(chosen));
 }

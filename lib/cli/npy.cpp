@@ -1,13 +1,18 @@
 #include "lib/cli/npy.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <fstream>
-#include <regex>
+#include <istream>
+#include <optional>
 
+#include "lib/cli/npy_header.h"
 #include "lib/cli/output.h"
 
 namespace ligerdsl::cli {
@@ -16,7 +21,19 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-constexpr char kMagic[] = "\x93NUMPY\x01\x00";
+constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr size_t kMaxHeader = size_t{1} << 20;  // ours are 118 bytes
+constexpr size_t kChunk = size_t{1} << 24;      // data are read in such pieces: a lying shape takes no memory
+
+// What the elements of a file may be.
+struct Item {
+  std::string_view descr;
+  DType type;  // f64 is told apart by its size
+  int64_t bytes;
+};
+constexpr Item kItems[] = {{"<f4", DType::f32, 4},  {"<f8", DType::f32, 8}, {"<f2", DType::f16, 2},
+                           {"<u2", DType::bf16, 2}, {"<i4", DType::i32, 4}, {"<i8", DType::i64, 8},
+                           {"|i1", DType::i8, 1},   {"|b1", DType::i8, 1}};
 
 template <class T>
 T read(const char* at) {
@@ -79,42 +96,97 @@ void put(std::string* bytes, T value) {
   bytes->append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-[[noreturn]] void broken(const std::string& path, const std::string& what) {
-  throw Failure(kUsage, fmt::format("{}: {}", path, what));
+// A dtype of size 1 is written with any byte order; NumPy writes '|'.
+const Item& item_of(const std::string& descr) {
+  std::string known;
+  for (const Item& item : kItems) {
+    const bool same =
+        item.bytes == 1 ? descr.size() == 3 && descr.substr(1) == item.descr.substr(1) : descr == item.descr;
+    if (same) return item;
+    known += (known.empty() ? "" : ", ") + std::string(item.descr);
+  }
+  throw NpyError(fmt::format("unsupported type '{}'{}; expected one of {} (<u2 for bf16)", descr,
+                             descr.starts_with('>') ? ", big-endian" : "", known));
+}
+
+void read_exactly(std::istream& in, char* to, size_t bytes, const char* what) {
+  if (!in.read(to, static_cast<std::streamsize>(bytes))) throw NpyError(fmt::format("{} is cut off", what));
+}
+
+std::string read_header(std::istream& in) {
+  char head[8];
+  if (!in.read(head, sizeof head) || std::string_view(head, kMagic.size()) != kMagic) throw NpyError("not a .npy file");
+  const int major = static_cast<unsigned char>(head[6]), minor = static_cast<unsigned char>(head[7]);
+  if (major < 1 || major > 3 || minor != 0)
+    throw NpyError(fmt::format("a .npy file of version {}.{}; expected 1.0, 2.0 or 3.0", major, minor));
+  char length[4] = {};
+  read_exactly(in, length, major == 1 ? 2 : 4, "the header");
+  const size_t bytes = read<uint32_t>(length);
+  if (bytes > kMaxHeader) throw NpyError(fmt::format("a header of {} bytes; expected at most {}", bytes, kMaxHeader));
+  std::string header(bytes, '\0');
+  read_exactly(in, header.data(), bytes, "the header");
+  return header;
+}
+
+std::string read_data(std::istream& in, size_t bytes) {
+  std::string data;
+  while (data.size() < bytes) {
+    const size_t before = data.size(), piece = std::min(kChunk, bytes - before);
+    data.resize(before + piece);
+    in.read(data.data() + before, static_cast<std::streamsize>(piece));
+    const auto got = static_cast<size_t>(in.gcount());
+    if (got < piece) throw NpyError(fmt::format("the shape needs {} bytes of data, there are {}", bytes, before + got));
+  }
+  if (in.peek() != std::istream::traits_type::eof())
+    throw NpyError(fmt::format("the shape needs {} bytes of data, there are more", bytes));
+  return data;
+}
+
+// The product of the dimensions, unless it is beyond what memory can hold. Zeros do not hide an overflow: parts of a
+// shape are multiplied as well.
+std::optional<int64_t> product(const std::vector<int64_t>& shape) {
+  constexpr int64_t kMost = int64_t{1} << 59;  // times 8 bytes is still a number
+  int64_t n = 1;
+  bool empty = false;
+  for (const int64_t d : shape) {
+    empty = empty || d == 0;
+    if (d != 0 && n > kMost / d) return std::nullopt;
+    if (d != 0) n *= d;
+  }
+  return empty ? 0 : n;
 }
 
 }  // namespace
 
 int64_t elements(const std::vector<int64_t>& shape) {
-  int64_t n = 1;
-  for (const int64_t d : shape) n *= d;
-  return n;
+  const std::optional<int64_t> n = product(shape);
+  if (!n) throw Failure(kUsage, fmt::format("a tensor of [{}] is larger than any memory", fmt::join(shape, ", ")));
+  return *n;
+}
+
+Array parse_npy(std::istream& in) {
+  const NpyHeader header = parse_npy_header(read_header(in));
+  Array array{.descr = header.descr, .shape = header.shape};
+  const Item& item = item_of(header.descr);
+  const std::optional<int64_t> n = product(header.shape);
+  if (!n) throw NpyError(fmt::format("a shape of ({}) is larger than any memory", fmt::join(header.shape, ", ")));
+  if (header.fortran_order && header.shape.size() > 1)
+    throw NpyError("the array is in Fortran order; save numpy.ascontiguousarray(x)");
+  array.bytes = read_data(in, static_cast<size_t>(*n * item.bytes));
+  return array;
 }
 
 Array read_npy(const std::string& path) {
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
-  if (!file) broken(path, "cannot be read");
-  char head[10];
-  if (!file.read(head, sizeof head) || std::memcmp(head, kMagic, 8) != 0)
-    broken(path, "not a .npy file of version 1.0");
-  std::string header(read<uint16_t>(head + 8), '\0');
-  if (!file.read(header.data(), static_cast<std::streamsize>(header.size()))) broken(path, "the header is cut off");
-  std::smatch match;
-  Array array;
-  if (!std::regex_search(header, match, std::regex("'descr': *'([^']*)'"))) broken(path, "no descr in the header");
-  array.descr = match[1];
-  if (header.find("'fortran_order': False") == std::string::npos) broken(path, "expected C order");
-  if (!std::regex_search(header, match, std::regex("'shape': *\\(([^)]*)\\)"))) broken(path, "no shape in the header");
-  const std::string dims = match[1];
-  const std::regex number("\\d+");
-  for (std::sregex_iterator it(dims.begin(), dims.end(), number), end; it != end; ++it)
-    array.shape.push_back(std::stoll(it->str()));
-  const int64_t item = array.descr.size() == 3 ? array.descr[2] - '0' : 0;
-  if (item < 1 || item > 8) broken(path, "unsupported type " + array.descr);
-  array.bytes.resize(static_cast<size_t>(elements(array.shape) * item));
-  if (!file.read(array.bytes.data(), static_cast<std::streamsize>(array.bytes.size())))
-    broken(path, "the data is cut off");
-  return array;
+  if (!file) throw Failure(kUsage, fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+  try {
+    Array array = parse_npy(file);
+    array.source = path;
+    return array;
+  } catch (const NpyError& error) {
+    throw Failure(kUsage, fmt::format("{}: {}", path, error.what()));
+  }
 }
 
 void write_npy(const std::string& path, const Array& array) {
@@ -123,12 +195,10 @@ void write_npy(const std::string& path, const Array& array) {
   if (array.shape.size() > 1) shape.resize(shape.size() - 2);
   std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", array.descr, shape);
   header.append(63 - (10 + header.size()) % 64, ' ').push_back('\n');
-  std::ofstream file(path, std::ios::binary);
-  file.write(kMagic, 8);
-  const auto size = static_cast<uint16_t>(header.size());
-  file.write(reinterpret_cast<const char*>(&size), 2);
-  file << header << array.bytes;
-  if (!file) broken(path, "cannot be written");
+  std::string file(kMagic);
+  file.append("\x01\x00", 2);
+  put(&file, static_cast<uint16_t>(header.size()));
+  write_file(path, file + header + array.bytes);
 }
 
 void append(std::string* bytes, DType type, double value) {
@@ -160,29 +230,36 @@ std::vector<double> to_doubles(const std::string& bytes, DType type) {
   return values;
 }
 
+namespace {
+
+double number_at(const Array& array, const Item& item, size_t i) {
+  if (item.bytes == 8 && item.type == DType::f32) return read<double>(array.bytes.data() + 8 * i);
+  return value_at(array.bytes, item.type, i);
+}
+
+// Integers that an integer dtype has; everything is a float.
+bool fits(DType to, double value) {
+  if (to == DType::i64) return true;  // comes from i64 or less
+  const double most = to == DType::i32 ? 2147483647.0 : 127.0;
+  return !is_integer(to) || (value >= -most - 1 && value <= most);
+}
+
+}  // namespace
+
 std::string convert(const Array& array, DType to) {
+  const Item& item = item_of(array.descr);
+  if (item.bytes == size_of(to) && item.type == to) return array.bytes;  // also i64 beyond 2^53
+  if (item.type == DType::bf16)
+    throw Failure(kUsage, fmt::format("{}: <u2 holds bf16, but {} is needed", array.source, name(to)));
+  if (is_integer(to) && !is_integer(item.type))
+    throw Failure(kUsage, fmt::format("{}: expected integers for {}, got {}", array.source, name(to), array.descr));
   const auto n = static_cast<size_t>(elements(array.shape));
   std::string bytes;
   bytes.reserve(n * static_cast<size_t>(size_of(to)));
-  const bool integers = array.descr[1] == 'i' || array.descr[1] == 'b';
-  if (array.descr == "<u2" && to == DType::bf16) return array.bytes;
-  if (array.descr == "<i8" && to == DType::i64) return array.bytes;  // beyond 2^53
-  if (is_integer(to) && !integers)
-    throw Failure(kUsage, fmt::format("expected integers for {}, got {}", name(to), array.descr));
   for (size_t i = 0; i < n; ++i) {
-    double value = 0;
-    if (array.descr == "<f4")
-      value = value_at(array.bytes, DType::f32, i);
-    else if (array.descr == "<f8")
-      value = read<double>(array.bytes.data() + 8 * i);
-    else if (array.descr == "<f2")
-      value = value_at(array.bytes, DType::f16, i);
-    else if (array.descr == "<i8")
-      value = value_at(array.bytes, DType::i64, i);
-    else if (array.descr == "<i4")
-      value = value_at(array.bytes, DType::i32, i);
-    else
-      throw Failure(kUsage, fmt::format("unsupported type {} for {}", array.descr, name(to)));
+    const double value = number_at(array, item, i);
+    if (!fits(to, value))
+      throw Failure(kUsage, fmt::format("{}: element {} is {}, more than {} holds", array.source, i, value, name(to)));
     append(&bytes, to, value);
   }
   return bytes;
@@ -195,7 +272,7 @@ Array from_memory(const std::string& bytes, DType type, std::vector<int64_t> sha
                       : type == DType::i64  ? "<i8"
                       : type == DType::i32  ? "<i4"
                                             : "|i1";
-  return {descr, std::move(shape), bytes};
+  return {.descr = descr, .shape = std::move(shape), .bytes = bytes};
 }
 
 }  // namespace ligerdsl::cli

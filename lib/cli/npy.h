@@ -1,7 +1,8 @@
-// NumPy's .npy files, version 1.0, C order, little endian. bf16 travels as uint16 ("<u2").
+// NumPy's .npy files: versions 1.0 to 3.0, C order, little endian; written as 1.0. bf16 travels as uint16 ("<u2").
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -10,15 +11,19 @@
 namespace ligerdsl::cli {
 
 struct Array {
-  std::string descr;  // "<f4", "<f8", "<f2", "<u2", "<i4", "<i8"
+  std::string descr;  // "<f4", "<f8", "<f2", "<u2", "<i4", "<i8", "|i1", "|b1"
   std::vector<int64_t> shape;
-  std::string bytes;
+  std::string bytes;   // as many as descr and shape say
+  std::string source;  // the file, for messages
 };
 
 // Throws Failure with the file's name and what is wrong.
 Array read_npy(const std::string& path);
+// The same of a stream, which ends with the array. Throws NpyError (npy_header.h).
+Array parse_npy(std::istream& in);
 void write_npy(const std::string& path, const Array& array);
 
+// The number of elements. Throws Failure for more than memory can address.
 int64_t elements(const std::vector<int64_t>& shape);
 
 // Conversion by value; integers to floats and back where exact. Throws Failure when the kinds do not fit.

@@ -1,12 +1,17 @@
 #include "lib/cli/op_instance.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
 #include <random>
+#include <string_view>
 
+#include "lib/cli/nearest.h"
+#include "lib/cli/numbers.h"
 #include "lib/cli/output.h"
 #include "lib/src/structs.h"
 
@@ -27,47 +32,9 @@ int64_t default_size(const std::string& op, const std::string& letter) {
   return found == sizes.end() ? 1 : found->second;
 }
 
-// Words for numbers.
-const std::map<std::string, int64_t> kWords = {{"f32", LIGERDSL_F32},
-                                               {"f16", LIGERDSL_F16},
-                                               {"bf16", LIGERDSL_BF16},
-                                               {"i32", LIGERDSL_I32},
-                                               {"i64", LIGERDSL_I64},
-                                               {"none", 0},
-                                               {"sum", 1},
-                                               {"mean", 2},
-                                               {"true", 1},
-                                               {"false", 0},
-                                               {"llama", LIGERDSL_CASTING_LLAMA},
-                                               {"gemma", LIGERDSL_CASTING_GEMMA},
-                                               {"half", LIGERDSL_ROPE_HALF},
-                                               {"interleaved", LIGERDSL_ROPE_INTERLEAVED},
-                                               {"multimodal", LIGERDSL_ROPE_MULTIMODAL}};
-
 template <class T>
 void store(std::byte* at, T value) {
   std::memcpy(at, &value, sizeof value);
-}
-
-double parse_number(const std::string& name, const std::string& value) {
-  const auto word = kWords.find(value);
-  if (name == "casting" && value == "none") return LIGERDSL_CASTING_NONE;
-  if (word != kWords.end()) return static_cast<double>(word->second);
-  size_t used = 0;
-  double number = 0;
-  try {
-    number = std::stod(value, &used);
-  } catch (const std::exception&) {
-  }
-  if (used == 0 || used != value.size())
-    throw Failure(kUsage, fmt::format("{}={}: expected a number or a word like bf16", name, value));
-  return number;
-}
-
-void put(std::byte* base, size_t offset, FieldType type, double value) {
-  if (type == FieldType::f32) store(base + offset, static_cast<float>(value));
-  if (type == FieldType::i32) store(base + offset, static_cast<int32_t>(value));
-  if (type == FieldType::i64) store(base + offset, static_cast<int64_t>(value));
 }
 
 // Optional outputs that a training step asks for.
@@ -86,20 +53,21 @@ int symbol_named(const lib::OpInfo& info, const std::string& name) {
 }  // namespace
 
 const lib::OpInfo& find_op(const std::string& name) {
-  std::string names;
+  std::vector<std::string> names;
   for (const lib::OpInfo* op : lib::op_table()) {
     if (op->name == name) return *op;
-    names += std::string(names.empty() ? "" : ", ") + op->name;
+    names.push_back(op->name);
   }
-  throw Failure(kUsage, fmt::format("no operation '{}'; there are {}", name, names));
+  throw Failure(kUsage, fmt::format("no operation '{}'{}; there are {}", name, did_you_mean(name, names),
+                                    fmt::join(names, ", ")));
 }
 
 OpInstance::OpInstance(const lib::OpInfo& info, const std::vector<std::string>& settings)
-    : info_(info), sizes_(info.symbols.size(), -1), settings_(settings) {
+    : info_(info), chosen_(info.symbols.size()), settings_(settings) {
   std::memcpy(desc_, info.desc_defaults, info.desc_size);
   std::memcpy(args_, info.args_defaults, info.args_size);
   apply_defaults();
-  for (const std::string& setting : settings) apply(setting);
+  for (const std::string& setting : settings) apply(parse_setting(setting));
   finish_sizes();
   make_slots();
 }
@@ -113,53 +81,64 @@ void OpInstance::apply_defaults() {
     if (field.role == FieldRole::dtype) {
       const bool wanted = !field.optional || std::string(field.name).find("weight") != std::string::npos;
       const bool index = std::string(field.name).find("label") == 0 || std::string(field.name).find("index") == 0;
-      if (wanted) put(desc_, field.offset, field.type, index ? double{LIGERDSL_I64} : double{LIGERDSL_F32});
+      if (wanted) put_number(desc_, field.offset, field.type, index ? double{LIGERDSL_I64} : double{LIGERDSL_F32});
     }
-    if (field.role == FieldRole::present && usual(field.name)) put(desc_, field.offset, field.type, 1);
+    if (field.role == FieldRole::present && usual(field.name)) put_number(desc_, field.offset, field.type, 1);
   }
 }
 
-bool OpInstance::set_field(const std::string& name, const std::string& value) {
+bool OpInstance::set_field(const Setting& setting) {
   for (const FieldInfo& field : info_.fields) {
-    if (field.name != name) continue;
-    put(desc_, field.offset, field.type, parse_number(name, value));
-    if (field.role == FieldRole::dim) sizes_[field.symbol] = lib::read_integer(desc_, field.offset, field.type);
+    if (field.name != setting.name) continue;
+    put_field(desc_, field, setting);
+    if (field.role == FieldRole::queries) queries_chosen_ = true;
+    if (field.role == FieldRole::dim)
+      choose_size(field.symbol, lib::read_integer(desc_, field.offset, field.type), setting.text());
     // The weight's dtype follows the data's unless it is set itself.
-    if (name == "dtype") set_field("weight_dtype", value);
+    if (setting.name == "dtype") set_field({"weight_dtype", setting.value});
     return true;
   }
   return false;
 }
 
-bool OpInstance::set_value(const std::string& name, const std::string& value) {
+bool OpInstance::set_value(const Setting& setting) {
   for (const lib::ValueInfo& info : info_.values) {
-    if (info.name != name) continue;
-    put(args_, info.offset, info.type, parse_number(name, value));
+    if (info.name != setting.name) continue;
+    put_value(args_, info, setting);
     return true;
   }
   return false;
 }
 
-void OpInstance::apply(const std::string& setting) {
-  const size_t equal = setting.find('=');
-  if (equal == std::string::npos) throw Failure(kUsage, fmt::format("'{}': expected name=value", setting));
-  const std::string name = setting.substr(0, equal), value = setting.substr(equal + 1);
-  const int symbol = symbol_named(info_, name);
-  if (symbol >= 0) {
-    sizes_[symbol] = static_cast<int64_t>(parse_number(name, value));
-    if (sizes_[symbol] < 0) throw Failure(kUsage, fmt::format("{}={}: expected 0 or more", name, value));
+void OpInstance::apply(const Setting& setting) {
+  const int symbol = symbol_named(info_, setting.name);
+  if (symbol >= 0) return choose_size(symbol, parse_size(setting), setting.text());
+  if (info_.list_offset >= 0 && setting.name == "N") {
+    list_elements_ = parse_size(setting);
     return;
   }
-  if (info_.list_offset >= 0 && (name == "N" || name == "T")) {
-    (name == "N" ? list_elements_ : list_length_) = static_cast<int64_t>(parse_number(name, value));
+  if (info_.list_offset >= 0 && setting.name == "T") {
+    list_length_ = parse_integer("T", setting.value, 0, 100000);
     return;
   }
-  if (set_field(name, value) || set_value(name, value)) return;
-  std::string names;
-  for (const FieldInfo& field : info_.fields) names += std::string(" ") + field.name;
-  for (const lib::ValueInfo& info : info_.values) names += std::string(" ") + info.name;
-  for (const char* letter : info_.symbols) names += std::string(" ") + letter;
-  throw Failure(kUsage, fmt::format("{} has no setting '{}'; it has{}", info_.name, name, names));
+  if (set_field(setting) || set_value(setting)) return;
+  std::vector<std::string> names;
+  for (const FieldInfo& field : info_.fields) names.push_back(field.name);
+  for (const lib::ValueInfo& info : info_.values) names.push_back(info.name);
+  for (const char* letter : info_.symbols) names.push_back(letter);
+  if (info_.list_offset >= 0) names.insert(names.end(), {"N", "T"});
+  throw Failure(kUsage, fmt::format("{} has no setting '{}'{}; it has {}", info_.name, setting.name,
+                                    did_you_mean(setting.name, names), fmt::join(names, " ")));
+}
+
+// A size that a setting or an array gives, once; `from` says which.
+void OpInstance::choose_size(int symbol, int64_t size, const std::string& from) {
+  Chosen& chosen = chosen_[symbol];
+  if (chosen.size >= 0 && chosen.size != size) {
+    throw Failure(kUsage, fmt::format("{} is {} by {}, but {} by {}; leave one of them out", info_.symbols[symbol],
+                                      chosen.size, chosen.from, size, from));
+  }
+  chosen = {size, from};
 }
 
 // An integer of the description, or `missing` when the operation has no such field.
@@ -174,20 +153,19 @@ int64_t OpInstance::integer_of(const char* name, int64_t missing) const {
 void OpInstance::finish_sizes() {
   const int rows = symbol_named(info_, "N");
   const bool per_row = integer_of("reduction", -1) == LIGERDSL_REDUCTION_NONE || integer_of("per_row", -1) == 1;
+  const auto reduced = [&](size_t i) { return std::string_view("LZRG").find(info_.symbols[i]) != std::string::npos; };
+  sizes_.assign(chosen_.size(), 0);
   for (size_t i = 0; i < sizes_.size(); ++i) {
-    const std::string letter = info_.symbols[i];
-    const bool reduced = letter == "L" || letter == "Z" || letter == "R" || letter == "G";
-    if (sizes_[i] < 0 && !reduced) sizes_[i] = default_size(info_.name, letter);
+    sizes_[i] = chosen_[i].size >= 0 ? chosen_[i].size : default_size(info_.name, info_.symbols[i]);
   }
   for (size_t i = 0; i < sizes_.size(); ++i) {
-    if (sizes_[i] < 0) sizes_[i] = per_row ? sizes_[rows] : 1;
+    if (chosen_[i].size < 0 && reduced(i)) sizes_[i] = per_row ? sizes_[rows] : 1;
   }
   for (const FieldInfo& field : info_.fields) {
-    if (field.role == FieldRole::dim) put(desc_, field.offset, field.type, static_cast<double>(sizes_[field.symbol]));
-    if (field.role == FieldRole::queries && integer_of("causal", -1) == 1 &&
-        lib::read_integer(desc_, field.offset, field.type) == 0) {
-      put(desc_, field.offset, field.type, static_cast<double>(sizes_[rows]));
-    }
+    if (field.role == FieldRole::dim)
+      put_number(desc_, field.offset, field.type, static_cast<double>(sizes_[field.symbol]));
+    if (field.role == FieldRole::queries && integer_of("causal", -1) == 1 && !queries_chosen_)
+      put_number(desc_, field.offset, field.type, static_cast<double>(sizes_[rows]));
   }
 }
 
@@ -226,7 +204,7 @@ void OpInstance::make_slots() {
   if (info_.list_offset < 0) return;
   DType dtype = DType::f32;
   lib::dtype_from_code(lib::read_integer(desc_, info_.fields[0].offset, info_.fields[0].type), &dtype);
-  const int64_t n = list_elements_ > 0 ? list_elements_ : int64_t{1} << 24;
+  const int64_t n = list_elements_ >= 0 ? list_elements_ : int64_t{1} << 24;
   for (int64_t i = 0; i < list_length_; ++i) slots_.push_back({fmt::format("tensors[{}]", i), nullptr, dtype, {n}});
 }
 
@@ -237,22 +215,31 @@ OpInstance::Slot* OpInstance::find(const std::string& name) {
   return nullptr;
 }
 
-void OpInstance::take_shape(const std::string& name, const std::vector<int64_t>& shape) {
+void OpInstance::take_shape(const std::string& name, const Array& array) {
+  const std::vector<int64_t>& shape = array.shape;
+  const std::string from = fmt::format("--in {}={} of shape [{}]", name, array.source, fmt::join(shape, ", "));
   const Slot* slot = find(name);
-  if (!slot || !slot->info)
-    throw Failure(kUsage, fmt::format("{} has no tensor '{}' in this configuration", info_.name, name));
+  if (!slot || !slot->info) {
+    std::vector<std::string> names;
+    for (const Slot& other : slots_) names.push_back(other.name);
+    throw Failure(kUsage, fmt::format("{} has no tensor '{}' in this configuration{}; it has {}", info_.name, name,
+                                      did_you_mean(name, names), fmt::join(names, ", ")));
+  }
   const lib::TensorInfo& info = *slot->info;
   if (info.shape == lib::ShapeKind::free) return;
-  const int trailing = info.shape == lib::ShapeKind::leading ? info.rank - 1 : info.rank;
-  const int leading = static_cast<int>(shape.size()) - trailing;
-  if (leading < 0 || (info.shape == lib::ShapeKind::fixed && leading != 0)) {
-    throw Failure(kUsage, fmt::format("{}: expected {} dimensions, the array has {}", name, info.rank, shape.size()));
-  }
-  for (int i = 0; i < info.rank; ++i) {
-    const bool joined = info.shape == lib::ShapeKind::leading && i == 0;
-    int64_t size = joined ? 1 : shape[leading + i - (info.rank - trailing)];
-    for (int d = 0; joined && d < leading; ++d) size *= shape[d];
-    if (info.dims[i].symbol >= 0) sizes_[info.dims[i].symbol] = size / info.dims[i].factor;
+  const size_t rank = info.rank, trailing = info.shape == lib::ShapeKind::leading ? rank - 1 : rank;
+  if (shape.size() < trailing || (info.shape == lib::ShapeKind::fixed && shape.size() != trailing))
+    throw Failure(kUsage, fmt::format("{}: expected {} dimensions", from, rank));
+  // Leading dimensions are joined into one.
+  std::vector<int64_t> sizes(shape.end() - static_cast<ptrdiff_t>(trailing), shape.end());
+  if (rank > trailing)
+    sizes.insert(sizes.begin(), elements({shape.begin(), shape.end() - static_cast<ptrdiff_t>(trailing)}));
+  for (size_t i = 0; i < rank; ++i) {
+    const lib::DimSpec& dim = info.dims[i];
+    if (dim.symbol < 0 ? sizes[i] != dim.factor : sizes[i] % dim.factor != 0)
+      throw Failure(kUsage, fmt::format("{}: expected {}{} in place of {}", from,
+                                        dim.symbol < 0 ? "" : "a multiple of ", dim.factor, sizes[i]));
+    if (dim.symbol >= 0) choose_size(dim.symbol, sizes[i] / dim.factor, from);
   }
   finish_sizes();
   make_slots();
@@ -269,7 +256,9 @@ std::string OpInstance::random_bytes(const Slot& slot) const {
   for (int64_t i = 0; i < n; ++i) {
     if (is_integer(slot.dtype)) {
       append(&bytes, slot.dtype,
-             classes < 0 ? 1.0 : static_cast<double>(random() % static_cast<uint64_t>(sizes_[classes])));
+             classes < 0
+                 ? 1.0
+                 : static_cast<double>(random() % static_cast<uint64_t>(std::max<int64_t>(sizes_[classes], 1))));
     } else {
       const float value = i < 65536 ? normal(random) : 0.0f;
       append(&bytes, slot.dtype, positive ? std::fabs(value) + 0.01f : value);
@@ -343,7 +332,9 @@ bool OpInstance::reads(const Slot& slot) const {
   return slot.info->direction == lib::Direction::inout && integer_of("accumulate", 1) == 1;
 }
 
-bool OpInstance::writes(const Slot& slot) const { return slot.info && slot.info->direction != lib::Direction::in; }
+bool OpInstance::writes(const Slot& slot) const {
+  return slot.info && slot.info->direction != lib::Direction::in;
+}
 
 double OpInstance::bytes_moved() const {
   double bytes = 0;

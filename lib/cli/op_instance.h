@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/cli/npy.h"
+#include "lib/cli/settings.h"
 #include "lib/src/context.h"
 #include "lib/src/op_info.h"
 #include "lib/src/plan.h"
@@ -42,7 +43,8 @@ class OpInstance {
   Slot* find(const std::string& name);
 
   // A slot's shape follows an array that will be put there; sizes of other slots follow it. Call before allocate().
-  void take_shape(const std::string& name, const std::vector<int64_t>& shape);
+  // Throws Failure (kUsage) when settings or another array say otherwise.
+  void take_shape(const std::string& name, const Array& array);
 
   // Device memory, inputs filled with numbers of a fixed seed, outputs with a pattern that no kernel writes by chance.
   void allocate(const lib::ContextRef& context);
@@ -68,9 +70,10 @@ class OpInstance {
 
  private:
   void apply_defaults();
-  void apply(const std::string& setting);
-  bool set_field(const std::string& name, const std::string& value);
-  bool set_value(const std::string& name, const std::string& value);
+  void apply(const Setting& setting);
+  bool set_field(const Setting& setting);
+  bool set_value(const Setting& setting);
+  void choose_size(int symbol, int64_t size, const std::string& from);
   void finish_sizes();
   void make_slots();
   int64_t integer_of(const char* name, int64_t missing) const;
@@ -82,8 +85,15 @@ class OpInstance {
   const lib::OpInfo& info_;
   alignas(8) std::byte desc_[lib::kMaxStruct];
   alignas(8) std::byte args_[lib::kMaxStruct];
-  std::vector<int64_t> sizes_;
-  int64_t list_length_ = 1, list_elements_ = 0;
+  // What a setting or an array says about a size, and which of them; -1: nothing did.
+  struct Chosen {
+    int64_t size = -1;
+    std::string from;
+  };
+  std::vector<Chosen> chosen_;  // by symbol
+  std::vector<int64_t> sizes_;  // by symbol: chosen, derived from others, or default
+  bool queries_chosen_ = false;
+  int64_t list_length_ = 1, list_elements_ = -1;  // -1: default
   std::vector<Slot> slots_;
   std::vector<ligerdsl_tensor_t> list_;
   std::vector<std::string> settings_;

@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <iostream>
+#include <cstring>
+
+#include "lib/cli/printable.h"
 
 namespace ligerdsl::cli {
 
@@ -23,8 +26,10 @@ bool numeric(const std::string& cell) {
 }  // namespace
 
 bool use_color(const Globals& globals) {
-  if (globals.color == "always") return true;
-  return globals.color == "auto" && isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR");
+  if (globals.color != "auto") return globals.color == "always";
+  const char *no_color = std::getenv("NO_COLOR"), *terminal = std::getenv("TERM");
+  if ((no_color && *no_color) || !terminal || !*terminal || std::strcmp(terminal, "dumb") == 0) return false;
+  return isatty(STDOUT_FILENO);
 }
 
 std::string good(const Globals& globals, const std::string& text) {
@@ -39,36 +44,88 @@ std::string bold(const Globals& globals, const std::string& text) {
 
 void print_table(const Globals& globals, const std::vector<std::string>& header,
                  const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::vector<std::string>> lines = {header};
+  lines.insert(lines.end(), rows.begin(), rows.end());
   std::vector<size_t> widths(header.size());
-  for (size_t i = 0; i < header.size(); ++i) {
-    widths[i] = header[i].size();
-    for (const auto& row : rows) widths[i] = std::max(widths[i], row[i].size());
+  for (auto& cells : lines) {
+    for (size_t i = 0; i < widths.size(); ++i) {
+      cells[i] = printable(cells[i]);
+      widths[i] = std::max(widths[i], columns(cells[i]));
+    }
   }
-  const auto line = [&](const std::vector<std::string>& cells, bool title) {
+  for (const auto& cells : lines) {
+    const bool title = &cells == &lines.front();
     std::string text;
     for (size_t i = 0; i < cells.size(); ++i) {
-      const bool right = !title && numeric(cells[i]);
+      const std::string space(widths[i] - columns(cells[i]), ' ');
       const bool last = i + 1 == cells.size();
-      text += right  ? fmt::format("{:>{}}", cells[i], widths[i])
-              : last ? cells[i]
-                     : fmt::format("{:<{}}", cells[i], widths[i]);
+      text += !title && numeric(cells[i]) ? space + cells[i] : last ? cells[i] : cells[i] + space;
       if (!last) text += "  ";
     }
-    fmt::print("{}\n", title ? bold(globals, text) : text);
-  };
-  line(header, true);
-  for (const auto& row : rows) line(row, false);
+    print_text((title ? bold(globals, text) : text) + "\n");
+  }
+}
+
+namespace {
+
+int stdout_error = 0;  // errno of the first write to stdout that failed
+
+void flush_stdout() {
+  if (std::fflush(stdout) != 0 && stdout_error == 0) stdout_error = errno;
+}
+
+}  // namespace
+
+void print_text(std::string_view text) {
+  const bool printed = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (!printed && stdout_error == 0) stdout_error = errno;
+}
+
+void print_error(const std::string& message) {
+  flush_stdout();  // first what came first
+  const std::string line = fmt::format("ligerdsl: {}\n", printable(message));
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+int finish_output(int code) {
+  flush_stdout();
+  if (stdout_error == 0 && !std::ferror(stdout)) return code;
+  const char* reason = stdout_error != 0 ? std::strerror(stdout_error) : "a write failed";
+  print_error(fmt::format("standard output cannot be written: {}", reason));
+  return code == kOk || code == kCheckFailed ? kNothingFound : code;
+}
+
+namespace {
+
+[[noreturn]] void cannot_write(const std::string& path) {
+  throw Failure(kNothingFound, fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+}
+
+}  // namespace
+
+void write_file(const std::string& path, std::string_view bytes) {
+  std::FILE* file = std::fopen(path.c_str(), "wbe");
+  if (!file) cannot_write(path);
+  const bool written = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size() && std::fflush(file) == 0;
+  const int error = errno;
+  if (std::fclose(file) == 0 && written) return;
+  if (!written) errno = error;
+  cannot_write(path);
+}
+
+void check_writable(const std::string& path) {
+  std::FILE* file = std::fopen(path.c_str(), "abe");
+  if (!file) cannot_write(path);
+  std::fclose(file);
 }
 
 void write_json(const Globals& globals, const Json& result) {
   if (globals.json.empty()) return;
-  if (globals.json == "-") {
-    std::cout << result.dump(2) << "\n";
-    return;
-  }
-  std::ofstream file(globals.json);
-  file << result.dump(2) << "\n";
-  if (!file) throw Failure(kUsage, "cannot write " + globals.json);
+  const std::string text = result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (globals.json == "-")
+    print_text(text);
+  else
+    write_file(globals.json, text);
 }
 
 std::string format_bytes(double bytes) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ligerdsl::cli {
@@ -27,7 +28,7 @@ struct Globals {
   bool quiet = false, verbose = false;
 };
 
-// True when colours belong on stdout.
+// True when colours belong on stdout: --color, else a terminal that is not dumb, without NO_COLOR.
 bool use_color(const Globals& globals);
 std::string good(const Globals& globals, const std::string& text);  // green
 std::string bad(const Globals& globals, const std::string& text);   // red
@@ -37,7 +38,20 @@ std::string bold(const Globals& globals, const std::string& text);
 void print_table(const Globals& globals, const std::vector<std::string>& header,
                  const std::vector<std::vector<std::string>>& rows);
 
-// Writes the result to --json, if given.
+// Text on stdout. That it cannot be written is found by finish_output().
+void print_text(std::string_view text);
+// A line on stderr, whatever is in the message.
+void print_error(const std::string& message);
+// The command's last act: flushes stdout. Returns `code`, or kNothingFound, with a line on stderr, when what was
+// printed did not arrive.
+int finish_output(int code);
+
+// Writes a file. Throws Failure (kNothingFound) with the reason, also when the disk is full.
+void write_file(const std::string& path, std::string_view bytes);
+// The same Failure, before there is anything to write; leaves what is in the file.
+void check_writable(const std::string& path);
+
+// Writes the result to --json, if given. Text that is not UTF-8 becomes U+FFFD there.
 void write_json(const Globals& globals, const Json& result);
 
 std::string format_bytes(double bytes);  // "1.50 GiB"

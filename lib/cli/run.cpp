@@ -1,7 +1,9 @@
 // `ligerdsl run`: one call on .npy inputs or random numbers, outputs written and compared with float64.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
+#include <system_error>
 
 #include "lib/cli/authors.h"
 #include "lib/cli/check.h"
@@ -26,7 +28,9 @@ std::map<std::string, Array> read_inputs(const std::vector<std::string>& specs) 
   for (const std::string& spec : specs) {
     const size_t equal = spec.find('=');
     if (equal == std::string::npos) throw Failure(kUsage, fmt::format("--in {}: expected name=FILE.npy", spec));
-    inputs[spec.substr(0, equal)] = read_npy(spec.substr(equal + 1));
+    const std::string name = spec.substr(0, equal);
+    if (inputs.count(name)) throw Failure(kUsage, fmt::format("--in {}: given twice", name));
+    inputs[name] = read_npy(spec.substr(equal + 1));
   }
   return inputs;
 }
@@ -34,7 +38,7 @@ std::map<std::string, Array> read_inputs(const std::vector<std::string>& specs) 
 // One instance of an operation, executed on a context.
 void execute(OpInstance& instance, const lib::ContextRef& context, const std::map<std::string, Array>& inputs) {
   lib::check_desc(instance.info(), instance.desc());
-  for (const auto& [name, array] : inputs) instance.take_shape(name, array.shape);
+  for (const auto& [name, array] : inputs) instance.take_shape(name, array);
   instance.allocate(context);
   for (const auto& [name, array] : inputs) {
     OpInstance::Slot* slot = instance.find(name);
@@ -86,6 +90,12 @@ std::vector<Output> run_author(const lib::ContextRef& context, const AnyKernel& 
   return outputs;
 }
 
+void make_folder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw Failure(kNothingFound, fmt::format("--out-dir {}: {}", path, error.message()));
+}
+
 std::string shape_text(const std::vector<int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
@@ -101,12 +111,12 @@ int run(const Globals& globals, const RunRequest& request) {
   const std::vector<Output> outputs =
       author ? run_author(context, *author, request, inputs) : run_op(context, request, inputs);
 
+  if (!request.output_dir.empty()) make_folder(request.output_dir);
   bool right = true;
   Json result = Json::array();
   std::vector<std::vector<std::string>> rows;
   for (const Output& output : outputs) {
     if (!request.output_dir.empty()) {
-      std::filesystem::create_directories(request.output_dir);
       write_npy(request.output_dir + "/" + output.name + ".npy", from_memory(output.bytes, output.type, output.shape));
     }
     Json entry = {{"output", output.name}, {"dtype", name(output.type)}, {"shape", output.shape}};

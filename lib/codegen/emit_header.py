@@ -2,7 +2,24 @@
 
 import textwrap
 
-from table import DTYPES, Tensor, TensorList, Value
+from table import DTYPES, Tensor, TensorList, Value, range_text
+
+CONSTANTS = [
+    ("Where RMSNorm rounds: Llama rounds x * rstd before the weight, Gemma once at the end, None once at the end",
+     [("LIGERDSL_CASTING_LLAMA", 0), ("LIGERDSL_CASTING_GEMMA", 1), ("LIGERDSL_CASTING_NONE", 2)]),
+    ("Which columns of a head rope rotates against each other",
+     [("LIGERDSL_ROPE_HALF", 0), ("LIGERDSL_ROPE_INTERLEAVED", 1), ("LIGERDSL_ROPE_MULTIMODAL", 2)]),
+    ("What a loss is over its rows",
+     [("LIGERDSL_REDUCTION_NONE", 0), ("LIGERDSL_REDUCTION_SUM", 1), ("LIGERDSL_REDUCTION_MEAN", 2)]),
+    ("How fused_linear_cross_entropy chooses its chunks: by the memory they may take, or by the rule published with the method",
+     [("LIGERDSL_CHUNKING_WORKSPACE", 0), ("LIGERDSL_CHUNKING_PUBLISHED", 1)]),
+]
+
+CONVENTIONS = """\
+Letters are sizes, a star as in N* stands for any number of leading dimensions that are evenly strided, a number before
+a letter multiplies it; the last dimension has a stride of 1. Row strides are free. Rows may be 0: nothing is launched.
+A shape or dtype field that is 0 is filled in from the tensors by the one-call form; the plan form needs it.
+Numbers out of the range that ends a comment are INVALID_ARGUMENT, and so are NaN and, but where it is named, infinity."""
 
 PREAMBLE = """\
 /* The operations of libligerdsl. Included by ligerdsl.h; generated from lib/codegen/ops.py. */
@@ -15,17 +32,6 @@ PREAMBLE = """\
 extern "C" {
 #endif
 
-/* Where RMSNorm rounds: Llama rounds x * rstd before the weight, Gemma once at the end, None once at the end. */
-enum { LIGERDSL_CASTING_LLAMA = 0, LIGERDSL_CASTING_GEMMA = 1, LIGERDSL_CASTING_NONE = 2 };
-/* Which columns of a head rope rotates against each other. */
-enum { LIGERDSL_ROPE_HALF = 0, LIGERDSL_ROPE_INTERLEAVED = 1, LIGERDSL_ROPE_MULTIMODAL = 2 };
-enum { LIGERDSL_REDUCTION_NONE = 0, LIGERDSL_REDUCTION_SUM = 1, LIGERDSL_REDUCTION_MEAN = 2 };
-/* How fused_linear_cross_entropy chooses its chunks: by the memory they may take, or by the rule published with the method. */
-enum { LIGERDSL_CHUNKING_WORKSPACE = 0, LIGERDSL_CHUNKING_PUBLISHED = 1 };
-
-/* In every comment: letters are sizes, T* stands for any number of leading dimensions that are evenly strided, a number before
-   a letter multiplies it; the last dimension has a stride of 1. Row strides are free. Rows may be 0: nothing is launched.
-   A shape or dtype field that is 0 is filled in from the tensors by the one-call form; the plan form needs it. */
 """
 
 
@@ -46,9 +52,14 @@ def field_note(f):
         note = f"{note + ': ' if note else ''}{allowed}"
     elif f.role == "dim":
         note = f"{f.symbol}: {f.doc}"
-    elif f.low is not None and f.high is not None and not f.doc.startswith("1:") and f.high < 2**31 - 1:
-        note += f"; {f.low} to {f.high}"
+    elif not f.doc.startswith("1:") and (f.high is None or f.high < 2**31 - 1):
+        note = with_range(note, f)
     return note
+
+
+def with_range(note, f):
+    range_ = range_text(f)
+    return f"{note}; {range_}" if range_ else note
 
 
 def tensor_note(t):
@@ -70,13 +81,13 @@ def args_struct(op):
     for a in op.args:
         if isinstance(a, Tensor):
             out.append(f"  const ligerdsl_tensor_t *{a.name}; /* {tensor_note(a)} */")
-            defaults.append("NULL")
+            defaults.append("LIGERDSL_NULL")
         elif isinstance(a, TensorList):
             out.append(f"  const ligerdsl_tensor_t *{a.name}; /* {a.doc} */")
             out.append(f"  int64_t n_{a.name};")
-            defaults += ["NULL", "0"]
+            defaults += ["LIGERDSL_NULL", "0"]
         elif isinstance(a, Value):
-            out.append(f"  {a.ctype} {a.name}; /* {a.doc} */")
+            out.append(f"  {a.ctype} {a.name}; /* {with_range(a.doc, a)} */")
             defaults.append(str(a.default))
     out.append(f"}} ligerdsl_{op.name}_args_t;")
     out.append(f"#define LIGERDSL_{op.name.upper()}_ARGS_INIT "
@@ -93,8 +104,19 @@ def functions(op):
             f"{status} ligerdsl_{op.name}(ligerdsl_context_t context, {d}, {a}, ligerdsl_stream_t stream);"]
 
 
+def for_each(ops):
+    """An X-macro over the table."""
+    rows = [f'  X({op.name}, "{" ".join(t.name for t in op.tensors if t.direction != "in")}")' for op in ops]
+    return ["/* Every operation and the tensors that it writes, for bindings and for tests that must leave none out. */",
+            "#define LIGERDSL_FOR_EACH_OPERATION(X) \\"] + [row + " \\" for row in rows[:-1]] + [rows[-1], ""]
+
+
 def emit(ops):
     out = [PREAMBLE]
+    for text, names in CONSTANTS:
+        out += [comment(text + "."), "enum { " + ", ".join(f"{name} = {value}" for name, value in names) + " };"]
+    out += ["", comment("In every comment: " + CONVENTIONS[0].lower() + CONVENTIONS[1:].replace("\n", " ")), ""]
+    out += for_each(ops)
     for op in ops:
         out.append(f"/* ---- {op.name}: {op.brief} " + "-" * max(3, 100 - len(op.name + op.brief)) + " */")
         out.append(comment(op.doc + f"\nRows of the workspace: {op.rows}."))

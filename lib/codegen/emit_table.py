@@ -5,8 +5,10 @@ from table import Tensor, TensorList, Value
 TYPES = {"int32_t": "i32", "int64_t": "i64", "float": "f32"}
 
 
-def number(value):
-    return "kUnbounded" if value is None else repr(value)
+def range_of(f):
+    parts = [f".{name} = {getattr(f, name)!r}" for name in ("low", "high") if getattr(f, name) is not None]
+    parts += [f".{name} = true" for name in ("below_high", "infinite") if getattr(f, name)]
+    return "{" + ", ".join(parts) + "}"
 
 
 def field_row(op, f):
@@ -15,9 +17,8 @@ def field_row(op, f):
     if f.role == "queries":  # only a causal description is filled in
         symbol = [other.name for other in op.fields].index("causal")
     mask = " | ".join(f"bit(DType::{d})" for d in f.dtypes) or "0"
-    low = "-kUnbounded" if f.low is None else repr(f.low)
     return (f'    {{"{f.name}", offsetof(D, {f.name}), FieldType::{TYPES[f.ctype]}, FieldRole::{f.role}, {source}, '
-            f'{symbol}, {low}, {number(f.high)}, {mask}, {str(f.optional).lower()}}},')
+            f'{symbol}, {range_of(f)}, {mask}, {str(f.optional).lower()}}},')
 
 
 def dims(op, spec):
@@ -39,8 +40,9 @@ def tensor_row(op, t):
             f'DType::{fixed}, {by_field}, {given}, {str(t.given.startswith("!")).lower()}}},')
 
 
-def value_row(v):
-    return f'    {{"{v.name}", offsetof(A, {v.name}), FieldType::{TYPES[v.ctype]}}},'
+def value_row(op, v):
+    unless = [f.name for f in op.fields].index(v.unless) if v.unless else -1
+    return f'    {{"{v.name}", offsetof(A, {v.name}), FieldType::{TYPES[v.ctype]}, {range_of(v)}, {unless}}},'
 
 
 def table(op):
@@ -57,7 +59,7 @@ def table(op):
            "const A kArgsDefaults = LIGERDSL_" + op.name.upper() + "_ARGS_INIT;"]
     out += rows("FieldInfo", "Fields", [field_row(op, f) for f in op.fields])
     out += rows("TensorInfo", "Tensors", [tensor_row(op, t) for t in op.tensors])
-    out += rows("ValueInfo", "Values", [value_row(v) for v in values])
+    out += rows("ValueInfo", "Values", [value_row(op, v) for v in values])
     out += rows("AliasInfo", "Aliases", [f"    {{{names.index(a)}, {names.index(b)}}}," for a, b in op.aliases])
     out += rows("char* const", "Symbols", [f'    "{s}",' for s in op.symbols])
     span = lambda name, have: f"k{n}{name}" if have else "{}"

@@ -161,10 +161,10 @@ Arithmetic in f32, one rounding to dtype. q_out may be exactly q, and k_out exac
         flag("inverse", "1: rotate back (the backward)"), present("k", "1: k and k_out are passed"),
         flag("complex_table", "1: cos holds complex numbers, there is no sin"),
         option("layout", "int32_t", 0, "LIGERDSL_ROPE_*", 0, 2),
-        option("rotary_dim", "int64_t", 0, "columns that are rotated; 0 = head_dim", 0),
-        option("time_section", "int64_t", 0, "MULTIMODAL: angles of the first plane", 0),
-        option("height_section", "int64_t", 0, "MULTIMODAL: angles of the second plane", 0),
-        option("width_section", "int64_t", 0, "MULTIMODAL: angles of the third plane", 0),
+        option("rotary_dim", "int64_t", 0, "columns that are rotated; 0 = head_dim", 0, 2**31 - 1),
+        option("time_section", "int64_t", 0, "MULTIMODAL: angles of the first plane", 0, 2**31 - 1),
+        option("height_section", "int64_t", 0, "MULTIMODAL: angles of the second plane", 0, 2**31 - 1),
+        option("width_section", "int64_t", 0, "MULTIMODAL: angles of the third plane", 0, 2**31 - 1),
         in_place("1: q_out may be exactly q, k_out exactly k")],
        [Tensor("q", "in", "B S A D", "dtype", "queries"),
         Tensor("k", "in", "B S K D", "dtype", "keys, with any number of heads, or NULL", "with_k"),
@@ -236,14 +236,16 @@ use_token_scaling: loss, z_loss and d of a row are multiplied by the probability
 d_loss is read on the device: one element, or one per row for NONE. A later upstream gradient of one element:
 cross_entropy_backward scales d_x and d_weight.
 Chunks: chunk_rows if it is not 0, else as chunking says. WORKSPACE: as many rows as max_workspace_bytes leaves room for, all the
-workspace counted, INVALID_ARGUMENT from execute when not even one row fits; 0 = chunks of at most 1 GiB of logits, and a single
+workspace counted, INVALID_ARGUMENT from execute and no workspace size when not even one row fits; 0 = chunks of at most 1 GiB of logits, and a single
 chunk where that takes no more memory than several with their sums. So the default workspace stays below 1 GiB, + 4 V H bytes for
 a 16-bit d_weight, + 32 MiB on a GPU for products, + 20 bytes a row (CPU, 16-bit dtype: + f32 copies of weight and of a chunk of x
 and d_x). Chunks so small that adding to d_weight for each would take longer make d_weight from logits that are multiplied a
 second time, in blocks of the vocabulary (not when d_x overwrites x). PUBLISHED: 2^ceil(log2(ceil(rows / ceil(V / H)))).
 Matrix products: cuBLASLt in dtype on a GPU, CBLAS in f32 on a CPU; NOT_SUPPORTED from plan when there is no such library. The
 logits are rounded to dtype on a GPU. cuBLASLt chooses its kernels when ligerdsl_plan_workspace_bytes_for is asked for a number
-of rows, else in the first call with it, which then takes host memory.
+of rows, else in the first call with it, which then takes host memory. A CBLAS library may take memory of its own: OpenBLAS
+0.3.21 has its buffers from the first product on, takes 512 KiB for the time of a product of more than 262,144 multiply-adds
+that it spreads over threads, and, on processors with AVX-512, at most 64 bytes a class for that of a smaller one.
 A label outside [0, V) that is not ignore_index: loss and gradients are NaN and ligerdsl_context_check reports it.""",
        [dim("n_classes", "V", "weight", "classes"), dim("n_cols", "H", "x", "width of x"), dtype("dtype", "x", "of x and weight"),
         dtype("label_dtype", "labels", "", INDEX), dtype("bias_dtype", "bias", "f32 or dtype; 0 = no bias", optional=True),
@@ -320,10 +322,12 @@ rounding into param and one into param_copy. Updates param, m and v in place."""
        [dtype("dtype", "param", "of param"), dtype("grad_dtype", "grad"),
         dtype("copy_dtype", "param_copy", "of param_copy; 0 = no copy", optional=True), present("clip_factor"),
         present("device_step", "1: device_lr and device_step are passed, so that a captured graph can be replayed")],
-       [Value("lr", "float", "1e-3f", "learning rate, unless device_lr is passed"),
-        Value("beta1", "float", "0.9f", "decay of m"), Value("beta2", "float", "0.999f", "decay of v"),
-        Value("eps", "float", "1e-8f", "added to the root"), Value("weight_decay", "float", "0.0f", "decoupled decay"),
-        Value("step", "int64_t", "1", "number of this step, from 1, unless device_step is passed"),
+       [Value("lr", "float", "1e-3f", "learning rate, unless device_lr is passed", 0, unless="with_device_step"),
+        Value("beta1", "float", "0.9f", "decay of m", 0, 1, below_high=True),
+        Value("beta2", "float", "0.999f", "decay of v", 0, 1, below_high=True),
+        Value("eps", "float", "1e-8f", "added to the root", 0),
+        Value("weight_decay", "float", "0.0f", "decoupled decay", 0),
+        Value("step", "int64_t", "1", "number of this step, unless device_step is passed", 1, unless="with_device_step"),
         Tensor("param", "inout", "N*", "dtype", "parameters"), Tensor("grad", "in", "N*", "grad_dtype", "gradient"),
         Tensor("m", "inout", "N*", "f32", "first moment"), Tensor("v", "inout", "N*", "f32", "second moment"),
         Tensor("param_copy", "out", "N*", "copy_dtype", "rounded copy of param, or NULL", "copy_dtype"),
@@ -338,7 +342,7 @@ anywhere gives a norm that is not finite. An empty list gives 0 and 1.""",
        [dtype("dtype", "", "of every tensor; the one-call form takes it from the first"), present("clip_factor"),
         present("nonfinite")],
        [TensorList("tensors", "contiguous tensors of one dtype"),
-        Value("max_norm", "float", "1.0f", "largest norm that is not scaled down"),
+        Value("max_norm", "float", "1.0f", "largest norm that is not scaled down", 0, infinite=True),
         Tensor("norm", "out", "1", "f32", "the norm"),
         Tensor("clip_factor", "out", "1", "f32", "what to multiply gradients with, or NULL", "with_clip_factor"),
         Tensor("nonfinite", "out", "1", "i32", "1 if the norm is NaN or infinite, else 0; or NULL", "with_nonfinite")],

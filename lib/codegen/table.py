@@ -17,8 +17,10 @@ class Field:
     role: str = "option"  # option, dim, dtype, present, in_place, queries
     source: str = ""      # dim, dtype, present, queries: the tensor that the one-call form reads it from
     symbol: str = ""      # dim: the letter it has in tensor shapes
-    low: float = None     # option, dim: smallest and largest value allowed
+    low: float = None     # smallest and largest value allowed; None: any finite number
     high: float = None
+    below_high: bool = False  # the largest is excluded
+    infinite: bool = False    # float: infinity is allowed
     dtypes: tuple = ()    # dtype: those allowed
     optional: bool = False  # dtype: zero = the tensor is absent; dim: zero = not used
 
@@ -50,8 +52,18 @@ def flag(name, doc, default=0):
     return Field(name, "int32_t", default, doc, low=0, high=1)
 
 
-def option(name, ctype, default, doc, low=None, high=None):
-    return Field(name, ctype, default, doc, low=low, high=high)
+def option(name, ctype, default, doc, low=None, high=None, **range_):
+    """A number or a choice. Without bounds every number is right, if it is finite."""
+    return Field(name, ctype, default, doc, low=low, high=high, **range_)
+
+
+def range_text(f):
+    """What a field or value takes, for its comment; "" where the comment says so already."""
+    if f.high is not None:
+        return f"{f.low} <= {f.name} {'<' if f.below_high else '<='} {f.high}" if f.ctype == "float" else f"{f.low} to {f.high}"
+    if f.low is not None:
+        return f">= {f.low}" + (" or infinite" if f.infinite else "")
+    return "any finite number" if f.ctype == "float" else ""
 
 
 @dataclass
@@ -81,11 +93,16 @@ class TensorList:
 
 @dataclass
 class Value:
-    """A number passed at every call."""
+    """A number passed at every call. low, high, below_high, infinite: as of a field."""
     name: str
     ctype: str
     default: object
     doc: str
+    low: float = None
+    high: float = None
+    below_high: bool = False
+    infinite: bool = False
+    unless: str = ""  # the field that, when set, says that the number is not read
 
 
 @dataclass
@@ -130,6 +147,9 @@ class Op:
             assert t.dtype in DTYPES or t.dtype in names, f"{self.name}.{t.name}: unknown dtype {t.dtype}"
             assert not t.given or t.given.lstrip("!") in names, f"{self.name}.{t.name}: no field {t.given}"
             assert len(t.shape.split()) <= 4, f"{self.name}.{t.name}: at most four dimensions"
+        for v in self.args:
+            if isinstance(v, Value):
+                assert not v.unless or v.unless in names, f"{self.name}.{v.name}: no field {v.unless}"
         for a, b in self.aliases:
             assert a in tensors and b in tensors, f"{self.name}: alias of unknown tensors {a}, {b}"
         assert not self.aliases or "in_place" in names, f"{self.name}: aliases need an in_place field"

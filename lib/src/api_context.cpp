@@ -40,10 +40,15 @@ Config read_config(const ligerdsl_context_config_t* given) {
   if ((config.host_alloc == nullptr) != (config.host_free == nullptr))
     fail(Status::invalid_argument, "`host_alloc` and `host_free`: expected both or neither");
   if (config.device.type == LIGERDSL_CPU) config.device.id = 0;
+  if (config.cache_limit_bytes < 0) {
+    fail(Status::invalid_argument, "`cache_limit_bytes`: expected a number of bytes, or 0 for the default, got " +
+                                       std::to_string(config.cache_limit_bytes));
+  }
   Config result;
   result.device = {.kind = static_cast<runtime::DeviceKind>(config.device.type),
                    .ordinal = config.device.id,
                    .num_threads = config.num_threads,
+                   .cache_limit_bytes = config.cache_limit_bytes,
                    .no_jit = (config.flags & LIGERDSL_CTX_NO_JIT) != 0,
                    .allocator = {config.user, config.host_alloc, config.host_free}};
   if (config.cache_dir) result.device.cache_dir = config.cache_dir;
@@ -83,39 +88,39 @@ void ligerdsl_context_destroy(ligerdsl_context_t context) {
 }
 
 ligerdsl_status_t ligerdsl_context_check(ligerdsl_context_t context, ligerdsl_stream_t stream) {
-  return guarded("ligerdsl_context_check", [&] { require_context(context)->check(native(stream)); });
+  return guarded("ligerdsl_context_check", [&] { ContextUse(context)->check(native(stream)); });
 }
 
 ligerdsl_status_t ligerdsl_buffer_alloc(ligerdsl_context_t context, size_t bytes, void** data) {
   return guarded("ligerdsl_buffer_alloc", [&] {
     require_pointer(data, "data");
     *data = nullptr;
-    *data = require_context(context)->device().alloc(bytes);
+    *data = ContextUse(context)->device().alloc(bytes);
   });
 }
 
 ligerdsl_status_t ligerdsl_buffer_free(ligerdsl_context_t context, void* data) {
-  return guarded("ligerdsl_buffer_free", [&] { require_context(context)->device().free(data); });
+  return guarded("ligerdsl_buffer_free", [&] { ContextUse(context)->device().free(data); });
 }
 
 ligerdsl_status_t ligerdsl_buffer_copy(ligerdsl_context_t context, void* to, const void* from, size_t bytes,
                                        ligerdsl_stream_t stream) {
   return guarded("ligerdsl_buffer_copy", [&] {
-    Context& ref = *require_context(context);
+    const ContextUse use(context);
     if (bytes == 0) return;
     require_pointer(to, "to");
     require_pointer(from, "from");
-    ref.device().copy(to, from, bytes, native(stream));
+    use->device().copy(to, from, bytes, native(stream));
   });
 }
 
 ligerdsl_status_t ligerdsl_buffer_fill(ligerdsl_context_t context, void* data, uint8_t value, size_t bytes,
                                        ligerdsl_stream_t stream) {
   return guarded("ligerdsl_buffer_fill", [&] {
-    Context& ref = *require_context(context);
+    const ContextUse use(context);
     if (bytes == 0) return;
     require_pointer(data, "data");
-    ref.device().fill(data, value, bytes, native(stream));
+    use->device().fill(data, value, bytes, native(stream));
   });
 }
 
@@ -123,18 +128,18 @@ ligerdsl_status_t ligerdsl_stream_create(ligerdsl_context_t context, ligerdsl_st
   return guarded("ligerdsl_stream_create", [&] {
     require_pointer(stream, "stream");
     *stream = nullptr;
-    *stream = reinterpret_cast<ligerdsl_stream_t>(require_context(context)->device().create_stream());
+    *stream = reinterpret_cast<ligerdsl_stream_t>(ContextUse(context)->device().create_stream());
   });
 }
 
 ligerdsl_status_t ligerdsl_stream_sync(ligerdsl_context_t context, ligerdsl_stream_t stream) {
-  return guarded("ligerdsl_stream_sync", [&] { require_context(context)->device().synchronize(native(stream)); });
+  return guarded("ligerdsl_stream_sync", [&] { ContextUse(context)->device().synchronize(native(stream)); });
 }
 
 ligerdsl_status_t ligerdsl_stream_destroy(ligerdsl_context_t context, ligerdsl_stream_t stream) {
   return guarded("ligerdsl_stream_destroy", [&] {
-    Context& ref = *require_context(context);
-    if (stream) ref.device().destroy_stream(native(stream));
+    const ContextUse use(context);
+    if (stream) use->device().destroy_stream(native(stream));
   });
 }
 

@@ -42,6 +42,9 @@ ligerdsl_kernel_options_t read_options(const ligerdsl_kernel_options_t* given) {
   range("num_ctas", options.num_ctas, 1, 16);
   range("num_stages", options.num_stages, 1, 16);
   range("max_registers", options.max_registers, 0, 255);
+  range("no_alias", options.no_alias, 0, 1);
+  range("forbid_contract", options.forbid_contract, 0, 1);
+  range("min_ctas_per_sm", options.min_ctas_per_sm, 0, 32);
   if (options.num_warps & (options.num_warps - 1)) {
     fail(Status::invalid_argument, "`num_warps`: expected a power of two, got " + std::to_string(options.num_warps));
   }
@@ -93,7 +96,9 @@ std::unique_ptr<AuthorKernel> create(const ContextRef& context, const void* byte
     views += view;
     promises.push_back({.alias_class = options.no_alias ? static_cast<uint32_t>(promises.size() + 1) : 0});
   }
-  if (views > kMaxViews) fail(Status::not_supported, "more than " + std::to_string(kMaxViews) + " views");
+  if (views > kMaxViews)
+    fail(Status::not_supported, "kernel " + program.name + " takes " + std::to_string(views) + " views, at most " +
+                                    std::to_string(kMaxViews) + " are supported");
   auto kernel = std::make_unique<AuthorKernel>();
   kernel->context = context;
   kernel->no_alias = options.no_alias != 0;
@@ -166,7 +171,8 @@ void check_apart(const AuthorKernel& kernel, const BoundTensor* views, const siz
     for (size_t b = 0; b < n_views; ++b) {
       if (a == b || !written[args[a]] || overlap(views[a], views[b]) == Overlap::none) continue;
       fail(Status::invalid_alias, "`" + names[args[a]].name + "` shares memory with `" + names[args[b]].name +
-                                      "`, but the kernel was created with no_alias");
+                                      "`, but the kernel was created with no_alias; pass separate memory, or create "
+                                      "it without");
     }
   }
 }
@@ -217,9 +223,9 @@ ligerdsl_status_t ligerdsl_kernel_create(ligerdsl_context_t context, const void*
   return guarded("ligerdsl_kernel_create", [&] {
     require_pointer(kernel, "kernel");
     *kernel = nullptr;
-    const ContextRef& ref = require_context(context);
+    const ContextUse use(context);
     require_pointer(program, "program");
-    auto made = create(ref, program, program_bytes, read_options(options));
+    auto made = create(use.ref(), program, program_bytes, read_options(options));
     *kernel = static_cast<ligerdsl_kernel_t>(make_handle(HandleKind::kernel, made.get()));
     made.release();
   });
@@ -228,7 +234,8 @@ ligerdsl_status_t ligerdsl_kernel_create(ligerdsl_context_t context, const void*
 ligerdsl_status_t ligerdsl_kernel_launch(ligerdsl_kernel_t kernel, const ligerdsl_kernel_arg_t* args, size_t n_args,
                                          const int32_t grid[3], ligerdsl_stream_t stream) {
   return guarded("ligerdsl_kernel_launch", [&] {
-    const auto& made = *static_cast<AuthorKernel*>(require_handle(HandleKind::kernel, kernel, "kernel"));
+    const HandleUse use(HandleKind::kernel, kernel, "kernel");
+    const auto& made = *static_cast<AuthorKernel*>(use.object());
     if (n_args > 0) require_pointer(args, "args");
     require_pointer(grid, "grid");
     launch(made, args, n_args, grid, reinterpret_cast<runtime::Stream>(stream));

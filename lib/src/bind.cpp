@@ -11,8 +11,11 @@ namespace ligerdsl::lib {
 
 namespace {
 
+using kernels::Count;
+
 constexpr int kMaxGivenRank = 8;  // of a caller's tensor
-constexpr int64_t kMaxElements = int64_t{1} << 60;
+constexpr const char* kMaxText = "2^56";
+static_assert(kMaxElements == int64_t{1} << 56);
 
 std::string shape_text(const ligerdsl_tensor_t& t) {
   std::string text = "[";
@@ -60,22 +63,26 @@ Given read_given(const char* name, const ligerdsl_tensor_t& t) {
   require_shape(name, t);
   Given given;
   given.rank = t.ndim;
-  int64_t elements = 1;
+  Count elements = 1, reach = 0;
   for (int i = t.ndim - 1; i >= 0; --i) {
     const int64_t size = t.shape[i];
-    if (size < 0) fail_argument(Status::invalid_shape, name, "a size is negative: " + shape_text(t));
-    const int64_t stride = t.strides ? t.strides[i] : elements;
+    if (size < 0)
+      fail_argument(Status::invalid_shape, name, "expected sizes of 0 or more, got a negative one: " + shape_text(t));
+    const int64_t stride = t.strides ? t.strides[i] : elements.value();
     if (stride < 0)
-      fail_argument(Status::invalid_shape, name, "negative strides are not supported: " + strides_text(t));
+      fail_argument(Status::invalid_shape, name,
+                    "negative strides are not supported, got " + strides_text(t) + "; copy the tensor");
     given.dims[i] = size;
     given.strides[i] = size == 1 ? 0 : stride;
-    if (size > 0 && elements > kMaxElements / size) {
-      fail_argument(Status::invalid_shape, name, "more than 2^60 elements: " + shape_text(t));
-    }
-    if (size > 0 && stride > kMaxElements / size) {
-      fail_argument(Status::invalid_shape, name, "reaches beyond 2^60 elements: strides " + strides_text(t));
-    }
-    elements *= size > 0 ? size : 1;
+    if (size == 0) continue;
+    elements = elements * size;
+    reach = reach + Count(size - 1) * stride;
+    if (elements > kMaxElements)
+      fail_argument(Status::invalid_shape, name,
+                    std::string("expected at most ") + kMaxText + " elements, got " + shape_text(t));
+    if (reach > kMaxElements)
+      fail_argument(Status::invalid_shape, name,
+                    std::string("expected to reach at most ") + kMaxText + " elements, got strides " + strides_text(t));
   }
   return given;
 }
@@ -89,7 +96,7 @@ bool join_leading(const Given& given, int count, int64_t* size, int64_t* stride)
     if (given.dims[i] == 1) continue;
     if (*size <= 1) {
       *stride = given.strides[i];
-    } else if (given.strides[i] != *stride * *size) {
+    } else if (Count(*stride) * *size != given.strides[i]) {
       even = false;
     }
     *size *= given.dims[i];
@@ -97,11 +104,18 @@ bool join_leading(const Given& given, int count, int64_t* size, int64_t* stride)
   return even || *size == 0;
 }
 
+// "cpu", "cuda:0", as the command names devices.
+std::string device_text(ligerdsl_device_t device) {
+  if (device.type == LIGERDSL_CPU) return "cpu";
+  if (device.type == LIGERDSL_CUDA) return "cuda:" + std::to_string(device.id);
+  return "an unknown device type " + std::to_string(device.type) + " (LIGERDSL_CPU is 1, LIGERDSL_CUDA is 2)";
+}
+
 void check_base(const char* name, const ligerdsl_tensor_t& t, DType dtype, ligerdsl_device_t device) {
   if (t.device.type != device.type || (device.type != LIGERDSL_CPU && t.device.id != device.id)) {
     fail_argument(Status::invalid_device, name,
-                  "expected device {" + std::to_string(device.type) + ", " + std::to_string(device.id) + "}, got {" +
-                      std::to_string(t.device.type) + ", " + std::to_string(t.device.id) + "}");
+                  "expected memory of the context's device, " + device_text(device) + ", got a tensor of " +
+                      device_text(t.device));
   }
   DType got;
   if (!dtype_from_code(code_of(t.dtype), &got) || got != dtype) {
@@ -185,19 +199,23 @@ void bind_one(const BindRules& rules, int index, Call* call) {
   check_data(info.name, *t, out);
 }
 
-bool may_alias(const BindRules& rules, int a, int b) {
-  return rules.in_place &&
-         std::any_of(rules.info->aliases.begin(), rules.info->aliases.end(), [&](const AliasInfo& alias) {
-           return (alias.output == a && alias.input == b) || (alias.output == b && alias.input == a);
-         });
+// The operation can work in place on these two, if it is described so.
+bool has_alias(const OpInfo& info, int a, int b) {
+  return std::any_of(info.aliases.begin(), info.aliases.end(), [&](const AliasInfo& alias) {
+    return (alias.output == a && alias.input == b) || (alias.output == b && alias.input == a);
+  });
 }
 
-[[noreturn]] void fail_alias(const BindRules& rules, int output, int other, bool allowed) {
+[[noreturn]] void fail_alias(const BindRules& rules, int output, int other, Overlap found) {
   const auto tensors = rules.info->tensors;
-  fail_argument(
-      Status::invalid_alias, tensors[output].name,
-      std::string("shares memory with `") + tensors[other].name + "`" +
-          (allowed ? ", but not with the same address and strides" : "; expected separate memory (or in_place)"));
+  const bool can = has_alias(*rules.info, output, other);
+  const char* wanted = "; expected separate memory";
+  if (can && found == Overlap::other)
+    wanted = ", but not with the same address, shape and strides; expected exactly the same memory or separate memory";
+  else if (can)
+    wanted = "; expected separate memory, or `in_place` set in the description";
+  fail_argument(Status::invalid_alias, tensors[output].name,
+                std::string("shares memory with `") + tensors[other].name + "`" + wanted);
 }
 
 // Every output against every other tensor. Address ranges settle nearly all pairs.
@@ -221,10 +239,16 @@ void check_aliases(const BindRules& rules, const Call& call) {
       if (a == b || ranges[a].end <= ranges[b].begin || ranges[b].end <= ranges[a].begin) continue;
       if (ranges[b].begin == ranges[b].end || (b < a && tensors[b].direction != Direction::in)) continue;
       const Overlap found = overlap(call.tensors[a], call.tensors[b]);
-      const bool allowed = may_alias(rules, a, b);
-      if (found == Overlap::other || (found == Overlap::exact && !allowed)) fail_alias(rules, a, b, allowed);
+      const bool allowed = rules.in_place && has_alias(*rules.info, a, b);
+      if (found == Overlap::other || (found == Overlap::exact && !allowed)) fail_alias(rules, a, b, found);
     }
   }
+}
+
+// The number, or what the description says of the size; -1 where only tensors can say.
+Count size_of_dim(const BindRules& rules, const DimSpec& dim) {
+  const int64_t size = dim.symbol < 0 ? 1 : rules.sizes[dim.symbol];
+  return size < 0 ? Count(-1) : Count(size) * dim.factor;
 }
 
 }  // namespace
@@ -247,7 +271,32 @@ BindRules make_bind_rules(const OpInfo& info, const void* desc, ligerdsl_device_
     rules.dtypes[i] = tensor.dtype;
     if (tensor.dtype_field >= 0) dtype_from_code(value(tensor.dtype_field), &rules.dtypes[i]);
   }
+  for (size_t i = 0; i < info.values.size(); ++i) {
+    const int unless = info.values[i].unless_field;
+    rules.read[i] = unless < 0 || read_integer(desc, info.fields[unless].offset, info.fields[unless].type) == 0;
+  }
   return rules;
+}
+
+void check_described_sizes(const BindRules& rules) {
+  for (size_t i = 0; i < rules.info->tensors.size(); ++i) {
+    const TensorInfo& tensor = rules.info->tensors[i];
+    Count elements = rules.given[i] ? 1 : 0;
+    for (int d = tensor.shape == ShapeKind::leading ? 1 : 0; d < tensor.rank; ++d)
+      elements = elements * std::max<Count>(size_of_dim(rules, tensor.dims[d]), 1);
+    if (elements <= kMaxElements) continue;
+    fail_argument(Status::invalid_shape, tensor.name,
+                  std::string("expected at most ") + kMaxText + " elements, but the description makes it " +
+                      expected_shape(*rules.info, tensor, rules.sizes));
+  }
+}
+
+kernels::Count elements_per_row(const BindRules& rules, int tensor) {
+  const TensorInfo& info = rules.info->tensors[tensor];
+  if (!rules.given[tensor] || info.shape != ShapeKind::leading) return 0;
+  Count elements = info.dims[0].factor;
+  for (int i = 1; i < info.rank; ++i) elements = elements * std::max<Count>(size_of_dim(rules, info.dims[i]), 0);
+  return elements;
 }
 
 void require_shape(const char* name, const ligerdsl_tensor_t& t) {
@@ -258,6 +307,8 @@ void require_shape(const char* name, const ligerdsl_tensor_t& t) {
 }
 
 void bind_tensors(const BindRules& rules, Call* call) {
+  for (size_t i = 0; i < rules.info->values.size(); ++i)
+    if (rules.read[i]) check_value(rules.info->values[i], call->args);
   std::copy(std::begin(rules.sizes), std::end(rules.sizes), std::begin(call->sizes));
   for (size_t i = 0; i < rules.info->tensors.size(); ++i) bind_one(rules, static_cast<int>(i), call);
   check_aliases(rules, *call);

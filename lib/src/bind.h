@@ -4,10 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/count.h"
 #include "lib/src/op_info.h"
 #include "runtime/kernel.h"
 
 namespace ligerdsl::lib {
+
+// Of a tensor, and of what it reaches in memory: so many bytes, and sums of a few such numbers, have 63 bits.
+inline constexpr int64_t kMaxElements = int64_t{1} << 56;
 
 struct BoundTensor {
   std::byte* data;
@@ -36,14 +40,22 @@ struct BindRules {
   int64_t sizes[kMaxSymbols];  // known from the description, else -1
   DType dtypes[kMaxTensors];
   bool given[kMaxTensors];
+  bool read[kMaxValues];  // numbers among the arguments that this description makes use of
   bool in_place;
 };
 
 BindRules make_bind_rules(const OpInfo& info, const void* desc, ligerdsl_device_t device);
 
-// Fills call.tensors and call.sizes from call.args. Throws INVALID_NULL_POINTER, INVALID_DEVICE, INVALID_DTYPE,
-// INVALID_SHAPE, INVALID_ARGUMENT or INVALID_ALIAS with the argument, what was expected and what came. Takes no memory
-// unless it throws.
+// Throws INVALID_SHAPE when the description alone gives a tensor too many elements: no call could bring it, and other
+// sizes could not be computed.
+void check_described_sizes(const BindRules& rules);
+
+// Elements of the tensor for each row that a call brings, 0 where none is.
+kernels::Count elements_per_row(const BindRules& rules, int tensor);
+
+// Checks the numbers among the arguments, then fills call.tensors and call.sizes from call.args. Throws
+// INVALID_NULL_POINTER, INVALID_DEVICE, INVALID_DTYPE, INVALID_SHAPE, INVALID_ARGUMENT or INVALID_ALIAS with the
+// argument, what was expected and what came. Takes no memory unless it throws.
 void bind_tensors(const BindRules& rules, Call* call);
 
 // Throws unless the sizes of a caller's tensor can be read at all: INVALID_SHAPE or INVALID_NULL_POINTER.

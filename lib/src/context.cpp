@@ -6,6 +6,7 @@
 #include "kernels/cross_entropy.h"
 #include "lib/src/failure.h"
 #include "lib/src/plan.h"
+#include "runtime/driver.h"
 
 namespace ligerdsl::lib {
 
@@ -55,13 +56,13 @@ void Context::check(runtime::Stream stream) {
 }
 
 std::shared_ptr<Plan> Context::find_plan(std::string_view key) {
-  const std::shared_lock lock(plans_mutex_);
+  const std::lock_guard lock(plans_mutex_);
   const auto found = plans_.find(key);
   return found == plans_.end() ? nullptr : found->second;
 }
 
 std::shared_ptr<Plan> Context::add_plan(std::string_view key, std::shared_ptr<Plan> plan) {
-  const std::unique_lock lock(plans_mutex_);
+  const std::lock_guard lock(plans_mutex_);
   return plans_.try_emplace(std::string(key), std::move(plan)).first->second;
 }
 
@@ -74,17 +75,21 @@ size_t scratch_size(size_t bytes) {
 
 }  // namespace
 
-Context::Lease::Block Context::take_idle(size_t bytes) {
+// The largest block that no call uses, or none.
+Context::Lease::Block Context::largest_idle() {
   const std::lock_guard lock(scratch_mutex_);
-  const auto fits = [&](const Lease::Block& block) { return block.bytes >= bytes; };
-  auto found = std::find_if(idle_.begin(), idle_.end(), fits);
-  if (found == idle_.end() && !idle_.empty()) found = idle_.begin();
-  if (found != idle_.end()) {
-    const Lease::Block block = *found;
-    idle_.erase(found);
-    if (block.bytes >= bytes) return block;
-    device_->free(block.data);
-  }
+  const auto smaller = [](const Lease::Block& a, const Lease::Block& b) { return a.bytes < b.bytes; };
+  const auto largest = std::max_element(idle_.begin(), idle_.end(), smaller);
+  if (largest == idle_.end()) return {};
+  const Lease::Block block = *largest;
+  idle_.erase(largest);
+  return block;
+}
+
+Context::Lease::Block Context::take_idle(size_t bytes) {
+  const Lease::Block idle = largest_idle();
+  if (idle.data && idle.bytes >= bytes) return idle;
+  device_->free(idle.data);
   const size_t size = scratch_size(bytes);
   return {device_->alloc(size), size};
 }
@@ -117,6 +122,7 @@ Context::Lease::Lease(Context& context, size_t bytes, runtime::Stream stream) : 
     block_ = context.take_idle(bytes);
     return;
   }
+  runtime::refuse_after_fork();  // a child never gets the lock of a call that its parent was making
   OfStream& scratch = context.scratch_of(stream);
   call_ = std::unique_lock(scratch.calls);
   if (scratch.block.bytes < bytes) context.grow(scratch, bytes, stream);
@@ -125,8 +131,8 @@ Context::Lease::Lease(Context& context, size_t bytes, runtime::Stream stream) : 
 
 Context::Lease::~Lease() {
   if (!block_.data || !context_.device().is_cpu()) return;
-  const std::lock_guard lock(context_.scratch_mutex_);
   try {
+    const std::lock_guard lock(context_.scratch_mutex_);
     context_.idle_.push_back(block_);
   } catch (...) {
     context_.device().free(block_.data);

@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -17,6 +16,7 @@
 #include "lib/src/bind.h"
 #include "lib/src/op_info.h"
 #include "runtime/device.h"
+#include "runtime/fork.h"
 #include "runtime/log.h"
 
 namespace ligerdsl::lib {
@@ -89,6 +89,7 @@ class Context {
     size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
   };
 
+  Lease::Block largest_idle();
   Lease::Block take_idle(size_t bytes);
   Lease::OfStream& scratch_of(runtime::Stream stream);
   void grow(Lease::OfStream& scratch, size_t bytes, runtime::Stream stream);
@@ -114,10 +115,10 @@ class Context {
   int64_t word_size_ = 1;
   BoundTensor error_word_{};
 
-  std::shared_mutex plans_mutex_;
+  runtime::ForkMutex plans_mutex_;
   std::unordered_map<std::string, std::shared_ptr<Plan>, Hash, std::equal_to<>> plans_;
 
-  std::mutex scratch_mutex_;
+  runtime::ForkMutex scratch_mutex_;
   std::vector<Lease::Block> idle_;  // CPU
   // GPU, by stream, and by thread where each thread has a stream of its own behind the same handle.
   std::map<std::pair<runtime::Stream, uint64_t>, Lease::OfStream> by_stream_;

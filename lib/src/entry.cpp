@@ -48,20 +48,16 @@ PlanRef plan_of_call(const OpInfo& info, const ContextRef& context, const Struct
 
 }  // namespace
 
-const ContextRef& require_context(ligerdsl_context_t context) {
-  return *static_cast<ContextRef*>(require_handle(HandleKind::context, context, "context"));
-}
-
 ligerdsl_status_t plan_entry(const OpInfo& info, ligerdsl_context_t context, const void* desc,
                              ligerdsl_plan_t* plan) noexcept {
   return guarded(info.name, [&] {
     require_pointer(plan, "plan");
     *plan = nullptr;
-    const ContextRef& ref = require_context(context);
+    const ContextUse use(context);
     Struct copy;
     read_desc(info, desc, &copy);
     check_desc(info, copy.bytes);
-    auto made = std::make_unique<PlanRef>(std::make_shared<Plan>(info, ref, copy.bytes));
+    auto made = std::make_unique<PlanRef>(std::make_shared<Plan>(info, use.ref(), copy.bytes));
     *plan = static_cast<ligerdsl_plan_t>(make_handle(HandleKind::plan, made.get()));
     made.release();
   });
@@ -70,7 +66,8 @@ ligerdsl_status_t plan_entry(const OpInfo& info, ligerdsl_context_t context, con
 ligerdsl_status_t execute_entry(const OpInfo& info, ligerdsl_plan_t handle, const void* args, void* workspace,
                                 size_t bytes, ligerdsl_stream_t stream) noexcept {
   return guarded(info.name, [&] {
-    const Plan& plan = **static_cast<PlanRef*>(require_handle(HandleKind::plan, handle, "plan"));
+    const HandleUse use(HandleKind::plan, handle, "plan");
+    const Plan& plan = **static_cast<PlanRef*>(use.object());
     if (&plan.info() != &info) {
       fail(Status::invalid_argument,
            std::string("`plan`: made for ") + plan.info().name + ", expected one for " + info.name);
@@ -87,7 +84,8 @@ ligerdsl_status_t execute_entry(const OpInfo& info, ligerdsl_plan_t handle, cons
 ligerdsl_status_t call_entry(const OpInfo& info, ligerdsl_context_t context, const void* desc, const void* args,
                              ligerdsl_stream_t stream) noexcept {
   return guarded(info.name, [&] {
-    const ContextRef& ref = require_context(context);
+    const ContextUse use(context);
+    const ContextRef& ref = use.ref();
     Struct desc_copy, args_copy;
     read_desc(info, desc, &desc_copy);
     read_args(info, args, &args_copy);
@@ -114,13 +112,13 @@ extern "C" {
 
 size_t ligerdsl_plan_workspace_bytes_for(ligerdsl_plan_t plan, int64_t rows) {
   size_t bytes = 0;
-  (void)guarded("ligerdsl_plan_workspace_bytes_for", [&] {
-    const Plan& made = **static_cast<PlanRef*>(require_handle(HandleKind::plan, plan, "plan"));
-    if (rows < 0) fail(Status::invalid_shape, "`rows`: expected 0 or more, got " + std::to_string(rows));
-    bytes = made.op().workspace_bytes(rows);
+  const ligerdsl_status_t status = guarded("ligerdsl_plan_workspace_bytes_for", [&] {
+    const HandleUse use(HandleKind::plan, plan, "plan");
+    const Plan& made = **static_cast<PlanRef*>(use.object());
+    bytes = made.workspace_bytes(rows);
     made.op().prepare(rows);
   });
-  return bytes;
+  return status == LIGERDSL_SUCCESS ? bytes : SIZE_MAX;
 }
 
 size_t ligerdsl_plan_workspace_align(ligerdsl_plan_t) {

@@ -1,6 +1,7 @@
 // The three functions of every operation, over the operation's row of the table.
 #pragma once
 
+#include "lib/src/handles.h"
 #include "lib/src/op_info.h"
 #include "lib/src/plan.h"
 
@@ -13,7 +14,15 @@ ligerdsl_status_t execute_entry(const OpInfo& info, ligerdsl_plan_t plan, const 
 ligerdsl_status_t call_entry(const OpInfo& info, ligerdsl_context_t context, const void* desc, const void* args,
                              ligerdsl_stream_t stream) noexcept;
 
-// The context behind a handle. Throws INVALID_NULL_POINTER or DEAD_HANDLE.
-const ContextRef& require_context(ligerdsl_context_t context);
+// The context behind a handle, which nobody destroys as long as this lives. Throws INVALID_NULL_POINTER or DEAD_HANDLE.
+class ContextUse {
+ public:
+  explicit ContextUse(ligerdsl_context_t context) : use_(HandleKind::context, context, "context") {}
+  const ContextRef& ref() const { return *static_cast<ContextRef*>(use_.object()); }
+  Context* operator->() const { return ref().get(); }
+
+ private:
+  HandleUse use_;
+};
 
 }  // namespace ligerdsl::lib

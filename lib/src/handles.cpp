@@ -4,11 +4,20 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "lib/src/failure.h"
+#include "runtime/fork.h"
 
 namespace ligerdsl::lib {
+
+struct Slot {
+  std::atomic<uint64_t> tag{0};  // the live handle's number; 0 = free
+  void* object = nullptr;
+  uint64_t generation = 0;
+  runtime::UseCount users;
+};
 
 namespace {
 
@@ -16,15 +25,9 @@ constexpr uint32_t kChunkBits = 10, kIndexBits = 20;
 constexpr uint32_t kChunk = 1u << kChunkBits, kMaxChunks = 1u << (kIndexBits - kChunkBits);
 static_assert(sizeof(void*) == 8, "handles are 64-bit numbers");
 
-struct Slot {
-  std::atomic<uint64_t> tag{0};  // the live handle's number; 0 = free
-  void* object = nullptr;
-  uint64_t generation = 0;
-};
-
 // Never destroyed: handles may be used by other objects' destructors at exit.
 struct Table {
-  std::mutex mutex;
+  runtime::ForkMutex mutex;
   std::array<std::atomic<Slot*>, kMaxChunks> chunks{};
   std::vector<uint32_t> free;
   uint32_t used = 0;
@@ -57,14 +60,21 @@ uint64_t number(HandleKind kind, uint32_t index, uint64_t generation) {
   return static_cast<uint64_t>(kind) | (static_cast<uint64_t>(index) << 4) | (generation << 24);
 }
 
-Slot* live_slot(HandleKind kind, const void* handle) noexcept {
-  const auto tag = reinterpret_cast<uint64_t>(handle);
+// The slot that the handle names; whether the handle lives is another question.
+Slot* slot_of(HandleKind kind, uint64_t tag) noexcept {
   if ((tag & 15) != static_cast<uint64_t>(kind)) return nullptr;
-  Slot* slot = table().slot(static_cast<uint32_t>(tag >> 4) & ((1u << kIndexBits) - 1));
-  return slot && slot->tag.load(std::memory_order_acquire) == tag ? slot : nullptr;
+  return table().slot(static_cast<uint32_t>(tag >> 4) & ((1u << kIndexBits) - 1));
 }
 
+thread_local HandleUse* innermost = nullptr;
+
 }  // namespace
+
+bool in_use_by_this_thread(const Slot& slot) noexcept {
+  const HandleUse* use = innermost;
+  while (use && use->slot_ != &slot) use = use->outer_;
+  return use;
+}
 
 void* make_handle(HandleKind kind, void* object) {
   const std::lock_guard lock(table().mutex);
@@ -72,29 +82,43 @@ void* make_handle(HandleKind kind, void* object) {
   Slot* slot = table().slot(index);
   slot->object = object;
   const uint64_t tag = number(kind, index, ++slot->generation & ((uint64_t{1} << 40) - 1));
-  slot->tag.store(tag, std::memory_order_release);
+  slot->tag.store(tag);
   return reinterpret_cast<void*>(tag);
 }
 
-void* find_handle(HandleKind kind, const void* handle) noexcept {
-  const Slot* slot = live_slot(kind, handle);
-  return slot ? slot->object : nullptr;
-}
-
 void* remove_handle(HandleKind kind, const void* handle) noexcept {
+  auto tag = reinterpret_cast<uint64_t>(handle);
+  Slot* slot = slot_of(kind, tag);
+  if (!slot || !slot->tag.compare_exchange_strong(tag, 0)) return nullptr;
+  // Who begins to use the slot from here on finds that its handle is dead.
+  if (in_use_by_this_thread(*slot)) return nullptr;
+  slot->users.wait_until_left();
+  void* object = slot->object;
   const std::lock_guard lock(table().mutex);
-  Slot* slot = live_slot(kind, handle);
-  if (!slot) return nullptr;
-  slot->tag.store(0, std::memory_order_release);
   table().free.push_back(static_cast<uint32_t>(reinterpret_cast<uint64_t>(handle) >> 4) & ((1u << kIndexBits) - 1));
-  return slot->object;
+  return object;
 }
 
-void* require_handle(HandleKind kind, const void* handle, const char* name) {
+HandleUse::HandleUse(HandleKind kind, const void* handle, const char* name) {
   require_pointer(handle, name);
-  if (void* object = find_handle(kind, handle)) return object;
+  const auto tag = reinterpret_cast<uint64_t>(handle);
+  slot_ = slot_of(kind, tag);
+  if (slot_) {
+    entered_ = slot_->users.enter();
+    if (slot_->tag.load() == tag) {
+      object_ = slot_->object;
+      outer_ = std::exchange(innermost, this);
+      return;
+    }
+    slot_->users.leave(entered_);
+  }
   fail(Status::dead_handle,
        std::string("`") + name + "` is not a live handle: it was destroyed, or this library did not make it");
+}
+
+HandleUse::~HandleUse() {
+  innermost = outer_;
+  slot_->users.leave(entered_);
 }
 
 }  // namespace ligerdsl::lib

@@ -56,6 +56,8 @@ class Launcher {
 
   const program::Program& program() const { return program_; }
   const std::vector<bool>& written() const { return written_; }
+  // Programs along each axis that a launch takes at most.
+  runtime::Grid largest_grid() const { return fastest().largest_grid(); }
   // The variant that launches of aligned arguments take.
   runtime::LoadedKernel& fastest() const { return aligned_ ? *aligned_ : *generic_; }
 

@@ -20,7 +20,7 @@ inline constexpr int kMaxRank = 5;         // of a tensor after its leading dime
 inline constexpr int kMaxTensors = 16;     // of one operation
 inline constexpr int kMaxSymbols = 8;      // sizes of one operation
 inline constexpr size_t kMaxStruct = 256;  // bytes of a description or of arguments
-inline constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+inline constexpr int kMaxValues = 8;       // numbers among an operation's arguments
 
 constexpr uint32_t bit(DType type) {
   return 1u << static_cast<unsigned>(type);
@@ -29,17 +29,24 @@ constexpr uint32_t bit(DType type) {
 enum class FieldType : uint8_t { i32, i64, f32 };
 enum class FieldRole : uint8_t { option, dim, dtype, present, in_place, queries };
 
+// The numbers that a field takes. NaN is none of them.
+struct Range {
+  double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
+  bool below_high = false;  // high itself is not taken
+  bool infinite = false;    // f32: infinity is taken, if the bounds allow it
+};
+
 // A field of a description.
 struct FieldInfo {
   const char* name;
   size_t offset;
   FieldType type;
   FieldRole role;
-  int source;        // dim, dtype, present, queries: the tensor that the one-call form reads it from, or -1
-  int symbol;        // dim: index of the size; queries: index of the field that must be set
-  double low, high;  // inclusive
-  uint32_t dtypes;   // dtype: bits of those allowed
-  bool optional;     // dtype, dim: zero is a value
+  int source;  // dim, dtype, present, queries: the tensor that the one-call form reads it from, or -1
+  int symbol;  // dim: index of the size; queries: index of the field that must be set
+  Range range;
+  uint32_t dtypes;  // dtype: bits of those allowed
+  bool optional;    // dtype, dim: zero is a value
 };
 
 enum class Direction : uint8_t { in, out, inout };
@@ -73,6 +80,8 @@ struct ValueInfo {
   const char* name;
   size_t offset;
   FieldType type;
+  Range range;
+  int unless_field;  // the field that, when set, says that the number is not read, or -1
 };
 
 struct AliasInfo {

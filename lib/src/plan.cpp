@@ -1,18 +1,30 @@
 #include "lib/src/plan.h"
 
 #include <algorithm>
-#include <map>
+#include <limits>
 
 #include "lib/src/failure.h"
 #include "lib/src/overlap.h"
 #include "lib/src/validate.h"
+#include "lib/src/warm_line.h"
+#include "runtime/kernel_cache.h"
 
 namespace ligerdsl::lib {
 
 namespace {
 
-size_t align_up(size_t bytes) {
-  return (bytes + kWorkspaceAlign - 1) / kWorkspaceAlign * kWorkspaceAlign;
+using kernels::Count;
+
+// Of a scratch buffer, up to where the next one may begin.
+Count bytes_of(const kernels::Scratch& buffer, Count rows) {
+  Count elements = 1;
+  for (const int64_t dim : (buffer.room ? buffer.room : buffer.shape)(rows)) elements = elements * dim;
+  return round_up(elements * size_of(buffer.dtype), static_cast<int64_t>(kWorkspaceAlign));
+}
+
+// "9223372036854775807 or more" of a count that stopped there.
+std::string text_of(Count count) {
+  return std::to_string(count.value()) + (count.saturated() ? " or more" : "");
 }
 
 template <class List>
@@ -38,7 +50,19 @@ void check_workspace(const OpInfo& info, const Call& call, size_t bytes) {
     const BoundTensor& tensor = call.tensors[i];
     if (!tensor.present || tensor.data >= call.workspace + bytes) continue;
     if (tensor.data + span_bytes(tensor) <= call.workspace) continue;
-    fail(Status::invalid_alias, std::string("`workspace`: shares memory with `") + info.tensors[i].name + "`");
+    fail(Status::invalid_alias,
+         std::string("`workspace`: expected memory apart from all tensors, got some that it shares with `") +
+             info.tensors[i].name + "`");
+  }
+}
+
+// Where a plan may not compile, the error says how to have its kernels in the cache.
+std::unique_ptr<OpPlan> make_op(const OpInfo& info, const ContextRef& context, const void* desc) {
+  try {
+    return info.make(context, desc);
+  } catch (const runtime::NotCached& error) {
+    throw runtime::NotCached(error.status(),
+                             std::string(error.what()) + ". FILE needs this line: " + warm_line(info, desc, *context));
   }
 }
 
@@ -48,18 +72,51 @@ Plan::Plan(const OpInfo& info, ContextRef context, const void* desc)
     : info_(&info),
       context_(std::move(context)),
       rules_(make_bind_rules(info, desc, context_->api_device())),
-      op_(info.make(context_, desc)) {}
+      op_((check_described_sizes(rules_), make_op(info, context_, desc))),
+      most_rows_(find_most_rows()) {}
+
+std::string Plan::refusal(int64_t rows) const {
+  for (size_t i = 0; i < info_->tensors.size(); ++i) {
+    const Count elements = elements_per_row(rules_, static_cast<int>(i)) * rows;
+    if (elements > kMaxElements)
+      return std::string("`") + info_->tensors[i].name + "` would have " + text_of(elements) +
+             " elements, at most 2^56 are possible";
+  }
+  return op_->refusal(rows);
+}
+
+// Of the numbers that are not refused the largest.
+int64_t Plan::find_most_rows() const {
+  constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
+  if (refusal(kAny).empty()) return kAny;
+  int64_t runs = 0, refused = kAny;  // no row is nothing to run
+  while (refused - runs > 1) {
+    const int64_t middle = runs + (refused - runs) / 2;
+    (refusal(middle).empty() ? runs : refused) = middle;
+  }
+  return runs;
+}
+
+size_t Plan::workspace_bytes(int64_t rows) const {
+  if (rows < 0) fail(Status::invalid_shape, "`rows`: expected 0 or more, got " + std::to_string(rows));
+  if (rows > most_rows_) {
+    fail(Status::invalid_shape, "`rows` (" + std::string(info_->rows) + "): expected at most " +
+                                    std::to_string(most_rows_) + " for this plan, got " + std::to_string(rows) + ": " +
+                                    refusal(rows));
+  }
+  return op_->workspace_bytes(rows);
+}
 
 size_t Plan::count(Call* call) const {
   call->rows = op_->rows(*call);
-  return op_->workspace_bytes(call->rows);
+  return workspace_bytes(call->rows);
 }
 
 void Plan::launch(const Call& call, size_t needed) const {
   if (call.workspace_bytes < needed) {
-    fail(Status::workspace_too_small, "expected " + std::to_string(needed) + " bytes for " + std::to_string(call.rows) +
-                                          " rows (ligerdsl_plan_workspace_bytes_for), got " +
-                                          std::to_string(call.workspace_bytes));
+    fail(Status::workspace_too_small,
+         "`workspace`: expected at least " + std::to_string(needed) + " bytes for " + std::to_string(call.rows) +
+             " rows (ligerdsl_plan_workspace_bytes_for), got " + std::to_string(call.workspace_bytes));
   }
   if (needed > 0) require_pointer(call.workspace, "workspace");
   if (reinterpret_cast<uintptr_t>(call.workspace) % kWorkspaceAlign != 0 && needed > 0) {
@@ -74,6 +131,23 @@ void Plan::launch(const Call& call, size_t needed) const {
         {tensor.name, &call.tensors[i], tensor.direction != Direction::out, tensor.direction != Direction::in});
   }
   run_validated(*context_, watched, call.stream, [&] { op_->execute(call); });
+}
+
+std::string refuse_grid(const kernels::Grid& grid, const Launcher& launcher) {
+  const runtime::Grid most = launcher.largest_grid();
+  const int64_t limits[] = {most.x, most.y, most.z};
+  for (size_t axis = 0; axis < 3; ++axis) {
+    if (grid[axis] <= limits[axis]) continue;
+    return "kernel " + launcher.program().name + " would run " + text_of(grid[axis]) + " programs, at most " +
+           std::to_string(limits[axis]) + " are possible; split the call";
+  }
+  return "";
+}
+
+std::string refuse_workspace(Count bytes) {
+  if (bytes <= kMaxWorkspace) return "";
+  return "its workspace would have " + text_of(bytes) + " bytes, at most " + std::to_string(kMaxWorkspace) +
+         " are possible; split the call";
 }
 
 OperationPlan::OperationPlan(const ContextRef& context, const OpInfo& info, const void* desc,
@@ -173,14 +247,22 @@ BoundTensor OperationPlan::scratch(size_t index, int64_t rows, size_t* offset) c
     elements *= shape[i];
   }
   tensor.data = reinterpret_cast<std::byte*>(*offset);
-  *offset += align_up(static_cast<size_t>(elements) * static_cast<size_t>(size_of(buffer.dtype)));
+  *offset += static_cast<size_t>(bytes_of(buffer, rows).value());
   return tensor;
 }
 
-size_t OperationPlan::workspace_bytes(int64_t rows) const {
-  size_t bytes = 0;
-  for (size_t i = 0; i < operation_.workspace.size(); ++i) scratch(i, rows, &bytes);
+Count OperationPlan::room(Count rows) const {
+  Count bytes = 0;
+  for (const kernels::Scratch& buffer : operation_.workspace) bytes += bytes_of(buffer, rows);
   return bytes;
+}
+
+std::string OperationPlan::refusal(int64_t rows) const {
+  for (const Step& step : steps_) {
+    if (std::string why = refuse_grid(operation_.launches[step.launch].grid(rows), *step.launcher); !why.empty())
+      return why;
+  }
+  return refuse_workspace(room(rows));
 }
 
 void OperationPlan::execute(const Call& call) const {

@@ -21,6 +21,10 @@ class OpPlan {
   virtual ~OpPlan() = default;
   // The number that grids and workspace sizes are functions of.
   virtual int64_t rows(const Call& call) const = 0;
+  // Why a call with so many rows cannot run, whatever its tensors: too many programs or bytes. Empty: it can, and so
+  // can one with fewer rows.
+  virtual std::string refusal(int64_t rows) const = 0;
+  // For rows that are not refused. No call with fewer rows needs more.
   virtual size_t workspace_bytes(int64_t rows) const = 0;
   // What may take host memory before the first call with so many rows; asked for together with its workspace.
   virtual void prepare(int64_t /*rows*/) const {}
@@ -31,6 +35,11 @@ class OpPlan {
 };
 
 inline constexpr size_t kWorkspaceAlign = 256;
+inline constexpr int64_t kMaxWorkspace = kMaxElements * 8;  // bytes: as much as the largest tensor
+
+// Why a launch of this grid, or a workspace of so many bytes, cannot be; empty when it can.
+std::string refuse_grid(const kernels::Grid& grid, const Launcher& launcher);
+std::string refuse_workspace(kernels::Count bytes);
 
 class Plan;
 using PlanRef = std::shared_ptr<Plan>;
@@ -45,6 +54,8 @@ class Plan {
 
   // Checks tensors; call.args must be set.
   void bind(Call* call) const { bind_tensors(rules_, call); }
+  // Workspace of so many rows. Throws INVALID_SHAPE for numbers of rows that no call can have.
+  size_t workspace_bytes(int64_t rows) const;
   // Counts the call's rows; returns the workspace that they need.
   size_t count(Call* call) const;
   // The workspace checked, then launched.
@@ -52,10 +63,14 @@ class Plan {
   void launch(const Call& call, size_t needed) const;
 
  private:
+  std::string refusal(int64_t rows) const;
+  int64_t find_most_rows() const;
+
   const OpInfo* info_;
   ContextRef context_;
   BindRules rules_;
   std::unique_ptr<OpPlan> op_;
+  int64_t most_rows_;  // of a call: what is refused is found out once
 };
 
 // Connects a kernels::Operation to the tensors of a table row. An argument of a program is, in this order: what was
@@ -88,7 +103,8 @@ class OperationPlan final : public OpPlan {
                 Bindings bindings);
 
   int64_t rows(const Call& call) const override { return bindings_.rows(call); }
-  size_t workspace_bytes(int64_t rows) const override;
+  std::string refusal(int64_t rows) const override;
+  size_t workspace_bytes(int64_t rows) const override { return static_cast<size_t>(room(rows).value()); }
   void execute(const Call& call) const override;
   std::vector<const Launcher*> launchers() const override;
 
@@ -117,6 +133,7 @@ class OperationPlan final : public OpPlan {
 
   Binding bind(const OpInfo& info, const program::Program& program, size_t arg) const;
   ArgPromise promise(const OpInfo& info, const BindRules& rules, const Binding& binding) const;
+  kernels::Count room(kernels::Count rows) const;
   BoundTensor scratch(size_t index, int64_t rows, size_t* offset) const;
 
   ContextRef context_;

@@ -1,6 +1,7 @@
 #include "lib/src/structs.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 
@@ -24,11 +25,11 @@ constexpr struct {
               {LIGERDSL_I64, DType::i64},  {LIGERDSL_F16, DType::f16}, {LIGERDSL_F32, DType::f32},
               {LIGERDSL_BF16, DType::bf16}};
 
-std::string number(double value) {
+// The shortest text that is this number and no other.
+std::string number(float value) {
+  if (std::isnan(value)) return "nan";
   char text[32];
-  const bool whole = std::floor(value) == value && std::abs(value) < 1e15;
-  std::snprintf(text, sizeof text, whole ? "%.0f" : "%g", value);
-  return text;
+  return {text, std::to_chars(std::begin(text), std::end(text), value).ptr};
 }
 
 void set_integer(void* desc, const FieldInfo& field, int64_t value) {
@@ -58,9 +59,9 @@ int64_t dim_from_tensor(const FieldInfo& field, const TensorInfo& info, const li
 }
 
 bool any_alias(const OpInfo& info, const void* args) {
-  const auto data = [&](int index) -> const char* {
+  const auto data = [&](int index) -> uintptr_t {
     const ligerdsl_tensor_t* tensor = read_tensor(args, info.tensors[index]);
-    return tensor && tensor->data ? static_cast<const char*>(tensor->data) + tensor->byte_offset : nullptr;
+    return tensor && tensor->data ? reinterpret_cast<uintptr_t>(tensor->data) + tensor->byte_offset : 0;
   };
   return std::any_of(info.aliases.begin(), info.aliases.end(), [&](const AliasInfo& alias) {
     return data(alias.output) && data(alias.output) == data(alias.input);
@@ -69,20 +70,36 @@ bool any_alias(const OpInfo& info, const void* args) {
 
 const ligerdsl_tensor_t* source_tensor(const OpInfo& info, const FieldInfo& field, const void* args) {
   if (field.source >= 0) return read_tensor(args, info.tensors[field.source]);
-  if (info.list_offset < 0) return nullptr;
-  const auto* at = static_cast<const std::byte*>(args) + info.list_offset;
-  const int64_t count = *reinterpret_cast<const int64_t*>(at + sizeof(void*));
-  return count > 0 ? *reinterpret_cast<const ligerdsl_tensor_t* const*>(at) : nullptr;
+  const auto list = list_of(info, args);
+  return list.empty() ? nullptr : list.data();
+}
+
+// The numbers of a range, in words.
+std::string expected(const char* name, FieldType type, const Range& range) {
+  const bool low = std::isfinite(range.low), high = std::isfinite(range.high);
+  const auto text = [type](double bound) {
+    return type == FieldType::f32 ? number(static_cast<float>(bound)) : std::to_string(static_cast<int64_t>(bound));
+  };
+  if (type != FieldType::f32) return text(range.low) + (high ? " to " + text(range.high) : " or more");
+  if (low && high) return text(range.low) + " <= " + name + (range.below_high ? " < " : " <= ") + text(range.high);
+  return std::string(range.infinite ? "a number" : "a finite number") + (low ? " >= " + text(range.low) : "");
+}
+
+bool contains(const Range& range, double value) {
+  return value >= range.low && (range.below_high ? value < range.high : value <= range.high);
+}
+
+[[noreturn]] void fail_range(Status status, const char* name, FieldType type, const Range& range,
+                             const std::string& got, const char* more = "") {
+  fail(status, std::string("`") + name + "`: expected " + expected(name, type, range) + ", got " + got + more);
 }
 
 void check_integer(const FieldInfo& field, int64_t value) {
-  if (static_cast<double>(value) >= field.low && static_cast<double>(value) <= field.high) return;
+  if (contains(field.range, static_cast<double>(value))) return;
   const bool size = field.role == FieldRole::dim || field.role == FieldRole::queries;
-  std::string text = std::string("`") + field.name + "`: expected " + number(field.low) + " to " + number(field.high) +
-                     ", got " + std::to_string(value);
-  if (size && value == 0)
-    text += " (zero means \"as in the tensors\" in the one-call form only, and no width may be 0)";
-  fail(size ? Status::invalid_shape : Status::invalid_argument, text);
+  const char* const more = " (zero means \"as in the tensors\" in the one-call form only, and no width may be 0)";
+  fail_range(size ? Status::invalid_shape : Status::invalid_argument, field.name, field.type, field.range,
+             std::to_string(value), size && value == 0 ? more : "");
 }
 
 void check_dtype(const FieldInfo& field, int64_t code) {
@@ -93,16 +110,14 @@ void check_dtype(const FieldInfo& field, int64_t code) {
   for (const auto& row : kCodes) {
     if (field.dtypes & bit(row.type)) allowed += (allowed.empty() ? "" : ", ") + std::string(name(row.type));
   }
-  fail(Status::invalid_dtype,
-       std::string("`") + field.name + "`: expected one of " + allowed + ", got " + dtype_name(code));
+  fail(Status::invalid_dtype, std::string("`") + field.name + "`: expected one of " + allowed + ", got " +
+                                  dtype_name(code) +
+                                  (code == 0 ? " (zero means \"as in the tensors\" in the one-call form only)" : ""));
 }
 
-void check_float(const FieldInfo& field, float value) {
-  if (std::isfinite(value) && value >= field.low && value <= field.high) return;
-  std::string range = "a finite number";
-  if (std::isfinite(field.low)) range += " >= " + number(field.low);
-  if (std::isfinite(field.high)) range += " and <= " + number(field.high);
-  fail(Status::invalid_argument, std::string("`") + field.name + "`: expected " + range + ", got " + number(value));
+void check_float(const char* name, const Range& range, float value) {
+  if ((std::isfinite(value) || range.infinite) && contains(range, value)) return;
+  fail_range(Status::invalid_argument, name, FieldType::f32, range, number(value));
 }
 
 }  // namespace
@@ -145,7 +160,8 @@ void read_struct(const char* what, const void* given, size_t size, size_t first_
     mismatch("struct_size is " + std::to_string(header.struct_size) + ", expected at least " +
              std::to_string(first_size));
   }
-  if (header.struct_size > 64 * 1024) mismatch("struct_size is " + std::to_string(header.struct_size));
+  if (header.struct_size > 64 * 1024)
+    mismatch("struct_size is " + std::to_string(header.struct_size) + ", expected at most 65536");
   const auto* bytes = static_cast<const char*>(given);
   if (header.struct_size > size &&
       std::any_of(bytes + size, bytes + header.struct_size, [](char byte) { return byte != 0; })) {
@@ -167,7 +183,8 @@ void fill_from_args(const OpInfo& info, const void* args, void* desc) {
       continue;
     }
     const ligerdsl_tensor_t* tensor = source_tensor(info, field, args);
-    if (!tensor) continue;
+    if (!tensor && field.role == FieldRole::dtype && field.source < 0) set_integer(desc, field, LIGERDSL_F32);
+    if (!tensor) continue;  // an empty list has every dtype
     require_shape(field.source >= 0 ? info.tensors[field.source].name : "tensors[0]", *tensor);
     if (field.role == FieldRole::dim)
       set_integer(desc, field, dim_from_tensor(field, info.tensors[field.source], *tensor));
@@ -185,13 +202,33 @@ void fill_from_args(const OpInfo& info, const void* args, void* desc) {
 void check_desc(const OpInfo& info, const void* desc) {
   for (const FieldInfo& field : info.fields) {
     if (field.type == FieldType::f32) {
-      check_float(field, read_float(desc, field.offset));
+      check_float(field.name, field.range, read_float(desc, field.offset));
     } else if (field.role == FieldRole::dtype) {
       check_dtype(field, read_integer(desc, field.offset, field.type));
     } else {
       check_integer(field, read_integer(desc, field.offset, field.type));
     }
   }
+}
+
+void check_value(const ValueInfo& value, const void* args) {
+  if (value.type == FieldType::f32) return check_float(value.name, value.range, read_float(args, value.offset));
+  const int64_t number = read_integer(args, value.offset, value.type);
+  if (contains(value.range, static_cast<double>(number))) return;
+  fail_range(Status::invalid_argument, value.name, value.type, value.range, std::to_string(number));
+}
+
+std::span<const ligerdsl_tensor_t> list_of(const OpInfo& info, const void* args) {
+  if (info.list_offset < 0) return {};
+  const auto* at = static_cast<const std::byte*>(args) + info.list_offset;
+  const auto* first = *reinterpret_cast<const ligerdsl_tensor_t* const*>(at);
+  const int64_t count = *reinterpret_cast<const int64_t*>(at + sizeof(void*));
+  if (count < 0) fail(Status::invalid_argument, "`n_tensors`: expected 0 or more, got " + std::to_string(count));
+  if (count > 0 && !first) {
+    fail(Status::invalid_null_pointer, "`tensors` is NULL: expected n_tensors = " + std::to_string(count) +
+                                           " tensors; an empty list has n_tensors = 0");
+  }
+  return {first, static_cast<size_t>(count)};
 }
 
 size_t desc_key(const OpInfo& info, const void* desc, char* out) {

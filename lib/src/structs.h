@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 
 #include "lib/src/op_info.h"
@@ -18,6 +19,12 @@ void fill_from_args(const OpInfo& info, const void* args, void* desc);
 
 // Checks every field against its row of the table. Throws INVALID_ARGUMENT, INVALID_DTYPE or INVALID_SHAPE.
 void check_desc(const OpInfo& info, const void* desc);
+
+// Checks a number among the arguments against its row of the table. Throws INVALID_ARGUMENT.
+void check_value(const ValueInfo& value, const void* args);
+
+// The operation's list of tensors; empty where it has none. Throws INVALID_ARGUMENT or INVALID_NULL_POINTER.
+std::span<const ligerdsl_tensor_t> list_of(const OpInfo& info, const void* args);
 
 // All fields, byte for byte and without padding: what the one-call form looks plans up by. Writes at most kMaxStruct
 // bytes.

@@ -4,15 +4,16 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iterator>
 
 #include "compiler/compiler_api.h"
+#include "runtime/address_space.h"
 #include "runtime/compile_message.h"
 
 using namespace ligerdsl::runtime;
@@ -25,8 +26,11 @@ constexpr int kSpareSeconds = 2;            // between the two limits on process
 size_t address_space = 0;  // the limit in bytes; 0: none
 std::string no_memory;     // the answer when it is used up, made while there is memory
 
+// Never above what the parent has set.
 void limit(int what, rlim_t soft, rlim_t hard) {
-  const rlimit wanted{soft, hard};
+  rlimit inherited{};
+  getrlimit(what, &inherited);  // RLIM_INFINITY is the largest number
+  const rlimit wanted{std::min(soft, inherited.rlim_cur), std::min(hard, inherited.rlim_max)};
   setrlimit(what, &wanted);
 }
 
@@ -34,21 +38,18 @@ void limit_resources(long seconds, long megabytes) {
   limit(RLIMIT_CORE, 0, 0);
   limit(RLIMIT_CPU, static_cast<rlim_t>(seconds), static_cast<rlim_t>(seconds + kSpareSeconds));
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their shadow memory is address space too
-  address_space = static_cast<size_t>(megabytes) << 20;
-  if (megabytes > 0) limit(RLIMIT_AS, address_space, address_space);
+  const rlim_t bytes = static_cast<rlim_t>(megabytes) << 20;
+  if (megabytes > 0) limit(RLIMIT_AS, bytes, bytes);
+  address_space = address_space_limit();
 #endif
-  no_memory = pack_message(kAnswerMagic, static_cast<uint64_t>(CompileOutcome::out_of_memory),
-                           {"", std::to_string(megabytes) + " MiB are its limit (LIGERDSL_COMPILE_MEGABYTES)"});
+  no_memory = pack_message(
+      kAnswerMagic, static_cast<uint64_t>(CompileOutcome::out_of_memory),
+      {"", std::to_string(address_space >> 20) + " MiB are its limit (LIGERDSL_COMPILE_MEGABYTES, ulimit -v)"});
 }
 
 // Most of the limit is used: a failure now is a failure for lack of memory.
 bool memory_is_short() {
-  if (address_space == 0) return false;
-  const size_t bytes = address_space / 16;
-  void* probe = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (probe == MAP_FAILED) return true;
-  munmap(probe, bytes);
-  return false;
+  return address_space != 0 && !address_space_left(address_space / 16);
 }
 
 [[noreturn]] void send(std::string_view message) {
@@ -98,6 +99,7 @@ const uint8_t* bytes_of(std::string_view text) {
 }
 
 const ligerdsl_compiler_table* load_compiler(const std::string& path, std::string_view build_id) {
+  if (!address_space_left(bytes_to_load(path.c_str()))) send(no_memory);  // constructors do not survive its lack
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   const char* why = library ? nullptr : dlerror();
   if (!library) answer(CompileOutcome::no_compiler, "", why ? why : path);

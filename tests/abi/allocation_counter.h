@@ -5,7 +5,7 @@
 
 namespace ligerdsl::test {
 
-// Allocations of this process so far.
+// Allocations of this process so far, without those of the CBLAS library within its products.
 int64_t allocations();
 
 }  // namespace ligerdsl::test

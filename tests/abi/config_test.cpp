@@ -125,6 +125,13 @@ TEST(Config, TheCallersLogWhileTheContextLives) {
   EXPECT_EQ(host.lines.size(), 1u);
 }
 
+TEST(Config, TheCacheLimitIsANumberOfBytes) {
+  ligerdsl_context_config_t config = fresh_config();
+  config.cache_limit_bytes = -1;
+  ligerdsl_context_t context = nullptr;
+  expect_failure(ligerdsl_context_create(&config, &context), LIGERDSL_INVALID_ARGUMENT, {"`cache_limit_bytes`", "-1"});
+}
+
 TEST(Config, UnknownFlags) {
   ligerdsl_context_config_t config = fresh_config(8);
   ligerdsl_context_t context = nullptr;
@@ -212,6 +219,42 @@ TEST(Config, DeterministicRefusesAtomicSumsOfFloats) {
   const CompiledKernel integers(context, program(i32, true)), largest(context, program(f32, false));
   const Context free(fresh_config());
   const CompiledKernel allowed(free, floats);
+}
+
+TEST(Config, TheCacheKeepsItsLimit) {
+  const Folder folder;
+  ligerdsl_context_config_t config = fresh_config();
+  config.cache_dir = folder.path().c_str();
+  const auto files = [&] { return std::distance(std::filesystem::directory_iterator(folder.path()), {}); };
+  const auto compile = [&](const char* name) {
+    KernelBuilder k(name);
+    k.view("out", f32, {dyn}).partition({16}).store({0}, k.full({16}, 1, f32));
+    const CompiledKernel kernel(Context(config), k.finish_bytes());
+  };
+  compile("first");
+  const auto bytes = static_cast<int64_t>(std::filesystem::directory_iterator(folder.path())->file_size());
+  compile("second");
+  EXPECT_EQ(files(), 2);
+  config.cache_limit_bytes = 2 * bytes + bytes / 2;
+  compile("third");
+  EXPECT_LT(files(), 3);
+  EXPECT_GT(files(), 0);
+}
+
+TEST(Config, NoJitNamesTheLineThatWarmsTheCache) {
+  const Folder folder;
+  ligerdsl_context_config_t config = fresh_config(LIGERDSL_CTX_NO_JIT);
+  config.cache_dir = folder.path().c_str();
+  const Context context(config);
+  RmsNormForwardDesc desc = rms_norm_forward_desc();
+  desc.n_cols = 64;
+  desc.dtype = LIGERDSL_BF16;
+  desc.eps = 1e-5f;
+  ligerdsl_plan_t plan = nullptr;
+  expect_failure(ligerdsl_rms_norm_forward_plan(context.get(), &desc, &plan), LIGERDSL_NOT_SUPPORTED,
+                 {"NO_JIT", "ligerdsl cache warm FILE",
+                  R"({"operation": "rms_norm_forward", "target": "cpu", "n_cols": 64, "dtype": "bf16", )"
+                  R"("weight_dtype": "none", "casting": 0, "eps": 1e-05, "offset": 0, "with_rstd": 0})"});
 }
 
 TEST(Config, NoJitAndACacheFolderOfItsOwn) {

@@ -1,5 +1,8 @@
 // NULLs, dead handles, versions, memory and streams of a CPU context.
 #include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
 #include <regex>
 #include <thread>
 
@@ -86,7 +89,7 @@ TEST(Handles, ForeignPointers) {
   const VectorAddArgs args = vector_add_args();
   auto* plan = reinterpret_cast<ligerdsl_plan_t>(real.get());  // a live handle of another kind
   EXPECT_EQ(ligerdsl_vector_add_execute(plan, &args, nullptr, 0, nullptr), LIGERDSL_DEAD_HANDLE);
-  EXPECT_EQ(ligerdsl_plan_workspace_bytes_for(plan, 1), 0u);
+  EXPECT_EQ(ligerdsl_plan_workspace_bytes_for(plan, 1), SIZE_MAX);
 }
 
 TEST(Handles, LastErrorBelongsToItsThread) {
@@ -115,6 +118,62 @@ TEST(Handles, ManyThreadsMakeAndDestroy) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(failures, 0);
+}
+
+// A context whose memory comes from a callback that does as it is told.
+struct Host {
+  std::function<void()> in_callback;
+  ligerdsl_context_t context = nullptr;
+
+  Host() {
+    ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
+    config.num_threads = 1;
+    config.user = this;
+    config.host_alloc = [](void* user, size_t bytes, size_t align) {
+      if (const auto& work = static_cast<Host*>(user)->in_callback) work();
+      return aligned_alloc(align, (bytes + align - 1) / align * align);
+    };
+    config.host_free = [](void*, void* pointer) { free(pointer); };
+    EXPECT_EQ(ligerdsl_context_create(&config, &context), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+  }
+};
+
+TEST(Handles, DestroyingWaitsForCallsOfOtherThreads) {
+  Host host;
+  std::atomic<bool> inside{false}, go_on{false}, destroyed{false};
+  host.in_callback = [&] {
+    inside = true;
+    while (!go_on) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_FALSE(destroyed);
+  };
+  std::thread calling([&] {
+    void* data = nullptr;
+    EXPECT_EQ(ligerdsl_buffer_alloc(host.context, 64, &data), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+    free(data);
+  });
+  while (!inside) std::this_thread::yield();
+  std::thread destroying([&] {
+    ligerdsl_context_destroy(host.context);
+    destroyed = true;
+  });
+  // From the beginning of the destruction on the handle is dead, while the call goes on.
+  while (ligerdsl_context_check(host.context, nullptr) != LIGERDSL_DEAD_HANDLE) std::this_thread::yield();
+  ligerdsl_context_destroy(host.context);  // a second time: does not wait
+  EXPECT_FALSE(destroyed);
+  go_on = true;
+  calling.join();
+  destroying.join();
+}
+
+// As when a callback calls exit() and the context has static lifetime.
+TEST(Handles, DestroyingInACallbackOfTheSameHandleDoesNotWaitForItself) {
+  static Host* const host = new Host;  // neither it nor its context is ever destroyed
+  host->in_callback = [&] { ligerdsl_context_destroy(host->context); };
+  void* data = nullptr;
+  EXPECT_EQ(ligerdsl_buffer_alloc(host->context, 64, &data), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+  free(data);
+  EXPECT_EQ(ligerdsl_context_check(host->context, nullptr), LIGERDSL_DEAD_HANDLE);
 }
 
 TEST(Handles, BuffersAndStreamsOfACpu) {

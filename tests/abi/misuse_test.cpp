@@ -85,7 +85,7 @@ const NormRow kNormRows[] = {
        replace(c.x, c.args.x, LIGERDSL_F32, {-4, 8});
      },
      LIGERDSL_INVALID_SHAPE,
-     {"`x`", "negative", "[-4, 8]"}},
+     {"`x`", "sizes of 0 or more", "[-4, 8]"}},
     {"ZeroWidth",
      [](NormCall& c) {
        replace(c.x, c.args.x, LIGERDSL_F32, {4, 0});
@@ -97,7 +97,7 @@ const NormRow kNormRows[] = {
        replace(c.x, c.args.x, LIGERDSL_F32, {int64_t{1} << 40, int64_t{1} << 40, 8});
      },
      LIGERDSL_INVALID_SHAPE,
-     {"`x`", "2^60"}},
+     {"`x`", "expected at most 2^56 elements", "got [1099511627776, 1099511627776, 8]"}},
     {"WidthBeyond31Bits",
      [](NormCall& c) {
        replace(c.x, c.args.x, LIGERDSL_F32, {1, int64_t{1} << 31});
@@ -137,7 +137,7 @@ const NormRow kNormRows[] = {
     {"InPlaceWhereItIsNot",
      [](NormCall& c) { c.args.y = c.x; },
      LIGERDSL_INVALID_ALIAS,
-     {"`y`", "shares memory with `x`"}},
+     {"`y`: shares memory with `x`; expected separate memory"}},
     {"OutputsShare",
      [](NormCall& c) {
        c.rstd.tensor = Tensor(c.y.storage.data(), {LIGERDSL_CPU, 0}, LIGERDSL_F32, {4});
@@ -174,7 +174,7 @@ const NormRow kNormRows[] = {
        c.args.x = c.x;
      },
      LIGERDSL_INVALID_DEVICE,
-     {"`x`", "expected device {1, 0}", "got {2, 0}"}},
+     {"`x`", "expected memory of the context's device, cpu", "got a tensor of cuda:0"}},
     {"DescContradictsTensor",
      [](NormCall& c) { c.desc.n_cols = 16; },
      LIGERDSL_INVALID_SHAPE,
@@ -259,7 +259,7 @@ TEST_F(Misuse, SmoothingOutOfRange) {
   desc.label_dtype = LIGERDSL_I64;
   desc.label_smoothing = 1.5f;
   expect_failure(ligerdsl_cross_entropy_plan(context_.get(), &desc, &plan), LIGERDSL_INVALID_ARGUMENT,
-                 {"label_smoothing", "<= 1", "got 1.5"});
+                 {"`label_smoothing`: expected 0 <= label_smoothing <= 1, got 1.5"});
   desc.label_smoothing = 0;
   desc.label_dtype = LIGERDSL_F32;
   expect_failure(ligerdsl_cross_entropy_plan(context_.get(), &desc, &plan), LIGERDSL_INVALID_DTYPE,
@@ -285,7 +285,7 @@ TEST_F(Misuse, PartialOverlapInPlace) {
   args.b = b;
   args.out = out;
   expect_failure(ligerdsl_vector_add(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_ALIAS,
-                 {"`out`", "`a`", "not with the same address"});
+                 {"`out`", "`a`", "not with the same address", "exactly the same memory or separate memory"});
 }
 
 TEST_F(Misuse, SwigluHalvesAndFused) {
@@ -307,11 +307,32 @@ TEST_F(Misuse, SwigluHalvesAndFused) {
 }
 
 TEST_F(Misuse, KernelOptions) {
-  ligerdsl_kernel_t kernel = nullptr;
+  const auto create = [&](const ligerdsl_kernel_options_t& options) {
+    ligerdsl_kernel_t kernel = nullptr;
+    return ligerdsl_kernel_create(context_.get(), "x", 1, &options, &kernel);
+  };
   ligerdsl_kernel_options_t options = kernel_options();
   options.num_warps = 3;
-  const ligerdsl_status_t status = ligerdsl_kernel_create(context_.get(), "x", 1, &options, &kernel);
-  expect_failure(status, LIGERDSL_INVALID_ARGUMENT, {"num_warps", "power of two", "got 3"});
+  expect_failure(create(options), LIGERDSL_INVALID_ARGUMENT, {"num_warps", "power of two", "got 3"});
+  struct {
+    const char* name;
+    int32_t ligerdsl_kernel_options_t::*member;
+    int32_t most;
+  } const rows[] = {{"num_warps", &ligerdsl_kernel_options_t::num_warps, 32},
+                    {"num_ctas", &ligerdsl_kernel_options_t::num_ctas, 16},
+                    {"num_stages", &ligerdsl_kernel_options_t::num_stages, 16},
+                    {"max_registers", &ligerdsl_kernel_options_t::max_registers, 255},
+                    {"no_alias", &ligerdsl_kernel_options_t::no_alias, 1},
+                    {"forbid_contract", &ligerdsl_kernel_options_t::forbid_contract, 1},
+                    {"min_ctas_per_sm", &ligerdsl_kernel_options_t::min_ctas_per_sm, 32}};
+  for (const auto& row : rows) {
+    for (const int32_t wrong : {-1, row.most + 1, INT32_MIN, INT32_MAX}) {
+      options = kernel_options();
+      options.*row.member = wrong;
+      const std::string got = "got " + std::to_string(wrong), most = "to " + std::to_string(row.most);
+      expect_failure(create(options), LIGERDSL_INVALID_ARGUMENT, {row.name, most.c_str(), got.c_str()});
+    }
+  }
 }
 
 }  // namespace

@@ -63,21 +63,54 @@ PLAIN = [
     ("frobnicate", 2, []),
     ("list", 0, ["rms_norm_forward", "cross_entropy"]),
     ("nonsense", 2, ["no command 'nonsense'", "doctor", "bench"]),
+    ("lst", 2, ["no command 'lst' (did you mean 'list'?)"]),
+    ("--frob", 2, ["unknown option '--frob'", "--help"]),
+    ("--frob list", 2, ["unknown option '--frob'"]),
+    ("list --jsn -", 2, ["unknown option '--jsn' (did you mean '--json'?)"]),
+    ("list --frob=3", 2, ["unknown option '--frob'\n", "ligerdsl list --help"]),
+    ("bench --budget 3", 2, ["unknown option '--budget'"]),
+    ("run vector_add --emit ptx", 2, ["unknown option '--emit' of run; it is one of compile"]),
+    ("--emit ptx", 2, ["'--emit' needs its command before it: compile"]),
+    ("list extra", 2, ["list: unexpected argument 'extra'"]),
+    *[(f"bench --budget-ms {value}", 2, ["--budget-ms: expected a number from 0.001 to 3600000", f"got '{value}'"])
+      for value in ("-1", "0", "nan", "inf", "5x", "1e9")],
+    *[(f"bench --copy-bytes {value}", 2, ["--copy-bytes: expected a number from 1 to 1000000000000"]) for value in ("-1", "0", "1e20", "1k")],
+    *[(f"bench --rows {value}", 2, ["--rows: expected an integer from 1 to 2147483647"]) for value in ("-1", "1.5", "9999999999", "8x")],
+    *[(f"list --threads {value}", 2, ["--threads: expected an integer from 0 to 4096"]) for value in ("-1", "4097", "4x", "99999999999999999999")],
+    *[(f"list --device {value}", 2, ["--device"]) for value in ("tpu", "cuda:", "cuda:x", "cuda:4x", "cuda:-1", "cuda:99999999999")],
     ("bench no_such_kernel", 2, ["no operation 'no_such_kernel'", "vector_add"]),
     ("bench --set nothing", 2, ["no set or model 'nothing'", "paper", "llama-3-70b"]),
     ("bench rope --set paper", 2, ["not both"]),
+    ("bench rope --rows 64", 2, ["--rows is for sets"]),
     ("bench --rows 0", 2, ["--rows"]),
     ("bench --list", 0, ["fused_linear_cross_entropy", "target_counts", "N=16384 H=4096"]),
     ("bench --list --device cuda:0", 0, ["N=16384 F=14336", "1.31 GiB"]),
+    ("bench --list --set paper --rows 1e2", 0, ["N=100 H=2048"]),
     ("bench --list --set paper --set widths --rows 64", 0, ["N=64 H=131072", "V=262144", "F=29568"]),
     *[(f"bench --list --model {model}", 0, [f"H={hidden}", f"V={vocabulary}"]) for model, hidden, vocabulary in
       (("llama-3.2-1b", 2048, 128256), ("llama-3-8b", 4096, 128256), ("llama-3-70b", 8192, 128256), ("qwen2.5-7b", 3584, 152064),
        ("qwen2.5-72b", 8192, 152064), ("gemma-2-9b", 3584, 256000), ("deepseek-v3", 7168, 129280))],
     ("compile vector_add nonsense=1 --emit program", 2, ["has no setting 'nonsense'", "in_place"]),
+    ("compile vector_add inplace=1 --emit program", 2, ["(did you mean 'in_place'?)"]),
+    ("compile vector_ad --emit program", 2, ["no operation 'vector_ad' (did you mean 'vector_add'?)"]),
+    ("compile vector_add dtype=bf17 --emit program", 2, ["dtype: expected one of bf16, f16, f32", "(did you mean 'bf16'?)"]),
+    ("compile vector_add in_place=bf16 --emit program", 2, ["in_place: expected one of false, true"]),
+    ("compile vector_add in_place=2 --emit program", 2, ["`in_place`: expected 0 to 1, got 2"]),
+    ("compile vector_add in_place=99999999999 --emit program", 2, ["in_place: expected an integer"]),
+    ("compile rms_norm_forward casting=lama --emit program", 2, ["casting: expected one of gemma, llama, none", "(did you mean 'llama'?)"]),
+    ("compile rms_norm_forward eps=1e-6x --emit program", 2, ["eps: expected a number, got '1e-6x'"]),
+    ("compile rms_norm_forward eps=1e300 --emit program", 2, ["eps: expected a number that f32 holds"]),
+    *[(f"compile vector_add N={value} --emit program", 2, ["N: expected an integer from 0 to 1099511627776", f"got '{value}'"])
+      for value in ("4x", "-1", "1.5", "bf16", "1e30", "nan", "")],
+    ("compile rms_norm_forward n_cols=64 H=65 --emit program", 2, ["H is 64 by n_cols=64, but 65 by H=65"]),
+    ("compile rms_norm_forward n_cols=64 H=64 --emit program", 0, ["program "]),
+    ("bench --list --set paperr", 2, ["(did you mean 'paper'?)"]),
     ("compile vector_add dtype=i64 --emit program", 2, ["`dtype`", "got i64"]),
     ("compile vector_add dtype --emit program", 2, ["name=value"]),
     ("compile rms_norm_forward eps=-1 --emit program", 2, ["`eps`", ">= 0"]),
-    ("compile vector_add --emit program --target z80", 2, ["--target", "z80"]),
+    *[(f"compile vector_add --emit {stage} --target {target}", 2, [f"--target: no target '{target}'", "there are cpu, sm_80, ", "sm_120a"])
+      for target in ("z80", "sm_9999", "sm_", "sm_90b", "sm_35") for stage in ("program", "ptx")],
+    ("compile vector_add --target SM_90A --emit program", 2, ["(did you mean 'sm_90a'?)"]),
     ("compile vector_add --emit nonsense", 2, ["nonsense", "tile"]),
     ("run vector_add --device tpu", 2, ["--device", "tpu"]),
     ("run vector_add --in a=/nowhere.npy", 2, ["/nowhere.npy", "cannot be read"]),
@@ -107,6 +140,11 @@ COMPILED = [
     ("run rope rotary_dim=65 D=64", 2, ["rotary_dim", "65"]),
     ("run rope layout=multimodal time_section=1 D=64", 2, ["time_section", "32"]),
     ("run global_norm N=1000 T=3 --check", 0, ["norm", "clip_factor"]),
+    ("run global_norm N=0 T=2 --check", 0, ["norm", "right"]),
+    ("run vector_add N=0 --check", 0, ["[0]", "right"]),
+    ("run target_counts N=3 V=0 with_class_weight=0", 0, ["counts"]),
+    ("run vector_add N=1099511627776", 4, ["memory"]),
+    ("run rope B=1099511627776 S=1099511627776", 2, ["larger than any memory"]),
     ("bench vector_add N=100000 --budget-ms 20 --copy-bytes 1048576", 0, ["GB/s", "of copy", "median"]),
 ]
 
@@ -137,6 +175,27 @@ def write_npy(path, values):
     header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({len(values)},), }}"
     header += " " * (63 - (10 + len(header)) % 64) + "\n"
     path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}f", *values))
+
+
+def contradictions():
+    """What --in says about sizes and what settings and other arrays say."""
+    write_npy(folder / "three.npy", [1.0, 2.0, 3.0])
+    write_npy(folder / "four.npy", [1.0, 2.0, 3.0, 4.0])
+    three, four = f"{folder}/three.npy", f"{folder}/four.npy"
+    for arguments, code, words in (
+            (["vector_add", "--in", f"a={three}", "N=3"], 0, ["[3]"]),
+            (["vector_add", "--in", f"a={three}", "N=4"], 2, ["N is 4 by N=4, but 3 by --in a=" + three + " of shape [3]"]),
+            (["vector_add", "--in", f"a={three}", "--in", f"b={four}"], 2, [f"--in a={three} of shape [3]", f"--in b={four} of shape [4]"]),
+            (["vector_add", "--in", f"a={three}", "--in", f"a={four}"], 2, ["--in a: given twice"]),
+            (["vector_add", "--in", f"c={three}"], 2, ["no tensor 'c'", "a, b, out"]),
+            (["rms_norm_forward", "--in", f"weight={three}", "n_cols=4"], 2, ["H is 4 by n_cols=4, but 3 by --in weight="]),
+            (["rms_norm_forward", "--in", f"weight={three}", "N=2", "--check"], 0, ["[2, 3]", "right"]),
+            (["swiglu_forward", "fused=1", "--in", f"gate_up={three}"], 2, ["a multiple of 2", "3"]),
+            (["rms_norm_backward", "N=2", "--in", f"weight={three}", "--in", f"rstd={three}"], 2, ["N is 2 by N=2, but 3 by --in rstd="]),
+            (["cross_entropy", "V=5", "reduction=none", "with_class_weight=1", "--in", f"class_weight={four}"], 2, ["V is 5 by V=5, but 4"]),
+            (["cross_entropy_backward", "per_row=1", "V=2", "N=3", "--in", f"d_loss={three}"], 0, ["[3, 2]"])):
+        got, output, _ = run(["run", *arguments])
+        expect(got == code and all(word in output for word in words), f"run {arguments}: {got}\n{output[-800:]}")
 
 
 def files_and_json():
@@ -181,6 +240,7 @@ shutil.rmtree(folder, ignore_errors=True)
 folder.mkdir(parents=True)
 table(PLAIN if part == "plain" else COMPILED)
 if part == "compiled":
+    contradictions()
     files_and_json()
     compiles_in_a_process()
 print(f"{failures} failures")

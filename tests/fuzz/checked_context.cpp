@@ -58,7 +58,9 @@ class CheckedKernel final : public runtime::LoadedKernel {
 
   void launch(const uint64_t* slots, const runtime::Grid& grid, runtime::Stream) override {
     ++expectations().launches;
+    const runtime::Grid most = largest_grid();
     if (grid.x < 0 || grid.y < 0 || grid.z < 0) report("a grid of negative size");
+    if (grid.x > most.x || grid.y > most.y || grid.z > most.z) report("a grid that no device takes");
     std::vector<Argument> views;
     for (Argument argument : arguments_) {
       const size_t rank = argument.type.shape.size();

@@ -111,7 +111,7 @@ class CallFuzz {
         break;
       case FieldRole::option:
         if (field.type != FieldType::f32 && !once_in(3)) return;  // the default
-        value = std::isfinite(field.high) && field.high < 100 ? pick(static_cast<int>(field.high) + 1) : width();
+        value = field.range.high < 100 ? pick(static_cast<int>(field.range.high) + 1) : width();
         if (once_in(30)) value = -7;
         break;
     }

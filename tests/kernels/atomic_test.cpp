@@ -19,7 +19,7 @@ struct Meta {
 
 kernels::Operation operation(void (*build)(KernelBuilder&, const Meta&), const Meta& meta) {
   Launch launch{.program = kernels::record("atomic", i32, build, meta), .num_warps = 4};
-  launch.grid = [](int64_t programs) { return kernels::grid_of(programs); };
+  launch.grid = [](kernels::Count programs) { return kernels::grid_of(programs); };
   return {.launches = {launch}};
 }
 

@@ -33,7 +33,7 @@ void expect_interpreters_bits(DType type, int num_ctas, int num_warps, const Bui
   kernels::Launch launch{.program = k.finish(), .num_warps = num_warps, .num_ctas = num_ctas};
   SCOPED_TRACE(std::to_string(num_ctas) + " CTAs of " + std::to_string(num_warps) + " warps\n" +
                program::print(launch.program));
-  launch.grid = [](int64_t) { return kernels::Grid{1, 1, 1}; };
+  launch.grid = [](kernels::Count) { return kernels::Grid{1, 1, 1}; };
   Tensor input = whole_numbers(type), expected = whole_numbers(type), actual = whole_numbers(type);
   interpreter::Arguments slots;
   for (Tensor* tensor : {&input, &expected})

@@ -25,7 +25,7 @@ Values evaluate(Function function, const Values& x) {
   }
   const auto n = static_cast<int64_t>(x.size());
   Launch launch{.program = k.finish(), .num_warps = 4};
-  launch.grid = [n](int64_t) { return kernels::grid_of((n + kBlock - 1) / kBlock); };
+  launch.grid = [n](kernels::Count) { return kernels::grid_of((n + kBlock - 1) / kBlock); };
   Tensor in = Tensor(f32, {n}).fill(x), y(f32, {n});
   expect_aligned([&] { backend().run({.launches = {launch}}, n, Arguments().tensor("y", y).tensor("x", in)); });
   return y.values();

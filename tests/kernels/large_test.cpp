@@ -91,7 +91,7 @@ TEST(Large, Pointers) {
   Scalar last = from.stride(0) * 2 + 7;
   store(to.ptr() + last, load(from.ptr() + last));
   kernels::Launch launch{.program = k.finish()};
-  launch.grid = [](int64_t) { return kernels::Grid{1, 1, 1}; };
+  launch.grid = [](kernels::Count) { return kernels::Grid{1, 1, 1}; };
 
   const Tensor values = random_rows(f32, 3, 8, 1);
   const Tensor source = Tensor::sparse(f32, {3, 8}, {kFar, 1}).fill(values.values());

@@ -44,7 +44,7 @@ void expect_copies(const Case& c, int64_t gap, int64_t shift, int64_t shift_of_c
   Tensor x = small_numbers(c, rows, gap, shift), y = Tensor::rows(c.type, rows, c.columns, gap, shift_of_copy),
          other = Tensor::rows(c.lead_type, rows, c.columns, gap, 1), sums(f32, {2});
   kernels::Launch launch = copy(c);
-  launch.grid = [](int64_t) { return kernels::Grid{2, 1, 1}; };
+  launch.grid = [](kernels::Count) { return kernels::Grid{2, 1, 1}; };
   backend().run({.launches = {launch}}, rows,
                 Arguments().tensor("y", y).tensor("x", x).tensor("other", other).tensor("sums", sums));
   SCOPED_TRACE(std::string(name(c.type)) + " columns " + std::to_string(c.columns) + " block " +

@@ -50,7 +50,7 @@ TEST(RandomProgram, EveryBackendGivesTheInterpretersBits) {
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + program::print(launch.program));
     const Shape tile = random_tile(seed);
     const int64_t grid[2] = {ceil_div(kRows, tile[0]), ceil_div(kColumns, tile[1])};
-    launch.grid = [&](int64_t) { return kernels::Grid{grid[0], grid[1], 1}; };
+    launch.grid = [&](kernels::Count) { return kernels::Grid{grid[0], grid[1], 1}; };
 
     Memory expected(seed);
     interpreter::Arguments slots;

@@ -71,7 +71,7 @@ void expect_interpreters_bits(KernelBuilder& k, const Rows& of, unsigned seed, b
   kernels::Launch launch{.program = k.finish(), .num_warps = of.num_warps};
   SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + program::print(launch.program));
   const int64_t programs = of.rows + 2, grid = ctas ? ctas : programs;
-  launch.grid = [&](int64_t) { return kernels::Grid{grid, 1, 1}; };
+  launch.grid = [&](kernels::Count) { return kernels::Grid{grid, 1, 1}; };
   Memory expected(of, seed), actual(of, seed);
   if (in_place) expected.y = expected.x, actual.y = actual.x;
   Tensor tickets(i32, {1}), again(i32, {1});

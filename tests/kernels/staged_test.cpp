@@ -31,7 +31,7 @@ void expect_interpreters_bits(DType type, int64_t columns, int num_ctas, int num
   kernels::Launch launch{.program = k.finish(), .num_warps = num_warps, .num_ctas = num_ctas};
   SCOPED_TRACE(std::to_string(num_ctas) + " CTAs of " + std::to_string(num_warps) + " warps\n" +
                program::print(launch.program));
-  launch.grid = [](int64_t) { return kernels::Grid{2, 1, 1}; };
+  launch.grid = [](kernels::Count) { return kernels::Grid{2, 1, 1}; };
   Tensor rows = whole_numbers(type, columns, 1), weight = whole_numbers(type, columns, 2),
          expected = whole_numbers(f32, columns, 3), actual = whole_numbers(f32, columns, 3);
   interpreter::Arguments slots;

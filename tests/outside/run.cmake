@@ -27,12 +27,34 @@ separate_arguments(flags)
 run(${CC} -std=c99 -O2 -Wall -Wextra -Werror ${SOURCE}/c_trainer/main.c -o ${WORK}/c_trainer ${flags} -lm)
 run(${WORK}/c_trainer)
 
-foreach(project cpp_trainer dsl_author)
-  run(${CMAKE_COMMAND} -S ${SOURCE}/${project} -B ${WORK}/${project} -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=Release
-      -DCMAKE_CXX_COMPILER=${CXX})
-  run(${CMAKE_COMMAND} --build ${WORK}/${project})
-  run(${WORK}/${project}/${project})
-endforeach()
+function(build_and_run project folder compiler)
+  run(${CMAKE_COMMAND} -S ${SOURCE}/${project} -B ${WORK}/${folder} -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=Release
+      -DCMAKE_CXX_COMPILER=${compiler})
+  run(${CMAKE_COMMAND} --build ${WORK}/${folder})
+  run(${WORK}/${folder}/${project})
+endfunction()
+build_and_run(cpp_trainer cpp_trainer ${CXX})
+build_and_run(dsl_author dsl_author ${CXX})
+# An author's compiler need not be the one that the library was built with.
+if(CLANGXX)
+  build_and_run(dsl_author dsl_author_clang ${CLANGXX})
+endif()
 
 # The author's kernels behind the command.
 run(${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so list)
+
+# Settings of an author's kernel that are wrong: exit code 2, and words that help.
+function(refused words)
+  set(command ${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so ${ARGN})
+  execute_process(COMMAND ${command} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  string(FIND "${output}" "${words}" found)
+  if(NOT result EQUAL 2 OR found EQUAL -1)
+    message(FATAL_ERROR "${command}: exit ${result}, expected 2 and \"${words}\" in\n${output}")
+  endif()
+endfunction()
+refused("num_warps: expected an integer from 1 to 32, got '4x'" compile squared_relu num_warps=4x --emit program)
+refused("did you mean 'num_warps'?" compile squared_relu numwarps=4 --emit program)
+refused("got '3z'" run squared_relu y=3z x=y)
+refused("name of another view" run squared_relu y=nothing x=100 scale=1)
+refused("scale: expected a number, got '2x'" run squared_relu y=100 x=y scale=2x)
+refused("no setting or argument 'scael' (did you mean 'scale'?)" run squared_relu y=100 x=y scale=1 scael=2)

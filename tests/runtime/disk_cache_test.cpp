@@ -1,13 +1,17 @@
 #include "runtime/disk_cache.h"
 
 #include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "runtime/log.h"
@@ -18,28 +22,13 @@ namespace {
 
 using test::expect_error;
 using test::TempFolder;
+using test::Warnings;
 
 const Digest kKey = sha256("key"), kOther = sha256("other");
 
 std::string entry_path(const DiskCache& cache, const Digest& key, const char* suffix = ".art") {
   return cache.directory() + "/" + hex(key) + suffix;
 }
-
-// Counts warnings for the lifetime of the object.
-class Warnings {
- public:
-  Warnings()
-      : id_(add_log_callback(
-            [](void* user, int32_t level, const char* line) {
-              if (level == static_cast<int32_t>(LogLevel::warning)) static_cast<Warnings*>(user)->lines.push_back(line);
-            },
-            this)) {}
-  ~Warnings() { remove_log_callback(id_); }
-  std::vector<std::string> lines;
-
- private:
-  int id_;
-};
 
 TEST(DiskCache, KeepsWhatWasWritten) {
   TempFolder folder;
@@ -195,9 +184,11 @@ TEST(DiskCache, ReadOnlyFolderServesAndWarnsOnce) {
     cache.write(kOther, ".art", "more");
     EXPECT_FALSE(cache.read(kOther, ".art"));
     EXPECT_EQ(warnings.lines.size(), 1u);
-    // A folder that cannot be made.
+    // A folder that cannot be made: the warning says which part of the path, and why.
     EXPECT_FALSE(DiskCache(folder.path() + "/sub/cache", CacheMode::read_write).readable());
     EXPECT_EQ(warnings.lines.size(), 2u);
+    EXPECT_NE(warnings.lines.back().find('"' + folder.path() + "/sub\": Permission denied"), std::string::npos)
+        << warnings.lines.back();
     expect_error(Status::cache_error,
                  [&] { DiskCache(folder.path(), CacheMode::required).write(kOther, ".art", "more"); });
     return true;
@@ -217,6 +208,46 @@ TEST(DiskCache, FullDiskIsAWarning) {
     EXPECT_FALSE(cache.read(kKey, ".art"));
     EXPECT_EQ(warnings.lines.size(), 1u);
     EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+    return true;
+  }));
+}
+
+// A mount table of one's own: as root, or in a user namespace in which this user is itself.
+bool enter_mount_namespace() {
+  const std::string user = std::to_string(geteuid()), group = std::to_string(getegid());
+  if (unshare(CLONE_NEWNS) == 0) return true;
+  if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+  test::write_file("/proc/self/setgroups", "deny");
+  test::write_file("/proc/self/uid_map", user + " " + user + " 1");
+  test::write_file("/proc/self/gid_map", group + " " + group + " 1");
+  return true;
+}
+
+// A file system of 64 KiB, where the user may have one.
+bool mount_small_disk(const std::string& folder) {
+  return enter_mount_namespace() && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=64k,mode=700") == 0;
+}
+
+TEST(DiskCache, ADiskThatRunsFullKeepsWhatIsThere) {
+  TempFolder folder;
+  EXPECT_TRUE(test::passes_in_child([&] {
+    if (!mount_small_disk(folder.path())) {
+      printf("[SKIP] mounting a small file system is not permitted here\n");
+      return true;
+    }
+    Warnings warnings;
+    const DiskCache cache(folder.path(), CacheMode::read_write);
+    cache.write(kKey, ".art", std::string(30000, 'x'));
+    cache.write(kOther, ".art", std::string(50000, 'x'));
+    EXPECT_TRUE(cache.read(kKey, ".art"));
+    EXPECT_FALSE(cache.read(kOther, ".art"));
+    EXPECT_EQ(warnings.lines.size(), 1u);
+    EXPECT_NE(warnings.lines.back().find("No space left on device"), std::string::npos) << warnings.lines.back();
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+    EXPECT_EQ(cache.folder().probe(), ENOSPC);
+    expect_error(Status::cache_error,
+                 [&] { DiskCache(folder.path(), CacheMode::required).write(kOther, ".art", std::string(50000, 'x')); });
     return true;
   }));
 }
@@ -261,25 +292,6 @@ TEST(DiskCache, NoHomeWarnsAndWorksWithout) {
   EXPECT_NE(warnings.lines[0].find("HOME"), std::string::npos);
 }
 
-TEST(DiskCache, TrimRemovesOldestFirstAndAbandonedFiles) {
-  TempFolder folder;
-  const DiskCache cache(folder.path(), CacheMode::read_write);
-  for (const char* name : {"a", "b", "c"}) cache.write(sha256(name), ".art", std::string(1000, 'x'));
-  const timespec old[2] = {{1000, 0}, {1000, 0}};
-  ASSERT_EQ(utimensat(AT_FDCWD, entry_path(cache, sha256("b")).c_str(), old, 0), 0);
-  test::write_file(folder.path() + "/.tmp-1-abandoned", "x");
-  ASSERT_EQ(utimensat(AT_FDCWD, (folder.path() + "/.tmp-1-abandoned").c_str(), old, 0), 0);
-  test::write_file(folder.path() + "/.tmp-2-in-use", "x");
-  const CacheUsage removed = cache.trim(2500);
-  EXPECT_EQ(removed.entries, 2);
-  EXPECT_FALSE(cache.read(sha256("b"), ".art"));
-  EXPECT_TRUE(cache.read(sha256("a"), ".art"));
-  EXPECT_TRUE(std::filesystem::exists(folder.path() + "/.tmp-2-in-use"));
-  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/.tmp-1-abandoned"));
-  cache.trim(0);
-  EXPECT_EQ(cache.usage().entries, 0);
-}
-
 // Writes and reads a few keys for ever. Exits with 1 on a torn entry.
 [[noreturn]] void hammer(const std::string& path) {
   const DiskCache cache(path, CacheMode::read_write);
@@ -317,8 +329,158 @@ TEST(DiskCache, ProcessesKilledAtRandomLeaveNoTornEntry) {
   const timespec old[2] = {{1000, 0}, {1000, 0}};
   for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
     utimensat(AT_FDCWD, entry.path().c_str(), old, 0);
-  cache.trim(0);
+  cache.folder().trim({});
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+// Memory is taken for what a header and the file's size agree on, so none of these may allocate anything.
+TEST(DiskCache, HugeFilesCostNoMemory) {
+  TempFolder folder;
+  const DiskCache cache(folder.path(), CacheMode::read_write);
+  cache.write(kKey, ".art", std::string(100000, 'x'));
+  const std::string path = entry_path(cache, kKey), whole = test::read_file(path);
+  const auto claims = [&](uint64_t payload_bytes) {
+    std::string head = whole.substr(0, 200);
+    memcpy(head.data() + 48, &payload_bytes, sizeof payload_bytes);
+    return head;
+  };
+  const auto misses_with_little_memory = [&](const std::string& begin, off_t size) {
+    test::write_file(path, begin);
+    EXPECT_EQ(truncate(path.c_str(), size), 0);
+    return test::passes_in_child([&] {
+      const int64_t pages = [] {
+        int64_t value = 0;
+        std::ifstream("/proc/self/statm") >> value;
+        return value;
+      }();
+      // 8 MiB more than what is there: any buffer of the file's size is refused, and then the child fails.
+      const rlim_t most = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + (rlim_t{8} << 20);
+      const rlimit limit{most, most};
+      if (setrlimit(RLIMIT_AS, &limit) != 0) return false;
+      EXPECT_FALSE(cache.read(kKey, ".art"));
+      EXPECT_EQ(cache.folder().list().size(), static_cast<size_t>(size <= kMaxEntryBytes));
+      cache.folder().trim({});
+      return true;
+    });
+  };
+  constexpr off_t kGibibyte = off_t{1} << 30;
+  if (!test::kSanitized) {  // sanitizers reserve address space of their own
+    EXPECT_TRUE(misses_with_little_memory(claims(kGibibyte), 200));
+    EXPECT_TRUE(misses_with_little_memory(whole, kGibibyte));
+    EXPECT_TRUE(misses_with_little_memory(claims(kGibibyte - 200), kGibibyte));
+    EXPECT_TRUE(misses_with_little_memory(claims((uint64_t{63} << 20)), off_t{60} << 20));
+    // Header and size agree; only the digest does not.
+    const uint64_t rest = (uint64_t{60} << 20) - (whole.size() - 100000);
+    EXPECT_TRUE(misses_with_little_memory(claims(rest), off_t{60} << 20));
+  }
+}
+
+TEST(DiskCache, LargeEntriesAreKept) {
+  TempFolder folder;
+  const DiskCache cache(folder.path(), CacheMode::read_write);
+  const std::string payload(size_t{3} << 20, 'z');
+  cache.write(kKey, ".art", payload);
+  EXPECT_EQ(cache.read(kKey, ".art"), payload);
+  Warnings warnings;
+  cache.write(kOther, ".art", std::string(static_cast<size_t>(kMaxEntryBytes), 'z'));
+  EXPECT_FALSE(cache.read(kOther, ".art"));
+  EXPECT_EQ(warnings.lines.size(), 1u);
+}
+
+TEST(DiskCache, TheLimitHoldsAndTheLeastRecentlyUsedGo) {
+  TempFolder folder;
+  const DiskCache cache(folder.path(), CacheMode::read_write, 100000);
+  EXPECT_EQ(cache.limit_bytes(), 100000);
+  const auto key = [](int i) { return sha256(std::to_string(i)); };
+  const auto used_before = [&](int i, time_t seconds) {
+    const timespec times[2] = {{0, UTIME_OMIT}, {time(nullptr) - seconds, 0}};
+    ASSERT_EQ(utimensat(AT_FDCWD, entry_path(cache, key(i)).c_str(), times, 0), 0);
+  };
+  for (int i = 0; i < 9; ++i) {
+    cache.write(key(i), ".art", std::string(10000, 'x'));
+    used_before(i, 10000 - i);
+  }
+  EXPECT_EQ(cache.usage().entries, 9);
+  EXPECT_TRUE(cache.read(key(0), ".art"));  // the oldest is now the one used last
+  cache.write(key(9), ".art", std::string(10000, 'x'));
+  EXPECT_LE(cache.usage().bytes, 100000 - 100000 / 8);
+  EXPECT_EQ(cache.usage().entries, 8);
+  EXPECT_TRUE(cache.read(key(0), ".art"));
+  EXPECT_FALSE(cache.read(key(1), ".art"));
+  EXPECT_FALSE(cache.read(key(2), ".art"));
+  EXPECT_TRUE(cache.read(key(3), ".art"));
+  EXPECT_TRUE(cache.read(key(9), ".art"));
+}
+
+TEST(DiskCache, TheDefaultLimit) {
+  TempFolder folder;
+  EXPECT_EQ(DiskCache(folder.path(), CacheMode::read_write).limit_bytes(), int64_t{1} << 30);
+}
+
+TEST(DiskCache, AnEntryLargerThanTheLimitIsNotStored) {
+  TempFolder folder;
+  const DiskCache cache(folder.path(), CacheMode::read_write, 5000);
+  cache.write(kOther, ".art", std::string(3000, 'x'));
+  Warnings warnings;
+  cache.write(kKey, ".art", std::string(6000, 'x'));
+  EXPECT_FALSE(cache.read(kKey, ".art"));
+  EXPECT_TRUE(cache.read(kOther, ".art"));
+  ASSERT_EQ(warnings.lines.size(), 1u);
+  EXPECT_NE(warnings.lines[0].find("LIGERDSL_CACHE_SIZE"), std::string::npos) << warnings.lines[0];
+  // One that nearly fills it stays, and everything else goes.
+  cache.write(kKey, ".art", std::string(4800, 'x'));
+  EXPECT_TRUE(cache.read(kKey, ".art"));
+  EXPECT_EQ(cache.usage().entries, 1);
+  expect_error(Status::cache_error, [&] {
+    DiskCache(folder.path(), CacheMode::required, 5000).write(kOther, ".art", std::string(6000, 'x'));
+  });
+}
+
+TEST(DiskCache, TheFirstStoreOfAProcessRemovesAbandonedFiles) {
+  TempFolder folder;
+  const std::string path = folder.path() + "/.ligerdsl-1-2-3.tmp";
+  test::write_file(path, "LGDSLKRN");
+  const timespec old[2] = {{1000, 0}, {1000, 0}};
+  ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), old, 0), 0);
+  DiskCache(folder.path(), CacheMode::read_write).write(kKey, ".art", "payload");
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+// Processes that store under a limit of a few entries while others trim: entries are whole or not there, and in the end
+// the limit holds.
+TEST(DiskCache, ManyProcessesStoreAndTrim) {
+  TempFolder folder;
+  constexpr int64_t kLimit = 200000;
+  const auto store_and_read = [&](int process) {
+    const DiskCache cache(folder.path(), CacheMode::read_write, kLimit);
+    for (int i = 0; i < 60; ++i) {
+      const std::string name = std::to_string(process * 7 + i);
+      cache.write(sha256(name), ".art", name + std::string(20000, 'x'));
+      if (i % 5 == 4) cache.folder().trim({.max_bytes = kLimit / 2, .target_bytes = kLimit / 2});
+      const auto got = cache.read(sha256(name), ".art");
+      if (got && *got != name + std::string(20000, 'x')) return false;
+    }
+    return true;
+  };
+  std::vector<pid_t> children;
+  for (int process = 0; process < 6; ++process) {
+    const pid_t child = fork();
+    if (child == 0) _exit(store_and_read(process) ? 0 : 1);
+    children.push_back(child);
+  }
+  for (pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  const DiskCache cache(folder.path(), CacheMode::read_write, kLimit);
+  cache.write(kKey, ".art", "payload");
+  EXPECT_LE(cache.usage().bytes, kLimit);
+  EXPECT_GT(cache.usage().entries, 1);
+  for (const CacheFile& file : cache.folder().list()) {
+    EXPECT_FALSE(file.temporary) << file.name;
+    EXPECT_EQ(cache.folder().inspect(file, true).state, EntryState::good) << file.name;
+  }
 }
 
 TEST(DiskCache, ThreadsShareOneCache) {

@@ -1,4 +1,5 @@
 // What the environment does, in processes of their own: it is read once.
+#include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "runtime/compiler_library.h"
+#include "runtime/disk_cache.h"
 #include "runtime/driver.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
@@ -17,8 +19,10 @@ extern char** environ;
 namespace ligerdsl::runtime {
 namespace {
 
-// Runs one (disabled) test of this program with these variables added. True when it passed.
-bool passes_with(const std::string& name, const std::vector<std::string>& variables) {
+// Runs one (disabled) test of this program with these variables added; its stderr goes to a file where one is named.
+// True when it passed.
+bool passes_with(const std::string& name, const std::vector<std::string>& variables,
+                 const std::string& errors_to = "") {
   std::vector<std::string> keep = variables;
   for (char** variable = environ; *variable != nullptr; ++variable)
     if (!std::string_view(*variable).starts_with("LIGERDSL_")) keep.emplace_back(*variable);
@@ -29,7 +33,13 @@ bool passes_with(const std::string& name, const std::vector<std::string>& variab
   char* arguments[] = {program.data(), filter.data(), also.data(), nullptr};
   pid_t child = 0;
   const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-  if (posix_spawn(&child, self.c_str(), nullptr, nullptr, arguments, environment.data()) != 0) return false;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  if (!errors_to.empty())
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, errors_to.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  const int error = posix_spawn(&child, self.c_str(), &actions, nullptr, arguments, environment.data());
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) return false;
   int status = 0;
   waitpid(child, &status, 0);
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -46,6 +56,25 @@ TEST(EnvironmentChild, DISABLED_LoadOnCpu) {
   auto device = Device::create({});
   EXPECT_EQ(device->description().threads, 3);
   device->load("program", {});
+}
+
+TEST(EnvironmentChild, DISABLED_LoadTwiceOnCpu) {
+  auto device = Device::create({});
+  device->load("program", {});
+  device->load("program", {});
+}
+
+TEST(EnvironmentChild, DISABLED_LoadOnGpuToo) {
+  test::fake_cuda().reset();
+  auto device = Device::create({.kind = DeviceKind::cuda});
+  device->load("program", device->base_options());
+}
+
+TEST(EnvironmentChild, DISABLED_LimitAndNoJit) {
+  auto device = Device::create({});
+  EXPECT_EQ(device->disk_cache().limit_bytes(), int64_t{3} << 20);
+  EXPECT_EQ(Device::create({.cache_limit_bytes = 4096})->disk_cache().limit_bytes(), 4096);
+  test::expect_error(Status::not_supported, [&] { device->load("program", {}); });
 }
 
 TEST(EnvironmentChild, DISABLED_LoadOnGpu) {
@@ -81,6 +110,105 @@ TEST(Environment, ThreadsCacheCompilerDumpAndLogFile) {
     if (entry.path().extension() != ".tile") continue;
     EXPECT_EQ(test::read_file(entry.path()), "stage tile of program");
   }
+}
+
+int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+TEST(Environment, ALogFileThatCannotBeWrittenIsSaidOnceAndLinesGoToStderr) {
+  test::TempFolder folder;
+  const std::string path = folder.path(), errors = path + "/errors";
+  test::write_file(path + "/target", "");
+  std::filesystem::create_symlink(path + "/target", path + "/link");
+  for (const auto& [file, reason] : std::vector<std::pair<std::string, std::string>>{
+           {path + "/none/below/log", '"' + path + "/none\": No such file or directory"},
+           {path + "/target/log", '"' + path + "/target\": Not a directory"},
+           {path, '"' + path + "\": Is a directory"},
+           {path + "/link", "it is a symbolic link"}}) {
+    EXPECT_TRUE(passes_with(
+        "DISABLED_LoadTwiceOnCpu",
+        {"LIGERDSL_COMPILER=" FAKE_COMPILER, "LIGERDSL_CACHE=off", "LIGERDSL_LOG=debug", "LIGERDSL_LOG_FILE=" + file},
+        errors));
+    const std::string log = test::read_file(errors);
+    EXPECT_EQ(count(log, "LIGERDSL_LOG_FILE"), 1) << log;
+    EXPECT_NE(log.find(reason), std::string::npos) << log;
+    EXPECT_EQ(count(log, "compiled ligerdsl_fake"), 1) << log;
+  }
+  EXPECT_EQ(test::read_file(path + "/target"), "");
+}
+
+TEST(Environment, TheDumpFolderIsMadeOrSaidToBeImpossible) {
+  test::TempFolder folder;
+  const std::string path = folder.path(), errors = path + "/errors";
+  test::write_file(path + "/file", "");
+  const auto dump_to = [&](const std::string& to) {
+    EXPECT_TRUE(passes_with("DISABLED_LoadTwiceOnCpu",
+                            {"LIGERDSL_COMPILER=" FAKE_COMPILER, "LIGERDSL_CACHE=off", "LIGERDSL_DUMP=tile,llvm",
+                             "LIGERDSL_DUMP_DIR=" + to},
+                            errors));
+    return test::read_file(errors);
+  };
+  EXPECT_EQ(dump_to(path + "/new/dumps"), "");
+  EXPECT_EQ(count_files(path + "/new/dumps", ".tile"), 1);
+  EXPECT_EQ(count_files(path + "/new/dumps", ".llvm"), 1);
+  const std::string log = dump_to(path + "/file/dumps");
+  EXPECT_EQ(count(log, "LIGERDSL_DUMP_DIR"), 1) << log;
+  EXPECT_NE(log.find('"' + path + "/file\": Not a directory"), std::string::npos) << log;
+}
+
+TEST(Environment, ACacheFolderThatCannotBeMadeNamesThePartOfThePath) {
+  test::TempFolder folder;
+  const std::string errors = folder.path() + "/errors";
+  test::write_file(folder.path() + "/home", "");
+  EXPECT_TRUE(passes_with("DISABLED_LoadTwiceOnCpu",
+                          {"LIGERDSL_COMPILER=" FAKE_COMPILER, "XDG_CACHE_HOME=" + folder.path() + "/home"}, errors));
+  const std::string log = test::read_file(errors);
+  EXPECT_EQ(count(log, "warning"), 1) << log;
+  EXPECT_NE(log.find("/home\": Not a directory"), std::string::npos) << log;
+}
+
+TEST(Environment, DebugLogTellsCompilesHitsAndMisses) {
+  test::TempFolder folder;
+  const std::string errors = folder.path() + "/errors";
+  const auto log_of = [&](const char* name) {
+    EXPECT_TRUE(passes_with(name,
+                            {"LIGERDSL_COMPILER=" FAKE_COMPILER, "LIGERDSL_LIBCUDA=" FAKE_CUDA, "LIGERDSL_LOG=debug",
+                             "LIGERDSL_CACHE_DIR=" + folder.path() + "/cache"},
+                            errors));
+    return test::read_file(errors);
+  };
+  const auto expect_lines = [](const std::string& log, const std::vector<std::string>& lines) {
+    size_t at = 0;
+    for (const std::string& line : lines) {
+      at = log.find(line, at);
+      ASSERT_NE(at, std::string::npos) << line << "\nis not in, or not in this order\n" << log;
+    }
+  };
+  std::string log = log_of("DISABLED_LoadTwiceOnCpu");
+  expect_lines(log, {"debug: cache miss: a kernel for cpu (fake-cpu), key ",
+                     "debug: compiled ligerdsl_fake for cpu (fake-cpu) in ", " ms, key ",
+                     "debug: cache hit in memory: ligerdsl_fake for cpu (fake-cpu), key "});
+  const size_t key = log.find("key ") + 4;
+  const std::string name = log.substr(key, 64) + ".art";
+  EXPECT_TRUE(std::filesystem::exists(folder.path() + "/cache/" + name)) << name;
+  log = log_of("DISABLED_LoadTwiceOnCpu");
+  expect_lines(log, {"cache hit on disk: ligerdsl_fake for cpu", "cache hit in memory: ligerdsl_fake for cpu"});
+  EXPECT_EQ(count(log, "compiled"), 0) << log;
+  expect_lines(log_of("DISABLED_LoadOnGpuToo"),
+               {"cache miss: a kernel for sm_90a, PTX ", "compiled ligerdsl_fake for sm_90a, PTX ",
+                "cubin assembled by the driver: ligerdsl_fake for sm_90a, driver "});
+  expect_lines(log_of("DISABLED_LoadOnGpuToo"),
+               {"cubin hit on disk: ligerdsl_fake for sm_90a, driver ", "cache hit on disk: ligerdsl_fake for sm_90a"});
+}
+
+TEST(Environment, CacheSizeAndNoJit) {
+  test::TempFolder folder;
+  EXPECT_TRUE(
+      passes_with("DISABLED_LimitAndNoJit", {"LIGERDSL_COMPILER=" FAKE_COMPILER, "LIGERDSL_CACHE_DIR=" + folder.path(),
+                                             "LIGERDSL_CACHE_SIZE=3M", "LIGERDSL_NO_JIT=1"}));
 }
 
 TEST(Environment, DumpFilter) {

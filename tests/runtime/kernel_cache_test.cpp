@@ -165,8 +165,39 @@ TEST(KernelCache, NoJitRefusesToCompile) {
   auto device = Device::create(config);
   const std::string text = expect_error(Status::not_supported, [&] { device->load("program", {}); });
   EXPECT_NE(text.find("NO_JIT"), std::string::npos);
+  EXPECT_NE(text.find("ligerdsl cache warm"), std::string::npos);
   fake_cpu(folder.path())->load("program", {});
   expect_runs(*device->load("program", {}));
+}
+
+// What was put there without a device is what a device looks up.
+TEST(KernelCache, KeptEntriesAreFoundWithoutACompile) {
+  TempFolder folder;
+  const DiskCache disk(folder.path(), CacheMode::required);
+  DeviceConfig config;
+  config.cache_dir = folder.path();
+  config.compiler = test::fake_compiler();
+  config.no_jit = true;
+  for (const DeviceKind kind : {DeviceKind::cpu, DeviceKind::cuda}) {
+    config.kind = kind;
+    if (kind == DeviceKind::cuda) config.driver = test::fake_driver();
+    auto device = Device::create(config);
+    const program::CompileOptions options = device->base_options();
+    const auto keep = [&] {
+      return KernelCache::keep(
+          disk, [](auto program, auto bytes) { return test::fake_compiler()->compile(program, bytes); }, "program",
+          options);
+    };
+    EXPECT_THROW(device->load("program", options), NotCached);
+    const int64_t before = fake_compiles();
+    EXPECT_EQ(keep(), Origin::compiled);
+    EXPECT_EQ(keep(), Origin::disk);
+    EXPECT_EQ(fake_compiles(), before + 1);
+    LoadReport report;
+    device->load("program", options, &report);
+    EXPECT_EQ(report.origin, Origin::disk);
+    EXPECT_EQ(fake_compiles(), before + 1);
+  }
 }
 
 TEST(KernelCache, WrongTargetAndEmit) {

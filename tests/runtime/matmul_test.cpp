@@ -48,8 +48,7 @@ Function of_fake_cublaslt(const char* name) {
 }
 
 // Every product, with and without adding to c, of matrices with gaps behind their rows.
-void check_products(Matmul& matmul) {
-  const int64_t m = 5, n = 7, k = 11;
+void check_products(Matmul& matmul, int64_t m = 5, int64_t n = 7, int64_t k = 11) {
   for (Product product : {Product::nt, Product::nn, Product::tn}) {
     for (float beta : {0.0f, 1.0f}) {
       const bool ta = product == Product::tn, tb = product == Product::nt;
@@ -64,7 +63,7 @@ void check_products(Matmul& matmul) {
         for (int64_t j = 0; j < n; ++j) {
           double sum = beta * before.at(i, j);
           for (int64_t l = 0; l < k; ++l) sum += (ta ? a.at(l, i) : a.at(i, l)) * (tb ? b.at(j, l) : b.at(l, j));
-          EXPECT_NEAR(c.at(i, j), sum, 1e-5) << i << ", " << j;
+          EXPECT_NEAR(c.at(i, j), sum, 1e-6 * static_cast<double>(k)) << i << ", " << j;
         }
         EXPECT_EQ(c.at(i, n), before.at(i, n)) << "written behind a row";
       }
@@ -74,6 +73,7 @@ void check_products(Matmul& matmul) {
 
 TEST(Matmul, ProductsOfStridedMatrices) {
   check_products(*make_cpu_matmul());
+  check_products(*make_cpu_matmul(), 65, 130, 97);  // large enough for several threads
 }
 
 TEST(CudaMatmul, RowMajorThroughAColumnMajorLibrary) {
@@ -196,6 +196,13 @@ TEST(Matmul, MissingLibrariesAreNamed) {
   expect_failure(Status::not_supported, "LIGERDSL_LIBCUBLASLT",
                  [&] { make_cuda_matmul(context, "/nowhere/libcublasLt.so"); });
   expect_failure(Status::not_supported, "cublasLtCreate", [&] { make_cuda_matmul(context, FAKE_CUDA); });
+}
+
+TEST(Matmul, TheLibrariesAreNamed) {
+  EXPECT_EQ(describe_cublaslt(FAKE_CUBLASLT).find(FAKE_CUBLASLT), 0u) << describe_cublaslt(FAKE_CUBLASLT);
+  expect_failure(Status::not_supported, "/nowhere.so", [] { describe_cublaslt("/nowhere.so"); });
+  expect_failure(Status::not_supported, "/nowhere.so", [] { describe_cblas("/nowhere.so"); });
+  expect_failure(Status::not_supported, "cblas_sgemm", [] { describe_cblas("libm.so.6"); });
 }
 
 }  // namespace

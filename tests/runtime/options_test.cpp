@@ -22,6 +22,8 @@ TEST(Options, DefaultsWithoutEnvironment) {
   const Options options = parse({});
   EXPECT_EQ(options.log, LogLevel::warning);
   EXPECT_EQ(options.cache, CacheMode::read_write);
+  EXPECT_EQ(options.cache_bytes, 0);
+  EXPECT_FALSE(options.no_jit);
   EXPECT_EQ(options.num_threads, 0);
   EXPECT_TRUE(options.launch_overlap);
   EXPECT_EQ(options.dump_dir, ".");
@@ -35,6 +37,8 @@ TEST(Options, EveryVariableIsRead) {
                                  {"LIGERDSL_LOG_FILE", "log"},
                                  {"LIGERDSL_CACHE", "required"},
                                  {"LIGERDSL_CACHE_DIR", "/c"},
+                                 {"LIGERDSL_CACHE_SIZE", "512M"},
+                                 {"LIGERDSL_NO_JIT", "1"},
                                  {"LIGERDSL_NUM_THREADS", "7"},
                                  {"LIGERDSL_COMPILER", "comp.so"},
                                  {"LIGERDSL_VALIDATE", "1"},
@@ -59,6 +63,8 @@ TEST(Options, EveryVariableIsRead) {
   EXPECT_EQ(options.log_file, "log");
   EXPECT_EQ(options.cache, CacheMode::required);
   EXPECT_EQ(options.cache_dir, "/c");
+  EXPECT_EQ(options.cache_bytes, int64_t{512} << 20);
+  EXPECT_TRUE(options.no_jit);
   EXPECT_EQ(options.num_threads, 7);
   EXPECT_EQ(options.compiler, "comp.so");
   EXPECT_TRUE(options.validate);
@@ -118,6 +124,20 @@ TEST(Options, BadValuesAreNamedAndIgnored) {
   EXPECT_EQ(parse({{"LIGERDSL_VALIDATE", "yes"}}).problems.size(), 1u);
   EXPECT_EQ(parse({{"LIGERDSL_COMPILE_SECONDS", "0"}}).problems.size(), 1u);
   EXPECT_EQ(parse({{"LIGERDSL_COMPILE_MEGABYTES", "-1"}}).problems.size(), 1u);
+}
+
+TEST(Options, Bytes) {
+  EXPECT_EQ(parse_bytes("0"), 0);
+  EXPECT_EQ(parse_bytes("4096"), 4096);
+  EXPECT_EQ(parse_bytes("3k"), 3072);
+  EXPECT_EQ(parse_bytes("512M"), int64_t{512} << 20);
+  EXPECT_EQ(parse_bytes("2G"), int64_t{2} << 30);
+  EXPECT_EQ(parse_bytes("8388607T"), int64_t{8388607} << 40);
+  for (const char* text : {"", "M", "-1", "+1", "1.5G", "1GB", "G1", "1 G", " 1", "0x10", "8388608T",
+                           "9223372036854775808", "99999999999999999999"})
+    EXPECT_FALSE(parse_bytes(text)) << text;
+  EXPECT_EQ(parse({{"LIGERDSL_CACHE_SIZE", "much"}}).problems.size(), 1u);
+  EXPECT_EQ(parse({{"LIGERDSL_CACHE_SIZE", "much"}}).cache_bytes, 0);
 }
 
 TEST(Options, EmptyValueIsUnset) {

@@ -11,6 +11,7 @@
 
 #include "runtime/compiler_library.h"
 #include "runtime/driver.h"
+#include "runtime/log.h"
 
 namespace ligerdsl::runtime::test {
 
@@ -71,6 +72,17 @@ std::shared_ptr<Device> fake_gpu(const std::string& folder) {
   return Device::create(config);
 }
 
+Warnings::Warnings()
+    : id_(add_log_callback(
+          [](void* user, int32_t level, const char* line) {
+            if (level == static_cast<int32_t>(LogLevel::warning)) static_cast<Warnings*>(user)->lines.push_back(line);
+          },
+          this)) {}
+
+Warnings::~Warnings() {
+  remove_log_callback(id_);
+}
+
 std::string expect_error(Status status, const std::function<void()>& work) {
   try {
     work();
@@ -85,6 +97,7 @@ std::string expect_error(Status status, const std::function<void()>& work) {
 bool passes_in_child(const std::function<bool()>& work) {
   const pid_t child = fork();
   if (child == 0) {
+    alarm(60);
     bool good = false;
     try {
       good = work() && !::testing::Test::HasFailure();

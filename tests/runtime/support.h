@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "fake_cuda.h"
 #include "runtime/device.h"
@@ -37,10 +38,30 @@ int64_t fake_modules_alive();  // CPU modules linked and not unlinked
 std::shared_ptr<Device> fake_cpu(const std::string& folder, int32_t threads = 2);
 std::shared_ptr<Device> fake_gpu(const std::string& folder);
 
+// Collects warnings for the lifetime of the object.
+class Warnings {
+ public:
+  Warnings();
+  ~Warnings();
+  Warnings(const Warnings&) = delete;
+  std::vector<std::string> lines;
+
+ private:
+  int id_;
+};
+
+// Sanitizers take memory and address space of their own.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 // The message of the Error that `work` throws; fails the test unless it has this status.
 std::string expect_error(Status status, const std::function<void()>& work);
 
-// Runs `work` in a forked child and returns true when it ran to its end without a failed expectation or an exception.
+// Runs `work` in a forked child and returns true when it ran to its end, in a minute, without a failed expectation or
+// an exception.
 bool passes_in_child(const std::function<bool()>& work);
 
 std::string read_file(const std::string& path);

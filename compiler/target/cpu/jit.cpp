@@ -8,8 +8,10 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
 #include "compiler/target/cpu/backend.h"
 #include "llvm/ExecutionEngine/JITLink/JITLinkMemoryManager.h"
@@ -41,6 +43,20 @@ void check(Error error) {
   if (error) throw std::runtime_error("cannot load a CPU object: " + toString(std::move(error)));
 }
 
+// What a session reports while it works for a lookup, whose own error says only that something failed. Guarded by the
+// session's mutex.
+struct Reported {
+  std::string text;
+  bool noMemory = false;
+
+  void add(Error error) {
+    handleAllErrors(std::move(error), [this](const ErrorInfoBase& info) {
+      noMemory = noMemory || info.convertToErrorCode() == std::errc::not_enough_memory;
+      text += (text.empty() ? "" : "; ") + info.message();
+    });
+  }
+};
+
 // What LLVM's code for older CPUs and our own code call.
 void defineRuntime(orc::LLJIT& jit, orc::JITDylib& library) {
   orc::SymbolMap symbols;
@@ -64,6 +80,7 @@ struct Session {
   std::unique_ptr<orc::LLJIT> jit;
   orc::JITDylib* runtime = nullptr;
   std::mutex mutex;
+  Reported reported;
   std::atomic<uint64_t> next{0};
 
   Session() {
@@ -77,6 +94,7 @@ struct Session {
           return std::make_unique<orc::ObjectLinkingLayer>(session);
         });
     jit = check(builder.create());
+    jit->getExecutionSession().setErrorReporter([this](Error error) { reported.add(std::move(error)); });
     runtime = &check(jit->createJITDylib("runtime"));
     defineRuntime(*jit, *runtime);
   }
@@ -92,6 +110,7 @@ Session& session() {
 ligerdsl_cpu_module* loadObject(std::string_view object, const std::string& entryName, void** entry) {
   Session& s = session();
   std::lock_guard lock(s.mutex);
+  s.reported = {};
   orc::JITDylib& library = check(s.jit->createJITDylib("kernel" + std::to_string(s.next++)));
   library.addToLinkOrder(*s.runtime);
   auto module = std::make_unique<ligerdsl_cpu_module>(ligerdsl_cpu_module{&library, library.createResourceTracker()});
@@ -99,9 +118,10 @@ ligerdsl_cpu_module* loadObject(std::string_view object, const std::string& entr
     check(
         s.jit->addObjectFile(module->tracker, MemoryBuffer::getMemBufferCopy(StringRef(object.data(), object.size()))));
     *entry = check(s.jit->lookup(library, entryName)).toPtr<void*>();
-  } catch (...) {
+  } catch (const std::runtime_error& error) {
     consumeError(s.jit->getExecutionSession().removeJITDylib(library));
-    throw;
+    if (s.reported.noMemory) throw std::bad_alloc();
+    throw std::runtime_error(error.what() + (s.reported.text.empty() ? "" : ": " + s.reported.text));
   }
   return module.release();
 }

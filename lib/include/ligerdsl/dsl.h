@@ -13,6 +13,11 @@
 #ifndef LIGERDSL_DSL_H_
 #define LIGERDSL_DSL_H_
 
+#if __cplusplus < 202002L
+#error "ligerdsl/dsl.h needs C++20: g++ 12 or clang 14, or a later one, with -std=c++20"
+#else
+#include <cmath>  // INFINITY: what loads of a maximum are padded with
+
 #include "ligerdsl/dsl/builder.h"
 #include "ligerdsl/dsl/error.h"
 #include "ligerdsl/dsl/kernel.h"
@@ -23,5 +28,6 @@
 #include "ligerdsl/dsl/reduce.h"
 #include "ligerdsl/dsl/values.h"
 #include "ligerdsl/dtype.h"
+#endif
 
 #endif  // LIGERDSL_DSL_H_

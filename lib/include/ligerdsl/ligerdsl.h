@@ -3,15 +3,25 @@
  * Every operation of ops.h has the same four parts:
  *   desc     a versioned struct: dtypes, widths and options, everything that decides which kernels are needed
  *   plan     made from a desc; may compile, load and touch the disk; holds every kernel that any later call needs
- *   execute  runs a plan on tensors; never allocates, synchronises or compiles, so it can be captured in a CUDA graph
+ *   execute  runs a plan on tensors; never allocates, synchronises or compiles, so it can be captured in a CUDA graph.
+ *            Matrix products (fused_linear_cross_entropy) are made by another library: ops.h says what that may take
  *   call     one function that looks the plan up in the context, fills the shape fields of the desc from the tensors,
  * and brings its own workspace; its first use of a configuration plans (and may compile)
  *
  * Threads
  *   context, plan, kernel   any number of threads at the same time
  *   workspace               one call at a time
- *   destroy functions       no other thread may be using the handle; a handle that was destroyed is reported, never
- * followed last error              per thread
+ *   destroy functions       wait for calls of other threads that use the handle (one may be compiling); from then on the
+ *                           handle is reported as dead, never followed
+ *   last error              per thread
+ *
+ * End of the process: main may return, and any thread may call exit, while other threads are inside the library; a
+ * context with static lifetime may be destroyed then.
+ *
+ * fork: a child may destroy what it inherits and exit, whatever the parent's threads were doing, and may use a CPU
+ * context, its plans and kernels: they work there on the calling thread alone, and the first call takes memory. A context
+ * that the child creates has threads of its own. FORKED_PROCESS is the answer to a CUDA context of before the fork, and
+ * to what must be compiled (or linked, on a CPU) in a child that was forked while another thread compiled.
  *
  * Determinism: the same build, device model, shapes and options give the same bits, whatever the number of threads.
  */
@@ -34,8 +44,14 @@
 #define LIGERDSL_NODISCARD
 #endif
 
+/* What each language wants, so that no warning of a careful C or C++ project names this header. */
 #ifdef __cplusplus
+#define LIGERDSL_CAST(type, value) static_cast<type>(value)
+#define LIGERDSL_NULL nullptr
 extern "C" {
+#else
+#define LIGERDSL_CAST(type, value) ((type)(value))
+#define LIGERDSL_NULL NULL
 #endif
 
 /* ---- Status -------------------------------------------------------------------------------------------------------
@@ -46,7 +62,7 @@ enum {
   LIGERDSL_SUCCESS = 0,
   LIGERDSL_NOT_INITIALIZED = 1000,
   LIGERDSL_ABI_MISMATCH = 1001,
-  LIGERDSL_FORKED_PROCESS = 1002, /* CUDA was in use before fork() */
+  LIGERDSL_FORKED_PROCESS = 1002, /* CUDA was in use before fork(), or another thread was compiling */
   LIGERDSL_DEAD_HANDLE = 1003,    /* the handle was destroyed, or never was one */
   LIGERDSL_INVALID_ARGUMENT = 2000,
   LIGERDSL_INVALID_NULL_POINTER = 2001,
@@ -119,9 +135,9 @@ enum {
 };
 static inline ligerdsl_dtype_t ligerdsl_dtype_of(int32_t code) {
   ligerdsl_dtype_t t;
-  t.code = (uint8_t)(code & 0xff);
-  t.bits = (uint8_t)((code >> 8) & 0xff);
-  t.lanes = (uint16_t)((code >> 16) & 0xffff);
+  t.code = LIGERDSL_CAST(uint8_t, code & 0xff);
+  t.bits = LIGERDSL_CAST(uint8_t, (code >> 8) & 0xff);
+  t.lanes = LIGERDSL_CAST(uint16_t, (code >> 16) & 0xffff);
   return t;
 }
 /* A contiguous tensor; `shape` must outlive it. */
@@ -133,7 +149,7 @@ static inline ligerdsl_tensor_t ligerdsl_tensor_make(void* data, ligerdsl_device
   t.ndim = ndim;
   t.dtype = ligerdsl_dtype_of(dtype);
   t.shape = shape;
-  t.strides = NULL;
+  t.strides = LIGERDSL_NULL;
   t.byte_offset = 0;
   return t;
 }
@@ -169,20 +185,25 @@ typedef struct ligerdsl_context_config {
   /* Gets the library's log lines of LIGERDSL_LOG's level while the context lives; then none goes to stderr. `level`: 1
    * error, 2 warning, 3 info, 4 debug. Must not call the library. */
   void (*log)(void* user, int32_t level, const char* line);
+  int64_t cache_limit_bytes; /* of the disk cache; 0 = LIGERDSL_CACHE_SIZE, else 1 GiB. The least recently used go */
 } ligerdsl_context_config_t;
 enum {
   LIGERDSL_CTX_DETERMINISTIC = 1, /* as LIGERDSL_DETERMINISTIC=1: refuse authors' kernels that add floats atomically */
-  LIGERDSL_CTX_NO_JIT = 2,        /* a kernel that is in no cache is NOT_SUPPORTED, never compiled */
+  LIGERDSL_CTX_NO_JIT = 2,        /* as LIGERDSL_NO_JIT=1: what is in no cache is NOT_SUPPORTED, never compiled; the
+                                     error says what `ligerdsl cache warm` needs */
   LIGERDSL_CTX_VALIDATE = 4       /* as LIGERDSL_VALIDATE=1: wait for every call and check what it wrote */
 };
-#define LIGERDSL_CONTEXT_CONFIG_INIT \
-  { LIGERDSL_HEADER_OF(ligerdsl_context_config_t), {LIGERDSL_CPU, 0}, 0, 0u, NULL, NULL, NULL, NULL, NULL }
+#define LIGERDSL_CONTEXT_CONFIG_INIT                                                                       \
+  {                                                                                                        \
+    LIGERDSL_HEADER_OF(ligerdsl_context_config_t), {LIGERDSL_CPU, 0}, 0, 0u, LIGERDSL_NULL, LIGERDSL_NULL, \
+        LIGERDSL_NULL, LIGERDSL_NULL, LIGERDSL_NULL, 0                                                     \
+  }
 
 /* A CUDA context retains the device's primary context; the caller's current context is the same before and after every
  * call. Errors: NO_DEVICE, INVALID_DEVICE, DRIVER_TOO_OLD, FORKED_PROCESS. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_create(const ligerdsl_context_config_t* config,
                                                                           ligerdsl_context_t* context);
-/* NULL is fine. Plans and kernels made from the context stay valid. */
+/* NULL is fine. Waits for calls that use the context. Plans and kernels made from it stay valid. */
 LIGERDSL_API void ligerdsl_context_destroy(ligerdsl_context_t context);
 /* Synchronises the stream and reports what kernels found since the last check: INVALID_LABEL, with the row and the word
  * "out of bounds" in the text, when a label or index was not in range. */
@@ -193,7 +214,9 @@ LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_check(ligerds
  */
 typedef struct ligerdsl_plan* ligerdsl_plan_t;
 /* Workspace that execute needs for this many rows (ops.h says what an operation counts as rows). A pure function of the
- * plan and the number. 0 also for a dead handle, which ligerdsl_last_error then names. */
+ * plan and the number; but for fused_linear_cross_entropy, whose chunks differ, more rows never need less. SIZE_MAX
+ * where no call can have so many rows (execute is INVALID_SHAPE then, as for negative numbers), where a limit set in
+ * the description is too small for them, and for a dead handle: ligerdsl_last_error says which. */
 LIGERDSL_API size_t ligerdsl_plan_workspace_bytes_for(ligerdsl_plan_t plan, int64_t rows);
 LIGERDSL_API size_t ligerdsl_plan_workspace_align(ligerdsl_plan_t plan);
 LIGERDSL_API void ligerdsl_plan_destroy(ligerdsl_plan_t plan); /* NULL is fine */

@@ -160,7 +160,12 @@ class Tensor {
 
 class Plan : public Handle<ligerdsl_plan_t, ligerdsl_plan_destroy> {
  public:
-  size_t workspace_bytes(int64_t rows) const { return ligerdsl_plan_workspace_bytes_for(get(), rows); }
+  // Throws StatusError for numbers of rows that no call can have.
+  size_t workspace_bytes(int64_t rows) const {
+    const size_t bytes = ligerdsl_plan_workspace_bytes_for(get(), rows);
+    if (bytes == SIZE_MAX) check(LIGERDSL_INVALID_SHAPE);
+    return bytes;
+  }
 };
 
 // An argument of a launch of CompiledKernel.

@@ -23,20 +23,6 @@ double bias(double beta, int64_t step) {
   return -std::expm1(static_cast<double>(step) * std::log(beta));
 }
 
-void check_values(const Call& call, bool device_step) {
-  const Args& a = args_of(call);
-  const auto beta = [](const char* name, float value) {
-    if (!(value >= 0 && value < 1)) {
-      fail(Status::invalid_argument,
-           std::string("`") + name + "`: expected 0 <= beta < 1, got " + std::to_string(value));
-    }
-  };
-  beta("beta1", a.beta1);
-  beta("beta2", a.beta2);
-  if (!device_step && a.step < 1)
-    fail(Status::invalid_argument, "`step`: expected 1 or more, got " + std::to_string(a.step));
-}
-
 }  // namespace
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_adamw_step_desc_t& d) {
@@ -53,10 +39,7 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_adam
        [](const Call& c) { return static_cast<float>(1 / std::sqrt(bias(args_of(c).beta2, args_of(c).step))); }}};
   bindings.renamed = {{"parameter", "param"},  {"gradient", "grad"}, {"copy", "param_copy"},
                       {"clip", "clip_factor"}, {"lr", "device_lr"},  {"step", "device_step"}};
-  bindings.rows = [device_step](const Call& call) {
-    check_values(call, device_step);
-    return call.sizes[adamw_step::dim_N];
-  };
+  bindings.rows = size_of_call(adamw_step::dim_N);
   const kernels::AdamwOptions options{.type = dtype_of(d.dtype),
                                       .gradient_type = dtype_of(d.grad_dtype),
                                       .with_copy = d.copy_dtype != 0,

@@ -14,6 +14,7 @@
 //
 // On a CPU products are f32: x, weight and d_x of other types are converted on the way, and logits stay f32.
 #include <array>
+#include <limits>
 #include <optional>
 
 #include "kernels/convert_rows.h"
@@ -157,6 +158,9 @@ LinearChunkOptions chunk_options(const Desc& d, DType product_type, int64_t few_
 }
 
 class FusedLinearCrossEntropy final : public OpPlan {
+  static constexpr int64_t kMostBytes = 4;      // of an element in the workspace
+  static constexpr int64_t kMostPadding = 128;  // elements between a row of logits and the next
+
  public:
   FusedLinearCrossEntropy(const ContextRef& context, const Desc& d)
       : context_(context),
@@ -165,6 +169,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
         product_type_(context->machine().target == program::Target::nvptx ? type_ : DType::f32),
         matmul_(context->device().matmul()),
         chunks_(chunk_options(d, product_type_, few_rows(context->machine()), matmul_->workspace_bytes())) {
+    check_widths();
     make_cross_entropy();
     make_columns();
     make_sums();
@@ -183,7 +188,20 @@ class FusedLinearCrossEntropy final : public OpPlan {
     return rows;
   }
 
-  size_t workspace_bytes(int64_t rows) const override { return chunks_.layout(rows).bytes; }
+  // What a layout computes with stays below the largest workspace when all logits do; matrix libraries count in 32
+  // bits.
+  std::string refusal(int64_t rows) const override {
+    constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+    if (rows > kMost) return "matrix products take at most " + std::to_string(kMost) + " rows; split the call";
+    const kernels::Count of_row = kernels::Count(d_.n_classes) + kMostPadding + kernels::Count(d_.n_cols) * 2;
+    return refuse_workspace((kernels::Count(d_.n_classes) * d_.n_cols + of_row * rows) * kMostBytes);
+  }
+
+  size_t workspace_bytes(int64_t rows) const override {
+    const LinearLayout layout = chunks_.layout(rows);
+    check_limit(layout, rows);
+    return layout.bytes;
+  }
 
   // Tensors of the caller are taken to be contiguous and to begin at multiples of 256 bytes, as they mostly do.
   void prepare(int64_t rows) const override {
@@ -213,7 +231,6 @@ class FusedLinearCrossEntropy final : public OpPlan {
   void execute(const Call& call) const override {
     const int64_t rows = call.sizes[op::dim_N];
     const LinearLayout layout = chunks_.layout(rows);
-    check_limit(layout, rows);
     Views views = whole_batch(call, layout, rows);
     if (rows == 0) return without_rows(views, call);
     if (convert_weight_) convert_weight_->run(views.data(), nullptr, d_.n_classes, call.stream);
@@ -347,6 +364,16 @@ class FusedLinearCrossEntropy final : public OpPlan {
       if (d_.d_bias_dtype != LIGERDSL_F32)
         round_d_bias_ = convert(DType::f32, dtype_of(d_.d_bias_dtype), d_.n_classes, kDBias, kDBiasWanted);
       if (!d_.accumulate) zero_d_bias_ = zero(d_.d_bias_dtype, d_.n_classes, kDBiasWanted);
+    }
+  }
+
+  // Products take strides of 32 bits.
+  void check_widths() const {
+    constexpr int64_t kMost = std::numeric_limits<int32_t>::max() - kMostPadding;
+    for (const auto& [name, width] : {std::pair("n_classes", d_.n_classes), std::pair("n_cols", d_.n_cols)}) {
+      if (width > kMost)
+        fail(Status::invalid_shape, std::string("`") + name + "`: expected at most " + std::to_string(kMost) +
+                                        " for matrix products, got " + std::to_string(width));
     }
   }
 

@@ -1,6 +1,8 @@
 // Norm of a list of tensors: a launch per tensor writes its partial sums side by side, one more adds them up.
 #include "kernels/global_norm.h"
 
+#include <cstdio>
+
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {
@@ -43,20 +45,27 @@ class GlobalNorm final : public OpPlan {
         finish_launcher_(load(finish_)) {}
 
   int64_t rows(const Call& call) const override {
-    int64_t rows = 0;
-    for_each(call, [&](const BoundTensor& tensor) { rows += tensor.dims[0] + kElementsPerProgram; });
-    return rows;
+    kernels::Count rows = 0;
+    for_each(call, [&](const BoundTensor& tensor) {
+      const auto grid = squares_.launches[0].grid(tensor.dims[0]);
+      if (const std::string why = refuse_grid(grid, *squares_launcher_); !why.empty())
+        fail(Status::invalid_shape,
+             "`tensors`: one of them has " + std::to_string(tensor.dims[0]) + " elements: " + why);
+      rows += kernels::Count(tensor.dims[0]) + kElementsPerProgram;
+    });
+    return rows.value();
   }
+
+  // Any number: a launch is of one tensor.
+  std::string refusal(int64_t) const override { return ""; }
 
   // Outputs that are not wanted take a slot each before the partial sums.
   size_t workspace_bytes(int64_t rows) const override {
-    return 2 * kWorkspaceAlign + static_cast<size_t>(kernels::ceil_div(rows, kElementsPerProgram)) * sizeof(float);
+    return 2 * kWorkspaceAlign +
+           static_cast<size_t>(kernels::ceil_div(kernels::Count(rows), kElementsPerProgram).value()) * sizeof(float);
   }
 
   void execute(const Call& call) const override {
-    if (const float most = args_of(call).max_norm; !(most >= 0)) {
-      fail(Status::invalid_argument, "`max_norm`: expected 0 or more, got " + std::to_string(most));
-    }
     std::byte* partials = call.workspace + 2 * kWorkspaceAlign;
     int64_t used = 0;
     for_each(call, [&](const BoundTensor& tensor) {
@@ -120,15 +129,13 @@ class GlobalNorm final : public OpPlan {
   // Every tensor of the list, checked, as one row.
   template <class Body>
   void for_each(const Call& call, Body body) const {
-    const Args& args = args_of(call);
-    if (args.n_tensors < 0)
-      fail(Status::invalid_argument, "`n_tensors`: expected 0 or more, got " + std::to_string(args.n_tensors));
-    if (args.n_tensors > 0) require_pointer(args.tensors, "tensors");
-    for (int64_t i = 0; i < args.n_tensors; ++i) {
-      const ligerdsl_tensor_t& given = args.tensors[i];
+    const auto list = list_of(global_norm::info(), &args_of(call));
+    for (const ligerdsl_tensor_t& given : list) {
+      char name[40];  // not a string: nothing allocates here
+      std::snprintf(name, sizeof name, "tensors[%td]", &given - list.data());
       BoundTensor tensor;
-      bind_free_tensor("tensors", given, type_, context_->api_device(), &tensor);
-      check_contiguous(tensor, i);
+      bind_free_tensor(name, given, type_, context_->api_device(), &tensor);
+      check_contiguous(tensor, name);
       body(vector(tensor.data, elements_of(given), type_));
     }
   }
@@ -141,11 +148,13 @@ class GlobalNorm final : public OpPlan {
     }
   }
 
-  static void check_contiguous(const BoundTensor& tensor, int64_t index) {
+  static void check_contiguous(const BoundTensor& tensor, const char* name) {
     int64_t expected = 1;
     for (int d = tensor.rank - 1; d >= 0; --d) {
       if (tensor.dims[d] != 1 && tensor.strides[d] != expected) {
-        fail(Status::invalid_shape, "`tensors[" + std::to_string(index) + "]`: expected a contiguous tensor");
+        fail(Status::invalid_shape, std::string("`") + name + "`: expected a contiguous tensor, got a stride of " +
+                                        std::to_string(tensor.strides[d]) + " in dimension " + std::to_string(d) +
+                                        " where " + std::to_string(expected) + " is contiguous; copy it");
       }
       expected *= tensor.dims[d];
     }

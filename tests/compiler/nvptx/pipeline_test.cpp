@@ -1,6 +1,7 @@
 // Control flow, options, stages, line information, errors.
 #include <regex>
 
+#include "program/targets.h"
 #include "ptx_kernel.h"
 
 namespace ligerdsl::testing {
@@ -415,8 +416,11 @@ TEST(NvptxPipeline, WrongOptionsSayWhatIsPossible) {
     EXPECT_NE(errorOf(options).find(std::string("num_ctas is 2, but ") + arch + " has no clusters"), std::string::npos)
         << errorOf(options);
   }
-  EXPECT_NE(errorOf(optionsFor("sm_35")).find("unknown GPU architecture 'sm_35'; expected one of sm_80"),
-            std::string::npos);
+  std::string archs;
+  for (const std::string_view arch : program::kGpuArchs) archs += (archs.empty() ? "" : ", ") + std::string(arch);
+  EXPECT_NE(errorOf(optionsFor("sm_35")).find("unknown GPU architecture 'sm_35'; expected one of " + archs),
+            std::string::npos)
+      << errorOf(optionsFor("sm_35"));
   options = optionsFor("sm_100");
   options.ptx_version = 82;
   EXPECT_NE(errorOf(options).find("sm_100 needs PTX 8.6, but the driver accepts up to PTX 8.2"), std::string::npos)

@@ -21,16 +21,16 @@ struct ViewOptions {
 class KernelBuilder {
  public:
   // The name becomes part of the symbol that debuggers and profilers show: [a-zA-Z_][a-zA-Z0-9_]*.
-  explicit KernelBuilder(const std::string& name, Loc loc = Loc::current());
+  explicit KernelBuilder(const std::string& name, Loc loc = Here::current());
 
   // Arguments, in launch order. Dimensions are `dyn` or a number.
   View view(const std::string& name, DType dtype, const Shape& dims, const ViewOptions& options = {},
-            Loc loc = Loc::current());
-  Scalar scalar(const std::string& name, DType dtype, Loc loc = Loc::current());
-  Ptr ptr(const std::string& name, DType dtype, Loc loc = Loc::current());
+            Loc loc = Here::current());
+  Scalar scalar(const std::string& name, DType dtype, Loc loc = Here::current());
+  Ptr ptr(const std::string& name, DType dtype, Loc loc = Here::current());
 
-  Scalar program_id(int axis, Loc loc = Loc::current());    // i32; axis 0, 1, 2
-  Scalar num_programs(int axis, Loc loc = Loc::current());  // i32
+  Scalar program_id(int axis, Loc loc = Here::current());    // i32; axis 0, 1, 2
+  Scalar num_programs(int axis, Loc loc = Here::current());  // i32
 
   // Records `body`, a kernel for a grid of one axis, for fewer CTAs than it has programs: each CTA runs program after
   // program, and those that are ahead take more. What a program reads first may then be on its way while the one before
@@ -41,15 +41,15 @@ class KernelBuilder {
   // In `body` program_id(0) and num_programs(0) speak of the programs. Order and results are as for a grid. Launch it
   // with the programs as the grid: a GPU starts as many CTAs as it can run at a time.
   template <std::invocable Body>
-  void by_tickets(Body body, Loc loc = Loc::current()) {
+  void by_tickets(Body body, Loc loc = Here::current()) {
     record_by_tickets([&] { body(); }, loc);
   }
 
-  Scalar constant(NumberArg value, DType dtype, Loc loc = Loc::current());
-  Tile full(const Shape& shape, ScalarArg value, DType dtype, Loc loc = Loc::current());
-  Tile zeros(const Shape& shape, DType dtype, Loc loc = Loc::current());
-  Tile ones(const Shape& shape, DType dtype, Loc loc = Loc::current());
-  Tile arange(int64_t n, Loc loc = Loc::current());  // i32 [n]: 0, 1, ..., n-1
+  Scalar constant(NumberArg value, DType dtype, Loc loc = Here::current());
+  Tile full(const Shape& shape, ScalarArg value, DType dtype, Loc loc = Here::current());
+  Tile zeros(const Shape& shape, DType dtype, Loc loc = Here::current());
+  Tile ones(const Shape& shape, DType dtype, Loc loc = Here::current());
+  Tile arange(int64_t n, Loc loc = Here::current());  // i32 [n]: 0, 1, ..., n-1
 
   // for (i = lo; i < hi; i += step); step > 0. The body receives i and the carried values and returns carry(...) with
   // the values of the next iteration: same kinds, dtypes and shapes. Returns the final values.
@@ -57,7 +57,7 @@ class KernelBuilder {
   //   });
   template <class... T, class Body>
   Carry<T...> for_range(ScalarArg lo, ScalarArg hi, ScalarArg step, const LoopOptions& options, Carry<T...> init,
-                        Body body, Loc loc = Loc::current()) {
+                        Body body, Loc loc = Here::current()) {
     static_assert(detail::is_carry<Carry<T...>>::value);
     static_assert(std::is_invocable_v<Body&, Scalar, T...>,
                   "for_range: the body takes (Scalar index, then one parameter per carried value)");
@@ -72,13 +72,13 @@ class KernelBuilder {
   }
   template <class... T, class Body>
   Carry<T...> for_range(ScalarArg lo, ScalarArg hi, ScalarArg step, Carry<T...> init, Body body,
-                        Loc loc = Loc::current()) {
+                        Loc loc = Here::current()) {
     return for_range(lo, hi, step, LoopOptions{}, std::move(init), std::move(body), loc);
   }
   // Without carried values: for its stores.
   template <std::invocable<Scalar> Body>
   void for_range(ScalarArg lo, ScalarArg hi, ScalarArg step, const LoopOptions& options, Body body,
-                 Loc loc = Loc::current()) {
+                 Loc loc = Here::current()) {
     static_assert(std::is_void_v<std::invoke_result_t<Body&, Scalar>>,
                   "for_range: a body that returns values needs carry(initial values) before it");
     detail::RegionBody region = [&](const std::vector<detail::Handle>& in) {
@@ -88,19 +88,19 @@ class KernelBuilder {
     detail::record_for(*recorder_, lo, hi, step, options, {}, region, loc);
   }
   template <std::invocable<Scalar> Body>
-  void for_range(ScalarArg lo, ScalarArg hi, ScalarArg step, Body body, Loc loc = Loc::current()) {
+  void for_range(ScalarArg lo, ScalarArg hi, ScalarArg step, Body body, Loc loc = Here::current()) {
     for_range(lo, hi, step, LoopOptions{}, std::move(body), loc);
   }
 
   // A branch on the device. The value form returns what both branches return: one handle, or carry(...).
   template <std::invocable Then>
-  void if_(const Scalar& condition, Then then, Loc loc = Loc::current()) {
+  void if_(const Scalar& condition, Then then, Loc loc = Here::current()) {
     static_assert(std::is_void_v<std::invoke_result_t<Then&>>,
                   "if_: a branch that returns a value needs an else branch");
     detail::record_if(*recorder_, condition, branch(then), nullptr, loc);
   }
   template <std::invocable Then, std::invocable Else>
-  auto if_(const Scalar& condition, Then then, Else otherwise, Loc loc = Loc::current()) {
+  auto if_(const Scalar& condition, Then then, Else otherwise, Loc loc = Here::current()) {
     using Result = std::invoke_result_t<Then&>;
     static_assert(std::is_same_v<Result, std::invoke_result_t<Else&>>,
                   "if_: both branches must return the same kinds, in the same order");
@@ -114,7 +114,7 @@ class KernelBuilder {
 
   // while (condition(values...)) values = body(values...); returns the final values.
   template <class... T, class Condition, class Body>
-  Carry<T...> while_(Carry<T...> init, Condition condition, Body body, Loc loc = Loc::current()) {
+  Carry<T...> while_(Carry<T...> init, Condition condition, Body body, Loc loc = Here::current()) {
     static_assert(detail::is_carry<Carry<T...>>::value);
     static_assert(std::is_same_v<std::invoke_result_t<Condition&, T...>, Scalar>,
                   "while_: the condition must return a Scalar of i1");
@@ -146,8 +146,8 @@ class KernelBuilder {
 
   // The recorded program; the builder starts over empty. finish_bytes() is its serialised form, for
   // ligerdsl_kernel_create.
-  program::Program finish(Loc loc = Loc::current());
-  std::string finish_bytes(Loc loc = Loc::current());
+  program::Program finish(Loc loc = Here::current());
+  std::string finish_bytes(Loc loc = Here::current());
 
  private:
   template <class Branch>

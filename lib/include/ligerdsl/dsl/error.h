@@ -2,14 +2,51 @@
 #ifndef LIGERDSL_DSL_ERROR_H_
 #define LIGERDSL_DSL_ERROR_H_
 
-#include <source_location>
+#include <cstdint>
 #include <stdexcept>
+#include <version>
+#ifdef __cpp_lib_source_location
+#include <source_location>
+#endif
 
 namespace ligerdsl {
 
-// Where the author wrote an op. Functions take it as their last, defaulted parameter; operators get it from the
-// conversion of an operand (operands.h).
-using Loc = std::source_location;
+// The call that a defaulted parameter stands in.
+#ifdef __cpp_lib_source_location
+using Here = std::source_location;
+#else  // clang before 16
+class Here {
+ public:
+  static constexpr Here current(const char* file = __builtin_FILE(), uint32_t line = __builtin_LINE(),
+                                uint32_t column = __builtin_COLUMN()) {
+    return Here(file, line, column);
+  }
+  constexpr const char* file_name() const { return file_; }
+  constexpr uint32_t line() const { return line_; }
+  constexpr uint32_t column() const { return column_; }
+
+ private:
+  constexpr Here(const char* file, uint32_t line, uint32_t column) : file_(file), line_(line), column_(column) {}
+  const char* file_;
+  uint32_t line_, column_;
+};
+#endif
+
+// Where the author wrote an op: the same in memory for every compiler, so that authors may use another one than the
+// library was built with. Functions take it as their last parameter, `Loc loc = Here::current()`; operators get it from
+// the conversion of an operand (operands.h).
+class Loc {
+ public:
+  constexpr Loc() = default;
+  constexpr Loc(const Here& here) : file_(here.file_name()), line_(here.line()), column_(here.column()) {}  // NOLINT
+  constexpr const char* file_name() const { return file_; }
+  constexpr uint32_t line() const { return line_; }
+  constexpr uint32_t column() const { return column_; }
+
+ private:
+  const char* file_ = "";
+  uint32_t line_ = 0, column_ = 0;
+};
 
 // what(): "file:line:col: error: <op>: <what was expected, what came, what to write instead>".
 struct Error : std::runtime_error {

@@ -10,28 +10,28 @@
 namespace ligerdsl {
 
 // ceil(a / b) for non-negative integers.
-Scalar cdiv(const Scalar& a, ScalarArg b, Loc loc = Loc::current());
+Scalar cdiv(const Scalar& a, ScalarArg b, Loc loc = Here::current());
 
 // Sum divided by the number of elements of the tile (padding included).
-Scalar mean(const Tile& x, Loc loc = Loc::current());
-Tile mean(const Tile& x, int axis, Loc loc = Loc::current());
+Scalar mean(const Tile& x, Loc loc = Here::current());
+Tile mean(const Tile& x, int axis, Loc loc = Here::current());
 
 // sum(a * b) over all elements, or along an axis. Products and additions may be one fma each, also where rounding is
 // otherwise exact.
-Scalar sum_products(const Tile& a, const Tile& b, Loc loc = Loc::current());
-Tile sum_products(const Tile& a, const Tile& b, int axis, Loc loc = Loc::current());
+Scalar sum_products(const Tile& a, const Tile& b, Loc loc = Here::current());
+Tile sum_products(const Tile& a, const Tile& b, int axis, Loc loc = Here::current());
 
-Tile relu(const Tile& x, Loc loc = Loc::current());
-Tile silu(const Tile& x, Loc loc = Loc::current());       // x * sigmoid(x)
-Tile gelu_tanh(const Tile& x, Loc loc = Loc::current());  // x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))
-Tile gelu_erf(const Tile& x, Loc loc = Loc::current());   // x/2 * (1 + erf(x / sqrt(2)))
+Tile relu(const Tile& x, Loc loc = Here::current());
+Tile silu(const Tile& x, Loc loc = Here::current());       // x * sigmoid(x)
+Tile gelu_tanh(const Tile& x, Loc loc = Here::current());  // x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))
+Tile gelu_erf(const Tile& x, Loc loc = Here::current());   // x/2 * (1 + erf(x / sqrt(2)))
 
 // Softmax over all elements, or along an axis; f32. Pad with -infinity: such elements get 0.
-Tile softmax(const Tile& x, Loc loc = Loc::current());
-Tile softmax(const Tile& x, int axis, Loc loc = Loc::current());
+Tile softmax(const Tile& x, Loc loc = Here::current());
+Tile softmax(const Tile& x, int axis, Loc loc = Here::current());
 // log(sum(exp(x))) without overflow; f32.
-Scalar log_sum_exp(const Tile& x, Loc loc = Loc::current());
-Tile log_sum_exp(const Tile& x, int axis, Loc loc = Loc::current());
+Scalar log_sum_exp(const Tile& x, Loc loc = Here::current());
+Tile log_sum_exp(const Tile& x, int axis, Loc loc = Here::current());
 
 // Online log-sum-exp: (m, s) stands for s * exp(m), s = sum of exp(x - m). Start from (-infinity, 0).
 struct OnlineSum {
@@ -39,11 +39,11 @@ struct OnlineSum {
   Scalar s;  // running sum of exp(x - m)
 };
 // The union of two parts; both empty stays (-infinity, 0).
-OnlineSum combine(const OnlineSum& a, const OnlineSum& b, Loc loc = Loc::current());
+OnlineSum combine(const OnlineSum& a, const OnlineSum& b, Loc loc = Here::current());
 // Adds the elements of a tile: block maximum first, then one sum.
-OnlineSum accumulate(const OnlineSum& state, const Tile& x, Loc loc = Loc::current());
+OnlineSum accumulate(const OnlineSum& state, const Tile& x, Loc loc = Here::current());
 // m + log(s)
-Scalar log_sum_exp(const OnlineSum& state, Loc loc = Loc::current());
+Scalar log_sum_exp(const OnlineSum& state, Loc loc = Here::current());
 
 }  // namespace ligerdsl
 

@@ -1,6 +1,6 @@
-// Elementwise functions. exp ... sigmoid compute in f32 only: convert with .to(f32) first. Each is within 2 ulp (exp,
-// exp2, log, log2, sqrt, rsqrt) or 1e-6 absolute and 1e-5 relative (tanh, erf, sigmoid) over the whole range; the fast_
-// variants may be the approximate instructions of the target. docs/dsl.md has the bound of each function.
+// Elementwise functions. exp ... sigmoid compute in f32 only: convert with .to(f32) first. Each is within 2 to 2.5 ulp
+// (exp, exp2, log, log2, sqrt, rsqrt) or 1e-6 absolute and 1e-5 relative (tanh, erf, sigmoid) over the whole range; the
+// fast_ variants may be the approximate instructions of the target. docs/dsl.md has the bound of each function.
 #ifndef LIGERDSL_DSL_MATH_H_
 #define LIGERDSL_DSL_MATH_H_
 
@@ -8,9 +8,9 @@
 
 namespace ligerdsl {
 
-#define LIGERDSL_DECLARE_UNARY(fn)                  \
-  Tile fn(const Tile& x, Loc loc = Loc::current()); \
-  Scalar fn(const Scalar& x, Loc loc = Loc::current());
+#define LIGERDSL_DECLARE_UNARY(fn)                   \
+  Tile fn(const Tile& x, Loc loc = Here::current()); \
+  Scalar fn(const Scalar& x, Loc loc = Here::current());
 
 LIGERDSL_DECLARE_UNARY(abs)
 LIGERDSL_DECLARE_UNARY(floor)  // any float
@@ -34,13 +34,13 @@ LIGERDSL_DECLARE_UNARY(fast_tanh)
 LIGERDSL_DECLARE_UNARY(fast_sigmoid)
 #undef LIGERDSL_DECLARE_UNARY
 
-#define LIGERDSL_DECLARE_BINARY(fn)                                      \
-  Tile fn(const Tile& a, const Tile& b, Loc loc = Loc::current());       \
-  Tile fn(const Tile& a, ScalarArg b, Loc loc = Loc::current());         \
-  Tile fn(ScalarArg a, const Tile& b, Loc loc = Loc::current());         \
-  Scalar fn(const Scalar& a, const Scalar& b, Loc loc = Loc::current()); \
-  Scalar fn(const Scalar& a, NumberArg b, Loc loc = Loc::current());     \
-  Scalar fn(NumberArg a, const Scalar& b, Loc loc = Loc::current());
+#define LIGERDSL_DECLARE_BINARY(fn)                                       \
+  Tile fn(const Tile& a, const Tile& b, Loc loc = Here::current());       \
+  Tile fn(const Tile& a, ScalarArg b, Loc loc = Here::current());         \
+  Tile fn(ScalarArg a, const Tile& b, Loc loc = Here::current());         \
+  Scalar fn(const Scalar& a, const Scalar& b, Loc loc = Here::current()); \
+  Scalar fn(const Scalar& a, NumberArg b, Loc loc = Here::current());     \
+  Scalar fn(NumberArg a, const Scalar& b, Loc loc = Here::current());
 
 LIGERDSL_DECLARE_BINARY(min)       // elementwise; NaN if either is NaN. Over an axis: reduce_min
 LIGERDSL_DECLARE_BINARY(max)       // elementwise; NaN if either is NaN. Over an axis: reduce_max
@@ -48,33 +48,33 @@ LIGERDSL_DECLARE_BINARY(fast_div)  // f32, approximate
 #undef LIGERDSL_DECLARE_BINARY
 
 // min(max(x, lo), hi)
-Tile clamp(const Tile& x, TileArg lo, TileArg hi, Loc loc = Loc::current());
-Scalar clamp(const Scalar& x, ScalarArg lo, ScalarArg hi, Loc loc = Loc::current());
+Tile clamp(const Tile& x, TileArg lo, TileArg hi, Loc loc = Here::current());
+Scalar clamp(const Scalar& x, ScalarArg lo, ScalarArg hi, Loc loc = Here::current());
 
 // a * b + c with one rounding; floats.
-Tile fma(const Tile& a, TileArg b, TileArg c, Loc loc = Loc::current());
-Scalar fma(const Scalar& a, ScalarArg b, ScalarArg c, Loc loc = Loc::current());
+Tile fma(const Tile& a, TileArg b, TileArg c, Loc loc = Here::current());
+Scalar fma(const Scalar& a, ScalarArg b, ScalarArg c, Loc loc = Here::current());
 
 // condition ? a : b, elementwise. Both values are evaluated. At least one of a and b is not a number.
-Tile where(const Tile& condition, TileArg a, TileArg b, Loc loc = Loc::current());
-Tile where(const Scalar& condition, const Tile& a, TileArg b, Loc loc = Loc::current());
-Tile where(const Scalar& condition, ScalarArg a, const Tile& b, Loc loc = Loc::current());
-Scalar where(const Scalar& condition, ScalarArg a, ScalarArg b, Loc loc = Loc::current());
+Tile where(const Tile& condition, TileArg a, TileArg b, Loc loc = Here::current());
+Tile where(const Scalar& condition, const Tile& a, TileArg b, Loc loc = Here::current());
+Tile where(const Scalar& condition, ScalarArg a, const Tile& b, Loc loc = Here::current());
+Scalar where(const Scalar& condition, ScalarArg a, ScalarArg b, Loc loc = Here::current());
 
 // Free forms of the handles' methods.
-inline Tile broadcast_to(const Tile& x, const Shape& shape, Loc loc = Loc::current()) {
+inline Tile broadcast_to(const Tile& x, const Shape& shape, Loc loc = Here::current()) {
   return x.broadcast_to(shape, loc);
 }
-inline Tile broadcast_to(const Scalar& x, const Shape& shape, Loc loc = Loc::current()) {
+inline Tile broadcast_to(const Scalar& x, const Shape& shape, Loc loc = Here::current()) {
   return x.broadcast_to(shape, loc);
 }
-inline Tile expand_dims(const Tile& x, int axis, Loc loc = Loc::current()) {
+inline Tile expand_dims(const Tile& x, int axis, Loc loc = Here::current()) {
   return x.expand_dims(axis, loc);
 }
-inline Tile reshape(const Tile& x, const Shape& shape, Loc loc = Loc::current()) {
+inline Tile reshape(const Tile& x, const Shape& shape, Loc loc = Here::current()) {
   return x.reshape(shape, loc);
 }
-inline Tile permute(const Tile& x, const std::vector<int>& order, Loc loc = Loc::current()) {
+inline Tile permute(const Tile& x, const std::vector<int>& order, Loc loc = Here::current()) {
   return x.permute(order, loc);
 }
 

@@ -13,35 +13,35 @@
 
 namespace ligerdsl {
 
-Tile load(const PtrTile& p, Loc loc = Loc::current());
-Tile load(const PtrTile& p, TileArg mask, Loc loc = Loc::current());
-Tile load(const PtrTile& p, TileArg mask, TileArg other, Loc loc = Loc::current());
-Scalar load(const Ptr& p, Loc loc = Loc::current());
-Scalar load(const Ptr& p, ScalarArg mask, Loc loc = Loc::current());
-Scalar load(const Ptr& p, ScalarArg mask, ScalarArg other, Loc loc = Loc::current());
+Tile load(const PtrTile& p, Loc loc = Here::current());
+Tile load(const PtrTile& p, TileArg mask, Loc loc = Here::current());
+Tile load(const PtrTile& p, TileArg mask, TileArg other, Loc loc = Here::current());
+Scalar load(const Ptr& p, Loc loc = Here::current());
+Scalar load(const Ptr& p, ScalarArg mask, Loc loc = Here::current());
+Scalar load(const Ptr& p, ScalarArg mask, ScalarArg other, Loc loc = Here::current());
 
-void store(const PtrTile& p, TileArg value, Loc loc = Loc::current());
-void store(const PtrTile& p, TileArg value, TileArg mask, Loc loc = Loc::current());
-void store(const Ptr& p, ScalarArg value, Loc loc = Loc::current());
-void store(const Ptr& p, ScalarArg value, ScalarArg mask, Loc loc = Loc::current());
+void store(const PtrTile& p, TileArg value, Loc loc = Here::current());
+void store(const PtrTile& p, TileArg value, TileArg mask, Loc loc = Here::current());
+void store(const Ptr& p, ScalarArg value, Loc loc = Here::current());
+void store(const Ptr& p, ScalarArg value, ScalarArg mask, Loc loc = Here::current());
 
 // Atomic updates, relaxed, visible to the whole device; they return the old values. add: i32, i64, f16, bf16, f32;
 // max: i32, i64, f32. The order of float additions, and so the last bits of the sum, differs between runs.
-Tile atomic_add(const PtrTile& p, TileArg value, Loc loc = Loc::current());
-Tile atomic_add(const PtrTile& p, TileArg value, TileArg mask, Loc loc = Loc::current());
-Scalar atomic_add(const Ptr& p, ScalarArg value, Loc loc = Loc::current());
-Scalar atomic_add(const Ptr& p, ScalarArg value, ScalarArg mask, Loc loc = Loc::current());
-Tile atomic_max(const PtrTile& p, TileArg value, Loc loc = Loc::current());
-Tile atomic_max(const PtrTile& p, TileArg value, TileArg mask, Loc loc = Loc::current());
-Scalar atomic_max(const Ptr& p, ScalarArg value, Loc loc = Loc::current());
-Scalar atomic_max(const Ptr& p, ScalarArg value, ScalarArg mask, Loc loc = Loc::current());
+Tile atomic_add(const PtrTile& p, TileArg value, Loc loc = Here::current());
+Tile atomic_add(const PtrTile& p, TileArg value, TileArg mask, Loc loc = Here::current());
+Scalar atomic_add(const Ptr& p, ScalarArg value, Loc loc = Here::current());
+Scalar atomic_add(const Ptr& p, ScalarArg value, ScalarArg mask, Loc loc = Here::current());
+Tile atomic_max(const PtrTile& p, TileArg value, Loc loc = Here::current());
+Tile atomic_max(const PtrTile& p, TileArg value, TileArg mask, Loc loc = Here::current());
+Scalar atomic_max(const Ptr& p, ScalarArg value, Loc loc = Here::current());
+Scalar atomic_max(const Ptr& p, ScalarArg value, ScalarArg mask, Loc loc = Here::current());
 
 // Promises to the compiler; a broken promise is undefined behaviour on the device.
-void assume(const Scalar& condition, Loc loc = Loc::current());
-Scalar assume_divisible(const Scalar& x, int64_t divisor, Loc loc = Loc::current());
+void assume(const Scalar& condition, Loc loc = Here::current());
+Scalar assume_divisible(const Scalar& x, int64_t divisor, Loc loc = Here::current());
 
 // Prints text and the values (at least one), once per program. For debugging.
-void device_print(const std::string& text, const std::vector<Value>& values, Loc loc = Loc::current());
+void device_print(const std::string& text, const std::vector<Value>& values, Loc loc = Here::current());
 
 }  // namespace ligerdsl
 

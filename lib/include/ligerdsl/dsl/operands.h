@@ -33,8 +33,8 @@ struct Operand {
   Number number;
   Loc loc;
 
-  Operand(const Value& value, Loc loc) : handle(value.handle()), loc(loc) {}
-  Operand(Number number, Loc loc) : is_number(true), number(number), loc(loc) {}
+  Operand(const Value& value, Loc at) : handle(value.handle()), loc(at) {}
+  Operand(Number value, Loc at) : is_number(true), number(value), loc(at) {}
 };
 
 }  // namespace detail
@@ -42,28 +42,28 @@ struct Operand {
 // A handle of kind T with the place where it was written.
 template <class T>
 struct At : detail::Operand {
-  At(const T& value, Loc loc = Loc::current()) : Operand(value, loc) {}  // NOLINT: implicit by design
+  At(const T& value, Loc at = Here::current()) : Operand(value, at) {}  // NOLINT: implicit by design
 };
 
 // A number.
 struct NumberArg : detail::Operand {
   template <detail::Arithmetic T>
-  NumberArg(T value, Loc loc = Loc::current()) : Operand(detail::Number(value), loc) {}  // NOLINT
+  NumberArg(T value, Loc at = Here::current()) : Operand(detail::Number(value), at) {}  // NOLINT
 };
 
 // A scalar or a number.
 struct ScalarArg : detail::Operand {
-  ScalarArg(const Scalar& value, Loc loc = Loc::current()) : Operand(value, loc) {}  // NOLINT
+  ScalarArg(const Scalar& value, Loc at = Here::current()) : Operand(value, at) {}  // NOLINT
   template <detail::Arithmetic T>
-  ScalarArg(T value, Loc loc = Loc::current()) : Operand(detail::Number(value), loc) {}  // NOLINT
+  ScalarArg(T value, Loc at = Here::current()) : Operand(detail::Number(value), at) {}  // NOLINT
 };
 
 // A tile, a scalar or a number.
 struct TileArg : detail::Operand {
-  TileArg(const Tile& value, Loc loc = Loc::current()) : Operand(value, loc) {}    // NOLINT
-  TileArg(const Scalar& value, Loc loc = Loc::current()) : Operand(value, loc) {}  // NOLINT
+  TileArg(const Tile& value, Loc at = Here::current()) : Operand(value, at) {}    // NOLINT
+  TileArg(const Scalar& value, Loc at = Here::current()) : Operand(value, at) {}  // NOLINT
   template <detail::Arithmetic T>
-  TileArg(T value, Loc loc = Loc::current()) : Operand(detail::Number(value), loc) {}  // NOLINT
+  TileArg(T value, Loc at = Here::current()) : Operand(detail::Number(value), at) {}  // NOLINT
 };
 
 }  // namespace ligerdsl

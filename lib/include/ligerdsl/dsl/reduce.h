@@ -30,33 +30,33 @@ Carry<T...> carry(T... values) {
   return {std::move(values)...};
 }
 
-Scalar sum(const Tile& x, Loc loc = Loc::current());
-Tile sum(const Tile& x, int axis, Loc loc = Loc::current());
-Scalar reduce_max(const Tile& x, Loc loc = Loc::current());
-Tile reduce_max(const Tile& x, int axis, Loc loc = Loc::current());
-Scalar reduce_min(const Tile& x, Loc loc = Loc::current());
-Tile reduce_min(const Tile& x, int axis, Loc loc = Loc::current());
-inline Scalar max(const Tile& x, Loc loc = Loc::current()) {
+Scalar sum(const Tile& x, Loc loc = Here::current());
+Tile sum(const Tile& x, int axis, Loc loc = Here::current());
+Scalar reduce_max(const Tile& x, Loc loc = Here::current());
+Tile reduce_max(const Tile& x, int axis, Loc loc = Here::current());
+Scalar reduce_min(const Tile& x, Loc loc = Here::current());
+Tile reduce_min(const Tile& x, int axis, Loc loc = Here::current());
+inline Scalar max(const Tile& x, Loc loc = Here::current()) {
   return reduce_max(x, loc);
 }
-inline Scalar min(const Tile& x, Loc loc = Loc::current()) {
+inline Scalar min(const Tile& x, Loc loc = Here::current()) {
   return reduce_min(x, loc);
 }
 
 // Index of the largest (smallest) element, i32; the lowest index on ties; unspecified for NaN. Without an axis: the
 // row-major index.
-Scalar argmax(const Tile& x, Loc loc = Loc::current());
-Tile argmax(const Tile& x, int axis, Loc loc = Loc::current());
-Scalar argmin(const Tile& x, Loc loc = Loc::current());
-Tile argmin(const Tile& x, int axis, Loc loc = Loc::current());
+Scalar argmax(const Tile& x, Loc loc = Here::current());
+Tile argmax(const Tile& x, int axis, Loc loc = Here::current());
+Scalar argmin(const Tile& x, Loc loc = Here::current());
+Tile argmin(const Tile& x, int axis, Loc loc = Here::current());
 // (value, index) in one pass.
-Carry<Scalar, Scalar> max_with_index(const Tile& x, Loc loc = Loc::current());
-Carry<Tile, Tile> max_with_index(const Tile& x, int axis, Loc loc = Loc::current());
-Carry<Scalar, Scalar> min_with_index(const Tile& x, Loc loc = Loc::current());
-Carry<Tile, Tile> min_with_index(const Tile& x, int axis, Loc loc = Loc::current());
+Carry<Scalar, Scalar> max_with_index(const Tile& x, Loc loc = Here::current());
+Carry<Tile, Tile> max_with_index(const Tile& x, int axis, Loc loc = Here::current());
+Carry<Scalar, Scalar> min_with_index(const Tile& x, Loc loc = Here::current());
+Carry<Tile, Tile> min_with_index(const Tile& x, int axis, Loc loc = Here::current());
 
 // Inclusive running sum along an axis.
-Tile cumsum(const Tile& x, int axis = 0, bool reverse = false, Loc loc = Loc::current());
+Tile cumsum(const Tile& x, int axis = 0, bool reverse = false, Loc loc = Here::current());
 
 namespace detail {
 
@@ -105,14 +105,14 @@ RegionBody combiner_body(Combiner& combine) {
 
 // Reduces N tiles of one shape over `axis` with a combiner (a0, ..., b0, ...) -> carry(c0, ...) over scalars.
 template <size_t N, class Combiner>
-std::array<Tile, N> reduce(const Tile (&tiles)[N], int axis, Combiner combine, Loc loc = Loc::current()) {
+std::array<Tile, N> reduce(const Tile (&tiles)[N], int axis, Combiner combine, Loc loc = Here::current()) {
   auto out = detail::custom_reduce(detail::handles(tiles), axis, detail::combiner_body<N>(combine), loc);
   return detail::to_array<Tile, N>(out, std::make_index_sequence<N>());
 }
 
 // The same over all elements.
 template <size_t N, class Combiner>
-std::array<Scalar, N> reduce(const Tile (&tiles)[N], Combiner combine, Loc loc = Loc::current()) {
+std::array<Scalar, N> reduce(const Tile (&tiles)[N], Combiner combine, Loc loc = Here::current()) {
   auto out = detail::custom_reduce(detail::handles(tiles), detail::kAllAxes, detail::combiner_body<N>(combine), loc);
   return detail::to_array<Scalar, N>(out, std::make_index_sequence<N>());
 }
@@ -120,7 +120,7 @@ std::array<Scalar, N> reduce(const Tile (&tiles)[N], Combiner combine, Loc loc =
 // Inclusive scan of N tiles along `axis` with an associative combiner.
 template <size_t N, class Combiner>
 std::array<Tile, N> scan(const Tile (&tiles)[N], int axis, Combiner combine, bool reverse = false,
-                         Loc loc = Loc::current()) {
+                         Loc loc = Here::current()) {
   auto out = detail::custom_scan(detail::handles(tiles), axis, reverse, detail::combiner_body<N>(combine), loc);
   return detail::to_array<Tile, N>(out, std::make_index_sequence<N>());
 }

@@ -59,20 +59,20 @@ class Value {
 class Scalar : public Value {
  public:
   using Value::Value;
-  Scalar to(DType dtype, Loc loc = Loc::current()) const;
-  Tile broadcast_to(const Shape& shape, Loc loc = Loc::current()) const;
+  Scalar to(DType dtype, Loc loc = Here::current()) const;
+  Tile broadcast_to(const Shape& shape, Loc loc = Here::current()) const;
 };
 
 // A block of elements. Every dimension is c * 2^n with odd c <= 31; at most 2^20 elements.
 class Tile : public Value {
  public:
   using Value::Value;
-  Tile to(DType dtype, Loc loc = Loc::current()) const;
-  Tile expand_dims(int axis, Loc loc = Loc::current()) const;             // inserts a dimension of 1; -1 = at the end
-  Tile broadcast_to(const Shape& shape, Loc loc = Loc::current()) const;  // same rank; dimensions of 1 grow
-  Tile reshape(const Shape& shape, Loc loc = Loc::current()) const;       // same elements in row-major order
-  Tile permute(const std::vector<int>& order, Loc loc = Loc::current()) const;  // result dim i = dim order[i]
-  int64_t size() const;                                                         // number of elements
+  Tile to(DType dtype, Loc loc = Here::current()) const;
+  Tile expand_dims(int axis, Loc loc = Here::current()) const;             // inserts a dimension of 1; -1 = at the end
+  Tile broadcast_to(const Shape& shape, Loc loc = Here::current()) const;  // same rank; dimensions of 1 grow
+  Tile reshape(const Shape& shape, Loc loc = Here::current()) const;       // same elements in row-major order
+  Tile permute(const std::vector<int>& order, Loc loc = Here::current()) const;  // result dim i = dim order[i]
+  int64_t size() const;                                                          // number of elements
 };
 
 // Hints to the memory system; they never change a result.
@@ -104,23 +104,23 @@ struct StoreOptions {
 class View : public Value {
  public:
   using Value::Value;
-  Scalar dim(int axis, Loc loc = Loc::current()) const;     // i64; also of static dimensions
-  Scalar stride(int axis, Loc loc = Loc::current()) const;  // i64, in elements
+  Scalar dim(int axis, Loc loc = Here::current()) const;     // i64; also of static dimensions
+  Scalar stride(int axis, Loc loc = Here::current()) const;  // i64, in elements
   // For rows that begin anywhere in memory, as those of 50257 columns do: how many elements before the first one of the
   // row at `index` (of all axes but the last) its blocks had better begin, so that every one begins at a whole vector.
   // Given as `lead` to loads and stores, tile b of a row has column b * block + j - lead at j; columns below 0 are
   // outside of the view as those beyond its end are. It is at most lead_limit(), and 0 where the compiler knows that
   // rows begin at whole vectors or has no use for it: results may not depend on it. Rows of other tensors may be moved
   // with the same lead; stores profit as well where both rows are equally far from a vector's begin.
-  Scalar lead(const Indices& index, Loc loc = Loc::current()) const;
-  Scalar lead_limit(Loc loc = Loc::current()) const;
+  Scalar lead(const Indices& index, Loc loc = Here::current()) const;
+  Scalar lead_limit(Loc loc = Here::current()) const;
   // Cuts the view into tiles: one entry per dimension, a tile size or `squeeze`. Indices count tiles.
-  Partition partition(const Shape& tile_shape, Loc loc = Loc::current()) const;
+  Partition partition(const Shape& tile_shape, Loc loc = Here::current()) const;
   // One element. Outside the view, load gives `pad` and store does nothing.
-  Scalar load(const Indices& index, const LoadOptions& options = {}, Loc loc = Loc::current()) const;
+  Scalar load(const Indices& index, const LoadOptions& options = {}, Loc loc = Here::current()) const;
   void store(const Indices& index, const ScalarArg& value, const StoreOptions& options = {},
-             Loc loc = Loc::current()) const;
-  Ptr ptr(Loc loc = Loc::current()) const;  // the address of element [0, 0, ...]
+             Loc loc = Here::current()) const;
+  Ptr ptr(Loc loc = Here::current()) const;  // the address of element [0, 0, ...]
 };
 
 // A view cut into tiles.
@@ -134,12 +134,12 @@ class Partition {
   Shape shape() const;                                     // of the tiles that load returns
 
   // Elements outside the view read as options.pad and are not written.
-  Tile load(const Indices& index, const LoadOptions& options = {}, Loc loc = Loc::current()) const;
+  Tile load(const Indices& index, const LoadOptions& options = {}, Loc loc = Here::current()) const;
   // A scalar or a number fills the tile.
   void store(const Indices& index, const TileArg& value, const StoreOptions& options = {},
-             Loc loc = Loc::current()) const;
+             Loc loc = Here::current()) const;
   // The tiles along the last axis, to be read twice; `index` fixes the other axes.
-  Resident resident(const Indices& index, const LoadOptions& options = {}, Loc loc = Loc::current()) const;
+  Resident resident(const Indices& index, const LoadOptions& options = {}, Loc loc = Here::current()) const;
 
  private:
   View view_;
@@ -158,8 +158,8 @@ class Partition {
 class Resident {
  public:
   Resident() = default;
-  Scalar blocks(Loc loc = Loc::current()) const;  // i32: tiles that cover the last axis, whatever the lead
-  Tile load(const ScalarArg& block, Loc loc = Loc::current()) const;
+  Scalar blocks(Loc loc = Here::current()) const;  // i32: tiles that cover the last axis, whatever the lead
+  Tile load(const ScalarArg& block, Loc loc = Here::current()) const;
 
  private:
   friend class Partition;

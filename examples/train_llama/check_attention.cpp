@@ -1,0 +1,108 @@
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "check_table.h"
+
+namespace train {
+namespace {
+
+using oracle::Array;
+
+struct RopeCase {
+  const char* name;
+  RopeLayout layout;
+  bool complex = false;
+};
+
+// Positions of the planes of a multimodal table: three different functions of the place in the text.
+int64_t position_in(int64_t plane, int64_t position) {
+  return plane == 0 ? position : plane == 1 ? position / 3 : position % 5;
+}
+
+// Queries and keys of the model's qkv rows are turned there and back; values stay what they are.
+void rope(CheckTable& t, const RopeCase& rope) {
+  const int64_t d = t.c.head_dim(), row = t.c.qkv_width(), heads = t.c.heads, kv_heads = t.c.kv_heads,
+                positions = t.c.context;
+  const bool planes = rope.layout.kind == RopeLayout::multimodal;
+  const auto& sections = rope.layout.sections;
+  const int64_t rotated = rope.layout.rotated ? rope.layout.rotated : d, half = rotated / 2;
+  auto angle = [&](int64_t plane, int64_t position, int64_t pair) {
+    return position_in(plane, position) * std::pow(t.c.rope_base, -2.0 * pair / rotated);
+  };
+
+  // Only the first `half` columns of a table are read; complex numbers take two columns each.
+  Array cosines, sines;
+  for (int64_t plane = 0; plane < (planes ? 3 : 1); ++plane) {
+    for (int64_t i = 0; i < positions * d; ++i) {
+      double a = angle(plane, i / d, rope.complex ? i % d / 2 : i % d % std::max<int64_t>(half, 1));
+      cosines.push_back(rope.complex && i % 2 ? std::sin(a) : std::cos(a));
+      sines.push_back(std::sin(a));
+    }
+  }
+  auto table = [&](const Array& values) {
+    Tensor tensor = planes ? t.f32({3, 1, positions, d}) : t.f32({positions, d});
+    fill(t.ops, tensor, values);
+    return tensor;
+  };
+  Tensor cos = table(cosines), sin = rope.complex ? Tensor() : table(sines);
+
+  auto qkv = t.random({t.rows, row});
+  auto part = [&](int64_t first, int64_t count) {
+    return qkv.tensor.strided({t.batch, positions, count, d}, {positions * row, row, d, 1}, first * d);
+  };
+  oracle::Rotation turn{heads + kv_heads, d, rotated, rope.layout.kind == RopeLayout::interleaved,
+                        [&](int64_t position, int64_t pair) {
+                          int64_t plane = !planes || pair < sections[0] ? 0 : pair < sections[0] + sections[1] ? 1 : 2;
+                          return angle(plane, position, pair);
+                        }};
+  for (bool inverse : {false, true}) {
+    Array expected = fetch(t.ops, qkv.tensor);
+    oracle::rotate(expected, t.batch, positions, row, turn, inverse ? -1 : 1);
+    t.ops.rope(part(0, heads), part(heads, kv_heads), cos, sin, inverse, rope.layout);
+    t.variant(fmt::format("{}{}", rope.name, inverse ? ", inverse" : ""));
+    t.add("q_out k_out", qkv.tensor, expected, t.elementwise);
+  }
+  t.variant("");
+}
+
+void ropes(CheckTable& t) {
+  using Layout = RopeLayout;
+  const int64_t half = t.c.head_dim() / 2, third = half / 3;
+  rope(t, {"half", {}});
+  rope(t, {"interleaved", {Layout::interleaved}});
+  rope(t, {"multimodal", {Layout::multimodal, 0, {half - 2 * third, third, third}}});
+  rope(t, {"half a head, complex", {Layout::interleaved, (half + 1) / 2 * 2}, true});
+}
+
+void softmax(CheckTable& t) {
+  const int64_t width = t.c.context, matrices = t.batch * t.c.heads;
+  const double scale = 1 / std::sqrt(static_cast<double>(t.c.head_dim()));
+  auto x = t.random({matrices, width, width}, t.type, 0, 3), dy = t.random({matrices, width, width});
+  const int64_t rows = matrices * width;
+  auto flat = [&](const Tensor& tensor) { return tensor.view({rows, width}); };
+  Tensor y = t.ops.allocate(t.type, {rows, width}), dx = t.ops.allocate(t.type, {rows, width});
+  t.variant("all columns");
+  t.ops.softmax(y, flat(x.tensor), scale);
+  t.add("y", y, oracle::softmax(x.values, width, scale), t.elementwise);
+  Array expected = oracle::softmax_backward(dy.values, fetch(t.ops, y), width, scale);
+  t.ops.softmax_backward(dx, flat(dy.tensor), y, scale);
+  t.add("d_x", dx, expected, t.probability);
+
+  t.variant("causal");
+  t.ops.causal_softmax(x.tensor, scale);
+  t.add("y", x.tensor, oracle::causal_softmax(x.values, width, scale), t.elementwise);
+  expected = oracle::causal_softmax_backward(dy.values, fetch(t.ops, x.tensor), width, scale);
+  t.ops.causal_softmax_backward(dy.tensor, x.tensor, scale);
+  t.add("d_x", dy.tensor, expected, t.probability);
+  t.variant("");
+}
+
+}  // namespace
+
+void check_attention(CheckTable& t) {
+  ropes(t);
+  softmax(t);
+}
+
+}  // namespace train

@@ -1,0 +1,78 @@
+#include <fmt/format.h>
+
+#include "check_table.h"
+
+namespace train {
+namespace {
+
+using oracle::Array;
+
+void sums(CheckTable& t) {
+  auto a = t.random({t.rows * t.c.width}), b = t.random({t.rows * t.c.width});
+  Tensor out = t.ops.allocate(t.type, {t.rows * t.c.width});
+  t.ops.vector_add(out, a.tensor, b.tensor);
+  t.add("out", out, oracle::add(a.values, b.values), t.elementwise);
+}
+
+void embedding(CheckTable& t) {
+  const int64_t vocab = t.c.vocab, width = t.c.width;
+  auto table = t.random({vocab, width}), dout = t.random({t.rows, width});
+  auto ids = t.random_ids(t.rows, vocab);
+  Tensor out = t.like(dout.tensor), dtable = t.f32({vocab, width});
+  t.ops.embedding(out, table.tensor, ids.tensor);
+  t.add("out", out, oracle::embedding(table.values, ids.values, width), t.exact);
+  t.ops.embedding_backward(dtable, dout.tensor, ids.tensor);
+  t.add("d_weight", dtable, oracle::embedding_backward(dout.values, ids.values, vocab, width), t.reduction);
+}
+
+// gate and up of every row side by side, as the oracle takes them; and apart again.
+Array joined(const Array& gate, const Array& up, int64_t ffn) {
+  Array out;
+  for (size_t at = 0; at < gate.size(); at += ffn) {
+    out.insert(out.end(), gate.begin() + at, gate.begin() + at + ffn);
+    out.insert(out.end(), up.begin() + at, up.begin() + at + ffn);
+  }
+  return out;
+}
+
+struct Activation {
+  void (Ops::*forward)(const Tensor& out, const Ops::Gated& in);
+  void (Ops::*backward)(const Ops::Gated& d_in, const Tensor& d_out, const Ops::Gated& in);
+  Array (*formula)(oracle::View gate_up, int64_t ffn);
+  Array (*gradient)(oracle::View dout, oracle::View gate_up, int64_t ffn);
+};
+
+// Both in one tensor, in place, as the model does it; then in tensors of their own.
+void gated(CheckTable& t, const Activation& activation) {
+  const int64_t rows = t.rows, ffn = t.c.ffn;
+  auto gate_up = t.random({rows, 2 * ffn}), dout = t.random({rows, ffn}), gate = t.random({rows, ffn}),
+       up = t.random({rows, ffn});
+  Tensor out = t.like(dout.tensor), dgate = t.like(dout.tensor), dup = t.like(dout.tensor);
+
+  t.variant("one tensor");
+  const Ops::Gated fused{.gate_up = gate_up.tensor};
+  (t.ops.*activation.forward)(out, fused);
+  t.add("out", out, activation.formula(gate_up.values, ffn), t.twice_rounded);
+  (t.ops.*activation.backward)(fused, dout.tensor, fused);
+  t.add("d_gate_up", gate_up.tensor, activation.gradient(dout.values, gate_up.values, ffn), t.twice_rounded);
+
+  t.variant("two tensors");
+  Array both = joined(gate.values, up.values, ffn);
+  (t.ops.*activation.forward)(out, {.gate = gate.tensor, .up = up.tensor});
+  t.add("out", out, activation.formula(both, ffn), t.twice_rounded);
+  (t.ops.*activation.backward)({.gate = dgate, .up = dup}, dout.tensor, {.gate = gate.tensor, .up = up.tensor});
+  t.add("d_gate d_up", fmt::format("2x {}x{}", rows, ffn), joined(fetch(t.ops, dgate), fetch(t.ops, dup), ffn),
+        activation.gradient(dout.values, both, ffn), t.twice_rounded);
+  t.variant("");
+}
+
+}  // namespace
+
+void check_elementwise(CheckTable& t) {
+  sums(t);
+  embedding(t);
+  gated(t, {&Ops::swiglu, &Ops::swiglu_backward, oracle::swiglu, oracle::swiglu_backward});
+  gated(t, {&Ops::geglu, &Ops::geglu_backward, oracle::geglu, oracle::geglu_backward});
+}
+
+}  // namespace train

@@ -1,0 +1,139 @@
+#include <algorithm>
+#include <cmath>
+
+#include "check_table.h"
+
+namespace train {
+namespace {
+
+using oracle::Array;
+
+const Ops::LossSettings kEveryOption{.smoothing = 0.1, .lse_square_scale = 1e-2, .softcap = 20, .ignored = 3};
+
+// The scalar and index results of both losses.
+struct Results {
+  Results(CheckTable& t, const CheckTable::Ids& labels)
+      : labels(labels),
+        loss(t.f32({1})),
+        z_loss(t.f32({1})),
+        accuracy(t.f32({1})),
+        predictions(t.ops.allocate(Type::i64, {static_cast<int64_t>(labels.values.size())})) {}
+
+  // A predicted class must have the highest logit, up to the logits' own errors; the accuracy is that of the
+  // predictions.
+  void add(CheckTable& t, const oracle::Loss& expected, const Array& logits, Gate scalar, Gate logit) const {
+    t.add("loss", loss, {expected.loss}, scalar);
+    t.add("z_loss", z_loss, {expected.z_loss}, scalar);
+    Array found, highest;
+    double hits = 0, counted = 0;
+    const Array predicted = fetch(t.ops, predictions);
+    for (size_t r = 0; r < predicted.size(); ++r) {
+      auto of = [&](double label) { return label < 0 ? 0 : logits.at(r * t.c.vocab + static_cast<int64_t>(label)); };
+      found.push_back(of(predicted[r]));
+      highest.push_back(of(expected.predictions[r]));
+      counted += expected.predictions[r] >= 0;
+      hits += predicted[r] == labels.values[r];
+    }
+    t.add("predictions", std::to_string(predicted.size()), found, highest, logit);
+    t.add("accuracy", accuracy, {hits / counted}, t.f32_scalar);
+  }
+
+  const CheckTable::Ids& labels;
+  Tensor loss, z_loss, accuracy, predictions;
+};
+
+// Every third label becomes the class that is predicted, so that the accuracy is more than chance.
+void hit_some(CheckTable& t, CheckTable::Ids& labels, const Array& predictions) {
+  for (size_t r = 0; r < predictions.size(); r += 3) {
+    if (predictions[r] >= 0) labels.values[r] = static_cast<int64_t>(predictions[r]);
+  }
+  t.ops.upload(labels.tensor, labels.values.data());
+}
+
+void cross_entropy(CheckTable& t) {
+  const int64_t rows = t.rows, vocab = t.c.vocab;
+  auto logits = t.random({rows, vocab}, t.type, 0, 3), weights = t.random({vocab}, Type::f32, 1, 0.1);
+  auto labels = t.random_ids(rows, vocab);
+  hit_some(t, labels, oracle::cross_entropy(logits.values, labels.values, vocab).predictions);
+  Tensor dlogits = t.like(logits.tensor), lse = t.f32({rows}), counts = t.f32({4});
+  Results results(t, labels);
+
+  t.variant("every option");
+  const oracle::LossSettings settings{kEveryOption.smoothing, kEveryOption.lse_square_scale, kEveryOption.softcap,
+                                      kEveryOption.ignored, weights.values};
+  t.ops.cross_entropy({.logits = logits.tensor,
+                       .labels = labels.tensor,
+                       .loss = results.loss,
+                       .d_logits = dlogits,
+                       .class_weight = weights.tensor,
+                       .z_loss = results.z_loss,
+                       .accuracy = results.accuracy,
+                       .predictions = results.predictions,
+                       .lse = lse,
+                       .settings = kEveryOption});
+  oracle::Loss expected = oracle::cross_entropy(logits.values, labels.values, vocab, settings);
+  results.add(t, expected, logits.values, t.f32_scalar, t.exact);
+  t.add("lse", lse, expected.lse, t.f32_elementwise);
+  // Smoothing and hits let whole rows cancel to almost nothing: errors are measured by the largest of all rows.
+  t.add("d_logits", dlogits, expected.dlogits, t.elementwise);
+  t.variant("");
+  t.ops.target_counts(counts, labels.tensor, weights.tensor, kEveryOption.ignored);
+  t.add("counts", counts, oracle::target_counts(labels.values, settings), {2e-6, 0}, 1);
+
+  t.variant("the model's");
+  t.ops.cross_entropy(
+      {.logits = logits.tensor, .labels = labels.tensor, .loss = results.loss, .d_logits = logits.tensor});
+  expected = oracle::cross_entropy(logits.values, labels.values, vocab);
+  t.add("loss", results.loss, {expected.loss}, t.f32_scalar);
+  t.add("d_logits", logits.tensor, expected.dlogits, t.elementwise, vocab);
+  t.variant("");
+
+  auto upstream = t.random({1}, Type::f32, 3, 0.1);
+  Array scaled = fetch(t.ops, logits.tensor);
+  for (double& d : scaled) d *= upstream.values[0];
+  t.ops.cross_entropy_backward(logits.tensor, upstream.tensor);
+  t.add("d_logits", logits.tensor, scaled, t.elementwise, vocab);
+}
+
+// Products of the library's own choice: cuBLASLt or CBLAS. In bf16 the logits are rounded, which is most of the error.
+void fused_linear_cross_entropy(CheckTable& t) {
+  const int64_t rows = std::min<int64_t>(t.rows, 1024), vocab = t.c.vocab, width = t.c.width;
+  auto x = t.random({rows, width}), w = t.random({vocab, width}, t.type, 0, 1 / std::sqrt(width)),
+       b = t.random({vocab}), weights = t.random({vocab}, Type::f32, 1, 0.1);
+  auto labels = t.random_ids(rows, vocab);
+  const oracle::LossSettings settings{kEveryOption.smoothing, kEveryOption.lse_square_scale, kEveryOption.softcap,
+                                      kEveryOption.ignored, weights.values};
+  auto expect = [&] { return oracle::linear_cross_entropy(x.values, w.values, b.values, labels.values, settings); };
+  hit_some(t, labels, expect().loss.predictions);
+  Tensor dx = t.like(x.tensor), dw = t.f32({vocab, width}), db = t.f32({vocab});
+  Results results(t, labels);
+  t.ops.fused_linear_cross_entropy({.x = x.tensor,
+                                    .weight = w.tensor,
+                                    .bias = b.tensor,
+                                    .labels = labels.tensor,
+                                    .loss = results.loss,
+                                    .d_x = dx,
+                                    .d_weight = dw,
+                                    .d_bias = db,
+                                    .class_weight = weights.tensor,
+                                    .z_loss = results.z_loss,
+                                    .accuracy = results.accuracy,
+                                    .predictions = results.predictions,
+                                    .settings = kEveryOption});
+  const oracle::LinearLoss expected = expect();
+  const bool bf16 = t.type == Type::bf16;
+  const Gate gradient = bf16 ? Gate{6e-3, 0, true} : Gate{1e-5, 0, true};
+  results.add(t, expected.loss, expected.logits, bf16 ? Gate{2e-3, 0} : t.f32_scalar, t.elementwise);
+  t.add("d_x", dx, expected.dx, gradient);
+  t.add("d_weight", dw, expected.dw, gradient);
+  t.add("d_bias", db, expected.db, gradient);
+}
+
+}  // namespace
+
+void check_losses(CheckTable& t) {
+  cross_entropy(t);
+  fused_linear_cross_entropy(t);
+}
+
+}  // namespace train

@@ -1,0 +1,137 @@
+// Operations of the library that the model does not use.
+#include "ops_impl.h"
+
+namespace train {
+
+void Ops::vector_add(const Tensor& out, const Tensor& a, const Tensor& b) {
+  Arguments tensor(impl_->device);
+  ligerdsl_vector_add_desc_t desc = LIGERDSL_VECTOR_ADD_DESC_INIT;
+  ligerdsl_vector_add_args_t args = LIGERDSL_VECTOR_ADD_ARGS_INIT;
+  args.a = tensor(a);
+  args.b = tensor(b);
+  args.out = tensor(out);
+  impl_->run(desc, args);
+}
+
+void Ops::layer_norm(const Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& x, const Tensor& weight,
+                     const Tensor& bias, double eps) {
+  Arguments tensor(impl_->device);
+  ligerdsl_layer_norm_forward_desc_t desc = LIGERDSL_LAYER_NORM_FORWARD_DESC_INIT;
+  desc.eps = static_cast<float>(eps);
+  ligerdsl_layer_norm_forward_args_t args = LIGERDSL_LAYER_NORM_FORWARD_ARGS_INIT;
+  args.x = tensor(x);
+  args.weight = tensor(weight);
+  args.bias = tensor(bias);
+  args.y = tensor(y);
+  args.mean = tensor(mean);
+  args.rstd = tensor(rstd);
+  impl_->run(desc, args);
+}
+
+void Ops::layer_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Tensor& d_bias, const Tensor& d_y,
+                              const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd) {
+  Arguments tensor(impl_->device);
+  ligerdsl_layer_norm_backward_desc_t desc = LIGERDSL_LAYER_NORM_BACKWARD_DESC_INIT;
+  ligerdsl_layer_norm_backward_args_t args = LIGERDSL_LAYER_NORM_BACKWARD_ARGS_INIT;
+  args.d_y = tensor(d_y);
+  args.x = tensor(x);
+  args.weight = tensor(weight);
+  args.mean = tensor(mean);
+  args.rstd = tensor(rstd);
+  args.d_x = tensor(d_x);
+  args.d_weight = tensor(d_weight);
+  args.d_bias = tensor(d_bias);
+  impl_->run(desc, args);
+}
+
+void Ops::geglu(const Tensor& out, const Gated& in) {
+  Arguments tensor(impl_->device);
+  ligerdsl_geglu_forward_desc_t desc = LIGERDSL_GEGLU_FORWARD_DESC_INIT;
+  ligerdsl_geglu_forward_args_t args = LIGERDSL_GEGLU_FORWARD_ARGS_INIT;
+  args.gate = tensor(in.gate);
+  args.up = tensor(in.up);
+  args.gate_up = tensor(in.gate_up);
+  args.out = tensor(out);
+  impl_->run(desc, args);
+}
+
+void Ops::geglu_backward(const Gated& d_in, const Tensor& d_out, const Gated& in) {
+  Arguments tensor(impl_->device);
+  ligerdsl_geglu_backward_desc_t desc = LIGERDSL_GEGLU_BACKWARD_DESC_INIT;
+  ligerdsl_geglu_backward_args_t args = LIGERDSL_GEGLU_BACKWARD_ARGS_INIT;
+  args.d_out = tensor(d_out);
+  args.gate = tensor(in.gate);
+  args.up = tensor(in.up);
+  args.gate_up = tensor(in.gate_up);
+  args.d_gate = tensor(d_in.gate);
+  args.d_up = tensor(d_in.up);
+  args.d_gate_up = tensor(d_in.gate_up);
+  impl_->run(desc, args);
+}
+
+void Ops::softmax(const Tensor& y, const Tensor& x, double scale) {
+  Arguments tensor(impl_->device);
+  ligerdsl_softmax_forward_desc_t desc = LIGERDSL_SOFTMAX_FORWARD_DESC_INIT;
+  desc.scale = static_cast<float>(scale);
+  ligerdsl_softmax_forward_args_t args = LIGERDSL_SOFTMAX_FORWARD_ARGS_INIT;
+  args.x = tensor(x);
+  args.y = tensor(y);
+  impl_->run(desc, args);
+}
+
+void Ops::softmax_backward(const Tensor& d_x, const Tensor& d_y, const Tensor& y, double scale) {
+  Arguments tensor(impl_->device);
+  ligerdsl_softmax_backward_desc_t desc = LIGERDSL_SOFTMAX_BACKWARD_DESC_INIT;
+  desc.scale = static_cast<float>(scale);
+  ligerdsl_softmax_backward_args_t args = LIGERDSL_SOFTMAX_BACKWARD_ARGS_INIT;
+  args.y = tensor(y);
+  args.d_y = tensor(d_y);
+  args.d_x = tensor(d_x);
+  impl_->run(desc, args);
+}
+
+void Ops::cross_entropy_backward(const Tensor& d_logits, const Tensor& d_loss) {
+  Arguments tensor(impl_->device);
+  ligerdsl_cross_entropy_backward_desc_t desc = LIGERDSL_CROSS_ENTROPY_BACKWARD_DESC_INIT;
+  ligerdsl_cross_entropy_backward_args_t args = LIGERDSL_CROSS_ENTROPY_BACKWARD_ARGS_INIT;
+  args.d_loss = tensor(d_loss);
+  args.d_logits = tensor(d_logits);
+  impl_->run(desc, args);
+}
+
+void Ops::fused_linear_cross_entropy(const FusedLinearCrossEntropy& c) {
+  Arguments tensor(impl_->device);
+  ligerdsl_fused_linear_cross_entropy_desc_t desc = LIGERDSL_FUSED_LINEAR_CROSS_ENTROPY_DESC_INIT;
+  desc.reduction = LIGERDSL_REDUCTION_MEAN;
+  desc.ignore_index = c.settings.ignored;
+  desc.label_smoothing = static_cast<float>(c.settings.smoothing);
+  desc.lse_square_scale = static_cast<float>(c.settings.lse_square_scale);
+  desc.softcap = static_cast<float>(c.settings.softcap);
+  ligerdsl_fused_linear_cross_entropy_args_t args = LIGERDSL_FUSED_LINEAR_CROSS_ENTROPY_ARGS_INIT;
+  args.x = tensor(c.x);
+  args.weight = tensor(c.weight);
+  args.bias = tensor(c.bias);
+  args.labels = tensor(c.labels);
+  args.class_weight = tensor(c.class_weight);
+  args.loss = tensor(c.loss);
+  args.z_loss = tensor(c.z_loss);
+  args.accuracy = tensor(c.accuracy);
+  args.predictions = tensor(c.predictions);
+  args.d_x = tensor(c.d_x);
+  args.d_weight = tensor(c.d_weight);
+  args.d_bias = tensor(c.d_bias);
+  impl_->run(desc, args);
+}
+
+void Ops::target_counts(const Tensor& counts, const Tensor& labels, const Tensor& class_weight, int64_t ignored) {
+  Arguments tensor(impl_->device);
+  ligerdsl_target_counts_desc_t desc = LIGERDSL_TARGET_COUNTS_DESC_INIT;
+  desc.ignore_index = ignored;
+  ligerdsl_target_counts_args_t args = LIGERDSL_TARGET_COUNTS_ARGS_INIT;
+  args.labels = tensor(labels);
+  args.class_weight = tensor(class_weight);
+  args.counts = tensor(counts);
+  impl_->run(desc, args);
+}
+
+}  // namespace train

@@ -1,0 +1,176 @@
+#include "options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <limits>
+
+#include "checkpoint.h"
+#include "files.h"
+
+namespace train {
+namespace fs = std::filesystem;
+namespace {
+
+// A number that is one in f32 too, and no NaN.
+auto between(double low, double high) {
+  return [low, high](const std::string& text) {
+    double value = 0;
+    if (CLI::detail::lexical_cast(text, value) && value >= low && value <= high) return std::string();
+    return fmt::format("expected a number from {:.3g} to {:.3g}, got {}", low, high, text);
+  };
+}
+constexpr double kTiny = std::numeric_limits<float>::min(), kHuge = std::numeric_limits<float>::max();
+
+std::string check_device(const std::string& d) {
+  bool cuda = d.starts_with("cuda:") && d.size() > 5 && d.size() < 9 && d.find_first_not_of("0123456789", 5) == d.npos;
+  return d == "cpu" || cuda ? std::string() : "expected cpu or cuda:N, got " + d;
+}
+
+// For a POSIX shell.
+std::string quoted(const std::string& word) {
+  const char* plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  if (!word.empty() && word.find_first_not_of(plain) == word.npos) return word;
+  std::string out = "'";
+  for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+bool is_same_file(const fs::path& a, const fs::path& b) {
+  std::error_code error;
+  if (fs::equivalent(a, b, error)) return true;
+  auto resolved = [&](const fs::path& path) { return fs::weakly_canonical(fs::absolute(path, error), error); };
+  return resolved(a) == resolved(b);
+}
+
+// A file that stands where the checkpoint will be written must be a checkpoint, or empty.
+void check_replaced(const fs::path& checkpoint, const fs::path& resume) {
+  std::error_code error;
+  if (!fs::is_regular_file(checkpoint, error) || fs::file_size(checkpoint, error) == 0) return;
+  Summary old;
+  try {
+    old = read_summary(checkpoint);
+  } catch (const std::exception& e) {
+    throw std::runtime_error(fmt::format("--checkpoint would replace {}: name another file, or remove it ({})",
+                                         checkpoint.string(), e.what()));
+  }
+  if (!resume.empty() && is_same_file(checkpoint, resume)) return;
+  fmt::print(stderr, "note: {0} holds step {1} of another run and will be replaced; --resume {0} would go on from it\n",
+             checkpoint.string(), old.step);
+}
+
+}  // namespace
+
+void add_options(CLI::App& app, Settings& s) {
+  auto number = [&](const char* name, auto& value, const char* help) {
+    return app.add_option(name, value, help)->capture_default_str();
+  };
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  app.option_defaults()->group("Model");
+  number("--layers", s.model.layers, "transformer layers")->check(CLI::Range(1, 1000));
+  number("--heads", s.model.heads, "query heads")->check(CLI::Range(1, 1000));
+  number("--kv-heads", s.model.kv_heads, "key and value heads; divides the query heads")->check(CLI::Range(1, 1000));
+  number("--width", s.model.width, "width of the residual stream")->check(CLI::Range(2, 65536));
+  number("--ffn", s.model.ffn, "width of the feed-forward")->check(CLI::Range(1, 1 << 20));
+  number("--context", s.model.context, "bytes per sequence")->check(CLI::Range(2, 1 << 20));
+  app.option_defaults()->group("Training");
+  app.add_option("--text", s.text, "text files (default: the sources and documents under --source-dir)")
+      ->check(CLI::ExistingFile)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--source-dir", s.source_dir, "folder whose sources are the default text");
+  number("--batch", s.train.batch, "sequences per step")->check(CLI::Range(1, 1 << 20));
+  number("--steps", s.train.steps, "steps of the learning-rate schedule")->check(CLI::Range(1, 1 << 30));
+  number("--warmup", s.train.warmup, "steps of linear warm-up")->check(CLI::NonNegativeNumber);
+  number("--lr", s.train.lr, "highest learning rate")->check(between(kTiny, kHuge));
+  number("--final-lr", s.train.final_lr, "last learning rate as a fraction of the highest")->check(between(0, 1));
+  number("--weight-decay", s.train.weight_decay, "of matrices")->check(between(0, kHuge));
+  number("--clip", s.train.clip, "largest global gradient norm")->check(between(kTiny, kHuge));
+  number("--seed", s.train.seed, "of weights, batches and the sample");
+  app.option_defaults()->group("Run");
+  number("--device", s.device, "cpu or cuda:N")->check(check_device);
+  number("--threads", s.threads, "CPU threads; 0 = all cores")->check(CLI::Range(0, 1024));
+  app.add_option("--checkpoint", s.checkpoint,
+                 "file to save the run in: at every evaluation, at the end, and when a signal stops the run");
+  app.add_option("--resume", s.resume, "checkpoint to go on from")->check(CLI::ExistingFile);
+  number("--stop-after", s.stop_after, "stop (and save) after so many steps in all; 0 = --steps")
+      ->check(CLI::NonNegativeNumber);
+  number("--eval-every", s.eval_every, "steps between evaluations; 0 = ten in a run")->check(CLI::NonNegativeNumber);
+  number("--eval-batches", s.eval_batches, "batches of held-out text per evaluation")->check(CLI::Range(1, 1 << 20));
+  app.add_flag("--check", s.check, "compare one step's gradients with float64 and stop");
+  app.option_defaults()->group("Report");
+  number("--loss-svg", s.loss_svg, "SVG of the loss curve");
+  app.add_flag("!--no-loss-svg", s.draw, "draw no loss curve");
+  app.add_option("--json", s.json, "file for all results");
+  number("--sample", s.sample_length, "bytes of generated text at the end")->check(CLI::NonNegativeNumber);
+  number("--prompt", s.prompt, "what the sample continues");
+  number("--temperature", s.temperature, "of the sample")->check(between(kTiny, kHuge));
+  app.add_flag("!--no-table", s.table, "leave out the table of kernel errors");
+  app.footer(
+      "Exit status: 0 done, 1 failed (a check, a file, a loss that is not finite), 2 wrong arguments,\n"
+      "129, 130, 143 stopped by SIGHUP, SIGINT (Ctrl-C), SIGTERM after the step at work; a second signal ends at "
+      "once.");
+}
+
+std::string command_with(const std::vector<std::string>& arguments,
+                         const std::vector<std::pair<std::string, std::string>>& options) {
+  std::string command = quoted(arguments.at(0));
+  for (size_t i = 1; i < arguments.size(); ++i) {
+    const std::string name = arguments[i].substr(0, arguments[i].find('='));
+    auto replaced = [&](const auto& option) { return option.first == name; };
+    if (std::none_of(options.begin(), options.end(), replaced)) {
+      command += " " + quoted(arguments[i]);
+    } else if (name == arguments[i]) {
+      ++i;  // its value is the next word
+    }
+  }
+  for (const auto& [name, value] : options) {
+    if (!value.empty()) command += " " + name + " " + quoted(value);
+  }
+  return command;
+}
+
+void check_outputs(const Settings& s) {
+  struct Output {
+    const char* option;
+    fs::path path;
+  };
+  std::vector<Output> outputs;
+  if (!s.json.empty()) outputs.push_back({"--json", s.json});
+  if (!s.check && s.draw) outputs.push_back({"--loss-svg", s.loss_svg});
+  if (!s.check && !s.checkpoint.empty()) outputs.push_back({"--checkpoint", s.checkpoint});
+
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const auto& [option, path] = outputs[i];
+    try {
+      require_writable(path);
+    } catch (const std::exception& e) {
+      const char* advice = std::string(option) == "--loss-svg" ? " (--no-loss-svg leaves the picture out)" : "";
+      throw std::runtime_error(fmt::format("{}: {}{}", option, e.what(), advice));
+    }
+    for (const fs::path& text : s.text) {
+      if (is_same_file(path, text))
+        throw std::runtime_error(fmt::format("{} would replace the text {}", option, text.string()));
+    }
+    for (size_t j = 0; j < i; ++j) {
+      std::error_code error;
+      if (fs::is_other(path, error) || !is_same_file(path, outputs[j].path)) continue;  // /dev/null takes everything
+      throw std::runtime_error(
+          fmt::format("{} and {} name the same file, {}", outputs[j].option, option, path.string()));
+    }
+  }
+  if (!s.check && !s.checkpoint.empty()) {
+    std::error_code error;
+    if (fs::is_other(s.checkpoint, error)) {
+      throw std::runtime_error("--checkpoint " + s.checkpoint.string() + " is no regular file");
+    }
+    check_replaced(s.checkpoint, s.resume);
+  }
+  if (!s.resume.empty()) {
+    for (const Output& output : outputs) {
+      if (std::string(output.option) == "--checkpoint" || !is_same_file(output.path, s.resume)) continue;
+      throw std::runtime_error(fmt::format("{} would replace the checkpoint {}", output.option, s.resume.string()));
+    }
+  }
+}
+
+}  // namespace train

@@ -1,0 +1,43 @@
+// The command line.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config.h"
+
+namespace CLI {
+class App;
+}
+
+namespace train {
+
+struct Settings {
+  ModelConfig model;
+  TrainConfig train;
+  std::string device = "cpu";
+  int threads = 0;
+  std::vector<std::filesystem::path> text;
+  std::filesystem::path source_dir = TRAIN_LLAMA_SOURCE_DIR;
+  std::filesystem::path checkpoint, resume, json, loss_svg = "loss.svg";
+  int64_t stop_after = 0, eval_every = 0, eval_batches = 8, sample_length = 400;
+  std::string prompt = "// The ";
+  double temperature = 0.7;
+  bool check = false, table = true, draw = true;
+  std::vector<std::string> arguments;  // as they were given, the program's name first
+};
+
+void add_options(CLI::App& app, Settings& settings);
+
+// The command that was given, for a shell, with some options set to other values; "" takes an option away.
+std::string command_with(const std::vector<std::string>& arguments,
+                         const std::vector<std::pair<std::string, std::string>>& options);
+
+// Throws, naming the option, the path and the reason, when a result could not be written at the end, or when writing it
+// would destroy something that is not an earlier result. Prints a note when an earlier run's checkpoint will be
+// replaced.
+void check_outputs(const Settings& settings);
+
+}  // namespace train

@@ -1,0 +1,31 @@
+#include "options.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdio>
+
+namespace train {
+namespace {
+
+TEST(Options, CommandsAreForAShell) {
+  const std::vector<std::string> given = {
+      "bin/train_llama", "--prompt", "it's a \"$HOME\"", "--resume=old", "--lr", "0.1", "--text", "a b"};
+  EXPECT_EQ(command_with(given, {{"--resume", "new file"}, {"--lr", "0.05"}, {"--stop-after", ""}}),
+            "bin/train_llama --prompt 'it'\\''s a \"$HOME\"' --text 'a b' --resume 'new file' --lr 0.05");
+  EXPECT_EQ(command_with({"t", "--stop-after", "20", "--check"}, {{"--stop-after", ""}}), "t --check");
+}
+
+// A real shell gives the words back.
+TEST(Options, AShellReadsTheSameWords) {
+  const std::vector<std::string> words = {"printf", "%s\\n", "a b", "it's", "$(false)", "*", "", "\\", "--x=;y"};
+  FILE* shell = popen(command_with(words, {}).c_str(), "r");
+  std::string out;
+  std::array<char, 256> buffer;
+  while (size_t n = fread(buffer.data(), 1, buffer.size(), shell)) out.append(buffer.data(), n);
+  EXPECT_EQ(pclose(shell), 0);
+  EXPECT_EQ(out, "a b\nit's\n$(false)\n*\n\n\\\n--x=;y\n");
+}
+
+}  // namespace
+}  // namespace train

@@ -1,0 +1,122 @@
+// The float64 formulas' gradients against central differences of their own forwards.
+#include "oracle.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "random.h"
+
+namespace train {
+namespace {
+
+using oracle::Array;
+using oracle::View;
+
+Array draw(size_t count, uint64_t seed, double mean = 0) {
+  Array out(count);
+  for (size_t i = 0; i < count; ++i) out[i] = mean + random_normal(seed, i);
+  return out;
+}
+
+double dot(View a, View b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// `gradient` is the slope of the scalar `f` at every element of x, which f reads.
+template <class Function>
+void expect_slope(Array& x, View gradient, Function f, const char* what) {
+  ASSERT_EQ(x.size(), gradient.size()) << what;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double kept = x[i], h = 1e-5;
+    x[i] = kept + h;
+    double above = f();
+    x[i] = kept - h;
+    double below = f();
+    x[i] = kept;
+    double slope = (above - below) / (2 * h);
+    EXPECT_NEAR(gradient[i], slope, 1e-8 + 1e-6 * std::abs(slope)) << what << " element " << i;
+  }
+}
+
+TEST(Oracle, LayerNorm) {
+  Array x = draw(15, 1, 3), w = draw(5, 2, 1), b = draw(5, 3), dy = draw(15, 4);
+  oracle::LayerNorm norm = oracle::layer_norm(x, w, b, 1e-3);
+  oracle::LayerNormGradients g = oracle::layer_norm_backward(dy, x, w, norm.mean, norm.rstd);
+  auto f = [&] { return dot(dy, oracle::layer_norm(x, w, b, 1e-3).y); };
+  expect_slope(x, g.dx, f, "x");
+  expect_slope(w, g.dw, f, "weight");
+  expect_slope(b, g.db, f, "bias");
+  EXPECT_NEAR(norm.mean[0], (x[0] + x[1] + x[2] + x[3] + x[4]) / 5, 1e-12);
+}
+
+TEST(Oracle, GatedActivations) {
+  Array gate_up = draw(16, 5), dout = draw(8, 6);
+  expect_slope(
+      gate_up, oracle::geglu_backward(dout, gate_up, 4), [&] { return dot(dout, oracle::geglu(gate_up, 4)); }, "geglu");
+  expect_slope(
+      gate_up, oracle::swiglu_backward(dout, gate_up, 4), [&] { return dot(dout, oracle::swiglu(gate_up, 4)); },
+      "swiglu");
+  // gelu(1) = 0.8411920, silu(1) = 0.7310586.
+  EXPECT_NEAR(oracle::geglu(Array{1, 2}, 1)[0], 2 * 0.8411919906082768, 1e-12);
+  EXPECT_NEAR(oracle::swiglu(Array{1, 2}, 1)[0], 2 * 0.7310585786300049, 1e-12);
+}
+
+TEST(Oracle, Softmax) {
+  Array x = draw(9, 7), dy = draw(9, 8);
+  Array y = oracle::softmax(x, 3, 0.5), causal = oracle::causal_softmax(x, 3, 0.5);
+  expect_slope(
+      x, oracle::softmax_backward(dy, y, 3, 0.5), [&] { return dot(dy, oracle::softmax(x, 3, 0.5)); }, "softmax");
+  expect_slope(
+      x, oracle::causal_softmax_backward(dy, causal, 3, 0.5),
+      [&] { return dot(dy, oracle::causal_softmax(x, 3, 0.5)); }, "causal");
+  EXPECT_NEAR(y[3] + y[4] + y[5], 1, 1e-12);
+  EXPECT_EQ(causal[5], 0);
+}
+
+TEST(Oracle, RotationsOfEveryLayout) {
+  for (bool interleaved : {false, true}) {
+    // Two positions of one head of six columns, of which four turn: a quarter turn for pair 0, none for pair 1.
+    oracle::Rotation r{1, 6, 4, interleaved,
+                       [](int64_t position, int64_t pair) { return pair == 0 ? position * std::acos(-1.0) / 2 : 0.0; }};
+    Array x = {1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6}, y = x;
+    oracle::rotate(y, 1, 2, 6, r, 1);
+    Array expected =
+        interleaved ? Array{1, 2, 3, 4, 5, 6, -2, 1, 3, 4, 5, 6} : Array{1, 2, 3, 4, 5, 6, -3, 2, 1, 4, 5, 6};
+    for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], expected[i], 1e-12) << interleaved << " " << i;
+    oracle::rotate(y, 1, 2, 6, r, -1);
+    for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], x[i], 1e-12) << interleaved << " back " << i;
+  }
+}
+
+TEST(Oracle, CrossEntropyWithEveryOption) {
+  Array x = draw(12, 9), w = draw(15, 10), b = draw(5, 11);
+  const std::vector<int64_t> labels = {4, 0, 2, 4};
+  oracle::LossSettings s{0.1, 0.05, 2, 2, {0.5, 1, 2, 0.25, 3}};
+  oracle::LinearLoss all = oracle::linear_cross_entropy(x, w, b, labels, s);
+  auto f = [&] { return oracle::linear_cross_entropy(x, w, b, labels, s).loss.loss; };
+  expect_slope(x, all.dx, f, "x");
+  expect_slope(w, all.dw, f, "weight");
+  expect_slope(b, all.db, f, "bias");
+
+  Array logits = draw(20, 12);
+  oracle::Loss loss = oracle::cross_entropy(logits, labels, 5, s);
+  expect_slope(
+      logits, loss.dlogits, [&] { return oracle::cross_entropy(logits, labels, 5, s).loss; }, "logits");
+  EXPECT_EQ(loss.predictions[2], -1) << "the third label is ignored";
+  EXPECT_EQ(loss.lse[2], 0);
+  EXPECT_EQ(oracle::target_counts(labels, s), (Array{1 / 3.0, 1 / 6.5, 6.75, 3}));
+}
+
+// Two rows by hand: log(1 + e) for a miss by one, log(1 + 1/e) for a hit.
+TEST(Oracle, CrossEntropyByHand) {
+  oracle::Loss loss = oracle::cross_entropy(Array{0, 1, 0, 1}, std::vector<int64_t>{0, 1}, 2);
+  EXPECT_NEAR(loss.loss, (std::log(1 + std::exp(1.0)) + std::log(1 + std::exp(-1.0))) / 2, 1e-12);
+  EXPECT_EQ(loss.accuracy, 0.5);
+  EXPECT_EQ(loss.predictions, (Array{1, 1}));
+}
+
+}  // namespace
+}  // namespace train

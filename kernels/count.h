@@ -1,0 +1,46 @@
+// A number of rows, programs, elements or bytes, computed from sizes that a caller chose.
+//
+// Sums and products stop at the largest number instead of wrapping, and every limit refuses that number. So a launch
+// rule is plain arithmetic, and whoever compares its result with a limit has seen all overflows. There is no way from a
+// Count to int64_t but value(): arithmetic that is not checked does not compile.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <limits>
+
+namespace ligerdsl::kernels {
+
+class Count {
+ public:
+  constexpr Count(int64_t value) : value_(value) {}  // NOLINT(google-explicit-constructor): numbers are counts
+
+  constexpr int64_t value() const { return value_; }
+  // Too large to be told apart from larger ones.
+  constexpr bool saturated() const { return value_ == std::numeric_limits<int64_t>::max(); }
+
+  // Of counts that are not negative.
+  friend constexpr Count operator+(Count a, Count b) {
+    int64_t sum = 0;
+    return __builtin_add_overflow(a.value_, b.value_, &sum) ? std::numeric_limits<int64_t>::max() : sum;
+  }
+  friend constexpr Count operator*(Count a, Count b) {
+    int64_t product = 0;
+    return __builtin_mul_overflow(a.value_, b.value_, &product) ? std::numeric_limits<int64_t>::max() : product;
+  }
+  constexpr Count& operator+=(Count other) { return *this = *this + other; }
+  friend constexpr auto operator<=>(Count, Count) = default;
+
+ private:
+  int64_t value_;
+};
+
+// a / b, rounded up; b > 0. Exact for every a.
+constexpr Count ceil_div(Count a, Count b) {
+  return a.value() / b.value() + (a.value() % b.value() != 0);
+}
+constexpr Count round_up(Count a, Count b) {
+  return ceil_div(a, b) * b;
+}
+
+}  // namespace ligerdsl::kernels

@@ -1,0 +1,53 @@
+#include "lib/cli/deferred_signals.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "lib/cli/output.h"
+
+namespace ligerdsl::cli {
+
+namespace {
+
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+
+struct sigaction before[3];
+int ends[2] = {-1, -1};  // of a pipe: a handler writes the signal's number
+
+void note(int signal) {
+  const int error = errno;
+  const auto number = static_cast<unsigned char>(signal);
+  [[maybe_unused]] const ssize_t put = write(ends[1], &number, 1);
+  errno = error;
+}
+
+}  // namespace
+
+DeferredSignals::DeferredSignals() {
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+    throw Failure(kNothingFound, "no pipe can be made: too many open files");
+  struct sigaction action {};
+  action.sa_handler = note;
+  for (int i = 0; i < 3; ++i) {
+    sigaction(kSignals[i], nullptr, &before[i]);
+    if (before[i].sa_handler != SIG_IGN) sigaction(kSignals[i], &action, nullptr);
+  }
+}
+
+DeferredSignals::~DeferredSignals() {
+  for (int i = 0; i < 3; ++i) sigaction(kSignals[i], &before[i], nullptr);
+  unsigned char number = 0;
+  const bool arrived = read(ends[0], &number, 1) == 1;
+  close(ends[0]);
+  close(ends[1]);
+  if (arrived) raise(number);
+}
+
+int DeferredSignals::descriptor() const {
+  return ends[0];
+}
+
+}  // namespace ligerdsl::cli

@@ -1,0 +1,15 @@
+// Text of unknown origin (names, files, messages) as a terminal may show it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ligerdsl::cli {
+
+// UTF-8 with line ends and tabs stays; bytes that are not UTF-8 and control characters become \xNN.
+std::string printable(std::string_view text);
+
+// Columns that printable text takes: its code points.
+size_t columns(std::string_view text);
+
+}  // namespace ligerdsl::cli

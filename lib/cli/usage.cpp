@@ -1,0 +1,103 @@
+#include "lib/cli/usage.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "lib/cli/environment.h"
+#include "lib/cli/nearest.h"
+#include "lib/cli/numbers.h"
+#include "lib/cli/output.h"
+
+namespace ligerdsl::cli {
+
+namespace {
+
+std::vector<std::string> options_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+std::vector<std::string> commands_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+// The commands that have this option.
+std::vector<std::string> owners(const CLI::App& app, const std::string& option) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    const std::vector<std::string> options = options_of(*command);
+    if (std::count(options.begin(), options.end(), option)) names.push_back(command->get_name());
+  }
+  return names;
+}
+
+std::string unknown_option(const CLI::App& app, const CLI::App* command, const std::string& argument) {
+  const std::string name = argument.substr(0, argument.find('='));
+  const std::vector<std::string> elsewhere = owners(app, name);
+  if (!elsewhere.empty()) {
+    return command ? fmt::format("unknown option '{}' of {}; it is one of {}", name, command->get_name(),
+                                 fmt::join(elsewhere, ", "))
+                   : fmt::format("the option '{}' needs its command before it: {}", name, fmt::join(elsewhere, ", "));
+  }
+  std::vector<std::string> known = options_of(app);
+  if (command) {
+    const std::vector<std::string> more = options_of(*command);
+    known.insert(known.end(), more.begin(), more.end());
+  }
+  return fmt::format("unknown option '{}'{}", name, did_you_mean(name, known));
+}
+
+// The text of a validator's answer to a number that is none of the range.
+template <class Parse>
+std::string refusal(const Parse& parse) {
+  try {
+    parse();
+    return "";
+  } catch (const Failure& failure) {
+    const std::string text = failure.what();
+    return text.substr(text.find(": ") + 2);  // CLI11 puts the option's name before it
+  }
+}
+
+}  // namespace
+
+std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  const CLI::App* command = chosen.empty() ? nullptr : chosen.front();
+  const std::string help =
+      command ? fmt::format("\nligerdsl --help and ligerdsl {} --help list what there is", command->get_name())
+              : "\nligerdsl --help lists what there is";
+  const std::vector<std::string> unknown = app.remaining(true);
+  const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+  if (unknown.empty() || !(extra || !command)) return error.what() + help;
+  const std::string& first = unknown.front();
+  if (first.size() > 1 && first[0] == '-') return unknown_option(app, command, first) + help;
+  if (command) return fmt::format("{}: unexpected argument '{}'", command->get_name(), first) + help;
+  const std::vector<std::string> names = commands_of(app);
+  return fmt::format("no command '{}'{}; there are {}", first, did_you_mean(first, names), fmt::join(names, ", "));
+}
+
+CLI::Validator device_name() {
+  return {[](std::string& text) { return refusal([&] { device_config(text); }); }, ""};
+}
+
+CLI::Validator integer_from(int64_t low, int64_t high) {
+  return {
+      [=](std::string& text) { return refusal([&] { text = std::to_string(parse_integer("", text, low, high)); }); },
+      fmt::format("{} to {}", low, high)};
+}
+
+CLI::Validator number_from(double low, double high) {
+  return {[=](std::string& text) { return refusal([&] { parse_real("", text, low, high); }); },
+          fmt::format("{} to {}", low, high)};
+}
+
+}  // namespace ligerdsl::cli

@@ -1,0 +1,82 @@
+"""Writes docs/operations.md: what ops.h says of every operation, for readers who have not built it."""
+
+import textwrap
+
+from emit_header import CONSTANTS, CONVENTIONS, field_note, with_range
+from table import Tensor, TensorList, Value
+
+INTRODUCTION = """\
+# Operations
+
+Generated from `lib/codegen/ops.py` by `lib/codegen/reference.py`; the build makes `ligerdsl/ops.h` from the same table.
+`ligerdsl.h` says what descriptions, plans, contexts and tensors are. Every operation NAME has
+
+```c
+ligerdsl_NAME_desc_t desc = LIGERDSL_NAME_DESC_INIT;   /* the description: every default of the first table */
+ligerdsl_NAME_args_t args = LIGERDSL_NAME_ARGS_INIT;   /* the arguments: every default of the second one */
+ligerdsl_NAME_plan(context, &desc, &plan);             /* may compile; ligerdsl_plan_workspace_bytes_for(plan, rows) */
+ligerdsl_NAME_execute(plan, &args, workspace, workspace_bytes, stream);
+ligerdsl_NAME(context, &desc, &args, stream);          /* both in one, with its own workspace */
+```
+
+Each returns a `ligerdsl_status_t`.
+"""
+
+
+def cell(text):
+    return text.replace("*", "\\*").replace("|", "\\|")
+
+
+def table(header, rows):
+    return ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)] + ["| " + " | ".join(row) + " |" for row in rows] + [""]
+
+
+def number(value):
+    text = str(value)
+    return text[:-1] if text.endswith("f") else text
+
+
+def default(field):
+    if field.role in ("dim", "dtype", "queries") and field.source:
+        return f"`0`: as {field.source} has it"
+    return f"`{number(field.default)}`"
+
+
+def field_row(field):
+    return [f"`{field.name}`", field.ctype.removesuffix("_t"), default(field), cell(field_note(field))]
+
+
+def argument_rows(argument):
+    name = f"`{argument.name}`"
+    if isinstance(argument, Tensor):
+        shape = "any shape described above" if argument.shape == "?" else "`[" + ", ".join(argument.shape.split()) + "]`"
+        given = {"": "always", "!": f"unless `{argument.given[1:]}`"}.get(argument.given[:1], f"with `{argument.given}`")
+        return [[name, argument.direction, shape, argument.dtype, given, cell(argument.doc)]]
+    if isinstance(argument, TensorList):
+        return [[name, "in", "list", "", "always", cell(argument.doc)], [f"`n_{argument.name}`", "in", "", "int64", "`0`", "length of the list"]]
+    assert isinstance(argument, Value)
+    return [[name, "in", "number", argument.ctype.removesuffix("_t"), f"`{number(argument.default)}`", cell(with_range(argument.doc, argument))]]
+
+
+def section(op):
+    out = [f"## {op.name}", "", cell(op.brief) + ".", "", "```text"]
+    for paragraph in op.doc.split("\n"):
+        out += textwrap.wrap(paragraph, 140) or [""]
+    out += ["```", ""]
+    out += table(["description", "type", "default", "what"], [field_row(f) for f in op.fields])
+    out += table(["argument", "", "shape", "dtype", "given, or default", "what"], [row for a in op.args for row in argument_rows(a)])
+    if op.aliases:
+        pairs = ", ".join(f"`{output}` = `{input}`" for output, input in op.aliases)
+        out += [f"May be the same memory when `in_place` is set: {pairs}. Other outputs overlap no argument.", ""]
+    else:
+        out += ["Outputs overlap no argument.", ""]
+    return out + [f"Rows, for the workspace: {op.rows}.", ""]
+
+
+def emit(ops):
+    out = [INTRODUCTION, *textwrap.wrap(CONVENTIONS.replace("N*", "`N*`").replace("\n", " "), 128), "", "Values of options:", ""]
+    out += [f"* {cell(text)}: " + ", ".join(f"`{name}` = {value}" for name, value in names) for text, names in CONSTANTS]
+    out += ["", " · ".join(f"[{op.name}](#{op.name})" for op in ops), ""]
+    for op in ops:
+        out += section(op)
+    return "\n".join(out).rstrip("\n") + "\n"

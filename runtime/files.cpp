@@ -1,0 +1,75 @@
+#include "runtime/files.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace ligerdsl::runtime {
+namespace {
+
+// 0 for a folder (or a link to one), else why it is none.
+int not_a_folder(const std::string& path) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) return errno;
+  return S_ISDIR(info.st_mode) ? 0 : ENOTDIR;
+}
+
+}  // namespace
+
+std::string error_text(int error) {
+  return strerrordesc_np(error) ? strerrordesc_np(error) : "unknown error";
+}
+
+File::~File() {
+  if (fd_ >= 0) close(fd_);
+}
+
+bool read_all(int fd, char* to, size_t size) {
+  while (size > 0) {
+    const ssize_t got = ::read(fd, to, size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    to += got, size -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
+bool write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::write(fd, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(put));
+  }
+  return true;
+}
+
+std::string PathFailure::text() const {
+  return '"' + part + "\": " + error_text(error);
+}
+
+PathFailure make_directories(const std::string& path, mode_t mode) {
+  for (size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
+    const std::string part = path.substr(0, slash);
+    // What counts is whether the folder is there: mkdir of one that exists may fail in other ways than EEXIST (on a
+    // read-only file system, below a foreign folder). The last part may be what its user finds it to be.
+    if (mkdir(part.c_str(), mode) != 0) {
+      const int error = errno, why = not_a_folder(part);
+      if (why != 0 && error != EEXIST) return {error, part};
+      if (why != 0 && slash != std::string::npos) return {why, part};
+    }
+    if (slash == std::string::npos) return {};
+  }
+}
+
+PathFailure locate_failure(const std::string& path, int error) {
+  for (size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
+    const std::string part = path.substr(0, slash);
+    if (const int why = not_a_folder(part)) return {why, part};
+  }
+  return {error, path};
+}
+
+}  // namespace ligerdsl::runtime

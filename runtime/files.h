@@ -1,0 +1,46 @@
+// Descriptors and paths: whole reads and writes, folders made with their parents, and where on a path something failed.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+
+namespace ligerdsl::runtime {
+
+// "Permission denied". Unlike strerror, the same in every locale and safe in threads.
+std::string error_text(int error);
+
+class File {
+ public:
+  explicit File(int fd) : fd_(fd) {}
+  ~File();
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  int get() const { return fd_; }
+  bool good() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+// False at the end of the file, or with errno set.
+bool read_all(int fd, char* to, size_t size);
+bool write_all(int fd, std::string_view bytes);
+
+// What went wrong on the way along a path, and at which part of it.
+struct PathFailure {
+  int error = 0;     // errno; 0: nothing went wrong
+  std::string part;  // "/home/me/.cache" of "/home/me/.cache/ligerdsl"
+
+  explicit operator bool() const { return error != 0; }
+  std::string text() const;  // "\"/home/me/.cache\": Permission denied"
+};
+
+// mkdir -p; folders that exist stay as they are.
+PathFailure make_directories(const std::string& path, mode_t mode);
+
+// An operation on `path` failed with `error`: the first folder on the way that is none, else the path itself.
+PathFailure locate_failure(const std::string& path, int error);
+
+}  // namespace ligerdsl::runtime

@@ -1,0 +1,98 @@
+// Contexts, threads and processes that end in unusual orders, and memory that does: nothing hangs or dies by a signal.
+// Each case is a process (lifetime_program.cpp) that ends itself when it takes too long.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+namespace {
+
+struct End {
+  int status = 0;  // a shell's: 128 + signal
+  std::string printed;
+};
+
+End run(const std::string& words, const std::string& environment = "") {
+  const std::string command = "LIGERDSL_CACHE=off LIGERDSL_LIBCUDA=" FAKE_CUDA " TSAN_OPTIONS=die_after_fork=0 " +
+#ifdef COMPILER
+                              std::string("LIGERDSL_COMPILER=" COMPILER " ") +
+#endif
+                              environment + " " LIFETIME_PROGRAM " " + words + " 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  if (!pipe) return {-1, "popen failed"};
+  End end;
+  char buffer[4096];
+  for (size_t got; (got = fread(buffer, 1, sizeof buffer, pipe)) > 0;) end.printed.append(buffer, got);
+  const int status = pclose(pipe);
+  end.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return end;
+}
+
+void expect_good(const std::string& words, const std::string& environment = "") {
+  const End end = run(words, environment);
+  EXPECT_EQ(end.status, 0) << environment << " " << words << "\n" << end.printed;
+}
+
+class Fork : public testing::TestWithParam<const char*> {};
+
+TEST_P(Fork, AChildOfAnIdleParentDestroysWorksAndExits) {
+  for (const char* threads : {"1", "2", "8"})
+    for (const char* parent : {"unused", "used"})
+      expect_good("fork cpu " + std::string(threads) + " " + parent + " " + GetParam());
+}
+
+TEST_P(Fork, AChildOfABusyParent) {
+  for (const char* parent : {"executing", "planning", "creating"})
+    expect_good("fork cpu 4 " + std::string(parent) + " " + GetParam());
+}
+
+TEST_P(Fork, AChildOfAParentWithAGpu) {
+  for (const char* parent : {"unused", "used", "executing", "planning", "creating"})
+    expect_good("fork gpu 1 " + std::string(parent) + " " + GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Child, Fork, testing::Values("exit", "destroy", "execute", "plan", "create"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(Exit, WhileThreadsCompile) {
+  for (int i = 0; i < 40; ++i) {
+    for (const char* how : {"main", "static", "thread", "destroy"})
+      expect_good("end " + std::string(how) + " " + std::to_string(i * 37 % 300));
+    if (HasFailure()) break;
+  }
+}
+
+#ifdef LIMITS_MEMORY  // sanitizers need the address space
+// Works, or says what is missing. 127: not even the process could be loaded.
+void expect_a_word(const std::string& words, const std::string& environment) {
+  const End end = run(words, environment);
+  const bool loaded = end.status != 127;
+  EXPECT_TRUE(end.status == 0 || end.status == 3 || !loaded) << words << ": " << end.status << "\n" << end.printed;
+  if (end.status == 3) {
+    EXPECT_NE(end.printed.find("OUT_OF_HOST_MEMORY: "), std::string::npos) << words << "\n" << end.printed;
+  }
+}
+
+void sweep(int from, int to, int step, int loops, const std::string& environment) {
+  for (int megabytes = from; megabytes < to && !testing::Test::HasFailure(); megabytes += step)
+    expect_a_word("memory " + std::to_string(megabytes) + " " + std::to_string(loops), environment);
+}
+
+TEST(Memory, AnyLimitIsEnoughOrNamed) {
+  sweep(10, 240, 5, 1, "");
+}
+
+TEST(Memory, AnyLimitIsEnoughOrNamedForACompileInAProcess) {
+  sweep(10, 240, 10, 1, "LIGERDSL_COMPILE=process LIGERDSL_REPRODUCER_DIR=/nowhere");
+}
+
+// A kernel so large that memory runs out inside LLVM.
+TEST(Memory, ThatRunsOutInsideACompileIsNamed) {
+  sweep(100, 200, 4, 80, "");
+  sweep(100, 200, 10, 80, "LIGERDSL_COMPILE=process LIGERDSL_REPRODUCER_DIR=/nowhere");
+}
+#endif
+
+}  // namespace

@@ -1,0 +1,140 @@
+// A description and arguments of any operation, made from its row of the table. Tensors have addresses that nothing
+// lives at, so they may have any number of rows; kernels do not run (tests/fuzz/checked_context.h).
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/src/bind.h"
+#include "lib/src/entry.h"
+#include "lib/src/handles.h"
+#include "lib/src/structs.h"
+#include "tests/fuzz/checked_context.h"
+
+namespace ligerdsl::test {
+
+// A context of the C ABI for one of the two targets.
+class TableContext {
+ public:
+  explicit TableContext(program::Target target)
+      : owner_(std::make_unique<lib::ContextRef>(std::make_shared<CheckedContext>(target))),
+        handle_(static_cast<ligerdsl_context_t>(lib::make_handle(lib::HandleKind::context, owner_.get()))) {}
+  ~TableContext() { lib::remove_handle(lib::HandleKind::context, handle_); }
+  TableContext(const TableContext&) = delete;
+
+  operator ligerdsl_context_t() const { return handle_; }
+
+ private:
+  std::unique_ptr<lib::ContextRef> owner_;
+  ligerdsl_context_t handle_;
+};
+
+class TableCall {
+ public:
+  // Widths of `width`; `everything`: with every optional tensor.
+  TableCall(const lib::OpInfo& info, int64_t width, bool everything) : info_(info) {
+    std::memcpy(desc_, info.desc_defaults, info.desc_size);
+    std::memcpy(args_, info.args_defaults, info.args_size);
+    for (const lib::FieldInfo& field : info.fields) {
+      if (field.role == lib::FieldRole::dim && (!field.optional || everything)) set(field.name, width);
+      if (field.role == lib::FieldRole::present) set(field.name, everything);
+      if (field.role == lib::FieldRole::dtype && (!field.optional || everything))
+        set(field.name, field.dtypes & lib::bit(DType::f32) ? LIGERDSL_F32 : LIGERDSL_I64);
+    }
+  }
+
+  const lib::OpInfo& info() const { return info_; }
+  const void* desc() const { return desc_; }
+  const void* args() const { return args_; }
+
+  // A field of the description, or a number among the arguments.
+  void set(const std::string& name, double value) {
+    for (const lib::FieldInfo& field : info_.fields)
+      if (field.name == name) store(desc_ + field.offset, field.type, value);
+    for (const lib::ValueInfo& number : info_.values)
+      if (number.name == name) store(args_ + number.offset, number.type, value);
+  }
+
+  ligerdsl_status_t plan(ligerdsl_context_t context, ligerdsl_plan_t* plan) const {
+    return lib::plan_entry(info_, context, desc_, plan);
+  }
+
+  // Gives the arguments tensors of so many rows, as the operation counts them.
+  void make_tensors(int64_t rows) {
+    tensors_.clear();
+    const lib::BindRules rules = lib::make_bind_rules(info_, desc_, {LIGERDSL_CPU, 0});
+    for (size_t i = 0; i < info_.tensors.size(); ++i) {
+      const lib::TensorInfo& tensor = info_.tensors[i];
+      if (!rules.given[i]) continue;
+      const lib::FieldInfo& width = info_.fields[0];  // of a head, for rope's tables
+      std::vector<int64_t> shape{rows, lib::read_integer(desc_, width.offset, width.type)};
+      if (tensor.shape != lib::ShapeKind::free) shape.clear();
+      for (int d = 0; d < tensor.rank; ++d) shape.push_back(size_of_dim(rules, tensor.dims[d], rows));
+      const ligerdsl_tensor_t* made = add(rules.dtypes[i], std::move(shape));
+      std::memcpy(args_ + tensor.offset, &made, sizeof made);
+    }
+    if (info_.list_offset >= 0) make_list(rows);
+  }
+
+ private:
+  static constexpr int64_t kListOverhead = 65536;  // rows that global_norm counts for each tensor
+
+  struct Owned {
+    ligerdsl_tensor_t tensor;
+    std::vector<int64_t> shape;
+  };
+
+  static void store(std::byte* at, lib::FieldType type, double value) {
+    const auto copy = [at](auto number) { std::memcpy(at, &number, sizeof number); };
+    if (type == lib::FieldType::f32) return copy(static_cast<float>(value));
+    if (type == lib::FieldType::i64) return copy(static_cast<int64_t>(value));
+    copy(static_cast<int32_t>(value));
+  }
+
+  // Sizes that only tensors say: N, and rope's positions S, are the rows; others belong to results of one element.
+  int64_t size_of_dim(const lib::BindRules& rules, const lib::DimSpec& dim, int64_t rows) const {
+    if (dim.symbol < 0) return dim.factor;
+    if (rules.sizes[dim.symbol] >= 0) return rules.sizes[dim.symbol] * dim.factor;
+    const std::string symbol = info_.symbols[dim.symbol];
+    return symbol == "N" || symbol == "S" ? rows : 1;
+  }
+
+  const ligerdsl_tensor_t* add(DType dtype, std::vector<int64_t> shape) {
+    tensors_.push_back(std::make_unique<Owned>());
+    Owned& owned = *tensors_.back();
+    owned.shape = std::move(shape);
+    const int32_t code = dtype == DType::f32 ? LIGERDSL_F32 : dtype == DType::i64 ? LIGERDSL_I64 : LIGERDSL_I32;
+    owned.tensor = ligerdsl_tensor_make(reinterpret_cast<void*>(tensors_.size() << 59), {LIGERDSL_CPU, 0}, code,
+                                        static_cast<int32_t>(owned.shape.size()), owned.shape.data());
+    return &owned.tensor;
+  }
+
+  void make_list(int64_t rows) {
+    const int64_t count = rows > kListOverhead ? 1 : 0;
+    const ligerdsl_tensor_t* first = add(DType::f32, {rows - kListOverhead});
+    std::memcpy(args_ + info_.list_offset, &first, sizeof first);
+    std::memcpy(args_ + info_.list_offset + sizeof first, &count, sizeof count);
+  }
+
+  const lib::OpInfo& info_;
+  alignas(8) std::byte desc_[lib::kMaxStruct] = {};
+  alignas(8) std::byte args_[lib::kMaxStruct] = {};
+  std::vector<std::unique_ptr<Owned>> tensors_;
+};
+
+inline std::vector<std::string> names_of_table() {
+  std::vector<std::string> names;
+  for (const lib::OpInfo* info : lib::op_table()) names.emplace_back(info->name);
+  return names;
+}
+inline const lib::OpInfo& op_named(const std::string& name) {
+  for (const lib::OpInfo* info : lib::op_table())
+    if (info->name == name) return *info;
+  throw std::invalid_argument(name);
+}
+
+}  // namespace ligerdsl::test

@@ -1,0 +1,106 @@
+// Messages say what was expected, what came and what can be done, and only what is true of the call at hand.
+#include "table_call.h"
+
+namespace ligerdsl::test {
+namespace {
+
+class Texts : public testing::Test {
+ protected:
+  const TableContext context_{program::Target::cpu};
+
+  // The message of execute after `spoil` changed the arguments.
+  template <class Args>
+  std::string message(const char* op, void (*spoil)(Args&), ligerdsl_status_t status) {
+    TableCall call(op_named(op), 64, false);
+    call.make_tensors(4);
+    ligerdsl_plan_t plan = nullptr;
+    EXPECT_EQ(call.plan(context_, &plan), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+    Args args = *static_cast<const Args*>(call.args());
+    spoil(args);
+    EXPECT_EQ(lib::execute_entry(call.info(), plan, &args, nullptr, 0, nullptr), status) << ligerdsl_last_error();
+    ligerdsl_plan_destroy(plan);
+    return ligerdsl_last_error();
+  }
+};
+
+TEST_F(Texts, InPlaceIsNamedWhereItExists) {
+  EXPECT_EQ(message<ligerdsl_rms_norm_forward_args_t>(
+                "rms_norm_forward", [](auto& args) { args.y = args.x; }, LIGERDSL_INVALID_ALIAS),
+            "rms_norm_forward: `y`: shares memory with `x`; expected separate memory");
+  EXPECT_EQ(message<ligerdsl_softmax_forward_args_t>(
+                "softmax_forward", [](auto& args) { args.y = args.x; }, LIGERDSL_INVALID_ALIAS),
+            "softmax_forward: `y`: shares memory with `x`; expected separate memory, or `in_place` set in the "
+            "description");
+}
+
+TEST_F(Texts, DevicesHaveNames) {
+  static ligerdsl_tensor_t elsewhere;
+  const auto on = [&](int32_t type, int32_t id) {
+    elsewhere.device = {type, id};
+    return message<ligerdsl_softmax_forward_args_t>(
+        "softmax_forward",
+        [](auto& args) {
+          const ligerdsl_device_t device = elsewhere.device;
+          elsewhere = *args.x;
+          elsewhere.device = device;
+          args.x = &elsewhere;
+        },
+        LIGERDSL_INVALID_DEVICE);
+  };
+  const std::string expected = "softmax_forward: `x`: expected memory of the context's device, cpu, got a tensor of ";
+  EXPECT_EQ(on(LIGERDSL_CUDA, 3), expected + "cuda:3");
+  EXPECT_EQ(on(7, 0), expected + "an unknown device type 7 (LIGERDSL_CPU is 1, LIGERDSL_CUDA is 2)");
+}
+
+TEST_F(Texts, BoundsAreShort) {
+  TableCall call(op_named("fused_linear_cross_entropy"), 64, false);
+  ligerdsl_plan_t plan = nullptr;
+  call.set("max_workspace_bytes", -1);
+  EXPECT_EQ(call.plan(context_, &plan), LIGERDSL_INVALID_ARGUMENT);
+  EXPECT_STREQ(ligerdsl_last_error(), "fused_linear_cross_entropy: `max_workspace_bytes`: expected 0 or more, got -1");
+  call.set("max_workspace_bytes", 0);
+  call.set("softcap", -3e38);
+  EXPECT_EQ(call.plan(context_, &plan), LIGERDSL_INVALID_ARGUMENT);
+  EXPECT_STREQ(ligerdsl_last_error(),
+               "fused_linear_cross_entropy: `softcap`: expected a finite number >= 0, got -3e+38");
+  call.set("softcap", 0);
+  call.set("label_smoothing", 1.0000001);
+  EXPECT_EQ(call.plan(context_, &plan), LIGERDSL_INVALID_ARGUMENT);
+  EXPECT_STREQ(ligerdsl_last_error(),
+               "fused_linear_cross_entropy: `label_smoothing`: expected 0 <= label_smoothing <= 1, got 1.0000001");
+}
+
+// The one-call form takes the dtype from the list, which may be missing.
+TEST_F(Texts, ListsOfTensors) {
+  const lib::OpInfo& info = op_named("global_norm");
+  const auto call = [&](const ligerdsl_tensor_t* tensors, int64_t count) {
+    float norm = -1;
+    int64_t one = 1;
+    const ligerdsl_tensor_t result = ligerdsl_tensor_make(&norm, {LIGERDSL_CPU, 0}, LIGERDSL_F32, 1, &one);
+    ligerdsl_global_norm_desc_t desc = LIGERDSL_GLOBAL_NORM_DESC_INIT;
+    ligerdsl_global_norm_args_t args = LIGERDSL_GLOBAL_NORM_ARGS_INIT;
+    args.tensors = tensors;
+    args.n_tensors = count;
+    args.norm = &result;
+    expectations() = {{{"everything", 0, uint64_t{1} << 63}}};
+    return lib::call_entry(info, context_, &desc, &args, nullptr);
+  };
+  EXPECT_EQ(call(nullptr, 0), LIGERDSL_SUCCESS) << "an empty list has a norm of 0: " << ligerdsl_last_error();
+  EXPECT_EQ(call(nullptr, 2), LIGERDSL_INVALID_NULL_POINTER);
+  EXPECT_STREQ(ligerdsl_last_error(),
+               "global_norm: `tensors` is NULL: expected n_tensors = 2 tensors; an empty list has n_tensors = 0");
+  EXPECT_EQ(call(nullptr, -1), LIGERDSL_INVALID_ARGUMENT);
+  EXPECT_STREQ(ligerdsl_last_error(), "global_norm: `n_tensors`: expected 0 or more, got -1");
+  float values[4] = {};
+  int64_t shape[] = {2, 2}, strides[] = {4, 1};
+  ligerdsl_tensor_t tensors[2] = {ligerdsl_tensor_make(values, {LIGERDSL_CPU, 0}, LIGERDSL_F32, 2, shape)};
+  tensors[1] = tensors[0];
+  tensors[1].strides = strides;
+  EXPECT_EQ(call(tensors, 2), LIGERDSL_INVALID_SHAPE);
+  EXPECT_STREQ(ligerdsl_last_error(),
+               "global_norm: `tensors[1]`: expected a contiguous tensor, got a stride of 4 in dimension 0 where 2 is "
+               "contiguous; copy it");
+}
+
+}  // namespace
+}  // namespace ligerdsl::test

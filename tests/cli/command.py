@@ -1,0 +1,43 @@
+"""What the tests of the command share: running it in a known environment, and expectations that are counted."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+failures = 0
+
+
+def expect(right, text):
+    global failures
+    if not right:
+        failures += 1
+        print("FAILED:", text)
+
+
+class Command:
+    """The command with a cache folder of its own and none of the variables that somebody set outside."""
+
+    def __init__(self, path, cache):
+        self.path = path
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("LIGERDSL_")}
+        self.environment |= {"LIGERDSL_CACHE_DIR": str(cache), "LC_ALL": "C"}
+
+    def run(self, *arguments, stdin="", before=(), **environment):
+        """Exit code, stdout, stderr. A variable that is None is unset; `before` is a command that runs the command."""
+        variables = {name: value for name, value in (self.environment | environment).items() if value is not None}
+        done = subprocess.run([*before, self.path, *map(str, arguments)], capture_output=True, text=True, input=stdin, env=variables)
+        return done.returncode, done.stdout, done.stderr
+
+    def json(self, *arguments, code=0, **environment):
+        got, text, errors = self.run(*arguments, "--json", "-", **environment)
+        expect(got == code, f"{arguments} {environment}: exit {got}, expected {code}\n{text}{errors}")
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError:
+            expect(False, f"{arguments}: no JSON in\n{text}{errors}")
+            return {}
+
+
+def entries_in(folder):
+    return sorted(path for path in pathlib.Path(folder).glob("*") if path.suffix in (".art", ".cubin"))

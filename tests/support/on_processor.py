@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""on_processor.py NAME command...: runs the command as on another processor, of those that this one can stand for.
+
+NAME is a type of OpenBLAS's (it holds a set of kernels for each, and takes what OPENBLAS_CORETYPE names without asking the
+processor), run in 1 thread and in several, or a level of x86-64 that kernels are compiled for (LIGERDSL_CPU). Exits with 77 where
+this processor lacks the instructions.
+"""
+
+import os
+import subprocess
+import sys
+
+# As /proc/cpuinfo names them.
+AVX2 = {"avx2", "fma", "bmi2", "f16c", "movbe"}
+AVX512 = AVX2 | {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}
+OF_OPENBLAS = {"Prescott": {"pni"}, "Nehalem": {"sse4_2"}, "Haswell": AVX2, "Zen": AVX2, "SkylakeX": AVX512,
+               "Cooperlake": AVX512 | {"avx512_bf16"}}
+LEVELS = {"x86-64": set(), "x86-64-v2": {"sse4_2", "popcnt"}, "x86-64-v3": AVX2, "x86-64-v4": AVX512}
+
+
+def flags():
+    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if line.startswith("flags"):
+                return set(line.split(":", 1)[1].split())
+    return set()
+
+
+def main():
+    name, command = sys.argv[1], sys.argv[2:]
+    missing = {**OF_OPENBLAS, **LEVELS}[name] - flags()
+    if missing:
+        print(f"[SKIP] this processor has no {', '.join(sorted(missing))}: it cannot stand for {name}")
+        return 77
+    settings = [{"LIGERDSL_CPU": name}]
+    if name in OF_OPENBLAS:
+        settings = [{"OPENBLAS_CORETYPE": name, "OPENBLAS_NUM_THREADS": threads} for threads in ("1", "4")]
+    for setting in settings:
+        print(*(f"{key}={value}" for key, value in setting.items()), flush=True)
+        if subprocess.run(command, env={**os.environ, **setting}).returncode != 0:
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,14 @@
+include_guard()
+find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
+# ligerdsl_processor_tests(name label processors command...): the command once for each of a list of processors, as
+# on_processor.py says.
+function(ligerdsl_processor_tests name label processors)
+  foreach(processor ${processors})
+    add_test(NAME ${name}.${processor}
+             COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/tests/support/on_processor.py ${processor} ${ARGN})
+    set_tests_properties(${name}.${processor} PROPERTIES LABELS ${label} TIMEOUT 900 SKIP_RETURN_CODE 77)
+  endforeach()
+endfunction()
+# For programs that multiply matrices, and for those that compile kernels for the host.
+set(openblas_processors Prescott Nehalem Haswell Zen SkylakeX Cooperlake)
+set(x86_levels x86-64 x86-64-v2 x86-64-v3 x86-64-v4)
