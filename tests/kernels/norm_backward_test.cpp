@@ -1,0 +1,26 @@
+// The launch rule that the norms' backward share. It is the same on every backend: nothing runs.
+#include "kernels/norm_backward.h"
+
+#include <gtest/gtest.h>
+
+namespace ligerdsl::test {
+namespace {
+
+// A thread of at most 512 holds 16 elements of 2 bytes or 8 of 4: it has 128 registers, and what it holds is widened.
+TEST(NormBackward, RowsSideBySideFitRegisters) {
+  const kernels::Machine gpu{.target = kernels::Target::nvptx, .clusters = true};
+  for (const DType type : {f32, f16, bf16})
+    for (const int sums : {0, 1, 2})
+      for (const int inputs : {2, 3})
+        for (int64_t cols = 1; cols <= 512; ++cols) {
+          const kernels::NormBackwardShape shape{.type = type, .cols = cols, .sums = sums, .inputs = inputs};
+          const kernels::NormBackwardTile tile = kernels::norm_backward_tile(gpu, shape);
+          const int64_t held = tile.rows * tile.cols / (32 * tile.num_warps);
+          EXPECT_LE(held, 32 / static_cast<int64_t>(size_of(type))) << name(type) << " " << cols << " " << sums;
+          EXPECT_GE(tile.cols, cols);
+          EXPECT_LE(tile.num_warps, 16);
+        }
+}
+
+}  // namespace
+}  // namespace ligerdsl::test
