@@ -20,6 +20,11 @@
 
 using namespace ligerdsl;
 
+// The thread sanitizer's default is to end a forked child that starts a thread.
+extern "C" const char* __tsan_default_options() {
+  return "die_after_fork=0";
+}
+
 namespace {
 
 constexpr int64_t kElements = 1 << 16;

@@ -15,7 +15,7 @@ struct End {
 };
 
 End run(const std::string& words, const std::string& environment = "") {
-  const std::string command = "LIGERDSL_CACHE=off LIGERDSL_LIBCUDA=" FAKE_CUDA " TSAN_OPTIONS=die_after_fork=0 " +
+  const std::string command = "LIGERDSL_CACHE=off LIGERDSL_LIBCUDA=" FAKE_CUDA " " +
 #ifdef COMPILER
                               std::string("LIGERDSL_COMPILER=" COMPILER " ") +
 #endif
