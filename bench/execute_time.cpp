@@ -137,8 +137,8 @@ class Ready {
   Ready(ligerdsl_context_t context, const lib::OpInfo& info, const std::vector<std::string>& settings)
       : instance_(info, settings) {
     must(lib::plan_entry(info, context, instance_.desc(), &plan_));
-    instance_.allocate(lib::require_context(context));
-    instance_.prepare(**static_cast<lib::PlanRef*>(lib::require_handle(lib::HandleKind::plan, plan_, "plan")));
+    instance_.allocate(lib::ContextUse(context).ref());
+    instance_.prepare(**static_cast<lib::PlanRef*>(lib::HandleUse(lib::HandleKind::plan, plan_, "plan").object()));
   }
   ~Ready() { ligerdsl_plan_destroy(plan_); }
   Ready(const Ready&) = delete;

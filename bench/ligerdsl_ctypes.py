@@ -19,6 +19,7 @@ from table import Tensor, TensorList  # noqa: E402
 
 MAGIC, VERSION = 0x4C494752, 100  # LIGERDSL_MAGIC, LIGERDSL_VERSION of 0.1.0
 WORKSPACE_ALIGN = 256
+INVALID_SHAPE = 2002
 CODES = {"i32": 0x12000, "i64": 0x14000, "f16": 0x11002, "f32": 0x12002, "bf16": 0x11004}
 DLPACK = {"float32": (2, 32), "float16": (2, 16), "bfloat16": (4, 16), "int32": (0, 32), "int64": (0, 64)}  # by torch's names
 CTYPES = {"int32_t": c.c_int32, "int64_t": c.c_int64, "float": c.c_float}
@@ -162,7 +163,10 @@ class Plan:
         self.execute = getattr(lib.c, f"ligerdsl_{op.name}_execute")
 
     def workspace_bytes(self, rows):
-        return self.context.library.c.ligerdsl_plan_workspace_bytes_for(self.handle, rows)
+        size = self.context.library.c.ligerdsl_plan_workspace_bytes_for(self.handle, rows)
+        if size == 2**64 - 1:
+            self.context.library.check(INVALID_SHAPE)
+        return size
 
     def bind(self, rows, **values):
         """A function that executes the plan on these tensors and the stream that is current now."""

@@ -40,7 +40,7 @@ const Words& words_of(const FieldInfo& field) {
   if (field.role == FieldRole::dtype) return kDtypes;
   const auto found = kWords.find(field.name);
   if (found != kWords.end()) return found->second;
-  return field.type == FieldType::i32 && field.low == 0 && field.high == 1 ? kFlags : none;
+  return field.type == FieldType::i32 && field.range.low == 0 && field.range.high == 1 ? kFlags : none;
 }
 
 template <class T>

@@ -13,7 +13,8 @@ namespace {
 using Sgemm = void (*)(int, int, int, int, int, int, float, const float*, int, const float*, int, float, float*, int);
 
 Sgemm find_sgemm() {
-  for (const char* name : {"libopenblas.so.0", "libcblas.so.3", "libblis.so.4"}) {
+  constexpr const char* kNames[] = {"libopenblas.so.0", "libcblas.so.3", "libblis.so.4"};
+  for (const char* name : kNames) {
     void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     void* const found = library ? dlsym(library, "cblas_sgemm") : nullptr;
     if (found) return reinterpret_cast<Sgemm>(found);

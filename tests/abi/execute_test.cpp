@@ -388,7 +388,7 @@ TEST_F(Execute, NormOfNothing) {
   for (const float limit : {-1.0f, std::nanf("")}) {
     args.max_norm = limit;  // would turn every gradient around
     expect_failure(ligerdsl_global_norm(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_ARGUMENT,
-                   {"`max_norm`", "0 or more", "got "});
+                   {"`max_norm`", ">= 0", "got "});
   }
 }
 

@@ -211,7 +211,7 @@ TEST_F(FakeGpu, TwoDevices) {
   args.out = out;
   const VectorAddDesc desc = vector_add_desc();
   expect_failure(ligerdsl_vector_add(first.get(), &desc, &args, nullptr), LIGERDSL_INVALID_DEVICE,
-                 {"`b`", "expected device {2, 0}", "got {2, 1}"});
+                 {"`b`", "the context's device, cuda:0", "got a tensor of cuda:1"});
   ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
   config.device = {LIGERDSL_CUDA, 2};
   ligerdsl_context_t none = nullptr;

@@ -203,7 +203,7 @@ TEST_F(Gpu, HostTensorsAreRefused) {
   args.a = args.b = args.out = host;
   const VectorAddDesc desc = vector_add_desc();
   expect_failure(ligerdsl_vector_add(context_->get(), &desc, &args, stream_), LIGERDSL_INVALID_DEVICE,
-                 {"expected device {2, 0}"});
+                 {"expected memory of the context's device, cuda:0"});
 }
 
 }  // namespace

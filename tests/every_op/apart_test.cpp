@@ -14,10 +14,8 @@ namespace {
 
 using Slot = cli::OpInstance::Slot;
 
-// On the stand-in an odd number: where rows are aligned and end inside a vector, kernels pack what they loaded of it
-// with what they did not, and the emulator lets no undefined register be read.
 int64_t limit() {
-  return session().emulated ? (1 << 12) + 1 : int64_t{1} << 31;
+  return session().emulated ? 1 << 12 : int64_t{1} << 31;
 }
 
 int64_t elements_of(const std::vector<int64_t>& shape) {
@@ -38,41 +36,33 @@ void copy(ligerdsl_context_t context, void* to, const void* from, size_t bytes) 
   must(ligerdsl_stream_sync(context, nullptr), "ligerdsl_stream_sync");
 }
 
-// Elements from one row to the next: far beyond `limit`, or as few as have the same alignment. How rows are aligned
-// decides which kernel takes them, and kernels may add up in different orders.
-constexpr int64_t kAlign = 64;
-int64_t stride_of(int64_t row, bool far) {
-  const int64_t stride = limit() + 8;
-  return far ? stride : row + (stride - row % kAlign + kAlign) % kAlign;
-}
-
-// A tensor of the operation with a stride between its rows, or, where it has none, another one of the same layout.
-class Strided {
+// A tensor of the operation whose rows are far apart, or, where it has none, another one of the same layout.
+class Far {
  public:
-  Strided(ligerdsl_context_t context, Slot& given, bool has_rows, bool far)
+  Far(ligerdsl_context_t context, Slot& near, bool has_rows)
       : context_(context),
-        given_(given),
-        shape_(given.shape),
-        rows_(has_rows ? given.shape[0] : 1),
-        row_(elements_of(given.shape) / rows_),
-        stride_(has_rows ? stride_of(row_, far) : row_),
+        near_(near),
+        shape_(near.shape),
+        rows_(has_rows ? near.shape[0] : 1),
+        row_(elements_of(near.shape) / rows_),
+        stride_(has_rows ? limit() + row_ : row_),  // as aligned as the near rows, which decides between kernels
         memory_(context, bytes(stride_ * (rows_ - 1) + row_), true) {
     int64_t step = 1;
     for (size_t i = shape_.size(); i-- > 1; step *= shape_[i]) strides_.insert(strides_.begin(), step);
     strides_.insert(strides_.begin(), has_rows ? stride_ : step);
-    for (int64_t row = 0; row < rows_; ++row) copy(context, at(row), given(row), bytes(row_));
+    for (int64_t row = 0; row < rows_; ++row) copy(context, far(row), beside(row), bytes(row_));
   }
   ligerdsl_tensor_t tensor() {
-    ligerdsl_tensor_t made = ligerdsl_tensor_make(memory_.data(), session().device(), code_of(given_.dtype),
+    ligerdsl_tensor_t made = ligerdsl_tensor_make(memory_.data(), session().device(), code_of(near_.dtype),
                                                   static_cast<int32_t>(shape_.size()), shape_.data());
     made.strides = strides_.data();
     return made;
   }
-  bool operator==(const Strided& other) const {
+  bool same() const {
     for (int64_t row = 0; row < rows_; ++row) {
       std::string a(bytes(row_), '\0'), b = a;
-      copy(context_, a.data(), at(row), a.size());
-      copy(context_, b.data(), other.at(row), b.size());
+      copy(context_, a.data(), far(row), a.size());
+      copy(context_, b.data(), beside(row), b.size());
       if (a != b) return false;
     }
     return true;
@@ -80,12 +70,12 @@ class Strided {
   bool apart() const { return rows_ > 1; }
 
  private:
-  size_t bytes(int64_t elements) const { return static_cast<size_t>(elements * size_of(given_.dtype)); }
-  std::byte* at(int64_t row) const { return memory_.data() + bytes(row * stride_); }
-  std::byte* given(int64_t row) const { return static_cast<std::byte*>(given_.data) + bytes(row * row_); }
+  size_t bytes(int64_t elements) const { return static_cast<size_t>(elements * size_of(near_.dtype)); }
+  std::byte* far(int64_t row) const { return memory_.data() + bytes(row * stride_); }
+  std::byte* beside(int64_t row) const { return static_cast<std::byte*>(near_.data) + bytes(row * row_); }
 
   ligerdsl_context_t context_;
-  Slot& given_;
+  Slot& near_;
   std::vector<int64_t> shape_, strides_;
   int64_t rows_, row_, stride_;
   Memory memory_;
@@ -97,26 +87,23 @@ TEST_P(Apart, RowsFarFromEachOther) {
   const ContextHandle context;
   const PlanHandle plan(context, GetParam());
   if (!plan.not_supported().empty()) GTEST_SKIP() << plan.not_supported();
-  OpRun run(context, GetParam(), plan);
-  run.set(0, nullptr);
-  std::vector<std::unique_ptr<Strided>> near, far;
-  std::vector<ligerdsl_tensor_t> near_tensors, far_tensors;
+  OpRun near(context, GetParam(), plan);
+  near.set(0, nullptr);
+  std::vector<std::unique_ptr<Far>> far;
+  std::vector<ligerdsl_tensor_t> tensors;
   bool any = false;
-  for (Slot& slot : run.instance().slots()) {
-    const bool rows = has_rows(run.instance(), slot);
-    near.push_back(std::make_unique<Strided>(context, slot, rows, false));
-    far.push_back(std::make_unique<Strided>(context, slot, rows, true));
-    near_tensors.push_back(near.back()->tensor());
-    far_tensors.push_back(far.back()->tensor());
+  for (Slot& slot : near.instance().slots()) {
+    far.push_back(std::make_unique<Far>(context, slot, has_rows(near.instance(), slot)));
+    tensors.push_back(far.back()->tensor());
     any = any || far.back()->apart();
   }
   ASSERT_TRUE(any) << "no tensor has rows";
-  must(execute_on(context, plan, run.instance(), near_tensors), GetParam().op.c_str());
-  const ligerdsl_status_t status = execute_on(context, plan, run.instance(), far_tensors);
+  near.execute(nullptr);
+  near.results(nullptr);  // waits
+  const ligerdsl_status_t status = execute_on(context, plan, near.instance(), tensors);
   if (status == LIGERDSL_NOT_SUPPORTED) GTEST_SKIP() << ligerdsl_last_error();  // CBLAS counts in 32 bits
   must(status, GetParam().op.c_str());
-  must(ligerdsl_stream_sync(context, nullptr), "ligerdsl_stream_sync");
-  for (size_t i = 0; i < far.size(); ++i) EXPECT_TRUE(*far[i] == *near[i]) << run.instance().slots()[i].name;
+  for (size_t i = 0; i < far.size(); ++i) EXPECT_TRUE(far[i]->same()) << near.instance().slots()[i].name;
 }
 
 // Operations on lists of elements have no rows; in place, two tensors would have to share the far memory.

@@ -93,8 +93,8 @@ void LargeRun::allocate() {
   const auto& info = cli::find_op(case_.which.op);
   cli::OpInstance large(info, with_rows(case_.which, case_.rows, regions_->rows()).settings);
   small_ = std::make_unique<cli::OpInstance>(info, with_rows(case_.which, case_.rows, regions_->small_rows()).settings);
-  small_->allocate(lib::require_context(context_));
-  small_->prepare(**static_cast<lib::PlanRef*>(lib::require_handle(lib::HandleKind::plan, plan_, "plan")));
+  small_->allocate(lib::ContextUse(context_).ref());
+  small_->prepare(**static_cast<lib::PlanRef*>(lib::HandleUse(lib::HandleKind::plan, plan_, "plan").object()));
   for (size_t i = 0; i < small_->slots().size(); ++i) {
     Slot& slot = small_->slots()[i];
     const int64_t n = elements_of(slot.shape);

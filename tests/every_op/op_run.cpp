@@ -69,7 +69,7 @@ ligerdsl_status_t execute_on(ligerdsl_context_t context, const PlanHandle& plan,
   }
   lib::Call call{};
   call.args = args;
-  const lib::Plan& made = **static_cast<lib::PlanRef*>(lib::require_handle(lib::HandleKind::plan, plan, "plan"));
+  const lib::Plan& made = **static_cast<lib::PlanRef*>(lib::HandleUse(lib::HandleKind::plan, plan, "plan").object());
   made.bind(&call);
   const size_t bytes = made.count(&call);
   const Memory workspace(context, bytes);
@@ -82,8 +82,8 @@ OpRun::OpRun(ligerdsl_context_t context, const Case& which, const PlanHandle& pl
     : context_(context),
       plan_(plan),
       instance_(std::make_unique<cli::OpInstance>(cli::find_op(which.op), which.settings)) {
-  instance_->allocate(lib::require_context(context));
-  instance_->prepare(**static_cast<lib::PlanRef*>(lib::require_handle(lib::HandleKind::plan, plan_, "plan")));
+  instance_->allocate(lib::ContextUse(context).ref());
+  instance_->prepare(**static_cast<lib::PlanRef*>(lib::HandleUse(lib::HandleKind::plan, plan_, "plan").object()));
   for (auto& slot : instance_->slots()) {
     if (slot.same_as >= 0) continue;
     Kept kept{&slot, bytes_of(slot), {}};

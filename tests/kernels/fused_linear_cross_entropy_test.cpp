@@ -198,7 +198,7 @@ struct Head {
     require(ligerdsl_fused_linear_cross_entropy_plan(context(), &desc, &plan));
     Transfer transfer;
     const Args args = arguments(transfer);
-    const size_t bytes = ligerdsl_plan_workspace_bytes_for(plan, n);
+    const size_t answer = ligerdsl_plan_workspace_bytes_for(plan, n), bytes = answer == SIZE_MAX ? 0 : answer;
     const ligerdsl_status_t status =
         ligerdsl_fused_linear_cross_entropy_execute(plan, &args, transfer.memory(bytes), bytes, nullptr);
     transfer.back();
@@ -520,6 +520,9 @@ TEST_F(FusedLinearCrossEntropy, WorkspaceStaysBelowItsLimit) {
     head.check();
   }
   head.desc.max_workspace_bytes = 1000;
+  EXPECT_EQ(head.workspace_bytes(300), SIZE_MAX);
+  EXPECT_NE(std::string(ligerdsl_last_error()).find("`max_workspace_bytes`: expected at least"), std::string::npos)
+      << ligerdsl_last_error();
   EXPECT_EQ(head.execute(), LIGERDSL_INVALID_ARGUMENT);
   EXPECT_NE(std::string(ligerdsl_last_error()).find("max_workspace_bytes"), std::string::npos) << ligerdsl_last_error();
 }
