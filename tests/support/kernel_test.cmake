@@ -1,9 +1,11 @@
 include_guard()
-# ligerdsl_kernel_test(name sources...): a program whose tests run on the backend named by --backend, and one CTest entry per
-# backend that can be here. The label is `kernels`.
+# ligerdsl_kernel_test(name [SHARDS n] sources...): a program whose tests run on the backend named by --backend, and one CTest
+# entry per backend that can be here, or n that share the program's tests: a backend takes minutes of one processor. They are
+# among the first to start. The label is `kernels`.
 function(ligerdsl_kernel_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SHARDS" "")
   set(support ${PROJECT_SOURCE_DIR}/tests/support)
-  add_executable(${name} ${ARGN} ${support}/main.cpp)
+  add_executable(${name} ${arg_UNPARSED_ARGUMENTS} ${support}/main.cpp)
   target_link_libraries(${name} PRIVATE ligerdsl_test_support)
   set(backends)
   if(EXISTS ${support}/backend_interpreter.cpp)
@@ -21,7 +23,20 @@ function(ligerdsl_kernel_test name)
     list(APPEND backends ptx ptx-cluster2 ptx-cluster4)
   endif()
   foreach(backend ${backends})
-    add_test(NAME ${name}.${backend} COMMAND ${name} --backend=${backend})
-    set_tests_properties(${name}.${backend} PROPERTIES LABELS kernels TIMEOUT 900 SKIP_RETURN_CODE 77)
+    if(NOT arg_SHARDS OR backend STREQUAL cuda)
+      ligerdsl_kernel_shard(${name} ${backend} "" 1 0)
+      continue()
+    endif()
+    foreach(shard RANGE 1 ${arg_SHARDS})
+      math(EXPR index "${shard} - 1")
+      ligerdsl_kernel_shard(${name} ${backend} .${shard} ${arg_SHARDS} ${index})
+    endforeach()
   endforeach()
+endfunction()
+
+function(ligerdsl_kernel_shard name backend suffix shards index)
+  set(test ${name}.${backend}${suffix})
+  add_test(NAME ${test} COMMAND ${name} --backend=${backend})
+  set_tests_properties(${test} PROPERTIES LABELS kernels TIMEOUT 900 SKIP_RETURN_CODE 77 COST 100
+                       ENVIRONMENT "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index}")
 endfunction()
