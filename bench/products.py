@@ -13,6 +13,8 @@ import ctypes as c
 import datetime
 import json
 import pathlib
+import subprocess
+import sys
 import time
 
 import torch
@@ -116,7 +118,9 @@ def main():
     parser.add_argument("--budget-s", type=float, default=60, help="begin no shape after this many seconds")
     options = parser.parse_args()
     begin, library = time.monotonic(), CublasLt()
-    result = {"device": torch.cuda.get_device_name(), "date": datetime.date.today().isoformat(), "torch": torch.__version__,
+    driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()
+    result = {"device": torch.cuda.get_device_name(), "driver": driver, "command": " ".join(["bench/products.py", *sys.argv[1:]]),
+              "date": datetime.date.today().isoformat(), "torch": torch.__version__,
               "cublaslt": library.c.cublasLtGetVersion(), "dtype": options.dtype, "rows": []}
     for shape in SHAPES:
         if time.monotonic() - begin > options.budget_s:

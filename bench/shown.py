@@ -74,11 +74,11 @@ def time_of(row):
     return min(row["us"], row.get("us_kernels", row["us"]))
 
 
-def best_peer(rows, pass_name, of_family=None):
+def best_peer(rows, pass_name, of_family=None, read=time_of):
     """The fastest row of a pass that is no contender of ours and right, or None."""
     peers = [row for (name, provider), row in rows.items() if name == pass_name and provider not in NO_PEER and
              family(provider) != OURS and (of_family is None or family(provider) == of_family) and row["max_error"] <= WRONG]
-    return min(peers, key=time_of, default=None)
+    return min(peers, key=read, default=None)
 
 
 def ratios(runs, pass_name, peer):

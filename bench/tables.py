@@ -5,7 +5,7 @@ from collections import defaultdict
 
 import sets
 from probes import probe_us
-from shown import FULL, OURS, best_peer, ratios, span, time_of, values
+from shown import FULL, OURS, best_peer, family, ratios, span, time_of, values
 
 NAMES = {"ligerdsl": "libligerdsl", "liger": "Liger", "liger_inplace": "Liger in place", "liger_cute": "Liger CuTe",
          "liger_cute_new": "Liger CuTe, dispatched", "liger_cute_scaled": "Liger CuTe, no logits", "liger32": "Liger, f32 sums",
@@ -14,6 +14,7 @@ NAMES = {"ligerdsl": "libligerdsl", "liger": "Liger", "liger_inplace": "Liger in
          "ligerdsl_f32": "libligerdsl, f32 dW", "ligerdsl_300mb": "libligerdsl, f32 dW, 300 MB",
          "ligerdsl_300mb_dw16": "libligerdsl, 300 MB", "ligerdsl_64mb": "libligerdsl, f32 dW, 64 MB"}
 FAMILIES = {"liger": "Liger", "quack": "QuACK", "compile": "torch.compile", "torch": "PyTorch"}
+MAIN_FORMS = ("liger", "liger_cute", "quack", "quack_logits", "compile")  # what every case is to be timed beside, where it exists
 FLCE = "fused_linear_cross_entropy"
 ERRORS = {"flce_deviation_1": "deviation 1", "flce_deviation_4": "4", "flce_deviation_12": "12", "flce_trained": "trained rows"}
 
@@ -40,18 +41,30 @@ def micros(numbers):
     return span([value / 1e3 for value in numbers], "{:.2f}") + " ms" if most >= 1e4 else span(numbers, "{:.0f}" if most >= 1e3 else "{:.1f}")
 
 
+def lacks_a_peer(key, runs):
+    """Whether time ran out for a peer of this case that no run timed: then nobody knows which is the best."""
+    timed = {provider for run, _, _ in runs for _, provider in run}
+    start = f"{key[0]} {'x'.join(map(str, key[1]))} {key[2]} "
+    left = [text[len(start):].split(":")[0] for _, result, _ in runs for text in result.get("not_measured", []) if text.startswith(start)]
+    return any(provider not in timed and family(provider) in FAMILIES and provider in MAIN_FORMS for provider in left)
+
+
 def standing(cases, keys):
-    """A line for each case: ours, the best peer and the ratio, forward and backward together."""
+    """A line for each case: ours, the best peer and the ratio, forward and backward together; FLCE in bursts and sustained."""
     rows = []
     for key in keys:
-        best = lambda rows: best_peer(rows, FULL)
-        peers = [best(run) for run, _, _ in cases.get(key, []) if (FULL, OURS) in run and best(run)]
-        if not peers:
+        runs = [entry for entry in cases.get(key, []) if (FULL, OURS) in entry[0]]
+        if not runs or lacks_a_peer(key, runs):
             continue
-        name = min(peers, key=time_of)["provider"]
-        runs = [entry for entry in cases[key] if (FULL, name) in entry[0]]  # runs that did not ask for this peer say nothing of the best
-        rows.append([key[0].replace("_", " "), shape_text(key), micros(values(cases[key], FULL, OURS, time_of)),
-                     micros([time_of(best(run)) for run, _, _ in runs]), name_of(name), span(ratios(runs, FULL, best), "{:.2f}")])
+        for words, read in [("", time_of)] if key[0] != FLCE else [(", bursts", time_of), (", sustained", lambda row: row["us_sustained"])]:
+            peers = [peer for run, _, _ in runs if (peer := best_peer(run, FULL, read=read))]
+            if not peers:
+                continue
+            best = min(peers, key=read)["provider"]  # runs that did not ask for it say nothing of the best
+            pairs = [(run[FULL, OURS], best_peer(run, FULL, read=read)) for run, _, _ in runs if (FULL, best) in run]
+            names = " / ".join(dict.fromkeys(name_of(peer["provider"]) for _, peer in pairs))
+            rows.append([key[0].replace("_", " ") + words, shape_text(key), micros(values(runs, FULL, OURS, read)),
+                         micros([read(peer) for _, peer in pairs]), names, span([read(peer) / read(ours) for ours, peer in pairs], "{:.2f}")])
     return table(["kernel", "shape", "ours, us", "best peer, us", "which", "peer / ours"], rows)
 
 
@@ -88,7 +101,7 @@ def pass_table(cases, keys, device):
                 form = name_of(forms[0])[len(FAMILIES[name]):].strip(" ,") if forms else ""
                 cells.append(span(ratios(runs, pass_name, best), "{:.2f}") + (f" {form}" if form else ""))
             rows.append(cells)
-    return table(["kernel", "shape", "pass", "ours, us", "of a copy", "of hand-tuned", *FAMILIES.values()], rows)
+    return table(["kernel", "shape", "pass", "ours, us", "of a copy", "of hand-tuned (of another day)", *FAMILIES.values()], rows)
 
 
 def linear_table(cases):
@@ -101,9 +114,9 @@ def linear_table(cases):
         for provider in sorted(providers, key=lambda p: min(values(runs, FULL, p, time_of))):
             both = [(run[FULL, provider], run.get((FULL, "floor"))) for run, _, _ in runs if (FULL, provider) in run]
             cells = [shape_text(key), name_of(provider)]
-            for field in ("us", "us_sustained"):
-                times = span([row[field] / 1e3 for row, _ in both], "{:.1f}")
-                multiple = [row[field] / floor[field] for row, floor in both if floor]
+            for read in (time_of, lambda row: row["us_sustained"]):
+                times = span([read(row) / 1e3 for row, _ in both], "{:.1f}")
+                multiple = [read(row) / read(floor) for row, floor in both if floor]
                 cells.append(times + (f" ({span(multiple, '{:.3f}')})" if multiple else ""))
             row = both[0][0]
             rows.append([*cells, f"{row['peak_mb'] or 0:.0f}", f"{row['workspace_mb']:.0f}" if row["workspace_mb"] else "",
@@ -112,17 +125,17 @@ def linear_table(cases):
 
 
 def error_table(cases):
-    """The error of both gradients where rows are flat or peaked."""
+    """The error of the loss and of both gradients where rows are flat or peaked."""
     found = defaultdict(dict)
     for (kernel, _, _), runs in cases.items():
         if kernel in ERRORS:
             for run, _, _ in runs:
                 for (_, provider), row in run.items():
                     if "errors" in row and provider != "copy":
-                        worst = [max(row["errors"][name], was) for name, was in zip(("dx", "dw"), found[provider].get(kernel, (0, 0)))]
+                        worst = [max(row["errors"][name], was) for name, was in zip(("loss", "dx", "dw"), found[provider].get(kernel, (0, 0, 0)))]
                         found[provider][kernel] = worst
-    cell = lambda pair: f"{pair[0]:.1e}, {pair[1]:.1e}" if pair else ""
-    return table(["error of dx, dw", *ERRORS.values()],
+    cell = lambda errors: ", ".join(f"{error:.1e}" for error in errors) if errors else ""
+    return table(["error of loss, dx, dw", *ERRORS.values()],
                  [[name_of(provider), *(cell(of.get(kernel)) for kernel in ERRORS)] for provider, of in found.items()])
 
 

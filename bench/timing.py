@@ -90,12 +90,15 @@ class GpuTimer:
         return quantiles([batch(count)[0] for _ in range(5)])[0]
 
     def bursts(self, run, gap_s=0.25, most=7):
-        """Quantiles of repetitions with an idle gap before each: the card is cool and its power unspent."""
-        samples = []
+        """Quantiles of repetitions with an idle gap before each: the card is cool and its power unspent.
+
+        The overwrites before a repetition take as long as its host needs to queue it, as in measure().
+        """
+        samples, flushes = [], min(MOST_FLUSHES, 1 + math.ceil(1.5 * self.host_us(run, calls=1) / FLUSH_US))
         for _ in range(most):
             torch.cuda.synchronize()
             time.sleep(gap_s)
-            samples += self._times(run, None, 1, 1)
+            samples += self._times(run, None, flushes, 1)
         return quantiles(samples)
 
     def sustained(self, run, seconds=1.2):

@@ -166,11 +166,11 @@ class Report(unittest.TestCase):
         file.fail(sets.Wanted("rms_norm", (4, 8)), "quack", "broke")
         text, plots, without = report.report(self.folder)
         for expected in ("| cross entropy | 4096x40960 | 409.6 | 819.2 | Liger | 2.00 |",
-                         "| fused linear cross entropy | 4096x4096x128256 | 17.60 ms | 17.00 ms | QuACK, stored logits | 0.97 |",
+                         "| fused linear cross entropy, bursts | 4096x4096x128256 | 17.60 ms | 17.00 ms | QuACK, stored logits | 0.97 |",
                          "| rms norm | 16384x4096 | forward | 69.5 | 0.60 | 1.00 | 2.00 CuTe |  |  |  |",
                          "| 4096x4096x128256 | libligerdsl | 17.6 (1.100) | 18.9 (1.050) | 1 | 1050 | 1.0e-03 |",
                          "| 2048x4096 | hand-tuned CUDA | 26.0 | 25.6 |  |", "| 2048x4096 | libligerdsl | 26.5 | 25.5 | 4.0 |",
-                         "| 2048x4096 | Liger | 150.0 | not permitted | 4.0 |", "| Liger |  |  |  | 1.9e-02, 1.4e-02 |",
+                         "| 2048x4096 | Liger | 150.0 | not permitted | 4.0 |", "| Liger |  |  |  | 1.0e-07, 1.9e-02, 1.4e-02 |",
                          "| cross entropy | 4096x40960 f32 | 800.0 | 880.0 | torch.compile max | 1.10 |",
                          f"* 2030-01-02 run 1, commit {COMMIT[:12]}, NVIDIA H200, driver 580.0", "rms_norm 4x8 bf16 QuACK: broke",
                          "(performance/cross_entropy-speed.svg)"):
@@ -198,7 +198,7 @@ class Report(unittest.TestCase):
         (self.folder / "bench-cpu-old.json").write_text(json.dumps({"build": "0.1.0-x", "date": "2031-01-01"}))
         text, _, without = report.report(self.folder)
         self.assertEqual(without, ["compare-old.json", "bench-cpu-old.json"])
-        self.assertIn("Not shown, no commit: 2 results.", text)
+        self.assertIn("Not shown, of no commit: compare-old.json, bench-cpu-old.json.", text)
         self.assertIn("| swiglu | 16384x14336 | 100.0 | 200.0 | Liger | 2.00 |", text)
 
     def test_the_last_run_goes_by_date_and_number(self):
@@ -229,6 +229,13 @@ class Report(unittest.TestCase):
         text = self.page()
         self.assertLess(text.index("best peer, NVIDIA H200"), text.index("best peer, NVIDIA H100"))
         self.assertEqual(text.count("## Forward and backward alone"), 1)
+
+    def test_no_best_peer_where_time_ran_out_for_one(self):
+        file = self.result("a", self.pair(100.0, 200.0))
+        self.assertIn("| swiglu | 16384x14336 |", self.page())
+        file.data["not_measured"].append("swiglu 16384x14336 bf16 compile: the budget of 9 s is spent")
+        file.write()
+        self.assertNotIn("| swiglu | 16384x14336 |", self.page())
 
     def test_only_what_no_shown_run_measured_is_listed(self):
         self.result("a", self.pair(100.0, 200.0), run=1)
