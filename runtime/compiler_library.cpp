@@ -196,9 +196,10 @@ std::shared_ptr<CompilerLibrary::CpuModule> CompilerLibrary::load_cpu_object(std
   return module;
 }
 
-// Where the compiler cannot be entered (a forked child, no memory), the kernel stays linked.
+// A child that ends has better things to do than to start a thread that tidies up. Where there is no memory for one,
+// the kernel stays linked as well.
 CompilerLibrary::CpuModule::~CpuModule() {
-  if (handle_ == nullptr) return;
+  if (handle_ == nullptr || linked_in_ != fork_generation()) return;
   try {
     run_in_compiler(CompilerCall::unload, [table = library_->table_, handle = handle_] { table->cpu_unload(handle); });
   } catch (const std::exception& error) {

@@ -8,6 +8,7 @@
 
 #include "program/artifact.h"
 #include "runtime/compile_process.h"
+#include "runtime/fork.h"
 #include "runtime/status.h"
 
 struct ligerdsl_compiler_table;
@@ -34,7 +35,7 @@ class CompilerLibrary : public std::enable_shared_from_this<CompilerLibrary> {
   void isolate(const CompileIsolation& isolation) { isolation_ = isolation; }
   const CompileIsolation& isolation() const { return isolation_; }
 
-  // A CPU object linked into this process; unlinked when the last owner lets go.
+  // A CPU object linked into this process; unlinked when the last owner lets go. A forked child leaves it linked.
   class CpuModule {
    public:
     ~CpuModule();
@@ -44,6 +45,7 @@ class CompilerLibrary : public std::enable_shared_from_this<CompilerLibrary> {
     friend class CompilerLibrary;
     std::shared_ptr<CompilerLibrary> library_;
     ligerdsl_cpu_module* handle_ = nullptr;
+    uint32_t linked_in_ = fork_generation();
   };
   std::shared_ptr<CpuModule> load_cpu_object(std::string_view object, const std::string& entry_name);
 

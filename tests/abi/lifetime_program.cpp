@@ -21,11 +21,11 @@
 using namespace ligerdsl;
 
 // The thread sanitizer's default is to end a forked child that starts a thread.
-extern "C" const char* __tsan_default_options() {
+extern "C" __attribute__((visibility("default"))) const char* __tsan_default_options() {
   return "die_after_fork=0";
 }
 // What threads of the parent held is lost in a child, and no leak.
-extern "C" int __lsan_is_turned_off() {
+extern "C" __attribute__((visibility("default"))) int __lsan_is_turned_off() {
   return 1;
 }
 

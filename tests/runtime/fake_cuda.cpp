@@ -56,7 +56,18 @@ State& state() {
 
 char primary_context[64];
 
-thread_local std::vector<void*> context_stack;
+// Without a destructor: the driver is called until the process ends.
+struct ContextStack {
+  void* contexts[64];
+  int count;
+
+  bool empty() const { return count == 0; }
+  void* back() const { return contexts[count - 1]; }
+  void push_back(void* context) { contexts[count++] = context; }
+  void pop_back() { --count; }
+  void clear() { count = 0; }
+};
+thread_local ContextStack context_stack{};
 thread_local int thread_capture_mode = 0;
 
 // Records a call. Nonzero: what the call must return at once.

@@ -13,7 +13,7 @@
 #include "support.h"
 
 // The thread sanitizer's default is to end a forked child that starts a thread.
-extern "C" const char* __tsan_default_options() {
+extern "C" __attribute__((visibility("default"))) const char* __tsan_default_options() {
   return "die_after_fork=0";
 }
 
