@@ -1,9 +1,11 @@
 // The loss curve. gnuplot reads its commands from memory and writes there, so that a picture is on the disk whole or
 // not at all, whatever becomes of gnuplot.
+#include <spawn.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
+#include <cerrno>
 #include <iterator>
 
 #include "files.h"
@@ -52,17 +54,31 @@ std::string commands(const std::string& output, const std::vector<Point>& traini
   return text;
 }
 
+// Runs gnuplot to its end. ENOENT when there is none, another errno when it cannot be started or fails.
+int run_gnuplot(const std::string& script) {
+  std::string name = "gnuplot", path = script;
+  char* const arguments[] = {name.data(), path.data(), nullptr};
+  pid_t child = 0;
+  if (const int error = posix_spawnp(&child, name.c_str(), nullptr, nullptr, arguments, environ)) return error;
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) return errno;
+  }
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : EIO;
+}
+
 }  // namespace
 
 Plot plot_losses(const std::filesystem::path& svg, const std::vector<Point>& training,
                  const std::vector<Point>& held_out, double byte_frequency_bits) {
-  if (std::system("command -v gnuplot >/dev/null 2>&1") != 0) {
+  MemoryFile script("commands"), picture("picture");
+  const bool written = script.write(commands(picture.path(), training, held_out, byte_frequency_bits));
+  const int error = written ? run_gnuplot(script.path()) : EIO;
+  if (error == ENOENT) {
     fmt::print(stderr, "no loss curve: gnuplot was not found (Debian: apt-get install gnuplot-nox)\n");
     return Plot::no_gnuplot;
   }
-  MemoryFile script("commands"), picture("picture");
-  if (!script.write(commands(picture.path(), training, held_out, byte_frequency_bits)) ||
-      std::system(("gnuplot " + script.path()).c_str()) != 0) {
+  if (error != 0) {
     fmt::print(stderr, "no loss curve: gnuplot failed\n");
     return Plot::failed;
   }

@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "lib/cli/commands.h"
+#include "lib/cli/printable.h"
 #include "runtime/cache_folder.h"
 #include "runtime/compiler_library.h"
 #include "runtime/disk_cache.h"
@@ -113,9 +114,10 @@ int remove(const Globals& globals, const CacheRequest& request, int64_t bytes) {
   const runtime::TrimResult result =
       folder->trim({.max_bytes = bytes, .target_bytes = bytes, .dry_run = request.dry_run});
   if (globals.json != "-") {
-    fmt::print("{} {} entries ({}) and {} abandoned temporary files; {} entries ({}) stay in \"{}\"\n",
-               request.dry_run ? "would remove" : "removed", result.removed.entries, format_size(result.removed.bytes),
-               result.temporaries, result.left.entries, format_size(result.left.bytes), folder->path());
+    print_text(printable(fmt::format(
+        "{} {} entries ({}) and {} abandoned temporary files; {} entries ({}) stay in \"{}\"\n",
+        request.dry_run ? "would remove" : "removed", result.removed.entries, format_size(result.removed.bytes),
+        result.temporaries, result.left.entries, format_size(result.left.bytes), folder->path())));
   }
   write_json(globals, {{"directory", folder->path()},
                        {"dry_run", request.dry_run},
@@ -146,9 +148,9 @@ int cache_ls(const Globals& globals) {
     }
     if (!rows.empty()) print_table(globals, {"kernel", "target", "size", "unused for", "build"}, rows);
     if (!globals.quiet) {
-      fmt::print("\"{}\": {} entries, {} of {}; {} temporary files, {} that are not the cache's\n", folder->path(),
-                 rows.size(), format_size(listing.bytes), format_size(limit()), listing.temporaries,
-                 listing.others.size());
+      print_text(printable(fmt::format(
+          "\"{}\": {} entries, {} of {}; {} temporary files, {} that are not the cache's\n", folder->path(),
+          rows.size(), format_size(listing.bytes), format_size(limit()), listing.temporaries, listing.others.size())));
     }
   }
   write_json(globals, json_of(*folder, listing));
@@ -168,11 +170,12 @@ int cache_verify(const Globals& globals) {
         head.label.kernel.empty() ? "" : fmt::format(" ({}, {})", head.label.kernel, head.label.target);
     const std::string why = state == "other build" ? "build " + head.label.build : head.why;
     const std::string left = head.state == EntryState::foreign ? "; trim and clear leave it: remove it yourself" : "";
-    fmt::print("{}  {}{}: {}{}\n", state == "damaged" ? bad(globals, state) : state, file.name, who, why, left);
+    print_text((state == "damaged" ? bad(globals, state) : state) +
+               printable(fmt::format("  {}{}: {}{}\n", file.name, who, why, left)));
   }
   if (globals.json != "-" && !globals.quiet) {
-    fmt::print("\"{}\": {} entries, {} damaged, {} of other builds\n", folder->path(), listing.entries.size(), damaged,
-               others);
+    print_text(printable(fmt::format("\"{}\": {} entries, {} damaged, {} of other builds\n", folder->path(),
+                                     listing.entries.size(), damaged, others)));
   }
   Json result = json_of(*folder, listing);
   result["damaged"] = damaged;

@@ -14,6 +14,7 @@
 #include "lib/cli/authors.h"
 #include "lib/cli/commands.h"
 #include "lib/cli/environment.h"
+#include "lib/cli/printable.h"
 #include "lib/cli/unloaded_kernel.h"
 #include "lib/cli/warm_file.h"
 #include "program/serialize.h"
@@ -136,7 +137,7 @@ void warm_one(const Globals& globals, const AuthorKernels& authors, const WarmEn
     if (category == 2) throw Failure(kUsage, fmt::format("{}: {}: {}", entry.where, entry.operation, error.what()));
     ++report->failed;
     line["error"] = error.what();
-    fmt::print(stderr, "ligerdsl: {}: {}: {}\n", entry.where, entry.operation, error.what());
+    print_error(fmt::format("{}: {}: {}", entry.where, entry.operation, error.what()));
   } catch (const Failure& failure) {
     throw Failure(failure.code, fmt::format("{}: {}", entry.where, failure.what()));
   }
@@ -149,7 +150,7 @@ void warm_one(const Globals& globals, const AuthorKernels& authors, const WarmEn
                                {"from", runtime::name(one.origin)},
                                {"key", runtime::hex(one.key)}});
     if (globals.json != "-" && !globals.quiet)
-      fmt::print("{:<9} {} for {}\n", now ? "compiled" : "was there", one.kernel, one.target);
+      print_text(printable(fmt::format("{:<9} {} for {}\n", now ? "compiled" : "was there", one.kernel, one.target)));
   }
   report->lines.push_back(std::move(line));
 }
@@ -189,8 +190,8 @@ int cache_warm(const Globals& globals, const CacheRequest& request) {
     throw Failure(kNothingFound, fmt::format("{} descriptions are not in the cache", report.failed));
   require_all(report, disk);
   if (globals.json != "-")
-    fmt::print("{} kernels are in \"{}\", {} of them compiled now\n", report.keys.size(), disk.directory(),
-               report.compiled);
+    print_text(printable(fmt::format("{} kernels are in \"{}\", {} of them compiled now\n", report.keys.size(),
+                                     disk.directory(), report.compiled)));
   return kOk;
 }
 

@@ -10,6 +10,7 @@
 #include "lib/cli/environment.h"
 #include "lib/cli/examine.h"
 #include "lib/cli/op_instance.h"
+#include "lib/cli/printable.h"
 #include "lib/src/build_info.h"
 #include "lib/src/structs.h"
 #include "runtime/driver.h"
@@ -99,8 +100,8 @@ const char* word_of(const Finding& finding) {
 void print(const Globals& globals, const Finding& finding) {
   const std::string word = fmt::format("{:<6}", word_of(finding));
   const bool works = finding.state == Finding::State::works;
-  fmt::print("{:<12} {}  {}{}\n", finding.subject, works ? good(globals, word) : bad(globals, word), finding.text,
-             finding.remedy.empty() ? "" : "; " + finding.remedy);
+  print_text(fmt::format("{:<12} {}  {}{}\n", finding.subject, works ? good(globals, word) : bad(globals, word),
+                         printable(finding.text), finding.remedy.empty() ? "" : "; " + printable(finding.remedy)));
 }
 
 }  // namespace
@@ -126,7 +127,7 @@ int doctor(const Globals& globals) {
         {{"name", option.name}, {"value", value ? Json(value) : Json()}, {"help", option.help}});
   }
   if (globals.json != "-" && !globals.quiet) {
-    fmt::print("\n");
+    print_text("\n");
     print_table(globals, {"variable", "value", "what"}, rows);
   }
   write_json(globals, result);

@@ -3,10 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <new>
 #include <sstream>
-#include <system_error>
 
 #include "lib/cli/bench_cases.h"
 #include "lib/cli/commands.h"
@@ -88,9 +86,6 @@ int guarded(const std::function<int()>& body) {
                   fmt::format("{}: {}", runtime::status_name(static_cast<int32_t>(error.status())), error.what()));
   } catch (const Error& error) {
     return report(kUsage, error.what());
-  } catch (const std::system_error& error) {
-    // What fmt throws when stdout is full, which finish_output() tells.
-    return std::ferror(stdout) ? kNothingFound : report(kNothingFound, error.what());
   } catch (const std::bad_alloc&) {
     return report(kNothingFound, "out of memory");
   } catch (const std::exception& error) {

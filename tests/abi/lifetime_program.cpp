@@ -20,6 +20,15 @@
 
 using namespace ligerdsl;
 
+// The thread sanitizer's default is to end a forked child that starts a thread.
+extern "C" const char* __tsan_default_options() {
+  return "die_after_fork=0";
+}
+// What threads of the parent held is lost in a child, and no leak.
+extern "C" int __lsan_is_turned_off() {
+  return 1;
+}
+
 namespace {
 
 constexpr int64_t kElements = 1 << 16;

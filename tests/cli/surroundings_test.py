@@ -26,13 +26,14 @@ def expect(right, text):
 
 def run(arguments, stdout=subprocess.PIPE, **options):
     """Exit code, stdout and stderr as bytes."""
-    environment = {**os.environ, **options.pop("env", {})}
+    environment = {**os.environ, "LIGERDSL_CACHE_DIR": str(folder / "cache"), **options.pop("env", {})}
     result = subprocess.run([command, *arguments], stdout=stdout, stderr=subprocess.PIPE, env=environment, **options)
     return result.returncode, result.stdout, result.stderr
 
 
 FULL = ["list", "list -v", "list --json -", "--help", "run --help", "--version", "bench --list", "bench --list --json -",
-        "compile vector_add --emit program", "compile vector_add --emit program --json -", "doctor", "doctor --json -"]
+        "compile vector_add --emit program", "compile vector_add --emit program --json -", "doctor", "doctor --json -", "cache ls", "cache ls --json -",
+        "cache verify", "cache trim --dry-run", "cache clear --dry-run"]
 FULL_COMPILED = ["run vector_add N=10", "run vector_add N=10 --json -", "compile vector_add --emit llvm --target cpu",
                  "bench vector_add N=10 --budget-ms 1 --copy-bytes 1000"]
 
@@ -187,7 +188,7 @@ def tools():
 
 
 shutil.rmtree(folder, ignore_errors=True)
-folder.mkdir(parents=True)
+(folder / "cache").mkdir(parents=True)
 full_disks()
 no_stderr()
 terminals()

@@ -60,7 +60,7 @@ constexpr const char* kConfigurations[] = {
     "global_norm",
 };
 
-// Sizes by letter, behind which settings of the configuration count.
+// Sizes by letter, where the configuration has none of its own.
 std::vector<std::string> sizes(const std::string& op, int64_t rows) {
   const auto size = [](const char* letter, int64_t value) { return std::string(letter) + "=" + std::to_string(value); };
   if (op == "vector_add" || op == "adamw_step" || op == "target_counts") return {size("N", 500 * rows + 3)};
@@ -90,7 +90,11 @@ std::vector<Case> cases(int64_t rows) {
     Case one;
     words >> one.op;
     one.settings = sizes(one.op, rows);
-    for (std::string word; words >> word;) one.settings.push_back(word);
+    for (std::string word; words >> word;) {
+      const std::string name = word.substr(0, word.find('=') + 1);
+      std::erase_if(one.settings, [&](const std::string& size) { return size.rfind(name, 0) == 0; });
+      one.settings.push_back(word);
+    }
     all.push_back(one);
   }
   return all;

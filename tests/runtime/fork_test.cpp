@@ -12,6 +12,11 @@
 #include "runtime/thread_pool.h"
 #include "support.h"
 
+// The thread sanitizer's default is to end a forked child that starts a thread.
+extern "C" const char* __tsan_default_options() {
+  return "die_after_fork=0";
+}
+
 namespace ligerdsl::runtime {
 namespace {
 

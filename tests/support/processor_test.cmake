@@ -9,6 +9,5 @@ function(ligerdsl_processor_tests name label processors)
     set_tests_properties(${name}.${processor} PROPERTIES LABELS ${label} TIMEOUT 900 SKIP_RETURN_CODE 77)
   endforeach()
 endfunction()
-# For programs that multiply matrices, and for those that compile kernels for the host.
+# For programs that multiply matrices.
 set(openblas_processors Prescott Nehalem Haswell Zen SkylakeX Cooperlake)
-set(x86_levels x86-64 x86-64-v2 x86-64-v3 x86-64-v4)
