@@ -223,6 +223,11 @@ void CacheFolder::trim_unless_busy(const TrimRequest& request) const {
   // A descriptor of its own: a lock belongs to the open file, which threads would share.
   const File locked(openat(fd_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (locked.good() && flock(locked.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return;
+  // A child that another thread forks now shares the lock, which closing would leave to it.
+  struct Unlock {
+    int fd;
+    ~Unlock() { (void)flock(fd, LOCK_UN); }
+  } const unlock{locked.get()};
   trim(request);
 }
 

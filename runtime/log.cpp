@@ -37,7 +37,8 @@ struct Logger {
   Logger() : level(static_cast<int32_t>(options().log)) {
     const std::string& path = options().log_file;
     if (path.empty()) return;
-    file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    // A pipe that nobody reads must not hold the process up: opening it fails, and a full one drops lines.
+    file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
     if (file >= 0) return;
     const int error = errno;
     file_problem = "LIGERDSL_LOG_FILE \"" + path + "\" cannot be written, so log lines go to stderr: " +

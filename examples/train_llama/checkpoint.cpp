@@ -70,8 +70,10 @@ const char* not_finite(const Checkpoint& c) {
 // Reads a checkpoint from front to back. Every length is compared with the file's before memory is taken for it.
 class Reader {
  public:
-  explicit Reader(const std::filesystem::path& path) : path_(path), in_(path, std::ios::binary) {
+  explicit Reader(const std::filesystem::path& path) : path_(path) {
     std::error_code error;
+    if (std::filesystem::is_other(path, error)) reject("is no regular file");  // opening a pipe would wait
+    in_.open(path, std::ios::binary);
     left_ = std::filesystem::file_size(path, error);
     if (!in_ || error) reject("cannot be opened" + (error ? ": " + error.message() : std::string()));
   }

@@ -23,6 +23,13 @@ namespace {
   fail(path, std::strerror(errno));
 }
 
+// Where the file's bytes are, behind symbolic links.
+fs::path target_of(const fs::path& path) {
+  std::error_code error;
+  fs::path target = fs::canonical(path, error);
+  return error ? path : target;
+}
+
 class File {
  public:
   File(const fs::path& path, int flags) : fd_(open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
@@ -46,13 +53,13 @@ class File {
   const int fd_;
 };
 
-// FILE.part, this process's alone while the object lives, removed at its end unless it took the file's place.
+// temporary_of(FILE), this process's alone while the object lives, removed at its end unless it took the file's place.
 //
 // The name is fixed so that what a killed process left is used again and never piles up. The lock keeps two processes
 // with one checkpoint apart: the second is refused, where it would otherwise rename what the first has half written.
 class Part {
  public:
-  explicit Part(const fs::path& target) : target_(target), path_(target.string() + ".part") {
+  explicit Part(const fs::path& target) : target_(target), path_(temporary_of(target)) {
     do {
       file_.emplace(path_, O_WRONLY | O_CREAT | O_NOFOLLOW);
       if (file_->fd() < 0) fail(path_);
@@ -96,13 +103,6 @@ class Part {
   bool done_ = false;
 };
 
-// Where the file's bytes are, behind symbolic links.
-fs::path target_of(const fs::path& path) {
-  std::error_code error;
-  fs::path target = fs::canonical(path, error);
-  return error ? path : target;
-}
-
 bool is_special(const fs::path& path) {
   struct stat there {};
   if (stat(path.c_str(), &there)) return false;
@@ -111,6 +111,11 @@ bool is_special(const fs::path& path) {
 }
 
 }  // namespace
+
+// A name of its own: nobody keeps anything under it that would be missed.
+fs::path temporary_of(const fs::path& path) {
+  return target_of(path).string() + ".train_llama-part";
+}
 
 void write_whole(const fs::path& path, std::span<const std::string_view> pieces) {
   const fs::path target = target_of(path);

@@ -7,7 +7,10 @@
 
 namespace train {
 
-// Writes the pieces into FILE.part in the same folder, waits until they are on the disk, and renames: a reader meets
+// The file that stands beside `path` while it is written; replaced, and removed afterwards, whatever it holds.
+std::filesystem::path temporary_of(const std::filesystem::path& path);
+
+// Writes the pieces into temporary_of(path), waits until they are on the disk, and renames: a reader meets
 // the old file or the new one, never a part, and a failure leaves the old one and no part. A symbolic link stays a
 // link. What is no regular file (a terminal, a pipe) is written as it is. Throws std::runtime_error with the path and
 // the reason.

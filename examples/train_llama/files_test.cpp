@@ -81,15 +81,24 @@ TEST_F(FilesTest, AFailureLeavesTheOldFileAndNoPart) {
 }
 
 TEST_F(FilesTest, APartThatAKilledProcessLeftIsUsedAgain) {
-  std::ofstream(folder_ / "file.part") << "half a checkpoint that is longer than the new one";
+  std::ofstream(temporary_of(folder_ / "file")) << "half a checkpoint that is longer than the new one";
   write_whole(path_, "whole");
   EXPECT_EQ(read(path_), "whole");
   EXPECT_EQ(files(), 1u);
 }
 
+TEST_F(FilesTest, AFileNamedLikeAPartIsNoneOfOurs) {
+  const fs::path other = folder_ / "file.part";
+  std::ofstream(other) << "precious";
+  require_writable(path_);
+  write_whole(path_, "whole");
+  EXPECT_EQ(read(other), "precious");
+  EXPECT_EQ(read(path_), "whole");
+}
+
 TEST_F(FilesTest, TwoWritersAreKeptApart) {
   write_whole(path_, "first");
-  const int other = open((folder_ / "file.part").c_str(), O_WRONLY | O_CREAT, 0600);
+  const int other = open(temporary_of(folder_ / "file").c_str(), O_WRONLY | O_CREAT, 0600);
   ASSERT_EQ(flock(other, LOCK_EX), 0);
   EXPECT_THAT(refusal([&] { write_whole(path_, "second"); }), HasSubstr("another process is writing it"));
   close(other);
@@ -101,7 +110,7 @@ TEST_F(FilesTest, TwoWritersAreKeptApart) {
 // Somebody who can write in the folder must not redirect the bytes.
 TEST_F(FilesTest, APartThatIsALinkIsRefused) {
   std::ofstream(folder_ / "victim") << "precious";
-  fs::create_symlink("victim", folder_ / "file.part");
+  fs::create_symlink("victim", temporary_of(folder_ / "file"));
   EXPECT_NE(refusal([&] { write_whole(path_, "x"); }), "");
   EXPECT_EQ(read(folder_ / "victim"), "precious");
 }

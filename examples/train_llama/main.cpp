@@ -20,12 +20,12 @@ int run(const Settings& s) {
   using Clock = std::chrono::steady_clock;
   const auto started = Clock::now();
   check_outputs(s);
-  if (!s.check) catch_stop_signals();
   Text text = load_text(s.text.empty() ? find_sources(s.source_dir) : s.text, s.model.context);
   Ops ops(s.device, s.threads);
   std::unique_ptr<Matmul> matmul =
       ops.on_gpu() ? make_cuda_matmul(ops.device_index(), ops.stream()) : make_cpu_matmul(s.threads);
   Model model(s.model, s.train.batch, ops, *matmul);
+  if (!s.check) catch_stop_signals();  // until here a signal ends the process: there is nothing to save
   say("text: {} files, {} bytes to train on, {} held out\n", text.files, text.training.size(), text.held_out.size());
   std::fflush(stdout);
   int status = s.check ? run_check(s, model, ops, text) : run_training(s, model, ops, *matmul, text);
@@ -44,7 +44,8 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
+    const int code = app.exit(e) == 0 ? 0 : 2;
+    return code == 0 && !train::output_complete() ? 1 : code;
   }
   int status = 1;
   try {

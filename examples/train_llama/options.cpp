@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <limits>
 
 #include "checkpoint.h"
@@ -139,23 +140,30 @@ void check_outputs(const Settings& s) {
   if (!s.check && s.draw) outputs.push_back({"--loss-svg", s.loss_svg});
   if (!s.check && !s.checkpoint.empty()) outputs.push_back({"--checkpoint", s.checkpoint});
 
+  // Nothing is touched before all of this is known to be apart.
   for (size_t i = 0; i < outputs.size(); ++i) {
     const auto& [option, path] = outputs[i];
+    const fs::path temporary = temporary_of(path);
+    for (const fs::path& text : s.text) {
+      if (is_same_file(path, text) || is_same_file(temporary, text))
+        throw std::runtime_error(fmt::format("{} would replace the text {}", option, text.string()));
+    }
+    if (!s.resume.empty() && is_same_file(temporary, s.resume))
+      throw std::runtime_error(fmt::format("{} would replace the checkpoint {}", option, s.resume.string()));
+    for (size_t j = 0; j < outputs.size(); ++j) {
+      std::error_code error;
+      if (i == j || fs::is_other(path, error)) continue;  // /dev/null takes everything
+      if (!is_same_file(path, outputs[j].path) && !is_same_file(temporary, outputs[j].path)) continue;
+      throw std::runtime_error(fmt::format("{} and {} name the same file, {}", outputs[std::min(i, j)].option,
+                                           outputs[std::max(i, j)].option, outputs[j].path.string()));
+    }
+  }
+  for (const auto& [option, path] : outputs) {
     try {
       require_writable(path);
     } catch (const std::exception& e) {
       const char* advice = std::string(option) == "--loss-svg" ? " (--no-loss-svg leaves the picture out)" : "";
       throw std::runtime_error(fmt::format("{}: {}{}", option, e.what(), advice));
-    }
-    for (const fs::path& text : s.text) {
-      if (is_same_file(path, text))
-        throw std::runtime_error(fmt::format("{} would replace the text {}", option, text.string()));
-    }
-    for (size_t j = 0; j < i; ++j) {
-      std::error_code error;
-      if (fs::is_other(path, error) || !is_same_file(path, outputs[j].path)) continue;  // /dev/null takes everything
-      throw std::runtime_error(
-          fmt::format("{} and {} name the same file, {}", outputs[j].option, option, path.string()));
     }
   }
   if (!s.check && !s.checkpoint.empty()) {

@@ -232,6 +232,12 @@ class Survives(unittest.TestCase):
         self.assertIn("no regular file", self.refuse("--checkpoint", "/dev/null", *NO_PICTURE))
         self.assertEqual(self.files(), ["book.txt"])
         self.assertTrue(text.read_text().startswith("It was"))
+        part = text.rename(self.work / "book.train_llama-part")
+        for option in ("--checkpoint", "--json", "--loss-svg"):
+            self.assertIn("would replace the text", self.refuse("--text", part, option, "book"))
+        self.assertIn("name the same file", self.refuse("--json", "book.train_llama-part", "--checkpoint", "book", *NO_PICTURE))
+        self.assertTrue(part.read_text().startswith("It was"))
+        part.rename(text)
         self.assertTrue(os.path.exists("/dev/null") and not os.path.isfile("/dev/null"))
 
         self.train("--steps", 2, "--checkpoint", "run.ckpt", *NO_PICTURE)
@@ -240,6 +246,8 @@ class Survives(unittest.TestCase):
         self.assertIn("note: run.ckpt holds step 2 of another run", errors)
 
     def test_checkpoints_that_cannot_be_read(self):
+        os.mkfifo(self.work / "pipe")
+        self.assertIn("is no regular file", self.train("--resume", "pipe", *NO_PICTURE, status=1)[1])
         self.train("--steps", 2, "--checkpoint", "run.ckpt", *NO_PICTURE)
         good = self.checkpoint.read_bytes()
         damages = {"not a checkpoint of train_llama": b"some text", "the file is cut off": good[:-1000],

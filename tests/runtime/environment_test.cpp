@@ -123,10 +123,12 @@ TEST(Environment, ALogFileThatCannotBeWrittenIsSaidOnceAndLinesGoToStderr) {
   const std::string path = folder.path(), errors = path + "/errors";
   test::write_file(path + "/target", "");
   std::filesystem::create_symlink(path + "/target", path + "/link");
+  ASSERT_EQ(mkfifo((path + "/pipe").c_str(), 0600), 0);  // which nobody reads
   for (const auto& [file, reason] : std::vector<std::pair<std::string, std::string>>{
            {path + "/none/below/log", '"' + path + "/none\": No such file or directory"},
            {path + "/target/log", '"' + path + "/target\": Not a directory"},
            {path, '"' + path + "\": Is a directory"},
+           {path + "/pipe", "No such device or address"},
            {path + "/link", "it is a symbolic link"}}) {
     EXPECT_TRUE(passes_with(
         "DISABLED_LoadTwiceOnCpu",

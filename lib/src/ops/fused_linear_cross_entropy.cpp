@@ -378,11 +378,12 @@ class FusedLinearCrossEntropy final : public OpPlan {
   }
 
   void check_limit(const LinearLayout& layout, int64_t rows) const {
-    const bool limited = d_.chunk_rows == 0 && d_.chunking == LIGERDSL_CHUNKING_WORKSPACE && d_.max_workspace_bytes > 0;
-    if (!limited || layout.bytes <= static_cast<size_t>(d_.max_workspace_bytes)) return;
+    if (d_.max_workspace_bytes == 0 || layout.bytes <= static_cast<size_t>(d_.max_workspace_bytes)) return;
+    const bool chosen = d_.chunk_rows == 0 && d_.chunking == LIGERDSL_CHUNKING_WORKSPACE;
     fail(Status::invalid_argument,
          "`max_workspace_bytes`: expected at least " + std::to_string(layout.bytes) + " for " + std::to_string(rows) +
-             " rows, even with chunks of one row, got " + std::to_string(d_.max_workspace_bytes) +
+             (chosen ? " rows, even with chunks of one row, got " : " rows in the chunks that were asked for, got ") +
+             std::to_string(d_.max_workspace_bytes) +
              (layout.add_up_d_weight ? "; with d_weight in f32, or d_x apart from x, its sums need less" : ""));
   }
 
