@@ -12,11 +12,6 @@
 #include "runtime/thread_pool.h"
 #include "support.h"
 
-// The thread sanitizer's default is to end a forked child that starts a thread.
-extern "C" __attribute__((visibility("default"))) const char* __tsan_default_options() {
-  return "die_after_fork=0";
-}
-
 namespace ligerdsl::runtime {
 namespace {
 
@@ -172,7 +167,9 @@ TEST(Fork, AKernelThatTheParentIsBuildingIsTheChildsToBuild) {
     return text.find("forked while another thread") != std::string::npos;
   }));
   building.join();
+#if !defined(__SANITIZE_THREAD__)  // which does not let a forked child start a thread
   EXPECT_TRUE(passes_in_child([&] { return device->load("another", device->base_options()) != nullptr; }));
+#endif
 }
 
 }  // namespace
