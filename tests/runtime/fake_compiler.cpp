@@ -65,7 +65,7 @@ bool ends_badly(const std::string& text) {
     for (;;) pause();
   }
   if (text.starts_with("spin"))
-    for (volatile int i = 0;;) i = i + 1;
+    for (volatile unsigned i = 0;;) i = i + 1;
   if (text.starts_with("hungry"))
     for (;;) static_cast<void>(*new volatile char[1 << 20]);
   return false;
