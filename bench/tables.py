@@ -8,8 +8,10 @@ from probes import probe_us
 from shown import FULL, OURS, best_peer, family, ratios, span, time_of, values
 
 NAMES = {"ligerdsl": "libligerdsl", "liger": "Liger", "liger_inplace": "Liger in place", "liger_cute": "Liger CuTe",
-         "liger_cute_new": "Liger CuTe, dispatched", "liger_cute_scaled": "Liger CuTe, no logits", "liger32": "Liger, f32 sums",
-         "quack": "QuACK", "quack_logits": "QuACK, stored logits", "quack_tuned": "QuACK tuned", "compile": "torch.compile",
+         "liger_cute_new": "Liger CuTe, not in place", "liger_cute_registry": "Liger CuTe, dispatched",
+         "liger_cute_scaled": "Liger CuTe, no logits", "liger32": "Liger, f32 sums",
+         "quack": "QuACK", "quack_logits": "QuACK, stored logits", "quack_tuned": "QuACK tuned", "quack_8192": "QuACK, chunks of 8,192",
+         "quack_logits_8192": "QuACK, stored logits, chunks of 8,192", "liger_chunks": "Liger, chunks of 4,096 or more", "compile": "torch.compile",
          "compile_max": "torch.compile max", "torch": "PyTorch", "floor": "bare products", "copy": "copy",
          "ligerdsl_f32": "libligerdsl, f32 dW", "ligerdsl_300mb": "libligerdsl, f32 dW, 300 MB",
          "ligerdsl_300mb_dw16": "libligerdsl, 300 MB", "ligerdsl_64mb": "libligerdsl, f32 dW, 64 MB"}

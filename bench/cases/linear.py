@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from .common import CODES, Case, Contender, Maker, Pass, by_compiler, chunks, nbytes, normwise, worst
+from .peers import liger_cute
 
 
 def sampled_checks(x, w, labels):
@@ -54,9 +55,10 @@ def linear_case(context, kernel, x, w, labels, exact, extras):
     def ligerdsl(d_weight_dtype=dtype, **limits):
         def contender():
             loss, dx, dw = make.empty(1), torch.empty_like(x.detach()), make.empty(V, H, dtype=d_weight_dtype)
+            upstream = make.empty(1).fill_(1)  # peers multiply by the gradient of the loss too
             full = context.plan("fused_linear_cross_entropy", n_classes=V, n_cols=H, dtype=CODES[dtype], label_dtype="i64", with_d_x=1,
-                                d_weight_dtype=CODES[d_weight_dtype], **limits).bind(
-                M, x=x, weight=w, labels=labels, loss=loss, d_x=dx, d_weight=dw)
+                                with_d_loss=1, d_weight_dtype=CODES[d_weight_dtype], **limits).bind(
+                M, x=x, weight=w, labels=labels, d_loss=upstream, loss=loss, d_x=dx, d_weight=dw)
             made = {"loss": loss, "dx": dx, "dw": dw}
             return Contender({"full": Pass(full, lambda: made, nbytes(*made.values()) + full.workspace_bytes, full.workspace_bytes)})
         return contender
@@ -78,15 +80,20 @@ def linear_case(context, kernel, x, w, labels, exact, extras):
 
         return Contender({"full": Pass(products, lambda: {"logits": logits}, nbytes(logits, dx, dw))})
 
-    def liger(accumulate=None):
+    def liger(accumulate=None, chunks=1):
         from liger_kernel.ops.fused_linear_cross_entropy import LigerFusedLinearCrossEntropyFunction as fused
-        return through(lambda: fused.apply(x, w, labels, None, None, -100, 0.0, 0.0, "mean", None, False, accumulate)[0])
+        unasked = (None, False, accumulate, False, False, False, None, None)  # softcap to ce_mode
+        return through(lambda: fused.apply(x, w, labels, None, None, -100, 0.0, 0.0, "mean", *unasked, chunks)[0])
 
     def cute():
         if M * V >= 1 << 31:
             raise ValueError("not tried: 2^31 logits or more, which it keeps in one tensor")
         from liger_kernel.ops.cutedsl.ops.fused_linear_cross_entropy_sm90 import LigerFusedLinearCrossEntropySM90Function as fused
         return through(lambda: fused.apply(x, w, labels))
+
+    def dispatched():
+        fused = liger_cute("fused_linear_cross_entropy", x, w, labels)
+        return through(lambda: fused(x, w, labels)[0])
 
     def cute_scaled():
         from liger_kernel.ops.cutedsl.ops import LigerFusedScaledCrossEntropySM90Function as fused
@@ -101,21 +108,23 @@ def linear_case(context, kernel, x, w, labels, exact, extras):
     exact["logits"] = lambda found: check_logits(found[:64])
     contenders = {
         "ligerdsl": ligerdsl(), "floor": floor, "liger_cute": cute, "quack": lambda: quack(chunk=2048 if H == 4096 else 4096),
-        "quack_logits": lambda: quack(False), **by_compiler(reference, lambda f: through(lambda: f(x, w, labels)), repeated=False),
-        "liger": liger, "liger_cute_scaled": cute_scaled, "ligerdsl_f32": ligerdsl(torch.float32),
+        "quack_logits": lambda: quack(False), "liger_chunks": lambda: liger(chunks=-(-V * CHUNK_ROWS // (M * H))),
+        "quack_8192": lambda: quack(chunk=8192), "quack_logits_8192": lambda: quack(False, 8192),
+        **by_compiler(reference, lambda f: through(lambda: f(x, w, labels)), repeated=False),
+        "liger": liger, "liger_cute_registry": dispatched, "liger_cute_scaled": cute_scaled, "ligerdsl_f32": ligerdsl(torch.float32),
         "ligerdsl_300mb": ligerdsl(torch.float32, max_workspace_bytes=300_000_000),
         "ligerdsl_300mb_dw16": ligerdsl(dtype, max_workspace_bytes=300_000_000),
         "ligerdsl_64mb": ligerdsl(torch.float32, max_workspace_bytes=64_000_000),
         "liger32": lambda: liger(torch.float32), "torch": lambda: through(lambda: reference(x, w, labels)),
         "quack_tuned": lambda: quack(False, tuned=True)}
-    if not extras:
-        for name in VARIANTS:
-            del contenders[name]
+    for name in VARIANTS if not extras else LARGE if M < 8192 else ():
+        del contenders[name]
     return Case(kernel, (M, H, V), dtype, {"full": 2 * (M * H + V * H) * x.element_size()}, contenders, exact, {"full": 6 * M * H * V}, True)
 
 
-VARIANTS = ("liger_cute_scaled", "ligerdsl_f32", "ligerdsl_300mb", "ligerdsl_300mb_dw16", "ligerdsl_64mb", "liger32", "torch", "quack_tuned",
-            "compile_max")
+CHUNK_ROWS = 4096  # of liger_chunks: as many as QuACK's
+LARGE = ("liger_chunks", "quack_8192", "quack_logits_8192")  # differ from others only where there are several chunks
+VARIANTS = ("liger_cute_scaled", "ligerdsl_f32", "ligerdsl_300mb", "ligerdsl_300mb_dw16", "ligerdsl_64mb", "liger32", "torch", "compile_max")
 
 
 def fused_linear_cross_entropy(context, M, H, V, dtype):
@@ -125,7 +134,9 @@ def fused_linear_cross_entropy(context, M, H, V, dtype):
     so with at most that much workspace, _300mb_dw16 with d_weight in the type of the data; they and what peers tune for long are timed
     for up to 4096 rows. liger32: Liger with its f32 sums; liger_cute: its kernel for Hopper, which its registry does not pick, and
     _scaled the one that keeps no logits. quack: what it chooses by itself, with chunks of 2048 rows where its 4096 would be H, which
-    that way rejects (version 0.6.5); quack_logits: its other way, which stores logits, and quack_tuned this one by its autotuner.
+    that way rejects (version 0.6.5); quack_logits: its other way, which stores logits, and quack_tuned this one by its autotuner; from
+    8192 rows on also both ways with chunks of 8192 rows, and liger_chunks: Liger with a budget that makes its chunks 4096 rows or more.
+    liger_cute_registry: what Liger's registry picks. d_loss is 1 and read on the device, as the gradient that autograd hands the peers.
     """
     make = Maker(context.device)
     x, w = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(V, H, dtype=dtype, scale=H ** -0.5).requires_grad_()

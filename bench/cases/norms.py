@@ -59,9 +59,9 @@ def rms_norm(context, M, H, dtype):
         from liger_kernel.ops.rms_norm import LigerRMSNormFunction
         return by_liger(LigerRMSNormFunction, in_place)
 
-    def cute():
+    def cute(in_place):
         from liger_kernel.ops.cutedsl.ops import LigerRMSNormFunction
-        return by_liger(LigerRMSNormFunction, True)
+        return by_liger(LigerRMSNormFunction, in_place)
 
     def quack():
         from quack.rmsnorm import rmsnorm_bwd, rmsnorm_fwd
@@ -83,8 +83,9 @@ def rms_norm(context, M, H, dtype):
         return direct(outputs, lambda rstd: dict(zip(("dx", "dw"), backward(g, rstd))))
 
     return Case("rms_norm", (M, H), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
-                {"ligerdsl": ligerdsl, "liger": lambda: liger(False), "liger_inplace": lambda: liger(True), "liger_cute": cute,
-                 "quack": quack, **by_compiler(reference, lambda f: autograd(lambda: f(x, w), (x, w), g, names)),
+                {"ligerdsl": ligerdsl, "liger": lambda: liger(False), "liger_inplace": lambda: liger(True),
+                 "liger_cute": lambda: cute(True), "liger_cute_new": lambda: cute(False), "quack": quack,
+                 **by_compiler(reference, lambda f: autograd(lambda: f(x, w), (x, w), g, names)),
                  "torch": lambda: autograd(lambda: reference(x, w), (x, w), g, names), "quack_tuned": quack_tuned}, exact)
 
 
