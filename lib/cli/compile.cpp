@@ -11,7 +11,7 @@
 #include "lib/cli/nearest.h"
 #include "lib/cli/numbers.h"
 #include "lib/cli/op_instance.h"
-#include "lib/cli/unloaded_kernel.h"
+#include "lib/cli/recording_context.h"
 #include "lib/src/launcher.h"
 #include "lib/src/structs.h"
 #include "program/print.h"
@@ -22,36 +22,8 @@ namespace ligerdsl::cli {
 
 namespace {
 
-struct Recorded {
-  std::string program;  // bytes
-  program::CompileOptions options;
-};
+using Recorded = RecordedKernel;
 
-// Plans made on it are of the target's kernels; they are recorded instead of loaded, and can never run.
-class RecordingContext final : public lib::Context {
- public:
-  explicit RecordingContext(const program::CompileOptions& base)
-      : Context({.kind = runtime::DeviceKind::cpu, .num_threads = 1}), base_(base) {}
-
-  kernels::Machine machine() const override {
-    return base_.target == program::Target::cpu
-               ? kernels::Machine{}
-               : kernels::gpu(base_.arch, kernels::Machine{}.processors, base_.ptx_version);
-  }
-  program::CompileOptions base_options() override { return base_; }
-  std::shared_ptr<runtime::LoadedKernel> load(const std::string& program,
-                                              const program::CompileOptions& options) override {
-    recorded.push_back({program, options});
-    return std::make_shared<UnloadedKernel>();
-  }
-
-  std::vector<Recorded> recorded;
-
- private:
-  program::CompileOptions base_;
-};
-
-// Every kernel comes as its generic variant followed, on a GPU, by the aligned one.
 std::vector<Recorded> choose_variant(const std::vector<Recorded>& all, const std::string& variant, bool gpu) {
   if (!gpu) return all;
   std::vector<Recorded> chosen;

@@ -1,0 +1,167 @@
+// golden_tests FILE COMPILER [--update]: is the code of the library's kernels what FILE says?
+//
+// FILE's first line names the target and the LLVM that made it ("sm_90a LLVM 22.1.8"); each other line a kernel: the
+// case, its number among the kernels of the case, resources, and a digest of its code. 1: a line differs. 77: another
+// LLVM is here, whose code may differ. --update writes FILE anew.
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <set>
+
+#include "lib/cli/bench_cases.h"
+#include "lib/cli/op_instance.h"
+#include "lib/cli/recording_context.h"
+#include "lib/src/structs.h"
+#include "program/serialize.h"
+#include "runtime/compiler_library.h"
+#include "runtime/sha256.h"
+#include "tests/every_op/cases.h"
+#include "tests/golden/code.h"
+
+namespace ligerdsl::test {
+namespace {
+
+constexpr int kChanged = 1, kOtherCompiler = 77;
+
+program::CompileOptions options_for(const std::string& target) {
+  program::CompileOptions options;
+  options.target = target.starts_with("sm_") ? program::Target::nvptx : program::Target::cpu;
+  options.arch = target;
+  return options;
+}
+
+// The case in another type: that of its first setting, wherever it stands.
+Case retyped(Case which, const std::string& type) {
+  const std::string first = which.settings.empty() ? "" : which.settings[0];
+  if (!first.starts_with("dtype=")) return which;
+  for (std::string& setting : which.settings) {
+    if (setting.ends_with(first)) setting.replace(setting.size() - first.size(), first.size(), "dtype=" + type);
+  }
+  return which;
+}
+
+// Every operation with its options; what the command's sets measure; and those of its speed goals in the other types.
+std::vector<Case> all_cases(bool gpu) {
+  std::vector<Case> found = cases(64);
+  for (const std::string& set : cli::bench_set_names()) {
+    for (const cli::BenchCase& one : cli::bench_cases(set, {.cpu = !gpu})) {
+      found.push_back({one.kernel, one.settings});
+      if (set != "standard" && set != "paper") continue;
+      for (const char* type : {"f32", "f16", "bf16"}) found.push_back(retyped(found.back(), type));
+    }
+  }
+  return found;
+}
+
+std::string title_of(const Case& which) {
+  std::string title = which.op;
+  for (const std::string& setting : which.settings) title += " " + setting;
+  return title;
+}
+
+class Golden {
+ public:
+  Golden(const program::CompileOptions& base, std::shared_ptr<runtime::CompilerLibrary> compiler)
+      : base_(base), compiler_(std::move(compiler)) {}
+
+  // The lines of a case: one per kernel.
+  std::vector<std::string> lines(const Case& which) {
+    const cli::OpInstance instance(cli::find_op(which.op), which.settings);
+    lib::check_desc(instance.info(), instance.desc());
+    const auto context = std::make_shared<cli::RecordingContext>(base_);
+    const lib::Plan plan(instance.info(), context, instance.desc());
+    std::vector<std::string> out;
+    for (const cli::RecordedKernel& kernel : context->recorded)
+      out.push_back(title_of(which) + " #" + std::to_string(out.size()) + " " + line(kernel));
+    return out;
+  }
+
+ private:
+  // Cases share kernels: what has been compiled is remembered.
+  const std::string& line(const cli::RecordedKernel& kernel) {
+    const std::string key = program::serialize(kernel.options) + kernel.program;
+    if (const auto known = lines_.find(key); known != lines_.end()) return known->second;
+    return lines_[key] = compile(kernel);
+  }
+  std::string compile(const cli::RecordedKernel& kernel) {
+    program::CompileOptions options = kernel.options;
+    const bool gpu = options.target == program::Target::nvptx;
+    if (!gpu) options.emit = "asm";
+    const program::Artifact made =
+        program::parseArtifact(compiler_->compile(kernel.program, program::serialize(options)));
+    const std::string digest = runtime::hex(runtime::sha256(without_locations(made.code, gpu))).substr(0, 16);
+    if (!gpu) return digest;
+    return "threads=" + std::to_string(made.threads) + " cluster=" + std::to_string(made.cluster) +
+           " shared=" + std::to_string(made.shared_bytes) + " " + digest;
+  }
+
+  program::CompileOptions base_;
+  std::shared_ptr<runtime::CompilerLibrary> compiler_;
+  std::map<std::string, std::string> lines_;
+};
+
+std::vector<std::string> read_lines(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+// Prints what only one of the two has; the number of such lines.
+size_t compare(const std::vector<std::string>& wanted, const std::vector<std::string>& found) {
+  const std::set<std::string> before(wanted.begin(), wanted.end()), now(found.begin(), found.end());
+  size_t differences = 0;
+  for (const std::string& line : before)
+    if (!now.count(line) && ++differences) std::cout << "- " << line << "\n";
+  for (const std::string& line : now)
+    if (!before.count(line) && ++differences) std::cout << "+ " << line << "\n";
+  return differences;
+}
+
+int run(const std::string& path, const std::string& compiler_path, bool update) {
+  const auto compiler = runtime::CompilerLibrary::open(compiler_path);
+  const std::vector<std::string> before = read_lines(path);
+  if (before.empty()) throw std::runtime_error(path + ": no such file, or empty; its first line names a target");
+  const std::string target = before[0].substr(0, before[0].find(' '));
+  const std::string head = target + " LLVM " + compiler->llvm_version();
+  if (!update && before.size() == 1) throw std::runtime_error(path + " lists no kernel: write it with --update");
+  if (!update && before[0] != head) {
+    std::cout << "[SKIP] " << path << " is of '" << before[0] << "', this compiler makes '" << head << "'\n";
+    return kOtherCompiler;
+  }
+  Golden golden(options_for(target), compiler);
+  std::set<std::string> unique;
+  std::vector<std::string> found = {head};
+  for (const Case& which : all_cases(target.starts_with("sm_"))) {
+    for (std::string& line : golden.lines(which))
+      if (unique.insert(line).second) found.push_back(std::move(line));
+  }
+  if (update) {
+    std::ofstream file(path, std::ios::trunc);
+    for (const std::string& line : found) file << line << "\n";
+    return file.good() ? 0 : kChanged;
+  }
+  const size_t differences = compare(before, found);
+  std::cout << found.size() - 1 << " kernels, " << differences << " lines differ\n";
+  if (differences == 0) return 0;
+  std::cout
+      << "The code of the library's kernels changed. tests/golden/README.md says what an intended change needs.\n";
+  return kChanged;
+}
+
+}  // namespace
+}  // namespace ligerdsl::test
+
+int main(int argc, char** argv) {
+  if (argc < 3 || argc > 4 || (argc == 4 && std::string(argv[3]) != "--update")) {
+    std::cerr << "usage: golden_tests FILE COMPILER [--update]\n";
+    return 2;
+  }
+  try {
+    return ligerdsl::test::run(argv[1], argv[2], argc == 4);
+  } catch (const std::exception& error) {
+    std::cerr << "golden_tests: " << error.what() << "\n";
+    return 2;
+  }
+}
