@@ -4,8 +4,7 @@ import math
 from collections import defaultdict
 
 import sets
-from probes import probe_us
-from shown import FULL, OURS, best_peer, family, ratios, span, time_of, values
+from shown import FULL, NO_PEER, OURS, best_peer, family, ratios, span, time_of, values
 
 NAMES = {"ligerdsl": "libligerdsl", "liger": "Liger", "liger_inplace": "Liger in place", "liger_cute": "Liger CuTe",
          "liger_cute_new": "Liger CuTe, not in place", "liger_cute_registry": "Liger CuTe, dispatched",
@@ -51,23 +50,50 @@ def lacks_a_peer(key, runs):
     return any(provider not in timed and family(provider) in FAMILIES and provider in MAIN_FORMS for provider in left)
 
 
+def readings(kernel):
+    """What is read of a case: fused linear cross-entropy has a time in bursts and one sustained, others one."""
+    return [("", time_of)] if kernel != FLCE else [(", bursts", time_of), (", sustained", lambda row: row["us_sustained"])]
+
+
 def standing(cases, keys):
-    """A line for each case: ours, the best peer and the ratio, forward and backward together; FLCE in bursts and sustained."""
+    """A line for each case: forward and backward together beside the best peer, then each alone, and of a copy of the same bytes."""
     rows = []
     for key in keys:
-        runs = [entry for entry in cases.get(key, []) if (FULL, OURS) in entry[0]]
-        if not runs or lacks_a_peer(key, runs):
-            continue
-        for words, read in [("", time_of)] if key[0] != FLCE else [(", bursts", time_of), (", sustained", lambda row: row["us_sustained"])]:
+        runs = complete(cases, key)
+        for words, read in readings(key[0]) if runs else []:
             peers = [peer for run, _, _ in runs if (peer := best_peer(run, FULL, read=read))]
             if not peers:
                 continue
             best = min(peers, key=read)["provider"]  # runs that did not ask for it say nothing of the best
             pairs = [(run[FULL, OURS], best_peer(run, FULL, read=read)) for run, _, _ in runs if (FULL, best) in run]
             names = " / ".join(dict.fromkeys(name_of(peer["provider"]) for _, peer in pairs))
+            copies = "" if key[0] == FLCE else span(values(runs, FULL, OURS, lambda row: row["frac_same_copy"]), "{:.2f}")
             rows.append([key[0].replace("_", " ") + words, shape_text(key), micros(values(runs, FULL, OURS, read)),
-                         micros([read(peer) for _, peer in pairs]), names, span([read(peer) / read(ours) for ours, peer in pairs], "{:.2f}")])
-    return table(["kernel", "shape", "ours, us", "best peer, us", "which", "peer / ours"], rows)
+                         micros([read(peer) for _, peer in pairs]), names, span([read(peer) / read(ours) for ours, peer in pairs], "{:.2f}"),
+                         *(span(alone(runs, name), "{:.2f}") for name in ("fwd", "bwd")), copies])
+    return table(["kernel", "shape", "ours, us", "best peer, us", "which", "peer / ours", "forward alone", "backward alone", "of a copy"], rows)
+
+
+def complete(cases, key):
+    """The runs of a case that has no peer left untimed for lack of time."""
+    runs = [entry for entry in cases.get(key, []) if (FULL, OURS) in entry[0]]
+    return [] if runs and lacks_a_peer(key, runs) else runs
+
+
+def alone(runs, pass_name):
+    """The best peer's time over ours of one pass, of each run."""
+    return ratios(runs, pass_name, lambda rows: best_peer(rows, pass_name))
+
+
+def summary(cases, groups):
+    """A line for each group of cases: the span of the ratios to the best peer. groups: {what: keys}."""
+    rows = []
+    for what, keys in groups.items():
+        found = [runs for key in keys if (runs := complete(cases, key))]
+        spans = [span([ratio for runs in found for ratio in alone(runs, name)], "{:.2f}") for name in (FULL, "fwd", "bwd")]
+        if spans[0]:
+            rows.append([what, str(len(found)), *spans])
+    return table(["kernels", "cases", "peer / ours, forward + backward", "forward alone", "backward alone"], rows)
 
 
 def mean_line(cases):
@@ -84,42 +110,27 @@ def mean_line(cases):
     return ["", f"Geometric mean of the ratio over the {len(whole[0])} large cases: {span(means, '{:.2f}')}."]
 
 
-def pass_table(cases, keys, device):
-    """Forward and backward alone: ours against the copy, and the best form of each peer."""
-    rows = []
-    for key in keys:
-        runs = cases.get(key, [])
-        for pass_name, words in (("fwd", "forward"), ("bwd", "backward")):
-            ours = values(runs, pass_name, OURS, lambda row: row)
-            if not ours:
-                continue
-            probe = probe_us(device, ours[0])
-            times = [row["us"] for row in ours]
-            cells = [key[0].replace("_", " "), shape_text(key), words, micros(times), span([r["frac_same_copy"] for r in ours], "{:.2f}"),
-                     f"{probe / min(times):.2f}" if probe else ""]
-            for name in FAMILIES:
-                best = lambda rows, name=name: best_peer(rows, pass_name, name)
-                forms = [best(run)["provider"] for run, _, _ in runs if best(run)]
-                form = name_of(forms[0])[len(FAMILIES[name]):].strip(" ,") if forms else ""
-                cells.append(span(ratios(runs, pass_name, best), "{:.2f}") + (f" {form}" if form else ""))
-            rows.append(cells)
-    return table(["kernel", "shape", "pass", "ours, us", "of a copy", "of hand-tuned (of another day)", *FAMILIES.values()], rows)
+def best_forms(runs):
+    """The contenders of fused linear cross-entropy that the page has: all of ours, the bare products, the best form of each peer."""
+    of_families = defaultdict(list)
+    for provider in dict.fromkeys(provider for run, _, _ in runs for _, provider in run if provider != "copy"):
+        own = family(provider) == OURS or provider in NO_PEER
+        of_families[provider if own else family(provider)].append(provider)
+    fastest = lambda provider: min(values(runs, FULL, provider, time_of))
+    return sorted((min(forms, key=fastest) for forms in of_families.values()), key=fastest)
 
 
 def linear_table(cases):
-    """Fused linear cross-entropy: every contender against the bare products of its run."""
+    """Fused linear cross-entropy: contenders against the bare products of their run."""
     rows = []
     for key, runs in sorted(cases.items()):
-        if key[0] != FLCE:
-            continue
-        providers = dict.fromkeys(provider for run, _, _ in runs for _, provider in run if provider != "copy")
-        for provider in sorted(providers, key=lambda p: min(values(runs, FULL, p, time_of))):
+        for provider in best_forms(runs) if key[0] == FLCE else []:
             both = [(run[FULL, provider], run.get((FULL, "floor"))) for run, _, _ in runs if (FULL, provider) in run]
             cells = [shape_text(key), name_of(provider)]
             for read in (time_of, lambda row: row["us_sustained"]):
                 times = span([read(row) / 1e3 for row, _ in both], "{:.1f}")
                 multiple = [read(row) / read(floor) for row, floor in both if floor]
-                cells.append(times + (f" ({span(multiple, '{:.3f}')})" if multiple else ""))
+                cells.append(times + (f" ({span(multiple, '{:.2f}')})" if multiple else ""))
             row = both[0][0]
             rows.append([*cells, f"{row['peak_mb'] or 0:.0f}", f"{row['workspace_mb']:.0f}" if row["workspace_mb"] else "",
                          f"{max(r['max_error'] for r, _ in both):.1e}"])
@@ -133,7 +144,7 @@ def error_table(cases):
         if kernel in ERRORS:
             for run, _, _ in runs:
                 for (_, provider), row in run.items():
-                    if "errors" in row and provider != "copy":
+                    if "errors" in row and provider in (OURS, *MAIN_FORMS):
                         worst = [max(row["errors"][name], was) for name, was in zip(("loss", "dx", "dw"), found[provider].get(kernel, (0, 0, 0)))]
                         found[provider][kernel] = worst
     cell = lambda errors: ", ".join(f"{error:.1e}" for error in errors) if errors else ""
@@ -141,14 +152,11 @@ def error_table(cases):
                  [[name_of(provider), *(cell(of.get(kernel)) for kernel in ERRORS)] for provider, of in found.items()])
 
 
-def chain_table(cases, device):
+def chain_table(cases):
     rows = []
     for key, runs in cases.items():
         for provider in dict.fromkeys(p for run, _, _ in runs for name, p in run if name == "chain" and p != "copy"):
             of = values(runs, "chain", provider, lambda row: row)
-            if provider == OURS and probe_us(device, of[0]):
-                graph = probe_us(device, {**of[0], "pass": "graph"})
-                rows.append([shape_text(key), "hand-tuned CUDA", f"{probe_us(device, of[0]):.1f}", f"{graph:.1f}", ""])
             graphs = [row["us_graph"] for row in of if "us_graph" in row]
             rows.append([shape_text(key), name_of(provider), span([row["us"] for row in of]),
                          span(graphs) or of[0].get("graph_error", ""), span([row["host_us"] for row in of])])
