@@ -17,6 +17,7 @@ using detail::OpCode;
 using detail::Operand;
 using detail::Recorder;
 using detail::recorder_of;
+using detail::require_pad;
 using detail::scalar_type;
 using detail::tile_type;
 using detail::Type;
@@ -64,9 +65,7 @@ Handle load_view(const View& view, const Shape& tile_shape, const Indices& index
                  int64_t resident = 0) {
   std::vector<Handle> operands = tile_operands(view, tile_shape, index, "load", loc);
   Recorder& recorder = *operands[0].recorder;
-  if (is_integer(view.dtype()) && options.pad != std::floor(options.pad)) {
-    fail(loc, "load", std::string("the pad value of an ") + name(view.dtype()) + " view must be an integer");
-  }
+  require_pad(options.pad, view.dtype(), loc);
   Attrs attrs = hints(options.cache, options.evict);
   attrs.push_back({AttrKey::tile_shape, tile_shape});
   attrs.push_back({AttrKey::pad, options.pad});
@@ -187,7 +186,8 @@ Resident Partition::resident(const Indices& index, const LoadOptions& options, L
   Recorder& recorder = recorder_of(view_.handle(), "resident", loc);
   if (index.size() + 1 != tile_shape_.size()) {
     fail(loc, "resident",
-         std::to_string(index.size()) + (index.size() == 1 ? " fixed index" : " fixed indices") + " for a view of rank " + std::to_string(tile_shape_.size()) +
+         std::to_string(index.size()) + (index.size() == 1 ? " fixed index" : " fixed indices") +
+             " for a view of rank " + std::to_string(tile_shape_.size()) +
              "; give one for every dimension but the last");
   }
   if (tile_shape_.back() == squeeze) fail(loc, "resident", "the last dimension is squeezed; its tiles are the blocks");

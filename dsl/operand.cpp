@@ -77,6 +77,19 @@ Pair match_scalars(Recorder& recorder, const Operand& a, const Operand& b, const
 
 }  // namespace
 
+void require_pad(double pad, DType type, Loc loc) {
+  const std::string what = std::string("the pad value of an ") + name(type) + " view ";
+  if (!is_integer(type)) {
+    if (std::isfinite(pad) && std::fabs(pad) > limit(type))
+      fail(loc, "load",
+           what + "is " + number_string(Number(pad)) + ", which overflows; write an infinity if you mean one");
+    return;
+  }
+  if (!std::isfinite(pad) || pad != std::floor(pad)) fail(loc, "load", what + "must be an integer");
+  if (std::fabs(pad) > 0x1p62 || !fits(static_cast<int64_t>(pad), type))
+    fail(loc, "load", what + "is " + number_string(Number(pad)) + ", which does not fit");
+}
+
 Handle constant(Recorder& recorder, const Number& number, const Type& type, const std::string& op, Loc loc) {
   const DType dtype = type.dtype;
   if (is_integer(dtype)) {

@@ -109,6 +109,8 @@ inline bool is_plain_integer(DType dtype) {
 }
 
 // Operands (operand.cpp).
+// A pad is a number that the view's type has.
+void require_pad(double pad, DType type, Loc loc);
 Handle constant(Recorder& recorder, const Number& number, const Type& type, const std::string& op, Loc loc);
 // A handle of a scalar; a number takes `dtype`, or i64 when dtype is i32 and it does not fit.
 Handle scalar_operand(Recorder& recorder, const Operand& operand, DType dtype, const std::string& op, Loc loc);

@@ -73,6 +73,15 @@ program::Region combiner_region(const Operands& in, const RegionBody& combiner, 
   return in.recorder->region(scalars, combiner, check, loc);
 }
 
+bool is_half(DType type) {
+  return type == f16 || type == bf16;
+}
+
+// Numbers of 16 bits are added up in f32 and the total rounded once.
+Tile widened_to_add(const Tile& x, Loc loc) {
+  return is_half(x.dtype()) ? x.to(f32, loc) : x;
+}
+
 Handle simple_reduce(const Tile& x, int axis, ReductionKind kind, const std::string& op, Loc loc) {
   const Operands in = prepare({x.handle()}, axis, op, loc);
   if (x.dtype() == i1) fail(loc, op, "got an i1 tile, expected numbers; convert with .to(i32)");
@@ -150,10 +159,12 @@ using detail::kAllAxes;
 using program::ReductionKind;
 
 Scalar sum(const Tile& x, Loc loc) {
-  return Scalar(detail::simple_reduce(x, kAllAxes, ReductionKind::sum, "sum", loc));
+  const Tile wide = detail::widened_to_add(x, loc);
+  return Scalar(detail::simple_reduce(wide, kAllAxes, ReductionKind::sum, "sum", loc)).to(x.dtype(), loc);
 }
 Tile sum(const Tile& x, int axis, Loc loc) {
-  return Tile(detail::simple_reduce(x, axis, ReductionKind::sum, "sum", loc));
+  const Tile wide = detail::widened_to_add(x, loc);
+  return Tile(detail::simple_reduce(wide, axis, ReductionKind::sum, "sum", loc)).to(x.dtype(), loc);
 }
 Scalar reduce_max(const Tile& x, Loc loc) {
   return Scalar(detail::simple_reduce(x, kAllAxes, ReductionKind::max, "reduce_max", loc));
@@ -201,8 +212,9 @@ Tile cumsum(const Tile& x, int axis, bool reverse, Loc loc) {
   detail::Attrs attrs{{detail::AttrKey::axis, int64_t{at}},
                       {detail::AttrKey::reduction, static_cast<int64_t>(ReductionKind::sum)},
                       {detail::AttrKey::reverse, int64_t{reverse}}};
-  const detail::Type type = recorder.type(x.handle());
-  return Tile(recorder.emit_one(detail::OpCode::scan, {x.handle()}, type, std::move(attrs), loc));
+  const Tile wide = detail::widened_to_add(x, loc);
+  const detail::Type type = recorder.type(wide.handle());
+  return Tile(recorder.emit_one(detail::OpCode::scan, {wide.handle()}, type, std::move(attrs), loc)).to(x.dtype(), loc);
 }
 
 }  // namespace ligerdsl

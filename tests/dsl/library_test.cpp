@@ -54,6 +54,17 @@ TEST(Library, SumsOfProducts) {
             (Floats{5, 45}));
 }
 
+// 4096 ones in bf16 would stay at 256, and 2048 times 64 in f16 overflows on the way to a mean that does not.
+TEST(Library, SumsOfSixteenBitsAreMadeInF32) {
+  const Floats ones(4096, 1.0f), large(2048, 64.0f);
+  EXPECT_EQ(evaluate(ones, [](KernelBuilder&, Tile x) { return sum(x.to(bf16)); }), Floats{4096});
+  EXPECT_EQ(evaluate(ones, [](KernelBuilder&, Tile x) { return sum(x.to(bf16).reshape({1, 4096}), 1); }), Floats{4096});
+  EXPECT_EQ(evaluate(ones, [](KernelBuilder&, Tile x) { return cumsum(x.to(bf16)); }).back(), 4096);
+  EXPECT_EQ(evaluate(ones, [](KernelBuilder&, Tile x) { return sum_products(x.to(bf16), x.to(bf16)); }), Floats{4096});
+  EXPECT_EQ(evaluate(large, [](KernelBuilder&, Tile x) { return mean(x.to(f16)); }), Floats{64});
+  EXPECT_EQ(evaluate(large, [](KernelBuilder&, Tile x) { return mean(x.to(f16).reshape({1, 2048}), 1); }), Floats{64});
+}
+
 // The product may become part of an fma where everything else is exact, and what is recorded afterwards is exact again.
 TEST(Library, SumsOfProductsAreContracted) {
   KernelBuilder k("kernel");

@@ -12,7 +12,7 @@ namespace ligerdsl {
 // ceil(a / b) for non-negative integers.
 Scalar cdiv(const Scalar& a, ScalarArg b, Loc loc = Here::current());
 
-// Sum divided by the number of elements of the tile (padding included).
+// Sum divided by the number of elements of the tile (padding included), rounded once.
 Scalar mean(const Tile& x, Loc loc = Here::current());
 Tile mean(const Tile& x, int axis, Loc loc = Here::current());
 

@@ -30,6 +30,7 @@ Carry<T...> carry(T... values) {
   return {std::move(values)...};
 }
 
+// The sum, in the tile's type: numbers of 16 bits are added up in f32 and rounded once; integers wrap.
 Scalar sum(const Tile& x, Loc loc = Here::current());
 Tile sum(const Tile& x, int axis, Loc loc = Here::current());
 Scalar reduce_max(const Tile& x, Loc loc = Here::current());
@@ -55,7 +56,7 @@ Carry<Tile, Tile> max_with_index(const Tile& x, int axis, Loc loc = Here::curren
 Carry<Scalar, Scalar> min_with_index(const Tile& x, Loc loc = Here::current());
 Carry<Tile, Tile> min_with_index(const Tile& x, int axis, Loc loc = Here::current());
 
-// Inclusive running sum along an axis.
+// Inclusive running sum along an axis, added up as in sum.
 Tile cumsum(const Tile& x, int axis = 0, bool reverse = false, Loc loc = Here::current());
 
 namespace detail {

@@ -88,7 +88,7 @@ enum class Evict : int64_t {
 };
 
 struct LoadOptions {
-  double pad = 0.0;  // what elements outside the view read as
+  double pad = 0.0;  // what elements outside the view read as: a number that the view's type has
   Scalar lead = {};  // what View::lead gave: tiles begin so many elements earlier along the last axis
   Cache cache = Cache::normal;
   Evict evict = Evict::normal;
