@@ -325,6 +325,18 @@ Expansion expansionOf(Operation* op) {
   return nullptr;
 }
 
+// A number that the type does not have becomes the nearest one, NaN 0, whatever the target's instruction does.
+void saturate(arith::FPToSIOp cast) {
+  ImplicitLocOpBuilder b(cast.getLoc(), cast);
+  Value x = cast.getIn();
+  Type wide = b.getF32Type();
+  if (auto vector = dyn_cast<VectorType>(x.getType())) wide = vector.clone(wide);
+  if (x.getType() != wide) x = arith::ExtFOp::create(b, wide, x);
+  auto call = LLVM::CallIntrinsicOp::create(b, cast.getType(), b.getStringAttr("llvm.fptosi.sat"), ValueRange(x));
+  cast.replaceAllUsesWith(call.getResult(0));
+  cast.erase();
+}
+
 // An approximate division by e^x + 1 or 2^x + 1 (canonical: the constant is on the right).
 bool isByOneOrMore(arith::DivFOp division) {
   auto sum = division.getRhs().getDefiningOp<arith::AddFOp>();
@@ -338,11 +350,14 @@ bool isByOneOrMore(arith::DivFOp division) {
 LogicalResult expandMath(Operation* root, MathFlavor flavor) {
   SmallVector<Operation*> found;
   SmallVector<arith::DivFOp> quotients;
+  SmallVector<arith::FPToSIOp> casts;
   root->walk([&](Operation* op) {
+    if (auto cast = dyn_cast<arith::FPToSIOp>(op)) casts.push_back(cast);
     if (expansionOf(op)) found.push_back(op);
     auto division = dyn_cast<arith::DivFOp>(op);
     if (flavor == MathFlavor::nvptx && division && isByOneOrMore(division)) quotients.push_back(division);
   });
+  llvm::for_each(casts, saturate);
   for (arith::DivFOp division : quotients) {
     division.replaceAllUsesWith(Expander(division, flavor).quotient(division.getLhs(), division.getRhs()));
     division.erase();

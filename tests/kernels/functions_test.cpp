@@ -66,5 +66,31 @@ TEST(Functions, SigmoidOfMixedVectors) {
       +[](const Tile& x) { return sigmoid(x); }, +[](double x) { return 1 / (1 + std::exp(-x)); });
 }
 
+// Toward zero; a number that the type does not have becomes the nearest one, NaN 0.
+TEST(Functions, FloatsToIntegersSaturate) {
+  constexpr double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
+  const Values x = {0.0,   0.9,   -0.9,   127.9,  128.0,        -128.9,  -129.0,        300.0,  -300.0, 1e6,
+                    -1e6,  7.0e4, -7.0e4, 2.14e9, 2147483648.0, 3e9,     -2147483648.0, -3e9,   1e18,   1e19,
+                    -1e19, kInf,  -kInf,  kNan,   -3.5,         65504.0, 9.3e18,        -9.3e18};
+  const auto expect = [&](Function function, double least, double most, const char* what) {
+    const Values y = evaluate(function, x);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double exact =
+          std::isnan(x[i]) ? 0.0 : std::clamp(std::trunc(static_cast<double>(static_cast<float>(x[i]))), least, most);
+      EXPECT_EQ(y[i], static_cast<float>(exact)) << what << " of " << x[i];
+    }
+  };
+  expect(
+      +[](const Tile& t) { return t.to(i8).to(f32); }, -128, 127, "i8");
+  expect(
+      +[](const Tile& t) { return t.to(i32).to(f32); }, -0x1p31, 0x1p31 - 1, "i32");
+  expect(
+      +[](const Tile& t) { return t.to(i64).to(f32); }, -0x1p63, 0x1p63, "i64");
+  // What bf16 makes of numbers up to 128 is exact.
+  const auto half = [](const Tile& t) { return min(max(t, -1e30f), 1e30f).to(bf16).to(i8).to(f32); };
+  const Values y = evaluate(+half, {1e6, -1e6, 100.0, -3.5, 128.0, 0.0, 1.0, -1.0});
+  EXPECT_EQ(y, (Values{127, -128, 100, -3, 127, 0, 1, -1}));
+}
+
 }  // namespace
 }  // namespace ligerdsl::test

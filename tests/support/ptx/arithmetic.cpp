@@ -287,12 +287,14 @@ void add_float(Table& t) {
       [](uint64_t a, uint64_t b, uint64_t c) { return bits(std::fma(as<float>(a), as<float>(b), as<float>(c))); }, 3};
 }
 
-// Out of range is the nearest end, NaN is 0.
-template <float (*kValue)(uint64_t)>
+// Out of range is the nearest end; NaN is 0, of 64 bits the least number.
+template <class Integer, float (*kValue)(uint64_t)>
 uint64_t truncated(uint64_t a, uint64_t, uint64_t) {
+  using Limits = std::numeric_limits<Integer>;
   const double value = std::trunc(static_cast<double>(kValue(a)));
-  if (std::isnan(value)) return 0;
-  return bits(static_cast<int32_t>(std::clamp(value, -2147483648.0, 2147483647.0)));
+  if (std::isnan(value)) return bits(sizeof(Integer) == 8 ? Limits::min() : Integer{0});
+  if (value >= static_cast<double>(Limits::max())) return bits(Limits::max());
+  return bits(value <= static_cast<double>(Limits::min()) ? Limits::min() : static_cast<Integer>(value));
 }
 
 // Sums and products go through f32: its 24 bits are enough (2 p + 2) for the second rounding to change nothing.
@@ -334,9 +336,9 @@ void add_conversions(Table& t) {
   add_conversions_to<uint32_t>(t, "u32");
   add_conversions_to<int64_t>(t, "s64");
   add_conversions_to<uint64_t>(t, "u64");
-  t["cvt.rzi.s32.f32"] = {truncated<as<float>>, 1};
-  t["cvt.rzi.s32.f16"] = {truncated<f16_value>, 1};
-  t["cvt.rzi.s32.bf16"] = {truncated<bf16_value>, 1};
+  t["cvt.rzi.s16.f32"] = {truncated<int16_t, as<float>>, 1};
+  t["cvt.rzi.s32.f32"] = {truncated<int32_t, as<float>>, 1};
+  t["cvt.rzi.s64.f32"] = {truncated<int64_t, as<float>>, 1};
   t["cvt.f32.bf16"] = {[](uint64_t a, uint64_t, uint64_t) { return bits(from_bf16(as<uint16_t>(a))); }, 1};
   t["cvt.f32.f16"] = {[](uint64_t a, uint64_t, uint64_t) { return bits(from_f16(as<uint16_t>(a))); }, 1};
   t["cvt.rn.bf16.f32"] = {[](uint64_t a, uint64_t, uint64_t) { return bf16_bits(a); }, 1};
