@@ -25,6 +25,7 @@
 #include "ligerdsl/dsl/math.h"
 #include "ligerdsl/dsl/memory.h"
 #include "ligerdsl/dsl/operators.h"
+#include "ligerdsl/dsl/random.h"
 #include "ligerdsl/dsl/reduce.h"
 #include "ligerdsl/dsl/values.h"
 #include "ligerdsl/dtype.h"
