@@ -1,15 +1,13 @@
 // tgpu-allocate-shared
 //
 //   1. A buffer lives from its allocation to its last use; a use inside a loop that does not contain the allocation
-//   extends
-//      to the loop's end.
+//      extends to the loop's end.
 //   2. Memory that is not reused needs no barrier before its next use: buffers of up to kSmallBytes never share, and
-//   none do
-//      if all fit side by side in kSeparateBytes.
+//      none do if all fit side by side in kSeparateBytes.
 //   3. What asynchronous copies and messages fill, and their barriers, share with no buffer: no barrier of the CTA
-//   orders them after other accesses, and memory that holds a barrier may not be used for anything else.
+//      orders them after other accesses, and memory that holds a barrier may not be used for anything else.
 //   4. First fit: each buffer, largest first, takes the lowest offset at which it meets no buffer that it may not share
-//   with.
+//      with.
 //
 // The function's `tgpu.shared_bytes` is the end of the highest buffer.
 #include "compiler/dialect/tgpu.h"

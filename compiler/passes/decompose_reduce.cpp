@@ -5,10 +5,9 @@
 // A reduction whose axis lies within warps is one tgpu.reduce_in_warp: registers, then shuffles. Otherwise:
 //
 //   1. reduce_in_warp leaves one value per warp along the axis: a tile whose axis has W elements, one per warp of the
-//   CTA, or of the cluster if CTAs share the axis.
+//      CTA, or of the cluster if CTAs share the axis.
 //   2. convert_layout gives every thread, or every group of lanes, all W of them. This is the only exchange through
-//   shared
-//      memory, and all values of a variadic reduction travel in it together, behind one barrier.
+//      shared memory, and all values of a variadic reduction travel in it together, behind one barrier.
 //   3. reduce_in_warp combines the W values in a fixed order, the same in all CTAs.
 //
 // Every thread that needs the result computes it, so nothing is sent back. If all results are converted to one other

@@ -6,9 +6,8 @@
 // tgpu.barrier stay in the set for what other CTAs may do.
 //
 //   loops          the body is walked by itself, again and again with what its end left behind until nothing new
-//   arrives: hazards
-//                  of one iteration with the next are seen, and a body whose accesses are already separated gets no
-//                  further barrier. If what came before the loop still conflicts with the body, the barrier stands
+//                  arrives: hazards of one iteration with the next are seen, and a body whose accesses are already
+//                  separated gets no further barrier. If what came before the loop still conflicts with the body, the barrier stands
 //                  before the loop.
 //   programs       turns of a loop of programs (tile.independent) are no more ordered than CTAs of a grid: what one does
 //                  to global memory is no hazard for the next.

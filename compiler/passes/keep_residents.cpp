@@ -9,9 +9,8 @@
 //
 // A kernel of one program, n positions, S = min(n, what the share holds) slots:
 //   1. Position p lives in slot p mod S. Positions 0 .. S-1 are filled as early as what they depend on allows. The
-//   first
-//      loop refills a slot with position p + S once all threads have read p, the second with p - S: it begins with what
-//      the first left behind and n - S blocks are read again.
+//      first loop refills a slot with position p + S once all threads have read p, the second with p - S: it begins with
+//      what the first left behind and n - S blocks are read again.
 //   2. A slot's fills alternate in parity: position p is always awaited with the parity of p div S, because on its way
 //      back the second loop passes the fills of a slot in reverse order.
 //
@@ -22,7 +21,7 @@
 //      loop hands slot after slot to the next row once all threads have read it. So memory is busy while a row ends and
 //      the next one begins.
 //   3. Where the next program is not known early enough, or does not visit its row, a row is filled when its turn
-//   comes.
+//      comes.
 // Rows that do not fit are left alone there.
 //
 // A stationary row has a slot for each position, filled and awaited before the first program. It is kept if all rows

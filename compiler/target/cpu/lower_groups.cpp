@@ -1,8 +1,9 @@
 // A group of sinks as one loop nest.
 //
 //   for outer dimensions:
-//     full = how many lane-dimension elements every access has, rounded down to whole steps; 0 if an outer index is
-//     outside for j in [0, full) by copies * W:   bodies without guards, `copies` of them side by side for reductions
+//     full = how many lane-dimension elements every access has, rounded down to whole steps;
+//            0 if an outer index is outside
+//     for j in [0, full) by copies * W:   bodies without guards, `copies` of them side by side for reductions
 //     for j in [full, n) by W:            one guarded body
 //     combine the reductions' registers in a fixed order
 #include "compiler/target/cpu/lowering.h"
