@@ -85,9 +85,9 @@ int main(int argc, char** argv) try {
     config.kind = runtime::DeviceKind::cuda;
     config.ordinal = std::atoi(where.c_str() + 5);
   }
-  const kernels::Machine machine{config.kind == runtime::DeviceKind::cuda ? program::Target::nvptx
-                                                                          : program::Target::cpu};
-  const DType type = machine.target == program::Target::nvptx ? bf16 : f32;
+  const kernels::Machine machine =
+      config.kind == runtime::DeviceKind::cuda ? kernels::gpu("sm_90a", 132, 80) : kernels::Machine{};
+  const DType type = machine.is_gpu() ? bf16 : f32;
   const auto rms_norm = [&] {
     return kernels::rms_norm_forward(machine, {.cols = 4096, .type = type, .weight_type = type});
   };

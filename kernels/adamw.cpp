@@ -68,7 +68,7 @@ void adamw(KernelBuilder& k, const AdamwMeta& meta) {
 
 Operation adamw(const Machine& machine, const AdamwOptions& options) {
   AdamwMeta meta{options};
-  meta.block = machine.target == Target::nvptx ? 1024 : 4096;
+  meta.block = machine.is_gpu() ? 1024 : 4096;
   Launch launch{.program = record("adamw", options.type, &adamw, meta), .num_warps = 8};
   launch.grid = [block = meta.block](Count n) { return grid_of(ceil_div(n, block)); };
   return {.launches = {launch}};

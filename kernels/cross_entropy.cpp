@@ -364,18 +364,18 @@ void fill_row(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args
   atomic_max(args.error.ptr(), kErrorBase - row_of_batch, !ignored);
 }
 
-// CTAs of a processor that share rows with others, on clusters of eight rather than sixteen where that leaves five.
+// CTAs of an SM that share rows with others, on clusters of eight rather than sixteen where that leaves five.
 // Measured on Hopper, us for 8192 x 128256 of bf16: six 1019, five 1027, and for 4096 x 163840 662 on clusters of eight
 // and 703 with six on clusters of sixteen. A softcap and smoothing need the registers that six or five do not have:
 // with smoothing 1194, 1407 with five; 4096 x 256000 1219 with three, 1506 with five.
-int sharing_ctas(const CrossEntropyOptions& options) {
+int sharing_ctas(const Machine& machine, const CrossEntropyOptions& options) {
   const int64_t bytes = options.classes * size_of(options.type);
-  // Rows are kept in whole slots of 8 KB, beside 5 KB of a CTA's for other things.
+  // Rows are kept in whole slots of 8 KB.
   const auto keep = [&](int ctas, int cluster) {
-    constexpr int64_t kSlot = 8 * 1024, kOther = 5 * 1024, kShared = 228 * 1024;
-    return ceil_div(bytes, cluster * kSlot) <= (kShared / ctas - kOther) / kSlot;
+    constexpr int64_t kSlot = 8 * 1024;
+    return ceil_div(bytes, cluster * kSlot) <= machine.arch->resident_budget(ctas) / kSlot;
   };
-  const auto eight_keep = [&](int ctas) { return RowParts::eight_keep(bytes, ctas) && keep(ctas, 8); };
+  const auto eight_keep = [&](int ctas) { return RowParts::eight_keep(machine, bytes, ctas) && keep(ctas, 8); };
   if (options.softcap || options.smoothing) return eight_keep(4) || (!eight_keep(3) && keep(4, 16)) ? 4 : 3;
   return eight_keep(6) || (!eight_keep(5) && keep(6, 16)) ? 6 : 5;
 }
@@ -395,7 +395,7 @@ void cross_entropy_rows(KernelBuilder& k, const CrossEntropyMeta& m) {
 }
 
 Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& options) {
-  const bool gpu = machine.target == Target::nvptx;
+  const bool gpu = machine.is_gpu();
   CrossEntropyMeta meta{options};
   const int64_t vector = vector_width(options.type), widest = gpu ? 1024 * vector : 8192;
   // Room for a lead, where rows that follow each other begin anywhere.
@@ -410,9 +410,11 @@ Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& optio
   meta.block = meta.looped ? of_loop : tile_width(covered);
   meta.led = meta.looped || meta.block >= led;
   const int num_warps = !meta.looped ? warps_for(meta.block, options.type, 2, 16) : options.with_gradient ? 16 : 4;
-  RowParts parts{.num_warps = 4, .ctas_per_sm = sharing_ctas(options), .vectors = 4};
-  if (options.with_gradient && !options.part)
-    parts = parts.of(machine, options.type, options.classes, RowParts::kOfProcessor + 1);
+  RowParts parts;
+  if (gpu && options.with_gradient && !options.part) {
+    parts = {.num_warps = 4, .ctas_per_sm = sharing_ctas(machine, options), .vectors = 4};
+    parts = parts.of(machine, options.type, options.classes, machine.arch->shared_for_rows() + 1);
+  }
   if (parts.shared()) {
     meta.block = parts.block;
     meta.lanes = BlockLanes::of_threads(meta.block, true, options.type, parts.num_warps, parts.num_ctas);

@@ -126,7 +126,7 @@ void cross_entropy_label_logit(KernelBuilder& k, const CrossEntropyOptions& m) {
 
 CrossEntropyColumns cross_entropy_columns(const Machine& machine, const CrossEntropyOptions& options) {
   CrossEntropyColumnsMeta meta{options};
-  const bool gpu = machine.target == Target::nvptx;
+  const bool gpu = machine.is_gpu();
   meta.block = gpu ? 256 * vector_width(options.type) : 1024;
   CrossEntropyColumns columns;
   columns.block = meta.block;

@@ -26,7 +26,7 @@ void embedding_forward(KernelBuilder& k, const EmbeddingMeta& m) {
 Operation embedding_forward(const Machine& machine, const EmbeddingOptions& options) {
   EmbeddingMeta meta{options};
   // Four vectors of a thread wait for one index together.
-  const int64_t most = machine.target == Target::nvptx ? 1024 * vector_width(options.type) : 4096;
+  const int64_t most = machine.is_gpu() ? 1024 * vector_width(options.type) : 4096;
   meta.block = std::min(tile_width(options.cols), most);
   Launch launch{.program = record("embedding_forward", options.type, &embedding_forward, meta),
                 .num_warps = warps_for(meta.block, options.type, 4, 8)};

@@ -218,7 +218,7 @@ void add_rows_of_table(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
 
 Operation embedding_backward(const Machine& machine, const EmbeddingOptions& options) {
   EmbeddingBackwardMeta meta{options};
-  const bool gpu = machine.target == Target::nvptx;
+  const bool gpu = machine.is_gpu();
   // A thread has two vectors of a row: most rows of a large table are not named, and their programs only write.
   const auto cols = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(options.cols)));
   meta.block = std::min(cols, gpu ? 256 * vector_width(options.type) : 4096);

@@ -1,6 +1,6 @@
 #include "kernels/launch.h"
 
-#include <cstdlib>
+#include <stdexcept>
 
 namespace ligerdsl::kernels {
 namespace {
@@ -42,12 +42,12 @@ struct Writes {
 
 }  // namespace
 
-Machine gpu(const std::string& arch, int processors, int ptx_version) {
-  constexpr int kFirstWithClusters = 90, kPtxOfClusters = 86;
-  const int version = std::atoi(arch.c_str() + std::min<size_t>(arch.size(), sizeof("sm_") - 1));
-  return {.target = Target::nvptx,
-          .processors = processors,
-          .clusters = version >= kFirstWithClusters && ptx_version >= kPtxOfClusters};
+Machine gpu(const std::string& arch, int sms, int ptx_version) {
+  const program::GpuArch* found = program::find_gpu_arch(arch);
+  if (!found) throw std::invalid_argument("no GPU architecture '" + arch + "'; there are " + program::gpu_arch_names());
+  return {.arch = found,
+          .sms = sms > 0 ? sms : found->usual_sms,
+          .max_cluster = ptx_version >= found->cluster_ptx ? found->max_cluster : 1};
 }
 
 std::vector<bool> written_arguments(const program::Program& program) {

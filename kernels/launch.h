@@ -19,23 +19,24 @@
 #include <vector>
 
 #include "kernels/count.h"
+#include "program/gpu_arch.h"
 #include "program/options.h"
 #include "program/program.h"
 
 namespace ligerdsl::kernels {
 
-using program::Target;
-
-// What launch rules may depend on beside the shape.
+// What launch rules may depend on beside the shape: a CPU, or a GPU of an architecture.
 struct Machine {
-  Target target = Target::cpu;
-  int processors = 132;  // nvptx: streaming multiprocessors; ignored on the CPU
-  // nvptx: CTAs form clusters, and asynchronous copies keep resident rows in shared memory (sm_90 and later).
-  bool clusters = false;
+  const program::GpuArch* arch = nullptr;  // null: a CPU
+  int sms = 0;                             // streaming multiprocessors of the GPU
+  int max_cluster = 1;                     // CTAs of a cluster that code for its driver can have; 1: no clusters
+
+  bool is_gpu() const { return arch; }
 };
 
 // A GPU, by the architecture that code is compiled for ("sm_90a") and the PTX version that its driver takes, times ten.
-Machine gpu(const std::string& arch, int processors, int ptx_version);
+// 0 SMs: as many as its usual chip has. Throws if there is no such architecture.
+Machine gpu(const std::string& arch, int sms, int ptx_version);
 
 // Programs along x, y and z; a 0 anywhere means: nothing to launch.
 using Grid = std::array<int64_t, 3>;

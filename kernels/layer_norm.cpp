@@ -326,7 +326,7 @@ namespace {
 // The elements of a block that one lane owns are, on a GPU, those of one thread, so that merging parts is left for what
 // crosses threads.
 LaneShape lanes_of(const Machine& machine, const LayerNormMeta& m, int num_warps, int num_ctas) {
-  if (machine.target != Target::nvptx) return {.fold = m.rows == 1 && m.block % 1024 == 0 ? 8 : 1};
+  if (!machine.is_gpu()) return {.fold = m.rows == 1 && m.block % 1024 == 0 ? 8 : 1};
   const int64_t vector = vector_width(m.type);
   if (m.block % vector != 0) return {};
   const int64_t step = num_ctas * num_warps * 32 * vector;  // columns that all threads read at once
@@ -348,10 +348,10 @@ Launch reduce_launch(const Machine& machine, const LayerNormOptions& options) {
 
 namespace {
 
-// Rows up to this are kept in registers: wider ones would take CTAs that have a processor to themselves, as rows of
+// Rows up to this are kept in registers: wider ones would take CTAs that have an SM to themselves, as rows of
 // 4-byte elements do earlier.
 int64_t forward_width(const Machine& machine, DType type) {
-  if (machine.target != Target::nvptx) return kResidentWidth;
+  if (!machine.is_gpu()) return kResidentWidth;
   return type == f32 ? 16384 : 20480;
 }
 
@@ -361,12 +361,13 @@ int64_t forward_block(int64_t cols) {
   return round_up(cols, kOther) < round_up(cols, kRowBlock) ? kOther : kRowBlock;
 }
 
-// CTAs of a processor that share rows with others. Measured on Hopper: three where those keep weight and bias in shared
+// CTAs of an SM that share rows with others. Measured on Hopper: three where those keep weight and bias in shared
 // memory beside two rows (264 us for 4096 x 65536 of bf16, 282 with five that read them from the caches), else five.
-int forward_ctas(const LayerNormOptions& options) {
+int forward_ctas(const Machine& machine, const LayerNormOptions& options) {
+  if (!machine.is_gpu()) return 1;
   constexpr int64_t kCtas = 3, kSharers = 8;
   const int64_t kept = 2 * options.cols * (size_of(options.type) + size_of(options.weight_type)) / kSharers;
-  return kCtas * kept <= RowParts::kOfProcessor ? kCtas : 5;
+  return kCtas * kept <= machine.arch->shared_for_rows() ? kCtas : 5;
 }
 
 }  // namespace
@@ -378,7 +379,7 @@ Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& opt
                                   meta.looped && options.type == f32 ? 2 : 4);
   meta.rows = meta.looped ? 1 : tile.rows;
   meta.block = tile.cols;
-  RowParts parts{.num_warps = 4, .ctas_per_sm = forward_ctas(options), .vectors = 4};
+  RowParts parts{.num_warps = 4, .ctas_per_sm = forward_ctas(machine, options), .vectors = 4};
   if (meta.looped) parts = parts.of(machine, options.type, options.cols, kSharedRow);
   if (parts.shared()) meta.block = parts.block;
   meta.lanes = lanes_of(machine, meta, parts.shared() ? parts.num_warps : tile.num_warps, parts.num_ctas);

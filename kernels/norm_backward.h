@@ -1,6 +1,6 @@
 // What the launch rules of RMSNorm's and LayerNorm's backward share.
 //
-// One program per processor takes row blocks p, p + programs, ...; each keeps its part of the parameters' gradients in
+// One program per SM takes row blocks p, p + programs, ...; each keeps its part of the parameters' gradients in
 // registers and writes it to a scratch buffer of partial sums at the end. Rows that one CTA cannot keep are shared by
 // those of a cluster. Rows that are too wide for that take two kernels: d_x by rows, the parts by blocks of columns.
 #pragma once
@@ -40,7 +40,7 @@ struct PartialCount {
   std::function<Count(Count)> of;    // that many rows
   std::function<Count(Count)> most;  // of so many rows or fewer
 };
-PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_processor, int num_ctas = 1);
+PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_sm, int num_ctas = 1);
 
 // What differs between the families. Meta is a family's meta struct.
 template <class Meta>

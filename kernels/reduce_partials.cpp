@@ -22,12 +22,12 @@ void reduce_partials(KernelBuilder& k, const ReducePartialsMeta& m) {
   target.store({column}, total.to(m.type));
 }
 
-// On a GPU 16 lanes of four columns and 16 groups of rows; a program per processor leaves so many partials that each
+// On a GPU 16 lanes of four columns and 16 groups of rows; a program per SM leaves so many partials that each
 // thread has all of its own under way at once, and the loop turns once: 132 of them are 9 rows of a group, 9 * 16 =
 // 144.
 TileShape partials_tile(const Machine& machine) {
-  if (machine.target != Target::nvptx) return {.rows = 4, .cols = 256, .num_warps = 8};
-  const int64_t groups = std::clamp<int64_t>(ceil_div(machine.processors, 16), 1, 9);
+  if (!machine.is_gpu()) return {.rows = 4, .cols = 256, .num_warps = 8};
+  const int64_t groups = std::clamp<int64_t>(ceil_div(machine.sms, 16), 1, 9);
   return {.rows = 16 * (groups <= 4 ? tile_width(groups) : groups | 1), .cols = 64, .num_warps = 8};
 }
 

@@ -228,11 +228,11 @@ Operation rms_norm_forward(const Machine& machine, const RmsNormOptions& options
                                   meta.looped ? 2 : forward_vectors(options));
   meta.rows = meta.looped ? 1 : tile.rows;
   meta.block = tile.cols;
-  // Two CTAs of 512 threads share a processor if a thread has 64 registers: four vectors of the row and of the weight.
+  // Two CTAs of 512 threads share an SM if a thread has 64 registers: four vectors of the row and of the weight.
   const int64_t held = tile.rows * tile.cols / (tile.num_warps * 32 * vector_width(options.type));
   const bool three_ctas = !meta.looped && tile.num_warps == 8 && held >= 6 && !options.residual;
   const bool crowded = tile.num_warps == 32 || (tile.num_warps == 16 && (held > 4 || options.residual)) || three_ctas;
-  meta.early_weight = machine.target == Target::nvptx && !crowded;
+  meta.early_weight = machine.is_gpu() && !crowded;
   RowParts parts;
   if (meta.looped) parts = parts.of(machine, options.type, options.cols, kSharedRow, options.residual ? 2 : 1);
   if (parts.shared()) meta.block = parts.block;

@@ -162,7 +162,7 @@ Operation rope(const Machine& machine, const RopeOptions& options) {
   RopeMeta meta{options};
   meta.half = tile_width(options.angles());
   meta.tail_block = tile_width(options.tail());
-  const bool gpu = machine.target == Target::nvptx;
+  const bool gpu = machine.is_gpu();
   // Heads of one tile: at most 8192 elements per half, 16 per thread of the largest CTA used here.
   const int64_t most = std::max<int64_t>(1, floor_power_of_two(8192 / std::max(meta.half, meta.tail_block)));
   meta.q_block = std::min(tile_width(options.q_heads), most);

@@ -162,10 +162,9 @@ Operation row_operation(const Machine& machine, const SoftmaxOptions& options, c
   meta.rows = meta.looped ? 1 : tile.rows;
   meta.block = tile.cols;
   if (meta.looped) {
-    meta.lanes = machine.target == Target::nvptx
-                     ? BlockLanes::of_threads(meta.block, options.cols % vector_width(options.type) == 0, options.type,
-                                              tile.num_warps)
-                     : BlockLanes::of_registers(meta.block);
+    meta.lanes = machine.is_gpu() ? BlockLanes::of_threads(meta.block, options.cols % vector_width(options.type) == 0,
+                                                           options.type, tile.num_warps)
+                                  : BlockLanes::of_registers(meta.block);
   }
   Launch launch{.program = record(name, options.type, build, meta), .num_warps = tile.num_warps};
   launch.grid = [rows = meta.rows](Count n) { return grid_of(ceil_div(n, rows)); };

@@ -50,7 +50,7 @@ inline int warps_for(int64_t elements, DType type, int64_t vectors, int most = 3
 inline TileShape row_tile(const Machine& machine, DType type, int64_t n, int64_t vectors = 4) {
   TileShape tile;
   tile.cols = tile_width(n);
-  const int64_t enough = machine.target == Target::nvptx ? 128 * vector_width(type) * 2 : 1024;
+  const int64_t enough = machine.is_gpu() ? 128 * vector_width(type) * 2 : 1024;
   while (tile.rows * 2 * tile.cols <= enough) tile.rows *= 2;
   tile.num_warps = warps_for(tile.rows * tile.cols, type, vectors);
   return tile;
@@ -62,7 +62,7 @@ inline constexpr int64_t kResidentWidth = 32768;
 inline constexpr int64_t kRowBlock = 8192;
 
 // How the CTAs of a cluster share long rows, taking them by tickets (Schedule::tickets). Measured on Hopper: eight
-// small CTAs, several of them on a processor, so that memory has work while one of them waits for its cluster.
+// small CTAs, several of them on an SM, so that memory has work while one of them waits for its cluster.
 struct RowParts {
   int num_ctas = 1;  // 1: rows are not shared
   int num_warps = 8;
@@ -72,18 +72,18 @@ struct RowParts {
 
   bool shared() const { return num_ctas > 1; }
 
-  // Shared memory of a processor for rows.
-  static constexpr int64_t kOfProcessor = 200 * 1024;
-  // Whether eight CTAs, one of each processor's, have about room for a row of this many bytes.
-  static bool eight_keep(int64_t bytes, int ctas_per_sm) { return bytes * ctas_per_sm <= 8 * kOfProcessor; }
+  // Whether eight CTAs, one of each SM's, have about room for a row of this many bytes.
+  static bool eight_keep(const Machine& machine, int64_t bytes, int ctas_per_sm) {
+    return bytes * ctas_per_sm <= 8 * machine.arch->shared_for_rows();
+  }
 
-  // Of rows of `streams` arrays that are read twice, if the rows have `least` bytes. A processor has room for the parts
-  // of its CTAs and for what of the next rows' and of what all rows share keeps memory busy.
+  // Of rows of `streams` arrays that are read twice, if the rows have `least` bytes. An SM has room for the parts of
+  // its CTAs and for what of the next rows' and of what all rows share keeps memory busy.
   RowParts of(const Machine& machine, DType type, int64_t cols, int64_t least, int64_t streams = 1) const {
     const int64_t bytes = cols * size_of(type) * streams;
     RowParts parts = *this;
-    if (!machine.clusters || cols % vector_width(type) != 0 || bytes < least) return parts;
-    parts.num_ctas = eight_keep(bytes, ctas_per_sm) ? 8 : 16;
+    if (machine.max_cluster < 8 || cols % vector_width(type) != 0 || bytes < least) return parts;
+    parts.num_ctas = eight_keep(machine, bytes, ctas_per_sm) ? 8 : std::min(16, machine.max_cluster);
     const int64_t vector = 32 * num_warps * vector_width(type) * parts.num_ctas;  // columns, one vector per thread
     const auto covered = [&](int64_t vectors) { return ceil_div(cols, vector * vectors) * vectors; };
     while (parts.vectors > 1 && covered(parts.vectors / 2) * 8 <= covered(parts.vectors) * 7) parts.vectors /= 2;
@@ -98,7 +98,7 @@ inline constexpr int64_t kSharedRow = 128 * 1024;
 // A tile of an elementwise kernel over rows of n elements: one vector per thread on a GPU. Wide rows are cut into
 // blocks that divide them where that is possible, so that no mask remains.
 inline TileShape elementwise_tile(const Machine& machine, DType type, int64_t n) {
-  const int64_t most = machine.target == Target::nvptx ? 256 * vector_width(type) : 4096;
+  const int64_t most = machine.is_gpu() ? 256 * vector_width(type) : 4096;
   TileShape tile;
   tile.cols = n < most ? tile_width(n) : n % most != 0 && n % (most / 2) == 0 ? most / 2 : most;
   while (tile.rows * 2 * tile.cols <= std::min<int64_t>(most, 1024)) tile.rows *= 2;

@@ -69,6 +69,9 @@ enum DeviceAttribute : int {
   max_shared_per_multiprocessor = 81,
   max_registers_per_multiprocessor = 82,
   max_shared_per_block_optin = 97,
+  max_blocks_per_multiprocessor = 106,
+  reserved_shared_per_block = 111,
+  cluster_launch = 120,
 };
 
 enum FunctionAttribute : int {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "program/gpu_arch.h"
 #include "runtime/fork.h"
 #include "runtime/options.h"
 
@@ -121,13 +122,6 @@ int32_t ptx_version_of_driver(int32_t driver_version) {
   return major >= 13 ? (major - 4) * 10 + minor : 0;
 }
 
-std::string arch_of_capability(int32_t major, int32_t minor) {
-  if (major < 8) return "";
-  if (major == 8) return "sm_8" + std::to_string(minor);
-  if (major == 9) return "sm_90a";
-  return "sm_" + std::to_string(major) + "0";  // a family's base target runs on all of its members
-}
-
 Status status_of_result(cuda::Result result) {
   if (is_sticky(result)) return Status::sticky_device_error;
   if (result >= cuda::error_stream_capture_first && result <= cuda::error_stream_capture_last)
@@ -231,7 +225,7 @@ GpuInfo Driver::device(int32_t ordinal) const {
   attribute(cuda::multiprocessor_count, info.multiprocessors);
   attribute(cuda::l2_cache_size, info.l2_bytes);
   attribute(cuda::max_shared_per_block_optin, info.max_shared_per_block);
-  info.arch = arch_of_capability(info.major, info.minor);
+  if (const program::GpuArch* arch = program::arch_of_capability(info.major, info.minor)) info.arch = arch->name;
   if (info.arch.empty())
     fail(Status::arch_not_supported, "cuda:" + std::to_string(ordinal) + " (" + info.name +
                                          ") has compute capability " + std::to_string(info.major) + "." +

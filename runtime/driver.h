@@ -65,9 +65,6 @@ class Driver {
 // 12040 -> 84, 12060 -> 85, 13000 -> 90; 0 for drivers before CUDA 11.
 int32_t ptx_version_of_driver(int32_t driver_version);
 
-// (9, 0) -> "sm_90a", (8, 9) -> "sm_89", (10, x) -> "sm_100"; empty below 8.0.
-std::string arch_of_capability(int32_t major, int32_t minor);
-
 Status status_of_result(cuda::Result result);
 
 // True in a child of a process in which a driver was initialised before fork(): every CUDA call there is refused.

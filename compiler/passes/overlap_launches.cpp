@@ -18,6 +18,7 @@
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/program_loop.h"
+#include "compiler/passes/thread_registers.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
@@ -52,20 +53,18 @@ constexpr int64_t kLeastBytes = 32;
 
 // A tile that is large, and of whole lines: prefetch_tile asks once for 128 bytes along the last dimension.
 bool isWorthAsking(tile::LoadTileOp load, int64_t threads) {
-  constexpr int64_t kLineBytes = 128;
   tile::ViewType view = load.getView().getType();
   int64_t bytes = view.getElementBytes();
   for (int64_t size : tile::resultShape(load.getTileShape())) bytes *= size;
   return bytes >= kLeastBytes * threads && !load.getLead() && view.getStrides().back() == 1 &&
-         load.getTileShape().back() * view.getElementBytes() >= kLineBytes;
+         load.getTileShape().back() * view.getElementBytes() >= program::kCacheLineBytes;
 }
 
 // Whether one CTA after the other begins where few are on a processor: those behind the first wave would begin later by
 // what it takes to find out that they need not ask (LayerNorm of 16384 columns by 512 threads, 274 us instead of 264).
-bool beginsOften(func::FuncOp kernel, int64_t threads) {
-  constexpr int64_t kMostThreads = 256;
+bool beginsOften(func::FuncOp kernel, int64_t threads, const program::GpuArch& arch) {
   const bool persistent = kernel.walk([](tile::NumProgramsOp) { return WalkResult::interrupt(); }).wasInterrupted();
-  return threads > kMostThreads && !persistent;
+  return threads > arch.tuning.most_prefetch_threads && !persistent;
 }
 
 // Whether programs that wait load different tiles: those have one place along every axis but the first (tgpu.may_wait).
@@ -134,30 +133,42 @@ void prefetchWhileWaiting(tgpu::GridWaitOp wait, int64_t threads) {
 class TgpuOverlapLaunchesPass : public PassWrapper<TgpuOverlapLaunchesPass, OperationPass<func::FuncOp>> {
  public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuOverlapLaunchesPass)
-  TgpuOverlapLaunchesPass(int numWarps, int numCtas) : threadsOfCta(int64_t{32} * numWarps), ctas(numCtas) {}
+  TgpuOverlapLaunchesPass() = default;
+  TgpuOverlapLaunchesPass(const TgpuOverlapLaunchesPass& other) : PassWrapper(other) {}
+  TgpuOverlapLaunchesPass(int warps, int ctas, StringRef arch) {
+    numWarps = warps;
+    numCtas = ctas;
+    archName = arch.str();
+  }
+
   StringRef getArgument() const override { return "tgpu-overlap-launches"; }
   StringRef getDescription() const override {
     return "Wait for earlier grids before the first access to global memory";
   }
 
   void runOnOperation() override {
+    const program::GpuArch* arch = archNamed(getOperation(), archName);
+    if (!arch) return signalPassFailure();
+    const int64_t threads = program::kWarpThreads * int64_t{numWarps};
     Block& body = getOperation().getBody().front();
     auto first = llvm::find_if(body.without_terminator(), needsGridWait);
     Operation& at = first == body.without_terminator().end() ? *body.getTerminator() : *first;
     OpBuilder builder(&at);
     auto wait = tgpu::GridWaitOp::create(builder, at.getLoc());
     tgpu::LaunchDependentsOp::create(builder, at.getLoc());
-    if (!beginsOften(getOperation(), threadsOfCta)) prefetchWhileWaiting(wait, threadsOfCta * ctas);
+    if (!beginsOften(getOperation(), threads, *arch)) prefetchWhileWaiting(wait, threads * numCtas);
   }
 
  private:
-  int64_t threadsOfCta, ctas;
+  Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
+  Option<int> numCtas{*this, "num-ctas", llvm::cl::desc("CTAs per cluster"), llvm::cl::init(1)};
+  Option<std::string> archName{*this, "arch", llvm::cl::desc("GPU architecture"), llvm::cl::init(kUsualArch.str())};
 };
 
 }  // namespace
 
-std::unique_ptr<Pass> createTgpuOverlapLaunchesPass(int numWarps, int numCtas) {
-  return std::make_unique<TgpuOverlapLaunchesPass>(numWarps, numCtas);
+std::unique_ptr<Pass> createTgpuOverlapLaunchesPass(int numWarps, int numCtas, StringRef arch) {
+  return std::make_unique<TgpuOverlapLaunchesPass>(numWarps, numCtas, arch);
 }
 
 }  // namespace ligerdsl::compiler

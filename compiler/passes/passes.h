@@ -7,6 +7,9 @@
 
 namespace ligerdsl::compiler {
 
+/// The architecture of passes that are told none.
+inline constexpr llvm::StringLiteral kUsualArch = "sm_90a";
+
 /// tile-favour-reads: what a kernel reads that writes as much leaves the second-level cache last.
 std::unique_ptr<mlir::Pass> createTileFavourReadsPass();
 
@@ -16,7 +19,8 @@ std::unique_ptr<mlir::Pass> createTileKeepResidentsPass(int64_t sharedBytes = 0,
 /// tile-prefetch-loads: loops of num_stages >= 2 load tiles some iterations ahead, into registers or into `sharedBytes`
 /// of shared memory.
 std::unique_ptr<mlir::Pass> createTilePrefetchLoadsPass(int numStages = 1, int numWarps = 4, int numCtas = 1,
-                                                        int ctasPerSm = 1, int64_t sharedBytes = 0);
+                                                        int ctasPerSm = 1, int64_t sharedBytes = 0,
+                                                        llvm::StringRef arch = kUsualArch);
 
 /// tile-assign-layouts: gives every tile a #tgpu.layout; inserts tgpu.convert_layout where two layouts meet.
 std::unique_ptr<mlir::Pass> createTileAssignLayoutsPass(int numWarps = 4, int numCtas = 1);
@@ -38,11 +42,13 @@ std::unique_ptr<mlir::Pass> createTgpuHoistBeforeBarriersPass();
 
 /// tgpu-recompute-after-barriers: where registers are short, narrow tiles wait at barriers instead of what was
 /// computed.
-std::unique_ptr<mlir::Pass> createTgpuRecomputeAfterBarriersPass(int numWarps = 4, int ctasPerSm = 1);
+std::unique_ptr<mlir::Pass> createTgpuRecomputeAfterBarriersPass(int numWarps = 4, int ctasPerSm = 1,
+                                                                 llvm::StringRef arch = kUsualArch);
 
 /// tgpu-overlap-launches: the kernel waits for the grids before it at its first access to global memory, and lets the
 /// next one start. What a program loads first is on its way to the second-level cache while it waits.
-std::unique_ptr<mlir::Pass> createTgpuOverlapLaunchesPass(int numWarps = 4, int numCtas = 1);
+std::unique_ptr<mlir::Pass> createTgpuOverlapLaunchesPass(int numWarps = 4, int numCtas = 1,
+                                                          llvm::StringRef arch = kUsualArch);
 
 /// tgpu-print-layouts: every layout of the function as text on the error stream, for people.
 std::unique_ptr<mlir::Pass> createTgpuPrintLayoutsPass();

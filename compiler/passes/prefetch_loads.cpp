@@ -48,21 +48,18 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// The part of a thread's registers that a loop may carry: the rest is for operands, results and addresses.
-int64_t carriedBudget(int64_t registers) {
-  return registers * 3 / 8;
-}
-
 class LoopPrefetcher {
  public:
-  // Threads of a CTA, CTAs of a cluster, bytes of registers of a thread.
-  LoopPrefetcher(scf::ForOp loop, int64_t stages, int64_t threads, int64_t ctas, int64_t registers, int64_t sharedBytes)
+  // Threads of a CTA, CTAs of a cluster, bytes of registers of a thread and those that a loop may carry.
+  LoopPrefetcher(scf::ForOp loop, int64_t stages, int64_t threads, int64_t ctas, int64_t registers,
+                 int64_t carriedBudget, int64_t sharedBytes)
       : loop(loop),
         depth(stages - 1),
         slots(stages),
         threads(threads),
         ctas(ctas),
         registers(registers),
+        carriedBudget(carriedBudget),
         sharedBytes(sharedBytes) {}
 
   void run() {
@@ -84,7 +81,7 @@ class LoopPrefetcher {
     if (loads.empty()) return;
     for (Type type : loop.getResultTypes()) carried += bytesPerThread(type);
     crowded = carried * 2 >= registers;
-    depth = std::min(depth, (carriedBudget(registers) - carried) / std::max<int64_t>(bytes, 1));
+    depth = std::min(depth, (carriedBudget - carried) / std::max<int64_t>(bytes, 1));
     bool ample = (carried + bytes) * 16 <= registers * 5, staged = stages();
     if (depth > 0 && (ample || !staged))
       carryLoads();
@@ -420,7 +417,7 @@ class LoopPrefetcher {
   }
 
   scf::ForOp loop;
-  int64_t depth, slots, threads, ctas, registers, sharedBytes;
+  int64_t depth, slots, threads, ctas, registers, carriedBudget, sharedBytes;
   SmallVector<MemoryAccess> writes;
   SmallVector<tile::LoadTileOp> loads;
   SmallVector<Value> buffers;  // of the loads that are staged, null for the others
@@ -437,12 +434,13 @@ class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, Operatio
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TilePrefetchLoadsPass)
   TilePrefetchLoadsPass() = default;
   TilePrefetchLoadsPass(const TilePrefetchLoadsPass& other) : PassWrapper(other) {}
-  TilePrefetchLoadsPass(int stages, int warps, int ctas, int onSm, int64_t bytes) {
+  TilePrefetchLoadsPass(int stages, int warps, int ctas, int onSm, int64_t bytes, StringRef arch) {
     numStages = stages;
     numWarps = warps;
     numCtas = ctas;
     ctasPerSm = onSm;
     sharedBytes = bytes;
+    archName = arch.str();
   }
 
   StringRef getArgument() const override { return "tile-prefetch-loads"; }
@@ -450,13 +448,16 @@ class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, Operatio
   void getDependentDialects(DialectRegistry& registry) const override { registry.insert<tgpu::TgpuDialect>(); }
 
   void runOnOperation() override {
+    const program::GpuArch* arch = archNamed(getOperation(), archName);
+    if (!arch) return signalPassFailure();
+    const int64_t threads = program::kWarpThreads * int64_t{numWarps};
+    const int64_t registers = arch->register_bytes(threads * ctasPerSm);
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops) {
       auto own = loop->getAttrOfType<IntegerAttr>(tile::kNumStagesAttr);
-      const int64_t threads = 32 * int64_t{numWarps};
-      LoopPrefetcher(loop, own ? own.getInt() : int64_t{numStages}, threads, numCtas,
-                     registerBytes(threads * ctasPerSm), sharedBytes)
+      LoopPrefetcher(loop, own ? own.getInt() : int64_t{numStages}, threads, numCtas, registers,
+                     registers * arch->tuning.carried_eighths / 8, sharedBytes)
           .run();
     }
   }
@@ -465,16 +466,17 @@ class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, Operatio
   Option<int> numStages{*this, "num-stages", llvm::cl::desc("Stages of loops that name none"), llvm::cl::init(1)};
   Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
   Option<int> numCtas{*this, "num-ctas", llvm::cl::desc("CTAs per cluster"), llvm::cl::init(1)};
-  Option<int> ctasPerSm{*this, "ctas-per-sm", llvm::cl::desc("CTAs that share a processor"), llvm::cl::init(1)};
+  Option<int> ctasPerSm{*this, "ctas-per-sm", llvm::cl::desc("CTAs that share an SM"), llvm::cl::init(1)};
   Option<int64_t> sharedBytes{*this, "shared-bytes", llvm::cl::desc("Shared memory for staged tiles"),
                               llvm::cl::init(0)};
+  Option<std::string> archName{*this, "arch", llvm::cl::desc("GPU architecture"), llvm::cl::init(kUsualArch.str())};
 };
 
 }  // namespace
 
 std::unique_ptr<Pass> createTilePrefetchLoadsPass(int numStages, int numWarps, int numCtas, int ctasPerSm,
-                                                  int64_t sharedBytes) {
-  return std::make_unique<TilePrefetchLoadsPass>(numStages, numWarps, numCtas, ctasPerSm, sharedBytes);
+                                                  int64_t sharedBytes, StringRef arch) {
+  return std::make_unique<TilePrefetchLoadsPass>(numStages, numWarps, numCtas, ctasPerSm, sharedBytes, arch);
 }
 
 }  // namespace ligerdsl::compiler

@@ -45,12 +45,13 @@ bool staysInMemory(Value value) {
 
 class BarrierSite {
  public:
-  // `threads` share a processor's registers.
-  BarrierSite(Operation* barrier, int64_t threads) : barrier(barrier), block(barrier->getBlock()), threads(threads) {}
+  // `registerBytes` are a thread's.
+  BarrierSite(Operation* barrier, int64_t registerBytes)
+      : barrier(barrier), block(barrier->getBlock()), registerBytes(registerBytes) {}
 
   // The cheapest first, until the rest fits.
   void run() {
-    int64_t excess = -registerBytes(threads) * 3 / 4;
+    int64_t excess = -registerBytes * 3 / 4;
     SetVector<Value> tiles;
     for (Value value : aliveAcross()) tiles.insert(registersOf(value));
     for (Value tile : tiles)
@@ -163,7 +164,7 @@ class BarrierSite {
 
   Operation* barrier;
   Block* block;
-  int64_t threads;
+  int64_t registerBytes;
   llvm::DenseMap<Value, Value> opaque;
 };
 
@@ -172,31 +173,36 @@ class TgpuRecomputeAfterBarriersPass : public PassWrapper<TgpuRecomputeAfterBarr
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuRecomputeAfterBarriersPass)
   TgpuRecomputeAfterBarriersPass() = default;
   TgpuRecomputeAfterBarriersPass(const TgpuRecomputeAfterBarriersPass& other) : PassWrapper(other) {}
-  TgpuRecomputeAfterBarriersPass(int warps, int ctas) {
+  TgpuRecomputeAfterBarriersPass(int warps, int ctas, StringRef arch) {
     numWarps = warps;
     ctasPerSm = ctas;
+    archName = arch.str();
   }
 
   StringRef getArgument() const override { return "tgpu-recompute-after-barriers"; }
   StringRef getDescription() const override { return "Keep narrow tiles across barriers and widen them again"; }
 
   void runOnOperation() override {
+    const program::GpuArch* arch = archNamed(getOperation(), archName);
+    if (!arch) return signalPassFailure();
+    const int64_t registerBytes = arch->register_bytes(program::kWarpThreads * int64_t{numWarps} * ctasPerSm);
     SmallVector<Operation*> barriers;
     getOperation().walk([&](Operation* op) {
       if (isa<tgpu::BarrierOp, tgpu::ClusterBarrierOp, tgpu::ReceiveOp>(op)) barriers.push_back(op);
     });
-    for (Operation* barrier : barriers) BarrierSite(barrier, 32 * int64_t{numWarps} * ctasPerSm).run();
+    for (Operation* barrier : barriers) BarrierSite(barrier, registerBytes).run();
   }
 
  private:
   Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
-  Option<int> ctasPerSm{*this, "ctas-per-sm", llvm::cl::desc("CTAs that share a processor"), llvm::cl::init(1)};
+  Option<int> ctasPerSm{*this, "ctas-per-sm", llvm::cl::desc("CTAs that share an SM"), llvm::cl::init(1)};
+  Option<std::string> archName{*this, "arch", llvm::cl::desc("GPU architecture"), llvm::cl::init(kUsualArch.str())};
 };
 
 }  // namespace
 
-std::unique_ptr<Pass> createTgpuRecomputeAfterBarriersPass(int numWarps, int ctasPerSm) {
-  return std::make_unique<TgpuRecomputeAfterBarriersPass>(numWarps, ctasPerSm);
+std::unique_ptr<Pass> createTgpuRecomputeAfterBarriersPass(int numWarps, int ctasPerSm, StringRef arch) {
+  return std::make_unique<TgpuRecomputeAfterBarriersPass>(numWarps, ctasPerSm, arch);
 }
 
 }  // namespace ligerdsl::compiler

@@ -5,13 +5,15 @@
 
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/layout_attr.h"
+#include "program/gpu_arch.h"
 
 namespace ligerdsl::compiler {
 
-/// Bytes of registers that each of `threads` on one processor can have.
-inline int64_t registerBytes(int64_t threads) {
-  constexpr int64_t kRegisterFile = 256 * 1024, kMostPerThread = 1020;
-  return std::min(kRegisterFile / threads, kMostPerThread);
+/// The architecture of a pass's option; null after an error if there is none of that name.
+inline const program::GpuArch* archNamed(mlir::Operation* op, llvm::StringRef name) {
+  const program::GpuArch* arch = program::find_gpu_arch(std::string_view(name));
+  if (!arch) op->emitError("unknown GPU architecture '") << name << "'; expected one of " << program::gpu_arch_names();
+  return arch;
 }
 
 /// The value whose registers `value` shares: what it was spread from, if it is a broadcast or the like.

@@ -8,7 +8,7 @@
 
 #include "lib/cli/nearest.h"
 #include "lib/cli/numbers.h"
-#include "program/targets.h"
+#include "program/gpu_arch.h"
 #include "runtime/options.h"
 
 namespace ligerdsl::cli {
@@ -72,10 +72,9 @@ program::CompileOptions options_for_target(const std::string& target) {
   program::CompileOptions options;
   options.target = program::Target::cpu;
   if (target == "cpu") return options;  // this host's CPU
-  const auto& known = program::kGpuArchs;
-  if (std::find(known.begin(), known.end(), target) == known.end()) {
+  if (!program::find_gpu_arch(target)) {
     std::vector<std::string> names = {"cpu"};
-    names.insert(names.end(), known.begin(), known.end());
+    for (const program::GpuArch& arch : program::gpu_archs()) names.emplace_back(arch.name);
     throw Failure(kUsage, fmt::format("--target: no target '{}'{}; there are {}", target, did_you_mean(target, names),
                                       fmt::join(names, ", ")));
   }

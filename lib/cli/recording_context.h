@@ -22,9 +22,8 @@ class RecordingContext final : public lib::Context {
       : Context({.kind = runtime::DeviceKind::cpu, .num_threads = 1}), base_(base) {}
 
   kernels::Machine machine() const override {
-    return base_.target == program::Target::cpu
-               ? kernels::Machine{}
-               : kernels::gpu(base_.arch, kernels::Machine{}.processors, base_.ptx_version);
+    return base_.target == program::Target::cpu ? kernels::Machine{}
+                                                : kernels::gpu(base_.arch, /*sms=*/0, base_.ptx_version);
   }
   program::CompileOptions base_options() override { return base_; }
   std::shared_ptr<runtime::LoadedKernel> load(const std::string& program,

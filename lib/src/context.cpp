@@ -39,7 +39,7 @@ Context::~Context() {
 }
 
 kernels::Machine Context::machine() const {
-  if (device_->is_cpu()) return {.target = program::Target::cpu};
+  if (device_->is_cpu()) return {};
   const program::CompileOptions& options = device_->base_options();
   return kernels::gpu(options.arch, device_->description().multiprocessors, options.ptx_version);
 }

@@ -88,7 +88,7 @@ Launcher::Launcher(Context& context, const program::Program& program, const Laun
     return context.load(bytes, compile);
   };
   generic_ = load(kernels::Variant::any);
-  if (context.machine().target == program::Target::nvptx) aligned_ = load(kernels::Variant::aligned);
+  if (context.machine().is_gpu()) aligned_ = load(kernels::Variant::aligned);
 }
 
 void Launcher::Pack::view(const BoundTensor& tensor) {

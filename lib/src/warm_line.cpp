@@ -16,10 +16,10 @@ std::string text_of(float value) {
 
 std::string target_of(Context& context) {
   const kernels::Machine machine = context.machine();
-  if (machine.target == program::Target::cpu) return R"("target": "cpu")";
+  if (!machine.is_gpu()) return R"("target": "cpu")";
   const program::CompileOptions options = context.base_options();
   return R"("target": ")" + options.arch + R"(", "ptx": ")" + std::to_string(options.ptx_version / 10) + "." +
-         std::to_string(options.ptx_version % 10) + R"(", "multiprocessors": )" + std::to_string(machine.processors);
+         std::to_string(options.ptx_version % 10) + R"(", "multiprocessors": )" + std::to_string(machine.sms);
 }
 
 }  // namespace

@@ -137,7 +137,7 @@ Expectations& expectations() {
 }
 
 kernels::Machine CheckedContext::machine() const {
-  return {.target = target_, .processors = target_ == program::Target::cpu ? 0 : 132};
+  return target_ == program::Target::cpu ? kernels::Machine{} : kernels::gpu("sm_90a", 132, 80);
 }
 
 program::CompileOptions CheckedContext::base_options() {

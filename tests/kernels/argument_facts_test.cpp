@@ -10,7 +10,7 @@ namespace {
 
 using kernels::Variant;
 
-const kernels::Machine kGpu{.target = kernels::Target::nvptx};
+const kernels::Machine kGpu = kernels::gpu("sm_90a", 132, 80);
 
 struct Facts {
   program::Program program;

@@ -8,7 +8,7 @@ namespace {
 
 // A thread of at most 512 holds 16 elements of 2 bytes or 8 of 4: it has 128 registers, and what it holds is widened.
 TEST(NormBackward, RowsSideBySideFitRegisters) {
-  const kernels::Machine gpu{.target = kernels::Target::nvptx, .clusters = true};
+  const kernels::Machine gpu = kernels::gpu("sm_90a", 132, 90);
   for (const DType type : {f32, f16, bf16})
     for (const int sums : {0, 1, 2})
       for (const int inputs : {2, 3})

@@ -261,7 +261,7 @@ TEST(RmsNorm, AccumulatesAndRepeats) {
 
 // The clusters of the backward that an H200 runs at a time, by measurement. Machines without clusters take two kernels.
 TEST(RmsNorm, WideBackwardFillsTheMachine) {
-  kernels::Machine h200{.target = kernels::Target::nvptx, .processors = 132, .clusters = true};
+  const kernels::Machine h200 = kernels::gpu("sm_90a", 132, 90);
   // 132 CTAs would have 31 or 32 of the 4096 rows: 128 are done as soon, and leave fewer partial sums.
   for (auto [cols, ctas, clusters] :
        {std::tuple(16384, 1, 128), {29568, 2, 66}, {65536, 4, 30}, {131072, 8, 15}, {262144, 16, 7}}) {

@@ -51,12 +51,15 @@ TEST_F(DriverTest, VersionsAndArchitectures) {
   EXPECT_EQ(ptx_version_of_driver(12090), 88);
   EXPECT_EQ(ptx_version_of_driver(13000), 90);
   EXPECT_EQ(ptx_version_of_driver(11080), 78);
-  EXPECT_EQ(arch_of_capability(8, 0), "sm_80");
-  EXPECT_EQ(arch_of_capability(8, 9), "sm_89");
-  EXPECT_EQ(arch_of_capability(9, 0), "sm_90a");
-  EXPECT_EQ(arch_of_capability(10, 3), "sm_100");
-  EXPECT_EQ(arch_of_capability(12, 0), "sm_120");
-  EXPECT_EQ(arch_of_capability(7, 5), "");
+  const auto arch_of = [](int major, int minor) {
+    fake_cuda().set_capability(major, minor);
+    return fake_driver()->device(0).arch;
+  };
+  for (const program::GpuArch& arch : program::gpu_archs()) {
+    if (arch.of_devices) EXPECT_EQ(arch_of(arch.capability / 10, arch.capability % 10), arch.name);
+  }
+  EXPECT_EQ(arch_of(10, 1), "sm_100");
+  EXPECT_EQ(arch_of(12, 1), "sm_120");
 }
 
 TEST_F(DriverTest, Devices) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "program/gpu_arch.h"
 #include "runtime/cuda_module.h"
 #include "runtime/driver.h"
 #include "runtime/measure.h"
@@ -60,6 +61,31 @@ class GpuTest : public ::testing::Test {
   test::TempFolder folder;
   std::shared_ptr<Device> device;
 };
+
+// The row of the table that this GPU is compiled for, beside what its driver says.
+TEST_F(GpuTest, ArchitectureIsAsInTheTable) {
+  const std::shared_ptr<Driver> driver = Driver::shared();
+  const program::GpuArch* arch = program::find_gpu_arch(device->description().arch);
+  ASSERT_TRUE(arch) << device->description().arch;
+  const auto attribute = [&](cuda::DeviceAttribute which) {
+    int value = 0;
+    EXPECT_EQ(driver->api().device_attribute(&value, which, device->description().ordinal), cuda::success) << which;
+    return value;
+  };
+  EXPECT_EQ(arch->capability / 10, attribute(cuda::compute_capability_major));
+  EXPECT_LE(arch->capability % 10, attribute(cuda::compute_capability_minor));
+  EXPECT_EQ(arch->shared_per_sm, attribute(cuda::max_shared_per_multiprocessor));
+  EXPECT_EQ(arch->shared_per_cta, attribute(cuda::max_shared_per_block_optin));
+  EXPECT_EQ(arch->shared_reserved, attribute(cuda::reserved_shared_per_block));
+  EXPECT_EQ(arch->registers_per_sm, attribute(cuda::max_registers_per_multiprocessor));
+  EXPECT_EQ(arch->threads_per_sm, attribute(cuda::max_threads_per_multiprocessor));
+  EXPECT_EQ(arch->max_ctas_per_sm, attribute(cuda::max_blocks_per_multiprocessor));
+  EXPECT_EQ(arch->max_cluster > 1, attribute(cuda::cluster_launch) != 0);
+  EXPECT_LE(arch->first_ptx, driver->ptx_version());
+  printf("%s: %d SMs (usually %d), %d bytes of L2 (usually %lld)\n", std::string(arch->name).c_str(),
+         attribute(cuda::multiprocessor_count), arch->usual_sms, attribute(cuda::l2_cache_size),
+         static_cast<long long>(arch->usual_l2_bytes));
+}
 
 TEST_F(GpuTest, RunsPtx) {
   auto kernel = device->load(kPtx, device->base_options());

@@ -8,10 +8,12 @@ namespace {
 
 class InterpreterBackend : public Backend {
  public:
-  explicit InterpreterBackend(kernels::Target target) : target_(target) {}
+  explicit InterpreterBackend(bool gpu) : gpu_(gpu) {}
 
   std::string name() const override { return "interpreter"; }
-  kernels::Machine machine() const override { return {.target = target_, .processors = 4}; }
+  kernels::Machine machine() const override {
+    return gpu_ ? kernels::gpu("sm_90a", 4, kPtxWithoutClusters) : kernels::Machine{};
+  }
   int64_t budget() const override { return 1 << 15; }
   double summation_slack() const override { return 8; }  // it adds one element after the other
 
@@ -33,15 +35,16 @@ class InterpreterBackend : public Backend {
   }
 
  private:
-  kernels::Target target_;
+  static constexpr int kPtxWithoutClusters = 80;
+  bool gpu_;
 };
 
 // The tile shapes of either target, so that both launch rules are tested.
 const BackendEntry cpu_shapes("interpreter", [] {
-  return BackendChoice{std::make_unique<InterpreterBackend>(kernels::Target::cpu), ""};
+  return BackendChoice{std::make_unique<InterpreterBackend>(/*gpu=*/false), ""};
 });
 const BackendEntry gpu_shapes("interpreter-nvptx", [] {
-  return BackendChoice{std::make_unique<InterpreterBackend>(kernels::Target::nvptx), ""};
+  return BackendChoice{std::make_unique<InterpreterBackend>(/*gpu=*/true), ""};
 });
 
 }  // namespace

@@ -59,7 +59,7 @@ class LibraryBackend : public Backend {
 
   std::string name() const override { return cuda_ ? "cuda" : "cpu"; }
   kernels::Machine machine() const override {
-    return {.target = cuda_ ? kernels::Target::nvptx : kernels::Target::cpu, .processors = 132, .clusters = clusters_};
+    return cuda_ ? kernels::gpu("sm_90a", 132, clusters_ ? 90 : 80) : kernels::Machine{};
   }
   int64_t budget() const override { return cuda_ ? 1 << 22 : 1 << 19; }
 

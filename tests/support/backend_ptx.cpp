@@ -90,9 +90,7 @@ class PtxBackend : public Backend {
   PtxBackend(const ligerdsl_compiler_table* compiler, int cluster) : compiler_(compiler), cluster_(cluster) {}
 
   std::string name() const override { return cluster_ == 1 ? "ptx" : "ptx-cluster" + std::to_string(cluster_); }
-  kernels::Machine machine() const override {
-    return {.target = kernels::Target::nvptx, .processors = 4, .clusters = true};
-  }
+  kernels::Machine machine() const override { return kernels::gpu("sm_90a", 4, 90); }
   int64_t budget() const override { return (1 << 17) / cluster_; }
   std::vector<std::string> took_generic() override { return std::exchange(took_generic_, {}); }
 

@@ -31,10 +31,9 @@ LogicalResult lowerLaunchDependents(ThreadLowering& t, tgpu::LaunchDependentsOp)
 // Programs arrive by and large in the order of their numbers, no more at a time than the machine's threads allow.
 // Nothing depends on it but what is asked for in vain.
 LogicalResult lowerMayWait(ThreadLowering& t, tgpu::MayWaitOp op) {
-  constexpr int64_t kThreadsOfProcessor = 2048;
   Type i32 = t.b.getI32Type();
   Value threads = arith::MulIOp::create(t.b, t.loc, NVVM::SmDimOp::create(t.b, t.loc, i32).getResult(),
-                                        t.constant(kThreadsOfProcessor));
+                                        t.constant(t.arch().threads_per_sm));
   Value places = arith::DivUIOp::create(t.b, t.loc, threads, t.constant(t.numThreads()));
   Value x = t.options.num_ctas > 1 ? NVVM::ClusterIdXOp::create(t.b, t.loc, i32).getResult()
                                    : NVVM::BlockIdXOp::create(t.b, t.loc, i32).getResult();

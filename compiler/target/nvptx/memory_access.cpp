@@ -127,9 +127,8 @@ Value cachePolicy(ThreadLowering& t, Value view, tile::EvictHint evict) {
   // What createpolicy.fractional gives for all of an access, on sm_80 to sm_120 alike; made by the instruction it would
   // be five more in front of a kernel's first load.
   constexpr int64_t kFirst = 0x12f0000000000000, kNormal = 0x16f0000000000000, kLast = 0x14f0000000000000;
-  // More than the cache of an H200 (50 MB) holds. Of a kernel that reads less the results had better stay there: 62 MiB
-  // of logits took 42 us without a policy and 45 with this one.
-  constexpr int64_t kLargeBytes = int64_t{64} << 20;
+  // Of a kernel that reads less than the cache holds the results had better stay there: 62 MiB of logits took an H200
+  // 42 us without a policy and 45 with this one.
   if (evict == tile::EvictHint::normal) return {};
   if (evict != tile::EvictHint::large) return t.constant(evict == tile::EvictHint::first ? kFirst : kLast, 64);
   auto type = cast<tile::ViewType>(view.getType());
@@ -141,7 +140,7 @@ Value cachePolicy(ThreadLowering& t, Value view, tile::EvictHint evict) {
     else
       known *= std::max<int64_t>(type.getShape()[axis], 1);
   }
-  Value limit = t.constant(kLargeBytes / known, 64);
+  Value limit = t.constant(t.arch().large_bytes() / known, 64);
   Value large = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ugt, size, limit);
   return arith::SelectOp::create(t.b, t.loc, large, t.constant(kLast, 64), t.constant(kNormal, 64));
 }

@@ -17,60 +17,16 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "mlir/Transforms/Passes.h"
+#include "program/gpu_arch.h"
 
 using namespace mlir;
 
 namespace ligerdsl::compiler {
 
 using namespace nvptx;
+using program::GpuArch;
 
 namespace {
-
-bool hasClusters(const GpuArch& arch) {
-  return std::atoi(arch.name.c_str() + sizeof("sm_") - 1) >= 90;
-}
-
-// The GPU, with the lowest PTX version that has what these options need: messages of clusters restrict what a fence
-// acquires.
-std::optional<GpuArch> archOf(const program::CompileOptions& options) {
-  constexpr int kMessages = 86;
-  const GpuArch* known = findArch(options.arch);
-  if (!known) return std::nullopt;
-  GpuArch arch = *known;
-  if (options.num_ctas > 1 && hasClusters(arch)) arch.ptxVersion = std::max(arch.ptxVersion, kMessages);
-  return arch;
-}
-
-// Wrong options are reported like wrong programs: a diagnostic that says what is possible.
-LogicalResult checkOptions(func::FuncOp kernel, const program::CompileOptions& options) {
-  const std::optional<GpuArch> arch = archOf(options);
-  if (!arch)
-    return kernel.emitError("unknown GPU architecture '") << options.arch << "'; expected one of " << supportedArchs();
-  if (arch->ptxVersion > options.ptx_version)
-    return kernel.emitError() << arch->name
-                              << (arch->ptxVersion > findArch(options.arch)->ptxVersion ? " with clusters" : "")
-                              << " needs PTX " << arch->ptxVersion / 10 << "." << arch->ptxVersion % 10
-                              << ", but the driver accepts up to PTX " << options.ptx_version / 10 << "."
-                              << options.ptx_version % 10 << "; update the NVIDIA driver";
-  if (options.num_warps < 1 || options.num_warps > 32 || (options.num_warps & (options.num_warps - 1)))
-    return kernel.emitError("num_warps is a power of two from 1 to 32, got ") << options.num_warps;
-  if (options.num_ctas < 1 || options.num_ctas > 16 || (options.num_ctas & (options.num_ctas - 1)))
-    return kernel.emitError("num_ctas is 1, 2, 4, 8 or 16, got ") << options.num_ctas;
-  if (options.num_ctas > 1 && !hasClusters(*arch))
-    return kernel.emitError("num_ctas is ") << options.num_ctas << ", but " << arch->name
-                                            << " has no clusters of CTAs (sm_90 and later have); use num_ctas = 1";
-  if (options.max_registers < 0 || options.max_registers > 255)
-    return kernel.emitError("max_registers is 1 to 255, or 0 for no cap, got ") << options.max_registers;
-  if (options.min_ctas_per_sm < 0 || options.min_ctas_per_sm > 32)
-    return kernel.emitError("min_ctas_per_sm is 1 to 32, or 0 for no floor, got ") << options.min_ctas_per_sm;
-  return success();
-}
-
-// Shared memory of a CTA that leaves room for as many of them per SM as the options ask for.
-int64_t sharedBudget(const GpuArch& arch, const program::CompileOptions& options) {
-  constexpr int64_t kReserved = 1024;  // the system's, in every CTA
-  return (arch.sharedBytes + kReserved) / std::max(1, options.min_ctas_per_sm) - kReserved;
-}
 
 int64_t sharedBytesOf(func::FuncOp kernel) {
   auto bytes = kernel->getAttrOfType<IntegerAttr>(kSharedBytesAttr);
@@ -115,8 +71,8 @@ LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& op
   if (residentBytes > 0)
     passes.addNestedPass<func::FuncOp>(createTileKeepResidentsPass(residentBytes, options.num_warps, options.num_ctas));
   const int ctasPerSm = std::max(1, options.min_ctas_per_sm);
-  passes.addNestedPass<func::FuncOp>(
-      createTilePrefetchLoadsPass(options.num_stages, options.num_warps, options.num_ctas, ctasPerSm, stagedBytes));
+  passes.addNestedPass<func::FuncOp>(createTilePrefetchLoadsPass(
+      options.num_stages, options.num_warps, options.num_ctas, ctasPerSm, stagedBytes, options.arch));
   passes.addNestedPass<func::FuncOp>(createTileAssignLayoutsPass(options.num_warps, options.num_ctas));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
@@ -125,10 +81,11 @@ LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& op
   passes.addNestedPass<func::FuncOp>(createTgpuAllocateSharedPass());
   passes.addNestedPass<func::FuncOp>(createTgpuInsertBarriersPass());
   passes.addNestedPass<func::FuncOp>(createTgpuHoistBeforeBarriersPass());
-  passes.addNestedPass<func::FuncOp>(createTgpuRecomputeAfterBarriersPass(options.num_warps, ctasPerSm));
+  passes.addNestedPass<func::FuncOp>(createTgpuRecomputeAfterBarriersPass(options.num_warps, ctasPerSm, options.arch));
   // Last: nothing moves loads or stores any more.
   if (overlapLaunches)
-    passes.addNestedPass<func::FuncOp>(createTgpuOverlapLaunchesPass(options.num_warps, options.num_ctas));
+    passes.addNestedPass<func::FuncOp>(
+        createTgpuOverlapLaunchesPass(options.num_warps, options.num_ctas, options.arch));
   return passes.run(module);
 }
 
@@ -156,11 +113,11 @@ bool stagesWholeVectors(func::FuncOp kernel) {
 // layouts that suit everything else tear vectors apart.
 LogicalResult placeStagedTiles(ModuleOp module, const GpuArch& arch, const program::CompileOptions& options,
                                bool overlapLaunches) {
-  constexpr int64_t kForOthers = 16 * 1024;
   if (!pipelinesLoops(module, options)) return runLayoutPasses(module, options, 0, 0, overlapLaunches);
   OwningOpRef<ModuleOp> untouched = module.clone();
-  int64_t limit = sharedBudget(arch, options);
-  if (failed(runLayoutPasses(module, options, 0, limit - kForOthers, overlapLaunches))) return failure();
+  int64_t limit = arch.shared_budget(options.min_ctas_per_sm);
+  if (failed(runLayoutPasses(module, options, 0, limit - arch.tuning.unstaged_bytes, overlapLaunches)))
+    return failure();
   func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
   if (sharedBytesOf(kernel) <= limit && stagesWholeVectors(kernel)) return success();
   module.getBodyRegion().takeBody(untouched->getBodyRegion());
@@ -172,16 +129,16 @@ LogicalResult placeStagedTiles(ModuleOp module, const GpuArch& arch, const progr
 // layouts do not suit by one without resident rows.
 LogicalResult placeTiles(ModuleOp module, const GpuArch& arch, const program::CompileOptions& options,
                          bool overlapLaunches) {
-  constexpr int64_t kUsuallyForOthers = 4 * 1024;
-  bool resident = arch.bulkCopies && module
-                                         .walk([](tile::LoadTileOp load) {
-                                           return load.getResident() ? WalkResult::interrupt() : WalkResult::advance();
-                                         })
-                                         .wasInterrupted();
+  bool resident = arch.bulk_copies && module
+                                          .walk([](tile::LoadTileOp load) {
+                                            return load.getResident() ? WalkResult::interrupt() : WalkResult::advance();
+                                          })
+                                          .wasInterrupted();
   if (!resident) return placeStagedTiles(module, arch, options, overlapLaunches);
   OwningOpRef<ModuleOp> untouched = module.clone();
-  int64_t limit = sharedBudget(arch, options);
-  if (failed(runLayoutPasses(module, options, limit - kUsuallyForOthers, 0, overlapLaunches))) return failure();
+  int64_t limit = arch.shared_budget(options.min_ctas_per_sm);
+  if (failed(runLayoutPasses(module, options, arch.resident_budget(options.min_ctas_per_sm), 0, overlapLaunches)))
+    return failure();
   func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
   int64_t others = sharedBytesOf(kernel) - residentBytesOf(kernel);
   const bool held = slotsHoldParts(kernel);
@@ -227,21 +184,23 @@ LogicalResult attachLineInfo(ModuleOp module) {
 
 }  // namespace
 
-LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& options, program::Artifact& artifact,
+LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& asked, program::Artifact& artifact,
                               CompileTrace& trace) {
   func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
-  if (failed(checkOptions(kernel, options))) {
+  if (const std::string reason = program::refused(asked); !reason.empty()) {
     markRefused(kernel);
-    return failure();
+    return kernel.emitError(reason);
   }
-  const GpuArch arch = *archOf(options);
+  const GpuArch& arch = *program::find_gpu_arch(asked.arch);
+  program::CompileOptions options = asked;
+  options.min_ctas_per_sm = std::min(asked.min_ctas_per_sm, arch.ctas_per_sm(asked.num_warps));
   artifact.arch = arch.name;
-  artifact.ptx_version = arch.ptxVersion;
+  artifact.ptx_version = program::lowest_ptx(arch, options);
   artifact.threads = 32 * options.num_warps;
   artifact.cluster = options.num_ctas;
   artifact.entry = "ligerdsl_" + kernel.getName().str();
 
-  artifact.launch_overlap = options.launch_overlap && arch.overlapsLaunches;
+  artifact.launch_overlap = options.launch_overlap && arch.overlaps_launches;
   artifact.by_tickets =
       kernel
           .walk([](scf::WhileOp loop) {
@@ -255,10 +214,10 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& op
   if (trace.emits("tgpu")) return trace.keep(printModule(module)), success();
   kernel = *module.getOps<func::FuncOp>().begin();
   artifact.shared_bytes = sharedBytesOf(kernel);
-  if (artifact.shared_bytes > arch.sharedBytes) {
+  if (artifact.shared_bytes > arch.shared_per_cta) {
     markRefused(kernel);
     return kernel.emitError("needs ") << artifact.shared_bytes << " bytes of shared memory per CTA; " << arch.name
-                                      << " has " << arch.sharedBytes << "; use smaller tiles";
+                                      << " has " << arch.shared_per_cta << "; use smaller tiles";
   }
 
   if (failed(ThreadLowering(kernel, options).run())) return failure();
@@ -274,7 +233,7 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& op
   if (!llvmModule) return failure();
   trace.mark("llvm-ir");
   std::string errors;
-  artifact.code = emitPtx(*llvmModule, arch, errors);
+  artifact.code = emitPtx(*llvmModule, artifact.arch, artifact.ptx_version, errors);
   if (!errors.empty()) return emitError(module.getLoc()) << "LLVM's NVPTX back end: " << errors;
   trace.mark("ptx");
   if (trace.emits("ptx")) trace.keep(artifact.code);

@@ -38,21 +38,6 @@ void LLVMInitializeNVPTXAsmPrinter();
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// The PTX version is the lowest that knows the GPU, and 8.0 at least.
-constexpr int64_t KB = 1024;
-const GpuArch kArchs[] = {
-    {.name = "sm_80", .ptxVersion = 80, .sharedBytes = 163 * KB},
-    {.name = "sm_86", .ptxVersion = 80, .sharedBytes = 99 * KB},
-    {.name = "sm_89", .ptxVersion = 80, .sharedBytes = 99 * KB},
-    {.name = "sm_90", .ptxVersion = 80, .sharedBytes = 227 * KB, .bulkCopies = true, .overlapsLaunches = true},
-    {.name = "sm_90a", .ptxVersion = 80, .sharedBytes = 227 * KB, .bulkCopies = true, .overlapsLaunches = true},
-    {.name = "sm_100", .ptxVersion = 86, .sharedBytes = 227 * KB, .bulkCopies = true, .overlapsLaunches = true},
-    {.name = "sm_100a", .ptxVersion = 86, .sharedBytes = 227 * KB, .bulkCopies = true, .overlapsLaunches = true},
-    {.name = "sm_103", .ptxVersion = 88, .sharedBytes = 227 * KB, .bulkCopies = true, .overlapsLaunches = true},
-    {.name = "sm_120", .ptxVersion = 87, .sharedBytes = 99 * KB, .bulkCopies = true, .overlapsLaunches = true},
-    {.name = "sm_120a", .ptxVersion = 87, .sharedBytes = 99 * KB, .bulkCopies = true, .overlapsLaunches = true},
-};
-
 const llvm::Triple& triple() {
   static const llvm::Triple value("nvptx64-nvidia-cuda");
   return value;
@@ -61,21 +46,23 @@ const llvm::Triple& triple() {
 // Target machines that no compile is using. A machine serves one compile at a time.
 class MachinePool {
  public:
-  std::unique_ptr<llvm::TargetMachine> take(const GpuArch& arch) {
+  using Key = std::pair<std::string, int>;  // architecture and PTX version
+
+  std::unique_ptr<llvm::TargetMachine> take(const Key& key) {
     {
       std::lock_guard lock(mutex);
-      auto& list = idle[key(arch)];
+      auto& list = idle[key];
       if (!list.empty()) {
         auto machine = std::move(list.back());
         list.pop_back();
         return machine;
       }
     }
-    return create(arch);
+    return create(key);
   }
-  void give(const GpuArch& arch, std::unique_ptr<llvm::TargetMachine> machine) {
+  void give(const Key& key, std::unique_ptr<llvm::TargetMachine> machine) {
     std::lock_guard lock(mutex);
-    idle[key(arch)].push_back(std::move(machine));
+    idle[key].push_back(std::move(machine));
   }
   static MachinePool& get() {
     static MachinePool pool;
@@ -83,8 +70,7 @@ class MachinePool {
   }
 
  private:
-  static std::string key(const GpuArch& arch) { return arch.name + " " + std::to_string(arch.ptxVersion); }
-  static std::unique_ptr<llvm::TargetMachine> create(const GpuArch& arch) {
+  static std::unique_ptr<llvm::TargetMachine> create(const Key& key) {
     static const llvm::Target* target = [] {
       LLVMInitializeNVPTXTargetInfo();
       LLVMInitializeNVPTXTarget();
@@ -95,12 +81,12 @@ class MachinePool {
     }();
     llvm::TargetOptions options;
     return std::unique_ptr<llvm::TargetMachine>(
-        target->createTargetMachine(triple(), arch.name, "+ptx" + std::to_string(arch.ptxVersion), options,
+        target->createTargetMachine(triple(), key.first, "+ptx" + std::to_string(key.second), options,
                                     llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
   }
 
   std::mutex mutex;
-  std::map<std::string, std::vector<std::unique_ptr<llvm::TargetMachine>>> idle;
+  std::map<Key, std::vector<std::unique_ptr<llvm::TargetMachine>>> idle;
 };
 
 // What tile code needs, and no more: it has no calls to inline, its only memory to promote are counters, and its
@@ -161,21 +147,9 @@ void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
 
 }  // namespace
 
-const GpuArch* findArch(const std::string& name) {
-  for (const GpuArch& arch : kArchs)
-    if (arch.name == name) return &arch;
-  return nullptr;
-}
-
-std::string supportedArchs() {
-  std::string text;
-  for (const GpuArch& arch : kArchs) text += (text.empty() ? "" : ", ") + arch.name;
-  return text;
-}
-
-std::string emitPtx(llvm::Module& module, const GpuArch& arch, std::string& errors) {
+std::string emitPtx(llvm::Module& module, const std::string& arch, int ptxVersion, std::string& errors) {
   module.getContext().setDiagnosticHandler(std::make_unique<ErrorCollector>(errors));
-  std::unique_ptr<llvm::TargetMachine> machine = MachinePool::get().take(arch);
+  std::unique_ptr<llvm::TargetMachine> machine = MachinePool::get().take({arch, ptxVersion});
   module.setTargetTriple(triple());
   module.setDataLayout(machine->createDataLayout());
   optimise(module, *machine);
@@ -184,7 +158,7 @@ std::string emitPtx(llvm::Module& module, const GpuArch& arch, std::string& erro
   llvm::legacy::PassManager codegen;
   machine->addPassesToEmitFile(codegen, stream, nullptr, llvm::CodeGenFileType::AssemblyFile, /*DisableVerify=*/true);
   codegen.run(module);
-  MachinePool::get().give(arch, std::move(machine));
+  MachinePool::get().give({arch, ptxVersion}, std::move(machine));
   return std::string(text);
 }
 

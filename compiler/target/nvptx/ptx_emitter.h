@@ -11,21 +11,8 @@ class TargetMachine;
 
 namespace ligerdsl::compiler::nvptx {
 
-/// What LLVM must know of a GPU: its name and the lowest PTX version that has it (times ten).
-struct GpuArch {
-  std::string name;  // "sm_90a"
-  int ptxVersion = 0;
-  int64_t sharedBytes = 0;        // that one CTA can have
-  bool bulkCopies = false;        // between global and shared memory, asynchronous
-  bool overlapsLaunches = false;  // griddepcontrol
-};
-
-/// Null if the name is none of the supported ones.
-const GpuArch* findArch(const std::string& name);
-/// "sm_80, sm_86, ..." for messages.
-std::string supportedArchs();
-
-/// Optimises the module in place and returns its PTX. LLVM's own errors are appended to `errors`.
-std::string emitPtx(llvm::Module& module, const GpuArch& arch, std::string& errors);
+/// Optimises the module in place and returns its PTX, of a version (times ten) for an architecture ("sm_90a"). LLVM's
+/// own errors are appended to `errors`.
+std::string emitPtx(llvm::Module& module, const std::string& arch, int ptxVersion, std::string& errors);
 
 }  // namespace ligerdsl::compiler::nvptx

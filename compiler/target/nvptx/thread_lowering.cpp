@@ -267,8 +267,7 @@ Value ThreadLowering::sharedPointer(int64_t offset) {
 }
 
 bool ThreadLowering::hasBulkCopies() const {
-  const GpuArch* arch = findArch(options.arch);
-  return arch && arch->bulkCopies;
+  return arch().bulk_copies;
 }
 
 Value ThreadLowering::opaqueZero() {

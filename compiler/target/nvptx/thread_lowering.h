@@ -16,6 +16,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"
+#include "program/gpu_arch.h"
 #include "program/options.h"
 
 namespace ligerdsl::compiler::nvptx {
@@ -54,6 +55,7 @@ class ThreadLowering {
 
   mlir::OpBuilder b;
   const program::CompileOptions& options;
+  const program::GpuArch& arch() const { return *program::find_gpu_arch(options.arch); }
 
   // --- values --------------------------------------------------------------------------------------------------------
   const Pieces& pieces(mlir::Value tile) const;

@@ -135,7 +135,7 @@ kernels::CrossEntropyOptions kernel_options(const Desc& d, DType product_type, b
 // Rows below which adding a chunk's part to d_weight, 8 V H bytes, takes longer than a product, 2 C V H flop: on a GPU
 // of 190 flop per byte, on a CPU of about 16.
 int64_t few_rows(const kernels::Machine& machine) {
-  return machine.target == program::Target::nvptx ? 768 : 64;
+  return machine.is_gpu() ? 768 : 64;
 }
 
 LinearChunkOptions chunk_options(const Desc& d, DType product_type, int64_t few_rows, size_t product_workspace) {
@@ -166,7 +166,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
       : context_(context),
         d_(d),
         type_(dtype_of(d.dtype)),
-        product_type_(context->machine().target == program::Target::nvptx ? type_ : DType::f32),
+        product_type_(context->machine().is_gpu() ? type_ : DType::f32),
         matmul_(context->device().matmul()),
         chunks_(chunk_options(d, product_type_, few_rows(context->machine()), matmul_->workspace_bytes())) {
     check_widths();

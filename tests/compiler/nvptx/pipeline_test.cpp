@@ -1,7 +1,7 @@
 // Control flow, options, stages, line information, errors.
 #include <regex>
 
-#include "program/targets.h"
+#include "program/gpu_arch.h"
 #include "ptx_kernel.h"
 
 namespace ligerdsl::testing {
@@ -416,8 +416,7 @@ TEST(NvptxPipeline, WrongOptionsSayWhatIsPossible) {
     EXPECT_NE(errorOf(options).find(std::string("num_ctas is 2, but ") + arch + " has no clusters"), std::string::npos)
         << errorOf(options);
   }
-  std::string archs;
-  for (const std::string_view arch : program::kGpuArchs) archs += (archs.empty() ? "" : ", ") + std::string(arch);
+  const std::string archs = program::gpu_arch_names();
   EXPECT_NE(errorOf(optionsFor("sm_35")).find("unknown GPU architecture 'sm_35'; expected one of " + archs),
             std::string::npos)
       << errorOf(optionsFor("sm_35"));

@@ -83,7 +83,7 @@ Line lineOf(const std::string& name, const kernels::Launch& launch) {
 }
 
 kernels::Operation operationOf(const std::string& name, const MetaValues& settings) {
-  return kernels::find_operation(name)->make({.target = kernels::Target::nvptx}, settings);
+  return kernels::find_operation(name)->make(kernels::gpu("sm_90a", 132, /*ptx_version=*/80), settings);
 }
 
 struct Family {
@@ -118,7 +118,7 @@ TEST_P(RowKernels, MoveWholeVectorsWithoutSpills) {
 
 // Widths at which a row takes just one slot more than it takes bytes, and those of models.
 TEST(RowKernelsOnClusters, CrossEntropyKeepsItsRow) {
-  const kernels::Machine machine{.target = kernels::Target::nvptx, .clusters = true};
+  const kernels::Machine machine = kernels::gpu("sm_90a", 132, 90);
   for (const char* type : {"bf16", "f32"})
     for (int64_t width : {128256, 131080, 136528, 163840, 200064, 262144, 262208, 327680})
       for (const char* option : {"smoothing", "softcap", "lse_square"}) {

@@ -1,0 +1,196 @@
+#include "program/gpu_arch.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "program/options.h"
+
+namespace ligerdsl::program {
+namespace {
+
+constexpr int64_t KB = 1024, MB = 1024 * KB;
+
+// The same chip under another name; devices are compiled for under the first.
+constexpr GpuArch with_name(GpuArch arch, std::string_view name) {
+  arch.name = name;
+  arch.of_devices = false;
+  return arch;
+}
+
+// A100, RTX A6000, Orin, L40S, H200, B200, B300, RTX PRO 6000.
+constexpr GpuArch kSm80{.name = "sm_80",
+                        .capability = 80,
+                        .shared_per_sm = 164 * KB,
+                        .shared_per_cta = 163 * KB,
+                        .threads_per_sm = 2048,
+                        .max_ctas_per_sm = 32,
+                        .usual_sms = 108,
+                        .usual_l2_bytes = 40 * MB};
+constexpr GpuArch kSm86{.name = "sm_86",
+                        .capability = 86,
+                        .shared_per_sm = 100 * KB,
+                        .shared_per_cta = 99 * KB,
+                        .threads_per_sm = 1536,
+                        .max_ctas_per_sm = 16,
+                        .usual_sms = 84,
+                        .usual_l2_bytes = 6 * MB};
+constexpr GpuArch kSm87{.name = "sm_87",
+                        .capability = 87,
+                        .shared_per_sm = 164 * KB,
+                        .shared_per_cta = 163 * KB,
+                        .threads_per_sm = 1536,
+                        .max_ctas_per_sm = 16,
+                        .usual_sms = 16,
+                        .usual_l2_bytes = 4 * MB};
+constexpr GpuArch kSm89{.name = "sm_89",
+                        .capability = 89,
+                        .shared_per_sm = 100 * KB,
+                        .shared_per_cta = 99 * KB,
+                        .threads_per_sm = 1536,
+                        .max_ctas_per_sm = 24,
+                        .usual_sms = 142,
+                        .usual_l2_bytes = 96 * MB};
+constexpr GpuArch kSm90a{.name = "sm_90a",
+                         .capability = 90,
+                         .first_ptx = 80,
+                         .cluster_ptx = 86,
+                         .shared_per_sm = 228 * KB,
+                         .shared_per_cta = 227 * KB,
+                         .threads_per_sm = 2048,
+                         .max_ctas_per_sm = 32,
+                         .max_cluster = 16,
+                         .bulk_copies = true,
+                         .overlaps_launches = true,
+                         .usual_sms = 132,
+                         .usual_l2_bytes = 50 * MB};
+constexpr GpuArch kSm100{.name = "sm_100",
+                         .capability = 100,
+                         .first_ptx = 86,
+                         .cluster_ptx = 86,
+                         .shared_per_sm = 228 * KB,
+                         .shared_per_cta = 227 * KB,
+                         .threads_per_sm = 2048,
+                         .max_ctas_per_sm = 32,
+                         .max_cluster = 16,
+                         .bulk_copies = true,
+                         .overlaps_launches = true,
+                         .usual_sms = 148,
+                         .usual_l2_bytes = 126 * MB};
+constexpr GpuArch kSm103 = [] {
+  GpuArch arch = kSm100;
+  arch.name = "sm_103";
+  arch.capability = 103;
+  arch.first_ptx = arch.cluster_ptx = 88;
+  return arch;
+}();
+constexpr GpuArch kSm120{.name = "sm_120",
+                         .capability = 120,
+                         .first_ptx = 87,
+                         .cluster_ptx = 87,
+                         .shared_per_sm = 100 * KB,
+                         .shared_per_cta = 99 * KB,
+                         .threads_per_sm = 1536,
+                         .max_ctas_per_sm = 24,
+                         .max_cluster = 8,
+                         .bulk_copies = true,
+                         .overlaps_launches = true,
+                         .usual_sms = 188,
+                         .usual_l2_bytes = 128 * MB};
+
+// By capability.
+constexpr std::array kArchs = {kSm80,
+                               kSm86,
+                               kSm87,
+                               kSm89,
+                               with_name(kSm90a, "sm_90"),
+                               kSm90a,
+                               kSm100,
+                               with_name(kSm100, "sm_100a"),
+                               kSm103,
+                               kSm120,
+                               with_name(kSm120, "sm_120a")};
+
+bool is_power_of_two(int n) {
+  return n > 0 && std::has_single_bit(static_cast<unsigned>(n));
+}
+
+std::string ptx_text(int version) {
+  return "PTX " + std::to_string(version / 10) + "." + std::to_string(version % 10);
+}
+
+std::string got(int number) {
+  return ", got " + std::to_string(number);
+}
+
+}  // namespace
+
+int GpuArch::ctas_per_sm(int num_warps) const {
+  return std::min(max_ctas_per_sm, threads_per_sm / (kWarpThreads * num_warps));
+}
+
+int64_t GpuArch::register_bytes(int64_t threads) const {
+  constexpr int64_t kBytes = 4;
+  return std::min<int64_t>(kBytes * registers_per_sm / threads, kBytes * max_registers);
+}
+
+int64_t GpuArch::shared_budget(int ctas) const {
+  return std::min(shared_per_cta, shared_per_sm / std::max(1, ctas) - shared_reserved);
+}
+
+int64_t GpuArch::large_bytes() const {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(usual_l2_bytes)));
+}
+
+std::span<const GpuArch> gpu_archs() {
+  return kArchs;
+}
+
+const GpuArch* find_gpu_arch(std::string_view name) {
+  const auto found = std::find_if(kArchs.begin(), kArchs.end(), [&](const GpuArch& arch) { return arch.name == name; });
+  return found == kArchs.end() ? nullptr : &*found;
+}
+
+const GpuArch* arch_of_capability(int major, int minor) {
+  const GpuArch* best = nullptr;
+  for (const GpuArch& arch : kArchs) {
+    if (arch.of_devices && arch.capability / 10 == major && arch.capability % 10 <= minor) best = &arch;
+  }
+  return best;
+}
+
+std::string gpu_arch_names() {
+  std::string text;
+  for (const GpuArch& arch : kArchs) text += (text.empty() ? "" : ", ") + std::string(arch.name);
+  return text;
+}
+
+int lowest_ptx(const GpuArch& arch, const CompileOptions& options) {
+  return options.num_ctas > 1 ? std::max(arch.first_ptx, arch.cluster_ptx) : arch.first_ptx;
+}
+
+std::string refused(const CompileOptions& options) {
+  const GpuArch* arch = find_gpu_arch(options.arch);
+  if (!arch) return "unknown GPU architecture '" + options.arch + "'; expected one of " + gpu_arch_names();
+  const std::string name(arch->name);
+  if (const int ptx = lowest_ptx(*arch, options); ptx > options.ptx_version)
+    return name + (ptx > arch->first_ptx ? " with clusters" : "") + " needs " + ptx_text(ptx) +
+           ", but the driver accepts up to " + ptx_text(options.ptx_version) + "; update the NVIDIA driver";
+  if (!is_power_of_two(options.num_warps) || options.num_warps > kMaxWarps)
+    return "num_warps is a power of two from 1 to 32" + got(options.num_warps);
+  if (!is_power_of_two(options.num_ctas) || options.num_ctas > kMaxCluster)
+    return "num_ctas is 1, 2, 4, 8 or 16" + got(options.num_ctas);
+  const std::string ctas = "num_ctas is " + std::to_string(options.num_ctas) + ", but " + name;
+  if (options.num_ctas > 1 && arch->max_cluster == 1)
+    return ctas + " has no clusters of CTAs (sm_90 and later have); use num_ctas = 1";
+  if (options.num_ctas > arch->max_cluster)
+    return ctas + " has clusters of at most " + std::to_string(arch->max_cluster) +
+           " CTAs; use num_ctas = " + std::to_string(arch->max_cluster) + " or less";
+  if (options.max_registers < 0 || options.max_registers > arch->max_registers)
+    return "max_registers is 1 to 255, or 0 for no cap" + got(options.max_registers);
+  if (options.min_ctas_per_sm < 0 || options.min_ctas_per_sm > kMaxCtasPerSm)
+    return "min_ctas_per_sm is 1 to 32, or 0 for no floor" + got(options.min_ctas_per_sm);
+  return "";
+}
+
+}  // namespace ligerdsl::program

@@ -1,0 +1,116 @@
+// Every operation of the library on every architecture of the table: its plan asks for nothing that a GPU of that
+// architecture lacks, whatever the width, and what has least of everything compiles it.
+#include "kernels/argument_facts.h"
+#include "kernels/catalog.h"
+#include "program/gpu_arch.h"
+#include "ptx_kernel.h"
+
+namespace ligerdsl::testing {
+namespace {
+
+constexpr int kNewestPtx = 90;
+
+// The options of an operation with this width, and with all that it can compute.
+MetaValues settingsOf(const kernels::CatalogEntry& entry, const std::string& type, int64_t width) {
+  MetaValues settings;
+  for (const MetaField& field : entry.options) {
+    if (field.name == "type" || field.name == "weight_type") settings[field.name] = type;
+    if (field.name == "cols" || field.name == "classes") settings[field.name] = std::to_string(width);
+    if (field.name == "with_gradient") settings[field.name] = "true";
+  }
+  return settings;
+}
+
+bool hasWidth(const kernels::CatalogEntry& entry) {
+  return std::any_of(entry.options.begin(), entry.options.end(),
+                     [](const MetaField& field) { return field.name == "cols" || field.name == "classes"; });
+}
+
+program::CompileOptions optionsOf(const kernels::Launch& launch, std::string_view arch) {
+  program::CompileOptions options;
+  options.target = program::Target::nvptx;
+  options.arch = arch;
+  options.ptx_version = kNewestPtx;
+  options.num_warps = launch.num_warps;
+  options.num_ctas = launch.num_ctas;
+  options.num_stages = launch.num_stages;
+  options.min_ctas_per_sm = launch.min_ctas_per_sm;
+  const std::vector<bool> written = kernels::written_arguments(launch.program);
+  options.facts = kernels::argument_facts(launch.program, kernels::Variant::aligned);
+  for (size_t i = 0; i < written.size(); ++i) {
+    options.facts[i].alias_class = static_cast<uint32_t>(i + 1);
+    options.facts[i].read_only = !written[i];
+  }
+  return options;
+}
+
+class EveryArch : public ::testing::TestWithParam<std::string> {
+ protected:
+  // Calls back with each launch of each operation at these widths.
+  template <class Check>
+  void forEachLaunch(const std::vector<int64_t>& widths, const std::vector<std::string>& types, const Check& check) {
+    const kernels::Machine machine = kernels::gpu(GetParam(), /*sms=*/0, kNewestPtx);
+    for (const kernels::CatalogEntry& entry : kernels::catalog())
+      for (const std::string& type : types)
+        for (int64_t width : widths) {
+          SCOPED_TRACE(entry.name + " " + type + " " + std::to_string(width));
+          for (const kernels::Launch& launch : entry.make(machine, settingsOf(entry, type, width)).launches)
+            check(launch);
+          if (!hasWidth(entry)) break;
+        }
+  }
+};
+
+TEST_P(EveryArch, PlansAskForWhatThereIs) {
+  const program::GpuArch& arch = *program::find_gpu_arch(GetParam());
+  int clusters = 0;
+  forEachLaunch({64, 1000, 4096, 11008, 32768, 32776, 50257, 65536, 81920, 128256, 163840, 262144, 524288},
+                {"bf16", "f32"}, [&](const kernels::Launch& launch) {
+                  EXPECT_EQ(program::refused(optionsOf(launch, arch.name)), "") << launch.program.name;
+                  EXPECT_LE(launch.num_ctas, arch.max_cluster) << launch.program.name;
+                  clusters += launch.num_ctas > 1;
+                });
+  EXPECT_EQ(clusters > 0, arch.max_cluster > 1) << "clusters are used where there are some";
+}
+
+std::vector<std::string> archNames() {
+  std::vector<std::string> names;
+  for (const program::GpuArch& arch : program::gpu_archs()) names.emplace_back(arch.name);
+  return names;
+}
+
+const auto ownName = [](const auto& info) { return info.param; };
+
+INSTANTIATE_TEST_SUITE_P(All, EveryArch, ::testing::ValuesIn(archNames()), ownName);
+
+// Those with the least shared memory, without and with clusters and bulk copies.
+class LeastShared : public EveryArch {};
+
+TEST_P(LeastShared, Compiles) {
+  const program::GpuArch& arch = *program::find_gpu_arch(GetParam());
+  forEachLaunch({4096, 32768, 65536, 128256, 262144}, {"f32"}, [&](const kernels::Launch& launch) {
+    program::Artifact artifact;
+    ASSERT_NO_THROW(artifact = compileProgram(launch.program, optionsOf(launch, arch.name))) << launch.program.name;
+    EXPECT_LE(artifact.shared_bytes, arch.shared_per_cta) << launch.program.name;
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LeastShared, ::testing::Values("sm_86", "sm_120"), ownName);
+
+// An SM of sm_120 holds three CTAs of 512 threads: a floor of four is one of three there.
+TEST(EveryArchOnce, FloorsAreWhatAnSmHolds) {
+  for (const auto& [arch, floor] : {std::pair{"sm_90a", 4}, {"sm_120", 3}, {"sm_86", 3}}) {
+    program::CompileOptions options = withoutOverlap();
+    options.target = program::Target::nvptx;
+    options.arch = arch;
+    options.num_warps = 16;
+    options.min_ctas_per_sm = 4;
+    KernelBuilder k("floor");
+    k.view("x", f32, {512}).partition({512}).store({0}, k.zeros({512}, f32));
+    const std::string ptx = compileProgram(k.finish(), options).code;
+    EXPECT_NE(ptx.find(".minnctapersm " + std::to_string(floor)), std::string::npos) << arch << "\n" << ptx;
+  }
+}
+
+}  // namespace
+}  // namespace ligerdsl::testing
