@@ -1,6 +1,7 @@
 // Both sides of the C table in author.h: exporting a registry, and reading another binary's.
 #include "ligerdsl/dsl/author.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
@@ -88,12 +89,57 @@ int32_t record_kernel(size_t index, const char* settings, ligerdsl_author_bytes*
   return guarded(error, [&] { *program = copy_bytes(kernel_at(index).program_bytes(parse_settings(settings))); });
 }
 
+// Element i of an array from the other side: what that does not know is 0.
+template <class T>
+T sized(const T* array, size_t i) {
+  T copy{};
+  const size_t size = array->struct_size;
+  std::memcpy(&copy, reinterpret_cast<const char*>(array) + i * size, std::min(size, sizeof(T)));
+  return copy;
+}
+
+// The reverse. That side cannot keep what it does not know.
+template <class T>
+void give(const T& value, T* out) {
+  const auto* bytes = reinterpret_cast<const char*>(&value);
+  const size_t size = out->struct_size;
+  if (std::any_of(bytes + std::min(size, sizeof(T)), bytes + sizeof(T), [](char byte) { return byte != 0; }))
+    throw Error(
+        "error: the launch rule asks for what this program does not know yet; use a later one, or build the "
+        "kernels against its headers");
+  std::memcpy(out, bytes, std::min(size, sizeof(T)));
+  out->struct_size = size;
+}
+
+ligerdsl_author_launch crossing(const Launch& rule) {
+  ligerdsl_author_launch launch{.struct_size = sizeof(ligerdsl_author_launch),
+                                .grid = {1, 1, 1},
+                                .num_warps = rule.num_warps,
+                                .num_ctas = rule.num_ctas,
+                                .num_stages = rule.num_stages,
+                                .min_ctas_per_sm = rule.min_ctas_per_sm,
+                                .max_registers = rule.max_registers,
+                                .no_alias = rule.no_alias};
+  std::copy(rule.grid.begin(), rule.grid.end(), launch.grid);
+  return launch;
+}
+
+Launch crossed(const ligerdsl_author_launch& launch) {
+  return {.grid = {launch.grid[0], launch.grid[1], launch.grid[2]},
+          .num_warps = launch.num_warps,
+          .num_ctas = launch.num_ctas,
+          .num_stages = launch.num_stages,
+          .min_ctas_per_sm = launch.min_ctas_per_sm,
+          .max_registers = launch.max_registers,
+          .no_alias = launch.no_alias != 0};
+}
+
 int32_t launch_kernel(size_t index, const char* settings, const ligerdsl_author_argument* arguments, size_t n_arguments,
                       ligerdsl_author_launch* launch, ligerdsl_author_bytes* error) {
   return guarded(error, [&] {
     std::vector<LaunchArguments::Argument> list;
     for (size_t i = 0; i < n_arguments; ++i) {
-      const ligerdsl_author_argument& a = arguments[i];
+      const ligerdsl_author_argument a = sized<ligerdsl_author_argument>(arguments, i);
       LaunchArguments::Argument argument{a.name, {}, {}, a.number};
       if (a.rank > 0) {
         argument.dims.assign(a.dims, a.dims + a.rank);
@@ -103,8 +149,7 @@ int32_t launch_kernel(size_t index, const char* settings, const ligerdsl_author_
     }
     const Launch rule = kernel_at(index).launch(parse_settings(settings), LaunchArguments(std::move(list)));
     if (rule.grid.empty() || rule.grid.size() > 3) throw Error("error: a launch rule gives a grid of 1 to 3 axes");
-    *launch = {{1, 1, 1}, rule.num_warps, rule.num_ctas, rule.num_stages};
-    for (size_t i = 0; i < rule.grid.size(); ++i) launch->grid[i] = rule.grid[i];
+    give(crossing(rule), launch);
   });
 }
 
@@ -136,12 +181,14 @@ class LoadedKernel : public AnyKernel {
   Launch launch(const MetaValues& meta, const LaunchArguments& arguments) const override {
     std::vector<ligerdsl_author_argument> list;
     for (const LaunchArguments::Argument& a : arguments.all()) {
-      list.push_back({a.name.c_str(), static_cast<int32_t>(a.dims.size()), a.dims.data(), a.strides.data(), a.number});
+      list.push_back({sizeof(ligerdsl_author_argument), a.name.c_str(), static_cast<int32_t>(a.dims.size()),
+                      a.dims.data(), a.strides.data(), a.number});
     }
     ligerdsl_author_launch launch{};
+    launch.struct_size = sizeof launch;
     ligerdsl_author_bytes error{};
     check(table_->launch(index_, settings_text(meta).c_str(), list.data(), list.size(), &launch, &error), error);
-    return {{launch.grid[0], launch.grid[1], launch.grid[2]}, launch.num_warps, launch.num_ctas, launch.num_stages};
+    return crossed(launch);
   }
 
  private:
@@ -165,6 +212,7 @@ class LoadedKernel : public AnyKernel {
 const ligerdsl_author_table* author_table() {
   static const ligerdsl_author_table table = {
       LIGERDSL_AUTHOR_VERSION,
+      sizeof(ligerdsl_author_table),
       [] { return Registry::global().all().size(); },
       describe,
       record_kernel,

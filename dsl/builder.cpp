@@ -53,7 +53,7 @@ View KernelBuilder::view(const std::string& name, DType dtype, const Shape& dims
   }
   require_extents(dims, "dimensions of '" + name + "'", 1, loc);
   require_extents(strides, "strides of '" + name + "'", 0, loc);
-  return View(recorder_->argument(name, {TypeKind::view, dtype, dims, strides}, loc));
+  return View(recorder_->argument(name, {TypeKind::view, dtype, dims, strides}, loc, options.read_only));
 }
 
 Scalar KernelBuilder::scalar(const std::string& name, DType dtype, Loc loc) {

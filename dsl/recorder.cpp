@@ -96,7 +96,7 @@ program::Location Recorder::location(Loc loc) {
   return {entry->second, loc.line(), loc.column()};
 }
 
-Handle Recorder::argument(const std::string& name, Type type, Loc loc) {
+Handle Recorder::argument(const std::string& name, Type type, Loc loc, bool read_only) {
   const std::string op = "argument '" + name + "'";
   if (open_.size() != (ticket ? 2 : 1)) fail(loc, op, "arguments are declared outside loops and branches; move it up");
   if (!program::isIdentifier(name)) fail(loc, op, "a name is [a-zA-Z_][a-zA-Z0-9_]*");
@@ -105,7 +105,8 @@ Handle Recorder::argument(const std::string& name, Type type, Loc loc) {
   }
   Handle handle = new_value(type);
   scope_of_value_[handle.id] = open_.front().scope;
-  program_.arguments.push_back({name, handle.id});
+  if (read_only) this->read_only[handle.id] = program_.arguments.size();
+  program_.arguments.push_back({name, handle.id, read_only});
   return handle;
 }
 
@@ -126,10 +127,19 @@ std::vector<Handle> Recorder::emit(OpCode code, const std::vector<Handle>& opera
     require_live(operand, program::opName(code), loc);
     op.operands.push_back(operand.id);
   }
+  const auto origin = operands.empty() ? read_only.end() : read_only.find(operands[0].id);
+  const bool keeps = origin != read_only.end() && program::pointsIntoOperand(code);
+  const size_t argument = origin != read_only.end() ? origin->second : 0;
+  if (origin != read_only.end() && program::writesOperand(code))
+    fail(loc, program::opName(code),
+         "'" + program_.arguments[argument].name +
+             "' is a view that was declared read_only; declare it without, or "
+             "store to another view");
   std::vector<Handle> handles;
   for (const Type& type : results) {
     handles.push_back(new_value(type));
     op.results.push_back(handles.back().id);
+    if (keeps) read_only[handles.back().id] = argument;
   }
   if (exact_depth > 0 && !results.empty() && is_float(results[0].dtype) && program::isElementwise(code)) {
     attrs.push_back({AttrKey::no_contract, int64_t{1}});

@@ -34,7 +34,7 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
  public:
   explicit Recorder(std::string name);
 
-  Handle argument(const std::string& name, Type type, Loc loc);
+  Handle argument(const std::string& name, Type type, Loc loc, bool read_only = false);
 
   // Appends an op to the innermost open region. Operands must be live handles of this recorder.
   std::vector<Handle> emit(OpCode code, const std::vector<Handle>& operands, const std::vector<Type>& results,
@@ -72,6 +72,8 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   int exact_depth = 0;                // > 0: float ops carry no_contract
   int64_t num_residents = 0;          // so far: each gets the next number
   std::unordered_set<ValueId> leads;  // what View::lead gave
+  // Read-only views and pointers into them, by the number of the argument.
+  std::unordered_map<ValueId, size_t> read_only;
 
   // False once the handle's program is finished: nothing may be asked about it then.
   bool knows(const Handle& handle) const { return handle.id < program_.values.size(); }

@@ -2,21 +2,13 @@
 
 #include <stdexcept>
 
+#include "program/op_info.h"
+
 namespace ligerdsl::kernels {
 namespace {
 
 using program::Op;
 using program::OpCode;
-
-bool writes(OpCode code) {
-  return code == OpCode::store_tile || code == OpCode::store || code == OpCode::atomic_rmw;
-}
-
-// The result points into the same argument as the first operand.
-bool keeps_origin(OpCode code) {
-  return code == OpCode::view_ptr || code == OpCode::addptr || code == OpCode::splat || code == OpCode::broadcast ||
-         code == OpCode::reshape || code == OpCode::permute || code == OpCode::expand_dims;
-}
 
 struct Writes {
   std::vector<int> argument_of;  // per value: what a pointer or view points into, or -1
@@ -28,8 +20,8 @@ struct Writes {
     for (const Op& op : region.ops) {
       const int origin = op.operands.empty() ? -1 : argument_of[op.operands[0]];
       if (op.code == OpCode::view_ptr && origin >= 0) exposed[origin] = true;
-      if (keeps_origin(op.code) && !op.results.empty()) argument_of[op.results[0]] = origin;
-      if (writes(op.code)) {
+      if (program::pointsIntoOperand(op.code) && !op.results.empty()) argument_of[op.results[0]] = origin;
+      if (program::writesOperand(op.code)) {
         if (origin >= 0)
           written[origin] = true;
         else

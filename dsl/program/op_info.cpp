@@ -180,6 +180,15 @@ const char* attrName(AttrKey key) {
   return nullptr;
 }
 
+bool writesOperand(OpCode code) {
+  return code == OpCode::store_tile || code == OpCode::store || code == OpCode::atomic_rmw;
+}
+
+bool pointsIntoOperand(OpCode code) {
+  return code == OpCode::view_ptr || code == OpCode::addptr || code == OpCode::splat || code == OpCode::broadcast ||
+         code == OpCode::reshape || code == OpCode::permute || code == OpCode::expand_dims;
+}
+
 bool isElementwise(OpCode code) {
   return code >= OpCode::cast && code <= OpCode::sigmoid;
 }

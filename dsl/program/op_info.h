@@ -13,6 +13,9 @@ const char* opName(OpCode code);    // "load_tile"; nullptr for a number that is
 const char* attrName(AttrKey key);  // "tile_shape"; nullptr for a number that is no attribute
 
 bool isElementwise(OpCode code);  // cast, select, add ... sigmoid
+// Memory behind the first operand: whether the op may write it, and whether the op's result points into it too.
+bool writesOperand(OpCode code);
+bool pointsIntoOperand(OpCode code);
 
 // Whether the program is a loop over programs (KernelBuilder::by_tickets): then its first two arguments are the tickets
 // and the number of programs.

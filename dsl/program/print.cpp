@@ -77,7 +77,8 @@ class Printer {
   std::string run() {
     std::vector<std::string> arguments;
     for (const Argument& argument : program_.arguments) {
-      arguments.push_back("\n    " + value(argument.value) + " " + argument.name + ": " + type(argument.value));
+      arguments.push_back("\n    " + value(argument.value) + " " + argument.name + ": " + type(argument.value) +
+                          (argument.read_only ? " read_only" : ""));
     }
     text_ = "program " + program_.name + "(" + join(arguments) + ") {\n";
     ops(program_.body, 1);

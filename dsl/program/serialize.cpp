@@ -14,7 +14,7 @@
 namespace ligerdsl::program {
 namespace {
 
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr uint64_t kCanonicalNan = 0x7ff8000000000000u;
 
 class Writer {
@@ -280,6 +280,7 @@ std::string serialize(const Program& program) {
   out.list(program.arguments, [&](const Argument& argument) {
     out.text(argument.name);
     out.u32(argument.value);
+    out.u8(argument.read_only);
   });
   write(out, program.body);
   return out.take();
@@ -291,10 +292,11 @@ Program parseProgram(std::string_view bytes) {
   program.name = in.text();
   program.files = readLines(in);
   program.values = in.list(10, [&] { return readType(in); });
-  program.arguments = in.list(8, [&] {
+  program.arguments = in.list(9, [&] {
     Argument argument;
     argument.name = in.text();
     argument.value = in.u32();
+    argument.read_only = in.boolean();
     return argument;
   });
   program.body = readRegion(in, 0);

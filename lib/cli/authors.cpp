@@ -101,23 +101,17 @@ AuthorInstance::AuthorInstance(const AnyKernel& kernel, const std::vector<std::s
   set_arguments(std::move(rest), inputs);
 
   std::vector<LaunchArguments::Argument> launch_arguments;
-  std::vector<lib::ArgPromise> promises;
   for (const Argument& argument : arguments_) {
     std::vector<int64_t> strides(argument.shape.size());
     int64_t stride = 1;
     for (size_t i = strides.size(); i-- > 0; stride *= argument.shape[i]) strides[i] = stride;
     launch_arguments.push_back({argument.name, argument.shape, strides, argument.number});
-    promises.push_back({});
   }
   const Launch launch = kernel.launch(meta, LaunchArguments(launch_arguments));
   const auto axis = [&](size_t i) { return i < launch.grid.size() ? launch.grid[i] : 1; };
   grid_ = {axis(0), axis(1), axis(2)};
   if (ticket_arguments_) arguments_[1].number = static_cast<double>(grid_.x);
-  const lib::LaunchOptions options{.num_warps = launch.num_warps,
-                                   .num_ctas = launch.num_ctas,
-                                   .num_stages = launch.num_stages,
-                                   .min_ctas_per_sm = launch.min_ctas_per_sm};
-  launcher_ = std::make_unique<lib::Launcher>(*context_, program_, options, promises);
+  launcher_ = std::make_unique<lib::Launcher>(*context_, program_, launch);
   allocate(inputs);
 }
 

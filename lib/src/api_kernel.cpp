@@ -19,11 +19,10 @@ namespace {
 
 constexpr size_t kMaxViews = 24;
 
-// A launcher, and what a launch must check.
+// A launcher, and whose it is.
 struct AuthorKernel {
   ContextRef context;
   std::unique_ptr<Launcher> launcher;
-  bool no_alias = false;
 };
 
 ligerdsl_kernel_options_t read_options(const ligerdsl_kernel_options_t* given) {
@@ -84,7 +83,6 @@ std::unique_ptr<AuthorKernel> create(const ContextRef& context, const void* byte
                                      const ligerdsl_kernel_options_t& options) {
   const program::Program program = parse(bytes, size);
   if (context->options().deterministic) require_deterministic(program, program.body);
-  std::vector<ArgPromise> promises;
   size_t views = 0;
   for (const program::Argument& argument : program.arguments) {
     const program::Type& type = program.values[argument.value];
@@ -94,22 +92,20 @@ std::unique_ptr<AuthorKernel> create(const ContextRef& context, const void* byte
                                       " dimensions, at most " + std::to_string(kMaxRank) + " are supported");
     }
     views += view;
-    promises.push_back({.alias_class = options.no_alias ? static_cast<uint32_t>(promises.size() + 1) : 0});
   }
   if (views > kMaxViews)
     fail(Status::not_supported, "kernel " + program.name + " takes " + std::to_string(views) + " views, at most " +
                                     std::to_string(kMaxViews) + " are supported");
   auto kernel = std::make_unique<AuthorKernel>();
   kernel->context = context;
-  kernel->no_alias = options.no_alias != 0;
   kernel->launcher = std::make_unique<Launcher>(*context, program,
-                                                LaunchOptions{.num_warps = options.num_warps,
-                                                              .num_ctas = options.num_ctas,
-                                                              .num_stages = options.num_stages,
-                                                              .max_registers = options.max_registers,
-                                                              .min_ctas_per_sm = options.min_ctas_per_sm,
-                                                              .contract = options.forbid_contract == 0},
-                                                promises);
+                                                Launch{.num_warps = options.num_warps,
+                                                       .num_ctas = options.num_ctas,
+                                                       .num_stages = options.num_stages,
+                                                       .min_ctas_per_sm = options.min_ctas_per_sm,
+                                                       .max_registers = options.max_registers,
+                                                       .no_alias = options.no_alias != 0},
+                                                std::vector<ArgPromise>(), options.forbid_contract == 0);
   return kernel;
 }
 
@@ -165,14 +161,16 @@ uint64_t scalar_bits(const std::string& name, const program::Type& type, const l
 }
 
 void check_apart(const AuthorKernel& kernel, const BoundTensor* views, const size_t* args, size_t n_views) {
-  const auto& written = kernel.launcher->written();
-  const auto& names = kernel.launcher->program().arguments;
+  const Launcher& launcher = *kernel.launcher;
+  const auto& names = launcher.program().arguments;
   for (size_t a = 0; a < n_views; ++a) {
     for (size_t b = 0; b < n_views; ++b) {
-      if (a == b || !written[args[a]] || overlap(views[a], views[b]) == Overlap::none) continue;
-      fail(Status::invalid_alias, "`" + names[args[a]].name + "` shares memory with `" + names[args[b]].name +
-                                      "`, but the kernel was created with no_alias; pass separate memory, or create "
-                                      "it without");
+      if (a == b || !launcher.must_be_apart(args[a], args[b]) || overlap(views[a], views[b]) == Overlap::none) continue;
+      const bool read_only = names[args[b]].read_only;
+      fail(Status::invalid_alias,
+           "`" + names[args[a]].name + "` shares memory with `" + names[args[b]].name + "`, but " +
+               (read_only ? "the kernel declares that view read_only; pass separate memory, or declare it without"
+                          : "the kernel was created with no_alias; pass separate memory, or create it without"));
     }
   }
 }
@@ -202,7 +200,7 @@ void launch(const AuthorKernel& kernel, const ligerdsl_kernel_arg_t* args, size_
       pack.bits(scalar_bits(program.arguments[i].name, type, args[i]));
     }
   }
-  if (kernel.no_alias) check_apart(kernel, views, positions, n_views);
+  if (kernel.launcher->must_be_apart()) check_apart(kernel, views, positions, n_views);
   if (!grid[0] || !grid[1] || !grid[2]) return;
   const auto run = [&] { pack.launch({grid[0], grid[1], grid[2]}, stream); };
   if (!kernel.context->options().validate) return run();

@@ -36,7 +36,7 @@ KernelStep::KernelStep(Context& context, kernels::Launch launch, const StepNames
            "argument " + argument.name + " of kernel " + launch_.program.name + " is bound to nothing");
     }
   }
-  launcher_ = std::make_unique<Launcher>(context, launch_.program, options_of(launch_), promises);
+  launcher_ = std::make_unique<Launcher>(context, launch_.program, launch_of(launch_), promises);
 }
 
 void KernelStep::run(const BoundTensor* views, const int64_t* numbers, int64_t rows, runtime::Stream stream) const {

@@ -47,18 +47,30 @@ uint64_t bits_of(DType type, int64_t value) {
   }
 }
 
-LaunchOptions options_of(const kernels::Launch& launch) {
+Launch launch_of(const kernels::Launch& launch) {
   return {.num_warps = launch.num_warps,
           .num_ctas = launch.num_ctas,
           .num_stages = launch.num_stages,
           .min_ctas_per_sm = launch.min_ctas_per_sm};
 }
 
-Launcher::Launcher(Context& context, const program::Program& program, const LaunchOptions& options,
-                   const std::vector<ArgPromise>& promises)
-    : program_(program), written_(kernels::written_arguments(program)) {
+Launcher::Launcher(Context& context, const program::Program& program, const Launch& launch,
+                   std::vector<ArgPromise> promises, bool contract)
+    : program_(program),
+      written_(kernels::written_arguments(program)),
+      no_alias_(launch.no_alias),
+      must_be_apart_(launch.no_alias) {
+  promises.resize(program.arguments.size());
+  for (size_t i = 0; i < promises.size() && launch.no_alias; ++i)
+    promises[i].alias_class = static_cast<uint32_t>(i + 1);
   size_t slots = 0;
-  for (const program::Argument& argument : program.arguments) {
+  for (size_t i = 0; i < program.arguments.size(); ++i) {
+    const program::Argument& argument = program.arguments[i];
+    must_be_apart_ = must_be_apart_ || argument.read_only;
+    if (argument.read_only && written_[i])
+      fail(Status::invalid_program, "view " + argument.name + " of kernel " + program.name +
+                                        " is read_only, but a store may reach it through a pointer that comes out of "
+                                        "a loop or branch; declare it without read_only, or take no pointer to it");
     types_.push_back(program.values[argument.value]);
     slots += program::slotCount(types_.back());
   }
@@ -69,12 +81,12 @@ Launcher::Launcher(Context& context, const program::Program& program, const Laun
   const std::string bytes = program::serialize(program);
   const auto load = [&](kernels::Variant variant) {
     program::CompileOptions compile = context.base_options();
-    compile.num_warps = options.num_warps;
-    compile.num_ctas = options.num_ctas;
-    compile.num_stages = options.num_stages;
-    compile.max_registers = options.max_registers;
-    compile.min_ctas_per_sm = options.min_ctas_per_sm;
-    compile.contract = options.contract;
+    compile.num_warps = launch.num_warps;
+    compile.num_ctas = launch.num_ctas;
+    compile.num_stages = launch.num_stages;
+    compile.max_registers = launch.max_registers;
+    compile.min_ctas_per_sm = launch.min_ctas_per_sm;
+    compile.contract = contract;
     compile.facts = kernels::argument_facts(program, variant);
     for (size_t i = 0; i < compile.facts.size(); ++i) {
       program::ArgFacts& facts = compile.facts[i];
@@ -82,7 +94,7 @@ Launcher::Launcher(Context& context, const program::Program& program, const Laun
       for (size_t dim = 0; dim < std::min(exact.size(), facts.dims.size()); ++dim)
         if (exact[dim] >= 0) facts.dims[dim] = {.exact = exact[dim]};
       facts.alias_class = promises[i].alias_class;
-      facts.read_only = read_only(i, promises, written_);
+      facts.read_only = program.arguments[i].read_only || read_only(i, promises, written_);
     }
     facts_ = compile.facts;
     return context.load(bytes, compile);

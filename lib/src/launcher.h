@@ -12,6 +12,7 @@
 
 #include "kernels/launch.h"
 #include "lib/src/bind.h"
+#include "ligerdsl/dsl/kernel.h"
 #include "program/options.h"
 #include "program/program.h"
 #include "runtime/kernel.h"
@@ -24,20 +25,17 @@ struct ArgPromise {
   std::vector<int64_t> exact;  // views: per dimension, the size or -1; empty = what the program says
 };
 
-struct LaunchOptions {
-  int num_warps = 4, num_ctas = 1, num_stages = 1, max_registers = 0, min_ctas_per_sm = 0;
-  bool contract = true;
-};
-
-LaunchOptions options_of(const kernels::Launch& launch);
+// How a launch of the library's is compiled.
+Launch launch_of(const kernels::Launch& launch);
 
 class Launcher {
  public:
   static constexpr size_t kMaxSlots = 160;
 
-  // Compiles or loads. promises: one per argument of the program.
-  Launcher(Context& context, const program::Program& program, const LaunchOptions& options,
-           const std::vector<ArgPromise>& promises);
+  // Compiles or loads for `launch`, whose grid says nothing here. promises: one per argument of the program, or none.
+  // contract: a * b + c may become fma where the program does not forbid it.
+  Launcher(Context& context, const program::Program& program, const Launch& launch,
+           std::vector<ArgPromise> promises = {}, bool contract = true);
 
   // Packs one argument after the other, in the program's order, then launches. Takes no memory.
   class Pack {
@@ -56,6 +54,11 @@ class Launcher {
 
   const program::Program& program() const { return program_; }
   const std::vector<bool>& written() const { return written_; }
+  // Whether code counts on the second argument's memory being none that is written through the first; of any two.
+  bool must_be_apart() const { return must_be_apart_; }
+  bool must_be_apart(size_t written, size_t other) const {
+    return written_[written] && (no_alias_ || program_.arguments[other].read_only);
+  }
   // Programs along each axis that a launch takes at most.
   runtime::Grid largest_grid() const { return fastest().largest_grid(); }
   // The variant that launches of aligned arguments take.
@@ -65,6 +68,7 @@ class Launcher {
   program::Program program_;
   std::vector<program::Type> types_;  // of the arguments
   std::vector<bool> written_;
+  bool no_alias_ = false, must_be_apart_ = false;
   std::vector<program::ArgFacts> facts_;  // of the variant that was loaded last: the aligned one, where there are two
   std::shared_ptr<runtime::LoadedKernel> aligned_, generic_;
 };

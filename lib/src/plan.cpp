@@ -163,7 +163,7 @@ OperationPlan::OperationPlan(const ContextRef& context, const OpInfo& info, cons
       step.bindings.push_back(bind(info, recorded.program, arg));
       promises.push_back(promise(info, rules, step.bindings.back()));
     }
-    step.launcher = std::make_unique<Launcher>(*context, recorded.program, options_of(recorded), promises);
+    step.launcher = std::make_unique<Launcher>(*context, recorded.program, launch_of(recorded), promises);
     steps_.push_back(std::move(step));
   }
 }

@@ -518,5 +518,40 @@ TEST_F(Execute, NoAliasIsChecked) {
                  {"`out`", "`x`", "no_alias"});
 }
 
+TEST_F(Execute, ReadOnlyViewsAreNotWritten) {
+  KernelBuilder k("copy");
+  View to = k.view("to", f32, {dyn});
+  View from = k.view("from", f32, {dyn}, {.read_only = true});
+  to.partition({16}).store({0}, from.partition({16}).load({0}));
+  const CompiledKernel copy(context_, k.finish_bytes());
+  Owned x(LIGERDSL_F32, {32}), out(LIGERDSL_F32, {32});
+  std::iota(x.floats(), x.floats() + 32, 0.0f);
+  copy.launch(1, {out.tensor, x.tensor});
+  EXPECT_EQ(out.floats()[15], 15);
+  const ligerdsl_kernel_arg_t args[2] = {KernelArg(x.tensor).raw(), KernelArg(x.tensor).raw()};
+  const int32_t grid[3] = {1, 1, 1};
+  expect_failure(ligerdsl_kernel_launch(copy.get(), args, 2, grid, nullptr), LIGERDSL_INVALID_ALIAS,
+                 {"`to`", "`from`", "read_only"});
+
+  View read = k.view("read", f32, {dyn}, {.read_only = true});
+  Ptr p = k.ptr("p", f32);
+  Scalar first = read.load({0});
+  k.for_range(0, 2, 1, carry(p + k.arange(8)), [&](Scalar, PtrTile at) {
+    store(at, k.full({8}, 1.0, f32) * first);
+    return carry(at + 8);
+  });
+  const CompiledKernel apart(context_, k.finish_bytes());  // nothing has the view's address
+
+  View watched = k.view("watched", f32, {dyn}, {.read_only = true});
+  k.for_range(0, 2, 1, carry(watched.ptr() + k.arange(8)), [&](Scalar, PtrTile at) {
+    store(at, k.full({8}, 1.0, f32));
+    return carry(at + 8);
+  });
+  const std::string bytes = k.finish_bytes();
+  ligerdsl_kernel_t refused = nullptr;
+  expect_failure(ligerdsl_kernel_create(context_, bytes.data(), bytes.size(), nullptr, &refused),
+                 LIGERDSL_INVALID_PROGRAM, {"watched", "read_only", "a pointer that comes out of a loop"});
+}
+
 }  // namespace
 }  // namespace ligerdsl::test

@@ -46,6 +46,21 @@ const Kernel<TestMeta> kKernel{.name = "test_kernel",
                                }};
 LIGERDSL_REGISTER_KERNEL(kKernel);
 
+// Its launch rule sets every field to something else than its default.
+const Kernel<TestMeta> kBusyKernel{.name = "busy_kernel",
+                                   .description = "the same",
+                                   .build = build,
+                                   .launch = [](const TestMeta&, const LaunchArguments& a) {
+                                     return Launch{.grid = {a.dim("out", 0), 3, 5},
+                                                   .num_warps = 16,
+                                                   .num_ctas = 8,
+                                                   .num_stages = 4,
+                                                   .min_ctas_per_sm = 2,
+                                                   .max_registers = 96,
+                                                   .no_alias = true};
+                                   }};
+LIGERDSL_REGISTER_KERNEL(kBusyKernel);
+
 std::string message_of(const std::function<void()>& code) {
   try {
     code();
@@ -156,10 +171,67 @@ TEST(Author, ErrorsCrossAsText) {
             "error: launch rule: there is no argument 'out'");
 }
 
+TEST(Author, AllOfALaunchCrosses) {
+  const LaunchArguments arguments({{"out", {100}, {1}, 0.0}, {"n", {}, {}, 7.0}});
+  const Launch own = kBusyKernel.launch({}, arguments);
+  EXPECT_EQ(kernels_of(author_table())[1]->launch({}, arguments), own);
+  const Launch defaults;
+  EXPECT_NE(own.num_warps, defaults.num_warps);
+  EXPECT_NE(own.num_ctas, defaults.num_ctas);
+  EXPECT_NE(own.num_stages, defaults.num_stages);
+  EXPECT_NE(own.min_ctas_per_sm, defaults.min_ctas_per_sm);
+  EXPECT_NE(own.max_registers, defaults.max_registers);
+  EXPECT_NE(own.no_alias, defaults.no_alias);
+}
+
+// A program that was built before no_alias: it gets what it knows, and is told of what it does not know.
+TEST(Author, SmallerStructsAreFilledAsFarAsTheyGo) {
+  const ligerdsl_author_table& table = *author_table();
+  const size_t known = offsetof(ligerdsl_author_launch, no_alias);
+  const int64_t dims[1] = {100}, strides[1] = {1};
+  const ligerdsl_author_argument out{sizeof(ligerdsl_author_argument), "out", 1, dims, strides, 0};
+  const auto launch_of = [&](size_t index, ligerdsl_author_launch* launch) {
+    launch->struct_size = known;
+    launch->no_alias = 77;
+    ligerdsl_author_bytes error{};
+    table.launch(index, "", &out, 1, launch, &error);
+    const std::string message(error.data ? error.data : "");
+    table.free_bytes(error);
+    return message;
+  };
+  ligerdsl_author_launch launch{};
+  EXPECT_EQ(launch_of(0, &launch), "");
+  EXPECT_EQ(launch.struct_size, known);
+  EXPECT_EQ(launch.num_stages, 2);
+  EXPECT_EQ(launch.no_alias, 77) << "not the caller's";
+  EXPECT_NE(launch_of(1, &launch).find("asks for what this program does not know"), std::string::npos);
+  EXPECT_EQ(launch.no_alias, 77);
+}
+
+TEST(Author, ArgumentsOfALaterVersionAreRead) {
+  struct Later {
+    ligerdsl_author_argument known;
+    int64_t more;
+  };
+  const ligerdsl_author_table& table = *author_table();
+  const int64_t dims[1] = {5000}, strides[1] = {1};
+  const Later arguments[2] = {{{sizeof(Later), "in", 1, dims, strides, 0}, -1},
+                              {{sizeof(Later), "out", 1, dims, strides, 0}, -1}};
+  ligerdsl_author_launch launch{};
+  launch.struct_size = sizeof launch;
+  ligerdsl_author_bytes error{};
+  ASSERT_EQ(table.launch(0, "block=64", &arguments[0].known, 2, &launch, &error), 0);
+  EXPECT_EQ(launch.grid[0], 79);
+}
+
 TEST(Author, AnotherVersionIsRejected) {
-  ligerdsl_author_table table = *author_table();
-  table.version = 7;
-  EXPECT_NE(message_of([&] { kernels_of(&table); }).find("version 7"), std::string::npos);
+  for (uint32_t version : {1u, 7u}) {
+    ligerdsl_author_table table = *author_table();
+    table.version = version;
+    EXPECT_EQ(message_of([&] { kernels_of(&table); }),
+              "error: the kernels were built for version " + std::to_string(version) +
+                  " of the author interface, this program reads version 2; rebuild them against the installed headers");
+  }
 }
 
 }  // namespace

@@ -55,6 +55,10 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { Tile t = tile(k, {8}); k.finish(); tile(k, {8}) + t; }, "operator+: the operand belongs to a program that was already finished"},
     {__LINE__, [](KernelBuilder& k) { k.for_range(0, 4, 1, [&](Scalar) { k.finish(); }); }, "finish: a loop, branch or combiner is still being recorded; finish after it"},
     {__LINE__, [](KernelBuilder& k) { k.view("v", i32, {dyn}).store({0}, 5000000000); }, "store: the number 5000000000 does not fit in i32"},
+    // Read-only views.
+    {__LINE__, [](KernelBuilder& k) { k.view("v", f32, {dyn}, {.read_only = true}).partition({8}).store({0}, k.zeros({8}, f32)); }, "store_tile: 'v' is a view that was declared read_only; declare it without, or store to another view"},
+    {__LINE__, [](KernelBuilder& k) { store(k.view("v", f32, {dyn}, {.read_only = true}).ptr() + k.arange(8), k.zeros({8}, f32)); }, "store: 'v' is a view that was declared read_only; declare it without, or store to another view"},
+    {__LINE__, [](KernelBuilder& k) { k.view("w", i64, {dyn}); atomic_add(k.view("v", i64, {dyn}, {.read_only = true}).ptr() + 3, 1); }, "atomic_rmw: 'v' is a view that was declared read_only; declare it without, or store to another view"},
     // Shapes.
     {__LINE__, [](KernelBuilder& k) { k.zeros({100, 37}, f32); }, "full: dimension 1 of tile shape [100, 37] must be c * 2^n with odd c <= 31; round up to such a size and let the view's bounds or a mask cut the rest"},
     {__LINE__, [](KernelBuilder& k) { k.arange(0); }, "arange: dimension 0 of tile shape [0] must be c * 2^n"},

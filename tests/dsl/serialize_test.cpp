@@ -135,6 +135,14 @@ TEST(Serialize, RandomDamageIsSafe) {
   }
 }
 
+TEST(Serialize, ReadOnlyViewsStayReadOnly) {
+  KernelBuilder k("copy");
+  k.view("to", f32, {dyn}).store({0}, k.view("from", f32, {dyn}, {.read_only = true}).load({0}));
+  const Program program = parseProgram(k.finish_bytes());
+  EXPECT_FALSE(program.arguments[0].read_only);
+  EXPECT_TRUE(program.arguments[1].read_only);
+}
+
 TEST(Serialize, AnotherVersionIsNamed) {
   std::string bytes = serialize(test::every_op());
   bytes[4] = 99;

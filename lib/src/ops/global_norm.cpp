@@ -110,7 +110,7 @@ class GlobalNorm final : public OpPlan {
       promises.push_back({.alias_class = static_cast<uint32_t>(promises.size() + 1)});
       if (shape.size() == 1 && shape[0] != program::kDynamic) promises.back().exact = {shape[0]};
     }
-    return std::make_unique<Launcher>(*context_, launch.program, options_of(launch), promises);
+    return std::make_unique<Launcher>(*context_, launch.program, launch_of(launch), promises);
   }
 
   template <class ViewOf>

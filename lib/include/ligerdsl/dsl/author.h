@@ -3,13 +3,16 @@
 //
 // Text formats: meta settings are "name=value" pairs separated by commas ("" = all defaults). Field lists have one line
 // per field: name, type, default and the accepted values (comma separated, may be empty), separated by tabs.
+//
+// Structs say how large they are in the eyes of who filled them in (struct_size). Later versions append fields of which
+// 0 means what it was before; what one side does not know, the other takes to be 0.
 #ifndef LIGERDSL_DSL_AUTHOR_H_
 #define LIGERDSL_DSL_AUTHOR_H_
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define LIGERDSL_AUTHOR_VERSION 1u
+#define LIGERDSL_AUTHOR_VERSION 2u
 #define LIGERDSL_AUTHOR_ENTRY "ligerdsl_author_entry"
 
 #ifdef __cplusplus
@@ -17,6 +20,7 @@ extern "C" {
 #endif
 
 typedef struct ligerdsl_author_argument {
+  size_t struct_size; /* the same in all elements of an array */
   const char* name;
   int32_t rank; /* of a view; 0: a scalar */
   const int64_t* dims;
@@ -24,9 +28,11 @@ typedef struct ligerdsl_author_argument {
   double number; /* a scalar's value */
 } ligerdsl_author_argument;
 
+/* All of ligerdsl::Launch. */
 typedef struct ligerdsl_author_launch {
+  size_t struct_size; /* the caller's; no more is written */
   int64_t grid[3];
-  int32_t num_warps, num_ctas, num_stages;
+  int32_t num_warps, num_ctas, num_stages, min_ctas_per_sm, max_registers, no_alias;
 } ligerdsl_author_launch;
 
 typedef struct ligerdsl_author_bytes {
@@ -36,7 +42,8 @@ typedef struct ligerdsl_author_bytes {
 
 /* Functions that return int32_t give 0, or 1 with a message in *error. */
 typedef struct ligerdsl_author_table {
-  uint32_t version;
+  uint32_t version;     /* another one cannot be read at all */
+  uint32_t struct_size; /* functions beyond it are not there */
   size_t (*count)(void);
   int32_t (*describe)(size_t index, ligerdsl_author_bytes* name, ligerdsl_author_bytes* description,
                       ligerdsl_author_bytes* fields, ligerdsl_author_bytes* error);

@@ -27,13 +27,20 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-// How many programs run, and the resources of each.
+// How many programs run, the resources of each, and what is promised of their arguments.
 struct Launch {
   std::vector<int64_t> grid = {1};  // programs along x (and y, z); a 0 anywhere: nothing to run
   int num_warps = 4;                // nvptx: warps of 32 threads per program
   int num_ctas = 1;                 // nvptx: CTAs per cluster
   int num_stages = 2;               // nvptx: depth of software pipelines
-  int min_ctas_per_sm = 0;          // nvptx: registers and resident rows leave room for as many CTAs; 0 = no floor
+  // nvptx: registers and resident rows leave room for as many CTAs, or for as many as an SM can hold; 0 = no floor.
+  int min_ctas_per_sm = 0;
+  int max_registers = 0;  // nvptx: of a thread; 0 = no cap
+  // No two arguments share memory that the kernel writes, at any launch: nothing waits for stores that could be seen
+  // through another argument. Views of shared memory are refused at the launch; of pointers it is the caller's promise.
+  bool no_alias = false;
+
+  bool operator==(const Launch&) const = default;
 };
 
 // What a launch rule may look at: the sizes and scalars of this call, by argument name. Unknown names throw.
