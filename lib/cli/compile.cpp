@@ -8,6 +8,7 @@
 #include "lib/cli/authors.h"
 #include "lib/cli/commands.h"
 #include "lib/cli/environment.h"
+#include "lib/cli/launch_rule.h"
 #include "lib/cli/nearest.h"
 #include "lib/cli/numbers.h"
 #include "lib/cli/op_instance.h"
@@ -45,36 +46,12 @@ Recorded from_reproducer(const CompileRequest& request) {
   return {kept.program, program::parseOptions(kept.options)};
 }
 
-// A kernel of --load, with the options that ligerdsl_kernel_create takes beside its meta-parameters.
+// A kernel of --load, as its launch rule says or the settings do instead.
 void load_author(const AnyKernel& kernel, const std::vector<std::string>& settings, lib::Context& context) {
   std::map<std::string, std::string> rest;
   const MetaValues meta = take_meta(kernel, settings, &rest);
-  std::vector<std::string> names;
-  for (const MetaField& field : kernel.fields()) names.push_back(field.name);
-  const auto take = [&](const char* name, int fallback, int low, int high) {
-    names.push_back(name);
-    const auto found = rest.find(name);
-    if (found == rest.end()) return fallback;
-    const auto value = static_cast<int>(parse_integer(name, found->second, low, high));
-    rest.erase(found);
-    return value;
-  };
-  const lib::LaunchOptions options{.num_warps = take("num_warps", 4, 1, 32),
-                                   .num_ctas = take("num_ctas", 1, 1, 16),
-                                   .num_stages = take("num_stages", 2, 1, 16),
-                                   .max_registers = take("max_registers", 0, 0, 255),
-                                   .min_ctas_per_sm = take("min_ctas_per_sm", 0, 0, 32)};
-  const bool apart = take("no_alias", 0, 0, 1) != 0;
-  if (options.num_warps < 1 || options.num_warps > 32 || (options.num_warps & (options.num_warps - 1)) != 0)
-    throw Failure(kUsage, fmt::format("num_warps={}: expected a power of two from 1 to 32", options.num_warps));
-  if (!rest.empty()) {
-    throw Failure(kUsage, fmt::format("{} has no setting '{}'{}; there are {}", kernel.name(), rest.begin()->first,
-                                      did_you_mean(rest.begin()->first, names), fmt::join(names, ", ")));
-  }
   const program::Program program = program::parseProgram(kernel.program_bytes(meta));
-  std::vector<lib::ArgPromise> promises(program.arguments.size());
-  for (size_t i = 0; apart && i < promises.size(); ++i) promises[i].alias_class = static_cast<uint32_t>(i + 1);
-  const lib::Launcher launcher(context, program, options, promises);
+  const lib::Launcher launcher(context, program, launch_of(kernel, meta, program, std::move(rest)));
 }
 
 std::vector<Recorded> record(const Globals& globals, const CompileRequest& request,

@@ -1,0 +1,147 @@
+#include "lib/cli/launch_rule.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "lib/cli/nearest.h"
+#include "lib/cli/numbers.h"
+#include "lib/cli/output.h"
+#include "lib/cli/settings.h"
+#include "program/gpu_arch.h"
+
+namespace ligerdsl::cli {
+
+namespace {
+
+using Settings = std::map<std::string, std::string>;
+
+// Sizes, and numbers, that stand for those that are not known.
+constexpr int64_t kOpen[] = {1, 4096};
+
+std::optional<int64_t> take_integer(Settings& settings, const char* name, int low, int high) {
+  const auto found = settings.find(name);
+  if (found == settings.end()) return std::nullopt;
+  const int64_t value = parse_integer(name, found->second, low, high);
+  settings.erase(found);
+  return value;
+}
+
+// Takes the settings of a launch, and returns what sets them.
+std::function<void(Launch&)> take_launch_settings(Settings& settings) {
+  const auto warps = take_integer(settings, "num_warps", 1, program::kMaxWarps);
+  const auto ctas = take_integer(settings, "num_ctas", 1, program::kMaxCluster);
+  const auto stages = take_integer(settings, "num_stages", 1, program::kMaxStages);
+  const auto floor = take_integer(settings, "min_ctas_per_sm", 0, program::kMaxCtasPerSm);
+  const auto registers = take_integer(settings, "max_registers", 0, program::kMaxRegisters);
+  const auto no_alias = take_integer(settings, "no_alias", 0, 1);
+  if (warps && (*warps & (*warps - 1)) != 0)
+    throw Failure(kUsage, fmt::format("num_warps={}: expected a power of two from 1 to 32", *warps));
+  return [=](Launch& launch) {
+    if (warps) launch.num_warps = static_cast<int>(*warps);
+    if (ctas) launch.num_ctas = static_cast<int>(*ctas);
+    if (stages) launch.num_stages = static_cast<int>(*stages);
+    if (floor) launch.min_ctas_per_sm = static_cast<int>(*floor);
+    if (registers) launch.max_registers = static_cast<int>(*registers);
+    if (no_alias) launch.no_alias = *no_alias != 0;
+  };
+}
+
+// "4096x512", perhaps with what fills it behind a colon.
+std::vector<int64_t> parse_shape(const std::string& name, const std::string& text) {
+  std::vector<int64_t> shape;
+  const std::string sizes = text.substr(0, text.find(':'));
+  for (size_t at = 0; at <= sizes.size();) {
+    const size_t end = std::min(sizes.find('x', at), sizes.size());
+    shape.push_back(parse_integer(fmt::format("{}={}, a shape like 4096x512 or the name of another view", name, text),
+                                  sizes.substr(at, end - at), 0, kMaxSize));
+    at = end + 1;
+  }
+  return shape;
+}
+
+// The shape that the settings give a view, also by another one's name; empty: none.
+std::vector<int64_t> given_shape(const Settings& settings, const std::string& name, int depth = 0) {
+  const auto found = settings.find(name);
+  if (found == settings.end() || found->second.empty() || depth > 1) return {};
+  const bool digits = std::isdigit(static_cast<unsigned char>(found->second[0]));
+  return digits ? parse_shape(name, found->second) : given_shape(settings, found->second, depth + 1);
+}
+
+LaunchArguments arguments_of(const program::Program& program, const Settings& settings, int64_t open) {
+  std::vector<LaunchArguments::Argument> arguments;
+  for (const program::Argument& argument : program.arguments) {
+    const program::Type& type = program.values[argument.value];
+    LaunchArguments::Argument one{.name = argument.name, .dims = {}, .strides = {}, .number = 0};
+    if (type.kind == program::TypeKind::view) {
+      one.dims = given_shape(settings, argument.name);
+      if (one.dims.empty()) one.dims = type.shape;
+      if (one.dims.size() != type.shape.size())
+        throw Failure(kUsage, fmt::format("{}: expected {} dimensions, got {}", argument.name, type.shape.size(),
+                                          one.dims.size()));
+      std::replace(one.dims.begin(), one.dims.end(), program::kDynamic, open);
+      one.strides.resize(one.dims.size());
+      uint64_t stride = 1;
+      for (size_t i = one.strides.size(); i-- > 0; stride *= static_cast<uint64_t>(one.dims[i]))
+        one.strides[i] = static_cast<int64_t>(stride);
+    } else {
+      const auto given = settings.find(argument.name);
+      one.number = given == settings.end() ? static_cast<double>(open) : parse_real(argument.name, given->second);
+    }
+    arguments.push_back(std::move(one));
+  }
+  return LaunchArguments(std::move(arguments));
+}
+
+void require_known(const AnyKernel& kernel, const program::Program& program, const Settings& settings) {
+  std::vector<std::string> names;
+  for (const MetaField& field : kernel.fields()) names.push_back(field.name);
+  for (const program::Argument& argument : program.arguments) names.push_back(argument.name);
+  names.insert(names.end(), {"num_warps", "num_ctas", "num_stages", "max_registers", "min_ctas_per_sm", "no_alias"});
+  for (const auto& [name, text] : settings) {
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      throw Failure(kUsage, fmt::format("{} has no setting '{}'{}; there are {}", kernel.name(), name,
+                                        did_you_mean(name, names), fmt::join(names, ", ")));
+  }
+}
+
+[[noreturn]] void fail_for_sizes(const AnyKernel& kernel, const program::Program& program, const Settings& settings,
+                                 const std::string& why) {
+  std::vector<std::string> missing;
+  for (const program::Argument& argument : program.arguments) {
+    if (!settings.count(argument.name)) missing.push_back(argument.name + "=...");
+  }
+  throw Failure(kUsage, fmt::format("the launch rule of {} depends on its arguments{}; give {}, as for `ligerdsl run`",
+                                    kernel.name(), why, fmt::join(missing, ", ")));
+}
+
+}  // namespace
+
+Launch launch_of(const AnyKernel& kernel, const MetaValues& meta, const program::Program& program, Settings settings) {
+  const std::function<void(Launch&)> set = take_launch_settings(settings);
+  require_known(kernel, program, settings);
+  const auto is_given = [&](const program::Argument& argument) { return settings.count(argument.name) > 0; };
+  const bool all_given = std::all_of(program.arguments.begin(), program.arguments.end(), is_given);
+  std::optional<Launch> first;
+  for (const int64_t open : kOpen) {
+    Launch launch;
+    try {
+      launch = kernel.launch(meta, arguments_of(program, settings, open));
+    } catch (const Error& error) {
+      if (all_given) throw;
+      fail_for_sizes(kernel, program, settings, fmt::format(" ({})", error.what()));
+    }
+    launch.grid = {};
+    set(launch);
+    if (first && *first != launch) fail_for_sizes(kernel, program, settings, "");
+    first = launch;
+  }
+  return *first;
+}
+
+}  // namespace ligerdsl::cli
