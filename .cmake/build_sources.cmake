@@ -1,7 +1,7 @@
 # What goes into the binaries, once for everybody: CMake hashes these files for the build id, and git tells of them whether the
 # sources are those of a commit.
 set(LIGERDSL_BUILD_FOLDERS compiler dsl kernels runtime lib)
-set(LIGERDSL_BUILD_FILES *.cpp *.h *.hpp *.td *.py *.in *.map *.cmake CMakeLists.txt)
+set(LIGERDSL_BUILD_FILES *.cpp *.h *.hpp *.def *.td *.py *.in *.map *.cmake CMakeLists.txt)
 set(LIGERDSL_BUILD_ROOT_FILES CMakeLists.txt .cmake/*.cmake)
 
 # Patterns of all of them below `root`, for file(GLOB_RECURSE).

@@ -16,58 +16,17 @@ using detail::Operand;
 using detail::Pair;
 using detail::Recorder;
 using detail::recorder_of;
+using program::Dtypes;
+using program::info;
 using program::Predicate;
 
-// What dtypes an op accepts.
-enum class Accept { any, numbers, integers, integers_and_i1, floats, f32_only, i1_only };
-
-bool accepts(Accept rule, DType dtype) {
-  switch (rule) {
-    case Accept::any:
-      return true;
-    case Accept::numbers:
-      return dtype != i1;
-    case Accept::integers:
-      return is_plain_integer(dtype);
-    case Accept::integers_and_i1:
-      return is_integer(dtype);
-    case Accept::floats:
-      return is_float(dtype);
-    case Accept::f32_only:
-      return dtype == f32;
-    case Accept::i1_only:
-      return dtype == i1;
-  }
-  return false;
-}
-
-const char* wanted(Accept rule) {
-  switch (rule) {
-    case Accept::any:
-      return "any type";
-    case Accept::numbers:
-      return "a number type; convert an i1 with .to(i32)";
-    case Accept::integers:
-      return "an integer type";
-    case Accept::integers_and_i1:
-      return "an integer type or i1";
-    case Accept::floats:
-      return "a float type; convert with .to(f32)";
-    case Accept::f32_only:
-      return "f32; convert with .to(f32)";
-    case Accept::i1_only:
-      return "i1; compare first, as in x != 0";
-  }
-  return "";
-}
-
-void require_dtype(const Handle& x, Accept rule, const std::string& op, Loc loc) {
+void require_dtype(const Handle& x, Dtypes rule, const std::string& op, Loc loc) {
   if (accepts(rule, x.dtype)) return;
   const std::string kind = x.shape.empty() ? " scalar" : " tile " + detail::to_string(x.shape);
   fail(loc, op, std::string("got ") + name(x.dtype) + kind + ", expected " + wanted(rule));
 }
 
-Handle binary(OpCode code, Accept rule, const Operand& a, const Operand& b, const std::string& op, Loc loc,
+Handle binary(OpCode code, Dtypes rule, const Operand& a, const Operand& b, const std::string& op, Loc loc,
               Attrs attrs = {}) {
   for (const Operand* operand : {&a, &b}) {
     if (!operand->is_number && operand->handle.recorder) require_dtype(operand->handle, rule, op, loc);
@@ -80,7 +39,7 @@ Handle binary(OpCode code, Accept rule, const Operand& a, const Operand& b, cons
 Handle compare(Predicate predicate, const Operand& a, const Operand& b, const std::string& op, Loc loc) {
   const Pair pair = match(a, b, op, loc);
   const bool ordering = predicate != Predicate::eq && predicate != Predicate::ne;
-  require_dtype(pair.a, ordering ? Accept::numbers : Accept::any, op, loc);
+  require_dtype(pair.a, ordering ? Dtypes::numbers : Dtypes::any, op, loc);
   Recorder& recorder = *pair.a.recorder;
   detail::Type type = recorder.type(pair.a);
   type.dtype = i1;
@@ -88,10 +47,10 @@ Handle compare(Predicate predicate, const Operand& a, const Operand& b, const st
                            {{AttrKey::predicate, static_cast<int64_t>(predicate)}}, loc);
 }
 
-Handle unary(OpCode code, Accept rule, const Value& x, const std::string& op, Loc loc, bool fast = false) {
+Handle unary(OpCode code, const Value& x, const std::string& op, Loc loc, bool fast = false) {
   Recorder& recorder = recorder_of(x.handle(), op, loc);
   recorder.require_live(x.handle(), op, loc);
-  require_dtype(x.handle(), rule, op, loc);
+  require_dtype(x.handle(), info(code).dtypes, op, loc);
   Attrs attrs;
   if (fast) attrs.push_back({AttrKey::fast, int64_t{1}});
   return recorder.emit_one(code, {x.handle()}, recorder.type(x.handle()), std::move(attrs), loc);
@@ -100,12 +59,12 @@ Handle unary(OpCode code, Accept rule, const Value& x, const std::string& op, Lo
 Handle negate(const Operand& a) {
   Recorder& recorder = recorder_of(a.handle, "operator-", a.loc);
   recorder.require_live(a.handle, "operator-", a.loc);
-  require_dtype(a.handle, Accept::numbers, "operator-", a.loc);
+  require_dtype(a.handle, info(OpCode::neg).dtypes, "operator-", a.loc);
   return recorder.emit_one(OpCode::neg, {a.handle}, recorder.type(a.handle), {}, a.loc);
 }
 
 // ~x as x ^ -1, !x as x ^ true.
-Handle invert(const Operand& a, Accept rule, const std::string& op) {
+Handle invert(const Operand& a, Dtypes rule, const std::string& op) {
   Recorder& recorder = recorder_of(a.handle, op, a.loc);
   recorder.require_live(a.handle, op, a.loc);
   require_dtype(a.handle, rule, op, a.loc);
@@ -118,7 +77,7 @@ Handle invert(const Operand& a, Accept rule, const std::string& op) {
 Handle fused(const Value& a, const Operand& b, const Operand& c, Loc loc) {
   Recorder& recorder = recorder_of(a.handle(), "fma", loc);
   recorder.require_live(a.handle(), "fma", loc);
-  require_dtype(a.handle(), Accept::floats, "fma", loc);
+  require_dtype(a.handle(), info(OpCode::fma).dtypes, "fma", loc);
   const Pair ab = match(Operand(a, loc), b, "fma", loc);
   const Pair ac = match(Operand(Scalar(ab.a), loc), c, "fma", loc);
   const Pair bc = match(Operand(Scalar(ab.b), loc), Operand(Scalar(ac.a), loc), "fma", loc);
@@ -128,7 +87,7 @@ Handle fused(const Value& a, const Operand& b, const Operand& c, Loc loc) {
 Handle choose(const Value& condition, const Operand& a, const Operand& b, Loc loc) {
   Recorder& recorder = recorder_of(condition.handle(), "where", loc);
   recorder.require_live(condition.handle(), "where", loc);
-  require_dtype(condition.handle(), Accept::i1_only, "where", loc);
+  require_dtype(condition.handle(), Dtypes::i1, "where", loc);
   if (a.is_number && b.is_number) {
     fail(loc, "where",
          "both values are numbers, so the result has no type; make one with KernelBuilder::constant or full");
@@ -160,14 +119,22 @@ Handle choose(const Value& condition, const Operand& a, const Operand& b, Loc lo
 }
 
 // What an operator does with its operands; the result's place is the right operand's.
-template <OpCode code, Accept rule>
+template <OpCode code>
 Handle arithmetic(const Operand& a, const Operand& b, const char* op) {
-  return binary(code, rule, a, b, op, b.loc);
+  return binary(code, info(code).dtypes, a, b, op, b.loc);
+}
+template <OpCode code>
+Handle logic(const Operand& a, const Operand& b, const char* op) {
+  return binary(code, Dtypes::i1, a, b, op, b.loc);
 }
 // The same for functions, which have a place of their own.
-template <OpCode code, Accept rule, bool fast>
+template <OpCode code>
 Handle function(const Operand& a, const Operand& b, const char* op, Loc loc) {
-  return binary(code, rule, a, b, op, loc, fast ? Attrs{{AttrKey::fast, int64_t{1}}} : Attrs{});
+  return binary(code, info(code).dtypes, a, b, op, loc);
+}
+template <OpCode code>
+Handle fast_function(const Operand& a, const Operand& b, const char* op, Loc loc) {
+  return binary(code, Dtypes::f32, a, b, op, loc, {{AttrKey::fast, int64_t{1}}});
 }
 template <Predicate predicate>
 Handle comparison(const Operand& a, const Operand& b, const char* op) {
@@ -197,18 +164,18 @@ Handle comparison(const Operand& a, const Operand& b, const char* op) {
     return Scalar(__VA_ARGS__(a, b, "operator" #op)); \
   }
 
-LIGERDSL_OPERATOR(+, arithmetic<OpCode::add, Accept::numbers>)
-LIGERDSL_OPERATOR(-, arithmetic<OpCode::sub, Accept::numbers>)
-LIGERDSL_OPERATOR(*, arithmetic<OpCode::mul, Accept::numbers>)
-LIGERDSL_OPERATOR(/, arithmetic<OpCode::div, Accept::numbers>)
-LIGERDSL_OPERATOR(%, arithmetic<OpCode::rem, Accept::integers>)
-LIGERDSL_OPERATOR(&, arithmetic<OpCode::bit_and, Accept::integers_and_i1>)
-LIGERDSL_OPERATOR(|, arithmetic<OpCode::bit_or, Accept::integers_and_i1>)
-LIGERDSL_OPERATOR(^, arithmetic<OpCode::bit_xor, Accept::integers_and_i1>)
-LIGERDSL_OPERATOR(<<, arithmetic<OpCode::shl, Accept::integers>)
-LIGERDSL_OPERATOR(>>, arithmetic<OpCode::shr, Accept::integers>)
-LIGERDSL_OPERATOR(&&, arithmetic<OpCode::bit_and, Accept::i1_only>)
-LIGERDSL_OPERATOR(||, arithmetic<OpCode::bit_or, Accept::i1_only>)
+LIGERDSL_OPERATOR(+, arithmetic<OpCode::add>)
+LIGERDSL_OPERATOR(-, arithmetic<OpCode::sub>)
+LIGERDSL_OPERATOR(*, arithmetic<OpCode::mul>)
+LIGERDSL_OPERATOR(/, arithmetic<OpCode::div>)
+LIGERDSL_OPERATOR(%, arithmetic<OpCode::rem>)
+LIGERDSL_OPERATOR(&, arithmetic<OpCode::bit_and>)
+LIGERDSL_OPERATOR(|, arithmetic<OpCode::bit_or>)
+LIGERDSL_OPERATOR(^, arithmetic<OpCode::bit_xor>)
+LIGERDSL_OPERATOR(<<, arithmetic<OpCode::shl>)
+LIGERDSL_OPERATOR(>>, arithmetic<OpCode::shr>)
+LIGERDSL_OPERATOR(&&, logic<OpCode::bit_and>)
+LIGERDSL_OPERATOR(||, logic<OpCode::bit_or>)
 LIGERDSL_OPERATOR(==, comparison<Predicate::eq>)
 LIGERDSL_OPERATOR(!=, comparison<Predicate::ne>)
 LIGERDSL_OPERATOR(<, comparison<Predicate::lt>)
@@ -223,46 +190,30 @@ Scalar operator-(At<Scalar> a) {
   return Scalar(negate(a));
 }
 Tile operator~(At<Tile> a) {
-  return Tile(invert(a, Accept::integers_and_i1, "operator~"));
+  return Tile(invert(a, Dtypes::integers_and_i1, "operator~"));
 }
 Scalar operator~(At<Scalar> a) {
-  return Scalar(invert(a, Accept::integers_and_i1, "operator~"));
+  return Scalar(invert(a, Dtypes::integers_and_i1, "operator~"));
 }
 Tile operator!(At<Tile> a) {
-  return Tile(invert(a, Accept::i1_only, "operator!"));
+  return Tile(invert(a, Dtypes::i1, "operator!"));
 }
 Scalar operator!(At<Scalar> a) {
-  return Scalar(invert(a, Accept::i1_only, "operator!"));
+  return Scalar(invert(a, Dtypes::i1, "operator!"));
 }
 
-#define LIGERDSL_UNARY(fn, code, rule, fast)                             \
-  Tile fn(const Tile& x, Loc loc) {                                      \
-    return Tile(unary(OpCode::code, Accept::rule, x, #fn, loc, fast));   \
-  }                                                                      \
-  Scalar fn(const Scalar& x, Loc loc) {                                  \
-    return Scalar(unary(OpCode::code, Accept::rule, x, #fn, loc, fast)); \
+#define LIGERDSL_UNARY(fn, code, fast)                     \
+  Tile fn(const Tile& x, Loc loc) {                        \
+    return Tile(unary(OpCode::code, x, #fn, loc, fast));   \
+  }                                                        \
+  Scalar fn(const Scalar& x, Loc loc) {                    \
+    return Scalar(unary(OpCode::code, x, #fn, loc, fast)); \
   }
 
-LIGERDSL_UNARY(abs, abs, numbers, false)
-LIGERDSL_UNARY(floor, floor, floats, false)
-LIGERDSL_UNARY(ceil, ceil, floats, false)
-LIGERDSL_UNARY(exp, exp, f32_only, false)
-LIGERDSL_UNARY(exp2, exp2, f32_only, false)
-LIGERDSL_UNARY(log, log, f32_only, false)
-LIGERDSL_UNARY(log2, log2, f32_only, false)
-LIGERDSL_UNARY(sqrt, sqrt, f32_only, false)
-LIGERDSL_UNARY(rsqrt, rsqrt, f32_only, false)
-LIGERDSL_UNARY(tanh, tanh, f32_only, false)
-LIGERDSL_UNARY(erf, erf, f32_only, false)
-LIGERDSL_UNARY(sigmoid, sigmoid, f32_only, false)
-LIGERDSL_UNARY(fast_exp, exp, f32_only, true)
-LIGERDSL_UNARY(fast_exp2, exp2, f32_only, true)
-LIGERDSL_UNARY(fast_log, log, f32_only, true)
-LIGERDSL_UNARY(fast_log2, log2, f32_only, true)
-LIGERDSL_UNARY(fast_sqrt, sqrt, f32_only, true)
-LIGERDSL_UNARY(fast_rsqrt, rsqrt, f32_only, true)
-LIGERDSL_UNARY(fast_tanh, tanh, f32_only, true)
-LIGERDSL_UNARY(fast_sigmoid, sigmoid, f32_only, true)
+LIGERDSL_UNARY(abs, abs, false)
+#define LIGERDSL_MATH(name, ...) LIGERDSL_UNARY(name, name, false)
+#define LIGERDSL_FAST_MATH(name, ...) LIGERDSL_UNARY(name, name, false) LIGERDSL_UNARY(fast_##name, name, true)
+#include "ligerdsl/dsl/ops.def"
 
 #define LIGERDSL_BINARY(fn, ...)                                            \
   Tile fn(const Tile& a, const Tile& b, Loc loc) {                          \
@@ -284,15 +235,15 @@ LIGERDSL_UNARY(fast_sigmoid, sigmoid, f32_only, true)
     return Scalar(__VA_ARGS__(a, Operand(b, loc), #fn, loc));               \
   }
 
-LIGERDSL_BINARY(min, function<OpCode::min, Accept::numbers, false>)
-LIGERDSL_BINARY(max, function<OpCode::max, Accept::numbers, false>)
-LIGERDSL_BINARY(fast_div, function<OpCode::div, Accept::f32_only, true>)
+LIGERDSL_BINARY(min, function<OpCode::min>)
+LIGERDSL_BINARY(max, function<OpCode::max>)
+LIGERDSL_BINARY(fast_div, fast_function<OpCode::div>)
 
 namespace {
 
 Handle clamp_handle(const Value& x, const Operand& lo, const Operand& hi, Loc loc) {
-  const Handle low = binary(OpCode::max, Accept::numbers, Operand(x, loc), lo, "clamp", loc);
-  return binary(OpCode::min, Accept::numbers, Operand(Value(low), loc), hi, "clamp", loc);
+  const Handle low = binary(OpCode::max, info(OpCode::max).dtypes, Operand(x, loc), lo, "clamp", loc);
+  return binary(OpCode::min, info(OpCode::min).dtypes, Operand(Value(low), loc), hi, "clamp", loc);
 }
 
 }  // namespace

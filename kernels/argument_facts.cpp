@@ -26,7 +26,7 @@ class LargestTiles {
  private:
   void collect(const program::Region& region) {
     for (const Op& op : region.ops) {
-      if (op.code == OpCode::load_tile || op.code == OpCode::store_tile) meet(op, elements_of(op));
+      if (op.find(program::AttrKey::tile_shape)) meet(op, elements_of(op));
       if (op.code == OpCode::view_ptr) meet(op, 2);
       for (const program::Region& inner : op.regions) collect(inner);
     }

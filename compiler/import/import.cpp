@@ -2,7 +2,6 @@
 
 #include "compiler/import/importer.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "program/op_info.h"
 
 using namespace mlir;
 

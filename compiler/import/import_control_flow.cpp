@@ -6,6 +6,7 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 
 using program::AttrKey;
+using program::ControlOp;
 using program::OpCode;
 
 // Fills `block` (arguments already added) with the region's ops; the region's yield becomes the terminator that the
@@ -41,8 +42,8 @@ void Importer::controlFlow(const program::Op& op, Location loc) {
     importBlock(source, block);
     return block;
   };
-  switch (op.code) {
-    case OpCode::for_range: {
+  switch (static_cast<ControlOp>(op.code)) {
+    case ControlOp::for_range: {
       auto loop = scf::ForOp::create(builder, loc, operands[0], operands[1], operands[2], ValueRange(operands).drop_front(3));
       for (auto [key, name] : {std::pair(AttrKey::num_stages, tile::kNumStagesAttr), std::pair(AttrKey::unroll, tile::kUnrollAttr),
                                std::pair(AttrKey::flatten, tile::kFlattenAttr)})
@@ -51,21 +52,23 @@ void Importer::controlFlow(const program::Op& op, Location loc) {
       importBlock(op.regions[0], loop.getBody());
       return bind(op, loop.getResults());
     }
-    case OpCode::if_else: {
+    case ControlOp::if_else: {
       bool hasElse = !op.regions[1].ops.empty();
       auto branch = scf::IfOp::create(builder, loc, types, operands[0], /*addThenBlock=*/false, /*addElseBlock=*/false);
       addBlock(branch.getThenRegion(), op.regions[0]);
       if (hasElse) addBlock(branch.getElseRegion(), op.regions[1]);
       return bind(op, branch.getResults());
     }
-    default: {
+    case ControlOp::while_loop: {
       auto loop = scf::WhileOp::create(builder, loc, types, operands);
       if (op.find(AttrKey::independent)) loop->setAttr(tile::kIndependentAttr, builder.getUnitAttr());
       addBlock(loop.getBefore(), op.regions[0]);
       addBlock(loop.getAfter(), op.regions[1]);
       return bind(op, loop.getResults());
     }
+    case ControlOp::yield: break;  // importBlock makes the terminator
   }
+  unknown(op);
 }
 
 }  // namespace ligerdsl::compiler

@@ -7,7 +7,11 @@ namespace ligerdsl::compiler {
 
 using arith::FastMathFlags;
 using program::AttrKey;
-using program::OpCode;
+using program::ArithmeticOp;
+using program::ElementwiseOp;
+using program::IntegerOp;
+using program::MathOp;
+using program::SignOp;
 
 Value Importer::splatConstant(Location loc, Type type, double number) {
   TypedAttr attr = builder.getFloatAttr(getElementTypeOrSelf(type), number);
@@ -18,7 +22,7 @@ Value Importer::splatConstant(Location loc, Type type, double number) {
 // 1 / (1 + e^-x): the approximate exponential and division keep abs 1e-6 and rel 1e-5 over the whole range.
 Value Importer::sigmoid(Location loc, Value x) {
   Value one = splatConstant(loc, x.getType(), 1.0);
-  Value e = math::ExpOp::create(builder, loc, arith::NegFOp::create(builder, loc, x), FastMathFlags::afn);
+  Value e = mlir::math::ExpOp::create(builder, loc, arith::NegFOp::create(builder, loc, x), FastMathFlags::afn);
   Value denominator = arith::AddFOp::create(builder, loc, one, e);
   return arith::DivFOp::create(builder, loc, one, denominator, FastMathFlags::afn);
 }
@@ -61,53 +65,84 @@ Value Importer::cast(Location loc, Value source, Type type) {
   return arith::ExtSIOp::create(builder, loc, type, source);
 }
 
-Value Importer::elementwise(const program::Op& op, Location loc, Type type) {
-  SmallVector<Value> v = lookup(op.operands);
-  bool isFloat = isa<FloatType>(getElementTypeOrSelf(v.back().getType()));
-  bool fast = op.integer(AttrKey::fast);
+FastMathFlags Importer::flags(const program::Op& op) {
   FastMathFlags contract =
       options.contract && !op.integer(AttrKey::no_contract) ? FastMathFlags::contract : FastMathFlags::none;
-  FastMathFlags flags = fast ? FastMathFlags::afn | contract : contract;
-  auto binary = [&]<typename Float, typename Int>() -> Value {
-    if (isFloat) return Float::create(builder, loc, v[0], v[1], flags);
-    return Int::create(builder, loc, v[0], v[1]);
-  };
-  auto unary = [&]<typename Math>() -> Value { return Math::create(builder, loc, v[0], flags); };
-  switch (op.code) {
-    case OpCode::cast: return cast(loc, v[0], type);
-    case OpCode::select: return arith::SelectOp::create(builder, loc, v[0], v[1], v[2]);
-    case OpCode::add: return binary.operator()<arith::AddFOp, arith::AddIOp>();
-    case OpCode::sub: return binary.operator()<arith::SubFOp, arith::SubIOp>();
-    case OpCode::mul: return binary.operator()<arith::MulFOp, arith::MulIOp>();
-    case OpCode::div: return binary.operator()<arith::DivFOp, arith::DivSIOp>();
-    case OpCode::rem: return binary.operator()<arith::RemFOp, arith::RemSIOp>();
-    case OpCode::min: return binary.operator()<arith::MinimumFOp, arith::MinSIOp>();
-    case OpCode::max: return binary.operator()<arith::MaximumFOp, arith::MaxSIOp>();
-    case OpCode::bit_and: return arith::AndIOp::create(builder, loc, v[0], v[1]);
-    case OpCode::bit_or: return arith::OrIOp::create(builder, loc, v[0], v[1]);
-    case OpCode::bit_xor: return arith::XOrIOp::create(builder, loc, v[0], v[1]);
-    case OpCode::shl: return arith::ShLIOp::create(builder, loc, v[0], v[1]);
-    case OpCode::shr: return arith::ShRSIOp::create(builder, loc, v[0], v[1]);
-    case OpCode::compare: return compare(loc, op.integer(AttrKey::predicate), v[0], v[1]);
-    case OpCode::fma: return math::FmaOp::create(builder, loc, v[0], v[1], v[2]);
-    case OpCode::neg:
-      if (isFloat) return arith::NegFOp::create(builder, loc, v[0]);
-      return arith::SubIOp::create(builder, loc, arith::ConstantOp::create(builder, loc, builder.getZeroAttr(type)), v[0]);
-    case OpCode::abs:
-      if (isFloat) return math::AbsFOp::create(builder, loc, v[0]);
-      return math::AbsIOp::create(builder, loc, v[0]);
-    case OpCode::floor: return unary.operator()<math::FloorOp>();
-    case OpCode::ceil: return unary.operator()<math::CeilOp>();
-    case OpCode::exp: return unary.operator()<math::ExpOp>();
-    case OpCode::exp2: return unary.operator()<math::Exp2Op>();
-    case OpCode::log: return unary.operator()<math::LogOp>();
-    case OpCode::log2: return unary.operator()<math::Log2Op>();
-    case OpCode::sqrt: return unary.operator()<math::SqrtOp>();
-    case OpCode::rsqrt: return unary.operator()<math::RsqrtOp>();
-    case OpCode::tanh: return unary.operator()<math::TanhOp>();
-    case OpCode::erf: return unary.operator()<math::ErfOp>();
-    default: return sigmoid(loc, v[0]);
+  return op.integer(AttrKey::fast) ? FastMathFlags::afn | contract : contract;
+}
+
+Value Importer::elementwise(const program::Op& op, Location loc, Type type) {
+  SmallVector<Value> v = lookup(op.operands);
+  switch (static_cast<ElementwiseOp>(op.code)) {
+    case ElementwiseOp::cast: return cast(loc, v[0], type);
+    case ElementwiseOp::select: return arith::SelectOp::create(builder, loc, v[0], v[1], v[2]);
+    case ElementwiseOp::compare: return compare(loc, op.integer(AttrKey::predicate), v[0], v[1]);
+    case ElementwiseOp::fma: return mlir::math::FmaOp::create(builder, loc, v[0], v[1], v[2]);
   }
+  return unknown(op);
+}
+
+Value Importer::arithmetic(const program::Op& op, Location loc) {
+  Value a = values[op.operands[0]], b = values[op.operands[1]];
+  auto create = [&]<typename Float, typename Int>() -> Value {
+    if (isa<FloatType>(getElementTypeOrSelf(a.getType()))) return Float::create(builder, loc, a, b, flags(op));
+    return Int::create(builder, loc, a, b);
+  };
+  switch (static_cast<ArithmeticOp>(op.code)) {
+    case ArithmeticOp::add: return create.operator()<arith::AddFOp, arith::AddIOp>();
+    case ArithmeticOp::sub: return create.operator()<arith::SubFOp, arith::SubIOp>();
+    case ArithmeticOp::mul: return create.operator()<arith::MulFOp, arith::MulIOp>();
+    case ArithmeticOp::div: return create.operator()<arith::DivFOp, arith::DivSIOp>();
+    case ArithmeticOp::min: return create.operator()<arith::MinimumFOp, arith::MinSIOp>();
+    case ArithmeticOp::max: return create.operator()<arith::MaximumFOp, arith::MaxSIOp>();
+  }
+  return unknown(op);
+}
+
+Value Importer::integer(const program::Op& op, Location loc) {
+  Value a = values[op.operands[0]], b = values[op.operands[1]];
+  switch (static_cast<IntegerOp>(op.code)) {
+    case IntegerOp::rem: return arith::RemSIOp::create(builder, loc, a, b);
+    case IntegerOp::bit_and: return arith::AndIOp::create(builder, loc, a, b);
+    case IntegerOp::bit_or: return arith::OrIOp::create(builder, loc, a, b);
+    case IntegerOp::bit_xor: return arith::XOrIOp::create(builder, loc, a, b);
+    case IntegerOp::shl: return arith::ShLIOp::create(builder, loc, a, b);
+    case IntegerOp::shr: return arith::ShRSIOp::create(builder, loc, a, b);
+  }
+  return unknown(op);
+}
+
+Value Importer::sign(const program::Op& op, Location loc, Type type) {
+  Value x = values[op.operands[0]];
+  bool isFloat = isa<FloatType>(getElementTypeOrSelf(type));
+  switch (static_cast<SignOp>(op.code)) {
+    case SignOp::neg:
+      if (isFloat) return arith::NegFOp::create(builder, loc, x);
+      return arith::SubIOp::create(builder, loc, arith::ConstantOp::create(builder, loc, builder.getZeroAttr(type)), x);
+    case SignOp::abs:
+      if (isFloat) return mlir::math::AbsFOp::create(builder, loc, x);
+      return mlir::math::AbsIOp::create(builder, loc, x);
+  }
+  return unknown(op);
+}
+
+Value Importer::math(const program::Op& op, Location loc) {
+  Value x = values[op.operands[0]];
+  auto create = [&]<typename Math>() -> Value { return Math::create(builder, loc, x, flags(op)); };
+  switch (static_cast<MathOp>(op.code)) {
+    case MathOp::floor: return create.operator()<mlir::math::FloorOp>();
+    case MathOp::ceil: return create.operator()<mlir::math::CeilOp>();
+    case MathOp::exp: return create.operator()<mlir::math::ExpOp>();
+    case MathOp::exp2: return create.operator()<mlir::math::Exp2Op>();
+    case MathOp::log: return create.operator()<mlir::math::LogOp>();
+    case MathOp::log2: return create.operator()<mlir::math::Log2Op>();
+    case MathOp::sqrt: return create.operator()<mlir::math::SqrtOp>();
+    case MathOp::rsqrt: return create.operator()<mlir::math::RsqrtOp>();
+    case MathOp::tanh: return create.operator()<mlir::math::TanhOp>();
+    case MathOp::erf: return create.operator()<mlir::math::ErfOp>();
+    case MathOp::sigmoid: return sigmoid(loc, x);
+  }
+  return unknown(op);
 }
 
 }  // namespace ligerdsl::compiler

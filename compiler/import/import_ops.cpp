@@ -7,7 +7,11 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 
 using program::AttrKey;
+using program::CreationOp;
+using program::Family;
+using program::MemoryOp;
 using program::OpCode;
+using program::ShapeOp;
 
 void Importer::bind(const program::Op& op, ValueRange results) {
   for (auto [id, value] : llvm::zip_equal(op.results, results)) values[id] = value;
@@ -36,16 +40,20 @@ Value Importer::lead(const program::Op& op, Location loc, Type type) {
 
 Value Importer::creation(const program::Op& op, Location loc, Type type) {
   auto axis = static_cast<uint32_t>(op.integer(AttrKey::axis));
-  switch (op.code) {
-    case OpCode::program_id: return tile::ProgramIdOp::create(builder, loc, type, axis);
-    case OpCode::num_programs: return tile::NumProgramsOp::create(builder, loc, type, axis);
-    case OpCode::arange: return tile::MakeRangeOp::create(builder, loc, type);
-    case OpCode::dim: return tile::DimOp::create(builder, loc, values[op.operands[0]], axis);
-    case OpCode::stride: return tile::StrideOp::create(builder, loc, values[op.operands[0]], axis);
-    case OpCode::lead:
-    case OpCode::lead_limit: return lead(op, loc, type);
-    default: break;
+  switch (static_cast<CreationOp>(op.code)) {
+    case CreationOp::program_id: return tile::ProgramIdOp::create(builder, loc, type, axis);
+    case CreationOp::num_programs: return tile::NumProgramsOp::create(builder, loc, type, axis);
+    case CreationOp::constant: return constant(op, loc, type);
+    case CreationOp::arange: return tile::MakeRangeOp::create(builder, loc, type);
+    case CreationOp::dim: return tile::DimOp::create(builder, loc, values[op.operands[0]], axis);
+    case CreationOp::stride: return tile::StrideOp::create(builder, loc, values[op.operands[0]], axis);
+    case CreationOp::lead:
+    case CreationOp::lead_limit: return lead(op, loc, type);
   }
+  return unknown(op);
+}
+
+Value Importer::constant(const program::Op& op, Location loc, Type type) {
   Type element = getElementTypeOrSelf(type);
   TypedAttr scalar;
   if (isa<FloatType>(element))
@@ -58,16 +66,17 @@ Value Importer::creation(const program::Op& op, Location loc, Type type) {
 
 Value Importer::shape(const program::Op& op, Location loc, Type type) {
   Value source = values[op.operands[0]];
-  switch (op.code) {
-    case OpCode::splat: return tile::SplatOp::create(builder, loc, type, source);
-    case OpCode::expand_dims:
+  switch (static_cast<ShapeOp>(op.code)) {
+    case ShapeOp::splat: return tile::SplatOp::create(builder, loc, type, source);
+    case ShapeOp::expand_dims:
       return tile::ExpandDimsOp::create(builder, loc, type, source, static_cast<uint32_t>(op.integer(AttrKey::axis)));
-    case OpCode::broadcast: return tile::BroadcastOp::create(builder, loc, type, source);
-    case OpCode::reshape: return tile::ReshapeOp::create(builder, loc, type, source);
-    default:
+    case ShapeOp::broadcast: return tile::BroadcastOp::create(builder, loc, type, source);
+    case ShapeOp::reshape: return tile::ReshapeOp::create(builder, loc, type, source);
+    case ShapeOp::permute:
       return tile::PermuteOp::create(builder, loc, type, source,
                                      std::get<std::vector<int64_t>>(*op.find(AttrKey::permutation)));
   }
+  return unknown(op);
 }
 
 // The language's Cache (lib/include/ligerdsl/dsl/values.h) has no `all`. A hint never changes a result: unknown ones are dropped.
@@ -94,8 +103,8 @@ void Importer::memory(const program::Op& op, Location loc) {
   auto indices = [&](ArrayRef<Value> scalars) {
     return llvm::map_to_vector(scalars, [&](Value v) { return toI64(loc, v); });
   };
-  switch (op.code) {
-    case OpCode::load_tile: {
+  switch (static_cast<MemoryOp>(op.code)) {
+    case MemoryOp::load_tile: {
       Type result = typeOf(op.results[0]), element = getElementTypeOrSelf(result);
       TypedAttr pad;
       if (double value = op.number(AttrKey::pad); value != 0 || std::signbit(value))
@@ -107,32 +116,42 @@ void Importer::memory(const program::Op& op, Location loc) {
                    ->getResults());
       return;
     }
-    case OpCode::store_tile:
+    case MemoryOp::store_tile:
       tile::StoreTileOp::create(builder, loc, operands.back(), operands[0],
                                 indices(ArrayRef(operands).drop_front().drop_back()), lead, tileShape(), cache, evict);
       return;
-    case OpCode::view_ptr:
+    case MemoryOp::view_ptr:
       bind(op, tile::ViewPtrOp::create(builder, loc, typeOf(op.results[0]), operands[0])->getResults());
       return;
-    case OpCode::addptr:
+    case MemoryOp::addptr:
       bind(op, tile::AddPtrOp::create(builder, loc, typeOf(op.results[0]), operands[0], operands[1])->getResults());
       return;
-    case OpCode::load: {
+    case MemoryOp::load: {
       bool hasOther = op.integer(AttrKey::has_other);
       bind(op, tile::LoadOp::create(builder, loc, typeOf(op.results[0]), operands[0], hasMask ? operands[1] : Value(),
                                     hasOther ? operands.back() : Value())
                    ->getResults());
       return;
     }
-    case OpCode::store:
+    case MemoryOp::store:
       tile::StoreOp::create(builder, loc, operands[1], operands[0], hasMask ? operands[2] : Value());
       return;
-    default:
-      bind(op, tile::AtomicRMWOp::create(builder, loc, typeOf(op.results[0]),
-                                         static_cast<tile::AtomicKind>(op.integer(AttrKey::atomic)), operands[1], operands[0],
-                                         hasMask ? operands[2] : Value())
-                   ->getResults());
   }
+  unknown(op);
+}
+
+void Importer::atomic(const program::Op& op, Location loc) {
+  SmallVector<Value> operands = lookup(op.operands);
+  Value mask = op.integer(AttrKey::has_mask) ? operands.back() : Value();
+  switch (static_cast<program::AtomicOp>(op.code)) {
+    case program::AtomicOp::atomic_rmw:
+      bind(op, tile::AtomicRMWOp::create(builder, loc, typeOf(op.results[0]),
+                                         static_cast<tile::AtomicKind>(op.integer(AttrKey::atomic)), operands[1],
+                                         operands[0], mask)
+                   ->getResults());
+      return;
+  }
+  unknown(op);
 }
 
 // Combiners of the named kinds; sums may be reassociated (every reduction's order is the compiler's choice) and contracted
@@ -159,11 +178,15 @@ void Importer::reduction(const program::Op& op, Location loc) {
   auto kind = static_cast<tile::ReductionKind>(op.integer(AttrKey::reduction));
   auto axis = static_cast<uint32_t>(op.integer(AttrKey::axis));
   SmallVector<Type> types = llvm::map_to_vector(op.results, [&](program::ValueId id) { return typeOf(id); });
-  Operation* created;
-  if (op.code == OpCode::reduce)
-    created = tile::ReduceOp::create(builder, loc, types, kind, sources, axis);
-  else
-    created = tile::ScanOp::create(builder, loc, types, kind, sources, axis, op.integer(AttrKey::reverse) != 0);
+  auto create = [&]() -> Operation* {
+    switch (static_cast<program::ReductionOp>(op.code)) {
+      case program::ReductionOp::reduce: return tile::ReduceOp::create(builder, loc, types, kind, sources, axis);
+      case program::ReductionOp::scan:
+        return tile::ScanOp::create(builder, loc, types, kind, sources, axis, op.integer(AttrKey::reverse) != 0);
+    }
+    unknown(op);
+  };
+  Operation* created = create();
 
   OpBuilder::InsertionGuard guard(builder);
   Block* block = builder.createBlock(&created->getRegion(0));
@@ -179,25 +202,44 @@ void Importer::reduction(const program::Op& op, Location loc) {
   bind(op, created->getResults());
 }
 
-void Importer::importOp(const program::Op& op) {
-  Location loc = location(op.loc);
-  uint16_t code = static_cast<uint16_t>(op.code);
-  if (code < 10) return bind(op, creation(op, loc, typeOf(op.results[0])));
-  if (code < 20) return bind(op, shape(op, loc, typeOf(op.results[0])));
-  if (code < 60) return bind(op, elementwise(op, loc, typeOf(op.results[0])));
-  if (code < 70) return reduction(op, loc);
-  if (code < 90) return memory(op, loc);
-  if (code < 100) return controlFlow(op, loc);
-  switch (op.code) {
-    case OpCode::assume: tile::AssumeOp::create(builder, loc, values[op.operands[0]]); return;
-    case OpCode::assume_divisible:
+void Importer::hint(const program::Op& op, Location loc) {
+  switch (static_cast<program::HintOp>(op.code)) {
+    case program::HintOp::assume: tile::AssumeOp::create(builder, loc, values[op.operands[0]]); return;
+    case program::HintOp::assume_divisible:
       bind(op, tile::AssumeDivisibleOp::create(builder, loc, typeOf(op.results[0]), values[op.operands[0]],
                                                op.integer(AttrKey::divisor, 1))
                    ->getResults());
       return;
-    default:
+    case program::HintOp::device_print:
       tile::PrintOp::create(builder, loc, std::get<std::string>(*op.find(AttrKey::text)), lookup(op.operands));
+      return;
   }
+  unknown(op);
+}
+
+Value Importer::unknown(const program::Op& op) {
+  throw std::runtime_error("internal error: the importer has no case for operation " +
+                           std::to_string(static_cast<int>(op.code)));
+}
+
+void Importer::importOp(const program::Op& op) {
+  Location loc = location(op.loc);
+  auto resultType = [&] { return typeOf(op.results[0]); };
+  switch (program::info(op.code).family) {
+    case Family::creation: return bind(op, creation(op, loc, resultType()));
+    case Family::shape: return bind(op, shape(op, loc, resultType()));
+    case Family::elementwise: return bind(op, elementwise(op, loc, resultType()));
+    case Family::arithmetic: return bind(op, arithmetic(op, loc));
+    case Family::integer: return bind(op, integer(op, loc));
+    case Family::sign: return bind(op, sign(op, loc, resultType()));
+    case Family::math: return bind(op, math(op, loc));
+    case Family::reduction: return reduction(op, loc);
+    case Family::memory: return memory(op, loc);
+    case Family::atomic: return atomic(op, loc);
+    case Family::control: return controlFlow(op, loc);
+    case Family::hint: return hint(op, loc);
+  }
+  unknown(op);
 }
 
 }  // namespace ligerdsl::compiler

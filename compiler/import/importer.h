@@ -6,6 +6,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "program/op_info.h"
 #include "program/options.h"
 #include "program/program.h"
 
@@ -29,11 +30,19 @@ class Importer {
   // import_ops.cpp
   mlir::Value lead(const program::Op& op, mlir::Location loc, mlir::Type type);
   mlir::Value creation(const program::Op& op, mlir::Location loc, mlir::Type type);
+  mlir::Value constant(const program::Op& op, mlir::Location loc, mlir::Type type);
   mlir::Value shape(const program::Op& op, mlir::Location loc, mlir::Type type);
   void memory(const program::Op& op, mlir::Location loc);
+  void atomic(const program::Op& op, mlir::Location loc);
+  void hint(const program::Op& op, mlir::Location loc);
   void reduction(const program::Op& op, mlir::Location loc);
   // import_elementwise.cpp
+  mlir::arith::FastMathFlags flags(const program::Op& op);
   mlir::Value elementwise(const program::Op& op, mlir::Location loc, mlir::Type type);
+  mlir::Value arithmetic(const program::Op& op, mlir::Location loc);
+  mlir::Value integer(const program::Op& op, mlir::Location loc);
+  mlir::Value sign(const program::Op& op, mlir::Location loc, mlir::Type type);
+  mlir::Value math(const program::Op& op, mlir::Location loc);
   mlir::Value cast(mlir::Location loc, mlir::Value source, mlir::Type type);
   mlir::Value compare(mlir::Location loc, int64_t predicate, mlir::Value a, mlir::Value b);
   mlir::Value sigmoid(mlir::Location loc, mlir::Value x);
@@ -42,6 +51,8 @@ class Importer {
   void controlFlow(const program::Op& op, mlir::Location loc);
   void importBlock(const program::Region& region, mlir::Block* block);
 
+  // Behind a switch that names its family's members: a code that is none of them.
+  [[noreturn]] static mlir::Value unknown(const program::Op& op);
   void bind(const program::Op& op, mlir::ValueRange results);
   mlir::Value toI64(mlir::Location loc, mlir::Value integer);
 

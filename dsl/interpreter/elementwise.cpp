@@ -1,17 +1,25 @@
 // Casts, selects and arithmetic.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "interpreter/convert.h"
 #include "interpreter/machine.h"
 
 namespace ligerdsl::interpreter {
 
+using program::ArithmeticOp;
 using program::AttrKey;
-using program::OpCode;
+using program::ElementwiseOp;
+using program::IntegerOp;
+using program::MathOp;
 using program::Predicate;
+using program::SignOp;
 
 namespace {
+
+// Behind switches that name every member.
+constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 
 double minimum(double a, double b) {
   return std::isnan(a) ? a : std::isnan(b) ? b : std::min(a, b);
@@ -20,49 +28,112 @@ double maximum(double a, double b) {
   return std::isnan(a) ? a : std::isnan(b) ? b : std::max(a, b);
 }
 
-double evaluate(OpCode code, double a, double b, double c) {
+double evaluate(ArithmeticOp code, double a, double b) {
   switch (code) {
-    case OpCode::add:
+    case ArithmeticOp::add:
       return a + b;
-    case OpCode::sub:
+    case ArithmeticOp::sub:
       return a - b;
-    case OpCode::mul:
+    case ArithmeticOp::mul:
       return a * b;
-    case OpCode::div:
+    case ArithmeticOp::div:
       return a / b;
-    case OpCode::min:
+    case ArithmeticOp::min:
       return minimum(a, b);
-    case OpCode::max:
+    case ArithmeticOp::max:
       return maximum(a, b);
-    case OpCode::fma:
-      return std::fma(a, b, c);
-    case OpCode::neg:
-      return -a;
-    case OpCode::abs:
-      return std::fabs(a);
-    case OpCode::floor:
-      return std::floor(a);
-    case OpCode::ceil:
-      return std::ceil(a);
-    case OpCode::exp:
-      return std::exp(a);
-    case OpCode::exp2:
-      return std::exp2(a);
-    case OpCode::log:
-      return std::log(a);
-    case OpCode::log2:
-      return std::log2(a);
-    case OpCode::sqrt:
-      return std::sqrt(a);
-    case OpCode::rsqrt:
-      return 1.0 / std::sqrt(a);
-    case OpCode::tanh:
-      return std::tanh(a);
-    case OpCode::erf:
-      return std::erf(a);
-    default:
-      return 1.0 / (1.0 + std::exp(-a));  // sigmoid
   }
+  return kNoValue;
+}
+
+double evaluate(MathOp code, double x) {
+  switch (code) {
+    case MathOp::floor:
+      return std::floor(x);
+    case MathOp::ceil:
+      return std::ceil(x);
+    case MathOp::exp:
+      return std::exp(x);
+    case MathOp::exp2:
+      return std::exp2(x);
+    case MathOp::log:
+      return std::log(x);
+    case MathOp::log2:
+      return std::log2(x);
+    case MathOp::sqrt:
+      return std::sqrt(x);
+    case MathOp::rsqrt:
+      return 1.0 / std::sqrt(x);
+    case MathOp::tanh:
+      return std::tanh(x);
+    case MathOp::erf:
+      return std::erf(x);
+    case MathOp::sigmoid:
+      return 1.0 / (1.0 + std::exp(-x));
+  }
+  return kNoValue;
+}
+
+double evaluate(SignOp code, double x) {
+  switch (code) {
+    case SignOp::neg:
+      return -x;
+    case SignOp::abs:
+      return std::fabs(x);
+  }
+  return kNoValue;
+}
+
+// Integers wrap: unsigned arithmetic does, and differs in nothing but the cases handled apart.
+int64_t negative(int64_t x) {
+  return static_cast<int64_t>(0 - static_cast<uint64_t>(x));
+}
+
+int64_t evaluate(ArithmeticOp code, int64_t a, int64_t b) {
+  const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+  switch (code) {
+    case ArithmeticOp::add:
+      return static_cast<int64_t>(x + y);
+    case ArithmeticOp::sub:
+      return static_cast<int64_t>(x - y);
+    case ArithmeticOp::mul:
+      return static_cast<int64_t>(x * y);
+    case ArithmeticOp::div:
+      return b == -1 ? negative(a) : a / b;
+    case ArithmeticOp::min:
+      return std::min(a, b);
+    case ArithmeticOp::max:
+      return std::max(a, b);
+  }
+  return 0;
+}
+
+int64_t evaluate(IntegerOp code, int64_t a, int64_t b) {
+  switch (code) {
+    case IntegerOp::rem:
+      return b == -1 ? 0 : a % b;
+    case IntegerOp::bit_and:
+      return a & b;
+    case IntegerOp::bit_or:
+      return a | b;
+    case IntegerOp::bit_xor:
+      return a ^ b;
+    case IntegerOp::shl:
+      return static_cast<int64_t>(static_cast<uint64_t>(a) << b);
+    case IntegerOp::shr:
+      return a >> b;
+  }
+  return 0;
+}
+
+int64_t evaluate(SignOp code, int64_t x) {
+  switch (code) {
+    case SignOp::neg:
+      return negative(x);
+    case SignOp::abs:
+      return x < 0 ? negative(x) : x;
+  }
+  return 0;
 }
 
 template <class T>
@@ -99,86 +170,66 @@ int bits(DType dtype) {
 
 }  // namespace
 
-void Machine::elementwise(const Op& op) {
-  if (op.code == OpCode::cast) return cast(op);
-  if (op.code == OpCode::compare) return compare(op);
-  if (op.code == OpCode::select) {
-    const std::vector<int64_t>& test = data(op.operands[0]).integer;
-    const Data& a = data(op.operands[1]);
-    const Data& b = data(op.operands[2]);
-    Data& out = result(op);
-    for (size_t i = 0; i < out.real.size(); ++i) out.real[i] = test[i] ? a.real[i] : b.real[i];
-    for (size_t i = 0; i < out.integer.size(); ++i) out.integer[i] = test[i] ? a.integer[i] : b.integer[i];
-    return;
+void Machine::elementwise(const Op& op, ElementwiseOp code) {
+  switch (code) {
+    case ElementwiseOp::cast:
+      return cast(op);
+    case ElementwiseOp::compare:
+      return compare(op);
+    case ElementwiseOp::select:
+      return select(op);
+    case ElementwiseOp::fma: {
+      const std::vector<double>&a = data(op.operands[0]).real, &b = data(op.operands[1]).real;
+      const std::vector<double>& c = data(op.operands[2]).real;
+      std::vector<double>& out = result(op).real;
+      for (size_t i = 0; i < out.size(); ++i) out[i] = rounded(type(op.results[0]).dtype, std::fma(a[i], b[i], c[i]));
+    }
   }
-  is_float(type(op.results[0]).dtype) ? float_op(op) : integer_op(op);
 }
 
-void Machine::float_op(const Op& op) {
-  const DType dtype = type(op.results[0]).dtype;
-  const std::vector<double>& a = data(op.operands[0]).real;
-  const std::vector<double>& b = data(op.operands[op.operands.size() > 1 ? 1 : 0]).real;
-  const std::vector<double>& c = data(op.operands.back()).real;
+void Machine::select(const Op& op) {
+  const std::vector<int64_t>& test = data(op.operands[0]).integer;
+  const Data& a = data(op.operands[1]);
+  const Data& b = data(op.operands[2]);
+  Data& out = result(op);
+  for (size_t i = 0; i < out.real.size(); ++i) out.real[i] = test[i] ? a.real[i] : b.real[i];
+  for (size_t i = 0; i < out.integer.size(); ++i) out.integer[i] = test[i] ? a.integer[i] : b.integer[i];
+}
+
+void Machine::math(const Op& op, MathOp code) {
+  const std::vector<double>& x = data(op.operands[0]).real;
   std::vector<double>& out = result(op).real;
-  for (size_t i = 0; i < out.size(); ++i) out[i] = rounded(dtype, evaluate(op.code, a[i], b[i], c[i]));
+  for (size_t i = 0; i < out.size(); ++i) out[i] = rounded(type(op.results[0]).dtype, evaluate(code, x[i]));
 }
 
-void Machine::integer_op(const Op& op) {
+void Machine::sign(const Op& op, SignOp code) {
   const DType dtype = type(op.results[0]).dtype;
-  const std::vector<int64_t>& a = data(op.operands[0]).integer;
-  const std::vector<int64_t>& b = data(op.operands.back()).integer;
+  const Data& x = data(op.operands[0]);
+  Data& out = result(op);
+  for (size_t i = 0; i < out.real.size(); ++i) out.real[i] = rounded(dtype, evaluate(code, x.real[i]));
+  for (size_t i = 0; i < out.integer.size(); ++i) out.integer[i] = wrap_to(dtype, evaluate(code, x.integer[i]));
+}
+
+void Machine::arithmetic(const Op& op, ArithmeticOp code) {
+  const DType dtype = type(op.results[0]).dtype;
+  const Data &a = data(op.operands[0]), &b = data(op.operands[1]);
+  Data& out = result(op);
+  for (size_t i = 0; i < out.real.size(); ++i) out.real[i] = rounded(dtype, evaluate(code, a.real[i], b.real[i]));
+  for (size_t i = 0; i < out.integer.size(); ++i) {
+    if (code == ArithmeticOp::div && b.integer[i] == 0) fail(op, "division by zero");
+    out.integer[i] = wrap_to(dtype, evaluate(code, a.integer[i], b.integer[i]));
+  }
+}
+
+void Machine::integer(const Op& op, IntegerOp code) {
+  const DType dtype = type(op.results[0]).dtype;
+  const std::vector<int64_t>&a = data(op.operands[0]).integer, &b = data(op.operands[1]).integer;
   std::vector<int64_t>& out = result(op).integer;
   for (size_t i = 0; i < out.size(); ++i) {
-    // Unsigned arithmetic wraps; the signed results differ only in the cases handled apart.
-    const auto x = static_cast<uint64_t>(a[i]), y = static_cast<uint64_t>(b[i]);
-    uint64_t value = 0;
-    switch (op.code) {
-      case OpCode::add:
-        value = x + y;
-        break;
-      case OpCode::sub:
-        value = x - y;
-        break;
-      case OpCode::mul:
-        value = x * y;
-        break;
-      case OpCode::div:
-      case OpCode::rem:
-        if (b[i] == 0) fail(op, "division by zero");
-        if (b[i] == -1) {
-          value = op.code == OpCode::div ? 0 - x : 0;
-        } else {
-          value = static_cast<uint64_t>(op.code == OpCode::div ? a[i] / b[i] : a[i] % b[i]);
-        }
-        break;
-      case OpCode::min:
-        value = static_cast<uint64_t>(std::min(a[i], b[i]));
-        break;
-      case OpCode::max:
-        value = static_cast<uint64_t>(std::max(a[i], b[i]));
-        break;
-      case OpCode::bit_and:
-        value = x & y;
-        break;
-      case OpCode::bit_or:
-        value = x | y;
-        break;
-      case OpCode::bit_xor:
-        value = x ^ y;
-        break;
-      case OpCode::shl:
-      case OpCode::shr:
-        if (b[i] < 0 || b[i] >= bits(dtype)) fail(op, "shift by " + std::to_string(b[i]));
-        value = op.code == OpCode::shl ? x << b[i] : static_cast<uint64_t>(a[i] >> b[i]);
-        break;
-      case OpCode::neg:
-        value = 0 - x;
-        break;
-      default:
-        value = a[i] < 0 ? 0 - x : x;
-        break;  // abs
-    }
-    out[i] = wrap_to(dtype, static_cast<int64_t>(value));
+    const bool shifts = code == IntegerOp::shl || code == IntegerOp::shr;
+    if (shifts && (b[i] < 0 || b[i] >= bits(dtype))) fail(op, "shift by " + std::to_string(b[i]));
+    if (code == IntegerOp::rem && b[i] == 0) fail(op, "division by zero");
+    out[i] = wrap_to(dtype, evaluate(code, a[i], b[i]));
   }
 }
 

@@ -5,11 +5,11 @@
 
 #include "interpreter/convert.h"
 #include "ligerdsl/dsl/error.h"
-#include "program/op_info.h"
 
 namespace ligerdsl::interpreter {
 
 using program::AttrKey;
+using program::Family;
 using program::OpCode;
 using program::TypeKind;
 
@@ -105,46 +105,61 @@ std::vector<ValueId> Machine::run_ops(const Region& region) {
 }
 
 void Machine::run_op(const Op& op) {
-  switch (op.code) {
-    case OpCode::program_id:
-    case OpCode::num_programs:
-    case OpCode::constant:
-    case OpCode::arange:
-    case OpCode::dim:
-    case OpCode::stride:
-    case OpCode::lead:
-    case OpCode::lead_limit:
-      return creation(op);
-    case OpCode::splat:
-    case OpCode::expand_dims:
-    case OpCode::broadcast:
-    case OpCode::reshape:
-    case OpCode::permute:
-      return shape(op);
-    case OpCode::reduce:
-      return reduce(op);
-    case OpCode::scan:
-      return scan(op);
-    case OpCode::for_range:
+  const program::OpInfo& info = program::info(op.code);
+  switch (info.family) {
+    case Family::creation:
+      return creation(op, static_cast<program::CreationOp>(op.code));
+    case Family::shape:
+      return shape(op, static_cast<program::ShapeOp>(op.code));
+    case Family::elementwise:
+      return elementwise(op, static_cast<program::ElementwiseOp>(op.code));
+    case Family::arithmetic:
+      return arithmetic(op, static_cast<program::ArithmeticOp>(op.code));
+    case Family::integer:
+      return integer(op, static_cast<program::IntegerOp>(op.code));
+    case Family::sign:
+      return sign(op, static_cast<program::SignOp>(op.code));
+    case Family::math:
+      return math(op, static_cast<program::MathOp>(op.code));
+    case Family::reduction:
+      return reduction(op, static_cast<program::ReductionOp>(op.code));
+    case Family::memory:
+      return memory(op, static_cast<program::MemoryOp>(op.code));
+    case Family::atomic:
+      return atomic(op, static_cast<program::AtomicOp>(op.code));
+    case Family::control:
+      return control(op, static_cast<program::ControlOp>(op.code));
+    case Family::hint:
+      return hint(op, static_cast<program::HintOp>(op.code));
+  }
+}
+
+void Machine::control(const Op& op, program::ControlOp code) {
+  switch (code) {
+    case program::ControlOp::for_range:
       return for_range(op);
-    case OpCode::if_else:
+    case program::ControlOp::if_else:
       return if_else(op);
-    case OpCode::while_loop:
+    case program::ControlOp::while_loop:
       return while_loop(op);
-    case OpCode::device_print:
+    case program::ControlOp::yield:
+      return;  // run_ops ends there
+  }
+}
+
+void Machine::hint(const Op& op, program::HintOp code) {
+  switch (code) {
+    case program::HintOp::device_print:
       return print(op);
-    case OpCode::assume:
+    case program::HintOp::assume:
       if (data(op.operands[0]).integer[0] == 0) fail(op, "the assumption does not hold");
       return;
-    case OpCode::assume_divisible:
+    case program::HintOp::assume_divisible:
       if (data(op.operands[0]).integer[0] % op.integer(AttrKey::divisor) != 0) {
         fail(op, std::to_string(data(op.operands[0]).integer[0]) + " is not a multiple of " +
                      std::to_string(op.integer(AttrKey::divisor)));
       }
       return copy_values(op.operands, op.results);
-    default:
-      if (program::isElementwise(op.code)) return elementwise(op);
-      return memory(op);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "interpreter/interpreter.h"
+#include "program/op_info.h"
 
 namespace ligerdsl::interpreter {
 
@@ -40,24 +41,30 @@ class Machine {
   void print(const Op& op);
 
   // One family each.
-  void creation(const Op& op);     // shape.cpp: program_id ... stride
-  void shape(const Op& op);        // shape.cpp: splat ... permute
-  void elementwise(const Op& op);  // elementwise.cpp
-  void reduce(const Op& op);       // reduce.cpp
-  void scan(const Op& op);         // reduce.cpp
-  void memory(const Op& op);       // memory.cpp
+  void creation(const Op& op, program::CreationOp code);        // shape.cpp
+  void shape(const Op& op, program::ShapeOp code);              // shape.cpp
+  void elementwise(const Op& op, program::ElementwiseOp code);  // elementwise.cpp
+  void arithmetic(const Op& op, program::ArithmeticOp code);
+  void integer(const Op& op, program::IntegerOp code);
+  void sign(const Op& op, program::SignOp code);
+  void math(const Op& op, program::MathOp code);
+  void reduction(const Op& op, program::ReductionOp code);  // reduce.cpp
+  void memory(const Op& op, program::MemoryOp code);        // memory.cpp
+  void atomic(const Op& op, program::AtomicOp code);        // memory.cpp
+  void control(const Op& op, program::ControlOp code);
+  void hint(const Op& op, program::HintOp code);
 
-  void float_op(const Op& op);
-  void integer_op(const Op& op);
+  void select(const Op& op);
   void compare(const Op& op);
   void cast(const Op& op);
+  void reduce(const Op& op);
+  void scan(const Op& op);
   // left := combine(left, right), element by element values of all operands.
   void combine(const Op& op, std::vector<Data>& left, const std::vector<Data>& right);
   int64_t lead_limit(const Op& op) const;
   int64_t lead(const Op& op);
   void tile_access(const Op& op);
   void pointer_access(const Op& op);
-  void atomic(const Op& op);
 
   [[noreturn]] void fail(const Op& op, const std::string& message) const;
   // Bytes of an element in memory, and the element at an address inside the arguments' memory.

@@ -5,12 +5,13 @@
 
 #include "interpreter/convert.h"
 #include "interpreter/machine.h"
-#include "program/op_info.h"
 
 namespace ligerdsl::interpreter {
 
 using program::AtomicKind;
+using program::AtomicOp;
 using program::AttrKey;
+using program::MemoryOp;
 using program::OpCode;
 using program::TypeKind;
 
@@ -56,20 +57,18 @@ void Machine::write_element(DType dtype, void* address, const Data& in, int64_t 
   }
 }
 
-void Machine::memory(const Op& op) {
-  switch (op.code) {
-    case OpCode::load_tile:
-    case OpCode::store_tile:
+void Machine::memory(const Op& op, MemoryOp code) {
+  switch (code) {
+    case MemoryOp::load_tile:
+    case MemoryOp::store_tile:
       return tile_access(op);
-    case OpCode::load:
-    case OpCode::store:
+    case MemoryOp::load:
+    case MemoryOp::store:
       return pointer_access(op);
-    case OpCode::atomic_rmw:
-      return atomic(op);
-    case OpCode::view_ptr:
+    case MemoryOp::view_ptr:
       result(op).integer[0] = views_[op.operands[0]].base;
       return;
-    default: {  // addptr
+    case MemoryOp::addptr: {
       const std::vector<int64_t>& base = data(op.operands[0]).integer;
       const std::vector<int64_t>& offset = data(op.operands[1]).integer;
       const int64_t bytes = element_bytes(type(op.operands[0]).dtype);
@@ -156,13 +155,38 @@ void Machine::pointer_access(const Op& op) {
   }
 }
 
-void Machine::atomic(const Op& op) {
-  const bool add = op.integer(AttrKey::atomic) == static_cast<int64_t>(AtomicKind::add);
+namespace {
+
+// What an element becomes where it is `old`; `operands` are those behind the pointer.
+template <class T>
+T updated(const Op& op, AtomicOp code, T old, const std::vector<T>& operands) {
+  switch (code) {
+    case AtomicOp::atomic_rmw:
+      switch (static_cast<AtomicKind>(op.integer(AttrKey::atomic))) {
+        case AtomicKind::add:
+          if constexpr (std::is_integral_v<T>) {
+            return static_cast<T>(static_cast<uint64_t>(old) + static_cast<uint64_t>(operands[0]));
+          } else {
+            return old + operands[0];
+          }
+        case AtomicKind::max:
+          if constexpr (!std::is_integral_v<T>) {
+            if (std::isnan(old)) return old;
+          }
+          return old > operands[0] ? old : operands[0];
+      }
+  }
+  return old;
+}
+
+}  // namespace
+
+void Machine::atomic(const Op& op, AtomicOp code) {
   const DType dtype = type(op.operands[0]).dtype;
   const std::vector<int64_t>& address = data(op.operands[0]).integer;
-  const Data& value = data(op.operands[1]);
   const bool has_mask = op.integer(AttrKey::has_mask) != 0;
-  const std::vector<int64_t>* mask = has_mask ? &data(op.operands[2]).integer : nullptr;
+  const std::vector<int64_t>* mask = has_mask ? &data(op.operands.back()).integer : nullptr;
+  const size_t values = op.operands.size() - 1 - has_mask;
   Data& old = result(op);
   std::fill(old.real.begin(), old.real.end(), 0.0);  // masked off: 0
   std::fill(old.integer.begin(), old.integer.end(), 0);
@@ -170,16 +194,21 @@ void Machine::atomic(const Op& op) {
     if (mask && !(*mask)[i]) continue;
     void* element = checked(op, address[i], dtype);
     read_element(dtype, element, old, i);
-    Data updated;
-    if (is_float(dtype)) {
-      const double a = old.real[i], b = value.real[i];
-      updated.real = {add ? a + b : std::isnan(a) || a > b ? a : b};
-    } else {
-      const int64_t a = old.integer[i], b = value.integer[i];
-      const auto sum = static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-      updated.integer = {wrap_to(dtype, add ? sum : std::max(a, b))};
+    Data operands, now;
+    for (size_t n = 1; n <= values; ++n) {
+      const Data& operand = data(op.operands[n]);
+      if (is_float(dtype)) {
+        operands.real.push_back(operand.real[i]);
+      } else {
+        operands.integer.push_back(operand.integer[i]);
+      }
     }
-    write_element(dtype, element, updated, 0);
+    if (is_float(dtype)) {
+      now.real = {updated(op, code, old.real[i], operands.real)};
+    } else {
+      now.integer = {wrap_to(dtype, updated(op, code, old.integer[i], operands.integer))};
+    }
+    write_element(dtype, element, now, 0);
   }
 }
 

@@ -77,6 +77,15 @@ void Machine::combine(const Op& op, std::vector<Data>& left, const std::vector<D
   }
 }
 
+void Machine::reduction(const Op& op, program::ReductionOp code) {
+  switch (code) {
+    case program::ReductionOp::reduce:
+      return reduce(op);
+    case program::ReductionOp::scan:
+      return scan(op);
+  }
+}
+
 void Machine::reduce(const Op& op) {
   const Slices slices(type(op.operands[0]).shape, op.integer(AttrKey::axis));
   std::vector<const Data*> in;

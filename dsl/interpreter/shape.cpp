@@ -1,40 +1,40 @@
 // Creation and shape ops.
 #include "interpreter/convert.h"
 #include "interpreter/machine.h"
-#include "program/op_info.h"
 
 namespace ligerdsl::interpreter {
 
 using program::AttrKey;
-using program::OpCode;
+using program::CreationOp;
+using program::ShapeOp;
 
-void Machine::creation(const Op& op) {
+void Machine::creation(const Op& op, CreationOp code) {
   Data& out = result(op);
   const Type& t = type(op.results[0]);
   const int64_t axis = op.integer(AttrKey::axis);
-  switch (op.code) {
-    case OpCode::program_id:
+  switch (code) {
+    case CreationOp::program_id:
       out.integer[0] = id_[axis];
       break;
-    case OpCode::num_programs:
+    case CreationOp::num_programs:
       out.integer[0] = grid_[axis];
       break;
-    case OpCode::dim:
+    case CreationOp::dim:
       out.integer[0] = views_[op.operands[0]].dims[axis];
       break;
-    case OpCode::stride:
+    case CreationOp::stride:
       out.integer[0] = views_[op.operands[0]].strides[axis];
       break;
-    case OpCode::lead:
+    case CreationOp::lead:
       out.integer[0] = lead(op);
       break;
-    case OpCode::lead_limit:
+    case CreationOp::lead_limit:
       out.integer[0] = lead_limit(op);
       break;
-    case OpCode::arange:
+    case CreationOp::arange:
       for (size_t i = 0; i < out.integer.size(); ++i) out.integer[i] = static_cast<int64_t>(i);
       break;
-    default:  // constant
+    case CreationOp::constant:
       if (is_float(t.dtype)) {
         out.real.assign(out.real.size(), round_to(t.dtype, op.number(AttrKey::value_float)));
       } else {
@@ -64,26 +64,27 @@ std::vector<int64_t> gather_indices(const Shape& shape, const Shape& strides) {
 
 }  // namespace
 
-void Machine::shape(const Op& op) {
+void Machine::shape(const Op& op, ShapeOp code) {
   const Type& in = type(op.operands[0]);
   const Type& t = type(op.results[0]);
   Shape strides = row_major(in.shape);
-  switch (op.code) {
-    case OpCode::splat:
+  switch (code) {
+    case ShapeOp::splat:
       strides.assign(t.shape.size(), 0);
       break;
-    case OpCode::broadcast:
+    case ShapeOp::broadcast:
       for (size_t d = 0; d < t.shape.size(); ++d) strides[d] = in.shape[d] == t.shape[d] ? strides[d] : 0;
       break;
-    case OpCode::permute: {
+    case ShapeOp::permute: {
       const auto& order = std::get<std::vector<int64_t>>(*op.find(AttrKey::permutation));
       const Shape before = strides;
       for (size_t d = 0; d < order.size(); ++d) strides[d] = before[order[d]];
       break;
     }
-    default:
-      strides = row_major(t.shape);
-      break;  // expand_dims, reshape: same order
+    case ShapeOp::expand_dims:
+    case ShapeOp::reshape:
+      strides = row_major(t.shape);  // the same order
+      break;
   }
   const std::vector<int64_t> from = gather_indices(t.shape, strides);
   Data& out = result(op);

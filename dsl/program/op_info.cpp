@@ -1,196 +1,229 @@
 #include "program/op_info.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace ligerdsl::program {
+namespace {
 
-const char* opName(OpCode code) {
-  switch (code) {
-    case OpCode::program_id:
-      return "program_id";
-    case OpCode::num_programs:
-      return "num_programs";
-    case OpCode::constant:
-      return "constant";
-    case OpCode::arange:
-      return "arange";
-    case OpCode::dim:
-      return "dim";
-    case OpCode::stride:
-      return "stride";
-    case OpCode::lead:
-      return "lead";
-    case OpCode::lead_limit:
-      return "lead_limit";
-    case OpCode::splat:
-      return "splat";
-    case OpCode::expand_dims:
-      return "expand_dims";
-    case OpCode::broadcast:
-      return "broadcast";
-    case OpCode::reshape:
-      return "reshape";
-    case OpCode::permute:
-      return "permute";
-    case OpCode::cast:
-      return "cast";
-    case OpCode::select:
-      return "select";
-    case OpCode::add:
-      return "add";
-    case OpCode::sub:
-      return "sub";
-    case OpCode::mul:
-      return "mul";
-    case OpCode::div:
-      return "div";
-    case OpCode::rem:
-      return "rem";
-    case OpCode::min:
-      return "min";
-    case OpCode::max:
-      return "max";
-    case OpCode::bit_and:
-      return "bit_and";
-    case OpCode::bit_or:
-      return "bit_or";
-    case OpCode::bit_xor:
-      return "bit_xor";
-    case OpCode::shl:
-      return "shl";
-    case OpCode::shr:
-      return "shr";
-    case OpCode::compare:
-      return "compare";
-    case OpCode::fma:
-      return "fma";
-    case OpCode::neg:
-      return "neg";
-    case OpCode::abs:
-      return "abs";
-    case OpCode::floor:
-      return "floor";
-    case OpCode::ceil:
-      return "ceil";
-    case OpCode::exp:
-      return "exp";
-    case OpCode::exp2:
-      return "exp2";
-    case OpCode::log:
-      return "log";
-    case OpCode::log2:
-      return "log2";
-    case OpCode::sqrt:
-      return "sqrt";
-    case OpCode::rsqrt:
-      return "rsqrt";
-    case OpCode::tanh:
-      return "tanh";
-    case OpCode::erf:
-      return "erf";
-    case OpCode::sigmoid:
-      return "sigmoid";
-    case OpCode::reduce:
-      return "reduce";
-    case OpCode::scan:
-      return "scan";
-    case OpCode::load_tile:
-      return "load_tile";
-    case OpCode::store_tile:
-      return "store_tile";
-    case OpCode::view_ptr:
-      return "view_ptr";
-    case OpCode::addptr:
-      return "addptr";
-    case OpCode::load:
-      return "load";
-    case OpCode::store:
-      return "store";
-    case OpCode::atomic_rmw:
-      return "atomic_rmw";
-    case OpCode::for_range:
-      return "for_range";
-    case OpCode::if_else:
-      return "if_else";
-    case OpCode::while_loop:
-      return "while_loop";
-    case OpCode::yield:
-      return "yield";
-    case OpCode::assume:
-      return "assume";
-    case OpCode::assume_divisible:
-      return "assume_divisible";
-    case OpCode::device_print:
-      return "device_print";
+// The words of the table are read when this file is compiled: one that means nothing does not compile.
+constexpr AttrInfo kAttributes[] = {
+#define LIGERDSL_ATTRIBUTE(name, number, kind, most, names) {AttrKey::name, #name, AttrKind::kind, most, names},
+#include "ligerdsl/dsl/ops.def"
+};
+
+consteval std::string_view next_word(std::string_view& text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  const std::string_view word = text.substr(0, text.find(' '));
+  text.remove_prefix(word.size());
+  return word;
+}
+
+consteval uint64_t bit(std::string_view name) {
+  for (const AttrInfo& attribute : kAttributes) {
+    if (name == attribute.name) return uint64_t{1} << static_cast<int>(attribute.key);
+  }
+  throw "an operation names an attribute that has no row";
+}
+
+struct Attributes {
+  uint64_t needs = 0, takes = 0;
+};
+
+consteval Attributes attributes(std::string_view text) {
+  Attributes attributes;
+  for (std::string_view word = next_word(text); !word.empty(); word = next_word(text)) {
+    const bool optional = word.ends_with('?');
+    if (optional) word.remove_suffix(1);
+    attributes.takes |= bit(word);
+    if (!optional) attributes.needs |= bit(word);
+  }
+  return attributes;
+}
+
+consteval Term term(std::string_view word) {
+  struct Word {
+    std::string_view text;
+    Term term;
+  };
+  constexpr Word words[] = {
+      {"value", Term::value},
+      {"test", Term::test},
+      {"scalar", Term::scalar},
+      {"tile", Term::tile},
+      {"view", Term::view},
+      {"index*", Term::index_of_each},
+      {"row*", Term::row_of_each},
+      {"lead?", Term::lead},
+      {"block", Term::block},
+      {"ptr", Term::ptr},
+      {"pointee", Term::pointee},
+      {"mask?", Term::mask},
+      {"other?", Term::other},
+      {"offset", Term::offset},
+      {"i1", Term::i1},
+      {"i32", Term::i32},
+      {"i64", Term::i64},
+      {"integer", Term::integer},
+      {"any", Term::any},
+      {"any*", Term::any_number_of},
+  };
+  for (const Word& known : words) {
+    if (word == known.text) return known.term;
+  }
+  throw "a signature holds a word that means nothing";
+}
+
+consteval Terms terms(std::string_view text) {
+  Terms terms;
+  for (std::string_view word = next_word(text); !word.empty(); word = next_word(text)) {
+    terms.terms[terms.count++] = term(word);
+  }
+  return terms;
+}
+
+consteval OpInfo row(OpCode code, const char* name, Family family, Dtypes dtypes, std::string_view signature,
+                     Effect effect, std::string_view words) {
+  const size_t arrow = signature.find("->");
+  const Terms operands = terms(signature.substr(0, arrow));
+  const Terms results = arrow == signature.npos ? Terms{} : terms(signature.substr(arrow + 2));
+  const bool reaches = operands.count > 0 && (operands.terms[0] == Term::view || operands.terms[0] == Term::ptr);
+  if ((reads(effect) || writes(effect)) && !reaches) throw "memory is reached through the first operand";
+  const Attributes attrs = attributes(words);
+  return {code, name, family, dtypes, operands, results, effect, attrs.needs, attrs.takes};
+}
+
+constexpr OpInfo kOperations[] = {
+#define LIGERDSL_OP(name, number, family, dtypes, signature, effect, attributes) \
+  row(OpCode::name, #name, Family::family, Dtypes::dtypes, signature, Effect::effect, attributes),
+#include "ligerdsl/dsl/ops.def"
+};
+
+constexpr size_t kNumbers = 128;  // operations have smaller ones
+constexpr uint8_t kNone = 255;
+
+consteval std::array<uint8_t, kNumbers> index_by_number() {
+  std::array<uint8_t, kNumbers> index;
+  index.fill(kNone);
+  for (size_t i = 0; i < std::size(kOperations); ++i) {
+    uint8_t& place = index[static_cast<size_t>(kOperations[i].code)];
+    if (place != kNone) throw "two operations have one number";
+    place = static_cast<uint8_t>(i);
+  }
+  return index;
+}
+
+constexpr std::array<uint8_t, kNumbers> kIndex = index_by_number();
+
+}  // namespace
+
+const OpInfo* find(OpCode code) {
+  const auto number = static_cast<size_t>(code);
+  return number < kNumbers && kIndex[number] != kNone ? &kOperations[kIndex[number]] : nullptr;
+}
+
+const OpInfo& info(OpCode code) {
+  if (const OpInfo* found = find(code)) return *found;
+  throw std::runtime_error("there is no operation of number " + std::to_string(static_cast<int>(code)) +
+                           "; the program comes from another version");
+}
+
+std::span<const OpInfo> operations() {
+  return kOperations;
+}
+
+const AttrInfo* find(AttrKey key) {
+  for (const AttrInfo& attribute : kAttributes) {
+    if (attribute.key == key) return &attribute;
   }
   return nullptr;
+}
+
+const char* opName(OpCode code) {
+  const OpInfo* found = find(code);
+  return found ? found->name : nullptr;
 }
 
 const char* attrName(AttrKey key) {
-  switch (key) {
-    case AttrKey::axis:
-      return "axis";
-    case AttrKey::value_int:
-      return "value";
-    case AttrKey::value_float:
-      return "value";
-    case AttrKey::fast:
-      return "fast";
-    case AttrKey::permutation:
-      return "permutation";
-    case AttrKey::predicate:
-      return "predicate";
-    case AttrKey::reduction:
-      return "reduction";
-    case AttrKey::reverse:
-      return "reverse";
-    case AttrKey::tile_shape:
-      return "tile_shape";
-    case AttrKey::pad:
-      return "pad";
-    case AttrKey::cache:
-      return "cache";
-    case AttrKey::evict:
-      return "evict";
-    case AttrKey::has_mask:
-      return "has_mask";
-    case AttrKey::has_other:
-      return "has_other";
-    case AttrKey::atomic:
-      return "atomic";
-    case AttrKey::num_stages:
-      return "num_stages";
-    case AttrKey::unroll:
-      return "unroll";
-    case AttrKey::flatten:
-      return "flatten";
-    case AttrKey::divisor:
-      return "divisor";
-    case AttrKey::text:
-      return "text";
-    case AttrKey::no_contract:
-      return "no_contract";
-    case AttrKey::resident:
-      return "resident";
-    case AttrKey::independent:
-      return "independent";
-    case AttrKey::has_lead:
-      return "has_lead";
+  if (key == AttrKey::value_int || key == AttrKey::value_float) return "value";  // its type tells which
+  const AttrInfo* found = find(key);
+  return found ? found->name : nullptr;
+}
+
+bool accepts(Dtypes dtypes, DType dtype) {
+  switch (dtypes) {
+    case Dtypes::any:
+      return true;
+    case Dtypes::numbers:
+      return dtype != DType::i1;
+    case Dtypes::integers:
+      return is_integer(dtype) && dtype != DType::i1;
+    case Dtypes::integers_and_i1:
+      return is_integer(dtype);
+    case Dtypes::words:
+      return dtype == DType::i32 || dtype == DType::i64;
+    case Dtypes::floats:
+      return is_float(dtype);
+    case Dtypes::f32:
+      return dtype == DType::f32;
+    case Dtypes::i1:
+      return dtype == DType::i1;
+    case Dtypes::atomics:
+      return dtype != DType::i1 && dtype != DType::i8;
   }
-  return nullptr;
+  return false;
+}
+
+const char* wanted(Dtypes dtypes) {
+  switch (dtypes) {
+    case Dtypes::any:
+      return "any type";
+    case Dtypes::numbers:
+      return "a number type; convert an i1 with .to(i32)";
+    case Dtypes::integers:
+      return "an integer type";
+    case Dtypes::integers_and_i1:
+      return "an integer type or i1";
+    case Dtypes::words:
+      return "i32 or i64";
+    case Dtypes::floats:
+      return "a float type; convert with .to(f32)";
+    case Dtypes::f32:
+      return "f32; convert with .to(f32)";
+    case Dtypes::i1:
+      return "i1; compare first, as in x != 0";
+    case Dtypes::atomics:
+      return "i32, i64, f16, bf16 or f32";
+  }
+  return "";
 }
 
 bool writesOperand(OpCode code) {
-  return code == OpCode::store_tile || code == OpCode::store || code == OpCode::atomic_rmw;
+  return writes(info(code).effect);
 }
 
 bool pointsIntoOperand(OpCode code) {
-  return code == OpCode::view_ptr || code == OpCode::addptr || code == OpCode::splat || code == OpCode::broadcast ||
-         code == OpCode::reshape || code == OpCode::permute || code == OpCode::expand_dims;
+  return info(code).effect == Effect::address;
 }
 
 bool isElementwise(OpCode code) {
-  return code >= OpCode::cast && code <= OpCode::sigmoid;
+  switch (info(code).family) {
+    case Family::elementwise:
+    case Family::arithmetic:
+    case Family::integer:
+    case Family::sign:
+    case Family::math:
+      return true;
+    case Family::creation:
+    case Family::shape:
+    case Family::reduction:
+    case Family::memory:
+    case Family::atomic:
+    case Family::control:
+    case Family::hint:
+      return false;
+  }
+  return false;
 }
 
 bool runsByTickets(const Program& program) {

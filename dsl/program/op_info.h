@@ -1,21 +1,170 @@
-// Facts about ops and types that the builder, the verifier, the printer and the interpreter share.
+// The table of operations (lib/include/ligerdsl/dsl/ops.def) as C++: what the builder, the verifier, the printer, the
+// interpreter, the launch rules and the importer ask about an operation.
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "program/program.h"
 
+// Whoever includes the table forgets no case: a switch over an enum names every member or has a default.
+#pragma GCC diagnostic error "-Wswitch"
+
 namespace ligerdsl::program {
 
-inline constexpr int64_t kMaxTileElements = int64_t{1} << 20;
+// One enum per family, so that a switch names its members only, all of them, and needs no default. An OpCode of the
+// family converts by static_cast: the numbers are the same.
+enum class Family : uint8_t {
+  creation,
+  shape,
+  elementwise,
+  arithmetic,
+  integer,
+  sign,
+  math,
+  reduction,
+  memory,
+  atomic,
+  control,
+  hint
+};
+enum class CreationOp : uint16_t {
+#define LIGERDSL_CREATION(name, number, ...) name = number,
+#include "ligerdsl/dsl/ops.def"
+};
+enum class ShapeOp : uint16_t {
+#define LIGERDSL_SHAPE(name, number, ...) name = number,
+#include "ligerdsl/dsl/ops.def"
+};
+enum class ElementwiseOp : uint16_t {  // elementwise, of no other family
+#define LIGERDSL_ELEMENTWISE(name, number, ...) name = number,
+#include "ligerdsl/dsl/ops.def"
+};
+enum class ArithmeticOp : uint16_t {  // two numbers of any dtype
+#define LIGERDSL_ARITHMETIC(name, number, ...) name = number,
+#include "ligerdsl/dsl/ops.def"
+};
+enum class IntegerOp : uint16_t {  // two integers
+#define LIGERDSL_INTEGER(name, number, ...) name = number,
+#include "ligerdsl/dsl/ops.def"
+};
+enum class SignOp : uint16_t {  // one number of any dtype
+#define LIGERDSL_SIGN(name, number, ...) name = number,
+#include "ligerdsl/dsl/ops.def"
+};
+enum class MathOp : uint16_t {  // one float
+#define LIGERDSL_MATH(name, number, ...) name = number,
+#include "ligerdsl/dsl/ops.def"
+};
+enum class ReductionOp : uint16_t {
+#define LIGERDSL_REDUCTION(name, number, ...) name = number,
+#include "ligerdsl/dsl/ops.def"
+};
+enum class MemoryOp : uint16_t {
+#define LIGERDSL_MEMORY(name, number, ...) name = number,
+#include "ligerdsl/dsl/ops.def"
+};
+enum class AtomicOp : uint16_t {
+#define LIGERDSL_ATOMIC(name, number, ...) name = number,
+#include "ligerdsl/dsl/ops.def"
+};
+enum class ControlOp : uint16_t {
+#define LIGERDSL_CONTROL(name, number, ...) name = number,
+#include "ligerdsl/dsl/ops.def"
+};
+enum class HintOp : uint16_t {
+#define LIGERDSL_HINT(name, number, ...) name = number,
+#include "ligerdsl/dsl/ops.def"
+};
+
+// Dtypes of an operation's values. words: i32, i64; atomics: what a GPU adds atomically.
+enum class Dtypes : uint8_t { any, numbers, integers, integers_and_i1, words, floats, f32, i1, atomics };
+bool accepts(Dtypes dtypes, DType dtype);
+const char* wanted(Dtypes dtypes);  // "f32; convert with .to(f32)"
+
+// What an operation does to memory, by itself, through its first operand. address: nothing, and a pointer that it gives
+// points into what the first operand points into. order: nothing, but it stays where it is. regions: what its regions
+// do.
+enum class Effect : uint8_t { pure, address, read, write, read_write, order, regions };
+constexpr bool reads(Effect effect) {
+  return effect == Effect::read || effect == Effect::read_write;
+}
+constexpr bool writes(Effect effect) {
+  return effect == Effect::write || effect == Effect::read_write;
+}
+
+// What stands in one place of a signature.
+enum class Term : uint8_t {
+  value,   // scalar or tile of the operation's dtypes; all values, operands and results, have one type
+  test,    // i1 of the values' shape
+  scalar,  // scalar or pointer
+  tile,    // tile, of values or pointers
+  view,
+  index_of_each,  // index*: i32 or i64 scalars, one per dimension of the view
+  row_of_each,    // row*: the same for all dimensions but the last
+  lead,           // lead?: an i32 scalar
+  block,          // what tile_shape cuts from the view
+  ptr,            // pointer or tile of pointers; all of one type
+  pointee,        // what ptr points to
+  mask,           // mask?: i1 of ptr's shape
+  other,          // other?: as pointee
+  offset,         // i32 or i64 of ptr's shape
+  i1,
+  i32,
+  i64,            // scalars
+  integer,        // i32 or i64 scalar; all of one type
+  any,            // whatever the operation's own rules say
+  any_number_of,  // any*
+};
+struct Terms {
+  std::array<Term, 8> terms{};
+  size_t count = 0;
+  constexpr std::span<const Term> all() const { return {terms.data(), count}; }
+  constexpr bool has(Term term) const {
+    for (Term own : all()) {
+      if (own == term) return true;
+    }
+    return false;
+  }
+};
+
+struct OpInfo {
+  OpCode code;
+  const char* name;
+  Family family;
+  Dtypes dtypes;
+  Terms operands, results;
+  Effect effect;
+  uint64_t needs, takes;  // attributes that must be there, and that may: bit of an AttrKey's number
+};
+
+const OpInfo* find(OpCode code);  // null: there is no such operation
+const OpInfo& info(OpCode code);  // throws std::runtime_error that names the number
+std::span<const OpInfo> operations();
+
+enum class AttrKind : uint8_t { flag, choice, count, integer, real, text, list };
+struct AttrInfo {
+  AttrKey key;
+  const char* name;
+  AttrKind kind;
+  int64_t most;             // flag, choice, count: values are 0 to this
+  std::string_view values;  // choice: their names, with blanks between
+};
+const AttrInfo* find(AttrKey key);  // null: there is no such attribute
 
 const char* opName(OpCode code);    // "load_tile"; nullptr for a number that is no op
 const char* attrName(AttrKey key);  // "tile_shape"; nullptr for a number that is no attribute
 
 bool isElementwise(OpCode code);  // cast, select, add ... sigmoid
+
 // Memory behind the first operand: whether the op may write it, and whether the op's result points into it too.
 bool writesOperand(OpCode code);
 bool pointsIntoOperand(OpCode code);
+
+inline constexpr int64_t kMaxTileElements = int64_t{1} << 20;
 
 // Whether the program is a loop over programs (KernelBuilder::by_tickets): then its first two arguments are the tickets
 // and the number of programs.

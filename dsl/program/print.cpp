@@ -1,8 +1,8 @@
 #include "program/print.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
-#include <map>
 
 #include "program/op_info.h"
 
@@ -42,28 +42,20 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-// Attributes whose numbers have names.
-std::string enumerator(AttrKey key, int64_t value) {
-  static const std::map<AttrKey, std::vector<const char*>> names = {
-      {AttrKey::predicate, {"eq", "ne", "lt", "le", "gt", "ge"}},
-      {AttrKey::reduction, {"sum", "max", "min", "custom"}},
-      {AttrKey::atomic, {"add", "max"}},
-      {AttrKey::cache, {"normal", "global", "streaming"}},
-      {AttrKey::evict, {"normal", "first", "last"}},
-  };
-  const auto entry = names.find(key);
-  const bool named = entry != names.end() && value >= 0 && value < static_cast<int64_t>(entry->second.size());
-  return named ? entry->second[value] : std::to_string(value);
+// The name of a choice's number.
+std::string chosen(std::string_view values, int64_t number) {
+  for (; number > 0 && !values.empty(); --number)
+    values.remove_prefix(std::min(values.find(' '), values.size() - 1) + 1);
+  return std::string(values.substr(0, values.find(' ')));
 }
 
 std::string attrText(const Attr& attr) {
   const std::string key = attrName(attr.key);
-  const bool flag = attr.key == AttrKey::fast || attr.key == AttrKey::reverse || attr.key == AttrKey::has_mask ||
-                    attr.key == AttrKey::has_other || attr.key == AttrKey::flatten ||
-                    attr.key == AttrKey::no_contract || attr.key == AttrKey::independent;
   if (const auto* integer = std::get_if<int64_t>(&attr.value)) {
-    if (flag) return *integer ? key : "";
-    return key + "=" + enumerator(attr.key, *integer);
+    const AttrInfo* known = find(attr.key);
+    if (known->kind == AttrKind::flag) return *integer ? key : "";
+    const std::string name = known->kind == AttrKind::choice ? chosen(known->values, *integer) : "";
+    return key + "=" + (name.empty() ? std::to_string(*integer) : name);
   }
   if (const auto* number = std::get_if<double>(&attr.value)) return key + "=" + numberText(*number);
   if (const auto* text = std::get_if<std::string>(&attr.value)) return key + "=" + quoted(*text);

@@ -162,7 +162,7 @@ void write(Writer& out, const Attr& attr) {
 
 Attr readAttr(Reader& in) {
   Attr attr{static_cast<AttrKey>(in.u16()), {}};
-  if (!attrName(attr.key)) in.fail("unknown attribute");
+  if (!find(attr.key)) in.fail("there is no attribute of number " + std::to_string(static_cast<int>(attr.key)));
   switch (in.enumerator<int>(3)) {
     case 0:
       attr.value = in.i64();
@@ -203,7 +203,7 @@ Region readRegion(Reader& in, int depth);
 Op readOp(Reader& in, int depth) {
   Op op;
   op.code = static_cast<OpCode>(in.u16());
-  if (!opName(op.code)) in.fail("unknown op");
+  if (!find(op.code)) in.fail("there is no operation of number " + std::to_string(static_cast<int>(op.code)));
   op.operands = in.ids();
   op.results = in.ids();
   op.attrs = in.list(3, [&] { return readAttr(in); });

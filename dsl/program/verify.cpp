@@ -96,7 +96,7 @@ class Verifier {
     for (size_t i = 0; i < region.ops.size(); ++i) {
       const Op& op = region.ops[i];
       const bool last = i + 1 == region.ops.size();
-      if (!opName(op.code)) throw std::runtime_error("bad program: unknown op");
+      info(op.code);  // or throws
       if ((op.code == OpCode::yield) != (owner && last)) fail("a region ends in one yield, the body has none", &op);
       check(op);
     }

@@ -1,7 +1,7 @@
 #include "program/verify_ops.h"
 
 #include <algorithm>
-#include <set>
+#include <bit>
 
 #include "program/op_info.h"
 
@@ -17,110 +17,50 @@ void require(bool condition, const char* text) {
   if (!condition) throw Problem{text};
 }
 
-// One op with its types at hand.
+constexpr char kNoSuchAtomic[] = "there is no such atomic on this dtype";
+
+// One op with its types at hand: the table's row first, then what only this operation asks.
 class Checker {
  public:
-  Checker(const Program& program, const Op& op) : program_(program), op_(op) {}
+  Checker(const Program& program, const Op& op) : program_(program), op_(op), info_(info(op.code)) {}
 
   void run() {
     attributes();
-    switch (op_.code) {
-      case OpCode::program_id:
-      case OpCode::num_programs:
-        gridOp();
-        break;
-      case OpCode::constant:
-        constantOp();
-        break;
-      case OpCode::arange:
-        arangeOp();
-        break;
-      case OpCode::dim:
-      case OpCode::stride:
-        viewNumberOp();
-        break;
-      case OpCode::lead:
-      case OpCode::lead_limit:
-        leadOp();
-        break;
-      case OpCode::splat:
-        splatOp();
-        break;
-      case OpCode::expand_dims:
-        expandDimsOp();
-        break;
-      case OpCode::broadcast:
-        broadcastOp();
-        break;
-      case OpCode::reshape:
-        reshapeOp();
-        break;
-      case OpCode::permute:
-        permuteOp();
-        break;
-      case OpCode::cast:
-        castOp();
-        break;
-      case OpCode::select:
-        selectOp();
-        break;
-      case OpCode::compare:
-        compareOp();
-        break;
-      case OpCode::reduce:
-      case OpCode::scan:
-        reduceOp();
-        break;
-      case OpCode::load_tile:
-        loadTileOp();
-        break;
-      case OpCode::store_tile:
-        storeTileOp();
-        break;
-      case OpCode::view_ptr:
-        viewPtrOp();
-        break;
-      case OpCode::addptr:
-        addptrOp();
-        break;
-      case OpCode::load:
-        loadOp();
-        break;
-      case OpCode::store:
-        storeOp();
-        break;
-      case OpCode::atomic_rmw:
-        atomicOp();
-        break;
-      case OpCode::for_range:
-        forOp();
-        break;
-      case OpCode::if_else:
-        ifOp();
-        break;
-      case OpCode::while_loop:
-        whileOp();
-        break;
-      case OpCode::yield:
-        shape(op_.operands.size(), 0);
-        break;
-      case OpCode::assume:
-        shape(1, 0);
-        require(operand(0) == scalar(DType::i1), "the condition is an i1 scalar");
-        break;
-      case OpCode::assume_divisible:
-        assumeDivisibleOp();
-        break;
-      case OpCode::device_print:
-        printOp();
-        break;
-      default:
-        arithmeticOp();
-        break;
-    }
+    signature();
+    rules();
   }
 
  private:
+  // Rules beyond the row.
+  void rules() const {
+    switch (info_.family) {
+      case Family::creation:
+        return creationRules(static_cast<CreationOp>(op_.code));
+      case Family::shape:
+        return shapeRules(static_cast<ShapeOp>(op_.code));
+      case Family::elementwise:
+        return elementwiseRules(static_cast<ElementwiseOp>(op_.code));
+      case Family::reduction:
+        return reductionRules();
+      case Family::memory:
+        return memoryRules(static_cast<MemoryOp>(op_.code));
+      case Family::control:
+        return controlRules(static_cast<ControlOp>(op_.code));
+      case Family::hint:
+        return hintRules(static_cast<HintOp>(op_.code));
+      case Family::atomic: {
+        const bool half = operand(0).dtype == DType::f16 || operand(0).dtype == DType::bf16;
+        require(!half || op_.integer(AttrKey::atomic) == static_cast<int64_t>(AtomicKind::add), kNoSuchAtomic);
+        return;
+      }
+      case Family::arithmetic:
+      case Family::integer:
+      case Family::sign:
+      case Family::math:
+        return;
+    }
+  }
+
   static Type scalar(DType dtype) { return {TypeKind::scalar, dtype, {}, {}}; }
   static bool isValue(const Type& type) { return type.kind == TypeKind::scalar || type.kind == TypeKind::tile; }
   static bool isPointer(const Type& type) { return type.kind == TypeKind::ptr || type.kind == TypeKind::ptr_tile; }
@@ -133,115 +73,272 @@ class Checker {
   const Type& regionArgument(size_t region, size_t i) const {
     return program_.values[op_.regions[region].arguments[i]];
   }
-  void shape(size_t operands, size_t results, size_t regions = 0) const {
-    if (op_.operands.size() != operands) throw Problem{"takes " + std::to_string(operands) + " operands"};
-    if (op_.results.size() != results) throw Problem{"has " + std::to_string(results) + " results"};
-    if (op_.regions.size() != regions) throw Problem{"has " + std::to_string(regions) + " regions"};
+  static std::string takes(size_t operands) { return "takes " + std::to_string(operands) + " operands"; }
+  void results(size_t expected) const {
+    if (op_.results.size() != expected) throw Problem{"has " + std::to_string(expected) + " results"};
   }
-  int64_t integer(AttrKey key, int64_t least, int64_t most) const {
-    const AttrValue* value = op_.find(key);
-    if (!value) throw Problem{std::string("needs the attribute ") + attrName(key)};
-    const int64_t number = std::get<int64_t>(*value);
+  void regions(size_t expected) const {
+    if (op_.regions.size() != expected) throw Problem{"has " + std::to_string(expected) + " regions"};
+  }
+  // An attribute that the operation needs.
+  int64_t range(AttrKey key, int64_t least, int64_t most) const {
+    const int64_t number = op_.integer(key);
     if (number < least || number > most)
       throw Problem{std::string("the attribute ") + attrName(key) + " is out of range"};
     return number;
   }
-  const std::vector<int64_t>& list(AttrKey key) const {
-    const AttrValue* value = op_.find(key);
-    if (!value) throw Problem{std::string("needs the attribute ") + attrName(key)};
-    return std::get<std::vector<int64_t>>(*value);
-  }
+  const std::vector<int64_t>& list(AttrKey key) const { return std::get<std::vector<int64_t>>(*op_.find(key)); }
 
-  // Every attribute holds the kind of value that its key wants and appears once.
+  // Every attribute is one that the operation takes, holds the kind of value that its key wants and appears once; none
+  // that the operation needs is missing.
   void attributes() const {
-    std::set<AttrKey> seen;
+    uint64_t seen = 0;
     for (const Attr& attr : op_.attrs) {
-      require(attrName(attr.key) != nullptr, "has an unknown attribute");
-      require(seen.insert(attr.key).second, "has an attribute twice");
-      size_t kind = 0;
-      if (attr.key == AttrKey::value_float || attr.key == AttrKey::pad) kind = 1;
-      if (attr.key == AttrKey::text) kind = 2;
-      if (attr.key == AttrKey::permutation || attr.key == AttrKey::tile_shape) kind = 3;
-      require(attr.value.index() == kind, "has an attribute of the wrong kind");
+      const AttrInfo* known = find(attr.key);
+      if (!known) throw Problem{"has an unknown attribute"};
+      const uint64_t bit = uint64_t{1} << static_cast<int>(attr.key);
+      require((seen & bit) == 0, "has an attribute twice");
+      seen |= bit;
+      if ((info_.takes & bit) == 0) throw Problem{std::string("does not take the attribute ") + attrName(attr.key)};
+      attribute(attr, *known);
     }
-    const auto range = [&](AttrKey key, int64_t most) {
-      if (op_.find(key)) integer(key, 0, most);
-    };
-    for (AttrKey key : {AttrKey::fast, AttrKey::reverse, AttrKey::has_mask, AttrKey::has_other, AttrKey::flatten,
-                        AttrKey::no_contract, AttrKey::independent, AttrKey::has_lead}) {
-      range(key, 1);
+    if (const uint64_t missing = info_.needs & ~seen)
+      throw Problem{std::string("needs the attribute ") + attrName(static_cast<AttrKey>(std::countr_zero(missing)))};
+    require(flag(AttrKey::has_mask) || !flag(AttrKey::has_other), "other needs a mask");
+  }
+  static void attribute(const Attr& attr, const AttrInfo& known) {
+    // The places of AttrValue's types.
+    enum : size_t { kInteger, kReal, kText, kList };
+    size_t kind = kInteger;
+    if (known.kind == AttrKind::real) kind = kReal;
+    if (known.kind == AttrKind::text) kind = kText;
+    if (known.kind == AttrKind::list) kind = kList;
+    require(attr.value.index() == kind, "has an attribute of the wrong kind");
+    if (kind != kInteger || known.kind == AttrKind::integer) return;
+    int64_t most = known.most;
+    if (known.kind == AttrKind::choice) most = std::count(known.values.begin(), known.values.end(), ' ');
+    const int64_t number = std::get<int64_t>(attr.value);
+    if (number < 0 || number > most) throw Problem{std::string("the attribute ") + known.name + " is out of range"};
+  }
+  bool flag(AttrKey key) const { return op_.integer(key) != 0; }
+
+  // How often a term of the operands stands there.
+  size_t times(Term term) const {
+    switch (term) {
+      case Term::index_of_each:
+        return operand(0).shape.size();
+      case Term::row_of_each:
+        return operand(0).shape.size() - 1;
+      case Term::lead:
+        return flag(AttrKey::has_lead);
+      case Term::mask:
+        return flag(AttrKey::has_mask);
+      case Term::other:
+        return flag(AttrKey::has_other);
+      default:
+        return 1;
     }
-    range(AttrKey::cache, 2);
-    range(AttrKey::evict, 2);
-    range(AttrKey::num_stages, 1024);
-    range(AttrKey::unroll, 1024);
-    range(AttrKey::resident, INT32_MAX);
   }
 
-  void gridOp() const {
-    shape(0, 1);
-    integer(AttrKey::axis, 0, 2);
-    require(result() == scalar(DType::i32), "gives an i32 scalar");
-  }
-  void constantOp() const {
-    shape(0, 1);
-    require(isValue(result()), "gives a scalar or tile");
-    const bool real = is_float(result().dtype);
-    require(op_.find(real ? AttrKey::value_float : AttrKey::value_int) != nullptr, "needs a value of its dtype's kind");
-  }
-  void arangeOp() const {
-    shape(0, 1);
-    require(result().kind == TypeKind::tile && result().dtype == DType::i32 && result().shape.size() == 1,
-            "gives an i32 tile of rank 1");
-  }
-  void viewNumberOp() const {
-    shape(1, 1);
-    require(operand(0).kind == TypeKind::view, "takes a view");
-    integer(AttrKey::axis, 0, static_cast<int64_t>(operand(0).shape.size()) - 1);
-    require(result() == scalar(DType::i64), "gives an i64 scalar");
-  }
-  void leadOp() const {
-    require(!op_.operands.empty() && operand(0).kind == TypeKind::view && !operand(0).shape.empty(),
-            "takes a view with a last dimension");
-    const size_t indices = op_.code == OpCode::lead ? operand(0).shape.size() - 1 : 0;
-    shape(1 + indices, 1);
-    for (size_t i = 0; i < indices; ++i) require(isIndex(operand(1 + i)), "an index is an i32 or i64 scalar");
-    require(result() == scalar(DType::i32), "gives an i32 scalar");
+  void signature() const {
+    const bool variable = info_.operands.has(Term::any_number_of);
+    if (!info_.results.has(Term::any_number_of)) results(info_.results.count);
+    if (info_.family != Family::control && info_.family != Family::reduction) regions(0);
+    if (variable) return;
+    const Term first = info_.operands.count > 0 ? info_.operands.terms[0] : Term::any;
+    if (first == Term::view || first == Term::ptr)  // says how many further operands there are, and of what types
+      require(!op_.operands.empty() && fits(first, operand(0)), problem(first));
+    size_t at = 0, expected = 0;
+    for (Term term : info_.operands.all()) expected += times(term);
+    for (Term term : info_.operands.all()) {
+      for (size_t n = times(term); n > 0; --n, ++at) {
+        const bool counted = term == Term::index_of_each || term == Term::lead;
+        if (at >= op_.operands.size()) throw Problem{counted ? problem(term) : takes(expected)};
+        require(fits(term, operand(at)), problem(term));
+      }
+    }
+    if (at != op_.operands.size()) throw Problem{takes(expected)};
+    for (size_t i = 0; i < info_.results.count; ++i)
+      require(fits(info_.results.terms[i], result(i)), resultProblem(info_.results.terms[i]));
+    if (info_.operands.has(Term::value) || info_.results.has(Term::value)) valueDtype();
+    if (info_.operands.has(Term::pointee) || info_.results.has(Term::pointee))
+      require(accepts(info_.dtypes, operand(0).dtype), kNoSuchAtomic);
   }
 
-  void splatOp() const {
-    shape(1, 1);
-    const bool value = operand(0).kind == TypeKind::scalar && result().kind == TypeKind::tile;
-    const bool pointer = operand(0).kind == TypeKind::ptr && result().kind == TypeKind::ptr_tile;
-    require((value || pointer) && operand(0).dtype == result().dtype,
-            "fills a tile with a scalar or pointer of its dtype");
+  // What all terms of one signature agree on.
+  const Type& value() const {
+    for (size_t i = 0; i < info_.results.count; ++i) {
+      if (info_.results.terms[i] == Term::value) return result(i);
+    }
+    size_t first = 0;  // in front of a value stand only single operands
+    while (info_.operands.terms[first] != Term::value) ++first;
+    return operand(first);
   }
-  void sameButShape() const {
-    shape(1, 1);
-    const bool tile = operand(0).kind == TypeKind::tile || operand(0).kind == TypeKind::ptr_tile;
-    require(tile && operand(0).kind == result().kind && operand(0).dtype == result().dtype,
+  void valueDtype() const {
+    if (accepts(info_.dtypes, value().dtype)) return;
+    throw Problem{std::string("works on ") + wanted(info_.dtypes)};
+  }
+  Type pointee() const {
+    Type type = operand(0);
+    type.kind = type.kind == TypeKind::ptr ? TypeKind::scalar : TypeKind::tile;
+    return type;
+  }
+  static Type ofDtype(Type type, DType dtype) {
+    type.dtype = dtype;
+    return type;
+  }
+
+  bool fits(Term term, const Type& type) const {
+    switch (term) {
+      case Term::value:
+        return isValue(type) && type == value();
+      case Term::test:
+        return type == ofDtype(value(), DType::i1);
+      case Term::scalar:
+        return type.kind == TypeKind::scalar || type.kind == TypeKind::ptr;
+      case Term::tile:
+        return type.kind == TypeKind::tile || type.kind == TypeKind::ptr_tile;
+      case Term::view:
+        return type.kind == TypeKind::view && !type.shape.empty();
+      case Term::index_of_each:
+      case Term::row_of_each:
+      case Term::integer:
+        return isIndex(type) && (term != Term::integer || type == operand(0));
+      case Term::lead:
+      case Term::i32:
+        return type == scalar(DType::i32);
+      case Term::i64:
+        return type == scalar(DType::i64);
+      case Term::i1:
+        return type == scalar(DType::i1);
+      case Term::block:
+        return type == block();
+      case Term::ptr:
+        return isPointer(type) && (!isPointer(operand(0)) || type == operand(0));
+      case Term::pointee:
+      case Term::other:
+        return type == pointee();
+      case Term::mask:
+        return type == ofDtype(pointee(), DType::i1);
+      case Term::offset:
+        return (type.dtype == DType::i32 || type.dtype == DType::i64) && type == ofDtype(pointee(), type.dtype);
+      case Term::any:
+      case Term::any_number_of:
+        return true;
+    }
+    return false;
+  }
+
+  static const char* problem(Term term) {
+    switch (term) {
+      case Term::value:
+        return "operands and result have one type";
+      case Term::test:
+        return "a test is i1 of the values' shape";
+      case Term::scalar:
+        return "takes a scalar or pointer";
+      case Term::tile:
+        return "takes a tile";
+      case Term::view:
+        return "takes a view";
+      case Term::index_of_each:
+        return "takes one index per dimension of the view; an index is an i32 or i64 scalar";
+      case Term::row_of_each:
+        return "an index is an i32 or i64 scalar";
+      case Term::lead:
+        return "the lead is an i32 scalar";
+      case Term::block:
+        return "the value has the tile's type";
+      case Term::ptr:
+        return "takes a pointer";
+      case Term::pointee:
+        return "the value has the pointed-to type";
+      case Term::mask:
+        return "the mask is i1 of the pointers' shape";
+      case Term::other:
+        return "other has the loaded type";
+      case Term::offset:
+        return "the offset is i32 or i64 of the pointer's shape";
+      case Term::i1:
+        return "the condition is an i1 scalar";
+      case Term::i32:
+        return "takes an i32 scalar";
+      case Term::i64:
+        return "takes an i64 scalar";
+      case Term::integer:
+        return "takes and gives an i32 or i64 scalar";
+      case Term::any:
+      case Term::any_number_of:
+        break;
+    }
+    return "";
+  }
+  static const char* resultProblem(Term term) {
+    if (term == Term::value || term == Term::integer) return problem(term);
+    if (term == Term::i32) return "gives an i32 scalar";
+    if (term == Term::i64) return "gives an i64 scalar";
+    if (term == Term::test) return "gives i1 of the operands' shape";
+    if (term == Term::ptr) return "gives a pointer of the operand's type";
+    return term == Term::tile ? "gives a tile" : "the result has the wrong type";
+  }
+
+  void creationRules(CreationOp op) const {
+    const auto axis = [&](size_t axes) { range(AttrKey::axis, 0, static_cast<int64_t>(axes) - 1); };
+    switch (op) {
+      case CreationOp::program_id:
+      case CreationOp::num_programs:
+        return axis(3);
+      case CreationOp::dim:
+      case CreationOp::stride:
+        return axis(operand(0).shape.size());
+      case CreationOp::constant: {
+        const AttrKey kind = is_float(result().dtype) ? AttrKey::value_float : AttrKey::value_int;
+        return require(op_.find(kind) != nullptr, "needs a value of its dtype's kind");
+      }
+      case CreationOp::arange:
+        return require(result().kind == TypeKind::tile && result().dtype == DType::i32 && result().shape.size() == 1,
+                       "gives an i32 tile of rank 1");
+      case CreationOp::lead:
+      case CreationOp::lead_limit:
+        return;
+    }
+  }
+
+  void shapeRules(ShapeOp op) const {
+    if (op == ShapeOp::splat) {
+      const bool pointer = operand(0).kind == TypeKind::ptr;
+      return require(
+          result().kind == (pointer ? TypeKind::ptr_tile : TypeKind::tile) && operand(0).dtype == result().dtype,
+          "fills a tile with a scalar or pointer of its dtype");
+    }
+    require(operand(0).kind == result().kind && operand(0).dtype == result().dtype,
             "takes a tile and gives a tile of the same dtype");
+    switch (op) {
+      case ShapeOp::splat:
+        return;
+      case ShapeOp::expand_dims:
+        return expandDimsRules();
+      case ShapeOp::broadcast:
+        return broadcastRules();
+      case ShapeOp::reshape:
+        return require(tileElements(operand(0).shape) == tileElements(result().shape), "keeps the number of elements");
+      case ShapeOp::permute:
+        return permuteRules();
+    }
   }
-  void expandDimsOp() const {
-    sameButShape();
+  void expandDimsRules() const {
     Shape expected = operand(0).shape;
-    const int64_t axis = integer(AttrKey::axis, 0, static_cast<int64_t>(expected.size()));
+    const int64_t axis = range(AttrKey::axis, 0, static_cast<int64_t>(expected.size()));
     expected.insert(expected.begin() + axis, 1);
     require(result().shape == expected, "inserts a dimension of 1 at the axis");
   }
-  void broadcastOp() const {
-    sameButShape();
+  void broadcastRules() const {
     require(operand(0).shape.size() == result().shape.size(), "keeps the rank");
     for (size_t i = 0; i < result().shape.size(); ++i) {
       require(operand(0).shape[i] == result().shape[i] || operand(0).shape[i] == 1, "only dimensions of 1 grow");
     }
   }
-  void reshapeOp() const {
-    sameButShape();
-    require(tileElements(operand(0).shape) == tileElements(result().shape), "keeps the number of elements");
-  }
-  void permuteOp() const {
-    sameButShape();
+  void permuteRules() const {
     const auto& order = list(AttrKey::permutation);
     const Shape& from = operand(0).shape;
     require(order.size() == from.size() && result().shape.size() == from.size(), "keeps the rank");
@@ -253,73 +350,40 @@ class Checker {
     }
   }
 
-  void castOp() const {
-    shape(1, 1);
-    require(isValue(operand(0)) && operand(0).kind == result().kind && operand(0).shape == result().shape,
-            "changes only the dtype");
-  }
-  void selectOp() const {
-    shape(3, 1);
-    require(isValue(result()) && operand(1) == result() && operand(2) == result(),
-            "both values have the result's type");
-    require(operand(0).dtype == DType::i1 && operand(0).kind == result().kind && operand(0).shape == result().shape,
-            "the condition is i1 of the result's shape");
-  }
-  void compareOp() const {
-    shape(2, 1);
-    const int64_t predicate = integer(AttrKey::predicate, 0, static_cast<int64_t>(Predicate::ge));
-    require(isValue(operand(0)) && operand(0) == operand(1), "both operands have one type");
-    require(predicate <= 1 || operand(0).dtype != DType::i1, "i1 has no order");
-    require(result().dtype == DType::i1 && result().kind == operand(0).kind && result().shape == operand(0).shape,
-            "gives i1 of the operands' shape");
-  }
-  void arithmeticOp() const {
-    const bool unary = op_.code >= OpCode::neg && op_.code <= OpCode::sigmoid;
-    shape(op_.code == OpCode::fma ? 3 : unary ? 1 : 2, 1);
-    require(isValue(result()), "works on scalars and tiles");
-    for (size_t i = 0; i < op_.operands.size(); ++i)
-      require(operand(i) == result(), "operands and result have one type");
-    const DType dtype = result().dtype;
-    switch (op_.code) {
-      case OpCode::rem:
-      case OpCode::shl:
-      case OpCode::shr:
-        require(is_integer(dtype) && dtype != DType::i1, "works on integers");
-        break;
-      case OpCode::bit_and:
-      case OpCode::bit_or:
-      case OpCode::bit_xor:
-        require(is_integer(dtype), "works on integers and i1");
-        break;
-      case OpCode::fma:
-      case OpCode::floor:
-      case OpCode::ceil:
-        require(is_float(dtype), "works on floats");
-        break;
-      default:
-        if (op_.code >= OpCode::exp) {
-          require(dtype == DType::f32, "works on f32");
-        } else {
-          require(dtype != DType::i1, "does not work on i1");
-        }
+  void elementwiseRules(ElementwiseOp op) const {
+    switch (op) {
+      case ElementwiseOp::cast:
+        return require(isValue(operand(0)) && operand(0).kind == result().kind && operand(0).shape == result().shape,
+                       "changes only the dtype");
+      case ElementwiseOp::compare:
+        return require(range(AttrKey::predicate, 0, INT64_MAX) <= static_cast<int64_t>(Predicate::ne) ||
+                           operand(0).dtype != DType::i1,
+                       "i1 has no order");
+      case ElementwiseOp::select:
+      case ElementwiseOp::fma:
+        return;
     }
   }
 
-  void reduceOp() const {
+  void reductionRules() const {
     const size_t n = op_.operands.size();
     require(n >= 1, "takes at least one tile");
-    const bool custom = integer(AttrKey::reduction, 0, 3) == static_cast<int64_t>(ReductionKind::custom);
-    shape(n, n, custom ? 1 : 0);
+    const int64_t kind = op_.integer(AttrKey::reduction);
+    const bool custom = kind == static_cast<int64_t>(ReductionKind::custom);
+    results(n);
+    regions(custom ? 1 : 0);
     require(custom || n == 1, "several tiles need a combiner");
     require(operand(0).kind == TypeKind::tile, "takes tiles");
-    const int64_t axis = integer(AttrKey::axis, 0, static_cast<int64_t>(operand(0).shape.size()) - 1);
+    const int64_t axis = range(AttrKey::axis, 0, static_cast<int64_t>(operand(0).shape.size()) - 1);
     Type expected = operand(0);
-    if (op_.code == OpCode::reduce) {
-      expected.shape.erase(expected.shape.begin() + axis);
-      if (expected.shape.empty()) expected.kind = TypeKind::scalar;
-    } else {
-      const int64_t kind = integer(AttrKey::reduction, 0, 3);
-      require(custom || kind == static_cast<int64_t>(ReductionKind::sum), "a scan is a sum or custom");
+    switch (static_cast<ReductionOp>(op_.code)) {
+      case ReductionOp::reduce:
+        expected.shape.erase(expected.shape.begin() + axis);
+        if (expected.shape.empty()) expected.kind = TypeKind::scalar;
+        break;
+      case ReductionOp::scan:
+        require(custom || kind == static_cast<int64_t>(ReductionKind::sum), "a scan is a sum or custom");
+        break;
     }
     for (size_t i = 0; i < n; ++i) {
       require(operand(i).kind == TypeKind::tile && operand(i).shape == operand(0).shape, "the tiles have one shape");
@@ -334,88 +398,42 @@ class Checker {
     }
   }
 
-  size_t hasLead() const { return op_.integer(AttrKey::has_lead) != 0; }
-
-  // View, indices and lead at the front; returns the type of what is moved.
-  Type tileAccess() const {
-    require(!op_.operands.empty() && operand(0).kind == TypeKind::view, "takes a view");
-    const size_t rank = operand(0).shape.size();
+  // What tile_shape cuts from the view.
+  Type block() const {
     const auto& tile_shape = list(AttrKey::tile_shape);
-    require(tile_shape.size() == rank, "tile_shape has one entry per dimension of the view");
-    require(op_.operands.size() >= 1 + rank, "takes one index per dimension of the view");
-    for (size_t i = 0; i < rank; ++i) require(isIndex(operand(1 + i)), "an index is an i32 or i64 scalar");
-    if (hasLead()) {
-      require(op_.operands.size() > 1 + rank && operand(1 + rank) == scalar(DType::i32), "the lead is an i32 scalar");
-      require(tile_shape.back() != 0, "only tiles along the last dimension have a lead");
-    }
+    require(tile_shape.size() == operand(0).shape.size(), "tile_shape has one entry per dimension of the view");
+    require(!flag(AttrKey::has_lead) || tile_shape.back() != 0, "only tiles along the last dimension have a lead");
     Type type{TypeKind::tile, operand(0).dtype, partitionShape(tile_shape), {}};
     for (int64_t extent : type.shape) require(isTileExtent(extent), "a tile dimension is c * 2^n with odd c <= 31");
     if (type.shape.empty()) type.kind = TypeKind::scalar;
     return type;
   }
-  void loadTileOp() const {
-    const Type type = tileAccess();
-    shape(1 + operand(0).shape.size() + hasLead(), 1);
-    require(result() == type, "the result has the tile's type");
-    require(op_.find(AttrKey::pad) != nullptr, "needs the attribute pad");
-  }
-  void storeTileOp() const {
-    const Type type = tileAccess();
-    const size_t value = 1 + operand(0).shape.size() + hasLead();
-    shape(1 + value, 0);
-    require(operand(value) == type, "the value has the tile's type");
-  }
-  void viewPtrOp() const {
-    shape(1, 1);
-    require(operand(0).kind == TypeKind::view && result().kind == TypeKind::ptr && operand(0).dtype == result().dtype,
-            "gives the base pointer of a view");
-  }
-  void addptrOp() const {
-    shape(2, 1);
-    require(isPointer(operand(0)) && operand(0) == result(), "gives a pointer of the operand's type");
-    const Type& offset = operand(1);
-    const TypeKind kind = operand(0).kind == TypeKind::ptr ? TypeKind::scalar : TypeKind::tile;
-    require(offset.kind == kind && offset.shape == operand(0).shape, "the offset has the pointer's shape");
-    require(offset.dtype == DType::i32 || offset.dtype == DType::i64, "the offset is i32 or i64");
+  void memoryRules(MemoryOp op) const {
+    switch (op) {
+      case MemoryOp::view_ptr:
+        return require(result().kind == TypeKind::ptr && operand(0).dtype == result().dtype,
+                       "gives the base pointer of a view");
+      case MemoryOp::load_tile:
+      case MemoryOp::store_tile:
+      case MemoryOp::addptr:
+      case MemoryOp::load:
+      case MemoryOp::store:
+        return;
+    }
   }
 
-  // What a pointer operand points to.
-  Type pointee() const {
-    require(!op_.operands.empty() && isPointer(operand(0)), "takes a pointer");
-    Type type = operand(0);
-    type.kind = type.kind == TypeKind::ptr ? TypeKind::scalar : TypeKind::tile;
-    return type;
-  }
-  void requireMask(size_t at, Type type) const {
-    type.dtype = DType::i1;
-    require(operand(at) == type, "the mask is i1 of the pointers' shape");
-  }
-  void loadOp() const {
-    const Type type = pointee();
-    const bool mask = op_.integer(AttrKey::has_mask), other = op_.integer(AttrKey::has_other);
-    require(mask || !other, "other needs a mask");
-    shape(1 + mask + other, 1);
-    if (mask) requireMask(1, type);
-    require(!other || operand(2) == type, "other has the loaded type");
-    require(result() == type, "the result has the pointed-to type");
-  }
-  void storeOp() const {
-    const Type type = pointee();
-    const bool mask = op_.integer(AttrKey::has_mask);
-    shape(2 + mask, 0);
-    require(operand(1) == type, "the value has the pointed-to type");
-    if (mask) requireMask(2, type);
-  }
-  void atomicOp() const {
-    const Type type = pointee();
-    const bool mask = op_.integer(AttrKey::has_mask);
-    const bool add = integer(AttrKey::atomic, 0, 1) == static_cast<int64_t>(AtomicKind::add);
-    shape(2 + mask, 1);
-    require(operand(1) == type && result() == type, "value and result have the pointed-to type");
-    if (mask) requireMask(2, type);
-    const bool half = type.dtype == DType::f16 || type.dtype == DType::bf16;
-    require(type.dtype != DType::i1 && type.dtype != DType::i8 && (add || !half),
-            "there is no such atomic on this dtype");
+  void controlRules(ControlOp op) const {
+    switch (op) {
+      case ControlOp::for_range:
+        return forRules();
+      case ControlOp::if_else:
+        return ifRules();
+      case ControlOp::while_loop:
+        return whileRules();
+      case ControlOp::yield:
+        results(0);
+        return regions(0);
+    }
   }
 
   // Region arguments [first, ...) and results match operands [from, ...).
@@ -429,7 +447,7 @@ class Checker {
       require(type == result(i) && type == regionArgument(region, first + i), "a carried value keeps its type");
     }
   }
-  void forOp() const {
+  void forRules() const {
     require(op_.operands.size() >= 3 && op_.regions.size() == 1, "takes lo, hi, step and has one region");
     for (size_t i = 0; i < 3; ++i) {
       require(isIndex(operand(i)) && operand(i) == operand(0), "lo, hi and step are scalars of one index type");
@@ -437,36 +455,41 @@ class Checker {
     require(!op_.regions[0].arguments.empty() && regionArgument(0, 0) == operand(0), "the index has the bounds' type");
     carried(0, 1, 3);
   }
-  void ifOp() const {
-    shape(1, op_.results.size(), 2);
+  void ifRules() const {
+    if (op_.operands.size() != 1) throw Problem{takes(1)};
+    regions(2);
     require(operand(0) == scalar(DType::i1), "the condition is an i1 scalar");
     for (const Region& region : op_.regions) require(region.arguments.empty(), "branches have no arguments");
     require(!op_.regions[0].ops.empty(), "the first branch ends in a yield");
     require(op_.results.empty() || !op_.regions[1].ops.empty(), "results need both branches");
   }
-  void whileOp() const {
+  void whileRules() const {
     require(op_.regions.size() == 2, "has two regions");
     carried(0, 0, 0);
     carried(1, 0, 0);
-    if (op_.find(AttrKey::independent)) require(takesTickets(), "runs programs by tickets; the first argument is no ticket");
+    if (op_.find(AttrKey::independent))
+      require(takesTickets(), "runs programs by tickets; the first argument is no ticket");
   }
   bool takesTickets() const {
     const Type ticket{TypeKind::view, DType::i32, {1}, {1}};
     return !program_.arguments.empty() && program_.values[program_.arguments[0].value] == ticket;
   }
-  void assumeDivisibleOp() const {
-    shape(1, 1);
-    integer(AttrKey::divisor, 1, INT64_MAX);
-    require(isIndex(operand(0)) && operand(0) == result(), "takes and gives an i32 or i64 scalar");
-  }
-  void printOp() const {
-    shape(op_.operands.size(), 0);
-    require(!op_.operands.empty() && op_.find(AttrKey::text), "prints a text and at least one value");
-    for (size_t i = 0; i < op_.operands.size(); ++i) require(isValue(operand(i)), "prints scalars and tiles");
+  void hintRules(HintOp op) const {
+    switch (op) {
+      case HintOp::assume:
+        return;
+      case HintOp::assume_divisible:
+        range(AttrKey::divisor, 1, INT64_MAX);
+        return;
+      case HintOp::device_print:
+        require(!op_.operands.empty(), "prints a text and at least one value");
+        for (size_t i = 0; i < op_.operands.size(); ++i) require(isValue(operand(i)), "prints scalars and tiles");
+    }
   }
 
   const Program& program_;
   const Op& op_;
+  const OpInfo& info_;
 };
 
 // What a region of this op must yield.
@@ -476,7 +499,7 @@ std::vector<Type> yieldTypes(const Program& program, const Op& op, const Region&
   if (loop_test) types.push_back({TypeKind::scalar, DType::i1, {}, {}});
   for (size_t i = 0; i < op.results.size(); ++i) {
     Type type = program.values[op.results[i]];
-    if (op.code == OpCode::reduce || op.code == OpCode::scan) type = {TypeKind::scalar, type.dtype, {}, {}};
+    if (info(op.code).family == Family::reduction) type = {TypeKind::scalar, type.dtype, {}, {}};
     types.push_back(type);
   }
   return types;

@@ -9,7 +9,7 @@ install(TARGETS ligerdsl_dsl EXPORT ligerdsl_dsl ARCHIVE DESTINATION ${CMAKE_INS
 install(EXPORT ligerdsl NAMESPACE ligerdsl:: FILE ligerdslTargets.cmake DESTINATION ${cmake_dir} COMPONENT dev)
 install(EXPORT ligerdsl_dsl NAMESPACE ligerdsl:: FILE ligerdslDslTargets.cmake DESTINATION ${cmake_dir} COMPONENT dev)
 install(DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/include/ ${generated}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-  COMPONENT dev FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+  COMPONENT dev FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "*.def")
 
 configure_package_config_file(package/ligerdslConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfig.cmake
   INSTALL_DESTINATION ${cmake_dir})

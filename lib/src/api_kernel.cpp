@@ -66,7 +66,7 @@ program::Program parse(const void* bytes, size_t size) {
 // The order of atomic additions differs between runs, and with it the last bits of a float's sum.
 void require_deterministic(const program::Program& program, const program::Region& region) {
   for (const program::Op& op : region.ops) {
-    const bool adds = op.code == program::OpCode::atomic_rmw &&
+    const bool adds = op.find(program::AttrKey::atomic) &&
                       op.integer(program::AttrKey::atomic) == static_cast<int64_t>(program::AtomicKind::add);
     if (adds && is_float(program.values[op.operands[0]].dtype)) {
       fail(Status::not_supported,

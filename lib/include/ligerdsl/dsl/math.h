@@ -13,25 +13,10 @@ namespace ligerdsl {
   Scalar fn(const Scalar& x, Loc loc = Here::current());
 
 LIGERDSL_DECLARE_UNARY(abs)
-LIGERDSL_DECLARE_UNARY(floor)  // any float
-LIGERDSL_DECLARE_UNARY(ceil)   // any float
-LIGERDSL_DECLARE_UNARY(exp)
-LIGERDSL_DECLARE_UNARY(exp2)
-LIGERDSL_DECLARE_UNARY(log)
-LIGERDSL_DECLARE_UNARY(log2)
-LIGERDSL_DECLARE_UNARY(sqrt)
-LIGERDSL_DECLARE_UNARY(rsqrt)
-LIGERDSL_DECLARE_UNARY(tanh)
-LIGERDSL_DECLARE_UNARY(erf)
-LIGERDSL_DECLARE_UNARY(sigmoid)
-LIGERDSL_DECLARE_UNARY(fast_exp)
-LIGERDSL_DECLARE_UNARY(fast_exp2)
-LIGERDSL_DECLARE_UNARY(fast_log)
-LIGERDSL_DECLARE_UNARY(fast_log2)
-LIGERDSL_DECLARE_UNARY(fast_sqrt)
-LIGERDSL_DECLARE_UNARY(fast_rsqrt)
-LIGERDSL_DECLARE_UNARY(fast_tanh)
-LIGERDSL_DECLARE_UNARY(fast_sigmoid)
+// floor, ceil (any float), exp, fast_exp ...: the rows of the table.
+#define LIGERDSL_MATH(name, ...) LIGERDSL_DECLARE_UNARY(name)
+#define LIGERDSL_FAST_MATH(name, ...) LIGERDSL_DECLARE_UNARY(name) LIGERDSL_DECLARE_UNARY(fast_##name)
+#include "ligerdsl/dsl/ops.def"
 #undef LIGERDSL_DECLARE_UNARY
 
 #define LIGERDSL_DECLARE_BINARY(fn)                                       \
