@@ -174,7 +174,7 @@ class Checker {
     range(AttrKey::cache, 2);
     range(AttrKey::evict, 2);
     range(AttrKey::num_stages, 1024);
-    range(AttrKey::unroll, 1024);
+    range(AttrKey::unroll, 256);
     range(AttrKey::resident, INT32_MAX);
   }
 
