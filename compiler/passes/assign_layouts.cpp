@@ -188,8 +188,10 @@ void remarkNarrowAccess(Operation* op) {
   if (!type || !type.getElementType().isIntOrFloat()) return;
   const int64_t bytes = std::max<int64_t>(1, type.getElementTypeBitWidth() / 8);
   const LinearLayout layout = layoutOf(type);
-  const int64_t wanted = std::min(tile::kVectorBytes / bytes, layout.registers() & -layout.registers());
-  if (wanted == 1) return;
+  const int64_t threads = layout.lanes() * layout.warps() * layout.ctas();
+  const int64_t wanted =
+      llvm::bit_floor<uint64_t>(std::min(tile::kVectorBytes / bytes, type.getNumElements() / threads));
+  if (wanted <= 1) return;
   const AccessShape proved = accessShape(op);
   if (proved.vector < wanted) {
     remark(op) << "accesses of " << proved.vector * bytes << " bytes, not " << wanted * bytes << ": " << whyNarrow(op);

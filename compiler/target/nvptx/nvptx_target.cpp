@@ -241,6 +241,10 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& as
   const GpuArch& arch = *program::find_gpu_arch(asked.arch);
   program::CompileOptions options = asked;
   options.min_ctas_per_sm = std::min(asked.min_ctas_per_sm, arch.ctas_per_sm(asked.num_warps));
+  if (options.min_ctas_per_sm < asked.min_ctas_per_sm)
+    missed(kernel, "place-tiles") << "min_ctas_per_sm = " << asked.min_ctas_per_sm << " is not reached: an SM holds "
+                                  << options.min_ctas_per_sm << " CTAs of " << asked.num_warps
+                                  << " warps; use fewer warps";
   artifact.arch = arch.name;
   artifact.ptx_version = program::lowest_ptx(arch, options);
   artifact.threads = 32 * options.num_warps;

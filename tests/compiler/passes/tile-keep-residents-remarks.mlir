@@ -194,7 +194,7 @@ func.func @may_be_written(%x: !x, %y: !y) {
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark-re @below {{resident row not kept: the store at {{.+}}-remarks.mlir:LINE may write it before the second loop}}
+    // expected-remark-re @below {{resident row not kept: the store at {{.+}}-remarks.mlir:200 may write it before the second loop}}
     %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
     %s = arith.addf %acc, %t : tensor<512xf32>
     tile.store_tile %t, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !y

@@ -22,7 +22,7 @@ func.func @index_from_memory(%x: !x {tile.read_only}, %n: !n {tile.read_only}, %
   %c0 = arith.constant 0 : i64
   scf.for %i = %lo to %hi step %step : i64 {
     %row = tile.load_tile %n[%i] shape [0] : !n -> i64
-    // expected-remark-re @below {{its place is known at {{.+}}-remarks.mlir:8 only, which reads memory or branches}}
+    // expected-remark-re @below {{its place is known at {{.+}}-remarks.mlir:24 only, which reads memory or branches}}
     %t = tile.load_tile %x[%row, %c0] shape [0, 64] : !x -> tensor<64xf32>
     tile.print "t" %t : tensor<64xf32>
   } {tile.num_stages = 2 : i64}
@@ -51,7 +51,7 @@ func.func @index_carried(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64
 func.func @atomic(%x: !x {tile.read_only}, %p: !tile.ptr<i32>, %lo: i64, %hi: i64, %step: i64) {
   %c0 = arith.constant 0 : i64
   %one = arith.constant 1 : i32
-  // expected-remark-re @below {{no load is issued ahead: the atomic at {{.+}}-remarks.mlir:8 may announce}}
+  // expected-remark-re @below {{no load is issued ahead: the atomic at {{.+}}-remarks.mlir:56 may announce}}
   scf.for %i = %lo to %hi step %step : i64 {
     %old = tile.atomic_rmw add %one, %p : i32, !tile.ptr<i32> -> i32
     %t = tile.load_tile %x[%i, %c0] shape [0, 64] : !x -> tensor<64xf32>
