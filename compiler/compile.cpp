@@ -1,11 +1,14 @@
 #include "compiler/compile.h"
 
 #include <chrono>
+#include <set>
 
 #include "compiler/dialect/tgpu.h"
 #include "compiler/dialect/tile.h"
 #include "compiler/import/import.h"
+#include "compiler/passes/passes.h"
 #include "compiler/refusal.h"
+#include "compiler/remarks.h"
 #include "compiler/target/cpu/cpu_target.h"
 #include "compiler/target/nvptx/nvptx_target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -51,38 +54,45 @@ void registerDialects(DialectRegistry& registry) {
 
 namespace {
 
-// Turns the context's diagnostics into one text: "file:line:col: error: message" lines, the author's location first.
+// Turns the context's errors into one text, "file:line:col: error: message" lines with the author's location first, and
+// collects the remarks, each text once.
 class DiagnosticText {
  public:
   explicit DiagnosticText(MLIRContext& context)
       : handler(&context, [this](Diagnostic& diagnostic) {
-          add(diagnostic);
-          for (Diagnostic& note : diagnostic.getNotes()) add(note);
+          diagnostic.getSeverity() == DiagnosticSeverity::Error ? addError(diagnostic) : addRemark(diagnostic);
           return success();
         }) {}
 
   std::string text;
-  std::vector<std::string> remarks;
+  std::vector<program::Remark> remarks;
 
  private:
-  void add(Diagnostic& diagnostic) {
-    std::string line;
-    llvm::raw_string_ostream stream(line);
-    if (auto at = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>())
-      stream << at.getFilename().str() << ":" << at.getLine() << ":" << at.getColumn() << ": ";
-    static constexpr const char* names[] = {"note: ", "warning: ", "error: ", "remark: "};
-    stream << names[static_cast<int>(diagnostic.getSeverity())] << diagnostic.str();
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Error || diagnostic.getSeverity() == DiagnosticSeverity::Note)
-      text += (text.empty() ? "" : "\n") + line;
-    else
-      remarks.push_back(line);
+  void addError(Diagnostic& error) {
+    addLine(error, "error: ");
+    for (Diagnostic& note : error.getNotes()) addLine(note, "note: ");
   }
 
+  void addLine(Diagnostic& diagnostic, const char* severity) {
+    llvm::raw_string_ostream stream(text);
+    if (!text.empty()) stream << "\n";
+    if (auto at = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>())
+      stream << at.getFilename().str() << ":" << at.getLine() << ":" << at.getColumn() << ": ";
+    stream << severity << diagnostic.str();
+  }
+
+  void addRemark(Diagnostic& diagnostic) {
+    program::Remark remark = toRemark(diagnostic);
+    if (seen.insert(program::to_string(remark)).second) remarks.push_back(std::move(remark));
+  }
+
+  std::set<std::string> seen;
   ScopedDiagnosticHandler handler;
 };
 
 LogicalResult simplify(ModuleOp module) {
   PassManager passes(module.getContext());
+  passes.addNestedPass<func::FuncOp>(createTileUnrollLoopsPass());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   passes.addPass(createLoopInvariantCodeMotionPass());
@@ -127,7 +137,7 @@ program::Artifact compile(const program::Program& program, const program::Compil
                        !(*module)->hasAttr(kRefusedAttr));
   if (!options.emit.empty()) artifact.code = trace.emitted;
   artifact.times = trace.times;
-  artifact.diagnostics = diagnostics.remarks;
+  artifact.remarks = diagnostics.remarks;
   return artifact;
 }
 

@@ -6,6 +6,8 @@
 namespace ligerdsl::detail {
 namespace {
 
+constexpr int kMostCopies = 256;  // of a loop's body
+
 std::vector<Type> types_of(const Recorder& recorder, const std::vector<Handle>& handles) {
   std::vector<Type> types;
   for (const Handle& handle : handles) types.push_back(recorder.type(handle));
@@ -50,6 +52,11 @@ std::vector<Handle> record_for(Recorder& recorder, const ScalarArg& lo, const Sc
   }
   if (options.num_stages < 0 || options.unroll < 0)
     fail(loc, op, "num_stages and unroll are 0 (automatic) or positive");
+  if (options.unroll > kMostCopies) {
+    fail(loc, op,
+         "unroll is at most " + std::to_string(kMostCopies) + ", got " + std::to_string(options.unroll) +
+             "; unroll an inner loop as well, or take larger tiles");
+  }
   std::vector<Handle> bounds;
   for (const ScalarArg* bound : {&lo, &hi, &step}) bounds.push_back(index_operand(recorder, *bound, op, bound->loc));
   const bool wide = bounds[0].dtype == i64 || bounds[1].dtype == i64 || bounds[2].dtype == i64;

@@ -191,6 +191,14 @@ Resident Partition::resident(const Indices& index, const LoadOptions& options, L
              "; give one for every dimension but the last");
   }
   if (tile_shape_.back() == squeeze) fail(loc, "resident", "the last dimension is squeezed; its tiles are the blocks");
+  for (size_t axis = 0; axis + 1 < tile_shape_.size(); ++axis) {
+    if (tile_shape_[axis] > 1) {
+      fail(loc, "resident",
+           "a block holds elements of one row, got tiles of " + std::to_string(tile_shape_[axis]) +
+               " along dimension " + std::to_string(axis) +
+               "; squeeze every dimension but the last, and keep several rows one by one");
+    }
+  }
   Resident row;
   row.partition_ = *this;
   for (const ScalarArg& i : index) row.others_.push_back(Scalar(index_operand(recorder, i, "resident", i.loc)));

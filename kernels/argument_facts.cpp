@@ -87,4 +87,21 @@ bool is_aligned(const program::ArgFacts& facts, const void* data, const int64_t*
   return aligned;
 }
 
+std::string why_not_aligned(const program::ArgFacts& facts, const void* data, const int64_t* dims,
+                            const int64_t* strides) {
+  if (!is_multiple(reinterpret_cast<uintptr_t>(data), facts.pointer_align))
+    return "its address is no multiple of " + std::to_string(facts.pointer_align) + " bytes";
+  const auto differs = [](const char* what, size_t axis, int64_t is, int64_t divisor) {
+    return std::string("its ") + what + " " + std::to_string(axis) + " is " + std::to_string(is) + ", no multiple of " +
+           std::to_string(divisor);
+  };
+  for (size_t i = 0; i < facts.dims.size(); ++i)
+    if (facts.dims[i].exact < 0 && !is_multiple(static_cast<uint64_t>(dims[i]), facts.dims[i].divisor))
+      return differs("size", i, dims[i], facts.dims[i].divisor);
+  for (size_t i = 0; i < facts.strides.size(); ++i)
+    if (!is_multiple(static_cast<uint64_t>(strides[i]), facts.strides[i].divisor))
+      return differs("stride", i, strides[i], facts.strides[i].divisor);
+  return "";
+}
+
 }  // namespace ligerdsl::kernels

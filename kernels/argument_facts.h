@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "program/options.h"
@@ -27,5 +28,9 @@ std::vector<program::ArgFacts> argument_facts(const program::Program& program, V
 // Whether a tensor's address, and sizes and strides in elements, are multiples of what the facts say. Their divisors
 // are powers of two.
 bool is_aligned(const program::ArgFacts& facts, const void* data, const int64_t* dims, const int64_t* strides);
+
+// Which of them is not, and what it would have to be.
+std::string why_not_aligned(const program::ArgFacts& facts, const void* data, const int64_t* dims,
+                            const int64_t* strides);
 
 }  // namespace ligerdsl::kernels

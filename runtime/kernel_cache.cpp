@@ -153,7 +153,6 @@ std::shared_ptr<LoadedKernel> KernelCache::build(const Request& request, bool ma
   log_compiled(artifact.entry, request.target, request.key, begin);
   report.origin = Origin::compiled;
   for (const program::PhaseTime& phase : artifact.times) report.times.push_back(phase);
-  for (const std::string& line : artifact.diagnostics) log(LogLevel::info, artifact.entry + ": " + line);
   CacheLabel label{.kernel = artifact.entry, .target = request.target};
   // What the device does with it comes first: an artifact that cannot be loaded is not worth keeping.
   std::shared_ptr<LoadedKernel> kernel = steps_.instantiate(std::move(artifact), report);

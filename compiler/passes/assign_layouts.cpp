@@ -10,15 +10,19 @@
 //   5. Where a relation's two layouts do not match, convert.
 //   6. On a cluster, the memory of staged tiles shrinks to the part of a CTA.
 //
+// Accesses of less than 16 bytes although a thread has more, and changes of layout in loops, are remarks.
+//
 // Old values of atomics are sent to all holders of replicated elements (atomic_results.h).
 #include <numeric>
 
 #include "compiler/dialect/tgpu.h"
+#include "compiler/layout/conversion.h"
 #include "compiler/passes/atomic_results.h"
 #include "compiler/passes/layout_attr.h"
 #include "compiler/passes/layout_classes.h"
 #include "compiler/passes/layout_preference.h"
 #include "compiler/passes/passes.h"
+#include "compiler/remarks.h"
 
 using namespace mlir;
 
@@ -173,6 +177,51 @@ void matchShapeOp(Operation* op) {
   convertResult(op, 0, whole(op->getResult(0)), result);
 }
 
+InFlightDiagnostic remark(Operation* op) {
+  return missed(op, "tile-assign-layouts");
+}
+
+// Of a load or store of a partition's tile: what facts or its layout cost it of 16 bytes.
+void remarkNarrowAccess(Operation* op) {
+  Value tile = isa<tile::LoadTileOp>(op) ? op->getResult(0) : op->getOperand(0);
+  auto type = dyn_cast<RankedTensorType>(tile.getType());
+  if (!type || !type.getElementType().isIntOrFloat()) return;
+  const int64_t bytes = std::max<int64_t>(1, type.getElementTypeBitWidth() / 8);
+  const LinearLayout layout = layoutOf(type);
+  const int64_t threads = layout.lanes() * layout.warps() * layout.ctas();
+  const int64_t wanted =
+      llvm::bit_floor<uint64_t>(std::min(tile::kVectorBytes / bytes, type.getNumElements() / threads));
+  if (wanted <= 1) return;
+  const AccessShape proved = accessShape(op);
+  if (proved.vector < wanted) {
+    remark(op) << "accesses of " << proved.vector * bytes << " bytes, not " << wanted * bytes << ": " << whyNarrow(op);
+  } else if (int64_t held = layout.contiguous(proved.fastDim); held < wanted) {
+    remark(op) << "accesses of " << held * bytes << " bytes, not " << wanted * bytes
+               << ": what the tile is used with gives each thread " << held
+               << " neighbours in memory; take tiles along the same dimension";
+  }
+}
+
+// Reductions exchange their results anyway.
+void remarkConversion(tgpu::ConvertLayoutOp op) {
+  const bool inLoop = op->getParentOfType<scf::ForOp>() != nullptr;
+  if (!inLoop || op.getSource().getDefiningOp<tile::ReduceOp>() ||
+      travel(layoutOf(op.getSource()), layoutOf(op.getResult())) <= Travel::registers)
+    return;
+  auto type = cast<RankedTensorType>(op.getResult().getType());
+  const int64_t bytes = type.getNumElements() * std::max<int64_t>(1, type.getElementTypeBitWidth() / 8);
+  remark(op) << "change of layout in a loop: each iteration moves " << bytes
+             << " bytes through shared memory; do it outside of the loop, or load the tile in the shape in which it is "
+                "used";
+}
+
+void remarkMisses(func::FuncOp func) {
+  func.walk([](Operation* op) {
+    if (isa<tile::LoadTileOp, tile::StoreTileOp>(op)) remarkNarrowAccess(op);
+    if (auto conversion = dyn_cast<tgpu::ConvertLayoutOp>(op)) remarkConversion(conversion);
+  });
+}
+
 // Every thread copies what it reads itself, so no CTA needs the elements of others.
 void cutStagedTiles(func::FuncOp func) {
   func.walk([](tgpu::StagedTileOp staged) {
@@ -232,6 +281,7 @@ class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, Operatio
     }
     shareAtomicResults(getOperation());
     if (numCtas > 1) cutStagedTiles(getOperation());
+    remarkMisses(getOperation());
   }
 
  private:

@@ -13,6 +13,7 @@
 #include "compiler/dialect/tile.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/program_loop.h"
+#include "compiler/remarks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
@@ -47,7 +48,11 @@ class TileFavourReadsPass : public PassWrapper<TileFavourReadsPass, OperationPas
       const bool isWritten =
           llvm::any_of(stored, [&](int64_t size) { return size >= bytes && size <= kMostTimesSmaller * bytes; });
       const IndexOrigin origin = originOf(load.getIndices());
-      if (isWritten && origin.program && !origin.memory && !isHinted(load)) load.setEvict(tile::EvictHint::large);
+      if (!isWritten || !origin.program || isHinted(load)) return;
+      if (origin.memory)
+        missed(load, "tile-favour-reads") << "not favoured in the second-level cache: its place is read from memory";
+      else
+        load.setEvict(tile::EvictHint::large);
     });
   }
 };

@@ -27,11 +27,14 @@
 // A stationary row has a slot for each position, filled and awaited before the first program. It is kept if all rows
 // fit beside it.
 //
+// A row that is not kept, or only in part, is a remark.
+//
 // On a cluster a slot of each CTA holds the CTA's part of a block: one of as many equal stretches as there are CTAs.
 #include "compiler/passes/passes.h"
 #include "compiler/passes/program_loop.h"
 #include "compiler/passes/resident_row.h"
 #include "compiler/passes/shared_buffer.h"
+#include "compiler/remarks.h"
 #include "llvm/ADT/MapVector.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -43,26 +46,43 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
+InFlightDiagnostic notKept(Operation* op) {
+  return missed(op, "tile-keep-residents");
+}
+
 // Puts one row into slots.
 class RowKeeper {
  public:
   // Shared memory and threads of a CTA, CTAs of a cluster.
   RowKeeper(const ResidentRow& row, int64_t share, int64_t threads, int64_t ctas)
-      : row(row), loc(this->row.firstLoad.getLoc()), ctas(ctas) {
+      : row(row), loc(this->row.firstLoad.getLoc()), ctas(ctas), share(share) {
     programs = ProgramLoop::around(this->row.first);
     const int64_t positions = row.positions, most = programs ? 2 * positions : positions;
     slots = std::min({row.isStationary() ? positions : most, share * ctas / this->row.blockBytes(), threads});
   }
 
-  bool fits() {
-    const bool whole = row.blockBytes() % (ctas * ResidentRow::kGroupBytes) == 0;
-    return whole && slots >= (programs ? row.positions : 2);
+  bool fits() { return isDivisible() && slots >= leastSlots(); }
+
+  void remarkUnfit() {
+    if (!isDivisible()) {
+      notKept(row.firstLoad) << "resident row not kept: a block of " << row.blockBytes()
+                             << " bytes is not divided into parts of 16 bytes by " << ctas
+                             << " CTAs; use larger blocks or a smaller cluster";
+      return;
+    }
+    notKept(row.firstLoad) << "resident row not kept: " << leastSlots() << " blocks of " << row.blockBytes() / ctas
+                           << " bytes would have to fit, and it has " << std::max<int64_t>(share, 0)
+                           << " bytes of shared memory in each CTA; use smaller blocks, more CTAs per cluster or a "
+                              "smaller min_ctas_per_sm";
   }
 
   // Of shared memory, in each CTA.
   int64_t bytes() { return slots * row.blockBytes() / ctas; }
 
   void keep() {
+    if (slots < row.positions)
+      notKept(row.firstLoad) << "resident row kept in part: " << slots << " of " << row.positions << " blocks fit in "
+                             << share << " bytes of shared memory in each CTA; the others are read again";
     Operation* begin = earliest();
     OpBuilder outside(programs ? programs->getOperation() : begin);
     prepareSlots(outside);
@@ -76,6 +96,9 @@ class RowKeeper {
   }
 
  private:
+  bool isDivisible() { return row.blockBytes() % (ctas * ResidentRow::kGroupBytes) == 0; }
+  int64_t leastSlots() const { return programs ? row.positions : 2; }
+
   // Where a position is: its slot, and the parity of the fill that brings it there.
   struct Place {
     Value slot, parity;
@@ -150,7 +173,11 @@ class RowKeeper {
     SmallVector<Value> values = row.outerValues().takeVector();
     std::optional<ProgramLoop::Next> next = programs->next(values, row.first);
     IRMapping ofNext;
-    if (next) ofNext.map(values, next->values);
+    if (next)
+      ofNext.map(values, next->values);
+    else
+      notKept(row.firstLoad) << "the next program's row is not read ahead: where it is takes more than arithmetic and "
+                                "memory that nobody writes; compute it from the program id";
 
     auto replace = [&](tile::LoadTileOp load, Value position, int64_t from, int64_t count) {
       OpBuilder builder(load);
@@ -323,7 +350,7 @@ class RowKeeper {
   ResidentRow row;
   Location loc;
   std::optional<ProgramLoop> programs;
-  int64_t ctas, slots = 0;
+  int64_t ctas, share, slots = 0;
   Value buffer, barriers;
 };
 
@@ -348,22 +375,36 @@ class TileKeepResidentsPass : public PassWrapper<TileKeepResidentsPass, Operatio
       if (load.getResident()) byNumber[*load.getResident()].push_back(load);
     });
     SmallVector<ResidentRow> rows;
-    for (auto& [number, loads] : byNumber)
-      if (std::optional<ResidentRow> row = ResidentRow::of(loads)) rows.push_back(*row);
+    for (auto& [number, loads] : byNumber) {
+      std::string why;
+      if (std::optional<ResidentRow> row = ResidentRow::of(loads, why))
+        rows.push_back(*row);
+      else
+        notKept(loads.front()) << "resident row not kept: " << why;
+    }
     // Stationary rows take what they need, if the others then still fit as well.
     int64_t others = llvm::count_if(rows, [](const ResidentRow& row) { return !row.isStationary(); });
     int64_t needed = 0, left = budget;
     for (ResidentRow& row : rows) needed += row.bytes() / numCtas;
-    for (const ResidentRow& row : rows) {
-      if (!row.isStationary() || needed > budget) continue;
-      if (RowKeeper keeper(row, left, threads(), numCtas); keeper.fits()) {
-        left -= keeper.bytes();
-        keeper.keep();
+    for (ResidentRow& row : rows) {
+      if (!row.isStationary()) continue;
+      if (needed > budget) {
+        notKept(row.firstLoad) << "row of all programs not kept: with the others it takes " << needed
+                               << " bytes of shared memory in each CTA, and there are " << int64_t{budget};
+        continue;
       }
+      RowKeeper keeper(row, left, threads(), numCtas);
+      if (!keeper.fits()) {
+        keeper.remarkUnfit();
+        continue;
+      }
+      left -= keeper.bytes();
+      keeper.keep();
     }
     for (const ResidentRow& row : rows) {
       if (row.isStationary()) continue;
-      if (RowKeeper keeper(row, left / others, threads(), numCtas); keeper.fits()) keeper.keep();
+      RowKeeper keeper(row, left / others, threads(), numCtas);
+      keeper.fits() ? keeper.keep() : keeper.remarkUnfit();
     }
   }
 

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "compiler/analysis/divisibility.h"
 #include "compiler/dialect/tgpu.h"
 #include "mlir/IR/Matchers.h"
 
@@ -11,10 +12,6 @@ namespace ligerdsl::compiler {
 
 static constexpr int64_t kVectorBytes = 16;
 static constexpr int64_t kLanes = 32;
-
-static int64_t powerOfTwoPart(int64_t value) {
-  return value == 0 ? int64_t{1} << 40 : value & -value;
-}
 
 static int64_t elementBytes(Type type) {
   return std::max<int64_t>(1, type.getIntOrFloatBitWidth() / 8);
@@ -31,18 +28,15 @@ static int unitStrideDim(tile::ViewType view, ArrayRef<int64_t> tileShape) {
   return -1;
 }
 
-// What is known to divide the offset of every vector's first element from the view's base, in elements.
-static int64_t offsetDivisor(tile::ViewType view, ValueRange indices, ArrayRef<int64_t> tileShape, int fast) {
-  int64_t divisor = powerOfTwoPart(0);
-  for (auto [dim, size] : llvm::enumerate(tileShape)) {
-    if (int(dim) == fast) {
-      if (!isZero(indices[dim])) divisor = std::min(divisor, powerOfTwoPart(size));
-    } else if (size > 1 || !isZero(indices[dim])) {
-      int64_t stride = view.isDynamicStride(dim) ? view.getStrideDivisors()[dim] : view.getStrides()[dim];
-      divisor = std::min(divisor, powerOfTwoPart(stride));
-    }
-  }
-  return divisor;
+// The power of two that is known to divide what a dimension adds to the offset of every vector's first element from the
+// view's base, in elements.
+static int64_t offsetDivisor(tile::ViewType view, ValueRange indices, ArrayRef<int64_t> tileShape, int fast, int dim) {
+  const int64_t size = std::max<int64_t>(tileShape[dim], 1);
+  const int64_t stride = view.isDynamicStride(dim) ? view.getStrideDivisors()[dim] : view.getStrides()[dim];
+  if (dim != fast && size > 1) return powerOfTwoPart(stride);
+  if (isZero(indices[dim])) return powerOfTwoPart(0);
+  const int64_t step = powerOfTwoPart(dim == fast ? size : stride), index = powerOfTwoPart(divisorOf(indices[dim]));
+  return step > powerOfTwoPart(0) / index ? powerOfTwoPart(0) : step * index;
 }
 
 // Of tiles with a lead. Whether it fits a row that is stored is found out when the kernel runs.
@@ -69,7 +63,9 @@ static AccessShape viewAccess(tile::ViewType view, ValueRange indices, ArrayRef<
   access.fastDim = static_cast<int>(llvm::count_if(tileShape.take_front(fast), [](int64_t size) { return size != 0; }));
   int64_t bytes = elementBytes(view.getElementType());
   int64_t aligned = std::max<int64_t>(1, powerOfTwoPart(view.getAlignment()) / bytes);
-  access.vector = std::min({kVectorBytes / bytes, aligned, offsetDivisor(view, indices, tileShape, fast)});
+  access.vector = std::min(kVectorBytes / bytes, aligned);
+  for (int dim = 0; dim < static_cast<int>(tileShape.size()); ++dim)
+    access.vector = std::min(access.vector, offsetDivisor(view, indices, tileShape, fast, dim));
   return access;
 }
 
@@ -87,6 +83,34 @@ AccessShape accessShape(Operation* access) {
   if (auto staged = dyn_cast<tgpu::StagedTileOp>(access))
     return viewAccess(staged.getView().getType(), staged.getIndices(), staged.getTileShape());
   return {};
+}
+
+static std::string whyNarrowView(tile::ViewType view, ValueRange indices, ArrayRef<int64_t> tileShape) {
+  const int fast = unitStrideDim(view, tileShape);
+  if (fast < 0)
+    return "no dimension of the tile is known to have stride 1; declare the view's strides, or take tiles along the "
+           "dimension whose elements are neighbours";
+  const int64_t bytes = elementBytes(view.getElementType()), vector = kVectorBytes / bytes;
+  if (view.getAlignment() % kVectorBytes != 0)
+    return "the address is known to be a multiple of " + std::to_string(view.getAlignment()) + " bytes only";
+  for (int dim = 0; dim < static_cast<int>(tileShape.size()); ++dim) {
+    const int64_t known = offsetDivisor(view, indices, tileShape, fast, dim);
+    if (dim != fast && known < vector)
+      return "rows along dimension " + std::to_string(dim) + " are known to begin at a multiple of " +
+             std::to_string(known) + " elements only, not of " + std::to_string(vector) +
+             "; pad them, take a lead (View::lead), or say what divides the index (assume_divisible)";
+  }
+  return "tiles have " + std::to_string(tileShape[fast]) +
+         " elements along the dimension of stride 1, no multiple of " + std::to_string(vector);
+}
+
+std::string whyNarrow(Operation* access) {
+  if (leadAccess(access))
+    return "the lead is not that of the only row which the tile has elements of; use tiles of one row";
+  if (auto load = dyn_cast<tile::LoadTileOp>(access))
+    return whyNarrowView(load.getView().getType(), load.getIndices(), load.getTileShape());
+  auto store = cast<tile::StoreTileOp>(access);
+  return whyNarrowView(store.getView().getType(), store.getIndices(), store.getTileShape());
 }
 
 static int64_t linearElements(const LayoutClass& tiles) {

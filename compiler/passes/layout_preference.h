@@ -1,6 +1,8 @@
 // The layout that a class of tiles would choose for itself.
 #pragma once
 
+#include <string>
+
 #include "compiler/passes/layout_classes.h"
 
 namespace ligerdsl::compiler {
@@ -12,6 +14,9 @@ struct AccessShape {
   int fastDim = -1;  // -1: no dimension is known to be contiguous
 };
 AccessShape accessShape(mlir::Operation* access);
+
+/// The fact that a load or store of a partition's tile lacks for vectors of 16 bytes, and what to change.
+std::string whyNarrow(mlir::Operation* access);
 
 /// Elements per thread and vector that the class's memory accesses want: 16 bytes of the narrowest type, less where
 /// facts forbid it or threads would go idle.

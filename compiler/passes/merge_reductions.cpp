@@ -3,10 +3,12 @@
 //   1. The backward slice of `second` between the two must not contain `first`, and every op in it must be free to
 //   move: pure, or
 //      a read with no write between `first` and itself.
+//      One that may not move because memory is written in between is a remark.
 //   2. The slice moves before `first`, keeping its order, and one variadic reduction takes the place of both there.
 #include "compiler/passes/merge_reductions.h"
 
 #include "compiler/dialect/tile.h"
+#include "compiler/remarks.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -34,16 +36,18 @@ std::optional<SmallVector<Operation*>> movableSlice(Operation* first, Operation*
   }
 }
 
-bool canMoveAbove(Operation* first, ArrayRef<Operation*> slice) {
+// What keeps the slice from moving above `first`: a write, or an op of the slice that is more than a read; null if
+// nothing does.
+Operation* obstacle(Operation* first, ArrayRef<Operation*> slice) {
   llvm::SmallPtrSet<Operation*, 16> moving(slice.begin(), slice.end());
-  bool written = false;
+  Operation* written = nullptr;
   for (Operation* op = first; !slice.empty() && op != slice.back()->getNextNode(); op = op->getNextNode()) {
     bool pure = isMemoryEffectFree(op);
     bool onlyReads = !pure && hasSingleEffect<MemoryEffects::Read>(op);
-    if (moving.contains(op) && !pure && (!onlyReads || written)) return false;
-    if (!pure && !onlyReads) written = true;
+    if (moving.contains(op) && !pure && (!onlyReads || written)) return onlyReads ? written : op;
+    if (!pure && !onlyReads && !written) written = op;
   }
-  return true;
+  return nullptr;
 }
 
 bool alike(tile::ReduceOp a, tile::ReduceOp b) {
@@ -109,7 +113,13 @@ void mergeInBlock(Block& block) {
     for (size_t j = i + 1; j < reductions.size(); ++j) {
       if (!reductions[j] || !reductions[i] || !alike(reductions[i], reductions[j])) continue;
       auto slice = movableSlice(reductions[i], reductions[j]);
-      if (!slice || !canMoveAbove(reductions[i], *slice)) continue;
+      if (!slice) continue;
+      if (Operation* between = obstacle(reductions[i], *slice)) {
+        missed(reductions[j], "tgpu-decompose-reduce")
+            << "two reductions exchange one after the other: what this one needs is read behind the write at "
+            << placeOf(between) << ", the first is at " << placeOf(reductions[i]) << "; read it before that write";
+        continue;
+      }
       reductions[i] = merge(reductions[i], reductions[j], *slice);
       reductions[j] = nullptr;
     }

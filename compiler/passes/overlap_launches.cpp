@@ -19,6 +19,7 @@
 #include "compiler/passes/passes.h"
 #include "compiler/passes/program_loop.h"
 #include "compiler/passes/thread_registers.h"
+#include "compiler/remarks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
@@ -118,7 +119,11 @@ void prefetchWhileWaiting(tgpu::GridWaitOp wait, int64_t threads) {
     auto load = dyn_cast<tile::LoadTileOp>(op);
     if (!load || !isWorthAsking(load, threads) || !isTheProgramsOwn(load.getIndices())) continue;
     const std::optional<SmallVector<Value>> operands = front.values(load->getOperands());  // view and indices
-    if (!operands) continue;
+    if (!operands) {
+      missed(load, "tgpu-overlap-launches") << "not asked for while the kernel before ends: its place takes memory to "
+                                               "know; compute it from the program id";
+      continue;
+    }
     if (!waiting) {
       Value mayWait = tgpu::MayWaitOp::create(builder, wait.getLoc(), builder.getI1Type());
       waiting = scf::IfOp::create(builder, wait.getLoc(), mayWait, /*withElseRegion=*/false);

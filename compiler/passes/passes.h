@@ -1,4 +1,5 @@
-// Passes of the GPU pipeline, in the order in which it runs them. Each works on one func.func.
+// Passes on one func.func each: tile-unroll-loops, of every target, then those of the GPU pipeline in the order in
+// which it runs them.
 #pragma once
 
 #include <memory>
@@ -9,6 +10,9 @@ namespace ligerdsl::compiler {
 
 /// The architecture of passes that are told none.
 inline constexpr llvm::StringLiteral kUsualArch = "sm_90a";
+
+/// tile-unroll-loops: loops that ask for it have n copies of their bodies.
+std::unique_ptr<mlir::Pass> createTileUnrollLoopsPass();
 
 /// tile-favour-reads: what a kernel reads that writes as much leaves the second-level cache last.
 std::unique_ptr<mlir::Pass> createTileFavourReadsPass();

@@ -29,12 +29,15 @@
 //
 // Rule S: a store qualifies beside a load if the two cannot overlap (alias facts), or if both walk one memory by equal
 // partitions and share an index that differs from iteration to iteration: the store is at iv, the load at iv + n step.
+//
+// A load that does not qualify, and a loop that gets fewer stages than it asked for, is a remark.
 #include "compiler/analysis/memory_access.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/layout_preference.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/shared_buffer.h"
 #include "compiler/passes/thread_registers.h"
+#include "compiler/remarks.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -54,6 +57,7 @@ class LoopPrefetcher {
   LoopPrefetcher(scf::ForOp loop, int64_t stages, int64_t threads, int64_t ctas, int64_t registers,
                  int64_t carriedBudget, int64_t sharedBytes)
       : loop(loop),
+        stages(stages),
         depth(stages - 1),
         slots(stages),
         threads(threads),
@@ -63,7 +67,8 @@ class LoopPrefetcher {
         sharedBytes(sharedBytes) {}
 
   void run() {
-    if (depth < 1 || !collectWrites()) return;
+    if (depth < 1) return;
+    if (Operation* atomic = collectWrites()) return remarkAtomic(atomic);
     int64_t bytes = 0, carried = 0;
     for (tile::LoadTileOp load : loop.getBody()->getOps<tile::LoadTileOp>()) {
       switch (reach(load)) {
@@ -75,33 +80,85 @@ class LoopPrefetcher {
           stationary.push_back({load, Value()});
           break;
         case Reach::none:
+          remark(load) << "not loaded ahead: " << whyNotAhead;
           break;
       }
     }
-    if (loads.empty()) return;
+    if (loads.empty()) return remarkNothingToLoad();
     for (Type type : loop.getResultTypes()) carried += bytesPerThread(type);
     crowded = carried * 2 >= registers;
     depth = std::min(depth, (carriedBudget - carried) / std::max<int64_t>(bytes, 1));
-    bool ample = (carried + bytes) * 16 <= registers * 5, staged = stages();
-    if (depth > 0 && (ample || !staged))
+    bool ample = (carried + bytes) * 16 <= registers * 5, staged = findRoom();
+    if (depth > 0 && (ample || !staged)) {
+      if (depth < stages - 1)
+        remark(loop) << "loads are issued " << depth << " iterations ahead, not " << stages - 1
+                     << ": more would take more than " << carriedBudget
+                     << " bytes of registers per thread; use smaller tiles, more warps or fewer stages";
       carryLoads();
-    else if (staged)
+    } else if (staged) {
+      if (slots < stages)
+        remark(loop) << "loads are issued " << slots - 1 << " iterations ahead, not " << stages - 1
+                     << ": shared memory holds the tiles of " << slots
+                     << " iterations; use smaller tiles or fewer stages";
       stageLoads();
-    else
+    } else {
+      remarkNoRoom(bytes, carried);
       askForNext();
+    }
   }
 
  private:
-  // False if the loop talks to other programs: atomics may announce what a later load reads.
-  bool collectWrites() {
-    auto walked = loop.getBody()->walk([&](Operation* op) {
+  // An atomic, if the loop talks to other programs: it may announce what a later load reads.
+  Operation* collectWrites() {
+    Operation* atomic = nullptr;
+    loop.getBody()->walk([&](Operation* op) {
       auto access = memoryAccess(op);
       if (!access || !access->writes) return WalkResult::advance();
-      if (access->atomic) return WalkResult::interrupt();
+      if (access->atomic) {
+        atomic = op;
+        return WalkResult::interrupt();
+      }
       writes.push_back(*access);
       return WalkResult::advance();
     });
-    return !walked.wasInterrupted();
+    return atomic;
+  }
+
+  //===-- Remarks --===//
+
+  InFlightDiagnostic remark(Operation* op) {
+    InFlightDiagnostic diagnostic = missed(op, "tile-prefetch-loads");
+    diagnostic << "num_stages = " << stages << ": ";
+    return diagnostic;
+  }
+
+  bool isAskedByAuthor() { return loop->hasAttr(tile::kNumStagesAttr); }
+
+  void remarkAtomic(Operation* atomic) {
+    if (isAskedByAuthor() || !loop.getBody()->getOps<tile::LoadTileOp>().empty())
+      remark(loop) << "no load is issued ahead: the atomic at " << placeOf(atomic)
+                   << " may announce what a later iteration reads; take it out of the loop";
+  }
+
+  // Where loads did not qualify, each has its own remark. Blocks of resident rows are on their way already.
+  void remarkNothingToLoad() {
+    Block& body = *loop.getBody();
+    if (isAskedByAuthor() && body.getOps<tile::LoadTileOp>().empty() && body.getOps<tgpu::LocalLoadOp>().empty())
+      remark(loop) << "without effect: the loop's body loads no tile of a partition; loads in inner loops and "
+                      "branches, and gathers, are not issued ahead";
+  }
+
+  void remarkNoRoom(int64_t bytes, int64_t carried) {
+    remark(loop) << "tiles of the next iteration are only asked for in the second-level cache: in registers they take "
+                 << bytes << " bytes per thread, and " << std::max<int64_t>(0, carriedBudget - carried)
+                 << " are left; use smaller tiles or more warps";
+    for (tile::LoadTileOp load : loads) {
+      std::string why = whyNotStaged(load);
+      if (why.empty())
+        why = "two iterations take " + std::to_string(2 * tileBytes(load)) + " bytes of shared memory or more, and " +
+              std::to_string(sharedRoom) + " are left";
+      remark(load) << "not staged in shared memory: " << why;
+    }
   }
 
   int64_t bytesPerThread(Type type) const {
@@ -120,10 +177,14 @@ class LoopPrefetcher {
     for (Value index : positionOf(load))
       if (!addSlice(index, slice, follows)) return Reach::none;
     MemoryAccess access = *memoryAccess(load);
-    const bool safe = llvm::all_of(writes, [&](const MemoryAccess& write) {
-      return follows ? staysBehind(write, access, load) : !mayOverlap(write, access);
-    });
-    return !safe ? Reach::none : follows ? Reach::ahead : Reach::always;
+    for (const MemoryAccess& write : writes) {
+      if (follows ? staysBehind(write, access, load) : !mayOverlap(write, access)) continue;
+      whyNotAhead = "the store at " + placeOf(write.op) +
+                    " may write what it reads; promise that the arguments do not overlap (no_alias), or store at the "
+                    "indices of the load";
+      return Reach::none;
+    }
+    return follows ? Reach::ahead : Reach::always;
   }
 
   static SmallVector<Value> positionOf(tile::LoadTileOp load) {
@@ -137,7 +198,12 @@ class LoopPrefetcher {
     if (value == loop.getInductionVar()) return follows = true;
     if (loop.isDefinedOutsideOfLoop(value)) return true;
     Operation* op = value.getDefiningOp();
-    if (!op || op->getNumRegions() || !isPure(op)) return false;
+    if (!op || op->getNumRegions() || !isPure(op)) {
+      whyNotAhead = op ? "its place is known at " + placeOf(op) + " only, which reads memory or branches"
+                       : std::string("its place depends on a value that the loop carries");
+      whyNotAhead += "; compute it from the loop's counter and from values from outside";
+      return false;
+    }
     for (Value operand : op->getOperands())
       if (!addSlice(operand, slice, follows)) return false;
     slice.insert(op);
@@ -200,17 +266,21 @@ class LoopPrefetcher {
 
   //===-- In shared memory --===//
 
-  // A copy is of 16 bytes, and every element of one thread.
-  bool canBeStaged(tile::LoadTileOp load) {
+  // A copy is of 16 bytes, and every element of one thread. Empty where that holds.
+  std::string whyNotStaged(tile::LoadTileOp load) {
     auto type = dyn_cast<RankedTensorType>(load.getType());
-    if (!type || load.getLead()) return false;
+    if (!type) return "it is a scalar";
+    if (load.getLead()) return "it has a lead";
     const AccessShape access = accessShape(load);
     int64_t bytes = sharedElementBytes(type.getElementType()), vector = access.vector;
-    if (access.fastDim < 0 || type.getShape()[access.fastDim] % vector != 0) return false;
+    if (access.fastDim < 0 || type.getShape()[access.fastDim] % vector != 0 || vector * bytes != 16)
+      return "copies are of 16 bytes, and facts prove accesses of " + std::to_string(vector * bytes);
     auto zero = dyn_cast_or_null<FloatAttr>(load.getPadAttr());
-    bool zeroPad = !load.getPadAttr() || (zero && zero.getValue().isPosZero());
-    return zeroPad && vector * bytes == 16 && linearPart(type) >= threads * ctas * vector;
+    if (load.getPadAttr() && !(zero && zero.getValue().isPosZero())) return "copies pad with zeros only";
+    if (linearPart(type) < threads * ctas * vector) return "it has fewer vectors than there are threads";
+    return "";
   }
+  bool canBeStaged(tile::LoadTileOp load) { return whyNotStaged(load).empty(); }
 
   static int64_t linearPart(RankedTensorType type) {
     int64_t product = 1;
@@ -225,14 +295,15 @@ class LoopPrefetcher {
 
   // Whether there is something to stage, and room for this iteration and the next beside what others took. Leaves in
   // `slots` how many iterations there is room for.
-  bool stages() {
+  bool findRoom() {
     int64_t bytes = 0, taken = 0;
     for (tile::LoadTileOp load : loads)
       if (canBeStaged(load)) bytes += tileBytes(load);
     loop->getParentOfType<func::FuncOp>().walk(
         [&](tgpu::LocalAllocOp alloc) { taken += bufferBytes(alloc.getType()); });
-    if (bytes == 0) return false;
     const int64_t room = (sharedBytes - taken) * ctas;
+    sharedRoom = std::max<int64_t>(room, 0);
+    if (bytes == 0) return false;
     slots = std::min(slots, room / bytes);
     int64_t left = room - slots * bytes;
     llvm::erase_if(stationary, [&](const Stationary& tile) {
@@ -417,7 +488,9 @@ class LoopPrefetcher {
   }
 
   scf::ForOp loop;
-  int64_t depth, slots, threads, ctas, registers, carriedBudget, sharedBytes;
+  int64_t stages, depth, slots, threads, ctas, registers, carriedBudget, sharedBytes;
+  int64_t sharedRoom = 0;   // of sharedBytes, in all CTAs, what others left
+  std::string whyNotAhead;  // of the load that reach() has refused
   SmallVector<MemoryAccess> writes;
   SmallVector<tile::LoadTileOp> loads;
   SmallVector<Value> buffers;  // of the loads that are staged, null for the others

@@ -11,10 +11,12 @@
 //   3. What waits is the narrower tile. It passes through tgpu.opaque, or LLVM and ptxas would recognise the result and
 //      keep it after all. A tile that stays in memory for this iteration, staged in shared memory or a weight in the
 //      first-level cache, does not wait in registers at all: it is read once more.
+//   4. Where too many are left, a remark says by how much.
 #include "compiler/analysis/memory_access.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/thread_registers.h"
+#include "compiler/remarks.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -51,7 +53,8 @@ class BarrierSite {
 
   // The cheapest first, until the rest fits.
   void run() {
-    int64_t excess = -registerBytes * 3 / 4;
+    const int64_t room = registerBytes * 3 / 4;
+    int64_t excess = -room;
     SetVector<Value> tiles;
     for (Value value : aliveAcross()) tiles.insert(registersOf(value));
     for (Value tile : tiles)
@@ -61,7 +64,13 @@ class BarrierSite {
       for (Value value : aliveAcross())
         if (std::optional<Candidate> other = candidateFor(value); other && (!best || other->price() < best->price()))
           best = std::move(other);
-      if (!best) return;
+      if (!best) {
+        missed(barrier, "tgpu-recompute-after-barriers")
+            << "spills are likely: " << excess + room << " bytes of tiles per thread wait in registers across this "
+            << "exchange, and there is room for " << room
+            << "; use more warps, smaller tiles or a smaller min_ctas_per_sm";
+        return;
+      }
       excess -= best->freed;
       recompute(*best);
     }

@@ -3,6 +3,7 @@
 namespace ligerdsl::compiler {
 
 void registerPasses() {
+  mlir::registerPass(createTileUnrollLoopsPass);
   mlir::registerPass(createTileFavourReadsPass);
   mlir::registerPass([] { return createTileKeepResidentsPass(); });
   mlir::registerPass([] { return createTilePrefetchLoadsPass(); });

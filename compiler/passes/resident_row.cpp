@@ -2,6 +2,7 @@
 
 #include "compiler/analysis/memory_access.h"
 #include "compiler/passes/program_loop.h"
+#include "compiler/remarks.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Matchers.h"
@@ -44,54 +45,82 @@ bool isProgramNumber(Value value) {
   return loop && loop->hasAttr(tile::kIndependentAttr) && argument.getArgNumber() == 0;
 }
 
-// Rule A. The last axis is the one that blocks follow each other on.
-bool isAligned(tile::LoadTileOp load) {
+// Rule A. The last axis is the one that blocks follow each other on. Empty where it holds.
+std::string whyNotAligned(tile::LoadTileOp load) {
   tile::ViewType view = load.getView().getType();
   ArrayRef<int64_t> shape = load.getTileShape();
-  if (view.isDynamicDim(shape.size() - 1) || view.getStrides().back() != 1 ||
-      shape.back() * view.getElementBytes() % ResidentRow::kGroupBytes != 0)
-    return false;
-  if (load.getLead()) return tile::leadAligns(load.getLead(), load.getView(), load.getIndices(), shape);
-  return llvm::all_of(shape.drop_back(), [](int64_t size) { return size <= 1; }) &&
-         !tile::rowsMayBeginInsideVectors(view);
+  const int64_t group = ResidentRow::kGroupBytes;
+  if (view.isDynamicDim(shape.size() - 1)) return "its width is not known; give the view's last dimension as a number";
+  if (view.getStrides().back() != 1)
+    return "its elements are not neighbours; the last stride of the view would have to be 1";
+  if (shape.back() * view.getElementBytes() % group != 0)
+    return "a block of " + std::to_string(shape.back() * view.getElementBytes()) + " bytes is no multiple of " +
+           std::to_string(group);
+  if (load.getLead()) {
+    if (tile::leadAligns(load.getLead(), load.getView(), load.getIndices(), shape)) return "";
+    return "the lead is another row's";
+  }
+  if (!llvm::all_of(shape.drop_back(), [](int64_t size) { return size <= 1; }))
+    return "a block has elements of several rows";
+  if (tile::rowsMayBeginInsideVectors(view))
+    return "rows may begin anywhere: the address (aligned to " + std::to_string(view.getAlignment()) +
+           " bytes) or a stride is no multiple of 16 bytes; load with a lead (View::lead)";
+  return "";
 }
 
 }  // namespace
 
-std::optional<ResidentRow> ResidentRow::of(ArrayRef<tile::LoadTileOp> all) {
+std::optional<ResidentRow> ResidentRow::of(ArrayRef<tile::LoadTileOp> all, std::string& why) {
   SmallVector<tile::LoadTileOp> loads;
   for (tile::LoadTileOp load : all)
     if (isa<scf::ForOp>(load->getParentOp())) loads.push_back(load);
-  if (loads.empty() || loads.size() > 2 || !isAligned(loads[0])) return std::nullopt;
+  if (loads.empty() || loads.size() > 2) {
+    why =
+        std::to_string(loads.size()) + " loops load its blocks; a kept row is read in two, or in one for all programs";
+    return std::nullopt;
+  }
+  if (why = whyNotAligned(loads[0]); !why.empty()) return std::nullopt;
   ResidentRow row;
   row.firstLoad = loads[0];
   row.first = cast<scf::ForOp>(row.firstLoad->getParentOp());
   row.findPromises();
-  if (loads.size() == 1) return row.isTheSameForAllPrograms() ? std::optional(row) : std::nullopt;
-  row.secondLoad = loads[1];
-  if (!row.loopsMatch() || !row.sameBlocks() || row.mayBeWritten(/*before=*/true)) return std::nullopt;
-  return row;
+  bool kept = false;
+  if (loads.size() == 1) {
+    kept = row.isTheSameForAllPrograms();
+  } else {
+    row.secondLoad = loads[1];
+    kept = row.loopsMatch() && row.sameBlocks() && !row.writer(/*before=*/true);
+  }
+  why = row.whyNot;
+  return kept ? std::optional(row) : std::nullopt;
 }
 
 // Rule S.
 bool ResidentRow::isTheSameForAllPrograms() {
   std::optional<ProgramLoop> programs = ProgramLoop::around(first);
   std::optional<int64_t> count = positionsOf(first);
+  whyNot =
+      "one loop reads it, so it would have to be the same row for all programs of a loop over programs "
+      "(by_tickets), in a loop from 0 to a constant; read it in a second loop, or load it without resident()";
   if (!programs || !count || *count < 1) return false;
   positions = *count;
   promised.reset();  // a program's promise says nothing of what is filled before the first one
   return llvm::all_of(firstLoad.getIndices(), [&](Value index) { return collect(index); }) &&
          llvm::all_of(outerValues(), [&](Value value) { return programs->isOutside(value); }) &&
-         !mayBeWritten(/*before=*/false);
+         !writer(/*before=*/false);
 }
 
 bool ResidentRow::loopsMatch() {
   second = cast<scf::ForOp>(secondLoad->getParentOp());
+  whyNot = "its two loops do not follow each other in one block";
   if (first == second || first->getBlock() != second->getBlock() || !first->isBeforeInBlock(second)) return false;
+  whyNot = "a loop encloses the two that read it; only a loop over programs (by_tickets) may";
   if (first->getParentOfType<LoopLikeOpInterface>() && !ProgramLoop::around(first)) return false;
+  whyNot = "its loops do not both run from 0 to one constant number of blocks, 2 at least, by 1";
   std::optional<int64_t> count = positionsOf(first);
   if (!count || *count < 2 || positionsOf(second) != count) return false;
   positions = *count;
+  whyNot = "the two loops load it by different tiles, pads or leads";
   return firstLoad.getView() == secondLoad.getView() && firstLoad.getTileShape() == secondLoad.getTileShape() &&
          firstLoad.getPadAttr() == secondLoad.getPadAttr() && firstLoad.getLead() == secondLoad.getLead();
 }
@@ -99,9 +128,13 @@ bool ResidentRow::loopsMatch() {
 // All indices but the last are one value from outside of the loops; the last obeys rule M.
 bool ResidentRow::sameBlocks() {
   auto indices = firstLoad.getIndices(), mirrored = secondLoad.getIndices();
+  whyNot = "its row or lead is computed inside of the loops";
   if (firstLoad.getLead() && !first.isDefinedOutsideOfLoop(firstLoad.getLead())) return false;
   for (auto [a, b] : llvm::zip_equal(indices.drop_back(), mirrored.drop_back()))
     if (!mirrors(a, b) || !first.isDefinedOutsideOfLoop(a)) return false;
+  whyNot =
+      "the second loop does not read the blocks in the opposite order of the first; where that has i, take "
+      "blocks - 1 - i";
   return mirrors(indices.back(), mirrored.back()) && collect(indices.back());
 }
 
@@ -154,18 +187,21 @@ bool ResidentRow::isReversedCounter(Value value, scf::ForOp loop) {
          difference.getRhs() == loop.getInductionVar();
 }
 
-// Rules W and S: before the end of the first loop, or anywhere.
-bool ResidentRow::mayBeWritten(bool before) {
+// Rules W and S: what may write the row, before the end of the first loop or anywhere; null if nothing does.
+Operation* ResidentRow::writer(bool before) {
   MemoryAccess row = *memoryAccess(firstLoad);
-  bool written = false;
+  Operation* found = nullptr;
   first->getParentOfType<func::FuncOp>().walk<WalkOrder::PreOrder>([&](Operation* op) {
     Operation* here = first->getBlock()->findAncestorOpInBlock(*op);
     if (before && here && first->isBeforeInBlock(here)) return WalkResult::interrupt();
     std::optional<MemoryAccess> access = memoryAccess(op);
-    written = written || (access && access->writes && mayOverlap(*access, row));
+    if (!found && access && access->writes && mayOverlap(*access, row)) found = op;
     return WalkResult::advance();
   });
-  return written;
+  if (found)
+    whyNot = "the store at " + placeOf(found) + " may write it" + (before ? " before the second loop" : "") +
+             "; promise that the arguments do not overlap (no_alias)";
+  return found;
 }
 
 // The body's ops that compute `value` from the first loop's counter, in order.

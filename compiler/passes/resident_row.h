@@ -16,6 +16,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "compiler/dialect/tile.h"
 #include "llvm/ADT/SetVector.h"
@@ -28,8 +29,8 @@ class ResidentRow {
  public:
   static constexpr int64_t kGroupBytes = 16;  // what asynchronous copies move is made of
 
-  /// Of the loads with one number; nothing if they break a rule.
-  static std::optional<ResidentRow> of(llvm::ArrayRef<tile::LoadTileOp> all);
+  /// Of the loads with one number; nothing if they break a rule, and `why` says which and what to change.
+  static std::optional<ResidentRow> of(llvm::ArrayRef<tile::LoadTileOp> all, std::string& why);
 
   /// A stationary row has no second loop.
   bool isStationary() const { return !second; }
@@ -58,12 +59,13 @@ class ResidentRow {
   bool sameBlocks();
   bool mirrors(mlir::Value a, mlir::Value b);
   bool isReversedCounter(mlir::Value value, mlir::scf::ForOp loop);
-  bool mayBeWritten(bool before);
+  mlir::Operation* writer(bool before);
   bool collect(mlir::Value value);
   void findPromises();
 
   llvm::DenseSet<std::pair<mlir::Value, mlir::Value>> compared;
   llvm::SmallBitVector promised;  // by axis
+  std::string whyNot;             // of the rule that was found broken
 };
 
 }  // namespace ligerdsl::compiler

@@ -14,6 +14,22 @@ struct PhaseTime {
   double milliseconds = 0;
 };
 
+// Something that a program asked for and did not get: where, why not, and what to change.
+struct Remark {
+  std::string file;  // the author's; empty where none is known
+  uint32_t line = 0, column = 0;
+  std::string pass;  // that says so
+  std::string text;
+};
+
+// "file:line:column: remark: [pass] text"
+inline std::string to_string(const Remark& remark) {
+  const std::string place = remark.file.empty() ? std::string()
+                                                : remark.file + ":" + std::to_string(remark.line) + ":" +
+                                                      std::to_string(remark.column) + ": ";
+  return place + "remark: " + (remark.pass.empty() ? std::string() : "[" + remark.pass + "] ") + remark.text;
+}
+
 struct Artifact {
   Target target = Target::cpu;
   std::string arch;
@@ -29,7 +45,7 @@ struct Artifact {
   int64_t arena_bytes = 0;      // cpu: scratch one worker needs, 64-byte aligned
   int32_t ptx_version = 0;      // nvptx: the version emitted, times ten
   std::vector<ArgFacts> facts;  // assumed of the arguments
-  std::vector<std::string> diagnostics;  // warnings and remarks
+  std::vector<Remark> remarks;  // each text once, in the order of the passes
   std::vector<PhaseTime> times;
 };
 

@@ -355,7 +355,13 @@ std::string serialize(const Artifact& artifact) {
   out.i64(artifact.arena_bytes);
   out.i32(artifact.ptx_version);
   write(out, artifact.facts);
-  write(out, artifact.diagnostics);
+  out.list(artifact.remarks, [&](const Remark& remark) {
+    out.text(remark.file);
+    out.u32(remark.line);
+    out.u32(remark.column);
+    out.text(remark.pass);
+    out.text(remark.text);
+  });
   out.list(artifact.times, [&](const PhaseTime& time) {
     out.text(time.name);
     out.f64(time.milliseconds);
@@ -380,7 +386,15 @@ Artifact parseArtifact(std::string_view bytes) {
   artifact.arena_bytes = in.i64();
   artifact.ptx_version = in.i32();
   artifact.facts = readFacts(in);
-  artifact.diagnostics = readLines(in);
+  artifact.remarks = in.list(20, [&] {
+    Remark remark;
+    remark.file = in.text();
+    remark.line = in.u32();
+    remark.column = in.u32();
+    remark.pass = in.text();
+    remark.text = in.text();
+    return remark;
+  });
   artifact.times = in.list(12, [&] {
     PhaseTime time;
     time.name = in.text();

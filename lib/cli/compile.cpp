@@ -62,6 +62,27 @@ std::vector<Recorded> record(const Globals& globals, const CompileRequest& reque
   return choose_variant(context->recorded, request.variant, gpu);
 }
 
+std::vector<program::Remark> remarks_of(runtime::CompilerLibrary& compiler, const Recorded& recorded) {
+  return program::parseArtifact(compiler.compile(recorded.program, program::serialize(recorded.options))).remarks;
+}
+
+std::string text_of(const std::vector<program::Remark>& remarks) {
+  std::string text;
+  for (const program::Remark& remark : remarks) text += to_string(remark) + "\n";
+  return text;
+}
+
+Json json_of(const std::vector<program::Remark>& remarks) {
+  Json list = Json::array();
+  for (const program::Remark& remark : remarks)
+    list.push_back({{"file", remark.file},
+                    {"line", remark.line},
+                    {"column", remark.column},
+                    {"pass", remark.pass},
+                    {"text", remark.text}});
+  return list;
+}
+
 std::string emit(runtime::CompilerLibrary* compiler, const Recorded& recorded, const std::string& stage) {
   if (stage == "program") return program::print(program::parseProgram(recorded.program));
   const auto text_of = [&](const std::string& which) {
@@ -104,8 +125,8 @@ int compile(const Globals& globals, const CompileRequest& request) {
   if (target.empty()) target = globals.device == "cpu" ? "cpu" : open_context(globals)->device().description().arch;
   std::string stage = request.stage;
   if (stage.empty()) stage = target == "cpu" ? "asm" : "ptx";
-  static const std::set<std::string> stages = {"program", "tile", "tgpu",  "loops", "llvm",
-                                               "ptx",     "asm",  "cubin", "sass",  "resources"};
+  static const std::set<std::string> stages = {"program", "tile",  "tgpu", "loops",     "llvm",   "ptx",
+                                               "asm",     "cubin", "sass", "resources", "remarks"};
   if (!stages.count(stage))
     throw Failure(kUsage, fmt::format("--emit: no stage '{}'{}; there are {}", stage,
                                       did_you_mean(stage, {stages.begin(), stages.end()}), fmt::join(stages, ", ")));
@@ -118,14 +139,20 @@ int compile(const Globals& globals, const CompileRequest& request) {
   for (const Recorded& one : recorded) {
     const std::string name = program::parseProgram(one.program).name;
     std::string code;
+    std::vector<program::Remark> remarks;
     try {
-      code = emit(compiler.get(), one, stage);
+      if (stage == "remarks")
+        remarks = remarks_of(*compiler, one);
+      else
+        code = emit(compiler.get(), one, stage);
     } catch (const runtime::Error& error) {
       throw Failure(kNothingFound, fmt::format("{}: {}", name, error.what()));
     }
+    if (stage == "remarks") code = text_of(remarks);
     if (recorded.size() > 1 && stage != "cubin") text += fmt::format("// kernel {}\n", name);
     text += code;
     result.push_back({{"kernel", name}, {"target", target}, {"stage", stage}, {"text", stage == "cubin" ? "" : code}});
+    if (stage == "remarks") result.back()["remarks"] = json_of(remarks);
   }
   if (recorded.size() > 1 && stage == "cubin")
     throw Failure(kUsage, fmt::format("{} has {} kernels; a cubin holds one", request.kernel, recorded.size()));

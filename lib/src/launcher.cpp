@@ -9,6 +9,7 @@
 #include "lib/src/context.h"
 #include "lib/src/failure.h"
 #include "program/serialize.h"
+#include "runtime/log.h"
 
 namespace ligerdsl::lib {
 
@@ -23,6 +24,15 @@ bool read_only(size_t arg, const std::vector<ArgPromise>& promises, const std::v
     if (written[i] && !apart) return false;
   }
   return true;
+}
+
+// Once per kernel, whether it was compiled or came from a cache.
+void log_remarks(const program::Artifact& artifact) {
+  if (!runtime::log_enabled(runtime::LogLevel::debug)) return;
+  for (const program::Remark& remark : artifact.remarks) {
+    const std::string line = artifact.entry + ": " + to_string(remark);
+    runtime::log_once(runtime::LogLevel::debug, line, line);
+  }
 }
 
 }  // namespace
@@ -101,6 +111,14 @@ Launcher::Launcher(Context& context, const program::Program& program, const Laun
   };
   generic_ = load(kernels::Variant::any);
   if (context.machine().is_gpu()) aligned_ = load(kernels::Variant::aligned);
+  log_remarks(fastest().artifact());
+}
+
+void Launcher::Pack::report_generic(const BoundTensor& tensor) const {
+  const std::string kernel = launcher_.generic_->artifact().entry, name = launcher_.program_.arguments[arg_].name;
+  runtime::log_once(runtime::LogLevel::debug, "generic:" + kernel + ":" + name,
+                    kernel + ": remark: [launch] argument " + name + " takes the generic variant, without vectors: " +
+                        kernels::why_not_aligned(launcher_.facts_[arg_], tensor.data, tensor.dims, tensor.strides));
 }
 
 void Launcher::Pack::view(const BoundTensor& tensor) {
@@ -112,7 +130,10 @@ void Launcher::Pack::view(const BoundTensor& tensor) {
     const bool unit = i + 1 == rank && type.strides[i] == 1;  // also along a last dimension of size 1
     slots_[used_++] = unit ? 1 : static_cast<uint64_t>(tensor.strides[i]);
   }
-  aligned_ = aligned_ && kernels::is_aligned(launcher_.facts_[arg_], tensor.data, tensor.dims, tensor.strides);
+  if (aligned_ && !kernels::is_aligned(launcher_.facts_[arg_], tensor.data, tensor.dims, tensor.strides)) {
+    aligned_ = false;
+    if (launcher_.aligned_ && runtime::log_enabled(runtime::LogLevel::debug)) report_generic(tensor);
+  }
   ++arg_;
 }
 

@@ -46,6 +46,8 @@ class Launcher {
     void launch(const runtime::Grid& grid, runtime::Stream stream);
 
    private:
+    void report_generic(const BoundTensor& tensor) const;
+
     const Launcher& launcher_;
     size_t arg_ = 0, used_ = 0;
     bool aligned_ = true;

@@ -62,6 +62,22 @@ def every_operation_runs_without_a_compile():
     expect(code == 4, f"what was not warmed is an error: exit {code}\n{output}")
 
 
+def remarks_are_logged():
+    """What the compiler could not do is in the log at debug, whether the kernel was compiled or comes from the disk; and so is a
+    call that takes the kernel of any arguments."""
+    shutil.rmtree(cache, ignore_errors=True)
+    for level, origin in (("debug", "compiled"), ("debug", "cache hit on disk"), ("info", "")):
+        code, output, log = ligerdsl.run("run", "softmax_forward", "N=2", "H=1000000", "--device", "cuda:0", LIGERDSL_LIBCUDA=fake_cuda,
+                                         LIGERDSL_LIBCUBLASLT=fake_cublaslt, LIGERDSL_LOG=level)
+        kept = log.count("softmax_forward_f32: ") and log.count("remark: [tile-keep-residents] resident row kept in part")
+        expect(code == 0 and origin in log and kept == (level == "debug"), f"{level}, {origin}: exit {code}\n{output}{log}")
+    for width, generic in ((1000, 0), (1001, 1)):
+        code, output, log = ligerdsl.run("run", "softmax_forward", "N=2", f"H={width}", "--device", "cuda:0", LIGERDSL_LIBCUDA=fake_cuda,
+                                         LIGERDSL_LIBCUBLASLT=fake_cublaslt, LIGERDSL_LOG="debug")
+        said = log.count("remark: [launch] argument x takes the generic variant, without vectors: its ")
+        expect(code == 0 and said == generic, f"{width} columns: exit {code}\n{output}{log}")
+
+
 def an_authors_kernel_runs_without_a_compile():
     shutil.rmtree(cache, ignore_errors=True)
     run = lambda: subprocess.run([author], capture_output=True, text=True, env=ligerdsl.environment | {"LIGERDSL_NO_JIT": "1"})
@@ -169,6 +185,7 @@ def look_at_it_and_make_it_smaller():
 warms_what_the_error_asks_for("cpu")
 warms_what_the_error_asks_for("cuda", LIGERDSL_LIBCUDA=fake_cuda, LIGERDSL_LIBCUBLASLT=fake_cublaslt)
 every_operation_runs_without_a_compile()
+remarks_are_logged()
 an_authors_kernel_runs_without_a_compile()
 files_of_descriptions()
 warm_is_honest()

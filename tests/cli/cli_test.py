@@ -125,6 +125,7 @@ COMPILED = [
     ("compile vector_add dtype=bf16 --emit ptx --target sm_90a", 0, [".entry ligerdsl_vector_add_bf16", "ld.global", ".v4"]),
     ("compile softmax_forward --emit ptx", 0, [".target sm_90a"]),
     ("compile vector_add --emit tgpu --target cpu", 2, ["tgpu", "no such stage"]),
+    ("compile softmax_forward H=1000000 --emit remarks --target sm_80", 0, ["softmax.cpp:", "remark: [place-tiles] resident rows are not kept: sm_80 has no bulk copies"]),
     ("run vector_add N=1000 --check", 0, ["right"]),
     ("run vector_add dtype=bf16 N=1000 in_place=1 --check", 0, ["right"]),
     ("run rms_norm_forward dtype=bf16 N=5 H=100 --check", 0, ["y ", "rstd", "right"]),
@@ -218,6 +219,15 @@ def files_and_json():
     expect(code == 4 and "cannot write" in output, output)
 
 
+def remarks_as_data():
+    code, output, text = run("compile softmax_forward H=1000000 --emit remarks --target sm_80 --json -".split())
+    expect(code == 0, output)
+    kernels = json.loads(text) if code == 0 else []
+    remarks = [remark for kernel in kernels for remark in kernel["remarks"] if remark["pass"] == "place-tiles"]
+    expect(len(remarks) == 1 and remarks[0]["file"].endswith("softmax.cpp") and remarks[0]["line"] > 0 and remarks[0]["column"] > 0
+           and remarks[0]["text"].startswith("resident rows are not kept: sm_80"), output)
+
+
 def compiles_in_a_process():
     norm = "compile rms_norm_forward dtype=bf16 --target sm_90a".split()
     plain = run(norm, LIGERDSL_COMPILE="thread")
@@ -242,6 +252,7 @@ table(PLAIN if part == "plain" else COMPILED)
 if part == "compiled":
     contradictions()
     files_and_json()
+    remarks_as_data()
     compiles_in_a_process()
 print(f"{failures} failures")
 sys.exit(failures != 0)

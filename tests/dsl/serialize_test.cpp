@@ -36,7 +36,7 @@ Artifact some_artifact() {
   artifact.launch_overlap = true;
   artifact.by_tickets = true;
   artifact.facts = some_options().facts;
-  artifact.diagnostics = {"warning: w"};
+  artifact.remarks = {{"kernel.cpp", 12, 3, "tile-keep-residents", "row not kept"}, {.text = "no place"}};
   artifact.times = {{"llvm", 1.25}};
   return artifact;
 }

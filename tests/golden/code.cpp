@@ -1,6 +1,7 @@
 #include "tests/golden/code.h"
 
 #include <algorithm>
+#include <regex>
 #include <sstream>
 #include <string_view>
 
@@ -24,6 +25,11 @@ std::string without_locations(const std::string& code, bool ptx) {
     out += line + "\n";
   }
   return out;
+}
+
+std::string without_lines(const std::string& remark) {
+  static const std::regex place("[^ ]*/(kernels|dsl|lib)/([^ :]*):[0-9]+(:[0-9]+)?");
+  return std::regex_replace(remark, place, "$1/$2");
 }
 
 }  // namespace ligerdsl::test

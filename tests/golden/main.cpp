@@ -1,7 +1,9 @@
-// golden_tests FILE COMPILER [--update]: is the code of the library's kernels what FILE says?
+// golden_tests FILE COMPILER [--update]: is the code of the library's kernels, or what the compiler could not do for
+// them, what FILE says?
 //
 // FILE's first line names the target and the LLVM that made it ("sm_90a LLVM 22.1.8"); each other line a kernel: the
-// case, its number among the kernels of the case, resources, and a digest of its code. 1: a line differs. 77: another
+// case, its number among the kernels of the case, resources, and a digest of its code. If the first line ends with
+// "remarks", each other line is an operation and a remark on a kernel of it. 1: a line differs. 77: another
 // LLVM is here, whose code may differ. --update writes FILE anew.
 #include <fstream>
 #include <iostream>
@@ -23,6 +25,7 @@ namespace ligerdsl::test {
 namespace {
 
 constexpr int kChanged = 1, kOtherCompiler = 77;
+constexpr std::string_view kRemarks = " remarks";
 
 program::CompileOptions options_for(const std::string& target) {
   program::CompileOptions options;
@@ -67,29 +70,49 @@ class Golden {
 
   // The lines of a case: one per kernel.
   std::vector<std::string> lines(const Case& which) {
-    const cli::OpInstance instance(cli::find_op(which.op), which.settings);
-    lib::check_desc(instance.info(), instance.desc());
-    const auto context = std::make_shared<cli::RecordingContext>(base_);
-    const lib::Plan plan(instance.info(), context, instance.desc());
     std::vector<std::string> out;
-    for (const cli::RecordedKernel& kernel : context->recorded)
+    for (const cli::RecordedKernel& kernel : record(which))
       out.push_back(title_of(which) + " #" + std::to_string(out.size()) + " " + line(kernel));
     return out;
   }
 
+  // What the compiler could not do for the case's kernels of aligned arguments, which is every second one.
+  std::vector<std::string> remarks(const Case& which) {
+    std::vector<std::string> out;
+    const std::vector<cli::RecordedKernel> kernels = record(which);
+    for (size_t i = 1; i < kernels.size(); i += 2) {
+      if (!lines_.try_emplace(key(kernels[i])).second) continue;
+      for (const program::Remark& remark : compile(kernels[i], kernels[i].options).remarks)
+        out.push_back(which.op + " " + without_lines(to_string(remark)));
+    }
+    return out;
+  }
+
  private:
+  std::vector<cli::RecordedKernel> record(const Case& which) {
+    const cli::OpInstance instance(cli::find_op(which.op), which.settings);
+    lib::check_desc(instance.info(), instance.desc());
+    const auto context = std::make_shared<cli::RecordingContext>(base_);
+    const lib::Plan plan(instance.info(), context, instance.desc());
+    return context->recorded;
+  }
+  static std::string key(const cli::RecordedKernel& kernel) {
+    return program::serialize(kernel.options) + kernel.program;
+  }
   // Cases share kernels: what has been compiled is remembered.
   const std::string& line(const cli::RecordedKernel& kernel) {
-    const std::string key = program::serialize(kernel.options) + kernel.program;
-    if (const auto known = lines_.find(key); known != lines_.end()) return known->second;
-    return lines_[key] = compile(kernel);
+    const auto [entry, fresh] = lines_.try_emplace(key(kernel));
+    if (fresh) entry->second = describe(kernel);
+    return entry->second;
   }
-  std::string compile(const cli::RecordedKernel& kernel) {
+  program::Artifact compile(const cli::RecordedKernel& kernel, const program::CompileOptions& options) {
+    return program::parseArtifact(compiler_->compile(kernel.program, program::serialize(options)));
+  }
+  std::string describe(const cli::RecordedKernel& kernel) {
     program::CompileOptions options = kernel.options;
     const bool gpu = options.target == program::Target::nvptx;
     if (!gpu) options.emit = "asm";
-    const program::Artifact made =
-        program::parseArtifact(compiler_->compile(kernel.program, program::serialize(options)));
+    const program::Artifact made = compile(kernel, options);
     const std::string digest = runtime::hex(runtime::sha256(without_locations(made.code, gpu))).substr(0, 16);
     if (!gpu) return digest;
     return "threads=" + std::to_string(made.threads) + " cluster=" + std::to_string(made.cluster) +
@@ -124,8 +147,9 @@ int run(const std::string& path, const std::string& compiler_path, bool update) 
   const std::vector<std::string> before = read_lines(path);
   if (before.empty()) throw std::runtime_error(path + ": no such file, or empty; its first line names a target");
   const std::string target = before[0].substr(0, before[0].find(' '));
-  const std::string head = target + " LLVM " + compiler->llvm_version();
-  if (!update && before.size() == 1) throw std::runtime_error(path + " lists no kernel: write it with --update");
+  const bool remarks = before[0].ends_with(kRemarks);
+  const std::string head = target + " LLVM " + compiler->llvm_version() + std::string(remarks ? kRemarks : "");
+  if (!update && before.size() == 1) throw std::runtime_error(path + " is empty: write it with --update");
   if (!update && before[0] != head) {
     std::cout << "[SKIP] " << path << " is of '" << before[0] << "', this compiler makes '" << head << "'\n";
     return kOtherCompiler;
@@ -134,7 +158,7 @@ int run(const std::string& path, const std::string& compiler_path, bool update) 
   std::set<std::string> unique;
   std::vector<std::string> found = {head};
   for (const Case& which : all_cases(target.starts_with("sm_"))) {
-    for (std::string& line : golden.lines(which))
+    for (std::string& line : remarks ? golden.remarks(which) : golden.lines(which))
       if (unique.insert(line).second) found.push_back(std::move(line));
   }
   if (update) {
@@ -143,10 +167,11 @@ int run(const std::string& path, const std::string& compiler_path, bool update) 
     return file.good() ? 0 : kChanged;
   }
   const size_t differences = compare(before, found);
-  std::cout << found.size() - 1 << " kernels, " << differences << " lines differ\n";
+  std::cout << found.size() - 1 << (remarks ? " remarks, " : " kernels, ") << differences << " lines differ\n";
   if (differences == 0) return 0;
-  std::cout
-      << "The code of the library's kernels changed. tests/golden/README.md says what an intended change needs.\n";
+  std::cout << (remarks ? "What the compiler could not do for the library's kernels"
+                        : "The code of the library's kernels")
+            << " changed. tests/golden/README.md says what an intended change needs.\n";
   return kChanged;
 }
 

@@ -10,6 +10,7 @@
 // must or should be materialised, and repeat until there are none. The set only grows, so this ends.
 #include "compiler/target/cpu/plan.h"
 
+#include "compiler/remarks.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -168,8 +169,9 @@ int64_t Plan::endOfUse(Operation* user, Region* home) const {
   return end;
 }
 
-bool Plan::isHazard(Operation* load, bool identity, int groupIndex) const {
-  if (alias.readsConstantMemory(load)) return false;
+// The write that may come between a load and its evaluation in a group; null if none does.
+Operation* Plan::hazard(Operation* load, bool identity, int groupIndex) const {
+  if (alias.readsConstantMemory(load)) return nullptr;
   const Group& group = groups[groupIndex];
   int64_t begin = span.lookup(load).first, end = endOfUse(group.sinks.back().op, load->getParentRegion());
   for (Operation* write : writes) {
@@ -179,9 +181,9 @@ bool Plan::isHazard(Operation* load, bool identity, int groupIndex) const {
         group.sinks, [&](const Sink& sink) { return sink.op == write && (sink.kind == SinkKind::storeTile); });
     if (inGroup && identity && alias.sameElements(load, write) && end == span.lookup(group.sinks.back().op).first)
       continue;
-    return true;
+    return write;
   }
-  return false;
+  return nullptr;
 }
 
 bool Plan::endsRow(tile::LoadTileOp load) const {
@@ -218,9 +220,15 @@ bool Plan::materialiseMore() {
     llvm::SetVector<Operation*> evaluated;
     for (const Sink& sink : group.sinks) {
       Reads reads = readsOf(sink);
-      for (auto& [load, identity] : reads.loads)
-        if (!materialised.contains(load->getResult(0)) && isHazard(load, identity, static_cast<int>(index)))
-          wanted.push_back(load->getResult(0));
+      for (auto& [load, identity] : reads.loads) {
+        if (materialised.contains(load->getResult(0))) continue;
+        Operation* write = hazard(load, identity, static_cast<int>(index));
+        if (!write) continue;
+        missed(load, "cpu-plan") << "the tile is copied: the store at " << placeOf(write)
+                                 << " may write it before it is used; promise that the arguments do not overlap "
+                                    "(no_alias), or use it before that store";
+        wanted.push_back(load->getResult(0));
+      }
       evaluated.insert(reads.ops.begin(), reads.ops.end());
     }
     int64_t steps = product(group.shape);

@@ -122,7 +122,7 @@ class Plan {
   llvm::SmallVector<std::pair<mlir::Value, Buffer*>> yieldedTiles(mlir::Operation* terminator) const;
 
   bool materialiseMore();
-  bool isHazard(mlir::Operation* load, bool identity, int groupIndex) const;
+  mlir::Operation* hazard(mlir::Operation* load, bool identity, int groupIndex) const;
   int64_t endOfUse(mlir::Operation* user, mlir::Region* home) const;
   void collect(mlir::Value value, bool identity, Reads& reads, llvm::DenseSet<std::pair<mlir::Value, int>>& seen) const;
   void collectOp(mlir::Operation* op, bool identity, Reads& reads,

@@ -49,15 +49,11 @@ void yield(ThreadLowering& t, Operation* terminator) {
   scf::YieldOp::create(t.b, t.loc, flatten(t, terminator->getOperands()));
 }
 
-// tile.unroll becomes LLVM's unroll count; 1 keeps the loop.
+// A loop whose author said how often its body is repeated (tile-unroll-loops has done that) stays as it is in LLVM.
 void annotateUnroll(scf::ForOp from, scf::ForOp to) {
-  auto factor = from->getAttrOfType<IntegerAttr>(tile::kUnrollAttr);
-  if (!factor || factor.getInt() < 1) return;
+  if (!from->hasAttr(tile::kUnrollAttr)) return;
   MLIRContext* context = from.getContext();
-  auto flag = [&](bool value) { return BoolAttr::get(context, value); };
-  auto count = IntegerAttr::get(IntegerType::get(context, 32), factor.getInt());
-  auto unroll = LLVM::LoopUnrollAttr::get(context, /*disable=*/flag(factor.getInt() == 1),
-                                          factor.getInt() == 1 ? nullptr : count, {}, {}, {}, {}, {});
+  auto unroll = LLVM::LoopUnrollAttr::get(context, /*disable=*/BoolAttr::get(context, true), {}, {}, {}, {}, {}, {});
   to->setAttr("llvm.loop_annotation",
               LLVM::LoopAnnotationAttr::get(context, {}, {}, {}, unroll, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}));
 }

@@ -6,6 +6,7 @@
 #include "compiler/passes/passes.h"
 #include "compiler/passes/shared_buffer.h"
 #include "compiler/refusal.h"
+#include "compiler/remarks.h"
 #include "compiler/target/nvptx/legality.h"
 #include "compiler/target/nvptx/ptx_emitter.h"
 #include "compiler/target/nvptx/thread_lowering.h"
@@ -109,6 +110,17 @@ bool stagesWholeVectors(func::FuncOp kernel) {
   return !narrow.wasInterrupted();
 }
 
+// Where the first op of a kind is, for remarks.
+template <class Op>
+Location firstOf(func::FuncOp kernel) {
+  Location at = kernel.getLoc();
+  kernel.walk([&](Op op) {
+    at = op->getLoc();
+    return WalkResult::interrupt();
+  });
+  return at;
+}
+
 // Tiles of pipelined loops may be staged in shared memory, or not if what else is there then takes too much or if the
 // layouts that suit everything else tear vectors apart.
 LogicalResult placeStagedTiles(ModuleOp module, const GpuArch& arch, const program::CompileOptions& options,
@@ -116,10 +128,21 @@ LogicalResult placeStagedTiles(ModuleOp module, const GpuArch& arch, const progr
   if (!pipelinesLoops(module, options)) return runLayoutPasses(module, options, 0, 0, overlapLaunches);
   OwningOpRef<ModuleOp> untouched = module.clone();
   int64_t limit = arch.shared_budget(options.min_ctas_per_sm);
+  TentativeRemarks remarks(*module.getContext());
   if (failed(runLayoutPasses(module, options, 0, limit - arch.tuning.unstaged_bytes, overlapLaunches)))
     return failure();
   func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
-  if (sharedBytesOf(kernel) <= limit && stagesWholeVectors(kernel)) return success();
+  const int64_t taken = sharedBytesOf(kernel);
+  if (taken <= limit && stagesWholeVectors(kernel)) return remarks.keep(), success();
+  InFlightDiagnostic remark = missed(firstOf<tgpu::StagedTileOp>(kernel), "place-tiles");
+  remark << "tiles of the next iterations are not staged in shared memory: ";
+  if (taken > limit)
+    remark << "with what else is there they take " << taken << " of " << limit
+           << " bytes; use smaller tiles, fewer stages or a smaller min_ctas_per_sm";
+  else
+    remark << "the layouts of what they are used with tear their 16-byte vectors apart";
+  remarks.forget();
+  remark.report();
   module.getBodyRegion().takeBody(untouched->getBodyRegion());
   return runLayoutPasses(module, options, 0, 0, overlapLaunches);
 }
@@ -129,22 +152,46 @@ LogicalResult placeStagedTiles(ModuleOp module, const GpuArch& arch, const progr
 // layouts do not suit by one without resident rows.
 LogicalResult placeTiles(ModuleOp module, const GpuArch& arch, const program::CompileOptions& options,
                          bool overlapLaunches) {
-  bool resident = arch.bulk_copies && module
-                                          .walk([](tile::LoadTileOp load) {
-                                            return load.getResident() ? WalkResult::interrupt() : WalkResult::advance();
-                                          })
-                                          .wasInterrupted();
-  if (!resident) return placeStagedTiles(module, arch, options, overlapLaunches);
+  tile::LoadTileOp resident;
+  module.walk([&](tile::LoadTileOp load) {
+    if (!load.getResident()) return WalkResult::advance();
+    resident = load;
+    return WalkResult::interrupt();
+  });
+  if (resident && !arch.bulk_copies)
+    missed(resident, "place-tiles") << "resident rows are not kept: " << arch.name
+                                    << " has no bulk copies (sm_90 and later have); they are read again";
+  if (!resident || !arch.bulk_copies) return placeStagedTiles(module, arch, options, overlapLaunches);
   OwningOpRef<ModuleOp> untouched = module.clone();
   int64_t limit = arch.shared_budget(options.min_ctas_per_sm);
+  TentativeRemarks remarks(*module.getContext());
   if (failed(runLayoutPasses(module, options, arch.resident_budget(options.min_ctas_per_sm), 0, overlapLaunches)))
     return failure();
   func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
   int64_t others = sharedBytesOf(kernel) - residentBytesOf(kernel);
   const bool held = slotsHoldParts(kernel);
-  if (held && sharedBytesOf(kernel) <= limit) return success();
+  const int64_t taken = sharedBytesOf(kernel);
+  if (held && taken <= limit) return remarks.keep(), success();
+  remarks.forget();
+  InFlightDiagnostic remark = missed(firstOf<tgpu::FillOp>(kernel), "place-tiles");
+  if (held)
+    remark << "resident rows get less room: with what else is in shared memory they take " << taken << " of " << limit
+           << " bytes; what else is there takes " << others;
+  else
+    remark << "resident rows are not kept: the layouts of what they are used with do not leave each CTA of the cluster "
+              "one stretch of a block";
+  remark.report();
   module.getBodyRegion().takeBody(untouched->getBodyRegion());
   return runLayoutPasses(module, options, held ? limit - others : 0, 0, overlapLaunches);
+}
+
+// Asked for, and not possible with what the kernel takes of shared memory.
+void remarkOccupancy(func::FuncOp kernel, const GpuArch& arch, const program::CompileOptions& options) {
+  const int64_t bytes = sharedBytesOf(kernel), budget = arch.shared_budget(options.min_ctas_per_sm);
+  if (bytes > budget)
+    missed(firstOf<tgpu::LocalAllocOp>(kernel), "place-tiles")
+        << "min_ctas_per_sm = " << options.min_ctas_per_sm << " is not reached: a CTA takes " << bytes
+        << " bytes of shared memory, and " << budget << " would leave room for as many; use smaller tiles";
 }
 
 // Line numbers point at the author's DSL: the function gets a debug scope of the file of its first op, ops of other
@@ -194,6 +241,10 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& as
   const GpuArch& arch = *program::find_gpu_arch(asked.arch);
   program::CompileOptions options = asked;
   options.min_ctas_per_sm = std::min(asked.min_ctas_per_sm, arch.ctas_per_sm(asked.num_warps));
+  if (options.min_ctas_per_sm < asked.min_ctas_per_sm)
+    missed(kernel, "place-tiles") << "min_ctas_per_sm = " << asked.min_ctas_per_sm << " is not reached: an SM holds "
+                                  << options.min_ctas_per_sm << " CTAs of " << asked.num_warps
+                                  << " warps; use fewer warps";
   artifact.arch = arch.name;
   artifact.ptx_version = program::lowest_ptx(arch, options);
   artifact.threads = 32 * options.num_warps;
@@ -219,6 +270,7 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& as
     return kernel.emitError("needs ") << artifact.shared_bytes << " bytes of shared memory per CTA; " << arch.name
                                       << " has " << arch.shared_per_cta << "; use smaller tiles";
   }
+  remarkOccupancy(kernel, arch, options);
 
   if (failed(ThreadLowering(kernel, options).run())) return failure();
   trace.mark("threads");

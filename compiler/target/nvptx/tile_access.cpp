@@ -3,6 +3,7 @@
 #include <map>
 #include <numeric>
 
+#include "compiler/analysis/divisibility.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -20,7 +21,10 @@ TileAccess::TileAccess(ThreadLowering& t, Value view, ValueRange indices, ArrayR
       lead(lead ? t.scalar(lead) : Value()),
       leads(lead ? kind : Lead::none),
       leadLimit(lead ? tile::leadLimit(lead) : 0) {
-  for (Value index : indices) indexValues.push_back(t.scalar(index));
+  for (Value index : indices) {
+    indexValues.push_back(t.scalar(index));
+    indexDivisors.push_back(divisorOf(index));
+  }
   for (size_t axis = 0; axis < tileShape.size(); ++axis)
     if (tileShape[axis]) tileAxes.push_back(axis);
   chunk = chunkSize();
@@ -195,6 +199,12 @@ int64_t TileAccess::strideDivisor(size_t axis) const {
   return view.isDynamicStride(axis) ? known : std::gcd(view.getStrides()[axis], int64_t(1) << 20);
 }
 
+// Of what an axis adds to addresses, in elements: rows of a tile are a stride apart, tiles by as much as their index.
+int64_t TileAccess::offsetDivisor(size_t axis) const {
+  const int64_t stride = powerOfTwoPart(strideDivisor(axis));
+  return tileShape[axis] > 1 ? stride : std::min(stride, int64_t{1} << 20) * powerOfTwoPart(indexDivisors[axis]);
+}
+
 int64_t TileAccess::lastCoordinate(int64_t reg) {
   Place place;
   place.reg = reg;
@@ -218,8 +228,8 @@ int64_t TileAccess::chunkSize() const {
   for (; n > 1; n /= 2) {
     bool aligned = view.getAlignment() % (n * bytes()) == 0;
     for (size_t axis = 0; axis < tileShape.size(); ++axis)
-      if (axis != last && !isZero(indexValues[axis], tileShape[axis])) aligned &= strideDivisor(axis) % n == 0;
-    aligned &= tileShape[last] % n == 0 || isConstantZero(indexValues[last]);
+      if (axis != last && !isZero(indexValues[axis], tileShape[axis])) aligned &= offsetDivisor(axis) % n == 0;
+    aligned &= tileShape[last] * powerOfTwoPart(indexDivisors[last]) % n == 0 || isConstantZero(indexValues[last]);
     if (aligned) break;
   }
   // A size that says nothing about chunks costs every access a branch; a few elements cost less one by one.

@@ -10,13 +10,13 @@
 //   3. one predicate per chunk: remaining = min(size - tile origin, tile size), compared with the chunk's coordinate
 //      (none for chunks that a static size holds in every thread);
 //   4. the last dimension may end inside a chunk: chunks that fit are moved as in 3; the thread that holds the
-//      straddling chunk then branches to an element-by-element access. A thread that holds a few elements of a size that
-//      is not known moves them one by one instead, as in 3.
+//      straddling chunk then branches to an element-by-element access. A thread that holds a few elements of a size
+//      that is not known moves them one by one instead, as in 3.
 //   5. with a lead the row begins inside the first chunk of its first tile, which is treated likewise.
 //
 // With a lead everything counts from the tile's first column: the view ends `lead` elements later, and columns before
-// element `begin` (what the tiles before leave of the lead) are outside. Chunks are whole vectors if the lead is that of
-// the row, or where the caller has found (isAligned) that it might as well be.
+// element `begin` (what the tiles before leave of the lead) are outside. Chunks are whole vectors if the lead is that
+// of the row, or where the caller has found (isAligned) that it might as well be.
 #pragma once
 
 #include <optional>
@@ -104,6 +104,7 @@ class TileAccess {
 
   int64_t sizeDivisor(size_t axis) const;
   int64_t strideDivisor(size_t axis) const;
+  int64_t offsetDivisor(size_t axis) const;
 
   int64_t lastCoordinate(int64_t reg);
   // Where the straddling chunk begins, counted from this thread's first register.
@@ -147,6 +148,7 @@ class TileAccess {
   Lead leads;
   int64_t leadLimit;  // begin is at most this
   llvm::SmallVector<mlir::Value> indexValues;
+  llvm::SmallVector<int64_t> indexDivisors;
   llvm::SmallVector<size_t> tileAxes;                    // view axis of every tile dimension
   llvm::SmallVector<mlir::Value> remaining;              // i32 per view axis, null where nothing needs testing
   llvm::SmallVector<std::optional<int64_t>> staticLeft;  // the same where it is known

@@ -156,5 +156,23 @@ TEST(CpuAliasing, LoadsAfterStoresSeeThem) {
   }
 }
 
+// A tile whose memory a store may reach before it is used is copied, and its author told which store that is.
+TEST(CpuAliasing, ACopyIsARemark) {
+  constexpr int kLine = __LINE__ + 4;  // of the store
+  auto build = [](KernelBuilder& k) {
+    View y = k.view("y", f32, {dyn}), z = k.view("z", f32, {dyn}), x = k.view("x", f32, {dyn});
+    Tile t = x.partition({64}).load({0});
+    y.partition({64}).store({1}, k.zeros({64}, f32));
+    z.partition({64}).store({0}, t);
+  };
+  const std::vector<program::Remark> remarks = CpuKernel(build).artifact.remarks;
+  ASSERT_EQ(remarks.size(), 1u);
+  EXPECT_EQ(remarks[0].pass, "cpu-plan");
+  EXPECT_EQ(remarks[0].line, uint32_t(kLine - 1));
+  EXPECT_NE(remarks[0].text.find("aliasing_test.cpp:" + std::to_string(kLine) + " may write it"), std::string::npos)
+      << remarks[0].text;
+  EXPECT_TRUE(CpuKernel(build, aliasing({1, 2, 3})).artifact.remarks.empty());
+}
+
 }  // namespace
 }  // namespace ligerdsl::testing

@@ -1,4 +1,6 @@
 // Loops and branches that carry tiles: one buffer per carried tile, updated in place where that is safe.
+#include <array>
+
 #include "oracle.h"
 
 namespace ligerdsl::testing {
@@ -23,6 +25,36 @@ TEST(CpuControlFlow, AccumulatesTilesOverRows) {
         .view(f32, randomNumbers(7 * 60), {7, 60})
         .scalar(i32, rows)
         .check(build, {1}, {1e-4, 1e-5}, kBoth);
+}
+
+// Turns of several copies and what is left over: every number of iterations, constant and open steps, and bounds so far
+// apart that their distance wraps around.
+TEST(CpuControlFlow, UnrolledLoops) {
+  const double low = INT32_MIN, high = INT32_MAX, large = 1 << 30;
+  const std::vector<std::array<double, 3>> ranges = {
+      {0, 0, 1},          {0, 1, 1},           {0, 2, 1},   {0, 3, 1},   {0, 7, 1},    {0, 21, 1},
+      {0, 22, 1},         {5, 2, 1},           {-9, 9, 4},  {-9, 11, 4}, {3, 40, 5},   {high - 10, high, 1},
+      {low, low + 13, 3}, {low, large, large}, {0, 29, 14}, {0, 28, 14}, {7, 8, 1000}, {high, low, 1}};
+  for (int copies : {2, 3, 7}) {
+    for (bool open : {false, true}) {
+      for (const auto& [lo, hi, step] : ranges) {
+        auto build = [=, step = step](KernelBuilder& k) {
+          View out = k.view("out", i32, {4}), tile = k.view("tile", f32, {16});
+          Scalar lo = k.scalar("lo", i32), hi = k.scalar("hi", i32), open_step = k.scalar("step", i32);
+          Scalar by = open ? open_step : k.constant(static_cast<int64_t>(step), i32), zero = k.constant(0, i32);
+          auto [count, last, mixed, acc] =
+              k.for_range(lo, hi, by, unrolled(copies), carry(zero, zero, zero, k.zeros({16}, f32)),
+                          [&](Scalar i, Scalar count, Scalar last, Scalar mixed, Tile acc) {
+                            return carry(count + 1, i, mixed * 3 + i, acc * 2.0f + count.to(f32));
+                          });
+          out.store({0}, count), out.store({1}, last), out.store({2}, mixed);
+          tile.partition({16}).store({0}, acc);
+        };
+        SCOPED_TRACE(testing::PrintToString(std::vector<double>{lo, hi, step, double(copies), double(open)}));
+        Case().out(i32, {4}).out(f32, {16}).scalar(i32, lo).scalar(i32, hi).scalar(i32, step).check(build, {1}, {0, 0});
+      }
+    }
+  }
 }
 
 // What one iteration reads of a carried tile is the last iteration's, even where the new tile is a shuffle of the old.
@@ -105,7 +137,11 @@ TEST(CpuControlFlow, BranchesThatTheRestMovesInto) {
     Scalar i = k.program_id(0);
     auto zero_at_5 = [&](const Tile& t) {
       return k.if_(
-          i % 2 == 0, [&] { return where(k.arange(1024).reshape({16, 64}) == 5, 0.0f, t); }, [&] { return t; });
+          i % 2 == 0,
+          [&] {
+            return where(k.arange(1024).reshape({16, 64}) == 5, 0.0f, t);
+          },
+          [&] { return t; });
     };
     Tile v = x.partition({1024}).load({i}).reshape({16, 64});
     sums.partition({64}).store({i}, sum(zero_at_5(exp(v)), 0));

@@ -1,0 +1,167 @@
+// tile-unroll-loops
+//
+// A loop whose author asked for n copies of its body (tile.unroll = n) from lo to hi by s becomes
+//
+//   1. a loop from lo to mid by n s, whose body is n copies of the body: for iv, iv + s, ... iv + (n - 1) s, each
+//   taking
+//      what the one before it carries,
+//   2. a loop from mid to hi by s for the iterations that are left over, fewer than n; none where they are known to be
+//      none (analysis/divisibility.h). It asks for no stages: it ends before a pipeline would fill.
+//
+//   mid = lo + n s floor(iterations / n). With span = hi - lo a turn of n copies fits if span > (n - 1) s, and then
+//   floor((span - (n - 1) s - 1) / (n s)) + 1 of them do. Nothing here overflows: where span or n s would, mid is lo.
+//
+// Neither loop is unrolled by LLVM (tile.unroll = 1). Bodies that would become too large keep their loop, with a
+// remark.
+#include "compiler/analysis/divisibility.h"
+#include "compiler/dialect/tile.h"
+#include "compiler/passes/passes.h"
+#include "compiler/remarks.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/PatternMatch.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+namespace {
+
+constexpr int64_t kMostOps = 16 * 1024;  // of all copies
+
+std::optional<int64_t> constantOf(Value value) {
+  APInt number;
+  if (!matchPattern(value, m_ConstantInt(&number))) return std::nullopt;
+  return number.getSExtValue();
+}
+
+class Unroller {
+ public:
+  Unroller(scf::ForOp loop, int64_t copies)
+      : loop(loop), copies(copies), builder(loop), loc(loop.getLoc()), type(loop.getInductionVar().getType()) {}
+
+  void run() {
+    int64_t ops = 0;
+    loop.getBody()->walk([&](Operation*) { ++ops; });
+    if (ops > kMostOps / copies) {
+      missed(loop, "tile-unroll-loops") << "not unrolled by " << copies << ": the body has " << ops
+                                        << " operations, and all copies may have " << kMostOps
+                                        << "; unroll less, or use a shorter body";
+      return;
+    }
+    if (auto step = constantOf(loop.getStep()); step && *step > most() / copies) {
+      missed(loop, "tile-unroll-loops") << "not unrolled by " << copies << ": a step of " << copies << " times "
+                                        << *step << " does not fit the counter";
+      return;
+    }
+    const Bounds bounds = findBounds();
+    scf::ForOp turns = makeTurns(bounds);
+    if (bounds.isWhole) {
+      loop.replaceAllUsesWith(turns.getResults());
+      loop.erase();
+      return;
+    }
+    loop.getLowerBoundMutable().assign(bounds.mid);
+    loop.getInitArgsMutable().assign(turns.getResults());
+    loop->setAttr(tile::kNumStagesAttr, builder.getI64IntegerAttr(1));
+    loop->setAttr(tile::kUnrollAttr, builder.getI64IntegerAttr(1));
+  }
+
+ private:
+  struct Bounds {
+    Value mid, turn;  // where the copies end, and n s
+    bool isWhole = false;
+  };
+
+  int64_t most() const { return APInt::getSignedMaxValue(type.getIntOrFloatBitWidth()).getSExtValue(); }
+  Value number(int64_t value) { return arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(type, value)); }
+  Value both(Value a, Value b) { return builder.createOrFold<arith::AndIOp>(loc, a, b); }
+  Value add(Value a, Value b) { return builder.createOrFold<arith::AddIOp>(loc, a, b); }
+  Value sub(Value a, Value b) { return builder.createOrFold<arith::SubIOp>(loc, a, b); }
+  Value mul(Value a, Value b) { return builder.createOrFold<arith::MulIOp>(loc, a, b); }
+  Value select(Value condition, Value a, Value b) {
+    return builder.createOrFold<arith::SelectOp>(loc, condition, a, b);
+  }
+  Value compare(arith::CmpIPredicate predicate, Value a, Value b) {
+    return builder.createOrFold<arith::CmpIOp>(loc, predicate, a, b);
+  }
+
+  Bounds findBounds() {
+    Value lo = loop.getLowerBound(), hi = loop.getUpperBound(), step = loop.getStep();
+    const std::optional<int64_t> known = constantOf(step);
+    Bounds bounds;
+    bounds.turn = mul(step, number(copies));
+    if (known && isMultiple(hi, *known * copies) && isMultiple(lo, *known * copies)) {
+      bounds.mid = hi;
+      bounds.isWhole = true;
+      return bounds;
+    }
+    Value span = sub(hi, lo), last = mul(step, number(copies - 1));
+    Value fits = compare(arith::CmpIPredicate::sgt, span, last);
+    if (!known) {  // a step so long that n of them wrap around
+      Value isShort = compare(arith::CmpIPredicate::ule, step, number(most() / copies));
+      bounds.turn = select(isShort, bounds.turn, number(1));
+      fits = both(fits, isShort);
+    }
+    Value rest = sub(sub(span, last), number(1));
+    Value turns = add(builder.createOrFold<arith::DivUIOp>(loc, rest, bounds.turn), number(1));
+    bounds.mid = select(fits, add(lo, mul(turns, bounds.turn)), lo);
+    return bounds;
+  }
+
+  scf::ForOp makeTurns(const Bounds& bounds) {
+    SmallVector<Value> distances;  // of the copies
+    for (int64_t i = 1; i < copies; ++i) distances.push_back(mul(loop.getStep(), number(i)));
+    auto turns = scf::ForOp::create(builder, loc, loop.getLowerBound(), bounds.mid, bounds.turn, loop.getInitArgs());
+    turns->setDiscardableAttrs(llvm::to_vector(loop->getDiscardableAttrs()));
+    turns->setAttr(tile::kUnrollAttr, builder.getI64IntegerAttr(1));
+    if (turns.getBody()->mightHaveTerminator()) turns.getBody()->getTerminator()->erase();
+    OpBuilder inside = OpBuilder::atBlockEnd(turns.getBody());
+    SmallVector<Value> carried(turns.getRegionIterArgs());
+    for (int64_t i = 0; i < copies; ++i) {
+      IRMapping mapping;
+      Value counter = turns.getInductionVar();
+      mapping.map(loop.getInductionVar(),
+                  i ? Value(arith::AddIOp::create(inside, loc, counter, distances[i - 1])) : counter);
+      mapping.map(loop.getRegionIterArgs(), carried);
+      for (Operation& op : loop.getBody()->without_terminator()) inside.clone(op, mapping);
+      carried = llvm::map_to_vector(loop.getBody()->getTerminator()->getOperands(),
+                                    [&](Value value) { return mapping.lookupOrDefault(value); });
+    }
+    scf::YieldOp::create(inside, loc, carried);
+    return turns;
+  }
+
+  scf::ForOp loop;
+  int64_t copies;
+  OpBuilder builder;
+  Location loc;
+  Type type;
+};
+
+class TileUnrollLoopsPass : public PassWrapper<TileUnrollLoopsPass, OperationPass<func::FuncOp>> {
+ public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TileUnrollLoopsPass)
+  StringRef getArgument() const override { return "tile-unroll-loops"; }
+  StringRef getDescription() const override { return "Repeat the bodies of loops that ask for it"; }
+  void getDependentDialects(DialectRegistry& registry) const override {
+    registry.insert<arith::ArithDialect, scf::SCFDialect>();
+  }
+
+  void runOnOperation() override {
+    SmallVector<std::pair<scf::ForOp, int64_t>> asked;  // inner loops first
+    getOperation().walk([&](scf::ForOp loop) {
+      auto copies = loop->getAttrOfType<IntegerAttr>(tile::kUnrollAttr);
+      if (copies && copies.getInt() > 1) asked.emplace_back(loop, copies.getInt());
+    });
+    for (auto [loop, copies] : asked) Unroller(loop, copies).run();
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> createTileUnrollLoopsPass() {
+  return std::make_unique<TileUnrollLoopsPass>();
+}
+
+}  // namespace ligerdsl::compiler

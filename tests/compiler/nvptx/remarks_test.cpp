@@ -1,0 +1,171 @@
+// What a program asked for and did not get, as the artifact tells it. Each pass's own remarks: tests/compiler/passes.
+#include <algorithm>
+
+#include "ptx_kernel.h"
+
+namespace ligerdsl::testing {
+namespace {
+
+std::vector<program::Remark> found(const program::Artifact& artifact, const std::string& pass,
+                                   const std::string& text) {
+  std::vector<program::Remark> matching;
+  for (const program::Remark& remark : artifact.remarks)
+    if (remark.pass == pass && remark.text.find(text) != std::string::npos) matching.push_back(remark);
+  return matching;
+}
+
+std::string all(const program::Artifact& artifact) {
+  std::string text;
+  for (const program::Remark& remark : artifact.remarks) text += to_string(remark) + "\n";
+  return text;
+}
+
+// Facts that say nothing: any two arguments may overlap.
+program::CompileOptions withoutFacts(size_t arguments) {
+  program::CompileOptions options;
+  options.facts.resize(arguments);
+  return options;
+}
+
+constexpr int kLoadLine = __LINE__ + 6, kStoreLine = __LINE__ + 7;
+auto doubledRows(LoopOptions loop) {
+  return [=](KernelBuilder& k) {
+    View y = k.view("y", f32, {dyn, 1024}), x = k.view("x", f32, {dyn, 1024});
+    k.for_range(k.program_id(0), x.dim(0).to(i32), k.num_programs(0), loop, [&](Scalar row) {
+      // The lines of these two are what the remark names.
+      Tile t = x.partition({squeeze, 1024}).load({row, 0});
+      y.partition({squeeze, 1024}).store({row, 0}, t + t);
+    });
+  };
+}
+
+TEST(Remarks, SayWhereTheAuthorAskedAndWhatStandsInTheWay) {
+  const PtxKernel kernel(doubledRows(pipelined(2)), Known::aligned, withoutFacts(2));
+  const auto remarks = found(kernel.artifact, "tile-prefetch-loads", "num_stages = 2: not loaded ahead: the store at ");
+  ASSERT_EQ(remarks.size(), 1u) << all(kernel.artifact);
+  EXPECT_TRUE(remarks[0].file.ends_with("remarks_test.cpp")) << remarks[0].file;
+  EXPECT_EQ(remarks[0].line, uint32_t(kLoadLine));
+  EXPECT_NE(remarks[0].text.find("remarks_test.cpp:" + std::to_string(kStoreLine) + " may write"), std::string::npos)
+      << remarks[0].text;
+  // What was promised is not asked again.
+  EXPECT_TRUE(found(PtxKernel(doubledRows(pipelined(2))).artifact, "tile-prefetch-loads", "").empty());
+}
+
+TEST(Remarks, EachTextOnce) {
+  const PtxKernel copies(doubledRows({.num_stages = 2, .unroll = 4}), Known::aligned, withoutFacts(2));
+  EXPECT_EQ(copies.count("ld.global"), 4 * 2 + 2) << copies.ptx;  // two of 16 bytes in each copy, and what is left over
+  EXPECT_EQ(found(copies.artifact, "tile-prefetch-loads", "not loaded ahead").size(), 1u) << all(copies.artifact);
+}
+
+// A resident row of 16 blocks of 32 KB beside a reduction that exchanges `rows` x 4 KB.
+auto wideRow(int64_t rows) {
+  return [=](KernelBuilder& k) {
+    constexpr int64_t kBlock = 8192, kBlocks = 16;
+    View y = k.view("y", f32, {dyn, kBlock * kBlocks}), x = k.view("x", f32, {dyn, kBlock * kBlocks}),
+         z = k.view("z", f32, {dyn, 1024}), w = k.view("w", f32, {1024});
+    Scalar program = k.program_id(0);
+    w.partition({1024}).store({0}, sum(z.partition({rows, 1024}).load({program, 0}), 0));
+    Resident row = x.partition({squeeze, kBlock}).resident({program});
+    auto [total] = k.for_range(0, kBlocks, 1, carry(k.zeros({kBlock}, f32)),
+                               [&](Scalar i, Tile total) { return carry(total + row.load(i)); });
+    Tile all = total;
+    k.for_range(0, kBlocks, 1, [&](Scalar i) {
+      Scalar b = kBlocks - 1 - i;
+      y.partition({squeeze, kBlock}).store({program, b}, row.load(b) * all);
+    });
+  };
+}
+
+TEST(Remarks, OfATryThatWasGivenUpAreForgotten) {
+  const PtxKernel kernel(wideRow(32));
+  EXPECT_EQ(found(kernel.artifact, "place-tiles", "resident rows get less room").size(), 1u) << all(kernel.artifact);
+  EXPECT_EQ(found(kernel.artifact, "tile-keep-residents", "resident row kept in part").size(), 1u)
+      << all(kernel.artifact);
+}
+
+TEST(Remarks, GpusWithoutBulkCopiesKeepNoRows) {
+  program::CompileOptions options;
+  options.arch = "sm_80";
+  const PtxKernel kernel(wideRow(32), Known::aligned, options);
+  EXPECT_EQ(found(kernel.artifact, "place-tiles", "resident rows are not kept: sm_80 has no bulk copies").size(), 1u)
+      << all(kernel.artifact);
+}
+
+TEST(Remarks, FewerCtasPerSmThanAskedFor) {
+  const auto columns = [](KernelBuilder& k) {
+    View z = k.view("z", f32, {dyn, 4096}), w = k.view("w", f32, {4096});
+    w.partition({4096}).store({0}, sum(z.partition({16, 4096}).load({0, 0}), 0));
+  };
+  program::CompileOptions options;
+  options.min_ctas_per_sm = 16;
+  options.num_warps = 4;
+  const PtxKernel kernel(columns, Known::aligned, options);
+  EXPECT_EQ(found(kernel.artifact, "place-tiles", "min_ctas_per_sm = 16 is not reached: a CTA takes ").size(), 1u)
+      << all(kernel.artifact);
+  options.min_ctas_per_sm = 1;
+  EXPECT_TRUE(found(PtxKernel(columns, Known::aligned, options).artifact, "place-tiles", "").empty());
+}
+
+TEST(Remarks, JoinNoError) {
+  const auto tooLarge = [](KernelBuilder& k) {
+    doubledRows(pipelined(2))(k);
+    View z = k.view("z", f32, {dyn, 16384}), w = k.view("w", f32, {16384});
+    w.partition({16384}).store({0}, sum(z.partition({8, 16384}).load({0, 0}), 0));
+  };
+  program::CompileOptions options = withoutFacts(4);
+  options.num_warps = 8;
+  try {
+    PtxKernel kernel(tooLarge, Known::aligned, options);
+    FAIL() << "compiled, with " << kernel.artifact.shared_bytes << " bytes of shared memory";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("bytes of shared memory"), std::string::npos) << error.what();
+    EXPECT_EQ(std::string(error.what()).find("remark"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Unrolled, BodiesAreRepeated) {
+  const auto sums = [](int copies, bool divisible) {
+    return [=](KernelBuilder& k) {
+      View y = k.view("y", f32, {1024}), x = k.view("x", f32, {dyn, 1024});
+      Scalar rows = k.scalar("rows", i32);
+      if (divisible) rows = assume_divisible(rows, 8);
+      auto [acc] = k.for_range(0, rows, 1, {.num_stages = 1, .unroll = copies}, carry(k.zeros({1024}, f32)),
+                               [&](Scalar row, Tile acc) {
+                                 return carry(acc + x.partition({squeeze, 1024}).load({row, 0}));
+                               });
+      y.partition({1024}).store({0}, acc);
+    };
+  };
+  const int plain = PtxKernel(sums(1, false)).count("ld.global");
+  EXPECT_EQ(PtxKernel(sums(4, false)).count("ld.global"), (4 + 1) * plain) << "four copies, and what is left over";
+  EXPECT_EQ(PtxKernel(sums(4, true)).count("ld.global"), 4 * plain) << "nothing is left over";
+  EXPECT_EQ(PtxKernel(sums(3, true)).count("ld.global"), (3 + 1) * plain) << "8 is no multiple of 3";
+  expectAssemblesEverywhere(sums(4, false));
+}
+
+// Rows that begin anywhere, but every eighth where a vector does.
+TEST(AssumeDivisible, ProvesVectors) {
+  const auto copy = [](bool divisible) {
+    return [=](KernelBuilder& k) {
+      View y = k.view("y", bf16, {1024}), x = k.view("x", bf16, {dyn, dyn});
+      Scalar row = k.scalar("row", i32);
+      if (divisible) row = assume_divisible(row, 8);
+      y.partition({1024}).store({0}, x.partition({squeeze, 1024}).load({row, 0}));
+    };
+  };
+  program::CompileOptions options;
+  options.facts = {{.pointer_align = 16, .dims = {{1024, 1}}, .strides = {{1, 1}}, .alias_class = 1},
+                   {.pointer_align = 16, .dims = {{-1, 1}, {-1, 1}}, .strides = {{-1, 1}, {1, 1}}, .alias_class = 2},
+                   {}};
+  const PtxKernel any(copy(false), Known::aligned, options), known(copy(true), Known::aligned, options);
+  EXPECT_FALSE(any.has("ld.global.v4")) << any.ptx;
+  EXPECT_TRUE(known.has("ld.global.v4")) << known.ptx;
+  const auto remarks =
+      found(any.artifact, "tile-assign-layouts", "accesses of 2 bytes, not 16: rows along dimension 0");
+  ASSERT_EQ(remarks.size(), 1u) << all(any.artifact);
+  EXPECT_NE(remarks[0].text.find("assume_divisible"), std::string::npos);
+  EXPECT_TRUE(found(known.artifact, "tile-assign-layouts", "").empty()) << all(known.artifact);
+}
+
+}  // namespace
+}  // namespace ligerdsl::testing

@@ -1,0 +1,81 @@
+// What the author of accesses of less than 16 bytes, and of changes of layout in loops, is told.
+// RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -split-input-file -verify-diagnostics
+
+!row = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [2, 1]>
+
+func.func @stride(%x: !row, %i: i64) {
+  %zero = arith.constant 0 : i64
+  // expected-remark @below {{[tile-assign-layouts] accesses of 4 bytes, not 16: rows along dimension 0 are known to begin at a multiple of 2 elements only, not of 8; pad them, take a lead (View::lead), or say what divides the index (assume_divisible)}}
+  %a = tile.load_tile %x[%i, %zero] shape [0, 4096] : !row -> tensor<4096xbf16>
+  return
+}
+
+// The same rows, every fourth of them.
+func.func @every_fourth_row(%x: !row, %i: i64) {
+  %zero = arith.constant 0 : i64
+  %j = tile.assume_divisible %i {divisor = 4 : i64} : i64
+  %a = tile.load_tile %x[%j, %zero] shape [0, 4096] : !row -> tensor<4096xbf16>
+  return
+}
+
+// So does arithmetic that keeps the rows apart: 4 (i - 1) + 8.
+func.func @computed_row(%x: !row, %i: i64) {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %four = arith.constant 4 : i64
+  %eight = arith.constant 8 : i64
+  %before = arith.subi %i, %one : i64
+  %times = arith.muli %before, %four : i64
+  %j = arith.addi %times, %eight : i64
+  %a = tile.load_tile %x[%j, %zero] shape [0, 4096] : !row -> tensor<4096xbf16>
+  return
+}
+
+// -----
+
+!row = !tile.view<?x?xbf16, strides = [?, 1], align = 8, stride_div = [8, 1]>
+
+func.func @address(%x: !row, %i: i64) {
+  %zero = arith.constant 0 : i64
+  %a = arith.constant dense<1.0> : tensor<4096xbf16>
+  // expected-remark @below {{accesses of 8 bytes, not 16: the address is known to be a multiple of 8 bytes only}}
+  tile.store_tile %a, %x[%i, %zero] shape [0, 4096] : tensor<4096xbf16>, !row
+  return
+}
+
+// -----
+
+!columns = !tile.view<?x?xf32, strides = [?, ?], align = 16, stride_div = [4, 4]>
+
+func.func @no_neighbours(%x: !columns, %i: i64) {
+  %zero = arith.constant 0 : i64
+  // expected-remark @below {{accesses of 4 bytes, not 16: no dimension of the tile is known to have stride 1}}
+  %a = tile.load_tile %x[%i, %zero] shape [0, 4096] : !columns -> tensor<4096xf32>
+  return
+}
+
+// -----
+
+!row = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>
+
+func.func @narrow_tiles(%x: !row, %i: i64) {
+  // expected-remark @below {{accesses of 8 bytes, not 16: tiles have 4 elements along the dimension of stride 1, no multiple of 8}}
+  %a = tile.load_tile %x[%i, %i] shape [1024, 4] : !row -> tensor<1024x4xbf16>
+  return
+}
+
+// -----
+
+!row = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
+!column = !tile.view<?x?xf32, strides = [1, ?], align = 16, stride_div = [1, 4]>
+
+// Each keeps its wide accesses, and each iteration moves the tile from the one layout to the other.
+func.func @transposed(%x: !row, %y: !column, %lo: i64, %hi: i64, %step: i64) {
+  scf.for %i = %lo to %hi step %step : i64 {
+    %a = tile.load_tile %x[%i, %lo] shape [64, 64] : !row -> tensor<64x64xf32>
+    // expected-remark @below {{change of layout in a loop: each iteration moves 16384 bytes through shared memory}}
+    %t = tile.permute %a [1, 0] : tensor<64x64xf32> -> tensor<64x64xf32>
+    tile.store_tile %t, %x[%i, %hi] shape [64, 64] : tensor<64x64xf32>, !row
+  }
+  return
+}

@@ -1,0 +1,301 @@
+// What the author of a resident row is told. tile-keep-residents.mlir shows the rows that are kept.
+// RUN: ligerdsl-opt %s -tile-keep-residents=shared-bytes=16384 -split-input-file -verify-diagnostics
+
+!x = !tile.view<?x4096xf32, strides = [?, 1], align = 16, dim_div = [1, 4096], stride_div = [4, 1]>
+!y = !tile.view<?x4096xf32, strides = [?, 1]>
+
+func.func @one_order(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_class = 2 : i64}) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %last = arith.constant 7 : i32
+  %n = arith.constant 8 : i32
+  %zero = arith.constant dense<0.0> : tensor<512xf32>
+  %program = tile.program_id 0 : i32
+  %row = arith.extsi %program : i32 to i64
+  %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
+    %b = arith.extsi %i : i32 to i64
+    // expected-remark @below {{[tile-keep-residents] resident row not kept: the second loop does not read the blocks in the opposite order of the first}}
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+    %s = arith.addf %acc, %t : tensor<512xf32>
+    scf.yield %s : tensor<512xf32>
+  }
+  scf.for %j = %c0 to %n step %c1 : i32 {
+    %back = arith.subi %last, %j : i32
+    %b = arith.extsi %j : i32 to i64
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+    %s = arith.addf %sum, %t : tensor<512xf32>
+    tile.store_tile %s, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !y
+  }
+  return
+}
+
+// -----
+
+!x = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
+!y = !tile.view<?x4096xf32, strides = [?, 1]>
+
+func.func @open_width(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_class = 2 : i64}) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %last = arith.constant 7 : i32
+  %n = arith.constant 8 : i32
+  %zero = arith.constant dense<0.0> : tensor<512xf32>
+  %program = tile.program_id 0 : i32
+  %row = arith.extsi %program : i32 to i64
+  %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
+    %b = arith.extsi %i : i32 to i64
+    // expected-remark @below {{[tile-keep-residents] resident row not kept: its width is not known}}
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+    %s = arith.addf %acc, %t : tensor<512xf32>
+    scf.yield %s : tensor<512xf32>
+  }
+  scf.for %j = %c0 to %n step %c1 : i32 {
+    %back = arith.subi %last, %j : i32
+    %b = arith.extsi %back : i32 to i64
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+    %s = arith.addf %sum, %t : tensor<512xf32>
+    tile.store_tile %s, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !y
+  }
+  return
+}
+
+// -----
+
+!x = !tile.view<?x4096xf32, strides = [1, ?], align = 16, stride_div = [1, 4]>
+!y = !tile.view<?x4096xf32, strides = [?, 1]>
+
+func.func @not_neighbours(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_class = 2 : i64}) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %last = arith.constant 7 : i32
+  %n = arith.constant 8 : i32
+  %zero = arith.constant dense<0.0> : tensor<512xf32>
+  %program = tile.program_id 0 : i32
+  %row = arith.extsi %program : i32 to i64
+  %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
+    %b = arith.extsi %i : i32 to i64
+    // expected-remark @below {{[tile-keep-residents] resident row not kept: its elements are not neighbours}}
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+    %s = arith.addf %acc, %t : tensor<512xf32>
+    scf.yield %s : tensor<512xf32>
+  }
+  scf.for %j = %c0 to %n step %c1 : i32 {
+    %back = arith.subi %last, %j : i32
+    %b = arith.extsi %back : i32 to i64
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+    %s = arith.addf %sum, %t : tensor<512xf32>
+    tile.store_tile %s, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !y
+  }
+  return
+}
+
+// -----
+
+!x = !tile.view<?x4096xf32, strides = [?, 1], stride_div = [4, 1]>
+!y = !tile.view<?x4096xf32, strides = [?, 1]>
+
+func.func @any_address(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_class = 2 : i64}) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %last = arith.constant 7 : i32
+  %n = arith.constant 8 : i32
+  %zero = arith.constant dense<0.0> : tensor<512xf32>
+  %program = tile.program_id 0 : i32
+  %row = arith.extsi %program : i32 to i64
+  %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
+    %b = arith.extsi %i : i32 to i64
+    // expected-remark @below {{[tile-keep-residents] resident row not kept: rows may begin anywhere: the address (aligned to 4 bytes)}}
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+    %s = arith.addf %acc, %t : tensor<512xf32>
+    scf.yield %s : tensor<512xf32>
+  }
+  scf.for %j = %c0 to %n step %c1 : i32 {
+    %back = arith.subi %last, %j : i32
+    %b = arith.extsi %back : i32 to i64
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+    %s = arith.addf %sum, %t : tensor<512xf32>
+    tile.store_tile %s, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !y
+  }
+  return
+}
+
+// -----
+
+!x = !tile.view<?x4096xf32, strides = [?, 1], align = 16, dim_div = [1, 4096], stride_div = [4, 1]>
+!y = !tile.view<?x4096xf32, strides = [?, 1]>
+
+func.func @several_rows(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_class = 2 : i64}) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %last = arith.constant 7 : i32
+  %n = arith.constant 8 : i32
+  %zero = arith.constant dense<0.0> : tensor<2x512xf32>
+  %program = tile.program_id 0 : i32
+  %row = arith.extsi %program : i32 to i64
+  %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<2x512xf32>) : i32 {
+    %b = arith.extsi %i : i32 to i64
+    // expected-remark @below {{[tile-keep-residents] resident row not kept: a block has elements of several rows}}
+    %t = tile.load_tile %x[%row, %b] shape [2, 512] {resident = 1 : i64} : !x -> tensor<2x512xf32>
+    %s = arith.addf %acc, %t : tensor<2x512xf32>
+    scf.yield %s : tensor<2x512xf32>
+  }
+  scf.for %j = %c0 to %n step %c1 : i32 {
+    %back = arith.subi %last, %j : i32
+    %b = arith.extsi %back : i32 to i64
+    %t = tile.load_tile %x[%row, %b] shape [2, 512] {resident = 1 : i64} : !x -> tensor<2x512xf32>
+    %s = arith.addf %sum, %t : tensor<2x512xf32>
+    tile.store_tile %s, %y[%row, %b] shape [2, 512] : tensor<2x512xf32>, !y
+  }
+  return
+}
+
+// -----
+
+!x = !tile.view<?x4096xf32, strides = [?, 1], align = 16, dim_div = [1, 4096], stride_div = [4, 1]>
+!y = !tile.view<?x4096xf32, strides = [?, 1]>
+
+func.func @odd_block(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_class = 2 : i64}) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %last = arith.constant 7 : i32
+  %n = arith.constant 8 : i32
+  %zero = arith.constant dense<0.0> : tensor<2xf32>
+  %program = tile.program_id 0 : i32
+  %row = arith.extsi %program : i32 to i64
+  %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<2xf32>) : i32 {
+    %b = arith.extsi %i : i32 to i64
+    // expected-remark @below {{[tile-keep-residents] resident row not kept: a block of 8 bytes is no multiple of 16}}
+    %t = tile.load_tile %x[%row, %b] shape [0, 2] {resident = 1 : i64} : !x -> tensor<2xf32>
+    %s = arith.addf %acc, %t : tensor<2xf32>
+    scf.yield %s : tensor<2xf32>
+  }
+  scf.for %j = %c0 to %n step %c1 : i32 {
+    %back = arith.subi %last, %j : i32
+    %b = arith.extsi %back : i32 to i64
+    %t = tile.load_tile %x[%row, %b] shape [0, 2] {resident = 1 : i64} : !x -> tensor<2xf32>
+    %s = arith.addf %sum, %t : tensor<2xf32>
+    tile.store_tile %s, %y[%row, %b] shape [0, 2] : tensor<2xf32>, !y
+  }
+  return
+}
+
+// -----
+
+!x = !tile.view<?x4096xf32, strides = [?, 1], align = 16, dim_div = [1, 4096], stride_div = [4, 1]>
+!y = !tile.view<?x4096xf32, strides = [?, 1]>
+
+func.func @may_be_written(%x: !x, %y: !y) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %last = arith.constant 7 : i32
+  %n = arith.constant 8 : i32
+  %zero = arith.constant dense<0.0> : tensor<512xf32>
+  %program = tile.program_id 0 : i32
+  %row = arith.extsi %program : i32 to i64
+  %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
+    %b = arith.extsi %i : i32 to i64
+    // expected-remark-re @below {{resident row not kept: the store at {{.+}}-remarks.mlir:200 may write it before the second loop}}
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+    %s = arith.addf %acc, %t : tensor<512xf32>
+    tile.store_tile %t, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !y
+    scf.yield %s : tensor<512xf32>
+  }
+  scf.for %j = %c0 to %n step %c1 : i32 {
+    %back = arith.subi %last, %j : i32
+    %b = arith.extsi %back : i32 to i64
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+    %s = arith.addf %sum, %t : tensor<512xf32>
+    tile.store_tile %s, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !y
+  }
+  return
+}
+
+// -----
+
+!x = !tile.view<?x8192xf32, strides = [?, 1], align = 16, dim_div = [1, 8192], stride_div = [4, 1]>
+!y = !tile.view<?x4096xf32, strides = [?, 1]>
+
+func.func @in_part(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_class = 2 : i64}) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %last = arith.constant 7 : i32
+  %n = arith.constant 8 : i32
+  %zero = arith.constant dense<0.0> : tensor<1024xf32>
+  %program = tile.program_id 0 : i32
+  %row = arith.extsi %program : i32 to i64
+  %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<1024xf32>) : i32 {
+    %b = arith.extsi %i : i32 to i64
+    // expected-remark @below {{[tile-keep-residents] resident row kept in part: 4 of 8 blocks fit in 16384 bytes of shared memory in each CTA; the others are read again}}
+    %t = tile.load_tile %x[%row, %b] shape [0, 1024] {resident = 1 : i64} : !x -> tensor<1024xf32>
+    %s = arith.addf %acc, %t : tensor<1024xf32>
+    scf.yield %s : tensor<1024xf32>
+  }
+  scf.for %j = %c0 to %n step %c1 : i32 {
+    %back = arith.subi %last, %j : i32
+    %b = arith.extsi %back : i32 to i64
+    %t = tile.load_tile %x[%row, %b] shape [0, 1024] {resident = 1 : i64} : !x -> tensor<1024xf32>
+    %s = arith.addf %sum, %t : tensor<1024xf32>
+    tile.store_tile %s, %y[%row, %b] shape [0, 1024] : tensor<1024xf32>, !y
+  }
+  return
+}
+
+// -----
+
+!x = !tile.view<?x65536xf32, strides = [?, 1], align = 16, dim_div = [1, 65536], stride_div = [4, 1]>
+!y = !tile.view<?x4096xf32, strides = [?, 1]>
+
+func.func @no_room(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_class = 2 : i64}) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %last = arith.constant 7 : i32
+  %n = arith.constant 8 : i32
+  %zero = arith.constant dense<0.0> : tensor<8192xf32>
+  %program = tile.program_id 0 : i32
+  %row = arith.extsi %program : i32 to i64
+  %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<8192xf32>) : i32 {
+    %b = arith.extsi %i : i32 to i64
+    // expected-remark @below {{[tile-keep-residents] resident row not kept: 2 blocks of 32768 bytes would have to fit, and it has 16384 bytes of shared memory in each CTA}}
+    %t = tile.load_tile %x[%row, %b] shape [0, 8192] {resident = 1 : i64} : !x -> tensor<8192xf32>
+    %s = arith.addf %acc, %t : tensor<8192xf32>
+    scf.yield %s : tensor<8192xf32>
+  }
+  scf.for %j = %c0 to %n step %c1 : i32 {
+    %back = arith.subi %last, %j : i32
+    %b = arith.extsi %back : i32 to i64
+    %t = tile.load_tile %x[%row, %b] shape [0, 8192] {resident = 1 : i64} : !x -> tensor<8192xf32>
+    %s = arith.addf %sum, %t : tensor<8192xf32>
+    tile.store_tile %s, %y[%row, %b] shape [0, 8192] : tensor<8192xf32>, !y
+  }
+  return
+}
+
+// -----
+
+!x = !tile.view<?x4096xf32, strides = [?, 1], align = 16, dim_div = [1, 4096], stride_div = [4, 1]>
+
+func.func @read_once(%x: !x) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %n = arith.constant 8 : i32
+  %row = arith.constant 0 : i64
+  scf.for %i = %c0 to %n step %c1 : i32 {
+    %b = arith.extsi %i : i32 to i64
+    // expected-remark @below {{[tile-keep-residents] resident row not kept: one loop reads it}}
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+    tile.print "t" %t : tensor<512xf32>
+  }
+  return
+}
+
+// -----
+
+!x = !tile.view<?x4096xf32, strides = [?, 1], align = 16, dim_div = [1, 4096], stride_div = [4, 1]>
+
+func.func @no_loop(%x: !x) {
+  %row = arith.constant 0 : i64
+  // expected-remark @below {{[tile-keep-residents] resident row not kept: 0 loops load its blocks}}
+  %t = tile.load_tile %x[%row, %row] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+  tile.print "t" %t : tensor<512xf32>
+  return
+}

@@ -1,0 +1,120 @@
+// What the author of a pipelined loop is told. The passes' own files show what happens instead.
+// RUN: ligerdsl-opt %s -tile-prefetch-loads -split-input-file -verify-diagnostics
+
+!x = !tile.view<?x?xf32, strides = [?, 1]>
+
+func.func @store_may_alias(%x: !x, %y: !x, %lo: i64, %hi: i64, %step: i64) {
+  %c0 = arith.constant 0 : i64
+  scf.for %i = %lo to %hi step %step : i64 {
+    // expected-remark-re @below {{[tile-prefetch-loads] num_stages = 2: not loaded ahead: the store at {{.+}}-remarks.mlir:11 may write what it reads; promise that the arguments do not overlap (no_alias)}}
+    %t = tile.load_tile %x[%i, %c0] shape [0, 64] : !x -> tensor<64xf32>
+    tile.store_tile %t, %y[%i, %c0] shape [0, 64] : tensor<64xf32>, !x
+  } {tile.num_stages = 2 : i64}
+  return
+}
+
+// -----
+
+!x = !tile.view<?x?xf32, strides = [?, 1]>
+!n = !tile.view<?xi64, strides = [1]>
+
+func.func @index_from_memory(%x: !x {tile.read_only}, %n: !n {tile.read_only}, %lo: i64, %hi: i64, %step: i64) {
+  %c0 = arith.constant 0 : i64
+  scf.for %i = %lo to %hi step %step : i64 {
+    %row = tile.load_tile %n[%i] shape [0] : !n -> i64
+    // expected-remark-re @below {{its place is known at {{.+}}-remarks.mlir:24 only, which reads memory or branches}}
+    %t = tile.load_tile %x[%row, %c0] shape [0, 64] : !x -> tensor<64xf32>
+    tile.print "t" %t : tensor<64xf32>
+  } {tile.num_stages = 2 : i64}
+  return
+}
+
+// -----
+
+!x = !tile.view<?x?xf32, strides = [?, 1]>
+
+func.func @index_carried(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> i64 {
+  %c0 = arith.constant 0 : i64
+  %r = scf.for %i = %lo to %hi step %step iter_args(%row = %c0) -> (i64) : i64 {
+    // expected-remark @below {{not loaded ahead: its place depends on a value that the loop carries}}
+    %t = tile.load_tile %x[%row, %c0] shape [0, 0] : !x -> f32
+    %n = arith.fptosi %t : f32 to i64
+    scf.yield %n : i64
+  } {tile.num_stages = 2 : i64}
+  return %r : i64
+}
+
+// -----
+
+!x = !tile.view<?x?xf32, strides = [?, 1]>
+
+func.func @atomic(%x: !x {tile.read_only}, %p: !tile.ptr<i32>, %lo: i64, %hi: i64, %step: i64) {
+  %c0 = arith.constant 0 : i64
+  %one = arith.constant 1 : i32
+  // expected-remark-re @below {{no load is issued ahead: the atomic at {{.+}}-remarks.mlir:56 may announce}}
+  scf.for %i = %lo to %hi step %step : i64 {
+    %old = tile.atomic_rmw add %one, %p : i32, !tile.ptr<i32> -> i32
+    %t = tile.load_tile %x[%i, %c0] shape [0, 64] : !x -> tensor<64xf32>
+    tile.print "t" %t : tensor<64xf32>
+  } {tile.num_stages = 2 : i64}
+  return
+}
+
+// -----
+
+func.func @nothing_to_load(%lo: i64, %hi: i64, %step: i64) {
+  // expected-remark @below {{num_stages = 2: without effect: the loop's body loads no tile of a partition}}
+  scf.for %i = %lo to %hi step %step : i64 {
+    tile.print "i" %i : i64
+  } {tile.num_stages = 2 : i64}
+  return
+}
+
+// -----
+
+!x = !tile.view<?x?xf32, strides = [?, 1]>
+
+// Of 1020 bytes of registers a loop may carry 382: two of the three tiles of 128.
+func.func @fewer_stages(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) {
+  %c0 = arith.constant 0 : i64
+  // expected-remark @below {{num_stages = 4: loads are issued 2 iterations ahead, not 3: more would take more than 382 bytes of registers per thread}}
+  scf.for %i = %lo to %hi step %step : i64 {
+    %t = tile.load_tile %x[%i, %c0] shape [0, 4096] : !x -> tensor<4096xf32>
+    tile.print "t" %t : tensor<4096xf32>
+  } {tile.num_stages = 4 : i64}
+  return
+}
+
+// -----
+
+!x = !tile.view<?x?xf32, strides = [?, 1]>
+
+func.func @no_room(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> tensor<8192xf32> {
+  %c0 = arith.constant 0 : i64
+  %zero = arith.constant dense<0.0> : tensor<8192xf32>
+  // expected-remark @below {{only asked for in the second-level cache: in registers they take 256 bytes per thread, and 126 are left}}
+  %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<8192xf32>) : i64 {
+    // expected-remark @below {{not staged in shared memory: copies are of 16 bytes, and facts prove accesses of 4}}
+    %t = tile.load_tile %x[%i, %c0] shape [0, 8192] : !x -> tensor<8192xf32>
+    %s = arith.addf %acc, %t : tensor<8192xf32>
+    scf.yield %s : tensor<8192xf32>
+  } {tile.num_stages = 2 : i64}
+  return %sum : tensor<8192xf32>
+}
+
+// -----
+
+!x = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
+
+func.func @no_shared_memory(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> tensor<8192xf32> {
+  %c0 = arith.constant 0 : i64
+  %zero = arith.constant dense<0.0> : tensor<8192xf32>
+  // expected-remark @below {{only asked for in the second-level cache}}
+  %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<8192xf32>) : i64 {
+    // expected-remark @below {{not staged in shared memory: two iterations take 65536 bytes of shared memory or more, and 0 are left}}
+    %t = tile.load_tile %x[%i, %c0] shape [0, 8192] : !x -> tensor<8192xf32>
+    %s = arith.addf %acc, %t : tensor<8192xf32>
+    scf.yield %s : tensor<8192xf32>
+  } {tile.num_stages = 2 : i64}
+  return %sum : tensor<8192xf32>
+}
