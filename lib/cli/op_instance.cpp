@@ -52,8 +52,8 @@ int symbol_named(const lib::OpInfo& info, const std::string& name) {
 
 }  // namespace
 
-const lib::OpInfo& find_op(const std::string& name) {
-  std::vector<std::string> names;
+const lib::OpInfo& find_op(const std::string& name, const std::vector<std::string>& also) {
+  std::vector<std::string> names = also;
   for (const lib::OpInfo* op : lib::op_table()) {
     if (op->name == name) return *op;
     names.push_back(op->name);

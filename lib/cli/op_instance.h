@@ -18,8 +18,8 @@
 
 namespace ligerdsl::cli {
 
-// The operation of this name. Throws Failure (kUsage) with the names that exist.
-const lib::OpInfo& find_op(const std::string& name);
+// The operation of this name. Throws Failure (kUsage) with the names that exist, and `also` with them.
+const lib::OpInfo& find_op(const std::string& name, const std::vector<std::string>& also = {});
 
 class OpInstance {
  public:
