@@ -9,7 +9,7 @@
 #include "interpreter/convert.h"
 #include "interpreter/interpreter.h"
 #include "lib/cli/npy.h"
-#include "lib/src/failure.h"
+#include "lib/cli/output.h"
 #include "program/op_info.h"
 #include "program/serialize.h"
 
@@ -17,72 +17,27 @@ namespace ligerdsl::cli {
 
 namespace {
 
-// A kernel that interprets its program on the launch's slots.
-class InterpretedKernel final : public runtime::LoadedKernel {
- public:
-  explicit InterpretedKernel(const std::string& program_bytes) : program_(program::parseProgram(program_bytes)) {}
-
-  void launch(const uint64_t* slots, const runtime::Grid& grid, runtime::Stream) override {
-    interpreter::Arguments arguments;
-    for (const program::Argument& argument : program_.arguments) {
-      const program::Type& type = program_.values[argument.value];
-      if (type.kind == program::TypeKind::view) {
-        const size_t rank = type.shape.size();
-        const std::vector<int64_t> dims(slots + 1, slots + 1 + rank), strides(slots + 1 + rank, slots + 1 + 2 * rank);
-        arguments.view(reinterpret_cast<void*>(*slots), type.dtype, dims, strides);
-      } else if (type.kind == program::TypeKind::scalar && is_float(type.dtype)) {
-        arguments.scalar(type.dtype, interpreter::read_float(type.dtype, slots));
-      } else if (type.kind == program::TypeKind::scalar) {
-        arguments.scalar(type.dtype, interpreter::read_integer(type.dtype, slots));
-      } else {
-        runtime::fail(runtime::Status::not_supported,
-                      "--check needs views; argument " + argument.name + " is a bare pointer");
-      }
-      slots += program::slotCount(type);
-    }
-    interpreter::run(program_, arguments, {grid.x, grid.y, grid.z});
-  }
-
- private:
-  program::Program program_;
-};
-
-class InterpreterContext final : public lib::Context {
- public:
-  explicit InterpreterContext(const kernels::Machine& machine)
-      : Context({.kind = runtime::DeviceKind::cpu, .num_threads = 1}), machine_(machine) {}
-
-  kernels::Machine machine() const override { return machine_; }
-  program::CompileOptions base_options() override { return {}; }
-  std::shared_ptr<runtime::LoadedKernel> load(const std::string& program_bytes,
-                                              const program::CompileOptions&) override {
-    return std::make_shared<InterpretedKernel>(program_bytes);
-  }
-
- private:
-  kernels::Machine machine_;
-};
-
 struct Gate {
   double rtol, atol;
+  double floor = 0;  // half the spacing of f16's subnormal numbers
 };
 
 Gate gate_of(DType type) {
   if (type == DType::bf16) return {1.6e-2, 1e-4};
-  if (type == DType::f16) return {2e-3, 1e-5};
+  if (type == DType::f16) return {2e-3, 1e-5, 0x1.001p-25};
   return {1e-5, 2e-6};
 }
 
-}  // namespace
-
-lib::ContextRef interpreter_context(const kernels::Machine& machine) {
-  return std::make_shared<InterpreterContext>(machine);
+double norm_gate_of(DType type) {
+  return type == DType::bf16 ? 6e-3 : type == DType::f16 ? 1e-3 : 1e-5;
 }
 
 std::string gate_text(DType type) {
   if (is_integer(type)) return "equal";
   return fmt::format("{:g} |expected| + {:g} max|expected|", gate_of(type).rtol, gate_of(type).atol);
 }
+
+}  // namespace
 
 std::vector<std::string> interpret(const AuthorCall& call, Rounding rounding) {
   std::vector<std::string> memory;
@@ -131,7 +86,7 @@ double error_of(double got, double expected) {
 
 Difference compare_integers(const std::string& got, const std::vector<std::string>& expected, DType type) {
   const int64_t size = size_of(type);
-  Difference difference{.elements = static_cast<int64_t>(expected.front().size()) / size};
+  Difference difference{.elements = static_cast<int64_t>(expected.front().size()) / size, .gate = gate_text(type)};
   for (int64_t i = 0; i < difference.elements; ++i) {
     const int64_t value = interpreter::read_integer(type, got.data() + i * size);
     const auto is_value = [&](const std::string& one) {
@@ -161,21 +116,20 @@ bool jumps(const program::Program& program) {
   return jumps(program, program.body);
 }
 
-Difference compare(const std::string& got_bytes, const std::vector<std::string>& expected_bytes, DType type) {
-  if (is_integer(type)) return compare_integers(got_bytes, expected_bytes, type);
-  const std::vector<double> got = to_doubles(got_bytes, type);
-  std::vector<std::vector<double>> expected;
-  for (const std::string& bytes : expected_bytes) expected.push_back(to_doubles(bytes, type));
+namespace {
+
+Difference compare_reals(const std::vector<double>& got, const std::vector<std::vector<double>>& expected,
+                         DType gate_of_type) {
   const double scale = largest(expected.front());
-  const Gate gate = gate_of(type);
-  Difference difference{.elements = static_cast<int64_t>(got.size())};
+  const Gate gate = gate_of(gate_of_type);
+  Difference difference{.elements = static_cast<int64_t>(got.size()), .gate = gate_text(gate_of_type)};
   for (size_t i = 0; i < got.size(); ++i) {
     double error = INFINITY;
     bool inside = false;
     for (const std::vector<double>& one : expected) {
-      const double other = error_of(got[i], one[i]);
-      inside =
-          inside || other == 0 || (std::isfinite(one[i]) && other <= gate.atol * scale + gate.rtol * std::fabs(one[i]));
+      const double other = error_of(got[i], one[i]),
+                   allowed = gate.atol * scale + gate.rtol * std::fabs(one[i]) + gate.floor;
+      inside = inside || other == 0 || (std::isfinite(one[i]) && other <= allowed);
       error = std::min(error, other);
     }
     difference.worst = std::max(difference.worst, std::isfinite(error) ? error / scale : 1.0);
@@ -185,6 +139,49 @@ Difference compare(const std::string& got_bytes, const std::vector<std::string>&
     difference.expected = fmt::format("{:g}", expected.front()[i]);
   }
   return difference;
+}
+
+// All elements are beyond the gate, or none.
+Difference compare_norms(const std::vector<double>& got, const std::vector<double>& expected, DType rounding) {
+  Difference difference{.elements = static_cast<int64_t>(got.size()),
+                        .gate = fmt::format("{:g} in the norm of all", norm_gate_of(rounding))};
+  double errors = 0, squares = 0, worst = -1;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double error = error_of(got[i], expected[i]);
+    errors += error * error, squares += std::isfinite(expected[i]) ? expected[i] * expected[i] : 0;
+    if (error <= worst) continue;
+    worst = error;
+    difference.first = static_cast<int64_t>(i);
+    difference.got = fmt::format("{:g}", got[i]);
+    difference.expected = fmt::format("{:g}", expected[i]);
+  }
+  difference.worst = worst > 0 ? std::min(worst / largest(expected), 1.0) : 0.0;
+  if (std::sqrt(errors) > norm_gate_of(rounding) * (squares > 0 ? std::sqrt(squares) : 1))
+    difference.beyond = difference.elements;
+  return difference;
+}
+
+}  // namespace
+
+Difference compare(const std::string& got, const std::vector<std::string>& expected, DType type) {
+  if (is_integer(type)) return compare_integers(got, expected, type);
+  std::vector<std::vector<double>> values;
+  for (const std::string& bytes : expected) values.push_back(to_doubles(bytes, type));
+  return compare_reals(to_doubles(got, type), values, type);
+}
+
+Difference compare(const std::string& got, const Expectation& expected, DType type) {
+  std::string bytes;
+  bytes.reserve(got.size());
+  for (const double value : expected.values) append(&bytes, type, value);
+  if (bytes.size() != got.size())
+    throw Failure(kNothingFound, fmt::format("the formula gives {} elements, the tensor has {}", expected.values.size(),
+                                             got.size() / static_cast<size_t>(size_of(type))));
+  if (is_integer(type)) return compare_integers(got, {bytes}, type);
+  const std::vector<double> values = to_doubles(bytes, type);
+  if (expected.over_rows) return compare_norms(to_doubles(got, type), values, expected.rounding);
+  // What is made of rounded values has their errors, whatever it is stored as.
+  return compare_reals(to_doubles(got, type), {values}, expected.rounding == DType::f32 ? type : expected.rounding);
 }
 
 }  // namespace ligerdsl::cli

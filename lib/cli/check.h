@@ -6,13 +6,10 @@
 #include <vector>
 
 #include "lib/cli/author_call.h"
-#include "lib/src/context.h"
+#include "lib/cli/op_oracle.h"
 #include "ligerdsl/dtype.h"
 
 namespace ligerdsl::cli {
-
-// A CPU context on which every kernel is the reference interpreter running the program that `machine` would run.
-lib::ContextRef interpreter_context(const kernels::Machine& machine);
 
 // What the arguments hold after the launch, in their order, as the reference interpreter computes it; scalars are
 // empty. Throws ligerdsl::Error with the author's file and line for an access outside the arguments' memory and
@@ -29,11 +26,15 @@ struct Difference {
   int64_t elements = 0;
   int64_t first = -1;         // index of the first beyond the gate
   std::string got, expected;  // there
+  std::string gate;           // in words
 };
 
 // Element by element: |got - expected| <= atol * max|expected| + rtol * |expected|, with the dtype's gate; NaN matches
 // NaN, infinities their equals, integers exactly. Of several expectations the nearest counts.
 Difference compare(const std::string& got, const std::vector<std::string>& expected, DType type);
-std::string gate_text(DType type);
+
+// The same for values, rounded to the dtype first. Sums over rows: |got - expected| / |expected| of all elements as
+// vectors.
+Difference compare(const std::string& got, const Expectation& expected, DType type);
 
 }  // namespace ligerdsl::cli
