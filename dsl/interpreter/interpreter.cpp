@@ -3,6 +3,7 @@
 #include "interpreter/convert.h"
 #include "interpreter/machine.h"
 #include "ligerdsl/dsl/error.h"
+#include "program/serialize.h"
 
 namespace ligerdsl::interpreter {
 
@@ -57,6 +58,10 @@ void run(const program::Program& program, const Arguments& arguments, Grid grid,
       for (int64_t x = 0; x < grid.x; ++x) machine.run_program({x, y, z});
     }
   }
+}
+
+void run(const std::string& program, const Arguments& arguments, Grid grid, const Options& options) {
+  run(program::parseProgram(program), arguments, grid, options);
 }
 
 }  // namespace ligerdsl::interpreter

@@ -3,7 +3,7 @@
 // A kernel is written for a *tile*: a block of elements that one *program* works on. The library runs many programs at
 // once, numbered 0, 1, 2, ... along the grid; on a GPU a program is a block of threads, on a CPU a piece of work for
 // one core. How the elements of a tile are spread over threads or vector lanes is the compiler's business.
-#include <ligerdsl/dsl.h>
+#include <ligerdsl/launch.hpp>
 
 #include "lesson.h"
 
@@ -14,10 +14,16 @@ using namespace ligerdsl;
 struct VectorAddMeta {
   DType type = f32;
   int64_t block = 1024;  // elements of a tile
+  // The fields by name: compiled kernels are found by them, and tools list and set them.
+  template <class V>
+  void visit(V&& v) {
+    v("type", type);
+    v("block", block);
+  }
 };
 
 // This function runs once, on the host. It computes nothing: every line records an operation.
-void vector_add(KernelBuilder& k, const VectorAddMeta& m) {
+void add_vectors(KernelBuilder& k, const VectorAddMeta& m) {
   // The arguments, in launch order. `dyn`: the length is known when the kernel is launched.
   View out = k.view("out", m.type, {dyn});
   View a = k.view("a", m.type, {dyn});
@@ -32,21 +38,25 @@ void vector_add(KernelBuilder& k, const VectorAddMeta& m) {
   out.partition({m.block}).store({i}, x + y);
 }
 
-int main(int argc, char** argv) try {
-  lesson::Device device(argc, argv);
+// A kernel is its program and its launch rule: how many programs run for the sizes of a call, and the warps of each.
+const Kernel<VectorAddMeta> add_vectors_kernel{.name = "add_vectors",
+                                               .description = "out = a + b",
+                                               .build = add_vectors,
+                                               .launch = [](const VectorAddMeta& m, const LaunchArguments& a) {
+                                                 return Launch{.grid = {ceil_div(a.dim("out", 0), m.block)}};
+                                               }};
 
-  // Record the program and serialise it. These bytes are all that the compiler sees, and the key of its cache.
-  VectorAddMeta meta;
-  KernelBuilder builder("vector_add");
-  vector_add(builder, meta);
-  std::string program = builder.finish_bytes();
+int main(int argc, char** argv) try {
+  const Context context = lesson::open(argc, argv);
 
   // 100,000 is no multiple of 1,024: the last of the 98 programs has 672 elements to do.
   const int64_t n = 100000;
   std::vector<float> a = lesson::some_values(n, 1), b = lesson::some_values(n, 2);
-  lesson::Array da(device, {n}, a), db(device, {n}, b), dout(device, {n});
-  lesson::launch(device, program, {lesson::arg(dout), lesson::arg(da), lesson::arg(db)},
-                 (n + meta.block - 1) / meta.block);
+  lesson::Array da(context, {n}, a), db(context, {n}, b), dout(context, {n});
+
+  // The first call records the program, compiles it (or finds it in the cache on disk) and launches; later ones launch.
+  KernelLauncher add(context, add_vectors_kernel);
+  add({.block = 1024}, {{"out", dout.tensor()}, {"a", da.tensor()}, {"b", db.tensor()}});
 
   std::vector<double> expected(n);
   for (int64_t i = 0; i < n; ++i) expected[i] = static_cast<double>(a[i]) + b[i];

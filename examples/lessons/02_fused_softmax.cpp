@@ -3,8 +3,7 @@
 // Written with one operation at a time, softmax reads and writes the matrix again and again: maximum (read), subtract
 // (read, write), exp (read, write), sum (read), divide (read, write): eight passes over memory. Memory is what such a
 // kernel waits for, so the fused form, which reads each row once and writes it once, is about four times as fast.
-#include <ligerdsl/dsl.h>
-
+#include <ligerdsl/launch.hpp>
 #include <limits>
 
 #include "lesson.h"
@@ -14,6 +13,11 @@ using namespace ligerdsl;
 struct SoftmaxMeta {
   DType type = f32;
   int64_t block = 1024;  // at least the number of columns: a program holds a whole row
+  template <class V>
+  void visit(V&& v) {
+    v("type", type);
+    v("block", block);
+  }
 };
 
 void row_softmax(KernelBuilder& k, const SoftmaxMeta& m) {
@@ -35,16 +39,21 @@ void row_softmax(KernelBuilder& k, const SoftmaxMeta& m) {
   // The three lines above are what the library function softmax(v) of dsl.h records.
 }
 
-int main(int argc, char** argv) try {
-  lesson::Device device(argc, argv);
-  KernelBuilder builder("row_softmax");
-  row_softmax(builder, {});
+const Kernel<SoftmaxMeta> row_softmax_kernel{.name = "row_softmax",
+                                             .description = "softmax of every row",
+                                             .build = row_softmax,
+                                             .launch = [](const SoftmaxMeta&, const LaunchArguments& a) {
+                                               return Launch{.grid = {a.dim("x", 0)}};  // a program per row
+                                             }};
 
+int main(int argc, char** argv) try {
+  const Context context = lesson::open(argc, argv);
   const int64_t n_rows = 64, n_cols = 1000;
   std::vector<float> x = lesson::some_values(n_rows * n_cols, 3);
   for (int64_t j = 0; j < n_cols; ++j) x[j] += 1000.0f;  // would overflow without the maximum
-  lesson::Array dx(device, {n_rows, n_cols}, x), dy(device, {n_rows, n_cols});
-  lesson::launch(device, builder.finish_bytes(), {lesson::arg(dy), lesson::arg(dx)}, n_rows);
+  lesson::Array dx(context, {n_rows, n_cols}, x), dy(context, {n_rows, n_cols});
+  KernelLauncher launcher(context, row_softmax_kernel);
+  launcher({.block = 1024}, {{"y", dy.tensor()}, {"x", dx.tensor()}});
 
   std::vector<double> expected(x.size());
   for (int64_t r = 0; r < n_rows; ++r) {

@@ -9,7 +9,7 @@
 // forward; dw is a sum *over* rows, and that is what this lesson is about. Adding to one dw from all programs would
 // need atomics, whose order differs from run to run. Instead each program sums the rows of its own group and writes one
 // partial row; a second, small kernel adds the partial rows in order. Same bits every time.
-#include <ligerdsl/dsl.h>
+#include <ligerdsl/launch.hpp>
 
 #include "lesson.h"
 
@@ -17,9 +17,13 @@ using namespace ligerdsl;
 
 struct RmsNormMeta {
   int64_t block = 256;  // at least the number of columns
+  template <class V>
+  void visit(V&& v) {
+    v("block", block);
+  }
 };
 
-void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
+void forward_program(KernelBuilder& k, const RmsNormMeta& m) {
   View y = k.view("y", f32, {dyn, dyn});
   View rstd = k.view("rstd", f32, {dyn});
   View x = k.view("x", f32, {dyn, dyn});
@@ -34,7 +38,7 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
   y.partition({squeeze, m.block}).store({row, 0}, xt * r * w.partition({m.block}).load({0}));
 }
 
-void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
+void backward_program(KernelBuilder& k, const RmsNormMeta& m) {
   View dx = k.view("dx", f32, {dyn, dyn});
   View partial = k.view("partial", f32, {dyn, dyn});  // [programs, H]
   View dy = k.view("dy", f32, {dyn, dyn});
@@ -63,7 +67,7 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
   partial.partition({squeeze, m.block}).store({program, 0}, dw);
 }
 
-void sum_rows(KernelBuilder& k, const RmsNormMeta& m) {
+void sum_rows_program(KernelBuilder& k, const RmsNormMeta& m) {
   View out = k.view("out", f32, {dyn});
   View partial = k.view("partial", f32, {dyn, dyn});
   Scalar column_block = k.program_id(0);
@@ -74,31 +78,45 @@ void sum_rows(KernelBuilder& k, const RmsNormMeta& m) {
   out.partition({m.block}).store({column_block}, total);
 }
 
-template <class Meta>
-std::string record(const char* name, void (*kernel)(KernelBuilder&, const Meta&), const Meta& meta) {
-  KernelBuilder builder(name);
-  kernel(builder, meta);
-  return builder.finish_bytes();
-}
+const Kernel<RmsNormMeta> forward_kernel{
+    .name = "rms_norm_forward",
+    .description = "y = x / rms(x) * w",
+    .build = forward_program,
+    .launch = [](const RmsNormMeta&, const LaunchArguments& a) { return Launch{.grid = {a.dim("x", 0)}}; }};
+const Kernel<RmsNormMeta> backward_kernel{
+    .name = "rms_norm_backward",
+    .description = "dx, and a partial dw of every program",
+    .build = backward_program,
+    .launch = [](const RmsNormMeta&, const LaunchArguments& a) { return Launch{.grid = {a.dim("partial", 0)}}; }};
+const Kernel<RmsNormMeta> sum_rows_kernel{.name = "sum_rows",
+                                          .description = "out = sum of the rows of partial",
+                                          .build = sum_rows_program,
+                                          .launch = [](const RmsNormMeta& m, const LaunchArguments& a) {
+                                            return Launch{.grid = {ceil_div(a.dim("out", 0), m.block)}};
+                                          }};
 
 int main(int argc, char** argv) try {
-  lesson::Device device(argc, argv);
-  using lesson::arg;
-  const int64_t n = 50, h = 200, rows_per_program = 8, programs = (n + rows_per_program - 1) / rows_per_program;
+  const Context context = lesson::open(argc, argv);
+  const int64_t n = 50, h = 200, rows_per_program = 8, programs = ceil_div(n, rows_per_program);
   const double eps = 1e-6;
-  RmsNormMeta meta;
+  const RmsNormMeta meta;
 
   std::vector<float> x = lesson::some_values(n * h, 4), w = lesson::some_values(h, 5),
                      g = lesson::some_values(n * h, 6);
-  lesson::Array dx_(device, {n, h}), y_(device, {n, h}), rstd_(device, {n}), partial_(device, {programs, h}),
-      dw_(device, {h});
-  lesson::Array x_(device, {n, h}, x), w_(device, {h}, w), g_(device, {n, h}, g);
-  lesson::launch(device, record("rms_norm_forward", rms_norm_forward, meta),
-                 {arg(y_), arg(rstd_), arg(x_), arg(w_), arg(eps)}, n);
-  lesson::launch(device, record("rms_norm_backward", rms_norm_backward, meta),
-                 {arg(dx_), arg(partial_), arg(g_), arg(x_), arg(w_), arg(rstd_), arg(rows_per_program)}, programs);
-  lesson::launch(device, record("sum_rows", sum_rows, meta), {arg(dw_), arg(partial_)},
-                 (h + meta.block - 1) / meta.block);
+  lesson::Array dx_(context, {n, h}), y_(context, {n, h}), rstd_(context, {n}), partial_(context, {programs, h}),
+      dw_(context, {h});
+  lesson::Array x_(context, {n, h}, x), w_(context, {h}, w), g_(context, {n, h}, g);
+  // A real program keeps the launchers: they keep what was compiled.
+  KernelLauncher forward(context, forward_kernel), backward(context, backward_kernel), sum(context, sum_rows_kernel);
+  forward(meta, {{"y", y_.tensor()}, {"rstd", rstd_.tensor()}, {"x", x_.tensor()}, {"w", w_.tensor()}, {"eps", eps}});
+  backward(meta, {{"dx", dx_.tensor()},
+                  {"partial", partial_.tensor()},
+                  {"dy", g_.tensor()},
+                  {"x", x_.tensor()},
+                  {"w", w_.tensor()},
+                  {"rstd", rstd_.tensor()},
+                  {"rows_per_program", rows_per_program}});
+  sum(meta, {{"out", dw_.tensor()}, {"partial", partial_.tensor()}});
 
   std::vector<double> y(n * h), dx(n * h), dw(h, 0.0);
   for (int64_t i = 0; i < n; ++i) {

@@ -66,8 +66,8 @@ void fast(KernelBuilder& k, const FastMeta& m) {
 }
 
 // Rows too wide for the registers of a program: two passes in opposite order over a row that stays on chip where it
-// fits. A few CTAs (or clusters of them, which keep a part of the row each) run the programs of all rows, so that the next
-// row arrives while one is at work.
+// fits. A few CTAs (or clusters of them, which keep a part of the row each) run the programs of all rows, so that the
+// next row arrives while one is at work.
 struct WideMeta {
   DType type = bf16;
   int64_t cols = 131072;
@@ -128,12 +128,13 @@ const Kernel<WideMeta> log_softmax_wide{
     .name = "log_softmax_wide",
     .description = "y = x - log sum e^x over rows that no program can hold",
     .build = [](KernelBuilder& k, const WideMeta& m) { k.by_tickets([&] { wide(k, m); }); },
-    .launch = [](const WideMeta& m, const LaunchArguments& a) {
-      return Launch{.grid = {a.dim("x", 0)},
-                    .num_warps = warps_of({.type = m.type, .cols = m.block / m.ctas, .vectors = 1}),
-                    .num_ctas = static_cast<int>(m.ctas),
-                    .min_ctas_per_sm = 2};
-    }};
+    .launch =
+        [](const WideMeta& m, const LaunchArguments& a) {
+          return Launch{.grid = {a.dim("x", 0)},
+                        .num_warps = warps_of({.type = m.type, .cols = m.block / m.ctas, .vectors = 1}),
+                        .num_ctas = static_cast<int>(m.ctas),
+                        .min_ctas_per_sm = 2};
+        }};
 
 LIGERDSL_REGISTER_KERNEL(log_softmax_plain);
 LIGERDSL_REGISTER_KERNEL(log_softmax);

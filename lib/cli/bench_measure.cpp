@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lib/cli/environment.h"
+#include "lib/cli/inputs.h"
 #include "lib/cli/op_instance.h"
 #include "lib/src/structs.h"
 
@@ -12,9 +13,9 @@ namespace ligerdsl::cli {
 
 namespace {
 
-std::string resources_of(const lib::OpPlan& plan) {
+std::string resources_of(const std::vector<const lib::Launcher*>& launchers) {
   std::string text;
-  for (const lib::Launcher* launcher : plan.launchers()) {
+  for (const lib::Launcher* launcher : launchers) {
     const runtime::KernelResources& r = launcher->fastest().resources();
     if (r.registers) text += fmt::format("{}{} regs, {} threads", text.empty() ? "" : "; ", r.registers, r.threads);
     if (r.spill_bytes) text += fmt::format(", {} B spilled", r.spill_bytes);
@@ -55,8 +56,13 @@ class RememberingContext final : public lib::Context {
 };
 
 // Times the work and a copy that moves as many bytes.
-void measure_beside_copy(runtime::Device& device, const runtime::Work& work, const runtime::MeasureOptions& options,
+void measure_beside_copy(runtime::Device& device, const runtime::Work& repeated, const BenchRun& run,
                          Outcome* outcome) {
+  const runtime::MeasureOptions& options = run.options;
+  const runtime::Work work = [&](runtime::Stream stream) {
+    run.between();
+    repeated(stream);
+  };
   const int64_t bytes = std::max<int64_t>(static_cast<int64_t>(outcome->bytes / 2), 4096);
   if (!device.is_cpu()) {
     outcome->time = runtime::measure(device, work, options);
@@ -70,10 +76,10 @@ void measure_beside_copy(runtime::Device& device, const runtime::Work& work, con
 
 }  // namespace
 
-void measure_host(const Globals& globals, const BenchCase& which, Outcome* outcome) {
+void measure_host(const Globals& globals, const BenchCase& which, const BenchRun& run, Outcome* outcome) {
   const auto context = std::make_shared<RememberingContext>(device_config(globals));
   OpInstance instance(find_op(which.kernel), which.settings);
-  instance.allocate(context);
+  allocate(instance, context, run.inputs);
   const lib::Plan plan(instance.info(), context, instance.desc());
   instance.prepare(plan);
   lib::Call& call = instance.call();
@@ -90,16 +96,15 @@ void measure_host(const Globals& globals, const BenchCase& which, Outcome* outco
   device.destroy_stream(stream);
 }
 
-Outcome measure_op(const lib::ContextRef& context, const BenchCase& which, const runtime::MeasureOptions& options) {
+Outcome measure_op(const lib::ContextRef& context, const BenchCase& which, const BenchRun& run) {
   const lib::OpInfo& info = find_op(which.kernel);
   OpInstance instance(info, which.settings);
-  lib::check_desc(info, instance.desc());
-  instance.allocate(context);
+  allocate(instance, context, run.inputs);
   const lib::Plan plan(info, context, instance.desc());
   instance.prepare(plan);
   Outcome outcome{.kernel = which.kernel,
                   .title = instance.title(),
-                  .resources = resources_of(plan.op()),
+                  .resources = resources_of(plan.op().launchers()),
                   .bytes = instance.bytes_moved(),
                   .beyond_inputs = instance.bytes_beyond_inputs(),
                   .workspace = static_cast<double>(instance.call().workspace_bytes),
@@ -109,17 +114,19 @@ Outcome measure_op(const lib::ContextRef& context, const BenchCase& which, const
     call.stream = stream;
     plan.execute(&call);
   };
-  measure_beside_copy(context->device(), execute, options, &outcome);
+  measure_beside_copy(context->device(), execute, run, &outcome);
   return outcome;
 }
 
 Outcome measure_author(const lib::ContextRef& context, const AnyKernel& kernel, const BenchCase& which,
-                       const runtime::MeasureOptions& options) {
-  const AuthorInstance instance(kernel, which.settings, {}, context);
-  Outcome outcome{.kernel = which.kernel, .bytes = instance.bytes_moved()};
+                       const BenchRun& run) {
+  const AuthorCall call(kernel, which.settings, run.inputs);
+  const AuthorInstance instance(call, context);
+  Outcome outcome{
+      .kernel = which.kernel, .resources = resources_of({&instance.launcher()}), .bytes = call.bytes_moved()};
   for (const std::string& setting : which.settings) outcome.title += (outcome.title.empty() ? "" : " ") + setting;
   measure_beside_copy(
-      context->device(), [&](runtime::Stream stream) { instance.launch(stream); }, options, &outcome);
+      context->device(), [&](runtime::Stream stream) { instance.launch(stream); }, run, &outcome);
   return outcome;
 }
 

@@ -1,6 +1,8 @@
 // Measuring one case of `ligerdsl bench`: time with cold caches, host time, memory, and copies to compare with.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <string>
 
 #include "lib/cli/authors.h"
@@ -22,12 +24,19 @@ struct Outcome {
   double same_copy_gbps = 0;  // a copy that moves as many bytes; on a CPU it took turns with the case
 };
 
+// How, and on what.
+struct BenchRun {
+  runtime::MeasureOptions options;
+  std::map<std::string, Array> inputs;  // --in
+  std::function<void()> between;        // called between repetitions; what it throws ends the measurement
+};
+
 // An operation of the library, or a kernel of --load.
-Outcome measure_op(const lib::ContextRef& context, const BenchCase& which, const runtime::MeasureOptions& options);
+Outcome measure_op(const lib::ContextRef& context, const BenchCase& which, const BenchRun& run);
 Outcome measure_author(const lib::ContextRef& context, const AnyKernel& kernel, const BenchCase& which,
-                       const runtime::MeasureOptions& options);
+                       const BenchRun& run);
 
 // Host time of one execute on a warm plan, tensors checked, and of the same launches without the library around them.
-void measure_host(const Globals& globals, const BenchCase& which, Outcome* outcome);
+void measure_host(const Globals& globals, const BenchCase& which, const BenchRun& run, Outcome* outcome);
 
 }  // namespace ligerdsl::cli

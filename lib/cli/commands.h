@@ -50,10 +50,11 @@ int run(const Globals& globals, const RunRequest& request);
 struct BenchRequest {
   std::string kernel;  // empty: the sets
   std::vector<std::string> settings;
-  std::vector<std::string> sets;  // and models; empty: the standard set
-  int64_t rows = 0;               // of the sets' cases; 0: as they say
-  bool list = false;              // only say what would be measured
-  std::string plot;               // an SVG file; empty: none
+  std::vector<std::string> inputs;  // name=FILE.npy, of a kernel
+  std::vector<std::string> sets;    // and models; empty: the standard set
+  int64_t rows = 0;                 // of the sets' cases; 0: as they say
+  bool list = false;                // only say what would be measured
+  std::string plot;                 // an SVG file; empty: none
   bool warm = false;
   double budget_ms = 300;
   double copy_bytes = 0;  // of the copy that is the ceiling; 0: 2 GiB on a GPU, 256 MiB on a CPU

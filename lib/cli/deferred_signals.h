@@ -14,6 +14,7 @@ class DeferredSignals {
   DeferredSignals& operator=(const DeferredSignals&) = delete;
 
   int descriptor() const;
+  bool arrived() const;  // a signal came
 };
 
 }  // namespace ligerdsl::cli

@@ -6,12 +6,14 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <sstream>
 
 #include "lib/cli/output.h"
 #include "runtime/disk_cache.h"
 #include "runtime/files.h"
 #include "runtime/matmul.h"
 #include "runtime/options.h"
+#include "runtime/subprocess.h"
 
 namespace ligerdsl::cli {
 
@@ -80,9 +82,31 @@ std::string usage_text(const runtime::CacheFolder& folder) {
                      format_bytes(static_cast<double>(given > 0 ? given : runtime::kDefaultCacheLimit)));
 }
 
+// The line in which a program says its version: the one that names a release (NVIDIA's tools), else the first.
+std::string version_line(const std::string& output) {
+  std::istringstream lines(output);
+  std::string first, line;
+  while (std::getline(lines, line)) {
+    if (line.find("release ") != std::string::npos) return line;
+    if (first.empty()) first = line;
+  }
+  return first;
+}
+
+std::string version_of(const std::string& path) {
+  try {
+    const runtime::ProcessResult result = runtime::run_process({path, "--version"}, {.output_bytes = 65536});
+    const std::string line = version_line(result.output);
+    if (result.succeeded && !line.empty()) return line;
+    return fmt::format("--version says nothing ({})", result.end);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
 Finding examine_program(const std::string& name, const std::string& use, const std::string& remedy) {
   const std::string path = find_program(name);
-  if (!path.empty()) return {name, State::works, fmt::format("{}, for {}", path, use), false, ""};
+  if (!path.empty()) return {name, State::works, fmt::format("{}, {}, for {}", path, version_of(path), use), false, ""};
   return {name, State::absent, fmt::format("not in PATH; only {} needs it", use), false, remedy};
 }
 

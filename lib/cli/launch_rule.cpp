@@ -5,15 +5,14 @@
 
 #include <algorithm>
 #include <cctype>
-#include <functional>
 #include <optional>
 #include <vector>
 
+#include "lib/cli/launch_settings.h"
 #include "lib/cli/nearest.h"
 #include "lib/cli/numbers.h"
 #include "lib/cli/output.h"
 #include "lib/cli/settings.h"
-#include "program/gpu_arch.h"
 
 namespace ligerdsl::cli {
 
@@ -23,34 +22,6 @@ using Settings = std::map<std::string, std::string>;
 
 // Sizes, and numbers, that stand for those that are not known.
 constexpr int64_t kOpen[] = {1, 4096};
-
-std::optional<int64_t> take_integer(Settings& settings, const char* name, int low, int high) {
-  const auto found = settings.find(name);
-  if (found == settings.end()) return std::nullopt;
-  const int64_t value = parse_integer(name, found->second, low, high);
-  settings.erase(found);
-  return value;
-}
-
-// Takes the settings of a launch, and returns what sets them.
-std::function<void(Launch&)> take_launch_settings(Settings& settings) {
-  const auto warps = take_integer(settings, "num_warps", 1, program::kMaxWarps);
-  const auto ctas = take_integer(settings, "num_ctas", 1, program::kMaxCluster);
-  const auto stages = take_integer(settings, "num_stages", 1, program::kMaxStages);
-  const auto floor = take_integer(settings, "min_ctas_per_sm", 0, program::kMaxCtasPerSm);
-  const auto registers = take_integer(settings, "max_registers", 0, program::kMaxRegisters);
-  const auto no_alias = take_integer(settings, "no_alias", 0, 1);
-  if (warps && (*warps & (*warps - 1)) != 0)
-    throw Failure(kUsage, fmt::format("num_warps={}: expected a power of two from 1 to 32", *warps));
-  return [=](Launch& launch) {
-    if (warps) launch.num_warps = static_cast<int>(*warps);
-    if (ctas) launch.num_ctas = static_cast<int>(*ctas);
-    if (stages) launch.num_stages = static_cast<int>(*stages);
-    if (floor) launch.min_ctas_per_sm = static_cast<int>(*floor);
-    if (registers) launch.max_registers = static_cast<int>(*registers);
-    if (no_alias) launch.no_alias = *no_alias != 0;
-  };
-}
 
 // "4096x512", perhaps with what fills it behind a colon.
 std::vector<int64_t> parse_shape(const std::string& name, const std::string& text) {
@@ -102,7 +73,7 @@ void require_known(const AnyKernel& kernel, const program::Program& program, con
   std::vector<std::string> names;
   for (const MetaField& field : kernel.fields()) names.push_back(field.name);
   for (const program::Argument& argument : program.arguments) names.push_back(argument.name);
-  names.insert(names.end(), {"num_warps", "num_ctas", "num_stages", "max_registers", "min_ctas_per_sm", "no_alias"});
+  names.insert(names.end(), launch_setting_names().begin(), launch_setting_names().end());
   for (const auto& [name, text] : settings) {
     if (std::find(names.begin(), names.end(), name) == names.end())
       throw Failure(kUsage, fmt::format("{} has no setting '{}'{}; there are {}", kernel.name(), name,
@@ -123,7 +94,7 @@ void require_known(const AnyKernel& kernel, const program::Program& program, con
 }  // namespace
 
 Launch launch_of(const AnyKernel& kernel, const MetaValues& meta, const program::Program& program, Settings settings) {
-  const std::function<void(Launch&)> set = take_launch_settings(settings);
+  const LaunchSettings launch_settings = take_launch_settings(&settings);
   require_known(kernel, program, settings);
   const auto is_given = [&](const program::Argument& argument) { return settings.count(argument.name) > 0; };
   const bool all_given = std::all_of(program.arguments.begin(), program.arguments.end(), is_given);
@@ -137,7 +108,7 @@ Launch launch_of(const AnyKernel& kernel, const MetaValues& meta, const program:
       fail_for_sizes(kernel, program, settings, fmt::format(" ({})", error.what()));
     }
     launch.grid = {};
-    set(launch);
+    launch_settings.apply(&launch);
     if (first && *first != launch) fail_for_sizes(kernel, program, settings, "");
     first = launch;
   }

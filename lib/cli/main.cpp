@@ -24,8 +24,15 @@ void add_kernel(CLI::App* command, std::string* kernel, std::vector<std::string>
                 const std::string& also = "") {
   command->add_option("kernel", *kernel, "An operation (`ligerdsl list`), a kernel of --load" + also)
       ->required(required);
-  command->add_option("settings", *settings,
-                      "name=value: fields of the description, numbers, sizes (dtype=bf16 N=16384 H=8192)");
+  command->add_option(
+      "settings", *settings,
+      "name=value: fields of the description, numbers, sizes (dtype=bf16 N=16384 H=8192); of a kernel of "
+      "--load meta-parameters, shapes (x=4096x512, y=x), integers to fill with (labels=4096:0..31999), "
+      "scalars, num_warps and the like");
+}
+
+void add_inputs(CLI::App* command, std::vector<std::string>* inputs) {
+  command->add_option("--in", *inputs, "name=FILE.npy, for as many tensors as you like")->allow_extra_args(false);
 }
 
 void add_cache(CLI::App* app, const Globals& globals, CacheRequest* request, std::function<int()>* chosen) {
@@ -143,8 +150,7 @@ int main(int argc, char** argv) {
   CLI::App* run_command =
       app.add_subcommand("run", "Run a kernel once on .npy inputs, or on random numbers of a fixed seed");
   add_kernel(run_command, &run_request.kernel, &run_request.settings, true);
-  run_command->add_option("--in", run_request.inputs, "name=FILE.npy, for as many tensors as you like")
-      ->allow_extra_args(false);
+  add_inputs(run_command, &run_request.inputs);
   run_command->add_option("--out-dir", run_request.output_dir, "Write every output to FOLDER/name.npy");
   run_command->add_flag("--check", run_request.check,
                         "Compare every output with a float64 evaluation of the kernel; exit code 1 beyond the gates");
@@ -153,6 +159,7 @@ int main(int argc, char** argv) {
   BenchRequest bench_request;
   CLI::App* bench_command = app.add_subcommand("bench", "Median, spread, bytes per second, fraction of a copy");
   add_kernel(bench_command, &bench_request.kernel, &bench_request.settings, false);
+  add_inputs(bench_command, &bench_request.inputs);
   bench_command
       ->add_option("--set,--model", bench_request.sets,
                    fmt::format("A set of shapes or a model's layers: {}", fmt::join(bench_set_names(), ", ")))
@@ -180,5 +187,6 @@ int main(int argc, char** argv) {
     print_text(help.str());
     return finish_output(kOk);
   }
+  if (is_standard_output(globals.json)) globals.json = "-";
   return finish_output(guarded(chosen));
 }

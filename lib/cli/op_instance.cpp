@@ -52,8 +52,8 @@ int symbol_named(const lib::OpInfo& info, const std::string& name) {
 
 }  // namespace
 
-const lib::OpInfo& find_op(const std::string& name) {
-  std::vector<std::string> names;
+const lib::OpInfo& find_op(const std::string& name, const std::vector<std::string>& also) {
+  std::vector<std::string> names = also;
   for (const lib::OpInfo* op : lib::op_table()) {
     if (op->name == name) return *op;
     names.push_back(op->name);
@@ -147,6 +147,24 @@ int64_t OpInstance::integer_of(const char* name, int64_t missing) const {
     if (std::string(field.name) == name) return lib::read_integer(desc_, field.offset, field.type);
   }
   return missing;
+}
+
+double OpInstance::number(const std::string& name, double missing) const {
+  const auto read = [](const std::byte* base, size_t offset, FieldType type) {
+    return type == FieldType::f32 ? double{lib::read_float(base, offset)}
+                                  : static_cast<double>(lib::read_integer(base, offset, type));
+  };
+  for (const FieldInfo& field : info_.fields) {
+    if (field.name == name) return read(desc_, field.offset, field.type);
+  }
+  for (const lib::ValueInfo& value : info_.values) {
+    if (value.name == name) return read(args_, value.offset, value.type);
+  }
+  return missing;
+}
+
+int64_t OpInstance::size(const std::string& letter) const {
+  return sizes_.at(static_cast<size_t>(symbol_named(info_, letter)));
 }
 
 // Sizes and the fields that hold them agree; reduced outputs are one element or one per row.
@@ -342,8 +360,7 @@ double OpInstance::bytes_moved() const {
     if (slot.name == "weight" && std::string(info_.name) == "embedding_forward") continue;  // only the rows named
     bytes += (int{reads(slot)} + int{writes(slot)}) * static_cast<double>(elements(slot.shape) * size_of(slot.dtype));
   }
-  if (const Slot* out = const_cast<OpInstance*>(this)->find("out");
-      out && std::string(info_.name) == "embedding_forward") {
+  if (const Slot* out = find("out"); out && std::string(info_.name) == "embedding_forward") {
     bytes += static_cast<double>(elements(out->shape) * size_of(out->dtype));
   }
   return bytes;

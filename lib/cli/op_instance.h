@@ -18,8 +18,8 @@
 
 namespace ligerdsl::cli {
 
-// The operation of this name. Throws Failure (kUsage) with the names that exist.
-const lib::OpInfo& find_op(const std::string& name);
+// The operation of this name. Throws Failure (kUsage) with the names that exist, and `also` with them.
+const lib::OpInfo& find_op(const std::string& name, const std::vector<std::string>& also = {});
 
 class OpInstance {
  public:
@@ -41,6 +41,11 @@ class OpInstance {
   std::vector<Slot>& slots() { return slots_; }
   const std::vector<Slot>& slots() const { return slots_; }
   Slot* find(const std::string& name);
+  const Slot* find(const std::string& name) const { return const_cast<OpInstance*>(this)->find(name); }
+  // A field of the description or a number among the arguments, or `missing` when the operation has none of the name.
+  double number(const std::string& name, double missing) const;
+  // What a letter of the tensors' shapes stands for.
+  int64_t size(const std::string& letter) const;
 
   // A slot's shape follows an array that will be put there; sizes of other slots follow it. Call before allocate().
   // Throws Failure (kUsage) when settings or another array say otherwise.

@@ -1,6 +1,7 @@
 #include "lib/cli/output.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -103,7 +104,19 @@ namespace {
 
 }  // namespace
 
+bool is_standard_output(const std::string& path) {
+  struct stat named {
+  }, standard{};
+  return !path.empty() && stat(path.c_str(), &named) == 0 && fstat(STDOUT_FILENO, &standard) == 0 &&
+         named.st_dev == standard.st_dev && named.st_ino == standard.st_ino;
+}
+
+void flush_output() {
+  flush_stdout();
+}
+
 void write_file(const std::string& path, std::string_view bytes) {
+  if (is_standard_output(path)) return print_text(bytes);
   std::FILE* file = std::fopen(path.c_str(), "wbe");
   if (!file) cannot_write(path);
   const bool written = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size() && std::fflush(file) == 0;

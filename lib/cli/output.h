@@ -46,7 +46,13 @@ void print_error(const std::string& message);
 // printed did not arrive.
 int finish_output(int code);
 
-// Writes a file. Throws Failure (kNothingFound) with the reason, also when the disk is full.
+// Whether a path names the file, pipe or terminal that standard output goes to, like /dev/stdout.
+bool is_standard_output(const std::string& path);
+// What was printed so far, on its way: before a signal ends the command.
+void flush_output();
+
+// Writes a file, or prints where the path is that of standard output: opening it again would cut off what is there.
+// Throws Failure (kNothingFound) with the reason, also when the disk is full.
 void write_file(const std::string& path, std::string_view bytes);
 // The same Failure, before there is anything to write; leaves what is in the file.
 void check_writable(const std::string& path);

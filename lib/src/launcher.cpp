@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "interpreter/convert.h"
 #include "kernels/argument_facts.h"
 #include "kernels/launch.h"
 #include "lib/src/context.h"
@@ -39,7 +40,11 @@ void log_remarks(const program::Artifact& artifact) {
 
 uint64_t bits_of(DType type, double value) {
   if (type == DType::f32) return std::bit_cast<uint32_t>(static_cast<float>(value));
-  fail(Status::not_supported, std::string("scalar arguments of type ") + name(type) + " cannot be passed as numbers");
+  if (is_integer(type))
+    fail(Status::not_supported, std::string("scalar arguments of type ") + name(type) + " cannot be passed as numbers");
+  uint64_t slot = 0;
+  interpreter::write_float(type, &slot, value);
+  return slot;
 }
 
 uint64_t bits_of(DType type, int64_t value) {

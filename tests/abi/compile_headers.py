@@ -1,8 +1,8 @@
 """compile_headers.py README OUT CC INCLUDE_FOLDER... -- COMPILER...: public headers and README.md compile without a warning.
 
-COMPILERs are of C++; every one compiles what header.cpp, header_hpp.cpp and header_dsl.cpp include with the warnings of a careful
-project as errors, and the README's C++ snippet; CC, and each clang as a C compiler, compile the README's C snippet. Around a snippet
-stands what its text takes for granted: the function that it is in and the tensors of the caller.
+COMPILERs are of C++; every one compiles what header.cpp, header_hpp.cpp, header_dsl.cpp and header_launch.cpp include with the
+warnings of a careful project as errors, and the README's C++ snippet; CC, and each clang as a C compiler, compile the README's C
+snippet. Around a snippet stands what its text takes for granted: the function that it is in and the tensors of the caller.
 """
 
 import pathlib
@@ -65,6 +65,7 @@ for compiler in compilers:
     for standard in ("c++17", "c++20"):
         compile_file(compiler, here / "header_hpp.cpp", standard, warnings)
     compile_file(compiler, here / "header_dsl.cpp", "c++20", warnings)
+    compile_file(compiler, here / "header_launch.cpp", "c++20", warnings)
     compile_file(compiler, out / "snippet.cpp", "c++20", PLAIN)
     compile_file(compiler, out / "old.cpp", "c++17", PLAIN, expected_errors=1)
     if is_clang:

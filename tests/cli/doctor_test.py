@@ -89,7 +89,11 @@ def libraries_and_programs():
     for name in ("ptxas", "cuobjdump"):
         (programs / name).write_text("#!/bin/sh\n")
     (programs / "ptxas").chmod(0o755)
-    says("ptxas", "works", [str(programs / "ptxas"), "--emit"], PATH=f"/nowhere:{programs}")
+    says("ptxas", "works", [str(programs / "ptxas"), "--version says nothing (exit status 0)", "--emit"], PATH=f"/nowhere:{programs}")
+    for text, version in (("echo 'ptxas: Ptx optimizing assembler'; echo 'Cuda compilation tools, release 12.9, V12.9.41'", "release 12.9, V12.9.41"),
+                          ("echo; echo plain 5.4; echo more", "plain 5.4, for"), ("exit 3", "--version says nothing (exit status 3)")):
+        (programs / "ptxas").write_text(f"#!/bin/sh\n[ \"$1\" = --version ] || exit 9\n{text}\n")
+        says("ptxas", "works", [str(programs / "ptxas"), version], PATH=f"/nowhere:{programs}")
     says("cuobjdump", "absent", ["not in PATH"], PATH=str(programs))  # there, and no program
     cblas = finding("cblas")
     if cblas["works"]:

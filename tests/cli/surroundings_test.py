@@ -55,6 +55,21 @@ def full_disks():
             expect(code == 4 and b"cannot write " + path.encode() + b": " + reason in errors, f"{line}: {code}\n{errors}")
 
 
+def the_file_of_standard_output():
+    """A file that standard output goes to is written once, not opened again, which would cut off what is there."""
+    lines = [("list --json /dev/stdout", b'"operations"'), ("list --json {file}", b'"operations"'), ("bench --list --json /proc/self/fd/1", b'"cases"'),
+             ("compile vector_add --emit program -o /dev/stdout", b"program ")]
+    for line, words in lines:
+        path = folder / "output"
+        path.write_bytes(b"before\n")
+        with open(path, "ab") as file:
+            code, _, errors = run(line.format(file=path).split(), stdout=file)
+        text = path.read_bytes()
+        expect(code == 0 and text.startswith(b"before\n") and text.count(words) >= 1, f"{line}: {code}\n{text[:200]}\n{errors}")
+        if "--json" in line:
+            json.loads(text[len(b"before\n"):])
+
+
 def no_stderr():
     for arguments in (["frob"], ["list", "--frob"], ["compile", "frob"]):
         with open("/dev/full", "w") as full:
@@ -187,13 +202,49 @@ def tools():
         expect(not pathlib.Path(f"/proc/{tool}").exists(), f"{number}: the tool ended too")
 
 
+def interrupted_benchmarks():
+    """Ctrl-C prints and writes what was measured so far, then ends the command as a signal does."""
+    for arguments, sign in ((["--rows", "4", "--budget-ms", "1", "--json", str(folder / "part.json")], b"[2/"),
+                            (["vector_add", "N=10", "--budget-ms", "3600000"], b"[1/1] vector_add N=10")):
+        process = subprocess.Popen([command, "bench", "-v", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   env={**os.environ, "LIGERDSL_CACHE_DIR": str(folder / "cache")})
+        seen = b""
+        while sign not in seen and (line := process.stderr.readline()):
+            seen += line
+        expect(sign in seen, f"progress: {seen}")
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=300)
+        expect(process.returncode == -signal.SIGINT and b"interrupted: " in errors and b"median" in output, f"{arguments}: {process.returncode}\n{output}{errors}")
+    result = json.loads((folder / "part.json").read_text())
+    expect(result["interrupted"] and result["results"][0]["kernel"] == "vector_add" and not result["failures"], result)
+
+
+def progress():
+    """On a terminal, one line that is gone when the table comes."""
+    arguments = ["bench", "vector_add", "N=10", "--budget-ms", "1"]
+    master, slave = pty.openpty()
+    result = subprocess.Popen([command, *arguments], stdout=subprocess.DEVNULL, stderr=slave, env={**os.environ, "LIGERDSL_CACHE_DIR": str(folder / "cache")})
+    os.close(slave)
+    output = b""
+    try:
+        while piece := os.read(master, 65536):
+            output += piece
+    except OSError:  # the other end is closed
+        pass
+    os.close(master)
+    expect(result.wait() == 0 and b"[1/1] vector_add N=10" in output and output.endswith(b"\r\033[K"), output)
+
+
 shutil.rmtree(folder, ignore_errors=True)
 (folder / "cache").mkdir(parents=True)
 full_disks()
+the_file_of_standard_output()
 no_stderr()
 terminals()
 any_bytes()
 if part == "compiled":
     tools()
+    interrupted_benchmarks()
+    progress()
 print(f"{failures} failures")
 sys.exit(failures != 0)

@@ -5,7 +5,7 @@
 
 #include "kernels/softcap.h"
 #include "tests/kernels/shapes.h"
-#include "tests/support/oracle_cross_entropy.h"
+#include "kernels/oracle/cross_entropy.h"
 
 namespace ligerdsl::test {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "kernels/cross_entropy.h"
 #include "tests/kernels/shapes.h"
-#include "tests/support/oracle_elementwise.h"
+#include "kernels/oracle/elementwise.h"
 
 namespace ligerdsl::test {
 namespace {

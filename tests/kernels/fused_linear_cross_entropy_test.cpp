@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "tests/kernels/shapes.h"
-#include "tests/support/oracle_cross_entropy.h"
+#include "kernels/oracle/cross_entropy.h"
 
 namespace ligerdsl::test {
 namespace {

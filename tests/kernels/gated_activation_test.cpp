@@ -1,7 +1,7 @@
 #include "kernels/gated_activation.h"
 
 #include "tests/kernels/shapes.h"
-#include "tests/support/oracle_elementwise.h"
+#include "kernels/oracle/elementwise.h"
 
 namespace ligerdsl::test {
 namespace {

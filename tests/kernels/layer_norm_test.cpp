@@ -1,7 +1,7 @@
 #include "kernels/layer_norm.h"
 
 #include "tests/kernels/shapes.h"
-#include "tests/support/oracle_norm.h"
+#include "kernels/oracle/norm.h"
 
 namespace ligerdsl::test {
 namespace {

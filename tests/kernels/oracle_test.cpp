@@ -2,10 +2,10 @@
 #include <functional>
 
 #include "tests/kernels/shapes.h"
-#include "tests/support/oracle_cross_entropy.h"
-#include "tests/support/oracle_elementwise.h"
-#include "tests/support/oracle_norm.h"
-#include "tests/support/oracle_softmax.h"
+#include "kernels/oracle/cross_entropy.h"
+#include "kernels/oracle/elementwise.h"
+#include "kernels/oracle/norm.h"
+#include "kernels/oracle/softmax.h"
 
 namespace ligerdsl::test {
 namespace {

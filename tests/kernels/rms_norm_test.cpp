@@ -2,7 +2,7 @@
 
 #include "kernels/fused_add_rms_norm.h"
 #include "tests/kernels/shapes.h"
-#include "tests/support/oracle_norm.h"
+#include "kernels/oracle/norm.h"
 
 namespace ligerdsl::test {
 namespace {

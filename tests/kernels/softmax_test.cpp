@@ -1,7 +1,7 @@
 #include "kernels/softmax.h"
 
 #include "tests/kernels/shapes.h"
-#include "tests/support/oracle_softmax.h"
+#include "kernels/oracle/softmax.h"
 
 namespace ligerdsl::test {
 namespace {

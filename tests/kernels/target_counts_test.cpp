@@ -1,25 +1,10 @@
 #include "kernels/target_counts.h"
 
+#include "kernels/oracle/cross_entropy.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
 namespace {
-
-// counts = 1/n, 1/S, W, n of the kernel's documentation, in float64.
-Values counts_oracle(const std::vector<int64_t>& labels, int64_t ignore_index, const Values& weight) {
-  double n = 0, weights = 0, all = 0;
-  for (int64_t label : labels) {
-    if (label == ignore_index) continue;
-    n += 1;
-    if (weight.empty()) {
-      weights += 1;
-    } else if (label >= 0 && label < static_cast<int64_t>(weight.size())) {
-      weights += weight[label];
-    }
-  }
-  for (double w : weight) all += w;
-  return {n > 0 ? 1 / n : 0, n > 0 ? 1 / weights : 0, all, n};
-}
 
 void run_and_check(std::vector<int64_t> labels, int64_t ignore_index, DType label_type, const Values& weight) {
   SCOPED_TRACE(std::to_string(labels.size()) + " labels, " + std::to_string(weight.size()) + " weights");

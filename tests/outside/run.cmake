@@ -35,13 +35,31 @@ function(build_and_run project folder compiler)
 endfunction()
 build_and_run(cpp_trainer cpp_trainer ${CXX})
 build_and_run(dsl_author dsl_author ${CXX})
+run(${WORK}/dsl_author/named_launch)
 # An author's compiler need not be the one that the library was built with.
 if(CLANGXX)
   build_and_run(dsl_author dsl_author_clang ${CLANGXX})
+  run(${WORK}/dsl_author_clang/named_launch)
 endif()
+
+# What is installed to be read, and the lessons, as an author would build them.
+set(documents ${prefix}/share/doc/libligerdsl)
+foreach(file README.md LICENSE docs/dsl.md docs/adding-a-kernel.md lessons/README.md lessons/05_fast_rows.cpp)
+  if(NOT EXISTS ${documents}/${file})
+    message(FATAL_ERROR "${documents}/${file} is not installed")
+  endif()
+endforeach()
+run(${CMAKE_COMMAND} -S ${documents}/lessons -B ${WORK}/lessons -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=Release
+    -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_C_COMPILER=${CC})
+run(${CMAKE_COMMAND} --build ${WORK}/lessons)
+foreach(lesson 01_vector_add 02_fused_softmax 03_rms_norm 04_c_abi)
+  run(${WORK}/lessons/lesson_${lesson})
+endforeach()
 
 # The author's kernels behind the command.
 run(${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so list)
+
+run(${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so run squared_relu y=100 x=y scale=1 --check)
 
 # Settings of an author's kernel that are wrong: exit code 2, and words that help.
 function(refused words)
@@ -54,7 +72,7 @@ function(refused words)
 endfunction()
 refused("num_warps: expected an integer from 1 to 32, got '4x'" compile squared_relu num_warps=4x --emit program)
 refused("did you mean 'num_warps'?" compile squared_relu numwarps=4 --emit program)
-refused("got '3z'" run squared_relu y=3z x=y)
+refused("got '3z'" run squared_relu y=3z x=y scale=1)
 refused("name of another view" run squared_relu y=nothing x=100 scale=1)
-refused("scale: expected a number, got '2x'" run squared_relu y=100 x=y scale=2x)
+refused("scale (f32): expected a number, got '2x'" run squared_relu y=100 x=y scale=2x)
 refused("no setting or argument 'scael' (did you mean 'scale'?)" run squared_relu y=100 x=y scale=1 scael=2)

@@ -11,12 +11,13 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/oracle/values.h"
 #include "ligerdsl/dtype.h"
 #include "tests/support/half.h"
 
 namespace ligerdsl::test {
 
-using Values = std::vector<double>;
+using namespace oracle;  // the formulas, and Values
 using Sizes = std::vector<int64_t>;
 
 inline constexpr int64_t kCanary = 256;  // bytes on either side

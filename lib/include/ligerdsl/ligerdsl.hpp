@@ -205,7 +205,11 @@ class CompiledKernel : public Handle<ligerdsl_kernel_t, ligerdsl_kernel_destroy>
               ligerdsl_stream_t stream = nullptr) const {
     std::vector<ligerdsl_kernel_arg_t> raw;
     for (const KernelArg& arg : args) raw.push_back(arg.raw());
-    check(ligerdsl_kernel_launch(get(), raw.data(), raw.size(), grid, stream));
+    launch(grid, raw, stream);
+  }
+  void launch(const int32_t (&grid)[3], const std::vector<ligerdsl_kernel_arg_t>& args,
+              ligerdsl_stream_t stream = nullptr) const {
+    check(ligerdsl_kernel_launch(get(), args.data(), args.size(), grid, stream));
   }
 };
 

@@ -1,12 +1,13 @@
 // float64 softmax over [n, h] and its gradient.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "tests/support/tensor.h"
+#include "kernels/oracle/values.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::oracle {
 
 // Columns of row i that count: all, or the first i % queries + h - queries + 1 when queries > 0.
 inline int64_t softmax_limit(int64_t i, int64_t h, int64_t queries) {
@@ -38,4 +39,4 @@ inline Values softmax_gradient_oracle(const Values& dy, const Values& y, int64_t
   return dx;
 }
 
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::oracle

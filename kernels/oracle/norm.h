@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-#include "tests/support/tensor.h"
+#include "kernels/oracle/values.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::oracle {
 
 struct RmsNormResult {
   Values y, rstd;
@@ -29,13 +29,12 @@ struct RmsNormGradient {
   Values dx, dw;
 };
 
-// `ds` empty: none; it is added to dx.
+// From the forward's rstd. `ds` empty: none; it is added to dx.
 inline RmsNormGradient rms_norm_gradient_oracle(const Values& dy, const Values& x, const Values& w, const Values& ds,
-                                                int64_t n, int64_t h, double eps, double offset) {
+                                                const Values& rstd, int64_t n, int64_t h, double offset) {
   RmsNormGradient out{Values(n * h), Values(h, 0.0)};
-  const RmsNormResult forward = rms_norm_oracle(x, w, n, h, eps, offset);
   for (int64_t i = 0; i < n; ++i) {
-    const double r = forward.rstd[i];
+    const double r = rstd[i];
     double inner = 0;
     for (int64_t j = 0; j < h; ++j) inner += dy[i * h + j] * (w.empty() ? 1.0 : offset + w[j]) * x[i * h + j];
     for (int64_t j = 0; j < h; ++j) {
@@ -46,6 +45,11 @@ inline RmsNormGradient rms_norm_gradient_oracle(const Values& dy, const Values& 
     }
   }
   return out;
+}
+
+inline RmsNormGradient rms_norm_gradient_oracle(const Values& dy, const Values& x, const Values& w, const Values& ds,
+                                                int64_t n, int64_t h, double eps, double offset) {
+  return rms_norm_gradient_oracle(dy, x, w, ds, rms_norm_oracle(x, w, n, h, eps, offset).rstd, n, h, offset);
 }
 
 struct LayerNormResult {
@@ -71,12 +75,12 @@ struct LayerNormGradient {
   Values dx, dw, db;
 };
 
-inline LayerNormGradient layer_norm_gradient_oracle(const Values& dy, const Values& x, const Values& w, int64_t n,
-                                                    int64_t h, double eps) {
+// From the forward's mean and rstd.
+inline LayerNormGradient layer_norm_gradient_oracle(const Values& dy, const Values& x, const Values& w,
+                                                    const Values& mean, const Values& rstd, int64_t n, int64_t h) {
   LayerNormGradient out{Values(n * h), Values(h, 0.0), Values(h, 0.0)};
-  const LayerNormResult forward = layer_norm_oracle(x, w, Values(h, 0.0), n, h, eps);
   for (int64_t i = 0; i < n; ++i) {
-    const auto normalised = [&](int64_t j) { return (x[i * h + j] - forward.mean[i]) * forward.rstd[i]; };
+    const auto normalised = [&](int64_t j) { return (x[i * h + j] - mean[i]) * rstd[i]; };
     double inner = 0, total = 0;
     for (int64_t j = 0; j < h; ++j) {
       const double q = dy[i * h + j] * w[j];
@@ -86,11 +90,16 @@ inline LayerNormGradient layer_norm_gradient_oracle(const Values& dy, const Valu
       out.db[j] += dy[i * h + j];
     }
     for (int64_t j = 0; j < h; ++j) {
-      out.dx[i * h + j] =
-          forward.rstd[i] * (dy[i * h + j] * w[j] - (normalised(j) * inner + total) / static_cast<double>(h));
+      out.dx[i * h + j] = rstd[i] * (dy[i * h + j] * w[j] - (normalised(j) * inner + total) / static_cast<double>(h));
     }
   }
   return out;
 }
 
-}  // namespace ligerdsl::test
+inline LayerNormGradient layer_norm_gradient_oracle(const Values& dy, const Values& x, const Values& w, int64_t n,
+                                                    int64_t h, double eps) {
+  const LayerNormResult forward = layer_norm_oracle(x, w, Values(h, 0.0), n, h, eps);
+  return layer_norm_gradient_oracle(dy, x, w, forward.mean, forward.rstd, n, h);
+}
+
+}  // namespace ligerdsl::oracle

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "tests/support/tensor.h"
+#include "kernels/oracle/values.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::oracle {
 
 enum class Reduce { none, mean, sum };
 
@@ -28,4 +28,20 @@ struct CrossEntropyResult {
 CrossEntropyResult cross_entropy_oracle(const Values& logits, const std::vector<int64_t>& labels,
                                         const CrossEntropyCase& c);
 
-}  // namespace ligerdsl::test
+// What target_counts counts: 1/n, 1/S, W, n.
+inline Values counts_oracle(const std::vector<int64_t>& labels, int64_t ignore_index, const Values& weight) {
+  double n = 0, weights = 0, all = 0;
+  for (int64_t label : labels) {
+    if (label == ignore_index) continue;
+    n += 1;
+    if (weight.empty()) {
+      weights += 1;
+    } else if (label >= 0 && label < static_cast<int64_t>(weight.size())) {
+      weights += weight[label];
+    }
+  }
+  for (double w : weight) all += w;
+  return {n > 0 ? 1 / n : 0, n > 0 ? 1 / weights : 0, all, n};
+}
+
+}  // namespace ligerdsl::oracle

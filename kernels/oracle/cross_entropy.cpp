@@ -1,9 +1,10 @@
-#include "tests/support/oracle_cross_entropy.h"
+#include "kernels/oracle/cross_entropy.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
-namespace ligerdsl::test {
+namespace ligerdsl::oracle {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -111,4 +112,4 @@ CrossEntropyResult cross_entropy_oracle(const Values& logits, const std::vector<
   return out;
 }
 
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::oracle

@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-#include "tests/support/tensor.h"
+#include "kernels/oracle/values.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::oracle {
 
 inline double sigmoid_oracle(double u) {
   return u >= 0 ? 1.0 / (1.0 + std::exp(-u)) : std::exp(u) / (1.0 + std::exp(u));
@@ -119,4 +119,4 @@ inline Values embedding_gradient_oracle(const Values& d_out, const std::vector<i
   return out;
 }
 
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::oracle

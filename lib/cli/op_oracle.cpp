@@ -1,0 +1,333 @@
+#include "lib/cli/op_oracle.h"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "interpreter/convert.h"
+#include "kernels/oracle/cross_entropy.h"
+#include "kernels/oracle/elementwise.h"
+#include "kernels/oracle/norm.h"
+#include "kernels/oracle/softmax.h"
+#include "lib/cli/output.h"
+
+namespace ligerdsl::cli {
+
+namespace {
+
+using oracle::Values;
+using Expected = std::map<std::string, Expectation>;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// One operation's description and tensors, in the formulas' terms.
+struct Call {
+  const OpInstance& op;
+  const TensorValues& tensors;
+
+  const Values& operator[](const char* name) const {
+    static const Values none;
+    const auto found = tensors.find(name);
+    return found == tensors.end() ? none : found->second;
+  }
+  bool has(const char* name) const { return tensors.count(name) > 0; }
+  double number(const char* name, double missing = 0) const { return op.number(name, missing); }
+  bool flag(const char* name) const { return op.number(name, 0) != 0; }
+  int64_t size(const char* letter) const { return op.size(letter); }
+  DType type(const char* name) const { return op.find(name)->dtype; }
+  std::vector<int64_t> integers(const char* name) const {
+    const Values& values = (*this)[name];
+    return {values.begin(), values.end()};
+  }
+  // A sum over rows, added to what was there when the operation accumulates; `terms`: how what is summed is rounded.
+  Expectation over_rows(const char* name, Values sums, DType terms = DType::f32) const {
+    const DType own = type(name);
+    if (flag("accumulate")) {
+      for (size_t i = 0; i < sums.size(); ++i) sums[i] += (*this)[name][i];
+    }
+    return {std::move(sums), true, own == DType::f32 ? terms : own};
+  }
+};
+
+Expected vector_add(const Call& c) {
+  Values out = c["a"];
+  for (size_t i = 0; i < out.size(); ++i) out[i] += c["b"][i];
+  return {{"out", {out}}};
+}
+
+Expected rms_norm_forward(const Call& c, const Values& x) {
+  const auto r = oracle::rms_norm_oracle(x, c["weight"], c.size("N"), c.size("H"), c.number("eps"), c.number("offset"));
+  return {{"y", {r.y}}, {"rstd", {r.rstd}}};
+}
+
+Expected fused_add_rms_norm_forward(const Call& c) {
+  Values sum = c["x"];
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] = interpreter::round_to(c.type("sum"), sum[i] + c["residual"][i]);
+  Expected expected = rms_norm_forward(c, sum);
+  expected["sum"] = {std::move(sum)};
+  return expected;
+}
+
+Expected rms_norm_backward(const Call& c, const char* x) {
+  const auto g = oracle::rms_norm_gradient_oracle(c["d_y"], c[x], c["weight"], c["d_sum"], c["rstd"], c.size("N"),
+                                                  c.size("H"), c.number("offset"));
+  Expected expected = {{"d_x", {g.dx}}};
+  const bool rounds_terms = c.number("casting") == LIGERDSL_CASTING_LLAMA;
+  if (c.has("d_weight")) expected["d_weight"] = c.over_rows("d_weight", g.dw, rounds_terms ? c.type(x) : DType::f32);
+  return expected;
+}
+
+Expected layer_norm_forward(const Call& c) {
+  const auto r = oracle::layer_norm_oracle(c["x"], c["weight"], c["bias"], c.size("N"), c.size("H"), c.number("eps"));
+  return {{"y", {r.y}}, {"mean", {r.mean}}, {"rstd", {r.rstd}}};
+}
+
+Expected layer_norm_backward(const Call& c) {
+  const auto g =
+      oracle::layer_norm_gradient_oracle(c["d_y"], c["x"], c["weight"], c["mean"], c["rstd"], c.size("N"), c.size("H"));
+  Expected expected = {{"d_x", {g.dx}}};
+  if (c.has("d_weight")) expected["d_weight"] = c.over_rows("d_weight", g.dw);
+  if (c.has("d_bias")) expected["d_bias"] = c.over_rows("d_bias", g.db);
+  return expected;
+}
+
+// Half of the columns of rows of 2 f: 0 the gates, 1 the ups.
+Values half_of(const Values& both, int64_t f, int64_t half) {
+  Values out;
+  out.reserve(both.size() / 2);
+  for (auto row = both.begin(); row != both.end(); row += 2 * f)
+    out.insert(out.end(), row + half * f, row + (half + 1) * f);
+  return out;
+}
+
+Values joined(const Values& gate, const Values& up, int64_t f) {
+  Values out;
+  out.reserve(2 * gate.size());
+  for (size_t at = 0; at < gate.size(); at += static_cast<size_t>(f)) {
+    out.insert(out.end(), &gate[at], &gate[at] + f);
+    out.insert(out.end(), &up[at], &up[at] + f);
+  }
+  return out;
+}
+
+Expected gated(const Call& c, bool silu, bool backward) {
+  const int64_t f = c.size("F");
+  const bool fused = c.flag("fused") && f > 0;
+  const Values gate = fused ? half_of(c["gate_up"], f, 0) : c["gate"];
+  const Values up = fused ? half_of(c["gate_up"], f, 1) : c["up"];
+  const double gamma = c.number("gate_multiplier", 1), delta = c.number("down_multiplier", 1);
+  if (!backward)
+    return {{"out", {silu ? oracle::swiglu_oracle(gate, up, gamma, delta) : oracle::geglu_oracle(gate, up)}}};
+  const auto g = silu ? oracle::swiglu_gradient_oracle(c["d_out"], gate, up, gamma, delta)
+                      : oracle::geglu_gradient_oracle(c["d_out"], gate, up);
+  return {{"d_gate", {g.d_gate}}, {"d_up", {g.d_up}}, {"d_gate_up", {fused ? joined(g.d_gate, g.d_up, f) : Values()}}};
+}
+
+Expected rope(const Call& c) {
+  oracle::RopeCase r{.batch = c.size("B"),
+                     .seq = c.size("S"),
+                     .heads = c.size("A"),
+                     .d = c.size("D"),
+                     .rotary = static_cast<int64_t>(c.number("rotary_dim")),
+                     .interleaved = c.number("layout") == LIGERDSL_ROPE_INTERLEAVED,
+                     .sign = c.flag("inverse") ? -1.0 : 1.0};
+  if (c.number("layout") == LIGERDSL_ROPE_MULTIMODAL) {
+    r.time = static_cast<int64_t>(c.number("time_section")),
+    r.height = static_cast<int64_t>(c.number("height_section"));
+    r.width = static_cast<int64_t>(c.number("width_section"));
+  }
+  const bool complex = c.flag("complex_table");
+  Values cos, sin;  // the first columns of the tables' rows
+  for (int64_t row = 0; row < r.planes() * r.seq; ++row) {
+    for (int64_t i = 0; i < r.angles(); ++i) {
+      const auto at = static_cast<size_t>(row * r.d + (complex ? 2 * i : i));
+      cos.push_back(c["cos"][at]);
+      sin.push_back(complex ? c["cos"][at + 1] : c["sin"][at]);
+    }
+  }
+  Expected expected = {{"q_out", {oracle::rope_oracle(c["q"], cos, sin, r)}}};
+  r.heads = c.size("K");
+  if (c.has("k")) expected["k_out"] = {oracle::rope_oracle(c["k"], cos, sin, r)};
+  return expected;
+}
+
+Expected softmax(const Call& c, bool backward) {
+  const int64_t n = c.size("N"), h = c.size("H");
+  const auto queries = static_cast<int64_t>(c.flag("causal") ? c.number("n_queries") : 0);
+  const double scale = c.number("scale", 1);
+  if (!backward) return {{"y", {oracle::softmax_oracle(c["x"], n, h, scale, queries)}}};
+  return {{"d_x", {oracle::softmax_gradient_oracle(c["d_y"], c["y"], n, h, scale, queries)}}};
+}
+
+oracle::CrossEntropyCase cross_entropy_case(const Call& c) {
+  const double reduction = c.number("reduction", LIGERDSL_REDUCTION_MEAN);
+  return {.n = c.size("N"),
+          .classes = c.size("V"),
+          .ignore_index = static_cast<int64_t>(c.number("ignore_index")),
+          .smoothing = c.number("label_smoothing"),
+          .lse_square = c.number("lse_square_scale"),
+          .softcap = c.number("softcap"),
+          .weight = c["class_weight"],
+          .reduction = reduction == LIGERDSL_REDUCTION_NONE  ? oracle::Reduce::none
+                       : reduction == LIGERDSL_REDUCTION_SUM ? oracle::Reduce::sum
+                                                             : oracle::Reduce::mean,
+          .upstream = c.has("d_loss") ? c["d_loss"] : Values{1.0}};
+}
+
+Expected cross_entropy(const Call& c) {
+  const auto r = oracle::cross_entropy_oracle(c["logits"], c.integers("labels"), cross_entropy_case(c));
+  return {{"loss", {r.loss}}, {"z_loss", {r.z_loss}},           {"accuracy", {r.accuracy}},
+          {"lse", {r.lse}},   {"predictions", {r.predictions}}, {"d_logits", {r.d_logits}}};
+}
+
+// Rows weighed by the probability of their label, which is taken as a constant.
+void scale_by_tokens(const oracle::CrossEntropyCase& which, const Values& logits, const std::vector<int64_t>& labels,
+                     oracle::CrossEntropyResult* result) {
+  oracle::CrossEntropyCase each = which;
+  each.reduction = oracle::Reduce::none;
+  const auto rows = oracle::cross_entropy_oracle(logits, labels, each);
+  const bool none = which.reduction == oracle::Reduce::none;
+  const double valid = oracle::counts_oracle(labels, which.ignore_index, which.weight)[3];
+  const double inverse = oracle::counts_oracle(labels, which.ignore_index, which.weight)[1];
+  const bool mean = which.reduction == oracle::Reduce::mean;
+  result->loss.assign(none ? labels.size() : 1, 0.0);
+  result->z_loss = result->loss;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    double p = 0;
+    if (labels[i] != which.ignore_index && labels[i] >= 0 && labels[i] < which.classes) {
+      const double x = logits[i * static_cast<size_t>(which.classes) + static_cast<size_t>(labels[i])];
+      p = std::exp((which.softcap > 0 ? which.softcap * std::tanh(x / which.softcap) : x) - rows.lse[i]);
+    } else if (labels[i] != which.ignore_index) {
+      p = kNan;
+    }
+    const double zeta = rows.z_loss[i] * (mean && valid > 0 ? 1 / valid : 1);
+    const double loss = (rows.loss[i] - rows.z_loss[i]) * (mean ? inverse : 1) + zeta;
+    result->loss[none ? i : 0] += p * loss;
+    result->z_loss[none ? i : 0] += p * zeta;
+    for (int64_t j = 0; j < which.classes; ++j) result->d_logits[i * static_cast<size_t>(which.classes) + j] *= p;
+  }
+}
+
+Expected fused_linear_cross_entropy(const Call& c) {
+  const int64_t n = c.size("N"), v = c.size("V"), h = c.size("H");
+  const Values &x = c["x"], &weight = c["weight"];
+  Values logits(n * v, 0.0);
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j < v; ++j) {
+      double sum = c.has("bias") ? c["bias"][j] : 0.0;
+      for (int64_t k = 0; k < h; ++k) sum += x[i * h + k] * weight[j * h + k];
+      logits[i * v + j] = sum;
+    }
+  }
+  const auto which = cross_entropy_case(c);
+  auto r = oracle::cross_entropy_oracle(logits, c.integers("labels"), which);
+  if (c.flag("use_token_scaling")) scale_by_tokens(which, logits, c.integers("labels"), &r);
+  Values d_x(n * h, 0.0), d_weight(v * h, 0.0), d_bias(v, 0.0);
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j < v; ++j) {
+      const double g = r.d_logits[i * v + j];
+      d_bias[j] += g;
+      for (int64_t k = 0; k < h; ++k) d_x[i * h + k] += g * weight[j * h + k], d_weight[j * h + k] += g * x[i * h + k];
+    }
+  }
+  const DType type = c.type("x");  // of the logits and their gradient on a GPU
+  Expected expected = {{"loss", {r.loss, false, type}},
+                       {"z_loss", {r.z_loss, false, type}},
+                       {"accuracy", {r.accuracy}},
+                       {"predictions", {r.predictions}},
+                       {"d_x", {d_x, true, type}}};
+  if (c.has("d_weight")) expected["d_weight"] = c.over_rows("d_weight", d_weight, type);
+  if (c.has("d_bias")) expected["d_bias"] = c.over_rows("d_bias", d_bias, type);
+  return expected;
+}
+
+Expected cross_entropy_backward(const Call& c) {
+  Values out = c["d_logits"];
+  const Values& d_loss = c["d_loss"];
+  const int64_t v = c.size("V");
+  for (size_t i = 0; i < out.size(); ++i) out[i] *= d_loss[d_loss.size() == 1 ? 0 : i / static_cast<size_t>(v)];
+  return {{"d_logits", {out}}};
+}
+
+Expected target_counts(const Call& c) {
+  const auto ignored = static_cast<int64_t>(c.number("ignore_index"));
+  return {{"counts", {oracle::counts_oracle(c.integers("labels"), ignored, c["class_weight"])}}};
+}
+
+Expected embedding_forward(const Call& c) {
+  const int64_t h = c.size("H"), v = c.size("V");
+  Values out;
+  for (const int64_t index : c.integers("indices")) {
+    for (int64_t j = 0; j < h; ++j) out.push_back(index < 0 || index >= v ? kNan : c["weight"][index * h + j]);
+  }
+  return {{"out", {out}}};
+}
+
+Expected embedding_backward(const Call& c) {
+  Values sums = oracle::embedding_gradient_oracle(c["d_out"], c.integers("indices"), c.size("V"), c.size("H"));
+  return {{"d_weight", c.over_rows("d_weight", std::move(sums))}};
+}
+
+Expected adamw_step(const Call& c) {
+  const double clip = c.has("clip_factor") ? c["clip_factor"][0] : 1;
+  const double lr = c.has("device_lr") ? c["device_lr"][0] : c.number("lr");
+  const auto step = static_cast<int64_t>(c.has("device_step") ? c["device_step"][0] : c.number("step"));
+  const auto s = oracle::adamw_oracle({c["param"], c["m"], c["v"]}, c["grad"], clip, lr, c.number("beta1"),
+                                      c.number("beta2"), c.number("eps"), c.number("weight_decay"), step);
+  return {{"param", {s.p}}, {"m", {s.m}}, {"v", {s.v}}, {"param_copy", {s.p}}};
+}
+
+Expected global_norm(const Call& c) {
+  double squares = 0;
+  for (const auto& [name, values] : c.tensors) {
+    if (!name.starts_with("tensors[")) continue;
+    for (const double value : values) squares += value * value;
+  }
+  const double norm = std::sqrt(squares);
+  const double factor = std::fmin(1.0, c.number("max_norm") / (norm + 1e-6));
+  return {{"norm", {{norm}}}, {"clip_factor", {{factor}}}, {"nonfinite", {{std::isfinite(norm) ? 0.0 : 1.0}}}};
+}
+
+const std::map<std::string, std::function<Expected(const Call&)>>& formulas() {
+  static const std::map<std::string, std::function<Expected(const Call&)>> table = {
+      {"vector_add", vector_add},
+      {"rms_norm_forward", [](const Call& c) { return rms_norm_forward(c, c["x"]); }},
+      {"rms_norm_backward", [](const Call& c) { return rms_norm_backward(c, "x"); }},
+      {"fused_add_rms_norm_forward", fused_add_rms_norm_forward},
+      {"fused_add_rms_norm_backward", [](const Call& c) { return rms_norm_backward(c, "sum"); }},
+      {"layer_norm_forward", layer_norm_forward},
+      {"layer_norm_backward", layer_norm_backward},
+      {"swiglu_forward", [](const Call& c) { return gated(c, true, false); }},
+      {"swiglu_backward", [](const Call& c) { return gated(c, true, true); }},
+      {"geglu_forward", [](const Call& c) { return gated(c, false, false); }},
+      {"geglu_backward", [](const Call& c) { return gated(c, false, true); }},
+      {"rope", rope},
+      {"softmax_forward", [](const Call& c) { return softmax(c, false); }},
+      {"softmax_backward", [](const Call& c) { return softmax(c, true); }},
+      {"cross_entropy", cross_entropy},
+      {"fused_linear_cross_entropy", fused_linear_cross_entropy},
+      {"cross_entropy_backward", cross_entropy_backward},
+      {"target_counts", target_counts},
+      {"embedding_forward", embedding_forward},
+      {"embedding_backward", embedding_backward},
+      {"adamw_step", adamw_step},
+      {"global_norm", global_norm}};
+  return table;
+}
+
+}  // namespace
+
+TensorValues values_of(const OpInstance& instance) {
+  TensorValues values;
+  for (const OpInstance::Slot& slot : instance.slots()) values[slot.name] = to_doubles(instance.read(slot), slot.dtype);
+  return values;
+}
+
+std::map<std::string, Expectation> formula(const OpInstance& instance, const TensorValues& before) {
+  const auto found = formulas().find(instance.info().name);
+  if (found == formulas().end())
+    throw Failure(kNothingFound, std::string(instance.info().name) + ": --check knows no formula of it");
+  return found->second({instance, before});
+}
+
+}  // namespace ligerdsl::cli

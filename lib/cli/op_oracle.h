@@ -1,0 +1,28 @@
+// What the outputs of an operation should be: its formula in float64 (kernels/oracle), on what its tensors held before
+// the call.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "kernels/oracle/values.h"
+#include "lib/cli/op_instance.h"
+
+namespace ligerdsl::cli {
+
+using TensorValues = std::map<std::string, oracle::Values>;  // by tensor
+
+// Every tensor of the operation; to be taken before it runs, for outputs may overwrite inputs.
+TensorValues values_of(const OpInstance& instance);
+
+struct Expectation {
+  oracle::Values values;
+  // Of a sum over rows: errors are measured against the norm of all elements, by the rounding of what is summed.
+  bool over_rows = false;
+  DType rounding = DType::f32;
+};
+
+// By output.
+std::map<std::string, Expectation> formula(const OpInstance& instance, const TensorValues& before);
+
+}  // namespace ligerdsl::cli

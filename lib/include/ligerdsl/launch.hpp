@@ -1,0 +1,301 @@
+// Launching a Kernel<Meta> on named tensors: recorded and compiled when it is first needed, found again after that.
+//
+//   ligerdsl::Context context = ligerdsl::Context::cpu();
+//   ligerdsl::Tensor x(...), y(...);
+//   ligerdsl::KernelLauncher launcher(context, squared_relu_kernel);
+//   launcher({.type = ligerdsl::f32}, {{"y", y}, {"x", x}, {"scale", 0.5f}}, stream);
+//
+// The kernel's launch rule sees the sizes and gives the grid and the options. Needs C++20, and both ligerdsl::ligerdsl
+// and ligerdsl::dsl.
+#ifndef LIGERDSL_LAUNCH_HPP_
+#define LIGERDSL_LAUNCH_HPP_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ligerdsl/dsl.h"
+#include "ligerdsl/dsl/arguments.h"
+#include "ligerdsl/dsl/interpreter.h"
+#include "ligerdsl/dsl/kernel.h"
+#include "ligerdsl/ligerdsl.hpp"
+
+namespace ligerdsl {
+
+// An argument by the name that the kernel gave it. A Tensor must outlive the call.
+struct NamedArg {
+  std::string name;
+  KernelArg value;
+};
+
+namespace detail {
+
+// One argument per declared one, in that order. An integer serves a float scalar as well. Throws Error with every name
+// that is missing, given twice or unknown, and for a value that the argument cannot take.
+std::vector<ligerdsl_kernel_arg_t> in_order(const std::string& kernel, const std::vector<DeclaredArgument>& declared,
+                                            const std::vector<NamedArg>& given);
+LaunchArguments launch_arguments(const std::vector<DeclaredArgument>& declared,
+                                 const std::vector<ligerdsl_kernel_arg_t>& args);
+// Of host memory. `programs`: of a kernel that is recorded by tickets.
+interpreter::Arguments host_arguments(const std::string& kernel, const std::vector<DeclaredArgument>& declared,
+                                      const std::vector<ligerdsl_kernel_arg_t>& args, int64_t programs);
+// Three axes that the C ABI takes. Throws Error.
+std::vector<int32_t> launch_grid(const std::string& kernel, const Launch& launch);
+
+template <class Meta>
+concept ListsFields = requires(Meta meta, MetaReader reader) {
+  meta.visit(reader);
+};
+
+}  // namespace detail
+
+// A kernel on a context, which must outlive it. Any number of threads may launch at the same time. Compiled kernels are
+// found by the fields of Meta (a Meta without `visit` is recorded anew at every launch and found by its program) and by
+// what the launch rule says beside the grid.
+template <class Meta>
+class KernelLauncher {
+ public:
+  KernelLauncher(const Context& context, Kernel<Meta> kernel) : context_(context), kernel_(std::move(kernel)) {
+    detail::require_complete(kernel_.name, kernel_.build != nullptr, kernel_.launch != nullptr);
+  }
+
+  // Queues the launch. Compiles at the first call of its kind.
+  void operator()(const Meta& meta, const std::vector<NamedArg>& args, ligerdsl_stream_t stream = nullptr) {
+    Ready ready = prepare_launch(meta, args, stream);
+    ready.compiled->kernel.launch(ready.grid, ready.args, stream);
+  }
+
+  // Compiles what the same call of operator() launches; nothing runs.
+  void prepare(const Meta& meta, const std::vector<NamedArg>& args, ligerdsl_stream_t stream = nullptr) {
+    prepare_launch(meta, args, stream);
+  }
+
+ private:
+  struct Recorded {
+    std::string program;
+    std::vector<DeclaredArgument> arguments;
+  };
+  struct Compiled {
+    CompiledKernel kernel;
+    std::map<ligerdsl_stream_t, std::pair<Buffer, Tensor>> tickets;  // one for launches that may overlap
+  };
+  struct Ready {
+    std::shared_ptr<Compiled> compiled;
+    int32_t grid[3];
+    std::vector<ligerdsl_kernel_arg_t> args;
+  };
+
+  Ready prepare_launch(const Meta& meta, const std::vector<NamedArg>& named, ligerdsl_stream_t stream) {
+    const std::lock_guard lock(mutex_);
+    std::string key;
+    const Recorded& recorded = find_recorded(meta, &key);
+    Ready ready{nullptr, {}, detail::in_order(kernel_.name, recorded.arguments, named)};
+    const Launch launch = kernel_.launch(meta, detail::launch_arguments(recorded.arguments, ready.args));
+    const std::vector<int32_t> grid = detail::launch_grid(kernel_.name, launch);
+    std::copy(grid.begin(), grid.end(), ready.grid);
+    ready.compiled = find_compiled(key, recorded, launch);
+    if (!recorded.arguments.empty() && recorded.arguments.front().hidden) add_tickets(&ready, stream);
+    return ready;
+  }
+
+  const Recorded& find_recorded(const Meta& meta, std::string* key) {
+    std::string program;
+    if constexpr (detail::ListsFields<Meta>) {
+      for (const MetaField& field : meta_fields(meta)) *key += field.value + "\n";
+    } else {
+      *key = program = program_bytes(kernel_, meta);
+    }
+    auto found = recorded_.find(*key);
+    if (found == recorded_.end()) {
+      if (program.empty()) program = program_bytes(kernel_, meta);
+      std::vector<DeclaredArgument> arguments = arguments_of(program);
+      found = recorded_.emplace(*key, Recorded{std::move(program), std::move(arguments)}).first;
+    }
+    return found->second;
+  }
+
+  std::shared_ptr<Compiled> find_compiled(const std::string& key, const Recorded& recorded, const Launch& launch) {
+    ligerdsl_kernel_options_t options = kernel_options();
+    options.num_warps = launch.num_warps;
+    options.num_ctas = launch.num_ctas;
+    options.num_stages = launch.num_stages;
+    options.min_ctas_per_sm = launch.min_ctas_per_sm;
+    options.max_registers = launch.max_registers;
+    options.no_alias = launch.no_alias ? 1 : 0;
+    const std::vector<int> resources = {options.num_warps,       options.num_ctas,      options.num_stages,
+                                        options.min_ctas_per_sm, options.max_registers, options.no_alias};
+    std::shared_ptr<Compiled>& compiled = compiled_[{key, resources}];
+    if (!compiled) compiled.reset(new Compiled{CompiledKernel(context_, recorded.program, options), {}});
+    return compiled;
+  }
+
+  // What KernelBuilder::by_tickets counts with, and the number of programs.
+  void add_tickets(Ready* ready, ligerdsl_stream_t stream) {
+    auto& [buffer, tensor] = ready->compiled->tickets[stream];
+    if (!buffer.data()) {
+      buffer = Buffer(context_, sizeof(int32_t));
+      tensor = Tensor(buffer.data(), context_.device(), LIGERDSL_I32, {1});
+    }
+    context_.fill(buffer.data(), 0, sizeof(int32_t), stream);
+    ready->args[0] = KernelArg(tensor).raw();
+    ready->args[1] = KernelArg(ready->grid[0]).raw();
+  }
+
+  const Context& context_;
+  Kernel<Meta> kernel_;
+  std::mutex mutex_;
+  std::map<std::string, Recorded> recorded_;
+  std::map<std::pair<std::string, std::vector<int>>, std::shared_ptr<Compiled>> compiled_;
+};
+
+// The same launch on host memory, program after program by the reference interpreter: what a compiled kernel's results
+// are compared with, and where an index that is wrong is an Error with the author's file and line. Kernels with
+// pointers: interpreter::run, which is told how much memory is behind them.
+template <class Meta>
+void interpret(const Kernel<Meta>& kernel, const Meta& meta, const std::vector<NamedArg>& named,
+               const interpreter::Options& options = {}) {
+  detail::require_complete(kernel.name, kernel.build != nullptr, kernel.launch != nullptr);
+  const std::string program = program_bytes(kernel, meta);
+  const std::vector<DeclaredArgument> declared = arguments_of(program);
+  const std::vector<ligerdsl_kernel_arg_t> args = detail::in_order(kernel.name, declared, named);
+  const Launch launch = kernel.launch(meta, detail::launch_arguments(declared, args));
+  const std::vector<int32_t> grid = detail::launch_grid(kernel.name, launch);
+  interpreter::run(program, detail::host_arguments(kernel.name, declared, args, grid[0]), {grid[0], grid[1], grid[2]},
+                   options);
+}
+
+namespace detail {
+
+inline void accept(const std::string& kernel, const DeclaredArgument& declared, ligerdsl_kernel_arg_t* arg) {
+  using Kind = DeclaredArgument::Kind;
+  const auto refuse = [&](const std::string& expected) {
+    throw Error("error: kernel '" + kernel + "', argument '" + declared.name + "': expected " + expected);
+  };
+  const std::string type = name(declared.dtype);
+  if (declared.kind == Kind::view) {
+    if (arg->kind != LIGERDSL_ARG_TENSOR) refuse("a Tensor of " + type);
+    if (arg->tensor->ndim != declared.rank)
+      refuse(std::to_string(declared.rank) + " dimensions, got " + std::to_string(arg->tensor->ndim));
+  } else if (declared.kind == Kind::pointer) {
+    if (arg->kind != LIGERDSL_ARG_POINTER) refuse("a pointer to " + type);
+  } else if (is_float(declared.dtype)) {
+    if (arg->kind == LIGERDSL_ARG_INTEGER) *arg = KernelArg(static_cast<double>(arg->integer)).raw();
+    if (arg->kind != LIGERDSL_ARG_NUMBER) refuse("a number");
+  } else {
+    if (arg->kind != LIGERDSL_ARG_INTEGER) refuse("an integer of " + type);
+    const int bits = declared.dtype == i1 ? 1 : static_cast<int>(8 * size_of(declared.dtype));
+    const int64_t most = declared.dtype == i1 ? 1 : INT64_MAX >> (64 - bits),
+                  least = declared.dtype == i1 ? 0 : -most - 1;
+    if (arg->integer < least || arg->integer > most)
+      refuse("an integer from " + std::to_string(least) + " to " + std::to_string(most) + ", for it is " + type +
+             ", got " + std::to_string(arg->integer));
+  }
+}
+
+inline std::vector<ligerdsl_kernel_arg_t> in_order(const std::string& kernel,
+                                                   const std::vector<DeclaredArgument>& declared,
+                                                   const std::vector<NamedArg>& given) {
+  std::vector<ligerdsl_kernel_arg_t> args(declared.size());
+  std::vector<bool> set(declared.size(), false);
+  std::string wrong;
+  const auto note = [&](const char* what, const std::string& name) {
+    wrong += (wrong.empty() ? "" : ", ") + (what + (" '" + name + "'"));
+  };
+  for (const NamedArg& one : given) {
+    size_t i = 0;
+    while (i < declared.size() && (declared[i].hidden || declared[i].name != one.name)) ++i;
+    if (i == declared.size() || set[i]) {
+      note(i == declared.size() ? "unknown" : "given twice:", one.name);
+      continue;
+    }
+    set[i] = true;
+    args[i] = one.value.raw();
+    accept(kernel, declared[i], &args[i]);
+  }
+  for (size_t i = 0; i < declared.size(); ++i) {
+    if (!set[i] && !declared[i].hidden) note("missing", declared[i].name);
+  }
+  if (!wrong.empty()) throw Error("error: kernel '" + kernel + "': arguments: " + wrong);
+  return args;
+}
+
+inline LaunchArguments launch_arguments(const std::vector<DeclaredArgument>& declared,
+                                        const std::vector<ligerdsl_kernel_arg_t>& args) {
+  std::vector<LaunchArguments::Argument> list;
+  for (size_t i = 0; i < args.size(); ++i) {
+    LaunchArguments::Argument argument{declared[i].name, {}, {}, 0.0};
+    if (const ligerdsl_tensor_t* tensor = args[i].tensor) {
+      argument.dims.assign(tensor->shape, tensor->shape + tensor->ndim);
+      argument.strides.assign(argument.dims.size(), 1);
+      for (size_t axis = argument.dims.size(); !tensor->strides && axis-- > 1;)
+        argument.strides[axis - 1] = argument.strides[axis] * argument.dims[axis];
+      if (tensor->strides) argument.strides.assign(tensor->strides, tensor->strides + tensor->ndim);
+    }
+    argument.number = args[i].kind == LIGERDSL_ARG_INTEGER ? static_cast<double>(args[i].integer) : args[i].number;
+    list.push_back(std::move(argument));
+  }
+  return LaunchArguments(std::move(list));
+}
+
+// As the C ABI checks it for launches on a device.
+inline void require_host_tensor(const std::string& kernel, const DeclaredArgument& declared,
+                                const ligerdsl_tensor_t& tensor) {
+  const std::string what = "error: kernel '" + kernel + "', argument '" + declared.name + "': expected ";
+  if (tensor.device.type != LIGERDSL_CPU) throw Error(what + "host memory: the interpreter runs on the CPU");
+  const int kind = is_float(declared.dtype) ? (declared.dtype == bf16 ? 4 : 2) : declared.dtype == i1 ? 6 : 0;
+  if (tensor.dtype.code != kind || tensor.dtype.bits != 8 * size_of(declared.dtype))
+    throw Error(what + "a tensor of " + name(declared.dtype) + ", got DLPack's type code " +
+                std::to_string(tensor.dtype.code) + " of " + std::to_string(tensor.dtype.bits) + " bits");
+}
+
+inline interpreter::Arguments host_arguments(const std::string& kernel, const std::vector<DeclaredArgument>& declared,
+                                             const std::vector<ligerdsl_kernel_arg_t>& args, int64_t programs) {
+  static thread_local int32_t tickets;
+  tickets = 0;
+  const LaunchArguments sizes = launch_arguments(declared, args);
+  interpreter::Arguments list;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (declared[i].kind == DeclaredArgument::Kind::pointer)
+      throw Error("error: kernel '" + kernel + "', argument '" + declared[i].name +
+                  "' is a pointer: interpreter::run takes it with the bytes behind it");
+    if (declared[i].hidden && i == 0) {
+      list.view(&tickets, i32, {1}, {1});
+    } else if (declared[i].hidden) {
+      list.scalar(i32, programs);
+    } else if (declared[i].kind == DeclaredArgument::Kind::view) {
+      require_host_tensor(kernel, declared[i], *args[i].tensor);
+      std::byte* data = static_cast<std::byte*>(args[i].tensor->data) + args[i].tensor->byte_offset;
+      list.view(data, declared[i].dtype, sizes.all()[i].dims, sizes.all()[i].strides);
+    } else if (args[i].kind == LIGERDSL_ARG_INTEGER) {
+      list.scalar(declared[i].dtype, args[i].integer);
+    } else {
+      list.scalar(declared[i].dtype, args[i].number);
+    }
+  }
+  return list;
+}
+
+inline std::vector<int32_t> launch_grid(const std::string& kernel, const Launch& launch) {
+  if (launch.grid.empty() || launch.grid.size() > 3)
+    throw Error("error: kernel '" + kernel + "': its launch rule gives a grid of " +
+                std::to_string(launch.grid.size()) + " axes, expected 1 to 3");
+  std::vector<int32_t> grid(3, 1);
+  for (size_t i = 0; i < launch.grid.size(); ++i) {
+    if (launch.grid[i] < 0 || launch.grid[i] > INT32_MAX)
+      throw Error("error: kernel '" + kernel + "': its launch rule gives " + std::to_string(launch.grid[i]) +
+                  " programs, expected 0 to 2147483647");
+    grid[i] = static_cast<int32_t>(launch.grid[i]);
+  }
+  return grid;
+}
+
+}  // namespace detail
+}  // namespace ligerdsl
+
+#endif  // LIGERDSL_LAUNCH_HPP_

@@ -1,0 +1,63 @@
+// Kernels for loaded_test.py: integer inputs, scalars of many types, pointers, integers made from floats.
+#include <ligerdsl/dsl.h>
+
+using namespace ligerdsl;
+
+namespace {
+
+struct BlockMeta {
+  DType type = f32;
+  int64_t block = 256;
+  template <class V>
+  void visit(V&& v) {
+    v("type", type);
+    v("block", block);
+  }
+};
+
+Launch rows_of_blocks(const BlockMeta& m, const LaunchArguments& a) {
+  return {.grid = {ceil_div(a.dim("out", 0), m.block)}, .num_warps = 2};
+}
+
+// out[i] = table[index[i]]; an index that is no element of the table is an access outside the arguments.
+void gather(KernelBuilder& k, const BlockMeta& m) {
+  View out = k.view("out", m.type, {dyn});
+  View index = k.view("index", i32, {dyn});
+  Ptr table = k.ptr("table", m.type);
+  Scalar i = k.program_id(0);
+  Tile at = index.partition({m.block}).load({i});
+  out.partition({m.block}).store({i}, load(table + at));
+}
+
+// out = floor(x / step + 1/2) as int8: one bit of x / step decides between neighbours.
+void quantise(KernelBuilder& k, const BlockMeta& m) {
+  View out = k.view("out", i8, {dyn});
+  View x = k.view("x", m.type, {dyn});
+  Scalar step = k.scalar("step", f32);
+  Scalar i = k.program_id(0);
+  Tile v = x.partition({m.block}).load({i}).to(f32);
+  out.partition({m.block}).store({i}, floor(v / step + 0.5f).to(i8));
+}
+
+// out[i] = i + base + add + half, add only with flag: scalars of four types.
+void offsets(KernelBuilder& k, const BlockMeta& m) {
+  View out = k.view("out", i64, {dyn});
+  Scalar base = k.scalar("base", i64);
+  Scalar add = k.scalar("add", i32);
+  Scalar flag = k.scalar("flag", i1);
+  Scalar half = k.scalar("half", f16);
+  Scalar i = k.program_id(0);
+  Scalar sum = where(flag, base + add.to(i64), base) + half.to(i64);
+  out.partition({m.block}).store({i}, k.arange(m.block).to(i64) + sum);
+}
+
+const Kernel<BlockMeta> gather_kernel{"gather", "out[i] = table[index[i]]", gather, rows_of_blocks};
+const Kernel<BlockMeta> quantise_kernel{"quantise", "out = floor(x / step + 1/2)", quantise, rows_of_blocks};
+const Kernel<BlockMeta> offsets_kernel{"offsets", "out[i] = i + base + add + half", offsets, rows_of_blocks};
+
+}  // namespace
+
+LIGERDSL_REGISTER_KERNEL(gather_kernel);
+LIGERDSL_REGISTER_KERNEL(quantise_kernel);
+LIGERDSL_REGISTER_KERNEL(offsets_kernel);
+LIGERDSL_EXPORT_KERNELS();

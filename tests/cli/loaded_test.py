@@ -1,0 +1,130 @@
+"""loaded_test.py COMMAND KERNELS.so SHADOWING.so FOLDER: what the command does with kernels of --load."""
+
+import pathlib
+import shutil
+import struct
+import sys
+
+import command as shared
+from command import Command, expect
+
+path, kernels, shadowing, folder = *sys.argv[1:4], pathlib.Path(sys.argv[4])
+shutil.rmtree(folder, ignore_errors=True)
+folder.mkdir(parents=True)
+ligerdsl = Command(path, folder / "cache")
+
+
+def write_npy(name, descr, code, values):
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': ({len(values)},), }}"
+    header += " " * (63 - (10 + len(header)) % 64) + "\n"
+    (folder / name).write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}{code}", *values))
+    return f"{folder}/{name}"
+
+
+def data_of(name, code, count):
+    return struct.unpack(f"<{count}{code}", (folder / name).read_bytes()[-count * struct.calcsize(code):])
+
+
+def says(arguments, code, words, load=kernels, absent=()):
+    got, text, errors = ligerdsl.run("--load", load, *arguments.split())
+    missing = [word for word in words if word not in text + errors] + [f"not {word}" for word in absent if word in text + errors]
+    expect(got == code and not missing, f"{arguments}: exit {got}, expected {code}; missing {missing} in\n{text}{errors}")
+    return text
+
+
+def lists_arguments():
+    says("list", 0, ["gather", "f32 view [?], written", "i32 view [?]", "f32 pointer", "type=f32 block=256", "i64 scalar"])
+    loaded = {one["name"]: one for one in ligerdsl.json("--load", kernels, "list")["loaded"]}
+    gather = loaded["gather"]
+    expect([(one["name"], one["kind"], one["dtype"], one["written"]) for one in gather["arguments"]] ==
+           [("out", "view", "f32", True), ("index", "view", "i32", False), ("table", "pointer", "f32", False)], gather)
+    expect(gather["arguments"][0]["rank"] == 1 and gather["arguments"][0]["dims"] == [None], gather)
+    expect(gather["settings"][0]["name"] == "type" and "bf16" in gather["settings"][0]["choices"] and gather["settings"][0]["default"] == "f32", gather)
+    expect(gather["settings"][1] == {"name": "block", "type": "int", "default": "256"} and "num_warps" in gather["launch_settings"], gather)
+
+
+def names_that_shadow():
+    says("list", 2, ["the library has an operation named 'softmax_forward'", shadowing], load=shadowing)
+    says(f"list --load {kernels}", 2, ["a kernel named 'gather' was loaded already, from", kernels])
+    says("run gathr", 2, ["no operation 'gathr' (did you mean 'gather'?)"])
+
+
+def arguments_that_are_missing():
+    says("run gather", 2, ["gather: 3 arguments are missing", "out, f32 view [?]: out=4096", "--in index=FILE.npy", "table, f32 pointer: table=ELEMENTS"])
+    says("run offsets out=256", 2, ["4 arguments are missing", "base, i64 scalar: base=NUMBER", "half, f16 scalar"], absent=["out,"])
+    says("bench quantise x=out", 2, ["2 arguments are missing"])
+
+
+def scalars_of_their_types():
+    good = {"base": "0", "add": "0", "flag": "0", "half": "0"}
+
+    def offsets(code, words, **changed):
+        says("run offsets out=256 " + " ".join(f"{name}={value}" for name, value in (good | changed).items()), code, words)
+
+    offsets(2, ["add (i32): expected an integer from -2147483648 to 2147483647, got '1099511627776'"], add=str(2**40))
+    offsets(2, ["add (i32): expected an integer", "got '2147483648'"], add=str(2**31))
+    offsets(2, ["add (i32): expected an integer", "got '1.5'"], add="1.5")
+    offsets(2, ["flag (i1): expected an integer from 0 to 1, got '2'"], flag="2")
+    offsets(2, ["base (i64): expected an integer from -9223372036854775808"], base=str(2**63))
+    offsets(2, ["half (f16): expected a number that f16 holds, got '65520'"], half="65520")
+    offsets(2, ["half (f16): expected a number, got '1x'"], half="1x")
+    large = 2**62 + 1  # no double holds it
+    says(f"run offsets out=256 base={large} add=-3 flag=1 half=2 --check --out-dir {folder}", 0, ["right"])
+    expect(data_of("out.npy", "q", 256)[:2] == (large - 1, large), data_of("out.npy", "q", 256)[:2])
+
+
+def generated_integers():
+    says(f"run gather out=1000 index=out:0..99 table=100 --check --out-dir {folder}", 0, ["right"])
+    expect(len(set(data_of("out.npy", "f", 1000))) > 50, "indices differ")
+    says("run gather out=1000 index=out:0..99 table=100:2..2 --check", 0, ["right"])
+    expect(ligerdsl.run("--load", kernels, *f"run gather out=1000 index=out:5..5 table=100:-1..1 --out-dir {folder}".split())[0] == 0, "gather")
+    values = data_of("out.npy", "f", 1000)
+    expect(len(set(values)) == 1 and -1 <= values[0] <= 1, values[:3])
+    for text, words in (("index=1000:7", "expected LOW..HIGH behind the colon"), ("index=1000:9..2", "index: 9 is larger than 2"),
+                        ("index=1000:0..3e9", "index (i32): expected an integer"), ("index=table:0..1", "name of another view")):
+        says(f"run gather out=1000 {text} table=100", 2, [words])
+
+
+def files_and_launch_settings():
+    index = write_npy("index.npy", "<i4", "i", [3, 1, 2])
+    table = write_npy("table.npy", "<f4", "f", [10.0, 11.0, 12.0, 13.0])
+    says(f"run gather out=index --in index={index} --in table={table} num_warps=4 no_alias=1 max_registers=64 --check --out-dir {folder}", 0, ["right"])
+    expect(data_of("out.npy", "f", 3) == (13.0, 11.0, 12.0), "the rows of a file")
+    says(f"bench --list gather out=index --in index={index} --in table={table}", 0, ["gather", "40 B"])
+    says(f"bench --in index={index}", 2, ["--in is for a kernel"])
+    for text, words in (("num_warps=3", "num_warps=3: expected a power of two from 1 to 32"), ("num_warps=64", "num_warps: expected an integer from 1 to 32"),
+                        ("num_stages=0", "num_stages: expected"), ("no_alias=2", "no_alias: expected"), ("num_warp=4", "did you mean 'num_warps'?")):
+        says(f"run gather out=3 index=3 table=1 {text}", 2, [words])
+    says(f"run quantise out=3 x=3 --in step={table} step=1", 2, ["step is a scalar"])
+    reported = ligerdsl.json("--load", kernels, "bench", *f"gather out=index --in index={index} --in table={table} num_warps=8 --budget-ms 2".split())
+    expect(reported["results"][0]["settings"].endswith("num_warps=8") and reported["results"][0]["bytes"] == 40, reported)
+
+
+def checked_before_it_runs():
+    """An index outside the table: on a device this reads anything, or ends the command."""
+    says("run gather out=8 index=out:1000000000..1000000001 table=4 --check", 2, ["loaded_kernels.cpp:", "error: load", "outside the memory"])
+    says("run gather out=8 index=out:-1..-1 table=4 --check", 2, ["loaded_kernels.cpp:"])
+
+
+def integers_made_from_floats():
+    # x / step is k + 1/2 for every x: f32 and double fall on different sides of the rounding.
+    step = struct.unpack("<f", struct.pack("<f", 0.1))[0]
+    values = [struct.unpack("<f", struct.pack("<f", (k + 0.5) * 0.1))[0] for k in range(-100, 100)] * 5
+    x = write_npy("x.npy", "<f4", "f", values)
+    exact = [int((value / step + 0.5) // 1) for value in values]
+    says(f"run quantise out=x --in x={x} step=0.1 --check --out-dir {folder}", 0, ["right"])
+    expect(list(data_of("out.npy", "b", len(values))) != exact, "no value tells f32 from double")
+    says("run quantise out=20000 x=out step=0.05 --check", 0, ["right"])
+    says("run quantise out=20000 x=out step=0.05 type=bf16 --check", 0, ["right"])
+
+
+lists_arguments()
+names_that_shadow()
+arguments_that_are_missing()
+scalars_of_their_types()
+generated_integers()
+files_and_launch_settings()
+checked_before_it_runs()
+integers_made_from_floats()
+print(f"{shared.failures} failures")
+sys.exit(shared.failures != 0)

@@ -1,0 +1,143 @@
+// Launches by name: what is compiled is found again, mistakes are said, kernels by tickets get what they count with.
+#include <cstdio>
+#include <ligerdsl/launch.hpp>
+#include <string>
+#include <vector>
+
+using namespace ligerdsl;
+
+namespace {
+
+int recorded = 0;
+
+struct ShiftMeta {
+  int64_t block = 128;
+  bool by_tickets = false;
+  template <class V>
+  void visit(V&& v) {
+    v("block", block);
+    v("by_tickets", by_tickets);
+  }
+};
+
+void shift(KernelBuilder& k, const ShiftMeta& m) {
+  View y = k.view("y", i32, {dyn});
+  View x = k.view("x", i32, {dyn});
+  Scalar by = k.scalar("by", i32);
+  Scalar scale = k.scalar("scale", f32);
+  Scalar i = k.program_id(0);
+  Tile v = x.partition({m.block}).load({i}) + by;
+  y.partition({m.block}).store({i}, (v.to(f32) * scale).to(i32));
+}
+
+const Kernel<ShiftMeta> shift_kernel{.name = "shift",
+                                     .description = "y = (x + by) * scale",
+                                     .build =
+                                         [](KernelBuilder& k, const ShiftMeta& m) {
+                                           ++recorded;
+                                           m.by_tickets ? k.by_tickets([&] { shift(k, m); }) : shift(k, m);
+                                         },
+                                     .launch =
+                                         [](const ShiftMeta& m, const LaunchArguments& a) {
+                                           return Launch{.grid = {ceil_div(a.dim("y", 0), m.block)}, .num_warps = 1};
+                                         }};
+
+struct PlainMeta {  // without visit: found by its program
+  int64_t block = 128;
+};
+const Kernel<PlainMeta> plain_kernel{
+    .name = "plain_shift",
+    .description = "the same",
+    .build = [](KernelBuilder& k, const PlainMeta& m) { shift(k, {.block = m.block}); },
+    .launch = [](const PlainMeta& m,
+                 const LaunchArguments& a) { return Launch{.grid = {ceil_div(a.dim("y", 0), m.block)}}; }};
+
+bool fail(const std::string& text) {
+  std::printf("named_launch: %s\n", text.c_str());
+  return false;
+}
+
+template <class Call>
+bool refuses(const std::vector<std::string>& words, Call call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    for (const std::string& word : words) {
+      if (std::string(error.what()).find(word) == std::string::npos)
+        return fail("'" + word + "' is missing in: " + error.what());
+    }
+    return true;
+  }
+  return fail("nothing was thrown; expected " + words.front());
+}
+
+bool launches_work() {
+  const Context context = Context::cpu();
+  constexpr int n = 1000;
+  std::vector<int32_t> x(n), y(n);
+  for (int i = 0; i < n; ++i) x[i] = i;
+  const Tensor tx(x.data(), context.device(), LIGERDSL_I32, {n}), ty(y.data(), context.device(), LIGERDSL_I32, {n});
+  const auto is = [&](int by, int scale) {
+    for (int i = 0; i < n; ++i) {
+      if (y[i] != (i + by) * scale) return fail("y[" + std::to_string(i) + "] is " + std::to_string(y[i]));
+      y[i] = -1;
+    }
+    return true;
+  };
+
+  KernelLauncher launcher(context, shift_kernel);
+  for (int by : {1, 2, 3}) {  // an integer serves a float scalar
+    launcher({}, {{"by", by}, {"x", tx}, {"scale", 2}, {"y", ty}});
+    if (!is(by, 2)) return false;
+  }
+  if (recorded != 1) return fail("recorded " + std::to_string(recorded) + " times for one Meta");
+  launcher({.block = 64}, {{"y", ty}, {"x", tx}, {"by", 5}, {"scale", 1.0f}});
+  if (!is(5, 1) || recorded != 2) return fail("another Meta");
+  for (int by : {7, 8}) {  // twice: what it counts with starts anew
+    launcher({.by_tickets = true}, {{"y", ty}, {"x", tx}, {"by", by}, {"scale", 1.0f}});
+    if (!is(by, 1)) return false;
+  }
+  interpret(shift_kernel, {.by_tickets = true}, {{"y", ty}, {"x", tx}, {"by", 9}, {"scale", 1}});
+  if (!is(9, 1)) return false;
+  launcher.prepare({}, {{"y", ty}, {"x", tx}, {"by", 1}, {"scale", 1.0f}});
+  if (y[0] != -1) return fail("prepare ran the kernel");
+  KernelLauncher plain(context, plain_kernel);
+  plain({}, {{"y", ty}, {"x", tx}, {"by", 4}, {"scale", 1.0f}});
+  if (!is(4, 1)) return false;
+
+  const Tensor square(x.data(), context.device(), LIGERDSL_I32, {10, 10});
+  const Tensor floats(x.data(), context.device(), LIGERDSL_F32, {n});
+  return refuses({"kernel 'shift'", "unknown 'z'", "given twice: 'x'", "missing 'y'", "missing 'scale'"},
+                 [&] {
+                   launcher({}, {{"z", 1}, {"x", tx}, {"x", tx}, {"by", 1}});
+                 }) &&
+         refuses({"'by'", "from -2147483648 to 2147483647", "got 1099511627776"},
+                 [&] {
+                   launcher({}, {{"y", ty}, {"x", tx}, {"by", int64_t{1} << 40}, {"scale", 1}});
+                 }) &&
+         refuses({"'by'", "an integer of i32"},
+                 [&] {
+                   launcher({}, {{"y", ty}, {"x", tx}, {"by", 1.5}, {"scale", 1}});
+                 }) &&
+         refuses({"'x'", "a Tensor of i32"},
+                 [&] {
+                   launcher({}, {{"y", ty}, {"x", 1}, {"by", 1}, {"scale", 1}});
+                 }) &&
+         refuses({"'x'", "1 dimensions, got 2"},
+                 [&] {
+                   launcher({}, {{"y", ty}, {"x", square}, {"by", 1}, {"scale", 1}});
+                 }) &&
+         refuses({"'x'", "a tensor of i32"},
+                 [&] {
+                   interpret(shift_kernel, {}, {{"y", ty}, {"x", floats}, {"by", 1}, {"scale", 1}});
+                 }) &&
+         refuses({"x", "i32"}, [&] {
+           launcher({}, {{"y", ty}, {"x", floats}, {"by", 1}, {"scale", 1}});
+         });
+}
+
+}  // namespace
+
+int main() {
+  return launches_work() ? 0 : 1;
+}
