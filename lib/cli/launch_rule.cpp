@@ -21,7 +21,7 @@ namespace {
 using Settings = std::map<std::string, std::string>;
 
 // Sizes, and numbers, that stand for those that are not known.
-constexpr int64_t kOpen[] = {1, 4096};
+constexpr int64_t kOpen[] = {1, 4096, 1 << 20};
 
 // "4096x512", perhaps with what fills it behind a colon.
 std::vector<int64_t> parse_shape(const std::string& name, const std::string& text) {

@@ -46,9 +46,11 @@ refused("sized x=20x30", "x: expected 1 dimensions, got 2")
 refused("twice num_warp=2", "did you mean 'num_warps'?")
 refused("twice num_warps=3", "num_warps", "a power of two")
 
-# Stores that may be what is read keep the loop from reading ahead; either promise lets it.
-expect("cp.async" not in ptx_of("twice"), "a store may change what the loop reads next")
+# A store that may change what the loop reads next keeps it behind barriers, and from reading ahead; either promise lets it.
+expect("bar.sync" in ptx_of("twice"), "stores are not kept in order")
+expect(ptx_of("twice").count("ld.global") == 1, "a loop that may write what it reads is read ahead")
 for promise in ("apart=true", "no_alias=1", "read_only=true"):
-    expect("cp.async" in ptx_of(f"twice {promise}"), f"{promise} has no effect")
+    ptx = ptx_of(f"twice {promise}")
+    expect("bar.sync" not in ptx and ptx.count("ld.global") > 1, f"{promise} has no effect")
 
 sys.exit(shared.failures != 0)
