@@ -549,7 +549,7 @@ TEST_F(Execute, ReadOnlyViewsAreNotWritten) {
   });
   const std::string bytes = k.finish_bytes();
   ligerdsl_kernel_t refused = nullptr;
-  expect_failure(ligerdsl_kernel_create(context_, bytes.data(), bytes.size(), nullptr, &refused),
+  expect_failure(ligerdsl_kernel_create(context_.get(), bytes.data(), bytes.size(), nullptr, &refused),
                  LIGERDSL_INVALID_PROGRAM, {"watched", "read_only", "a pointer that comes out of a loop"});
 }
 

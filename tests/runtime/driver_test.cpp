@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "program/gpu_arch.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {

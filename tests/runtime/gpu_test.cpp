@@ -64,7 +64,7 @@ class GpuTest : public ::testing::Test {
 
 // The row of the table that this GPU is compiled for, beside what its driver says.
 TEST_F(GpuTest, ArchitectureIsAsInTheTable) {
-  const std::shared_ptr<Driver> driver = Driver::shared();
+  const std::shared_ptr<const Driver> driver = Driver::shared();
   const program::GpuArch* arch = program::find_gpu_arch(device->description().arch);
   ASSERT_TRUE(arch) << device->description().arch;
   const auto attribute = [&](cuda::DeviceAttribute which) {

@@ -44,13 +44,13 @@ TEST(CpuControlFlow, UnrolledLoops) {
           Scalar by = open ? open_step : k.constant(static_cast<int64_t>(step), i32), zero = k.constant(0, i32);
           auto [count, last, mixed, acc] =
               k.for_range(lo, hi, by, unrolled(copies), carry(zero, zero, zero, k.zeros({16}, f32)),
-                          [&](Scalar i, Scalar count, Scalar last, Scalar mixed, Tile acc) {
+                          [&](Scalar i, Scalar count, Scalar, Scalar mixed, Tile acc) {
                             return carry(count + 1, i, mixed * 3 + i, acc * 2.0f + count.to(f32));
                           });
           out.store({0}, count), out.store({1}, last), out.store({2}, mixed);
           tile.partition({16}).store({0}, acc);
         };
-        SCOPED_TRACE(testing::PrintToString(std::vector<double>{lo, hi, step, double(copies), double(open)}));
+        SCOPED_TRACE(::testing::PrintToString(std::vector<double>{lo, hi, step, double(copies), double(open)}));
         Case().out(i32, {4}).out(f32, {16}).scalar(i32, lo).scalar(i32, hi).scalar(i32, step).check(build, {1}, {0, 0});
       }
     }
