@@ -50,7 +50,7 @@ TEST(CpuControlFlow, UnrolledLoops) {
           out.store({0}, count), out.store({1}, last), out.store({2}, mixed);
           tile.partition({16}).store({0}, acc);
         };
-        SCOPED_TRACE(testing::PrintToString(std::vector<double>{lo, hi, step, double(copies), double(open)}));
+        SCOPED_TRACE(::testing::PrintToString(std::vector<double>{lo, hi, step, double(copies), double(open)}));
         Case().out(i32, {4}).out(f32, {16}).scalar(i32, lo).scalar(i32, hi).scalar(i32, step).check(build, {1}, {0, 0});
       }
     }
