@@ -30,7 +30,6 @@ inline constexpr llvm::StringLiteral kTicketsAttr = "tile.tickets";  // memory o
 /// Loop attributes on scf.for.
 inline constexpr llvm::StringLiteral kNumStagesAttr = "tile.num_stages";
 inline constexpr llvm::StringLiteral kUnrollAttr = "tile.unroll";
-inline constexpr llvm::StringLiteral kFlattenAttr = "tile.flatten";
 /// On scf.while: its iterations are programs of their own (KernelBuilder::by_tickets).
 inline constexpr llvm::StringLiteral kIndependentAttr = "tile.independent";
 

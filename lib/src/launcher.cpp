@@ -122,7 +122,7 @@ Launcher::Launcher(Context& context, const program::Program& program, const Laun
 void Launcher::Pack::report_generic(const BoundTensor& tensor) const {
   const std::string kernel = launcher_.generic_->artifact().entry, name = launcher_.program_.arguments[arg_].name;
   runtime::log_once(runtime::LogLevel::debug, "generic:" + kernel + ":" + name,
-                    kernel + ": remark: [launch] argument " + name + " takes the generic variant, without vectors: " +
+                    kernel + ": remark: [launch] argument " + name + " takes the generic variant: " +
                         kernels::why_not_aligned(launcher_.facts_[arg_], tensor.data, tensor.dims, tensor.strides));
 }
 

@@ -74,7 +74,7 @@ def remarks_are_logged():
     for width, generic in ((1000, 0), (1001, 1)):
         code, output, log = ligerdsl.run("run", "softmax_forward", "N=2", f"H={width}", "--device", "cuda:0", LIGERDSL_LIBCUDA=fake_cuda,
                                          LIGERDSL_LIBCUBLASLT=fake_cublaslt, LIGERDSL_LOG="debug")
-        said = log.count("remark: [launch] argument x takes the generic variant, without vectors: its ")
+        said = log.count("remark: [launch] argument y takes the generic variant: its ")
         expect(code == 0 and said == generic, f"{width} columns: exit {code}\n{output}{log}")
 
 

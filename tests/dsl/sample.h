@@ -48,7 +48,7 @@ inline program::Program every_op() {
   Ptr base = v.ptr();
   device_print("total ", {total, at});
 
-  auto [acc] = k.for_range(0, n, 2, LoopOptions{.num_stages = 3, .unroll = 2, .flatten = true}, carry(total),
+  auto [acc] = k.for_range(0, n, 2, LoopOptions{.num_stages = 3, .unroll = 2}, carry(total),
                            [&](Scalar index, Scalar acc) { return carry(acc + index.to(f32)); });
   Scalar chosen = k.if_(
       acc > 0, [&] { return acc; }, [&] { return acc * 2; });

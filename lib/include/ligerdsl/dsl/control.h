@@ -12,9 +12,8 @@ namespace ligerdsl {
 
 // How a loop may be executed; never what it computes. 0 = the compiler decides.
 struct LoopOptions {
-  int num_stages = 0;    // depth of the software pipeline of its loads
-  int unroll = 0;        // copies of the body per iteration
-  bool flatten = false;  // merge with the loop directly inside
+  int num_stages = 0;  // depth of the software pipeline of its loads
+  int unroll = 0;      // copies of the body per turn, at most 256; iterations left over run in a loop of their own
 };
 
 inline LoopOptions pipelined(int stages) {
