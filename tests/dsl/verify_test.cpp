@@ -59,7 +59,6 @@ const Defect kDefects[] = {
     {"does not take the attribute fast", on(OpCode::erf, [](Op& op, Program&) { set(op, AttrKey::fast, int64_t{1}); })},
     {"no operation of number 4711", on(OpCode::erf, [](Op& op, Program&) { op.code = static_cast<OpCode>(4711); })},
     {"the mask is i1", on(OpCode::atomic_rmw, [](Op& op, Program&) { set(op, AttrKey::has_mask, int64_t{1}); op.operands.resize(2); op.operands.push_back(op.operands[1]); })},
-    {"no such atomic", on(OpCode::atomic_rmw, [](Op& op, Program& p) { for (ValueId id : {op.operands[0], op.operands[1], op.results[0]}) p.values[id].dtype = DType::i8; })},
     {"takes 2 operands", on(OpCode::add, [](Op& op, Program&) { op.operands.pop_back(); })},
     {"has 1 results", on(OpCode::add, [](Op& op, Program&) { op.results.clear(); })},
     {"used before its definition", on(OpCode::add, [](Op& op, Program&) { op.operands[0] = op.results[0]; })},

@@ -366,7 +366,7 @@ class BuilderFuzz {
     last_ = tile();
     restore();
   }
-  LoopOptions loop_options() { return {once_in(4) ? pick(9) - 1 : 0, once_in(4) ? pick(9) - 1 : 0, once_in(10)}; }
+  LoopOptions loop_options() { return {once_in(4) ? pick(9) - 1 : 0, once_in(4) ? pick(9) - 1 : 0}; }
   void regions() {
     const Tile carried = tile();
     switch (pick(5)) {
