@@ -64,7 +64,7 @@ vector_add N=0
 rms_norm_forward dtype=bf16 N=5 H=100
 rms_norm_forward dtype=f16 casting=gemma offset=1 N=5 H=100
 rms_norm_backward dtype=bf16 d_weight_dtype=f32 accumulate=1 N=50 H=100
-rms_norm_backward weight_dtype=none N=5 H=100 in_place=1
+rms_norm_backward weight_dtype=none d_weight_dtype=none N=5 H=100 in_place=1
 fused_add_rms_norm_forward in_place=1 N=5 H=100 dtype=bf16
 fused_add_rms_norm_backward with_d_sum=1 in_place=1 N=5 H=100 d_weight_dtype=f32
 layer_norm_forward dtype=bf16 N=5 H=100
