@@ -22,11 +22,6 @@ Tile with_axis(const Tile& reduced, int axis, const Tile& like, Loc loc) {
   return reduced.expand_dims(axis < 0 ? axis + like.rank() : axis, loc);
 }
 
-// Numbers of 16 bits as f32, in which sums are made.
-Tile wide(const Tile& x, Loc loc) {
-  return x.dtype() == f16 || x.dtype() == bf16 ? x.to(f32, loc) : x;
-}
-
 // a * b, free to be contracted with the additions of the sum that takes it.
 Tile product_for_sum(const Tile& a, const Tile& b, Loc loc) {
   int& exact = a.handle().recorder->exact_depth;
@@ -61,24 +56,26 @@ Scalar cdiv(const Scalar& a, ScalarArg b, Loc loc) {
 }
 
 Scalar mean(const Tile& x, Loc loc) {
-  const Scalar total = sum(wide(x, loc), loc);
+  const Scalar total = sum(detail::widened_to_add(x, loc), loc);
   const Scalar quotient = at(total, loc) / NumberArg(static_cast<double>(x.size()), loc);
   return quotient.to(x.dtype(), loc);
 }
 
 Tile mean(const Tile& x, int axis, Loc loc) {
-  const Tile total = sum(wide(x, loc), axis, loc);
+  const Tile total = sum(detail::widened_to_add(x, loc), axis, loc);
   const double count = static_cast<double>(x.shape()[axis < 0 ? axis + x.rank() : axis]);
   const Tile quotient = at(total, loc) / number(count, loc);
   return quotient.to(x.dtype(), loc);
 }
 
 Scalar sum_products(const Tile& a, const Tile& b, Loc loc) {
-  return sum(product_for_sum(wide(a, loc), wide(b, loc), loc), loc).to(a.dtype(), loc);
+  return sum(product_for_sum(detail::widened_to_add(a, loc), detail::widened_to_add(b, loc), loc), loc)
+      .to(a.dtype(), loc);
 }
 
 Tile sum_products(const Tile& a, const Tile& b, int axis, Loc loc) {
-  return sum(product_for_sum(wide(a, loc), wide(b, loc), loc), axis, loc).to(a.dtype(), loc);
+  return sum(product_for_sum(detail::widened_to_add(a, loc), detail::widened_to_add(b, loc), loc), axis, loc)
+      .to(a.dtype(), loc);
 }
 
 Tile relu(const Tile& x, Loc loc) {

@@ -110,6 +110,9 @@ inline bool is_plain_integer(DType dtype) {
   return is_integer(dtype) && dtype != i1;
 }
 
+// Numbers of 16 bits as f32, in which they are added up (reduce.cpp).
+Tile widened_to_add(const Tile& x, Loc loc);
+
 // Operands (operand.cpp).
 // A pad is a number that the view's type has.
 void require_pad(double pad, DType type, Loc loc);

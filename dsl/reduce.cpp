@@ -73,15 +73,6 @@ program::Region combiner_region(const Operands& in, const RegionBody& combiner, 
   return in.recorder->region(scalars, combiner, check, loc);
 }
 
-bool is_half(DType type) {
-  return type == f16 || type == bf16;
-}
-
-// Numbers of 16 bits are added up in f32 and the total rounded once.
-Tile widened_to_add(const Tile& x, Loc loc) {
-  return is_half(x.dtype()) ? x.to(f32, loc) : x;
-}
-
 Handle simple_reduce(const Tile& x, int axis, ReductionKind kind, const std::string& op, Loc loc) {
   const Operands in = prepare({x.handle()}, axis, op, loc);
   if (x.dtype() == i1) fail(loc, op, "got an i1 tile, expected numbers; convert with .to(i32)");
@@ -130,6 +121,10 @@ Carry<T, T> pair(const std::vector<Handle>& values) {
 }
 
 }  // namespace
+
+Tile widened_to_add(const Tile& x, Loc loc) {
+  return x.dtype() == f16 || x.dtype() == bf16 ? x.to(f32, loc) : x;
+}
 
 std::vector<Handle> custom_reduce(std::vector<Handle> tiles, int axis, const RegionBody& combiner, Loc loc) {
   const Operands in = prepare(std::move(tiles), axis, "reduce", loc);

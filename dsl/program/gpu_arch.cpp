@@ -18,7 +18,8 @@ constexpr GpuArch with_name(GpuArch arch, std::string_view name) {
   return arch;
 }
 
-// A100, RTX A6000, Orin, L40S, H200, B200, B300, RTX PRO 6000.
+// A100, RTX A6000, Orin, L40S, H200, B200, B300, RTX PRO 6000. GpuTest.ArchitectureIsAsInTheTable compares a row with its
+// device; none has been compared yet.
 constexpr GpuArch kSm80{.name = "sm_80",
                         .capability = 80,
                         .shared_per_sm = 164 * KB,
