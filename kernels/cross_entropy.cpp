@@ -375,7 +375,7 @@ int sharing_ctas(const Machine& machine, const CrossEntropyOptions& options) {
     constexpr int64_t kSlot = 8 * 1024;
     return ceil_div(bytes, cluster * kSlot) <= machine.arch->resident_budget(ctas) / kSlot;
   };
-  const auto eight_keep = [&](int ctas) { return RowParts::eight_keep(machine, bytes, ctas) && keep(ctas, 8); };
+  const auto eight_keep = [&](int ctas) { return RowParts::keep(machine, 8, bytes, ctas) && keep(ctas, 8); };
   if (options.softcap || options.smoothing) return eight_keep(4) || (!eight_keep(3) && keep(4, 16)) ? 4 : 3;
   return eight_keep(6) || (!eight_keep(5) && keep(6, 16)) ? 6 : 5;
 }

@@ -84,10 +84,14 @@ def nbytes(*tensors):
     return sum(t.numel() * t.element_size() for t in tensors if t is not None)
 
 
-def ours(forward, backward, made, saved=()):
-    """Passes of two bound plans. made: (outputs of forward, outputs of backward), saved: what forward keeps for backward."""
+def ours(forward, backward, made, saved=(), restore=None):
+    """Passes of two bound plans. made: (outputs of forward, outputs of backward), saved: what forward keeps for backward.
+
+    restore: puts back the inputs whose memory the outputs are.
+    """
     first, second = made
-    kept = nbytes(*first.values(), *saved)
+    allocated = lambda outputs: 0 if restore else nbytes(*outputs.values())
+    kept = allocated(first) + nbytes(*saved)
     space = forward.workspace_bytes, backward.workspace_bytes
 
     def full():
@@ -96,8 +100,8 @@ def ours(forward, backward, made, saved=()):
 
     return Contender({
         "fwd": Pass(forward, lambda: first, kept + space[0], space[0]),
-        "bwd": Pass(backward, lambda: second, nbytes(*second.values()) + space[1], space[1]),
-        "full": Pass(full, lambda: {**first, **second}, kept + nbytes(*second.values()) + max(space), max(space))})
+        "bwd": Pass(backward, lambda: second, allocated(second) + space[1], space[1]),
+        "full": Pass(full, lambda: {**first, **second}, kept + allocated(second) + max(space), max(space))}, restore)
 
 
 def autograd(function, inputs, grads, names, restore=None):

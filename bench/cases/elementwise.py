@@ -73,20 +73,22 @@ def geglu(context, M, N, dtype):
 
 
 def rotation(context, kernel, shape, dtype, tables, reference, fields, bound, liger_passes):
-    """q and k rotated. reference(q, k, *tables); fields and bound: of our plan; liger_passes: {provider: function of (q, k, gq, gk, names)}."""
+    """q and k rotated, where they lie as Liger's do, and into new memory (ligerdsl_new, torch.compile, PyTorch).
+
+    reference(q, k, *tables); fields and bound: of our plan; liger_passes: {provider: function of (q, k, gq, gk, names)}."""
     make = Maker(context.device)
     B, T, nq, nk, D = shape
     q, k = (make.randn(B, T, n, D, dtype=dtype).requires_grad_() for n in (nq, nk))
     gq, gk = make.randn(B, T, nq, D, dtype=dtype), make.randn(B, T, nk, D, dtype=dtype)
     one, names, positions = B * T * (nq + nk) * D * q.element_size(), (("qo", "ko"), ("dq", "dk")), slice(0, 64)
 
-    def ligerdsl():
-        qo, ko, dq, dk = (torch.empty_like(t) for t in (gq, gk, gq, gk))
+    def ligerdsl(in_place):
+        qo, ko, dq, dk = (q, k, gq, gk) if in_place else (torch.empty_like(t) for t in (gq, gk, gq, gk))
         plan = lambda inverse: context.plan("rope", head_dim=D, q_heads=nq, k_heads=nk, dtype=CODES[dtype], with_k=1, inverse=inverse,
-                                            **fields)
+                                            in_place=int(in_place), **fields)
         forward = plan(0).bind(B * T, q=q, k=k, q_out=qo, k_out=ko, **bound)
         backward = plan(1).bind(B * T, q=gq, k=gk, q_out=dq, k_out=dk, **bound)
-        return ours(forward, backward, ({"qo": qo, "ko": ko}, {"dq": dq, "dk": dk}))
+        return ours(forward, backward, ({"qo": qo, "ko": ko}, {"dq": dq, "dk": dk}), restore=put_back(q, k, gq, gk) if in_place else None)
 
     # The gradient of a rotation is the rotation back, so float64 autograd of the reference gives all four.
     part = [t.detach()[:1, positions].double().requires_grad_() for t in (q, k)]
@@ -96,7 +98,8 @@ def rotation(context, kernel, shape, dtype, tables, reference, fields, bound, li
     exact = {name: check(value) for name, value in zip(("qo", "ko", "dq", "dk"), (*exact_out, *exact_grad))}
     eager = lambda f: autograd(lambda: f(q, k, *tables), (q, k), (gq, gk), names)
     return Case(kernel, shape, dtype, {"fwd": 2 * one, "bwd": 2 * one, "full": 4 * one},
-                {"ligerdsl": ligerdsl, **{name: lambda f=f: f(q, k, gq, gk, names) for name, f in liger_passes.items()},
+                {"ligerdsl": lambda: ligerdsl(True), "ligerdsl_new": lambda: ligerdsl(False),
+                 **{name: lambda f=f: f(q, k, gq, gk, names) for name, f in liger_passes.items()},
                  **by_compiler(reference, eager), "torch": lambda: eager(reference)}, exact)
 
 
