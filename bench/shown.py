@@ -1,7 +1,7 @@
 """Which results the page shows, and what it may divide: loading, order, ranges over runs. Needs no torch.
 
 A result is shown when it names its commit; one of changed sources is refused. Runs are ordered by date and number. A case comes
-from the last run that has it and from the other runs of the same commit on the same device. Ratios are formed within a run.
+from the runs of the last commit that has it complete, on one device. Ratios are formed within a run.
 """
 
 import json
@@ -11,6 +11,7 @@ from results import build_fields, case_key
 
 WRONG = 0.1  # a peer whose result is off by more has not done the work
 FULL, OURS, NO_PEER = "full", "ligerdsl", ("copy", "floor")
+MAIN_FORMS = ("liger", "liger_cute", "quack", "quack_logits", "compile")  # what every case is to be timed beside, where it exists
 
 
 class Dirty(ValueError):
@@ -43,18 +44,28 @@ def by_device(results):
 
 
 def cases_of(results):
-    """{case: [({(pass, provider): row}, result, name) of each run that is shown, the newest first]}."""
-    found = {}
+    """{case: [({(pass, provider): row}, result, name) of each run that is shown, the newest first]}.
+
+    These are the runs of one commit: the newest where time ran out for no peer of the case, or the newest of all.
+    """
+    found = defaultdict(lambda: defaultdict(list))
     for result, name in results:
         mine = defaultdict(dict)
         for row in result["rows"]:
             if row["kernel"] != "copy":
                 mine[case_key(row)][row["pass"], row["provider"]] = row
         for key, rows in mine.items():
-            runs = found.setdefault(key, [])
-            if not runs or runs[0][1]["commit"] == result["commit"]:
-                runs.append((rows, result, name))
-    return found
+            found[key][result["commit"]].append((rows, result, name))
+    return {key: next((runs for runs in commits.values() if not lacks_a_peer(key, runs)), next(iter(commits.values())))
+            for key, commits in found.items()}
+
+
+def lacks_a_peer(key, runs):
+    """Whether time ran out for a peer of this case that no run timed: then nobody knows which is the best."""
+    timed = {provider for run, _, _ in runs for _, provider in run}
+    start = f"{key[0]} {'x'.join(map(str, key[1]))} {key[2]} "
+    left = [text[len(start):].split(":")[0] for _, result, _ in runs for text in result.get("not_measured", []) if text.startswith(start)]
+    return any(provider in MAIN_FORMS and provider not in timed for provider in left)
 
 
 def used(cases):

@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 
 import sets
-from shown import FULL, NO_PEER, OURS, best_peer, family, ratios, span, time_of, values
+from shown import FULL, MAIN_FORMS, NO_PEER, OURS, best_peer, family, lacks_a_peer, ratios, span, time_of, values
 
 NAMES = {"ligerdsl": "libligerdsl", "liger": "Liger", "liger_inplace": "Liger in place", "liger_cute": "Liger CuTe",
          "liger_cute_new": "Liger CuTe, not in place", "liger_cute_registry": "Liger CuTe, dispatched",
@@ -15,7 +15,6 @@ NAMES = {"ligerdsl": "libligerdsl", "liger": "Liger", "liger_inplace": "Liger in
          "ligerdsl_new": "libligerdsl, not in place", "ligerdsl_f32": "libligerdsl, f32 dW", "ligerdsl_300mb": "libligerdsl, f32 dW, 300 MB",
          "ligerdsl_300mb_dw16": "libligerdsl, 300 MB", "ligerdsl_64mb": "libligerdsl, f32 dW, 64 MB"}
 FAMILIES = {"liger": "Liger", "quack": "QuACK", "compile": "torch.compile", "torch": "PyTorch"}
-MAIN_FORMS = ("liger", "liger_cute", "quack", "quack_logits", "compile")  # what every case is to be timed beside, where it exists
 FLCE = "fused_linear_cross_entropy"
 ERRORS = {"flce_deviation_1": "deviation 1", "flce_deviation_4": "4", "flce_deviation_12": "12", "flce_trained": "trained rows"}
 
@@ -40,14 +39,6 @@ def micros(numbers):
     """A range of times in us, or in ms where they are long."""
     most = max(numbers)
     return span([value / 1e3 for value in numbers], "{:.2f}") + " ms" if most >= 1e4 else span(numbers, "{:.0f}" if most >= 1e3 else "{:.1f}")
-
-
-def lacks_a_peer(key, runs):
-    """Whether time ran out for a peer of this case that no run timed: then nobody knows which is the best."""
-    timed = {provider for run, _, _ in runs for _, provider in run}
-    start = f"{key[0]} {'x'.join(map(str, key[1]))} {key[2]} "
-    left = [text[len(start):].split(":")[0] for _, result, _ in runs for text in result.get("not_measured", []) if text.startswith(start)]
-    return any(provider not in timed and family(provider) in FAMILIES and provider in MAIN_FORMS for provider in left)
 
 
 def readings(kernel):

@@ -231,6 +231,13 @@ class Report(unittest.TestCase):
         file.write()
         self.assertNotIn("| swiglu | 16384x14336 |", self.page())
 
+    def test_a_case_cut_short_leaves_the_complete_one_of_an_older_commit(self):
+        self.result("a", self.pair(100.0, 200.0), run=1, commit="e" * 40)
+        file = self.result("b", [row("swiglu", "full", (16384, 14336), "ligerdsl", 90.0)], run=2)
+        file.data["not_measured"].append("swiglu 16384x14336 bf16 liger: the budget of 9 s is spent")
+        file.write()
+        self.assertIn("| swiglu | 16384x14336 | 100.0 | 200.0 | Liger | 2.00 |", self.page())
+
     def test_only_what_no_shown_run_measured_is_listed(self):
         self.result("a", self.pair(100.0, 200.0), run=1)
         file = self.result("b", [row("swiglu", "full", (16384, 14336), "ligerdsl", 101.0)], run=2)
