@@ -119,6 +119,15 @@ void Recorder::require_live(const Handle& handle, const std::string& op, Loc loc
   fail(loc, op, "the operand was made inside a loop, branch or combiner that has ended; return it through carry(...)");
 }
 
+void Recorder::require_combinable(OpCode code, const std::vector<Type>& results, Loc loc) const {
+  const bool scalars =
+      std::all_of(results.begin(), results.end(), [](const Type& type) { return type.kind == TypeKind::scalar; });
+  if (scalars && program::fitsCombiner(code)) return;
+  fail(loc, program::opName(code),
+       "a combiner is arithmetic on scalars: no memory, tiles, loops or branches; take the value before the reduction "
+       "and use it here, or choose with where(...)");
+}
+
 std::vector<Handle> Recorder::emit(OpCode code, const std::vector<Handle>& operands, const std::vector<Type>& results,
                                    Attrs attrs, Loc loc, std::vector<program::Region> regions) {
   program::Op op;
@@ -127,6 +136,7 @@ std::vector<Handle> Recorder::emit(OpCode code, const std::vector<Handle>& opera
     require_live(operand, program::opName(code), loc);
     op.operands.push_back(operand.id);
   }
+  if (in_combiner) require_combinable(code, results, loc);
   const auto origin = operands.empty() ? read_only.end() : read_only.find(operands[0].id);
   const bool keeps = origin != read_only.end() && program::pointsIntoOperand(code);
   const size_t argument = origin != read_only.end() ? origin->second : 0;

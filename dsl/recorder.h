@@ -70,6 +70,7 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   bool at_top() const { return open_.size() == 1; }
 
   int exact_depth = 0;                // > 0: float ops carry no_contract
+  bool in_combiner = false;           // what is recorded is part of a combiner
   int64_t num_residents = 0;          // so far: each gets the next number
   std::unordered_set<ValueId> leads;  // what View::lead gave
   // Read-only views and pointers into them, by the number of the argument.
@@ -87,6 +88,7 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   };
 
   Handle new_value(const Type& type);
+  void require_combinable(OpCode code, const std::vector<Type>& results, Loc loc) const;
   program::Location location(Loc loc);
 
   program::Program program_;

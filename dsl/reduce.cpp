@@ -70,6 +70,12 @@ program::Region combiner_region(const Operands& in, const RegionBody& combiner, 
       }
     }
   };
+  if (in.recorder->in_combiner) fail(loc, op, "a combiner holds no reduction; make it before this one");
+  in.recorder->in_combiner = true;
+  const struct End {
+    Recorder& recorder;
+    ~End() { recorder.in_combiner = false; }
+  } end{*in.recorder};
   return in.recorder->region(scalars, combiner, check, loc);
 }
 

@@ -18,8 +18,13 @@ constexpr GpuArch with_name(GpuArch arch, std::string_view name) {
   return arch;
 }
 
-// A100, RTX A6000, Orin, L40S, H200, B200, B300, RTX PRO 6000. GpuTest.ArchitectureIsAsInTheTable compares a row with its
-// device; none has been compared yet.
+// A100, RTX A6000, Orin, L40S, H200, B200, B300, RTX PRO 6000. Sources:
+// * an SM and a CTA: CUDA Programming Guide 13, "Compute Capabilities", technical specifications, as in libcu++'s
+//   cuda/__device/arch_traits.h (the 32 CTAs and 128 KB of the Blackwell Tuning Guide, 1.4.1.1, are not 12.0's);
+// * clusters: Hopper Tuning Guide, 1.4.1.3, and Blackwell Tuning Guide, 1.4.1.2: 8, and 16 for who asks on 9.0 and 10.0;
+// * PTX: PTX ISA 9.0, "Release Notes"; ptxas 13.0 takes each target from this version on;
+// * SMs and L2: what the driver says of the product.
+// GpuTest.ArchitectureIsAsInTheTable compares a row with its device; none has been compared yet.
 constexpr GpuArch kSm80{.name = "sm_80",
                         .capability = 80,
                         .shared_per_sm = 164 * KB,
@@ -64,7 +69,7 @@ constexpr GpuArch kSm90a{.name = "sm_90a",
                          .bulk_copies = true,
                          .overlaps_launches = true,
                          .usual_sms = 132,
-                         .usual_l2_bytes = 50 * MB};
+                         .usual_l2_bytes = 60 * MB};
 constexpr GpuArch kSm100{.name = "sm_100",
                          .capability = 100,
                          .first_ptx = 86,

@@ -198,6 +198,10 @@ const char* wanted(Dtypes dtypes) {
   return "";
 }
 
+bool fitsCombiner(OpCode code) {
+  return isElementwise(code) || code == OpCode::constant || code == OpCode::yield;
+}
+
 bool writesOperand(OpCode code) {
   return writes(info(code).effect);
 }

@@ -159,6 +159,8 @@ const char* opName(OpCode code);    // "load_tile"; nullptr for a number that is
 const char* attrName(AttrKey key);  // "tile_shape"; nullptr for a number that is no attribute
 
 bool isElementwise(OpCode code);  // cast, select, add ... sigmoid
+// Whether it may stand in a combiner, with scalars: elementwise, a constant, the yield.
+bool fitsCombiner(OpCode code);
 
 // Memory behind the first operand: whether the op may write it, and whether the op's result points into it too.
 bool writesOperand(OpCode code);

@@ -2,6 +2,7 @@
 // verify_ops.cpp.
 #include "program/verify.h"
 
+#include <algorithm>
 #include <set>
 #include <stdexcept>
 
@@ -106,6 +107,11 @@ class Verifier {
     }
   }
 
+  bool givesScalars(const Op& op) const {
+    return std::all_of(op.results.begin(), op.results.end(),
+                       [&](ValueId id) { return program_.values[id].kind == TypeKind::scalar; });
+  }
+
   void check(const Op& op) {
     if (op.loc.file >= program_.files.size()) fail("the location names no file", &op);
     for (ValueId id : op.operands) use(id, op);
@@ -119,11 +125,15 @@ class Verifier {
     }
     const std::string problem = checkOp(program_, op);
     if (!problem.empty()) fail(problem, &op);
+    if (in_combiner_ && !(fitsCombiner(op.code) && givesScalars(op))) fail("a combiner is arithmetic on scalars", &op);
+    const bool combines = info(op.code).family == Family::reduction;
     for (const Region& inner : op.regions) {
       // Only the missing else branch of an if without results is empty.
       if (inner.ops.empty() && inner.arguments.empty() && op.code == OpCode::if_else) continue;
       if (inner.ops.empty()) fail("a region ends in a yield", &op);
+      in_combiner_ = combines;
       region(inner, &op);
+      in_combiner_ = false;
       const std::string mismatch = checkYield(program_, op, inner);
       if (!mismatch.empty()) fail(mismatch, &op);
     }
@@ -132,6 +142,7 @@ class Verifier {
 
   const Program& program_;
   std::vector<State> state_;
+  bool in_combiner_ = false;  // nothing that has regions stands in one
 };
 
 }  // namespace

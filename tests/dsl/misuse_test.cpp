@@ -78,6 +78,16 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { cumsum(tile(k, {8}, i1)); }, "cumsum: got an i1 tile, expected numbers; convert with .to(i32)"},
     {__LINE__, [](KernelBuilder& k) { reduce({tile(k, {8}), tile(k, {16})}, [](Scalar a, Scalar b, Scalar, Scalar) { return carry(a, b); }); }, "reduce: the tiles must have one shape, got [8] and [16]"},
     {__LINE__, [](KernelBuilder& k) { reduce({tile(k, {8})}, [](Scalar a, Scalar b) { return a < b; }); }, "reduce: the combiner's value 0 must be f32 scalar, got i1 scalar"},
+    {__LINE__, [](KernelBuilder& k) { View x = k.view("x", f32, {dyn}); reduce({tile(k, {8})}, [&](Scalar a, Scalar b) { return a + b * x.load({0}); }); }, "load_tile: a combiner is arithmetic on scalars: no memory, tiles, loops or branches; take the value before the reduction and use it here, or choose with where(...)"},
+    {__LINE__, [](KernelBuilder& k) { Ptr p = k.ptr("p", f32); scan({tile(k, {8})}, 0, [&](Scalar a, Scalar b) { return a + b * load(p); }); }, "load: a combiner is arithmetic on scalars"},
+    {__LINE__, [](KernelBuilder& k) { Ptr p = k.ptr("p", f32); reduce({tile(k, {8})}, [&](Scalar a, Scalar b) { store(p, a); return a + b; }); }, "store: a combiner is arithmetic on scalars"},
+    {__LINE__, [](KernelBuilder& k) { Ptr p = k.ptr("p", f32); scan({tile(k, {8})}, 0, [&](Scalar a, Scalar b) { return a + b + atomic_add(p, a); }); }, "atomic_rmw: a combiner is arithmetic on scalars"},
+    {__LINE__, [](KernelBuilder& k) { reduce({tile(k, {8})}, [&](Scalar a, Scalar b) { return a + b * k.program_id(0).to(f32); }); }, "program_id: a combiner is arithmetic on scalars"},
+    {__LINE__, [](KernelBuilder& k) { Tile t = tile(k, {8}); reduce({t}, [&](Scalar a, Scalar b) { return a + b + sum(t + a); }); }, "splat: a combiner is arithmetic on scalars"},
+    {__LINE__, [](KernelBuilder& k) { Tile t = tile(k, {8}); reduce({t}, [&](Scalar a, Scalar b) { return a + b + sum(t); }); }, "reduce: a combiner is arithmetic on scalars"},
+    {__LINE__, [](KernelBuilder& k) { Tile t = tile(k, {8}); reduce({t}, [&](Scalar a, Scalar b) { auto [m] = reduce({t}, [](Scalar c, Scalar d) { return min(c, d); }); return a + b + m; }); }, "reduce: a combiner holds no reduction; make it before this one"},
+    {__LINE__, [](KernelBuilder& k) { reduce({tile(k, {8})}, [&](Scalar a, Scalar b) { return k.if_(a > b, [&] { return a; }, [&] { return b; }); }); }, "if_else: a combiner is arithmetic on scalars"},
+    {__LINE__, [](KernelBuilder& k) { reduce({tile(k, {8})}, [&](Scalar a, Scalar b) { assume(a > b); return a; }); }, "assume: a combiner is arithmetic on scalars"},
     // Arguments.
     {__LINE__, [](KernelBuilder& k) { k.view("x", f32, {}); }, "view: 'x' needs 1 to 8 dimensions, got 0"},
     {__LINE__, [](KernelBuilder& k) { k.view("x", f32, {dyn, 0}); }, "view: dimensions of 'x' are dyn or at least 1, got [dyn, 0]"},
@@ -199,6 +209,18 @@ TEST(Misuse, LoopsWithoutEnd) {
     EXPECT_NE(std::string(error.what()).find("misuse_test.cpp:"), std::string::npos) << error.what();
     EXPECT_NE(std::string(error.what()).find("nest deeper than 64"), std::string::npos) << error.what();
   }
+}
+
+// Values from outside may be used in a combiner, and a builder that refused one goes on.
+TEST(Misuse, CombinersUseScalarsFromOutside) {
+  KernelBuilder k("combiner");
+  View x = k.view("x", f32, {dyn}), y = k.view("y", f32, {dyn});
+  Tile t = x.partition({8}).load({0});
+  EXPECT_THROW(reduce({t}, [&](Scalar a, Scalar b) { return a + b * x.load({1}); }), Error);
+  Scalar factor = x.load({1});
+  auto [total] = reduce({t}, [&](Scalar a, Scalar b) { return max(a, b * factor.to(f32)) + 1; });
+  y.store({0}, total);
+  EXPECT_FALSE(k.finish_bytes().empty());
 }
 
 TEST(Misuse, ABuilderStaysUsableAfterAnErrorInALoop) {

@@ -41,6 +41,28 @@ void set(Op& op, AttrKey key, AttrValue value) {
   op.attrs.push_back({key, value});
 }
 
+// The builder records none on such memory.
+Program atomic_add_on(DType dtype) {
+  KernelBuilder k("atomic");
+  Ptr p = k.ptr("p", i32);
+  atomic_add(p, load(p));
+  Program program = k.finish();
+  for (Type& type : program.values) type.dtype = dtype;
+  return program;
+}
+
+Program print_in_combiner() {
+  KernelBuilder k("combiner");
+  auto [longest] = reduce({k.zeros({8}, f32)}, [](Scalar a, Scalar b) { return max(a, b); });
+  device_print("longest", {longest});
+  Program program = k.finish();
+  Op& combiner = *find(program.body, OpCode::reduce);
+  Op print = *find(program.body, OpCode::device_print);
+  print.operands = {combiner.regions[0].arguments[0]};
+  combiner.regions[0].ops.insert(combiner.regions[0].ops.begin(), print);
+  return program;
+}
+
 const Defect kDefects[] = {
     {"is not [a-zA-Z_]", [](Program& p) { p.name = "a b"; }},
     {"two arguments are named 'x'", [](Program& p) { p.arguments[1].name = "x"; }},
@@ -59,6 +81,8 @@ const Defect kDefects[] = {
     {"does not take the attribute fast", on(OpCode::erf, [](Op& op, Program&) { set(op, AttrKey::fast, int64_t{1}); })},
     {"no operation of number 4711", on(OpCode::erf, [](Op& op, Program&) { op.code = static_cast<OpCode>(4711); })},
     {"the mask is i1", on(OpCode::atomic_rmw, [](Op& op, Program&) { set(op, AttrKey::has_mask, int64_t{1}); op.operands.resize(2); op.operands.push_back(op.operands[1]); })},
+    {"no such atomic", [](Program& p) { p = atomic_add_on(DType::i8); }},
+    {"no such atomic", [](Program& p) { p = atomic_add_on(DType::bf16); set(*find(p.body, OpCode::atomic_rmw), AttrKey::atomic, static_cast<int64_t>(AtomicKind::max)); }},
     {"takes 2 operands", on(OpCode::add, [](Op& op, Program&) { op.operands.pop_back(); })},
     {"has 1 results", on(OpCode::add, [](Op& op, Program&) { op.results.clear(); })},
     {"used before its definition", on(OpCode::add, [](Op& op, Program&) { op.operands[0] = op.results[0]; })},
@@ -75,6 +99,7 @@ const Defect kDefects[] = {
     {"the lead is an i32 scalar", on(OpCode::load_tile, [](Op& op, Program&) { set(op, AttrKey::has_lead, int64_t{1}); })},
     {"a combiner", on(OpCode::reduce, [](Op& op, Program&) { op.operands.push_back(op.operands[0]); op.results.push_back(op.results[0]); })},
     {"the combiner takes two values", on(OpCode::scan, [](Op& op, Program&) { op.regions.clear(); op.regions.emplace_back(); set(op, AttrKey::reduction, int64_t{3}); })},
+    {"arithmetic on scalars", [](Program& p) { p = print_in_combiner(); }},
     {"a region ends in a yield", on(OpCode::for_range, [](Op& op, Program&) { op.regions[0].ops.clear(); })},
     {"yields the wrong number", on(OpCode::for_range, [](Op& op, Program&) { op.regions[0].ops.back().operands.clear(); })},
     {"used outside its region", [](Program& p) { find(p.body, OpCode::while_loop)->operands[0] = find(p.body, OpCode::for_range)->regions[0].arguments[1]; }},

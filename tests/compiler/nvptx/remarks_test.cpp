@@ -57,14 +57,21 @@ TEST(Remarks, EachTextOnce) {
   EXPECT_EQ(found(copies.artifact, "tile-prefetch-loads", "not loaded ahead").size(), 1u) << all(copies.artifact);
 }
 
-// A resident row of 16 blocks of 32 KB beside a reduction that exchanges `rows` x 4 KB.
+// Writes z transposed: each thread holds columns after it held rows, so the whole tile of `rows` x 512 bytes passes
+// through shared memory.
+void transpose(KernelBuilder& k, int64_t rows) {
+  View z = k.view("z", f32, {dyn, 128}), w = k.view("w", f32, {128, dyn});
+  Scalar program = k.program_id(0);
+  w.partition({128, rows}).store({0, program}, z.partition({rows, 128}).load({program, 0}).permute({1, 0}));
+}
+
+// A resident row of 16 blocks of 32 KB, and a transposition beside it.
 auto wideRow(int64_t rows) {
   return [=](KernelBuilder& k) {
     constexpr int64_t kBlock = 8192, kBlocks = 16;
-    View y = k.view("y", f32, {dyn, kBlock * kBlocks}), x = k.view("x", f32, {dyn, kBlock * kBlocks}),
-         z = k.view("z", f32, {dyn, 1024}), w = k.view("w", f32, {1024});
+    View y = k.view("y", f32, {dyn, kBlock * kBlocks}), x = k.view("x", f32, {dyn, kBlock * kBlocks});
     Scalar program = k.program_id(0);
-    w.partition({1024}).store({0}, sum(z.partition({rows, 1024}).load({program, 0}), 0));
+    transpose(k, rows);
     Resident row = x.partition({squeeze, kBlock}).resident({program});
     auto [total] = k.for_range(0, kBlocks, 1, carry(k.zeros({kBlock}, f32)),
                                [&](Scalar i, Tile total) { return carry(total + row.load(i)); });
@@ -74,6 +81,36 @@ auto wideRow(int64_t rows) {
       y.partition({squeeze, kBlock}).store({program, b}, row.load(b) * all);
     });
   };
+}
+
+TEST(Remarks, OfAFirstPlacingThatWasThrownAwayAreForgotten) {
+  const PtxKernel kernel(wideRow(128));
+  EXPECT_EQ(found(kernel.artifact, "place-tiles", "resident rows get less room").size(), 1u) << all(kernel.artifact);
+  EXPECT_EQ(found(kernel.artifact, "tile-keep-residents", "resident row kept in part").size(), 1u)
+      << all(kernel.artifact);
+}
+
+TEST(Remarks, FewerCtasPerSmThanAskedFor) {
+  program::CompileOptions options;
+  options.min_ctas_per_sm = 16;
+  const auto transposed = [](KernelBuilder& k) { transpose(k, 128); };
+  const PtxKernel kernel(transposed, Known::aligned, options);
+  EXPECT_EQ(found(kernel.artifact, "place-tiles", "min_ctas_per_sm = 16 is not reached: a CTA takes ").size(), 1u)
+      << all(kernel.artifact);
+  options.min_ctas_per_sm = 1;
+  EXPECT_TRUE(found(PtxKernel(transposed, Known::aligned, options).artifact, "place-tiles", "").empty());
+}
+
+TEST(Remarks, JoinNoError) {
+  program::CompileOptions options;
+  options.num_warps = 8;
+  try {
+    const PtxKernel kernel(wideRow(512), Known::aligned, options);
+    FAIL() << "compiled, with " << kernel.artifact.shared_bytes << " bytes of shared memory";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("bytes of shared memory"), std::string::npos) << error.what();
+    EXPECT_EQ(std::string(error.what()).find("less room"), std::string::npos) << error.what();
+  }
 }
 
 TEST(Remarks, GpusWithoutBulkCopiesKeepNoRows) {
