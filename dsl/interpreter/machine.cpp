@@ -68,6 +68,7 @@ void Machine::bind_arguments(const Arguments& arguments) {
 
 void Machine::run_program(std::array<int64_t, 3> id) {
   id_ = id;
+  residents_.clear();
   run_ops(program_.body);
 }
 

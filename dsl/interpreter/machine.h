@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "interpreter/interpreter.h"
@@ -64,6 +66,7 @@ class Machine {
   int64_t lead_limit(const Op& op) const;
   int64_t lead(const Op& op);
   void tile_access(const Op& op);
+  void require_unchanged(const Op& op, const Shape& start, const Data& block);
   void pointer_access(const Op& op);
 
   [[noreturn]] void fail(const Op& op, const std::string& message) const;
@@ -91,6 +94,8 @@ class Machine {
   bool wide_;                 // memory of 8-byte elements
   std::vector<Data> values_;  // by ValueId
   std::vector<View> views_;   // by ValueId; views only
+  // What this program's loads of resident rows gave, by the row's number and where the block begins.
+  std::map<std::pair<int64_t, Shape>, Data> residents_;
   std::array<int64_t, 3> id_{};
   std::array<int64_t, 3> grid_{};
 };

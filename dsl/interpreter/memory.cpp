@@ -1,5 +1,6 @@
 // Views, pointers and atomics on host memory.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -132,6 +133,19 @@ void Machine::tile_access(const Op& op) {
       index[d] = 0;
     }
   }
+  if (is_load && op.integer(AttrKey::resident)) require_unchanged(op, start, value);
+}
+
+// Targets may keep the block where its first load put it.
+void Machine::require_unchanged(const Op& op, const Shape& start, const Data& block) {
+  const auto [before, first] = residents_.try_emplace({op.integer(AttrKey::resident), start}, block);
+  const auto same_bits = [](double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); };
+  if (first || (before->second.integer == block.integer &&
+                std::equal(block.real.begin(), block.real.end(), before->second.real.begin(), same_bits)))
+    return;
+  fail(op,
+       "this block of a resident row was written after its first load; write it behind its last load, or load it "
+       "without resident()");
 }
 
 void Machine::pointer_access(const Op& op) {

@@ -10,6 +10,7 @@
 #include "lib/src/overlap.h"
 #include "lib/src/structs.h"
 #include "lib/src/validate.h"
+#include "program/checked_assumptions.h"
 #include "program/serialize.h"
 
 using namespace ligerdsl;
@@ -19,10 +20,45 @@ namespace {
 
 constexpr size_t kMaxViews = 24;
 
+// Where a validated kernel reports an assumption that does not hold (program/checked_assumptions.h).
+class AssumptionWord {
+ public:
+  AssumptionWord(runtime::Device& device, std::vector<std::string> reports)
+      : device_(device), reports_(std::move(reports)), word_(device.alloc(sizeof(int64_t))) {
+    clear(nullptr);
+  }
+  ~AssumptionWord() { device_.free(word_); }
+  AssumptionWord(const AssumptionWord&) = delete;
+
+  uint64_t address() const { return reinterpret_cast<uintptr_t>(word_); }
+  // Waits for the stream.
+  void check(runtime::Stream stream) {
+    if (device_.capturing(stream)) return;
+    int64_t word = 0;
+    device_.copy(&word, word_, sizeof word, stream);
+    device_.synchronize(stream);
+    if (word == 0) return;
+    clear(stream);
+    fail(Status::execution_failed, reports_.at(static_cast<size_t>(-1 - word)) + " (found by LIGERDSL_VALIDATE)");
+  }
+
+ private:
+  void clear(runtime::Stream stream) {
+    device_.fill(word_, 0, sizeof(int64_t), stream);
+    device_.synchronize(stream);
+  }
+
+  runtime::Device& device_;
+  std::vector<std::string> reports_;
+  void* word_;
+};
+
 // A launcher, and whose it is.
 struct AuthorKernel {
   ContextRef context;
+  std::unique_ptr<AssumptionWord> assumptions;  // null: they are not checked; else the launcher's last argument
   std::unique_ptr<Launcher> launcher;
+  size_t arguments() const { return launcher->program().arguments.size() - (assumptions ? 1 : 0); }
 };
 
 ligerdsl_kernel_options_t read_options(const ligerdsl_kernel_options_t* given) {
@@ -81,7 +117,7 @@ void require_deterministic(const program::Program& program, const program::Regio
 
 std::unique_ptr<AuthorKernel> create(const ContextRef& context, const void* bytes, size_t size,
                                      const ligerdsl_kernel_options_t& options) {
-  const program::Program program = parse(bytes, size);
+  program::Program program = parse(bytes, size);
   if (context->options().deterministic) require_deterministic(program, program.body);
   size_t views = 0;
   for (const program::Argument& argument : program.arguments) {
@@ -98,6 +134,13 @@ std::unique_ptr<AuthorKernel> create(const ContextRef& context, const void* byte
                                     std::to_string(kMaxViews) + " are supported");
   auto kernel = std::make_unique<AuthorKernel>();
   kernel->context = context;
+  if (context->options().validate) {
+    program::CheckedAssumptions checked = program::check_assumptions(program);
+    if (!checked.reports.empty()) {
+      program = std::move(checked.program);
+      kernel->assumptions = std::make_unique<AssumptionWord>(context->device(), std::move(checked.reports));
+    }
+  }
   kernel->launcher = std::make_unique<Launcher>(*context, program,
                                                 Launch{.num_warps = options.num_warps,
                                                        .num_ctas = options.num_ctas,
@@ -147,6 +190,17 @@ void check_written(const std::string& name, const BoundTensor& view) {
        "`" + name + "`: the kernel writes it, but it reaches one element through two indices; check its strides");
 }
 
+// An integer of n bits holds 2^n numbers from -2^(n-1) on; an i1 is 0 or 1.
+void require_in_range(const std::string& name, DType type, int64_t value) {
+  const int bits = type == DType::i1 ? 1 : 8 * size_of(type);
+  if (bits == 64) return;
+  const int64_t least = type == DType::i1 ? 0 : -(int64_t{1} << (bits - 1));
+  const int64_t most = least + (int64_t{1} << bits) - 1;
+  if (value >= least && value <= most) return;
+  fail(Status::invalid_argument, "`" + name + "`: expected an " + ligerdsl::name(type) + ", " + std::to_string(least) +
+                                     " to " + std::to_string(most) + ", got " + std::to_string(value));
+}
+
 uint64_t scalar_bits(const std::string& name, const program::Type& type, const ligerdsl_kernel_arg_t& arg) {
   if (type.kind == program::TypeKind::ptr) {
     if (arg.kind != LIGERDSL_ARG_POINTER) wrong_kind(name, "LIGERDSL_ARG_POINTER", arg.kind);
@@ -157,6 +211,7 @@ uint64_t scalar_bits(const std::string& name, const program::Type& type, const l
     return bits_of(type.dtype, arg.number);
   }
   if (arg.kind != LIGERDSL_ARG_INTEGER) wrong_kind(name, "LIGERDSL_ARG_INTEGER", arg.kind);
+  require_in_range(name, type.dtype, arg.integer);
   return bits_of(type.dtype, arg.integer);
 }
 
@@ -178,8 +233,8 @@ void check_apart(const AuthorKernel& kernel, const BoundTensor* views, const siz
 void launch(const AuthorKernel& kernel, const ligerdsl_kernel_arg_t* args, size_t n_args, const int32_t grid[3],
             runtime::Stream stream) {
   const program::Program& program = kernel.launcher->program();
-  if (n_args != program.arguments.size()) {
-    fail(Status::invalid_argument, "kernel " + program.name + " takes " + std::to_string(program.arguments.size()) +
+  if (n_args != kernel.arguments()) {
+    fail(Status::invalid_argument, "kernel " + program.name + " takes " + std::to_string(kernel.arguments()) +
                                        " arguments, got " + std::to_string(n_args));
   }
   for (int axis = 0; axis < 3; ++axis) {
@@ -202,7 +257,11 @@ void launch(const AuthorKernel& kernel, const ligerdsl_kernel_arg_t* args, size_
   }
   if (kernel.launcher->must_be_apart()) check_apart(kernel, views, positions, n_views);
   if (!grid[0] || !grid[1] || !grid[2]) return;
-  const auto run = [&] { pack.launch({grid[0], grid[1], grid[2]}, stream); };
+  if (kernel.assumptions) pack.bits(kernel.assumptions->address());
+  const auto run = [&] {
+    pack.launch({grid[0], grid[1], grid[2]}, stream);
+    if (kernel.assumptions) kernel.assumptions->check(stream);
+  };
   if (!kernel.context->options().validate) return run();
   std::vector<Watched> watched;
   for (size_t i = 0; i < n_views; ++i) {

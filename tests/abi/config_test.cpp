@@ -186,6 +186,43 @@ TEST(Config, ValidateFindsNansMadeFromNumbers) {
   }
 }
 
+// A row for each program, of a multiple of 4 elements.
+std::string promising_program(int* assume_line, int* divisible_line) {
+  KernelBuilder k("promising");
+  const View out = k.view("out", f32, {dyn, dyn});
+  const Scalar width = k.scalar("width", i32);
+  const Scalar row = k.program_id(0);
+  *assume_line = __LINE__ + 1;
+  assume(row < out.dim(0));
+  *divisible_line = __LINE__ + 1;
+  const Scalar whole = assume_divisible(width, 4);
+  out.partition({squeeze, 4}).store({row, whole / 4 - 1}, 1.0f);
+  return k.finish_bytes();
+}
+
+TEST(Config, ValidateChecksAssumptions) {
+  int assume_line = 0, divisible_line = 0;
+  const std::string program = promising_program(&assume_line, &divisible_line);
+  const Context context(fresh_config(LIGERDSL_CTX_VALIDATE));
+  const CompiledKernel kernel(context, program);
+  Owned out(LIGERDSL_F32, {2, 8});
+  const auto launch = [&](int32_t programs, int64_t width) {
+    ligerdsl_kernel_arg_t args[] = {view_arg(out), {}};
+    args[1].kind = LIGERDSL_ARG_INTEGER;
+    args[1].integer = width;
+    const int32_t grid[3] = {programs, 1, 1};
+    return ligerdsl_kernel_launch(kernel.get(), args, 2, grid, nullptr);
+  };
+  const auto line = [](int number) { return "config_test.cpp:" + std::to_string(number) + ":"; };
+  const std::string assumed = line(assume_line), divisible = line(divisible_line);
+  EXPECT_EQ(launch(2, 8), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+  EXPECT_EQ(out.floats()[15], 1.0f);
+  expect_failure(launch(3, 8), LIGERDSL_EXECUTION_FAILED,
+                 {assumed.c_str(), "assume: the assumption", "LIGERDSL_VALIDATE"});
+  EXPECT_EQ(launch(2, 8), LIGERDSL_SUCCESS) << "it was reported already: " << ligerdsl_last_error();
+  expect_failure(launch(2, 6), LIGERDSL_EXECUTION_FAILED, {divisible.c_str(), "assume_divisible: not a multiple of 4"});
+}
+
 TEST(Config, ValidateReportsLabelsAtTheCall) {
   const Context context(fresh_config(LIGERDSL_CTX_VALIDATE));
   Owned logits(LIGERDSL_F32, {4, 8}), labels(LIGERDSL_I64, {4}), loss(LIGERDSL_F32, {1});

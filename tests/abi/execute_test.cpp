@@ -442,6 +442,29 @@ TEST_F(Execute, AuthorsKernel) {
                  {"`out`", "expected 1", "got 2"});
 }
 
+TEST_F(Execute, IntegersMustHaveTheirValue) {
+  KernelBuilder k("integers");
+  k.view("out", f32, {dyn}).store({0}, 1.0f);
+  k.scalar("flag", i1);
+  k.scalar("small", i8);
+  k.scalar("n", i32);
+  k.scalar("large", i64);
+  const CompiledKernel kernel(context_, k.finish_bytes());
+  Owned out(LIGERDSL_F32, {1});
+  const auto launch = [&](std::vector<int64_t> integers) {
+    std::vector<ligerdsl_kernel_arg_t> args{KernelArg(out.tensor).raw()};
+    for (const int64_t integer : integers) args.push_back(KernelArg(integer).raw());
+    const int32_t grid[3] = {1, 1, 1};
+    return ligerdsl_kernel_launch(kernel.get(), args.data(), args.size(), grid, nullptr);
+  };
+  EXPECT_EQ(launch({1, 127, INT32_MAX, INT64_MAX}), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+  EXPECT_EQ(launch({0, -128, INT32_MIN, INT64_MIN}), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+  expect_failure(launch({2, 0, 0, 0}), LIGERDSL_INVALID_ARGUMENT, {"`flag`", "i1, 0 to 1, got 2"});
+  expect_failure(launch({0, 128, 0, 0}), LIGERDSL_INVALID_ARGUMENT, {"`small`", "i8, -128 to 127, got 128"});
+  expect_failure(launch({0, 0, int64_t{1} << 40, 0}), LIGERDSL_INVALID_ARGUMENT,
+                 {"`n`", "i32, -2147483648 to 2147483647, got 1099511627776"});
+}
+
 // Doubles x, then overwrites it through pointers that a loop carries: the load must not be moved behind the stores, nor
 // be taken for one of memory that nobody writes.
 TEST_F(Execute, StoresThroughCarriedPointers) {

@@ -295,6 +295,33 @@ TEST(Interpreter, UndefinedBehaviourIsAnErrorWithTheAuthorsLine) {
             std::string::npos);
 }
 
+// Writes to y in the second loop: the block that it has just read, or the one that it reads next.
+program::Program rewritten_row(int ahead) {
+  KernelBuilder k("rewritten");
+  View x = k.view("x", f32, {dyn}), y = k.view("y", f32, {dyn});
+  Resident row = x.partition({4}).resident({});
+  auto [total] =
+      k.for_range(0, 3, 1, carry(k.zeros({4}, f32)), [&](Scalar i, Tile total) { return carry(total + row.load(i)); });
+  Tile sums = total;
+  k.for_range(0, 3, 1, [&](Scalar i) {
+    Tile block = row.load(2 - i);
+    y.partition({4}).store({2 - i - ahead}, block + sums);
+  });
+  return k.finish();
+}
+
+TEST(Interpreter, ResidentRowsStayAsTheyWereRead) {
+  std::vector<float> x{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  Arguments arguments;
+  for (int view = 0; view < 2; ++view) arguments.view(x.data(), f32, {12}, {1});
+  interpreter::run(rewritten_row(0), arguments, {});
+  EXPECT_EQ(x[0], 1 + 15.0f) << "in place, each block behind its last load";
+  const std::string error = error_of([&] { interpreter::run(rewritten_row(1), arguments, {}); });
+  EXPECT_NE(error.find("interpreter_test.cpp:"), std::string::npos) << error;
+  EXPECT_NE(error.find("load_tile: this block of a resident row was written after its first load"), std::string::npos)
+      << error;
+}
+
 TEST(Interpreter, PrintsValues) {
   std::vector<std::string> lines;
   evaluate({1.5f, -2},

@@ -62,7 +62,8 @@ struct Options {
 
 // Runs every program of the grid, x fastest. `program`: what KernelBuilder::finish_bytes() gives. Throws
 // ligerdsl::Error with the author's location on undefined behaviour (an access outside the arguments' memory, a broken
-// assume, an integer divided by zero), and on arguments that do not match the program.
+// assume, an integer divided by zero, a resident row that changes between its loads), and on arguments that do not match
+// the program.
 void run(const std::string& program, const Arguments& arguments, Grid grid, const Options& options = {});
 
 }  // namespace ligerdsl::interpreter

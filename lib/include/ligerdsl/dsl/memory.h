@@ -36,7 +36,8 @@ Tile atomic_max(const PtrTile& p, TileArg value, TileArg mask, Loc loc = Here::c
 Scalar atomic_max(const Ptr& p, ScalarArg value, Loc loc = Here::current());
 Scalar atomic_max(const Ptr& p, ScalarArg value, ScalarArg mask, Loc loc = Here::current());
 
-// Promises to the compiler; a broken promise is undefined behaviour on the device.
+// Promises to the compiler; a broken promise is undefined behaviour on the device. LIGERDSL_VALIDATE=1 and the
+// interpreter check them.
 void assume(const Scalar& condition, Loc loc = Here::current());
 Scalar assume_divisible(const Scalar& x, int64_t divisor, Loc loc = Here::current());
 

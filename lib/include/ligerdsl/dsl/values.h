@@ -154,7 +154,8 @@ class Partition {
 //   k.for_range(0, n, 1, carry(...), [&](Scalar i, ...) { ... row.load(i) ... });
 //   k.for_range(0, n, 1, [&](Scalar i) { Scalar b = n - 1 - i; ... row.load(b) ... store block b ... });
 // Loops may leave blocks out (both the same ones) and take any order that is computed from the counter. In other loops
-// loads are plain loads. Between a block's first and last load nobody may write it.
+// loads are plain loads. Between a block's first and last load nobody may write it: a kept block would show the old
+// elements. The interpreter names a load that meets new ones.
 class Resident {
  public:
   Resident() = default;
