@@ -80,7 +80,9 @@ TileAccess TileLowering::prepare(Operation* op) {
     access.strides.push_back(view.strides[k]);
     Value rest = b.createOrFold<arith::MinSIOp>(loc, sub(dim, begin), size);
     rest = b.createOrFold<arith::MaxSIOp>(loc, rest, i64(0));
-    Value extent = b.createOrFold<arith::SelectOp>(loc, less(index, i64(0)), i64(0), rest);
+    // The product of an i64 index may wrap around: then the sign of `begin` keeps what it touches within the view.
+    Value sign = throughCasts(indices[k]).getType().isInteger(64) ? begin : index;
+    Value extent = b.createOrFold<arith::SelectOp>(loc, less(sign, i64(0)), i64(0), rest);
     IntegerAttr known;
     bool whole = matchPattern(extent, m_Constant(&known)) && known.getInt() == sizes[k];
     access.extents.push_back(whole ? Value() : extent);
