@@ -108,17 +108,17 @@ class LoopPrefetcher {
   }
 
  private:
-  // An atomic, if the loop talks to other programs: it may announce what a later load reads.
+  // An atomic, or an op with unknown effects, if the loop may talk to other programs: it may announce what a later load reads.
   Operation* collectWrites() {
     Operation* atomic = nullptr;
     loop.getBody()->walk([&](Operation* op) {
-      auto access = memoryAccess(op);
-      if (!access || !access->writes) return WalkResult::advance();
-      if (access->atomic) {
+      FailureOr<MemoryAccesses> accesses = memoryAccesses(op);
+      if (failed(accesses) || llvm::any_of(*accesses, [](const MemoryAccess& access) { return access.atomic; })) {
         atomic = op;
         return WalkResult::interrupt();
       }
-      writes.push_back(*access);
+      for (const MemoryAccess& access : *accesses)
+        if (access.writes) writes.push_back(access);
       return WalkResult::advance();
     });
     return atomic;
@@ -176,7 +176,7 @@ class LoopPrefetcher {
     bool follows = false;
     for (Value index : positionOf(load))
       if (!addSlice(index, slice, follows)) return Reach::none;
-    MemoryAccess access = *memoryAccess(load);
+    MemoryAccess access = memoryAccess(load);
     for (const MemoryAccess& write : writes) {
       if (follows ? staysBehind(write, access, load) : !mayOverlap(write, access)) continue;
       whyNotAhead = "the store at " + placeOf(write.op) +

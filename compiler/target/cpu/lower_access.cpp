@@ -1,4 +1,5 @@
 // Addresses, guards, and the loads and stores of registers.
+#include "compiler/dialect/atomic.h"
 #include "compiler/target/cpu/lowering.h"
 
 using namespace mlir;
@@ -137,9 +138,9 @@ void TileLowering::lowerScalarAccess(Operation* op) {
     store({toPointer(scalar(scatter.getPtr()))}, scatter.getValue().getType(), scalar(scatter.getValue()),
           maskOf(scatter.getMask()), 1, 0);
   } else {
-    auto rmw = cast<tile::AtomicRMWOp>(op);
-    Value mask = rmw.getMask() ? scalar(rmw.getMask()) : Value();
-    scalars[rmw.getResult()] = atomic(rmw, toPointer(scalar(rmw.getPtr())), scalar(rmw.getValue()), mask);
+    const AtomicOperands operands = atomicOperands(op);
+    Value mask = operands.mask ? scalar(operands.mask) : Value();
+    scalars[op->getResult(0)] = atomic(op, toPointer(scalar(operands.ptr)), scalarsOf(operands.values), mask);
   }
 }
 
