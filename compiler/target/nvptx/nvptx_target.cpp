@@ -1,10 +1,10 @@
 #include "compiler/target/nvptx/nvptx_target.h"
 
+#include "compiler/analysis/layout_preference.h"
+#include "compiler/analysis/shared_buffer.h"
+#include "compiler/dialect/layout_attr.h"
 #include "compiler/math/expand_math.h"
-#include "compiler/passes/layout_attr.h"
-#include "compiler/passes/layout_preference.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/shared_buffer.h"
 #include "compiler/refusal.h"
 #include "compiler/remarks.h"
 #include "compiler/target/nvptx/legality.h"

@@ -1,4 +1,4 @@
-#include "compiler/passes/layout_classes.h"
+#include "compiler/analysis/layout_classes.h"
 
 #include "compiler/dialect/tgpu.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
