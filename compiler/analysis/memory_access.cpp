@@ -1,11 +1,10 @@
 #include "compiler/analysis/memory_access.h"
 
 #include "compiler/analysis/effects.h"
+#include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/atomic.h"
+#include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
-#include "compiler/passes/layout_attr.h"
-#include "compiler/passes/messages.h"
-#include "compiler/passes/shared_buffer.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -62,6 +61,15 @@ MemoryAccess sharedAccess(Operation* op, Value buffer, bool writes) {
   access.end = access.begin + bufferBytes(alloc.getType());
   access.message = isOfMessages(alloc);
   return access;
+}
+
+// Whether every warp of every CTA is among those that send. Then no warp still reads a turn when the next one has come
+// from all.
+bool everyWarpSends(tgpu::SendOp send) {
+  return !send.getFromFirst() && llvm::any_of(send.getValues(), [](Value value) {
+    BitMasks redundant = layoutOf(value).redundant();
+    return redundant.warp == 0 && redundant.cta == 0;
+  });
 }
 
 // Staged tiles: both sides follow one layout.

@@ -25,8 +25,8 @@
 
 #include "compiler/analysis/effects.h"
 #include "compiler/analysis/memory_access.h"
+#include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
-#include "compiler/passes/layout_attr.h"
 #include "compiler/passes/passes.h"
 #include "llvm/ADT/MapVector.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -16,11 +16,11 @@
 //
 // docs/architecture.md says why this is right whatever runs before or after.
 #include "compiler/analysis/effects.h"
+#include "compiler/analysis/thread_registers.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/program_loop.h"
-#include "compiler/passes/thread_registers.h"
 #include "compiler/remarks.h"
+#include "compiler/rewrites/program_loop.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"

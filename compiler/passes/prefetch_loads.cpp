@@ -31,12 +31,12 @@
 // partitions and share an index that differs from iteration to iteration: the store is at iv, the load at iv + n step.
 //
 // A load that does not qualify, and a loop that gets fewer stages than it asked for, is a remark.
+#include "compiler/analysis/layout_preference.h"
 #include "compiler/analysis/memory_access.h"
+#include "compiler/analysis/shared_buffer.h"
+#include "compiler/analysis/thread_registers.h"
 #include "compiler/dialect/tgpu.h"
-#include "compiler/passes/layout_preference.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/shared_buffer.h"
-#include "compiler/passes/thread_registers.h"
 #include "compiler/remarks.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

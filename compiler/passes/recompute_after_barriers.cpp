@@ -13,9 +13,9 @@
 //      first-level cache, does not wait in registers at all: it is read once more.
 //   4. Where too many are left, a remark says by how much.
 #include "compiler/analysis/memory_access.h"
+#include "compiler/analysis/thread_registers.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/thread_registers.h"
 #include "compiler/remarks.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -1,4 +1,4 @@
-#include "compiler/passes/layout_classes.h"
+#include "compiler/analysis/layout_classes.h"
 
 #include "compiler/dialect/atomic.h"
 #include "compiler/dialect/tgpu.h"

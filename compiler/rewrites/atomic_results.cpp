@@ -1,12 +1,12 @@
 // An atomic is executed once per element, by the element's canonical owner. Where a layout replicates elements, the
 // other holders, of all CTAs, get the old value through shared memory; a scalar is the case of one element that every
 // thread holds. They get it where it is first used, so that until then nobody waits for memory.
-#include "compiler/passes/atomic_results.h"
+#include "compiler/rewrites/atomic_results.h"
 
 #include "compiler/dialect/atomic.h"
+#include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
-#include "compiler/passes/layout_attr.h"
-#include "compiler/passes/messages.h"
+#include "compiler/rewrites/messages.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 
 using namespace mlir;

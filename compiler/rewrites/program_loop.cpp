@@ -1,4 +1,4 @@
-#include "compiler/passes/program_loop.h"
+#include "compiler/rewrites/program_loop.h"
 
 #include "compiler/analysis/memory_access.h"
 #include "compiler/dialect/tile.h"
