@@ -252,7 +252,8 @@ inline LaunchArguments launch_arguments(const std::vector<DeclaredArgument>& dec
                                         const std::vector<ligerdsl_kernel_arg_t>& args) {
   std::vector<LaunchArguments::Argument> list;
   for (size_t i = 0; i < args.size(); ++i) {
-    LaunchArguments::Argument argument{declared[i].name, {}, {}, 0.0};
+    LaunchArguments::Argument argument{.name = declared[i].name};
+    argument.pointer = declared[i].kind == DeclaredArgument::Kind::pointer;
     if (const ligerdsl_tensor_t* tensor = args[i].tensor) {
       argument.dims.assign(tensor->shape, tensor->shape + tensor->ndim);
       argument.strides.assign(argument.dims.size(), 1);
@@ -260,7 +261,8 @@ inline LaunchArguments launch_arguments(const std::vector<DeclaredArgument>& dec
         argument.strides[axis - 1] = argument.strides[axis] * argument.dims[axis];
       if (tensor->strides) argument.strides.assign(tensor->strides, tensor->strides + tensor->ndim);
     }
-    argument.number = args[i].kind == LIGERDSL_ARG_INTEGER ? static_cast<double>(args[i].integer) : args[i].number;
+    if (args[i].kind == LIGERDSL_ARG_INTEGER) argument.integer = args[i].integer;
+    if (args[i].kind == LIGERDSL_ARG_NUMBER) argument.number = args[i].number;
     list.push_back(std::move(argument));
   }
   return LaunchArguments(std::move(list));
