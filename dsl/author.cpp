@@ -140,7 +140,8 @@ int32_t launch_kernel(size_t index, const char* settings, const ligerdsl_author_
     std::vector<LaunchArguments::Argument> list;
     for (size_t i = 0; i < n_arguments; ++i) {
       const ligerdsl_author_argument a = sized<ligerdsl_author_argument>(arguments, i);
-      LaunchArguments::Argument argument{a.name, {}, {}, a.number};
+      LaunchArguments::Argument argument{.name = a.name, .number = a.number, .pointer = a.is_pointer != 0};
+      if (a.is_integer) argument.integer = a.integer;
       if (a.rank > 0) {
         argument.dims.assign(a.dims, a.dims + a.rank);
         argument.strides.assign(a.strides, a.strides + a.rank);
@@ -181,8 +182,10 @@ class LoadedKernel : public AnyKernel {
   Launch launch(const MetaValues& meta, const LaunchArguments& arguments) const override {
     std::vector<ligerdsl_author_argument> list;
     for (const LaunchArguments::Argument& a : arguments.all()) {
+      const double number = a.integer ? static_cast<double>(*a.integer) : a.number;
       list.push_back({sizeof(ligerdsl_author_argument), a.name.c_str(), static_cast<int32_t>(a.dims.size()),
-                      a.dims.data(), a.strides.data(), a.number});
+                      a.dims.data(), a.strides.data(), number, a.integer.has_value(), a.pointer,
+                      a.integer.value_or(0)});
     }
     ligerdsl_author_launch launch{};
     launch.struct_size = sizeof launch;

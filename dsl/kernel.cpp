@@ -2,6 +2,7 @@
 #include "ligerdsl/dsl/kernel.h"
 
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 
 namespace ligerdsl {
@@ -82,6 +83,16 @@ const LaunchArguments::Argument& LaunchArguments::find(const std::string& name) 
   throw Error("error: launch rule: there is no argument '" + name + "'");
 }
 
+const LaunchArguments::Argument& LaunchArguments::find_scalar(const std::string& name) const {
+  const Argument& argument = find(name);
+  if (argument.pointer) throw Error("error: launch rule: argument '" + name + "' is a pointer, expected a scalar");
+  if (!argument.dims.empty())
+    throw Error("error: launch rule: argument '" + name + "' is a view of rank " +
+                std::to_string(argument.dims.size()) + ", expected a scalar; its sizes are dim(\"" + name +
+                "\", axis)");
+  return argument;
+}
+
 namespace {
 
 int64_t at_axis(const std::string& name, const std::vector<int64_t>& values, int axis) {
@@ -103,10 +114,17 @@ int64_t LaunchArguments::stride(const std::string& view, int axis) const {
   return at_axis(view, find(view).strides, axis);
 }
 int64_t LaunchArguments::integer(const std::string& scalar) const {
-  return static_cast<int64_t>(number(scalar));
+  const Argument& argument = find_scalar(scalar);
+  if (argument.integer) return *argument.integer;
+  constexpr double kLimit = 9223372036854775808.0;  // 2^63
+  const double value = argument.number;
+  if (value >= -kLimit && value < kLimit && value == std::trunc(value)) return static_cast<int64_t>(value);
+  throw Error("error: launch rule: argument '" + scalar + "' is " + detail::number_text(value) +
+              ", which is no integer of 64 bits; ask for its number()");
 }
 double LaunchArguments::number(const std::string& scalar) const {
-  return find(scalar).number;
+  const Argument& argument = find_scalar(scalar);
+  return argument.integer ? static_cast<double>(*argument.integer) : argument.number;
 }
 
 Registry& Registry::global() {

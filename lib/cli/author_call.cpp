@@ -133,8 +133,9 @@ AuthorCall::AuthorCall(const AnyKernel& kernel, const std::vector<std::string>& 
 LaunchArguments AuthorCall::launch_arguments() const {
   std::vector<LaunchArguments::Argument> list;
   for (const AuthorArgument& argument : arguments_) {
-    const double number = is_float(argument.type.dtype) ? argument.number : static_cast<double>(argument.integer);
-    list.push_back({argument.name, argument.shape, strides_of(argument.shape), number});
+    list.push_back({argument.name, argument.shape, strides_of(argument.shape), argument.number});
+    list.back().pointer = argument.type.kind == TypeKind::ptr;
+    if (!argument.is_memory() && is_integer(argument.type.dtype)) list.back().integer = argument.integer;
   }
   return LaunchArguments(std::move(list));
 }

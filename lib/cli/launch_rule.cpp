@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "lib/cli/generated.h"
 #include "lib/cli/launch_settings.h"
 #include "lib/cli/nearest.h"
 #include "lib/cli/numbers.h"
@@ -44,11 +45,27 @@ std::vector<int64_t> given_shape(const Settings& settings, const std::string& na
   return digits ? parse_shape(name, found->second) : given_shape(settings, found->second, depth + 1);
 }
 
+// A scalar's value, or how many elements are behind a pointer.
+void set_number(const Settings& settings, const program::Type& type, int64_t open, LaunchArguments::Argument* one) {
+  const auto given = settings.find(one->name);
+  const bool is_given = given != settings.end();
+  one->pointer = type.kind == program::TypeKind::ptr;
+  if (one->pointer) {
+    one->dims = is_given ? parse_shape(one->name, given->second) : std::vector<int64_t>{open};
+    one->strides.assign(one->dims.size(), 1);
+  } else if (is_float(type.dtype)) {
+    one->number = is_given ? parse_scalar_real(one->name, type.dtype, given->second) : static_cast<double>(open);
+  } else {
+    const int64_t stand_in = std::min(open, limits_of(type.dtype).high);
+    one->integer = is_given ? parse_scalar_integer(one->name, type.dtype, given->second) : stand_in;
+  }
+}
+
 LaunchArguments arguments_of(const program::Program& program, const Settings& settings, int64_t open) {
   std::vector<LaunchArguments::Argument> arguments;
   for (const program::Argument& argument : program.arguments) {
     const program::Type& type = program.values[argument.value];
-    LaunchArguments::Argument one{.name = argument.name, .dims = {}, .strides = {}, .number = 0};
+    LaunchArguments::Argument one{.name = argument.name};
     if (type.kind == program::TypeKind::view) {
       one.dims = given_shape(settings, argument.name);
       if (one.dims.empty()) one.dims = type.shape;
@@ -61,8 +78,7 @@ LaunchArguments arguments_of(const program::Program& program, const Settings& se
       for (size_t i = one.strides.size(); i-- > 0; stride *= static_cast<uint64_t>(one.dims[i]))
         one.strides[i] = static_cast<int64_t>(stride);
     } else {
-      const auto given = settings.find(argument.name);
-      one.number = given == settings.end() ? static_cast<double>(open) : parse_real(argument.name, given->second);
+      set_number(settings, type, open, &one);
     }
     arguments.push_back(std::move(one));
   }

@@ -61,6 +61,14 @@ const Kernel<TestMeta> kBusyKernel{.name = "busy_kernel",
                                    }};
 LIGERDSL_REGISTER_KERNEL(kBusyKernel);
 
+// As many programs as a scalar says.
+const Kernel<TestMeta> kAskingKernel{
+    .name = "asking_kernel",
+    .description = "the same",
+    .build = build,
+    .launch = [](const TestMeta&, const LaunchArguments& a) { return Launch{.grid = {a.integer("n")}}; }};
+LIGERDSL_REGISTER_KERNEL(kAskingKernel);
+
 std::string message_of(const std::function<void()>& code) {
   try {
     code();
@@ -141,6 +149,28 @@ TEST(LaunchArguments, UnknownNamesAndAxesAreNamed) {
   EXPECT_EQ(message_of([&] { arguments.dim("x", 2); }), "error: launch rule: axis 2 is outside argument 'x' of rank 2");
 }
 
+TEST(LaunchArguments, ScalarsAreAskedForExactly) {
+  const int64_t odd = (int64_t{1} << 53) + 1;  // no double
+  const LaunchArguments arguments({{"x", {4, 8}, {8, 1}, 0.0},
+                                   {.name = "n", .integer = odd},
+                                   {"f", {}, {}, 1e300},
+                                   {"half", {}, {}, 0.5},
+                                   {"two", {}, {}, 2.0},
+                                   {.name = "p", .pointer = true}});
+  EXPECT_EQ(arguments.integer("n"), odd);
+  EXPECT_EQ(arguments.integer("two"), 2);
+  EXPECT_EQ(arguments.number("f"), 1e300);
+  EXPECT_EQ(arguments.number("n"), 0x1p53);
+  EXPECT_EQ(message_of([&] { arguments.integer("x"); }),
+            "error: launch rule: argument 'x' is a view of rank 2, expected a scalar; its sizes are dim(\"x\", axis)");
+  EXPECT_NE(message_of([&] { arguments.number("x"); }).find("is a view of rank 2"), std::string::npos);
+  EXPECT_EQ(message_of([&] { arguments.number("p"); }),
+            "error: launch rule: argument 'p' is a pointer, expected a scalar");
+  EXPECT_EQ(message_of([&] { arguments.integer("f"); }),
+            "error: launch rule: argument 'f' is 1e+300, which is no integer of 64 bits; ask for its number()");
+  EXPECT_NE(message_of([&] { arguments.integer("half"); }).find("'half' is 0.5"), std::string::npos);
+}
+
 TEST(Author, TheTableGivesTheSameKernels) {
   auto kernels = kernels_of(author_table());
   ASSERT_EQ(kernels.size(), Registry::global().all().size());
@@ -189,7 +219,7 @@ TEST(Author, SmallerStructsAreFilledAsFarAsTheyGo) {
   const ligerdsl_author_table& table = *author_table();
   const size_t known = offsetof(ligerdsl_author_launch, no_alias);
   const int64_t dims[1] = {100}, strides[1] = {1};
-  const ligerdsl_author_argument out{sizeof(ligerdsl_author_argument), "out", 1, dims, strides, 0};
+  const ligerdsl_author_argument out{sizeof(ligerdsl_author_argument), "out", 1, dims, strides, 0, 0, 0, 0};
   const auto launch_of = [&](size_t index, ligerdsl_author_launch* launch) {
     launch->struct_size = known;
     launch->no_alias = 77;
@@ -208,6 +238,22 @@ TEST(Author, SmallerStructsAreFilledAsFarAsTheyGo) {
   EXPECT_EQ(launch.no_alias, 77);
 }
 
+TEST(Author, ScalarsAndPointersCross) {
+  const auto kernels = kernels_of(author_table());
+  const AnyKernel& kernel = *kernels[2];
+  ASSERT_EQ(kernel.name(), "asking_kernel");
+  const int64_t odd = (int64_t{1} << 53) + 1;
+  EXPECT_EQ(kernel.launch({}, LaunchArguments({{.name = "n", .integer = odd}})).grid[0], odd);
+  EXPECT_EQ(kernel.launch({}, LaunchArguments({{"n", {}, {}, 3.0}})).grid[0], 3);
+  EXPECT_NE(message_of([&] {
+              kernel.launch({}, LaunchArguments({{"n", {7}, {1}, 0.0}}));
+            }).find("is a view of rank 1"),
+            std::string::npos);
+  EXPECT_NE(
+      message_of([&] { kernel.launch({}, LaunchArguments({{.name = "n", .pointer = true}})); }).find("is a pointer"),
+      std::string::npos);
+}
+
 TEST(Author, ArgumentsOfALaterVersionAreRead) {
   struct Later {
     ligerdsl_author_argument known;
@@ -215,8 +261,8 @@ TEST(Author, ArgumentsOfALaterVersionAreRead) {
   };
   const ligerdsl_author_table& table = *author_table();
   const int64_t dims[1] = {5000}, strides[1] = {1};
-  const Later arguments[2] = {{{sizeof(Later), "in", 1, dims, strides, 0}, -1},
-                              {{sizeof(Later), "out", 1, dims, strides, 0}, -1}};
+  const Later arguments[2] = {{{sizeof(Later), "in", 1, dims, strides, 0, 0, 0, 0}, -1},
+                              {{sizeof(Later), "out", 1, dims, strides, 0, 0, 0, 0}, -1}};
   ligerdsl_author_launch launch{};
   launch.struct_size = sizeof launch;
   ligerdsl_author_bytes error{};

@@ -13,10 +13,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -53,11 +55,26 @@ concept ListsFields = requires(Meta meta, MetaReader reader) {
   meta.visit(reader);
 };
 
+// The bytes of a Meta whose whole value lies in them; what is between its fields is 0 where the compiler can say so.
+template <class Meta>
+std::string bytes_of(const Meta& meta) {
+  static_assert(std::is_trivially_copyable_v<Meta>);
+  alignas(Meta) char copy[sizeof(Meta)];
+  std::memcpy(copy, &meta, sizeof meta);
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_clear_padding)
+  __builtin_clear_padding(reinterpret_cast<Meta*>(copy));
+#endif
+#endif
+  return std::string(copy, sizeof copy);
+}
+
 }  // namespace detail
 
 // A kernel on a context, which must outlive it. Any number of threads may launch at the same time. Compiled kernels are
-// found by the fields of Meta (a Meta without `visit` is recorded anew at every launch and found by its program) and by
-// what the launch rule says beside the grid.
+// found by the program that was recorded and by what the launch rule says beside the grid. A Meta with `visit` that is
+// trivially copyable is recorded once for each value of its fields, of those too that `visit` does not list; it must not
+// point to what changes. Any other Meta is recorded at every launch.
 template <class Meta>
 class KernelLauncher {
  public:
@@ -93,34 +110,39 @@ class KernelLauncher {
 
   Ready prepare_launch(const Meta& meta, const std::vector<NamedArg>& named, ligerdsl_stream_t stream) {
     const std::lock_guard lock(mutex_);
-    std::string key;
-    const Recorded& recorded = find_recorded(meta, &key);
+    const Recorded& recorded = find_recorded(meta);
     Ready ready{nullptr, {}, detail::in_order(kernel_.name, recorded.arguments, named)};
     const Launch launch = kernel_.launch(meta, detail::launch_arguments(recorded.arguments, ready.args));
     const std::vector<int32_t> grid = detail::launch_grid(kernel_.name, launch);
     std::copy(grid.begin(), grid.end(), ready.grid);
-    ready.compiled = find_compiled(key, recorded, launch);
+    ready.compiled = find_compiled(recorded, launch);
     if (!recorded.arguments.empty() && recorded.arguments.front().hidden) add_tickets(&ready, stream);
     return ready;
   }
 
-  const Recorded& find_recorded(const Meta& meta, std::string* key) {
-    std::string program;
-    if constexpr (detail::ListsFields<Meta>) {
-      for (const MetaField& field : meta_fields(meta)) *key += field.value + "\n";
+  const Recorded& find_recorded(const Meta& meta) {
+    if constexpr (detail::ListsFields<Meta> && std::is_trivially_copyable_v<Meta>) {
+      std::string key = detail::bytes_of(meta);
+      for (const MetaField& field : meta_fields(meta)) key += field.value + "\n";  // what they say may lie elsewhere
+      const auto found = known_.find(key);
+      if (found != known_.end()) return *found->second;
+      constexpr size_t kMostKnown = 4096;  // bytes between fields can make any number of one value
+      if (known_.size() == kMostKnown) known_.clear();
+      return *known_.emplace(std::move(key), &record_now(meta)).first->second;
     } else {
-      *key = program = program_bytes(kernel_, meta);
+      return record_now(meta);
     }
-    auto found = recorded_.find(*key);
-    if (found == recorded_.end()) {
-      if (program.empty()) program = program_bytes(kernel_, meta);
-      std::vector<DeclaredArgument> arguments = arguments_of(program);
-      found = recorded_.emplace(*key, Recorded{std::move(program), std::move(arguments)}).first;
-    }
-    return found->second;
   }
 
-  std::shared_ptr<Compiled> find_compiled(const std::string& key, const Recorded& recorded, const Launch& launch) {
+  const Recorded& record_now(const Meta& meta) {
+    std::string program = program_bytes(kernel_, meta);
+    const auto found = recorded_.find(program);
+    if (found != recorded_.end()) return found->second;
+    Recorded recorded{program, arguments_of(program)};
+    return recorded_.emplace(std::move(program), std::move(recorded)).first->second;
+  }
+
+  std::shared_ptr<Compiled> find_compiled(const Recorded& recorded, const Launch& launch) {
     ligerdsl_kernel_options_t options = kernel_options();
     options.num_warps = launch.num_warps;
     options.num_ctas = launch.num_ctas;
@@ -130,7 +152,7 @@ class KernelLauncher {
     options.no_alias = launch.no_alias ? 1 : 0;
     const std::vector<int> resources = {options.num_warps,       options.num_ctas,      options.num_stages,
                                         options.min_ctas_per_sm, options.max_registers, options.no_alias};
-    std::shared_ptr<Compiled>& compiled = compiled_[{key, resources}];
+    std::shared_ptr<Compiled>& compiled = compiled_[{&recorded, resources}];
     if (!compiled) compiled.reset(new Compiled{CompiledKernel(context_, recorded.program, options), {}});
     return compiled;
   }
@@ -150,8 +172,9 @@ class KernelLauncher {
   const Context& context_;
   Kernel<Meta> kernel_;
   std::mutex mutex_;
-  std::map<std::string, Recorded> recorded_;
-  std::map<std::pair<std::string, std::vector<int>>, std::shared_ptr<Compiled>> compiled_;
+  std::map<std::string, Recorded> recorded_;      // by the program
+  std::map<std::string, const Recorded*> known_;  // by the Meta
+  std::map<std::pair<const Recorded*, std::vector<int>>, std::shared_ptr<Compiled>> compiled_;
 };
 
 // The same launch on host memory, program after program by the reference interpreter: what a compiled kernel's results
@@ -229,7 +252,8 @@ inline LaunchArguments launch_arguments(const std::vector<DeclaredArgument>& dec
                                         const std::vector<ligerdsl_kernel_arg_t>& args) {
   std::vector<LaunchArguments::Argument> list;
   for (size_t i = 0; i < args.size(); ++i) {
-    LaunchArguments::Argument argument{declared[i].name, {}, {}, 0.0};
+    LaunchArguments::Argument argument{.name = declared[i].name};
+    argument.pointer = declared[i].kind == DeclaredArgument::Kind::pointer;
     if (const ligerdsl_tensor_t* tensor = args[i].tensor) {
       argument.dims.assign(tensor->shape, tensor->shape + tensor->ndim);
       argument.strides.assign(argument.dims.size(), 1);
@@ -237,7 +261,8 @@ inline LaunchArguments launch_arguments(const std::vector<DeclaredArgument>& dec
         argument.strides[axis - 1] = argument.strides[axis] * argument.dims[axis];
       if (tensor->strides) argument.strides.assign(tensor->strides, tensor->strides + tensor->ndim);
     }
-    argument.number = args[i].kind == LIGERDSL_ARG_INTEGER ? static_cast<double>(args[i].integer) : args[i].number;
+    if (args[i].kind == LIGERDSL_ARG_INTEGER) argument.integer = args[i].integer;
+    if (args[i].kind == LIGERDSL_ARG_NUMBER) argument.number = args[i].number;
     list.push_back(std::move(argument));
   }
   return LaunchArguments(std::move(list));

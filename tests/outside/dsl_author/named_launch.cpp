@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <ligerdsl/launch.hpp>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 using namespace ligerdsl;
@@ -50,6 +51,36 @@ const Kernel<PlainMeta> plain_kernel{
     .description = "the same",
     .build = [](KernelBuilder& k, const PlainMeta& m) { shift(k, {.block = m.block}); },
     .launch = [](const PlainMeta& m,
+                 const LaunchArguments& a) { return Launch{.grid = {ceil_div(a.dim("y", 0), m.block)}}; }};
+
+// `visit` leaves out what `build` reads.
+struct UnlistedMeta {
+  int64_t block = 128;
+  int32_t more = 0;
+  template <class V>
+  void visit(V&& v) {
+    v("block", block);
+  }
+};
+// The same, with a value that lies outside the object.
+struct UnlistedTextMeta : UnlistedMeta {
+  std::string sign = "+";
+};
+
+template <class Meta>
+const Kernel<Meta> unlisted_kernel{
+    .name = "unlisted",
+    .description = "y = x + more, or x - more",
+    .build =
+        [](KernelBuilder& k, const Meta& m) {
+          ++recorded;
+          View y = k.view("y", i32, {dyn}), x = k.view("x", i32, {dyn});
+          Scalar i = k.program_id(0);
+          int more = m.more;
+          if constexpr (std::is_same_v<Meta, UnlistedTextMeta>) more = m.sign == "-" ? -more : more;
+          y.partition({m.block}).store({i}, x.partition({m.block}).load({i}) + more);
+        },
+    .launch = [](const Meta& m,
                  const LaunchArguments& a) { return Launch{.grid = {ceil_div(a.dim("y", 0), m.block)}}; }};
 
 bool fail(const std::string& text) {
@@ -104,6 +135,21 @@ bool launches_work() {
   KernelLauncher plain(context, plain_kernel);
   plain({}, {{"y", ty}, {"x", tx}, {"by", 4}, {"scale", 1.0f}});
   if (!is(4, 1)) return false;
+
+  recorded = 0;
+  KernelLauncher unlisted(context, unlisted_kernel<UnlistedMeta>);
+  for (int more : {5, 6, 5, 6}) {
+    unlisted({.more = more}, {{"y", ty}, {"x", tx}});
+    if (!is(more, 1)) return fail("a field that visit does not list chose another program");
+  }
+  if (recorded != 2) return fail("recorded " + std::to_string(recorded) + " times for two values");
+  KernelLauncher by_text(context, unlisted_kernel<UnlistedTextMeta>);
+  for (const char* sign : {"+", "-"}) {
+    UnlistedTextMeta meta;
+    meta.more = 7, meta.sign = sign;
+    by_text(meta, {{"y", ty}, {"x", tx}});
+    if (!is(*sign == '-' ? -7 : 7, 1)) return fail("a text that visit does not list chose another program");
+  }
 
   const Tensor square(x.data(), context.device(), LIGERDSL_I32, {10, 10});
   const Tensor floats(x.data(), context.device(), LIGERDSL_F32, {n});

@@ -25,7 +25,10 @@ typedef struct ligerdsl_author_argument {
   int32_t rank; /* of a view; 0: a scalar */
   const int64_t* dims;
   const int64_t* strides;
-  double number; /* a scalar's value */
+  double number;      /* a scalar's value */
+  int32_t is_integer; /* a scalar's value is `integer`, which `number` may round */
+  int32_t is_pointer; /* a rank of 1: the elements behind it */
+  int64_t integer;
 } ligerdsl_author_argument;
 
 /* All of ligerdsl::Launch. */

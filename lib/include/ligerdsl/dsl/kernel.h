@@ -15,6 +15,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,9 +49,11 @@ class LaunchArguments {
  public:
   struct Argument {
     std::string name;
-    std::vector<int64_t> dims;     // views
-    std::vector<int64_t> strides;  // views
-    double number = 0.0;           // scalars
+    std::vector<int64_t> dims = {};                 // views
+    std::vector<int64_t> strides = {};              // views
+    double number = 0.0;                            // scalars of float types
+    std::optional<int64_t> integer = std::nullopt;  // scalars of integer types
+    bool pointer = false;                           // it may have dims: the number of elements behind it
   };
 
   LaunchArguments() = default;
@@ -58,12 +61,13 @@ class LaunchArguments {
 
   int64_t dim(const std::string& view, int axis) const;     // a negative axis counts from the end
   int64_t stride(const std::string& view, int axis) const;  // in elements
-  int64_t integer(const std::string& scalar) const;
+  int64_t integer(const std::string& scalar) const;         // exactly; throws where it is no int64_t
   double number(const std::string& scalar) const;
   const std::vector<Argument>& all() const { return arguments_; }
 
  private:
   const Argument& find(const std::string& name) const;
+  const Argument& find_scalar(const std::string& name) const;
   std::vector<Argument> arguments_;
 };
 
