@@ -23,7 +23,8 @@ constexpr GpuArch with_name(GpuArch arch, std::string_view name) {
 //   cuda/__device/arch_traits.h (the 32 CTAs and 128 KB of the Blackwell Tuning Guide, 1.4.1.1, are not 12.0's);
 // * clusters: Hopper Tuning Guide, 1.4.1.3, and Blackwell Tuning Guide, 1.4.1.2: 8, and 16 for who asks on 9.0 and 10.0;
 // * PTX: PTX ISA 9.0, "Release Notes"; ptxas 13.0 takes each target from this version on;
-// * SMs and L2: what the driver says of the product.
+// * SMs and L2: published device properties of H200, B200 and RTX PRO 6000; of the others, and 12.0's clusters, only
+//   secondary pages were found.
 // GpuTest.ArchitectureIsAsInTheTable compares a row with its device: sm_90a with an H200 so far.
 constexpr GpuArch kSm80{.name = "sm_80",
                         .capability = 80,
