@@ -37,6 +37,14 @@ void require_condition(const Recorder& recorder, const Handle& condition, const 
   }
 }
 
+// The counter behind the last iteration, at most hi + step - 1, is a number of its type; else the loop never ends.
+void require_representable_counter(const ScalarArg& hi, const ScalarArg& step, int64_t largest, Loc loc) {
+  if (!hi.is_number || !step.is_number || hi.number.integer <= largest - (step.number.integer - 1)) return;
+  fail(loc, "for_range",
+       "hi + step - 1 must be at most " + std::to_string(largest) + ", got hi = " + std::to_string(hi.number.integer) +
+           " and a step of " + std::to_string(step.number.integer) + "; end the loop earlier, or count in i64");
+}
+
 void require_live_all(const Recorder& recorder, const std::vector<Handle>& handles, const std::string& op, Loc loc) {
   for (const Handle& handle : handles) recorder.require_live(handle, op, loc);
 }
@@ -61,6 +69,8 @@ std::vector<Handle> record_for(Recorder& recorder, const ScalarArg& lo, const Sc
   for (const ScalarArg* bound : {&lo, &hi, &step}) bounds.push_back(index_operand(recorder, *bound, op, bound->loc));
   const bool wide = bounds[0].dtype == i64 || bounds[1].dtype == i64 || bounds[2].dtype == i64;
   for (Handle& bound : bounds) bound = cast(bound, wide ? i64 : i32, loc);
+
+  require_representable_counter(hi, step, wide ? INT64_MAX : INT32_MAX, loc);
 
   require_live_all(recorder, init, op, loc);
   const std::vector<Type> carried = types_of(recorder, init);

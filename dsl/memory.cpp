@@ -273,18 +273,18 @@ Handle conform(Recorder& recorder, const Operand& operand, const Type& type, con
 
 struct Access {
   std::string op;
-  const Operand* value = nullptr;
+  std::vector<const Operand*> values;
   const Operand* mask = nullptr;
   const Operand* other = nullptr;
 };
 
-// pointer [, value] [, mask] [, other], each brought to the pointers' shape.
+// pointer [, values] [, mask] [, other], each brought to the pointers' shape.
 std::vector<Handle> access_operands(const Value& pointer, const Access& access, Attrs& attrs, Loc loc) {
   Recorder& recorder = recorder_of(pointer.handle(), access.op, loc);
   recorder.require_live(pointer.handle(), access.op, loc);
   const Type type = pointee(recorder, pointer.handle());
   std::vector<Handle> operands{pointer.handle()};
-  if (access.value) operands.push_back(conform(recorder, *access.value, type, access.op, loc));
+  for (const Operand* value : access.values) operands.push_back(conform(recorder, *value, type, access.op, loc));
   if (access.mask) {
     Type mask = type;
     mask.dtype = i1;
@@ -300,14 +300,14 @@ std::vector<Handle> access_operands(const Value& pointer, const Access& access, 
 
 Handle load_pointer(const Value& p, const Operand* mask, const Operand* other, Loc loc) {
   Attrs attrs;
-  const auto operands = access_operands(p, {"load", nullptr, mask, other}, attrs, loc);
+  const auto operands = access_operands(p, {"load", {}, mask, other}, attrs, loc);
   Recorder& recorder = *operands[0].recorder;
   return recorder.emit_one(OpCode::load, operands, pointee(recorder, operands[0]), std::move(attrs), loc);
 }
 
 void store_pointer(const Value& p, const Operand& value, const Operand* mask, Loc loc) {
   Attrs attrs;
-  const auto operands = access_operands(p, {"store", &value, mask, nullptr}, attrs, loc);
+  const auto operands = access_operands(p, {"store", {&value}, mask}, attrs, loc);
   operands[0].recorder->emit(OpCode::store, operands, {}, std::move(attrs), loc);
 }
 
@@ -321,9 +321,20 @@ Handle atomic(const Value& p, const Operand& value, const Operand* mask, AtomicK
              (kind == AtomicKind::add ? ", f16, bf16" : "") + " or f32");
   }
   Attrs attrs{{AttrKey::atomic, static_cast<int64_t>(kind)}};
-  const auto operands = access_operands(p, {op, &value, mask, nullptr}, attrs, loc);
+  const auto operands = access_operands(p, {op, {&value}, mask}, attrs, loc);
   Recorder& recorder = *operands[0].recorder;
   return recorder.emit_one(OpCode::atomic_rmw, operands, pointee(recorder, operands[0]), std::move(attrs), loc);
+}
+
+Handle compare_and_swap(const Value& p, const Operand& expected, const Operand& desired, const Operand* mask, Loc loc) {
+  const std::string op = "atomic_cas";
+  const program::Dtypes dtypes = program::info(OpCode::atomic_cas).dtypes;
+  if (!accepts(dtypes, p.dtype()))
+    fail(loc, op, std::string("there is no such atomic on ") + name(p.dtype()) + "; use " + wanted(dtypes));
+  Attrs attrs;
+  const auto operands = access_operands(p, {op, {&expected, &desired}, mask}, attrs, loc);
+  Recorder& recorder = *operands[0].recorder;
+  return recorder.emit_one(OpCode::atomic_cas, operands, pointee(recorder, operands[0]), std::move(attrs), loc);
 }
 
 }  // namespace
@@ -373,7 +384,7 @@ void store(const Ptr& p, ScalarArg value, ScalarArg mask, Loc loc) {
   store_pointer(p, value, &mask, loc);
 }
 
-#define LIGERDSL_ATOMIC(fn, kind)                                     \
+#define LIGERDSL_ATOMIC_FUNCTION(fn, kind)                            \
   Tile fn(const PtrTile& p, TileArg value, Loc loc) {                 \
     return Tile(atomic(p, value, nullptr, AtomicKind::kind, loc));    \
   }                                                                   \
@@ -387,8 +398,21 @@ void store(const Ptr& p, ScalarArg value, ScalarArg mask, Loc loc) {
     return Scalar(atomic(p, value, &mask, AtomicKind::kind, loc));    \
   }
 
-LIGERDSL_ATOMIC(atomic_add, add)
-LIGERDSL_ATOMIC(atomic_max, max)
+LIGERDSL_ATOMIC_FUNCTION(atomic_add, add)
+LIGERDSL_ATOMIC_FUNCTION(atomic_max, max)
+
+Tile atomic_cas(const PtrTile& p, TileArg expected, TileArg desired, Loc loc) {
+  return Tile(compare_and_swap(p, expected, desired, nullptr, loc));
+}
+Tile atomic_cas(const PtrTile& p, TileArg expected, TileArg desired, TileArg mask, Loc loc) {
+  return Tile(compare_and_swap(p, expected, desired, &mask, loc));
+}
+Scalar atomic_cas(const Ptr& p, ScalarArg expected, ScalarArg desired, Loc loc) {
+  return Scalar(compare_and_swap(p, expected, desired, nullptr, loc));
+}
+Scalar atomic_cas(const Ptr& p, ScalarArg expected, ScalarArg desired, ScalarArg mask, Loc loc) {
+  return Scalar(compare_and_swap(p, expected, desired, &mask, loc));
+}
 
 void assume(const Scalar& condition, Loc loc) {
   Recorder& recorder = recorder_of(condition.handle(), "assume", loc);

@@ -144,9 +144,10 @@ std::vector<Handle> Recorder::emit(OpCode code, const std::vector<Handle>& opera
   }
   if (in_combiner) require_combinable(code, results, loc);
   const auto origin = operands.empty() ? read_only.end() : read_only.find(operands[0].id);
-  const bool keeps = origin != read_only.end() && program::pointsIntoOperand(code);
+  const program::Effect effect = program::info(code).effect;
+  const bool keeps = origin != read_only.end() && effect == program::Effect::address;
   const size_t argument = origin != read_only.end() ? origin->second : 0;
-  if (origin != read_only.end() && program::writesOperand(code))
+  if (origin != read_only.end() && program::writes(effect))
     fail(loc, program::opName(code),
          "'" + program_.arguments[argument].name +
              "' is a view that was declared read_only; declare it without, or "

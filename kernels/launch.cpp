@@ -20,8 +20,9 @@ struct Writes {
     for (const Op& op : region.ops) {
       const int origin = op.operands.empty() ? -1 : argument_of[op.operands[0]];
       if (op.code == OpCode::view_ptr && origin >= 0) exposed[origin] = true;
-      if (program::pointsIntoOperand(op.code) && !op.results.empty()) argument_of[op.results[0]] = origin;
-      if (program::writesOperand(op.code)) {
+      const program::Effect effect = program::info(op.code).effect;
+      if (effect == program::Effect::address && !op.results.empty()) argument_of[op.results[0]] = origin;
+      if (program::writes(effect)) {
         if (origin >= 0)
           written[origin] = true;
         else

@@ -1,9 +1,10 @@
 #include "compiler/analysis/memory_access.h"
 
+#include "compiler/analysis/effects.h"
+#include "compiler/analysis/shared_buffer.h"
+#include "compiler/dialect/atomic.h"
+#include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
-#include "compiler/passes/layout_attr.h"
-#include "compiler/passes/messages.h"
-#include "compiler/passes/shared_buffer.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -62,6 +63,15 @@ MemoryAccess sharedAccess(Operation* op, Value buffer, bool writes) {
   return access;
 }
 
+// Whether every warp of every CTA is among those that send. Then no warp still reads a turn when the next one has come
+// from all.
+bool everyWarpSends(tgpu::SendOp send) {
+  return !send.getFromFirst() && llvm::any_of(send.getValues(), [](Value value) {
+    BitMasks redundant = layoutOf(value).redundant();
+    return redundant.warp == 0 && redundant.cta == 0;
+  });
+}
+
 // Staged tiles: both sides follow one layout.
 MemoryAccess ownAccess(Operation* op, Value buffer, bool writes) {
   MemoryAccess access = sharedAccess(op, buffer, writes);
@@ -105,7 +115,7 @@ Value leadOf(Operation* op) {
 Value pointerTile(Operation* op) {
   if (auto load = dyn_cast<tile::LoadOp>(op)) return load.getPtr();
   if (auto store = dyn_cast<tile::StoreOp>(op)) return store.getPtr();
-  if (auto atomic = dyn_cast<tile::AtomicRMWOp>(op)) return atomic.getPtr();
+  if (isAtomic(op)) return atomicOperands(op).ptr;
   return Value();
 }
 
@@ -154,35 +164,33 @@ bool assignThreadsAlike(const MemoryAccess& a, const MemoryAccess& b) {
 
 }  // namespace
 
-std::optional<MemoryAccess> memoryAccess(Operation* op) {
-  if (auto load = dyn_cast<tile::LoadTileOp>(op)) return globalAccess(op, load.getView(), true, false);
-  if (auto store = dyn_cast<tile::StoreTileOp>(op)) return globalAccess(op, store.getView(), false, true);
-  if (auto stage = dyn_cast<tgpu::StageTileOp>(op)) return globalAccess(op, stage.getView(), true, false);
-  if (auto staged = dyn_cast<tgpu::StagedTileOp>(op)) return ownAccess(op, staged.getBuffer(), false);
-  if (auto load = dyn_cast<tile::LoadOp>(op)) return globalAccess(op, load.getPtr(), true, false);
-  if (auto store = dyn_cast<tile::StoreOp>(op)) return globalAccess(op, store.getPtr(), false, true);
-  if (auto atomic = dyn_cast<tile::AtomicRMWOp>(op)) return globalAccess(op, atomic.getPtr(), true, true);
-  if (auto load = dyn_cast<tgpu::LocalLoadOp>(op)) return sharedAccess(op, load.getBuffer(), false);
-  if (auto store = dyn_cast<tgpu::LocalStoreOp>(op)) return sharedAccess(op, store.getBuffer(), true);
-  if (auto store = dyn_cast<tgpu::RemoteStoreOp>(op)) {
-    MemoryAccess access = sharedAccess(op, store.getBuffer(), true);
-    access.remote = true;
-    return access;
+FailureOr<MemoryAccesses> memoryAccesses(Operation* op) {
+  FailureOr<OperandEffects> effects = effectsOf(op);
+  if (failed(effects)) return failure();
+  MemoryAccesses accesses;
+  for (const OperandEffect& effect : *effects) {
+    // The cluster meets before it uses the memory barriers of messages.
+    if (isa<tgpu::InitMbarriersOp>(op) && isOfMessages(effect.address)) continue;
+    if (!effect.isShared())
+      accesses.push_back(globalAccess(op, effect.address, effect.reads, effect.writes));
+    else if (isa<tgpu::StageTileOp, tgpu::StagedTileOp>(op))
+      accesses.push_back(ownAccess(op, effect.address, effect.writes));
+    else
+      accesses.push_back(sharedAccess(op, effect.address, effect.writes));
+    accesses.back().remote = isa<tgpu::RemoteStoreOp>(op);
   }
-  // Fills are ordered by their memory barriers; only those are set up and read like other shared memory. The cluster
-  // meets before it uses those of messages.
-  if (auto init = dyn_cast<tgpu::InitMbarriersOp>(op); init && !isOfMessages(init.getBarriers()))
-    return sharedAccess(op, init.getBarriers(), true);
-  if (auto await = dyn_cast<tgpu::AwaitFillOp>(op)) return sharedAccess(op, await.getBarriers(), false);
-  return std::nullopt;
+  return accesses;
 }
 
-SmallVector<MemoryAccess, 2> furtherAccesses(Operation* op) {
-  if (auto stage = dyn_cast<tgpu::StageTileOp>(op)) return {ownAccess(op, stage.getBuffer(), true)};
-  SmallVector<MemoryAccess, 2> accesses;
-  if (auto send = dyn_cast<tgpu::SendOp>(op))
-    for (Value buffer : send.getSlots()) accesses.push_back(sharedAccess(op, buffer, true));
-  return accesses;
+MemoryAccess memoryAccess(tile::LoadTileOp load) {
+  return globalAccess(load, load.getView(), true, false);
+}
+
+bool mayWriteTo(Operation* op, const MemoryAccess& place) {
+  FailureOr<MemoryAccesses> accesses = memoryAccesses(op);
+  return failed(accesses) || llvm::any_of(*accesses, [&](const MemoryAccess& access) {
+           return access.writes && mayOverlap(access, place);
+         });
 }
 
 bool isOfMessages(Value buffer) {

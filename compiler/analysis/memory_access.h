@@ -1,8 +1,7 @@
 // What one op does to memory, and whether two ops need a barrier between them.
 #pragma once
 
-#include <optional>
-
+#include "compiler/dialect/tile.h"
 #include "mlir/IR/Operation.h"
 #include "mlir/IR/Value.h"
 
@@ -30,12 +29,16 @@ struct MemoryAccess {
   bool alone = false;  // no other argument reaches this memory
 };
 
-/// The access of an op on tiles that have layouts; nothing if the op touches no memory.
-std::optional<MemoryAccess> memoryAccess(mlir::Operation* op);
+using MemoryAccesses = llvm::SmallVector<MemoryAccess, 2>;
 
-/// What the op does beside memoryAccess: a tgpu.stage_tile reads global memory and writes shared memory, a tgpu.send
-/// writes several buffers.
-llvm::SmallVector<MemoryAccess, 2> furtherAccesses(mlir::Operation* op);
+/// What an op on tiles that have layouts does to memory: a tgpu.stage_tile reads global memory and writes shared memory, a
+/// tgpu.send writes several buffers. Fails, without a diagnostic, if that is unknown (effects.h).
+mlir::FailureOr<MemoryAccesses> memoryAccesses(mlir::Operation* op);
+
+MemoryAccess memoryAccess(tile::LoadTileOp load);
+
+/// Whether the op by itself may write what an access touches.
+bool mayWriteTo(mlir::Operation* op, const MemoryAccess& place);
 
 /// Whether a buffer in shared memory belongs to messages.
 bool isOfMessages(mlir::Value buffer);

@@ -1,5 +1,7 @@
 #include "compiler/dialect/tile.h"
 
+#include "compiler/dialect/atomic.h"
+
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
@@ -21,6 +23,10 @@ void TileDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "compiler/dialect/TileOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/dialect/AtomicOps.cpp.inc"
       >();
 }
 

@@ -141,6 +141,7 @@ Value Importer::math(const program::Op& op, Location loc) {
     case MathOp::tanh: return create.operator()<mlir::math::TanhOp>();
     case MathOp::erf: return create.operator()<mlir::math::ErfOp>();
     case MathOp::sigmoid: return sigmoid(loc, x);
+    case MathOp::sin: return create.operator()<mlir::math::SinOp>();
   }
   return unknown(op);
 }

@@ -140,18 +140,18 @@ void Importer::memory(const program::Op& op, Location loc) {
   unknown(op);
 }
 
+// By name: tile.<name> takes the operands in the program's order, but for atomic_rmw, which takes the value first.
 void Importer::atomic(const program::Op& op, Location loc) {
-  SmallVector<Value> operands = lookup(op.operands);
-  Value mask = op.integer(AttrKey::has_mask) ? operands.back() : Value();
-  switch (static_cast<program::AtomicOp>(op.code)) {
-    case program::AtomicOp::atomic_rmw:
-      bind(op, tile::AtomicRMWOp::create(builder, loc, typeOf(op.results[0]),
-                                         static_cast<tile::AtomicKind>(op.integer(AttrKey::atomic)), operands[1],
-                                         operands[0], mask)
-                   ->getResults());
-      return;
+  OperationState state(loc, std::string("tile.") + program::opName(op.code));
+  if (!state.name.isRegistered()) unknown(op);
+  state.addOperands(lookup(op.operands));
+  state.addTypes(typeOf(op.results[0]));
+  if (op.find(AttrKey::atomic)) {
+    std::swap(state.operands[0], state.operands[1]);
+    auto kind = static_cast<tile::AtomicKind>(op.integer(AttrKey::atomic));
+    state.addAttribute("kind", tile::AtomicKindAttr::get(builder.getContext(), kind));
   }
-  unknown(op);
+  bind(op, builder.create(state)->getResults());
 }
 
 // Combiners of the named kinds; sums may be reassociated (every reduction's order is the compiler's choice) and contracted

@@ -5,6 +5,8 @@
 //   log    x = 2^e m, m in [sqrt(1/2), sqrt(2)); log(1 + f) = f - f^2/2 + f^3 P(f)
 //   log2   the same with log2(1 + f) = f log2(e) + f^2 Q(f)
 //   tanh   |x| < 0.6: x + x^3 P(x^2); else 1 - 2 / (1 + e^2|x|) (nvptx: not where a thread has |x| < 0.6 only)
+//   sin    x = q pi/2 + r, |r| <= pi/4, by three products where |x| < 2^15, else by 96 bits of 2/pi, those that decide
+//          the last two bits of q and what follows them; then sin r = r + r^3 S(r^2) or cos r = 1 - r^2/2 + r^4 C(r^2)
 //   erf    |x| < 0.92: x + x P(x^2); else 1 - 2^Q(|x|)
 #include "compiler/math/expand_math.h"
 
@@ -58,6 +60,7 @@ class Expander {
   Value tanh(Value x);
   Value erf(Value x);
   Value rsqrt(Value x);
+  Value sin(Value x);
   // x / y to a few ulp; y is 1 or more, so that a GPU need not scale it.
   Value quotient(Value x, Value y) {
     if (gpu) return mul(x, intrinsic("llvm.nvvm.rcp.approx.ftz.f", y));
@@ -158,6 +161,16 @@ class Expander {
     auto factor = [&](Value m) { return fromBits(addInt(shiftLeft(m, 23), i(0x3f800000))); };
     return mul(mul(value, factor(half)), factor(subInt(n, half)));
   }
+  // x = quarters pi/2 + rest, |rest| <= pi/4; of the integer `quarters` only the last two bits count.
+  struct Turn {
+    Value quarters, rest;
+  };
+  Turn smallTurn(Value x);  // 0 <= x < kLargeAngle
+  Turn largeTurn(Value x);  // kLargeAngle <= x
+  Value sinOf(Turn turn);   // of the angle
+  Value shiftRightUnsigned(Value x, Value n) { return arith::ShRUIOp::create(b, x, n); }
+  Value and_(Value x, Value y) { return arith::AndIOp::create(b, x, y); }
+  Value xor_(Value x, Value y) { return arith::XOrIOp::create(b, x, y); }
   // x = 2^exponent (1 + fraction), fraction in [sqrt(1/2) - 1, sqrt(2) - 1), for positive finite x.
   std::pair<Value, Value> split(Value x);
   // `result` where x is positive and finite, else the limits that all logarithms share.
@@ -312,6 +325,80 @@ Value Expander::rsqrt(Value x) {
   return arith::DivFOp::create(b, f(1.0f), math::SqrtOp::create(b, x));
 }
 
+// pi/2 as a sum of three floats.
+constexpr float kHalfPi[] = {1.57079637e+00f, -4.37113883e-08f, -1.71512451e-15f};
+constexpr float kLargeAngle = 32768.0f;
+
+// Up to 2^15 quarters the first product is subtracted without a rounding error.
+Expander::Turn Expander::smallTurn(Value x) {
+  Value rounded = fma(x, f(6.36619772e-01f), f(kRounder));
+  Value n = sub(rounded, f(kRounder));
+  Value rest = x;
+  for (float part : kHalfPi) rest = fma(n, f(-part), rest);
+  return {bits(rounded), rest};
+}
+
+// x = m 2^(e - 31) with a 32-bit m. In 64 bits of x 2/pi, which begin at the bit worth 2, everything above has gone; of
+// 2/pi take part the 96 bits from the one worth 2^(33 - e) on, which lie in four words, the first of them that of e - 1.
+Expander::Turn Expander::largeTurn(Value x) {
+  constexpr uint32_t kTwoOverPi[] = {0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041};
+  auto word = [&](uint32_t value) { return i(static_cast<int32_t>(value)); };
+  Value at = subInt(shiftRight(bits(x), 23), i(128));  // e - 1, 14 to 127 (x is not negative)
+  Value m = arith::OrIOp::create(b, shiftLeft(bits(x), 8), word(0x80000000u));
+  Value first = shiftRight(at, 5), by = and_(at, i(31)), rest = subInt(i(31), by);
+  SmallVector<Value> words;
+  for (int k = 0; k < 4; ++k) {
+    Value picked = word(kTwoOverPi[k]);
+    for (int from = 1; from < 4; ++from) {
+      Value here = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, first, i(from));
+      picked = select(here, word(kTwoOverPi[k + from]), picked);
+    }
+    words.push_back(picked);
+  }
+  auto window = [&](int k) -> Value {
+    Value high = arith::ShLIOp::create(b, words[k], by);
+    return arith::OrIOp::create(b, high, shiftRightUnsigned(shiftRightUnsigned(words[k + 1], i(1)), rest));
+  };
+  auto product = [&](Value y) { return arith::MulUIExtendedOp::create(b, m, y); };
+  auto middle = product(window(1));
+  Value low = addInt(middle.getLow(), product(window(2)).getHigh());
+  Value carry =
+      arith::ExtUIOp::create(b, integer, arith::CmpIOp::create(b, arith::CmpIPredicate::ult, low, middle.getLow()));
+  Value high = addInt(addInt(middle.getHigh(), arith::MulIOp::create(b, m, window(0))), carry);
+  // The nearest quarter, and the signed rest in units of 2^-32: 24 bits that a float holds, 8 and 32 more.
+  Value quarters = shiftRightUnsigned(addInt(high, i(0x20000000)), i(30));
+  Value signedRest = arith::OrIOp::create(b, shiftLeft(high, 2), shiftRightUnsigned(low, i(30)));
+  Value tail = arith::UIToFPOp::create(b, type, shiftLeft(low, 2));
+  Value next = arith::UIToFPOp::create(b, type, and_(signedRest, i(0xff)));
+  Value lead = mul(arith::SIToFPOp::create(b, type, and_(signedRest, i(~0xff))), f(0x1p-32f));
+  Value small = fma(tail, f(0x1p-64f), mul(next, f(0x1p-32f)));
+  return {quarters, fma(lead, f(kHalfPi[0]), fma(lead, f(kHalfPi[1]), mul(small, f(kHalfPi[0]))))};
+}
+
+Value Expander::sinOf(Turn turn) {
+  auto [quarters, r] = turn;
+  Value square = mul(r, r);
+  Value s = polynomial(square, {-1.666666716e-01f, 8.333331905e-03f, -1.984008268e-04f, 2.724931392e-06f});
+  Value c = polynomial(square, {4.166666418e-02f, -1.388830016e-03f, 2.454743662e-05f});
+  Value sine = fma(mul(r, square), s, r);
+  Value cosine = fma(mul(square, square), c, fma(square, f(-0.5f), f(1.0f)));
+  Value odd = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, and_(quarters, i(1)), i(0));
+  return fromBits(xor_(bits(select(odd, cosine, sine)), shiftLeft(and_(quarters, i(2)), 30)));
+}
+
+Value Expander::sin(Value x) {
+  Value magnitude = math::AbsFOp::create(b, x);
+  const auto any = [&] {
+    Value isLarge = arith::CmpFOp::create(b, Predicate::OGE, magnitude, f(kLargeAngle));
+    const Turn near = smallTurn(magnitude), far = largeTurn(magnitude);
+    const Value sine = sinOf({select(isLarge, far.quarters, near.quarters), select(isLarge, far.rest, near.rest)});
+    return select(compare(Predicate::OLT, magnitude, kInfinity), sine, f(kNan));
+  };
+  Value sine = whereAll(
+      magnitude, kLargeAngle, [&] { return sinOf(smallTurn(magnitude)); }, any);
+  return fromBits(xor_(bits(sine), and_(bits(x), i(std::numeric_limits<int32_t>::min()))));
+}
+
 using Expansion = Value (Expander::*)(Value);
 
 Expansion expansionOf(Operation* op) {
@@ -322,6 +409,7 @@ Expansion expansionOf(Operation* op) {
   if (isa<math::TanhOp>(op)) return &Expander::tanh;
   if (isa<math::ErfOp>(op)) return &Expander::erf;
   if (isa<math::RsqrtOp>(op)) return &Expander::rsqrt;
+  if (isa<math::SinOp>(op)) return &Expander::sin;
   return nullptr;
 }
 

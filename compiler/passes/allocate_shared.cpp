@@ -10,10 +10,10 @@
 //      with.
 //
 // The function's `tgpu.shared_bytes` is the end of the highest buffer.
+#include "compiler/analysis/shared_buffer.h"
+#include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
-#include "compiler/passes/layout_attr.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/shared_buffer.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 

@@ -15,14 +15,14 @@
 // Old values of atomics are sent to all holders of replicated elements (atomic_results.h).
 #include <numeric>
 
+#include "compiler/analysis/layout_classes.h"
+#include "compiler/analysis/layout_preference.h"
+#include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/layout/conversion.h"
-#include "compiler/passes/atomic_results.h"
-#include "compiler/passes/layout_attr.h"
-#include "compiler/passes/layout_classes.h"
-#include "compiler/passes/layout_preference.h"
 #include "compiler/passes/passes.h"
 #include "compiler/remarks.h"
+#include "compiler/rewrites/atomic_results.h"
 
 using namespace mlir;
 

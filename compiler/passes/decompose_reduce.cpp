@@ -15,10 +15,10 @@
 //
 // A scan is converted to a layout whose axis lies within one warp, scanned there, and converted back. Tiles that are
 // scanned are not cut among CTAs.
+#include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
-#include "compiler/passes/layout_attr.h"
-#include "compiler/passes/merge_reductions.h"
 #include "compiler/passes/passes.h"
+#include "compiler/rewrites/merge_reductions.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 

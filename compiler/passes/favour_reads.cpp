@@ -12,8 +12,8 @@
 // hint to instructions that the GPU refuses.
 #include "compiler/dialect/tile.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/program_loop.h"
 #include "compiler/remarks.h"
+#include "compiler/rewrites/program_loop.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;

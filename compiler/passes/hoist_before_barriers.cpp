@@ -10,8 +10,8 @@
 //
 // Messages are left alone: what moved before them would delay their sending, and the norms' backward on clusters, whose
 // threads have all their registers in use before they send, would spill.
+#include "compiler/analysis/thread_registers.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/thread_registers.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"

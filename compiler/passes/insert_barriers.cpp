@@ -23,9 +23,10 @@
 // received.
 #include <utility>
 
+#include "compiler/analysis/effects.h"
 #include "compiler/analysis/memory_access.h"
+#include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
-#include "compiler/passes/layout_attr.h"
 #include "compiler/passes/passes.h"
 #include "llvm/ADT/MapVector.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -98,8 +99,8 @@ class Inserter {
 
  private:
   void addAll(Operation& op, Pending& pending) {
-    if (std::optional<MemoryAccess> access = memoryAccess(&op)) add(*access, pending);
-    for (const MemoryAccess& access : furtherAccesses(&op)) add(access, pending);
+    const FailureOr<MemoryAccesses> accesses = memoryAccesses(&op);
+    for (const MemoryAccess& access : *accesses) add(access, pending);  // known: the pass has asked
   }
 
   void add(const MemoryAccess& access, Pending& pending) {
@@ -204,6 +205,7 @@ class TgpuInsertBarriersPass : public PassWrapper<TgpuInsertBarriersPass, Operat
   StringRef getDescription() const override { return "Separate conflicting accesses of different threads"; }
 
   void runOnOperation() override {
+    if (failed(verifyEffects(getOperation()))) return signalPassFailure();
     Pending pending;
     const bool cluster = getOperation()->hasAttr(kNumCtasAttr);
     for (Block& block : getOperation().getBody()) Inserter(cluster).walk(block, pending);

@@ -30,11 +30,11 @@
 // A row that is not kept, or only in part, is a remark.
 //
 // On a cluster a slot of each CTA holds the CTA's part of a block: one of as many equal stretches as there are CTAs.
+#include "compiler/analysis/shared_buffer.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/program_loop.h"
-#include "compiler/passes/resident_row.h"
-#include "compiler/passes/shared_buffer.h"
 #include "compiler/remarks.h"
+#include "compiler/rewrites/program_loop.h"
+#include "compiler/rewrites/resident_row.h"
 #include "llvm/ADT/MapVector.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -12,12 +12,12 @@
 //
 // Buffers are row-major. Where two layouts walk the tile along different dimensions (a transposition), rows are padded
 // by one vector so that the lanes of a column access spread over the banks.
+#include "compiler/analysis/shared_buffer.h"
+#include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/layout/conversion.h"
-#include "compiler/passes/layout_attr.h"
-#include "compiler/passes/messages.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/shared_buffer.h"
+#include "compiler/rewrites/messages.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -15,11 +15,12 @@
 //      follow each other do not ask.
 //
 // docs/architecture.md says why this is right whatever runs before or after.
+#include "compiler/analysis/effects.h"
+#include "compiler/analysis/thread_registers.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/program_loop.h"
-#include "compiler/passes/thread_registers.h"
 #include "compiler/remarks.h"
+#include "compiler/rewrites/program_loop.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
@@ -29,12 +30,6 @@ using namespace mlir;
 
 namespace ligerdsl::compiler {
 namespace {
-
-bool touchesOnlyShared(Operation* op) {
-  return isa<tgpu::LocalAllocOp, tgpu::LocalStoreOp, tgpu::LocalLoadOp, tgpu::BarrierOp, tgpu::InitMbarriersOp,
-             tgpu::AwaitFillOp, tgpu::FenceCopiesOp, tgpu::RemoteStoreOp, tgpu::SendOp, tgpu::ReceiveOp,
-             tgpu::ClusterBarrierOp, tgpu::ClusterArriveOp, tgpu::ClusterWaitOp>(op);
-}
 
 // Whether other kernels may see what this op, without its regions, does, or it what they do.
 bool mayTouchGlobal(Operation* op) {

@@ -31,12 +31,12 @@
 // partitions and share an index that differs from iteration to iteration: the store is at iv, the load at iv + n step.
 //
 // A load that does not qualify, and a loop that gets fewer stages than it asked for, is a remark.
+#include "compiler/analysis/layout_preference.h"
 #include "compiler/analysis/memory_access.h"
+#include "compiler/analysis/shared_buffer.h"
+#include "compiler/analysis/thread_registers.h"
 #include "compiler/dialect/tgpu.h"
-#include "compiler/passes/layout_preference.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/shared_buffer.h"
-#include "compiler/passes/thread_registers.h"
 #include "compiler/remarks.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -108,17 +108,17 @@ class LoopPrefetcher {
   }
 
  private:
-  // An atomic, if the loop talks to other programs: it may announce what a later load reads.
+  // An atomic, or an op with unknown effects, if the loop may talk to other programs: it may announce what a later load reads.
   Operation* collectWrites() {
     Operation* atomic = nullptr;
     loop.getBody()->walk([&](Operation* op) {
-      auto access = memoryAccess(op);
-      if (!access || !access->writes) return WalkResult::advance();
-      if (access->atomic) {
+      FailureOr<MemoryAccesses> accesses = memoryAccesses(op);
+      if (failed(accesses) || llvm::any_of(*accesses, [](const MemoryAccess& access) { return access.atomic; })) {
         atomic = op;
         return WalkResult::interrupt();
       }
-      writes.push_back(*access);
+      for (const MemoryAccess& access : *accesses)
+        if (access.writes) writes.push_back(access);
       return WalkResult::advance();
     });
     return atomic;
@@ -176,7 +176,7 @@ class LoopPrefetcher {
     bool follows = false;
     for (Value index : positionOf(load))
       if (!addSlice(index, slice, follows)) return Reach::none;
-    MemoryAccess access = *memoryAccess(load);
+    MemoryAccess access = memoryAccess(load);
     for (const MemoryAccess& write : writes) {
       if (follows ? staysBehind(write, access, load) : !mayOverlap(write, access)) continue;
       whyNotAhead = "the store at " + placeOf(write.op) +

@@ -2,7 +2,7 @@
 //
 // Small tiles are printed element by element with their owners; of larger ones the basis vectors and what follows from
 // them: registers per thread, vector width, replication.
-#include "compiler/passes/layout_attr.h"
+#include "compiler/dialect/layout_attr.h"
 #include "compiler/passes/passes.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -13,9 +13,9 @@
 //      first-level cache, does not wait in registers at all: it is read once more.
 //   4. Where too many are left, a remark says by how much.
 #include "compiler/analysis/memory_access.h"
+#include "compiler/analysis/thread_registers.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/thread_registers.h"
 #include "compiler/remarks.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -41,7 +41,7 @@ bool staysInMemory(Value value) {
   if (value.getDefiningOp<tgpu::StagedTileOp>()) return true;
   auto load = value.getDefiningOp<tile::LoadTileOp>();
   auto loop = load ? dyn_cast<scf::ForOp>(load->getParentOp()) : scf::ForOp();
-  return loop && memoryAccess(load)->readOnly && (!load.getLead() || loop.isDefinedOutsideOfLoop(load.getLead())) &&
+  return loop && memoryAccess(load).readOnly && (!load.getLead() || loop.isDefinedOutsideOfLoop(load.getLead())) &&
          llvm::all_of(load.getIndices(), [&](Value index) { return loop.isDefinedOutsideOfLoop(index); });
 }
 

@@ -70,6 +70,8 @@ double evaluate(MathOp code, double x) {
       return std::erf(x);
     case MathOp::sigmoid:
       return 1.0 / (1.0 + std::exp(-x));
+    case MathOp::sin:
+      return std::sin(x);
   }
   return kNoValue;
 }

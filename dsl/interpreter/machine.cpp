@@ -179,10 +179,14 @@ void Machine::for_range(const Op& op) {
   if (step <= 0) fail(op, "the step must be positive, got " + std::to_string(step));
   const Region& body = op.regions[0];
   copy_values(op.operands, body.arguments, 3, 1);
+  const bool wide = type(op.operands[0]).dtype == i64;
+  const int64_t last = (wide ? INT64_MAX : INT32_MAX) - step;
   for (int64_t i = lo; i < hi; i += step) {
     data(body.arguments[0]).integer = {i};
     copy_values(run_ops(body), body.arguments, 0, 1);
-    if (i > INT64_MAX - step) break;
+    if (i > last)
+      fail(op, "the counter " + std::to_string(i) + " plus the step " + std::to_string(step) + " passes the end of " +
+                   (wide ? "i64" : "i32: give a bound or the step as i64"));
   }
   copy_values(body.arguments, op.results, 1, 0);
 }

@@ -189,6 +189,9 @@ T updated(const Op& op, AtomicOp code, T old, const std::vector<T>& operands) {
           }
           return old > operands[0] ? old : operands[0];
       }
+      break;
+    case AtomicOp::atomic_cas:
+      return old == operands[0] ? operands[1] : old;
   }
   return old;
 }

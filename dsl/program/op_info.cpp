@@ -202,14 +202,6 @@ bool fitsCombiner(OpCode code) {
   return isElementwise(code) || code == OpCode::constant || code == OpCode::yield;
 }
 
-bool writesOperand(OpCode code) {
-  return writes(info(code).effect);
-}
-
-bool pointsIntoOperand(OpCode code) {
-  return info(code).effect == Effect::address;
-}
-
 bool isElementwise(OpCode code) {
   switch (info(code).family) {
     case Family::elementwise:

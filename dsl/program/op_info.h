@@ -162,10 +162,6 @@ bool isElementwise(OpCode code);  // cast, select, add ... sigmoid
 // Whether it may stand in a combiner, with scalars: elementwise, a constant, the yield.
 bool fitsCombiner(OpCode code);
 
-// Memory behind the first operand: whether the op may write it, and whether the op's result points into it too.
-bool writesOperand(OpCode code);
-bool pointsIntoOperand(OpCode code);
-
 inline constexpr int64_t kMaxTileElements = int64_t{1} << 20;
 
 // Whether the program is a loop over programs (KernelBuilder::by_tickets): then its first two arguments are the tickets

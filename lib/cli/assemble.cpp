@@ -4,10 +4,13 @@
 
 #include <fstream>
 #include <iterator>
+#include <regex>
 #include <vector>
 
 #include "lib/cli/deferred_signals.h"
+#include "lib/cli/examine.h"
 #include "lib/cli/output.h"
+#include "runtime/resource_remarks.h"
 #include "runtime/status.h"
 #include "runtime/subprocess.h"
 #include "runtime/temporary_folder.h"
@@ -53,6 +56,27 @@ std::string assemble(const std::string& ptx, const std::string& arch, const std:
   if (stage == "resources") return log;
   if (stage == "sass") return run_tool({"cuobjdump", "--dump-sass", output}, signals);
   return read_file(output);
+}
+
+runtime::KernelResources reported_resources(const program::Artifact& artifact, const std::string& report) {
+  const auto number = [&](const char* pattern) {
+    std::smatch found;
+    return std::regex_search(report, found, std::regex(pattern)) ? std::stoi(found[1]) : 0;
+  };
+  runtime::KernelResources resources{.registers = number("Used ([0-9]{1,6}) registers"),
+                                     .spill_bytes = number("([0-9]{1,9}) bytes spill stores"),
+                                     .shared_bytes = artifact.shared_bytes,
+                                     .threads = artifact.threads,
+                                     .cluster = artifact.cluster};
+  if (const program::GpuArch* arch = program::find_gpu_arch(artifact.arch); arch && resources.registers > 0)
+    resources.ctas_per_sm =
+        runtime::ctas_that_fit(*arch, resources.threads, resources.registers, resources.shared_bytes);
+  return resources;
+}
+
+std::optional<runtime::KernelResources> assembled_resources(const program::Artifact& artifact) {
+  if (find_program("ptxas").empty()) return std::nullopt;
+  return reported_resources(artifact, assemble(artifact.code, artifact.arch, "resources"));
 }
 
 }  // namespace ligerdsl::cli

@@ -18,6 +18,7 @@
 #include "program/print.h"
 #include "program/serialize.h"
 #include "runtime/reproducer.h"
+#include "runtime/resource_remarks.h"
 
 namespace ligerdsl::cli {
 
@@ -63,7 +64,15 @@ std::vector<Recorded> record(const Globals& globals, const CompileRequest& reque
 }
 
 std::vector<program::Remark> remarks_of(runtime::CompilerLibrary& compiler, const Recorded& recorded) {
-  return program::parseArtifact(compiler.compile(recorded.program, program::serialize(recorded.options))).remarks;
+  const program::Artifact artifact =
+      program::parseArtifact(compiler.compile(recorded.program, program::serialize(recorded.options)));
+  std::vector<program::Remark> remarks = artifact.remarks;
+  if (artifact.target != program::Target::nvptx) return remarks;
+  if (const auto resources = assembled_resources(artifact)) {
+    for (program::Remark& remark : runtime::resource_remarks(artifact, *resources, recorded.options.min_ctas_per_sm))
+      remarks.push_back(std::move(remark));
+  }
+  return remarks;
 }
 
 std::string text_of(const std::vector<program::Remark>& remarks) {

@@ -28,19 +28,6 @@ bool is_program(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0;
 }
 
-// The file that a name without a slash stands for, or nothing.
-std::string find_program(const std::string& name) {
-  const char* variable = std::getenv("PATH");
-  const std::string folders = variable ? variable : "";
-  for (size_t begin = 0; begin < folders.size();) {
-    const size_t end = std::min(folders.find(':', begin), folders.size());
-    const std::string path = folders.substr(begin, end - begin) + "/" + name;
-    if (end > begin && is_program(path)) return path;
-    begin = end + 1;
-  }
-  return "";
-}
-
 std::string remedy_of(CacheFault fault, const std::string& path) {
   constexpr const char* elsewhere = "set LIGERDSL_CACHE_DIR to a folder of yours";
   switch (fault) {
@@ -111,6 +98,19 @@ Finding examine_program(const std::string& name, const std::string& use, const s
 }
 
 }  // namespace
+
+// The file that a name without a slash stands for, or nothing.
+std::string find_program(const std::string& name) {
+  const char* variable = std::getenv("PATH");
+  const std::string folders = variable ? variable : "";
+  for (size_t begin = 0; begin < folders.size();) {
+    const size_t end = std::min(folders.find(':', begin), folders.size());
+    const std::string path = folders.substr(begin, end - begin) + "/" + name;
+    if (end > begin && is_program(path)) return path;
+    begin = end + 1;
+  }
+  return "";
+}
 
 Finding try_out(const std::string& subject, bool needed, const std::function<std::string()>& look) {
   try {

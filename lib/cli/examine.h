@@ -32,6 +32,9 @@ Finding examine_compile_worker(const runtime::CompilerLibrary& compiler);
 Finding examine_cblas();
 Finding examine_cublaslt();
 
+// The program's path, found in PATH; empty: there is none.
+std::string find_program(const std::string& name);
+
 // Programs of PATH that a command uses: ptxas, cuobjdump, gnuplot.
 std::vector<Finding> examine_programs();
 

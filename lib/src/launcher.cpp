@@ -11,6 +11,7 @@
 #include "lib/src/failure.h"
 #include "program/serialize.h"
 #include "runtime/log.h"
+#include "runtime/resource_remarks.h"
 
 namespace ligerdsl::lib {
 
@@ -28,9 +29,13 @@ bool read_only(size_t arg, const std::vector<ArgPromise>& promises, const std::v
 }
 
 // Once per kernel, whether it was compiled or came from a cache.
-void log_remarks(const program::Artifact& artifact) {
+void log_remarks(const runtime::LoadedKernel& kernel, int min_ctas_per_sm) {
   if (!runtime::log_enabled(runtime::LogLevel::debug)) return;
-  for (const program::Remark& remark : artifact.remarks) {
+  const program::Artifact& artifact = kernel.artifact();
+  std::vector<program::Remark> remarks = artifact.remarks;
+  for (program::Remark& remark : runtime::resource_remarks(artifact, kernel.resources(), min_ctas_per_sm))
+    remarks.push_back(std::move(remark));
+  for (const program::Remark& remark : remarks) {
     const std::string line = artifact.entry + ": " + to_string(remark);
     runtime::log_once(runtime::LogLevel::debug, line, line);
   }
@@ -116,7 +121,7 @@ Launcher::Launcher(Context& context, const program::Program& program, const Laun
   };
   generic_ = load(kernels::Variant::any);
   if (context.machine().is_gpu()) aligned_ = load(kernels::Variant::aligned);
-  log_remarks(fastest().artifact());
+  log_remarks(fastest(), launch.min_ctas_per_sm);
 }
 
 void Launcher::Pack::report_generic(const BoundTensor& tensor) const {

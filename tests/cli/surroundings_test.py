@@ -130,7 +130,7 @@ for word; do
   [ "$last" = -o ] && printf 'a cubin\\0of bytes' > "$word"
   last="$word"
 done
-echo "ptxas info: Used 7 registers"
+echo "ptxas info: ${FAKE_REPORT:-Used 7 registers}"
 """
 FAKE_CUOBJDUMP = """#!/bin/sh
 echo "dump of"; cat "$2"
@@ -160,6 +160,14 @@ def tools():
     expect(lines[0].startswith("700 ") and lines[0].endswith(" directory") and lines[1].startswith("600 ") and lines[2] == "1", f"{lines}")
     code, _, errors = run(["compile", "vector_add", "--target", "sm_90a", "--emit", "cubin"], env=fakes, preexec_fn=lambda: os.umask(0o777))
     expect(code == 0 and is_empty(temporary), f"umask 777: {code}\n{errors}")
+
+    # Spills are a remark where there is a ptxas to count them.
+    spills = "64 bytes stack frame, 40 bytes spill stores, 44 bytes spill loads ptxas info : Used 255 registers"
+    code, output, errors = emit("remarks", FAKE_REPORT=spills)
+    expect(code == 0 and b"remark: [resources] each thread spills 40 bytes" in output and b"255 registers" in output, f"{code} {output}\n{errors}")
+    for without in ({}, {"FAKE_REPORT": spills, "PATH": "/nowhere"}):
+        code, output, errors = emit("remarks", **without)
+        expect(code == 0 and b"[resources]" not in output, f"{without}: {code} {output}\n{errors}")
 
     # A folder's name is a name, whatever a shell would make of it.
     (folder / "x;touch pwned;").mkdir()

@@ -282,6 +282,9 @@ TEST(Interpreter, UndefinedBehaviourIsAnErrorWithTheAuthorsLine) {
          "assume: the assumption does not hold");
   expect(failing([](KernelBuilder&, Tile x) { assume_divisible(sum(x).to(i32), 2); }), __LINE__,
          "assume_divisible: 3 is not a multiple of 2");
+  expect(
+      failing([](KernelBuilder& k, Tile) { k.for_range(0, k.constant(INT32_MAX - 1, i32), 1 << 30, [](Scalar) {}); }),
+      __LINE__ - 1, "for_range: the counter 1073741824 plus the step 1073741824 passes the end of i32");
   KernelBuilder k("wild");
   Ptr p = k.ptr("p", f32);
   load(p + 4);

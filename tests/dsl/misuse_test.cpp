@@ -138,9 +138,11 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { store(k.ptr("p", f32), k.constant(1, i32)); }, "store: expected f32, got i32; convert it with .to(f32)"},
     {__LINE__, [](KernelBuilder& k) { store(k.ptr("p", f32) + k.arange(8), tile(k, {16})); }, "store: shapes [16] and [8] do not broadcast in dim 0"},
     {__LINE__, [](KernelBuilder& k) { atomic_max(k.ptr("p", bf16), 1); }, "atomic_max: there is no such atomic on bf16; use i32, i64 or f32"},
+    {__LINE__, [](KernelBuilder& k) { atomic_cas(k.ptr("p", f32), 1, 2); }, "atomic_cas: there is no such atomic on f32; use i32 or i64"},
     {__LINE__, [](KernelBuilder& k) { atomic_add(k.ptr("p", i8), 1); }, "atomic_add: there is no such atomic on i8; use i32, i64, f16, bf16 or f32"},
     // Control flow.
     {__LINE__, [](KernelBuilder& k) { k.for_range(0, 4, 0, [](Scalar) {}); }, "for_range: the step must be a positive integer"},
+    {__LINE__, [](KernelBuilder& k) { k.for_range(0, INT32_MAX, 2, [](Scalar) {}); }, "for_range: hi + step - 1 must be at most 2147483647"},
     {__LINE__, [](KernelBuilder& k) { k.for_range(0, 4.5, 1, [](Scalar) {}); }, "for_range: the number 4.5 is a float"},
     {__LINE__, [](KernelBuilder& k) { k.for_range(0, k.constant(2, i8), 1, [](Scalar) {}); }, "for_range: an index must be i32 or i64, got i8; convert it with .to(i32)"},
     {__LINE__, [](KernelBuilder& k) { k.for_range(0, 4, 1, unrolled(-1), [](Scalar) {}); }, "for_range: num_stages and unroll are 0 (automatic) or positive"},

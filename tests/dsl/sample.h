@@ -26,7 +26,8 @@ inline program::Program every_op() {
   Tile lt = bits < i % 5 / 2;
   Tile m = where(lt && !(i == 3), t, -t);
   m = fma(m, t, 1.0f) + min(max(t, 0.0f), m) - clamp(m, -1, 1) * abs(floor(ceil(t)));
-  m = exp(m) + exp2(m) + log(m) + log2(m) + sqrt(m) + rsqrt(m) + tanh(m) + erf(m) + sigmoid(m) + fast_div(m, t) / 2;
+  m = exp(m) + exp2(m) + log(m) + log2(m) + sqrt(m) + rsqrt(m) + tanh(m) + erf(m) + sigmoid(m) + sin(m) +
+      fast_div(m, t) / 2;
   Tile r = m.reshape({64, 8}).permute({1, 0});
   r = cumsum(r, 1);
   auto [prefix] = scan(
@@ -45,6 +46,7 @@ inline program::Program every_op() {
   store(p, old, at > 1);
   atomic_add(p, 1);
   atomic_max(table + 5, load(table), flag);
+  atomic_cas(p, old, 2);
   Ptr base = v.ptr();
   device_print("total ", {total, at});
 

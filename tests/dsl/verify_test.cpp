@@ -41,11 +41,19 @@ void set(Op& op, AttrKey key, AttrValue value) {
   op.attrs.push_back({key, value});
 }
 
+Scalar add(const Ptr& p, const Scalar& value) {
+  return atomic_add(p, value);
+}
+Scalar swap(const Ptr& p, const Scalar& value) {
+  return atomic_cas(p, value, value);
+}
+
 // The builder records none on such memory.
-Program atomic_add_on(DType dtype) {
+template <class Atomic>
+Program atomic_on(DType dtype, Atomic atomic) {
   KernelBuilder k("atomic");
   Ptr p = k.ptr("p", i32);
-  atomic_add(p, load(p));
+  atomic(p, load(p));
   Program program = k.finish();
   for (Type& type : program.values) type.dtype = dtype;
   return program;
@@ -81,8 +89,10 @@ const Defect kDefects[] = {
     {"does not take the attribute fast", on(OpCode::erf, [](Op& op, Program&) { set(op, AttrKey::fast, int64_t{1}); })},
     {"no operation of number 4711", on(OpCode::erf, [](Op& op, Program&) { op.code = static_cast<OpCode>(4711); })},
     {"the mask is i1", on(OpCode::atomic_rmw, [](Op& op, Program&) { set(op, AttrKey::has_mask, int64_t{1}); op.operands.resize(2); op.operands.push_back(op.operands[1]); })},
-    {"no such atomic", [](Program& p) { p = atomic_add_on(DType::i8); }},
-    {"no such atomic", [](Program& p) { p = atomic_add_on(DType::bf16); set(*find(p.body, OpCode::atomic_rmw), AttrKey::atomic, static_cast<int64_t>(AtomicKind::max)); }},
+    {"no such atomic", [](Program& p) { p = atomic_on(DType::i8, add); }},
+    {"no such atomic", [](Program& p) { p = atomic_on(DType::bf16, add); set(*find(p.body, OpCode::atomic_rmw), AttrKey::atomic, static_cast<int64_t>(AtomicKind::max)); }},
+    {"no such atomic", [](Program& p) { p = atomic_on(DType::f32, swap); }},
+    {"takes 3 operands", on(OpCode::atomic_cas, [](Op& op, Program&) { op.operands.pop_back(); })},
     {"takes 2 operands", on(OpCode::add, [](Op& op, Program&) { op.operands.pop_back(); })},
     {"has 1 results", on(OpCode::add, [](Op& op, Program&) { op.results.clear(); })},
     {"used before its definition", on(OpCode::add, [](Op& op, Program&) { op.operands[0] = op.results[0]; })},

@@ -191,7 +191,7 @@ class BuilderFuzz {
     const Ptr p = any(pointers_);
     const PtrTile many = any(pointer_tiles_);
     const Tile value = of({p.dtype()}, &BuilderFuzz::tile);
-    switch (pick(10)) {
+    switch (pick(11)) {
       case 0: return keep(p + index());
       case 1:
       case 2: return keep(p + offset());
@@ -201,13 +201,14 @@ class BuilderFuzz {
       case 6: return store(many, operand(value), condition());
       case 7: return store(p, once_in(2) ? number() : ScalarArg(scalar()), test());
       case 8: return keep(atomic_add(many, operand(value)));
+      case 9: return keep(atomic_cas(many, operand(value), operand(value), condition()));
       default: return keep(atomic_max(many, operand(value), condition()));
     }
   }
   void unary() {
     const Tile x = tile();
     const Scalar s = scalar();
-    switch (pick(22)) {
+    switch (pick(23)) {
       case 0: return keep(abs(x));
       case 1: return keep(floor(x));
       case 2: return keep(exp(x));
@@ -228,6 +229,7 @@ class BuilderFuzz {
       case 17: return keep(softmax(x, pick(4) - 1));
       case 18: return keep(silu(x));
       case 19: return keep(s.to(dtype()));
+      case 20: return keep(sin(x));
       default: return keep(x.to(dtype()));
     }
   }

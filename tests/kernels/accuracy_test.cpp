@@ -63,6 +63,7 @@ const Function kFunctions[] = {
     FUNCTION(tanh, std::tanh(x), kBounded),
     FUNCTION(erf, std::erf(x), kBounded),
     FUNCTION(sigmoid, logistic(x), kBounded),
+    FUNCTION(sin, std::sin(x), kTwoUlp),
     FUNCTION(abs, std::fabs(x), kExact),
     FUNCTION(floor, std::floor(x), kExact),
     FUNCTION(ceil, std::ceil(x), kExact),

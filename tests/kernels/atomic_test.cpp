@@ -45,6 +45,48 @@ TEST(Atomics, TicketsAreTakenOnce) {
   }
 }
 
+// Each program marks the row's free places with its number plus one; those that it gets are those that were 0.
+void claim(KernelBuilder& k, const Meta& m) {
+  View places = k.view("places", i32, {m.width}), got = k.view("got", i32, {dyn, m.width});
+  Scalar number = k.program_id(0);
+  Tile at = k.arange(m.width);
+  Tile before = atomic_cas(places.ptr() + at, 0, number + 1, at % kPrograms <= number);
+  got.partition({squeeze, m.width}).store({number, 0}, (at % kPrograms <= number && before == 0).to(i32));
+}
+
+TEST(Atomics, APlaceIsClaimedOnce) {
+  for (int64_t width : {1, 8, 96, 2048}) {
+    Tensor places(i32, {width}), got(i32, {kPrograms, width});
+    places.fill(Values(width, 0));
+    backend().run(operation(claim, {width}), kPrograms, Arguments().tensor("places", places).tensor("got", got));
+    for (int64_t i = 0; i < width; ++i) {
+      const auto owner = static_cast<int64_t>(places.get(i)) - 1;
+      ASSERT_GE(owner, i % kPrograms) << width << ": masked off, or nobody came";
+      ASSERT_LT(owner, kPrograms) << width;
+      for (int64_t p = 0; p < kPrograms; ++p) ASSERT_EQ(got.get(p * width + i), p == owner) << width;
+    }
+  }
+}
+
+// A lock-free maximum of i64 by one scalar per program: begins with a guess and tries until nobody came in between.
+void raise(KernelBuilder& k, const Meta&) {
+  View most = k.view("most", i64, {1});
+  Scalar own = (k.program_id(0) * 7 % 5).to(i64) * 1000000007;
+  k.while_(
+      carry(k.constant(0, i64), k.constant(1, i1)), [](Scalar, Scalar again) { return again; },
+      [&](Scalar seen, Scalar) {
+        Scalar found = atomic_cas(most.ptr(), seen, max(seen, own));
+        return carry(found, found != seen);
+      });
+}
+
+TEST(Atomics, ALoopOfSwapsIsAMaximum) {
+  Tensor most(i64, {1});
+  most.fill(Values(1, -1));
+  backend().run(operation(raise, {}), kPrograms, Arguments().tensor("most", most));
+  EXPECT_EQ(most.get(0), 4.0 * 1000000007);
+}
+
 // Counts how often each of 16 numbers occurs; the old values are those of some order.
 void count(KernelBuilder& k, const Meta& m) {
   View numbers = k.view("numbers", i32, {dyn, m.width}), counts = k.view("counts", i32, {16});

@@ -4,6 +4,7 @@
 #include "runtime/disk_cache.h"
 #include "runtime/driver.h"
 #include "runtime/measure.h"
+#include "runtime/resource_remarks.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {
@@ -27,6 +28,43 @@ TEST_F(CudaDeviceTest, Describes) {
   const program::CompileOptions options = device->base_options();
   EXPECT_EQ(options.target, program::Target::nvptx);
   EXPECT_EQ(options.ptx_version, 90);
+}
+
+TEST_F(CudaDeviceTest, WhatTheMachineCodeCostsIsARemark) {
+  auto device = fake_gpu(folder.path());
+  const auto remarks = [&](int min_ctas_per_sm) {
+    const auto kernel = device->load("plain", device->base_options());
+    return resource_remarks(kernel->artifact(), kernel->resources(), min_ctas_per_sm);
+  };
+  EXPECT_TRUE(remarks(8).empty());
+  device.reset();  // and with it what it has loaded
+  fake_cuda().set_function(255, 120, 3);
+  device = fake_gpu(folder.path());
+  EXPECT_EQ(remarks(3).size(), 1u);
+  const auto both = remarks(4);
+  ASSERT_EQ(both.size(), 2u);
+  EXPECT_EQ(to_string(both[0]).substr(0, 75),
+            "remark: [resources] each thread spills 120 bytes to local memory beside its");
+  EXPECT_NE(
+      both[1].text.find("min_ctas_per_sm = 4 is not reached: an SM holds 3 CTAs of 128 threads with 255 registers"),
+      std::string::npos)
+      << both[1].text;
+  // The compiler has said so, and local memory that holds variables is not only of spills.
+  program::Artifact artifact;
+  artifact.remarks = {{.pass = "place-tiles", .text = "min_ctas_per_sm = 4 is not reached: a CTA takes ..."}};
+  artifact.code = ".local .align 8 .b8 __local_depot0[8];";
+  EXPECT_TRUE(resource_remarks(artifact, {.registers = 64, .spill_bytes = 8, .ctas_per_sm = 3}, 4).empty());
+}
+
+// As an SM of an H200 has them.
+TEST(CtasThatFit, ByWhatAnSmHas) {
+  const program::GpuArch& arch = *program::find_gpu_arch("sm_90a");
+  EXPECT_EQ(ctas_that_fit(arch, 256, 32, 0), 8) << "threads";
+  EXPECT_EQ(ctas_that_fit(arch, 32, 16, 0), 32) << "CTAs";
+  EXPECT_EQ(ctas_that_fit(arch, 256, 64, 0), 4) << "registers";
+  EXPECT_EQ(ctas_that_fit(arch, 256, 65, 0), 3) << "registers of a warp come in units";
+  EXPECT_EQ(ctas_that_fit(arch, 1024, 255, 0), 0) << "too many registers";
+  EXPECT_EQ(ctas_that_fit(arch, 128, 32, 56 * 1024), 4) << "shared memory, and 1 KiB of the system's";
 }
 
 TEST_F(CudaDeviceTest, LaunchPacksSlotsAndGeometry) {

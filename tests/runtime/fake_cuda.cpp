@@ -34,6 +34,7 @@ struct State {
   int64_t calls = 0, fail_at = 0;
   Result fail_result = 0, sticky = 0;
   bool capturing = false;
+  int registers = 32, local_bytes = 0, ctas_per_sm = 8;
   std::map<std::string_view, int64_t> by_name;  // names are literals: counting a known function takes no memory
   std::set<void*> objects;                      // from malloc
   std::map<void*, size_t> memory;               // those that are device memory, with their bytes
@@ -302,7 +303,9 @@ API cuModuleGetFunction(Function* function, Module module, const char* name) {
 }
 API cuFuncGetAttribute(int* value, int attribute, Function) {
   ENTER("cuFuncGetAttribute", true);
-  *value = attribute == function_registers ? 32 : 0;
+  std::lock_guard lock(state().mutex);
+  *value = attribute == function_registers ? state().registers : 0;
+  if (attribute == function_local_bytes) *value = state().local_bytes;
   return success;
 }
 API cuFuncSetAttribute(Function, int attribute, int value) {
@@ -313,7 +316,8 @@ API cuFuncSetAttribute(Function, int attribute, int value) {
 }
 API cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function, int, size_t) {
   ENTER("cuOccupancyMaxActiveBlocksPerMultiprocessor", true);
-  *blocks = 8;
+  std::lock_guard lock(state().mutex);
+  *blocks = state().ctas_per_sm;
   return success;
 }
 API cuOccupancyMaxActiveClusters(int* clusters, Function, const LaunchConfig* config) {
@@ -481,6 +485,7 @@ void reset() {
   s.calls = s.fail_at = 0;
   s.fail_result = s.sticky = 0;
   s.capturing = s.launched = false;
+  s.registers = 32, s.local_bytes = 0, s.ctas_per_sm = 8;
   s.function_count = 0;
   s.by_name.clear();
   for (void* object : s.objects) free(object);
@@ -523,6 +528,9 @@ extern "C" __attribute__((visibility("default"))) const FakeCudaControl fake_cud
     },
     [](int result) { locked([&](State& s) { s.sticky = result; }); },
     [](bool capturing) { locked([&](State& s) { s.capturing = capturing; }); },
+    [](int registers, int local_bytes, int ctas_per_sm) {
+      locked([&](State& s) { s.registers = registers, s.local_bytes = local_bytes, s.ctas_per_sm = ctas_per_sm; });
+    },
     [] { return locked([](State& s) { return s.calls; }); },
     [](const char* function) {
       return locked([&](State& s) { return s.by_name.contains(function) ? s.by_name.at(function) : 0; });

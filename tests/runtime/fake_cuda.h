@@ -14,6 +14,8 @@ struct FakeCudaControl {
   // Every later launch, copy and synchronisation returns this, as after an illegal address.
   void (*set_sticky)(int result);
   void (*set_capturing)(bool capturing);
+  // What every function takes, and how many CTAs of it an SM holds. At first 32, 0 and 8.
+  void (*set_function)(int registers, int local_bytes, int ctas_per_sm);
   int64_t (*call_count)();
   // Calls of this function since reset.
   int64_t (*calls_of)(const char* function);

@@ -1,5 +1,6 @@
 #include "compiler/target/cpu/alias.h"
 
+#include "compiler/analysis/effects.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/Matchers.h"
 
@@ -27,9 +28,7 @@ int AliasFacts::rootOf(Value pointer) const {
 }
 
 Value AliasFacts::addressOf(Operation* access) {
-  return TypeSwitch<Operation*, Value>(access)
-      .Case<tile::LoadTileOp, tile::StoreTileOp>([](auto op) { return op.getView(); })
-      .Case<tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp>([](auto op) { return op.getPtr(); });
+  return effectsOf(access)->front().address;
 }
 
 int64_t AliasFacts::classOf(int root) const {

@@ -12,7 +12,7 @@ class AliasFacts {
 
   /// The kernel argument that a view, pointer or tile of pointers is based on; -1 when several may be.
   int rootOf(mlir::Value pointer) const;
-  /// The pointer or view operand of a load, store or atomic.
+  /// The pointer or view operand of an op that reads or writes memory.
   static mlir::Value addressOf(mlir::Operation* access);
 
   bool mayAlias(mlir::Operation* a, mlir::Operation* b) const;

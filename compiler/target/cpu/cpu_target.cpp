@@ -1,5 +1,6 @@
 #include "compiler/target/cpu/cpu_target.h"
 
+#include "compiler/analysis/effects.h"
 #include "compiler/math/expand_math.h"
 #include "compiler/target/cpu/backend.h"
 #include "compiler/target/cpu/jit.h"
@@ -133,6 +134,7 @@ LogicalResult compileForCpu(ModuleOp module, const program::CompileOptions& opti
 
   artifact.entry = "ligerdsl_" + kernel.getName().str();
   {
+    if (failed(verifyEffects(kernel)) || failed(cpu::verifySinks(kernel))) return failure();
     cpu::sinkIntoBranches(kernel);
     cpu::Plan plan(kernel);
     artifact.arena_bytes = plan.arenaBytes();

@@ -1,4 +1,5 @@
 // Addresses, guards, and the loads and stores of registers.
+#include "compiler/dialect/atomic.h"
 #include "compiler/target/cpu/lowering.h"
 
 using namespace mlir;
@@ -80,7 +81,9 @@ TileAccess TileLowering::prepare(Operation* op) {
     access.strides.push_back(view.strides[k]);
     Value rest = b.createOrFold<arith::MinSIOp>(loc, sub(dim, begin), size);
     rest = b.createOrFold<arith::MaxSIOp>(loc, rest, i64(0));
-    Value extent = b.createOrFold<arith::SelectOp>(loc, less(index, i64(0)), i64(0), rest);
+    // The product of an i64 index may wrap around: then the sign of `begin` keeps what it touches within the view.
+    Value sign = throughCasts(indices[k]).getType().isInteger(64) ? begin : index;
+    Value extent = b.createOrFold<arith::SelectOp>(loc, less(sign, i64(0)), i64(0), rest);
     IntegerAttr known;
     bool whole = matchPattern(extent, m_Constant(&known)) && known.getInt() == sizes[k];
     access.extents.push_back(whole ? Value() : extent);
@@ -135,9 +138,9 @@ void TileLowering::lowerScalarAccess(Operation* op) {
     store({toPointer(scalar(scatter.getPtr()))}, scatter.getValue().getType(), scalar(scatter.getValue()),
           maskOf(scatter.getMask()), 1, 0);
   } else {
-    auto rmw = cast<tile::AtomicRMWOp>(op);
-    Value mask = rmw.getMask() ? scalar(rmw.getMask()) : Value();
-    scalars[rmw.getResult()] = atomic(rmw, toPointer(scalar(rmw.getPtr())), scalar(rmw.getValue()), mask);
+    const AtomicOperands operands = atomicOperands(op);
+    Value mask = operands.mask ? scalar(operands.mask) : Value();
+    scalars[op->getResult(0)] = atomic(op, toPointer(scalar(operands.ptr)), scalarsOf(operands.values), mask);
   }
 }
 

@@ -1,4 +1,5 @@
 // The entry's frame: argument slots, the loop over programs, scalar code and control flow.
+#include "compiler/dialect/atomic.h"
 #include "compiler/target/cpu/lowering.h"
 
 using namespace mlir;
@@ -183,7 +184,7 @@ void TileLowering::lowerOp(Operation* op) {
 
 void TileLowering::lowerScalar(Operation* op) {
   if (isa<tile::AssumeOp>(op)) return;
-  if (isa<tile::LoadTileOp, tile::StoreTileOp, tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp>(op))
+  if (isa<tile::LoadTileOp, tile::StoreTileOp, tile::LoadOp, tile::StoreOp>(op) || isAtomic(op))
     return lowerScalarAccess(op);
   if (auto print = dyn_cast<tile::PrintOp>(op)) return lowerPrint(print);
   Value value;

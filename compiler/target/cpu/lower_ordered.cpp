@@ -1,4 +1,5 @@
 // Scans, atomics and prints: nests of their own, always guarded.
+#include "compiler/dialect/atomic.h"
 #include "compiler/target/cpu/lowering.h"
 
 using namespace mlir;
@@ -12,8 +13,8 @@ void TileLowering::lowerOrdered(Operation* op, ArrayRef<int64_t> shape) {
     lowerScan(scan);
   } else {
     openNest(shape, -1);
-    if (auto rmw = dyn_cast<tile::AtomicRMWOp>(op))
-      lowerAtomic(rmw);
+    if (isAtomic(op))
+      lowerAtomic(op);
     else
       lowerPrint(cast<tile::PrintOp>(op));
   }
@@ -61,30 +62,30 @@ void TileLowering::lowerScan(tile::ScanOp op) {
 //===-- Atomics ----------------------------------------------------------------------------------===//
 
 // Elements in row-major order, so that two that name one address see each other in a fixed order within a program.
-void TileLowering::lowerAtomic(tile::AtomicRMWOp op) {
+void TileLowering::lowerAtomic(Operation* op) {
+  const AtomicOperands operands = atomicOperands(op);
   loopNest(longDims(-1), [&] {
     nest->body.clear();
     Coords here = identity();
-    Value value = evaluate(op.getValue(), here).value;
-    Value mask = op.getMask() ? evaluate(op.getMask(), here).value : Value();
-    Value old = atomic(op, toPointer(evaluate(op.getPtr(), here).value), value, mask);
-    if (Buffer* buffer = plan.bufferOf(op.getResult())) bufferStore(buffer, here, old);
+    SmallVector<Value> values;
+    for (Value value : operands.values) values.push_back(evaluate(value, here).value);
+    Value mask = operands.mask ? evaluate(operands.mask, here).value : Value();
+    Value old = atomic(op, toPointer(evaluate(operands.ptr, here).value), values, mask);
+    if (Buffer* buffer = plan.bufferOf(op->getResult(0))) bufferStore(buffer, here, old);
   });
 }
 
-Value TileLowering::atomic(tile::AtomicRMWOp op, Value pointer, Value value, Value mask) {
-  Type element = getElementTypeOrSelf(op.getValue().getType());
+Value TileLowering::atomic(Operation* op, Value pointer, ArrayRef<Value> values, Value mask) {
+  Type element = getElementTypeOrSelf(op->getResult(0).getType());
   if (element.isInteger(1)) {
-    op.emitOpError("needs integers of a byte or more, or floats");
+    op->emitOpError("needs integers of a byte or more, or floats");
     broken = true;
-    return value;
+    return values[0];
   }
   auto perform = [&]() -> Value {
-    if (element.isF16() || element.isBF16()) return atomicHalf(op, pointer, value, element);
-    bool isFloat = isa<FloatType>(element), isAdd = op.getKind() == tile::AtomicKind::add;
-    auto kind = isAdd ? (isFloat ? LLVM::AtomicBinOp::fadd : LLVM::AtomicBinOp::add)
-                      : (isFloat ? LLVM::AtomicBinOp::fmaximum : LLVM::AtomicBinOp::max);
-    return LLVM::AtomicRMWOp::create(b, loc, kind, pointer, value, LLVM::AtomicOrdering::monotonic);
+    if (element.isF16() || element.isBF16())
+      return atomicHalf(cast<tile::AtomicRMWOp>(op), pointer, values[0], element);
+    return updateElement(b, op, pointer, values, /*scope=*/"");
   };
   if (!mask) return perform();
   auto branch = scf::IfOp::create(b, loc, TypeRange{registerType(element)}, mask, true, true);

@@ -169,8 +169,8 @@ class TileLowering {
   void lowerOrdered(mlir::Operation* op, llvm::ArrayRef<int64_t> shape);
   llvm::SmallVector<int> longDims(int except);
   void lowerScan(tile::ScanOp op);
-  void lowerAtomic(tile::AtomicRMWOp op);
-  mlir::Value atomic(tile::AtomicRMWOp op, mlir::Value pointer, mlir::Value value, mlir::Value mask);
+  void lowerAtomic(mlir::Operation* op);
+  mlir::Value atomic(mlir::Operation* op, mlir::Value pointer, llvm::ArrayRef<mlir::Value> values, mlir::Value mask);
   mlir::Value atomicHalf(tile::AtomicRMWOp op, mlir::Value pointer, mlir::Value value, mlir::Type element);
   void lowerPrint(tile::PrintOp op);
   void printValue(tile::PrintOp op, mlir::Value bits, mlir::Type element, mlir::Value index,

@@ -10,6 +10,8 @@
 // must or should be materialised, and repeat until there are none. The set only grows, so this ends.
 #include "compiler/target/cpu/plan.h"
 
+#include "compiler/analysis/effects.h"
+#include "compiler/dialect/atomic.h"
 #include "compiler/remarks.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -38,8 +40,9 @@ int64_t storageBytes(Type element) {
 
 // Worth keeping instead of computing again in another loop.
 static bool isExpensive(Operation* op) {
-  return isa<math::ExpOp, math::Exp2Op, math::LogOp, math::Log2Op, math::TanhOp, math::ErfOp, math::SqrtOp,
-             math::RsqrtOp, tile::LoadOp, arith::RemFOp, arith::RemSIOp, arith::DivSIOp>(op);
+  if (isa<math::MathDialect>(op->getDialect()))
+    return !isa<math::AbsFOp, math::AbsIOp, math::FloorOp, math::CeilOp, math::FmaOp>(op);
+  return isa<tile::LoadOp, arith::RemFOp, arith::RemSIOp, arith::DivSIOp>(op);
 }
 
 bool isLoop(Operation* op) {
@@ -68,8 +71,8 @@ void Plan::findFirstReads() {
 
 void Plan::number(Operation* op) {
   int64_t begin = counter++;
-  if (isa<tile::StoreTileOp, tile::StoreOp, tile::AtomicRMWOp>(op)) writes.push_back(op);
-  if (isa<tile::LoadTileOp, tile::LoadOp, tile::AtomicRMWOp>(op)) loads.push_back(op);
+  if (writesMemory(op)) writes.push_back(op);
+  if (readsMemory(op)) loads.push_back(op);
   for (Region& region : op->getRegions())
     for (Block& block : region)
       for (Operation& inner : block) number(&inner);
@@ -107,7 +110,7 @@ void Plan::assignStructuralBuffers() {
   function.walk([&](Operation* op) {
     if (isa<tile::ReduceOp, tile::ScanOp, scf::IfOp>(op)) {
       for (Value result : op->getResults()) giveBuffer(result, op->getParentRegion());
-    } else if (isa<tile::AtomicRMWOp>(op)) {
+    } else if (isAtomic(op)) {
       if (!op->getResult(0).use_empty()) giveBuffer(op->getResult(0), op->getParentRegion());
     } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
       for (auto [argument, result] : llvm::zip(loop.getRegionIterArgs(), loop.getResults())) {

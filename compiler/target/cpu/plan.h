@@ -64,6 +64,9 @@ mlir::RankedTensorType tileType(mlir::Value value);
 
 bool isLoop(mlir::Operation* op);
 
+/// Fails with an error at the first op that has tiles and effects on memory, and for which the plan has no loops.
+mlir::LogicalResult verifySinks(mlir::func::FuncOp function);
+
 /// Bytes of an element in memory: i1 takes one, pointers eight.
 int64_t storageBytes(mlir::Type element);
 

@@ -1,5 +1,7 @@
 // Which sinks share a loop nest, block by block: at most one group is pending, and whatever may not be delayed behind
 // it or joined to it closes it first.
+#include "compiler/analysis/effects.h"
+#include "compiler/dialect/atomic.h"
 #include "compiler/target/cpu/plan.h"
 
 using namespace mlir;
@@ -39,8 +41,7 @@ bool Plan::usesPendingResult(Operation* op) const {
 
 bool Plan::pendingWritesMayTouch(Operation* load) const {
   return pending && llvm::any_of(pending->sinks, [&](const Sink& sink) {
-           return isa<tile::StoreTileOp, tile::StoreOp, tile::AtomicRMWOp>(sink.op) &&
-                  sink.kind != SinkKind::materialise && alias.mayAlias(load, sink.op);
+           return sink.kind != SinkKind::materialise && writesMemory(sink.op) && alias.mayAlias(load, sink.op);
          });
 }
 
@@ -111,11 +112,20 @@ void Plan::scheduleOp(Operation* op) {
   }
   bool touchesTiles = llvm::any_of(op->getOperandTypes(), llvm::IsaPred<RankedTensorType>) ||
                       llvm::any_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>);
-  bool reads = isa<tile::LoadTileOp, tile::LoadOp, tile::AtomicRMWOp>(op);
-  if (reads && pendingWritesMayTouch(op)) flush();
+  if (readsMemory(op) && pendingWritesMayTouch(op)) flush();
   if (touchesTiles) return scheduleTile(op);
-  if (isa<tile::StoreTileOp, tile::StoreOp, tile::AtomicRMWOp, tile::PrintOp>(op)) flush();
+  if (writesMemory(op) || isa<tile::PrintOp>(op)) flush();
   current->push_back({op});
+}
+
+LogicalResult verifySinks(func::FuncOp function) {
+  WalkResult walk = function.walk([](Operation* op) {
+    bool known = isa<tile::LoadTileOp, tile::LoadOp, tile::StoreTileOp, tile::StoreOp>(op) || isAtomic(op);
+    if (known || !(readsMemory(op) || writesMemory(op))) return WalkResult::advance();
+    op->emitOpError("reads or writes memory, but has no loops on the CPU; give it a SinkKind in plan_schedule.cpp");
+    return WalkResult::interrupt();
+  });
+  return failure(walk.wasInterrupted());
 }
 
 void Plan::scheduleTile(Operation* op) {
@@ -133,7 +143,7 @@ void Plan::scheduleTile(Operation* op) {
     ArrayRef<int64_t> shape = shapeOf(reduce.getSources()[0]);
     bool alongLanes = laneDimension(shape) == static_cast<int>(reduce.getAxis());
     addSink({alongLanes ? SinkKind::reduce : SinkKind::across, op, {}}, shape);
-  } else if (isa<tile::ScanOp, tile::AtomicRMWOp, tile::PrintOp>(op)) {
+  } else if (isa<tile::ScanOp, tile::PrintOp>(op) || isAtomic(op)) {
     for (Value operand : op->getOperands())
       if (tileType(operand)) return ordered(shapeOf(operand));
   } else {

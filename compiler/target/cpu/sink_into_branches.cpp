@@ -1,5 +1,6 @@
 #include "compiler/target/cpu/sink_into_branches.h"
 
+#include "compiler/analysis/effects.h"
 #include "compiler/dialect/tile.h"
 #include "compiler/target/cpu/plan.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -15,12 +16,13 @@ static bool isMovable(Operation* op) {
              op);
 }
 
-static bool touchesMemory(Operation* op) {
-  return isa<tile::LoadTileOp, tile::LoadOp, tile::StoreTileOp, tile::StoreOp, tile::AtomicRMWOp, tile::PrintOp>(op);
+// Or what it prints.
+static bool changesMemory(Operation* op) {
+  return writesMemory(op) || isa<tile::PrintOp>(op);
 }
 
-static bool writesMemory(Operation* op) {
-  return touchesMemory(op) && !isa<tile::LoadTileOp, tile::LoadOp>(op);
+static bool touchesMemory(Operation* op) {
+  return readsMemory(op) || changesMemory(op);
 }
 
 static bool anyOf(Operation* op, bool (*property)(Operation*)) {
@@ -37,9 +39,9 @@ static Operation* onlyUser(scf::IfOp branch) {
 
 // Whether `branch` may stand right before `user`: nothing between them writes, or reads where the branch writes.
 static bool mayMoveTo(scf::IfOp branch, Operation* user) {
-  bool touches = anyOf(branch, touchesMemory), writes = anyOf(branch, writesMemory);
+  bool touches = anyOf(branch, touchesMemory), writes = anyOf(branch, changesMemory);
   for (Operation* op = branch->getNextNode(); op != user; op = op->getNextNode())
-    if ((touches && anyOf(op, writesMemory)) || (writes && anyOf(op, touchesMemory))) return false;
+    if ((touches && anyOf(op, changesMemory)) || (writes && anyOf(op, touchesMemory))) return false;
   return true;
 }
 

@@ -1,6 +1,6 @@
 #include "compiler/target/nvptx/affine_tile.h"
 
-#include "compiler/passes/layout_attr.h"
+#include "compiler/dialect/layout_attr.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;

@@ -1,7 +1,7 @@
 #include "compiler/target/nvptx/buffer_access.h"
 
-#include "compiler/passes/layout_attr.h"
-#include "compiler/passes/shared_buffer.h"
+#include "compiler/analysis/shared_buffer.h"
+#include "compiler/dialect/layout_attr.h"
 #include "compiler/target/nvptx/memory_access.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 

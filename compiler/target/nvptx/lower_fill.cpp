@@ -4,7 +4,7 @@
 // On a cluster every CTA has its slots, and brings its part of the tile into them.
 //
 // What arrives at a slot's barrier is the thread that starts the copy, and the bytes of the copy.
-#include "compiler/passes/shared_buffer.h"
+#include "compiler/analysis/shared_buffer.h"
 #include "compiler/target/nvptx/mbarrier.h"
 
 using namespace mlir;

@@ -3,8 +3,8 @@
 //
 // The thread counts the turns of each tgpu.send: slot and parity follow. What a wait acquires is restricted to shared
 // memory: to acquire all memory would empty the first-level cache.
-#include "compiler/passes/layout_attr.h"
-#include "compiler/passes/shared_buffer.h"
+#include "compiler/analysis/shared_buffer.h"
+#include "compiler/dialect/layout_attr.h"
 #include "compiler/target/nvptx/buffer_access.h"
 #include "compiler/target/nvptx/mbarrier.h"
 #include "compiler/target/nvptx/shuffle.h"

@@ -1,6 +1,6 @@
 // Reductions and scans within a warp: first the registers of a thread, then lanes by shuffles.
+#include "compiler/dialect/layout_attr.h"
 #include "compiler/layout/conversion.h"
-#include "compiler/passes/layout_attr.h"
 #include "compiler/target/nvptx/shuffle.h"
 
 using namespace mlir;

@@ -1,5 +1,5 @@
 // Creation and shape: constants, splats, ranges; everything that only renames registers.
-#include "compiler/passes/layout_attr.h"
+#include "compiler/dialect/layout_attr.h"
 #include "compiler/target/nvptx/thread_lowering.h"
 
 using namespace mlir;

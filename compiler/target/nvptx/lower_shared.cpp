@@ -1,7 +1,7 @@
 // Shared memory: buffers, tiles in and out of them, of this CTA and of the cluster, barriers, and tiles that are copied
 // there ahead of their use.
-#include "compiler/passes/layout_attr.h"
-#include "compiler/passes/shared_buffer.h"
+#include "compiler/analysis/shared_buffer.h"
+#include "compiler/dialect/layout_attr.h"
 #include "compiler/target/nvptx/buffer_access.h"
 #include "compiler/target/nvptx/tile_access.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"

@@ -1,6 +1,6 @@
 // load_tile, store_tile, prefetch_tile and view_ptr. Where and under which masks memory is touched is TileAccess's
 // business.
-#include "compiler/passes/layout_attr.h"
+#include "compiler/dialect/layout_attr.h"
 #include "compiler/target/nvptx/tile_access.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"

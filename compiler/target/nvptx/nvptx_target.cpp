@@ -1,10 +1,11 @@
 #include "compiler/target/nvptx/nvptx_target.h"
 
+#include "compiler/analysis/effects.h"
+#include "compiler/analysis/layout_preference.h"
+#include "compiler/analysis/shared_buffer.h"
+#include "compiler/dialect/layout_attr.h"
 #include "compiler/math/expand_math.h"
-#include "compiler/passes/layout_attr.h"
-#include "compiler/passes/layout_preference.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/shared_buffer.h"
 #include "compiler/refusal.h"
 #include "compiler/remarks.h"
 #include "compiler/target/nvptx/legality.h"
@@ -238,6 +239,7 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& as
     markRefused(kernel);
     return kernel.emitError(reason);
   }
+  if (failed(verifyEffects(kernel))) return failure();
   const GpuArch& arch = *program::find_gpu_arch(asked.arch);
   program::CompileOptions options = asked;
   options.min_ctas_per_sm = std::min(asked.min_ctas_per_sm, arch.ctas_per_sm(asked.num_warps));

@@ -1,6 +1,6 @@
 #include "compiler/target/nvptx/thread_lowering.h"
 
-#include "compiler/passes/layout_attr.h"
+#include "compiler/dialect/layout_attr.h"
 #include "compiler/refusal.h"
 #include "compiler/target/nvptx/affine_tile.h"
 #include "compiler/target/nvptx/ptx_emitter.h"

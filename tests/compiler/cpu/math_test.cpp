@@ -95,6 +95,27 @@ TEST(CpuMath, Exponentials) {
       "exp2", [](Tile x) { return exp2(x); }, [](double x) { return std::exp2(x); }, 2);
 }
 
+// Angles of any size: the whole range is of multiples of pi/2, of which the last bits count.
+TEST(CpuMath, Sine) {
+  checkUlps(
+      "sin", [](Tile x) { return sin(x); }, [](double x) { return std::sin(x); }, 2);
+}
+
+// Where both reductions of the angle meet, and at the floats that are nearest to multiples of pi/2.
+TEST(CpuMath, SineOfAwkwardAngles) {
+  std::vector<float> x;
+  for (float angle : {32768.0f, 0.785398163f, 1.57079637f, 3.14159274f, 6.28318548f, 1e-30f, 1e-45f, 71476.0625f,
+                      16367173.0f, 0x1.9c2a98p+124f, 0x1.fffffep+127f, 4.71238899f, 25735.9277f})
+    for (float near : {std::nextafter(angle, 0.0f), angle, std::nextafter(angle, 1e30f)})
+      for (float sign : {1.0f, -1.0f}) x.push_back(sign * near);
+  for (float special : {0.0f, -0.0f, INFINITY, -INFINITY, NAN}) x.push_back(special);
+  std::vector<float> y = evaluate([](Tile t) { return sin(t); }, x, "");
+  for (size_t i = 0; i < x.size(); ++i) {
+    EXPECT_LE(ulps(y[i], std::sin(double{x[i]})), 2) << x[i];
+    if (x[i] == 0) EXPECT_EQ(std::signbit(y[i]), std::signbit(x[i]));
+  }
+}
+
 TEST(CpuMath, ApproximateExponentials) {
   std::vector<float> x = inputs(), y = evaluate([](Tile t) { return fast_exp2(t); }, x, "");
   double worst = 0;

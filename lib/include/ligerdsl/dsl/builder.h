@@ -56,8 +56,10 @@ class KernelBuilder {
   Tile ones(const Shape& shape, DType dtype, Loc loc = Here::current());
   Tile arange(int64_t n, Loc loc = Here::current());  // i32 [n]: 0, 1, ..., n-1
 
-  // for (i = lo; i < hi; i += step); step > 0. The body receives i and the carried values and returns carry(...) with
-  // the values of the next iteration: same kinds, dtypes and shapes. Returns the final values.
+  // for (i = lo; i < hi; i += step); step > 0. Counts in i64 if lo, hi or step is i64, else in i32; hi + step - 1 must be
+  // a number of that type, or the loop may never end (the interpreter says so). The body receives i and the carried
+  // values and returns carry(...) with the values of the next iteration: same kinds, dtypes and shapes. Returns the
+  // final values.
   //   auto [acc] = k.for_range(0, n, 1, carry(k.zeros({256}, f32)), [&](Scalar i, Tile acc) { return carry(acc + ...);
   //   });
   template <class... T, class Body>

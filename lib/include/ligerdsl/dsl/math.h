@@ -1,5 +1,5 @@
 // Elementwise functions. exp ... sigmoid compute in f32 only: convert with .to(f32) first. Each is within 2 to 2.5 ulp
-// (exp, exp2, log, log2, sqrt, rsqrt) or 1e-6 absolute and 1e-5 relative (tanh, erf, sigmoid) over the whole range; the
+// (exp, exp2, log, log2, sqrt, rsqrt, sin) or 1e-6 absolute and 1e-5 relative (tanh, erf, sigmoid) over the whole range; the
 // fast_ variants may be the approximate instructions of the target. docs/dsl.md has the bound of each function.
 #ifndef LIGERDSL_DSL_MATH_H_
 #define LIGERDSL_DSL_MATH_H_

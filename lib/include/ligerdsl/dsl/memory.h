@@ -35,6 +35,11 @@ Tile atomic_max(const PtrTile& p, TileArg value, Loc loc = Here::current());
 Tile atomic_max(const PtrTile& p, TileArg value, TileArg mask, Loc loc = Here::current());
 Scalar atomic_max(const Ptr& p, ScalarArg value, Loc loc = Here::current());
 Scalar atomic_max(const Ptr& p, ScalarArg value, ScalarArg mask, Loc loc = Here::current());
+// What equals `expected` becomes `desired`; i32 and i64. The swap happened where the result equals `expected`.
+Tile atomic_cas(const PtrTile& p, TileArg expected, TileArg desired, Loc loc = Here::current());
+Tile atomic_cas(const PtrTile& p, TileArg expected, TileArg desired, TileArg mask, Loc loc = Here::current());
+Scalar atomic_cas(const Ptr& p, ScalarArg expected, ScalarArg desired, Loc loc = Here::current());
+Scalar atomic_cas(const Ptr& p, ScalarArg expected, ScalarArg desired, ScalarArg mask, Loc loc = Here::current());
 
 // Promises to the compiler; a broken promise is undefined behaviour on the device. LIGERDSL_VALIDATE=1 and the
 // interpreter check them.

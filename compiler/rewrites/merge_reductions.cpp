@@ -5,7 +5,7 @@
 //      a read with no write between `first` and itself.
 //      One that may not move because memory is written in between is a remark.
 //   2. The slice moves before `first`, keeping its order, and one variadic reduction takes the place of both there.
-#include "compiler/passes/merge_reductions.h"
+#include "compiler/rewrites/merge_reductions.h"
 
 #include "compiler/dialect/tile.h"
 #include "compiler/remarks.h"

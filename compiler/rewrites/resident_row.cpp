@@ -1,8 +1,8 @@
-#include "compiler/passes/resident_row.h"
+#include "compiler/rewrites/resident_row.h"
 
 #include "compiler/analysis/memory_access.h"
-#include "compiler/passes/program_loop.h"
 #include "compiler/remarks.h"
+#include "compiler/rewrites/program_loop.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Matchers.h"
@@ -189,13 +189,12 @@ bool ResidentRow::isReversedCounter(Value value, scf::ForOp loop) {
 
 // Rules W and S: what may write the row, before the end of the first loop or anywhere; null if nothing does.
 Operation* ResidentRow::writer(bool before) {
-  MemoryAccess row = *memoryAccess(firstLoad);
+  MemoryAccess row = memoryAccess(firstLoad);
   Operation* found = nullptr;
   first->getParentOfType<func::FuncOp>().walk<WalkOrder::PreOrder>([&](Operation* op) {
     Operation* here = first->getBlock()->findAncestorOpInBlock(*op);
     if (before && here && first->isBeforeInBlock(here)) return WalkResult::interrupt();
-    std::optional<MemoryAccess> access = memoryAccess(op);
-    if (!found && access && access->writes && mayOverlap(*access, row)) found = op;
+    if (!found && mayWriteTo(op, row)) found = op;
     return WalkResult::advance();
   });
   if (found)

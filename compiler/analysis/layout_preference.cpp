@@ -1,4 +1,4 @@
-#include "compiler/passes/layout_preference.h"
+#include "compiler/analysis/layout_preference.h"
 
 #include <numeric>
 

@@ -1,4 +1,4 @@
-#include "compiler/passes/layout_attr.h"
+#include "compiler/dialect/layout_attr.h"
 
 #include "compiler/layout/conversion.h"
 

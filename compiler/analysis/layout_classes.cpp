@@ -1,5 +1,6 @@
-#include "compiler/passes/layout_classes.h"
+#include "compiler/analysis/layout_classes.h"
 
+#include "compiler/dialect/atomic.h"
 #include "compiler/dialect/tgpu.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -59,8 +60,9 @@ LogicalResult LayoutClasses::visit(Operation* op) {
     for (BlockArgument argument : region.getArguments())
       if (isTile(argument.getType())) idOf(argument);
 
-  if (isa<tile::LoadTileOp, tile::StoreTileOp, tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp, tgpu::LocalLoadOp,
-          tgpu::StagedTileOp>(op)) {
+  if (isa<tile::LoadTileOp, tile::StoreTileOp, tile::LoadOp, tile::StoreOp, tgpu::LocalLoadOp, tgpu::StagedTileOp>(
+          op) ||
+      isAtomic(op)) {
     accesses.push_back(op);
     uniteTiles(op);
   } else if (isa<tile::ReduceOp>(op)) {

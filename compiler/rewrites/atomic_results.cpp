@@ -1,11 +1,12 @@
 // An atomic is executed once per element, by the element's canonical owner. Where a layout replicates elements, the
 // other holders, of all CTAs, get the old value through shared memory; a scalar is the case of one element that every
 // thread holds. They get it where it is first used, so that until then nobody waits for memory.
-#include "compiler/passes/atomic_results.h"
+#include "compiler/rewrites/atomic_results.h"
 
+#include "compiler/dialect/atomic.h"
+#include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
-#include "compiler/passes/layout_attr.h"
-#include "compiler/passes/messages.h"
+#include "compiler/rewrites/messages.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 
 using namespace mlir;
@@ -35,18 +36,20 @@ static Value onlyElement(OpBuilder& builder, Location loc, Value tile) {
 }
 
 void tileScalarAtomics(func::FuncOp func) {
-  func.walk([&](tile::AtomicRMWOp op) {
-    if (isa<RankedTensorType>(op.getResult().getType()) || op.getResult().use_empty()) return;
+  func.walk([&](Operation* op) {
+    if (!isAtomic(op) || isa<RankedTensorType>(op->getResult(0).getType()) || op->use_empty()) return;
     OpBuilder builder(op);
     auto splat = [&](Value scalar) -> Value {
-      if (!scalar) return scalar;
-      return tile::SplatOp::create(builder, op.getLoc(), RankedTensorType::get({1}, scalar.getType()), scalar);
+      return tile::SplatOp::create(builder, op->getLoc(), RankedTensorType::get({1}, scalar.getType()), scalar);
     };
-    Value ptr = splat(op.getPtr()), value = splat(op.getValue()), mask = splat(op.getMask());
-    auto atomic = tile::AtomicRMWOp::create(builder, op.getLoc(), value.getType(), op.getKind(), value, ptr, mask);
+    AtomicOperands operands = atomicOperands(op);
+    operands.ptr = splat(operands.ptr);
+    for (Value& value : operands.values) value = splat(value);
+    if (operands.mask) operands.mask = splat(operands.mask);
+    Operation* atomic = cloneAtomic(builder, op, operands);
     builder.setInsertionPoint(firstUse(op));
-    op.getResult().replaceAllUsesWith(onlyElement(builder, op.getLoc(), atomic.getResult()));
-    op.erase();
+    op->getResult(0).replaceAllUsesWith(onlyElement(builder, op->getLoc(), atomic->getResult(0)));
+    op->erase();
   });
 }
 
@@ -61,35 +64,36 @@ static bool containsLoop(Operation* op) {
 }
 
 // Where to send the result: in front of the last loop before its use, so that it arrives during the loop.
-static Operation* sendingPlace(tile::AtomicRMWOp op, Operation* use) {
+static Operation* sendingPlace(Operation* op, Operation* use) {
   for (Operation* before = use->getPrevNode(); before && before != op; before = before->getPrevNode())
     if (containsLoop(before)) return before;
   return use;
 }
 
-static void sendResult(tile::AtomicRMWOp op) {
+static void sendResult(Operation* op) {
   Operation* use = firstUse(op);
-  Value old = op.getResult();
+  Value old = op->getResult(0);
   OpBuilder early(sendingPlace(op, use)), late(use);
-  Message message(early, op.getLoc(), old, /*fromFirst=*/true);
+  Message message(early, op->getLoc(), old, /*fromFirst=*/true);
   old.replaceAllUsesExcept(message.receive(late, old.getType())[0], message.op());
 }
 
 void shareAtomicResults(func::FuncOp func) {
-  func.walk([&](tile::AtomicRMWOp op) {
-    Value old = op.getResult();
+  func.walk([&](Operation* op) {
+    if (!isAtomic(op)) return;
+    Value old = op->getResult(0);
     auto type = dyn_cast<RankedTensorType>(old.getType());
     if (!type || old.use_empty() || !layoutOf(type).isReplicated()) return;
     if (isForAllCtas(type) && fitsMessages(type, layoutOf(type).ctas())) return sendResult(op);
     OpBuilder builder(firstUse(op));
     const bool remote = layoutOf(type).redundant().cta != 0;
     std::optional<RankedTensorType> part = remote ? std::nullopt : partOfCta(type);
-    auto memory = tgpu::MemDescType::get(op.getContext(), (part ? *part : type).getShape(), type.getElementType(), 0);
-    Value buffer = tgpu::LocalAllocOp::create(builder, op.getLoc(), memory, IntegerAttr());
+    auto memory = tgpu::MemDescType::get(op->getContext(), (part ? *part : type).getShape(), type.getElementType(), 0);
+    Value buffer = tgpu::LocalAllocOp::create(builder, op->getLoc(), memory, IntegerAttr());
     Operation* store =
-        remote ? tgpu::RemoteStoreOp::create(builder, op.getLoc(), old, buffer, /*owners_only=*/true).getOperation()
-               : tgpu::LocalStoreOp::create(builder, op.getLoc(), old, buffer).getOperation();
-    Value shared = tgpu::LocalLoadOp::create(builder, op.getLoc(), type, buffer);
+        remote ? tgpu::RemoteStoreOp::create(builder, op->getLoc(), old, buffer, /*owners_only=*/true).getOperation()
+               : tgpu::LocalStoreOp::create(builder, op->getLoc(), old, buffer).getOperation();
+    Value shared = tgpu::LocalLoadOp::create(builder, op->getLoc(), type, buffer);
     old.replaceAllUsesExcept(shared, store);
   });
 }

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "compiler/passes/layout_classes.h"
+#include "compiler/analysis/layout_classes.h"
 
 namespace ligerdsl::compiler {
 

@@ -24,8 +24,4 @@ class Message {
   tgpu::SendOp send;
 };
 
-/// Whether every warp of every CTA is among those that send. Then no warp still reads a turn when the next one has come
-/// from all.
-bool everyWarpSends(tgpu::SendOp send);
-
 }  // namespace ligerdsl::compiler

@@ -1,4 +1,4 @@
-#include "compiler/passes/program_loop.h"
+#include "compiler/rewrites/program_loop.h"
 
 #include "compiler/analysis/memory_access.h"
 #include "compiler/dialect/tile.h"
@@ -89,11 +89,9 @@ class Repeater {
   bool readsConstantMemory(Operation* op) {
     auto load = dyn_cast<tile::LoadTileOp>(op);
     if (!load || isa<ShapedType>(load.getType())) return false;
-    MemoryAccess read = *memoryAccess(op);
-    auto written = loop->getParentOfType<func::FuncOp>().walk([&](Operation* other) {
-      auto access = memoryAccess(other);
-      return access && access->writes && mayOverlap(*access, read) ? WalkResult::interrupt() : WalkResult::advance();
-    });
+    MemoryAccess read = memoryAccess(load);
+    auto written = loop->getParentOfType<func::FuncOp>().walk(
+        [&](Operation* other) { return mayWriteTo(other, read) ? WalkResult::interrupt() : WalkResult::advance(); });
     return !written.wasInterrupted();
   }
 

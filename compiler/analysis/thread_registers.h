@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
-#include "compiler/passes/layout_attr.h"
 #include "program/gpu_arch.h"
 
 namespace ligerdsl::compiler {

@@ -1,7 +1,7 @@
-#include "compiler/passes/messages.h"
+#include "compiler/rewrites/messages.h"
 
-#include "compiler/passes/layout_attr.h"
-#include "compiler/passes/shared_buffer.h"
+#include "compiler/analysis/shared_buffer.h"
+#include "compiler/dialect/layout_attr.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -63,13 +63,6 @@ SmallVector<Value> Message::receive(OpBuilder& builder, TypeRange types) {
     tiles.push_back(tgpu::LocalLoadOp::create(builder, loc, type, slot));
   }
   return tiles;
-}
-
-bool everyWarpSends(tgpu::SendOp send) {
-  return !send.getFromFirst() && llvm::any_of(send.getValues(), [](Value value) {
-    BitMasks redundant = layoutOf(value).redundant();
-    return redundant.warp == 0 && redundant.cta == 0;
-  });
 }
 
 }  // namespace ligerdsl::compiler

@@ -1,0 +1,94 @@
+#include "compiler/analysis/effects.h"
+
+#include "compiler/dialect/tgpu.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+namespace {
+
+bool isAddress(Value value) {
+  return isa<tile::ViewType, tile::PtrType, tgpu::MemDescType>(getElementTypeOrSelf(value.getType()));
+}
+
+// These have effects so that they stay where they are among others.
+bool ordersGlobal(Operation* op) {
+  return isa<tile::AssumeOp, tile::PrintOp, tile::PrefetchTileOp, tgpu::GridWaitOp, tgpu::LaunchDependentsOp,
+             tgpu::StageCommitOp, tgpu::StageWaitOp, tgpu::OpaqueOp>(op) ||
+         isa<tgpu::FillOp>(op);  // memory barriers of its own order what it reads and writes
+}
+bool ordersShared(Operation* op) {
+  return isa<tgpu::BarrierOp, tgpu::FenceCopiesOp, tgpu::ReceiveOp, tgpu::ClusterBarrierOp, tgpu::ClusterArriveOp,
+             tgpu::ClusterWaitOp, tgpu::LocalAllocOp>(op);
+}
+
+// Ops whose operands differ.
+std::optional<OperandEffects> ownEffects(Operation* op) {
+  if (auto stage = dyn_cast<tgpu::StageTileOp>(op))
+    return OperandEffects{{stage.getView(), true, false}, {stage.getBuffer(), false, true}};
+  if (auto staged = dyn_cast<tgpu::StagedTileOp>(op)) return OperandEffects{{staged.getBuffer(), true, false}};
+  if (auto await = dyn_cast<tgpu::AwaitFillOp>(op)) return OperandEffects{{await.getBarriers(), true, false}};
+  if (auto send = dyn_cast<tgpu::SendOp>(op)) {
+    OperandEffects effects;
+    for (Value slots : send.getSlots()) effects.push_back({slots, false, true});
+    return effects;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool OperandEffect::isShared() const {
+  return isa<tgpu::MemDescType>(address.getType());
+}
+
+FailureOr<OperandEffects> effectsOf(Operation* op) {
+  if (ordersGlobal(op) || ordersShared(op) || isa<func::FuncOp>(op)) return OperandEffects{};
+  if (std::optional<OperandEffects> own = ownEffects(op)) return *own;
+  auto declared = dyn_cast<MemoryEffectOpInterface>(op);
+  if (!declared) {
+    if (op->hasTrait<OpTrait::HasRecursiveMemoryEffects>()) return OperandEffects{};
+    return failure();
+  }
+  const bool reads = declared.hasEffect<MemoryEffects::Read>(), writes = declared.hasEffect<MemoryEffects::Write>();
+  OperandEffects effects;
+  if (declared.hasNoEffect()) return effects;
+  for (Value operand : op->getOperands())
+    if (isAddress(operand)) effects.push_back({operand, reads, writes});
+  if (effects.empty() || !(reads || writes)) return failure();
+  return effects;
+}
+
+bool readsMemory(Operation* op) {
+  FailureOr<OperandEffects> effects = effectsOf(op);
+  return failed(effects) || llvm::any_of(*effects, [](const OperandEffect& effect) { return effect.reads; });
+}
+
+bool writesMemory(Operation* op) {
+  FailureOr<OperandEffects> effects = effectsOf(op);
+  return failed(effects) || llvm::any_of(*effects, [](const OperandEffect& effect) { return effect.writes; });
+}
+
+bool touchesOnlyShared(Operation* op) {
+  if (ordersShared(op)) return true;
+  if (ordersGlobal(op)) return false;
+  FailureOr<OperandEffects> effects = effectsOf(op);
+  return succeeded(effects) && !effects->empty() &&
+         llvm::all_of(*effects, [](const OperandEffect& effect) { return effect.isShared(); });
+}
+
+LogicalResult verifyEffects(Operation* root) {
+  WalkResult walk = root->walk([&](Operation* op) {
+    if (op == root || succeeded(effectsOf(op))) return WalkResult::advance();
+    op->emitOpError(
+        "has unknown effects on memory; declare in its .td that it is Pure, or what it does through its "
+        "operands (compiler/analysis/effects.h)");
+    return WalkResult::interrupt();
+  });
+  return failure(walk.wasInterrupted());
+}
+
+}  // namespace ligerdsl::compiler

@@ -1,0 +1,38 @@
+// Tiles whose index times their size is no i64 number: nothing outside the view is read or written.
+#include "ligerdsl/dsl.h"
+#include "tests/kernels/shapes.h"
+
+namespace ligerdsl::test {
+namespace {
+
+constexpr int64_t kBlock = 256;
+
+// Program p copies tile index[p] of x to tile index[p] of y.
+kernels::Launch copy(DType type) {
+  KernelBuilder k("copy_at");
+  View y = k.view("y", type, {dyn}), x = k.view("x", type, {dyn}), index = k.view("index", i64, {dyn});
+  Scalar at = index.load({k.program_id(0)});
+  y.partition({kBlock}).store({at}, x.partition({kBlock}).load({at}, {.pad = 1}));
+  kernels::Launch launch{.program = k.finish(), .num_warps = 1};
+  launch.grid = [](kernels::Count n) { return kernels::grid_of(n); };
+  return launch;
+}
+
+TEST(WrappedIndex, TouchesNothingOutsideTheView) {
+  // Times 256: 2^63 - 256, -2^63, -256 (twice), -512.
+  const std::vector<int64_t> indices = {INT64_MAX / kBlock, INT64_MAX / kBlock + 1, INT64_MAX, (int64_t{1} << 56) - 1,
+                                        -2};
+  for (DType type : {f32, i32}) {
+    Tensor x(type, {100}), y(type, {100}), index(i64, {static_cast<int64_t>(indices.size())});
+    for (int64_t i = 0; i < x.size(); ++i) is_integer(type) ? y.set_integer(i, i) : y.set(i, static_cast<double>(i));
+    for (size_t i = 0; i < indices.size(); ++i) index.set_integer(static_cast<int64_t>(i), indices[i]);
+    const Tensor before = y.clone();
+    backend().run({.launches = {copy(type)}}, static_cast<int64_t>(indices.size()),
+                  Arguments().tensor("y", y).tensor("x", x).tensor("index", index));
+    EXPECT_TRUE(y.same_bits(before));
+    EXPECT_TRUE(y.untouched_outside());
+  }
+}
+
+}  // namespace
+}  // namespace ligerdsl::test
