@@ -6,6 +6,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "ligerdsl/dsl/arguments.h"
 #include "ligerdsl/dsl/kernel.h"
 
 namespace ligerdsl {
@@ -149,7 +150,9 @@ int32_t launch_kernel(size_t index, const char* settings, const ligerdsl_author_
       list.push_back(std::move(argument));
     }
     const Launch rule = kernel_at(index).launch(parse_settings(settings), LaunchArguments(std::move(list)));
-    if (rule.grid.empty() || rule.grid.size() > 3) throw Error("error: a launch rule gives a grid of 1 to 3 axes");
+    if (rule.grid.empty() || rule.grid.size() > 3)
+      throw Error("error: its launch rule gives a grid of " + std::to_string(rule.grid.size()) +
+                  " axes, expected 1 to 3");
     give(crossing(rule), launch);
   });
 }
@@ -167,6 +170,7 @@ class LoadedKernel : public AnyKernel {
       columns.resize(4);
       fields_.push_back({columns[0], columns[1], columns[2], split(columns[3], ',')});
     }
+    detail::require_names_apart(name_, fields_, {});
   }
 
   std::string name() const override { return name_; }
@@ -176,7 +180,13 @@ class LoadedKernel : public AnyKernel {
   std::string program_bytes(const MetaValues& meta) const override {
     ligerdsl_author_bytes program{}, error{};
     check(table_->record(index_, settings_text(meta).c_str(), &program, &error), error);
-    return take(program);
+    std::string bytes = take(program);
+    std::vector<std::string> arguments;
+    for (const DeclaredArgument& argument : arguments_of(bytes)) {
+      if (!argument.hidden) arguments.push_back(argument.name);
+    }
+    detail::require_names_apart(name_, fields_, arguments);
+    return bytes;
   }
 
   Launch launch(const MetaValues& meta, const LaunchArguments& arguments) const override {
@@ -191,7 +201,9 @@ class LoadedKernel : public AnyKernel {
     launch.struct_size = sizeof launch;
     ligerdsl_author_bytes error{};
     check(table_->launch(index_, settings_text(meta).c_str(), list.data(), list.size(), &launch, &error), error);
-    return crossed(launch);
+    Launch rule = crossed(launch);
+    detail::require_possible(name_, rule);
+    return rule;
   }
 
  private:
@@ -201,7 +213,16 @@ class LoadedKernel : public AnyKernel {
     return text;
   }
   void check(int32_t status, ligerdsl_author_bytes error) const {
-    if (status != 0) throw Error(take(error));
+    if (status != 0) throw Error(of_kernel(take(error)));
+  }
+
+  // With the kernel's name behind "error: ", and behind the place that may come before it.
+  std::string of_kernel(const std::string& text) const {
+    if (name_.empty() || text.find("'" + name_ + "'") != std::string::npos) return text;
+    const std::string word = "error: ";
+    const size_t at = text.find(word);
+    const size_t head = at == std::string::npos ? 0 : at + word.size();
+    return (head > 0 ? text.substr(0, head) : word) + "kernel '" + name_ + "': " + text.substr(head);
   }
 
   const ligerdsl_author_table* table_;
@@ -231,6 +252,9 @@ std::vector<std::unique_ptr<AnyKernel>> kernels_of(const ligerdsl_author_table* 
                 " of the author interface, this program reads version " + std::to_string(LIGERDSL_AUTHOR_VERSION) +
                 "; rebuild them against the installed headers");
   }
+  if (table->struct_size < sizeof *table || !table->count || !table->describe || !table->record || !table->launch ||
+      !table->free_bytes)
+    throw Error("error: the table of the kernels lacks functions; export them with LIGERDSL_EXPORT_KERNELS()");
   std::vector<std::unique_ptr<AnyKernel>> kernels;
   for (size_t i = 0; i < table->count(); ++i) kernels.push_back(std::make_unique<LoadedKernel>(table, i));
   return kernels;

@@ -11,6 +11,8 @@ void KernelBuilder::record_by_tickets(const std::function<void()>& body, Loc loc
   const std::string op = "by_tickets";
   if (!recorder_->at_top())
     detail::fail(loc, op, "it encloses the whole kernel: call it outside loops, branches and by_tickets");
+  if (recorder_->has_arguments())
+    detail::fail(loc, op, "arguments were declared before it; declare the views inside the body");
   View tickets = view("tickets", i32, {1}, {}, loc);
   Scalar programs = scalar("programs", i32, loc);
   // What follows the last program may not be an i32.

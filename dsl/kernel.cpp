@@ -4,6 +4,9 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <map>
+
+#include "program/gpu_arch.h"
 
 namespace ligerdsl {
 namespace detail {
@@ -74,7 +77,52 @@ void require_complete(const std::string& name, bool has_build, bool has_launch) 
   if (!has_launch) throw Error("error: kernel '" + name + "' has no launch rule");
 }
 
+void require_names_apart(const std::string& kernel, const std::vector<MetaField>& fields,
+                         const std::vector<std::string>& arguments) {
+  std::map<std::string, std::string> taken;  // what has the name
+  for (const std::string& name : launch_setting_names()) taken[name] = "a launch setting of every kernel";
+  const auto take = [&](const std::string& name, const std::string& what) {
+    const auto [other, free] = taken.try_emplace(name, what);
+    if (!free)
+      throw Error("error: kernel '" + kernel + "': " + what + " is named '" + name + "', and so is " + other->second +
+                  "; name it otherwise");
+  };
+  for (const MetaField& field : fields) take(field.name, "a meta-parameter");
+  for (const std::string& name : arguments) take(name, "an argument");
+}
+
+void require_possible(const std::string& kernel, const Launch& launch) {
+  const auto refuse = [&](const std::string& what, int64_t got, const std::string& expected) {
+    throw Error("error: kernel '" + kernel + "': its launch rule gives " + what + " = " + std::to_string(got) +
+                ", expected " + expected);
+  };
+  const auto range = [&](const char* what, int got, int least, int most) {
+    if (got < least || got > most) refuse(what, got, std::to_string(least) + " to " + std::to_string(most));
+  };
+  const auto power = [&](const char* what, int got, int most) {
+    if (got < 1 || got > most || (got & (got - 1)) != 0)
+      refuse(what, got, "a power of two from 1 to " + std::to_string(most));
+  };
+  if (launch.grid.empty() || launch.grid.size() > 3)
+    throw Error("error: kernel '" + kernel + "': its launch rule gives a grid of " +
+                std::to_string(launch.grid.size()) + " axes, expected 1 to 3");
+  for (const int64_t programs : launch.grid) {
+    if (programs < 0 || programs > INT32_MAX) refuse("a grid with programs", programs, "0 to 2147483647");
+  }
+  power("num_warps", launch.num_warps, program::kMaxWarps);
+  power("num_ctas", launch.num_ctas, program::kMaxCluster);
+  range("num_stages", launch.num_stages, 1, program::kMaxStages);
+  range("max_registers", launch.max_registers, 0, program::kMaxRegisters);
+  range("min_ctas_per_sm", launch.min_ctas_per_sm, 0, program::kMaxCtasPerSm);
+}
+
 }  // namespace detail
+
+const std::vector<std::string>& launch_setting_names() {
+  static const std::vector<std::string> names = {"num_warps",     "num_ctas",        "num_stages",
+                                                 "max_registers", "min_ctas_per_sm", "no_alias"};
+  return names;
+}
 
 const LaunchArguments::Argument& LaunchArguments::find(const std::string& name) const {
   for (const Argument& argument : arguments_) {

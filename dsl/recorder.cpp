@@ -51,16 +51,22 @@ Type tile_type(DType dtype, Shape shape) {
 
 void require_tile_shape(const Shape& shape, const std::string& op, Loc loc) {
   if (shape.empty()) fail(loc, op, "a tile needs at least one dimension, got []");
+  const auto too_many = [&] {
+    fail(loc, op, "tile " + to_string(shape) + " has more than 2^20 elements; use a smaller tile and a loop");
+  };
   for (size_t i = 0; i < shape.size(); ++i) {
+    const std::string which = "dimension " + std::to_string(i) + " of tile shape " + to_string(shape);
+    if (shape[i] < 1) fail(loc, op, which + " must be at least 1");
+    if (shape[i] > program::kMaxTileElements) too_many();
     if (!program::isTileExtent(shape[i])) {
       fail(loc, op,
-           "dimension " + std::to_string(i) + " of tile shape " + to_string(shape) +
+           which +
                " must be c * 2^n with odd c <= 31; round up to such a size and let the view's bounds or a mask cut the "
                "rest");
     }
   }
   if (program::tileElements(shape) < 0) {
-    fail(loc, op, "tile " + to_string(shape) + " has more than 2^20 elements; use a smaller tile and a loop");
+    too_many();
   }
 }
 

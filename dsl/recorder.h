@@ -68,6 +68,7 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   };
   // Whether nothing but the kernel itself is being recorded.
   bool at_top() const { return open_.size() == 1; }
+  bool has_arguments() const { return !program_.arguments.empty(); }
 
   int exact_depth = 0;                // > 0: float ops carry no_contract
   bool in_combiner = false;           // what is recorded is part of a combiner

@@ -61,7 +61,8 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { k.view("w", i64, {dyn}); atomic_add(k.view("v", i64, {dyn}, {.read_only = true}).ptr() + 3, 1); }, "atomic_rmw: 'v' is a view that was declared read_only; declare it without, or store to another view"},
     // Shapes.
     {__LINE__, [](KernelBuilder& k) { k.zeros({100, 37}, f32); }, "full: dimension 1 of tile shape [100, 37] must be c * 2^n with odd c <= 31; round up to such a size and let the view's bounds or a mask cut the rest"},
-    {__LINE__, [](KernelBuilder& k) { k.arange(0); }, "arange: dimension 0 of tile shape [0] must be c * 2^n"},
+    {__LINE__, [](KernelBuilder& k) { k.arange(0); }, "arange: dimension 0 of tile shape [0] must be at least 1"},
+    {__LINE__, [](KernelBuilder& k) { k.arange(int64_t{1} << 21); }, "arange: tile [2097152] has more than 2^20 elements; use a smaller tile and a loop"},
     {__LINE__, [](KernelBuilder& k) { k.zeros({2048, 1024}, f32); }, "full: tile [2048, 1024] has more than 2^20 elements; use a smaller tile and a loop"},
     {__LINE__, [](KernelBuilder& k) { k.zeros({}, f32); }, "full: a tile needs at least one dimension, got []"},
     {__LINE__, [](KernelBuilder& k) { tile(k, {8}).expand_dims(3); }, "expand_dims: axis 3 is outside a value of rank 2"},
@@ -98,6 +99,7 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { k.for_range(0, 2, 1, [&](Scalar) { k.scalar("a", f32); }); }, "argument 'a': arguments are declared outside loops and branches; move it up"},
     {__LINE__, [](KernelBuilder& k) { k.by_tickets([&] { k.program_id(1); }); }, "program_id: programs by tickets have one axis, 0; got 1"},
     {__LINE__, [](KernelBuilder& k) { k.by_tickets([&] { k.by_tickets([] {}); }); }, "by_tickets: it encloses the whole kernel: call it outside loops, branches and by_tickets"},
+    {__LINE__, [](KernelBuilder& k) { k.view("x", f32, {dyn}), k.by_tickets([] {}); }, "by_tickets: arguments were declared before it; declare the views inside the body"},
     {__LINE__, [](KernelBuilder& k) { k.for_range(0, 2, 1, [&](Scalar) { k.by_tickets([] {}); }); }, "by_tickets: it encloses the whole kernel: call it outside loops, branches and by_tickets"},
     {__LINE__, [](KernelBuilder& k) { k.by_tickets([&] { k.for_range(0, 2, 1, [&](Scalar) { k.scalar("a", f32); }); }); }, "argument 'a': arguments are declared outside loops and branches; move it up"},
     {__LINE__, [](KernelBuilder& k) { k.by_tickets([&] { k.view("tickets", i32, {1}); }); }, "argument 'tickets': there is an argument of this name already; names are unique in a kernel"},

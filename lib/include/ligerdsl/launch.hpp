@@ -47,7 +47,7 @@ LaunchArguments launch_arguments(const std::vector<DeclaredArgument>& declared,
 // Of host memory. `programs`: of a kernel that is recorded by tickets.
 interpreter::Arguments host_arguments(const std::string& kernel, const std::vector<DeclaredArgument>& declared,
                                       const std::vector<ligerdsl_kernel_arg_t>& args, int64_t programs);
-// Three axes that the C ABI takes. Throws Error.
+// Three axes that the C ABI takes. Throws Error where the launch asks for what no device has.
 std::vector<int32_t> launch_grid(const std::string& kernel, const Launch& launch);
 
 template <class Meta>
@@ -277,6 +277,8 @@ inline void require_host_tensor(const std::string& kernel, const DeclaredArgumen
   if (tensor.dtype.code != kind || tensor.dtype.bits != 8 * size_of(declared.dtype))
     throw Error(what + "a tensor of " + name(declared.dtype) + ", got DLPack's type code " +
                 std::to_string(tensor.dtype.code) + " of " + std::to_string(tensor.dtype.bits) + " bits");
+  const bool empty = std::any_of(tensor.shape, tensor.shape + tensor.ndim, [](int64_t size) { return size == 0; });
+  if (!tensor.data && !empty) throw Error(what + "memory, got NULL");
 }
 
 inline interpreter::Arguments host_arguments(const std::string& kernel, const std::vector<DeclaredArgument>& declared,
@@ -307,16 +309,9 @@ inline interpreter::Arguments host_arguments(const std::string& kernel, const st
 }
 
 inline std::vector<int32_t> launch_grid(const std::string& kernel, const Launch& launch) {
-  if (launch.grid.empty() || launch.grid.size() > 3)
-    throw Error("error: kernel '" + kernel + "': its launch rule gives a grid of " +
-                std::to_string(launch.grid.size()) + " axes, expected 1 to 3");
+  require_possible(kernel, launch);
   std::vector<int32_t> grid(3, 1);
-  for (size_t i = 0; i < launch.grid.size(); ++i) {
-    if (launch.grid[i] < 0 || launch.grid[i] > INT32_MAX)
-      throw Error("error: kernel '" + kernel + "': its launch rule gives " + std::to_string(launch.grid[i]) +
-                  " programs, expected 0 to 2147483647");
-    grid[i] = static_cast<int32_t>(launch.grid[i]);
-  }
+  for (size_t i = 0; i < launch.grid.size(); ++i) grid[i] = static_cast<int32_t>(launch.grid[i]);
   return grid;
 }
 

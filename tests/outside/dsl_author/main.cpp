@@ -30,6 +30,7 @@ int main() {
   std::string text;
   try {
     KernelBuilder k("wrong");
+    k.view("b", bf16, {dyn}, {.read_only = true});  // what is left out is no warning
     View a = k.view("a", bf16, {dyn});
     a.partition({128}).store({0}, k.zeros({128}, f32));
   } catch (const Error& error) {

@@ -153,6 +153,7 @@ bool launches_work() {
 
   const Tensor square(x.data(), context.device(), LIGERDSL_I32, {10, 10});
   const Tensor floats(x.data(), context.device(), LIGERDSL_F32, {n});
+  const Tensor nowhere(nullptr, context.device(), LIGERDSL_I32, {n});
   return refuses({"kernel 'shift'", "unknown 'z'", "given twice: 'x'", "missing 'y'", "missing 'scale'"},
                  [&] {
                    launcher({}, {{"z", 1}, {"x", tx}, {"x", tx}, {"by", 1}});
@@ -176,6 +177,16 @@ bool launches_work() {
          refuses({"'x'", "a tensor of i32"},
                  [&] {
                    interpret(shift_kernel, {}, {{"y", ty}, {"x", floats}, {"by", 1}, {"scale", 1}});
+                 }) &&
+         refuses({"'x'", "memory, got NULL"},
+                 [&] {
+                   interpret(shift_kernel, {}, {{"y", ty}, {"x", nowhere}, {"by", 1}, {"scale", 1}});
+                 }) &&
+         refuses({"kernel 'plain_shift'", "num_warps = 3"},
+                 [&] {
+                   Kernel<PlainMeta> wrong = plain_kernel;
+                   wrong.launch = [](const PlainMeta&, const LaunchArguments&) { return Launch{.num_warps = 3}; };
+                   KernelLauncher(context, wrong)({}, {{"y", ty}, {"x", tx}, {"by", 1}, {"scale", 1}});
                  }) &&
          refuses({"x", "i32"}, [&] {
            launcher({}, {{"y", ty}, {"x", floats}, {"by", 1}, {"scale", 1}});

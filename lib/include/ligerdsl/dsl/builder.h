@@ -15,7 +15,7 @@ struct Program;
 }
 
 struct ViewOptions {
-  Shape strides;  // in elements, `dyn` or a number; empty = dyn everywhere but 1 in the last dimension
+  Shape strides = {};  // in elements, `dyn` or a number; empty = dyn everywhere but 1 in the last dimension
   // The kernel does not write the view's memory, neither through the view, which is an error while recording, nor
   // through another argument, which is promised for every launch as `const __restrict__` does: loads may be kept,
   // repeated and moved across stores. A launch refuses memory that it shares with a view that the kernel writes; that

@@ -44,6 +44,9 @@ struct Launch {
   bool operator==(const Launch&) const = default;
 };
 
+// The names of its fields but the grid: tools take these as settings.
+const std::vector<std::string>& launch_setting_names();
+
 // What a launch rule may look at: the sizes and scalars of this call, by argument name. Unknown names throw.
 class LaunchArguments {
  public:
@@ -128,6 +131,11 @@ namespace detail {
 
 // Throws unless the kernel has what registration needs.
 void require_complete(const std::string& name, bool has_build, bool has_launch);
+// Throws where two of a kernel's settings have one name: its meta-parameters, its arguments and a launch's settings.
+void require_names_apart(const std::string& kernel, const std::vector<MetaField>& fields,
+                         const std::vector<std::string>& arguments);
+// Throws where a launch rule gives what no device has.
+void require_possible(const std::string& kernel, const Launch& launch);
 
 template <class Meta>
 class KernelAdapter : public AnyKernel {
@@ -152,6 +160,7 @@ struct Registration {
   explicit Registration(const Kernel<Meta>& kernel) {
     try {
       require_complete(kernel.name, kernel.build != nullptr, kernel.launch != nullptr);
+      require_names_apart(kernel.name, meta_fields(Meta{}), {});
       Registry::global().add(std::make_unique<KernelAdapter<Meta>>(kernel));
     } catch (const std::exception& problem) {
       Registry::global().problems().push_back(problem.what());
