@@ -27,6 +27,18 @@ def Tgpu_OpaqueOp : Tgpu_Op<"opaque", [MemoryEffects<[MemRead]>]> {
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
 }
 
+def Tgpu_ReduceInThreadOp : Tgpu_Op<"reduce_in_thread", [RecursiveMemoryEffects, SingleBlock]> {
+  let summary = "Reduces along an axis within registers; lanes, warps and CTAs still vary along it";
+  let description = [{
+    Operands and combiner as `tile.reduce`. The axis of each result has one element per thread that shares the axis, and its layout has
+    zero register bases along it.
+  }];
+  let arguments = (ins Tile_Reduction:$kind, Variadic<AnyRankedTensor>:$sources, I32Attr:$axis);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let regions = (region SizedRegion<1>:$combiner);
+  let assemblyFormat = "$kind $sources attr-dict `:` type($sources) `->` type($results) $combiner";
+}
+
 def Tgpu_ReduceInWarpOp : Tgpu_Op<"reduce_in_warp", [RecursiveMemoryEffects, SingleBlock]> {
   let summary = "Reduces along an axis within registers and lanes; only warps still vary along it";
   let description = [{

@@ -29,6 +29,9 @@ std::unique_ptr<mlir::Pass> createTilePrefetchLoadsPass(int numStages = 1, int n
 /// tile-assign-layouts: gives every tile a #tgpu.layout; inserts tgpu.convert_layout where two layouts meet.
 std::unique_ptr<mlir::Pass> createTileAssignLayoutsPass(int numWarps = 4, int numCtas = 1);
 
+/// tgpu-defer-reductions: what a loop only adds up is added up thread by thread, and meets behind the loop.
+std::unique_ptr<mlir::Pass> createTgpuDeferReductionsPass();
+
 /// tgpu-decompose-reduce: tile.reduce and tile.scan become in-warp pieces and layout conversions.
 std::unique_ptr<mlir::Pass> createTgpuDecomposeReducePass();
 

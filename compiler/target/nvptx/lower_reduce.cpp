@@ -84,18 +84,27 @@ bool needsOrder(tgpu::ReduceInWarpOp op) {
          !llvm::all_of(op->getUsers(), llvm::IsaPred<tgpu::LocalStoreOp>);
 }
 
-LogicalResult lowerReduceInWarp(ThreadLowering& t, tgpu::ReduceInWarpOp op) {
-  LinearLayout layout = layoutOf(op.getSources()[0]);
-  int axis = op.getAxis();
+// Each line along the axis: what a thread has of it, then `meet` with other threads.
+template <class Op>
+void reduceLines(ThreadLowering& t, Op op, llvm::function_ref<Tuple(Combiner&, Tuple)> meet) {
   Combiner combine(t, op.getCombiner());
   SmallVector<Tuple> elements = tuples(t, op.getSources()), reduced;
-  uint64_t lanes = layout.along(axis).lane;
-  for (const std::vector<int32_t>& group : reductionGroups(layout, axis)) {
+  for (const std::vector<int32_t>& group : reductionGroups(layoutOf(op.getSources()[0]), op.getAxis())) {
     SmallVector<Tuple> members = llvm::map_to_vector(group, [&](int32_t reg) { return elements[reg]; });
-    Tuple mine = reduceRegisters(combine, members);
-    reduced.push_back(reduceLanes(t, combine, mine, lanes, needsOrder(op)));
+    reduced.push_back(meet(combine, reduceRegisters(combine, members)));
   }
   defineTuples(t, op.getResults(), reduced);
+}
+
+LogicalResult lowerReduceInThread(ThreadLowering& t, tgpu::ReduceInThreadOp op) {
+  reduceLines(t, op, [](Combiner&, Tuple mine) { return mine; });
+  return success();
+}
+
+LogicalResult lowerReduceInWarp(ThreadLowering& t, tgpu::ReduceInWarpOp op) {
+  const uint64_t lanes = layoutOf(op.getSources()[0]).along(op.getAxis()).lane;
+  reduceLines(t, op,
+              [&](Combiner& combine, Tuple mine) { return reduceLanes(t, combine, mine, lanes, needsOrder(op)); });
   return success();
 }
 
@@ -214,6 +223,7 @@ LogicalResult lowerScanInWarp(ThreadLowering& t, tgpu::ScanInWarpOp op) {
 }  // namespace
 
 void addReduceLowerings(LoweringTable& table) {
+  table.add<tgpu::ReduceInThreadOp, lowerReduceInThread>();
   table.add<tgpu::ReduceInWarpOp, lowerReduceInWarp>();
   table.add<tgpu::ScanInWarpOp, lowerScanInWarp>();
 }

@@ -78,6 +78,7 @@ LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& op
   passes.addNestedPass<func::FuncOp>(createTileAssignLayoutsPass(options.num_warps, options.num_ctas));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
+  passes.addNestedPass<func::FuncOp>(createTgpuDeferReductionsPass());
   passes.addNestedPass<func::FuncOp>(createTgpuDecomposeReducePass());
   passes.addNestedPass<func::FuncOp>(createTgpuLowerConversionsPass());
   passes.addNestedPass<func::FuncOp>(createTgpuAllocateSharedPass());

@@ -1,0 +1,185 @@
+// tgpu-defer-reductions
+//
+// A loop that adds the sum of a tile to what it carries, or takes the larger of the two, needs the whole sum only behind
+// the loop. Of each value that a loop carries as `carried = combine(carried, reduce(tile))`, with one operation
+// `combine` that also combines the reduction, and that nothing else in the loop reads:
+//
+//   1. In the loop every thread combines its own registers (tgpu.reduce_in_thread) with its own part of what is
+//      carried, which begins at the operation's neutral element. Threads exchange nothing.
+//   2. Behind the loop one tile.reduce combines the parts, and `combine` puts what was carried into the loop before it.
+//
+// The order of a sum is the compiler's to choose (docs/dsl.md), so this needs no permission. Reductions that are within
+// threads anyway, and those of pairs by an author's combiner, stay in the loop.
+#include "compiler/dialect/tgpu.h"
+#include "compiler/dialect/layout_attr.h"
+#include "compiler/passes/passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/PatternMatch.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+namespace {
+
+using Basis = LinearLayout::Basis;
+using Bases = LinearLayout::Bases;
+
+// One value per thread along the axis: what reduce_in_thread leaves. The i-th lane, warp or CTA bit that moves along
+// the axis becomes its bit i.
+LinearLayout perThreadLayout(const LinearLayout& source, int axis) {
+  const LinearLayout slice = source.slice(axis);
+  const BitMasks along = source.along(axis);
+  LinearLayout::Shape shape = slice.shape();
+  int64_t threads = 1;
+  const auto inserted = [&](Axis of, uint64_t moving) {
+    Bases bases = slice.bases(of);
+    for (auto [bit, basis] : llvm::enumerate(bases)) {
+      const bool moves = moving >> bit & 1;
+      basis.insert(basis.begin() + axis, moves ? threads : 0);
+      if (moves) threads *= 2;
+    }
+    return bases;
+  };
+  Bases reg = inserted(Axis::reg, 0), lane = inserted(Axis::lane, along.lane), warp = inserted(Axis::warp, along.warp),
+        cta = inserted(Axis::cta, along.cta);
+  shape.insert(shape.begin() + axis, threads);
+  return LinearLayout(shape, std::move(reg), std::move(lane), std::move(warp), std::move(cta));
+}
+
+// A value that a loop carries from iteration to iteration by a reduction of a tile.
+struct CarriedReduction {
+  unsigned index;  // of the loop's carried values
+  tile::ReduceOp reduce;
+  tgpu::ConvertLayoutOp conversion;  // of its result to the carried value's layout, or null
+  Operation* combine;
+  TypedAttr neutral;
+};
+
+bool crossesThreads(tile::ReduceOp reduce) {
+  const BitMasks along = layoutOf(reduce.getSources()[0]).along(static_cast<int>(reduce.getAxis()));
+  return along.lane != 0 || along.warp != 0 || along.cta != 0;
+}
+
+// Whether the combiner is this one operation on its two arguments.
+bool combinesBy(tile::ReduceOp reduce, Operation* combine) {
+  Block& body = reduce.getCombiner().front();
+  if (body.getNumArguments() != 2 || !llvm::hasSingleElement(body.without_terminator())) return false;
+  Operation& only = body.front();
+  return only.getName() == combine->getName() && only.getNumOperands() == 2 &&
+         llvm::all_of(only.getOperands(),
+                      [&](Value value) { return value == body.getArgument(0) || value == body.getArgument(1); }) &&
+         only.getOperand(0) != only.getOperand(1) && body.getTerminator()->getOperand(0) == only.getResult(0);
+}
+
+// What changes no value: of a sum -0, which keeps the sign of -0.
+std::optional<TypedAttr> neutralOf(Operation* combine) {
+  auto neutral = arith::getNeutralElement(combine);
+  if (!neutral || !isa<arith::AddFOp>(combine)) return neutral;
+  auto type = cast<FloatType>(neutral->getType());
+  return FloatAttr::get(type, APFloat::getZero(type.getFloatSemantics(), /*Negative=*/true));
+}
+
+std::optional<CarriedReduction> match(scf::ForOp loop, unsigned index) {
+  const Value carried = loop.getRegionIterArg(index);
+  Operation* combine = loop.getYieldedValues()[index].getDefiningOp();
+  if (!combine || combine->getBlock() != loop.getBody() || combine->getNumOperands() != 2) return std::nullopt;
+  if (!combine->hasOneUse() || !carried.hasOneUse() || !llvm::is_contained(combine->getOperands(), carried))
+    return std::nullopt;
+  const Value other = combine->getOperand(combine->getOperand(0) == carried ? 1 : 0);
+  if (other == carried || !other.hasOneUse()) return std::nullopt;
+  auto conversion = other.getDefiningOp<tgpu::ConvertLayoutOp>();
+  const Value reduced = conversion ? conversion.getSource() : other;
+  auto reduce = reduced.getDefiningOp<tile::ReduceOp>();
+  if (!reduce || reduce->getBlock() != loop.getBody() || reduce->getNumResults() != 1 || !reduced.hasOneUse())
+    return std::nullopt;
+  if (!crossesThreads(reduce) || !combinesBy(reduce, combine)) return std::nullopt;
+  std::optional<TypedAttr> neutral = neutralOf(&reduce.getCombiner().front().front());
+  if (!neutral) return std::nullopt;
+  return CarriedReduction{index, reduce, conversion, combine, *neutral};
+}
+
+// The operation on other operands; on tiles as on scalars.
+Value combined(OpBuilder& builder, Operation* like, Value a, Value b) {
+  OperationState state(like->getLoc(), like->getName(), ValueRange{a, b}, a.getType(), like->getAttrs());
+  return builder.create(state)->getResult(0);
+}
+
+void takeCombiner(OpBuilder& builder, Region& from, Region& to) {
+  IRMapping mapping;
+  from.cloneInto(&to, mapping);
+  Operation* yield = to.front().getTerminator();
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(yield);
+  tgpu::YieldOp::create(builder, yield->getLoc(), yield->getOperands());
+  yield->erase();
+}
+
+// The loop with each thread's part carried beside the value, which it now only passes on.
+scf::ForOp defer(IRRewriter& rewriter, scf::ForOp loop, CarriedReduction found) {
+  tile::ReduceOp reduce = found.reduce;
+  const int axis = static_cast<int>(reduce.getAxis());
+  auto source = cast<RankedTensorType>(reduce.getSources()[0].getType());
+  const LinearLayout layout = perThreadLayout(layoutOf(source), axis);
+  const RankedTensorType type = withLayout(RankedTensorType::get(layout.shape(), source.getElementType()), layout);
+  const Location at = reduce.getLoc();
+
+  rewriter.setInsertionPoint(loop);
+  const Value neutral =
+      arith::ConstantOp::create(rewriter, at, DenseElementsAttr::get(cast<ShapedType>(type), Attribute(found.neutral)));
+  const auto yields = [&](OpBuilder& builder, Location, ArrayRef<BlockArgument> added) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(found.combine);
+    auto own =
+        tgpu::ReduceInThreadOp::create(builder, at, TypeRange{type}, reduce.getKind(), reduce.getSources(), axis);
+    takeCombiner(builder, reduce.getCombiner(), own.getCombiner());
+    return SmallVector<Value>{combined(builder, found.combine, added[0], own.getResults()[0])};
+  };
+  auto longer = cast<scf::ForOp>(
+      *cast<LoopLikeOpInterface>(loop.getOperation()).replaceWithAdditionalYields(rewriter, neutral, false, yields));
+
+  rewriter.setInsertionPointAfter(longer);
+  IRMapping mapping;
+  mapping.map(reduce.getSources()[0], longer.getResults().back());
+  Value total = rewriter.clone(*reduce, mapping)->getResult(0);
+  if (found.conversion) {
+    mapping.map(found.conversion.getSource(), total);
+    total = rewriter.clone(*found.conversion, mapping)->getResult(0);
+  }
+  const Value before = longer.getInitArgs()[found.index];
+  const Value result = combined(rewriter, found.combine, before, total);
+  rewriter.replaceAllUsesExcept(longer.getResult(found.index), result, {});
+  longer.getBody()->getTerminator()->setOperand(found.index, longer.getRegionIterArg(found.index));
+  rewriter.eraseOp(found.combine);
+  if (found.conversion) rewriter.eraseOp(found.conversion);
+  rewriter.eraseOp(reduce);
+  return longer;
+}
+
+class TgpuDeferReductionsPass : public PassWrapper<TgpuDeferReductionsPass, OperationPass<func::FuncOp>> {
+ public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuDeferReductionsPass)
+  StringRef getArgument() const override { return "tgpu-defer-reductions"; }
+  StringRef getDescription() const override { return "Carry reductions thread by thread through loops"; }
+  void getDependentDialects(DialectRegistry& registry) const override { registry.insert<tgpu::TgpuDialect>(); }
+
+  void runOnOperation() override {
+    SmallVector<scf::ForOp> loops;
+    getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
+    IRRewriter rewriter(&getContext());
+    for (scf::ForOp loop : loops) {
+      const unsigned carried = loop.getNumRegionIterArgs();
+      for (unsigned index = 0; index < carried; ++index)
+        if (auto found = match(loop, index)) loop = defer(rewriter, loop, *found);
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> createTgpuDeferReductionsPass() {
+  return std::make_unique<TgpuDeferReductionsPass>();
+}
+
+}  // namespace ligerdsl::compiler
