@@ -1,5 +1,6 @@
 #include "ligerdsl/dsl/random.h"
 
+#include "ligerdsl/dsl/math.h"
 #include "ligerdsl/dsl/operators.h"
 #include "recorder.h"
 
@@ -77,6 +78,19 @@ Tile uniform(const Tile& bits, Loc loc) {
 
 Tile uniform(const Scalar& seed, const Tile& position, Loc loc) {
   return uniform(philox(seed, position, loc)[0], loc);
+}
+
+Tile normal(const Tile& bits, const Tile& more_bits, Loc loc) {
+  constexpr double kTwoPi = 6.283185307179586;
+  const Tile positive = ScalarArg(1, loc) - At<Tile>(uniform(bits, loc), loc);  // (0, 1]
+  const Tile square = ScalarArg(-2, loc) * At<Tile>(log(positive, loc), loc);
+  const Tile angle = At<Tile>(uniform(more_bits, loc), loc) * ScalarArg(kTwoPi, loc);
+  return At<Tile>(sqrt(square, loc), loc) * sin(angle, loc);
+}
+
+Tile normal(const Scalar& seed, const Tile& position, Loc loc) {
+  const std::array<Tile, 4> words = philox(seed, position, loc);
+  return normal(words[0], words[1], loc);
 }
 
 }  // namespace ligerdsl

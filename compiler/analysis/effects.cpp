@@ -17,23 +17,23 @@ bool isAddress(Value value) {
 // These have effects so that they stay where they are among others.
 bool ordersGlobal(Operation* op) {
   return isa<tile::AssumeOp, tile::PrintOp, tile::PrefetchTileOp, tgpu::GridWaitOp, tgpu::LaunchDependentsOp,
-             tgpu::StageCommitOp, tgpu::StageWaitOp, tgpu::OpaqueOp>(op) ||
-         isa<tgpu::FillOp>(op);  // memory barriers of its own order what it reads and writes
+             tgpu::AsyncCommitOp, tgpu::AsyncWaitOp, tgpu::OpaqueOp>(op) ||
+         isa<tgpu::BulkCopyOp>(op);  // memory barriers of its own order what it reads and writes
 }
 bool ordersShared(Operation* op) {
-  return isa<tgpu::BarrierOp, tgpu::FenceCopiesOp, tgpu::ReceiveOp, tgpu::ClusterBarrierOp, tgpu::ClusterArriveOp,
-             tgpu::ClusterWaitOp, tgpu::LocalAllocOp>(op);
+  return isa<tgpu::BarrierOp, tgpu::FenceBulkCopiesOp, tgpu::ClusterReceiveOp, tgpu::ClusterBarrierOp,
+             tgpu::ClusterArriveOp, tgpu::ClusterWaitOp, tgpu::LocalAllocOp>(op);
 }
 
 // Ops whose operands differ.
 std::optional<OperandEffects> ownEffects(Operation* op) {
-  if (auto stage = dyn_cast<tgpu::StageTileOp>(op))
+  if (auto stage = dyn_cast<tgpu::AsyncCopyOp>(op))
     return OperandEffects{{stage.getView(), true, false}, {stage.getBuffer(), false, true}};
   if (auto staged = dyn_cast<tgpu::StagedTileOp>(op)) return OperandEffects{{staged.getBuffer(), true, false}};
-  if (auto await = dyn_cast<tgpu::AwaitFillOp>(op)) return OperandEffects{{await.getBarriers(), true, false}};
-  if (auto send = dyn_cast<tgpu::SendOp>(op)) {
+  if (auto await = dyn_cast<tgpu::BulkWaitOp>(op)) return OperandEffects{{await.getBarriers(), true, false}};
+  if (auto send = dyn_cast<tgpu::ClusterSendOp>(op)) {
     OperandEffects effects;
-    for (Value slots : send.getSlots()) effects.push_back({slots, false, true});
+    for (Value stages : send.getStages()) effects.push_back({stages, false, true});
     return effects;
   }
   return std::nullopt;

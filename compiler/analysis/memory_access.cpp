@@ -52,20 +52,20 @@ BlockArgument flippedIndex(Value index) {
 
 MemoryAccess sharedAccess(Operation* op, Value buffer, bool writes) {
   MemoryAccess access{.op = op, .reads = !writes, .writes = writes, .shared = true};
-  if (auto slot = buffer.getDefiningOp<tgpu::LocalSlotOp>()) {
-    access.phase = flippedIndex(slot.getIndex());
-    access.buffer = buffer = slot.getBuffer();
+  if (auto stage = buffer.getDefiningOp<tgpu::LocalStageOp>()) {
+    access.phase = flippedIndex(stage.getIndex());
+    access.buffer = buffer = stage.getBuffer();
   }
   auto alloc = buffer.getDefiningOp<tgpu::LocalAllocOp>();
   access.begin = alloc.getOffset().value_or(0);
   access.end = access.begin + bufferBytes(alloc.getType());
-  access.message = isOfMessages(alloc);
+  access.exchange = isOfExchange(alloc);
   return access;
 }
 
 // Whether every warp of every CTA is among those that send. Then no warp still reads a turn when the next one has come
 // from all.
-bool everyWarpSends(tgpu::SendOp send) {
+bool everyWarpSends(tgpu::ClusterSendOp send) {
   return !send.getFromFirst() && llvm::any_of(send.getValues(), [](Value value) {
     BitMasks redundant = layoutOf(value).redundant();
     return redundant.warp == 0 && redundant.cta == 0;
@@ -82,7 +82,7 @@ MemoryAccess ownAccess(Operation* op, Value buffer, bool writes) {
 
 // The tile that an access moves: value stored or result loaded.
 Value movedTile(Operation* op) {
-  if (auto stage = dyn_cast<tgpu::StageTileOp>(op)) return stagedTile(stage);
+  if (auto stage = dyn_cast<tgpu::AsyncCopyOp>(op)) return stagedTile(stage);
   Value value;
   if (auto store = dyn_cast<tile::StoreTileOp>(op))
     value = store.getValue();
@@ -102,7 +102,7 @@ Value movedTile(Operation* op) {
 ArrayRef<int64_t> partitionShape(Operation* op) {
   if (auto load = dyn_cast<tile::LoadTileOp>(op)) return load.getTileShape();
   if (auto store = dyn_cast<tile::StoreTileOp>(op)) return store.getTileShape();
-  if (auto stage = dyn_cast<tgpu::StageTileOp>(op)) return stage.getTileShape();
+  if (auto stage = dyn_cast<tgpu::AsyncCopyOp>(op)) return stage.getTileShape();
   return {};
 }
 
@@ -169,11 +169,11 @@ FailureOr<MemoryAccesses> memoryAccesses(Operation* op) {
   if (failed(effects)) return failure();
   MemoryAccesses accesses;
   for (const OperandEffect& effect : *effects) {
-    // The cluster meets before it uses the memory barriers of messages.
-    if (isa<tgpu::InitMbarriersOp>(op) && isOfMessages(effect.address)) continue;
+    // The cluster meets before it uses the memory barriers of exchanges.
+    if (isa<tgpu::InitMbarriersOp>(op) && isOfExchange(effect.address)) continue;
     if (!effect.isShared())
       accesses.push_back(globalAccess(op, effect.address, effect.reads, effect.writes));
-    else if (isa<tgpu::StageTileOp, tgpu::StagedTileOp>(op))
+    else if (isa<tgpu::AsyncCopyOp, tgpu::StagedTileOp>(op))
       accesses.push_back(ownAccess(op, effect.address, effect.writes));
     else
       accesses.push_back(sharedAccess(op, effect.address, effect.writes));
@@ -193,8 +193,8 @@ bool mayWriteTo(Operation* op, const MemoryAccess& place) {
          });
 }
 
-bool isOfMessages(Value buffer) {
-  return llvm::any_of(buffer.getUsers(), llvm::IsaPred<tgpu::SendOp>);
+bool isOfExchange(Value buffer) {
+  return llvm::any_of(buffer.getUsers(), llvm::IsaPred<tgpu::ClusterSendOp>);
 }
 
 bool mayOverlap(const MemoryAccess& a, const MemoryAccess& b) {
@@ -212,9 +212,9 @@ bool mayOverlap(const MemoryAccess& a, const MemoryAccess& b) {
 bool needsBarrier(const MemoryAccess& earlier, const MemoryAccess& later) {
   if (!earlier.writes && !later.writes) return false;
   if (earlier.atomic && later.atomic) return false;
-  if (earlier.message && later.message) {
+  if (earlier.exchange && later.exchange) {
     // A turn that was read is overwritten after the next one was received.
-    auto send = dyn_cast<tgpu::SendOp>(later.op);
+    auto send = dyn_cast<tgpu::ClusterSendOp>(later.op);
     return earlier.reads && send && mayOverlap(earlier, later) && !everyWarpSends(send);
   }
   return mayOverlap(earlier, later) && !assignThreadsAlike(earlier, later);

@@ -14,12 +14,12 @@ struct MemoryAccess {
   // Shared memory: the bytes [begin, end); remote: of every CTA of the cluster.
   bool shared = false, remote = false;
   int64_t begin = 0, end = 0;
-  // Of a slot that changes with every iteration of a loop (tgpu.local_slot on a value that the loop flips): the buffer,
-  // the flipped value, and how often the loop has turned since this access.
+  // Of a stage that changes with every iteration of a loop (tgpu.local_stage on a value that the loop flips): the
+  // buffer, the flipped value, and how often the loop has turned since this access.
   mlir::Value buffer = nullptr;
   mlir::BlockArgument phase = nullptr;
   int turns = 0;
-  bool message = false;  // tgpu.send and what it brings: a wait stands between, and two turns are apart
+  bool exchange = false;  // tgpu.cluster_send and what it brings: a wait stands between, and two turns are apart
   bool own = false;  // each thread touches only bytes that no other access of this kind to this buffer gives to another
 
   // Global memory: the argument it belongs to, if it is known; which argument facts say what it overlaps.
@@ -31,8 +31,8 @@ struct MemoryAccess {
 
 using MemoryAccesses = llvm::SmallVector<MemoryAccess, 2>;
 
-/// What an op on tiles that have layouts does to memory: a tgpu.stage_tile reads global memory and writes shared memory, a
-/// tgpu.send writes several buffers. Fails, without a diagnostic, if that is unknown (effects.h).
+/// What an op on tiles that have layouts does to memory: a tgpu.async_copy reads global memory and writes shared
+/// memory, a tgpu.cluster_send writes several buffers. Fails, without a diagnostic, if that is unknown (effects.h).
 mlir::FailureOr<MemoryAccesses> memoryAccesses(mlir::Operation* op);
 
 MemoryAccess memoryAccess(tile::LoadTileOp load);
@@ -40,8 +40,8 @@ MemoryAccess memoryAccess(tile::LoadTileOp load);
 /// Whether the op by itself may write what an access touches.
 bool mayWriteTo(mlir::Operation* op, const MemoryAccess& place);
 
-/// Whether a buffer in shared memory belongs to messages.
-bool isOfMessages(mlir::Value buffer);
+/// Whether a buffer in shared memory belongs to a cluster exchange.
+bool isOfExchange(mlir::Value buffer);
 
 /// Whether two accesses may meet in one place, as far as offsets and the facts about arguments tell.
 bool mayOverlap(const MemoryAccess& a, const MemoryAccess& b);

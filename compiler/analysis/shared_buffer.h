@@ -18,12 +18,12 @@ inline int64_t bufferBytes(tgpu::MemDescType type) {
 }
 
 /// The tile that is read from where this copy goes: its layout says which thread copies what. Null if it is never read.
-inline mlir::Value stagedTile(tgpu::StageTileOp stage) {
+inline mlir::Value stagedTile(tgpu::AsyncCopyOp stage) {
   mlir::Value buffer = stage.getBuffer();
-  if (auto slot = buffer.getDefiningOp<tgpu::LocalSlotOp>()) buffer = slot.getBuffer();
+  if (auto stage = buffer.getDefiningOp<tgpu::LocalStageOp>()) buffer = stage.getBuffer();
   llvm::SmallVector<mlir::Value> places{buffer};
   for (mlir::Operation* user : buffer.getUsers())
-    if (auto slot = mlir::dyn_cast<tgpu::LocalSlotOp>(user)) places.push_back(slot);
+    if (auto stage = mlir::dyn_cast<tgpu::LocalStageOp>(user)) places.push_back(stage);
   for (mlir::Value place : places)
     for (mlir::Operation* user : place.getUsers())
       if (auto staged = mlir::dyn_cast<tgpu::StagedTileOp>(user)) return staged.getResult();

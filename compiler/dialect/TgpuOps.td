@@ -78,10 +78,10 @@ def Tgpu_LocalAllocOp : Tgpu_Op<"local_alloc", [MemoryEffects<[MemAlloc]>]> {
   let assemblyFormat = "attr-dict `:` type($result)";
 }
 
-def Tgpu_LocalSlotOp : Tgpu_Op<"local_slot", [Pure]> {
+def Tgpu_LocalStageOp : Tgpu_Op<"local_stage", [Pure]> {
   let summary = "One of the equal parts of a buffer: element `index` of its first dimension";
   let description = [{
-    Example: `%s = tgpu.local_slot %m[%i] : !tgpu.memdesc<2x64xf32> -> !tgpu.memdesc<64xf32>`. With an index that a loop
+    Example: `%s = tgpu.local_stage %m[%i] : !tgpu.memdesc<2x64xf32> -> !tgpu.memdesc<64xf32>`. With an index that a loop
     carries and flips (0, 1, 0, ...), neighbouring iterations use different memory.
   }];
   let arguments = (ins Tgpu_MemDescType:$buffer, I32:$index);
@@ -117,47 +117,47 @@ def Tgpu_InitMbarriersOp : Tgpu_Op<"init_mbarriers", [MemoryEffects<[MemWrite]>]
   let assemblyFormat = "$barriers attr-dict `:` type($barriers)";
 }
 
-def Tgpu_FillOp : Tgpu_Op<"fill", [SingleBlock, MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "Starts copies of tiles of a view into slots of shared memory";
+def Tgpu_BulkCopyOp : Tgpu_Op<"bulk_copy", [SingleBlock, MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Starts copies of tiles of a view into stages of shared memory";
   let description = [{
-    For positions first .. first + count - 1: position p goes to slot (base + p) modulo the number of slots, and the slot's
+    For positions first .. first + count - 1: position p goes to stage (base + p) modulo the number of stages, and the stage's
     barrier learns when it has arrived. The region computes for a position the tile's indices, its lead where there is one, and,
     last, how many of its elements come before the view's end. Of vectors of 16 bytes that a row only begins or ends in the
     other elements become `pad`. Each position is served by one thread, so there are at most as many as a CTA has threads. All
-    threads must have read what was in the slots.
+    threads must have read what was in the stages.
 
     Example:
     ```
-    tgpu.fill %x shape [0, 4096] into %s, %b base %c0 from %c0 count %c4 : !tile.view<...>, !tgpu.memdesc<4x4096xbf16>, !tgpu.memdesc<4xi64> {
+    tgpu.bulk_copy %x shape [0, 4096] into %s, %b base %c0 from %c0 count %c4 : !tile.view<...>, !tgpu.memdesc<4x4096xbf16>, !tgpu.memdesc<4xi64> {
     ^bb0(%position: i32):
       %column = arith.extsi %position : i32 to i64
       tgpu.yield %row, %column, %inside : i64, i64, i32
     }
     ```
   }];
-  let arguments = (ins Tile_ViewType:$view, DenseI64ArrayAttr:$tileShape, Tgpu_MemDescType:$slots,
+  let arguments = (ins Tile_ViewType:$view, DenseI64ArrayAttr:$tileShape, Tgpu_MemDescType:$stages,
                    Tgpu_MemDescType:$barriers, I32:$base, I32:$first, I32:$count,
                    OptionalAttr<TypedAttrInterface>:$pad, DefaultValuedAttr<Tile_Evict, "tile::EvictHint::normal">:$evict);
   let regions = (region SizedRegion<1>:$position);
   let assemblyFormat = [{
-    $view `shape` $tileShape `into` $slots `,` $barriers `base` $base `from` $first `count` $count attr-dict `:` type($view) `,` type($slots)
+    $view `shape` $tileShape `into` $stages `,` $barriers `base` $base `from` $first `count` $count attr-dict `:` type($view) `,` type($stages)
     `,` type($barriers) $position
   }];
 }
 
-def Tgpu_AwaitFillOp : Tgpu_Op<"await_fill", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "Waits until the fill of a slot has arrived";
+def Tgpu_BulkWaitOp : Tgpu_Op<"bulk_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Waits until the copy into a stage has arrived";
   let description = [{
-    `parity` is that of the number of fills of this slot before the awaited one.
-    Example: `tgpu.await_fill %b[%slot] parity %p : !tgpu.memdesc<4xi64>`.
+    `parity` is that of the number of copies into this stage before the awaited one.
+    Example: `tgpu.bulk_wait %b[%stage] parity %p : !tgpu.memdesc<4xi64>`.
   }];
-  let arguments = (ins Tgpu_MemDescType:$barriers, I32:$slot, I32:$parity);
-  let assemblyFormat = "$barriers `[` $slot `]` `parity` $parity attr-dict `:` type($barriers)";
+  let arguments = (ins Tgpu_MemDescType:$barriers, I32:$stage, I32:$parity);
+  let assemblyFormat = "$barriers `[` $stage `]` `parity` $parity attr-dict `:` type($barriers)";
 }
 
-def Tgpu_FenceCopiesOp : Tgpu_Op<"fence_copies", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "What this thread has read of shared memory comes before the fills that follow the next barrier";
-  let description = "Copies write by another proxy: a barrier alone does not order them. Example: `tgpu.fence_copies`.";
+def Tgpu_FenceBulkCopiesOp : Tgpu_Op<"fence_bulk_copies", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "What this thread has read of shared memory comes before the bulk copies that follow the next barrier";
+  let description = "Copies write by another proxy: a barrier alone does not order them. Example: `tgpu.fence_bulk_copies`.";
   let assemblyFormat = "attr-dict";
 }
 
@@ -202,33 +202,33 @@ def Tgpu_ClusterBarrierOp : Tgpu_Op<"cluster_barrier", [MemoryEffects<[MemRead, 
   let assemblyFormat = "attr-dict";
 }
 
-def Tgpu_SendOp : Tgpu_Op<"send", [AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
+def Tgpu_ClusterSendOp : Tgpu_Op<"cluster_send", [AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Sends tiles to every CTA of the cluster, each element by one of the threads that hold it";
   let description = [{
-    `slots` hold two turns of each tile, `barriers` one memory barrier per turn. Gives the turn, 0 or 1 alternately, and the
+    `stages` hold two turns of each tile, `barriers` one memory barrier per turn. Gives the turn, 0 or 1 alternately, and the
     parity with which it is received. Every CTA sends every time, so whoever received a turn knows that all have read the one
     before; elements have 32 or 64 bits.
 
-    With `from_first`, as behind an atomic, what counts is the copy of the cluster's first CTA: the slots of a turn are one
-    for each sender, and its slot comes first.
+    With `from_first`, as behind an atomic, what counts is the copy of the cluster's first CTA: the stages of a turn are one
+    for each sender, and its stage comes first.
 
     Example:
     ```
-    %turn, %parity = tgpu.send %m, %s to %a, %b signal %barriers
+    %turn, %parity = tgpu.cluster_send %m, %s to %a, %b signal %barriers
         : tensor<16xf32, #w>, tensor<16xf32, #w>, !tgpu.memdesc<2x16xf32>, !tgpu.memdesc<2x16xf32>, !tgpu.memdesc<2xi64>
     ```
   }];
-  let arguments = (ins Variadic<AnyRankedTensor>:$values, Variadic<Tgpu_MemDescType>:$slots,
+  let arguments = (ins Variadic<AnyRankedTensor>:$values, Variadic<Tgpu_MemDescType>:$stages,
                    Tgpu_MemDescType:$barriers, UnitAttr:$from_first);
   let results = (outs I32:$turn, I32:$parity);
   let assemblyFormat = [{
-    $values `to` $slots `signal` $barriers attr-dict `:` type($values) `,` type($slots) `,` type($barriers)
+    $values `to` $stages `signal` $barriers attr-dict `:` type($values) `,` type($stages) `,` type($barriers)
   }];
 }
 
-def Tgpu_ReceiveOp : Tgpu_Op<"receive", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tgpu_ClusterReceiveOp : Tgpu_Op<"cluster_receive", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Waits until what all CTAs of the cluster sent in a turn is here";
-  let description = "Example: `tgpu.receive %barriers[%turn] parity %parity : !tgpu.memdesc<2xi64>`.";
+  let description = "Example: `tgpu.cluster_receive %barriers[%turn] parity %parity : !tgpu.memdesc<2xi64>`.";
   let arguments = (ins Tgpu_MemDescType:$barriers, I32:$turn, I32:$parity);
   let assemblyFormat = "$barriers `[` $turn `]` `parity` $parity attr-dict `:` type($barriers)";
 }
@@ -247,13 +247,13 @@ def Tgpu_ClusterWaitOp : Tgpu_Op<"cluster_wait", [MemoryEffects<[MemRead, MemWri
 
 //===-- Staged tiles ------------------------------------------------------------------------------------------------===//
 
-def Tgpu_StageTileOp : Tgpu_Op<"stage_tile", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tgpu_AsyncCopyOp : Tgpu_Op<"async_copy", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Starts the copy of a view's tile to shared memory";
   let description = [{
     Every thread copies the elements that it will read itself (tgpu.staged_tile on the same memory, whose layout decides), so
     only the thread waits, and no barrier is needed. Elements outside of the view become 0.
 
-    Example: `tgpu.stage_tile %v[%i, %j] shape [1, 4096] into %slot : !tile.view<...>, !tgpu.memdesc<1x4096xbf16>`.
+    Example: `tgpu.async_copy %v[%i, %j] shape [1, 4096] into %stage : !tile.view<...>, !tgpu.memdesc<1x4096xbf16>`.
   }];
   let arguments = (ins Tile_ViewType:$view, Variadic<I64>:$indices, DenseI64ArrayAttr:$tileShape, Tgpu_MemDescType:$buffer);
   let assemblyFormat = [{
@@ -262,12 +262,12 @@ def Tgpu_StageTileOp : Tgpu_Op<"stage_tile", [MemoryEffects<[MemRead, MemWrite]>
 }
 
 def Tgpu_StagedTileOp : Tgpu_Op<"staged_tile", [MemoryEffects<[MemRead]>]> {
-  let summary = "The tile that a tgpu.stage_tile has brought to shared memory";
+  let summary = "The tile that a tgpu.async_copy has brought to shared memory";
   let description = [{
     Operands as `tile.load_tile`'s, and where the tile waits. The memory keeps the tile for this iteration of the loop, so it
     may be read again instead of waiting in registers.
 
-    Example: `%t = tgpu.staged_tile %v[%i, %j] shape [1, 4096] from %slot : !tile.view<...>, !tgpu.memdesc<...> -> tensor<...>`.
+    Example: `%t = tgpu.staged_tile %v[%i, %j] shape [1, 4096] from %stage : !tile.view<...>, !tgpu.memdesc<...> -> tensor<...>`.
   }];
   let arguments = (ins Tile_ViewType:$view, Variadic<I64>:$indices, DenseI64ArrayAttr:$tileShape, Tgpu_MemDescType:$buffer);
   let results = (outs AnyRankedTensor:$result);
@@ -276,15 +276,15 @@ def Tgpu_StagedTileOp : Tgpu_Op<"staged_tile", [MemoryEffects<[MemRead]>]> {
   }];
 }
 
-def Tgpu_StageCommitOp : Tgpu_Op<"stage_commit", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tgpu_AsyncCommitOp : Tgpu_Op<"async_commit", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "The copies started since the last one form a group";
-  let description = "Example: `tgpu.stage_commit`.";
+  let description = "Example: `tgpu.async_commit`.";
   let assemblyFormat = "attr-dict";
 }
 
-def Tgpu_StageWaitOp : Tgpu_Op<"stage_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tgpu_AsyncWaitOp : Tgpu_Op<"async_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Waits until at most `pending` groups of this thread's copies are under way";
-  let description = "Example: `tgpu.stage_wait 1`.";
+  let description = "Example: `tgpu.async_wait 1`.";
   let arguments = (ins I32Attr:$pending);
   let assemblyFormat = "$pending attr-dict";
 }

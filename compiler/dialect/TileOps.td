@@ -147,7 +147,7 @@ def Tile_StoreTileOp : Tile_Op<"store_tile", [AttrSizedOperandSegments, MemoryEf
 }
 
 def Tile_PrefetchTileOp : Tile_Op<"prefetch_tile", [MemoryEffects<[MemWrite]>]> {
-  let summary = "Asks for one tile of a partitioned view to be brought near; changes no value";
+  let summary = "Prefetches one tile of a partitioned view; changes no value";
   let description = [{
     Takes no registers: a later load_tile of the same tile finds it in the second-level cache. Outside of the view nothing
     is touched. (The write effect keeps the op where it is.)

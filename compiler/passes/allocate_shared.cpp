@@ -4,7 +4,7 @@
 //      extends to the loop's end.
 //   2. Memory that is not reused needs no barrier before its next use: buffers of up to kSmallBytes never share, and
 //      none do if all fit side by side in kSeparateBytes.
-//   3. What asynchronous copies and messages fill, and their barriers, share with no buffer: no barrier of the CTA
+//   3. What bulk copies and cluster exchanges fill, and their barriers, share with no buffer: no barrier of the CTA
 //      orders them after other accesses, and memory that holds a barrier may not be used for anything else.
 //   4. First fit: each buffer, largest first, takes the lowest offset at which it meets no buffer that it may not share
 //      with.
@@ -75,7 +75,7 @@ class TgpuAllocateSharedPass : public PassWrapper<TgpuAllocateSharedPass, Operat
     std::vector<Buffer> buffers;
     getOperation().walk([&](tgpu::LocalAllocOp op) {
       int64_t bytes = (bufferBytes(op.getType()) + kAlignment - 1) / kAlignment * kAlignment;
-      bool filled = llvm::any_of(op->getUsers(), llvm::IsaPred<tgpu::FillOp, tgpu::SendOp>);
+      bool filled = llvm::any_of(op->getUsers(), llvm::IsaPred<tgpu::BulkCopyOp, tgpu::ClusterSendOp>);
       Buffer buffer{op, bytes, filled, first[op], first[op]};
       for (Operation* user : op->getUsers()) buffer.end = std::max(buffer.end, endOfUse(user, op));
       buffers.push_back(buffer);

@@ -227,16 +227,16 @@ void cutStagedTiles(func::FuncOp func) {
   func.walk([](tgpu::StagedTileOp staged) {
     std::optional<RankedTensorType> part = partOfCta(cast<RankedTensorType>(staged.getType()));
     if (!part) return;
-    auto slot = staged.getBuffer().getDefiningOp<tgpu::LocalSlotOp>();
-    Value buffer = slot ? slot.getBuffer() : staged.getBuffer();
+    auto stage = staged.getBuffer().getDefiningOp<tgpu::LocalStageOp>();
+    Value buffer = stage ? stage.getBuffer() : staged.getBuffer();
     auto whole = cast<tgpu::MemDescType>(buffer.getType());
     auto resized = [&](ArrayRef<int64_t> shape) {
       return tgpu::MemDescType::get(whole.getContext(), shape, whole.getElementType(), whole.getRowPad());
     };
-    if (!slot) return buffer.setType(resized(part->getShape()));
-    SmallVector<int64_t> slots{whole.getShape().front()};
-    llvm::append_range(slots, part->getShape());
-    buffer.setType(resized(slots));
+    if (!stage) return buffer.setType(resized(part->getShape()));
+    SmallVector<int64_t> stages{whole.getShape().front()};
+    llvm::append_range(stages, part->getShape());
+    buffer.setType(resized(stages));
     for (Operation* user : buffer.getUsers()) user->getResult(0).setType(resized(part->getShape()));
   });
 }

@@ -8,8 +8,8 @@
 //      registers than what they use last, they move to where their operands are complete, before the barrier.
 //   3. Again, until nothing moves: what two sums use is free to go once the first has moved.
 //
-// Messages are left alone: what moved before them would delay their sending, and the norms' backward on clusters, whose
-// threads have all their registers in use before they send, would spill.
+// Cluster exchanges are left alone: what moved before them would delay their sending, and the norms' backward on
+// clusters, whose threads have all their registers in use before they send, would spill.
 #include "compiler/analysis/thread_registers.h"
 #include "compiler/passes/passes.h"
 #include "llvm/ADT/SetVector.h"

@@ -7,20 +7,20 @@
 //
 //   loops          the body is walked by itself, again and again with what its end left behind until nothing new
 //                  arrives: hazards of one iteration with the next are seen, and a body whose accesses are already
-//                  separated gets no further barrier. If what came before the loop still conflicts with the body, the barrier stands
-//                  before the loop.
-//   programs       turns of a loop of programs (tile.independent) are no more ordered than CTAs of a grid: what one does
-//                  to global memory is no hazard for the next.
-//   slots          an access to a slot that changes with every iteration counts the turns of its loop: after one turn
-//                  the loop is in the other slot. How often a finished loop turned is unknown.
+//                  separated gets no further barrier. If what came before the loop still conflicts with the body, the
+//                  barrier stands before the loop.
+//   programs       turns of a loop of programs (tile.independent) are no more ordered than CTAs of a grid: what one
+//                  does to global memory is no hazard for the next.
+//   stages         an access to a stage that changes with every iteration counts the turns of its loop: after one turn
+//                  the loop is in the other stage. How often a finished loop turned is unknown.
 //   conditionals   both branches start from the same set; the union leaves
 //
 // Conditions are scalars, equal in all threads of a cluster, so barriers may stand inside loops and branches.
 //
 // No CTA may be touched before it runs: tgpu.cluster_arrive stands at the kernel's begin, behind the memory barriers of
-// messages, tgpu.cluster_wait before the first op that contains a tgpu.remote_store or tgpu.send. None may be touched
-// after its end: a remote store is followed by a cluster barrier, before what it stored is loaded; whatever is sent is
-// received.
+// exchanges, tgpu.cluster_wait before the first op that contains a tgpu.remote_store or tgpu.cluster_send. None may be
+// touched after its end: a remote store is followed by a cluster barrier, before what it stored is loaded; whatever is
+// sent is received.
 #include <utility>
 
 #include "compiler/analysis/effects.h"
@@ -173,10 +173,10 @@ class Inserter {
 };
 
 // Others may send once a CTA has announced itself: its memory barriers must be ready.
-Block::iterator readyForMessages(Block& body) {
+Block::iterator readyForExchange(Block& body) {
   Block::iterator ready = body.begin();
   for (Operation& op : body)
-    if (auto init = dyn_cast<tgpu::InitMbarriersOp>(op); init && isOfMessages(init.getBarriers()))
+    if (auto init = dyn_cast<tgpu::InitMbarriersOp>(op); init && isOfExchange(init.getBarriers()))
       ready = std::next(op.getIterator());
   return ready;
 }
@@ -186,14 +186,14 @@ void announceCtas(func::FuncOp func) {
   auto touches = [](Operation& op) {
     return op
         .walk([](Operation* inner) {
-          bool found = isa<tgpu::RemoteStoreOp, tgpu::SendOp, tgpu::ClusterBarrierOp>(inner);
+          bool found = isa<tgpu::RemoteStoreOp, tgpu::ClusterSendOp, tgpu::ClusterBarrierOp>(inner);
           return found ? WalkResult::interrupt() : WalkResult::advance();
         })
         .wasInterrupted();
   };
   auto first = llvm::find_if(body, touches);
   if (first == body.end() || isa<tgpu::ClusterBarrierOp>(*first)) return;
-  OpBuilder atFirst(&*first), ready(&body, readyForMessages(body));
+  OpBuilder atFirst(&*first), ready(&body, readyForExchange(body));
   tgpu::ClusterWaitOp::create(atFirst, first->getLoc());
   tgpu::ClusterArriveOp::create(ready, func.getLoc());
 }

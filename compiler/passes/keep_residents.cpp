@@ -1,35 +1,35 @@
 // tile-keep-residents
 //
 // Loads that carry one number `resident` read blocks of one row, in two loops of opposite order. They become reads of a
-// ring of slots in shared memory that asynchronous copies (tgpu.fill) keep filled, so that memory is busy while the
+// ring of stages in shared memory that bulk copies (tgpu.bulk_copy) keep filled, so that memory is busy while the
 // program computes and blocks that fit are read from memory once. Which rows qualify: resident_row.h.
 //
-// The rows of a function share `budget` bytes of shared memory; a row gets at least two slots, otherwise its loads
+// The rows of a function share `budget` bytes of shared memory; a row gets at least two stages, otherwise its loads
 // stay.
 //
-// A kernel of one program, n positions, S = min(n, what the share holds) slots:
-//   1. Position p lives in slot p mod S. Positions 0 .. S-1 are filled as early as what they depend on allows. The
-//      first loop refills a slot with position p + S once all threads have read p, the second with p - S: it begins with
-//      what the first left behind and n - S blocks are read again.
-//   2. A slot's fills alternate in parity: position p is always awaited with the parity of p div S, because on its way
-//      back the second loop passes the fills of a slot in reverse order.
+// A kernel of one program, n positions, S = min(n, what the share holds) stages:
+//   1. Position p lives in stage p mod S. Positions 0 .. S-1 are filled as early as what they depend on allows. The
+//      first loop refills a stage with position p + S once all threads have read p, the second with p - S: it begins
+//      with what the first left behind and n - S blocks are read again.
+//   2. A stage's fills alternate in parity: position p is always awaited with the parity of p div S, because on its way
+//      back the second loop passes the fills of a stage in reverse order.
 //
 // A kernel whose CTAs run program after program (program_loop.h), if n <= S = min(2 n, what the share holds):
-//   1. Rows follow each other in the ring: position p lives in slot (base + p) mod S, the next row's base is n further.
-//      Each slot's fills alternate in parity, from row to row.
-//   2. The S - n slots that this row leaves free take the next row's first positions during the first loop; the second
-//      loop hands slot after slot to the next row once all threads have read it. So memory is busy while a row ends and
-//      the next one begins.
+//   1. Rows follow each other in the ring: position p lives in stage (base + p) mod S, the next row's base is n
+//      further. Each stage's fills alternate in parity, from row to row.
+//   2. The S - n stages that this row leaves free take the next row's first positions during the first loop; the second
+//      loop hands stage after stage to the next row once all threads have read it. So memory is busy while a row ends
+//      and the next one begins.
 //   3. Where the next program is not known early enough, or does not visit its row, a row is filled when its turn
 //      comes.
 // Rows that do not fit are left alone there.
 //
-// A stationary row has a slot for each position, filled and awaited before the first program. It is kept if all rows
+// A stationary row has a stage for each position, filled and awaited before the first program. It is kept if all rows
 // fit beside it.
 //
 // A row that is not kept, or only in part, is a remark.
 //
-// On a cluster a slot of each CTA holds the CTA's part of a block: one of as many equal stretches as there are CTAs.
+// On a cluster a stage of each CTA holds the CTA's part of a block: one of as many equal stretches as there are CTAs.
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/passes/passes.h"
 #include "compiler/remarks.h"
@@ -50,7 +50,7 @@ InFlightDiagnostic notKept(Operation* op) {
   return missed(op, "tile-keep-residents");
 }
 
-// Puts one row into slots.
+// Puts one row into stages.
 class RowKeeper {
  public:
   // Shared memory and threads of a CTA, CTAs of a cluster.
@@ -58,10 +58,10 @@ class RowKeeper {
       : row(row), loc(this->row.firstLoad.getLoc()), ctas(ctas), share(share) {
     programs = ProgramLoop::around(this->row.first);
     const int64_t positions = row.positions, most = programs ? 2 * positions : positions;
-    slots = std::min({row.isStationary() ? positions : most, share * ctas / this->row.blockBytes(), threads});
+    stages = std::min({row.isStationary() ? positions : most, share * ctas / this->row.blockBytes(), threads});
   }
 
-  bool fits() { return isDivisible() && slots >= leastSlots(); }
+  bool fits() { return isDivisible() && stages >= leastStages(); }
 
   void remarkUnfit() {
     if (!isDivisible()) {
@@ -70,22 +70,22 @@ class RowKeeper {
                              << " CTAs; use larger blocks or a smaller cluster";
       return;
     }
-    notKept(row.firstLoad) << "resident row not kept: " << leastSlots() << " blocks of " << row.blockBytes() / ctas
+    notKept(row.firstLoad) << "resident row not kept: " << leastStages() << " blocks of " << row.blockBytes() / ctas
                            << " bytes would have to fit, and it has " << std::max<int64_t>(share, 0)
                            << " bytes of shared memory in each CTA; use smaller blocks, more CTAs per cluster or a "
                               "smaller min_ctas_per_sm";
   }
 
   // Of shared memory, in each CTA.
-  int64_t bytes() { return slots * row.blockBytes() / ctas; }
+  int64_t bytes() { return stages * row.blockBytes() / ctas; }
 
   void keep() {
-    if (slots < row.positions)
-      notKept(row.firstLoad) << "resident row kept in part: " << slots << " of " << row.positions << " blocks fit in "
+    if (stages < row.positions)
+      notKept(row.firstLoad) << "resident row kept in part: " << stages << " of " << row.positions << " blocks fit in "
                              << share << " bytes of shared memory in each CTA; the others are read again";
     Operation* begin = earliest();
     OpBuilder outside(programs ? programs->getOperation() : begin);
-    prepareSlots(outside);
+    prepareStages(outside);
     if (row.isStationary()) return keepForAllPrograms(outside);
     if (programs)
       keepFromProgramToProgram(begin);
@@ -97,44 +97,44 @@ class RowKeeper {
 
  private:
   bool isDivisible() { return row.blockBytes() % (ctas * ResidentRow::kGroupBytes) == 0; }
-  int64_t leastSlots() const { return programs ? row.positions : 2; }
+  int64_t leastStages() const { return programs ? row.positions : 2; }
 
-  // Where a position is: its slot, and the parity of the fill that brings it there.
+  // Where a position is: its stage, and the parity of the fill that brings it there.
   struct Place {
-    Value slot, parity;
+    Value stage, parity;
   };
 
   //===-- One program --===//
 
   void keepOnce(Operation* at) {
     OpBuilder begin(at);
-    fill(begin, {}, number(begin, 0), number(begin, 0), slots);
-    replaceByTurns(row.firstLoad, firstPosition(), slots);
-    replaceByTurns(row.secondLoad, secondPosition(), -slots);
+    fill(begin, {}, number(begin, 0), number(begin, 0), stages);
+    replaceByTurns(row.firstLoad, firstPosition(), stages);
+    replaceByTurns(row.secondLoad, secondPosition(), -stages);
   }
 
   // Waits until the block is there, and reads it.
   void awaitAndRead(OpBuilder& builder, tile::LoadTileOp load, const Place& place) {
-    tgpu::AwaitFillOp::create(builder, loc, barriers, place.slot, place.parity);
-    read(builder, load, place.slot);
+    tgpu::BulkWaitOp::create(builder, loc, barriers, place.stage, place.parity);
+    read(builder, load, place.stage);
   }
 
-  // Reads the load's block from its slot; where position + distance exists, the slot is then refilled with it.
+  // Reads the load's block from its stage; where position + distance exists, the stage is then refilled with it.
   void replaceByTurns(tile::LoadTileOp load, Value position, int64_t distance) {
     OpBuilder builder(load);
     Place place{position, number(builder, 0)};
-    if (slots < row.positions) {
-      Value n = number(builder, slots);
-      place.slot = arith::RemUIOp::create(builder, loc, position, n);
+    if (stages < row.positions) {
+      Value n = number(builder, stages);
+      place.stage = arith::RemUIOp::create(builder, loc, position, n);
       Value round = arith::DivUIOp::create(builder, loc, position, n);
       place.parity = arith::AndIOp::create(builder, loc, round, number(builder, 1));
     }
     awaitAndRead(builder, load, place);
-    if (slots == row.positions) return;
+    if (stages == row.positions) return;
     Value next = arith::AddIOp::create(builder, loc, position, number(builder, distance));
     Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, next, number(builder, row.positions));
     OpBuilder refill = onlyIf(builder, exists);
-    releaseSlots(refill);
+    releaseStages(refill);
     fill(refill, {}, number(refill, 0), next, 1);
   }
 
@@ -142,9 +142,9 @@ class RowKeeper {
 
   void keepForAllPrograms(OpBuilder& begin) {
     Value zero = number(begin, 0);
-    fill(begin, {}, zero, zero, slots);
-    for (int64_t slot = 0; slot < slots; ++slot)
-      tgpu::AwaitFillOp::create(begin, loc, barriers, number(begin, slot), zero);
+    fill(begin, {}, zero, zero, stages);
+    for (int64_t stage = 0; stage < stages; ++stage)
+      tgpu::BulkWaitOp::create(begin, loc, barriers, number(begin, stage), zero);
     Value position = firstPosition();
     OpBuilder builder(row.firstLoad);
     read(builder, row.firstLoad, position);
@@ -162,7 +162,7 @@ class RowKeeper {
 
     // All threads have left the row before this one, whatever is filled from here on.
     OpBuilder begin(at);
-    releaseSlots(begin);
+    releaseStages(begin);
     Value unfilled =
         arith::XOrIOp::create(begin, loc, filled, arith::ConstantOp::create(begin, loc, begin.getBoolAttr(true)));
     OpBuilder late = onlyIf(begin, unfilled);
@@ -183,25 +183,26 @@ class RowKeeper {
       OpBuilder builder(load);
       const bool again = load == row.secondLoad;  // the first loop has awaited the block
       const Place place = placeOf(builder, {base, parity}, position);
-      again ? read(builder, load, place.slot) : awaitAndRead(builder, load, place);
+      again ? read(builder, load, place.stage) : awaitAndRead(builder, load, place);
       if (!next || count <= 0) return;
       Value shifted = arith::SubIOp::create(builder, loc, position, number(builder, from));
       Value wanted = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, shifted, number(builder, count));
       wanted = arith::AndIOp::create(builder, loc, wanted, next->reached);
       OpBuilder refill = onlyIf(builder, wanted);
-      if (again) releaseSlots(refill);
-      Value of = again ? arith::AddIOp::create(refill, loc, position, number(refill, slots - row.positions)) : position;
-      fill(refill, ofNext, following.slot, of, 1);
+      if (again) releaseStages(refill);
+      Value of =
+          again ? arith::AddIOp::create(refill, loc, position, number(refill, stages - row.positions)) : position;
+      fill(refill, ofNext, following.stage, of, 1);
     };
-    replace(row.firstLoad, firstPosition(), 0, slots - row.positions);
-    replace(row.secondLoad, secondPosition(), 0, 2 * row.positions - slots);
-    programs->leave({following.slot, following.parity, next ? next->reached : none}, {base, parity, none});
+    replace(row.firstLoad, firstPosition(), 0, stages - row.positions);
+    replace(row.secondLoad, secondPosition(), 0, 2 * row.positions - stages);
+    programs->leave({following.stage, following.parity, next ? next->reached : none}, {base, parity, none});
   }
 
-  // The place `distance` positions, fewer than there are slots or as many, behind another.
+  // The place `distance` positions, fewer than there are stages or as many, behind another.
   Place placeOf(OpBuilder& builder, const Place& from, Value distance) {
-    Value n = number(builder, slots);
-    Value sum = arith::AddIOp::create(builder, loc, from.slot, distance);
+    Value n = number(builder, stages);
+    Value sum = arith::AddIOp::create(builder, loc, from.stage, distance);
     Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::uge, sum, n);
     Value less = arith::SubIOp::create(builder, loc, sum, n);
     Value turn = arith::ExtUIOp::create(builder, loc, builder.getI32Type(), wraps);
@@ -212,19 +213,19 @@ class RowKeeper {
   //===-- Both --===//
 
   // Copies may overwrite what threads have read so far.
-  void releaseSlots(OpBuilder& builder) {
-    tgpu::FenceCopiesOp::create(builder, loc);
+  void releaseStages(OpBuilder& builder) {
+    tgpu::FenceBulkCopiesOp::create(builder, loc);
     tgpu::BarrierOp::create(builder, loc);
   }
 
-  void prepareSlots(OpBuilder& builder) {
+  void prepareStages(OpBuilder& builder) {
     auto alloc = [&](tgpu::MemDescType type) -> Value {
       return tgpu::LocalAllocOp::create(builder, loc, type, IntegerAttr());
     };
-    SmallVector<int64_t> shape{slots};
-    llvm::append_range(shape, slotType().getShape());
-    buffer = alloc(tgpu::MemDescType::get(builder.getContext(), shape, slotType().getElementType(), 0));
-    barriers = alloc(tgpu::MemDescType::get(builder.getContext(), {slots}, builder.getI64Type(), 0));
+    SmallVector<int64_t> shape{stages};
+    llvm::append_range(shape, stageType().getShape());
+    buffer = alloc(tgpu::MemDescType::get(builder.getContext(), shape, stageType().getElementType(), 0));
+    barriers = alloc(tgpu::MemDescType::get(builder.getContext(), {stages}, builder.getI64Type(), 0));
     tgpu::InitMbarriersOp::create(builder, loc, barriers);
     tgpu::BarrierOp::create(builder, loc);
   }
@@ -239,7 +240,7 @@ class RowKeeper {
     for (Operation* before = at->getPrevNode(); before; before = at->getPrevNode()) {
       if (needed.contains(before) ||
           !(isMemoryEffectFree(before) || hasSingleEffect<MemoryEffects::Read>(before) ||
-            isa<tgpu::LocalAllocOp, tgpu::InitMbarriersOp, tgpu::BarrierOp, tgpu::FillOp, tile::AssumeOp>(before)))
+            isa<tgpu::LocalAllocOp, tgpu::InitMbarriersOp, tgpu::BarrierOp, tgpu::BulkCopyOp, tile::AssumeOp>(before)))
         break;
       at = before;
     }
@@ -268,7 +269,7 @@ class RowKeeper {
     return OpBuilder::atBlockBegin(branch.thenBlock());
   }
 
-  tgpu::MemDescType slotType() {
+  tgpu::MemDescType stageType() {
     auto tile = cast<RankedTensorType>(row.firstLoad.getType());
     SmallVector<int64_t> part(tile.getShape());
     part.back() /= ctas;
@@ -320,9 +321,9 @@ class RowKeeper {
 
   // Positions from .. from + count - 1 of the row that has `mapping` in place of what this one takes from outside.
   void fill(OpBuilder& builder, IRMapping mapping, Value base, Value from, int64_t count) {
-    auto op =
-        tgpu::FillOp::create(builder, loc, row.firstLoad.getView(), row.firstLoad.getTileShape(), buffer, barriers,
-                             base, from, number(builder, count), row.firstLoad.getPadAttr(), row.firstLoad.getEvict());
+    auto op = tgpu::BulkCopyOp::create(builder, loc, row.firstLoad.getView(), row.firstLoad.getTileShape(), buffer,
+                                       barriers, base, from, number(builder, count), row.firstLoad.getPadAttr(),
+                                       row.firstLoad.getEvict());
     Block* body = op.getPosition().empty() ? &op.getPosition().emplaceBlock() : &op.getPosition().front();
     Value position = body->addArgument(builder.getI32Type(), loc);
     OpBuilder inside = OpBuilder::atBlockEnd(body);
@@ -341,16 +342,16 @@ class RowKeeper {
   }
 
   void read(OpBuilder& builder, tile::LoadTileOp load, Value place) {
-    Value slot = tgpu::LocalSlotOp::create(builder, loc, slotType(), buffer, place);
+    Value stage = tgpu::LocalStageOp::create(builder, loc, stageType(), buffer, place);
     Value tile =
-        tgpu::LocalLoadOp::create(builder, loc, load.getType(), slot, groupsInside(builder, load), load.getPadAttr());
+        tgpu::LocalLoadOp::create(builder, loc, load.getType(), stage, groupsInside(builder, load), load.getPadAttr());
     load.getResult().replaceAllUsesWith(tile);
   }
 
   ResidentRow row;
   Location loc;
   std::optional<ProgramLoop> programs;
-  int64_t ctas, share, slots = 0;
+  int64_t ctas, share, stages = 0;
   Value buffer, barriers;
 };
 

@@ -2,11 +2,11 @@
 //
 // A tgpu.convert_layout whose values stay in their threads is a renaming of registers and remains. Every other one goes
 // through shared memory: allocate, store, load. Where values leave their CTA, every CTA of the cluster gets the whole
-// tile, as a message if it is small (messages.h), else by tgpu.remote_store; otherwise a buffer holds the part of its
-// CTA only. Neighbouring conversions are lowered together, all stores before all loads, so that they share one barrier
-// (tgpu-insert-barriers puts it there) and one message.
+// tile, by a cluster exchange if it is small (cluster_exchange.h), else by tgpu.remote_store; otherwise a buffer holds
+// the part of its CTA only. Neighbouring conversions are lowered together, all stores before all loads, so that they
+// share one barrier (tgpu-insert-barriers puts it there) and one cluster exchange.
 //
-// An exchange that is alone in the body of a loop alternates between two slots: the loop carries 0, 1, 0, ... and
+// An exchange that is alone in the body of a loop alternates between two stages: the loop carries 0, 1, 0, ... and
 // indexes its buffers with it. What one iteration still reads, the next does not overwrite, and one barrier per
 // iteration is left.
 //
@@ -17,7 +17,7 @@
 #include "compiler/dialect/tgpu.h"
 #include "compiler/layout/conversion.h"
 #include "compiler/passes/passes.h"
-#include "compiler/rewrites/messages.h"
+#include "compiler/rewrites/cluster_exchange.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -42,8 +42,8 @@ int64_t rowPad(RankedTensorType type, const LinearLayout& from, const LinearLayo
   return std::max<int64_t>(std::max<int64_t>(from.contiguous(), to.contiguous()), 4 / bytes);
 }
 
-// Slots cost shared memory twice; a barrier is small beside the exchange of more bytes than this.
-constexpr int64_t kMostBytesPerSlot = 1024;
+// Stages cost shared memory twice; a barrier is small beside the exchange of more bytes than this.
+constexpr int64_t kMostBytesPerStage = 1024;
 
 using Run = SmallVector<tgpu::ConvertLayoutOp>;
 
@@ -52,9 +52,9 @@ bool leavesCta(tgpu::ConvertLayoutOp op) {
 }
 
 // Every CTA must have something to send: who hears nothing from one may run ahead of it.
-bool isMessage(tgpu::ConvertLayoutOp op) {
+bool isExchanged(tgpu::ConvertLayoutOp op) {
   const bool allSend = layoutOf(op.getSource()).redundant().cta == 0;
-  return allSend && leavesCta(op) && fitsMessages(cast<RankedTensorType>(op.getSource().getType()));
+  return allSend && leavesCta(op) && fitsExchange(cast<RankedTensorType>(op.getSource().getType()));
 }
 
 tgpu::MemDescType bufferType(tgpu::ConvertLayoutOp op) {
@@ -67,7 +67,7 @@ tgpu::MemDescType bufferType(tgpu::ConvertLayoutOp op) {
                                 rowPad(type, layoutOf(op.getSource()), layoutOf(op.getResult())));
 }
 
-// A buffer for one conversion; with a phase, the slot of this iteration in a buffer allocated before the loop.
+// A buffer for one conversion; with a phase, the stage of this iteration in a buffer allocated before the loop.
 Value allocate(OpBuilder& builder, tgpu::ConvertLayoutOp op, BlockArgument phase) {
   tgpu::MemDescType type = bufferType(op);
   if (!phase) return tgpu::LocalAllocOp::create(builder, op.getLoc(), type, IntegerAttr());
@@ -76,7 +76,7 @@ Value allocate(OpBuilder& builder, tgpu::ConvertLayoutOp op, BlockArgument phase
   OpBuilder before(phase.getOwner()->getParentOp());
   auto both = tgpu::MemDescType::get(op.getContext(), shape, type.getElementType(), type.getRowPad());
   Value buffer = tgpu::LocalAllocOp::create(before, op.getLoc(), both, IntegerAttr());
-  return tgpu::LocalSlotOp::create(builder, op.getLoc(), type, buffer, phase);
+  return tgpu::LocalStageOp::create(builder, op.getLoc(), type, buffer, phase);
 }
 
 void replace(tgpu::ConvertLayoutOp op, Value loaded) {
@@ -87,11 +87,11 @@ void replace(tgpu::ConvertLayoutOp op, Value loaded) {
 void lowerTogether(ArrayRef<tgpu::ConvertLayoutOp> conversions, BlockArgument phase) {
   OpBuilder builder(conversions.back());
   Run sent, stored;
-  for (tgpu::ConvertLayoutOp op : conversions) (isMessage(op) ? sent : stored).push_back(op);
-  std::optional<Message> message;
+  for (tgpu::ConvertLayoutOp op : conversions) (isExchanged(op) ? sent : stored).push_back(op);
+  std::optional<ClusterExchange> exchange;
   if (!sent.empty()) {
     auto sources = llvm::map_to_vector(sent, [](auto op) -> Value { return op.getSource(); });
-    message.emplace(builder, sent[0].getLoc(), sources, /*fromFirst=*/false);
+    exchange.emplace(builder, sent[0].getLoc(), sources, /*fromFirst=*/false);
   }
   SmallVector<Value> buffers;
   for (tgpu::ConvertLayoutOp op : stored) {
@@ -103,9 +103,9 @@ void lowerTogether(ArrayRef<tgpu::ConvertLayoutOp> conversions, BlockArgument ph
   }
   for (auto [op, buffer] : llvm::zip_equal(stored, buffers))
     replace(op, tgpu::LocalLoadOp::create(builder, op.getLoc(), op.getResult().getType(), buffer));
-  if (!message) return;
+  if (!exchange) return;
   auto types = llvm::map_to_vector(sent, [](auto op) -> Type { return op.getResult().getType(); });
-  for (auto [op, tile] : llvm::zip_equal(sent, message->receive(builder, types))) replace(op, tile);
+  for (auto [op, tile] : llvm::zip_equal(sent, exchange->receive(builder, types))) replace(op, tile);
 }
 
 bool leavesThread(tgpu::ConvertLayoutOp op) {
@@ -163,8 +163,8 @@ class TgpuLowerConversionsPass : public PassWrapper<TgpuLowerConversionsPass, Op
     if (runs.size() != 1) return false;
     int64_t bytes = 0;
     for (tgpu::ConvertLayoutOp op : runs[0])
-      if (!isMessage(op)) bytes += bufferBytes(bufferType(op));
-    return 0 < bytes && bytes <= kMostBytesPerSlot;
+      if (!isExchanged(op)) bytes += bufferBytes(bufferType(op));
+    return 0 < bytes && bytes <= kMostBytesPerStage;
   }
 
   // Makes the loop carry 0, 1, 0, ...

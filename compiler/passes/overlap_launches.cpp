@@ -9,10 +9,10 @@
 //   3. A tgpu.launch_dependents right behind it: by then everything before this grid has ended, so that at most two
 //      grids of a chain run at a time, and every CTA of this grid is on the machine when the next one's first arrives.
 //   4. Of the tiles that the outermost block loads first, up to the first loop, branch or reduction, those that are
-//      large, the program's own, and at a place that is known without reading memory are asked for (prefetch_tile) in
+//      large, the program's own, and at a place that is known without reading memory are prefetched (prefetch_tile) in
 //      front of the wait, by the programs that may have to wait: memory has work while the grid before ends. No value
-//      moves. What that grid still writes, the second-level cache takes on the line that was brought. Large CTAs that
-//      follow each other do not ask.
+//      moves. What that grid still writes, the second-level cache takes on the line that was brought. A kernel of large
+//      CTAs, more of them than run at a time, prefetches nothing: see beginsOften.
 //
 // docs/architecture.md says why this is right whatever runs before or after.
 #include "compiler/analysis/effects.h"
@@ -47,8 +47,8 @@ bool needsGridWait(Operation& op) {
 // those that wait are a small part.
 constexpr int64_t kLeastBytes = 32;
 
-// A tile that is large, and of whole lines: prefetch_tile asks once for 128 bytes along the last dimension.
-bool isWorthAsking(tile::LoadTileOp load, int64_t threads) {
+// A tile that is large, and of whole lines: prefetch_tile has one instruction for 128 bytes along the last dimension.
+bool isWorthPrefetching(tile::LoadTileOp load, int64_t threads) {
   tile::ViewType view = load.getView().getType();
   int64_t bytes = view.getElementBytes();
   for (int64_t size : tile::resultShape(load.getTileShape())) bytes *= size;
@@ -56,16 +56,16 @@ bool isWorthAsking(tile::LoadTileOp load, int64_t threads) {
          load.getTileShape().back() * view.getElementBytes() >= program::kCacheLineBytes;
 }
 
-// Whether one CTA after the other begins where few are on a processor: those behind the first wave would begin later by
-// what it takes to find out that they need not ask (LayerNorm of 16384 columns by 512 threads, 274 us instead of 264).
+// Whether CTAs begin one after the other on SMs that hold few of them. Those behind the first wave never wait, but
+// would begin later by the test for it (LayerNorm of 16384 columns by 512 threads, 274 us instead of 264).
 bool beginsOften(func::FuncOp kernel, int64_t threads, const program::GpuArch& arch) {
   const bool persistent = kernel.walk([](tile::NumProgramsOp) { return WalkResult::interrupt(); }).wasInterrupted();
   return threads > arch.tuning.most_prefetch_threads && !persistent;
 }
 
 // Whether programs that wait load different tiles: those have one place along every axis but the first (tgpu.may_wait).
-// One CTA's load of what all programs read is enough; asked by all of them at once, the cache's answer takes longer
-// than memory's (a weight of 8 KB by 2048 CTAs on an H200: 3.7 us).
+// One CTA's load of what all programs read is enough: prefetched by all of them at once it arrives later
+// than from memory (a weight of 8 KB by 2048 CTAs on an H200: 3.7 us).
 bool isTheProgramsOwn(ValueRange indices) {
   return originOf(indices).program;
 }
@@ -105,17 +105,17 @@ class InFrontOf {
   llvm::SmallDenseMap<Operation*, bool> decided;  // what knows() says; an op may have many ways to its operands
 };
 
-// Asks for what the block loads first, in front of the wait.
+// Prefetches what the block loads first, in front of the wait.
 void prefetchWhileWaiting(tgpu::GridWaitOp wait, int64_t threads) {
   InFrontOf front(wait);
   OpBuilder builder(wait);
   scf::IfOp waiting;
   for (Operation* op = wait->getNextNode(); op && op->getNumRegions() == 0; op = op->getNextNode()) {
     auto load = dyn_cast<tile::LoadTileOp>(op);
-    if (!load || !isWorthAsking(load, threads) || !isTheProgramsOwn(load.getIndices())) continue;
+    if (!load || !isWorthPrefetching(load, threads) || !isTheProgramsOwn(load.getIndices())) continue;
     const std::optional<SmallVector<Value>> operands = front.values(load->getOperands());  // view and indices
     if (!operands) {
-      missed(load, "tgpu-overlap-launches") << "not asked for while the kernel before ends: its place takes memory to "
+      missed(load, "tgpu-overlap-launches") << "not prefetched while the kernel before ends: its place takes memory to "
                                                "know; compute it from the program id";
       continue;
     }

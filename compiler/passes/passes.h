@@ -14,8 +14,8 @@ inline constexpr llvm::StringLiteral kUsualArch = "sm_90a";
 /// tile-unroll-loops: loops that ask for it have n copies of their bodies.
 std::unique_ptr<mlir::Pass> createTileUnrollLoopsPass();
 
-/// tile-favour-reads: what a kernel reads that writes as much leaves the second-level cache last.
-std::unique_ptr<mlir::Pass> createTileFavourReadsPass();
+/// tile-set-eviction-policy: what a kernel reads that writes as much leaves the second-level cache last.
+std::unique_ptr<mlir::Pass> createTileSetEvictionPolicyPass();
 
 /// tile-keep-residents: rows that two loops read stay in `sharedBytes` of shared memory, filled by asynchronous copies.
 std::unique_ptr<mlir::Pass> createTileKeepResidentsPass(int64_t sharedBytes = 0, int numWarps = 4, int numCtas = 1);

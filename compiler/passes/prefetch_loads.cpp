@@ -11,16 +11,16 @@
 //   3. For every qualifying load: one load per stage before the loop, one in the body for the iteration
 //      num_stages - 1 ahead, and a carried value in place of the load.
 //   4. If that would leave few registers, tiles of whole vectors are staged: each thread copies its part to shared
-//      memory ahead of time (tgpu.stage_tile) and reads it there (tgpu.staged_tile), a second time if it likes.
-//      num_stages slots of shared memory take turns, fewer where they do not fit, two at least. What cannot be staged
-//      is loaded one iteration ahead. On a cluster the slots are a CTA's: tile-assign-layouts, which decides what part
+//      memory ahead of time (tgpu.async_copy) and reads it there (tgpu.staged_tile), a second time if it likes.
+//      num_stages stages of shared memory take turns, fewer where they do not fit, two at least. What cannot be staged
+//      is loaded one iteration ahead. On a cluster the stages are a CTA's: tile-assign-layouts, which decides what part
 //      of a tile it has, cuts them to that.
 //      The copies are started in front of the body's first reduction: in front of an iteration's own reads of shared
 //      memory they would be in their way, as both queue in one place, and a warp waits for others at a reduction
 //      anyway. They start at the top where what the loop carries takes half of the registers, which leaves none for
 //      addresses there, and on clusters, where that has measured better.
 //      A tile that is the same in every iteration, and that the loop loads each time for want of registers, is copied
-//      once on a cluster, if there is room beside the slots. (In a CTA of its own that has not measured better.)
+//      once on a cluster, if there is room beside the stages. (In a CTA of its own that has not measured better.)
 //   5. If shared memory is too small as well, the loads stay, and the body begins by asking for the next iteration's
 //      tiles (prefetch_tile): they wait in the second-level cache.
 //
@@ -59,7 +59,7 @@ class LoopPrefetcher {
       : loop(loop),
         stages(stages),
         depth(stages - 1),
-        slots(stages),
+        fittingStages(stages),
         threads(threads),
         ctas(ctas),
         registers(registers),
@@ -96,9 +96,9 @@ class LoopPrefetcher {
                      << " bytes of registers per thread; use smaller tiles, more warps or fewer stages";
       carryLoads();
     } else if (staged) {
-      if (slots < stages)
-        remark(loop) << "loads are issued " << slots - 1 << " iterations ahead, not " << stages - 1
-                     << ": shared memory holds the tiles of " << slots
+      if (fittingStages < stages)
+        remark(loop) << "loads are issued " << fittingStages - 1 << " iterations ahead, not " << stages - 1
+                     << ": shared memory holds the tiles of " << fittingStages
                      << " iterations; use smaller tiles or fewer stages";
       stageLoads();
     } else {
@@ -108,7 +108,8 @@ class LoopPrefetcher {
   }
 
  private:
-  // An atomic, or an op with unknown effects, if the loop may talk to other programs: it may announce what a later load reads.
+  // An atomic, or an op with unknown effects, if the loop may talk to other programs: it may announce what a later load
+  // reads.
   Operation* collectWrites() {
     Operation* atomic = nullptr;
     loop.getBody()->walk([&](Operation* op) {
@@ -149,7 +150,7 @@ class LoopPrefetcher {
   }
 
   void remarkNoRoom(int64_t bytes, int64_t carried) {
-    remark(loop) << "tiles of the next iteration are only asked for in the second-level cache: in registers they take "
+    remark(loop) << "tiles of the next iteration are only prefetched to the second-level cache: in registers they take "
                  << bytes << " bytes per thread, and " << std::max<int64_t>(0, carriedBudget - carried)
                  << " are left; use smaller tiles or more warps";
     for (tile::LoadTileOp load : loads) {
@@ -294,7 +295,7 @@ class LoopPrefetcher {
   }
 
   // Whether there is something to stage, and room for this iteration and the next beside what others took. Leaves in
-  // `slots` how many iterations there is room for.
+  // `fittingStages` how many iterations there is room for.
   bool findRoom() {
     int64_t bytes = 0, taken = 0;
     for (tile::LoadTileOp load : loads)
@@ -304,19 +305,19 @@ class LoopPrefetcher {
     const int64_t room = (sharedBytes - taken) * ctas;
     sharedRoom = std::max<int64_t>(room, 0);
     if (bytes == 0) return false;
-    slots = std::min(slots, room / bytes);
-    int64_t left = room - slots * bytes;
+    fittingStages = std::min(fittingStages, room / bytes);
+    int64_t left = room - fittingStages * bytes;
     llvm::erase_if(stationary, [&](const Stationary& tile) {
       const bool fits = ctas > 1 && canBeStaged(tile.load) && tileBytes(tile.load) <= left;
       if (fits) left -= tileBytes(tile.load);
       return !fits;
     });
-    return slots >= 2;
+    return fittingStages >= 2;
   }
 
-  Value bufferOf(OpBuilder& builder, tile::LoadTileOp load, ArrayRef<int64_t> slots) {
+  Value bufferOf(OpBuilder& builder, tile::LoadTileOp load, ArrayRef<int64_t> stages) {
     auto type = cast<RankedTensorType>(load.getType());
-    SmallVector<int64_t> shape(slots);
+    SmallVector<int64_t> shape(stages);
     llvm::append_range(shape, type.getShape());
     auto memory = tgpu::MemDescType::get(builder.getContext(), shape, type.getElementType(), 0);
     return tgpu::LocalAllocOp::create(builder, load.getLoc(), memory, IntegerAttr());
@@ -326,10 +327,10 @@ class LoopPrefetcher {
     return arith::ConstantOp::create(builder, loop.getLoc(), builder.getI32IntegerAttr(value));
   }
 
-  Value slotOf(OpBuilder& builder, Value buffer, Value slot) {
+  Value stageOf(OpBuilder& builder, Value buffer, Value stage) {
     auto type = cast<tgpu::MemDescType>(buffer.getType());
     auto place = tgpu::MemDescType::get(builder.getContext(), type.getShape().drop_front(), type.getElementType(), 0);
-    return tgpu::LocalSlotOp::create(builder, loop.getLoc(), place, buffer, slot);
+    return tgpu::LocalStageOp::create(builder, loop.getLoc(), place, buffer, stage);
   }
 
   // What the loads of iteration `at` that are not staged give.
@@ -342,16 +343,16 @@ class LoopPrefetcher {
   }
 
   // Starts the copies of iteration `at`.
-  void stageAt(OpBuilder& builder, Value at, Value slot) {
+  void stageAt(OpBuilder& builder, Value at, Value stage) {
     IRMapping mapping = indicesAt(builder, at);
     for (auto [load, buffer] : llvm::zip_equal(loads, buffers)) {
       if (!buffer) continue;
       SmallVector<Value> indices =
           llvm::map_to_vector(load.getIndices(), [&](Value v) { return mapping.lookupOrDefault(v); });
-      tgpu::StageTileOp::create(builder, load.getLoc(), load.getView(), indices, load.getTileShape(),
-                                slotOf(builder, buffer, slot));
+      tgpu::AsyncCopyOp::create(builder, load.getLoc(), load.getView(), indices, load.getTileShape(),
+                                stageOf(builder, buffer, stage));
     }
-    tgpu::StageCommitOp::create(builder, loop.getLoc());
+    tgpu::AsyncCommitOp::create(builder, loop.getLoc());
   }
 
   // Starts the copies of what is the same in every iteration; they complete with those of the first.
@@ -365,36 +366,37 @@ class LoopPrefetcher {
     for (auto& [load, buffer] : stationary) {
       SmallVector<Value> indices =
           llvm::map_to_vector(load.getIndices(), [&](Value v) { return mapping.lookupOrDefault(v); });
-      tgpu::StageTileOp::create(builder, load.getLoc(), load.getView(), indices, load.getTileShape(), buffer);
+      tgpu::AsyncCopyOp::create(builder, load.getLoc(), load.getView(), indices, load.getTileShape(), buffer);
     }
   }
 
-  // The slot that follows in turn, or the one before it.
-  Value nextSlot(OpBuilder& builder, Value slot, int64_t turn) {
+  // The stage that follows in turn, or the one before it.
+  Value nextStage(OpBuilder& builder, Value stage, int64_t turn) {
     Location loc = loop.getLoc();
-    if (slots == 2) return arith::XOrIOp::create(builder, loc, slot, number(builder, 1));
-    Value last = number(builder, turn > 0 ? slots - 1 : 0), first = number(builder, turn > 0 ? 0 : slots - 1);
-    Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, slot, last);
-    Value moved = arith::AddIOp::create(builder, loc, slot, number(builder, turn));
+    if (fittingStages == 2) return arith::XOrIOp::create(builder, loc, stage, number(builder, 1));
+    Value last = number(builder, turn > 0 ? fittingStages - 1 : 0),
+          first = number(builder, turn > 0 ? 0 : fittingStages - 1);
+    Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, stage, last);
+    Value moved = arith::AddIOp::create(builder, loc, stage, number(builder, turn));
     return arith::SelectOp::create(builder, loc, wraps, first, moved);
   }
 
-  // The loads become reads of the slot of this iteration. The loop carries the slot's number and what the loads that
+  // The loads become reads of the stage of this iteration. The loop carries the stage's number and what the loads that
   // are not staged give.
   void stageLoads() {
     IRRewriter rewriter(loop);
     for (tile::LoadTileOp load : loads) {
       buffers.emplace_back();
-      if (canBeStaged(load)) buffers.back() = bufferOf(rewriter, load, slots);
+      if (canBeStaged(load)) buffers.back() = bufferOf(rewriter, load, fittingStages);
     }
     for (auto& [load, buffer] : stationary) buffer = bufferOf(rewriter, load, {});
     stageStationary(rewriter);
     Value at = loop.getLowerBound();
     SmallVector<Value> inits{number(rewriter, 0)};
     llvm::append_range(inits, loadSmall(rewriter, at));
-    for (int64_t slot = 0; slot < slots - 1; ++slot) {
-      if (slot > 0) at = ahead(rewriter, at);
-      stageAt(rewriter, at, number(rewriter, slot));
+    for (int64_t stage = 0; stage < fittingStages - 1; ++stage) {
+      if (stage > 0) at = ahead(rewriter, at);
+      stageAt(rewriter, at, number(rewriter, stage));
     }
 
     SmallVector<NamedAttribute> attributes(loop->getDiscardableAttrs());
@@ -402,7 +404,7 @@ class LoopPrefetcher {
     auto replaced = *loop.replaceWithAdditionalYields(rewriter, inits, /*replaceInitOperandUsesInLoop=*/false, yields);
     replaced->setDiscardableAttrs(attributes);
     rewriter.setInsertionPointAfter(replaced);
-    tgpu::StageWaitOp::create(rewriter, replaced->getLoc(), 0);
+    tgpu::AsyncWaitOp::create(rewriter, replaced->getLoc(), 0);
   }
 
   // Null where there is none, or where the copies start at the top.
@@ -416,13 +418,13 @@ class LoopPrefetcher {
   SmallVector<Value> fetchNext(ArrayRef<BlockArgument> carried) {
     IRRewriter rewriter(loop.getContext());
     rewriter.setInsertionPointToStart(loop.getBody());
-    tgpu::StageWaitOp::create(rewriter, loop.getLoc(), slots - 2);
-    Value slot = carried[0], next = nextSlot(rewriter, slot, 1), at = ahead(rewriter, loop.getInductionVar());
+    tgpu::AsyncWaitOp::create(rewriter, loop.getLoc(), fittingStages - 2);
+    Value stage = carried[0], next = nextStage(rewriter, stage, 1), at = ahead(rewriter, loop.getInductionVar());
     SmallVector<Value> yielded{next};
     llvm::append_range(yielded, loadSmall(rewriter, at));
-    for (int64_t i = 2; i < slots; ++i) at = ahead(rewriter, at);
+    for (int64_t i = 2; i < fittingStages; ++i) at = ahead(rewriter, at);
     if (tile::ReduceOp reduce = firstReduction()) rewriter.setInsertionPoint(reduce);
-    stageAt(rewriter, at, slots == 2 ? next : nextSlot(rewriter, slot, -1));
+    stageAt(rewriter, at, fittingStages == 2 ? next : nextStage(rewriter, stage, -1));
     size_t small = 1;
     for (auto [load, buffer] : llvm::zip_equal(loads, buffers)) {
       if (!buffer) {
@@ -430,7 +432,7 @@ class LoopPrefetcher {
         continue;
       }
       rewriter.setInsertionPoint(load);
-      readStaged(rewriter, load, slotOf(rewriter, buffer, slot));
+      readStaged(rewriter, load, stageOf(rewriter, buffer, stage));
     }
     for (auto& [load, buffer] : stationary) {
       rewriter.setInsertionPoint(load);
@@ -488,7 +490,7 @@ class LoopPrefetcher {
   }
 
   scf::ForOp loop;
-  int64_t stages, depth, slots, threads, ctas, registers, carriedBudget, sharedBytes;
+  int64_t stages, depth, fittingStages, threads, ctas, registers, carriedBudget, sharedBytes;
   int64_t sharedRoom = 0;   // of sharedBytes, in all CTAs, what others left
   std::string whyNotAhead;  // of the load that reach() has refused
   SmallVector<MemoryAccess> writes;

@@ -3,8 +3,8 @@
 // A tile that is needed on both sides of a barrier waits in registers while the CTA exchanges values. Where such tiles
 // would fill more than three quarters of a thread's registers, those that came from narrower memory are computed again:
 //
-//   1. At every barrier, and where a message is waited for, the tiles that are alive across it are counted. What is
-//      spread from fewer elements counts as these.
+//   1. At every barrier, and where a cluster exchange is waited for, the tiles that are alive across it are counted.
+//      What is spread from fewer elements counts as these.
 //   2. While they are too many, one tile of 32-bit elements is recomputed, the one that costs least work for what it
 //      frees: its operands, followed through cheap ops, end in narrower tiles, in values from outside of the block, or
 //      in tiles of few registers.
@@ -197,7 +197,7 @@ class TgpuRecomputeAfterBarriersPass : public PassWrapper<TgpuRecomputeAfterBarr
     const int64_t registerBytes = arch->register_bytes(program::kWarpThreads * int64_t{numWarps} * ctasPerSm);
     SmallVector<Operation*> barriers;
     getOperation().walk([&](Operation* op) {
-      if (isa<tgpu::BarrierOp, tgpu::ClusterBarrierOp, tgpu::ReceiveOp>(op)) barriers.push_back(op);
+      if (isa<tgpu::BarrierOp, tgpu::ClusterBarrierOp, tgpu::ClusterReceiveOp>(op)) barriers.push_back(op);
     });
     for (Operation* barrier : barriers) BarrierSite(barrier, registerBytes).run();
   }

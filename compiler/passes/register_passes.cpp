@@ -4,7 +4,7 @@ namespace ligerdsl::compiler {
 
 void registerPasses() {
   mlir::registerPass(createTileUnrollLoopsPass);
-  mlir::registerPass(createTileFavourReadsPass);
+  mlir::registerPass(createTileSetEvictionPolicyPass);
   mlir::registerPass([] { return createTileKeepResidentsPass(); });
   mlir::registerPass([] { return createTilePrefetchLoadsPass(); });
   mlir::registerPass([] { return createTileAssignLayoutsPass(); });

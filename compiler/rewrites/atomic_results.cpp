@@ -6,7 +6,7 @@
 #include "compiler/dialect/atomic.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
-#include "compiler/rewrites/messages.h"
+#include "compiler/rewrites/cluster_exchange.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 
 using namespace mlir;
@@ -74,8 +74,8 @@ static void sendResult(Operation* op) {
   Operation* use = firstUse(op);
   Value old = op->getResult(0);
   OpBuilder early(sendingPlace(op, use)), late(use);
-  Message message(early, op->getLoc(), old, /*fromFirst=*/true);
-  old.replaceAllUsesExcept(message.receive(late, old.getType())[0], message.op());
+  ClusterExchange exchange(early, op->getLoc(), old, /*fromFirst=*/true);
+  old.replaceAllUsesExcept(exchange.receive(late, old.getType())[0], exchange.op());
 }
 
 void shareAtomicResults(func::FuncOp func) {
@@ -84,7 +84,7 @@ void shareAtomicResults(func::FuncOp func) {
     Value old = op->getResult(0);
     auto type = dyn_cast<RankedTensorType>(old.getType());
     if (!type || old.use_empty() || !layoutOf(type).isReplicated()) return;
-    if (isForAllCtas(type) && fitsMessages(type, layoutOf(type).ctas())) return sendResult(op);
+    if (isForAllCtas(type) && fitsExchange(type, layoutOf(type).ctas())) return sendResult(op);
     OpBuilder builder(firstUse(op));
     const bool remote = layoutOf(type).redundant().cta != 0;
     std::optional<RankedTensorType> part = remote ? std::nullopt : partOfCta(type);

@@ -3,7 +3,7 @@
 //   Rule M: exactly two loops of one block, both from 0 to one constant number n of positions, load a block of the row
 //           (loads elsewhere stay as they are), the first at index f(i), the second at g(i) with g(i) = f(n - 1 - i):
 //           the two index computations are equal op by op, with n - 1 - j of the second loop where the first has i. No
-//           loop encloses them but that of a CTA's programs, so slots are set up once.
+//           loop encloses them but that of a CTA's programs, so stages are set up once.
 //   Rule W: nothing that comes before the end of the first loop may write the row. Copies read ahead, by another way to
 //           memory than stores write, so that no barrier orders the two.
 //   Rule A: every block begins at a multiple of 16 bytes, because types prove it or because the load has the row's

@@ -86,5 +86,34 @@ TEST(Random, UniformNumbersFillTheUnitInterval) {
   EXPECT_EQ(std::adjacent_find(x.begin(), x.end()), x.end());
 }
 
+// The formula in float64 on the same words; f32 loses most where an angle is near a multiple of pi.
+TEST(Random, NormalNumbersAreBoxAndMullers) {
+  constexpr int64_t kCount = 8192;
+  std::array<Values, 2> words;
+  for (int i : {0, 1})
+    words[i] = tile_of(kCount, i32, [&](KernelBuilder& k) { return philox(k.constant(7, i64), k.arange(kCount))[i]; });
+  const Values x = tile_of(kCount, f32, [&](KernelBuilder& k) { return normal(k.constant(7, i64), k.arange(kCount)); });
+  const auto unit = [](double bits) { return (static_cast<uint32_t>(static_cast<int64_t>(bits)) >> 8) * 0x1p-24; };
+  double mean = 0, square = 0;
+  for (int64_t i = 0; i < kCount; ++i) {
+    const double radius = std::sqrt(-2 * std::log(1 - unit(words[0][i])));
+    ASSERT_NEAR(x[i], radius * std::sin(2 * M_PI * unit(words[1][i])), 2e-6) << i;
+    mean += x[i] / kCount;
+    square += x[i] * x[i] / kCount;
+  }
+  EXPECT_NEAR(mean, 0, 5 * std::sqrt(1.0 / kCount));
+  EXPECT_NEAR(square, 1, 5 * std::sqrt(2.0 / kCount));
+}
+
+// All random bits equal: the logarithm of the smallest number that there is.
+TEST(Random, NormalNumbersAreFinite) {
+  for (int64_t bits : {0, -1}) {
+    const Values x = tile_of(4, f32, [&](KernelBuilder& k) {
+      return normal(k.full({4}, bits, i32), k.full({4}, 1 << 30, i32));  // a quarter of a turn
+    });
+    EXPECT_NEAR(x[0], bits == 0 ? 0 : std::sqrt(48 * std::log(2)), 1e-5);
+  }
+}
+
 }  // namespace
 }  // namespace ligerdsl::test

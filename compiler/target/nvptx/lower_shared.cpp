@@ -18,7 +18,7 @@ LogicalResult lowerLocalAlloc(ThreadLowering& t, tgpu::LocalAllocOp op) {
   return success();
 }
 
-LogicalResult lowerLocalSlot(ThreadLowering& t, tgpu::LocalSlotOp op) {
+LogicalResult lowerLocalStage(ThreadLowering& t, tgpu::LocalStageOp op) {
   t.define(op, {bufferPart(t, t.scalar(op.getBuffer()), t.scalar(op.getIndex()), bufferBytes(op.getType()))});
   return success();
 }
@@ -110,7 +110,7 @@ LogicalResult lowerStagedTile(ThreadLowering& t, tgpu::StagedTileOp op) {
 }
 
 // cp.async fills up with zeros what lies outside of the view.
-LogicalResult lowerStageTile(ThreadLowering& t, tgpu::StageTileOp op) {
+LogicalResult lowerAsyncCopy(ThreadLowering& t, tgpu::AsyncCopyOp op) {
   constexpr int64_t kBytes = 16;
   Value staged = stagedTile(op);
   if (!staged) return success();  // nobody reads it
@@ -132,12 +132,12 @@ LogicalResult lowerStageTile(ThreadLowering& t, tgpu::StageTileOp op) {
   return success();
 }
 
-LogicalResult lowerStageCommit(ThreadLowering& t, tgpu::StageCommitOp) {
+LogicalResult lowerAsyncCommit(ThreadLowering& t, tgpu::AsyncCommitOp) {
   inlinePtx(t, {}, {}, "cp.async.commit_group;", "~{memory}");
   return success();
 }
 
-LogicalResult lowerStageWait(ThreadLowering& t, tgpu::StageWaitOp op) {
+LogicalResult lowerAsyncWait(ThreadLowering& t, tgpu::AsyncWaitOp op) {
   inlinePtx(t, {}, {}, "cp.async.wait_group " + std::to_string(op.getPending()) + ";", "~{memory}");
   return success();
 }
@@ -167,13 +167,13 @@ LogicalResult lowerClusterBarrier(ThreadLowering& t, tgpu::ClusterBarrierOp) {
 
 void addSharedLowerings(LoweringTable& table) {
   table.add<tgpu::LocalAllocOp, lowerLocalAlloc>();
-  table.add<tgpu::LocalSlotOp, lowerLocalSlot>();
+  table.add<tgpu::LocalStageOp, lowerLocalStage>();
   table.add<tgpu::LocalStoreOp, lowerLocalStore>();
   table.add<tgpu::LocalLoadOp, lowerLocalLoad>();
-  table.add<tgpu::StageTileOp, lowerStageTile>();
+  table.add<tgpu::AsyncCopyOp, lowerAsyncCopy>();
   table.add<tgpu::StagedTileOp, lowerStagedTile>();
-  table.add<tgpu::StageCommitOp, lowerStageCommit>();
-  table.add<tgpu::StageWaitOp, lowerStageWait>();
+  table.add<tgpu::AsyncCommitOp, lowerAsyncCommit>();
+  table.add<tgpu::AsyncWaitOp, lowerAsyncWait>();
   table.add<tgpu::BarrierOp, lowerBarrier>();
   table.add<tgpu::RemoteStoreOp, lowerRemoteStore>();
   table.add<tgpu::ClusterArriveOp, lowerClusterArrive>();

@@ -15,7 +15,7 @@ LogicalResult lowerInitMbarriers(ThreadLowering& t, tgpu::InitMbarriersOp op) {
   inThreadsBelow(t, t.constant(op.getBarriers().getType().getShape()[0]), [&] {
     Value mbarrier = mbarrierAddress(t, t.scalar(op.getBarriers()), t.threadInCta());
     inlinePtx(t, {}, mbarrier, "mbarrier.init.shared::cta.b64 [$0], 1;", "r,~{memory}");
-    // Copies see it through another proxy, messages come from other CTAs.
+    // Copies see it through another proxy, exchanges come from other CTAs.
     inlinePtx(t, {}, {}, "fence.proxy.async.shared::cta;", "~{memory}");
     if (t.options.num_ctas > 1) inlinePtx(t, {}, {}, "fence.mbarrier_init.release.cluster;", "~{memory}");
   });
@@ -24,13 +24,13 @@ LogicalResult lowerInitMbarriers(ThreadLowering& t, tgpu::InitMbarriersOp op) {
 
 }  // namespace
 
-Value slotAddress(ThreadLowering& t, Value base, Value slot, int64_t bytes) {
-  Value offset = arith::MulIOp::create(t.b, t.loc, slot, t.constant(bytes));
+Value stageAddress(ThreadLowering& t, Value base, Value stage, int64_t bytes) {
+  Value offset = arith::MulIOp::create(t.b, t.loc, stage, t.constant(bytes));
   return arith::AddIOp::create(t.b, t.loc, sharedAddress(t, base), offset);
 }
 
-Value mbarrierAddress(ThreadLowering& t, Value barriers, Value slot) {
-  return slotAddress(t, barriers, slot, kMbarrierBytes);
+Value mbarrierAddress(ThreadLowering& t, Value barriers, Value stage) {
+  return stageAddress(t, barriers, stage, kMbarrierBytes);
 }
 
 void arriveExpecting(ThreadLowering& t, Value mbarrier, Value bytes, Value predicate) {

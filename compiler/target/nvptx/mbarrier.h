@@ -7,8 +7,8 @@
 namespace ligerdsl::compiler::nvptx {
 
 /// The 32-bit address of one of the parts of a buffer in shared memory, or of one of its memory barriers.
-mlir::Value slotAddress(ThreadLowering& t, mlir::Value base, mlir::Value slot, int64_t bytes);
-mlir::Value mbarrierAddress(ThreadLowering& t, mlir::Value barriers, mlir::Value slot);
+mlir::Value stageAddress(ThreadLowering& t, mlir::Value base, mlir::Value stage, int64_t bytes);
+mlir::Value mbarrierAddress(ThreadLowering& t, mlir::Value barriers, mlir::Value stage);
 
 /// By one thread.
 void arriveExpecting(ThreadLowering& t, mlir::Value mbarrier, mlir::Value bytes, mlir::Value predicate = {});

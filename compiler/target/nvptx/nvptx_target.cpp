@@ -37,25 +37,25 @@ int64_t sharedBytesOf(func::FuncOp kernel) {
 
 int64_t residentBytesOf(func::FuncOp kernel) {
   llvm::SmallDenseSet<Value> rows;
-  kernel.walk([&](tgpu::FillOp fill) { rows.insert(fill.getSlots()); });
+  kernel.walk([&](tgpu::BulkCopyOp copy) { rows.insert(copy.getStages()); });
   int64_t bytes = 0;
-  for (Value slots : rows) bytes += bufferBytes(cast<tgpu::MemDescType>(slots.getType()));
+  for (Value stages : rows) bytes += bufferBytes(cast<tgpu::MemDescType>(stages.getType()));
   return bytes;
 }
 
 // Whether CTAs of a cluster hold the stretches of blocks that are brought to them.
-bool slotsHoldParts(func::FuncOp kernel) {
+bool stagesHoldParts(func::FuncOp kernel) {
   auto astray = kernel.walk([](tgpu::LocalLoadOp load) {
-    auto place = load.getBuffer().getDefiningOp<tgpu::LocalSlotOp>();
-    if (!place || llvm::none_of(place.getBuffer().getUsers(), llvm::IsaPred<tgpu::FillOp>))
+    auto place = load.getBuffer().getDefiningOp<tgpu::LocalStageOp>();
+    if (!place || llvm::none_of(place.getBuffer().getUsers(), llvm::IsaPred<tgpu::BulkCopyOp>))
       return WalkResult::advance();
     auto tile = cast<RankedTensorType>(load.getType());
-    ArrayRef<int64_t> slot = load.getBuffer().getType().getShape();
-    if (slot == tile.getShape()) return WalkResult::advance();
+    ArrayRef<int64_t> stage = load.getBuffer().getType().getShape();
+    if (stage == tile.getShape()) return WalkResult::advance();
     std::optional<RankedTensorType> part = partOfCta(tile);
-    if (!part || part->getShape() != slot) return WalkResult::interrupt();
+    if (!part || part->getShape() != stage) return WalkResult::interrupt();
     LinearLayout layout = layoutOf(tile);
-    int64_t stretch = slot.back();
+    int64_t stretch = stage.back();
     for (const auto& basis : layout.bases(Axis::cta)) {
       if (basis.back() != stretch) return WalkResult::interrupt();
       stretch *= 2;
@@ -69,7 +69,7 @@ bool slotsHoldParts(func::FuncOp kernel) {
 LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& options, int64_t residentBytes,
                               int64_t stagedBytes, bool overlapLaunches) {
   PassManager passes(module.getContext());
-  passes.addNestedPass<func::FuncOp>(createTileFavourReadsPass());
+  passes.addNestedPass<func::FuncOp>(createTileSetEvictionPolicyPass());
   if (residentBytes > 0)
     passes.addNestedPass<func::FuncOp>(createTileKeepResidentsPass(residentBytes, options.num_warps, options.num_ctas));
   const int ctasPerSm = std::max(1, options.min_ctas_per_sm);
@@ -171,11 +171,11 @@ LogicalResult placeTiles(ModuleOp module, const GpuArch& arch, const program::Co
     return failure();
   func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
   int64_t others = sharedBytesOf(kernel) - residentBytesOf(kernel);
-  const bool held = slotsHoldParts(kernel);
+  const bool held = stagesHoldParts(kernel);
   const int64_t taken = sharedBytesOf(kernel);
   if (held && taken <= limit) return remarks.keep(), success();
   remarks.forget();
-  InFlightDiagnostic remark = missed(firstOf<tgpu::FillOp>(kernel), "place-tiles");
+  InFlightDiagnostic remark = missed(firstOf<tgpu::BulkCopyOp>(kernel), "place-tiles");
   if (held)
     remark << "resident rows get less room: with what else is in shared memory they take " << taken << " of " << limit
            << " bytes; what else is there takes " << others;

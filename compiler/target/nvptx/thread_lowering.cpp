@@ -24,8 +24,8 @@ const LoweringTable& LoweringTable::get() {
     addReduceLowerings(all);
     addSharedLowerings(all);
     addMbarrierLowerings(all);
-    addFillLowerings(all);
-    addMessageLowerings(all);
+    addBulkCopyLowerings(all);
+    addClusterExchangeLowerings(all);
     addDebugLowerings(all);
     addOverlapLowerings(all);
     return all;

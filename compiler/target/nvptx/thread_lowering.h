@@ -178,8 +178,8 @@ void addAtomicLowerings(LoweringTable& table);
 void addReduceLowerings(LoweringTable& table);
 void addSharedLowerings(LoweringTable& table);
 void addMbarrierLowerings(LoweringTable& table);
-void addFillLowerings(LoweringTable& table);
-void addMessageLowerings(LoweringTable& table);
+void addBulkCopyLowerings(LoweringTable& table);
+void addClusterExchangeLowerings(LoweringTable& table);
 void addDebugLowerings(LoweringTable& table);
 void addOverlapLowerings(LoweringTable& table);
 

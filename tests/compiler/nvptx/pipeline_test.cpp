@@ -217,7 +217,7 @@ TEST(NvptxPipeline, ResidentRowsTakeWhatIsLeftOfSharedMemory) {
   PtxKernel kernel(wideRowAndTranspose, Known::aligned);
   EXPECT_TRUE(kernel.has("cp.async.bulk")) << kernel.ptx;
   EXPECT_EQ(kernel.count("fence.proxy.async"), 3)
-      << "behind the set-up, and behind the reads of slots that are filled again";
+      << "behind the set-up, and behind the reads of stages that are filled again";
   EXPECT_LE(kernel.artifact.shared_bytes, 227 * 1024);
   EXPECT_GT(kernel.artifact.shared_bytes, 200 * 1024);
   program::CompileOptions twice;
@@ -337,8 +337,8 @@ TEST(NvptxPipeline, TheFirstProgramsAskForRows) {
   }
 }
 
-// CTAs that have a processor nearly to themselves ask only where they begin once.
-TEST(NvptxPipeline, LargeCtasThatFollowEachOtherDoNotAsk) {
+// CTAs that have an SM nearly to themselves prefetch only where they begin once.
+TEST(NvptxPipeline, LargeCtasPrefetchWhereTheyBeginOnce) {
   const auto copy = [](bool persistent) {
     return [=](KernelBuilder& k) {
       View y = k.view("y", bf16, {dyn, 16384}), x = k.view("x", bf16, {dyn, 16384});

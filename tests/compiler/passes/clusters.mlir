@@ -7,7 +7,7 @@
 
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
-// CTAs take the highest bits of a row; all warps of the cluster send their sums to every CTA, in turn to two slots. A CTA
+// CTAs take the highest bits of a row; all warps of the cluster send their sums to every CTA, in turn to two stages. A CTA
 // announces itself when the memory barriers of messages are ready. No barrier is needed: who received a turn knows that
 // every warp has read the one before.
 // CUT: #tgpu.layout<register = {{.*}}, lane = {{.*}}, warp = {{\[}}[128], [256]], cta = {{\[}}[2048], [4096]], rank = 1>
@@ -15,17 +15,17 @@
 // CHECK: #[[WARPS:.+]] = #tgpu.layout<register = [], lane = {{\[}}[0], [0], [0], [0], [0]], warp = {{\[}}[1], [2]], cta = {{\[}}[4], [8]], rank = 1>
 // CHECK: #[[ALL:.+]] = #tgpu.layout<register = [], lane = {{\[}}[1], [2], [4], [8], [0]], warp = {{\[}}[0], [0]], cta = {{\[}}[0], [0]], rank = 1>
 // CHECK: func.func @row
-// CHECK-NEXT: %[[SLOTS:.+]] = tgpu.local_alloc {{.*}} <2x16xf32>
+// CHECK-NEXT: %[[STAGES:.+]] = tgpu.local_alloc {{.*}} <2x16xf32>
 // CHECK-NEXT: %[[BARRIERS:.+]] = tgpu.local_alloc {{.*}} <2xi64>
 // CHECK-NEXT: tgpu.init_mbarriers %[[BARRIERS]]
 // CHECK-NEXT: tgpu.cluster_arrive
 // CHECK: tgpu.cluster_wait
 // CHECK-NEXT: scf.for
 // CHECK-NOT: barrier
-// CHECK: %[[TURN:.+]], %[[PARITY:.+]] = tgpu.send %{{.*}} to %[[SLOTS]] signal %[[BARRIERS]] : tensor<16xf32, #[[WARPS]]>
-// CHECK-NEXT: tgpu.receive %[[BARRIERS]][%[[TURN]]] parity %[[PARITY]]
-// CHECK-NEXT: %[[SLOT:.+]] = tgpu.local_slot %[[SLOTS]][%[[TURN]]]
-// CHECK-NEXT: tgpu.local_load %[[SLOT]] {{.*}} tensor<16xf32, #[[ALL]]>
+// CHECK: %[[TURN:.+]], %[[PARITY:.+]] = tgpu.cluster_send %{{.*}} to %[[STAGES]] signal %[[BARRIERS]] : tensor<16xf32, #[[WARPS]]>
+// CHECK-NEXT: tgpu.cluster_receive %[[BARRIERS]][%[[TURN]]] parity %[[PARITY]]
+// CHECK-NEXT: %[[STAGE:.+]] = tgpu.local_stage %[[STAGES]][%[[TURN]]]
+// CHECK-NEXT: tgpu.local_load %[[STAGE]] {{.*}} tensor<16xf32, #[[ALL]]>
 // CHECK-NOT: barrier
 // CHECK: return
 func.func @row(%x: !vec {tile.alias_class = 1 : i32}, %y: !vec {tile.alias_class = 2 : i32}, %n: i64) {
@@ -114,11 +114,11 @@ func.func @overlap(%x: !vec, %y: !vec, %i: i64) {
 // CHECK: scf.while
 // CHECK: tile.atomic_rmw
 // CHECK-NEXT: tgpu.barrier
-// CHECK-NEXT: %[[TURN:.+]], %[[PARITY:.+]] = tgpu.send {{.*}} {from_first} : {{.*}}, !tgpu.memdesc<8x1xi32>
+// CHECK-NEXT: %[[TURN:.+]], %[[PARITY:.+]] = tgpu.cluster_send {{.*}} {from_first} : {{.*}}, !tgpu.memdesc<8x1xi32>
 // CHECK-NEXT: scf.for
-// CHECK: tgpu.receive {{.*}}[%[[TURN]]] parity %[[PARITY]]
+// CHECK: tgpu.cluster_receive {{.*}}[%[[TURN]]] parity %[[PARITY]]
 // CHECK: %[[FIRST:.+]] = arith.muli %[[TURN]], %c4
-// CHECK: tgpu.local_slot {{.*}}[%[[FIRST]]]
+// CHECK: tgpu.local_stage {{.*}}[%[[FIRST]]]
 func.func @ticket(%counter: !tile.ptr<i32> {tile.alias_class = 1 : i32}, %out: !tile.view<?xi32, strides = [1]> {tile.alias_class = 2 : i32}, %n: i32) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -143,7 +143,7 @@ func.func @ticket(%counter: !tile.ptr<i32> {tile.alias_class = 1 : i32}, %out: !
 // still read the turn before: no message.
 // CHECK-LABEL: func @held_by_some
 // CHECK: scf.for
-// CHECK-NOT: tgpu.send
+// CHECK-NOT: tgpu.cluster_send
 // CHECK: tgpu.remote_store {{.*}} : tensor<2xf32
 // CHECK-NEXT: tgpu.cluster_barrier
 func.func @held_by_some(%x: !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]> {tile.read_only}, %y: !tile.view<?xf32, strides = [1]>, %n: i64) {

@@ -65,7 +65,7 @@ func.func @filled(%a: tensor<4096xf32, #big>, %x: !tile.view<4096xf32, strides =
   %s = tgpu.local_alloc : !tgpu.memdesc<2x2048xf32>
   %r = tgpu.local_alloc : !tgpu.memdesc<2xi64>
   tgpu.init_mbarriers %r : !tgpu.memdesc<2xi64>
-  tgpu.fill %x shape [2048] into %s, %r base %zero from %zero count %two : !tile.view<4096xf32, strides = [1], align = 16>, !tgpu.memdesc<2x2048xf32>, !tgpu.memdesc<2xi64> {
+  tgpu.bulk_copy %x shape [2048] into %s, %r base %zero from %zero count %two : !tile.view<4096xf32, strides = [1], align = 16>, !tgpu.memdesc<2x2048xf32>, !tgpu.memdesc<2xi64> {
   ^bb0(%position: i32):
     %i = arith.extsi %position : i32 to i64
     %inside = arith.constant 2048 : i32

@@ -268,19 +268,19 @@ func.func @equal_pointers(%p: tensor<256x!tile.ptr<f32>, #row>, %a: tensor<256xf
 }
 
 // Slots by turns: one barrier per iteration, between its own store and load.
-// CHECK-LABEL: func @slots
+// CHECK-LABEL: func @stages
 // CHECK: scf.for
-// CHECK-NEXT: tgpu.local_slot
+// CHECK-NEXT: tgpu.local_stage
 // CHECK-NEXT: tgpu.local_store
 // CHECK-NEXT: tgpu.barrier
 // CHECK-NEXT: tgpu.local_load
 // CHECK-NEXT: arith.xori
-func.func @slots(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step: index) {
+func.func @stages(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step: index) {
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %m = tgpu.local_alloc {offset = 0 : i64} : !tgpu.memdesc<2x256xf32>
   scf.for %i = %lo to %hi step %step iter_args(%phase = %zero) -> (i32) {
-    %s = tgpu.local_slot %m[%phase] : !tgpu.memdesc<2x256xf32> -> !buffer
+    %s = tgpu.local_stage %m[%phase] : !tgpu.memdesc<2x256xf32> -> !buffer
     tgpu.local_store %a, %s : tensor<256xf32, #row>, !buffer
     %b = tgpu.local_load %s : !buffer -> tensor<256xf32, #strided>
     %other = arith.xori %phase, %one : i32
@@ -289,12 +289,12 @@ func.func @slots(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step: index
   return
 }
 
-// The inner loop starts anew: nobody knows in which slot it ended. One barrier stands before it.
+// The inner loop starts anew: nobody knows in which stage it ended. One barrier stands before it.
 // CHECK-LABEL: func @slots_again
 // CHECK: scf.for
 // CHECK-NEXT: tgpu.barrier
 // CHECK-NEXT: scf.for
-// CHECK-NEXT: tgpu.local_slot
+// CHECK-NEXT: tgpu.local_stage
 // CHECK-NEXT: tgpu.local_store
 // CHECK-NEXT: tgpu.barrier
 // CHECK-NEXT: tgpu.local_load
@@ -304,7 +304,7 @@ func.func @slots_again(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step:
   %m = tgpu.local_alloc {offset = 0 : i64} : !tgpu.memdesc<2x256xf32>
   scf.for %j = %lo to %hi step %step {
     %last = scf.for %i = %lo to %hi step %step iter_args(%phase = %zero) -> (i32) {
-      %s = tgpu.local_slot %m[%phase] : !tgpu.memdesc<2x256xf32> -> !buffer
+      %s = tgpu.local_stage %m[%phase] : !tgpu.memdesc<2x256xf32> -> !buffer
       tgpu.local_store %a, %s : tensor<256xf32, #row>, !buffer
       %b = tgpu.local_load %s : !buffer -> tensor<256xf32, #strided>
       %other = arith.xori %phase, %one : i32
@@ -324,7 +324,7 @@ func.func @slots_again(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step:
 func.func @fixed_slot(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step: index, %which: i32) {
   %m = tgpu.local_alloc {offset = 0 : i64} : !tgpu.memdesc<2x256xf32>
   scf.for %i = %lo to %hi step %step {
-    %s = tgpu.local_slot %m[%which] : !tgpu.memdesc<2x256xf32> -> !buffer
+    %s = tgpu.local_stage %m[%which] : !tgpu.memdesc<2x256xf32> -> !buffer
     tgpu.local_store %a, %s : tensor<256xf32, #row>, !buffer
     %b = tgpu.local_load %s : !buffer -> tensor<256xf32, #strided>
   }

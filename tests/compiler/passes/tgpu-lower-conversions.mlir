@@ -57,16 +57,16 @@ func.func @transposition(%a: tensor<64x32xf32, #rows>) -> tensor<64x32xf32, #col
   return %b : tensor<64x32xf32, #columns>
 }
 
-// Alone in a loop: two slots by turns, allocated before the loop.
-// CHECK-LABEL: func @slots
+// Alone in a loop: two stages by turns, allocated before the loop.
+// CHECK-LABEL: func @stages
 // CHECK: %[[M:.+]] = tgpu.local_alloc : <2x256xf32>
 // CHECK-NEXT: scf.for {{.*}} iter_args(%[[PHASE:.+]] = %c0_i32)
-// CHECK-NEXT: %[[SLOT:.+]] = tgpu.local_slot %[[M]][%[[PHASE]]] : <2x256xf32> -> <256xf32>
-// CHECK-NEXT: tgpu.local_store %arg0, %[[SLOT]]
-// CHECK-NEXT: tgpu.local_load %[[SLOT]]
+// CHECK-NEXT: %[[STAGE:.+]] = tgpu.local_stage %[[M]][%[[PHASE]]] : <2x256xf32> -> <256xf32>
+// CHECK-NEXT: tgpu.local_store %arg0, %[[STAGE]]
+// CHECK-NEXT: tgpu.local_load %[[STAGE]]
 // CHECK: %[[OTHER:.+]] = arith.xori %[[PHASE]], %c1_i32
 // CHECK-NEXT: scf.yield %[[OTHER]] : i32
-func.func @slots(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step: index) {
+func.func @stages(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step: index) {
   scf.for %i = %lo to %hi step %step {
     %b = tgpu.convert_layout %a : tensor<256xf32, #row> -> tensor<256xf32, #strided>
     tile.print "b" %b : tensor<256xf32, #strided>
@@ -77,7 +77,7 @@ func.func @slots(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step: index
 // Two exchanges keep each other apart.
 // CHECK-LABEL: func @two_in_a_loop
 // CHECK: scf.for
-// CHECK-NOT: tgpu.local_slot
+// CHECK-NOT: tgpu.local_stage
 // CHECK: return
 func.func @two_in_a_loop(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step: index) {
   scf.for %i = %lo to %hi step %step {

@@ -6,20 +6,20 @@
 !x = !tile.view<?x4000xf32, strides = [?, 1], align = 16, dim_div = [1, 4000], stride_div = [4, 1]>
 !labels = !tile.view<?xi32, strides = [1], align = 4, dim_div = [1], stride_div = [1]>
 
-// Eight blocks, eleven slots. A program that does not find its row on its way fills it; whether the next one visits its
-// row is known from its label. The first loop fills the three slots that are free, the second the five that it leaves.
+// Eight blocks, eleven stages. A program that does not find its row on its way fills it; whether the next one visits its
+// row is known from its label. The first loop fills the three stages that are free, the second the five that it leaves.
 // CHECK-LABEL: func.func @labelled_rows
-// CHECK: %[[SLOTS:.*]] = tgpu.local_alloc : <11x512xf32>
+// CHECK: %[[STAGES:.*]] = tgpu.local_alloc : <11x512xf32>
 // CHECK: %[[BARRIERS:.*]] = tgpu.local_alloc : <11xi64>
 // CHECK: tgpu.init_mbarriers %[[BARRIERS]]
 // CHECK: scf.while ({{.*}} = %c0_i32, {{.*}} = %c0_i32, {{.*}} = %false)
 // CHECK: ^bb0(%{{.*}}: i32, %[[NEXT:.*]]: i32, %[[BASE:.*]]: i32, %[[PARITY:.*]]: i32, %[[FILLED:.*]]: i1):
 // CHECK: %[[LEFT:.*]]:3 = scf.if
-// CHECK-NEXT: tgpu.fence_copies
+// CHECK-NEXT: tgpu.fence_bulk_copies
 // CHECK-NEXT: tgpu.barrier
 // CHECK-NEXT: %[[LATE:.*]] = arith.xori %[[FILLED]], %true
 // CHECK-NEXT: scf.if %[[LATE]]
-// CHECK-NEXT: tgpu.fill {{.*}} base %[[BASE]] from %c0_i32 count %c8_i32
+// CHECK-NEXT: tgpu.bulk_copy {{.*}} base %[[BASE]] from %c0_i32 count %c8_i32
 // CHECK: arith.addi %[[BASE]], %c8_i32
 // CHECK: %[[MORE:.*]] = arith.cmpi slt, %[[NEXT]]
 // CHECK-NEXT: %[[AFTER:.*]]:2 = scf.if %[[MORE]] -> (i1, i64)
@@ -27,21 +27,21 @@
 // CHECK: } else {
 // CHECK-NEXT: scf.yield %false, %c0_i64
 // CHECK: scf.for %[[I:[a-z0-9]+]] =
-// CHECK: tgpu.await_fill
+// CHECK: tgpu.bulk_wait
 // CHECK: tgpu.local_load
 // CHECK: arith.cmpi ult, %[[I]], %c3_i32
 // CHECK: arith.andi {{.*}} %[[AFTER]]#0
 // CHECK-NEXT: scf.if
-// CHECK-NEXT: tgpu.fill {{.*}} from %[[I]] count %c1_i32
+// CHECK-NEXT: tgpu.bulk_copy {{.*}} from %[[I]] count %c1_i32
 // CHECK: tgpu.yield %[[AFTER]]#1
 // CHECK: scf.for
 // CHECK: %[[P:.*]] = arith.subi %c7_i32
 // CHECK: arith.cmpi ult, %[[P]], %c5_i32
 // CHECK: arith.andi {{.*}} %[[AFTER]]#0
 // CHECK-NEXT: scf.if
-// CHECK-NEXT: tgpu.fence_copies
+// CHECK-NEXT: tgpu.fence_bulk_copies
 // CHECK-NEXT: tgpu.barrier
-// CHECK: tgpu.fill
+// CHECK: tgpu.bulk_copy
 // CHECK: scf.yield %{{.*}}, %{{.*}}, %[[AFTER]]#0
 // CHECK-NEXT: } else {
 // CHECK-NEXT: scf.yield %[[BASE]], %[[PARITY]], %false
@@ -52,7 +52,7 @@
 // NONE-NOT: tgpu.
 // NONE: return
 //
-// Every CTA of a cluster has slots for its part.
+// Every CTA of a cluster has stages for its part.
 // CLUSTER: tgpu.local_alloc : <11x128xf32>
 func.func @labelled_rows(%x: !x {tile.alias_class = 1, tile.read_only}, %y: !x {tile.alias_class = 2},
                          %labels: !labels {tile.alias_class = 3, tile.read_only}, %n: i32) {
@@ -96,12 +96,12 @@ func.func @labelled_rows(%x: !x {tile.alias_class = 1, tile.read_only}, %y: !x {
 // Which program is next depends on memory that the kernel writes: rows are filled when their turn comes.
 // CHECK-LABEL: func.func @next_is_written
 // CHECK: scf.while
-// CHECK: tgpu.fill
-// CHECK-NOT: tgpu.fill
+// CHECK: tgpu.bulk_copy
+// CHECK-NOT: tgpu.bulk_copy
 // CHECK: scf.for
-// CHECK: tgpu.await_fill
+// CHECK: tgpu.bulk_wait
 // CHECK: scf.for
-// CHECK-NOT: tgpu.fill
+// CHECK-NOT: tgpu.bulk_copy
 // CHECK: return
 func.func @next_is_written(%x: !x {tile.alias_class = 1, tile.read_only}, %y: !x {tile.alias_class = 2},
                            %order: !labels {tile.alias_class = 3}, %n: i32) {
@@ -143,20 +143,20 @@ func.func @next_is_written(%x: !x {tile.alias_class = 1, tile.read_only}, %y: !x
 // Blocks of the row are awaited in the first pass.
 // CHECK-LABEL: func.func @weighted_rows
 // CHECK: %[[WEIGHTS:.*]] = tgpu.local_alloc : <2x512xf32>
-// CHECK: tgpu.fill %{{.*}} shape [512] into %[[WEIGHTS]], {{.*}} count %c2_i32
-// CHECK: tgpu.await_fill %{{.*}}[%c0_i32]
-// CHECK: tgpu.await_fill %{{.*}}[%c1_i32]
+// CHECK: tgpu.bulk_copy %{{.*}} shape [512] into %[[WEIGHTS]], {{.*}} count %c2_i32
+// CHECK: tgpu.bulk_wait %{{.*}}[%c0_i32]
+// CHECK: tgpu.bulk_wait %{{.*}}[%c1_i32]
 // CHECK: tgpu.local_alloc : <4x512xf32>
 // CHECK: scf.while
 // CHECK-NOT: into %[[WEIGHTS]]
 // CHECK: scf.for
-// CHECK: tgpu.await_fill
+// CHECK: tgpu.bulk_wait
 // CHECK: tgpu.local_load %{{.*}} limit
 // CHECK: scf.for
-// CHECK-NOT: tgpu.await_fill
+// CHECK-NOT: tgpu.bulk_wait
 // CHECK-NOT: into %[[WEIGHTS]]
-// CHECK: tgpu.local_slot %[[WEIGHTS]][%[[J:.*]]] : <2x512xf32>
-// CHECK-NOT: tgpu.await_fill
+// CHECK: tgpu.local_stage %[[WEIGHTS]][%[[J:.*]]] : <2x512xf32>
+// CHECK-NOT: tgpu.bulk_wait
 // CHECK-NOT: into %[[WEIGHTS]]
 // CHECK: return
 //
@@ -286,7 +286,7 @@ func.func @rows_that_may_not_exist(%x: !whole {tile.alias_class = 1, tile.read_o
 
 // Some programs promise that there is such a row. It is filled before the first one, so no more of it than there is.
 // CHECK-LABEL: func.func @promise_of_some_programs
-// CHECK: tgpu.fill
+// CHECK: tgpu.bulk_copy
 // CHECK: arith.cmpi ult, %{{.*}}, %{{.*}} : i64
 // CHECK: arith.select
 // CHECK: tgpu.yield

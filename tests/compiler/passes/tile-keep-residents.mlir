@@ -6,35 +6,35 @@
 !ragged = !tile.view<?x4001xf32, strides = [?, 1], align = 16, dim_div = [1, 1], stride_div = [4, 1]>
 !odd = !tile.view<?x4001xf32, strides = [?, 1]>
 
-// Eight blocks of 2 KB in two slots. Refills follow the loops' order, behind a barrier.
+// Eight blocks of 2 KB in two stages. Refills follow the loops' order, behind a barrier.
 // CHECK-LABEL: func.func @two_passes
 // CHECK-SAME: (%[[X:[a-z0-9]+]]: !tile.view
-// CHECK: %[[SLOTS:.*]] = tgpu.local_alloc : <2x512xf32>
+// CHECK: %[[STAGES:.*]] = tgpu.local_alloc : <2x512xf32>
 // CHECK: %[[BARRIERS:.*]] = tgpu.local_alloc : <2xi64>
 // CHECK: tgpu.init_mbarriers %[[BARRIERS]]
-// CHECK: tgpu.fill %[[X]] shape [0, 512] into %[[SLOTS]], %[[BARRIERS]] base %c0_i32 from %c0_i32 count %c2_i32
+// CHECK: tgpu.bulk_copy %[[X]] shape [0, 512] into %[[STAGES]], %[[BARRIERS]] base %c0_i32 from %c0_i32 count %c2_i32
 // CHECK: scf.for %[[I:[a-z0-9]+]] = %c0_i32 to %c8_i32
-// CHECK: %[[SLOT:.*]] = arith.remui %[[I]], %c2_i32
-// CHECK: tgpu.await_fill %[[BARRIERS]][%[[SLOT]]]
-// CHECK: %[[PLACE:.*]] = tgpu.local_slot %[[SLOTS]][%[[SLOT]]]
+// CHECK: %[[STAGE:.*]] = arith.remui %[[I]], %c2_i32
+// CHECK: tgpu.bulk_wait %[[BARRIERS]][%[[STAGE]]]
+// CHECK: %[[PLACE:.*]] = tgpu.local_stage %[[STAGES]][%[[STAGE]]]
 // CHECK: tgpu.local_load %[[PLACE]] limit
 // CHECK: %[[NEXT:.*]] = arith.addi %[[I]], %c2_i32
 // CHECK: arith.cmpi ult, %[[NEXT]], %c8_i32
 // CHECK: scf.if
 // CHECK: tgpu.barrier
-// CHECK: tgpu.fill %[[X]] {{.*}} from %[[NEXT]] count %c1_i32
+// CHECK: tgpu.bulk_copy %[[X]] {{.*}} from %[[NEXT]] count %c1_i32
 // CHECK: scf.for %[[J:[a-z0-9]+]] = %c0_i32 to %c8_i32
 // CHECK: %[[BACK:.*]] = arith.subi %c7_i32, %[[J]]
 // CHECK: arith.remui %{{.*}}, %c2_i32
 // CHECK: %[[BEFORE:.*]] = arith.subi %c5_i32, %[[J]]
-// CHECK: tgpu.fill %[[X]] {{.*}} from %[[BEFORE]] count %c1_i32
+// CHECK: tgpu.bulk_copy %[[X]] {{.*}} from %[[BEFORE]] count %c1_i32
 //
-// Everything fits: no slot is filled twice.
+// Everything fits: no stage is filled twice.
 // FITS-LABEL: func.func @two_passes
 // FITS: tgpu.local_alloc : <8x512xf32>
-// FITS: tgpu.fill
+// FITS: tgpu.bulk_copy
 // FITS: scf.for
-// FITS-NOT: tgpu.fill
+// FITS-NOT: tgpu.bulk_copy
 // FITS-LABEL: func.func @blocks_left_out
 //
 // NONE-NOT: tgpu.
@@ -64,7 +64,7 @@ func.func @two_passes(%x: !x, %y: !x) {
 
 // All blocks but one, in an order that the kernel computes; the one is a plain load.
 // CHECK-LABEL: func.func @blocks_left_out
-// CHECK: tgpu.fill
+// CHECK: tgpu.bulk_copy
 // CHECK: tile.load_tile
 // CHECK: scf.for
 // CHECK-NOT: tile.load_tile
@@ -166,10 +166,10 @@ func.func @inside_a_loop(%x: !x, %y: !x, %rows: i64) {
 // Something before the second pass may write the row: copies would overtake it. What is known to be elsewhere does not.
 // CHECK-LABEL: func.func @written_before
 // CHECK: tile.store_tile
-// CHECK-NOT: tgpu.fill
+// CHECK-NOT: tgpu.bulk_copy
 // CHECK-LABEL: func.func @others_written_before
 // CHECK: tile.store_tile
-// CHECK: tgpu.fill
+// CHECK: tgpu.bulk_copy
 func.func @written_before(%x: !x, %y: !x) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -212,7 +212,7 @@ func.func @others_written_before(%x: !x {tile.alias_class = 1 : i64}, %y: !x {ti
 
 // Rows that end inside of a group of 16 bytes: fills make it whole, loads take it whole.
 // CHECK-LABEL: func.func @ends_inside_a_group
-// CHECK: tgpu.fill
+// CHECK: tgpu.bulk_copy
 // CHECK: %[[UP:.*]] = arith.addi %{{.*}}, %c3_i32
 // CHECK: %[[GROUPS:.*]] = arith.andi %[[UP]], %c-4_i32
 // CHECK: tgpu.local_load %{{.*}} limit %[[GROUPS]]
@@ -244,7 +244,7 @@ func.func @ends_inside_a_group(%x: !ragged, %y: !ragged) {
 // CHECK-LABEL: func.func @begins_anywhere
 // CHECK: %[[ROW:.*]] = arith.extsi
 // CHECK: %[[LEAD:.*]] = tile.lead %{{.*}}[%[[ROW]]]
-// CHECK: tgpu.fill
+// CHECK: tgpu.bulk_copy
 // CHECK: %[[WIDE:.*]] = arith.extui %[[LEAD]] : i32 to i64
 // CHECK: arith.addi %[[WIDE]], %c4001_i64
 // CHECK: tgpu.yield %[[ROW]], %{{.*}}, %[[LEAD]], %{{.*}} : i64, i64, i32, i32

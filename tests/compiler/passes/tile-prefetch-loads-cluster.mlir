@@ -7,10 +7,10 @@
 
 // CHECK-LABEL: func.func @row
 // CHECK: %[[BUFFER:.+]] = tgpu.local_alloc : <2x1x4096xf32>
-// CHECK: tgpu.local_slot %[[BUFFER]][%{{.+}}] : <2x1x4096xf32> -> <1x4096xf32>
-// CHECK: tgpu.stage_tile {{.+}} shape [1, 8192] into {{.+}}, <1x4096xf32>
+// CHECK: tgpu.local_stage %[[BUFFER]][%{{.+}}] : <2x1x4096xf32> -> <1x4096xf32>
+// CHECK: tgpu.async_copy {{.+}} shape [1, 8192] into {{.+}}, <1x4096xf32>
 // CHECK: scf.for
-// CHECK: tgpu.stage_tile {{.+}} shape [1, 8192] into {{.+}}, <1x4096xf32>
+// CHECK: tgpu.async_copy {{.+}} shape [1, 8192] into {{.+}}, <1x4096xf32>
 // CHECK: tgpu.staged_tile {{.+}} shape [1, 8192] from {{.+}}, <1x4096xf32> -> tensor<1x8192xf32, #[[LAYOUT:.+]]>
 //
 // Room for one iteration only: what is wanted next waits in the cache.
@@ -58,8 +58,8 @@ func.func @rows(%x: !x {tile.read_only}, %sums: !x, %lo: i64, %hi: i64, %step: i
 // STATIONARY-LABEL: func.func @weighted
 // STATIONARY: %[[ROWS:.+]] = tgpu.local_alloc : <2x1x4096xf32>
 // STATIONARY: %[[WEIGHT:.+]] = tgpu.local_alloc : <1x4096xf32>
-// STATIONARY: tgpu.stage_tile {{.+}} into %[[WEIGHT]]
-// STATIONARY: tgpu.stage_commit
+// STATIONARY: tgpu.async_copy {{.+}} into %[[WEIGHT]]
+// STATIONARY: tgpu.async_commit
 // STATIONARY: scf.for
 // STATIONARY-NOT: into %[[WEIGHT]]
 // STATIONARY: tgpu.staged_tile {{.+}} from %[[WEIGHT]] : {{.+}}, <1x4096xf32> -> tensor<1x8192xf32

@@ -92,7 +92,7 @@ func.func @fewer_stages(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64)
 func.func @no_room(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> tensor<8192xf32> {
   %c0 = arith.constant 0 : i64
   %zero = arith.constant dense<0.0> : tensor<8192xf32>
-  // expected-remark @below {{only asked for in the second-level cache: in registers they take 256 bytes per thread, and 126 are left}}
+  // expected-remark @below {{only prefetched to the second-level cache: in registers they take 256 bytes per thread, and 126 are left}}
   %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<8192xf32>) : i64 {
     // expected-remark @below {{not staged in shared memory: copies are of 16 bytes, and facts prove accesses of 4}}
     %t = tile.load_tile %x[%i, %c0] shape [0, 8192] : !x -> tensor<8192xf32>
@@ -109,7 +109,7 @@ func.func @no_room(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> t
 func.func @no_shared_memory(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> tensor<8192xf32> {
   %c0 = arith.constant 0 : i64
   %zero = arith.constant dense<0.0> : tensor<8192xf32>
-  // expected-remark @below {{only asked for in the second-level cache}}
+  // expected-remark @below {{only prefetched to the second-level cache}}
   %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<8192xf32>) : i64 {
     // expected-remark @below {{not staged in shared memory: two iterations take 65536 bytes of shared memory or more, and 0 are left}}
     %t = tile.load_tile %x[%i, %c0] shape [0, 8192] : !x -> tensor<8192xf32>

@@ -148,25 +148,25 @@ func.func @plain(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) {
   return
 }
 
-// With shared memory for two iterations the tile is staged: copied there an iteration ahead, into the slot that this
+// With shared memory for two iterations the tile is staged: copied there an iteration ahead, into the stage that this
 // iteration does not read. What is no vector of its thread's, here a number per row, is carried.
 // STAGED-LABEL: func.func @staged
 // STAGED: %[[BUFFER:.+]] = tgpu.local_alloc : <2x1x8192xf32>
 // STAGED: %[[NUMBER:.+]] = tile.load_tile %{{.+}} shape [1]
-// STAGED: %[[FIRST:.+]] = tgpu.local_slot %[[BUFFER]][%{{.+}}]
-// STAGED: tgpu.stage_tile %{{.+}}[%{{.+}}, %{{.+}}] shape [1, 8192] into %[[FIRST]]
-// STAGED: tgpu.stage_commit
-// STAGED: scf.for {{.*}} iter_args(%{{.+}} = %{{.+}}, %[[SLOT:.+]] = %{{.+}}, %[[CARRIED:.+]] = %[[NUMBER]])
-// STAGED: tgpu.stage_wait 0
-// STAGED: %[[NEXT:.+]] = arith.xori %[[SLOT]]
-// STAGED: %[[THERE:.+]] = tgpu.local_slot %[[BUFFER]][%[[NEXT]]]
-// STAGED: tgpu.stage_tile {{.+}} into %[[THERE]]
-// STAGED: tgpu.stage_commit
-// STAGED: %[[HERE:.+]] = tgpu.local_slot %[[BUFFER]][%[[SLOT]]]
+// STAGED: %[[FIRST:.+]] = tgpu.local_stage %[[BUFFER]][%{{.+}}]
+// STAGED: tgpu.async_copy %{{.+}}[%{{.+}}, %{{.+}}] shape [1, 8192] into %[[FIRST]]
+// STAGED: tgpu.async_commit
+// STAGED: scf.for {{.*}} iter_args(%{{.+}} = %{{.+}}, %[[STAGE:.+]] = %{{.+}}, %[[CARRIED:.+]] = %[[NUMBER]])
+// STAGED: tgpu.async_wait 0
+// STAGED: %[[NEXT:.+]] = arith.xori %[[STAGE]]
+// STAGED: %[[THERE:.+]] = tgpu.local_stage %[[BUFFER]][%[[NEXT]]]
+// STAGED: tgpu.async_copy {{.+}} into %[[THERE]]
+// STAGED: tgpu.async_commit
+// STAGED: %[[HERE:.+]] = tgpu.local_stage %[[BUFFER]][%[[STAGE]]]
 // STAGED: %[[TILE:.+]] = tgpu.staged_tile {{.+}} from %[[HERE]]
 // STAGED: tile.print "t" %[[TILE]], %[[CARRIED]]
 // STAGED: scf.yield %{{.+}}, %[[NEXT]], %{{.+}}
-// STAGED: tgpu.stage_wait 0
+// STAGED: tgpu.async_wait 0
 //
 // Room for one iteration only: what is wanted next waits in the cache.
 // SINGLE-LABEL: func.func @staged
@@ -190,7 +190,7 @@ func.func @staged(%x: !aligned {tile.read_only}, %r: !numbers {tile.read_only}, 
 // STAGED-LABEL: func.func @reduced
 // STAGED: scf.for
 // STAGED: tgpu.staged_tile
-// STAGED: tgpu.stage_tile
+// STAGED: tgpu.async_copy
 // STAGED: tile.reduce
 func.func @reduced(%x: !aligned {tile.read_only}, %lo: i64, %hi: i64, %step: i64) {
   %c0 = arith.constant 0 : i64
@@ -211,7 +211,7 @@ func.func @reduced(%x: !aligned {tile.read_only}, %lo: i64, %hi: i64, %step: i64
 // Where what the loop carries takes half of the registers they are started at the top.
 // STAGED-LABEL: func.func @crowded
 // STAGED: scf.for
-// STAGED: tgpu.stage_tile
+// STAGED: tgpu.async_copy
 // STAGED: tgpu.staged_tile
 // STAGED: tile.reduce
 func.func @crowded(%x: !aligned {tile.read_only}, %lo: i64, %hi: i64, %step: i64) {
@@ -234,26 +234,26 @@ func.func @crowded(%x: !aligned {tile.read_only}, %lo: i64, %hi: i64, %step: i64
 // DEEP-LABEL: func.func @deeper
 // DEEP-DAG: %[[ZERO:.+]] = arith.constant 0 : i32
 // DEEP-DAG: %[[BUFFER:.+]] = tgpu.local_alloc : <3x1x8192xf32>
-// DEEP: tgpu.stage_tile %{{.+}}[%arg1, %{{.+}}] shape [1, 8192]
-// DEEP: tgpu.stage_commit
+// DEEP: tgpu.async_copy %{{.+}}[%arg1, %{{.+}}] shape [1, 8192]
+// DEEP: tgpu.async_commit
 // DEEP: %[[SECOND:.+]] = arith.addi %arg1, %arg3
-// DEEP: tgpu.stage_tile %{{.+}}[%[[SECOND]], %{{.+}}] shape [1, 8192]
-// DEEP: tgpu.stage_commit
-// DEEP: scf.for %[[I:.+]] = {{.*}} iter_args(%{{.+}} = %{{.+}}, %[[SLOT:.+]] = %{{.+}})
-// DEEP: tgpu.stage_wait 1
-// DEEP: %[[LAST:.+]] = arith.cmpi eq, %[[SLOT]], %c2_i32
+// DEEP: tgpu.async_copy %{{.+}}[%[[SECOND]], %{{.+}}] shape [1, 8192]
+// DEEP: tgpu.async_commit
+// DEEP: scf.for %[[I:.+]] = {{.*}} iter_args(%{{.+}} = %{{.+}}, %[[STAGE:.+]] = %{{.+}})
+// DEEP: tgpu.async_wait 1
+// DEEP: %[[LAST:.+]] = arith.cmpi eq, %[[STAGE]], %c2_i32
 // DEEP: %[[NEXT:.+]] = arith.select %[[LAST]], %c0_i32{{.*}}, %{{.+}}
 // DEEP: %[[ONE:.+]] = arith.addi %[[I]], %arg3
 // DEEP: %[[TWO:.+]] = arith.addi %[[ONE]], %arg3
-// DEEP: %[[FIRST:.+]] = arith.cmpi eq, %[[SLOT]], %c0_i32
+// DEEP: %[[FIRST:.+]] = arith.cmpi eq, %[[STAGE]], %c0_i32
 // DEEP: %[[BEFORE:.+]] = arith.select %[[FIRST]], %c2_i32{{.*}}, %{{.+}}
-// DEEP: %[[THERE:.+]] = tgpu.local_slot %[[BUFFER]][%[[BEFORE]]]
-// DEEP: tgpu.stage_tile %{{.+}}[%[[TWO]], %{{.+}}] shape [1, 8192] into %[[THERE]]
-// DEEP: tgpu.stage_commit
-// DEEP: %[[HERE:.+]] = tgpu.local_slot %[[BUFFER]][%[[SLOT]]]
+// DEEP: %[[THERE:.+]] = tgpu.local_stage %[[BUFFER]][%[[BEFORE]]]
+// DEEP: tgpu.async_copy %{{.+}}[%[[TWO]], %{{.+}}] shape [1, 8192] into %[[THERE]]
+// DEEP: tgpu.async_commit
+// DEEP: %[[HERE:.+]] = tgpu.local_stage %[[BUFFER]][%[[STAGE]]]
 // DEEP: tgpu.staged_tile {{.+}} from %[[HERE]]
 // DEEP: scf.yield %{{.+}}, %[[NEXT]]
-// DEEP: tgpu.stage_wait 0
+// DEEP: tgpu.async_wait 0
 func.func @deeper(%x: !aligned {tile.read_only}, %lo: i64, %hi: i64, %step: i64) {
   %c0 = arith.constant 0 : i64
   %zero = arith.constant dense<0.0> : tensor<1x8192xf32>

@@ -25,6 +25,12 @@ Tile uniform(const Tile& bits, Loc loc = Here::current());
 // uniform of the first word of philox(seed, position).
 Tile uniform(const Scalar& seed, const Tile& position, Loc loc = Here::current());
 
+// f32 of mean 0 and variance 1, of magnitude at most 5.77, from two words of random bits (i32): Box, Muller, "A note on
+// the generation of random normal deviates", 1958. Targets differ in the last bits, as `log` and `sin` do.
+Tile normal(const Tile& bits, const Tile& more_bits, Loc loc = Here::current());
+// normal of the first two words of philox(seed, position).
+Tile normal(const Scalar& seed, const Tile& position, Loc loc = Here::current());
+
 }  // namespace ligerdsl
 
 #endif  // LIGERDSL_DSL_RANDOM_H_

@@ -1,4 +1,4 @@
-#include "compiler/rewrites/messages.h"
+#include "compiler/rewrites/cluster_exchange.h"
 
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/layout_attr.h"
@@ -10,11 +10,11 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-constexpr int64_t kMostBytes = 4096;  // of a turn: a message has a store per element and CTA, and two turns of slots
+constexpr int64_t kMostBytes = 4096;  // of a turn: an exchange has a store per element and CTA, and two turns of stages
 constexpr int64_t kTurns = 2;
 
-Value alloc(OpBuilder& builder, Location loc, int64_t slots, ArrayRef<int64_t> shape, Type element) {
-  SmallVector<int64_t> all{slots};
+Value alloc(OpBuilder& builder, Location loc, int64_t stages, ArrayRef<int64_t> shape, Type element) {
+  SmallVector<int64_t> all{stages};
   llvm::append_range(all, shape);
   auto type = tgpu::MemDescType::get(builder.getContext(), all, element, 0);
   return tgpu::LocalAllocOp::create(builder, loc, type, IntegerAttr());
@@ -26,32 +26,32 @@ int64_t ctasOf(func::FuncOp kernel) {
 
 }  // namespace
 
-bool fitsMessages(RankedTensorType type, int64_t senders) {
+bool fitsExchange(RankedTensorType type, int64_t senders) {
   const int64_t bytes = sharedElementBytes(type.getElementType());
   return (bytes == 4 || bytes == 8) && senders * type.getNumElements() * bytes <= kMostBytes;
 }
 
-Message::Message(OpBuilder& builder, Location loc, ValueRange values, bool fromFirst) {
+ClusterExchange::ClusterExchange(OpBuilder& builder, Location loc, ValueRange values, bool fromFirst) {
   auto kernel = builder.getBlock()->getParent()->getParentOfType<func::FuncOp>();
   if (!kernel) kernel = cast<func::FuncOp>(builder.getBlock()->getParentOp());
   OpBuilder begin = OpBuilder::atBlockBegin(&kernel.getBody().front());
   const int64_t senders = fromFirst ? ctasOf(kernel) : 1;
-  SmallVector<Value> slots;
+  SmallVector<Value> stages;
   for (Value value : values) {
     auto tile = cast<RankedTensorType>(value.getType());
-    slots.push_back(alloc(begin, loc, kTurns * senders, tile.getShape(), tile.getElementType()));
+    stages.push_back(alloc(begin, loc, kTurns * senders, tile.getShape(), tile.getElementType()));
   }
   Value barriers = alloc(begin, loc, kTurns, {}, begin.getI64Type());
   tgpu::InitMbarriersOp::create(begin, loc, barriers);
-  send = tgpu::SendOp::create(builder, loc, builder.getI32Type(), builder.getI32Type(), values, slots, barriers,
-                              fromFirst);
+  send = tgpu::ClusterSendOp::create(builder, loc, builder.getI32Type(), builder.getI32Type(), values, stages, barriers,
+                                     fromFirst);
 }
 
-SmallVector<Value> Message::receive(OpBuilder& builder, TypeRange types) {
+SmallVector<Value> ClusterExchange::receive(OpBuilder& builder, TypeRange types) {
   Location loc = send.getLoc();
-  tgpu::ReceiveOp::create(builder, loc, send.getBarriers(), send.getTurn(), send.getParity());
+  tgpu::ClusterReceiveOp::create(builder, loc, send.getBarriers(), send.getTurn(), send.getParity());
   SmallVector<Value> tiles;
-  for (auto [buffer, type] : llvm::zip_equal(send.getSlots(), types)) {
+  for (auto [buffer, type] : llvm::zip_equal(send.getStages(), types)) {
     auto all = cast<tgpu::MemDescType>(buffer.getType());
     Value index = send.getTurn();
     if (const int64_t senders = all.getShape()[0] / kTurns; senders > 1) {
@@ -59,8 +59,8 @@ SmallVector<Value> Message::receive(OpBuilder& builder, TypeRange types) {
       index = arith::MulIOp::create(builder, loc, index, count);
     }
     auto one = tgpu::MemDescType::get(builder.getContext(), all.getShape().drop_front(), all.getElementType(), 0);
-    Value slot = tgpu::LocalSlotOp::create(builder, loc, one, buffer, index);
-    tiles.push_back(tgpu::LocalLoadOp::create(builder, loc, type, slot));
+    Value stage = tgpu::LocalStageOp::create(builder, loc, one, buffer, index);
+    tiles.push_back(tgpu::LocalLoadOp::create(builder, loc, type, stage));
   }
   return tiles;
 }

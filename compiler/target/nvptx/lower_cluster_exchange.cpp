@@ -1,8 +1,8 @@
-// Messages between the CTAs of a cluster: st.async into a slot of every CTA, which adds its bytes to the memory barrier
-// of that slot there. PTX ISA: st.async, mapa, mbarrier; sm_90 and later.
+// Exchanges between the CTAs of a cluster: st.async into a stage of every CTA, which adds its bytes to the memory
+// barrier of that stage there. PTX ISA: st.async, mapa, mbarrier; sm_90 and later.
 //
-// The thread counts the turns of each tgpu.send: slot and parity follow. What a wait acquires is restricted to shared
-// memory: to acquire all memory would empty the first-level cache.
+// The thread counts the turns of each tgpu.cluster_send: stage and parity follow. What a wait acquires is restricted to
+// shared memory: to acquire all memory would empty the first-level cache.
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/target/nvptx/buffer_access.h"
@@ -15,10 +15,10 @@ namespace ligerdsl::compiler::nvptx {
 namespace {
 
 struct Turn {
-  Value slot, parity;
+  Value stage, parity;
 };
 
-// 0, 1, 2, 3, 0, ...: two slots, and every other time the other parity.
+// 0, 1, 2, 3, 0, ...: two stages, and every other time the other parity.
 Turn countTurn(ThreadLowering& t) {
   Value counter = t.stackWord();
   Type i32 = t.b.getI32Type();
@@ -59,7 +59,7 @@ struct Route {
 };
 
 // As many of the lanes that hold an element serve different CTAs as there are; what is left of the CTAs, each serves.
-Route routeOf(ThreadLowering& t, tgpu::SendOp op, RankedTensorType tile) {
+Route routeOf(ThreadLowering& t, tgpu::ClusterSendOp op, RankedTensorType tile) {
   BitMasks redundant = t.layout(tile).map.redundant();
   if (op.getFromFirst()) redundant.cta = 0;  // every CTA sends its own copy
   const int64_t ctas = t.options.num_ctas;
@@ -76,20 +76,20 @@ Route routeOf(ThreadLowering& t, tgpu::SendOp op, RankedTensorType tile) {
   return route;
 }
 
-LogicalResult lowerSend(ThreadLowering& t, tgpu::SendOp op) {
+LogicalResult lowerClusterSend(ThreadLowering& t, tgpu::ClusterSendOp op) {
   const Turn turn = countTurn(t);
-  t.define(op.getTurn(), {turn.slot});
+  t.define(op.getTurn(), {turn.stage});
   t.define(op.getParity(), {turn.parity});
   const int64_t senders = op.getFromFirst() ? t.options.num_ctas : 1;
   int64_t bytes = 0;
-  for (Value buffer : op.getSlots()) bytes += bufferBytes(cast<tgpu::MemDescType>(buffer.getType())) / 2;
-  Value mbarrier = mbarrierAddress(t, t.scalar(op.getBarriers()), turn.slot);
+  for (Value buffer : op.getStages()) bytes += bufferBytes(cast<tgpu::MemDescType>(buffer.getType())) / 2;
+  Value mbarrier = mbarrierAddress(t, t.scalar(op.getBarriers()), turn.stage);
   Value first = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, t.threadInCta(), t.constant(0));
   arriveExpecting(t, mbarrier, t.constant(bytes), first);
 
-  Value place = arith::MulIOp::create(t.b, t.loc, turn.slot, t.constant(senders));
+  Value place = arith::MulIOp::create(t.b, t.loc, turn.stage, t.constant(senders));
   if (senders > 1) place = arith::AddIOp::create(t.b, t.loc, place, t.ctaRank());
-  for (auto [value, buffer] : llvm::zip_equal(op.getValues(), op.getSlots())) {
+  for (auto [value, buffer] : llvm::zip_equal(op.getValues(), op.getStages())) {
     auto tile = cast<RankedTensorType>(value.getType());
     auto all = cast<tgpu::MemDescType>(buffer.getType());
     auto one = tgpu::MemDescType::get(op.getContext(), all.getShape().drop_front(), all.getElementType(), 0);
@@ -110,7 +110,7 @@ LogicalResult lowerSend(ThreadLowering& t, tgpu::SendOp op) {
   return success();
 }
 
-LogicalResult lowerReceive(ThreadLowering& t, tgpu::ReceiveOp op) {
+LogicalResult lowerClusterReceive(ThreadLowering& t, tgpu::ClusterReceiveOp op) {
   Value mbarrier = mbarrierAddress(t, t.scalar(op.getBarriers()), t.scalar(op.getTurn()));
   waitForPhase(t, mbarrier, t.scalar(op.getParity()), ".relaxed.cluster");
   inlinePtx(t, {}, {}, "fence.acquire.sync_restrict::shared::cluster.cluster;", "~{memory}");
@@ -119,9 +119,9 @@ LogicalResult lowerReceive(ThreadLowering& t, tgpu::ReceiveOp op) {
 
 }  // namespace
 
-void addMessageLowerings(LoweringTable& table) {
-  table.add<tgpu::SendOp, lowerSend>();
-  table.add<tgpu::ReceiveOp, lowerReceive>();
+void addClusterExchangeLowerings(LoweringTable& table) {
+  table.add<tgpu::ClusterSendOp, lowerClusterSend>();
+  table.add<tgpu::ClusterReceiveOp, lowerClusterReceive>();
 }
 
 }  // namespace ligerdsl::compiler::nvptx

@@ -48,7 +48,7 @@ void expect_on_clusters(DType type, const Build& build) {
     for (int num_warps : {1, 2, 4}) expect_interpreters_bits(type, num_ctas, num_warps, build);
 }
 
-class ClusterMessages : public ::testing::Test {
+class ClusterExchange : public ::testing::Test {
  protected:
   void SetUp() override {
     if (machine().max_cluster <= 1) GTEST_SKIP() << "no clusters";
@@ -57,7 +57,7 @@ class ClusterMessages : public ::testing::Test {
 
 // Sums of rows, which some CTAs hold together, meet in a loop that has no other exchange: those that have nothing to
 // send may not be left behind.
-TEST_F(ClusterMessages, OfTilesThatSomeCtasHold) {
+TEST_F(ClusterExchange, OfTilesThatSomeCtasHold) {
   for (int64_t rows : {1, 2, 4, 8}) {
     SCOPED_TRACE(rows);
     expect_on_clusters(f32, [&](KernelBuilder& k, const View& x, const View& y) {
@@ -72,7 +72,7 @@ TEST_F(ClusterMessages, OfTilesThatSomeCtasHold) {
 }
 
 // Turns that no iteration, or not every one, takes.
-TEST_F(ClusterMessages, InNestedLoopsAndBranches) {
+TEST_F(ClusterExchange, InNestedLoopsAndBranches) {
   expect_on_clusters(f32, [](KernelBuilder& k, const View& x, const View& y) {
     k.for_range(0, 12, 1, [&](Scalar i) {
       Tile t = x.partition({squeeze, 2048}).load({i, 0});
@@ -89,7 +89,7 @@ TEST_F(ClusterMessages, InNestedLoopsAndBranches) {
 }
 
 // Small tiles of any type that change their layout, beside a sum.
-TEST_F(ClusterMessages, Transpositions) {
+TEST_F(ClusterExchange, Transpositions) {
   for (DType type : {f32, i32, bf16}) {
     for (int64_t side : {8, 16, 32}) {
       expect_on_clusters(type, [&](KernelBuilder& k, const View& x, const View& y) {
@@ -106,7 +106,7 @@ TEST_F(ClusterMessages, Transpositions) {
 
 // What an atomic gave is told to all CTAs, in front of a loop or where it is used; large tiles go another way. Each CTA
 // adds its copy to its part of a row.
-TEST_F(ClusterMessages, ResultsOfAtomics) {
+TEST_F(ClusterExchange, ResultsOfAtomics) {
   for (DType type : {i32, i64}) {
     for (int64_t width : {1, 32, 256}) {
       SCOPED_TRACE(width);

@@ -1,4 +1,4 @@
-// RUN: ligerdsl-opt %s -tile-favour-reads | FileCheck %s
+// RUN: ligerdsl-opt %s -tile-set-eviction-policy | FileCheck %s
 
 !rows = !tile.view<?x1024xf32, strides = [?, 1]>
 !vec = !tile.view<1024xf32, strides = [1]>

@@ -1,9 +1,9 @@
 // Fills: bulk copies from global to shared memory by the asynchronous proxy, and the memory barriers that tell of their
 // arrival. PTX ISA: cp.async.bulk; sm_90 and later.
 //
-// On a cluster every CTA has its slots, and brings its part of the tile into them.
+// On a cluster every CTA has its stages, and brings its part of the tile into them.
 //
-// What arrives at a slot's barrier is the thread that starts the copy, and the bytes of the copy.
+// What arrives at a stage's barrier is the thread that starts the copy, and the bytes of the copy.
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/target/nvptx/mbarrier.h"
 
@@ -13,7 +13,7 @@ namespace ligerdsl::compiler::nvptx {
 namespace {
 
 // Address of the tile's first element, which a lead moves.
-Value tileAddress(ThreadLowering& t, tgpu::FillOp op, ValueRange indices, Value lead) {
+Value tileAddress(ThreadLowering& t, tgpu::BulkCopyOp op, ValueRange indices, Value lead) {
   tile::ViewType view = op.getView().getType();
   const Pieces& slots = t.pieces(op.getView());
   Value address = slots[0];
@@ -40,10 +40,10 @@ Value select(ThreadLowering& t, Value condition, int64_t then) {
   return arith::SelectOp::create(t.b, t.loc, condition, t.constant(then), t.constant(0));
 }
 
-// One thread's copy of what is inside of the view: elements first .. end - 1 of a slot's.
-class SlotCopy {
+// One thread's copy of what is inside of the view: elements first .. end - 1 of a stage's.
+class StageCopy {
  public:
-  SlotCopy(ThreadLowering& t, tgpu::FillOp op, Value source, Value target, Value barrier)
+  StageCopy(ThreadLowering& t, tgpu::BulkCopyOp op, Value source, Value target, Value barrier)
       : t(t),
         op(op),
         element(op.getView().getType().getElementType()),
@@ -60,7 +60,7 @@ class SlotCopy {
   }
 
   // Copies move whole groups of 16 bytes. Where the row begins or ends inside of one, the thread moves its elements one
-  // by one, so that nothing outside of the row is read; it arrives when they are in the slot.
+  // by one, so that nothing outside of the row is read; it arrives when they are in the stage.
   void ragged(Value first, Value end) {
     Value skipped, begins;
     if (first) {
@@ -129,15 +129,15 @@ class SlotCopy {
   }
 
   ThreadLowering& t;
-  tgpu::FillOp op;
+  tgpu::BulkCopyOp op;
   Type element;
   int64_t bytes, group;
   Value source, target, barrier;
 };
 
-LogicalResult lowerFill(ThreadLowering& t, tgpu::FillOp op) {
-  int64_t slots = op.getSlots().getType().getShape()[0];
-  int64_t slotBytes = bufferBytes(op.getSlots().getType()) / slots;
+LogicalResult lowerBulkCopy(ThreadLowering& t, tgpu::BulkCopyOp op) {
+  int64_t stages = op.getStages().getType().getShape()[0];
+  int64_t stageBytes = bufferBytes(op.getStages().getType()) / stages;
   LogicalResult done = success();
   inThreadsBelow(t, t.scalar(op.getCount()), [&] {
     Value position = arith::AddIOp::create(t.b, t.loc, t.scalar(op.getFirst()), t.threadInCta());
@@ -151,12 +151,12 @@ LogicalResult lowerFill(ThreadLowering& t, tgpu::FillOp op) {
     ValueRange indices = ValueRange(yielded).take_front(rank);
     Value elements = yielded.back(), lead = yielded.size() > rank + 1 ? yielded[rank] : Value();
     Value place = arith::AddIOp::create(t.b, t.loc, t.scalar(op.getBase()), position);
-    Value slot = arith::RemUIOp::create(t.b, t.loc, place, t.constant(slots));
-    Value barrier = mbarrierAddress(t, t.scalar(op.getBarriers()), slot);
-    Value target = slotAddress(t, t.scalar(op.getSlots()), slot, slotBytes);
+    Value stage = arith::RemUIOp::create(t.b, t.loc, place, t.constant(stages));
+    Value barrier = mbarrierAddress(t, t.scalar(op.getBarriers()), stage);
+    Value target = stageAddress(t, t.scalar(op.getStages()), stage, stageBytes);
     tile::ViewType view = op.getView().getType();
     int64_t elementBytes = view.getElementBytes();
-    const int64_t part = op.getSlots().getType().getShape().back();
+    const int64_t part = op.getStages().getType().getShape().back();
     Value source = tileAddress(t, op, indices, lead);
     Value first = lead;
     if (lead) {
@@ -170,7 +170,7 @@ LogicalResult lowerFill(ThreadLowering& t, tgpu::FillOp op) {
       Value offset = arith::MulIOp::create(t.b, t.loc, before, t.constant(elementBytes));
       source = arith::AddIOp::create(t.b, t.loc, source, arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), offset));
     }
-    SlotCopy copy(t, op, source, target, barrier);
+    StageCopy copy(t, op, source, target, barrier);
     if (lead || view.getShape().back() * elementBytes % tile::kVectorBytes != 0)
       copy.ragged(first, elements);
     else
@@ -179,23 +179,23 @@ LogicalResult lowerFill(ThreadLowering& t, tgpu::FillOp op) {
   return done;
 }
 
-LogicalResult lowerFenceCopies(ThreadLowering& t, tgpu::FenceCopiesOp) {
+LogicalResult lowerFenceBulkCopies(ThreadLowering& t, tgpu::FenceBulkCopiesOp) {
   inlinePtx(t, {}, {}, "fence.proxy.async.shared::cta;", "~{memory}");
   return success();
 }
 
-LogicalResult lowerAwaitFill(ThreadLowering& t, tgpu::AwaitFillOp op) {
-  Value barrier = mbarrierAddress(t, t.scalar(op.getBarriers()), t.scalar(op.getSlot()));
+LogicalResult lowerBulkWait(ThreadLowering& t, tgpu::BulkWaitOp op) {
+  Value barrier = mbarrierAddress(t, t.scalar(op.getBarriers()), t.scalar(op.getStage()));
   waitForPhase(t, barrier, t.scalar(op.getParity()), "");
   return success();
 }
 
 }  // namespace
 
-void addFillLowerings(LoweringTable& table) {
-  table.add<tgpu::FillOp, lowerFill>();
-  table.add<tgpu::FenceCopiesOp, lowerFenceCopies>();
-  table.add<tgpu::AwaitFillOp, lowerAwaitFill>();
+void addBulkCopyLowerings(LoweringTable& table) {
+  table.add<tgpu::BulkCopyOp, lowerBulkCopy>();
+  table.add<tgpu::FenceBulkCopiesOp, lowerFenceBulkCopies>();
+  table.add<tgpu::BulkWaitOp, lowerBulkWait>();
 }
 
 }  // namespace ligerdsl::compiler::nvptx

@@ -1,4 +1,4 @@
-// tile-favour-reads
+// tile-set-eviction-policy
 //
 // Of kernels that write as much as they read, what is read leaves the second-level cache last (evict = large): the
 // cache then gives up written lines early and in the order of the writes. On an H200 kernels one after the other gain 1
@@ -33,10 +33,10 @@ bool isHinted(tile::LoadTileOp load) {
   return load.getEvict() != tile::EvictHint::normal || load.getCache() != tile::CacheHint::normal;
 }
 
-class TileFavourReadsPass : public PassWrapper<TileFavourReadsPass, OperationPass<func::FuncOp>> {
+class TileSetEvictionPolicyPass : public PassWrapper<TileSetEvictionPolicyPass, OperationPass<func::FuncOp>> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TileFavourReadsPass)
-  StringRef getArgument() const override { return "tile-favour-reads"; }
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TileSetEvictionPolicyPass)
+  StringRef getArgument() const override { return "tile-set-eviction-policy"; }
   StringRef getDescription() const override { return "Let what is read leave the second-level cache last"; }
 
   void runOnOperation() override {
@@ -50,7 +50,8 @@ class TileFavourReadsPass : public PassWrapper<TileFavourReadsPass, OperationPas
       const IndexOrigin origin = originOf(load.getIndices());
       if (!isWritten || !origin.program || isHinted(load)) return;
       if (origin.memory)
-        missed(load, "tile-favour-reads") << "not favoured in the second-level cache: its place is read from memory";
+        missed(load, "tile-set-eviction-policy")
+            << "no eviction policy for the second-level cache: its place is read from memory";
       else
         load.setEvict(tile::EvictHint::large);
     });
@@ -59,8 +60,8 @@ class TileFavourReadsPass : public PassWrapper<TileFavourReadsPass, OperationPas
 
 }  // namespace
 
-std::unique_ptr<Pass> createTileFavourReadsPass() {
-  return std::make_unique<TileFavourReadsPass>();
+std::unique_ptr<Pass> createTileSetEvictionPolicyPass() {
+  return std::make_unique<TileSetEvictionPolicyPass>();
 }
 
 }  // namespace ligerdsl::compiler
