@@ -59,6 +59,7 @@ class Machine {
   void select(const Op& op);
   void compare(const Op& op);
   void cast(const Op& op);
+  void bitcast(const Op& op);
   void reduce(const Op& op);
   void scan(const Op& op);
   // left := combine(left, right), element by element values of all operands.

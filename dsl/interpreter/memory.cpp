@@ -188,6 +188,13 @@ T updated(const Op& op, AtomicOp code, T old, const std::vector<T>& operands) {
             if (std::isnan(old)) return old;
           }
           return old > operands[0] ? old : operands[0];
+        case AtomicKind::min:
+          if constexpr (!std::is_integral_v<T>) {
+            if (std::isnan(old)) return old;
+          }
+          return old < operands[0] ? old : operands[0];
+        case AtomicKind::xchg:
+          return operands[0];
       }
       break;
     case AtomicOp::atomic_cas:
