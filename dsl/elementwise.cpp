@@ -26,6 +26,24 @@ void require_dtype(const Handle& x, Dtypes rule, const std::string& op, Loc loc)
   fail(loc, op, std::string("got ") + name(x.dtype) + kind + ", expected " + wanted(rule));
 }
 
+// By a constant. Other shifts by less than 0 or too much are unspecified; the interpreter refuses them.
+void require_shift(const Operand& by, DType dtype, const std::string& op, Loc loc) {
+  int64_t bits = 0;
+  if (by.is_number) {
+    bits = by.number.integer;
+  } else {
+    const auto& integers = by.handle.recorder->integers;
+    const auto known = integers.find(by.handle.id);
+    if (known == integers.end()) return;
+    bits = known->second;
+  }
+  const int64_t width = 8 * size_of(dtype);
+  if (bits >= 0 && bits < width) return;
+  fail(loc, op,
+       "a shift by " + std::to_string(bits) + ", expected 0 to " + std::to_string(width - 1) + ": the left side is " +
+           name(dtype));
+}
+
 Handle binary(OpCode code, Dtypes rule, const Operand& a, const Operand& b, const std::string& op, Loc loc,
               Attrs attrs = {}) {
   for (const Operand* operand : {&a, &b}) {
@@ -33,6 +51,7 @@ Handle binary(OpCode code, Dtypes rule, const Operand& a, const Operand& b, cons
   }
   const Pair pair = match(a, b, op, loc);
   Recorder& recorder = *pair.a.recorder;
+  if (code == OpCode::shl || code == OpCode::shr || code == OpCode::lshr) require_shift(b, pair.a.dtype, op, loc);
   return recorder.emit_one(code, {pair.a, pair.b}, recorder.type(pair.a), std::move(attrs), loc);
 }
 
@@ -71,6 +90,19 @@ Handle invert(const Operand& a, Dtypes rule, const std::string& op) {
   const detail::Type& type = recorder.type(a.handle);
   const Handle ones = constant(recorder, detail::Number(type.dtype == i1 ? 1 : -1), type, op, a.loc);
   return recorder.emit_one(OpCode::bit_xor, {a.handle, ones}, recorder.type(a.handle), {}, a.loc);
+}
+
+Handle same_bits(const Value& x, DType dtype, Loc loc) {
+  Recorder& recorder = recorder_of(x.handle(), "bitcast", loc);
+  recorder.require_live(x.handle(), "bitcast", loc);
+  if (!program::canBitcast(x.dtype(), dtype)) {
+    fail(loc, "bitcast",
+         std::string(name(x.dtype())) + " to " + name(dtype) + ": both must have the same width, and i1 has no bits");
+  }
+  if (x.dtype() == dtype) return x.handle();
+  detail::Type type = recorder.type(x.handle());
+  type.dtype = dtype;
+  return recorder.emit_one(OpCode::bitcast, {x.handle()}, type, {}, loc);
 }
 
 // (a, b, c) -> fma, after bringing b and c to a's type.
@@ -126,6 +158,18 @@ Handle arithmetic(const Operand& a, const Operand& b, const char* op) {
 template <OpCode code>
 Handle logic(const Operand& a, const Operand& b, const char* op) {
   return binary(code, Dtypes::i1, a, b, op, b.loc);
+}
+// a op= b: the result keeps a's type.
+template <OpCode code, class T>
+T& assign(T& a, const Operand& b, const char* op) {
+  const T result(binary(code, info(code).dtypes, Operand(a, b.loc), b, op, b.loc));
+  if (result.dtype() != a.dtype() || result.shape() != a.shape()) {
+    const Recorder& recorder = *result.handle().recorder;
+    fail(b.loc, op,
+         "the result is " + detail::to_string(recorder.type(result.handle())) + ", but the left side " +
+             detail::to_string(recorder.type(a.handle())) + "; convert the right side, or write a = a op b");
+  }
+  return a = result;
 }
 // The same for functions, which have a place of their own.
 template <OpCode code>
@@ -183,6 +227,25 @@ LIGERDSL_OPERATOR(<=, comparison<Predicate::le>)
 LIGERDSL_OPERATOR(>, comparison<Predicate::gt>)
 LIGERDSL_OPERATOR(>=, comparison<Predicate::ge>)
 
+#define LIGERDSL_ASSIGNMENT(op, code)                  \
+  Tile& operator op(Tile& a, TileArg b) {              \
+    return assign<OpCode::code>(a, b, "operator" #op); \
+  }                                                    \
+  Scalar& operator op(Scalar& a, ScalarArg b) {        \
+    return assign<OpCode::code>(a, b, "operator" #op); \
+  }
+
+LIGERDSL_ASSIGNMENT(+=, add)
+LIGERDSL_ASSIGNMENT(-=, sub)
+LIGERDSL_ASSIGNMENT(*=, mul)
+LIGERDSL_ASSIGNMENT(/=, div)
+LIGERDSL_ASSIGNMENT(%=, rem)
+LIGERDSL_ASSIGNMENT(&=, bit_and)
+LIGERDSL_ASSIGNMENT(|=, bit_or)
+LIGERDSL_ASSIGNMENT(^=, bit_xor)
+LIGERDSL_ASSIGNMENT(<<=, shl)
+LIGERDSL_ASSIGNMENT(>>=, shr)
+
 Tile operator-(At<Tile> a) {
   return Tile(negate(a));
 }
@@ -238,6 +301,9 @@ LIGERDSL_UNARY(abs, abs, false)
 LIGERDSL_BINARY(min, function<OpCode::min>)
 LIGERDSL_BINARY(max, function<OpCode::max>)
 LIGERDSL_BINARY(fast_div, fast_function<OpCode::div>)
+LIGERDSL_BINARY(lshr, function<OpCode::lshr>)
+LIGERDSL_BINARY(udiv, function<OpCode::udiv>)
+LIGERDSL_BINARY(urem, function<OpCode::urem>)
 
 namespace {
 
@@ -253,6 +319,13 @@ Tile clamp(const Tile& x, TileArg lo, TileArg hi, Loc loc) {
 }
 Scalar clamp(const Scalar& x, ScalarArg lo, ScalarArg hi, Loc loc) {
   return Scalar(clamp_handle(x, lo, hi, loc));
+}
+
+Tile bitcast(const Tile& x, DType dtype, Loc loc) {
+  return Tile(same_bits(x, dtype, loc));
+}
+Scalar bitcast(const Scalar& x, DType dtype, Loc loc) {
+  return Scalar(same_bits(x, dtype, loc));
 }
 
 Tile fma(const Tile& a, TileArg b, TileArg c, Loc loc) {

@@ -112,7 +112,9 @@ void require_possible(const std::string& kernel, const Launch& launch) {
   power("num_warps", launch.num_warps, program::kMaxWarps);
   power("num_ctas", launch.num_ctas, program::kMaxCluster);
   range("num_stages", launch.num_stages, 1, program::kMaxStages);
-  range("max_registers", launch.max_registers, 0, program::kMaxRegisters);
+  if (launch.max_registers != 0 &&
+      (launch.max_registers < program::kMinRegisters || launch.max_registers > program::kMaxRegisters))
+    refuse("max_registers", launch.max_registers, "24 to 255, or 0 for no cap");
   range("min_ctas_per_sm", launch.min_ctas_per_sm, 0, program::kMaxCtasPerSm);
 }
 

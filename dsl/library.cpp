@@ -61,6 +61,92 @@ Scalar mean(const Tile& x, Loc loc) {
   return quotient.to(x.dtype(), loc);
 }
 
+namespace {
+
+// Operands of one unsigned function, brought to one integer type.
+template <class T>
+std::pair<T, T> unsigned_pair(const T& a, const detail::Operand& b, const char* op, Loc loc) {
+  const detail::Pair pair = detail::match(At<T>(a, loc), b, op, loc);
+  if (!detail::is_plain_integer(pair.a.dtype))
+    detail::fail(loc, op, std::string("expected integers, got ") + name(pair.a.dtype));
+  return {T(pair.a), T(pair.b)};
+}
+
+// Number types that T's operators take.
+template <class T>
+using Literal = std::conditional_t<std::is_same_v<T, Tile>, ScalarArg, NumberArg>;
+
+// Order of unsigned numbers is that of signed ones whose highest bit is the other way round.
+template <class T>
+T signed_order(const T& x, Loc loc) {
+  const int64_t highest = x.dtype() == i8 ? INT8_MIN : x.dtype() == i32 ? INT32_MIN : INT64_MIN;
+  return at(x, loc) ^ Literal<T>(highest, loc);
+}
+
+template <class T>
+T high_product(const T& a, const T& b, Loc loc) {
+  using Number = Literal<T>;
+  constexpr int64_t kWord = 0xffffffff;
+  const auto low = [&](const T& x) -> T { return at(x, loc) & Number(kWord, loc); };
+  const auto high = [&](const T& x) -> T { return lshr(x, Number(32, loc), loc); };
+  const auto times = [&](const T& x, const T& y) -> T { return at(x, loc) * at(y, loc); };
+  const auto plus = [&](const T& x, const T& y) -> T { return at(x, loc) + at(y, loc); };
+  if (a.dtype() != i64) {
+    const int width = static_cast<int>(8 * size_of(a.dtype()));
+    const auto wide = [&](const T& x) -> T { return at(x.to(i64, loc), loc) & Number((int64_t{1} << width) - 1, loc); };
+    return lshr(times(wide(a), wide(b)), Number(width, loc), loc).to(a.dtype(), loc);
+  }
+  const T a0 = low(a), a1 = high(a), b0 = low(b), b1 = high(b);
+  const T first = times(a1, b0), second = times(a0, b1);
+  const T middle = plus(plus(high(times(a0, b0)), low(first)), low(second));
+  return plus(plus(times(a1, b1), high(first)), plus(high(second), high(middle)));
+}
+
+Tile as_numbers(const Tile& x, const char* op, Loc loc) {
+  if (x.dtype() != i1)
+    detail::fail(loc, op, std::string("got ") + name(x.dtype()) + ", expected " + program::wanted(program::Dtypes::i1));
+  return x.to(i32, loc);
+}
+
+}  // namespace
+
+#define LIGERDSL_UNSIGNED_COMPARISON(fn, op)                               \
+  Tile fn(const Tile& a, TileArg b, Loc loc) {                             \
+    const auto [x, y] = unsigned_pair(a, b, #fn, loc);                     \
+    return at(signed_order(x, loc), loc) op at(signed_order(y, loc), loc); \
+  }                                                                        \
+  Scalar fn(const Scalar& a, ScalarArg b, Loc loc) {                       \
+    const auto [x, y] = unsigned_pair(a, b, #fn, loc);                     \
+    return at(signed_order(x, loc), loc) op at(signed_order(y, loc), loc); \
+  }
+
+LIGERDSL_UNSIGNED_COMPARISON(ult, <)
+LIGERDSL_UNSIGNED_COMPARISON(ule, <=)
+LIGERDSL_UNSIGNED_COMPARISON(ugt, >)
+LIGERDSL_UNSIGNED_COMPARISON(uge, >=)
+
+Tile umulhi(const Tile& a, TileArg b, Loc loc) {
+  const auto [x, y] = unsigned_pair(a, b, "umulhi", loc);
+  return high_product(x, y, loc);
+}
+Scalar umulhi(const Scalar& a, ScalarArg b, Loc loc) {
+  const auto [x, y] = unsigned_pair(a, b, "umulhi", loc);
+  return high_product(x, y, loc);
+}
+
+Scalar any(const Tile& x, Loc loc) {
+  return reduce_max(as_numbers(x, "any", loc), loc).to(i1, loc);
+}
+Tile any(const Tile& x, int axis, Loc loc) {
+  return reduce_max(as_numbers(x, "any", loc), axis, loc).to(i1, loc);
+}
+Scalar all(const Tile& x, Loc loc) {
+  return reduce_min(as_numbers(x, "all", loc), loc).to(i1, loc);
+}
+Tile all(const Tile& x, int axis, Loc loc) {
+  return reduce_min(as_numbers(x, "all", loc), axis, loc).to(i1, loc);
+}
+
 Tile mean(const Tile& x, int axis, Loc loc) {
   const Tile total = sum(detail::widened_to_add(x, loc), axis, loc);
   const double count = static_cast<double>(x.shape()[axis < 0 ? axis + x.rank() : axis]);

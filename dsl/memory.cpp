@@ -311,11 +311,25 @@ void store_pointer(const Value& p, const Operand& value, const Operand* mask, Lo
   operands[0].recorder->emit(OpCode::store, operands, {}, std::move(attrs), loc);
 }
 
+const char* name_of(AtomicKind kind) {
+  switch (kind) {
+    case AtomicKind::add:
+      return "atomic_add";
+    case AtomicKind::max:
+      return "atomic_max";
+    case AtomicKind::min:
+      return "atomic_min";
+    case AtomicKind::xchg:
+      return "atomic_xchg";
+  }
+  return "";
+}
+
 Handle atomic(const Value& p, const Operand& value, const Operand* mask, AtomicKind kind, Loc loc) {
-  const std::string op = kind == AtomicKind::add ? "atomic_add" : "atomic_max";
+  const std::string op = name_of(kind);
   const DType dtype = p.dtype();
   const bool half = dtype == f16 || dtype == bf16;
-  if (dtype == i1 || dtype == i8 || (half && kind == AtomicKind::max)) {
+  if (dtype == i1 || dtype == i8 || (half && kind != AtomicKind::add)) {
     fail(loc, op,
          std::string("there is no such atomic on ") + name(dtype) + "; use i32, i64" +
              (kind == AtomicKind::add ? ", f16, bf16" : "") + " or f32");
@@ -400,6 +414,8 @@ void store(const Ptr& p, ScalarArg value, ScalarArg mask, Loc loc) {
 
 LIGERDSL_ATOMIC_FUNCTION(atomic_add, add)
 LIGERDSL_ATOMIC_FUNCTION(atomic_max, max)
+LIGERDSL_ATOMIC_FUNCTION(atomic_min, min)
+LIGERDSL_ATOMIC_FUNCTION(atomic_xchg, xchg)
 
 Tile atomic_cas(const PtrTile& p, TileArg expected, TileArg desired, Loc loc) {
   return Tile(compare_and_swap(p, expected, desired, nullptr, loc));

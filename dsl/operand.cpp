@@ -103,7 +103,9 @@ Handle constant(Recorder& recorder, const Number& number, const Type& type, cons
            "the number " + number_string(number) + " does not fit in " + name(dtype) +
                "; convert the operand with .to(" + (dtype == i32 ? "i64" : "i32") + ")");
     }
-    return recorder.emit_one(OpCode::constant, {}, type, {{AttrKey::value_int, number.integer}}, loc);
+    const Handle made = recorder.emit_one(OpCode::constant, {}, type, {{AttrKey::value_int, number.integer}}, loc);
+    recorder.integers[made.id] = number.integer;
+    return made;
   }
   if (std::isfinite(number.real) && std::fabs(number.real) > limit(dtype)) {
     fail(loc, op,

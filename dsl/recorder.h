@@ -70,10 +70,11 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   bool at_top() const { return open_.size() == 1; }
   bool has_arguments() const { return !program_.arguments.empty(); }
 
-  int exact_depth = 0;                // > 0: float ops carry no_contract
-  bool in_combiner = false;           // what is recorded is part of a combiner
-  int64_t num_residents = 0;          // so far: each gets the next number
-  std::unordered_set<ValueId> leads;  // what View::lead gave
+  int exact_depth = 0;                            // > 0: float ops carry no_contract
+  bool in_combiner = false;                       // what is recorded is part of a combiner
+  int64_t num_residents = 0;                      // so far: each gets the next number
+  std::unordered_set<ValueId> leads;              // what View::lead gave
+  std::unordered_map<ValueId, int64_t> integers;  // constants
   // Read-only views and pointers into them, by the number of the argument.
   std::unordered_map<ValueId, size_t> read_only;
 

@@ -92,9 +92,6 @@ struct RowParts;  // tile_shape.h
 void add_rows(Operation& operation, Launch launch, const RowParts& parts);
 Operation row_operation(Launch launch, const RowParts& parts);
 
-// For each argument of the program: does any store or atomic of the program write through it?
-std::vector<bool> written_arguments(const program::Program& program);
-
 constexpr int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }

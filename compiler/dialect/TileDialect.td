@@ -66,7 +66,7 @@ def Tile_Evict : I32EnumAttr<"EvictHint", "which lines L2 gives up first", [
   let cppNamespace = "::ligerdsl::compiler::tile";
 }
 def Tile_Atomic : I32EnumAttr<"AtomicKind", "read-modify-write operation", [
-    I32EnumAttrCase<"add", 0>, I32EnumAttrCase<"max", 1>]> {
+    I32EnumAttrCase<"add", 0>, I32EnumAttrCase<"max", 1>, I32EnumAttrCase<"min", 2>, I32EnumAttrCase<"xchg", 3>]> {
   let cppNamespace = "::ligerdsl::compiler::tile";
 }
 def Tile_Reduction : I32EnumAttr<"ReductionKind", "combiner of a reduction", [

@@ -38,8 +38,10 @@ static LLVM::AtomicBinOp binaryOp(tile::AtomicKind kind, Type element) {
   switch (kind) {
     case tile::AtomicKind::add: return isFloat ? LLVM::AtomicBinOp::fadd : LLVM::AtomicBinOp::add;
     case tile::AtomicKind::max: return isFloat ? LLVM::AtomicBinOp::fmaximum : LLVM::AtomicBinOp::max;
+    case tile::AtomicKind::min: return isFloat ? LLVM::AtomicBinOp::fminimum : LLVM::AtomicBinOp::min;
+    case tile::AtomicKind::xchg: return LLVM::AtomicBinOp::xchg;
   }
-  llvm_unreachable("AtomicKind has two members");
+  llvm_unreachable("every AtomicKind has a case");
 }
 
 Value updateElement(OpBuilder& builder, Operation* atomic, Value pointer, ArrayRef<Value> values, StringRef scope) {

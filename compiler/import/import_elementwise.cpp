@@ -38,6 +38,30 @@ Value Importer::compare(Location loc, int64_t predicate, Value a, Value b) {
   return arith::CmpIOp::create(builder, loc, integers[predicate], a, b);
 }
 
+// Integers of more bits than f32 has, to bf16: f32 rounded to odd keeps what decides how the second rounding goes.
+Value Importer::narrowOnce(Location loc, Value source, Type type) {
+  Type integer = source.getType(), f32 = builder.getF32Type(), i32 = builder.getI32Type();
+  if (auto tensor = dyn_cast<RankedTensorType>(type)) f32 = tensor.clone(f32), i32 = tensor.clone(i32);
+  const auto constant = [&](Type type, int64_t value) -> Value {
+    TypedAttr attr = builder.getIntegerAttr(getElementTypeOrSelf(type), value);
+    if (auto tensor = dyn_cast<RankedTensorType>(type)) attr = SplatElementsAttr::get(tensor, Attribute(attr));
+    return arith::ConstantOp::create(builder, loc, attr);
+  };
+  const auto is = [&](arith::CmpIPredicate predicate, Value a, int64_t b) -> Value {
+    return arith::CmpIOp::create(builder, loc, predicate, a, constant(a.getType(), b));
+  };
+  Value nearest = arith::SIToFPOp::create(builder, loc, f32, source);
+  Value left = arith::SubIOp::create(builder, loc, source, arith::FPToSIOp::create(builder, loc, integer, nearest));
+  Value bits = arith::BitcastOp::create(builder, loc, i32, nearest);
+  Value even = is(arith::CmpIPredicate::eq, arith::AndIOp::create(builder, loc, bits, constant(i32, 1)), 0);
+  Value moves = arith::AndIOp::create(builder, loc, even, is(arith::CmpIPredicate::ne, left, 0));
+  Value outward = is(arith::CmpIPredicate::sge, arith::XOrIOp::create(builder, loc, left, source), 0);
+  Value step = arith::SelectOp::create(builder, loc, outward, constant(i32, 1), constant(i32, -1));
+  Value odd =
+      arith::AddIOp::create(builder, loc, bits, arith::SelectOp::create(builder, loc, moves, step, constant(i32, 0)));
+  return arith::TruncFOp::create(builder, loc, type, arith::BitcastOp::create(builder, loc, f32, odd));
+}
+
 // i1 counts as 0 or 1 on the way to any number; any number to i1 asks "is it nonzero".
 Value Importer::cast(Location loc, Value source, Type type) {
   Type from = getElementTypeOrSelf(source.getType()), to = getElementTypeOrSelf(type);
@@ -58,6 +82,7 @@ Value Importer::cast(Location loc, Value source, Type type) {
   if (fromFloat) return arith::FPToSIOp::create(builder, loc, type, source);
   if (toFloat) {
     if (from.isInteger(1)) return arith::UIToFPOp::create(builder, loc, type, source);
+    if (to.isBF16() && fromBits > 24) return narrowOnce(loc, source, type);
     return arith::SIToFPOp::create(builder, loc, type, source);
   }
   if (fromBits > toBits) return arith::TruncIOp::create(builder, loc, type, source);
@@ -75,6 +100,7 @@ Value Importer::elementwise(const program::Op& op, Location loc, Type type) {
   SmallVector<Value> v = lookup(op.operands);
   switch (static_cast<ElementwiseOp>(op.code)) {
     case ElementwiseOp::cast: return cast(loc, v[0], type);
+    case ElementwiseOp::bitcast: return arith::BitcastOp::create(builder, loc, type, v[0]);
     case ElementwiseOp::select: return arith::SelectOp::create(builder, loc, v[0], v[1], v[2]);
     case ElementwiseOp::compare: return compare(loc, op.integer(AttrKey::predicate), v[0], v[1]);
     case ElementwiseOp::fma: return mlir::math::FmaOp::create(builder, loc, v[0], v[1], v[2]);
@@ -108,6 +134,9 @@ Value Importer::integer(const program::Op& op, Location loc) {
     case IntegerOp::bit_xor: return arith::XOrIOp::create(builder, loc, a, b);
     case IntegerOp::shl: return arith::ShLIOp::create(builder, loc, a, b);
     case IntegerOp::shr: return arith::ShRSIOp::create(builder, loc, a, b);
+    case IntegerOp::lshr: return arith::ShRUIOp::create(builder, loc, a, b);
+    case IntegerOp::udiv: return arith::DivUIOp::create(builder, loc, a, b);
+    case IntegerOp::urem: return arith::RemUIOp::create(builder, loc, a, b);
   }
   return unknown(op);
 }
@@ -132,6 +161,7 @@ Value Importer::math(const program::Op& op, Location loc) {
   switch (static_cast<MathOp>(op.code)) {
     case MathOp::floor: return create.operator()<mlir::math::FloorOp>();
     case MathOp::ceil: return create.operator()<mlir::math::CeilOp>();
+    case MathOp::round: return create.operator()<mlir::math::RoundEvenOp>();
     case MathOp::exp: return create.operator()<mlir::math::ExpOp>();
     case MathOp::exp2: return create.operator()<mlir::math::Exp2Op>();
     case MathOp::log: return create.operator()<mlir::math::LogOp>();
@@ -142,6 +172,9 @@ Value Importer::math(const program::Op& op, Location loc) {
     case MathOp::erf: return create.operator()<mlir::math::ErfOp>();
     case MathOp::sigmoid: return sigmoid(loc, x);
     case MathOp::sin: return create.operator()<mlir::math::SinOp>();
+    case MathOp::cos: return create.operator()<mlir::math::CosOp>();
+    case MathOp::log1p: return create.operator()<mlir::math::Log1pOp>();
+    case MathOp::expm1: return create.operator()<mlir::math::ExpM1Op>();
   }
   return unknown(op);
 }

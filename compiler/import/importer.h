@@ -44,6 +44,7 @@ class Importer {
   mlir::Value sign(const program::Op& op, mlir::Location loc, mlir::Type type);
   mlir::Value math(const program::Op& op, mlir::Location loc);
   mlir::Value cast(mlir::Location loc, mlir::Value source, mlir::Type type);
+  mlir::Value narrowOnce(mlir::Location loc, mlir::Value integer, mlir::Type type);
   mlir::Value compare(mlir::Location loc, int64_t predicate, mlir::Value a, mlir::Value b);
   mlir::Value sigmoid(mlir::Location loc, mlir::Value x);
   mlir::Value splatConstant(mlir::Location loc, mlir::Type type, double number);

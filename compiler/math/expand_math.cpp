@@ -7,6 +7,9 @@
 //   tanh   |x| < 0.6: x + x^3 P(x^2); else 1 - 2 / (1 + e^2|x|) (nvptx: not where a thread has |x| < 0.6 only)
 //   sin    x = q pi/2 + r, |r| <= pi/4, by three products where |x| < 2^15, else by 96 bits of 2/pi, those that decide
 //          the last two bits of q and what follows them; then sin r = r + r^3 S(r^2) or cos r = 1 - r^2/2 + r^4 C(r^2)
+//   cos    sin of one quarter more, of |x|
+//   log1p  log of u = 1 + x, and (x - (u - 1)) / u for what the sum has rounded away
+//   expm1  x = n ln2 + r as in exp; 2^n (e^r - 1) + (2^n - 1), at half the scale so that 2^128 is a number
 //   erf    |x| < 0.92: x + x P(x^2); else 1 - 2^Q(|x|)
 #include "compiler/math/expand_math.h"
 
@@ -61,6 +64,9 @@ class Expander {
   Value erf(Value x);
   Value rsqrt(Value x);
   Value sin(Value x);
+  Value cos(Value x);
+  Value log1p(Value x);
+  Value expm1(Value x);
   // x / y to a few ulp; y is 1 or more, so that a GPU need not scale it.
   Value quotient(Value x, Value y) {
     if (gpu) return mul(x, intrinsic("llvm.nvvm.rcp.approx.ftz.f", y));
@@ -165,9 +171,17 @@ class Expander {
   struct Turn {
     Value quarters, rest;
   };
-  Turn smallTurn(Value x);  // 0 <= x < kLargeAngle
-  Turn largeTurn(Value x);  // kLargeAngle <= x
-  Value sinOf(Turn turn);   // of the angle
+  Turn smallTurn(Value x);                              // 0 <= x < kLargeAngle
+  Turn largeTurn(Value x);                              // kLargeAngle <= x
+  Value sinOf(Turn turn);                               // of the angle
+  Value sinOfMagnitude(Value magnitude, int quarters);  // of so many quarters more; NaN of infinity
+  // x = n ln2 + r, |r| <= ln2 / 2, for finite x; n also as n + kRounder, and e^r - 1 = r + r^2 P(r).
+  struct Power {
+    Value rounded, n, lessOne;
+  };
+  Power powerOf(Value x);
+  // log x; what `beside` holds is added to it before the last two roundings.
+  Value logWith(Value x, Value beside);
   Value shiftRightUnsigned(Value x, Value n) { return arith::ShRUIOp::create(b, x, n); }
   Value and_(Value x, Value y) { return arith::AndIOp::create(b, x, y); }
   Value xor_(Value x, Value y) { return arith::XOrIOp::create(b, x, y); }
@@ -225,14 +239,26 @@ Value Expander::exp(Value x) {
     fraction = fma(x, f(kLog2eLow), fraction);
     return mul(intrinsic("llvm.nvvm.ex2.approx.ftz.f32", fraction), powerOfTwo(rounded));
   }
-  Value limited = atLeast(atMost(x, 89.0f), -104.0f);
-  Value rounded = add(mul(limited, f(kLog2eHigh)), f(kRounder));
+  auto [rounded, n, lessOne] = powerOf(atLeast(atMost(x, 89.0f), -104.0f));
+  Value e = add(lessOne, f(1.0f));
+  return avx512 ? scaleBy(e, n) : scale(e, rounded);
+}
+
+Expander::Power Expander::powerOf(Value x) {
+  Value rounded = add(mul(x, f(kLog2eHigh)), f(kRounder));
   Value n = sub(rounded, f(kRounder));
-  Value r = fma(n, f(-kLn2High), limited);
+  Value r = fma(n, f(-kLn2High), x);
   r = fma(n, f(-kLn2Low), r);
   Value p = polynomial(r, {5.000000000e-01f, 1.666657606e-01f, 4.166655346e-02f, 8.363333082e-03f, 1.392637600e-03f});
-  Value e = add(fma(mul(r, r), p, r), f(1.0f));
-  return avx512 ? scaleBy(e, n) : scale(e, rounded);
+  return {rounded, n, fma(mul(r, r), p, r)};
+}
+
+// Below -17.5 it is -1.
+Value Expander::expm1(Value x) {
+  auto [rounded, n, lessOne] = powerOf(atLeast(atMost(x, 89.0f), -18.0f));
+  Value half = powerOfTwo(sub(rounded, f(1.0f)));
+  Value result = fma(half, lessOne, sub(half, f(0.5f)));
+  return add(result, result);
 }
 
 Value Expander::exp2(Value x) {
@@ -271,12 +297,24 @@ Value Expander::logLimits(Value x, Value result) {
 
 Value Expander::log(Value x) {
   if (gpu && fast) return mul(intrinsic("llvm.nvvm.lg2.approx.f", x), f(kLn2High + kLn2Low));
+  return logWith(x, Value());
+}
+
+Value Expander::log1p(Value x) {
+  Value one = f(1.0f), u = add(x, one);
+  Value lost = sub(x, sub(u, one));
+  return logWith(u, gpu ? mul(lost, intrinsic("llvm.nvvm.rcp.approx.ftz.f", u))
+                        : arith::DivFOp::create(b, lost, u, arith::FastMathFlags::afn).getResult());
+}
+
+Value Expander::logWith(Value x, Value beside) {
   auto [exponent, r] = split(x);
   Value p = polynomial(r, {3.333333118e-01f, -2.499999696e-01f, 2.000071585e-01f, -1.666780266e-01f, 1.424905432e-01f,
                            -1.242567579e-01f, 1.168544314e-01f, -1.147983685e-01f, 6.971681253e-02f});
   Value square = mul(r, r);
   Value tail = fma(mul(square, r), p, mul(square, f(-0.5f)));
   tail = fma(exponent, f(kLn2Low), tail);
+  if (beside) tail = add(tail, beside);
   return logLimits(x, fma(exponent, f(kLn2High), add(r, tail)));
 }
 
@@ -386,16 +424,27 @@ Value Expander::sinOf(Turn turn) {
   return fromBits(xor_(bits(select(odd, cosine, sine)), shiftLeft(and_(quarters, i(2)), 30)));
 }
 
-Value Expander::sin(Value x) {
-  Value magnitude = math::AbsFOp::create(b, x);
+Value Expander::sinOfMagnitude(Value magnitude, int quarters) {
+  const auto more = [&](Turn turn) -> Turn {
+    return {quarters == 0 ? turn.quarters : addInt(turn.quarters, i(quarters)), turn.rest};
+  };
   const auto any = [&] {
     Value isLarge = arith::CmpFOp::create(b, Predicate::OGE, magnitude, f(kLargeAngle));
     const Turn near = smallTurn(magnitude), far = largeTurn(magnitude);
-    const Value sine = sinOf({select(isLarge, far.quarters, near.quarters), select(isLarge, far.rest, near.rest)});
+    const Value sine =
+        sinOf(more({select(isLarge, far.quarters, near.quarters), select(isLarge, far.rest, near.rest)}));
     return select(compare(Predicate::OLT, magnitude, kInfinity), sine, f(kNan));
   };
-  Value sine = whereAll(
-      magnitude, kLargeAngle, [&] { return sinOf(smallTurn(magnitude)); }, any);
+  return whereAll(
+      magnitude, kLargeAngle, [&] { return sinOf(more(smallTurn(magnitude))); }, any);
+}
+
+Value Expander::cos(Value x) {
+  return sinOfMagnitude(math::AbsFOp::create(b, x), 1);
+}
+
+Value Expander::sin(Value x) {
+  Value sine = sinOfMagnitude(math::AbsFOp::create(b, x), 0);
   return fromBits(xor_(bits(sine), and_(bits(x), i(std::numeric_limits<int32_t>::min()))));
 }
 
@@ -410,6 +459,9 @@ Expansion expansionOf(Operation* op) {
   if (isa<math::ErfOp>(op)) return &Expander::erf;
   if (isa<math::RsqrtOp>(op)) return &Expander::rsqrt;
   if (isa<math::SinOp>(op)) return &Expander::sin;
+  if (isa<math::CosOp>(op)) return &Expander::cos;
+  if (isa<math::Log1pOp>(op)) return &Expander::log1p;
+  if (isa<math::ExpM1Op>(op)) return &Expander::expm1;
   return nullptr;
 }
 

@@ -15,6 +15,8 @@
 //                  the loop is in the other stage. How often a finished loop turned is unknown.
 //   conditionals   both branches start from the same set; the union leaves
 //
+// A barrier that stands only because two arguments may share memory is a remark.
+//
 // Conditions are scalars, equal in all threads of a cluster, so barriers may stand inside loops and branches.
 //
 // No CTA may be touched before it runs: tgpu.cluster_arrive stands at the kernel's begin, behind the memory barriers of
@@ -28,6 +30,7 @@
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/passes.h"
+#include "compiler/remarks.h"
 #include "llvm/ADT/MapVector.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -50,6 +53,30 @@ void join(Pending& into, const Pending& from) {
 }
 
 enum class Barrier { none, cta, cluster };
+
+// Why a barrier stands: two accesses to memory of different arguments, if nothing else asks for it.
+struct Cause {
+  Operation *earlier = nullptr, *later = nullptr;
+  bool certain = false;
+
+  void add(const MemoryAccess& a, const MemoryAccess& b) {
+    const bool inPlace =
+        a.aliasClass != 0 && a.aliasClass == b.aliasClass;  // said to be the same memory, or none of it
+    const bool promisable = !a.shared && !b.shared && a.root && b.root && a.root != b.root && !inPlace;
+    certain = certain || !promisable;
+    if (!earlier) earlier = a.op, later = b.op;
+  }
+  void add(const Cause& other) {
+    certain = certain || other.certain;
+    if (!earlier) earlier = other.earlier, later = other.later;
+  }
+  void remark() const {
+    if (certain || !earlier || earlier == later) return;
+    missed(later, "tgpu-insert-barriers")
+        << "the threads of a CTA wait for each other in front of this: its memory may be that of the access at "
+        << placeOf(earlier) << ", through another argument; promise that the arguments do not overlap (no_alias)";
+  }
+};
 
 // The same accesses `turns` iterations of the loop later.
 Pending afterTurns(const Pending& pending, scf::ForOp loop, int turns) {
@@ -105,13 +132,16 @@ class Inserter {
 
   void add(const MemoryAccess& access, Pending& pending) {
     Barrier wanted = Barrier::none;
+    Cause cause;
     for (const auto& [key, entry] : pending) {
       auto [earlier, met] = entry;
       if (!needsBarrier(earlier, access)) continue;
       bool across = cluster && meetsAcrossCtas(earlier, access);
-      wanted = std::max(wanted, across ? Barrier::cluster : met ? Barrier::none : Barrier::cta);
+      Barrier one = across ? Barrier::cluster : met ? Barrier::none : Barrier::cta;
+      if (one != Barrier::none) cause.add(earlier, access);
+      wanted = std::max(wanted, one);
     }
-    insertBefore(access.op, wanted, pending);
+    insertBefore(access.op, wanted, cause, pending);
     insert(pending, access, false);
   }
 
@@ -122,9 +152,11 @@ class Inserter {
     pending = std::move(left);
   }
 
-  void insertBefore(Operation* op, Barrier barrier, Pending& pending) {
+  void insertBefore(Operation* op, Barrier barrier, const Cause& cause, Pending& pending) {
     if (barrier == Barrier::none) return;
-    found = std::max(found, barrier);
+    found.barrier = std::max(found.barrier, barrier);
+    found.cause.add(cause);
+    if (inserting) cause.remark();
     OpBuilder builder(op);
     if (inserting && barrier == Barrier::cta) tgpu::BarrierOp::create(builder, op->getLoc());
     if (inserting && barrier == Barrier::cluster) tgpu::ClusterBarrierOp::create(builder, op->getLoc());
@@ -143,20 +175,26 @@ class Inserter {
                llvm::all_of(state, [&](const auto& entry) { return carried.count(entry.first) > 0; });
       carried = std::move(state);
     }
-    insertBefore(loop, conflicts(pending, iterate), pending);
+    const Found atHead = conflicts(pending, iterate);
+    insertBefore(loop, atHead.barrier, atHead.cause, pending);
     join(carried, pending);
     Pending exit = iterate(carried);
     join(pending, exit);
   }
 
+  struct Found {
+    Barrier barrier = Barrier::none;
+    Cause cause;
+  };
+
   // The barrier that an iteration that starts in this state would need in addition.
   template <typename Iterate>
-  Barrier conflicts(Pending state, Iterate iterate) {
+  Found conflicts(Pending state, Iterate iterate) {
     bool outerInserting = std::exchange(inserting, false);
-    Barrier outerFound = std::exchange(found, Barrier::none);
+    Found outerFound = std::exchange(found, Found());
     iterate(state);
     inserting = outerInserting;
-    return std::exchange(found, outerFound);
+    return std::exchange(found, std::move(outerFound));
   }
 
   void walkIf(scf::IfOp branch, Pending& pending) {
@@ -169,7 +207,7 @@ class Inserter {
 
   bool cluster;
   bool inserting = true;  // otherwise only `found` is set
-  Barrier found = Barrier::none;
+  Found found;
 };
 
 // Others may send once a CTA has announced itself: its memory barriers must be ready.

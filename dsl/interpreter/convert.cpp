@@ -65,6 +65,15 @@ double round_to(DType dtype, double value) {
   }
 }
 
+double odd_double(int64_t value) {
+  const double nearest = static_cast<double>(value);
+  const double inward = std::nextafter(nearest, 0.0);
+  if (nearest == 0x1p63) return inward;
+  const auto back = static_cast<int64_t>(nearest);
+  if (back == value || (std::bit_cast<uint64_t>(nearest) & 1) != 0) return nearest;
+  return (back < value) == (value > 0) ? std::nextafter(nearest, value > 0 ? INFINITY : -INFINITY) : inward;
+}
+
 int64_t wrap_to(DType dtype, int64_t value) {
   switch (dtype) {
     case i1:

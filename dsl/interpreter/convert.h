@@ -10,6 +10,9 @@ namespace ligerdsl::interpreter {
 // Nearest value of the float dtype, ties to even; beyond the largest finite value: infinity.
 double round_to(DType dtype, double value);
 
+// The integer, or of the doubles around it the one whose last bit is set: rounded further, it is as if rounded once.
+double odd_double(int64_t value);
+
 // Wraps to the width of the integer dtype (i1: the lowest bit).
 int64_t wrap_to(DType dtype, int64_t value);
 

@@ -52,6 +52,8 @@ double evaluate(MathOp code, double x) {
       return std::floor(x);
     case MathOp::ceil:
       return std::ceil(x);
+    case MathOp::round:
+      return std::nearbyint(x);
     case MathOp::exp:
       return std::exp(x);
     case MathOp::exp2:
@@ -72,6 +74,12 @@ double evaluate(MathOp code, double x) {
       return 1.0 / (1.0 + std::exp(-x));
     case MathOp::sin:
       return std::sin(x);
+    case MathOp::cos:
+      return std::cos(x);
+    case MathOp::log1p:
+      return std::log1p(x);
+    case MathOp::expm1:
+      return std::expm1(x);
   }
   return kNoValue;
 }
@@ -110,8 +118,24 @@ int64_t evaluate(ArithmeticOp code, int64_t a, int64_t b) {
   return 0;
 }
 
-int64_t evaluate(IntegerOp code, int64_t a, int64_t b) {
+int bits(DType dtype) {
+  return dtype == i1 ? 1 : static_cast<int>(8 * size_of(dtype));
+}
+
+// The bits as an unsigned number.
+uint64_t unsigned_of(DType dtype, int64_t value) {
+  return static_cast<uint64_t>(value) & (~uint64_t{0} >> (64 - bits(dtype)));
+}
+
+int64_t evaluate(IntegerOp code, DType dtype, int64_t a, int64_t b) {
+  const uint64_t x = unsigned_of(dtype, a), y = unsigned_of(dtype, b);
   switch (code) {
+    case IntegerOp::udiv:
+      return static_cast<int64_t>(x / y);
+    case IntegerOp::urem:
+      return static_cast<int64_t>(x % y);
+    case IntegerOp::lshr:
+      return static_cast<int64_t>(x >> b);
     case IntegerOp::rem:
       return b == -1 ? 0 : a % b;
     case IntegerOp::bit_and:
@@ -166,8 +190,17 @@ int64_t truncate_to(DType dtype, double value) {
   return static_cast<int64_t>(value);
 }
 
-int bits(DType dtype) {
-  return dtype == i1 ? 1 : static_cast<int>(8 * size_of(dtype));
+// Of lanes that no store takes too: what a kernel divides by should be a number everywhere.
+std::string divided_by_zero(size_t element) {
+  return "division by zero in element " + std::to_string(element) +
+         "; a divisor outside of its view is the pad: load it with {.pad = 1}";
+}
+
+bool shifts(IntegerOp code) {
+  return code == IntegerOp::shl || code == IntegerOp::shr || code == IntegerOp::lshr;
+}
+bool divides(IntegerOp code) {
+  return code == IntegerOp::rem || code == IntegerOp::udiv || code == IntegerOp::urem;
 }
 
 }  // namespace
@@ -176,6 +209,8 @@ void Machine::elementwise(const Op& op, ElementwiseOp code) {
   switch (code) {
     case ElementwiseOp::cast:
       return cast(op);
+    case ElementwiseOp::bitcast:
+      return bitcast(op);
     case ElementwiseOp::compare:
       return compare(op);
     case ElementwiseOp::select:
@@ -218,7 +253,7 @@ void Machine::arithmetic(const Op& op, ArithmeticOp code) {
   Data& out = result(op);
   for (size_t i = 0; i < out.real.size(); ++i) out.real[i] = rounded(dtype, evaluate(code, a.real[i], b.real[i]));
   for (size_t i = 0; i < out.integer.size(); ++i) {
-    if (code == ArithmeticOp::div && b.integer[i] == 0) fail(op, "division by zero");
+    if (code == ArithmeticOp::div && b.integer[i] == 0) fail(op, divided_by_zero(i));
     out.integer[i] = wrap_to(dtype, evaluate(code, a.integer[i], b.integer[i]));
   }
 }
@@ -228,10 +263,9 @@ void Machine::integer(const Op& op, IntegerOp code) {
   const std::vector<int64_t>&a = data(op.operands[0]).integer, &b = data(op.operands[1]).integer;
   std::vector<int64_t>& out = result(op).integer;
   for (size_t i = 0; i < out.size(); ++i) {
-    const bool shifts = code == IntegerOp::shl || code == IntegerOp::shr;
-    if (shifts && (b[i] < 0 || b[i] >= bits(dtype))) fail(op, "shift by " + std::to_string(b[i]));
-    if (code == IntegerOp::rem && b[i] == 0) fail(op, "division by zero");
-    out[i] = wrap_to(dtype, evaluate(code, a[i], b[i]));
+    if (shifts(code) && (b[i] < 0 || b[i] >= bits(dtype))) fail(op, "shift by " + std::to_string(b[i]));
+    if (divides(code) && b[i] == 0) fail(op, divided_by_zero(i));
+    out[i] = wrap_to(dtype, evaluate(code, dtype, a[i], b[i]));
   }
 }
 
@@ -254,9 +288,7 @@ void Machine::cast(const Op& op) {
     if (is_float(from)) {
       out.real[i] = options_.round_casts ? round_to(to, in.real[i]) : in.real[i];
     } else {
-      // i64 -> f32 in one rounding.
-      out.real[i] = to == f32 ? static_cast<double>(static_cast<float>(in.integer[i]))
-                              : round_to(to, static_cast<double>(in.integer[i]));
+      out.real[i] = round_to(to, odd_double(in.integer[i]));
     }
   }
   for (size_t i = 0; i < out.integer.size(); ++i) {
@@ -264,6 +296,27 @@ void Machine::cast(const Op& op) {
       out.integer[i] = is_float(from) ? in.real[i] != 0.0 : in.integer[i] != 0;
     } else {
       out.integer[i] = is_float(from) ? truncate_to(to, in.real[i]) : wrap_to(to, in.integer[i]);
+    }
+  }
+}
+
+// Through memory, where an element has the bits of its type.
+void Machine::bitcast(const Op& op) {
+  const DType from = type(op.operands[0]).dtype, to = type(op.results[0]).dtype;
+  const Data& in = data(op.operands[0]);
+  Data& out = result(op);
+  const size_t count = std::max(in.real.size(), in.integer.size());
+  for (size_t i = 0; i < count; ++i) {
+    uint64_t element = 0;
+    if (is_float(from)) {
+      write_float(from, &element, in.real[i]);
+    } else {
+      write_integer(from, &element, in.integer[i]);
+    }
+    if (is_float(to)) {
+      out.real[i] = read_float(to, &element);
+    } else {
+      out.integer[i] = read_integer(to, &element);
     }
   }
 }

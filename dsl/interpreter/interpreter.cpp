@@ -1,5 +1,8 @@
 #include "interpreter/interpreter.h"
 
+#include <optional>
+
+#include "interpreter/access_log.h"
 #include "interpreter/convert.h"
 #include "interpreter/machine.h"
 #include "ligerdsl/dsl/error.h"
@@ -51,8 +54,11 @@ void Arguments::scalar(DType dtype, int64_t value) {
   }
 }
 
-void run(const program::Program& program, const Arguments& arguments, Grid grid, const Options& options) {
-  Machine machine(program, arguments, options, grid);
+void run(const program::Program& program, const Arguments& arguments, Grid grid, const Options& options,
+         AccessLog* log) {
+  std::optional<AccessLog> own;
+  if (options.find_races && !log) log = &own.emplace(program, arguments);
+  Machine machine(program, arguments, options, grid, log);
   for (int64_t z = 0; z < grid.z; ++z) {
     for (int64_t y = 0; y < grid.y; ++y) {
       for (int64_t x = 0; x < grid.x; ++x) machine.run_program({x, y, z});

@@ -6,6 +6,10 @@
 
 namespace ligerdsl::interpreter {
 
-void run(const program::Program& program, const Arguments& arguments, Grid grid, const Options& options = {});
+class AccessLog;
+
+// `log`: of these arguments; what Options::find_races refuses is then refused too.
+void run(const program::Program& program, const Arguments& arguments, Grid grid, const Options& options = {},
+         AccessLog* log = nullptr);
 
 }  // namespace ligerdsl::interpreter

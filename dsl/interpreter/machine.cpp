@@ -5,6 +5,7 @@
 
 #include "interpreter/convert.h"
 #include "ligerdsl/dsl/error.h"
+#include "program/aliasing.h"
 
 namespace ligerdsl::interpreter {
 
@@ -19,15 +20,36 @@ Shape row_major(const Shape& shape) {
   return strides;
 }
 
-Machine::Machine(const program::Program& program, const Arguments& arguments, const Options& options, Grid grid)
+Machine::Machine(const program::Program& program, const Arguments& arguments, const Options& options, Grid grid,
+                 AccessLog* log)
     : program_(program),
       options_(options),
+      log_(log),
       ranges_(arguments.ranges()),
       wide_(arguments.memory() == Arguments::Memory::wide),
       values_(program.values.size()),
       views_(program.values.size()),
       grid_{grid.x, grid.y, grid.z} {
   bind_arguments(arguments);
+  require_apart();
+}
+
+// As a launch does.
+void Machine::require_apart() const {
+  const program::Aliasing aliasing(program_, options_.no_alias);
+  std::string fault = aliasing.contradiction();
+  std::vector<program::Strided> views;
+  std::vector<size_t> positions;
+  for (size_t i = 0; i < program_.arguments.size(); ++i) {
+    const ValueId id = program_.arguments[i].value;
+    const View& view = views_[id];
+    if (type(id).kind != TypeKind::view) continue;
+    views.push_back({reinterpret_cast<const std::byte*>(view.base), wide_ ? i64 : type(id).dtype,
+                     static_cast<int>(view.dims.size()), view.dims.data(), view.strides.data()});
+    positions.push_back(i);
+  }
+  if (fault.empty()) fault = aliasing.fault(views, positions);
+  if (!fault.empty()) throw Error("error: program " + program_.name + ": " + fault);
 }
 
 void Machine::bind_arguments(const Arguments& arguments) {
@@ -69,6 +91,7 @@ void Machine::bind_arguments(const Arguments& arguments) {
 void Machine::run_program(std::array<int64_t, 3> id) {
   id_ = id;
   residents_.clear();
+  if (log_) log_->begin(id[0] + grid_[0] * (id[1] + grid_[1] * id[2]));
   run_ops(program_.body);
 }
 
@@ -205,6 +228,7 @@ void Machine::while_loop(const Op& op) {
     const bool more = data(tested[0]).integer[0] != 0;
     copy_values(tested, more ? body.arguments : op.results, 1, 0);
     if (!more) return;
+    if (log_ && op.find(AttrKey::independent)) log_->begin(data(body.arguments[0]).integer[0]);
     copy_values(run_ops(body), test.arguments);
   }
 }

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "interpreter/interpreter.h"
+#include "interpreter/access_log.h"
 #include "program/op_info.h"
 
 namespace ligerdsl::interpreter {
@@ -26,13 +26,15 @@ struct Data {
 
 class Machine {
  public:
-  Machine(const program::Program& program, const Arguments& arguments, const Options& options, Grid grid);
+  Machine(const program::Program& program, const Arguments& arguments, const Options& options, Grid grid,
+          AccessLog* log);
 
   void run_program(std::array<int64_t, 3> id);
 
  private:
   // Control (machine.cpp). run_ops returns the operands of the region's yield, if any.
   void bind_arguments(const Arguments& arguments);
+  void require_apart() const;
   std::vector<ValueId> run_ops(const Region& region);
   void run_op(const Op& op);
   void for_range(const Op& op);
@@ -59,6 +61,7 @@ class Machine {
   void select(const Op& op);
   void compare(const Op& op);
   void cast(const Op& op);
+  void bitcast(const Op& op);
   void reduce(const Op& op);
   void scan(const Op& op);
   // left := combine(left, right), element by element values of all operands.
@@ -70,9 +73,12 @@ class Machine {
   void pointer_access(const Op& op);
 
   [[noreturn]] void fail(const Op& op, const std::string& message) const;
-  // Bytes of an element in memory, and the element at an address inside the arguments' memory.
+  // Bytes of an element in memory, and the element at an address, which must be inside the arguments' memory.
   int64_t element_bytes(DType dtype) const { return wide_ ? 8 : size_of(dtype); }
   void* checked(const Op& op, int64_t address, DType dtype) const;
+  void note(const Op& op, const void* element, Access access, bool changes) const;
+  void load_element(const Op& op, int64_t address, DType dtype, Data& out, int64_t at) const;
+  void store_element(const Op& op, int64_t address, DType dtype, const Data& in, int64_t at) const;
   void read_element(DType dtype, const void* address, Data& out, int64_t at) const;
   void write_element(DType dtype, void* address, const Data& in, int64_t at) const;
 
@@ -90,6 +96,7 @@ class Machine {
 
   const program::Program& program_;
   const Options& options_;
+  AccessLog* log_;  // null: nobody asks
   std::vector<Arguments::Range> ranges_;
   bool wide_;                 // memory of 8-byte elements
   std::vector<Data> values_;  // by ValueId

@@ -58,6 +58,27 @@ void Machine::write_element(DType dtype, void* address, const Data& in, int64_t 
   }
 }
 
+void Machine::note(const Op& op, const void* element, Access access, bool changes) const {
+  if (!log_) return;
+  const std::string conflict = log_->note(element, access, changes);
+  if (!conflict.empty()) fail(op, conflict);
+}
+
+void Machine::load_element(const Op& op, int64_t address, DType dtype, Data& out, int64_t at) const {
+  const void* element = checked(op, address, dtype);
+  note(op, element, Access::read, false);
+  read_element(dtype, element, out, at);
+}
+
+void Machine::store_element(const Op& op, int64_t address, DType dtype, const Data& in, int64_t at) const {
+  void* element = checked(op, address, dtype);
+  uint64_t before = 0, after = 0;
+  std::memcpy(&before, element, element_bytes(dtype));
+  write_element(dtype, element, in, at);
+  std::memcpy(&after, element, element_bytes(dtype));
+  note(op, element, Access::write, before != after);
+}
+
 void Machine::memory(const Op& op, MemoryOp code) {
   switch (code) {
     case MemoryOp::load_tile:
@@ -119,8 +140,8 @@ void Machine::tile_access(const Op& op) {
       offset = wrapping_multiply_add(position, view.strides[d], offset);
     }
     if (inside) {
-      void* address = checked(op, wrapping_multiply_add(offset, element_bytes(dtype), view.base), dtype);
-      is_load ? read_element(dtype, address, value, i) : write_element(dtype, address, value, i);
+      const int64_t address = wrapping_multiply_add(offset, element_bytes(dtype), view.base);
+      is_load ? load_element(op, address, dtype, value, i) : store_element(op, address, dtype, value, i);
     } else if (is_load) {
       if (is_float(dtype)) {
         value.real[i] = pad;
@@ -159,8 +180,7 @@ void Machine::pointer_access(const Op& op) {
   const Data* other = has_other ? &data(op.operands[2]) : nullptr;
   for (size_t i = 0; i < address.size(); ++i) {
     if (!mask || (*mask)[i]) {
-      void* element = checked(op, address[i], dtype);
-      is_load ? read_element(dtype, element, value, i) : write_element(dtype, element, value, i);
+      is_load ? load_element(op, address[i], dtype, value, i) : store_element(op, address[i], dtype, value, i);
     } else if (is_load && is_float(dtype)) {
       value.real[i] = other ? other->real[i] : 0.0;
     } else if (is_load) {
@@ -188,6 +208,13 @@ T updated(const Op& op, AtomicOp code, T old, const std::vector<T>& operands) {
             if (std::isnan(old)) return old;
           }
           return old > operands[0] ? old : operands[0];
+        case AtomicKind::min:
+          if constexpr (!std::is_integral_v<T>) {
+            if (std::isnan(old)) return old;
+          }
+          return old < operands[0] ? old : operands[0];
+        case AtomicKind::xchg:
+          return operands[0];
       }
       break;
     case AtomicOp::atomic_cas:
@@ -210,6 +237,7 @@ void Machine::atomic(const Op& op, AtomicOp code) {
   for (size_t i = 0; i < address.size(); ++i) {
     if (mask && !(*mask)[i]) continue;
     void* element = checked(op, address[i], dtype);
+    note(op, element, Access::update, true);
     read_element(dtype, element, old, i);
     Data operands, now;
     for (size_t n = 1; n <= values; ++n) {

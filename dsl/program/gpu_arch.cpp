@@ -193,8 +193,9 @@ std::string refused(const CompileOptions& options) {
   if (options.num_ctas > arch->max_cluster)
     return ctas + " has clusters of at most " + std::to_string(arch->max_cluster) +
            " CTAs; use num_ctas = " + std::to_string(arch->max_cluster) + " or less";
-  if (options.max_registers < 0 || options.max_registers > arch->max_registers)
-    return "max_registers is 1 to 255, or 0 for no cap" + got(options.max_registers);
+  if (options.max_registers != 0 &&
+      (options.max_registers < kMinRegisters || options.max_registers > arch->max_registers))
+    return "max_registers is 24 to 255, or 0 for no cap" + got(options.max_registers);
   if (options.min_ctas_per_sm < 0 || options.min_ctas_per_sm > kMaxCtasPerSm)
     return "min_ctas_per_sm is 1 to 32, or 0 for no floor" + got(options.min_ctas_per_sm);
   return "";

@@ -15,11 +15,11 @@ struct CompileOptions;
 
 // Of every architecture.
 inline constexpr int kWarpThreads = 32;
-inline constexpr int kMaxWarps = 32;       // of a CTA
-inline constexpr int kMaxStages = 16;      // of a software pipeline
-inline constexpr int kMaxCluster = 16;     // CTAs of a cluster; GpuArch::max_cluster may be less
-inline constexpr int kMaxCtasPerSm = 32;   // GpuArch::max_ctas_per_sm may be less
-inline constexpr int kMaxRegisters = 255;  // of a thread, of 32 bits
+inline constexpr int kMaxWarps = 32;                           // of a CTA
+inline constexpr int kMaxStages = 16;                          // of a software pipeline
+inline constexpr int kMaxCluster = 16;                         // CTAs of a cluster; GpuArch::max_cluster may be less
+inline constexpr int kMaxCtasPerSm = 32;                       // GpuArch::max_ctas_per_sm may be less
+inline constexpr int kMinRegisters = 24, kMaxRegisters = 255;  // of a thread, of 32 bits: caps that ptxas honours
 inline constexpr int kCacheLineBytes = 128;
 
 // What was measured, on an H200, and serves the other architectures until it is measured there.

@@ -202,6 +202,10 @@ bool fitsCombiner(OpCode code) {
   return isElementwise(code) || code == OpCode::constant || code == OpCode::yield;
 }
 
+bool canBitcast(DType from, DType to) {
+  return from != DType::i1 && to != DType::i1 && size_of(from) == size_of(to);
+}
+
 bool isElementwise(OpCode code) {
   switch (info(code).family) {
     case Family::elementwise:

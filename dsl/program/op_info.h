@@ -158,7 +158,8 @@ const AttrInfo* find(AttrKey key);  // null: there is no such attribute
 const char* opName(OpCode code);    // "load_tile"; nullptr for a number that is no op
 const char* attrName(AttrKey key);  // "tile_shape"; nullptr for a number that is no attribute
 
-bool isElementwise(OpCode code);  // cast, select, add ... sigmoid
+bool canBitcast(DType from, DType to);  // of one width, neither i1
+bool isElementwise(OpCode code);        // cast, select, add ... sigmoid
 // Whether it may stand in a combiner, with scalars: elementwise, a constant, the yield.
 bool fitsCombiner(OpCode code);
 

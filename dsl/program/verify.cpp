@@ -7,17 +7,16 @@
 #include <stdexcept>
 
 #include "program/op_info.h"
+#include "program/overlap.h"
 #include "program/verify_ops.h"
 
 namespace ligerdsl::program {
 namespace {
 
-constexpr size_t kMaxViewRank = 8;
-
 std::string checkType(const Type& type) {
   const bool tile = type.kind == TypeKind::tile || type.kind == TypeKind::ptr_tile;
   if (type.kind == TypeKind::view) {
-    if (type.shape.empty() || type.shape.size() > kMaxViewRank) return "a view has 1 to 8 dimensions";
+    if (type.shape.empty() || type.shape.size() > size_t{kMaxViewRank}) return "a view has 1 to 8 dimensions";
     if (type.strides.size() != type.shape.size()) return "a view has one stride per dimension";
     for (int64_t extent : type.shape) {
       if (extent != kDynamic && extent < 1) return "a view dimension is dynamic or positive";

@@ -355,6 +355,10 @@ class Checker {
       case ElementwiseOp::cast:
         return require(isValue(operand(0)) && operand(0).kind == result().kind && operand(0).shape == result().shape,
                        "changes only the dtype");
+      case ElementwiseOp::bitcast:
+        return require(isValue(operand(0)) && operand(0).kind == result().kind && operand(0).shape == result().shape &&
+                           canBitcast(operand(0).dtype, result().dtype),
+                       "changes only the dtype, to one of the same width; i1 has no bits");
       case ElementwiseOp::compare:
         return require(range(AttrKey::predicate, 0, INT64_MAX) <= static_cast<int64_t>(Predicate::ne) ||
                            operand(0).dtype != DType::i1,

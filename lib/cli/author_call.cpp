@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <cctype>
 
-#include "kernels/launch.h"
 #include "lib/cli/launch_settings.h"
 #include "lib/cli/nearest.h"
 #include "lib/cli/numbers.h"
 #include "lib/cli/output.h"
 #include "lib/cli/settings.h"
 #include "lib/src/op_info.h"
+#include "program/aliasing.h"
 #include "program/op_info.h"
 #include "program/serialize.h"
 
@@ -89,8 +89,7 @@ std::string type_text(const program::Type& type) {
 MetaValues take_meta(const AnyKernel& kernel, const std::vector<std::string>& settings, Settings* rest) {
   MetaValues meta;
   const std::vector<MetaField> fields = kernel.fields();
-  for (const std::string& setting : settings) {
-    const auto [name, value] = parse_setting(setting);
+  for (const auto& [name, value] : parse_settings(settings)) {
     bool is_meta = false;
     for (const MetaField& field : fields) is_meta = is_meta || field.name == name;
     if (is_meta)
@@ -104,7 +103,7 @@ MetaValues take_meta(const AnyKernel& kernel, const std::vector<std::string>& se
 std::string AuthorArgument::initial_bytes(uint64_t seed) const {
   if (input) return convert(*input, type.dtype);
   const int64_t n = elements(shape);
-  if (written && !interval) return std::string(static_cast<size_t>(n * size_of(type.dtype)), '\0');
+  if (written && !has_contents()) return std::string(static_cast<size_t>(n * size_of(type.dtype)), '\0');
   return generated_bytes(type.dtype, n, seed, interval);
 }
 
@@ -114,7 +113,7 @@ AuthorCall::AuthorCall(const AnyKernel& kernel, const std::vector<std::string>& 
   const MetaValues meta = take_meta(kernel, settings, &rest);
   program_ = program::parseProgram(kernel.program_bytes(meta));
   ticket_arguments_ = program::runsByTickets(program_) ? 2 : 0;
-  const std::vector<bool> written = kernels::written_arguments(program_);
+  const std::vector<bool> written = program::written_arguments(program_);
   for (size_t i = 0; i < program_.arguments.size(); ++i) {
     const program::Argument& argument = program_.arguments[i];
     arguments_.push_back({.name = argument.name, .type = program_.values[argument.value], .written = written[i]});

@@ -39,26 +39,34 @@ std::string gate_text(DType type) {
 
 }  // namespace
 
-std::vector<std::string> interpret(const AuthorCall& call, Rounding rounding) {
-  std::vector<std::string> memory;
-  memory.reserve(call.arguments().size());  // what is passed stays where it is
+std::vector<Interpreted> interpret(const AuthorCall& call, Rounding rounding) {
+  std::vector<Interpreted> results(call.arguments().size());
   interpreter::Arguments arguments;
   for (size_t i = 0; i < call.arguments().size(); ++i) {
     const AuthorArgument& argument = call.arguments()[i];
     const DType type = argument.type.dtype;
-    memory.push_back(argument.is_memory() ? argument.initial_bytes(i) : "");
+    std::string& bytes = results[i].bytes;
+    if (argument.is_memory()) bytes = argument.initial_bytes(i);
     if (argument.is_view())
-      arguments.view(memory.back().data(), type, argument.shape, strides_of(argument.shape));
+      arguments.view(bytes.data(), type, argument.shape, strides_of(argument.shape));
     else if (argument.is_memory())
-      arguments.pointer(memory.back().data(), memory.back().size());
+      arguments.pointer(bytes.data(), bytes.size());
     else if (is_float(type))
       arguments.scalar(type, argument.number);
     else
       arguments.scalar(type, argument.integer);
   }
-  const interpreter::Options options{.round_every_op = rounding == Rounding::every_operation};
-  interpreter::run(call.program(), arguments, {call.grid().x, call.grid().y, call.grid().z}, options);
-  return memory;
+  const interpreter::Options options{.round_every_op = rounding == Rounding::every_operation,
+                                     .no_alias = call.launch().no_alias};
+  interpreter::AccessLog log(call.program(), arguments);
+  interpreter::run(call.program(), arguments, {call.grid().x, call.grid().y, call.grid().z}, options, &log);
+  for (size_t i = 0; i < results.size(); ++i) {
+    const AuthorArgument& argument = call.arguments()[i];
+    if (argument.written && !argument.has_contents())
+      results[i].unwritten =
+          log.unwritten(results[i].bytes.data(), elements(argument.shape), size_of(argument.type.dtype));
+  }
+  return results;
 }
 
 namespace {

@@ -5,17 +5,24 @@
 #include <string>
 #include <vector>
 
+#include "interpreter/access_log.h"
 #include "lib/cli/author_call.h"
 #include "lib/cli/op_oracle.h"
 #include "ligerdsl/dtype.h"
 
 namespace ligerdsl::cli {
 
-// What the arguments hold after the launch, in their order, as the reference interpreter computes it; scalars are
-// empty. Throws ligerdsl::Error with the author's file and line for an access outside the arguments' memory and
-// whatever else the program format leaves undefined.
+// What an argument holds after the launch.
+struct Interpreted {
+  std::string bytes;                         // scalars: empty
+  interpreter::AccessLog::Extent unwritten;  // of memory that the call gives no contents and the kernel does not read
+};
+
+// The arguments in their order, as the reference interpreter computes them. Throws ligerdsl::Error with the author's
+// file and line for an access outside the arguments' memory, programs that depend on their order, and whatever else the
+// program format leaves undefined.
 enum class Rounding : uint8_t { none, every_operation };
-std::vector<std::string> interpret(const AuthorCall& call, Rounding rounding);
+std::vector<Interpreted> interpret(const AuthorCall& call, Rounding rounding);
 
 // Whether the program makes whole numbers from floats: then the last bit of a float decides between neighbours.
 bool jumps(const program::Program& program);

@@ -14,22 +14,19 @@ struct Row {
   std::optional<int> LaunchSettings::*member;
   int low, high;
   bool power_of_two;
+  bool or_zero = false;
 };
 
-const std::vector<Row> kRows = {{&LaunchSettings::num_warps, 1, program::kMaxWarps, true},
-                                {&LaunchSettings::num_ctas, 1, program::kMaxCluster, true},
-                                {&LaunchSettings::num_stages, 1, program::kMaxStages, false},
-                                {&LaunchSettings::max_registers, 0, program::kMaxRegisters, false},
-                                {&LaunchSettings::min_ctas_per_sm, 0, program::kMaxCtasPerSm, false},
-                                {&LaunchSettings::no_alias, 0, 1, false}};
+// In the order of launch_setting_names().
+const std::vector<Row> kRows = {
+    {&LaunchSettings::num_warps, 1, program::kMaxWarps, true},
+    {&LaunchSettings::num_ctas, 1, program::kMaxCluster, true},
+    {&LaunchSettings::num_stages, 1, program::kMaxStages, false},
+    {&LaunchSettings::max_registers, program::kMinRegisters, program::kMaxRegisters, false, true},
+    {&LaunchSettings::min_ctas_per_sm, 0, program::kMaxCtasPerSm, false},
+    {&LaunchSettings::no_alias, 0, 1, false}};
 
 }  // namespace
-
-const std::vector<std::string>& launch_setting_names() {
-  static const std::vector<std::string> names = {"num_warps",     "num_ctas",        "num_stages",
-                                                 "max_registers", "min_ctas_per_sm", "no_alias"};
-  return names;
-}
 
 void LaunchSettings::apply(Launch* launch) const {
   if (num_warps) launch->num_warps = *num_warps;
@@ -46,7 +43,8 @@ LaunchSettings take_launch_settings(std::map<std::string, std::string>* settings
     const std::string& name = launch_setting_names()[i];
     const auto found = settings->find(name);
     if (found == settings->end()) continue;
-    const auto value = static_cast<int>(parse_integer(name, found->second, kRows[i].low, kRows[i].high));
+    const bool zero = kRows[i].or_zero && found->second == "0";
+    const auto value = zero ? 0 : static_cast<int>(parse_integer(name, found->second, kRows[i].low, kRows[i].high));
     if (kRows[i].power_of_two && (value & (value - 1)) != 0)
       throw Failure(kUsage, fmt::format("{}={}: expected a power of two from {} to {}", name, value, kRows[i].low,
                                         kRows[i].high));

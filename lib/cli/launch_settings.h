@@ -6,7 +6,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace ligerdsl::cli {
 
@@ -16,9 +15,6 @@ struct LaunchSettings {
 
   void apply(Launch* launch) const;
 };
-
-// Their names.
-const std::vector<std::string>& launch_setting_names();
 
 // Takes them out of the settings. Throws Failure (kUsage) for a number out of range.
 LaunchSettings take_launch_settings(std::map<std::string, std::string>* settings);

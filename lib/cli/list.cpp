@@ -4,11 +4,11 @@
 
 #include <optional>
 
-#include "kernels/launch.h"
 #include "lib/cli/authors.h"
 #include "lib/cli/commands.h"
 #include "lib/cli/launch_settings.h"
 #include "lib/src/op_info.h"
+#include "program/aliasing.h"
 #include "program/op_info.h"
 #include "program/serialize.h"
 
@@ -39,7 +39,7 @@ Json json_of(const lib::OpInfo& op) {
 // The arguments that a caller passes, with default meta-parameters.
 Json arguments_of(const program::Program& program) {
   Json arguments = Json::array();
-  const std::vector<bool> written = kernels::written_arguments(program);
+  const std::vector<bool> written = program::written_arguments(program);
   for (size_t i = program::runsByTickets(program) ? 2 : 0; i < program.arguments.size(); ++i) {
     const program::Type& type = program.values[program.arguments[i].value];
     Json entry = {{"name", program.arguments[i].name}, {"dtype", name(type.dtype)}, {"written", bool{written[i]}}};

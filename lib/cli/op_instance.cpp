@@ -67,7 +67,7 @@ OpInstance::OpInstance(const lib::OpInfo& info, const std::vector<std::string>& 
   std::memcpy(desc_, info.desc_defaults, info.desc_size);
   std::memcpy(args_, info.args_defaults, info.args_size);
   apply_defaults();
-  for (const std::string& setting : settings) apply(parse_setting(setting));
+  for (const Setting& setting : parse_settings(settings)) apply(setting);
   finish_sizes();
   make_slots();
 }

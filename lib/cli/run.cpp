@@ -23,6 +23,7 @@ struct Output {
   std::vector<int64_t> shape;
   std::string bytes;
   Difference difference;  // --check
+  interpreter::AccessLog::Extent unwritten;
 };
 
 std::vector<Output> run_op(const lib::ContextRef& context, const RunRequest& request,
@@ -38,7 +39,7 @@ std::vector<Output> run_op(const lib::ContextRef& context, const RunRequest& req
   std::vector<Output> outputs;
   for (const OpInstance::Slot& slot : instance.slots()) {
     if (!slot.info || slot.info->direction == lib::Direction::in) continue;
-    outputs.push_back({slot.name, slot.dtype, slot.shape, instance.read(slot), {}});
+    outputs.push_back({slot.name, slot.dtype, slot.shape, instance.read(slot), {}, {}});
     if (request.check) outputs.back().difference = compare(outputs.back().bytes, expected.at(slot.name), slot.dtype);
   }
   return outputs;
@@ -49,7 +50,7 @@ std::vector<Output> run_op(const lib::ContextRef& context, const RunRequest& req
 std::vector<Output> run_author(const lib::ContextRef& context, const AnyKernel& kernel, const RunRequest& request,
                                const std::map<std::string, Array>& inputs) {
   const AuthorCall call(kernel, request.settings, inputs);
-  std::vector<std::vector<std::string>> evaluations;
+  std::vector<std::vector<Interpreted>> evaluations;
   if (request.check) evaluations.push_back(interpret(call, Rounding::none));
   if (request.check && jumps(call.program())) evaluations.push_back(interpret(call, Rounding::every_operation));
   const AuthorInstance instance(call, context);
@@ -59,10 +60,12 @@ std::vector<Output> run_author(const lib::ContextRef& context, const AnyKernel& 
   for (size_t i = 0; i < call.arguments().size(); ++i) {
     const AuthorArgument& argument = call.arguments()[i];
     if (!argument.written) continue;
-    outputs.push_back({argument.name, argument.type.dtype, argument.shape, instance.read(i), {}});
+    outputs.push_back({argument.name, argument.type.dtype, argument.shape, instance.read(i), {}, {}});
     std::vector<std::string> expected;
-    for (const std::vector<std::string>& evaluation : evaluations) expected.push_back(evaluation[i]);
-    if (request.check) outputs.back().difference = compare(outputs.back().bytes, expected, argument.type.dtype);
+    for (const std::vector<Interpreted>& evaluation : evaluations) expected.push_back(evaluation[i].bytes);
+    if (!request.check) continue;
+    outputs.back().difference = compare(outputs.back().bytes, expected, argument.type.dtype);
+    outputs.back().unwritten = evaluations.front()[i].unwritten;
   }
   return outputs;
 }
@@ -71,6 +74,21 @@ void make_folder(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) throw Failure(kNothingFound, fmt::format("--out-dir {}: {}", path, error.message()));
+}
+
+// "" where the output is right.
+std::string fault_of(const Output& output) {
+  const Difference& d = output.difference;
+  if (d.beyond > 0)
+    return fmt::format("WRONG: {} of {} beyond {}; [{}] is {}, expected {}", d.beyond, d.elements, d.gate, d.first,
+                       d.got, d.expected);
+  const interpreter::AccessLog::Extent& left = output.unwritten;
+  if (left.elements > 0)
+    return fmt::format(
+        "NOT WRITTEN: {} of {}, the first is [{}]; if that is meant, say what {} holds before: "
+        "{}=SHAPE:0..0 or --in",
+        left.elements, d.elements, left.first, output.name, output.name);
+  return "";
 }
 
 std::string shape_text(const std::vector<int64_t>& shape) {
@@ -99,13 +117,13 @@ int run(const Globals& globals, const RunRequest& request) {
     std::vector<std::string> row = {output.name, name(output.type), shape_text(output.shape), "", ""};
     if (request.check) {
       const Difference& d = output.difference;
-      right = right && d.beyond == 0;
+      const std::string fault = fault_of(output);
+      right = right && fault.empty();
       row[3] = fmt::format("{:.2e}", d.worst);
-      row[4] = d.beyond == 0 ? good(globals, "right")
-                             : bad(globals, fmt::format("WRONG: {} of {} beyond {}; [{}] is {}, expected {}", d.beyond,
-                                                        d.elements, d.gate, d.first, d.got, d.expected));
+      row[4] = fault.empty() ? good(globals, "right") : bad(globals, fault);
       entry["max_error_of_scale"] = d.worst;
       entry["beyond_gate"] = d.beyond;
+      entry["not_written"] = output.unwritten.elements;
       if (d.beyond > 0) entry["first_beyond"] = {{"index", d.first}, {"got", d.got}, {"expected", d.expected}};
     }
     rows.push_back(row);

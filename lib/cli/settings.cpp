@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "lib/cli/nearest.h"
 #include "lib/cli/numbers.h"
@@ -65,10 +66,17 @@ void put(std::byte* base, size_t offset, FieldType type, const Setting& setting)
 
 }  // namespace
 
-Setting parse_setting(const std::string& text) {
-  const size_t equal = text.find('=');
-  if (equal == std::string::npos || equal == 0) throw Failure(kUsage, fmt::format("'{}': expected name=value", text));
-  return {text.substr(0, equal), text.substr(equal + 1)};
+std::vector<Setting> parse_settings(const std::vector<std::string>& texts) {
+  std::vector<Setting> settings;
+  std::set<std::string> given;
+  for (const std::string& text : texts) {
+    const size_t equal = text.find('=');
+    if (equal == std::string::npos || equal == 0) throw Failure(kUsage, fmt::format("'{}': expected name=value", text));
+    settings.push_back({text.substr(0, equal), text.substr(equal + 1)});
+    if (!given.insert(settings.back().name).second)
+      throw Failure(kUsage, fmt::format("{}: given twice; the second time as '{}'", settings.back().name, text));
+  }
+  return settings;
 }
 
 int64_t parse_size(const Setting& setting) {

@@ -16,8 +16,8 @@ struct Setting {
   std::string text() const { return name + "=" + value; }
 };
 
-// Throws Failure (kUsage) for text without '='.
-Setting parse_setting(const std::string& text);
+// Throws Failure (kUsage) for text without '=', and for a name that is given twice.
+std::vector<Setting> parse_settings(const std::vector<std::string>& texts);
 
 // A size: an integer from 0 to kMaxSize. Throws Failure (kUsage).
 int64_t parse_size(const Setting& setting);

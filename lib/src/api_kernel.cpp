@@ -7,7 +7,6 @@
 #include "lib/src/failure.h"
 #include "lib/src/handles.h"
 #include "lib/src/launcher.h"
-#include "lib/src/overlap.h"
 #include "lib/src/structs.h"
 #include "lib/src/validate.h"
 #include "program/checked_assumptions.h"
@@ -76,7 +75,7 @@ ligerdsl_kernel_options_t read_options(const ligerdsl_kernel_options_t* given) {
   range("num_warps", options.num_warps, 1, 32);
   range("num_ctas", options.num_ctas, 1, 16);
   range("num_stages", options.num_stages, 1, 16);
-  range("max_registers", options.max_registers, 0, 255);
+  if (options.max_registers != 0) range("max_registers", options.max_registers, 24, 255);
   range("no_alias", options.no_alias, 0, 1);
   range("forbid_contract", options.forbid_contract, 0, 1);
   range("min_ctas_per_sm", options.min_ctas_per_sm, 0, 32);
@@ -182,14 +181,6 @@ BoundTensor bind_view(const AuthorKernel& kernel, const std::string& name, const
   return tensor;
 }
 
-// Tiles at different places of a view are taken to be different memory, so what is written must not reach one element
-// through two indices.
-void check_written(const std::string& name, const BoundTensor& view) {
-  if (injective(view)) return;
-  fail(Status::invalid_alias,
-       "`" + name + "`: the kernel writes it, but it reaches one element through two indices; check its strides");
-}
-
 // An integer of n bits holds 2^n numbers from -2^(n-1) on; an i1 is 0 or 1.
 void require_in_range(const std::string& name, DType type, int64_t value) {
   const int bits = type == DType::i1 ? 1 : 8 * size_of(type);
@@ -215,24 +206,10 @@ uint64_t scalar_bits(const std::string& name, const program::Type& type, const l
   return bits_of(type.dtype, arg.integer);
 }
 
-void check_apart(const AuthorKernel& kernel, const BoundTensor* views, const size_t* args, size_t n_views) {
-  const Launcher& launcher = *kernel.launcher;
-  const auto& names = launcher.program().arguments;
-  for (size_t a = 0; a < n_views; ++a) {
-    for (size_t b = 0; b < n_views; ++b) {
-      if (a == b || !launcher.must_be_apart(args[a], args[b]) || overlap(views[a], views[b]) == Overlap::none) continue;
-      const bool read_only = names[args[b]].read_only;
-      fail(Status::invalid_alias,
-           "`" + names[args[a]].name + "` shares memory with `" + names[args[b]].name + "`, but " +
-               (read_only ? "the kernel declares that view read_only; pass separate memory, or declare it without"
-                          : "the kernel was created with no_alias; pass separate memory, or create it without"));
-    }
-  }
-}
-
 void launch(const AuthorKernel& kernel, const ligerdsl_kernel_arg_t* args, size_t n_args, const int32_t grid[3],
             runtime::Stream stream) {
   const program::Program& program = kernel.launcher->program();
+  const program::Aliasing& aliasing = kernel.launcher->aliasing();
   if (n_args != kernel.arguments()) {
     fail(Status::invalid_argument, "kernel " + program.name + " takes " + std::to_string(kernel.arguments()) +
                                        " arguments, got " + std::to_string(n_args));
@@ -242,20 +219,22 @@ void launch(const AuthorKernel& kernel, const ligerdsl_kernel_arg_t* args, size_
       fail(Status::invalid_shape, "`grid`: expected 0 or more programs, got " + std::to_string(grid[axis]));
   }
   BoundTensor views[kMaxViews];
+  program::Strided memory[kMaxViews];
   size_t positions[kMaxViews], n_views = 0;
   Launcher::Pack pack(*kernel.launcher);
   for (size_t i = 0; i < n_args; ++i) {
     const program::Type& type = program.values[program.arguments[i].value];
     if (type.kind == program::TypeKind::view) {
       views[n_views] = bind_view(kernel, program.arguments[i].name, type, args[i]);
-      if (kernel.launcher->written()[i]) check_written(program.arguments[i].name, views[n_views]);
+      memory[n_views] = memory_of(views[n_views]);
       positions[n_views] = i;
       pack.view(views[n_views++]);
     } else {
       pack.bits(scalar_bits(program.arguments[i].name, type, args[i]));
     }
   }
-  if (kernel.launcher->must_be_apart()) check_apart(kernel, views, positions, n_views);
+  if (const std::string text = aliasing.fault({memory, n_views}, {positions, n_views}); !text.empty())
+    fail(Status::invalid_alias, text);
   if (!grid[0] || !grid[1] || !grid[2]) return;
   if (kernel.assumptions) pack.bits(kernel.assumptions->address());
   const auto run = [&] {
@@ -265,7 +244,7 @@ void launch(const AuthorKernel& kernel, const ligerdsl_kernel_arg_t* args, size_
   if (!kernel.context->options().validate) return run();
   std::vector<Watched> watched;
   for (size_t i = 0; i < n_views; ++i) {
-    const bool written = kernel.launcher->written()[positions[i]];
+    const bool written = aliasing.written()[positions[i]];
     watched.push_back({program.arguments[positions[i]].name.c_str(), &views[i], !written, written});
   }
   run_validated(*kernel.context, watched, stream, run);

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "lib/src/failure.h"
-#include "lib/src/overlap.h"
 #include "lib/src/structs.h"
 
 namespace ligerdsl::lib {
@@ -12,6 +11,7 @@ namespace ligerdsl::lib {
 namespace {
 
 using kernels::Count;
+using program::Overlap;
 
 constexpr int kMaxGivenRank = 8;  // of a caller's tensor
 constexpr const char* kMaxText = "2^56";
@@ -227,18 +227,19 @@ void check_aliases(const BindRules& rules, const Call& call) {
   const int n = static_cast<int>(tensors.size());
   for (int i = 0; i < n; ++i) {
     const BoundTensor& tensor = call.tensors[i];
-    ranges[i] = tensor.present ? Range{tensor.data, tensor.data + span_bytes(tensor)} : Range{nullptr, nullptr};
+    ranges[i] =
+        tensor.present ? Range{tensor.data, tensor.data + span_bytes(memory_of(tensor))} : Range{nullptr, nullptr};
   }
   for (int a = 0; a < n; ++a) {
     if (tensors[a].direction == Direction::in || ranges[a].begin == ranges[a].end) continue;
-    if (!injective(call.tensors[a])) {
+    if (!injective(memory_of(call.tensors[a]))) {
       fail_argument(Status::invalid_alias, tensors[a].name,
                     "an output reaches one element through two indices; check its strides");
     }
     for (int b = 0; b < n; ++b) {
       if (a == b || ranges[a].end <= ranges[b].begin || ranges[b].end <= ranges[a].begin) continue;
       if (ranges[b].begin == ranges[b].end || (b < a && tensors[b].direction != Direction::in)) continue;
-      const Overlap found = overlap(call.tensors[a], call.tensors[b]);
+      const Overlap found = overlap(memory_of(call.tensors[a]), memory_of(call.tensors[b]));
       const bool allowed = rules.in_place && has_alias(*rules.info, a, b);
       if (found == Overlap::other || (found == Overlap::exact && !allowed)) fail_alias(rules, a, b, found);
     }

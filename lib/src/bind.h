@@ -6,6 +6,7 @@
 
 #include "kernels/count.h"
 #include "lib/src/op_info.h"
+#include "program/overlap.h"
 #include "runtime/kernel.h"
 
 namespace ligerdsl::lib {
@@ -21,6 +22,10 @@ struct BoundTensor {
   DType dtype;
   bool present;
 };
+
+inline program::Strided memory_of(const BoundTensor& tensor) {
+  return {tensor.data, tensor.dtype, tensor.rank, tensor.dims, tensor.strides};
+}
 
 // One call of execute. Lives on the caller's stack and holds no memory of its own.
 struct Call {

@@ -76,21 +76,15 @@ Launch launch_of(const kernels::Launch& launch) {
 
 Launcher::Launcher(Context& context, const program::Program& program, const Launch& launch,
                    std::vector<ArgPromise> promises, bool contract)
-    : program_(program),
-      written_(kernels::written_arguments(program)),
-      no_alias_(launch.no_alias),
-      must_be_apart_(launch.no_alias) {
+    : program_(program), aliasing_(program, launch.no_alias) {
+  if (const std::string text = aliasing_.contradiction(); !text.empty())
+    fail(Status::invalid_program, "kernel " + program.name + ": " + text);
   promises.resize(program.arguments.size());
   for (size_t i = 0; i < promises.size() && launch.no_alias; ++i)
     promises[i].alias_class = static_cast<uint32_t>(i + 1);
   size_t slots = 0;
   for (size_t i = 0; i < program.arguments.size(); ++i) {
     const program::Argument& argument = program.arguments[i];
-    must_be_apart_ = must_be_apart_ || argument.read_only;
-    if (argument.read_only && written_[i])
-      fail(Status::invalid_program, "view " + argument.name + " of kernel " + program.name +
-                                        " is read_only, but a store may reach it through a pointer that comes out of "
-                                        "a loop or branch; declare it without read_only, or take no pointer to it");
     types_.push_back(program.values[argument.value]);
     slots += program::slotCount(types_.back());
   }
@@ -114,7 +108,7 @@ Launcher::Launcher(Context& context, const program::Program& program, const Laun
       for (size_t dim = 0; dim < std::min(exact.size(), facts.dims.size()); ++dim)
         if (exact[dim] >= 0) facts.dims[dim] = {.exact = exact[dim]};
       facts.alias_class = promises[i].alias_class;
-      facts.read_only = program.arguments[i].read_only || read_only(i, promises, written_);
+      facts.read_only = program.arguments[i].read_only || read_only(i, promises, aliasing_.written());
     }
     facts_ = compile.facts;
     return context.load(bytes, compile);

@@ -13,6 +13,7 @@
 #include "kernels/launch.h"
 #include "lib/src/bind.h"
 #include "ligerdsl/dsl/kernel.h"
+#include "program/aliasing.h"
 #include "program/options.h"
 #include "program/program.h"
 #include "runtime/kernel.h"
@@ -55,12 +56,7 @@ class Launcher {
   };
 
   const program::Program& program() const { return program_; }
-  const std::vector<bool>& written() const { return written_; }
-  // Whether code counts on the second argument's memory being none that is written through the first; of any two.
-  bool must_be_apart() const { return must_be_apart_; }
-  bool must_be_apart(size_t written, size_t other) const {
-    return written_[written] && (no_alias_ || program_.arguments[other].read_only);
-  }
+  const program::Aliasing& aliasing() const { return aliasing_; }
   // Programs along each axis that a launch takes at most.
   runtime::Grid largest_grid() const { return fastest().largest_grid(); }
   // The variant that launches of aligned arguments take.
@@ -69,8 +65,7 @@ class Launcher {
  private:
   program::Program program_;
   std::vector<program::Type> types_;  // of the arguments
-  std::vector<bool> written_;
-  bool no_alias_ = false, must_be_apart_ = false;
+  program::Aliasing aliasing_;
   std::vector<program::ArgFacts> facts_;  // of the variant that was loaded last: the aligned one, where there are two
   std::shared_ptr<runtime::LoadedKernel> aligned_, generic_;
 };

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "lib/src/failure.h"
-#include "lib/src/overlap.h"
 #include "lib/src/validate.h"
 #include "lib/src/warm_line.h"
 #include "runtime/kernel_cache.h"
@@ -49,7 +48,7 @@ void check_workspace(const OpInfo& info, const Call& call, size_t bytes) {
   for (size_t i = 0; i < info.tensors.size(); ++i) {
     const BoundTensor& tensor = call.tensors[i];
     if (!tensor.present || tensor.data >= call.workspace + bytes) continue;
-    if (tensor.data + span_bytes(tensor) <= call.workspace) continue;
+    if (tensor.data + span_bytes(memory_of(tensor)) <= call.workspace) continue;
     fail(Status::invalid_alias,
          std::string("`workspace`: expected memory apart from all tensors, got some that it shares with `") +
              info.tensors[i].name + "`");

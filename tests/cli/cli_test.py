@@ -169,7 +169,7 @@ COMPILED = [
     ("compile softmax_forward --emit ptx", 0, [".target sm_90a"]),
     ("compile vector_add --emit tgpu --target cpu", 2, ["tgpu", "no such stage"]),
     ("compile softmax_forward H=1000000 --emit remarks --target sm_80", 0, ["softmax.cpp:", "remark: [place-tiles] resident rows are not kept: sm_80 has no bulk copies"]),
-    *[(f"run {line} --check", 0, ["right"]) for line in CHECKED.splitlines()],
+    ("run vector_add N=10 dtype=f32 N=20", 2, ["N: given twice; the second time as 'N=20'"]),
     ("run rope rotary_dim=65 D=64", 2, ["rotary_dim", "65"]),
     ("run rope layout=multimodal time_section=1 D=64", 2, ["time_section", "32"]),
     ("run target_counts N=3 V=0 with_class_weight=0", 0, ["counts"]),
@@ -273,6 +273,19 @@ def checks_against_formulas():
         expect(code == 0 and "right" in output, f"{line}\n{output}")
 
 
+def every_operation_is_right():
+    """Its outputs are compared, all of them, and are results: not the zeros of fresh memory."""
+    results = folder / "checked"
+    for line in CHECKED.splitlines():
+        shutil.rmtree(results, ignore_errors=True)
+        code, output, text = run(["run", *line.split(), "--check", "--json", "-", "--out-dir", str(results)])
+        expect(code == 0, f"{line}: exit {code}\n{output}")
+        outputs = json.loads(text) if code == 0 else []
+        expect(outputs and all(one["beyond_gate"] == 0 for one in outputs), f"{line}\n{output}")
+        payloads = [(results / f"{one['output']}.npy").read_bytes()[128:] for one in outputs if 0 not in one["shape"]]
+        expect(any(any(payload) for payload in payloads) or "N=0" in line, f"{line}: all outputs are zeros\n{output}")
+
+
 def compiles_in_a_process():
     norm = "compile rms_norm_forward dtype=bf16 --target sm_90a".split()
     plain = run(norm, LIGERDSL_COMPILE="thread")
@@ -298,6 +311,7 @@ if part == "compiled":
     contradictions()
     files_and_json()
     remarks_as_data()
+    every_operation_is_right()
     checks_against_formulas()
     compiles_in_a_process()
 print(f"{failures} failures")

@@ -1,6 +1,8 @@
 // Kernels for --load whose launch rules set all there is: what `compile` must honour like `run` and `bench`.
 #include <ligerdsl/dsl.h>
 
+#include <stdexcept>
+
 namespace {
 
 using namespace ligerdsl;
@@ -39,8 +41,43 @@ const Kernel<CopyMeta> sized_kernel{
       return Launch{.grid = {64}, .num_warps = a.dim("x", 0) > 100000 ? 16 : 2};
     }};
 
+// Its rule says what the settings say, possible or not.
+struct SaidMeta {
+  int64_t warps = 4, ctas = 1, stages = 2, programs = 1;
+  bool fails = false, asks_a_view = false, clashes = false;
+
+  template <class V>
+  void visit(V&& v) {
+    v("warps", warps);
+    v("ctas", ctas);
+    v("stages", stages);
+    v("programs", programs);
+    v("fails", fails);
+    v("asks_a_view", asks_a_view);
+    v("clashes", clashes);
+  }
+};
+
+const Kernel<SaidMeta> said_kernel{.name = "said",
+                                   .description = "y[0] = 1",
+                                   .build =
+                                       [](KernelBuilder& k, const SaidMeta& m) {
+                                         View y = k.view("y", f32, {dyn});
+                                         if (m.clashes) k.scalar("warps", f32);
+                                         y.store({0}, 1.0f);
+                                       },
+                                   .launch =
+                                       [](const SaidMeta& m, const LaunchArguments& a) {
+                                         if (m.fails) throw std::runtime_error("the rule's own words");
+                                         return Launch{.grid = {m.asks_a_view ? a.integer("y") : m.programs},
+                                                       .num_warps = static_cast<int>(m.warps),
+                                                       .num_ctas = static_cast<int>(m.ctas),
+                                                       .num_stages = static_cast<int>(m.stages)};
+                                       }};
+
 }  // namespace
 
+LIGERDSL_REGISTER_KERNEL(said_kernel);
 LIGERDSL_REGISTER_KERNEL(twice_kernel);
 LIGERDSL_REGISTER_KERNEL(sized_kernel);
 LIGERDSL_EXPORT_KERNELS();

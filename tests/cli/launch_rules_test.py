@@ -46,6 +46,25 @@ refused("sized x=20x30", "x: expected 1 dimensions, got 2")
 refused("twice num_warp=2", "did you mean 'num_warps'?")
 refused("twice num_warps=3", "num_warps", "a power of two")
 
+# What no device has, and what cannot be told apart, is said in one line that names the kernel: where it is compiled and where it runs.
+for settings, *words in (("warps=3", "its launch rule gives num_warps = 3, expected a power of two from 1 to 32"),
+                         ("ctas=32", "num_ctas = 32"), ("stages=-5", "num_stages = -5"), ("programs=-1", "-1"),
+                         ("fails=true", "the rule's own words"), ("asks_a_view=true", "argument 'y' is a view of rank 1"),
+                         ("clashes=true", "an argument is named 'warps', and so is a meta-parameter")):
+    refused(f"said y=4 {settings}", "kernel 'said'", *words)
+    for target in ("compile --target cpu", "run"):
+        command = ["--load", kernels, *target.split(), "said", "y=4", settings]
+        got, text, errors = ligerdsl.run(*command)
+        expect(got == 2 and "kernel 'said'" in errors and words[0] in errors and errors.count("\n") == 1, f"{command}: exit {got}\n{text}{errors}")
+
+# One setting has one value.
+refused("said warps=4 warps=8", "warps: given twice; the second time as 'warps=8'")
+refused("said num_warps=4 num_warps=8", "num_warps: given twice")
+refused("said y=4 y=8", "y: given twice")
+refused("said max_registers=23", "max_registers: expected an integer from 24 to 255")
+asks_for("said y=4 max_registers=24", ".maxnreg 24")
+expect(".maxnreg" not in ptx_of("twice max_registers=0"), "0 is no cap")
+
 # A store that may change what the loop reads next keeps it behind barriers, and from reading ahead; either promise lets it.
 expect("bar.sync" in ptx_of("twice"), "stores are not kept in order")
 expect(ptx_of("twice").count("ld.global") == 1, "a loop that may write what it reads is read ahead")

@@ -51,6 +51,31 @@ void offsets(KernelBuilder& k, const BlockMeta& m) {
   out.partition({m.block}).store({i}, k.arange(m.block).to(i64) + sum);
 }
 
+struct FaultMeta {
+  int64_t fault = 0;
+  template <class V>
+  void visit(V&& v) {
+    v("fault", fault);
+  }
+};
+
+// y = 1, but not everywhere (1), by programs that write each other's elements (2), not the same on every target (3), or
+// divided by what is 0 outside of its view (4).
+void faulty(KernelBuilder& k, const FaultMeta& m) {
+  View y = k.view("y", f32, {dyn, dyn});
+  View x = k.view("x", f32, {dyn, dyn});
+  Scalar i = k.program_id(0);
+  Partition rows = y.partition({squeeze, 64});
+  Tile one = x.partition({squeeze, 64}).load({i, 0}) * 0.0f + 1.0f;
+  if (m.fault == 2) rows.store({i / 2, 0}, one * i.to(f32));
+  if (m.fault == 3) one = one + x.lead({i}).to(f32);
+  if (m.fault == 4) one = one * (1 % x.partition({squeeze, 64}).load({i, 0}).to(i32)).to(f32);
+  rows.store({i, 0}, one);
+}
+
+const Kernel<FaultMeta> faulty_kernel{
+    "faulty", "y = 1, nearly", faulty,
+    [](const FaultMeta& m, const LaunchArguments& a) { return Launch{.grid = {a.dim("y", 0) - (m.fault == 1)}}; }};
 const Kernel<BlockMeta> gather_kernel{"gather", "out[i] = table[index[i]]", gather, rows_of_blocks};
 const Kernel<BlockMeta> quantise_kernel{"quantise", "out = floor(x / step + 1/2)", quantise, rows_of_blocks};
 const Kernel<BlockMeta> offsets_kernel{"offsets", "out[i] = i + base + add + half", offsets, rows_of_blocks};
@@ -58,6 +83,7 @@ const Kernel<BlockMeta> offsets_kernel{"offsets", "out[i] = i + base + add + hal
 }  // namespace
 
 LIGERDSL_REGISTER_KERNEL(gather_kernel);
+LIGERDSL_REGISTER_KERNEL(faulty_kernel);
 LIGERDSL_REGISTER_KERNEL(quantise_kernel);
 LIGERDSL_REGISTER_KERNEL(offsets_kernel);
 LIGERDSL_EXPORT_KERNELS();

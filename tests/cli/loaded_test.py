@@ -1,4 +1,4 @@
-"""loaded_test.py COMMAND KERNELS.so SHADOWING.so FOLDER: what the command does with kernels of --load."""
+"""loaded_test.py COMMAND KERNELS.so SHADOWING.so FAKE_CUDA.so FOLDER: what the command does with kernels of --load."""
 
 import pathlib
 import shutil
@@ -8,7 +8,7 @@ import sys
 import command as shared
 from command import Command, expect
 
-path, kernels, shadowing, folder = *sys.argv[1:4], pathlib.Path(sys.argv[4])
+path, kernels, shadowing, fake_cuda, folder = *sys.argv[1:5], pathlib.Path(sys.argv[5])
 shutil.rmtree(folder, ignore_errors=True)
 folder.mkdir(parents=True)
 ligerdsl = Command(path, folder / "cache")
@@ -80,6 +80,9 @@ def generated_integers():
     expect(ligerdsl.run("--load", kernels, *f"run gather out=1000 index=out:5..5 table=100:-1..1 --out-dir {folder}".split())[0] == 0, "gather")
     values = data_of("out.npy", "f", 1000)
     expect(len(set(values)) == 1 and -1 <= values[0] <= 1, values[:3])
+    says(f"run gather out=1000 index=out:0..99 table=100:5..6 --check --out-dir {folder}", 0, ["right"])
+    values = data_of("out.npy", "f", 1000)
+    expect(min(values) >= 5 and max(values) <= 6 and max(values) - min(values) > 0.5, f"{min(values)} to {max(values)} of 5 to 6")
     for text, words in (("index=1000:7", "expected LOW..HIGH behind the colon"), ("index=1000:9..2", "index: 9 is larger than 2"),
                         ("index=1000:0..3e9", "index (i32): expected an integer"), ("index=table:0..1", "name of another view")):
         says(f"run gather out=1000 {text} table=100", 2, [words])
@@ -100,10 +103,37 @@ def files_and_launch_settings():
     expect(reported["results"][0]["settings"].endswith("num_warps=8") and reported["results"][0]["bytes"] == 40, reported)
 
 
+def launch_settings_reach_the_launch():
+    """On the driver's stand-in, which runs nothing: what is compiled for the launch is dumped."""
+    for command in ("run", "bench --budget-ms 1 --copy-bytes 1000"):
+        dumps = folder / f"dumps-{command[:3]}"
+        asked = f"--device cuda:0 {command} gather out=1000 index=out:0..99 table=100 num_warps=8 max_registers=64 min_ctas_per_sm=3 no_alias=1"
+        got, text, errors = ligerdsl.run("--load", kernels, *asked.split(), LIGERDSL_LIBCUDA=fake_cuda, LIGERDSL_CACHE="off",
+                                         LIGERDSL_DUMP="ptx", LIGERDSL_DUMP_DIR=str(dumps))
+        written = [path.read_text() for path in dumps.glob("*")]
+        gathers = [ptx for ptx in written if ".entry ligerdsl_gather" in ptx]
+        expect(got == 0 and gathers, f"{asked}: exit {got}, {len(written)} dumps\n{text}{errors}")
+        for ptx in gathers:
+            for directive in (".reqntid 256", ".maxnreg 64", ".minnctapersm 3"):
+                expect(directive in ptx, f"{command}: no {directive} in\n{ptx[:1500]}")
+
+
 def checked_before_it_runs():
     """An index outside the table: on a device this reads anything, or ends the command."""
     says("run gather out=8 index=out:1000000000..1000000001 table=4 --check", 2, ["loaded_kernels.cpp:", "error: load", "outside the memory"])
     says("run gather out=8 index=out:-1..-1 table=4 --check", 2, ["loaded_kernels.cpp:"])
+
+
+def finds_faults():
+    """Each that a comparison of two results alone does not show, and one that it does."""
+    says("run faulty y=7x41 x=y --check", 0, ["right"])
+    says("run faulty fault=1 y=7x41 x=y --check", 1, ["NOT WRITTEN: 41 of 287, the first is [246]", "y=SHAPE:0..0"], absent=["right"])
+    says("run faulty fault=1 y=7x41:0..0 x=y --check", 0, ["right"])  # the author says that it has contents
+    says("run faulty fault=2 y=7x41 x=y --check", 2, ["loaded_kernels.cpp:", "error: store_tile: program 1 writes this element and program 2 writes another"])
+    says("run faulty fault=3 y=7x41 x=y --check", 1, ["WRONG: ", "beyond", "expected"], absent=["right"])
+    says("run faulty fault=4 y=7x41 x=y:2..3 --check", 2, ["loaded_kernels.cpp:", "rem: division by zero in element 41; a divisor outside of its view is the pad"])
+    entry = ligerdsl.json("--load", kernels, "run", *"faulty fault=1 y=7x41 x=y --check".split(), code=1)
+    expect(entry and entry[0]["not_written"] == 41 and entry[0]["beyond_gate"] == 0, entry)
 
 
 def integers_made_from_floats():
@@ -124,7 +154,9 @@ arguments_that_are_missing()
 scalars_of_their_types()
 generated_integers()
 files_and_launch_settings()
+launch_settings_reach_the_launch()
 checked_before_it_runs()
+finds_faults()
 integers_made_from_floats()
 print(f"{shared.failures} failures")
 sys.exit(shared.failures != 0)

@@ -82,8 +82,12 @@ TEST(GpuArch, RefusesWhatCannotRun) {
   options.min_ctas_per_sm = 33;
   EXPECT_EQ(refused(options), "min_ctas_per_sm is 1 to 32, or 0 for no floor, got 33");
   options.min_ctas_per_sm = 0;
-  options.max_registers = 256;
-  EXPECT_EQ(refused(options), "max_registers is 1 to 255, or 0 for no cap, got 256");
+  for (const int registers : {-1, 1, 23, 256}) {  // ptxas raises a smaller cap to 24 and says nothing
+    options.max_registers = registers;
+    EXPECT_EQ(refused(options), "max_registers is 24 to 255, or 0 for no cap, got " + std::to_string(registers));
+  }
+  options.max_registers = 24;
+  EXPECT_EQ(refused(options), "");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "evaluate.h"
+#include "interpreter/access_log.h"
 #include "interpreter/convert.h"
 
 namespace ligerdsl {
@@ -277,7 +278,9 @@ TEST(Interpreter, UndefinedBehaviourIsAnErrorWithTheAuthorsLine) {
     EXPECT_NE(text.find(message), std::string::npos) << text;
   };
   expect(failing([](KernelBuilder&, Tile x) { x.to(i32) / 0; }), __LINE__, "div: division by zero");
-  expect(failing([](KernelBuilder&, Tile x) { x.to(i32) << 40; }), __LINE__, "shl: shift by 40");
+  expect(failing([](KernelBuilder&, Tile x) { x.to(i32) << (x.to(i32) + 39); }), __LINE__, "shl: shift by 40");
+  expect(failing([](KernelBuilder&, Tile x) { 8 % (x.to(i32) - 2); }), __LINE__,
+         "rem: division by zero in element 1; a divisor outside of its view is the pad: load it with {.pad = 1}");
   expect(failing([](KernelBuilder&, Tile x) { assume(sum(x) > 5.0f); }), __LINE__,
          "assume: the assumption does not hold");
   expect(failing([](KernelBuilder&, Tile x) { assume_divisible(sum(x).to(i32), 2); }), __LINE__,
@@ -323,6 +326,116 @@ TEST(Interpreter, ResidentRowsStayAsTheyWereRead) {
   EXPECT_NE(error.find("interpreter_test.cpp:"), std::string::npos) << error;
   EXPECT_NE(error.find("load_tile: this block of a resident row was written after its first load"), std::string::npos)
       << error;
+}
+
+// Two programs with y[program * at] = x[program + from] + program, or = 3; x is y from its second element on.
+std::string race_of(int at, int from, bool find_races = true, bool same_value = false) {
+  KernelBuilder k("racing");
+  View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
+  Scalar program = k.program_id(0);
+  Scalar value = same_value ? k.constant(3, f32) : x.load({program + from}) + program.to(f32);
+  y.store({program * at}, value);
+  std::vector<float> memory(8, 1.0f);
+  Arguments arguments;
+  arguments.view(memory.data(), f32, {8}, {1});
+  arguments.view(memory.data() + 1, f32, {7}, {1});
+  const program::Program program_ = k.finish();
+  return error_of([&] { interpreter::run(program_, arguments, Grid{2, 1, 1}, {.find_races = find_races}); });
+}
+
+TEST(Interpreter, RacesAreFoundWhereAsked) {
+  EXPECT_EQ(race_of(1, 2), "no error");
+  EXPECT_EQ(race_of(0, 2, true, true), "no error") << "the same value, whoever comes last";
+  EXPECT_EQ(race_of(0, 2, false), "no error");
+  const std::string twice = race_of(0, 2), read = race_of(2, 1), behind = race_of(2, 0);
+  EXPECT_NE(twice.find("interpreter_test.cpp:"), std::string::npos) << twice;
+  EXPECT_NE(twice.find("store_tile: program 0 writes this element and program 1 writes another value to it"),
+            std::string::npos)
+      << twice;
+  EXPECT_NE(read.find("program 0 reads this element and program 1 writes it"), std::string::npos) << read;
+  EXPECT_EQ(behind, "no error") << "what is read is written by nobody";
+}
+
+TEST(Interpreter, AtomicsDoNotRaceButPlainAccessesBesideThemDo) {
+  const auto run = [](bool loads) {
+    KernelBuilder k("counting");
+    Ptr p = k.ptr("p", i32);
+    Scalar old = loads ? load(p) : k.constant(0, i32);
+    atomic_add(p, old + 1);
+    const program::Program program = k.finish();
+    int32_t count = 0;
+    Arguments arguments;
+    arguments.pointer(&count, sizeof count);
+    return error_of([&] { interpreter::run(program, arguments, Grid{1, 3, 1}, {.find_races = true}); });
+  };
+  EXPECT_EQ(run(false), "no error");
+  const std::string error = run(true);
+  EXPECT_NE(error.find("load: program 0 updates this element and program 1 reads it"), std::string::npos) << error;
+}
+
+TEST(Interpreter, ElementsThatNobodyWrote) {
+  KernelBuilder k("partly");
+  View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn}), z = k.view("z", f32, {dyn});
+  y.partition({4}).store({k.program_id(0)}, x.partition({4}).load({0}));
+  atomic_max(z.ptr(), 1.0f);
+  const program::Program program = k.finish();
+  std::vector<float> memory(22);
+  Arguments arguments;
+  for (const int64_t at : {0, 10, 20}) arguments.view(memory.data() + at, f32, {at == 20 ? 2 : 10}, {1});
+  interpreter::AccessLog log(program, arguments);
+  interpreter::run(program, arguments, Grid{2, 1, 1}, {}, &log);
+  EXPECT_EQ(log.unwritten(memory.data(), 10, 4).elements, 2);
+  EXPECT_EQ(log.unwritten(memory.data(), 10, 4).first, 8);
+  EXPECT_EQ(log.unwritten(memory.data() + 10, 10, 4).elements, 0) << "it is read, so it is no result";
+  EXPECT_EQ(log.unwritten(memory.data() + 20, 2, 4).elements, 0) << "updated in place";
+}
+
+// What a launch refuses (tests/abi/execute_test.cpp) is refused here.
+TEST(Interpreter, AliasesAreThoseOfALaunch) {
+  const auto run = [](bool read_only, bool no_alias, int64_t distance, std::vector<int64_t> strides) {
+    KernelBuilder k("aliased");
+    View y = k.view("y", f32, {dyn, dyn}, {.strides = {dyn, dyn}});
+    View x = k.view("x", f32, {dyn}, {.read_only = read_only});
+    y.store({0, 0}, x.load({0}));
+    const program::Program program = k.finish();
+    std::vector<float> memory(32);
+    Arguments arguments;
+    arguments.view(memory.data(), f32, {2, 4}, strides);
+    arguments.view(memory.data() + distance, f32, {8}, {1});
+    return error_of([&] { interpreter::run(program, arguments, {}, {.no_alias = no_alias}); });
+  };
+  EXPECT_EQ(run(false, false, 4, {4, 1}), "no error");
+  EXPECT_EQ(run(true, true, 8, {4, 1}), "no error");
+  EXPECT_EQ(run(true, false, 4, {4, 1}),
+            "error: program aliased: `y` shares memory with `x`, but the kernel declares that view read_only; pass "
+            "separate memory, or declare it without");
+  EXPECT_NE(run(false, true, 4, {4, 1}).find("created with no_alias"), std::string::npos);
+  EXPECT_NE(run(false, false, 8, {2, 1}).find("`y`: the kernel writes it, but it reaches one element through two"),
+            std::string::npos);
+}
+
+TEST(Interpreter, IntegersAreRoundedOnce) {
+  const auto as_bf16 = [](int64_t value) {
+    KernelBuilder k("narrow");
+    Scalar n = k.scalar("n", i64);
+    View y = k.view("y", i64, {1});
+    y.store({0}, n.to(bf16).to(i64));
+    const program::Program program = k.finish();
+    int64_t result = 0;
+    Arguments arguments;
+    arguments.scalar(i64, value);
+    arguments.view(&result, i64, {1}, {1});
+    interpreter::run(program, arguments, {});
+    return result;
+  };
+  const int64_t tie = (int64_t{1} << 62) + (int64_t{1} << 54);  // between 2^62 and 2^62 + 2^55
+  EXPECT_EQ(as_bf16(tie), int64_t{1} << 62);
+  EXPECT_EQ(as_bf16(tie + 1), (int64_t{1} << 62) + (int64_t{1} << 55)) << "a double would lose the 1";
+  EXPECT_EQ(as_bf16(-tie - 1), -(int64_t{1} << 62) - (int64_t{1} << 55));
+  EXPECT_EQ(as_bf16(tie + (int64_t{1} << 55) - 1), (int64_t{1} << 62) + (int64_t{1} << 55));
+  EXPECT_EQ(as_bf16(INT64_MAX), INT64_MAX) << "2^63, which i64 does not have";
+  EXPECT_EQ(as_bf16(INT64_MIN), INT64_MIN);
+  EXPECT_EQ(as_bf16(-7), -7);
 }
 
 TEST(Interpreter, PrintsValues) {

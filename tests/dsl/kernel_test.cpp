@@ -268,7 +268,8 @@ TEST(Author, ALaunchThatNoDeviceHasIsTheRules) {
   EXPECT_NE(problem({.num_ctas = 32}).find("num_ctas = 32, expected a power of two from 1 to 16"), std::string::npos);
   EXPECT_NE(problem({.num_stages = -5}).find("num_stages = -5, expected 1 to 16"), std::string::npos);
   EXPECT_NE(problem({.min_ctas_per_sm = 33}).find("min_ctas_per_sm = 33, expected 0 to 32"), std::string::npos);
-  EXPECT_NE(problem({.max_registers = 256}).find("max_registers = 256, expected 0 to 255"), std::string::npos);
+  EXPECT_NE(problem({.max_registers = 256}).find("max_registers = 256, expected 24 to 255, or 0"), std::string::npos);
+  EXPECT_NE(problem({.max_registers = 23}).find("max_registers = 23, expected 24 to 255, or 0"), std::string::npos);
   EXPECT_NE(problem({.grid = {1, -1}}).find("a grid with programs = -1"), std::string::npos);
   EXPECT_NE(problem({.grid = {int64_t{1} << 31}}).find("2147483648"), std::string::npos);
   EXPECT_NE(problem({.grid = {}}).find("a grid of 0 axes"), std::string::npos);

@@ -57,6 +57,15 @@ TEST(Library, SumsOfProducts) {
 // 4096 ones in bf16 would stay at 256, and 2048 times 64 in f16 overflows on the way to a mean that does not.
 TEST(Library, SumsOfSixteenBitsAreMadeInF32) {
   const Floats ones(4096, 1.0f), large(2048, 64.0f);
+  const interpreter::Options as_a_device{.round_every_op = true};  // in double none of this could go wrong
+  const auto evaluate = [&](const Floats& in, auto body) { return test::evaluate(in, body, as_a_device); };
+  EXPECT_LT(evaluate(ones,
+                     [](KernelBuilder&, Tile x) {
+                       auto [total] = reduce({x.to(bf16)}, [](Scalar a, Scalar b) { return a + b; });
+                       return total;
+                     })[0],
+            4096)
+      << "a sum in bf16 is seen to be one";
   EXPECT_EQ(evaluate(ones, [](KernelBuilder&, Tile x) { return sum(x.to(bf16)); }), Floats{4096});
   EXPECT_EQ(evaluate(ones, [](KernelBuilder&, Tile x) { return sum(x.to(bf16).reshape({1, 4096}), 1); }), Floats{4096});
   EXPECT_EQ(evaluate(ones, [](KernelBuilder&, Tile x) { return cumsum(x.to(bf16)); }).back(), 4096);

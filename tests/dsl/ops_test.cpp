@@ -74,6 +74,23 @@ TEST(Ops, DimensionsOfOneBroadcast) {
             "  %2 = broadcast %0 : f32[8, 16]\n  %3 = broadcast %1 : f32[8, 16]\n  %4 = add %2, %3 : f32[8, 16]\n}\n");
 }
 
+TEST(Ops, AssignmentKeepsTheTypeAndOtherHandles) {
+  EXPECT_EQ(recorded([](KernelBuilder& k) {
+              Tile x = k.zeros({8}, bf16), before = x;
+              x += 1;
+              x -= before;
+            }),
+            "  %0 = constant value=0 : bf16[8]\n  %1 = constant value=1 : bf16[8]\n  %2 = add %0, %1 : bf16[8]\n"
+            "  %3 = sub %2, %0 : bf16[8]\n}\n");
+  EXPECT_EQ(
+      recorded([](KernelBuilder& k) {
+        Scalar n = k.scalar("n", i64);
+        n <<= 2;
+        n %= k.scalar("m", i32);
+      }),
+      "  %1 = constant value=2 : i64\n  %2 = shl %0, %1 : i64\n  %4 = cast %3 : i64\n  %5 = rem %2, %4 : i64\n}\n");
+}
+
 TEST(Ops, CastToTheSameTypeRecordsNothing) {
   EXPECT_EQ(recorded([](KernelBuilder& k) { k.scalar("a", f32).to(f32); }), "}\n");
 }

@@ -26,8 +26,9 @@ inline program::Program every_op() {
   Tile lt = bits < i % 5 / 2;
   Tile m = where(lt && !(i == 3), t, -t);
   m = fma(m, t, 1.0f) + min(max(t, 0.0f), m) - clamp(m, -1, 1) * abs(floor(ceil(t)));
-  m = exp(m) + exp2(m) + log(m) + log2(m) + sqrt(m) + rsqrt(m) + tanh(m) + erf(m) + sigmoid(m) + sin(m) +
-      fast_div(m, t) / 2;
+  m = exp(m) + exp2(m) + log(m) + log2(m) + sqrt(m) + rsqrt(m) + tanh(m) + erf(m) + sigmoid(m) + sin(m) + cos(m) +
+      log1p(m) + expm1(m) + round(m) + fast_div(m, t) / 2;
+  bits += lshr(udiv(bitcast(t, i32), 7) + urem(bits, 5), 1);
   Tile r = m.reshape({64, 8}).permute({1, 0});
   r = cumsum(r, 1);
   auto [prefix] = scan(
@@ -46,6 +47,8 @@ inline program::Program every_op() {
   store(p, old, at > 1);
   atomic_add(p, 1);
   atomic_max(table + 5, load(table), flag);
+  atomic_min(p, 0, old > 2);
+  atomic_xchg(p, old);
   atomic_cas(p, old, 2);
   Ptr base = v.ptr();
   device_print("total ", {total, at});

@@ -92,6 +92,7 @@ const Defect kDefects[] = {
     {"no such atomic", [](Program& p) { p = atomic_on(DType::i8, add); }},
     {"no such atomic", [](Program& p) { p = atomic_on(DType::bf16, add); set(*find(p.body, OpCode::atomic_rmw), AttrKey::atomic, static_cast<int64_t>(AtomicKind::max)); }},
     {"no such atomic", [](Program& p) { p = atomic_on(DType::f32, swap); }},
+    {"to one of the same width", on(OpCode::bitcast, [](Op& op, Program& p) { op.operands[0] = find(p.body, OpCode::load_tile)->results[0]; })},
     {"takes 3 operands", on(OpCode::atomic_cas, [](Op& op, Program&) { op.operands.pop_back(); })},
     {"takes 2 operands", on(OpCode::add, [](Op& op, Program&) { op.operands.pop_back(); })},
     {"has 1 results", on(OpCode::add, [](Op& op, Program&) { op.results.clear(); })},
@@ -117,7 +118,7 @@ const Defect kDefects[] = {
     {"has two regions", on(OpCode::while_loop, [](Op& op, Program&) { op.regions.pop_back(); })},
     {"the first argument is no ticket", on(OpCode::while_loop, [](Op& op, Program&) { set(op, AttrKey::independent, int64_t{1}); })},
     {"other needs a mask", on(OpCode::load, [](Op& op, Program&) { set(op, AttrKey::has_other, int64_t{1}); })},
-    {"out of range", on(OpCode::atomic_rmw, [](Op& op, Program&) { set(op, AttrKey::atomic, int64_t{2}); })},
+    {"out of range", on(OpCode::atomic_rmw, [](Op& op, Program&) { set(op, AttrKey::atomic, int64_t{4}); })},
 };
 
 TEST(Verify, EachDefectIsNamed) {

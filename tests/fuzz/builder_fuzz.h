@@ -208,7 +208,7 @@ class BuilderFuzz {
   void unary() {
     const Tile x = tile();
     const Scalar s = scalar();
-    switch (pick(23)) {
+    switch (pick(26)) {
       case 0: return keep(abs(x));
       case 1: return keep(floor(x));
       case 2: return keep(exp(x));
@@ -230,6 +230,9 @@ class BuilderFuzz {
       case 18: return keep(silu(x));
       case 19: return keep(s.to(dtype()));
       case 20: return keep(sin(x));
+      case 21: return keep(bitcast(x, dtype()));
+      case 22: return keep(expm1(log1p(cos(round(x)))));
+      case 23: return keep(ligerdsl::any(x, pick(4) - 1));
       default: return keep(x.to(dtype()));
     }
   }

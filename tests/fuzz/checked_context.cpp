@@ -3,6 +3,7 @@
 #include <set>
 
 #include "kernels/launch.h"
+#include "program/aliasing.h"
 #include "program/serialize.h"
 
 namespace ligerdsl::test {
@@ -50,7 +51,7 @@ struct Argument {
 class CheckedKernel final : public runtime::LoadedKernel {
  public:
   CheckedKernel(const program::Program& program, const program::CompileOptions& options) : name_(program.name) {
-    const std::vector<bool> written = kernels::written_arguments(program);
+    const std::vector<bool> written = program::written_arguments(program);
     for (size_t i = 0; i < program.arguments.size(); ++i)
       arguments_.push_back(
           {program.values[program.arguments[i].value], options.facts.at(i), program.arguments[i].name, written[i]});

@@ -87,6 +87,43 @@ TEST(Atomics, ALoopOfSwapsIsAMaximum) {
   EXPECT_EQ(most.get(0), 4.0 * 1000000007);
 }
 
+// Each program leaves its numbers where they are the least, and puts its own number in a place that it reads back.
+void lower_and_exchange(KernelBuilder& k, const Meta& m, DType type) {
+  View least = k.view("least", type, {m.width}), place = k.view("place", type, {m.width});
+  View got = k.view("got", type, {dyn, m.width});
+  Scalar number = k.program_id(0);
+  Tile at = k.arange(m.width);
+  atomic_min(least.ptr() + at, ((at + number) * 7 % 11 - 5).to(type), at % 5 != number % 5);
+  Tile before = atomic_xchg(place.ptr() + at, number.to(type));
+  got.partition({squeeze, m.width}).store({number, 0}, before);
+}
+
+TEST(Atomics, LeastNumbersStayAndExchangedOnesMoveOn) {
+  for (const DType type : {i32, i64, f32}) {
+    for (int64_t width : {1, 8, 96, 2048}) {
+      KernelBuilder k("atomic");
+      lower_and_exchange(k, {width}, type);
+      Launch launch{.program = k.finish(), .num_warps = 4};
+      launch.grid = [](kernels::Count programs) { return kernels::grid_of(programs); };
+      Tensor least(type, {width}), place(type, {width}), got(type, {kPrograms, width});
+      least.fill(Values(width, 3));
+      place.fill(Values(width, -1));
+      backend().run({.launches = {launch}}, kPrograms,
+                    Arguments().tensor("least", least).tensor("place", place).tensor("got", got));
+      for (int64_t i = 0; i < width; ++i) {
+        int64_t expected = 3;
+        std::set<double> chain = {place.get(i)};
+        for (int64_t p = 0; p < kPrograms; ++p) {
+          if (i % 5 != p % 5) expected = std::min(expected, (i + p) * 7 % 11 - 5);
+          chain.insert(got.get(p * width + i));
+        }
+        ASSERT_EQ(least.get(i), static_cast<double>(expected)) << name(type) << " " << width << ": " << i;
+        ASSERT_EQ(chain.size(), size_t{kPrograms} + 1) << "each number was put once and taken or left once";
+      }
+    }
+  }
+}
+
 // Counts how often each of 16 numbers occurs; the old values are those of some order.
 void count(KernelBuilder& k, const Meta& m) {
   View numbers = k.view("numbers", i32, {dyn, m.width}), counts = k.view("counts", i32, {16});

@@ -29,9 +29,12 @@ int32_t dtype_code(DType type) {
       return LIGERDSL_I32;
     case DType::i64:
       return LIGERDSL_I64;
-    default:
-      throw std::logic_error("the C ABI has no such dtype");
+    case DType::i8:
+      return LIGERDSL_I8;
+    case DType::i1:
+      return LIGERDSL_BOOL;
   }
+  throw std::logic_error("a dtype without a row here");
 }
 
 // Whether the device compiles and loads a kernel of clusters; says why not.

@@ -12,6 +12,7 @@
 
 #include "compiler/compiler_api.h"
 #include "kernels/argument_facts.h"
+#include "program/aliasing.h"
 #include "program/serialize.h"
 #include "tests/support/backend.h"
 #include "tests/support/ptx/machine.h"
@@ -115,7 +116,7 @@ class PtxBackend : public Backend {
     options.num_ctas = launch.num_ctas > 1 ? launch.num_ctas : cluster_;
     options.num_stages = launch.num_stages;
     options.min_ctas_per_sm = launch.min_ctas_per_sm;
-    const std::vector<bool> written = kernels::written_arguments(launch.program);
+    const std::vector<bool> written = program::written_arguments(launch.program);
     options.facts = kernels::argument_facts(launch.program, variant);
     for (size_t i = 0; i < written.size(); ++i) {
       if (apart) options.facts[i].alias_class = static_cast<uint32_t>(i + 1);

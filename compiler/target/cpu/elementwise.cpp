@@ -160,6 +160,7 @@ Value Registers::divideIntegers(Operation* op, Value a, Value divisor) {
                                            integer(loc, type, APInt::getSignedMinValue(bits).getSExtValue()));
     Value isMinusOne = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, divisor, integer(loc, type, -1));
     Value bad = arith::OrIOp::create(b, loc, isZero, arith::AndIOp::create(b, loc, isLowest, isMinusOne));
+    if (isa<arith::DivUIOp, arith::RemUIOp>(op)) bad = isZero;
     divisor = arith::SelectOp::create(b, loc, bad, one, divisor);
   }
   return clone(op, {a, divisor}, type);
@@ -194,7 +195,10 @@ Value Registers::emit(Operation* op, ArrayRef<Value> given, int64_t lanes) {
   if (isa<arith::SelectOp>(op)) return arith::SelectOp::create(b, loc, operands[0], operands[1], operands[2]);
   if (isa<arith::ExtFOp>(op)) return toF32(loc, operands[0], source);
   if (isa<arith::TruncFOp>(op)) return fromF32(loc, operands[0], resultElement);
-  if (isa<arith::DivSIOp, arith::RemSIOp>(op)) return divideIntegers(op, operands[0], operands[1]);
+  if (isa<arith::BitcastOp>(op))  // 16-bit floats are integers in registers
+    return operands[0].getType() == result ? operands[0] : arith::BitcastOp::create(b, loc, result, operands[0]);
+  if (isa<arith::DivSIOp, arith::RemSIOp, arith::DivUIOp, arith::RemUIOp>(op))
+    return divideIntegers(op, operands[0], operands[1]);
   if (!isa<arith::ArithDialect, math::MathDialect>(op->getDialect())) {
     op->emitOpError("has no lowering for the CPU");
     return {};

@@ -41,8 +41,8 @@ int64_t storageBytes(Type element) {
 // Worth keeping instead of computing again in another loop.
 static bool isExpensive(Operation* op) {
   if (isa<math::MathDialect>(op->getDialect()))
-    return !isa<math::AbsFOp, math::AbsIOp, math::FloorOp, math::CeilOp, math::FmaOp>(op);
-  return isa<tile::LoadOp, arith::RemFOp, arith::RemSIOp, arith::DivSIOp>(op);
+    return !isa<math::AbsFOp, math::AbsIOp, math::FloorOp, math::CeilOp, math::RoundEvenOp, math::FmaOp>(op);
+  return isa<tile::LoadOp, arith::RemFOp, arith::RemSIOp, arith::DivSIOp, arith::RemUIOp, arith::DivUIOp>(op);
 }
 
 bool isLoop(Operation* op) {

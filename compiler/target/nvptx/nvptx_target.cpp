@@ -196,6 +196,20 @@ void remarkOccupancy(func::FuncOp kernel, const GpuArch& arch, const program::Co
         << " bytes of shared memory, and " << budget << " would leave room for as many; use smaller tiles";
 }
 
+// The author's line is the one that takes most.
+LogicalResult refuseSharedBytes(func::FuncOp kernel, const GpuArch& arch) {
+  markRefused(kernel);
+  Location at = kernel.getLoc();
+  int64_t most = 0;
+  kernel.walk([&](tgpu::LocalAllocOp alloc) {
+    const int64_t bytes = bufferBytes(alloc.getType());
+    if (bytes > most) at = alloc->getLoc(), most = bytes;
+  });
+  return emitError(at) << "kernel " << kernel.getName() << " needs " << sharedBytesOf(kernel)
+                       << " bytes of shared memory per CTA, " << most << " of them here; " << arch.name << " has "
+                       << arch.shared_per_cta << "; use smaller tiles";
+}
+
 // Line numbers point at the author's DSL: the function gets a debug scope of the file of its first op, ops of other
 // files (a helper in a header) a block of theirs. Only .loc lines come out, no debug sections: ".target debug" would
 // cost optimisation.
@@ -238,7 +252,7 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& as
   func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
   if (const std::string reason = program::refused(asked); !reason.empty()) {
     markRefused(kernel);
-    return kernel.emitError(reason);
+    return emitError(kernel.getLoc(), reason);
   }
   if (failed(verifyEffects(kernel))) return failure();
   const GpuArch& arch = *program::find_gpu_arch(asked.arch);
@@ -268,11 +282,7 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& as
   if (trace.emits("tgpu")) return trace.keep(printModule(module)), success();
   kernel = *module.getOps<func::FuncOp>().begin();
   artifact.shared_bytes = sharedBytesOf(kernel);
-  if (artifact.shared_bytes > arch.shared_per_cta) {
-    markRefused(kernel);
-    return kernel.emitError("needs ") << artifact.shared_bytes << " bytes of shared memory per CTA; " << arch.name
-                                      << " has " << arch.shared_per_cta << "; use smaller tiles";
-  }
+  if (artifact.shared_bytes > arch.shared_per_cta) return refuseSharedBytes(kernel, arch);
   remarkOccupancy(kernel, arch, options);
 
   if (failed(ThreadLowering(kernel, options).run())) return failure();

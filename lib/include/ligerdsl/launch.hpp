@@ -189,8 +189,10 @@ void interpret(const Kernel<Meta>& kernel, const Meta& meta, const std::vector<N
   const std::vector<ligerdsl_kernel_arg_t> args = detail::in_order(kernel.name, declared, named);
   const Launch launch = kernel.launch(meta, detail::launch_arguments(declared, args));
   const std::vector<int32_t> grid = detail::launch_grid(kernel.name, launch);
+  interpreter::Options as_launched = options;
+  as_launched.no_alias = options.no_alias || launch.no_alias;
   interpreter::run(program, detail::host_arguments(kernel.name, declared, args, grid[0]), {grid[0], grid[1], grid[2]},
-                   options);
+                   as_launched);
 }
 
 namespace detail {

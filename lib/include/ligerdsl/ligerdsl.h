@@ -249,7 +249,7 @@ typedef struct ligerdsl_kernel_options {
   int32_t num_warps;     /* GPU: warps of 32 threads per program */
   int32_t num_ctas;      /* GPU: CTAs of a cluster per program */
   int32_t num_stages;    /* depth of software pipelines */
-  int32_t max_registers; /* GPU: per thread; 0 = no cap */
+  int32_t max_registers; /* GPU: per thread, 24 to 255; 0 = no cap */
   int32_t no_alias;      /* 1: an argument the kernel writes never overlaps another one; launches check views, pointers
                             are your promise */
   int32_t forbid_contract; /* 1: a * b + c is never one fma */

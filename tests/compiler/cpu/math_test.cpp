@@ -96,22 +96,64 @@ TEST(CpuMath, Exponentials) {
 }
 
 // Angles of any size: the whole range is of multiples of pi/2, of which the last bits count.
-TEST(CpuMath, Sine) {
+TEST(CpuMath, SineAndCosine) {
   checkUlps(
       "sin", [](Tile x) { return sin(x); }, [](double x) { return std::sin(x); }, 2);
+  checkUlps(
+      "cos", [](Tile x) { return cos(x); }, [](double x) { return std::cos(x); }, 2);
+}
+
+// Also where the sum or the difference with 1 loses most of the argument.
+TEST(CpuMath, BesideOne) {
+  checkUlps(
+      "log1p", [](Tile x) { return log1p(x); }, [](double x) { return std::log1p(x); }, 2);
+  checkUlps(
+      "expm1", [](Tile x) { return expm1(x); }, [](double x) { return std::expm1(x); }, 2);
+  std::vector<float> x;
+  for (float edge : {-1.0f,
+                     -0.99999994f,
+                     -0.5f,
+                     -0.34657359f,
+                     -0.29289323f,
+                     0.34657359f,
+                     0.41421357f,
+                     0.69314718f,
+                     1.0f,
+                     -17.328680f,
+                     -17.5f,
+                     -18.0f,
+                     88.722839f,
+                     88.029693f,
+                     1.1920929e-07f,
+                     -5.9604645e-08f,
+                     1e-45f,
+                     16777216.0f,
+                     std::numeric_limits<float>::max(),
+                     INFINITY,
+                     -INFINITY,
+                     NAN})
+    for (float near : {std::nextafter(edge, -10.0f), edge, std::nextafter(edge, 10.0f)}) x.push_back(near);
+  std::vector<float> logs = evaluate([](Tile t) { return log1p(t); }, x, ""),
+                     powers = evaluate([](Tile t) { return expm1(t); }, x, "");
+  for (size_t i = 0; i < x.size(); ++i) {
+    EXPECT_LE(ulps(logs[i], std::log1p(double{x[i]})), 2) << "log1p of " << x[i];
+    EXPECT_LE(ulps(powers[i], std::expm1(double{x[i]})), 2) << "expm1 of " << x[i];
+  }
 }
 
 // Where both reductions of the angle meet, and at the floats that are nearest to multiples of pi/2.
-TEST(CpuMath, SineOfAwkwardAngles) {
+TEST(CpuMath, AwkwardAngles) {
   std::vector<float> x;
   for (float angle : {32768.0f, 0.785398163f, 1.57079637f, 3.14159274f, 6.28318548f, 1e-30f, 1e-45f, 71476.0625f,
                       16367173.0f, 0x1.9c2a98p+124f, 0x1.fffffep+127f, 4.71238899f, 25735.9277f})
     for (float near : {std::nextafter(angle, 0.0f), angle, std::nextafter(angle, 1e30f)})
       for (float sign : {1.0f, -1.0f}) x.push_back(sign * near);
   for (float special : {0.0f, -0.0f, INFINITY, -INFINITY, NAN}) x.push_back(special);
-  std::vector<float> y = evaluate([](Tile t) { return sin(t); }, x, "");
+  std::vector<float> y = evaluate([](Tile t) { return sin(t); }, x, ""),
+                     c = evaluate([](Tile t) { return cos(t); }, x, "");
   for (size_t i = 0; i < x.size(); ++i) {
     EXPECT_LE(ulps(y[i], std::sin(double{x[i]})), 2) << x[i];
+    EXPECT_LE(ulps(c[i], std::cos(double{x[i]})), 2) << x[i];
     if (x[i] == 0) EXPECT_EQ(std::signbit(y[i]), std::signbit(x[i]));
   }
 }

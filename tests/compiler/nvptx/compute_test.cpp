@@ -74,12 +74,41 @@ TEST(NvptxCompute, EveryElementaryFunctionAssembles) {
                         +[](const Tile& x) { return sqrt(x); }, +[](const Tile& x) { return rsqrt(x); },
                         +[](const Tile& x) { return tanh(x); }, +[](const Tile& x) { return erf(x); },
                         +[](const Tile& x) { return sigmoid(x); }, +[](const Tile& x) { return abs(x); },
-                        +[](const Tile& x) { return floor(x); }, +[](const Tile& x) { return ceil(x); }})
+                        +[](const Tile& x) { return floor(x); }, +[](const Tile& x) { return ceil(x); },
+                        +[](const Tile& x) { return round(x); }, +[](const Tile& x) { return sin(x); },
+                        +[](const Tile& x) { return cos(x); }, +[](const Tile& x) { return log1p(x); },
+                        +[](const Tile& x) { return expm1(x); }})
     expectAssemblesEverywhere([&](KernelBuilder& k) {
       View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
       Scalar i = k.program_id(0);
       y.partition({512}).store({i}, function(x.partition({512}).load({i})));
     });
+}
+
+// Of the bits of integers, rounding of floats of every type, and atomics of both widths.
+TEST(NvptxCompute, UnsignedOpsAndAtomicsAssemble) {
+  const auto integers = [](DType type) {
+    return [=](KernelBuilder& k) {
+      View y = k.view("y", type, {dyn}), x = k.view("x", type, {dyn});
+      Tile a = x.partition({512}).load({0}), b = x.partition({512}).load({1}, {.pad = 1});
+      Tile c = where(ult(a, b) || uge(a, 7), udiv(a, b), urem(a, 10)) + umulhi(a, b) + lshr(a, 3);
+      if (type == i32) c += bitcast(bitcast(c, f32) * 2.0f, i32);
+      atomic_min(y.ptr() + k.arange(512), c, a == b && (k.zeros({512}, i32) == any(a == 0).to(i32)));
+      y.partition({512}).store({1}, atomic_xchg(y.ptr() + k.arange(512), c) + a.to(bf16).to(f32).to(type));
+    };
+  };
+  const auto rounding = [](DType type) {
+    return [=](KernelBuilder& k) {
+      View y = k.view("y", type, {dyn}), x = k.view("x", type, {dyn});
+      Partition tiles = x.partition({512});
+      y.partition({512}).store({0}, where(tiles.inside({1}), round(tiles.load({1})), 2.0f));
+      if (type == f32) atomic_min(y.ptr(), 1.0f);
+    };
+  };
+  for (const char* arch : {"sm_80", "sm_90a", "sm_120a"}) {
+    for (DType type : {i32, i64}) expectAssembles(integers(type), arch);
+    for (DType type : {f16, bf16, f32}) expectAssembles(rounding(type), arch);
+  }
 }
 
 TEST(NvptxCompute, FastFunctionsAreInstructions) {

@@ -2,6 +2,7 @@
 // architecture lacks, whatever the width, and what has least of everything compiles it.
 #include "kernels/argument_facts.h"
 #include "kernels/catalog.h"
+#include "program/aliasing.h"
 #include "program/gpu_arch.h"
 #include "ptx_kernel.h"
 
@@ -35,7 +36,7 @@ program::CompileOptions optionsOf(const kernels::Launch& launch, std::string_vie
   options.num_ctas = launch.num_ctas;
   options.num_stages = launch.num_stages;
   options.min_ctas_per_sm = launch.min_ctas_per_sm;
-  const std::vector<bool> written = kernels::written_arguments(launch.program);
+  const std::vector<bool> written = program::written_arguments(launch.program);
   options.facts = kernels::argument_facts(launch.program, kernels::Variant::aligned);
   for (size_t i = 0; i < written.size(); ++i) {
     options.facts[i].alias_class = static_cast<uint32_t>(i + 1);

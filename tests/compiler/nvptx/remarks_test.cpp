@@ -59,6 +59,7 @@ TEST(Remarks, EachTextOnce) {
 
 // Writes z transposed: each thread holds columns after it held rows, so the whole tile of `rows` x 512 bytes passes
 // through shared memory.
+constexpr int kTransposeLine = __LINE__ + 4;
 void transpose(KernelBuilder& k, int64_t rows) {
   View z = k.view("z", f32, {dyn, 128}), w = k.view("w", f32, {128, dyn});
   Scalar program = k.program_id(0);
@@ -111,6 +112,30 @@ TEST(Remarks, JoinNoError) {
     EXPECT_NE(std::string(error.what()).find("bytes of shared memory"), std::string::npos) << error.what();
     EXPECT_EQ(std::string(error.what()).find("less room"), std::string::npos) << error.what();
   }
+}
+
+TEST(Refusal, TooMuchSharedMemoryIsOneLineWithTheAuthorsPlace) {
+  try {
+    const PtxKernel kernel([](KernelBuilder& k) { transpose(k, 512); });
+    FAIL() << "compiled, with " << kernel.artifact.shared_bytes << " bytes of shared memory";
+  } catch (const std::runtime_error& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("remarks_test.cpp:" + std::to_string(kTransposeLine) + ":"), std::string::npos) << text;
+    EXPECT_NE(text.find(" bytes of shared memory per CTA, "), std::string::npos) << text;
+    EXPECT_NE(text.find("; sm_90a has 232448; use smaller tiles"), std::string::npos) << text;
+    EXPECT_EQ(text.find('\n'), std::string::npos) << "no IR: " << text;
+  }
+}
+
+TEST(Remarks, BarriersBetweenArgumentsThatMayShareMemory) {
+  const auto twice = [](KernelBuilder& k) {
+    View y = k.view("y", f32, {256}), x = k.view("x", f32, {256});
+    y.partition({256}).store({0}, x.partition({256}).load({0}));
+    store(y.ptr() + k.arange(256), load(x.ptr() + (255 - k.arange(256))));
+  };
+  const char* const wait = "the threads of a CTA wait for each other in front of this";
+  EXPECT_FALSE(found(PtxKernel(twice, Known::aligned, withoutFacts(2)).artifact, "tgpu-insert-barriers", wait).empty());
+  EXPECT_TRUE(found(PtxKernel(twice).artifact, "tgpu-insert-barriers", "").empty()) << "what was promised";
 }
 
 TEST(Remarks, GpusWithoutBulkCopiesKeepNoRows) {

@@ -12,6 +12,7 @@
 #include "kernels/argument_facts.h"
 #include "kernels/catalog.h"
 #include "kernels/launch.h"
+#include "program/aliasing.h"
 #include "ptx_kernel.h"
 
 namespace ligerdsl::testing {
@@ -62,7 +63,7 @@ Line lineOf(const std::string& name, const kernels::Launch& launch) {
   options.num_ctas = launch.num_ctas;
   options.num_stages = launch.num_stages;
   options.min_ctas_per_sm = launch.min_ctas_per_sm;
-  const std::vector<bool> written = kernels::written_arguments(launch.program);
+  const std::vector<bool> written = program::written_arguments(launch.program);
   options.facts = kernels::argument_facts(launch.program, kernels::Variant::aligned);
   for (size_t i = 0; i < written.size(); ++i) {
     options.facts[i].alias_class = static_cast<uint32_t>(i + 1);

@@ -324,6 +324,8 @@ void add_half(Table& t, const std::string& type) {
       [](uint64_t a, uint64_t, uint64_t) -> uint64_t { return kBits(bits(std::floor(kValue(a)))); }, 1};
   t["cvt.rpi." + type + "." + type] = {
       [](uint64_t a, uint64_t, uint64_t) -> uint64_t { return kBits(bits(std::ceil(kValue(a)))); }, 1};
+  t["cvt.rni." + type + "." + type] = {
+      [](uint64_t a, uint64_t, uint64_t) -> uint64_t { return kBits(bits(std::nearbyint(kValue(a)))); }, 1};
   t["neg." + type] = {[](uint64_t a, uint64_t, uint64_t) -> uint64_t { return a ^ 0x8000; }, 1};
   t["abs." + type] = {[](uint64_t a, uint64_t, uint64_t) -> uint64_t { return a & 0x7fff; }, 1};
 }

@@ -58,12 +58,17 @@ struct Options {
   bool round_casts = true;
   // Receives the lines of device_print; null = standard output.
   std::function<void(const std::string&)> print;
+  // Refuses a launch whose result depends on the order of its programs: one writes what another reads, updates, or
+  // writes with another value.
+  bool find_races = false;
+  // The launch promises that no argument that is written shares memory with another (Launch::no_alias).
+  bool no_alias = false;
 };
 
 // Runs every program of the grid, x fastest. `program`: what KernelBuilder::finish_bytes() gives. Throws
 // ligerdsl::Error with the author's location on undefined behaviour (an access outside the arguments' memory, a broken
 // assume, an integer divided by zero, a resident row that changes between its loads), and on arguments that do not match
-// the program.
+// the program or share memory where a launch would refuse it.
 void run(const std::string& program, const Arguments& arguments, Grid grid, const Options& options = {});
 
 }  // namespace ligerdsl::interpreter

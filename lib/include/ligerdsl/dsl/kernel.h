@@ -36,7 +36,7 @@ struct Launch {
   int num_stages = 2;               // nvptx: depth of software pipelines
   // nvptx: registers and resident rows leave room for as many CTAs, or for as many as an SM can hold; 0 = no floor.
   int min_ctas_per_sm = 0;
-  int max_registers = 0;  // nvptx: of a thread; 0 = no cap
+  int max_registers = 0;  // nvptx: of a thread, 24 to 255; 0 = no cap
   // No two arguments share memory that the kernel writes, at any launch: nothing waits for stores that could be seen
   // through another argument. Views of shared memory are refused at the launch; of pointers it is the caller's promise.
   bool no_alias = false;

@@ -12,6 +12,26 @@ namespace ligerdsl {
 // ceil(a / b) for non-negative integers.
 Scalar cdiv(const Scalar& a, ScalarArg b, Loc loc = Here::current());
 
+// Whether the bits of a are less than (at most, ...) those of b as unsigned numbers; i8, i32, i64.
+Tile ult(const Tile& a, TileArg b, Loc loc = Here::current());
+Tile ule(const Tile& a, TileArg b, Loc loc = Here::current());
+Tile ugt(const Tile& a, TileArg b, Loc loc = Here::current());
+Tile uge(const Tile& a, TileArg b, Loc loc = Here::current());
+Scalar ult(const Scalar& a, ScalarArg b, Loc loc = Here::current());
+Scalar ule(const Scalar& a, ScalarArg b, Loc loc = Here::current());
+Scalar ugt(const Scalar& a, ScalarArg b, Loc loc = Here::current());
+Scalar uge(const Scalar& a, ScalarArg b, Loc loc = Here::current());
+
+// The upper half of the product of unsigned numbers: one multiplication of i32, four of i64.
+Tile umulhi(const Tile& a, TileArg b, Loc loc = Here::current());
+Scalar umulhi(const Scalar& a, ScalarArg b, Loc loc = Here::current());
+
+// Whether any (all) elements of an i1 tile are true.
+Scalar any(const Tile& x, Loc loc = Here::current());
+Tile any(const Tile& x, int axis, Loc loc = Here::current());
+Scalar all(const Tile& x, Loc loc = Here::current());
+Tile all(const Tile& x, int axis, Loc loc = Here::current());
+
 // Sum divided by the number of elements of the tile (padding included), rounded once.
 Scalar mean(const Tile& x, Loc loc = Here::current());
 Tile mean(const Tile& x, int axis, Loc loc = Here::current());

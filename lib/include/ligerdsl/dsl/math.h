@@ -1,6 +1,6 @@
-// Elementwise functions. exp ... sigmoid compute in f32 only: convert with .to(f32) first. Each is within 2 to 2.5 ulp
-// (exp, exp2, log, log2, sqrt, rsqrt, sin) or 1e-6 absolute and 1e-5 relative (tanh, erf, sigmoid) over the whole range; the
-// fast_ variants may be the approximate instructions of the target. docs/dsl.md has the bound of each function.
+// Elementwise functions. Those of the table that take f32 only need a .to(f32) first. Each is within 2.5 ulp (tanh, erf,
+// sigmoid: 1e-6 absolute and 1e-5 relative) over the whole range; the fast_ variants may be the approximate instructions
+// of the target. docs/dsl.md has the bound of each function.
 #ifndef LIGERDSL_DSL_MATH_H_
 #define LIGERDSL_DSL_MATH_H_
 
@@ -13,7 +13,7 @@ namespace ligerdsl {
   Scalar fn(const Scalar& x, Loc loc = Here::current());
 
 LIGERDSL_DECLARE_UNARY(abs)
-// floor, ceil (any float), exp, fast_exp ...: the rows of the table.
+// floor, ceil, round (any float; round: ties to even), exp, fast_exp ...: the rows of the table.
 #define LIGERDSL_MATH(name, ...) LIGERDSL_DECLARE_UNARY(name)
 #define LIGERDSL_FAST_MATH(name, ...) LIGERDSL_DECLARE_UNARY(name) LIGERDSL_DECLARE_UNARY(fast_##name)
 #include "ligerdsl/dsl/ops.def"
@@ -30,11 +30,18 @@ LIGERDSL_DECLARE_UNARY(abs)
 LIGERDSL_DECLARE_BINARY(min)       // elementwise; NaN if either is NaN. Over an axis: reduce_min
 LIGERDSL_DECLARE_BINARY(max)       // elementwise; NaN if either is NaN. Over an axis: reduce_max
 LIGERDSL_DECLARE_BINARY(fast_div)  // f32, approximate
+LIGERDSL_DECLARE_BINARY(lshr)      // logical shift right: fills with zeros (>> keeps the sign)
+LIGERDSL_DECLARE_BINARY(udiv)      // i32 and i64, whose bits are read as unsigned numbers
+LIGERDSL_DECLARE_BINARY(urem)
 #undef LIGERDSL_DECLARE_BINARY
 
 // min(max(x, lo), hi)
 Tile clamp(const Tile& x, TileArg lo, TileArg hi, Loc loc = Here::current());
 Scalar clamp(const Scalar& x, ScalarArg lo, ScalarArg hi, Loc loc = Here::current());
+
+// The same bits as another type of the same width: f32 and i32, f16 and bf16. Of a NaN some NaN's.
+Tile bitcast(const Tile& x, DType dtype, Loc loc = Here::current());
+Scalar bitcast(const Scalar& x, DType dtype, Loc loc = Here::current());
 
 // a * b + c with one rounding; floats.
 Tile fma(const Tile& a, TileArg b, TileArg c, Loc loc = Here::current());

@@ -26,15 +26,19 @@ void store(const Ptr& p, ScalarArg value, Loc loc = Here::current());
 void store(const Ptr& p, ScalarArg value, ScalarArg mask, Loc loc = Here::current());
 
 // Atomic updates, relaxed, visible to the whole device; they return the old values. add: i32, i64, f16, bf16, f32;
-// max: i32, i64, f32. The order of float additions, and so the last bits of the sum, differs between runs.
-Tile atomic_add(const PtrTile& p, TileArg value, Loc loc = Here::current());
-Tile atomic_add(const PtrTile& p, TileArg value, TileArg mask, Loc loc = Here::current());
-Scalar atomic_add(const Ptr& p, ScalarArg value, Loc loc = Here::current());
-Scalar atomic_add(const Ptr& p, ScalarArg value, ScalarArg mask, Loc loc = Here::current());
-Tile atomic_max(const PtrTile& p, TileArg value, Loc loc = Here::current());
-Tile atomic_max(const PtrTile& p, TileArg value, TileArg mask, Loc loc = Here::current());
-Scalar atomic_max(const Ptr& p, ScalarArg value, Loc loc = Here::current());
-Scalar atomic_max(const Ptr& p, ScalarArg value, ScalarArg mask, Loc loc = Here::current());
+// max, min (NaN if either is NaN), xchg: i32, i64, f32. The order of float additions, and so the last bits of the sum,
+// differs between runs.
+#define LIGERDSL_DECLARE_ATOMIC(fn)                                                  \
+  Tile fn(const PtrTile& p, TileArg value, Loc loc = Here::current());               \
+  Tile fn(const PtrTile& p, TileArg value, TileArg mask, Loc loc = Here::current()); \
+  Scalar fn(const Ptr& p, ScalarArg value, Loc loc = Here::current());               \
+  Scalar fn(const Ptr& p, ScalarArg value, ScalarArg mask, Loc loc = Here::current());
+
+LIGERDSL_DECLARE_ATOMIC(atomic_add)
+LIGERDSL_DECLARE_ATOMIC(atomic_max)
+LIGERDSL_DECLARE_ATOMIC(atomic_min)
+LIGERDSL_DECLARE_ATOMIC(atomic_xchg)
+#undef LIGERDSL_DECLARE_ATOMIC
 // What equals `expected` becomes `desired`; i32 and i64. The swap happened where the result equals `expected`.
 Tile atomic_cas(const PtrTile& p, TileArg expected, TileArg desired, Loc loc = Here::current());
 Tile atomic_cas(const PtrTile& p, TileArg expected, TileArg desired, TileArg mask, Loc loc = Here::current());

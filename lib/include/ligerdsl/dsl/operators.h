@@ -43,6 +43,23 @@ LIGERDSL_DECLARE_OPERATOR(&&)
 LIGERDSL_DECLARE_OPERATOR(||)
 #undef LIGERDSL_DECLARE_OPERATOR
 
+// a = a op b, where that keeps a's dtype and shape. A handle names a value: others that hold the old one keep it.
+#define LIGERDSL_DECLARE_ASSIGNMENT(op)  \
+  Tile& operator op(Tile& a, TileArg b); \
+  Scalar& operator op(Scalar& a, ScalarArg b);
+
+LIGERDSL_DECLARE_ASSIGNMENT(+=)
+LIGERDSL_DECLARE_ASSIGNMENT(-=)
+LIGERDSL_DECLARE_ASSIGNMENT(*=)
+LIGERDSL_DECLARE_ASSIGNMENT(/=)
+LIGERDSL_DECLARE_ASSIGNMENT(%=)
+LIGERDSL_DECLARE_ASSIGNMENT(&=)
+LIGERDSL_DECLARE_ASSIGNMENT(|=)
+LIGERDSL_DECLARE_ASSIGNMENT(^=)
+LIGERDSL_DECLARE_ASSIGNMENT(<<=)
+LIGERDSL_DECLARE_ASSIGNMENT(>>=)
+#undef LIGERDSL_DECLARE_ASSIGNMENT
+
 Tile operator-(At<Tile> a);
 Scalar operator-(At<Scalar> a);
 Tile operator~(At<Tile> a);

@@ -138,6 +138,8 @@ class Partition {
   // A scalar or a number fills the tile.
   void store(const Indices& index, const TileArg& value, const StoreOptions& options = {},
              Loc loc = Here::current()) const;
+  // i1: where the tile that load returns lies inside the view; `lead` as of the load.
+  Tile inside(const Indices& index, const Scalar& lead = {}, Loc loc = Here::current()) const;
   // The tiles along the last axis, to be read twice; `index` fixes the other axes.
   Resident resident(const Indices& index, const LoadOptions& options = {}, Loc loc = Here::current()) const;
 

@@ -1,10 +1,10 @@
 // Rows: a tensor whose dimensions join into [count, width] with one stride is compared modulo that stride, so that two
 // slices of one buffer (q and k of a fused projection, gate and up of a fused MLP) are seen not to overlap.
-#include "lib/src/overlap.h"
+#include "program/overlap.h"
 
 #include <algorithm>
 
-namespace ligerdsl::lib {
+namespace ligerdsl::program {
 
 namespace {
 
@@ -13,12 +13,12 @@ struct Rows {
   bool regular = true;
 };
 
-bool empty(const BoundTensor& t) {
+bool empty(const Strided& t) {
   return std::any_of(t.dims, t.dims + t.rank, [](int64_t d) { return d == 0; });
 }
 
 // Dimensions of size 1 left out, ordered by stride, largest first.
-int sorted_dims(const BoundTensor& t, int64_t (&dims)[kMaxRank], int64_t (&strides)[kMaxRank]) {
+int sorted_dims(const Strided& t, int64_t (&dims)[kMaxViewRank], int64_t (&strides)[kMaxViewRank]) {
   int n = 0;
   for (int i = 0; i < t.rank; ++i) {
     if (t.dims[i] == 1) continue;
@@ -33,8 +33,8 @@ int sorted_dims(const BoundTensor& t, int64_t (&dims)[kMaxRank], int64_t (&strid
   return n;
 }
 
-Rows rows_of(const BoundTensor& t) {
-  int64_t dims[kMaxRank], strides[kMaxRank];
+Rows rows_of(const Strided& t) {
+  int64_t dims[kMaxViewRank], strides[kMaxViewRank];
   int n = sorted_dims(t, dims, strides);
   Rows rows;
   while (n > 0 && strides[n - 1] == rows.width) rows.width *= dims[--n];  // the contiguous tail
@@ -53,7 +53,7 @@ Rows rows_of(const BoundTensor& t) {
 }
 
 // The same memory, element for element. Strides along dimensions of size 1 say nothing.
-bool same(const BoundTensor& a, const BoundTensor& b) {
+bool same(const Strided& a, const Strided& b) {
   if (a.data != b.data || a.dtype != b.dtype || a.rank != b.rank) return false;
   for (int i = 0; i < a.rank; ++i) {
     if (a.dims[i] != b.dims[i] || (a.dims[i] > 1 && a.strides[i] != b.strides[i])) return false;
@@ -63,7 +63,7 @@ bool same(const BoundTensor& a, const BoundTensor& b) {
 
 }  // namespace
 
-int64_t span_bytes(const BoundTensor& t) {
+int64_t span_bytes(const Strided& t) {
   int64_t last = 0;
   for (int i = 0; i < t.rank; ++i) {
     if (t.dims[i] == 0) return 0;
@@ -72,7 +72,7 @@ int64_t span_bytes(const BoundTensor& t) {
   return (last + 1) * size_of(t.dtype);
 }
 
-Overlap overlap(const BoundTensor& a, const BoundTensor& b) {
+Overlap overlap(const Strided& a, const Strided& b) {
   if (empty(a) || empty(b)) return Overlap::none;
   if (a.data + span_bytes(a) <= b.data || b.data + span_bytes(b) <= a.data) return Overlap::none;
   if (same(a, b)) return Overlap::exact;
@@ -88,8 +88,8 @@ Overlap overlap(const BoundTensor& a, const BoundTensor& b) {
   return apart ? Overlap::none : Overlap::other;
 }
 
-bool injective(const BoundTensor& t) {
-  int64_t dims[kMaxRank], strides[kMaxRank];
+bool injective(const Strided& t) {
+  int64_t dims[kMaxViewRank], strides[kMaxViewRank];
   const int n = sorted_dims(t, dims, strides);
   int64_t reach = 0;  // the largest offset that smaller strides reach
   for (int i = n - 1; i >= 0; --i) {
@@ -99,4 +99,4 @@ bool injective(const BoundTensor& t) {
   return true;
 }
 
-}  // namespace ligerdsl::lib
+}  // namespace ligerdsl::program

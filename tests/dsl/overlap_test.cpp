@@ -1,5 +1,5 @@
 // Overlap of tensors against brute force over their elements.
-#include "lib/src/overlap.h"
+#include "program/overlap.h"
 
 #include <gtest/gtest.h>
 
@@ -7,26 +7,24 @@
 #include <set>
 #include <vector>
 
-namespace ligerdsl::lib {
+namespace ligerdsl::program {
 namespace {
 
-BoundTensor tensor(int64_t offset, std::vector<int64_t> dims, std::vector<int64_t> strides) {
+struct Tensor {
+  std::byte* data;
+  std::vector<int64_t> dims, strides;
+  operator Strided() const { return {data, DType::f32, static_cast<int>(dims.size()), dims.data(), strides.data()}; }
+};
+
+Tensor tensor(int64_t offset, std::vector<int64_t> dims, std::vector<int64_t> strides) {
   static std::byte memory[1 << 16];
-  BoundTensor t{};
-  t.data = memory + offset * 4;
-  t.dtype = DType::f32;
-  t.rank = static_cast<int>(dims.size());
-  t.present = true;
-  for (int i = 0; i < t.rank; ++i) {
-    t.dims[i] = dims[i];
-    t.strides[i] = dims[i] == 1 ? 0 : strides[i];
-  }
-  return t;
+  for (size_t i = 0; i < dims.size(); ++i) strides[i] = dims[i] == 1 ? 0 : strides[i];
+  return {memory + offset * 4, std::move(dims), std::move(strides)};
 }
 
 // Addresses in order of the indices.
-std::vector<const std::byte*> elements(const BoundTensor& t, int dim = 0, int64_t offset = 0) {
-  if (dim == t.rank) return {t.data + offset * 4};
+std::vector<const std::byte*> elements(const Tensor& t, size_t dim = 0, int64_t offset = 0) {
+  if (dim == t.dims.size()) return {t.data + offset * 4};
   std::vector<const std::byte*> all;
   for (int64_t i = 0; i < t.dims[dim]; ++i) {
     const auto inner = elements(t, dim + 1, offset + i * t.strides[dim]);
@@ -35,7 +33,7 @@ std::vector<const std::byte*> elements(const BoundTensor& t, int dim = 0, int64_
   return all;
 }
 
-bool share(const BoundTensor& a, const BoundTensor& b) {
+bool share(const Tensor& a, const Tensor& b) {
   const auto first = elements(a), second = elements(b);
   const std::set<const std::byte*> set(first.begin(), first.end());
   for (const std::byte* address : second) {
@@ -45,14 +43,14 @@ bool share(const BoundTensor& a, const BoundTensor& b) {
 }
 
 TEST(Overlap, SlicesOfOneBufferAreApart) {
-  const BoundTensor q = tensor(0, {6, 2, 4}, {24, 4, 1}), k = tensor(8, {6, 4, 4}, {24, 4, 1});
+  const Tensor q = tensor(0, {6, 2, 4}, {24, 4, 1}), k = tensor(8, {6, 4, 4}, {24, 4, 1});
   EXPECT_EQ(overlap(q, k), Overlap::none);
   EXPECT_EQ(overlap(k, q), Overlap::none);
   EXPECT_EQ(overlap(q, tensor(7, {6, 4, 4}, {24, 4, 1})), Overlap::other);
 }
 
 TEST(Overlap, ExactNeedsTheSameIndices) {
-  const BoundTensor a = tensor(0, {4, 8}, {8, 1});
+  const Tensor a = tensor(0, {4, 8}, {8, 1});
   EXPECT_EQ(overlap(a, tensor(0, {4, 8}, {8, 1})), Overlap::exact);
   EXPECT_EQ(overlap(a, tensor(0, {4, 8}, {16, 1})), Overlap::other);
   EXPECT_EQ(overlap(a, tensor(0, {32}, {1})), Overlap::other);
@@ -73,7 +71,7 @@ TEST(Overlap, AgainstBruteForce) {
       const int64_t width = pick(1, stride), rows = pick(1, 5);
       return tensor(pick(0, 40), {rows, width}, {pick(0, 4) ? stride : pick(0, 14), 1});
     };
-    const BoundTensor a = make(), b = make();
+    const Tensor a = make(), b = make();
     const Overlap found = overlap(a, b);
     if (found == Overlap::none) {
       ++none;
@@ -92,7 +90,7 @@ TEST(Overlap, InjectiveAgainstBruteForce) {
   };
   int injectives = 0;
   for (int i = 0; i < 20000; ++i) {
-    const BoundTensor t = tensor(0, {pick(0, 3), pick(1, 4), pick(1, 4)}, {pick(0, 20), pick(0, 8), 1});
+    const Tensor t = tensor(0, {pick(0, 3), pick(1, 4), pick(1, 4)}, {pick(0, 20), pick(0, 8), 1});
     const auto all = elements(t);
     const bool distinct = std::set<const std::byte*>(all.begin(), all.end()).size() == all.size();
     if (injective(t)) {
@@ -104,4 +102,4 @@ TEST(Overlap, InjectiveAgainstBruteForce) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::lib
+}  // namespace ligerdsl::program

@@ -1,0 +1,75 @@
+#include "interpreter/access_log.h"
+
+#include <algorithm>
+
+#include "program/op_info.h"
+
+namespace ligerdsl::interpreter {
+
+AccessLog::AccessLog(const program::Program& program, const Arguments& arguments) {
+  for (const Arguments::Range& range : arguments.ranges()) memory_.push_back({range.begin, range.end, {}});
+  for (const program::Argument& argument : program.arguments) {
+    const program::Type& type = program.values[argument.value];
+    if (type.kind == program::TypeKind::scalar || arguments.memory() == Arguments::Memory::wide) continue;
+    granule_ = std::min<int64_t>(granule_, size_of(type.dtype));
+  }
+}
+
+// Ranges may overlap: an address always belongs to the first that has it.
+AccessLog::Element& AccessLog::at(uintptr_t address) {
+  const auto memory = std::find_if(memory_.begin(), memory_.end(),
+                                   [&](const Memory& one) { return address >= one.begin && address < one.end; });
+  if (memory->elements.empty()) memory->elements.resize((memory->end - memory->begin + granule_ - 1) / granule_);
+  return memory->elements[(address - memory->begin) / granule_];
+}
+
+const AccessLog::Element* AccessLog::find(uintptr_t address) const {
+  for (const Memory& memory : memory_) {
+    if (address < memory.begin || address >= memory.end) continue;
+    return memory.elements.empty() ? nullptr : &memory.elements[(address - memory.begin) / granule_];
+  }
+  return nullptr;
+}
+
+std::string AccessLog::note(const void* element, Access access, bool changes) {
+  Element& who = at(reinterpret_cast<uintptr_t>(element));
+  const auto other = [&](uint32_t program, const char* does, const char* mine) {
+    const std::string name = program == kSeveral ? "another program" : "program " + std::to_string(program - 1);
+    return name + " " + does + " this element and program " + std::to_string(current_ - 1) + " " + mine +
+           " it: the result depends on which comes first";
+  };
+  std::string conflict;
+  switch (access) {
+    case Access::read:
+      if (by_another(who.writer)) conflict = other(who.writer, "writes", "reads");
+      if (by_another(who.updater)) conflict = other(who.updater, "updates", "reads");
+      join(&who.reader);
+      break;
+    case Access::write:
+      if (changes && by_another(who.writer)) conflict = other(who.writer, "writes", "writes another value to");
+      if (changes && by_another(who.updater)) conflict = other(who.updater, "updates", "writes");
+      if (changes && by_another(who.reader)) conflict = other(who.reader, "reads", "writes");
+      join(&who.writer);
+      break;
+    case Access::update:
+      if (by_another(who.writer)) conflict = other(who.writer, "writes", "updates");
+      if (by_another(who.reader)) conflict = other(who.reader, "reads", "updates");
+      join(&who.updater);
+      break;
+  }
+  return conflict;
+}
+
+AccessLog::Extent AccessLog::unwritten(const void* data, int64_t elements, int64_t element_bytes) const {
+  Extent found;
+  const auto begin = reinterpret_cast<uintptr_t>(data);
+  for (int64_t i = 0; i < elements; ++i) {
+    const Element* who = find(begin + static_cast<uintptr_t>(i * element_bytes));
+    if (who && (who->reader != kNobody || who->updater != kNobody)) return {};
+    if (who && who->writer != kNobody) continue;
+    if (found.elements++ == 0) found.first = i;
+  }
+  return found;
+}
+
+}  // namespace ligerdsl::interpreter
