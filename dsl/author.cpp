@@ -114,14 +114,14 @@ void give(const T& value, T* out) {
 
 ligerdsl_author_launch crossing(const Launch& rule) {
   ligerdsl_author_launch launch{.struct_size = sizeof(ligerdsl_author_launch),
-                                .grid = {1, 1, 1},
                                 .num_warps = rule.num_warps,
                                 .num_ctas = rule.num_ctas,
                                 .num_stages = rule.num_stages,
                                 .min_ctas_per_sm = rule.min_ctas_per_sm,
                                 .max_registers = rule.max_registers,
                                 .no_alias = rule.no_alias};
-  std::copy(rule.grid.begin(), rule.grid.end(), launch.grid);
+  const auto programs = rule.programs();
+  std::copy(programs.begin(), programs.end(), launch.grid);
   return launch;
 }
 
@@ -149,11 +149,7 @@ int32_t launch_kernel(size_t index, const char* settings, const ligerdsl_author_
       }
       list.push_back(std::move(argument));
     }
-    const Launch rule = kernel_at(index).launch(parse_settings(settings), LaunchArguments(std::move(list)));
-    if (rule.grid.empty() || rule.grid.size() > 3)
-      throw Error("error: its launch rule gives a grid of " + std::to_string(rule.grid.size()) +
-                  " axes, expected 1 to 3");
-    give(crossing(rule), launch);
+    give(crossing(kernel_at(index).launch(parse_settings(settings), LaunchArguments(std::move(list)))), launch);
   });
 }
 

@@ -69,9 +69,8 @@ void adamw(KernelBuilder& k, const AdamwMeta& meta) {
 Operation adamw(const Machine& machine, const AdamwOptions& options) {
   AdamwMeta meta{options};
   meta.block = machine.is_gpu() ? 1024 : 4096;
-  Launch launch{.program = record("adamw", options.type, &adamw, meta), .num_warps = 8};
-  launch.grid = [block = meta.block](Count n) { return grid_of(ceil_div(n, block)); };
-  return {.launches = {launch}};
+  return {.steps = {
+              record_step("adamw", options.type, &adamw, meta, library_launch(ceil_div(Size::rows(), meta.block), 8))}};
 }
 
 }  // namespace ligerdsl::kernels

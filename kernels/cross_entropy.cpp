@@ -424,34 +424,28 @@ Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& optio
     meta.lanes = meta.looped ? BlockLanes::of_registers(meta.block) : BlockLanes{1, meta.block};
 
   Operation op;
-  auto scratch = [&](const std::string& name, std::function<Extents(Count)> shape) {
-    op.workspace.push_back({.name = name, .dtype = f32, .shape = std::move(shape)});
+  auto scratch = [&](const std::string& name, const Size& size) {
+    op.workspace.push_back({.name = name, .dtype = f32, .shape = {size}});
   };
-  auto one_program = [](Count) { return grid_of(1); };
-  CrossEntropyMeta flat = meta;  // the launches of one program
+  CrossEntropyMeta flat = meta;  // the steps of one program
   flat.block = 1024;
+  auto add_one_program = [&](const std::string& name, auto build) {
+    op.steps.push_back(record_step(name, options.type, build, flat, library_launch(1, 8)));
+  };
   if (needs_counts(options)) {
-    scratch("counts", [](Count) { return Extents{4}; });
-    op.launches.push_back({.program = record("cross_entropy_count", options.type, &cross_entropy_count, flat),
-                           .num_warps = 8,
-                           .grid = one_program});
+    scratch("counts", 4);
+    add_one_program("cross_entropy_count", &cross_entropy_count);
   }
-  add_rows(op,
-           {.program = record("cross_entropy", options.type, &cross_entropy_rows, meta, schedule_of(parts)),
-            .num_warps = num_warps,
-            .min_ctas_per_sm = gpu && meta.looped && !options.with_gradient ? 6 : 0,
-            .grid = [](Count n) { return grid_of(n); }},
+  Launch launch = library_launch(Size::rows(), num_warps);
+  launch.min_ctas_per_sm = gpu && meta.looped && !options.with_gradient ? 6 : 0;
+  add_rows(op, record_step("cross_entropy", options.type, &cross_entropy_rows, meta, launch, schedule_of(parts)),
            parts);
   if (options.reduction == Reduction::none) return op;
-  auto per_row = [](Count n) { return Extents{n}; };
-  if (options.with_loss) scratch("row_loss", per_row);
-  if (options.with_z_loss) scratch("row_z_loss", per_row);
-  if (options.with_accuracy) scratch("row_accuracy", per_row);
-  if (options.with_loss || options.with_z_loss || options.with_accuracy) {
-    op.launches.push_back({.program = record("cross_entropy_finish", options.type, &cross_entropy_finish, flat),
-                           .num_warps = 8,
-                           .grid = one_program});
-  }
+  if (options.with_loss) scratch("row_loss", Size::rows());
+  if (options.with_z_loss) scratch("row_z_loss", Size::rows());
+  if (options.with_accuracy) scratch("row_accuracy", Size::rows());
+  if (options.with_loss || options.with_z_loss || options.with_accuracy)
+    add_one_program("cross_entropy_finish", &cross_entropy_finish);
   return op;
 }
 

@@ -28,10 +28,9 @@ Operation embedding_forward(const Machine& machine, const EmbeddingOptions& opti
   // Four vectors of a thread wait for one index together.
   const int64_t most = machine.is_gpu() ? 1024 * vector_width(options.type) : 4096;
   meta.block = std::min(tile_width(options.cols), most);
-  Launch launch{.program = record("embedding_forward", options.type, &embedding_forward, meta),
-                .num_warps = warps_for(meta.block, options.type, 4, 8)};
-  launch.grid = [blocks = ceil_div(options.cols, meta.block)](Count n) { return grid_of(n * blocks); };
-  return {.launches = {launch}};
+  return {.steps = {record_step("embedding_forward", options.type, &embedding_forward, meta,
+                                library_launch(Size::rows() * ceil_div(options.cols, meta.block),
+                                               warps_for(meta.block, options.type, 4, 8)))}};
 }
 
 }  // namespace ligerdsl::kernels

@@ -112,11 +112,7 @@ Operation elementwise(const Machine& machine, const GatedOptions& options, Activ
   meta.activation = activation;
   meta.rows = tile.rows;
   meta.block = tile.cols;
-  Launch launch{.program = record(name, options.type, build, meta), .num_warps = tile.num_warps};
-  launch.grid = [rows = tile.rows, blocks = ceil_div(options.cols, tile.cols)](Count n) {
-    return grid_of(ceil_div(n, rows) * blocks);
-  };
-  return {.launches = {launch}};
+  return {.steps = {record_step(name, options.type, build, meta, elementwise_launch(tile, options.cols))}};
 }
 
 }  // namespace

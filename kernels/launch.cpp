@@ -43,6 +43,10 @@ Machine gpu(const std::string& arch, int sms, int ptx_version) {
           .max_cluster = ptx_version >= found->cluster_ptx ? found->max_cluster : 1};
 }
 
+Launch library_launch(Size programs, int num_warps) {
+  return {.grid = {std::move(programs)}, .num_warps = num_warps, .num_stages = 1};
+}
+
 std::vector<bool> written_arguments(const program::Program& program) {
   const size_t n = program.arguments.size();
   Writes found{.argument_of = std::vector<int>(program.values.size(), -1),

@@ -333,15 +333,13 @@ LaneShape lanes_of(const Machine& machine, const LayerNormMeta& m, int num_warps
   return {.fold = m.rows == 1 && m.block % step == 0 ? m.block / step : 1, .vector = vector, .ctas = num_ctas};
 }
 
-Launch reduce_launch(const Machine& machine, const LayerNormOptions& options) {
+Step reduce_step(const Machine& machine, const LayerNormOptions& options) {
   const TileShape tile = partials_tile(machine);
   LayerNormMeta meta{options};
   meta.rows = tile.rows;
   meta.block = tile.cols;
-  Launch reduce{.program = record("layer_norm_reduce", options.d_weight_type, &layer_norm_reduce, meta),
-                .num_warps = tile.num_warps};
-  reduce.grid = [blocks = ceil_div(options.cols, meta.block)](Count) { return grid_of(blocks); };
-  return reduce;
+  return record_step("layer_norm_reduce", options.d_weight_type, &layer_norm_reduce, meta,
+                     library_launch(ceil_div(options.cols, meta.block), tile.num_warps));
 }
 
 }  // namespace
@@ -383,23 +381,22 @@ Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& opt
   if (meta.looped) parts = parts.of(machine, options.type, options.cols, kSharedRow);
   if (parts.shared()) meta.block = parts.block;
   meta.lanes = lanes_of(machine, meta, parts.shared() ? parts.num_warps : tile.num_warps, parts.num_ctas);
-  Launch launch{.program = record("layer_norm_forward", options.type, &layer_norm_forward, meta, schedule_of(parts)),
-                .num_warps = tile.num_warps};
+  Launch launch = library_launch(ceil_div(Size::rows(), meta.rows), tile.num_warps);
   // Measured on Hopper: what threads give up of the registers they would take costs less than the CTAs that would not
   // run. 64 are enough for four vectors, 80 for seven.
   const int64_t held = tile.cols / (32 * tile.num_warps * vector_width(options.type));
   if (!meta.looped && meta.rows == 1 && tile.num_warps >= 8)
     launch.min_ctas_per_sm = (tile.num_warps == 8 && held > 4 ? 24 : 32) / tile.num_warps;
-  launch.grid = [rows = meta.rows](Count n) { return grid_of(ceil_div(n, rows)); };
-  return row_operation(std::move(launch), parts);
+  return row_operation(
+      record_step("layer_norm_forward", options.type, &layer_norm_forward, meta, std::move(launch), schedule_of(parts)),
+      parts);
 }
 
 Operation layer_norm_backward(const Machine& machine, const LayerNormOptions& options) {
-  const NormBackwardKernels<LayerNormMeta> kernels{
-      .by_rows = [](const auto& m) { return record("layer_norm_backward", m.type, &layer_norm_backward, m); },
-      .by_columns = [](const auto& m) { return record("layer_norm_d_weight", m.type, &layer_norm_d_weight, m); },
-      .reduce = [&] { return reduce_launch(machine, options); },
-      .partials = {"weight_partials", "bias_partials"}};
+  const NormBackwardKernels<LayerNormMeta> kernels{.by_rows = {"layer_norm_backward", &layer_norm_backward},
+                                                   .by_columns = {"layer_norm_d_weight", &layer_norm_d_weight},
+                                                   .reduce = [&] { return reduce_step(machine, options); },
+                                                   .partials = {"weight_partials", "bias_partials"}};
   const NormBackwardShape shape{.type = options.type, .cols = options.cols, .sums = 2};
   return norm_backward(machine, LayerNormMeta{options}, shape, kernels);
 }

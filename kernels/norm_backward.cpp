@@ -88,14 +88,9 @@ PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_sm
   const int64_t grouped = num_ctas > 2 ? machine.sms * 10 / 11 : machine.sms;
   const int64_t most = gpu ? std::max<int64_t>(grouped / num_ctas, 1) * per_sm : 64;
   const int64_t tiles_each = gpu ? 1 : 4;  // at least
-  const auto tiles_of = [each = tile_rows * tiles_each](Count n) { return ceil_div(n, each); };
+  const Size tiles = ceil_div(Size::rows(), tile_rows * tiles_each);
   // No more than it takes for the longest to have as few tiles: what each writes is added up afterwards.
-  return {.of =
-              [=](Count n) {
-                const Count tiles = tiles_of(n);
-                return ceil_div(tiles, std::max<Count>(ceil_div(tiles, most), 1));
-              },
-          .most = [=](Count n) { return std::min<Count>(tiles_of(n), most); }};
+  return {.of_rows = ceil_div(tiles, max(ceil_div(tiles, most), 1)), .most = min(tiles, most)};
 }
 
 }  // namespace ligerdsl::kernels

@@ -1,8 +1,9 @@
-// Runs a kernel's build function and returns what it recorded.
+// Records a kernel by the library's conventions.
 #pragma once
 
 #include <string>
 
+#include "kernels/launch.h"
 #include "kernels/tile_shape.h"
 #include "ligerdsl/dsl.h"
 #include "program/program.h"
@@ -21,17 +22,17 @@ inline Schedule schedule_of(const RowParts& parts) {
 // where a kernel says fma: the compiler's choice could differ between the in-place and the out-of-place variant of one
 // kernel, and their results are to have the same bits.
 template <class Meta>
-program::Program record(const std::string& name, DType type, void (*build)(KernelBuilder&, const Meta&),
-                        const Meta& meta, Schedule schedule = Schedule::grid) {
-  KernelBuilder k(name + "_" + ligerdsl::name(type));
-  {
-    const auto exact = k.exact_rounding();
+Step record_step(const std::string& name, DType type, void (*build)(KernelBuilder&, const Meta&), const Meta& meta,
+                 Launch launch, Schedule schedule = Schedule::grid) {
+  const auto exact = [=](KernelBuilder& k, const Meta& m) {
+    const auto rounding = k.exact_rounding();
     if (schedule == Schedule::tickets)
-      k.by_tickets([&] { build(k, meta); });
+      k.by_tickets([&] { build(k, m); });
     else
-      build(k, meta);
-  }
-  return k.finish();
+      build(k, m);
+  };
+  return {.program = record(Kernel<Meta>{.name = name + "_" + ligerdsl::name(type), .build = exact}, meta),
+          .launch = std::move(launch)};
 }
 
 }  // namespace ligerdsl::kernels

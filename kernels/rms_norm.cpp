@@ -245,9 +245,7 @@ Operation rms_norm_forward(const Machine& machine, const RmsNormOptions& options
   const bool crowded = tile.num_warps == 32 || (tile.num_warps == 16 && (held > 4 || options.residual)) || three_ctas;
   meta.early_weight = machine.is_gpu() && !crowded;
   if (parts.shared()) meta.block = parts.block;
-  Launch launch{.program = record(options.residual ? "fused_add_rms_norm_forward" : "rms_norm_forward", options.type,
-                                  &rms_norm_forward, meta, schedule_of(parts)),
-                .num_warps = tile.num_warps};
+  Launch launch = library_launch(ceil_div(Size::rows(), meta.rows), tile.num_warps);
   if (!meta.looped && tile.num_warps == 16 && (held <= 4 || !options.residual)) launch.min_ctas_per_sm = 2;
   // 80 registers hold six or seven vectors of the row, and the weight's once the row has been reduced.
   if (three_ctas) launch.min_ctas_per_sm = 3;
@@ -255,15 +253,16 @@ Operation rms_norm_forward(const Machine& machine, const RmsNormOptions& options
   if (!meta.looped && tile.num_warps == 16 && held == 2 && !options.residual && !options.has_offset &&
       (!options.has_weight || options.weight_type == options.type))
     launch.min_ctas_per_sm = 4;
-  launch.grid = [rows = meta.rows](Count n) { return grid_of(ceil_div(n, rows)); };
-  return row_operation(std::move(launch), parts);
+  return row_operation(record_step(options.residual ? "fused_add_rms_norm_forward" : "rms_norm_forward", options.type,
+                                   &rms_norm_forward, meta, std::move(launch), schedule_of(parts)),
+                       parts);
 }
 
 Operation rms_norm_backward(const Machine& machine, const RmsNormOptions& options) {
   const char* name = options.residual ? "fused_add_rms_norm_backward" : "rms_norm_backward";
   const NormBackwardKernels<RmsNormMeta> kernels{
-      .by_rows = [&](const auto& m) { return record(name, m.type, &rms_norm_backward, m); },
-      .by_columns = [](const auto& m) { return record("rms_norm_d_weight", m.type, &rms_norm_d_weight, m); },
+      .by_rows = {name, &rms_norm_backward},
+      .by_columns = {"rms_norm_d_weight", &rms_norm_d_weight},
       .reduce =
           [&] { return reduce_partials(machine, "d_weight", options.d_weight_type, options.accumulate, options.cols); },
       .partials = {"partials"}};

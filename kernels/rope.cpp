@@ -168,8 +168,7 @@ Operation rope(const Machine& machine, const RopeOptions& options) {
   meta.q_block = std::min(tile_width(options.q_heads), most);
   meta.k_block = std::min(tile_width(std::max<int64_t>(options.k_heads, 1)), most);
   const int64_t elements = 2 * (meta.q_block + meta.k_block) * meta.half;
-  Launch launch{.program = record("rope", options.type, &rope, meta),
-                .num_warps = gpu ? warps_for(elements, options.type, 4, 16) : 4};
+  Launch launch = library_launch(Size::rows(), gpu ? warps_for(elements, options.type, 4, 16) : 4);
   // Measured on Hopper: 2048 tokens of 32 + 8 heads are two waves with 64 registers, 29.1 us forward and backward, two
   // and a quarter with the 72 that ptxas takes, 30.0 us. They are enough for six vectors a thread without masks.
   const int64_t vectors = 32 * launch.num_warps * vector_width(options.type);
@@ -178,8 +177,7 @@ Operation rope(const Machine& machine, const RopeOptions& options) {
   if (gpu && whole && options.layout != RopeLayout::multimodal && elements <= 6 * vectors &&
       2 * meta.k_block * meta.half >= vectors)
     launch.min_ctas_per_sm = 32 / launch.num_warps;
-  launch.grid = [](Count tokens) { return grid_of(tokens); };
-  return {.launches = {launch}};
+  return {.steps = {record_step("rope", options.type, &rope, meta, std::move(launch))}};
 }
 
 }  // namespace ligerdsl::kernels

@@ -28,11 +28,7 @@ Operation scale_rows(const Machine& machine, DType type, DType factor_type, bool
                            .cols = cols,
                            .rows = tile.rows,
                            .block = tile.cols};
-  Launch launch{.program = record("scale_rows", type, &scale_rows, meta), .num_warps = tile.num_warps};
-  launch.grid = [rows = tile.rows, blocks = ceil_div(cols, tile.cols)](Count n) {
-    return grid_of(ceil_div(n, rows) * blocks);
-  };
-  return {.launches = {launch}};
+  return {.steps = {record_step("scale_rows", type, &scale_rows, meta, elementwise_launch(tile, cols))}};
 }
 
 }  // namespace ligerdsl::kernels

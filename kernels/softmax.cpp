@@ -166,9 +166,8 @@ Operation row_operation(const Machine& machine, const SoftmaxOptions& options, c
                                                            options.type, tile.num_warps)
                                   : BlockLanes::of_registers(meta.block);
   }
-  Launch launch{.program = record(name, options.type, build, meta), .num_warps = tile.num_warps};
-  launch.grid = [rows = meta.rows](Count n) { return grid_of(ceil_div(n, rows)); };
-  return {.launches = {launch}};
+  return {.steps = {record_step(name, options.type, build, meta,
+                                library_launch(ceil_div(Size::rows(), meta.rows), tile.num_warps))}};
 }
 
 }  // namespace

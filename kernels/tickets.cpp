@@ -13,26 +13,26 @@ program::Program record_reset() {
 
 }  // namespace
 
-void add_by_tickets(Operation& operation, Launch launch) {
-  operation.workspace.push_back({.name = "tickets", .dtype = i32, .shape = [](Count) { return Extents{1}; }});
-  operation.launches.push_back({.program = record_reset(), .num_warps = 1, .grid = [](Count) { return grid_of(1); }});
-  operation.launches.push_back(std::move(launch));
+void add_by_tickets(Operation& operation, Step step) {
+  operation.workspace.push_back({.name = "tickets", .dtype = i32, .shape = {1}});
+  operation.steps.push_back({.program = record_reset(), .launch = library_launch(1, 1)});
+  operation.steps.push_back(std::move(step));
 }
 
-void add_rows(Operation& operation, Launch launch, const RowParts& parts) {
+void add_rows(Operation& operation, Step step, const RowParts& parts) {
   if (!parts.shared()) {
-    operation.launches.push_back(std::move(launch));
+    operation.steps.push_back(std::move(step));
     return;
   }
-  launch.num_warps = parts.num_warps;
-  launch.num_ctas = parts.num_ctas;
-  launch.min_ctas_per_sm = parts.ctas_per_sm;
-  add_by_tickets(operation, std::move(launch));
+  step.launch.num_warps = parts.num_warps;
+  step.launch.num_ctas = parts.num_ctas;
+  step.launch.min_ctas_per_sm = parts.ctas_per_sm;
+  add_by_tickets(operation, std::move(step));
 }
 
-Operation row_operation(Launch launch, const RowParts& parts) {
+Operation row_operation(Step step, const RowParts& parts) {
   Operation operation;
-  add_rows(operation, std::move(launch), parts);
+  add_rows(operation, std::move(step), parts);
   return operation;
 }
 

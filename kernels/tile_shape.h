@@ -110,4 +110,9 @@ inline TileShape elementwise_tile(const Machine& machine, DType type, int64_t n)
   return tile;
 }
 
+// A program for every tile of the rows.
+inline Launch elementwise_launch(const TileShape& tile, int64_t cols) {
+  return library_launch(ceil_div(Size::rows(), tile.rows) * ceil_div(cols, tile.cols), tile.num_warps);
+}
+
 }  // namespace ligerdsl::kernels

@@ -19,9 +19,8 @@ void vector_add(KernelBuilder& k, const VectorAddMeta& m) {
 Operation vector_add(const Machine& machine, DType type) {
   const TileShape tile = elementwise_tile(machine, type, kResidentWidth);
   const VectorAddMeta meta{.type = type, .block = tile.cols};
-  Launch launch{.program = record("vector_add", type, &vector_add, meta), .num_warps = tile.num_warps};
-  launch.grid = [block = meta.block](Count n) { return grid_of(ceil_div(n, block)); };
-  return {.launches = {launch}};
+  return {.steps = {record_step("vector_add", type, &vector_add, meta,
+                                library_launch(ceil_div(Size::rows(), meta.block), tile.num_warps))}};
 }
 
 }  // namespace ligerdsl::kernels

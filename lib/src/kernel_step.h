@@ -24,7 +24,7 @@ struct StepNames {
 class KernelStep {
  public:
   // Views of different index never overlap where the kernel writes one of them; that is the operation's promise.
-  KernelStep(Context& context, kernels::Launch launch, const StepNames& names);
+  KernelStep(Context& context, kernels::Step step, const StepNames& names);
 
   // Launches for this many rows; an empty grid launches nothing. Takes no memory.
   void run(const BoundTensor* views, const int64_t* numbers, int64_t rows, runtime::Stream stream) const;
@@ -40,7 +40,7 @@ class KernelStep {
     DType type;
   };
 
-  kernels::Launch launch_;
+  kernels::Step step_;
   std::vector<Argument> arguments_;
   std::unique_ptr<Launcher> launcher_;
 };

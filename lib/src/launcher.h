@@ -25,9 +25,6 @@ struct ArgPromise {
   std::vector<int64_t> exact;  // views: per dimension, the size or -1; empty = what the program says
 };
 
-// How a launch of the library's is compiled.
-Launch launch_of(const kernels::Launch& launch);
-
 class Launcher {
  public:
   static constexpr size_t kMaxSlots = 160;

@@ -16,9 +16,9 @@ namespace {
 using kernels::Count;
 
 // Of a scratch buffer, up to where the next one may begin.
-Count bytes_of(const kernels::Scratch& buffer, Count rows) {
+Count bytes_of(const kernels::Scratch& buffer, int64_t rows) {
   Count elements = 1;
-  for (const int64_t dim : (buffer.room ? buffer.room : buffer.shape)(rows)) elements = elements * dim;
+  for (const Size& dim : buffer.room.empty() ? buffer.shape : buffer.room) elements = elements * dim.at(rows);
   return round_up(elements * size_of(buffer.dtype), static_cast<int64_t>(kWorkspaceAlign));
 }
 
@@ -154,16 +154,15 @@ OperationPlan::OperationPlan(const ContextRef& context, const OpInfo& info, cons
                              kernels::Operation operation, Bindings bindings)
     : context_(context), operation_(std::move(operation)), bindings_(std::move(bindings)) {
   const BindRules rules = make_bind_rules(info, desc, context->api_device());
-  for (size_t launch = 0; launch < operation_.launches.size(); ++launch) {
-    const kernels::Launch& recorded = operation_.launches[launch];
+  for (const kernels::Step& recorded : operation_.steps) {
     Step step;
-    step.launch = launch;
+    step.launch = &recorded.launch;
     std::vector<ArgPromise> promises;
     for (size_t arg = 0; arg < recorded.program.arguments.size(); ++arg) {
       step.bindings.push_back(bind(info, recorded.program, arg));
       promises.push_back(promise(info, rules, step.bindings.back()));
     }
-    step.launcher = std::make_unique<Launcher>(*context, recorded.program, launch_of(recorded), promises);
+    step.launcher = std::make_unique<Launcher>(*context, recorded.program, recorded.launch, promises);
     steps_.push_back(std::move(step));
   }
 }
@@ -236,22 +235,21 @@ ArgPromise OperationPlan::promise(const OpInfo& info, const BindRules& rules, co
 
 BoundTensor OperationPlan::scratch(size_t index, int64_t rows, size_t* offset) const {
   const kernels::Scratch& buffer = operation_.workspace[index];
-  const auto shape = buffer.shape(rows);
   BoundTensor tensor{};
-  tensor.rank = static_cast<int>(shape.size());
+  tensor.rank = static_cast<int>(buffer.shape.size());
   tensor.dtype = buffer.dtype;
   int64_t elements = 1;
   for (int i = tensor.rank - 1; i >= 0; --i) {
-    tensor.dims[i] = shape[i];
+    tensor.dims[i] = buffer.shape[i].at(rows);
     tensor.strides[i] = elements;
-    elements *= shape[i];
+    elements *= tensor.dims[i];
   }
   tensor.data = reinterpret_cast<std::byte*>(*offset);
   *offset += static_cast<size_t>(bytes_of(buffer, rows).value());
   return tensor;
 }
 
-Count OperationPlan::room(Count rows) const {
+Count OperationPlan::room(int64_t rows) const {
   Count bytes = 0;
   for (const kernels::Scratch& buffer : operation_.workspace) bytes += bytes_of(buffer, rows);
   return bytes;
@@ -259,8 +257,7 @@ Count OperationPlan::room(Count rows) const {
 
 std::string OperationPlan::refusal(int64_t rows) const {
   for (const Step& step : steps_) {
-    if (std::string why = refuse_grid(operation_.launches[step.launch].grid(rows), *step.launcher); !why.empty())
-      return why;
+    if (std::string why = refuse_grid(step.launch->grid_at(rows), *step.launcher); !why.empty()) return why;
   }
   return refuse_workspace(room(rows));
 }
@@ -275,9 +272,8 @@ void OperationPlan::execute(const Call& call) const {
     buffers[i].data = call.workspace + reinterpret_cast<size_t>(buffers[i].data);
   }
   for (const Step& step : steps_) {
-    const auto grid = operation_.launches[step.launch].grid(n);
-    const auto axis = [&](size_t i) { return i < grid.size() ? grid[i] : 1; };
-    if (axis(0) == 0 || axis(1) == 0 || axis(2) == 0) continue;
+    const kernels::Grid grid = step.launch->grid_at(n);
+    if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) continue;
     Launcher::Pack pack(*step.launcher);
     for (const Binding& binding : step.bindings) {
       switch (binding.source) {
@@ -297,7 +293,7 @@ void OperationPlan::execute(const Call& call) const {
           pack.bits(binding.bits);
           break;
         case Source::programs:
-          pack.bits(bits_of(binding.type, axis(0)));
+          pack.bits(bits_of(binding.type, grid[0]));
           break;
         case Source::integer_of_call:
           pack.bits(bits_of(binding.type, bindings_.integers_of_call[binding.index].second(call)));
@@ -307,7 +303,7 @@ void OperationPlan::execute(const Call& call) const {
           break;
       }
     }
-    pack.launch({axis(0), axis(1), axis(2)}, call.stream);
+    pack.launch({grid[0], grid[1], grid[2]}, call.stream);
   }
 }
 

@@ -128,12 +128,12 @@ class OperationPlan final : public OpPlan {
   struct Step {
     std::unique_ptr<Launcher> launcher;
     std::vector<Binding> bindings;
-    size_t launch;  // index in operation_
+    const Launch* launch;  // in operation_
   };
 
   Binding bind(const OpInfo& info, const program::Program& program, size_t arg) const;
   ArgPromise promise(const OpInfo& info, const BindRules& rules, const Binding& binding) const;
-  kernels::Count room(kernels::Count rows) const;
+  kernels::Count room(int64_t rows) const;
   BoundTensor scratch(size_t index, int64_t rows, size_t* offset) const;
 
   ContextRef context_;

@@ -122,7 +122,7 @@ TEST(Registry, KernelsAreFoundRecordedAndLaunched) {
   EXPECT_EQ(kernel->program_bytes({{"block", "64"}}), program::serialize(record(kKernel, TestMeta{.block = 64})));
   const LaunchArguments arguments({{"out", {5000}, {1}, 0.0}, {"in", {5000}, {1}, 0.0}});
   const Launch launch = kernel->launch({{"block", "64"}, {"warps", "8"}}, arguments);
-  EXPECT_EQ(launch.grid, std::vector<int64_t>{79});
+  EXPECT_EQ(launch.grid, std::vector<Size>{79});
   EXPECT_EQ(launch.num_warps, 8);
 }
 
@@ -184,7 +184,7 @@ TEST(Author, TheTableGivesTheSameKernels) {
   EXPECT_EQ(fields[2].choices, std::vector<std::string>{});
   EXPECT_EQ(kernel.program_bytes({{"mode", "product"}}), program_bytes(kKernel, TestMeta{.mode = Mode::product}));
   const LaunchArguments arguments({{"out", {100}, {1}, 0.0}});
-  EXPECT_EQ(kernel.launch({{"block", "32"}}, arguments).grid, (std::vector<int64_t>{4, 1, 1}));
+  EXPECT_EQ(kernel.launch({{"block", "32"}}, arguments).grid, (std::vector<Size>{4, 1, 1}));
 }
 
 TEST(Author, ErrorsCrossAsText) {

@@ -3,9 +3,9 @@
 
 #include <cmath>
 
+#include "kernels/oracle/cross_entropy.h"
 #include "kernels/softcap.h"
 #include "tests/kernels/shapes.h"
-#include "kernels/oracle/cross_entropy.h"
 
 namespace ligerdsl::test {
 namespace {

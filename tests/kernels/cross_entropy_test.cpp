@@ -1,8 +1,8 @@
 #include "kernels/cross_entropy.h"
 
+#include "kernels/oracle/cross_entropy.h"
 #include "kernels/softcap.h"
 #include "tests/kernels/shapes.h"
-#include "kernels/oracle/cross_entropy.h"
 
 namespace ligerdsl::test {
 namespace {

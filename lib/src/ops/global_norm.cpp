@@ -47,7 +47,7 @@ class GlobalNorm final : public OpPlan {
   int64_t rows(const Call& call) const override {
     kernels::Count rows = 0;
     for_each(call, [&](const BoundTensor& tensor) {
-      const auto grid = squares_.launches[0].grid(tensor.dims[0]);
+      const auto grid = squares_.steps[0].launch.grid_at(tensor.dims[0]);
       if (const std::string why = refuse_grid(grid, *squares_launcher_); !why.empty())
         fail(Status::invalid_shape,
              "`tensors`: one of them has " + std::to_string(tensor.dims[0]) + " elements: " + why);
@@ -69,7 +69,7 @@ class GlobalNorm final : public OpPlan {
     std::byte* partials = call.workspace + 2 * kWorkspaceAlign;
     int64_t used = 0;
     for_each(call, [&](const BoundTensor& tensor) {
-      const auto grid = squares_.launches[0].grid(tensor.dims[0]);
+      const auto grid = squares_.steps[0].launch.grid_at(tensor.dims[0]);
       if (grid[0] == 0) return;
       require_apart(tensor, call);
       pack(
@@ -103,14 +103,14 @@ class GlobalNorm final : public OpPlan {
   // The arguments of each kernel never overlap one another: the outputs were checked, the partial sums are the
   // workspace's.
   std::unique_ptr<Launcher> load(const kernels::Operation& operation) const {
-    const kernels::Launch& launch = operation.launches[0];
+    const kernels::Step& step = operation.steps[0];
     std::vector<ArgPromise> promises;
-    for (const program::Argument& argument : launch.program.arguments) {
-      const auto shape = launch.program.values[argument.value].shape;
+    for (const program::Argument& argument : step.program.arguments) {
+      const auto shape = step.program.values[argument.value].shape;
       promises.push_back({.alias_class = static_cast<uint32_t>(promises.size() + 1)});
       if (shape.size() == 1 && shape[0] != program::kDynamic) promises.back().exact = {shape[0]};
     }
-    return std::make_unique<Launcher>(*context_, launch.program, launch_of(launch), promises);
+    return std::make_unique<Launcher>(*context_, step.program, step.launch, promises);
   }
 
   template <class ViewOf>

@@ -1,0 +1,125 @@
+#include "ligerdsl/dsl/size.h"
+
+#include <algorithm>
+#include <ostream>
+
+#include "ligerdsl/dsl/error.h"
+
+namespace ligerdsl {
+namespace {
+
+constexpr int kDepth = 16;  // operands that wait for their operation at a time
+
+int64_t sum_of(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+int64_t product_of(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+}  // namespace
+
+Size::Size(Kind kind, const Size& a, const Size& b) : nodes_(a.nodes_) {
+  nodes_.insert(nodes_.end(), b.nodes_.begin(), b.nodes_.end());
+  nodes_.push_back({kind, 0});
+  int depth = 0, deepest = 0;
+  for (const Node& node : nodes_) {
+    depth += node.kind == Kind::number || node.kind == Kind::rows ? 1 : -1;
+    deepest = std::max(deepest, depth);
+  }
+  if (deepest > kDepth) throw Error("error: a size of more than 16 nested operands: " + text());
+}
+
+int64_t Size::at(int64_t rows) const {
+  int64_t stack[kDepth];
+  int64_t* top = stack - 1;
+  for (const Node& node : nodes_) {
+    if (node.kind == Kind::number || node.kind == Kind::rows) {
+      *++top = node.kind == Kind::rows ? rows : node.number;
+      continue;
+    }
+    const int64_t b = *top--, a = *top;
+    switch (node.kind) {
+      case Kind::add:
+        *top = sum_of(a, b);
+        break;
+      case Kind::multiply:
+        *top = product_of(a, b);
+        break;
+      case Kind::ceil_div:
+        *top = a / b + (a % b != 0);
+        break;
+      case Kind::min:
+        *top = std::min(a, b);
+        break;
+      case Kind::max:
+        *top = std::max(a, b);
+        break;
+      case Kind::at_least:
+        *top = a >= b;
+        break;
+      case Kind::number:
+      case Kind::rows:
+        break;  // above
+    }
+  }
+  return *top;
+}
+
+int64_t Size::number() const {
+  const auto is_rows = [](const Node& node) { return node.kind == Kind::rows; };
+  if (std::any_of(nodes_.begin(), nodes_.end(), is_rows))
+    throw Error("error: expected a number, got " + text() + ", which depends on the rows of a call");
+  return at(0);
+}
+
+std::string Size::text() const {
+  struct Part {
+    std::string text;
+    bool is_sum;
+  };
+  std::vector<Part> stack;
+  const auto factor = [](const Part& part) { return part.is_sum ? "(" + part.text + ")" : part.text; };
+  for (const Node& node : nodes_) {
+    if (node.kind == Kind::number || node.kind == Kind::rows) {
+      stack.push_back({node.kind == Kind::rows ? "rows" : std::to_string(node.number), false});
+      continue;
+    }
+    const Part b = std::move(stack.back());
+    stack.pop_back();
+    const Part a = std::move(stack.back());
+    const auto call = [&](const char* name) { return name + ("(" + a.text + ", " + b.text + ")"); };
+    switch (node.kind) {
+      case Kind::add:
+        stack.back() = {a.text + " + " + b.text, true};
+        break;
+      case Kind::multiply:
+        stack.back() = {factor(a) + " * " + factor(b), false};
+        break;
+      case Kind::ceil_div:
+        stack.back() = {call("ceil_div"), false};
+        break;
+      case Kind::min:
+        stack.back() = {call("min"), false};
+        break;
+      case Kind::max:
+        stack.back() = {call("max"), false};
+        break;
+      case Kind::at_least:
+        stack.back() = {"(" + a.text + " >= " + b.text + ")", false};
+        break;
+      case Kind::number:
+      case Kind::rows:
+        break;  // above
+    }
+  }
+  return stack.back().text;
+}
+
+std::ostream& operator<<(std::ostream& out, const Size& size) {
+  return out << size.text();
+}
+
+}  // namespace ligerdsl
