@@ -61,14 +61,10 @@ struct Operation {
   std::vector<Scratch> workspace;
 };
 
-// Adds a step whose program was recorded by tickets (record.h). What it counts with is scratch ("tickets"), set to 0 by
+// Adds a step. If its program was recorded by tickets (record.h), what it counts with is scratch ("tickets"), set to 0 by
 // a step before it; the caller binds "programs", which is the grid's number.
-void add_by_tickets(Operation& operation, Step step);
-
-struct RowParts;  // tile_shape.h
-// Adds a step over rows, by tickets with the parts' resources where rows are shared.
-void add_rows(Operation& operation, Step step, const RowParts& parts);
-Operation row_operation(Step step, const RowParts& parts);
+void add_step(Operation& operation, Step step);
+Operation operation_of(Step step);
 
 // For each argument of the program: does any store or atomic of the program write through it?
 std::vector<bool> written_arguments(const program::Program& program);

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "kernels/launch.h"
-#include "kernels/tile_shape.h"
+#include "kernels/row_config.h"
 #include "ligerdsl/dsl.h"
 #include "program/program.h"
 
@@ -14,8 +14,9 @@ namespace ligerdsl::kernels {
 // on it.
 enum class Schedule { grid, tickets };
 
-inline Schedule schedule_of(const RowParts& parts) {
-  return parts.shared() ? Schedule::tickets : Schedule::grid;
+// CTAs that share rows take them by tickets.
+inline Schedule schedule_of(const RowConfig& config) {
+  return config.keep == Keep::cluster ? Schedule::tickets : Schedule::grid;
 }
 
 // The kernel's name carries the data type, so profiles tell the variants apart. Products and sums are contracted only

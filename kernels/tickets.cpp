@@ -1,6 +1,6 @@
 #include "kernels/launch.h"
-#include "kernels/tile_shape.h"
 #include "ligerdsl/dsl.h"
+#include "program/op_info.h"
 
 namespace ligerdsl::kernels {
 namespace {
@@ -13,26 +13,17 @@ program::Program record_reset() {
 
 }  // namespace
 
-void add_by_tickets(Operation& operation, Step step) {
-  operation.workspace.push_back({.name = "tickets", .dtype = i32, .shape = {1}});
-  operation.steps.push_back({.program = record_reset(), .launch = library_launch(1, 1)});
+void add_step(Operation& operation, Step step) {
+  if (program::runsByTickets(step.program)) {
+    operation.workspace.push_back({.name = "tickets", .dtype = i32, .shape = {1}});
+    operation.steps.push_back({.program = record_reset(), .launch = library_launch(1, 1)});
+  }
   operation.steps.push_back(std::move(step));
 }
 
-void add_rows(Operation& operation, Step step, const RowParts& parts) {
-  if (!parts.shared()) {
-    operation.steps.push_back(std::move(step));
-    return;
-  }
-  step.launch.num_warps = parts.num_warps;
-  step.launch.num_ctas = parts.num_ctas;
-  step.launch.min_ctas_per_sm = parts.ctas_per_sm;
-  add_by_tickets(operation, std::move(step));
-}
-
-Operation row_operation(Step step, const RowParts& parts) {
+Operation operation_of(Step step) {
   Operation operation;
-  add_rows(operation, std::move(step), parts);
+  add_step(operation, std::move(step));
   return operation;
 }
 
