@@ -23,6 +23,8 @@ namespace ligerdsl::lib {
 struct ArgPromise {
   uint32_t alias_class = 0;    // as program::ArgFacts
   std::vector<int64_t> exact;  // views: per dimension, the size or -1; empty = what the program says
+
+  bool operator==(const ArgPromise&) const = default;
 };
 
 class Launcher {
