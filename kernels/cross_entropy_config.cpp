@@ -69,6 +69,7 @@ std::string valid(const Machine& machine, const CrossEntropyOptions& o, const Cr
   if (config.keep == Keep::cluster && o.part) return "parts of a batch are not shared by clusters; use keep=shared";
   if (config.keep == Keep::cluster && o.classes % vector_width(o.type) != 0)
     return "rows of " + std::to_string(o.classes) + " elements do not all begin at 16 bytes; use keep=shared";
+  if (const std::string reason = refused_lanes(config); !reason.empty()) return reason;
   const int64_t columns = config.keep == Keep::cluster ? o.classes : covered(o);
   return refused(machine, o.type, columns, config);
 }

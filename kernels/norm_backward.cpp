@@ -111,6 +111,16 @@ std::string refused_cluster(const Machine& machine, const NormBackwardShape& sha
   return "";
 }
 
+// Rows of a tile that threads of different warps have meet in shared memory, in f32.
+std::string refused_meeting(const Machine& machine, int64_t elements) {
+  if (!machine.is_gpu()) return "";
+  const int64_t bytes = elements * size_of(f32),
+                room = machine.arch->shared_per_cta - machine.arch->tuning.exchange_bytes;
+  if (bytes <= room) return "";
+  return "adding up the rows of a tile takes " + std::to_string(bytes) + " bytes of shared memory, " +
+         std::to_string(room) + " are there; use fewer vectors or warps";
+}
+
 }  // namespace
 
 NormBackwardConfig norm_backward_heuristic(const Machine& machine, const NormBackwardShape& shape) {
@@ -134,6 +144,9 @@ std::string norm_backward_refused(const Machine& machine, const NormBackwardShap
   const std::string tile = "a tile of " + std::to_string(columns) + " columns ";
   if (columns < shape.cols)
     return tile + "does not hold the row; use more vectors, warps or CTAs, fewer rows, or by=columns";
+  if (shape.sums > 0 && config.rows > 1) {
+    if (const std::string reason = refused_meeting(machine, config.rows * columns); !reason.empty()) return reason;
+  }
   if (columns >= 2 * tile_width(shape.cols))
     return tile + "would be empty for the most part; use fewer vectors or warps, or more rows";
   return "";

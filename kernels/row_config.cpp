@@ -90,6 +90,11 @@ std::string refused(const Machine& machine, DType type, int64_t cols, const RowC
   return config.whole() ? refused_tile(type, cols, config) : refused_block(type, cols, config);
 }
 
+std::string refused_lanes(const RowConfig& config) {
+  if (config.whole() || (config.vectors & (config.vectors - 1)) == 0) return "";
+  return "a block of this kernel has a power of two of vectors per thread; use vectors=1, 2, 4, 8 or 16";
+}
+
 std::string config_text(const std::vector<MetaField>& fields) {
   std::string text;
   for (const MetaField& field : fields) text += (text.empty() ? "" : " ") + field.name + "=" + field.value;

@@ -70,4 +70,7 @@ bool kept_by_cluster(const Machine& machine, int num_ctas, int64_t bytes, int ct
 // Why rows of this kind cannot be taken so; empty: they can.
 std::string refused(const Machine& machine, DType type, int64_t cols, const RowConfig& config);
 
+// The same of a block that is dealt to lanes of whole vectors (online_softmax.h).
+std::string refused_lanes(const RowConfig& config);
+
 }  // namespace ligerdsl::kernels

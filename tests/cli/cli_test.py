@@ -169,7 +169,19 @@ COMPILED = [
     ("compile softmax_forward --emit ptx", 0, [".target sm_90a"]),
     ("compile vector_add --emit tgpu --target cpu", 2, ["tgpu", "no such stage"]),
     ("compile softmax_forward H=1000000 --emit remarks --target sm_80", 0, ["softmax.cpp:", "remark: [place-tiles] resident rows are not kept: sm_80 has no bulk copies"]),
+    ("compile rms_norm_forward dtype=bf16 H=8192 --target sm_90a --emit config", 0,
+     ["rms_norm_forward config.keep=registers config.rows=1 config.num_warps=16 config.vectors=0 config.num_ctas=1 config.min_ctas_per_sm=4"]),
+    ("compile rms_norm_forward dtype=bf16 H=8192 --target sm_90a config.num_warps=8 config.min_ctas_per_sm=3", 0, [".reqntid 256", ".minnctapersm 3"]),
+    ("compile rms_norm_forward dtype=bf16 H=8192 --target sm_90a config.num_warps=1", 2, ["would hold 32 vectors", "use more warps"]),
+    ("compile rms_norm_forward config.num_warp=8", 2, ["no setting 'config.num_warp'", "did you mean 'config.num_warps'", "config.keep"]),
+    ("compile rms_norm_forward config.num_warps=3", 2, ["config.num_warps: expected one of 1, 2, 4, 8, 16, 32, got '3'"]),
+    ("compile rms_norm_forward config.keep=register", 2, ["config.keep", "did you mean 'registers'"]),
+    ("compile target_counts config.num_warps=8", 2, ["target_counts has no schedule to choose"]),
+    ("compile fused_linear_cross_entropy --emit config", 0, ["cross_entropy config.keep="]),
     *[(f"run {line} --check", 0, ["right"]) for line in CHECKED.splitlines()],
+    ("run rms_norm_forward H=4096 N=8 config.keep=shared config.vectors=1 config.num_warps=4 --check", 0, ["right"]),
+    ("run layer_norm_backward H=4096 N=80 config.rows=2 config.vectors=8 config.num_warps=8 --check", 0, ["right"]),
+    ("bench softmax_forward N=64 H=100 config.rows=4 --budget-ms 20 --copy-bytes 1048576", 0, ["config.rows=4", "GB/s"]),
     ("run rope rotary_dim=65 D=64", 2, ["rotary_dim", "65"]),
     ("run rope layout=multimodal time_section=1 D=64", 2, ["time_section", "32"]),
     ("run target_counts N=3 V=0 with_class_weight=0", 0, ["counts"]),
@@ -257,6 +269,15 @@ def remarks_as_data():
            and remarks[0]["text"].startswith("resident rows are not kept: sm_80"), output)
 
 
+def schedules_as_data():
+    code, output, text = run("compile layer_norm_forward H=65536 config.num_warps=8 --target sm_90a --emit config --json -".split())
+    expect(code == 0, output)
+    fields = {field["name"]: field for field in json.loads(text)[0]["config"]} if code == 0 else {}
+    expect(fields.get("keep") == {"name": "keep", "type": "enum", "value": "cluster", "choices": ["registers", "shared", "cluster"],
+                                  "changes": "row"}, output)
+    expect(fields.get("num_warps", {}).get("value") == "8", output)
+
+
 def checks_against_formulas():
     """Not against the program itself: LLAMA rounds twice, which the formula does not know."""
     code, output, text = run("run rms_norm_forward dtype=bf16 casting=llama N=2 H=64 --check --json -".split())
@@ -298,6 +319,7 @@ if part == "compiled":
     contradictions()
     files_and_json()
     remarks_as_data()
+    schedules_as_data()
     checks_against_formulas()
     compiles_in_a_process()
 print(f"{failures} failures")

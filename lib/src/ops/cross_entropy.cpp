@@ -1,3 +1,4 @@
+#include "kernels/cross_entropy_config.h"
 #include "lib/src/ops/cross_entropy_options.h"
 
 namespace ligerdsl::lib {
@@ -27,7 +28,7 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_cros
     return rows;
   };
   bindings.renamed = {{"weight", "class_weight"}};
-  return plan_of(context, cross_entropy::info(), d, kernels::cross_entropy(context->machine(), options_of(d)),
+  return plan_of(context, cross_entropy::info(), d, configured(context, kernels::cross_entropy_kernel, options_of(d)),
                  std::move(bindings));
 }
 

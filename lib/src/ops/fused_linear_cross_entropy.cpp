@@ -19,6 +19,7 @@
 
 #include "kernels/convert_rows.h"
 #include "kernels/cross_entropy_columns.h"
+#include "kernels/cross_entropy_config.h"
 #include "kernels/reduce_partials.h"
 #include "lib/src/kernel_step.h"
 #include "lib/src/ops/cross_entropy_options.h"
@@ -272,8 +273,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
 
   // The launches of cross-entropy: the one that takes logits runs on every chunk, the others on all rows.
   void make_cross_entropy() {
-    const auto operation =
-        kernels::cross_entropy(context_->machine(), kernel_options(d_, product_type_, chunks_.may_go_by_vocabulary()));
+    const auto operation = configured(context_, kernels::cross_entropy_kernel,
+                                      kernel_options(d_, product_type_, chunks_.may_go_by_vocabulary()));
     for (const kernels::Step& recorded : operation.steps) {
       const auto takes = [&](const char* name) {
         return std::any_of(recorded.program.arguments.begin(), recorded.program.arguments.end(),
