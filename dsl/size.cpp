@@ -21,7 +21,14 @@ int64_t product_of(int64_t a, int64_t b) {
 
 }  // namespace
 
+// Sizes are asked for at every launch: what is known now is not computed then.
 Size::Size(Kind kind, const Size& a, const Size& b) : nodes_(a.nodes_) {
+  const auto is_one = [](const Size& size) { return size == Size(1); };
+  if ((kind == Kind::multiply || kind == Kind::ceil_div) && is_one(b)) return;
+  if (kind == Kind::multiply && is_one(a)) {
+    nodes_ = b.nodes_;
+    return;
+  }
   nodes_.insert(nodes_.end(), b.nodes_.begin(), b.nodes_.end());
   nodes_.push_back({kind, 0});
   int depth = 0, deepest = 0;
@@ -33,6 +40,11 @@ Size::Size(Kind kind, const Size& a, const Size& b) : nodes_(a.nodes_) {
 }
 
 int64_t Size::at(int64_t rows) const {
+  const Node* nodes = nodes_.data();
+  if (nodes_.size() == 1) return nodes->kind == Kind::rows ? rows : nodes->number;
+  if (nodes_.size() == 3 && nodes[2].kind == Kind::ceil_div && nodes[0].kind == Kind::rows &&
+      nodes[1].kind == Kind::number)  // of most grids
+    return rows / nodes[1].number + (rows % nodes[1].number != 0);
   int64_t stack[kDepth];
   int64_t* top = stack - 1;
   for (const Node& node : nodes_) {
