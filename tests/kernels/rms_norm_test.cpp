@@ -269,7 +269,7 @@ TEST(RmsNorm, WideBackwardFillsTheMachine) {
     EXPECT_EQ(backward.steps.size(), 2u) << cols;
     EXPECT_EQ(backward.steps[0].launch.num_ctas, ctas) << cols;
     EXPECT_EQ(backward.steps[0].launch.grid_at(4096)[0], clusters) << cols;
-    EXPECT_EQ(backward.workspace[0].shape(4096)[0], clusters) << cols;
+    EXPECT_EQ(backward.workspace[0].shape[0].at(4096), clusters) << cols;
   }
   kernels::Machine without = h200;
   without.max_cluster = 1;
