@@ -10,15 +10,6 @@ namespace {
 
 constexpr int kDepth = 16;  // operands that wait for their operation at a time
 
-int64_t sum_of(int64_t a, int64_t b) {
-  int64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
-}
-int64_t product_of(int64_t a, int64_t b) {
-  int64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
-}
-
 }  // namespace
 
 // Sizes are asked for at every launch: what is known now is not computed then.
@@ -52,30 +43,8 @@ int64_t Size::at(int64_t rows) const {
       *++top = node.kind == Kind::rows ? rows : node.number;
       continue;
     }
-    const int64_t b = *top--, a = *top;
-    switch (node.kind) {
-      case Kind::add:
-        *top = sum_of(a, b);
-        break;
-      case Kind::multiply:
-        *top = product_of(a, b);
-        break;
-      case Kind::ceil_div:
-        *top = a / b + (a % b != 0);
-        break;
-      case Kind::min:
-        *top = std::min(a, b);
-        break;
-      case Kind::max:
-        *top = std::max(a, b);
-        break;
-      case Kind::at_least:
-        *top = a >= b;
-        break;
-      case Kind::number:
-      case Kind::rows:
-        break;  // above
-    }
+    const int64_t b = *top--;
+    *top = combined(node.kind, *top, b);
   }
   return *top;
 }

@@ -12,10 +12,11 @@ namespace {
 using kernels::Count;
 
 // Of a scratch buffer, up to where the next one may begin.
-Count bytes_of(const kernels::Scratch& buffer, int64_t rows) {
-  Count elements = 1;
-  for (const Size& dim : buffer.room.empty() ? buffer.shape : buffer.room) elements = elements * dim.at(rows);
-  return round_up(elements * size_of(buffer.dtype), static_cast<int64_t>(kWorkspaceAlign));
+Size bytes_of(const kernels::Scratch& buffer) {
+  constexpr auto kAlign = static_cast<int64_t>(kWorkspaceAlign);
+  Size bytes = size_of(buffer.dtype);
+  for (const Size& dim : buffer.room.empty() ? buffer.shape : buffer.room) bytes = bytes * dim;
+  return ceil_div(bytes, kAlign) * kAlign;
 }
 
 template <class List>
@@ -35,19 +36,18 @@ std::vector<int> memory_of_tensors(const OpInfo& info, bool in_place) {
   return memory;
 }
 
-// The buffer's view of the workspace from an offset on, which moves behind it.
-BoundTensor scratch(const kernels::Scratch& buffer, int64_t rows, std::byte* workspace, size_t* offset) {
+BoundTensor contiguous(std::byte* data, DType type, const std::vector<SizeTable::Index>& dims,
+                       const SizeTable::Values& sizes) {
   BoundTensor tensor{};
-  tensor.rank = static_cast<int>(buffer.shape.size());
-  tensor.dtype = buffer.dtype;
+  tensor.data = data;
+  tensor.rank = static_cast<int>(dims.size());
+  tensor.dtype = type;
   int64_t elements = 1;
   for (int i = tensor.rank - 1; i >= 0; --i) {
-    tensor.dims[i] = buffer.shape[i].at(rows);
+    tensor.dims[i] = sizes[dims[i]];
     tensor.strides[i] = elements;
     elements *= tensor.dims[i];
   }
-  tensor.data = workspace + *offset;
-  *offset += static_cast<size_t>(bytes_of(buffer, rows).value());
   return tensor;
 }
 
@@ -66,21 +66,26 @@ OperationPlan::OperationPlan(const ContextRef& context, const OpInfo& info, cons
     fail(Status::internal_error, std::string("a plan of ") + info.name + " has buckets of rows that are out of order");
   const BindRules rules = make_bind_rules(info, desc, context->api_device());
   std::vector<Loaded> loaded;
-  for (Bucket& bucket : buckets) variants_.push_back(load(info, rules, std::move(bucket), &loaded));
+  for (Bucket& bucket : buckets) {
+    variants_.push_back(load(info, rules, std::move(bucket), &loaded));
+    has_buffers_ = has_buffers_ || !variants_.back().buffers.empty();
+  }
 }
 
 OperationPlan::Variant OperationPlan::load(const OpInfo& info, const BindRules& rules, Bucket bucket,
                                            std::vector<Loaded>* loaded) const {
-  Variant variant{.up_to = bucket.up_to, .workspace = std::move(bucket.operation.workspace), .steps = {}};
+  const std::vector<kernels::Scratch>& workspace = bucket.operation.workspace;
+  Variant variant{.up_to = bucket.up_to};
+  add_buffers(workspace, &variant);
   for (kernels::Step& recorded : bucket.operation.steps) {
     Step step;
     std::vector<ArgPromise> promises;
     for (size_t arg = 0; arg < recorded.program.arguments.size(); ++arg) {
-      step.bindings.push_back(bind(info, variant.workspace, recorded.program, arg));
-      promises.push_back(promise(info, rules, variant.workspace, step.bindings.back()));
+      step.bindings.push_back(bind(info, workspace, recorded.program, arg));
+      promises.push_back(promise(info, rules, workspace, step.bindings.back()));
     }
-    step.launch = std::move(recorded.launch);
-    Launch resources = step.launch;
+    Launch resources = std::move(recorded.launch);
+    step.programs = variant.sizes.add(resources);
     resources.grid = {};
     const std::string program = program::serialize(recorded.program);
     const auto known = std::find_if(loaded->begin(), loaded->end(), [&](const Loaded& other) {
@@ -95,6 +100,23 @@ OperationPlan::Variant OperationPlan::load(const OpInfo& info, const BindRules& 
     variant.steps.push_back(std::move(step));
   }
   return variant;
+}
+
+void OperationPlan::add_buffers(const std::vector<kernels::Scratch>& workspace, Variant* variant) {
+  if (workspace.size() > kMostScratch)
+    fail(Status::internal_error, "a plan has more scratch buffers than " + std::to_string(kMostScratch));
+  Size offset = 0;
+  for (const kernels::Scratch& scratch : workspace) {
+    Buffer buffer{.dtype = scratch.dtype, .offset = variant->sizes.add(offset)};
+    for (const Size& dim : scratch.shape) buffer.dims.push_back(variant->sizes.add(dim));
+    variant->buffers.push_back(std::move(buffer));
+    offset = offset + bytes_of(scratch);
+  }
+  variant->bytes = variant->room.add(offset);
+}
+
+kernels::Grid OperationPlan::grid_of(const Step& step, const SizeTable::Values& sizes) {
+  return {sizes[step.programs[0]], sizes[step.programs[1]], sizes[step.programs[2]]};
 }
 
 // There are few, and most plans have one.
@@ -183,9 +205,9 @@ ArgPromise OperationPlan::promise(const OpInfo& info, const BindRules& rules,
 Count OperationPlan::room_up_to(int64_t rows) const {
   Count most = 0;
   for_variants_up_to(rows, [&](const Variant& variant, int64_t largest) {
-    Count bytes = 0;
-    for (const kernels::Scratch& buffer : variant.workspace) bytes += bytes_of(buffer, largest);
-    most = std::max(most, bytes);
+    SizeTable::Values sizes;
+    variant.room.compute(largest, &sizes);
+    most = std::max<Count>(most, sizes[variant.bytes]);
   });
   return most;
 }
@@ -193,22 +215,25 @@ Count OperationPlan::room_up_to(int64_t rows) const {
 std::string OperationPlan::refusal(int64_t rows) const {
   std::string why;
   for_variants_up_to(rows, [&](const Variant& variant, int64_t largest) {
+    SizeTable::Values sizes;
+    variant.sizes.compute(largest, &sizes);
     for (const Step& step : variant.steps)
-      if (why.empty()) why = refuse_grid(step.launch.grid_at(largest), *step.launcher);
+      if (why.empty()) why = refuse_grid(grid_of(step, sizes), *step.launcher);
   });
   return why.empty() ? refuse_workspace(room_up_to(rows)) : why;
 }
 
 void OperationPlan::execute(const Call& call) const {
-  constexpr size_t kMaxScratch = 8;
-  BoundTensor buffers[kMaxScratch];
-  const int64_t n = call.rows;
-  const Variant& variant = variant_of(n);
-  size_t offset = 0;
-  for (size_t i = 0; i < variant.workspace.size(); ++i)
-    buffers[i] = scratch(variant.workspace[i], n, call.workspace, &offset);
+  const Variant& variant = variant_of(call.rows);
+  SizeTable::Values sizes;
+  variant.sizes.compute(call.rows, &sizes);
+  BoundTensor buffers[kMostScratch];
+  for (size_t i = 0; i < variant.buffers.size(); ++i) {
+    const Buffer& buffer = variant.buffers[i];
+    buffers[i] = contiguous(call.workspace + sizes[buffer.offset], buffer.dtype, buffer.dims, sizes);
+  }
   for (const Step& step : variant.steps) {
-    const kernels::Grid grid = step.launch.grid_at(n);
+    const kernels::Grid grid = grid_of(step, sizes);
     if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) continue;
     Launcher::Pack pack(*step.launcher);
     for (const Binding& binding : step.bindings) {

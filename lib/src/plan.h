@@ -1,6 +1,7 @@
 // A plan: an operation with one description, ready to run on any tensors that fit it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "lib/src/context.h"
 #include "lib/src/launcher.h"
 #include "lib/src/op_info.h"
+#include "lib/src/size_table.h"
 
 namespace ligerdsl::lib {
 
@@ -102,7 +104,7 @@ class OperationPlan final : public OpPlan {
     Number rows;
   };
 
-  static constexpr size_t kMostBuckets = 4;
+  static constexpr size_t kMostBuckets = 4, kMostScratch = 8;
   struct Bucket {
     int64_t up_to;  // rows; the last bucket's is kAnyRows
     kernels::Operation operation;
@@ -117,7 +119,9 @@ class OperationPlan final : public OpPlan {
 
   int64_t rows(const Call& call) const override { return bindings_.rows(call); }
   std::string refusal(int64_t rows) const override;
-  size_t workspace_bytes(int64_t rows) const override { return static_cast<size_t>(room_up_to(rows).value()); }
+  size_t workspace_bytes(int64_t rows) const override {
+    return has_buffers_ ? static_cast<size_t>(room_up_to(rows).value()) : 0;
+  }
   void execute(const Call& call) const override;
   std::vector<const Launcher*> launchers() const override;
 
@@ -141,12 +145,20 @@ class OperationPlan final : public OpPlan {
   struct Step {
     std::shared_ptr<const Launcher> launcher;
     std::vector<Binding> bindings;
-    Launch launch;
+    std::array<SizeTable::Index, 3> programs;  // along x, y and z
+  };
+  struct Buffer {
+    DType dtype;
+    std::vector<SizeTable::Index> dims;
+    SizeTable::Index offset;  // bytes of the workspace before it
   };
   struct Variant {
     int64_t up_to;
-    std::vector<kernels::Scratch> workspace;
+    SizeTable sizes;  // of grids and buffers
+    std::vector<Buffer> buffers;
     std::vector<Step> steps;
+    SizeTable room;  // how the workspace's bytes are computed
+    SizeTable::Index bytes;
   };
   struct Loaded {
     std::string program;
@@ -155,6 +167,8 @@ class OperationPlan final : public OpPlan {
     std::shared_ptr<const Launcher> launcher;
   };
 
+  static void add_buffers(const std::vector<kernels::Scratch>& workspace, Variant* variant);
+  static kernels::Grid grid_of(const Step& step, const SizeTable::Values& sizes);
   Variant load(const OpInfo& info, const BindRules& rules, Bucket bucket, std::vector<Loaded>* loaded) const;
   Binding bind(const OpInfo& info, const std::vector<kernels::Scratch>& workspace, const program::Program& program,
                size_t arg) const;
@@ -169,6 +183,7 @@ class OperationPlan final : public OpPlan {
   ContextRef context_;
   Bindings bindings_;
   std::vector<Variant> variants_;
+  bool has_buffers_ = false;
 };
 
 }  // namespace ligerdsl::lib

@@ -18,6 +18,13 @@ namespace ligerdsl {
 
 class Size {
  public:
+  enum class Kind : uint8_t { number, rows, add, multiply, ceil_div, min, max, at_least };
+  struct Node {
+    Kind kind;
+    int64_t number;
+    bool operator==(const Node&) const = default;
+  };
+
   Size(std::integral auto number) : Size(Kind::number, static_cast<int64_t>(number)) {}  // NOLINT: a number is a size
   static Size rows() { return {Kind::rows, 0}; }
 
@@ -38,20 +45,41 @@ class Size {
     return Size(Kind::at_least, a, b) * size;
   }
 
+  // How it is computed: operands before what takes them.
+  const std::vector<Node>& nodes() const { return nodes_; }
+  // What a node makes of its two operands.
+  static int64_t combined(Kind kind, int64_t a, int64_t b);
+
   bool operator==(const Size&) const = default;
 
  private:
-  enum class Kind : uint8_t { number, rows, add, multiply, ceil_div, min, max, at_least };
-  struct Node {
-    Kind kind;
-    int64_t number;
-    bool operator==(const Node&) const = default;
-  };
   Size(Kind kind, int64_t number) : nodes_{{kind, number}} {}
   Size(Kind kind, const Size& a, const Size& b);
 
-  std::vector<Node> nodes_;  // operands before what takes them
+  std::vector<Node> nodes_;
 };
+
+inline int64_t Size::combined(Kind kind, int64_t a, int64_t b) {
+  int64_t result = 0;
+  switch (kind) {
+    case Kind::add:
+      return __builtin_add_overflow(a, b, &result) ? INT64_MAX : result;
+    case Kind::multiply:
+      return __builtin_mul_overflow(a, b, &result) ? INT64_MAX : result;
+    case Kind::ceil_div:
+      return a / b + (a % b != 0);
+    case Kind::min:
+      return a < b ? a : b;
+    case Kind::max:
+      return a < b ? b : a;
+    case Kind::at_least:
+      return a >= b;
+    case Kind::number:
+    case Kind::rows:
+      break;  // have no operands
+  }
+  return result;
+}
 
 std::ostream& operator<<(std::ostream& out, const Size& size);
 
