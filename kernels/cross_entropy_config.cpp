@@ -5,16 +5,19 @@
 namespace ligerdsl::kernels {
 namespace {
 
+// CTAs of a cluster that share a row.
+constexpr RowConfig kSharers{.keep = Keep::shared, .num_warps = 4, .vectors = 4};
+
 // CTAs of an SM that share rows with others, on clusters of eight rather than sixteen where that leaves five.
 // Measured on Hopper, us for 8192 x 128256 of bf16: six 1019, five 1027, and for 4096 x 163840 662 on clusters of eight
 // and 703 with six on clusters of sixteen. A softcap and smoothing need the registers that six or five do not have:
 // with smoothing 1194, 1407 with five; 4096 x 256000 1219 with three, 1506 with five.
 int sharing_ctas(const Machine& machine, const CrossEntropyOptions& o) {
   const int64_t bytes = o.classes * size_of(o.type);
-  // Rows are kept in whole slots of 8 KB.
+  // Each CTA keeps its part of whole blocks.
+  const int64_t part = kSharers.columns(o.type, o.classes) * size_of(o.type);
   const auto keep = [&](int ctas, int cluster) {
-    constexpr int64_t kSlot = 8 * 1024;
-    return ceil_div(bytes, cluster * kSlot) <= machine.arch->resident_budget(ctas) / kSlot;
+    return ceil_div(bytes, cluster * part) <= machine.arch->resident_budget(ctas) / part;
   };
   const auto eight_keep = [&](int ctas) { return kept_by_cluster(machine, 8, bytes, ctas) && keep(ctas, 8); };
   if (o.softcap || o.smoothing) return eight_keep(4) || (!eight_keep(3) && keep(4, 16)) ? 4 : 3;
@@ -50,7 +53,8 @@ RowConfig in_blocks(const Machine& machine, const CrossEntropyOptions& o) {
 std::optional<RowConfig> shared_rows(const Machine& machine, const CrossEntropyOptions& o) {
   if (!machine.is_gpu() || !o.with_gradient || o.part) return {};
   if (o.classes * size_of(o.type) <= machine.arch->shared_for_rows()) return {};
-  const RowConfig sharers{.num_warps = 4, .vectors = 4, .min_ctas_per_sm = sharing_ctas(machine, o)};
+  RowConfig sharers = kSharers;
+  sharers.min_ctas_per_sm = sharing_ctas(machine, o);
   return rows_in_cluster(machine, o.type, o.classes, sharers);
 }
 
@@ -74,19 +78,13 @@ std::string valid(const Machine& machine, const CrossEntropyOptions& o, const Cr
   return refused(machine, o.type, columns, config);
 }
 
-BlockLanes lanes_of(const Machine& machine, const CrossEntropyOptions& o, const RowConfig& config, int64_t block) {
-  if (config.whole()) return {1, block};
-  return machine.is_gpu() ? BlockLanes::of_threads(block, true, o.type, config.num_warps, config.num_ctas)
-                          : BlockLanes::of_registers(block);
-}
-
 Operation build(const Machine& machine, const CrossEntropyOptions& o, const CrossEntropyConfig& config) {
   CrossEntropyMeta meta{o};
   meta.looped = !config.whole();
   meta.prefetched = config.prefetched;
   meta.block = config.columns(o.type, covered(o));
   meta.led = meta.looped || meta.block >= led_columns(o);
-  meta.lanes = lanes_of(machine, o, config, meta.block);
+  meta.lanes = meta.looped ? lanes_of(machine, o.type, covered(o), config, true) : BlockLanes{.lanes = meta.block};
   Operation op;
   auto scratch = [&](const std::string& name, const Size& size) {
     op.workspace.push_back({.name = name, .dtype = f32, .shape = {size}});

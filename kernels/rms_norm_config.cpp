@@ -85,19 +85,36 @@ constexpr ResourceRule kResources[] = {
     {.min_ctas_per_sm = 0, .early_weight = true, .measured = "registers are not short"},
 };
 
-// Rows that CTAs of a cluster share, from so many bytes on. 16384 rows of bf16: rows of 40 KiB are the widest that CTAs
-// of 512 threads hold, two on an SM. A CTA of 1024 threads has an SM to itself, and nothing overlaps its reduction:
-// 24576 columns take 445 us, shared by four CTAs 380; 29568 497 and 453; 32768 532 and 506. Beside a residual registers
-// are as good up to the widest rows that they hold.
-constexpr int64_t kHeldRow = 40 * KB;
+// Rows that CTAs of a cluster share: of more elements and more bytes than these, in so many arrays that are read twice.
+struct SharingRule {
+  bool residual;
+  int64_t above_columns, above_bytes;
+  int64_t streams;
+  const char* measured;
+};
+constexpr SharingRule kSharing[] = {
+    {.residual = false,
+     .above_columns = 0,
+     .above_bytes = 40 * KB,
+     .streams = 1,
+     .measured =
+         "16384 rows of bf16: rows of 40 KiB are the widest that CTAs of 512 threads hold, two on an SM. A CTA of "
+         "1024 threads has an SM to itself, and nothing overlaps its reduction: 24576 columns take 445 us, shared "
+         "by four CTAs 380; 29568 497 and 453; 32768 532 and 506"},
+    {.residual = true,
+     .above_columns = kResidentWidth,
+     .above_bytes = kSharedRow / 2 - 1,
+     .streams = 2,
+     .measured = "registers are as good up to the widest rows that they hold"},
+};
 constexpr int64_t kBlockVectors = 2;  // of rows in blocks
 constexpr RowConfig kSharers{.num_warps = 8, .vectors = kBlockVectors, .min_ctas_per_sm = 2};
 
 std::optional<RowConfig> shared_rows(const Machine& machine, const RmsNormOptions& o) {
-  const int64_t bytes = o.cols * size_of(o.type);
-  if (!o.residual) return bytes > kHeldRow ? rows_in_cluster(machine, o.type, o.cols, kSharers) : std::nullopt;
-  const bool wide = o.cols > kResidentWidth && 2 * bytes >= kSharedRow;
-  return wide ? rows_in_cluster(machine, o.type, o.cols, kSharers, 2) : std::nullopt;
+  const SharingRule& rule = *std::find_if(std::begin(kSharing), std::end(kSharing),
+                                          [&](const SharingRule& r) { return r.residual == o.residual; });
+  if (o.cols <= rule.above_columns || o.cols * size_of(o.type) <= rule.above_bytes) return {};
+  return rows_in_cluster(machine, o.type, o.cols, kSharers, rule.streams);
 }
 
 RmsNormForwardConfig heuristic(const Machine& machine, const RmsNormOptions& o) {

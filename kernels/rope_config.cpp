@@ -31,22 +31,42 @@ int64_t most_heads(const RopeOptions& o) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(widest)));
 }
 
+// Registers of a thread, by what it holds of q and k together and of k alone, in vectors. None where tiles are masked,
+// which takes more of them, and where no rule fits.
+struct RegisterRule {
+  int64_t most_held, least_keys;
+  int registers;
+  const char* measured;
+};
+constexpr RegisterRule kRegisters[] = {
+    {.most_held = 6,
+     .least_keys = 1,
+     .registers = 64,
+     .measured = "2048 tokens of 32 + 8 heads are two waves with 64 registers, 29.1 us forward and backward, two and a "
+                 "quarter with the 72 that ptxas takes, 30.0 us"},
+};
+
+// CTAs of an SM whose threads have the registers of the rule.
+int ctas_per_sm(const Machine& machine, const RopeOptions& o, const RopeMeta& meta, int num_warps) {
+  const bool masked = meta.q_block != o.q_heads || meta.k_block != o.k_heads || meta.half != o.angles();
+  if (masked || o.layout == RopeLayout::multimodal) return 0;
+  const int64_t threads = program::kWarpThreads * num_warps, vectors = threads * vector_width(o.type);
+  for (const RegisterRule& rule : kRegisters) {
+    if (elements_of(meta) <= rule.most_held * vectors && 2 * meta.k_block * meta.half >= rule.least_keys * vectors)
+      return static_cast<int>(machine.arch->threads_with(rule.registers) / threads);
+  }
+  return 0;
+}
+
 RopeConfig heuristic(const Machine& machine, const RopeOptions& o) {
-  const bool gpu = machine.is_gpu();
   // At most 8192 elements of a tile's half, 16 per thread of the largest CTA used here.
   const int64_t heads =
       std::max<int64_t>(1, floor_power_of_two(8192 / std::max(tile_width(o.angles()), tile_width(o.tail()))));
   RopeConfig config{.heads = static_cast<int>(std::min(heads, most_heads(o)))};
+  if (!machine.is_gpu()) return config;
   const RopeMeta meta = meta_of(o, config);
-  const int64_t elements = elements_of(meta);
-  if (!gpu) return config;
-  config.num_warps = warps_for(elements, o.type, 4, 16);
-  // Measured on Hopper: 2048 tokens of 32 + 8 heads are two waves with 64 registers, 29.1 us forward and backward, two
-  // and a quarter with the 72 that ptxas takes, 30.0 us. They are enough for six vectors a thread without masks.
-  const int64_t vectors = program::kWarpThreads * config.num_warps * vector_width(o.type);
-  const bool whole = meta.q_block == o.q_heads && meta.k_block == o.k_heads && meta.half == o.angles();
-  if (whole && o.layout != RopeLayout::multimodal && elements <= 6 * vectors && 2 * meta.k_block * meta.half >= vectors)
-    config.min_ctas_per_sm = 32 / config.num_warps;
+  config.num_warps = warps_for(elements_of(meta), o.type, 4, 16);
+  config.min_ctas_per_sm = ctas_per_sm(machine, o, meta, config.num_warps);
   return config;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kernels/launch.h"
+#include "kernels/online_softmax.h"
 #include "kernels/tile_shape.h"
 #include "ligerdsl/dsl/meta.h"
 
@@ -70,7 +71,9 @@ bool kept_by_cluster(const Machine& machine, int num_ctas, int64_t bytes, int ct
 // Why rows of this kind cannot be taken so; empty: they can.
 std::string refused(const Machine& machine, DType type, int64_t cols, const RowConfig& config);
 
-// The same of a block that is dealt to lanes of whole vectors (online_softmax.h).
+// How blocks of rows are dealt to lanes (online_softmax.h): those that begin at whole vectors, or may not (`aligned`).
+BlockLanes lanes_of(const Machine& machine, DType type, int64_t cols, const RowConfig& config, bool aligned);
+// Why blocks cannot be dealt so; empty: they can.
 std::string refused_lanes(const RowConfig& config);
 
 }  // namespace ligerdsl::kernels

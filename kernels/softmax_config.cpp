@@ -26,11 +26,7 @@ Operation operation(const Machine& machine, const SoftmaxOptions& o, const RowCo
   meta.looped = !config.whole();
   meta.rows = config.rows;
   meta.block = config.columns(o.type, o.cols);
-  if (meta.looped) {
-    meta.lanes = machine.is_gpu()
-                     ? BlockLanes::of_threads(meta.block, o.cols % vector_width(o.type) == 0, o.type, config.num_warps)
-                     : BlockLanes::of_registers(meta.block);
-  }
+  if (meta.looped) meta.lanes = lanes_of(machine, o.type, o.cols, config, o.cols % vector_width(o.type) == 0);
   return {.steps = {record_step(name, o.type, program, meta, config.launch())}};
 }
 
