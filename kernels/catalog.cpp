@@ -1,9 +1,8 @@
 #include "kernels/catalog.h"
 
-#include "kernels/adamw.h"
 #include "kernels/cross_entropy_config.h"
 #include "kernels/elementwise_config.h"
-#include "kernels/embedding.h"
+#include "kernels/embedding_config.h"
 #include "kernels/global_norm.h"
 #include "kernels/layer_norm_config.h"
 #include "kernels/norm_backward_config.h"
@@ -21,20 +20,6 @@ struct TypeOption {
   template <class V>
   void visit(V&& v) {
     v("type", type);
-  }
-};
-
-struct ScaleRowsOptions {
-  DType type = f32, factor_type = f32;
-  bool per_row = false;
-  int64_t cols = 4096;
-
-  template <class V>
-  void visit(V&& v) {
-    v("type", type);
-    v("factor_type", factor_type);
-    v("per_row", per_row);
-    v("cols", cols);
   }
 };
 
@@ -94,13 +79,10 @@ std::vector<CatalogEntry> make_catalog() {
       entry(softmax_backward_kernel),
       entry(cross_entropy_kernel),
       entry<TargetCountsOptions>("target_counts", "what a mean over targets divides by", target_counts),
-      entry<ScaleRowsOptions>("scale_rows", "rows times a factor read on the device",
-                              [](const Machine& m, const ScaleRowsOptions& o) {
-                                return scale_rows(m, o.type, o.factor_type, o.per_row, o.cols);
-                              }),
-      entry<EmbeddingOptions>("embedding_forward", "rows of a table by index", embedding_forward),
-      entry<EmbeddingOptions>("embedding_backward", "gradient of the table", embedding_backward),
-      entry<AdamwOptions>("adamw", "one AdamW step on a tensor", adamw),
+      entry(scale_rows_kernel),
+      entry(embedding_forward_kernel),
+      entry(embedding_backward_kernel),
+      entry(adamw_kernel),
       entry<TypeOption>("sum_of_squares", "partial sums of squares of a tensor",
                         [](const Machine& m, const TypeOption& o) { return sum_of_squares(m, o.type); }),
       entry<TypeOption>("finish_norm", "norm and clip factor from partial sums of squares",

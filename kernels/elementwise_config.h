@@ -3,8 +3,10 @@
 
 #include <string>
 
+#include "kernels/adamw.h"
 #include "kernels/config.h"
 #include "kernels/gated_activation.h"
+#include "kernels/scale_rows.h"
 #include "kernels/tile_shape.h"
 #include "kernels/vector_add.h"
 
@@ -46,6 +48,12 @@ struct VectorAddOptions {
 
 using VectorAdd = ConfiguredKernel<VectorAddOptions, ElementwiseConfig>;
 extern const VectorAdd vector_add_kernel;
+
+using Adamw = ConfiguredKernel<AdamwOptions, ElementwiseConfig>;
+extern const Adamw adamw_kernel;  // vectors are those of the moments, which are f32
+
+using ScaleRows = ConfiguredKernel<ScaleRowsOptions, ElementwiseConfig>;
+extern const ScaleRows scale_rows_kernel;
 
 using GatedKernel = ConfiguredKernel<GatedOptions, ElementwiseConfig>;
 extern const GatedKernel swiglu_forward_kernel, swiglu_backward_kernel, geglu_forward_kernel, geglu_backward_kernel;

@@ -15,23 +15,17 @@
 //
 // Bytes, s = sizeof(type): n H s read and V H sizeof(d_table_type) written; the table of starts is read and written
 // from the caches, 4 V bytes a part.
-#include <bit>
+#include <algorithm>
 #include <functional>
 
-#include "kernels/embedding.h"
+#include "kernels/embedding_config.h"
 #include "kernels/record.h"
-#include "kernels/tile_shape.h"
 
 namespace ligerdsl::kernels {
 namespace {
 
 // Long parts mean many comparisons, many parts a large table of starts.
 constexpr int64_t kMostParts = 64;
-
-// Of all rows.
-Size parts_of(int64_t part) {
-  return max(1, min(kMostParts, ceil_div(Size::rows(), part)));
-}
 
 // Rows of the table of starts are whole tiles.
 int64_t padded_vocabulary(const EmbeddingBackwardMeta& m) {
@@ -217,18 +211,13 @@ void add_rows_of_table(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
 
 }  // namespace
 
-Operation embedding_backward(const Machine& machine, const EmbeddingOptions& options) {
+Operation embedding_backward_steps(const EmbeddingOptions& options, const EmbeddingBackwardConfig& config) {
   EmbeddingBackwardMeta meta{options};
-  const bool gpu = machine.is_gpu();
-  // A thread has two vectors of a row: most rows of a large table are not named, and their programs only write.
-  const auto cols = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(options.cols)));
-  meta.block = std::min(cols, gpu ? 256 * vector_width(options.type) : 4096);
-  const int64_t part = gpu ? 2048 : 256;
-  if (!gpu) {
-    meta.rows = 16;
-    meta.scan = part;
-  }
-  const int num_warps = warps_for(meta.block, options.type, 2);
+  meta.block = config.block;
+  meta.rows = config.rows;
+  meta.chunk = config.chunk;
+  meta.scan = config.scan;
+  const Size parts = max(1, min(kMostParts, ceil_div(Size::rows(), config.part)));
   const int64_t blocks = ceil_div(options.cols, meta.block), vocabulary = padded_vocabulary(meta);
 
   const Size rows = Size::rows(), chunks = ceil_div(rows, meta.chunk);
@@ -237,23 +226,23 @@ Operation embedding_backward(const Machine& machine, const EmbeddingOptions& opt
     op.steps.push_back(record_step(name, options.type, build, meta, std::move(launch)));
   };
   const auto with_floor = [&](Size programs, int threads_of_sm) {
-    Launch launch = library_launch(std::move(programs), num_warps);
-    launch.min_ctas_per_sm = threads_of_sm / program::kWarpThreads / num_warps;
+    Launch launch = library_launch(std::move(programs), config.num_warps);
+    const int ctas = threads_of_sm / program::kWarpThreads / config.num_warps;
+    launch.min_ctas_per_sm = std::min(ctas, program::kMaxCtasPerSm);
     return launch;
   };
   // Places in the list have 32 bits: for more indices than that this is a grid that every device refuses.
   const Size too_many = where_at_least(rows, int64_t{INT32_MAX} + 1, rows);
-  add("embedding_reset_counts", &reset_counts,
-      library_launch(max(vocabulary / meta.scan * parts_of(part), too_many), 8));
+  add("embedding_reset_counts", &reset_counts, library_launch(max(vocabulary / meta.scan * parts, too_many), 8));
   add("embedding_count_indices", &count_indices, library_launch(ceil_div(rows, meta.scan), 8));
   add("embedding_place_rows", &place_rows, library_launch(vocabulary / meta.rows_to_place, 4));
   add("embedding_place_positions", &place_positions, library_launch(ceil_div(rows, meta.ranked), 8));
-  // Without a floor for the occupancy ptxas saves registers and lets the gradients come one at a time. A multiprocessor
-  // is to have 640 threads with 16 vectors under way each, and 1024 with 8.
-  add("embedding_add_chunks", &add_chunks, with_floor(where_at_least(rows, meta.chunk, chunks * blocks), 640));
-  add("embedding_backward", &add_rows_of_table, with_floor(ceil_div(options.vocabulary, meta.rows) * blocks, 1024));
+  add("embedding_add_chunks", &add_chunks,
+      with_floor(where_at_least(rows, meta.chunk, chunks * blocks), config.chunk_threads));
+  add(embedding_backward_kernel.name, &add_rows_of_table,
+      with_floor(ceil_div(options.vocabulary, meta.rows) * blocks, config.row_threads));
 
-  op.workspace = {{"starts", i32, {parts_of(part) + 1, vocabulary}},
+  op.workspace = {{"starts", i32, {parts + 1, vocabulary}},
                   {"listed", i32, {1}},
                   {"positions", i32, {rows}},
                   {"sums", f32, {chunks, options.cols}}};

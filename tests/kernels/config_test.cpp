@@ -31,9 +31,11 @@ std::string name_of(const Machine& machine) {
   return machine.is_gpu() ? std::string(machine.arch->name) : "cpu";
 }
 
-MetaValues options_of(const CatalogEntry& entry, const std::string& type, int64_t width) {
+// With what is on or off by default, or the other way round.
+MetaValues options_of(const CatalogEntry& entry, const std::string& type, int64_t width, bool turned) {
   MetaValues options;
   for (const MetaField& field : entry.options) {
+    if (turned && field.type == "bool") options[field.name] = field.value == "true" ? "false" : "true";
     if (field.name == "type" || field.name == "weight_type") options[field.name] = type;
     if (field.name == "cols" || field.name == "classes") options[field.name] = std::to_string(width);
     if (field.name == "head_dim") options[field.name] = std::to_string(std::clamp<int64_t>(width, 2, 512));
@@ -58,7 +60,8 @@ void for_each_case(const Check& check) {
         for (const int64_t width : kWidths) {
           if (!entry.configured()) continue;
           SCOPED_TRACE(name_of(machine) + " " + entry.name + " " + type + " " + std::to_string(width));
-          check(machine, entry, options_of(entry, type, width), width);
+          check(machine, entry, options_of(entry, type, width, false), width);
+          if (width % 4096 != 0) check(machine, entry, options_of(entry, type, width, true), width);
         }
 }
 
