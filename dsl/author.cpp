@@ -49,9 +49,17 @@ std::string fields_text(const std::vector<MetaField>& fields) {
   for (const MetaField& field : fields) {
     text += field.name + "\t" + field.type + "\t" + field.value + "\t";
     for (size_t i = 0; i < field.choices.size(); ++i) text += (i ? "," : "") + field.choices[i];
-    text += "\n";
+    text += std::string("\t") + name(field.bits) + "\n";
   }
   return text;
+}
+
+// Fixed where a text says nothing or something else.
+Bits parse_bits(const std::string& text) {
+  for (const Bits bits : {Bits::same, Bits::row, Bits::batch}) {
+    if (text == name(bits)) return bits;
+  }
+  return Bits::fixed;
 }
 
 const AnyKernel& kernel_at(size_t index) {
@@ -163,8 +171,8 @@ class LoadedKernel : public AnyKernel {
     description_ = take(description);
     for (const std::string& line : split(take(fields), '\n')) {
       std::vector<std::string> columns = split(line, '\t');
-      columns.resize(4);
-      fields_.push_back({columns[0], columns[1], columns[2], split(columns[3], ',')});
+      columns.resize(5);
+      fields_.push_back({columns[0], columns[1], columns[2], split(columns[3], ','), parse_bits(columns[4])});
     }
     detail::require_names_apart(name_, fields_, {});
   }
