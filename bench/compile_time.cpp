@@ -43,10 +43,10 @@ Sample load(runtime::Device& device, Record record) {
   Sample sample;
   const auto begin = Clock::now();
   const kernels::Operation operation = record();
-  const std::string bytes = program::serialize(operation.launches[0].program);
+  const std::string bytes = program::serialize(operation.steps[0].program);
   sample.phases["builder"] = milliseconds_since(begin);
   program::CompileOptions options = device.base_options();
-  options.num_warps = operation.launches[0].num_warps;
+  options.num_warps = operation.steps[0].launch.num_warps;
   runtime::LoadReport report;
   device.load(bytes, options, &report);
   sample.total = milliseconds_since(begin);

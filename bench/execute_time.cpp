@@ -6,7 +6,7 @@
 // The driver is the one that LIGERDSL_LIBCUDA names, else the GPU's. Batches of both kinds take turns, and the queue is
 // drained after each, so no call waits for room in it. With the tests' stand-in (libfake_cuda.so) the time is nearly
 // all the library's, and so are the instructions that this counts:
-//   LIGERDSL_LIBCUDA=... valgrind --tool=callgrind --toggle-collect='ligerdsl::lib::execute_entry*' execute_time 3
+//   LIGERDSL_LIBCUDA=... LIGERDSL_LIBCUBLASLT=... valgrind --tool=callgrind --toggle-collect='ligerdsl::lib::execute_entry(*)' execute_time 3
 #include <algorithm>
 #include <chrono>
 #include <cmath>

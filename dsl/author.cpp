@@ -49,9 +49,17 @@ std::string fields_text(const std::vector<MetaField>& fields) {
   for (const MetaField& field : fields) {
     text += field.name + "\t" + field.type + "\t" + field.value + "\t";
     for (size_t i = 0; i < field.choices.size(); ++i) text += (i ? "," : "") + field.choices[i];
-    text += "\n";
+    text += std::string("\t") + name(field.bits) + "\n";
   }
   return text;
+}
+
+// Fixed where a text says nothing or something else.
+Bits parse_bits(const std::string& text) {
+  for (const Bits bits : {Bits::same, Bits::row, Bits::batch}) {
+    if (text == name(bits)) return bits;
+  }
+  return Bits::fixed;
 }
 
 const AnyKernel& kernel_at(size_t index) {
@@ -114,14 +122,14 @@ void give(const T& value, T* out) {
 
 ligerdsl_author_launch crossing(const Launch& rule) {
   ligerdsl_author_launch launch{.struct_size = sizeof(ligerdsl_author_launch),
-                                .grid = {1, 1, 1},
                                 .num_warps = rule.num_warps,
                                 .num_ctas = rule.num_ctas,
                                 .num_stages = rule.num_stages,
                                 .min_ctas_per_sm = rule.min_ctas_per_sm,
                                 .max_registers = rule.max_registers,
                                 .no_alias = rule.no_alias};
-  std::copy(rule.grid.begin(), rule.grid.end(), launch.grid);
+  const auto programs = rule.programs();
+  std::copy(programs.begin(), programs.end(), launch.grid);
   return launch;
 }
 
@@ -149,11 +157,7 @@ int32_t launch_kernel(size_t index, const char* settings, const ligerdsl_author_
       }
       list.push_back(std::move(argument));
     }
-    const Launch rule = kernel_at(index).launch(parse_settings(settings), LaunchArguments(std::move(list)));
-    if (rule.grid.empty() || rule.grid.size() > 3)
-      throw Error("error: its launch rule gives a grid of " + std::to_string(rule.grid.size()) +
-                  " axes, expected 1 to 3");
-    give(crossing(rule), launch);
+    give(crossing(kernel_at(index).launch(parse_settings(settings), LaunchArguments(std::move(list)))), launch);
   });
 }
 
@@ -167,8 +171,8 @@ class LoadedKernel : public AnyKernel {
     description_ = take(description);
     for (const std::string& line : split(take(fields), '\n')) {
       std::vector<std::string> columns = split(line, '\t');
-      columns.resize(4);
-      fields_.push_back({columns[0], columns[1], columns[2], split(columns[3], ',')});
+      columns.resize(5);
+      fields_.push_back({columns[0], columns[1], columns[2], split(columns[3], ','), parse_bits(columns[4])});
     }
     detail::require_names_apart(name_, fields_, {});
   }

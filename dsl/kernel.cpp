@@ -1,6 +1,7 @@
 // Meta-parameters as text, launch arguments, and the registry.
 #include "ligerdsl/dsl/kernel.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -106,7 +107,7 @@ void require_possible(const std::string& kernel, const Launch& launch) {
   if (launch.grid.empty() || launch.grid.size() > 3)
     throw Error("error: kernel '" + kernel + "': its launch rule gives a grid of " +
                 std::to_string(launch.grid.size()) + " axes, expected 1 to 3");
-  for (const int64_t programs : launch.grid) {
+  for (const int64_t programs : launch.programs()) {
     if (programs < 0 || programs > INT32_MAX) refuse("a grid with programs", programs, "0 to 2147483647");
   }
   power("num_warps", launch.num_warps, program::kMaxWarps);
@@ -124,6 +125,24 @@ const std::vector<std::string>& launch_setting_names() {
   static const std::vector<std::string> names = {"num_warps",     "num_ctas",        "num_stages",
                                                  "max_registers", "min_ctas_per_sm", "no_alias"};
   return names;
+}
+
+const char* name(Bits bits) {
+  constexpr const char* kNames[] = {"fixed", "same", "row", "batch"};
+  return kNames[static_cast<size_t>(bits)];
+}
+
+std::array<int64_t, 3> Launch::grid_at(int64_t rows) const {
+  std::array<int64_t, 3> programs = {1, 1, 1};
+  for (size_t axis = 0; axis < std::min(grid.size(), programs.size()); ++axis) programs[axis] = grid[axis].at(rows);
+  return programs;
+}
+
+std::array<int64_t, 3> Launch::programs() const {
+  if (grid.empty() || grid.size() > 3)
+    throw Error("error: its launch rule gives a grid of " + std::to_string(grid.size()) + " axes, expected 1 to 3");
+  for (const Size& axis : grid) static_cast<void>(axis.number());
+  return grid_at(0);
 }
 
 const LaunchArguments::Argument& LaunchArguments::find(const std::string& name) const {

@@ -7,7 +7,6 @@
 // thread.
 #include "kernels/adamw.h"
 
-#include "kernels/record.h"
 #include "kernels/tile_shape.h"
 
 namespace ligerdsl::kernels {
@@ -64,14 +63,6 @@ void adamw(KernelBuilder& k, const AdamwMeta& meta) {
   v_view.partition(shape).store({i}, v);
   parameter.partition(shape).store({i}, next.to(meta.type));
   if (meta.with_copy) copy.partition(shape).store({i}, next.to(meta.copy_type));
-}
-
-Operation adamw(const Machine& machine, const AdamwOptions& options) {
-  AdamwMeta meta{options};
-  meta.block = machine.is_gpu() ? 1024 : 4096;
-  Launch launch{.program = record("adamw", options.type, &adamw, meta), .num_warps = 8};
-  launch.grid = [block = meta.block](Count n) { return grid_of(ceil_div(n, block)); };
-  return {.launches = {launch}};
 }
 
 }  // namespace ligerdsl::kernels

@@ -1,16 +1,15 @@
 #include "kernels/catalog.h"
 
-#include "kernels/adamw.h"
-#include "kernels/cross_entropy.h"
-#include "kernels/embedding.h"
-#include "kernels/fused_add_rms_norm.h"
-#include "kernels/gated_activation.h"
+#include "kernels/cross_entropy_config.h"
+#include "kernels/elementwise_config.h"
+#include "kernels/embedding_config.h"
 #include "kernels/global_norm.h"
-#include "kernels/layer_norm.h"
-#include "kernels/rope.h"
-#include "kernels/softmax.h"
+#include "kernels/layer_norm_config.h"
+#include "kernels/norm_backward_config.h"
+#include "kernels/rms_norm_config.h"
+#include "kernels/rope_config.h"
+#include "kernels/softmax_config.h"
 #include "kernels/target_counts.h"
-#include "kernels/vector_add.h"
 
 namespace ligerdsl::kernels {
 namespace {
@@ -21,20 +20,6 @@ struct TypeOption {
   template <class V>
   void visit(V&& v) {
     v("type", type);
-  }
-};
-
-struct ScaleRowsOptions {
-  DType type = f32, factor_type = f32;
-  bool per_row = false;
-  int64_t cols = 4096;
-
-  template <class V>
-  void visit(V&& v) {
-    v("type", type);
-    v("factor_type", factor_type);
-    v("per_row", per_row);
-    v("cols", cols);
   }
 };
 
@@ -49,34 +34,55 @@ CatalogEntry entry(const std::string& name, const std::string& description,
           }};
 }
 
+template <class Options, class Config>
+CatalogEntry entry(const ConfiguredKernel<Options, Config>& kernel) {
+  const auto options_of = [name = kernel.name](const MetaValues& values) { return meta_from<Options>(name, values); };
+  return {
+      .name = kernel.name,
+      .description = kernel.description,
+      .options = meta_fields(Options{}),
+      .make = [=, &kernel](const Machine& machine,
+                           const MetaValues& options) { return kernel(machine, options_of(options)); },
+      .heuristic =
+          [=, &kernel](const Machine& machine, const MetaValues& options) {
+            return meta_fields(kernel.heuristic(machine, options_of(options)));
+          },
+      .valid =
+          [=, &kernel](const Machine& machine, const MetaValues& options, const MetaValues& config) {
+            const Options o = options_of(options);
+            return kernel.valid(machine, o, meta_from(kernel.name, config, kernel.heuristic(machine, o)));
+          },
+      .make_with =
+          [=, &kernel](const Machine& machine, const MetaValues& options, const MetaValues& config) {
+            const Options o = options_of(options);
+            return kernel.build(machine, o, kernel.chosen(machine, o, config));
+          },
+      .cost = [=, &kernel](const MetaValues& options, int64_t rows) { return kernel.cost(options_of(options), rows); },
+      .version = kernel.version};
+}
+
 std::vector<CatalogEntry> make_catalog() {
   return {
-      entry<TypeOption>("vector_add", "out = a + b",
-                        [](const Machine& m, const TypeOption& o) { return vector_add(m, o.type); }),
-      entry<RmsNormOptions>("rms_norm_forward", "RMSNorm of rows", rms_norm_forward),
-      entry<RmsNormOptions>("rms_norm_backward", "gradient of RMSNorm", rms_norm_backward),
-      entry<RmsNormOptions>("fused_add_rms_norm_forward", "residual sum and its RMSNorm", fused_add_rms_norm_forward),
-      entry<RmsNormOptions>("fused_add_rms_norm_backward", "gradient of fused_add_rms_norm",
-                            fused_add_rms_norm_backward),
-      entry<LayerNormOptions>("layer_norm_forward", "LayerNorm of rows", layer_norm_forward),
-      entry<LayerNormOptions>("layer_norm_backward", "gradient of LayerNorm", layer_norm_backward),
-      entry<GatedOptions>("swiglu_forward", "silu(gate) * up", swiglu_forward),
-      entry<GatedOptions>("swiglu_backward", "gradient of swiglu", swiglu_backward),
-      entry<GatedOptions>("geglu_forward", "gelu(gate) * up, tanh form", geglu_forward),
-      entry<GatedOptions>("geglu_backward", "gradient of geglu", geglu_backward),
-      entry<RopeOptions>("rope", "rotary position embedding of q and k; sign -1 is the gradient", rope),
-      entry<SoftmaxOptions>("softmax_forward", "softmax of rows, with a scale and a causal mask", softmax_forward),
-      entry<SoftmaxOptions>("softmax_backward", "gradient of softmax", softmax_backward),
-      entry<CrossEntropyOptions>("cross_entropy", "cross-entropy of rows of logits: loss, gradient and the rest",
-                                 cross_entropy),
+      entry(vector_add_kernel),
+      entry(rms_norm_forward_kernel),
+      entry(rms_norm_backward_kernel),
+      entry(fused_add_rms_norm_forward_kernel),
+      entry(fused_add_rms_norm_backward_kernel),
+      entry(layer_norm_forward_kernel),
+      entry(layer_norm_backward_kernel),
+      entry(swiglu_forward_kernel),
+      entry(swiglu_backward_kernel),
+      entry(geglu_forward_kernel),
+      entry(geglu_backward_kernel),
+      entry(rope_kernel),
+      entry(softmax_forward_kernel),
+      entry(softmax_backward_kernel),
+      entry(cross_entropy_kernel),
       entry<TargetCountsOptions>("target_counts", "what a mean over targets divides by", target_counts),
-      entry<ScaleRowsOptions>("scale_rows", "rows times a factor read on the device",
-                              [](const Machine& m, const ScaleRowsOptions& o) {
-                                return scale_rows(m, o.type, o.factor_type, o.per_row, o.cols);
-                              }),
-      entry<EmbeddingOptions>("embedding_forward", "rows of a table by index", embedding_forward),
-      entry<EmbeddingOptions>("embedding_backward", "gradient of the table", embedding_backward),
-      entry<AdamwOptions>("adamw", "one AdamW step on a tensor", adamw),
+      entry(scale_rows_kernel),
+      entry(embedding_forward_kernel),
+      entry(embedding_backward_kernel),
+      entry(adamw_kernel),
       entry<TypeOption>("sum_of_squares", "partial sums of squares of a tensor",
                         [](const Machine& m, const TypeOption& o) { return sum_of_squares(m, o.type); }),
       entry<TypeOption>("finish_norm", "norm and clip factor from partial sums of squares",

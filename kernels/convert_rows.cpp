@@ -22,11 +22,7 @@ Operation operation(const Machine& machine, const std::string& name, ConvertRows
   const TileShape tile = elementwise_tile(machine, wider, meta.cols);
   meta.rows = tile.rows;
   meta.block = tile.cols;
-  Launch launch{.program = record(name, meta.to, build, meta), .num_warps = tile.num_warps};
-  launch.grid = [rows = tile.rows, blocks = ceil_div(meta.cols, tile.cols)](Count n) {
-    return grid_of(ceil_div(n, rows) * blocks);
-  };
-  return {.launches = {launch}};
+  return {.steps = {record_step(name, meta.to, build, meta, elementwise_launch(tile, meta.cols))}};
 }
 
 }  // namespace

@@ -18,18 +18,10 @@
 // tile (the second pass runs backwards, so it begins with what the caches hold). One exponential per element and pass.
 #include "kernels/cross_entropy.h"
 
-#include "kernels/record.h"
 #include "kernels/softcap.h"
-#include "kernels/tile_shape.h"
 
 namespace ligerdsl::kernels {
 namespace {
-
-bool needs_counts(const CrossEntropyOptions& m) {
-  if (divides_at_the_end(m)) return false;
-  return m.reduction == Reduction::mean || (m.has_weight && m.smoothing) ||
-         (m.with_accuracy && m.reduction != Reduction::none);
-}
 
 // The name of a per-row result: the caller's tensor, or the scratch that the last launch adds up.
 std::string row_name(const CrossEntropyOptions& m, const std::string& name) {
@@ -364,23 +356,13 @@ void fill_row(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args
   atomic_max(args.error.ptr(), kErrorBase - row_of_batch, !ignored);
 }
 
-// CTAs of an SM that share rows with others, on clusters of eight rather than sixteen where that leaves five.
-// Measured on Hopper, us for 8192 x 128256 of bf16: six 1019, five 1027, and for 4096 x 163840 662 on clusters of eight
-// and 703 with six on clusters of sixteen. A softcap and smoothing need the registers that six or five do not have:
-// with smoothing 1194, 1407 with five; 4096 x 256000 1219 with three, 1506 with five.
-int sharing_ctas(const Machine& machine, const CrossEntropyOptions& options) {
-  const int64_t bytes = options.classes * size_of(options.type);
-  // Rows are kept in whole slots of 8 KB.
-  const auto keep = [&](int ctas, int cluster) {
-    constexpr int64_t kSlot = 8 * 1024;
-    return ceil_div(bytes, cluster * kSlot) <= machine.arch->resident_budget(ctas) / kSlot;
-  };
-  const auto eight_keep = [&](int ctas) { return RowParts::keep(machine, 8, bytes, ctas) && keep(ctas, 8); };
-  if (options.softcap || options.smoothing) return eight_keep(4) || (!eight_keep(3) && keep(4, 16)) ? 4 : 3;
-  return eight_keep(6) || (!eight_keep(5) && keep(6, 16)) ? 6 : 5;
-}
-
 }  // namespace
+
+bool needs_counts(const CrossEntropyOptions& m) {
+  if (divides_at_the_end(m)) return false;
+  return m.reduction == Reduction::mean || (m.has_weight && m.smoothing) ||
+         (m.with_accuracy && m.reduction != Reduction::none);
+}
 
 void cross_entropy_rows(KernelBuilder& k, const CrossEntropyMeta& m) {
   const Arguments args(k, m);
@@ -392,67 +374,6 @@ void cross_entropy_rows(KernelBuilder& k, const CrossEntropyMeta& m) {
   k.if_(
       !ignored && is_class, [&] { CountedRow(k, m, args, row, index, label).run(); },
       [&] { fill_row(k, m, args, row, index, ignored); });
-}
-
-Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& options) {
-  const bool gpu = machine.is_gpu();
-  CrossEntropyMeta meta{options};
-  const int64_t vector = vector_width(options.type), widest = gpu ? 1024 * vector : 8192;
-  // Room for a lead, where rows that follow each other begin anywhere.
-  const int64_t led = options.classes + vector - 1;
-  const int64_t covered = options.classes % vector == 0 ? options.classes : led;
-  // Measured on Hopper. Rows that are read once: 128 threads with four vectors each, and so many of these CTAs that
-  // none needs to prefetch (six or more, also where a lead takes registers). Rows that are read twice: 512 threads,
-  // whose shared memory keeps the row; the CTAs of a cluster share longer ones.
-  meta.looped = covered > widest;
-  meta.prefetched = options.with_gradient;
-  const int64_t of_loop = gpu && !options.with_gradient ? widest / 2 : widest;
-  meta.block = meta.looped ? of_loop : tile_width(covered);
-  meta.led = meta.looped || meta.block >= led;
-  const int num_warps = !meta.looped ? warps_for(meta.block, options.type, 2, 16) : options.with_gradient ? 16 : 4;
-  RowParts parts;
-  if (gpu && options.with_gradient && !options.part) {
-    parts = {.num_warps = 4, .ctas_per_sm = sharing_ctas(machine, options), .vectors = 4};
-    parts = parts.of(machine, options.type, options.classes, machine.arch->shared_for_rows() + 1);
-  }
-  if (parts.shared()) {
-    meta.block = parts.block;
-    meta.lanes = BlockLanes::of_threads(meta.block, true, options.type, parts.num_warps, parts.num_ctas);
-  } else if (meta.looped && gpu)
-    meta.lanes = BlockLanes::of_threads(meta.block, true, options.type, num_warps);
-  else
-    meta.lanes = meta.looped ? BlockLanes::of_registers(meta.block) : BlockLanes{1, meta.block};
-
-  Operation op;
-  auto scratch = [&](const std::string& name, std::function<Extents(Count)> shape) {
-    op.workspace.push_back({.name = name, .dtype = f32, .shape = std::move(shape)});
-  };
-  auto one_program = [](Count) { return grid_of(1); };
-  CrossEntropyMeta flat = meta;  // the launches of one program
-  flat.block = 1024;
-  if (needs_counts(options)) {
-    scratch("counts", [](Count) { return Extents{4}; });
-    op.launches.push_back({.program = record("cross_entropy_count", options.type, &cross_entropy_count, flat),
-                           .num_warps = 8,
-                           .grid = one_program});
-  }
-  add_rows(op,
-           {.program = record("cross_entropy", options.type, &cross_entropy_rows, meta, schedule_of(parts)),
-            .num_warps = num_warps,
-            .min_ctas_per_sm = gpu && meta.looped && !options.with_gradient ? 6 : 0,
-            .grid = [](Count n) { return grid_of(n); }},
-           parts);
-  if (options.reduction == Reduction::none) return op;
-  auto per_row = [](Count n) { return Extents{n}; };
-  if (options.with_loss) scratch("row_loss", per_row);
-  if (options.with_z_loss) scratch("row_z_loss", per_row);
-  if (options.with_accuracy) scratch("row_accuracy", per_row);
-  if (options.with_loss || options.with_z_loss || options.with_accuracy) {
-    op.launches.push_back({.program = record("cross_entropy_finish", options.type, &cross_entropy_finish, flat),
-                           .num_warps = 8,
-                           .grid = one_program});
-  }
-  return op;
 }
 
 }  // namespace ligerdsl::kernels

@@ -80,6 +80,9 @@ inline bool divides_at_the_end(const CrossEntropyOptions& m) {
   return m.reduction == Reduction::mean && !m.with_gradient && !m.has_weight && !m.part;
 }
 
+// Whether rows need what cross_entropy_count counts.
+bool needs_counts(const CrossEntropyOptions& m);
+
 // What the options make of the rows, counted on the device. Arguments: counts [4] f32 (out), labels [n] label_type,
 // [weight [V] weight_type], ignore_index i64.
 // counts = 1/n, 1/S, W, n: n rows that are not ignored, S the sum of their weights (n without weights), W the sum of

@@ -130,16 +130,14 @@ CrossEntropyColumns cross_entropy_columns(const Machine& machine, const CrossEnt
   meta.block = gpu ? 256 * vector_width(options.type) : 1024;
   CrossEntropyColumns columns;
   columns.block = meta.block;
-  columns.launch = {.program = record("cross_entropy_columns", options.type, &cross_entropy_columns, meta),
-                    .num_warps = warps_for(meta.block, options.type, 1, 8),
-                    .grid = [](Count blocks) { return grid_of(blocks); }};
+  columns.step = record_step("cross_entropy_columns", options.type, &cross_entropy_columns, meta,
+                             library_launch(Size::rows(), warps_for(meta.block, options.type, 1, 8)));
   return columns;
 }
 
-Launch cross_entropy_label_logit(const Machine&, const CrossEntropyOptions& options) {
-  return {.program = record("cross_entropy_label_logit", options.type, &cross_entropy_label_logit, options),
-          .num_warps = 1,
-          .grid = [](Count n) { return grid_of(n); }};
+Step cross_entropy_label_logit(const Machine&, const CrossEntropyOptions& options) {
+  return record_step("cross_entropy_label_logit", options.type, &cross_entropy_label_logit, options,
+                     library_launch(Size::rows(), 1));
 }
 
 }  // namespace ligerdsl::kernels

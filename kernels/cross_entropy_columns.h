@@ -24,13 +24,13 @@ void cross_entropy_label_logit(KernelBuilder& k, const CrossEntropyOptions& m);
 
 // Rows: blocks of all rows, that is column_blocks(columns) for every row of logits.
 struct CrossEntropyColumns {
-  Launch launch;
+  Step step;
   int64_t block = 0;
   int64_t column_blocks(int64_t columns) const { return ceil_div(columns, block); }
 };
 CrossEntropyColumns cross_entropy_columns(const Machine& machine, const CrossEntropyOptions& options);
 
 // Rows: rows of logits.
-Launch cross_entropy_label_logit(const Machine& machine, const CrossEntropyOptions& options);
+Step cross_entropy_label_logit(const Machine& machine, const CrossEntropyOptions& options);
 
 }  // namespace ligerdsl::kernels

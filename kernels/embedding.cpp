@@ -2,8 +2,6 @@
 #include "kernels/embedding.h"
 
 #include "kernels/cross_entropy.h"
-#include "kernels/record.h"
-#include "kernels/tile_shape.h"
 
 namespace ligerdsl::kernels {
 
@@ -21,17 +19,6 @@ void embedding_forward(KernelBuilder& k, const EmbeddingMeta& m) {
   Tile nan = k.full({m.block}, std::numeric_limits<float>::quiet_NaN(), f32).to(m.type);
   out.partition({squeeze, m.block}).store({row, column}, where(inside, values, nan));
   atomic_max(error.ptr(), kErrorBase - row.to(i64), !inside);
-}
-
-Operation embedding_forward(const Machine& machine, const EmbeddingOptions& options) {
-  EmbeddingMeta meta{options};
-  // Four vectors of a thread wait for one index together.
-  const int64_t most = machine.is_gpu() ? 1024 * vector_width(options.type) : 4096;
-  meta.block = std::min(tile_width(options.cols), most);
-  Launch launch{.program = record("embedding_forward", options.type, &embedding_forward, meta),
-                .num_warps = warps_for(meta.block, options.type, 4, 8)};
-  launch.grid = [blocks = ceil_div(options.cols, meta.block)](Count n) { return grid_of(n * blocks); };
-  return {.launches = {launch}};
 }
 
 }  // namespace ligerdsl::kernels

@@ -15,22 +15,17 @@
 //
 // Bytes, s = sizeof(type): n H s read and V H sizeof(d_table_type) written; the table of starts is read and written
 // from the caches, 4 V bytes a part.
-#include <bit>
+#include <algorithm>
 #include <functional>
 
-#include "kernels/embedding.h"
+#include "kernels/embedding_config.h"
 #include "kernels/record.h"
-#include "kernels/tile_shape.h"
 
 namespace ligerdsl::kernels {
 namespace {
 
 // Long parts mean many comparisons, many parts a large table of starts.
 constexpr int64_t kMostParts = 64;
-
-Count parts_of(Count n, int64_t part) {
-  return std::clamp<Count>(ceil_div(n, part), 1, kMostParts);
-}
 
 // Rows of the table of starts are whole tiles.
 int64_t padded_vocabulary(const EmbeddingBackwardMeta& m) {
@@ -216,55 +211,41 @@ void add_rows_of_table(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
 
 }  // namespace
 
-Operation embedding_backward(const Machine& machine, const EmbeddingOptions& options) {
+Operation embedding_backward_steps(const EmbeddingOptions& options, const EmbeddingBackwardConfig& config) {
   EmbeddingBackwardMeta meta{options};
-  const bool gpu = machine.is_gpu();
-  // A thread has two vectors of a row: most rows of a large table are not named, and their programs only write.
-  const auto cols = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(options.cols)));
-  meta.block = std::min(cols, gpu ? 256 * vector_width(options.type) : 4096);
-  const int64_t part = gpu ? 2048 : 256;
-  if (!gpu) {
-    meta.rows = 16;
-    meta.scan = part;
-  }
-  const int num_warps = warps_for(meta.block, options.type, 2);
+  meta.block = config.block;
+  meta.rows = config.rows;
+  meta.chunk = config.chunk;
+  meta.scan = config.scan;
+  const Size parts = max(1, min(kMostParts, ceil_div(Size::rows(), config.part)));
   const int64_t blocks = ceil_div(options.cols, meta.block), vocabulary = padded_vocabulary(meta);
 
+  const Size rows = Size::rows(), chunks = ceil_div(rows, meta.chunk);
   Operation op;
-  const auto launch = [&](const char* name, auto build, Launch rule) {
-    rule.program = record(name, options.type, build, meta);
-    op.launches.push_back(std::move(rule));
+  const auto add = [&](const char* name, auto build, Launch launch) {
+    op.steps.push_back(record_step(name, options.type, build, meta, std::move(launch)));
   };
-  const auto tiles_of = [](int64_t size) { return [size](Count n) { return grid_of(ceil_div(n, size)); }; };
-  const auto fixed = [](int64_t programs) { return [programs](Count) { return grid_of(programs); }; };
+  const auto with_floor = [&](Size programs, int threads_of_sm) {
+    Launch launch = library_launch(std::move(programs), config.num_warps);
+    const int ctas = threads_of_sm / program::kWarpThreads / config.num_warps;
+    launch.min_ctas_per_sm = std::min(ctas, program::kMaxCtasPerSm);
+    return launch;
+  };
   // Places in the list have 32 bits: for more indices than that this is a grid that every device refuses.
-  launch("embedding_reset_counts", &reset_counts,
-         {.num_warps = 8, .grid = [=, tiles = vocabulary / meta.scan](Count n) {
-            return grid_of(n > INT32_MAX ? n : tiles * parts_of(n, part));
-          }});
-  launch("embedding_count_indices", &count_indices, {.num_warps = 8, .grid = tiles_of(meta.scan)});
-  launch("embedding_place_rows", &place_rows, {.num_warps = 4, .grid = fixed(vocabulary / meta.rows_to_place)});
-  launch("embedding_place_positions", &place_positions, {.num_warps = 8, .grid = tiles_of(meta.ranked)});
-  // Without a floor for the occupancy ptxas saves registers and lets the gradients come one at a time. A multiprocessor
-  // is to have 640 threads with 16 vectors under way each, and 1024 with 8.
-  launch("embedding_add_chunks", &add_chunks,
-         {.num_warps = num_warps, .min_ctas_per_sm = 20 / num_warps, .grid = [=, chunk = meta.chunk](Count n) {
-            return grid_of(n < chunk ? Count(0) : ceil_div(n, chunk) * blocks);
-          }});
-  launch("embedding_backward", &add_rows_of_table,
-         {.num_warps = num_warps,
-          .min_ctas_per_sm = 32 / num_warps,
-          .grid = fixed(ceil_div(options.vocabulary, meta.rows) * blocks)});
+  const Size too_many = where_at_least(rows, int64_t{INT32_MAX} + 1, rows);
+  add("embedding_reset_counts", &reset_counts, library_launch(max(vocabulary / meta.scan * parts, too_many), 8));
+  add("embedding_count_indices", &count_indices, library_launch(ceil_div(rows, meta.scan), 8));
+  add("embedding_place_rows", &place_rows, library_launch(vocabulary / meta.rows_to_place, 4));
+  add("embedding_place_positions", &place_positions, library_launch(ceil_div(rows, meta.ranked), 8));
+  add("embedding_add_chunks", &add_chunks,
+      with_floor(where_at_least(rows, meta.chunk, chunks * blocks), config.chunk_threads));
+  add(embedding_backward_kernel.name, &add_rows_of_table,
+      with_floor(ceil_div(options.vocabulary, meta.rows) * blocks, config.row_threads));
 
-  op.workspace = {{"starts", i32,
-                   [=](Count n) {
-                     return Extents{parts_of(n, part) + 1, vocabulary};
-                   }},
-                  {"listed", i32, [](Count) { return Extents{1}; }},
-                  {"positions", i32, [](Count n) { return Extents{n}; }},
-                  {"sums", f32, [chunk = meta.chunk, cols = options.cols](Count n) {
-                     return Extents{ceil_div(n, chunk), cols};
-                   }}};
+  op.workspace = {{"starts", i32, {parts + 1, vocabulary}},
+                  {"listed", i32, {1}},
+                  {"positions", i32, {rows}},
+                  {"sums", f32, {chunks, options.cols}}};
   return op;
 }
 

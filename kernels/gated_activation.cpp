@@ -14,9 +14,6 @@
 // Bytes, s = sizeof(T): forward 3 n F s, backward 5 n F s. Streams with one vector per thread and no loop.
 #include "kernels/gated_activation.h"
 
-#include "kernels/record.h"
-#include "kernels/tile_shape.h"
-
 namespace ligerdsl::kernels {
 namespace {
 
@@ -101,40 +98,6 @@ void gated_backward(KernelBuilder& k, const GatedMeta& m) {
   Tile value = u * s;
   at.store(d_up, m, c * (m.activation == Activation::gelu ? value.to(m.type).to(f32) : value));
   at.store(d_gate, m, times(c, multiplier.gate) * b * slope_of(m, u, s, value));
-}
-
-namespace {
-
-Operation elementwise(const Machine& machine, const GatedOptions& options, Activation activation,
-                      const std::string& name, void (*build)(KernelBuilder&, const GatedMeta&)) {
-  const TileShape tile = elementwise_tile(machine, options.type, options.cols);
-  GatedMeta meta{options};
-  meta.activation = activation;
-  meta.rows = tile.rows;
-  meta.block = tile.cols;
-  Launch launch{.program = record(name, options.type, build, meta), .num_warps = tile.num_warps};
-  launch.grid = [rows = tile.rows, blocks = ceil_div(options.cols, tile.cols)](Count n) {
-    return grid_of(ceil_div(n, rows) * blocks);
-  };
-  return {.launches = {launch}};
-}
-
-}  // namespace
-
-Operation swiglu_forward(const Machine& machine, const GatedOptions& options) {
-  return elementwise(machine, options, Activation::silu, "swiglu_forward", &gated_forward);
-}
-
-Operation swiglu_backward(const Machine& machine, const GatedOptions& options) {
-  return elementwise(machine, options, Activation::silu, "swiglu_backward", &gated_backward);
-}
-
-Operation geglu_forward(const Machine& machine, const GatedOptions& options) {
-  return elementwise(machine, options, Activation::gelu, "geglu_forward", &gated_forward);
-}
-
-Operation geglu_backward(const Machine& machine, const GatedOptions& options) {
-  return elementwise(machine, options, Activation::gelu, "geglu_backward", &gated_backward);
 }
 
 }  // namespace ligerdsl::kernels

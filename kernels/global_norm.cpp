@@ -47,22 +47,19 @@ void finish_norm(KernelBuilder& k, const NormMeta& m) {
   nonfinite.store({0}, where(finite, k.constant(0, i32), 1));
 }
 
-Count sum_of_squares_programs(Count elements) {
-  return ceil_div(elements, kPerProgram);
+Size sum_of_squares_programs() {
+  return ceil_div(Size::rows(), kPerProgram);
 }
 
 Operation sum_of_squares(const Machine&, DType type) {
   SquaresMeta meta = kSquares;
   meta.type = type;
-  Launch launch{.program = record("sum_of_squares", type, &sum_of_squares, meta), .num_warps = 8};
-  launch.grid = [](Count n) { return grid_of(sum_of_squares_programs(n)); };
-  return {.launches = {launch}};
+  return {.steps = {record_step("sum_of_squares", type, &sum_of_squares, meta,
+                                library_launch(sum_of_squares_programs(), 8))}};
 }
 
 Operation finish_norm(const Machine&) {
-  Launch launch{.program = record("finish_norm", f32, &finish_norm, NormMeta{}), .num_warps = 8};
-  launch.grid = [](Count) { return grid_of(1); };
-  return {.launches = {launch}};
+  return {.steps = {record_step("finish_norm", f32, &finish_norm, NormMeta{}, library_launch(1, 8))}};
 }
 
 }  // namespace ligerdsl::kernels

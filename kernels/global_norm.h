@@ -23,10 +23,10 @@ struct NormMeta {
 // f32, max_norm f32.
 void finish_norm(KernelBuilder& k, const NormMeta& m);
 
-// Per tensor: one launch; its "partials" is the tensor's slice, sum_of_squares_programs(n) long, of one buffer for all
+// Per tensor: one launch; its "partials" is the tensor's slice, sum_of_squares_programs() long, of one buffer for all
 // tensors. Rows: elements of the tensor.
 Operation sum_of_squares(const Machine& machine, DType type);
-Count sum_of_squares_programs(Count elements);
+Size sum_of_squares_programs();
 
 // Then once, on the whole buffer. norm = sqrt(sum of partials), factor = min(1, max_norm / (norm + 1e-6)).
 Operation finish_norm(const Machine& machine);

@@ -12,4 +12,8 @@ Machine gpu(const std::string& arch, int sms, int ptx_version) {
           .max_cluster = ptx_version >= found->cluster_ptx ? found->max_cluster : 1};
 }
 
+Launch library_launch(Size programs, int num_warps) {
+  return {.grid = {std::move(programs)}, .num_warps = num_warps, .num_stages = 1};
+}
+
 }  // namespace ligerdsl::kernels

@@ -10,10 +10,6 @@
 #include "kernels/layer_norm.h"
 
 #include "kernels/moments.h"
-#include "kernels/norm_backward.h"
-#include "kernels/record.h"
-#include "kernels/reduce_partials.h"
-#include "kernels/tile_shape.h"
 
 namespace ligerdsl::kernels {
 namespace {
@@ -319,89 +315,6 @@ void layer_norm_reduce(KernelBuilder& k, const LayerNormMeta& m) {
   };
   finish(d_weight, weights);
   finish(d_bias, biases);
-}
-
-namespace {
-
-// The elements of a block that one lane owns are, on a GPU, those of one thread, so that merging parts is left for what
-// crosses threads.
-LaneShape lanes_of(const Machine& machine, const LayerNormMeta& m, int num_warps, int num_ctas) {
-  if (!machine.is_gpu()) return {.fold = m.rows == 1 && m.block % 1024 == 0 ? 8 : 1};
-  const int64_t vector = vector_width(m.type);
-  if (m.block % vector != 0) return {};
-  const int64_t step = num_ctas * num_warps * 32 * vector;  // columns that all threads read at once
-  return {.fold = m.rows == 1 && m.block % step == 0 ? m.block / step : 1, .vector = vector, .ctas = num_ctas};
-}
-
-Launch reduce_launch(const Machine& machine, const LayerNormOptions& options) {
-  const TileShape tile = partials_tile(machine);
-  LayerNormMeta meta{options};
-  meta.rows = tile.rows;
-  meta.block = tile.cols;
-  Launch reduce{.program = record("layer_norm_reduce", options.d_weight_type, &layer_norm_reduce, meta),
-                .num_warps = tile.num_warps};
-  reduce.grid = [blocks = ceil_div(options.cols, meta.block)](Count) { return grid_of(blocks); };
-  return reduce;
-}
-
-}  // namespace
-
-namespace {
-
-// Rows up to this are kept in registers: wider ones would take CTAs that have an SM to themselves, as rows of
-// 4-byte elements do earlier.
-int64_t forward_width(const Machine& machine, DType type) {
-  if (!machine.is_gpu()) return kResidentWidth;
-  return type == f32 ? 16384 : 20480;
-}
-
-// The block of a wider row that leaves less of the last one empty.
-int64_t forward_block(int64_t cols) {
-  constexpr int64_t kOther = kRowBlock / 4 * 5;
-  return round_up(cols, kOther) < round_up(cols, kRowBlock) ? kOther : kRowBlock;
-}
-
-// CTAs of an SM that share rows with others. Measured on Hopper: three where those keep weight and bias in shared
-// memory beside two rows (264 us for 4096 x 65536 of bf16, 282 with five that read them from the caches), else five.
-int forward_ctas(const Machine& machine, const LayerNormOptions& options) {
-  if (!machine.is_gpu()) return 1;
-  constexpr int64_t kCtas = 3, kSharers = 8;
-  const int64_t kept = 2 * options.cols * (size_of(options.type) + size_of(options.weight_type)) / kSharers;
-  return kCtas * kept <= machine.arch->shared_for_rows() ? kCtas : 5;
-}
-
-}  // namespace
-
-Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& options) {
-  LayerNormMeta meta{options};
-  meta.looped = options.cols > forward_width(machine, options.type);
-  const TileShape tile = row_tile(machine, options.type, meta.looped ? forward_block(options.cols) : options.cols,
-                                  meta.looped && options.type == f32 ? 2 : 4);
-  meta.rows = meta.looped ? 1 : tile.rows;
-  meta.block = tile.cols;
-  RowParts parts{.num_warps = 4, .ctas_per_sm = forward_ctas(machine, options), .vectors = 4};
-  if (meta.looped) parts = parts.of(machine, options.type, options.cols, kSharedRow);
-  if (parts.shared()) meta.block = parts.block;
-  meta.lanes = lanes_of(machine, meta, parts.shared() ? parts.num_warps : tile.num_warps, parts.num_ctas);
-  Launch launch{.program = record("layer_norm_forward", options.type, &layer_norm_forward, meta, schedule_of(parts)),
-                .num_warps = tile.num_warps};
-  // Measured on Hopper: what threads give up of the registers they would take costs less than the CTAs that would not
-  // run. 64 are enough for four vectors, 80 for seven.
-  const int64_t held = tile.cols / (32 * tile.num_warps * vector_width(options.type));
-  if (!meta.looped && meta.rows == 1 && tile.num_warps >= 8)
-    launch.min_ctas_per_sm = (tile.num_warps == 8 && held > 4 ? 24 : 32) / tile.num_warps;
-  launch.grid = [rows = meta.rows](Count n) { return grid_of(ceil_div(n, rows)); };
-  return row_operation(std::move(launch), parts);
-}
-
-Operation layer_norm_backward(const Machine& machine, const LayerNormOptions& options) {
-  const NormBackwardKernels<LayerNormMeta> kernels{
-      .by_rows = [](const auto& m) { return record("layer_norm_backward", m.type, &layer_norm_backward, m); },
-      .by_columns = [](const auto& m) { return record("layer_norm_d_weight", m.type, &layer_norm_d_weight, m); },
-      .reduce = [&] { return reduce_launch(machine, options); },
-      .partials = {"weight_partials", "bias_partials"}};
-  const NormBackwardShape shape{.type = options.type, .cols = options.cols, .sums = 2};
-  return norm_backward(machine, LayerNormMeta{options}, shape, kernels);
 }
 
 }  // namespace ligerdsl::kernels

@@ -1,5 +1,7 @@
 #include "kernels/norm_backward.h"
 
+#include <optional>
+
 namespace ligerdsl::kernels {
 namespace {
 
@@ -28,42 +30,51 @@ int64_t backward_width(const Machine& machine, const NormBackwardShape& shape) {
   return odd == 5 && !five ? 6 * power : narrow;
 }
 
-// How the CTAs of a cluster share a row; num_ctas is 1 where they do not: of rows that one CTA could keep, one does.
+int held(const NormBackwardConfig& config, const NormBackwardShape& shape) {
+  return config.vectors * static_cast<int>(vector_width(shape.type)) * shape.sums;
+}
+
+// What a thread keeps of the weight beside so many partial sums is read again instead.
+constexpr int kMostHeld = 16;
+
+// How the CTAs of a cluster share a row; of rows that one CTA could keep, one does.
 // Measured on Hopper: the fewest CTAs of which a thread has at most four vectors, one CTA on an SM, one row block
 // on its way (two cost 2 to 10 %). Without a loop over rows (no sums) a cluster would not run long enough to pay for
 // its start.
-NormBackwardTile shared_tile(const Machine& machine, const NormBackwardShape& shape) {
+std::optional<NormBackwardConfig> shared_rows(const Machine& machine, const NormBackwardShape& shape) {
   constexpr int kMostVectors = 4;
   if (machine.max_cluster == 1) return {};
   const int64_t step = threads_of(machine) * vector_width(shape.type);  // columns that a CTA reads at once
-  NormBackwardTile tile;
-  if (shape.sums == 0 || backward_width(machine, shape) <= step * most_vectors(shape)) return tile;
+  if (shape.sums == 0 || backward_width(machine, shape) <= step * most_vectors(shape)) return {};
   int ctas = 2;
   while (ctas <= machine.max_cluster && shape.cols > ctas * step * kMostVectors) ctas *= 2;
-  if (ctas > machine.max_cluster) return tile;
-  tile.num_ctas = ctas;
-  tile.stages = 2;
-  tile.num_warps = static_cast<int>(threads_of(machine) / program::kWarpThreads);
-  const int64_t vectors = ceil_div(shape.cols, ctas * step);
-  tile.cols = vectors * ctas * step;
-  tile.reload_weight = vectors * vector_width(shape.type) * shape.sums > 16;
-  return tile;
+  if (ctas > machine.max_cluster) return {};
+  NormBackwardConfig config{.num_warps = static_cast<int>(threads_of(machine) / program::kWarpThreads),
+                            .vectors = static_cast<int>(ceil_div(shape.cols, ctas * step)),
+                            .num_ctas = ctas,
+                            .stages = 2};
+  config.reload_weight = held(config, shape) > kMostHeld;
+  return config;
 }
 
-}  // namespace
-
-bool norm_backward_fits(const Machine& machine, const NormBackwardShape& shape) {
+// Whether one CTA can keep the partial sums of every column.
+bool fits(const Machine& machine, const NormBackwardShape& shape) {
   if (!machine.is_gpu()) return shape.cols <= 16384;  // sums of 64 KB stay in a core's caches
-  if (shared_tile(machine, shape).num_ctas > 1) return true;
   return backward_width(machine, shape) <= threads_of(machine) * vector_width(shape.type) * most_vectors(shape);
+}
+
+NormBackwardConfig config_of(const TileShape& tile, DType type) {
+  const int64_t step = program::kWarpThreads * tile.num_warps * vector_width(type);
+  return {.rows = static_cast<int>(tile.rows),
+          .num_warps = tile.num_warps,
+          .vectors = static_cast<int>(tile.rows * tile.cols / step)};
 }
 
 // A thread holds 16 elements of 2 bytes or 8 of 4 where rows are short enough to be put side by side, and all there are
 // of a wider row. A row of 8192 elements of 2 bytes runs best with 1024 threads of one vector each.
-NormBackwardTile norm_backward_tile(const Machine& machine, const NormBackwardShape& shape) {
-  NormBackwardTile tile{row_tile(machine, shape.type, shape.cols)};
-  if (!machine.is_gpu()) return tile;
-  if (const NormBackwardTile shared = shared_tile(machine, shape); shared.num_ctas > 1) return shared;
+NormBackwardConfig whole_rows(const Machine& machine, const NormBackwardShape& shape) {
+  TileShape tile = row_tile(machine, shape.type, shape.cols);
+  if (!machine.is_gpu()) return config_of(tile, shape.type);
   const int64_t vector = vector_width(shape.type), bytes = size_of(shape.type), threads = threads_of(machine);
   tile.cols = backward_width(machine, shape);
   tile.rows = 1;
@@ -77,9 +88,68 @@ NormBackwardTile norm_backward_tile(const Machine& machine, const NormBackwardSh
   while (roomy(tile.rows * 2)) tile.rows *= 2;
   const bool single = tile.cols == 8192 && bytes == 2 && shape.sums <= 1 && shape.inputs == 2;
   tile.num_warps = warps_for(tile.rows * tile.cols, shape.type, single ? 1 : 2, single ? 32 : 16);
-  const int64_t held = tile.rows * tile.cols / (32 * tile.num_warps);  // elements of a thread
-  tile.reload_weight = held * shape.sums > 16;
-  return tile;
+  NormBackwardConfig config = config_of(tile, shape.type);
+  config.reload_weight = held(config, shape) > kMostHeld;
+  return config;
+}
+
+std::string refused_columns(const NormBackwardShape& shape, const NormBackwardConfig& config) {
+  if (config.rows != 1 || config.num_ctas != 1 || config.stages != 1 || config.reload_weight)
+    return "rows, num_ctas, stages and reload_weight are of by=rows; use 1, 1, 1 and false with by=columns";
+  if (const int64_t block = config.columns(shape.type); block >= shape.cols)
+    return "a block of " + std::to_string(block) +
+           " columns holds the whole row; use fewer vectors or warps, or by=rows";
+  return "";
+}
+
+std::string refused_cluster(const Machine& machine, const NormBackwardShape& shape, const NormBackwardConfig& config) {
+  if (config.num_ctas > machine.max_cluster)
+    return machine.max_cluster == 1 ? "there are no clusters of CTAs here; use num_ctas=1"
+                                    : "there are clusters of at most " + std::to_string(machine.max_cluster) + " CTAs";
+  if (config.rows != 1) return "a cluster takes one row at a time; use rows=1";
+  if (shape.sums == 0) return "rows are not shared where nothing is added up over them; use num_ctas=1";
+  return "";
+}
+
+// Rows of a tile that threads of different warps have meet in shared memory, in f32.
+std::string refused_meeting(const Machine& machine, int64_t elements) {
+  if (!machine.is_gpu()) return "";
+  const int64_t bytes = elements * size_of(f32),
+                room = machine.arch->shared_per_cta - machine.arch->tuning.exchange_bytes;
+  if (bytes <= room) return "";
+  return "adding up the rows of a tile takes " + std::to_string(bytes) + " bytes of shared memory, " +
+         std::to_string(room) + " are there; use fewer vectors or warps";
+}
+
+}  // namespace
+
+NormBackwardConfig norm_backward_heuristic(const Machine& machine, const NormBackwardShape& shape) {
+  if (const auto shared = shared_rows(machine, shape)) return *shared;
+  if (fits(machine, shape)) return whole_rows(machine, shape);
+  NormBackwardConfig config =
+      config_of({.cols = kRowBlock, .num_warps = warps_for(kRowBlock, shape.type, 2, 16)}, shape.type);
+  config.by = BackwardBy::columns;
+  config.stages = 1;
+  config.programs_per_sm = 2;
+  return config;
+}
+
+std::string norm_backward_refused(const Machine& machine, const NormBackwardShape& shape,
+                                  const NormBackwardConfig& config) {
+  if (config.by == BackwardBy::columns) return refused_columns(shape, config);
+  if (config.num_ctas > 1) {
+    if (const std::string reason = refused_cluster(machine, shape, config); !reason.empty()) return reason;
+  }
+  const int64_t columns = config.columns(shape.type);
+  const std::string tile = "a tile of " + std::to_string(columns) + " columns ";
+  if (columns < shape.cols)
+    return tile + "does not hold the row; use more vectors, warps or CTAs, fewer rows, or by=columns";
+  if (shape.sums > 0 && config.rows > 1) {
+    if (const std::string reason = refused_meeting(machine, config.rows * columns); !reason.empty()) return reason;
+  }
+  if (columns >= 2 * tile_width(shape.cols))
+    return tile + "would be empty for the most part; use fewer vectors or warps, or more rows";
+  return "";
 }
 
 PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_sm, int num_ctas) {
@@ -88,14 +158,9 @@ PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_sm
   const int64_t grouped = num_ctas > 2 ? machine.sms * 10 / 11 : machine.sms;
   const int64_t most = gpu ? std::max<int64_t>(grouped / num_ctas, 1) * per_sm : 64;
   const int64_t tiles_each = gpu ? 1 : 4;  // at least
-  const auto tiles_of = [each = tile_rows * tiles_each](Count n) { return ceil_div(n, each); };
+  const Size tiles = ceil_div(Size::rows(), tile_rows * tiles_each);
   // No more than it takes for the longest to have as few tiles: what each writes is added up afterwards.
-  return {.of =
-              [=](Count n) {
-                const Count tiles = tiles_of(n);
-                return ceil_div(tiles, std::max<Count>(ceil_div(tiles, most), 1));
-              },
-          .most = [=](Count n) { return std::min<Count>(tiles_of(n), most); }};
+  return {.of_rows = ceil_div(tiles, max(ceil_div(tiles, most), 1)), .most = min(tiles, most)};
 }
 
 }  // namespace ligerdsl::kernels

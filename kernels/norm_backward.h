@@ -11,14 +11,44 @@
 #include <vector>
 
 #include "kernels/launch.h"
+#include "kernels/record.h"
 #include "kernels/tile_shape.h"
+#include "ligerdsl/dsl/meta.h"
 
 namespace ligerdsl::kernels {
 
-struct NormBackwardTile : TileShape {
-  bool reload_weight = false;  // read the weight again for every row: it stays in the first-level cache
+// Who adds up the parts of the parameters' gradients.
+enum class BackwardBy {
+  rows,     // a CTA, for the rows that it takes; so do the CTAs of a cluster for their part of each row
+  columns,  // a kernel of its own goes through blocks of columns
+};
+
+struct NormBackwardConfig {
+  BackwardBy by = BackwardBy::rows;
+  int rows = 1;  // of a tile
+  int num_warps = 16;
+  int vectors = 2;             // of 16 bytes that a thread has of a tile
   int num_ctas = 1;            // that share the rows
-  int stages = 3;              // row blocks in shared memory, where they fit: the one at work and those on their way
+  int stages = 3;              // tiles in shared memory, where they fit: the one at work and those on their way
+  int programs_per_sm = 1;     // that each keep partial sums
+  bool reload_weight = false;  // read the weight again for every row: it stays in the first-level cache
+
+  // Of a tile; of the CTAs of a cluster together.
+  int64_t columns(DType type) const {
+    return int64_t{num_ctas} * program::kWarpThreads * num_warps * vector_width(type) * vectors / rows;
+  }
+
+  template <class V>
+  void visit(V&& v) {
+    v("by", by, {"rows", "columns"}, Bits::batch);
+    v("rows", rows, powers_of_two(1, 8192), Bits::batch);
+    v("num_warps", num_warps, powers_of_two(1, 32), Bits::batch);
+    v("vectors", vectors, choices({1, 2, 3, 4, 5, 6, 7, 8}), Bits::batch);
+    v("num_ctas", num_ctas, powers_of_two(1, 16), Bits::batch);
+    v("stages", stages, choices({1, 2, 3, 4}), Bits::same);
+    v("programs_per_sm", programs_per_sm, choices({1, 2, 3, 4}), Bits::batch);
+    v("reload_weight", reload_weight, Bits::same);
+  }
 };
 
 struct NormBackwardShape {
@@ -28,27 +58,33 @@ struct NormBackwardShape {
   int inputs = 2;  // rows read: x, d_y and perhaps d_sum
 };
 
-// Whether one program can keep the partial sums of every column.
-bool norm_backward_fits(const Machine& machine, const NormBackwardShape& shape);
+NormBackwardConfig norm_backward_heuristic(const Machine& machine, const NormBackwardShape& shape);
+// Why rows of this shape cannot be taken so; empty: they can.
+std::string norm_backward_refused(const Machine& machine, const NormBackwardShape& shape,
+                                  const NormBackwardConfig& config);
 
-// Rows, columns and warps of the programs that keep them.
-NormBackwardTile norm_backward_tile(const Machine& machine, const NormBackwardShape& shape);
-
-// Row blocks that each keep partial sums, as a function of the number of rows: enough to fill the machine, few enough
-// for a cheap reduction. Of clusters, no more than run at a time.
+// Row blocks that each keep partial sums: enough to fill the machine, few enough for a cheap reduction. Of clusters, no
+// more than run at a time.
 struct PartialCount {
-  std::function<Count(Count)> of;    // that many rows
-  std::function<Count(Count)> most;  // of so many rows or fewer
+  Size of_rows = 1;  // of the call's rows
+  Size most = 1;     // of so many rows or fewer
 };
-PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_sm, int num_ctas = 1);
+PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_sm, int num_ctas);
 
 // What differs between the families. Meta is a family's meta struct.
 template <class Meta>
 struct NormBackwardKernels {
-  std::function<program::Program(const Meta&)> by_rows;     // d_x, and the partial sums where they fit
-  std::function<program::Program(const Meta&)> by_columns;  // the partial sums where they do not
-  std::function<Launch()> reduce;                           // adds up the partial sums
-  std::vector<std::string> partials;                        // scratch buffers that hold them
+  struct Part {
+    const char* name;
+    void (*build)(KernelBuilder&, const Meta&);
+    Step step(const Meta& meta, Launch launch) const {
+      return record_step(name, meta.type, build, meta, std::move(launch));
+    }
+  };
+  Part by_rows;                       // d_x, and the partial sums where they fit
+  Part by_columns;                    // the partial sums where they do not
+  std::function<Step()> reduce;       // adds up the partial sums
+  std::vector<std::string> partials;  // scratch buffers that hold them
 };
 
 namespace norm_backward_rule {
@@ -57,34 +93,32 @@ inline constexpr int64_t kColumns = 1024, kRows = 4;  // of a tile of `by_column
 
 // One kernel.
 template <class Meta>
-std::vector<Launch> whole_rows(Meta meta, const NormBackwardTile& tile, const NormBackwardKernels<Meta>& kernels,
-                               const PartialCount& partials) {
-  meta.rows = tile.rows;
-  meta.block = tile.cols;
-  meta.reload_weight = tile.reload_weight;
-  meta.stages = tile.stages;
-  Launch launch{.program = kernels.by_rows(meta), .num_warps = tile.num_warps, .num_ctas = tile.num_ctas};
-  launch.grid = [of = partials.of, rows = tile.rows, loops = meta.want_d_weight](Count n) {
-    return grid_of(loops ? of(n) : ceil_div(n, rows));
-  };
-  return {std::move(launch)};
+std::vector<Step> whole_rows(Meta meta, const NormBackwardConfig& config, const NormBackwardKernels<Meta>& kernels,
+                             const PartialCount& partials) {
+  meta.rows = config.rows;
+  meta.block = config.columns(meta.type);
+  meta.reload_weight = config.reload_weight;
+  meta.stages = config.stages;
+  Launch launch =
+      library_launch(meta.want_d_weight ? partials.of_rows : ceil_div(Size::rows(), config.rows), config.num_warps);
+  launch.num_ctas = config.num_ctas;
+  return {kernels.by_rows.step(meta, std::move(launch))};
 }
 
 // Two kernels. by_columns reads d_y, which by_rows may overwrite: it goes first.
 template <class Meta>
-std::vector<Launch> blocks_of_rows(Meta meta, const NormBackwardKernels<Meta>& kernels, const PartialCount& partials) {
+std::vector<Step> blocks_of_rows(Meta meta, const NormBackwardConfig& config, const NormBackwardKernels<Meta>& kernels,
+                                 const PartialCount& partials) {
   meta.looped = true;
-  meta.block = kRowBlock;
-  Launch by_rows{.program = kernels.by_rows(meta), .num_warps = warps_for(kRowBlock, meta.type, 2, 16)};
-  by_rows.grid = [](Count n) { return grid_of(n); };
+  meta.block = config.columns(meta.type);
+  Step by_rows = kernels.by_rows.step(meta, library_launch(Size::rows(), config.num_warps));
   if (!meta.want_d_weight) return {std::move(by_rows)};
 
   meta.block = kColumns;
   meta.rows = kRows;
-  Launch by_columns{.program = kernels.by_columns(meta), .num_warps = warps_for(kRows * kColumns, meta.type, 2, 16)};
-  by_columns.grid = [of = partials.of, blocks = ceil_div(meta.cols, kColumns)](Count n) {
-    return grid_of(of(n) * blocks);
-  };
+  const Size programs = partials.of_rows * ceil_div(meta.cols, kColumns);
+  Step by_columns =
+      kernels.by_columns.step(meta, library_launch(programs, warps_for(kRows * kColumns, meta.type, 2, 16)));
   return {std::move(by_columns), std::move(by_rows)};
 }
 
@@ -92,28 +126,23 @@ std::vector<Launch> blocks_of_rows(Meta meta, const NormBackwardKernels<Meta>& k
 
 // The whole backward of a family with these options.
 template <class Meta>
-Operation norm_backward(const Machine& machine, const Meta& options, const NormBackwardShape& shape,
+Operation norm_backward(const Machine& machine, const Meta& options, const NormBackwardConfig& config,
                         const NormBackwardKernels<Meta>& kernels) {
   namespace rule = norm_backward_rule;
   Operation op;
-  PartialCount partials;
-  if (norm_backward_fits(machine, shape)) {
-    const NormBackwardTile tile = norm_backward_tile(machine, shape);
-    partials = norm_partials(machine, tile.rows, 1, tile.num_ctas);
-    op.launches = rule::whole_rows(options, tile, kernels, partials);
-  } else {
-    partials = norm_partials(machine, 16 * rule::kRows, 2);  // at least 16 tiles of rows for each partial sum
-    op.launches = rule::blocks_of_rows(options, kernels, partials);
-  }
+  const bool by_rows = config.by == BackwardBy::rows;
+  // By columns there are at least 16 tiles of rows for each partial sum.
+  const PartialCount partials =
+      norm_partials(machine, by_rows ? config.rows : 16 * rule::kRows, config.programs_per_sm, config.num_ctas);
+  op.steps = by_rows ? rule::whole_rows(options, config, kernels, partials)
+                     : rule::blocks_of_rows(options, config, kernels, partials);
   if (!options.want_d_weight) return op;
-  op.launches.push_back(kernels.reduce());
-  for (const std::string& name : kernels.partials) {
-    const auto rows_of = [cols = shape.cols](const std::function<Count(Count)>& count) {
-      return [count, cols](Count n) { return Extents{count(n), cols}; };
-    };
-    op.workspace.push_back(
-        {.name = name, .dtype = DType::f32, .shape = rows_of(partials.of), .room = rows_of(partials.most)});
-  }
+  op.steps.push_back(kernels.reduce());
+  for (const std::string& name : kernels.partials)
+    op.workspace.push_back({.name = name,
+                            .dtype = DType::f32,
+                            .shape = {partials.of_rows, options.cols},
+                            .room = {partials.most, options.cols}});
   return op;
 }
 

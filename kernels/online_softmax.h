@@ -34,18 +34,6 @@ inline Scalar finite_base(const Scalar& m) {
 struct BlockLanes {
   int64_t fold = 1, lanes = 1, run = 1, ctas = 1;
 
-  // A block for the threads of a cluster, which begins at a whole vector, or may not (`whole`).
-  static BlockLanes of_threads(int64_t block, bool whole, DType type, int num_warps, int num_ctas = 1) {
-    const int64_t threads = 32 * num_warps, run = whole ? 16 / size_of(type) : 1;
-    return {std::max<int64_t>(1, block / (num_ctas * threads * run)), threads, run, num_ctas};
-  }
-
-  // A block for the few registers that a CPU combines side by side: they walk through it in the order of memory.
-  static BlockLanes of_registers(int64_t block) {
-    const int64_t lanes = std::min<int64_t>(block & -block, 64);
-    return {block / lanes, lanes};
-  }
-
   Shape shape() const {
     Shape shape{fold, lanes};
     if (run > 1) shape.push_back(run);

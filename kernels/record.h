@@ -1,9 +1,10 @@
-// Runs a kernel's build function and returns what it recorded.
+// Records a kernel by the library's conventions.
 #pragma once
 
 #include <string>
 
-#include "kernels/tile_shape.h"
+#include "kernels/launch.h"
+#include "kernels/row_config.h"
 #include "ligerdsl/dsl.h"
 #include "program/program.h"
 
@@ -13,25 +14,26 @@ namespace ligerdsl::kernels {
 // on it.
 enum class Schedule { grid, tickets };
 
-inline Schedule schedule_of(const RowParts& parts) {
-  return parts.shared() ? Schedule::tickets : Schedule::grid;
+// CTAs that share rows take them by tickets.
+inline Schedule schedule_of(const RowConfig& config) {
+  return config.keep == Keep::cluster ? Schedule::tickets : Schedule::grid;
 }
 
 // The kernel's name carries the data type, so profiles tell the variants apart. Products and sums are contracted only
 // where a kernel says fma: the compiler's choice could differ between the in-place and the out-of-place variant of one
 // kernel, and their results are to have the same bits.
 template <class Meta>
-program::Program record(const std::string& name, DType type, void (*build)(KernelBuilder&, const Meta&),
-                        const Meta& meta, Schedule schedule = Schedule::grid) {
-  KernelBuilder k(name + "_" + ligerdsl::name(type));
-  {
-    const auto exact = k.exact_rounding();
+Step record_step(const std::string& name, DType type, void (*build)(KernelBuilder&, const Meta&), const Meta& meta,
+                 Launch launch, Schedule schedule = Schedule::grid) {
+  const auto exact = [=](KernelBuilder& k, const Meta& m) {
+    const auto rounding = k.exact_rounding();
     if (schedule == Schedule::tickets)
-      k.by_tickets([&] { build(k, meta); });
+      k.by_tickets([&] { build(k, m); });
     else
-      build(k, meta);
-  }
-  return k.finish();
+      build(k, m);
+  };
+  return {.program = record(Kernel<Meta>{.name = name + "_" + ligerdsl::name(type), .build = exact}, meta),
+          .launch = std::move(launch)};
 }
 
 }  // namespace ligerdsl::kernels

@@ -31,8 +31,8 @@ TileShape partials_tile(const Machine& machine) {
   return {.rows = 16 * (groups <= 4 ? tile_width(groups) : groups | 1), .cols = 64, .num_warps = 8};
 }
 
-Launch reduce_partials(const Machine& machine, const std::string& out, DType type, bool accumulate, int64_t cols,
-                       DType from) {
+Step reduce_partials(const Machine& machine, const std::string& out, DType type, bool accumulate, int64_t cols,
+                     DType from) {
   const TileShape tile = partials_tile(machine);
   const ReducePartialsMeta meta{.type = type,
                                 .from = from,
@@ -41,9 +41,8 @@ Launch reduce_partials(const Machine& machine, const std::string& out, DType typ
                                 .n = cols,
                                 .rows = tile.rows,
                                 .cols = tile.cols};
-  Launch launch{.program = record("reduce_partials", type, &reduce_partials, meta), .num_warps = tile.num_warps};
-  launch.grid = [blocks = ceil_div(cols, meta.cols)](Count) { return grid_of(blocks); };
-  return launch;
+  return record_step("reduce_partials", type, &reduce_partials, meta,
+                     library_launch(ceil_div(cols, meta.cols), tile.num_warps));
 }
 
 }  // namespace ligerdsl::kernels

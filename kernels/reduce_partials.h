@@ -25,8 +25,8 @@ struct ReducePartialsMeta {
 // Arguments: out [n] of `type`, partials [p, n] of `from`.
 void reduce_partials(KernelBuilder& k, const ReducePartialsMeta& m);
 
-// The launch that turns a scratch buffer "partials" [p, cols] into `out` [cols].
-Launch reduce_partials(const Machine& machine, const std::string& out, DType type, bool accumulate, int64_t cols,
-                       DType from = f32);
+// The step that turns a scratch buffer "partials" [p, cols] into `out` [cols].
+Step reduce_partials(const Machine& machine, const std::string& out, DType type, bool accumulate, int64_t cols,
+                     DType from = f32);
 
 }  // namespace ligerdsl::kernels

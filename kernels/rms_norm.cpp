@@ -8,11 +8,6 @@
 // Bytes, s = sizeof(T): forward 2 n H s; backward 3 n H s and one f32 row of partial sums per program.
 #include "kernels/rms_norm.h"
 
-#include "kernels/norm_backward.h"
-#include "kernels/record.h"
-#include "kernels/reduce_partials.h"
-#include "kernels/tile_shape.h"
-
 namespace ligerdsl::kernels {
 namespace {
 
@@ -204,74 +199,6 @@ void rms_norm_d_weight(KernelBuilder& k, const RmsNormMeta& m) {
                                   return carry(fma(d_y.load(row, column), n, acc));
                                 });
   partials.partition({squeeze, m.block}).store({part, column}, sum(d_weight, 0));
-}
-
-namespace {
-
-// 16-byte vectors of a row per thread. Measured on Hopper: two of rows that CTAs of up to 512 threads hold so, 1 to 2 %
-// ahead of four (beside a residual only where those are 512); four of wider ones. With an odd factor of the width as
-// many as that, and six rather than three where 512 threads would share the row: 180 and 192 us for 11008 columns of
-// bf16 (6144 of f32 take 200, at 0.95 of the speed of a copy).
-int64_t forward_vectors(const RmsNormOptions& options) {
-  const int64_t vectors = tile_width(options.cols) / vector_width(options.type);
-  if (vectors == 3 * 512 && !options.residual) return 4;
-  const bool odd_factor = (vectors & (vectors - 1)) != 0;
-  return odd_factor || vectors == 1024 || (vectors < 1024 && !options.residual) ? 2 : 4;
-}
-
-// How rows are shared. Measured on Hopper, 16384 rows of bf16: rows of 40 KiB are the widest that CTAs of 512 threads
-// hold, two on an SM. A CTA of 1024 threads has an SM to itself, and nothing overlaps its reduction: 24576 columns take
-// 445 us, shared by four CTAs 380; 29568 497 and 453; 32768 532 and 506. Beside a residual registers are as good.
-RowParts forward_parts(const Machine& machine, const RmsNormOptions& options) {
-  constexpr int64_t kHeldRow = 40 * 1024;
-  const RowParts alone;
-  if (!options.residual) return alone.of(machine, options.type, options.cols, kHeldRow + 1);
-  return options.cols > kResidentWidth ? alone.of(machine, options.type, options.cols, kSharedRow, 2) : alone;
-}
-
-}  // namespace
-
-Operation rms_norm_forward(const Machine& machine, const RmsNormOptions& options) {
-  RmsNormMeta meta{options};
-  const RowParts parts = forward_parts(machine, options);
-  meta.looped = parts.shared() || options.cols > kResidentWidth;
-  const TileShape tile = row_tile(machine, options.type, meta.looped ? kRowBlock : options.cols,
-                                  meta.looped ? 2 : forward_vectors(options));
-  meta.rows = meta.looped ? 1 : tile.rows;
-  meta.block = tile.cols;
-  // Two CTAs of 512 threads share an SM if a thread has 64 registers: four vectors of the row and of the weight.
-  const int64_t held = tile.rows * tile.cols / (tile.num_warps * 32 * vector_width(options.type));
-  const bool three_ctas = !meta.looped && tile.num_warps == 8 && held >= 6 && !options.residual;
-  const bool crowded = tile.num_warps == 32 || (tile.num_warps == 16 && (held > 4 || options.residual)) || three_ctas;
-  meta.early_weight = machine.is_gpu() && !crowded;
-  if (parts.shared()) meta.block = parts.block;
-  Launch launch{.program = record(options.residual ? "fused_add_rms_norm_forward" : "rms_norm_forward", options.type,
-                                  &rms_norm_forward, meta, schedule_of(parts)),
-                .num_warps = tile.num_warps};
-  if (!meta.looped && tile.num_warps == 16 && (held <= 4 || !options.residual)) launch.min_ctas_per_sm = 2;
-  // 80 registers hold six or seven vectors of the row, and the weight's once the row has been reduced.
-  if (three_ctas) launch.min_ctas_per_sm = 3;
-  // 32 registers hold two vectors of the row and of a weight of its type: 129 us for 16384 x 8192 of bf16, 131 with 40.
-  if (!meta.looped && tile.num_warps == 16 && held == 2 && !options.residual && !options.has_offset &&
-      (!options.has_weight || options.weight_type == options.type))
-    launch.min_ctas_per_sm = 4;
-  launch.grid = [rows = meta.rows](Count n) { return grid_of(ceil_div(n, rows)); };
-  return row_operation(std::move(launch), parts);
-}
-
-Operation rms_norm_backward(const Machine& machine, const RmsNormOptions& options) {
-  const char* name = options.residual ? "fused_add_rms_norm_backward" : "rms_norm_backward";
-  const NormBackwardKernels<RmsNormMeta> kernels{
-      .by_rows = [&](const auto& m) { return record(name, m.type, &rms_norm_backward, m); },
-      .by_columns = [](const auto& m) { return record("rms_norm_d_weight", m.type, &rms_norm_d_weight, m); },
-      .reduce =
-          [&] { return reduce_partials(machine, "d_weight", options.d_weight_type, options.accumulate, options.cols); },
-      .partials = {"partials"}};
-  const NormBackwardShape shape{.type = options.type,
-                                .cols = options.cols,
-                                .sums = options.want_d_weight ? 1 : 0,
-                                .inputs = options.with_d_sum ? 3 : 2};
-  return norm_backward(machine, RmsNormMeta{options}, shape, kernels);
 }
 
 }  // namespace ligerdsl::kernels

@@ -8,9 +8,6 @@
 // stores.
 #include "kernels/rope.h"
 
-#include "kernels/record.h"
-#include "kernels/tile_shape.h"
-
 namespace ligerdsl::kernels {
 namespace {
 
@@ -156,30 +153,6 @@ void rope(KernelBuilder& k, const RopeMeta& m) {
   const Angles angles = tables.load(batch, position, sign);
   q.rotate(batch, position, angles);
   if (keys) keys->rotate(batch, position, angles);
-}
-
-Operation rope(const Machine& machine, const RopeOptions& options) {
-  RopeMeta meta{options};
-  meta.half = tile_width(options.angles());
-  meta.tail_block = tile_width(options.tail());
-  const bool gpu = machine.is_gpu();
-  // Heads of one tile: at most 8192 elements per half, 16 per thread of the largest CTA used here.
-  const int64_t most = std::max<int64_t>(1, floor_power_of_two(8192 / std::max(meta.half, meta.tail_block)));
-  meta.q_block = std::min(tile_width(options.q_heads), most);
-  meta.k_block = std::min(tile_width(std::max<int64_t>(options.k_heads, 1)), most);
-  const int64_t elements = 2 * (meta.q_block + meta.k_block) * meta.half;
-  Launch launch{.program = record("rope", options.type, &rope, meta),
-                .num_warps = gpu ? warps_for(elements, options.type, 4, 16) : 4};
-  // Measured on Hopper: 2048 tokens of 32 + 8 heads are two waves with 64 registers, 29.1 us forward and backward, two
-  // and a quarter with the 72 that ptxas takes, 30.0 us. They are enough for six vectors a thread without masks.
-  const int64_t vectors = 32 * launch.num_warps * vector_width(options.type);
-  const bool whole =
-      meta.q_block == options.q_heads && meta.k_block == options.k_heads && meta.half == options.angles();
-  if (gpu && whole && options.layout != RopeLayout::multimodal && elements <= 6 * vectors &&
-      2 * meta.k_block * meta.half >= vectors)
-    launch.min_ctas_per_sm = 32 / launch.num_warps;
-  launch.grid = [](Count tokens) { return grid_of(tokens); };
-  return {.launches = {launch}};
 }
 
 }  // namespace ligerdsl::kernels

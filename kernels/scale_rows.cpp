@@ -2,9 +2,6 @@
 // no loop.
 #include "kernels/scale_rows.h"
 
-#include "kernels/record.h"
-#include "kernels/tile_shape.h"
-
 namespace ligerdsl::kernels {
 
 void scale_rows(KernelBuilder& k, const ScaleRowsMeta& m) {
@@ -18,21 +15,6 @@ void scale_rows(KernelBuilder& k, const ScaleRowsMeta& m) {
   Tile scaled =
       m.per_row ? x * factor.partition({m.rows}).load({row}).to(f32).expand_dims(1) : x * factor.load({0}).to(f32);
   out.partition({m.rows, m.block}).store({row, column}, scaled.to(m.type));
-}
-
-Operation scale_rows(const Machine& machine, DType type, DType factor_type, bool per_row, int64_t cols) {
-  const TileShape tile = elementwise_tile(machine, type, cols);
-  const ScaleRowsMeta meta{.type = type,
-                           .factor_type = factor_type,
-                           .per_row = per_row,
-                           .cols = cols,
-                           .rows = tile.rows,
-                           .block = tile.cols};
-  Launch launch{.program = record("scale_rows", type, &scale_rows, meta), .num_warps = tile.num_warps};
-  launch.grid = [rows = tile.rows, blocks = ceil_div(cols, tile.cols)](Count n) {
-    return grid_of(ceil_div(n, rows) * blocks);
-  };
-  return {.launches = {launch}};
 }
 
 }  // namespace ligerdsl::kernels

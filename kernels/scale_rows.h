@@ -8,10 +8,21 @@
 
 namespace ligerdsl::kernels {
 
-struct ScaleRowsMeta {
+struct ScaleRowsOptions {
   DType type = f32, factor_type = f32;
   bool per_row = false;
   int64_t cols = 4096;
+
+  template <class V>
+  void visit(V&& v) {
+    v("type", type);
+    v("factor_type", factor_type);
+    v("per_row", per_row);
+    v("cols", cols);
+  }
+};
+
+struct ScaleRowsMeta : ScaleRowsOptions {
   int64_t rows = 1;
   int64_t block = 1024;
 };
@@ -21,6 +32,6 @@ struct ScaleRowsMeta {
 void scale_rows(KernelBuilder& k, const ScaleRowsMeta& m);
 
 // Rows: rows of in.
-Operation scale_rows(const Machine& machine, DType type, DType factor_type, bool per_row, int64_t cols);
+Operation scale_rows(const Machine& machine, const ScaleRowsOptions& options);
 
 }  // namespace ligerdsl::kernels

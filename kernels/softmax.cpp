@@ -7,9 +7,6 @@
 // columns are all -inf is NaN, as the formula says.
 #include "kernels/softmax.h"
 
-#include "kernels/record.h"
-#include "kernels/tile_shape.h"
-
 namespace ligerdsl::kernels {
 namespace {
 
@@ -150,35 +147,6 @@ void softmax_backward(KernelBuilder& k, const SoftmaxMeta& m) {
   });
   Scalar inner = sum(products);
   at.reversed([&](const Scalar& b) { at.store(d_x, b, scale * load(kept_y, b) * (load(kept_d_y, b) - inner)); });
-}
-
-namespace {
-
-Operation row_operation(const Machine& machine, const SoftmaxOptions& options, const std::string& name,
-                        void (*build)(KernelBuilder&, const SoftmaxMeta&), int64_t vectors) {
-  SoftmaxMeta meta{options};
-  meta.looped = options.cols > kResidentWidth / 2;
-  const TileShape tile = row_tile(machine, options.type, meta.looped ? kRowBlock : options.cols, vectors);
-  meta.rows = meta.looped ? 1 : tile.rows;
-  meta.block = tile.cols;
-  if (meta.looped) {
-    meta.lanes = machine.is_gpu() ? BlockLanes::of_threads(meta.block, options.cols % vector_width(options.type) == 0,
-                                                           options.type, tile.num_warps)
-                                  : BlockLanes::of_registers(meta.block);
-  }
-  Launch launch{.program = record(name, options.type, build, meta), .num_warps = tile.num_warps};
-  launch.grid = [rows = meta.rows](Count n) { return grid_of(ceil_div(n, rows)); };
-  return {.launches = {launch}};
-}
-
-}  // namespace
-
-Operation softmax_forward(const Machine& machine, const SoftmaxOptions& options) {
-  return row_operation(machine, options, "softmax_forward", &softmax_forward, 4);
-}
-
-Operation softmax_backward(const Machine& machine, const SoftmaxOptions& options) {
-  return row_operation(machine, options, "softmax_backward", &softmax_backward, 2);
 }
 
 }  // namespace ligerdsl::kernels

@@ -11,9 +11,8 @@ Operation target_counts(const Machine&, const TargetCountsOptions& options) {
   meta.has_weight = options.has_weight;
   meta.classes = options.classes;
   meta.weight_type = options.weight_type;
-  Launch launch{.program = record("target_counts", options.weight_type, &cross_entropy_count, meta), .num_warps = 8};
-  launch.grid = [](Count) { return grid_of(1); };
-  return {.launches = {launch}};
+  return {
+      .steps = {record_step("target_counts", options.weight_type, &cross_entropy_count, meta, library_launch(1, 8))}};
 }
 
 }  // namespace ligerdsl::kernels

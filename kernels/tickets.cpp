@@ -1,6 +1,6 @@
 #include "kernels/launch.h"
-#include "kernels/tile_shape.h"
 #include "ligerdsl/dsl.h"
+#include "program/op_info.h"
 
 namespace ligerdsl::kernels {
 namespace {
@@ -13,26 +13,17 @@ program::Program record_reset() {
 
 }  // namespace
 
-void add_by_tickets(Operation& operation, Launch launch) {
-  operation.workspace.push_back({.name = "tickets", .dtype = i32, .shape = [](Count) { return Extents{1}; }});
-  operation.launches.push_back({.program = record_reset(), .num_warps = 1, .grid = [](Count) { return grid_of(1); }});
-  operation.launches.push_back(std::move(launch));
-}
-
-void add_rows(Operation& operation, Launch launch, const RowParts& parts) {
-  if (!parts.shared()) {
-    operation.launches.push_back(std::move(launch));
-    return;
+void add_step(Operation& operation, Step step) {
+  if (program::runsByTickets(step.program)) {
+    operation.workspace.push_back({.name = "tickets", .dtype = i32, .shape = {1}});
+    operation.steps.push_back({.program = record_reset(), .launch = library_launch(1, 1)});
   }
-  launch.num_warps = parts.num_warps;
-  launch.num_ctas = parts.num_ctas;
-  launch.min_ctas_per_sm = parts.ctas_per_sm;
-  add_by_tickets(operation, std::move(launch));
+  operation.steps.push_back(std::move(step));
 }
 
-Operation row_operation(Launch launch, const RowParts& parts) {
+Operation operation_of(Step step) {
   Operation operation;
-  add_rows(operation, std::move(launch), parts);
+  add_step(operation, std::move(step));
   return operation;
 }
 

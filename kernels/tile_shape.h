@@ -61,44 +61,6 @@ inline constexpr int64_t kResidentWidth = 32768;
 // Block of the loop over a wider row.
 inline constexpr int64_t kRowBlock = 8192;
 
-// How the CTAs of a cluster share long rows, taking them by tickets (Schedule::tickets). Measured on Hopper: eight
-// small CTAs, several of them on an SM, so that memory has work while one of them waits for its cluster; four of rows
-// below kSharedByEight bytes (57344 columns of bf16: 441 us for 8192 rows, 447 with eight).
-struct RowParts {
-  int num_ctas = 1;  // 1: rows are not shared
-  int num_warps = 8;
-  int ctas_per_sm = 2;
-  int64_t vectors = 2;  // of a thread in a block: at most, fewer where the last block would be mostly empty
-  int64_t block = 0;    // columns of all CTAs together
-
-  static constexpr int64_t kSharedByEight = 128 * 1024;
-
-  bool shared() const { return num_ctas > 1; }
-
-  // Whether so many CTAs, one of each SM's, have about room for a row of this many bytes.
-  static bool keep(const Machine& machine, int num_ctas, int64_t bytes, int ctas_per_sm) {
-    return bytes * ctas_per_sm <= num_ctas * machine.arch->shared_for_rows();
-  }
-
-  // Of rows of `streams` arrays that are read twice, if the rows have `least` bytes. An SM has room for the parts of
-  // its CTAs and for what of the next rows' and of what all rows share keeps memory busy.
-  RowParts of(const Machine& machine, DType type, int64_t cols, int64_t least, int64_t streams = 1) const {
-    const int64_t bytes = cols * size_of(type) * streams;
-    RowParts parts = *this;
-    if (machine.max_cluster < 8 || cols % vector_width(type) != 0 || bytes < least) return parts;
-    const auto kept_by = [&](int n) { return keep(machine, n, bytes, ctas_per_sm); };
-    parts.num_ctas = bytes < kSharedByEight && kept_by(4) ? 4 : kept_by(8) ? 8 : std::min(16, machine.max_cluster);
-    const int64_t vector = 32 * num_warps * vector_width(type) * parts.num_ctas;  // columns, one vector per thread
-    const auto covered = [&](int64_t vectors) { return ceil_div(cols, vector * vectors) * vectors; };
-    while (parts.vectors > 1 && covered(parts.vectors / 2) * 8 <= covered(parts.vectors) * 7) parts.vectors /= 2;
-    parts.block = vector * parts.vectors;
-    return parts;
-  }
-};
-
-// Bytes from which on the norms' rows are shared.
-inline constexpr int64_t kSharedRow = RowParts::kSharedByEight;
-
 // A tile of an elementwise kernel over rows of n elements: one vector per thread on a GPU. Wide rows are cut into
 // blocks that divide them where that is possible, so that no mask remains.
 inline TileShape elementwise_tile(const Machine& machine, DType type, int64_t n) {
@@ -108,6 +70,11 @@ inline TileShape elementwise_tile(const Machine& machine, DType type, int64_t n)
   while (tile.rows * 2 * tile.cols <= std::min<int64_t>(most, 1024)) tile.rows *= 2;
   tile.num_warps = warps_for(tile.rows * tile.cols, type, 1, 8);
   return tile;
+}
+
+// A program for every tile of the rows.
+inline Launch elementwise_launch(const TileShape& tile, int64_t cols) {
+  return library_launch(ceil_div(Size::rows(), tile.rows) * ceil_div(cols, tile.cols), tile.num_warps);
 }
 
 }  // namespace ligerdsl::kernels

@@ -124,8 +124,8 @@ AuthorCall::AuthorCall(const AnyKernel& kernel, const std::vector<std::string>& 
 
   launch_ = kernel.launch(meta, launch_arguments());
   launch_settings.apply(&launch_);
-  const auto axis = [&](size_t i) { return i < launch_.grid.size() ? launch_.grid[i] : 1; };
-  grid_ = {axis(0), axis(1), axis(2)};
+  const auto programs = launch_.programs();
+  grid_ = {programs[0], programs[1], programs[2]};
   if (by_tickets()) arguments_[1].integer = grid_.x;
 }
 

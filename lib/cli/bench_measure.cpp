@@ -80,15 +80,15 @@ void measure_host(const Globals& globals, const BenchCase& which, const BenchRun
   const auto context = std::make_shared<RememberingContext>(device_config(globals));
   OpInstance instance(find_op(which.kernel), which.settings);
   allocate(instance, context, run.inputs);
-  const lib::Plan plan(instance.info(), context, instance.desc());
-  instance.prepare(plan);
+  const auto plan = instance.plan(context);
+  instance.prepare(*plan);
   lib::Call& call = instance.call();
   constexpr int kCalls = 100;
   runtime::Device& device = context->device();
   const runtime::Stream stream = call.stream = device.create_stream();  // kernels of the default stream never overlap
   outcome->host_us = runtime::host_time_us(device, stream, kCalls, [&] {
-    plan.bind(&call);
-    plan.execute(&call);
+    plan->bind(&call);
+    plan->execute(&call);
   });
   outcome->launch_us = runtime::host_time_us(device, stream, kCalls, [&] {
     for (const auto& kernel : context->kernels) kernel->repeat(stream);
@@ -100,11 +100,11 @@ Outcome measure_op(const lib::ContextRef& context, const BenchCase& which, const
   const lib::OpInfo& info = find_op(which.kernel);
   OpInstance instance(info, which.settings);
   allocate(instance, context, run.inputs);
-  const lib::Plan plan(info, context, instance.desc());
-  instance.prepare(plan);
+  const auto plan = instance.plan(context);
+  instance.prepare(*plan);
   Outcome outcome{.kernel = which.kernel,
                   .title = instance.title(),
-                  .resources = resources_of(plan.op().launchers()),
+                  .resources = resources_of(plan->op().launchers()),
                   .bytes = instance.bytes_moved(),
                   .beyond_inputs = instance.bytes_beyond_inputs(),
                   .workspace = static_cast<double>(instance.call().workspace_bytes),
@@ -112,7 +112,7 @@ Outcome measure_op(const lib::ContextRef& context, const BenchCase& which, const
   lib::Call& call = instance.call();
   const auto execute = [&](runtime::Stream stream) {
     call.stream = stream;
-    plan.execute(&call);
+    plan->execute(&call);
   };
   measure_beside_copy(context->device(), execute, run, &outcome);
   return outcome;

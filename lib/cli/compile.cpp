@@ -113,14 +113,47 @@ std::string emit(runtime::CompilerLibrary* compiler, const Recorded& recorded, c
   return text;
 }
 
+// The schedules of an operation's kernels for the target, without compiling anything: a line of settings each.
+int print_configs(const Globals& globals, const CompileRequest& request, const std::string& target) {
+  if (AuthorKernels(globals.load).find(request.kernel))
+    throw Failure(kUsage, "--emit config is of the library's kernels; a loaded kernel's choices are its settings");
+  const auto context = std::make_shared<RecordingContext>(options_for_target(target));
+  OpInstance instance(find_op(request.kernel), request.settings);
+  lib::check_desc(instance.info(), instance.desc());
+  static_cast<void>(instance.plan(context));
+  std::string text;
+  Json result = Json::array();
+  for (const ConfigSettings::Kernel& kernel : instance.config().kernels()) {
+    text += kernel.name;
+    Json fields = Json::array();
+    for (const MetaField& field : kernel.fields) {
+      text += fmt::format(" config.{}={}", field.name, field.value);
+      fields.push_back({{"name", field.name},
+                        {"type", field.type},
+                        {"value", field.value},
+                        {"choices", field.choices},
+                        {"changes", name(field.bits)}});
+    }
+    text += "\n";
+    result.push_back({{"kernel", kernel.name}, {"target", target}, {"config", fields}});
+  }
+  if (!request.output.empty()) {
+    write_file(request.output, text);
+  } else if (globals.json != "-") {
+    print_text(text);
+  }
+  write_json(globals, result);
+  return kOk;
+}
+
 }  // namespace
 
 void load_kernels(const AuthorKernels& authors, const std::string& kernel, const std::vector<std::string>& settings,
                   const lib::ContextRef& context) {
   if (const AnyKernel* author = authors.find(kernel)) return load_author(*author, settings, *context);
-  const OpInstance instance(find_op(kernel), settings);
+  OpInstance instance(find_op(kernel), settings);
   lib::check_desc(instance.info(), instance.desc());
-  const lib::Plan plan(instance.info(), context, instance.desc());
+  static_cast<void>(instance.plan(context));
 }
 
 int compile(const Globals& globals, const CompileRequest& request) {
@@ -134,11 +167,16 @@ int compile(const Globals& globals, const CompileRequest& request) {
   if (target.empty()) target = globals.device == "cpu" ? "cpu" : open_context(globals)->device().description().arch;
   std::string stage = request.stage;
   if (stage.empty()) stage = target == "cpu" ? "asm" : "ptx";
-  static const std::set<std::string> stages = {"program", "tile",  "tgpu", "loops",     "llvm",   "ptx",
-                                               "asm",     "cubin", "sass", "resources", "remarks"};
+  static const std::set<std::string> stages = {"program", "tile",  "tgpu", "loops",     "llvm",    "ptx",
+                                               "asm",     "cubin", "sass", "resources", "remarks", "config"};
   if (!stages.count(stage))
     throw Failure(kUsage, fmt::format("--emit: no stage '{}'{}; there are {}", stage,
                                       did_you_mean(stage, {stages.begin(), stages.end()}), fmt::join(stages, ", ")));
+  if (stage == "config") {
+    if (is_reproducer(request.kernel))
+      throw Failure(kUsage, "a reproducer is one program: it has no schedule to choose");
+    return print_configs(globals, request, target);
+  }
   const std::vector<Recorded> recorded = is_reproducer(request.kernel)
                                              ? std::vector<Recorded>{from_reproducer(request)}
                                              : record(globals, request, options_for_target(target));

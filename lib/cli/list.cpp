@@ -58,6 +58,7 @@ Json json_of(const AnyKernel& kernel) {
   for (const MetaField& field : kernel.fields()) {
     settings.push_back({{"name", field.name}, {"type", field.type}, {"default", field.value}});
     if (!field.choices.empty()) settings.back()["choices"] = field.choices;
+    if (field.bits != Bits::fixed) settings.back()["changes"] = name(field.bits);
   }
   Json result = {{"name", kernel.name()},
                  {"brief", kernel.description()},

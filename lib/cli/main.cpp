@@ -134,7 +134,8 @@ int main(int argc, char** argv) {
   add_kernel(compile_command, &compile_request.kernel, &compile_request.settings, true,
              ", or FILE.reproducer of a failed compile");
   compile_command->add_option("--emit", compile_request.stage,
-                              "program, tile, tgpu, loops, llvm, ptx, asm, remarks (what the compiler could not do, and why), cubin, "
+                              "config (the schedule, as settings), program, tile, tgpu, loops, llvm, ptx, asm, remarks "
+                              "(what the compiler could not do, and why), cubin, "
                               "resources (these need ptxas) or sass (and cuobjdump); default ptx or asm");
   compile_command->add_option("--target", compile_request.target,
                               "cpu, sm_80, sm_90a, sm_100 ...; default: that of --device, sm_90a for stages of a GPU");

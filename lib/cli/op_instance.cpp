@@ -111,6 +111,7 @@ bool OpInstance::set_value(const Setting& setting) {
 }
 
 void OpInstance::apply(const Setting& setting) {
+  if (config_.take(setting)) return;
   const int symbol = symbol_named(info_, setting.name);
   if (symbol >= 0) return choose_size(symbol, parse_size(setting), setting.text());
   if (info_.list_offset >= 0 && setting.name == "N") {
@@ -290,6 +291,18 @@ std::string OpInstance::random_bytes(const Slot& slot) const {
     break;
   }
   return bytes;
+}
+
+std::unique_ptr<lib::Plan> OpInstance::plan(const lib::ContextRef& context) {
+  struct Configured {
+    lib::Context& context;
+    ~Configured() { context.set_kernel_configs(nullptr); }
+  } const configured{*context};
+  config_.forget_kernels();
+  context->set_kernel_configs(&config_);
+  auto plan = std::make_unique<lib::Plan>(info_, context, desc_);
+  config_.require_taken(info_.name);
+  return plan;
 }
 
 void OpInstance::allocate(const lib::ContextRef& context) {

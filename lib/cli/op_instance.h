@@ -3,13 +3,14 @@
 //
 // A setting is name=value, where the name is a field of the description (n_cols, dtype, eps, in_place ...), a number
 // among the arguments (lr, step ...), or a size: a letter of the tensors' shapes (N, H ...). What is not set takes a
-// default.
+// default. config.NAME=VALUE is a choice of the kernel's schedule.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "lib/cli/kernel_config.h"
 #include "lib/cli/npy.h"
 #include "lib/cli/settings.h"
 #include "lib/src/context.h"
@@ -46,6 +47,11 @@ class OpInstance {
   double number(const std::string& name, double missing) const;
   // What a letter of the tensors' shapes stands for.
   int64_t size(const std::string& letter) const;
+
+  // The operation's plan, with the schedule that the settings choose.
+  std::unique_ptr<lib::Plan> plan(const lib::ContextRef& context);
+  // The kernels of the last plan that have a schedule to choose, and theirs.
+  const ConfigSettings& config() const { return config_; }
 
   // A slot's shape follows an array that will be put there; sizes of other slots follow it. Call before allocate().
   // Throws Failure (kUsage) when settings or another array say otherwise.
@@ -102,6 +108,7 @@ class OpInstance {
   std::vector<Slot> slots_;
   std::vector<ligerdsl_tensor_t> list_;
   std::vector<std::string> settings_;
+  ConfigSettings config_;
   lib::ContextRef context_;
   std::vector<void*> memory_;
   lib::Call call_{};

@@ -32,9 +32,9 @@ std::vector<Output> run_op(const lib::ContextRef& context, const RunRequest& req
   allocate(instance, context, inputs);
   std::map<std::string, Expectation> expected;
   if (request.check) expected = formula(instance, values_of(instance));  // before outputs overwrite inputs
-  const lib::Plan plan(instance.info(), context, instance.desc());
-  instance.prepare(plan);
-  plan.execute(&instance.call());
+  const auto plan = instance.plan(context);
+  instance.prepare(*plan);
+  plan->execute(&instance.call());
   context->check(nullptr);
   std::vector<Output> outputs;
   for (const OpInstance::Slot& slot : instance.slots()) {

@@ -14,6 +14,7 @@
 
 #include "kernels/launch.h"
 #include "lib/src/bind.h"
+#include "lib/src/kernel_configs.h"
 #include "lib/src/op_info.h"
 #include "runtime/device.h"
 #include "runtime/fork.h"
@@ -49,6 +50,10 @@ class Context {
                                                       const program::CompileOptions& options) {
     return device_->load(program_bytes, options);
   }
+
+  // How plans configure their kernels; null: as the heuristics say. Not to change while a plan is made.
+  KernelConfigs* kernel_configs() const { return kernel_configs_; }
+  void set_kernel_configs(KernelConfigs* configs) { kernel_configs_ = configs; }
 
   // A word on the device where kernels report a label out of range (kernels::kErrorBase); a view of one i64.
   const BoundTensor& error_word() const { return error_word_; }
@@ -109,6 +114,7 @@ class Context {
   };
 
   ContextOptions options_;
+  KernelConfigs* kernel_configs_ = nullptr;
   LogSubscription log_;
   std::shared_ptr<runtime::Device> device_;
   ligerdsl_device_t api_device_;

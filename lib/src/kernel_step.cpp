@@ -15,10 +15,11 @@ auto find_name(const List& list, const std::string& name) {
 
 }  // namespace
 
-KernelStep::KernelStep(Context& context, kernels::Launch launch, const StepNames& names) : launch_(std::move(launch)) {
+KernelStep::KernelStep(Context& context, const kernels::Step& step, const StepNames& names)
+    : programs_(sizes_.add(step.launch)) {
   std::vector<ArgPromise> promises;
-  for (const program::Argument& argument : launch_.program.arguments) {
-    const program::Type& type = launch_.program.values[argument.value];
+  for (const program::Argument& argument : step.program.arguments) {
+    const program::Type& type = step.program.values[argument.value];
     if (const auto view = find_name(names.views, argument.name); view != names.views.end()) {
       arguments_.push_back({Source::view, view->second, 0, type.dtype});
       promises.push_back({.alias_class = static_cast<uint32_t>(view->second + 1)});
@@ -33,14 +34,16 @@ KernelStep::KernelStep(Context& context, kernels::Launch launch, const StepNames
       arguments_.push_back({Source::constant, 0, bits_of(type.dtype, integer->second), type.dtype});
     } else {
       fail(Status::internal_error,
-           "argument " + argument.name + " of kernel " + launch_.program.name + " is bound to nothing");
+           "argument " + argument.name + " of kernel " + step.program.name + " is bound to nothing");
     }
   }
-  launcher_ = std::make_unique<Launcher>(context, launch_.program, launch_of(launch_), promises);
+  launcher_ = std::make_unique<Launcher>(context, step.program, step.launch, promises);
 }
 
 void KernelStep::run(const BoundTensor* views, const int64_t* numbers, int64_t rows, runtime::Stream stream) const {
-  const kernels::Grid grid = launch_.grid(rows);
+  SizeTable::Values sizes;
+  sizes_.compute(rows, &sizes);
+  const kernels::Grid grid = {sizes[programs_[0]], sizes[programs_[1]], sizes[programs_[2]]};
   if (std::find(grid.begin(), grid.end(), 0) != grid.end()) return;
   Launcher::Pack pack(*launcher_);
   for (const Argument& argument : arguments_) {

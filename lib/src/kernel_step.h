@@ -2,6 +2,7 @@
 // settled when the plan is made; a call brings a table of views and numbers.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "kernels/launch.h"
 #include "lib/src/bind.h"
 #include "lib/src/launcher.h"
+#include "lib/src/size_table.h"
 
 namespace ligerdsl::lib {
 
@@ -24,7 +26,7 @@ struct StepNames {
 class KernelStep {
  public:
   // Views of different index never overlap where the kernel writes one of them; that is the operation's promise.
-  KernelStep(Context& context, kernels::Launch launch, const StepNames& names);
+  KernelStep(Context& context, const kernels::Step& step, const StepNames& names);
 
   // Launches for this many rows; an empty grid launches nothing. Takes no memory.
   void run(const BoundTensor* views, const int64_t* numbers, int64_t rows, runtime::Stream stream) const;
@@ -40,7 +42,8 @@ class KernelStep {
     DType type;
   };
 
-  kernels::Launch launch_;
+  SizeTable sizes_;
+  std::array<SizeTable::Index, 3> programs_;  // along x, y and z
   std::vector<Argument> arguments_;
   std::unique_ptr<Launcher> launcher_;
 };

@@ -67,13 +67,6 @@ uint64_t bits_of(DType type, int64_t value) {
   }
 }
 
-Launch launch_of(const kernels::Launch& launch) {
-  return {.num_warps = launch.num_warps,
-          .num_ctas = launch.num_ctas,
-          .num_stages = launch.num_stages,
-          .min_ctas_per_sm = launch.min_ctas_per_sm};
-}
-
 Launcher::Launcher(Context& context, const program::Program& program, const Launch& launch,
                    std::vector<ArgPromise> promises, bool contract)
     : program_(program), aliasing_(program, launch.no_alias) {

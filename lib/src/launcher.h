@@ -24,10 +24,9 @@ namespace ligerdsl::lib {
 struct ArgPromise {
   uint32_t alias_class = 0;    // as program::ArgFacts
   std::vector<int64_t> exact;  // views: per dimension, the size or -1; empty = what the program says
-};
 
-// How a launch of the library's is compiled.
-Launch launch_of(const kernels::Launch& launch);
+  bool operator==(const ArgPromise&) const = default;
+};
 
 class Launcher {
  public:

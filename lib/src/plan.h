@@ -1,6 +1,7 @@
 // A plan: an operation with one description, ready to run on any tensors that fit it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "lib/src/context.h"
 #include "lib/src/launcher.h"
 #include "lib/src/op_info.h"
+#include "lib/src/size_table.h"
 
 namespace ligerdsl::lib {
 
@@ -76,6 +78,9 @@ class Plan {
 // Connects a kernels::Operation to the tensors of a table row. An argument of a program is, in this order: what was
 // said here about its name; the tensor of that name; a scratch buffer of the operation; the error word ("error"); the
 // number of the launch's programs ("programs").
+//
+// A plan may hold an operation for few rows and others for more. All are compiled when it is made, kernels that they
+// share once; which one a call takes is a function of its rows alone, so a captured graph keeps what its call took.
 class OperationPlan final : public OpPlan {
  public:
   using Number = std::function<int64_t(const Call&)>;
@@ -99,12 +104,24 @@ class OperationPlan final : public OpPlan {
     Number rows;
   };
 
+  static constexpr size_t kMostBuckets = 4, kMostScratch = 8;
+  struct Bucket {
+    int64_t up_to;  // rows; the last bucket's is kAnyRows
+    kernels::Operation operation;
+  };
+  static constexpr int64_t kAnyRows = INT64_MAX;
+
   OperationPlan(const ContextRef& context, const OpInfo& info, const void* desc, kernels::Operation operation,
+                Bindings bindings);
+  // One to kMostBuckets of them, fewest rows first.
+  OperationPlan(const ContextRef& context, const OpInfo& info, const void* desc, std::vector<Bucket> buckets,
                 Bindings bindings);
 
   int64_t rows(const Call& call) const override { return bindings_.rows(call); }
   std::string refusal(int64_t rows) const override;
-  size_t workspace_bytes(int64_t rows) const override { return static_cast<size_t>(room(rows).value()); }
+  size_t workspace_bytes(int64_t rows) const override {
+    return has_buffers_ ? static_cast<size_t>(room_up_to(rows).value()) : 0;
+  }
   void execute(const Call& call) const override;
   std::vector<const Launcher*> launchers() const override;
 
@@ -126,20 +143,47 @@ class OperationPlan final : public OpPlan {
     DType type = DType::f32;
   };
   struct Step {
-    std::unique_ptr<Launcher> launcher;
+    std::shared_ptr<const Launcher> launcher;
     std::vector<Binding> bindings;
-    size_t launch;  // index in operation_
+    std::array<SizeTable::Index, 3> programs;  // along x, y and z
+  };
+  struct Buffer {
+    DType dtype;
+    std::vector<SizeTable::Index> dims;
+    SizeTable::Index offset;  // bytes of the workspace before it
+  };
+  struct Variant {
+    int64_t up_to;
+    SizeTable sizes;  // of grids and buffers
+    std::vector<Buffer> buffers;
+    std::vector<Step> steps;
+    SizeTable room;  // how the workspace's bytes are computed
+    SizeTable::Index bytes;
+  };
+  struct Loaded {
+    std::string program;
+    Launch launch;  // without its grid
+    std::vector<ArgPromise> promises;
+    std::shared_ptr<const Launcher> launcher;
   };
 
-  Binding bind(const OpInfo& info, const program::Program& program, size_t arg) const;
-  ArgPromise promise(const OpInfo& info, const BindRules& rules, const Binding& binding) const;
-  kernels::Count room(kernels::Count rows) const;
-  BoundTensor scratch(size_t index, int64_t rows, size_t* offset) const;
+  static void add_buffers(const std::vector<kernels::Scratch>& workspace, Variant* variant);
+  static kernels::Grid grid_of(const Step& step, const SizeTable::Values& sizes);
+  Variant load(const OpInfo& info, const BindRules& rules, Bucket bucket, std::vector<Loaded>* loaded) const;
+  Binding bind(const OpInfo& info, const std::vector<kernels::Scratch>& workspace, const program::Program& program,
+               size_t arg) const;
+  ArgPromise promise(const OpInfo& info, const BindRules& rules, const std::vector<kernels::Scratch>& workspace,
+                     const Binding& binding) const;
+  const Variant& variant_of(int64_t rows) const;
+  // Calls back with the variants that calls of so many rows or fewer take, and the most rows of each.
+  template <class Body>
+  void for_variants_up_to(int64_t rows, Body body) const;
+  kernels::Count room_up_to(int64_t rows) const;
 
   ContextRef context_;
-  kernels::Operation operation_;
   Bindings bindings_;
-  std::vector<Step> steps_;
+  std::vector<Variant> variants_;
+  bool has_buffers_ = false;
 };
 
 }  // namespace ligerdsl::lib

@@ -170,6 +170,24 @@ COMPILED = [
     ("compile vector_add --emit tgpu --target cpu", 2, ["tgpu", "no such stage"]),
     ("compile softmax_forward H=1000000 --emit remarks --target sm_80", 0, ["softmax.cpp:", "remark: [place-tiles] resident rows are not kept: sm_80 has no bulk copies"]),
     ("run vector_add N=10 dtype=f32 N=20", 2, ["N: given twice; the second time as 'N=20'"]),
+    ("compile rms_norm_forward dtype=bf16 H=8192 --target sm_90a --emit config", 0,
+     ["rms_norm_forward config.keep=registers config.rows=1 config.num_warps=16 config.vectors=0 config.num_ctas=1 config.min_ctas_per_sm=4"]),
+    ("compile rms_norm_forward dtype=bf16 H=8192 --target sm_90a config.num_warps=8 config.min_ctas_per_sm=3", 0, [".reqntid 256", ".minnctapersm 3"]),
+    ("compile rms_norm_forward dtype=bf16 H=8192 --target sm_90a config.num_warps=1", 2, ["would hold 32 vectors", "use more warps"]),
+    ("compile rms_norm_forward config.num_warp=8", 2, ["no setting 'config.num_warp'", "did you mean 'config.num_warps'", "config.keep"]),
+    ("compile rms_norm_forward config.num_warps=3", 2, ["config.num_warps: expected one of 1, 2, 4, 8, 16, 32, got '3'"]),
+    ("compile rms_norm_forward config.keep=register", 2, ["config.keep", "did you mean 'registers'"]),
+    ("compile target_counts config.num_warps=8", 2, ["target_counts has no schedule to choose"]),
+    ("compile layer_norm_forward H=65536 --target sm_120 config.num_ctas=16", 2, ["sm_120 has clusters of at most 8 CTAs"]),
+    ("compile embedding_backward H=512 config.block=1024", 2, ["wider than a row", "block=512 or less"]),
+    ("compile fused_linear_cross_entropy --emit config", 0, ["cross_entropy config.keep="]),
+    ("run rms_norm_forward H=4096 N=8 config.keep=shared config.vectors=1 config.num_warps=4 --check", 0, ["right"]),
+    ("run layer_norm_backward H=4096 N=80 config.rows=2 config.vectors=8 config.num_warps=8 --check", 0, ["right"]),
+    ("run embedding_backward N=700 H=100 V=50 config.chunk=32 config.rows=2 config.scan=512 config.part=512 --check", 0, ["right"]),
+    ("run embedding_forward N=50 H=1000 config.vectors=1 config.num_warps=2 --check", 0, ["right"]),
+    ("run adamw_step N=5000 config.vectors=2 config.num_warps=2 --check", 0, ["right"]),
+    ("run cross_entropy_backward N=50 V=1000 config.rows=4 --check", 0, ["right"]),
+    ("bench softmax_forward N=64 H=100 config.rows=4 --budget-ms 20 --copy-bytes 1048576", 0, ["config.rows=4", "GB/s"]),
     ("run rope rotary_dim=65 D=64", 2, ["rotary_dim", "65"]),
     ("run rope layout=multimodal time_section=1 D=64", 2, ["time_section", "32"]),
     ("run target_counts N=3 V=0 with_class_weight=0", 0, ["counts"]),
@@ -257,6 +275,31 @@ def remarks_as_data():
            and remarks[0]["text"].startswith("resident rows are not kept: sm_80"), output)
 
 
+def schedules_as_data():
+    code, output, text = run("compile layer_norm_forward H=65536 config.num_warps=8 --target sm_90a --emit config --json -".split())
+    expect(code == 0, output)
+    fields = {field["name"]: field for field in json.loads(text)[0]["config"]} if code == 0 else {}
+    expect(fields.get("keep") == {"name": "keep", "type": "enum", "value": "cluster", "choices": ["registers", "shared", "cluster"],
+                                  "changes": "row"}, output)
+    expect(fields.get("num_warps", {}).get("value") == "8", output)
+
+
+def schedules_are_settings():
+    """What --emit config prints gives the same schedule and the same code, and is not only what the heuristic says."""
+    for kernel in ["rms_norm_forward dtype=bf16 H=8192", "layer_norm_backward dtype=bf16 H=1024", "cross_entropy dtype=bf16 V=128256",
+                   "adamw_step", "embedding_backward H=512 V=1000", "rope D=128", "swiglu_forward F=4096"]:
+        for target in ["sm_90a", "sm_120", "cpu"]:
+            given = [*kernel.split(), "--target", target]
+            code, output, text = run(["compile", *given, "--emit", "config"])
+            settings = text.split()[1:]
+            expect(code == 0 and settings and all(setting.startswith("config.") for setting in settings), output)
+            expect(run(["compile", *given, *settings, "--emit", "config"])[2] == text, f"{kernel} {target}: {text}")
+            programs = [run(["compile", *given, *more, "--emit", "program"]) for more in ([], settings)]
+            expect(programs[0][0] == 0 and programs[0][2] == programs[1][2], f"{kernel} {target}: another program")
+    other = [run(f"compile adamw_step --target sm_90a {setting} --emit program".split())[2] for setting in ("", "config.vectors=2")]
+    expect(other[0] != other[1], "config.vectors=2 changes nothing")
+
+
 def checks_against_formulas():
     """Not against the program itself: LLAMA rounds twice, which the formula does not know."""
     code, output, text = run("run rms_norm_forward dtype=bf16 casting=llama N=2 H=64 --check --json -".split())
@@ -312,6 +355,8 @@ if part == "compiled":
     files_and_json()
     remarks_as_data()
     every_operation_is_right()
+    schedules_as_data()
+    schedules_are_settings()
     checks_against_formulas()
     compiles_in_a_process()
 print(f"{failures} failures")

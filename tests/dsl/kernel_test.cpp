@@ -1,6 +1,8 @@
 // Meta-parameters, the registry, and the C table between binaries.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ligerdsl/dsl.h"
 #include "program/print.h"
 #include "program/serialize.h"
@@ -69,6 +71,34 @@ const Kernel<TestMeta> kAskingKernel{
     .launch = [](const TestMeta&, const LaunchArguments& a) { return Launch{.grid = {a.integer("n")}}; }};
 LIGERDSL_REGISTER_KERNEL(kAskingKernel);
 
+enum class Order { rows, columns };
+
+// A schedule as data.
+struct ScheduleMeta {
+  int64_t block = 64;
+  int warps = 4;
+  bool ahead = false;
+  Order order = Order::rows;
+
+  template <class V>
+  void visit(V&& v) {
+    v("block", block, powers_of_two(32, 256), Bits::row);
+    v("warps", warps, choices({1, 3, 4}), Bits::batch);
+    v("ahead", ahead, Bits::same);
+    v("order", order, {"rows", "columns"}, Bits::same);
+  }
+};
+
+const Kernel<ScheduleMeta> kScheduledKernel{
+    .name = "scheduled_kernel",
+    .description = "the same",
+    .build = [](KernelBuilder& k, const ScheduleMeta& m) { build(k, {.block = m.block, .flip = m.ahead}); },
+    .launch =
+        [](const ScheduleMeta& m, const LaunchArguments& a) {
+          return Launch{.grid = {ceil_div(a.dim("out", 0), m.block)}, .num_warps = m.warps};
+        }};
+LIGERDSL_REGISTER_KERNEL(kScheduledKernel);
+
 std::string message_of(const std::function<void()>& code) {
   try {
     code();
@@ -122,7 +152,7 @@ TEST(Registry, KernelsAreFoundRecordedAndLaunched) {
   EXPECT_EQ(kernel->program_bytes({{"block", "64"}}), program::serialize(record(kKernel, TestMeta{.block = 64})));
   const LaunchArguments arguments({{"out", {5000}, {1}, 0.0}, {"in", {5000}, {1}, 0.0}});
   const Launch launch = kernel->launch({{"block", "64"}, {"warps", "8"}}, arguments);
-  EXPECT_EQ(launch.grid, std::vector<int64_t>{79});
+  EXPECT_EQ(launch.grid, std::vector<Size>{79});
   EXPECT_EQ(launch.num_warps, 8);
 }
 
@@ -184,7 +214,38 @@ TEST(Author, TheTableGivesTheSameKernels) {
   EXPECT_EQ(fields[2].choices, std::vector<std::string>{});
   EXPECT_EQ(kernel.program_bytes({{"mode", "product"}}), program_bytes(kKernel, TestMeta{.mode = Mode::product}));
   const LaunchArguments arguments({{"out", {100}, {1}, 0.0}});
-  EXPECT_EQ(kernel.launch({{"block", "32"}}, arguments).grid, (std::vector<int64_t>{4, 1, 1}));
+  EXPECT_EQ(kernel.launch({{"block", "32"}}, arguments).grid, (std::vector<Size>{4, 1, 1}));
+}
+
+// An author's schedule is data for tools, in this binary and behind the table: what may be chosen, and what it changes.
+TEST(Author, ChoicesCross) {
+  const auto loaded = kernels_of(author_table());
+  const auto is_scheduled = [](const auto& kernel) { return kernel->name() == "scheduled_kernel"; };
+  const auto of_table = std::find_if(loaded.begin(), loaded.end(), is_scheduled);
+  const auto& all = Registry::global().all();
+  const auto own = std::find_if(all.begin(), all.end(), is_scheduled);
+  ASSERT_NE(of_table, loaded.end());
+  ASSERT_NE(own, all.end());
+  for (const AnyKernel* kernel :
+       {static_cast<const AnyKernel*>(of_table->get()), static_cast<const AnyKernel*>(own->get())}) {
+    const std::vector<MetaField> fields = kernel->fields();
+    ASSERT_EQ(fields.size(), 4u);
+    EXPECT_EQ(fields[0].choices, (std::vector<std::string>{"32", "64", "128", "256"}));
+    EXPECT_EQ(fields[0].bits, Bits::row);
+    EXPECT_EQ(fields[1].choices, (std::vector<std::string>{"1", "3", "4"}));
+    EXPECT_EQ(fields[1].bits, Bits::batch);
+    EXPECT_EQ(fields[2].choices, (std::vector<std::string>{"false", "true"}));
+    EXPECT_EQ(fields[2].bits, Bits::same);
+    EXPECT_EQ(fields[3].choices, (std::vector<std::string>{"rows", "columns"}));
+    EXPECT_EQ(fields[3].bits, Bits::same);
+    const LaunchArguments arguments({{"out", {100}, {1}, 0.0}});
+    EXPECT_EQ(kernel->launch({{"block", "32"}, {"warps", "1"}}, arguments).grid_at(0)[0], 4);
+    EXPECT_NE(message_of([&] {
+                kernel->program_bytes({{"warps", "2"}});
+              }).find("'warps': expected one of 1, 3, 4, got '2'"),
+              std::string::npos);
+  }
+  EXPECT_EQ(loaded[0]->fields()[2].bits, Bits::fixed) << "test_kernel's block names no choices";
 }
 
 TEST(Author, ErrorsCrossAsText) {

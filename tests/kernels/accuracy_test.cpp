@@ -14,7 +14,7 @@
 namespace ligerdsl::test {
 namespace {
 
-using kernels::Launch;
+using kernels::Step;
 
 constexpr int64_t kBlock = 512, kAtATime = int64_t{1} << 20;
 constexpr double kLeastNormal = 0x1p-126, kMost = 3.4028234663852886e38;
@@ -94,15 +94,13 @@ uint64_t stride() {
   return backend().name() == "cpu" ? 4099 : (1 << 20) + 7;
 }
 
-Launch launch_of(const Function& function, DType type, int64_t n) {
+Step step_of(const Function& function, DType type, int64_t n) {
   KernelBuilder k("function");
   View y = k.view("y", f32, {dyn}), in = k.view("x", type, {dyn});
   Scalar i = k.program_id(0);
   Tile x = in.partition({kBlock}).load({i});
   y.partition({kBlock}).store({i}, function.tile(type == f32 ? x : x.to(f32)));
-  Launch launch{.program = k.finish(), .num_warps = 4};
-  launch.grid = [n](kernels::Count) { return kernels::grid_of((n + kBlock - 1) / kBlock); };
-  return launch;
+  return {.program = k.finish(), .launch = kernels::library_launch(ceil_div(n, kBlock), 4)};
 }
 
 // An error and where it is.
@@ -164,7 +162,7 @@ Errors measure(const Function& function, DType type, int64_t count, const Input&
     Tensor in(type, {n}), out(f32, {n});
     auto* bits = reinterpret_cast<Bits*>(in.data());
     for (int64_t i = 0; i < n; ++i) bits[i] = input(first + i);
-    backend().run({.launches = {launch_of(function, type, n)}}, n, Arguments().tensor("y", out).tensor("x", in));
+    backend().run({.steps = {step_of(function, type, n)}}, n, Arguments().tensor("y", out).tensor("x", in));
     const auto* results = reinterpret_cast<const float*>(out.data());
     const int64_t threads = std::clamp<int64_t>(std::thread::hardware_concurrency(), 1, 16);
     std::vector<Errors> of_thread(static_cast<size_t>(threads));

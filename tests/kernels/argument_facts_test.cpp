@@ -17,7 +17,7 @@ struct Facts {
   std::vector<program::ArgFacts> all;
 
   explicit Facts(const kernels::Operation& operation, Variant variant = Variant::aligned)
-      : program(operation.launches.at(0).program), all(kernels::argument_facts(program, variant)) {}
+      : program(operation.steps.at(0).program), all(kernels::argument_facts(program, variant)) {}
   const program::ArgFacts& of(const std::string& name) const {
     for (size_t i = 0; i < all.size(); ++i)
       if (program.arguments[i].name == name) return all[i];

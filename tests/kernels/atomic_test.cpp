@@ -9,8 +9,6 @@
 namespace ligerdsl::test {
 namespace {
 
-using kernels::Launch;
-
 constexpr int64_t kPrograms = 6, kTickets = 5;
 
 struct Meta {
@@ -18,9 +16,7 @@ struct Meta {
 };
 
 kernels::Operation operation(void (*build)(KernelBuilder&, const Meta&), const Meta& meta) {
-  Launch launch{.program = kernels::record("atomic", i32, build, meta), .num_warps = 4};
-  launch.grid = [](kernels::Count programs) { return kernels::grid_of(programs); };
-  return {.launches = {launch}};
+  return {.steps = {kernels::record_step("atomic", i32, build, meta, kernels::library_launch(Size::rows(), 4))}};
 }
 
 // Every program takes some numbers, each for a whole row.
@@ -169,7 +165,7 @@ void add_rows(KernelBuilder& k, const Meta& m) {
 TEST(Atomics, OldValuesReachTheCtasOfTheirRow) {
   constexpr int64_t kWidth = 4096;
   kernels::Operation add = operation(add_rows, {kWidth});
-  add.launches[0].num_ctas = 4;
+  add.steps[0].launch.num_ctas = 4;
   Tensor x(i32, {2 * kPrograms, kWidth}), y(i32, {2 * kPrograms, kWidth}), totals(i32, {2});
   x.fill(Values(2 * kPrograms * kWidth, 1));
   totals.fill(Values(2, 0));

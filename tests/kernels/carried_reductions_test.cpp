@@ -26,16 +26,16 @@ void expect_interpreters_bits(DType type, int num_ctas, int num_warps, const Bui
   KernelBuilder k("carried");
   View y = k.view("y", type, {dyn, 8}), x = k.view("x", type, {dyn, kColumns});
   build(k, x, y);
-  kernels::Launch launch{.program = k.finish(), .num_warps = num_warps, .num_ctas = num_ctas};
+  kernels::Step step{.program = k.finish(), .launch = kernels::library_launch(2, num_warps)};
+  step.launch.num_ctas = num_ctas;
   SCOPED_TRACE(std::to_string(num_ctas) + " CTAs of " + std::to_string(num_warps) + " warps\n" +
-               program::print(launch.program));
-  launch.grid = [](kernels::Count) { return kernels::Grid{2, 1, 1}; };
+               program::print(step.program));
   Tensor rows = whole_numbers(type, kColumns, 1), expected = whole_numbers(type, 8, 2), actual = expected.clone();
   interpreter::Arguments slots;
   for (Tensor* tensor : {&expected, &rows})
     slots.view(tensor->data(), tensor->type(), tensor->shape(), tensor->strides());
-  interpreter::run(launch.program, slots, {2, 1, 1}, {.round_every_op = true});
-  ASSERT_NO_THROW(backend().run({.launches = {launch}}, kRows, Arguments().tensor("y", actual).tensor("x", rows)));
+  interpreter::run(step.program, slots, {2, 1, 1}, {.round_every_op = true});
+  ASSERT_NO_THROW(backend().run({.steps = {step}}, kRows, Arguments().tensor("y", actual).tensor("x", rows)));
   EXPECT_TRUE(actual.same_bits(expected));
   EXPECT_TRUE(actual.untouched_outside());
 }

@@ -30,16 +30,16 @@ void expect_interpreters_bits(DType type, int num_ctas, int num_warps, const Bui
   KernelBuilder k("messages");
   View x = k.view("x", type, {dyn, kColumns}), y = k.view("y", type, {dyn, kColumns});
   build(k, x, y);
-  kernels::Launch launch{.program = k.finish(), .num_warps = num_warps, .num_ctas = num_ctas};
+  kernels::Step step{.program = k.finish(), .launch = kernels::library_launch(1, num_warps)};
+  step.launch.num_ctas = num_ctas;
   SCOPED_TRACE(std::to_string(num_ctas) + " CTAs of " + std::to_string(num_warps) + " warps\n" +
-               program::print(launch.program));
-  launch.grid = [](kernels::Count) { return kernels::Grid{1, 1, 1}; };
+               program::print(step.program));
   Tensor input = whole_numbers(type), expected = whole_numbers(type), actual = whole_numbers(type);
   interpreter::Arguments slots;
   for (Tensor* tensor : {&input, &expected})
     slots.view(tensor->data(), tensor->type(), tensor->shape(), tensor->strides());
-  interpreter::run(launch.program, slots, {1, 1, 1}, {.round_every_op = true});
-  ASSERT_NO_THROW(backend().run({.launches = {launch}}, kRows, Arguments().tensor("x", input).tensor("y", actual)));
+  interpreter::run(step.program, slots, {1, 1, 1}, {.round_every_op = true});
+  ASSERT_NO_THROW(backend().run({.steps = {step}}, kRows, Arguments().tensor("x", input).tensor("y", actual)));
   EXPECT_TRUE(actual.same_bits(expected));
 }
 

@@ -3,9 +3,9 @@
 
 #include <cmath>
 
+#include "kernels/oracle/cross_entropy.h"
 #include "kernels/softcap.h"
 #include "tests/kernels/shapes.h"
-#include "kernels/oracle/cross_entropy.h"
 
 namespace ligerdsl::test {
 namespace {
@@ -98,7 +98,7 @@ void check(Columns problem, int64_t classes, int64_t width) {
     arguments.integer("ignore_index", c.ignore_index).integer("first_column", first);
     arguments.number("label_smoothing", c.smoothing).number("lse_square_scale", c.lse_square);
     arguments.number("softcap", c.softcap);
-    backend().run({{columns.launch}, {}}, kRows * columns.column_blocks(here), arguments);
+    backend().run({{columns.step}, {}}, kRows * columns.column_blocks(here), arguments);
     Values got = block.values();
     for (int64_t j = 0; j < here; ++j) {
       EXPECT_EQ(got[3 * here + j], 0.0) << "of an ignored row";

@@ -1,8 +1,8 @@
 #include "kernels/cross_entropy.h"
 
+#include "kernels/oracle/cross_entropy.h"
 #include "kernels/softcap.h"
 #include "tests/kernels/shapes.h"
-#include "kernels/oracle/cross_entropy.h"
 
 namespace ligerdsl::test {
 namespace {
@@ -520,7 +520,8 @@ TEST(ScaleRows, ScalarAndPerRow) {
       const int64_t n = 5, v = 700;
       Tensor in = random_rows(type, n, v, 1, 3), out = Tensor::rows(type, n, v, 3);
       Tensor factor = random_vector(f32, per_row ? n : 1, 2, 1.0, 2.0);
-      const auto scale = kernels::scale_rows(machine(), type, f32, per_row, v);
+      const auto scale =
+          kernels::scale_rows(machine(), {.type = type, .factor_type = f32, .per_row = per_row, .cols = v});
       backend().run(scale, n, Arguments().tensor("out", out).tensor("in", in).tensor("factor", factor));
       Values expected(n * v);
       for (int64_t i = 0; i < n * v; ++i) expected[i] = in.get(i) * factor.get(per_row ? i / v : 0);

@@ -1,8 +1,8 @@
 #include "kernels/embedding.h"
 
 #include "kernels/cross_entropy.h"
-#include "tests/kernels/shapes.h"
 #include "kernels/oracle/elementwise.h"
+#include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
 namespace {
@@ -177,9 +177,9 @@ TEST(Embedding, BackwardTypesAndAccumulate) {
 }
 
 TEST(Embedding, BackwardRefusesTooManyIndices) {
-  const kernels::Launch first = kernels::embedding_backward(machine(), {.vocabulary = 5}).launches.at(0);
-  EXPECT_LE(first.grid(INT32_MAX)[0], INT32_MAX);
-  EXPECT_GT(first.grid(int64_t{INT32_MAX} + 1)[0], INT32_MAX);  // no device takes such a grid
+  const Launch first = kernels::embedding_backward(machine(), {.vocabulary = 5}).steps.at(0).launch;
+  EXPECT_LE(first.grid_at(INT32_MAX)[0], INT32_MAX);
+  EXPECT_GT(first.grid_at(int64_t{INT32_MAX} + 1)[0], INT32_MAX);  // no device takes such a grid
 }
 
 TEST(Embedding, NoIndices) {

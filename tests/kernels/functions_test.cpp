@@ -9,7 +9,7 @@
 namespace ligerdsl::test {
 namespace {
 
-using kernels::Launch;
+using kernels::Step;
 
 constexpr int64_t kBlock = 512;
 constexpr double kTiny = 1.1754943508222875e-38;  // the least normal float: a GPU gives 0 for smaller ones
@@ -24,10 +24,9 @@ Values evaluate(Function function, const Values& x) {
     y.partition({kBlock}).store({i}, function(in.partition({kBlock}).load({i})));
   }
   const auto n = static_cast<int64_t>(x.size());
-  Launch launch{.program = k.finish(), .num_warps = 4};
-  launch.grid = [n](kernels::Count) { return kernels::grid_of((n + kBlock - 1) / kBlock); };
+  const Step step{.program = k.finish(), .launch = kernels::library_launch(ceil_div(n, kBlock), 4)};
   Tensor in = Tensor(f32, {n}).fill(x), y(f32, {n});
-  expect_aligned([&] { backend().run({.launches = {launch}}, n, Arguments().tensor("y", y).tensor("x", in)); });
+  expect_aligned([&] { backend().run({.steps = {step}}, n, Arguments().tensor("y", y).tensor("x", in)); });
   return y.values();
 }
 

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "tests/kernels/shapes.h"
 #include "kernels/oracle/cross_entropy.h"
+#include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
 namespace {

@@ -1,7 +1,7 @@
 #include "kernels/gated_activation.h"
 
-#include "tests/kernels/shapes.h"
 #include "kernels/oracle/elementwise.h"
+#include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
 namespace {

@@ -9,7 +9,7 @@
 namespace ligerdsl::test {
 namespace {
 
-using kernels::Launch;
+using kernels::Step;
 using Words = std::vector<int64_t>;
 
 const Words kNumbers = {0,  1,  2,  3,     7,    31, 1000, 0x7ffffffe, INT32_MAX, INT32_MIN, INT32_MIN + 1,
@@ -43,11 +43,10 @@ Words evaluate(DType type, const Words& a, const Words& b, DType result, const F
     const Tile row = vb.partition({n}).load({0}).expand_dims(0).broadcast_to({n, n});
     y.partition({n, n}).store({0, 0}, f(column, row));
   }
-  Launch launch{.program = k.finish(), .num_warps = 4};
-  launch.grid = [](kernels::Count) { return kernels::grid_of(1); };
+  const Step step{.program = k.finish(), .launch = kernels::library_launch(1, 4)};
   Tensor ta = Tensor(type, {n}).fill(a), tb = Tensor(type, {n}).fill(b), y(result, {n, n});
   expect_aligned(
-      [&] { backend().run({.launches = {launch}}, n, Arguments().tensor("y", y).tensor("a", ta).tensor("b", tb)); });
+      [&] { backend().run({.steps = {step}}, n, Arguments().tensor("y", y).tensor("a", ta).tensor("b", tb)); });
   Words out;
   for (int64_t i = 0; i < n * n; ++i) out.push_back(y.get_integer(i));
   return out;
@@ -231,10 +230,9 @@ TEST(Integers, InsideIsWhereALoadReads) {
       z.partition({squeeze, 8}).store({i, 0}, rows.inside({row, column}, shift).to(i32));
       z.partition({squeeze, 8}).store({i, 1}, rows.load({row, column}, {.lead = shift}));
     }
-    Launch launch{.program = k.finish(), .num_warps = 1};
-    launch.grid = [](kernels::Count) { return kernels::grid_of(12); };
+    const Step step{.program = k.finish(), .launch = kernels::library_launch(12, 1)};
     Tensor x = Tensor(i32, {3, 7}, {}, 3).fill(Words(21, 1)), y(i32, {12, 16}), z(i32, {12, 16});
-    backend().run({.launches = {launch}}, 12, Arguments().tensor("x", x).tensor("y", y).tensor("z", z));
+    backend().run({.steps = {step}}, 12, Arguments().tensor("x", x).tensor("y", y).tensor("z", z));
     int64_t seen = 0;
     for (int64_t program = 0; program < 12; ++program) {
       for (int64_t j = 0; j < 8; ++j) {

@@ -90,13 +90,12 @@ TEST(Large, Pointers) {
   store(to.ptr() + offsets, load(from.ptr() + offsets, inside, 0.0f), inside);
   Scalar last = from.stride(0) * 2 + 7;
   store(to.ptr() + last, load(from.ptr() + last));
-  kernels::Launch launch{.program = k.finish()};
-  launch.grid = [](kernels::Count) { return kernels::Grid{1, 1, 1}; };
+  const kernels::Step step{.program = k.finish(), .launch = kernels::library_launch(1, 4)};
 
   const Tensor values = random_rows(f32, 3, 8, 1);
   const Tensor source = Tensor::sparse(f32, {3, 8}, {kFar, 1}).fill(values.values());
   Tensor target = Tensor::sparse(f32, {3, 8}, {kFar, 1});
-  backend().run({.launches = {launch}}, 1, Arguments().tensor("from", source).tensor("to", target));
+  backend().run({.steps = {step}}, 1, Arguments().tensor("from", source).tensor("to", target));
   for (int64_t i = 0; i < 24; ++i) {
     const bool copied = i % 8 < 5 || i == 23;
     EXPECT_EQ(target.get(i), copied ? values.get(i) : 0) << i;

@@ -1,7 +1,7 @@
 #include "kernels/layer_norm.h"
 
-#include "tests/kernels/shapes.h"
 #include "kernels/oracle/norm.h"
+#include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
 namespace {

@@ -14,7 +14,7 @@ struct Case {
 };
 
 // y = x, and how much the tiles' elements add up to beside the row's: each pad is 1.
-kernels::Launch copy(const Case& c) {
+kernels::Step copy(const Case& c) {
   KernelBuilder k("copy_with_lead");
   View y = k.view("y", c.type, {dyn, c.columns}), x = k.view("x", c.type, {dyn, c.columns}),
        other = k.view("other", c.lead_type, {dyn, c.columns}), sums = k.view("sums", f32, {dyn});
@@ -29,7 +29,7 @@ kernels::Launch copy(const Case& c) {
     return carry(total + sum(t.to(f32).reshape({std::max<int64_t>(c.rows_of_tile, 1) * c.block})));
   });
   sums.store({at}, total - (blocks * static_cast<int>(c.block)).to(f32));
-  return {.program = k.finish(), .num_warps = 2};
+  return {.program = k.finish(), .launch = kernels::library_launch(2, 2)};
 }
 
 Tensor small_numbers(const Case& c, int64_t rows, int64_t gap, int64_t shift) {
@@ -43,9 +43,7 @@ void expect_copies(const Case& c, int64_t gap, int64_t shift, int64_t shift_of_c
   const int64_t high = std::max<int64_t>(c.rows_of_tile, 1), rows = 2 * high;
   Tensor x = small_numbers(c, rows, gap, shift), y = Tensor::rows(c.type, rows, c.columns, gap, shift_of_copy),
          other = Tensor::rows(c.lead_type, rows, c.columns, gap, 1), sums(f32, {2});
-  kernels::Launch launch = copy(c);
-  launch.grid = [](kernels::Count) { return kernels::Grid{2, 1, 1}; };
-  backend().run({.launches = {launch}}, rows,
+  backend().run({.steps = {copy(c)}}, rows,
                 Arguments().tensor("y", y).tensor("x", x).tensor("other", other).tensor("sums", sums));
   SCOPED_TRACE(std::string(name(c.type)) + " columns " + std::to_string(c.columns) + " block " +
                std::to_string(c.block) + " gap " + std::to_string(gap) + " shift " + std::to_string(shift) + ", " +

@@ -14,11 +14,10 @@ TEST(NormBackward, RowsSideBySideFitRegisters) {
       for (const int inputs : {2, 3})
         for (int64_t cols = 1; cols <= 512; ++cols) {
           const kernels::NormBackwardShape shape{.type = type, .cols = cols, .sums = sums, .inputs = inputs};
-          const kernels::NormBackwardTile tile = kernels::norm_backward_tile(gpu, shape);
-          const int64_t held = tile.rows * tile.cols / (32 * tile.num_warps);
-          EXPECT_LE(held, 32 / static_cast<int64_t>(size_of(type))) << name(type) << " " << cols << " " << sums;
-          EXPECT_GE(tile.cols, cols);
-          EXPECT_LE(tile.num_warps, 16);
+          const kernels::NormBackwardConfig config = kernels::norm_backward_heuristic(gpu, shape);
+          EXPECT_LE(config.vectors, 2) << name(type) << " " << cols << " " << sums;
+          EXPECT_GE(config.columns(type), cols);
+          EXPECT_LE(config.num_warps, 16);
         }
 }
 

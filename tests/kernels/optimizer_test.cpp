@@ -1,7 +1,7 @@
 #include "kernels/adamw.h"
 #include "kernels/global_norm.h"
-#include "tests/kernels/shapes.h"
 #include "kernels/oracle/elementwise.h"
+#include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
 namespace {
@@ -81,11 +81,11 @@ struct Norm {
 
 Norm norm_of(const std::vector<Tensor>& tensors, double max_norm) {
   int64_t parts = 0;
-  for (const Tensor& t : tensors) parts += kernels::sum_of_squares_programs(t.size()).value();
+  for (const Tensor& t : tensors) parts += kernels::sum_of_squares_programs().at(t.size());
   Tensor partials(f32, {parts}), norm(f32, {1}), factor(f32, {1}), nonfinite(i32, {1});
   int64_t first = 0;
   for (const Tensor& t : tensors) {
-    const int64_t count = kernels::sum_of_squares_programs(t.size()).value();
+    const int64_t count = kernels::sum_of_squares_programs().at(t.size());
     backend().run(kernels::sum_of_squares(machine(), t.type()), t.size(),
                   Arguments().tensor("x", t).tensor("partials", partials.view({count}, {1}, first)));
     first += count;

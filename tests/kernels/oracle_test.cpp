@@ -1,11 +1,11 @@
 // The oracles themselves: each gradient against central differences of its forward, in float64.
 #include <functional>
 
-#include "tests/kernels/shapes.h"
 #include "kernels/oracle/cross_entropy.h"
 #include "kernels/oracle/elementwise.h"
 #include "kernels/oracle/norm.h"
 #include "kernels/oracle/softmax.h"
+#include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
 namespace {

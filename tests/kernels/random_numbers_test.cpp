@@ -8,7 +8,7 @@
 namespace ligerdsl::test {
 namespace {
 
-using kernels::Launch;
+using kernels::Step;
 
 int32_t word(int64_t bits) {
   return static_cast<int32_t>(static_cast<uint32_t>(bits));
@@ -21,10 +21,9 @@ Values tile_of(int64_t n, DType type, const std::function<Tile(KernelBuilder&)>&
     View y = k.view("y", type, {dyn});
     y.partition({n}).store({0}, body(k));
   }
-  Launch launch{.program = k.finish(), .num_warps = 4};
-  launch.grid = [](kernels::Count) { return kernels::grid_of(1); };
+  const Step step{.program = k.finish(), .launch = kernels::library_launch(1, 4)};
   Tensor y(type, {n});
-  expect_aligned([&] { backend().run({.launches = {launch}}, n, Arguments().tensor("y", y)); });
+  expect_aligned([&] { backend().run({.steps = {step}}, n, Arguments().tensor("y", y)); });
   return y.values();
 }
 

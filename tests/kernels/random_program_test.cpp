@@ -46,23 +46,23 @@ TEST(RandomProgram, EveryBackendGivesTheInterpretersBits) {
   for (unsigned seed = 0; seed < 40; ++seed) {
     KernelBuilder k("random_program");
     RandomProgram(k, seed).build();
-    kernels::Launch launch{.program = k.finish()};
-    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + program::print(launch.program));
     const Shape tile = random_tile(seed);
     const int64_t grid[2] = {ceil_div(kRows, tile[0]), ceil_div(kColumns, tile[1])};
-    launch.grid = [&](kernels::Count) { return kernels::Grid{grid[0], grid[1], 1}; };
+    kernels::Step step{.program = k.finish(), .launch = kernels::library_launch(grid[0], 4)};
+    step.launch.grid.push_back(grid[1]);
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + program::print(step.program));
 
     Memory expected(seed);
     interpreter::Arguments slots;
     for (auto& [name, tensor] : expected.all()) {
       slots.view(tensor->data(), tensor->type(), tensor->shape(), tensor->strides());
     }
-    interpreter::run(launch.program, slots, {grid[0], grid[1], 1}, {.round_every_op = true});
+    interpreter::run(step.program, slots, {grid[0], grid[1], 1}, {.round_every_op = true});
 
     Memory actual(seed);
     Arguments arguments;
     for (auto& [name, tensor] : actual.all()) arguments.tensor(name, *tensor);
-    ASSERT_NO_THROW(backend().run({.launches = {launch}}, kRows, arguments));
+    ASSERT_NO_THROW(backend().run({.steps = {step}}, kRows, arguments));
     EXPECT_TRUE(same(actual.x, expected.x));
     EXPECT_TRUE(same(actual.y, expected.y));
     EXPECT_TRUE(same(actual.z, expected.z));

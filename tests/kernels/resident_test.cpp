@@ -68,10 +68,9 @@ struct Views {
 
 // `ctas`: how many run the programs of a kernel by tickets, 0 for a grid.
 void expect_interpreters_bits(KernelBuilder& k, const Rows& of, unsigned seed, bool in_place = false, int ctas = 0) {
-  kernels::Launch launch{.program = k.finish(), .num_warps = of.num_warps};
-  SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + program::print(launch.program));
   const int64_t programs = of.rows + 2, grid = ctas ? ctas : programs;
-  launch.grid = [&](kernels::Count) { return kernels::Grid{grid, 1, 1}; };
+  const kernels::Step step{.program = k.finish(), .launch = kernels::library_launch(grid, of.num_warps)};
+  SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + program::print(step.program));
   Memory expected(of, seed), actual(of, seed);
   if (in_place) expected.y = expected.x, actual.y = actual.x;
   Tensor tickets(i32, {1}), again(i32, {1});
@@ -85,9 +84,9 @@ void expect_interpreters_bits(KernelBuilder& k, const Rows& of, unsigned seed, b
   }
   for (auto& [name, tensor] : expected.all())
     slots.view(tensor->data(), tensor->type(), tensor->shape(), tensor->strides());
-  interpreter::run(launch.program, slots, {grid, 1, 1}, {.round_every_op = true});
+  interpreter::run(step.program, slots, {grid, 1, 1}, {.round_every_op = true});
   for (auto& [name, tensor] : actual.all()) arguments.tensor(name, *tensor);
-  ASSERT_NO_THROW(backend().run({.launches = {launch}}, of.rows, arguments));
+  ASSERT_NO_THROW(backend().run({.steps = {step}}, of.rows, arguments));
   auto want = expected.all(), got = actual.all();
   for (size_t i = 0; i < got.size(); ++i) {
     EXPECT_TRUE(got[i].second->same_bits(*want[i].second)) << got[i].first;

@@ -1,8 +1,8 @@
 #include "kernels/rms_norm.h"
 
 #include "kernels/fused_add_rms_norm.h"
-#include "tests/kernels/shapes.h"
 #include "kernels/oracle/norm.h"
+#include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
 namespace {
@@ -266,14 +266,14 @@ TEST(RmsNorm, WideBackwardFillsTheMachine) {
   for (auto [cols, ctas, clusters] :
        {std::tuple(16384, 1, 128), {29568, 2, 66}, {65536, 4, 30}, {131072, 8, 15}, {262144, 16, 7}}) {
     const kernels::Operation backward = kernels::rms_norm_backward(h200, options_of(cols, bf16));
-    EXPECT_EQ(backward.launches.size(), 2u) << cols;
-    EXPECT_EQ(backward.launches[0].num_ctas, ctas) << cols;
-    EXPECT_EQ(backward.launches[0].grid(4096)[0], clusters) << cols;
-    EXPECT_EQ(backward.workspace[0].shape(4096)[0], clusters) << cols;
+    EXPECT_EQ(backward.steps.size(), 2u) << cols;
+    EXPECT_EQ(backward.steps[0].launch.num_ctas, ctas) << cols;
+    EXPECT_EQ(backward.steps[0].launch.grid_at(4096)[0], clusters) << cols;
+    EXPECT_EQ(backward.workspace[0].shape[0].at(4096), clusters) << cols;
   }
   kernels::Machine without = h200;
   without.max_cluster = 1;
-  EXPECT_EQ(kernels::rms_norm_backward(without, options_of(65536, bf16)).launches.size(), 3u);
+  EXPECT_EQ(kernels::rms_norm_backward(without, options_of(65536, bf16)).steps.size(), 3u);
 }
 
 TEST(RmsNorm, RowsDoNotDependOnEachOther) {

@@ -1,7 +1,7 @@
 #include "kernels/softmax.h"
 
-#include "tests/kernels/shapes.h"
 #include "kernels/oracle/softmax.h"
+#include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
 namespace {

@@ -28,18 +28,18 @@ void expect_interpreters_bits(DType type, int64_t columns, int num_ctas, int num
   View x = k.view("x", type, {dyn, columns}), w = k.view("w", type, {dyn, columns}),
        y = k.view("y", f32, {dyn, columns});
   build(k, x, w, y);
-  kernels::Launch launch{.program = k.finish(), .num_warps = num_warps, .num_ctas = num_ctas};
+  kernels::Step step{.program = k.finish(), .launch = kernels::library_launch(2, num_warps)};
+  step.launch.num_ctas = num_ctas;
   SCOPED_TRACE(std::to_string(num_ctas) + " CTAs of " + std::to_string(num_warps) + " warps\n" +
-               program::print(launch.program));
-  launch.grid = [](kernels::Count) { return kernels::Grid{2, 1, 1}; };
+               program::print(step.program));
   Tensor rows = whole_numbers(type, columns, 1), weight = whole_numbers(type, columns, 2),
          expected = whole_numbers(f32, columns, 3), actual = whole_numbers(f32, columns, 3);
   interpreter::Arguments slots;
   for (Tensor* tensor : {&rows, &weight, &expected})
     slots.view(tensor->data(), tensor->type(), tensor->shape(), tensor->strides());
-  interpreter::run(launch.program, slots, {2, 1, 1}, {.round_every_op = true});
-  ASSERT_NO_THROW(backend().run({.launches = {launch}}, kRows,
-                                Arguments().tensor("x", rows).tensor("w", weight).tensor("y", actual)));
+  interpreter::run(step.program, slots, {2, 1, 1}, {.round_every_op = true});
+  ASSERT_NO_THROW(
+      backend().run({.steps = {step}}, kRows, Arguments().tensor("x", rows).tensor("w", weight).tensor("y", actual)));
   EXPECT_TRUE(actual.same_bits(expected));
   EXPECT_TRUE(actual.untouched_outside());
 }

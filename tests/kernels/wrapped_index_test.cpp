@@ -8,14 +8,12 @@ namespace {
 constexpr int64_t kBlock = 256;
 
 // Program p copies tile index[p] of x to tile index[p] of y.
-kernels::Launch copy(DType type) {
+kernels::Step copy(DType type) {
   KernelBuilder k("copy_at");
   View y = k.view("y", type, {dyn}), x = k.view("x", type, {dyn}), index = k.view("index", i64, {dyn});
   Scalar at = index.load({k.program_id(0)});
   y.partition({kBlock}).store({at}, x.partition({kBlock}).load({at}, {.pad = 1}));
-  kernels::Launch launch{.program = k.finish(), .num_warps = 1};
-  launch.grid = [](kernels::Count n) { return kernels::grid_of(n); };
-  return launch;
+  return {.program = k.finish(), .launch = kernels::library_launch(Size::rows(), 1)};
 }
 
 TEST(WrappedIndex, TouchesNothingOutsideTheView) {
@@ -27,7 +25,7 @@ TEST(WrappedIndex, TouchesNothingOutsideTheView) {
     for (int64_t i = 0; i < x.size(); ++i) is_integer(type) ? y.set_integer(i, i) : y.set(i, static_cast<double>(i));
     for (size_t i = 0; i < indices.size(); ++i) index.set_integer(static_cast<int64_t>(i), indices[i]);
     const Tensor before = y.clone();
-    backend().run({.launches = {copy(type)}}, static_cast<int64_t>(indices.size()),
+    backend().run({.steps = {copy(type)}}, static_cast<int64_t>(indices.size()),
                   Arguments().tensor("y", y).tensor("x", x).tensor("index", index));
     EXPECT_TRUE(y.same_bits(before));
     EXPECT_TRUE(y.untouched_outside());

@@ -30,12 +30,13 @@ const Arguments::Entry& Arguments::find(const std::string& name) const {
 void Backend::run(const kernels::Operation& operation, int64_t rows, Arguments arguments) {
   std::vector<Tensor> scratch;
   for (const kernels::Scratch& buffer : operation.workspace) {
-    const kernels::Extents shape = buffer.shape(rows);
-    scratch.emplace_back(buffer.dtype, Sizes(shape.begin(), shape.end()));
+    Sizes shape;
+    for (const Size& dim : buffer.shape) shape.push_back(dim.at(rows));
+    scratch.emplace_back(buffer.dtype, shape);
     arguments.tensor(buffer.name, scratch.back());
   }
-  for (const kernels::Launch& step : operation.launches) {
-    const kernels::Grid grid = step.grid(rows);
+  for (const kernels::Step& step : operation.steps) {
+    const kernels::Grid grid = step.launch.grid_at(rows);
     bool empty = false;
     for (int64_t programs : grid) empty = empty || programs == 0;
     Arguments bound = arguments;

@@ -52,7 +52,7 @@ class Backend {
   void run(const kernels::Operation& operation, int64_t rows, Arguments arguments);
 
  protected:
-  virtual void launch(const kernels::Launch& launch, const kernels::Grid& grid, const Arguments& arguments) = 0;
+  virtual void launch(const kernels::Step& step, const kernels::Grid& grid, const Arguments& arguments) = 0;
 };
 
 // What making a backend gave: null when it is not available here, and then `why` says why.

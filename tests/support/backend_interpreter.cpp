@@ -18,11 +18,11 @@ class InterpreterBackend : public Backend {
   double summation_slack() const override { return 8; }  // it adds one element after the other
 
  protected:
-  void launch(const kernels::Launch& launch, const kernels::Grid& grid, const Arguments& arguments) override {
+  void launch(const kernels::Step& step, const kernels::Grid& grid, const Arguments& arguments) override {
     interpreter::Arguments slots;
-    for (const program::Argument& argument : launch.program.arguments) {
+    for (const program::Argument& argument : step.program.arguments) {
       const auto& entry = arguments.find(argument.name);
-      const program::Type& type = launch.program.values[argument.value];
+      const program::Type& type = step.program.values[argument.value];
       if (entry.is_tensor) {
         slots.view(entry.tensor.data(), entry.tensor.type(), entry.tensor.shape(), entry.tensor.strides());
       } else if (is_float(type.dtype)) {
@@ -31,7 +31,7 @@ class InterpreterBackend : public Backend {
         slots.scalar(type.dtype, entry.integer);
       }
     }
-    interpreter::run(launch.program, slots, {grid[0], grid[1], grid[2]}, {.round_every_op = true});
+    interpreter::run(step.program, slots, {grid[0], grid[1], grid[2]}, {.round_every_op = true});
   }
 
  private:

@@ -75,17 +75,17 @@ class LibraryBackend : public Backend {
   }
 
  protected:
-  void launch(const kernels::Launch& launch, const kernels::Grid& grid, const Arguments& arguments) override {
+  void launch(const kernels::Step& step, const kernels::Grid& grid, const Arguments& arguments) override {
     Mirror mirror(*this);
-    const size_t count = launch.program.arguments.size();
+    const size_t count = step.program.arguments.size();
     std::vector<ligerdsl_kernel_arg_t> args(count);
     std::vector<ligerdsl_tensor_t> tensors(count);
     std::vector<Sizes> shapes(count), strides(count);
     std::set<Storage*> storages;
     bool shared = false;
     for (size_t i = 0; i < count; ++i) {
-      const auto& entry = arguments.find(launch.program.arguments[i].name);
-      const program::Type& type = launch.program.values[launch.program.arguments[i].value];
+      const auto& entry = arguments.find(step.program.arguments[i].name);
+      const program::Type& type = step.program.values[step.program.arguments[i].value];
       args[i] = {};
       if (entry.is_tensor) {
         shared = shared || !storages.insert(entry.tensor.storage().get()).second;
@@ -108,24 +108,24 @@ class LibraryBackend : public Backend {
     }
     int32_t programs[3] = {1, 1, 1};
     for (size_t i = 0; i < grid.size(); ++i) programs[i] = static_cast<int32_t>(grid[i]);
-    check(ligerdsl_kernel_launch(kernel(launch, !shared), args.data(), count, programs, nullptr), "launch");
+    check(ligerdsl_kernel_launch(kernel(step, !shared), args.data(), count, programs, nullptr), "launch");
     mirror.copy_back();
   }
 
  private:
   ligerdsl_device_t device() const { return {cuda_ ? LIGERDSL_CUDA : LIGERDSL_CPU, 0}; }
 
-  ligerdsl_kernel_t kernel(const kernels::Launch& launch, bool no_alias) {
-    const std::string bytes = program::serialize(launch.program);
-    ligerdsl_kernel_t& kernel = kernels_[{bytes, launch.num_warps, launch.num_ctas, no_alias}];
+  ligerdsl_kernel_t kernel(const kernels::Step& step, bool no_alias) {
+    const std::string bytes = program::serialize(step.program);
+    ligerdsl_kernel_t& kernel = kernels_[{bytes, step.launch.num_warps, step.launch.num_ctas, no_alias}];
     if (kernel) return kernel;
     ligerdsl_kernel_options_t options = LIGERDSL_KERNEL_OPTIONS_INIT;
-    options.num_warps = launch.num_warps;
-    options.num_ctas = launch.num_ctas;
-    options.num_stages = launch.num_stages;
-    options.min_ctas_per_sm = launch.min_ctas_per_sm;
+    options.num_warps = step.launch.num_warps;
+    options.num_ctas = step.launch.num_ctas;
+    options.num_stages = step.launch.num_stages;
+    options.min_ctas_per_sm = step.launch.min_ctas_per_sm;
     options.no_alias = no_alias;
-    check(ligerdsl_kernel_create(context_, bytes.data(), bytes.size(), &options, &kernel), launch.program.name.c_str());
+    check(ligerdsl_kernel_create(context_, bytes.data(), bytes.size(), &options, &kernel), step.program.name.c_str());
     return kernel;
   }
 

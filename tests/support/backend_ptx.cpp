@@ -96,10 +96,10 @@ class PtxBackend : public Backend {
   std::vector<std::string> took_generic() override { return std::exchange(took_generic_, {}); }
 
  protected:
-  void launch(const kernels::Launch& launch, const kernels::Grid& grid, const Arguments& arguments) override {
-    Packed packed = pack(launch.program, arguments);
-    if (packed.variant == kernels::Variant::any) took_generic_.push_back(launch.program.name);
-    const Compiled& kernel = compiled(launch, packed.variant, packed.apart);
+  void launch(const kernels::Step& step, const kernels::Grid& grid, const Arguments& arguments) override {
+    Packed packed = pack(step.program, arguments);
+    if (packed.variant == kernels::Variant::any) took_generic_.push_back(step.program.name);
+    const Compiled& kernel = compiled(step, packed.variant, packed.apart);
     ptx::Launch parameters{std::move(packed.slots), grid, kernel.shared_bytes, ++launches_};
     if (kernel.by_tickets) parameters.grid[0] = std::min<int64_t>(parameters.grid[0], kAtATime);
     parameters.grid[0] *= kernel.cluster;
@@ -108,21 +108,21 @@ class PtxBackend : public Backend {
   }
 
  private:
-  const Compiled& compiled(const kernels::Launch& launch, kernels::Variant variant, bool apart) {
+  const Compiled& compiled(const kernels::Step& step, kernels::Variant variant, bool apart) {
     program::CompileOptions options;
     options.target = program::Target::nvptx;
     options.arch = "sm_90a";
-    options.num_warps = launch.num_warps;
-    options.num_ctas = launch.num_ctas > 1 ? launch.num_ctas : cluster_;
-    options.num_stages = launch.num_stages;
-    options.min_ctas_per_sm = launch.min_ctas_per_sm;
-    const std::vector<bool> written = program::written_arguments(launch.program);
-    options.facts = kernels::argument_facts(launch.program, variant);
+    options.num_warps = step.launch.num_warps;
+    options.num_ctas = step.launch.num_ctas > 1 ? step.launch.num_ctas : cluster_;
+    options.num_stages = step.launch.num_stages;
+    options.min_ctas_per_sm = step.launch.min_ctas_per_sm;
+    const std::vector<bool> written = program::written_arguments(step.program);
+    options.facts = kernels::argument_facts(step.program, variant);
     for (size_t i = 0; i < written.size(); ++i) {
       if (apart) options.facts[i].alias_class = static_cast<uint32_t>(i + 1);
       options.facts[i].read_only = apart && !written[i];
     }
-    const std::string program = program::serialize(launch.program), facts = program::serialize(options);
+    const std::string program = program::serialize(step.program), facts = program::serialize(options);
     const auto known = kernels_.find({program, facts});
     if (known != kernels_.end()) return known->second;
     const program::Artifact artifact = program::parseArtifact(compile(program, facts));

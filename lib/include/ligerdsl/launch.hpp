@@ -313,7 +313,8 @@ inline interpreter::Arguments host_arguments(const std::string& kernel, const st
 inline std::vector<int32_t> launch_grid(const std::string& kernel, const Launch& launch) {
   require_possible(kernel, launch);
   std::vector<int32_t> grid(3, 1);
-  for (size_t i = 0; i < launch.grid.size(); ++i) grid[i] = static_cast<int32_t>(launch.grid[i]);
+  const auto programs = launch.programs();
+  std::copy(programs.begin(), programs.end(), grid.begin());
   return grid;
 }
 

@@ -1,7 +1,6 @@
-#include "kernels/adamw.h"
-
 #include <cmath>
 
+#include "kernels/elementwise_config.h"
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {
@@ -46,7 +45,8 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_adam
                                       .copy_type = dtype_of(d.copy_dtype),
                                       .with_clip = d.with_clip_factor != 0,
                                       .device_step = device_step};
-  return plan_of(context, adamw_step::info(), d, kernels::adamw(context->machine(), options), std::move(bindings));
+  return plan_of(context, adamw_step::info(), d, configured(context, kernels::adamw_kernel, options),
+                 std::move(bindings));
 }
 
 }  // namespace ligerdsl::lib

@@ -1,3 +1,5 @@
+#include "kernels/cross_entropy_config.h"
+#include "kernels/elementwise_config.h"
 #include "lib/src/ops/cross_entropy_options.h"
 
 namespace ligerdsl::lib {
@@ -27,7 +29,7 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_cros
     return rows;
   };
   bindings.renamed = {{"weight", "class_weight"}};
-  return plan_of(context, cross_entropy::info(), d, kernels::cross_entropy(context->machine(), options_of(d)),
+  return plan_of(context, cross_entropy::info(), d, configured(context, kernels::cross_entropy_kernel, options_of(d)),
                  std::move(bindings));
 }
 
@@ -39,8 +41,9 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_cros
     return rows;
   };
   bindings.renamed = {{"in", "d_logits"}, {"out", "d_logits"}, {"factor", "d_loss"}};
-  return plan_of(context, cross_entropy_backward::info(), d,
-                 kernels::scale_rows(context->machine(), dtype_of(d.dtype), DType::f32, d.per_row != 0, d.n_classes),
+  const kernels::ScaleRowsOptions options{
+      .type = dtype_of(d.dtype), .factor_type = DType::f32, .per_row = d.per_row != 0, .cols = d.n_classes};
+  return plan_of(context, cross_entropy_backward::info(), d, configured(context, kernels::scale_rows_kernel, options),
                  std::move(bindings));
 }
 

@@ -1,5 +1,4 @@
-#include "kernels/embedding.h"
-
+#include "kernels/embedding_config.h"
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {
@@ -10,7 +9,7 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_embe
   bindings.renamed = {{"table", "weight"}};
   const kernels::EmbeddingOptions options{
       .cols = d.n_cols, .vocabulary = d.n_rows, .type = dtype_of(d.dtype), .index_type = dtype_of(d.index_dtype)};
-  return plan_of(context, embedding_forward::info(), d, kernels::embedding_forward(context->machine(), options),
+  return plan_of(context, embedding_forward::info(), d, configured(context, kernels::embedding_forward_kernel, options),
                  std::move(bindings));
 }
 
@@ -25,8 +24,8 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_embe
                                           .index_type = dtype_of(d.index_dtype),
                                           .d_table_type = dtype_of(d.d_weight_dtype),
                                           .accumulate = d.accumulate != 0};
-  return plan_of(context, embedding_backward::info(), d, kernels::embedding_backward(context->machine(), options),
-                 std::move(bindings));
+  return plan_of(context, embedding_backward::info(), d,
+                 configured(context, kernels::embedding_backward_kernel, options), std::move(bindings));
 }
 
 }  // namespace ligerdsl::lib

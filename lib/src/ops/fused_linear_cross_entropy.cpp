@@ -19,6 +19,7 @@
 
 #include "kernels/convert_rows.h"
 #include "kernels/cross_entropy_columns.h"
+#include "kernels/cross_entropy_config.h"
 #include "kernels/reduce_partials.h"
 #include "lib/src/kernel_step.h"
 #include "lib/src/ops/cross_entropy_options.h"
@@ -262,50 +263,50 @@ class FusedLinearCrossEntropy final : public OpPlan {
  private:
   using Step = std::optional<KernelStep>;
 
-  Step step(const kernels::Launch& launch, StepNames names) const {
+  Step step(const kernels::Step& recorded, StepNames names) const {
     names.constants = {
         {"label_smoothing", d_.label_smoothing}, {"lse_square_scale", d_.lse_square_scale}, {"softcap", d_.softcap}};
     names.integers = {{"ignore_index", d_.ignore_index}};
     names.numbers = {{"first_row", 0}, {"first_column", 0}};
-    return Step(std::in_place, *context_, launch, names);
+    return Step(std::in_place, *context_, recorded, names);
   }
 
   // The launches of cross-entropy: the one that takes logits runs on every chunk, the others on all rows.
   void make_cross_entropy() {
-    const auto operation =
-        kernels::cross_entropy(context_->machine(), kernel_options(d_, product_type_, chunks_.may_go_by_vocabulary()));
-    for (const kernels::Launch& launch : operation.launches) {
+    const auto operation = configured(context_, kernels::cross_entropy_kernel,
+                                      kernel_options(d_, product_type_, chunks_.may_go_by_vocabulary()));
+    for (const kernels::Step& recorded : operation.steps) {
       const auto takes = [&](const char* name) {
-        return std::any_of(launch.program.arguments.begin(), launch.program.arguments.end(),
+        return std::any_of(recorded.program.arguments.begin(), recorded.program.arguments.end(),
                            [&](const program::Argument& argument) { return argument.name == name; });
       };
       if (takes("logits")) {
-        rows_ = step(launch, {.views = {{"loss", kRowLoss},
-                                        {"z_loss", kRowZLoss},
-                                        {"accuracy", kRowAccuracy},
-                                        {"row_loss", kRowLoss},
-                                        {"row_z_loss", kRowZLoss},
-                                        {"row_accuracy", kRowAccuracy},
-                                        {"lse", kLse},
-                                        {"predictions", kPredictions},
-                                        {"d_logits", kLogits},
-                                        {"logits", kLogits},
-                                        {"labels", kLabels},
-                                        {"bias", kBias},
-                                        {"weight", kClassWeight},
-                                        {"d_loss", kDLoss},
-                                        {"counts", kCounts},
-                                        {"error", kError}}});
+        rows_ = step(recorded, {.views = {{"loss", kRowLoss},
+                                          {"z_loss", kRowZLoss},
+                                          {"accuracy", kRowAccuracy},
+                                          {"row_loss", kRowLoss},
+                                          {"row_z_loss", kRowZLoss},
+                                          {"row_accuracy", kRowAccuracy},
+                                          {"lse", kLse},
+                                          {"predictions", kPredictions},
+                                          {"d_logits", kLogits},
+                                          {"logits", kLogits},
+                                          {"labels", kLabels},
+                                          {"bias", kBias},
+                                          {"weight", kClassWeight},
+                                          {"d_loss", kDLoss},
+                                          {"counts", kCounts},
+                                          {"error", kError}}});
       } else if (takes("labels")) {
-        count_ = step(launch, {.views = {{"counts", kCounts}, {"labels", kAllLabels}, {"weight", kClassWeight}}});
+        count_ = step(recorded, {.views = {{"counts", kCounts}, {"labels", kAllLabels}, {"weight", kClassWeight}}});
       } else {
-        finish_ = step(launch, {.views = {{"loss", kLoss},
-                                          {"row_loss", kAllRowLoss},
-                                          {"z_loss", kZLoss},
-                                          {"row_z_loss", kAllRowZLoss},
-                                          {"accuracy", kAccuracy},
-                                          {"row_accuracy", kAllRowAccuracy},
-                                          {"counts", kCounts}}});
+        finish_ = step(recorded, {.views = {{"loss", kLoss},
+                                            {"row_loss", kAllRowLoss},
+                                            {"z_loss", kZLoss},
+                                            {"row_z_loss", kAllRowZLoss},
+                                            {"accuracy", kAccuracy},
+                                            {"row_accuracy", kAllRowAccuracy},
+                                            {"counts", kCounts}}});
       }
     }
   }
@@ -316,15 +317,15 @@ class FusedLinearCrossEntropy final : public OpPlan {
     const kernels::CrossEntropyOptions options = kernel_options(d_, product_type_, true);
     const kernels::CrossEntropyColumns columns = kernels::cross_entropy_columns(context_->machine(), options);
     column_block_ = columns.block;
-    columns_ = step(columns.launch, {.views = {{"logits", kLogits},
-                                               {"labels", kLabels},
-                                               {"lse", kLse},
-                                               {"label_logit", kLabelLogit},
-                                               {"bias", kColumnBias},
-                                               {"weight", kClassWeight},
-                                               {"column_weight", kColumnWeight},
-                                               {"d_loss", kDLoss},
-                                               {"counts", kCounts}}});
+    columns_ = step(columns.step, {.views = {{"logits", kLogits},
+                                             {"labels", kLabels},
+                                             {"lse", kLse},
+                                             {"label_logit", kLabelLogit},
+                                             {"bias", kColumnBias},
+                                             {"weight", kClassWeight},
+                                             {"column_weight", kColumnWeight},
+                                             {"d_loss", kDLoss},
+                                             {"counts", kCounts}}});
     if (!options.token_scaling) return;
     label_logit_ =
         step(kernels::cross_entropy_label_logit(context_->machine(), options),
@@ -344,11 +345,11 @@ class FusedLinearCrossEntropy final : public OpPlan {
 
   void make_conversions() {
     const auto convert = [&](DType from, DType to, int64_t cols, View in, View out) {
-      return step(kernels::convert_rows(context_->machine(), from, to, cols).launches[0],
+      return step(kernels::convert_rows(context_->machine(), from, to, cols).steps[0],
                   {.views = {{"in", in}, {"out", out}}});
     };
     const auto zero = [&](int32_t type, int64_t cols, View out) {
-      return step(kernels::zero_rows(context_->machine(), dtype_of(type), cols).launches[0], {.views = {{"out", out}}});
+      return step(kernels::zero_rows(context_->machine(), dtype_of(type), cols).steps[0], {.views = {{"out", out}}});
     };
     if (product_type_ != type_) {
       convert_weight_ = convert(type_, product_type_, d_.n_cols, kWeightGiven, kWeight);

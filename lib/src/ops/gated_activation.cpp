@@ -1,6 +1,5 @@
 // SwiGLU and GeGLU. The fused layout is the same kernel on the two halves of one tensor.
-#include "kernels/gated_activation.h"
-
+#include "kernels/elementwise_config.h"
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {
@@ -57,26 +56,26 @@ kernels::GatedOptions options_of(const Desc& d) {
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_swiglu_forward_desc_t& d) {
   namespace op = swiglu_forward;
-  return plan_of(context, op::info(), d, kernels::swiglu_forward(context->machine(), options_of(d)),
+  return plan_of(context, op::info(), d, configured(context, kernels::swiglu_forward_kernel, options_of(d)),
                  with_multipliers(forward_bindings(op::dim_N, d.fused, op::k_gate_up, d.n_cols), d));
 }
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_swiglu_backward_desc_t& d) {
   namespace op = swiglu_backward;
   return plan_of(
-      context, op::info(), d, kernels::swiglu_backward(context->machine(), options_of(d)),
+      context, op::info(), d, configured(context, kernels::swiglu_backward_kernel, options_of(d)),
       with_multipliers(backward_bindings(op::dim_N, d.fused, d.in_place, op::k_gate_up, op::k_d_gate_up, d.n_cols), d));
 }
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_geglu_forward_desc_t& d) {
   namespace op = geglu_forward;
-  return plan_of(context, op::info(), d, kernels::geglu_forward(context->machine(), options_of(d)),
+  return plan_of(context, op::info(), d, configured(context, kernels::geglu_forward_kernel, options_of(d)),
                  forward_bindings(op::dim_N, d.fused, op::k_gate_up, d.n_cols));
 }
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_geglu_backward_desc_t& d) {
   namespace op = geglu_backward;
-  return plan_of(context, op::info(), d, kernels::geglu_backward(context->machine(), options_of(d)),
+  return plan_of(context, op::info(), d, configured(context, kernels::geglu_backward_kernel, options_of(d)),
                  backward_bindings(op::dim_N, d.fused, d.in_place, op::k_gate_up, op::k_d_gate_up, d.n_cols));
 }
 

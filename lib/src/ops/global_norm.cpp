@@ -47,8 +47,7 @@ class GlobalNorm final : public OpPlan {
   int64_t rows(const Call& call) const override {
     kernels::Count rows = 0;
     for_each(call, [&](const BoundTensor& tensor) {
-      const auto grid = squares_.launches[0].grid(tensor.dims[0]);
-      if (const std::string why = refuse_grid(grid, *squares_launcher_); !why.empty())
+      if (const std::string why = refuse_grid({programs_of(tensor), 1, 1}, *squares_launcher_); !why.empty())
         fail(Status::invalid_shape,
              "`tensors`: one of them has " + std::to_string(tensor.dims[0]) + " elements: " + why);
       rows += kernels::Count(tensor.dims[0]) + kElementsPerProgram;
@@ -69,17 +68,17 @@ class GlobalNorm final : public OpPlan {
     std::byte* partials = call.workspace + 2 * kWorkspaceAlign;
     int64_t used = 0;
     for_each(call, [&](const BoundTensor& tensor) {
-      const auto grid = squares_.launches[0].grid(tensor.dims[0]);
-      if (grid[0] == 0) return;
+      const int64_t programs = programs_of(tensor);
+      if (programs == 0) return;
       require_apart(tensor, call);
       pack(
           *squares_launcher_,
           [&](const std::string& name) {
-            return name == "x" ? tensor : vector(partials + used * sizeof(float), grid[0], DType::f32);
+            return name == "x" ? tensor : vector(partials + used * sizeof(float), programs, DType::f32);
           },
           call)
-          .launch({grid[0]}, call.stream);
-      used += grid[0];
+          .launch({programs}, call.stream);
+      used += programs;
     });
     const auto output = [&](int index, DType type, size_t slot) {
       return call.tensors[index].present ? call.tensors[index]
@@ -100,17 +99,20 @@ class GlobalNorm final : public OpPlan {
   std::vector<const Launcher*> launchers() const override { return {squares_launcher_.get(), finish_launcher_.get()}; }
 
  private:
+  // Of sum_of_squares.
+  int64_t programs_of(const BoundTensor& tensor) const { return squares_.steps[0].launch.grid[0].at(tensor.dims[0]); }
+
   // The arguments of each kernel never overlap one another: the outputs were checked, the partial sums are the
   // workspace's.
   std::unique_ptr<Launcher> load(const kernels::Operation& operation) const {
-    const kernels::Launch& launch = operation.launches[0];
+    const kernels::Step& step = operation.steps[0];
     std::vector<ArgPromise> promises;
-    for (const program::Argument& argument : launch.program.arguments) {
-      const auto shape = launch.program.values[argument.value].shape;
+    for (const program::Argument& argument : step.program.arguments) {
+      const auto shape = step.program.values[argument.value].shape;
       promises.push_back({.alias_class = static_cast<uint32_t>(promises.size() + 1)});
       if (shape.size() == 1 && shape[0] != program::kDynamic) promises.back().exact = {shape[0]};
     }
-    return std::make_unique<Launcher>(*context_, launch.program, launch_of(launch), promises);
+    return std::make_unique<Launcher>(*context_, step.program, step.launch, promises);
   }
 
   template <class ViewOf>

@@ -1,6 +1,6 @@
 // LayerNorm.
-#include "kernels/layer_norm.h"
-
+#include "kernels/layer_norm_config.h"
+#include "kernels/norm_backward_config.h"
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {
@@ -22,7 +22,8 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_laye
   kernels::LayerNormOptions options = common_options(d);
   options.with_mean = d.with_mean != 0;
   options.with_rstd = d.with_rstd != 0;
-  return plan_of(context, layer_norm_forward::info(), d, kernels::layer_norm_forward(context->machine(), options),
+  return plan_of(context, layer_norm_forward::info(), d,
+                 configured(context, kernels::layer_norm_forward_kernel, options),
                  {.numbers = {{"eps", d.eps}}, .rows = size_of_call(layer_norm_forward::dim_N)});
 }
 
@@ -32,7 +33,8 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_laye
   options.want_d_weight = d.d_weight_dtype != 0;
   options.d_weight_type = dtype_of(d.d_weight_dtype);
   options.accumulate = d.accumulate != 0;
-  return plan_of(context, layer_norm_backward::info(), d, kernels::layer_norm_backward(context->machine(), options),
+  return plan_of(context, layer_norm_backward::info(), d,
+                 configured(context, kernels::layer_norm_backward_kernel, options),
                  {.rows = size_of_call(layer_norm_backward::dim_N)});
 }
 

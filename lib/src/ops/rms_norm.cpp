@@ -1,7 +1,6 @@
 // RMSNorm and fused_add_rms_norm: the same kernels, with and without the residual.
-#include "kernels/rms_norm.h"
-
-#include "kernels/fused_add_rms_norm.h"
+#include "kernels/norm_backward_config.h"
+#include "kernels/rms_norm_config.h"
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {
@@ -44,20 +43,20 @@ kernels::RmsNormOptions backward_options(const Desc& d) {
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_rms_norm_forward_desc_t& d) {
   return plan_of(context, rms_norm_forward::info(), d,
-                 kernels::rms_norm_forward(context->machine(), forward_options(d)),
+                 configured(context, kernels::rms_norm_forward_kernel, forward_options(d)),
                  {.numbers = {{"eps", d.eps}, {"offset", d.offset}}, .rows = size_of_call(rms_norm_forward::dim_N)});
 }
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_rms_norm_backward_desc_t& d) {
   return plan_of(context, rms_norm_backward::info(), d,
-                 kernels::rms_norm_backward(context->machine(), backward_options(d)),
+                 configured(context, kernels::rms_norm_backward_kernel, backward_options(d)),
                  {.numbers = {{"offset", d.offset}}, .rows = size_of_call(rms_norm_backward::dim_N)});
 }
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_fused_add_rms_norm_forward_desc_t& d) {
   return plan_of(
       context, fused_add_rms_norm_forward::info(), d,
-      kernels::fused_add_rms_norm_forward(context->machine(), forward_options(d)),
+      configured(context, kernels::fused_add_rms_norm_forward_kernel, forward_options(d)),
       {.numbers = {{"eps", d.eps}, {"offset", d.offset}}, .rows = size_of_call(fused_add_rms_norm_forward::dim_N)});
 }
 
@@ -65,7 +64,7 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_fuse
   kernels::RmsNormOptions options = backward_options(d);
   options.with_d_sum = d.with_d_sum != 0;
   return plan_of(context, fused_add_rms_norm_backward::info(), d,
-                 kernels::fused_add_rms_norm_backward(context->machine(), options),
+                 configured(context, kernels::fused_add_rms_norm_backward_kernel, options),
                  {.numbers = {{"offset", d.offset}}, .rows = size_of_call(fused_add_rms_norm_backward::dim_N)});
 }
 

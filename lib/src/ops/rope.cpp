@@ -1,7 +1,6 @@
 // RoPE. The kernel sees the rotated columns of a head as two halves, [batch, position, head, 2, h], or as they lie in
 // memory when pairs are neighbours, [batch, position, head, 2 h]; the columns that are copied, apart.
-#include "kernels/rope.h"
-
+#include "kernels/rope_config.h"
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {
@@ -135,7 +134,7 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_rope
   if (d.with_k) add("k", rope::k_k, rope::k_k_out, options.k_heads);
   bindings.views.push_back(table("cos", rope::k_cos, options));
   if (!d.complex_table) bindings.views.push_back(table("sin", rope::k_sin, options));
-  return plan_of(context, rope::info(), d, kernels::rope(context->machine(), options), std::move(bindings));
+  return plan_of(context, rope::info(), d, configured(context, kernels::rope_kernel, options), std::move(bindings));
 }
 
 }  // namespace ligerdsl::lib

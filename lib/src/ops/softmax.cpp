@@ -1,5 +1,4 @@
-#include "kernels/softmax.h"
-
+#include "kernels/softmax_config.h"
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {
@@ -33,12 +32,14 @@ OperationPlan::Bindings bindings_of(const Desc& d, int rows) {
 }  // namespace
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_softmax_forward_desc_t& d) {
-  return plan_of(context, softmax_forward::info(), d, kernels::softmax_forward(context->machine(), options_of(d)),
+  return plan_of(context, softmax_forward::info(), d,
+                 configured(context, kernels::softmax_forward_kernel, options_of(d)),
                  bindings_of(d, softmax_forward::dim_N));
 }
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_softmax_backward_desc_t& d) {
-  return plan_of(context, softmax_backward::info(), d, kernels::softmax_backward(context->machine(), options_of(d)),
+  return plan_of(context, softmax_backward::info(), d,
+                 configured(context, kernels::softmax_backward_kernel, options_of(d)),
                  bindings_of(d, softmax_backward::dim_N));
 }
 

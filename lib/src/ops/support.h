@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "kernels/config.h"
 #include "lib/src/failure.h"
 #include "lib/src/plan.h"
 #include "lib/src/structs.h"
@@ -42,6 +43,18 @@ inline void check_reduced(const Call& call, int symbol, const char* name, bool p
   if (got < 0 || got == expected) return;
   fail(Status::invalid_shape,
        std::string("`") + name + "`: expected " + std::to_string(expected) + " elements, got " + std::to_string(got));
+}
+
+// The operation that a kernel makes of these options on the context's machine, in the configuration that the context
+// says, else the heuristic's.
+template <class Options, class Config>
+kernels::Operation configured(const ContextRef& context, const kernels::ConfiguredKernel<Options, Config>& kernel,
+                              const Options& options) {
+  const kernels::Machine machine = context->machine();
+  KernelConfigs* configs = context->kernel_configs();
+  if (!configs) return kernel(machine, options);
+  const MetaValues changed = configs->changed(kernel.name, meta_fields(kernel.heuristic(machine, options)));
+  return kernel.build(machine, options, kernel.chosen(machine, options, changed));
 }
 
 template <class Desc>

@@ -27,17 +27,17 @@ bool hasWidth(const kernels::CatalogEntry& entry) {
                      [](const MetaField& field) { return field.name == "cols" || field.name == "classes"; });
 }
 
-program::CompileOptions optionsOf(const kernels::Launch& launch, std::string_view arch) {
+program::CompileOptions optionsOf(const kernels::Step& step, std::string_view arch) {
   program::CompileOptions options;
   options.target = program::Target::nvptx;
   options.arch = arch;
   options.ptx_version = kNewestPtx;
-  options.num_warps = launch.num_warps;
-  options.num_ctas = launch.num_ctas;
-  options.num_stages = launch.num_stages;
-  options.min_ctas_per_sm = launch.min_ctas_per_sm;
-  const std::vector<bool> written = program::written_arguments(launch.program);
-  options.facts = kernels::argument_facts(launch.program, kernels::Variant::aligned);
+  options.num_warps = step.launch.num_warps;
+  options.num_ctas = step.launch.num_ctas;
+  options.num_stages = step.launch.num_stages;
+  options.min_ctas_per_sm = step.launch.min_ctas_per_sm;
+  const std::vector<bool> written = program::written_arguments(step.program);
+  options.facts = kernels::argument_facts(step.program, kernels::Variant::aligned);
   for (size_t i = 0; i < written.size(); ++i) {
     options.facts[i].alias_class = static_cast<uint32_t>(i + 1);
     options.facts[i].read_only = !written[i];
@@ -47,16 +47,15 @@ program::CompileOptions optionsOf(const kernels::Launch& launch, std::string_vie
 
 class EveryArch : public ::testing::TestWithParam<std::string> {
  protected:
-  // Calls back with each launch of each operation at these widths.
+  // Calls back with each step of each operation at these widths.
   template <class Check>
-  void forEachLaunch(const std::vector<int64_t>& widths, const std::vector<std::string>& types, const Check& check) {
+  void forEachStep(const std::vector<int64_t>& widths, const std::vector<std::string>& types, const Check& check) {
     const kernels::Machine machine = kernels::gpu(GetParam(), /*sms=*/0, kNewestPtx);
     for (const kernels::CatalogEntry& entry : kernels::catalog())
       for (const std::string& type : types)
         for (int64_t width : widths) {
           SCOPED_TRACE(entry.name + " " + type + " " + std::to_string(width));
-          for (const kernels::Launch& launch : entry.make(machine, settingsOf(entry, type, width)).launches)
-            check(launch);
+          for (const kernels::Step& step : entry.make(machine, settingsOf(entry, type, width)).steps) check(step);
           if (!hasWidth(entry)) break;
         }
   }
@@ -65,12 +64,12 @@ class EveryArch : public ::testing::TestWithParam<std::string> {
 TEST_P(EveryArch, PlansAskForWhatThereIs) {
   const program::GpuArch& arch = *program::find_gpu_arch(GetParam());
   int clusters = 0;
-  forEachLaunch({64, 1000, 4096, 11008, 32768, 32776, 50257, 65536, 81920, 128256, 163840, 262144, 524288},
-                {"bf16", "f32"}, [&](const kernels::Launch& launch) {
-                  EXPECT_EQ(program::refused(optionsOf(launch, arch.name)), "") << launch.program.name;
-                  EXPECT_LE(launch.num_ctas, arch.max_cluster) << launch.program.name;
-                  clusters += launch.num_ctas > 1;
-                });
+  forEachStep({64, 1000, 4096, 11008, 32768, 32776, 50257, 65536, 81920, 128256, 163840, 262144, 524288},
+              {"bf16", "f32"}, [&](const kernels::Step& step) {
+                EXPECT_EQ(program::refused(optionsOf(step, arch.name)), "") << step.program.name;
+                EXPECT_LE(step.launch.num_ctas, arch.max_cluster) << step.program.name;
+                clusters += step.launch.num_ctas > 1;
+              });
   EXPECT_EQ(clusters > 0, arch.max_cluster > 1) << "clusters are used where there are some";
 }
 
@@ -89,10 +88,10 @@ class LeastShared : public EveryArch {};
 
 TEST_P(LeastShared, Compiles) {
   const program::GpuArch& arch = *program::find_gpu_arch(GetParam());
-  forEachLaunch({4096, 32768, 65536, 128256, 262144}, {"f32"}, [&](const kernels::Launch& launch) {
+  forEachStep({4096, 32768, 65536, 128256, 262144}, {"f32"}, [&](const kernels::Step& step) {
     program::Artifact artifact;
-    ASSERT_NO_THROW(artifact = compileProgram(launch.program, optionsOf(launch, arch.name))) << launch.program.name;
-    EXPECT_LE(artifact.shared_bytes, arch.shared_per_cta) << launch.program.name;
+    ASSERT_NO_THROW(artifact = compileProgram(step.program, optionsOf(step, arch.name))) << step.program.name;
+    EXPECT_LE(artifact.shared_bytes, arch.shared_per_cta) << step.program.name;
   });
 }
 

@@ -54,25 +54,25 @@ int occurrences(const std::string& text, const std::string& pattern) {
   return static_cast<int>(std::distance(std::sregex_iterator(text.begin(), text.end(), regex), std::sregex_iterator()));
 }
 
-Line lineOf(const std::string& name, const kernels::Launch& launch) {
+Line lineOf(const std::string& name, const kernels::Step& step) {
   program::CompileOptions options;
   options.target = program::Target::nvptx;
   options.arch = "sm_90a";
   options.ptx_version = 90;
-  options.num_warps = launch.num_warps;
-  options.num_ctas = launch.num_ctas;
-  options.num_stages = launch.num_stages;
-  options.min_ctas_per_sm = launch.min_ctas_per_sm;
-  const std::vector<bool> written = program::written_arguments(launch.program);
-  options.facts = kernels::argument_facts(launch.program, kernels::Variant::aligned);
+  options.num_warps = step.launch.num_warps;
+  options.num_ctas = step.launch.num_ctas;
+  options.num_stages = step.launch.num_stages;
+  options.min_ctas_per_sm = step.launch.min_ctas_per_sm;
+  const std::vector<bool> written = program::written_arguments(step.program);
+  options.facts = kernels::argument_facts(step.program, kernels::Variant::aligned);
   for (size_t i = 0; i < written.size(); ++i) {
     options.facts[i].alias_class = static_cast<uint32_t>(i + 1);
     options.facts[i].read_only = !written[i];
   }
-  const program::Artifact artifact = compileProgram(launch.program, options);
+  const program::Artifact artifact = compileProgram(step.program, options);
   const Assembled assembled = assemble(artifact.code, "sm_90a");
   EXPECT_TRUE(assembled.ok) << name << "\n" << assembled.log;
-  Line line{.kernel = name + " " + launch.program.name,
+  Line line{.kernel = name + " " + step.program.name,
             .threads = artifact.threads,
             .registers = assembled.registers,
             .spilled = assembled.spilledBytes};
@@ -107,8 +107,8 @@ TEST_P(RowKernels, MoveWholeVectorsWithoutSpills) {
       MetaValues settings{{"cols", std::to_string(width)}};
       for (const char* option : family.typed) settings[option] = type;
       const std::string name = std::string(type) + " " + std::to_string(width);
-      for (const kernels::Launch& launch : operationOf(family.name, settings).launches) {
-        const Line line = lineOf(name, launch);
+      for (const kernels::Step& step : operationOf(family.name, settings).steps) {
+        const Line line = lineOf(name, step);
         const auto known = kSpilled.find(line.kernel);
         EXPECT_EQ(line.spilled, known == kSpilled.end() ? 0 : known->second) << ::testing::PrintToString(line);
         EXPECT_LE(line.narrow, family.statistics) << ::testing::PrintToString(line);
@@ -128,8 +128,9 @@ TEST(RowKernelsOnClusters, CrossEntropyKeepsItsRow) {
             {"classes", std::to_string(width)}, {"type", type}, {"with_gradient", "true"}, {option, "true"}};
         const auto operation = kernels::find_operation("cross_entropy")->make(machine, settings);
         int copies = 0;
-        for (const kernels::Launch& launch : operation.launches)
-          if (launch.num_ctas > 1) copies += lineOf(std::string(option) + " " + std::to_string(width), launch).copies;
+        for (const kernels::Step& step : operation.steps)
+          if (step.launch.num_ctas > 1)
+            copies += lineOf(std::string(option) + " " + std::to_string(width), step).copies;
         EXPECT_GT(copies, 0) << type << " " << width << " " << option;
       }
 }

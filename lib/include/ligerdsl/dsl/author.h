@@ -2,7 +2,8 @@
 // crosses this boundary.
 //
 // Text formats: meta settings are "name=value" pairs separated by commas ("" = all defaults). Field lists have one line
-// per field: name, type, default and the accepted values (comma separated, may be empty), separated by tabs.
+// per field: name, type, default, the accepted values (comma separated, may be empty) and what another choice changes in
+// the results (ligerdsl::Bits; may be missing), separated by tabs.
 //
 // Structs say how large they are in the eyes of who filled them in (struct_size). Later versions append fields of which
 // 0 means what it was before; what one side does not know, the other takes to be 0.

@@ -13,6 +13,7 @@
 #ifndef LIGERDSL_DSL_KERNEL_H_
 #define LIGERDSL_DSL_KERNEL_H_
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -21,6 +22,7 @@
 
 #include "ligerdsl/dsl/builder.h"
 #include "ligerdsl/dsl/meta.h"
+#include "ligerdsl/dsl/size.h"
 
 namespace ligerdsl {
 
@@ -28,18 +30,24 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-// How many programs run, the resources of each, and what is promised of their arguments.
+// How many programs run, the resources of each, and what is promised of their arguments. An author's launch rule sees
+// the sizes of the call and gives numbers of programs; a kernel of the library's is launched with any number of rows.
 struct Launch {
-  std::vector<int64_t> grid = {1};  // programs along x (and y, z); a 0 anywhere: nothing to run
-  int num_warps = 4;                // nvptx: warps of 32 threads per program
-  int num_ctas = 1;                 // nvptx: CTAs per cluster
-  int num_stages = 2;               // nvptx: depth of software pipelines
+  std::vector<Size> grid = {1};  // programs along x (and y, z); a 0 anywhere: nothing to run
+  int num_warps = 4;             // nvptx: warps of 32 threads per program
+  int num_ctas = 1;              // nvptx: CTAs per cluster
+  int num_stages = 2;            // nvptx: depth of software pipelines
   // nvptx: registers and resident rows leave room for as many CTAs, or for as many as an SM can hold; 0 = no floor.
   int min_ctas_per_sm = 0;
   int max_registers = 0;  // nvptx: of a thread, 24 to 255; 0 = no cap
   // No two arguments share memory that the kernel writes, at any launch: nothing waits for stores that could be seen
   // through another argument. Views of shared memory are refused at the launch; of pointers it is the caller's promise.
   bool no_alias = false;
+
+  // Programs along x, y and z with so many rows, 1 along an axis that the grid does not name. Takes no memory.
+  std::array<int64_t, 3> grid_at(int64_t rows) const;
+  // The same of a grid that does not depend on rows; throws Error for another, and for one not of 1 to 3 axes.
+  std::array<int64_t, 3> programs() const;
 
   bool operator==(const Launch&) const = default;
 };

@@ -10,6 +10,7 @@
 //       v("type", type);
 //       v("casting", casting, {"llama", "gemma", "none"});  // names of the enumerators 0, 1, 2, ...
 //       v("block", block);
+//       v("rows", rows, choices({1, 2, 4}), Bits::row);  // what a tuner may try, and what another value changes
 //     }
 //   };
 #ifndef LIGERDSL_DSL_META_H_
@@ -27,11 +28,34 @@
 
 namespace ligerdsl {
 
+// What another choice of a field changes in the results of a kernel.
+enum class Bits {
+  fixed,  // it is no choice of a schedule: results are other ones
+  same,   // nothing
+  row,    // the last bits of a row, by the order of its sums
+  batch,  // those of sums over rows too
+};
+const char* name(Bits bits);  // "same"
+
+// Values that an integer field may take.
+struct Choices {
+  std::vector<int64_t> values;
+};
+inline Choices choices(std::initializer_list<int64_t> values) {
+  return {values};
+}
+inline Choices powers_of_two(int64_t least, int64_t most) {
+  Choices powers;
+  for (int64_t n = least; n <= most; n *= 2) powers.values.push_back(n);
+  return powers;
+}
+
 struct MetaField {
   std::string name;
   std::string type;                  // "int", "bool", "number", "dtype" or "enum"
   std::string value;                 // as text
-  std::vector<std::string> choices;  // bool, dtype and enum: the values that set() accepts
+  std::vector<std::string> choices;  // the values that are accepted, where they can be counted
+  Bits bits = Bits::fixed;
 };
 
 using MetaValues = std::map<std::string, std::string>;  // field -> text
@@ -71,6 +95,19 @@ struct MetaReader {
     const std::string text = index < choices.size() ? choices[index] : std::to_string(index);
     fields.push_back({name, "enum", text, std::move(choices)});
   }
+  void operator()(const char* name, std::integral auto& value, const Choices& choices, Bits bits) {
+    std::vector<std::string> texts;
+    for (int64_t choice : choices.values) texts.push_back(std::to_string(choice));
+    fields.push_back({name, "int", std::to_string(value), std::move(texts), bits});
+  }
+  void operator()(const char* name, bool& value, Bits bits) {
+    (*this)(name, value);
+    fields.back().bits = bits;
+  }
+  void operator()(const char* name, Enum auto& value, std::initializer_list<const char*> names, Bits bits) {
+    (*this)(name, value, names);
+    fields.back().bits = bits;
+  }
 };
 
 // Sets the fields named in `values`; others keep their value.
@@ -103,6 +140,19 @@ struct MetaWriter {
     if (const std::string* text = find(name)) {
       value = static_cast<E>(parse_choice(name, *text, std::vector<std::string>(names.begin(), names.end())));
     }
+  }
+  template <std::integral T>
+  void operator()(const char* name, T& value, const Choices& choices, Bits) {
+    const std::string* text = find(name);
+    if (!text) return;
+    std::vector<std::string> texts;
+    for (int64_t choice : choices.values) texts.push_back(std::to_string(choice));
+    value = static_cast<T>(choices.values[parse_choice(name, *text, texts)]);
+  }
+  void operator()(const char* name, bool& value, Bits) { (*this)(name, value); }
+  template <Enum E>
+  void operator()(const char* name, E& value, std::initializer_list<const char*> names, Bits) {
+    (*this)(name, value, names);
   }
 };
 

@@ -1,0 +1,53 @@
+// The form of a kernel whose schedule is data: a Config of named choices, which of them can be, which one is taken where
+// nothing else says so, and the Operation that they make.
+//
+// A Config is a plain struct whose fields are visited like those of options (ligerdsl/dsl/meta.h), each with its choices
+// and with what another choice changes in the results (Bits). It holds choices, not their consequences: build derives
+// tiles and grids. Its space is every combination of choices that valid() takes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/launch.h"
+#include "ligerdsl/dsl/meta.h"
+
+namespace ligerdsl::kernels {
+
+// What a call must do at least, whatever the Config.
+struct Cost {
+  double bytes = 0;  // inputs read once, results written once
+};
+
+// "keep=registers rows=4 num_warps=8": what `config.NAME=VALUE` settings of the command and tables of tuned kernels hold.
+std::string config_text(const std::vector<MetaField>& fields);
+
+template <class Options, class Config>
+struct ConfiguredKernel {
+  const char* name;
+  const char* description;
+  // The reason why this Config cannot be or repeats another one; empty: it can be built, and every GPU of the machine's
+  // architecture runs it.
+  std::string (*valid)(const Machine&, const Options&, const Config&);
+  Config (*heuristic)(const Machine&, const Options&);
+  Operation (*build)(const Machine&, const Options&, const Config&);  // of a Config that is valid
+  Cost (*cost)(const Options&, int64_t rows);
+  int version = 1;  // raised when a field changes its meaning
+
+  Operation operator()(const Machine& machine, const Options& options) const {
+    return build(machine, options, heuristic(machine, options));
+  }
+
+  // The heuristic's choice with these fields changed. Throws ligerdsl::Error for a name or value that there is not and
+  // for what is not valid.
+  Config chosen(const Machine& machine, const Options& options, const MetaValues& changed) const {
+    const Config config = meta_from<Config>(name, changed, heuristic(machine, options));
+    if (const std::string reason = valid(machine, options, config); !reason.empty())
+      throw Error("error: kernel '" + std::string(name) + "' cannot run with " + config_text(meta_fields(config)) +
+                  ": " + reason);
+    return config;
+  }
+};
+
+}  // namespace ligerdsl::kernels

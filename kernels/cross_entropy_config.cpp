@@ -1,0 +1,125 @@
+#include "kernels/cross_entropy_config.h"
+
+#include "kernels/record.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+// CTAs of a cluster that share a row.
+constexpr RowConfig kSharers{.keep = Keep::shared, .num_warps = 4, .vectors = 4};
+
+// CTAs of an SM that share rows with others, on clusters of eight rather than sixteen where that leaves five.
+// Measured on Hopper, us for 8192 x 128256 of bf16: six 1019, five 1027, and for 4096 x 163840 662 on clusters of eight
+// and 703 with six on clusters of sixteen. A softcap and smoothing need the registers that six or five do not have:
+// with smoothing 1194, 1407 with five; 4096 x 256000 1219 with three, 1506 with five.
+int sharing_ctas(const Machine& machine, const CrossEntropyOptions& o) {
+  const int64_t bytes = o.classes * size_of(o.type);
+  // Each CTA keeps its part of whole blocks.
+  const int64_t part = kSharers.columns(o.type, o.classes) * size_of(o.type);
+  const auto keep = [&](int ctas, int cluster) {
+    return ceil_div(bytes, cluster * part) <= machine.arch->resident_budget(ctas) / part;
+  };
+  const auto eight_keep = [&](int ctas) { return kept_by_cluster(machine, 8, bytes, ctas) && keep(ctas, 8); };
+  if (o.softcap || o.smoothing) return eight_keep(4) || (!eight_keep(3) && keep(4, 16)) ? 4 : 3;
+  return eight_keep(6) || (!eight_keep(5) && keep(6, 16)) ? 6 : 5;
+}
+
+// Columns with room for a lead, where rows that follow each other begin anywhere.
+int64_t led_columns(const CrossEntropyOptions& o) {
+  return o.classes + vector_width(o.type) - 1;
+}
+
+// Columns that tiles of whole rows cover.
+int64_t covered(const CrossEntropyOptions& o) {
+  return o.classes % vector_width(o.type) == 0 ? o.classes : led_columns(o);
+}
+
+// Measured on Hopper. Rows that are read once: 128 threads with four vectors each, and so many of these CTAs that none
+// needs to prefetch (six or more, also where a lead takes registers). Rows that are read twice: 512 threads, whose
+// shared memory keeps the row; the CTAs of a cluster share longer ones.
+constexpr RowConfig kReadOnce{.keep = Keep::shared, .num_warps = 4, .vectors = 4, .min_ctas_per_sm = 6};
+constexpr RowConfig kReadTwice{.keep = Keep::shared, .num_warps = 16, .vectors = 2};
+constexpr int64_t kWidestOnGpu = 1024;  // vectors of a whole row
+constexpr int64_t kBlockOnCpu = 8192;   // columns, and those of the widest whole row
+
+RowConfig in_blocks(const Machine& machine, const CrossEntropyOptions& o) {
+  RowConfig config = o.with_gradient ? kReadTwice : kReadOnce;
+  if (machine.is_gpu()) return config;
+  config.min_ctas_per_sm = 0;
+  config.vectors = static_cast<int>(kBlockOnCpu / (program::kWarpThreads * config.num_warps * vector_width(o.type)));
+  return config;
+}
+
+std::optional<RowConfig> shared_rows(const Machine& machine, const CrossEntropyOptions& o) {
+  if (!machine.is_gpu() || !o.with_gradient || o.part) return {};
+  if (o.classes * size_of(o.type) <= machine.arch->shared_for_rows()) return {};
+  RowConfig sharers = kSharers;
+  sharers.min_ctas_per_sm = sharing_ctas(machine, o);
+  return rows_in_cluster(machine, o.type, o.classes, sharers);
+}
+
+CrossEntropyConfig heuristic(const Machine& machine, const CrossEntropyOptions& o) {
+  if (const auto shared = shared_rows(machine, o)) return {*shared, true};
+  const int64_t widest = machine.is_gpu() ? kWidestOnGpu * vector_width(o.type) : kBlockOnCpu;
+  if (covered(o) > widest) return {in_blocks(machine, o), o.with_gradient};
+  return {RowConfig{.num_warps = warps_for(tile_width(covered(o)), o.type, 2, 16)}};
+}
+
+std::string valid(const Machine& machine, const CrossEntropyOptions& o, const CrossEntropyConfig& config) {
+  if (config.rows != 1) return "a tile is of one row; use rows=1";
+  if (config.prefetched && config.whole()) return "prefetched is of blocks; use prefetched=false";
+  if (config.keep == Keep::cluster && !o.with_gradient)
+    return "without a gradient rows are read once and need not be kept; use keep=shared";
+  if (config.keep == Keep::cluster && o.part) return "parts of a batch are not shared by clusters; use keep=shared";
+  if (config.keep == Keep::cluster && o.classes % vector_width(o.type) != 0)
+    return "rows of " + std::to_string(o.classes) + " elements do not all begin at 16 bytes; use keep=shared";
+  if (const std::string reason = refused_lanes(config); !reason.empty()) return reason;
+  const int64_t columns = config.keep == Keep::cluster ? o.classes : covered(o);
+  return refused(machine, o.type, columns, config);
+}
+
+Operation build(const Machine& machine, const CrossEntropyOptions& o, const CrossEntropyConfig& config) {
+  CrossEntropyMeta meta{o};
+  meta.looped = !config.whole();
+  meta.prefetched = config.prefetched;
+  meta.block = config.columns(o.type, covered(o));
+  meta.led = meta.looped || meta.block >= led_columns(o);
+  meta.lanes = meta.looped ? lanes_of(machine, o.type, covered(o), config, true) : BlockLanes{.lanes = meta.block};
+  Operation op;
+  auto scratch = [&](const std::string& name, const Size& size) {
+    op.workspace.push_back({.name = name, .dtype = f32, .shape = {size}});
+  };
+  CrossEntropyMeta flat = meta;  // the steps of one program
+  flat.block = 1024;
+  auto add_one_program = [&](const std::string& name, auto build) {
+    op.steps.push_back(record_step(name, o.type, build, flat, library_launch(1, 8)));
+  };
+  if (needs_counts(o)) {
+    scratch("counts", 4);
+    add_one_program("cross_entropy_count", &cross_entropy_count);
+  }
+  add_step(op, record_step(cross_entropy_kernel.name, o.type, &cross_entropy_rows, meta, config.launch(),
+                           schedule_of(config)));
+  if (o.reduction == Reduction::none) return op;
+  if (o.with_loss) scratch("row_loss", Size::rows());
+  if (o.with_z_loss) scratch("row_z_loss", Size::rows());
+  if (o.with_accuracy) scratch("row_accuracy", Size::rows());
+  if (o.with_loss || o.with_z_loss || o.with_accuracy) add_one_program("cross_entropy_finish", &cross_entropy_finish);
+  return op;
+}
+
+// Every byte of a row once; of what is one number of a row nothing.
+Cost cost(const CrossEntropyOptions& o, int64_t rows) {
+  return {static_cast<double>((o.with_gradient ? 2 : 1) * o.classes * size_of(o.type)) * static_cast<double>(rows)};
+}
+
+}  // namespace
+
+const CrossEntropy cross_entropy_kernel{
+    "cross_entropy", "cross-entropy of rows of logits: loss, gradient and the rest", &valid, &heuristic, &build, &cost};
+
+Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& options) {
+  return cross_entropy_kernel(machine, options);
+}
+
+}  // namespace ligerdsl::kernels

@@ -1,0 +1,181 @@
+#include "kernels/elementwise_config.h"
+
+#include "kernels/record.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+constexpr int64_t kMostHeld = 16;  // vectors of a thread, of each array
+
+// A flat array is rows of as many elements as nobody asks for.
+constexpr int64_t kFlat = kResidentWidth;
+
+std::string refused_flat(DType type, const ElementwiseConfig& config) {
+  if (config.rows != 1 || config.vectors == 0) return "the array is flat; use rows=1 and vectors of 1 or more";
+  return refused(type, kFlat, config);
+}
+
+std::string valid_add(const Machine&, const VectorAddOptions& o, const ElementwiseConfig& config) {
+  return refused_flat(o.type, config);
+}
+
+ElementwiseConfig heuristic_add(const Machine& machine, const VectorAddOptions& o) {
+  return elementwise_config(machine, o.type, kFlat);
+}
+
+Operation add(const Machine&, const VectorAddOptions& o, const ElementwiseConfig& config) {
+  const VectorAddMeta meta{.type = o.type, .block = config.columns(o.type, kFlat)};
+  return {.steps = {record_step(vector_add_kernel.name, o.type, &vector_add, meta,
+                                library_launch(ceil_div(Size::rows(), meta.block), config.num_warps))}};
+}
+
+Cost cost_of_add(const VectorAddOptions& o, int64_t elements) {
+  return {3.0 * static_cast<double>(elements) * size_of(o.type)};
+}
+
+std::string valid_step(const Machine&, const AdamwOptions&, const ElementwiseConfig& config) {
+  return refused_flat(f32, config);
+}
+
+ElementwiseConfig heuristic_step(const Machine& machine, const AdamwOptions&) {
+  return {.rows = 1, .num_warps = 8, .vectors = machine.is_gpu() ? 1 : 4};
+}
+
+Operation step(const Machine&, const AdamwOptions& o, const ElementwiseConfig& config) {
+  AdamwMeta meta{o};
+  meta.block = config.columns(f32, kFlat);
+  return {.steps = {record_step(adamw_kernel.name, o.type, &adamw, meta,
+                                library_launch(ceil_div(Size::rows(), meta.block), config.num_warps))}};
+}
+
+// The gradient and what is updated: the parameter and two moments.
+Cost cost_of_step(const AdamwOptions& o, int64_t elements) {
+  const int each =
+      size_of(o.gradient_type) + 2 * (size_of(o.type) + 2 * size_of(f32)) + (o.with_copy ? size_of(o.copy_type) : 0);
+  return {static_cast<double>(elements) * each};
+}
+
+// Of rows.
+template <class Options>
+std::string valid(const Machine&, const Options& o, const ElementwiseConfig& config) {
+  return refused(o.type, o.cols, config);
+}
+
+template <class Options>
+ElementwiseConfig heuristic(const Machine& machine, const Options& o) {
+  return elementwise_config(machine, o.type, o.cols);
+}
+
+// Of so many arrays of rows.
+template <int arrays, class Options>
+Cost cost(const Options& o, int64_t rows) {
+  return {static_cast<double>(arrays * o.cols * size_of(o.type)) * static_cast<double>(rows)};
+}
+
+Operation scale(const Machine&, const ScaleRowsOptions& o, const ElementwiseConfig& config) {
+  const TileShape tile = config.tile(o.type, o.cols);
+  ScaleRowsMeta meta{o};
+  meta.rows = tile.rows;
+  meta.block = tile.cols;
+  return {.steps = {record_step(scale_rows_kernel.name, o.type, &scale_rows, meta, elementwise_launch(tile, o.cols))}};
+}
+
+template <const GatedKernel& kernel, Activation activation, void (*program)(KernelBuilder&, const GatedMeta&)>
+Operation gated(const Machine&, const GatedOptions& o, const ElementwiseConfig& config) {
+  const TileShape tile = config.tile(o.type, o.cols);
+  GatedMeta meta{o};
+  meta.activation = activation;
+  meta.rows = tile.rows;
+  meta.block = tile.cols;
+  return {.steps = {record_step(kernel.name, o.type, program, meta, elementwise_launch(tile, o.cols))}};
+}
+
+}  // namespace
+
+ElementwiseConfig elementwise_config(const Machine& machine, DType type, int64_t cols) {
+  const TileShape tile = elementwise_tile(machine, type, cols);
+  const bool whole = tile.cols == tile_width(cols);
+  const int64_t held = tile.rows * tile.cols / (program::kWarpThreads * tile.num_warps * vector_width(type));
+  return {
+      .rows = static_cast<int>(tile.rows), .num_warps = tile.num_warps, .vectors = whole ? 0 : static_cast<int>(held)};
+}
+
+std::string refused(DType type, int64_t cols, const ElementwiseConfig& config) {
+  const int64_t width = config.columns(type, cols), threads = program::kWarpThreads * config.num_warps;
+  if (config.vectors > 0 && width < vector_width(type))
+    return "a block of less than a vector; use fewer rows, more vectors or warps, or vectors=0";
+  if (config.vectors > 0 && width >= tile_width(cols))
+    return "a block of " + std::to_string(width) +
+           " columns holds whole rows; use fewer vectors or warps, or vectors=0";
+  const int64_t vectors = config.rows * width / vector_width(type);
+  if (config.num_warps > 1 && vectors < threads)
+    return "a tile of " + std::to_string(vectors) + " vectors leaves threads without one; use fewer warps or more rows";
+  if (vectors > kMostHeld * threads)
+    return "a thread would hold " + std::to_string(vectors / threads) + " vectors of each array, at most " +
+           std::to_string(kMostHeld) + " are possible; use more warps, fewer rows, or blocks (vectors of 1 or more)";
+  return "";
+}
+
+const VectorAdd vector_add_kernel{"vector_add", "out = a + b", &valid_add, &heuristic_add, &add, &cost_of_add};
+const Adamw adamw_kernel{"adamw", "one AdamW step on a tensor", &valid_step, &heuristic_step, &step, &cost_of_step};
+const ScaleRows scale_rows_kernel{"scale_rows",
+                                  "rows times a factor read on the device",
+                                  &valid<ScaleRowsOptions>,
+                                  &heuristic<ScaleRowsOptions>,
+                                  &scale,
+                                  &cost<2, ScaleRowsOptions>};
+
+const GatedKernel swiglu_forward_kernel{"swiglu_forward",
+                                        "silu(gate) * up",
+                                        &valid<GatedOptions>,
+                                        &heuristic<GatedOptions>,
+                                        &gated<swiglu_forward_kernel, Activation::silu, &gated_forward>,
+                                        &cost<3, GatedOptions>};
+const GatedKernel swiglu_backward_kernel{"swiglu_backward",
+                                         "gradient of swiglu",
+                                         &valid<GatedOptions>,
+                                         &heuristic<GatedOptions>,
+                                         &gated<swiglu_backward_kernel, Activation::silu, &gated_backward>,
+                                         &cost<5, GatedOptions>};
+const GatedKernel geglu_forward_kernel{"geglu_forward",
+                                       "gelu(gate) * up, tanh form",
+                                       &valid<GatedOptions>,
+                                       &heuristic<GatedOptions>,
+                                       &gated<geglu_forward_kernel, Activation::gelu, &gated_forward>,
+                                       &cost<3, GatedOptions>};
+const GatedKernel geglu_backward_kernel{"geglu_backward",
+                                        "gradient of geglu",
+                                        &valid<GatedOptions>,
+                                        &heuristic<GatedOptions>,
+                                        &gated<geglu_backward_kernel, Activation::gelu, &gated_backward>,
+                                        &cost<5, GatedOptions>};
+
+Operation vector_add(const Machine& machine, DType type) {
+  return vector_add_kernel(machine, {type});
+}
+
+Operation adamw(const Machine& machine, const AdamwOptions& options) {
+  return adamw_kernel(machine, options);
+}
+
+Operation scale_rows(const Machine& machine, const ScaleRowsOptions& options) {
+  return scale_rows_kernel(machine, options);
+}
+
+Operation swiglu_forward(const Machine& machine, const GatedOptions& options) {
+  return swiglu_forward_kernel(machine, options);
+}
+
+Operation swiglu_backward(const Machine& machine, const GatedOptions& options) {
+  return swiglu_backward_kernel(machine, options);
+}
+
+Operation geglu_forward(const Machine& machine, const GatedOptions& options) {
+  return geglu_forward_kernel(machine, options);
+}
+
+Operation geglu_backward(const Machine& machine, const GatedOptions& options) {
+  return geglu_backward_kernel(machine, options);
+}
+
+}  // namespace ligerdsl::kernels

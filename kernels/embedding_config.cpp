@@ -1,0 +1,94 @@
+#include "kernels/embedding_config.h"
+
+#include <bit>
+
+#include "kernels/record.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+std::string valid_forward(const Machine&, const EmbeddingOptions& o, const ElementwiseConfig& config) {
+  if (config.rows != 1) return "a program copies one row, or a block of it; use rows=1";
+  return refused(o.type, o.cols, config);
+}
+
+// Four vectors of a thread wait for one index together.
+ElementwiseConfig heuristic_forward(const Machine& machine, const EmbeddingOptions& o) {
+  constexpr int64_t kVectors = 4;
+  const int64_t most = machine.is_gpu() ? 1024 * vector_width(o.type) : 4096, width = tile_width(o.cols);
+  const int num_warps = warps_for(std::min(width, most), o.type, kVectors, 8);
+  return {.rows = 1, .num_warps = num_warps, .vectors = width <= most ? 0 : static_cast<int>(kVectors)};
+}
+
+Operation forward(const Machine&, const EmbeddingOptions& o, const ElementwiseConfig& config) {
+  EmbeddingMeta meta{o};
+  meta.block = config.columns(o.type, o.cols);
+  return {.steps = {record_step(embedding_forward_kernel.name, o.type, &embedding_forward, meta,
+                                library_launch(Size::rows() * ceil_div(o.cols, meta.block), config.num_warps))}};
+}
+
+Cost forward_cost(const EmbeddingOptions& o, int64_t rows) {
+  return {static_cast<double>(2 * o.cols * size_of(o.type) + size_of(o.index_type)) * static_cast<double>(rows)};
+}
+
+int64_t widest_block(const EmbeddingOptions& o) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(o.cols)));
+}
+
+// A thread has two vectors of a row: most rows of a large table are not named, and their programs only write.
+// Without a floor for the occupancy ptxas saves registers and lets the gradients come one at a time: an SM is to have
+// 640 threads with 16 vectors under way each, and 1024 with 8.
+EmbeddingBackwardConfig heuristic_backward(const Machine& machine, const EmbeddingOptions& o) {
+  const int64_t most = machine.is_gpu() ? 256 * vector_width(o.type) : 4096;
+  EmbeddingBackwardConfig config{.block = static_cast<int>(std::min(widest_block(o), most))};
+  config.num_warps = warps_for(config.block, o.type, 2);
+  if (!machine.is_gpu()) {
+    config.rows = 16;
+    config.part = config.scan = 256;
+  }
+  return config;
+}
+
+std::string valid_backward(const Machine&, const EmbeddingOptions& o, const EmbeddingBackwardConfig& config) {
+  constexpr int64_t kMostHeld = 4;  // vectors of a thread, of each of the eight rows under way
+  if (config.block > widest_block(o))
+    return "a block of " + std::to_string(config.block) +
+           " columns is wider than a row; use block=" + std::to_string(widest_block(o)) + " or less";
+  const int64_t threads = program::kWarpThreads * config.num_warps, vectors = config.block / vector_width(o.type);
+  if (config.num_warps > 1 && vectors < threads)
+    return "a block of " + std::to_string(vectors) + " vectors leaves threads without one; use fewer warps";
+  if (vectors > kMostHeld * threads)
+    return "a thread would hold " + std::to_string(vectors / threads) + " vectors of each row, at most " +
+           std::to_string(kMostHeld) + " are possible; use more warps or a smaller block";
+  if (config.part < config.scan)
+    return "a part is of whole scans; use part=" + std::to_string(config.scan) + " or more, or a smaller scan";
+  return "";
+}
+
+Operation backward(const Machine&, const EmbeddingOptions& o, const EmbeddingBackwardConfig& config) {
+  return embedding_backward_steps(o, config);
+}
+
+// The gradients of the rows and that of the table.
+Cost backward_cost(const EmbeddingOptions& o, int64_t rows) {
+  const double row = static_cast<double>(o.cols * size_of(o.type) + size_of(o.index_type)),
+               row_of_table = static_cast<double>(o.cols * size_of(o.d_table_type)) * (o.accumulate ? 2 : 1);
+  return {row * static_cast<double>(rows) + row_of_table * static_cast<double>(o.vocabulary)};
+}
+
+}  // namespace
+
+const EmbeddingForward embedding_forward_kernel{
+    "embedding_forward", "rows of a table by index", &valid_forward, &heuristic_forward, &forward, &forward_cost};
+const EmbeddingBackward embedding_backward_kernel{
+    "embedding_backward", "gradient of the table", &valid_backward, &heuristic_backward, &backward, &backward_cost};
+
+Operation embedding_forward(const Machine& machine, const EmbeddingOptions& options) {
+  return embedding_forward_kernel(machine, options);
+}
+
+Operation embedding_backward(const Machine& machine, const EmbeddingOptions& options) {
+  return embedding_backward_kernel(machine, options);
+}
+
+}  // namespace ligerdsl::kernels

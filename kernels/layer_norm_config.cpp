@@ -1,0 +1,102 @@
+#include "kernels/layer_norm_config.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "kernels/record.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+// Rows up to this are kept in registers: wider ones would take CTAs that have an SM to themselves, as rows of
+// 4-byte elements do earlier.
+int64_t widest_whole(const Machine& machine, DType type) {
+  if (!machine.is_gpu()) return kResidentWidth;
+  return type == f32 ? 16384 : 20480;
+}
+
+// The block of a wider row that leaves less of the last one empty.
+int64_t block_of(int64_t cols) {
+  constexpr int64_t kOther = kRowBlock / 4 * 5;
+  return round_up(cols, kOther) < round_up(cols, kRowBlock) ? kOther : kRowBlock;
+}
+
+// CTAs of an SM that share rows with others. Measured on Hopper: three where those keep weight and bias in shared
+// memory beside two rows (264 us for 4096 x 65536 of bf16, 282 with five that read them from the caches), else five.
+int sharing_ctas(const Machine& machine, const LayerNormOptions& o) {
+  constexpr int64_t kCtas = 3, kSharers = 8;
+  const int64_t kept = 2 * o.cols * (size_of(o.type) + size_of(o.weight_type)) / kSharers;
+  return kCtas * kept <= machine.arch->shared_for_rows() ? kCtas : 5;
+}
+
+// CTAs that an SM is to hold, by warps and by vectors of a row that a thread holds. Measured on Hopper: what threads
+// give up of the registers they would take costs less than the CTAs that would not run. The first that fits.
+struct FloorRule {
+  int least_warps = 0;
+  int64_t least_held = 0;
+  int min_ctas_per_sm;
+};
+constexpr FloorRule kFloors[] = {
+    {.least_warps = 32, .min_ctas_per_sm = 1},
+    {.least_warps = 16, .min_ctas_per_sm = 2},                  // 64 registers are enough for four vectors
+    {.least_warps = 8, .least_held = 5, .min_ctas_per_sm = 3},  // 80 for seven
+    {.least_warps = 8, .min_ctas_per_sm = 4},
+    {.min_ctas_per_sm = 0},
+};
+
+RowConfig heuristic(const Machine& machine, const LayerNormOptions& o) {
+  if (o.cols > widest_whole(machine, o.type)) {
+    if (machine.is_gpu() && o.cols * size_of(o.type) >= kSharedRow) {
+      const RowConfig sharers{.num_warps = 4, .vectors = 4, .min_ctas_per_sm = sharing_ctas(machine, o)};
+      if (const auto shared = rows_in_cluster(machine, o.type, o.cols, sharers)) return *shared;
+    }
+    return rows_in_blocks(o.type, block_of(o.cols), o.type == f32 ? 2 : 4);
+  }
+  RowConfig config = whole_rows(machine, o.type, o.cols, 4);
+  if (config.rows > 1) return config;
+  const int64_t held = config.held(o.type, o.cols);
+  config.min_ctas_per_sm = std::find_if(std::begin(kFloors), std::end(kFloors), [&](const FloorRule& rule) {
+                             return rule.least_warps <= config.num_warps && rule.least_held <= held;
+                           })->min_ctas_per_sm;
+  return config;
+}
+
+std::string valid(const Machine& machine, const LayerNormOptions& o, const RowConfig& config) {
+  return refused(machine, o.type, o.cols, config);
+}
+
+// The elements of a block that one lane owns are, on a GPU, those of one thread, so that merging parts is left for what
+// crosses threads.
+LaneShape lanes_of(const Machine& machine, const LayerNormMeta& m, const RowConfig& config) {
+  if (!machine.is_gpu()) return {.fold = m.rows == 1 && m.block % 1024 == 0 ? 8 : 1};
+  const int64_t vector = vector_width(m.type);
+  if (m.block % vector != 0) return {};
+  const int64_t step = config.num_ctas * config.num_warps * 32 * vector;  // columns that all threads read at once
+  return {.fold = m.rows == 1 && m.block % step == 0 ? m.block / step : 1, .vector = vector, .ctas = config.num_ctas};
+}
+
+Operation build(const Machine& machine, const LayerNormOptions& o, const RowConfig& config) {
+  LayerNormMeta meta{o};
+  meta.looped = !config.whole();
+  meta.rows = config.rows;
+  meta.block = config.columns(o.type, o.cols);
+  meta.lanes = lanes_of(machine, meta, config);
+  return operation_of(record_step(layer_norm_forward_kernel.name, o.type, &layer_norm_forward, meta, config.launch(),
+                                  schedule_of(config)));
+}
+
+Cost cost(const LayerNormOptions& o, int64_t rows) {
+  const double row = static_cast<double>(2 * o.cols * size_of(o.type)) + 4 * (int{o.with_mean} + int{o.with_rstd});
+  return {row * static_cast<double>(rows) + static_cast<double>(2 * o.cols * size_of(o.weight_type))};
+}
+
+}  // namespace
+
+const LayerNormForward layer_norm_forward_kernel{
+    "layer_norm_forward", "LayerNorm of rows", &valid, &heuristic, &build, &cost};
+
+Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& options) {
+  return layer_norm_forward_kernel(machine, options);
+}
+
+}  // namespace ligerdsl::kernels

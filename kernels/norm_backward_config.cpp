@@ -1,0 +1,95 @@
+#include "kernels/norm_backward_config.h"
+
+#include "kernels/reduce_partials.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+NormBackwardShape shape_of(const RmsNormOptions& o) {
+  return {.type = o.type, .cols = o.cols, .sums = o.want_d_weight ? 1 : 0, .inputs = o.with_d_sum ? 3 : 2};
+}
+
+NormBackwardShape shape_of(const LayerNormOptions& o) {
+  return {.type = o.type, .cols = o.cols, .sums = 2};
+}
+
+template <class Options>
+std::string valid(const Machine& machine, const Options& o, const NormBackwardConfig& config) {
+  return norm_backward_refused(machine, shape_of(o), config);
+}
+
+template <class Options>
+NormBackwardConfig heuristic(const Machine& machine, const Options& o) {
+  return norm_backward_heuristic(machine, shape_of(o));
+}
+
+Operation rms_norm(const Machine& machine, const RmsNormOptions& o, const NormBackwardConfig& config) {
+  const char* name = o.residual ? fused_add_rms_norm_backward_kernel.name : rms_norm_backward_kernel.name;
+  return norm_backward(
+      machine, RmsNormMeta{o}, config,
+      {.by_rows = {name, &rms_norm_backward},
+       .by_columns = {"rms_norm_d_weight", &rms_norm_d_weight},
+       .reduce = [&] { return reduce_partials(machine, "d_weight", o.d_weight_type, o.accumulate, o.cols); },
+       .partials = {"partials"}});
+}
+
+Operation fused_add_rms_norm(const Machine& machine, const RmsNormOptions& options, const NormBackwardConfig& config) {
+  RmsNormOptions with_residual = options;
+  with_residual.residual = true;
+  return rms_norm(machine, with_residual, config);
+}
+
+Step reduce_step(const Machine& machine, const LayerNormOptions& o) {
+  const TileShape tile = partials_tile(machine);
+  LayerNormMeta meta{o};
+  meta.rows = tile.rows;
+  meta.block = tile.cols;
+  return record_step("layer_norm_reduce", o.d_weight_type, &layer_norm_reduce, meta,
+                     library_launch(ceil_div(o.cols, meta.block), tile.num_warps));
+}
+
+Operation layer_norm(const Machine& machine, const LayerNormOptions& o, const NormBackwardConfig& config) {
+  return norm_backward(machine, LayerNormMeta{o}, config,
+                       {.by_rows = {layer_norm_backward_kernel.name, &layer_norm_backward},
+                        .by_columns = {"layer_norm_d_weight", &layer_norm_d_weight},
+                        .reduce = [&] { return reduce_step(machine, o); },
+                        .partials = {"weight_partials", "bias_partials"}});
+}
+
+// Of the arrays of rows and the statistics of each; what is of one row is not worth counting.
+template <class Options>
+Cost cost(const Options& o, int64_t rows, int arrays, int statistics) {
+  return {static_cast<double>(arrays * o.cols * size_of(o.type) + 4 * statistics) * static_cast<double>(rows)};
+}
+
+Cost rms_norm_cost(const RmsNormOptions& o, int64_t rows) {
+  return cost(o, rows, o.with_d_sum ? 4 : 3, 1);
+}
+
+Cost layer_norm_cost(const LayerNormOptions& o, int64_t rows) {
+  return cost(o, rows, 3, 2);
+}
+
+}  // namespace
+
+const RmsNormBackward rms_norm_backward_kernel{
+    "rms_norm_backward", "gradient of RMSNorm", &valid<RmsNormOptions>, &heuristic<RmsNormOptions>,
+    &rms_norm,           &rms_norm_cost};
+const RmsNormBackward fused_add_rms_norm_backward_kernel{
+    "fused_add_rms_norm_backward", "gradient of fused_add_rms_norm",
+    &valid<RmsNormOptions>,        &heuristic<RmsNormOptions>,
+    &fused_add_rms_norm,           &rms_norm_cost};
+const LayerNormBackward layer_norm_backward_kernel{
+    "layer_norm_backward", "gradient of LayerNorm", &valid<LayerNormOptions>, &heuristic<LayerNormOptions>,
+    &layer_norm,           &layer_norm_cost};
+
+Operation rms_norm_backward(const Machine& machine, const RmsNormOptions& options) {
+  return options.residual ? fused_add_rms_norm_backward_kernel(machine, options)
+                          : rms_norm_backward_kernel(machine, options);
+}
+
+Operation layer_norm_backward(const Machine& machine, const LayerNormOptions& options) {
+  return layer_norm_backward_kernel(machine, options);
+}
+
+}  // namespace ligerdsl::kernels

@@ -1,0 +1,88 @@
+// A number of programs or elements as data: arithmetic over the rows of a call, which are known when a kernel is
+// launched and not before. A plain number is one too.
+//
+//   const Size rows = Size::rows();
+//   Launch{.grid = {ceil_div(rows, 4) * 8}}    // grid_at(4096) is {8192, 1, 1}
+//
+// Numbers are 0 or more. Sums and products stop at INT64_MAX instead of wrapping; every limit refuses that number.
+#ifndef LIGERDSL_DSL_SIZE_H_
+#define LIGERDSL_DSL_SIZE_H_
+
+#include <concepts>
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace ligerdsl {
+
+class Size {
+ public:
+  enum class Kind : uint8_t { number, rows, add, multiply, ceil_div, min, max, at_least };
+  struct Node {
+    Kind kind;
+    int64_t number;
+    bool operator==(const Node&) const = default;
+  };
+
+  Size(std::integral auto number) : Size(Kind::number, static_cast<int64_t>(number)) {}  // NOLINT: a number is a size
+  static Size rows() { return {Kind::rows, 0}; }
+
+  // With so many rows. Takes no memory.
+  int64_t at(int64_t rows) const;
+  // Of a size that does not depend on rows; throws ligerdsl::Error for another.
+  int64_t number() const;
+  // "ceil_div(rows, 4) * 8"
+  std::string text() const;
+
+  friend Size operator+(const Size& a, const Size& b) { return {Kind::add, a, b}; }
+  friend Size operator*(const Size& a, const Size& b) { return {Kind::multiply, a, b}; }
+  friend Size ceil_div(const Size& a, const Size& b) { return {Kind::ceil_div, a, b}; }  // b > 0
+  friend Size min(const Size& a, const Size& b) { return {Kind::min, a, b}; }
+  friend Size max(const Size& a, const Size& b) { return {Kind::max, a, b}; }
+  // `size` where a >= b, else 0.
+  friend Size where_at_least(const Size& a, const Size& b, const Size& size) {
+    return Size(Kind::at_least, a, b) * size;
+  }
+
+  // How it is computed: operands before what takes them.
+  const std::vector<Node>& nodes() const { return nodes_; }
+  // What a node makes of its two operands.
+  static int64_t combined(Kind kind, int64_t a, int64_t b);
+
+  bool operator==(const Size&) const = default;
+
+ private:
+  Size(Kind kind, int64_t number) : nodes_{{kind, number}} {}
+  Size(Kind kind, const Size& a, const Size& b);
+
+  std::vector<Node> nodes_;
+};
+
+inline int64_t Size::combined(Kind kind, int64_t a, int64_t b) {
+  int64_t result = 0;
+  switch (kind) {
+    case Kind::add:
+      return __builtin_add_overflow(a, b, &result) ? INT64_MAX : result;
+    case Kind::multiply:
+      return __builtin_mul_overflow(a, b, &result) ? INT64_MAX : result;
+    case Kind::ceil_div:
+      return a / b + (a % b != 0);
+    case Kind::min:
+      return a < b ? a : b;
+    case Kind::max:
+      return a < b ? b : a;
+    case Kind::at_least:
+      return a >= b;
+    case Kind::number:
+    case Kind::rows:
+      break;  // have no operands
+  }
+  return result;
+}
+
+std::ostream& operator<<(std::ostream& out, const Size& size);
+
+}  // namespace ligerdsl
+
+#endif  // LIGERDSL_DSL_SIZE_H_

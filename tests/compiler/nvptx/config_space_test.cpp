@@ -1,0 +1,92 @@
+// Every schedule that a kernel's valid() takes is compiled by the architecture that it was asked for, and what it refuses
+// for the sake of the architecture is refused by the compiler. A sample of each kernel's space.
+#include <random>
+
+#include "kernels/argument_facts.h"
+#include "kernels/catalog.h"
+#include "kernels/layer_norm_config.h"
+#include "program/gpu_arch.h"
+#include "ptx_kernel.h"
+
+namespace ligerdsl::testing {
+namespace {
+
+constexpr int kNewestPtx = 90;
+
+program::CompileOptions optionsOf(const kernels::Step& step, std::string_view arch) {
+  program::CompileOptions options;
+  options.target = program::Target::nvptx;
+  options.arch = arch;
+  options.ptx_version = kNewestPtx;
+  options.num_warps = step.launch.num_warps;
+  options.num_ctas = step.launch.num_ctas;
+  options.num_stages = step.launch.num_stages;
+  options.min_ctas_per_sm = step.launch.min_ctas_per_sm;
+  options.facts = kernels::argument_facts(step.program, kernels::Variant::aligned);
+  for (size_t i = 0; i < options.facts.size(); ++i) options.facts[i].alias_class = static_cast<uint32_t>(i + 1);
+  return options;
+}
+
+MetaValues optionsOf(const kernels::CatalogEntry& entry, const std::string& type, int64_t width) {
+  MetaValues options;
+  for (const MetaField& field : entry.options) {
+    if (field.name == "type" || field.name == "weight_type") options[field.name] = type;
+    if (field.name == "cols" || field.name == "classes") options[field.name] = std::to_string(width);
+    if (field.name == "q_heads") options[field.name] = "12";
+    if (field.name == "with_gradient") options[field.name] = "true";
+  }
+  return options;
+}
+
+class ConfigSpace : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ConfigSpace, WhatIsValidCompiles) {
+  constexpr int kOfEach = 3, kTries = 2000;
+  const program::GpuArch& arch = *program::find_gpu_arch(GetParam());
+  const kernels::Machine machine = kernels::gpu(GetParam(), /*sms=*/0, kNewestPtx);
+  std::mt19937 random(7);
+  for (const kernels::CatalogEntry& entry : kernels::catalog()) {
+    if (!entry.configured()) continue;
+    for (const auto& [type, width] : {std::pair{"bf16", 4096}, {"f32", 1000}, {"bf16", 65536}}) {
+      const MetaValues options = optionsOf(entry, type, width);
+      const std::vector<MetaField> fields = entry.heuristic(machine, options);
+      int compiled = 0;
+      for (int i = 0; i < kTries && compiled < kOfEach; ++i) {
+        MetaValues config;
+        for (const MetaField& field : fields)
+          if (random() % 2) config[field.name] = field.choices[random() % field.choices.size()];
+        if (!entry.valid(machine, options, config).empty()) continue;
+        ++compiled;
+        std::string trace = entry.name + " " + type + " " + std::to_string(width);
+        for (const auto& [name, value] : config) trace += " " + name + "=" + value;
+        SCOPED_TRACE(trace);
+        for (const kernels::Step& step : entry.make_with(machine, options, config).steps) {
+          program::Artifact artifact;
+          ASSERT_NO_THROW(artifact = compileProgram(step.program, optionsOf(step, arch.name))) << step.program.name;
+          EXPECT_LE(artifact.shared_bytes, arch.shared_per_cta) << step.program.name;
+        }
+      }
+      EXPECT_EQ(compiled, kOfEach) << entry.name << ": too little of the space is valid to be found";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ConfigSpace, ::testing::Values("sm_80", "sm_90a", "sm_120a"),
+                         [](const auto& info) { return info.param; });
+
+TEST(ConfigLimits, ClustersThatAreRefusedDoNotCompile) {
+  const kernels::LayerNormOptions options{.cols = 65536};
+  const auto& kernel = kernels::layer_norm_forward_kernel;
+  for (const auto& [arch, ctas] : {std::pair{"sm_80", 2}, {"sm_120a", 16}}) {
+    const kernels::Machine machine = kernels::gpu(arch, 0, kNewestPtx);
+    const kernels::RowConfig config{
+        .keep = kernels::Keep::cluster, .num_warps = 4, .vectors = 1, .num_ctas = ctas, .min_ctas_per_sm = 2};
+    EXPECT_NE(kernel.valid(machine, options, config), "") << arch;
+    const kernels::Step step = kernel.build(machine, options, config).steps.back();
+    EXPECT_NE(program::refused(optionsOf(step, arch)), "") << arch;
+    EXPECT_ANY_THROW(compileProgram(step.program, optionsOf(step, arch))) << arch;
+  }
+}
+
+}  // namespace
+}  // namespace ligerdsl::testing

@@ -1,0 +1,70 @@
+// Grids and workspaces as data: arithmetic over the rows of a call.
+#include "ligerdsl/dsl/size.h"
+
+#include <gtest/gtest.h>
+
+#include "ligerdsl/dsl.h"
+
+namespace ligerdsl {
+namespace {
+
+const Size kRows = Size::rows();
+
+TEST(Size, IsArithmeticOverRows) {
+  const Size tiles = ceil_div(kRows, 4), spread = ceil_div(tiles, max(ceil_div(tiles, 132), 1));
+  for (const int64_t rows : {0, 1, 4, 5, 528, 529, 4096, 1000003}) {
+    const int64_t t = (rows + 3) / 4, most = std::max<int64_t>((t + 131) / 132, 1);
+    EXPECT_EQ(tiles.at(rows), t);
+    EXPECT_EQ(spread.at(rows), (t + most - 1) / most) << rows;
+    EXPECT_EQ((min(kRows, 10) + 3).at(rows), std::min<int64_t>(rows, 10) + 3);
+    EXPECT_EQ(where_at_least(kRows, 528, kRows * 2).at(rows), rows >= 528 ? rows * 2 : 0);
+  }
+}
+
+TEST(Size, SumsAndProductsStopAtTheLargestNumber) {
+  EXPECT_EQ((kRows * 3).at(INT64_MAX / 2), INT64_MAX);
+  EXPECT_EQ((kRows + 1).at(INT64_MAX), INT64_MAX);
+  EXPECT_EQ(ceil_div(kRows, 2).at(INT64_MAX), INT64_MAX / 2 + 1);
+}
+
+TEST(Size, SaysWhatItIs) {
+  EXPECT_EQ((ceil_div(kRows, 4) * 8).text(), "ceil_div(rows, 4) * 8");
+  EXPECT_EQ(((kRows + 1) * max(kRows, 2)).text(), "(rows + 1) * max(rows, 2)");
+  EXPECT_EQ(where_at_least(kRows, 5, min(kRows, 7)).text(), "(rows >= 5) * min(rows, 7)");
+  EXPECT_EQ(Size(12), Size(int64_t{12}));
+  EXPECT_NE(kRows, Size(12));
+}
+
+TEST(Size, OfNoRowsIsANumber) {
+  EXPECT_EQ((Size(3) * 4).number(), 12);
+  try {
+    static_cast<void>(ceil_div(kRows, 4).number());
+    FAIL() << "rows are no number";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "error: expected a number, got ceil_div(rows, 4), which depends on the rows of a call");
+  }
+}
+
+TEST(Size, NestsOnlySoDeep) {
+  Size deep = kRows;
+  for (int i = 0; i < 100; ++i) deep = deep + 1;  // operands come one at a time
+  EXPECT_EQ(deep.at(1), 101);
+  EXPECT_THROW(
+      {
+        Size nested = 1;
+        for (int i = 0; i < 20; ++i) nested = 1 + nested;
+      },
+      Error);
+}
+
+TEST(LaunchGrid, HasAnAxisOfOneWhereItNamesNone) {
+  const Launch launch{.grid = {ceil_div(kRows, 2), 3}};
+  EXPECT_EQ(launch.grid_at(9), (std::array<int64_t, 3>{5, 3, 1}));
+  EXPECT_THROW(launch.programs(), Error);
+  EXPECT_EQ((Launch{.grid = {7}}.programs()), (std::array<int64_t, 3>{7, 1, 1}));
+  EXPECT_THROW(Launch{.grid = {}}.programs(), Error);
+  EXPECT_THROW((Launch{.grid = {1, 1, 1, 1}}.programs()), Error);
+}
+
+}  // namespace
+}  // namespace ligerdsl
