@@ -69,9 +69,9 @@ namespace {
 Handle grid_value(Recorder& recorder, OpCode code, int axis, Loc loc) {
   const char* op = program::opName(code);
   if (axis < 0 || axis > 2) fail(loc, op, "the axis is 0, 1 or 2, got " + std::to_string(axis));
-  if (const auto& ticket = recorder.ticket) {
-    if (axis > 0) fail(loc, op, "programs by tickets have one axis, 0; got " + std::to_string(axis));
-    return code == OpCode::program_id ? ticket->program : ticket->programs;
+  if (const auto& loop = recorder.program_loop) {
+    if (axis > 0) fail(loc, op, "a dynamic persistent schedule has one axis, 0; got " + std::to_string(axis));
+    return code == OpCode::program_id ? loop->program : loop->programs;
   }
   return recorder.emit_one(code, {}, scalar_type(i32), {{AttrKey::axis, int64_t{axis}}}, loc);
 }

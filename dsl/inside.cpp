@@ -16,7 +16,7 @@ T between(const T& position, const Scalar& size, Loc loc) {
 
 }  // namespace
 
-Tile Partition::inside(const Indices& index, const Scalar& lead, Loc loc) const {
+Tile Partition::inside(const Indices& index, const Scalar& alignment_offset, Loc loc) const {
   detail::Recorder& recorder = detail::recorder_of(view_.handle(), "inside", loc);
   recorder.require_live(view_.handle(), "inside", loc);
   if (index.size() != tile_shape_.size()) {
@@ -33,7 +33,7 @@ Tile Partition::inside(const Indices& index, const Scalar& lead, Loc loc) const 
     const int64_t block = tile_shape_[axis];
     const Scalar size = view_.dim(axis, loc);
     if (block != squeeze) first = At<Scalar>(first, loc) * NumberArg(block, loc);
-    if (axis == last && !lead.empty()) first = At<Scalar>(first, loc) - At<Scalar>(lead, loc);
+    if (axis == last && !alignment_offset.empty()) first = At<Scalar>(first, loc) - At<Scalar>(alignment_offset, loc);
     if (block == squeeze) {
       result = At<Tile>(result, loc) & ScalarArg(between(first, size, loc), loc);
       continue;

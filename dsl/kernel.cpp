@@ -1,76 +1,13 @@
-// Meta-parameters as text, launch arguments, and the registry.
+// Launch rules and their arguments, and the registry.
 #include "ligerdsl/dsl/kernel.h"
 
-#include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <map>
 
 #include "program/gpu_arch.h"
 
 namespace ligerdsl {
 namespace detail {
-namespace {
-
-std::string join(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
-}  // namespace
-
-std::vector<std::string> dtype_names() {
-  std::vector<std::string> names;
-  for (DType dtype : {i1, i8, i32, i64, f16, bf16, f32}) names.emplace_back(name(dtype));
-  return names;
-}
-
-std::string number_text(double value) {
-  char buffer[32];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
-  return {buffer, end};
-}
-
-int64_t parse_integer(const std::string& field, const std::string& text, int64_t least, int64_t most) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {
-    throw Error("error: meta-parameter '" + field + "': expected an integer in [" + std::to_string(least) + ", " +
-                std::to_string(most) + "], got '" + text + "'");
-  }
-  return value;
-}
-
-double parse_number(const std::string& field, const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    throw Error("error: meta-parameter '" + field + "': expected a number, got '" + text + "'");
-  }
-  return value;
-}
-
-size_t parse_choice(const std::string& field, const std::string& text, const std::vector<std::string>& choices) {
-  for (size_t i = 0; i < choices.size(); ++i) {
-    if (choices[i] == text) return i;
-  }
-  throw Error("error: meta-parameter '" + field + "': expected one of " + join(choices) + ", got '" + text + "'");
-}
-
-void require_known_fields(const std::string& kernel, const MetaValues& values, const std::vector<MetaField>& fields) {
-  std::vector<std::string> names;
-  for (const MetaField& field : fields) names.push_back(field.name);
-  for (const auto& [name, text] : values) {
-    bool known = false;
-    for (const std::string& candidate : names) known = known || candidate == name;
-    if (!known) {
-      throw Error("error: kernel '" + kernel + "' has no meta-parameter '" + name + "'; it has " +
-                  (names.empty() ? "none" : join(names)));
-    }
-  }
-}
 
 void require_complete(const std::string& name, bool has_build, bool has_launch) {
   if (name.empty()) throw Error("error: a registered kernel needs a name");
@@ -125,24 +62,6 @@ const std::vector<std::string>& launch_setting_names() {
   static const std::vector<std::string> names = {"num_warps",     "num_ctas",        "num_stages",
                                                  "max_registers", "min_ctas_per_sm", "no_alias"};
   return names;
-}
-
-const char* name(Bits bits) {
-  constexpr const char* kNames[] = {"fixed", "same", "row", "batch"};
-  return kNames[static_cast<size_t>(bits)];
-}
-
-std::array<int64_t, 3> Launch::grid_at(int64_t rows) const {
-  std::array<int64_t, 3> programs = {1, 1, 1};
-  for (size_t axis = 0; axis < std::min(grid.size(), programs.size()); ++axis) programs[axis] = grid[axis].at(rows);
-  return programs;
-}
-
-std::array<int64_t, 3> Launch::programs() const {
-  if (grid.empty() || grid.size() > 3)
-    throw Error("error: its launch rule gives a grid of " + std::to_string(grid.size()) + " axes, expected 1 to 3");
-  for (const Size& axis : grid) static_cast<void>(axis.number());
-  return grid_at(0);
 }
 
 const LaunchArguments::Argument& LaunchArguments::find(const std::string& name) const {

@@ -49,16 +49,18 @@ std::vector<Handle> tile_operands(const View& view, const Shape& tile_shape, con
 }
 
 // Appends what tiles begin earlier by.
-void add_lead(const Scalar& lead, const Shape& tile_shape, std::vector<Handle>& operands, Attrs& attrs,
-              const std::string& op, Loc loc) {
-  if (lead.empty()) return;
-  operands[0].recorder->require_live(lead.handle(), op, loc);
-  if (lead.dtype() != i32) fail(loc, op, std::string("a lead is i32, got ") + name(lead.dtype()));
-  if (tile_shape.back() == squeeze) fail(loc, op, "the last dimension is squeezed; only tiles along it have a lead");
-  if (!operands[0].recorder->leads.count(lead.handle().id))
-    fail(loc, op, "a lead is what View::lead gave, not a number computed from it");
-  operands.push_back(lead.handle());
-  attrs.push_back({AttrKey::has_lead, int64_t{1}});
+void add_alignment_offset(const Scalar& alignment_offset, const Shape& tile_shape, std::vector<Handle>& operands,
+                          Attrs& attrs, const std::string& op, Loc loc) {
+  if (alignment_offset.empty()) return;
+  operands[0].recorder->require_live(alignment_offset.handle(), op, loc);
+  if (alignment_offset.dtype() != i32)
+    fail(loc, op, std::string("an alignment offset is i32, got ") + name(alignment_offset.dtype()));
+  if (tile_shape.back() == squeeze)
+    fail(loc, op, "the last dimension is squeezed; only tiles along it have an alignment offset");
+  if (!operands[0].recorder->alignment_offsets.count(alignment_offset.handle().id))
+    fail(loc, op, "an alignment offset is what View::alignment_offset gave, not a number computed from it");
+  operands.push_back(alignment_offset.handle());
+  attrs.push_back({AttrKey::has_alignment_offset, int64_t{1}});
 }
 
 Handle load_view(const View& view, const Shape& tile_shape, const Indices& index, const LoadOptions& options, Loc loc,
@@ -70,7 +72,7 @@ Handle load_view(const View& view, const Shape& tile_shape, const Indices& index
   attrs.push_back({AttrKey::tile_shape, tile_shape});
   attrs.push_back({AttrKey::pad, options.pad});
   if (resident) attrs.push_back({AttrKey::resident, resident});
-  add_lead(options.lead, tile_shape, operands, attrs, "load", loc);
+  add_alignment_offset(options.alignment_offset, tile_shape, operands, attrs, "load", loc);
   const Shape shape = program::partitionShape(tile_shape);
   const Type type = shape.empty() ? scalar_type(view.dtype()) : tile_type(view.dtype(), shape);
   return recorder.emit_one(OpCode::load_tile, operands, type, std::move(attrs), loc);
@@ -90,7 +92,7 @@ void store_view(const View& view, const Shape& tile_shape, const Indices& index,
   }
   Attrs attrs = hints(options.cache, options.evict);
   attrs.push_back({AttrKey::tile_shape, tile_shape});
-  add_lead(options.lead, tile_shape, operands, attrs, "store", loc);
+  add_alignment_offset(options.alignment_offset, tile_shape, operands, attrs, "store", loc);
   const Shape shape = program::partitionShape(tile_shape);
   if (shape.empty()) {
     operands.push_back(value.is_number ? constant(recorder, value.number, scalar_type(view.dtype()), "store", loc)
@@ -123,24 +125,24 @@ Scalar View::stride(int axis, Loc loc) const {
   return view_number(*this, OpCode::stride, axis, loc);
 }
 
-Scalar View::lead(const Indices& index, Loc loc) const {
-  Recorder& recorder = recorder_of(handle_, "lead", loc);
-  recorder.require_live(handle_, "lead", loc);
+Scalar View::alignment_offset(const Indices& index, Loc loc) const {
+  Recorder& recorder = recorder_of(handle_, "alignment_offset", loc);
+  recorder.require_live(handle_, "alignment_offset", loc);
   if (static_cast<int>(index.size()) + 1 != rank()) {
-    fail(loc, "lead",
+    fail(loc, "alignment_offset",
          std::to_string(index.size()) + (index.size() == 1 ? " index" : " indices") + " for a view of rank " +
              std::to_string(rank()) + "; give one for every dimension but the last");
   }
   std::vector<Handle> operands{handle_};
-  for (const ScalarArg& i : index) operands.push_back(index_operand(recorder, i, "lead", i.loc));
-  Handle lead = recorder.emit_one(OpCode::lead, operands, scalar_type(i32), {}, loc);
-  recorder.leads.insert(lead.id);
-  return Scalar(lead);
+  for (const ScalarArg& i : index) operands.push_back(index_operand(recorder, i, "alignment_offset", i.loc));
+  Handle alignment_offset = recorder.emit_one(OpCode::alignment_offset, operands, scalar_type(i32), {}, loc);
+  recorder.alignment_offsets.insert(alignment_offset.id);
+  return Scalar(alignment_offset);
 }
-Scalar View::lead_limit(Loc loc) const {
-  Recorder& recorder = recorder_of(handle_, "lead_limit", loc);
-  recorder.require_live(handle_, "lead_limit", loc);
-  return Scalar(recorder.emit_one(OpCode::lead_limit, {handle_}, scalar_type(i32), {}, loc));
+Scalar View::max_alignment_offset(Loc loc) const {
+  Recorder& recorder = recorder_of(handle_, "max_alignment_offset", loc);
+  recorder.require_live(handle_, "max_alignment_offset", loc);
+  return Scalar(recorder.emit_one(OpCode::max_alignment_offset, {handle_}, scalar_type(i32), {}, loc));
 }
 
 Ptr View::ptr(Loc loc) const {
@@ -209,7 +211,7 @@ Resident Partition::resident(const Indices& index, const LoadOptions& options, L
 
 Scalar Resident::blocks(Loc loc) const {
   Scalar size = partition_.view().dim(-1, loc).to(i32, loc);
-  if (!options_.lead.empty()) size = size + partition_.view().lead_limit(loc);
+  if (!options_.alignment_offset.empty()) size = size + partition_.view().max_alignment_offset(loc);
   return cdiv(size, partition_.tile_shape().back(), loc);
 }
 

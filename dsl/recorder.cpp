@@ -104,7 +104,8 @@ program::Location Recorder::location(Loc loc) {
 
 Handle Recorder::argument(const std::string& name, Type type, Loc loc, bool read_only) {
   const std::string op = "argument '" + name + "'";
-  if (open_.size() != (ticket ? 2 : 1)) fail(loc, op, "arguments are declared outside loops and branches; move it up");
+  if (open_.size() != (program_loop ? 2 : 1))
+    fail(loc, op, "arguments are declared outside loops and branches; move it up");
   if (!program::isIdentifier(name)) fail(loc, op, "a name is [a-zA-Z_][a-zA-Z0-9_]*");
   for (const program::Argument& other : program_.arguments) {
     if (other.name == name) fail(loc, op, "there is an argument of this name already; names are unique in a kernel");

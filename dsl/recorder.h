@@ -50,18 +50,18 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   void require_live(const Handle& handle, const std::string& op, Loc loc) const;
   const Type& type(const Handle& handle) const { return program_.values[handle.id]; }
 
-  // Inside of KernelBuilder::by_tickets: what the grid's numbers are there.
-  struct Ticket {
+  // Inside of KernelBuilder::dynamic_persistent: what the grid's numbers are there.
+  struct ProgramLoop {
     Handle program, programs;
   };
-  std::optional<Ticket> ticket;
+  std::optional<ProgramLoop> program_loop;
   // The region that is being recorded is a kernel's outermost one until the scope ends.
-  class TicketScope {
+  class LoopScope {
    public:
-    TicketScope(Recorder& recorder, Ticket ticket) : recorder_(recorder) { recorder_.ticket = std::move(ticket); }
-    TicketScope(const TicketScope&) = delete;
-    TicketScope& operator=(const TicketScope&) = delete;
-    ~TicketScope() { recorder_.ticket.reset(); }
+    LoopScope(Recorder& recorder, ProgramLoop loop) : recorder_(recorder) { recorder_.program_loop = std::move(loop); }
+    LoopScope(const LoopScope&) = delete;
+    LoopScope& operator=(const LoopScope&) = delete;
+    ~LoopScope() { recorder_.program_loop.reset(); }
 
    private:
     Recorder& recorder_;
@@ -73,7 +73,7 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   int exact_depth = 0;                            // > 0: float ops carry no_contract
   bool in_combiner = false;                       // what is recorded is part of a combiner
   int64_t num_residents = 0;                      // so far: each gets the next number
-  std::unordered_set<ValueId> leads;              // what View::lead gave
+  std::unordered_set<ValueId> alignment_offsets;  // what View::alignment_offset gave
   std::unordered_map<ValueId, int64_t> integers;  // constants
   // Read-only views and pointers into them, by the number of the argument.
   std::unordered_map<ValueId, size_t> read_only;

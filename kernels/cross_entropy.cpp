@@ -72,23 +72,24 @@ Tile powers(const Tile& z, TileArg minus_base) {
   return fast_exp2(fma(z, kLog2E, minus_base));
 }
 
-// One row of logits, in blocks, the first of which begins `lead` columns early.
+// One row of logits, in blocks, the first of which begins `alignment_offset` columns early.
 class Row {
  public:
   Row(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args, const Scalar& row)
       : k_(k), m_(m), args_(args), row_(row), shape_(m.lanes.shape()) {
     classes_ = args.logits.dim(1).to(i32);
-    if (m.led) led_ = args.logits.lead({row});
-    lead_ = m.led ? led_ : k.constant(0, i32);
+    if (m.aligned_blocks) offset_ = args.logits.alignment_offset({row});
+    offset_number_ = m.aligned_blocks ? offset_ : k.constant(0, i32);
     assume(row < args.logits.dim(0));  // a program for each row
-    logits_ = args.logits.partition({squeeze, m.block}).resident({row}, {.pad = -kInfinity, .lead = led_});
+    logits_ =
+        args.logits.partition({squeeze, m.block}).resident({row}, {.pad = -kInfinity, .alignment_offset = offset_});
     if (m.softcap) softcap_ = Softcap(args.softcap, m.quick_softcap, m.type);
   }
 
   const Scalar& classes() const { return classes_; }
   Scalar blocks() const { return logits_.blocks(); }
-  Scalar first_column(const Scalar& b) const { return b * m_.block - lead_; }
-  Scalar block_of(const Scalar& column) const { return (column.to(i32) + lead_) / m_.block; }
+  Scalar first_column(const Scalar& b) const { return b * m_.block - offset_number_; }
+  Scalar block_of(const Scalar& column) const { return (column.to(i32) + offset_number_) / m_.block; }
   Tile columns(const Scalar& b) const { return (first_column(b) + k_.arange(m_.block)).reshape(shape_); }
 
   // z of a block; -inf beyond the row.
@@ -106,7 +107,7 @@ class Row {
   // dz/dx
   Tile cap_slope(const Tile& z) const { return softcap_.slope(z); }
   void store_gradient(const Scalar& b, TileArg d) const {
-    args_.d_logits.partition({squeeze, m_.block}).store({row_, b}, d, {.lead = led_});
+    args_.d_logits.partition({squeeze, m_.block}).store({row_, b}, d, {.alignment_offset = offset_});
   }
   void store_gradient(const Scalar& b, const Tile& d) const {
     store_gradient(b, TileArg(d.to(m_.type).reshape({m_.block})));
@@ -136,18 +137,19 @@ class Row {
     return where_inside(b, difference, 0.0f);
   }
   Tile along_row(const View& view, const Scalar& b) const {
-    return view.partition({m_.block}).load({b}, {.lead = led_}).to(f32).reshape(shape_);
+    return view.partition({m_.block}).load({b}, {.alignment_offset = offset_}).to(f32).reshape(shape_);
   }
-  // Only the first and the last blocks have columns that are not inside, and without a lead the first has none.
+  // Only the first and the last blocks have columns that are not inside, and without an alignment offset the first has
+  // none.
   Tile where_inside(const Scalar& b, const Tile& t, double otherwise) const {
-    if (!m_.led && m_.classes % m_.block == 0) return t;
+    if (!m_.aligned_blocks && m_.classes % m_.block == 0) return t;
     const auto look = [&] {
       Tile column = columns(b), inside = column < classes_;
-      return where(m_.led ? inside && column >= 0 : inside, t, otherwise);
+      return where(m_.aligned_blocks ? inside && column >= 0 : inside, t, otherwise);
     };
     if (!m_.looped) return look();
-    Scalar led = lead_ > 0, ends = first_column(b) + m_.block > classes_;
-    Scalar outside = m_.classes % m_.block == 0 ? led && (b == 0 || ends) : (led && b == 0) || ends;
+    Scalar early = offset_number_ > 0, ends = first_column(b) + m_.block > classes_;
+    Scalar outside = m_.classes % m_.block == 0 ? early && (b == 0 || ends) : (early && b == 0) || ends;
     return k_.if_(outside, look, [&] { return t; });
   }
 
@@ -156,8 +158,8 @@ class Row {
   const Arguments& args_;
   Scalar row_, classes_;
   Softcap softcap_;
-  Scalar led_;   // columns by which blocks begin early; empty in tiles that have no room for it
-  Scalar lead_;  // the same as a number
+  Scalar offset_;         // columns by which blocks begin early; empty in tiles that have no room for it
+  Scalar offset_number_;  // the same as a number
   Resident logits_;
   Shape shape_;
 };

@@ -69,7 +69,7 @@ inline constexpr int64_t kErrorBase = INT64_MAX;
 struct CrossEntropyMeta : CrossEntropyOptions {
   int64_t block = 1024;    // columns of a tile: the whole row unless `looped`
   bool looped = false;     // wider rows: two passes over blocks of the row
-  bool led = false;        // blocks begin at whole vectors wherever rows do (View::lead)
+  bool aligned_blocks = false;  // blocks begin at whole vectors wherever rows do (View::alignment_offset)
   bool prefetched = true;  // the first pass loads a block ahead
   BlockLanes lanes;        // how a block is dealt
 };

@@ -24,19 +24,19 @@ int sharing_ctas(const Machine& machine, const CrossEntropyOptions& o) {
   return eight_keep(6) || (!eight_keep(5) && keep(6, 16)) ? 6 : 5;
 }
 
-// Columns with room for a lead, where rows that follow each other begin anywhere.
-int64_t led_columns(const CrossEntropyOptions& o) {
+// Columns with room for an alignment offset, where rows that follow each other begin anywhere.
+int64_t columns_with_offset(const CrossEntropyOptions& o) {
   return o.classes + vector_width(o.type) - 1;
 }
 
 // Columns that tiles of whole rows cover.
 int64_t covered(const CrossEntropyOptions& o) {
-  return o.classes % vector_width(o.type) == 0 ? o.classes : led_columns(o);
+  return o.classes % vector_width(o.type) == 0 ? o.classes : columns_with_offset(o);
 }
 
 // Measured on Hopper. Rows that are read once: 128 threads with four vectors each, and so many of these CTAs that none
-// needs to prefetch (six or more, also where a lead takes registers). Rows that are read twice: 512 threads, whose
-// shared memory keeps the row; the CTAs of a cluster share longer ones.
+// needs to prefetch (six or more, also where an alignment offset takes registers). Rows that are read twice: 512
+// threads, whose shared memory keeps the row; the CTAs of a cluster share longer ones.
 constexpr RowConfig kReadOnce{.keep = Keep::shared, .num_warps = 4, .vectors = 4, .min_ctas_per_sm = 6};
 constexpr RowConfig kReadTwice{.keep = Keep::shared, .num_warps = 16, .vectors = 2};
 constexpr int64_t kWidestOnGpu = 1024;  // vectors of a whole row
@@ -83,7 +83,7 @@ Operation build(const Machine& machine, const CrossEntropyOptions& o, const Cros
   meta.looped = !config.whole();
   meta.prefetched = config.prefetched;
   meta.block = config.columns(o.type, covered(o));
-  meta.led = meta.looped || meta.block >= led_columns(o);
+  meta.aligned_blocks = meta.looped || meta.block >= columns_with_offset(o);
   meta.lanes = meta.looped ? lanes_of(machine, o.type, covered(o), config, true) : BlockLanes{.lanes = meta.block};
   Operation op;
   auto scratch = [&](const std::string& name, const Size& size) {

@@ -61,8 +61,8 @@ struct Operation {
   std::vector<Scratch> workspace;
 };
 
-// Adds a step. If its program was recorded by tickets (record.h), what it counts with is scratch ("tickets"), set to 0 by
-// a step before it; the caller binds "programs", which is the grid's number.
+// Adds a step. If its program was recorded as dynamic persistent (record.h), what it counts with is scratch
+// ("next_program"), set to 0 by a step before it; the caller binds "programs", which is the grid's number.
 void add_step(Operation& operation, Step step);
 Operation operation_of(Step step);
 

@@ -10,13 +10,13 @@
 
 namespace ligerdsl::kernels {
 
-// How the programs of a kernel come to CTAs: one each, or as KernelBuilder::by_tickets says. No kernel's code depends
-// on it.
-enum class Schedule { grid, tickets };
+// How the programs of a kernel come to CTAs: one each, or as KernelBuilder::dynamic_persistent says. No kernel's code
+// depends on it.
+enum class Schedule { grid, dynamic_persistent };
 
-// CTAs that share rows take them by tickets.
+// CTAs that share rows take them from a counter.
 inline Schedule schedule_of(const RowConfig& config) {
-  return config.keep == Keep::cluster ? Schedule::tickets : Schedule::grid;
+  return config.keep == Keep::cluster ? Schedule::dynamic_persistent : Schedule::grid;
 }
 
 // The kernel's name carries the data type, so profiles tell the variants apart. Products and sums are contracted only
@@ -27,8 +27,8 @@ Step record_step(const std::string& name, DType type, void (*build)(KernelBuilde
                  Launch launch, Schedule schedule = Schedule::grid) {
   const auto exact = [=](KernelBuilder& k, const Meta& m) {
     const auto rounding = k.exact_rounding();
-    if (schedule == Schedule::tickets)
-      k.by_tickets([&] { build(k, m); });
+    if (schedule == Schedule::dynamic_persistent)
+      k.dynamic_persistent([&] { build(k, m); });
     else
       build(k, m);
   };

@@ -123,7 +123,7 @@ void CudaKernel::prepare() {
   overlap.id = cuda::launch_programmatic_serialization;
   overlap.value.programmatic_serialization_allowed = 1;
   overlap_from_ = smallest_overlapped_grid();
-  if (artifact_.by_tickets) most_programs_ = programs_at_a_time();
+  if (artifact_.dynamic_persistent) most_programs_ = programs_at_a_time();
 }
 
 int64_t CudaKernel::programs_at_a_time() {
@@ -173,9 +173,9 @@ void CudaKernel::refuse_grid(const Grid& grid) const {
                                   " CTAs; a GPU runs at most 2^31-1 x 65535 x 65535 CTAs: split the call");
 }
 
-// Programs by tickets are counted in 32 bits, and need not all have their CTAs.
+// Dynamic persistent programs are counted in 32 bits, and need not all have their CTAs.
 Grid CudaKernel::largest_grid() const {
-  return {artifact_.by_tickets ? INT32_MAX : kMaxGridX / artifact_.cluster, kMaxGridYZ, kMaxGridYZ};
+  return {artifact_.dynamic_persistent ? INT32_MAX : kMaxGridX / artifact_.cluster, kMaxGridYZ, kMaxGridYZ};
 }
 
 void CudaKernel::launch(const uint64_t* slots, const Grid& programs, Stream stream) {

@@ -43,7 +43,7 @@ class CudaKernel final : public LoadedKernel {
   cuda::LaunchAttribute attributes_[2] = {};  // those of every launch, then the one that overlaps
   unsigned attribute_count_ = 0;              // of every launch
   int64_t overlap_from_ = 0;                  // CTAs from which on launches overlap
-  int64_t most_programs_ = INT64_MAX;         // of a launch along x: more of a kernel by tickets do not run at a time
+  int64_t most_programs_ = INT64_MAX;  // of a launch along x: more of a dynamic persistent kernel do not run at a time
 };
 
 }  // namespace ligerdsl::runtime

@@ -39,18 +39,19 @@ static int64_t offsetDivisor(tile::ViewType view, ValueRange indices, ArrayRef<i
   return step > powerOfTwoPart(0) / index ? powerOfTwoPart(0) : step * index;
 }
 
-// Of tiles with a lead. Whether it fits a row that is stored is found out when the kernel runs.
-static std::optional<AccessShape> leadAccess(Operation* access) {
+// Of tiles with an alignment offset. Whether it fits a row that is stored is found out when the kernel runs.
+static std::optional<AccessShape> offsetAccess(Operation* access) {
   auto shape = [](tile::ViewType view, ArrayRef<int64_t> tileShape, bool whole) {
     int64_t vector = whole ? kVectorBytes / elementBytes(view.getElementType()) : 1;
     return AccessShape{
         .vector = std::min(vector, powerOfTwoPart(tileShape.back())),
         .fastDim = static_cast<int>(llvm::count_if(tileShape.drop_back(), [](int64_t size) { return size != 0; }))};
   };
-  if (auto load = dyn_cast<tile::LoadTileOp>(access); load && load.getLead())
-    return shape(load.getView().getType(), load.getTileShape(),
-                 tile::leadAligns(load.getLead(), load.getView(), load.getIndices(), load.getTileShape()));
-  if (auto store = dyn_cast<tile::StoreTileOp>(access); store && store.getLead())
+  if (auto load = dyn_cast<tile::LoadTileOp>(access); load && load.getAlignmentOffset())
+    return shape(
+        load.getView().getType(), load.getTileShape(),
+        tile::alignmentOffsetAligns(load.getAlignmentOffset(), load.getView(), load.getIndices(), load.getTileShape()));
+  if (auto store = dyn_cast<tile::StoreTileOp>(access); store && store.getAlignmentOffset())
     return shape(store.getView().getType(), store.getTileShape(),
                  llvm::all_of(store.getTileShape().drop_back(), [](int64_t size) { return size <= 1; }));
   return std::nullopt;
@@ -70,7 +71,7 @@ static AccessShape viewAccess(tile::ViewType view, ValueRange indices, ArrayRef<
 }
 
 AccessShape accessShape(Operation* access) {
-  if (std::optional<AccessShape> led = leadAccess(access)) return *led;
+  if (std::optional<AccessShape> offset = offsetAccess(access)) return *offset;
   if (auto load = dyn_cast<tile::LoadTileOp>(access))
     return viewAccess(load.getView().getType(), load.getIndices(), load.getTileShape());
   if (auto store = dyn_cast<tile::StoreTileOp>(access))
@@ -98,15 +99,16 @@ static std::string whyNarrowView(tile::ViewType view, ValueRange indices, ArrayR
     if (dim != fast && known < vector)
       return "rows along dimension " + std::to_string(dim) + " are known to begin at a multiple of " +
              std::to_string(known) + " elements only, not of " + std::to_string(vector) +
-             "; pad them, take a lead (View::lead), or say what divides the index (assume_divisible)";
+             "; pad them, take an alignment offset (View::alignment_offset), or say what divides the index "
+             "(assume_divisible)";
   }
   return "tiles have " + std::to_string(tileShape[fast]) +
          " elements along the dimension of stride 1, no multiple of " + std::to_string(vector);
 }
 
 std::string whyNarrow(Operation* access) {
-  if (leadAccess(access))
-    return "the lead is not that of the only row which the tile has elements of; use tiles of one row";
+  if (offsetAccess(access))
+    return "the alignment offset is not that of the only row which the tile has elements of; use tiles of one row";
   if (auto load = dyn_cast<tile::LoadTileOp>(access))
     return whyNarrowView(load.getView().getType(), load.getIndices(), load.getTileShape());
   auto store = cast<tile::StoreTileOp>(access);

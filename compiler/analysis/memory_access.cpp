@@ -37,7 +37,7 @@ MemoryAccess globalAccess(Operation* op, Value address, bool reads, bool writes)
   if (auto number = func.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), tile::kAliasClassAttr))
     access.aliasClass = number.getInt();
   access.readOnly = static_cast<bool>(func.getArgAttr(argument.getArgNumber(), tile::kReadOnlyAttr));
-  access.alone = static_cast<bool>(func.getArgAttr(argument.getArgNumber(), tile::kTicketsAttr));
+  access.alone = static_cast<bool>(func.getArgAttr(argument.getArgNumber(), tile::kNextProgramAttr));
   return access;
 }
 
@@ -97,8 +97,8 @@ Value movedTile(Operation* op) {
   return value && isa<RankedTensorType>(value.getType()) ? value : Value();
 }
 
-// Tiles of one partition with one lead: (element's position in its tile) -> thread is one map if shape and layout
-// agree.
+// Tiles of one partition with one alignment offset: (element's position in its tile) -> thread is one map if shape and
+// layout agree.
 ArrayRef<int64_t> partitionShape(Operation* op) {
   if (auto load = dyn_cast<tile::LoadTileOp>(op)) return load.getTileShape();
   if (auto store = dyn_cast<tile::StoreTileOp>(op)) return store.getTileShape();
@@ -106,9 +106,9 @@ ArrayRef<int64_t> partitionShape(Operation* op) {
   return {};
 }
 
-Value leadOf(Operation* op) {
-  if (auto load = dyn_cast<tile::LoadTileOp>(op)) return load.getLead();
-  if (auto store = dyn_cast<tile::StoreTileOp>(op)) return store.getLead();
+Value alignmentOffsetOf(Operation* op) {
+  if (auto load = dyn_cast<tile::LoadTileOp>(op)) return load.getAlignmentOffset();
+  if (auto store = dyn_cast<tile::StoreTileOp>(op)) return store.getAlignmentOffset();
   return Value();
 }
 
@@ -159,7 +159,8 @@ bool assignThreadsAlike(const MemoryAccess& a, const MemoryAccess& b) {
     return pointers == pointerTile(b.op) && isInjective(pointers) && isLoopInvariant(pointers);
   ArrayRef<int64_t> shape = partitionShape(a.op);
   bool sameView = a.root == b.root || (a.aliasClass != 0 && a.aliasClass == b.aliasClass);
-  return !shape.empty() && shape == partitionShape(b.op) && leadOf(a.op) == leadOf(b.op) && sameView;
+  return !shape.empty() && shape == partitionShape(b.op) && alignmentOffsetOf(a.op) == alignmentOffsetOf(b.op) &&
+         sameView;
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ def Tgpu_BulkCopyOp : Tgpu_Op<"bulk_copy", [SingleBlock, MemoryEffects<[MemRead,
   let summary = "Starts copies of tiles of a view into stages of shared memory";
   let description = [{
     For positions first .. first + count - 1: position p goes to stage (base + p) modulo the number of stages, and the stage's
-    barrier learns when it has arrived. The region computes for a position the tile's indices, its lead where there is one, and,
+    barrier learns when it has arrived. The region computes for a position the tile's indices, its alignment offset where there is one, and,
     last, how many of its elements come before the view's end. Of vectors of 16 bytes that a row only begins or ends in the
     other elements become `pad`. Each position is served by one thread, so there are at most as many as a CTA has threads. All
     threads must have read what was in the stages.

@@ -52,13 +52,13 @@ def Tile_StrideOp : Tile_Op<"stride", [Pure]> {
   let hasFolder = 1;
 }
 
-def Tile_LeadOp : Tile_Op<"lead", [Pure]> {
+def Tile_AlignmentOffsetOp : Tile_Op<"alignment_offset", [Pure]> {
   let summary = "How many elements before the first one of a row a vector of 16 bytes begins that holds it";
   let description = [{
     The row lies along the last axis; `indices` are those of all others. Rows whose alignment the view's type proves have none:
-    importing folds their leads to 0.
+    importing folds their alignment offsets to 0.
 
-    Example: `%l = tile.lead %x[%row] : !tile.view<?x50257xbf16, strides = [?, 1]>`.
+    Example: `%l = tile.alignment_offset %x[%row] : !tile.view<?x50257xbf16, strides = [?, 1]>`.
   }];
   let arguments = (ins Tile_ViewType:$view, Variadic<I64>:$indices);
   let results = (outs I32:$result);
@@ -121,16 +121,16 @@ def Tile_LoadTileOp : Tile_Op<"load_tile", [AttrSizedOperandSegments, MemoryEffe
   let description = [{
     The view is cut into tiles of `tile_shape` (0 = that dimension is squeezed: one element, absent from the result);
     `indices` count tiles, one per view dimension. Elements outside the view read as `pad`. With every dimension squeezed
-    the result is a scalar. With a `lead` (a tile.lead itself) tiles begin so many elements earlier along the last axis.
+    the result is a scalar. With a `alignmentOffset` (a tile.alignment_offset itself) tiles begin so many elements earlier along the last axis.
     Loads of one number `resident` read blocks of one row that may be kept on chip between them (tile-keep-residents).
 
     Example: `%t = tile.load_tile %x[%row, %c0] shape [0, 4096] : !tile.view<?x?xbf16, strides = [?, 1]> -> tensor<4096xbf16>`
   }];
-  let arguments = (ins Tile_ViewType:$view, Variadic<I64>:$indices, Optional<I32>:$lead, DenseI64ArrayAttr:$tileShape,
+  let arguments = (ins Tile_ViewType:$view, Variadic<I64>:$indices, Optional<I32>:$alignment_offset, DenseI64ArrayAttr:$tileShape,
                    OptionalAttr<TypedAttrInterface>:$pad, DefaultValuedAttr<Tile_Cache, "CacheHint::normal">:$cache,
                    DefaultValuedAttr<Tile_Evict, "EvictHint::normal">:$evict, OptionalAttr<I64Attr>:$resident);
   let results = (outs AnyType:$result);
-  let assemblyFormat = "$view `[` $indices `]` (`lead` $lead^)? `shape` $tileShape attr-dict `:` type($view) `->` type($result)";
+  let assemblyFormat = "$view `[` $indices `]` (`alignment_offset` $alignment_offset^)? `shape` $tileShape attr-dict `:` type($view) `->` type($result)";
   let hasVerifier = 1;
 }
 
@@ -139,10 +139,10 @@ def Tile_StoreTileOp : Tile_Op<"store_tile", [AttrSizedOperandSegments, MemoryEf
   let description = [{
     Example: `tile.store_tile %t, %y[%row, %c0] shape [0, 4096] : tensor<4096xbf16>, !tile.view<?x?xbf16, strides = [?, 1]>`
   }];
-  let arguments = (ins AnyType:$value, Tile_ViewType:$view, Variadic<I64>:$indices, Optional<I32>:$lead,
+  let arguments = (ins AnyType:$value, Tile_ViewType:$view, Variadic<I64>:$indices, Optional<I32>:$alignment_offset,
                    DenseI64ArrayAttr:$tileShape, DefaultValuedAttr<Tile_Cache, "CacheHint::normal">:$cache,
                    DefaultValuedAttr<Tile_Evict, "EvictHint::normal">:$evict);
-  let assemblyFormat = "$value `,` $view `[` $indices `]` (`lead` $lead^)? `shape` $tileShape attr-dict `:` type($value) `,` type($view)";
+  let assemblyFormat = "$value `,` $view `[` $indices `]` (`alignment_offset` $alignment_offset^)? `shape` $tileShape attr-dict `:` type($value) `,` type($view)";
   let hasVerifier = 1;
 }
 

@@ -43,7 +43,8 @@ SmallVector<int64_t> resultShape(ArrayRef<int64_t> tileShape) {
   return shape;
 }
 
-//===-- !tile.view ----------------------------------------------------------------------------------------------------===//
+//===-- !tile.view
+//----------------------------------------------------------------------------------------------------===//
 
 int64_t ViewType::getElementBytes() const { return (getElementType().getIntOrFloatBitWidth() + 7) / 8; }
 
@@ -133,17 +134,18 @@ bool rowsMayBeginInsideVectors(ViewType view) {
   return view.getAlignment() % kVectorBytes != 0;
 }
 
-int64_t leadLimit(Value lead) {
-  return kVectorBytes / lead.getDefiningOp<LeadOp>().getView().getType().getElementBytes() - 1;
+int64_t maxAlignmentOffset(Value alignmentOffset) {
+  return kVectorBytes / alignmentOffset.getDefiningOp<AlignmentOffsetOp>().getView().getType().getElementBytes() - 1;
 }
 
-bool leadAligns(Value lead, Value view, ValueRange indices, ArrayRef<int64_t> tileShape) {
-  auto of = lead ? lead.getDefiningOp<LeadOp>() : LeadOp();
+bool alignmentOffsetAligns(Value alignmentOffset, Value view, ValueRange indices, ArrayRef<int64_t> tileShape) {
+  auto of = alignmentOffset ? alignmentOffset.getDefiningOp<AlignmentOffsetOp>() : AlignmentOffsetOp();
   return of && of.getView() == view && llvm::equal(of.getIndices(), indices.drop_back()) &&
          llvm::all_of(tileShape.drop_back(), [](int64_t size) { return size <= 1; });
 }
 
-//===-- Verifiers and folders -----------------------------------------------------------------------------------------===//
+//===-- Verifiers and folders
+//-----------------------------------------------------------------------------------------===//
 
 LogicalResult MakeRangeOp::verify() {
   auto type = cast<RankedTensorType>(getType());
@@ -226,25 +228,27 @@ static LogicalResult verifyPartition(Operation* op, ViewType view, ArrayRef<int6
   return success();
 }
 
-LogicalResult LeadOp::verify() {
+LogicalResult AlignmentOffsetOp::verify() {
   if (getIndices().size() + 1 != getView().getType().getRank())
     return emitOpError("needs one index per view dimension but the last");
   return success();
 }
 
-static LogicalResult verifyLead(Operation* op, Value lead, ArrayRef<int64_t> tileShape) {
-  if (lead && tileShape.back() == 0) return op->emitOpError("has a lead, but no tile dimension for it");
-  if (lead && !lead.getDefiningOp<LeadOp>()) return op->emitOpError("needs the lead of a row as it is, not a number computed from it");
+static LogicalResult verifyAlignmentOffset(Operation* op, Value alignmentOffset, ArrayRef<int64_t> tileShape) {
+  if (alignmentOffset && tileShape.back() == 0)
+    return op->emitOpError("has an alignment offset, but no tile dimension for it");
+  if (alignmentOffset && !alignmentOffset.getDefiningOp<AlignmentOffsetOp>())
+    return op->emitOpError("needs the alignment offset of a row as it is, not a number computed from it");
   return success();
 }
 
 LogicalResult LoadTileOp::verify() {
-  if (failed(verifyLead(*this, getLead(), getTileShape()))) return failure();
+  if (failed(verifyAlignmentOffset(*this, getAlignmentOffset(), getTileShape()))) return failure();
   return verifyPartition(*this, getView().getType(), getTileShape(), getIndices().size(), getType());
 }
 
 LogicalResult StoreTileOp::verify() {
-  if (failed(verifyLead(*this, getLead(), getTileShape()))) return failure();
+  if (failed(verifyAlignmentOffset(*this, getAlignmentOffset(), getTileShape()))) return failure();
   return verifyPartition(*this, getView().getType(), getTileShape(), getIndices().size(), getValue().getType());
 }
 

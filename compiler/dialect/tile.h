@@ -26,11 +26,12 @@ namespace ligerdsl::compiler::tile {
 inline constexpr llvm::StringLiteral kKernelAttr = "tile.kernel";
 inline constexpr llvm::StringLiteral kAliasClassAttr = "tile.alias_class";
 inline constexpr llvm::StringLiteral kReadOnlyAttr = "tile.read_only";
-inline constexpr llvm::StringLiteral kTicketsAttr = "tile.tickets";  // memory of its own (KernelBuilder::by_tickets)
+inline constexpr llvm::StringLiteral kNextProgramAttr =
+    "tile.next_program";  // memory of its own (KernelBuilder::dynamic_persistent)
 /// Loop attributes on scf.for.
 inline constexpr llvm::StringLiteral kNumStagesAttr = "tile.num_stages";
 inline constexpr llvm::StringLiteral kUnrollAttr = "tile.unroll";
-/// On scf.while: its iterations are programs of their own (KernelBuilder::by_tickets).
+/// On scf.while: its iterations are programs of their own (KernelBuilder::dynamic_persistent).
 inline constexpr llvm::StringLiteral kIndependentAttr = "tile.independent";
 
 /// The tile shape that a partition with this `tile_shape` attribute yields: squeezed (0) dimensions dropped.
@@ -41,12 +42,13 @@ inline constexpr int64_t kVectorBytes = 16;  // of the widest access
 /// Whether nothing proves that rows (along the last axis, whose elements are neighbours) begin at whole vectors.
 bool rowsMayBeginInsideVectors(ViewType view);
 
-/// What no value of this lead exceeds.
-int64_t leadLimit(mlir::Value lead);
+/// What no value of this alignment offset exceeds.
+int64_t maxAlignmentOffset(mlir::Value alignmentOffset);
 
-/// Whether the lead is that of the only row which these tiles have elements of: every whole vector of a tile, counted
-/// from its first column, begins at a multiple of kVectorBytes.
-bool leadAligns(mlir::Value lead, mlir::Value view, mlir::ValueRange indices, llvm::ArrayRef<int64_t> tileShape);
+/// Whether the alignment offset is that of the only row which these tiles have elements of: every whole vector of a
+/// tile, counted from its first column, begins at a multiple of kVectorBytes.
+bool alignmentOffsetAligns(mlir::Value alignmentOffset, mlir::Value view, mlir::ValueRange indices,
+                           llvm::ArrayRef<int64_t> tileShape);
 
 /// A legal tile dimension: c * 2^n with odd c <= 31.
 bool isTileDim(int64_t size);

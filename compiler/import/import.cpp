@@ -89,7 +89,8 @@ OwningOpRef<ModuleOp> Importer::run() {
     const program::ArgFacts* facts = factsOf(i);
     if (facts && facts->alias_class) function.setArgAttr(i, tile::kAliasClassAttr, builder.getI64IntegerAttr(facts->alias_class));
     if (facts && facts->read_only) function.setArgAttr(i, tile::kReadOnlyAttr, builder.getUnitAttr());
-    if (i == 0 && program::runsByTickets(program)) function.setArgAttr(i, tile::kTicketsAttr, builder.getUnitAttr());
+    if (i == 0 && program::isDynamicPersistent(program))
+      function.setArgAttr(i, tile::kNextProgramAttr, builder.getUnitAttr());
   }
   builder.setInsertionPointToStart(entry);
   importOps(program.body);

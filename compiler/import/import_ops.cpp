@@ -23,7 +23,7 @@ Value Importer::toI64(Location loc, Value integer) {
 }
 
 // Only GPUs gain from it, and only where rows may begin inside of a vector.
-Value Importer::lead(const program::Op& op, Location loc, Type type) {
+Value Importer::alignmentOffset(const program::Op& op, Location loc, Type type) {
   Value view = values[op.operands[0]];
   auto viewType = mlir::cast<tile::ViewType>(view.getType());
   auto number = [&](int64_t value) -> Value {
@@ -31,11 +31,10 @@ Value Importer::lead(const program::Op& op, Location loc, Type type) {
   };
   if (options.target != program::Target::nvptx || !tile::rowsMayBeginInsideVectors(viewType))
     return number(0);
-  if (op.code == OpCode::lead_limit)
-    return number(tile::kVectorBytes / viewType.getElementBytes() - 1);
+  if (op.code == OpCode::max_alignment_offset) return number(tile::kVectorBytes / viewType.getElementBytes() - 1);
   SmallVector<Value> indices = llvm::map_to_vector(ArrayRef(op.operands).drop_front(),
                                                    [&](program::ValueId id) { return toI64(loc, values[id]); });
-  return tile::LeadOp::create(builder, loc, type, view, indices);
+  return tile::AlignmentOffsetOp::create(builder, loc, type, view, indices);
 }
 
 Value Importer::creation(const program::Op& op, Location loc, Type type) {
@@ -47,8 +46,9 @@ Value Importer::creation(const program::Op& op, Location loc, Type type) {
     case CreationOp::arange: return tile::MakeRangeOp::create(builder, loc, type);
     case CreationOp::dim: return tile::DimOp::create(builder, loc, values[op.operands[0]], axis);
     case CreationOp::stride: return tile::StrideOp::create(builder, loc, values[op.operands[0]], axis);
-    case CreationOp::lead:
-    case CreationOp::lead_limit: return lead(op, loc, type);
+    case CreationOp::alignment_offset:
+    case CreationOp::max_alignment_offset:
+      return alignmentOffset(op, loc, type);
   }
   return unknown(op);
 }
@@ -79,7 +79,8 @@ Value Importer::shape(const program::Op& op, Location loc, Type type) {
   return unknown(op);
 }
 
-// The language's Cache (lib/include/ligerdsl/dsl/values.h) has no `all`. A hint never changes a result: unknown ones are dropped.
+// The language's Cache (lib/include/ligerdsl/dsl/values.h) has no `all`. A hint never changes a result: unknown ones
+// are dropped.
 static tile::CacheHint cacheHint(int64_t cache) {
   switch (cache) {
     case 1: return tile::CacheHint::global;
@@ -94,10 +95,10 @@ void Importer::memory(const program::Op& op, Location loc) {
   auto evict = static_cast<tile::EvictHint>(op.integer(AttrKey::evict));
   bool hasMask = op.integer(AttrKey::has_mask);
   auto tileShape = [&] { return std::get<std::vector<int64_t>>(*op.find(AttrKey::tile_shape)); };
-  Value lead;
-  if (op.integer(AttrKey::has_lead)) {
+  Value alignmentOffset;
+  if (op.integer(AttrKey::has_alignment_offset)) {
     auto at = operands.end() - (op.code == OpCode::load_tile ? 1 : 2);
-    lead = matchPattern(*at, m_Zero()) ? Value() : *at;
+    alignmentOffset = matchPattern(*at, m_Zero()) ? Value() : *at;
     operands.erase(at);
   }
   auto indices = [&](ArrayRef<Value> scalars) {
@@ -111,14 +112,16 @@ void Importer::memory(const program::Op& op, Location loc) {
         pad = isa<FloatType>(element) ? TypedAttr(builder.getFloatAttr(element, value))
                                       : TypedAttr(builder.getIntegerAttr(element, static_cast<int64_t>(value)));
       int64_t resident = op.integer(AttrKey::resident);
-      bind(op, tile::LoadTileOp::create(builder, loc, result, operands[0], indices(ArrayRef(operands).drop_front()), lead, tileShape(),
-                                        pad, cache, evict, resident ? builder.getI64IntegerAttr(resident) : IntegerAttr())
+      bind(op, tile::LoadTileOp::create(builder, loc, result, operands[0], indices(ArrayRef(operands).drop_front()),
+                                        alignmentOffset, tileShape(), pad, cache, evict,
+                                        resident ? builder.getI64IntegerAttr(resident) : IntegerAttr())
                    ->getResults());
       return;
     }
     case MemoryOp::store_tile:
       tile::StoreTileOp::create(builder, loc, operands.back(), operands[0],
-                                indices(ArrayRef(operands).drop_front().drop_back()), lead, tileShape(), cache, evict);
+                                indices(ArrayRef(operands).drop_front().drop_back()), alignmentOffset, tileShape(),
+                                cache, evict);
       return;
     case MemoryOp::view_ptr:
       bind(op, tile::ViewPtrOp::create(builder, loc, typeOf(op.results[0]), operands[0])->getResults());
@@ -154,9 +157,9 @@ void Importer::atomic(const program::Op& op, Location loc) {
   bind(op, builder.create(state)->getResults());
 }
 
-// Combiners of the named kinds; sums may be reassociated (every reduction's order is the compiler's choice) and contracted
-// with the products that they add. Not on the CPU: there a kernel that works in place fuses other loops than one that does
-// not, so that one would contract what the other cannot, and results would differ.
+// Combiners of the named kinds; sums may be reassociated (every reduction's order is the compiler's choice) and
+// contracted with the products that they add. Not on the CPU: there a kernel that works in place fuses other loops than
+// one that does not, so that one would contract what the other cannot, and results would differ.
 static Value namedCombiner(OpBuilder& builder, Location loc, tile::ReductionKind kind, Value a, Value b, bool contract) {
   bool isFloat = isa<FloatType>(a.getType());
   switch (kind) {

@@ -28,7 +28,7 @@ class Importer {
   void importOp(const program::Op& op);
 
   // import_ops.cpp
-  mlir::Value lead(const program::Op& op, mlir::Location loc, mlir::Type type);
+  mlir::Value alignmentOffset(const program::Op& op, mlir::Location loc, mlir::Type type);
   mlir::Value creation(const program::Op& op, mlir::Location loc, mlir::Type type);
   mlir::Value constant(const program::Op& op, mlir::Location loc, mlir::Type type);
   mlir::Value shape(const program::Op& op, mlir::Location loc, mlir::Type type);

@@ -78,6 +78,17 @@ struct Cause {
   }
 };
 
+struct Wanted {
+  Wanted(Barrier barrier = Barrier::none) : barrier(barrier) {}
+  void add(const Wanted& other) {
+    barrier = std::max(barrier, other.barrier);
+    cause.add(other.cause);
+  }
+
+  Barrier barrier;
+  Cause cause;
+};
+
 // The same accesses `turns` iterations of the loop later.
 Pending afterTurns(const Pending& pending, scf::ForOp loop, int turns) {
   Pending result;
@@ -131,17 +142,16 @@ class Inserter {
   }
 
   void add(const MemoryAccess& access, Pending& pending) {
-    Barrier wanted = Barrier::none;
-    Cause cause;
+    Wanted wanted;
     for (const auto& [key, entry] : pending) {
       auto [earlier, met] = entry;
       if (!needsBarrier(earlier, access)) continue;
       bool across = cluster && meetsAcrossCtas(earlier, access);
-      Barrier one = across ? Barrier::cluster : met ? Barrier::none : Barrier::cta;
-      if (one != Barrier::none) cause.add(earlier, access);
-      wanted = std::max(wanted, one);
+      Wanted one = across ? Barrier::cluster : met ? Barrier::none : Barrier::cta;
+      if (one.barrier != Barrier::none) one.cause.add(earlier, access);
+      wanted.add(one);
     }
-    insertBefore(access.op, wanted, cause, pending);
+    insertBefore(access.op, wanted, pending);
     insert(pending, access, false);
   }
 
@@ -152,11 +162,11 @@ class Inserter {
     pending = std::move(left);
   }
 
-  void insertBefore(Operation* op, Barrier barrier, const Cause& cause, Pending& pending) {
+  void insertBefore(Operation* op, const Wanted& wanted, Pending& pending) {
+    const Barrier barrier = wanted.barrier;
     if (barrier == Barrier::none) return;
-    found.barrier = std::max(found.barrier, barrier);
-    found.cause.add(cause);
-    if (inserting) cause.remark();
+    found.add(wanted);
+    if (inserting) wanted.cause.remark();
     OpBuilder builder(op);
     if (inserting && barrier == Barrier::cta) tgpu::BarrierOp::create(builder, op->getLoc());
     if (inserting && barrier == Barrier::cluster) tgpu::ClusterBarrierOp::create(builder, op->getLoc());
@@ -175,23 +185,17 @@ class Inserter {
                llvm::all_of(state, [&](const auto& entry) { return carried.count(entry.first) > 0; });
       carried = std::move(state);
     }
-    const Found atHead = conflicts(pending, iterate);
-    insertBefore(loop, atHead.barrier, atHead.cause, pending);
+    insertBefore(loop, conflicts(pending, iterate), pending);
     join(carried, pending);
     Pending exit = iterate(carried);
     join(pending, exit);
   }
 
-  struct Found {
-    Barrier barrier = Barrier::none;
-    Cause cause;
-  };
-
   // The barrier that an iteration that starts in this state would need in addition.
   template <typename Iterate>
-  Found conflicts(Pending state, Iterate iterate) {
+  Wanted conflicts(Pending state, Iterate iterate) {
     bool outerInserting = std::exchange(inserting, false);
-    Found outerFound = std::exchange(found, Found());
+    Wanted outerFound = std::exchange(found, Wanted());
     iterate(state);
     inserting = outerInserting;
     return std::exchange(found, std::move(outerFound));
@@ -207,7 +211,7 @@ class Inserter {
 
   bool cluster;
   bool inserting = true;  // otherwise only `found` is set
-  Found found;
+  Wanted found;
 };
 
 // Others may send once a CTA has announced itself: its memory barriers must be ready.

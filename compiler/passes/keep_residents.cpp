@@ -277,7 +277,7 @@ class RowKeeper {
   }
 
   // How many elements of the block at these indices come before the end of the view: none, if the row does not exist.
-  Value inside(OpBuilder& builder, ValueRange indices, Value lead) {
+  Value inside(OpBuilder& builder, ValueRange indices, Value alignmentOffset) {
     tile::ViewType view = row.firstLoad.getView().getType();
     int64_t block = row.firstLoad.getTileShape().back();
     auto wide = [&](int64_t value) -> Value {
@@ -293,9 +293,9 @@ class RowKeeper {
     };
     if (!row.fillsBlocks()) {
       Value origin = arith::MulIOp::create(builder, loc, indices.back(), left), size = wide(view.getShape().back());
-      if (lead)
-        size =
-            arith::AddIOp::create(builder, loc, size, arith::ExtUIOp::create(builder, loc, builder.getI64Type(), lead));
+      if (alignmentOffset)
+        size = arith::AddIOp::create(builder, loc, size,
+                                     arith::ExtUIOp::create(builder, loc, builder.getI64Type(), alignmentOffset));
       require(below(origin, size));
       left = arith::MinUIOp::create(builder, loc, arith::SubIOp::create(builder, loc, size, origin), left);
     }
@@ -313,8 +313,8 @@ class RowKeeper {
     tile::ViewType view = load.getView().getType();
     if (row.isAllInside()) return Value();
     const int64_t group = ResidentRow::kGroupBytes / view.getElementBytes();
-    Value elements = inside(builder, load.getIndices(), load.getLead());
-    if (!load.getLead() && view.getShape().back() % group == 0) return elements;
+    Value elements = inside(builder, load.getIndices(), load.getAlignmentOffset());
+    if (!load.getAlignmentOffset() && view.getShape().back() % group == 0) return elements;
     Value up = arith::AddIOp::create(builder, loc, elements, number(builder, group - 1));
     return arith::AndIOp::create(builder, loc, up, number(builder, -group));
   }
@@ -334,9 +334,10 @@ class RowKeeper {
     for (Operation* op : row.slice) inside.clone(*op, mapping);
     SmallVector<Value> yielded =
         llvm::map_to_vector(row.firstLoad.getIndices(), [&](Value index) { return mapping.lookupOrDefault(index); });
-    Value lead = row.firstLoad.getLead() ? mapping.lookupOrDefault(row.firstLoad.getLead()) : Value();
-    Value elements = this->inside(inside, yielded, lead);
-    if (lead) yielded.push_back(lead);
+    Value alignmentOffset =
+        row.firstLoad.getAlignmentOffset() ? mapping.lookupOrDefault(row.firstLoad.getAlignmentOffset()) : Value();
+    Value elements = this->inside(inside, yielded, alignmentOffset);
+    if (alignmentOffset) yielded.push_back(alignmentOffset);
     yielded.push_back(elements);
     tgpu::YieldOp::create(inside, loc, yielded);
   }

@@ -52,7 +52,7 @@ bool isWorthPrefetching(tile::LoadTileOp load, int64_t threads) {
   tile::ViewType view = load.getView().getType();
   int64_t bytes = view.getElementBytes();
   for (int64_t size : tile::resultShape(load.getTileShape())) bytes *= size;
-  return bytes >= kLeastBytes * threads && !load.getLead() && view.getStrides().back() == 1 &&
+  return bytes >= kLeastBytes * threads && !load.getAlignmentOffset() && view.getStrides().back() == 1 &&
          load.getTileShape().back() * view.getElementBytes() >= program::kCacheLineBytes;
 }
 

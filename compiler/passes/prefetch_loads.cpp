@@ -190,7 +190,7 @@ class LoopPrefetcher {
 
   static SmallVector<Value> positionOf(tile::LoadTileOp load) {
     SmallVector<Value> values(load.getIndices());
-    if (load.getLead()) values.push_back(load.getLead());
+    if (load.getAlignmentOffset()) values.push_back(load.getAlignmentOffset());
     return values;
   }
 
@@ -217,7 +217,7 @@ class LoopPrefetcher {
     auto store = dyn_cast<tile::StoreTileOp>(write.op);
     bool exact = write.root == read.root || (write.aliasClass != 0 && write.aliasClass == read.aliasClass);
     if (!store || !write.root || !read.root || !exact || store.getTileShape() != load.getTileShape() ||
-        store.getLead() != load.getLead())
+        store.getAlignmentOffset() != load.getAlignmentOffset())
       return false;
     return llvm::any_of(llvm::zip_equal(store.getIndices(), load.getIndices()), [&](auto pair) {
       auto [stored, loaded] = pair;
@@ -271,7 +271,7 @@ class LoopPrefetcher {
   std::string whyNotStaged(tile::LoadTileOp load) {
     auto type = dyn_cast<RankedTensorType>(load.getType());
     if (!type) return "it is a scalar";
-    if (load.getLead()) return "it has a lead";
+    if (load.getAlignmentOffset()) return "it has an alignment offset";
     const AccessShape access = accessShape(load);
     int64_t bytes = sharedElementBytes(type.getElementType()), vector = access.vector;
     if (access.fastDim < 0 || type.getShape()[access.fastDim] % vector != 0 || vector * bytes != 16)

@@ -41,7 +41,8 @@ bool staysInMemory(Value value) {
   if (value.getDefiningOp<tgpu::StagedTileOp>()) return true;
   auto load = value.getDefiningOp<tile::LoadTileOp>();
   auto loop = load ? dyn_cast<scf::ForOp>(load->getParentOp()) : scf::ForOp();
-  return loop && memoryAccess(load).readOnly && (!load.getLead() || loop.isDefinedOutsideOfLoop(load.getLead())) &&
+  return loop && memoryAccess(load).readOnly &&
+         (!load.getAlignmentOffset() || loop.isDefinedOutsideOfLoop(load.getAlignmentOffset())) &&
          llvm::all_of(load.getIndices(), [&](Value index) { return loop.isDefinedOutsideOfLoop(index); });
 }
 

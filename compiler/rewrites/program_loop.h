@@ -1,4 +1,5 @@
-// The loop of a kernel whose CTAs run program after program (KernelBuilder::by_tickets; tile.independent on scf.while).
+// The loop of a kernel whose CTAs run program after program (KernelBuilder::dynamic_persistent; tile.independent on
+// scf.while).
 #pragma once
 
 #include <optional>

@@ -56,15 +56,15 @@ std::string whyNotAligned(tile::LoadTileOp load) {
   if (shape.back() * view.getElementBytes() % group != 0)
     return "a block of " + std::to_string(shape.back() * view.getElementBytes()) + " bytes is no multiple of " +
            std::to_string(group);
-  if (load.getLead()) {
-    if (tile::leadAligns(load.getLead(), load.getView(), load.getIndices(), shape)) return "";
-    return "the lead is another row's";
+  if (load.getAlignmentOffset()) {
+    if (tile::alignmentOffsetAligns(load.getAlignmentOffset(), load.getView(), load.getIndices(), shape)) return "";
+    return "the alignment offset is another row's";
   }
   if (!llvm::all_of(shape.drop_back(), [](int64_t size) { return size <= 1; }))
     return "a block has elements of several rows";
   if (tile::rowsMayBeginInsideVectors(view))
     return "rows may begin anywhere: the address (aligned to " + std::to_string(view.getAlignment()) +
-           " bytes) or a stride is no multiple of 16 bytes; load with a lead (View::lead)";
+           " bytes) or a stride is no multiple of 16 bytes; load with an alignment offset (View::alignment_offset)";
   return "";
 }
 
@@ -101,7 +101,7 @@ bool ResidentRow::isTheSameForAllPrograms() {
   std::optional<int64_t> count = positionsOf(first);
   whyNot =
       "one loop reads it, so it would have to be the same row for all programs of a loop over programs "
-      "(by_tickets), in a loop from 0 to a constant; read it in a second loop, or load it without resident()";
+      "(dynamic_persistent), in a loop from 0 to a constant; read it in a second loop, or load it without resident()";
   if (!programs || !count || *count < 1) return false;
   positions = *count;
   promised.reset();  // a program's promise says nothing of what is filled before the first one
@@ -114,22 +114,23 @@ bool ResidentRow::loopsMatch() {
   second = cast<scf::ForOp>(secondLoad->getParentOp());
   whyNot = "its two loops do not follow each other in one block";
   if (first == second || first->getBlock() != second->getBlock() || !first->isBeforeInBlock(second)) return false;
-  whyNot = "a loop encloses the two that read it; only a loop over programs (by_tickets) may";
+  whyNot = "a loop encloses the two that read it; only a loop over programs (dynamic_persistent) may";
   if (first->getParentOfType<LoopLikeOpInterface>() && !ProgramLoop::around(first)) return false;
   whyNot = "its loops do not both run from 0 to one constant number of blocks, 2 at least, by 1";
   std::optional<int64_t> count = positionsOf(first);
   if (!count || *count < 2 || positionsOf(second) != count) return false;
   positions = *count;
-  whyNot = "the two loops load it by different tiles, pads or leads";
+  whyNot = "the two loops load it by different tiles, pads or alignment offsets";
   return firstLoad.getView() == secondLoad.getView() && firstLoad.getTileShape() == secondLoad.getTileShape() &&
-         firstLoad.getPadAttr() == secondLoad.getPadAttr() && firstLoad.getLead() == secondLoad.getLead();
+         firstLoad.getPadAttr() == secondLoad.getPadAttr() &&
+         firstLoad.getAlignmentOffset() == secondLoad.getAlignmentOffset();
 }
 
 // All indices but the last are one value from outside of the loops; the last obeys rule M.
 bool ResidentRow::sameBlocks() {
   auto indices = firstLoad.getIndices(), mirrored = secondLoad.getIndices();
-  whyNot = "its row or lead is computed inside of the loops";
-  if (firstLoad.getLead() && !first.isDefinedOutsideOfLoop(firstLoad.getLead())) return false;
+  whyNot = "its row or alignment offset is computed inside of the loops";
+  if (firstLoad.getAlignmentOffset() && !first.isDefinedOutsideOfLoop(firstLoad.getAlignmentOffset())) return false;
   for (auto [a, b] : llvm::zip_equal(indices.drop_back(), mirrored.drop_back()))
     if (!mirrors(a, b) || !first.isDefinedOutsideOfLoop(a)) return false;
   whyNot =
@@ -141,7 +142,7 @@ bool ResidentRow::sameBlocks() {
 bool ResidentRow::fillsBlocks() {
   ArrayRef<int64_t> size = firstLoad.getView().getType().getShape();
   Value index = withoutExtension(firstLoad.getIndices().back());
-  return !firstLoad.getLead() && (index == first.getInductionVar() || isReversedCounter(index, first)) &&
+  return !firstLoad.getAlignmentOffset() && (index == first.getInductionVar() || isReversedCounter(index, first)) &&
          positions * firstLoad.getTileShape().back() <= size.back();
 }
 
@@ -221,7 +222,7 @@ llvm::SetVector<Value> ResidentRow::outerValues() {
   };
   for (Operation* op : slice) llvm::for_each(op->getOperands(), add);
   llvm::for_each(firstLoad.getIndices(), add);
-  if (firstLoad.getLead()) add(firstLoad.getLead());
+  if (firstLoad.getAlignmentOffset()) add(firstLoad.getAlignmentOffset());
   return values;
 }
 

@@ -7,8 +7,8 @@
 //   Rule W: nothing that comes before the end of the first loop may write the row. Copies read ahead, by another way to
 //           memory than stores write, so that no barrier orders the two.
 //   Rule A: every block begins at a multiple of 16 bytes, because types prove it or because the load has the row's
-//           lead. The row may end anywhere, and with a lead begin anywhere in the first block's first group of 16
-//           bytes.
+//           alignment offset. The row may end anywhere, and with an alignment offset begin anywhere in the first
+//           block's first group of 16 bytes.
 //
 // Or a stationary row, the same for all programs of a CTA, as weights are:
 //   Rule S: one loop of n positions under the loop of programs loads its blocks, at indices that depend on that loop's

@@ -66,8 +66,8 @@ class Machine {
   void scan(const Op& op);
   // left := combine(left, right), element by element values of all operands.
   void combine(const Op& op, std::vector<Data>& left, const std::vector<Data>& right);
-  int64_t lead_limit(const Op& op) const;
-  int64_t lead(const Op& op);
+  int64_t max_alignment_offset(const Op& op) const;
+  int64_t alignment_offset(const Op& op);
   void tile_access(const Op& op);
   void require_unchanged(const Op& op, const Shape& start, const Data& block);
   void pointer_access(const Op& op);

@@ -101,17 +101,17 @@ void Machine::memory(const Op& op, MemoryOp code) {
 }
 
 // As on a GPU: rows begin where a vector of 16 bytes does.
-int64_t Machine::lead_limit(const Op& op) const {
+int64_t Machine::max_alignment_offset(const Op& op) const {
   const View& view = views_[op.operands[0]];
   return view.strides.back() == 1 ? 16 / size_of(type(op.operands[0]).dtype) - 1 : 0;
 }
 
-int64_t Machine::lead(const Op& op) {
+int64_t Machine::alignment_offset(const Op& op) {
   const View& view = views_[op.operands[0]];
   int64_t first = view.base / element_bytes(type(op.operands[0]).dtype);
   for (size_t d = 0; d + 1 < view.strides.size(); ++d)
     first = wrapping_multiply_add(data(op.operands[1 + d]).integer[0], view.strides[d], first);
-  return first & lead_limit(op);
+  return first & max_alignment_offset(op);
 }
 
 void Machine::tile_access(const Op& op) {
@@ -124,7 +124,7 @@ void Machine::tile_access(const Op& op) {
     extents[d] = std::max<int64_t>(tile_shape[d], 1);
     start[d] = wrapping_multiply_add(data(op.operands[1 + d]).integer[0], extents[d], 0);
   }
-  if (op.integer(AttrKey::has_lead))
+  if (op.integer(AttrKey::has_alignment_offset))
     start[rank - 1] = wrapping_multiply_add(data(op.operands[1 + rank]).integer[0], -1, start[rank - 1]);
   const bool is_load = op.code == OpCode::load_tile;
   Data& value = is_load ? result(op) : data(op.operands.back());

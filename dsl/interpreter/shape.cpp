@@ -25,11 +25,11 @@ void Machine::creation(const Op& op, CreationOp code) {
     case CreationOp::stride:
       out.integer[0] = views_[op.operands[0]].strides[axis];
       break;
-    case CreationOp::lead:
-      out.integer[0] = lead(op);
+    case CreationOp::alignment_offset:
+      out.integer[0] = alignment_offset(op);
       break;
-    case CreationOp::lead_limit:
-      out.integer[0] = lead_limit(op);
+    case CreationOp::max_alignment_offset:
+      out.integer[0] = max_alignment_offset(op);
       break;
     case CreationOp::arange:
       for (size_t i = 0; i < out.integer.size(); ++i) out.integer[i] = static_cast<int64_t>(i);

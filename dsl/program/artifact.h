@@ -41,7 +41,8 @@ struct Artifact {
   int64_t shared_bytes = 0;  // nvptx: dynamic shared memory per CTA
   bool launch_overlap = false;  // nvptx: waits by itself for the grids before it (griddepcontrol)
   bool persistent = false;      // nvptx: asks for the number of programs: the grid decides how much one of them does
-  bool by_tickets = false;      // nvptx: a grid of any size runs all programs: more than run at a time are of no use
+  bool dynamic_persistent =
+      false;                    // nvptx: a grid of any size runs all programs: more than run at a time are of no use
   int64_t arena_bytes = 0;      // cpu: scratch one worker needs, 64-byte aligned
   int32_t ptx_version = 0;      // nvptx: the version emitted, times ten
   std::vector<ArgFacts> facts;  // assumed of the arguments

@@ -54,7 +54,7 @@ consteval Term term(std::string_view word) {
       {"view", Term::view},
       {"index*", Term::index_of_each},
       {"row*", Term::row_of_each},
-      {"lead?", Term::lead},
+      {"alignment_offset?", Term::alignment_offset},
       {"block", Term::block},
       {"ptr", Term::ptr},
       {"pointee", Term::pointee},
@@ -226,7 +226,7 @@ bool isElementwise(OpCode code) {
   return false;
 }
 
-bool runsByTickets(const Program& program) {
+bool isDynamicPersistent(const Program& program) {
   return std::any_of(program.body.ops.begin(), program.body.ops.end(),
                      [](const Op& op) { return op.find(AttrKey::independent) != nullptr; });
 }

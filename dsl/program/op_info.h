@@ -103,15 +103,15 @@ enum class Term : uint8_t {
   scalar,  // scalar or pointer
   tile,    // tile, of values or pointers
   view,
-  index_of_each,  // index*: i32 or i64 scalars, one per dimension of the view
-  row_of_each,    // row*: the same for all dimensions but the last
-  lead,           // lead?: an i32 scalar
-  block,          // what tile_shape cuts from the view
-  ptr,            // pointer or tile of pointers; all of one type
-  pointee,        // what ptr points to
-  mask,           // mask?: i1 of ptr's shape
-  other,          // other?: as pointee
-  offset,         // i32 or i64 of ptr's shape
+  index_of_each,     // index*: i32 or i64 scalars, one per dimension of the view
+  row_of_each,       // row*: the same for all dimensions but the last
+  alignment_offset,  // alignment offset?: an i32 scalar
+  block,             // what tile_shape cuts from the view
+  ptr,               // pointer or tile of pointers; all of one type
+  pointee,           // what ptr points to
+  mask,              // mask?: i1 of ptr's shape
+  other,             // other?: as pointee
+  offset,            // i32 or i64 of ptr's shape
   i1,
   i32,
   i64,            // scalars
@@ -165,9 +165,9 @@ bool fitsCombiner(OpCode code);
 
 inline constexpr int64_t kMaxTileElements = int64_t{1} << 20;
 
-// Whether the program is a loop over programs (KernelBuilder::by_tickets): then its first two arguments are the tickets
-// and the number of programs.
-bool runsByTickets(const Program& program);
+// Whether the program is a loop over programs (KernelBuilder::dynamic_persistent): then its first two arguments are the
+// counter and the number of programs.
+bool isDynamicPersistent(const Program& program);
 bool isIdentifier(std::string_view text);
 
 // A dimension c * 2^n with odd c <= 31.

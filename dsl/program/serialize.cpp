@@ -351,7 +351,7 @@ std::string serialize(const Artifact& artifact) {
   out.i64(artifact.shared_bytes);
   out.u8(artifact.launch_overlap);
   out.u8(artifact.persistent);
-  out.u8(artifact.by_tickets);
+  out.u8(artifact.dynamic_persistent);
   out.i64(artifact.arena_bytes);
   out.i32(artifact.ptx_version);
   write(out, artifact.facts);
@@ -382,7 +382,7 @@ Artifact parseArtifact(std::string_view bytes) {
   artifact.shared_bytes = in.i64();
   artifact.launch_overlap = in.boolean();
   artifact.persistent = in.boolean();
-  artifact.by_tickets = in.boolean();
+  artifact.dynamic_persistent = in.boolean();
   artifact.arena_bytes = in.i64();
   artifact.ptx_version = in.i32();
   artifact.facts = readFacts(in);

@@ -129,8 +129,8 @@ class Checker {
         return operand(0).shape.size();
       case Term::row_of_each:
         return operand(0).shape.size() - 1;
-      case Term::lead:
-        return flag(AttrKey::has_lead);
+      case Term::alignment_offset:
+        return flag(AttrKey::has_alignment_offset);
       case Term::mask:
         return flag(AttrKey::has_mask);
       case Term::other:
@@ -152,7 +152,7 @@ class Checker {
     for (Term term : info_.operands.all()) expected += times(term);
     for (Term term : info_.operands.all()) {
       for (size_t n = times(term); n > 0; --n, ++at) {
-        const bool counted = term == Term::index_of_each || term == Term::lead;
+        const bool counted = term == Term::index_of_each || term == Term::alignment_offset;
         if (at >= op_.operands.size()) throw Problem{counted ? problem(term) : takes(expected)};
         require(fits(term, operand(at)), problem(term));
       }
@@ -204,7 +204,7 @@ class Checker {
       case Term::row_of_each:
       case Term::integer:
         return isIndex(type) && (term != Term::integer || type == operand(0));
-      case Term::lead:
+      case Term::alignment_offset:
       case Term::i32:
         return type == scalar(DType::i32);
       case Term::i64:
@@ -245,8 +245,8 @@ class Checker {
         return "takes one index per dimension of the view; an index is an i32 or i64 scalar";
       case Term::row_of_each:
         return "an index is an i32 or i64 scalar";
-      case Term::lead:
-        return "the lead is an i32 scalar";
+      case Term::alignment_offset:
+        return "the alignment offset is an i32 scalar";
       case Term::block:
         return "the value has the tile's type";
       case Term::ptr:
@@ -298,8 +298,8 @@ class Checker {
       case CreationOp::arange:
         return require(result().kind == TypeKind::tile && result().dtype == DType::i32 && result().shape.size() == 1,
                        "gives an i32 tile of rank 1");
-      case CreationOp::lead:
-      case CreationOp::lead_limit:
+      case CreationOp::alignment_offset:
+      case CreationOp::max_alignment_offset:
         return;
     }
   }
@@ -406,7 +406,8 @@ class Checker {
   Type block() const {
     const auto& tile_shape = list(AttrKey::tile_shape);
     require(tile_shape.size() == operand(0).shape.size(), "tile_shape has one entry per dimension of the view");
-    require(!flag(AttrKey::has_lead) || tile_shape.back() != 0, "only tiles along the last dimension have a lead");
+    require(!flag(AttrKey::has_alignment_offset) || tile_shape.back() != 0,
+            "only tiles along the last dimension have an alignment offset");
     Type type{TypeKind::tile, operand(0).dtype, partitionShape(tile_shape), {}};
     for (int64_t extent : type.shape) require(isTileExtent(extent), "a tile dimension is c * 2^n with odd c <= 31");
     if (type.shape.empty()) type.kind = TypeKind::scalar;
@@ -472,11 +473,11 @@ class Checker {
     carried(0, 0, 0);
     carried(1, 0, 0);
     if (op_.find(AttrKey::independent))
-      require(takesTickets(), "runs programs by tickets; the first argument is no ticket");
+      require(takesNextProgram(), "runs dynamic persistent programs; the first argument is no counter");
   }
-  bool takesTickets() const {
-    const Type ticket{TypeKind::view, DType::i32, {1}, {1}};
-    return !program_.arguments.empty() && program_.values[program_.arguments[0].value] == ticket;
+  bool takesNextProgram() const {
+    const Type counter{TypeKind::view, DType::i32, {1}, {1}};
+    return !program_.arguments.empty() && program_.values[program_.arguments[0].value] == counter;
   }
   void hintRules(HintOp op) const {
     switch (op) {

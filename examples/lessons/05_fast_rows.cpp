@@ -127,7 +127,7 @@ const Kernel<FastMeta> log_softmax{
 const Kernel<WideMeta> log_softmax_wide{
     .name = "log_softmax_wide",
     .description = "y = x - log sum e^x over rows that no program can hold",
-    .build = [](KernelBuilder& k, const WideMeta& m) { k.by_tickets([&] { wide(k, m); }); },
+    .build = [](KernelBuilder& k, const WideMeta& m) { k.dynamic_persistent([&] { wide(k, m); }); },
     .launch =
         [](const WideMeta& m, const LaunchArguments& a) {
           return Launch{.grid = {a.dim("x", 0)},

@@ -112,7 +112,7 @@ AuthorCall::AuthorCall(const AnyKernel& kernel, const std::vector<std::string>& 
   Settings rest;
   const MetaValues meta = take_meta(kernel, settings, &rest);
   program_ = program::parseProgram(kernel.program_bytes(meta));
-  ticket_arguments_ = program::runsByTickets(program_) ? 2 : 0;
+  hidden_arguments_ = program::isDynamicPersistent(program_) ? 2 : 0;
   const std::vector<bool> written = program::written_arguments(program_);
   for (size_t i = 0; i < program_.arguments.size(); ++i) {
     const program::Argument& argument = program_.arguments[i];
@@ -126,7 +126,7 @@ AuthorCall::AuthorCall(const AnyKernel& kernel, const std::vector<std::string>& 
   launch_settings.apply(&launch_);
   const auto programs = launch_.programs();
   grid_ = {programs[0], programs[1], programs[2]};
-  if (by_tickets()) arguments_[1].integer = grid_.x;
+  if (dynamic_persistent()) arguments_[1].integer = grid_.x;
 }
 
 LaunchArguments AuthorCall::launch_arguments() const {
@@ -142,7 +142,7 @@ LaunchArguments AuthorCall::launch_arguments() const {
 void AuthorCall::require_arguments(const Settings& settings, const std::map<std::string, Array>& inputs) const {
   std::string missing;
   size_t count = 0;
-  for (size_t i = ticket_arguments_; i < arguments_.size(); ++i) {
+  for (size_t i = hidden_arguments_; i < arguments_.size(); ++i) {
     const AuthorArgument& argument = arguments_[i];
     if (settings.count(argument.name) || (argument.is_memory() && inputs.count(argument.name))) continue;
     missing += missing_text(argument);
@@ -154,10 +154,10 @@ void AuthorCall::require_arguments(const Settings& settings, const std::map<std:
 }
 
 void AuthorCall::set_arguments(Settings* settings, const std::map<std::string, Array>& inputs) {
-  if (by_tickets()) arguments_[0].shape = {1};  // tickets [1], then the number of programs
+  if (dynamic_persistent()) arguments_[0].shape = {1};  // next_program [1], then the number of programs
   require_arguments(*settings, inputs);
   std::map<std::string, std::string> like;
-  for (size_t i = ticket_arguments_; i < arguments_.size(); ++i) {
+  for (size_t i = hidden_arguments_; i < arguments_.size(); ++i) {
     AuthorArgument& argument = arguments_[i];
     const auto input = inputs.find(argument.name);
     if (argument.is_memory() && input != inputs.end()) argument.input = &input->second;

@@ -53,7 +53,7 @@ class AuthorCall {
 
   const program::Program& program() const { return program_; }
   const std::vector<AuthorArgument>& arguments() const { return arguments_; }
-  bool by_tickets() const { return ticket_arguments_ > 0; }
+  bool dynamic_persistent() const { return hidden_arguments_ > 0; }
   const runtime::Grid& grid() const { return grid_; }
   const Launch& launch() const { return launch_; }
   // Every view read or written once.
@@ -68,7 +68,7 @@ class AuthorCall {
 
   program::Program program_;
   std::vector<AuthorArgument> arguments_;
-  size_t ticket_arguments_ = 0;  // the first ones, which the tool sets (KernelBuilder::by_tickets)
+  size_t hidden_arguments_ = 0;  // the first ones, which the tool sets (KernelBuilder::dynamic_persistent)
   runtime::Grid grid_;
   Launch launch_;
 };

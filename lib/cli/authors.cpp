@@ -95,7 +95,7 @@ void AuthorInstance::allocate() {
 }
 
 void AuthorInstance::launch(runtime::Stream stream) const {
-  if (call_.by_tickets()) context_->device().fill(bound_[0].data, 0, sizeof(int32_t), stream);
+  if (call_.dynamic_persistent()) context_->device().fill(bound_[0].data, 0, sizeof(int32_t), stream);
   lib::Launcher::Pack pack(*launcher_);
   for (size_t i = 0; i < bound_.size(); ++i) {
     const AuthorArgument& argument = call_.arguments()[i];

@@ -40,7 +40,7 @@ Json json_of(const lib::OpInfo& op) {
 Json arguments_of(const program::Program& program) {
   Json arguments = Json::array();
   const std::vector<bool> written = program::written_arguments(program);
-  for (size_t i = program::runsByTickets(program) ? 2 : 0; i < program.arguments.size(); ++i) {
+  for (size_t i = program::isDynamicPersistent(program) ? 2 : 0; i < program.arguments.size(); ++i) {
     const program::Type& type = program.values[program.arguments[i].value];
     Json entry = {{"name", program.arguments[i].name}, {"dtype", name(type.dtype)}, {"written", bool{written[i]}}};
     const bool view = type.kind == program::TypeKind::view;

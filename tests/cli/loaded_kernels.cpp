@@ -68,7 +68,7 @@ void faulty(KernelBuilder& k, const FaultMeta& m) {
   Partition rows = y.partition({squeeze, 64});
   Tile one = x.partition({squeeze, 64}).load({i, 0}) * 0.0f + 1.0f;
   if (m.fault == 2) rows.store({i / 2, 0}, one * i.to(f32));
-  if (m.fault == 3) one = one + x.lead({i}).to(f32);
+  if (m.fault == 3) one = one + x.alignment_offset({i}).to(f32);
   if (m.fault == 4) one = one * (1 % x.partition({squeeze, 64}).load({i, 0}).to(i32)).to(f32);
   rows.store({i, 0}, one);
 }

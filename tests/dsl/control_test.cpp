@@ -80,25 +80,25 @@ TEST(Control, WhileCarriesPointers) {
             "    yield %12, %10\n  }\n  store %0, %14\n}\n");
 }
 
-// Whatever the number of CTAs, and whichever of them draws the tickets.
-TEST(Control, TicketsRunEveryProgramOnce) {
+// Whatever the number of CTAs, and whichever of them draws the next program.
+TEST(Control, DynamicPersistentRunsEveryProgramOnce) {
   KernelBuilder k("control");
-  k.by_tickets([&] {
-    View out = k.view("out", i32, {dyn});  // arguments of the body come behind those of the tickets
+  k.dynamic_persistent([&] {
+    View out = k.view("out", i32, {dyn});  // arguments of the body come behind those of the counter
     Scalar id = k.program_id(0);
     atomic_add(out.ptr() + id, k.num_programs(0) + id);
   });
   const program::Program program = k.finish();
   program::verify(program);
   ASSERT_EQ(program.arguments.size(), 3u);
-  EXPECT_EQ(program.arguments[0].name, "tickets");
+  EXPECT_EQ(program.arguments[0].name, "next_program");
   EXPECT_EQ(program.arguments[1].name, "programs");
   for (int64_t programs : {0, 1, 2, 5, 16}) {
     for (int64_t ctas : {1, 2, 3, 16, 20}) {
       std::vector<int32_t> out(16, 0);
-      int32_t tickets = 0;
+      int32_t next_program = 0;
       interpreter::Arguments arguments;
-      arguments.view(&tickets, i32, {1}, {1});
+      arguments.view(&next_program, i32, {1}, {1});
       arguments.scalar(i32, programs);
       arguments.view(out.data(), i32, {16}, {1});
       interpreter::run(program, arguments, {ctas, 1, 1});

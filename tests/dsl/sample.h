@@ -20,7 +20,7 @@ inline program::Program every_op() {
   Scalar width = assume_divisible(x.dim(1), 16) + x.stride(0);
   assume(n > 0);
   Tile t = x.partition({8, 64}).load({pid, 0}, {.pad = -1.5, .cache = Cache::streaming, .evict = Evict::first}).to(f32);
-  Tile row = (k.arange(64) - x.lead_limit()).expand_dims(0);
+  Tile row = (k.arange(64) - x.max_alignment_offset()).expand_dims(0);
   Tile i = row.broadcast_to({8, 64});
   Tile bits = ((i & 7) | (i ^ 3)) << 1 >> 1;
   Tile lt = bits < i % 5 / 2;
@@ -37,9 +37,10 @@ inline program::Program every_op() {
   auto [best, at] = max_with_index(m, 1);
   y.partition({8, squeeze}).store({pid, n}, best);
   v.store({0}, total + v.load({pid}));
-  Scalar lead = x.lead({pid});
+  Scalar alignment_offset = x.alignment_offset({pid});
   Partition led = x.partition({squeeze, 32});
-  led.store({pid, 0}, led.load({pid, 1}, {.lead = lead}), {.lead = lead});
+  led.store({pid, 0}, led.load({pid, 1}, {.alignment_offset = alignment_offset}),
+            {.alignment_offset = alignment_offset});
 
   PtrTile p = table + at;
   Tile old = load(p, at < 3, 7) + load(p);

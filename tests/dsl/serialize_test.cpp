@@ -34,7 +34,7 @@ Artifact some_artifact() {
   artifact.threads = 128;
   artifact.shared_bytes = 4096;
   artifact.launch_overlap = true;
-  artifact.by_tickets = true;
+  artifact.dynamic_persistent = true;
   artifact.facts = some_options().facts;
   artifact.remarks = {{"kernel.cpp", 12, 3, "tile-keep-residents", "row not kept"}, {.text = "no place"}};
   artifact.times = {{"llvm", 1.25}};
@@ -106,7 +106,7 @@ TEST(Serialize, ArtifactRoundTrip) {
   EXPECT_EQ(parsed.code, std::string("a\0b", 3));
   EXPECT_TRUE(parsed.launch_overlap);
   EXPECT_FALSE(parsed.persistent);
-  EXPECT_TRUE(parsed.by_tickets);
+  EXPECT_TRUE(parsed.dynamic_persistent);
   EXPECT_EQ(parsed.times[0].milliseconds, 1.25);
 }
 

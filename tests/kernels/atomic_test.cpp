@@ -99,12 +99,11 @@ TEST(Atomics, LeastNumbersStayAndExchangedOnesMoveOn) {
     for (int64_t width : {1, 8, 96, 2048}) {
       KernelBuilder k("atomic");
       lower_and_exchange(k, {width}, type);
-      Launch launch{.program = k.finish(), .num_warps = 4};
-      launch.grid = [](kernels::Count programs) { return kernels::grid_of(programs); };
+      const kernels::Step step{.program = k.finish(), .launch = kernels::library_launch(Size::rows(), 4)};
       Tensor least(type, {width}), place(type, {width}), got(type, {kPrograms, width});
       least.fill(Values(width, 3));
       place.fill(Values(width, -1));
-      backend().run({.launches = {launch}}, kPrograms,
+      backend().run({.steps = {step}}, kPrograms,
                     Arguments().tensor("least", least).tensor("place", place).tensor("got", got));
       for (int64_t i = 0; i < width; ++i) {
         int64_t expected = 3;

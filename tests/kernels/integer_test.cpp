@@ -214,21 +214,21 @@ TEST(Integers, AnyAndAllAlongAnAxis) {
       [](int64_t) { return 2; });
 }
 
-// Tiles at the edges of a view, with and without a lead: 1 where a load reads the view.
+// Tiles at the edges of a view, with and without an alignment offset: 1 where a load reads the view.
 TEST(Integers, InsideIsWhereALoadReads) {
-  for (const bool lead : {false, true}) {
+  for (const bool alignment_offset : {false, true}) {
     KernelBuilder k("inside");
     {
       View x = k.view("x", i32, {dyn, dyn}), y = k.view("y", i32, {dyn, 16}), z = k.view("z", i32, {dyn, 16});
       Scalar i = k.program_id(0);
       const Scalar row = i / 3 - 1, column = i % 3 - 1;
-      const Scalar shift = lead ? x.lead({0}) : Scalar();
+      const Scalar shift = alignment_offset ? x.alignment_offset({0}) : Scalar();
       const Partition tiles = x.partition({2, 4}), rows = x.partition({squeeze, 8});
       const Tile all_inside = tiles.inside({row, column});
       y.partition({squeeze, 8}).store({i, 0}, all_inside.to(i32).reshape({8}));
       y.partition({squeeze, 8}).store({i, 1}, tiles.load({row, column}).reshape({8}));
       z.partition({squeeze, 8}).store({i, 0}, rows.inside({row, column}, shift).to(i32));
-      z.partition({squeeze, 8}).store({i, 1}, rows.load({row, column}, {.lead = shift}));
+      z.partition({squeeze, 8}).store({i, 1}, rows.load({row, column}, {.alignment_offset = shift}));
     }
     const Step step{.program = k.finish(), .launch = kernels::library_launch(12, 1)};
     Tensor x = Tensor(i32, {3, 7}, {}, 3).fill(Words(21, 1)), y(i32, {12, 16}), z(i32, {12, 16});

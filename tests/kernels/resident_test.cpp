@@ -16,9 +16,9 @@ struct Rows {
   int64_t rows, columns, block;
   DType type = f32;
   int num_warps = 4;
-  bool led = false;  // blocks begin where vectors do, rows anywhere
+  bool aligned_blocks = false;  // blocks begin where vectors do, rows anywhere
 
-  int64_t blocks() const { return ceil_div(columns + (led ? 16 / size_of(type) - 1 : 0), block); }
+  int64_t blocks() const { return ceil_div(columns + (aligned_blocks ? 16 / size_of(type) - 1 : 0), block); }
 };
 
 struct Memory {
@@ -66,21 +66,21 @@ struct Views {
         w(k.view("w", of.type, {of.columns})) {}
 };
 
-// `ctas`: how many run the programs of a kernel by tickets, 0 for a grid.
+// `ctas`: how many run the programs of a dynamic persistent kernel, 0 for a grid.
 void expect_interpreters_bits(KernelBuilder& k, const Rows& of, unsigned seed, bool in_place = false, int ctas = 0) {
   const int64_t programs = of.rows + 2, grid = ctas ? ctas : programs;
   const kernels::Step step{.program = k.finish(), .launch = kernels::library_launch(grid, of.num_warps)};
   SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + program::print(step.program));
   Memory expected(of, seed), actual(of, seed);
   if (in_place) expected.y = expected.x, actual.y = actual.x;
-  Tensor tickets(i32, {1}), again(i32, {1});
+  Tensor next_program(i32, {1}), again(i32, {1});
   interpreter::Arguments slots;
   Arguments arguments;
   if (ctas) {
-    tickets.set_integer(0, 0), again.set_integer(0, 0);
-    slots.view(tickets.data(), i32, {1}, {1});
+    next_program.set_integer(0, 0), again.set_integer(0, 0);
+    slots.view(next_program.data(), i32, {1}, {1});
     slots.scalar(i32, programs);
-    arguments.tensor("tickets", again).integer("programs", programs);
+    arguments.tensor("next_program", again).integer("programs", programs);
   }
   for (auto& [name, tensor] : expected.all())
     slots.view(tensor->data(), tensor->type(), tensor->shape(), tensor->strides());
@@ -103,9 +103,9 @@ class RandomPasses {
   bool in_place() const { return in_place_; }
 
   void build() {
-    // Which columns a block has depends on the lead, so all of them must be visited.
-    positions_ = of_.blocks() - (!of_.led && of_.blocks() > 2 && pick(3) == 0 ? 1 : 0);
-    order_ = pick(of_.led ? 3 : positions_ == of_.blocks() ? 4 : 2) + (positions_ == of_.blocks() ? 0 : 4);
+    // Which columns a block has depends on the alignment offset, so all of them must be visited.
+    positions_ = of_.blocks() - (!of_.aligned_blocks && of_.blocks() > 2 && pick(3) == 0 ? 1 : 0);
+    order_ = pick(of_.aligned_blocks ? 3 : positions_ == of_.blocks() ? 4 : 2) + (positions_ == of_.blocks() ? 0 : 4);
     in_place_ = pick(3) == 0 && order_ != 3;
     if (pick(3) == 0) other_work();
     Scalar taken = views_.z.dim(0).to(i32) > 0;
@@ -156,14 +156,14 @@ class RandomPasses {
     if (promised_) assume(row_ < views_.x.dim(0));
     if (promised_ && pick(2)) assume(row_ < views_.u.dim(0));
     const bool two = pick(2) == 0;
-    Scalar lead;
-    if (of_.led) lead = views_.x.lead({row_});
-    const LoadOptions pad{.pad = pick(2) ? 0.0 : 3.0, .lead = lead};
+    Scalar alignment_offset;
+    if (of_.aligned_blocks) alignment_offset = views_.x.alignment_offset({row_});
+    const LoadOptions pad{.pad = pick(2) ? 0.0 : 3.0, .alignment_offset = alignment_offset};
     const bool leading = pick(4) == 0;  // tiles of rank 2
     const Shape cut{leading ? 1 : squeeze, of_.block}, shape = leading ? cut : Shape{of_.block};
     Resident x = views_.x.partition(cut).resident({row_}, pad), u = views_.u.partition(cut).resident({row_}, pad);
     const bool weighted = pick(2) == 0;
-    Resident w = views_.w.partition({of_.block}).resident({}, {.lead = lead});
+    Resident w = views_.w.partition({of_.block}).resident({}, {.alignment_offset = alignment_offset});
     const DType sums = is_integer(of_.type) ? i32 : f32;
     auto [acc] = k_.for_range(0, positions_, 1, carry(k_.zeros(shape, sums)), [&](Scalar i, Tile acc) {
       Tile t = x.load(block(i)).to(sums);
@@ -178,7 +178,7 @@ class RandomPasses {
       Tile t = x.load(b).to(sums);
       if (two) t = t - u.load(b).to(sums);
       if (weighted) t = t + w.load(b).to(sums).reshape(shape);
-      views_.y.partition(cut).store({row_, b}, (t + total).to(of_.type), {.lead = lead});
+      views_.y.partition(cut).store({row_, b}, (t + total).to(of_.type), {.alignment_offset = alignment_offset});
     });
     if (positions_ < of_.blocks()) {
       Scalar b = order_ == 4 ? home_ : k_.constant(0, i32);
@@ -206,8 +206,8 @@ Rows random_blocks(Random& random, unsigned seed, int64_t rows) {
   of.block = large ? 32768 / size_of(of.type) : group * 8 * (1 + random.below(4));
   of.columns = of.block * (2 + random.below(large ? 6 : 40));
   if (random.below(2)) of.columns -= group * (1 + random.below(7));
-  of.led = random.below(2);
-  if (of.led) of.columns -= random.below(8);
+  of.aligned_blocks = random.below(2);
+  if (of.aligned_blocks) of.columns -= random.below(8);
   return of;
 }
 
@@ -229,20 +229,20 @@ TEST(Resident, RandomPassesGiveTheInterpretersBits) {
 // Rows that end in the group of 16 bytes in which they begin, or in the next one.
 TEST(Resident, RowsOfLessThanAGroup) {
   for (unsigned columns = 2; columns < 8; ++columns) {
-    const Rows of{.rows = 9, .columns = columns, .block = 8, .type = bf16, .num_warps = 1, .led = true};
+    const Rows of{.rows = 9, .columns = columns, .block = 8, .type = bf16, .num_warps = 1, .aligned_blocks = true};
     expect_random_passes_bits(of, columns - 1);
     if (HasFatalFailure()) return;
   }
 }
 
 // Each CTA several rows: the next one arrives while a row is at work, if it is visited and there is one.
-TEST(Resident, RandomPassesByTicketsGiveTheInterpretersBits) {
+TEST(Resident, RandomDynamicPersistentPassesGiveTheInterpretersBits) {
   for (unsigned seed = 0; seed < 25; ++seed) {
     Random random(seed + 300);
     const Rows of = random_blocks(random, seed, 1 + random.below(9));
     KernelBuilder k("resident");
     bool in_place = false;
-    k.by_tickets([&] {
+    k.dynamic_persistent([&] {
       RandomPasses passes(k, of, seed);
       passes.build();
       in_place = passes.in_place();

@@ -158,12 +158,12 @@ TEST_F(CudaDeviceTest, PersistentKernelsOverlapOnlyWhenTheyFillTheMachine) {
 }
 
 // The fake GPU runs 8 CTAs on each of 132 multiprocessors, or 30 clusters.
-TEST_F(CudaDeviceTest, KernelsByTicketsStartAsManyCtasAsRunAtATime) {
+TEST_F(CudaDeviceTest, DynamicPersistentKernelsStartAsManyCtasAsRunAtATime) {
   auto device = fake_gpu(folder.path());
-  auto kernel = device->load("tickets", device->base_options());
+  auto kernel = device->load("next_program", device->base_options());
   program::CompileOptions clustered = device->base_options();
   clustered.num_ctas = 4;
-  auto cluster = device->load("tickets", clustered);
+  auto cluster = device->load("next_program", clustered);
   const auto ctas = [&](runtime::LoadedKernel& kernel, int64_t programs) {
     const uint64_t slots[2] = {};
     kernel.launch(slots, {programs, 1, 1}, nullptr);

@@ -1,12 +1,10 @@
 // A compiler library without LLVM: the real C table, answers chosen by the "program" text.
 //   "error ..." is a faulty program; "internal" a compiler bug; "fatal ..." LLVM giving up; "slow ..." takes 50 ms.
-//   "persistent ..." is a kernel that asks for the number of programs, "tickets ..." one that takes them by tickets.
-//   ".version ..." is PTX and comes back as it is.
-//   "crash", "abort", "quit" and "overflow" end the process in four ways; "hang FILE" never returns and writes its
-//   process number there; "spin" never stops computing; "hungry" takes all the memory there is; "descriptors" is a
-//   faulty program whose error lists the open descriptors.
-//   Anything else compiles: for the CPU to a kernel that is in this library, for a GPU to PTX-like text with the
-//   program in it.
+//   "persistent ..." is a kernel that asks for the number of programs, "next_program ..." one that takes them from a
+//   counter. ".version ..." is PTX and comes back as it is. "crash", "abort", "quit" and "overflow" end the process in
+//   four ways; "hang FILE" never returns and writes its process number there; "spin" never stops computing; "hungry"
+//   takes all the memory there is; "descriptors" is a faulty program whose error lists the open descriptors. Anything
+//   else compiles: for the CPU to a kernel that is in this library, for a GPU to PTX-like text with the program in it.
 // CPU kernel: slots {pointer to int64, n}; program i writes i * 3 + 1 to element i, through its arena.
 #include <fcntl.h>
 #include <unistd.h>
@@ -108,7 +106,7 @@ int32_t compile(const uint8_t* program, size_t program_size, const uint8_t* opti
   result.shared_bytes = text.starts_with("shared") ? 100 << 10 : 0;
   result.launch_overlap = wanted.target == Target::nvptx && wanted.launch_overlap;
   result.persistent = text.starts_with("persistent");
-  result.by_tickets = text.starts_with("tickets");
+  result.dynamic_persistent = text.starts_with("next_program");
   result.arena_bytes = 4096;
   result.times = {{"mlir", 1.5}, {"llvm", 2.5}};
   result.code = ".version 8.0\n.entry ligerdsl_fake " + text;

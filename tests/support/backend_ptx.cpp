@@ -20,13 +20,13 @@
 namespace ligerdsl::test {
 namespace {
 
-constexpr int64_t kAtATime = 2;               // programs of a kernel by tickets
+constexpr int64_t kAtATime = 2;               // programs of a dynamic persistent kernel
 constexpr int64_t kSharedBytes = 227 * 1024;  // that a CTA of sm_90 can have
 
 struct Compiled {
   ptx::Program program;
   int64_t shared_bytes = 0, cluster = 1;
-  bool by_tickets = false;
+  bool dynamic_persistent = false;
 };
 
 // What a launch says about its arguments: slots, and which variant serves.
@@ -101,7 +101,7 @@ class PtxBackend : public Backend {
     if (packed.variant == kernels::Variant::any) took_generic_.push_back(step.program.name);
     const Compiled& kernel = compiled(step, packed.variant, packed.apart);
     ptx::Launch parameters{std::move(packed.slots), grid, kernel.shared_bytes, ++launches_};
-    if (kernel.by_tickets) parameters.grid[0] = std::min<int64_t>(parameters.grid[0], kAtATime);
+    if (kernel.dynamic_persistent) parameters.grid[0] = std::min<int64_t>(parameters.grid[0], kAtATime);
     parameters.grid[0] *= kernel.cluster;
     parameters.cluster[0] = kernel.cluster;
     ptx::run(kernel.program, parameters, packed.memory);
@@ -131,7 +131,8 @@ class PtxBackend : public Backend {
       throw std::runtime_error(std::to_string(artifact.shared_bytes) + " bytes of shared memory; a CTA has " +
                                std::to_string(kSharedBytes));
     }
-    const Compiled kernel{ptx::parse(artifact.code), artifact.shared_bytes, artifact.cluster, artifact.by_tickets};
+    const Compiled kernel{ptx::parse(artifact.code), artifact.shared_bytes, artifact.cluster,
+                          artifact.dynamic_persistent};
     if (kernel.program.threads != artifact.threads) throw std::runtime_error(".reqntid is not the artifact's");
     return kernels_[{program, facts}] = kernel;
   }

@@ -12,8 +12,8 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// Address of the tile's first element, which a lead moves.
-Value tileAddress(ThreadLowering& t, tgpu::BulkCopyOp op, ValueRange indices, Value lead) {
+// Address of the tile's first element, which an alignment offset moves.
+Value tileAddress(ThreadLowering& t, tgpu::BulkCopyOp op, ValueRange indices, Value alignmentOffset) {
   tile::ViewType view = op.getView().getType();
   const Pieces& slots = t.pieces(op.getView());
   Value address = slots[0];
@@ -24,8 +24,8 @@ Value tileAddress(ThreadLowering& t, tgpu::BulkCopyOp op, ValueRange indices, Va
     bytes = arith::MulIOp::create(t.b, t.loc, indices[axis], bytes);
     address = arith::AddIOp::create(t.b, t.loc, address, bytes);
   }
-  if (!lead) return address;
-  Value before = arith::MulIOp::create(t.b, t.loc, lead, t.constant(view.getElementBytes()));
+  if (!alignmentOffset) return address;
+  Value before = arith::MulIOp::create(t.b, t.loc, alignmentOffset, t.constant(view.getElementBytes()));
   return arith::SubIOp::create(t.b, t.loc, address, arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), before));
 }
 
@@ -149,7 +149,7 @@ LogicalResult lowerBulkCopy(ThreadLowering& t, tgpu::BulkCopyOp op) {
         llvm::map_to_vector(body.getTerminator()->getOperands(), [&](Value value) { return t.scalar(value); });
     const size_t rank = op.getTileShape().size();
     ValueRange indices = ValueRange(yielded).take_front(rank);
-    Value elements = yielded.back(), lead = yielded.size() > rank + 1 ? yielded[rank] : Value();
+    Value elements = yielded.back(), alignmentOffset = yielded.size() > rank + 1 ? yielded[rank] : Value();
     Value place = arith::AddIOp::create(t.b, t.loc, t.scalar(op.getBase()), position);
     Value stage = arith::RemUIOp::create(t.b, t.loc, place, t.constant(stages));
     Value barrier = mbarrierAddress(t, t.scalar(op.getBarriers()), stage);
@@ -157,11 +157,11 @@ LogicalResult lowerBulkCopy(ThreadLowering& t, tgpu::BulkCopyOp op) {
     tile::ViewType view = op.getView().getType();
     int64_t elementBytes = view.getElementBytes();
     const int64_t part = op.getStages().getType().getShape().back();
-    Value source = tileAddress(t, op, indices, lead);
-    Value first = lead;
-    if (lead) {
+    Value source = tileAddress(t, op, indices, alignmentOffset);
+    Value first = alignmentOffset;
+    if (alignmentOffset) {
       Value begins = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, indices.back(), t.constant(0, 64));
-      first = arith::SelectOp::create(t.b, t.loc, begins, lead, t.constant(0));
+      first = arith::SelectOp::create(t.b, t.loc, begins, alignmentOffset, t.constant(0));
     }
     if (part < op.getTileShape().back()) {
       Value before = arith::MulIOp::create(t.b, t.loc, t.ctaRank(), t.constant(part));
@@ -171,7 +171,7 @@ LogicalResult lowerBulkCopy(ThreadLowering& t, tgpu::BulkCopyOp op) {
       source = arith::AddIOp::create(t.b, t.loc, source, arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), offset));
     }
     StageCopy copy(t, op, source, target, barrier);
-    if (lead || view.getShape().back() * elementBytes % tile::kVectorBytes != 0)
+    if (alignmentOffset || view.getShape().back() * elementBytes % tile::kVectorBytes != 0)
       copy.ragged(first, elements);
     else
       copy.whole(elements);

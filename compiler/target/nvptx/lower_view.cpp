@@ -152,9 +152,10 @@ bool isCarried(tile::LoadTileOp op) {
 
 LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
   auto tensor = dyn_cast<RankedTensorType>(op.getType());
-  const bool aligns = tile::leadAligns(op.getLead(), op.getView(), op.getIndices(), op.getTileShape());
-  TileAccess access(t, op.getView(), op.getIndices(), op.getTileShape(), tensor, op.getLead(),
-                    aligns ? TileAccess::Lead::aligns : TileAccess::Lead::unknown);
+  const bool aligns =
+      tile::alignmentOffsetAligns(op.getAlignmentOffset(), op.getView(), op.getIndices(), op.getTileShape());
+  TileAccess access(t, op.getView(), op.getIndices(), op.getTileShape(), tensor, op.getAlignmentOffset(),
+                    aligns ? TileAccess::OffsetKind::aligns : TileAccess::OffsetKind::unknown);
   // What is moved in less than whole vectors is limited by its instructions.
   const bool whole = access.chunk * access.bytes() == tile::kVectorBytes;
   const tile::EvictHint evict =
@@ -179,13 +180,14 @@ LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
   return success();
 }
 
-// Rows of another tensor than the lead's are as far from a vector's begin, or not: that is one branch for all threads.
+// Rows of another tensor than the alignment offset's are as far from a vector's begin, or not: that is one branch for
+// all threads.
 LogicalResult lowerStoreTile(ThreadLowering& t, tile::StoreTileOp op) {
   auto tensor = dyn_cast<RankedTensorType>(op.getValue().getType());
-  auto accessAs = [&](TileAccess::Lead kind) {
-    return TileAccess(t, op.getView(), op.getIndices(), op.getTileShape(), tensor, op.getLead(), kind);
+  auto accessAs = [&](TileAccess::OffsetKind kind) {
+    return TileAccess(t, op.getView(), op.getIndices(), op.getTileShape(), tensor, op.getAlignmentOffset(), kind);
   };
-  TileAccess access = accessAs(TileAccess::Lead::aligns);
+  TileAccess access = accessAs(TileAccess::OffsetKind::aligns);
   AccessHints hints{op.getCache(), cachePolicy(t, op.getView(), op.getEvict())};
   SmallVector<Value> elements = t.elements(op.getValue());
   if (!tensor) {
@@ -193,15 +195,15 @@ LogicalResult lowerStoreTile(ThreadLowering& t, tile::StoreTileOp op) {
     storeElements(t, globalPointer(t, access.scalarAddress()), elements, first, hints);
     return success();
   }
-  if (!op.getLead() || access.chunk == 1 ||
-      tile::leadAligns(op.getLead(), op.getView(), op.getIndices(), op.getTileShape()))
+  if (!op.getAlignmentOffset() || access.chunk == 1 ||
+      tile::alignmentOffsetAligns(op.getAlignmentOffset(), op.getView(), op.getIndices(), op.getTileShape()))
     return storeTile(access, elements, hints), success();
   auto branch = scf::IfOp::create(t.b, t.loc, access.isAligned(), /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(t.b);
   t.b.setInsertionPointToStart(branch.thenBlock());
   storeTile(access, elements, hints);
   t.b.setInsertionPointToStart(branch.elseBlock());
-  TileAccess single = accessAs(TileAccess::Lead::unknown);
+  TileAccess single = accessAs(TileAccess::OffsetKind::unknown);
   storeTile(single, elements, hints);
   return success();
 }
@@ -224,7 +226,7 @@ LogicalResult lowerPrefetchTile(ThreadLowering& t, tile::PrefetchTileOp op) {
   return success();
 }
 
-LogicalResult lowerLead(ThreadLowering& t, tile::LeadOp op) {
+LogicalResult lowerLead(ThreadLowering& t, tile::AlignmentOffsetOp op) {
   const Pieces& slots = t.pieces(op.getView());
   tile::ViewType view = op.getView().getType();
   Value elements = t.constant(0, 64);
@@ -252,7 +254,7 @@ void addViewLowerings(LoweringTable& table) {
   table.add<tile::StoreTileOp, lowerStoreTile>();
   table.add<tile::PrefetchTileOp, lowerPrefetchTile>();
   table.add<tile::ViewPtrOp, lowerViewPtr>();
-  table.add<tile::LeadOp, lowerLead>();
+  table.add<tile::AlignmentOffsetOp, lowerLead>();
 }
 
 }  // namespace ligerdsl::compiler::nvptx

@@ -269,7 +269,7 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& as
   artifact.entry = "ligerdsl_" + kernel.getName().str();
 
   artifact.launch_overlap = options.launch_overlap && arch.overlaps_launches;
-  artifact.by_tickets =
+  artifact.dynamic_persistent =
       kernel
           .walk([](scf::WhileOp loop) {
             return loop->hasAttr(tile::kIndependentAttr) ? WalkResult::interrupt() : WalkResult::advance();

@@ -11,16 +11,16 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 
 TileAccess::TileAccess(ThreadLowering& t, Value view, ValueRange indices, ArrayRef<int64_t> tileShape,
-                       RankedTensorType tile, Value lead, Lead kind)
+                       RankedTensorType tile, Value alignmentOffset, OffsetKind kind)
     : t(t),
       view(cast<tile::ViewType>(view.getType())),
       layout(tile ? &t.layout(tile) : nullptr),
       element(this->view.getElementType()),
       slots(t.pieces(view)),
       tileShape(tileShape),
-      lead(lead ? t.scalar(lead) : Value()),
-      leads(lead ? kind : Lead::none),
-      leadLimit(lead ? tile::leadLimit(lead) : 0) {
+      alignmentOffset(alignmentOffset ? t.scalar(alignmentOffset) : Value()),
+      offsetKind(alignmentOffset ? kind : OffsetKind::none),
+      maxAlignmentOffset(alignmentOffset ? tile::maxAlignmentOffset(alignmentOffset) : 0) {
   for (Value index : indices) {
     indexValues.push_back(t.scalar(index));
     indexDivisors.push_back(divisorOf(index));
@@ -30,17 +30,19 @@ TileAccess::TileAccess(ThreadLowering& t, Value view, ValueRange indices, ArrayR
   chunk = chunkSize();
   computeOrigin();
   for (size_t axis = 0; axis < tileShape.size(); ++axis) computeMask(axis);
-  if (this->lead) begin = computeBegin();
+  if (this->alignmentOffset) begin = computeBegin();
 }
 
-// Only the first tile holds columns before the row's first one, unless a tile is no longer than a lead may be.
+// Only the first tile holds columns before the row's first one, unless a tile is no longer than an alignment offset may
+// be.
 Value TileAccess::computeBegin() {
   Value index = indexValues.back();
-  if (tileShape.back() > leadLimit) {
+  if (tileShape.back() > maxAlignmentOffset) {
     Value isFirst = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, index, t.constant(0, 64));
-    return arith::SelectOp::create(t.b, t.loc, isFirst, lead, t.constant(0));
+    return arith::SelectOp::create(t.b, t.loc, isFirst, alignmentOffset, t.constant(0));
   }
-  Value ahead = difference(arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), lead), times(index, tileShape.back()));
+  Value ahead =
+      difference(arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), alignmentOffset), times(index, tileShape.back()));
   ahead = arith::MaxSIOp::create(t.b, t.loc, ahead, t.constant(0, 64));
   return arith::TruncIOp::create(t.b, t.loc, t.b.getI32Type(), ahead);
 }
@@ -165,7 +167,7 @@ Value TileAccess::straddleHas(int64_t i) {
 
 Value TileAccess::isBehindBegin(int64_t reg) {
   Coordinate at = t.coordinate(*layout, reg, tileAxes.size() - 1);
-  const int64_t furthest = chunk > 1 ? 0 : leadLimit;  // that begin may be beyond
+  const int64_t furthest = chunk > 1 ? 0 : maxAlignmentOffset;  // that begin may be beyond
   if (layout->disjoint && at.offset > furthest) return {};
   Value here = arith::AddIOp::create(t.b, t.loc, at.base, t.constant(at.offset));
   return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, here, begin);
@@ -186,11 +188,12 @@ Value TileAccess::lineInside(int64_t reg) {
 
 Value TileAccess::size(size_t axis) {
   Value size = slots[1 + axis];
-  return isLed(axis) ? add(size, arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), lead)) : size;
+  return hasAlignmentOffset(axis) ? add(size, arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), alignmentOffset))
+                                  : size;
 }
 
 int64_t TileAccess::sizeDivisor(size_t axis) const {
-  if (isLed(axis)) return 1;
+  if (hasAlignmentOffset(axis)) return 1;
   return view.isDynamicDim(axis) ? view.getDimDivisors()[axis] : view.getShape()[axis];
 }
 
@@ -220,10 +223,10 @@ int64_t TileAccess::chunkSize() const {
   size_t last = tileAxes.back();
   if (view.isDynamicStride(last) || view.getStrides()[last] != 1 || !layout->disjoint) return 1;
   int64_t n = std::min(layout->width, tile::kVectorBytes / bytes());
-  if (leads != Lead::none) {
-    const bool whole = leadLimit < n && n * bytes() == tile::kVectorBytes && tileShape[last] % n == 0 &&
+  if (offsetKind != OffsetKind::none) {
+    const bool whole = maxAlignmentOffset < n && n * bytes() == tile::kVectorBytes && tileShape[last] % n == 0 &&
                        llvm::all_of(tileShape.drop_back(), [](int64_t size) { return size <= 1; });
-    return leads == Lead::aligns && whole ? n : 1;
+    return offsetKind == OffsetKind::aligns && whole ? n : 1;
   }
   for (; n > 1; n /= 2) {
     bool aligned = view.getAlignment() % (n * bytes()) == 0;
@@ -274,8 +277,8 @@ void TileAccess::computeOrigin() {
       offset = add(offset, times(arith::MulIOp::create(t.b, t.loc, origin, stride(axis)), bytes()));
   }
   threadAddress = add(offset, slots[0]);
-  if (lead) {
-    Value before = arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), lead);
+  if (alignmentOffset) {
+    Value before = arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), alignmentOffset);
     before = view.isDynamicStride(tileShape.size() - 1)
                  ? arith::MulIOp::create(t.b, t.loc, before, stride(tileShape.size() - 1))
                  : times(before, view.getStrides().back());
@@ -314,7 +317,7 @@ void TileAccess::computeMask(size_t axis) {
     uniform = t.both(uniform, begins);
     return;
   }
-  // With a lead it is more, by the lead.
+  // With an alignment offset it is more, by the alignment offset.
   if (known) staticLeft[axis] = view.getShape()[axis] - *index * tile;
   Value left = difference(size(axis), origin);
   Value limit = t.constant(tile, 64);

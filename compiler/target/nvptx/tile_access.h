@@ -12,11 +12,12 @@
 //   4. the last dimension may end inside a chunk: chunks that fit are moved as in 3; the thread that holds the
 //      straddling chunk then branches to an element-by-element access. A thread that holds a few elements of a size
 //      that is not known moves them one by one instead, as in 3.
-//   5. with a lead the row begins inside the first chunk of its first tile, which is treated likewise.
+//   5. with an alignment offset the row begins inside the first chunk of its first tile, which is treated likewise.
 //
-// With a lead everything counts from the tile's first column: the view ends `lead` elements later, and columns before
-// element `begin` (what the tiles before leave of the lead) are outside. Chunks are whole vectors if the lead is that
-// of the row, or where the caller has found (isAligned) that it might as well be.
+// With an alignment offset everything counts from the tile's first column: the view ends `alignment_offset` elements
+// later, and columns before element `begin` (what the tiles before leave of the alignment offset) are outside. Chunks
+// are whole vectors if the alignment offset is that of the row, or where the caller has found (isAligned) that it might
+// as well be.
 #pragma once
 
 #include <optional>
@@ -27,11 +28,11 @@ namespace ligerdsl::compiler::nvptx {
 
 class TileAccess {
  public:
-  /// What is known of tiles with a lead.
-  enum class Lead { none, unknown, aligns };
+  /// What is known of tiles with an alignment offset.
+  enum class OffsetKind { none, unknown, aligns };
 
   TileAccess(ThreadLowering& t, mlir::Value view, mlir::ValueRange indices, llvm::ArrayRef<int64_t> tileShape,
-             mlir::RankedTensorType tile, mlir::Value lead = {}, Lead kind = Lead::none);
+             mlir::RankedTensorType tile, mlir::Value alignmentOffset = {}, OffsetKind kind = OffsetKind::none);
 
   /// Whether the tile's first column is at a multiple of 16 bytes.
   mlir::Value isAligned();
@@ -98,7 +99,7 @@ class TileAccess {
   mlir::Value stride(size_t axis) { return slots[1 + view.getRank() + axis]; }
   bool isLast(size_t axis) const { return axis == tileAxes.back(); }
 
-  bool isLed(size_t axis) const { return leads != Lead::none && isLast(axis); }
+  bool hasAlignmentOffset(size_t axis) const { return offsetKind != OffsetKind::none && isLast(axis); }
   // begin <= coordinate(reg); null where every coordinate of this register is beyond.
   mlir::Value isBehindBegin(int64_t reg);
 
@@ -143,10 +144,10 @@ class TileAccess {
 
   Pieces slots;  // of the view: pointer, sizes, strides
   llvm::ArrayRef<int64_t> tileShape;
-  mlir::Value lead;   // i32
-  mlir::Value begin;  // i32; null without a lead
-  Lead leads;
-  int64_t leadLimit;  // begin is at most this
+  mlir::Value alignmentOffset;  // i32
+  mlir::Value begin;            // i32; null without an alignment offset
+  OffsetKind offsetKind;
+  int64_t maxAlignmentOffset;  // begin is at most this
   llvm::SmallVector<mlir::Value> indexValues;
   llvm::SmallVector<int64_t> indexDivisors;
   llvm::SmallVector<size_t> tileAxes;                    // view axis of every tile dimension

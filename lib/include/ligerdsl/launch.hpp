@@ -44,7 +44,7 @@ std::vector<ligerdsl_kernel_arg_t> in_order(const std::string& kernel, const std
                                             const std::vector<NamedArg>& given);
 LaunchArguments launch_arguments(const std::vector<DeclaredArgument>& declared,
                                  const std::vector<ligerdsl_kernel_arg_t>& args);
-// Of host memory. `programs`: of a kernel that is recorded by tickets.
+// Of host memory. `programs`: of a kernel that is recorded as dynamic persistent.
 interpreter::Arguments host_arguments(const std::string& kernel, const std::vector<DeclaredArgument>& declared,
                                       const std::vector<ligerdsl_kernel_arg_t>& args, int64_t programs);
 // Three axes that the C ABI takes. Throws Error where the launch asks for what no device has.
@@ -73,8 +73,8 @@ std::string bytes_of(const Meta& meta) {
 
 // A kernel on a context, which must outlive it. Any number of threads may launch at the same time. Compiled kernels are
 // found by the program that was recorded and by what the launch rule says beside the grid. A Meta with `visit` that is
-// trivially copyable is recorded once for each value of its fields, of those too that `visit` does not list; it must not
-// point to what changes. Any other Meta is recorded at every launch.
+// trivially copyable is recorded once for each value of its fields, of those too that `visit` does not list; it must
+// not point to what changes. Any other Meta is recorded at every launch.
 template <class Meta>
 class KernelLauncher {
  public:
@@ -100,7 +100,7 @@ class KernelLauncher {
   };
   struct Compiled {
     CompiledKernel kernel;
-    std::map<ligerdsl_stream_t, std::pair<Buffer, Tensor>> tickets;  // one for launches that may overlap
+    std::map<ligerdsl_stream_t, std::pair<Buffer, Tensor>> next_program;  // one for launches that may overlap
   };
   struct Ready {
     std::shared_ptr<Compiled> compiled;
@@ -116,7 +116,7 @@ class KernelLauncher {
     const std::vector<int32_t> grid = detail::launch_grid(kernel_.name, launch);
     std::copy(grid.begin(), grid.end(), ready.grid);
     ready.compiled = find_compiled(recorded, launch);
-    if (!recorded.arguments.empty() && recorded.arguments.front().hidden) add_tickets(&ready, stream);
+    if (!recorded.arguments.empty() && recorded.arguments.front().hidden) add_next_program(&ready, stream);
     return ready;
   }
 
@@ -157,9 +157,9 @@ class KernelLauncher {
     return compiled;
   }
 
-  // What KernelBuilder::by_tickets counts with, and the number of programs.
-  void add_tickets(Ready* ready, ligerdsl_stream_t stream) {
-    auto& [buffer, tensor] = ready->compiled->tickets[stream];
+  // What KernelBuilder::dynamic_persistent counts with, and the number of programs.
+  void add_next_program(Ready* ready, ligerdsl_stream_t stream) {
+    auto& [buffer, tensor] = ready->compiled->next_program[stream];
     if (!buffer.data()) {
       buffer = Buffer(context_, sizeof(int32_t));
       tensor = Tensor(buffer.data(), context_.device(), LIGERDSL_I32, {1});
@@ -285,8 +285,8 @@ inline void require_host_tensor(const std::string& kernel, const DeclaredArgumen
 
 inline interpreter::Arguments host_arguments(const std::string& kernel, const std::vector<DeclaredArgument>& declared,
                                              const std::vector<ligerdsl_kernel_arg_t>& args, int64_t programs) {
-  static thread_local int32_t tickets;
-  tickets = 0;
+  static thread_local int32_t next_program;
+  next_program = 0;
   const LaunchArguments sizes = launch_arguments(declared, args);
   interpreter::Arguments list;
   for (size_t i = 0; i < args.size(); ++i) {
@@ -294,7 +294,7 @@ inline interpreter::Arguments host_arguments(const std::string& kernel, const st
       throw Error("error: kernel '" + kernel + "', argument '" + declared[i].name +
                   "' is a pointer: interpreter::run takes it with the bytes behind it");
     if (declared[i].hidden && i == 0) {
-      list.view(&tickets, i32, {1}, {1});
+      list.view(&next_program, i32, {1}, {1});
     } else if (declared[i].hidden) {
       list.scalar(i32, programs);
     } else if (declared[i].kind == DeclaredArgument::Kind::view) {

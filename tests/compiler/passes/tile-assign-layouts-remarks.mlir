@@ -5,7 +5,7 @@
 
 func.func @stride(%x: !row, %i: i64) {
   %zero = arith.constant 0 : i64
-  // expected-remark @below {{[tile-assign-layouts] accesses of 4 bytes, not 16: rows along dimension 0 are known to begin at a multiple of 2 elements only, not of 8; pad them, take a lead (View::lead), or say what divides the index (assume_divisible)}}
+  // expected-remark @below {{[tile-assign-layouts] accesses of 4 bytes, not 16: rows along dimension 0 are known to begin at a multiple of 2 elements only, not of 8; pad them, take an alignment offset (View::alignment_offset), or say what divides the index (assume_divisible)}}
   %a = tile.load_tile %x[%i, %zero] shape [0, 4096] : !row -> tensor<4096xbf16>
   return
 }

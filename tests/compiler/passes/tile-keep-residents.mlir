@@ -240,17 +240,17 @@ func.func @ends_inside_a_group(%x: !ragged, %y: !ragged) {
   return
 }
 
-// The lead of the row says where its first group begins.
+// The alignment offset of the row says where its first group begins.
 // CHECK-LABEL: func.func @begins_anywhere
 // CHECK: %[[ROW:.*]] = arith.extsi
-// CHECK: %[[LEAD:.*]] = tile.lead %{{.*}}[%[[ROW]]]
+// CHECK: %[[OFFSET:.*]] = tile.alignment_offset %{{.*}}[%[[ROW]]]
 // CHECK: tgpu.bulk_copy
-// CHECK: %[[WIDE:.*]] = arith.extui %[[LEAD]] : i32 to i64
+// CHECK: %[[WIDE:.*]] = arith.extui %[[OFFSET]] : i32 to i64
 // CHECK: arith.addi %[[WIDE]], %c4001_i64
-// CHECK: tgpu.yield %[[ROW]], %{{.*}}, %[[LEAD]], %{{.*}} : i64, i64, i32, i32
+// CHECK: tgpu.yield %[[ROW]], %{{.*}}, %[[OFFSET]], %{{.*}} : i64, i64, i32, i32
 // CHECK: tgpu.local_load
 // CHECK: tgpu.local_load
-// CHECK: tile.store_tile %{{.*}} lead %[[LEAD]]
+// CHECK: tile.store_tile %{{.*}} alignment_offset %[[OFFSET]]
 func.func @begins_anywhere(%x: !odd, %y: !odd) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -259,27 +259,27 @@ func.func @begins_anywhere(%x: !odd, %y: !odd) {
   %zero = arith.constant dense<0.0> : tensor<512xf32>
   %program = tile.program_id 0 : i32
   %row = arith.extsi %program : i32 to i64
-  %lead = tile.lead %x[%row] : !odd
+  %offset = tile.alignment_offset %x[%row] : !odd
   %sum = scf.for %i = %c0 to %c8 step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    %t = tile.load_tile %x[%row, %b] lead %lead shape [0, 512] {resident = 1 : i64} : !odd -> tensor<512xf32>
+    %t = tile.load_tile %x[%row, %b] alignment_offset %offset shape [0, 512] {resident = 1 : i64} : !odd -> tensor<512xf32>
     %s = arith.addf %acc, %t : tensor<512xf32>
     scf.yield %s : tensor<512xf32>
   }
   scf.for %j = %c0 to %c8 step %c1 : i32 {
     %back = arith.subi %c7, %j : i32
     %b = arith.extsi %back : i32 to i64
-    %t = tile.load_tile %x[%row, %b] lead %lead shape [0, 512] {resident = 1 : i64} : !odd -> tensor<512xf32>
+    %t = tile.load_tile %x[%row, %b] alignment_offset %offset shape [0, 512] {resident = 1 : i64} : !odd -> tensor<512xf32>
     %s = arith.addf %sum, %t : tensor<512xf32>
-    tile.store_tile %s, %y[%row, %b] lead %lead shape [0, 512] : tensor<512xf32>, !odd
+    tile.store_tile %s, %y[%row, %b] alignment_offset %offset shape [0, 512] : tensor<512xf32>, !odd
   }
   return
 }
 
-// Another row's lead says nothing.
-// CHECK-LABEL: func.func @lead_of_another_row
+// Another row's alignment offset says nothing.
+// CHECK-LABEL: func.func @offset_of_another_row
 // CHECK-NOT: tgpu.
-func.func @lead_of_another_row(%x: !odd, %y: !odd) {
+func.func @offset_of_another_row(%x: !odd, %y: !odd) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c7 = arith.constant 7 : i32
@@ -288,19 +288,19 @@ func.func @lead_of_another_row(%x: !odd, %y: !odd) {
   %program = tile.program_id 0 : i32
   %row = arith.extsi %program : i32 to i64
   %zeroth = arith.constant 0 : i64
-  %lead = tile.lead %x[%zeroth] : !odd
+  %offset = tile.alignment_offset %x[%zeroth] : !odd
   %sum = scf.for %i = %c0 to %c8 step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    %t = tile.load_tile %x[%row, %b] lead %lead shape [0, 512] {resident = 1 : i64} : !odd -> tensor<512xf32>
+    %t = tile.load_tile %x[%row, %b] alignment_offset %offset shape [0, 512] {resident = 1 : i64} : !odd -> tensor<512xf32>
     %s = arith.addf %acc, %t : tensor<512xf32>
     scf.yield %s : tensor<512xf32>
   }
   scf.for %j = %c0 to %c8 step %c1 : i32 {
     %back = arith.subi %c7, %j : i32
     %b = arith.extsi %back : i32 to i64
-    %t = tile.load_tile %x[%row, %b] lead %lead shape [0, 512] {resident = 1 : i64} : !odd -> tensor<512xf32>
+    %t = tile.load_tile %x[%row, %b] alignment_offset %offset shape [0, 512] {resident = 1 : i64} : !odd -> tensor<512xf32>
     %s = arith.addf %sum, %t : tensor<512xf32>
-    tile.store_tile %s, %y[%row, %b] lead %lead shape [0, 512] : tensor<512xf32>, !odd
+    tile.store_tile %s, %y[%row, %b] alignment_offset %offset shape [0, 512] : tensor<512xf32>, !odd
   }
   return
 }

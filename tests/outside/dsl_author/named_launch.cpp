@@ -1,4 +1,5 @@
-// Launches by name: what is compiled is found again, mistakes are said, kernels by tickets get what they count with.
+// Launches by name: what is compiled is found again, mistakes are said, dynamic persistent kernels get what they count
+// with.
 #include <cstdio>
 #include <ligerdsl/launch.hpp>
 #include <string>
@@ -13,11 +14,11 @@ int recorded = 0;
 
 struct ShiftMeta {
   int64_t block = 128;
-  bool by_tickets = false;
+  bool dynamic_persistent = false;
   template <class V>
   void visit(V&& v) {
     v("block", block);
-    v("by_tickets", by_tickets);
+    v("dynamic_persistent", dynamic_persistent);
   }
 };
 
@@ -36,7 +37,8 @@ const Kernel<ShiftMeta> shift_kernel{.name = "shift",
                                      .build =
                                          [](KernelBuilder& k, const ShiftMeta& m) {
                                            ++recorded;
-                                           m.by_tickets ? k.by_tickets([&] { shift(k, m); }) : shift(k, m);
+                                           m.dynamic_persistent ? k.dynamic_persistent([&] { shift(k, m); })
+                                                                : shift(k, m);
                                          },
                                      .launch =
                                          [](const ShiftMeta& m, const LaunchArguments& a) {
@@ -125,10 +127,10 @@ bool launches_work() {
   launcher({.block = 64}, {{"y", ty}, {"x", tx}, {"by", 5}, {"scale", 1.0f}});
   if (!is(5, 1) || recorded != 2) return fail("another Meta");
   for (int by : {7, 8}) {  // twice: what it counts with starts anew
-    launcher({.by_tickets = true}, {{"y", ty}, {"x", tx}, {"by", by}, {"scale", 1.0f}});
+    launcher({.dynamic_persistent = true}, {{"y", ty}, {"x", tx}, {"by", by}, {"scale", 1.0f}});
     if (!is(by, 1)) return false;
   }
-  interpret(shift_kernel, {.by_tickets = true}, {{"y", ty}, {"x", tx}, {"by", 9}, {"scale", 1}});
+  interpret(shift_kernel, {.dynamic_persistent = true}, {{"y", ty}, {"x", tx}, {"by", 9}, {"scale", 1}});
   if (!is(9, 1)) return false;
   launcher.prepare({}, {{"y", ty}, {"x", tx}, {"by", 1}, {"scale", 1.0f}});
   if (y[0] != -1) return fail("prepare ran the kernel");

@@ -16,7 +16,7 @@ struct DeclaredArgument {
   Kind kind = Kind::scalar;
   DType dtype = f32;
   int rank = 0;  // of a view
-  // One of the two that KernelBuilder::by_tickets puts in front: whoever launches sets it.
+  // One of the two that KernelBuilder::dynamic_persistent puts in front: whoever launches sets it.
   bool hidden = false;
 };
 

@@ -40,14 +40,15 @@ class KernelBuilder {
   // Records `body`, a kernel for a grid of one axis, for fewer CTAs than it has programs: each CTA runs program after
   // program, and those that are ahead take more. What a program reads first may then be on its way while the one before
   // it ends (values.h, Resident). Two arguments come in front of the kernel's own:
-  //   tickets   i32 [1], 0 at the launch, any value after it; used by no other launch at the same time, and no part of
+  //   next_program  i32 [1], 0 at the launch, any value after it; used by no other launch at the same time, and no part
+  //   of
   //             another argument
   //   programs  i32, their number, 0 or more
   // In `body` program_id(0) and num_programs(0) speak of the programs. Order and results are as for a grid. Launch it
   // with the programs as the grid: a GPU starts as many CTAs as it can run at a time.
   template <std::invocable Body>
-  void by_tickets(Body body, Loc loc = Here::current()) {
-    record_by_tickets([&] { body(); }, loc);
+  void dynamic_persistent(Body body, Loc loc = Here::current()) {
+    record_dynamic_persistent([&] { body(); }, loc);
   }
 
   Scalar constant(NumberArg value, DType dtype, Loc loc = Here::current());
@@ -56,8 +57,8 @@ class KernelBuilder {
   Tile ones(const Shape& shape, DType dtype, Loc loc = Here::current());
   Tile arange(int64_t n, Loc loc = Here::current());  // i32 [n]: 0, 1, ..., n-1
 
-  // for (i = lo; i < hi; i += step); step > 0. Counts in i64 if lo, hi or step is i64, else in i32; hi + step - 1 must be
-  // a number of that type, or the loop may never end (the interpreter says so). The body receives i and the carried
+  // for (i = lo; i < hi; i += step); step > 0. Counts in i64 if lo, hi or step is i64, else in i32; hi + step - 1 must
+  // be a number of that type, or the loop may never end (the interpreter says so). The body receives i and the carried
   // values and returns carry(...) with the values of the next iteration: same kinds, dtypes and shapes. Returns the
   // final values.
   //   auto [acc] = k.for_range(0, n, 1, carry(k.zeros({256}, f32)), [&](Scalar i, Tile acc) { return carry(acc + ...);
@@ -162,7 +163,7 @@ class KernelBuilder {
     return [&body](const std::vector<detail::Handle>&) { return detail::run_branch(body); };
   }
 
-  void record_by_tickets(const std::function<void()>& body, Loc loc);
+  void record_dynamic_persistent(const std::function<void()>& body, Loc loc);
 
   std::shared_ptr<detail::Recorder> recorder_;
 };

@@ -89,13 +89,14 @@ enum class Evict : int64_t {
 
 struct LoadOptions {
   double pad = 0.0;  // what elements outside the view read as: a number that the view's type has
-  Scalar lead = {};  // what View::lead gave: tiles begin so many elements earlier along the last axis
+  Scalar alignment_offset =
+      {};  // what View::alignment_offset gave: tiles begin so many elements earlier along the last axis
   Cache cache = Cache::normal;
   Evict evict = Evict::normal;
 };
 
 struct StoreOptions {
-  Scalar lead = {};  // as of loads
+  Scalar alignment_offset = {};  // as of loads
   Cache cache = Cache::normal;
   Evict evict = Evict::normal;
 };
@@ -108,12 +109,13 @@ class View : public Value {
   Scalar stride(int axis, Loc loc = Here::current()) const;  // i64, in elements
   // For rows that begin anywhere in memory, as those of 50257 columns do: how many elements before the first one of the
   // row at `index` (of all axes but the last) its blocks had better begin, so that every one begins at a whole vector.
-  // Given as `lead` to loads and stores, tile b of a row has column b * block + j - lead at j; columns below 0 are
-  // outside of the view as those beyond its end are. It is at most lead_limit(), and 0 where the compiler knows that
-  // rows begin at whole vectors or has no use for it: results may not depend on it. Rows of other tensors may be moved
-  // with the same lead; stores profit as well where both rows are equally far from a vector's begin.
-  Scalar lead(const Indices& index, Loc loc = Here::current()) const;
-  Scalar lead_limit(Loc loc = Here::current()) const;
+  // Given as `alignment_offset` to loads and stores, tile b of a row has column b * block + j - alignment offset at j;
+  // columns below 0 are outside of the view as those beyond its end are. It is at most max_alignment_offset(), and 0
+  // where the compiler knows that rows begin at whole vectors or has no use for it: results may not depend on it. Rows
+  // of other tensors may be moved with the same alignment offset; stores profit as well where both rows are equally far
+  // from a vector's begin.
+  Scalar alignment_offset(const Indices& index, Loc loc = Here::current()) const;
+  Scalar max_alignment_offset(Loc loc = Here::current()) const;
   // Cuts the view into tiles: one entry per dimension, a tile size or `squeeze`. Indices count tiles.
   Partition partition(const Shape& tile_shape, Loc loc = Here::current()) const;
   // One element. Outside the view, load gives `pad` and store does nothing.
@@ -138,8 +140,8 @@ class Partition {
   // A scalar or a number fills the tile.
   void store(const Indices& index, const TileArg& value, const StoreOptions& options = {},
              Loc loc = Here::current()) const;
-  // i1: where the tile that load returns lies inside the view; `lead` as of the load.
-  Tile inside(const Indices& index, const Scalar& lead = {}, Loc loc = Here::current()) const;
+  // i1: where the tile that load returns lies inside the view; `alignment_offset` as of the load.
+  Tile inside(const Indices& index, const Scalar& alignment_offset = {}, Loc loc = Here::current()) const;
   // The tiles along the last axis, to be read twice; `index` fixes the other axes.
   Resident resident(const Indices& index, const LoadOptions& options = {}, Loc loc = Here::current()) const;
 
@@ -161,7 +163,7 @@ class Partition {
 class Resident {
  public:
   Resident() = default;
-  Scalar blocks(Loc loc = Here::current()) const;  // i32: tiles that cover the last axis, whatever the lead
+  Scalar blocks(Loc loc = Here::current()) const;  // i32: tiles that cover the last axis, whatever the alignment offset
   Tile load(const ScalarArg& block, Loc loc = Here::current()) const;
 
  private:

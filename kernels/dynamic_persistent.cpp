@@ -6,16 +6,16 @@ namespace ligerdsl::kernels {
 namespace {
 
 program::Program record_reset() {
-  KernelBuilder k("reset_tickets");
-  k.view("tickets", i32, {1}).store({0}, 0);
+  KernelBuilder k("reset_next_program");
+  k.view("next_program", i32, {1}).store({0}, 0);
   return k.finish();
 }
 
 }  // namespace
 
 void add_step(Operation& operation, Step step) {
-  if (program::runsByTickets(step.program)) {
-    operation.workspace.push_back({.name = "tickets", .dtype = i32, .shape = {1}});
+  if (program::isDynamicPersistent(step.program)) {
+    operation.workspace.push_back({.name = "next_program", .dtype = i32, .shape = {1}});
     operation.steps.push_back({.program = record_reset(), .launch = library_launch(1, 1)});
   }
   operation.steps.push_back(std::move(step));

@@ -1,5 +1,5 @@
-// Rows that are moved with a lead (View::lead): wherever rows begin and end, every element is moved and nothing else is
-// touched, and what is outside of the row reads as the pad.
+// Rows that are moved with an alignment offset (View::alignment_offset): wherever rows begin and end, every element is
+// moved and nothing else is touched, and what is outside of the row reads as the pad.
 #include "ligerdsl/dsl.h"
 #include "tests/kernels/shapes.h"
 
@@ -7,9 +7,9 @@ namespace ligerdsl::test {
 namespace {
 
 struct Case {
-  DType type, lead_type;  // of what is copied, and of the rows whose lead it is
+  DType type, offset_type;  // of what is copied, and of the rows whose alignment offset it is
   int64_t columns, block;
-  bool own;              // the lead of the rows that are read; else of others
+  bool own;              // the alignment offset of the rows that are read; else of others
   int64_t rows_of_tile;  // 0: squeezed
 };
 
@@ -17,15 +17,15 @@ struct Case {
 kernels::Step copy(const Case& c) {
   KernelBuilder k("copy_with_lead");
   View y = k.view("y", c.type, {dyn, c.columns}), x = k.view("x", c.type, {dyn, c.columns}),
-       other = k.view("other", c.lead_type, {dyn, c.columns}), sums = k.view("sums", f32, {dyn});
+       other = k.view("other", c.offset_type, {dyn, c.columns}), sums = k.view("sums", f32, {dyn});
   Scalar at = k.program_id(0);
-  const View& led = c.own ? x : other;
-  Scalar lead = led.lead({at * static_cast<int>(std::max<int64_t>(c.rows_of_tile, 1))});
-  Scalar blocks = cdiv(x.dim(1).to(i32) + led.lead_limit(), c.block);
+  const View& offset_of = c.own ? x : other;
+  Scalar alignment_offset = offset_of.alignment_offset({at * static_cast<int>(std::max<int64_t>(c.rows_of_tile, 1))});
+  Scalar blocks = cdiv(x.dim(1).to(i32) + offset_of.max_alignment_offset(), c.block);
   const Shape cut{c.rows_of_tile, c.block};
   auto [total] = k.for_range(0, blocks, 1, carry(k.constant(0, f32)), [&](Scalar b, Scalar total) {
-    Tile t = x.partition(cut).load({at, b}, {.pad = 1, .lead = lead});
-    y.partition(cut).store({at, b}, t, {.lead = lead});
+    Tile t = x.partition(cut).load({at, b}, {.pad = 1, .alignment_offset = alignment_offset});
+    y.partition(cut).store({at, b}, t, {.alignment_offset = alignment_offset});
     return carry(total + sum(t.to(f32).reshape({std::max<int64_t>(c.rows_of_tile, 1) * c.block})));
   });
   sums.store({at}, total - (blocks * static_cast<int>(c.block)).to(f32));
@@ -42,12 +42,13 @@ Tensor small_numbers(const Case& c, int64_t rows, int64_t gap, int64_t shift) {
 void expect_copies(const Case& c, int64_t gap, int64_t shift, int64_t shift_of_copy) {
   const int64_t high = std::max<int64_t>(c.rows_of_tile, 1), rows = 2 * high;
   Tensor x = small_numbers(c, rows, gap, shift), y = Tensor::rows(c.type, rows, c.columns, gap, shift_of_copy),
-         other = Tensor::rows(c.lead_type, rows, c.columns, gap, 1), sums(f32, {2});
+         other = Tensor::rows(c.offset_type, rows, c.columns, gap, 1), sums(f32, {2});
   backend().run({.steps = {copy(c)}}, rows,
                 Arguments().tensor("y", y).tensor("x", x).tensor("other", other).tensor("sums", sums));
   SCOPED_TRACE(std::string(name(c.type)) + " columns " + std::to_string(c.columns) + " block " +
                std::to_string(c.block) + " gap " + std::to_string(gap) + " shift " + std::to_string(shift) + ", " +
-               std::to_string(shift_of_copy) + (c.own ? " own lead" : std::string(" lead of ") + name(c.lead_type)));
+               std::to_string(shift_of_copy) +
+               (c.own ? " own alignment offset" : std::string(" alignment offset of ") + name(c.offset_type)));
   EXPECT_TRUE(y.same_bits(x));
   EXPECT_TRUE(y.untouched_outside());
   for (int64_t i = 0; i < 2 && high == 1; ++i) {
@@ -75,10 +76,11 @@ TEST(Lead, RowsAtEveryByteOfAVector) {
 // Leads of rows of wider and of narrower elements, which reach further than a vector of the rows that are moved, or
 // not.
 TEST(Lead, LeadsOfOtherRows) {
-  for (DType lead : {bf16, f32, i64}) {
+  for (DType alignment_offset : {bf16, f32, i64}) {
     for (DType type : {f32, bf16}) {
       for (int64_t columns : {3, 67, 300})
-        for (int64_t shift : {0, 1, 3}) expect_copies({type, lead, columns, 256, false, squeeze}, 1, shift, shift);
+        for (int64_t shift : {0, 1, 3})
+          expect_copies({type, alignment_offset, columns, 256, false, squeeze}, 1, shift, shift);
     }
   }
 }
@@ -90,7 +92,7 @@ TEST(Lead, TilesOfSeveralRows) {
       for (int64_t shift : {0, 3}) expect_copies({type, type, columns, 128, true, 2}, 1, shift, shift + 1);
 }
 
-// Tiles that a lead reaches beyond: several of them hold columns before the row.
+// Tiles that an alignment offset reaches beyond: several of them hold columns before the row.
 TEST(Lead, TilesOfLessThanALead) {
   for (DType type : {f32, bf16}) {
     const int64_t vector = 16 / size_of(type);

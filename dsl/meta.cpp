@@ -1,0 +1,78 @@
+// Meta-parameters as text.
+#include "ligerdsl/dsl/meta.h"
+
+#include <charconv>
+
+#include "ligerdsl/dsl/error.h"
+
+namespace ligerdsl {
+namespace detail {
+namespace {
+
+std::string join(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> dtype_names() {
+  std::vector<std::string> names;
+  for (DType dtype : {i1, i8, i32, i64, f16, bf16, f32}) names.emplace_back(name(dtype));
+  return names;
+}
+
+std::string number_text(double value) {
+  char buffer[32];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  return {buffer, end};
+}
+
+int64_t parse_integer(const std::string& field, const std::string& text, int64_t least, int64_t most) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {
+    throw Error("error: meta-parameter '" + field + "': expected an integer in [" + std::to_string(least) + ", " +
+                std::to_string(most) + "], got '" + text + "'");
+  }
+  return value;
+}
+
+double parse_number(const std::string& field, const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw Error("error: meta-parameter '" + field + "': expected a number, got '" + text + "'");
+  }
+  return value;
+}
+
+size_t parse_choice(const std::string& field, const std::string& text, const std::vector<std::string>& choices) {
+  for (size_t i = 0; i < choices.size(); ++i) {
+    if (choices[i] == text) return i;
+  }
+  throw Error("error: meta-parameter '" + field + "': expected one of " + join(choices) + ", got '" + text + "'");
+}
+
+void require_known_fields(const std::string& kernel, const MetaValues& values, const std::vector<MetaField>& fields) {
+  std::vector<std::string> names;
+  for (const MetaField& field : fields) names.push_back(field.name);
+  for (const auto& [name, text] : values) {
+    bool known = false;
+    for (const std::string& candidate : names) known = known || candidate == name;
+    if (!known) {
+      throw Error("error: kernel '" + kernel + "' has no meta-parameter '" + name + "'; it has " +
+                  (names.empty() ? "none" : join(names)));
+    }
+  }
+}
+
+}  // namespace detail
+
+const char* name(Bits bits) {
+  constexpr const char* kNames[] = {"fixed", "same", "row", "batch"};
+  return kNames[static_cast<size_t>(bits)];
+}
+
+}  // namespace ligerdsl
