@@ -25,6 +25,8 @@ Tile Partition::inside(const Indices& index, const Scalar& alignment_offset, Loc
                      " for a partition of rank " + std::to_string(tile_shape_.size()) +
                      "; give one for every dimension");
   }
+  if (!alignment_offset.empty())
+    detail::require_alignment_offset(recorder, alignment_offset, tile_shape_, "inside", loc);
   const Shape shape = this->shape();
   const auto rank = static_cast<int>(shape.size()), last = static_cast<int>(index.size()) - 1;
   Tile result(constant(recorder, detail::Number(1), detail::tile_type(i1, shape), "inside", loc));

@@ -44,6 +44,12 @@ void require_possible(const std::string& kernel, const Launch& launch) {
   if (launch.grid.empty() || launch.grid.size() > 3)
     throw Error("error: kernel '" + kernel + "': its launch rule gives a grid of " +
                 std::to_string(launch.grid.size()) + " axes, expected 1 to 3");
+  for (const Size& axis : launch.grid) {
+    const auto is_rows = [](const Size::Node& node) { return node.kind == Size::Kind::rows; };
+    if (std::any_of(axis.nodes().begin(), axis.nodes().end(), is_rows))
+      throw Error("error: kernel '" + kernel + "': its launch rule gives a grid of " + axis.text() +
+                  "; only the library's own kernels have grids of rows: use the sizes in LaunchArguments");
+  }
   for (const int64_t programs : launch.programs()) {
     if (programs < 0 || programs > INT32_MAX) refuse("a grid with programs", programs, "0 to 2147483647");
   }

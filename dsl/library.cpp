@@ -126,10 +126,12 @@ LIGERDSL_UNSIGNED_COMPARISON(ugt, >)
 LIGERDSL_UNSIGNED_COMPARISON(uge, >=)
 
 Tile umulhi(const Tile& a, TileArg b, Loc loc) {
+  if (a.dtype() == i8) detail::fail(loc, "umulhi", "expected i32 or i64, got i8");
   const auto [x, y] = unsigned_pair(a, b, "umulhi", loc);
   return high_product(x, y, loc);
 }
 Scalar umulhi(const Scalar& a, ScalarArg b, Loc loc) {
+  if (a.dtype() == i8) detail::fail(loc, "umulhi", "expected i32 or i64, got i8");
   const auto [x, y] = unsigned_pair(a, b, "umulhi", loc);
   return high_product(x, y, loc);
 }

@@ -24,6 +24,21 @@ using detail::Type;
 using detail::TypeKind;
 using program::AtomicKind;
 
+namespace detail {
+
+void require_alignment_offset(Recorder& recorder, const Scalar& alignment_offset, const Shape& tile_shape,
+                              const std::string& op, Loc loc) {
+  recorder.require_live(alignment_offset.handle(), op, loc);
+  if (alignment_offset.dtype() != i32)
+    fail(loc, op, std::string("an alignment offset is i32, got ") + name(alignment_offset.dtype()));
+  if (tile_shape.back() == squeeze)
+    fail(loc, op, "the last dimension is squeezed; only tiles along it have an alignment offset");
+  if (!recorder.alignment_offsets.count(alignment_offset.handle().id))
+    fail(loc, op, "an alignment offset is what View::alignment_offset gave, not a number computed from it");
+}
+
+}  // namespace detail
+
 namespace {
 
 Attrs hints(Cache cache, Evict evict) {
@@ -52,13 +67,7 @@ std::vector<Handle> tile_operands(const View& view, const Shape& tile_shape, con
 void add_alignment_offset(const Scalar& alignment_offset, const Shape& tile_shape, std::vector<Handle>& operands,
                           Attrs& attrs, const std::string& op, Loc loc) {
   if (alignment_offset.empty()) return;
-  operands[0].recorder->require_live(alignment_offset.handle(), op, loc);
-  if (alignment_offset.dtype() != i32)
-    fail(loc, op, std::string("an alignment offset is i32, got ") + name(alignment_offset.dtype()));
-  if (tile_shape.back() == squeeze)
-    fail(loc, op, "the last dimension is squeezed; only tiles along it have an alignment offset");
-  if (!operands[0].recorder->alignment_offsets.count(alignment_offset.handle().id))
-    fail(loc, op, "an alignment offset is what View::alignment_offset gave, not a number computed from it");
+  detail::require_alignment_offset(*operands[0].recorder, alignment_offset, tile_shape, op, loc);
   operands.push_back(alignment_offset.handle());
   attrs.push_back({AttrKey::has_alignment_offset, int64_t{1}});
 }

@@ -132,6 +132,9 @@ struct Pair {
 Pair match(const Operand& a, const Operand& b, const std::string& op, Loc loc);
 // An integer scalar for index arithmetic (i32, or i64 when it does not fit).
 Handle index_operand(Recorder& recorder, const Operand& operand, const std::string& op, Loc loc);
+// That it is what View::alignment_offset gave, for tiles along the last dimension.
+void require_alignment_offset(Recorder& recorder, const Scalar& alignment_offset, const Shape& tile_shape,
+                              const std::string& op, Loc loc);
 
 // Elementwise ops by code (elementwise.cpp).
 Handle cast(const Handle& x, DType dtype, Loc loc);

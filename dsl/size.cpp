@@ -14,6 +14,9 @@ constexpr int kDepth = 16;  // operands that wait for their operation at a time
 
 // Sizes are asked for at every launch: what is known now is not computed then.
 Size::Size(Kind kind, const Size& a, const Size& b) : nodes_(a.nodes_) {
+  const Node& divisor = b.nodes_.front();
+  if (kind == Kind::ceil_div && b.nodes_.size() == 1 && divisor.kind == Kind::number && divisor.number < 1)
+    throw Error("error: ceil_div: expected a divisor of 1 or more, got " + std::to_string(divisor.number));
   const auto is_one = [](const Size& size) { return size == Size(1); };
   if ((kind == Kind::multiply || kind == Kind::ceil_div) && is_one(b)) return;
   if (kind == Kind::multiply && is_one(a)) {

@@ -27,7 +27,7 @@ template <class Options, class Config>
 struct ConfiguredKernel {
   const char* name;
   const char* description;
-  // The reason why this Config cannot be or repeats another one; empty: it can be built, and every GPU of the machine's
+  // The reason why this Config cannot be; empty: it can be built, and every GPU of the machine's
   // architecture runs it.
   std::string (*valid)(const Machine&, const Options&, const Config&);
   Config (*heuristic)(const Machine&, const Options&);

@@ -43,8 +43,7 @@ SmallVector<int64_t> resultShape(ArrayRef<int64_t> tileShape) {
   return shape;
 }
 
-//===-- !tile.view
-//----------------------------------------------------------------------------------------------------===//
+//===-- !tile.view ----------------------------------------------------------------------------------------------===//
 
 int64_t ViewType::getElementBytes() const { return (getElementType().getIntOrFloatBitWidth() + 7) / 8; }
 
@@ -144,8 +143,7 @@ bool alignmentOffsetAligns(Value alignmentOffset, Value view, ValueRange indices
          llvm::all_of(tileShape.drop_back(), [](int64_t size) { return size <= 1; });
 }
 
-//===-- Verifiers and folders
-//-----------------------------------------------------------------------------------------===//
+//===-- Verifiers and folders -----------------------------------------------------------------------------------===//
 
 LogicalResult MakeRangeOp::verify() {
   auto type = cast<RankedTensorType>(getType());

@@ -31,33 +31,42 @@ const AccessLog::Element* AccessLog::find(uintptr_t address) const {
   return nullptr;
 }
 
-std::string AccessLog::note(const void* element, Access access, bool changes) {
-  Element& who = at(reinterpret_cast<uintptr_t>(element));
+std::string AccessLog::conflict(const Element& who, Access access, bool changes) const {
   const auto other = [&](uint32_t program, const char* does, const char* mine) {
     const std::string name = program == kSeveral ? "another program" : "program " + std::to_string(program - 1);
     return name + " " + does + " this element and program " + std::to_string(current_ - 1) + " " + mine +
            " it: the result depends on which comes first";
   };
-  std::string conflict;
   switch (access) {
     case Access::read:
-      if (by_another(who.writer)) conflict = other(who.writer, "writes", "reads");
-      if (by_another(who.updater)) conflict = other(who.updater, "updates", "reads");
-      join(&who.reader);
+      if (by_another(who.changer)) return other(who.changer, "writes", "reads");
+      if (by_another(who.updater)) return other(who.updater, "updates", "reads");
       break;
     case Access::write:
-      if (changes && by_another(who.writer)) conflict = other(who.writer, "writes", "writes another value to");
-      if (changes && by_another(who.updater)) conflict = other(who.updater, "updates", "writes");
-      if (changes && by_another(who.reader)) conflict = other(who.reader, "reads", "writes");
-      join(&who.writer);
+      if (by_another(who.updater)) return other(who.updater, "updates", "writes");
+      if (changes && by_another(who.reader)) return other(who.reader, "reads", "writes");
+      if (changes && by_another(who.writer)) return other(who.writer, "writes", "writes another value to");
       break;
     case Access::update:
-      if (by_another(who.writer)) conflict = other(who.writer, "writes", "updates");
-      if (by_another(who.reader)) conflict = other(who.reader, "reads", "updates");
-      join(&who.updater);
+      if (by_another(who.writer)) return other(who.writer, "writes", "updates");
+      if (by_another(who.reader)) return other(who.reader, "reads", "updates");
       break;
   }
-  return conflict;
+  return "";
+}
+
+std::string AccessLog::note(const void* element, int64_t bytes, Access access, bool changes) {
+  std::string found;
+  const auto begin = reinterpret_cast<uintptr_t>(element);
+  for (uintptr_t address = begin; address < begin + static_cast<uintptr_t>(bytes); address += granule_) {
+    Element& who = at(address);
+    if (found.empty()) found = conflict(who, access, changes);
+    if (access == Access::read) join(&who.reader);
+    if (access == Access::update) join(&who.updater);
+    if (access == Access::write) join(&who.writer);
+    if (access == Access::write && changes) join(&who.changer);
+  }
+  return found;
 }
 
 AccessLog::Extent AccessLog::unwritten(const void* data, int64_t elements, int64_t element_bytes) const {

@@ -18,9 +18,9 @@ class AccessLog {
 
   // Accesses from here on are those of this program.
   void begin(int64_t program) { current_ = static_cast<uint32_t>(program + 1); }
-  // `changes`: other bits than before; a write of the same ones is no conflict. What the access depends on, "" if it
-  // means the same in every order of the programs.
-  std::string note(const void* element, Access access, bool changes);
+  // Of an element of so many bytes. `changes`: other bits than before; a write of the same ones conflicts with atomics
+  // only. What the access depends on, "" if it means the same in every order of the programs.
+  std::string note(const void* element, int64_t bytes, Access access, bool changes);
 
   struct Extent {
     int64_t elements = 0, first = -1;
@@ -34,6 +34,7 @@ class AccessLog {
   // Programs, counted from 1.
   struct Element {
     uint32_t reader = kNobody, writer = kNobody, updater = kNobody;
+    uint32_t changer = kNobody;  // of the writers, who wrote other bits than were there
   };
   struct Memory {
     uintptr_t begin, end;
@@ -42,6 +43,7 @@ class AccessLog {
 
   const Element* find(uintptr_t address) const;
   Element& at(uintptr_t address);
+  std::string conflict(const Element& who, Access access, bool changes) const;
   bool by_another(uint32_t program) const { return program != kNobody && program != current_; }
   void join(uint32_t* who) const { *who = by_another(*who) ? kSeveral : current_; }
 

@@ -76,7 +76,7 @@ class Machine {
   // Bytes of an element in memory, and the element at an address, which must be inside the arguments' memory.
   int64_t element_bytes(DType dtype) const { return wide_ ? 8 : size_of(dtype); }
   void* checked(const Op& op, int64_t address, DType dtype) const;
-  void note(const Op& op, const void* element, Access access, bool changes) const;
+  void note(const Op& op, const void* element, DType dtype, Access access, bool changes) const;
   void load_element(const Op& op, int64_t address, DType dtype, Data& out, int64_t at) const;
   void store_element(const Op& op, int64_t address, DType dtype, const Data& in, int64_t at) const;
   void read_element(DType dtype, const void* address, Data& out, int64_t at) const;

@@ -58,15 +58,15 @@ void Machine::write_element(DType dtype, void* address, const Data& in, int64_t 
   }
 }
 
-void Machine::note(const Op& op, const void* element, Access access, bool changes) const {
+void Machine::note(const Op& op, const void* element, DType dtype, Access access, bool changes) const {
   if (!log_) return;
-  const std::string conflict = log_->note(element, access, changes);
+  const std::string conflict = log_->note(element, static_cast<int64_t>(element_bytes(dtype)), access, changes);
   if (!conflict.empty()) fail(op, conflict);
 }
 
 void Machine::load_element(const Op& op, int64_t address, DType dtype, Data& out, int64_t at) const {
   const void* element = checked(op, address, dtype);
-  note(op, element, Access::read, false);
+  note(op, element, dtype, Access::read, false);
   read_element(dtype, element, out, at);
 }
 
@@ -76,7 +76,7 @@ void Machine::store_element(const Op& op, int64_t address, DType dtype, const Da
   std::memcpy(&before, element, element_bytes(dtype));
   write_element(dtype, element, in, at);
   std::memcpy(&after, element, element_bytes(dtype));
-  note(op, element, Access::write, before != after);
+  note(op, element, dtype, Access::write, before != after);
 }
 
 void Machine::memory(const Op& op, MemoryOp code) {
@@ -237,7 +237,7 @@ void Machine::atomic(const Op& op, AtomicOp code) {
   for (size_t i = 0; i < address.size(); ++i) {
     if (mask && !(*mask)[i]) continue;
     void* element = checked(op, address[i], dtype);
-    note(op, element, Access::update, true);
+    note(op, element, dtype, Access::update, true);
     read_element(dtype, element, old, i);
     Data operands, now;
     for (size_t n = 1; n <= values; ++n) {

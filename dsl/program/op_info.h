@@ -105,7 +105,7 @@ enum class Term : uint8_t {
   view,
   index_of_each,     // index*: i32 or i64 scalars, one per dimension of the view
   row_of_each,       // row*: the same for all dimensions but the last
-  alignment_offset,  // alignment offset?: an i32 scalar
+  alignment_offset,  // alignment_offset?: an i32 scalar
   block,             // what tile_shape cuts from the view
   ptr,               // pointer or tile of pointers; all of one type
   pointee,           // what ptr points to

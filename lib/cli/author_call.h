@@ -36,9 +36,9 @@ struct AuthorArgument {
 
   bool is_memory() const { return type.kind != program::TypeKind::scalar; }
   bool is_view() const { return type.kind == program::TypeKind::view; }
-  // What is in its memory before the launch.
   // By --in or an interval; what is written is 0 without.
   bool has_contents() const { return input || interval; }
+  // What is in its memory before the launch.
   std::string initial_bytes(uint64_t seed) const;
 };
 

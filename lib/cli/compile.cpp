@@ -121,6 +121,8 @@ int print_configs(const Globals& globals, const CompileRequest& request, const s
   OpInstance instance(find_op(request.kernel), request.settings);
   lib::check_desc(instance.info(), instance.desc());
   static_cast<void>(instance.plan(context));
+  if (instance.config().kernels().empty())
+    throw Failure(kUsage, fmt::format("{} has no schedule to choose", request.kernel));
   std::string text;
   Json result = Json::array();
   for (const ConfigSettings::Kernel& kernel : instance.config().kernels()) {

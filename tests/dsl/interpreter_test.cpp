@@ -373,6 +373,40 @@ TEST(Interpreter, AtomicsDoNotRaceButPlainAccessesBesideThemDo) {
   EXPECT_NE(error.find("load: program 0 updates this element and program 1 reads it"), std::string::npos) << error;
 }
 
+TEST(Interpreter, AStoreBesideAnAtomicRacesWhateverItWrites) {
+  KernelBuilder k("beside");
+  Ptr p = k.ptr("p", i32);
+  k.if_(k.program_id(0) == 0, [&] { atomic_add(p, 5); });
+  k.if_(k.program_id(0) == 1, [&] { store(p, k.constant(5, i32)); });
+  const program::Program program = k.finish();
+  int32_t count = 0;
+  Arguments arguments;
+  arguments.pointer(&count, sizeof count);
+  const std::string error = error_of([&] {
+    interpreter::run(program, arguments, Grid{2, 1, 1}, {.find_races = true});
+  });
+  EXPECT_NE(error.find("program 0 updates this element and program 1 writes it"), std::string::npos) << error;
+}
+
+// Views of other types on the same memory: every byte counts.
+TEST(Interpreter, RacesOfPartsOfAnElement) {
+  KernelBuilder k("parts");
+  View y = k.view("y", f32, {dyn}), x = k.view("x", i8, {dyn}), z = k.view("z", i8, {dyn});
+  k.if_(k.program_id(0) == 0, [&] { y.store({0}, 1.0f); });
+  k.if_(k.program_id(0) == 1, [&] { z.store({0}, x.load({2})); });
+  const program::Program program = k.finish();
+  float memory = 0;
+  int8_t copy = 0;
+  Arguments arguments;
+  arguments.view(&memory, f32, {1}, {1});
+  arguments.view(&memory, i8, {4}, {1});
+  arguments.view(&copy, i8, {1}, {1});
+  const std::string error = error_of([&] {
+    interpreter::run(program, arguments, Grid{2, 1, 1}, {.find_races = true});
+  });
+  EXPECT_NE(error.find("program 0 writes this element and program 1 reads it"), std::string::npos) << error;
+}
+
 TEST(Interpreter, ElementsThatNobodyWrote) {
   KernelBuilder k("partly");
   View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn}), z = k.view("z", f32, {dyn});

@@ -320,9 +320,18 @@ TEST(Names, OfFieldsAreCheckedAtRegistration) {
   Registry::global().problems().clear();
 }
 
+TEST(Meta, PowersOfTwoAreOneOrMoreAndEnd) {
+  EXPECT_EQ(powers_of_two(-3, 4).values, (std::vector<int64_t>{1, 2, 4}));
+  EXPECT_EQ(powers_of_two(int64_t{1} << 61, INT64_MAX).values,
+            (std::vector<int64_t>{int64_t{1} << 61, int64_t{1} << 62}));
+}
+
 TEST(Author, ALaunchThatNoDeviceHasIsTheRules) {
   const auto problem = [](Launch launch) { return message_of([&] { detail::require_possible("k", launch); }); };
   EXPECT_EQ(problem({}), "no error");
+  EXPECT_EQ(problem({.grid = {ceil_div(Size::rows(), 4)}}),
+            "error: kernel 'k': its launch rule gives a grid of ceil_div(rows, 4); only the library's own kernels have "
+            "grids of rows: use the sizes in LaunchArguments");
   EXPECT_EQ(problem({.num_warps = 3}),
             "error: kernel 'k': its launch rule gives num_warps = 3, expected a power of two from 1 to 32");
   EXPECT_NE(problem({.num_warps = 64}).find("num_warps = 64"), std::string::npos);

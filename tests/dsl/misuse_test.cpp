@@ -150,6 +150,9 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { Tile t = k.zeros({1, 8}, f32); t += k.zeros({4, 8}, f32); }, "operator+=: the result is f32 tile [4, 8], but the left side f32 tile [1, 8]; convert the right side, or write a = a op b"},
     {__LINE__, [](KernelBuilder& k) { Scalar s = k.constant(1, i32); s *= k.constant(2, i64); }, "operator*=: the result is i64 scalar, but the left side i32 scalar; convert the right side, or write a = a op b"},
     {__LINE__, [](KernelBuilder& k) { k.view("x", f32, {dyn, dyn}).partition({1, 8}).inside({0}); }, "inside: 1 index for a partition of rank 2; give one for every dimension"},
+    {__LINE__, [](KernelBuilder& k) { View y = k.view("y", f32, {dyn, dyn}); y.partition({4, squeeze}).inside({0, 0}, y.alignment_offset({0})); }, "inside: the last dimension is squeezed; only tiles along it have an alignment offset"},
+    {__LINE__, [](KernelBuilder& k) { View y = k.view("y", f32, {dyn}); y.partition({64}).inside({0}, y.max_alignment_offset()); }, "inside: an alignment offset is what View::alignment_offset gave, not a number computed from it"},
+    {__LINE__, [](KernelBuilder& k) { umulhi(tile(k, {8}, i8), 3); }, "umulhi: expected i32 or i64, got i8"},
     {__LINE__, [](KernelBuilder& k) { atomic_cas(k.ptr("p", f32), 1, 2); }, "atomic_cas: there is no such atomic on f32; use i32 or i64"},
     {__LINE__, [](KernelBuilder& k) { atomic_add(k.ptr("p", i8), 1); }, "atomic_add: there is no such atomic on i8; use i32, i64, f16, bf16 or f32"},
     // Control flow.

@@ -19,7 +19,7 @@ const std::map<std::string, int> kNumbers = {
     {"arange", 3},
     {"dim", 4},
     {"stride", 5},
-    {"alignment offset", 6},
+    {"alignment_offset", 6},
     {"max_alignment_offset", 7},
     {"splat", 10},
     {"expand_dims", 11},

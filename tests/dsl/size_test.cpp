@@ -57,6 +57,12 @@ TEST(Size, NestsOnlySoDeep) {
       Error);
 }
 
+TEST(Size, DividesByOneOrMore) {
+  EXPECT_THROW(ceil_div(kRows, 0), Error);
+  EXPECT_THROW(ceil_div(kRows, -4), Error);
+  EXPECT_EQ(ceil_div(7, kRows).at(0), INT64_MAX) << "known at a launch only: what every limit refuses";
+}
+
 TEST(LaunchGrid, HasAnAxisOfOneWhereItNamesNone) {
   const Launch launch{.grid = {ceil_div(kRows, 2), 3}};
   EXPECT_EQ(launch.grid_at(9), (std::array<int64_t, 3>{5, 3, 1}));

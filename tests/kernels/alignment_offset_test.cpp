@@ -59,7 +59,7 @@ void expect_copies(const Case& c, int64_t gap, int64_t shift, int64_t shift_of_c
   }
 }
 
-TEST(Lead, RowsAtEveryByteOfAVector) {
+TEST(AlignmentOffset, RowsAtEveryByteOfAVector) {
   for (DType type : {f32, bf16, i64}) {
     const int64_t vector = 16 / size_of(type);
     for (int64_t columns : {int64_t{1}, vector - 1, int64_t{67}, int64_t{300}}) {
@@ -73,9 +73,9 @@ TEST(Lead, RowsAtEveryByteOfAVector) {
   }
 }
 
-// Leads of rows of wider and of narrower elements, which reach further than a vector of the rows that are moved, or
+// Alignment offsets of rows of wider and of narrower elements, which reach further than a vector of the rows that are moved, or
 // not.
-TEST(Lead, LeadsOfOtherRows) {
+TEST(AlignmentOffset, OfOtherRows) {
   for (DType alignment_offset : {bf16, f32, i64}) {
     for (DType type : {f32, bf16}) {
       for (int64_t columns : {3, 67, 300})
@@ -86,14 +86,14 @@ TEST(Lead, LeadsOfOtherRows) {
 }
 
 // Rows of one tile begin at different bytes of a vector.
-TEST(Lead, TilesOfSeveralRows) {
+TEST(AlignmentOffset, TilesOfSeveralRows) {
   for (DType type : {f32, bf16})
     for (int64_t columns : {67, 300})
       for (int64_t shift : {0, 3}) expect_copies({type, type, columns, 128, true, 2}, 1, shift, shift + 1);
 }
 
 // Tiles that an alignment offset reaches beyond: several of them hold columns before the row.
-TEST(Lead, TilesOfLessThanALead) {
+TEST(AlignmentOffset, TilesOfLessThanAnOffset) {
   for (DType type : {f32, bf16}) {
     const int64_t vector = 16 / size_of(type);
     for (int64_t block : {int64_t{1}, vector / 2, vector, 3 * vector})

@@ -27,7 +27,7 @@ Tensor whole_numbers(DType type) {
 using Build = std::function<void(KernelBuilder&, const View& x, const View& y)>;
 
 void expect_interpreters_bits(DType type, int num_ctas, int num_warps, const Build& build) {
-  KernelBuilder k("messages");
+  KernelBuilder k("exchanges");
   View x = k.view("x", type, {dyn, kColumns}), y = k.view("y", type, {dyn, kColumns});
   build(k, x, y);
   kernels::Step step{.program = k.finish(), .launch = kernels::library_launch(1, num_warps)};

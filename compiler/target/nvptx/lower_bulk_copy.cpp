@@ -1,4 +1,4 @@
-// Fills: bulk copies from global to shared memory by the asynchronous proxy, and the memory barriers that tell of their
+// Bulk copies from global to shared memory by the asynchronous proxy, and the memory barriers that tell of their
 // arrival. PTX ISA: cp.async.bulk; sm_90 and later.
 //
 // On a cluster every CTA has its stages, and brings its part of the tile into them.

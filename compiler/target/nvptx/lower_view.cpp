@@ -226,7 +226,7 @@ LogicalResult lowerPrefetchTile(ThreadLowering& t, tile::PrefetchTileOp op) {
   return success();
 }
 
-LogicalResult lowerLead(ThreadLowering& t, tile::AlignmentOffsetOp op) {
+LogicalResult lowerAlignmentOffset(ThreadLowering& t, tile::AlignmentOffsetOp op) {
   const Pieces& slots = t.pieces(op.getView());
   tile::ViewType view = op.getView().getType();
   Value elements = t.constant(0, 64);
@@ -254,7 +254,7 @@ void addViewLowerings(LoweringTable& table) {
   table.add<tile::StoreTileOp, lowerStoreTile>();
   table.add<tile::PrefetchTileOp, lowerPrefetchTile>();
   table.add<tile::ViewPtrOp, lowerViewPtr>();
-  table.add<tile::AlignmentOffsetOp, lowerLead>();
+  table.add<tile::AlignmentOffsetOp, lowerAlignmentOffset>();
 }
 
 }  // namespace ligerdsl::compiler::nvptx

@@ -117,7 +117,7 @@ TEST_P(RowKernels, MoveWholeVectorsWithoutSpills) {
     }
 }
 
-// Widths at which a row takes just one slot more than it takes bytes, and those of models.
+// Widths at which a row takes just one stage more than it takes bytes, and those of models.
 TEST(RowKernelsOnClusters, CrossEntropyKeepsItsRow) {
   const kernels::Machine machine = kernels::gpu("sm_90a", 132, 90);
   for (const char* type : {"bf16", "f32"})

@@ -8,7 +8,7 @@
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
 // CTAs take the highest bits of a row; all warps of the cluster send their sums to every CTA, in turn to two stages. A CTA
-// announces itself when the memory barriers of messages are ready. No barrier is needed: who received a turn knows that
+// announces itself when the memory barriers of exchanges are ready. No barrier is needed: who received a turn knows that
 // every warp has read the one before.
 // CUT: #tgpu.layout<register = {{.*}}, lane = {{.*}}, warp = {{\[}}[128], [256]], cta = {{\[}}[2048], [4096]], rank = 1>
 // CUT: func.func @row({{.*}} attributes {tgpu.num_ctas = 4 : i64}
@@ -107,10 +107,10 @@ func.func @overlap(%x: !vec, %y: !vec, %i: i64) {
 
 // -----
 
-// The ticket is taken by one thread of the cluster; every CTA sends its copy, and the first one's counts. Only one thread
+// The next number is taken by one thread of the cluster; every CTA sends its copy, and the first one's counts. Only one thread
 // sends: before it does so again the CTA meets, so that all have read. It sends in front of the loop during which the
-// ticket may arrive.
-// CHECK-LABEL: func @ticket
+// number may arrive.
+// CHECK-LABEL: func @next_number
 // CHECK: scf.while
 // CHECK: tile.atomic_rmw
 // CHECK-NEXT: tgpu.barrier
@@ -119,7 +119,7 @@ func.func @overlap(%x: !vec, %y: !vec, %i: i64) {
 // CHECK: tgpu.cluster_receive {{.*}}[%[[TURN]]] parity %[[PARITY]]
 // CHECK: %[[FIRST:.+]] = arith.muli %[[TURN]], %c4
 // CHECK: tgpu.local_stage {{.*}}[%[[FIRST]]]
-func.func @ticket(%counter: !tile.ptr<i32> {tile.alias_class = 1 : i32}, %out: !tile.view<?xi32, strides = [1]> {tile.alias_class = 2 : i32}, %n: i32) {
+func.func @next_number(%counter: !tile.ptr<i32> {tile.alias_class = 1 : i32}, %out: !tile.view<?xi32, strides = [1]> {tile.alias_class = 2 : i32}, %n: i32) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   scf.while (%i = %c0) : (i32) -> i32 {
@@ -140,7 +140,7 @@ func.func @ticket(%counter: !tile.ptr<i32> {tile.alias_class = 1 : i32}, %out: !
 // -----
 
 // Two CTAs hold the same sums of rows. If only one of them sent, it would not have to wait for the other one, which might
-// still read the turn before: no message.
+// still read the turn before: no exchange.
 // CHECK-LABEL: func @held_by_some
 // CHECK: scf.for
 // CHECK-NOT: tgpu.cluster_send

@@ -290,7 +290,7 @@ func.func @stages(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step: inde
 }
 
 // The inner loop starts anew: nobody knows in which stage it ended. One barrier stands before it.
-// CHECK-LABEL: func @slots_again
+// CHECK-LABEL: func @stages_again
 // CHECK: scf.for
 // CHECK-NEXT: tgpu.barrier
 // CHECK-NEXT: scf.for
@@ -298,7 +298,7 @@ func.func @stages(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step: inde
 // CHECK-NEXT: tgpu.local_store
 // CHECK-NEXT: tgpu.barrier
 // CHECK-NEXT: tgpu.local_load
-func.func @slots_again(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step: index) {
+func.func @stages_again(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step: index) {
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %m = tgpu.local_alloc {offset = 0 : i64} : !tgpu.memdesc<2x256xf32>
@@ -315,13 +315,13 @@ func.func @slots_again(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step:
 }
 
 // An index that does not alternate separates nothing.
-// CHECK-LABEL: func @fixed_slot
+// CHECK-LABEL: func @fixed_stage
 // CHECK: scf.for
 // CHECK: tgpu.barrier
 // CHECK-NEXT: tgpu.local_store
 // CHECK-NEXT: tgpu.barrier
 // CHECK-NEXT: tgpu.local_load
-func.func @fixed_slot(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step: index, %which: i32) {
+func.func @fixed_stage(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step: index, %which: i32) {
   %m = tgpu.local_alloc {offset = 0 : i64} : !tgpu.memdesc<2x256xf32>
   scf.for %i = %lo to %hi step %step {
     %s = tgpu.local_stage %m[%which] : !tgpu.memdesc<2x256xf32> -> !buffer

@@ -172,8 +172,8 @@ func.func @carried(%x: !vec, %n: i64) {
 // -----
 
 // A scalar atomic whose old value is used runs once, on a tile of one element; all threads read the value from shared memory.
-// CHECK-LABEL: func @ticket
-func.func @ticket(%p: !tile.ptr<i32>, %y: !tile.view<?xi32, strides = [1]>) {
+// CHECK-LABEL: func @next_number
+func.func @next_number(%p: !tile.ptr<i32>, %y: !tile.view<?xi32, strides = [1]>) {
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i32
   // CHECK: %[[OLD:.+]] = tile.atomic_rmw add {{.*}} -> tensor<1xi32, #[[ALL:.+]]>

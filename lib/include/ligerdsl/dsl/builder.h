@@ -41,9 +41,8 @@ class KernelBuilder {
   // program, and those that are ahead take more. What a program reads first may then be on its way while the one before
   // it ends (values.h, Resident). Two arguments come in front of the kernel's own:
   //   next_program  i32 [1], 0 at the launch, any value after it; used by no other launch at the same time, and no part
-  //   of
-  //             another argument
-  //   programs  i32, their number, 0 or more
+  //                 of another argument
+  //   programs      i32, their number, 0 or more
   // In `body` program_id(0) and num_programs(0) speak of the programs. Order and results are as for a grid. Launch it
   // with the programs as the grid: a GPU starts as many CTAs as it can run at a time.
   template <std::invocable Body>

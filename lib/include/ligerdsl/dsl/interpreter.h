@@ -59,7 +59,7 @@ struct Options {
   // Receives the lines of device_print; null = standard output.
   std::function<void(const std::string&)> print;
   // Refuses a launch whose result depends on the order of its programs: one writes what another reads, updates, or
-  // writes with another value.
+  // writes with another value. Atomics of several programs are taken to be meant, whatever their order.
   bool find_races = false;
   // The launch promises that no argument that is written shares memory with another (Launch::no_alias).
   bool no_alias = false;

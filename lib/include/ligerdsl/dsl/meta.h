@@ -46,7 +46,10 @@ inline Choices choices(std::initializer_list<int64_t> values) {
 }
 inline Choices powers_of_two(int64_t least, int64_t most) {
   Choices powers;
-  for (int64_t n = least; n <= most; n *= 2) powers.values.push_back(n);
+  for (int64_t n = least < 1 ? 1 : least; n <= most; n *= 2) {
+    powers.values.push_back(n);
+    if (n > most / 2) break;
+  }
   return powers;
 }
 

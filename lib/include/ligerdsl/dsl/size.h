@@ -2,8 +2,9 @@
 // launched and not before. A plain number is one too.
 //
 //   const Size rows = Size::rows();
-//   Launch{.grid = {ceil_div(rows, 4) * 8}}    // grid_at(4096) is {8192, 1, 1}
+//   (ceil_div(rows, 4) * 8).at(4096)    // 8192
 //
+// The library's own kernels have grids of rows; an author's launch rule sees the sizes of the call and gives numbers.
 // Numbers are 0 or more. Sums and products stop at INT64_MAX instead of wrapping; every limit refuses that number.
 #ifndef LIGERDSL_DSL_SIZE_H_
 #define LIGERDSL_DSL_SIZE_H_
@@ -37,7 +38,7 @@ class Size {
 
   friend Size operator+(const Size& a, const Size& b) { return {Kind::add, a, b}; }
   friend Size operator*(const Size& a, const Size& b) { return {Kind::multiply, a, b}; }
-  friend Size ceil_div(const Size& a, const Size& b) { return {Kind::ceil_div, a, b}; }  // b > 0
+  friend Size ceil_div(const Size& a, const Size& b) { return {Kind::ceil_div, a, b}; }  // throws for b < 1
   friend Size min(const Size& a, const Size& b) { return {Kind::min, a, b}; }
   friend Size max(const Size& a, const Size& b) { return {Kind::max, a, b}; }
   // `size` where a >= b, else 0.
@@ -67,7 +68,7 @@ inline int64_t Size::combined(Kind kind, int64_t a, int64_t b) {
     case Kind::multiply:
       return __builtin_mul_overflow(a, b, &result) ? INT64_MAX : result;
     case Kind::ceil_div:
-      return a / b + (a % b != 0);
+      return b < 1 ? INT64_MAX : a / b + (a % b != 0);
     case Kind::min:
       return a < b ? a : b;
     case Kind::max:
