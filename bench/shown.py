@@ -85,21 +85,23 @@ def time_of(row):
     return min(row["us"], row.get("us_kernels", row["us"]))
 
 
-def best_peer(rows, pass_name, of_family=None, read=time_of):
-    """The fastest row of a pass that is no contender of ours and right, or None."""
-    peers = [row for (name, provider), row in rows.items() if name == pass_name and provider not in NO_PEER and
-             family(provider) != OURS and (of_family is None or family(provider) == of_family) and row["max_error"] <= WRONG]
-    return min(peers, key=read, default=None)
+def peers(rows, pass_name):
+    """The rows of a pass that are no contender of ours and right."""
+    return [row for (name, provider), row in rows.items() if name == pass_name and provider not in NO_PEER and family(provider) != OURS and
+            row["max_error"] <= WRONG]
 
 
-def ratios(runs, pass_name, peer):
-    """Peer time / our time of each run that has both. peer: a function of a run's rows returning a row or None."""
-    found = []
-    for rows, _, _ in runs:
-        ours, theirs = rows.get((pass_name, OURS)), peer(rows)
-        if ours and theirs:
-            found.append(time_of(theirs) / ours["us"])
-    return found
+def beside_best(runs, pass_name, read=time_of):
+    """[(our row, the best peer's)] of the runs that timed the peer that came nearest to us in any run; the others say nothing of the best."""
+    both = [(rows[pass_name, OURS], peers(rows, pass_name)) for rows, _, _ in runs if (pass_name, OURS) in rows]
+    ratios = {read(peer) / read(ours): peer["provider"] for ours, theirs in both for peer in theirs}
+    nearest = ratios[min(ratios)] if ratios else None
+    return [(ours, min(theirs, key=read)) for ours, theirs in both if any(peer["provider"] == nearest for peer in theirs)]
+
+
+def ratios(runs, pass_name, read=time_of):
+    """The best peer's time over ours, of each run that timed it."""
+    return [read(peer) / read(ours) for ours, peer in beside_best(runs, pass_name, read)]
 
 
 def values(runs, pass_name, provider, read):

@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 
 import sets
-from shown import FULL, MAIN_FORMS, NO_PEER, OURS, best_peer, family, lacks_a_peer, ratios, span, time_of, values
+from shown import FULL, MAIN_FORMS, NO_PEER, OURS, beside_best, family, lacks_a_peer, ratios, span, time_of, values
 
 NAMES = {"ligerdsl": "libligerdsl", "liger": "Liger", "liger_inplace": "Liger in place", "liger_cute": "Liger CuTe",
          "liger_cute_new": "Liger CuTe, not in place", "liger_cute_registry": "Liger CuTe, dispatched",
@@ -52,16 +52,14 @@ def standing(cases, keys):
     for key in keys:
         runs = complete(cases, key)
         for words, read in readings(key[0]) if runs else []:
-            peers = [peer for run, _, _ in runs if (peer := best_peer(run, FULL, read=read))]
-            if not peers:
+            pairs = beside_best(runs, FULL, read)
+            if not pairs:
                 continue
-            best = min(peers, key=read)["provider"]  # runs that did not ask for it say nothing of the best
-            pairs = [(run[FULL, OURS], best_peer(run, FULL, read=read)) for run, _, _ in runs if (FULL, best) in run]
             names = " / ".join(dict.fromkeys(name_of(peer["provider"]) for _, peer in pairs))
             copies = "" if key[0] == FLCE else span(values(runs, FULL, OURS, lambda row: row["frac_same_copy"]), "{:.2f}")
             rows.append([key[0].replace("_", " ") + words, shape_text(key), micros(values(runs, FULL, OURS, read)),
-                         micros([read(peer) for _, peer in pairs]), names, span([read(peer) / read(ours) for ours, peer in pairs], "{:.2f}"),
-                         *(span(alone(runs, name), "{:.2f}") for name in ("fwd", "bwd")), copies])
+                         micros([read(peer) for _, peer in pairs]), names, span(ratios(runs, FULL, read), "{:.2f}"),
+                         *(span(ratios(runs, name), "{:.2f}") for name in ("fwd", "bwd")), copies])
     return table(["kernel", "shape", "ours, us", "best peer, us", "which", "peer / ours", "forward alone", "backward alone", "of a copy"], rows)
 
 
@@ -71,34 +69,24 @@ def complete(cases, key):
     return [] if runs and lacks_a_peer(key, runs) else runs
 
 
-def alone(runs, pass_name):
-    """The best peer's time over ours of one pass, of each run."""
-    return ratios(runs, pass_name, lambda rows: best_peer(rows, pass_name))
-
-
 def summary(cases, groups):
     """A line for each group of cases: the span of the ratios to the best peer. groups: {what: keys}."""
     rows = []
     for what, keys in groups.items():
         found = [runs for key in keys if (runs := complete(cases, key))]
-        spans = [span([ratio for runs in found for ratio in alone(runs, name)], "{:.2f}") for name in (FULL, "fwd", "bwd")]
+        spans = [span([ratio for runs in found for ratio in ratios(runs, name)], "{:.2f}") for name in (FULL, "fwd", "bwd")]
         if spans[0]:
             rows.append([what, str(len(found)), *spans])
     return table(["kernels", "cases", "peer / ours, forward + backward", "forward alone", "backward alone"], rows)
 
 
 def mean_line(cases):
-    """The geometric mean of the large cases' ratios, by run."""
-    found = defaultdict(list)
-    for key in map(key_of, sets.geometric_mean()):
-        for run, result, _ in cases.get(key, []):
-            for quotient in ratios([(run, result, "")], FULL, lambda rows: best_peer(rows, FULL)):
-                found[result["date"], result.get("run", 0)].append(quotient)
-    whole = [quotients for quotients in found.values() if len(quotients) == len(sets.geometric_mean())]
-    if not whole:
+    """The geometric mean of the large cases' ratios, of the smallest of each and of the largest."""
+    of_cases = [ratios(cases.get(key, []), FULL) for key in map(key_of, sets.geometric_mean())]
+    if not all(of_cases):
         return []
-    means = [math.exp(sum(map(math.log, quotients)) / len(quotients)) for quotients in whole]
-    return ["", f"Geometric mean of the ratio over the {len(whole[0])} large cases: {span(means, '{:.2f}')}."]
+    means = [math.exp(sum(math.log(end(of_case)) for of_case in of_cases) / len(of_cases)) for end in (min, max)]
+    return ["", f"Geometric mean of the ratio over the {len(of_cases)} large cases: {span(means, '{:.2f}')}."]
 
 
 def best_forms(runs):
@@ -107,7 +95,8 @@ def best_forms(runs):
     for provider in dict.fromkeys(provider for run, _, _ in runs for _, provider in run if provider != "copy"):
         own = family(provider) == OURS or provider in NO_PEER
         of_families[provider if own else family(provider)].append(provider)
-    fastest = lambda provider: min(values(runs, FULL, provider, time_of))
+    in_ours = lambda run, provider: time_of(run[FULL, provider]) / time_of(run[FULL, OURS])  # runs differ in the card's speed
+    fastest = lambda provider: min((in_ours(run, provider) for run, _, _ in runs if {(FULL, provider), (FULL, OURS)} <= run.keys()), default=math.inf)
     return sorted((min(forms, key=fastest) for forms in of_families.values()), key=fastest)
 
 

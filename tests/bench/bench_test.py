@@ -212,6 +212,12 @@ class Report(unittest.TestCase):
         self.result("c", [row("swiglu", "full", (16384, 14336), "ligerdsl", 50.0)], run=3)
         self.assertIn("| swiglu | 16384x14336 | 50.0-200.0 | 200.0-500.0 | Liger | 2.00-2.50 |", self.page())
 
+    def test_the_best_peer_is_the_one_that_came_nearest_to_us(self):
+        key = "swiglu", "full", (16384, 14336)
+        self.result("slow", [row(*key, "ligerdsl", 100.0), row(*key, "quack_tuned", 103.0)], run=1)
+        self.result("fast", [row(*key, "ligerdsl", 90.0), row(*key, "quack", 98.0)], run=2)  # less than 103, on a card that was faster
+        self.assertIn("| swiglu | 16384x14336 | 90.0-100.0 | 103.0 | QuACK tuned | 1.03 |", self.page())
+
     def test_a_peer_that_waits_counts_with_its_kernels_and_a_wrong_one_not(self):
         rows = self.pair(100.0, 300.0, us_kernels=220.0)
         self.result("a", [*rows, row("swiglu", "full", (16384, 14336), "quack", 10.0, max_error=0.5)])
@@ -251,13 +257,16 @@ class Report(unittest.TestCase):
         for absent in ("broke", "9 s is spent", "not shown"):
             self.assertNotIn(absent, text)
 
-    def test_the_geometric_mean_is_of_runs_that_have_every_case(self):
+    def test_the_geometric_mean_is_of_every_large_case(self):
         rows = []
         for wanted in sets.geometric_mean():
             rows += [row(wanted.kernel, "full", wanted.shape, "ligerdsl", 10.0), row(wanted.kernel, "full", wanted.shape, "torch", 15.0)]
         self.result("a", rows, run=1)
-        self.result("b", rows[:2], run=2)
-        self.assertIn("Geometric mean of the ratio over the 12 large cases: 1.50.", self.page())
+        self.result("b", rows[:1] + [dict(rows[1], us=12.0)], run=2)
+        self.assertIn(f"Geometric mean of the ratio over the 12 large cases: {(1.5 ** 11 * 1.2) ** (1 / 12):.2f}-1.50.", self.page())
+        self.result("a", rows[2:], run=1)
+        self.result("b", [], run=2)
+        self.assertNotIn("Geometric mean", self.page())
 
     def test_a_plots_axis_holds_its_points(self):
         for value, top in ((0.7, 1), (1, 1), (1.2, 2), (2.1, 2.5), (99, 100), (4321, 5000)):
