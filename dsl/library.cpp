@@ -248,4 +248,32 @@ Scalar log_sum_exp(const OnlineSum& state, Loc loc) {
   return at(state.m, loc) + at(tail, loc);
 }
 
+OnlineSums accumulate(const OnlineSums& state, const Tile& x, Loc loc) {
+  const int64_t lanes = state.m.size();
+  if (x.size() % lanes != 0) {
+    detail::fail(loc, "accumulate",
+                 "a tile of " + std::to_string(x.size()) + " elements for " + std::to_string(lanes) +
+                     " lanes; expected a multiple of the lanes");
+  }
+  const Tile rows = x.reshape({x.size() / lanes, lanes}, loc);
+  const Tile m = max(state.m, reduce_max(rows, 0, loc), loc);
+  const Tile reference = finite_maximum(m, loc);
+  const Tile shifted = at(rows, loc) - at(reference.expand_dims(0, loc), loc);
+  const Tile part = sum(exp(shifted, loc), 0, loc);
+  const Tile drop = at(state.m, loc) - at(reference, loc);
+  const Tile kept = at(state.s, loc) * at(exp(drop, loc), loc);
+  return {m, at(kept, loc) + at(part, loc)};
+}
+
+OnlineSum combine(const OnlineSums& state, Loc loc) {
+  auto [m, s] = reduce(
+      {state.m, state.s},
+      [loc](Scalar am, Scalar as, Scalar bm, Scalar bs) {
+        const OnlineSum both = combine(OnlineSum{am, as}, OnlineSum{bm, bs}, loc);
+        return carry(both.m, both.s);
+      },
+      loc);
+  return {m, s};
+}
+
 }  // namespace ligerdsl

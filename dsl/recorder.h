@@ -117,6 +117,9 @@ inline bool is_plain_integer(DType dtype) {
 // Numbers of 16 bits as f32, in which they are added up (reduce.cpp).
 Tile widened_to_add(const Tile& x, Loc loc);
 
+// The index (i32) along an axis, or of all elements in row-major order (kAllAxes), in this shape (reduce.cpp).
+Tile positions(Recorder& recorder, const Shape& shape, int axis, const std::string& op, Loc loc);
+
 // Operands (operand.cpp).
 // A pad is a number that the view's type has.
 void require_pad(double pad, DType type, Loc loc);

@@ -87,20 +87,26 @@ Handle simple_reduce(const Tile& x, int axis, ReductionKind kind, const std::str
   return in.recorder->emit_one(OpCode::reduce, in.tiles, types[0], std::move(attrs), loc);
 }
 
-// Row-major position along `axis` (or in the flattened tile), in the shape of x.
+}  // namespace
+
+Tile positions(Recorder& recorder, const Shape& shape, int axis, const std::string& op, Loc loc) {
+  const bool all = axis == kAllAxes;
+  const int64_t extent = all ? program::tileElements(shape) : shape[axis];
+  require_tile_shape({extent}, op, loc);
+  Tile index(recorder.emit_one(OpCode::arange, {}, tile_type(i32, {extent}), {}, loc));
+  if (all) return index.reshape(shape, loc);
+  for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim) {
+    if (dim != axis) index = index.expand_dims(dim, loc);
+  }
+  return index.broadcast_to(shape, loc);
+}
+
+namespace {
+
 Tile positions(const Tile& x, int axis, const std::string& op, Loc loc) {
   Recorder& recorder = recorder_of(x.handle(), op, loc);
   recorder.require_live(x.handle(), op, loc);
-  const bool all = axis == kAllAxes;
-  const int at = all ? 0 : normal_axis(axis, x.rank(), op, loc);
-  const int64_t extent = all ? x.size() : x.shape()[at];
-  require_tile_shape({extent}, op, loc);
-  Tile index(recorder.emit_one(OpCode::arange, {}, tile_type(i32, {extent}), {}, loc));
-  if (all) return index.reshape(x.shape(), loc);
-  for (int dim = 0; dim < x.rank(); ++dim) {
-    if (dim != at) index = index.expand_dims(dim, loc);
-  }
-  return index.broadcast_to(x.shape(), loc);
+  return positions(recorder, x.shape(), axis == kAllAxes ? axis : normal_axis(axis, x.rank(), op, loc), op, loc);
 }
 
 // (value, index) of the extreme element; the lowest index wins ties.

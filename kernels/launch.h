@@ -66,9 +66,7 @@ struct Operation {
 void add_step(Operation& operation, Step step);
 Operation operation_of(Step step);
 
-constexpr int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
+using ligerdsl::ceil_div;  // beside those of this namespace
 constexpr int64_t round_up(int64_t a, int64_t b) {
   return ceil_div(a, b) * b;
 }

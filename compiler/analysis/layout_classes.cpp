@@ -69,6 +69,8 @@ LogicalResult LayoutClasses::visit(Operation* op) {
     for (Value source : op->getOperands()) unite(op->getOperand(0), source);
     for (Value result : op->getResults()) unite(op->getResult(0), result);
     related.push_back(op);
+  } else if (auto gather = dyn_cast<tile::GatherOp>(op)) {
+    unite(gather.getIndex(), gather.getResult());  // the source goes through shared memory, from wherever it is
   } else if (isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp>(op)) {
     related.push_back(op);
   } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
@@ -85,7 +87,8 @@ LogicalResult LayoutClasses::visit(Operation* op) {
     uniteAll(loop.getResults(), loop.getConditionOp().getArgs());
   } else if (isa<scf::YieldOp, scf::ConditionOp, tile::PrintOp>(op)) {
     // The parent ties yielded values; printing works in any layout.
-  } else if (isa<tile::SplatOp, tile::MakeRangeOp, tile::AddPtrOp, tile::AssumeDivisibleOp, tile::ScanOp>(op) ||
+  } else if (isa<tile::SplatOp, tile::MakeRangeOp, tile::AddPtrOp, tile::AssumeDivisibleOp, tile::ScanOp,
+                 tile::ShuffleXorOp>(op) ||
              op->hasTrait<OpTrait::Elementwise>() || isa<arith::ConstantOp>(op)) {
     uniteTiles(op);
     if (isa<tile::ScanOp>(op)) scans.push_back(op);

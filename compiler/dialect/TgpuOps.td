@@ -96,6 +96,19 @@ def Tgpu_LocalStoreOp : Tgpu_Op<"local_store", [MemoryEffects<[MemWrite]>]> {
   let assemblyFormat = "$value `,` $buffer attr-dict `:` type($value) `,` type($buffer)";
 }
 
+def Tgpu_LocalGatherOp : Tgpu_Op<"local_gather", [MemoryEffects<[MemRead]>]> {
+  let summary = "Reads elements of a buffer whose place along an axis is computed";
+  let description = [{
+    The place is that of tile.gather where there is an index, else the result's own with the bits of `mask` flipped; along the other
+    dimensions it is the result's.
+    Example: `%t = tgpu.local_gather %m[%i : tensor<8xi32, #b>] {axis = 0 : i32} : !tgpu.memdesc<64xf32> -> tensor<8xf32, #b>`.
+  }];
+  let arguments = (ins Tgpu_MemDescType:$buffer, Optional<AnyRankedTensor>:$index, I32Attr:$axis,
+                   DefaultValuedAttr<I32Attr, "0">:$mask);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$buffer (`[` $index^ `:` type($index) `]`)? attr-dict `:` type($buffer) `->` type($result)";
+}
+
 def Tgpu_LocalLoadOp : Tgpu_Op<"local_load", [MemoryEffects<[MemRead]>]> {
   let summary = "Reads a tile from shared memory in the result's layout";
   let description = [{

@@ -114,6 +114,30 @@ def Tile_PermuteOp : Tile_Op<"permute", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Tile_ShuffleXorOp : Tile_Op<"shuffle_xor", [Pure, SameOperandsAndResultType]> {
+  let summary = "Element i along an axis is the source's element i ^ mask";
+  let description = [{
+    The mask is less than the power of two in the axis's size, so an odd factor's copies stay where they are.
+    Example: `%u = tile.shuffle_xor %t {axis = 0 : i32, mask = 4 : i32} : tensor<64xf32>`.
+  }];
+  let arguments = (ins Tile_Tensor:$source, I32Attr:$axis, I32Attr:$mask);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source)";
+  let hasVerifier = 1;
+}
+
+def Tile_GatherOp : Tile_Op<"gather", [Pure]> {
+  let summary = "Element i along an axis is the source's element index[i]";
+  let description = [{
+    Index and result have the source's shape but for the axis. An index outside of it, read as an unsigned number, gives the last element.
+    Example: `%u = tile.gather %t[%i] {axis = 0 : i32} : tensor<64xf32>, tensor<8xi32> -> tensor<8xf32>`.
+  }];
+  let arguments = (ins Tile_Tensor:$source, Tile_Tensor:$index, I32Attr:$axis);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$source `[` $index `]` attr-dict `:` type($source) `,` type($index) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 //===-- Memory ------------------------------------------------------------------------------------------------------===//
 
 def Tile_LoadTileOp : Tile_Op<"load_tile", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>]> {

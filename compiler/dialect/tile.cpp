@@ -209,6 +209,30 @@ LogicalResult PermuteOp::verify() {
   return success();
 }
 
+LogicalResult ShuffleXorOp::verify() {
+  auto type = cast<RankedTensorType>(getType());
+  if (getAxis() >= size_t(type.getRank())) return emitOpError("axis ") << getAxis() << " is outside the tile";
+  const int64_t size = type.getDimSize(getAxis());
+  if (getMask() == 0 || getMask() >= (size & -size))
+    return emitOpError("mask ") << getMask() << " is not in [1, " << (size & -size) << ")";
+  return success();
+}
+
+LogicalResult GatherOp::verify() {
+  auto source = cast<RankedTensorType>(getSource().getType()), index = cast<RankedTensorType>(getIndex().getType()),
+       result = cast<RankedTensorType>(getType());
+  if (getAxis() >= size_t(source.getRank())) return emitOpError("axis ") << getAxis() << " is outside the tile";
+  if (!index.getElementType().isInteger(32) && !index.getElementType().isInteger(64))
+    return emitOpError("takes i32 or i64 indices, got ") << index;
+  SmallVector<int64_t> expected(source.getShape());
+  if (index.getRank() == source.getRank()) expected[getAxis()] = index.getDimSize(getAxis());
+  if (index.getShape() != ArrayRef(expected))
+    return emitOpError("index shape does not match the source beside the axis");
+  if (result.getShape() != index.getShape() || result.getElementType() != source.getElementType())
+    return emitOpError("gives the source's element for each index, got ") << result;
+  return success();
+}
+
 static LogicalResult verifyPartition(Operation* op, ViewType view, ArrayRef<int64_t> tileShape, size_t indices, Type value) {
   if (tileShape.size() != view.getRank() || indices != view.getRank())
     return op->emitOpError("needs one tile size and one index per view dimension (") << view.getRank() << ")";

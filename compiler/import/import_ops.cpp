@@ -75,6 +75,12 @@ Value Importer::shape(const program::Op& op, Location loc, Type type) {
     case ShapeOp::permute:
       return tile::PermuteOp::create(builder, loc, type, source,
                                      std::get<std::vector<int64_t>>(*op.find(AttrKey::permutation)));
+    case ShapeOp::shuffle_xor:
+      return tile::ShuffleXorOp::create(builder, loc, type, source, static_cast<uint32_t>(op.integer(AttrKey::axis)),
+                                        static_cast<uint32_t>(op.integer(AttrKey::xor_mask)));
+    case ShapeOp::gather:
+      return tile::GatherOp::create(builder, loc, type, source, values[op.operands[1]],
+                                    static_cast<uint32_t>(op.integer(AttrKey::axis)));
   }
   return unknown(op);
 }

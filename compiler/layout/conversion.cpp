@@ -95,6 +95,14 @@ std::vector<std::vector<int32_t>> reductionGroups(const LinearLayout& layout, in
   return sources;
 }
 
+// The map is linear over exclusive or, so the element at coordinate ^ mask is as far away everywhere as that at mask is
+// from the first.
+Place shufflePartner(const LinearLayout& layout, int dim, int64_t mask) {
+  LinearLayout::Coordinates offset(layout.rank(), 0);
+  offset[dim] = mask;
+  return layout.owner(offset);
+}
+
 const char* name(Travel travel) {
   switch (travel) {
     case Travel::none:

@@ -27,6 +27,10 @@ std::vector<int32_t> registerSources(const LinearLayout& from, const LinearLayou
 // differ from it only along `dim`, in the order of their positions along it.
 std::vector<std::vector<int32_t>> reductionGroups(const LinearLayout& layout, int dim);
 
+// tile.shuffle_xor: the place whose element every place (reg, lane, warp, cta) takes, as the bits in which the two
+// differ.
+Place shufflePartner(const LinearLayout& layout, int dim, int64_t mask);
+
 const char* name(Travel travel);
 
 }  // namespace ligerdsl::compiler

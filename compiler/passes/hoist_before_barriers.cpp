@@ -68,6 +68,7 @@ class BarrierSite {
   // The ops that compute `op`, operands first.
   static void collect(Operation* op, const llvm::SmallPtrSet<Operation*, 32>& independent,
                       llvm::SetVector<Operation*>& slice) {
+    if (slice.contains(op)) return;
     for (Value operand : op->getOperands())
       if (Operation* definition = operand.getDefiningOp(); definition && independent.contains(definition))
         collect(definition, independent, slice);

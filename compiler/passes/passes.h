@@ -35,6 +35,9 @@ std::unique_ptr<mlir::Pass> createTgpuDeferReductionsPass();
 /// tgpu-decompose-reduce: tile.reduce and tile.scan become in-warp pieces and layout conversions.
 std::unique_ptr<mlir::Pass> createTgpuDecomposeReducePass();
 
+/// tgpu-lower-gathers: tile.gather, and tile.shuffle_xor between warps, go through shared memory.
+std::unique_ptr<mlir::Pass> createTgpuLowerGathersPass();
+
 /// tgpu-lower-conversions: conversions that leave a thread go through shared memory.
 std::unique_ptr<mlir::Pass> createTgpuLowerConversionsPass();
 

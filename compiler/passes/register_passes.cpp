@@ -10,6 +10,7 @@ void registerPasses() {
   mlir::registerPass([] { return createTileAssignLayoutsPass(); });
   mlir::registerPass(createTgpuDeferReductionsPass);
   mlir::registerPass(createTgpuDecomposeReducePass);
+  mlir::registerPass(createTgpuLowerGathersPass);
   mlir::registerPass(createTgpuLowerConversionsPass);
   mlir::registerPass(createTgpuAllocateSharedPass);
   mlir::registerPass(createTgpuInsertBarriersPass);

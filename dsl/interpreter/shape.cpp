@@ -1,4 +1,6 @@
 // Creation and shape ops.
+#include <algorithm>
+
 #include "interpreter/convert.h"
 #include "interpreter/machine.h"
 
@@ -68,6 +70,16 @@ void Machine::shape(const Op& op, ShapeOp code) {
   const Type& in = type(op.operands[0]);
   const Type& t = type(op.results[0]);
   Shape strides = row_major(in.shape);
+  const int64_t axis = op.integer(AttrKey::axis);
+  // Element i is that at `place(i, its index along the axis)` of the axis.
+  std::vector<int64_t> moved;
+  const auto move = [&](auto place) {
+    const int64_t below = strides[axis], size = t.shape[axis];
+    for (int64_t i = 0; i < program::tileElements(t.shape); ++i) {
+      const int64_t from = place(i, i / below % size);
+      moved.push_back((i / below / size * in.shape[axis] + from) * below + i % below);
+    }
+  };
   switch (code) {
     case ShapeOp::splat:
       strides.assign(t.shape.size(), 0);
@@ -85,8 +97,17 @@ void Machine::shape(const Op& op, ShapeOp code) {
     case ShapeOp::reshape:
       strides = row_major(t.shape);  // the same order
       break;
+    case ShapeOp::shuffle_xor:
+      move([&](int64_t, int64_t at) { return at ^ op.integer(AttrKey::xor_mask); });
+      break;
+    case ShapeOp::gather: {
+      const std::vector<int64_t>& index = data(op.operands[1]).integer;
+      const int64_t last = in.shape[axis] - 1;
+      move([&](int64_t i, int64_t) { return index[i] < 0 ? last : std::min(index[i], last); });
+      break;
+    }
   }
-  const std::vector<int64_t> from = gather_indices(t.shape, strides);
+  const std::vector<int64_t> from = moved.empty() ? gather_indices(t.shape, strides) : std::move(moved);
   Data& out = result(op);
   const Data& source = data(op.operands[0]);
   for (size_t i = 0; i < out.real.size(); ++i) out.real[i] = source.real[from[i]];

@@ -324,7 +324,32 @@ class Checker {
         return require(tileElements(operand(0).shape) == tileElements(result().shape), "keeps the number of elements");
       case ShapeOp::permute:
         return permuteRules();
+      case ShapeOp::shuffle_xor:
+        return shuffleXorRules();
+      case ShapeOp::gather:
+        return gatherRules();
     }
+  }
+  // The size of the axis of a tile of values.
+  int64_t movedAxis() const {
+    require(operand(0).kind == TypeKind::tile, "moves values, not pointers");
+    return operand(0).shape[range(AttrKey::axis, 0, static_cast<int64_t>(operand(0).shape.size()) - 1)];
+  }
+  void shuffleXorRules() const {
+    require(result().shape == operand(0).shape, "keeps the shape");
+    const int64_t size = movedAxis();
+    range(AttrKey::xor_mask, 1, (size & -size) - 1);
+  }
+  void gatherRules() const {
+    movedAxis();
+    require(operand(1).kind == TypeKind::tile && (operand(1).dtype == DType::i32 || operand(1).dtype == DType::i64),
+            "takes a tile of i32 or i64 indices");
+    require(result().shape == operand(1).shape, "gives an element for each index");
+    Shape other = operand(1).shape;
+    require(other.size() == operand(0).shape.size(), "keeps the rank");
+    const int64_t axis = op_.integer(AttrKey::axis);
+    other[axis] = operand(0).shape[axis];
+    require(other == operand(0).shape, "keeps all dimensions but the axis");
   }
   void expandDimsRules() const {
     Shape expected = operand(0).shape;

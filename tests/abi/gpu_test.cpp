@@ -6,6 +6,7 @@
 #include <numeric>
 #include <thread>
 
+#include "ligerdsl/dsl.h"
 #include "support.h"
 
 namespace ligerdsl::test {
@@ -124,6 +125,37 @@ TEST_F(Gpu, GraphReplayEqualsEager) {
   EXPECT_EQ(cuda_.get<int(void*)>("cuGraphExecDestroy")(executable), 0);
   EXPECT_EQ(cuda_.get<int(void*)>("cuGraphDestroy")(graph), 0);
   EXPECT_EQ(cuda_.get<int(void*)>("cuCtxSetCurrent")(nullptr), 0);
+}
+
+// A launch that breaks an assumption of an author's kernel says so at its end, with the line; the next one is fine.
+TEST_F(Gpu, ValidateChecksAssumptions) {
+  KernelBuilder k("promising");
+  int line = 0;
+  {
+    const View out = k.view("out", f32, {dyn});
+    const Scalar row = k.program_id(0);
+    line = __LINE__ + 1;
+    assume(row < 5);
+    out.store({row}, row.to(f32));
+  }
+  ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
+  config.device = {LIGERDSL_CUDA, 0};
+  config.flags = LIGERDSL_CTX_VALIDATE;
+  const Context checking(config);
+  const std::string program = k.finish_bytes();
+  const CompiledKernel kernel(checking, program);
+  const Buffer out = upload(std::vector<float>(8, -1.0f));
+  const Tensor tensor = floats(out.data(), {8});
+  const auto launch = [&](int32_t programs) {
+    ligerdsl_kernel_arg_t args[] = {KernelArg(tensor).raw()};
+    const int32_t grid[3] = {programs, 1, 1};
+    return ligerdsl_kernel_launch(kernel.get(), args, 1, grid, stream_);
+  };
+  const std::string place = "gpu_test.cpp:" + std::to_string(line) + ":";
+  EXPECT_EQ(launch(5), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+  EXPECT_EQ(download(out.data(), 6), (std::vector<float>{0, 1, 2, 3, 4, -1}));
+  expect_failure(launch(8), LIGERDSL_EXECUTION_FAILED, {place.c_str(), "assume: the assumption", "LIGERDSL_VALIDATE"});
+  EXPECT_EQ(launch(5), LIGERDSL_SUCCESS) << "it was reported already: " << ligerdsl_last_error();
 }
 
 // A thread without a context, and one with none after the call either.

@@ -26,6 +26,8 @@ const std::map<std::string, int> kNumbers = {
     {"broadcast", 12},
     {"reshape", 13},
     {"permute", 14},
+    {"shuffle_xor", 15},
+    {"gather", 16},
     {"cast", 20},
     {"select", 21},
     {"add", 22},

@@ -68,6 +68,13 @@ class RandomProgram {
   // Whole numbers in [-8, 8]: their sums are exact in any order.
   static Tile whole(const Tile& x) { return floor(clamp(x, -8.0f, 8.0f)); }
 
+  // Elements that change places in pairs, along either axis.
+  Tile partners(const Tile& x) {
+    const int axis = pick(2);
+    const int64_t size = shape_[axis];
+    return shuffle_xor(x, pick(static_cast<int>(size & -size)), axis);
+  }
+
   Tile column_index() { return k_.arange(shape_[1]).expand_dims(0).broadcast_to(shape_); }
 
   Tile condition() {
@@ -85,7 +92,7 @@ class RandomProgram {
 
   Tile float_step() {
     Tile a = any(floats_), b = any(floats_);
-    switch (pick(14)) {
+    switch (pick(16)) {
       case 0:
         return tame(a + b);
       case 1:
@@ -112,6 +119,10 @@ class RandomProgram {
         return reduce_max(a, pick(2) ? 1 : -1).expand_dims(1).broadcast_to(shape_);
       case 12:
         return load(table_ + (any(integers_) & 15), condition(), any(scalars_));
+      case 13:
+        return gather(a, any(integers_), pick(2));
+      case 14:
+        return partners(a);
       default:
         return tame((a.to(bf16) + b.to(bf16)).to(f32));
     }
@@ -119,7 +130,7 @@ class RandomProgram {
 
   Tile integer_step() {
     Tile a = any(integers_), b = any(integers_);
-    switch (pick(12)) {
+    switch (pick(14)) {
       case 0:
         return a + b;
       case 1:
@@ -142,6 +153,10 @@ class RandomProgram {
         return cumsum(a, 1, pick(2) == 1);
       case 10:
         return min(max(a, -100), b).to(i8).to(i32);
+      case 11:
+        return gather(a, b & 31, pick(2));
+      case 12:
+        return partners(a);
       default:
         return argmax(whole(any(floats_)), 1).expand_dims(1).broadcast_to(shape_);
     }

@@ -30,6 +30,7 @@ inline program::Program every_op() {
       log1p(m) + expm1(m) + round(m) + fast_div(m, t) / 2;
   bits += lshr(udiv(bitcast(t, i32), 7) + urem(bits, 5), 1);
   Tile r = m.reshape({64, 8}).permute({1, 0});
+  r = gather(shuffle_xor(r, 5, 1), i, 1);
   r = cumsum(r, 1);
   auto [prefix] = scan(
       {r}, 0, [](Scalar a, Scalar b) { return max(a, b); }, true);

@@ -104,7 +104,7 @@ void TileLowering::boundsOf(Value tile, SmallVector<int> dims, llvm::DenseSet<st
       while (same && from[next] == 1) ++next;
       dim = same ? dims[next++] : kWhole;
     }
-  } else if (!isElementwise(op) && !isa<tile::LoadOp>(op)) {
+  } else if (!isElementwise(op) && !isa<tile::LoadOp, tile::GatherOp>(op)) {
     return;
   }
   for (Value operand : op->getOperands())

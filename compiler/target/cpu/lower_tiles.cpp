@@ -64,6 +64,8 @@ Evaluated TileLowering::evaluateDefinition(Value tile, const Coords& coords) {
   if (auto load = dyn_cast<tile::LoadOp>(op)) return evaluateGather(load, coords);
   if (isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp>(op))
     return evaluate(op->getOperand(0), sourceCoords(op, coords));
+  if (auto gather = dyn_cast<tile::GatherOp>(op)) return evaluateTileGather(gather, coords);
+  if (auto shuffle = dyn_cast<tile::ShuffleXorOp>(op)) return evaluateShuffleXor(shuffle, coords);
   if (isElementwise(op)) return evaluateElementwise(op, coords);
   op->emitOpError("has no lowering for the CPU");
   broken = true;
@@ -135,6 +137,43 @@ Evaluated TileLowering::evaluateGather(tile::LoadOp op, const Coords& coords) {
     Address from = pointersAt(op.getPtr(), element, coords);
     result.value = load(from, element, guard, otherwise, anyLanes(coords) ? nest->lanes : 1, 0);
   });
+  return result;
+}
+
+//===-- Moves along an axis: the source is in a buffer ---------------------------------------------===//
+
+Evaluated TileLowering::evaluateTileGather(tile::GatherOp op, Coords coords) {
+  Evaluated index = evaluate(op.getIndex(), coords);
+  const int64_t size = cast<RankedTensorType>(op.getSource().getType()).getDimSize(op.getAxis());
+  Coord& at = coords[op.getAxis()];
+  at = {index.value, /*lanes=*/false, /*scattered=*/isa<VectorType>(index.value.getType()), index.depth};
+  atDepth(index.depth, [&] {
+    Type type = index.value.getType(), element = getElementTypeOrSelf(type);
+    Value last = registers.constant(loc, IntegerAttr::get(element, size - 1));
+    if (at.scattered) last = registers.splat(loc, last, nest->lanes);
+    at.base = arith::MinUIOp::create(b, loc, index.value, last);
+    if (element == b.getI64Type()) return;
+    Type wide = at.scattered ? Type(VectorType::get({nest->lanes}, b.getI64Type())) : b.getI64Type();
+    at.base = arith::ExtUIOp::create(b, loc, wide, at.base);
+  });
+  return evaluate(op.getSource(), coords);
+}
+
+Evaluated TileLowering::evaluateShuffleXor(tile::ShuffleXorOp op, Coords coords) {
+  Coord& at = coords[op.getAxis()];
+  const int64_t mask = op.getMask(), inRegister = at.lanes ? mask & (nest->lanes - 1) : 0;
+  atDepth(at.depth, [&] {
+    if (mask == inRegister) return;
+    Value flipped = i64(mask - inRegister);
+    if (at.scattered) flipped = registers.splat(loc, flipped, nest->lanes);
+    at.base = at.base ? arith::XOrIOp::create(b, loc, at.base, flipped).getResult() : flipped;
+  });
+  Evaluated result = evaluate(op.getSource(), coords);
+  if (inRegister == 0 || !isa<VectorType>(result.value.getType())) return result;
+  SmallVector<int32_t> picked;
+  for (int64_t lane = 0; lane < nest->lanes; ++lane) picked.push_back(static_cast<int32_t>(lane ^ inRegister));
+  atDepth(result.depth,
+          [&] { result.value = LLVM::ShuffleVectorOp::create(b, loc, result.value, result.value, picked); });
   return result;
 }
 

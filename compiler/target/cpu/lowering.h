@@ -15,7 +15,7 @@ namespace ligerdsl::compiler::cpu {
 /// indices.
 struct Coord {
   mlir::Value base;    // i64, or vector<W x i64> when `scattered`; null = 0
-  bool lanes = false;  // lane i has index base + i
+  bool lanes = false;  // lane i has index base + i, and base is a multiple of W
   bool scattered = false;
   int depth = 0;  // loops that the index depends on
   bool operator==(const Coord&) const = default;
@@ -136,6 +136,8 @@ class TileLowering {
   Evaluated evaluateRange(tile::MakeRangeOp op, const Coords& coords);
   Evaluated evaluateLoadTile(tile::LoadTileOp op, const Coords& coords);
   Evaluated evaluateGather(tile::LoadOp op, const Coords& coords);
+  Evaluated evaluateTileGather(tile::GatherOp op, Coords coords);
+  Evaluated evaluateShuffleXor(tile::ShuffleXorOp op, Coords coords);
   Coords sourceCoords(mlir::Operation* op, const Coords& coords);
   Coords reshapeCoords(tile::ReshapeOp op, const Coords& coords);
   void remember(mlir::Value tile, const Coords& coords, Evaluated result);

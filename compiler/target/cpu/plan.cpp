@@ -121,6 +121,13 @@ void Plan::assignStructuralBuffers() {
       carryThroughWhile(loop);
     }
   });
+  // What is read at other places than the ones that are computed next to each other.
+  function.walk([&](Operation* op) {
+    if (!isa<tile::GatherOp, tile::ShuffleXorOp>(op) || buffers.lookup(op->getOperand(0))) return;
+    Value source = op->getOperand(0);
+    giveBuffer(source, source.getParentRegion());
+    materialised.insert(source);
+  });
 }
 
 //===-- What an evaluation reads -----------------------------------------------------------------===//
@@ -139,7 +146,7 @@ void Plan::collectOp(Operation* op, bool identity, Reads& reads, Seen& seen) con
   reads.ops.push_back(op);
   if (isa<tile::LoadTileOp, tile::LoadOp>(op)) reads.loads.push_back({op, identity});
   // Other changes of shape keep the order of the elements, and so their places in memory.
-  bool reorders = isa<tile::BroadcastOp, tile::PermuteOp>(op);
+  bool reorders = isa<tile::BroadcastOp, tile::PermuteOp, tile::GatherOp, tile::ShuffleXorOp>(op);
   for (Value operand : op->getOperands()) collect(operand, identity && !reorders, reads, seen);
 }
 

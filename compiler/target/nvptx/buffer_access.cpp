@@ -17,12 +17,18 @@ RankedTensorType heldBy(tgpu::MemDescType buffer, RankedTensorType tile) {
 
 }  // namespace
 
-BufferAccess::BufferAccess(ThreadLowering& t, tgpu::MemDescType type, Value buffer, RankedTensorType tile)
-    : t(t), type(type), layout(t.layout(heldBy(type, tile))), buffer(buffer) {
-  int rank = type.getShape().size();
-  strides.assign(rank, memoryBytes(type.getElementType()));
+SmallVector<int64_t> byteStrides(tgpu::MemDescType type) {
+  const int rank = type.getShape().size();
+  SmallVector<int64_t> strides(rank, memoryBytes(type.getElementType()));
   for (int dim = rank - 2; dim >= 0; --dim)
     strides[dim] = strides[dim + 1] * (type.getShape()[dim + 1] + (dim == rank - 2 ? type.getRowPad() : 0));
+  return strides;
+}
+
+BufferAccess::BufferAccess(ThreadLowering& t, tgpu::MemDescType type, Value buffer, RankedTensorType tile)
+    : t(t), type(type), layout(t.layout(heldBy(type, tile))), buffer(buffer) {
+  const int rank = type.getShape().size();
+  strides = byteStrides(type);
   chunk = std::max<int64_t>(1, std::min(layout.width, 16 / strides.back()));
   int64_t row = type.getShape().back() + type.getRowPad();
   while (chunk > 1 && rank > 1 && row % chunk != 0) chunk /= 2;

@@ -6,6 +6,9 @@
 
 namespace ligerdsl::compiler::nvptx {
 
+/// Bytes from one element of a row-major buffer to the next, along each dimension.
+llvm::SmallVector<int64_t> byteStrides(tgpu::MemDescType type);
+
 /// Addresses of a tile's registers in a row-major buffer whose rows are padded. A buffer may hold the part of this CTA.
 class BufferAccess {
  public:

@@ -80,6 +80,7 @@ LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& op
   passes.addPass(createCSEPass());
   passes.addNestedPass<func::FuncOp>(createTgpuDeferReductionsPass());
   passes.addNestedPass<func::FuncOp>(createTgpuDecomposeReducePass());
+  passes.addNestedPass<func::FuncOp>(createTgpuLowerGathersPass());
   passes.addNestedPass<func::FuncOp>(createTgpuLowerConversionsPass());
   passes.addNestedPass<func::FuncOp>(createTgpuAllocateSharedPass());
   passes.addNestedPass<func::FuncOp>(createTgpuInsertBarriersPass());

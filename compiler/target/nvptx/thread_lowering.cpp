@@ -17,6 +17,7 @@ const LoweringTable& LoweringTable::get() {
     LoweringTable all;
     addControlFlowLowerings(all);
     addShapeLowerings(all);
+    addGatherLowerings(all);
     addCastLowerings(all);
     addViewLowerings(all);
     addPointerLowerings(all);

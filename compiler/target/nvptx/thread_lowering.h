@@ -171,6 +171,7 @@ class LoweringTable {
 // One per family file.
 void addControlFlowLowerings(LoweringTable& table);
 void addShapeLowerings(LoweringTable& table);
+void addGatherLowerings(LoweringTable& table);
 void addCastLowerings(LoweringTable& table);
 void addViewLowerings(LoweringTable& table);
 void addPointerLowerings(LoweringTable& table);

@@ -26,7 +26,9 @@
 #include "ligerdsl/dsl/memory.h"
 #include "ligerdsl/dsl/operators.h"
 #include "ligerdsl/dsl/random.h"
+#include "ligerdsl/dsl/rearrange.h"
 #include "ligerdsl/dsl/reduce.h"
+#include "ligerdsl/dsl/tile_shape.h"
 #include "ligerdsl/dsl/values.h"
 #include "ligerdsl/dtype.h"
 #endif

@@ -55,6 +55,16 @@ uint64_t f16_bits(uint64_t a) {
   return std::isnan(as<float>(a)) ? 0x7fff : to_f16(as<float>(a));
 }
 
+// An integer as f32 rounded to odd, which a second rounding to fewer bits cannot tell from the integer.
+template <class T>
+uint64_t odd_bits(uint64_t a) {
+  const long double exact = as<T>(a);
+  const float near = static_cast<float>(as<T>(a));
+  uint64_t result = bits(near);
+  if (near != exact) result = (result - (std::abs(static_cast<long double>(near)) > std::abs(exact))) | 1;
+  return result;
+}
+
 template <class T>
 void divisible(T a, T b) {
   if (b == 0) throw std::runtime_error("division by zero");
@@ -128,6 +138,8 @@ void add_integer(Table& t, const std::string& type) {
   t["setp.eq." + type] = COMPARE(a == b);
   t["setp.ne." + type] = COMPARE(a != b);
   t["inc." + type] = BINARY(a >= b ? T{0} : static_cast<T>(a + 1));  // of atomics
+  t["cvt.rn.bf16." + type] = {[](uint64_t a, uint64_t, uint64_t) { return bf16_bits(odd_bits<T>(a)); }, 1};
+  t["cvt.rn.f16." + type] = {[](uint64_t a, uint64_t, uint64_t) { return f16_bits(odd_bits<T>(a)); }, 1};
   t["cvt.rn.f32." + type] = {[](uint64_t a, uint64_t, uint64_t) { return bits(static_cast<float>(as<T>(a))); }, 1};
 }
 
@@ -306,16 +318,27 @@ uint64_t truncated(uint64_t a, uint64_t, uint64_t) {
     },                                                 \
         2                                              \
   }
+#define PAIRS(expression)                                 \
+  {                                                       \
+    [](uint64_t x, uint64_t y, uint64_t) -> uint64_t {    \
+      uint64_t result = 0;                                \
+      for (const int half : {0, 16}) {                    \
+        const float a = kValue(x >> half);                \
+        const float b = kValue(y >> half);                \
+        result |= kBits(bits<float>(expression)) << half; \
+      }                                                   \
+      return result;                                      \
+    },                                                    \
+        2                                                 \
+  }
 template <float (*kValue)(uint64_t), uint64_t (*kBits)(uint64_t)>
 void add_half(Table& t, const std::string& type) {
   t["add." + type] = t["add.rn." + type] = HALVES(a + b);
   t["sub." + type] = t["sub.rn." + type] = HALVES(a - b);
   t["mul." + type] = t["mul.rn." + type] = HALVES(a * b);
-  t["mul.rn." + type + "x2"] = {[](uint64_t x, uint64_t y, uint64_t) -> uint64_t {
-                                  const uint64_t low = kBits(bits<float>(kValue(x) * kValue(y)));
-                                  return kBits(bits<float>(kValue(x >> 16) * kValue(y >> 16))) << 16 | low;
-                                },
-                                2};
+  t["add." + type + "x2"] = t["add.rn." + type + "x2"] = PAIRS(a + b);
+  t["sub." + type + "x2"] = t["sub.rn." + type + "x2"] = PAIRS(a - b);
+  t["mul." + type + "x2"] = t["mul.rn." + type + "x2"] = PAIRS(a * b);
   t["max.NaN." + type] = HALVES((extreme<true, true>(a, b)));
   t["min.NaN." + type] = HALVES((extreme<false, true>(a, b)));
   t["max." + type] = HALVES((extreme<true, false>(a, b)));
@@ -330,6 +353,40 @@ void add_half(Table& t, const std::string& type) {
   t["abs." + type] = {[](uint64_t a, uint64_t, uint64_t) -> uint64_t { return a & 0x7fff; }, 1};
 }
 #undef HALVES
+#undef PAIRS
+
+// Two comparisons: bit 0 that of the lower halves, bit 1 that of the upper ones.
+#define PAIRS(expression)                              \
+  {                                                    \
+    [](uint64_t x, uint64_t y, uint64_t) -> uint64_t { \
+      uint64_t result = 0;                             \
+      for (const int half : {0, 16}) {                 \
+        const float a = kValue(x >> half);             \
+        const float b = kValue(y >> half);             \
+        result |= uint64_t{expression} << (half / 16); \
+      }                                                \
+      return result;                                   \
+    },                                                 \
+        2                                              \
+  }
+template <float (*kValue)(uint64_t)>
+void add_pair_comparisons(Table& t, const std::string& type) {
+  t["setp.lt." + type] = PAIRS(a < b);
+  t["setp.le." + type] = PAIRS(a <= b);
+  t["setp.gt." + type] = PAIRS(a > b);
+  t["setp.ge." + type] = PAIRS(a >= b);
+  t["setp.eq." + type] = PAIRS(a == b);
+  t["setp.ne." + type] = PAIRS(a < b || a > b);
+  t["setp.ltu." + type] = PAIRS(!(a >= b));
+  t["setp.leu." + type] = PAIRS(!(a > b));
+  t["setp.gtu." + type] = PAIRS(!(a <= b));
+  t["setp.geu." + type] = PAIRS(!(a < b));
+  t["setp.equ." + type] = PAIRS(!(a < b || a > b));
+  t["setp.neu." + type] = PAIRS(!(a == b));
+  t["setp.num." + type] = PAIRS(!std::isnan(a) && !std::isnan(b));
+  t["setp.nan." + type] = PAIRS(std::isnan(a) || std::isnan(b));
+}
+#undef PAIRS
 
 void add_conversions(Table& t) {
   add_conversions_to<int16_t>(t, "s16");
@@ -372,6 +429,8 @@ Table make_table() {
   add_comparisons<as<float>>(t, "f32");
   add_comparisons<f16_value>(t, "f16");
   add_comparisons<bf16_value>(t, "bf16");
+  add_pair_comparisons<f16_value>(t, "f16x2");
+  add_pair_comparisons<bf16_value>(t, "bf16x2");
   add_half<f16_value, f16_bits>(t, "f16");
   add_half<bf16_value, bf16_bits>(t, "bf16");
   add_conversions(t);

@@ -101,11 +101,22 @@ void decode_atomic(Instruction& i, std::vector<std::string> parts) {
   i.bytes = bytes_of(parts[3]);
 }
 
+// Of a byte permutation: an operand of which a constant selector takes no byte is not read.
+void forget_unselected(Instruction& i) {
+  const Operand& selector = i.operands[3];
+  if (selector.kind != Operand::Kind::constant) return;
+  bool taken[2] = {};
+  for (int digit = 0; digit < 4; ++digit) taken[selector.constant[0] >> (4 * digit + 2) & 1] = true;
+  for (const int source : {0, 1})
+    if (!taken[source]) i.operands[1 + source] = {};
+}
+
 void decode_pure(Instruction& i) {
   const Pure* pure = find_pure(i.opcode);
   if (!pure) fail("unknown opcode " + i.opcode);
   if (i.operands.size() != pure->operands + 1) fail("wrong number of operands");
   i.function = pure->function;
+  if (i.opcode == "prmt.b32") forget_unselected(i);
 }
 
 }  // namespace

@@ -115,6 +115,40 @@ TEST(PtxEmulator, ProductsOfPairs) {
   EXPECT_EQ(result.out[0], 0xc00040f0u);  // 2 * -1 above 1.5 * 5
 }
 
+// An operand of which no byte is taken need not have a value.
+TEST(PtxEmulator, HalvesThatChangePlaces) {
+  const Result result = run_kernel(R"(
+	prmt.b32 	%r2, %r1, %r3, 0x1032U;
+	prmt.b32 	%r2, %r4, %r2, 0x7654U;
+	st.global.b32 	[%rd1], %r2;)");
+  ASSERT_EQ(result.error, "");
+  EXPECT_EQ(result.out[5], 0x50000u);
+}
+
+// 2^24 + 2^16 + 1 lies just above the middle of two numbers of 8 bits; as f32 first it would be the middle.
+TEST(PtxEmulator, IntegersAreRoundedOnce) {
+  const Result result = run_kernel(R"(
+	mov.b32 	%r2, 16842753;
+	cvt.rn.bf16.u32 	%rs1, %r2;
+	cvt.u32.u16 	%r2, %rs1;
+	st.global.b32 	[%rd1], %r2;)");
+  ASSERT_EQ(result.error, "");
+  EXPECT_EQ(result.out[0], 0x4b81u);
+}
+
+TEST(PtxEmulator, ComparisonsOfPairs) {
+  const Result result = run_kernel(R"(
+	mov.b32 	%r2, 0x40003fc0;
+	mov.b32 	%r3, 0xbf8040a0;
+	setp.lt.bf16x2 	%p1|%p2, %r2, %r3;
+	selp.b32 	%r3, 1, 0, %p1;
+	selp.b32 	%r4, 2, 0, %p2;
+	or.b32 	%r4, %r3, %r4;
+	st.global.b32 	[%rd1], %r4;)");
+  ASSERT_EQ(result.error, "");
+  EXPECT_EQ(result.out[0], 1u);  // 1.5 < 5, 2 > -1
+}
+
 // Warp 0 writes, warp 1 reads: half of the CTA meets at a barrier of its own, the other half only arrives.
 TEST(PtxEmulator, BarriersOfSomeWarps) {
   const Result result = run_kernel(R"(

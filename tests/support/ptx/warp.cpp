@@ -299,11 +299,20 @@ void Warp::pure(const Instruction& i, uint32_t lanes) {
   const Lanes& a = read(i.operands[1], lanes);
   const Lanes& b = n > 2 ? read(i.operands[2], lanes) : a;
   const Lanes& c = n > 3 ? read(i.operands[3], lanes) : a;
-  Lanes& out = write(i.operands[0], lanes);
+  Lanes values;
   each_lane(lanes, [&](int lane) {
     lane_ = lane;
-    out[lane] = i.function(a[lane], b[lane], c[lane]);
+    values[lane] = i.function(a[lane], b[lane], c[lane]);
   });
+  if (i.operands[0].kind != Operand::Kind::vector) {
+    Lanes& out = write(i.operands[0], lanes);
+    return each_lane(lanes, [&](int lane) { out[lane] = values[lane]; });
+  }
+  for (size_t p = 0; p < i.operands[0].parts.size(); ++p) {  // predicates of a pair
+    if (i.operands[0].parts[p].kind == Operand::Kind::sink) continue;
+    Lanes& out = write(i.operands[0].parts[p], lanes);
+    each_lane(lanes, [&](int lane) { out[lane] = values[lane] >> p & 1; });
+  }
 }
 
 void Warp::move(const Instruction& i, uint32_t lanes) {

@@ -65,6 +65,18 @@ OnlineSum accumulate(const OnlineSum& state, const Tile& x, Loc loc = Here::curr
 // m + log(s)
 Scalar log_sum_exp(const OnlineSum& state, Loc loc = Here::current());
 
+// The same by lanes: a pair for each, which no other lane sees before `combine`, so the threads of a loop over a long row
+// meet once, behind it. Start from {k.full({lanes}, -INFINITY, f32), k.zeros({lanes}, f32)}. Fastest with one vector of
+// what is loaded for each thread, num_warps * 32 * vector_width(dtype) lanes (tile_shape.h), and blocks of several times
+// as many elements: an exponential for each element, and one for each lane and block.
+struct OnlineSums {
+  Tile m, s;  // [lanes]
+};
+// Adds the elements of a tile, a multiple of the lanes: row-major element i to lane i % lanes.
+OnlineSums accumulate(const OnlineSums& state, const Tile& x, Loc loc = Here::current());
+// All lanes together.
+OnlineSum combine(const OnlineSums& state, Loc loc = Here::current());
+
 }  // namespace ligerdsl
 
 #endif  // LIGERDSL_DSL_LIBRARY_H_

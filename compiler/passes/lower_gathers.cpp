@@ -1,0 +1,69 @@
+// tgpu-lower-gathers
+//
+// A tile.gather reads elements that any thread may hold: its source is stored to shared memory and read by index. A
+// tile.shuffle_xor whose partners are in one warp stays for the target, which shuffles; between warps its source is
+// stored too, and read with the bits of the mask flipped. On a cluster that shares a source every CTA gets all of it.
+#include "compiler/dialect/layout_attr.h"
+#include "compiler/dialect/tgpu.h"
+#include "compiler/layout/conversion.h"
+#include "compiler/passes/passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+namespace {
+
+bool isSharedByCtas(const LinearLayout& layout) {
+  const LinearLayout::Basis none(layout.rank(), 0);
+  return llvm::any_of(layout.bases(Axis::cta), [&](const auto& basis) { return basis != none; });
+}
+
+Value store(OpBuilder& builder, Location loc, Value source) {
+  auto type = cast<RankedTensorType>(source.getType());
+  auto memory = tgpu::MemDescType::get(builder.getContext(), type.getShape(), type.getElementType(), /*rowPad=*/0);
+  Value buffer = tgpu::LocalAllocOp::create(builder, loc, memory, IntegerAttr());
+  if (isSharedByCtas(layoutOf(type)))
+    tgpu::RemoteStoreOp::create(builder, loc, source, buffer, /*owners_only=*/false);
+  else
+    tgpu::LocalStoreOp::create(builder, loc, source, buffer);
+  return buffer;
+}
+
+bool staysInWarp(tile::ShuffleXorOp op) {
+  const Place partner = shufflePartner(layoutOf(op.getSource()), op.getAxis(), op.getMask());
+  return partner.warp == 0 && partner.cta == 0;
+}
+
+void lower(Operation* op, Value index, uint32_t axis, uint32_t mask) {
+  OpBuilder builder(op);
+  Value buffer = store(builder, op->getLoc(), op->getOperand(0));
+  Value read =
+      tgpu::LocalGatherOp::create(builder, op->getLoc(), op->getResult(0).getType(), buffer, index, axis, mask);
+  op->getResult(0).replaceAllUsesWith(read);
+  op->erase();
+}
+
+class TgpuLowerGathersPass : public PassWrapper<TgpuLowerGathersPass, OperationPass<func::FuncOp>> {
+ public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuLowerGathersPass)
+  StringRef getArgument() const override { return "tgpu-lower-gathers"; }
+  StringRef getDescription() const override { return "Gathers and shuffles between warps go through shared memory"; }
+
+  void runOnOperation() override {
+    getOperation().walk([](Operation* op) {
+      if (auto gather = dyn_cast<tile::GatherOp>(op))
+        lower(op, gather.getIndex(), gather.getAxis(), 0);
+      else if (auto shuffle = dyn_cast<tile::ShuffleXorOp>(op); shuffle && !staysInWarp(shuffle))
+        lower(op, Value(), shuffle.getAxis(), shuffle.getMask());
+    });
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> createTgpuLowerGathersPass() {
+  return std::make_unique<TgpuLowerGathersPass>();
+}
+
+}  // namespace ligerdsl::compiler

@@ -1,0 +1,54 @@
+// Elements of a tile moved along an axis (negative: counted from the end), and what is made of it: orders, the largest
+// elements, pairs. Tiles hold values of any type, not pointers.
+//
+//   Tile  turned = flip(x);                          // the last first
+//   Tile  last   = gather(x, k.arange(4) + (n - 4));  // four elements of n
+//   Sorted best  = topk(x, 8);                        // values and where they stood
+//
+// A move within a thread or a warp costs registers and shuffles, one between warps a turn through shared memory with a
+// barrier; a sort of n elements is log2(n) (log2(n) + 1) / 2 moves, topk of k log2(k) (log2(k) + 1) / 2 +
+// log2(n / k) (log2(k) + 1).
+#ifndef LIGERDSL_DSL_REARRANGE_H_
+#define LIGERDSL_DSL_REARRANGE_H_
+
+#include <utility>
+
+#include "ligerdsl/dsl/values.h"
+
+namespace ligerdsl {
+
+// Element i is x's element index[i] along the axis. The index, i32 or i64, has x's shape but for the axis, and the
+// result has the index's. An index below 0 or beyond the axis gives the axis's last element.
+Tile gather(const Tile& x, const Tile& index, int axis = -1, Loc loc = Here::current());
+
+// Element i is x's element i ^ mask along the axis: partners at a distance of a power of two change places. The mask is
+// less than the largest power of two that divides the axis's size. A mask of 0 gives x.
+Tile shuffle_xor(const Tile& x, int64_t mask, int axis = -1, Loc loc = Here::current());
+
+// The axis from its end to its beginning.
+Tile flip(const Tile& x, int axis = -1, Loc loc = Here::current());
+
+// Two tiles of one type as one with a last dimension of 2, and back.
+Tile join(const Tile& a, const Tile& b, Loc loc = Here::current());
+std::pair<Tile, Tile> split(const Tile& x, Loc loc = Here::current());
+// a0, b0, a1, b1, ... along the last dimension, which becomes twice as long.
+Tile interleave(const Tile& a, const Tile& b, Loc loc = Here::current());
+
+// The axis in order; its size is a power of two. A NaN is larger than every number, 0 and -0 are equal, and equal
+// elements may change places: their values do not tell, but for zeros and NaNs.
+Tile sort(const Tile& x, int axis = -1, bool descending = false, Loc loc = Here::current());
+
+// Elements and the indices (i32) along the axis that they had.
+struct Sorted {
+  Tile values, indices;
+};
+// The same with indices; of equal elements the one that stood first comes first, descending too.
+Sorted stable_sort(const Tile& x, int axis = -1, bool descending = false, Loc loc = Here::current());
+
+// The k largest elements of the axis, the largest first, as stable_sort orders them; the axis becomes k. k and the
+// axis's size are powers of two. Pad with the least number, and the rest of a row is never among them unless it is short.
+Sorted topk(const Tile& x, int64_t k, int axis = -1, Loc loc = Here::current());
+
+}  // namespace ligerdsl
+
+#endif  // LIGERDSL_DSL_REARRANGE_H_
