@@ -140,7 +140,8 @@ def Tgpu_BulkCopyOp : Tgpu_Op<"bulk_copy", [SingleBlock, MemoryEffects<[MemRead,
                    OptionalAttr<TypedAttrInterface>:$pad, DefaultValuedAttr<Tile_Evict, "tile::EvictHint::normal">:$evict);
   let regions = (region SizedRegion<1>:$position);
   let assemblyFormat = [{
-    $view `shape` $tileShape `into` $stages `,` $barriers `base` $base `from` $first `count` $count attr-dict `:` type($view) `,` type($stages)
+    $view `shape` $tileShape `into` $stages `,` $barriers `base` $base `from` $first `count` $count
+    attr-dict `:` type($view) `,` type($stages)
     `,` type($barriers) $position
   }];
 }

@@ -130,7 +130,10 @@ def Tile_LoadTileOp : Tile_Op<"load_tile", [AttrSizedOperandSegments, MemoryEffe
                    OptionalAttr<TypedAttrInterface>:$pad, DefaultValuedAttr<Tile_Cache, "CacheHint::normal">:$cache,
                    DefaultValuedAttr<Tile_Evict, "EvictHint::normal">:$evict, OptionalAttr<I64Attr>:$resident);
   let results = (outs AnyType:$result);
-  let assemblyFormat = "$view `[` $indices `]` (`alignment_offset` $alignment_offset^)? `shape` $tileShape attr-dict `:` type($view) `->` type($result)";
+  let assemblyFormat = [{
+    $view `[` $indices `]` (`alignment_offset` $alignment_offset^)? `shape` $tileShape
+    attr-dict `:` type($view) `->` type($result)
+  }];
   let hasVerifier = 1;
 }
 
@@ -142,7 +145,10 @@ def Tile_StoreTileOp : Tile_Op<"store_tile", [AttrSizedOperandSegments, MemoryEf
   let arguments = (ins AnyType:$value, Tile_ViewType:$view, Variadic<I64>:$indices, Optional<I32>:$alignment_offset,
                    DenseI64ArrayAttr:$tileShape, DefaultValuedAttr<Tile_Cache, "CacheHint::normal">:$cache,
                    DefaultValuedAttr<Tile_Evict, "EvictHint::normal">:$evict);
-  let assemblyFormat = "$value `,` $view `[` $indices `]` (`alignment_offset` $alignment_offset^)? `shape` $tileShape attr-dict `:` type($value) `,` type($view)";
+  let assemblyFormat = [{
+    $value `,` $view `[` $indices `]` (`alignment_offset` $alignment_offset^)? `shape` $tileShape
+    attr-dict `:` type($value) `,` type($view)
+  }];
   let hasVerifier = 1;
 }
 
@@ -202,7 +208,10 @@ def Tile_AtomicRMWOp : Tile_Op<"atomic_rmw", [MemoryEffects<[MemRead, MemWrite]>
   }];
   let arguments = (ins Tile_Atomic:$kind, AnyType:$value, AnyType:$ptr, Optional<AnyType>:$mask);
   let results = (outs AnyType:$result);
-  let assemblyFormat = "$kind $value `,` $ptr (`mask` $mask^ `:` type($mask))? attr-dict `:` type($value) `,` type($ptr) `->` type($result)";
+  let assemblyFormat = [{
+    $kind $value `,` $ptr (`mask` $mask^ `:` type($mask))?
+    attr-dict `:` type($value) `,` type($ptr) `->` type($result)
+  }];
 }
 
 //===-- Reductions and scans ----------------------------------------------------------------------------------------===//
