@@ -128,7 +128,7 @@ def Tgpu_BulkCopyOp : Tgpu_Op<"bulk_copy", [SingleBlock, MemoryEffects<[MemRead,
 
     Example:
     ```
-    tgpu.bulk_copy %x shape [0, 4096] into %s, %b base %c0 from %c0 count %c4 : !tile.view<...>, !tgpu.memdesc<4x4096xbf16>, !tgpu.memdesc<4xi64> {
+    tgpu.bulk_copy %x shape [0, 64] into %s, %b base %0 from %0 count %4 : !tile.view<...>, !tgpu.memdesc<4x64xbf16>, !tgpu.memdesc<4xi64> {
     ^bb0(%position: i32):
       %column = arith.extsi %position : i32 to i64
       tgpu.yield %row, %column, %inside : i64, i64, i32

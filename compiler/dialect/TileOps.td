@@ -121,7 +121,7 @@ def Tile_LoadTileOp : Tile_Op<"load_tile", [AttrSizedOperandSegments, MemoryEffe
   let description = [{
     The view is cut into tiles of `tile_shape` (0 = that dimension is squeezed: one element, absent from the result);
     `indices` count tiles, one per view dimension. Elements outside the view read as `pad`. With every dimension squeezed
-    the result is a scalar. With an `alignment_offset` (a tile.alignment_offset itself) tiles begin so many elements earlier along the last axis.
+    the result is a scalar. With an `alignment_offset` (of tile.alignment_offset) tiles begin so many elements earlier on the last axis.
     Loads of one number `resident` read blocks of one row that may be kept on chip between them (tile-keep-residents).
 
     Example: `%t = tile.load_tile %x[%row, %c0] shape [0, 4096] : !tile.view<?x?xbf16, strides = [?, 1]> -> tensor<4096xbf16>`
