@@ -4,6 +4,9 @@
 // A Config is a plain struct whose fields are visited like those of options (ligerdsl/dsl/meta.h), each with its choices
 // and with what another choice changes in the results (Bits). It holds choices, not their consequences: build derives
 // tiles and grids. Its space is every combination of choices that valid() takes.
+//
+// A CPU has no use for min_ctas_per_sm. There its values are valid, so that a GPU's Config can be tried, and change
+// nothing but the Launch: whoever looks through the space of a CPU takes one of them (what is compiled is equal).
 #pragma once
 
 #include <cstdint>

@@ -1,65 +1,129 @@
 #include "kernels/norm_backward.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 
 namespace ligerdsl::kernels {
 namespace {
 
-// Of a thread that works on a row beside partial sums.
-constexpr int kRegisters = 128;
+// What follows is the heuristic's: tables of which the first row that fits decides.
+
+// Shapes that a row of a table is for; what is left out is any.
+struct Which {
+  int64_t element_bytes = 0;
+  int most_sums = 2, inputs = 0;
+
+  bool fits(const NormBackwardShape& shape) const {
+    return (element_bytes == 0 || element_bytes == size_of(shape.type)) && shape.sums <= most_sums &&
+           (inputs == 0 || inputs == shape.inputs);
+  }
+};
+constexpr Which kPlain{.element_bytes = 2, .most_sums = 1, .inputs = 2};  // one sum at most, no gradient of a residual
+
+template <class Rules, class Fits>
+const auto& first_of(const Rules& rules, const Fits& fits) {
+  return *std::find_if(std::begin(rules), std::end(rules), fits);
+}
+
+// Vectors of a row that one thread can work on beside its partial sums: these take 8 registers per vector of 2-byte
+// elements and 4 of 4-byte ones, of kRegisters; the rows themselves wait in shared memory.
+struct RoomRule {
+  Which of = {};
+  int64_t vectors;
+};
+constexpr RoomRule kRoom[] = {{.of = kPlain, .vectors = 5}, {.vectors = 4}};
+
+// Tile widths have an odd factor of 1, 3, 5 or 7; another is taken where a thread would have that many vectors.
+struct OddRule {
+  int64_t odd;
+  bool fills_cta = false;  // only of rows whose power of two is a vector of every thread of the largest CTA
+  int64_t least_room = 0;  // of RoomRule
+  int64_t taken;
+  const char* why;
+};
+constexpr OddRule kOdd[] = {
+    {.odd = 7, .taken = 8, .why = "7 vectors of a thread are too many beside partial sums"},
+    {.odd = 5, .fills_cta = true, .least_room = 5, .taken = 5, .why = "rows that fill a CTA have room beside one sum"},
+    {.odd = 5, .taken = 6, .why = "5 vectors of a thread are too many for two sums, or in 4-byte elements"},
+};
+
+// How a tile of whole rows is dealt to threads.
+struct TileRule {
+  Which of = {};
+  int64_t cols = 0;  // 0: any
+  int64_t vectors;   // of a thread, of the tile that is widest
+  int most_warps;
+  const char* measured;
+};
+constexpr TileRule kTiles[] = {
+    {.of = kPlain,
+     .cols = 8192,
+     .vectors = 1,
+     .most_warps = 32,
+     .measured = "a row of 8192 elements of 2 bytes runs best with 1024 threads of one vector each"},
+    {.vectors = 2, .most_warps = 16, .measured = "all that there are of a wider row"},
+};
+constexpr int64_t kShortRowBytes = 32;  // of a thread where rows are short enough to be put side by side
+
+// Rows that the CTAs of a cluster share: the fewest CTAs of which a thread has at most four vectors, one CTA on an SM,
+// one row block on its way (two cost 2 to 10 %, measured on Hopper).
+constexpr int64_t kSharedVectors = 4;
+constexpr int kSharedStages = 2;
+
+// Rows that are too wide take a kernel of their own for the sums, in blocks of columns.
+constexpr int64_t kColumnsVectors = 2;
+constexpr int kColumnsMostWarps = 16, kColumnsProgramsPerSm = 2;
+
+constexpr int kRegisters = 128;  // of a thread that works on a row beside partial sums
+// Partial sums of a thread beside which what it has of the weight stays; with more it is read again instead.
+constexpr int kMostHeld = 16;
+constexpr int64_t kMostColumnsOnCpu = 16384;  // sums of 64 KB stay in a core's caches
 
 // The largest CTA whose threads can have them.
 int64_t threads_of(const Machine& machine) {
   return machine.arch->threads_with(kRegisters);
 }
 
-// Vectors of a row that one thread can work on beside its partial sums: these take 8 registers per vector of 2-byte
-// elements and 4 of 4-byte ones, of 128; the rows themselves wait in shared memory.
 int64_t most_vectors(const NormBackwardShape& shape) {
-  if (size_of(shape.type) == 4) return 4;
-  return shape.sums <= 1 && shape.inputs == 2 ? 5 : 4;
+  return first_of(kRoom, [&](const RoomRule& rule) { return rule.of.fits(shape); }).vectors;
 }
 
-// Tile widths here have an odd factor of 1, 3 or 5: 7 vectors a thread would be too many. Five are for rows that fill a
-// CTA and one sum.
 int64_t backward_width(const Machine& machine, const NormBackwardShape& shape) {
   const int64_t narrow = tile_width(shape.cols);
   const int64_t power = narrow & -narrow, odd = narrow / power;
-  if (odd == 7) return 8 * power;
-  const bool five = most_vectors(shape) == 5 && power == threads_of(machine) * vector_width(shape.type);
-  return odd == 5 && !five ? 6 * power : narrow;
+  const bool fills_cta = power == threads_of(machine) * vector_width(shape.type);
+  for (const OddRule& rule : kOdd) {
+    if (rule.odd == odd && (fills_cta || !rule.fills_cta) && most_vectors(shape) >= rule.least_room)
+      return rule.taken * power;
+  }
+  return narrow;
 }
 
 int held(const NormBackwardConfig& config, const NormBackwardShape& shape) {
   return config.vectors * static_cast<int>(vector_width(shape.type)) * shape.sums;
 }
 
-// What a thread keeps of the weight beside so many partial sums is read again instead.
-constexpr int kMostHeld = 16;
-
-// How the CTAs of a cluster share a row; of rows that one CTA could keep, one does.
-// Measured on Hopper: the fewest CTAs of which a thread has at most four vectors, one CTA on an SM, one row block
-// on its way (two cost 2 to 10 %). Without a loop over rows (no sums) a cluster would not run long enough to pay for
-// its start.
+// How the CTAs of a cluster share a row; of rows that one CTA could keep, one does. Without a loop over rows (no sums) a
+// cluster would not run long enough to pay for its start.
 std::optional<NormBackwardConfig> shared_rows(const Machine& machine, const NormBackwardShape& shape) {
-  constexpr int kMostVectors = 4;
   if (machine.max_cluster == 1) return {};
   const int64_t step = threads_of(machine) * vector_width(shape.type);  // columns that a CTA reads at once
   if (shape.sums == 0 || backward_width(machine, shape) <= step * most_vectors(shape)) return {};
   int ctas = 2;
-  while (ctas <= machine.max_cluster && shape.cols > ctas * step * kMostVectors) ctas *= 2;
+  while (ctas <= machine.max_cluster && shape.cols > ctas * step * kSharedVectors) ctas *= 2;
   if (ctas > machine.max_cluster) return {};
   NormBackwardConfig config{.num_warps = static_cast<int>(threads_of(machine) / program::kWarpThreads),
                             .vectors = static_cast<int>(ceil_div(shape.cols, ctas * step)),
                             .num_ctas = ctas,
-                            .stages = 2};
+                            .stages = kSharedStages};
   config.reload_weight = held(config, shape) > kMostHeld;
   return config;
 }
 
 // Whether one CTA can keep the partial sums of every column.
 bool fits(const Machine& machine, const NormBackwardShape& shape) {
-  if (!machine.is_gpu()) return shape.cols <= 16384;  // sums of 64 KB stay in a core's caches
+  if (!machine.is_gpu()) return shape.cols <= kMostColumnsOnCpu;
   return backward_width(machine, shape) <= threads_of(machine) * vector_width(shape.type) * most_vectors(shape);
 }
 
@@ -70,8 +134,6 @@ NormBackwardConfig config_of(const TileShape& tile, DType type) {
           .vectors = static_cast<int>(tile.rows * tile.cols / step)};
 }
 
-// A thread holds 16 elements of 2 bytes or 8 of 4 where rows are short enough to be put side by side, and all there are
-// of a wider row. A row of 8192 elements of 2 bytes runs best with 1024 threads of one vector each.
 NormBackwardConfig whole_rows(const Machine& machine, const NormBackwardShape& shape) {
   TileShape tile = row_tile(machine, shape.type, shape.cols);
   if (!machine.is_gpu()) return config_of(tile, shape.type);
@@ -82,12 +144,13 @@ NormBackwardConfig whole_rows(const Machine& machine, const NormBackwardShape& s
   // Two sums need registers that come free at a barrier, which a row within a warp has not.
   const bool crowded = shape.sums == 2 && whole <= 32;
   const auto roomy = [&](int64_t rows) {
-    return rows * tile.cols <= threads * 32 / bytes ||
+    return rows * tile.cols <= threads * kShortRowBytes / bytes ||
            (!crowded && rows * whole <= threads && rows * tile.cols <= threads * vector * most_vectors(shape));
   };
   while (roomy(tile.rows * 2)) tile.rows *= 2;
-  const bool single = tile.cols == 8192 && bytes == 2 && shape.sums <= 1 && shape.inputs == 2;
-  tile.num_warps = warps_for(tile.rows * tile.cols, shape.type, single ? 1 : 2, single ? 32 : 16);
+  const TileRule& rule =
+      first_of(kTiles, [&](const TileRule& r) { return r.of.fits(shape) && (r.cols == 0 || r.cols == tile.cols); });
+  tile.num_warps = warps_for(tile.rows * tile.cols, shape.type, rule.vectors, rule.most_warps);
   NormBackwardConfig config = config_of(tile, shape.type);
   config.reload_weight = held(config, shape) > kMostHeld;
   return config;
@@ -127,10 +190,11 @@ NormBackwardConfig norm_backward_heuristic(const Machine& machine, const NormBac
   if (const auto shared = shared_rows(machine, shape)) return *shared;
   if (fits(machine, shape)) return whole_rows(machine, shape);
   NormBackwardConfig config =
-      config_of({.cols = kRowBlock, .num_warps = warps_for(kRowBlock, shape.type, 2, 16)}, shape.type);
+      config_of({.cols = kRowBlock, .num_warps = warps_for(kRowBlock, shape.type, kColumnsVectors, kColumnsMostWarps)},
+                shape.type);
   config.by = BackwardBy::columns;
   config.stages = 1;
-  config.programs_per_sm = 2;
+  config.programs_per_sm = kColumnsProgramsPerSm;
   return config;
 }
 

@@ -64,7 +64,7 @@ bool parse_number(std::string_view text, Options& to) {
 template <int64_t Options::*Member>
 bool parse_size(std::string_view text, Options& to) {
   const std::optional<int64_t> bytes = parse_bytes(text);
-  if (!bytes) return false;
+  if (!bytes || *bytes == 0) return false;
   to.*Member = *bytes;
   return true;
 }
@@ -113,8 +113,8 @@ constexpr Row kRows[] = {
      parse_cache},
     {{"LIGERDSL_CACHE_DIR", "path", "$XDG_CACHE_HOME/ligerdsl or $HOME/.cache/ligerdsl", "folder of the disk cache"},
      parse_text<&Options::cache_dir>},
-    {{"LIGERDSL_CACHE_SIZE", "bytes, or a number with K, M, G or T", "1G",
-      "size of the disk cache; what was not used for longest goes first"},
+    {{"LIGERDSL_CACHE_SIZE", "1 or more bytes, or a number with K, M, G or T", "1G",
+      "size of the disk cache; what was not used for longest goes first (none: LIGERDSL_CACHE=off)"},
      parse_size<&Options::cache_bytes>},
     {{"LIGERDSL_NO_JIT", "0|1", "0",
       "1: a kernel that is in no cache is an error, never compiled (ligerdsl cache warm puts them there)"},

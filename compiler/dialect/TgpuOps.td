@@ -141,7 +141,7 @@ def Tgpu_BulkCopyOp : Tgpu_Op<"bulk_copy", [SingleBlock, MemoryEffects<[MemRead,
 
     Example:
     ```
-    tgpu.bulk_copy %x shape [0, 4096] into %s, %b base %c0 from %c0 count %c4 : !tile.view<...>, !tgpu.memdesc<4x4096xbf16>, !tgpu.memdesc<4xi64> {
+    tgpu.bulk_copy %x shape [0, 64] into %s, %b base %0 from %0 count %4 : !tile.view<...>, !tgpu.memdesc<4x64xbf16>, !tgpu.memdesc<4xi64> {
     ^bb0(%position: i32):
       %column = arith.extsi %position : i32 to i64
       tgpu.yield %row, %column, %inside : i64, i64, i32
@@ -153,7 +153,8 @@ def Tgpu_BulkCopyOp : Tgpu_Op<"bulk_copy", [SingleBlock, MemoryEffects<[MemRead,
                    OptionalAttr<TypedAttrInterface>:$pad, DefaultValuedAttr<Tile_Evict, "tile::EvictHint::normal">:$evict);
   let regions = (region SizedRegion<1>:$position);
   let assemblyFormat = [{
-    $view `shape` $tileShape `into` $stages `,` $barriers `base` $base `from` $first `count` $count attr-dict `:` type($view) `,` type($stages)
+    $view `shape` $tileShape `into` $stages `,` $barriers `base` $base `from` $first `count` $count
+    attr-dict `:` type($view) `,` type($stages)
     `,` type($barriers) $position
   }];
 }

@@ -145,7 +145,7 @@ def Tile_LoadTileOp : Tile_Op<"load_tile", [AttrSizedOperandSegments, MemoryEffe
   let description = [{
     The view is cut into tiles of `tile_shape` (0 = that dimension is squeezed: one element, absent from the result);
     `indices` count tiles, one per view dimension. Elements outside the view read as `pad`. With every dimension squeezed
-    the result is a scalar. With an `alignment_offset` (a tile.alignment_offset itself) tiles begin so many elements earlier along the last axis.
+    the result is a scalar. With an `alignment_offset` (of tile.alignment_offset) tiles begin so many elements earlier on the last axis.
     Loads of one number `resident` read blocks of one row that may be kept on chip between them (tile-keep-residents).
 
     Example: `%t = tile.load_tile %x[%row, %c0] shape [0, 4096] : !tile.view<?x?xbf16, strides = [?, 1]> -> tensor<4096xbf16>`
@@ -154,7 +154,10 @@ def Tile_LoadTileOp : Tile_Op<"load_tile", [AttrSizedOperandSegments, MemoryEffe
                    OptionalAttr<TypedAttrInterface>:$pad, DefaultValuedAttr<Tile_Cache, "CacheHint::normal">:$cache,
                    DefaultValuedAttr<Tile_Evict, "EvictHint::normal">:$evict, OptionalAttr<I64Attr>:$resident);
   let results = (outs AnyType:$result);
-  let assemblyFormat = "$view `[` $indices `]` (`alignment_offset` $alignment_offset^)? `shape` $tileShape attr-dict `:` type($view) `->` type($result)";
+  let assemblyFormat = [{
+    $view `[` $indices `]` (`alignment_offset` $alignment_offset^)? `shape` $tileShape
+    attr-dict `:` type($view) `->` type($result)
+  }];
   let hasVerifier = 1;
 }
 
@@ -166,7 +169,10 @@ def Tile_StoreTileOp : Tile_Op<"store_tile", [AttrSizedOperandSegments, MemoryEf
   let arguments = (ins AnyType:$value, Tile_ViewType:$view, Variadic<I64>:$indices, Optional<I32>:$alignment_offset,
                    DenseI64ArrayAttr:$tileShape, DefaultValuedAttr<Tile_Cache, "CacheHint::normal">:$cache,
                    DefaultValuedAttr<Tile_Evict, "EvictHint::normal">:$evict);
-  let assemblyFormat = "$value `,` $view `[` $indices `]` (`alignment_offset` $alignment_offset^)? `shape` $tileShape attr-dict `:` type($value) `,` type($view)";
+  let assemblyFormat = [{
+    $value `,` $view `[` $indices `]` (`alignment_offset` $alignment_offset^)? `shape` $tileShape
+    attr-dict `:` type($value) `,` type($view)
+  }];
   let hasVerifier = 1;
 }
 
@@ -226,7 +232,10 @@ def Tile_AtomicRMWOp : Tile_Op<"atomic_rmw", [MemoryEffects<[MemRead, MemWrite]>
   }];
   let arguments = (ins Tile_Atomic:$kind, AnyType:$value, AnyType:$ptr, Optional<AnyType>:$mask);
   let results = (outs AnyType:$result);
-  let assemblyFormat = "$kind $value `,` $ptr (`mask` $mask^ `:` type($mask))? attr-dict `:` type($value) `,` type($ptr) `->` type($result)";
+  let assemblyFormat = [{
+    $kind $value `,` $ptr (`mask` $mask^ `:` type($mask))?
+    attr-dict `:` type($value) `,` type($ptr) `->` type($result)
+  }];
 }
 
 //===-- Reductions and scans ----------------------------------------------------------------------------------------===//

@@ -1,30 +1,30 @@
 // tile-keep-residents
 //
 // Loads that carry one number `resident` read blocks of one row, in two loops of opposite order. They become reads of a
-// ring of stages in shared memory that bulk copies (tgpu.bulk_copy) keep filled, so that memory is busy while the
-// program computes and blocks that fit are read from memory once. Which rows qualify: resident_row.h.
+// ring of stages in shared memory, which bulk copies (tgpu.bulk_copy) write ahead of them, so that memory is busy while
+// the program computes and blocks that fit are read from memory once. Which rows qualify: resident_row.h.
 //
 // The rows of a function share `budget` bytes of shared memory; a row gets at least two stages, otherwise its loads
 // stay.
 //
 // A kernel of one program, n positions, S = min(n, what the share holds) stages:
-//   1. Position p lives in stage p mod S. Positions 0 .. S-1 are filled as early as what they depend on allows. The
-//      first loop refills a stage with position p + S once all threads have read p, the second with p - S: it begins
+//   1. Position p lives in stage p mod S. Positions 0 .. S-1 are copied as early as what they depend on allows. The
+//      first loop copies position p + S into a stage once all threads have read p, the second p - S: it begins
 //      with what the first left behind and n - S blocks are read again.
-//   2. A stage's fills alternate in parity: position p is always awaited with the parity of p div S, because on its way
-//      back the second loop passes the fills of a stage in reverse order.
+//   2. A stage's copies alternate in parity: position p is always awaited with the parity of p div S, because on its
+//      way back the second loop passes the copies of a stage in reverse order.
 //
 // A kernel whose CTAs run program after program (program_loop.h), if n <= S = min(2 n, what the share holds):
 //   1. Rows follow each other in the ring: position p lives in stage (base + p) mod S, the next row's base is n
-//      further. Each stage's fills alternate in parity, from row to row.
+//      further. Each stage's copies alternate in parity, from row to row.
 //   2. The S - n stages that this row leaves free take the next row's first positions during the first loop; the second
 //      loop hands stage after stage to the next row once all threads have read it. So memory is busy while a row ends
 //      and the next one begins.
-//   3. Where the next program is not known early enough, or does not visit its row, a row is filled when its turn
+//   3. Where the next program is not known early enough, or does not visit its row, a row is copied when its turn
 //      comes.
 // Rows that do not fit are left alone there.
 //
-// A stationary row has a stage for each position, filled and awaited before the first program. It is kept if all rows
+// A stationary row has a stage for each position, copied and awaited before the first program. It is kept if all rows
 // fit beside it.
 //
 // A row that is not kept, or only in part, is a remark.
@@ -99,7 +99,7 @@ class RowKeeper {
   bool isDivisible() { return row.blockBytes() % (ctas * ResidentRow::kGroupBytes) == 0; }
   int64_t leastStages() const { return programs ? row.positions : 2; }
 
-  // Where a position is: its stage, and the parity of the fill that brings it there.
+  // Where a position is: its stage, and the parity of the bulk copy that brings it there.
   struct Place {
     Value stage, parity;
   };
@@ -108,7 +108,7 @@ class RowKeeper {
 
   void keepOnce(Operation* at) {
     OpBuilder begin(at);
-    fill(begin, {}, number(begin, 0), number(begin, 0), stages);
+    bulkCopy(begin, {}, number(begin, 0), number(begin, 0), stages);
     replaceByTurns(row.firstLoad, firstPosition(), stages);
     replaceByTurns(row.secondLoad, secondPosition(), -stages);
   }
@@ -119,7 +119,7 @@ class RowKeeper {
     read(builder, load, place.stage);
   }
 
-  // Reads the load's block from its stage; where position + distance exists, the stage is then refilled with it.
+  // Reads the load's block from its stage; where position + distance exists, that is then copied into the stage.
   void replaceByTurns(tile::LoadTileOp load, Value position, int64_t distance) {
     OpBuilder builder(load);
     Place place{position, number(builder, 0)};
@@ -133,16 +133,16 @@ class RowKeeper {
     if (stages == row.positions) return;
     Value next = arith::AddIOp::create(builder, loc, position, number(builder, distance));
     Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, next, number(builder, row.positions));
-    OpBuilder refill = onlyIf(builder, exists);
-    releaseStages(refill);
-    fill(refill, {}, number(refill, 0), next, 1);
+    OpBuilder reuse = onlyIf(builder, exists);
+    releaseStages(reuse);
+    bulkCopy(reuse, {}, number(reuse, 0), next, 1);
   }
 
   //===-- All programs --===//
 
   void keepForAllPrograms(OpBuilder& begin) {
     Value zero = number(begin, 0);
-    fill(begin, {}, zero, zero, stages);
+    bulkCopy(begin, {}, zero, zero, stages);
     for (int64_t stage = 0; stage < stages; ++stage)
       tgpu::BulkWaitOp::create(begin, loc, barriers, number(begin, stage), zero);
     Value position = firstPosition();
@@ -158,15 +158,15 @@ class RowKeeper {
     Value none = arith::ConstantOp::create(outside, loc, outside.getBoolAttr(false));
     Value zero = number(outside, 0);
     SmallVector<Value> state = programs->receive({zero, zero, none});
-    Value base = state[0], parity = state[1], filled = state[2];
+    Value base = state[0], parity = state[1], copied = state[2];
 
-    // All threads have left the row before this one, whatever is filled from here on.
+    // All threads have left the row before this one, whatever is copied from here on.
     OpBuilder begin(at);
     releaseStages(begin);
-    Value unfilled =
-        arith::XOrIOp::create(begin, loc, filled, arith::ConstantOp::create(begin, loc, begin.getBoolAttr(true)));
-    OpBuilder late = onlyIf(begin, unfilled);
-    fill(late, {}, base, number(late, 0), row.positions);
+    Value missing =
+        arith::XOrIOp::create(begin, loc, copied, arith::ConstantOp::create(begin, loc, begin.getBoolAttr(true)));
+    OpBuilder late = onlyIf(begin, missing);
+    bulkCopy(late, {}, base, number(late, 0), row.positions);
 
     OpBuilder between(row.first);
     Place following = placeOf(between, {base, parity}, number(between, row.positions));
@@ -188,11 +188,10 @@ class RowKeeper {
       Value shifted = arith::SubIOp::create(builder, loc, position, number(builder, from));
       Value wanted = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, shifted, number(builder, count));
       wanted = arith::AndIOp::create(builder, loc, wanted, next->reached);
-      OpBuilder refill = onlyIf(builder, wanted);
-      if (again) releaseStages(refill);
-      Value of =
-          again ? arith::AddIOp::create(refill, loc, position, number(refill, stages - row.positions)) : position;
-      fill(refill, ofNext, following.stage, of, 1);
+      OpBuilder reuse = onlyIf(builder, wanted);
+      if (again) releaseStages(reuse);
+      Value of = again ? arith::AddIOp::create(reuse, loc, position, number(reuse, stages - row.positions)) : position;
+      bulkCopy(reuse, ofNext, following.stage, of, 1);
     };
     replace(row.firstLoad, firstPosition(), 0, stages - row.positions);
     replace(row.secondLoad, secondPosition(), 0, 2 * row.positions - stages);
@@ -230,8 +229,8 @@ class RowKeeper {
     tgpu::BarrierOp::create(builder, loc);
   }
 
-  // The earliest op of the loops' block in front of which the first fills may stand: behind what they use and behind
-  // what may write memory.
+  // The earliest op of the loops' block in front of which the first bulk copies may stand: behind what they use and
+  // behind what may write memory.
   Operation* earliest() {
     llvm::SmallPtrSet<Operation*, 8> needed;
     for (Value value : row.outerValues())
@@ -308,7 +307,7 @@ class RowKeeper {
     return arith::TruncIOp::create(builder, loc, builder.getI32Type(), left);
   }
 
-  // The same in whole groups, which fills make whole; null if they are all inside.
+  // The same in whole groups, which bulk copies make whole; null if they are all inside.
   Value groupsInside(OpBuilder& builder, tile::LoadTileOp load) {
     tile::ViewType view = load.getView().getType();
     if (row.isAllInside()) return Value();
@@ -320,7 +319,7 @@ class RowKeeper {
   }
 
   // Positions from .. from + count - 1 of the row that has `mapping` in place of what this one takes from outside.
-  void fill(OpBuilder& builder, IRMapping mapping, Value base, Value from, int64_t count) {
+  void bulkCopy(OpBuilder& builder, IRMapping mapping, Value base, Value from, int64_t count) {
     auto op = tgpu::BulkCopyOp::create(builder, loc, row.firstLoad.getView(), row.firstLoad.getTileShape(), buffer,
                                        barriers, base, from, number(builder, count), row.firstLoad.getPadAttr(),
                                        row.firstLoad.getEvict());

@@ -28,6 +28,11 @@ std::string check_device(const std::string& d) {
   return d == "cpu" || cuda ? std::string() : "expected cpu or cuda:N, got " + d;
 }
 
+// Also of a shell's variable that is not set.
+std::string check_named(const std::string& path) {
+  return path.empty() ? "expected the name of a file or folder, got ''" : std::string();
+}
+
 // For a POSIX shell.
 std::string quoted(const std::string& word) {
   const char* plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
@@ -78,7 +83,7 @@ void add_options(CLI::App& app, Settings& s) {
   app.add_option("--text", s.text, "text files (default: the sources and documents under --source-dir)")
       ->check(CLI::ExistingFile)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--source-dir", s.source_dir, "folder whose sources are the default text");
+  app.add_option("--source-dir", s.source_dir, "folder whose sources are the default text")->check(check_named);
   number("--batch", s.train.batch, "sequences per step")->check(CLI::Range(1, 1 << 20));
   number("--steps", s.train.steps, "steps of the learning-rate schedule")->check(CLI::Range(1, 1 << 30));
   number("--warmup", s.train.warmup, "steps of linear warm-up")->check(CLI::NonNegativeNumber);
@@ -91,7 +96,8 @@ void add_options(CLI::App& app, Settings& s) {
   number("--device", s.device, "cpu or cuda:N")->check(check_device);
   number("--threads", s.threads, "CPU threads; 0 = all cores")->check(CLI::Range(0, 1024));
   app.add_option("--checkpoint", s.checkpoint,
-                 "file to save the run in: at every evaluation, at the end, and when a signal stops the run");
+                 "file to save the run in: at every evaluation, at the end, and when a signal stops the run")
+      ->check(check_named);
   app.add_option("--resume", s.resume, "checkpoint to go on from")->check(CLI::ExistingFile);
   number("--stop-after", s.stop_after, "stop (and save) after so many steps in all; 0 = --steps")
       ->check(CLI::NonNegativeNumber);
@@ -99,9 +105,9 @@ void add_options(CLI::App& app, Settings& s) {
   number("--eval-batches", s.eval_batches, "batches of held-out text per evaluation")->check(CLI::Range(1, 1 << 20));
   app.add_flag("--check", s.check, "compare one step's gradients with float64 and stop");
   app.option_defaults()->group("Report");
-  number("--loss-svg", s.loss_svg, "SVG of the loss curve");
+  number("--loss-svg", s.loss_svg, "SVG of the loss curve")->check(check_named);
   app.add_flag("!--no-loss-svg", s.draw, "draw no loss curve");
-  app.add_option("--json", s.json, "file for all results");
+  app.add_option("--json", s.json, "file for all results")->check(check_named);
   number("--sample", s.sample_length, "bytes of generated text at the end")->check(CLI::NonNegativeNumber);
   number("--prompt", s.prompt, "what the sample continues");
   number("--temperature", s.temperature, "of the sample")->check(between(kTiny, kHuge));

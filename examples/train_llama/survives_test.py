@@ -278,6 +278,8 @@ class Survives(unittest.TestCase):
             ("--width 65536 --ffn 1048576 --layers 1000", 1, "GiB; lower --batch, --context, --width, --ffn or --layers"),
             ("--batch 1048576", 1, "GiB; lower --batch"),
             ("--resume none", 2, "none"),
+            *((f"{option} ''", 2, "expected the name of a file or folder, got ''")
+              for option in ("--checkpoint", "--json", "--loss-svg", "--source-dir")),
             ("--frob", 2, "--frob"),
         ]:
             with self.subTest(arguments):

@@ -33,11 +33,14 @@ struct Difference {
   int64_t elements = 0;
   int64_t first = -1;         // index of the first beyond the gate
   std::string got, expected;  // there
+  bool overflow = false;      // there an infinity or NaN came where a finite value was expected
+  bool by_rounding = false;   // and the kernel's own roundings give none there either
   std::string gate;           // in words
 };
 
 // Element by element: |got - expected| <= atol * max|expected| + rtol * |expected|, with the dtype's gate; NaN matches
-// NaN, infinities their equals, integers exactly. Of several expectations the nearest counts.
+// NaN, infinities their equals, integers exactly. Of several expectations the nearest counts, but an infinity or NaN is
+// right only where the first says so.
 Difference compare(const std::string& got, const std::vector<std::string>& expected, DType type);
 
 // The same for values, rounded to the dtype first. Sums over rows: |got - expected| / |expected| of all elements as

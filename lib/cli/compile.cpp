@@ -113,6 +113,17 @@ std::string emit(runtime::CompilerLibrary* compiler, const Recorded& recorded, c
   return text;
 }
 
+// The text goes to --output or to standard output, unless that has the JSON.
+int write_result(const Globals& globals, const CompileRequest& request, const std::string& text, const Json& result) {
+  if (!request.output.empty()) {
+    write_file(request.output, text);
+  } else if (globals.json != "-") {
+    print_text(text);
+  }
+  write_json(globals, result);
+  return kOk;
+}
+
 // The schedules of an operation's kernels for the target, without compiling anything: a line of settings each.
 int print_configs(const Globals& globals, const CompileRequest& request, const std::string& target) {
   if (AuthorKernels(globals.load).find(request.kernel))
@@ -139,13 +150,7 @@ int print_configs(const Globals& globals, const CompileRequest& request, const s
     text += "\n";
     result.push_back({{"kernel", kernel.name}, {"target", target}, {"config", fields}});
   }
-  if (!request.output.empty()) {
-    write_file(request.output, text);
-  } else if (globals.json != "-") {
-    print_text(text);
-  }
-  write_json(globals, result);
-  return kOk;
+  return write_result(globals, request, text, result);
 }
 
 }  // namespace
@@ -205,13 +210,7 @@ int compile(const Globals& globals, const CompileRequest& request) {
   }
   if (recorded.size() > 1 && stage == "cubin")
     throw Failure(kUsage, fmt::format("{} has {} kernels; a cubin holds one", request.kernel, recorded.size()));
-  if (!request.output.empty()) {
-    write_file(request.output, text);
-  } else if (globals.json != "-") {
-    print_text(text);
-  }
-  write_json(globals, result);
-  return kOk;
+  return write_result(globals, request, text, result);
 }
 
 }  // namespace ligerdsl::cli

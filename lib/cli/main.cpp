@@ -179,6 +179,7 @@ int main(int argc, char** argv) {
       ->check(number_from(1, 1e12));
   bench_command->callback([&] { chosen = [&] { return bench(globals, bench_request); }; });
 
+  refuse_empty_values(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

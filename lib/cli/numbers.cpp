@@ -29,10 +29,11 @@ bool read_integer(const std::string& text, int64_t* value) {
 
 }  // namespace
 
-int64_t parse_integer(const std::string& what, const std::string& text, int64_t low, int64_t high) {
+int64_t parse_integer(const std::string& what, const std::string& text, int64_t low, int64_t high, bool or_zero) {
   int64_t value = 0;
-  if (!read_integer(text, &value) || value < low || value > high)
-    throw Failure(kUsage, fmt::format("{}: expected an integer from {} to {}, got '{}'", what, low, high, text));
+  if (!read_integer(text, &value) || ((value < low || value > high) && !(or_zero && value == 0)))
+    throw Failure(kUsage, fmt::format("{}: expected {}an integer from {} to {}, got '{}'", what, or_zero ? "0 or " : "",
+                                      low, high, text));
   return value;
 }
 

@@ -7,8 +7,10 @@
 
 namespace ligerdsl::cli {
 
-// `what` opens the message ("N", "--device"). Decimal digits, or a whole number like 1e6.
-int64_t parse_integer(const std::string& what, const std::string& text, int64_t low, int64_t high);
+// `what` opens the message ("N", "--device"). Decimal digits, or a whole number like 1e6. or_zero: 0 is taken beside the
+// range.
+int64_t parse_integer(const std::string& what, const std::string& text, int64_t low, int64_t high,
+                      bool or_zero = false);
 
 // Also "inf" and "nan", unless a range is given.
 double parse_real(const std::string& what, const std::string& text,

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
 #include <filesystem>
 #include <system_error>
 
@@ -57,6 +58,7 @@ std::vector<Output> run_author(const lib::ContextRef& context, const AnyKernel& 
   instance.launch(nullptr);
   context->device().synchronize(nullptr);
   std::vector<Output> outputs;
+  std::vector<Interpreted> rounded;  // where an output asks for it
   for (size_t i = 0; i < call.arguments().size(); ++i) {
     const AuthorArgument& argument = call.arguments()[i];
     if (!argument.written) continue;
@@ -66,6 +68,11 @@ std::vector<Output> run_author(const lib::ContextRef& context, const AnyKernel& 
     if (!request.check) continue;
     outputs.back().difference = compare(outputs.back().bytes, expected, argument.type.dtype);
     outputs.back().unwritten = evaluations.front()[i].unwritten;
+    Difference& difference = outputs.back().difference;
+    if (!difference.overflow) continue;
+    if (rounded.empty()) rounded = interpret(call, Rounding::every_operation);
+    const double there = to_doubles(rounded[i].bytes, argument.type.dtype)[static_cast<size_t>(difference.first)];
+    difference.by_rounding = !std::isfinite(there);
   }
   return outputs;
 }
@@ -80,8 +87,8 @@ void make_folder(const std::string& path) {
 std::string fault_of(const Output& output) {
   const Difference& d = output.difference;
   if (d.beyond > 0)
-    return fmt::format("WRONG: {} of {} beyond {}; [{}] is {}, expected {}", d.beyond, d.elements, d.gate, d.first,
-                       d.got, d.expected);
+    return fmt::format("WRONG: {} of {} beyond {}; [{}] is {}, expected {}{}", d.beyond, d.elements, d.gate, d.first,
+                       d.got, d.expected, d.by_rounding ? ": a value on the way is too large for its type" : "");
   const interpreter::AccessLog::Extent& left = output.unwritten;
   if (left.elements > 0)
     return fmt::format(

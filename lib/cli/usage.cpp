@@ -100,4 +100,12 @@ CLI::Validator number_from(double low, double high) {
           fmt::format("{} to {}", low, high)};
 }
 
+void refuse_empty_values(CLI::App& app) {
+  const auto refuse = [](const std::string& text) { return text.empty() ? "expected a value, got ''" : ""; };
+  for (CLI::Option* option : app.get_options()) {
+    if (option->nonpositional() && option->get_items_expected_min() > 0) option->check(refuse);
+  }
+  for (CLI::App* command : app.get_subcommands({})) refuse_empty_values(*command);
+}
+
 }  // namespace ligerdsl::cli

@@ -17,4 +17,8 @@ CLI::Validator device_name();
 CLI::Validator integer_from(int64_t low, int64_t high);
 CLI::Validator number_from(double low, double high);
 
+// A name or a path that is empty, as "$UNSET" is in a shell, is a mistake of every option of the command and its
+// subcommands, never a default.
+void refuse_empty_values(CLI::App& app);
+
 }  // namespace ligerdsl::cli

@@ -35,11 +35,22 @@ extern "C" {
 """
 
 
+def wrapped(text, width):
+    """Lines as the table has them; what a longer one leaves over begins the next, unless that is indented or a sentence ended."""
+    lines, left = [], ""
+    for line in text.split("\n"):
+        if left and (left.endswith(".") or not line or line[0] == " "):
+            lines.append(left)
+            left = ""
+        lead = len(line) - len(line.lstrip())
+        pieces = textwrap.wrap(f"{left} {line}" if left else line, width, subsequent_indent=" " * lead) or [""]
+        left = pieces.pop() if len(pieces) > 1 else ""
+        lines += pieces
+    return [*lines, left] if left else lines
+
+
 def comment(text, indent=""):
-    lines = []
-    for paragraph in text.split("\n"):
-        lead = len(paragraph) - len(paragraph.lstrip())
-        lines += textwrap.wrap(paragraph, 116 - len(indent), subsequent_indent=" " * lead) or [""]
+    lines = wrapped(text, 116 - len(indent))
     if len(lines) == 1:
         return f"{indent}/* {lines[0]} */"
     return f"{indent}/* " + f"\n{indent}   ".join(lines) + " */"

@@ -2,7 +2,7 @@
 
 import textwrap
 
-from emit_header import CONSTANTS, CONVENTIONS, field_note, with_range
+from emit_header import CONSTANTS, CONVENTIONS, field_note, with_range, wrapped
 from table import Tensor, TensorList, Value
 
 INTRODUCTION = """\
@@ -59,10 +59,7 @@ def argument_rows(argument):
 
 
 def section(op):
-    out = [f"## {op.name}", "", cell(op.brief) + ".", "", "```text"]
-    for paragraph in op.doc.split("\n"):
-        out += textwrap.wrap(paragraph, 140) or [""]
-    out += ["```", ""]
+    out = [f"## {op.name}", "", cell(op.brief) + ".", "", "```text", *wrapped(op.doc, 140), "```", ""]
     out += table(["description", "type", "default", "what"], [field_row(f) for f in op.fields])
     out += table(["argument", "", "shape", "dtype", "given, or default", "what"], [row for a in op.args for row in argument_rows(a)])
     if op.aliases:

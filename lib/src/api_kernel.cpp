@@ -67,15 +67,16 @@ ligerdsl_kernel_options_t read_options(const ligerdsl_kernel_options_t* given) {
   read_struct("options", given, sizeof options,
               offsetof(ligerdsl_kernel_options_t, forbid_contract) + sizeof options.forbid_contract, &defaults,
               &options);
-  const auto range = [](const char* name, int32_t value, int32_t low, int32_t high) {
-    if (value >= low && value <= high) return;
-    fail(Status::invalid_argument, std::string("`") + name + "`: expected " + std::to_string(low) + " to " +
-                                       std::to_string(high) + ", got " + std::to_string(value));
+  const auto range = [](const char* name, int32_t value, int32_t low, int32_t high, bool or_zero = false) {
+    if ((value >= low && value <= high) || (or_zero && value == 0)) return;
+    fail(Status::invalid_argument, std::string("`") + name + "`: expected " + (or_zero ? "0 or " : "") +
+                                       std::to_string(low) + " to " + std::to_string(high) + ", got " +
+                                       std::to_string(value));
   };
   range("num_warps", options.num_warps, 1, 32);
   range("num_ctas", options.num_ctas, 1, 16);
   range("num_stages", options.num_stages, 1, 16);
-  if (options.max_registers != 0) range("max_registers", options.max_registers, 24, 255);
+  range("max_registers", options.max_registers, 24, 255, /*or_zero=*/true);
   range("no_alias", options.no_alias, 0, 1);
   range("forbid_contract", options.forbid_contract, 0, 1);
   range("min_ctas_per_sm", options.min_ctas_per_sm, 0, 32);

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "interpreter/convert.h"
-#include "kernels/argument_facts.h"
 #include "kernels/launch.h"
 #include "lib/src/context.h"
 #include "lib/src/failure.h"
@@ -16,17 +15,6 @@
 namespace ligerdsl::lib {
 
 namespace {
-
-// No store of this launch reaches the argument's memory: neither through it nor through one that may overlap it.
-bool read_only(size_t arg, const std::vector<ArgPromise>& promises, const std::vector<bool>& written) {
-  if (written[arg]) return false;
-  for (size_t i = 0; i < promises.size(); ++i) {
-    const bool apart = promises[i].alias_class != 0 && promises[arg].alias_class != 0 &&
-                       promises[i].alias_class != promises[arg].alias_class;
-    if (written[i] && !apart) return false;
-  }
-  return true;
-}
 
 // Once per kernel, whether it was compiled or came from a cache.
 void log_remarks(const runtime::LoadedKernel& kernel, int min_ctas_per_sm) {
@@ -72,9 +60,6 @@ Launcher::Launcher(Context& context, const program::Program& program, const Laun
     : program_(program), aliasing_(program, launch.no_alias) {
   if (const std::string text = aliasing_.contradiction(); !text.empty())
     fail(Status::invalid_program, "kernel " + program.name + ": " + text);
-  promises.resize(program.arguments.size());
-  for (size_t i = 0; i < promises.size() && launch.no_alias; ++i)
-    promises[i].alias_class = static_cast<uint32_t>(i + 1);
   size_t slots = 0;
   for (size_t i = 0; i < program.arguments.size(); ++i) {
     const program::Argument& argument = program.arguments[i];
@@ -87,24 +72,12 @@ Launcher::Launcher(Context& context, const program::Program& program, const Laun
   }
   const std::string bytes = program::serialize(program);
   const auto load = [&](kernels::Variant variant) {
-    program::CompileOptions compile = context.base_options();
-    compile.num_warps = launch.num_warps;
-    compile.num_ctas = launch.num_ctas;
-    compile.num_stages = launch.num_stages;
-    compile.max_registers = launch.max_registers;
-    compile.min_ctas_per_sm = launch.min_ctas_per_sm;
-    compile.contract = contract;
-    compile.facts = kernels::argument_facts(program, variant);
-    for (size_t i = 0; i < compile.facts.size(); ++i) {
-      program::ArgFacts& facts = compile.facts[i];
-      const std::vector<int64_t>& exact = promises[i].exact;
-      for (size_t dim = 0; dim < std::min(exact.size(), facts.dims.size()); ++dim)
-        if (exact[dim] >= 0) facts.dims[dim] = {.exact = exact[dim]};
-      facts.alias_class = promises[i].alias_class;
-      facts.read_only = program.arguments[i].read_only || read_only(i, promises, aliasing_.written());
-    }
-    facts_ = compile.facts;
-    return context.load(bytes, compile);
+    program::CompileOptions base = context.base_options();
+    base.contract = contract;
+    program::CompileOptions compile = kernels::compile_options(std::move(base), program, launch, variant, promises);
+    auto kernel = context.load(bytes, compile);
+    facts_ = std::move(compile.facts);
+    return kernel;
   };
   generic_ = load(kernels::Variant::any);
   if (context.machine().is_gpu()) aligned_ = load(kernels::Variant::aligned);

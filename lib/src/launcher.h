@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/compile_options.h"
 #include "kernels/launch.h"
 #include "lib/src/bind.h"
 #include "ligerdsl/dsl/kernel.h"
@@ -20,13 +21,7 @@
 
 namespace ligerdsl::lib {
 
-// What the caller promises about one argument of a program.
-struct ArgPromise {
-  uint32_t alias_class = 0;    // as program::ArgFacts
-  std::vector<int64_t> exact;  // views: per dimension, the size or -1; empty = what the program says
-
-  bool operator==(const ArgPromise&) const = default;
-};
+using kernels::ArgPromise;
 
 class Launcher {
  public:

@@ -316,7 +316,7 @@ TEST_F(Misuse, KernelOptions) {
   expect_failure(create(options), LIGERDSL_INVALID_ARGUMENT, {"num_warps", "power of two", "got 3"});
   options = kernel_options();
   options.max_registers = 23;  // ptxas would raise it
-  expect_failure(create(options), LIGERDSL_INVALID_ARGUMENT, {"max_registers", "24 to 255", "got 23"});
+  expect_failure(create(options), LIGERDSL_INVALID_ARGUMENT, {"max_registers", "expected 0 or 24 to 255", "got 23"});
   struct {
     const char* name;
     int32_t ligerdsl_kernel_options_t::*member;

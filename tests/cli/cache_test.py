@@ -169,8 +169,9 @@ def look_at_it_and_make_it_smaller():
         expect(report["removed_entries"] == 1 and report["entries"] == 2 and report["dry_run"] == dry, report)
         expect(cpu.exists() == dry and len(entries_in(cache)) == (4 if dry else 3), entries_in(cache))
     expect(ligerdsl.json("cache", "trim", "--to", "1G")["removed_entries"] == 0, "below the limit")
-    code, _, errors = ligerdsl.run("cache", "trim", "--to", "much")
-    expect(code == 2 and "much" in errors, errors)
+    for wrong in ("much", ""):
+        code, _, errors = ligerdsl.run("cache", "trim", "--to", wrong)
+        expect(code == 2 and f"got '{wrong}'" in errors, errors)
     code, _, errors = ligerdsl.run("cache", "clear", LIGERDSL_CACHE="ro")
     expect(code == 4 and "ro" in errors, errors)
     expect(ligerdsl.json("cache", "clear", "--dry-run")["removed_entries"] == 2 and len(entries_in(cache)) == 3, "a dry run")

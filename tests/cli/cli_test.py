@@ -247,6 +247,13 @@ def contradictions():
         expect(got == code and all(word in output for word in words), f"run {arguments}: {got}\n{output[-800:]}")
 
 
+def empty_values():
+    for arguments in (["compile", "vector_add", "--output"], ["compile", "vector_add", "--target"], ["list", "--json"],
+                      ["run", "vector_add", "--out-dir"], ["bench", "--list", "--set"], ["cache", "trim", "--to"]):
+        code, output, text = run([*arguments, ""])
+        expect(code == 2 and f"{arguments[-1]}: expected a value, got ''" in output + text, f"{arguments}: exit {code}\n{output}{text}")
+
+
 def files_and_json():
     write_npy(folder / "a.npy", [1.0, 2.0, 3.0])
     write_npy(folder / "b.npy", [0.5, 0.25, -3.0])
@@ -351,6 +358,8 @@ def compiles_in_a_process():
 shutil.rmtree(folder, ignore_errors=True)
 folder.mkdir(parents=True)
 table(PLAIN if part == "plain" else COMPILED)
+if part == "plain":
+    empty_values()
 if part == "compiled":
     contradictions()
     files_and_json()

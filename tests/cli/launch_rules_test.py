@@ -61,7 +61,8 @@ for settings, *words in (("warps=3", "its launch rule gives num_warps = 3, expec
 refused("said warps=4 warps=8", "warps: given twice; the second time as 'warps=8'")
 refused("said num_warps=4 num_warps=8", "num_warps: given twice")
 refused("said y=4 y=8", "y: given twice")
-refused("said max_registers=23", "max_registers: expected an integer from 24 to 255")
+refused("said max_registers=23", "max_registers: expected 0 or an integer from 24 to 255, got '23'")
+refused("said max_registers=256", "max_registers: expected 0 or an integer from 24 to 255, got '256'")
 asks_for("said y=4 max_registers=24", ".maxnreg 24")
 expect(".maxnreg" not in ptx_of("twice max_registers=0"), "0 is no cap")
 

@@ -51,6 +51,24 @@ void offsets(KernelBuilder& k, const BlockMeta& m) {
   out.partition({m.block}).store({i}, k.arange(m.block).to(i64) + sum);
 }
 
+struct OverflowMeta {
+  bool whole = false;  // rounded to a whole number
+  template <class V>
+  void visit(V&& v) {
+    v("whole", whole);
+  }
+};
+
+// out = exp(x) - exp(x): 0, but for an x whose exponential is too large for f32.
+void overflowing(KernelBuilder& k, const OverflowMeta& m) {
+  View out = k.view("out", f32, {dyn});
+  View x = k.view("x", f32, {dyn});
+  Scalar i = k.program_id(0);
+  Tile v = x.partition({256}).load({i});
+  Tile zero = exp(v) - exp(v + 0.0f);
+  out.partition({256}).store({i}, m.whole ? floor(zero) : zero);
+}
+
 struct FaultMeta {
   int64_t fault = 0;
   template <class V>
@@ -79,11 +97,15 @@ const Kernel<FaultMeta> faulty_kernel{
 const Kernel<BlockMeta> gather_kernel{"gather", "out[i] = table[index[i]]", gather, rows_of_blocks};
 const Kernel<BlockMeta> quantise_kernel{"quantise", "out = floor(x / step + 1/2)", quantise, rows_of_blocks};
 const Kernel<BlockMeta> offsets_kernel{"offsets", "out[i] = i + base + add + half", offsets, rows_of_blocks};
+const Kernel<OverflowMeta> overflowing_kernel{
+    "overflowing", "out = exp(x) - exp(x)", overflowing,
+    [](const OverflowMeta&, const LaunchArguments& a) { return Launch{.grid = {ceil_div(a.dim("out", 0), 256)}}; }};
 
 }  // namespace
 
 LIGERDSL_REGISTER_KERNEL(gather_kernel);
 LIGERDSL_REGISTER_KERNEL(faulty_kernel);
 LIGERDSL_REGISTER_KERNEL(quantise_kernel);
+LIGERDSL_REGISTER_KERNEL(overflowing_kernel);
 LIGERDSL_REGISTER_KERNEL(offsets_kernel);
 LIGERDSL_EXPORT_KERNELS();

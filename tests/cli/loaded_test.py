@@ -148,6 +148,15 @@ def integers_made_from_floats():
     says("run quantise out=20000 x=out step=0.05 type=bf16 --check", 0, ["right"])
 
 
+def overflows():
+    """float64 has room for what f32 has not: wrong, with the reason, whether or not a rounded evaluation is looked at as well."""
+    x = write_npy("large.npy", "<f4", "f", [1.0] * 5 + [100.0])
+    for whole in ("", " whole=true"):
+        says(f"run overflowing out=x x=600{whole} --check", 0, ["right"])
+        says(f"run overflowing out=x --in x={x}{whole} --check", 1,
+             ["WRONG: 1 of 6 beyond", "[5] is nan, expected 0: a value on the way is too large for its type"])
+
+
 lists_arguments()
 names_that_shadow()
 arguments_that_are_missing()
@@ -158,5 +167,6 @@ launch_settings_reach_the_launch()
 checked_before_it_runs()
 finds_faults()
 integers_made_from_floats()
+overflows()
 print(f"{shared.failures} failures")
 sys.exit(shared.failures != 0)

@@ -161,6 +161,30 @@ TEST(Configs, ClustersAreThoseOfTheMachine) {
   EXPECT_EQ(reason({}, "2"), "a CPU has no clusters; use keep=shared");
 }
 
+TEST(Configs, AFloorOfCtasChangesNothingOnACpu) {
+  int compared = 0;
+  for (const CatalogEntry& entry : kernels::catalog())
+    for (const int64_t width : {1000, 4096, 65536}) {
+      if (!entry.configured()) continue;
+      SCOPED_TRACE(entry.name + " " + std::to_string(width));
+      const MetaValues options = options_of(entry, "f32", width, false);
+      for (const MetaField& field : entry.heuristic({}, options)) {
+        if (field.name != "min_ctas_per_sm") continue;
+        const auto bytes = [&](const std::string& value) {
+          const MetaValues config = {{field.name, value}};
+          EXPECT_EQ(entry.valid({}, options, config), "");
+          std::string all;
+          for (const kernels::Step& step : entry.make_with({}, options, config).steps)
+            all += program::serialize(step.program);
+          return all;
+        };
+        for (const std::string& value : field.choices) EXPECT_EQ(bytes(value), bytes("0")) << value;
+        ++compared;
+      }
+    }
+  EXPECT_GT(compared, 0);
+}
+
 TEST(Configs, CostIsTheRowsInAndOut) {
   const CatalogEntry& entry = *kernels::find_operation("rms_norm_forward");
   EXPECT_EQ(entry.cost({{"cols", "100"}, {"type", "bf16"}, {"weight_type", "f32"}}, 10).bytes, 10 * (400 + 4) + 400);

@@ -136,8 +136,10 @@ TEST(Options, Bytes) {
   for (const char* text : {"", "M", "-1", "+1", "1.5G", "1GB", "G1", "1 G", " 1", "0x10", "8388608T",
                            "9223372036854775808", "99999999999999999999"})
     EXPECT_FALSE(parse_bytes(text)) << text;
-  EXPECT_EQ(parse({{"LIGERDSL_CACHE_SIZE", "much"}}).problems.size(), 1u);
-  EXPECT_EQ(parse({{"LIGERDSL_CACHE_SIZE", "much"}}).cache_bytes, 0);
+  for (const char* text : {"much", "0", "0G"}) {
+    EXPECT_EQ(parse({{"LIGERDSL_CACHE_SIZE", text}}).problems.size(), 1u) << text;
+    EXPECT_EQ(parse({{"LIGERDSL_CACHE_SIZE", text}}).cache_bytes, 0) << text;
+  }
 }
 
 TEST(Options, EmptyValueIsUnset) {

@@ -11,8 +11,7 @@
 #include <utility>
 
 #include "compiler/compiler_api.h"
-#include "kernels/argument_facts.h"
-#include "program/aliasing.h"
+#include "kernels/compile_options.h"
 #include "program/serialize.h"
 #include "tests/support/backend.h"
 #include "tests/support/ptx/machine.h"
@@ -112,16 +111,9 @@ class PtxBackend : public Backend {
     program::CompileOptions options;
     options.target = program::Target::nvptx;
     options.arch = "sm_90a";
-    options.num_warps = step.launch.num_warps;
+    options = kernels::compile_options(std::move(options), step.program, step.launch, variant,
+                                       apart ? kernels::all_apart(step.program) : std::vector<kernels::ArgPromise>());
     options.num_ctas = step.launch.num_ctas > 1 ? step.launch.num_ctas : cluster_;
-    options.num_stages = step.launch.num_stages;
-    options.min_ctas_per_sm = step.launch.min_ctas_per_sm;
-    const std::vector<bool> written = program::written_arguments(step.program);
-    options.facts = kernels::argument_facts(step.program, variant);
-    for (size_t i = 0; i < written.size(); ++i) {
-      if (apart) options.facts[i].alias_class = static_cast<uint32_t>(i + 1);
-      options.facts[i].read_only = apart && !written[i];
-    }
     const std::string program = program::serialize(step.program), facts = program::serialize(options);
     const auto known = kernels_.find({program, facts});
     if (known != kernels_.end()) return known->second;

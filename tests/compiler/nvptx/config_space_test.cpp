@@ -2,11 +2,10 @@
 // for the sake of the architecture is refused by the compiler. A sample of each kernel's space.
 #include <random>
 
-#include "kernels/argument_facts.h"
 #include "kernels/catalog.h"
 #include "kernels/layer_norm_config.h"
 #include "program/gpu_arch.h"
-#include "ptx_kernel.h"
+#include "step_options.h"
 
 namespace ligerdsl::testing {
 namespace {
@@ -14,17 +13,7 @@ namespace {
 constexpr int kNewestPtx = 90;
 
 program::CompileOptions optionsOf(const kernels::Step& step, std::string_view arch) {
-  program::CompileOptions options;
-  options.target = program::Target::nvptx;
-  options.arch = arch;
-  options.ptx_version = kNewestPtx;
-  options.num_warps = step.launch.num_warps;
-  options.num_ctas = step.launch.num_ctas;
-  options.num_stages = step.launch.num_stages;
-  options.min_ctas_per_sm = step.launch.min_ctas_per_sm;
-  options.facts = kernels::argument_facts(step.program, kernels::Variant::aligned);
-  for (size_t i = 0; i < options.facts.size(); ++i) options.facts[i].alias_class = static_cast<uint32_t>(i + 1);
-  return options;
+  return optionsOfStep(step, std::string(arch), kNewestPtx);
 }
 
 MetaValues optionsOf(const kernels::CatalogEntry& entry, const std::string& type, int64_t width) {

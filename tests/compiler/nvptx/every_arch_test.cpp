@@ -1,10 +1,8 @@
 // Every operation of the library on every architecture of the table: its plan asks for nothing that a GPU of that
 // architecture lacks, whatever the width, and what has least of everything compiles it.
-#include "kernels/argument_facts.h"
 #include "kernels/catalog.h"
-#include "program/aliasing.h"
 #include "program/gpu_arch.h"
-#include "ptx_kernel.h"
+#include "step_options.h"
 
 namespace ligerdsl::testing {
 namespace {
@@ -28,21 +26,7 @@ bool hasWidth(const kernels::CatalogEntry& entry) {
 }
 
 program::CompileOptions optionsOf(const kernels::Step& step, std::string_view arch) {
-  program::CompileOptions options;
-  options.target = program::Target::nvptx;
-  options.arch = arch;
-  options.ptx_version = kNewestPtx;
-  options.num_warps = step.launch.num_warps;
-  options.num_ctas = step.launch.num_ctas;
-  options.num_stages = step.launch.num_stages;
-  options.min_ctas_per_sm = step.launch.min_ctas_per_sm;
-  const std::vector<bool> written = program::written_arguments(step.program);
-  options.facts = kernels::argument_facts(step.program, kernels::Variant::aligned);
-  for (size_t i = 0; i < written.size(); ++i) {
-    options.facts[i].alias_class = static_cast<uint32_t>(i + 1);
-    options.facts[i].read_only = !written[i];
-  }
-  return options;
+  return optionsOfStep(step, std::string(arch), kNewestPtx);
 }
 
 class EveryArch : public ::testing::TestWithParam<std::string> {

@@ -9,11 +9,9 @@
 #include <map>
 #include <regex>
 
-#include "kernels/argument_facts.h"
 #include "kernels/catalog.h"
 #include "kernels/launch.h"
-#include "program/aliasing.h"
-#include "ptx_kernel.h"
+#include "step_options.h"
 
 namespace ligerdsl::testing {
 namespace {
@@ -55,21 +53,7 @@ int occurrences(const std::string& text, const std::string& pattern) {
 }
 
 Line lineOf(const std::string& name, const kernels::Step& step) {
-  program::CompileOptions options;
-  options.target = program::Target::nvptx;
-  options.arch = "sm_90a";
-  options.ptx_version = 90;
-  options.num_warps = step.launch.num_warps;
-  options.num_ctas = step.launch.num_ctas;
-  options.num_stages = step.launch.num_stages;
-  options.min_ctas_per_sm = step.launch.min_ctas_per_sm;
-  const std::vector<bool> written = program::written_arguments(step.program);
-  options.facts = kernels::argument_facts(step.program, kernels::Variant::aligned);
-  for (size_t i = 0; i < written.size(); ++i) {
-    options.facts[i].alias_class = static_cast<uint32_t>(i + 1);
-    options.facts[i].read_only = !written[i];
-  }
-  const program::Artifact artifact = compileProgram(step.program, options);
+  const program::Artifact artifact = compileProgram(step.program, optionsOfStep(step, "sm_90a", 90));
   const Assembled assembled = assemble(artifact.code, "sm_90a");
   EXPECT_TRUE(assembled.ok) << name << "\n" << assembled.log;
   Line line{.kernel = name + " " + step.program.name,
@@ -115,6 +99,19 @@ TEST_P(RowKernels, MoveWholeVectorsWithoutSpills) {
         EXPECT_GE(line.ctas() * line.threads, 256) << ::testing::PrintToString(line);
       }
     }
+}
+
+// As many CTAs of RoPE as its schedule asks for fit an SM, without spills.
+TEST(RowKernelsWithAFloor, RopeMeetsIt) {
+  for (const char* type : {"bf16", "f16", "f32"})
+    for (const char* columns : {"64", "128"})
+      for (const kernels::Step& step :
+           operationOf("rope", {{"type", type}, {"head_dim", columns}, {"q_heads", "32"}, {"k_heads", "8"}}).steps) {
+        const Line line = lineOf(std::string(type) + " " + columns, step);
+        EXPECT_GT(step.launch.min_ctas_per_sm, 0) << line.kernel;
+        EXPECT_GE(line.ctas(), step.launch.min_ctas_per_sm) << ::testing::PrintToString(line);
+        EXPECT_EQ(line.spilled, 0) << ::testing::PrintToString(line);
+      }
 }
 
 // Widths at which a row takes just one stage more than it takes bytes, and those of models.

@@ -1,0 +1,19 @@
+// Compiles a kernel of the library as its launcher does, for aligned arguments that share no memory.
+#pragma once
+
+#include "kernels/compile_options.h"
+#include "kernels/launch.h"
+#include "ptx_kernel.h"
+
+namespace ligerdsl::testing {
+
+inline program::CompileOptions optionsOfStep(const kernels::Step& step, const std::string& arch, int ptx) {
+  program::CompileOptions base;
+  base.target = program::Target::nvptx;
+  base.arch = arch;
+  base.ptx_version = ptx;
+  return kernels::compile_options(base, step.program, step.launch, kernels::Variant::aligned,
+                                  kernels::all_apart(step.program));
+}
+
+}  // namespace ligerdsl::testing

@@ -1,0 +1,31 @@
+"""operations_text.py: the text of the operations (lib/codegen/ops.py) as ops.h has it: no word is lost, no line is too long, and what
+did not fit into a line begins the next."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib/codegen"))
+from emit_header import wrapped
+from ops import OPS
+
+WIDTH = 100
+failures = []
+
+
+def expect(condition, message):
+    if not condition:
+        failures.append(str(message))
+
+
+for op in OPS:
+    lines = wrapped(op.doc, WIDTH)
+    expect(" ".join(lines).split() == op.doc.split(), f"{op.name}: other words than the table's")
+    expect(max(map(len, lines)) <= WIDTH, f"{op.name}: a line is too long")
+for text, lines, why in [("a bb cc\ndd ee", ["a bb", "cc dd", "ee"], "what is left over begins the next line"),
+                         ("a bb c.\ndd", ["a bb", "c.", "dd"], "the end of a sentence keeps its line"),
+                         ("a bb cc\n  dd", ["a bb", "cc", "  dd"], "nothing moves into an indented line"),
+                         ("a\n\nb c", ["a", "", "b c"], "lines that fit stay")]:
+    expect(wrapped(text, 5) == lines, f"{why}: {wrapped(text, 5)}")
+
+print("\n".join(failures))
+sys.exit(bool(failures))
