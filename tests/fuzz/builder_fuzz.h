@@ -46,7 +46,7 @@ class BuilderFuzz {
     return values.empty() ? T() : values[pick(static_cast<int>(values.size()))];
   }
   DType dtype() {
-    constexpr DType types[] = {f32, f32, f32, i32, i32, bf16, f16, i64, i8, i1};
+    constexpr DType types[] = {f32, f32, f32, i32, i32, bf16, f16, i64, i8, i16, i1};
     return types[pick(10)];
   }
   int64_t dim() {

@@ -68,9 +68,10 @@ TEST(Functions, SigmoidOfMixedVectors) {
 // Toward zero; a number that the type does not have becomes the nearest one, NaN 0.
 TEST(Functions, FloatsToIntegersSaturate) {
   constexpr double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
-  const Values x = {0.0,   0.9,   -0.9,   127.9,  128.0,        -128.9,  -129.0,        300.0,  -300.0, 1e6,
-                    -1e6,  7.0e4, -7.0e4, 2.14e9, 2147483648.0, 3e9,     -2147483648.0, -3e9,   1e18,   1e19,
-                    -1e19, kInf,  -kInf,  kNan,   -3.5,         65504.0, 9.3e18,        -9.3e18};
+  const Values x = {0.0,    0.9,    -0.9,         127.9,   128.0,         -128.9,   -129.0, 300.0,
+                    -300.0, 1e6,    -1e6,         32767.9, 32768.0,       -32768.9, 7.0e4,  32766.5,
+                    -7.0e4, 2.14e9, 2147483648.0, 3e9,     -2147483648.0, -3e9,     1e18,   1e19,
+                    -1e19,  kInf,   -kInf,        kNan,    -3.5,          65504.0,  9.3e18, -9.3e18};
   const auto expect = [&](Function function, double least, double most, const char* what) {
     const Values y = evaluate(function, x);
     for (size_t i = 0; i < x.size(); ++i) {
@@ -93,3 +94,5 @@ TEST(Functions, FloatsToIntegersSaturate) {
 
 }  // namespace
 }  // namespace ligerdsl::test
+  expect(
+      +[](const Tile& t) { return t.to(i16).to(f32); }, -32768, 32767, "i16");

@@ -162,7 +162,7 @@ TEST(NvptxCompute, TanhAndSigmoidDivideByOneInstruction) {
 }
 
 TEST(NvptxCompute, ElementwiseOpsOfEveryType) {
-  for (DType type : {i8, i32, i64, f16, bf16, f32})
+  for (DType type : {i8, i16, i32, i64, f16, bf16, f32})
     expectAssemblesEverywhere([=](KernelBuilder& k) {
       View y = k.view("y", type, {dyn}), x = k.view("x", type, {dyn});
       Tile a = x.partition({512}).load({0}), b = x.partition({512}).load({1});
@@ -215,8 +215,8 @@ TEST(NvptxCompute, ContractionIsAnOption) {
 }
 
 TEST(NvptxCompute, Casts) {
-  for (DType from : {i1, i8, i32, i64, f16, bf16, f32})
-    for (DType to : {i8, i32, i64, f16, bf16, f32})
+  for (DType from : {i1, i8, i16, i32, i64, f16, bf16, f32})
+    for (DType to : {i8, i16, i32, i64, f16, bf16, f32})
       expectAssembles(
           [=](KernelBuilder& k) {
             View y = k.view("y", to, {dyn}), x = k.view("x", from, {dyn});
