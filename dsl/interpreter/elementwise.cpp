@@ -220,6 +220,12 @@ void Machine::elementwise(const Op& op, ElementwiseOp code) {
       const std::vector<double>& c = data(op.operands[2]).real;
       std::vector<double>& out = result(op).real;
       for (size_t i = 0; i < out.size(); ++i) out[i] = rounded(type(op.results[0]).dtype, std::fma(a[i], b[i], c[i]));
+      return;
+    }
+    case ElementwiseOp::pow: {
+      const std::vector<double>&a = data(op.operands[0]).real, &b = data(op.operands[1]).real;
+      std::vector<double>& out = result(op).real;
+      for (size_t i = 0; i < out.size(); ++i) out[i] = rounded(type(op.results[0]).dtype, std::pow(a[i], b[i]));
     }
   }
 }

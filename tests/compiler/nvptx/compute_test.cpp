@@ -77,7 +77,7 @@ TEST(NvptxCompute, EveryElementaryFunctionAssembles) {
                         +[](const Tile& x) { return floor(x); }, +[](const Tile& x) { return ceil(x); },
                         +[](const Tile& x) { return round(x); }, +[](const Tile& x) { return sin(x); },
                         +[](const Tile& x) { return cos(x); }, +[](const Tile& x) { return log1p(x); },
-                        +[](const Tile& x) { return expm1(x); }})
+                        +[](const Tile& x) { return expm1(x); }, +[](const Tile& x) { return pow(x, abs(x)); }})
     expectAssemblesEverywhere([&](KernelBuilder& k) {
       View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
       Scalar i = k.program_id(0);

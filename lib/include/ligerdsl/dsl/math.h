@@ -30,6 +30,7 @@ LIGERDSL_DECLARE_UNARY(abs)
 LIGERDSL_DECLARE_BINARY(min)       // elementwise; NaN if either is NaN. Over an axis: reduce_min
 LIGERDSL_DECLARE_BINARY(max)       // elementwise; NaN if either is NaN. Over an axis: reduce_max
 LIGERDSL_DECLARE_BINARY(fast_div)  // f32, approximate
+LIGERDSL_DECLARE_BINARY(pow)       // f32: a to the power of b, with the special values of C's powf
 LIGERDSL_DECLARE_BINARY(lshr)      // logical shift right: fills with zeros (>> keeps the sign)
 LIGERDSL_DECLARE_BINARY(udiv)      // i32 and i64, whose bits are read as unsigned numbers
 LIGERDSL_DECLARE_BINARY(urem)
