@@ -300,6 +300,7 @@ LIGERDSL_UNARY(abs, abs, false)
 
 LIGERDSL_BINARY(min, function<OpCode::min>)
 LIGERDSL_BINARY(max, function<OpCode::max>)
+LIGERDSL_BINARY(pow, function<OpCode::pow>)
 LIGERDSL_BINARY(fast_div, fast_function<OpCode::div>)
 LIGERDSL_BINARY(lshr, function<OpCode::lshr>)
 LIGERDSL_BINARY(udiv, function<OpCode::udiv>)

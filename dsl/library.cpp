@@ -65,10 +65,11 @@ namespace {
 
 // Operands of one unsigned function, brought to one integer type.
 template <class T>
-std::pair<T, T> unsigned_pair(const T& a, const detail::Operand& b, const char* op, Loc loc) {
+std::pair<T, T> unsigned_pair(const T& a, const detail::Operand& b, const char* op, Loc loc,
+                              program::Dtypes dtypes = program::Dtypes::integers) {
   const detail::Pair pair = detail::match(At<T>(a, loc), b, op, loc);
-  if (!detail::is_plain_integer(pair.a.dtype))
-    detail::fail(loc, op, std::string("expected integers, got ") + name(pair.a.dtype));
+  if (!program::accepts(dtypes, pair.a.dtype))
+    detail::fail(loc, op, std::string("expected ") + program::wanted(dtypes) + ", got " + name(pair.a.dtype));
   return {T(pair.a), T(pair.b)};
 }
 
@@ -79,8 +80,7 @@ using Literal = std::conditional_t<std::is_same_v<T, Tile>, ScalarArg, NumberArg
 // Order of unsigned numbers is that of signed ones whose highest bit is the other way round.
 template <class T>
 T signed_order(const T& x, Loc loc) {
-  const int64_t highest = x.dtype() == i8 ? INT8_MIN : x.dtype() == i32 ? INT32_MIN : INT64_MIN;
-  return at(x, loc) ^ Literal<T>(highest, loc);
+  return at(x, loc) ^ Literal<T>(least_of(x.dtype()), loc);
 }
 
 template <class T>
@@ -126,13 +126,11 @@ LIGERDSL_UNSIGNED_COMPARISON(ugt, >)
 LIGERDSL_UNSIGNED_COMPARISON(uge, >=)
 
 Tile umulhi(const Tile& a, TileArg b, Loc loc) {
-  if (a.dtype() == i8) detail::fail(loc, "umulhi", "expected i32 or i64, got i8");
-  const auto [x, y] = unsigned_pair(a, b, "umulhi", loc);
+  const auto [x, y] = unsigned_pair(a, b, "umulhi", loc, program::Dtypes::words);
   return high_product(x, y, loc);
 }
 Scalar umulhi(const Scalar& a, ScalarArg b, Loc loc) {
-  if (a.dtype() == i8) detail::fail(loc, "umulhi", "expected i32 or i64, got i8");
-  const auto [x, y] = unsigned_pair(a, b, "umulhi", loc);
+  const auto [x, y] = unsigned_pair(a, b, "umulhi", loc, program::Dtypes::words);
   return high_product(x, y, loc);
 }
 

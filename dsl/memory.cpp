@@ -340,7 +340,7 @@ Handle atomic(const Value& p, const Operand& value, const Operand* mask, AtomicK
   const std::string op = name_of(kind);
   const DType dtype = p.dtype();
   const bool half = dtype == f16 || dtype == bf16;
-  if (dtype == i1 || dtype == i8 || (half && kind != AtomicKind::add)) {
+  if (!program::accepts(program::Dtypes::atomics, dtype) || (half && kind != AtomicKind::add)) {
     fail(loc, op,
          std::string("there is no such atomic on ") + name(dtype) + "; use i32, i64" +
              (kind == AtomicKind::add ? ", f16, bf16" : "") + " or f32");

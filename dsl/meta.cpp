@@ -19,7 +19,7 @@ std::string join(const std::vector<std::string>& words) {
 
 std::vector<std::string> dtype_names() {
   std::vector<std::string> names;
-  for (DType dtype : {i1, i8, i32, i64, f16, bf16, f32}) names.emplace_back(name(dtype));
+  for (const DTypeInfo& info : kDTypes) names.emplace_back(info.name);  // by number
   return names;
 }
 

@@ -15,16 +15,7 @@ std::string number_string(const Number& number) {
 }
 
 bool fits(int64_t value, DType dtype) {
-  switch (dtype) {
-    case i1:
-      return value == 0 || value == 1;
-    case i8:
-      return value >= INT8_MIN && value <= INT8_MAX;
-    case i32:
-      return value >= INT32_MIN && value <= INT32_MAX;
-    default:
-      return true;
-  }
+  return value >= least_of(dtype) && value <= most_of(dtype);
 }
 
 // Largest finite value.

@@ -16,6 +16,7 @@ Type Importer::elementType(DType dtype) {
   switch (dtype) {
     case DType::i1: return builder.getI1Type();
     case DType::i8: return builder.getI8Type();
+    case DType::i16: return builder.getIntegerType(16);
     case DType::i32: return builder.getI32Type();
     case DType::i64: return builder.getI64Type();
     case DType::f16: return builder.getF16Type();

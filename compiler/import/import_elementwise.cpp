@@ -104,6 +104,7 @@ Value Importer::elementwise(const program::Op& op, Location loc, Type type) {
     case ElementwiseOp::select: return arith::SelectOp::create(builder, loc, v[0], v[1], v[2]);
     case ElementwiseOp::compare: return compare(loc, op.integer(AttrKey::predicate), v[0], v[1]);
     case ElementwiseOp::fma: return mlir::math::FmaOp::create(builder, loc, v[0], v[1], v[2]);
+    case ElementwiseOp::pow: return mlir::math::PowFOp::create(builder, loc, v[0], v[1]);
   }
   return unknown(op);
 }

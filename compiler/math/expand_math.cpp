@@ -10,6 +10,8 @@
 //   cos    sin of one quarter more, of |x|
 //   log1p  log of u = 1 + x, and (x - (u - 1)) / u for what the sum has rounded away
 //   expm1  x = n ln2 + r as in exp; 2^n (e^r - 1) + (2^n - 1), at half the scale so that 2^128 is a number
+//   pow    2^(y log2 |x|), the logarithm and the product as sums of two floats; log(m) = 2s (1 + s^2 W(s^2)) with
+//          s = (m - 1) / (m + 1), the last coefficients of W those of the series; C's special values by selection
 //   erf    |x| < 0.92: x + x P(x^2); else 1 - 2^Q(|x|)
 #include "compiler/math/expand_math.h"
 
@@ -67,6 +69,7 @@ class Expander {
   Value cos(Value x);
   Value log1p(Value x);
   Value expm1(Value x);
+  Value pow(Value x, Value y);
   // x / y to a few ulp; y is 1 or more, so that a GPU need not scale it.
   Value quotient(Value x, Value y) {
     if (gpu) return mul(x, intrinsic("llvm.nvvm.rcp.approx.ftz.f", y));
@@ -180,6 +183,17 @@ class Expander {
     Value rounded, n, lessOne;
   };
   Power powerOf(Value x);
+  // high + low, unevaluated.
+  struct Pair {
+    Value high, low;
+  };
+  Pair sumOf(Value large, Value small, Value beside);  // + beside, which is small; |large| >= |small|
+  Pair productOf(Pair x, Pair y);
+  // log2 x as a pair, for positive finite x.
+  Pair log2Pair(Value x);
+  // 2^t; 0 and infinity beyond the range.
+  Value powerOfPair(Pair t);
+  Value minusWhereOdd(Value magnitude, Value x, Value odd);
   // log x; what `beside` holds is added to it before the last two roundings.
   Value logWith(Value x, Value beside);
   Value shiftRightUnsigned(Value x, Value n) { return arith::ShRUIOp::create(b, x, n); }
@@ -448,6 +462,80 @@ Value Expander::sin(Value x) {
   return fromBits(xor_(bits(sine), and_(bits(x), i(std::numeric_limits<int32_t>::min()))));
 }
 
+Expander::Pair Expander::sumOf(Value large, Value small, Value beside) {
+  Value high = add(large, small);
+  return {high, add(add(sub(large, high), small), beside)};
+}
+
+Expander::Pair Expander::productOf(Pair x, Pair y) {
+  Value high = mul(x.high, y.high);
+  Value rest = fma(x.high, y.high, arith::NegFOp::create(b, high));
+  return {high, add(rest, fma(x.high, y.low, mul(x.low, y.high)))};
+}
+
+Expander::Pair Expander::log2Pair(Value x) {
+  constexpr float kThird = 0x1.555556p-2f, kThirdLow = -9.93410776e-09f;
+  auto negative = [&](Value value) { return arith::NegFOp::create(b, value).getResult(); };
+  auto [exponent, r] = split(x);  // x = 2^exponent (1 + r)
+  Value zero = f(0.0f), one = f(1.0f);
+  const Pair denominator = sumOf(f(2.0f), r, zero);
+  Value inverse = gpu ? intrinsic("llvm.nvvm.rcp.approx.ftz.f", denominator.high)
+                      : arith::DivFOp::create(b, one, denominator.high).getResult();
+  Value quotient = mul(r, inverse), minus = negative(quotient);
+  Value rest = fma(minus, denominator.low, fma(minus, denominator.high, r));
+  const Pair s{quotient, mul(rest, inverse)}, square = productOf(s, s);
+  Value tail = mul(square.high, polynomial(square.high, {1.0f / 5, 1.0f / 7, 1.0f / 9, 1.0f / 11, 1.0f / 13}));
+  const Pair w = productOf(square, sumOf(f(kThird), tail, f(kThirdLow)));
+  const Pair scaled = productOf(s, {f(2 * kLog2eHigh), f(2 * kLog2eLow)});
+  const Pair log = productOf(scaled, sumOf(one, w.high, w.low));
+  return sumOf(exponent, log.high, log.low);
+}
+
+Value Expander::powerOfPair(Pair t) {
+  constexpr float kBeyond = 160.0f;
+  Value size = math::AbsFOp::create(b, t.high);
+  Value low = select(compare(Predicate::OLT, size, kBeyond), t.low, f(0.0f));  // the rest of an infinity is NaN
+  Value limited = atLeast(atMost(t.high, kBeyond), -kBeyond);
+  Value rounded = add(limited, f(kRounder));
+  Value fraction = add(sub(limited, sub(rounded, f(kRounder))), low);
+  return scale(fma(fraction, polynomial(fraction, kExp2), f(1.0f)), rounded);
+}
+
+// -0 and below to an odd power are negative.
+Value Expander::minusWhereOdd(Value magnitude, Value x, Value odd) {
+  Value sign = and_(bits(x), i(std::numeric_limits<int32_t>::min()));
+  return fromBits(arith::OrIOp::create(b, bits(magnitude), select(odd, sign, i(0))));
+}
+
+// The special values are C's: x^0 and 1^y are 1 whatever the other is, (-1)^infinity is 1; a finite negative x takes
+// integers y only. From 2^24 on all floats are even integers.
+Value Expander::pow(Value x, Value y) {
+  constexpr float kEven = 16777216.0f;
+  auto either = [&](Value p, Value q) -> Value { return arith::OrIOp::create(b, p, q); };
+  auto both = [&](Value p, Value q) -> Value { return and_(p, q); };
+  Value magnitude = math::AbsFOp::create(b, x), size = math::AbsFOp::create(b, y), zero = f(0.0f);
+  Value isFinite = compare(Predicate::OLT, magnitude, kInfinity);
+
+  const Pair log = log2Pair(magnitude);
+  Value special = select(compare(Predicate::OEQ, magnitude, 0.0f), f(-kInfinity), magnitude);
+  Value ordinary = both(isFinite, compare(Predicate::OGT, magnitude, 0.0f));
+  Value result = powerOfPair(productOf({select(ordinary, log.high, special), log.low}, {y, zero}));
+  result = select(compare(Predicate::OEQ, magnitude, 1.0f), f(1.0f), result);
+
+  Value counted = select(compare(Predicate::OLT, size, kEven), size, f(kEven));
+  Value whole = arith::FPToSIOp::create(b, integer, counted);
+  Value back = arith::SIToFPOp::create(b, type, whole);
+  Value isWhole = arith::CmpFOp::create(b, Predicate::OEQ, back, counted);
+  Value lastBit = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, and_(whole, i(1)), i(0));
+  result = minusWhereOdd(result, x, both(isWhole, lastBit));
+
+  Value fractional = arith::CmpFOp::create(b, Predicate::UNE, back, counted);
+  Value refused = both(both(compare(Predicate::OLT, x, 0.0f), isFinite), fractional);
+  Value isNan = arith::CmpFOp::create(b, Predicate::UNO, y, y);
+  result = select(either(refused, isNan), f(kNan), result);
+  return select(either(compare(Predicate::OEQ, y, 0.0f), compare(Predicate::OEQ, x, 1.0f)), f(1.0f), result);
+}
+
 using Expansion = Value (Expander::*)(Value);
 
 Expansion expansionOf(Operation* op) {
@@ -463,6 +551,16 @@ Expansion expansionOf(Operation* op) {
   if (isa<math::Log1pOp>(op)) return &Expander::log1p;
   if (isa<math::ExpM1Op>(op)) return &Expander::expm1;
   return nullptr;
+}
+
+bool isExpanded(Operation* op) {
+  return expansionOf(op) || isa<math::PowFOp>(op);
+}
+
+Value expand(Operation* op, MathFlavor flavor) {
+  Expander expander(op, flavor);
+  if (isa<math::PowFOp>(op)) return expander.pow(op->getOperand(0), op->getOperand(1));
+  return (expander.*expansionOf(op))(op->getOperand(0));
 }
 
 // A number that the type does not have becomes the nearest one, NaN 0, whatever the target's instruction does.
@@ -493,7 +591,7 @@ LogicalResult expandMath(Operation* root, MathFlavor flavor) {
   SmallVector<arith::FPToSIOp> casts;
   root->walk([&](Operation* op) {
     if (auto cast = dyn_cast<arith::FPToSIOp>(op)) casts.push_back(cast);
-    if (expansionOf(op)) found.push_back(op);
+    if (isExpanded(op)) found.push_back(op);
     auto division = dyn_cast<arith::DivFOp>(op);
     if (flavor == MathFlavor::nvptx && division && isByOneOrMore(division)) quotients.push_back(division);
   });
@@ -506,7 +604,7 @@ LogicalResult expandMath(Operation* root, MathFlavor flavor) {
     Type type = op->getOperand(0).getType();
     if (!getElementTypeOrSelf(type).isF32())
       return op->emitOpError("is computed in f32, got ") << type << "; convert with .to(f32) first";
-    Value result = (Expander(op, flavor).*expansionOf(op))(op->getOperand(0));
+    Value result = expand(op, flavor);
     op->getResult(0).replaceAllUsesWith(result);
     op->erase();
   }

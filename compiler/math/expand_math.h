@@ -13,7 +13,7 @@ enum class MathFlavor : uint8_t {
   nvptx,    // may use ex2.approx, lg2.approx, rsqrt.approx, tanh.approx (the last with afn only)
 };
 
-/// Replaces the math ops that have an expansion (expansionOf) on f32 scalars and vectors under `root`, within 2 ulp over
+/// Replaces the math ops that have an expansion (isExpanded) on f32 scalars and vectors under `root`, within 2 ulp over
 /// the whole range (tanh, erf: 1e-6 + 1e-5 relative; exp2: 2.5 ulp). With fastmath<afn> nvptx uses the
 /// approximate instructions alone, and the other exponentials are good to 3 ulp (exp: of its argument's rounding to
 /// base 2) between 2^-126 and 2^127, 0 or infinite outside. Results of generic and avx512 that are normal numbers are

@@ -8,6 +8,8 @@
 namespace ligerdsl::interpreter {
 namespace {
 
+static_assert(std::endian::native == std::endian::little);
+
 // `digits` bits of significand; the smallest normal number is 2^min_exponent.
 double round_significand(double value, int digits, int min_exponent, double overflow) {
   if (!std::isfinite(value) || value == 0.0) return value;
@@ -75,16 +77,9 @@ double odd_double(int64_t value) {
 }
 
 int64_t wrap_to(DType dtype, int64_t value) {
-  switch (dtype) {
-    case i1:
-      return value & 1;
-    case i8:
-      return static_cast<int8_t>(value);
-    case i32:
-      return static_cast<int32_t>(value);
-    default:
-      return value;
-  }
+  if (dtype == i1) return value & 1;
+  const int64_t unused = 64 - 8 * size_of(dtype);
+  return static_cast<int64_t>(static_cast<uint64_t>(value) << unused) >> unused;
 }
 
 double read_float(DType dtype, const void* address) {
@@ -105,33 +100,15 @@ void write_float(DType dtype, void* address, double value) {
 }
 
 int64_t read_integer(DType dtype, const void* address) {
-  switch (dtype) {
-    case i1:
-      return load<uint8_t>(address) != 0;
-    case i8:
-      return load<int8_t>(address);
-    case i32:
-      return load<int32_t>(address);
-    default:
-      return load<int64_t>(address);
-  }
+  if (dtype == i1) return load<uint8_t>(address) != 0;
+  int64_t value = 0;
+  std::memcpy(&value, address, static_cast<size_t>(size_of(dtype)));
+  return wrap_to(dtype, value);
 }
 
 void write_integer(DType dtype, void* address, int64_t value) {
-  switch (dtype) {
-    case i1:
-      store(address, static_cast<uint8_t>(value & 1));
-      break;
-    case i8:
-      store(address, static_cast<int8_t>(value));
-      break;
-    case i32:
-      store(address, static_cast<int32_t>(value));
-      break;
-    default:
-      store(address, value);
-      break;
-  }
+  const int64_t wrapped = wrap_to(dtype, value);
+  std::memcpy(address, &wrapped, static_cast<size_t>(size_of(dtype)));
 }
 
 }  // namespace ligerdsl::interpreter

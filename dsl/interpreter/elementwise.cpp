@@ -184,9 +184,9 @@ bool holds(Predicate predicate, T a, T b) {
 // Toward zero; values outside the type become its limits, NaN 0.
 int64_t truncate_to(DType dtype, double value) {
   if (std::isnan(value)) return 0;
-  const double bound = std::ldexp(1.0, dtype == i8 ? 7 : dtype == i32 ? 31 : 63);
-  if (value >= bound) return dtype == i64 ? INT64_MAX : static_cast<int64_t>(bound) - 1;
-  if (value < -bound) return dtype == i64 ? INT64_MIN : -static_cast<int64_t>(bound);
+  const double bound = -static_cast<double>(least_of(dtype));
+  if (value >= bound) return most_of(dtype);
+  if (value < -bound) return least_of(dtype);
   return static_cast<int64_t>(value);
 }
 
@@ -220,6 +220,12 @@ void Machine::elementwise(const Op& op, ElementwiseOp code) {
       const std::vector<double>& c = data(op.operands[2]).real;
       std::vector<double>& out = result(op).real;
       for (size_t i = 0; i < out.size(); ++i) out[i] = rounded(type(op.results[0]).dtype, std::fma(a[i], b[i], c[i]));
+      return;
+    }
+    case ElementwiseOp::pow: {
+      const std::vector<double>&a = data(op.operands[0]).real, &b = data(op.operands[1]).real;
+      std::vector<double>& out = result(op).real;
+      for (size_t i = 0; i < out.size(); ++i) out[i] = rounded(type(op.results[0]).dtype, std::pow(a[i], b[i]));
     }
   }
 }

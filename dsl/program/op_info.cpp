@@ -169,7 +169,7 @@ bool accepts(Dtypes dtypes, DType dtype) {
     case Dtypes::i1:
       return dtype == DType::i1;
     case Dtypes::atomics:
-      return dtype != DType::i1 && dtype != DType::i8;
+      return is_float(dtype) || accepts(Dtypes::words, dtype);
   }
   return false;
 }

@@ -145,7 +145,7 @@ void write(Writer& out, const Type& type) {
 Type readType(Reader& in) {
   Type type;
   type.kind = in.enumerator<TypeKind>(static_cast<uint8_t>(TypeKind::ptr_tile));
-  type.dtype = in.enumerator<DType>(static_cast<uint8_t>(DType::f32));
+  type.dtype = in.enumerator<DType>(static_cast<uint8_t>(std::size(kDTypes) - 1));
   type.shape = in.numbers();
   type.strides = in.numbers();
   return type;

@@ -390,6 +390,7 @@ class Checker {
                        "i1 has no order");
       case ElementwiseOp::select:
       case ElementwiseOp::fma:
+      case ElementwiseOp::pow:
         return;
     }
   }

@@ -27,9 +27,7 @@ void append_integer(std::string* bytes, DType type, int64_t value) {
 }  // namespace
 
 Interval limits_of(DType type) {
-  if (type == DType::i1) return {.low = 0, .high = 1};
-  const int64_t most = INT64_MAX >> (64 - 8 * size_of(type));
-  return {.low = -most - 1, .high = most};
+  return {.low = least_of(type), .high = most_of(type)};
 }
 
 int64_t parse_scalar_integer(const std::string& name, DType type, const std::string& text) {

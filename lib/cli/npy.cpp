@@ -12,6 +12,7 @@
 #include <istream>
 #include <optional>
 
+#include "interpreter/convert.h"
 #include "lib/cli/npy_header.h"
 #include "lib/cli/output.h"
 
@@ -33,7 +34,7 @@ struct Item {
 };
 constexpr Item kItems[] = {{"<f4", DType::f32, 4},  {"<f8", DType::f32, 8}, {"<f2", DType::f16, 2},
                            {"<u2", DType::bf16, 2}, {"<i4", DType::i32, 4}, {"<i8", DType::i64, 8},
-                           {"|i1", DType::i8, 1},   {"|b1", DType::i8, 1}};
+                           {"<i2", DType::i16, 2},  {"|i1", DType::i8, 1},  {"|b1", DType::i8, 1}};
 
 template <class T>
 T read(const char* at) {
@@ -82,12 +83,8 @@ double value_at(const std::string& bytes, DType type, size_t i) {
       return half_to_float(read<uint16_t>(at));
     case DType::bf16:
       return bf16_to_float(read<uint16_t>(at));
-    case DType::i64:
-      return static_cast<double>(read<int64_t>(at));
-    case DType::i32:
-      return read<int32_t>(at);
     default:
-      return read<int8_t>(at);
+      return static_cast<double>(interpreter::read_integer(type, at));
   }
 }
 
@@ -212,14 +209,9 @@ void append(std::string* bytes, DType type, double value) {
     case DType::bf16:
       put(bytes, float_to_bf16(static_cast<float>(value)));
       break;
-    case DType::i64:
-      put(bytes, static_cast<int64_t>(value));
-      break;
-    case DType::i32:
-      put(bytes, static_cast<int32_t>(value));
-      break;
     default:
-      put(bytes, static_cast<int8_t>(value));
+      bytes->resize(bytes->size() + static_cast<size_t>(size_of(type)));
+      interpreter::write_integer(type, bytes->data() + bytes->size() - size_of(type), static_cast<int64_t>(value));
       break;
   }
 }
@@ -239,9 +231,8 @@ double number_at(const Array& array, const Item& item, size_t i) {
 
 // Integers that an integer dtype has; everything is a float.
 bool fits(DType to, double value) {
-  if (to == DType::i64) return true;  // comes from i64 or less
-  const double most = to == DType::i32 ? 2147483647.0 : 127.0;
-  return !is_integer(to) || (value >= -most - 1 && value <= most);
+  if (to == DType::i64 || is_float(to)) return true;  // comes from i64 or less
+  return value >= static_cast<double>(least_of(to)) && value <= static_cast<double>(most_of(to));
 }
 
 }  // namespace
@@ -271,6 +262,7 @@ Array from_memory(const std::string& bytes, DType type, std::vector<int64_t> sha
                       : type == DType::bf16 ? "<u2"
                       : type == DType::i64  ? "<i8"
                       : type == DType::i32  ? "<i4"
+                      : type == DType::i16  ? "<i2"
                                             : "|i1";
   return {.descr = descr, .shape = std::move(shape), .bytes = bytes};
 }

@@ -11,7 +11,7 @@
 namespace ligerdsl::cli {
 
 struct Array {
-  std::string descr;  // "<f4", "<f8", "<f2", "<u2", "<i4", "<i8", "|i1", "|b1"
+  std::string descr;  // "<f4", "<f8", "<f2", "<u2", "<i2", "<i4", "<i8", "|i1", "|b1"
   std::vector<int64_t> shape;
   std::string bytes;   // as many as descr and shape say
   std::string source;  // the file, for messages

@@ -182,12 +182,8 @@ BoundTensor bind_view(const AuthorKernel& kernel, const std::string& name, const
   return tensor;
 }
 
-// An integer of n bits holds 2^n numbers from -2^(n-1) on; an i1 is 0 or 1.
 void require_in_range(const std::string& name, DType type, int64_t value) {
-  const int bits = type == DType::i1 ? 1 : 8 * size_of(type);
-  if (bits == 64) return;
-  const int64_t least = type == DType::i1 ? 0 : -(int64_t{1} << (bits - 1));
-  const int64_t most = least + (int64_t{1} << bits) - 1;
+  const int64_t least = least_of(type), most = most_of(type);
   if (value >= least && value <= most) return;
   fail(Status::invalid_argument, "`" + name + "`: expected an " + ligerdsl::name(type) + ", " + std::to_string(least) +
                                      " to " + std::to_string(most) + ", got " + std::to_string(value));

@@ -41,18 +41,10 @@ uint64_t bits_of(DType type, double value) {
 }
 
 uint64_t bits_of(DType type, int64_t value) {
-  switch (type) {
-    case DType::i1:
-      return value != 0;
-    case DType::i8:
-      return static_cast<uint8_t>(value);
-    case DType::i32:
-      return static_cast<uint32_t>(value);
-    case DType::i64:
-      return static_cast<uint64_t>(value);
-    default:
-      return bits_of(type, static_cast<double>(value));
-  }
+  if (is_float(type)) return bits_of(type, static_cast<double>(value));
+  uint64_t slot = 0;
+  interpreter::write_integer(type, &slot, value);
+  return slot;
 }
 
 Launcher::Launcher(Context& context, const program::Program& program, const Launch& launch,

@@ -21,9 +21,9 @@ struct Header {
 constexpr struct {
   int64_t code;
   DType type;
-} kCodes[] = {{LIGERDSL_I8, DType::i8},    {LIGERDSL_BOOL, DType::i1}, {LIGERDSL_I32, DType::i32},
-              {LIGERDSL_I64, DType::i64},  {LIGERDSL_F16, DType::f16}, {LIGERDSL_F32, DType::f32},
-              {LIGERDSL_BF16, DType::bf16}};
+} kCodes[] = {{LIGERDSL_I8, DType::i8},   {LIGERDSL_I16, DType::i16}, {LIGERDSL_BOOL, DType::i1},
+              {LIGERDSL_I32, DType::i32}, {LIGERDSL_I64, DType::i64}, {LIGERDSL_F16, DType::f16},
+              {LIGERDSL_F32, DType::f32}, {LIGERDSL_BF16, DType::bf16}};
 
 // The shortest text that is this number and no other.
 std::string number(float value) {

@@ -447,6 +447,7 @@ TEST_F(Execute, IntegersMustHaveTheirValue) {
   k.view("out", f32, {dyn}).store({0}, 1.0f);
   k.scalar("flag", i1);
   k.scalar("small", i8);
+  k.scalar("medium", i16);
   k.scalar("n", i32);
   k.scalar("large", i64);
   const CompiledKernel kernel(context_, k.finish_bytes());
@@ -457,11 +458,12 @@ TEST_F(Execute, IntegersMustHaveTheirValue) {
     const int32_t grid[3] = {1, 1, 1};
     return ligerdsl_kernel_launch(kernel.get(), args.data(), args.size(), grid, nullptr);
   };
-  EXPECT_EQ(launch({1, 127, INT32_MAX, INT64_MAX}), LIGERDSL_SUCCESS) << ligerdsl_last_error();
-  EXPECT_EQ(launch({0, -128, INT32_MIN, INT64_MIN}), LIGERDSL_SUCCESS) << ligerdsl_last_error();
-  expect_failure(launch({2, 0, 0, 0}), LIGERDSL_INVALID_ARGUMENT, {"`flag`", "i1, 0 to 1, got 2"});
-  expect_failure(launch({0, 128, 0, 0}), LIGERDSL_INVALID_ARGUMENT, {"`small`", "i8, -128 to 127, got 128"});
-  expect_failure(launch({0, 0, int64_t{1} << 40, 0}), LIGERDSL_INVALID_ARGUMENT,
+  EXPECT_EQ(launch({1, 127, 32767, INT32_MAX, INT64_MAX}), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+  EXPECT_EQ(launch({0, -128, -32768, INT32_MIN, INT64_MIN}), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+  expect_failure(launch({2, 0, 0, 0, 0}), LIGERDSL_INVALID_ARGUMENT, {"`flag`", "i1, 0 to 1, got 2"});
+  expect_failure(launch({0, 128, 0, 0, 0}), LIGERDSL_INVALID_ARGUMENT, {"`small`", "i8, -128 to 127, got 128"});
+  expect_failure(launch({0, 0, 32768, 0, 0}), LIGERDSL_INVALID_ARGUMENT, {"`medium`", "i16, -32768 to 32767"});
+  expect_failure(launch({0, 0, 0, int64_t{1} << 40, 0}), LIGERDSL_INVALID_ARGUMENT,
                  {"`n`", "i32, -2147483648 to 2147483647, got 1099511627776"});
 }
 
@@ -510,7 +512,7 @@ TEST_F(Execute, WrittenViewsReachEveryElementOnce) {
                  {"`to`", "one element through two indices"});
 }
 
-TEST_F(Execute, BytesAndBooleans) {
+TEST_F(Execute, BytesWordsAndBooleans) {
   KernelBuilder k("bytes");
   View positive = k.view("positive", i1, {dyn});
   View twice = k.view("twice", i8, {dyn});
@@ -518,14 +520,16 @@ TEST_F(Execute, BytesAndBooleans) {
   Tile value = x.partition({16}).load({0});
   positive.partition({16}).store({0}, value > 0);
   twice.partition({16}).store({0}, value + value);
+  k.view("wide", i16, {dyn}).partition({16}).store({0}, value.to(i16) * 300);
   const CompiledKernel kernel(context_, k.finish_bytes());
-  Owned positive_(LIGERDSL_BOOL, {10}), twice_(LIGERDSL_I8, {10}), x_(LIGERDSL_I8, {10});
+  Owned positive_(LIGERDSL_BOOL, {10}), twice_(LIGERDSL_I8, {10}), x_(LIGERDSL_I8, {10}), wide_(LIGERDSL_I16, {10});
   auto* in = reinterpret_cast<int8_t*>(x_.floats());
   for (int i = 0; i < 10; ++i) in[i] = static_cast<int8_t>(i - 5);
-  kernel.launch(1, {positive_.tensor, twice_.tensor, x_.tensor});
+  kernel.launch(1, {positive_.tensor, twice_.tensor, x_.tensor, wide_.tensor});
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(reinterpret_cast<uint8_t*>(positive_.floats())[i], i > 5);
     EXPECT_EQ(reinterpret_cast<int8_t*>(twice_.floats())[i], 2 * (i - 5));
+    EXPECT_EQ(reinterpret_cast<int16_t*>(wide_.floats())[i], 300 * (i - 5));
   }
   EXPECT_EQ(reinterpret_cast<uint8_t*>(positive_.floats())[10], 0) << "written past the end";
 }

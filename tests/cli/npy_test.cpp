@@ -188,6 +188,12 @@ TEST(Npy, NumbersKeepTheirValueOrAreRefused) {
   EXPECT_NE(words_of(brain, DType::f32).find("<u2 holds bf16"), std::string::npos);
   const Array small{.descr = "|i1", .shape = {1}, .bytes = "\xff"};
   EXPECT_EQ(convert(small, DType::i64), std::string(8, '\xff'));
+  EXPECT_EQ(convert(small, DType::i16), std::string(2, '\xff'));
+  const Array medium{.descr = "<i2", .shape = {1}, .bytes = little_endian(0x8000, 2), .source = "m.npy"};
+  EXPECT_EQ(convert(medium, DType::i16), medium.bytes);
+  EXPECT_EQ(convert(medium, DType::i32), little_endian(0xffff8000, 4));
+  EXPECT_NE(words_of(medium, DType::i8).find("m.npy: element 0 is -32768, more than i8 holds"), std::string::npos);
+  EXPECT_EQ(from_memory(medium.bytes, DType::i16, {1}).descr, "<i2");
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ inline program::Program every_op() {
   Tile m = where(lt && !(i == 3), t, -t);
   m = fma(m, t, 1.0f) + min(max(t, 0.0f), m) - clamp(m, -1, 1) * abs(floor(ceil(t)));
   m = exp(m) + exp2(m) + log(m) + log2(m) + sqrt(m) + rsqrt(m) + tanh(m) + erf(m) + sigmoid(m) + sin(m) + cos(m) +
-      log1p(m) + expm1(m) + round(m) + fast_div(m, t) / 2;
+      log1p(m) + expm1(m) + round(m) + fast_div(m, t) / 2 + pow(m, t);
   bits += lshr(udiv(bitcast(t, i32), 7) + urem(bits, 5), 1);
   Tile r = m.reshape({64, 8}).permute({1, 0});
   r = gather(shuffle_xor(r, 5, 1), i, 1);

@@ -90,6 +90,7 @@ const Defect kDefects[] = {
     {"no operation of number 4711", on(OpCode::erf, [](Op& op, Program&) { op.code = static_cast<OpCode>(4711); })},
     {"the mask is i1", on(OpCode::atomic_rmw, [](Op& op, Program&) { set(op, AttrKey::has_mask, int64_t{1}); op.operands.resize(2); op.operands.push_back(op.operands[1]); })},
     {"no such atomic", [](Program& p) { p = atomic_on(DType::i8, add); }},
+    {"no such atomic", [](Program& p) { p = atomic_on(DType::i16, add); }},
     {"no such atomic", [](Program& p) { p = atomic_on(DType::bf16, add); set(*find(p.body, OpCode::atomic_rmw), AttrKey::atomic, static_cast<int64_t>(AtomicKind::max)); }},
     {"no such atomic", [](Program& p) { p = atomic_on(DType::f32, swap); }},
     {"to one of the same width", on(OpCode::bitcast, [](Op& op, Program& p) { op.operands[0] = find(p.body, OpCode::load_tile)->results[0]; })},

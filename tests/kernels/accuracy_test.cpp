@@ -67,6 +67,12 @@ const Function kFunctions[] = {
     FUNCTION(cos, std::cos(x), kTwoUlp),
     FUNCTION(log1p, std::log1p(x), kTwoUlp),
     FUNCTION(expm1, std::expm1(x), kTwoUlp),
+    {"pow", +[](const Tile& x) { return pow(x, 2.7f); }, +[](double x) { return std::pow(x, 2.7f); }, kTwoUlp},
+    {"pow_odd", +[](const Tile& x) { return pow(x, -3); }, +[](double x) { return std::pow(x, -3); }, kTwoUlp},
+    {"pow_root", +[](const Tile& x) { return pow(x, 1e-3f); }, +[](double x) { return std::pow(x, 1e-3f); }, kTwoUlp},
+    {"pow_base", +[](const Tile& x) { return pow(1.7f, x); }, +[](double x) { return std::pow(1.7f, x); }, kTwoUlp},
+    {"pow_near_one", +[](const Tile& x) { return pow(0.9999f, x); }, +[](double x) { return std::pow(0.9999f, x); },
+     kTwoUlp},
     FUNCTION(abs, std::fabs(x), kExact),
     FUNCTION(floor, std::floor(x), kExact),
     FUNCTION(ceil, std::ceil(x), kExact),
@@ -218,6 +224,7 @@ TEST(AccuracyCases, EveryFunctionHasOne) {
     const bool has_fast = (operation.takes >> static_cast<int>(program::AttrKey::fast)) & 1;
     EXPECT_EQ(has_fast, have.contains("fast_" + name)) << name;
   }
+  EXPECT_TRUE(have.contains("pow")) << "of two operands";
 }
 
 // The judgement itself: an error beyond the bound is one, also of special values.

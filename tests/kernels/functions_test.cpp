@@ -65,12 +65,52 @@ TEST(Functions, SigmoidOfMixedVectors) {
       +[](const Tile& x) { return sigmoid(x); }, +[](double x) { return 1 / (1 + std::exp(-x)); });
 }
 
+// What C's powf gives for these, and each to the power of each.
+TEST(Functions, PowersOfSpecialValues) {
+  constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> numbers = {
+      0.0f,         -0.0f,      1.0f,        -1.0f,         0.5f,         -0.5f,       2.0f,       -2.0f,
+      3.0f,         -3.0f,      kInf,        -kInf,         kNan,         1e-45f,      -1e-45f,    3.4e38f,
+      -3.4e38f,     1e30f,      -1e30f,      16777215.0f,   -16777215.0f, 16777216.0f, 8388607.5f, 0.99999994f,
+      -0.99999994f, 1.0000001f, -1.0000001f, 2147483648.0f, 2.5f,         127.9f,      -0.75f,     -149.5f};
+  Values x, y;
+  for (float base : numbers) {
+    for (float power : numbers) x.push_back(base), y.push_back(power);
+  }
+  KernelBuilder k("powers");
+  {
+    View out = k.view("out", f32, {dyn}), a = k.view("a", f32, {dyn}), b = k.view("b", f32, {dyn});
+    Scalar i = k.program_id(0);
+    out.partition({kBlock}).store({i}, pow(a.partition({kBlock}).load({i}), b.partition({kBlock}).load({i})));
+  }
+  const auto n = static_cast<int64_t>(x.size());
+  const Step step{.program = k.finish(), .launch = kernels::library_launch(ceil_div(n, kBlock), 4)};
+  Tensor a = Tensor(f32, {n}).fill(x), b = Tensor(f32, {n}).fill(y), out(f32, {n});
+  expect_aligned(
+      [&] { backend().run({.steps = {step}}, n, Arguments().tensor("out", out).tensor("a", a).tensor("b", b)); });
+  for (int64_t i = 0; i < n; ++i) {
+    const float expected = std::pow(static_cast<float>(x[i]), static_cast<float>(y[i]));
+    const double found = out.get(i);
+    const std::string what = std::to_string(x[i]) + " to the power of " + std::to_string(y[i]);
+    if (std::isnan(expected)) {
+      EXPECT_TRUE(std::isnan(found)) << what << ": " << found;
+      continue;
+    }
+    EXPECT_EQ(std::signbit(found), std::signbit(expected)) << what;
+    if (std::isinf(expected) || expected == 1.0f || expected == 0.0f)
+      EXPECT_EQ(found, expected) << what;
+    else
+      EXPECT_NEAR(found, expected, 3e-7 * std::fabs(expected) + kTiny) << what;
+  }
+}
+
 // Toward zero; a number that the type does not have becomes the nearest one, NaN 0.
 TEST(Functions, FloatsToIntegersSaturate) {
   constexpr double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
-  const Values x = {0.0,   0.9,   -0.9,   127.9,  128.0,        -128.9,  -129.0,        300.0,  -300.0, 1e6,
-                    -1e6,  7.0e4, -7.0e4, 2.14e9, 2147483648.0, 3e9,     -2147483648.0, -3e9,   1e18,   1e19,
-                    -1e19, kInf,  -kInf,  kNan,   -3.5,         65504.0, 9.3e18,        -9.3e18};
+  const Values x = {0.0,    0.9,    -0.9,         127.9,   128.0,         -128.9,   -129.0, 300.0,
+                    -300.0, 1e6,    -1e6,         32767.9, 32768.0,       -32768.9, 7.0e4,  32766.5,
+                    -7.0e4, 2.14e9, 2147483648.0, 3e9,     -2147483648.0, -3e9,     1e18,   1e19,
+                    -1e19,  kInf,   -kInf,        kNan,    -3.5,          65504.0,  9.3e18, -9.3e18};
   const auto expect = [&](Function function, double least, double most, const char* what) {
     const Values y = evaluate(function, x);
     for (size_t i = 0; i < x.size(); ++i) {
@@ -81,6 +121,8 @@ TEST(Functions, FloatsToIntegersSaturate) {
   };
   expect(
       +[](const Tile& t) { return t.to(i8).to(f32); }, -128, 127, "i8");
+  expect(
+      +[](const Tile& t) { return t.to(i16).to(f32); }, -32768, 32767, "i16");
   expect(
       +[](const Tile& t) { return t.to(i32).to(f32); }, -0x1p31, 0x1p31 - 1, "i32");
   expect(

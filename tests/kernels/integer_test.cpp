@@ -1,6 +1,7 @@
 // Operations on the bits of integers, at the numbers where signed and unsigned differ, against the same in C++.
 #include <bit>
 #include <functional>
+#include <limits>
 #include <random>
 
 #include "ligerdsl/dsl.h"
@@ -123,9 +124,96 @@ TEST(Integers, ShiftsFillWithZerosOrTheSign) {
     for (size_t j = 0; j < 16; ++j)
       EXPECT_EQ(found[i * 16 + j], static_cast<int8_t>(static_cast<uint8_t>(small[i]) >> by8[j])) << small[i];
   }
+  Words words, by16(16);
+  for (int i = 0; i < 16; ++i) words.push_back(i % 2 ? -32768 + i * 1777 : 32767 - i * 333), by16[i] = i;
+  const Words found16 = evaluate(i16, words, by16, i16, logical);
+  for (size_t i = 0; i < 16; ++i) {
+    for (size_t j = 0; j < 16; ++j)
+      EXPECT_EQ(found16[i * 16 + j], static_cast<int16_t>(static_cast<uint16_t>(words[i]) >> by16[j])) << words[i];
+  }
   check<int32_t>(
       ">>", i32, kNumbers, by, i32, [](const Tile& a, const Tile& b) { return a >> b; },
       [](int32_t a, int32_t b) { return a >> b; });
+}
+
+// The nearest number of so many significant bits, ties to even; what i64 does not have becomes its end.
+int64_t rounded_to_bits(int64_t value, int bits) {
+  const bool negative = value < 0;
+  const uint64_t size = negative ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+  const int dropped = std::max(0, 64 - std::countl_zero(size) - bits);
+  if (dropped == 0) return value;
+  const uint64_t half = uint64_t{1} << (dropped - 1), rest = size & (2 * half - 1);
+  uint64_t kept = size >> dropped;
+  kept += rest > half || (rest == half && kept % 2 == 1);
+  const auto result = static_cast<unsigned __int128>(kept) << dropped;
+  if (result >= uint64_t{1} << 63) return negative ? INT64_MIN : INT64_MAX;
+  return negative ? -static_cast<int64_t>(result) : static_cast<int64_t>(result);
+}
+
+// Integers of 8 and 16 bits: memory, arithmetic that wraps, and both ways to wider ones.
+template <class T>
+void check_narrow(DType type) {
+  using U = std::make_unsigned_t<T>;
+  const int64_t most = std::numeric_limits<T>::max();
+  const Words numbers = {0,    1,         2,     3,  7,  31, most / 3,  most - 1,
+                         most, -most - 1, -most, -1, -2, -7, -most / 2, most / 2 + 1};
+  Words divisors = without_zero(numbers);
+  std::replace(divisors.begin(), divisors.end(), int64_t{-1}, int64_t{9});  // the least number by -1 is unspecified
+  const auto expect = [&](const char* what, const Words& others, DType result, const Function& f, auto expected) {
+    const Words found = evaluate(type, numbers, others, result, f);
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      for (size_t j = 0; j < others.size(); ++j)
+        EXPECT_EQ(found[i * others.size() + j], expected(static_cast<T>(numbers[i]), static_cast<T>(others[j])))
+            << name(type) << ": " << what << " of " << numbers[i] << " and " << others[j];
+    }
+  };
+  expect(
+      "+", numbers, type, [](const Tile& a, const Tile& b) { return a + b; }, [](T a, T b) { return T(U(a) + U(b)); });
+  expect(
+      "-", numbers, type, [](const Tile& a, const Tile& b) { return a - b; }, [](T a, T b) { return T(U(a) - U(b)); });
+  expect(
+      "*", numbers, type, [](const Tile& a, const Tile& b) { return a * b; }, [](T a, T b) { return T(U(a) * U(b)); });
+  expect(
+      "/", divisors, type, [](const Tile& a, const Tile& b) { return a / b; }, [](T a, T b) { return T(a / b); });
+  expect(
+      "%", divisors, type, [](const Tile& a, const Tile& b) { return a % b; }, [](T a, T b) { return T(a % b); });
+  expect(
+      "min, max", numbers, type, [](const Tile& a, const Tile& b) { return min(a, b) ^ max(a, -b); },
+      [](T a, T b) { return T(std::min(a, b) ^ std::max(a, T(-b))); });
+  expect(
+      "<", numbers, i1, [](const Tile& a, const Tile& b) { return a < b; }, [](T a, T b) { return a < b; });
+  expect(
+      "ult", numbers, i1, [](const Tile& a, const Tile& b) { return ult(a, b); }, [](T a, T b) { return U(a) < U(b); });
+  expect(
+      "widened", numbers, i32, [](const Tile& a, const Tile& b) { return a.to(i32) * 3 - b.to(i64).to(i32); },
+      [](T a, T b) { return a * 3 - b; });
+  expect(
+      "narrowed", numbers, type, [&](const Tile& a, const Tile& b) { return (a.to(i32) * b.to(i32)).to(type); },
+      [](T a, T b) { return T(a * b); });
+  expect(
+      "by way of f32", numbers, type, [&](const Tile& a, const Tile&) { return a.to(f32).to(type); },
+      [](T a, T) { return a; });
+  expect(
+      "by way of f16", numbers, type, [&](const Tile& a, const Tile&) { return a.to(f16).to(type); },
+      [most](T a, T) { return std::min<int64_t>(rounded_to_bits(a, 11), most); });
+  expect(
+      "by way of bf16", numbers, type, [&](const Tile& a, const Tile&) { return a.to(bf16).to(type); },
+      [most](T a, T) { return std::min<int64_t>(rounded_to_bits(a, 8), most); });
+  expect(
+      "sum", numbers, type,
+      [n = std::ssize(numbers)](const Tile& a, const Tile& b) {
+        return a + sum(b, 1).expand_dims(1).broadcast_to({n, n}) + reduce_min(b, 1).expand_dims(1).broadcast_to({n, n});
+      },
+      [&](T a, T) {
+        int64_t total = *std::min_element(numbers.begin(), numbers.end());
+        for (const int64_t number : numbers) total += number;
+        return T(a + total);
+      });
+}
+
+TEST(Integers, NarrowOnesWrap) {
+  check_narrow<int8_t>(i8);
+  check_narrow<int16_t>(i16);
 }
 
 // Bits that are a number's come back; those of a float are what IEEE 754 says.
@@ -148,20 +236,6 @@ TEST(Integers, BitsOfFloats) {
         return (bitcast(one_and_half, f16).to(f32) * 16.0f).to(i32);
       },
       [](uint32_t, uint32_t) { return 31u; });
-}
-
-// The nearest number of so many significant bits, ties to even; what i64 does not have becomes its end.
-int64_t rounded_to_bits(int64_t value, int bits) {
-  const bool negative = value < 0;
-  const uint64_t size = negative ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
-  const int dropped = std::max(0, 64 - std::countl_zero(size) - bits);
-  if (dropped == 0) return value;
-  const uint64_t half = uint64_t{1} << (dropped - 1), rest = size & (2 * half - 1);
-  uint64_t kept = size >> dropped;
-  kept += rest > half || (rest == half && kept % 2 == 1);
-  const auto result = static_cast<unsigned __int128>(kept) << dropped;
-  if (result >= uint64_t{1} << 63) return negative ? INT64_MIN : INT64_MAX;
-  return negative ? -static_cast<int64_t>(result) : static_cast<int64_t>(result);
 }
 
 // By way of f32 the numbers behind a tie would be rounded twice.

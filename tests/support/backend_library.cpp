@@ -31,6 +31,8 @@ int32_t dtype_code(DType type) {
       return LIGERDSL_I64;
     case DType::i8:
       return LIGERDSL_I8;
+    case DType::i16:
+      return LIGERDSL_I16;
     case DType::i1:
       return LIGERDSL_BOOL;
   }

@@ -144,6 +144,8 @@ int64_t Tensor::get_integer(int64_t i) const {
       return *from != 0;
     case DType::i8:
       return read<int8_t>(from);
+    case DType::i16:
+      return read<int16_t>(from);
     case DType::i32:
       return read<int32_t>(from);
     case DType::i64:
@@ -160,6 +162,8 @@ void Tensor::set_integer(int64_t i, int64_t value) {
       return write<uint8_t>(to, value != 0);
     case DType::i8:
       return write(to, static_cast<int8_t>(value));
+    case DType::i16:
+      return write(to, static_cast<int16_t>(value));
     case DType::i32:
       return write(to, static_cast<int32_t>(value));
     case DType::i64:

@@ -214,9 +214,7 @@ inline void accept(const std::string& kernel, const DeclaredArgument& declared, 
     if (arg->kind != LIGERDSL_ARG_NUMBER) refuse("a number");
   } else {
     if (arg->kind != LIGERDSL_ARG_INTEGER) refuse("an integer of " + type);
-    const int bits = declared.dtype == i1 ? 1 : static_cast<int>(8 * size_of(declared.dtype));
-    const int64_t most = declared.dtype == i1 ? 1 : INT64_MAX >> (64 - bits),
-                  least = declared.dtype == i1 ? 0 : -most - 1;
+    const int64_t least = least_of(declared.dtype), most = most_of(declared.dtype);
     if (arg->integer < least || arg->integer > most)
       refuse("an integer from " + std::to_string(least) + " to " + std::to_string(most) + ", for it is " + type +
              ", got " + std::to_string(arg->integer));

@@ -125,7 +125,8 @@ typedef struct ligerdsl_tensor {
 /* A dtype as one number, for the dtype fields of descriptions: code | bits << 8 | lanes << 16. Zero means "none", or,
  * in the one-call form, "as the tensor has it". */
 enum {
-  LIGERDSL_I8 = 0x00010800,   /* I8 and BOOL: for views of your own kernels */
+  LIGERDSL_I8 = 0x00010800,   /* I8, I16 and BOOL: for views of your own kernels */
+  LIGERDSL_I16 = 0x00011000,
   LIGERDSL_BOOL = 0x00010806, /* one byte, 0 or 1: i1 of ligerdsl/dsl.h */
   LIGERDSL_I32 = 0x00012000,
   LIGERDSL_I64 = 0x00014000,

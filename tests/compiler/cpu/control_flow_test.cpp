@@ -179,7 +179,7 @@ TEST(CpuControlFlow, ProgramIdsOfThreeAxes) {
 
 // Scalars of every type cross loops and branches.
 TEST(CpuControlFlow, CarriedScalarsOfEveryType) {
-  for (DType type : {i1, i8, i32, i64, f16, bf16, f32}) {
+  for (DType type : {i1, i8, i16, i32, i64, f16, bf16, f32}) {
     auto build = [&](KernelBuilder& k) {
       View out = k.view("out", type, {dyn});
       Scalar start = k.scalar("start", type);

@@ -89,8 +89,8 @@ TEST(CpuElementwise, Functions) {
 }
 
 TEST(CpuElementwise, IntegerArithmetic) {
-  for (DType type : {i8, i32, i64}) {
-    int64_t limit = type == i8 ? 11 : 40000;
+  for (DType type : {i8, i16, i32, i64}) {
+    int64_t limit = type == i8 ? 11 : type == i16 ? 181 : 40000;
     std::vector<double> a = randomIntegers(kCount, 5, -limit, limit), b = randomIntegers(kCount, 6, 1, limit);
     auto check = [&](const char* name, const Binary& op) { checkBinary(name, type, type, a, b, op, {0, 0}); };
     check("add", [](Tile x, Tile y) { return x + y; });
@@ -134,8 +134,8 @@ TEST(CpuElementwise, DivisionByZeroInPaddingDoesNotTrap) {
 }
 
 TEST(CpuElementwise, ConversionsBetweenAllTypes) {
-  for (DType from : {i1, i8, i32, i64, f16, bf16, f32}) {
-    for (DType to : {i1, i8, i32, i64, f16, bf16, f32}) {
+  for (DType from : {i1, i8, i16, i32, i64, f16, bf16, f32}) {
+    for (DType to : {i1, i8, i16, i32, i64, f16, bf16, f32}) {
       if (from == to) continue;
       bool isFloat = from == f16 || from == bf16 || from == f32;
       std::vector<double> a = from == i1 ? randomIntegers(kCount, 7, 0, 1)

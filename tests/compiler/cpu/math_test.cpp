@@ -1,5 +1,7 @@
 // Accuracy of the elementary functions over a stride of all 2^32 floats (kernels' contract: 2 ulp, or 1e-6 + 1e-5
 // relative).
+#include <random>
+
 #include "cpu_kernel.h"
 
 namespace ligerdsl::testing {
@@ -138,6 +140,42 @@ TEST(CpuMath, BesideOne) {
   for (size_t i = 0; i < x.size(); ++i) {
     EXPECT_LE(ulps(logs[i], std::log1p(double{x[i]})), 2) << "log1p of " << x[i];
     EXPECT_LE(ulps(powers[i], std::expm1(double{x[i]})), 2) << "expm1 of " << x[i];
+  }
+}
+
+// Bases from the whole range, with exponents for which the power is a number: what is worst is a large product.
+TEST(CpuMath, Powers) {
+  std::mt19937_64 random(7);
+  std::vector<float> x(1 << 20), y(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const auto word = static_cast<uint32_t>(random());
+    const uint32_t bits = i % 2 ? word & 0x7fffffff : 0x3f000000 + (word & 0xffffff);  // any, and 0.5 to 2
+    std::memcpy(&x[i], &bits, 4);
+    const double log = std::log2(double{x[i]}), wanted = static_cast<double>(random() % 300000) / 1000 - 150;
+    y[i] = static_cast<float>(wanted / log);
+    if (i % 64 == 0) x[i] = -x[i], y[i] = std::nearbyint(y[i]);
+  }
+  for (const std::string& cpu : cpus()) {
+    program::CompileOptions options = aliasing({1, 2, 3});
+    options.arch = cpu;
+    CpuKernel kernel(
+        [&](KernelBuilder& k) {
+          View out = k.view("out", f32, {dyn}), a = k.view("x", f32, {dyn}), b = k.view("y", f32, {dyn});
+          const Scalar i = k.program_id(0);
+          const Tile base = a.partition({kBlock}).load({i}), power = b.partition({kBlock}).load({i});
+          out.partition({kBlock}).store({i}, pow(base, power));
+        },
+        options);
+    const auto n = static_cast<int64_t>(x.size());
+    std::vector<float> out(x.size());
+    kernel.run(Slots().view(out.data(), {n}).view(x.data(), {n}).view(y.data(), {n}), {int32_t(n / kBlock)});
+    double worst = 0;
+    size_t at = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double found = ulps(out[i], std::pow(double{x[i]}, double{y[i]}));
+      if (found > worst) worst = found, at = i;
+    }
+    EXPECT_LE(worst, 1.1) << x[at] << " to the power of " << y[at] << " " << cpu;
   }
 }
 

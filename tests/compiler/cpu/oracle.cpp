@@ -10,6 +10,8 @@ double readElement(const void* data, DType dtype, size_t i) {
       return static_cast<const uint8_t*>(data)[i];
     case DType::i8:
       return static_cast<const int8_t*>(data)[i];
+    case DType::i16:
+      return static_cast<const int16_t*>(data)[i];
     case DType::i32:
       return static_cast<const int32_t*>(data)[i];
     case DType::i64:
@@ -30,6 +32,9 @@ void writeElement(void* data, DType dtype, size_t i, double value) {
       break;
     case DType::i8:
       static_cast<int8_t*>(data)[i] = static_cast<int8_t>(value);
+      break;
+    case DType::i16:
+      static_cast<int16_t*>(data)[i] = static_cast<int16_t>(value);
       break;
     case DType::i32:
       static_cast<int32_t*>(data)[i] = static_cast<int32_t>(value);

@@ -198,7 +198,7 @@ TEST(CpuScan, EveryAxisForwardAndReverse) {
 
 TEST(CpuShape, ReshapePermuteExpandBroadcast) {
   auto same = [](const Shape& from, const Shape& to, const std::function<Tile(KernelBuilder&, Tile)>& f) {
-    for (DType type : {f32, bf16, i8, i64}) check(from, to, type, type, f, {0, 0});
+    for (DType type : {f32, bf16, i8, i16, i64}) check(from, to, type, type, f, {0, 0});
   };
   for (auto [from, to] : std::vector<std::pair<Shape, Shape>>{{{64}, {4, 16}},
                                                               {{64}, {16, 4}},

@@ -77,7 +77,7 @@ TEST(NvptxCompute, EveryElementaryFunctionAssembles) {
                         +[](const Tile& x) { return floor(x); }, +[](const Tile& x) { return ceil(x); },
                         +[](const Tile& x) { return round(x); }, +[](const Tile& x) { return sin(x); },
                         +[](const Tile& x) { return cos(x); }, +[](const Tile& x) { return log1p(x); },
-                        +[](const Tile& x) { return expm1(x); }})
+                        +[](const Tile& x) { return expm1(x); }, +[](const Tile& x) { return pow(x, abs(x)); }})
     expectAssemblesEverywhere([&](KernelBuilder& k) {
       View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
       Scalar i = k.program_id(0);
@@ -162,7 +162,7 @@ TEST(NvptxCompute, TanhAndSigmoidDivideByOneInstruction) {
 }
 
 TEST(NvptxCompute, ElementwiseOpsOfEveryType) {
-  for (DType type : {i8, i32, i64, f16, bf16, f32})
+  for (DType type : {i8, i16, i32, i64, f16, bf16, f32})
     expectAssemblesEverywhere([=](KernelBuilder& k) {
       View y = k.view("y", type, {dyn}), x = k.view("x", type, {dyn});
       Tile a = x.partition({512}).load({0}), b = x.partition({512}).load({1});
@@ -215,8 +215,8 @@ TEST(NvptxCompute, ContractionIsAnOption) {
 }
 
 TEST(NvptxCompute, Casts) {
-  for (DType from : {i1, i8, i32, i64, f16, bf16, f32})
-    for (DType to : {i8, i32, i64, f16, bf16, f32})
+  for (DType from : {i1, i8, i16, i32, i64, f16, bf16, f32})
+    for (DType to : {i8, i16, i32, i64, f16, bf16, f32})
       expectAssembles(
           [=](KernelBuilder& k) {
             View y = k.view("y", to, {dyn}), x = k.view("x", from, {dyn});

@@ -36,7 +36,7 @@ TEST(NvptxMemory, VectorAddMovesSixteenBytes) {
 }
 
 TEST(NvptxMemory, VectorAddAssembles) {
-  for (DType type : {f32, bf16, f16, i32, i64, i8})
+  for (DType type : {f32, bf16, f16, i32, i64, i8, i16})
     for (Known known : {Known::nothing, Known::aligned, Known::whole})
       expectAssembles(vectorAdd(type), "sm_90a", known);
   expectAssemblesEverywhere(vectorAdd(bf16));

@@ -169,6 +169,10 @@ void add_bits(Table& t, const std::string& type) {
 template <class T, class From>
 constexpr Pure kConvert = {[](uint64_t a, uint64_t, uint64_t) { return bits<T>(static_cast<T>(as<From>(a))); }, 1};
 
+// A byte fills its register, which is wider.
+template <class T>
+constexpr Pure kByte = {[](uint64_t a, uint64_t, uint64_t) { return static_cast<uint64_t>(int64_t{as<T>(a)}); }, 1};
+
 template <class T>
 void add_conversions_to(Table& t, const std::string& type) {
   t["cvt." + type + ".s8"] = kConvert<T, int8_t>;
@@ -190,6 +194,17 @@ uint64_t permuted(uint64_t a, uint64_t b, uint64_t selector) {
     result |= (digit & 8 ? (byte & 0x80 ? 0xff : 0) : byte) << (8 * i);
   }
   return result;
+}
+
+int16_t smaller(int16_t a, int16_t b) {
+  return std::min(a, b);
+}
+int16_t larger(int16_t a, int16_t b) {
+  return std::max(a, b);
+}
+template <int16_t (*f)(int16_t, int16_t)>
+uint64_t of_halves(uint64_t a, uint64_t b, uint64_t) {
+  return bits(f(as<int16_t>(a >> 16), as<int16_t>(b >> 16))) << 16 | bits(f(as<int16_t>(a), as<int16_t>(b)));
 }
 
 void add_wide(Table& t) {
@@ -228,6 +243,8 @@ void add_wide(Table& t) {
                       return (((a & kUpper) + (b & kUpper)) & kUpper) | ((a + b) & kLower);
                     },
                     2};
+  t["min.s16x2"] = {of_halves<smaller>, 2};
+  t["max.s16x2"] = {of_halves<larger>, 2};
   t["sub.s16x2"] = {[](uint64_t a, uint64_t b, uint64_t) -> uint64_t {
                       return (((a & kUpper) - (b & kUpper)) & kUpper) | ((a - b) & kLower);
                     },
@@ -388,6 +405,10 @@ void add_pair_comparisons(Table& t, const std::string& type) {
 }
 #undef PAIRS
 
+// Numbers of 16 bits are floats without rounding, so that they are rounded once.
+template <class T, uint64_t (*kBits)(uint64_t)>
+constexpr Pure kHalf = {[](uint64_t a, uint64_t, uint64_t) { return kBits(bits(static_cast<float>(as<T>(a)))); }, 1};
+
 void add_conversions(Table& t) {
   add_conversions_to<int16_t>(t, "s16");
   add_conversions_to<uint16_t>(t, "u16");
@@ -395,6 +416,12 @@ void add_conversions(Table& t) {
   add_conversions_to<uint32_t>(t, "u32");
   add_conversions_to<int64_t>(t, "s64");
   add_conversions_to<uint64_t>(t, "u64");
+  for (const char* from : {"s16", "u16", "s32", "u32", "s64", "u64"}) {
+    t[std::string("cvt.s8.") + from] = kByte<int8_t>;
+    t[std::string("cvt.u8.") + from] = kByte<uint8_t>;
+  }
+  t["cvt.rn.f16.s16"] = kHalf<int16_t, f16_bits>;
+  t["cvt.rn.bf16.s16"] = kHalf<int16_t, bf16_bits>;
   t["cvt.rzi.s16.f32"] = {truncated<int16_t, as<float>>, 1};
   t["cvt.rzi.s32.f32"] = {truncated<int32_t, as<float>>, 1};
   t["cvt.rzi.s64.f32"] = {truncated<int64_t, as<float>>, 1};

@@ -73,6 +73,7 @@ void decode_memory(Instruction& i, const std::vector<std::string>& parts, const 
   i.space = space_of(parts[first]);
   if (first > 1 && i.space != Space::global) fail("unknown memory access");
   i.bytes = bytes_of(parts.back());
+  i.extends_sign = parts.back()[0] == 's';
   Operand& data = i.operands[i.kind == Kind::load ? 0 : 1];
   for (size_t p = first + 1; p + 1 < parts.size(); ++p) {
     if (parts[p] == "v2" || parts[p] == "v4") {

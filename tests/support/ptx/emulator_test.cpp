@@ -90,6 +90,32 @@ TEST(PtxEmulator, BytesAndPairs) {
   EXPECT_EQ(result.out[9], 0x7efe017fu);
 }
 
+// LLVM packs a register that nothing writes where a half does not matter; where it matters, a result is seen to be wrong.
+TEST(PtxEmulator, HalvesThatNobodyWrites) {
+  const Result result = run_kernel(R"(
+	mov.b32 	{%rs1, _}, %r1;
+	mov.b32 	%r2, {%rs1, %rs2};
+	st.global.b32 	[%rd1], %r2;)");
+  ASSERT_EQ(result.error, "");
+  EXPECT_EQ(result.out[9], 0xa5a50009u);
+}
+
+TEST(PtxEmulator, LoadsOfSignedTypesExtendTheSign) {
+  const Result result = run_kernel(R"(
+	mov.b32 	%r2, 0x80f07f85;
+	st.global.b32 	[%rd1], %r2;
+	ld.global.s8 	%rs1, [%rd1];
+	cvt.s32.s16 	%r3, %rs1;
+	ld.global.s16 	%r4, [%rd1+2];
+	sub.s32 	%r3, %r3, %r4;
+	ld.global.u8 	%rs1, [%rd1];
+	cvt.s32.s16 	%r4, %rs1;
+	add.s32 	%r3, %r3, %r4;
+	st.global.b32 	[%rd1], %r3;)");
+  ASSERT_EQ(result.error, "");
+  EXPECT_EQ(static_cast<int32_t>(result.out[3]), -123 - -32528 + 133);
+}
+
 TEST(PtxEmulator, HalvesThatNobodyWantsAndClamps) {
   const Result result = run_kernel(R"(
 	mov.b32 	%r2, 0x12345678;

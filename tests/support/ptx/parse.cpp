@@ -50,6 +50,7 @@ class Parser {
     }
     parse_body(text);
     resolve_labels();
+    give_up_halves();
     return std::move(program_);
   }
 
@@ -197,6 +198,29 @@ class Parser {
       o.name = text;
     }
     return o;
+  }
+
+  // A half that LLVM leaves open: a register that stands nowhere but in vectors that are packed. It may be anything.
+  void give_up_halves() {
+    std::set<int> others;
+    const auto see = [&](const auto& self, const Operand& o) -> void {
+      if (o.kind == Operand::Kind::reg) others.insert(o.reg);
+      for (const Operand& part : o.parts) self(self, part);
+    };
+    for (const Instruction& i : program_.instructions) {
+      others.insert(i.predicate);
+      for (size_t o = 0; o < i.operands.size(); ++o) {
+        if (i.kind != Kind::pack || o == 0) see(see, i.operands[o]);
+      }
+    }
+    for (Instruction& i : program_.instructions) {
+      if (i.kind != Kind::pack) continue;
+      for (Operand& part : i.operands[1].parts) {
+        if (part.kind != Operand::Kind::reg || others.contains(part.reg)) continue;
+        part = {};
+        part.constant.fill(0xa5a5a5a5a5a5a5a5);
+      }
+    }
   }
 
   void resolve_labels() {

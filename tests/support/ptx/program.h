@@ -78,8 +78,9 @@ struct Instruction {
   Kind kind = Kind::pure;
   Function function = nullptr;  // pure and atomic
   Space space = Space::global;
-  int bytes = 0;      // of one element: memory, move, atomic
-  size_t target = 0;  // of a branch
+  int bytes = 0;              // of one element: memory, move, atomic
+  bool extends_sign = false;  // of a load: into a wider register
+  size_t target = 0;          // of a branch
   // Of synchronisation, by kind: scope wider than a CTA; without release or acquire; phase by parity; test instead of
   // try; arrive with expect_tx or without waiting; of bulk copies; proxy or mbarrier_init fence.
   bool wide = false, relaxed = false, acquire = false, parity = false, test = false, expect = false, arrive = false,

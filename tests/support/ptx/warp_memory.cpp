@@ -62,7 +62,9 @@ void Warp::transfer(const Instruction& i, uint32_t lanes) {
       lane_ = lane;
       const uint64_t at = address(where, base, lane, i.bytes * static_cast<int>(data.size())) + e * i.bytes;
       if (load) {
-        (*to)[lane] = load_element(i, at);
+        const uint64_t value = load_element(i, at);
+        const int unused = i.extends_sign ? 64 - 8 * i.bytes : 0;
+        (*to)[lane] = unused > 0 ? static_cast<uint64_t>(static_cast<int64_t>(value << unused) >> unused) : value;
       } else {
         store_element(i, at, (*from)[lane]);
       }

@@ -12,7 +12,7 @@ namespace ligerdsl {
 // ceil(a / b) for non-negative integers.
 Scalar cdiv(const Scalar& a, ScalarArg b, Loc loc = Here::current());
 
-// Whether the bits of a are less than (at most, ...) those of b as unsigned numbers; i8, i32, i64.
+// Whether the bits of a are less than (at most, ...) those of b as unsigned numbers; i8, i16, i32, i64.
 Tile ult(const Tile& a, TileArg b, Loc loc = Here::current());
 Tile ule(const Tile& a, TileArg b, Loc loc = Here::current());
 Tile ugt(const Tile& a, TileArg b, Loc loc = Here::current());

@@ -30,6 +30,7 @@ LIGERDSL_DECLARE_UNARY(abs)
 LIGERDSL_DECLARE_BINARY(min)       // elementwise; NaN if either is NaN. Over an axis: reduce_min
 LIGERDSL_DECLARE_BINARY(max)       // elementwise; NaN if either is NaN. Over an axis: reduce_max
 LIGERDSL_DECLARE_BINARY(fast_div)  // f32, approximate
+LIGERDSL_DECLARE_BINARY(pow)       // f32: a to the power of b, with the special values of C's powf
 LIGERDSL_DECLARE_BINARY(lshr)      // logical shift right: fills with zeros (>> keeps the sign)
 LIGERDSL_DECLARE_BINARY(udiv)      // i32 and i64, whose bits are read as unsigned numbers
 LIGERDSL_DECLARE_BINARY(urem)
@@ -39,7 +40,7 @@ LIGERDSL_DECLARE_BINARY(urem)
 Tile clamp(const Tile& x, TileArg lo, TileArg hi, Loc loc = Here::current());
 Scalar clamp(const Scalar& x, ScalarArg lo, ScalarArg hi, Loc loc = Here::current());
 
-// The same bits as another type of the same width: f32 and i32, f16 and bf16. Of a NaN some NaN's.
+// The same bits as another type of the same width: f32 and i32; f16, bf16 and i16. Of a NaN some NaN's.
 Tile bitcast(const Tile& x, DType dtype, Loc loc = Here::current());
 Scalar bitcast(const Scalar& x, DType dtype, Loc loc = Here::current());
 
