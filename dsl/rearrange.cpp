@@ -2,7 +2,7 @@
 #include "ligerdsl/dsl/rearrange.h"
 
 #include <bit>
-#include <functional>
+#include <cstdint>
 
 #include "ligerdsl/dsl/library.h"
 #include "recorder.h"
@@ -46,62 +46,67 @@ int power_of_two_axis(const Tile& x, int axis, const char* op, Loc loc) {
   return along;
 }
 
-// Tiles of one shape that are ordered together by the first ones.
-using Records = std::vector<Tile>;
-// Whether a record comes before another one, element by element.
-using Before = std::function<Tile(const Records&, const Records&)>;
-
-// NaN is the largest.
-Tile is_less(const Tile& a, const Tile& b, Loc loc) {
-  const Tile less = at(a, loc) < at(b, loc);
-  if (!is_float(a.dtype())) return less;
-  const Tile nan = at(b, loc) != at(b, loc), other = at(a, loc) == at(a, loc);
-  const Tile last = at(nan, loc) & at(other, loc);
-  return at(less, loc) | at(last, loc);
+// Integers in the order of x's values, and back. A float's bits are in order but for the negative ones, which are
+// backwards; a NaN is the largest, and comes back as a NaN.
+Tile to_keys(const Tile& x, Loc loc) {
+  if (!is_float(x.dtype())) return size_of(x.dtype()) < 4 ? x.to(i32, loc) : x;
+  const Tile wide = x.to(f32, loc), bits = bitcast(wide, i32, loc);
+  const Tile sign = at(bits, loc) >> number(31, loc);
+  const Tile flipped = at(sign, loc) & number(INT32_MAX, loc);
+  const Tile key = at(bits, loc) ^ at(flipped, loc), nan = at(wide, loc) != at(wide, loc);
+  return where(nan, TileArg(INT32_MAX, loc), TileArg(key, loc), loc);
+}
+Tile from_keys(const Tile& key, DType dtype, Loc loc) {
+  if (!is_float(dtype)) return key.to(dtype, loc);
+  const Tile sign = at(key, loc) >> number(31, loc);
+  const Tile flipped = at(sign, loc) & number(INT32_MAX, loc);
+  const Tile bits = at(key, loc) ^ at(flipped, loc);
+  return bitcast(bits, f32, loc).to(dtype, loc);
 }
 
-// Each record, or that at i ^ distance where `replaced(others)` says so.
-void replace(Records& records, int axis, int64_t distance, const std::function<Tile(const Records&)>& replaced,
-             Loc loc) {
-  Records others;
-  for (const Tile& tile : records) others.push_back(shuffle_xor(tile, distance, axis, loc));
-  const Tile chosen = replaced(others);
-  for (size_t i = 0; i < records.size(); ++i)
-    records[i] = where(chosen, TileArg(others[i], loc), TileArg(records[i], loc), loc);
-}
-
-// Orders blocks of `size` that are bitonic, backwards those whose places have the bit `backwards`.
-void merge(Records& records, int axis, int64_t size, int64_t backwards, const Before& before, Loc loc) {
+// Sorts blocks of `size` of integers that are bitonic, backwards those whose places have the bit `backwards`.
+Tile merge(Tile x, int axis, int64_t size, int64_t backwards, Loc loc) {
   for (int64_t distance = size / 2; distance > 0; distance /= 2) {
-    const auto belongs_here = [&](const Records& others) {
-      Tile last = has_bits(records[0], axis, distance, loc);
-      if (backwards != 0) last = at(last, loc) ^ at(has_bits(records[0], axis, backwards, loc), loc);
-      return where(last, TileArg(before(records, others), loc), TileArg(before(others, records), loc), loc);
-    };
-    replace(records, axis, distance, belongs_here, loc);
+    const Tile other = shuffle_xor(x, distance, axis, loc);
+    Tile larger = has_bits(x, axis, distance, loc);
+    if (backwards != 0) larger = at(larger, loc) ^ at(has_bits(x, axis, backwards, loc), loc);
+    x = where(larger, TileArg(max(x, other, loc), loc), TileArg(min(x, other, loc), loc), loc);
   }
+  return x;
 }
 
-// Orders blocks of `size`, every other one backwards where there are several.
-void sort_blocks(Records& records, int axis, int64_t size, const Before& before, Loc loc) {
-  const int64_t whole = records[0].shape()[axis];
-  for (int64_t block = 2; block <= size; block *= 2)
-    merge(records, axis, block, block < whole ? block : 0, before, loc);
+// Sorts blocks of `size`, every other one backwards where there are several.
+Tile sort_blocks(Tile x, int axis, int64_t size, Loc loc) {
+  const int64_t whole = x.shape()[axis];
+  for (int64_t block = 2; block <= size; block *= 2) x = merge(x, axis, block, block < whole ? block : 0, loc);
+  return x;
 }
 
-Before order_of(bool descending, bool stable, Loc loc) {
-  return [=](const Records& a, const Records& b) {
-    const Tile less = descending ? is_less(b[0], a[0], loc) : is_less(a[0], b[0], loc);
-    if (!stable) return less;
-    const Tile more = descending ? is_less(a[0], b[0], loc) : is_less(b[0], a[0], loc);
-    const Tile same = !at(more, loc), stood_first = at(a[1], loc) < at(b[1], loc);
-    const Tile by_index = at(same, loc) & at(stood_first, loc);
-    return at(less, loc) | at(by_index, loc);
-  };
+// Keys, the largest first if they descend, above the indices along the axis: no two of these numbers are equal.
+Tile with_indices(const Tile& keys, int axis, bool descending, Loc loc) {
+  const Tile order = descending ? ~at(keys, loc) : keys;
+  const Tile upper = at(order.to(i64, loc), loc) << number(32, loc);
+  return at(upper, loc) | at(positions(keys, axis, "sort", loc).to(i64, loc), loc);
+}
+Sorted without_indices(const Tile& x, DType dtype, bool descending, Loc loc) {
+  const Tile upper = at(x, loc) >> number(32, loc), order = upper.to(i32, loc);
+  const Tile key = descending ? ~at(order, loc) : order;
+  const Tile index = at(x, loc) & number(INT32_MAX, loc);
+  return {from_keys(key, dtype, loc), index.to(i32, loc)};
 }
 
-Records with_indices(const Tile& x, int axis, Loc loc) {
-  return {x, positions(x, axis, "sort", loc)};
+void require_key(const Tile& x, const char* op, Loc loc) {
+  if (x.dtype() == i64) fail(loc, op, "i64 and an index are no number of 64 bits; sort() orders i64, .to(i32) fits");
+}
+
+// The axis as the last one, and back.
+Tile move_axis(const Tile& x, int from, int to, Loc loc) {
+  if (from == to) return x;
+  std::vector<int> order;
+  for (int dim = 0; dim < x.rank(); ++dim)
+    if (dim != from) order.push_back(dim);
+  order.insert(order.begin() + to, from);
+  return x.permute(order, loc);
 }
 
 }  // namespace
@@ -180,40 +185,37 @@ Tile interleave(const Tile& a, const Tile& b, Loc loc) {
 
 Tile sort(const Tile& x, int axis, bool descending, Loc loc) {
   const int along = power_of_two_axis(x, axis, "sort", loc);
-  Records records{x};
-  sort_blocks(records, along, x.shape()[along], order_of(descending, false, loc), loc);
-  return records[0];
+  const Tile keys = to_keys(x, loc), sorted = sort_blocks(keys, along, x.shape()[along], loc);
+  return from_keys(descending ? flip(sorted, along, loc) : sorted, x.dtype(), loc);
 }
 
 Sorted stable_sort(const Tile& x, int axis, bool descending, Loc loc) {
   const int along = power_of_two_axis(x, axis, "stable_sort", loc);
-  Records records = with_indices(x, along, loc);
-  sort_blocks(records, along, x.shape()[along], order_of(descending, true, loc), loc);
-  return {records[0], records[1]};
+  require_key(x, "stable_sort", loc);
+  const Tile records = with_indices(to_keys(x, loc), along, descending, loc);
+  return without_indices(sort_blocks(records, along, x.shape()[along], loc), x.dtype(), descending, loc);
 }
 
-// Blocks of k are ordered, every other one backwards; then of two neighbours the earlier records of each pair are the
-// first k of both, in both places, and bitonic.
+// Blocks of k are sorted, every other one backwards; then of two neighbours the smaller number of each pair is one of
+// the k smallest of both, and these are bitonic. The tile halves with each turn.
 Sorted topk(const Tile& x, int64_t k, int axis, Loc loc) {
-  const int along = power_of_two_axis(x, axis, "topk", loc);
-  const int64_t size = x.shape()[along];
+  const int along = power_of_two_axis(x, axis, "topk", loc), last = x.rank() - 1;
+  require_key(x, "topk", loc);
+  int64_t size = x.shape()[along];
   if (k < 1 || k > size || !std::has_single_bit(static_cast<uint64_t>(k)))
     fail(loc, "topk",
          "k is " + std::to_string(k) + "; expected a power of two of at most " + std::to_string(size) +
              ", the size of dimension " + std::to_string(along));
-  const Before before = order_of(true, true, loc);
-  Records records = with_indices(x, along, loc);
-  sort_blocks(records, along, k, before, loc);
-  for (int64_t distance = k; distance < size; distance *= 2) {
-    replace(
-        records, along, distance, [&](const Records& others) { return before(others, records); }, loc);
-    merge(records, along, k, distance * 2 < size ? distance * 2 : 0, before, loc);
+  Tile best = move_axis(with_indices(to_keys(x, loc), along, true, loc), along, last, loc);
+  best = sort_blocks(best, last, k, loc);
+  for (Shape shape = best.shape(); size > k;) {
+    Shape pairs(shape.begin(), shape.end() - 1);
+    for (const int64_t extent : {size / k / 2, int64_t{2}, k}) pairs.push_back(extent);
+    shape.back() = size /= 2;
+    best = reduce_min(best.reshape(pairs, loc), last + 1, loc).reshape(shape, loc);
+    best = merge(best, last, k, size > k ? k : 0, loc);
   }
-  if (k == size) return {records[0], records[1]};
-  Shape shape = x.shape();
-  shape[along] = k;
-  const Tile first = detail::positions(recorder_of(x.handle(), "topk", loc), shape, along, "topk", loc);
-  return {gather(records[0], first, along, loc), gather(records[1], first, along, loc)};
+  return without_indices(move_axis(best, last, along, loc), x.dtype(), true, loc);
 }
 
 }  // namespace ligerdsl

@@ -81,6 +81,7 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { sort(tile(k, {4, 96})); }, "sort: dimension 1 has 96 elements; expected a power of two: load a larger block, padded with what sorts last"},
     {__LINE__, [](KernelBuilder& k) { topk(tile(k, {64}), 24); }, "topk: k is 24; expected a power of two of at most 64, the size of dimension 0"},
     {__LINE__, [](KernelBuilder& k) { topk(tile(k, {64}), 128); }, "topk: k is 128; expected a power of two of at most 64, the size of dimension 0"},
+    {__LINE__, [](KernelBuilder& k) { stable_sort(tile(k, {64}, i64)); }, "stable_sort: i64 and an index are no number of 64 bits; sort() orders i64, .to(i32) fits"},
     {__LINE__, [](KernelBuilder& k) { join(tile(k, {8}), tile(k, {8}, i32)); }, "join: expected two tiles of one type, got f32 [8] and i32 [8]"},
     {__LINE__, [](KernelBuilder& k) { accumulate(OnlineSums{k.zeros({64}, f32), k.zeros({64}, f32)}, tile(k, {96})); }, "accumulate: a tile of 96 elements for 64 lanes; expected a multiple of the lanes"},
     {__LINE__, [](KernelBuilder& k) { split(tile(k, {2})); }, "split: expected a tile whose last dimension is 2, beside others, got [2]"},

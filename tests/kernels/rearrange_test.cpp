@@ -179,7 +179,7 @@ TEST(Rearrange, SortIsStdStableSort) {
     Values input = numbers(shape, 19);
     for (const bool descending : {false, true}) {
       for (const int axis : {0, 1}) {
-        for (const DType type : {f32, bf16, i32}) {
+        for (const DType type : {f32, bf16, i32, i16, i8}) {
           const Launched launched = kLaunches[(shape[1] + axis + descending) % kLaunches.size()];
           const auto found = run(type, shape, input, launched, [&](KernelBuilder&, const Tile& x) {
             const Sorted both = stable_sort(x, axis, descending);

@@ -6,8 +6,8 @@
 //   Sorted best  = topk(x, 8);                        // values and where they stood
 //
 // A move within a thread or a warp costs registers and shuffles, one between warps a turn through shared memory with a
-// barrier; a sort of n elements is log2(n) (log2(n) + 1) / 2 moves, topk of k log2(k) (log2(k) + 1) / 2 +
-// log2(n / k) (log2(k) + 1).
+// barrier. A sort of n elements is log2(n) (log2(n) + 1) / 2 moves; topk is log2(k) (log2(k) + 1) / 2 of the whole axis
+// and log2(k) + 1 of each half of what is left.
 #ifndef LIGERDSL_DSL_REARRANGE_H_
 #define LIGERDSL_DSL_REARRANGE_H_
 
@@ -34,19 +34,19 @@ std::pair<Tile, Tile> split(const Tile& x, Loc loc = Here::current());
 // a0, b0, a1, b1, ... along the last dimension, which becomes twice as long.
 Tile interleave(const Tile& a, const Tile& b, Loc loc = Here::current());
 
-// The axis in order; its size is a power of two. A NaN is larger than every number, 0 and -0 are equal, and equal
-// elements may change places: their values do not tell, but for zeros and NaNs.
+// The axis in order, the smallest first; its size is a power of two. -0 is less than 0, and a NaN, which may become
+// another NaN, larger than every number.
 Tile sort(const Tile& x, int axis = -1, bool descending = false, Loc loc = Here::current());
 
 // Elements and the indices (i32) along the axis that they had.
 struct Sorted {
   Tile values, indices;
 };
-// The same with indices; of equal elements the one that stood first comes first, descending too.
+// The same with indices, of any type but i64; of equal elements the one that stood first comes first, descending too.
 Sorted stable_sort(const Tile& x, int axis = -1, bool descending = false, Loc loc = Here::current());
 
 // The k largest elements of the axis, the largest first, as stable_sort orders them; the axis becomes k. k and the
-// axis's size are powers of two. Pad with the least number, and the rest of a row is never among them unless it is short.
+// axis's size are powers of two. Pad rows that end inside the block with the least number.
 Sorted topk(const Tile& x, int64_t k, int axis = -1, Loc loc = Here::current());
 
 }  // namespace ligerdsl
