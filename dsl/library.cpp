@@ -247,7 +247,13 @@ Scalar log_sum_exp(const OnlineSum& state, Loc loc) {
 }
 
 OnlineSums accumulate(const OnlineSums& state, const Tile& x, Loc loc) {
+  for (const Tile* tile : {&state.m, &state.s, &x}) detail::recorder_of(tile->handle(), "accumulate", loc);
   const int64_t lanes = state.m.size();
+  if (state.m.rank() != 1 || state.s.shape() != state.m.shape()) {
+    detail::fail(loc, "accumulate",
+                 "m and s of shapes " + detail::to_string(state.m.shape()) + " and " +
+                     detail::to_string(state.s.shape()) + "; expected [lanes] both");
+  }
   if (x.size() % lanes != 0) {
     detail::fail(loc, "accumulate",
                  "a tile of " + std::to_string(x.size()) + " elements for " + std::to_string(lanes) +

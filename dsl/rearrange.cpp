@@ -37,6 +37,7 @@ Tile has_bits(const Tile& x, int axis, int64_t bits, Loc loc) {
 }
 
 int power_of_two_axis(const Tile& x, int axis, const char* op, Loc loc) {
+  recorder_of(x.handle(), op, loc);
   const int along = detail::normal_axis(axis, x.rank(), op, loc);
   const int64_t size = x.shape()[along];
   if (!std::has_single_bit(static_cast<uint64_t>(size)))
@@ -113,6 +114,7 @@ Tile move_axis(const Tile& x, int from, int to, Loc loc) {
 
 Tile gather(const Tile& x, const Tile& index, int axis, Loc loc) {
   Recorder& recorder = recorder_of(x.handle(), "gather", loc);
+  recorder_of(index.handle(), "gather", loc);
   const int along = detail::normal_axis(axis, x.rank(), "gather", loc);
   if (index.dtype() != i32 && index.dtype() != i64)
     fail(loc, "gather", std::string("indices are i32 or i64, got ") + name(index.dtype()));
@@ -140,6 +142,7 @@ Tile shuffle_xor(const Tile& x, int64_t mask, int axis, Loc loc) {
 }
 
 Tile flip(const Tile& x, int axis, Loc loc) {
+  recorder_of(x.handle(), "flip", loc);
   const int along = detail::normal_axis(axis, x.rank(), "flip", loc);
   const int64_t size = x.shape()[along];
   if (std::has_single_bit(static_cast<uint64_t>(size))) return shuffle_xor(x, size - 1, along, loc);
@@ -148,6 +151,7 @@ Tile flip(const Tile& x, int axis, Loc loc) {
 }
 
 Tile join(const Tile& a, const Tile& b, Loc loc) {
+  for (const Tile* x : {&a, &b}) recorder_of(x->handle(), "join", loc);
   if (a.dtype() != b.dtype() || a.shape() != b.shape())
     fail(loc, "join",
          "expected two tiles of one type, got " + std::string(name(a.dtype())) + " " + detail::to_string(a.shape()) +
@@ -160,6 +164,7 @@ Tile join(const Tile& a, const Tile& b, Loc loc) {
 }
 
 std::pair<Tile, Tile> split(const Tile& x, Loc loc) {
+  recorder_of(x.handle(), "split", loc);
   if (x.rank() < 2 || x.shape().back() != 2)
     fail(loc, "split", "expected a tile whose last dimension is 2, beside others, got " + detail::to_string(x.shape()));
   const int axis = x.rank() - 1;
@@ -178,9 +183,10 @@ std::pair<Tile, Tile> split(const Tile& x, Loc loc) {
 }
 
 Tile interleave(const Tile& a, const Tile& b, Loc loc) {
+  const Tile pairs = join(a, b, loc);
   Shape shape = a.shape();
   shape.back() *= 2;
-  return join(a, b, loc).reshape(shape, loc);
+  return pairs.reshape(shape, loc);
 }
 
 Tile sort(const Tile& x, int axis, bool descending, Loc loc) {

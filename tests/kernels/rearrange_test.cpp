@@ -162,6 +162,37 @@ TEST(Rearrange, FlipJoinSplitInterleave) {
   }
 }
 
+// A tile that is kept for several uses, and read where it is made through reshapes there and back.
+TEST(Rearrange, ReshapedThereAndBack) {
+  const Shape shape = {8, 8};
+  Values input = numbers(shape, 31);
+  for (const Launched& launched : kLaunches) {
+    const auto found = run(f32, shape, input, launched, [&](KernelBuilder& k, const Tile& x) {
+      const Tile flat = x.reshape({64}) * 2, columns = k.arange(8).to(f32).expand_dims(0).broadcast_to({8, 8});
+      const Tile scaled = (flat.reshape({8, 8}) * columns).reshape({64}),
+                 pairs = (-flat.reshape({32, 2})).reshape({64});
+      const Tile kept = (k.arange(64) * 37 % 101).reshape({8, 8}), full = k.full({96}, 5, f32);
+      const Tile back = (k.arange(96) * -1 + 95);
+      return std::vector{scaled,
+                         pairs,
+                         flip(flat),
+                         reduce_max((kept + 1).reshape({64})).broadcast_to({8}),
+                         kept,
+                         full.reshape({48, 1, 2}).reshape({96}),
+                         gather(full, back)};
+    });
+    for (int64_t i = 0; i < 64; ++i) {
+      ASSERT_EQ(found[0][i], 2 * input[i] * static_cast<double>(i % 8)) << i;
+      ASSERT_EQ(found[1][i], -2 * input[i]) << i;
+      ASSERT_EQ(found[2][63 - i], 2 * input[i]) << i;
+      ASSERT_EQ(found[4][i], static_cast<double>(i * 37 % 101)) << i;
+    }
+    EXPECT_EQ(found[3], Values(8, 101));
+    EXPECT_EQ(found[5], Values(96, 5));
+    EXPECT_EQ(found[6], Values(96, 5));
+  }
+}
+
 // What each line of the axis holds, in order.
 template <class Check>
 void for_lines(const Shape& shape, int axis, const Check& check) {

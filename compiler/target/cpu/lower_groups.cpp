@@ -253,7 +253,8 @@ void TileLowering::laneLoops(const Group& group) {
   for (Reduction& reduction : reductions) finish(reduction);
 }
 
-// Evaluates every sink at the nest's current index, then lets them write.
+// Evaluates every sink at the nest's current index, then lets them write. What fills its own buffer is written at once
+// where a later sink reads it back by another way than its index (reshapes there and back); no sink reads it earlier.
 void TileLowering::groupBody(const Group& group, MutableArrayRef<Reduction> reductions, int copy, Value first) {
   nest->body.clear();
   Coords here = identity();
@@ -272,7 +273,10 @@ void TileLowering::groupBody(const Group& group, MutableArrayRef<Reduction> redu
       } else if (plan.bufferOf(sink.value) == sink.target && sink.value.getDefiningOp()) {
         Evaluated result = evaluateDefinition(sink.value, here);
         remember(sink.value, here, result);
-        item.values.push_back(result.value);
+        if (plan.readsBackReshaped(group, sink.target))
+          bufferStore(sink.target, here, result.value);
+        else
+          item.values.push_back(result.value);
       } else {
         item.values.push_back(evaluate(sink.value, here).value);
       }
@@ -294,7 +298,7 @@ void TileLowering::groupBody(const Group& group, MutableArrayRef<Reduction> redu
   for (auto [sink, item] : llvm::zip_equal(group.sinks, work)) {
     loc = sink.op->getLoc();
     if (sink.kind == SinkKind::materialise) {
-      bufferStore(sink.target, here, item.values[0]);
+      if (!item.values.empty()) bufferStore(sink.target, here, item.values[0]);
     } else if (sink.kind == SinkKind::storeTile) {
       const TileAccess& access = accesses[sink.op];
       Guard guard = nest->inBounds && nest->proved.contains(sink.op) ? Guard{} : guardOf(access, here);

@@ -10,6 +10,8 @@
 // must or should be materialised, and repeat until there are none. The set only grows, so this ends.
 #include "compiler/target/cpu/plan.h"
 
+#include <functional>
+
 #include "compiler/analysis/effects.h"
 #include "compiler/dialect/atomic.h"
 #include "compiler/remarks.h"
@@ -163,6 +165,24 @@ Plan::Reads Plan::readsOf(const Sink& sink) const {
     collect(sink.value, true, reads, seen);
   }
   return reads;
+}
+
+bool Plan::readsBackReshaped(const Group& group, const Buffer* target) const {
+  Seen seen;
+  std::function<bool(Value, bool)> reaches = [&](Value value, bool reshaped) {
+    if (!tileType(value) || !seen.insert({value, reshaped}).second) return false;
+    if (Buffer* buffer = buffers.lookup(value)) return reshaped && buffer == target;
+    Operation* op = value.getDefiningOp();
+    return op && llvm::any_of(op->getOperands(),
+                              [&](Value operand) { return reaches(operand, reshaped || isa<tile::ReshapeOp>(op)); });
+  };
+  return llvm::any_of(group.sinks, [&](const Sink& sink) {
+    if (sink.kind != SinkKind::materialise)
+      return llvm::any_of(sink.op->getOperands(), [&](Value operand) { return reaches(operand, false); });
+    Operation* op = sink.value.getDefiningOp();
+    if (!op || bufferOf(sink.value) != sink.target) return reaches(sink.value, false);
+    return llvm::any_of(op->getOperands(), [&](Value operand) { return reaches(operand, isa<tile::ReshapeOp>(op)); });
+  });
 }
 
 //===-- What must be materialised ----------------------------------------------------------------===//

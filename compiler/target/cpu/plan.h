@@ -104,6 +104,8 @@ class Plan {
     llvm::SmallVector<mlir::Operation*> ops;  // evaluated in place
   };
   Reads readsOf(const Sink& sink) const;
+  /// Whether a sink of the group reads `target`, which another one fills at the same element, by way of a reshape.
+  bool readsBackReshaped(const Group& group, const Buffer* target) const;
 
  private:
   void number(mlir::Operation* op);

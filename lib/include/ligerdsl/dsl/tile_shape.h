@@ -11,7 +11,7 @@
 
 namespace ligerdsl {
 
-// The narrowest tile dimension c * 2^n >= n with c in {1, 3, 5, 7}; a power of two up to 512.
+// A tile dimension >= n: a power of two up to 512, beyond the narrowest c * 2^k with c in {1, 3, 5, 7} and 2^k >= 256.
 inline int64_t tile_width(int64_t n) {
   int64_t best = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
   if (best <= 512) return best;
