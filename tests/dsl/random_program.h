@@ -68,6 +68,12 @@ class RandomProgram {
   // Whole numbers in [-8, 8]: their sums are exact in any order.
   static Tile whole(const Tile& x) { return floor(clamp(x, -8.0f, 8.0f)); }
 
+  // By way of another shape for as many elements.
+  Tile reshaped_maximum(const Tile& a, const Tile& b) {
+    const Shape other = pick(2) ? Shape{shape_[1], shape_[0]} : Shape{shape_[0], 1, shape_[1] / 2, 2};
+    return max(a.reshape(other), b.reshape(other) * 0.5f).reshape(shape_);
+  }
+
   // Elements that change places in pairs, along either axis.
   Tile partners(const Tile& x) {
     const int axis = pick(2);
@@ -92,7 +98,7 @@ class RandomProgram {
 
   Tile float_step() {
     Tile a = any(floats_), b = any(floats_);
-    switch (pick(16)) {
+    switch (pick(17)) {
       case 0:
         return tame(a + b);
       case 1:
@@ -123,6 +129,8 @@ class RandomProgram {
         return gather(a, any(integers_), pick(2));
       case 14:
         return partners(a);
+      case 15:
+        return reshaped_maximum(a, b);
       default:
         return tame((a.to(bf16) + b.to(bf16)).to(f32));
     }
