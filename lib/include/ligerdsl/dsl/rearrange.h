@@ -5,9 +5,9 @@
 //   Tile  last   = gather(x, k.arange(4) + (n - 4));  // four elements of n
 //   Sorted best  = topk(x, 8);                        // values and where they stood
 //
-// shuffle_xor costs a GPU registers and shuffles within a warp, between warps a turn through shared memory, as every gather
-// and each flip of another size than a power of two does. A sort of n elements is log2(n) (log2(n) + 1) / 2 moves; topk is log2(k) (log2(k) + 1) / 2 of the whole axis
-// and log2(k) + 1 of each half of what is left.
+// On a GPU shuffle_xor costs registers and shuffles within a warp; between warps it takes a turn through shared memory,
+// as do gather and flips of other sizes than powers of two. A sort of n elements is log2(n) (log2(n) + 1) / 2 moves;
+// topk is log2(k) (log2(k) + 1) / 2 of the axis and log2(k) + 1 of each half of what is left.
 #ifndef LIGERDSL_DSL_REARRANGE_H_
 #define LIGERDSL_DSL_REARRANGE_H_
 
