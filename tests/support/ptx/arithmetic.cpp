@@ -196,17 +196,6 @@ uint64_t permuted(uint64_t a, uint64_t b, uint64_t selector) {
   return result;
 }
 
-int16_t smaller(int16_t a, int16_t b) {
-  return std::min(a, b);
-}
-int16_t larger(int16_t a, int16_t b) {
-  return std::max(a, b);
-}
-template <int16_t (*f)(int16_t, int16_t)>
-uint64_t of_halves(uint64_t a, uint64_t b, uint64_t) {
-  return bits(f(as<int16_t>(a >> 16), as<int16_t>(b >> 16))) << 16 | bits(f(as<int16_t>(a), as<int16_t>(b)));
-}
-
 void add_wide(Table& t) {
   t["mul.wide.u16"] = {[](uint64_t a, uint64_t b, uint64_t) { return uint64_t{as<uint16_t>(a)} * as<uint16_t>(b); }, 2};
   t["mul.wide.s16"] = {[](uint64_t a, uint64_t b, uint64_t) { return bits(as<int16_t>(a) * as<int16_t>(b)); }, 2};
@@ -238,17 +227,6 @@ void add_wide(Table& t) {
                          },
                          3};
   t["prmt.b32"] = {permuted, 3};
-  constexpr uint64_t kUpper = 0xffff0000, kLower = 0xffff;
-  t["add.s16x2"] = {[](uint64_t a, uint64_t b, uint64_t) -> uint64_t {
-                      return (((a & kUpper) + (b & kUpper)) & kUpper) | ((a + b) & kLower);
-                    },
-                    2};
-  t["min.s16x2"] = {of_halves<smaller>, 2};
-  t["max.s16x2"] = {of_halves<larger>, 2};
-  t["sub.s16x2"] = {[](uint64_t a, uint64_t b, uint64_t) -> uint64_t {
-                      return (((a & kUpper) - (b & kUpper)) & kUpper) | ((a - b) & kLower);
-                    },
-                    2};
 }
 
 void add_predicates(Table& t) {
@@ -335,27 +313,11 @@ uint64_t truncated(uint64_t a, uint64_t, uint64_t) {
     },                                                 \
         2                                              \
   }
-#define PAIRS(expression)                                 \
-  {                                                       \
-    [](uint64_t x, uint64_t y, uint64_t) -> uint64_t {    \
-      uint64_t result = 0;                                \
-      for (const int half : {0, 16}) {                    \
-        const float a = kValue(x >> half);                \
-        const float b = kValue(y >> half);                \
-        result |= kBits(bits<float>(expression)) << half; \
-      }                                                   \
-      return result;                                      \
-    },                                                    \
-        2                                                 \
-  }
 template <float (*kValue)(uint64_t), uint64_t (*kBits)(uint64_t)>
 void add_half(Table& t, const std::string& type) {
   t["add." + type] = t["add.rn." + type] = HALVES(a + b);
   t["sub." + type] = t["sub.rn." + type] = HALVES(a - b);
   t["mul." + type] = t["mul.rn." + type] = HALVES(a * b);
-  t["add." + type + "x2"] = t["add.rn." + type + "x2"] = PAIRS(a + b);
-  t["sub." + type + "x2"] = t["sub.rn." + type + "x2"] = PAIRS(a - b);
-  t["mul." + type + "x2"] = t["mul.rn." + type + "x2"] = PAIRS(a * b);
   t["max.NaN." + type] = HALVES((extreme<true, true>(a, b)));
   t["min.NaN." + type] = HALVES((extreme<false, true>(a, b)));
   t["max." + type] = HALVES((extreme<true, false>(a, b)));
@@ -370,44 +332,6 @@ void add_half(Table& t, const std::string& type) {
   t["abs." + type] = {[](uint64_t a, uint64_t, uint64_t) -> uint64_t { return a & 0x7fff; }, 1};
 }
 #undef HALVES
-#undef PAIRS
-
-// Two comparisons: bit 0 that of the lower halves, bit 1 that of the upper ones.
-#define PAIRS(expression)                              \
-  {                                                    \
-    [](uint64_t x, uint64_t y, uint64_t) -> uint64_t { \
-      uint64_t result = 0;                             \
-      for (const int half : {0, 16}) {                 \
-        const float a = kValue(x >> half);             \
-        const float b = kValue(y >> half);             \
-        result |= uint64_t{expression} << (half / 16); \
-      }                                                \
-      return result;                                   \
-    },                                                 \
-        2                                              \
-  }
-template <float (*kValue)(uint64_t)>
-void add_pair_comparisons(Table& t, const std::string& type) {
-  t["setp.lt." + type] = PAIRS(a < b);
-  t["setp.le." + type] = PAIRS(a <= b);
-  t["setp.gt." + type] = PAIRS(a > b);
-  t["setp.ge." + type] = PAIRS(a >= b);
-  t["setp.eq." + type] = PAIRS(a == b);
-  t["setp.ne." + type] = PAIRS(a < b || a > b);
-  t["setp.ltu." + type] = PAIRS(!(a >= b));
-  t["setp.leu." + type] = PAIRS(!(a > b));
-  t["setp.gtu." + type] = PAIRS(!(a <= b));
-  t["setp.geu." + type] = PAIRS(!(a < b));
-  t["setp.equ." + type] = PAIRS(!(a < b || a > b));
-  t["setp.neu." + type] = PAIRS(!(a == b));
-  t["setp.num." + type] = PAIRS(!std::isnan(a) && !std::isnan(b));
-  t["setp.nan." + type] = PAIRS(std::isnan(a) || std::isnan(b));
-}
-#undef PAIRS
-
-// Numbers of 16 bits are floats without rounding, so that they are rounded once.
-template <class T, uint64_t (*kBits)(uint64_t)>
-constexpr Pure kHalf = {[](uint64_t a, uint64_t, uint64_t) { return kBits(bits(static_cast<float>(as<T>(a)))); }, 1};
 
 void add_conversions(Table& t) {
   add_conversions_to<int16_t>(t, "s16");
@@ -420,8 +344,6 @@ void add_conversions(Table& t) {
     t[std::string("cvt.s8.") + from] = kByte<int8_t>;
     t[std::string("cvt.u8.") + from] = kByte<uint8_t>;
   }
-  t["cvt.rn.f16.s16"] = kHalf<int16_t, f16_bits>;
-  t["cvt.rn.bf16.s16"] = kHalf<int16_t, bf16_bits>;
   t["cvt.rzi.s16.f32"] = {truncated<int16_t, as<float>>, 1};
   t["cvt.rzi.s32.f32"] = {truncated<int32_t, as<float>>, 1};
   t["cvt.rzi.s64.f32"] = {truncated<int64_t, as<float>>, 1};
@@ -456,8 +378,6 @@ Table make_table() {
   add_comparisons<as<float>>(t, "f32");
   add_comparisons<f16_value>(t, "f16");
   add_comparisons<bf16_value>(t, "bf16");
-  add_pair_comparisons<f16_value>(t, "f16x2");
-  add_pair_comparisons<bf16_value>(t, "bf16x2");
   add_half<f16_value, f16_bits>(t, "f16");
   add_half<bf16_value, bf16_bits>(t, "bf16");
   add_conversions(t);

@@ -114,6 +114,10 @@ void forget_unselected(Instruction& i) {
 
 void decode_pure(Instruction& i) {
   const Pure* pure = find_pure(i.opcode);
+  if (!pure && i.opcode.ends_with("16x2")) {
+    pure = find_pure(i.opcode.substr(0, i.opcode.size() - 2));
+    i.pairs = true;
+  }
   if (!pure) fail("unknown opcode " + i.opcode);
   if (i.operands.size() != pure->operands + 1) fail("wrong number of operands");
   i.function = pure->function;

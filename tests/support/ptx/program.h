@@ -77,6 +77,7 @@ struct Instruction {
   bool negated = false;
   Kind kind = Kind::pure;
   Function function = nullptr;  // pure and atomic
+  bool pairs = false;           // pure, of each half of its operands
   Space space = Space::global;
   int bytes = 0;              // of one element: memory, move, atomic
   bool extends_sign = false;  // of a load: into a wider register

@@ -302,7 +302,9 @@ void Warp::pure(const Instruction& i, uint32_t lanes) {
   Lanes values;
   each_lane(lanes, [&](int lane) {
     lane_ = lane;
-    values[lane] = i.function(a[lane], b[lane], c[lane]);
+    values[lane] = i.pairs ? i.function(low(a[lane], 2), low(b[lane], 2), low(c[lane], 2)) |
+                                 i.function(a[lane] >> 16, b[lane] >> 16, c[lane] >> 16) << 16
+                           : i.function(a[lane], b[lane], c[lane]);
   });
   if (i.operands[0].kind != Operand::Kind::vector) {
     Lanes& out = write(i.operands[0], lanes);
@@ -311,7 +313,7 @@ void Warp::pure(const Instruction& i, uint32_t lanes) {
   for (size_t p = 0; p < i.operands[0].parts.size(); ++p) {  // predicates of a pair
     if (i.operands[0].parts[p].kind == Operand::Kind::sink) continue;
     Lanes& out = write(i.operands[0].parts[p], lanes);
-    each_lane(lanes, [&](int lane) { out[lane] = values[lane] >> p & 1; });
+    each_lane(lanes, [&](int lane) { out[lane] = values[lane] >> (16 * p) & 1; });
   }
 }
 
