@@ -34,24 +34,4 @@ program::Remark toRemark(Diagnostic& diagnostic) {
   return remark;
 }
 
-TentativeRemarks::TentativeRemarks(MLIRContext& context) : engine(context.getDiagEngine()) {
-  handler = engine.registerHandler([this](Diagnostic& diagnostic) {
-    if (diagnostic.getSeverity() != DiagnosticSeverity::Remark) return failure();  // to the handler around this one
-    held.push_back(std::move(diagnostic));
-    return success();
-  });
-}
-
-void TentativeRemarks::keep() {
-  std::vector<Diagnostic> kept = std::move(held);
-  forget();
-  for (Diagnostic& diagnostic : kept) engine.emit(std::move(diagnostic));
-}
-
-void TentativeRemarks::forget() {
-  if (handler) engine.eraseHandler(handler);
-  handler = 0;
-  held.clear();
-}
-
 }  // namespace ligerdsl::compiler

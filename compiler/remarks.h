@@ -6,7 +6,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Operation.h"
@@ -28,20 +27,5 @@ inline std::string placeOf(mlir::Operation* op) {
 
 /// A remark or a warning as data.
 program::Remark toRemark(mlir::Diagnostic& diagnostic);
-
-/// Holds back the remarks of a pipeline that may be run again with other limits, until keep() passes them on or
-/// forget() drops them.
-class TentativeRemarks {
- public:
-  explicit TentativeRemarks(mlir::MLIRContext& context);
-  ~TentativeRemarks() { forget(); }
-  void keep();
-  void forget();
-
- private:
-  mlir::DiagnosticEngine& engine;
-  mlir::DiagnosticEngine::HandlerID handler;
-  std::vector<mlir::Diagnostic> held;
-};
 
 }  // namespace ligerdsl::compiler

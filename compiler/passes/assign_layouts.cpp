@@ -8,7 +8,6 @@
 //      loaded where it is needed, sums stay where the reduction leaves them.
 //   4. Write the layouts into the types.
 //   5. Where a relation's two layouts do not match, convert.
-//   6. On a cluster, the memory of staged tiles shrinks to the part of a CTA.
 //
 // Accesses of less than 16 bytes although a thread has more, and changes of layout in loops, are remarks.
 //
@@ -222,25 +221,6 @@ void remarkMisses(func::FuncOp func) {
   });
 }
 
-// Every thread copies what it reads itself, so no CTA needs the elements of others.
-void cutStagedTiles(func::FuncOp func) {
-  func.walk([](tgpu::StagedTileOp staged) {
-    std::optional<RankedTensorType> part = partOfCta(cast<RankedTensorType>(staged.getType()));
-    if (!part) return;
-    auto stage = staged.getBuffer().getDefiningOp<tgpu::LocalStageOp>();
-    Value buffer = stage ? stage.getBuffer() : staged.getBuffer();
-    auto whole = cast<tgpu::MemDescType>(buffer.getType());
-    auto resized = [&](ArrayRef<int64_t> shape) {
-      return tgpu::MemDescType::get(whole.getContext(), shape, whole.getElementType(), whole.getRowPad());
-    };
-    if (!stage) return buffer.setType(resized(part->getShape()));
-    SmallVector<int64_t> stages{whole.getShape().front()};
-    llvm::append_range(stages, part->getShape());
-    buffer.setType(resized(stages));
-    for (Operation* user : buffer.getUsers()) user->getResult(0).setType(resized(part->getShape()));
-  });
-}
-
 class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, OperationPass<func::FuncOp>> {
  public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TileAssignLayoutsPass)
@@ -280,7 +260,6 @@ class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, Operatio
         matchShapeOp(relation.op);
     }
     shareAtomicResults(getOperation());
-    if (numCtas > 1) cutStagedTiles(getOperation());
     remarkMisses(getOperation());
   }
 

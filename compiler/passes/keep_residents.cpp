@@ -4,8 +4,8 @@
 // ring of stages in shared memory, which bulk copies (tgpu.bulk_copy) write ahead of them, so that memory is busy while
 // the program computes and blocks that fit are read from memory once. Which rows qualify: resident_row.h.
 //
-// The rows of a function share `budget` bytes of shared memory; a row gets at least two stages, otherwise its loads
-// stay.
+// The rows of a function share the shared memory that exchanges between threads leave (exchange_bytes.h); a row gets at
+// least two stages, otherwise its loads stay.
 //
 // A kernel of one program, n positions, S = min(n, what the share holds) stages:
 //   1. Position p lives in stage p mod S. Positions 0 .. S-1 are copied as early as what they depend on allows. The
@@ -30,7 +30,10 @@
 // A row that is not kept, or only in part, is a remark.
 //
 // On a cluster a stage of each CTA holds the CTA's part of a block: one of as many equal stretches as there are CTAs.
+// The layouts of what the row is used with must say the same.
+#include "compiler/analysis/exchange_bytes.h"
 #include "compiler/analysis/shared_buffer.h"
+#include "compiler/dialect/layout_attr.h"
 #include "compiler/passes/passes.h"
 #include "compiler/remarks.h"
 #include "compiler/rewrites/program_loop.h"
@@ -53,15 +56,15 @@ InFlightDiagnostic notKept(Operation* op) {
 // Puts one row into stages.
 class RowKeeper {
  public:
-  // Shared memory and threads of a CTA, CTAs of a cluster.
-  RowKeeper(const ResidentRow& row, int64_t share, int64_t threads, int64_t ctas)
-      : row(row), loc(this->row.firstLoad.getLoc()), ctas(ctas), share(share) {
+  // Shared memory of a CTA for this row and for exchanges, threads of a CTA, CTAs of a cluster.
+  RowKeeper(const ResidentRow& row, int64_t share, int64_t exchanges, int64_t threads, int64_t ctas)
+      : row(row), loc(this->row.firstLoad.getLoc()), ctas(ctas), share(share), exchanges(exchanges) {
     programs = ProgramLoop::around(this->row.first);
     const int64_t positions = row.positions, most = programs ? 2 * positions : positions;
     stages = std::min({row.isStationary() ? positions : most, share * ctas / this->row.blockBytes(), threads});
   }
 
-  bool fits() { return isDivisible() && stages >= leastStages(); }
+  bool fits() { return isDivisible() && holdsStretches() && stages >= leastStages(); }
 
   void remarkUnfit() {
     if (!isDivisible()) {
@@ -70,10 +73,16 @@ class RowKeeper {
                              << " CTAs; use larger blocks or a smaller cluster";
       return;
     }
+    if (!holdsStretches()) {
+      notKept(row.firstLoad)
+          << "resident row not kept: the layouts of what it is used with do not leave each CTA of the "
+             "cluster one stretch of a block; use it with tiles of its own shape, or without a "
+             "cluster";
+      return;
+    }
     notKept(row.firstLoad) << "resident row not kept: " << leastStages() << " blocks of " << row.blockBytes() / ctas
-                           << " bytes would have to fit, and it has " << std::max<int64_t>(share, 0)
-                           << " bytes of shared memory in each CTA; use smaller blocks, more CTAs per cluster or a "
-                              "smaller min_ctas_per_sm";
+                           << " bytes would have to fit, and it has " << room()
+                           << "; use smaller blocks, more CTAs per cluster or a smaller min_ctas_per_sm";
   }
 
   // Of shared memory, in each CTA.
@@ -82,7 +91,7 @@ class RowKeeper {
   void keep() {
     if (stages < row.positions)
       notKept(row.firstLoad) << "resident row kept in part: " << stages << " of " << row.positions << " blocks fit in "
-                             << share << " bytes of shared memory in each CTA; the others are read again";
+                             << room() << "; the others are read again";
     Operation* begin = earliest();
     OpBuilder outside(programs ? programs->getOperation() : begin);
     prepareStages(outside);
@@ -98,6 +107,32 @@ class RowKeeper {
  private:
   bool isDivisible() { return row.blockBytes() % (ctas * ResidentRow::kGroupBytes) == 0; }
   int64_t leastStages() const { return programs ? row.positions : 2; }
+  bool holdsStretches() {
+    return isCutLikeStages(row.firstLoad) && (row.isStationary() || isCutLikeStages(row.secondLoad));
+  }
+
+  // Whether each CTA needs of a block the stretch that is brought to it.
+  bool isCutLikeStages(tile::LoadTileOp load) {
+    auto tile = cast<RankedTensorType>(load.getType());
+    if (ctas == 1 || !hasLayout(tile)) return true;
+    ArrayRef<int64_t> stage = stageType().getShape();
+    const std::optional<RankedTensorType> part = partOfCta(tile);
+    if (!part || part->getShape() != stage) return false;
+    const LinearLayout layout = layoutOf(tile);
+    int64_t stretch = stage.back();
+    for (const auto& basis : layout.bases(Axis::cta)) {
+      if (basis.back() != stretch) return false;
+      stretch *= 2;
+    }
+    return true;
+  }
+
+  // For remarks.
+  std::string room() const {
+    std::string text = std::to_string(std::max<int64_t>(share, 0)) + " bytes of shared memory in each CTA";
+    if (exchanges > 0) text += ", beside " + std::to_string(exchanges) + " for exchanges between threads";
+    return text;
+  }
 
   // Where a position is: its stage, and the parity of the bulk copy that brings it there.
   struct Place {
@@ -351,7 +386,7 @@ class RowKeeper {
   ResidentRow row;
   Location loc;
   std::optional<ProgramLoop> programs;
-  int64_t ctas, share, stages = 0;
+  int64_t ctas, share, exchanges, stages = 0;
   Value buffer, barriers;
 };
 
@@ -360,8 +395,9 @@ class TileKeepResidentsPass : public PassWrapper<TileKeepResidentsPass, Operatio
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TileKeepResidentsPass)
   TileKeepResidentsPass() = default;
   TileKeepResidentsPass(const TileKeepResidentsPass& other) : PassWrapper(other) {}
-  TileKeepResidentsPass(int64_t bytes, int warps, int ctas) {
-    budget = bytes;
+  TileKeepResidentsPass(int64_t bytes, int64_t forExchanges, int warps, int ctas) {
+    sharedBytes = bytes;
+    leastForExchanges = forExchanges;
     numWarps = warps;
     numCtas = ctas;
   }
@@ -383,6 +419,10 @@ class TileKeepResidentsPass : public PassWrapper<TileKeepResidentsPass, Operatio
       else
         notKept(loads.front()) << "resident row not kept: " << why;
     }
+    if (rows.empty()) return;
+    int64_t taken = exchangeBytes(getOperation());
+    getOperation().walk([&](tgpu::LocalAllocOp alloc) { taken += bufferBytes(alloc.getType()); });
+    const int64_t exchanges = std::max(taken, int64_t{leastForExchanges}), budget = sharedBytes - exchanges;
     // Stationary rows take what they need, if the others then still fit as well.
     int64_t others = llvm::count_if(rows, [](const ResidentRow& row) { return !row.isStationary(); });
     int64_t needed = 0, left = budget;
@@ -391,10 +431,10 @@ class TileKeepResidentsPass : public PassWrapper<TileKeepResidentsPass, Operatio
       if (!row.isStationary()) continue;
       if (needed > budget) {
         notKept(row.firstLoad) << "row of all programs not kept: with the others it takes " << needed
-                               << " bytes of shared memory in each CTA, and there are " << int64_t{budget};
+                               << " bytes of shared memory in each CTA, and there are " << budget;
         continue;
       }
-      RowKeeper keeper(row, left, threads(), numCtas);
+      RowKeeper keeper(row, left, exchanges, threads(), numCtas);
       if (!keeper.fits()) {
         keeper.remarkUnfit();
         continue;
@@ -404,7 +444,7 @@ class TileKeepResidentsPass : public PassWrapper<TileKeepResidentsPass, Operatio
     }
     for (const ResidentRow& row : rows) {
       if (row.isStationary()) continue;
-      RowKeeper keeper(row, left / others, threads(), numCtas);
+      RowKeeper keeper(row, left / others, exchanges, threads(), numCtas);
       keeper.fits() ? keeper.keep() : keeper.remarkUnfit();
     }
   }
@@ -412,15 +452,18 @@ class TileKeepResidentsPass : public PassWrapper<TileKeepResidentsPass, Operatio
  private:
   int64_t threads() const { return 32 * int64_t{numWarps}; }
 
-  Option<int64_t> budget{*this, "shared-bytes", llvm::cl::desc("Shared memory for resident rows"), llvm::cl::init(0)};
+  Option<int64_t> sharedBytes{*this, "shared-bytes", llvm::cl::desc("Shared memory of a CTA"), llvm::cl::init(0)};
+  Option<int64_t> leastForExchanges{*this, "exchange-bytes",
+                                    llvm::cl::desc("What of it rows leave to exchanges at least"), llvm::cl::init(0)};
   Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
   Option<int> numCtas{*this, "num-ctas", llvm::cl::desc("CTAs per cluster"), llvm::cl::init(1)};
 };
 
 }  // namespace
 
-std::unique_ptr<Pass> createTileKeepResidentsPass(int64_t sharedBytes, int numWarps, int numCtas) {
-  return std::make_unique<TileKeepResidentsPass>(sharedBytes, numWarps, numCtas);
+std::unique_ptr<Pass> createTileKeepResidentsPass(int64_t sharedBytes, int64_t exchangeBytes, int numWarps,
+                                                  int numCtas) {
+  return std::make_unique<TileKeepResidentsPass>(sharedBytes, exchangeBytes, numWarps, numCtas);
 }
 
 }  // namespace ligerdsl::compiler

@@ -12,6 +12,7 @@
 //
 // Buffers are row-major. Where two layouts walk the tile along different dimensions (a transposition), rows are padded
 // by one vector so that the lanes of a column access spread over the banks.
+#include "compiler/analysis/exchange_bytes.h"
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
@@ -28,23 +29,6 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// Elements after each row of the last dimension.
-int64_t rowPad(RankedTensorType type, const LinearLayout& from, const LinearLayout& to) {
-  if (type.getRank() < 2) return 0;
-  const int last = static_cast<int>(type.getRank()) - 1;
-  // Lanes that differ in lane bit 0 sit in one row on one side and in different rows on the other.
-  auto firstLaneInRow = [&](const LinearLayout& layout) {
-    const auto& lane = layout.bases(Axis::lane);
-    return lane.empty() || lane[0] == LinearLayout::Basis(layout.rank(), 0) || lane[0][last] != 0;
-  };
-  if (firstLaneInRow(from) && firstLaneInRow(to)) return 0;
-  int64_t bytes = sharedElementBytes(type.getElementType());
-  return std::max<int64_t>(std::max<int64_t>(from.contiguous(), to.contiguous()), 4 / bytes);
-}
-
-// Stages cost shared memory twice; a barrier is small beside the exchange of more bytes than this.
-constexpr int64_t kMostBytesPerStage = 1024;
-
 using Run = SmallVector<tgpu::ConvertLayoutOp>;
 
 bool leavesCta(tgpu::ConvertLayoutOp op) {
@@ -58,13 +42,8 @@ bool isExchanged(tgpu::ConvertLayoutOp op) {
 }
 
 tgpu::MemDescType bufferType(tgpu::ConvertLayoutOp op) {
-  auto type = cast<RankedTensorType>(op.getSource().getType());
-  auto result = cast<RankedTensorType>(op.getResult().getType());
-  std::optional<RankedTensorType> from = partOfCta(type), to = partOfCta(result);
-  bool sameCut = layoutOf(type).bases(Axis::cta) == layoutOf(result).bases(Axis::cta);
-  if (sameCut && from && to) type = *from;
-  return tgpu::MemDescType::get(op.getContext(), type.getShape(), type.getElementType(),
-                                rowPad(type, layoutOf(op.getSource()), layoutOf(op.getResult())));
+  return exchangeBuffer(cast<RankedTensorType>(op.getSource().getType()),
+                        cast<RankedTensorType>(op.getResult().getType()));
 }
 
 // A buffer for one conversion; with a phase, the stage of this iteration in a buffer allocated before the loop.
@@ -164,7 +143,7 @@ class TgpuLowerConversionsPass : public PassWrapper<TgpuLowerConversionsPass, Op
     int64_t bytes = 0;
     for (tgpu::ConvertLayoutOp op : runs[0])
       if (!isExchanged(op)) bytes += bufferBytes(bufferType(op));
-    return 0 < bytes && bytes <= kMostBytesPerStage;
+    return 0 < bytes && bytes <= kMostAlternatingBytes;
   }
 
   // Makes the loop carry 0, 1, 0, ...

@@ -17,17 +17,19 @@ std::unique_ptr<mlir::Pass> createTileUnrollLoopsPass();
 /// tile-set-eviction-policy: what a kernel reads that writes as much leaves the second-level cache last.
 std::unique_ptr<mlir::Pass> createTileSetEvictionPolicyPass();
 
-/// tile-keep-residents: rows that two loops read stay in `sharedBytes` of shared memory, filled by asynchronous copies.
-std::unique_ptr<mlir::Pass> createTileKeepResidentsPass(int64_t sharedBytes = 0, int numWarps = 4, int numCtas = 1);
-
-/// tile-prefetch-loads: loops of num_stages >= 2 load tiles some iterations ahead, into registers or into `sharedBytes`
-/// of shared memory.
-std::unique_ptr<mlir::Pass> createTilePrefetchLoadsPass(int numStages = 1, int numWarps = 4, int numCtas = 1,
-                                                        int ctasPerSm = 1, int64_t sharedBytes = 0,
-                                                        llvm::StringRef arch = kUsualArch);
-
 /// tile-assign-layouts: gives every tile a #tgpu.layout; inserts tgpu.convert_layout where two layouts meet.
 std::unique_ptr<mlir::Pass> createTileAssignLayoutsPass(int numWarps = 4, int numCtas = 1);
+
+/// tile-keep-residents: rows that two loops read stay in shared memory, filled by asynchronous copies. A CTA has
+/// `sharedBytes`, of which exchanges between threads get what they need and `exchangeBytes` at least.
+std::unique_ptr<mlir::Pass> createTileKeepResidentsPass(int64_t sharedBytes = 0, int64_t exchangeBytes = 0,
+                                                        int numWarps = 4, int numCtas = 1);
+
+/// tile-prefetch-loads: loops of num_stages >= 2 load tiles some iterations ahead, into registers or into shared memory,
+/// of which exchanges get their part as above.
+std::unique_ptr<mlir::Pass> createTilePrefetchLoadsPass(int numStages = 1, int numWarps = 4, int numCtas = 1,
+                                                        int ctasPerSm = 1, int64_t sharedBytes = 0,
+                                                        int64_t exchangeBytes = 0, llvm::StringRef arch = kUsualArch);
 
 /// tgpu-defer-reductions: what a loop only adds up is added up thread by thread, and meets behind the loop.
 std::unique_ptr<mlir::Pass> createTgpuDeferReductionsPass();

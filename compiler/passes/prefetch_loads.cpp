@@ -13,8 +13,7 @@
 //   4. If that would leave few registers, tiles of whole vectors are staged: each thread copies its part to shared
 //      memory ahead of time (tgpu.async_copy) and reads it there (tgpu.staged_tile), a second time if it likes.
 //      num_stages stages of shared memory take turns, fewer where they do not fit, two at least. What cannot be staged
-//      is loaded one iteration ahead. On a cluster the stages are a CTA's: tile-assign-layouts, which decides what part
-//      of a tile it has, cuts them to that.
+//      is loaded one iteration ahead. On a cluster a stage holds the CTA's part of a tile.
 //      The copies are started in front of the body's first reduction: in front of an iteration's own reads of shared
 //      memory they would be in their way, as both queue in one place, and a warp waits for others at a reduction
 //      anyway. They start at the top where what the loop carries takes half of the registers, which leaves none for
@@ -31,10 +30,12 @@
 // partitions and share an index that differs from iteration to iteration: the store is at iv, the load at iv + n step.
 //
 // A load that does not qualify, and a loop that gets fewer stages than it asked for, is a remark.
+#include "compiler/analysis/exchange_bytes.h"
 #include "compiler/analysis/layout_preference.h"
 #include "compiler/analysis/memory_access.h"
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/analysis/thread_registers.h"
+#include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/passes.h"
 #include "compiler/remarks.h"
@@ -279,6 +280,8 @@ class LoopPrefetcher {
     auto zero = dyn_cast_or_null<FloatAttr>(load.getPadAttr());
     if (load.getPadAttr() && !(zero && zero.getValue().isPosZero())) return "copies pad with zeros only";
     if (linearPart(type) < threads * ctas * vector) return "it has fewer vectors than there are threads";
+    if (hasLayout(type) && layoutOf(type).contiguous(access.fastDim) < vector)
+      return "the layouts of what it is used with tear its 16-byte vectors apart";
     return "";
   }
   bool canBeStaged(tile::LoadTileOp load) { return whyNotStaged(load).empty(); }
@@ -318,6 +321,7 @@ class LoopPrefetcher {
   Value bufferOf(OpBuilder& builder, tile::LoadTileOp load, ArrayRef<int64_t> stages) {
     auto type = cast<RankedTensorType>(load.getType());
     SmallVector<int64_t> shape(stages);
+    if (hasLayout(type)) type = partOfCta(type).value_or(type);
     llvm::append_range(shape, type.getShape());
     auto memory = tgpu::MemDescType::get(builder.getContext(), shape, type.getElementType(), 0);
     return tgpu::LocalAllocOp::create(builder, load.getLoc(), memory, IntegerAttr());
@@ -509,12 +513,14 @@ class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, Operatio
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TilePrefetchLoadsPass)
   TilePrefetchLoadsPass() = default;
   TilePrefetchLoadsPass(const TilePrefetchLoadsPass& other) : PassWrapper(other) {}
-  TilePrefetchLoadsPass(int stages, int warps, int ctas, int onSm, int64_t bytes, StringRef arch) {
+  TilePrefetchLoadsPass(int stages, int warps, int ctas, int onSm, int64_t bytes, int64_t forExchanges,
+                        StringRef arch) {
     numStages = stages;
     numWarps = warps;
     numCtas = ctas;
     ctasPerSm = onSm;
     sharedBytes = bytes;
+    leastForExchanges = forExchanges;
     archName = arch.str();
   }
 
@@ -531,8 +537,9 @@ class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, Operatio
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops) {
       auto own = loop->getAttrOfType<IntegerAttr>(tile::kNumStagesAttr);
+      const int64_t forTiles = sharedBytes - std::max(exchangeBytes(loop), int64_t{leastForExchanges});
       LoopPrefetcher(loop, own ? own.getInt() : int64_t{numStages}, threads, numCtas, registers,
-                     registers * arch->tuning.carried_eighths / 8, sharedBytes)
+                     registers * arch->tuning.carried_eighths / 8, forTiles)
           .run();
     }
   }
@@ -542,16 +549,18 @@ class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, Operatio
   Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
   Option<int> numCtas{*this, "num-ctas", llvm::cl::desc("CTAs per cluster"), llvm::cl::init(1)};
   Option<int> ctasPerSm{*this, "ctas-per-sm", llvm::cl::desc("CTAs that share an SM"), llvm::cl::init(1)};
-  Option<int64_t> sharedBytes{*this, "shared-bytes", llvm::cl::desc("Shared memory for staged tiles"),
-                              llvm::cl::init(0)};
+  Option<int64_t> sharedBytes{*this, "shared-bytes", llvm::cl::desc("Shared memory of a CTA"), llvm::cl::init(0)};
+  Option<int64_t> leastForExchanges{*this, "exchange-bytes",
+                                    llvm::cl::desc("What of it tiles leave to exchanges at least"), llvm::cl::init(0)};
   Option<std::string> archName{*this, "arch", llvm::cl::desc("GPU architecture"), llvm::cl::init(kUsualArch.str())};
 };
 
 }  // namespace
 
 std::unique_ptr<Pass> createTilePrefetchLoadsPass(int numStages, int numWarps, int numCtas, int ctasPerSm,
-                                                  int64_t sharedBytes, StringRef arch) {
-  return std::make_unique<TilePrefetchLoadsPass>(numStages, numWarps, numCtas, ctasPerSm, sharedBytes, arch);
+                                                  int64_t sharedBytes, int64_t exchangeBytes, StringRef arch) {
+  return std::make_unique<TilePrefetchLoadsPass>(numStages, numWarps, numCtas, ctasPerSm, sharedBytes, exchangeBytes,
+                                                 arch);
 }
 
 }  // namespace ligerdsl::compiler

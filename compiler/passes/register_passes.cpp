@@ -5,9 +5,9 @@ namespace ligerdsl::compiler {
 void registerPasses() {
   mlir::registerPass(createTileUnrollLoopsPass);
   mlir::registerPass(createTileSetEvictionPolicyPass);
+  mlir::registerPass([] { return createTileAssignLayoutsPass(); });
   mlir::registerPass([] { return createTileKeepResidentsPass(); });
   mlir::registerPass([] { return createTilePrefetchLoadsPass(); });
-  mlir::registerPass([] { return createTileAssignLayoutsPass(); });
   mlir::registerPass(createTgpuDeferReductionsPass);
   mlir::registerPass(createTgpuDecomposeReducePass);
   mlir::registerPass(createTgpuLowerGathersPass);

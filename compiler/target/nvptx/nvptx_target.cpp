@@ -35,47 +35,21 @@ int64_t sharedBytesOf(func::FuncOp kernel) {
   return bytes ? bytes.getInt() : 0;
 }
 
-int64_t residentBytesOf(func::FuncOp kernel) {
-  llvm::SmallDenseSet<Value> rows;
-  kernel.walk([&](tgpu::BulkCopyOp copy) { rows.insert(copy.getStages()); });
-  int64_t bytes = 0;
-  for (Value stages : rows) bytes += bufferBytes(cast<tgpu::MemDescType>(stages.getType()));
-  return bytes;
-}
-
-// Whether CTAs of a cluster hold the stretches of blocks that are brought to them.
-bool stagesHoldParts(func::FuncOp kernel) {
-  auto astray = kernel.walk([](tgpu::LocalLoadOp load) {
-    auto place = load.getBuffer().getDefiningOp<tgpu::LocalStageOp>();
-    if (!place || llvm::none_of(place.getBuffer().getUsers(), llvm::IsaPred<tgpu::BulkCopyOp>))
-      return WalkResult::advance();
-    auto tile = cast<RankedTensorType>(load.getType());
-    ArrayRef<int64_t> stage = load.getBuffer().getType().getShape();
-    if (stage == tile.getShape()) return WalkResult::advance();
-    std::optional<RankedTensorType> part = partOfCta(tile);
-    if (!part || part->getShape() != stage) return WalkResult::interrupt();
-    LinearLayout layout = layoutOf(tile);
-    int64_t stretch = stage.back();
-    for (const auto& basis : layout.bases(Axis::cta)) {
-      if (basis.back() != stretch) return WalkResult::interrupt();
-      stretch *= 2;
-    }
-    return WalkResult::advance();
-  });
-  return !astray.wasInterrupted();
-}
-
-// Every tile gets a layout; reductions, conversions, barriers and the wait for earlier grids become explicit.
-LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& options, int64_t residentBytes,
-                              int64_t stagedBytes, bool overlapLaunches) {
+// Every tile gets a layout and a place; reductions, conversions, barriers and the wait for earlier grids become explicit.
+// Shared memory is for resident rows where there are any, else for tiles of pipelined loops.
+LogicalResult runLayoutPasses(ModuleOp module, const GpuArch& arch, const program::CompileOptions& options,
+                              bool keepsRows, bool overlapLaunches) {
   PassManager passes(module.getContext());
-  passes.addNestedPass<func::FuncOp>(createTileSetEvictionPolicyPass());
-  if (residentBytes > 0)
-    passes.addNestedPass<func::FuncOp>(createTileKeepResidentsPass(residentBytes, options.num_warps, options.num_ctas));
   const int ctasPerSm = std::max(1, options.min_ctas_per_sm);
-  passes.addNestedPass<func::FuncOp>(createTilePrefetchLoadsPass(
-      options.num_stages, options.num_warps, options.num_ctas, ctasPerSm, stagedBytes, options.arch));
+  const int64_t sharedBytes = arch.shared_budget(options.min_ctas_per_sm);
+  passes.addNestedPass<func::FuncOp>(createTileSetEvictionPolicyPass());
   passes.addNestedPass<func::FuncOp>(createTileAssignLayoutsPass(options.num_warps, options.num_ctas));
+  if (keepsRows)
+    passes.addNestedPass<func::FuncOp>(
+        createTileKeepResidentsPass(sharedBytes, arch.tuning.exchange_bytes, options.num_warps, options.num_ctas));
+  passes.addNestedPass<func::FuncOp>(
+      createTilePrefetchLoadsPass(options.num_stages, options.num_warps, options.num_ctas, ctasPerSm,
+                                  keepsRows ? 0 : sharedBytes, arch.tuning.unstaged_bytes, options.arch));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   passes.addNestedPass<func::FuncOp>(createTgpuDeferReductionsPass());
@@ -93,26 +67,6 @@ LogicalResult runLayoutPasses(ModuleOp module, const program::CompileOptions& op
   return passes.run(module);
 }
 
-bool pipelinesLoops(ModuleOp module, const program::CompileOptions& options) {
-  return module
-      .walk([&](scf::ForOp loop) {
-        auto own = loop->getAttrOfType<IntegerAttr>(tile::kNumStagesAttr);
-        return (own ? own.getInt() : options.num_stages) > 1 ? WalkResult::interrupt() : WalkResult::advance();
-      })
-      .wasInterrupted();
-}
-
-// Whether every thread holds staged tiles by what one copy moves.
-bool stagesWholeVectors(func::FuncOp kernel) {
-  constexpr int64_t kCopyBytes = 16;
-  auto narrow = kernel.walk([](tgpu::StagedTileOp tile) {
-    auto type = cast<RankedTensorType>(tile.getType());
-    int64_t held = layoutOf(type).contiguous(accessShape(tile).fastDim) * sharedElementBytes(type.getElementType());
-    return held < kCopyBytes ? WalkResult::interrupt() : WalkResult::advance();
-  });
-  return !narrow.wasInterrupted();
-}
-
 // Where the first op of a kind is, for remarks.
 template <class Op>
 Location firstOf(func::FuncOp kernel) {
@@ -124,37 +78,8 @@ Location firstOf(func::FuncOp kernel) {
   return at;
 }
 
-// Tiles of pipelined loops may be staged in shared memory, or not if what else is there then takes too much or if the
-// layouts that suit everything else tear vectors apart.
-LogicalResult placeStagedTiles(ModuleOp module, const GpuArch& arch, const program::CompileOptions& options,
-                               bool overlapLaunches) {
-  if (!pipelinesLoops(module, options)) return runLayoutPasses(module, options, 0, 0, overlapLaunches);
-  OwningOpRef<ModuleOp> untouched = module.clone();
-  int64_t limit = arch.shared_budget(options.min_ctas_per_sm);
-  TentativeRemarks remarks(*module.getContext());
-  if (failed(runLayoutPasses(module, options, 0, limit - arch.tuning.unstaged_bytes, overlapLaunches)))
-    return failure();
-  func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
-  const int64_t taken = sharedBytesOf(kernel);
-  if (taken <= limit && stagesWholeVectors(kernel)) return remarks.keep(), success();
-  InFlightDiagnostic remark = missed(firstOf<tgpu::StagedTileOp>(kernel), "place-tiles");
-  remark << "tiles of the next iterations are not staged in shared memory: ";
-  if (taken > limit)
-    remark << "with what else is there they take " << taken << " of " << limit
-           << " bytes; use smaller tiles, fewer stages or a smaller min_ctas_per_sm";
-  else
-    remark << "the layouts of what they are used with tear their 16-byte vectors apart";
-  remarks.forget();
-  remark.report();
-  module.getBodyRegion().takeBody(untouched->getBodyRegion());
-  return runLayoutPasses(module, options, 0, 0, overlapLaunches);
-}
-
-// Resident rows get what the others leave of shared memory. How much those need is known when they are placed, and only
-// then which CTA of a cluster holds what: a first try that takes too much is followed by one that knows, one whose
-// layouts do not suit by one without resident rows.
-LogicalResult placeTiles(ModuleOp module, const GpuArch& arch, const program::CompileOptions& options,
-                         bool overlapLaunches) {
+// Whether there are rows to be kept in shared memory, and bulk copies to bring them there.
+bool keepsResidentRows(ModuleOp module, const GpuArch& arch) {
   tile::LoadTileOp resident;
   module.walk([&](tile::LoadTileOp load) {
     if (!load.getResident()) return WalkResult::advance();
@@ -164,28 +89,7 @@ LogicalResult placeTiles(ModuleOp module, const GpuArch& arch, const program::Co
   if (resident && !arch.bulk_copies)
     missed(resident, "place-tiles") << "resident rows are not kept: " << arch.name
                                     << " has no bulk copies (sm_90 and later have); they are read again";
-  if (!resident || !arch.bulk_copies) return placeStagedTiles(module, arch, options, overlapLaunches);
-  OwningOpRef<ModuleOp> untouched = module.clone();
-  int64_t limit = arch.shared_budget(options.min_ctas_per_sm);
-  TentativeRemarks remarks(*module.getContext());
-  if (failed(runLayoutPasses(module, options, arch.resident_budget(options.min_ctas_per_sm), 0, overlapLaunches)))
-    return failure();
-  func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
-  int64_t others = sharedBytesOf(kernel) - residentBytesOf(kernel);
-  const bool held = stagesHoldParts(kernel);
-  const int64_t taken = sharedBytesOf(kernel);
-  if (held && taken <= limit) return remarks.keep(), success();
-  remarks.forget();
-  InFlightDiagnostic remark = missed(firstOf<tgpu::BulkCopyOp>(kernel), "place-tiles");
-  if (held)
-    remark << "resident rows get less room: with what else is in shared memory they take " << taken << " of " << limit
-           << " bytes; what else is there takes " << others;
-  else
-    remark << "resident rows are not kept: the layouts of what they are used with do not leave each CTA of the cluster "
-              "one stretch of a block";
-  remark.report();
-  module.getBodyRegion().takeBody(untouched->getBodyRegion());
-  return runLayoutPasses(module, options, held ? limit - others : 0, 0, overlapLaunches);
+  return resident && arch.bulk_copies;
 }
 
 // Asked for, and not possible with what the kernel takes of shared memory.
@@ -278,7 +182,8 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& as
           .wasInterrupted();
   artifact.persistent = kernel.walk([](tile::NumProgramsOp) { return WalkResult::interrupt(); }).wasInterrupted();
 
-  if (failed(placeTiles(module, arch, options, artifact.launch_overlap))) return failure();
+  const bool keepsRows = keepsResidentRows(module, arch);
+  if (failed(runLayoutPasses(module, arch, options, keepsRows, artifact.launch_overlap))) return failure();
   trace.mark("layouts");
   if (trace.emits("tgpu")) return trace.keep(printModule(module)), success();
   kernel = *module.getOps<func::FuncOp>().begin();

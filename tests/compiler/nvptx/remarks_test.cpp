@@ -84,11 +84,43 @@ auto wideRow(int64_t rows) {
   };
 }
 
-TEST(Remarks, OfAFirstPlacingThatWasThrownAwayAreForgotten) {
-  const PtxKernel kernel(wideRow(128));
-  EXPECT_EQ(found(kernel.artifact, "place-tiles", "resident rows get less room").size(), 1u) << all(kernel.artifact);
-  EXPECT_EQ(found(kernel.artifact, "tile-keep-residents", "resident row kept in part").size(), 1u)
-      << all(kernel.artifact);
+TEST(Remarks, ResidentRowsLeaveRoomForExchanges) {
+  constexpr int64_t kOfACta = 232448, kBlock = 32 * 1024;
+  for (int64_t rows : {32, 96, 160, 224}) {
+    const PtxKernel kernel(wideRow(rows));
+    const int64_t transposed = rows * 512, left = (kOfACta - transposed) / kBlock;
+    EXPECT_EQ(found(kernel.artifact, "tile-keep-residents", "kept in part: " + std::to_string(left) + " of 16").size(),
+              1u)
+        << all(kernel.artifact);
+    EXPECT_LE(kernel.artifact.shared_bytes, kOfACta);
+    EXPECT_GE(kernel.artifact.shared_bytes, transposed + left * kBlock);
+  }
+}
+
+// Columns of w are weighted by a row: each CTA of a cluster has some of the columns, and needs the whole row.
+TEST(Remarks, RowsThatACtaNeedsAllOf) {
+  const auto weighted = [](KernelBuilder& k) {
+    constexpr int64_t kBlock = 512, kBlocks = 8, kColumns = 64;
+    View y = k.view("y", f32, {dyn, 2, kColumns}), x = k.view("x", f32, {dyn, kBlock * kBlocks}),
+         w = k.view("w", f32, {kBlock * kBlocks, kColumns});
+    Scalar program = k.program_id(0);
+    Resident row = x.partition({squeeze, kBlock}).resident({program});
+    const auto weigh = [&](Scalar pass, bool back) {
+      auto [total] = k.for_range(0, kBlocks, 1, carry(k.zeros({kColumns}, f32)), [&](Scalar i, Tile total) {
+        Scalar b = back ? kBlocks - 1 - i : i;
+        return carry(total + sum(w.partition({kBlock, kColumns}).load({b, 0}) * row.load(b).expand_dims(1), 0));
+      });
+      y.partition({squeeze, squeeze, kColumns}).store({program, pass, 0}, total);
+    };
+    weigh(k.constant(0, i64), false);
+    weigh(k.constant(1, i64), true);
+  };
+  program::CompileOptions options;
+  const char* const kept = "resident row not kept: the layouts of what it is used with";
+  EXPECT_TRUE(found(PtxKernel(weighted, Known::aligned, options).artifact, "tile-keep-residents", kept).empty());
+  options.num_ctas = 2;
+  const PtxKernel cluster(weighted, Known::aligned, options);
+  EXPECT_EQ(found(cluster.artifact, "tile-keep-residents", kept).size(), 1u) << all(cluster.artifact);
 }
 
 TEST(Remarks, FewerCtasPerSmThanAskedFor) {
@@ -110,7 +142,7 @@ TEST(Remarks, JoinNoError) {
     FAIL() << "compiled, with " << kernel.artifact.shared_bytes << " bytes of shared memory";
   } catch (const std::runtime_error& error) {
     EXPECT_NE(std::string(error.what()).find("bytes of shared memory"), std::string::npos) << error.what();
-    EXPECT_EQ(std::string(error.what()).find("less room"), std::string::npos) << error.what();
+    EXPECT_EQ(std::string(error.what()).find("resident"), std::string::npos) << error.what();
   }
 }
 

@@ -1,6 +1,6 @@
 // Staged tiles on a cluster: the layouts decide what a CTA copies and reads, and its memory holds no more.
-// RUN: ligerdsl-opt %s -tile-prefetch-loads="num-warps=2 num-ctas=2 shared-bytes=32768" \
-// RUN:   -tile-assign-layouts="num-warps=2 num-ctas=2" | FileCheck %s
+// RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=2 num-ctas=2" \
+// RUN:   -tile-prefetch-loads="num-warps=2 num-ctas=2 shared-bytes=32848" | FileCheck %s
 // RUN: ligerdsl-opt %s -tile-prefetch-loads="num-warps=2 num-ctas=2 shared-bytes=32767" | FileCheck %s --check-prefix=SINGLE
 
 !x = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
@@ -29,7 +29,14 @@ func.func @row(%x: !x {tile.read_only}, %sums: !x, %lo: i64, %hi: i64, %step: i6
   return
 }
 
-// Several rows: CTAs take whole ones where a reduction goes along them.
+// Several rows: CTAs take whole ones where a reduction goes along them. The reduction needs room as well: 80 bytes.
+// RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=2 num-ctas=2" \
+// RUN:   -tile-prefetch-loads="num-warps=2 num-ctas=2 shared-bytes=32847" 2>&1 | FileCheck %s --check-prefix=EXCHANGE
+// EXCHANGE: two iterations take 65536 bytes of shared memory or more, and 65534 are left
+// EXCHANGE-LABEL: func.func @rows
+// EXCHANGE-NOT: stage
+// EXCHANGE: tile.prefetch_tile
+//
 // CHECK-LABEL: func.func @rows
 // CHECK: tgpu.local_alloc : <2x1x4096xf32>
 func.func @rows(%x: !x {tile.read_only}, %sums: !x, %lo: i64, %hi: i64, %step: i64) {
@@ -53,8 +60,8 @@ func.func @rows(%x: !x {tile.read_only}, %sums: !x, %lo: i64, %hi: i64, %step: i
 }
 
 // What is the same in every iteration has a place of its own if there is room, and is copied once.
-// RUN: ligerdsl-opt %s -tile-prefetch-loads="num-warps=2 num-ctas=2 shared-bytes=49152" \
-// RUN:   -tile-assign-layouts="num-warps=2 num-ctas=2" | FileCheck %s --check-prefix=STATIONARY
+// RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=2 num-ctas=2" \
+// RUN:   -tile-prefetch-loads="num-warps=2 num-ctas=2 shared-bytes=49152" | FileCheck %s --check-prefix=STATIONARY
 // STATIONARY-LABEL: func.func @weighted
 // STATIONARY: %[[ROWS:.+]] = tgpu.local_alloc : <2x1x4096xf32>
 // STATIONARY: %[[WEIGHT:.+]] = tgpu.local_alloc : <1x4096xf32>

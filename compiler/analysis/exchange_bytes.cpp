@@ -1,0 +1,114 @@
+#include "compiler/analysis/exchange_bytes.h"
+
+#include "compiler/analysis/shared_buffer.h"
+#include "compiler/dialect/layout_attr.h"
+#include "compiler/layout/conversion.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+namespace {
+
+constexpr int64_t kAlignment = 16;  // of a buffer, and the bytes of a pair of memory barriers
+
+// Elements after each row of the last dimension.
+int64_t rowPad(RankedTensorType type, const LinearLayout& from, const LinearLayout& to) {
+  if (type.getRank() < 2) return 0;
+  const int last = static_cast<int>(type.getRank()) - 1;
+  // Lanes that differ in lane bit 0 sit in one row on one side and in different rows on the other.
+  auto firstLaneInRow = [&](const LinearLayout& layout) {
+    const auto& lane = layout.bases(Axis::lane);
+    return lane.empty() || lane[0] == LinearLayout::Basis(layout.rank(), 0) || lane[0][last] != 0;
+  };
+  if (firstLaneInRow(from) && firstLaneInRow(to)) return 0;
+  int64_t bytes = sharedElementBytes(type.getElementType());
+  return std::max<int64_t>(std::max<int64_t>(from.contiguous(), to.contiguous()), 4 / bytes);
+}
+
+int64_t tileBytes(RankedTensorType type) {
+  return type.getNumElements() * sharedElementBytes(type.getElementType());
+}
+
+// Buffers of one exchange that take turns in a loop, or in a cluster exchange.
+int64_t withTurns(int64_t buffer, int64_t wholeTile, bool amongCtas) {
+  const int64_t inCta = buffer <= kMostAlternatingBytes ? 2 * buffer : buffer;
+  return std::max(inCta, amongCtas ? 2 * wholeTile : 0) + kAlignment;
+}
+
+int64_t bytesOf(tgpu::ConvertLayoutOp op) {
+  auto source = cast<RankedTensorType>(op.getSource().getType()), result = cast<RankedTensorType>(op.getType());
+  const Travel distance = travel(layoutOf(source), layoutOf(result));
+  if (distance <= Travel::registers) return 0;
+  return withTurns(bufferBytes(exchangeBuffer(source, result)), tileBytes(source), distance == Travel::cluster);
+}
+
+// One value per warp along the axis. Padding makes a row twice as long at most.
+int64_t bytesOf(tile::ReduceOp op) {
+  int64_t bytes = 0;
+  for (Value source : op.getSources()) {
+    auto type = cast<RankedTensorType>(source.getType());
+    const LinearLayout layout = layoutOf(type);
+    const BitMasks along = layout.along(static_cast<int>(op.getAxis()));
+    if (along.warp == 0 && along.cta == 0) return 0;
+    const int64_t values = int64_t{1} << (llvm::popcount(along.warp) + llvm::popcount(along.cta));
+    const int64_t partials = tileBytes(type) / type.getDimSize(op.getAxis()) * values;
+    bytes += withTurns(type.getRank() == 1 ? partials : 2 * partials, partials, along.cta != 0);
+  }
+  return bytes;
+}
+
+// To a layout whose axis lies within a warp, and back. Padding makes a row twice as long at most.
+int64_t bytesOf(tile::ScanOp op) {
+  int64_t bytes = 0;
+  for (Value source : op.getSources()) {
+    auto type = cast<RankedTensorType>(source.getType());
+    bytes += 2 * withTurns(type.getRank() == 1 ? tileBytes(type) : 2 * tileBytes(type), tileBytes(type),
+                           layoutOf(type).ctas() > 1);
+  }
+  return bytes;
+}
+
+bool staysInWarp(tile::ShuffleXorOp op) {
+  const Place partner = shufflePartner(layoutOf(op.getSource()), op.getAxis(), op.getMask());
+  return partner.warp == 0 && partner.cta == 0;
+}
+
+}  // namespace
+
+tgpu::MemDescType exchangeBuffer(RankedTensorType source, RankedTensorType result) {
+  RankedTensorType type = source;
+  std::optional<RankedTensorType> from = partOfCta(source), to = partOfCta(result);
+  const bool sameCut = layoutOf(source).bases(Axis::cta) == layoutOf(result).bases(Axis::cta);
+  if (sameCut && from && to) type = *from;
+  return tgpu::MemDescType::get(source.getContext(), type.getShape(), type.getElementType(),
+                                rowPad(type, layoutOf(source), layoutOf(result)));
+}
+
+// A gather's buffer is read at once, so the next one's may take its place. The others of a block may be exchanged
+// together, those of different blocks are not. What takes turns or goes among CTAs keeps its place all the time, so
+// small ones are counted wherever they are.
+int64_t exchangeBytes(Operation* scope) {
+  auto kernel = dyn_cast<func::FuncOp>(scope);
+  if (!kernel) kernel = scope->getParentOfType<func::FuncOp>();
+  int64_t lasting = 0, most = 0;
+  kernel.walk([&](Block* block) {
+    const bool inScope = scope->isAncestor(block->getParentOp());
+    int64_t together = 0;
+    for (Operation& op : *block) {
+      if (op.getNumOperands() == 0 || !hasLayout(op.getOperand(0).getType())) continue;
+      int64_t bytes = 0;
+      if (auto conversion = dyn_cast<tgpu::ConvertLayoutOp>(op)) bytes = bytesOf(conversion);
+      if (auto reduce = dyn_cast<tile::ReduceOp>(op)) bytes = bytesOf(reduce);
+      if (auto scan = dyn_cast<tile::ScanOp>(op)) bytes = bytesOf(scan);
+      auto shuffle = dyn_cast<tile::ShuffleXorOp>(op);
+      if (inScope && (isa<tile::GatherOp>(op) || (shuffle && !staysInWarp(shuffle))))
+        most = std::max(most, tileBytes(cast<RankedTensorType>(op.getOperand(0).getType())) + kAlignment);
+      const bool lasts = bytes <= 2 * kMostAlternatingBytes + kAlignment || layoutOf(op.getOperand(0)).ctas() > 1;
+      (lasts ? lasting : together) += bytes;
+    }
+    if (inScope) most = std::max(most, together);
+  });
+  return lasting + most;
+}
+
+}  // namespace ligerdsl::compiler
