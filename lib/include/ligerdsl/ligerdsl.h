@@ -31,6 +31,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ligerdsl/target.h"
+
 #define LIGERDSL_VERSION_MAJOR 0
 #define LIGERDSL_VERSION_MINOR 1
 #define LIGERDSL_VERSION_PATCH 0
@@ -210,6 +212,11 @@ LIGERDSL_API void ligerdsl_context_destroy(ligerdsl_context_t context);
  * "out of bounds" in the text, when a label or index was not in range. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_check(ligerdsl_context_t context,
                                                                          ligerdsl_stream_t stream);
+/* What is known of the device, for kernels of your own. `target_bytes` is sizeof(ligerdsl_target_t): no more is
+ * written, and what this library does not know is 0. */
+LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_target(ligerdsl_context_t context,
+                                                                          ligerdsl_target_t* target,
+                                                                          size_t target_bytes);
 
 /* ---- Plans ------------------------------------------------------------------------------------------------------- */
 
