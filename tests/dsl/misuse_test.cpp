@@ -19,6 +19,13 @@ Tile tile(KernelBuilder& k, const Shape& shape, DType dtype = f32) {
   return k.zeros(shape, dtype);
 }
 
+// A tile of a loop that is over.
+Tile ended(KernelBuilder& k, DType dtype = f32) {
+  Tile t;
+  k.for_range(0, 4, 1, [&](Scalar) { t = tile(k, {8}, dtype); });
+  return t;
+}
+
 // Each row is one line, so that __LINE__ is the line of the mistake.
 // clang-format off
 const Misuse kMisuses[] = {
@@ -50,6 +57,14 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder&) { Tile().to(f32); }, "to: the operand is an empty handle; assign it a value before use"},
     {__LINE__, [](KernelBuilder& k) { KernelBuilder other("other"); tile(k, {8}) + tile(other, {8}); }, "operator+: the operands were made by different KernelBuilders"},
     {__LINE__, [](KernelBuilder& k) { Tile t; k.for_range(0, 4, 1, [&](Scalar) { t = tile(k, {8}); }); exp(t); }, "exp: the operand was made inside a loop, branch or combiner that has ended; return it through carry(...)"},
+    {__LINE__, [](KernelBuilder& k) { stable_sort(ended(k), 0); }, "stable_sort: the operand was made inside a loop, branch or combiner that has ended; return it through carry(...)"},
+    {__LINE__, [](KernelBuilder& k) { topk(ended(k), 2, 0); }, "topk: the operand was made inside a loop, branch or combiner that has ended; return it through carry(...)"},
+    {__LINE__, [](KernelBuilder& k) { sort(ended(k), 0); }, "sort: the operand was made inside a loop, branch or combiner that has ended; return it through carry(...)"},
+    {__LINE__, [](KernelBuilder& k) { flip(ended(k), 0); }, "flip: the operand was made inside a loop, branch or combiner that has ended; return it through carry(...)"},
+    {__LINE__, [](KernelBuilder& k) { join(tile(k, {8}), ended(k)); }, "join: the operand was made inside a loop, branch or combiner that has ended; return it through carry(...)"},
+    {__LINE__, [](KernelBuilder& k) { interleave(ended(k), tile(k, {8})); }, "interleave: the operand was made inside a loop, branch or combiner that has ended; return it through carry(...)"},
+    {__LINE__, [](KernelBuilder& k) { gather(tile(k, {8}), ended(k, i32), 0); }, "gather: the operand was made inside a loop, branch or combiner that has ended; return it through carry(...)"},
+    {__LINE__, [](KernelBuilder& k) { shuffle_xor(ended(k), 1, 0); }, "shuffle_xor: the operand was made inside a loop, branch or combiner that has ended; return it through carry(...)"},
     {__LINE__, [](KernelBuilder& k) { Tile t = tile(k, {8}); k.finish(); exp(t); }, "exp: the operand belongs to a program that was already finished"},
     {__LINE__, [](KernelBuilder& k) { Tile t = tile(k, {8}); k.finish(); Tile next = tile(k, {8}); exp(t); }, "exp: the operand belongs to a program that was already finished"},
     {__LINE__, [](KernelBuilder& k) { Tile t = tile(k, {8}); k.finish(); tile(k, {8}) + t; }, "operator+: the operand belongs to a program that was already finished"},
@@ -85,7 +100,7 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { join(tile(k, {8}), tile(k, {8}, i32)); }, "join: expected two tiles of one type, got f32 [8] and i32 [8]"},
     {__LINE__, [](KernelBuilder& k) { accumulate(OnlineSums{k.zeros({64}, f32), k.zeros({64}, f32)}, tile(k, {96})); }, "accumulate: a tile of 96 elements for 64 lanes; expected a multiple of the lanes"},
     {__LINE__, [](KernelBuilder& k) { accumulate(OnlineSums{k.zeros({32}, f32), k.zeros({64}, f32)}, tile(k, {64})); }, "accumulate: m and s of shapes [32] and [64]; expected [lanes] both"},
-    {__LINE__, [](KernelBuilder& k) { interleave(Tile(), tile(k, {8})); }, "join: the operand is an empty handle; assign it a value before use"},
+    {__LINE__, [](KernelBuilder& k) { interleave(Tile(), tile(k, {8})); }, "interleave: the operand is an empty handle; assign it a value before use"},
     {__LINE__, [](KernelBuilder&) { flip(Tile()); }, "flip: the operand is an empty handle; assign it a value before use"},
     {__LINE__, [](KernelBuilder&) { topk(Tile(), 4); }, "topk: the operand is an empty handle; assign it a value before use"},
     {__LINE__, [](KernelBuilder& k) { gather(tile(k, {8}), Tile()); }, "gather: the operand is an empty handle; assign it a value before use"},
