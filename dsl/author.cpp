@@ -93,9 +93,21 @@ int32_t describe(size_t index, ligerdsl_author_bytes* name, ligerdsl_author_byte
   });
 }
 
+std::optional<Target> maybe_target(const ligerdsl_target_t* target, size_t target_bytes) {
+  return target ? std::optional(target_from(target, target_bytes)) : std::nullopt;
+}
+
+int32_t record_for(size_t index, const char* settings, const ligerdsl_target_t* target, size_t target_bytes,
+                   ligerdsl_author_bytes* program, ligerdsl_author_bytes* error) {
+  return guarded(error, [&] {
+    const std::optional<Target> known = maybe_target(target, target_bytes);
+    *program = copy_bytes(kernel_at(index).program_bytes(parse_settings(settings), known));
+  });
+}
+
 int32_t record_kernel(size_t index, const char* settings, ligerdsl_author_bytes* program,
                       ligerdsl_author_bytes* error) {
-  return guarded(error, [&] { *program = copy_bytes(kernel_at(index).program_bytes(parse_settings(settings))); });
+  return record_for(index, settings, nullptr, 0, program, error);
 }
 
 // Element i of an array from the other side: what that does not know is 0.
@@ -143,8 +155,9 @@ Launch crossed(const ligerdsl_author_launch& launch) {
           .no_alias = launch.no_alias != 0};
 }
 
-int32_t launch_kernel(size_t index, const char* settings, const ligerdsl_author_argument* arguments, size_t n_arguments,
-                      ligerdsl_author_launch* launch, ligerdsl_author_bytes* error) {
+int32_t launch_for(size_t index, const char* settings, const ligerdsl_target_t* target, size_t target_bytes,
+                   const ligerdsl_author_argument* arguments, size_t n_arguments, ligerdsl_author_launch* launch,
+                   ligerdsl_author_bytes* error) {
   return guarded(error, [&] {
     std::vector<LaunchArguments::Argument> list;
     for (size_t i = 0; i < n_arguments; ++i) {
@@ -157,8 +170,14 @@ int32_t launch_kernel(size_t index, const char* settings, const ligerdsl_author_
       }
       list.push_back(std::move(argument));
     }
-    give(crossing(kernel_at(index).launch(parse_settings(settings), LaunchArguments(std::move(list)))), launch);
+    const LaunchArguments call(std::move(list), maybe_target(target, target_bytes));
+    give(crossing(kernel_at(index).launch(parse_settings(settings), call)), launch);
   });
+}
+
+int32_t launch_kernel(size_t index, const char* settings, const ligerdsl_author_argument* arguments, size_t n_arguments,
+                      ligerdsl_author_launch* launch, ligerdsl_author_bytes* error) {
+  return launch_for(index, settings, nullptr, 0, arguments, n_arguments, launch, error);
 }
 
 // A kernel of another binary.
@@ -181,9 +200,14 @@ class LoadedKernel : public AnyKernel {
   std::string description() const override { return description_; }
   std::vector<MetaField> fields() const override { return fields_; }
 
-  std::string program_bytes(const MetaValues& meta) const override {
+  std::string program_bytes(const MetaValues& meta, const std::optional<Target>& target) const override {
     ligerdsl_author_bytes program{}, error{};
-    check(table_->record(index_, settings_text(meta).c_str(), &program, &error), error);
+    const std::string settings = settings_text(meta);
+    const bool with_target = target && takes_targets();
+    check(with_target
+              ? table_->record_for(index_, settings.c_str(), &*target, sizeof(ligerdsl_target_t), &program, &error)
+              : table_->record(index_, settings.c_str(), &program, &error),
+          error);
     std::string bytes = take(program);
     std::vector<std::string> arguments;
     for (const DeclaredArgument& argument : arguments_of(bytes)) {
@@ -204,13 +228,23 @@ class LoadedKernel : public AnyKernel {
     ligerdsl_author_launch launch{};
     launch.struct_size = sizeof launch;
     ligerdsl_author_bytes error{};
-    check(table_->launch(index_, settings_text(meta).c_str(), list.data(), list.size(), &launch, &error), error);
+    const std::string settings = settings_text(meta);
+    const bool with_target = arguments.has_target() && takes_targets();
+    check(with_target ? table_->launch_for(index_, settings.c_str(), &arguments.target(), sizeof(ligerdsl_target_t),
+                                           list.data(), list.size(), &launch, &error)
+                      : table_->launch(index_, settings.c_str(), list.data(), list.size(), &launch, &error),
+          error);
     Launch rule = crossed(launch);
     detail::require_possible(name_, rule);
     return rule;
   }
 
  private:
+  // Kernels that were built against older headers know of none.
+  bool takes_targets() const {
+    constexpr size_t kEnd = offsetof(ligerdsl_author_table, launch_for) + sizeof table_->launch_for;
+    return table_->struct_size >= kEnd && table_->record_for && table_->launch_for;
+  }
   std::string take(ligerdsl_author_bytes bytes) const {
     std::string text(bytes.data ? bytes.data : "", bytes.data ? bytes.size : 0);
     table_->free_bytes(bytes);
@@ -246,6 +280,8 @@ const ligerdsl_author_table* author_table() {
       record_kernel,
       launch_kernel,
       [](ligerdsl_author_bytes bytes) { std::free(bytes.data); },
+      record_for,
+      launch_for,
   };
   return &table;
 }
@@ -256,7 +292,8 @@ std::vector<std::unique_ptr<AnyKernel>> kernels_of(const ligerdsl_author_table* 
                 " of the author interface, this program reads version " + std::to_string(LIGERDSL_AUTHOR_VERSION) +
                 "; rebuild them against the installed headers");
   }
-  if (table->struct_size < sizeof *table || !table->count || !table->describe || !table->record || !table->launch ||
+  constexpr size_t kFirst = offsetof(ligerdsl_author_table, record_for);  // what the version began with
+  if (table->struct_size < kFirst || !table->count || !table->describe || !table->record || !table->launch ||
       !table->free_bytes)
     throw Error("error: the table of the kernels lacks functions; export them with LIGERDSL_EXPORT_KERNELS()");
   std::vector<std::unique_ptr<AnyKernel>> kernels;

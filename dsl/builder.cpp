@@ -17,10 +17,20 @@ using detail::tile_type;
 using detail::Type;
 using detail::TypeKind;
 
-KernelBuilder::KernelBuilder(const std::string& name, Loc loc) : recorder_(std::make_shared<Recorder>(name)) {
+KernelBuilder::KernelBuilder(const std::string& name, const std::optional<Target>& target, Loc loc)
+    : recorder_(std::make_shared<Recorder>(name)), target_(target) {
   if (!program::isIdentifier(name)) {
     fail(loc, "KernelBuilder", "a kernel's name is [a-zA-Z_][a-zA-Z0-9_]*, got '" + name + "'");
   }
+}
+
+const Target& KernelBuilder::target(Loc loc) const {
+  if (!target_) {
+    fail(loc, "target",
+         "the kernel is recorded for no device; give KernelBuilder, record() or program_bytes() a Target, "
+         "or run it with a program that is built against these headers");
+  }
+  return *target_;
 }
 
 namespace {

@@ -121,6 +121,14 @@ double LaunchArguments::number(const std::string& scalar) const {
   return argument.integer ? static_cast<double>(*argument.integer) : argument.number;
 }
 
+const Target& LaunchArguments::target() const {
+  if (target_) return *target_;
+  throw Error(
+      "error: launch rule: the launch is for no device; give LaunchArguments a Target, or run the kernel with a "
+      "program "
+      "that is built against these headers");
+}
+
 Registry& Registry::global() {
   static Registry registry;
   return registry;

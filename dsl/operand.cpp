@@ -18,6 +18,23 @@ bool fits(int64_t value, DType dtype) {
   return value >= least_of(dtype) && value <= most_of(dtype);
 }
 
+std::string widened(DType dtype) {
+  return std::string(".to(") + (dtype == i32 ? "i64" : "i32") + ")";
+}
+
+// Ops of the bits as unsigned numbers: there a conversion, which keeps the sign, changes the value.
+bool reads_unsigned(const std::string& op) {
+  static constexpr std::string_view kOps[] = {"ult", "ule", "ugt", "uge", "udiv", "urem", "umulhi"};
+  return std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
+}
+std::string unsigned_advice(int64_t number, DType dtype) {
+  const int64_t half = most_of(dtype) + 1, most = 2 * half - 1;  // no i64: each of its numbers fits
+  const std::string widen = "convert the operand with " + widened(dtype) + " & " + std::to_string(most);
+  if (number < 0 || number > most) return widen + ", its unsigned value";
+  return "write " + std::to_string(number - 2 * half) + ", which has the same bits, or " + widen +
+         ", its unsigned value";
+}
+
 // Largest finite value.
 double limit(DType dtype) {
   if (dtype == f16) return 65504.0;
@@ -91,8 +108,9 @@ Handle constant(Recorder& recorder, const Number& number, const Type& type, cons
     }
     if (!fits(number.integer, dtype)) {
       fail(loc, op,
-           "the number " + number_string(number) + " does not fit in " + name(dtype) +
-               "; convert the operand with .to(" + (dtype == i32 ? "i64" : "i32") + ")");
+           "the number " + number_string(number) + " does not fit in " + name(dtype) + "; " +
+               (reads_unsigned(op) ? unsigned_advice(number.integer, dtype)
+                                   : "convert the operand with " + widened(dtype)));
     }
     const Handle made = recorder.emit_one(OpCode::constant, {}, type, {{AttrKey::value_int, number.integer}}, loc);
     recorder.integers[made.id] = number.integer;

@@ -24,20 +24,27 @@ ScalarArg number(int64_t value, Loc loc) {
   return ScalarArg(value, loc);
 }
 
+// Of what is made of several operations: an operand that is of no use is the caller's mistake, not one of theirs.
+Recorder& require_operand(const Tile& x, const char* op, Loc loc) {
+  Recorder& recorder = recorder_of(x.handle(), op, loc);
+  recorder.require_live(x.handle(), op, loc);
+  return recorder;
+}
+
 // The index of each element along the axis.
-Tile positions(const Tile& x, int axis, const char* op, Loc loc) {
-  return detail::positions(recorder_of(x.handle(), op, loc), x.shape(), axis, op, loc);
+Tile positions(const Tile& x, int axis, Loc loc) {
+  return detail::positions(*x.handle().recorder, x.shape(), axis, "arange", loc);
 }
 
 // Whether that has one of these bits.
 Tile has_bits(const Tile& x, int axis, int64_t bits, Loc loc) {
-  const Tile place = positions(x, axis, "sort", loc);
+  const Tile place = positions(x, axis, loc);
   const Tile masked = at(place, loc) & number(bits, loc);
   return at(masked, loc) != number(0, loc);
 }
 
 int power_of_two_axis(const Tile& x, int axis, const char* op, Loc loc) {
-  recorder_of(x.handle(), op, loc);
+  require_operand(x, op, loc);
   const int along = detail::normal_axis(axis, x.rank(), op, loc);
   const int64_t size = x.shape()[along];
   if (!std::has_single_bit(static_cast<uint64_t>(size)))
@@ -87,7 +94,7 @@ Tile sort_blocks(Tile x, int axis, int64_t size, Loc loc) {
 Tile with_indices(const Tile& keys, int axis, bool descending, Loc loc) {
   const Tile order = descending ? ~at(keys, loc) : keys;
   const Tile upper = at(order.to(i64, loc), loc) << number(32, loc);
-  return at(upper, loc) | at(positions(keys, axis, "sort", loc).to(i64, loc), loc);
+  return at(upper, loc) | at(positions(keys, axis, loc).to(i64, loc), loc);
 }
 Sorted without_indices(const Tile& x, DType dtype, bool descending, Loc loc) {
   const Tile upper = at(x, loc) >> number(32, loc), order = upper.to(i32, loc);
@@ -113,8 +120,8 @@ Tile move_axis(const Tile& x, int from, int to, Loc loc) {
 }  // namespace
 
 Tile gather(const Tile& x, const Tile& index, int axis, Loc loc) {
-  Recorder& recorder = recorder_of(x.handle(), "gather", loc);
-  recorder_of(index.handle(), "gather", loc);
+  Recorder& recorder = require_operand(x, "gather", loc);
+  require_operand(index, "gather", loc);
   const int along = detail::normal_axis(axis, x.rank(), "gather", loc);
   if (index.dtype() != i32 && index.dtype() != i64)
     fail(loc, "gather", std::string("indices are i32 or i64, got ") + name(index.dtype()));
@@ -129,7 +136,7 @@ Tile gather(const Tile& x, const Tile& index, int axis, Loc loc) {
 }
 
 Tile shuffle_xor(const Tile& x, int64_t mask, int axis, Loc loc) {
-  Recorder& recorder = recorder_of(x.handle(), "shuffle_xor", loc);
+  Recorder& recorder = require_operand(x, "shuffle_xor", loc);
   const int along = detail::normal_axis(axis, x.rank(), "shuffle_xor", loc);
   const int64_t size = x.shape()[along], most = (size & -size) - 1;
   if (mask < 0 || mask > most)
@@ -142,18 +149,20 @@ Tile shuffle_xor(const Tile& x, int64_t mask, int axis, Loc loc) {
 }
 
 Tile flip(const Tile& x, int axis, Loc loc) {
-  recorder_of(x.handle(), "flip", loc);
+  require_operand(x, "flip", loc);
   const int along = detail::normal_axis(axis, x.rank(), "flip", loc);
   const int64_t size = x.shape()[along];
   if (std::has_single_bit(static_cast<uint64_t>(size))) return shuffle_xor(x, size - 1, along, loc);
-  const Tile back = number(size - 1, loc) - at(positions(x, along, "flip", loc), loc);
+  const Tile back = number(size - 1, loc) - at(positions(x, along, loc), loc);
   return gather(x, back, along, loc);
 }
 
-Tile join(const Tile& a, const Tile& b, Loc loc) {
-  for (const Tile* x : {&a, &b}) recorder_of(x->handle(), "join", loc);
+namespace {
+
+Tile joined(const Tile& a, const Tile& b, const char* op, Loc loc) {
+  for (const Tile* x : {&a, &b}) require_operand(*x, op, loc);
   if (a.dtype() != b.dtype() || a.shape() != b.shape())
-    fail(loc, "join",
+    fail(loc, op,
          "expected two tiles of one type, got " + std::string(name(a.dtype())) + " " + detail::to_string(a.shape()) +
              " and " + name(b.dtype()) + " " + detail::to_string(b.shape()));
   const Tile x = a.expand_dims(-1, loc), y = b.expand_dims(-1, loc);
@@ -163,12 +172,18 @@ Tile join(const Tile& a, const Tile& b, Loc loc) {
   return where(has_bits(first, a.rank(), 1, loc), TileArg(second, loc), TileArg(first, loc), loc);
 }
 
+}  // namespace
+
+Tile join(const Tile& a, const Tile& b, Loc loc) {
+  return joined(a, b, "join", loc);
+}
+
 std::pair<Tile, Tile> split(const Tile& x, Loc loc) {
-  recorder_of(x.handle(), "split", loc);
+  require_operand(x, "split", loc);
   if (x.rank() < 2 || x.shape().back() != 2)
     fail(loc, "split", "expected a tile whose last dimension is 2, beside others, got " + detail::to_string(x.shape()));
   const int axis = x.rank() - 1;
-  const Tile place = positions(x, axis, "split", loc);
+  const Tile place = positions(x, axis, loc);
   // Of two elements the one that stands where it is wanted, bit for bit.
   const auto element = [&](bool second) {
     const auto choose = [&](Scalar a, Scalar i, Scalar b, Scalar j) {
@@ -183,7 +198,7 @@ std::pair<Tile, Tile> split(const Tile& x, Loc loc) {
 }
 
 Tile interleave(const Tile& a, const Tile& b, Loc loc) {
-  const Tile pairs = join(a, b, loc);
+  const Tile pairs = joined(a, b, "interleave", loc);
   Shape shape = a.shape();
   shape.back() *= 2;
   return pairs.reshape(shape, loc);

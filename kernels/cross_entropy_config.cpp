@@ -17,7 +17,7 @@ int sharing_ctas(const Machine& machine, const CrossEntropyOptions& o) {
   // Each CTA keeps its part of whole blocks.
   const int64_t part = kSharers.columns(o.type, o.classes) * size_of(o.type);
   const auto keep = [&](int ctas, int cluster) {
-    return ceil_div(bytes, cluster * part) <= machine.arch->resident_budget(ctas) / part;
+    return ceil_div(bytes, cluster * part) <= machine.resident_budget(ctas) / part;
   };
   const auto eight_keep = [&](int ctas) { return kept_by_cluster(machine, 8, bytes, ctas) && keep(ctas, 8); };
   if (o.softcap || o.smoothing) return eight_keep(4) || (!eight_keep(3) && keep(4, 16)) ? 4 : 3;
@@ -52,7 +52,7 @@ RowConfig in_blocks(const Machine& machine, const CrossEntropyOptions& o) {
 
 std::optional<RowConfig> shared_rows(const Machine& machine, const CrossEntropyOptions& o) {
   if (!machine.is_gpu() || !o.with_gradient || o.part) return {};
-  if (o.classes * size_of(o.type) <= machine.arch->shared_for_rows()) return {};
+  if (o.classes * size_of(o.type) <= machine.shared_for_rows()) return {};
   RowConfig sharers = kSharers;
   sharers.min_ctas_per_sm = sharing_ctas(machine, o);
   return rows_in_cluster(machine, o.type, o.classes, sharers);

@@ -9,6 +9,7 @@
 #include "kernels/scale_rows.h"
 #include "kernels/tile_shape.h"
 #include "kernels/vector_add.h"
+#include "program/gpu_arch.h"
 
 namespace ligerdsl::kernels {
 

@@ -2,14 +2,17 @@
 
 #include <stdexcept>
 
+#include "program/gpu_arch.h"
+
 namespace ligerdsl::kernels {
 
 Machine gpu(const std::string& arch, int sms, int ptx_version) {
   const program::GpuArch* found = program::find_gpu_arch(arch);
   if (!found) throw std::invalid_argument("no GPU architecture '" + arch + "'; there are " + program::gpu_arch_names());
-  return {.arch = found,
-          .sms = sms > 0 ? sms : found->usual_sms,
-          .max_cluster = ptx_version >= found->cluster_ptx ? found->max_cluster : 1};
+  Machine machine = *found;
+  if (sms > 0) machine.sms = sms;
+  if (ptx_version < found->cluster_ptx) machine.max_cluster = 1;
+  return machine;
 }
 
 Launch library_launch(Size programs, int num_warps) {

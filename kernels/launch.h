@@ -16,20 +16,14 @@
 
 #include "kernels/count.h"
 #include "ligerdsl/dsl/kernel.h"
-#include "program/gpu_arch.h"
+#include "ligerdsl/dsl/target.h"
 #include "program/options.h"
 #include "program/program.h"
 
 namespace ligerdsl::kernels {
 
-// What launch rules may depend on beside the shape: a CPU, or a GPU of an architecture.
-struct Machine {
-  const program::GpuArch* arch = nullptr;  // null: a CPU
-  int sms = 0;                             // streaming multiprocessors of the GPU
-  int max_cluster = 1;                     // CTAs of a cluster that code for its driver can have; 1: no clusters
-
-  bool is_gpu() const { return arch; }
-};
+// What launch rules may depend on beside the shape: what authors outside are given, too.
+using Machine = Target;
 
 // A GPU, by the architecture that code is compiled for ("sm_90a") and the PTX version that its driver takes, times ten.
 // 0 SMs: as many as its usual chip has. Throws if there is no such architecture.

@@ -26,7 +26,7 @@ int64_t block_of(int64_t cols) {
 int sharing_ctas(const Machine& machine, const LayerNormOptions& o) {
   constexpr int64_t kCtas = 3, kSharers = 8;
   const int64_t kept = 2 * o.cols * (size_of(o.type) + size_of(o.weight_type)) / kSharers;
-  return kCtas * kept <= machine.arch->shared_for_rows() ? kCtas : 5;
+  return kCtas * kept <= machine.shared_for_rows() ? kCtas : 5;
 }
 
 // CTAs that an SM is to hold, by warps and by vectors of a row that a thread holds. Measured on Hopper: what threads

@@ -82,7 +82,7 @@ constexpr int64_t kMostColumnsOnCpu = 16384;  // sums of 64 KB stay in a core's 
 
 // The largest CTA whose threads can have them.
 int64_t threads_of(const Machine& machine) {
-  return machine.arch->threads_with(kRegisters);
+  return machine.threads_with(kRegisters);
 }
 
 int64_t most_vectors(const NormBackwardShape& shape) {
@@ -177,8 +177,7 @@ std::string refused_cluster(const Machine& machine, const NormBackwardShape& sha
 // Rows of a tile that threads of different warps have meet in shared memory, in f32.
 std::string refused_meeting(const Machine& machine, int64_t elements) {
   if (!machine.is_gpu()) return "";
-  const int64_t bytes = elements * size_of(f32),
-                room = machine.arch->shared_per_cta - machine.arch->tuning.exchange_bytes;
+  const int64_t bytes = elements * size_of(f32), room = machine.shared_per_cta - machine.exchange_bytes;
   if (bytes <= room) return "";
   return "adding up the rows of a tile takes " + std::to_string(bytes) + " bytes of shared memory, " +
          std::to_string(room) + " are there; use fewer vectors or warps";

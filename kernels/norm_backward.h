@@ -14,6 +14,7 @@
 #include "kernels/record.h"
 #include "kernels/tile_shape.h"
 #include "ligerdsl/dsl/meta.h"
+#include "program/gpu_arch.h"
 
 namespace ligerdsl::kernels {
 

@@ -53,7 +53,7 @@ int ctas_per_sm(const Machine& machine, const RopeOptions& o, const RopeMeta& me
   const int64_t threads = program::kWarpThreads * num_warps, vectors = threads * vector_width(o.type);
   for (const RegisterRule& rule : kRegisters) {
     if (elements_of(meta) <= rule.most_held * vectors && 2 * meta.k_block * meta.half >= rule.least_keys * vectors)
-      return static_cast<int>(machine.arch->threads_with(rule.registers) / threads);
+      return static_cast<int>(machine.threads_with(rule.registers) / threads);
   }
   return 0;
 }

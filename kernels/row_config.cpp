@@ -10,11 +10,10 @@ constexpr int64_t kMostHeld = 16;  // vectors of a thread: more would be spilled
 std::string refused_cluster(const Machine& machine, DType type, int64_t cols, const RowConfig& config) {
   if (!machine.is_gpu()) return "a CPU has no clusters; use keep=shared";
   if (machine.max_cluster == 1)
-    return std::string(machine.arch->name) + " has no clusters of CTAs with this driver; use keep=shared";
+    return std::string(machine.name) + " has no clusters of CTAs with this driver; use keep=shared";
   if (config.num_ctas == 1) return "a cluster has 2 CTAs or more; set num_ctas";
   if (config.num_ctas > machine.max_cluster)
-    return std::string(machine.arch->name) + " has clusters of at most " + std::to_string(machine.max_cluster) +
-           " CTAs";
+    return std::string(machine.name) + " has clusters of at most " + std::to_string(machine.max_cluster) + " CTAs";
   if (cols % vector_width(type) != 0)
     return "rows of " + std::to_string(cols) + " elements do not all begin at 16 bytes; use keep=shared";
   return "";
@@ -62,7 +61,7 @@ RowConfig rows_in_blocks(DType type, int64_t block, int64_t vectors) {
 }
 
 bool kept_by_cluster(const Machine& machine, int num_ctas, int64_t bytes, int ctas_per_sm) {
-  return bytes * ctas_per_sm <= num_ctas * machine.arch->shared_for_rows();
+  return bytes * ctas_per_sm <= num_ctas * machine.shared_for_rows();
 }
 
 // Measured on Hopper: eight small CTAs, several of them on an SM, so that memory has work while one of them waits for

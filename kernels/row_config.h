@@ -9,6 +9,7 @@
 #include "kernels/online_softmax.h"
 #include "kernels/tile_shape.h"
 #include "ligerdsl/dsl/meta.h"
+#include "program/gpu_arch.h"
 
 namespace ligerdsl::kernels {
 

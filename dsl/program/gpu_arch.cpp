@@ -11,11 +11,29 @@ namespace {
 
 constexpr int64_t KB = 1024, MB = 1024 * KB;
 
-// The same chip under another name; devices are compiled for under the first.
-constexpr GpuArch with_name(GpuArch arch, std::string_view name) {
-  arch.name = name;
-  arch.of_devices = false;
+constexpr GpuArch named(GpuArch arch, std::string_view name) {
+  std::fill(std::copy(name.begin(), name.end(), arch.name), std::end(arch.name), '\0');
   return arch;
+}
+
+// The same chip under another name; devices are compiled for under the first.
+constexpr GpuArch with_name(const GpuArch& arch, std::string_view name) {
+  GpuArch other = named(arch, name);
+  other.of_devices = false;
+  return other;
+}
+
+// What every chip has, beside what it says of itself. A CTA can have an SM's shared memory but for the system's share.
+constexpr ligerdsl::Target chip(ligerdsl_target_t target) {
+  target.gpu = 1;
+  target.registers_per_sm = 64 * 1024;
+  target.max_registers = kMaxRegisters;
+  target.vector_bytes = 16;
+  target.shared_reserved = 1 * KB;
+  target.shared_per_cta = target.shared_per_sm - target.shared_reserved;
+  target.exchange_bytes = 4 * KB;  // this and the next were measured on an H200
+  target.shared_not_rows = 28 * KB;
+  return ligerdsl::Target(target);
 }
 
 // A100, RTX A6000, Orin, L40S, H200, B200, B300, RTX PRO 6000. Sources:
@@ -26,84 +44,75 @@ constexpr GpuArch with_name(GpuArch arch, std::string_view name) {
 // * SMs and L2: published device properties of H200, B200 and RTX PRO 6000; of the others, and 12.0's clusters, only
 //   secondary pages were found.
 // GpuTest.ArchitectureIsAsInTheTable compares a row with its device: sm_90a with an H200 so far.
-constexpr GpuArch kSm80{.name = "sm_80",
-                        .capability = 80,
-                        .shared_per_sm = 164 * KB,
-                        .shared_per_cta = 163 * KB,
-                        .threads_per_sm = 2048,
-                        .max_ctas_per_sm = 32,
-                        .usual_sms = 108,
-                        .usual_l2_bytes = 40 * MB};
-constexpr GpuArch kSm86{.name = "sm_86",
-                        .capability = 86,
-                        .shared_per_sm = 100 * KB,
-                        .shared_per_cta = 99 * KB,
-                        .threads_per_sm = 1536,
-                        .max_ctas_per_sm = 16,
-                        .usual_sms = 84,
-                        .usual_l2_bytes = 6 * MB};
-constexpr GpuArch kSm87{.name = "sm_87",
-                        .capability = 87,
-                        .shared_per_sm = 164 * KB,
-                        .shared_per_cta = 163 * KB,
-                        .threads_per_sm = 1536,
-                        .max_ctas_per_sm = 16,
-                        .usual_sms = 16,
-                        .usual_l2_bytes = 4 * MB};
-constexpr GpuArch kSm89{.name = "sm_89",
-                        .capability = 89,
-                        .shared_per_sm = 100 * KB,
-                        .shared_per_cta = 99 * KB,
-                        .threads_per_sm = 1536,
-                        .max_ctas_per_sm = 24,
-                        .usual_sms = 142,
-                        .usual_l2_bytes = 96 * MB};
-constexpr GpuArch kSm90a{.name = "sm_90a",
-                         .capability = 90,
-                         .first_ptx = 80,
-                         .cluster_ptx = 86,
-                         .shared_per_sm = 228 * KB,
-                         .shared_per_cta = 227 * KB,
-                         .threads_per_sm = 2048,
-                         .max_ctas_per_sm = 32,
-                         .max_cluster = 16,
-                         .bulk_copies = true,
-                         .overlaps_launches = true,
-                         .usual_sms = 132,
-                         .usual_l2_bytes = 60 * MB};
-constexpr GpuArch kSm100{.name = "sm_100",
-                         .capability = 100,
-                         .first_ptx = 86,
-                         .cluster_ptx = 86,
-                         .shared_per_sm = 228 * KB,
-                         .shared_per_cta = 227 * KB,
-                         .threads_per_sm = 2048,
-                         .max_ctas_per_sm = 32,
-                         .max_cluster = 16,
-                         .bulk_copies = true,
-                         .overlaps_launches = true,
-                         .usual_sms = 148,
-                         .usual_l2_bytes = 126 * MB};
+constexpr GpuArch kSm80{chip({.name = "sm_80",
+                              .capability = 80,
+                              .sms = 108,
+                              .threads_per_sm = 2048,
+                              .max_ctas_per_sm = 32,
+                              .max_cluster = 1,
+                              .shared_per_sm = 164 * KB,
+                              .l2_bytes = 40 * MB}),
+                        {}};
+constexpr GpuArch kSm86{chip({.name = "sm_86",
+                              .capability = 86,
+                              .sms = 84,
+                              .threads_per_sm = 1536,
+                              .max_ctas_per_sm = 16,
+                              .max_cluster = 1,
+                              .shared_per_sm = 100 * KB,
+                              .l2_bytes = 6 * MB}),
+                        {}};
+constexpr GpuArch kSm87{chip({.name = "sm_87",
+                              .capability = 87,
+                              .sms = 16,
+                              .threads_per_sm = 1536,
+                              .max_ctas_per_sm = 16,
+                              .max_cluster = 1,
+                              .shared_per_sm = 164 * KB,
+                              .l2_bytes = 4 * MB}),
+                        {}};
+constexpr GpuArch kSm89{chip({.name = "sm_89",
+                              .capability = 89,
+                              .sms = 142,
+                              .threads_per_sm = 1536,
+                              .max_ctas_per_sm = 24,
+                              .max_cluster = 1,
+                              .shared_per_sm = 100 * KB,
+                              .l2_bytes = 96 * MB}),
+                        {}};
+constexpr GpuArch kSm90a{chip({.name = "sm_90a",
+                               .capability = 90,
+                               .sms = 132,
+                               .threads_per_sm = 2048,
+                               .max_ctas_per_sm = 32,
+                               .max_cluster = 16,
+                               .shared_per_sm = 228 * KB,
+                               .l2_bytes = 60 * MB}),
+                         {.first_ptx = 80, .cluster_ptx = 86, .bulk_copies = true, .overlaps_launches = true}};
+constexpr GpuArch kSm100{chip({.name = "sm_100",
+                               .capability = 100,
+                               .sms = 148,
+                               .threads_per_sm = 2048,
+                               .max_ctas_per_sm = 32,
+                               .max_cluster = 16,
+                               .shared_per_sm = 228 * KB,
+                               .l2_bytes = 126 * MB}),
+                         {.first_ptx = 86, .cluster_ptx = 86, .bulk_copies = true, .overlaps_launches = true}};
 constexpr GpuArch kSm103 = [] {
-  GpuArch arch = kSm100;
-  arch.name = "sm_103";
+  GpuArch arch = named(kSm100, "sm_103");
   arch.capability = 103;
   arch.first_ptx = arch.cluster_ptx = 88;
   return arch;
 }();
-constexpr GpuArch kSm120{.name = "sm_120",
-                         .capability = 120,
-                         .first_ptx = 87,
-                         .cluster_ptx = 87,
-                         .shared_per_sm = 100 * KB,
-                         .shared_per_cta = 99 * KB,
-                         .threads_per_sm = 1536,
-                         .max_ctas_per_sm = 24,
-                         .max_cluster = 8,
-                         .bulk_copies = true,
-                         .overlaps_launches = true,
-                         .usual_sms = 188,
-                         .usual_l2_bytes = 128 * MB};
+constexpr GpuArch kSm120{chip({.name = "sm_120",
+                               .capability = 120,
+                               .sms = 188,
+                               .threads_per_sm = 1536,
+                               .max_ctas_per_sm = 24,
+                               .max_cluster = 8,
+                               .shared_per_sm = 100 * KB,
+                               .l2_bytes = 128 * MB}),
+                         {.first_ptx = 87, .cluster_ptx = 87, .bulk_copies = true, .overlaps_launches = true}};
 
 // By capability.
 constexpr std::array kArchs = {kSm80,
@@ -132,21 +141,8 @@ std::string got(int number) {
 
 }  // namespace
 
-int GpuArch::ctas_per_sm(int num_warps) const {
-  return std::min(max_ctas_per_sm, threads_per_sm / (kWarpThreads * num_warps));
-}
-
-int64_t GpuArch::register_bytes(int64_t threads) const {
-  constexpr int64_t kBytes = 4;
-  return std::min<int64_t>(kBytes * registers_per_sm / threads, kBytes * max_registers);
-}
-
-int64_t GpuArch::shared_budget(int ctas) const {
-  return std::min(shared_per_cta, shared_per_sm / std::max(1, ctas) - shared_reserved);
-}
-
 int64_t GpuArch::large_bytes() const {
-  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(usual_l2_bytes)));
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(l2_bytes)));
 }
 
 std::span<const GpuArch> gpu_archs() {

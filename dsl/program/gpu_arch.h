@@ -1,7 +1,7 @@
 // The GPU architectures that the compiler emits code for, and what is known of each: the one place for the numbers of a
 // GPU, for the compiler, for the launch rules of kernels and for the runtime.
 //
-// What a device says of itself (SMs, the driver's PTX version) is not here but in kernels::Machine.
+// What a device says of itself (SMs, the driver's PTX version) is not here but in its ligerdsl::Target.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,14 @@
 #include <string>
 #include <string_view>
 
+#include "ligerdsl/dsl/target.h"
+
 namespace ligerdsl::program {
 
 struct CompileOptions;
 
 // Of every architecture.
-inline constexpr int kWarpThreads = 32;
+inline constexpr int kWarpThreads = ligerdsl::Target::warp_threads;
 inline constexpr int kMaxWarps = 32;                           // of a CTA
 inline constexpr int kMaxStages = 16;                          // of a software pipeline
 inline constexpr int kMaxCluster = 16;                         // CTAs of a cluster; GpuArch::max_cluster may be less
@@ -24,51 +26,28 @@ inline constexpr int kCacheLineBytes = 128;
 
 // What was measured, on an H200, and serves the other architectures until it is measured there.
 struct GpuTuning {
-  int carried_eighths = 3;           // of a thread's registers, that a pipelined loop may carry: the rest is for
-                                     // operands, results and addresses
-  int most_prefetch_threads = 256;   // of CTAs that ask for tiles while they wait for the grid before
-  int64_t not_for_rows = 28 * 1024;  // bytes of an SM's shared memory beside the rows that a cluster shares
-  int exchange_bytes = 4 * 1024;     // of a CTA's shared memory, beside resident rows: usually enough
-  int unstaged_bytes = 16 * 1024;    // of a CTA's shared memory, beside staged tiles
+  int carried_eighths = 3;          // of a thread's registers, that a pipelined loop may carry: the rest is for
+                                    // operands, results and addresses
+  int most_prefetch_threads = 256;  // of CTAs that ask for tiles while they wait for the grid before
+  int unstaged_bytes = 16 * 1024;   // of a CTA's shared memory, beside staged tiles
 };
 
-struct GpuArch {
-  std::string_view name;   // "sm_90a"
-  int capability = 0;      // 90: major and minor compute capability
+// What only the compiler and the runtime ask about an architecture.
+struct GpuCode {
   bool of_devices = true;  // devices of this capability are compiled for under this name, not under another
 
   // PTX versions, times ten. The lowest that knows the architecture, 8.0 at least; with clusters: what a fence of a
   // cluster acquires is restricted from 8.6 on.
   int first_ptx = 80, cluster_ptx = 0;
 
-  int64_t shared_per_sm = 0, shared_per_cta = 0;
-  int64_t shared_reserved = 1024;  // the system's, of every CTA
-  int registers_per_sm = 64 * 1024;
-  int max_registers = kMaxRegisters;
-  int threads_per_sm = 0, max_ctas_per_sm = 0;
-  int max_cluster = 1;  // 1: CTAs form no clusters
-
   bool bulk_copies = false;        // between global and shared memory, asynchronous
   bool overlaps_launches = false;  // griddepcontrol
 
-  // Of the chip that is met most often; what a device has, its driver says.
-  int usual_sms = 0;
-  int64_t usual_l2_bytes = 0;
-
   GpuTuning tuning = {};
+};
 
-  // CTAs that an SM holds at most, by their threads alone.
-  int ctas_per_sm(int num_warps) const;
-  // Bytes of registers that each of `threads` threads of an SM can have.
-  int64_t register_bytes(int64_t threads) const;
-  // Threads of an SM that can have as many registers each.
-  int threads_with(int registers) const { return registers_per_sm / registers; }
-  // Shared memory of a CTA that leaves room for as many of them per SM; 0 and 1: all that one can have.
-  int64_t shared_budget(int ctas) const;
-  // What of it resident rows may take.
-  int64_t resident_budget(int ctas) const { return shared_budget(ctas) - tuning.exchange_bytes; }
-  // Shared memory of an SM for rows that the CTAs of a cluster share.
-  int64_t shared_for_rows() const { return shared_per_sm - tuning.not_for_rows; }
+// The Target of the chip that is met most often; what a device has, its driver says.
+struct GpuArch : ligerdsl::Target, GpuCode {
   // What is larger does not stay in the second-level cache.
   int64_t large_bytes() const;
 };

@@ -108,10 +108,10 @@ std::string AuthorArgument::initial_bytes(uint64_t seed) const {
 }
 
 AuthorCall::AuthorCall(const AnyKernel& kernel, const std::vector<std::string>& settings,
-                       const std::map<std::string, Array>& inputs) {
+                       const std::map<std::string, Array>& inputs, const Target& target) {
   Settings rest;
   const MetaValues meta = take_meta(kernel, settings, &rest);
-  program_ = program::parseProgram(kernel.program_bytes(meta));
+  program_ = program::parseProgram(kernel.program_bytes(meta, target));
   hidden_arguments_ = program::isDynamicPersistent(program_) ? 2 : 0;
   const std::vector<bool> written = program::written_arguments(program_);
   for (size_t i = 0; i < program_.arguments.size(); ++i) {
@@ -122,21 +122,21 @@ AuthorCall::AuthorCall(const AnyKernel& kernel, const std::vector<std::string>& 
   const LaunchSettings launch_settings = take_launch_settings(&rest);
   require_known(rest, inputs);
 
-  launch_ = kernel.launch(meta, launch_arguments());
+  launch_ = kernel.launch(meta, launch_arguments(target));
   launch_settings.apply(&launch_);
   const auto programs = launch_.programs();
   grid_ = {programs[0], programs[1], programs[2]};
   if (dynamic_persistent()) arguments_[1].integer = grid_.x;
 }
 
-LaunchArguments AuthorCall::launch_arguments() const {
+LaunchArguments AuthorCall::launch_arguments(const Target& target) const {
   std::vector<LaunchArguments::Argument> list;
   for (const AuthorArgument& argument : arguments_) {
     list.push_back({argument.name, argument.shape, strides_of(argument.shape), argument.number});
     list.back().pointer = argument.type.kind == TypeKind::ptr;
     if (!argument.is_memory() && is_integer(argument.type.dtype)) list.back().integer = argument.integer;
   }
-  return LaunchArguments(std::move(list));
+  return LaunchArguments(std::move(list), target);
 }
 
 void AuthorCall::require_arguments(const Settings& settings, const std::map<std::string, Array>& inputs) const {

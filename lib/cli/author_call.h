@@ -47,9 +47,10 @@ std::string type_text(const program::Type& type);
 
 class AuthorCall {
  public:
-  // `inputs` must outlive the call. Throws Failure (kUsage) with every argument that is missing.
+  // Recorded for the target. `inputs` must outlive the call. Throws Failure (kUsage) with every argument that is
+  // missing.
   AuthorCall(const AnyKernel& kernel, const std::vector<std::string>& settings,
-             const std::map<std::string, Array>& inputs);
+             const std::map<std::string, Array>& inputs, const Target& target);
 
   const program::Program& program() const { return program_; }
   const std::vector<AuthorArgument>& arguments() const { return arguments_; }
@@ -64,7 +65,7 @@ class AuthorCall {
   void require_arguments(const Settings& settings, const std::map<std::string, Array>& inputs) const;
   void set_memory(AuthorArgument& argument, Settings* settings, std::map<std::string, std::string>* like);
   void require_known(const Settings& rest, const std::map<std::string, Array>& inputs) const;
-  LaunchArguments launch_arguments() const;
+  LaunchArguments launch_arguments(const Target& target) const;
 
   program::Program program_;
   std::vector<AuthorArgument> arguments_;

@@ -102,11 +102,11 @@ std::vector<BenchCase> chosen_cases(const BenchRequest& request, bool cpu) {
 }
 
 // Settings with all sizes, and the bytes that a case moves.
-std::pair<std::string, double> preview(const AuthorKernels& authors, const BenchCase& which,
+std::pair<std::string, double> preview(const Globals& globals, const AuthorKernels& authors, const BenchCase& which,
                                        const std::map<std::string, Array>& inputs) {
   if (const AnyKernel* author = authors.find(which.kernel))
     return {fmt::format("{}", fmt::join(which.settings, " ")),
-            AuthorCall(*author, which.settings, inputs).bytes_moved()};
+            AuthorCall(*author, which.settings, inputs, target_of(globals)).bytes_moved()};
   OpInstance instance(find_op(which.kernel), which.settings);
   lib::check_desc(instance.info(), instance.desc());
   for (const auto& [name, array] : inputs) instance.take_shape(name, array);
@@ -119,7 +119,7 @@ int list_cases(const Globals& globals, const AuthorKernels& authors, const std::
   std::vector<std::vector<std::string>> rows;
   Json listed = Json::array();
   for (const BenchCase& which : cases) {
-    const auto [title, bytes] = preview(authors, which, inputs);
+    const auto [title, bytes] = preview(globals, authors, which, inputs);
     rows.push_back({which.kernel, title, format_bytes(bytes)});
     listed.push_back({{"kernel", which.kernel}, {"settings", title}, {"bytes", bytes}});
   }

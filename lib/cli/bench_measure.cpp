@@ -120,7 +120,7 @@ Outcome measure_op(const lib::ContextRef& context, const BenchCase& which, const
 
 Outcome measure_author(const lib::ContextRef& context, const AnyKernel& kernel, const BenchCase& which,
                        const BenchRun& run) {
-  const AuthorCall call(kernel, which.settings, run.inputs);
+  const AuthorCall call(kernel, which.settings, run.inputs, context->machine());
   const AuthorInstance instance(call, context);
   Outcome outcome{
       .kernel = which.kernel, .resources = resources_of({&instance.launcher()}), .bytes = call.bytes_moved()};

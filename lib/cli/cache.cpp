@@ -53,6 +53,10 @@ struct Listing {
   int64_t temporaries = 0, bytes = 0;
 };
 
+std::string entries_text(int64_t n) {
+  return counted(n, "entry", "entries");
+}
+
 Listing list_entries(const CacheFolder& folder, bool digests) {
   Listing listing;
   std::vector<CacheFile> files = folder.list(&listing.others);
@@ -114,10 +118,11 @@ int remove(const Globals& globals, const CacheRequest& request, int64_t bytes) {
   const runtime::TrimResult result =
       folder->trim({.max_bytes = bytes, .target_bytes = bytes, .dry_run = request.dry_run});
   if (globals.json != "-") {
-    print_text(printable(fmt::format(
-        "{} {} entries ({}) and {} abandoned temporary files; {} entries ({}) stay in \"{}\"\n",
-        request.dry_run ? "would remove" : "removed", result.removed.entries, format_size(result.removed.bytes),
-        result.temporaries, result.left.entries, format_size(result.left.bytes), folder->path())));
+    print_text(printable(
+        fmt::format("{} {} ({}) and {}; {} ({}) left in \"{}\"\n", request.dry_run ? "would remove" : "removed",
+                    entries_text(result.removed.entries), format_size(result.removed.bytes),
+                    counted(result.temporaries, "abandoned temporary file", "abandoned temporary files"),
+                    entries_text(result.left.entries), format_size(result.left.bytes), folder->path())));
   }
   write_json(globals, {{"directory", folder->path()},
                        {"dry_run", request.dry_run},
@@ -148,9 +153,10 @@ int cache_ls(const Globals& globals) {
     }
     if (!rows.empty()) print_table(globals, {"kernel", "target", "size", "unused for", "build"}, rows);
     if (!globals.quiet) {
-      print_text(printable(fmt::format(
-          "\"{}\": {} entries, {} of {}; {} temporary files, {} that are not the cache's\n", folder->path(),
-          rows.size(), format_size(listing.bytes), format_size(limit()), listing.temporaries, listing.others.size())));
+      print_text(printable(fmt::format("\"{}\": {}, {} of {}; {}, {} not the cache's\n", folder->path(),
+                                       entries_text(std::ssize(rows)), format_size(listing.bytes), format_size(limit()),
+                                       counted(listing.temporaries, "temporary file", "temporary files"),
+                                       listing.others.size())));
     }
   }
   write_json(globals, json_of(*folder, listing));
@@ -174,8 +180,8 @@ int cache_verify(const Globals& globals) {
                printable(fmt::format("  {}{}: {}{}\n", file.name, who, why, left)));
   }
   if (globals.json != "-" && !globals.quiet) {
-    print_text(printable(fmt::format("\"{}\": {} entries, {} damaged, {} of other builds\n", folder->path(),
-                                     listing.entries.size(), damaged, others)));
+    print_text(printable(fmt::format("\"{}\": {}, {} damaged, {} of other builds\n", folder->path(),
+                                     entries_text(std::ssize(listing.entries)), damaged, others)));
   }
   Json result = json_of(*folder, listing);
   result["damaged"] = damaged;

@@ -187,11 +187,12 @@ int cache_warm(const Globals& globals, const CacheRequest& request) {
   const runtime::DiskCache& disk = context->device().disk_cache();
   write_json(globals, {{"lines", report.lines}, {"kernels", report.keys.size()}, {"compiled", report.compiled}});
   if (report.failed > 0)
-    throw Failure(kNothingFound, fmt::format("{} descriptions are not in the cache", report.failed));
+    throw Failure(kNothingFound, counted(report.failed, "description is", "descriptions are") + " not in the cache");
   require_all(report, disk);
   if (globals.json != "-")
-    print_text(printable(fmt::format("{} kernels are in \"{}\", {} of them compiled now\n", report.keys.size(),
-                                     disk.directory(), report.compiled)));
+    print_text(printable(fmt::format("{} in \"{}\", {} of them compiled now\n",
+                                     counted(std::ssize(report.keys), "kernel is", "kernels are"), disk.directory(),
+                                     report.compiled)));
   return kOk;
 }
 

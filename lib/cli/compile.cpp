@@ -51,8 +51,9 @@ Recorded from_reproducer(const CompileRequest& request) {
 void load_author(const AnyKernel& kernel, const std::vector<std::string>& settings, lib::Context& context) {
   std::map<std::string, std::string> rest;
   const MetaValues meta = take_meta(kernel, settings, &rest);
-  const program::Program program = program::parseProgram(kernel.program_bytes(meta));
-  const lib::Launcher launcher(context, program, launch_of(kernel, meta, program, std::move(rest)));
+  const Target target = context.machine();
+  const program::Program program = program::parseProgram(kernel.program_bytes(meta, target));
+  const lib::Launcher launcher(context, program, launch_of(kernel, meta, program, std::move(rest), target));
 }
 
 std::vector<Recorded> record(const Globals& globals, const CompileRequest& request,

@@ -68,6 +68,10 @@ lib::ContextRef open_context(const Globals& globals) {
   }
 }
 
+Target target_of(const Globals& globals) {
+  return globals.device == "cpu" ? lib::cpu_target() : open_context(globals)->machine();
+}
+
 program::CompileOptions options_for_target(const std::string& target) {
   program::CompileOptions options;
   options.target = program::Target::cpu;

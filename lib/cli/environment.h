@@ -23,6 +23,9 @@ runtime::DeviceConfig device_config(const Globals& globals);
 // The context of --device. Throws Failure with kNoDevice or kUsage.
 lib::ContextRef open_context(const Globals& globals);
 
+// Of --device; only a GPU is opened for it.
+Target target_of(const Globals& globals);
+
 // "cpu", "sm_90a", ...: what to compile for without having the device.
 program::CompileOptions options_for_target(const std::string& target);
 

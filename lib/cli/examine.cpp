@@ -64,7 +64,7 @@ std::string remedy_of_writing(int error, const std::string& path) {
 std::string usage_text(const runtime::CacheFolder& folder) {
   const runtime::CacheUsage usage = folder.usage();
   const int64_t given = runtime::options().cache_bytes;
-  return fmt::format("\"{}\", {} entries, {} of {}", folder.path(), usage.entries,
+  return fmt::format("\"{}\", {}, {} of {}", folder.path(), counted(usage.entries, "entry", "entries"),
                      format_bytes(static_cast<double>(usage.bytes)),
                      format_bytes(static_cast<double>(given > 0 ? given : runtime::kDefaultCacheLimit)));
 }

@@ -61,7 +61,8 @@ void set_number(const Settings& settings, const program::Type& type, int64_t ope
   }
 }
 
-LaunchArguments arguments_of(const program::Program& program, const Settings& settings, int64_t open) {
+LaunchArguments arguments_of(const program::Program& program, const Settings& settings, const Target& target,
+                             int64_t open) {
   std::vector<LaunchArguments::Argument> arguments;
   for (const program::Argument& argument : program.arguments) {
     const program::Type& type = program.values[argument.value];
@@ -82,7 +83,7 @@ LaunchArguments arguments_of(const program::Program& program, const Settings& se
     }
     arguments.push_back(std::move(one));
   }
-  return LaunchArguments(std::move(arguments));
+  return LaunchArguments(std::move(arguments), target);
 }
 
 void require_known(const AnyKernel& kernel, const program::Program& program, const Settings& settings) {
@@ -109,7 +110,8 @@ void require_known(const AnyKernel& kernel, const program::Program& program, con
 
 }  // namespace
 
-Launch launch_of(const AnyKernel& kernel, const MetaValues& meta, const program::Program& program, Settings settings) {
+Launch launch_of(const AnyKernel& kernel, const MetaValues& meta, const program::Program& program, Settings settings,
+                 const Target& target) {
   const LaunchSettings launch_settings = take_launch_settings(&settings);
   require_known(kernel, program, settings);
   const auto is_given = [&](const program::Argument& argument) { return settings.count(argument.name) > 0; };
@@ -118,7 +120,7 @@ Launch launch_of(const AnyKernel& kernel, const MetaValues& meta, const program:
   for (const int64_t open : kOpen) {
     Launch launch;
     try {
-      launch = kernel.launch(meta, arguments_of(program, settings, open));
+      launch = kernel.launch(meta, arguments_of(program, settings, target, open));
     } catch (const Error& error) {
       if (all_given) throw;
       fail_for_sizes(kernel, program, settings, fmt::format(" ({})", error.what()));

@@ -6,6 +6,7 @@
 
 #include "lib/cli/authors.h"
 #include "lib/cli/commands.h"
+#include "lib/cli/environment.h"
 #include "lib/cli/launch_settings.h"
 #include "lib/src/op_info.h"
 #include "program/aliasing.h"
@@ -36,7 +37,7 @@ Json json_of(const lib::OpInfo& op) {
   return {{"name", op.name}, {"brief", op.brief}, {"settings", fields}, {"tensors", tensors}};
 }
 
-// The arguments that a caller passes, with default meta-parameters.
+// The arguments that a caller passes, with default meta-parameters, of the program for --device.
 Json arguments_of(const program::Program& program) {
   Json arguments = Json::array();
   const std::vector<bool> written = program::written_arguments(program);
@@ -53,7 +54,7 @@ Json arguments_of(const program::Program& program) {
   return arguments;
 }
 
-Json json_of(const AnyKernel& kernel) {
+Json json_of(const AnyKernel& kernel, const Target& target) {
   Json settings = Json::array();
   for (const MetaField& field : kernel.fields()) {
     settings.push_back({{"name", field.name}, {"type", field.type}, {"default", field.value}});
@@ -65,7 +66,7 @@ Json json_of(const AnyKernel& kernel) {
                  {"settings", settings},
                  {"launch_settings", launch_setting_names()}};
   try {
-    result["arguments"] = arguments_of(program::parseProgram(kernel.program_bytes({})));
+    result["arguments"] = arguments_of(program::parseProgram(kernel.program_bytes({}, target)));
   } catch (const std::exception& error) {  // defaults that the kernel refuses
     result["arguments"] = nullptr;
     result["problem"] = error.what();
@@ -100,7 +101,7 @@ int list(const Globals& globals) {
     result["operations"].push_back(json_of(*op));
   }
   for (const auto& kernel : authors.all()) {
-    const Json loaded = json_of(*kernel);
+    const Json loaded = json_of(*kernel, target_of(globals));
     rows.push_back({kernel->name(), kernel->description() + " (loaded)", settings_text(loaded)});
     add_argument_rows(loaded, &arguments);
     result["loaded"].push_back(loaded);

@@ -141,6 +141,10 @@ void write_json(const Globals& globals, const Json& result) {
     write_file(globals.json, text);
 }
 
+std::string counted(int64_t n, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", n, n == 1 ? one : many);
+}
+
 std::string format_bytes(double bytes) {
   const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   size_t unit = 0;

@@ -1,6 +1,7 @@
 // Where results go: text and tables on stdout, JSON where --json says, errors and progress on stderr.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
@@ -60,7 +61,8 @@ void check_writable(const std::string& path);
 // Writes the result to --json, if given. Text that is not UTF-8 becomes U+FFFD there.
 void write_json(const Globals& globals, const Json& result);
 
-std::string format_bytes(double bytes);  // "1.50 GiB"
-std::string format_time(double ms);      // "12.3 us", "4.56 ms"
+std::string counted(int64_t n, std::string_view one, std::string_view many);  // "1 entry", "0 entries"
+std::string format_bytes(double bytes);                                       // "1.50 GiB"
+std::string format_time(double ms);                                           // "12.3 us", "4.56 ms"
 
 }  // namespace ligerdsl::cli

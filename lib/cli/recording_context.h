@@ -22,7 +22,7 @@ class RecordingContext final : public lib::Context {
       : Context({.kind = runtime::DeviceKind::cpu, .num_threads = 1}), base_(base) {}
 
   kernels::Machine machine() const override {
-    return base_.target == program::Target::cpu ? kernels::Machine{}
+    return base_.target == program::Target::cpu ? target_named("cpu")
                                                 : kernels::gpu(base_.arch, /*sms=*/0, base_.ptx_version);
   }
   program::CompileOptions base_options() override { return base_; }

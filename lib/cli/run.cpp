@@ -50,7 +50,7 @@ std::vector<Output> run_op(const lib::ContextRef& context, const RunRequest& req
 // device. A second evaluation, rounded as a device rounds, is right as well where results jump with the rounding.
 std::vector<Output> run_author(const lib::ContextRef& context, const AnyKernel& kernel, const RunRequest& request,
                                const std::map<std::string, Array>& inputs) {
-  const AuthorCall call(kernel, request.settings, inputs);
+  const AuthorCall call(kernel, request.settings, inputs, context->machine());
   std::vector<std::vector<Interpreted>> evaluations;
   if (request.check) evaluations.push_back(interpret(call, Rounding::none));
   if (request.check && jumps(call.program())) evaluations.push_back(interpret(call, Rounding::every_operation));

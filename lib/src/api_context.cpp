@@ -1,4 +1,7 @@
 // C functions of contexts, memory and streams.
+#include <algorithm>
+#include <cstring>
+
 #include "lib/src/build_info.h"
 #include "lib/src/context.h"
 #include "lib/src/entry.h"
@@ -89,6 +92,18 @@ void ligerdsl_context_destroy(ligerdsl_context_t context) {
 
 ligerdsl_status_t ligerdsl_context_check(ligerdsl_context_t context, ligerdsl_stream_t stream) {
   return guarded("ligerdsl_context_check", [&] { ContextUse(context)->check(native(stream)); });
+}
+
+ligerdsl_status_t ligerdsl_context_target(ligerdsl_context_t context, ligerdsl_target_t* target, size_t target_bytes) {
+  return guarded("ligerdsl_context_target", [&] {
+    require_pointer(target, "target");
+    if (target_bytes < sizeof target->name)
+      fail(Status::invalid_argument,
+           "`target_bytes`: expected sizeof(ligerdsl_target_t), got " + std::to_string(target_bytes));
+    const ligerdsl_target_t known = ContextUse(context)->machine();
+    std::memset(target, 0, target_bytes);
+    std::memcpy(target, &known, std::min(target_bytes, sizeof known));
+  });
 }
 
 ligerdsl_status_t ligerdsl_buffer_alloc(ligerdsl_context_t context, size_t bytes, void** data) {

@@ -7,6 +7,7 @@
 #include "lib/src/failure.h"
 #include "lib/src/plan.h"
 #include "runtime/driver.h"
+#include "runtime/options.h"
 
 namespace ligerdsl::lib {
 
@@ -38,10 +39,17 @@ Context::~Context() {
   device_->free(error_word_.data);
 }
 
+Target cpu_target() {
+  const std::string& level = runtime::options().cpu;
+  return target_named(level.empty() ? "cpu" : level);
+}
+
 kernels::Machine Context::machine() const {
-  if (device_->is_cpu()) return {};
+  if (device_->is_cpu()) return cpu_target();
   const program::CompileOptions& options = device_->base_options();
-  return kernels::gpu(options.arch, device_->description().multiprocessors, options.ptx_version);
+  kernels::Machine machine = kernels::gpu(options.arch, device_->description().multiprocessors, options.ptx_version);
+  if (const int64_t l2_bytes = device_->description().l2_bytes; l2_bytes > 0) machine.l2_bytes = l2_bytes;
+  return machine;
 }
 
 void Context::check(runtime::Stream stream) {

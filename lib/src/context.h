@@ -31,6 +31,9 @@ struct ContextOptions {
   void* log_user = nullptr;
 };
 
+// The processor that CPU kernels are made for: LIGERDSL_CPU, else this one.
+Target cpu_target();
+
 class Context {
  public:
   explicit Context(const runtime::DeviceConfig& config, const ContextOptions& options = {});

@@ -3,7 +3,9 @@
 #include <sys/stat.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
@@ -70,6 +72,43 @@ class Folder {
  private:
   std::string path_;
 };
+
+TEST(ContextTarget, OfACpu) {
+  const Context context = Context::cpu(1);
+  const ligerdsl_target_t target = context.target();
+  EXPECT_STREQ(target.name, "cpu");
+  EXPECT_EQ(target.gpu, 0);
+  EXPECT_EQ(target.vector_bytes, target_named("cpu").vector_bytes);
+  EXPECT_EQ(target.sms, 0);
+}
+
+TEST(ContextTarget, SizesOfOtherVersions) {
+  const Context context = Context::cpu(1);
+  const ligerdsl_target_t expected = context.target();
+  struct Later {
+    ligerdsl_target_t known;
+    int64_t more;
+  } later;
+  std::memset(&later, 0x55, sizeof later);
+  ASSERT_EQ(ligerdsl_context_target(context.get(), &later.known, sizeof later), LIGERDSL_SUCCESS);
+  EXPECT_EQ(std::memcmp(&later.known, &expected, sizeof expected), 0);
+  EXPECT_EQ(later.more, 0) << "not known";
+  std::memset(&later, 0x55, sizeof later);
+  const size_t earlier = offsetof(ligerdsl_target_t, l2_bytes);
+  ASSERT_EQ(ligerdsl_context_target(context.get(), &later.known, earlier), LIGERDSL_SUCCESS);
+  EXPECT_EQ(std::memcmp(&later.known, &expected, earlier), 0);
+  EXPECT_EQ(later.known.l2_bytes, 0x5555555555555555) << "written beyond what was given";
+}
+
+TEST(ContextTarget, Misuse) {
+  const Context context = Context::cpu(1);
+  ligerdsl_target_t target;
+  expect_failure(ligerdsl_context_target(context.get(), nullptr, sizeof target), LIGERDSL_INVALID_NULL_POINTER,
+                 {"ligerdsl_context_target", "`target`"});
+  expect_failure(ligerdsl_context_target(context.get(), &target, 4), LIGERDSL_INVALID_ARGUMENT,
+                 {"`target_bytes`: expected sizeof(ligerdsl_target_t), got 4"});
+  expect_failure(ligerdsl_context_target(nullptr, &target, sizeof target), LIGERDSL_INVALID_NULL_POINTER, {"context"});
+}
 
 TEST(Config, TheCallersAllocatorServesBuffersAndScratch) {
   Host host;

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <ligerdsl/launch.hpp>
 #include <thread>
 
 #include "allocation_counter.h"
@@ -339,6 +340,51 @@ TEST_F(FakeGpu, AnyNumberOfRowsTakesTheAlignedKernels) {
   check("rms_norm_backward", gradient);
   check("cross_entropy", loss);
   EXPECT_EQ(loss_with(8191, 0, 0, 8), loss(8192)) << "labels from the second one on";
+}
+
+struct WidthMeta {
+  template <class V>
+  void visit(V&&) {}
+};
+
+// y = 1 in tiles as wide as the device asks for, with warps as its SMs have threads.
+const Kernel<WidthMeta> width_kernel{.name = "width",
+                                     .description = "y = 1",
+                                     .build =
+                                         [](KernelBuilder& k, const WidthMeta&) {
+                                           const int64_t width = k.target().threads_per_sm / 4;
+                                           View y = k.view("y", f32, {dyn});
+                                           y.partition({width}).store({k.program_id(0)}, k.ones({width}, f32));
+                                         },
+                                     .launch =
+                                         [](const WidthMeta&, const LaunchArguments& a) {
+                                           return Launch{
+                                               .grid = {ceil_div(a.dim("y", 0), a.target().threads_per_sm / 4)},
+                                               .num_warps = a.target().threads_per_sm == 2048 ? 8 : 4};
+                                         }};
+
+// Two GPUs of different kinds in one process: what is told, recorded and launched is for each its own.
+TEST_F(FakeGpu, KernelsAreRecordedForTheirContext) {
+  const Context hopper = Context::cuda(0);
+  fake().set_capability(12, 0);
+  const Context blackwell = Context::cuda(1);
+  EXPECT_STREQ(hopper.target().name, "sm_90a");
+  EXPECT_STREQ(blackwell.target().name, "sm_120");
+  EXPECT_EQ(blackwell.target().sms, 132) << "the driver's, not the table's 188";
+  EXPECT_EQ(blackwell.target().l2_bytes, 1 << 20) << "likewise";
+  EXPECT_EQ(blackwell.target().shared_per_cta, 99 * 1024);
+  KernelLauncher on_hopper(hopper, width_kernel), on_blackwell(blackwell, width_kernel);
+  const auto launched = [](auto& launcher, const Context& context) {
+    const OnDevice y(context, LIGERDSL_F32, {1536});
+    launcher({}, {{"y", y.tensor}});
+    FakeCudaControl::Launch launch{};
+    EXPECT_TRUE(fake().last_launch(&launch));
+    return std::pair(launch.grid[0], launch.block);
+  };
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_EQ(launched(on_hopper, hopper), std::pair(3u, 256u));
+    EXPECT_EQ(launched(on_blackwell, blackwell), std::pair(4u, 128u));
+  }
 }
 
 // A context, plans, calls and the end of all of them, with the k-th driver call failing, for every k.

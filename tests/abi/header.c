@@ -11,9 +11,11 @@ int use_header(void) {
   int64_t shape[1] = {4};
   float data[4] = {0};
   ligerdsl_tensor_t tensor = ligerdsl_tensor_make(data, config.device, LIGERDSL_F32, 1, shape);
+  ligerdsl_target_t target;
   ligerdsl_context_t context;
   args.param = &tensor;
   if (ligerdsl_context_create(&config, &context) != LIGERDSL_SUCCESS) return options.num_warps;
+  if (ligerdsl_context_target(context, &target, sizeof target) != LIGERDSL_SUCCESS) return target.sms;
   ligerdsl_context_destroy(context);
   return desc.reduction + (args.step == 1);
 }

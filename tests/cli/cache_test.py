@@ -83,7 +83,7 @@ def an_authors_kernel_runs_without_a_compile():
     run = lambda: subprocess.run([author], capture_output=True, text=True, env=ligerdsl.environment | {"LIGERDSL_NO_JIT": "1"})
     expect(run().returncode != 0, "nothing is in the cache yet")
     code, output, errors = ligerdsl.run("cache", "warm", "-", "--load", author_kernels, stdin='{"operation": "squared_relu"}')
-    expect(code == 0 and "1 kernels" in output, f"exit {code}\n{output}{errors}")
+    expect(code == 0 and "1 kernel is in" in output, f"exit {code}\n{output}{errors}")
     done = run()
     expect(done.returncode == 0, f"exit {done.returncode}\n{done.stdout}{done.stderr}")
 
@@ -169,6 +169,8 @@ def look_at_it_and_make_it_smaller():
         expect(report["removed_entries"] == 1 and report["entries"] == 2 and report["dry_run"] == dry, report)
         expect(cpu.exists() == dry and len(entries_in(cache)) == (4 if dry else 3), entries_in(cache))
     expect(ligerdsl.json("cache", "trim", "--to", "1G")["removed_entries"] == 0, "below the limit")
+    code, output, _ = ligerdsl.run("cache", "trim", "--to", ligerdsl.json("cache", "ls")["bytes"] - 1, "--dry-run")
+    expect(code == 0 and "would remove 1 entry (" in output and "; 1 entry (" in output, output)
     for wrong in ("much", ""):
         code, _, errors = ligerdsl.run("cache", "trim", "--to", wrong)
         expect(code == 2 and f"got '{wrong}'" in errors, errors)

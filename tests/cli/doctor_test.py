@@ -33,7 +33,7 @@ def says(subject, state, words, code=0, **environment):
 
 
 def the_cache():
-    says("cache", "works", [str(cache), "entries", "of 1.00 GiB"])
+    says("cache", "works", [str(cache), " 1 entry, ", "of 1.00 GiB"])
     says("cache", "works", ["of 2.00 MiB"], LIGERDSL_CACHE_SIZE="2M")
     expect(not [file for file in cache.iterdir() if file.name.startswith(".")], "the probe leaves nothing")
     says("cache", "works", ["LIGERDSL_CACHE is ro", "nothing is stored"], LIGERDSL_CACHE="ro")

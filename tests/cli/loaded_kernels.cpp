@@ -101,6 +101,23 @@ const Kernel<OverflowMeta> overflowing_kernel{
     "overflowing", "out = exp(x) - exp(x)", overflowing,
     [](const OverflowMeta&, const LaunchArguments& a) { return Launch{.grid = {ceil_div(a.dim("out", 0), 256)}}; }};
 
+// y = 1, whose rows are as wide as the device says.
+struct WidthMeta {
+  template <class V>
+  void visit(V&&) {}
+};
+
+const Kernel<WidthMeta> for_target_kernel{
+    .name = "for_target",
+    .description = "y = 1",
+    .build =
+        [](KernelBuilder& k, const WidthMeta&) {
+          const int64_t width = k.target().is_gpu() ? k.target().threads_per_sm : 4 * k.target().vector_bytes;
+          View y = k.view("y", f32, {dyn, width});
+          y.partition({squeeze, width}).store({k.program_id(0), 0}, k.ones({width}, f32));
+        },
+    .launch = [](const WidthMeta&, const LaunchArguments& a) { return Launch{.grid = {a.dim("y", 0)}}; }};
+
 }  // namespace
 
 LIGERDSL_REGISTER_KERNEL(gather_kernel);
@@ -108,4 +125,5 @@ LIGERDSL_REGISTER_KERNEL(faulty_kernel);
 LIGERDSL_REGISTER_KERNEL(quantise_kernel);
 LIGERDSL_REGISTER_KERNEL(overflowing_kernel);
 LIGERDSL_REGISTER_KERNEL(offsets_kernel);
+LIGERDSL_REGISTER_KERNEL(for_target_kernel);
 LIGERDSL_EXPORT_KERNELS();

@@ -157,7 +157,27 @@ def overflows():
              ["WRONG: 1 of 6 beyond", "[5] is nan, expected 0: a value on the way is too large for its type"])
 
 
+def kernels_of_a_target():
+    """A kernel that asks for its device is recorded for that of --device, and a processor is that of LIGERDSL_CPU."""
+    def command(*arguments, **environment):
+        return ligerdsl.run("--load", kernels, *arguments, **environment)
+
+    for words, device, environment in (("[?, 64]", "cpu", {"LIGERDSL_CPU": "x86-64-v2"}), ("[?, 128]", "cpu", {"LIGERDSL_CPU": "x86-64-v3"}),
+                                       ("[?, 2048]", "cuda", {"LIGERDSL_LIBCUDA": fake_cuda})):
+        code, output, errors = command("--device", device, "list", **environment)
+        expect(code == 0 and words in output, f"{device} {environment}: exit {code}, expected {words} in\n{output}{errors}")
+    code, output, errors = command("--device", "cuda", "list", LIGERDSL_LIBCUDA="/nothing")
+    expect(code == 3, f"list for a device that is not here: exit {code}\n{output}{errors}")
+    code, output, errors = command("bench", "for_target", "y=4x64", "--list", LIGERDSL_CPU="x86-64-v2")
+    expect(code == 0 and "1.00 KiB" in output, f"exit {code}\n{output}{errors}")
+    code, output, errors = command("bench", "for_target", "y=4x128", "--list", LIGERDSL_CPU="x86-64-v2")
+    expect(code == 2 and "expected 64 in dimension 1" in errors, f"exit {code}\n{output}{errors}")
+    for target, width in (("sm_90a", 2048), ("sm_120", 1536)):
+        says(f"compile for_target --target {target} --emit program", 0, [f"f32[?, {width}]"])
+
+
 lists_arguments()
+kernels_of_a_target()
 names_that_shadow()
 arguments_that_are_missing()
 scalars_of_their_types()

@@ -26,6 +26,12 @@ TEST(Text, WhatATerminalMayNotShowIsEscaped) {
   EXPECT_EQ(columns("Grüße"), 5u);
 }
 
+TEST(Text, CountsAgreeWithTheirNouns) {
+  EXPECT_EQ(counted(0, "entry", "entries"), "0 entries");
+  EXPECT_EQ(counted(1, "entry", "entries"), "1 entry");
+  EXPECT_EQ(counted(2, "entry", "entries"), "2 entries");
+}
+
 TEST(Text, NearestName) {
   const std::vector<std::string> names = {"rms_norm_forward", "eps", "in_place", "sm_90", "sm_90a"};
   EXPECT_EQ(nearest("rms_norm_foward", names), "rms_norm_forward");

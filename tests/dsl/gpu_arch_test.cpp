@@ -19,8 +19,9 @@ TEST(GpuArch, RowsAgreeWithThemselves) {
   for (const GpuArch& arch : gpu_archs()) {
     SCOPED_TRACE(arch.name);
     EXPECT_EQ(find_gpu_arch(arch.name), &arch);
-    EXPECT_EQ(arch.name.substr(0, 3), "sm_");
-    EXPECT_EQ(std::stoi(std::string(arch.name.substr(3))), arch.capability);
+    const std::string name = arch.name;
+    EXPECT_EQ(name.substr(0, 3), "sm_");
+    EXPECT_EQ(std::stoi(name.substr(3)), arch.capability);
     EXPECT_GE(arch.capability, capability) << "rows are in the order of capabilities";
     capability = arch.capability;
     EXPECT_EQ(arch.shared_per_cta + arch.shared_reserved, arch.shared_per_sm);
@@ -28,9 +29,9 @@ TEST(GpuArch, RowsAgreeWithThemselves) {
     EXPECT_LE(arch.max_ctas_per_sm, kMaxCtasPerSm);
     EXPECT_LE(arch.max_cluster, kMaxCluster);
     EXPECT_EQ(arch.max_cluster > 1, arch.cluster_ptx >= arch.first_ptx);
-    EXPECT_GT(arch.usual_sms, 0);
+    EXPECT_GT(arch.sms, 0);
     EXPECT_GT(arch.resident_budget(1), 64 * 1024);
-    EXPECT_GE(arch.large_bytes(), arch.usual_l2_bytes);
+    EXPECT_GE(arch.large_bytes(), arch.l2_bytes);
     const GpuArch* of_device = arch_of_capability(arch.capability / 10, arch.capability % 10);
     ASSERT_TRUE(of_device);
     EXPECT_EQ(of_device->capability, arch.capability);
@@ -40,11 +41,11 @@ TEST(GpuArch, RowsAgreeWithThemselves) {
 }
 
 TEST(GpuArch, DevicesRunTheLatestOfTheirGeneration) {
-  EXPECT_EQ(arch_of_capability(9, 0)->name, "sm_90a");
-  EXPECT_EQ(arch_of_capability(10, 0)->name, "sm_100");
-  EXPECT_EQ(arch_of_capability(10, 1)->name, "sm_100");
-  EXPECT_EQ(arch_of_capability(10, 3)->name, "sm_103");
-  EXPECT_EQ(arch_of_capability(12, 1)->name, "sm_120");
+  EXPECT_STREQ(arch_of_capability(9, 0)->name, "sm_90a");
+  EXPECT_STREQ(arch_of_capability(10, 0)->name, "sm_100");
+  EXPECT_STREQ(arch_of_capability(10, 1)->name, "sm_100");
+  EXPECT_STREQ(arch_of_capability(10, 3)->name, "sm_103");
+  EXPECT_STREQ(arch_of_capability(12, 1)->name, "sm_120");
   EXPECT_EQ(arch_of_capability(7, 5), nullptr);
   EXPECT_EQ(arch_of_capability(11, 0), nullptr);
   EXPECT_EQ(find_gpu_arch("sm_75"), nullptr);

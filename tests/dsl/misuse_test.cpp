@@ -19,6 +19,13 @@ Tile tile(KernelBuilder& k, const Shape& shape, DType dtype = f32) {
   return k.zeros(shape, dtype);
 }
 
+// A tile of a loop that is over.
+Tile ended(KernelBuilder& k, DType dtype = f32) {
+  Tile t;
+  k.for_range(0, 4, 1, [&](Scalar) { t = tile(k, {8}, dtype); });
+  return t;
+}
+
 // Each row is one line, so that __LINE__ is the line of the mistake.
 // clang-format off
 const Misuse kMisuses[] = {
@@ -50,6 +57,14 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder&) { Tile().to(f32); }, "to: the operand is an empty handle; assign it a value before use"},
     {__LINE__, [](KernelBuilder& k) { KernelBuilder other("other"); tile(k, {8}) + tile(other, {8}); }, "operator+: the operands were made by different KernelBuilders"},
     {__LINE__, [](KernelBuilder& k) { Tile t; k.for_range(0, 4, 1, [&](Scalar) { t = tile(k, {8}); }); exp(t); }, "exp: the operand was made inside a loop, branch or combiner that has ended; return it through carry(...)"},
+    {__LINE__, [](KernelBuilder& k) { stable_sort(ended(k), 0); }, "stable_sort: the operand was made inside a loop, branch or combiner that has ended; return it through carry(...)"},
+    {__LINE__, [](KernelBuilder& k) { topk(ended(k), 2, 0); }, "topk: the operand was made inside a loop, branch or combiner that has ended; return it through carry(...)"},
+    {__LINE__, [](KernelBuilder& k) { sort(ended(k), 0); }, "sort: the operand was made inside a loop, branch or combiner that has ended; return it through carry(...)"},
+    {__LINE__, [](KernelBuilder& k) { flip(ended(k), 0); }, "flip: the operand was made inside a loop, branch or combiner that has ended; return it through carry(...)"},
+    {__LINE__, [](KernelBuilder& k) { join(tile(k, {8}), ended(k)); }, "join: the operand was made inside a loop, branch or combiner that has ended; return it through carry(...)"},
+    {__LINE__, [](KernelBuilder& k) { interleave(ended(k), tile(k, {8})); }, "interleave: the operand was made inside a loop, branch or combiner that has ended; return it through carry(...)"},
+    {__LINE__, [](KernelBuilder& k) { gather(tile(k, {8}), ended(k, i32), 0); }, "gather: the operand was made inside a loop, branch or combiner that has ended; return it through carry(...)"},
+    {__LINE__, [](KernelBuilder& k) { shuffle_xor(ended(k), 1, 0); }, "shuffle_xor: the operand was made inside a loop, branch or combiner that has ended; return it through carry(...)"},
     {__LINE__, [](KernelBuilder& k) { Tile t = tile(k, {8}); k.finish(); exp(t); }, "exp: the operand belongs to a program that was already finished"},
     {__LINE__, [](KernelBuilder& k) { Tile t = tile(k, {8}); k.finish(); Tile next = tile(k, {8}); exp(t); }, "exp: the operand belongs to a program that was already finished"},
     {__LINE__, [](KernelBuilder& k) { Tile t = tile(k, {8}); k.finish(); tile(k, {8}) + t; }, "operator+: the operand belongs to a program that was already finished"},
@@ -85,7 +100,7 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { join(tile(k, {8}), tile(k, {8}, i32)); }, "join: expected two tiles of one type, got f32 [8] and i32 [8]"},
     {__LINE__, [](KernelBuilder& k) { accumulate(OnlineSums{k.zeros({64}, f32), k.zeros({64}, f32)}, tile(k, {96})); }, "accumulate: a tile of 96 elements for 64 lanes; expected a multiple of the lanes"},
     {__LINE__, [](KernelBuilder& k) { accumulate(OnlineSums{k.zeros({32}, f32), k.zeros({64}, f32)}, tile(k, {64})); }, "accumulate: m and s of shapes [32] and [64]; expected [lanes] both"},
-    {__LINE__, [](KernelBuilder& k) { interleave(Tile(), tile(k, {8})); }, "join: the operand is an empty handle; assign it a value before use"},
+    {__LINE__, [](KernelBuilder& k) { interleave(Tile(), tile(k, {8})); }, "interleave: the operand is an empty handle; assign it a value before use"},
     {__LINE__, [](KernelBuilder&) { flip(Tile()); }, "flip: the operand is an empty handle; assign it a value before use"},
     {__LINE__, [](KernelBuilder&) { topk(Tile(), 4); }, "topk: the operand is an empty handle; assign it a value before use"},
     {__LINE__, [](KernelBuilder& k) { gather(tile(k, {8}), Tile()); }, "gather: the operand is an empty handle; assign it a value before use"},
@@ -169,6 +184,10 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { lshr(k.scalar("n", i64), -1); }, "lshr: a shift by -1, expected 0 to 63: the left side is i64"},
     {__LINE__, [](KernelBuilder& k) { udiv(tile(k, {8}), 2); }, "udiv: got f32 tile [8], expected i32 or i64"},
     {__LINE__, [](KernelBuilder& k) { ult(tile(k, {8}), 2); }, "ult: expected an integer type, got f32"},
+    {__LINE__, [](KernelBuilder& k) { ult(tile(k, {8}, i16), 65535); }, "ult: the number 65535 does not fit in i16; write -1, which has the same bits, or convert the operand with .to(i32) & 65535, its unsigned value"},
+    {__LINE__, [](KernelBuilder& k) { uge(tile(k, {8}, i8), 256); }, "uge: the number 256 does not fit in i8; convert the operand with .to(i32) & 255, its unsigned value"},
+    {__LINE__, [](KernelBuilder& k) { umulhi(tile(k, {8}, i32), int64_t{0xffff'fff0}); }, "umulhi: the number 4294967280 does not fit in i32; write -16, which has the same bits, or convert the operand with .to(i64) & 4294967295, its unsigned value"},
+    {__LINE__, [](KernelBuilder& k) { tile(k, {8}, i16) & 65535; }, "operator&: the number 65535 does not fit in i16; convert the operand with .to(i32)"},
     {__LINE__, [](KernelBuilder& k) { any(tile(k, {8})); }, "any: got f32, expected i1; compare first, as in x != 0"},
     {__LINE__, [](KernelBuilder& k) { Tile t = k.zeros({1, 8}, f32); t += k.zeros({4, 8}, f32); }, "operator+=: the result is f32 tile [4, 8], but the left side f32 tile [1, 8]; convert the right side, or write a = a op b"},
     {__LINE__, [](KernelBuilder& k) { Scalar s = k.constant(1, i32); s *= k.constant(2, i64); }, "operator*=: the result is i64 scalar, but the left side i32 scalar; convert the right side, or write a = a op b"},

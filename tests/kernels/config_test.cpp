@@ -28,7 +28,7 @@ std::vector<Machine> machines() {
 }
 
 std::string name_of(const Machine& machine) {
-  return machine.is_gpu() ? std::string(machine.arch->name) : "cpu";
+  return machine.is_gpu() ? std::string(machine.name) : "cpu";
 }
 
 // With what is on or off by default, or the other way round.

@@ -36,10 +36,12 @@ endfunction()
 build_and_run(cpp_trainer cpp_trainer ${CXX})
 build_and_run(dsl_author dsl_author ${CXX})
 run(${WORK}/dsl_author/named_launch)
+run(${WORK}/dsl_author/for_target)
 # An author's compiler need not be the one that the library was built with.
 if(CLANGXX)
   build_and_run(dsl_author dsl_author_clang ${CLANGXX})
   run(${WORK}/dsl_author_clang/named_launch)
+  run(${WORK}/dsl_author_clang/for_target)
 endif()
 
 # What is installed to be read, and the lessons, as an author would build them.
@@ -60,6 +62,25 @@ endforeach()
 run(${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so list)
 
 run(${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so run squared_relu y=100 x=y scale=1 --check)
+
+# A kernel that chooses its schedule by the device: another one for each, and the same where it is checked.
+run(${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so run row_mean x=37x1000 mean=37 block=1 --check)
+function(compiles_to target stage)
+  set(command ${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so compile row_mean
+      --target ${target} --emit ${stage})
+  execute_process(COMMAND ${command} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE errors)
+  foreach(words ${ARGN})
+    string(FIND "${output}" "${words}" found)
+    if(result OR found EQUAL -1)
+      message(FATAL_ERROR "${command}: exit ${result}, expected \"${words}\" in\n${output}${errors}")
+    endif()
+  endforeach()
+endfunction()
+compiles_to(sm_80 ptx ".reqntid 256")
+compiles_to(sm_90a ptx ".reqntid 256" ".reqnctapercluster 2")
+compiles_to(sm_120 ptx ".reqntid 128" ".reqnctapercluster 2")
+compiles_to(sm_80 program "value=1024 : i64")
+compiles_to(sm_90a program "value=2048 : i64")
 
 # Settings of an author's kernel that are wrong: exit code 2, and words that help.
 function(refused words)

@@ -83,8 +83,8 @@ TEST_F(GpuTest, ArchitectureIsAsInTheTable) {
   EXPECT_EQ(arch->max_cluster > 1, attribute(cuda::cluster_launch) != 0);
   EXPECT_LE(arch->first_ptx, driver->ptx_version());
   printf("%s: %d SMs (usually %d), %d bytes of L2 (usually %lld)\n", std::string(arch->name).c_str(),
-         attribute(cuda::multiprocessor_count), arch->usual_sms, attribute(cuda::l2_cache_size),
-         static_cast<long long>(arch->usual_l2_bytes));
+         attribute(cuda::multiprocessor_count), arch->sms, attribute(cuda::l2_cache_size),
+         static_cast<long long>(arch->l2_bytes));
 }
 
 TEST_F(GpuTest, RunsPtx) {

@@ -162,6 +162,12 @@ Evaluated TileLowering::evaluateTileGather(tile::GatherOp op, Coords coords) {
 Evaluated TileLowering::evaluateShuffleXor(tile::ShuffleXorOp op, Coords coords) {
   Coord& at = coords[op.getAxis()];
   const int64_t mask = op.getMask(), inRegister = at.lanes ? mask & (nest->lanes - 1) : 0;
+  // Lanes are exchanged behind the access, all coordinates of theirs at once: the others must be the same in all lanes.
+  const auto varies = [&](const Coord& c) { return &c != &at && (c.lanes || c.scattered); };
+  if (inRegister != 0 && llvm::any_of(coords, varies)) {
+    op.emitOpError("exchanges the lanes of one axis while another one varies over them");
+    broken = true;
+  }
   atDepth(at.depth, [&] {
     if (mask == inRegister) return;
     Value flipped = i64(mask - inRegister);

@@ -28,6 +28,7 @@
 #include "ligerdsl/dsl/random.h"
 #include "ligerdsl/dsl/rearrange.h"
 #include "ligerdsl/dsl/reduce.h"
+#include "ligerdsl/dsl/target.h"
 #include "ligerdsl/dsl/tile_shape.h"
 #include "ligerdsl/dsl/values.h"
 #include "ligerdsl/dtype.h"

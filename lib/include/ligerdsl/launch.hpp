@@ -43,7 +43,7 @@ namespace detail {
 std::vector<ligerdsl_kernel_arg_t> in_order(const std::string& kernel, const std::vector<DeclaredArgument>& declared,
                                             const std::vector<NamedArg>& given);
 LaunchArguments launch_arguments(const std::vector<DeclaredArgument>& declared,
-                                 const std::vector<ligerdsl_kernel_arg_t>& args);
+                                 const std::vector<ligerdsl_kernel_arg_t>& args, const Target& target);
 // Of host memory. `programs`: of a kernel that is recorded as dynamic persistent.
 interpreter::Arguments host_arguments(const std::string& kernel, const std::vector<DeclaredArgument>& declared,
                                       const std::vector<ligerdsl_kernel_arg_t>& args, int64_t programs);
@@ -78,7 +78,8 @@ std::string bytes_of(const Meta& meta) {
 template <class Meta>
 class KernelLauncher {
  public:
-  KernelLauncher(const Context& context, Kernel<Meta> kernel) : context_(context), kernel_(std::move(kernel)) {
+  KernelLauncher(const Context& context, Kernel<Meta> kernel)
+      : context_(context), target_(context.target()), kernel_(std::move(kernel)) {
     detail::require_complete(kernel_.name, kernel_.build != nullptr, kernel_.launch != nullptr);
   }
 
@@ -112,7 +113,7 @@ class KernelLauncher {
     const std::lock_guard lock(mutex_);
     const Recorded& recorded = find_recorded(meta);
     Ready ready{nullptr, {}, detail::in_order(kernel_.name, recorded.arguments, named)};
-    const Launch launch = kernel_.launch(meta, detail::launch_arguments(recorded.arguments, ready.args));
+    const Launch launch = kernel_.launch(meta, detail::launch_arguments(recorded.arguments, ready.args, target_));
     const std::vector<int32_t> grid = detail::launch_grid(kernel_.name, launch);
     std::copy(grid.begin(), grid.end(), ready.grid);
     ready.compiled = find_compiled(recorded, launch);
@@ -135,7 +136,7 @@ class KernelLauncher {
   }
 
   const Recorded& record_now(const Meta& meta) {
-    std::string program = program_bytes(kernel_, meta);
+    std::string program = program_bytes(kernel_, meta, target_);
     const auto found = recorded_.find(program);
     if (found != recorded_.end()) return found->second;
     Recorded recorded{program, arguments_of(program)};
@@ -170,6 +171,7 @@ class KernelLauncher {
   }
 
   const Context& context_;
+  const Target target_;  // of the context: what is kept below is for it alone
   Kernel<Meta> kernel_;
   std::mutex mutex_;
   std::map<std::string, Recorded> recorded_;      // by the program
@@ -180,14 +182,15 @@ class KernelLauncher {
 // The same launch on host memory, program after program by the reference interpreter: what a compiled kernel's results
 // are compared with, and where an index that is wrong is an Error with the author's file and line. Kernels with
 // pointers: interpreter::run, which is told how much memory is behind them.
+// The program is the one that is recorded for `target`: with Target(context.target()), what runs on that context.
 template <class Meta>
 void interpret(const Kernel<Meta>& kernel, const Meta& meta, const std::vector<NamedArg>& named,
-               const interpreter::Options& options = {}) {
+               const interpreter::Options& options = {}, const Target& target = target_named("cpu")) {
   detail::require_complete(kernel.name, kernel.build != nullptr, kernel.launch != nullptr);
-  const std::string program = program_bytes(kernel, meta);
+  const std::string program = program_bytes(kernel, meta, target);
   const std::vector<DeclaredArgument> declared = arguments_of(program);
   const std::vector<ligerdsl_kernel_arg_t> args = detail::in_order(kernel.name, declared, named);
-  const Launch launch = kernel.launch(meta, detail::launch_arguments(declared, args));
+  const Launch launch = kernel.launch(meta, detail::launch_arguments(declared, args, target));
   const std::vector<int32_t> grid = detail::launch_grid(kernel.name, launch);
   interpreter::Options as_launched = options;
   as_launched.no_alias = options.no_alias || launch.no_alias;
@@ -249,7 +252,7 @@ inline std::vector<ligerdsl_kernel_arg_t> in_order(const std::string& kernel,
 }
 
 inline LaunchArguments launch_arguments(const std::vector<DeclaredArgument>& declared,
-                                        const std::vector<ligerdsl_kernel_arg_t>& args) {
+                                        const std::vector<ligerdsl_kernel_arg_t>& args, const Target& target) {
   std::vector<LaunchArguments::Argument> list;
   for (size_t i = 0; i < args.size(); ++i) {
     LaunchArguments::Argument argument{.name = declared[i].name};
@@ -265,7 +268,7 @@ inline LaunchArguments launch_arguments(const std::vector<DeclaredArgument>& dec
     if (args[i].kind == LIGERDSL_ARG_NUMBER) argument.number = args[i].number;
     list.push_back(std::move(argument));
   }
-  return LaunchArguments(std::move(list));
+  return LaunchArguments(std::move(list), target);
 }
 
 // As the C ABI checks it for launches on a device.
@@ -285,7 +288,7 @@ inline interpreter::Arguments host_arguments(const std::string& kernel, const st
                                              const std::vector<ligerdsl_kernel_arg_t>& args, int64_t programs) {
   static thread_local int32_t next_program;
   next_program = 0;
-  const LaunchArguments sizes = launch_arguments(declared, args);
+  const LaunchArguments sizes = launch_arguments(declared, args, Target());
   interpreter::Arguments list;
   for (size_t i = 0; i < args.size(); ++i) {
     if (declared[i].kind == DeclaredArgument::Kind::pointer)

@@ -6,7 +6,7 @@
  *   execute  runs a plan on tensors; never allocates, synchronises or compiles, so it can be captured in a CUDA graph.
  *            Matrix products (fused_linear_cross_entropy) are made by another library: ops.h says what that may take
  *   call     one function that looks the plan up in the context, fills the shape fields of the desc from the tensors,
- * and brings its own workspace; its first use of a configuration plans (and may compile)
+ *            and brings its own workspace; its first use of a configuration plans (and may compile)
  *
  * Threads
  *   context, plan, kernel   any number of threads at the same time
@@ -30,6 +30,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "ligerdsl/target.h"
 
 #define LIGERDSL_VERSION_MAJOR 0
 #define LIGERDSL_VERSION_MINOR 1
@@ -94,12 +96,12 @@ LIGERDSL_API const char* ligerdsl_status_name(ligerdsl_status_t status);
  * thread's next failing call. */
 LIGERDSL_API const char* ligerdsl_last_error(void);
 LIGERDSL_API uint32_t ligerdsl_version(void); /* of the loaded library; compare with LIGERDSL_VERSION */
-/* What the library was built from: "0.1.0-0123456789abcdef commit HASH clean". The digest is of all its sources; "dirty" instead
- * of "clean": a source is not the commit's; "commit unknown": built without git. Never NULL. */
+/* What the library was built from: "0.1.0-0123456789abcdef commit HASH clean". The digest is of all its sources;
+ * "dirty" instead of "clean": a source is not the commit's; "commit unknown": built without git. Never NULL. */
 LIGERDSL_API const char* ligerdsl_build_info(void);
 
-/* ---- Tensors: the memory layout of DLPack's DLTensor ---------------------------------------------------------------
- */
+/* ---- Tensors: the memory layout of DLPack's DLTensor ------------------------------------------------------------- */
+
 typedef struct ligerdsl_dtype {
   uint8_t code; /* 0 signed integer, 1 unsigned integer, 2 float, 4 bfloat, 6 bool */
   uint8_t bits;
@@ -165,8 +167,8 @@ static inline ligerdsl_tensor_t ligerdsl_tensor_make(void* data, ligerdsl_device
   uint32_t version
 #define LIGERDSL_HEADER_OF(type) sizeof(type), LIGERDSL_MAGIC, LIGERDSL_VERSION
 
-/* ---- Context: a device and what was planned for it ------------------------------------------------------------------
- */
+/* ---- Context: a device and what was planned for it --------------------------------------------------------------- */
+
 typedef struct ligerdsl_context* ligerdsl_context_t;
 struct CUstream_st; /* what cudaStream_t and CUstream point to */
 typedef struct CUstream_st*
@@ -210,9 +212,14 @@ LIGERDSL_API void ligerdsl_context_destroy(ligerdsl_context_t context);
  * "out of bounds" in the text, when a label or index was not in range. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_check(ligerdsl_context_t context,
                                                                          ligerdsl_stream_t stream);
+/* What is known of the device, for kernels of your own. `target_bytes` is sizeof(ligerdsl_target_t): no more is
+ * written, and what this library does not know is 0. */
+LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_target(ligerdsl_context_t context,
+                                                                          ligerdsl_target_t* target,
+                                                                          size_t target_bytes);
 
-/* ---- Plans ----------------------------------------------------------------------------------------------------------
- */
+/* ---- Plans ------------------------------------------------------------------------------------------------------- */
+
 typedef struct ligerdsl_plan* ligerdsl_plan_t;
 /* Workspace that execute needs for this many rows (ops.h says what an operation counts as rows). A pure function of the
  * plan and the number; but for fused_linear_cross_entropy, whose chunks differ, more rows never need less. SIZE_MAX
@@ -222,9 +229,9 @@ LIGERDSL_API size_t ligerdsl_plan_workspace_bytes_for(ligerdsl_plan_t plan, int6
 LIGERDSL_API size_t ligerdsl_plan_workspace_align(ligerdsl_plan_t plan);
 LIGERDSL_API void ligerdsl_plan_destroy(ligerdsl_plan_t plan); /* NULL is fine */
 
-/* ---- Memory and streams, for programs that do not link CUDA
- * ---------------------------------------------------------- On a CPU context memory is host memory, a stream is NULL,
- * and every call has finished when it returns. */
+/* ---- Memory and streams, for programs that do not link CUDA ---------------------------------------------------------
+ * On a CPU context memory is host memory, a stream is NULL, and every call has finished when it returns.
+ */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_buffer_alloc(ligerdsl_context_t context, size_t bytes,
                                                                         void** data); /* aligned to 256 bytes */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_buffer_free(ligerdsl_context_t context, void* data);
@@ -242,8 +249,8 @@ LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_stream_sync(ligerdsl_
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_stream_destroy(ligerdsl_context_t context,
                                                                           ligerdsl_stream_t stream);
 
-/* ---- Kernels of your own: programs recorded with ligerdsl/dsl.h
- * ------------------------------------------------------- */
+/* ---- Kernels of your own: programs recorded with ligerdsl/dsl.h -------------------------------------------------- */
+
 typedef struct ligerdsl_kernel* ligerdsl_kernel_t;
 typedef struct ligerdsl_kernel_options {
   LIGERDSL_STRUCT_HEADER;

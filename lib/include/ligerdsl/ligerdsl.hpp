@@ -80,6 +80,12 @@ class Context : public Handle<ligerdsl_context_t, ligerdsl_context_destroy> {
   }
 
   ligerdsl_device_t device() const { return device_; }
+  // What kernels that are recorded for this context may depend on.
+  ligerdsl_target_t target() const {
+    ligerdsl_target_t target{};
+    check(ligerdsl_context_target(get(), &target, sizeof target));
+    return target;
+  }
   // Throws StatusError with LIGERDSL_INVALID_LABEL when a kernel met a label out of range.
   void check_labels(ligerdsl_stream_t stream = nullptr) const { check(ligerdsl_context_check(get(), stream)); }
   void synchronize(ligerdsl_stream_t stream = nullptr) const { check(ligerdsl_stream_sync(get(), stream)); }

@@ -120,7 +120,10 @@ void add_integer(Table& t, const std::string& type) {
   t["mad.lo." + type] = {[](uint64_t a, uint64_t b, uint64_t c) -> uint64_t { return static_cast<U>(a * b + c); }, 3};
   t["min." + type] = BINARY(std::min(a, b));
   t["max." + type] = BINARY(std::max(a, b));
-  if constexpr (std::is_same_v<T, int32_t>) t["min.relu.s32"] = BINARY(std::max(std::min(a, b), 0));
+  if constexpr (std::is_same_v<T, int32_t>) {
+    t["min.relu.s32"] = BINARY(std::max(std::min(a, b), 0));
+    t["max.relu.s32"] = BINARY(std::max({a, b, 0}));
+  }
   t["neg." + type] = UNARY(U{0} - static_cast<U>(a));
   t["div." + type] = BINARY((divisible(a, b), a / b));
   t["rem." + type] = BINARY((divisible(a, b), a % b));
@@ -196,6 +199,18 @@ uint64_t permuted(uint64_t a, uint64_t b, uint64_t selector) {
   return result;
 }
 
+// `length` bits from `at` on and above them copies of the highest one; bits beyond the operand are its sign.
+template <class T>
+uint64_t signed_field(uint64_t a, uint64_t at, uint64_t length) {
+  constexpr uint64_t kHighest = sizeof(T) * 8 - 1;
+  at &= 255, length &= 255;
+  if (length == 0) return 0;
+  const auto bit = [&](uint64_t i) { return a >> std::min(i, kHighest) & 1; };
+  uint64_t field = 0;
+  for (uint64_t i = 0; i <= kHighest; ++i) field |= bit(at + std::min(i, length - 1)) << i;
+  return field;
+}
+
 void add_wide(Table& t) {
   t["mul.wide.u16"] = {[](uint64_t a, uint64_t b, uint64_t) { return uint64_t{as<uint16_t>(a)} * as<uint16_t>(b); }, 2};
   t["mul.wide.s16"] = {[](uint64_t a, uint64_t b, uint64_t) { return bits(as<int16_t>(a) * as<int16_t>(b)); }, 2};
@@ -213,15 +228,8 @@ void add_wide(Table& t) {
                     return at >= 64 ? 0 : (a >> at) & (length >= 64 ? ~uint64_t{0} : (uint64_t{1} << length) - 1);
                   },
                   3};
-  // Bits beyond the operand are its sign.
-  t["bfe.s32"] = {[](uint64_t a, uint64_t at, uint64_t length) -> uint64_t {
-                    at = std::min<uint64_t>(at & 255, 32), length &= 255;
-                    const uint64_t field = static_cast<uint64_t>(int64_t{as<int32_t>(a)} >> at);
-                    if (length == 0) return 0;
-                    const uint64_t unused = 64 - std::min<uint64_t>(length, 32);
-                    return bits(static_cast<int32_t>(static_cast<int64_t>(field << unused) >> unused));
-                  },
-                  3};
+  t["bfe.s32"] = {signed_field<int32_t>, 3};
+  t["bfe.s64"] = {signed_field<int64_t>, 3};
   t["shf.l.wrap.b32"] = {[](uint64_t low, uint64_t high, uint64_t n) -> uint64_t {
                            return (((high << 32) | as<uint32_t>(low)) << (n & 31)) >> 32 & 0xffffffffu;
                          },

@@ -129,8 +129,9 @@ void decode_pure(Instruction& i) {
 void decode(Instruction& i, const std::string& entry) {
   const std::vector<std::string> parts = parts_of(i.opcode);
   static const std::map<std::string, Kind> kinds{
-      {"mov", Kind::move},   {"ld", Kind::load},  {"st", Kind::store},  {"atom", Kind::atomic},
-      {"bra", Kind::branch}, {"ret", Kind::exit}, {"exit", Kind::exit}, {"prefetch", Kind::prefetch}};
+      {"mov", Kind::move},    {"ld", Kind::load},           {"st", Kind::store},
+      {"atom", Kind::atomic}, {"bra", Kind::branch},        {"ret", Kind::exit},
+      {"exit", Kind::exit},   {"prefetch", Kind::prefetch}, {"bfi", Kind::insert_bits}};
   if (decode_sync(i)) return;
   const auto kind = kinds.find(parts[0]);
   if (kind == kinds.end()) return decode_pure(i);
@@ -139,6 +140,8 @@ void decode(Instruction& i, const std::string& entry) {
   if (i.kind == Kind::move) decode_move(i, parts);
   if (i.kind == Kind::atomic) decode_atomic(i, parts);
   if (i.kind == Kind::prefetch && i.opcode != "prefetch.global.L2") fail("unknown opcode " + i.opcode);
+  if (i.kind == Kind::insert_bits && i.opcode != "bfi.b32") fail("unknown opcode " + i.opcode);
+  if (i.kind == Kind::insert_bits && i.operands.size() != 5) fail("wrong number of operands");
   if (i.kind == Kind::branch && i.opcode != "bra" && i.opcode != "bra.uni") fail("unknown opcode");
 }
 

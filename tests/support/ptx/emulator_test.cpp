@@ -131,6 +131,74 @@ TEST(PtxEmulator, HalvesThatNobodyWantsAndClamps) {
   EXPECT_EQ(result.out[60], 0x123bu);
 }
 
+// Of the thread's number less 20, and of 5 less it.
+TEST(PtxEmulator, MaximaThatAreNotNegative) {
+  const Result result = run_kernel(R"(
+	sub.s32 	%r2, %r1, 20;
+	sub.s32 	%r3, 5, %r1;
+	max.relu.s32 	%r4, %r2, %r3;
+	st.global.b32 	[%rd1], %r4;)");
+  ASSERT_EQ(result.error, "");
+  EXPECT_EQ(result.out[2], 3u);
+  EXPECT_EQ(result.out[9], 0u) << "of -11 and -4";
+  EXPECT_EQ(result.out[25], 5u);
+}
+
+// 12 bits from each place on, of 0xfedc'ba98'7654'3210; above the highest bit stands the sign.
+TEST(PtxEmulator, SignedFieldsOf64Bits) {
+  const Result result = run_kernel(R"(
+	mov.b64 	%rd6, 0xfedcba9876543210;
+	bfe.s64 	%rd7, %rd6, %r1, 12;
+	cvt.u32.u64 	%r2, %rd7;
+	shr.u64 	%rd7, %rd7, 32;
+	cvt.u32.u64 	%r3, %rd7;
+	add.s32 	%r4, %r2, %r3;
+	st.global.b32 	[%rd1], %r4;)");
+  ASSERT_EQ(result.error, "");
+  const auto both = [](int64_t value) { return static_cast<uint32_t>(value) + static_cast<uint32_t>(value >> 32); };
+  EXPECT_EQ(result.out[0], both(0x210));
+  EXPECT_EQ(result.out[28], both(0x987 - 0x1000)) << "the field's own sign";
+  EXPECT_EQ(result.out[32], both(0xa98 - 0x1000));
+  EXPECT_EQ(result.out[40], both(0xcba - 0x1000));
+  EXPECT_EQ(result.out[56], both(-2)) << "8 bits are left: 0xfe";
+  EXPECT_EQ(result.out[63], both(-1));
+}
+
+TEST(PtxEmulator, SignedFieldsAtTheirEnds) {
+  const Result result = run_kernel(R"(
+	mov.b64 	%rd6, 0x8000000000000001;
+	bfe.s64 	%rd7, %rd6, 5, 0;
+	cvt.u32.u64 	%r2, %rd7;
+	bfe.s64 	%rd7, %rd6, 200, 3;
+	cvt.u32.u64 	%r3, %rd7;
+	bfe.s64 	%rd7, %rd6, 256, 1;
+	cvt.u32.u64 	%r4, %rd7;
+	xor.b32 	%r2, %r2, %r3;
+	and.b32 	%r2, %r2, %r4;
+	st.global.b32 	[%rd1], %r2;)");
+  ASSERT_EQ(result.error, "");
+  EXPECT_EQ(result.out[0], 0xffffffffu) << "none; beyond the operand, its sign; places count by their low 8 bits";
+}
+
+TEST(PtxEmulator, BitsThatAreInserted) {
+  const Result result = run_kernel(R"(
+	mov.b32 	%r2, 0xabc;
+	mov.b32 	%r3, 0x55555555;
+	bfi.b32 	%r4, %r2, %r3, %r1, 8;
+	st.global.b32 	[%rd1], %r4;)");
+  ASSERT_EQ(result.error, "");
+  EXPECT_EQ(result.out[0], 0x555555bcu);
+  EXPECT_EQ(result.out[4], 0x55555bc5u);
+  EXPECT_EQ(result.out[28], 0xc5555555u) << "what does not fit is dropped";
+  EXPECT_EQ(result.out[32], 0x55555555u);
+  const Result none = run_kernel(R"(
+	mov.b32 	%r3, 0x55555555;
+	bfi.b32 	%r3, %r1, %r3, 4, 256;
+	st.global.b32 	[%rd1], %r3;)");
+  ASSERT_EQ(none.error, "");
+  EXPECT_EQ(none.out[9], 0x55555555u) << "a length of 256 is one of 0";
+}
+
 TEST(PtxEmulator, ProductsOfPairs) {
   const Result result = run_kernel(R"(
 	mov.b32 	%r2, 0x40003fc0;

@@ -25,6 +25,7 @@ enum class Kind {
   move,
   pack,
   unpack,
+  insert_bits,
   load,
   store,
   atomic,

@@ -179,6 +179,9 @@ Warp::Stop Warp::dispatch(const Instruction& i, const Group& group, uint32_t act
     case Kind::unpack:
       unpack(i, active);
       break;
+    case Kind::insert_bits:
+      insert_bits(i, active);
+      break;
     case Kind::load:
     case Kind::store:
       transfer(i, active);
@@ -344,6 +347,21 @@ void Warp::unpack(const Instruction& i, uint32_t lanes) {
     Lanes& to = write(parts[p], lanes);
     each_lane(lanes, [&](int lane) { to[lane] = low(from[lane] >> (8 * bytes * p), bytes); });
   }
+}
+
+// Bits of the first operand, from its lowest on, in place of as many of the second.
+void Warp::insert_bits(const Instruction& i, uint32_t lanes) {
+  const Lanes from = read(i.operands[1], lanes), into = read(i.operands[2], lanes);
+  const Lanes first = read(i.operands[3], lanes), length = read(i.operands[4], lanes);
+  Lanes& to = write(i.operands[0], lanes);
+  each_lane(lanes, [&](int lane) {
+    const uint64_t at = first[lane] & 255, count = length[lane] & 255;
+    to[lane] = into[lane];
+    for (uint64_t bit = 0; bit < count && at + bit < 32; ++bit) {
+      const uint64_t one = uint64_t{1} << (at + bit);
+      to[lane] = (to[lane] & ~one) | (from[lane] >> bit & 1) << (at + bit);
+    }
+  });
 }
 
 }  // namespace ligerdsl::test::ptx

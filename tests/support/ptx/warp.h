@@ -55,6 +55,7 @@ class Warp {
   void move(const Instruction& i, uint32_t lanes);
   void pack(const Instruction& i, uint32_t lanes);
   void unpack(const Instruction& i, uint32_t lanes);
+  void insert_bits(const Instruction& i, uint32_t lanes);
 
   // Memory. A place is the CTA to whose shared memory an address belongs, and the address there.
   struct Place {

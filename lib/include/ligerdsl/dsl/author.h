@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ligerdsl/target.h"
+
 #define LIGERDSL_AUTHOR_VERSION 2u
 #define LIGERDSL_AUTHOR_ENTRY "ligerdsl_author_entry"
 
@@ -55,6 +57,13 @@ typedef struct ligerdsl_author_table {
   int32_t (*launch)(size_t index, const char* settings, const ligerdsl_author_argument* arguments, size_t n_arguments,
                     ligerdsl_author_launch* launch, ligerdsl_author_bytes* error);
   void (*free_bytes)(ligerdsl_author_bytes bytes);
+  /* record and launch for a device, of which the first `target_bytes` bytes are known. Where they are missing, no
+   * kernel asks for it; where only the functions above are called, a kernel that asks for it fails. */
+  int32_t (*record_for)(size_t index, const char* settings, const ligerdsl_target_t* target, size_t target_bytes,
+                        ligerdsl_author_bytes* program, ligerdsl_author_bytes* error);
+  int32_t (*launch_for)(size_t index, const char* settings, const ligerdsl_target_t* target, size_t target_bytes,
+                        const ligerdsl_author_argument* arguments, size_t n_arguments, ligerdsl_author_launch* launch,
+                        ligerdsl_author_bytes* error);
 } ligerdsl_author_table;
 
 typedef const ligerdsl_author_table* (*ligerdsl_author_entry_fn)(void);

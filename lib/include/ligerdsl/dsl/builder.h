@@ -4,9 +4,11 @@
 
 #include <concepts>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "ligerdsl/dsl/control.h"
+#include "ligerdsl/dsl/target.h"
 
 namespace ligerdsl {
 
@@ -26,7 +28,10 @@ struct ViewOptions {
 class KernelBuilder {
  public:
   // The name becomes part of the symbol that debuggers and profilers show: [a-zA-Z_][a-zA-Z0-9_]*.
-  explicit KernelBuilder(const std::string& name, Loc loc = Here::current());
+  explicit KernelBuilder(const std::string& name, const std::optional<Target>& target = {}, Loc loc = Here::current());
+
+  // The device that the kernel is recorded for, to choose tiles and loops by. Fails where whoever records says none.
+  const Target& target(Loc loc = Here::current()) const;
 
   // Arguments, in launch order. Dimensions are `dyn` or a number.
   View view(const std::string& name, DType dtype, const Shape& dims, const ViewOptions& options = {},
@@ -165,6 +170,7 @@ class KernelBuilder {
   void record_dynamic_persistent(const std::function<void()>& body, Loc loc);
 
   std::shared_ptr<detail::Recorder> recorder_;
+  std::optional<Target> target_;
 };
 
 }  // namespace ligerdsl

@@ -23,6 +23,7 @@
 #include "ligerdsl/dsl/builder.h"
 #include "ligerdsl/dsl/meta.h"
 #include "ligerdsl/dsl/size.h"
+#include "ligerdsl/dsl/target.h"
 
 namespace ligerdsl {
 
@@ -55,7 +56,8 @@ struct Launch {
 // The names of its fields but the grid: tools take these as settings.
 const std::vector<std::string>& launch_setting_names();
 
-// What a launch rule may look at: the sizes and scalars of this call, by argument name. Unknown names throw.
+// What a launch rule may look at: the sizes and scalars of this call, by argument name, and the device that it is for.
+// Unknown names throw.
 class LaunchArguments {
  public:
   struct Argument {
@@ -68,18 +70,22 @@ class LaunchArguments {
   };
 
   LaunchArguments() = default;
-  explicit LaunchArguments(std::vector<Argument> arguments) : arguments_(std::move(arguments)) {}
+  explicit LaunchArguments(std::vector<Argument> arguments, const std::optional<Target>& target = {})
+      : arguments_(std::move(arguments)), target_(target) {}
 
   int64_t dim(const std::string& view, int axis) const;     // a negative axis counts from the end
   int64_t stride(const std::string& view, int axis) const;  // in elements
   int64_t integer(const std::string& scalar) const;         // exactly; throws where it is no int64_t
   double number(const std::string& scalar) const;
+  const Target& target() const;  // as KernelBuilder::target; throws where whoever launches says none
+  bool has_target() const { return target_.has_value(); }
   const std::vector<Argument>& all() const { return arguments_; }
 
  private:
   const Argument& find(const std::string& name) const;
   const Argument& find_scalar(const std::string& name) const;
   std::vector<Argument> arguments_;
+  std::optional<Target> target_;
 };
 
 template <class M>
@@ -91,20 +97,20 @@ struct Kernel {
   std::function<Launch(const Meta&, const LaunchArguments&)> launch;
 };
 
-// Records a kernel for one set of meta-parameters; returns the library's program::Program, whose definition only the
+// Records a kernel for meta-parameters and a device; returns the library's program::Program, whose definition only the
 // library's own code includes (so the builder's type depends on Meta here: nothing is looked up before the call).
 template <class Meta>
-auto record(const Kernel<Meta>& kernel, const Meta& meta) {
+auto record(const Kernel<Meta>& kernel, const Meta& meta, const std::optional<Target>& target = {}) {
   using Builder = std::conditional_t<(sizeof(Meta) > 0), KernelBuilder, void>;
-  Builder builder(kernel.name);
+  Builder builder(kernel.name, target);
   kernel.build(builder, meta);
   return builder.finish();
 }
 
 // The same, serialised: what ligerdsl_kernel_create takes.
 template <class Meta>
-std::string program_bytes(const Kernel<Meta>& kernel, const Meta& meta) {
-  KernelBuilder builder(kernel.name);
+std::string program_bytes(const Kernel<Meta>& kernel, const Meta& meta, const std::optional<Target>& target = {}) {
+  KernelBuilder builder(kernel.name, target);
   kernel.build(builder, meta);
   return builder.finish_bytes();
 }
@@ -116,7 +122,7 @@ class AnyKernel {
   virtual std::string name() const = 0;
   virtual std::string description() const = 0;
   virtual std::vector<MetaField> fields() const = 0;  // with default values
-  virtual std::string program_bytes(const MetaValues& meta) const = 0;
+  virtual std::string program_bytes(const MetaValues& meta, const std::optional<Target>& target = {}) const = 0;
   virtual Launch launch(const MetaValues& meta, const LaunchArguments& arguments) const = 0;
 };
 
@@ -152,8 +158,8 @@ class KernelAdapter : public AnyKernel {
   std::string name() const override { return kernel_.name; }
   std::string description() const override { return kernel_.description; }
   std::vector<MetaField> fields() const override { return meta_fields(Meta{}); }
-  std::string program_bytes(const MetaValues& meta) const override {
-    return ligerdsl::program_bytes(kernel_, meta_from<Meta>(kernel_.name, meta));
+  std::string program_bytes(const MetaValues& meta, const std::optional<Target>& target) const override {
+    return ligerdsl::program_bytes(kernel_, meta_from<Meta>(kernel_.name, meta), target);
   }
   Launch launch(const MetaValues& meta, const LaunchArguments& arguments) const override {
     return kernel_.launch(meta_from<Meta>(kernel_.name, meta), arguments);
