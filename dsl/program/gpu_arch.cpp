@@ -52,6 +52,7 @@ constexpr GpuArch kSm87{.name = "sm_87",
                         .usual_l2_bytes = 4 * MB};
 constexpr GpuArch kSm89{.name = "sm_89",
                         .capability = 89,
+                        .fp8_ptx = 81,
                         .shared_per_sm = 100 * KB,
                         .shared_per_cta = 99 * KB,
                         .threads_per_sm = 1536,
@@ -62,6 +63,7 @@ constexpr GpuArch kSm90a{.name = "sm_90a",
                          .capability = 90,
                          .first_ptx = 80,
                          .cluster_ptx = 86,
+                         .fp8_ptx = 81,
                          .shared_per_sm = 228 * KB,
                          .shared_per_cta = 227 * KB,
                          .threads_per_sm = 2048,
@@ -75,6 +77,7 @@ constexpr GpuArch kSm100{.name = "sm_100",
                          .capability = 100,
                          .first_ptx = 86,
                          .cluster_ptx = 86,
+                         .fp8_ptx = 86,
                          .shared_per_sm = 228 * KB,
                          .shared_per_cta = 227 * KB,
                          .threads_per_sm = 2048,
@@ -88,13 +91,14 @@ constexpr GpuArch kSm103 = [] {
   GpuArch arch = kSm100;
   arch.name = "sm_103";
   arch.capability = 103;
-  arch.first_ptx = arch.cluster_ptx = 88;
+  arch.first_ptx = arch.cluster_ptx = arch.fp8_ptx = 88;
   return arch;
 }();
 constexpr GpuArch kSm120{.name = "sm_120",
                          .capability = 120,
                          .first_ptx = 87,
                          .cluster_ptx = 87,
+                         .fp8_ptx = 87,
                          .shared_per_sm = 100 * KB,
                          .shared_per_cta = 99 * KB,
                          .threads_per_sm = 1536,
@@ -131,6 +135,10 @@ std::string got(int number) {
 }
 
 }  // namespace
+
+bool GpuArch::converts_fp8(const CompileOptions& options) const {
+  return fp8_ptx > 0 && fp8_ptx <= options.ptx_version;
+}
 
 int GpuArch::ctas_per_sm(int num_warps) const {
   return std::min(max_ctas_per_sm, threads_per_sm / (kWarpThreads * num_warps));

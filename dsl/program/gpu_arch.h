@@ -38,8 +38,8 @@ struct GpuArch {
   bool of_devices = true;  // devices of this capability are compiled for under this name, not under another
 
   // PTX versions, times ten. The lowest that knows the architecture, 8.0 at least; with clusters: what a fence of a
-  // cluster acquires is restricted from 8.6 on.
-  int first_ptx = 80, cluster_ptx = 0;
+  // cluster acquires is restricted from 8.6 on; with its conversions of fp8, two numbers by one instruction (0: none).
+  int first_ptx = 80, cluster_ptx = 0, fp8_ptx = 0;
 
   int64_t shared_per_sm = 0, shared_per_cta = 0;
   int64_t shared_reserved = 1024;  // the system's, of every CTA
@@ -57,6 +57,8 @@ struct GpuArch {
 
   GpuTuning tuning = {};
 
+  // Whether kernels may use its conversions of fp8: the driver knows them.
+  bool converts_fp8(const CompileOptions& options) const;
   // CTAs that an SM holds at most, by their threads alone.
   int ctas_per_sm(int num_warps) const;
   // Bytes of registers that each of `threads` threads of an SM can have.

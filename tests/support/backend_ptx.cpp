@@ -50,6 +50,7 @@ uint64_t bits_of(const program::Type& type, const Arguments::Entry& entry) {
   if (type.dtype == DType::f32) return std::bit_cast<uint32_t>(static_cast<float>(entry.number));
   if (type.dtype == DType::i32) return static_cast<uint32_t>(entry.integer);
   if (type.dtype == DType::i64) return static_cast<uint64_t>(entry.integer);
+  if (is_fp8(type.dtype)) return to_fp8(type.dtype == DType::f8e4m3 ? kE4m3 : kE5m2, entry.number);
   throw std::logic_error(std::string("no scalar arguments of type ") + name(type.dtype));
 }
 

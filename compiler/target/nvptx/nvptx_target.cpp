@@ -246,6 +246,14 @@ LogicalResult attachLineInfo(ModuleOp module) {
   return success();
 }
 
+bool castsFp8(func::FuncOp kernel) {
+  return kernel
+      .walk([](Operation* op) {
+        return isa<tile::Fp8DecodeOp, tile::Fp8EncodeOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 }  // namespace
 
 LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& asked, program::Artifact& artifact,
@@ -265,6 +273,8 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& as
                                   << " warps; use fewer warps";
   artifact.arch = arch.name;
   artifact.ptx_version = program::lowest_ptx(arch, options);
+  if (arch.converts_fp8(options) && castsFp8(kernel))
+    artifact.ptx_version = std::max(artifact.ptx_version, arch.fp8_ptx);
   artifact.threads = 32 * options.num_warps;
   artifact.cluster = options.num_ctas;
   artifact.entry = "ligerdsl_" + kernel.getName().str();

@@ -132,7 +132,9 @@ enum {
   LIGERDSL_I64 = 0x00014000,
   LIGERDSL_F16 = 0x00011002,
   LIGERDSL_F32 = 0x00012002,
-  LIGERDSL_BF16 = 0x00011004
+  LIGERDSL_BF16 = 0x00011004,
+  LIGERDSL_F8E4M3 = 0x0001080a, /* F8E4M3 (without infinities) and F8E5M2: as I8 */
+  LIGERDSL_F8E5M2 = 0x0001080c
 };
 static inline ligerdsl_dtype_t ligerdsl_dtype_of(int32_t code) {
   ligerdsl_dtype_t t;
