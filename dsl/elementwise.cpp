@@ -22,8 +22,9 @@ using program::Predicate;
 
 void require_dtype(const Handle& x, Dtypes rule, const std::string& op, Loc loc) {
   if (accepts(rule, x.dtype)) return;
+  const char* expected = is_fp8(x.dtype) ? "a type to compute with: convert fp8 with .to(f32)" : wanted(rule);
   const std::string kind = x.shape.empty() ? " scalar" : " tile " + detail::to_string(x.shape);
-  fail(loc, op, std::string("got ") + name(x.dtype) + kind + ", expected " + wanted(rule));
+  fail(loc, op, std::string("got ") + name(x.dtype) + kind + ", expected " + expected);
 }
 
 // By a constant. Other shifts by less than 0 or too much are unspecified; the interpreter refuses them.
@@ -58,7 +59,7 @@ Handle binary(OpCode code, Dtypes rule, const Operand& a, const Operand& b, cons
 Handle compare(Predicate predicate, const Operand& a, const Operand& b, const std::string& op, Loc loc) {
   const Pair pair = match(a, b, op, loc);
   const bool ordering = predicate != Predicate::eq && predicate != Predicate::ne;
-  require_dtype(pair.a, ordering ? Dtypes::numbers : Dtypes::any, op, loc);
+  require_dtype(pair.a, ordering || is_fp8(pair.a.dtype) ? Dtypes::numbers : Dtypes::any, op, loc);
   Recorder& recorder = *pair.a.recorder;
   detail::Type type = recorder.type(pair.a);
   type.dtype = i1;

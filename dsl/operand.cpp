@@ -35,10 +35,12 @@ std::string unsigned_advice(int64_t number, DType dtype) {
          ", its unsigned value";
 }
 
-// Largest finite value.
-double limit(DType dtype) {
-  if (dtype == f16) return 65504.0;
-  return dtype == bf16 ? 3.3895313892515355e38 : 3.4028234663852886e38;
+// What is wrong with a number of a float type; empty if the type has it or one that it is rounded to.
+std::string overflow(double number, DType dtype) {
+  const bool infinite = std::isinf(number) && dtype != f8e4m3;
+  if (infinite || std::isnan(number) || std::fabs(number) <= largest_of(dtype)) return "";
+  return std::string("overflows ") + name(dtype) +
+         (dtype == f8e4m3 ? ", which ends at 448 and has no infinities" : "; write an infinity if you mean one");
 }
 
 // A scalar's dtype adapts to a wider integer; anything else must agree.
@@ -88,9 +90,8 @@ Pair match_scalars(Recorder& recorder, const Operand& a, const Operand& b, const
 void require_pad(double pad, DType type, Loc loc) {
   const std::string what = std::string("the pad value of an ") + name(type) + " view ";
   if (!is_integer(type)) {
-    if (std::isfinite(pad) && std::fabs(pad) > limit(type))
-      fail(loc, "load",
-           what + "is " + number_string(Number(pad)) + ", which overflows; write an infinity if you mean one");
+    if (const std::string wrong = overflow(pad, type); !wrong.empty())
+      fail(loc, "load", what + "is " + number_string(Number(pad)) + ", which " + wrong);
     return;
   }
   if (!std::isfinite(pad) || pad != std::floor(pad)) fail(loc, "load", what + "must be an integer");
@@ -116,10 +117,8 @@ Handle constant(Recorder& recorder, const Number& number, const Type& type, cons
     recorder.integers[made.id] = number.integer;
     return made;
   }
-  if (std::isfinite(number.real) && std::fabs(number.real) > limit(dtype)) {
-    fail(loc, op,
-         "the number " + number_string(number) + " overflows " + name(dtype) + "; write an infinity if you mean one");
-  }
+  if (const std::string wrong = overflow(number.real, dtype); !wrong.empty())
+    fail(loc, op, "the number " + number_string(number) + " " + wrong);
   return recorder.emit_one(OpCode::constant, {}, type, {{AttrKey::value_float, number.real}}, loc);
 }
 

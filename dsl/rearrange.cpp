@@ -43,8 +43,11 @@ Tile has_bits(const Tile& x, int axis, int64_t bits, Loc loc) {
   return at(masked, loc) != number(0, loc);
 }
 
+// Of a tile that can be ordered.
 int power_of_two_axis(const Tile& x, int axis, const char* op, Loc loc) {
   require_operand(x, op, loc);
+  if (is_fp8(x.dtype()))
+    fail(loc, op, std::string("fp8 has no order; convert it with .to(f32), got ") + name(x.dtype()));
   const int along = detail::normal_axis(axis, x.rank(), op, loc);
   const int64_t size = x.shape()[along];
   if (!std::has_single_bit(static_cast<uint64_t>(size)))

@@ -79,9 +79,16 @@ program::Region combiner_region(const Operands& in, const RegionBody& combiner, 
   return in.recorder->region(scalars, combiner, check, loc);
 }
 
+void require_numbers(const Tile& x, const std::string& op, Loc loc) {
+  if (program::accepts(program::Dtypes::numbers, x.dtype())) return;
+  fail(loc, op,
+       std::string("got an ") + name(x.dtype()) + " tile, expected numbers; convert with .to(" +
+           (x.dtype() == i1 ? "i32)" : "f32)"));
+}
+
 Handle simple_reduce(const Tile& x, int axis, ReductionKind kind, const std::string& op, Loc loc) {
   const Operands in = prepare({x.handle()}, axis, op, loc);
-  if (x.dtype() == i1) fail(loc, op, "got an i1 tile, expected numbers; convert with .to(i32)");
+  require_numbers(x, op, loc);
   const auto types = reduced_types(in, op, loc);
   Attrs attrs{{AttrKey::axis, int64_t{in.axis}}, {AttrKey::reduction, static_cast<int64_t>(kind)}};
   return in.recorder->emit_one(OpCode::reduce, in.tiles, types[0], std::move(attrs), loc);
@@ -214,7 +221,7 @@ Tile argmin(const Tile& x, int axis, Loc loc) {
 
 Tile cumsum(const Tile& x, int axis, bool reverse, Loc loc) {
   detail::Recorder& recorder = detail::recorder_of(x.handle(), "cumsum", loc);
-  if (x.dtype() == i1) detail::fail(loc, "cumsum", "got an i1 tile, expected numbers; convert with .to(i32)");
+  detail::require_numbers(x, "cumsum", loc);
   const int at = detail::normal_axis(axis, x.rank(), "cumsum", loc);
   detail::Attrs attrs{{detail::AttrKey::axis, int64_t{at}},
                       {detail::AttrKey::reduction, static_cast<int64_t>(ReductionKind::sum)},

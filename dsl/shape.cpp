@@ -10,6 +10,11 @@ Handle cast(const Handle& x, DType dtype, Loc loc) {
   Recorder& recorder = recorder_of(x, "to", loc);
   recorder.require_live(x, "to", loc);
   if (x.dtype == dtype) return x;
+  if (!program::canCast(x.dtype, dtype)) {
+    fail(loc, "to",
+         std::string(name(x.dtype)) + " to " + name(dtype) +
+             ": fp8 comes from f16, bf16 or f32 and becomes one of these; write .to(f32).to(" + name(dtype) + ")");
+  }
   Type type = recorder.type(x);
   type.dtype = dtype;
   return recorder.emit_one(OpCode::cast, {x}, type, {}, loc);

@@ -138,6 +138,33 @@ def Tile_GatherOp : Tile_Op<"gather", [Pure]> {
   let hasVerifier = 1;
 }
 
+//===-- fp8 ---------------------------------------------------------------------------------------------------------===//
+
+// Tiles hold fp8 as its codes, i8.
+def Tile_Fp8Format : TypeAttrOf<AnyTypeOf<[F8E4M3FN, F8E5M2]>>;
+def Tile_Fp8Codes : TypeOrValueSemanticsContainer<I8, "codes of fp8">;
+def Tile_Fp8Numbers : TypeOrValueSemanticsContainer<AnyTypeOf<[F16, F32]>, "f16 or f32">;
+class Tile_Fp8Op<string mnemonic> : Tile_Op<mnemonic, [Pure] # ElementwiseMappable.traits>;
+
+def Tile_Fp8DecodeOp : Tile_Fp8Op<"fp8_decode"> {
+  let summary = "The numbers that these codes of fp8 are";
+  let description = "Exact; a NaN becomes a NaN. Example: `%n = tile.fp8_decode %c as f8E5M2 : tensor<8xi8> -> tensor<8xf32>`.";
+  let arguments = (ins Tile_Fp8Codes:$source, Tile_Fp8Format:$format);
+  let results = (outs Tile_Fp8Numbers:$result);
+  let assemblyFormat = "$source `as` $format attr-dict `:` type($source) `->` type($result)";
+}
+
+def Tile_Fp8EncodeOp : Tile_Fp8Op<"fp8_encode"> {
+  let summary = "The codes of the fp8 numbers that are nearest to these, ties to even";
+  let description = [{
+    What is beyond the largest finite number, an infinity too, becomes it; a NaN becomes a NaN.
+    Example: `%c = tile.fp8_encode %n as f8E4M3FN : tensor<8xf32> -> tensor<8xi8>`.
+  }];
+  let arguments = (ins Tile_Fp8Numbers:$source, Tile_Fp8Format:$format);
+  let results = (outs Tile_Fp8Codes:$result);
+  let assemblyFormat = "$source `as` $format attr-dict `:` type($source) `->` type($result)";
+}
+
 //===-- Memory ------------------------------------------------------------------------------------------------------===//
 
 def Tile_LoadTileOp : Tile_Op<"load_tile", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>]> {

@@ -15,7 +15,10 @@ Importer::Importer(const program::Program& program, const program::CompileOption
 Type Importer::elementType(DType dtype) {
   switch (dtype) {
     case DType::i1: return builder.getI1Type();
-    case DType::i8: return builder.getI8Type();
+    case DType::i8:
+    case DType::f8e4m3:
+    case DType::f8e5m2:
+      return builder.getI8Type();  // fp8 as its codes
     case DType::i16: return builder.getIntegerType(16);
     case DType::i32: return builder.getI32Type();
     case DType::i64: return builder.getI64Type();

@@ -99,8 +99,12 @@ FastMathFlags Importer::flags(const program::Op& op) {
 Value Importer::elementwise(const program::Op& op, Location loc, Type type) {
   SmallVector<Value> v = lookup(op.operands);
   switch (static_cast<ElementwiseOp>(op.code)) {
-    case ElementwiseOp::cast: return cast(loc, v[0], type);
-    case ElementwiseOp::bitcast: return arith::BitcastOp::create(builder, loc, type, v[0]);
+    case ElementwiseOp::cast: {
+      const DType from = program.values[op.operands[0]].dtype, to = program.values[op.results[0]].dtype;
+      return is_fp8(from) != is_fp8(to) ? castFp8(loc, v[0], from, to) : cast(loc, v[0], type);
+    }
+    case ElementwiseOp::bitcast:
+      return v[0].getType() == type ? v[0] : arith::BitcastOp::create(builder, loc, type, v[0]);
     case ElementwiseOp::select: return arith::SelectOp::create(builder, loc, v[0], v[1], v[2]);
     case ElementwiseOp::compare: return compare(loc, op.integer(AttrKey::predicate), v[0], v[1]);
     case ElementwiseOp::fma: return mlir::math::FmaOp::create(builder, loc, v[0], v[1], v[2]);

@@ -54,12 +54,11 @@ Value Importer::creation(const program::Op& op, Location loc, Type type) {
 }
 
 Value Importer::constant(const program::Op& op, Location loc, Type type) {
-  Type element = getElementTypeOrSelf(type);
   TypedAttr scalar;
-  if (isa<FloatType>(element))
-    scalar = builder.getFloatAttr(element, op.number(AttrKey::value_float));
+  if (DType dtype = program.values[op.results[0]].dtype; is_float(dtype))
+    scalar = floatAttr(dtype, op.number(AttrKey::value_float));
   else
-    scalar = builder.getIntegerAttr(element, op.integer(AttrKey::value_int));
+    scalar = builder.getIntegerAttr(getElementTypeOrSelf(type), op.integer(AttrKey::value_int));
   if (auto tensor = dyn_cast<RankedTensorType>(type)) scalar = SplatElementsAttr::get(tensor, Attribute(scalar));
   return arith::ConstantOp::create(builder, loc, scalar);
 }
@@ -112,11 +111,13 @@ void Importer::memory(const program::Op& op, Location loc) {
   };
   switch (static_cast<MemoryOp>(op.code)) {
     case MemoryOp::load_tile: {
-      Type result = typeOf(op.results[0]), element = getElementTypeOrSelf(result);
+      Type result = typeOf(op.results[0]);
       TypedAttr pad;
-      if (double value = op.number(AttrKey::pad); value != 0 || std::signbit(value))
-        pad = isa<FloatType>(element) ? TypedAttr(builder.getFloatAttr(element, value))
-                                      : TypedAttr(builder.getIntegerAttr(element, static_cast<int64_t>(value)));
+      if (double value = op.number(AttrKey::pad); value != 0 || std::signbit(value)) {
+        DType dtype = program.values[op.results[0]].dtype;
+        pad = is_float(dtype) ? floatAttr(dtype, value)
+                              : builder.getIntegerAttr(elementType(dtype), static_cast<int64_t>(value));
+      }
       int64_t resident = op.integer(AttrKey::resident);
       bind(op, tile::LoadTileOp::create(builder, loc, result, operands[0], indices(ArrayRef(operands).drop_front()),
                                         alignmentOffset, tileShape(), pad, cache, evict,
@@ -220,7 +221,8 @@ void Importer::hint(const program::Op& op, Location loc) {
                    ->getResults());
       return;
     case program::HintOp::device_print:
-      tile::PrintOp::create(builder, loc, std::get<std::string>(*op.find(AttrKey::text)), lookup(op.operands));
+      tile::PrintOp::create(builder, loc, std::get<std::string>(*op.find(AttrKey::text)),
+                            llvm::map_to_vector(op.operands, [&](program::ValueId id) { return printable(loc, id); }));
       return;
   }
   unknown(op);

@@ -48,6 +48,10 @@ class Importer {
   mlir::Value compare(mlir::Location loc, int64_t predicate, mlir::Value a, mlir::Value b);
   mlir::Value sigmoid(mlir::Location loc, mlir::Value x);
   mlir::Value splatConstant(mlir::Location loc, mlir::Type type, double number);
+  // import_fp8.cpp
+  mlir::TypedAttr floatAttr(DType dtype, double number);  // fp8: its code
+  mlir::Value castFp8(mlir::Location loc, mlir::Value source, DType from, DType to);
+  mlir::Value printable(mlir::Location loc, program::ValueId id);  // a number, not its code
   // import_control_flow.cpp
   void controlFlow(const program::Op& op, mlir::Location loc);
   void importBlock(const program::Region& region, mlir::Block* block);

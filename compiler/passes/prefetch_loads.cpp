@@ -459,8 +459,8 @@ class LoopPrefetcher {
     Operation* last = loads.front();
     for (Operation& op : loop.getBody()->without_terminator()) {
       if (op.getNumRegions()) break;
-      auto widening = dyn_cast<arith::ExtFOp>(op);
-      auto load = widening ? widening.getIn().getDefiningOp<tile::LoadTileOp>() : tile::LoadTileOp();
+      if (!isa<arith::ExtFOp, tile::Fp8DecodeOp>(op)) continue;
+      auto load = op.getOperand(0).getDefiningOp<tile::LoadTileOp>();
       if (load && llvm::is_contained(loads, load)) last = &op;
     }
     return last;

@@ -31,8 +31,8 @@ namespace {
 constexpr size_t kMostOps = 8;
 
 bool isCheap(Operation* op) {
-  return isa<arith::ExtFOp, arith::MulFOp, arith::AddFOp, arith::SubFOp, arith::NegFOp, math::FmaOp, tile::SplatOp,
-             tile::ExpandDimsOp, tile::BroadcastOp, arith::ConstantOp>(op);
+  return isa<arith::ExtFOp, tile::Fp8DecodeOp, arith::MulFOp, arith::AddFOp, arith::SubFOp, arith::NegFOp, math::FmaOp,
+             tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, arith::ConstantOp>(op);
 }
 
 // Read from memory that holds it until the end of the iteration: shared memory of a staged tile, or an argument that

@@ -40,6 +40,38 @@ double f16_value(uint16_t bits) {
   return bits & 0x8000 ? -magnitude : magnitude;
 }
 
+// Of fp8, by its definition.
+struct Fp8 {
+  explicit Fp8(DType dtype) : fraction_bits(dtype == f8e4m3 ? 3 : 2), bias(dtype == f8e4m3 ? 7 : 15) {}
+  int least_exponent() const { return 1 - bias; }  // of a normal number
+  int fraction_bits, bias;
+};
+
+double fp8_value(DType dtype, int code) {
+  const Fp8 format(dtype);
+  const int size = code & 0x7f, exponent = size >> format.fraction_bits, one = 1 << format.fraction_bits;
+  const int fraction = size & (one - 1),
+            unit = std::max(exponent - 1, 0) + format.least_exponent() - format.fraction_bits;
+  double magnitude = std::ldexp(exponent == 0 ? fraction : one + fraction, unit);
+  if (dtype == f8e5m2 && size == 0x7c) magnitude = INFINITY;
+  if (size > (dtype == f8e5m2 ? 0x7c : 0x7e)) magnitude = NAN;
+  return code & 0x80 ? -magnitude : magnitude;
+}
+
+// A NaN is 0x7f; what f8e4m3 has nothing for is its largest number.
+uint8_t fp8_code(DType dtype, double value) {
+  if (std::isnan(value)) return 0x7f;
+  const int sign = std::signbit(value) ? 0x80 : 0;
+  const double magnitude = std::fabs(round_to(dtype, value));
+  if (std::isinf(magnitude)) return static_cast<uint8_t>(sign | 0x7c);
+  const Fp8 format(dtype);
+  const int exponent =
+      magnitude == 0 ? format.least_exponent() : std::max(std::ilogb(magnitude), format.least_exponent());
+  const auto steps = static_cast<int>(std::ldexp(magnitude, format.fraction_bits - exponent));
+  // Of a normal number `steps` has one bit more than the fraction: it adds one to the exponent's field.
+  return static_cast<uint8_t>(sign | (((exponent - format.least_exponent()) << format.fraction_bits) + steps));
+}
+
 template <class T>
 T load(const void* address) {
   T value;
@@ -54,8 +86,17 @@ void store(void* address, T value) {
 
 }  // namespace
 
+double saturate(DType dtype, double value) {
+  const double largest = largest_of(dtype);
+  return std::isnan(value) ? value : std::clamp(value, -largest, largest);
+}
+
 double round_to(DType dtype, double value) {
   switch (dtype) {
+    case f8e4m3:
+      return round_significand(saturate(dtype, value), 4, -6, INFINITY);
+    case f8e5m2:
+      return round_significand(value, 3, -14, 0x1p16);
     case f16:
       return round_significand(value, 11, -14, 0x1p16);
     case bf16:
@@ -83,13 +124,16 @@ int64_t wrap_to(DType dtype, int64_t value) {
 }
 
 double read_float(DType dtype, const void* address) {
+  if (is_fp8(dtype)) return fp8_value(dtype, load<uint8_t>(address));
   if (dtype == f16) return f16_value(load<uint16_t>(address));
   if (dtype == bf16) return std::bit_cast<float>(uint32_t{load<uint16_t>(address)} << 16);
   return load<float>(address);
 }
 
 void write_float(DType dtype, void* address, double value) {
-  if (dtype == f16) {
+  if (is_fp8(dtype)) {
+    store(address, fp8_code(dtype, value));
+  } else if (dtype == f16) {
     store(address, f16_bits(value));
   } else if (dtype == bf16) {
     const auto bits = std::bit_cast<uint32_t>(static_cast<float>(round_to(bf16, value)));

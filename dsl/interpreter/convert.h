@@ -7,8 +7,12 @@
 
 namespace ligerdsl::interpreter {
 
-// Nearest value of the float dtype, ties to even; beyond the largest finite value: infinity.
+// Nearest value of the float dtype, ties to even; beyond the largest finite value: infinity, or of f8e4m3, which has none,
+// that value.
 double round_to(DType dtype, double value);
+
+// The number, or the largest finite one of the dtype that is nearest to it. So casts to fp8 begin.
+double saturate(DType dtype, double value);
 
 // The integer, or of the doubles around it the one whose last bit is set: rounded further, it is as if rounded once.
 double odd_double(int64_t value);

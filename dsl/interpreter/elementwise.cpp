@@ -292,7 +292,8 @@ void Machine::cast(const Op& op) {
   Data& out = result(op);
   for (size_t i = 0; i < out.real.size(); ++i) {
     if (is_float(from)) {
-      out.real[i] = options_.round_casts ? round_to(to, in.real[i]) : in.real[i];
+      const double value = is_fp8(to) ? saturate(to, in.real[i]) : in.real[i];
+      out.real[i] = options_.round_casts ? round_to(to, value) : value;
     } else {
       out.real[i] = round_to(to, odd_double(in.integer[i]));
     }

@@ -79,40 +79,43 @@ constexpr GpuArch kSm89{chip({.name = "sm_89",
                               .max_cluster = 1,
                               .shared_per_sm = 100 * KB,
                               .l2_bytes = 96 * MB}),
-                        {}};
-constexpr GpuArch kSm90a{chip({.name = "sm_90a",
-                               .capability = 90,
-                               .sms = 132,
-                               .threads_per_sm = 2048,
-                               .max_ctas_per_sm = 32,
-                               .max_cluster = 16,
-                               .shared_per_sm = 228 * KB,
-                               .l2_bytes = 60 * MB}),
-                         {.first_ptx = 80, .cluster_ptx = 86, .bulk_copies = true, .overlaps_launches = true}};
-constexpr GpuArch kSm100{chip({.name = "sm_100",
-                               .capability = 100,
-                               .sms = 148,
-                               .threads_per_sm = 2048,
-                               .max_ctas_per_sm = 32,
-                               .max_cluster = 16,
-                               .shared_per_sm = 228 * KB,
-                               .l2_bytes = 126 * MB}),
-                         {.first_ptx = 86, .cluster_ptx = 86, .bulk_copies = true, .overlaps_launches = true}};
+                        {.fp8_ptx = 81}};
+constexpr GpuArch kSm90a{
+    chip({.name = "sm_90a",
+          .capability = 90,
+          .sms = 132,
+          .threads_per_sm = 2048,
+          .max_ctas_per_sm = 32,
+          .max_cluster = 16,
+          .shared_per_sm = 228 * KB,
+          .l2_bytes = 60 * MB}),
+    {.first_ptx = 80, .cluster_ptx = 86, .fp8_ptx = 81, .bulk_copies = true, .overlaps_launches = true}};
+constexpr GpuArch kSm100{
+    chip({.name = "sm_100",
+          .capability = 100,
+          .sms = 148,
+          .threads_per_sm = 2048,
+          .max_ctas_per_sm = 32,
+          .max_cluster = 16,
+          .shared_per_sm = 228 * KB,
+          .l2_bytes = 126 * MB}),
+    {.first_ptx = 86, .cluster_ptx = 86, .fp8_ptx = 86, .bulk_copies = true, .overlaps_launches = true}};
 constexpr GpuArch kSm103 = [] {
   GpuArch arch = named(kSm100, "sm_103");
   arch.capability = 103;
-  arch.first_ptx = arch.cluster_ptx = 88;
+  arch.first_ptx = arch.cluster_ptx = arch.fp8_ptx = 88;
   return arch;
 }();
-constexpr GpuArch kSm120{chip({.name = "sm_120",
-                               .capability = 120,
-                               .sms = 188,
-                               .threads_per_sm = 1536,
-                               .max_ctas_per_sm = 24,
-                               .max_cluster = 8,
-                               .shared_per_sm = 100 * KB,
-                               .l2_bytes = 128 * MB}),
-                         {.first_ptx = 87, .cluster_ptx = 87, .bulk_copies = true, .overlaps_launches = true}};
+constexpr GpuArch kSm120{
+    chip({.name = "sm_120",
+          .capability = 120,
+          .sms = 188,
+          .threads_per_sm = 1536,
+          .max_ctas_per_sm = 24,
+          .max_cluster = 8,
+          .shared_per_sm = 100 * KB,
+          .l2_bytes = 128 * MB}),
+    {.first_ptx = 87, .cluster_ptx = 87, .fp8_ptx = 87, .bulk_copies = true, .overlaps_launches = true}};
 
 // By capability.
 constexpr std::array kArchs = {kSm80,
@@ -140,6 +143,10 @@ std::string got(int number) {
 }
 
 }  // namespace
+
+bool GpuArch::converts_fp8(const CompileOptions& options) const {
+  return fp8_ptx > 0 && fp8_ptx <= options.ptx_version;
+}
 
 int64_t GpuArch::large_bytes() const {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(l2_bytes)));

@@ -155,7 +155,7 @@ bool accepts(Dtypes dtypes, DType dtype) {
     case Dtypes::any:
       return true;
     case Dtypes::numbers:
-      return dtype != DType::i1;
+      return dtype != DType::i1 && !is_fp8(dtype);
     case Dtypes::integers:
       return is_integer(dtype) && dtype != DType::i1;
     case Dtypes::integers_and_i1:
@@ -163,13 +163,13 @@ bool accepts(Dtypes dtypes, DType dtype) {
     case Dtypes::words:
       return dtype == DType::i32 || dtype == DType::i64;
     case Dtypes::floats:
-      return is_float(dtype);
+      return is_float(dtype) && !is_fp8(dtype);
     case Dtypes::f32:
       return dtype == DType::f32;
     case Dtypes::i1:
       return dtype == DType::i1;
     case Dtypes::atomics:
-      return is_float(dtype) || accepts(Dtypes::words, dtype);
+      return accepts(Dtypes::floats, dtype) || accepts(Dtypes::words, dtype);
   }
   return false;
 }
@@ -200,6 +200,11 @@ const char* wanted(Dtypes dtypes) {
 
 bool fitsCombiner(OpCode code) {
   return isElementwise(code) || code == OpCode::constant || code == OpCode::yield;
+}
+
+bool canCast(DType from, DType to) {
+  const auto fits = [](DType fp8, DType other) { return !is_fp8(fp8) || accepts(Dtypes::floats, other); };
+  return from == to || (fits(from, to) && fits(to, from));
 }
 
 bool canBitcast(DType from, DType to) {

@@ -158,6 +158,7 @@ const AttrInfo* find(AttrKey key);  // null: there is no such attribute
 const char* opName(OpCode code);    // "load_tile"; nullptr for a number that is no op
 const char* attrName(AttrKey key);  // "tile_shape"; nullptr for a number that is no attribute
 
+bool canCast(DType from, DType to);     // fp8 only from and to f16, bf16 and f32
 bool canBitcast(DType from, DType to);  // of one width, neither i1
 bool isElementwise(OpCode code);        // cast, select, add ... sigmoid
 // Whether it may stand in a combiner, with scalars: elementwise, a constant, the yield.

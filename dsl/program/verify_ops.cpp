@@ -378,13 +378,15 @@ class Checker {
   void elementwiseRules(ElementwiseOp op) const {
     switch (op) {
       case ElementwiseOp::cast:
-        return require(isValue(operand(0)) && operand(0).kind == result().kind && operand(0).shape == result().shape,
-                       "changes only the dtype");
+        return require(isValue(operand(0)) && operand(0).kind == result().kind && operand(0).shape == result().shape &&
+                           canCast(operand(0).dtype, result().dtype),
+                       "changes only the dtype; fp8 comes from f16, bf16 or f32 and becomes one of these");
       case ElementwiseOp::bitcast:
         return require(isValue(operand(0)) && operand(0).kind == result().kind && operand(0).shape == result().shape &&
                            canBitcast(operand(0).dtype, result().dtype),
                        "changes only the dtype, to one of the same width; i1 has no bits");
       case ElementwiseOp::compare:
+        require(!is_fp8(operand(0).dtype), "does not work on fp8");
         return require(range(AttrKey::predicate, 0, INT64_MAX) <= static_cast<int64_t>(Predicate::ne) ||
                            operand(0).dtype != DType::i1,
                        "i1 has no order");
@@ -417,7 +419,7 @@ class Checker {
     }
     for (size_t i = 0; i < n; ++i) {
       require(operand(i).kind == TypeKind::tile && operand(i).shape == operand(0).shape, "the tiles have one shape");
-      require(custom || operand(i).dtype != DType::i1, "does not work on i1");
+      require(custom || accepts(Dtypes::numbers, operand(i).dtype), "does not work on i1 and fp8");
       expected.dtype = operand(i).dtype;
       require(result(i) == expected, "a result has the wrong type");
     }

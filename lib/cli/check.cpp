@@ -19,10 +19,12 @@ namespace {
 
 struct Gate {
   double rtol, atol;
-  double floor = 0;  // half the spacing of f16's subnormal numbers
+  double floor = 0;  // half the spacing of f16's subnormal numbers, the spacing of fp8's
 };
 
 Gate gate_of(DType type) {
+  if (type == DType::f8e5m2) return {0.26, 1e-4, 0x1.001p-16};  // a step either way
+  if (type == DType::f8e4m3) return {0.13, 1e-4, 0x1.001p-9};
   if (type == DType::bf16) return {1.6e-2, 1e-4};
   if (type == DType::f16) return {2e-3, 1e-5, 0x1.001p-25};
   return {1e-5, 2e-6};

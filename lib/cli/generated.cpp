@@ -37,7 +37,9 @@ int64_t parse_scalar_integer(const std::string& name, DType type, const std::str
 
 double parse_scalar_real(const std::string& name, DType type, const std::string& text) {
   const double value = parse_real(typed(name, type), text);
-  if (std::isfinite(value) && !std::isfinite(interpreter::round_to(type, value)))
+  const double nearest = is_fp8(type) ? interpreter::saturate(type, value) : interpreter::round_to(type, value);
+  const bool infinite = std::isinf(value) && type != DType::f8e4m3;
+  if (!infinite && (std::isinf(nearest) || (is_fp8(type) && !std::isnan(value) && nearest != value)))
     throw Failure(kUsage, fmt::format("{}: expected a number that {} holds, got '{}'", typed(name, type),
                                       ligerdsl::name(type), text));
   return value;

@@ -32,9 +32,10 @@ struct Item {
   DType type;  // f64 is told apart by its size
   int64_t bytes;
 };
-constexpr Item kItems[] = {{"<f4", DType::f32, 4},  {"<f8", DType::f32, 8}, {"<f2", DType::f16, 2},
-                           {"<u2", DType::bf16, 2}, {"<i4", DType::i32, 4}, {"<i8", DType::i64, 8},
-                           {"<i2", DType::i16, 2},  {"|i1", DType::i8, 1},  {"|b1", DType::i8, 1}};
+constexpr Item kItems[] = {{"<f4", DType::f32, 4},   {"<f8", DType::f32, 8}, {"<f2", DType::f16, 2},
+                           {"<u2", DType::bf16, 2},  {"<i4", DType::i32, 4}, {"<i8", DType::i64, 8},
+                           {"<i2", DType::i16, 2},   {"|i1", DType::i8, 1},  {"|b1", DType::i8, 1},
+                           {"|u1", DType::f8e4m3, 1}};  // codes of either fp8
 
 template <class T>
 T read(const char* at) {
@@ -83,6 +84,9 @@ double value_at(const std::string& bytes, DType type, size_t i) {
       return half_to_float(read<uint16_t>(at));
     case DType::bf16:
       return bf16_to_float(read<uint16_t>(at));
+    case DType::f8e4m3:
+    case DType::f8e5m2:
+      return interpreter::read_float(type, at);
     default:
       return static_cast<double>(interpreter::read_integer(type, at));
   }
@@ -102,7 +106,7 @@ const Item& item_of(const std::string& descr) {
     if (same) return item;
     known += (known.empty() ? "" : ", ") + std::string(item.descr);
   }
-  throw NpyError(fmt::format("unsupported type '{}'{}; expected one of {} (<u2 for bf16)", descr,
+  throw NpyError(fmt::format("unsupported type '{}'{}; expected one of {} (<u2 for bf16, |u1 for fp8)", descr,
                              descr.starts_with('>') ? ", big-endian" : "", known));
 }
 
@@ -209,6 +213,11 @@ void append(std::string* bytes, DType type, double value) {
     case DType::bf16:
       put(bytes, float_to_bf16(static_cast<float>(value)));
       break;
+    case DType::f8e4m3:
+    case DType::f8e5m2:
+      bytes->push_back('\0');
+      interpreter::write_float(type, &bytes->back(), interpreter::saturate(type, value));
+      break;
     default:
       bytes->resize(bytes->size() + static_cast<size_t>(size_of(type)));
       interpreter::write_integer(type, bytes->data() + bytes->size() - size_of(type), static_cast<int64_t>(value));
@@ -240,6 +249,10 @@ bool fits(DType to, double value) {
 std::string convert(const Array& array, DType to) {
   const Item& item = item_of(array.descr);
   if (item.bytes == size_of(to) && item.type == to) return array.bytes;  // also i64 beyond 2^53
+  if (is_fp8(item.type)) {
+    if (is_fp8(to)) return array.bytes;
+    throw Failure(kUsage, fmt::format("{}: |u1 holds codes of fp8, but {} is needed", array.source, name(to)));
+  }
   if (item.type == DType::bf16)
     throw Failure(kUsage, fmt::format("{}: <u2 holds bf16, but {} is needed", array.source, name(to)));
   if (is_integer(to) && !is_integer(item.type))
@@ -263,6 +276,7 @@ Array from_memory(const std::string& bytes, DType type, std::vector<int64_t> sha
                       : type == DType::i64  ? "<i8"
                       : type == DType::i32  ? "<i4"
                       : type == DType::i16  ? "<i2"
+                      : is_fp8(type)        ? "|u1"
                                             : "|i1";
   return {.descr = descr, .shape = std::move(shape), .bytes = bytes};
 }

@@ -18,13 +18,6 @@ struct Header {
   uint32_t version;
 };
 
-constexpr struct {
-  int64_t code;
-  DType type;
-} kCodes[] = {{LIGERDSL_I8, DType::i8},   {LIGERDSL_I16, DType::i16}, {LIGERDSL_BOOL, DType::i1},
-              {LIGERDSL_I32, DType::i32}, {LIGERDSL_I64, DType::i64}, {LIGERDSL_F16, DType::f16},
-              {LIGERDSL_F32, DType::f32}, {LIGERDSL_BF16, DType::bf16}};
-
 // The shortest text that is this number and no other.
 std::string number(float value) {
   if (std::isnan(value)) return "nan";
@@ -107,8 +100,9 @@ void check_dtype(const FieldInfo& field, int64_t code) {
   DType type;
   if (dtype_from_code(code, &type) && (field.dtypes & bit(type))) return;
   std::string allowed;
-  for (const auto& row : kCodes) {
-    if (field.dtypes & bit(row.type)) allowed += (allowed.empty() ? "" : ", ") + std::string(name(row.type));
+  for (size_t i = 0; i < std::size(kDTypes); ++i) {
+    if (field.dtypes & bit(static_cast<DType>(i)))
+      allowed += (allowed.empty() ? "" : ", ") + std::string(kDTypes[i].name);
   }
   fail(Status::invalid_dtype, std::string("`") + field.name + "`: expected one of " + allowed + ", got " +
                                   dtype_name(code) +
@@ -123,9 +117,10 @@ void check_float(const char* name, const Range& range, float value) {
 }  // namespace
 
 bool dtype_from_code(int64_t code, DType* type) {
-  for (const auto& row : kCodes) {
-    if (row.code == code) {
-      *type = row.type;
+  for (size_t i = 0; i < std::size(kDTypes); ++i) {
+    const auto bits = static_cast<uint8_t>(8 * kDTypes[i].bytes);
+    if (code_of({kDTypes[i].dlpack, bits, /*lanes=*/1}) == code) {
+      *type = static_cast<DType>(i);
       return true;
     }
   }

@@ -534,6 +534,27 @@ TEST_F(Execute, BytesWordsAndBooleans) {
   EXPECT_EQ(reinterpret_cast<uint8_t*>(positive_.floats())[10], 0) << "written past the end";
 }
 
+TEST_F(Execute, Fp8) {
+  KernelBuilder k("fp8");
+  View small = k.view("small", f8e4m3, {dyn}), wide = k.view("wide", f8e5m2, {dyn}), x = k.view("x", f32, {dyn});
+  Tile value = x.partition({16}).load({0});
+  small.partition({16}).store({0}, value.to(f8e4m3));
+  wide.partition({16}).store({0}, (value * k.scalar("scale", f8e5m2).to(f32)).to(f8e5m2));
+  const CompiledKernel kernel(context_, k.finish_bytes());
+  Owned small_(LIGERDSL_F8E4M3, {10}), wide_(LIGERDSL_F8E5M2, {10}), x_(LIGERDSL_F32, {10});
+  for (int i = 0; i < 10; ++i) x_.floats()[i] = static_cast<float>(1 << i);
+  kernel.launch(1, {small_.tensor, wide_.tensor, x_.tensor, 2.0f});
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(reinterpret_cast<uint8_t*>(small_.floats())[i], i < 9 ? (7 + i) << 3 : 0x7e) << i;
+    EXPECT_EQ(reinterpret_cast<uint8_t*>(wide_.floats())[i], (16 + i) << 2) << i;
+  }
+  const ligerdsl_kernel_arg_t args[4] = {KernelArg(wide_.tensor).raw(), KernelArg(wide_.tensor).raw(),
+                                         KernelArg(x_.tensor).raw(), KernelArg(2.0f).raw()};
+  const int32_t grid[3] = {1, 1, 1};
+  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 4, grid, nullptr), LIGERDSL_INVALID_DTYPE,
+                 {"`small`", "expected f8e4m3, got f8e5m2"});
+}
+
 TEST_F(Execute, NoAliasIsChecked) {
   ligerdsl_kernel_options_t options = kernel_options();
   options.no_alias = 1;

@@ -47,6 +47,16 @@ const NormRow kNormRows[] = {
      },
      LIGERDSL_INVALID_DTYPE,
      {"`dtype`", "f32, ", "got i64"}},
+    {"Fp8",
+     [](NormCall& c) {
+       replace(c.x, c.args.x, LIGERDSL_F8E4M3, {4, 8});
+     },
+     LIGERDSL_INVALID_DTYPE,
+     {"`dtype`", "expected one of f16, bf16, f32, got f8e4m3"}},
+    {"Fp8Weight",
+     [](NormCall& c) { replace(c.weight, c.args.weight, LIGERDSL_F8E5M2, {8}); },
+     LIGERDSL_INVALID_DTYPE,
+     {"`weight_dtype`", "got f8e5m2"}},
     {"OutputDtype",
      [](NormCall& c) {
        replace(c.y, c.args.y, LIGERDSL_BF16, {4, 8});

@@ -39,6 +39,30 @@ void quantise(KernelBuilder& k, const BlockMeta& m) {
   out.partition({m.block}).store({i}, floor(v / step + 0.5f).to(i8));
 }
 
+struct Fp8Meta {
+  DType type = f8e4m3;
+  template <class V>
+  void visit(V&& v) {
+    v("type", type);
+  }
+};
+
+Launch rows_of_fp8(const Fp8Meta&, const LaunchArguments& a) {
+  return {.grid = {ceil_div(a.dim("out", 0), 256)}};
+}
+
+void encode(KernelBuilder& k, const Fp8Meta& m) {
+  View out = k.view("out", m.type, {dyn}), x = k.view("x", f32, {dyn});
+  Scalar scale = k.scalar("scale", m.type), i = k.program_id(0);
+  out.partition({256}).store({i}, (x.partition({256}).load({i}) * scale.to(f32)).to(m.type));
+}
+
+void decode(KernelBuilder& k, const Fp8Meta& m) {
+  View out = k.view("out", f32, {dyn}), x = k.view("x", m.type, {dyn});
+  Scalar i = k.program_id(0);
+  out.partition({256}).store({i}, x.partition({256}).load({i}).to(f32));
+}
+
 // out[i] = i + base + add + half, add only with flag: scalars of four types.
 void offsets(KernelBuilder& k, const BlockMeta& m) {
   View out = k.view("out", i64, {dyn});
@@ -96,6 +120,8 @@ const Kernel<FaultMeta> faulty_kernel{
     [](const FaultMeta& m, const LaunchArguments& a) { return Launch{.grid = {a.dim("y", 0) - (m.fault == 1)}}; }};
 const Kernel<BlockMeta> gather_kernel{"gather", "out[i] = table[index[i]]", gather, rows_of_blocks};
 const Kernel<BlockMeta> quantise_kernel{"quantise", "out = floor(x / step + 1/2)", quantise, rows_of_blocks};
+const Kernel<Fp8Meta> encode_kernel{"encode", "x * scale as fp8", encode, rows_of_fp8};
+const Kernel<Fp8Meta> decode_kernel{"decode", "the numbers of fp8", decode, rows_of_fp8};
 const Kernel<BlockMeta> offsets_kernel{"offsets", "out[i] = i + base + add + half", offsets, rows_of_blocks};
 const Kernel<OverflowMeta> overflowing_kernel{
     "overflowing", "out = exp(x) - exp(x)", overflowing,
@@ -123,6 +149,8 @@ const Kernel<WidthMeta> for_target_kernel{
 LIGERDSL_REGISTER_KERNEL(gather_kernel);
 LIGERDSL_REGISTER_KERNEL(faulty_kernel);
 LIGERDSL_REGISTER_KERNEL(quantise_kernel);
+LIGERDSL_REGISTER_KERNEL(encode_kernel);
+LIGERDSL_REGISTER_KERNEL(decode_kernel);
 LIGERDSL_REGISTER_KERNEL(overflowing_kernel);
 LIGERDSL_REGISTER_KERNEL(offsets_kernel);
 LIGERDSL_REGISTER_KERNEL(for_target_kernel);

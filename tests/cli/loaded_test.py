@@ -148,6 +148,22 @@ def integers_made_from_floats():
     says("run quantise out=20000 x=out step=0.05 type=bf16 --check", 0, ["right"])
 
 
+def numbers_of_fp8():
+    x = write_npy("numbers.npy", "<f4", "f", [1, -0.3, 500, 1e-3, -1e9])
+    for kind, codes, numbers in (("f8e4m3", (0x38, 0xaa, 0x7e, 0x01, 0xfe), (1, -0.3125, 448, 2**-9, -448)),
+                                 ("f8e5m2", (0x3c, 0xb5, 0x60, 0x14, 0xfb), (1, -0.3125, 512, 2**-10, -57344))):
+        says(f"run encode type={kind} out=x --in x={x} scale=1 --check --out-dir {folder}", 0, ["right", kind])
+        expect(data_of("out.npy", "B", 5) == codes and b"'|u1'" in (folder / "out.npy").read_bytes(), data_of("out.npy", "B", 5))
+        (folder / "out.npy").rename(folder / "codes.npy")
+        says(f"run decode type={kind} out=x --in x={folder}/codes.npy --check --out-dir {folder}", 0, ["right"])
+        expect(data_of("out.npy", "f", 5) == numbers, data_of("out.npy", "f", 5))
+        says(f"run decode type={kind} out=x --in x={x} --check", 0, ["right"])
+        says(f"run encode type={kind} out=3000 x=out scale=0.5 --check", 0, ["right"])
+        says(f"run decode type={kind} out=3000 x=out --check", 0, ["right"])
+        says(f"run encode type={kind} out=3 x=3 scale=60000", 2, [f"scale ({kind}): expected a number that {kind} holds, got '60000'"])
+    says(f"run quantise out=5 step=1 --in x={folder}/codes.npy", 2, ["|u1 holds codes of fp8, but f32 is needed"])
+
+
 def overflows():
     """float64 has room for what f32 has not: wrong, with the reason, whether or not a rounded evaluation is looked at as well."""
     x = write_npy("large.npy", "<f4", "f", [1.0] * 5 + [100.0])
@@ -187,6 +203,7 @@ launch_settings_reach_the_launch()
 checked_before_it_runs()
 finds_faults()
 integers_made_from_floats()
+numbers_of_fp8()
 overflows()
 print(f"{shared.failures} failures")
 sys.exit(shared.failures != 0)

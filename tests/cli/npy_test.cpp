@@ -194,6 +194,15 @@ TEST(Npy, NumbersKeepTheirValueOrAreRefused) {
   EXPECT_EQ(convert(medium, DType::i32), little_endian(0xffff8000, 4));
   EXPECT_NE(words_of(medium, DType::i8).find("m.npy: element 0 is -32768, more than i8 holds"), std::string::npos);
   EXPECT_EQ(from_memory(medium.bytes, DType::i16, {1}).descr, "<i2");
+  EXPECT_EQ(convert(half, DType::f8e4m3), "\x30");
+  EXPECT_EQ(convert(half, DType::f8e5m2), "\x38");
+  const Array beyond{.descr = "<f4", .shape = {1}, .bytes = little_endian(std::bit_cast<uint32_t>(-1e6f), 4)};
+  EXPECT_EQ(convert(beyond, DType::f8e5m2), "\xfb");
+  const Array codes{.descr = "|u1", .shape = {2}, .bytes = "\x30\x7c", .source = "c.npy"};
+  EXPECT_EQ(convert(codes, DType::f8e5m2), codes.bytes);
+  EXPECT_NE(words_of(codes, DType::f32).find("c.npy: |u1 holds codes of fp8, but f32 is needed"), std::string::npos);
+  EXPECT_EQ(from_memory(codes.bytes, DType::f8e4m3, {2}).descr, "|u1");
+  EXPECT_EQ(to_doubles(codes.bytes, DType::f8e4m3), (std::vector<double>{0.5, 384}));
 }
 
 }  // namespace

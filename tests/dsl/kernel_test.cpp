@@ -133,8 +133,9 @@ TEST(Meta, ValuesComeFromText) {
 
 TEST(Meta, BadTextIsNamed) {
   const auto bad = [](const MetaValues& values) { return message_of([&] { meta_from<TestMeta>("k", values); }); };
-  EXPECT_EQ(bad({{"type", "f64"}}),
-            "error: meta-parameter 'type': expected one of i1, i8, i32, i64, f16, bf16, f32, i16, got 'f64'");
+  EXPECT_EQ(
+      bad({{"type", "f64"}}),
+      "error: meta-parameter 'type': expected one of i1, i8, i32, i64, f16, bf16, f32, i16, f8e4m3, f8e5m2, got 'f64'");
   EXPECT_EQ(bad({{"mode", "max"}}), "error: meta-parameter 'mode': expected one of sum, product, got 'max'");
   EXPECT_EQ(bad({{"warps", "5000000000"}}),
             "error: meta-parameter 'warps': expected an integer in [-2147483648, 2147483647], got '5000000000'");

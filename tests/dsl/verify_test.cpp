@@ -71,6 +71,16 @@ Program print_in_combiner() {
   return program;
 }
 
+// What a builder refuses of fp8: the same on bf16, and then the type changed.
+Program on_fp8(void (*record)(const Tile&)) {
+  KernelBuilder k("fp8");
+  record(k.zeros({8}, bf16));
+  Program program = k.finish();
+  for (Type& type : program.values)
+    if (type.dtype == DType::bf16) type.dtype = DType::f8e4m3;
+  return program;
+}
+
 const Defect kDefects[] = {
     {"is not [a-zA-Z_]", [](Program& p) { p.name = "a b"; }},
     {"two arguments are named 'x'", [](Program& p) { p.arguments[1].name = "x"; }},
@@ -91,6 +101,11 @@ const Defect kDefects[] = {
     {"the mask is i1", on(OpCode::atomic_rmw, [](Op& op, Program&) { set(op, AttrKey::has_mask, int64_t{1}); op.operands.resize(2); op.operands.push_back(op.operands[1]); })},
     {"no such atomic", [](Program& p) { p = atomic_on(DType::i8, add); }},
     {"no such atomic", [](Program& p) { p = atomic_on(DType::i16, add); }},
+    {"no such atomic", [](Program& p) { p = atomic_on(DType::f8e4m3, add); }},
+    {"works on a number type", [](Program& p) { p = on_fp8([](const Tile& x) { x + x; }); }},
+    {"does not work on fp8", [](Program& p) { p = on_fp8([](const Tile& x) { x == x; }); }},
+    {"does not work on i1 and fp8", [](Program& p) { p = on_fp8([](const Tile& x) { reduce_max(x); }); }},
+    {"fp8 comes from f16, bf16 or f32", [](Program& p) { p = on_fp8([](const Tile& x) { x.to(i32); }); }},
     {"no such atomic", [](Program& p) { p = atomic_on(DType::bf16, add); set(*find(p.body, OpCode::atomic_rmw), AttrKey::atomic, static_cast<int64_t>(AtomicKind::max)); }},
     {"no such atomic", [](Program& p) { p = atomic_on(DType::f32, swap); }},
     {"to one of the same width", on(OpCode::bitcast, [](Op& op, Program& p) { op.operands[0] = find(p.body, OpCode::load_tile)->results[0]; })},

@@ -46,8 +46,8 @@ class BuilderFuzz {
     return values.empty() ? T() : values[pick(static_cast<int>(values.size()))];
   }
   DType dtype() {
-    constexpr DType types[] = {f32, f32, f32, i32, i32, bf16, f16, i64, i8, i16, i1};
-    return types[pick(10)];
+    constexpr DType types[] = {f32, f32, f32, i32, i32, bf16, f16, i64, i8, i16, f8e4m3, f8e5m2, i1};
+    return types[pick(std::size(types))];
   }
   int64_t dim() {
     constexpr int64_t usual[] = {1, 2, 4, 8, 16, 32, 64, 3, 20, 96};

@@ -1,7 +1,6 @@
 // Where a test body runs its operations: the reference interpreter, the CPU target, a GPU, or an emulator of one. Test
-// programs take
-// --backend=interpreter|interpreter-nvptx|cpu|cuda|ptx|ptx-cluster2|ptx-cluster4 (main.cpp); a test body never asks
-// which one it got, only what it can afford.
+// programs take --backend=interpreter|interpreter-nvptx|cpu|cuda|ptx|ptx-cluster2|ptx-cluster4|ptx-sm80 (main.cpp); a
+// test body never asks which one it got, only what it can afford.
 #pragma once
 
 #include <memory>

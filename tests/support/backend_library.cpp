@@ -33,6 +33,10 @@ int32_t dtype_code(DType type) {
       return LIGERDSL_I8;
     case DType::i16:
       return LIGERDSL_I16;
+    case DType::f8e4m3:
+      return LIGERDSL_F8E4M3;
+    case DType::f8e5m2:
+      return LIGERDSL_F8E5M2;
     case DType::i1:
       return LIGERDSL_BOOL;
   }

@@ -1,6 +1,6 @@
 // Compiles each launch for a GPU and runs its PTX on the emulator of ptx/. As in the library's launcher the arguments
 // at hand decide between the kernel for aligned ones and the one for any. ptx-cluster2 and ptx-cluster4 give every
-// program a cluster of that many CTAs, if its launch asks for none.
+// program a cluster of that many CTAs, if its launch asks for none; ptx-sm80 is the GPU that lacks most instructions.
 #include <dlfcn.h>
 
 #include <bit>
@@ -50,6 +50,7 @@ uint64_t bits_of(const program::Type& type, const Arguments::Entry& entry) {
   if (type.dtype == DType::f32) return std::bit_cast<uint32_t>(static_cast<float>(entry.number));
   if (type.dtype == DType::i32) return static_cast<uint32_t>(entry.integer);
   if (type.dtype == DType::i64) return static_cast<uint64_t>(entry.integer);
+  if (is_fp8(type.dtype)) return to_fp8(type.dtype == DType::f8e4m3 ? kE4m3 : kE5m2, entry.number);
   throw std::logic_error(std::string("no scalar arguments of type ") + name(type.dtype));
 }
 
@@ -87,10 +88,14 @@ void check_overlap(const program::Artifact& artifact) {
 
 class PtxBackend : public Backend {
  public:
-  PtxBackend(const ligerdsl_compiler_table* compiler, int cluster) : compiler_(compiler), cluster_(cluster) {}
+  PtxBackend(const ligerdsl_compiler_table* compiler, int cluster, std::string arch)
+      : compiler_(compiler), cluster_(cluster), arch_(std::move(arch)) {}
 
-  std::string name() const override { return cluster_ == 1 ? "ptx" : "ptx-cluster" + std::to_string(cluster_); }
-  kernels::Machine machine() const override { return kernels::gpu("sm_90a", 4, 90); }
+  std::string name() const override {
+    if (arch_ == "sm_80") return "ptx-sm80";
+    return cluster_ == 1 ? "ptx" : "ptx-cluster" + std::to_string(cluster_);
+  }
+  kernels::Machine machine() const override { return kernels::gpu(arch_, 4, 90); }
   int64_t budget() const override { return (1 << 17) / cluster_; }
   std::vector<std::string> took_generic() override { return std::exchange(took_generic_, {}); }
 
@@ -110,7 +115,7 @@ class PtxBackend : public Backend {
   const Compiled& compiled(const kernels::Step& step, kernels::Variant variant, bool apart) {
     program::CompileOptions options;
     options.target = program::Target::nvptx;
-    options.arch = "sm_90a";
+    options.arch = arch_;
     options = kernels::compile_options(std::move(options), step.program, step.launch, variant,
                                        apart ? kernels::all_apart(step.program) : std::vector<kernels::ArgPromise>());
     options.num_ctas = step.launch.num_ctas > 1 ? step.launch.num_ctas : cluster_;
@@ -143,21 +148,23 @@ class PtxBackend : public Backend {
 
   const ligerdsl_compiler_table* compiler_;
   int cluster_;
+  std::string arch_;
   std::map<std::tuple<std::string, std::string>, Compiled> kernels_;
   uint64_t launches_ = 0;
   std::vector<std::string> took_generic_;
 };
 
-template <int cluster>
+template <int cluster, bool old = false>
 BackendChoice make() {
   void* library = dlopen(LIGERDSL_TEST_COMPILER, RTLD_NOW | RTLD_LOCAL);
   if (!library) return {nullptr, dlerror()};
   const auto open = reinterpret_cast<ligerdsl_compiler_entry_fn>(dlsym(library, LIGERDSL_COMPILER_ENTRY));
   if (!open) return {nullptr, dlerror()};
-  return {std::make_unique<PtxBackend>(open(), cluster), ""};
+  return {std::make_unique<PtxBackend>(open(), cluster, old ? "sm_80" : "sm_90a"), ""};
 }
 
-const BackendEntry entry("ptx", make<1>), cluster2("ptx-cluster2", make<2>), cluster4("ptx-cluster4", make<4>);
+const BackendEntry entry("ptx", make<1>), cluster2("ptx-cluster2", make<2>), cluster4("ptx-cluster4", make<4>),
+    sm80("ptx-sm80", make<1, true>);
 
 }  // namespace
 }  // namespace ligerdsl::test

@@ -1,5 +1,5 @@
-// The main function of kernel tests: --backend=interpreter|interpreter-nvptx|cpu|cuda|ptx|ptx-cluster2|ptx-cluster4,
-// cpu when not given.
+// The main function of kernel tests: --backend=interpreter|interpreter-nvptx|cpu|cuda|ptx|ptx-cluster2|ptx-cluster4|
+// ptx-sm80, cpu when not given.
 #include <gtest/gtest.h>
 
 #include <cstdio>

@@ -118,6 +118,10 @@ double Tensor::get(int64_t i) const {
       return from_f16(read<uint16_t>(from));
     case DType::f32:
       return read<float>(from);
+    case DType::f8e4m3:
+      return from_fp8(kE4m3, *from);
+    case DType::f8e5m2:
+      return from_fp8(kE5m2, *from);
     default:
       return static_cast<double>(get_integer(i));
   }
@@ -132,6 +136,10 @@ void Tensor::set(int64_t i, double value) {
       return write(to, to_f16(static_cast<float>(value)));
     case DType::f32:
       return write(to, static_cast<float>(value));
+    case DType::f8e4m3:
+      return write(to, to_fp8(kE4m3, value));
+    case DType::f8e5m2:
+      return write(to, to_fp8(kE5m2, value));
     default:
       return set_integer(i, static_cast<int64_t>(value));
   }

@@ -13,6 +13,7 @@
 
 #include "kernels/oracle/values.h"
 #include "ligerdsl/dtype.h"
+#include "tests/support/fp8.h"
 #include "tests/support/half.h"
 
 namespace ligerdsl::test {

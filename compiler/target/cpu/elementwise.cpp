@@ -1,6 +1,7 @@
 #include "compiler/target/cpu/elementwise.h"
 
 #include "compiler/dialect/tile.h"
+#include "compiler/math/fp8.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 using namespace mlir;
@@ -195,6 +196,10 @@ Value Registers::emit(Operation* op, ArrayRef<Value> given, int64_t lanes) {
   if (isa<arith::SelectOp>(op)) return arith::SelectOp::create(b, loc, operands[0], operands[1], operands[2]);
   if (isa<arith::ExtFOp>(op)) return toF32(loc, operands[0], source);
   if (isa<arith::TruncFOp>(op)) return fromF32(loc, operands[0], resultElement);
+  if (auto decode = dyn_cast<tile::Fp8DecodeOp>(op))
+    return fromF32(loc, decodeFp8(b, loc, operands[0], decode.getFormat()), resultElement);
+  if (auto encode = dyn_cast<tile::Fp8EncodeOp>(op))
+    return encodeFp8(b, loc, toF32(loc, operands[0], source), encode.getFormat());
   if (isa<arith::BitcastOp>(op))  // 16-bit floats are integers in registers
     return operands[0].getType() == result ? operands[0] : arith::BitcastOp::create(b, loc, result, operands[0]);
   if (isa<arith::DivSIOp, arith::RemSIOp, arith::DivUIOp, arith::RemUIOp>(op))

@@ -1,7 +1,6 @@
 // Conversions: floats of 16 bits are widened and narrowed a register, two elements, at a time; and values that
 // optimisers shall not recognise.
-#include "compiler/target/nvptx/thread_lowering.h"
-#include "mlir/IR/Matchers.h"
+#include "compiler/target/nvptx/pairs.h"
 
 using namespace mlir;
 
@@ -14,25 +13,6 @@ Value narrowPair(ThreadLowering& t, Value low, Value high, Type element) {
   auto type = VectorType::get(2, element);
   StringRef name = element.isBF16() ? "llvm.nvvm.ff2bf16x2.rn" : "llvm.nvvm.ff2f16x2.rn";
   return LLVM::CallIntrinsicOp::create(t.b, t.loc, type, t.b.getStringAttr(name), ValueRange{high, low}).getResult(0);
-}
-
-// The vector of two elements that are neighbours in memory order: part of the vector they come from, or null.
-Value existingPair(ThreadLowering& t, Value low, Value high) {
-  auto a = low.getDefiningOp<LLVM::ExtractElementOp>(), c = high.getDefiningOp<LLVM::ExtractElementOp>();
-  APInt first, second;
-  if (!a || !c || a.getVector() != c.getVector() || !matchPattern(a.getPosition(), m_ConstantInt(&first)) ||
-      !matchPattern(c.getPosition(), m_ConstantInt(&second)) || first[0] || second != first + 1)
-    return {};
-  auto type = cast<VectorType>(a.getVector().getType());
-  if (type.getNumElements() == 2) return a.getVector();
-  if (type.getNumElements() % 2) return {};
-  Value words = t.bitcast(a.getVector(), VectorType::get(type.getNumElements() / 2, t.b.getI32Type()));
-  return t.bitcast(t.extract(words, first.getZExtValue() / 2), VectorType::get(2, type.getElementType()));
-}
-
-Value pairOf(ThreadLowering& t, Value low, Value high) {
-  Value pair = existingPair(t, low, high);
-  return pair ? pair : t.pack({low, high});
 }
 
 // A bf16 is the upper half of an f32: one shift or one mask each. LLVM would move the halves to registers of their own.

@@ -46,7 +46,7 @@ LogicalResult runLayoutPasses(ModuleOp module, const GpuArch& arch, const progra
   passes.addNestedPass<func::FuncOp>(createTileAssignLayoutsPass(options.num_warps, options.num_ctas));
   if (keepsRows)
     passes.addNestedPass<func::FuncOp>(
-        createTileKeepResidentsPass(sharedBytes, arch.tuning.exchange_bytes, options.num_warps, options.num_ctas));
+        createTileKeepResidentsPass(sharedBytes, arch.exchange_bytes, options.num_warps, options.num_ctas));
   passes.addNestedPass<func::FuncOp>(
       createTilePrefetchLoadsPass(options.num_stages, options.num_warps, options.num_ctas, ctasPerSm,
                                   keepsRows ? 0 : sharedBytes, arch.tuning.unstaged_bytes, options.arch));
@@ -150,6 +150,14 @@ LogicalResult attachLineInfo(ModuleOp module) {
   return success();
 }
 
+bool castsFp8(func::FuncOp kernel) {
+  return kernel
+      .walk([](Operation* op) {
+        return isa<tile::Fp8DecodeOp, tile::Fp8EncodeOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 }  // namespace
 
 LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& asked, program::Artifact& artifact,
@@ -169,6 +177,8 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& as
                                   << " warps; use fewer warps";
   artifact.arch = arch.name;
   artifact.ptx_version = program::lowest_ptx(arch, options);
+  if (arch.converts_fp8(options) && castsFp8(kernel))
+    artifact.ptx_version = std::max(artifact.ptx_version, arch.fp8_ptx);
   artifact.threads = 32 * options.num_warps;
   artifact.cluster = options.num_ctas;
   artifact.entry = "ligerdsl_" + kernel.getName().str();

@@ -19,6 +19,7 @@ const LoweringTable& LoweringTable::get() {
     addShapeLowerings(all);
     addGatherLowerings(all);
     addCastLowerings(all);
+    addFp8Lowerings(all);
     addViewLowerings(all);
     addPointerLowerings(all);
     addAtomicLowerings(all);

@@ -21,7 +21,7 @@
 
 namespace ligerdsl::compiler::nvptx {
 
-inline constexpr int kMaxWidth = 8;
+inline constexpr int kMaxWidth = 16;
 inline constexpr unsigned kGlobalSpace = 1;
 inline constexpr unsigned kSharedSpace = 3;
 
@@ -173,6 +173,7 @@ void addControlFlowLowerings(LoweringTable& table);
 void addShapeLowerings(LoweringTable& table);
 void addGatherLowerings(LoweringTable& table);
 void addCastLowerings(LoweringTable& table);
+void addFp8Lowerings(LoweringTable& table);
 void addViewLowerings(LoweringTable& table);
 void addPointerLowerings(LoweringTable& table);
 void addAtomicLowerings(LoweringTable& table);

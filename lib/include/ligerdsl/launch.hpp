@@ -276,8 +276,8 @@ inline void require_host_tensor(const std::string& kernel, const DeclaredArgumen
                                 const ligerdsl_tensor_t& tensor) {
   const std::string what = "error: kernel '" + kernel + "', argument '" + declared.name + "': expected ";
   if (tensor.device.type != LIGERDSL_CPU) throw Error(what + "host memory: the interpreter runs on the CPU");
-  const int kind = is_float(declared.dtype) ? (declared.dtype == bf16 ? 4 : 2) : declared.dtype == i1 ? 6 : 0;
-  if (tensor.dtype.code != kind || tensor.dtype.bits != 8 * size_of(declared.dtype))
+  const int64_t bits = 8 * size_of(declared.dtype);
+  if (tensor.dtype.code != dtype_info(declared.dtype).dlpack || tensor.dtype.bits != bits)
     throw Error(what + "a tensor of " + name(declared.dtype) + ", got DLPack's type code " +
                 std::to_string(tensor.dtype.code) + " of " + std::to_string(tensor.dtype.bits) + " bits");
   const bool empty = std::any_of(tensor.shape, tensor.shape + tensor.ndim, [](int64_t size) { return size == 0; });

@@ -311,5 +311,15 @@ TEST(CpuMemory, PrintsEveryElement) {
             "(1, 0, 0) program 1\n(1, 0, 0) program 0.5\n(1, 0, 0) program [0, 0] 0\n(1, 0, 0) program [0, 1] 1\n");
 }
 
+TEST(CpuMemory, PrintsNumbersOfFp8) {
+  CpuKernel kernel([](KernelBuilder& k) {
+    device_print("x", {k.constant(-1.5, f8e4m3), k.full({1}, 500.0, f32).to(f8e5m2)});
+  });
+  ::testing::internal::CaptureStdout();
+  kernel.run(Slots(), {1});
+  fflush(stdout);
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "(0, 0, 0) x -1.5\n(0, 0, 0) x [0] 512\n");
+}
+
 }  // namespace
 }  // namespace ligerdsl::testing

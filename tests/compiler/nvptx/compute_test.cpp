@@ -225,6 +225,45 @@ TEST(NvptxCompute, Casts) {
           "sm_90a");
 }
 
+// By pairs where the GPU has the instruction and the driver knows it, from registers that whole vectors are loaded to.
+TEST(NvptxCompute, CastsOfFp8) {
+  const auto casts = [](DType from, DType to) {
+    return [=](KernelBuilder& k) {
+      View y = k.view("y", to, {dyn}), x = k.view("x", from, {dyn});
+      Scalar i = k.program_id(0);
+      y.partition({4096}).store({i}, x.partition({4096}).load({i}).to(to));
+    };
+  };
+  for (DType fp8 : {f8e4m3, f8e5m2}) {
+    SCOPED_TRACE(name(fp8));
+    for (DType other : {f32, f16, bf16}) {
+      for (const char* arch : {"sm_80", "sm_89", "sm_90a", "sm_100", "sm_103", "sm_120"}) {
+        for (Known known : {Known::nothing, Known::whole}) {
+          expectAssembles(casts(other, fp8), arch, known);
+          expectAssembles(casts(fp8, other), arch, known);
+        }
+      }
+    }
+    const std::string pair = fp8 == f8e4m3 ? "e4m3x2" : "e5m2x2";
+    PtxKernel encoded(casts(f32, fp8), Known::whole, withoutOverlap());
+    EXPECT_EQ(encoded.count("cvt.rn.satfinite." + pair + ".f32"), 16) << encoded.ptx;
+    EXPECT_EQ(encoded.count("st.global.v4.b32"), 2) << encoded.ptx;
+    PtxKernel halves(casts(f16, fp8), Known::whole, withoutOverlap());
+    EXPECT_EQ(halves.count("cvt.rn.satfinite." + pair + ".f16x2"), 16) << halves.ptx;
+    PtxKernel decoded(casts(fp8, f32), Known::whole, withoutOverlap());
+    EXPECT_EQ(decoded.count("cvt.rn.f16x2." + pair), 16) << decoded.ptx;
+    EXPECT_EQ(decoded.count("v4.b32"), 2 + 8) << decoded.ptx;
+    EXPECT_FALSE(PtxKernel(casts(fp8, f16), Known::whole, withoutOverlap()).has(".f32"));
+    for (const auto& [arch, ptx] : {std::pair{"sm_86", 90}, {"sm_90a", 80}}) {
+      program::CompileOptions old;
+      old.arch = arch;
+      old.ptx_version = ptx;
+      PtxKernel formulas(casts(f32, fp8), Known::whole, old);
+      EXPECT_FALSE(formulas.has("satfinite")) << formulas.ptx;
+    }
+  }
+}
+
 TEST(NvptxCompute, ReductionsOfEveryShape) {
   for (int axis : {0, 1})
     for (int64_t rows : {1, 4, 64})

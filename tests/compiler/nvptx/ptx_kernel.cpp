@@ -51,7 +51,6 @@ PtxKernel::PtxKernel(const Build& build, Known known, program::CompileOptions op
   program::Program program = k.finish();
   options.target = program::Target::nvptx;
   if (options.arch.empty()) options.arch = "sm_90a";
-  if (options.ptx_version == 80) options.ptx_version = 90;
   if (options.facts.empty())
     for (const program::Argument& argument : program.arguments)
       options.facts.push_back(factsOf(program.values[argument.value], known, options.facts.size() + 1));

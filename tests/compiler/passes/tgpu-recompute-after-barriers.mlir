@@ -50,3 +50,23 @@ func.func @cheapest_first(%v: !vec, %lo: i64, %hi: i64, %step: i64) {
   }
   return
 }
+
+!bytes = !tile.view<?xi8, strides = [1]>
+
+// Of fp8 its 8 registers wait.
+// CHECK-LABEL: func @fp8
+// CHECK: %[[X:.+]] = tile.load_tile
+// CHECK: tgpu.barrier
+// CHECK-NEXT: %[[HIDDEN:.+]] = tgpu.opaque %[[X]]
+// CHECK: tile.fp8_decode %[[HIDDEN]] as f8E5M2
+func.func @fp8(%v: !bytes, %w: !tile, %lo: i64, %hi: i64, %step: i64) {
+  scf.for %i = %lo to %hi step %step : i64 {
+    %x = tile.load_tile %v[%i] shape [32768] : !bytes -> tensor<32768xi8, #wide>
+    %a = tile.fp8_decode %x as f8E5M2 : tensor<32768xi8, #wide> -> !tile
+    %b = arith.mulf %a, %w : !tile
+    tile.print "before" %b : !tile
+    tgpu.barrier
+    tile.print "product" %b : !tile
+  }
+  return
+}

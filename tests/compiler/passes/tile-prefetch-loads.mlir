@@ -264,3 +264,21 @@ func.func @deeper(%x: !aligned {tile.read_only}, %lo: i64, %hi: i64, %step: i64)
   } {tile.num_stages = 4 : i64}
   return
 }
+
+!codes = !tile.view<?x?xi8, strides = [?, 1]>
+
+// Once the tile has become wider, what this iteration carried makes room for the next.
+// CHECK-LABEL: func.func @fp8
+// CHECK: scf.for {{.*}} iter_args(%[[CARRIED:[a-z0-9]+]] =
+// CHECK: tile.fp8_decode %[[CARRIED]] as f8E4M3FN
+// CHECK: tile.load_tile
+// CHECK: scf.yield
+func.func @fp8(%x: !codes {tile.alias_class = 1 : i64}, %y: !x {tile.alias_class = 2 : i64}, %lo: i64, %hi: i64, %step: i64) {
+  %c0 = arith.constant 0 : i64
+  scf.for %i = %lo to %hi step %step : i64 {
+    %t = tile.load_tile %x[%i, %c0] shape [0, 64] : !codes -> tensor<64xi8>
+    %n = tile.fp8_decode %t as f8E4M3FN : tensor<64xi8> -> tensor<64xf32>
+    tile.store_tile %n, %y[%i, %c0] shape [0, 64] : tensor<64xf32>, !x
+  } {tile.num_stages = 2 : i64}
+  return
+}

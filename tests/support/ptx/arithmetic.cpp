@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <unordered_map>
 
+#include "tests/support/fp8.h"
 #include "tests/support/half.h"
 #include "tests/support/ptx/program.h"
 
@@ -341,7 +342,28 @@ void add_half(Table& t, const std::string& type) {
 }
 #undef HALVES
 
+// Two numbers: the first operand, or the upper half of the only one, becomes the upper byte or half.
+template <const Fp8& kFormat>
+uint64_t fp8_pair(double upper, double lower) {
+  return to_fp8(kFormat, upper) << 8 | to_fp8(kFormat, lower);
+}
+template <const Fp8& kFormat>
+uint64_t fp8_half(uint64_t code) {
+  return f16_bits(bits(static_cast<float>(from_fp8(kFormat, as<uint8_t>(code)))));
+}
+template <const Fp8& kFormat>
+void add_fp8(Table& t, const std::string& type) {
+  t["cvt.rn.satfinite." + type + ".f32"] = {
+      [](uint64_t a, uint64_t b, uint64_t) { return fp8_pair<kFormat>(as<float>(a), as<float>(b)); }, 2};
+  t["cvt.rn.satfinite." + type + ".f16x2"] = {
+      [](uint64_t a, uint64_t, uint64_t) { return fp8_pair<kFormat>(f16_value(a >> 16), f16_value(a)); }, 1};
+  t["cvt.rn.f16x2." + type] = {
+      [](uint64_t a, uint64_t, uint64_t) { return fp8_half<kFormat>(a >> 8) << 16 | fp8_half<kFormat>(a); }, 1};
+}
+
 void add_conversions(Table& t) {
+  add_fp8<kE4m3>(t, "e4m3x2");
+  add_fp8<kE5m2>(t, "e5m2x2");
   add_conversions_to<int16_t>(t, "s16");
   add_conversions_to<uint16_t>(t, "u16");
   add_conversions_to<int32_t>(t, "s32");

@@ -90,6 +90,30 @@ TEST(PtxEmulator, BytesAndPairs) {
   EXPECT_EQ(result.out[9], 0x7efe017fu);
 }
 
+TEST(PtxEmulator, PairsOfFp8) {
+  const Result result = run_kernel(R"(
+	cvt.rn.satfinite.e4m3x2.f32 	%rs1, 0f43E70000, 0fBA800000;
+	cvt.rn.satfinite.e5m2x2.f32 	%rs2, 0fFF800000, 0f7FC00000;
+	mov.b32 	%r2, {%rs1, %rs2};
+	st.global.b32 	[%rd1], %r2;)");
+  ASSERT_EQ(result.error, "");
+  // 462 is beyond 448; -2^-10 lies between 0 and the least number; -inf becomes the largest number; NaN.
+  EXPECT_EQ(result.out[0], 0xfb7f7e80u);
+  const Result halves = run_kernel(R"(
+	mov.b32 	%r2, 0x3f807c01;
+	mov.b32 	{%rs1, %rs2}, %r2;
+	cvt.rn.f16x2.e4m3x2 	%r3, %rs2;
+	cvt.rn.satfinite.e4m3x2.f16x2 	%rs3, %r3;
+	cvt.rn.f16x2.e5m2x2 	%r4, %rs1;
+	cvt.u32.u16 	%r5, %rs3;
+	xor.b32 	%r3, %r3, %r4;
+	xor.b32 	%r3, %r3, %r5;
+	st.global.b32 	[%rd1], %r3;)");
+  ASSERT_EQ(halves.error, "");
+  // 0x3f is 1.875, 0x80 -0; of e5m2 0x7c is an infinity, 0x01 is 2^-16.
+  EXPECT_EQ(halves.out[0], 0x3f808000u ^ 0x7c000100u ^ 0x00003f80u);
+}
+
 // LLVM packs a register that nothing writes where a half does not matter; where it matters, a result is seen to be wrong.
 TEST(PtxEmulator, HalvesThatNobodyWrites) {
   const Result result = run_kernel(R"(

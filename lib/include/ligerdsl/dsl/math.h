@@ -40,7 +40,7 @@ LIGERDSL_DECLARE_BINARY(urem)
 Tile clamp(const Tile& x, TileArg lo, TileArg hi, Loc loc = Here::current());
 Scalar clamp(const Scalar& x, ScalarArg lo, ScalarArg hi, Loc loc = Here::current());
 
-// The same bits as another type of the same width: f32 and i32; f16, bf16 and i16. Of a NaN some NaN's.
+// The same bits as another type of the same width: f32 and i32; f16, bf16 and i16; fp8 and i8. Of a NaN some NaN's.
 Tile bitcast(const Tile& x, DType dtype, Loc loc = Here::current());
 Scalar bitcast(const Scalar& x, DType dtype, Loc loc = Here::current());
 

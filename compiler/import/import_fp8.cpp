@@ -1,0 +1,41 @@
+// fp8: tiles hold its codes, as i8, and only casts know what these stand for.
+#include "compiler/import/importer.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+
+static FloatType formatOf(DType dtype, MLIRContext* context) {
+  if (dtype == DType::f8e5m2) return Float8E5M2Type::get(context);
+  return Float8E4M3FNType::get(context);
+}
+
+TypedAttr Importer::floatAttr(DType dtype, double number) {
+  if (!is_fp8(dtype)) return builder.getFloatAttr(elementType(dtype), number);
+  const bool has = std::isnan(number) || (std::isinf(number) && dtype == DType::f8e5m2);
+  APFloat code(has ? number : std::clamp(number, -largest_of(dtype), largest_of(dtype)));
+  bool inexact = false;
+  code.convert(formatOf(dtype, builder.getContext()).getFloatSemantics(), APFloat::rmNearestTiesToEven, &inexact);
+  return builder.getIntegerAttr(builder.getI8Type(), code.bitcastToAPInt());
+}
+
+// All numbers of fp8 are numbers of f16, so that f16 needs no f32 between.
+Value Importer::castFp8(Location loc, Value source, DType from, DType to) {
+  auto like = [&](Type element) -> Type {
+    auto tensor = dyn_cast<RankedTensorType>(source.getType());
+    return tensor ? Type(tensor.clone(element)) : element;
+  };
+  const DType other = is_fp8(from) ? to : from;
+  Type direct = like(other == DType::f16 ? Type(builder.getF16Type()) : builder.getF32Type());
+  auto format = formatOf(is_fp8(from) ? from : to, builder.getContext());
+  if (is_fp8(from))
+    return cast(loc, tile::Fp8DecodeOp::create(builder, loc, direct, source, format), like(elementType(to)));
+  return tile::Fp8EncodeOp::create(builder, loc, like(builder.getI8Type()), cast(loc, source, direct), format);
+}
+
+Value Importer::printable(Location loc, program::ValueId id) {
+  const DType dtype = program.values[id].dtype;
+  return is_fp8(dtype) ? castFp8(loc, values[id], dtype, DType::f32) : values[id];
+}
+
+}  // namespace ligerdsl::compiler

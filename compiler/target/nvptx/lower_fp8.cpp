@@ -1,0 +1,94 @@
+// Casts from and to fp8, whose tiles hold codes: two elements by one instruction on GPUs that have it, else by integer
+// arithmetic on each.
+#include "compiler/math/fp8.h"
+#include "compiler/target/nvptx/pairs.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler::nvptx {
+namespace {
+
+std::string pairName(Type format) {
+  return isa<Float8E5M2Type>(format) ? "e5m2x2" : "e4m3x2";
+}
+
+Value callIntrinsic(ThreadLowering& t, const std::string& name, Type result, ValueRange operands) {
+  return LLVM::CallIntrinsicOp::create(t.b, t.loc, result, t.b.getStringAttr("llvm.nvvm." + name), operands)
+      .getResult(0);
+}
+
+// The elements of a tile by two, as vectors; what is left over stands beside itself.
+SmallVector<Value> pairsOf(ThreadLowering& t, Value tile) {
+  SmallVector<Value> elements = t.elements(tile), pairs;
+  for (size_t i = 0; i < elements.size(); i += 2)
+    pairs.push_back(pairOf(t, elements[i], elements[std::min(i + 1, elements.size() - 1)]));
+  return pairs;
+}
+
+// Defines a tile of i8 by pairs, each an i16. As elements of whole registers these are stored as they are.
+void defineByPairs(ThreadLowering& t, Value tile, ArrayRef<Value> pairs, int64_t elements) {
+  SmallVector<Value> codes;
+  for (size_t i = 0; i < pairs.size(); i += 2) {
+    ArrayRef<Value> two = pairs.slice(i, std::min<size_t>(2, pairs.size() - i));
+    const int64_t count = 2 * two.size();
+    Value word = t.bitcast(t.pack(two), VectorType::get(count, t.b.getI8Type()));
+    for (int64_t code = 0; code < count; ++code) codes.push_back(t.extract(word, code));
+  }
+  t.defineElements(tile, ArrayRef(codes).take_front(elements));
+}
+
+LogicalResult lowerDecode(ThreadLowering& t, tile::Fp8DecodeOp op) {
+  Type element = t.elementType(op.getType());
+  SmallVector<Value> numbers;
+  if (t.arch().converts_fp8(t.options)) {
+    Type i16 = t.b.getI16Type(), halves = VectorType::get(2, t.b.getF16Type());
+    for (Value pair : pairsOf(t, op.getSource())) {
+      Value both = callIntrinsic(t, pairName(op.getFormat()) + ".to.f16x2.rn", halves, t.bitcast(pair, i16));
+      for (int64_t i : {0, 1}) numbers.push_back(t.extract(both, i));
+    }
+    numbers.resize(t.elements(op.getSource()).size());
+    if (element.isF32())
+      for (Value& number : numbers) number = arith::ExtFOp::create(t.b, t.loc, element, number);
+  } else {
+    for (Value code : t.elements(op.getSource())) {
+      numbers.push_back(decodeFp8(t.b, t.loc, code, op.getFormat()));
+      if (element.isF16()) numbers.back() = arith::TruncFOp::create(t.b, t.loc, element, numbers.back());
+    }
+  }
+  t.defineElements(op.getResult(), numbers);
+  return success();
+}
+
+LogicalResult lowerEncode(ThreadLowering& t, tile::Fp8EncodeOp op) {
+  Type i16 = t.b.getI16Type(), element = t.elementType(op.getSource().getType());
+  const std::string name = "to." + pairName(op.getFormat()) + ".rn";
+  SmallVector<Value> codes;
+  if (!t.arch().converts_fp8(t.options)) {
+    for (Value number : t.elements(op.getSource())) {
+      if (element.isF16()) number = arith::ExtFOp::create(t.b, t.loc, t.b.getF32Type(), number);
+      codes.push_back(encodeFp8(t.b, t.loc, number, op.getFormat()));
+    }
+    t.defineElements(op.getResult(), codes);
+    return success();
+  }
+  if (element.isF16()) {
+    for (Value pair : pairsOf(t, op.getSource())) codes.push_back(callIntrinsic(t, "f16x2." + name, i16, pair));
+  } else {
+    SmallVector<Value> numbers = t.elements(op.getSource());
+    for (size_t i = 0; i < numbers.size(); i += 2) {
+      Value upper = numbers[std::min(i + 1, numbers.size() - 1)];
+      codes.push_back(callIntrinsic(t, "ff." + name, i16, {upper, numbers[i]}));
+    }
+  }
+  defineByPairs(t, op.getResult(), codes, t.elements(op.getSource()).size());
+  return success();
+}
+
+}  // namespace
+
+void addFp8Lowerings(LoweringTable& table) {
+  table.add<tile::Fp8DecodeOp, lowerDecode>();
+  table.add<tile::Fp8EncodeOp, lowerEncode>();
+}
+
+}  // namespace ligerdsl::compiler::nvptx
