@@ -246,7 +246,7 @@ Scalar log_sum_exp(const OnlineSum& state, Loc loc) {
   return at(state.m, loc) + at(tail, loc);
 }
 
-OnlineSums accumulate(const OnlineSums& state, const Tile& x, Loc loc) {
+OnlineSums accumulate(const OnlineSums& state, const Tile& x, int64_t run, Loc loc) {
   for (const Tile* tile : {&state.m, &state.s, &x}) detail::recorder_of(tile->handle(), "accumulate", loc);
   const int64_t lanes = state.m.size();
   if (state.m.rank() != 1 || state.s.shape() != state.m.shape()) {
@@ -254,16 +254,19 @@ OnlineSums accumulate(const OnlineSums& state, const Tile& x, Loc loc) {
                  "m and s of shapes " + detail::to_string(state.m.shape()) + " and " +
                      detail::to_string(state.s.shape()) + "; expected [lanes] both");
   }
-  if (x.size() % lanes != 0) {
+  if (run < 1) detail::fail(loc, "accumulate", "runs of " + std::to_string(run) + " elements; expected 1 or more");
+  if (x.size() % (lanes * run) != 0) {
     detail::fail(loc, "accumulate",
-                 "a tile of " + std::to_string(x.size()) + " elements for " + std::to_string(lanes) +
-                     " lanes; expected a multiple of the lanes");
+                 "a tile of " + std::to_string(x.size()) + " elements for " + std::to_string(lanes) + " lanes" +
+                     (run == 1 ? "; expected a multiple of the lanes"
+                               : " in runs of " + std::to_string(run) + "; expected a multiple of " +
+                                     std::to_string(lanes * run)));
   }
-  const Tile rows = x.reshape({x.size() / lanes, lanes}, loc);
-  const Tile m = max(state.m, reduce_max(rows, 0, loc), loc);
+  const Tile dealt = x.reshape({x.size() / (lanes * run), lanes, run}, loc);
+  const Tile m = max(state.m, reduce_max(reduce_max(dealt, 2, loc), 0, loc), loc);
   const Tile reference = finite_maximum(m, loc);
-  const Tile shifted = at(rows, loc) - at(reference.expand_dims(0, loc), loc);
-  const Tile part = sum(exp(shifted, loc), 0, loc);
+  const Tile shifted = at(dealt, loc) - at(reference.expand_dims(0, loc).expand_dims(2, loc), loc);
+  const Tile part = sum(sum(exp(shifted, loc), 2, loc), 0, loc);
   const Tile drop = at(state.m, loc) - at(reference, loc);
   const Tile kept = at(state.s, loc) * at(exp(drop, loc), loc);
   return {m, at(kept, loc) + at(part, loc)};

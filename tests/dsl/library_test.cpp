@@ -125,6 +125,10 @@ TEST(Library, OnlineSumsOfLanesMatchTheWhole) {
                        return combine(OnlineSums{k.full({4}, -INFINITY, f32), k.zeros({4}, f32)}).s;
                      })[0],
             0);
+  const auto in_runs = evaluate({5, 1, 2, 3, 4, -INFINITY, 6, 7}, [](KernelBuilder& k, Tile x) {
+    return accumulate({k.full({2}, -INFINITY, f32), k.zeros({2}, f32)}, x, 2).m;
+  });
+  EXPECT_EQ(in_runs, (Floats{5, 7})) << "elements 0, 1, 4, 5 are the first lane's";
   EXPECT_NEAR(evaluate({0, 1, 2, 3},
                        [](KernelBuilder& k, Tile x) {
                          return log_sum_exp(combine(accumulate({k.full({2}, -INFINITY, f32), k.zeros({2}, f32)}, x)));

@@ -99,6 +99,7 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { stable_sort(tile(k, {64}, i64)); }, "stable_sort: i64 and an index are no number of 64 bits; sort() orders i64, .to(i32) fits"},
     {__LINE__, [](KernelBuilder& k) { join(tile(k, {8}), tile(k, {8}, i32)); }, "join: expected two tiles of one type, got f32 [8] and i32 [8]"},
     {__LINE__, [](KernelBuilder& k) { accumulate(OnlineSums{k.zeros({64}, f32), k.zeros({64}, f32)}, tile(k, {96})); }, "accumulate: a tile of 96 elements for 64 lanes; expected a multiple of the lanes"},
+    {__LINE__, [](KernelBuilder& k) { accumulate(OnlineSums{k.zeros({32}, f32), k.zeros({32}, f32)}, tile(k, {64}), 4); }, "accumulate: a tile of 64 elements for 32 lanes in runs of 4; expected a multiple of 128"},
     {__LINE__, [](KernelBuilder& k) { accumulate(OnlineSums{k.zeros({32}, f32), k.zeros({64}, f32)}, tile(k, {64})); }, "accumulate: m and s of shapes [32] and [64]; expected [lanes] both"},
     {__LINE__, [](KernelBuilder& k) { interleave(Tile(), tile(k, {8})); }, "interleave: the operand is an empty handle; assign it a value before use"},
     {__LINE__, [](KernelBuilder&) { flip(Tile()); }, "flip: the operand is an empty handle; assign it a value before use"},
