@@ -84,7 +84,7 @@ tgpu::MemDescType exchangeBuffer(RankedTensorType source, RankedTensorType resul
                                 rowPad(type, layoutOf(source), layoutOf(result)));
 }
 
-// A gather's buffer is read at once, so the next one's may take its place. The others of a block may be exchanged
+// A gather's buffer is read at once, so the next one's may take its place, unless it is small. The others of a block may be exchanged
 // together, those of different blocks are not. What takes turns or goes among CTAs keeps its place all the time, so
 // small ones are counted wherever they are.
 int64_t exchangeBytes(Operation* scope) {
@@ -101,8 +101,13 @@ int64_t exchangeBytes(Operation* scope) {
       if (auto reduce = dyn_cast<tile::ReduceOp>(op)) bytes = bytesOf(reduce);
       if (auto scan = dyn_cast<tile::ScanOp>(op)) bytes = bytesOf(scan);
       auto shuffle = dyn_cast<tile::ShuffleXorOp>(op);
-      if (inScope && (isa<tile::GatherOp>(op) || (shuffle && !staysInWarp(shuffle))))
-        most = std::max(most, tileBytes(cast<RankedTensorType>(op.getOperand(0).getType())) + kAlignment);
+      if (isa<tile::GatherOp>(op) || (shuffle && !staysInWarp(shuffle))) {
+        const int64_t read = tileBytes(cast<RankedTensorType>(op.getOperand(0).getType()));
+        if (read <= kUnsharedBytes)
+          lasting += read + kAlignment;
+        else if (inScope)
+          most = std::max(most, read + kAlignment);
+      }
       const bool lasts = bytes <= 2 * kMostAlternatingBytes + kAlignment || layoutOf(op.getOperand(0)).ctas() > 1;
       (lasts ? lasting : together) += bytes;
     }

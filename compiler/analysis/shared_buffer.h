@@ -5,6 +5,9 @@
 
 namespace ligerdsl::compiler {
 
+/// Buffers of up to as many bytes share their place with no other: memory that is not reused needs no barrier.
+inline constexpr int64_t kUnsharedBytes = 512;
+
 /// Bytes of one element in shared memory (i1 takes one byte, a pointer eight).
 inline int64_t sharedElementBytes(mlir::Type element) {
   if (mlir::isa<tile::PtrType>(element)) return 8;

@@ -2,7 +2,7 @@
 //
 //   1. A buffer lives from its allocation to its last use; a use inside a loop that does not contain the allocation
 //      extends to the loop's end.
-//   2. Memory that is not reused needs no barrier before its next use: buffers of up to kSmallBytes never share, and
+//   2. Memory that is not reused needs no barrier before its next use: buffers of up to kUnsharedBytes never share, and
 //      none do if all fit side by side in kSeparateBytes.
 //   3. What bulk copies and cluster exchanges fill, and their barriers, share with no buffer: no barrier of the CTA
 //      orders them after other accesses, and memory that holds a barrier may not be used for anything else.
@@ -23,7 +23,6 @@ namespace ligerdsl::compiler {
 namespace {
 
 constexpr int64_t kAlignment = 16;
-constexpr int64_t kSmallBytes = 512;
 constexpr int64_t kSeparateBytes = 8 * 1024;
 
 struct Buffer {
@@ -34,7 +33,7 @@ struct Buffer {
   int64_t offset = -1;
 
   bool meets(const Buffer& other) const {
-    bool alone = bytes <= kSmallBytes || other.bytes <= kSmallBytes || filled || other.filled;
+    bool alone = bytes <= kUnsharedBytes || other.bytes <= kUnsharedBytes || filled || other.filled;
     return alone || (begin <= other.end && other.begin <= end);
   }
 };

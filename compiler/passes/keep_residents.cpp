@@ -49,6 +49,8 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
+constexpr int64_t kBarrierBytes = 8, kAlignment = 16;  // the latter of a buffer
+
 InFlightDiagnostic notKept(Operation* op) {
   return missed(op, "tile-keep-residents");
 }
@@ -61,7 +63,7 @@ class RowKeeper {
       : row(row), loc(this->row.firstLoad.getLoc()), ctas(ctas), share(share), exchanges(exchanges) {
     programs = ProgramLoop::around(this->row.first);
     const int64_t positions = row.positions, most = programs ? 2 * positions : positions;
-    stages = std::min({row.isStationary() ? positions : most, share * ctas / this->row.blockBytes(), threads});
+    stages = std::min({row.isStationary() ? positions : most, (share - kAlignment) / stageBytes(), threads});
   }
 
   bool fits() { return isDivisible() && holdsStretches() && stages >= leastStages(); }
@@ -86,7 +88,7 @@ class RowKeeper {
   }
 
   // Of shared memory, in each CTA.
-  int64_t bytes() { return stages * row.blockBytes() / ctas; }
+  int64_t bytes() { return stages * stageBytes() + kAlignment; }
 
   void keep() {
     if (stages < row.positions)
@@ -107,6 +109,8 @@ class RowKeeper {
  private:
   bool isDivisible() { return row.blockBytes() % (ctas * ResidentRow::kGroupBytes) == 0; }
   int64_t leastStages() const { return programs ? row.positions : 2; }
+  // Of a CTA, with the memory barrier that tells when it is filled.
+  int64_t stageBytes() { return row.blockBytes() / ctas + kBarrierBytes; }
   bool holdsStretches() {
     return isCutLikeStages(row.firstLoad) && (row.isStationary() || isCutLikeStages(row.secondLoad));
   }
@@ -421,12 +425,12 @@ class TileKeepResidentsPass : public PassWrapper<TileKeepResidentsPass, Operatio
     }
     if (rows.empty()) return;
     int64_t taken = exchangeBytes(getOperation());
-    getOperation().walk([&](tgpu::LocalAllocOp alloc) { taken += bufferBytes(alloc.getType()); });
+    getOperation().walk([&](tgpu::LocalAllocOp alloc) { taken += bufferBytes(alloc.getType()) + kAlignment; });
     const int64_t exchanges = std::max(taken, int64_t{leastForExchanges}), budget = sharedBytes - exchanges;
     // Stationary rows take what they need, if the others then still fit as well.
     int64_t others = llvm::count_if(rows, [](const ResidentRow& row) { return !row.isStationary(); });
     int64_t needed = 0, left = budget;
-    for (ResidentRow& row : rows) needed += row.bytes() / numCtas;
+    for (ResidentRow& row : rows) needed += row.bytes() / numCtas + row.positions * kBarrierBytes + kAlignment;
     for (ResidentRow& row : rows) {
       if (!row.isStationary()) continue;
       if (needed > budget) {

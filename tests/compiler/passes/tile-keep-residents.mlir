@@ -1,5 +1,5 @@
-// RUN: ligerdsl-opt %s -tile-keep-residents=shared-bytes=4096 -canonicalize | FileCheck %s
-// RUN: ligerdsl-opt %s -tile-keep-residents=shared-bytes=16384 | FileCheck %s --check-prefix=FITS
+// RUN: ligerdsl-opt %s -tile-keep-residents=shared-bytes=4224 -canonicalize | FileCheck %s
+// RUN: ligerdsl-opt %s -tile-keep-residents=shared-bytes=16512 | FileCheck %s --check-prefix=FITS
 // RUN: ligerdsl-opt %s -tile-keep-residents=shared-bytes=1024 | FileCheck %s --check-prefix=NONE
 
 !x = !tile.view<?x4000xf32, strides = [?, 1], align = 16, dim_div = [1, 4000], stride_div = [4, 1]>
