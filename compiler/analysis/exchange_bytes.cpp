@@ -68,12 +68,12 @@ int64_t bytesOf(tile::ScanOp op) {
   return bytes;
 }
 
+}  // namespace
+
 bool staysInWarp(tile::ShuffleXorOp op) {
   const Place partner = shufflePartner(layoutOf(op.getSource()), op.getAxis(), op.getMask());
   return partner.warp == 0 && partner.cta == 0;
 }
-
-}  // namespace
 
 tgpu::MemDescType exchangeBuffer(RankedTensorType source, RankedTensorType result) {
   RankedTensorType type = source;
@@ -84,9 +84,9 @@ tgpu::MemDescType exchangeBuffer(RankedTensorType source, RankedTensorType resul
                                 rowPad(type, layoutOf(source), layoutOf(result)));
 }
 
-// A gather's buffer is read at once, so the next one's may take its place, unless it is small. The others of a block may be exchanged
-// together, those of different blocks are not. What takes turns or goes among CTAs keeps its place all the time, so
-// small ones are counted wherever they are.
+// A gather's buffer is read at once, so the next one's may take its place, unless it is small. The others of a block may
+// be exchanged together, those of different blocks are not. What takes turns or goes among CTAs keeps its place all the
+// time, so small ones are counted wherever they are.
 int64_t exchangeBytes(Operation* scope) {
   auto kernel = dyn_cast<func::FuncOp>(scope);
   if (!kernel) kernel = scope->getParentOfType<func::FuncOp>();

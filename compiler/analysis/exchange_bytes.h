@@ -14,6 +14,9 @@ inline constexpr int64_t kMostAlternatingBytes = 1024;
 /// The buffer through which a tile passes from its layout to that of `result`.
 tgpu::MemDescType exchangeBuffer(mlir::RankedTensorType source, mlir::RankedTensorType result);
 
+/// Whether both sides of the exchange are in one warp, so that it needs no memory.
+bool staysInWarp(tile::ShuffleXorOp op);
+
 /// An upper bound of what exchanges take at a time while `scope`, a kernel or a loop of it, runs: tgpu-allocate-shared
 /// places them beside what lives as long. Every tile has its layout (else the answer is 0), and exchanges are not lowered
 /// yet.

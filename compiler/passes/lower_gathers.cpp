@@ -3,9 +3,9 @@
 // A tile.gather reads elements that any thread may hold: its source is stored to shared memory and read by index. A
 // tile.shuffle_xor whose partners are in one warp stays for the target, which shuffles; between warps its source is
 // stored too, and read with the bits of the mask flipped. On a cluster that shares a source every CTA gets all of it.
+#include "compiler/analysis/exchange_bytes.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
-#include "compiler/layout/conversion.h"
 #include "compiler/passes/passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -28,11 +28,6 @@ Value store(OpBuilder& builder, Location loc, Value source) {
   else
     tgpu::LocalStoreOp::create(builder, loc, source, buffer);
   return buffer;
-}
-
-bool staysInWarp(tile::ShuffleXorOp op) {
-  const Place partner = shufflePartner(layoutOf(op.getSource()), op.getAxis(), op.getMask());
-  return partner.warp == 0 && partner.cta == 0;
 }
 
 void lower(Operation* op, Value index, uint32_t axis, uint32_t mask) {

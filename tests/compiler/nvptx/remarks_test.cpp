@@ -97,6 +97,33 @@ TEST(Remarks, ResidentRowsLeaveRoomForExchanges) {
   }
 }
 
+// Barriers of many small stages, and gathers that are too small to share their place.
+TEST(Remarks, ResidentRowsLeaveRoomForManySmallBuffers) {
+  for (const bool gathers : {false, true}) {
+    const PtxKernel kernel([&](KernelBuilder& k) {
+      constexpr int64_t kBlock = 512, kBlocks = 128;
+      View y = k.view("y", f32, {dyn, kBlock * kBlocks}), x = k.view("x", f32, {dyn, kBlock * kBlocks});
+      View v = k.view("v", f32, {dyn, 128});
+      Scalar program = k.program_id(0);
+      if (!gathers) transpose(k, 16);
+      Tile moved = k.zeros({128}, f32);
+      for (int i = 0; gathers && i < 9; ++i)
+        moved = gather(v.partition({squeeze, 128}).load({program, 0}) + moved, k.arange(128) ^ (33 + i), 0);
+      Resident row = x.partition({squeeze, kBlock}).resident({program});
+      auto [total] = k.for_range(0, kBlocks, 1, carry(k.full({kBlock}, 0.0f, f32) + sum(moved)),
+                                 [&](Scalar i, Tile total) { return carry(total + row.load(i)); });
+      Tile all = total;
+      k.for_range(0, kBlocks, 1, [&](Scalar i) {
+        Scalar b = kBlocks - 1 - i;
+        y.partition({squeeze, kBlock}).store({program, b}, row.load(b) * all);
+      });
+    });
+    EXPECT_EQ(found(kernel.artifact, "tile-keep-residents", "resident row kept in part").size(), 1u)
+        << all(kernel.artifact);
+    EXPECT_LE(kernel.artifact.shared_bytes, 232448);
+  }
+}
+
 // Columns of w are weighted by a row: each CTA of a cluster has some of the columns, and needs the whole row.
 TEST(Remarks, RowsThatACtaNeedsAllOf) {
   const auto weighted = [](KernelBuilder& k) {
