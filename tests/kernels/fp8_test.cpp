@@ -175,6 +175,42 @@ TEST_P(Fp8Types, PadsConstantsAndScalars) {
   }
 }
 
+// The greatest number so far, which is left for the last element; `greatest` is its combiner.
+template <class Combiner>
+Tensor prefix_greatest(const Tensor& x, DType between, int64_t block, const Combiner& greatest) {
+  return map_blocks(x, x.type(), block, [&](KernelBuilder& k, const Tile& tile) {
+    auto [so_far] = scan({tile.to(between)}, 0, greatest, false);
+    auto [most] = reduce({tile.to(between)}, greatest);
+    return where(k.arange(block) == block - 1, most, so_far).to(x.type());
+  });
+}
+
+TEST_P(Fp8Types, CombinersCast) {
+  const DType type = GetParam();
+  const auto of_codes = [](const Scalar& a, const Scalar& b) { return carry(where(a.to(f32) > b.to(f32), a, b)); };
+  const auto rounded = [&](const Scalar& a, const Scalar& b) { return carry(max(a, b).to(type).to(a.dtype())); };
+  const auto through_half = [&](const Scalar& a, const Scalar& b) { return carry(max(a.to(f16), b.to(f16)).to(type)); };
+  for (const Block& block : kBlocks) {
+    SCOPED_TRACE(block.size);
+    Tensor codes(type, {2 * block.size}), numbers(f32, {2 * block.size});
+    for (int64_t i = 0; i < codes.size(); ++i) {
+      codes.set(i, (i % 37 - 20) * 0.25 + (i == block.size / 2 ? 300 : 0));
+      numbers.set(i, codes.get(i) * 1.01);  // rounds to the code's number
+    }
+    const Tensor found[] = {prefix_greatest(codes, type, block.size, of_codes),
+                            prefix_greatest(codes, type, block.size, through_half),
+                            prefix_greatest(numbers, f32, block.size, rounded)};
+    double most = 0;
+    for (int64_t i = 0; i < codes.size(); ++i) {
+      const bool first = i % block.size == 0;
+      most = first ? codes.get(i) : std::max(most, codes.get(i));
+      EXPECT_EQ(found[0].get(i), most) << i;
+      EXPECT_EQ(found[1].get(i), most) << i;
+      EXPECT_EQ(found[2].get(i), first ? numbers.get(i) : most) << i;  // one element is not combined
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Formats, Fp8Types, ::testing::Values(f8e4m3, f8e5m2),
                          [](const auto& info) { return std::string(name(info.param)); });
 

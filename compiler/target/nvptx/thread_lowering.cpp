@@ -377,6 +377,15 @@ static void cloneFolded(OpBuilder& b, Operation& op, IRMapping& mapping) {
   copy->erase();
 }
 
+// What is of the dialect has its own lowering also on scalars.
+static void lowerScalars(ThreadLowering& t, Operation& op, IRMapping& mapping) {
+  for (Value operand : op.getOperands()) t.define(operand, {mapping.lookup(operand)});
+  LogicalResult lowered = LoweringTable::get().find(&op)(t, &op);
+  assert(succeeded(lowered) && "casts of scalars always lower");
+  (void)lowered;
+  for (Value result : op.getResults()) mapping.map(result, t.scalar(result));
+}
+
 SmallVector<Value> ThreadLowering::inlineCombiner(Region& region, ArrayRef<Value> arguments) {
   IRMapping mapping;
   Block& block = region.front();
@@ -385,7 +394,12 @@ SmallVector<Value> ThreadLowering::inlineCombiner(Region& region, ArrayRef<Value
   for (Operation& op : block)
     for (Value operand : op.getOperands())
       if (operand.getParentRegion() != &region && !mapping.contains(operand)) mapping.map(operand, scalar(operand));
-  for (Operation& op : block.without_terminator()) cloneFolded(b, op, mapping);
+  for (Operation& op : block.without_terminator()) {
+    if (isa<tile::TileDialect>(op.getDialect()))
+      lowerScalars(*this, op, mapping);
+    else
+      cloneFolded(b, op, mapping);
+  }
   return llvm::map_to_vector(block.getTerminator()->getOperands(), [&](Value v) { return mapping.lookup(v); });
 }
 
