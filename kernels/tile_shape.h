@@ -18,7 +18,7 @@ struct TileShape {
   int num_warps = 4;
 };
 
-// A tile of whole rows, for kernels that reduce over a row of n <= resident_width() elements.
+// A tile of whole rows, for kernels that reduce over a row of n <= kResidentWidth elements.
 inline TileShape row_tile(const Machine& machine, DType type, int64_t n, int64_t vectors = 4) {
   TileShape tile;
   tile.cols = tile_width(n);

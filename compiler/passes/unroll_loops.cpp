@@ -2,8 +2,7 @@
 //
 // A loop whose author asked for n copies of its body (tile.unroll = n) from lo to hi by s becomes
 //
-//   1. a loop from lo to mid by n s, whose body is n copies of the body: for iv, iv + s, ... iv + (n - 1) s, each
-//   taking
+//   1. a loop from lo to mid by n s, whose body is n copies of the body: for iv, iv + s, ... iv + (n - 1) s. Each takes
 //      what the one before it carries,
 //   2. a loop from mid to hi by s for the iterations that are left over, fewer than n; none where they are known to be
 //      none (analysis/divisibility.h). It asks for no stages: it ends before a pipeline would fill.
@@ -11,8 +10,7 @@
 //   mid = lo + n s floor(iterations / n). With span = hi - lo a turn of n copies fits if span > (n - 1) s, and then
 //   floor((span - (n - 1) s - 1) / (n s)) + 1 of them do. Nothing here overflows: where span or n s would, mid is lo.
 //
-// Neither loop is unrolled by LLVM (tile.unroll = 1). Bodies that would become too large keep their loop, with a
-// remark.
+// Neither loop is unrolled by LLVM (tile.unroll = 1). Bodies that would become too large keep their loop: a remark.
 #include "compiler/analysis/divisibility.h"
 #include "compiler/dialect/tile.h"
 #include "compiler/passes/passes.h"

@@ -1,9 +1,8 @@
 // Finds pairs (first, second) of reductions in a block and moves what `second` needs above `first`:
 //
 //   1. The backward slice of `second` between the two must not contain `first`, and every op in it must be free to
-//   move: pure, or
-//      a read with no write between `first` and itself.
-//      One that may not move because memory is written in between is a remark.
+//      move: pure, or a read with no write between `first` and itself. One that may not move because memory is written
+//      in between is a remark.
 //   2. The slice moves before `first`, keeping its order, and one variadic reduction takes the place of both there.
 #include "compiler/rewrites/merge_reductions.h"
 

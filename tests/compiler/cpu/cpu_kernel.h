@@ -1,5 +1,5 @@
-// Compiles a DSL kernel for the CPU and runs it here. Sees the compiler through compiler_session.h only, so that tests
-// compile without MLIR's headers.
+// Compiles a DSL kernel for the CPU and runs it here. Includes nothing of the compiler, so that tests compile without
+// MLIR's headers.
 #pragma once
 
 #include <cmath>
