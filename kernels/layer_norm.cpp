@@ -10,24 +10,10 @@
 #include "kernels/layer_norm.h"
 
 #include "kernels/moments.h"
+#include "kernels/norm_rows.h"
 
 namespace ligerdsl::kernels {
 namespace {
-
-// Rows of a 2-D view cut into the kernel's tiles, read as f32.
-struct Rows {
-  Partition tiles;
-  Rows(const View& view, const LayerNormMeta& m) : tiles(view.partition({m.rows, m.block})) {}
-  Tile load(const Scalar& row, ScalarArg column) const { return tiles.load({row, column}).to(f32); }
-  // One row, to be read twice.
-  Resident keep(const Scalar& row) const {
-    assume(row < tiles.view().dim(0));  // a program for each row
-    return tiles.resident({row});
-  }
-  void store(const Scalar& row, ScalarArg column, const Tile& value) const {
-    tiles.store({row, column}, value.to(tiles.view().dtype()));
-  }
-};
 
 // One block of columns of weight or bias as a [1, block] tile.
 Tile columns_of(const View& view, const LayerNormMeta& m, ScalarArg column) {
@@ -79,7 +65,7 @@ class ForwardRows {
  public:
   ForwardRows(KernelBuilder& k, const LayerNormMeta& m, const View& view, const Scalar& row)
       : k_(k), m_(m), view_(view), row_(row), cols_(view.dim(1)) {
-    const Rows rows(view, m);
+    const NormRows rows(view, m);
     if (m.looped)
       kept_ = rows.keep(row);
     else
@@ -169,7 +155,7 @@ class ForwardRows {
 }  // namespace
 
 void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
-  const Rows y(k.view("y", m.type, {dyn, m.cols}), m);
+  const NormRows y(k.view("y", m.type, {dyn, m.cols}), m);
   View x_view = k.view("x", m.type, {dyn, m.cols});
   View weight = k.view("weight", m.weight_type, {m.cols});
   View bias = k.view("bias", m.weight_type, {m.cols});
@@ -207,18 +193,18 @@ void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
 
 void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m) {
   const bool partial_sums = m.want_d_weight && !m.looped;
-  const Rows d_x(k.view("d_x", m.type, {dyn, m.cols}), m);
+  const NormRows d_x(k.view("d_x", m.type, {dyn, m.cols}), m);
   View weight_partials, bias_partials;
   if (partial_sums) {
     weight_partials = k.view("weight_partials", f32, {dyn, m.cols});
     bias_partials = k.view("bias_partials", f32, {dyn, m.cols});
   }
-  const Rows d_y(k.view("d_y", m.type, {dyn, m.cols}), m);
+  const NormRows d_y(k.view("d_y", m.type, {dyn, m.cols}), m);
   View x_view = k.view("x", m.type, {dyn, m.cols});
   View weight = k.view("weight", m.weight_type, {m.cols});
   const Statistics statistics(k);
 
-  const Rows x(x_view, m);
+  const NormRows x(x_view, m);
   Scalar cols = x_view.dim(1);
   auto mean_of = [&](const Tile& sums) { return (sums * (1.0 / m.cols)).expand_dims(1); };
 
@@ -273,11 +259,11 @@ void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m) {
 void layer_norm_d_weight(KernelBuilder& k, const LayerNormMeta& m) {
   View weight_partials = k.view("weight_partials", f32, {dyn, m.cols});
   View bias_partials = k.view("bias_partials", f32, {dyn, m.cols});
-  const Rows d_y(k.view("d_y", m.type, {dyn, m.cols}), m);
+  const NormRows d_y(k.view("d_y", m.type, {dyn, m.cols}), m);
   View x_view = k.view("x", m.type, {dyn, m.cols});
   const Statistics statistics(k);
 
-  const Rows x(x_view, m);
+  const NormRows x(x_view, m);
   Scalar blocks = cdiv(x_view.dim(1), m.block).to(i32);
   Scalar column = k.program_id(0) % blocks, part = k.program_id(0) / blocks;
   Tile zeros = k.zeros({m.rows, m.block}, f32);
@@ -298,8 +284,8 @@ void layer_norm_d_weight(KernelBuilder& k, const LayerNormMeta& m) {
 void layer_norm_reduce(KernelBuilder& k, const LayerNormMeta& m) {
   View d_weight = k.view("d_weight", m.d_weight_type, {m.cols});
   View d_bias = k.view("d_bias", m.d_weight_type, {m.cols});
-  const Rows weight_partials(k.view("weight_partials", f32, {dyn, m.cols}), m);
-  const Rows bias_partials(k.view("bias_partials", f32, {dyn, m.cols}), m);
+  const NormRows weight_partials(k.view("weight_partials", f32, {dyn, m.cols}), m);
+  const NormRows bias_partials(k.view("bias_partials", f32, {dyn, m.cols}), m);
 
   Scalar column = k.program_id(0);
   Tile zeros = k.zeros({m.rows, m.block}, f32);

@@ -8,23 +8,10 @@
 // Bytes, s = sizeof(T): forward 2 n H s; backward 3 n H s and one f32 row of partial sums per program.
 #include "kernels/rms_norm.h"
 
+#include "kernels/norm_rows.h"
+
 namespace ligerdsl::kernels {
 namespace {
-
-// Rows of a 2-D view cut into the kernel's tiles, read as f32.
-struct Rows {
-  Partition tiles;
-  Rows(const View& view, const RmsNormMeta& m) : tiles(view.partition({m.rows, m.block})) {}
-  Tile load(const Scalar& row, ScalarArg column) const { return tiles.load({row, column}).to(f32); }
-  // One row, to be read twice.
-  Resident keep(const Scalar& row) const {
-    assume(row < tiles.view().dim(0));  // a program for each row
-    return tiles.resident({row});
-  }
-  void store(const Scalar& row, ScalarArg column, const Tile& value) const {
-    tiles.store({row, column}, value.to(tiles.view().dtype()));
-  }
-};
 
 // The f32 weight w' of one block of columns as a [1, block] tile. What is read early is widened late: it waits in half
 // the registers.
@@ -46,8 +33,8 @@ Tile normalised(const RmsNormMeta& m, const Tile& x, const Tile& rstd) {
 
 // The norm's input: x, or round(x + residual).
 struct Input {
-  Rows x;
-  std::optional<Rows> residual;
+  NormRows x;
+  std::optional<NormRows> residual;
   DType type;
   Tile load(const Scalar& row, ScalarArg column) const {
     return combined(x.load(row, column), residual ? residual->load(row, column) : Tile());
@@ -60,8 +47,8 @@ struct Input {
 }  // namespace
 
 void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
-  Rows y(k.view("y", m.type, {dyn, m.cols}), m);
-  std::optional<Rows> sum_out, residual;
+  NormRows y(k.view("y", m.type, {dyn, m.cols}), m);
+  std::optional<NormRows> sum_out, residual;
   if (m.residual) sum_out.emplace(k.view("sum", m.type, {dyn, m.cols}), m);
   View x_view = k.view("x", m.type, {dyn, m.cols});
   if (m.residual) residual.emplace(k.view("residual", m.type, {dyn, m.cols}), m);
@@ -72,7 +59,7 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
   Scalar eps = k.scalar("eps", f32);
   if (m.has_weight && m.has_offset) weight.offset = k.scalar("offset", f32);
 
-  const Input input{.x = Rows(x_view, m), .residual = residual, .type = m.type};
+  const Input input{.x = NormRows(x_view, m), .residual = residual, .type = m.type};
   Scalar row = k.program_id(0).to(i64);
   Scalar cols = x_view.dim(1);
 
@@ -121,14 +108,14 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
   if (partial_sums) partials = k.view("partials", f32, {dyn, m.cols});
   View d_y_view = k.view("d_y", m.type, {dyn, m.cols});
   View x_view = k.view(m.residual ? "sum" : "x", m.type, {dyn, m.cols});
-  std::optional<Rows> d_sum;
+  std::optional<NormRows> d_sum;
   if (m.with_d_sum) d_sum.emplace(k.view("d_sum", m.type, {dyn, m.cols}), m);
   Weight weight{.block = m.block};
   if (m.has_weight) weight.view = k.view("weight", m.weight_type, {m.cols});
   View rstd_view = k.view("rstd", f32, {dyn});
   if (m.has_weight && m.has_offset) weight.offset = k.scalar("offset", f32);
 
-  const Rows d_x(d_x_view, m), d_y(d_y_view, m), x_rows(x_view, m);
+  const NormRows d_x(d_x_view, m), d_y(d_y_view, m), x_rows(x_view, m);
   Scalar cols = x_view.dim(1);
   auto load_rstd = [&](const Scalar& row) { return rstd_view.partition({m.rows}).load({row}).expand_dims(1); };
   auto gradient = [&](const Tile& x, const Tile& m_tile, const Tile& rstd, const Tile& correction) {
@@ -185,11 +172,11 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
 
 void rms_norm_d_weight(KernelBuilder& k, const RmsNormMeta& m) {
   View partials = k.view("partials", f32, {dyn, m.cols});
-  const Rows d_y(k.view("d_y", m.type, {dyn, m.cols}), m);
+  const NormRows d_y(k.view("d_y", m.type, {dyn, m.cols}), m);
   View x_view = k.view(m.residual ? "sum" : "x", m.type, {dyn, m.cols});
   View rstd_view = k.view("rstd", f32, {dyn});
 
-  const Rows x_rows(x_view, m);
+  const NormRows x_rows(x_view, m);
   Scalar blocks = cdiv(x_view.dim(1), m.block).to(i32);
   Scalar column = k.program_id(0) % blocks, part = k.program_id(0) / blocks;
   auto [d_weight] = k.for_range(part, cdiv(x_view.dim(0), m.rows), partials.dim(0), pipelined(2),

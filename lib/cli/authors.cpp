@@ -7,6 +7,7 @@
 #include "lib/cli/nearest.h"
 #include "lib/cli/op_instance.h"
 #include "lib/cli/output.h"
+#include "lib/src/validate.h"
 
 namespace ligerdsl::cli {
 
@@ -73,7 +74,9 @@ const AnyKernel* AuthorKernels::find_or_op(const std::string& name) const {
 
 AuthorInstance::AuthorInstance(const AuthorCall& call, const lib::ContextRef& context)
     : call_(call), context_(context), bound_(call.arguments().size()) {
-  launcher_ = std::make_unique<lib::Launcher>(*context_, call.program(), call.launch());
+  program::Program program = call.program();
+  assumptions_ = lib::AssumptionWord::of(*context_, &program);
+  launcher_ = std::make_unique<lib::Launcher>(*context_, program, call.launch());
   allocate();
 }
 
@@ -108,7 +111,19 @@ void AuthorInstance::launch(runtime::Stream stream) const {
     else
       pack.bits(lib::bits_of(argument.type.dtype, argument.integer));
   }
-  pack.launch(call_.grid(), stream);
+  if (assumptions_) pack.bits(assumptions_->address());
+  const auto run = [&] {
+    pack.launch(call_.grid(), stream);
+    if (assumptions_) assumptions_->check(stream);
+  };
+  if (!context_->options().validate) return run();
+  std::vector<lib::Watched> watched;
+  for (size_t i = 0; i < bound_.size(); ++i) {
+    const bool written = launcher_->aliasing().written()[i];
+    if (call_.arguments()[i].is_view())
+      watched.push_back({call_.arguments()[i].name.c_str(), &bound_[i], !written, written});
+  }
+  lib::run_validated(*context_, watched, stream, run);
 }
 
 std::string AuthorInstance::read(size_t i) const {

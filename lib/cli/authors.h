@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/cli/author_call.h"
+#include "lib/src/assumption_word.h"
 #include "lib/src/context.h"
 #include "lib/src/launcher.h"
 
@@ -55,6 +56,7 @@ class AuthorInstance {
   lib::ContextRef context_;
   std::vector<lib::BoundTensor> bound_;  // by argument; scalars: empty
   std::vector<void*> memory_;
+  std::unique_ptr<lib::AssumptionWord> assumptions_;  // as in ligerdsl_kernel_create
   std::unique_ptr<lib::Launcher> launcher_;
 };
 

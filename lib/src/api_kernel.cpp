@@ -2,6 +2,7 @@
 #include <memory>
 #include <string_view>
 
+#include "lib/src/assumption_word.h"
 #include "lib/src/context.h"
 #include "lib/src/entry.h"
 #include "lib/src/failure.h"
@@ -9,7 +10,6 @@
 #include "lib/src/launcher.h"
 #include "lib/src/structs.h"
 #include "lib/src/validate.h"
-#include "program/checked_assumptions.h"
 #include "program/serialize.h"
 
 using namespace ligerdsl;
@@ -18,39 +18,6 @@ using namespace ligerdsl::lib;
 namespace {
 
 constexpr size_t kMaxViews = 24;
-
-// Where a validated kernel reports an assumption that does not hold (program/checked_assumptions.h).
-class AssumptionWord {
- public:
-  AssumptionWord(runtime::Device& device, std::vector<std::string> reports)
-      : device_(device), reports_(std::move(reports)), word_(device.alloc(sizeof(int64_t))) {
-    clear(nullptr);
-  }
-  ~AssumptionWord() { device_.free(word_); }
-  AssumptionWord(const AssumptionWord&) = delete;
-
-  uint64_t address() const { return reinterpret_cast<uintptr_t>(word_); }
-  // Waits for the stream.
-  void check(runtime::Stream stream) {
-    if (device_.capturing(stream)) return;
-    int64_t word = 0;
-    device_.copy(&word, word_, sizeof word, stream);
-    device_.synchronize(stream);
-    if (word == 0) return;
-    clear(stream);
-    fail(Status::execution_failed, reports_.at(static_cast<size_t>(-1 - word)) + " (found by LIGERDSL_VALIDATE)");
-  }
-
- private:
-  void clear(runtime::Stream stream) {
-    device_.fill(word_, 0, sizeof(int64_t), stream);
-    device_.synchronize(stream);
-  }
-
-  runtime::Device& device_;
-  std::vector<std::string> reports_;
-  void* word_;
-};
 
 // A launcher, and whose it is.
 struct AuthorKernel {
@@ -134,13 +101,7 @@ std::unique_ptr<AuthorKernel> create(const ContextRef& context, const void* byte
                                     std::to_string(kMaxViews) + " are supported");
   auto kernel = std::make_unique<AuthorKernel>();
   kernel->context = context;
-  if (context->options().validate) {
-    program::CheckedAssumptions checked = program::check_assumptions(program);
-    if (!checked.reports.empty()) {
-      program = std::move(checked.program);
-      kernel->assumptions = std::make_unique<AssumptionWord>(context->device(), std::move(checked.reports));
-    }
-  }
+  kernel->assumptions = AssumptionWord::of(*context, &program);
   kernel->launcher = std::make_unique<Launcher>(*context, program,
                                                 Launch{.num_warps = options.num_warps,
                                                        .num_ctas = options.num_ctas,

@@ -16,12 +16,14 @@ namespace {
 
 enum class Wanted : uint8_t { nan, not_finite };
 
-// Exponent and mantissa bits of a float type.
+// What is not finite has all bits of `exponent`, a NaN also one of `mantissa`.
 struct Format {
   uint32_t exponent, mantissa;
 };
 Format format_of(DType type) {
   if (type == DType::f32) return {0x7f800000u, 0x007fffffu};
+  if (type == DType::f8e5m2) return {0x7cu, 0x03u};
+  if (type == DType::f8e4m3) return {0x7fu, 0x7fu};  // its only codes that are no numbers
   return type == DType::f16 ? Format{0x7c00u, 0x03ffu} : Format{0x7f80u, 0x007fu};
 }
 

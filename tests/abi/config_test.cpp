@@ -225,6 +225,34 @@ TEST(Config, ValidateFindsNansMadeFromNumbers) {
   }
 }
 
+// What is no number in fp8 counts like what is none in f32.
+TEST(Config, ValidateReadsFp8) {
+  for (const auto& [type, dtype, infinite] :
+       {std::tuple{f8e4m3, LIGERDSL_F8E4M3, 0x7e}, {f8e5m2, LIGERDSL_F8E5M2, 0x7c}}) {
+    KernelBuilder k("fp8_copies");
+    const View out = k.view("out", type, {dyn}), x = k.view("x", f32, {dyn}), codes = k.view("codes", type, {dyn});
+    const Tile sum = x.partition({8}).load({0}) + codes.partition({8}).load({0}).to(f32);
+    const Tile infinity = k.full({8}, INFINITY, f32);
+    out.partition({8}).store({0}, where(sum == 3.0f, infinity - infinity, sum).to(type));
+    const Context context(fresh_config(LIGERDSL_CTX_VALIDATE));
+    const CompiledKernel kernel(context, k.finish_bytes());
+    Owned to(dtype, {7}), from(LIGERDSL_F32, {7}), added(dtype, {7});
+    auto* const code = reinterpret_cast<uint8_t*>(added.floats());
+    std::fill_n(from.floats(), 7, 2.0f);
+    std::fill_n(code, 7, 0);
+    const ligerdsl_kernel_arg_t args[] = {view_arg(to), view_arg(from), view_arg(added)};
+    const int32_t grid[3] = {1, 1, 1};
+    const auto launch = [&] { return ligerdsl_kernel_launch(kernel.get(), args, 3, grid, nullptr); };
+    EXPECT_EQ(launch(), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+    from.floats()[4] = 3.0f;
+    expect_failure(launch(), LIGERDSL_EXECUTION_FAILED, {"`out`", "NaN at [4]", "LIGERDSL_VALIDATE"});
+    code[0] = 0x7f;
+    EXPECT_EQ(launch(), LIGERDSL_SUCCESS) << "a NaN was read: " << ligerdsl_last_error();
+    code[0] = static_cast<uint8_t>(infinite);  // an infinity, where the type has one
+    EXPECT_EQ(launch(), type == f8e5m2 ? LIGERDSL_SUCCESS : LIGERDSL_EXECUTION_FAILED) << ligerdsl_last_error();
+  }
+}
+
 // A row for each program, of a multiple of 4 elements.
 std::string promising_program(int* assume_line, int* divisible_line) {
   KernelBuilder k("promising");

@@ -173,6 +173,17 @@ def overflows():
              ["WRONG: 1 of 6 beyond", "[5] is nan, expected 0: a value on the way is too large for its type"])
 
 
+def validates():
+    """LIGERDSL_VALIDATE is as for a launch by the C ABI: broken promises and NaNs made from numbers are named."""
+    x = write_npy("made.npy", "<f4", "f", [1.0, 100.0])
+    for arguments, words in (("faulty fault=5 y=7x41 x=y", ["loaded_kernels.cpp:", "assume: the assumption"]), (f"overflowing out=x --in x={x}", ["`out` holds a NaN at [1]"])):
+        expect(ligerdsl.run("--load", kernels, "run", *arguments.split())[0] == 0, f"{arguments}: it runs where nobody looks")
+        code, output, errors = ligerdsl.run("--load", kernels, "run", *arguments.split(), LIGERDSL_VALIDATE="1")
+        expect(code == 4 and all(word in errors for word in [*words, "LIGERDSL_VALIDATE"]), f"{arguments}: exit {code}\n{output}{errors}")
+    code, output, errors = ligerdsl.run("--load", kernels, "run", "faulty", "fault=5", "y=4x41", "x=y", LIGERDSL_VALIDATE="1")
+    expect(code == 0, f"a promise that holds: exit {code}\n{output}{errors}")
+
+
 def kernels_of_a_target():
     """A kernel that asks for its device is recorded for that of --device, and a processor is that of LIGERDSL_CPU."""
     def command(*arguments, **environment):
@@ -194,6 +205,7 @@ def kernels_of_a_target():
 
 lists_arguments()
 kernels_of_a_target()
+validates()
 names_that_shadow()
 arguments_that_are_missing()
 scalars_of_their_types()

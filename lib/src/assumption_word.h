@@ -1,0 +1,38 @@
+// Where a validated kernel reports an assumption that does not hold (program/checked_assumptions.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "program/program.h"
+#include "runtime/device.h"
+
+namespace ligerdsl::lib {
+
+class Context;
+
+class AssumptionWord {
+ public:
+  // Where the context validates and the program assumes something: makes the program one that reports, whose last
+  // argument is address(). Null otherwise, and the program stays.
+  static std::unique_ptr<AssumptionWord> of(Context& context, program::Program* program);
+
+  AssumptionWord(runtime::Device& device, std::vector<std::string> reports);
+  ~AssumptionWord();
+  AssumptionWord(const AssumptionWord&) = delete;
+
+  uint64_t address() const { return reinterpret_cast<uintptr_t>(word_); }
+  // Waits for the stream; throws EXECUTION_FAILED with the author's line. Nothing while the stream is being captured.
+  void check(runtime::Stream stream);
+
+ private:
+  void clear(runtime::Stream stream);
+
+  runtime::Device& device_;
+  std::vector<std::string> reports_;
+  void* word_;
+};
+
+}  // namespace ligerdsl::lib
