@@ -78,6 +78,7 @@ constexpr int kColumnsMostWarps = 16, kColumnsProgramsPerSm = 2;
 constexpr int kRegisters = 128;  // of a thread that works on a row beside partial sums
 // Partial sums of a thread beside which what it has of the weight stays; with more it is read again instead.
 constexpr int kMostHeld = 16;
+constexpr int64_t kUngroupedSms = 11;         // of so many one is no part of a complete group of four or more (H200)
 constexpr int64_t kMostColumnsOnCpu = 16384;  // sums of 64 KB stay in a core's caches
 
 // The largest CTA whose threads can have them.
@@ -217,8 +218,7 @@ std::string norm_backward_refused(const Machine& machine, const NormBackwardShap
 
 PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_sm, int num_ctas) {
   const bool gpu = machine.is_gpu();
-  // Measured on an H200: one SM in eleven is no part of a complete group of four or more.
-  const int64_t grouped = num_ctas > 2 ? machine.sms * 10 / 11 : machine.sms;
+  const int64_t grouped = num_ctas > 2 ? machine.sms - ceil_div(machine.sms, kUngroupedSms) : machine.sms;
   const int64_t most = gpu ? std::max<int64_t>(grouped / num_ctas, 1) * per_sm : 64;
   const int64_t tiles_each = gpu ? 1 : 4;  // at least
   const Size tiles = ceil_div(Size::rows(), tile_rows * tiles_each);

@@ -5,13 +5,11 @@
 #include "compiler/analysis/divisibility.h"
 #include "compiler/dialect/tgpu.h"
 #include "mlir/IR/Matchers.h"
+#include "program/gpu_arch.h"
 
 using namespace mlir;
 
 namespace ligerdsl::compiler {
-
-static constexpr int64_t kVectorBytes = 16;
-static constexpr int64_t kLanes = 32;
 
 static int64_t elementBytes(Type type) {
   return std::max<int64_t>(1, type.getIntOrFloatBitWidth() / 8);
@@ -42,7 +40,7 @@ static int64_t offsetDivisor(tile::ViewType view, ValueRange indices, ArrayRef<i
 // Of tiles with an alignment offset. Whether it fits a row that is stored is found out when the kernel runs.
 static std::optional<AccessShape> offsetAccess(Operation* access) {
   auto shape = [](tile::ViewType view, ArrayRef<int64_t> tileShape, bool whole) {
-    int64_t vector = whole ? kVectorBytes / elementBytes(view.getElementType()) : 1;
+    int64_t vector = whole ? tile::kVectorBytes / elementBytes(view.getElementType()) : 1;
     return AccessShape{
         .vector = std::min(vector, powerOfTwoPart(tileShape.back())),
         .fastDim = static_cast<int>(llvm::count_if(tileShape.drop_back(), [](int64_t size) { return size != 0; }))};
@@ -64,7 +62,7 @@ static AccessShape viewAccess(tile::ViewType view, ValueRange indices, ArrayRef<
   access.fastDim = static_cast<int>(llvm::count_if(tileShape.take_front(fast), [](int64_t size) { return size != 0; }));
   int64_t bytes = elementBytes(view.getElementType());
   int64_t aligned = std::max<int64_t>(1, powerOfTwoPart(view.getAlignment()) / bytes);
-  access.vector = std::min(kVectorBytes / bytes, aligned);
+  access.vector = std::min(tile::kVectorBytes / bytes, aligned);
   for (int dim = 0; dim < static_cast<int>(tileShape.size()); ++dim)
     access.vector = std::min(access.vector, offsetDivisor(view, indices, tileShape, fast, dim));
   return access;
@@ -78,7 +76,7 @@ AccessShape accessShape(Operation* access) {
     return viewAccess(store.getView().getType(), store.getIndices(), store.getTileShape());
   if (auto load = dyn_cast<tgpu::LocalLoadOp>(access)) {
     auto buffer = load.getBuffer().getType();
-    return {.vector = kVectorBytes / elementBytes(buffer.getElementType()),
+    return {.vector = tile::kVectorBytes / elementBytes(buffer.getElementType()),
             .fastDim = static_cast<int>(buffer.getShape().size()) - 1};
   }
   if (auto staged = dyn_cast<tgpu::StagedTileOp>(access))
@@ -91,8 +89,8 @@ static std::string whyNarrowView(tile::ViewType view, ValueRange indices, ArrayR
   if (fast < 0)
     return "no dimension of the tile is known to have stride 1; declare the view's strides, or take tiles along the "
            "dimension whose elements are neighbours";
-  const int64_t bytes = elementBytes(view.getElementType()), vector = kVectorBytes / bytes;
-  if (view.getAlignment() % kVectorBytes != 0)
+  const int64_t bytes = elementBytes(view.getElementType()), vector = tile::kVectorBytes / bytes;
+  if (view.getAlignment() % tile::kVectorBytes != 0)
     return "the address is known to be a multiple of " + std::to_string(view.getAlignment()) + " bytes only";
   for (int dim = 0; dim < static_cast<int>(tileShape.size()); ++dim) {
     const int64_t known = offsetDivisor(view, indices, tileShape, fast, dim);
@@ -154,7 +152,7 @@ LinearLayout blockedLayout(const LayoutClass& tiles, const Threads& threads, int
     if (int dim = accessShape(access).fastDim; dim >= 0 && fast != rank - 1) fast = dim;
   ClusterCut cut = cutOf(tiles, threads);
   auto build = tiles.reducedAlongRows ? &LinearLayout::rowsPerWarp : &LinearLayout::blocked;
-  if (fast < 0 || fast == rank - 1) return build(tiles.shape, vector, kLanes, threads.warps, cut);
+  if (fast < 0 || fast == rank - 1) return build(tiles.shape, vector, program::kWarpThreads, threads.warps, cut);
 
   // Lay the tile out as if the contiguous dimension were the last, then move it back.
   std::vector<int64_t> order, inverse(rank);
@@ -167,7 +165,7 @@ LinearLayout blockedLayout(const LayoutClass& tiles, const Threads& threads, int
     inverse[order[dim]] = dim;
   }
   for (int& dim : cut.dims) dim = static_cast<int>(inverse[dim]);
-  return LinearLayout::blocked(shape, vector, kLanes, threads.warps, cut).permute(inverse);
+  return LinearLayout::blocked(shape, vector, program::kWarpThreads, threads.warps, cut).permute(inverse);
 }
 
 }  // namespace ligerdsl::compiler

@@ -56,8 +56,8 @@ def Tile_ViewType : Tile_Type<"View", "view"> {
 }
 
 def Tile_Tensor : AnyTypeOf<[AnyRankedTensor], "tile">;
-def Tile_Cache : I32EnumAttr<"CacheHint", "where a global access is cached", [
-    I32EnumAttrCase<"normal", 0>, I32EnumAttrCase<"all", 1>, I32EnumAttrCase<"global", 2>, I32EnumAttrCase<"streaming", 3>]> {
+def Tile_Cache : I32EnumAttr<"CacheHint", "where a global access is cached", [  // the numbers of program::CacheHint
+    I32EnumAttrCase<"normal", 0>, I32EnumAttrCase<"global", 1>, I32EnumAttrCase<"streaming", 2>]> {
   let cppNamespace = "::ligerdsl::compiler::tile";
 }
 def Tile_Evict : I32EnumAttr<"EvictHint", "which lines L2 gives up first", [

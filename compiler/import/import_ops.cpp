@@ -84,19 +84,9 @@ Value Importer::shape(const program::Op& op, Location loc, Type type) {
   return unknown(op);
 }
 
-// The language's Cache (lib/include/ligerdsl/dsl/values.h) has no `all`. A hint never changes a result: unknown ones
-// are dropped.
-static tile::CacheHint cacheHint(int64_t cache) {
-  switch (cache) {
-    case 1: return tile::CacheHint::global;
-    case 2: return tile::CacheHint::streaming;
-    default: return tile::CacheHint::normal;
-  }
-}
-
 void Importer::memory(const program::Op& op, Location loc) {
   SmallVector<Value> operands = lookup(op.operands);
-  auto cache = cacheHint(op.integer(AttrKey::cache));
+  auto cache = static_cast<tile::CacheHint>(op.integer(AttrKey::cache));
   auto evict = static_cast<tile::EvictHint>(op.integer(AttrKey::evict));
   bool hasMask = op.integer(AttrKey::has_mask);
   auto tileShape = [&] { return std::get<std::vector<int64_t>>(*op.find(AttrKey::tile_shape)); };

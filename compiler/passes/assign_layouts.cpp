@@ -22,6 +22,7 @@
 #include "compiler/passes/passes.h"
 #include "compiler/remarks.h"
 #include "compiler/rewrites/atomic_results.h"
+#include "program/gpu_arch.h"
 
 using namespace mlir;
 
@@ -236,11 +237,11 @@ class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, Operatio
   void getDependentDialects(DialectRegistry& registry) const override { registry.insert<tgpu::TgpuDialect>(); }
 
   void runOnOperation() override {
-    if (numWarps < 1 || !llvm::isPowerOf2_64(numWarps) || numWarps > 32) {
+    if (numWarps < 1 || !llvm::isPowerOf2_64(numWarps) || numWarps > program::kMaxWarps) {
       getOperation().emitError("num_warps is ") << int(numWarps) << "; expected a power of two from 1 to 32";
       return signalPassFailure();
     }
-    if (numCtas < 1 || !llvm::isPowerOf2_64(numCtas) || numCtas > 16) {
+    if (numCtas < 1 || !llvm::isPowerOf2_64(numCtas) || numCtas > program::kMaxCluster) {
       getOperation().emitError("num_ctas is ") << int(numCtas) << "; expected 1, 2, 4, 8 or 16";
       return signalPassFailure();
     }

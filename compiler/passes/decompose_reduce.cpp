@@ -21,6 +21,7 @@
 #include "compiler/rewrites/merge_reductions.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
+#include "program/gpu_arch.h"
 
 using namespace mlir;
 
@@ -33,7 +34,6 @@ using Shape = LinearLayout::Shape;
 
 // Up to this many values per reduction, each thread reads and combines them all; beyond, lanes share the work.
 constexpr int64_t kMaxInThread = 8;
-constexpr int64_t kLanes = 32;
 
 Bases insertAxis(const Bases& bases, int axis) {
   Bases result;
@@ -85,7 +85,7 @@ LinearLayout gatherLayout(const LinearLayout& target, int axis, int64_t size) {
   for (size_t bit = 0; bit < lane.size(); ++bit)
     if (lane[bit] == Basis(rank, 0)) freeLanes.push_back(bit);
   // What lanes leave over is lowest along the last dimension, so that a thread reads it as vectors.
-  const bool share = size > kLanes || (size > kMaxInThread && freeLanes.size() >= values.size());
+  const bool share = size > program::kWarpThreads || (size > kMaxInThread && freeLanes.size() >= values.size());
   const size_t dealt = share ? std::min(values.size(), freeLanes.size()) : 0;
   const size_t kept = values.size() - dealt;
   for (size_t i = 0; i < dealt; ++i) lane[freeLanes[i]] = values[kept + i];

@@ -43,6 +43,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "program/gpu_arch.h"
 
 using namespace mlir;
 
@@ -95,6 +96,9 @@ class RowKeeper {
       notKept(row.firstLoad) << "resident row kept in part: " << stages << " of " << row.positions << " blocks fit in "
                              << room() << "; the others are read again";
     Operation* begin = earliest();
+    if (row.firstLoad.getCache() != tile::CacheHint::normal)
+      notKept(row.firstLoad) << "the cache hint of a kept row is not followed: bulk copies pass by the first-level "
+                                "cache; leave it out, or load the row without resident()";
     OpBuilder outside(programs ? programs->getOperation() : begin);
     prepareStages(outside);
     if (row.isStationary()) return keepForAllPrograms(outside);
@@ -454,7 +458,7 @@ class TileKeepResidentsPass : public PassWrapper<TileKeepResidentsPass, Operatio
   }
 
  private:
-  int64_t threads() const { return 32 * int64_t{numWarps}; }
+  int64_t threads() const { return program::kWarpThreads * int64_t{numWarps}; }
 
   Option<int64_t> sharedBytes{*this, "shared-bytes", llvm::cl::desc("Shared memory of a CTA"), llvm::cl::init(0)};
   Option<int64_t> leastForExchanges{*this, "exchange-bytes",

@@ -43,16 +43,12 @@ bool needsGridWait(Operation& op) {
       .wasInterrupted();
 }
 
-// Of a thread. Statistics are not worth their addresses, and kernels with one vector per thread have so many CTAs that
-// those that wait are a small part.
-constexpr int64_t kLeastBytes = 32;
-
 // A tile that is large, and of whole lines: prefetch_tile has one instruction for 128 bytes along the last dimension.
-bool isWorthPrefetching(tile::LoadTileOp load, int64_t threads) {
+bool isWorthPrefetching(tile::LoadTileOp load, int64_t leastBytes) {
   tile::ViewType view = load.getView().getType();
   int64_t bytes = view.getElementBytes();
   for (int64_t size : tile::resultShape(load.getTileShape())) bytes *= size;
-  return bytes >= kLeastBytes * threads && !load.getAlignmentOffset() && view.getStrides().back() == 1 &&
+  return bytes >= leastBytes && !load.getAlignmentOffset() && view.getStrides().back() == 1 &&
          load.getTileShape().back() * view.getElementBytes() >= program::kCacheLineBytes;
 }
 
@@ -105,14 +101,14 @@ class InFrontOf {
   llvm::SmallDenseMap<Operation*, bool> decided;  // what knows() says; an op may have many ways to its operands
 };
 
-// Prefetches what the block loads first, in front of the wait.
-void prefetchWhileWaiting(tgpu::GridWaitOp wait, int64_t threads) {
+// Prefetches what the block loads first, in front of the wait: tiles of so many bytes.
+void prefetchWhileWaiting(tgpu::GridWaitOp wait, int64_t leastBytes) {
   InFrontOf front(wait);
   OpBuilder builder(wait);
   scf::IfOp waiting;
   for (Operation* op = wait->getNextNode(); op && op->getNumRegions() == 0; op = op->getNextNode()) {
     auto load = dyn_cast<tile::LoadTileOp>(op);
-    if (!load || !isWorthPrefetching(load, threads) || !isTheProgramsOwn(load.getIndices())) continue;
+    if (!load || !isWorthPrefetching(load, leastBytes) || !isTheProgramsOwn(load.getIndices())) continue;
     const std::optional<SmallVector<Value>> operands = front.values(load->getOperands());  // view and indices
     if (!operands) {
       missed(load, "tgpu-overlap-launches") << "not prefetched while the kernel before ends: its place takes memory to "
@@ -156,7 +152,8 @@ class TgpuOverlapLaunchesPass : public PassWrapper<TgpuOverlapLaunchesPass, Oper
     OpBuilder builder(&at);
     auto wait = tgpu::GridWaitOp::create(builder, at.getLoc());
     tgpu::LaunchDependentsOp::create(builder, at.getLoc());
-    if (!beginsOften(getOperation(), threads, *arch)) prefetchWhileWaiting(wait, threads * numCtas);
+    if (!beginsOften(getOperation(), threads, *arch))
+      prefetchWhileWaiting(wait, arch->tuning.least_prefetch_bytes * threads * numCtas);
   }
 
  private:

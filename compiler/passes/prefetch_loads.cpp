@@ -16,8 +16,8 @@
 //      is loaded one iteration ahead. On a cluster a stage holds the CTA's part of a tile.
 //      The copies are started in front of the body's first reduction: in front of an iteration's own reads of shared
 //      memory they would be in their way, as both queue in one place, and a warp waits for others at a reduction
-//      anyway. They start at the top where what the loop carries takes half of the registers, which leaves none for
-//      addresses there, and on clusters, where that has measured better.
+//      anyway. They start at the top where what the loop carries leaves addresses no room (GpuTuning), and on
+//      clusters, where that has measured better.
 //      A tile that is the same in every iteration, and that the loop loads each time for want of registers, is copied
 //      once on a cluster, if there is room beside the stages. (In a CTA of its own that has not measured better.)
 //   5. If shared memory is too small as well, the loads stay, and the body begins by asking for the next iteration's
@@ -54,9 +54,9 @@ namespace {
 
 class LoopPrefetcher {
  public:
-  // Threads of a CTA, CTAs of a cluster, bytes of registers of a thread and those that a loop may carry.
+  // Threads of a CTA, CTAs of a cluster, bytes of registers of a thread.
   LoopPrefetcher(scf::ForOp loop, int64_t stages, int64_t threads, int64_t ctas, int64_t registers,
-                 int64_t carriedBudget, int64_t sharedBytes)
+                 const program::GpuTuning& tuning, int64_t sharedBytes)
       : loop(loop),
         stages(stages),
         depth(stages - 1),
@@ -64,8 +64,9 @@ class LoopPrefetcher {
         threads(threads),
         ctas(ctas),
         registers(registers),
-        carriedBudget(carriedBudget),
-        sharedBytes(sharedBytes) {}
+        carriedBudget(registers * tuning.carried_eighths / 8),
+        sharedBytes(sharedBytes),
+        tuning(tuning) {}
 
   void run() {
     if (depth < 1) return;
@@ -87,9 +88,9 @@ class LoopPrefetcher {
     }
     if (loads.empty()) return remarkNothingToLoad();
     for (Type type : loop.getResultTypes()) carried += bytesPerThread(type);
-    crowded = carried * 2 >= registers;
+    crowded = carried * 8 >= registers * tuning.crowded_eighths;
     depth = std::min(depth, (carriedBudget - carried) / std::max<int64_t>(bytes, 1));
-    bool ample = (carried + bytes) * 16 <= registers * 5, staged = findRoom();
+    bool ample = (carried + bytes) * 16 <= registers * tuning.ample_sixteenths, staged = findRoom();
     if (depth > 0 && (ample || !staged)) {
       if (depth < stages - 1)
         remark(loop) << "loads are issued " << depth << " iterations ahead, not " << stages - 1
@@ -161,6 +162,15 @@ class LoopPrefetcher {
               std::to_string(sharedRoom) + " are left";
       remark(load) << "not staged in shared memory: " << why;
     }
+  }
+
+  // Of a load that becomes copies (set_eviction_policy.cpp says why these take no policy).
+  void remarkHints(tile::LoadTileOp load) {
+    const bool policy = load.getEvict() == tile::EvictHint::first || load.getEvict() == tile::EvictHint::last;
+    if (!policy && load.getCache() == tile::CacheHint::normal) return;
+    remark(load) << "its " << (policy ? "eviction policy" : "cache hint")
+                 << " is not followed: asynchronous copies to shared memory take none; leave it out, or use smaller "
+                    "tiles or fewer stages, which wait in registers";
   }
 
   int64_t bytesPerThread(Type type) const {
@@ -391,9 +401,14 @@ class LoopPrefetcher {
     IRRewriter rewriter(loop);
     for (tile::LoadTileOp load : loads) {
       buffers.emplace_back();
-      if (canBeStaged(load)) buffers.back() = bufferOf(rewriter, load, fittingStages);
+      if (!canBeStaged(load)) continue;
+      buffers.back() = bufferOf(rewriter, load, fittingStages);
+      remarkHints(load);
     }
-    for (auto& [load, buffer] : stationary) buffer = bufferOf(rewriter, load, {});
+    for (auto& [load, buffer] : stationary) {
+      buffer = bufferOf(rewriter, load, {});
+      remarkHints(load);
+    }
     stageStationary(rewriter);
     Value at = loop.getLowerBound();
     SmallVector<Value> inits{number(rewriter, 0)};
@@ -495,6 +510,7 @@ class LoopPrefetcher {
 
   scf::ForOp loop;
   int64_t stages, depth, fittingStages, threads, ctas, registers, carriedBudget, sharedBytes;
+  const program::GpuTuning& tuning;
   int64_t sharedRoom = 0;   // of sharedBytes, in all CTAs, what others left
   std::string whyNotAhead;  // of the load that reach() has refused
   SmallVector<MemoryAccess> writes;
@@ -505,7 +521,7 @@ class LoopPrefetcher {
     Value buffer;
   };
   SmallVector<Stationary> stationary;  // what is the same in every iteration
-  bool crowded = false;                // what the loop carries takes half of the registers
+  bool crowded = false;                // what the loop carries leaves addresses no room
 };
 
 class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, OperationPass<func::FuncOp>> {
@@ -538,8 +554,7 @@ class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, Operatio
     for (scf::ForOp loop : loops) {
       auto own = loop->getAttrOfType<IntegerAttr>(tile::kNumStagesAttr);
       const int64_t forTiles = sharedBytes - std::max(exchangeBytes(loop), int64_t{leastForExchanges});
-      LoopPrefetcher(loop, own ? own.getInt() : int64_t{numStages}, threads, numCtas, registers,
-                     registers * arch->tuning.carried_eighths / 8, forTiles)
+      LoopPrefetcher(loop, own ? own.getInt() : int64_t{numStages}, threads, numCtas, registers, arch->tuning, forTiles)
           .run();
     }
   }

@@ -1,7 +1,8 @@
 // tgpu-recompute-after-barriers
 //
 // A tile that is needed on both sides of a barrier waits in registers while the CTA exchanges values. Where such tiles
-// would fill more than three quarters of a thread's registers, those that came from narrower memory are computed again:
+// would fill more than a part of a thread's registers (GpuTuning), those that came from narrower memory are computed
+// again:
 //
 //   1. At every barrier, and where a cluster exchange is waited for, the tiles that are alive across it are counted.
 //      What is spread from fewer elements counts as these.
@@ -48,13 +49,11 @@ bool staysInMemory(Value value) {
 
 class BarrierSite {
  public:
-  // `registerBytes` are a thread's.
-  BarrierSite(Operation* barrier, int64_t registerBytes)
-      : barrier(barrier), block(barrier->getBlock()), registerBytes(registerBytes) {}
+  // `room` is what tiles may take of a thread's registers, in bytes.
+  BarrierSite(Operation* barrier, int64_t room) : barrier(barrier), block(barrier->getBlock()), room(room) {}
 
   // The cheapest first, until the rest fits.
   void run() {
-    const int64_t room = registerBytes * 3 / 4;
     int64_t excess = -room;
     SetVector<Value> tiles;
     for (Value value : aliveAcross()) tiles.insert(registersOf(value));
@@ -174,7 +173,7 @@ class BarrierSite {
 
   Operation* barrier;
   Block* block;
-  int64_t registerBytes;
+  int64_t room;
   llvm::DenseMap<Value, Value> opaque;
 };
 
@@ -200,7 +199,7 @@ class TgpuRecomputeAfterBarriersPass : public PassWrapper<TgpuRecomputeAfterBarr
     getOperation().walk([&](Operation* op) {
       if (isa<tgpu::BarrierOp, tgpu::ClusterBarrierOp, tgpu::ClusterReceiveOp>(op)) barriers.push_back(op);
     });
-    for (Operation* barrier : barriers) BarrierSite(barrier, registerBytes).run();
+    for (Operation* barrier : barriers) BarrierSite(barrier, registerBytes * arch->tuning.waiting_quarters / 4).run();
   }
 
  private:

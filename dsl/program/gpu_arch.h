@@ -28,6 +28,12 @@ inline constexpr int kCacheLineBytes = 128;
 struct GpuTuning {
   int carried_eighths = 3;          // of a thread's registers, that a pipelined loop may carry: the rest is for
                                     // operands, results and addresses
+  int ample_sixteenths = 5;         // of them that tiles wait in for their iteration, rather than in shared memory
+  int crowded_eighths = 4;          // of them that a loop carries, so that addresses have no room beside
+  int waiting_quarters = 3;         // of them that tiles may fill while a CTA meets
+  int least_prefetch_bytes = 32;    // of a thread, of tiles that are asked for while the grid before ends: statistics
+                                    // are not worth their addresses, and kernels with one vector per thread have so
+                                    // many CTAs that those that wait are a small part
   int most_prefetch_threads = 256;  // of CTAs that ask for tiles while they wait for the grid before
   int unstaged_bytes = 16 * 1024;   // of a CTA's shared memory, beside staged tiles
 };

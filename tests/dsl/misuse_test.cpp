@@ -229,8 +229,8 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { k.while_(carry(k.constant(0, i32)), [](Scalar s) { return s; }, [](Scalar s) { return carry(s); }); }, "while_: the condition must be an i1 scalar, got i32 scalar"},
     // Hints and library.
     {__LINE__, [](KernelBuilder& k) { assume(k.scalar("n", i32)); }, "assume: expected an i1 scalar, got i32"},
-    {__LINE__, [](KernelBuilder& k) { assume_divisible(k.scalar("n", f32), 4); }, "assume_divisible: expected an i32 or i64 scalar, got f32"},
-    {__LINE__, [](KernelBuilder& k) { assume_divisible(k.scalar("n", i32), 0); }, "assume_divisible: the divisor must be positive, got 0"},
+    {__LINE__, [](KernelBuilder& k) { (void)assume_divisible(k.scalar("n", f32), 4); }, "assume_divisible: expected an i32 or i64 scalar, got f32"},
+    {__LINE__, [](KernelBuilder& k) { (void)assume_divisible(k.scalar("n", i32), 0); }, "assume_divisible: the divisor must be positive, got 0"},
     {__LINE__, [](KernelBuilder&) { device_print("x", {}); }, "device_print: give at least one value to print"},
     {__LINE__, [](KernelBuilder& k) { device_print("x", {k.ptr("p", f32)}); }, "device_print: only scalars and tiles can be printed, got pointer to f32"},
     {__LINE__, [](KernelBuilder& k) { cdiv(k.scalar("x", f32), 4); }, "cdiv: expected integers, got f32"},

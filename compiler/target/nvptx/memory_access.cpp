@@ -37,13 +37,10 @@ std::string widthSuffix(Words words) {
   return vector + ".b" + std::to_string(8 * words.bytes);
 }
 
-std::string hintSuffix(AccessHints hints, bool load) {
+std::string hintSuffix(AccessHints hints) {
   std::string text;
   switch (hints.cache) {
     case tile::CacheHint::normal:
-      break;
-    case tile::CacheHint::all:
-      text += load ? ".ca" : ".wb";
       break;
     case tile::CacheHint::global:
       text += ".cg";
@@ -176,8 +173,8 @@ SmallVector<Value> loadElements(ThreadLowering& t, Value pointer, Type element, 
   SmallVector<Value> operands{shared ? sharedAddress(t, pointer) : pointer};
   for (int i = 0; i < words.count; ++i) constraints += "=&" + registerConstraint(words.bytes).str() + ",";
   constraints += shared ? "r" : "l";
-  std::string access = std::string(shared ? "ld.shared" : "ld.global") + hintSuffix(hints, true) + widthSuffix(words) +
-                       " " + registerList(0, words.count) + ", [$" + std::to_string(words.count) + "]";
+  std::string access = std::string(shared ? "ld.shared" : "ld.global") + hintSuffix(hints) + widthSuffix(words) + " " +
+                       registerList(0, words.count) + ", [$" + std::to_string(words.count) + "]";
   int next = words.count + 1;
   if (hints.policy) {
     operands.push_back(hints.policy);
@@ -223,7 +220,7 @@ void storeElements(ThreadLowering& t, Value pointer, ArrayRef<Value> elements, V
     operands.push_back(packWord(t, elements.slice(i * perWord, perWord), words.bytes));
     constraints += "," + registerConstraint(words.bytes).str();
   }
-  std::string text = std::string(shared ? "st.shared" : "st.global") + hintSuffix(hints, false) + widthSuffix(words) +
+  std::string text = std::string(shared ? "st.shared" : "st.global") + hintSuffix(hints) + widthSuffix(words) +
                      " [$0], " + registerList(1, words.count);
   int next = words.count + 1;
   if (hints.policy) {

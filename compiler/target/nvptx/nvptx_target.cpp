@@ -179,7 +179,7 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& as
   artifact.ptx_version = program::lowest_ptx(arch, options);
   if (arch.converts_fp8(options) && castsFp8(kernel))
     artifact.ptx_version = std::max(artifact.ptx_version, arch.fp8_ptx);
-  artifact.threads = 32 * options.num_warps;
+  artifact.threads = program::kWarpThreads * options.num_warps;
   artifact.cluster = options.num_ctas;
   artifact.entry = "ligerdsl_" + kernel.getName().str();
 

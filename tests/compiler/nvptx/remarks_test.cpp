@@ -159,6 +159,11 @@ TEST(Remarks, FewerCtasPerSmThanAskedFor) {
       << all(kernel.artifact);
   options.min_ctas_per_sm = 1;
   EXPECT_TRUE(found(PtxKernel(transposed, Known::aligned, options).artifact, "place-tiles", "").empty());
+  options.num_warps = 32;
+  options.min_ctas_per_sm = 3;
+  const char* const said = "min_ctas_per_sm = 3 is not reached: an SM holds 2 CTAs of 32 warps; use fewer warps";
+  const PtxKernel large([](KernelBuilder& k) { transpose(k, 32); }, Known::aligned, options);
+  EXPECT_EQ(found(large.artifact, "place-tiles", said).size(), 1u) << all(large.artifact);
 }
 
 TEST(Remarks, JoinNoError) {

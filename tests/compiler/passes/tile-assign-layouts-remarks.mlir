@@ -79,3 +79,22 @@ func.func @transposed(%x: !row, %y: !column, %lo: i64, %hi: i64, %step: i64) {
   }
   return
 }
+
+// -----
+
+!rows = !tile.view<?x4096xf32, strides = [?, 1], align = 16, dim_div = [1, 4096], stride_div = [4, 1]>
+!weight = !tile.view<4096xbf16, strides = [1], align = 16, dim_div = [4096]>
+
+// The weight has the layout in which rows of wider elements use it.
+func.func @narrow_weight(%x: !rows, %w: !weight, %i: i64) {
+  %zero = arith.constant 0 : i64
+  %a = tile.load_tile %x[%i, %zero] shape [4, 4096] : !rows -> tensor<4x4096xf32>
+  // expected-remark @below {{accesses of 8 bytes, not 16: what the tile is used with gives each thread 4 neighbours in memory; take tiles along the same dimension}}
+  %b = tile.load_tile %w[%zero] shape [4096] : !weight -> tensor<4096xbf16>
+  %c = arith.extf %b : tensor<4096xbf16> to tensor<4096xf32>
+  %d = tile.expand_dims %c {axis = 0 : i32} : tensor<4096xf32> -> tensor<1x4096xf32>
+  %e = tile.broadcast %d : tensor<1x4096xf32> -> tensor<4x4096xf32>
+  %f = arith.mulf %a, %e : tensor<4x4096xf32>
+  tile.store_tile %f, %x[%i, %zero] shape [4, 4096] : tensor<4x4096xf32>, !rows
+  return
+}

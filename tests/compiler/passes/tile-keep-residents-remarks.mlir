@@ -299,3 +299,189 @@ func.func @no_loop(%x: !x) {
   tile.print "t" %t : tensor<512xf32>
   return
 }
+
+// -----
+
+!x = !tile.view<?x4096xf32, strides = [?, 1], align = 16, dim_div = [1, 4096], stride_div = [4, 1]>
+!y = !tile.view<?x4096xf32, strides = [?, 1]>
+
+func.func @loops_apart(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_class = 2 : i64}, %test: i1) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %last = arith.constant 7 : i32
+  %n = arith.constant 8 : i32
+  %zero = arith.constant dense<0.0> : tensor<512xf32>
+  %program = tile.program_id 0 : i32
+  %row = arith.extsi %program : i32 to i64
+  %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
+    %b = arith.extsi %i : i32 to i64
+    // expected-remark @below {{[tile-keep-residents] resident row not kept: its two loops do not follow each other in one block}}
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+    %s = arith.addf %acc, %t : tensor<512xf32>
+    scf.yield %s : tensor<512xf32>
+  }
+  scf.if %test {
+    scf.for %j = %c0 to %n step %c1 : i32 {
+      %back = arith.subi %last, %j : i32
+      %b = arith.extsi %back : i32 to i64
+      %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+      %s = arith.addf %sum, %t : tensor<512xf32>
+      tile.store_tile %s, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !y
+    }
+  }
+  return
+}
+
+// -----
+
+!x = !tile.view<?x4096xf32, strides = [?, 1], align = 16, dim_div = [1, 4096], stride_div = [4, 1]>
+!y = !tile.view<?x4096xf32, strides = [?, 1]>
+
+func.func @enclosed(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_class = 2 : i64}) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %last = arith.constant 7 : i32
+  %n = arith.constant 8 : i32
+  %zero = arith.constant dense<0.0> : tensor<512xf32>
+  %program = tile.program_id 0 : i32
+  %row = arith.extsi %program : i32 to i64
+  scf.for %k = %c0 to %n step %c1 : i32 {
+    %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
+      %b = arith.extsi %i : i32 to i64
+      // expected-remark @below {{[tile-keep-residents] resident row not kept: a loop encloses the two that read it; only a loop over programs (dynamic_persistent) may}}
+      %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+      %s = arith.addf %acc, %t : tensor<512xf32>
+      scf.yield %s : tensor<512xf32>
+    }
+    scf.for %j = %c0 to %n step %c1 : i32 {
+      %back = arith.subi %last, %j : i32
+      %b = arith.extsi %back : i32 to i64
+      %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+      %s = arith.addf %sum, %t : tensor<512xf32>
+      tile.store_tile %s, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !y
+    }
+  }
+  return
+}
+
+// -----
+
+!x = !tile.view<?x4096xf32, strides = [?, 1], align = 16, dim_div = [1, 4096], stride_div = [4, 1]>
+!y = !tile.view<?x4096xf32, strides = [?, 1]>
+
+func.func @begins_late(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_class = 2 : i64}) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %last = arith.constant 7 : i32
+  %n = arith.constant 8 : i32
+  %zero = arith.constant dense<0.0> : tensor<512xf32>
+  %program = tile.program_id 0 : i32
+  %row = arith.extsi %program : i32 to i64
+  %sum = scf.for %i = %c1 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
+    %b = arith.extsi %i : i32 to i64
+    // expected-remark @below {{[tile-keep-residents] resident row not kept: its loops do not both run from 0 to one constant number of blocks, 2 at least, by 1}}
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+    %s = arith.addf %acc, %t : tensor<512xf32>
+    scf.yield %s : tensor<512xf32>
+  }
+  scf.for %j = %c1 to %n step %c1 : i32 {
+    %back = arith.subi %last, %j : i32
+    %b = arith.extsi %back : i32 to i64
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+    %s = arith.addf %sum, %t : tensor<512xf32>
+    tile.store_tile %s, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !y
+  }
+  return
+}
+
+// -----
+
+!x = !tile.view<?x4096xf32, strides = [?, 1], align = 16, dim_div = [1, 4096], stride_div = [4, 1]>
+!y = !tile.view<?x4096xf32, strides = [?, 1]>
+
+func.func @two_pads(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_class = 2 : i64}) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %last = arith.constant 7 : i32
+  %n = arith.constant 8 : i32
+  %zero = arith.constant dense<0.0> : tensor<512xf32>
+  %program = tile.program_id 0 : i32
+  %row = arith.extsi %program : i32 to i64
+  %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
+    %b = arith.extsi %i : i32 to i64
+    // expected-remark @below {{[tile-keep-residents] resident row not kept: the two loops load it by different tiles, pads or alignment offsets}}
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+    %s = arith.addf %acc, %t : tensor<512xf32>
+    scf.yield %s : tensor<512xf32>
+  }
+  scf.for %j = %c0 to %n step %c1 : i32 {
+    %back = arith.subi %last, %j : i32
+    %b = arith.extsi %back : i32 to i64
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64, pad = 1.0 : f32} : !x -> tensor<512xf32>
+    %s = arith.addf %sum, %t : tensor<512xf32>
+    tile.store_tile %s, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !y
+  }
+  return
+}
+
+// -----
+
+!x = !tile.view<?x4096xf32, strides = [?, 1], align = 16, dim_div = [1, 4096], stride_div = [4, 1]>
+!y = !tile.view<?x4096xf32, strides = [?, 1]>
+
+func.func @row_from_inside(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_class = 2 : i64}) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %last = arith.constant 7 : i32
+  %n = arith.constant 8 : i32
+  %zero = arith.constant dense<0.0> : tensor<512xf32>
+  %program = tile.program_id 0 : i32
+  %row = arith.extsi %program : i32 to i64
+  %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
+    %b = arith.extsi %i : i32 to i64
+    %r = arith.addi %row, %b : i64
+    // expected-remark @below {{[tile-keep-residents] resident row not kept: its row or alignment offset is computed inside of the loops}}
+    %t = tile.load_tile %x[%r, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+    %s = arith.addf %acc, %t : tensor<512xf32>
+    scf.yield %s : tensor<512xf32>
+  }
+  scf.for %j = %c0 to %n step %c1 : i32 {
+    %back = arith.subi %last, %j : i32
+    %b = arith.extsi %back : i32 to i64
+    %r = arith.addi %row, %b : i64
+    %t = tile.load_tile %x[%r, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+    %s = arith.addf %sum, %t : tensor<512xf32>
+    tile.store_tile %s, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !y
+  }
+  return
+}
+
+// -----
+
+!x = !tile.view<?x4096xf32, strides = [?, 1], align = 16, dim_div = [1, 4096], stride_div = [4, 1]>
+!y = !tile.view<?x4096xf32, strides = [?, 1]>
+
+func.func @hinted(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_class = 2 : i64}) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %last = arith.constant 7 : i32
+  %n = arith.constant 8 : i32
+  %zero = arith.constant dense<0.0> : tensor<512xf32>
+  %program = tile.program_id 0 : i32
+  %row = arith.extsi %program : i32 to i64
+  %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
+    %b = arith.extsi %i : i32 to i64
+    // expected-remark @below {{[tile-keep-residents] the cache hint of a kept row is not followed: bulk copies pass by the first-level cache; leave it out}}
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64, cache = 2 : i32} : !x -> tensor<512xf32>
+    %s = arith.addf %acc, %t : tensor<512xf32>
+    scf.yield %s : tensor<512xf32>
+  }
+  scf.for %j = %c0 to %n step %c1 : i32 {
+    %back = arith.subi %last, %j : i32
+    %b = arith.extsi %back : i32 to i64
+    %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64, cache = 2 : i32} : !x -> tensor<512xf32>
+    %s = arith.addf %sum, %t : tensor<512xf32>
+    tile.store_tile %s, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !y
+  }
+  return
+}

@@ -48,7 +48,8 @@ Scalar atomic_cas(const Ptr& p, ScalarArg expected, ScalarArg desired, ScalarArg
 // Promises to the compiler; a broken promise is undefined behaviour on the device. LIGERDSL_VALIDATE=1 and the
 // interpreter check them.
 void assume(const Scalar& condition, Loc loc = Here::current());
-Scalar assume_divisible(const Scalar& x, int64_t divisor, Loc loc = Here::current());
+// The result is x, of which more is known; nothing is known of x itself.
+[[nodiscard]] Scalar assume_divisible(const Scalar& x, int64_t divisor, Loc loc = Here::current());
 
 // Prints text and the values (at least one), once per program. For debugging.
 void device_print(const std::string& text, const std::vector<Value>& values, Loc loc = Here::current());

@@ -1,0 +1,83 @@
+// What the author of a pipelined loop is told whose tiles could wait in shared memory.
+// RUN: ligerdsl-opt %s -tile-prefetch-loads=shared-bytes=65536 -split-input-file -verify-diagnostics
+
+!x = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
+
+func.func @evicted_first(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> tensor<8192xf32> {
+  %c0 = arith.constant 0 : i64
+  %zero = arith.constant dense<0.0> : tensor<8192xf32>
+  %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<8192xf32>) : i64 {
+    // expected-remark @below {{[tile-prefetch-loads] num_stages = 2: its eviction policy is not followed: asynchronous copies to shared memory take none; leave it out}}
+    %t = tile.load_tile %x[%i, %c0] shape [0, 8192] {evict = 1 : i32} : !x -> tensor<8192xf32>
+    %s = arith.addf %acc, %t : tensor<8192xf32>
+    scf.yield %s : tensor<8192xf32>
+  } {tile.num_stages = 2 : i64}
+  return %sum : tensor<8192xf32>
+}
+
+// -----
+
+!x = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
+
+func.func @streamed(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> tensor<8192xf32> {
+  %c0 = arith.constant 0 : i64
+  %zero = arith.constant dense<0.0> : tensor<8192xf32>
+  %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<8192xf32>) : i64 {
+    // expected-remark @below {{num_stages = 2: its cache hint is not followed: asynchronous copies to shared memory take none}}
+    %t = tile.load_tile %x[%i, %c0] shape [0, 8192] {cache = 2 : i32} : !x -> tensor<8192xf32>
+    %s = arith.addf %acc, %t : tensor<8192xf32>
+    scf.yield %s : tensor<8192xf32>
+  } {tile.num_stages = 2 : i64}
+  return %sum : tensor<8192xf32>
+}
+
+// -----
+
+!x = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
+
+func.func @three_asked(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> tensor<8192xf32> {
+  %c0 = arith.constant 0 : i64
+  %zero = arith.constant dense<0.0> : tensor<8192xf32>
+  // expected-remark @below {{num_stages = 3: loads are issued 1 iterations ahead, not 2: shared memory holds the tiles of 2 iterations; use smaller tiles or fewer stages}}
+  %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<8192xf32>) : i64 {
+    %t = tile.load_tile %x[%i, %c0] shape [0, 8192] : !x -> tensor<8192xf32>
+    %s = arith.addf %acc, %t : tensor<8192xf32>
+    scf.yield %s : tensor<8192xf32>
+  } {tile.num_stages = 3 : i64}
+  return %sum : tensor<8192xf32>
+}
+
+// -----
+
+!x = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
+
+func.func @padded(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> tensor<8192xf32> {
+  %c0 = arith.constant 0 : i64
+  %zero = arith.constant dense<0.0> : tensor<8192xf32>
+  // expected-remark @below {{only prefetched to the second-level cache}}
+  %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<8192xf32>) : i64 {
+    // expected-remark @below {{not staged in shared memory: copies pad with zeros only}}
+    %t = tile.load_tile %x[%i, %c0] shape [0, 8192] {pad = 1.0 : f32} : !x -> tensor<8192xf32>
+    %s = arith.addf %acc, %t : tensor<8192xf32>
+    scf.yield %s : tensor<8192xf32>
+  } {tile.num_stages = 2 : i64}
+  return %sum : tensor<8192xf32>
+}
+
+// -----
+
+!x = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
+
+func.func @offset(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> tensor<8192xf32> {
+  %c0 = arith.constant 0 : i64
+  %zero = arith.constant dense<0.0> : tensor<8192xf32>
+  // expected-remark @below {{only prefetched to the second-level cache}}
+  %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<8192xf32>) : i64 {
+    %offset = tile.alignment_offset %x[%i] : !x
+    // expected-remark @below {{not staged in shared memory: it has an alignment offset}}
+    %t = tile.load_tile %x[%i, %c0] alignment_offset %offset shape [0, 8192] : !x -> tensor<8192xf32>
+    %s = arith.addf %acc, %t : tensor<8192xf32>
+    scf.yield %s : tensor<8192xf32>
+  } {tile.num_stages = 2 : i64}
+  return %sum : tensor<8192xf32>
+}
