@@ -63,6 +63,31 @@ run(${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so 
 
 run(${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so run squared_relu y=100 x=y scale=1 --check)
 
+# Kernels of every kind, by each compiler: right on this CPU, and compiled for GPUs without and with clusters.
+set(everyday
+  "jsd y=37 p=37x256 q=p"
+  "selective_log_softmax y=37 x=37x256 index=y:0..255"
+  "group_norm type=bf16 y=37x256 x=y"
+  "sparsemax y=37x256 x=y"
+  "dropout y=37x256 x=y seed=7"
+  "top2 y=37x2 at=y x=37x256"
+  "quantise_rows y=37x256 scale=37 x=37x256"
+  "bias_gelu type=f16 y=37x256 x=y bias=256"
+  "matmul y=50x70 a=50x33 b=33x70")
+foreach(folder dsl_author dsl_author_clang)
+  if(NOT EXISTS ${WORK}/${folder})
+    continue()
+  endif()
+  foreach(line ${everyday})
+    separate_arguments(line)
+    list(GET line 0 kernel)
+    run(${prefix}/${BINDIR}/ligerdsl --load ${WORK}/${folder}/libauthor_kernels.so run ${line} --check)
+    foreach(target sm_80 sm_90a)
+      run(${prefix}/${BINDIR}/ligerdsl --load ${WORK}/${folder}/libauthor_kernels.so compile ${kernel} --target ${target} --emit remarks)
+    endforeach()
+  endforeach()
+endforeach()
+
 # A kernel that chooses its schedule by the device: another one for each, and the same where it is checked.
 run(${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so run row_mean x=37x1000 mean=37 block=1 --check)
 function(compiles_to target stage)
