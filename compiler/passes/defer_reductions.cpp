@@ -9,10 +9,12 @@
 //   2. Behind the loop one tile.reduce combines the parts, and `combine` puts what was carried into the loop before it.
 //
 // The order of a sum is the compiler's to choose (docs/dsl.md), so this needs no permission. Reductions that are within
-// threads anyway, and those of pairs by an author's combiner, stay in the loop.
-#include "compiler/dialect/tgpu.h"
+// threads anyway, and those of pairs by an author's combiner, stay in the loop. One that stays, crosses warps and goes
+// into what the loop carries, where a value for each lane could, is a remark.
 #include "compiler/dialect/layout_attr.h"
+#include "compiler/dialect/tgpu.h"
 #include "compiler/passes/passes.h"
+#include "compiler/remarks.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -60,6 +62,11 @@ struct CarriedReduction {
 bool crossesThreads(tile::ReduceOp reduce) {
   const BitMasks along = layoutOf(reduce.getSources()[0]).along(static_cast<int>(reduce.getAxis()));
   return along.lane != 0 || along.warp != 0 || along.cta != 0;
+}
+
+bool crossesWarps(tile::ReduceOp reduce) {
+  const BitMasks along = layoutOf(reduce.getSources()[0]).along(static_cast<int>(reduce.getAxis()));
+  return along.warp != 0 || along.cta != 0;
 }
 
 // Whether the combiner is this one operation on its two arguments.
@@ -157,6 +164,34 @@ scf::ForOp defer(IRRewriter& rewriter, scf::ForOp loop, CarriedReduction found) 
   return longer;
 }
 
+int64_t elementsOf(Value value) {
+  auto tile = dyn_cast<RankedTensorType>(value.getType());
+  return tile ? tile.getNumElements() : 1;
+}
+
+// Of reductions in whose turn the threads meet, those that a carried value takes which is no larger than their results.
+void remarkMeetings(scf::ForOp loop) {
+  SetVector<Operation*> meetings;
+  for (Value carried : loop.getYieldedValues()) {
+    SetVector<Operation*> seen;
+    SmallVector<Value> taken{carried};
+    while (!taken.empty()) {
+      Operation* op = taken.pop_back_val().getDefiningOp();
+      if (!op || op->getBlock() != loop.getBody() || !seen.insert(op)) continue;
+      if (auto reduce = dyn_cast<tile::ReduceOp>(op); reduce && crossesWarps(reduce)) {
+        if (elementsOf(carried) <= elementsOf(reduce.getResult(0))) meetings.insert(op);
+        continue;
+      }
+      llvm::append_range(taken, op->getOperands());
+    }
+  }
+  for (Operation* reduce : meetings)
+    missed(reduce, "tgpu-defer-reductions")
+        << "the threads of a CTA meet in each iteration: what the loop carries takes this reduction, but not by the "
+           "reduction's own operation alone; carry a tile of a value per lane and reduce it behind the loop "
+           "(OnlineSums, of exponentials)";
+}
+
 class TgpuDeferReductionsPass : public PassWrapper<TgpuDeferReductionsPass, OperationPass<func::FuncOp>> {
  public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuDeferReductionsPass)
@@ -172,6 +207,7 @@ class TgpuDeferReductionsPass : public PassWrapper<TgpuDeferReductionsPass, Oper
       const unsigned carried = loop.getNumRegionIterArgs();
       for (unsigned index = 0; index < carried; ++index)
         if (auto found = match(loop, index)) loop = defer(rewriter, loop, *found);
+      remarkMeetings(loop);
     }
   }
 };

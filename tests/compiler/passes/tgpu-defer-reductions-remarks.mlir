@@ -1,0 +1,59 @@
+// What the author of a loop is told whose threads meet in each iteration.
+// RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tgpu-defer-reductions -split-input-file -verify-diagnostics
+
+!vec = !tile.view<?xf32, strides = [1], align = 16>
+
+// One of the two is scaled before it takes the sum; the other is deferred.
+func.func @scaled(%x: !vec, %y: !vec, %i: i64, %first: f32, %scale: f32) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c9 = arith.constant 9 : index
+  %results:2 = scf.for %b = %c0 to %c9 step %c1 iter_args(%carried = %first, %other = %first) -> (f32, f32) {
+    %at = arith.index_cast %b : index to i64
+    %a = tile.load_tile %x[%at] shape [4096] : !vec -> tensor<4096xf32>
+    // expected-remark @below {{[tgpu-defer-reductions] the threads of a CTA meet in each iteration: what the loop carries takes this reduction, but not by the reduction's own operation alone; carry a tile of a value per lane and reduce it behind the loop}}
+    %s = tile.reduce sum %a {axis = 0 : i32} : tensor<4096xf32> -> f32 {
+    ^bb0(%p: f32, %q: f32):
+      %r = arith.addf %p, %q : f32
+      tile.yield %r : f32
+    }
+    %t = tile.reduce sum %a {axis = 0 : i32} : tensor<4096xf32> -> f32 {
+    ^bb0(%p: f32, %q: f32):
+      %r = arith.addf %p, %q : f32
+      tile.yield %r : f32
+    }
+    %scaled = arith.mulf %carried, %scale : f32
+    %next = arith.addf %scaled, %s : f32
+    %sum = arith.addf %other, %t : f32
+    scf.yield %next, %sum : f32, f32
+  }
+  tile.store_tile %results#0, %y[%i] shape [0] : f32, !vec
+  tile.store_tile %results#1, %y[%i] shape [0] : f32, !vec
+  return
+}
+
+// -----
+
+!rows = !tile.view<?x4096xf32, strides = [?, 1], align = 16, dim_div = [1, 4096], stride_div = [4, 1]>
+
+// A row's own sum, for what is carried of each column: no value per lane could take its place.
+func.func @columns(%x: !rows, %y: !rows) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %c9 = arith.constant 9 : i64
+  %first = arith.constant dense<0.0> : tensor<4096xf32>
+  %sums = scf.for %row = %c0 to %c9 step %c1 iter_args(%carried = %first) -> (tensor<4096xf32>) : i64 {
+    %a = tile.load_tile %x[%row, %c0] shape [0, 4096] : !rows -> tensor<4096xf32>
+    %s = tile.reduce sum %a {axis = 0 : i32} : tensor<4096xf32> -> f32 {
+    ^bb0(%p: f32, %q: f32):
+      %r = arith.addf %p, %q : f32
+      tile.yield %r : f32
+    }
+    %of_all = tile.splat %s : f32 -> tensor<4096xf32>
+    %scaled = arith.mulf %a, %of_all : tensor<4096xf32>
+    %next = arith.addf %carried, %scaled : tensor<4096xf32>
+    scf.yield %next : tensor<4096xf32>
+  }
+  tile.store_tile %sums, %y[%c0, %c0] shape [0, 4096] : tensor<4096xf32>, !rows
+  return
+}
