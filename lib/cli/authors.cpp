@@ -7,6 +7,7 @@
 #include "lib/cli/nearest.h"
 #include "lib/cli/op_instance.h"
 #include "lib/cli/output.h"
+#include "lib/src/deterministic.h"
 #include "lib/src/validate.h"
 
 namespace ligerdsl::cli {
@@ -75,6 +76,7 @@ const AnyKernel* AuthorKernels::find_or_op(const std::string& name) const {
 AuthorInstance::AuthorInstance(const AuthorCall& call, const lib::ContextRef& context)
     : call_(call), context_(context), bound_(call.arguments().size()) {
   program::Program program = call.program();
+  lib::require_deterministic(*context_, program);
   assumptions_ = lib::AssumptionWord::of(*context_, &program);
   launcher_ = std::make_unique<lib::Launcher>(*context_, program, call.launch());
   allocate();

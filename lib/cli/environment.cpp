@@ -62,7 +62,9 @@ runtime::DeviceConfig device_config(const Globals& globals) {
 lib::ContextRef open_context(const Globals& globals) {
   const runtime::DeviceConfig config = device_config(globals);
   try {
-    return std::make_shared<lib::Context>(config, lib::ContextOptions{.validate = runtime::options().validate});
+    return std::make_shared<lib::Context>(config,
+                                          lib::ContextOptions{.validate = runtime::options().validate,
+                                                              .deterministic = runtime::options().deterministic});
   } catch (const runtime::Error& error) {
     throw Failure(kNoDevice, error.what());
   }

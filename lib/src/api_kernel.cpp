@@ -4,6 +4,7 @@
 
 #include "lib/src/assumption_word.h"
 #include "lib/src/context.h"
+#include "lib/src/deterministic.h"
 #include "lib/src/entry.h"
 #include "lib/src/failure.h"
 #include "lib/src/handles.h"
@@ -66,26 +67,10 @@ program::Program parse(const void* bytes, size_t size) {
   }
 }
 
-// The order of atomic additions differs between runs, and with it the last bits of a float's sum.
-void require_deterministic(const program::Program& program, const program::Region& region) {
-  for (const program::Op& op : region.ops) {
-    const bool adds = op.find(program::AttrKey::atomic) &&
-                      op.integer(program::AttrKey::atomic) == static_cast<int64_t>(program::AtomicKind::add);
-    if (adds && is_float(program.values[op.operands[0]].dtype)) {
-      fail(Status::not_supported,
-           program.files[op.loc.file] + ":" + std::to_string(op.loc.line) +
-               ": the kernel adds floats atomically, so its results may differ between runs, and "
-               "this context is deterministic (LIGERDSL_DETERMINISTIC, LIGERDSL_CTX_DETERMINISTIC); "
-               "store one partial sum per program and add them in a second kernel");
-    }
-    for (const program::Region& inner : op.regions) require_deterministic(program, inner);
-  }
-}
-
 std::unique_ptr<AuthorKernel> create(const ContextRef& context, const void* bytes, size_t size,
                                      const ligerdsl_kernel_options_t& options) {
   program::Program program = parse(bytes, size);
-  if (context->options().deterministic) require_deterministic(program, program.body);
+  require_deterministic(*context, program);
   size_t views = 0;
   for (const program::Argument& argument : program.arguments) {
     const program::Type& type = program.values[argument.value];

@@ -102,7 +102,8 @@ struct FaultMeta {
 };
 
 // y = 1, but not everywhere (1), by programs that write each other's elements (2), not the same on every target (3), or
-// divided by what is 0 outside of its view (4), or with a promise that is broken for five rows or more (5).
+// divided by what is 0 outside of its view (4), with a promise that is broken for five rows or more (5), or in an order that
+// nobody knows (6).
 void faulty(KernelBuilder& k, const FaultMeta& m) {
   View y = k.view("y", f32, {dyn, dyn});
   View x = k.view("x", f32, {dyn, dyn});
@@ -113,6 +114,7 @@ void faulty(KernelBuilder& k, const FaultMeta& m) {
   if (m.fault == 3) one = one + x.alignment_offset({i}).to(f32);
   if (m.fault == 4) one = one * (1 % x.partition({squeeze, 64}).load({i, 0}).to(i32)).to(f32);
   if (m.fault == 5) assume(y.dim(0) < 5);
+  if (m.fault == 6) atomic_add(y.ptr(), 0.0f);
   rows.store({i, 0}, one);
 }
 

@@ -182,6 +182,10 @@ def validates():
         expect(code == 4 and all(word in errors for word in [*words, "LIGERDSL_VALIDATE"]), f"{arguments}: exit {code}\n{output}{errors}")
     code, output, errors = ligerdsl.run("--load", kernels, "run", "faulty", "fault=5", "y=4x41", "x=y", LIGERDSL_VALIDATE="1")
     expect(code == 0, f"a promise that holds: exit {code}\n{output}{errors}")
+    atomic = ["--load", kernels, "run", "faulty", "fault=6", "y=4x41", "x=y"]
+    expect(ligerdsl.run(*atomic)[0] == 0, "atomic sums run where nobody asks for one order")
+    code, output, errors = ligerdsl.run(*atomic, LIGERDSL_DETERMINISTIC="1")
+    expect(code == 4 and "loaded_kernels.cpp:" in errors and "LIGERDSL_DETERMINISTIC" in errors, f"exit {code}\n{output}{errors}")
 
 
 def kernels_of_a_target():
