@@ -485,3 +485,34 @@ func.func @hinted(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_class 
   }
   return
 }
+
+// -----
+
+!x = !tile.view<?x4097xf32, strides = [?, 1], align = 4, stride_div = [1, 1]>
+!y = !tile.view<?x4096xf32, strides = [?, 1]>
+
+func.func @offset_of_another_row(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_class = 2 : i64}, %other: i64) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %last = arith.constant 7 : i32
+  %n = arith.constant 8 : i32
+  %zero = arith.constant dense<0.0> : tensor<512xf32>
+  %program = tile.program_id 0 : i32
+  %row = arith.extsi %program : i32 to i64
+  %offset = tile.alignment_offset %x[%other] : !x
+  %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
+    %b = arith.extsi %i : i32 to i64
+    // expected-remark @below {{[tile-keep-residents] resident row not kept: the alignment offset is another row's}}
+    %t = tile.load_tile %x[%row, %b] alignment_offset %offset shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+    %s = arith.addf %acc, %t : tensor<512xf32>
+    scf.yield %s : tensor<512xf32>
+  }
+  scf.for %j = %c0 to %n step %c1 : i32 {
+    %back = arith.subi %last, %j : i32
+    %b = arith.extsi %back : i32 to i64
+    %t = tile.load_tile %x[%row, %b] alignment_offset %offset shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
+    %s = arith.addf %sum, %t : tensor<512xf32>
+    tile.store_tile %s, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !y
+  }
+  return
+}

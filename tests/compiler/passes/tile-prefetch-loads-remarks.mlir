@@ -118,3 +118,28 @@ func.func @no_shared_memory(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: 
   } {tile.num_stages = 2 : i64}
   return %sum : tensor<8192xf32>
 }
+
+// -----
+
+!x = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
+
+func.func @small_ones(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> (tensor<8192xf32>, tensor<128xf32>, f32) {
+  %c0 = arith.constant 0 : i64
+  %zero = arith.constant dense<0.0> : tensor<8192xf32>
+  %none = arith.constant dense<0.0> : tensor<128xf32>
+  %nought = arith.constant 0.0 : f32
+  // expected-remark @below {{only prefetched to the second-level cache}}
+  %sums:3 = scf.for %i = %lo to %hi step %step iter_args(%a = %zero, %b = %none, %c = %nought) -> (tensor<8192xf32>, tensor<128xf32>, f32) : i64 {
+    // expected-remark @below {{not staged in shared memory: two iterations take 65536 bytes of shared memory or more, and 0 are left}}
+    %t = tile.load_tile %x[%i, %c0] shape [0, 8192] : !x -> tensor<8192xf32>
+    // expected-remark @below {{not staged in shared memory: it has fewer vectors than there are threads}}
+    %u = tile.load_tile %x[%i, %c0] shape [0, 128] : !x -> tensor<128xf32>
+    // expected-remark @below {{not staged in shared memory: it is a scalar}}
+    %v = tile.load_tile %x[%i, %c0] shape [0, 0] : !x -> f32
+    %d = arith.addf %a, %t : tensor<8192xf32>
+    %e = arith.addf %b, %u : tensor<128xf32>
+    %f = arith.addf %c, %v : f32
+    scf.yield %d, %e, %f : tensor<8192xf32>, tensor<128xf32>, f32
+  } {tile.num_stages = 2 : i64}
+  return %sums#0, %sums#1, %sums#2 : tensor<8192xf32>, tensor<128xf32>, f32
+}
