@@ -6,8 +6,6 @@
 namespace ligerdsl::detail {
 namespace {
 
-constexpr int kMostCopies = 256;  // of a loop's body
-
 std::vector<Type> types_of(const Recorder& recorder, const std::vector<Handle>& handles) {
   std::vector<Type> types;
   for (const Handle& handle : handles) types.push_back(recorder.type(handle));
@@ -45,6 +43,15 @@ void require_representable_counter(const ScalarArg& hi, const ScalarArg& step, i
            " and a step of " + std::to_string(step.number.integer) + "; end the loop earlier, or count in i64");
 }
 
+// As the table of attributes has it.
+void require_at_most(AttrKey key, int64_t value, const std::string& remedy, Loc loc) {
+  const program::AttrInfo& attribute = *program::find(key);
+  if (value <= attribute.most) return;
+  fail(loc, "for_range",
+       std::string(attribute.name) + " is at most " + std::to_string(attribute.most) + ", got " +
+           std::to_string(value) + "; " + remedy);
+}
+
 void require_live_all(const Recorder& recorder, const std::vector<Handle>& handles, const std::string& op, Loc loc) {
   for (const Handle& handle : handles) recorder.require_live(handle, op, loc);
 }
@@ -60,11 +67,9 @@ std::vector<Handle> record_for(Recorder& recorder, const ScalarArg& lo, const Sc
   }
   if (options.num_stages < 0 || options.unroll < 0)
     fail(loc, op, "num_stages and unroll are 0 (automatic) or positive");
-  if (options.unroll > kMostCopies) {
-    fail(loc, op,
-         "unroll is at most " + std::to_string(kMostCopies) + ", got " + std::to_string(options.unroll) +
-             "; unroll an inner loop as well, or take larger tiles");
-  }
+  require_at_most(AttrKey::num_stages, options.num_stages, "a few iterations ahead are enough to keep memory busy",
+                  loc);
+  require_at_most(AttrKey::unroll, options.unroll, "unroll an inner loop as well, or take larger tiles", loc);
   std::vector<Handle> bounds;
   for (const ScalarArg* bound : {&lo, &hi, &step}) bounds.push_back(index_operand(recorder, *bound, op, bound->loc));
   const bool wide = bounds[0].dtype == i64 || bounds[1].dtype == i64 || bounds[2].dtype == i64;

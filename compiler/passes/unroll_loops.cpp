@@ -10,6 +10,8 @@
 //   mid = lo + n s floor(iterations / n). With span = hi - lo a turn of n copies fits if span > (n - 1) s, and then
 //   floor((span - (n - 1) s - 1) / (n s)) + 1 of them do. Nothing here overflows: where span or n s would, mid is lo.
 //
+// A loop that is known to have fewer iterations than n is copied as often as it has.
+//
 // Neither loop is unrolled by LLVM (tile.unroll = 1). Bodies that would become too large keep their loop: a remark.
 #include "compiler/analysis/divisibility.h"
 #include "compiler/dialect/tile.h"
@@ -33,12 +35,21 @@ std::optional<int64_t> constantOf(Value value) {
   return number.getSExtValue();
 }
 
+std::optional<uint64_t> iterationsOf(scf::ForOp loop) {
+  auto lo = constantOf(loop.getLowerBound()), hi = constantOf(loop.getUpperBound()), step = constantOf(loop.getStep());
+  if (!lo || !hi || !step || *step <= 0) return std::nullopt;
+  const uint64_t span = static_cast<uint64_t>(*hi) - static_cast<uint64_t>(*lo);
+  return *hi > *lo ? (span - 1) / static_cast<uint64_t>(*step) + 1 : 0;
+}
+
 class Unroller {
  public:
   Unroller(scf::ForOp loop, int64_t copies)
       : loop(loop), copies(copies), builder(loop), loc(loop.getLoc()), type(loop.getInductionVar().getType()) {}
 
   void run() {
+    if (std::optional<uint64_t> iterations = iterationsOf(loop))
+      copies = std::max<uint64_t>(1, std::min<uint64_t>(copies, *iterations));
     int64_t ops = 0;
     loop.getBody()->walk([&](Operation*) { ++ops; });
     if (ops > kMostOps / copies) {

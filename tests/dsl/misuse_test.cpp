@@ -220,6 +220,7 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { k.for_range(0, 4.5, 1, [](Scalar) {}); }, "for_range: the number 4.5 is a float"},
     {__LINE__, [](KernelBuilder& k) { k.for_range(0, k.constant(2, i8), 1, [](Scalar) {}); }, "for_range: an index must be i32 or i64, got i8; convert it with .to(i32)"},
     {__LINE__, [](KernelBuilder& k) { k.for_range(0, 4, 1, unrolled(-1), [](Scalar) {}); }, "for_range: num_stages and unroll are 0 (automatic) or positive"},
+    {__LINE__, [](KernelBuilder& k) { k.for_range(0, 4, 1, pipelined(1025), [](Scalar) {}); }, "for_range: num_stages is at most 1024, got 1025; a few iterations ahead are enough to keep memory busy"},
     {__LINE__, [](KernelBuilder& k) { k.for_range(0, 4, 1, unrolled(257), [](Scalar) {}); }, "for_range: unroll is at most 256, got 257; unroll an inner loop as well, or take larger tiles"},
     {__LINE__, [](KernelBuilder& k) { k.view("x", f32, {dyn, 4096}).partition({2, 512}).resident({0}); }, "resident: a block holds elements of one row, got tiles of 2 along dimension 0; squeeze every dimension but the last, and keep several rows one by one"},
     {__LINE__, [](KernelBuilder& k) { k.for_range(0, 4, 1, carry(tile(k, {8})), [&](Scalar, Tile t) { return carry(t.to(bf16)); }); }, "for_range: carried value 0 is f32 tile [8] but the body returns bf16 tile [8]; dtype and shape must stay the same"},

@@ -107,6 +107,23 @@ func.func @nested(%n: i32) {
 
 // -----
 
+// All of a loop that has less iterations than copies are asked for.
+// CHECK-LABEL: func.func @few_iterations
+// CHECK-COUNT-3: tile.print
+// CHECK-NOT: tile.print
+// CHECK: return
+func.func @few_iterations() {
+  %one = arith.constant 1 : i32
+  %eight = arith.constant 8 : i32
+  %three = arith.constant 3 : i32
+  scf.for %i = %one to %eight step %three : i32 {
+    tile.print "i" %i : i32
+  } {tile.unroll = 4 : i64}
+  return
+}
+
+// -----
+
 // CHECK-LABEL: func.func @refused
 // CHECK: step %c1073741824_i32
 func.func @refused(%lo: i32, %hi: i32) {
