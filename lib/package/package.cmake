@@ -11,11 +11,13 @@ install(EXPORT ligerdsl_dsl NAMESPACE ligerdsl:: FILE ligerdslDslTargets.cmake D
 install(DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/include/ ${generated}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   COMPONENT dev FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "*.def")
 
-# What an author outside reads: the pages, as they are linked with each other, and the lessons, which build on their own.
+# What an author outside reads: the pages, as they are linked with each other, the lessons and an author's kernels, which build on their own.
 set(doc_dir ${CMAKE_INSTALL_DATAROOTDIR}/doc/libligerdsl)
 install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${doc_dir} COMPONENT dev)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${doc_dir}/docs COMPONENT dev)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/lessons/ DESTINATION ${doc_dir}/lessons COMPONENT dev)
+foreach(examples lessons author_kernels)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/${examples}/ DESTINATION ${doc_dir}/${examples} COMPONENT dev)
+endforeach()
 
 configure_package_config_file(package/ligerdslConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfig.cmake
   INSTALL_DESTINATION ${cmake_dir})

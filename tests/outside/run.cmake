@@ -63,30 +63,37 @@ run(${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so 
 
 run(${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so run squared_relu y=100 x=y scale=1 --check)
 
-# Kernels of every kind, by each compiler: right on this CPU, and compiled for GPUs without and with clusters.
-set(everyday
-  "jsd y=37 p=37x256 q=p"
-  "selective_log_softmax y=37 x=37x256 index=y:0..255"
-  "group_norm type=bf16 y=37x256 x=y"
-  "sparsemax y=37x256 x=y"
-  "dropout y=37x256 x=y seed=7"
-  "top2 y=37x2 at=y x=37x256"
-  "quantise_rows y=37x256 scale=37 x=37x256"
-  "bias_gelu type=f16 y=37x256 x=y bias=256"
-  "matmul y=50x70 a=50x33 b=33x70")
-foreach(folder dsl_author dsl_author_clang)
-  if(NOT EXISTS ${WORK}/${folder})
-    continue()
-  endif()
-  foreach(line ${everyday})
+# Nine kernels of the literature, by each compiler: right on this CPU, and compiled for GPUs without and with clusters.
+set(author_kernels
+  "jsd beta=0.5 scale=1 cols=256 x=37x256 y=x d_x=x loss=37"
+  "selective_log_softmax cols=256 out=37 x=37x256 index=37:0..255"
+  "group_norm channels=12 groups=4 positions=49 x=8x147 y=x mean=8 rstd=8 weight=12 bias=12 eps=1e-5"
+  "sparsemax cols=256 y=37x256 x=y"
+  "dropout y=1000 x=y p=0.1 seed=7"
+  "top2 cols=256 values=37x2 indices=37x2 x=37x256"
+  "quantize_int8 cols=256 q=37x256 scale=37 x=q"
+  "bias_gelu type=f16 cols=256 y=37x256 x=y bias=256"
+  "bias_gelu_backward cols=256 d_x=37x256 d_y=d_x x=d_x bias=256 parts=2x256"
+  "matmul c=50x70 a=50x33 b=33x70")
+function(build_author_kernels folder compiler)
+  run(${CMAKE_COMMAND} -S ${documents}/author_kernels -B ${WORK}/${folder} -DCMAKE_PREFIX_PATH=${prefix}
+      -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER=${compiler} -DCMAKE_CXX_FLAGS=-Werror)
+  run(${CMAKE_COMMAND} --build ${WORK}/${folder})
+  set(command ${prefix}/${BINDIR}/ligerdsl --load ${WORK}/${folder}/libauthor_kernels.so)
+  run(${command} list)
+  foreach(line ${author_kernels})
     separate_arguments(line)
     list(GET line 0 kernel)
-    run(${prefix}/${BINDIR}/ligerdsl --load ${WORK}/${folder}/libauthor_kernels.so run ${line} --check)
+    run(${command} run ${line} --check)
     foreach(target sm_80 sm_90a)
-      run(${prefix}/${BINDIR}/ligerdsl --load ${WORK}/${folder}/libauthor_kernels.so compile ${kernel} --target ${target} --emit remarks)
+      run(${command} compile ${kernel} --target ${target} --emit remarks)
     endforeach()
   endforeach()
-endforeach()
+endfunction()
+build_author_kernels(author_kernels ${CXX})
+if(CLANGXX)
+  build_author_kernels(author_kernels_clang ${CLANGXX})
+endif()
 
 # A kernel that chooses its schedule by the device: another one for each, and the same where it is checked.
 run(${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so run row_mean x=37x1000 mean=37 block=1 --check)
