@@ -36,6 +36,29 @@ TEST(Control, ForCarriesValues) {
             "  store_tile %0, %17, %16 tile_shape=[4]\n}\n");
 }
 
+// What a function does for any number of carried values, but not for none.
+template <class First, class... T>
+Carry<First, T...> squares(const First& first, const T&... rest) {
+  return carry(first * first, rest * rest...);
+}
+template <class... T>
+Carry<T...> squared_twice(KernelBuilder& k, const Carry<T...>& start) {
+  return k.for_range(0, 2, 1, start, [](Scalar, const auto&... value) { return squares(value...); });
+}
+
+TEST(Control, ForTakesABodyOfAnyNumberOfCarriedValues) {
+  const auto explicitly = [](KernelBuilder& k) {
+    auto [a, b] = k.for_range(0, 2, 1, carry(k.constant(3, f32), k.ones({4}, f32)),
+                              [](Scalar, Scalar a, Tile b) { return carry(a * a, b * b); });
+    (void)k.for_range(0, 2, 1, LoopOptions{}, carry(a), [](Scalar, Scalar a) { return carry(a * a); });
+  };
+  EXPECT_EQ(recorded([](KernelBuilder& k) {
+              auto [a, b] = squared_twice(k, carry(k.constant(3, f32), k.ones({4}, f32)));
+              squared_twice(k, carry(a));
+            }),
+            recorded(explicitly));
+}
+
 TEST(Control, ForBoundsWidenTogether) {
   EXPECT_EQ(recorded([](KernelBuilder& k) {
               View x = k.view("x", f32, {dyn});

@@ -87,9 +87,9 @@ class KernelBuilder {
                         Loc loc = Here::current()) {
     return for_range(lo, hi, step, LoopOptions{}, std::move(init), std::move(body), loc);
   }
-  // Without carried values: for its stores.
-  template <std::invocable<Scalar> Body>
-  void for_range(ScalarArg lo, ScalarArg hi, ScalarArg step, const LoopOptions& options, Body body,
+  // Without carried values: for its stores. (Options first: a body that takes `auto...` is not tried without its carry.)
+  template <std::same_as<LoopOptions> Options = LoopOptions, std::invocable<Scalar> Body>
+  void for_range(ScalarArg lo, ScalarArg hi, ScalarArg step, const Options& options, Body body,
                  Loc loc = Here::current()) {
     static_assert(std::is_void_v<std::invoke_result_t<Body&, Scalar>>,
                   "for_range: a body that returns values needs carry(initial values) before it");
