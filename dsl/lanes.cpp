@@ -104,7 +104,7 @@ Tile deal(const BlockLanes& lanes, const Tile& block, const std::string& op, Loc
          "a tile of " + std::to_string(block.size()) + " elements for lanes of blocks of " +
              std::to_string(lanes.size()) + ", " + to_string(shape) + "; expected a whole block");
   }
-  return block.shape() == shape ? block : block.reshape(shape, loc);
+  return block.reshape(shape, loc);
 }
 
 }  // namespace ligerdsl::detail

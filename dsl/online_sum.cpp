@@ -52,6 +52,20 @@ struct Block {
   }
 };
 
+// What stands beside a block, in the caller's words.
+void require_options(const OnlineOptions& options, const Tile& x, Loc loc) {
+  if (!options.scale_log2.is_number) detail::require_operand(options.scale_log2.handle, Dtypes::f32, "accumulate", loc);
+  if (options.counts.empty()) return;
+  detail::require_operand(options.counts.handle(), Dtypes::i1, "accumulate", loc);
+  if (options.counts.size() != x.size())
+    detail::fail(loc, "accumulate",
+                 "counts of shape " + detail::to_string(options.counts.shape()) + " for a tile of " +
+                     detail::to_string(x.shape()) + "; expected the same");
+}
+
+void require_state(const OnlineSum& state, const char* op, Loc loc) {
+  for (const Scalar* scalar : {&state.m, &state.s}) detail::require_operand(scalar->handle(), Dtypes::f32, op, loc);
+}
 // Of m and s, and tiles of lanes.
 void require_state(const OnlineSums& state, const BlockLanes& lanes, const char* op, Loc loc) {
   for (const Tile* tile : {&state.m, &state.s}) detail::require_operand(tile->handle(), Dtypes::f32, op, loc);
@@ -74,14 +88,18 @@ Tile finite_maximum(const Tile& m, Loc loc) {
 }
 
 OnlineSum combine(const OnlineSum& a, const OnlineSum& b, Loc loc) {
+  for (const OnlineSum* part : {&a, &b}) require_state(*part, "combine", loc);
   const Scalar m = max(a.m, b.m, loc), base = finite_maximum(m, loc);
   const Scalar second = at(b.s, loc) * at(rescaled(b.m, base, loc), loc);
   return {m, fma(a.s, ScalarArg(rescaled(a.m, base, loc), loc), ScalarArg(second, loc), loc)};
 }
 
 OnlineSum accumulate(const OnlineSum& state, const Tile& x, const OnlineOptions& options, Loc loc) {
+  require_state(state, "accumulate", loc);
   detail::require_operand(x.handle(), Dtypes::f32, "accumulate", loc);
-  const Block block{x, options, options.counts, loc};
+  require_options(options, x, loc);
+  const Tile counts = options.counts.empty() ? Tile() : options.counts.reshape(x.shape(), loc);
+  const Block block{x, options, counts, loc};
   const Scalar m = max(state.m, block.largest([&](const Tile& t) { return reduce_max(t, loc); }), loc);
   const Scalar base = finite_maximum(m, loc);
   const Scalar part = sum(block.terms(TileArg(Scalar(-at(base, loc)), loc)), loc);
@@ -89,6 +107,7 @@ OnlineSum accumulate(const OnlineSum& state, const Tile& x, const OnlineOptions&
 }
 
 Scalar log_sum_exp(const OnlineSum& state, Loc loc) {
+  require_state(state, "log_sum_exp", loc);
   const Scalar exponent = at(state.m, loc) + at(log2(state.s, loc), loc);
   return at(exponent, loc) * NumberArg(std::numbers::ln2, loc);
 }
@@ -105,6 +124,7 @@ OnlineSums accumulate(const OnlineSums& state, const BlockLanes& lanes, const Ti
                       Loc loc) {
   require_state(state, lanes, "accumulate", loc);
   detail::require_operand(x.handle(), Dtypes::f32, "accumulate", loc);
+  require_options(options, x, loc);
   const Tile dealt = detail::deal(lanes, x, "accumulate", loc);
   const Tile counts = options.counts.empty() ? Tile() : detail::deal(lanes, options.counts, "accumulate", loc);
   const Block block{dealt, options, counts, loc};
@@ -114,6 +134,7 @@ OnlineSums accumulate(const OnlineSums& state, const BlockLanes& lanes, const Ti
 }
 
 OnlineSum combine(const OnlineSums& state, Loc loc) {
+  for (const Tile* tile : {&state.m, &state.s}) detail::require_operand(tile->handle(), Dtypes::f32, "combine", loc);
   auto [m, s] = reduce(
       {state.m, state.s},
       [loc](Scalar am, Scalar as, Scalar bm, Scalar bs) {

@@ -23,9 +23,10 @@ Tile finite_maximum(const Tile& m, Loc loc = Here::current());
 
 struct OnlineOptions {
   // c of every block: log2(e) for sums of e^x, (scale * std::numbers::log2e) for those of e^(scale x). A positive
-  // number is multiplied with each lane's maximum, a Scalar, which may be negative, with each element.
+  // number is multiplied with each lane's maximum; a Scalar (f32), which may be negative or 0, with each element, where
+  // what a load padded with -infinity had better not count.
   ScalarArg scale_log2 = std::numbers::log2e;
-  Tile counts = {};  // i1, of x's shape: where an element counts; empty: everywhere
+  Tile counts = {};  // i1, as many elements as x in the same order: where one counts; empty: everywhere
 };
 
 // A part of a row. Starts from (-infinity, 0).
