@@ -16,16 +16,10 @@ using detail::Operand;
 using detail::Pair;
 using detail::Recorder;
 using detail::recorder_of;
+using detail::require_dtype;
 using program::Dtypes;
 using program::info;
 using program::Predicate;
-
-void require_dtype(const Handle& x, Dtypes rule, const std::string& op, Loc loc) {
-  if (accepts(rule, x.dtype)) return;
-  const char* expected = is_fp8(x.dtype) ? "a type to compute with: convert fp8 with .to(f32)" : wanted(rule);
-  const std::string kind = x.shape.empty() ? " scalar" : " tile " + detail::to_string(x.shape);
-  fail(loc, op, std::string("got ") + name(x.dtype) + kind + ", expected " + expected);
-}
 
 // By a constant. Other shifts by less than 0 or too much are unspecified; the interpreter refuses them.
 void require_shift(const Operand& by, DType dtype, const std::string& op, Loc loc) {

@@ -4,10 +4,13 @@
 #include <cmath>
 #include <utility>
 
+#include "ligerdsl/dsl/online_sum.h"
 #include "recorder.h"
 
 namespace ligerdsl {
 namespace {
+
+using program::Dtypes;
 
 // Operators with the caller's location.
 template <class T>
@@ -16,6 +19,10 @@ At<T> at(const T& value, Loc loc) {
 }
 ScalarArg number(double value, Loc loc) {
   return ScalarArg(value, loc);
+}
+
+void require(const Tile& x, Dtypes rule, const char* op, Loc loc) {
+  detail::require_operand(x.handle(), rule, op, loc);
 }
 
 Tile with_axis(const Tile& reduced, int axis, const Tile& like, Loc loc) {
@@ -29,16 +36,6 @@ Tile product_for_sum(const Tile& a, const Tile& b, Loc loc) {
   const Tile product = at(a, loc) * at(b, loc);
   exact = depth;
   return product;
-}
-
-// Replaces -infinity by 0 as the reference of a difference, so that (-inf) - (-inf) never arises.
-Scalar finite_maximum(const Scalar& m, Loc loc) {
-  const Scalar none = at(m, loc) == NumberArg(-INFINITY, loc);
-  return where(none, number(0.0, loc), m, loc);
-}
-Tile finite_maximum(const Tile& m, Loc loc) {
-  const Tile none = at(m, loc) == number(-INFINITY, loc);
-  return where(none, TileArg(0.0, loc), TileArg(m, loc), loc);
 }
 
 }  // namespace
@@ -56,6 +53,7 @@ Scalar cdiv(const Scalar& a, ScalarArg b, Loc loc) {
 }
 
 Scalar mean(const Tile& x, Loc loc) {
+  require(x, Dtypes::floats, "mean", loc);
   const Scalar total = sum(detail::widened_to_add(x, loc), loc);
   const Scalar quotient = at(total, loc) / NumberArg(static_cast<double>(x.size()), loc);
   return quotient.to(x.dtype(), loc);
@@ -103,8 +101,7 @@ T high_product(const T& a, const T& b, Loc loc) {
 }
 
 Tile as_numbers(const Tile& x, const char* op, Loc loc) {
-  if (x.dtype() != i1)
-    detail::fail(loc, op, std::string("got ") + name(x.dtype()) + ", expected " + program::wanted(program::Dtypes::i1));
+  require(x, Dtypes::i1, op, loc);
   return x.to(i32, loc);
 }
 
@@ -148,6 +145,7 @@ Tile all(const Tile& x, int axis, Loc loc) {
 }
 
 Tile mean(const Tile& x, int axis, Loc loc) {
+  require(x, Dtypes::floats, "mean", loc);
   const Tile total = sum(detail::widened_to_add(x, loc), axis, loc);
   const double count = static_cast<double>(x.shape()[axis < 0 ? axis + x.rank() : axis]);
   const Tile quotient = at(total, loc) / number(count, loc);
@@ -155,25 +153,30 @@ Tile mean(const Tile& x, int axis, Loc loc) {
 }
 
 Scalar sum_products(const Tile& a, const Tile& b, Loc loc) {
+  for (const Tile* x : {&a, &b}) require(*x, Dtypes::numbers, "sum_products", loc);
   return sum(product_for_sum(detail::widened_to_add(a, loc), detail::widened_to_add(b, loc), loc), loc)
       .to(a.dtype(), loc);
 }
 
 Tile sum_products(const Tile& a, const Tile& b, int axis, Loc loc) {
+  for (const Tile* x : {&a, &b}) require(*x, Dtypes::numbers, "sum_products", loc);
   return sum(product_for_sum(detail::widened_to_add(a, loc), detail::widened_to_add(b, loc), loc), axis, loc)
       .to(a.dtype(), loc);
 }
 
 Tile relu(const Tile& x, Loc loc) {
+  require(x, Dtypes::numbers, "relu", loc);
   return max(x, ScalarArg(0, loc), loc);
 }
 
 Tile silu(const Tile& x, Loc loc) {
+  require(x, Dtypes::f32, "silu", loc);
   const Tile gate = sigmoid(x, loc);
   return at(x, loc) * at(gate, loc);
 }
 
 Tile gelu_tanh(const Tile& x, Loc loc) {
+  require(x, Dtypes::f32, "gelu_tanh", loc);
   const Tile square = at(x, loc) * at(x, loc);
   const Tile poly = fma(square, TileArg(0.044715, loc), TileArg(1.0, loc), loc);
   const Tile scaled = at(x, loc) * number(0.7978845608028654, loc);
@@ -184,6 +187,7 @@ Tile gelu_tanh(const Tile& x, Loc loc) {
 }
 
 Tile gelu_erf(const Tile& x, Loc loc) {
+  require(x, Dtypes::f32, "gelu_erf", loc);
   const Tile inner = at(x, loc) * number(0.7071067811865476, loc);
   const Tile half = at(x, loc) * number(0.5, loc);
   const Tile bell = at(erf(inner, loc), loc) + number(1.0, loc);
@@ -191,6 +195,7 @@ Tile gelu_erf(const Tile& x, Loc loc) {
 }
 
 Tile softmax(const Tile& x, Loc loc) {
+  require(x, Dtypes::f32, "softmax", loc);
   const Scalar m = finite_maximum(reduce_max(x, loc), loc);
   const Tile shifted = at(x, loc) - ScalarArg(m, loc);
   const Tile e = exp(shifted, loc);
@@ -199,6 +204,7 @@ Tile softmax(const Tile& x, Loc loc) {
 }
 
 Tile softmax(const Tile& x, int axis, Loc loc) {
+  require(x, Dtypes::f32, "softmax", loc);
   const Tile m = with_axis(finite_maximum(reduce_max(x, axis, loc), loc), axis, x, loc);
   const Tile shifted = at(x, loc) - at(m, loc);
   const Tile e = exp(shifted, loc);
@@ -207,6 +213,7 @@ Tile softmax(const Tile& x, int axis, Loc loc) {
 }
 
 Scalar log_sum_exp(const Tile& x, Loc loc) {
+  require(x, Dtypes::f32, "log_sum_exp", loc);
   const Scalar m = finite_maximum(reduce_max(x, loc), loc);
   const Tile shifted = at(x, loc) - ScalarArg(m, loc);
   const Scalar total = log(sum(exp(shifted, loc), loc), loc);
@@ -214,73 +221,11 @@ Scalar log_sum_exp(const Tile& x, Loc loc) {
 }
 
 Tile log_sum_exp(const Tile& x, int axis, Loc loc) {
+  require(x, Dtypes::f32, "log_sum_exp", loc);
   const Tile m = finite_maximum(reduce_max(x, axis, loc), loc);
   const Tile shifted = at(x, loc) - at(with_axis(m, axis, x, loc), loc);
   const Tile total = log(sum(exp(shifted, loc), axis, loc), loc);
   return at(m, loc) + at(total, loc);
-}
-
-OnlineSum combine(const OnlineSum& a, const OnlineSum& b, Loc loc) {
-  const Scalar m = max(a.m, b.m, loc);
-  const Scalar reference = finite_maximum(m, loc);
-  const Scalar da = at(a.m, loc) - at(reference, loc);
-  const Scalar db = at(b.m, loc) - at(reference, loc);
-  const Scalar sa = at(a.s, loc) * at(exp(da, loc), loc);
-  const Scalar sb = at(b.s, loc) * at(exp(db, loc), loc);
-  return {m, at(sa, loc) + at(sb, loc)};
-}
-
-OnlineSum accumulate(const OnlineSum& state, const Tile& x, Loc loc) {
-  const Scalar block = reduce_max(x, loc);
-  const Scalar m = max(state.m, block, loc);
-  const Scalar reference = finite_maximum(m, loc);
-  const Tile shifted = at(x, loc) - ScalarArg(reference, loc);
-  const Scalar part = sum(exp(shifted, loc), loc);
-  const Scalar drop = at(state.m, loc) - at(reference, loc);
-  const Scalar kept = at(state.s, loc) * at(exp(drop, loc), loc);
-  return {m, at(kept, loc) + at(part, loc)};
-}
-
-Scalar log_sum_exp(const OnlineSum& state, Loc loc) {
-  const Scalar tail = log(state.s, loc);
-  return at(state.m, loc) + at(tail, loc);
-}
-
-OnlineSums accumulate(const OnlineSums& state, const Tile& x, int64_t run, Loc loc) {
-  for (const Tile* tile : {&state.m, &state.s, &x}) detail::recorder_of(tile->handle(), "accumulate", loc);
-  const int64_t lanes = state.m.size();
-  if (state.m.rank() != 1 || state.s.shape() != state.m.shape()) {
-    detail::fail(loc, "accumulate",
-                 "m and s of shapes " + detail::to_string(state.m.shape()) + " and " +
-                     detail::to_string(state.s.shape()) + "; expected [lanes] both");
-  }
-  if (run < 1) detail::fail(loc, "accumulate", "runs of " + std::to_string(run) + " elements; expected 1 or more");
-  if (x.size() % (lanes * run) != 0) {
-    detail::fail(loc, "accumulate",
-                 "a tile of " + std::to_string(x.size()) + " elements for " + std::to_string(lanes) + " lanes" +
-                     (run == 1 ? "; expected a multiple of the lanes"
-                               : " in runs of " + std::to_string(run) + "; expected a multiple of " +
-                                     std::to_string(lanes * run)));
-  }
-  const Tile dealt = x.reshape({x.size() / (lanes * run), lanes, run}, loc);
-  const Tile m = max(state.m, reduce_max(reduce_max(dealt, 2, loc), 0, loc), loc);
-  const Tile reference = finite_maximum(m, loc);
-  const Tile shifted = at(dealt, loc) - at(reference.expand_dims(0, loc).expand_dims(2, loc), loc);
-  const Tile part = sum(sum(exp(shifted, loc), 2, loc), 0, loc);
-  const Tile drop = at(state.m, loc) - at(reference, loc);
-  const Tile kept = at(state.s, loc) * at(exp(drop, loc), loc);
-  return {m, at(kept, loc) + at(part, loc)};
-}
-
-OnlineSum combine(const OnlineSums& state, Loc loc) {
-  auto [m, s] = reduce(
-      {state.m, state.s},
-      [loc](Scalar am, Scalar as, Scalar bm, Scalar bs) {
-        const OnlineSum both = combine(OnlineSum{am, as}, OnlineSum{bm, bs}, loc);
-        return carry(both.m, both.s);
-      },
-      loc);
-  return {m, s};
 }
 
 }  // namespace ligerdsl

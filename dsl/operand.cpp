@@ -39,8 +39,8 @@ std::string unsigned_advice(int64_t number, DType dtype) {
 std::string overflow(double number, DType dtype) {
   const bool infinite = std::isinf(number) && dtype != f8e4m3;
   if (infinite || std::isnan(number) || std::fabs(number) <= largest_of(dtype)) return "";
-  return std::string("overflows ") + name(dtype) +
-         (dtype == f8e4m3 ? ", which ends at 448 and has no infinities" : "; write an infinity if you mean one");
+  return std::string("overflows ") + name(dtype) + ", which ends at " + number_string(Number(largest_of(dtype))) +
+         (dtype == f8e4m3 ? " and has no infinities" : "; write an infinity if you mean one");
 }
 
 // A scalar's dtype adapts to a wider integer; anything else must agree.
@@ -86,6 +86,22 @@ Pair match_scalars(Recorder& recorder, const Operand& a, const Operand& b, const
 }
 
 }  // namespace
+
+void require_dtype(const Handle& x, program::Dtypes rule, const std::string& op, Loc loc) {
+  if (program::accepts(rule, x.dtype)) return;
+  const char* expected = !is_fp8(x.dtype)              ? program::wanted(rule)
+                         : rule == program::Dtypes::i1 ? "i1; convert fp8 and compare, as in x.to(f32) != 0"
+                                                       : "a type to compute with: convert fp8 with .to(f32)";
+  const std::string kind = x.shape.empty() ? " scalar" : " tile " + to_string(x.shape);
+  fail(loc, op, std::string("got ") + name(x.dtype) + kind + ", expected " + expected);
+}
+
+Recorder& require_operand(const Handle& x, program::Dtypes rule, const std::string& op, Loc loc) {
+  Recorder& recorder = recorder_of(x, op, loc);
+  recorder.require_live(x, op, loc);
+  require_dtype(x, rule, op, loc);
+  return recorder;
+}
 
 void require_pad(double pad, DType type, Loc loc) {
   const std::string what = std::string("the pad value of an ") + name(type) + " view ";

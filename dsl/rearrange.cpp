@@ -24,11 +24,8 @@ ScalarArg number(int64_t value, Loc loc) {
   return ScalarArg(value, loc);
 }
 
-// Of what is made of several operations: an operand that is of no use is the caller's mistake, not one of theirs.
 Recorder& require_operand(const Tile& x, const char* op, Loc loc) {
-  Recorder& recorder = recorder_of(x.handle(), op, loc);
-  recorder.require_live(x.handle(), op, loc);
-  return recorder;
+  return detail::require_operand(x.handle(), program::Dtypes::any, op, loc);
 }
 
 // The index of each element along the axis.

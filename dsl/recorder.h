@@ -13,6 +13,10 @@
 #include "program/op_info.h"
 #include "program/program.h"
 
+namespace ligerdsl {
+struct BlockLanes;
+}
+
 namespace ligerdsl::detail {
 
 using program::AttrKey;
@@ -120,7 +124,15 @@ Tile widened_to_add(const Tile& x, Loc loc);
 // The index (i32) along an axis, or of all elements in row-major order (kAllAxes), in this shape (reduce.cpp).
 Tile positions(Recorder& recorder, const Shape& shape, int axis, const std::string& op, Loc loc);
 
+// A block's elements, in any shape, as the lanes own them; records nothing where they are already (lanes.cpp).
+Tile deal(const BlockLanes& lanes, const Tile& block, const std::string& op, Loc loc);
+
 // Operands (operand.cpp).
+// Fails unless the rule accepts the operand's type.
+void require_dtype(const Handle& x, program::Dtypes rule, const std::string& op, Loc loc);
+// The recorder of an operand of a function that is made of several operations: what it cannot use is the caller's
+// mistake, not one of theirs.
+Recorder& require_operand(const Handle& x, program::Dtypes rule, const std::string& op, Loc loc);
 // A pad is a number that the view's type has.
 void require_pad(double pad, DType type, Loc loc);
 Handle constant(Recorder& recorder, const Number& number, const Type& type, const std::string& op, Loc loc);

@@ -111,13 +111,14 @@ Tile positions(Recorder& recorder, const Shape& shape, int axis, const std::stri
 namespace {
 
 Tile positions(const Tile& x, int axis, const std::string& op, Loc loc) {
-  Recorder& recorder = recorder_of(x.handle(), op, loc);
-  recorder.require_live(x.handle(), op, loc);
-  return positions(recorder, x.shape(), axis == kAllAxes ? axis : normal_axis(axis, x.rank(), op, loc), op, loc);
+  return positions(*x.handle().recorder, x.shape(), axis == kAllAxes ? axis : normal_axis(axis, x.rank(), op, loc), op,
+                   loc);
 }
 
 // (value, index) of the extreme element; the lowest index wins ties.
 std::vector<Handle> extreme(const Tile& x, int axis, bool largest, const std::string& op, Loc loc) {
+  recorder_of(x.handle(), op, loc).require_live(x.handle(), op, loc);
+  require_numbers(x, op, loc);
   const Tile index = positions(x, axis, op, loc);
   const RegionBody combine = [&](const std::vector<Handle>& in) {
     const At<Scalar> va(Scalar(in[0]), loc), vb(Scalar(in[2]), loc);

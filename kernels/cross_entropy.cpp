@@ -18,6 +18,9 @@
 // tile (the second pass runs backwards, so it begins with what the caches hold). One exponential per element and pass.
 #include "kernels/cross_entropy.h"
 
+#include <limits>
+#include <numbers>
+
 #include "kernels/softcap.h"
 
 namespace ligerdsl::kernels {
@@ -69,7 +72,7 @@ struct RowSums {
 
 // Arguments are 0 or less: the approximate exponential is as good, but for what it flushes to 0 below 2^-126.
 Tile powers(const Tile& z, TileArg minus_base) {
-  return fast_exp2(fma(z, kLog2E, minus_base));
+  return fast_exp2(fma(z, std::numbers::log2e, minus_base));
 }
 
 // One row of logits, in blocks, the first of which begins `alignment_offset` columns early.
@@ -82,7 +85,7 @@ class Row {
     offset_number_ = m.aligned_blocks ? offset_ : k.constant(0, i32);
     assume(row < args.logits.dim(0));  // a program for each row
     logits_ =
-        args.logits.partition({squeeze, m.block}).resident({row}, {.pad = -kInfinity, .alignment_offset = offset_});
+        args.logits.partition({squeeze, m.block}).resident({row}, {.pad = -INFINITY, .alignment_offset = offset_});
     if (m.softcap) softcap_ = Softcap(args.softcap, m.quick_softcap, m.type);
   }
 
@@ -96,7 +99,7 @@ class Row {
   Tile load(const Scalar& b) const {
     Tile x = logits_.load(b).to(f32).reshape(shape_);
     if (m_.has_bias) x = x + along_row(args_.bias, b);
-    return m_.softcap ? where_inside(b, softcap_(x), -kInfinity) : x;
+    return m_.softcap ? where_inside(b, softcap_(x), -INFINITY) : x;
   }
   Scalar load_one(const Scalar& column) const {
     Scalar x = args_.logits.load({row_, column}).to(f32);
@@ -167,7 +170,7 @@ class Row {
 RowSums Row::sums(const Tile& z, const Scalar& label, const Scalar& reference) const {
   const Scalar first = k_.constant(0, i32);
   RowSums out;
-  out.base = finite_base(reduce_max(z)) * kLog2E;
+  out.base = finite_maximum(reduce_max(z)) * std::numbers::log2e;
   out.others = sum(at_label(first, label, 0.0f, powers(z, -out.base)));
   if (m_.smoothing) out.deviation = sum(deviations(z, reference, first));
   if (wants_best()) out.best = max(first_column(first) + argmax(z), 0);
@@ -179,29 +182,29 @@ RowSums Row::looped_sums(const Scalar& label, const Scalar& reference) const {
   const Shape lanes = m_.lanes.carried();
   auto [lane_max, lane_sum, lane_label, lane_deviation, lane_best, lane_index] =
       k_.for_range(0, blocks(), 1, pipelined(m_.prefetched ? 2 : 1),
-                   carry(k_.full(lanes, -kInfinity, f32), k_.zeros(lanes, f32), k_.zeros(lanes, f32),
-                         k_.zeros(lanes, f32), k_.full(lanes, -kInfinity, f32), k_.full(lanes, INT32_MAX, i32)),
+                   carry(k_.full(lanes, -INFINITY, f32), k_.zeros(lanes, f32), k_.zeros(lanes, f32),
+                         k_.zeros(lanes, f32), k_.full(lanes, -INFINITY, f32), k_.full(lanes, INT32_MAX, i32)),
                    [&](Scalar b, Tile top, Tile total, Tile found, Tile deviation, Tile best, Tile index) {
                      Tile z = load(b);
                      if (finds_label()) {  // in front of the powers: none of z outlives them
-                       const auto look = [&] { return m_.lanes.total(where(columns(b) == label.to(i32), z, 0.0f)); };
+                       const auto look = [&] { return m_.lanes.sum(where(columns(b) == label.to(i32), z, 0.0f)); };
                        found = k_.if_(b == block_of(label), look, [&] { return found; });
                      }
-                     if (m_.smoothing) deviation = deviation + m_.lanes.total(deviations(z, reference, b));
-                     auto [next_top, next_total] =
-                         online_block(m_.lanes, top, total, m_.lanes.largest(z) * kLog2E,
-                                      [&](const Tile& base) { return at_label(b, label, 0.0f, powers(z, -base)); });
+                     if (m_.smoothing) deviation = deviation + m_.lanes.sum(deviations(z, reference, b));
+                     const auto terms = [&](const Tile& base) { return at_label(b, label, 0.0f, powers(z, -base)); };
+                     const Tile largest = m_.lanes.reduce_max(z) * std::numbers::log2e;
+                     const OnlineSums next = accumulate_terms({top, total}, m_.lanes, largest, terms);
                      if (wants_best()) {
-                       auto [value, position] = m_.lanes.largest_with_position(k_, z);
+                       auto [value, position] = m_.lanes.max_with_index(z);
                        Tile column = first_column(b) + position;
                        Tile better = value > best || (value == best && column < index);
                        best = where(better, value, best);
                        index = where(better, column, index);
                      }
-                     return carry(next_top, next_total, found, deviation, best, index);
+                     return carry(next.m, next.s, found, deviation, best, index);
                    });
-  auto [top, others] = combine_lanes(lane_max, lane_sum);
-  RowSums out{.base = finite_base(top), .others = others};
+  const auto [top, others] = combine(OnlineSums{lane_max, lane_sum});
+  RowSums out{.base = finite_maximum(top), .others = others};
   if (finds_label()) out.label = sum(lane_label);
   if (m_.smoothing) out.deviation = sum(lane_deviation);
   // Columns before the row tie with others that are -inf.
@@ -224,17 +227,17 @@ class CountedRow {
   void run() {
     if (!row_.finds_label()) {
       z_label_ = row_.load_one(label_);
-      reference_ = where(z_label_ > -kInfinity, z_label_, 0.0f);
+      reference_ = where(z_label_ > -INFINITY, z_label_, 0.0f);
     }
     const Scalar first = k_.constant(0, i32);
     Tile z;
     if (!m_.looped) z = row_.load(first);
     sums_ = m_.looped ? row_.looped_sums(label_, reference_) : row_.sums(z, label_, reference_);
     if (row_.finds_label()) z_label_ = sums_.label;
-    label_power_ = fast_exp2(fma(z_label_, kLog2E, -sums_.base));
+    label_power_ = fast_exp2(fma(z_label_, std::numbers::log2e, -sums_.base));
     total_ = sums_.others + label_power_;
     log_total_ = log2(total_);
-    lse_ = (sums_.base + log_total_) * kLn2;
+    lse_ = (sums_.base + log_total_) * std::numbers::ln2;
     set_scales();
     store_results();
     if (!m_.with_gradient) return;
@@ -248,7 +251,9 @@ class CountedRow {
 
  private:
   // lse - z without the loss of accuracy of large values.
-  Scalar lse_minus(const Scalar& z) const { return (log_total_ - fma(z, kLog2E, -sums_.base)) * kLn2; }
+  Scalar lse_minus(const Scalar& z) const {
+    return (log_total_ - fma(z, std::numbers::log2e, -sums_.base)) * std::numbers::ln2;
+  }
 
   // What multiplies the loss and the z-loss of this row in the reduced result.
   void set_scales() {

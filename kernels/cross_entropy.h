@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "kernels/launch.h"
-#include "kernels/online_softmax.h"
 #include "kernels/scale_rows.h"  // applies a later upstream gradient
 #include "ligerdsl/dsl.h"
 
@@ -67,11 +66,11 @@ struct CrossEntropyOptions {
 inline constexpr int64_t kErrorBase = INT64_MAX;
 
 struct CrossEntropyMeta : CrossEntropyOptions {
-  int64_t block = 1024;    // columns of a tile: the whole row unless `looped`
-  bool looped = false;     // wider rows: two passes over blocks of the row
+  int64_t block = 1024;         // columns of a tile: the whole row unless `looped`
+  bool looped = false;          // wider rows: two passes over blocks of the row
   bool aligned_blocks = false;  // blocks begin at whole vectors wherever rows do (View::alignment_offset)
-  bool prefetched = true;  // the first pass loads a block ahead
-  BlockLanes lanes;        // how a block is dealt
+  bool prefetched = true;       // the first pass loads a block ahead
+  BlockLanes lanes;             // how a block is dealt
 };
 
 // Whether the last launch counts the rows and divides by their number. The others need no number of rows then, so no

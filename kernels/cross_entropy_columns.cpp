@@ -9,7 +9,8 @@
 // operands follow. Bytes: 2 n columns s, one exponential per element.
 #include "kernels/cross_entropy_columns.h"
 
-#include "kernels/online_softmax.h"
+#include <numbers>
+
 #include "kernels/record.h"
 #include "kernels/softcap.h"
 #include "kernels/tile_shape.h"
@@ -55,7 +56,7 @@ Factors factors_of(KernelBuilder& k, const CrossEntropyColumnsMeta& m, const Col
     zeta_scale = zeta_scale * d_loss;
   }
   if (m.token_scaling) {
-    Scalar p = fast_exp2((args.label_logit.load({row}) - lse) * kLog2E);
+    Scalar p = fast_exp2((args.label_logit.load({row}) - lse) * std::numbers::log2e);
     loss_scale = loss_scale * p;
     zeta_scale = zeta_scale * p;
   }
@@ -94,7 +95,7 @@ void cross_entropy_columns(KernelBuilder& k, const CrossEntropyColumnsMeta& m) {
     z = softcap(z);
     slope = softcap.slope(z);
   }
-  Tile d = fast_exp2(fma(z, kLog2E, -lse * kLog2E)) * f.power;
+  Tile d = fast_exp2(fma(z, std::numbers::log2e, -lse * std::numbers::log2e)) * f.power;
   if (m.smoothing)
     d = d - (m.has_weight ? args.column_weight.partition(shape).load({b}).to(f32) * f.smooth
                           : k.full(shape, f.smooth, f32));

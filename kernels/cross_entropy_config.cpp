@@ -84,7 +84,8 @@ Operation build(const Machine& machine, const CrossEntropyOptions& o, const Cros
   meta.prefetched = config.prefetched;
   meta.block = config.columns(o.type, covered(o));
   meta.aligned_blocks = meta.looped || meta.block >= columns_with_offset(o);
-  meta.lanes = meta.looped ? lanes_of(machine, o.type, covered(o), config, true) : BlockLanes{.lanes = meta.block};
+  meta.lanes = meta.looped ? block_lanes(machine, o.type, meta.block, config.num_warps, config.num_ctas)
+                           : BlockLanes{.lanes = meta.block};
   Operation op;
   auto scratch = [&](const std::string& name, const Size& size) {
     op.workspace.push_back({.name = name, .dtype = f32, .shape = {size}});

@@ -88,12 +88,12 @@ class ForwardRows {
   }
 
  private:
-  LaneBlock lanes_of(const Scalar& b) const {
+  LaneBlock dealt(const Scalar& b) const {
     Tile inside;
     if (m_.cols % m_.block != 0) inside = (k_.arange(m_.block) < (cols_ - b * m_.block).to(i32)).expand_dims(0);
     return LaneBlock(k_, block(b), inside, m_.lanes);
   }
-  Tile zeros() const { return k_.zeros({m_.rows, m_.block / (m_.lanes.fold * m_.lanes.vector)}, f32); }
+  Tile zeros() const { return k_.zeros({m_.rows, m_.lanes.lanes * m_.lanes.ctas}, f32); }
 
   // Some elements of a long row, in tiles that one warp can add up, as far from each other as may be.
   std::vector<Tile> samples() const {
@@ -119,17 +119,17 @@ class ForwardRows {
   };
   Sums sums_from(const Tile& shift) const {
     const Tile from = shift.expand_dims(1);
-    if (!m_.looped) return {lane_sums(lanes_of(k_.constant(0, i64)), from), shift};
+    if (!m_.looped) return {lane_sums(dealt(k_.constant(0, i64)), from), shift};
     auto [total, first, second] = k_.for_range(
         0, blocks(), 1, carry(zeros(), zeros(), zeros()), [&](Scalar b, Tile total, Tile first, Tile second) {
-          const ShiftedSums more = lane_sums(lanes_of(b), from);
+          const ShiftedSums more = lane_sums(dealt(b), from);
           return carry(total + more.total, first + more.first, second + more.second);
         });
     return {{total, first, second}, shift};
   }
   // The samples are wanted last, so that nothing waits for them.
   Sums sums_of_short(const std::vector<Tile>& samples) const {
-    const LaneSums lanes = m_.looped ? looped_sums() : LaneSums::of(lanes_of(k_.constant(0, i64)));
+    const LaneSums lanes = m_.looped ? looped_sums() : LaneSums::of(dealt(k_.constant(0, i64)));
     const Tile shift = shift_of(samples);
     return {lanes.relative_to(shift.expand_dims(1)), shift};
   }
@@ -137,7 +137,7 @@ class ForwardRows {
     auto [count, shift, total, first, second] = k_.for_range(
         0, blocks(), 1, carry(zeros(), zeros(), zeros(), zeros(), zeros()),
         [&](Scalar b, Tile count, Tile shift, Tile total, Tile first, Tile second) {
-          const LaneSums block = LaneSums::of(lanes_of(b));
+          const LaneSums block = LaneSums::of(dealt(b));
           const LaneSums all = LaneSums{count, where(b == 0, block.shift, shift), {total, first, second}}.plus(block);
           return carry(all.count, all.shift, all.sums.total, all.sums.first, all.sums.second);
         });

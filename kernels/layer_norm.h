@@ -34,7 +34,7 @@ struct LayerNormOptions {
 struct LayerNormMeta : LayerNormOptions {
   int64_t rows = 1;      // rows of a tile
   int64_t block = 4096;  // columns of a tile: the whole row unless `looped`
-  LaneShape lanes;       // forward: elements of a block that one lane owns
+  BlockLanes lanes;      // forward: how a row of a tile is dealt
   bool looped = false;   // wider rows: a program makes two passes over blocks of its row
   // Backward, loop over rows:
   int stages = 1;              // loads in flight: 2 reads the next rows while these are worked on

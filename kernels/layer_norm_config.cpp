@@ -65,14 +65,16 @@ std::string valid(const Machine& machine, const LayerNormOptions& o, const RowCo
   return refused(machine, o.type, o.cols, config);
 }
 
-// The elements of a block that one lane owns are, on a GPU, those of one thread, so that merging parts is left for what
-// crosses threads.
-LaneShape lanes_of(const Machine& machine, const LayerNormMeta& m, const RowConfig& config) {
-  if (!machine.is_gpu()) return {.fold = m.rows == 1 && m.block % 1024 == 0 ? 8 : 1};
-  const int64_t vector = vector_width(m.type);
-  if (m.block % vector != 0) return {};
-  const int64_t step = config.num_ctas * config.num_warps * 32 * vector;  // columns that all threads read at once
-  return {.fold = m.rows == 1 && m.block % step == 0 ? m.block / step : 1, .vector = vector, .ctas = config.num_ctas};
+// Of one row where threads have several; in tiles of several rows each vector is a lane. A CPU adds up eight elements
+// of a lane, which are not neighbours, where that leaves whole vectors of lanes.
+BlockLanes lanes_of_row(const Machine& machine, const LayerNormMeta& m, const RowConfig& config) {
+  if (!machine.is_gpu()) {
+    const int64_t fold = m.rows == 1 && m.block % 1024 == 0 ? 8 : 1;
+    return {.fold = fold, .lanes = m.block / fold};
+  }
+  BlockLanes lanes = block_lanes(machine, m.type, m.block, config.num_warps, config.num_ctas);
+  if (m.rows == 1) return lanes;
+  return {.lanes = lanes.fold * lanes.lanes, .run = lanes.run};
 }
 
 Operation build(const Machine& machine, const LayerNormOptions& o, const RowConfig& config) {
@@ -80,7 +82,7 @@ Operation build(const Machine& machine, const LayerNormOptions& o, const RowConf
   meta.looped = !config.whole();
   meta.rows = config.rows;
   meta.block = config.columns(o.type, o.cols);
-  meta.lanes = lanes_of(machine, meta, config);
+  meta.lanes = lanes_of_row(machine, meta, config);
   return operation_of(record_step(layer_norm_forward_kernel.name, o.type, &layer_norm_forward, meta, config.launch(),
                                   schedule_of(config)));
 }

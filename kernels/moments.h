@@ -14,19 +14,13 @@
 
 namespace ligerdsl::kernels {
 
-// How a tile's columns are dealt to lanes. The CTAs of a cluster have equal stretches; in a stretch lane l owns `fold`
-// runs of `vector` neighbours, run f begins at (f * lanes + l) * vector. Tiles of several rows are not shared by CTAs.
-struct LaneShape {
-  int64_t fold = 1, vector = 1, ctas = 1;
-};
-
-// A block of columns [rows, cols] as lanes own it. An element counts where `inside` [1, cols] is true, everywhere if it
-// is empty; others must read as 0.
+// A block of columns [rows, cols] as lanes own each row of it. An element counts where `inside` [1, cols] is true,
+// everywhere if it is empty; others must read as 0. Tiles of several rows are not shared by CTAs.
 class LaneBlock {
  public:
-  LaneBlock(KernelBuilder& k, const Tile& x, const Tile& inside, LaneShape shape)
-      : x_(x), inside_(inside), shape_(shape), rows_(x.shape()[0]), lanes_(x.shape()[1] / (shape.fold * shape.vector)) {
-    const int64_t owned = shape.fold * shape.vector;
+  LaneBlock(KernelBuilder& k, const Tile& x, const Tile& inside, const BlockLanes& lanes)
+      : x_(x), inside_(inside), dealt_(lanes), rows_(x.shape()[0]), lanes_(lanes.lanes * lanes.ctas) {
+    const int64_t owned = lanes.fold * lanes.run;
     inverse_ = 1.0 / owned;
     zeros_ = k.zeros({rows_, lanes_}, f32);
     count_ = inside.empty() ? k.full({rows_, lanes_}, static_cast<double>(owned), f32)
@@ -45,20 +39,20 @@ class LaneBlock {
   // Totals to means.
   Tile mean(const Tile& total) const { return inside_.empty() ? total * inverse_ : fast_div(total, max(count_, 1.0f)); }
   // A value of each lane, to go with its elements.
-  Tile spread(const Tile& value) const { return value.reshape({rows_ * shape_.ctas, 1, lanes_ / shape_.ctas, 1}); }
+  Tile spread(const Tile& value) const { return value.reshape({rows_ * dealt_.ctas, 1, dealt_.lanes, 1}); }
 
  private:
   Tile folded(const Tile& tile) const {
-    return tile.reshape({tile.shape()[0] * shape_.ctas, shape_.fold, lanes_ / shape_.ctas, shape_.vector});
+    return tile.reshape({tile.shape()[0] * dealt_.ctas, dealt_.fold, dealt_.lanes, dealt_.run});
   }
   Tile over_lane(const Tile& runs) const {
     Tile total = sum(runs, 2);
-    return total.reshape({total.shape()[0] / shape_.ctas, lanes_});
+    return total.reshape({total.shape()[0] / dealt_.ctas, lanes_});
   }
 
   Tile x_, inside_, count_, zeros_;
-  LaneShape shape_;
-  int64_t rows_, lanes_;
+  BlockLanes dealt_;
+  int64_t rows_, lanes_;  // of all CTAs
   double inverse_;
 };
 

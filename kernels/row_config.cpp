@@ -89,21 +89,6 @@ std::string refused(const Machine& machine, DType type, int64_t cols, const RowC
   return config.whole() ? refused_tile(type, cols, config) : refused_block(type, cols, config);
 }
 
-// The threads of a GPU are lanes, and their vectors runs. The few registers that a CPU combines side by side walk through
-// a block in the order of memory.
-BlockLanes lanes_of(const Machine& machine, DType type, int64_t cols, const RowConfig& config, bool aligned) {
-  const int64_t block = config.columns(type, cols);
-  if (!machine.is_gpu()) {
-    const int64_t lanes = std::min<int64_t>(block & -block, 64);
-    return {.fold = block / lanes, .lanes = lanes};
-  }
-  const int64_t run = aligned ? vector_width(type) : 1;
-  return {.fold = config.vectors * vector_width(type) / run,
-          .lanes = program::kWarpThreads * config.num_warps,
-          .run = run,
-          .ctas = config.num_ctas};
-}
-
 std::string refused_lanes(const RowConfig& config) {
   if (config.whole() || (config.vectors & (config.vectors - 1)) == 0) return "";
   return "a block of this kernel has a power of two of vectors per thread; use vectors=1, 2, 4, 8 or 16";

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "kernels/launch.h"
-#include "kernels/online_softmax.h"
 #include "kernels/tile_shape.h"
 #include "ligerdsl/dsl/meta.h"
 #include "program/gpu_arch.h"
@@ -72,9 +71,7 @@ bool kept_by_cluster(const Machine& machine, int num_ctas, int64_t bytes, int ct
 // Why rows of this kind cannot be taken so; empty: they can.
 std::string refused(const Machine& machine, DType type, int64_t cols, const RowConfig& config);
 
-// How blocks of rows are dealt to lanes (online_softmax.h): those that begin at whole vectors, or may not (`aligned`).
-BlockLanes lanes_of(const Machine& machine, DType type, int64_t cols, const RowConfig& config, bool aligned);
-// Why blocks cannot be dealt so; empty: they can.
+// Why blocks cannot be dealt to lanes (block_lanes); empty: they can.
 std::string refused_lanes(const RowConfig& config);
 
 }  // namespace ligerdsl::kernels

@@ -7,6 +7,8 @@
 // columns are all -inf is NaN, as the formula says.
 #include "kernels/softmax.h"
 
+#include <numbers>
+
 namespace ligerdsl::kernels {
 namespace {
 
@@ -86,13 +88,13 @@ struct LoopedRow {
 void softmax_forward(KernelBuilder& k, const SoftmaxMeta& m) {
   View y = k.view("y", m.type, {dyn, m.cols});
   View x = k.view("x", m.type, {dyn, m.cols});
-  Scalar c = k.scalar("scale", f32) * kLog2E;
+  Scalar c = k.scalar("scale", f32) * std::numbers::log2e;
   const Mask mask(k, m, x);
 
   if (!m.looped) {
     const ResidentRows at(k, m, mask);
     Tile xt = x.partition({m.rows, m.block}).load({at.row, 0}).to(f32);
-    Tile base = finite_base(reduce_max(mask.where_counted(at.counts, xt * c, -kInfinity), 1)).expand_dims(1);
+    Tile base = finite_maximum(reduce_max(mask.where_counted(at.counts, xt * c, -INFINITY), 1)).expand_dims(1);
     Tile e = mask.where_counted(at.counts, fast_exp2(fma(xt, c, -base)), 0.0f);
     Tile inverse = (1.0f / sum(e, 1)).expand_dims(1);
     y.partition({m.rows, m.block}).store({at.row, 0}, mask.where_counted(at.counts, e * inverse, 0.0f).to(m.type));
@@ -102,16 +104,15 @@ void softmax_forward(KernelBuilder& k, const SoftmaxMeta& m) {
   const Resident kept = at.keep(x);
   const Shape lanes = m.lanes.carried();
   auto [lane_max, lane_sum] =
-      k.for_range(0, at.used_blocks, 1, carry(k.full(lanes, -kInfinity, f32), k.zeros(lanes, f32)),
+      k.for_range(0, at.used_blocks, 1, carry(k.full(lanes, -INFINITY, f32), k.zeros(lanes, f32)),
                   [&](Scalar b, Tile top, Tile total) {
-                    Tile xt = at.load(kept, b), counts = at.counts(b);
-                    Tile block_top = m.lanes.largest(mask.where_counted(counts, xt * c, -kInfinity));
-                    return online_block(m.lanes, top, total, block_top, [&](const Tile& base) {
-                      return mask.where_counted(counts, fast_exp2(fma(xt, c, -base)), 0.0f);
-                    });
+                    Tile xt = at.load(kept, b);
+                    const OnlineOptions options{.scale_log2 = c, .counts = mask.all ? Tile() : at.counts(b)};
+                    const OnlineSums next = accumulate({top, total}, m.lanes, xt, options);
+                    return carry(next.m, next.s);
                   });
-  auto [top, total] = combine_lanes(lane_max, lane_sum);
-  Scalar base = finite_base(top), inverse = 1.0f / total;
+  const auto [top, total] = combine(OnlineSums{lane_max, lane_sum});
+  Scalar base = finite_maximum(top), inverse = 1.0f / total;
   at.reversed([&](const Scalar& b) {
     Tile p = fast_exp2(fma(at.load(kept, b), c, -base)) * inverse;
     at.store(y, b, mask.where_counted(at.counts(b), p, 0.0f));

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "kernels/launch.h"
-#include "kernels/online_softmax.h"
 #include "ligerdsl/dsl.h"
 
 namespace ligerdsl::kernels {

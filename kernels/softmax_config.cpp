@@ -26,7 +26,9 @@ Operation operation(const Machine& machine, const SoftmaxOptions& o, const RowCo
   meta.looped = !config.whole();
   meta.rows = config.rows;
   meta.block = config.columns(o.type, o.cols);
-  if (meta.looped) meta.lanes = lanes_of(machine, o.type, o.cols, config, o.cols % vector_width(o.type) == 0);
+  if (meta.looped)
+    meta.lanes =
+        block_lanes(machine, o.type, meta.block, config.num_warps, config.num_ctas, o.cols % vector_width(o.type) == 0);
   return {.steps = {record_step(name, o.type, program, meta, config.launch())}};
 }
 

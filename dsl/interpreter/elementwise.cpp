@@ -307,6 +307,33 @@ void Machine::cast(const Op& op) {
   }
 }
 
+namespace {
+
+// Two NaNs, the negative one with the bits of the fraction that the other does not have.
+uint64_t nan_bits(DType dtype, bool negative) {
+  switch (dtype) {
+    case f8e4m3:
+      return negative ? 0xff : 0x7f;  // it has no others
+    case f8e5m2:
+      return negative ? 0xfd : 0x7e;
+    case f16:
+      return negative ? 0xfdff : 0x7e00;
+    case bf16:
+      return negative ? 0xffbf : 0x7fc0;
+    case f32:
+      return negative ? 0xffbfffff : 0x7fc00000;
+    case i1:
+    case i8:
+    case i16:
+    case i32:
+    case i64:
+      break;
+  }
+  return 0;
+}
+
+}  // namespace
+
 // Through memory, where an element has the bits of its type.
 void Machine::bitcast(const Op& op) {
   const DType from = type(op.operands[0]).dtype, to = type(op.results[0]).dtype;
@@ -315,7 +342,9 @@ void Machine::bitcast(const Op& op) {
   const size_t count = std::max(in.real.size(), in.integer.size());
   for (size_t i = 0; i < count; ++i) {
     uint64_t element = 0;
-    if (is_float(from)) {
+    if (is_float(from) && std::isnan(in.real[i]) && options_.nan_bits != NanBits::usual) {
+      element = nan_bits(from, options_.nan_bits == NanBits::first);
+    } else if (is_float(from)) {
       write_float(from, &element, in.real[i]);
     } else {
       write_integer(from, &element, in.integer[i]);

@@ -65,6 +65,12 @@ void fast(KernelBuilder& k, const FastMeta& m) {
   y.partition({m.rows, m.cols}).store({row, 0}, (v - lse).to(m.type));
 }
 
+// Warps come in powers of two.
+int warps_of(DType type, int64_t elements, int64_t vectors) {
+  const int64_t threads = elements / (vector_width(type) * vectors);
+  return static_cast<int>(std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(threads / 32, 1, 32))));
+}
+
 // Rows too wide for the registers of a program: two passes in opposite order over a row that stays on chip where it
 // fits. A few CTAs (or clusters of them, which keep a part of the row each) run the programs of all rows, so that the
 // next row arrives while one is at work.
@@ -72,7 +78,8 @@ struct WideMeta {
   DType type = bf16;
   int64_t cols = 131072;
   int64_t ctas = 1;      // that share a row on a GPU with clusters: 4 keep 64 KB each of the default row
-  int64_t block = 4096;  // columns of one step; one vector per thread and a maximum and a sum per element of it
+  int64_t block = 4096;  // columns of one step: one vector per thread
+  int warps() const { return warps_of(type, block / ctas, 1); }
   template <class V>
   void visit(V&& v) {
     v("type", type);
@@ -88,25 +95,20 @@ void wide(KernelBuilder& k, const WideMeta& m) {
   Scalar row = k.program_id(0);
   assume(row < x.dim(0));  // the grid is the number of rows
   Resident kept = x.partition({squeeze, m.block}).resident({row}, {.pad = -kInfinity});
-  auto log2_of = [&](const Scalar& b) { return kept.load(b).to(f32) * kLog2E; };
-  // Lane by lane: the sum of 2^(v - top) is rescaled when the maximum grows. Lanes meet once, after the loop.
-  auto [top, total] = k.for_range(0, kept.blocks(), 1, carry(k.full({m.block}, -1e30f, f32), k.zeros({m.block}, f32)),
-                                  [&](Scalar b, Tile top, Tile total) {
-                                    Tile v = log2_of(b), higher = max(top, v);
-                                    return carry(higher, fma(total, fast_exp2(top - higher), fast_exp2(v - higher)));
-                                  });
-  Scalar base = max(top);
-  Scalar lse = (base + log2(sum(total * fast_exp2(top - base)))) * kLn2;
+  // Thread by thread: a maximum and a sum of 2^(v log2 e - maximum), which is rescaled when the maximum grows. Threads
+  // meet once, after the loop.
+  const BlockLanes lanes = block_lanes(k.target(), m.type, m.block, m.warps(), static_cast<int>(m.ctas));
+  auto [top, total] =
+      k.for_range(0, kept.blocks(), 1, carry(k.full(lanes.carried(), -kInfinity, f32), k.zeros(lanes.carried(), f32)),
+                  [&](Scalar b, Tile top, Tile total) {
+                    const OnlineSums next = accumulate({top, total}, lanes, kept.load(b).to(f32));
+                    return carry(next.m, next.s);
+                  });
+  Scalar lse = log_sum_exp(combine(OnlineSums{top, total}));
   k.for_range(0, kept.blocks(), 1, [&](Scalar i) {
     Scalar b = kept.blocks() - 1 - i;  // the last block first: it is still there
     y.partition({squeeze, m.block}).store({row, b}, (kept.load(b).to(f32) - lse).to(m.type));
   });
-}
-
-// Warps come in powers of two.
-int warps_of(const FastMeta& m) {
-  const int64_t threads = m.rows * m.cols / (16 / size_of(m.type) * m.vectors);
-  return static_cast<int>(std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(threads / 32, 1, 32))));
 }
 
 }  // namespace
@@ -121,7 +123,8 @@ const Kernel<FastMeta> log_softmax{
     .description = "y = x - log sum e^x over rows; cols must be c * 2^n, c odd and at most 31",
     .build = fast,
     .launch = [](const FastMeta& m, const LaunchArguments& a) {
-      return Launch{.grid = {ceil_div(a.dim("x", 0), m.rows)}, .num_warps = warps_of(m)};
+      return Launch{.grid = {ceil_div(a.dim("x", 0), m.rows)},
+                    .num_warps = warps_of(m.type, m.rows * m.cols, m.vectors)};
     }};
 
 const Kernel<WideMeta> log_softmax_wide{
@@ -131,7 +134,7 @@ const Kernel<WideMeta> log_softmax_wide{
     .launch =
         [](const WideMeta& m, const LaunchArguments& a) {
           return Launch{.grid = {a.dim("x", 0)},
-                        .num_warps = warps_of({.type = m.type, .cols = m.block / m.ctas, .vectors = 1}),
+                        .num_warps = m.warps(),
                         .num_ctas = static_cast<int>(m.ctas),
                         .min_ctas_per_sm = 2};
         }};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <string_view>
 
 #include "interpreter/convert.h"
@@ -41,7 +42,7 @@ std::string gate_text(DType type) {
 
 }  // namespace
 
-std::vector<Interpreted> interpret(const AuthorCall& call, Rounding rounding) {
+std::vector<Interpreted> interpret(const AuthorCall& call, Rounding rounding, interpreter::NanBits nan_bits) {
   std::vector<Interpreted> results(call.arguments().size());
   interpreter::Arguments arguments;
   for (size_t i = 0; i < call.arguments().size(); ++i) {
@@ -59,7 +60,8 @@ std::vector<Interpreted> interpret(const AuthorCall& call, Rounding rounding) {
       arguments.scalar(type, argument.integer);
   }
   const interpreter::Options options{.round_every_op = rounding == Rounding::every_operation,
-                                     .no_alias = call.launch().no_alias};
+                                     .no_alias = call.launch().no_alias,
+                                     .nan_bits = nan_bits};
   interpreter::AccessLog log(call.program(), arguments);
   interpreter::run(call.program(), arguments, {call.grid().x, call.grid().y, call.grid().z}, options, &log);
   for (size_t i = 0; i < results.size(); ++i) {
@@ -73,18 +75,17 @@ std::vector<Interpreted> interpret(const AuthorCall& call, Rounding rounding) {
 
 namespace {
 
-bool jumps(const program::Program& program, const program::Region& region) {
-  for (const program::Op& op : region.ops) {
-    const std::string_view name = program::opName(op.code);
-    const bool whole = name == "floor" || name == "ceil" || name.starts_with("round");
-    const bool to_integer = op.code == program::OpCode::cast && is_float(program.values[op.operands[0]].dtype) &&
-                            is_integer(program.values[op.results[0]].dtype);
-    if (whole || to_integer) return true;
-    for (const program::Region& inner : op.regions) {
-      if (jumps(program, inner)) return true;
-    }
-  }
-  return false;
+bool any_op(const program::Region& region, const std::function<bool(const program::Op&)>& is) {
+  return std::any_of(region.ops.begin(), region.ops.end(), [&](const program::Op& op) {
+    return is(op) || std::any_of(op.regions.begin(), op.regions.end(),
+                                 [&](const program::Region& inner) { return any_op(inner, is); });
+  });
+}
+
+// From a float to an integer by this operation.
+bool leaves_floats(const program::Program& program, const program::Op& op, program::OpCode code) {
+  return op.code == code && is_float(program.values[op.operands[0]].dtype) &&
+         is_integer(program.values[op.results[0]].dtype);
 }
 
 std::string text_of(double value) {
@@ -98,7 +99,12 @@ double error_of(double got, double expected) {
   return std::isfinite(error) ? error : INFINITY;
 }
 
-Difference compare_integers(const std::string& got, const std::vector<std::string>& expected, DType type) {
+bool is_free(const std::vector<bool>& free, size_t i) {
+  return !free.empty() && free[i];
+}
+
+Difference compare_integers(const std::string& got, const std::vector<std::string>& expected, DType type,
+                            const std::vector<bool>& free = {}) {
   const int64_t size = size_of(type);
   Difference difference{.elements = static_cast<int64_t>(expected.front().size()) / size, .gate = gate_text(type)};
   for (int64_t i = 0; i < difference.elements; ++i) {
@@ -106,7 +112,7 @@ Difference compare_integers(const std::string& got, const std::vector<std::strin
     const auto is_value = [&](const std::string& one) {
       return interpreter::read_integer(type, one.data() + i * size) == value;
     };
-    if (std::any_of(expected.begin(), expected.end(), is_value)) continue;
+    if (is_free(free, static_cast<size_t>(i)) || std::any_of(expected.begin(), expected.end(), is_value)) continue;
     difference.worst = 1;
     if (difference.beyond++ > 0) continue;
     difference.first = i;
@@ -126,18 +132,35 @@ double largest(const std::vector<double>& values) {
 
 }  // namespace
 
+bool takes_bits(const program::Program& program) {
+  return any_op(program.body,
+                [&](const program::Op& op) { return leaves_floats(program, op, program::OpCode::bitcast); });
+}
+
 bool jumps(const program::Program& program) {
-  return jumps(program, program.body);
+  return takes_bits(program) || any_op(program.body, [&](const program::Op& op) {
+           const std::string_view name = program::opName(op.code);
+           return name == "floor" || name == "ceil" || name.starts_with("round") ||
+                  leaves_floats(program, op, program::OpCode::cast);
+         });
+}
+
+std::vector<bool> free_elements(const std::string& first, const std::string& second, DType type) {
+  const size_t size = static_cast<size_t>(size_of(type));
+  std::vector<bool> free(first.size() / size);
+  for (size_t i = 0; i < free.size(); ++i) free[i] = first.compare(i * size, size, second, i * size, size) != 0;
+  return free;
 }
 
 namespace {
 
 Difference compare_reals(const std::vector<double>& got, const std::vector<std::vector<double>>& expected,
-                         DType gate_of_type) {
+                         DType gate_of_type, const std::vector<bool>& free = {}) {
   const double scale = largest(expected.front());
   const Gate gate = gate_of(gate_of_type);
   Difference difference{.elements = static_cast<int64_t>(got.size()), .gate = gate_text(gate_of_type)};
   for (size_t i = 0; i < got.size(); ++i) {
+    if (is_free(free, i)) continue;
     double error = INFINITY;
     bool inside = false;
     for (const std::vector<double>& one : expected) {
@@ -179,11 +202,12 @@ Difference compare_norms(const std::vector<double>& got, const std::vector<doubl
 
 }  // namespace
 
-Difference compare(const std::string& got, const std::vector<std::string>& expected, DType type) {
-  if (is_integer(type)) return compare_integers(got, expected, type);
+Difference compare(const std::string& got, const std::vector<std::string>& expected, DType type,
+                   const std::vector<bool>& free) {
+  if (is_integer(type)) return compare_integers(got, expected, type, free);
   std::vector<std::vector<double>> values;
   for (const std::string& bytes : expected) values.push_back(to_doubles(bytes, type));
-  return compare_reals(to_doubles(got, type), values, type);
+  return compare_reals(to_doubles(got, type), values, type, free);
 }
 
 Difference compare(const std::string& got, const Expectation& expected, DType type) {

@@ -22,10 +22,15 @@ struct Interpreted {
 // file and line for an access outside the arguments' memory, programs that depend on their order, and whatever else the
 // program format leaves undefined.
 enum class Rounding : uint8_t { none, every_operation };
-std::vector<Interpreted> interpret(const AuthorCall& call, Rounding rounding);
+std::vector<Interpreted> interpret(const AuthorCall& call, Rounding rounding,
+                                   interpreter::NanBits nan_bits = interpreter::NanBits::usual);
 
 // Whether the program makes whole numbers from floats: then the last bit of a float decides between neighbours.
 bool jumps(const program::Program& program);
+// Whether it takes the bits of floats: those of a NaN are the target's choice.
+bool takes_bits(const program::Program& program);
+// Elements that depend on the bits of a NaN, as two evaluations with other bits tell.
+std::vector<bool> free_elements(const std::string& first, const std::string& second, DType type);
 
 struct Difference {
   double worst = 0;    // largest |got - expected| over the largest |expected|
@@ -40,8 +45,9 @@ struct Difference {
 
 // Element by element: |got - expected| <= atol * max|expected| + rtol * |expected|, with the dtype's gate; NaN matches
 // NaN, infinities their equals, integers exactly. Of several expectations the nearest counts, but an infinity or NaN is
-// right only where the first says so.
-Difference compare(const std::string& got, const std::vector<std::string>& expected, DType type);
+// right only where the first says so. Elements that are `free` (empty: none) may be anything.
+Difference compare(const std::string& got, const std::vector<std::string>& expected, DType type,
+                   const std::vector<bool>& free = {});
 
 // The same for values, rounded to the dtype first. Sums over rows: |got - expected| / |expected| of all elements as
 // vectors.

@@ -40,8 +40,8 @@ double parse_scalar_real(const std::string& name, DType type, const std::string&
   const double nearest = is_fp8(type) ? interpreter::saturate(type, value) : interpreter::round_to(type, value);
   const bool infinite = std::isinf(value) && type != DType::f8e4m3;
   if (!infinite && (std::isinf(nearest) || (is_fp8(type) && !std::isnan(value) && nearest != value)))
-    throw Failure(kUsage, fmt::format("{}: expected a number that {} holds, got '{}'", typed(name, type),
-                                      ligerdsl::name(type), text));
+    throw Failure(kUsage, fmt::format("{0}: expected a number from -{1:g} to {1:g}, got '{2}'", typed(name, type),
+                                      largest_of(type), text));
   return value;
 }
 

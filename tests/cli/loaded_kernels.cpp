@@ -63,6 +63,27 @@ void decode(KernelBuilder& k, const Fp8Meta& m) {
   out.partition({256}).store({i}, x.partition({256}).load({i}).to(f32));
 }
 
+struct BitsMeta {
+  DType type = f8e4m3, bits = i8;
+  bool fault = false;  // of every code
+  template <class V>
+  void visit(V&& v) {
+    v("type", type);
+    v("bits", bits);
+    v("fault", fault);
+  }
+};
+
+// out = the bits of x, and kind = whether they are those of a number.
+void bits_of(KernelBuilder& k, const BitsMeta& m) {
+  View out = k.view("out", m.bits, {dyn}), kind = k.view("kind", i32, {dyn}), x = k.view("x", m.type, {dyn});
+  Scalar i = k.program_id(0);
+  Tile v = x.partition({256}).load({i}), bits = bitcast(v, m.bits), number = v.to(f32);
+  if (m.fault) bits = bits + k.view("rows", f32, {dyn, dyn}).alignment_offset({1}).to(m.bits);  // 0 on a CPU
+  out.partition({256}).store({i}, bits);
+  kind.partition({256}).store({i}, where(number == number, bits.to(i32), k.full({256}, 1000, i32)));
+}
+
 // out[i] = i + base + add + half, add only with flag: scalars of four types.
 void offsets(KernelBuilder& k, const BlockMeta& m) {
   View out = k.view("out", i64, {dyn});
@@ -125,6 +146,9 @@ const Kernel<BlockMeta> gather_kernel{"gather", "out[i] = table[index[i]]", gath
 const Kernel<BlockMeta> quantise_kernel{"quantise", "out = floor(x / step + 1/2)", quantise, rows_of_blocks};
 const Kernel<Fp8Meta> encode_kernel{"encode", "x * scale as fp8", encode, rows_of_fp8};
 const Kernel<Fp8Meta> decode_kernel{"decode", "the numbers of fp8", decode, rows_of_fp8};
+const Kernel<BitsMeta> bits_kernel{"bits", "the bits of x", bits_of, [](const BitsMeta&, const LaunchArguments& a) {
+                                     return Launch{.grid = {ceil_div(a.dim("out", 0), 256)}};
+                                   }};
 const Kernel<BlockMeta> offsets_kernel{"offsets", "out[i] = i + base + add + half", offsets, rows_of_blocks};
 const Kernel<OverflowMeta> overflowing_kernel{
     "overflowing", "out = exp(x) - exp(x)", overflowing,
@@ -154,6 +178,7 @@ LIGERDSL_REGISTER_KERNEL(faulty_kernel);
 LIGERDSL_REGISTER_KERNEL(quantise_kernel);
 LIGERDSL_REGISTER_KERNEL(encode_kernel);
 LIGERDSL_REGISTER_KERNEL(decode_kernel);
+LIGERDSL_REGISTER_KERNEL(bits_kernel);
 LIGERDSL_REGISTER_KERNEL(overflowing_kernel);
 LIGERDSL_REGISTER_KERNEL(offsets_kernel);
 LIGERDSL_REGISTER_KERNEL(for_target_kernel);

@@ -66,7 +66,7 @@ def scalars_of_their_types():
     offsets(2, ["add (i32): expected an integer", "got '1.5'"], add="1.5")
     offsets(2, ["flag (i1): expected an integer from 0 to 1, got '2'"], flag="2")
     offsets(2, ["base (i64): expected an integer from -9223372036854775808"], base=str(2**63))
-    offsets(2, ["half (f16): expected a number that f16 holds, got '65520'"], half="65520")
+    offsets(2, ["half (f16): expected a number from -65504 to 65504, got '65520'"], half="65520")
     offsets(2, ["half (f16): expected a number, got '1x'"], half="1x")
     large = 2**62 + 1  # no double holds it
     says(f"run offsets out=256 base={large} add=-3 flag=1 half=2 --check --out-dir {folder}", 0, ["right"])
@@ -160,8 +160,26 @@ def numbers_of_fp8():
         says(f"run decode type={kind} out=x --in x={x} --check", 0, ["right"])
         says(f"run encode type={kind} out=3000 x=out scale=0.5 --check", 0, ["right"])
         says(f"run decode type={kind} out=3000 x=out --check", 0, ["right"])
-        says(f"run encode type={kind} out=3 x=3 scale=60000", 2, [f"scale ({kind}): expected a number that {kind} holds, got '60000'"])
+        largest = {"f8e4m3": 448, "f8e5m2": 57344}[kind]
+        says(f"run encode type={kind} out=3 x=3 scale=60000", 2, [f"scale ({kind}): expected a number from -{largest} to {largest}, got '60000'"])
+        bench = f"decode type={kind} out=x --in x={folder}/codes.npy"
+        says(f"bench --list {bench}", 0, ["decode", f"type={kind}", "25 B"])
+        for arguments, moved in ((bench, 25), (f"encode type={kind} out=3000 x=out scale=0.5", 15000)):
+            measured = ligerdsl.json("--load", kernels, "bench", *arguments.split(), "--budget-ms", "2")["results"][0]
+            expect(measured["bytes"] == moved and f"type={kind}" in measured["settings"] and measured["median_ms"] > 0, measured)
+        says(f"bench encode type={kind} out=3 x=3 scale=60000", 2, [f"scale ({kind}): expected a number from -{largest} to {largest}"])
     says(f"run quantise out=5 step=1 --in x={folder}/codes.npy", 2, ["|u1 holds codes of fp8, but f32 is needed"])
+
+
+def bits_of_nans():
+    """A target may give another NaN's: these elements are not compared, all others are."""
+    codes = write_npy("every_code.npy", "|u1", "B", range(256))
+    halves = write_npy("halves.npy", "<f2", "H", [0x3c00, 0x7c01, 0xfe00, 0xffff, 0x8000, 0x7c00, 0xfc00, 1])
+    for kind, bits, x in (("f8e4m3", "i8", codes), ("f8e5m2", "i8", codes), ("f16", "i16", halves)):
+        say = f"run bits type={kind} bits={bits} out=x kind=x --in x={x} --check"
+        says(say, 0, ["right"], absent=["WRONG"])
+        says(f"{say} fault=true rows=2x41", 1, ["WRONG: "])
+    says("run bits type=f32 bits=i32 out=300 kind=out x=out --check", 0, ["right"])
 
 
 def overflows():
@@ -220,6 +238,7 @@ checked_before_it_runs()
 finds_faults()
 integers_made_from_floats()
 numbers_of_fp8()
+bits_of_nans()
 overflows()
 print(f"{shared.failures} failures")
 sys.exit(shared.failures != 0)

@@ -45,6 +45,39 @@ TEST(Convert, HalvesRoundTripThroughAllBits) {
   }
 }
 
+// Every bit that two NaNs of a type may have differently is different, so what is the same with both depends on none.
+TEST(Interpreter, OtherBitsOfNans) {
+  struct Case {
+    DType type, bits;
+    uint32_t infinity, fraction;
+  };
+  for (const Case& c : {Case{f8e4m3, i8, 0x78, 0}, Case{f8e5m2, i8, 0x7c, 3}, Case{f16, i16, 0x7c00, 0x3ff},
+                        Case{bf16, i16, 0x7f80, 0x7f}, Case{f32, i32, 0x7f800000, 0x7fffff}}) {
+    SCOPED_TRACE(name(c.type));
+    KernelBuilder k("bits");
+    View y = k.view("y", c.bits, {2}), x = k.view("x", c.type, {2});
+    y.partition({2}).store({0}, bitcast(x.partition({2}).load({0}), c.bits));
+    const program::Program program = k.finish();
+    const auto bits_of_nan = [&](interpreter::NanBits which) {
+      uint64_t in = 0, out = 0;
+      interpreter::write_float(c.type, &in, NAN);
+      interpreter::Arguments arguments;
+      arguments.view(&out, c.bits, {2}, {1});
+      arguments.view(&in, c.type, {2}, {1});
+      interpreter::run(program, arguments, {}, {.nan_bits = which});
+      EXPECT_EQ(out >> (8 * size_of(c.type)), 0u) << "a number keeps its bits";
+      return static_cast<uint32_t>(out);
+    };
+    const uint32_t first = bits_of_nan(interpreter::NanBits::first), second = bits_of_nan(interpreter::NanBits::second);
+    const uint32_t sign = uint32_t{1} << (8 * size_of(c.type) - 1);
+    EXPECT_EQ(first ^ second, sign | c.fraction);
+    for (const uint32_t bits : {first, second, bits_of_nan(interpreter::NanBits::usual)}) {
+      EXPECT_TRUE(std::isnan(interpreter::read_float(c.type, &bits))) << bits;
+      EXPECT_EQ(bits & c.infinity, c.infinity);
+    }
+  }
+}
+
 TEST(Convert, RoundsToNearestEvenBetweenNeighbours) {
   for (DType dtype : {f16, bf16}) {
     const uint16_t infinity = dtype == f16 ? 0x7c00 : 0x7f80;

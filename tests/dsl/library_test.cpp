@@ -110,44 +110,5 @@ TEST(Library, LogSumExpForms) {
   EXPECT_EQ(evaluate({-INFINITY, -INFINITY}, [](KernelBuilder&, Tile x) { return log_sum_exp(x); })[0], -INFINITY);
 }
 
-// Two lanes over two blocks, of which one lane's elements of the first count for nothing.
-TEST(Library, OnlineSumsOfLanesMatchTheWhole) {
-  const Floats in{-INFINITY, 2, -INFINITY, 1, 0.5f, 90, 3, -4};
-  const auto total = evaluate(in, [](KernelBuilder& k, Tile x) {
-    OnlineSums state{k.full({2}, -INFINITY, f32), k.zeros({2}, f32)};
-    const Tile blocks = x.reshape({2, 4});
-    const auto block = [&](int i) { return gather(blocks, k.full({1, 4}, i, i32), 0).reshape({4}); };
-    return log_sum_exp(combine(accumulate(accumulate(state, block(0)), block(1))));
-  });
-  EXPECT_NEAR(total[0], 90, 1e-5);
-  EXPECT_EQ(evaluate({1, 2},
-                     [](KernelBuilder& k, Tile) {
-                       return combine(OnlineSums{k.full({4}, -INFINITY, f32), k.zeros({4}, f32)}).s;
-                     })[0],
-            0);
-  const auto in_runs = evaluate({5, 1, 2, 3, 4, -INFINITY, 6, 7}, [](KernelBuilder& k, Tile x) {
-    return accumulate({k.full({2}, -INFINITY, f32), k.zeros({2}, f32)}, x, 2).m;
-  });
-  EXPECT_EQ(in_runs, (Floats{5, 7})) << "elements 0, 1, 4, 5 are the first lane's";
-  EXPECT_NEAR(evaluate({0, 1, 2, 3},
-                       [](KernelBuilder& k, Tile x) {
-                         return log_sum_exp(combine(accumulate({k.full({2}, -INFINITY, f32), k.zeros({2}, f32)}, x)));
-                       })[0],
-              3.4401896986, 1e-6);
-}
-
-TEST(Library, OnlineSumMatchesTheWhole) {
-  const auto lse = [](KernelBuilder& k, Tile x) {
-    OnlineSum empty{k.constant(-INFINITY, f32), k.constant(0, f32)};
-    OnlineSum left = accumulate(empty, x);
-    OnlineSum right = accumulate(accumulate(empty, x - 3.0f), x + 2.0f);
-    return log_sum_exp(combine(combine(left, empty), right));
-  };
-  double total = 0;
-  for (float x : kInput) total += std::exp(double{x}) * (1 + std::exp(-3.0) + std::exp(2.0));
-  EXPECT_FLOAT_EQ(evaluate(kInput, lse)[0], static_cast<float>(std::log(total)));
-  EXPECT_EQ(evaluate({-INFINITY}, lse)[0], -INFINITY);
-}
-
 }  // namespace
 }  // namespace ligerdsl

@@ -2,8 +2,8 @@
 // give the same bits: exactly rounded arithmetic, sums of small whole numbers, integers, reductions by max and min,
 // masks, loops, branches, gathers and scatters.
 //
-// Arguments (rows x columns of any size): a f32, b bf16, c i32 [rows, columns], v f32 [16]; outputs x f32, y i32
-// [rows, columns], z f32 [rows, programs along y], w f32 [rows * columns]. One program per tile of random_tile(seed):
+// Arguments (rows x columns of any size): a f32, b bf16, c i32, e f8e4m3 [rows, columns], v f32 [16]; outputs x f32,
+// y i32, g f8e5m2 [rows, columns], z f32 [rows, programs along y], w f32 [rows * columns]. One program per tile of random_tile(seed):
 // grid = {ceil(rows / tile[0]), ceil(columns / tile[1])}.
 #pragma once
 
@@ -13,6 +13,12 @@
 #include "ligerdsl/dsl.h"
 
 namespace ligerdsl::test {
+
+// A code of a number.
+inline uint8_t random_f8e4m3(unsigned bits) {
+  const auto code = static_cast<uint8_t>(bits);
+  return (code & 0x7f) == 0x7f ? 0 : code;
+}
 
 inline Shape random_tile(unsigned seed) {
   static const std::vector<Shape> shapes{{1, 8}, {4, 16}, {2, 64}, {8, 20}, {16, 4}, {3, 32}, {1, 256}};
@@ -27,9 +33,11 @@ class RandomProgram {
     View a = k_.view("a", f32, {dyn, dyn});
     View b = k_.view("b", bf16, {dyn, dyn});
     View c = k_.view("c", i32, {dyn, dyn});
+    View e = k_.view("e", f8e4m3, {dyn, dyn});
     View v = k_.view("v", f32, {16});
     View x = k_.view("x", f32, {dyn, dyn});
     View y = k_.view("y", i32, {dyn, dyn});
+    View g = k_.view("g", f8e5m2, {dyn, dyn});
     View z = k_.view("z", f32, {dyn, dyn});
     View w = k_.view("w", f32, {dyn});
     auto exact = k_.exact_rounding();
@@ -38,6 +46,8 @@ class RandomProgram {
 
     floats_.push_back(a.partition(shape_).load({i, j}, {.pad = 0.5}));
     floats_.push_back(b.partition(shape_).load({i, j}).to(f32));
+    codes_ = e.partition(shape_).load({i, j}, {.pad = -448});
+    floats_.push_back(codes_.to(f32));
     integers_.push_back(c.partition(shape_).load({i, j}, {.pad = -3}));
     integers_.push_back(column_index());
     scalars_.push_back(v.load({i}, {.pad = 1.0}));
@@ -47,6 +57,7 @@ class RandomProgram {
 
     x.partition(shape_).store({i, j}, last(floats_));
     y.partition(shape_).store({i, j}, last(integers_));
+    g.partition(shape_).store({i, j}, moved(last(floats_).to(f8e5m2)));
     z.partition({shape_[0], squeeze}).store({i, j}, reduce_max(last(floats_), 1));
     scatter(w.ptr(), a, i, j);
   }
@@ -81,6 +92,26 @@ class RandomProgram {
     return shuffle_xor(x, pick(static_cast<int>(size & -size)), axis);
   }
 
+  // fp8 is moved, and chosen from, but not computed with.
+  Tile moved(const Tile& x) {
+    switch (pick(5)) {
+      case 0:
+        return gather(x, any(integers_), pick(2));
+      case 1:
+        return partners(x);
+      case 2:
+        return where(condition(), x, 1.5f);
+      case 3:
+        return x.reshape({shape_[0], 1, shape_[1] / 2, 2}).permute({1, 0, 2, 3}).reshape(shape_);
+      default:
+        return x;
+    }
+  }
+  Tile through_fp8(const Tile& x) {
+    if (pick(3) == 0) return moved(where(condition(), codes_, x.to(f8e4m3))).to(f32);
+    return moved(x.to(pick(2) ? f8e4m3 : f8e5m2)).to(f32);
+  }
+
   Tile column_index() { return k_.arange(shape_[1]).expand_dims(0).broadcast_to(shape_); }
 
   Tile condition() {
@@ -98,7 +129,7 @@ class RandomProgram {
 
   Tile float_step() {
     Tile a = any(floats_), b = any(floats_);
-    switch (pick(17)) {
+    switch (pick(18)) {
       case 0:
         return tame(a + b);
       case 1:
@@ -131,6 +162,8 @@ class RandomProgram {
         return partners(a);
       case 15:
         return reshaped_maximum(a, b);
+      case 16:
+        return through_fp8(a);
       default:
         return tame((a.to(bf16) + b.to(bf16)).to(f32));
     }
@@ -255,6 +288,7 @@ class RandomProgram {
   std::mt19937 random_;
   Shape shape_;
   Ptr table_;
+  Tile codes_;  // of e
   std::vector<Tile> floats_, integers_;
   std::vector<Scalar> scalars_;
 };

@@ -11,23 +11,27 @@ namespace {
 constexpr int64_t kRows = 9, kColumns = 37;
 
 struct Memory {
-  Tensor a, b, c, v, x, y, z, w;
+  Tensor a, b, c, e, v, x, y, g, z, w;
 
   explicit Memory(unsigned seed)
       : a(random_rows(f32, kRows, kColumns, seed, gap_of(seed), 10.0)),
         b(random_rows(bf16, kRows, kColumns, seed + 1, gap_of(seed + 1), 5.0)),
         c(Tensor::rows(i32, kRows, kColumns, gap_of(seed + 2))),
+        e(Tensor::rows(f8e4m3, kRows, kColumns, gap_of(seed + 3))),
         v(random_vector(f32, 16, seed + 3, 3.0)),
         x(Tensor::rows(f32, kRows, kColumns, gap_of(seed + 1))),
         y(Tensor::rows(i32, kRows, kColumns)),
+        g(Tensor::rows(f8e5m2, kRows, kColumns, gap_of(seed + 2))),
         z(Tensor(f32, {kRows, kColumns})),
         w(Tensor(f32, {kRows * kColumns})) {
     std::mt19937 random(seed);
     for (int64_t i = 0; i < c.size(); ++i) c.set_integer(i, static_cast<int64_t>(random() % 200) - 100);
+    for (int64_t i = 0; i < e.size(); ++i) e.set(i, from_fp8(kE4m3, random_f8e4m3(random())));
   }
 
   std::vector<std::pair<const char*, Tensor*>> all() {
-    return {{"a", &a}, {"b", &b}, {"c", &c}, {"v", &v}, {"x", &x}, {"y", &y}, {"z", &z}, {"w", &w}};
+    return {{"a", &a}, {"b", &b}, {"c", &c}, {"e", &e}, {"v", &v},
+            {"x", &x}, {"y", &y}, {"g", &g}, {"z", &z}, {"w", &w}};
   }
 };
 
@@ -69,6 +73,7 @@ TEST(RandomProgram, EveryBackendGivesTheInterpretersBits) {
     }
     EXPECT_TRUE(same(actual.x, expected.x));
     EXPECT_TRUE(same(actual.y, expected.y));
+    EXPECT_TRUE(same(actual.g, expected.g));
     EXPECT_TRUE(same(actual.z, expected.z));
     EXPECT_TRUE(same(actual.w, expected.w));
     for (auto& [name, tensor] : actual.all()) EXPECT_TRUE(tensor->untouched_outside()) << name;

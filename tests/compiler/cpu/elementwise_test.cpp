@@ -201,5 +201,33 @@ TEST(CpuElementwise, HalvesRoundToNearestEven) {
   }
 }
 
+// fp8 as the oracle of tests knows it: numbers to codes, codes to numbers, codes that move, scalars.
+TEST(CpuElementwise, Fp8IsConvertedAndMoved) {
+  std::vector<double> numbers = randomNumbers(kCount, 5, -500, 500);
+  const std::vector<double> edges{0.0,     -0.0,    448,     449,    -464,   1e9,   57344, 61440,    -60000,    0x1p-9,
+                                  0x1p-10, 0x1p-16, 0x1p-17, 1.0625, 1.1875, 1.125, 1.375, INFINITY, -INFINITY, NAN};
+  std::copy(edges.begin(), edges.end(), numbers.begin());
+  for (size_t i = edges.size(); i < numbers.size(); ++i) numbers[i] = std::ldexp(numbers[i], -static_cast<int>(i % 19));
+  for (DType type : {f8e4m3, f8e5m2}) {
+    SCOPED_TRACE(name(type));
+    const auto build = [&](KernelBuilder& k) {
+      View narrow = k.view("narrow", type, {dyn}), wide = k.view("wide", f32, {dyn});
+      View x = k.view("x", f32, {dyn}), coded = k.view("coded", type, {dyn});
+      Scalar scale = k.scalar("scale", type), i = k.program_id(0);
+      const auto load = [&](const View& view) { return view.partition({kBlock}).load({i}); };
+      const Tile backwards = flip(load(coded));
+      narrow.partition({kBlock}).store({i}, where(load(x) < 0.0f, backwards, load(x).to(type)));
+      wide.partition({kBlock}).store({i}, load(coded).to(f32) * scale.to(f32));
+    };
+    Case()
+        .out(type, {kCount})
+        .out(f32, {kCount})
+        .view(f32, numbers, {kCount})
+        .view(type, numbers, {kCount})
+        .scalar(type, -1.5)
+        .check(build, {4}, {0, 0}, targets(4));
+  }
+}
+
 }  // namespace
 }  // namespace ligerdsl::testing

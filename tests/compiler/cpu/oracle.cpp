@@ -1,6 +1,7 @@
 #include "oracle.h"
 
 #include "ligerdsl/dtype.h"
+#include "tests/support/fp8.h"
 
 namespace ligerdsl::testing {
 
@@ -20,9 +21,14 @@ double readElement(const void* data, DType dtype, size_t i) {
       return fromF16(static_cast<const uint16_t*>(data)[i]);
     case DType::bf16:
       return fromBf16(static_cast<const uint16_t*>(data)[i]);
-    default:
+    case DType::f8e4m3:
+      return test::from_fp8(test::kE4m3, static_cast<const uint8_t*>(data)[i]);
+    case DType::f8e5m2:
+      return test::from_fp8(test::kE5m2, static_cast<const uint8_t*>(data)[i]);
+    case DType::f32:
       return static_cast<const float*>(data)[i];
   }
+  return NAN;
 }
 
 void writeElement(void* data, DType dtype, size_t i, double value) {
@@ -48,7 +54,13 @@ void writeElement(void* data, DType dtype, size_t i, double value) {
     case DType::bf16:
       static_cast<uint16_t*>(data)[i] = toBf16(static_cast<float>(value));
       break;
-    default:
+    case DType::f8e4m3:
+      static_cast<uint8_t*>(data)[i] = test::to_fp8(test::kE4m3, value);
+      break;
+    case DType::f8e5m2:
+      static_cast<uint8_t*>(data)[i] = test::to_fp8(test::kE5m2, value);
+      break;
+    case DType::f32:
       static_cast<float*>(data)[i] = static_cast<float>(value);
       break;
   }
@@ -120,8 +132,7 @@ void Case::check(const std::function<void(KernelBuilder&)>& build, std::vector<i
   std::vector<Argument> expected = arguments;
   interpreter::Arguments in;
   for (Argument& argument : expected) {
-    bool isFloat = argument.dtype == DType::f32 || argument.dtype == DType::f16 || argument.dtype == DType::bf16;
-    if (argument.isScalar && isFloat)
+    if (argument.isScalar && is_float(argument.dtype))
       in.scalar(argument.dtype, argument.number);
     else if (argument.isScalar)
       in.scalar(argument.dtype, static_cast<int64_t>(argument.number));

@@ -3,6 +3,7 @@
 #include "dsl/interpreter/interpreter.h"
 #include "program/print.h"
 #include "tests/dsl/random_program.h"
+#include "tests/support/fp8.h"
 
 namespace ligerdsl::testing {
 namespace {
@@ -14,6 +15,7 @@ struct Memory {
   std::vector<float> a = std::vector<float>(kRows * kStride), v = std::vector<float>(16);
   std::vector<uint16_t> b = std::vector<uint16_t>(kRows * kStride);
   std::vector<int32_t> c = std::vector<int32_t>(kRows * kStride), y = std::vector<int32_t>(kRows * kStride, 7);
+  std::vector<uint8_t> e = std::vector<uint8_t>(kRows * kStride), g = std::vector<uint8_t>(kRows * kStride, 7);
   std::vector<float> x = std::vector<float>(kRows * kStride, 7), z = x, w = x;
 
   explicit Memory(unsigned seed) {
@@ -22,6 +24,13 @@ struct Memory {
     for (float& value : v) value = static_cast<float>(random() % 16) - 8.0f;
     for (uint16_t& value : b) value = toBf16(static_cast<float>(random() % 512) / 16.0f - 16.0f);
     for (int32_t& value : c) value = static_cast<int32_t>(random() % 200) - 100;
+    for (uint8_t& code : e) code = test::random_f8e4m3(random());
+  }
+  // -0 is as good as 0: min and max may pick either.
+  std::vector<double> numbers_of_g() const {
+    std::vector<double> numbers;
+    for (const uint8_t code : g) numbers.push_back(test::from_fp8(test::kE5m2, code));
+    return numbers;
   }
 };
 
@@ -30,9 +39,11 @@ void bind(Memory& m, AddView view) {
   view(m.a.data(), f32, kRows, kColumns);
   view(m.b.data(), bf16, kRows, kColumns);
   view(m.c.data(), i32, kRows, kColumns);
+  view(m.e.data(), f8e4m3, kRows, kColumns);
   view(m.v.data(), f32, 0, 16);
   view(m.x.data(), f32, kRows, kColumns);
   view(m.y.data(), i32, kRows, kColumns);
+  view(m.g.data(), f8e5m2, kRows, kColumns);
   view(m.z.data(), f32, kRows, kColumns);
   view(m.w.data(), f32, 0, static_cast<int64_t>(m.w.size()));
 }
@@ -69,6 +80,7 @@ TEST(CpuRandom, ProgramsGiveTheInterpretersBits) {
     std::unique_ptr<CpuKernel> kernel;
     ASSERT_NO_THROW(kernel = std::make_unique<CpuKernel>(build)) << "seed " << seed << "\n" << program::print(program);
     kernel->run(slots, {static_cast<int32_t>(grid[0]), static_cast<int32_t>(grid[1])});
+    EXPECT_EQ(actual.numbers_of_g(), expected.numbers_of_g()) << "seed " << seed;
     EXPECT_TRUE(actual.x == expected.x && actual.y == expected.y && actual.z == expected.z && actual.w == expected.w)
         << "seed " << seed << "\n"
         << program::print(program);

@@ -85,6 +85,25 @@ const Kernel<Meta> unlisted_kernel{
     .launch = [](const Meta& m,
                  const LaunchArguments& a) { return Launch{.grid = {ceil_div(a.dim("y", 0), m.block)}}; }};
 
+struct Fp8Meta {
+  DType from = f8e4m3, to = f8e5m2;
+  template <class V>
+  void visit(V&& v) {
+    v("from", from);
+    v("to", to);
+  }
+};
+const Kernel<Fp8Meta> recode_kernel{
+    .name = "recode",
+    .description = "y = x * scale, from one fp8 to another",
+    .build =
+        [](KernelBuilder& k, const Fp8Meta& m) {
+          View y = k.view("y", m.to, {dyn}), x = k.view("x", m.from, {dyn});
+          Scalar scale = k.scalar("scale", m.from), i = k.program_id(0);
+          y.partition({8}).store({i}, (x.partition({8}).load({i}).to(f32) * scale.to(f32)).to(m.to));
+        },
+    .launch = [](const Fp8Meta&, const LaunchArguments& a) { return Launch{.grid = {ceil_div(a.dim("y", 0), 8)}}; }};
+
 bool fail(const std::string& text) {
   std::printf("named_launch: %s\n", text.c_str());
   return false;
@@ -195,8 +214,44 @@ bool launches_work() {
          });
 }
 
+// Tensors of codes and scalars of numbers; by the compiler and by the interpreter.
+bool fp8_works() {
+  const Context context = Context::cpu();
+  std::vector<uint8_t> x{0x38, 0xb8, 0x7e, 0x01, 0x80, 0x7f}, y(x.size());  // 1, -1, 448, 2^-9, -0, NaN
+  const std::vector<uint8_t> twice{0x40, 0xc0, 0x63, 0x1c, 0x80}, half{0x38, 0xb8, 0x5b, 0x14, 0x80};
+  const int64_t n = static_cast<int64_t>(x.size());
+  const Tensor tx(x.data(), context.device(), LIGERDSL_F8E4M3, {n}),
+      ty(y.data(), context.device(), LIGERDSL_F8E5M2, {n});
+  const auto is = [&](const std::vector<uint8_t>& codes) {
+    for (size_t i = 0; i < codes.size(); ++i) {
+      if (y[i] != codes[i]) return fail("fp8 " + std::to_string(i) + " has the code " + std::to_string(y[i]));
+    }
+    if ((y.back() & 0x7f) <= 0x7c) return fail("a NaN of fp8 became the code " + std::to_string(y.back()));
+    y.assign(y.size(), 0);
+    return true;
+  };
+  KernelLauncher launcher(context, recode_kernel);
+  launcher({}, {{"y", ty}, {"x", tx}, {"scale", 2}});
+  if (!is(twice)) return false;
+  launcher({}, {{"y", ty}, {"x", tx}, {"scale", 0.5f}});
+  if (!is(half)) return false;
+  interpret(recode_kernel, {}, {{"y", ty}, {"x", tx}, {"scale", 2}});
+  if (!is(twice)) return false;
+  return refuses({"'x'", "f8e4m3"},
+                 [&] {
+                   launcher({}, {{"y", ty}, {"x", 1}, {"scale", 1}});
+                 }) &&
+         refuses({"x", "f8e4m3"},
+                 [&] {
+                   launcher({}, {{"y", ty}, {"x", ty}, {"scale", 1}});
+                 }) &&
+         refuses({"'x'", "f8e4m3"}, [&] {
+           interpret(recode_kernel, {}, {{"y", ty}, {"x", ty}, {"scale", 1}});
+         });
+}
+
 }  // namespace
 
 int main() {
-  return launches_work() ? 0 : 1;
+  return launches_work() && fp8_works() ? 0 : 1;
 }

@@ -56,14 +56,16 @@ uint64_t f16_bits(uint64_t a) {
   return std::isnan(as<float>(a)) ? 0x7fff : to_f16(as<float>(a));
 }
 
-// An integer as f32 rounded to odd, which a second rounding to fewer bits cannot tell from the integer.
-template <class T>
-uint64_t odd_bits(uint64_t a) {
-  const long double exact = as<T>(a);
-  const float near = static_cast<float>(as<T>(a));
+// A number as f32 rounded to odd, which a second rounding to fewer bits cannot tell from the number.
+uint64_t rounded_to_odd(long double exact) {
+  const float near = static_cast<float>(exact);
   uint64_t result = bits(near);
   if (near != exact) result = (result - (std::abs(static_cast<long double>(near)) > std::abs(exact))) | 1;
   return result;
+}
+template <class T>
+uint64_t odd_bits(uint64_t a) {
+  return rounded_to_odd(as<T>(a));
 }
 
 template <class T>
@@ -313,6 +315,16 @@ uint64_t truncated(uint64_t a, uint64_t, uint64_t) {
   return bits(value <= static_cast<double>(Limits::min()) ? Limits::min() : static_cast<Integer>(value));
 }
 
+// a b + c, rounded once: in double the product is exact, and a sum rounded to odd may be rounded again.
+template <float (*kValue)(uint64_t), uint64_t (*kBits)(uint64_t)>
+uint64_t fused_half(uint64_t x, uint64_t y, uint64_t z) {
+  const double product = static_cast<double>(kValue(x)) * kValue(y), addend = kValue(z), sum = product + addend;
+  if (!std::isfinite(sum)) return kBits(bits(static_cast<float>(sum)));
+  const double added = sum - product, lost = (product - (sum - added)) + (addend - added);
+  const bool even = (std::bit_cast<uint64_t>(sum) & 1) == 0;
+  return kBits(rounded_to_odd(lost != 0 && even ? std::nextafter(sum, lost > 0 ? INFINITY : -INFINITY) : sum));
+}
+
 // Sums and products go through f32: its 24 bits are enough (2 p + 2) for the second rounding to change nothing.
 #define HALVES(expression)                             \
   {                                                    \
@@ -337,6 +349,7 @@ void add_half(Table& t, const std::string& type) {
       [](uint64_t a, uint64_t, uint64_t) -> uint64_t { return kBits(bits(std::ceil(kValue(a)))); }, 1};
   t["cvt.rni." + type + "." + type] = {
       [](uint64_t a, uint64_t, uint64_t) -> uint64_t { return kBits(bits(std::nearbyint(kValue(a)))); }, 1};
+  t["fma.rn." + type] = {fused_half<kValue, kBits>, 3};
   t["neg." + type] = {[](uint64_t a, uint64_t, uint64_t) -> uint64_t { return a ^ 0x8000; }, 1};
   t["abs." + type] = {[](uint64_t a, uint64_t, uint64_t) -> uint64_t { return a & 0x7fff; }, 1};
 }

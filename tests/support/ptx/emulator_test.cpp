@@ -254,6 +254,22 @@ TEST(PtxEmulator, IntegersAreRoundedOnce) {
   EXPECT_EQ(result.out[0], 0x4b81u);
 }
 
+// 3 * 87/64 is the middle of 260/64 and 262/64, numbers of 8 bits; what is added lifts it by less than double shows.
+TEST(PtxEmulator, FusedHalvesAreRoundedOnce) {
+  const Result result = run_kernel(R"(
+	mov.b32 	%r2, 0x40404040;
+	cvt.u16.u32 	%rs1, %r2;
+	mov.b32 	%r3, 0x3fae3fae;
+	cvt.u16.u32 	%rs2, %r3;
+	mov.b32 	%r4, 0x1c801c80;
+	cvt.u16.u32 	%rs3, %r4;
+	fma.rn.bf16 	%rs4, %rs1, %rs2, %rs3;
+	cvt.u32.u16 	%r2, %rs4;
+	st.global.b32 	[%rd1], %r2;)");
+  ASSERT_EQ(result.error, "");
+  EXPECT_EQ(result.out[0], 0x4083u);
+}
+
 TEST(PtxEmulator, ComparisonsOfPairs) {
   const Result result = run_kernel(R"(
 	mov.b32 	%r2, 0x40003fc0;

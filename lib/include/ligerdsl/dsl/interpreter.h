@@ -51,6 +51,10 @@ struct Grid {
   int64_t x = 1, y = 1, z = 1;
 };
 
+// Which NaN's bits a bitcast gives for a NaN; docs/dsl.md lets targets choose. Those of `first` and `second` are each
+// other's opposite as far as a NaN's can be: what comes out the same with both depends on none of them.
+enum class NanBits : uint8_t { usual, first, second };
+
 struct Options {
   // Round every float result to its dtype instead of only at casts. f32 + - * / sqrt are then those of IEEE f32.
   bool round_every_op = false;
@@ -63,6 +67,7 @@ struct Options {
   bool find_races = false;
   // The launch promises that no argument that is written shares memory with another (Launch::no_alias).
   bool no_alias = false;
+  NanBits nan_bits = NanBits::usual;
 };
 
 // Runs every program of the grid, x fastest. `program`: what KernelBuilder::finish_bytes() gives. Throws

@@ -53,30 +53,6 @@ Tile softmax(const Tile& x, int axis, Loc loc = Here::current());
 Scalar log_sum_exp(const Tile& x, Loc loc = Here::current());
 Tile log_sum_exp(const Tile& x, int axis, Loc loc = Here::current());
 
-// Online log-sum-exp: (m, s) stands for s * exp(m), s = sum of exp(x - m). Start from (-infinity, 0).
-struct OnlineSum {
-  Scalar m;  // running maximum
-  Scalar s;  // running sum of exp(x - m)
-};
-// The union of two parts; both empty stays (-infinity, 0).
-OnlineSum combine(const OnlineSum& a, const OnlineSum& b, Loc loc = Here::current());
-// Adds the elements of a tile: block maximum first, then one sum.
-OnlineSum accumulate(const OnlineSum& state, const Tile& x, Loc loc = Here::current());
-// m + log(s)
-Scalar log_sum_exp(const OnlineSum& state, Loc loc = Here::current());
-
-// The same by lanes: a pair for each, which no other lane sees before `combine`, so the threads of a loop over a long row
-// meet once, behind it. Start from {k.full({lanes}, -INFINITY, f32), k.zeros({lanes}, f32)}. On a GPU take a lane for
-// each thread, num_warps * 32, which takes runs of one vector, vector_width(dtype) (tile_shape.h), and blocks of several
-// times as many elements: an exponential for each element, and one for each lane and block.
-struct OnlineSums {
-  Tile m, s;  // [lanes]
-};
-// Adds the elements of a tile, a multiple of lanes * run: row-major element i to lane i / run % lanes.
-OnlineSums accumulate(const OnlineSums& state, const Tile& x, int64_t run = 1, Loc loc = Here::current());
-// All lanes together.
-OnlineSum combine(const OnlineSums& state, Loc loc = Here::current());
-
 }  // namespace ligerdsl
 
 #endif  // LIGERDSL_DSL_LIBRARY_H_
