@@ -10,7 +10,11 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
+#include <iterator>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "kernels/launch.h"
@@ -25,6 +29,44 @@ struct Cost {
 
 // "keep=registers rows=4 num_warps=8": what `config.NAME=VALUE` settings of the command and tables of tuned kernels hold.
 std::string config_text(const std::vector<MetaField>& fields);
+
+namespace detail {
+
+struct MetaTextWriter {
+  std::string text;
+
+  void add(const char* name, const std::string& value) {
+    if (!text.empty()) text += ' ';
+    text.append(name).append(1, '=').append(value);
+  }
+  template <class T, class... Rest>
+  void operator()(const char* name, T& value, Rest&&...) {
+    if constexpr (std::is_same_v<T, bool>)
+      add(name, value ? "true" : "false");
+    else if constexpr (std::is_same_v<T, DType>)
+      add(name, ligerdsl::name(value));
+    else if constexpr (std::is_floating_point_v<T>)
+      add(name, ligerdsl::detail::number_text(value));
+    else
+      add(name, std::to_string(value));
+  }
+  template <class T, class... Rest>
+  requires std::is_enum_v<T> &&(!std::is_same_v<T, DType>)void operator()(const char* name, T& value,
+                                                                          std::initializer_list<const char*> names,
+                                                                          Rest&&...) {
+    add(name, std::data(names)[static_cast<size_t>(value)]);
+  }
+};
+
+}  // namespace detail
+
+// The same of a struct's fields, at once.
+template <class Meta>
+std::string meta_text(Meta meta) {
+  detail::MetaTextWriter writer;
+  meta.visit(writer);
+  return std::move(writer.text);
+}
 
 template <class Options, class Config>
 struct ConfiguredKernel {

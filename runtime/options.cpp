@@ -39,6 +39,14 @@ bool parse_cache(std::string_view text, Options& to) {
   return true;
 }
 
+bool parse_tuning(std::string_view text, Options& to) {
+  constexpr std::string_view names[] = {"off", "same", "any"};
+  const auto* found = std::find(std::begin(names), std::end(names), text);
+  if (found == std::end(names)) return false;
+  to.tuning = static_cast<Tuning>(found - names);
+  return true;
+}
+
 template <bool Options::*Member>
 bool parse_switch(std::string_view text, Options& to) {
   if (text != "0" && text != "1") return false;
@@ -147,6 +155,12 @@ constexpr Row kRows[] = {
     {{"LIGERDSL_LAUNCH_OVERLAP", "on|off", "on",
       "a kernel may be launched while its predecessor on the stream still runs (sm_90 and later)"},
      parse_launch_overlap},
+    {{"LIGERDSL_TABLE", "path", "none",
+      "a table of tuned kernels (ligerdsl tune --export), looked at before the one that ships"},
+     parse_text<&Options::table>},
+    {{"LIGERDSL_TUNING", "off|same|any", "any",
+      "which entries of tables are taken: none; those that leave every bit of the results; all"},
+     parse_tuning},
     {{"LIGERDSL_VALIDATE", "0|1", "0",
       "1: every call is waited for; labels out of bounds and NaNs made from finite inputs are errors of that call"},
      parse_switch<&Options::validate>},

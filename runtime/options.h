@@ -18,6 +18,8 @@ namespace ligerdsl::runtime {
 
 enum class CacheMode : uint8_t { off, read_only, read_write, required };
 enum class CompileMode : uint8_t { thread, process };
+// Which entries of tables of tuned kernels are taken: none; those that change nothing in the results; all.
+enum class Tuning : uint8_t { off, same, any };
 
 struct Options {
   LogLevel log = LogLevel::warning;
@@ -26,6 +28,8 @@ struct Options {
   CacheMode cache = CacheMode::read_write;
   int64_t cache_bytes = 0;             // limit of the disk cache; 0: kDefaultCacheLimit (disk_cache.h)
   bool no_jit = false;                 // a kernel found in no cache is an error, never a compile
+  std::string table;  // path of a table of tuned kernels, looked at before the one that ships; empty: none
+  Tuning tuning = Tuning::any;
   bool validate = false;               // every call is waited for and checked
   bool deterministic = false;          // kernels of authors whose results may differ between runs are refused
   int32_t num_threads = 0;             // 0: one per CPU that the process may run on

@@ -69,12 +69,21 @@ std::string AccessLog::note(const void* element, int64_t bytes, Access access, b
   return found;
 }
 
-AccessLog::Extent AccessLog::unwritten(const void* data, int64_t elements, int64_t element_bytes) const {
-  Extent found;
+bool AccessLog::read(const void* data, int64_t elements, int64_t element_bytes) const {
   const auto begin = reinterpret_cast<uintptr_t>(data);
   for (int64_t i = 0; i < elements; ++i) {
     const Element* who = find(begin + static_cast<uintptr_t>(i * element_bytes));
-    if (who && (who->reader != kNobody || who->updater != kNobody)) return {};
+    if (who && (who->reader != kNobody || who->updater != kNobody)) return true;
+  }
+  return false;
+}
+
+AccessLog::Extent AccessLog::unwritten(const void* data, int64_t elements, int64_t element_bytes) const {
+  Extent found;
+  if (read(data, elements, element_bytes)) return found;
+  const auto begin = reinterpret_cast<uintptr_t>(data);
+  for (int64_t i = 0; i < elements; ++i) {
+    const Element* who = find(begin + static_cast<uintptr_t>(i * element_bytes));
     if (who && who->writer != kNobody) continue;
     if (found.elements++ == 0) found.first = i;
   }

@@ -22,6 +22,9 @@ class AccessLog {
   // only. What the access depends on, "" if it means the same in every order of the programs.
   std::string note(const void* element, int64_t bytes, Access access, bool changes);
 
+  // Whether a program read or updated one of so many elements.
+  bool read(const void* data, int64_t elements, int64_t element_bytes) const;
+
   struct Extent {
     int64_t elements = 0, first = -1;
   };

@@ -73,8 +73,10 @@ const AnyKernel* AuthorKernels::find_or_op(const std::string& name) const {
   return nullptr;
 }
 
-AuthorInstance::AuthorInstance(const AuthorCall& call, const lib::ContextRef& context)
-    : call_(call), context_(context), bound_(call.arguments().size()) {
+constexpr uint8_t kGuardByte = 0xa5;
+
+AuthorInstance::AuthorInstance(const AuthorCall& call, const lib::ContextRef& context, size_t guard)
+    : call_(call), context_(context), bound_(call.arguments().size()), guard_(guard) {
   program::Program program = call.program();
   lib::require_deterministic(*context_, program);
   assumptions_ = lib::AssumptionWord::of(*context_, &program);
@@ -91,12 +93,40 @@ void AuthorInstance::allocate() {
     const AuthorArgument& argument = call_.arguments()[i];
     if (!argument.is_memory()) continue;
     const std::string bytes = argument.initial_bytes(i);
-    void* data = context_->device().alloc(bytes.size());
-    memory_.push_back(data);
+    auto* base = static_cast<std::byte*>(context_->device().alloc(bytes.size() + 2 * guard_));
+    memory_.push_back(base);
+    if (guard_ > 0) context_->device().fill(base, kGuardByte, bytes.size() + 2 * guard_, nullptr);
+    std::byte* data = base + guard_;
     context_->device().copy(data, bytes.data(), bytes.size(), nullptr);
     bound_[i] = contiguous(data, argument.shape, argument.type.dtype);
   }
   context_->device().synchronize(nullptr);
+}
+
+void AuthorInstance::write_initial(const std::vector<bool>& poisoned) {
+  for (size_t i = 0; i < bound_.size(); ++i) {
+    const AuthorArgument& argument = call_.arguments()[i];
+    if (!argument.is_memory()) continue;
+    std::string bytes = argument.initial_bytes(i);
+    if (poisoned[i]) bytes.assign(bytes.size(), '\xff');
+    context_->device().copy(bound_[i].data, bytes.data(), bytes.size(), nullptr);
+    context_->device().synchronize(nullptr);
+  }
+}
+
+std::string AuthorInstance::broken_guard() const {
+  std::string bytes(guard_, '\0');
+  for (size_t i = 0; i < bound_.size(); ++i) {
+    const AuthorArgument& argument = call_.arguments()[i];
+    if (!argument.is_memory()) continue;
+    const auto* data = bound_[i].data;
+    for (const std::byte* at : {data - guard_, data + elements(argument.shape) * size_of(argument.type.dtype)}) {
+      context_->device().copy(bytes.data(), at, bytes.size(), nullptr);
+      context_->device().synchronize(nullptr);
+      if (bytes.find_first_not_of(static_cast<char>(kGuardByte)) != std::string::npos) return argument.name;
+    }
+  }
+  return "";
 }
 
 void AuthorInstance::launch(runtime::Stream stream) const {

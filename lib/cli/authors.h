@@ -39,13 +39,18 @@ void load_kernels(const AuthorKernels& authors, const std::string& kernel, const
 // A call with memory of a device. The call must outlive it.
 class AuthorInstance {
  public:
-  AuthorInstance(const AuthorCall& call, const lib::ContextRef& context);
+  // `guard` bytes before and behind each argument, a multiple of 256, are filled for broken_guard() to look at.
+  AuthorInstance(const AuthorCall& call, const lib::ContextRef& context, size_t guard = 0);
   ~AuthorInstance();
   AuthorInstance(const AuthorInstance&) = delete;
   AuthorInstance& operator=(const AuthorInstance&) = delete;
 
   void launch(runtime::Stream stream) const;
   std::string read(size_t argument) const;
+  // Arguments as before a first launch, but for those that `poisoned` says, which hold a NaN's bytes.
+  void write_initial(const std::vector<bool>& poisoned);
+  // The first argument with a byte beside it that was written; empty: none.
+  std::string broken_guard() const;
   const AuthorCall& call() const { return call_; }
   const lib::Launcher& launcher() const { return *launcher_; }
 
@@ -57,6 +62,7 @@ class AuthorInstance {
   std::vector<lib::BoundTensor> bound_;  // by argument; scalars: empty
   std::vector<void*> memory_;
   std::unique_ptr<lib::AssumptionWord> assumptions_;  // as in ligerdsl_kernel_create
+  size_t guard_;
   std::unique_ptr<lib::Launcher> launcher_;
 };
 

@@ -66,9 +66,10 @@ std::vector<Interpreted> interpret(const AuthorCall& call, Rounding rounding, in
   interpreter::run(call.program(), arguments, {call.grid().x, call.grid().y, call.grid().z}, options, &log);
   for (size_t i = 0; i < results.size(); ++i) {
     const AuthorArgument& argument = call.arguments()[i];
-    if (argument.written && !argument.has_contents())
-      results[i].unwritten =
-          log.unwritten(results[i].bytes.data(), elements(argument.shape), size_of(argument.type.dtype));
+    if (!argument.written) continue;
+    const int64_t n = elements(argument.shape), bytes = size_of(argument.type.dtype);
+    results[i].read = log.read(results[i].bytes.data(), n, bytes);
+    if (!argument.has_contents()) results[i].unwritten = log.unwritten(results[i].bytes.data(), n, bytes);
   }
   return results;
 }

@@ -16,6 +16,7 @@ namespace ligerdsl::cli {
 struct Interpreted {
   std::string bytes;                         // scalars: empty
   interpreter::AccessLog::Extent unwritten;  // of memory that the call gives no contents and the kernel does not read
+  bool read = false;                         // what was there before, or updated
 };
 
 // The arguments in their order, as the reference interpreter computes them. Throws ligerdsl::Error with the author's

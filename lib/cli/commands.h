@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/cli/output.h"
+#include "ligerdsl/dsl/meta.h"
 
 namespace ligerdsl::cli {
 
@@ -60,5 +61,36 @@ struct BenchRequest {
   double copy_bytes = 0;  // of the copy that is the ceiling; 0: 2 GiB on a GPU, 256 MiB on a CPU
 };
 int bench(const Globals& globals, const BenchRequest& request);
+
+struct TuneRequest {
+  std::string kernel;  // empty: the sets
+  std::vector<std::string> settings;
+  std::vector<std::string> sets;
+  bool all = false;                     // every set
+  int64_t rows = 0;                     // of the sets' cases; 0: as they say
+  std::vector<std::string> check_with;  // settings of the call that outputs are checked on; empty: chosen
+  std::string strategy = "guided";
+  uint64_t seed = 0;
+  double budget_seconds = 600;
+  double timeout_seconds = 20;  // of a trial; longer where the heuristic is slow
+  int64_t max_evals = 200;      // of each kernel
+  int jobs = 0;                 // compilers at a time; 0: one per core
+  Bits bits = Bits::row;        // the most that a configuration may change in the results
+  std::string store;            // of trials; empty: in the user's data folder
+  bool resume = false;
+  std::string export_to;  // a table; empty: none
+};
+int tune(const Globals& globals, const TuneRequest& request);
+// What `tune` starts for the device.
+int tune_worker(const Globals& globals);
+
+// `ligerdsl table`: tables of tuned kernels.
+struct TableRequest {
+  std::vector<std::string> files;
+  std::string output;
+};
+int table_ls(const Globals& globals, const TableRequest& request);
+int table_merge(const Globals& globals, const TableRequest& request);
+int table_import(const Globals& globals, const TableRequest& request);
 
 }  // namespace ligerdsl::cli

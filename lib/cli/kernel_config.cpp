@@ -29,22 +29,24 @@ bool ConfigSettings::take(const Setting& setting) {
   return true;
 }
 
-MetaValues ConfigSettings::changed(const std::string& kernel, const std::vector<MetaField>& fields) {
-  Kernel asked{kernel, fields};
-  for (const auto& [name, value] : given_) {
+MetaValues ConfigSettings::changed(const std::shared_ptr<const lib::ConfigQuestion>& question) {
+  Kernel asked{question->kernel(), question->heuristic()};
+  MetaValues values = base_ ? base_->changed(question) : MetaValues{};
+  for (const auto& [name, value] : given_) values[name] = value;
+  for (const auto& [name, value] : values) {
     const auto field = std::find_if(asked.fields.begin(), asked.fields.end(),
                                     [&, &wanted = name](const MetaField& f) { return f.name == wanted; });
     if (field == asked.fields.end()) {
       std::vector<std::string> names;
-      for (const MetaField& known : fields) names.push_back(kPrefix + known.name);
-      throw Failure(kUsage, fmt::format("{} has no setting '{}{}'{}; it has {}", kernel, kPrefix, name,
+      for (const MetaField& known : asked.fields) names.push_back(kPrefix + known.name);
+      throw Failure(kUsage, fmt::format("{} has no setting '{}{}'{}; it has {}", asked.name, kPrefix, name,
                                         did_you_mean(kPrefix + name, names), fmt::join(names, " ")));
     }
     require_choice(*field, value);
     field->value = value;
   }
   kernels_.push_back(std::move(asked));
-  return given_;
+  return values;
 }
 
 void ConfigSettings::require_taken(const std::string& operation) const {

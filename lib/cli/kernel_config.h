@@ -15,7 +15,10 @@ class ConfigSettings final : public lib::KernelConfigs {
   bool take(const Setting& setting);
 
   // Throws Failure (kUsage) for a name that the kernel does not have, and for a value that is none of its choices.
-  MetaValues changed(const std::string& kernel, const std::vector<MetaField>& fields) override;
+  MetaValues changed(const std::shared_ptr<const lib::ConfigQuestion>& question) override;
+
+  // Who is asked first: settings change what these say, or else the heuristic's choice.
+  void set_base(lib::KernelConfigs* base) { base_ = base; }
 
   // The kernels that were asked about, with the values that they have.
   struct Kernel {
@@ -29,6 +32,7 @@ class ConfigSettings final : public lib::KernelConfigs {
 
  private:
   MetaValues given_;
+  lib::KernelConfigs* base_ = nullptr;
   std::vector<Kernel> kernels_;
 };
 

@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdlib>
 #include <new>
 #include <sstream>
 
@@ -10,6 +12,7 @@
 #include "lib/cli/commands.h"
 #include "lib/cli/usage.h"
 #include "lib/src/build_info.h"
+#include "lib/tune/strategy.h"
 #include "ligerdsl/dsl/error.h"
 #include "ligerdsl/ligerdsl.h"
 #include "runtime/status.h"
@@ -65,6 +68,97 @@ void add_cache(CLI::App* app, const Globals& globals, CacheRequest* request, std
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
   warm->callback([=, &globals] { *chosen = [=, &globals] { return cache_warm(globals, *request); }; });
+}
+
+// "10m", "90s", "2h", "45": seconds.
+double parse_duration(const std::string& text) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  const std::string unit = end;
+  const double seconds = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : NAN;
+  if (end == text.c_str() || !(number * seconds > 0 && number * seconds <= 1e7)) return NAN;
+  return number * seconds;
+}
+
+void add_tune(CLI::App* app, const Globals& globals, TuneRequest* request, std::function<int()>* chosen) {
+  CLI::App* tune_command =
+      app->add_subcommand("tune", "Search the configuration in which a kernel is fastest, and export a table of them");
+  add_kernel(tune_command, &request->kernel, &request->settings, false, "; settings may be lists, H=4096,8192");
+  tune_command
+      ->add_option("--set,--model", request->sets,
+                   fmt::format("A set of shapes or a model's layers: {}", fmt::join(bench_set_names(), ", ")))
+      ->allow_extra_args(false);
+  tune_command->add_flag("--all", request->all, "Every set and model");
+  tune_command->add_option("--rows", request->rows, "Rows (tokens) of the cases of a set")
+      ->transform(integer_from(1, (int64_t{1} << 31) - 1));
+  tune_command
+      ->add_option("--check-with", request->check_with,
+                   "Settings of the call on which outputs are compared with float64; default: few rows of the first")
+      ->delimiter(' ');
+  tune_command->add_option("--strategy", request->strategy, "guided, random or exhaustive")
+      ->check(CLI::IsMember(tune::strategy_names()))
+      ->capture_default_str();
+  tune_command->add_option("--seed", request->seed, "Of what is random in a strategy")->capture_default_str();
+  tune_command
+      ->add_option_function<std::string>(
+          "--budget", [request](const std::string& text) { request->budget_seconds = parse_duration(text); },
+          "Time for everything, 90s, 10m, 2h; default 10m")
+      ->check([](const std::string& text) {
+        return std::isnan(parse_duration(text)) ? "expected a time such as 90s, 10m or 2h, got '" + text + "'"
+                                                : std::string();
+      });
+  tune_command
+      ->add_option("--timeout", request->timeout_seconds,
+                   "Seconds after which a configuration is taken to hang; longer where the heuristic is slow")
+      ->check(number_from(0.1, 1e5))
+      ->capture_default_str();
+  tune_command->add_option("--max-evals", request->max_evals, "Configurations to try of each kernel")
+      ->transform(integer_from(1, 1000000))
+      ->capture_default_str();
+  tune_command->add_option("--jobs", request->jobs, "Compilers at a time; default: one per core")
+      ->transform(integer_from(1, 1024));
+  tune_command
+      ->add_option_function<std::string>(
+          "--bits",
+          [request](const std::string& text) {
+            request->bits = text == "same" ? Bits::same : text == "row" ? Bits::row : Bits::batch;
+          },
+          "What a configuration may change in the results: same (nothing), row (the last bits of a row; default) or "
+          "batch (those of sums over rows too)")
+      ->check(CLI::IsMember({"same", "row", "batch"}));
+  tune_command->add_option(
+      "--store", request->store,
+      "File of trials, JSON Lines; default: ligerdsl/trials.jsonl in $XDG_DATA_HOME or ~/.local/share");
+  tune_command->add_flag("--resume", request->resume,
+                         "Take trials of the store that are of this build, device and problem");
+  tune_command->add_option("--export", request->export_to,
+                           "Write winners to a table for LIGERDSL_TABLE; other entries stay");
+  tune_command->callback([=, &globals] { *chosen = [=, &globals] { return cli::tune(globals, *request); }; });
+  app->add_subcommand("tune-worker", "")->group("")->callback([=, &globals] {
+    *chosen = [&globals] { return tune_worker(globals); };
+  });
+}
+
+void add_table(CLI::App* app, const Globals& globals, TableRequest* request, std::function<int()>* chosen) {
+  CLI::App* table = app->add_subcommand("table", "Tables of tuned kernels: what is there, several as one, proved here");
+  table->require_subcommand(1);
+  CLI::App* ls = table->add_subcommand("ls", "Entries: kernel, options, device, gain, configuration");
+  ls->add_option("file", request->files, "A table")->required()->expected(1);
+  ls->callback([=, &globals] { *chosen = [=, &globals] { return table_ls(globals, *request); }; });
+  CLI::App* merge =
+      table->add_subcommand("merge", "Several tables as one; of two entries of a key the one with more gain");
+  merge->add_option("files", request->files, "Tables")->required();
+  merge->callback([=, &globals] { *chosen = [=, &globals] { return table_merge(globals, *request); }; });
+  CLI::App* import = table->add_subcommand(
+      "import", "Entries that are right and no slower than the heuristic on --device, as entries of this device");
+  import->add_option("file", request->files, "A table of any device")->required()->expected(1);
+  import->callback([=, &globals] { *chosen = [=, &globals] { return table_import(globals, *request);
+};
+}  // namespace
+);
+for (CLI::App* command : {merge, import}) {
+  command->add_option("-o,--output", request->output, "The table to write")->required();
+}
 }
 
 int report(int code, const std::string& message) {
@@ -178,6 +272,11 @@ int main(int argc, char** argv) {
                    "Size of the copy that is the ceiling, in bytes; default: 2 GiB on a GPU, 256 MiB on a CPU")
       ->check(number_from(1, 1e12));
   bench_command->callback([&] { chosen = [&] { return bench(globals, bench_request); }; });
+
+  TuneRequest tune_request;
+  add_tune(&app, globals, &tune_request, &chosen);
+  TableRequest table_request;
+  add_table(&app, globals, &table_request, &chosen);
 
   refuse_empty_values(app);
   try {

@@ -37,6 +37,8 @@ void store(std::byte* at, T value) {
   std::memcpy(at, &value, sizeof value);
 }
 
+constexpr uint8_t kGuardByte = 0xa5;
+
 // Optional outputs that a training step asks for.
 bool usual(const std::string& name) {
   return name == "with_rstd" || name == "with_mean" || name == "with_k" || name == "with_d_logits" ||
@@ -296,25 +298,30 @@ std::string OpInstance::random_bytes(const Slot& slot) const {
 std::unique_ptr<lib::Plan> OpInstance::plan(const lib::ContextRef& context) {
   struct Configured {
     lib::Context& context;
-    ~Configured() { context.set_kernel_configs(nullptr); }
-  } const configured{*context};
+    lib::KernelConfigs* base;
+    ~Configured() { context.set_kernel_configs(base); }
+  } const configured{*context, context->kernel_configs()};
   config_.forget_kernels();
+  config_.set_base(configured.base);
   context->set_kernel_configs(&config_);
   auto plan = std::make_unique<lib::Plan>(info_, context, desc_);
   config_.require_taken(info_.name);
   return plan;
 }
 
-void OpInstance::allocate(const lib::ContextRef& context) {
+void OpInstance::allocate(const lib::ContextRef& context, size_t guard) {
   context_ = context;
+  guard_ = guard;
   list_.clear();
   for (Slot& slot : slots_) {
     const size_t bytes = static_cast<size_t>(elements(slot.shape) * size_of(slot.dtype));
     if (slot.same_as >= 0) {
       slot.data = slots_[slot.same_as].data;
     } else {
-      slot.data = context->device().alloc(bytes);
-      memory_.push_back(slot.data);
+      auto* base = static_cast<std::byte*>(context->device().alloc(bytes + 2 * guard));
+      memory_.push_back(base);
+      if (guard > 0) context->device().fill(base, kGuardByte, bytes + 2 * guard, nullptr);
+      slot.data = base + guard;
       const bool output = slot.info && slot.info->direction == lib::Direction::out;
       if (output)
         context->device().fill(slot.data, 0xee, bytes, nullptr);
@@ -336,6 +343,20 @@ void OpInstance::allocate(const lib::ContextRef& context) {
   store<int64_t>(args_ + info_.list_offset + sizeof(void*), static_cast<int64_t>(list_.size()));
 }
 
+std::string OpInstance::broken_guard() const {
+  std::string bytes(guard_, '\0');
+  for (const Slot& slot : slots_) {
+    if (slot.same_as >= 0) continue;
+    const auto* data = static_cast<const std::byte*>(slot.data);
+    for (const std::byte* at : {data - guard_, data + elements(slot.shape) * size_of(slot.dtype)}) {
+      context_->device().copy(bytes.data(), at, bytes.size(), nullptr);
+      context_->device().synchronize(nullptr);
+      if (bytes.find_first_not_of(static_cast<char>(kGuardByte)) != std::string::npos) return slot.name;
+    }
+  }
+  return "";
+}
+
 void OpInstance::write(Slot& slot, const std::string& bytes) {
   context_->device().copy(slot.data, bytes.data(), bytes.size(), nullptr);
   context_->device().synchronize(nullptr);
@@ -348,11 +369,16 @@ std::string OpInstance::read(const Slot& slot) const {
   return bytes;
 }
 
+lib::Call OpInstance::bound(const lib::Plan& plan) {
+  lib::Call call{};
+  call.args = args_;
+  plan.bind(&call);
+  call.workspace_bytes = plan.count(&call);
+  return call;
+}
+
 void OpInstance::prepare(const lib::Plan& plan) {
-  call_.args = args_;
-  call_.stream = nullptr;
-  plan.bind(&call_);
-  call_.workspace_bytes = plan.count(&call_);
+  call_ = bound(plan);
   call_.workspace = static_cast<std::byte*>(context_->device().alloc(call_.workspace_bytes));
   memory_.push_back(call_.workspace);
 }

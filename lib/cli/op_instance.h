@@ -58,11 +58,16 @@ class OpInstance {
   void take_shape(const std::string& name, const Array& array);
 
   // Device memory, inputs filled with numbers of a fixed seed, outputs with a pattern that no kernel writes by chance.
-  void allocate(const lib::ContextRef& context);
+  // `guard` bytes before and behind each tensor, a multiple of 256, are filled for broken_guard() to look at.
+  void allocate(const lib::ContextRef& context, size_t guard = 0);
+  // The first tensor with a byte beside it that was written; empty: none.
+  std::string broken_guard() const;
   void write(Slot& slot, const std::string& bytes);
   std::string read(const Slot& slot) const;
 
-  // Checked and ready for Plan::execute; allocates the workspace. Valid as long as this object.
+  // Checked and counted for a plan, but without a workspace; valid as long as this object.
+  lib::Call bound(const lib::Plan& plan);
+  // The same ready for Plan::execute; allocates the workspace. Valid as long as this object.
   void prepare(const lib::Plan& plan);
   lib::Call& call() { return call_; }
 
@@ -111,6 +116,7 @@ class OpInstance {
   ConfigSettings config_;
   lib::ContextRef context_;
   std::vector<void*> memory_;
+  size_t guard_ = 0;
   lib::Call call_{};
 };
 

@@ -58,6 +58,7 @@ Config read_config(const ligerdsl_context_config_t* given) {
   result.options = {
       .validate = runtime::options().validate || (config.flags & LIGERDSL_CTX_VALIDATE) != 0,
       .deterministic = runtime::options().deterministic || (config.flags & LIGERDSL_CTX_DETERMINISTIC) != 0,
+      .table = config.table ? config.table : "",
       .log = config.log,
       .log_user = config.user};
   return result;

@@ -14,6 +14,8 @@ namespace ligerdsl::lib {
 Context::Context(const runtime::DeviceConfig& config, const ContextOptions& options)
     : options_(options),
       log_(options),
+      tuned_(open_tables()),
+      kernel_configs_(tuned_.get()),
       device_(runtime::Device::create(config)),
       api_device_{static_cast<int32_t>(config.kind), config.ordinal} {
   error_word_.data = static_cast<std::byte*>(device_->alloc(sizeof(int64_t)));
@@ -29,6 +31,23 @@ Context::Context(const runtime::DeviceConfig& config, const ContextOptions& opti
     device_->free(error_word_.data);  // no destructor runs for a context that was not made
     throw;
   }
+}
+
+std::unique_ptr<TunedConfigs> Context::open_tables() {
+  const runtime::Options& environment = runtime::options();
+  if (environment.tuning == runtime::Tuning::off) return nullptr;
+  std::vector<std::shared_ptr<const TunedTable>> tables = shipped_tables();
+  const std::string& path = options_.table.empty() ? environment.table : options_.table;
+  if (!path.empty()) tables.insert(tables.begin(), std::make_shared<const TunedTable>(TunedTable::read(path)));
+  if (tables.empty()) return nullptr;
+  return std::make_unique<TunedConfigs>(std::move(tables), environment.tuning, [this] { return tuned_device(); });
+}
+
+TunedDevice Context::tuned_device() {
+  const kernels::Machine target = machine();
+  const runtime::DeviceDescription& here = device_->description();
+  if (!target.is_gpu()) return {base_options().arch, here.threads, here.name};
+  return {target.name, target.sms, device_->is_cpu() ? "" : here.name};  // a GPU that is not here has no model
 }
 
 Context::~Context() {

@@ -16,6 +16,7 @@
 #include "lib/src/bind.h"
 #include "lib/src/kernel_configs.h"
 #include "lib/src/op_info.h"
+#include "lib/src/tuned_configs.h"
 #include "runtime/device.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
@@ -27,6 +28,7 @@ class Plan;
 struct ContextOptions {
   bool validate = false;       // calls go through run_validated
   bool deterministic = false;  // authors' kernels with an order of their own are refused
+  std::string table = {};      // path of a table of tuned kernels; empty: LIGERDSL_TABLE
   runtime::LogCallback log = nullptr;
   void* log_user = nullptr;
 };
@@ -54,9 +56,14 @@ class Context {
     return device_->load(program_bytes, options);
   }
 
-  // How plans configure their kernels; null: as the heuristics say. Not to change while a plan is made.
+  // How plans configure their kernels: as tables of tuned kernels say; null: as the heuristics say. Not to change while
+  // a plan is made.
   KernelConfigs* kernel_configs() const { return kernel_configs_; }
   void set_kernel_configs(KernelConfigs* configs) { kernel_configs_ = configs; }
+  // The tables that kernel_configs() is at first, or null.
+  TunedConfigs* tuned() { return tuned_.get(); }
+  // What tables name this device by. A CPU's architecture is known to the compiler only, which this loads.
+  TunedDevice tuned_device();
 
   // A word on the device where kernels report a label out of range (kernels::kErrorBase); a view of one i64.
   const BoundTensor& error_word() const { return error_word_; }
@@ -97,6 +104,7 @@ class Context {
     size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
   };
 
+  std::unique_ptr<TunedConfigs> open_tables();
   Lease::Block largest_idle();
   Lease::Block take_idle(size_t bytes);
   Lease::OfStream& scratch_of(runtime::Stream stream);
@@ -117,8 +125,9 @@ class Context {
   };
 
   ContextOptions options_;
-  KernelConfigs* kernel_configs_ = nullptr;
   LogSubscription log_;
+  std::unique_ptr<TunedConfigs> tuned_;  // null: there is no table
+  KernelConfigs* kernel_configs_ = nullptr;
   std::shared_ptr<runtime::Device> device_;
   ligerdsl_device_t api_device_;
   int64_t word_size_ = 1;

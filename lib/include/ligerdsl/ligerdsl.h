@@ -191,6 +191,10 @@ typedef struct ligerdsl_context_config {
    * error, 2 warning, 3 info, 4 debug. Must not call the library. */
   void (*log)(void* user, int32_t level, const char* line);
   int64_t cache_limit_bytes; /* of the disk cache; 0 = LIGERDSL_CACHE_SIZE, else 1 GiB. The least recently used go */
+  /* Path of a table of tuned kernels (`ligerdsl tune --export`), looked at before the one that ships: which
+   * configuration a plan's kernels have. Read when the context is made; INVALID_ARGUMENT for a file that is no table.
+   * NULL = LIGERDSL_TABLE, else none. LIGERDSL_TUNING=off takes no table, =same only what changes no bit. */
+  const char* table;
 } ligerdsl_context_config_t;
 enum {
   LIGERDSL_CTX_DETERMINISTIC = 1, /* as LIGERDSL_DETERMINISTIC=1: refuse authors' kernels that add floats atomically */
@@ -201,7 +205,7 @@ enum {
 #define LIGERDSL_CONTEXT_CONFIG_INIT                                                                       \
   {                                                                                                        \
     LIGERDSL_HEADER_OF(ligerdsl_context_config_t), {LIGERDSL_CPU, 0}, 0, 0u, LIGERDSL_NULL, LIGERDSL_NULL, \
-        LIGERDSL_NULL, LIGERDSL_NULL, LIGERDSL_NULL, 0                                                     \
+        LIGERDSL_NULL, LIGERDSL_NULL, LIGERDSL_NULL, 0, LIGERDSL_NULL                                      \
   }
 
 /* A CUDA context retains the device's primary context; the caller's current context is the same before and after every

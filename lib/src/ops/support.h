@@ -45,6 +45,36 @@ inline void check_reduced(const Call& call, int symbol, const char* name, bool p
        std::string("`") + name + "`: expected " + std::to_string(expected) + " elements, got " + std::to_string(got));
 }
 
+template <class Options, class Config>
+class KernelQuestion final : public ConfigQuestion {
+ public:
+  using Kernel = kernels::ConfiguredKernel<Options, Config>;
+  KernelQuestion(const kernels::Machine& machine, const Kernel& kernel, const Options& options)
+      : machine_(machine), kernel_(kernel), options_(options) {}
+
+  std::string kernel() const override { return kernel_.name; }
+  int version() const override { return kernel_.version; }
+  std::string options() const override { return kernels::meta_text(options_); }
+  std::vector<MetaField> heuristic() const override { return meta_fields(kernel_.heuristic(machine_, options_)); }
+  std::string built(const MetaValues& values) const override {
+    return built_text(kernel_.build(machine_, options_, config(values)), machine_.is_gpu());
+  }
+  std::string refusal(const MetaValues& values) const override try {
+    return kernel_.valid(machine_, options_, config(values));
+  } catch (const Error& error) {
+    return error.what();
+  }
+
+ private:
+  Config config(const MetaValues& values) const {
+    return meta_from<Config>(kernel_.name, values, kernel_.heuristic(machine_, options_));
+  }
+
+  kernels::Machine machine_;
+  const Kernel& kernel_;  // of the program
+  Options options_;
+};
+
 // The operation that a kernel makes of these options on the context's machine, in the configuration that the context
 // says, else the heuristic's.
 template <class Options, class Config>
@@ -53,7 +83,8 @@ kernels::Operation configured(const ContextRef& context, const kernels::Configur
   const kernels::Machine machine = context->machine();
   KernelConfigs* configs = context->kernel_configs();
   if (!configs) return kernel(machine, options);
-  const MetaValues changed = configs->changed(kernel.name, meta_fields(kernel.heuristic(machine, options)));
+  const MetaValues changed =
+      configs->changed(std::make_shared<KernelQuestion<Options, Config>>(machine, kernel, options));
   return kernel.build(machine, options, kernel.chosen(machine, options, changed));
 }
 

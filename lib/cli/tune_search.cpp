@@ -1,0 +1,200 @@
+#include "lib/cli/tune_search.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <deque>
+#include <future>
+#include <set>
+#include <thread>
+
+#include "lib/src/build_info.h"
+#include "lib/tune/strategy.h"
+#include "runtime/sha256.h"
+
+namespace ligerdsl::cli {
+
+namespace {
+
+using tune::Config;
+using tune::Fate;
+using tune::Trial;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kSamples = 5, kSemifinalSamples = 15, kFinalSamples = 45;
+constexpr size_t kSemifinalists = 8, kFinalists = 3;
+constexpr double kLeastGain = 0.005;  // of the time: less is noise
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+class Search {
+ public:
+  Search(const TuneSearch& how, const TuneTask& task, double budget)
+      : request_(how.request),
+        how_(how),
+        task_(task),
+        budget_(budget),
+        began_(Clock::now()),
+        strategy_(tune::make_strategy(request_.strategy, task.space, request_.seed,
+                                      [this](const Config& config) { return task_.predicted(config); })) {}
+
+  TuneWinner run() {
+    sample_seconds_ = how_.device.open({task_.kernel, task_.problems, task_.check_with});
+    is_new(task_.space.heuristic());
+    search();
+    return finals();
+  }
+
+ private:
+  bool over() const { return seconds_since(began_) > budget_ || won_.tried >= request_.max_evals; }
+
+  // Configurations may differ in what means nothing together with the rest, or on this device.
+  bool is_new(const Config& config) {
+    return built_.insert(runtime::sha256(task_.built(task_.space.values(config)))).second;
+  }
+
+  // Compiling runs ahead of measuring by as many as there are compilers.
+  void search() {
+    std::deque<std::pair<Config, std::future<void>>> compiling;
+    const auto jobs =
+        static_cast<size_t>(request_.jobs > 0 ? request_.jobs : std::max(1u, std::thread::hardware_concurrency()));
+    for (;;) {
+      while (compiling.size() < jobs && !over()) {
+        const std::vector<Config> next = strategy_->next(1);
+        if (next.empty()) break;
+        if (!is_new(next[0])) {
+          strategy_->learn(next[0], INFINITY);
+          continue;
+        }
+        compiling.emplace_back(next[0], std::async(std::launch::async, [this, config = next[0]] {
+                                 task_.compile(task_.space.values(config));
+                               }));
+      }
+      if (compiling.empty()) return;
+      const Config config = std::move(compiling.front().first);
+      std::string refused;
+      try {
+        compiling.front().second.get();
+      } catch (const std::exception& error) {
+        refused = error.what();
+      }
+      compiling.pop_front();
+      const Trial trial = refused.empty() ? attempt(config, kSamples) : refuse(config, refused);
+      strategy_->learn(config, trial.fate == Fate::ok ? trial.ratio : INFINITY);
+      ++won_.tried;
+      ++won_.fates[trial.fate];
+      if (trial.fate == Fate::ok) ranking_.emplace(trial.ratio, config);
+      show();
+    }
+  }
+
+  void show() {
+    int64_t failed = 0;
+    for (const auto& [fate, count] : won_.fates) failed += fate == Fate::ok || fate == Fate::slow ? 0 : count;
+    const double best = ranking_.empty() ? 1 : std::min(1.0, ranking_.begin()->first);
+    how_.show(fmt::format("{} {}: {} tried, {} failed, best {:.3f} of the heuristic's time, {:.0f} s left",
+                          task_.kernel, fmt::join(task_.problems.front(), " "), won_.tried, failed, best,
+                          std::max(0.0, budget_ - seconds_since(began_))));
+  }
+
+  // The best again, with more samples; the heuristic against itself says what is noise.
+  TuneWinner finals() {
+    Trial heuristic = attempt(task_.space.heuristic(), kFinalSamples);
+    heuristic.heuristic = true;
+    std::vector<std::pair<double, Config>> best(ranking_.begin(), ranking_.end());
+    for (const auto& [samples, count] : {std::pair{kSemifinalSamples, kSemifinalists}, {kFinalSamples, kFinalists}}) {
+      best.resize(std::min(best.size(), count));
+      std::multimap<double, Config> again;
+      for (const auto& [before, config] : best) {
+        const Trial trial = attempt(config, samples);
+        if (trial.fate != Fate::ok) continue;
+        again.emplace(trial.ratio, config);
+        last_.insert_or_assign(config, trial);
+      }
+      best.assign(again.begin(), again.end());
+    }
+    won_.trial = heuristic;
+    if (best.empty()) return std::move(won_);
+    const double noise = std::max(kLeastGain, 3 * std::fabs(heuristic.ratio - 1));
+    won_.heuristic = best.front().first >= 1 - noise;
+    if (!won_.heuristic) won_.trial = last_.at(best.front().second);
+    return std::move(won_);
+  }
+
+  Trial blank(const Config& config, int samples) const {
+    Trial trial;
+    trial.kernel = task_.kernel;
+    trial.version = task_.version;
+    trial.options = task_.options;
+    trial.config = task_.space.text(config);
+    trial.device = how_.device.description();
+    trial.build = lib::build_info();
+    for (const auto& settings : task_.problems) trial.problems.push_back(fmt::format("{}", fmt::join(settings, " ")));
+    trial.samples = samples;
+    trial.heuristic = config == task_.space.heuristic();
+    runtime::Sha256 hash;
+    for (const std::string& part :
+         {trial.kernel, std::to_string(trial.version), trial.options, trial.config, trial.device.dump(), trial.build,
+          fmt::format("{}", fmt::join(trial.problems, ";")), std::to_string(samples), task_.loaded})
+      hash.field(part);
+    trial.key = runtime::hex(hash.finish());
+    trial.date = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)));
+    return trial;
+  }
+
+  Trial refuse(const Config& config, const std::string& why) {
+    Trial trial = blank(config, 0);
+    trial.fate = Fate::compile;
+    trial.reason = why;
+    how_.store.append(trial);
+    return trial;
+  }
+
+  // After so many seconds a trial hangs. It measures the heuristic as often as the candidate.
+  double limit(int samples) const {
+    constexpr double kSlower = 10;
+    return request_.timeout_seconds + kSlower * sample_seconds_ * 2 * samples;
+  }
+
+  Trial attempt(const Config& config, int samples) {
+    Trial trial = blank(config, samples);
+    if (const auto known = how_.known.find(trial.key); known != how_.known.end()) return known->second;
+    const Json answer = how_.device.attempt(task_.space.values(config), samples, limit(samples));
+    trial.fate = tune::fate_named(answer.at("fate").get<std::string>());
+    trial.reason = answer.at("reason").get<std::string>();
+    if (answer.contains("resources")) trial.resources = answer["resources"];
+    if (answer.contains("us")) {
+      answer["us"].get_to(trial.us);
+      answer["heuristic_us"].get_to(trial.heuristic_us);
+      answer["ratio"].get_to(trial.ratio);
+    }
+    how_.store.append(trial);
+    return trial;
+  }
+
+  const TuneRequest& request_;
+  const TuneSearch& how_;
+  const TuneTask& task_;
+  double budget_;
+  double sample_seconds_ = 0;  // of the heuristic on all problems, cold caches and all
+  Clock::time_point began_;
+  std::unique_ptr<tune::Strategy> strategy_;
+  std::multimap<double, Config> ranking_;
+  std::set<runtime::Digest> built_;
+  std::map<Config, Trial> last_;
+  TuneWinner won_;
+};
+
+}  // namespace
+
+TuneWinner search(const TuneSearch& how, const TuneTask& task, double budget_seconds) {
+  return Search(how, task, budget_seconds).run();
+}
+
+}  // namespace ligerdsl::cli

@@ -1,0 +1,34 @@
+// The search of one task: which configuration is fastest, trial by trial.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "lib/cli/commands.h"
+#include "lib/cli/tune_device.h"
+#include "lib/cli/tune_tasks.h"
+#include "lib/tune/store.h"
+
+namespace ligerdsl::cli {
+
+struct TuneWinner {
+  tune::Trial trial;
+  int64_t tried = 0;
+  std::map<tune::Fate, int64_t> fates;
+  bool heuristic = true;  // nothing is faster than it by more than the noise
+};
+
+struct TuneSearch {
+  const TuneRequest& request;
+  TuneDevice& device;
+  tune::Store& store;
+  const std::map<std::string, tune::Trial>& known;  // by key: not measured again
+  std::function<void(const std::string&)> show;     // how it goes, after every trial
+};
+
+// Throws Stopped, and what the store throws.
+TuneWinner search(const TuneSearch& how, const TuneTask& task, double budget_seconds);
+
+}  // namespace ligerdsl::cli

@@ -1,0 +1,311 @@
+#include "lib/cli/tune_subject.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lib/cli/check.h"
+#include "lib/cli/op_instance.h"
+#include "lib/cli/op_oracle.h"
+#include "lib/src/structs.h"
+
+namespace ligerdsl::cli {
+
+namespace {
+
+using tune::Fate;
+
+constexpr size_t kGuard = 4096;               // bytes on either side of a tensor
+constexpr uint8_t kNanByte = 0xff;            // of a pattern that is a NaN of every float type
+constexpr double kMostChecked = 16 << 20;     // bytes that a checked problem moves, if rows can be left out
+constexpr double kMostInterpreted = 1 << 22;  // bytes of the arguments of a loaded kernel that is checked
+
+// The same values whatever the kernel.
+class FixedConfig final : public lib::KernelConfigs {
+ public:
+  explicit FixedConfig(MetaValues values) : values_(std::move(values)) {}
+  MetaValues changed(const std::shared_ptr<const lib::ConfigQuestion>&) override { return values_; }
+
+ private:
+  MetaValues values_;
+};
+
+class ConfigsOf {
+ public:
+  ConfigsOf(lib::Context& context, lib::KernelConfigs* configs) : context_(context), before_(context.kernel_configs()) {
+    context.set_kernel_configs(configs);
+  }
+  ~ConfigsOf() { context_.set_kernel_configs(before_); }
+  ConfigsOf(const ConfigsOf&) = delete;
+
+ private:
+  lib::Context& context_;
+  lib::KernelConfigs* before_;
+};
+
+// Memory beside guards that no tensor is.
+class GuardedWorkspace {
+ public:
+  GuardedWorkspace(const lib::ContextRef& context, size_t bytes)
+      : context_(context), bytes_(bytes), base_(static_cast<std::byte*>(context->device().alloc(bytes + 2 * kGuard))) {}
+  ~GuardedWorkspace() { context_->device().free(base_); }
+  GuardedWorkspace(const GuardedWorkspace&) = delete;
+  std::byte* data() const { return base_ + kGuard; }
+  void poison() { context_->device().fill(base_, kNanByte, bytes_ + 2 * kGuard, nullptr); }
+  bool broken() const {
+    std::string bytes(kGuard, '\0');
+    for (const std::byte* at : {base_, base_ + kGuard + bytes_}) {
+      context_->device().copy(bytes.data(), at, kGuard, nullptr);
+      context_->device().synchronize(nullptr);
+      if (bytes.find_first_not_of(static_cast<char>(kNanByte)) != std::string::npos) return true;
+    }
+    return false;
+  }
+
+ private:
+  lib::ContextRef context_;
+  size_t bytes_;
+  std::byte* base_;
+};
+
+std::string difference_text(const std::string& output, const Difference& d) {
+  return fmt::format("{}: {} of {} beyond {}; [{}] is {}, expected {}", output, d.beyond, d.elements, d.gate, d.first,
+                     d.got, d.expected);
+}
+
+//===-- Operations of the library --------------------------------------------------------------------------------===//
+
+std::vector<std::string> with_setting(std::vector<std::string> settings, const std::string& name, int64_t value) {
+  std::erase_if(settings, [&](const std::string& each) { return each.starts_with(name + "="); });
+  settings.push_back(fmt::format("{}={}", name, value));
+  return settings;
+}
+
+// Problems to check: some rows only, and more of them, of the first problem. What the rows are called differs.
+std::vector<std::vector<std::string>> checked_settings(const lib::OpInfo& info, const TuneProblems& problems) {
+  if (!problems.check_with.empty()) return {problems.check_with};
+  const std::vector<std::string>& settings = problems.settings.front();
+  const OpInstance whole(info, settings);
+  const auto has = [&](const char* letter) {
+    return std::find(info.symbols.begin(), info.symbols.end(), std::string_view(letter)) != info.symbols.end();
+  };
+  const char* rows = has("N") ? "N" : has("S") ? "S" : nullptr;
+  if (!rows) return {settings};
+  const int64_t n = whole.size(rows);
+  const auto fitting = static_cast<int64_t>(static_cast<double>(n) * kMostChecked / std::max(whole.bytes_moved(), 1.0));
+  std::vector<std::vector<std::string>> chosen;
+  for (const int64_t count : {int64_t{3}, std::max<int64_t>(fitting, 3)})
+    chosen.push_back(with_setting(settings, rows, std::min(n, count)));
+  return chosen;
+}
+
+// A problem with its memory and what its outputs should be.
+struct CheckedProblem {
+  OpInstance instance;
+  std::map<std::string, std::string> before;  // bytes, by tensor
+  std::map<std::string, Expectation> expected;
+
+  CheckedProblem(const lib::OpInfo& info, const std::vector<std::string>& settings, const lib::ContextRef& context)
+      : instance(info, settings) {
+    lib::check_desc(info, instance.desc());
+    instance.allocate(context, kGuard);
+    for (const OpInstance::Slot& slot : instance.slots()) before[slot.name] = instance.read(slot);
+    expected = formula(instance, values_of(instance));
+  }
+};
+
+class OpCandidate final : public TunedCandidate {
+ public:
+  OpCandidate(const lib::ContextRef& context, std::vector<std::unique_ptr<CheckedProblem>>& checked,
+              std::vector<std::unique_ptr<OpInstance>>& problems)
+      : context_(context), checked_(checked) {
+    for (const auto& instance : problems) {
+      plans_.push_back(instance->plan(context));
+      calls_.push_back(instance->bound(*plans_.back()));
+      workspaces_.push_back(std::make_unique<GuardedWorkspace>(context, calls_.back().workspace_bytes));
+      calls_.back().workspace = workspaces_.back()->data();
+    }
+    for (const auto& problem : checked) checked_plans_.push_back(problem->instance.plan(context));
+  }
+
+  Fault check() override {
+    for (size_t i = 0; i < checked_.size(); ++i) {
+      if (Fault fault = check(*checked_[i], *checked_plans_[i]); fault.fate != Fate::ok) return fault;
+    }
+    return {};
+  }
+  size_t problems() const override { return plans_.size(); }
+  runtime::Work work(size_t problem) override {
+    return [this, problem](runtime::Stream stream) {
+      calls_[problem].stream = stream;
+      plans_[problem]->execute(&calls_[problem]);
+    };
+  }
+  std::vector<const lib::Launcher*> launchers() const override { return plans_.front()->op().launchers(); }
+
+ private:
+  Fault check(CheckedProblem& problem, const lib::Plan& plan) {
+    OpInstance& instance = problem.instance;
+    for (OpInstance::Slot& slot : instance.slots()) {
+      const bool output = slot.info && slot.info->direction == lib::Direction::out && slot.same_as < 0;
+      const std::string& before = problem.before.at(slot.name);
+      instance.write(slot, output ? std::string(before.size(), static_cast<char>(kNanByte)) : before);
+    }
+    lib::Call call = instance.bound(plan);
+    GuardedWorkspace workspace(context_, call.workspace_bytes);
+    workspace.poison();
+    call.workspace = workspace.data();
+    plan.execute(&call);
+    context_->check(nullptr);
+    if (const std::string slot = instance.broken_guard(); !slot.empty()) return {Fate::guard, "beside " + slot};
+    if (workspace.broken()) return {Fate::guard, "beside the workspace"};
+    for (const OpInstance::Slot& slot : instance.slots()) {
+      const bool written = slot.info && slot.info->direction != lib::Direction::in;
+      const std::string bytes = instance.read(slot);
+      if (!written) {
+        const bool shared =
+            std::any_of(instance.slots().begin(), instance.slots().end(), [&](const OpInstance::Slot& other) {
+              return &instance.slots()[0] + other.same_as == &slot && other.same_as >= 0;
+            });
+        if (!shared && slot.info && bytes != problem.before.at(slot.name))
+          return {Fate::guard, fmt::format("{}, which is an input", slot.name)};
+        continue;
+      }
+      const Difference difference = compare(bytes, problem.expected.at(slot.name), slot.dtype);
+      if (difference.beyond > 0) return {Fate::wrong, difference_text(slot.name, difference)};
+    }
+    return {};
+  }
+
+  lib::ContextRef context_;
+  std::vector<std::unique_ptr<CheckedProblem>>& checked_;
+  std::vector<std::unique_ptr<lib::Plan>> plans_, checked_plans_;
+  std::vector<lib::Call> calls_;
+  std::vector<std::unique_ptr<GuardedWorkspace>> workspaces_;
+};
+
+class OpSubject final : public TuneSubject {
+ public:
+  OpSubject(const lib::ContextRef& context, const TuneProblems& problems) : context_(context) {
+    const lib::OpInfo& info = find_op(problems.kernel);
+    for (const auto& settings : checked_settings(info, problems))
+      checked_.push_back(std::make_unique<CheckedProblem>(info, settings, context));
+    for (const auto& settings : problems.settings) {
+      problems_.push_back(std::make_unique<OpInstance>(info, settings));
+      lib::check_desc(info, problems_.back()->desc());
+      problems_.back()->allocate(context);
+    }
+  }
+  std::unique_ptr<TunedCandidate> load(const MetaValues& config) override {
+    FixedConfig fixed(config);
+    const ConfigsOf configs(*context_, &fixed);
+    return std::make_unique<OpCandidate>(context_, checked_, problems_);
+  }
+
+ private:
+  lib::ContextRef context_;
+  std::vector<std::unique_ptr<CheckedProblem>> checked_;
+  std::vector<std::unique_ptr<OpInstance>> problems_;
+};
+
+//===-- Kernels of --load ----------------------------------------------------------------------------------------===//
+
+std::vector<std::string> configured(std::vector<std::string> settings, const MetaValues& config) {
+  for (const auto& [name, value] : config) {
+    std::erase_if(settings, [&, &field = name](const std::string& each) { return each.starts_with(field + "="); });
+    settings.push_back(name + "=" + value);
+  }
+  return settings;
+}
+
+class AuthorCandidate final : public TunedCandidate {
+ public:
+  AuthorCandidate(const lib::ContextRef& context, const AnyKernel& kernel, const TuneProblems& problems,
+                  const std::vector<std::string>& check_with, const std::vector<Interpreted>& expected,
+                  const std::vector<bool>& poisoned, const MetaValues& config)
+      : expected_(expected), poisoned_(poisoned) {
+    const auto add = [&](const std::vector<std::string>& settings, size_t guard) {
+      calls_.push_back(std::make_unique<AuthorCall>(kernel, configured(settings, config), inputs_, context->machine()));
+      return std::make_unique<AuthorInstance>(*calls_.back(), context, guard);
+    };
+    checked_ = add(check_with, kGuard);
+    for (const auto& settings : problems.settings) instances_.push_back(add(settings, 0));
+    context_ = context;
+  }
+
+  Fault check() override {
+    checked_->write_initial(poisoned_);
+    checked_->launch(nullptr);
+    context_->device().synchronize(nullptr);
+    if (const std::string name = checked_->broken_guard(); !name.empty()) return {Fate::guard, "beside " + name};
+    const auto& arguments = checked_->call().arguments();
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (!arguments[i].written) continue;
+      const Difference difference = compare(checked_->read(i), {expected_[i].bytes}, arguments[i].type.dtype);
+      if (difference.beyond > 0) return {Fate::wrong, difference_text(arguments[i].name, difference)};
+    }
+    return {};
+  }
+  size_t problems() const override { return instances_.size(); }
+  runtime::Work work(size_t problem) override {
+    return [this, problem](runtime::Stream stream) { instances_[problem]->launch(stream); };
+  }
+  std::vector<const lib::Launcher*> launchers() const override { return {&instances_.front()->launcher()}; }
+
+ private:
+  const std::vector<Interpreted>& expected_;
+  const std::vector<bool>& poisoned_;
+  const std::map<std::string, Array> inputs_;
+  lib::ContextRef context_;
+  std::vector<std::unique_ptr<AuthorCall>> calls_;
+  std::unique_ptr<AuthorInstance> checked_;
+  std::vector<std::unique_ptr<AuthorInstance>> instances_;
+};
+
+// The oracle is the kernel as it stands without any choice, interpreted in float64.
+class AuthorSubject final : public TuneSubject {
+ public:
+  AuthorSubject(const lib::ContextRef& context, const AnyKernel& kernel, const TuneProblems& problems)
+      : context_(context),
+        kernel_(kernel),
+        problems_(problems),
+        check_with_(problems.check_with.empty() ? problems.settings.front() : problems.check_with) {
+    const AuthorCall call(kernel, check_with_, {}, context->machine());
+    if (call.bytes_moved() > kMostInterpreted)
+      throw Failure(kUsage, fmt::format("{} moves {:.0f} bytes, too many to compute in float64 for the check; name a "
+                                        "smaller call of the same kernel with --check-with \"x=64x4096 ...\"",
+                                        kernel.name(), call.bytes_moved()));
+    expected_ = interpret(call, Rounding::none);
+    for (size_t i = 0; i < expected_.size(); ++i) {
+      const AuthorArgument& argument = call.arguments()[i];
+      poisoned_.push_back(argument.written && !argument.has_contents() && !expected_[i].read);
+      if (expected_[i].unwritten.elements > 0)
+        throw Failure(
+            kUsage,
+            fmt::format("{} leaves {} of {} as it was; say what is there: {}=SHAPE:0..0", kernel.name(),
+                        counted(expected_[i].unwritten.elements, "element", "elements"), argument.name, argument.name));
+    }
+  }
+  std::unique_ptr<TunedCandidate> load(const MetaValues& config) override {
+    return std::make_unique<AuthorCandidate>(context_, kernel_, problems_, check_with_, expected_, poisoned_, config);
+  }
+
+ private:
+  lib::ContextRef context_;
+  const AnyKernel& kernel_;
+  TuneProblems problems_;
+  std::vector<std::string> check_with_;
+  std::vector<Interpreted> expected_;
+  std::vector<bool> poisoned_;  // by argument: written, and not read before
+};
+
+}  // namespace
+
+std::unique_ptr<TuneSubject> make_tune_subject(const lib::ContextRef& context, const AuthorKernels& authors,
+                                               const TuneProblems& problems) {
+  if (const AnyKernel* author = authors.find_or_op(problems.kernel))
+    return std::make_unique<AuthorSubject>(context, *author, problems);
+  return std::make_unique<OpSubject>(context, problems);
+}
+
+}  // namespace ligerdsl::cli

@@ -1,0 +1,246 @@
+#include "lib/cli/tune_tasks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include "lib/cli/bench_cases.h"
+#include "lib/cli/environment.h"
+#include "lib/cli/op_instance.h"
+#include "lib/cli/warm_context.h"
+#include "lib/src/structs.h"
+
+namespace ligerdsl::cli {
+
+namespace {
+
+using Settings = std::vector<std::string>;
+
+// "H=4096,8192 N=64" to two lists of settings.
+std::vector<Settings> sweep(const Settings& settings) {
+  std::vector<Settings> all = {{}};
+  for (const std::string& setting : settings) {
+    const size_t equal = setting.find('='), colon = setting.find(':');
+    std::vector<std::string> values;
+    std::string_view rest =
+        equal == std::string::npos ? std::string_view() : std::string_view(setting).substr(equal + 1);
+    while (colon == std::string::npos && rest.find(',') != std::string_view::npos) {
+      values.emplace_back(rest.substr(0, rest.find(',')));
+      rest.remove_prefix(rest.find(',') + 1);
+    }
+    values.emplace_back(rest);
+    std::vector<Settings> longer;
+    for (const Settings& one : all) {
+      for (const std::string& value : values) {
+        longer.push_back(one);
+        longer.back().push_back(equal == std::string::npos ? setting : setting.substr(0, equal + 1) + value);
+      }
+    }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+std::vector<BenchCase> cases_of(const Globals& globals, const TuneRequest& request) {
+  std::vector<BenchCase> cases;
+  if (!request.kernel.empty()) {
+    for (Settings& settings : sweep(request.settings)) cases.push_back({request.kernel, std::move(settings)});
+    return cases;
+  }
+  std::vector<std::string> sets = request.sets;
+  if (request.all) sets = bench_set_names();
+  for (const std::string& set : sets) {
+    for (BenchCase& one : bench_cases(set, {.cpu = globals.device == "cpu", .rows = request.rows}))
+      cases.push_back(std::move(one));
+  }
+  return cases;
+}
+
+// Keeps the first question and lets the heuristic answer it.
+class Capture final : public lib::KernelConfigs {
+ public:
+  MetaValues changed(const std::shared_ptr<const lib::ConfigQuestion>& asked) override {
+    if (!question) question = asked;
+    return {};
+  }
+  std::shared_ptr<const lib::ConfigQuestion> question;
+};
+
+class Given final : public lib::KernelConfigs {
+ public:
+  explicit Given(MetaValues values) : values_(std::move(values)) {}
+  MetaValues changed(const std::shared_ptr<const lib::ConfigQuestion>&) override { return values_; }
+
+ private:
+  MetaValues values_;
+};
+
+// For the device that the worker described, which this process does not open.
+class Compilers {
+ public:
+  Compilers(const Globals& globals, const Json& device)
+      : config_(device_config([&] {
+          Globals cpu = globals;
+          cpu.device = "cpu";
+          return cpu;
+        }())) {
+    gpu_ = globals.device != "cpu";
+    if (!gpu_) return;
+    base_ = options_for_target(device.at("arch"));
+    base_.ptx_version = device.at("ptx");
+    units_ = device.at("units");
+    config_.num_threads = 1;
+  }
+  std::shared_ptr<WarmContext> context() const {
+    if (gpu_) return std::make_shared<WarmTarget>(config_, base_, units_);
+    return std::make_shared<WarmContext>(config_);
+  }
+
+ private:
+  runtime::DeviceConfig config_;
+  bool gpu_ = false;
+  program::CompileOptions base_;
+  int units_ = 0;
+};
+
+Settings with_config(Settings settings, const MetaValues& config) {
+  for (const auto& [name, value] : config) {
+    std::erase_if(settings, [&, &field = name](const std::string& each) { return each.starts_with(field + "="); });
+    settings.push_back(name + "=" + value);
+  }
+  return settings;
+}
+
+std::string digest_of_files(const std::vector<std::string>& files) {
+  runtime::Sha256 hash;
+  for (const std::string& name : files) {
+    std::ifstream file(name, std::ios::binary);
+    hash.field(std::string{std::istreambuf_iterator<char>(file), {}});
+  }
+  return files.empty() ? "" : runtime::hex(hash.finish());
+}
+
+// More threads of an SM that wait for memory at a time are better, until there are enough.
+double predicted(const Target& target, const MetaValues& config) {
+  if (!target.is_gpu()) return 1;
+  const auto number = [&](const char* name, double missing) {
+    const auto found = config.find(name);
+    return found == config.end() ? missing : std::strtod(found->second.c_str(), nullptr);
+  };
+  constexpr double kEnoughThreads = 1024;
+  const double threads = 32 * number("num_warps", 4), floor = number("min_ctas_per_sm", 0);
+  const double ctas = std::max(floor, std::floor(target.threads_per_sm / std::max(threads, 1.0) / 2));
+  return kEnoughThreads / std::min(kEnoughThreads, std::max(ctas, 1.0) * threads);
+}
+
+TuneTask op_task(const std::shared_ptr<const Compilers>& compilers, const TuneRequest& request,
+                 const BenchCase& which) {
+  const lib::OpInfo& info = find_op(which.kernel);
+  const auto context = compilers->context();
+  OpInstance instance(info, which.settings);
+  lib::check_desc(info, instance.desc());
+  Capture capture;
+  context->set_kernel_configs(&capture);
+  static_cast<void>(instance.plan(context));
+  if (!capture.question) throw Failure(kUsage, fmt::format("{} has no schedule to choose", which.kernel));
+  const auto question = capture.question;
+  const Target target = context->machine();
+  TuneTask task{.kernel = which.kernel,
+                .version = question->version(),
+                .options = question->options(),
+                .problems = {which.settings},
+                .check_with = request.check_with,
+                .space = tune::Space(
+                    question->heuristic(), [question](const MetaValues& values) { return question->refusal(values); },
+                    request.bits)};
+  if (question->kernel() != which.kernel)
+    throw Failure(kUsage, fmt::format("{} takes its schedule from {}; tune that", which.kernel, question->kernel()));
+  task.built = [question](const MetaValues& values) { return question->built(values); };
+  task.compile = [compilers, &info, settings = which.settings](const MetaValues& values) {
+    const auto own = compilers->context();
+    Given given(values);
+    own->set_kernel_configs(&given);
+    OpInstance one(info, settings);
+    static_cast<void>(one.plan(own));
+  };
+  task.predicted = [target, space = task.space](const tune::Config& config) {
+    return predicted(target, space.values(config));
+  };
+  return task;
+}
+
+TuneTask author_task(const std::shared_ptr<const Compilers>& compilers, const TuneRequest& request,
+                     const AuthorKernels& authors, const AnyKernel& kernel, const Settings& settings) {
+  std::vector<MetaField> fields = kernel.fields();
+  std::string options;
+  MetaValues given;
+  {
+    std::map<std::string, std::string> rest;
+    given = take_meta(kernel, settings, &rest);
+    for (const auto& [name, value] : rest) options += (options.empty() ? "" : " ") + name + "=" + value;
+  }
+  int64_t choosable = 0;
+  for (MetaField& field : fields) {
+    if (given.count(field.name)) field.value = given[field.name];
+    choosable += field.bits != Bits::fixed;
+    if (field.bits == Bits::fixed) options += (options.empty() ? "" : " ") + field.name + "=" + field.value;
+  }
+  if (choosable == 0)
+    throw Failure(kUsage,
+                  fmt::format("{} has no schedule to choose: give a field its choices, v(\"num_warps\", num_warps, "
+                              "powers_of_two(1, 16), Bits::row)",
+                              kernel.name()));
+  const Target target = compilers->context()->machine();
+  const auto refusal = [&kernel, settings, target](const MetaValues& values) -> std::string {
+    try {
+      static_cast<void>(AuthorCall(kernel, with_config(settings, values), {}, target));
+      return "";
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+  };
+  TuneTask task{.kernel = kernel.name(),
+                .options = options,
+                .problems = {settings},
+                .check_with = request.check_with,
+                .space = tune::Space(std::move(fields), refusal, request.bits)};
+  task.built = [&kernel, settings, target](const MetaValues& values) {
+    const AuthorCall call(kernel, with_config(settings, values), {}, target);
+    return lib::built_text(call.program(), call.launch(), target.is_gpu());
+  };
+  task.compile = [compilers, &authors, &kernel, settings](const MetaValues& values) {
+    load_kernels(authors, kernel.name(), with_config(settings, values), compilers->context());
+  };
+  task.predicted = [target, space = task.space](const tune::Config& config) {
+    return predicted(target, space.values(config));
+  };
+  return task;
+}
+
+}  // namespace
+
+std::vector<TuneTask> tune_tasks(const Globals& globals, const TuneRequest& request, const AuthorKernels& authors,
+                                 const Json& device) {
+  const auto compilers = std::make_shared<const Compilers>(globals, device);
+  std::vector<TuneTask> tasks;
+  for (const BenchCase& which : cases_of(globals, request)) {
+    const AnyKernel* author = authors.find(which.kernel);
+    TuneTask task =
+        author ? author_task(compilers, request, authors, *author, which.settings) : op_task(compilers, request, which);
+    task.loaded = author ? digest_of_files(globals.load) : "";
+    const auto same = std::find_if(tasks.begin(), tasks.end(), [&](const TuneTask& other) {
+      return !author && other.kernel == task.kernel && other.options == task.options;
+    });
+    if (same == tasks.end())
+      tasks.push_back(std::move(task));
+    else
+      same->problems.push_back(std::move(task.problems.front()));
+  }
+  return tasks;
+}
+
+}  // namespace ligerdsl::cli

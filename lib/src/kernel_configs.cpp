@@ -1,0 +1,27 @@
+#include "lib/src/kernel_configs.h"
+
+#include "kernels/launch.h"
+#include "program/serialize.h"
+
+namespace ligerdsl::lib {
+
+std::string built_text(const program::Program& program, const Launch& launch, bool gpu) {
+  std::string text = program::serialize(program);
+  for (const Size& programs : launch.grid) text += " " + programs.text();
+  if (!gpu) return text;
+  for (const int number : {launch.num_warps, launch.num_ctas, launch.num_stages, launch.min_ctas_per_sm,
+                           launch.max_registers, int{launch.no_alias}})
+    text += " " + std::to_string(number);
+  return text;
+}
+
+std::string built_text(const kernels::Operation& operation, bool gpu) {
+  std::string text;
+  for (const kernels::Step& step : operation.steps) text += built_text(step.program, step.launch, gpu);
+  for (const kernels::Scratch& scratch : operation.workspace) {
+    for (const Size& dim : scratch.shape) text += " " + dim.text();
+  }
+  return text;
+}
+
+}  // namespace ligerdsl::lib

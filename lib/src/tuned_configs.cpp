@@ -1,0 +1,52 @@
+#include "lib/src/tuned_configs.h"
+
+#include <algorithm>
+
+#include "runtime/log.h"
+
+namespace ligerdsl::lib {
+
+std::string TunedConfigs::refusal(const ConfigQuestion& question, const MetaValues& values) const {
+  if (const std::string reason = question.refusal(values); !reason.empty()) return reason;
+  if (tuning_ != runtime::Tuning::same) return "";
+  for (const MetaField& field : question.heuristic()) {
+    const auto value = values.find(field.name);
+    if (value == values.end() || value->second == field.value || field.bits == Bits::same) continue;
+    return field.name + "=" + value->second + " changes results, which LIGERDSL_TUNING=same forbids";
+  }
+  return "";
+}
+
+ConfigSource TunedConfigs::look_up(const ConfigQuestion& question) {
+  ConfigSource source;
+  const TunedDevice device = device_();
+  const std::string kernel = question.kernel(), options = question.options();
+  for (const auto& table : tables_) {
+    const auto found = table->find(kernel, question.version(), options, device);
+    if (!found) continue;
+    MetaValues values = config_values(found->config);
+    if (const std::string reason = refusal(question, values); !reason.empty()) {
+      source.passed.push_back("table \"" + table->name() + "\" says " + std::string(found->config) +
+                              ", which is not taken: " + reason);
+      continue;
+    }
+    source.values = std::move(values);
+    source.table = table.get();
+    source.model = found->model;
+    break;
+  }
+  return source;
+}
+
+MetaValues TunedConfigs::changed(const std::shared_ptr<const ConfigQuestion>& question) {
+  ConfigSource source = look_up(*question);
+  using runtime::LogLevel;
+  const auto name = [&] { return question->kernel() + " " + question->options() + ": "; };
+  for (const std::string& sentence : source.passed) runtime::log(LogLevel::info, name() + sentence);
+  if (source.table && runtime::log_enabled(LogLevel::info))
+    runtime::log(LogLevel::info,
+                 name() + "configured by table \"" + source.table->name() + "\", tuned on " + source.model);
+  return std::move(source.values);
+}
+
+}  // namespace ligerdsl::lib

@@ -1,0 +1,45 @@
+// The configurations of a context's kernels out of tables of tuned kernels: the user's first, then the one that ships.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/src/kernel_configs.h"
+#include "lib/src/tuned_table.h"
+#include "runtime/options.h"
+
+namespace ligerdsl::lib {
+
+// Where a configuration came from, for `ligerdsl explain`.
+struct ConfigSource {
+  MetaValues values;                  // other than the heuristic's
+  const TunedTable* table = nullptr;  // null: the heuristic
+  std::string model;                  // that the entry was tuned on
+  std::vector<std::string> passed;    // sentences: entries that were not taken, and why
+};
+
+class TunedConfigs final : public KernelConfigs {
+ public:
+  // The tables are looked up in their order.
+  TunedConfigs(std::vector<std::shared_ptr<const TunedTable>> tables, runtime::Tuning tuning,
+               std::function<TunedDevice()> device)
+      : tables_(std::move(tables)), tuning_(tuning), device_(std::move(device)) {}
+
+  MetaValues changed(const std::shared_ptr<const ConfigQuestion>& question) override;
+  ConfigSource look_up(const ConfigQuestion& question);
+
+ private:
+  // Why an entry is not taken; empty: it is.
+  std::string refusal(const ConfigQuestion& question, const MetaValues& values) const;
+
+  std::vector<std::shared_ptr<const TunedTable>> tables_;
+  runtime::Tuning tuning_;
+  std::function<TunedDevice()> device_;
+};
+
+// The tables of kernels/tuned, which are built into the library.
+const std::vector<std::shared_ptr<const TunedTable>>& shipped_tables();
+
+}  // namespace ligerdsl::lib

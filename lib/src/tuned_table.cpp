@@ -1,0 +1,147 @@
+#include "lib/src/tuned_table.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "lib/src/failure.h"
+#include "runtime/files.h"
+
+namespace ligerdsl::lib {
+
+namespace {
+
+constexpr std::string_view kHead = "{\"ligerdsl_tuned_kernels\": ", kVersion = "1", kEntries = ", \"entries\": {",
+                           kLast = "\"\": {}}}", kConfig = "\": {\"config\": \"";
+constexpr size_t kMostBytes = size_t{1} << 30;
+
+[[noreturn]] void refuse(const std::string& name, size_t line, const std::string& what) {
+  fail(Status::invalid_argument, "table \"" + name + "\", line " + std::to_string(line) + ": " + what);
+}
+
+// What is before `end`, which the text then begins behind.
+std::string_view take_until(std::string_view* text, char end) {
+  const size_t at = std::min(text->find(end), text->size());
+  const std::string_view taken = text->substr(0, at);
+  text->remove_prefix(std::min(at + 1, text->size()));
+  return taken;
+}
+
+// The key of a line: keys have no quotation marks and no backslashes.
+std::string_view key_of(std::string_view line) {
+  return line.substr(1, line.find('"', 1) - 1);
+}
+
+}  // namespace
+
+namespace {
+
+// A key but for the model.
+std::string key_of_any_model(std::string_view kernel, int version, std::string_view options,
+                             const TunedDevice& device) {
+  std::string key;
+  key.reserve(kernel.size() + options.size() + 80);
+  key.append(kernel).append("/").append(std::to_string(version)).append(" ").append(options);
+  key.append(" @ ").append(device.arch).append("/").append(std::to_string(device.units)).append("/");
+  return key;
+}
+
+void append_model(const TunedDevice& device, std::string* key) {
+  for (const char c : device.model) *key += c == '"' || c == '\\' || static_cast<unsigned char>(c) < ' ' ? '_' : c;
+}
+
+}  // namespace
+
+std::string tuned_key(std::string_view kernel, int version, std::string_view options, const TunedDevice& device) {
+  std::string key = key_of_any_model(kernel, version, options, device);
+  append_model(device, &key);
+  return key;
+}
+
+MetaValues config_values(std::string_view text) {
+  MetaValues values;
+  while (!text.empty()) {
+    std::string_view field = take_until(&text, ' ');
+    const std::string name(take_until(&field, '='));
+    if (name.empty() || field.empty() || !values.emplace(name, field).second)
+      fail(Status::invalid_argument, "a configuration: expected \"name=value name=value\", each name once");
+  }
+  return values;
+}
+
+TunedTable::TunedTable(std::string text, std::string name) : text_(std::move(text)), name_(std::move(name)) {
+  std::string_view rest = text_, head = take_until(&rest, '\n');
+  if (!head.starts_with(kHead) || !head.ends_with(kEntries))
+    refuse(name_, 1, "expected a table of tuned kernels, as `ligerdsl tune --export` writes it");
+  head.remove_prefix(kHead.size());
+  head.remove_suffix(kEntries.size());
+  if (head != kVersion)
+    refuse(name_, 1,
+           "expected format " + std::string(kVersion) + ", got " + std::string(head) +
+               "; this library is older than the table: tune again, or update the library");
+  std::string_view previous;
+  for (size_t number = 2;; ++number) {
+    if (rest.empty()) refuse(name_, number, "the file ends before its last line, which is " + std::string(kLast));
+    const auto begin = static_cast<size_t>(rest.data() - text_.data());
+    const std::string_view line = take_until(&rest, '\n');
+    if (line == kLast) break;
+    const size_t end = line.starts_with('"') ? line.find('"', 1) : std::string_view::npos;
+    if (end == std::string_view::npos || !line.substr(end).starts_with(kConfig) || !line.ends_with("},") ||
+        line.find('"', end + kConfig.size()) == std::string_view::npos)
+      refuse(name_, number, "expected an entry, \"KEY\": {\"config\": \"...\", ...},");
+    const std::string_view key = line.substr(1, end - 1);
+    if (number > 2 && key <= previous)
+      refuse(name_, number, "keys are not sorted, or one stands twice; `ligerdsl table merge` writes them in order");
+    previous = key;
+    lines_.push_back(static_cast<uint32_t>(begin));
+  }
+  if (rest.find_first_not_of(" \t\r\n") != std::string_view::npos) refuse(name_, size() + 3, "expected the end");
+}
+
+TunedTable TunedTable::read(const std::string& path) {
+  const auto unreadable = [&](int error) {
+    fail(Status::invalid_argument, "a table of tuned kernels: " + runtime::locate_failure(path, error).text());
+  };
+  const runtime::File file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info {};
+  if (!file.good() || fstat(file.get(), &info) != 0) unreadable(errno);
+  if (!S_ISREG(info.st_mode)) unreadable(S_ISDIR(info.st_mode) ? EISDIR : EINVAL);
+  const auto bytes = static_cast<size_t>(info.st_size);
+  if (bytes > kMostBytes) unreadable(EFBIG);
+  std::string text(bytes, '\0');
+  errno = 0;
+  if (!runtime::read_all(file.get(), text.data(), bytes)) unreadable(errno ? errno : EIO);
+  return TunedTable(std::move(text), path);
+}
+
+TunedTable::Entry TunedTable::entry(size_t i) const {
+  std::string_view rest = std::string_view(text_).substr(lines_[i]);
+  const std::string_view line = take_until(&rest, '\n'), key = key_of(line);
+  return {key, line.substr(key.size() + 4, line.size() - key.size() - 5)};
+}
+
+std::optional<TunedTable::Found> TunedTable::find(std::string_view kernel, int version, std::string_view options,
+                                                  const TunedDevice& device) const {
+  std::string key = key_of_any_model(kernel, version, options, device);
+  const size_t any_model = key.size();
+  append_model(device, &key);
+  const std::string_view text = text_;
+  const auto first_from = [&](std::string_view wanted) {
+    return std::lower_bound(lines_.begin(), lines_.end(), wanted,
+                            [&](uint32_t line, std::string_view it) { return key_of(text.substr(line)) < it; });
+  };
+  for (const std::string_view wanted : {std::string_view(key), std::string_view(key).substr(0, any_model)}) {
+    const auto line = first_from(wanted);
+    if (line == lines_.end()) continue;
+    const std::string_view found = key_of(text.substr(*line));
+    if (wanted.size() > any_model ? found != wanted : !found.starts_with(wanted)) continue;
+    const std::string_view config = text.substr(*line + 1 + found.size() + kConfig.size());
+    return Found{config.substr(0, config.find('"')), found.substr(any_model)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace ligerdsl::lib

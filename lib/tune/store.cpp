@@ -1,0 +1,93 @@
+#include "lib/tune/store.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "runtime/status.h"
+
+namespace ligerdsl::tune {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& path, const std::string& what) {
+  runtime::fail(runtime::Status::invalid_argument, "the store of trials \"" + path + "\": " + what);
+}
+
+int open_store(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path();
+  if (!folder.empty()) {
+    if (const auto failure = runtime::make_directories(folder, 0777)) refuse(path, failure.text());
+  }
+  const int fd = open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  if (fd < 0) refuse(path, runtime::locate_failure(path, errno).text());
+  return fd;
+}
+
+class Lock {
+ public:
+  explicit Lock(int fd) : fd_(fd) {
+    while (flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~Lock() { flock(fd_, LOCK_UN); }
+  Lock(const Lock&) = delete;
+
+ private:
+  int fd_;
+};
+
+// Whether the last byte is no line's end: a writer was stopped in the middle.
+bool torn(int fd) {
+  const off_t size = lseek(fd, 0, SEEK_END);
+  char last = '\n';
+  return size > 0 && pread(fd, &last, 1, size - 1) == 1 && last != '\n';
+}
+
+}  // namespace
+
+Store::Store(const std::string& path) : path_(path), file_(open_store(path)) {}
+
+std::vector<Trial> Store::read() const {
+  return read_trials(path_);
+}
+
+void Store::append(const Trial& trial) {
+  std::string line = trial.to_json().dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  const Lock lock(file_.get());
+  if (torn(file_.get())) line.insert(0, "\n");
+  const off_t before = lseek(file_.get(), 0, SEEK_END);
+  if (runtime::write_all(file_.get(), line) && fdatasync(file_.get()) == 0) return;
+  const int error = errno;
+  if (ftruncate(file_.get(), before) != 0) refuse(path_, "a trial was written in part: " + runtime::error_text(error));
+  refuse(path_, "a trial could not be written: " + runtime::error_text(error) + "; those before it are there");
+}
+
+std::vector<Trial> read_trials(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) refuse(path, runtime::locate_failure(path, errno).text());
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::vector<Trial> trials;
+  size_t number = 0;
+  for (size_t begin = 0; begin < text.size(); ++number) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = std::string_view(text).substr(begin, end - begin);
+    begin = end + 1;
+    if (line.empty()) continue;
+    try {
+      trials.push_back(Trial::from_json(Json::parse(line)));
+    } catch (const std::exception& error) {
+      // A line that another follows after an empty one, or none does, was torn when its writer was stopped.
+      const bool cut = begin >= text.size() || !line.ends_with('}');
+      if (!cut) refuse(path, "line " + std::to_string(number + 1) + " is no trial: " + error.what());
+    }
+  }
+  return trials;
+}
+
+}  // namespace ligerdsl::tune

@@ -1,0 +1,21 @@
+// Writing tables of tuned kernels (lib/src/tuned_table.h).
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "lib/src/tuned_table.h"
+#include "lib/tune/trial.h"
+
+namespace ligerdsl::tune {
+
+using TableEntries = std::map<std::string, Json>;  // by key, as tables are sorted
+
+// The entry of the trial that won. Its first member is "config".
+std::pair<std::string, Json> table_entry(const Trial& winner);
+TableEntries entries_of(const lib::TunedTable& table);  // throws nlohmann's exceptions
+// Of two entries of one key the one that was faster than the heuristic by more stays.
+void merge(TableEntries* into, const TableEntries& others);
+std::string table_text(const TableEntries& entries);
+
+}  // namespace ligerdsl::tune

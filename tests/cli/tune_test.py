@@ -1,0 +1,179 @@
+"""`ligerdsl tune`: kernels that are wrong, reach too far, hang or die cost a trial; a store goes on; tables are used.
+
+Usage: tune_test.py COMMAND KERNELS.so FOLDER
+"""
+
+import json
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from command import Command, expect
+import command
+
+
+def trials(store):
+    return [json.loads(line) for line in store.read_text().splitlines()]
+
+
+def test_faults(ligerdsl, kernels, folder):
+    store, table = folder / "faults.jsonl", folder / "faults.json"
+    result = ligerdsl.json("--load", kernels, "tune", "faulty", "y=5000", "x=5000", "--strategy", "exhaustive", "--timeout", "5",
+                           "--store", store, "--export", table, "-q")
+    fates = {}
+    for trial in trials(store):
+        fates.setdefault(trial["config"].split()[0], set()).add(trial["fate"])
+    expected = {"fault=none": {"ok"}, "fault=wrong": {"wrong"}, "fault=outside": {"guard"}, "fault=endless": {"timeout"},
+                "fault=deadly": {"crash"}}
+    expect(fates == expected, f"fates {fates}")
+    winner = result["results"][0]["winner"]
+    expect(winner["fate"] == "ok" and winner["config"].startswith("fault=none"), f"winner {winner}")
+    expect(result["results"][0]["tried"] == 9, f"{result['results'][0]['tried']} tried")
+    reasons = {trial["fate"]: trial["reason"] for trial in trials(store)}
+    expect("expected" in reasons["wrong"], reasons["wrong"])
+    expect("beside y" in reasons["guard"], reasons["guard"])
+    expect("SIGSEGV" in reasons["crash"], reasons["crash"])
+
+
+def test_store_goes_on(ligerdsl, folder):
+    store = folder / "norm.jsonl"
+    arguments = ["tune", "softmax_forward", "H=512", "N=64,128", "--max-evals", "3", "--seed", "1", "--store", store, "--budget", "5m", "-q"]
+    first = ligerdsl.json(*arguments)
+    expect(len(first["results"]) == 1, "both numbers of rows are one task")
+    lines = trials(store)
+    expect(all(len(t["us"]) == 2 for t in lines if t["fate"] == "ok"), "a time for each problem")
+    expect(len({t["options"] for t in lines}) == 1, "equal options")
+    with store.open("a") as file:
+        file.write(json.dumps(lines[0])[:40])  # torn
+    again = ligerdsl.json(*arguments, "--resume")
+    expect(len(trials_but_torn(store)) == len(lines), "nothing was measured again")
+    expect(again["results"][0]["tried"] == first["results"][0]["tried"], "and all of it counts")
+    ligerdsl.json(*arguments)
+    expect(len(trials_but_torn(store)) > len(lines), "without --resume all is measured")
+
+
+def trials_but_torn(store):
+    found = []
+    for line in store.read_text().splitlines():
+        try:
+            found.append(json.loads(line))
+        except json.JSONDecodeError:
+            pass
+    return found
+
+
+def test_interrupt(ligerdsl, kernels, folder):
+    store = folder / "interrupted.jsonl"
+    process = subprocess.Popen([ligerdsl.path, "tune", "softmax_forward", "H=512", "N=64", "--max-evals", "100000", "--budget", "10m",
+                                "--store", store], env=ligerdsl.environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    until = time.monotonic() + 120
+    while time.monotonic() < until and (not store.exists() or not store.read_text().count("\n")):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=60)
+    expect(process.returncode in (-signal.SIGINT, 130), f"exit {process.returncode}")
+    expect("--resume goes on" in errors, errors)
+    expect(len(trials(store)) >= 1, "trials are kept")
+
+
+def test_table_is_used(ligerdsl, folder):
+    """A table with one entry changes what a plan builds, on the device that it names only."""
+    store, table = folder / "table.jsonl", folder / "table.json"
+    ligerdsl.json("tune", "softmax_forward", "H=512", "N=64", "--max-evals", "2", "--store", store, "--export", table, "-q")
+    trial = next(t for t in trials(store) if not t["heuristic"])
+    device = trial["device"]
+    key = f"softmax_forward/1 {trial['options']} @ {device['arch']}/{device['units']}/{device['model']}"
+
+    def write(name, config):
+        table.write_text('{"ligerdsl_tuned_kernels": 1, "entries": {\n' + f'"{name}": {{"config": "{config}"}},\n' + '"": {}}}\n')
+
+    arguments = ["run", "softmax_forward", "H=512", "N=64", "--check"]
+    log = {"LIGERDSL_LOG": "info", "LIGERDSL_TABLE": str(table)}
+    write(key, trial["config"])
+    code, out, errors = ligerdsl.run(*arguments, **log)
+    expect(code == 0 and "right" in out, out + errors)
+    expect("configured by table" in errors, errors)
+    code, out, errors = ligerdsl.run(*arguments, **log, LIGERDSL_TUNING="off")
+    expect(code == 0 and "configured by table" not in errors, errors)
+    write(key, "rows=99999")
+    code, out, errors = ligerdsl.run(*arguments, **log)
+    expect(code == 0 and "not taken" in errors and "99999" in errors, errors)
+    write(key.replace(device["arch"], "sm_80"), trial["config"])
+    code, out, errors = ligerdsl.run(*arguments, **log)
+    expect(code == 0 and "configured by table" not in errors, errors)
+    table.write_text("{}\n")
+    code, out, errors = ligerdsl.run(*arguments, **log)
+    expect(code != 0 and "expected a table of tuned kernels" in errors, errors)
+
+
+def test_tables(ligerdsl, folder):
+    store, table, merged, mine = (folder / name for name in ("t.jsonl", "a.json", "merged.json", "mine.json"))
+    ligerdsl.json("tune", "softmax_forward", "H=512", "N=64", "--max-evals", "1", "--store", store, "-q")
+    trial = next(t for t in trials(store) if not t["heuristic"])
+
+    def key(arch):
+        return f"softmax_forward/1 {trial['options']} @ {arch}/7/somewhere"
+
+    def write(path, entries):
+        lines = "".join(f'"{name}": {json.dumps(entry)},\n' for name, entry in sorted(entries.items()))
+        path.write_text('{"ligerdsl_tuned_kernels": 1, "entries": {\n' + lines + '"": {}}}\n')
+
+    heuristic = next(t for t in trials(store) if t["heuristic"])["config"]
+    good = {"config": heuristic, "ratio": 0.5, "problems": ["H=512 N=64"]}
+    bad = {"config": "rows=99999", "ratio": 0.4, "problems": ["H=512 N=64"]}
+    write(table, {key("a"): good, key("b"): bad})
+    write(folder / "b.json", {key("a"): {**good, "ratio": 0.3}})
+    listed = ligerdsl.json("table", "ls", table)["entries"]
+    expect([e["kernel"] for e in listed] == ["softmax_forward"] * 2 and listed[0]["device"] == "a/7/somewhere", f"{listed}")
+    ligerdsl.json("table", "merge", table, folder / "b.json", "-o", merged)
+    expect(json.loads(merged.read_text())["entries"][key("a")]["ratio"] == 0.3, "more gain stays")
+    result = ligerdsl.json("table", "import", table, "-o", mine)
+    expect([r["key"] for r in result["refused"] if "99999" in r["reason"]] == [key("b")], f"{result}")
+    entries = {name: entry for name, entry in json.loads(mine.read_text())["entries"].items() if name}
+    expect(len(entries) == result["taken"], f"{entries}")
+    for name, entry in entries.items():
+        expect(name.endswith(f"{trial['device']['arch']}/{trial['device']['units']}/{trial['device']['model']}"), name)
+        expect(entry["imported_from"] == "a/7/somewhere" and entry["ratio"] <= 1, f"{entry}")
+
+
+def test_bad_requests(ligerdsl, kernels, folder):
+    store = ["--store", folder / "bad.jsonl"]
+    for arguments, words in [
+        (["tune", "softmx_forward"], ["did you mean", "softmax_forward"]),
+        (["tune", "softmax_forward", "Q=3"], ["no setting 'Q'"]),
+        (["tune", "global_norm"], ["no schedule to choose"]),
+        (["tune", "softmax_forward", "--strategy", "clever"], ["guided"]),
+        (["tune", "softmax_forward", "--budget", "soon"], ["10m"]),
+        (["--load", kernels, "tune", "plain", "y=64"], ["no schedule to choose", "choices"]),
+        (["--load", kernels, "tune", "faulty", "y=90000000", "x=90000000"], ["--check-with"]),
+        (["tune"], ["name a kernel"]),
+    ]:
+        code, out, errors = ligerdsl.run(*arguments, *store)
+        expect(code == 2, f"{arguments}: exit {code}\n{out}{errors}")
+        for word in words:
+            expect(word in errors, f"{arguments}: no '{word}' in {errors}")
+    code, out, errors = ligerdsl.run("--device", "cuda:0", "tune", "softmax_forward", *store, LIGERDSL_LIBCUDA="/nowhere.so")
+    expect(code == 3, f"no device: exit {code}\n{errors}")
+    code, out, errors = ligerdsl.run("tune", "softmax_forward", "--store", "/proc/none/trials")
+    expect(code != 0 and "/proc/none" in errors, errors)
+
+
+def main():
+    path, kernels, folder = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    ligerdsl = Command(path, folder / "cache")
+    test_bad_requests(ligerdsl, kernels, folder)
+    test_faults(ligerdsl, kernels, folder)
+    test_store_goes_on(ligerdsl, folder)
+    test_interrupt(ligerdsl, kernels, folder)
+    test_table_is_used(ligerdsl, folder)
+    test_tables(ligerdsl, folder)
+    sys.exit(1 if command.failures else 0)
+
+
+if __name__ == "__main__":
+    main()

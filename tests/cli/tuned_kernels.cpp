@@ -1,0 +1,62 @@
+// Kernels for tune_test.py: one whose configurations are right, wrong, too far, endless or deadly, one that has none.
+#include <ligerdsl/dsl.h>
+
+using namespace ligerdsl;
+
+namespace {
+
+enum class Fault { none, wrong, outside, endless, deadly };
+
+struct FaultyMeta {
+  int64_t scale = 3;
+  Fault fault = Fault::none;
+  int64_t block = 64;
+  template <class V>
+  void visit(V&& v) {
+    v("scale", scale);
+    v("fault", fault, {"none", "wrong", "outside", "endless", "deadly"}, Bits::same);
+    v("block", block, choices({64, 1024}), Bits::same);
+  }
+};
+
+// y = scale x.
+void faulty(KernelBuilder& k, const FaultyMeta& m) {
+  View y = k.view("y", f32, {dyn});
+  View x = k.view("x", f32, {dyn});
+  const Scalar i = k.program_id(0);
+  const Tile v = x.partition({m.block}).load({i});
+  const double factor = m.fault == Fault::wrong ? 0 : static_cast<double>(m.scale);
+  y.partition({m.block}).store({i}, v * factor);
+  if (m.fault == Fault::outside) store(y.ptr() + y.dim(0), k.constant(1.0f, f32));
+  if (m.fault == Fault::endless)
+    k.for_range(0, k.constant(int64_t{1} << 60, i64), 1, [&](Scalar j) { y.store({j % y.dim(0)}, j.to(f32)); });
+  if (m.fault == Fault::deadly) store(y.ptr() + (int64_t{1} << 50), k.constant(1.0f, f32));
+}
+
+Launch blocks(const FaultyMeta& m, const LaunchArguments& a) {
+  return {.grid = {ceil_div(a.dim("y", 0), m.block)}, .num_warps = 2};
+}
+
+struct PlainMeta {
+  template <class V>
+  void visit(V&&) {}
+};
+
+void plain(KernelBuilder& k, const PlainMeta&) {
+  View y = k.view("y", f32, {dyn});
+  y.partition({64}).store({k.program_id(0)}, k.zeros({64}, f32));
+}
+
+Launch plain_launch(const PlainMeta&, const LaunchArguments& a) {
+  return {.grid = {ceil_div(a.dim("y", 0), 64)}};
+}
+
+const Kernel<FaultyMeta> faulty_kernel{
+    .name = "faulty", .description = "y = scale x", .build = faulty, .launch = blocks};
+const Kernel<PlainMeta> plain_kernel{.name = "plain", .description = "y = 0", .build = plain, .launch = plain_launch};
+LIGERDSL_REGISTER_KERNEL(faulty_kernel);
+LIGERDSL_REGISTER_KERNEL(plain_kernel);
+
+}  // namespace
+
+LIGERDSL_EXPORT_KERNELS();

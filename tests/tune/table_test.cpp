@@ -1,0 +1,174 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "lib/src/tuned_configs.h"
+#include "lib/src/tuned_table.h"
+#include "lib/tune/table_file.h"
+#include "runtime/status.h"
+
+namespace ligerdsl::tune {
+namespace {
+
+using lib::TunedTable;
+
+const lib::TunedDevice kH200{"sm_90a", 132, "NVIDIA H200"}, kH100{"sm_90a", 132, "NVIDIA H100"},
+    kSmaller{"sm_90a", 114, "NVIDIA H100 PCIe"};
+
+std::string text_of(const std::vector<std::pair<std::string, std::string>>& entries) {
+  TableEntries all;
+  for (const auto& [key, config] : entries) all[key] = {{"config", config}, {"ratio", 0.9}};
+  return table_text(all);
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    const TunedTable table(text, "t.json");
+    return "";
+  } catch (const runtime::Error& error) {
+    EXPECT_EQ(error.status(), runtime::Status::invalid_argument);
+    return error.what();
+  }
+}
+
+TEST(TunedTable, TheSameModelThenAsManyUnits) {
+  const std::string options = "cols=4096 type=bf16";
+  const TunedTable table(text_of({{lib::tuned_key("norm", 1, options, kH200), "num_warps=8"},
+                                  {lib::tuned_key("norm", 1, options, kH100), "num_warps=4"},
+                                  {lib::tuned_key("norm", 1, "cols=40960 type=bf16", kH200), "num_warps=2"},
+                                  {lib::tuned_key("norm_backward", 1, options, kH200), "num_warps=1"}}),
+                         "t.json");
+  EXPECT_EQ(table.size(), 4u);
+  EXPECT_EQ(table.find("norm", 1, options, kH200)->config, "num_warps=8");
+  EXPECT_EQ(table.find("norm", 1, options, kH100)->config, "num_warps=4");
+  const auto other = table.find("norm", 1, "cols=40960 type=bf16", kH100);
+  ASSERT_TRUE(other);
+  EXPECT_EQ(other->config, "num_warps=2");
+  EXPECT_EQ(other->model, "NVIDIA H200");
+  EXPECT_FALSE(table.find("norm", 1, options, kSmaller)) << "other numbers of multiprocessors";
+  EXPECT_FALSE(table.find("norm", 2, options, kH200)) << "another meaning of its fields";
+  EXPECT_FALSE(table.find("norm", 1, "cols=4097 type=bf16", kH200));
+  EXPECT_FALSE(table.find("norm", 1, options, {"sm_100", 132, "NVIDIA H200"}));
+  EXPECT_FALSE(TunedTable(text_of({}), "empty").find("norm", 1, options, kH200));
+}
+
+TEST(TunedTable, IsJsonThatComesBack) {
+  const std::string text = text_of({{lib::tuned_key("norm", 1, "cols=1", {"x", 1, "a \"b\"\\c"}), "num_warps=8"}});
+  const Json json = Json::parse(text);
+  EXPECT_EQ(json.at("entries").size(), 2u);  // and the last line
+  EXPECT_EQ(table_text(entries_of(TunedTable(text, "t.json"))), text);
+}
+
+TEST(TunedTable, WhatIsNoTableIsRefusedByItsLine) {
+  const std::string text = text_of({{"a/1 x=1 @ c/1/m", "n=1"}, {"b/1 x=1 @ c/1/m", "n=1"}});
+  EXPECT_EQ(refusal(text), "");
+  for (size_t length = 0; length + 2 < text.size(); ++length) EXPECT_NE(refusal(text.substr(0, length)), "") << length;
+  EXPECT_NE(refusal("{}").find("line 1"), std::string::npos);
+  std::string newer = text;
+  newer.replace(newer.find(": 1"), 3, ": 2");
+  EXPECT_NE(refusal(newer).find("expected format 1, got 2"), std::string::npos) << refusal(newer);
+  std::string swapped = text;
+  swapped.replace(swapped.find("\"a/"), 3, "\"c/");
+  EXPECT_NE(refusal(swapped).find("line 3"), std::string::npos) << refusal(swapped);
+  EXPECT_NE(refusal(text + "x"), "");
+}
+
+TEST(TunedTable, ConfigurationsAreReadStrictly) {
+  EXPECT_EQ(lib::config_values("a=1 b=two"), (MetaValues{{"a", "1"}, {"b", "two"}}));
+  EXPECT_TRUE(lib::config_values("").empty());
+  for (const char* text : {"a", "a=", "=1", "a=1 a=2", "a=1  b=2"})
+    EXPECT_THROW(lib::config_values(text), runtime::Error) << text;
+}
+
+TEST(TunedTable, FasterEntriesWinAMerge) {
+  TableEntries into = {{"a", {{"config", "n=1"}, {"ratio", 0.9}}}};
+  merge(&into, {{"a", {{"config", "n=2"}, {"ratio", 0.8}}}, {"b", {{"config", "n=3"}, {"ratio", 0.99}}}});
+  merge(&into, {{"a", {{"config", "n=4"}, {"ratio", 0.95}}}});
+  EXPECT_EQ(into.at("a").at("config"), "n=2");
+  EXPECT_EQ(into.at("b").at("config"), "n=3");
+}
+
+TEST(TunedTable, FilesThatCannotBeRead) {
+  const auto folder = std::filesystem::path(::testing::TempDir());
+  for (const std::string& path : {(folder / "none.json").string(), folder.string(), std::string("/dev/null")})
+    EXPECT_THROW(TunedTable::read(path), runtime::Error) << path;
+}
+
+// The goal is 1 ms and 1 us; a machine of tests may be busy or slow.
+TEST(TunedTable, TenThousandEntriesCostLittle) {
+  using Clock = std::chrono::steady_clock;
+  TableEntries all;
+  for (int i = 0; i < 10000; ++i) {
+    Json entry = {{"config", "keep=registers rows=1 num_warps=8 vectors=0 num_ctas=1 min_ctas_per_sm=0"},
+                  {"ratio", 0.97},
+                  {"us", {38.01, 151.2}},
+                  {"heuristic_us", {39.0, 155.2}},
+                  {"problems", {"dtype=bf16 H=4096 N=4096"}},
+                  {"build", "0.1.0-0000000000000000"}};
+    all[lib::tuned_key("norm", 1, "cols=" + std::to_string(i) + " type=bf16 casting=llama has_weight=true", kH200)] =
+        entry;
+  }
+  const auto path = std::filesystem::path(::testing::TempDir()) / ("large_table_" + std::to_string(getpid()));
+  std::ofstream(path, std::ios::binary) << table_text(all);
+  double read = 1e9, look_up = 1e9;
+  for (int i = 0; i < 5; ++i) {
+    const auto begin = Clock::now();
+    const TunedTable table = TunedTable::read(path);
+    const auto middle = Clock::now();
+    constexpr int kLookUps = 1000;
+    for (int j = 0; j < kLookUps; ++j)
+      EXPECT_TRUE(
+          table.find("norm", 1, "cols=" + std::to_string(7 * j) + " type=bf16 casting=llama has_weight=true", kH200));
+    const std::chrono::duration<double> reading = middle - begin, looking = Clock::now() - middle;
+    read = std::min(read, reading.count());
+    look_up = std::min(look_up, looking.count() / kLookUps);
+  }
+  std::filesystem::remove(path);
+  RecordProperty("read_us", static_cast<int>(read * 1e6));
+  RecordProperty("look_up_ns", static_cast<int>(look_up * 1e9));
+  std::printf("10,000 entries: read in %.0f us, looked up in %.0f ns\n", read * 1e6, look_up * 1e9);
+  EXPECT_LT(read, 0.05);
+  EXPECT_LT(look_up, 50e-6);
+}
+
+// A question with two fields, one of which changes nothing in the results.
+class Question final : public lib::ConfigQuestion {
+ public:
+  std::string kernel() const override { return "norm"; }
+  int version() const override { return 1; }
+  std::string options() const override { return "cols=1"; }
+  std::vector<MetaField> heuristic() const override {
+    return {{"fast", "int", "1", {"1", "2"}, Bits::same}, {"order", "int", "1", {"1", "2"}, Bits::row}};
+  }
+  std::string refusal(const MetaValues& values) const override {
+    return values.count("fast") && values.at("fast") == "3" ? "there is no 3" : "";
+  }
+  std::string built(const MetaValues&) const override { return ""; }
+};
+
+std::shared_ptr<const TunedTable> table_with(const std::string& config, const std::string& name) {
+  return std::make_shared<const TunedTable>(text_of({{lib::tuned_key("norm", 1, "cols=1", kH200), config}}), name);
+}
+
+TEST(TunedConfigs, TheFirstTableWithAnEntryThatHoldsDecides) {
+  const auto configs = [](std::vector<std::string> texts, runtime::Tuning tuning) {
+    std::vector<std::shared_ptr<const TunedTable>> tables;
+    for (const std::string& text : texts) tables.push_back(table_with(text, text));
+    return lib::TunedConfigs(std::move(tables), tuning, [] { return kH200; }).look_up(Question());
+  };
+  using runtime::Tuning;
+  EXPECT_EQ(configs({"fast=2", "fast=1"}, Tuning::any).values.at("fast"), "2");
+  const auto passed = configs({"fast=3", "order=2"}, Tuning::any);
+  EXPECT_EQ(passed.values, (MetaValues{{"order", "2"}}));
+  ASSERT_EQ(passed.passed.size(), 1u);
+  EXPECT_NE(passed.passed[0].find("there is no 3"), std::string::npos);
+  EXPECT_TRUE(configs({"order=2"}, Tuning::same).values.empty()) << "it changes a row's bits";
+  EXPECT_EQ(configs({"order=1 fast=2"}, Tuning::same).values.at("fast"), "2") << "order as it is without a table";
+  EXPECT_TRUE(configs({}, Tuning::any).values.empty());
+}
+
+}  // namespace
+}  // namespace ligerdsl::tune
