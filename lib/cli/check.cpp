@@ -225,4 +225,19 @@ Difference compare(const std::string& got, const Expectation& expected, DType ty
   return compare_reals(to_doubles(got, type), {values}, expected.rounding == DType::f32 ? type : expected.rounding);
 }
 
+Evaluations::Evaluations(const AuthorCall& call) : all_{interpret(call, Rounding::none)} {
+  if (jumps(call.program())) all_.push_back(interpret(call, Rounding::every_operation));
+  if (!takes_bits(call.program())) return;
+  for (const interpreter::NanBits bits : {interpreter::NanBits::first, interpreter::NanBits::second})
+    other_nans_.push_back(interpret(call, Rounding::none, bits));
+}
+
+Difference Evaluations::compare(size_t argument, const std::string& got, DType type) const {
+  std::vector<std::string> expected;
+  for (const std::vector<Interpreted>& one : all_) expected.push_back(one[argument].bytes);
+  std::vector<bool> free;
+  if (!other_nans_.empty()) free = free_elements(other_nans_[0][argument].bytes, other_nans_[1][argument].bytes, type);
+  return cli::compare(got, expected, type, free);
+}
+
 }  // namespace ligerdsl::cli

@@ -33,6 +33,19 @@ bool takes_bits(const program::Program& program);
 // Elements that depend on the bits of a NaN, as two evaluations with other bits tell.
 std::vector<bool> free_elements(const std::string& first, const std::string& second, DType type);
 
+// What a device may answer for a call: the exact evaluation; where results jump with the rounding, one that is rounded as a
+// device rounds, which is right as well; and what depends on the bits of a NaN, which is not compared.
+class Evaluations {
+ public:
+  Evaluations() = default;
+  explicit Evaluations(const AuthorCall& call);
+  const std::vector<Interpreted>& exact() const { return all_.front(); }
+  struct Difference compare(size_t argument, const std::string& got, DType type) const;
+
+ private:
+  std::vector<std::vector<Interpreted>> all_, other_nans_;
+};
+
 struct Difference {
   double worst = 0;    // largest |got - expected| over the largest |expected|
   int64_t beyond = 0;  // elements beyond the gate

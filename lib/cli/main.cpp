@@ -109,7 +109,7 @@ void add_tune(CLI::App* app, const Globals& globals, TuneRequest* request, std::
       });
   tune_command
       ->add_option("--timeout", request->timeout_seconds,
-                   "Seconds after which a configuration is taken to hang; longer where the heuristic is slow")
+                   "Seconds after which a compile or a configuration is taken to hang; longer where the heuristic is slow")
       ->check(number_from(0.1, 1e5))
       ->capture_default_str();
   tune_command->add_option("--max-evals", request->max_evals, "Configurations to try of each kernel")

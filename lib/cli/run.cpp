@@ -47,19 +47,11 @@ std::vector<Output> run_op(const lib::ContextRef& context, const RunRequest& req
 }
 
 // The interpreter goes first: an index that is wrong is a line of the author's file there, and anything at all on a
-// device. A second evaluation, rounded as a device rounds, is right as well where results jump with the rounding. What
-// depends on the bits of a NaN is not compared.
+// device.
 std::vector<Output> run_author(const lib::ContextRef& context, const AnyKernel& kernel, const RunRequest& request,
                                const std::map<std::string, Array>& inputs) {
   const AuthorCall call(kernel, request.settings, inputs, context->machine());
-  std::vector<std::vector<Interpreted>> evaluations;
-  if (request.check) evaluations.push_back(interpret(call, Rounding::none));
-  if (request.check && jumps(call.program())) evaluations.push_back(interpret(call, Rounding::every_operation));
-  std::vector<std::vector<Interpreted>> other_nans;
-  if (request.check && takes_bits(call.program())) {
-    for (const interpreter::NanBits bits : {interpreter::NanBits::first, interpreter::NanBits::second})
-      other_nans.push_back(interpret(call, Rounding::none, bits));
-  }
+  const Evaluations evaluations = request.check ? Evaluations(call) : Evaluations();
   const AuthorInstance instance(call, context);
   instance.launch(nullptr);
   context->device().synchronize(nullptr);
@@ -69,13 +61,9 @@ std::vector<Output> run_author(const lib::ContextRef& context, const AnyKernel& 
     const AuthorArgument& argument = call.arguments()[i];
     if (!argument.written) continue;
     outputs.push_back({argument.name, argument.type.dtype, argument.shape, instance.read(i), {}, {}});
-    std::vector<std::string> expected;
-    for (const std::vector<Interpreted>& evaluation : evaluations) expected.push_back(evaluation[i].bytes);
     if (!request.check) continue;
-    std::vector<bool> free;
-    if (!other_nans.empty()) free = free_elements(other_nans[0][i].bytes, other_nans[1][i].bytes, argument.type.dtype);
-    outputs.back().difference = compare(outputs.back().bytes, expected, argument.type.dtype, free);
-    outputs.back().unwritten = evaluations.front()[i].unwritten;
+    outputs.back().difference = evaluations.compare(i, outputs.back().bytes, argument.type.dtype);
+    outputs.back().unwritten = evaluations.exact()[i].unwritten;
     Difference& difference = outputs.back().difference;
     if (!difference.overflow) continue;
     if (rounded.empty()) rounded = interpret(call, Rounding::every_operation);

@@ -34,6 +34,10 @@ class TuneDevice {
   // "fate", "reason", and "us", "heuristic_us", "ratio" of what was measured. A worker that is gone is the
   // configuration's fault.
   Json attempt(const MetaValues& config, int samples, double seconds);
+  // Throws Stopped after a Ctrl-C.
+  void require_going_on() const {
+    if (signals_.arrived()) throw Stopped();
+  }
 
  private:
   tune::WorkerProcess::Answer ask(const Json& question, double seconds);

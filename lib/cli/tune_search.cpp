@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <deque>
 #include <future>
+#include <list>
 #include <set>
 #include <thread>
 
@@ -52,46 +52,69 @@ class Search {
   }
 
  private:
-  bool over() const { return seconds_since(began_) > budget_ || won_.tried >= request_.max_evals; }
+  struct Compiling {
+    Config config;
+    std::future<void> done;
+  };
+
+  bool over() const { return seconds_since(began_) > budget_; }
 
   // Configurations may differ in what means nothing together with the rest, or on this device.
   bool is_new(const Config& config) {
     return built_.insert(runtime::sha256(task_.built(task_.space.values(config)))).second;
   }
 
-  // Compiling runs ahead of measuring by as many as there are compilers.
+  // Compiling runs ahead of measuring by as many as there are compilers; who is done first is measured first.
   void search() {
-    std::deque<std::pair<Config, std::future<void>>> compiling;
+    std::list<Compiling> compiling;
     const auto jobs =
-        static_cast<size_t>(request_.jobs > 0 ? request_.jobs : std::max(1u, std::thread::hardware_concurrency()));
-    for (;;) {
-      while (compiling.size() < jobs && !over()) {
-        const std::vector<Config> next = strategy_->next(1);
-        if (next.empty()) break;
-        if (!is_new(next[0])) {
-          strategy_->learn(next[0], INFINITY);
-          continue;
-        }
-        compiling.emplace_back(next[0], std::async(std::launch::async, [this, config = next[0]] {
-                                 task_.compile(task_.space.values(config));
-                               }));
+        static_cast<int64_t>(request_.jobs > 0 ? request_.jobs : std::max(1u, std::thread::hardware_concurrency()));
+    while (!over()) {
+      const int64_t left = request_.max_evals - won_.tried;
+      while (std::ssize(compiling) < std::min(jobs, left) && compile_next(&compiling)) {
       }
       if (compiling.empty()) return;
-      const Config config = std::move(compiling.front().first);
-      std::string refused;
-      try {
-        compiling.front().second.get();
-      } catch (const std::exception& error) {
-        refused = error.what();
+      const auto ready = std::find_if(compiling.begin(), compiling.end(), [](const Compiling& one) {
+        return one.done.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+      });
+      if (ready == compiling.end()) {
+        compiling.front().done.wait_for(std::chrono::milliseconds(5));
+        how_.device.require_going_on();
+        continue;
       }
-      compiling.pop_front();
-      const Trial trial = refused.empty() ? attempt(config, kSamples) : refuse(config, refused);
-      strategy_->learn(config, trial.fate == Fate::ok ? trial.ratio : INFINITY);
-      ++won_.tried;
-      ++won_.fates[trial.fate];
-      if (trial.fate == Fate::ok) ranking_.emplace(trial.ratio, config);
-      show();
+      learn(*ready);
+      compiling.erase(ready);
     }
+  }
+
+  bool compile_next(std::list<Compiling>* compiling) {
+    for (;;) {
+      const std::vector<Config> next = strategy_->next(1);
+      if (next.empty()) return false;
+      if (is_new(next[0])) {
+        compiling->push_back({next[0], std::async(std::launch::async, [this, config = next[0]] {
+                                task_.compile(task_.space.values(config));
+                              })});
+        return true;
+      }
+      strategy_->learn(next[0], INFINITY);
+    }
+  }
+
+  void learn(Compiling& compiled) {
+    const Config& config = compiled.config;
+    std::string refused;
+    try {
+      compiled.done.get();
+    } catch (const std::exception& error) {
+      refused = error.what();
+    }
+    const Trial trial = refused.empty() ? attempt(config, kSamples) : refuse(config, refused);
+    strategy_->learn(config, trial.fate == Fate::ok ? trial.ratio : INFINITY);
+    ++won_.tried;
+    ++won_.fates[trial.fate];
+    if (trial.fate == Fate::ok) ranking_.emplace(trial.ratio, config);
+    show();
   }
 
   void show() {

@@ -17,7 +17,7 @@ using tune::Fate;
 
 constexpr size_t kGuard = 4096;               // bytes on either side of a tensor
 constexpr uint8_t kNanByte = 0xff;            // of a pattern that is a NaN of every float type
-constexpr double kMostChecked = 16 << 20;     // bytes that a checked problem moves, if rows can be left out
+constexpr double kMostChecked = 4 << 20;      // bytes that a checked problem moves, if rows can be left out
 constexpr double kMostInterpreted = 1 << 22;  // bytes of the arguments of a loaded kernel that is checked
 
 // The same values whatever the kernel.
@@ -221,7 +221,7 @@ std::vector<std::string> configured(std::vector<std::string> settings, const Met
 class AuthorCandidate final : public TunedCandidate {
  public:
   AuthorCandidate(const lib::ContextRef& context, const AnyKernel& kernel, const TuneProblems& problems,
-                  const std::vector<std::string>& check_with, const std::vector<Interpreted>& expected,
+                  const std::vector<std::string>& check_with, const Evaluations& expected,
                   const std::vector<bool>& poisoned, const MetaValues& config)
       : expected_(expected), poisoned_(poisoned) {
     const auto add = [&](const std::vector<std::string>& settings, size_t guard) {
@@ -241,7 +241,7 @@ class AuthorCandidate final : public TunedCandidate {
     const auto& arguments = checked_->call().arguments();
     for (size_t i = 0; i < arguments.size(); ++i) {
       if (!arguments[i].written) continue;
-      const Difference difference = compare(checked_->read(i), {expected_[i].bytes}, arguments[i].type.dtype);
+      const Difference difference = expected_.compare(i, checked_->read(i), arguments[i].type.dtype);
       if (difference.beyond > 0) return {Fate::wrong, difference_text(arguments[i].name, difference)};
     }
     return {};
@@ -253,7 +253,7 @@ class AuthorCandidate final : public TunedCandidate {
   std::vector<const lib::Launcher*> launchers() const override { return {&instances_.front()->launcher()}; }
 
  private:
-  const std::vector<Interpreted>& expected_;
+  const Evaluations& expected_;
   const std::vector<bool>& poisoned_;
   const std::map<std::string, Array> inputs_;
   lib::ContextRef context_;
@@ -275,15 +275,15 @@ class AuthorSubject final : public TuneSubject {
       throw Failure(kUsage, fmt::format("{} moves {:.0f} bytes, too many to compute in float64 for the check; name a "
                                         "smaller call of the same kernel with --check-with \"x=64x4096 ...\"",
                                         kernel.name(), call.bytes_moved()));
-    expected_ = interpret(call, Rounding::none);
-    for (size_t i = 0; i < expected_.size(); ++i) {
+    expected_ = Evaluations(call);
+    for (size_t i = 0; i < expected_.exact().size(); ++i) {
       const AuthorArgument& argument = call.arguments()[i];
-      poisoned_.push_back(argument.written && !argument.has_contents() && !expected_[i].read);
-      if (expected_[i].unwritten.elements > 0)
+      poisoned_.push_back(argument.written && !argument.has_contents() && !expected_.exact()[i].read);
+      if (expected_.exact()[i].unwritten.elements > 0)
         throw Failure(
-            kUsage,
-            fmt::format("{} leaves {} of {} as it was; say what is there: {}=SHAPE:0..0", kernel.name(),
-                        counted(expected_[i].unwritten.elements, "element", "elements"), argument.name, argument.name));
+            kUsage, fmt::format("{} leaves {} of {} as it was; say what is there: {}=SHAPE:0..0", kernel.name(),
+                                counted(expected_.exact()[i].unwritten.elements, "element", "elements"), argument.name,
+                                argument.name));
     }
   }
   std::unique_ptr<TunedCandidate> load(const MetaValues& config) override {
@@ -295,7 +295,7 @@ class AuthorSubject final : public TuneSubject {
   const AnyKernel& kernel_;
   TuneProblems problems_;
   std::vector<std::string> check_with_;
-  std::vector<Interpreted> expected_;
+  Evaluations expected_;
   std::vector<bool> poisoned_;  // by argument: written, and not read before
 };
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -79,15 +80,19 @@ class Given final : public lib::KernelConfigs {
   MetaValues values_;
 };
 
-// For the device that the worker described, which this process does not open.
+// For the device that the worker described, which this process does not open. Where compiles run in processes, one may
+// take so many seconds.
 class Compilers {
  public:
-  Compilers(const Globals& globals, const Json& device)
+  Compilers(const Globals& globals, const Json& device, double seconds)
       : config_(device_config([&] {
           Globals cpu = globals;
           cpu.device = "cpu";
           return cpu;
         }())) {
+    runtime::CompileIsolation isolation = config_.compiler->isolation();
+    isolation.seconds = std::min(isolation.seconds, static_cast<int32_t>(std::ceil(seconds)));
+    config_.compiler->isolate(isolation);
     gpu_ = globals.device != "cpu";
     if (!gpu_) return;
     base_ = options_for_target(device.at("arch"));
@@ -225,7 +230,7 @@ TuneTask author_task(const std::shared_ptr<const Compilers>& compilers, const Tu
 
 std::vector<TuneTask> tune_tasks(const Globals& globals, const TuneRequest& request, const AuthorKernels& authors,
                                  const Json& device) {
-  const auto compilers = std::make_shared<const Compilers>(globals, device);
+  const auto compilers = std::make_shared<const Compilers>(globals, device, request.timeout_seconds);
   std::vector<TuneTask> tasks;
   for (const BenchCase& which : cases_of(globals, request)) {
     const AnyKernel* author = authors.find(which.kernel);

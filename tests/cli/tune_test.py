@@ -38,6 +38,12 @@ def test_faults(ligerdsl, kernels, folder):
     expect("SIGSEGV" in reasons["crash"], reasons["crash"])
 
 
+def test_whole_numbers_of_floats(ligerdsl, kernels, folder):
+    """A device rounds; the exact floor of a product is not the only right one."""
+    result = ligerdsl.json("--load", kernels, "tune", "steps", "y=5000", "x=5000", "--store", folder / "steps.jsonl", "-q")
+    expect(result["results"][0]["winner"]["fate"] == "ok", f"{result}")
+
+
 def test_store_goes_on(ligerdsl, folder):
     store = folder / "norm.jsonl"
     arguments = ["tune", "softmax_forward", "H=512", "N=64,128", "--max-evals", "3", "--seed", "1", "--store", store, "--budget", "5m", "-q"]
@@ -168,6 +174,7 @@ def main():
     ligerdsl = Command(path, folder / "cache")
     test_bad_requests(ligerdsl, kernels, folder)
     test_faults(ligerdsl, kernels, folder)
+    test_whole_numbers_of_floats(ligerdsl, kernels, folder)
     test_store_goes_on(ligerdsl, folder)
     test_interrupt(ligerdsl, kernels, folder)
     test_table_is_used(ligerdsl, folder)

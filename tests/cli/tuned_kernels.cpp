@@ -37,6 +37,26 @@ Launch blocks(const FaultyMeta& m, const LaunchArguments& a) {
   return {.grid = {ceil_div(a.dim("y", 0), m.block)}, .num_warps = 2};
 }
 
+// y = floor(1234567 x): the last bit of the product decides between neighbours.
+struct StepsMeta {
+  int64_t block = 64;
+  template <class V>
+  void visit(V&& v) {
+    v("block", block, choices({64, 256}), Bits::same);
+  }
+};
+
+void steps(KernelBuilder& k, const StepsMeta& m) {
+  View y = k.view("y", i32, {dyn});
+  View x = k.view("x", f32, {dyn});
+  const Scalar i = k.program_id(0);
+  y.partition({m.block}).store({i}, floor(x.partition({m.block}).load({i}) * 1234567.0f).to(i32));
+}
+
+Launch step_blocks(const StepsMeta& m, const LaunchArguments& a) {
+  return {.grid = {ceil_div(a.dim("y", 0), m.block)}};
+}
+
 struct PlainMeta {
   template <class V>
   void visit(V&&) {}
@@ -54,7 +74,10 @@ Launch plain_launch(const PlainMeta&, const LaunchArguments& a) {
 const Kernel<FaultyMeta> faulty_kernel{
     .name = "faulty", .description = "y = scale x", .build = faulty, .launch = blocks};
 const Kernel<PlainMeta> plain_kernel{.name = "plain", .description = "y = 0", .build = plain, .launch = plain_launch};
+const Kernel<StepsMeta> steps_kernel{
+    .name = "steps", .description = "y = floor(1234567 x)", .build = steps, .launch = step_blocks};
 LIGERDSL_REGISTER_KERNEL(faulty_kernel);
+LIGERDSL_REGISTER_KERNEL(steps_kernel);
 LIGERDSL_REGISTER_KERNEL(plain_kernel);
 
 }  // namespace
