@@ -3,10 +3,17 @@
 #include <algorithm>
 
 #include "runtime/log.h"
+#include "runtime/status.h"
 
 namespace ligerdsl::lib {
 
-std::string TunedConfigs::refusal(const ConfigQuestion& question, const MetaValues& values) const {
+std::string TunedConfigs::refusal(const ConfigQuestion& question, std::string_view config, MetaValues* read) const {
+  try {
+    *read = config_values(config);
+  } catch (const runtime::Error& error) {
+    return error.what();
+  }
+  const MetaValues& values = *read;
   if (const std::string reason = question.refusal(values); !reason.empty()) return reason;
   if (tuning_ != runtime::Tuning::same) return "";
   for (const MetaField& field : question.heuristic()) {
@@ -24,8 +31,8 @@ ConfigSource TunedConfigs::look_up(const ConfigQuestion& question) {
   for (const auto& table : tables_) {
     const auto found = table->find(kernel, question.version(), options, device);
     if (!found) continue;
-    MetaValues values = config_values(found->config);
-    if (const std::string reason = refusal(question, values); !reason.empty()) {
+    MetaValues values;
+    if (const std::string reason = refusal(question, found->config, &values); !reason.empty()) {
       source.passed.push_back("table \"" + table->name() + "\" says " + std::string(found->config) +
                               ", which is not taken: " + reason);
       continue;

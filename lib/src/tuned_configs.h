@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/src/kernel_configs.h"
@@ -31,8 +32,8 @@ class TunedConfigs final : public KernelConfigs {
   ConfigSource look_up(const ConfigQuestion& question);
 
  private:
-  // Why an entry is not taken; empty: it is.
-  std::string refusal(const ConfigQuestion& question, const MetaValues& values) const;
+  // Why an entry of this configuration is not taken; empty: it is, and `values` are those of its fields.
+  std::string refusal(const ConfigQuestion& question, std::string_view config, MetaValues* values) const;
 
   std::vector<std::shared_ptr<const TunedTable>> tables_;
   runtime::Tuning tuning_;

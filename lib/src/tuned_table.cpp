@@ -105,7 +105,8 @@ TunedTable TunedTable::read(const std::string& path) {
   const auto unreadable = [&](int error) {
     fail(Status::invalid_argument, "a table of tuned kernels: " + runtime::locate_failure(path, error).text());
   };
-  const runtime::File file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Without waiting for who may write into a pipe.
+  const runtime::File file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat info {};
   if (!file.good() || fstat(file.get(), &info) != 0) unreadable(errno);
   if (!S_ISREG(info.st_mode)) unreadable(S_ISDIR(info.st_mode) ? EISDIR : EINVAL);

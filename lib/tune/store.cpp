@@ -82,8 +82,9 @@ std::vector<Trial> read_trials(const std::string& path) {
     try {
       trials.push_back(Trial::from_json(Json::parse(line)));
     } catch (const std::exception& error) {
-      // A line that another follows after an empty one, or none does, was torn when its writer was stopped.
-      const bool cut = begin >= text.size() || !line.ends_with('}');
+      // What begins as a trial and is no whole JSON was torn when its writer was stopped.
+      const bool cut =
+          begin >= text.size() || !line.ends_with('}') || (line.starts_with("{\"key\":") && !Json::accept(line));
       if (!cut) refuse(path, "line " + std::to_string(number + 1) + " is no trial: " + error.what());
     }
   }

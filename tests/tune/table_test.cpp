@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -93,6 +94,10 @@ TEST(TunedTable, FasterEntriesWinAMerge) {
 
 TEST(TunedTable, FilesThatCannotBeRead) {
   const auto folder = std::filesystem::path(::testing::TempDir());
+  const std::string pipe = folder / ("pipe" + std::to_string(getpid()));
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THROW(TunedTable::read(pipe), runtime::Error) << "and nobody writes into it";
+  std::filesystem::remove(pipe);
   for (const std::string& path : {(folder / "none.json").string(), folder.string(), std::string("/dev/null")})
     EXPECT_THROW(TunedTable::read(path), runtime::Error) << path;
 }
@@ -165,6 +170,11 @@ TEST(TunedConfigs, TheFirstTableWithAnEntryThatHoldsDecides) {
   EXPECT_EQ(passed.values, (MetaValues{{"order", "2"}}));
   ASSERT_EQ(passed.passed.size(), 1u);
   EXPECT_NE(passed.passed[0].find("there is no 3"), std::string::npos);
+  for (const char* text : {"fast", "fast=2  order=1", "fast=2 fast=2"}) {
+    const auto malformed = configs({text}, Tuning::any);
+    EXPECT_TRUE(malformed.values.empty()) << text;
+    EXPECT_EQ(malformed.passed.size(), 1u) << text;
+  }
   EXPECT_TRUE(configs({"order=2"}, Tuning::same).values.empty()) << "it changes a row's bits";
   EXPECT_EQ(configs({"order=1 fast=2"}, Tuning::same).values.at("fast"), "2") << "order as it is without a table";
   EXPECT_TRUE(configs({}, Tuning::any).values.empty());
