@@ -44,13 +44,18 @@ std::vector<program::Remark> resource_remarks(const program::Artifact& artifact,
   return remarks;
 }
 
-int ctas_that_fit(const program::GpuArch& arch, int threads, int registers, int64_t shared_bytes) {
+CtaLimits cta_limits(const program::GpuArch& arch, int threads, int registers, int64_t shared_bytes) {
   constexpr int kParts = 4, kUnit = 256;  // an SM's parts share nothing; a warp's registers are a multiple of the unit
   const int warps = std::max(1, threads / program::kWarpThreads);
   const int of_warp = (std::max(1, registers) * program::kWarpThreads + kUnit - 1) / kUnit * kUnit;
-  const int by_registers = kParts * (arch.registers_per_sm / kParts / of_warp) / warps;
-  const auto by_shared = static_cast<int>(arch.shared_per_sm / (shared_bytes + arch.shared_reserved));
-  return std::min({arch.ctas_per_sm(warps), by_registers, by_shared});
+  return {.threads = arch.threads_per_sm / (warps * program::kWarpThreads),
+          .ctas = arch.max_ctas_per_sm,
+          .registers = kParts * (arch.registers_per_sm / kParts / of_warp) / warps,
+          .shared = static_cast<int>(arch.shared_per_sm / (shared_bytes + arch.shared_reserved))};
+}
+
+int ctas_that_fit(const program::GpuArch& arch, int threads, int registers, int64_t shared_bytes) {
+  return cta_limits(arch, threads, registers, shared_bytes).smallest();
 }
 
 }  // namespace ligerdsl::runtime

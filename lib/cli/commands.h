@@ -24,6 +24,14 @@ struct CompileRequest {
 };
 int compile(const Globals& globals, const CompileRequest& request);
 
+struct ExplainRequest {
+  std::string kernel;
+  std::vector<std::string> settings;
+  std::string target;  // empty: that of --device
+  bool no_run = false;
+};
+int explain(const Globals& globals, const ExplainRequest& request);
+
 // `ligerdsl cache`: the disk cache.
 struct CacheRequest {
   std::string to;  // trim: the size to keep; empty: the limit

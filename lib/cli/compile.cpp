@@ -7,31 +7,23 @@
 #include "lib/cli/assemble.h"
 #include "lib/cli/authors.h"
 #include "lib/cli/commands.h"
+#include "lib/cli/compiled_kernel.h"
 #include "lib/cli/environment.h"
 #include "lib/cli/launch_rule.h"
 #include "lib/cli/nearest.h"
 #include "lib/cli/numbers.h"
 #include "lib/cli/op_instance.h"
-#include "lib/cli/recording_context.h"
 #include "lib/src/launcher.h"
 #include "lib/src/structs.h"
 #include "program/print.h"
 #include "program/serialize.h"
 #include "runtime/reproducer.h"
-#include "runtime/resource_remarks.h"
 
 namespace ligerdsl::cli {
 
 namespace {
 
 using Recorded = RecordedKernel;
-
-std::vector<Recorded> choose_variant(const std::vector<Recorded>& all, const std::string& variant, bool gpu) {
-  if (!gpu) return all;
-  std::vector<Recorded> chosen;
-  for (size_t i = variant == "generic" ? 0 : 1; i < all.size(); i += 2) chosen.push_back(all[i]);
-  return chosen;
-}
 
 bool is_reproducer(const std::string& kernel) {
   return kernel.ends_with(runtime::kReproducerSuffix);
@@ -62,35 +54,6 @@ std::vector<Recorded> record(const Globals& globals, const CompileRequest& reque
   const auto context = std::make_shared<RecordingContext>(base);
   load_kernels(AuthorKernels(globals.load), request.kernel, request.settings, context);
   return choose_variant(context->recorded, request.variant, gpu);
-}
-
-std::vector<program::Remark> remarks_of(runtime::CompilerLibrary& compiler, const Recorded& recorded) {
-  const program::Artifact artifact =
-      program::parseArtifact(compiler.compile(recorded.program, program::serialize(recorded.options)));
-  std::vector<program::Remark> remarks = artifact.remarks;
-  if (artifact.target != program::Target::nvptx) return remarks;
-  if (const auto resources = assembled_resources(artifact)) {
-    for (program::Remark& remark : runtime::resource_remarks(artifact, *resources, recorded.options.min_ctas_per_sm))
-      remarks.push_back(std::move(remark));
-  }
-  return remarks;
-}
-
-std::string text_of(const std::vector<program::Remark>& remarks) {
-  std::string text;
-  for (const program::Remark& remark : remarks) text += to_string(remark) + "\n";
-  return text;
-}
-
-Json json_of(const std::vector<program::Remark>& remarks) {
-  Json list = Json::array();
-  for (const program::Remark& remark : remarks)
-    list.push_back({{"file", remark.file},
-                    {"line", remark.line},
-                    {"column", remark.column},
-                    {"pass", remark.pass},
-                    {"text", remark.text}});
-  return list;
 }
 
 std::string emit(runtime::CompilerLibrary* compiler, const Recorded& recorded, const std::string& stage) {
@@ -197,7 +160,7 @@ int compile(const Globals& globals, const CompileRequest& request) {
     std::vector<program::Remark> remarks;
     try {
       if (stage == "remarks")
-        remarks = remarks_of(*compiler, one);
+        remarks = compiled(*compiler, one).remarks;
       else
         code = emit(compiler.get(), one, stage);
     } catch (const runtime::Error& error) {

@@ -59,12 +59,14 @@ runtime::DeviceConfig device_config(const Globals& globals) {
   return config;
 }
 
+lib::ContextOptions context_options() {
+  return {.validate = runtime::options().validate, .deterministic = runtime::options().deterministic};
+}
+
 lib::ContextRef open_context(const Globals& globals) {
   const runtime::DeviceConfig config = device_config(globals);
   try {
-    return std::make_shared<lib::Context>(config,
-                                          lib::ContextOptions{.validate = runtime::options().validate,
-                                                              .deterministic = runtime::options().deterministic});
+    return std::make_shared<lib::Context>(config, context_options());
   } catch (const runtime::Error& error) {
     throw Failure(kNoDevice, error.what());
   }

@@ -20,6 +20,9 @@ runtime::DeviceConfig device_config(const std::string& device);
 // --device, --threads and the compiler.
 runtime::DeviceConfig device_config(const Globals& globals);
 
+// As the environment says.
+lib::ContextOptions context_options();
+
 // The context of --device. Throws Failure with kNoDevice or kUsage.
 lib::ContextRef open_context(const Globals& globals);
 

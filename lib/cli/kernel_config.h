@@ -14,6 +14,9 @@ class ConfigSettings final : public lib::KernelConfigs {
   // Takes a setting if it is one of these.
   bool take(const Setting& setting);
 
+  // Whether a setting chooses the field.
+  bool gives(const std::string& field) const { return given_.count(field) > 0; }
+
   // Throws Failure (kUsage) for a name that the kernel does not have, and for a value that is none of its choices.
   MetaValues changed(const std::shared_ptr<const lib::ConfigQuestion>& question) override;
 

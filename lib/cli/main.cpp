@@ -238,6 +238,15 @@ int main(int argc, char** argv) {
   compile_command->add_option("-o,--output", compile_request.output, "Write to a file");
   compile_command->callback([&] { chosen = [&] { return compile(globals, compile_request); }; });
 
+  ExplainRequest explain_request;
+  CLI::App* explain_command = app.add_subcommand(
+      "explain", "A kernel's configuration and why, resources, occupancy, bytes, floor against measured time, remarks");
+  add_kernel(explain_command, &explain_request.kernel, &explain_request.settings, true);
+  explain_command->add_option("--target", explain_request.target,
+                              "cpu, sm_80, sm_90a, sm_100 ...: for a device that need not be here; nothing is run");
+  explain_command->add_flag("--no-run", explain_request.no_run, "Measure nothing");
+  explain_command->callback([&] { chosen = [&] { return explain(globals, explain_request); }; });
+
   CacheRequest cache_request;
   add_cache(&app, globals, &cache_request, &chosen);
 

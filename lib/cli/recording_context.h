@@ -1,4 +1,5 @@
-// A device that is not here: plans made on it have their kernels recorded, and can never run.
+// Contexts that record the kernels of the plans made on them: of a device that is not here, whose plans can never run,
+// and of one that is.
 #pragma once
 
 #include <memory>
@@ -13,9 +14,13 @@ namespace ligerdsl::cli {
 struct RecordedKernel {
   std::string program;  // bytes
   program::CompileOptions options;
+  std::shared_ptr<runtime::LoadedKernel> loaded = nullptr;  // null: the device is not here
 };
 
 // Every kernel comes as its generic variant followed, on a GPU, by the aligned one.
+std::vector<RecordedKernel> choose_variant(const std::vector<RecordedKernel>& all, const std::string& variant,
+                                           bool gpu);
+
 class RecordingContext final : public lib::Context {
  public:
   explicit RecordingContext(const program::CompileOptions& base)
@@ -36,6 +41,18 @@ class RecordingContext final : public lib::Context {
 
  private:
   program::CompileOptions base_;
+};
+
+class LoadingContext final : public lib::Context {
+ public:
+  using Context::Context;
+  std::shared_ptr<runtime::LoadedKernel> load(const std::string& program,
+                                              const program::CompileOptions& options) override {
+    recorded.push_back({program, options, Context::load(program, options)});
+    return recorded.back().loaded;
+  }
+
+  std::vector<RecordedKernel> recorded;
 };
 
 }  // namespace ligerdsl::cli

@@ -1,0 +1,191 @@
+// `ligerdsl explain`: why a kernel is built as it is, what its code uses, and how far its time is from that of a copy.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "lib/cli/authors.h"
+#include "lib/cli/bench_measure.h"
+#include "lib/cli/commands.h"
+#include "lib/cli/compiled_kernel.h"
+#include "lib/cli/environment.h"
+#include "lib/cli/explain_config.h"
+#include "lib/cli/explain_kernel.h"
+#include "lib/cli/op_instance.h"
+#include "lib/src/structs.h"
+#include "runtime/measure.h"
+
+namespace ligerdsl::cli {
+
+namespace {
+
+constexpr double kCpuCopy = 256.0 * (1 << 20), kGpuCopy = 2.0 * (1 << 30);  // bytes, of the copy that is the ceiling
+
+// A device, or a GPU that need not be here, and what plans loaded into it.
+class Place {
+ public:
+  Place(const Globals& globals, const std::string& target) {
+    if (!target.empty() && target != "cpu") {
+      away_ = std::make_shared<RecordingContext>(options_for_target(target));
+      compiler_ = open_compiler();
+      return;
+    }
+    Globals device = globals;
+    if (!target.empty()) device.device = target;
+    here_ = std::make_shared<LoadingContext>(device_config(device), context_options());
+  }
+
+  bool is_here() const { return here_ != nullptr; }
+  bool is_gpu() const { return context()->machine().is_gpu(); }
+  lib::ContextRef context() const {
+    if (here_) return here_;
+    return away_;
+  }
+  std::vector<CompiledKernel> kernels() const {
+    std::vector<CompiledKernel> list;
+    for (const RecordedKernel& one : choose_variant(here_ ? here_->recorded : away_->recorded, "aligned", is_gpu()))
+      list.push_back(one.loaded ? loaded(one) : compiled(*compiler_, one));
+    return list;
+  }
+
+ private:
+  std::shared_ptr<LoadingContext> here_;
+  std::shared_ptr<RecordingContext> away_;
+  std::shared_ptr<runtime::CompilerLibrary> compiler_;
+};
+
+class Explanation {
+ public:
+  Explanation(const Globals& globals, const ExplainRequest& request)
+      : globals_(globals),
+        request_(request),
+        authors_(globals.load),
+        author_(authors_.find_or_op(request.kernel)),
+        place_(globals, request.target) {}
+
+  int run() {
+    result_ = {{"kernel", request_.kernel}, {"settings", ""}, {"device", ""}, {"configuration", Json::array()}};
+    if (author_)
+      explain_author();
+    else
+      explain_op();
+    result_["kernels"] = Json::array();
+    for (const CompiledKernel& kernel : place_.kernels()) add_kernel(kernel);
+    if (!request_.target.empty() || request_.no_run)
+      leave_out(fmt::format("floor and measured time: {}",
+                            request_.no_run ? "--no-run" : "nothing runs for a --target; name the --device"));
+    else
+      measure();
+    result_["left_out"] = left_out_;
+    if (globals_.json != "-") print();
+    write_json(globals_, result_);
+    return kOk;
+  }
+
+ private:
+  void leave_out(const std::string& what) {
+    if (std::find(left_out_.begin(), left_out_.end(), what) == left_out_.end()) left_out_.push_back(what);
+  }
+
+  void describe(const std::string& settings) {
+    result_["settings"] = settings;
+    result_["device"] = place_.is_here() ? place_.context()->device().description().name : request_.target;
+  }
+
+  void explain_op() {
+    OpInstance instance(find_op(request_.kernel), request_.settings);
+    lib::check_desc(instance.info(), instance.desc());
+    const lib::ContextRef context = place_.context();
+    ExplainedConfigs configs(*context);
+    context->set_kernel_configs(&configs);
+    static_cast<void>(instance.plan(context));
+    context->set_kernel_configs(context->tuned());
+    describe(instance.title());
+    result_["configuration"] = configs.json(instance.config());
+    result_["bytes"] = instance.bytes_moved();
+  }
+
+  void explain_author() {
+    const lib::ContextRef context = place_.context();
+    load_kernels(authors_, request_.kernel, request_.settings, context);
+    std::map<std::string, std::string> rest;
+    const MetaValues given = take_meta(*author_, request_.settings, &rest);
+    describe(fmt::format("{}", fmt::join(request_.settings, " ")));
+    result_["configuration"] = author_config(*author_, given);
+    try {
+      result_["bytes"] = AuthorCall(*author_, request_.settings, {}, context->machine()).bytes_moved();
+    } catch (const Failure& failure) {
+      const std::string why = failure.what();
+      leave_out(fmt::format("bytes: {}", why.substr(0, why.find_first_of(":\n", why.find(": ") + 1))));
+    }
+  }
+
+  void add_kernel(const CompiledKernel& kernel) {
+    result_["kernels"].push_back(explained_kernel(kernel));
+    if (!kernel.resources)
+      leave_out("registers, spills and occupancy: they need ptxas of NVIDIA's CUDA toolkit in PATH, or a GPU");
+  }
+
+  void measure() {
+    const lib::ContextRef context = place_.context();
+    const BenchRun run{.options = {}, .inputs = {}, .between = [] {}};
+    const BenchCase which{request_.kernel, request_.settings};
+    const Outcome o = author_ ? measure_author(context, *author_, which, run) : measure_op(context, which, run);
+    const double copy_bytes = place_.is_gpu() ? kGpuCopy : kCpuCopy;
+    const double gbps = runtime::copy_bandwidth_gbps(context->device(), static_cast<int64_t>(copy_bytes));
+    Json& time =
+        result_["time"] = {{"median_ms", o.time.median_ms}, {"q20_ms", o.time.q20_ms},
+                           {"q80_ms", o.time.q80_ms},       {"copy_bytes", copy_bytes},
+                           {"copy_gb_per_s", gbps},         {"same_size_copy_ms", o.bytes / (o.same_copy_gbps * 1e6)}};
+    if (o.flops > 0) {
+      time["tflops"] = o.flops / (o.time.median_ms * 1e9);
+      leave_out("floor: it multiplies matrices, so that arithmetic bounds it rather than bytes");
+      return;
+    }
+    time["floor_ms"] = o.bytes / (gbps * 1e6);
+    time["times_the_floor"] = o.time.median_ms / time["floor_ms"].get<double>();
+  }
+
+  void print() const {
+    print_text(fmt::format("{} {}\non {}\n", request_.kernel, result_["settings"].get<std::string>(),
+                           result_["device"].get<std::string>()));
+    if (result_["configuration"].empty()) print_text("\nconfiguration: there is no schedule to choose\n");
+    print_configs(globals_, result_["configuration"]);
+    for (const Json& kernel : result_["kernels"]) print_kernel(kernel);
+    print_text("\n");
+    if (result_.contains("bytes"))
+      print_text(fmt::format("bytes: {}, inputs read once and outputs written once\n",
+                             format_bytes(result_["bytes"].get<double>())));
+    if (result_.contains("time")) print_time(result_["time"]);
+    for (const std::string& what : left_out_) print_text(fmt::format("left out: {}\n", what));
+  }
+
+  static void print_time(const Json& time) {
+    const auto ms = [&](const char* name) { return format_time(time[name].get<double>()); };
+    if (time.contains("floor_ms"))
+      print_text(fmt::format("floor: {}, at the {:.1f} GB/s of a copy of {}; a copy of as many bytes takes {}\n",
+                             ms("floor_ms"), time["copy_gb_per_s"].get<double>(),
+                             format_bytes(time["copy_bytes"].get<double>()), ms("same_size_copy_ms")));
+    print_text(fmt::format("measured: {} (20 %: {}, 80 %: {})", ms("median_ms"), ms("q20_ms"), ms("q80_ms")));
+    if (time.contains("times_the_floor"))
+      print_text(fmt::format(", {:.2f} times the floor", time["times_the_floor"].get<double>()));
+    if (time.contains("tflops")) print_text(fmt::format(", {:.3f} TFLOP/s", time["tflops"].get<double>()));
+    print_text("\n");
+  }
+
+  const Globals& globals_;
+  const ExplainRequest& request_;
+  AuthorKernels authors_;
+  const AnyKernel* author_;
+  Place place_;
+  Json result_;
+  std::vector<std::string> left_out_;
+};
+
+}  // namespace
+
+int explain(const Globals& globals, const ExplainRequest& request) {
+  return Explanation(globals, request).run();
+}
+
+}  // namespace ligerdsl::cli

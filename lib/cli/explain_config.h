@@ -1,0 +1,41 @@
+// For `ligerdsl explain`: the configuration of each kernel of a plan, and who decided on each of its fields.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/cli/kernel_config.h"
+#include "lib/cli/output.h"
+#include "lib/src/context.h"
+#include "ligerdsl/dsl/kernel.h"
+
+namespace ligerdsl::cli {
+
+// Asks the context's tables as plans do, and keeps what they said.
+class ExplainedConfigs final : public lib::KernelConfigs {
+ public:
+  explicit ExplainedConfigs(lib::Context& context) : context_(context) {}
+  MetaValues changed(const std::shared_ptr<const lib::ConfigQuestion>& question) override;
+
+  // With what `settings`, which asked these, made of the answers.
+  Json json(const ConfigSettings& settings) const;
+
+ private:
+  struct Answer {
+    std::string kernel, key;
+    std::vector<MetaField> heuristic;
+    lib::ConfigSource source;
+  };
+  std::string why(const Answer& answer) const;
+
+  lib::Context& context_;
+  std::vector<Answer> answers_;
+};
+
+// The same of a kernel of --load, which configures itself.
+Json author_config(const AnyKernel& kernel, const MetaValues& given);
+
+void print_configs(const Globals& globals, const Json& configs);
+
+}  // namespace ligerdsl::cli

@@ -1,0 +1,166 @@
+"""`ligerdsl explain`: what it says is what `compile` makes, and who decided is who did.
+
+Usage: explain_test.py COMMAND KERNELS.so FOLDER
+"""
+
+import os
+import pathlib
+import shutil
+import sys
+
+from command import Command, expect
+import command
+
+FAKE_PTXAS = """#!/bin/sh
+echo "ptxas info: 64 bytes stack frame, 40 bytes spill stores, 44 bytes spill loads"
+echo "ptxas info: Used ${FAKE_REGISTERS:-64} registers"
+"""
+
+
+def fields_of(configuration, key="value"):
+    return {field["name"]: field[key] for field in configuration["fields"]}
+
+
+def emitted(ligerdsl, *arguments):
+    configs = ligerdsl.json("compile", *arguments, "--emit", "config")
+    return [{field["name"]: field["value"] for field in one["config"]} for one in configs]
+
+
+def test_configuration(ligerdsl):
+    for arguments in (["softmax_forward", "H=512", "N=64"], ["layer_norm_backward", "H=4096"]):
+        for target in ([], ["--target", "sm_90a"]):
+            said = ligerdsl.json("explain", *arguments, *target, "--no-run")
+            expect([fields_of(one) for one in said["configuration"]] == emitted(ligerdsl, *arguments, *target), f"{arguments} {target}")
+            for one in said["configuration"]:
+                expect(one["from"] == "heuristic" and set(fields_of(one, "from").values()) == {"heuristic"}, f"{one}")
+                expect(fields_of(one) == fields_of(one, "heuristic"), f"{one}")
+    given = ["rms_norm_forward", "dtype=bf16", "H=8192", "config.num_warps=8", "--target", "sm_90a"]
+    said = ligerdsl.json("explain", *given)["configuration"][0]
+    expect(fields_of(said) == emitted(ligerdsl, *given)[0], f"{said}")
+    expect(fields_of(said, "from")["num_warps"] == "setting" and fields_of(said, "from")["keep"] == "heuristic", f"{said}")
+    expect(fields_of(said, "heuristic")["num_warps"] == "16" and fields_of(said, "changes")["num_warps"] == "row", f"{said}")
+    expect(said["fields"][2]["choices"] == ["1", "2", "4", "8", "16", "32"], f"{said['fields'][2]}")
+    code, out, errors = ligerdsl.run("explain", "target_counts", "--no-run")
+    expect(code == 0 and "there is no schedule to choose" in out, out + errors)
+
+
+def write_table(path, key, config):
+    path.write_text('{"ligerdsl_tuned_kernels": 1, "entries": {\n' + f'"{key}": {{"config": "{config}"}},\n' + '"": {}}}\n')
+
+
+def test_table(ligerdsl, folder):
+    table = folder / "table.json"
+    for target in ([], ["--target", "sm_90a"]):
+        arguments = ["explain", "softmax_forward", "H=512", "N=64", "--no-run", *target]
+        before = ligerdsl.json(*arguments)["configuration"][0]
+        expect("no table" in before["why"] and before["table"] is None, f"{before}")
+        field = next(f for f in before["fields"] if f["name"] == "num_warps")
+        other = next(choice for choice in ("4", "2") if choice != field["value"])
+        write_table(table, before["key"], f"num_warps={other}")
+        with_table = {"LIGERDSL_TABLE": str(table)}
+        after = ligerdsl.json(*arguments, **with_table)["configuration"][0]
+        expect(after["from"] == "table" and after["table"] == str(table), f"{after}")
+        expect(fields_of(after) == {**fields_of(before), "num_warps": other}, f"{after}")
+        expect(fields_of(after, "from")["num_warps"] == "table" and fields_of(after, "heuristic") == fields_of(before), f"{after}")
+        code, out, errors = ligerdsl.run(*arguments, **with_table)
+        expect(code == 0 and "configuration of softmax_forward: the table's" in out and str(table) in out, out + errors)
+        off = ligerdsl.json(*arguments, **with_table, LIGERDSL_TUNING="off")["configuration"][0]
+        expect(fields_of(off) == fields_of(before) and "LIGERDSL_TUNING=off" in off["why"], f"{off}")
+        write_table(table, before["key"], "rows=99999")
+        passed = ligerdsl.json(*arguments, **with_table)["configuration"][0]
+        expect(fields_of(passed) == fields_of(before) and "99999" in passed["passed_over"][0], f"{passed}")
+        write_table(table, before["key"].replace("softmax", "other"), f"num_warps={other}")
+        missed = ligerdsl.json(*arguments, **with_table)["configuration"][0]
+        expect(missed["why"] == "no table has an entry for it" and not missed["passed_over"], f"{missed}")
+
+
+def test_resources(ligerdsl, folder):
+    """Of a GPU that is not here: what ptxas reports, and the limit that it makes the smallest."""
+    tools = folder / "tools"
+    tools.mkdir()
+    (tools / "ptxas").write_text(FAKE_PTXAS)
+    (tools / "ptxas").chmod(0o755)
+    here = {"PATH": f"{tools}:{os.environ['PATH']}"}
+    arguments = ["rms_norm_forward", "dtype=bf16", "H=8192", "config.num_warps=8", "config.min_ctas_per_sm=0", "--target", "sm_90a"]
+    # Of 64 Ki registers in four parts, 2,048 threads, 32 CTAs: warps of 32 x 64 registers fill a part at 8.
+    for registers, ctas, limiter in (("64", 4, "registers"), ("16", 8, "threads"), ("255", 1, "registers")):
+        environment = {**here, "FAKE_REGISTERS": registers}
+        kernel = ligerdsl.json("explain", *arguments, **environment)["kernels"][0]
+        report = ligerdsl.run("compile", *arguments, "--emit", "resources", **environment)[1]
+        expect(f"Used {kernel['resources']['registers']} registers" in report and kernel["resources"]["registers"] == int(registers), report)
+        expect(kernel["resources"]["spill_bytes"] == 40 and kernel["resources"]["threads"] == 256, f"{kernel}")
+        occupancy = kernel["occupancy"]
+        expect((occupancy["ctas_per_sm"], occupancy["limited_by"]) == (ctas, limiter), f"{registers}: {occupancy}")
+        expect(min(occupancy["limits"].values()) == ctas and occupancy["percent"] == ctas * 256 / 20.48, f"{occupancy}")
+        remarks = ligerdsl.json("compile", *arguments, "--emit", "remarks", **environment)[0]["remarks"]
+        expect(kernel["remarks"] == remarks and any("spills 40 bytes" in remark["text"] for remark in remarks), f"{kernel['remarks']}")
+    kept = ligerdsl.json("explain", "rms_norm_forward", "dtype=bf16", "H=32768", "config.keep=shared", "config.num_warps=8",
+                         "config.num_ctas=1", "config.min_ctas_per_sm=0", "--target", "sm_90a", **{**here, "FAKE_REGISTERS": "16"})["kernels"][0]
+    expect(kept["occupancy"]["limited_by"] == "shared memory", f"{kept}")
+    expect(kept["occupancy"]["ctas_per_sm"] == 228 * 1024 // (kept["resources"]["shared_bytes"] + 1024), f"{kept}")
+    code, out, errors = ligerdsl.run("explain", *arguments, **here)
+    for words in ("occupancy: 4 CTAs per SM, 1024 of 2048 threads (50 %), limited by registers", "64 registers per thread, 40 B spilled"):
+        expect(code == 0 and words in out, f"no '{words}' in {out}{errors}")
+    without = ligerdsl.json("explain", *arguments, PATH="/nowhere")
+    expect("occupancy" not in without["kernels"][0] and "registers" not in without["kernels"][0]["resources"], f"{without}")
+    expect(without["kernels"][0]["resources"]["threads"] == 256 and any("ptxas" in what for what in without["left_out"]), f"{without}")
+
+
+def test_time(ligerdsl):
+    said = ligerdsl.json("explain", "softmax_forward", "H=512", "N=64")
+    bytes_moved = ligerdsl.json("bench", "softmax_forward", "H=512", "N=64", "--list")["cases"][0]["bytes"]
+    time = said["time"]
+    expect(said["bytes"] == bytes_moved and not said["left_out"], f"{said}")
+    expect(abs(time["floor_ms"] * time["copy_gb_per_s"] * 1e6 / bytes_moved - 1) < 1e-6, f"{time}")
+    expect(abs(time["median_ms"] / time["floor_ms"] / time["times_the_floor"] - 1) < 1e-6 and time["median_ms"] > 0, f"{time}")
+    for arguments in (["--no-run"], ["--target", "cpu"], ["--target", "sm_90a"]):
+        said = ligerdsl.json("explain", "softmax_forward", "H=512", "N=64", *arguments)
+        expect("time" not in said and said["bytes"] == bytes_moved, f"{said}")
+        expect(any(what.startswith("floor and measured time") for what in said["left_out"]), f"{said['left_out']}")
+
+
+def test_loaded(ligerdsl, kernels):
+    sizes = ["y=5000", "x=5000"]
+    said = ligerdsl.json("--load", kernels, "explain", "faulty", "block=1024", *sizes)
+    fields = {field["name"]: (field["value"], field["from"]) for field in said["configuration"][0]["fields"]}
+    expect(fields == {"scale": ("3", "default"), "fault": ("none", "default"), "block": ("1024", "setting")}, f"{fields}")
+    expect(said["bytes"] == 2 * 4 * 5000 and said["time"]["median_ms"] > 0, f"{said}")
+    said = ligerdsl.json("--load", kernels, "explain", "faulty", "--target", "sm_90a")
+    expect(said["kernels"][0]["resources"]["threads"] == 64, f"{said['kernels']}")
+    expect("bytes" not in said and any(what == "bytes: faulty: 2 arguments are missing" for what in said["left_out"]), f"{said['left_out']}")
+
+
+def test_bad_requests(ligerdsl, kernels):
+    for arguments, code, words in [
+        (["explain", "softmx_forward"], 2, ["did you mean", "softmax_forward"]),
+        (["explain", "softmax_forward", "Q=3"], 2, ["no setting 'Q'"]),
+        (["explain", "softmax_forward", "config.num_warps=3"], 2, ["config.num_warps: expected one of"]),
+        (["explain", "softmax_forward", "--target", "sm_90b"], 2, ["no target 'sm_90b'", "did you mean"]),
+        (["--load", kernels, "explain", "faulty"], 2, ["y"]),
+        (["--load", kernels, "explain", "faulty", "blok=64", "--target", "sm_90a"], 2, ["no setting 'blok'", "block"]),
+        (["explain"], 2, ["kernel"]),
+    ]:
+        got, out, errors = ligerdsl.run(*arguments)
+        expect(got == code and not out, f"{arguments}: exit {got}\n{out}{errors}")
+        for word in words:
+            expect(word in errors, f"{arguments}: no '{word}' in {errors}")
+    code, out, errors = ligerdsl.run("--device", "cuda:0", "explain", "softmax_forward", LIGERDSL_LIBCUDA="/nowhere.so")
+    expect(code == 3, f"no device: exit {code}\n{errors}")
+
+
+def main():
+    path, kernels, folder = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    ligerdsl = Command(path, folder / "cache")
+    test_configuration(ligerdsl)
+    test_table(ligerdsl, folder)
+    test_resources(ligerdsl, folder)
+    test_time(ligerdsl)
+    test_loaded(ligerdsl, kernels)
+    test_bad_requests(ligerdsl, kernels)
+    sys.exit(1 if command.failures else 0)
+
+
+if __name__ == "__main__":
+    main()
