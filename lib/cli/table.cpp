@@ -40,7 +40,7 @@ std::vector<std::vector<std::string>> problems_of(const Json& entry) {
 
 // Why this entry is not taken; empty: it is right here and no slower than the heuristic. Its times become those of here.
 std::string prove(TuneDevice& device, const KeyParts& key, Json* entry) {
-  const double sample_seconds = device.open({key.kernel, problems_of(*entry), {}});
+  const double sample_seconds = device.open({entry->value("operation", key.kernel), problems_of(*entry), {}});
   constexpr int kSamples = 15;
   constexpr double kSeconds = 20, kSlower = 10;
   const Json answer = device.attempt(lib::config_values(entry->at("config").get<std::string>()), kSamples,
@@ -75,7 +75,7 @@ int table_ls(const Globals& globals, const TableRequest& request) {
 int table_merge(const Globals& globals, const TableRequest& request) {
   tune::TableEntries all;
   for (const std::string& file : request.files) tune::merge(&all, read_table(file));
-  write_file(request.output, tune::table_text(all));
+  tune::write_table(request.output, all);
   write_json(globals, {{"entries", all.size()}});
   return kOk;
 }
@@ -113,7 +113,7 @@ int table_import(const Globals& globals, const TableRequest& request) {
     print_error("interrupted: nothing is written");
     return kInterrupted;
   }
-  write_file(request.output, tune::table_text(taken));
+  tune::write_table(request.output, taken);
   if (globals.json != "-")
     print_text(fmt::format("{} of {} entries are right and no slower here\n", taken.size(), given.size()));
   write_json(globals, {{"taken", taken.size()}, {"refused", refused}});

@@ -86,19 +86,20 @@ std::string fates_text(const TuneWinner& won) {
   return text;
 }
 
-// What exists in --export is kept: tuning some kernels again leaves the others.
+// What exists in --export is kept: tuning some kernels again leaves the others, and those that were not reached.
 void export_winners(const std::string& path, const std::vector<TuneWinner>& winners) {
   tune::TableEntries entries;
   std::error_code error;
   if (std::filesystem::file_size(path, error) > 0 && !error) entries = tune::entries_of(lib::TunedTable::read(path));
   for (const TuneWinner& won : winners) {
+    if (won.tried == 0) continue;
     const auto [key, entry] = tune::table_entry(won.trial);
     if (won.heuristic)
       entries.erase(key);
     else
       entries[key] = entry;
   }
-  write_file(path, tune::table_text(entries));
+  tune::write_table(path, entries);
 }
 
 }  // namespace
@@ -111,7 +112,7 @@ int tune(const Globals& globals, const TuneRequest& request) {
   if (!request.kernel.empty() && (!request.sets.empty() || request.all || request.rows > 0))
     throw Failure(kUsage, "tune: name a kernel or sets of shapes, not both; --rows is of the sets");
   const std::string store_path = request.store.empty() ? default_store() : request.store;
-  if (!request.export_to.empty()) check_writable(request.export_to);
+  if (!request.export_to.empty()) export_winners(request.export_to, {});  // a file that cannot be, before the search
   tune::Store store(store_path);
   std::map<std::string, Trial> known;
   if (request.resume) {
@@ -133,7 +134,7 @@ int tune(const Globals& globals, const TuneRequest& request) {
       TuneWinner won = search(how, task, budget);
       progress.clear();
       const Trial& trial = won.trial;
-      rows.push_back({task.kernel, problems_text(task), format_time(mean_us(trial.heuristic_us) * 1e-3),
+      rows.push_back({task.operation, problems_text(task), format_time(mean_us(trial.heuristic_us) * 1e-3),
                       format_time(mean_us(trial.us) * 1e-3),
                       won.heuristic ? "1, the heuristic's" : fmt::format("{:.3f}", trial.ratio), trial.config,
                       fates_text(won)});

@@ -45,7 +45,7 @@ class Search {
                                       [this](const Config& config) { return task_.predicted(config); })) {}
 
   TuneWinner run() {
-    sample_seconds_ = how_.device.open({task_.kernel, task_.problems, task_.check_with});
+    sample_seconds_ = how_.device.open({task_.operation, task_.problems, task_.check_with});
     is_new(task_.space.heuristic());
     search();
     return finals();
@@ -122,7 +122,7 @@ class Search {
     for (const auto& [fate, count] : won_.fates) failed += fate == Fate::ok || fate == Fate::slow ? 0 : count;
     const double best = ranking_.empty() ? 1 : std::min(1.0, ranking_.begin()->first);
     how_.show(fmt::format("{} {}: {} tried, {} failed, best {:.3f} of the heuristic's time, {:.0f} s left",
-                          task_.kernel, fmt::join(task_.problems.front(), " "), won_.tried, failed, best,
+                          task_.operation, fmt::join(task_.problems.front(), " "), won_.tried, failed, best,
                           std::max(0.0, budget_ - seconds_since(began_))));
   }
 
@@ -153,6 +153,7 @@ class Search {
   Trial blank(const Config& config, int samples) const {
     Trial trial;
     trial.kernel = task_.kernel;
+    trial.operation = task_.operation;
     trial.version = task_.version;
     trial.options = task_.options;
     trial.config = task_.space.text(config);
@@ -163,8 +164,9 @@ class Search {
     trial.heuristic = config == task_.space.heuristic();
     runtime::Sha256 hash;
     for (const std::string& part :
-         {trial.kernel, std::to_string(trial.version), trial.options, trial.config, trial.device.dump(), trial.build,
-          fmt::format("{}", fmt::join(trial.problems, ";")), std::to_string(samples), task_.loaded})
+         {trial.operation, trial.kernel, std::to_string(trial.version), trial.options, trial.config,
+          trial.device.dump(), trial.build, fmt::format("{}", fmt::join(trial.problems, ";")), std::to_string(samples),
+          task_.loaded})
       hash.field(part);
     trial.key = runtime::hex(hash.finish());
     trial.date = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)));

@@ -33,6 +33,8 @@ class TunedCandidate {
 class TuneSubject {
  public:
   virtual ~TuneSubject() = default;
+  // Settings of the problems that outputs are compared on.
+  virtual std::vector<std::string> checked() const = 0;
   // Throws what compiling and loading throw.
   virtual std::unique_ptr<TunedCandidate> load(const MetaValues& config) = 0;
 };

@@ -142,19 +142,44 @@ double predicted(const Target& target, const MetaValues& config) {
   return kEnoughThreads / std::min(kEnoughThreads, std::max(ctas, 1.0) * threads);
 }
 
+bool is_op(const std::string& name) {
+  return std::any_of(lib::op_table().begin(), lib::op_table().end(),
+                     [&](const lib::OpInfo* op) { return op->name == name; });
+}
+
+struct NothingToChoose : Failure {
+  using Failure::Failure;
+};
+
+void check_problem(const lib::OpInfo& info, const OpInstance& instance, const Settings& settings) {
+  for (const std::string& setting : settings) {
+    if (setting.starts_with("config."))
+      throw Failure(kUsage, fmt::format("tune: '{}' chooses what is to be searched; leave it out", setting));
+  }
+  for (const char* letter : info.symbols) {
+    if (instance.size(letter) == 0)
+      throw Failure(kUsage, fmt::format("tune: {}=0 leaves {} nothing to measure", letter, info.name));
+  }
+}
+
 TuneTask op_task(const std::shared_ptr<const Compilers>& compilers, const TuneRequest& request,
                  const BenchCase& which) {
   const lib::OpInfo& info = find_op(which.kernel);
   const auto context = compilers->context();
   OpInstance instance(info, which.settings);
   lib::check_desc(info, instance.desc());
+  check_problem(info, instance, which.settings);
   Capture capture;
   context->set_kernel_configs(&capture);
   static_cast<void>(instance.plan(context));
-  if (!capture.question) throw Failure(kUsage, fmt::format("{} has no schedule to choose", which.kernel));
+  if (!capture.question) throw NothingToChoose(kUsage, fmt::format("{} has no schedule to choose", which.kernel));
   const auto question = capture.question;
+  if (question->kernel() != which.kernel && is_op(question->kernel()))
+    throw NothingToChoose(kUsage,
+                          fmt::format("{} takes its schedule from {}; tune that", which.kernel, question->kernel()));
   const Target target = context->machine();
-  TuneTask task{.kernel = which.kernel,
+  TuneTask task{.operation = which.kernel,
+                .kernel = question->kernel(),
                 .version = question->version(),
                 .options = question->options(),
                 .problems = {which.settings},
@@ -162,8 +187,6 @@ TuneTask op_task(const std::shared_ptr<const Compilers>& compilers, const TuneRe
                 .space = tune::Space(
                     question->heuristic(), [question](const MetaValues& values) { return question->refusal(values); },
                     request.bits)};
-  if (question->kernel() != which.kernel)
-    throw Failure(kUsage, fmt::format("{} takes its schedule from {}; tune that", which.kernel, question->kernel()));
   task.built = [question](const MetaValues& values) { return question->built(values); };
   task.compile = [compilers, &info, settings = which.settings](const MetaValues& values) {
     const auto own = compilers->context();
@@ -208,7 +231,8 @@ TuneTask author_task(const std::shared_ptr<const Compilers>& compilers, const Tu
       return error.what();
     }
   };
-  TuneTask task{.kernel = kernel.name(),
+  TuneTask task{.operation = kernel.name(),
+                .kernel = kernel.name(),
                 .options = options,
                 .problems = {settings},
                 .check_with = request.check_with,
@@ -232,18 +256,25 @@ std::vector<TuneTask> tune_tasks(const Globals& globals, const TuneRequest& requ
                                  const Json& device) {
   const auto compilers = std::make_shared<const Compilers>(globals, device, request.timeout_seconds);
   std::vector<TuneTask> tasks;
-  for (const BenchCase& which : cases_of(globals, request)) {
+  const auto add = [&](const BenchCase& which) {
     const AnyKernel* author = authors.find(which.kernel);
     TuneTask task =
         author ? author_task(compilers, request, authors, *author, which.settings) : op_task(compilers, request, which);
     task.loaded = author ? digest_of_files(globals.load) : "";
     const auto same = std::find_if(tasks.begin(), tasks.end(), [&](const TuneTask& other) {
-      return !author && other.kernel == task.kernel && other.options == task.options;
+      return !author && other.operation == task.operation && other.options == task.options;
     });
     if (same == tasks.end())
       tasks.push_back(std::move(task));
-    else
+    else if (std::find(same->problems.begin(), same->problems.end(), task.problems.front()) == same->problems.end())
       same->problems.push_back(std::move(task.problems.front()));
+  };
+  for (const BenchCase& which : cases_of(globals, request)) {
+    try {
+      add(which);
+    } catch (const NothingToChoose&) {
+      if (!request.kernel.empty()) throw;  // a set has such operations too
+    }
   }
   return tasks;
 }

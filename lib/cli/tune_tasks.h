@@ -12,7 +12,8 @@
 namespace ligerdsl::cli {
 
 struct TuneTask {
-  std::string kernel;
+  std::string operation;  // or a kernel of --load: what is run
+  std::string kernel;     // whose configuration is searched; a table's key has it
   int version = 1;
   std::string options;  // of the kernel: what a table's key has
   std::vector<std::vector<std::string>> problems;

@@ -1,10 +1,12 @@
 // `ligerdsl tune-worker`: tries configurations for `ligerdsl tune`, which starts it. Messages are JSON, a line each.
 //
 //   {"hello": {}}                                                            -> {"arch": "sm_90a", "units": 132, ...}
-//   {"open": {"kernel": K, "settings": [[...], ...], "check_with": [...]}}  -> {"sample_seconds": 0.1}, of the heuristic on all
+//   {"open": {"kernel": K, "settings": [[...], ...], "check_with": [...]}}  -> {"sample_seconds": 0.1, of the heuristic on all
+//                                                                               "checked": ["H=64 N=3", ...]}
 //   {"try": {"config": {...}, "samples": 5}}                                 -> {"fate": "ok", "us": [...], ...}
 //
 // What went wrong with a question itself is {"error": text, "code": exit code}.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -17,7 +19,7 @@
 #include "lib/cli/commands.h"
 #include "lib/cli/environment.h"
 #include "lib/cli/tune_subject.h"
-#include "lib/src/build_info.h"
+#include "runtime/files.h"
 #include "runtime/measure.h"
 
 namespace ligerdsl::cli {
@@ -66,7 +68,7 @@ class Worker {
       runtime::measure(context_->device(), heuristic_->work(i),
                        {.warmup = 0, .min_samples = kSamples, .max_samples = kSamples});
     const std::chrono::duration<double> all = std::chrono::steady_clock::now() - begin;
-    return {{"sample_seconds", all.count() / kSamples}};
+    return {{"sample_seconds", all.count() / kSamples}, {"checked", subject_->checked()}};
   }
 
   Json attempt(const Json& what) {
@@ -133,23 +135,32 @@ class Worker {
   std::unique_ptr<TunedCandidate> heuristic_;
 };
 
-void send(const Json& answer) {
-  std::cout << answer.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
-}
+// Answers have the standard output that the worker began with; what a library of --load prints goes to stderr.
+class Answers {
+ public:
+  Answers() : file_(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)) { dup2(STDERR_FILENO, STDOUT_FILENO); }
+  void send(const Json& answer) const {
+    runtime::write_all(file_.get(), answer.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  }
+
+ private:
+  runtime::File file_;
+};
 
 }  // namespace
 
 int tune_worker(const Globals& globals) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const Answers answers;
   std::unique_ptr<Worker> worker;
   for (std::string line; std::getline(std::cin, line);) {
     try {
       if (!worker) worker = std::make_unique<Worker>(globals);
-      send(worker->answer(Json::parse(line)));
+      answers.send(worker->answer(Json::parse(line)));
     } catch (const Failure& failure) {
-      send({{"error", failure.what()}, {"code", failure.code}});
+      answers.send({{"error", failure.what()}, {"code", failure.code}});
     } catch (const std::exception& error) {
-      send({{"error", error.what()}, {"code", int{kNothingFound}}});
+      answers.send({{"error", error.what()}, {"code", int{kNothingFound}}});
     }
   }
   return kOk;

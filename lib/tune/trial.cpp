@@ -22,6 +22,7 @@ Fate fate_named(const std::string& name) {
 
 Json Trial::to_json() const {
   return {{"key", key},
+          {"operation", operation},
           {"kernel", kernel},
           {"version", version},
           {"options", options},
@@ -44,6 +45,7 @@ Trial Trial::from_json(const Json& json) {
   Trial trial;
   json.at("key").get_to(trial.key);
   json.at("kernel").get_to(trial.kernel);
+  trial.operation = json.value("operation", trial.kernel);
   json.at("version").get_to(trial.version);
   json.at("options").get_to(trial.options);
   json.at("config").get_to(trial.config);

@@ -23,11 +23,12 @@ const char* name(Fate fate);
 Fate fate_named(const std::string& name);  // throws std::invalid_argument
 
 struct Trial {
-  std::string key;      // of everything that the result depends on
-  std::string kernel;   // "rms_norm_forward"
-  int version = 1;      // of its configuration
-  std::string options;  // "cols=4096 type=bf16 ..."
-  std::string config;   // "keep=registers num_warps=8 ..."
+  std::string key;        // of everything that the result depends on
+  std::string operation;  // what was run: "adamw_step"
+  std::string kernel;     // whose configuration this is: "adamw"
+  int version = 1;        // of its configuration
+  std::string options;    // "cols=4096 type=bf16 ..."
+  std::string config;     // "keep=registers num_warps=8 ..."
   bool heuristic = false;
   Json device;                        // arch, units, model, driver
   std::string build;                  // of the library

@@ -4,6 +4,7 @@ Usage: tune_test.py COMMAND KERNELS.so FOLDER
 """
 
 import json
+import os
 import pathlib
 import shutil
 import signal
@@ -26,12 +27,13 @@ def test_faults(ligerdsl, kernels, folder):
     fates = {}
     for trial in trials(store):
         fates.setdefault(trial["config"].split()[0], set()).add(trial["fate"])
-    expected = {"fault=none": {"ok"}, "fault=wrong": {"wrong"}, "fault=outside": {"guard"}, "fault=endless": {"timeout"},
+    expected = {"fault=none": {"ok"}, "fault=wrong": {"wrong"}, "fault=again": {"wrong"},
+                "fault=outside": {"guard"}, "fault=endless": {"timeout"},
                 "fault=deadly": {"crash"}}
     expect(fates == expected, f"fates {fates}")
     winner = result["results"][0]["winner"]
     expect(winner["fate"] == "ok" and winner["config"].startswith("fault=none"), f"winner {winner}")
-    expect(result["results"][0]["tried"] == 9, f"{result['results'][0]['tried']} tried")
+    expect(result["results"][0]["tried"] == 11, f"{result['results'][0]['tried']} tried")
     reasons = {trial["fate"]: trial["reason"] for trial in trials(store)}
     expect("expected" in reasons["wrong"], reasons["wrong"])
     expect("beside y" in reasons["guard"], reasons["guard"])
@@ -42,6 +44,12 @@ def test_whole_numbers_of_floats(ligerdsl, kernels, folder):
     """A device rounds; the exact floor of a product is not the only right one."""
     result = ligerdsl.json("--load", kernels, "tune", "steps", "y=5000", "x=5000", "--store", folder / "steps.jsonl", "-q")
     expect(result["results"][0]["winner"]["fate"] == "ok", f"{result}")
+
+
+def test_library_that_prints(ligerdsl, kernels, folder):
+    code, out, errors = ligerdsl.run("--load", kernels, "tune", "faulty", "y=64", "x=64", "--budget", "0.001s", "--store",
+                                     folder / "talk.jsonl", "-q", TUNED_KERNELS_TALK="1")
+    expect(code == 0 and trials(folder / "talk.jsonl")[0]["fate"] == "ok", f"exit {code}\n{out}{errors}")
 
 
 def test_store_goes_on(ligerdsl, folder):
@@ -145,12 +153,68 @@ def test_tables(ligerdsl, folder):
         expect(entry["imported_from"] == "a/7/somewhere" and entry["ratio"] <= 1, f"{entry}")
 
 
+def test_exported_tables_stay(ligerdsl, folder):
+    """A search that had no time leaves an entry; files that are no tables are refused before the search, and stay."""
+    store, table = folder / "stay.jsonl", folder / "stay.json"
+    arguments = ["tune", "softmax_forward", "H=512", "N=64", "--max-evals", "1", "--jobs", "8", "--store", store, "--export", table, "-q"]
+    result = ligerdsl.json(*arguments)["results"][0]
+    expect(result["tried"] == 1, f"--max-evals 1 with 8 compilers: {result['tried']} tried")
+    winner = result["winner"]
+    device = winner["device"]
+    key = f"softmax_forward/1 {winner['options']} @ {device['arch']}/{device['units']}/{device['model']}"
+    before = '{"ligerdsl_tuned_kernels": 1, "entries": {\n' + f'"{key}": {{"config": "{winner["config"]}"}},\n' + '"": {}}}\n'
+    table.write_text(before)
+    ligerdsl.json(*arguments, "--budget", "0.001s")
+    expect(key in json.loads(table.read_text())["entries"], table.read_text())
+    table.write_text("{}")
+    lines = len(trials(store))
+    code, out, errors = ligerdsl.run(*arguments)
+    expect(code != 0 and "expected a table" in errors and table.read_text() == "{}", errors)
+    expect(len(trials(store)) == lines, "it searched before it read the table")
+
+
+def test_sets_and_parts(ligerdsl, folder):
+    """A kernel that has another name than its operation is tuned under its own; sets have operations without a choice."""
+    store, table = folder / "sets.jsonl", folder / "sets.json"
+    result = ligerdsl.json("tune", "adamw_step", "N=4096", "--max-evals", "2", "--store", store, "--export", table, "-q")["results"][0]
+    winner = result["winner"]
+    expect((winner["operation"], winner["kernel"]) == ("adamw_step", "adamw"), f"{winner}")
+    results = ligerdsl.json("tune", "--set", "standard", "--rows", "8", "--budget", "0.001s", "--store", store, "-q")["results"]
+    names = {r["winner"]["operation"] for r in results}
+    expect("cross_entropy_backward" in names and "adamw_step" in names and "global_norm" not in names, f"{names}")
+
+
+def test_checked_rows(ligerdsl):
+    """Rows that are checked are those of the problem with most, wherever it stands."""
+    question = {"open": {"kernel": "softmax_forward", "settings": [["H=64", "N=1"], ["H=64", "N=100"]], "check_with": []}}
+    result = subprocess.run([ligerdsl.path, "tune-worker"], input=json.dumps(question) + "\n", env=ligerdsl.environment,
+                            stdout=subprocess.PIPE, text=True, timeout=120)
+    checked = json.loads(result.stdout)["checked"]
+    expect(any("N=3" in text.split() for text in checked) and any("N=100" in text.split() for text in checked), f"{checked}")
+
+
+def test_odd_tables(ligerdsl, folder):
+    table = folder / "odd.json"
+    head, last = '{"ligerdsl_tuned_kernels": 1, "entries": {\n', '"": {}}}\n'
+    for entry in ['"ratio": "fast"', "broken"]:
+        table.write_text(head + f'"a/1 b=1 @ c/1/d": {{"config": "e=1", {entry}}},\n' + last)
+        code, out, errors = ligerdsl.run("table", "ls", table)
+        expect(code != 0 and "line 2: expected a JSON object" in errors, errors)
+    pipe = folder / "pipe"
+    os.mkfifo(pipe)
+    code, out, errors = ligerdsl.run("run", "softmax_forward", "H=64", "N=4", LIGERDSL_TABLE=str(pipe))
+    expect(code != 0 and "pipe" in errors, errors)
+
+
 def test_bad_requests(ligerdsl, kernels, folder):
     store = ["--store", folder / "bad.jsonl"]
     for arguments, words in [
         (["tune", "softmx_forward"], ["did you mean", "softmax_forward"]),
         (["tune", "softmax_forward", "Q=3"], ["no setting 'Q'"]),
         (["tune", "global_norm"], ["no schedule to choose"]),
+        (["tune", "fused_linear_cross_entropy"], ["tune that"]),
+        (["tune", "softmax_forward", "N=64,0"], ["nothing to measure"]),
+        (["tune", "softmax_forward", "config.rows=2"], ["leave it out"]),
         (["tune", "softmax_forward", "--strategy", "clever"], ["guided"]),
         (["tune", "softmax_forward", "--budget", "soon"], ["10m"]),
         (["--load", kernels, "tune", "plain", "y=64"], ["no schedule to choose", "choices"]),
@@ -175,10 +239,15 @@ def main():
     test_bad_requests(ligerdsl, kernels, folder)
     test_faults(ligerdsl, kernels, folder)
     test_whole_numbers_of_floats(ligerdsl, kernels, folder)
+    test_library_that_prints(ligerdsl, kernels, folder)
     test_store_goes_on(ligerdsl, folder)
     test_interrupt(ligerdsl, kernels, folder)
     test_table_is_used(ligerdsl, folder)
     test_tables(ligerdsl, folder)
+    test_exported_tables_stay(ligerdsl, folder)
+    test_sets_and_parts(ligerdsl, folder)
+    test_checked_rows(ligerdsl)
+    test_odd_tables(ligerdsl, folder)
     sys.exit(1 if command.failures else 0)
 
 

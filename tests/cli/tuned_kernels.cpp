@@ -1,11 +1,15 @@
-// Kernels for tune_test.py: one whose configurations are right, wrong, too far, endless or deadly, one that has none.
+// Kernels for tune_test.py: one whose configurations are right, wrong, wrong when run again, too far, endless or deadly,
+// one that has none. With TUNED_KERNELS_TALK it prints when it is loaded, as libraries may.
 #include <ligerdsl/dsl.h>
+
+#include <cstdio>
+#include <cstdlib>
 
 using namespace ligerdsl;
 
 namespace {
 
-enum class Fault { none, wrong, outside, endless, deadly };
+enum class Fault { none, wrong, again, outside, endless, deadly };
 
 struct FaultyMeta {
   int64_t scale = 3;
@@ -14,7 +18,7 @@ struct FaultyMeta {
   template <class V>
   void visit(V&& v) {
     v("scale", scale);
-    v("fault", fault, {"none", "wrong", "outside", "endless", "deadly"}, Bits::same);
+    v("fault", fault, {"none", "wrong", "again", "outside", "endless", "deadly"}, Bits::same);
     v("block", block, choices({64, 1024}), Bits::same);
   }
 };
@@ -26,7 +30,10 @@ void faulty(KernelBuilder& k, const FaultyMeta& m) {
   const Scalar i = k.program_id(0);
   const Tile v = x.partition({m.block}).load({i});
   const double factor = m.fault == Fault::wrong ? 0 : static_cast<double>(m.scale);
-  y.partition({m.block}).store({i}, v * factor);
+  // Right where y is a NaN, as before the first run.
+  const Tile before = m.fault == Fault::again ? y.partition({m.block}).load({i}) : v;
+  const Tile right = v * factor;
+  y.partition({m.block}).store({i}, m.fault == Fault::again ? where(before == before, right + 1.0, right) : right);
   if (m.fault == Fault::outside) store(y.ptr() + y.dim(0), k.constant(1.0f, f32));
   if (m.fault == Fault::endless)
     k.for_range(0, k.constant(int64_t{1} << 60, i64), 1, [&](Scalar j) { y.store({j % y.dim(0)}, j.to(f32)); });
@@ -70,6 +77,8 @@ void plain(KernelBuilder& k, const PlainMeta&) {
 Launch plain_launch(const PlainMeta&, const LaunchArguments& a) {
   return {.grid = {ceil_div(a.dim("y", 0), 64)}};
 }
+
+const int printed = std::getenv("TUNED_KERNELS_TALK") ? std::puts("loaded") : 0;
 
 const Kernel<FaultyMeta> faulty_kernel{
     .name = "faulty", .description = "y = scale x", .build = faulty, .launch = blocks};
