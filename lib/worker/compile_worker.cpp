@@ -98,10 +98,18 @@ const uint8_t* bytes_of(std::string_view text) {
   return reinterpret_cast<const uint8_t*>(text.data());
 }
 
+// What the loader says when a library, or one that it needs, finds no room below the limit: then there is some again.
+bool is_lack_of_memory(std::string_view why) {
+  const auto says = [&](std::string_view words) { return why.find(words) != std::string_view::npos; };
+  return address_space != 0 &&
+         (says("failed to map segment") || says("cannot map zero-fill pages") || says("annot allocate memory"));
+}
+
 const ligerdsl_compiler_table* load_compiler(const std::string& path, std::string_view build_id) {
   if (!address_space_left(bytes_to_load(path.c_str()))) send(no_memory);  // constructors do not survive its lack
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   const char* why = library ? nullptr : dlerror();
+  if (why && is_lack_of_memory(why)) send(no_memory);
   if (!library) answer(CompileOutcome::no_compiler, "", why ? why : path);
   const auto entry = reinterpret_cast<ligerdsl_compiler_entry_fn>(dlsym(library, LIGERDSL_COMPILER_ENTRY));
   if (!entry) answer(CompileOutcome::no_compiler, "", path + " is not a ligerdsl compiler");
