@@ -5,6 +5,7 @@
 
 #include "compiler/dialect/tgpu.h"
 #include "compiler/dialect/tile.h"
+#include "compiler/import/edited_tile.h"
 #include "compiler/import/import.h"
 #include "compiler/passes/passes.h"
 #include "compiler/refusal.h"
@@ -33,6 +34,17 @@ void CompileTrace::mark(const char* phase) {
   double t = now();
   times.push_back({phase, t - last});
   last = t;
+}
+
+std::vector<program::Span> CompileTrace::spans() const {
+  std::vector<program::Span> spans = passes.spans();
+  double begin = first * 1e3;
+  for (const program::PhaseTime& phase : times) {
+    const double end = begin + phase.milliseconds * 1e3;
+    spans.push_back({phase.name, "", static_cast<int64_t>(begin), static_cast<int64_t>(end) - static_cast<int64_t>(begin)});
+    begin = end;
+  }
+  return spans;
 }
 
 std::string printModule(ModuleOp module) {
@@ -92,6 +104,7 @@ class DiagnosticText {
 
 LogicalResult simplify(ModuleOp module) {
   PassManager passes(module.getContext());
+  timePasses(passes);
   passes.addNestedPass<func::FuncOp>(createTileUnrollLoopsPass());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
@@ -117,6 +130,9 @@ program::Artifact compile(const program::Program& program, const program::Compil
 
   OwningOpRef<ModuleOp> module = importProgram(program, options, context);
   if (!module || failed(verify(*module))) throw CompileError(diagnostics.text, false);
+  const bool edited = !options.tile.empty();
+  if (edited) module = parseEditedTile(options, *module);
+  if (!module) throw CompileError(diagnostics.text, false);
   trace.mark("import");
 
   program::Artifact artifact;
@@ -125,7 +141,8 @@ program::Artifact compile(const program::Program& program, const program::Compil
   for (const program::Argument& argument : program.arguments)
     artifact.slots += program::slotCount(program.values[argument.value]);
 
-  LogicalResult done = simplify(*module);
+  // What was edited has been simplified before.
+  LogicalResult done = edited ? success() : simplify(*module);
   if (succeeded(done) && trace.emits("tile")) {
     trace.keep(printModule(*module));
   } else if (succeeded(done)) {
@@ -134,9 +151,10 @@ program::Artifact compile(const program::Program& program, const program::Compil
   }
   if (failed(done))
     throw CompileError(diagnostics.text.empty() ? "the pipeline failed without a diagnostic" : diagnostics.text,
-                       !(*module)->hasAttr(kRefusedAttr));
+                       !edited && !(*module)->hasAttr(kRefusedAttr));
   if (!options.emit.empty()) artifact.code = trace.emitted;
   artifact.times = trace.times;
+  if (options.spans) artifact.spans = trace.spans();
   artifact.remarks = diagnostics.remarks;
   return artifact;
 }

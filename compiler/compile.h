@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "compiler/time_passes.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "program/artifact.h"
 #include "program/options.h"
@@ -21,22 +22,27 @@ program::Artifact compile(const program::Program& program, const program::Compil
 /// Registers every dialect that the pipelines meet.
 void registerDialects(mlir::DialectRegistry& registry);
 
-/// Collects the phases' wall times and, when CompileOptions::emit names a stage, that stage's text.
+/// Collects the phases' wall times, where asked for with their passes' (Artifact::spans), and, when CompileOptions::emit
+/// names a stage, that stage's text.
 class CompileTrace {
  public:
-  explicit CompileTrace(const program::CompileOptions& options) : options(options) {}
+  explicit CompileTrace(const program::CompileOptions& options) : options(options), passes(options.spans) {}
   /// Ends the phase that ran since the last mark.
   void mark(const char* phase);
   /// True when this stage is the one to return; then `text` is kept and the pipeline may stop.
   bool emits(const char* stage) const { return options.emit == stage; }
   void keep(std::string text) { emitted = std::move(text); }
 
+  /// The phases, and the passes inside them.
+  std::vector<program::Span> spans() const;
+
   std::vector<program::PhaseTime> times;
   std::string emitted;
 
  private:
   const program::CompileOptions& options;
-  double last = now();
+  PassTimes passes;
+  double first = now(), last = first;  // ms
   static double now();
 };
 

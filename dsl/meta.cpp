@@ -1,7 +1,10 @@
 // Meta-parameters as text.
 #include "ligerdsl/dsl/meta.h"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
+#include <sstream>
 
 #include "ligerdsl/dsl/error.h"
 
@@ -73,6 +76,41 @@ void require_known_fields(const std::string& kernel, const MetaValues& values, c
 const char* name(Bits bits) {
   constexpr const char* kNames[] = {"fixed", "same", "row", "batch"};
   return kNames[static_cast<size_t>(bits)];
+}
+
+namespace {
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream in(text);
+  return {std::istream_iterator<std::string>(in), {}};
+}
+
+}  // namespace
+
+std::string tuned_options(const std::vector<MetaField>& fields, const std::string& settings) {
+  std::vector<std::string> words = words_of(settings);
+  std::erase_if(words, [&](const std::string& word) {  // what is a field is said by the fields
+    return std::any_of(fields.begin(), fields.end(),
+                       [&](const MetaField& field) { return word.starts_with(field.name + "="); });
+  });
+  std::sort(words.begin(), words.end());
+  for (const MetaField& field : fields) {
+    if (field.bits == Bits::fixed) words.push_back(field.name + "=" + field.value);
+  }
+  std::string options;
+  for (const std::string& word : words) options += (options.empty() ? "" : " ") + word;
+  return options;
+}
+
+MetaValues tuned_values(const std::string& config) {
+  MetaValues values;
+  for (const std::string& word : words_of(config)) {
+    const size_t equal = word.find('=');
+    if (equal == std::string::npos || equal == 0)
+      throw Error("error: a tuned configuration: expected \"name=value name=value\", got '" + config + "'");
+    values[word.substr(0, equal)] = word.substr(equal + 1);
+  }
+  return values;
 }
 
 }  // namespace ligerdsl

@@ -25,6 +25,14 @@ int64_t elements_of(const RopeMeta& meta) {
   return 2 * (meta.q_block + meta.k_block) * meta.half;
 }
 
+int64_t vectors_of(const RopeOptions& o, const RopeMeta& meta) {
+  return elements_of(meta) / vector_width(o.type);
+}
+
+int64_t threads_of(const RopeConfig& config) {
+  return int64_t{program::kWarpThreads} * config.num_warps;
+}
+
 // More of them are no other tiles.
 int64_t most_heads(const RopeOptions& o) {
   const int64_t widest = std::max(tile_width(o.q_heads), tile_width(std::max<int64_t>(o.k_heads, 1)));
@@ -64,8 +72,14 @@ RopeConfig heuristic(const Machine& machine, const RopeOptions& o) {
       std::max<int64_t>(1, floor_power_of_two(8192 / std::max(tile_width(o.angles()), tile_width(o.tail()))));
   RopeConfig config{.heads = static_cast<int>(std::min(heads, most_heads(o)))};
   if (!machine.is_gpu()) return config;
-  const RopeMeta meta = meta_of(o, config);
+  RopeMeta meta = meta_of(o, config);
   config.num_warps = warps_for(elements_of(meta), o.type, 4, 16);
+  // 256 heads and one of a key are one warp's: too much for its threads.
+  while (config.heads > 1 && vectors_of(o, meta) > kMostHeld * threads_of(config)) {
+    config.heads /= 2;
+    meta = meta_of(o, config);
+    config.num_warps = warps_for(elements_of(meta), o.type, 4, 16);
+  }
   config.min_ctas_per_sm = ctas_per_sm(machine, o, meta, config.num_warps);
   return config;
 }
@@ -73,13 +87,12 @@ RopeConfig heuristic(const Machine& machine, const RopeOptions& o) {
 std::string valid(const Machine& machine, const RopeOptions& o, const RopeConfig& config) {
   if (config.heads > most_heads(o))
     return "no tensor has so many heads; use heads=" + std::to_string(most_heads(o)) + " or less";
-  const int64_t threads = program::kWarpThreads * config.num_warps;
-  const int64_t vectors = elements_of(meta_of(o, config)) / vector_width(o.type);
+  const int64_t threads = threads_of(config), vectors = vectors_of(o, meta_of(o, config));
   if (!machine.is_gpu()) return "";
   if (config.num_warps > 1 && vectors < threads)
     return "tiles of " + std::to_string(vectors) + " vectors leave threads without one; use fewer warps or more heads";
   if (vectors > kMostHeld * threads)
-    return "a thread would hold " + std::to_string(vectors / threads) + " vectors, at most " +
+    return "a thread would hold " + std::to_string(ceil_div(vectors, threads)) + " vectors, at most " +
            std::to_string(kMostHeld) + " are possible; use more warps or fewer heads";
   return "";
 }

@@ -25,6 +25,7 @@ enum class CompileOutcome : uint64_t {
   crashed = 100,
   too_slow = 101,
   not_started = 102,
+  stopped = 103,  // by CompileIsolation::stop
 };
 
 inline constexpr uint64_t kRequestMagic = 0x3151455252444c47;  // "GLDRREQ1"

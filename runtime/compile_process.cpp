@@ -111,7 +111,7 @@ int spawn(const std::string& worker, const Files& files, char* const arguments[]
   return error;
 }
 
-enum class Ended : uint8_t { exited, killed, unknown, overdue };
+enum class Ended : uint8_t { exited, killed, unknown, overdue, stopped };
 struct End {
   Ended how = Ended::unknown;
   int number = 0;  // exit status or signal
@@ -122,8 +122,8 @@ End end_of(int status) {
   return {Ended::exited, WIFEXITED(status) ? WEXITSTATUS(status) : 0};
 }
 
-// Waits until the child ended or the deadline passed. A program that reaps every child itself leaves the end unknown.
-End wait_until(pid_t child, Clock::time_point deadline) {
+// Waits until the child ended, the deadline passed or `stop` became readable. A program that reaps every child itself leaves the end unknown.
+End wait_until(pid_t child, Clock::time_point deadline, int stop) {
   const int handle = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
   End end;
   for (;;) {
@@ -139,9 +139,13 @@ End wait_until(pid_t child, Clock::time_point deadline) {
       end.how = Ended::overdue;
       break;
     }
-    pollfd wait{handle, POLLIN, 0};
+    pollfd wait[] = {{handle, POLLIN, 0}, {stop, POLLIN, 0}};  // poll passes negative descriptors over
     const auto step = handle >= 0 ? left : std::min(left, std::chrono::milliseconds(kPollInterval));
-    poll(&wait, handle >= 0 ? 1 : 0, static_cast<int>(std::min<int64_t>(step.count(), 1000000)));
+    poll(wait, 2, static_cast<int>(std::min<int64_t>(step.count(), 1000000)));
+    if (wait[1].revents != 0) {
+      end.how = Ended::stopped;
+      break;
+    }
   }
   if (handle >= 0) close(handle);
   return end;
@@ -162,6 +166,7 @@ size_t limit_of_worker(const CompileIsolation& isolation) {
 }
 
 CompileAnswer read_answer(const CompileIsolation& isolation, const Files& files, const End& end) {
+  if (end.how == Ended::stopped) return {CompileOutcome::stopped, "", "the compile was stopped"};
   if (end.how == Ended::overdue)
     return {CompileOutcome::too_slow, "",
             "the compiler took longer than " + std::to_string(isolation.seconds) +
@@ -210,8 +215,8 @@ CompileAnswer compile_in_process(const CompileIsolation& isolation, const std::s
     return {CompileOutcome::not_started, "",
             "\"" + worker + "\" cannot be started: " + text_of(error) +
                 ". Install it with the library, name it in LIGERDSL_COMPILE_WORKER, or set LIGERDSL_COMPILE=thread"};
-  const End end = wait_until(child, Clock::now() + std::chrono::seconds(isolation.seconds));
-  if (end.how == Ended::overdue) {
+  const End end = wait_until(child, Clock::now() + std::chrono::seconds(isolation.seconds), isolation.stop);
+  if (end.how == Ended::overdue || end.how == Ended::stopped) {
     kill(child, SIGKILL);
     while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
     }

@@ -20,6 +20,7 @@ struct CompileIsolation {
   std::string worker;        // path of the worker; empty: ligerdsl/compile-worker beside the compiler library
   int32_t seconds = 120;     // of wall time and of processor time
   int32_t megabytes = 4096;  // of address space; 0: no limit
+  int stop = -1;             // a descriptor: when it becomes readable, the worker is killed; -1: nothing stops it
 };
 
 struct CompileAnswer {

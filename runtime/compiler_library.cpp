@@ -6,10 +6,12 @@
 
 #include "compiler/compiler_api.h"
 #include "ligerdsl_build_id.h"
+#include "program/serialize.h"
 #include "runtime/address_space.h"
 #include "runtime/compile_thread.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/ranges.h"
 #include "runtime/reproducer.h"
 #include "runtime/shared_library.h"
 
@@ -38,6 +40,8 @@ constexpr const char* kLibraryName = "libligerdsl-compiler.so";
     case CompileOutcome::no_compiler:
     case CompileOutcome::not_started:
       fail(Status::not_supported, answer.error);
+    case CompileOutcome::stopped:
+      fail(Status::execution_failed, answer.error);
     case CompileOutcome::other_build:
       fail(Status::abi_mismatch, answer.error);
     case CompileOutcome::gave_up:
@@ -83,6 +87,15 @@ std::string own_folder() {
   return slash == std::string::npos ? "." : file.substr(0, slash);
 }
 
+// As the kernel's entry is called.
+std::string name_of(std::string_view program) {
+  try {
+    return "ligerdsl_" + program::parseProgram(program).name;
+  } catch (const std::runtime_error&) {
+    return "what is no program";  // the compiler will say so
+  }
+}
+
 }  // namespace
 
 const char* build_id() {
@@ -90,6 +103,7 @@ const char* build_id() {
 }
 
 std::shared_ptr<CompilerLibrary> CompilerLibrary::open(const std::string& path) {
+  find_range_listeners();
   const InsideCompiler loading;
   const size_t needed = bytes_to_load(path.c_str());
   // Asked first, because the constructors of a shared object do not survive a failed allocation.
@@ -168,6 +182,22 @@ CompileAnswer CompilerLibrary::compile_in_thread(std::string_view program, std::
 }
 
 std::string CompilerLibrary::compile(std::string_view program, std::string_view options) {
+  if (!ranges_wanted()) return compile_now(program, options);
+  const Range range(RangeKind::compile, name_of(program));
+  return spans_wanted() ? compile_telling_spans(program, options) : compile_now(program, options);
+}
+
+// With the compiler's own account of its time, which nobody else gets to see.
+std::string CompilerLibrary::compile_telling_spans(std::string_view program, std::string_view options) {
+  program::CompileOptions with_spans = program::parseOptions(options);
+  with_spans.spans = true;
+  program::Artifact artifact = program::parseArtifact(compile_now(program, program::serialize(with_spans)));
+  tell_spans(artifact.spans);
+  artifact.spans.clear();
+  return program::serialize(artifact);
+}
+
+std::string CompilerLibrary::compile_now(std::string_view program, std::string_view options) {
   CompileAnswer answer = isolation_.mode == CompileMode::process
                              ? compile_in_process(isolation_, path_, program, options)
                              : compile_in_thread(program, options);

@@ -56,6 +56,8 @@ class CompilerLibrary : public std::enable_shared_from_this<CompilerLibrary> {
 
  private:
   CompilerLibrary() = default;
+  std::string compile_now(std::string_view program, std::string_view options);
+  std::string compile_telling_spans(std::string_view program, std::string_view options);
   CompileAnswer compile_in_thread(std::string_view program, std::string_view options);
 
   const ligerdsl_compiler_table* table_ = nullptr;

@@ -156,6 +156,8 @@ class CpuDevice final : public Device {
     if (bytes > 0) memset(pointer, value, bytes);
   }
 
+  std::string machine_code(const program::Artifact& artifact) override { return artifact.code; }
+
   int64_t free_memory() override { return static_cast<int64_t>(sysconf(_SC_AVPHYS_PAGES)) * sysconf(_SC_PAGESIZE); }
 
   Stream create_stream() override { return nullptr; }
@@ -175,9 +177,11 @@ class CpuDevice final : public Device {
  protected:
   std::shared_ptr<Matmul> make_matmul() override { return make_cpu_matmul(); }
 
-  std::shared_ptr<LoadedKernel> instantiate(program::Artifact artifact, LoadReport& report) override {
+  std::shared_ptr<LoadedKernel> instantiate(program::Artifact artifact, const EditedStages& edited,
+                                            LoadReport& report) override {
     PhaseClock clock(report);
-    auto module = compiler()->load_cpu_object(artifact.code, artifact.entry);
+    if (edited.code) artifact.code = edited.code.content;
+    auto module = naming(edited.code, [&] { return compiler()->load_cpu_object(artifact.code, artifact.entry); });
     pool_->reserve_arenas(static_cast<size_t>(std::max<int64_t>(artifact.arena_bytes, 0)));
     auto kernel = std::make_shared<CpuKernel>(std::move(artifact), std::move(module), pool_);
     clock.lap("link");

@@ -3,7 +3,6 @@
 #include "runtime/device.h"
 #include "runtime/disk_cache.h"
 #include "runtime/driver.h"
-#include "runtime/dump.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/log.h"
 #include "runtime/matmul.h"
@@ -72,6 +71,10 @@ class CudaDevice final : public Device {
     if (bytes == 0) return;
     const PrimaryContext::Scope scope(*context_);
     check(api().fill_bytes_async(address(pointer), value, bytes, stream), "filling memory");
+  }
+
+  std::string machine_code(const program::Artifact& artifact) override {
+    return assemble(*context_, artifact.code).image;
   }
 
   int64_t free_memory() override {
@@ -147,11 +150,10 @@ class CudaDevice final : public Device {
  protected:
   std::shared_ptr<Matmul> make_matmul() override { return make_cuda_matmul(context_); }
 
-  std::shared_ptr<LoadedKernel> instantiate(program::Artifact artifact, LoadReport& report) override {
+  std::shared_ptr<LoadedKernel> instantiate(program::Artifact artifact, const EditedStages& edited,
+                                            LoadReport& report) override {
+    if (edited.any()) return instantiate_edited(std::move(artifact), edited, report);
     PhaseClock clock(report);
-    // Edited text may have lost its wait for earlier kernels.
-    if (override_ptx(artifact.entry, artifact.code) && artifact.code.find("griddepcontrol.wait") == std::string::npos)
-      artifact.launch_overlap = false;
     const Digest key = cubin_key(artifact.code);
     if (std::optional<std::string> image = disk_->read(key, kCubinSuffix)) {
       try {
@@ -188,6 +190,21 @@ class CudaDevice final : public Device {
     } catch (const Error& error) {
       log(LogLevel::debug, std::string("released nothing: ") + error.what());
     }
+  }
+
+  std::shared_ptr<LoadedKernel> instantiate_edited(program::Artifact artifact, const EditedStages& edited,
+                                                   LoadReport& report) {
+    PhaseClock clock(report);
+    if (edited.ptx) artifact.code = edited.ptx.content;
+    // What was edited may have lost its wait for earlier kernels, and machine code does not show it.
+    if (edited.code || artifact.code.find("griddepcontrol.wait") == std::string::npos) artifact.launch_overlap = false;
+    const EditedStages::File& last = edited.code ? edited.code : edited.ptx;
+    return naming(last, [&] {
+      const Cubin cubin = edited.code ? Cubin{edited.code.content, ""} : assemble(*context_, artifact.code);
+      auto kernel = std::make_shared<CudaKernel>(context_, std::move(artifact), cubin.image, cubin.log);
+      clock.lap("driver");
+      return kernel;
+    });
   }
 
   std::string driver_text() const {

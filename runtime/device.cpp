@@ -7,6 +7,7 @@
 #include "runtime/kernel_cache.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/ranges.h"
 
 namespace ligerdsl::runtime {
 namespace {
@@ -22,6 +23,7 @@ void report_options() {
 
 std::shared_ptr<Device> Device::create(const DeviceConfig& config) {
   report_options();
+  find_range_listeners();
   switch (config.kind) {
     case DeviceKind::cpu:
       return make_cpu_device(config);
@@ -38,10 +40,12 @@ Device::Device(const DeviceConfig& config, DeviceDescription description)
                                       config.cache_mode.value_or(options().cache),
                                       config.cache_limit_bytes > 0 ? config.cache_limit_bytes : options().cache_bytes);
   cache_ = std::make_unique<KernelCache>(
-      *disk_,
-      KernelCache::Steps{
-          [this](std::string_view program, std::string_view options) { return compiler()->compile(program, options); },
-          [this](program::Artifact artifact, LoadReport& report) { return instantiate(std::move(artifact), report); }});
+      *disk_, KernelCache::Steps{[this](std::string_view program, std::string_view options) {
+                                   return compiler()->compile(program, options);
+                                 },
+                                 [this](program::Artifact artifact, const EditedStages& edited, LoadReport& report) {
+                                   return instantiate(std::move(artifact), edited, report);
+                                 }});
 }
 
 Device::~Device() = default;
@@ -88,9 +92,16 @@ std::shared_ptr<LoadedKernel> Device::load(std::string_view program_bytes, const
   LoadReport& to = report != nullptr ? *report : own;
   to = {};
   const bool may_compile = !config_.no_jit && !runtime::options().no_jit;
-  std::shared_ptr<LoadedKernel> kernel = cache_->load(program_bytes, complete_options, may_compile, to);
-  if (to.origin != Origin::memory) dump_stages_of(*this, program_bytes, complete_options, kernel->artifact().entry);
-  return kernel;
+  try {
+    std::shared_ptr<LoadedKernel> kernel = cache_->load(program_bytes, complete_options, may_compile, to);
+    if (to.origin != Origin::memory) dump_stages_of(*this, program_bytes, complete_options, kernel.get());
+    return kernel;
+  } catch (const NotCached&) {
+    throw;
+  } catch (const Error&) {
+    dump_stages_of(*this, program_bytes, complete_options, nullptr);
+    throw;
+  }
 }
 
 std::string Device::emit(std::string_view program_bytes, const program::CompileOptions& options,

@@ -21,6 +21,7 @@ class DiskCache;
 class Driver;
 class KernelCache;
 class Matmul;
+struct EditedStages;
 
 enum class DeviceKind : int32_t { cpu = 1, cuda = 2 };  // DLPack's numbers
 
@@ -70,8 +71,11 @@ class Device {
   std::shared_ptr<LoadedKernel> load(std::string_view program_bytes, const program::CompileOptions& options,
                                      LoadReport* report = nullptr);
 
-  // The text of one stage (CompileOptions::emit), for `compile --emit`. "cubin" is not a stage here.
+  // The text of one stage (CompileOptions::emit), for dumps. Machine code is none of them.
   std::string emit(std::string_view program_bytes, const program::CompileOptions& options, const std::string& stage);
+
+  // What runs of an artifact: a cubin of this device, or the CPU's object.
+  virtual std::string machine_code(const program::Artifact& artifact) = 0;
 
   const DiskCache& disk_cache() const;
 
@@ -104,8 +108,9 @@ class Device {
  protected:
   Device(const DeviceConfig& config, DeviceDescription description);
 
-  // Turns an artifact into something that runs. Adds its phases to the report.
-  virtual std::shared_ptr<LoadedKernel> instantiate(program::Artifact artifact, LoadReport& report) = 0;
+  // Turns an artifact, or what was edited of it, into something that runs. Adds its phases to the report.
+  virtual std::shared_ptr<LoadedKernel> instantiate(program::Artifact artifact, const EditedStages& edited,
+                                                    LoadReport& report) = 0;
   virtual std::shared_ptr<Matmul> make_matmul() = 0;
   std::shared_ptr<CompilerLibrary> compiler();
   program::CompileOptions complete(program::CompileOptions options);

@@ -1,64 +1,144 @@
 #include "runtime/dump.h"
 
 #include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
-#include <fstream>
-#include <iterator>
 
+#include "program/print.h"
 #include "program/serialize.h"
 #include "runtime/device.h"
 #include "runtime/files.h"
-#include "runtime/kernel_cache.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/resource_remarks.h"
+#include "runtime/stage_files.h"
 
 namespace ligerdsl::runtime {
 namespace {
 
-void dump_stage(Device& device, std::string_view program, const program::CompileOptions& options,
-                const std::string& stage, const std::string& path) {
-  const std::string text = device.emit(program, options, stage);
-  if (text.empty()) return;
-  const File file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (file.good() && write_all(file.get(), text)) {
-    log(LogLevel::info, "wrote " + path);
-  } else {
-    log(LogLevel::warning, "LIGERDSL_DUMP: cannot write " + locate_failure(path, errno).text());
+struct Subject {
+  Device& device;
+  std::string_view program;
+  const program::CompileOptions& options;
+  const LoadedKernel* kernel;
+  const EditedStages& edited;
+};
+
+std::string resources_text(const LoadedKernel& kernel) {
+  const KernelResources& used = kernel.resources();
+  const auto line = [](const char* what, int64_t value, const char* unit) {
+    return std::string(what) + " " + std::to_string(value) + unit + "\n";
+  };
+  std::string text = line("code", used.code_bytes, " bytes");
+  if (kernel.artifact().target == program::Target::cpu)
+    return text + line("arena", kernel.artifact().arena_bytes, " bytes per thread");
+  text += line("registers", used.registers, " per thread") + line("local", used.spill_bytes, " bytes per thread") +
+          line("shared", used.shared_bytes, " bytes per CTA") + line("threads", used.threads, " per CTA") +
+          line("cluster", used.cluster, " CTAs") + line("ctas_per_sm", used.ctas_per_sm, " at most");
+  return text + used.log;
+}
+
+std::string remarks_text(const LoadedKernel& kernel, int32_t min_ctas_per_sm) {
+  std::string text;
+  for (const program::Remark& remark : kernel.artifact().remarks) text += to_string(remark) + "\n";
+  if (kernel.artifact().target == program::Target::nvptx) {
+    for (const program::Remark& remark : resource_remarks(kernel.artifact(), kernel.resources(), min_ctas_per_sm))
+      text += to_string(remark) + "\n";
   }
+  return text;
+}
+
+// Empty: there is none without a loaded kernel.
+std::string content_of(const Subject& of, std::string_view stage) {
+  if (stage == "program") return program::print(program::parseProgram(of.program));
+  const bool machine_code = stage == "cubin" || stage == "object";
+  const bool of_kernel = machine_code || stage == "resources" || stage == "remarks";
+  if (of_kernel && of.kernel == nullptr) return "";
+  if (machine_code && of.edited.code) return of.edited.code.content;
+  if (machine_code) return of.device.machine_code(of.kernel->artifact());
+  if (stage == "resources") return resources_text(*of.kernel);
+  if (stage == "remarks") return remarks_text(*of.kernel, of.options.min_ctas_per_sm);
+  if (stage == "ptx" && of.kernel != nullptr) return of.kernel->artifact().code;
+  program::CompileOptions options = of.options;
+  options.tile = of.edited.tile.content;
+  options.tile_file = of.edited.tile.path;
+  return of.device.emit(of.program, options, std::string(stage));
+}
+
+// Under another name first: whoever reads or writes `path` at this moment has all of one content.
+bool write_at_once(const std::string& path, const std::string& content) {
+  static std::atomic<uint32_t> number{0};
+  const std::string fresh = path + ".new-" + std::to_string(getpid()) + "-" + std::to_string(++number);
+  {
+    const File file(open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (!file.good()) return false;
+    if (write_all(file.get(), content) && rename(fresh.c_str(), path.c_str()) == 0) return true;
+  }
+  const int error = errno;
+  unlink(fresh.c_str());
+  errno = error;
+  return false;
+}
+
+bool same_folder(const std::string& a, const std::string& b) {
+  struct stat x {
+  }, y{};
+  return stat(a.c_str(), &x) == 0 && stat(b.c_str(), &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+// What comes behind the first stage that fails would fail as well.
+void dump_to(const std::string& folder, const Subject& of) {
+  for (const std::string& name : options().dump) {
+    const char* file = stage(name).file(of.options.target);
+    if (file == nullptr) continue;
+    const std::string path = folder + "/" + file;
+    try {
+      const std::string content = content_of(of, name);
+      if (content.empty() && name != "remarks") continue;
+      if (of.kernel == nullptr && name == "remarks") continue;
+      if (write_at_once(path, content)) {
+        log(LogLevel::info, "wrote " + path);
+        continue;
+      }
+      log(LogLevel::warning, "LIGERDSL_DUMP: cannot write " + locate_failure(path, errno).text());
+    } catch (const std::exception& error) {
+      log(LogLevel::warning, "LIGERDSL_DUMP: stage " + name + " for \"" + folder + "\": " + error.what());
+    }
+    return;
+  }
+}
+
+std::string entry_of(const Subject& of) {
+  return of.kernel != nullptr ? of.kernel->artifact().entry : "ligerdsl_" + program::parseProgram(of.program).name;
 }
 
 }  // namespace
 
 void dump_stages_of(Device& device, std::string_view program, const program::CompileOptions& options,
-                    const std::string& kernel) {
+                    const LoadedKernel* kernel) try {
   const Options& wanted = runtime::options();
-  if (wanted.dump.empty() || kernel.find(wanted.dump_filter) == std::string::npos) return;
-  if (const PathFailure failure = make_directories(wanted.dump_dir, 0777)) {
-    log_once(
+  if (wanted.dump.empty()) return;
+  const EditedStages edited = EditedStages::find(program, options);
+  const Subject of{device, program, options, kernel, edited};
+  const std::string entry = entry_of(of);
+  if (entry.find(wanted.dump_filter) == std::string::npos) return;
+  const std::string folder = wanted.dump_dir + "/" + entry + "-" + variant_key(program, options);
+  if (const PathFailure failure = make_directories(folder, 0777)) {
+    return log_once(
         LogLevel::warning, "dump dir",
-        "LIGERDSL_DUMP_DIR \"" + wanted.dump_dir + "\" cannot be created, so nothing is dumped: " + failure.text());
-    return;
+        "LIGERDSL_DUMP_DIR \"" + wanted.dump_dir + "\" cannot be used, so nothing is dumped: " + failure.text());
   }
-  const std::string key = hex(KernelCache::key(program, program::serialize(options))).substr(0, 8);
-  for (const std::string& stage : wanted.dump) {
-    try {
-      dump_stage(device, program, options, stage, wanted.dump_dir + "/" + kernel + "-" + key + "." + stage);
-    } catch (const std::exception& error) {
-      log(LogLevel::warning, "LIGERDSL_DUMP: stage " + stage + " of " + kernel + ": " + error.what());
-    }
+  if (edited.any() && same_folder(folder, edited.folder)) {
+    return log(LogLevel::warning,
+               "LIGERDSL_DUMP: \"" + folder + "\" is where this kernel is overridden from; nothing is written over it");
   }
-}
-
-bool override_ptx(const std::string& kernel, std::string& ptx) {
-  const std::string& folder = options().override_dir;
-  if (folder.empty()) return false;
-  const std::string path = folder + "/" + kernel + ".ptx";
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return false;
-  ptx.assign(std::istreambuf_iterator<char>(file), {});
-  log(LogLevel::warning, "LIGERDSL_OVERRIDE_DIR: " + kernel + " runs the PTX of " + path);
-  return true;
+  dump_to(folder, of);
+} catch (const std::exception& error) {
+  log(LogLevel::warning, std::string("LIGERDSL_DUMP: ") + error.what());
 }
 
 }  // namespace ligerdsl::runtime

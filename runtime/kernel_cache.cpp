@@ -1,22 +1,16 @@
 #include "runtime/kernel_cache.h"
 
-#include <time.h>
-
 #include <cstdio>
 
 #include "program/serialize.h"
 #include "runtime/compiler_library.h"
 #include "runtime/log.h"
+#include "runtime/ranges.h"
 #include "runtime/status.h"
+#include "runtime/told_kernel.h"
 
 namespace ligerdsl::runtime {
 namespace {
-
-int64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1000000000 + now.tv_nsec;
-}
 
 void log_origin(const char* what, const std::string& kernel, const std::string& target, const Digest& key) {
   if (log_enabled(LogLevel::debug)) log(LogLevel::debug, what + kernel + " for " + target + ", key " + hex(key));
@@ -50,6 +44,7 @@ PhaseClock::PhaseClock(LoadReport& report) : report_(report), last_ns_(now_ns())
 void PhaseClock::lap(const char* phase) {
   const int64_t now = now_ns();
   report_.times.push_back({phase, static_cast<double>(now - last_ns_) * 1e-6});
+  tell_span(phase, last_ns_, now);
   last_ns_ = now;
 }
 
@@ -88,7 +83,8 @@ std::shared_ptr<LoadedKernel> KernelCache::find_or_begin(const Digest& digest) {
 
 std::shared_ptr<LoadedKernel> KernelCache::load(std::string_view program, const program::CompileOptions& options,
                                                 bool may_compile, LoadReport& report) {
-  Request request{.program = program, .options = program::serialize(options), .target = target_text(options)};
+  Request request{
+      .program = program, .wanted = options, .options = program::serialize(options), .target = target_text(options)};
   request.key = key(program, request.options);
   if (std::shared_ptr<LoadedKernel> known = find_or_begin(request.key)) {
     report.origin = Origin::memory;
@@ -124,7 +120,7 @@ std::shared_ptr<LoadedKernel> KernelCache::from_disk(const Request& request, Pha
     artifact.times.clear();
     clock.lap("lookup");
     report.origin = Origin::disk;
-    std::shared_ptr<LoadedKernel> kernel = steps_.instantiate(std::move(artifact), report);
+    std::shared_ptr<LoadedKernel> kernel = instantiate(std::move(artifact), {}, report);
     log_origin("cache hit on disk: ", kernel->artifact().entry, request.target, request.key);
     return kernel;
   } catch (const Error& error) {
@@ -137,9 +133,26 @@ std::shared_ptr<LoadedKernel> KernelCache::from_disk(const Request& request, Pha
   return nullptr;
 }
 
+std::string KernelCache::compile(const Request& request, const EditedStages& edited) const {
+  if (!edited.tile) return steps_.compile(request.program, request.options);
+  program::CompileOptions options = request.wanted;
+  options.tile = edited.tile.content;
+  options.tile_file = edited.tile.path;
+  return steps_.compile(request.program, program::serialize(options));
+}
+
+std::shared_ptr<LoadedKernel> KernelCache::instantiate(program::Artifact artifact, const EditedStages& edited,
+                                                       LoadReport& report) const {
+  const Range range(RangeKind::load, artifact.entry);
+  return telling_launches(steps_.instantiate(std::move(artifact), edited, report));
+}
+
 std::shared_ptr<LoadedKernel> KernelCache::build(const Request& request, bool may_compile, LoadReport& report) {
   PhaseClock clock(report);
-  if (auto kernel = from_disk(request, clock, report)) return kernel;
+  const EditedStages edited = EditedStages::find(request.program, request.wanted);
+  if (!edited.any()) {
+    if (auto kernel = from_disk(request, clock, report)) return kernel;
+  }
   log_origin("cache miss: ", "a kernel", request.target, request.key);
   if (!may_compile)
     throw NotCached(Status::not_supported,
@@ -148,14 +161,15 @@ std::shared_ptr<LoadedKernel> KernelCache::build(const Request& request, bool ma
                         "with `ligerdsl cache warm FILE`, or create the context without NO_JIT");
   clock.lap("lookup");
   const int64_t begin = now_ns();
-  const std::string bytes = steps_.compile(request.program, request.options);
+  const std::string bytes = compile(request, edited);
   program::Artifact artifact = program::parseArtifact(bytes);
   log_compiled(artifact.entry, request.target, request.key, begin);
   report.origin = Origin::compiled;
   for (const program::PhaseTime& phase : artifact.times) report.times.push_back(phase);
   CacheLabel label{.kernel = artifact.entry, .target = request.target};
   // What the device does with it comes first: an artifact that cannot be loaded is not worth keeping.
-  std::shared_ptr<LoadedKernel> kernel = steps_.instantiate(std::move(artifact), report);
+  std::shared_ptr<LoadedKernel> kernel = instantiate(std::move(artifact), edited, report);
+  if (edited.any()) return kernel;
   PhaseClock store(report);
   disk_.write(request.key, kArtifactSuffix, bytes, std::move(label));
   store.lap("store");

@@ -15,6 +15,7 @@
 #include "runtime/disk_cache.h"
 #include "runtime/fork.h"
 #include "runtime/kernel.h"
+#include "runtime/stage_files.h"
 #include "runtime/status.h"
 
 namespace ligerdsl::runtime {
@@ -45,12 +46,13 @@ class KernelCache {
   // The device's part of the work.
   struct Steps {
     Compile compile;
-    std::function<std::shared_ptr<LoadedKernel>(program::Artifact, LoadReport&)> instantiate;
+    std::function<std::shared_ptr<LoadedKernel>(program::Artifact, const EditedStages&, LoadReport&)> instantiate;
   };
 
   KernelCache(const DiskCache& disk, Steps steps);
 
-  // One compile per key at a time: a second caller of the same key waits for the first. A failure is not kept.
+  // One compile per key at a time: a second caller of the same key waits for the first. A failure is not kept. What was
+  // edited (LIGERDSL_OVERRIDE_DIR) is compiled anew by each process and never on disk.
   std::shared_ptr<LoadedKernel> load(std::string_view program, const program::CompileOptions& options, bool may_compile,
                                      LoadReport& report);
 
@@ -70,12 +72,16 @@ class KernelCache {
   struct Request {
     Digest key;
     std::string_view program;
-    std::string options;  // bytes
+    const program::CompileOptions& wanted;
+    std::string options;  // their bytes
     std::string target;   // for people
   };
 
   std::shared_ptr<LoadedKernel> build(const Request& request, bool may_compile, LoadReport& report);
   std::shared_ptr<LoadedKernel> from_disk(const Request& request, PhaseClock& clock, LoadReport& report);
+  std::string compile(const Request& request, const EditedStages& edited) const;
+  std::shared_ptr<LoadedKernel> instantiate(program::Artifact artifact, const EditedStages& edited,
+                                            LoadReport& report) const;
 
   const DiskCache& disk_;
   Steps steps_;

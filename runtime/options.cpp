@@ -7,14 +7,14 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
+#include <set>
 #include <string_view>
 
 #include "runtime/cpu_level.h"
+#include "runtime/stage_files.h"
 
 namespace ligerdsl::runtime {
 namespace {
-
-constexpr const char* kStages[] = {"tile", "tgpu", "loops", "llvm", "ptx", "asm"};
 
 // A row: what `doctor` prints, and how a set value reaches Options. `parse` returns false for a value that does not
 // fit.
@@ -91,19 +91,19 @@ bool parse_launch_overlap(std::string_view text, Options& to) {
 }
 
 bool parse_dump(std::string_view text, Options& to) {
-  std::vector<std::string> stages;
+  std::set<std::string_view> wanted;
   while (!text.empty()) {
     const size_t comma = std::min(text.find(','), text.size());
     const std::string_view stage = text.substr(0, comma);
     text.remove_prefix(std::min(comma + 1, text.size()));
-    if (stage == "all") {
-      stages.assign(std::begin(kStages), std::end(kStages));
-      continue;
-    }
-    if (std::find(std::begin(kStages), std::end(kStages), stage) == std::end(kStages)) return false;
-    stages.emplace_back(stage);
+    wanted.insert(stage);
   }
-  to.dump = std::move(stages);
+  const bool all = wanted.erase("all") > 0;
+  std::vector<std::string> names;
+  for (const Stage& stage : stages())
+    if (wanted.erase(stage.name) > 0 || all) names.emplace_back(stage.name);
+  if (!wanted.empty()) return false;
+  to.dump = std::move(names);
   return true;
 }
 
@@ -167,14 +167,18 @@ constexpr Row kRows[] = {
     {{"LIGERDSL_DETERMINISTIC", "0|1", "0",
       "1: refuse kernels of your own that add floats atomically; the library's are deterministic anyway"},
      parse_switch<&Options::deterministic>},
-    {{"LIGERDSL_DUMP", "list of tile,tgpu,loops,llvm,ptx,asm or all", "none",
-      "stages written for every kernel that is loaded"},
+    {{"LIGERDSL_DUMP", "list of program,tile,tgpu,loops,llvm,ptx,asm,cubin,object,resources,remarks or all", "none",
+      "stages written for every kernel that is loaded: <LIGERDSL_DUMP_DIR>/<kernel>-<key>/02-tile.mlir and so on"},
      parse_dump},
     {{"LIGERDSL_DUMP_DIR", "path", ".", "folder of the dumps"}, parse_text<&Options::dump_dir>},
     {{"LIGERDSL_DUMP_FILTER", "text", "every kernel", "only kernels whose name contains this are dumped"},
      parse_text<&Options::dump_filter>},
+    {{"LIGERDSL_TRACE", "path", "none",
+      "file of what the library does when, with the compiler's passes, for ui.perfetto.dev; appended"},
+     parse_text<&Options::trace>},
     {{"LIGERDSL_OVERRIDE_DIR", "path", "none",
-      "<path>/<kernel>.ptx, where present, is run in place of the compiled PTX"},
+      "<path>/<kernel>-<key>/02-tile.mlir (or 05-kernel.ptx, 06-kernel.cubin, 06-kernel.o), where present, is run in "
+      "place of what the compiler makes; files and folders are named as LIGERDSL_DUMP names them"},
      parse_text<&Options::override_dir>},
 };
 
@@ -216,8 +220,10 @@ Options parse_options(const std::function<const char*(const char*)>& get, bool p
     result.problems.push_back(std::string(row.info.name) + ": expected " + row.info.values + ", got \"" + text +
                               "\"; the default (" + row.info.default_value + ") is used");
   }
-  for (auto [name, to] :
-       {std::pair{"XDG_CACHE_HOME", &result.xdg_cache_home}, {"HOME", &result.home}, {"TMPDIR", &result.tmpdir}})
+  for (auto [name, to] : {std::pair{"XDG_CACHE_HOME", &result.xdg_cache_home},
+                          {"HOME", &result.home},
+                          {"TMPDIR", &result.tmpdir},
+                          {"NVTX_INJECTION64_PATH", &result.nvtx_tool}})
     if (const char* text = get(name)) *to = text;
   return result;
 }
@@ -231,10 +237,6 @@ const Options& options() {
 std::span<const OptionInfo> option_table() {
   static const std::vector<OptionInfo>* const table = new std::vector<OptionInfo>(infos());
   return *table;
-}
-
-std::span<const char* const> dump_stages() {
-  return kStages;
 }
 
 }  // namespace ligerdsl::runtime

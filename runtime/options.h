@@ -26,9 +26,9 @@ struct Options {
   std::string log_file;   // empty: stderr
   std::string cache_dir;  // empty: XDG_CACHE_HOME/ligerdsl or HOME/.cache/ligerdsl
   CacheMode cache = CacheMode::read_write;
-  int64_t cache_bytes = 0;             // limit of the disk cache; 0: kDefaultCacheLimit (disk_cache.h)
-  bool no_jit = false;                 // a kernel found in no cache is an error, never a compile
-  std::string table;  // path of a table of tuned kernels, looked at before the one that ships; empty: none
+  int64_t cache_bytes = 0;  // limit of the disk cache; 0: kDefaultCacheLimit (disk_cache.h)
+  bool no_jit = false;      // a kernel found in no cache is an error, never a compile
+  std::string table;        // path of a table of tuned kernels, looked at before the one that ships; empty: none
   Tuning tuning = Tuning::any;
   bool validate = false;               // every call is waited for and checked
   bool deterministic = false;          // kernels of authors whose results may differ between runs are refused
@@ -44,13 +44,14 @@ struct Options {
   std::string libcblas;                // path of a CBLAS library; empty: runtime/matmul.h says which are tried
   std::string libcublaslt;             // path of cuBLASLt; likewise
   bool launch_overlap = true;          // GPU: kernels are compiled for programmatic dependent launch
-  std::vector<std::string> dump;       // stages to write
+  std::vector<std::string> dump;       // stages to write, in their order
   std::string dump_dir = ".";
   std::string dump_filter;   // only kernels whose name contains this
-  std::string override_dir;  // <dir>/<kernel>.ptx replaces the compiled text
+  std::string trace;         // file of Chrome trace events; empty: none
+  std::string override_dir;  // where edited stages are (stage_files.h)
 
-  // Folders that decide where files go; not ours, hence no rows in the table.
-  std::string xdg_cache_home, home, tmpdir;
+  // Folders that decide where files go, and a profiler's library (nvtx.h); not ours, hence no rows in the table.
+  std::string xdg_cache_home, home, tmpdir, nvtx_tool;
 
   std::vector<std::string> problems;  // one sentence per value that did not parse
   bool ignored = false;               // the process is setuid: no variable was read
@@ -73,8 +74,5 @@ struct OptionInfo {
 };
 
 std::span<const OptionInfo> option_table();
-
-// The stages that LIGERDSL_DUMP accepts.
-std::span<const char* const> dump_stages();
 
 }  // namespace ligerdsl::runtime

@@ -14,6 +14,12 @@ struct PhaseTime {
   double milliseconds = 0;
 };
 
+// What ran when, in microseconds of CLOCK_MONOTONIC: a phase, or a pass inside one.
+struct Span {
+  std::string name, detail;
+  int64_t begin_us = 0, duration_us = 0;
+};
+
 // Something that a program asked for and did not get: where, why not, and what to change.
 struct Remark {
   std::string file;  // the author's; empty where none is known
@@ -48,6 +54,7 @@ struct Artifact {
   std::vector<ArgFacts> facts;  // assumed of the arguments
   std::vector<Remark> remarks;  // each text once, in the order of the passes
   std::vector<PhaseTime> times;
+  std::vector<Span> spans;  // with CompileOptions::spans
 };
 
 // The host entry of a CPU artifact: runs programs [begin, end) of the grid in row-major order (x fastest).

@@ -45,6 +45,9 @@ struct CompileOptions {
   bool contract = true;         // a * b + c may become fma where the program does not forbid it
   std::vector<ArgFacts> facts;  // empty = nothing known about any argument, else one per argument
   std::string emit;  // "" = artifact; else a stage: tile, tgpu, loops, llvm, ptx, asm (text in Artifact::code)
+  std::string tile;  // "" = the program's; else tile IR that takes its place, such as `emit` = "tile" gives
+  std::string tile_file;  // what errors call that text
+  bool spans = false;     // fill Artifact::spans
 };
 
 }  // namespace ligerdsl::program

@@ -318,6 +318,9 @@ std::string serialize(const CompileOptions& options) {
   out.u8(options.contract);
   write(out, options.facts);
   out.text(options.emit);
+  out.text(options.tile);
+  out.text(options.tile_file);
+  out.u8(options.spans);
   return out.take();
 }
 
@@ -335,6 +338,9 @@ CompileOptions parseOptions(std::string_view bytes) {
   options.contract = in.boolean();
   options.facts = readFacts(in);
   options.emit = in.text();
+  options.tile = in.text();
+  options.tile_file = in.text();
+  options.spans = in.boolean();
   in.end();
   return options;
 }
@@ -365,6 +371,12 @@ std::string serialize(const Artifact& artifact) {
   out.list(artifact.times, [&](const PhaseTime& time) {
     out.text(time.name);
     out.f64(time.milliseconds);
+  });
+  out.list(artifact.spans, [&](const Span& span) {
+    out.text(span.name);
+    out.text(span.detail);
+    out.i64(span.begin_us);
+    out.i64(span.duration_us);
   });
   return out.take();
 }
@@ -400,6 +412,14 @@ Artifact parseArtifact(std::string_view bytes) {
     time.name = in.text();
     time.milliseconds = in.f64();
     return time;
+  });
+  artifact.spans = in.list(24, [&] {
+    Span span;
+    span.name = in.text();
+    span.detail = in.text();
+    span.begin_us = in.i64();
+    span.duration_us = in.i64();
+    return span;
   });
   in.end();
   if (artifact.shared_bytes < 0 || artifact.arena_bytes < 0 || artifact.threads < 0 || artifact.cluster < 1) {

@@ -90,12 +90,16 @@ MetaValues take_meta(const AnyKernel& kernel, const std::vector<std::string>& se
   MetaValues meta;
   const std::vector<MetaField> fields = kernel.fields();
   for (const auto& [name, value] : parse_settings(settings)) {
-    bool is_meta = false;
-    for (const MetaField& field : fields) is_meta = is_meta || field.name == name;
-    if (is_meta)
-      meta[name] = value;
-    else
+    const auto field = std::find_if(fields.begin(), fields.end(),
+                                    [&, &wanted = name](const MetaField& each) { return each.name == wanted; });
+    if (field == fields.end()) {
       (*rest)[name] = value;
+      continue;
+    }
+    if (field->type == "enum" && !std::count(field->choices.begin(), field->choices.end(), value))
+      throw Failure(kUsage, fmt::format("{}: expected one of {}, got '{}'{}", name, fmt::join(field->choices, ", "),
+                                        value, did_you_mean(value, field->choices)));
+    meta[name] = value;
   }
   return meta;
 }
@@ -120,7 +124,7 @@ AuthorCall::AuthorCall(const AnyKernel& kernel, const std::vector<std::string>& 
   }
   set_arguments(&rest, inputs);
   const LaunchSettings launch_settings = take_launch_settings(&rest);
-  require_known(rest, inputs);
+  require_known(kernel, rest, inputs);
 
   launch_ = kernel.launch(meta, launch_arguments(target));
   launch_settings.apply(&launch_);
@@ -212,7 +216,8 @@ void AuthorCall::set_memory(AuthorArgument& argument, Settings* settings, std::m
   }
 }
 
-void AuthorCall::require_known(const Settings& rest, const std::map<std::string, Array>& inputs) const {
+void AuthorCall::require_known(const AnyKernel& kernel, const Settings& rest,
+                               const std::map<std::string, Array>& inputs) const {
   std::vector<std::string> names;
   for (const AuthorArgument& argument : arguments_) names.push_back(argument.name);
   const auto unknown = [&](const char* what, const std::string& name, std::vector<std::string> known) {
@@ -221,6 +226,7 @@ void AuthorCall::require_known(const Settings& rest, const std::map<std::string,
   };
   std::vector<std::string> settings = names;
   settings.insert(settings.end(), launch_setting_names().begin(), launch_setting_names().end());
+  for (const MetaField& field : kernel.fields()) settings.push_back(field.name);
   if (!rest.empty()) throw unknown("setting or argument", rest.begin()->first, settings);
   for (const auto& [name, array] : inputs) {
     const auto found = std::find(names.begin(), names.end(), name);

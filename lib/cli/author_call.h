@@ -64,7 +64,7 @@ class AuthorCall {
   void set_arguments(Settings* settings, const std::map<std::string, Array>& inputs);
   void require_arguments(const Settings& settings, const std::map<std::string, Array>& inputs) const;
   void set_memory(AuthorArgument& argument, Settings* settings, std::map<std::string, std::string>* like);
-  void require_known(const Settings& rest, const std::map<std::string, Array>& inputs) const;
+  void require_known(const AnyKernel& kernel, const Settings& rest, const std::map<std::string, Array>& inputs) const;
   LaunchArguments launch_arguments(const Target& target) const;
 
   program::Program program_;

@@ -4,12 +4,17 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <optional>
 
 #include "lib/cli/authors.h"
+#include "lib/cli/axis.h"
 #include "lib/cli/bench_cases.h"
+#include "lib/cli/bench_earlier.h"
 #include "lib/cli/bench_measure.h"
 #include "lib/cli/bench_plot.h"
+#include "lib/cli/bench_rows.h"
 #include "lib/cli/commands.h"
 #include "lib/cli/deferred_signals.h"
 #include "lib/cli/environment.h"
@@ -23,48 +28,6 @@
 namespace ligerdsl::cli {
 
 namespace {
-
-double gbps(const Outcome& o) {
-  return o.bytes / (o.time.median_ms * 1e6);
-}
-double tflops(const Outcome& o) {
-  return o.flops / (o.time.median_ms * 1e9);
-}
-
-std::vector<std::string> table_row(const Outcome& o, double of_copy, double of_same) {
-  const bool by_flops = o.flops > 0;
-  return {o.kernel,
-          o.title,
-          format_time(o.time.median_ms),
-          format_time(o.time.q20_ms),
-          format_time(o.time.q80_ms),
-          by_flops ? fmt::format("{:.1f} TFLOP/s", tflops(o)) : fmt::format("{:.1f} GB/s", gbps(o)),
-          by_flops ? "" : fmt::format("{:.3f}", of_copy),
-          by_flops ? "" : fmt::format("{:.3f}", of_same),
-          o.beyond_inputs >= 0 ? format_bytes(o.beyond_inputs) : "",
-          o.host_us > 0 ? fmt::format("{:.2f} us", o.host_us) : "",
-          o.host_us > 0 ? fmt::format("{:.2f} us", o.host_us - o.launch_us) : "",
-          o.resources};
-}
-
-Json json_row(const Outcome& o, double of_copy, double of_same) {
-  return {{"kernel", o.kernel},
-          {"settings", o.title},
-          {"median_ms", o.time.median_ms},
-          {"q20_ms", o.time.q20_ms},
-          {"q80_ms", o.time.q80_ms},
-          {"samples", o.time.samples_ms.size()},
-          {"bytes", o.bytes},
-          {"gb_per_s", gbps(o)},
-          {"fraction_of_copy", of_copy},
-          {"fraction_of_same_size_copy", of_same},
-          {"tflops", tflops(o)},
-          {"peak_bytes", o.beyond_inputs >= 0 ? Json(o.beyond_inputs) : Json()},
-          {"workspace_bytes", o.workspace},
-          {"host_us", o.host_us},
-          {"driver_launch_us", o.launch_us},
-          {"resources", o.resources}};
-}
 
 // Ends a measurement after Ctrl-C.
 struct Interrupted : std::exception {
@@ -91,9 +54,18 @@ class Progress {
   bool lines_, line_;
 };
 
+std::vector<Axis> axes_of(const BenchRequest& request) {
+  std::vector<Axis> axes;
+  for (const std::string& text : request.axes) axes.push_back(parse_axis(text));
+  return axes;
+}
+
 std::vector<BenchCase> chosen_cases(const BenchRequest& request, bool cpu) {
-  if (!request.kernel.empty()) return {{request.kernel, request.settings}};
   std::vector<BenchCase> cases;
+  if (!request.kernel.empty()) {
+    for (auto& settings : along(request.settings, axes_of(request))) cases.push_back({request.kernel, settings});
+    return cases;
+  }
   for (const std::string& set : request.sets.empty() ? std::vector<std::string>{"standard"} : request.sets) {
     const std::vector<BenchCase> more = bench_cases(set, {.cpu = cpu, .rows = request.rows});
     cases.insert(cases.end(), more.begin(), more.end());
@@ -128,19 +100,36 @@ int list_cases(const Globals& globals, const AuthorKernels& authors, const std::
   return kOk;
 }
 
+// Before minutes of measuring: whether there is anything to compare with.
+std::optional<EarlierBench> read_earlier(const Globals& globals, const BenchRequest& request,
+                                         const AuthorKernels& authors, const std::vector<BenchCase>& cases,
+                                         const std::map<std::string, Array>& inputs) {
+  if (request.vs.empty()) return std::nullopt;
+  EarlierBench earlier(request.vs);
+  const bool any = std::any_of(cases.begin(), cases.end(), [&](const BenchCase& which) {
+    try {
+      return earlier.has(which.kernel, preview(globals, authors, which, inputs).first);
+    } catch (const std::exception&) {
+      return false;  // measuring says what is wrong with it
+    }
+  });
+  if (!any)
+    throw Failure(kUsage, fmt::format("--vs: none of these cases is among the {} of {}", earlier.size(), request.vs));
+  return earlier;
+}
+
 // A run over cases: what was measured and what failed, kept after every case and printed after a Ctrl-C, too.
 class Bench {
  public:
   Bench(const Globals& globals, const BenchRequest& request, const AuthorKernels& authors,
-        std::map<std::string, Array> inputs, const DeferredSignals& signals)
+        std::map<std::string, Array> inputs, std::optional<EarlierBench> earlier, const DeferredSignals& signals)
       : globals_(globals),
         request_(request),
         authors_(authors),
         signals_(signals),
+        earlier_(std::move(earlier)),
         context_(open_context(globals)),
-        copy_bytes_(static_cast<int64_t>(request.copy_bytes > 0 ? request.copy_bytes
-                                         : device().is_cpu()    ? 256.0 * (1 << 20)
-                                                                : 2.0 * (1 << 30))),
+        copy_bytes_(request.copy_bytes > 0 ? static_cast<int64_t>(request.copy_bytes) : large_copy_bytes(device())),
         cases_(chosen_cases(request, device().is_cpu())),
         ceiling_(runtime::copy_bandwidth_gbps(device(), copy_bytes_)) {
     run_.options = {.budget_ms = request.budget_ms, .cold = !request.warm};
@@ -154,17 +143,20 @@ class Bench {
     const Progress progress(globals_, cases_.size());
     for (size_t i = 0; i < cases_.size() && !signals_.arrived(); ++i) {
       progress.show(i, fmt::format("{} {}", cases_[i].kernel, fmt::join(cases_[i].settings, " ")));
-      measure_or_note(cases_[i]);
+      measure_or_note(i);
       if (globals_.json != "-") write_json(globals_, result());
     }
     progress.clear();
     print();
+    if (slower_ > 0)
+      print_error(fmt::format("{} by more than {:g} % than in {}",
+                              counted(slower_, "case is slower", "cases are slower"), request_.tolerance, request_.vs));
     if (signals_.arrived())
       print_error(fmt::format("interrupted: {} of {} cases were measured", results_.size(), cases_.size()));
     if (globals_.json == "-") write_json(globals_, result());
-    if (!request_.plot.empty()) write_file(request_.plot, bar_chart(title() + ": fraction of a copy", bars_));
+    if (!request_.plot.empty()) plot();
     flush_output();  // a signal that came is let through after this
-    return failures_.empty() ? kOk : kCheckFailed;
+    return failures_.empty() && slower_ == 0 ? kOk : kCheckFailed;
   }
 
  private:
@@ -174,20 +166,47 @@ class Bench {
                        request_.warm ? "warm" : "cold", format_bytes(static_cast<double>(copy_bytes_)), ceiling_);
   }
 
-  void measure(const BenchCase& which) {
+  void plot() const {
+    const std::vector<Axis> axes = axes_of(request_);
+    if (!is_numeric(axes)) return plot_bars(request_.plot, title() + ": fraction of a copy", bars_);
+    LinePlot lines = lines_over_axis(axes, rates_);
+    std::vector<std::string> named = {request_.kernel};
+    named.insert(named.end(), request_.settings.begin(), request_.settings.end());
+    lines.title = fmt::format("{} on {}", fmt::join(named, " "), device().description().name);
+    lines.y_label = bars_.empty() ? "TFLOP/s" : "GB/s";
+    if (!bars_.empty()) lines.ceiling = ceiling_;
+    lines.ceiling_label = fmt::format("copy of {}", format_bytes(static_cast<double>(copy_bytes_)));
+    plot_lines(request_.plot, lines);
+  }
+
+  void measure(size_t number) {
+    const BenchCase& which = cases_[number];
     const AnyKernel* author = authors_.find(which.kernel);
     Outcome o = author ? measure_author(context_, *author, which, run_) : measure_op(context_, which, run_);
     if (!author && !device().is_cpu()) measure_host(globals_, which, run_, &o);
     const double of_copy = gbps(o) / ceiling_, of_same = gbps(o) / o.same_copy_gbps;
     rows_.push_back(table_row(o, of_copy, of_same));
     results_.push_back(json_row(o, of_copy, of_same));
+    if (earlier_) compare(o);
+    rates_.emplace_back(number, o.flops > 0 ? tflops(o) : gbps(o));
     if (o.flops == 0) bars_.push_back({o.kernel + " " + o.title, of_copy, format_time(o.time.median_ms)});
   }
 
+  void compare(const Outcome& o) {
+    const std::optional<double> ratio = earlier_->ratio(o);
+    const bool slower = earlier_->is_slower(o, request_.tolerance / 100);
+    slower_ += slower;
+    const std::string text = ratio ? fmt::format("{:.3f}", *ratio) : "";
+    rows_.back().push_back(slower ? text + " slower" : text);
+    results_.back()["of_earlier"] = ratio ? Json(*ratio) : Json();
+    results_.back()["slower"] = slower;
+  }
+
   // In a set, a case that fails does not cost the others. What Ctrl-C broke off is no failure.
-  void measure_or_note(const BenchCase& which) {
+  void measure_or_note(size_t number) {
+    const BenchCase& which = cases_[number];
     try {
-      measure(which);
+      measure(number);
     } catch (const std::exception& error) {
       if (signals_.arrived()) return;
       if (cases_.size() == 1) throw;
@@ -198,11 +217,12 @@ class Bench {
 
   void print() const {
     if (globals_.json == "-") return;
+    std::vector<std::string> header = {"kernel",  "settings",          "median", "20 %", "80 %",          "rate",
+                                       "of copy", "of same-size copy", "peak",   "host", "beyond launch", "resources"};
+    if (earlier_) header.push_back("of earlier");
     if (!globals_.quiet) print_text(title() + "\n");
-    print_table(globals_,
-                {"kernel", "settings", "median", "20 %", "80 %", "rate", "of copy", "of same-size copy", "peak", "host",
-                 "beyond launch", "resources"},
-                rows_);
+    if (earlier_ && !globals_.quiet) print_text(fmt::format("earlier: {}\n", earlier_->about()));
+    print_table(globals_, header, rows_);
   }
 
   Json result() const {
@@ -224,14 +244,17 @@ class Bench {
   const BenchRequest& request_;
   const AuthorKernels& authors_;
   const DeferredSignals& signals_;
+  std::optional<EarlierBench> earlier_;
   BenchRun run_;
   lib::ContextRef context_;
   int64_t copy_bytes_;
   std::vector<BenchCase> cases_;
   double ceiling_;  // GB/s of the large copy
+  int64_t slower_ = 0;
   Json results_ = Json::array(), failures_ = Json::array();
   std::vector<std::vector<std::string>> rows_;
   std::vector<Bar> bars_;
+  std::vector<std::pair<size_t, double>> rates_;  // by number of the case
 };
 
 }  // namespace
@@ -241,19 +264,23 @@ int bench(const Globals& globals, const BenchRequest& request) {
   if (!request.kernel.empty()) authors.find_or_op(request.kernel);  // before anything starts
   if (!request.kernel.empty() && !request.sets.empty())
     throw Failure(kUsage, "bench: name a kernel or --set and --model, not both");
-  if (!request.kernel.empty() && request.rows > 0)
+  if (!request.kernel.empty() && !request.rows.empty())
     throw Failure(kUsage,
                   fmt::format("bench: --rows is for sets; the rows of {} are a setting, like N=64", request.kernel));
+  if (request.kernel.empty() && !request.axes.empty())
+    throw Failure(kUsage, "bench: --axis is for a kernel; the cases of a set have sizes of their own");
   if (request.kernel.empty() && !request.inputs.empty())
     throw Failure(kUsage, "bench: --in is for a kernel; the cases of a set have sizes of their own");
   const std::vector<BenchCase> cases = chosen_cases(request, globals.device == "cpu");
   std::map<std::string, Array> inputs = read_inputs(request.inputs);
+  if (!request.plot.empty()) check_plot(request.plot);
   if (request.list) return list_cases(globals, authors, cases, inputs);
   // Before minutes of measuring.
+  std::optional<EarlierBench> earlier = read_earlier(globals, request, authors, cases, inputs);
   if (!request.plot.empty()) check_writable(request.plot);
   if (!globals.json.empty() && globals.json != "-") check_writable(globals.json);
   const DeferredSignals signals;
-  return Bench(globals, request, authors, std::move(inputs), signals).run();
+  return Bench(globals, request, authors, std::move(inputs), std::move(earlier), signals).run();
 }
 
 }  // namespace ligerdsl::cli

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <map>
+#include <algorithm>
 
 #include "lib/cli/nearest.h"
 #include "lib/cli/output.h"
@@ -13,6 +13,11 @@ namespace ligerdsl::cli {
 namespace {
 
 using Cases = std::vector<BenchCase>;
+
+struct Scale {
+  bool cpu;
+  int64_t rows;  // of every case; 0: as the set says
+};
 
 struct Model {
   const char* name;
@@ -36,11 +41,17 @@ constexpr int64_t kVocabularies[] = {32000, 50257, 102400, 151936, 152064, 25600
 // Adds cases to a list, in the dtype that the device is for.
 class Builder {
  public:
-  explicit Builder(const BenchScale& scale) : scale_(scale), dtype_(scale.cpu ? "dtype=f32" : "dtype=bf16") {}
+  explicit Builder(const Scale& scale) : scale_(scale), dtype_(scale.cpu ? "dtype=f32" : "dtype=bf16") {}
+  const std::string& dtype() const { return dtype_; }
   Cases take() { return std::move(cases_); }
 
   void one(std::string kernel, int64_t rows, std::vector<std::string> settings) {
     settings.insert(settings.begin(), {dtype_, size("N", rows_of(rows))});
+    cases_.push_back({std::move(kernel), std::move(settings)});
+  }
+  // Of a flat array: no number of rows changes it.
+  void flat(std::string kernel, int64_t elements, std::vector<std::string> settings) {
+    settings.push_back(size("N", elements));
     cases_.push_back({std::move(kernel), std::move(settings)});
   }
   // Forward and backward of a kernel of rows: width is H or F. Norms write the weight's gradient in f32.
@@ -65,18 +76,18 @@ class Builder {
   static std::string size(const char* letter, int64_t value) { return fmt::format("{}={}", letter, value); }
 
  private:
-  BenchScale scale_;
+  Scale scale_;
   std::string dtype_;
   Cases cases_;
 };
 
 // Every operation once, at a size that fills the device.
-Cases standard(const BenchScale& scale) {
+Cases standard(const Scale& scale) {
   Builder add(scale);
   const int64_t elements = scale.cpu ? int64_t{1} << 24 : int64_t{1} << 26, rows = 16384,
                 width = scale.cpu ? 4096 : 8192, ffn = scale.cpu ? 4096 : 14336, classes = scale.cpu ? 32000 : 128256,
                 losses = scale.cpu ? 512 : 4096;
-  add.one("vector_add", elements, {});
+  add.flat("vector_add", elements, {add.dtype()});
   for (const char* norm : {"rms_norm", "fused_add_rms_norm", "layer_norm"}) add.pair(norm, rows, "H", width, true);
   for (const char* gate : {"swiglu", "geglu"}) add.pair(gate, rows, "F", ffn);
   add.rope(scale.cpu ? 1 : 8, 2048, 32, 8, 128);
@@ -88,16 +99,14 @@ Cases standard(const BenchScale& scale) {
   add.one("fused_linear_cross_entropy", losses,
           {Builder::size("V", classes), Builder::size("H", scale.cpu ? 256 : 4096),
            scale.cpu ? "d_weight_dtype=f32" : "d_weight_dtype=bf16"});
-  Cases cases = add.take();
-  const std::string n = Builder::size("N", add.rows_of(elements));
-  cases.push_back({"adamw_step", {"dtype=f32", "grad_dtype=f32", "copy_dtype=bf16", n}});
-  cases.push_back({"global_norm", {"dtype=f32", n}});
-  cases.push_back({"target_counts", {n}});
-  return cases;
+  add.flat("adamw_step", elements, {"dtype=f32", "grad_dtype=f32", "copy_dtype=bf16"});
+  add.flat("global_norm", elements, {"dtype=f32"});
+  add.flat("target_counts", elements, {});
+  return add.take();
 }
 
 // The shapes that the speed goals are stated for.
-Cases paper(const BenchScale& scale) {
+Cases paper(const Scale& scale) {
   Builder add(scale);
   for (int64_t width : {2048, 4096, 8192, 16384}) add.pair("rms_norm", 16384, "H", width, true);
   for (int64_t width : {4096, 8192, 16384}) add.pair("layer_norm", 16384, "H", width, true);
@@ -115,7 +124,7 @@ Cases paper(const BenchScale& scale) {
   return add.take();
 }
 
-Cases widths(const BenchScale& scale) {
+Cases widths(const Scale& scale) {
   Builder add(scale);
   for (int64_t classes : kVocabularies) add.loss(4096, classes);
   for (int64_t width : kWidths) {
@@ -126,7 +135,7 @@ Cases widths(const BenchScale& scale) {
   return add.take();
 }
 
-Cases layers_of(const Model& m, const BenchScale& scale) {
+Cases layers_of(const Model& m, const Scale& scale) {
   Builder add(scale);
   const int64_t rows = add.rows_of(scale.cpu ? 1024 : 8192), positions = std::min<int64_t>(rows, 2048);
   add.pair("rms_norm", rows, "H", m.hidden, true);
@@ -146,7 +155,9 @@ std::vector<std::string> bench_set_names() {
   return names;
 }
 
-std::vector<BenchCase> bench_cases(const std::string& set, const BenchScale& scale) {
+namespace {
+
+Cases cases_of(const std::string& set, const Scale& scale) {
   if (set == "standard") return standard(scale);
   if (set == "paper") return paper(scale);
   if (set == "widths") return widths(scale);
@@ -156,6 +167,19 @@ std::vector<BenchCase> bench_cases(const std::string& set, const BenchScale& sca
   const std::vector<std::string> names = bench_set_names();
   throw Failure(kUsage, fmt::format("no set or model '{}'{}; there are {}", set, did_you_mean(set, names),
                                     fmt::join(names, ", ")));
+}
+
+}  // namespace
+
+std::vector<BenchCase> bench_cases(const std::string& set, const BenchScale& scale) {
+  if (scale.rows.empty()) return cases_of(set, {scale.cpu, 0});
+  Cases all;
+  for (const int64_t rows : scale.rows) {
+    for (BenchCase& one : cases_of(set, {scale.cpu, rows})) {
+      if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(std::move(one));
+    }
+  }
+  return all;
 }
 
 }  // namespace ligerdsl::cli

@@ -10,11 +10,14 @@ namespace ligerdsl::cli {
 struct BenchCase {
   std::string kernel;
   std::vector<std::string> settings;
+  bool operator==(const BenchCase&) const = default;
 };
 
 struct BenchScale {
   bool cpu = false;
-  int64_t rows = 0;  // of every case; 0: as the set says, for models 8,192 on a GPU and 1,024 on a CPU
+  // Every case with each of these, but for flat arrays; none: as the set says, for models 8,192 on a GPU and 1,024 on a
+  // CPU.
+  std::vector<int64_t> rows = {};
 };
 
 // "standard", "paper", "widths", and the models.

@@ -63,7 +63,7 @@ void measure_beside_copy(runtime::Device& device, const runtime::Work& repeated,
     run.between();
     repeated(stream);
   };
-  const int64_t bytes = std::max<int64_t>(static_cast<int64_t>(outcome->bytes / 2), 4096);
+  const int64_t bytes = same_size_copy_bytes(outcome->bytes);
   if (!device.is_cpu()) {
     outcome->time = runtime::measure(device, work, options);
     outcome->same_copy_gbps = runtime::copy_bandwidth_gbps(device, bytes);
@@ -75,6 +75,14 @@ void measure_beside_copy(runtime::Device& device, const runtime::Work& repeated,
 }
 
 }  // namespace
+
+int64_t large_copy_bytes(const runtime::Device& device) {
+  return device.is_cpu() ? int64_t{256} << 20 : int64_t{2} << 30;
+}
+
+int64_t same_size_copy_bytes(double bytes) {
+  return std::max<int64_t>(static_cast<int64_t>(bytes / 2), 4096);
+}
 
 void measure_host(const Globals& globals, const BenchCase& which, const BenchRun& run, Outcome* outcome) {
   const auto context = std::make_shared<RememberingContext>(device_config(globals));

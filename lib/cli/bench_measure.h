@@ -24,6 +24,11 @@ struct Outcome {
   double same_copy_gbps = 0;  // a copy that moves as many bytes; on a CPU it took turns with the case
 };
 
+// Of the copy that is the ceiling: more than caches hold.
+int64_t large_copy_bytes(const runtime::Device& device);
+// Of a copy that moves as many bytes, once read and once written.
+int64_t same_size_copy_bytes(double bytes);
+
 // How, and on what.
 struct BenchRun {
   runtime::MeasureOptions options;

@@ -17,12 +17,13 @@ int list(const Globals& globals);
 struct CompileRequest {
   std::string kernel;
   std::vector<std::string> settings;
-  std::string stage = "ptx";
+  std::string stage;   // empty: ptx or asm
   std::string target;  // empty: from --device
   std::string variant = "aligned";
   std::string output;  // a file; empty: stdout
 };
 int compile(const Globals& globals, const CompileRequest& request);
+const std::vector<std::string>& compile_stages();  // what --emit may be
 
 struct ExplainRequest {
   std::string kernel;
@@ -61,9 +62,12 @@ struct BenchRequest {
   std::vector<std::string> settings;
   std::vector<std::string> inputs;  // name=FILE.npy, of a kernel
   std::vector<std::string> sets;    // and models; empty: the standard set
-  int64_t rows = 0;                 // of the sets' cases; 0: as they say
+  std::vector<int64_t> rows;        // of the sets' cases, each in turn; empty: as they say
   bool list = false;                // only say what would be measured
-  std::string plot;                 // an SVG file; empty: none
+  std::vector<std::string> axes;    // of a kernel: H=1024:16384*2
+  std::string vs;                   // a --json of an earlier run to compare with; empty: none
+  double tolerance = 5;             // percent that a case may take longer than earlier
+  std::string plot;                 // an SVG or PNG file; empty: none
   bool warm = false;
   double budget_ms = 300;
   double copy_bytes = 0;  // of the copy that is the ceiling; 0: 2 GiB on a GPU, 256 MiB on a CPU
@@ -75,7 +79,7 @@ struct TuneRequest {
   std::vector<std::string> settings;
   std::vector<std::string> sets;
   bool all = false;                     // every set
-  int64_t rows = 0;                     // of the sets' cases; 0: as they say
+  std::vector<int64_t> rows;            // of the sets' cases; empty: as they say
   std::vector<std::string> check_with;  // settings of the call that outputs are checked on; empty: chosen
   std::string strategy = "guided";
   uint64_t seed = 0;
@@ -87,10 +91,21 @@ struct TuneRequest {
   std::string store;            // of trials; empty: in the user's data folder
   bool resume = false;
   std::string export_to;  // a table; empty: none
+  std::string report;     // a page; empty: none
 };
 int tune(const Globals& globals, const TuneRequest& request);
 // What `tune` starts for the device.
 int tune_worker(const Globals& globals);
+
+// The store where none is named, in the user's data folder. Throws Failure (kUsage) where there is no such folder.
+std::string default_store();
+
+struct ReportRequest {
+  std::vector<std::string> stores;   // empty: the default
+  std::vector<std::string> kernels;  // or operations; empty: all
+  std::string output;                // an HTML file
+};
+int report(const Globals& globals, const ReportRequest& request);
 
 // `ligerdsl table`: tables of tuned kernels.
 struct TableRequest {

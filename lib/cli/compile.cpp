@@ -51,7 +51,7 @@ void load_author(const AnyKernel& kernel, const std::vector<std::string>& settin
 std::vector<Recorded> record(const Globals& globals, const CompileRequest& request,
                              const program::CompileOptions& base) {
   const bool gpu = base.target == program::Target::nvptx;
-  const auto context = std::make_shared<RecordingContext>(base);
+  const auto context = std::make_shared<RecordingContext>(base, unused_cpu(globals));
   load_kernels(AuthorKernels(globals.load), request.kernel, request.settings, context);
   return choose_variant(context->recorded, request.variant, gpu);
 }
@@ -92,7 +92,7 @@ int write_result(const Globals& globals, const CompileRequest& request, const st
 int print_configs(const Globals& globals, const CompileRequest& request, const std::string& target) {
   if (AuthorKernels(globals.load).find(request.kernel))
     throw Failure(kUsage, "--emit config is of the library's kernels; a loaded kernel's choices are its settings");
-  const auto context = std::make_shared<RecordingContext>(options_for_target(target));
+  const auto context = std::make_shared<RecordingContext>(options_for_target(target), unused_cpu(globals));
   OpInstance instance(find_op(request.kernel), request.settings);
   lib::check_desc(instance.info(), instance.desc());
   static_cast<void>(instance.plan(context));
@@ -127,6 +127,12 @@ void load_kernels(const AuthorKernels& authors, const std::string& kernel, const
   static_cast<void>(instance.plan(context));
 }
 
+const std::vector<std::string>& compile_stages() {
+  static const std::vector<std::string> stages = {"config", "program", "tile",  "tgpu",      "loops", "llvm",
+                                                  "ptx",    "asm",     "cubin", "resources", "sass",  "remarks"};
+  return stages;
+}
+
 int compile(const Globals& globals, const CompileRequest& request) {
   std::string target = request.target;
   if (is_reproducer(request.kernel)) {
@@ -138,11 +144,10 @@ int compile(const Globals& globals, const CompileRequest& request) {
   if (target.empty()) target = globals.device == "cpu" ? "cpu" : open_context(globals)->device().description().arch;
   std::string stage = request.stage;
   if (stage.empty()) stage = target == "cpu" ? "asm" : "ptx";
-  static const std::set<std::string> stages = {"program", "tile",  "tgpu", "loops",     "llvm",    "ptx",
-                                               "asm",     "cubin", "sass", "resources", "remarks", "config"};
-  if (!stages.count(stage))
-    throw Failure(kUsage, fmt::format("--emit: no stage '{}'{}; there are {}", stage,
-                                      did_you_mean(stage, {stages.begin(), stages.end()}), fmt::join(stages, ", ")));
+  const std::vector<std::string>& stages = compile_stages();
+  if (!std::count(stages.begin(), stages.end(), stage))
+    throw Failure(kUsage, fmt::format("--emit: no stage '{}'{}; there are {}", stage, did_you_mean(stage, stages),
+                                      fmt::join(stages, ", ")));
   if (stage == "config") {
     if (is_reproducer(request.kernel))
       throw Failure(kUsage, "a reproducer is one program: it has no schedule to choose");

@@ -47,7 +47,8 @@ runtime::DeviceConfig device_config(const std::string& device) {
     if (device != "cuda")
       config.ordinal = static_cast<int32_t>(parse_integer("--device: cuda:N", device.substr(5), 0, 1023));
   } else {
-    throw Failure(kUsage, fmt::format("--device: expected cpu or cuda:N, got '{}'", device));
+    throw Failure(kUsage, fmt::format("--device: expected cpu or cuda:N, got '{}'{}", device,
+                                      did_you_mean(device, {"cpu", "cuda:0"})));
   }
   return config;
 }
@@ -72,8 +73,26 @@ lib::ContextRef open_context(const Globals& globals) {
   }
 }
 
+runtime::DeviceConfig unused_cpu(const Globals& globals) {
+  runtime::DeviceConfig config;
+  config.kind = runtime::DeviceKind::cpu;
+  config.num_threads = globals.threads;
+  if (runtime::options().table.empty() && lib::shipped_tables().empty()) return config;
+  try {
+    config.compiler = open_compiler();
+  } catch (const runtime::Error&) {  // what needs it will say so
+  }
+  return config;
+}
+
 Target target_of(const Globals& globals) {
   return globals.device == "cpu" ? lib::cpu_target() : open_context(globals)->machine();
+}
+
+std::vector<std::string> target_names() {
+  std::vector<std::string> names = {"cpu"};
+  for (const program::GpuArch& arch : program::gpu_archs()) names.emplace_back(arch.name);
+  return names;
 }
 
 program::CompileOptions options_for_target(const std::string& target) {
@@ -81,8 +100,7 @@ program::CompileOptions options_for_target(const std::string& target) {
   options.target = program::Target::cpu;
   if (target == "cpu") return options;  // this host's CPU
   if (!program::find_gpu_arch(target)) {
-    std::vector<std::string> names = {"cpu"};
-    for (const program::GpuArch& arch : program::gpu_archs()) names.emplace_back(arch.name);
+    const std::vector<std::string> names = target_names();
     throw Failure(kUsage, fmt::format("--target: no target '{}'{}; there are {}", target, did_you_mean(target, names),
                                       fmt::join(names, ", ")));
   }

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lib/cli/output.h"
 #include "lib/src/context.h"
@@ -26,8 +27,14 @@ lib::ContextOptions context_options();
 // The context of --device. Throws Failure with kNoDevice or kUsage.
 lib::ContextRef open_context(const Globals& globals);
 
+// A CPU that plans are made for and nothing runs on; its compiler is opened where tables of tuned kernels name CPUs.
+runtime::DeviceConfig unused_cpu(const Globals& globals);
+
 // Of --device; only a GPU is opened for it.
 Target target_of(const Globals& globals);
+
+// What --target may be.
+std::vector<std::string> target_names();
 
 // "cpu", "sm_90a", ...: what to compile for without having the device.
 program::CompileOptions options_for_target(const std::string& target);

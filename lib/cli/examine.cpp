@@ -169,7 +169,8 @@ std::vector<Finding> examine_programs() {
   const std::string toolkit = "install NVIDIA's CUDA toolkit and put its bin folder into PATH";
   return {examine_program("ptxas", "compile --emit cubin, resources and sass", toolkit),
           examine_program("cuobjdump", "compile --emit sass", toolkit),
-          examine_program("gnuplot", "the loss curve of examples/train_llama", "Debian: apt-get install gnuplot-nox")};
+          examine_program("gnuplot", "ligerdsl report, bench --plot and the loss curve of examples/train_llama",
+                          "Debian: apt-get install gnuplot-nox")};
 }
 
 }  // namespace ligerdsl::cli

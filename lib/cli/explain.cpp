@@ -3,11 +3,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 
 #include "lib/cli/authors.h"
 #include "lib/cli/bench_measure.h"
 #include "lib/cli/commands.h"
 #include "lib/cli/compiled_kernel.h"
+#include "lib/cli/deferred_signals.h"
 #include "lib/cli/environment.h"
 #include "lib/cli/explain_config.h"
 #include "lib/cli/explain_kernel.h"
@@ -18,8 +21,6 @@
 namespace ligerdsl::cli {
 
 namespace {
-
-constexpr double kCpuCopy = 256.0 * (1 << 20), kGpuCopy = 2.0 * (1 << 30);  // bytes, of the copy that is the ceiling
 
 // A device, or a GPU that need not be here, and what plans loaded into it.
 class Place {
@@ -64,6 +65,7 @@ class Explanation {
         place_(globals, request.target) {}
 
   int run() {
+    std::optional<DeferredSignals> signals;  // of what is measured: the rest of the page needs no time
     result_ = {{"kernel", request_.kernel}, {"settings", ""}, {"device", ""}, {"configuration", Json::array()}};
     if (author_)
       explain_author();
@@ -75,10 +77,11 @@ class Explanation {
       leave_out(fmt::format("floor and measured time: {}",
                             request_.no_run ? "--no-run" : "nothing runs for a --target; name the --device"));
     else
-      measure();
+      measure(signals.emplace());
     result_["left_out"] = left_out_;
     if (globals_.json != "-") print();
     write_json(globals_, result_);
+    flush_output();  // a signal that came is let through after this
     return kOk;
   }
 
@@ -126,13 +129,27 @@ class Explanation {
       leave_out("registers, spills and occupancy: they need ptxas of NVIDIA's CUDA toolkit in PATH, or a GPU");
   }
 
-  void measure() {
+  // Ctrl-C leaves out what is not known yet.
+  void measure(const DeferredSignals& signals) {
+    const auto going_on = [&] {
+      if (signals.arrived()) throw Failure(kInterrupted, "interrupted");
+    };
+    try {
+      measure_between(going_on);
+    } catch (const Failure& failure) {
+      if (failure.code != kInterrupted) throw;
+      leave_out("floor and measured time: interrupted");
+    }
+  }
+
+  void measure_between(const std::function<void()>& going_on) {
     const lib::ContextRef context = place_.context();
-    const BenchRun run{.options = {}, .inputs = {}, .between = [] {}};
+    const BenchRun run{.options = {}, .inputs = {}, .between = going_on};
     const BenchCase which{request_.kernel, request_.settings};
     const Outcome o = author_ ? measure_author(context, *author_, which, run) : measure_op(context, which, run);
-    const double copy_bytes = place_.is_gpu() ? kGpuCopy : kCpuCopy;
-    const double gbps = runtime::copy_bandwidth_gbps(context->device(), static_cast<int64_t>(copy_bytes));
+    const int64_t copy_bytes = large_copy_bytes(context->device());
+    going_on();
+    const double gbps = runtime::copy_bandwidth_gbps(context->device(), copy_bytes);
     Json& time =
         result_["time"] = {{"median_ms", o.time.median_ms}, {"q20_ms", o.time.q20_ms},
                            {"q80_ms", o.time.q80_ms},       {"copy_bytes", copy_bytes},

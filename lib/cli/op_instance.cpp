@@ -64,6 +64,15 @@ const lib::OpInfo& find_op(const std::string& name, const std::vector<std::strin
                                     fmt::join(names, ", ")));
 }
 
+std::vector<std::string> setting_names(const lib::OpInfo& info) {
+  std::vector<std::string> names;
+  for (const FieldInfo& field : info.fields) names.push_back(field.name);
+  for (const lib::ValueInfo& value : info.values) names.push_back(value.name);
+  for (const char* letter : info.symbols) names.push_back(letter);
+  if (info.list_offset >= 0) names.insert(names.end(), {"N", "T"});
+  return names;
+}
+
 OpInstance::OpInstance(const lib::OpInfo& info, const std::vector<std::string>& settings)
     : info_(info), chosen_(info.symbols.size()), settings_(settings) {
   std::memcpy(desc_, info.desc_defaults, info.desc_size);
@@ -125,11 +134,7 @@ void OpInstance::apply(const Setting& setting) {
     return;
   }
   if (set_field(setting) || set_value(setting)) return;
-  std::vector<std::string> names;
-  for (const FieldInfo& field : info_.fields) names.push_back(field.name);
-  for (const lib::ValueInfo& info : info_.values) names.push_back(info.name);
-  for (const char* letter : info_.symbols) names.push_back(letter);
-  if (info_.list_offset >= 0) names.insert(names.end(), {"N", "T"});
+  const std::vector<std::string> names = setting_names(info_);
   throw Failure(kUsage, fmt::format("{} has no setting '{}'{}; it has {}", info_.name, setting.name,
                                     did_you_mean(setting.name, names), fmt::join(names, " ")));
 }
@@ -266,12 +271,16 @@ void OpInstance::take_shape(const std::string& name, const Array& array) {
   make_slots();
 }
 
+namespace {
+constexpr int64_t kPeriod = 65536;  // elements after which floats repeat: enough for every purpose here, and quick
+}
+
 std::string OpInstance::random_bytes(const Slot& slot) const {
   std::mt19937_64 random(std::hash<std::string>{}(slot.name));
   std::normal_distribution<float> normal;
   const bool positive = slot.name == "v" || slot.name == "rstd" || slot.name == "class_weight";
   const int classes = symbol_named(info_, "V");
-  const int64_t n = elements(slot.shape);
+  const int64_t all = elements(slot.shape), n = is_integer(slot.dtype) ? all : std::min(all, kPeriod);
   std::string bytes;
   bytes.reserve(static_cast<size_t>(n * size_of(slot.dtype)));
   for (int64_t i = 0; i < n; ++i) {
@@ -281,18 +290,24 @@ std::string OpInstance::random_bytes(const Slot& slot) const {
                  ? 1.0
                  : static_cast<double>(random() % static_cast<uint64_t>(std::max<int64_t>(sizes_[classes], 1))));
     } else {
-      const float value = i < 65536 ? normal(random) : 0.0f;
+      const float value = normal(random);
       append(&bytes, slot.dtype, positive ? std::fabs(value) + 0.01f : value);
     }
-    if (i < 65536 || is_integer(slot.dtype)) continue;
-    // Further elements repeat the first: enough for every purpose here, and quick.
-    const size_t period = static_cast<size_t>(65536 * size_of(slot.dtype)),
-                 total = static_cast<size_t>(n * size_of(slot.dtype));
-    bytes.resize(period);
-    while (bytes.size() < total) bytes.append(bytes, 0, std::min(bytes.size() / period * period, total - bytes.size()));
-    break;
   }
   return bytes;
+}
+
+// On the device: what is there twice as long each time.
+void OpInstance::fill_random(const Slot& slot, size_t bytes) const {
+  const std::string first = random_bytes(slot);
+  runtime::Device& device = context_->device();
+  device.copy(slot.data, first.data(), first.size(), nullptr);
+  for (size_t done = first.size(); done < bytes;) {
+    const size_t more = std::min(done, bytes - done);
+    device.copy(static_cast<std::byte*>(slot.data) + done, slot.data, more, nullptr);
+    done += more;
+  }
+  device.synchronize(nullptr);  // before the bytes of the host go
 }
 
 std::unique_ptr<lib::Plan> OpInstance::plan(const lib::ContextRef& context) {
@@ -326,7 +341,7 @@ void OpInstance::allocate(const lib::ContextRef& context, size_t guard) {
       if (output)
         context->device().fill(slot.data, 0xee, bytes, nullptr);
       else
-        write(slot, random_bytes(slot));
+        fill_random(slot, bytes);
     }
     slot.tensor = ligerdsl_tensor_make(slot.data, context->api_device(), 0, static_cast<int32_t>(slot.shape.size()),
                                        slot.shape.data());
@@ -363,7 +378,11 @@ void OpInstance::write(Slot& slot, const std::string& bytes) {
 }
 
 std::string OpInstance::read(const Slot& slot) const {
-  std::string bytes(static_cast<size_t>(elements(slot.shape) * size_of(slot.dtype)), '\0');
+  return read(slot, static_cast<size_t>(elements(slot.shape) * size_of(slot.dtype)));
+}
+
+std::string OpInstance::read(const Slot& slot, size_t first) const {
+  std::string bytes(first, '\0');
   context_->device().copy(bytes.data(), slot.data, bytes.size(), nullptr);
   context_->device().synchronize(nullptr);
   return bytes;

@@ -22,6 +22,9 @@ namespace ligerdsl::cli {
 // The operation of this name. Throws Failure (kUsage) with the names that exist, and `also` with them.
 const lib::OpInfo& find_op(const std::string& name, const std::vector<std::string>& also = {});
 
+// What may stand before = in a setting, but for config.NAME.
+std::vector<std::string> setting_names(const lib::OpInfo& info);
+
 class OpInstance {
  public:
   // Throws Failure (kUsage) for a setting that the operation does not have.
@@ -64,6 +67,7 @@ class OpInstance {
   std::string broken_guard() const;
   void write(Slot& slot, const std::string& bytes);
   std::string read(const Slot& slot) const;
+  std::string read(const Slot& slot, size_t first) const;  // bytes
 
   // Checked and counted for a plan, but without a workspace; valid as long as this object.
   lib::Call bound(const lib::Plan& plan);
@@ -96,7 +100,8 @@ class OpInstance {
   bool reads(const Slot& slot) const;
   bool writes(const Slot& slot) const;
   std::vector<int64_t> shape_of(const lib::TensorInfo& tensor) const;
-  std::string random_bytes(const Slot& slot) const;
+  std::string random_bytes(const Slot& slot) const;  // the first, which repeat
+  void fill_random(const Slot& slot, size_t bytes) const;
 
   const lib::OpInfo& info_;
   alignas(8) std::byte desc_[lib::kMaxStruct];

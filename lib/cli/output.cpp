@@ -107,6 +107,7 @@ namespace {
 bool is_standard_output(const std::string& path) {
   struct stat named {
   }, standard{};
+  if (path == "-") return true;
   return !path.empty() && stat(path.c_str(), &named) == 0 && fstat(STDOUT_FILENO, &standard) == 0 &&
          named.st_dev == standard.st_dev && named.st_ino == standard.st_ino;
 }
@@ -127,6 +128,7 @@ void write_file(const std::string& path, std::string_view bytes) {
 }
 
 void check_writable(const std::string& path) {
+  if (is_standard_output(path)) return;
   std::FILE* file = std::fopen(path.c_str(), "abe");
   if (!file) cannot_write(path);
   std::fclose(file);

@@ -47,7 +47,7 @@ void print_error(const std::string& message);
 // printed did not arrive.
 int finish_output(int code);
 
-// Whether a path names the file, pipe or terminal that standard output goes to, like /dev/stdout.
+// Whether a path is -, or names the file, pipe or terminal that standard output goes to, like /dev/stdout.
 bool is_standard_output(const std::string& path);
 // What was printed so far, on its way: before a signal ends the command.
 void flush_output();

@@ -8,6 +8,7 @@
 
 #include "lib/cli/unloaded_kernel.h"
 #include "lib/src/context.h"
+#include "runtime/status.h"
 
 namespace ligerdsl::cli {
 
@@ -23,14 +24,24 @@ std::vector<RecordedKernel> choose_variant(const std::vector<RecordedKernel>& al
 
 class RecordingContext final : public lib::Context {
  public:
-  explicit RecordingContext(const program::CompileOptions& base)
-      : Context({.kind = runtime::DeviceKind::cpu, .num_threads = 1}), base_(base) {}
+  // `device`: a CPU, that tables of tuned kernels are asked about where it is the target.
+  explicit RecordingContext(const program::CompileOptions& base,
+                            const runtime::DeviceConfig& device = {.kind = runtime::DeviceKind::cpu, .num_threads = 1})
+      : Context(device), base_(base) {}
 
   kernels::Machine machine() const override {
     return base_.target == program::Target::cpu ? target_named("cpu")
                                                 : kernels::gpu(base_.arch, /*sms=*/0, base_.ptx_version);
   }
   program::CompileOptions base_options() override { return base_; }
+  // The compiler says what tables call a CPU; where there is none, they have no entry for it.
+  lib::TunedDevice tuned_device() override {
+    try {
+      return Context::tuned_device();
+    } catch (const runtime::Error&) {
+      return {};
+    }
+  }
   std::shared_ptr<runtime::LoadedKernel> load(const std::string& program,
                                               const program::CompileOptions& options) override {
     recorded.push_back({program, options});

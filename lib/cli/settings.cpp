@@ -1,6 +1,7 @@
 #include "lib/cli/settings.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <cstring>
@@ -89,14 +90,15 @@ void put_field(std::byte* desc, const FieldInfo& field, const Setting& setting) 
   if (word != words.end()) return put_number(desc, field.offset, field.type, static_cast<double>(word->second));
   if (words.empty() || setting.value.find_first_not_of("+-0123456789.") == std::string::npos)
     return put(desc, field.offset, field.type, setting);
+  const std::vector<std::string> names = words_for(field);
+  throw Failure(kUsage, fmt::format("{}: expected one of {} or its number, got '{}'{}", setting.name,
+                                    fmt::join(names, ", "), setting.value, did_you_mean(setting.value, names)));
+}
+
+std::vector<std::string> words_for(const FieldInfo& field) {
   std::vector<std::string> names;
-  std::string list;
-  for (const auto& [name, number] : words) {
-    names.push_back(name);
-    list += (list.empty() ? "" : ", ") + name;
-  }
-  throw Failure(kUsage, fmt::format("{}: expected one of {} or its number, got '{}'{}", setting.name, list,
-                                    setting.value, did_you_mean(setting.value, names)));
+  for (const auto& [name, number] : words_of(field)) names.push_back(name);
+  return names;
 }
 
 void put_value(std::byte* args, const lib::ValueInfo& value, const Setting& setting) {

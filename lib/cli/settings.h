@@ -30,4 +30,7 @@ void put_value(std::byte* args, const lib::ValueInfo& value, const Setting& sett
 // A number that is known to fit.
 void put_number(std::byte* base, size_t offset, lib::FieldType type, double value);
 
+// The words that a field may be instead of a number; none: numbers only.
+std::vector<std::string> words_for(const lib::FieldInfo& field);
+
 }  // namespace ligerdsl::cli

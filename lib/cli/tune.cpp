@@ -6,20 +6,26 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <optional>
+#include <thread>
 
 #include "lib/cli/authors.h"
 #include "lib/cli/commands.h"
 #include "lib/cli/deferred_signals.h"
+#include "lib/cli/gnuplot.h"
 #include "lib/cli/printable.h"
+#include "lib/cli/report_page.h"
+#include "lib/cli/table_output.h"
 #include "lib/cli/tune_device.h"
 #include "lib/cli/tune_search.h"
 #include "lib/cli/tune_tasks.h"
 #include "lib/tune/store.h"
 #include "lib/tune/table_file.h"
+#include "runtime/options.h"
 
 namespace ligerdsl::cli {
 
@@ -59,17 +65,15 @@ class Progress {
   std::optional<Clock::time_point> shown_;
 };
 
-std::string default_store() {
-  const char* data = std::getenv("XDG_DATA_HOME");
-  const char* home = std::getenv("HOME");
-  if (data && *data) return std::string(data) + "/ligerdsl/trials.jsonl";
-  if (home && *home) return std::string(home) + "/.local/share/ligerdsl/trials.jsonl";
-  throw Failure(kUsage, "tune: neither XDG_DATA_HOME nor HOME is set; name a file for the trials with --store");
-}
-
 std::string problems_text(const TuneTask& task) {
   std::string text = fmt::format("{}", fmt::join(task.problems.front(), " "));
   return task.problems.size() == 1 ? text : fmt::format("{} and {} more", text, task.problems.size() - 1);
+}
+
+Json settings_of(const TuneTask& task) {
+  Json texts = Json::array();
+  for (const auto& settings : task.problems) texts.push_back(fmt::format("{}", fmt::join(settings, " ")));
+  return texts;
 }
 
 double mean_us(const std::vector<double>& us) {
@@ -86,11 +90,19 @@ std::string fates_text(const TuneWinner& won) {
   return text;
 }
 
+// The driver assembles in a fraction of the time that compiling takes, and each process of it holds memory of the GPU.
+int assemblers_for(const Globals& globals, int compilers) {
+  constexpr int kCompilersOfOne = 4, kMost = 4;
+  return globals.device == "cpu" ? 0 : std::clamp(compilers / kCompilersOfOne, 1, kMost);
+}
+
 // What exists in --export is kept: tuning some kernels again leaves the others, and those that were not reached.
 void export_winners(const std::string& path, const std::vector<TuneWinner>& winners) {
   tune::TableEntries entries;
   std::error_code error;
-  if (std::filesystem::file_size(path, error) > 0 && !error) entries = tune::entries_of(lib::TunedTable::read(path));
+  const bool printed = is_standard_output(path);
+  if (!printed && std::filesystem::file_size(path, error) > 0 && !error)
+    entries = tune::entries_of(lib::TunedTable::read(path));
   for (const TuneWinner& won : winners) {
     if (won.tried == 0) continue;
     const auto [key, entry] = tune::table_entry(won.trial);
@@ -99,37 +111,71 @@ void export_winners(const std::string& path, const std::vector<TuneWinner>& winn
     else
       entries[key] = entry;
   }
-  tune::write_table(path, entries);
+  write_tuned_table(path, entries);
 }
 
 }  // namespace
+
+std::string default_store() {
+  const char* data = std::getenv("XDG_DATA_HOME");
+  const char* home = std::getenv("HOME");
+  if (data && *data) return std::string(data) + "/ligerdsl/trials.jsonl";
+  if (home && *home) return std::string(home) + "/.local/share/ligerdsl/trials.jsonl";
+  throw Failure(kUsage, "neither XDG_DATA_HOME nor HOME is set; name the file of trials");
+}
 
 int tune(const Globals& globals, const TuneRequest& request) {
   const AuthorKernels authors(globals.load);
   if (!request.kernel.empty()) authors.find_or_op(request.kernel);
   if (request.kernel.empty() && request.sets.empty() && !request.all)
     throw Failure(kUsage, "tune: name a kernel, --set or --model, or --all");
-  if (!request.kernel.empty() && (!request.sets.empty() || request.all || request.rows > 0))
+  if (!request.kernel.empty() && (!request.sets.empty() || request.all || !request.rows.empty()))
     throw Failure(kUsage, "tune: name a kernel or sets of shapes, not both; --rows is of the sets");
+  if (!runtime::options().override_dir.empty())
+    throw Failure(kUsage, "tune: LIGERDSL_OVERRIDE_DIR is set; unset it, for tables are of what the compiler makes");
   const std::string store_path = request.store.empty() ? default_store() : request.store;
-  if (!request.export_to.empty()) export_winners(request.export_to, {});  // a file that cannot be, before the search
+  const bool printed = is_standard_output(request.export_to);
+  if (printed && globals.json == "-")
+    throw Failure(kUsage, "tune: --export and --json are both for standard output; name a file for one of them");
+  if (is_standard_output(store_path))
+    throw Failure(kUsage, "tune: --store names a file that trials are added to, not standard output");
+  const bool exported = !request.export_to.empty() && !printed;
+  if (exported) export_winners(request.export_to, {});  // a file that cannot be, before the search
   tune::Store store(store_path);
   std::map<std::string, Trial> known;
   if (request.resume) {
     for (Trial& trial : store.read()) known.insert_or_assign(trial.key, std::move(trial));
   }
+  if (!request.report.empty()) {
+    require_gnuplot("tune --report");
+    check_writable(request.report);
+  }
   const DeferredSignals signals;
+  std::vector<Trial> trials;
   std::vector<TuneWinner> winners;
   std::vector<std::vector<std::string>> rows;
   Json results = Json::array();
   Progress progress(globals);
   try {
     TuneDevice device(globals, signals);
-    const std::vector<TuneTask> tasks = tune_tasks(globals, request, authors, device.description());
-    const TuneSearch how{request, device, store, known, [&](const std::string& text) { progress.show(text); }};
+    const int compilers =
+        request.jobs > 0 ? request.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    // Behind the device: the driver makes one context at a time, however many processes ask.
+    tune::WorkerPool assemblers(worker_arguments(globals), assemblers_for(globals, compilers), request.timeout_seconds,
+                                signals.descriptor());
+    const std::vector<TuneTask> tasks =
+        tune_tasks(globals, request, authors, device.description(), signals.descriptor());
+    const TuneSearch how{request, device, assemblers, compilers,
+                         store,   trials, known,      [&](const std::string& text) { progress.show(text); }};
     const auto began = Clock::now();
+    size_t not_begun = 0;
     for (size_t i = 0; i < tasks.size(); ++i) {
       const TuneTask& task = tasks[i];
+      if (i > 0 && seconds_since(began) > request.budget_seconds) {
+        results.push_back({{"operation", task.operation}, {"problems", settings_of(task)}, {"tried", 0}});
+        ++not_begun;
+        continue;
+      }
       const double budget = (request.budget_seconds - seconds_since(began)) / static_cast<double>(tasks.size() - i);
       TuneWinner won = search(how, task, budget);
       progress.clear();
@@ -138,16 +184,28 @@ int tune(const Globals& globals, const TuneRequest& request) {
                       format_time(mean_us(trial.us) * 1e-3),
                       won.heuristic ? "1, the heuristic's" : fmt::format("{:.3f}", trial.ratio), trial.config,
                       fates_text(won)});
-      results.push_back({{"winner", trial.to_json()}, {"heuristic_won", won.heuristic}, {"tried", won.tried}});
+      results.push_back({{"operation", task.operation},
+                         {"problems", settings_of(task)},
+                         {"winner", trial.to_json()},
+                         {"heuristic_won", won.heuristic},
+                         {"tried", won.tried}});
       winners.push_back(std::move(won));
-      if (!request.export_to.empty()) export_winners(request.export_to, winners);
+      if (exported) export_winners(request.export_to, winners);
     }
-  } catch (const Stopped&) {
+    if (not_begun > 0)
+      print_error(fmt::format("the budget of {:g} s is over: {} of {} searches were not begun", request.budget_seconds,
+                              not_begun, tasks.size()));
+  } catch (const std::exception&) {
+    if (!signals.arrived()) throw;  // Stopped, or what a signal broke off
     print_error(fmt::format("interrupted: every trial is in \"{}\"; --resume goes on from there", store.path()));
   }
   progress.clear();
-  if (globals.json != "-")
+  if (printed)
+    export_winners(request.export_to, winners);
+  else if (globals.json != "-")
     print_table(globals, {"kernel", "problems", "heuristic", "best", "of its time", "configuration", "trials"}, rows);
+  // What was tried is worth a page after Ctrl-C, too.
+  if (!request.report.empty() && !trials.empty()) write_file(request.report, report_page(tune::summarize(trials)));
   write_json(globals, {{"store", store.path()}, {"results", results}, {"interrupted", signals.arrived()}});
   flush_output();
   return kOk;

@@ -9,12 +9,17 @@ namespace ligerdsl::cli {
 using tune::Fate;
 using tune::WorkerProcess;
 
-TuneDevice::TuneDevice(const Globals& globals, const DeferredSignals& signals) : signals_(signals) {
+std::vector<std::string> worker_arguments(const Globals& globals) {
   std::error_code error;
-  arguments_ = {std::filesystem::read_symlink("/proc/self/exe", error).string(), "--device", globals.device,
-                "--threads", std::to_string(globals.threads)};
-  for (const std::string& file : globals.load) arguments_.insert(arguments_.end(), {"--load", file});
-  arguments_.push_back("tune-worker");
+  std::vector<std::string> arguments = {std::filesystem::read_symlink("/proc/self/exe", error).string(), "--device",
+                                        globals.device, "--threads", std::to_string(globals.threads)};
+  for (const std::string& file : globals.load) arguments.insert(arguments.end(), {"--load", file});
+  arguments.push_back("tune-worker");
+  return arguments;
+}
+
+TuneDevice::TuneDevice(const Globals& globals, const DeferredSignals& signals)
+    : signals_(signals), arguments_(worker_arguments(globals)) {
   description_ = must_answer({{"hello", Json::object()}});
 }
 
@@ -22,6 +27,20 @@ double TuneDevice::open(const TuneProblems& problems) {
   open_ = {
       {"open", {{"kernel", problems.kernel}, {"settings", problems.settings}, {"check_with", problems.check_with}}}};
   return must_answer(open_).at("sample_seconds");
+}
+
+Json TuneDevice::ceilings() {
+  constexpr double kSeconds = 120;
+  const auto answered = [&](const char* what) {
+    const auto answer = ask({{"copies", what}}, kSeconds);
+    const bool good = answer.outcome == WorkerProcess::Outcome::answered && !answer.json.contains("error");
+    return good ? answer.json : Json();
+  };
+  if (large_copy_.is_null()) large_copy_ = answered("large");
+  if (!worker_) must_answer(open_);
+  Json ceilings = answered("problems");
+  if (!ceilings.is_null() && !large_copy_.is_null()) ceilings.update(large_copy_);
+  return ceilings;
 }
 
 Json TuneDevice::attempt(const MetaValues& config, int samples, double seconds) {

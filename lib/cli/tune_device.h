@@ -19,6 +19,9 @@ struct Stopped : std::exception {
   const char* what() const noexcept override { return "interrupted"; }
 };
 
+// The command that starts a worker.
+std::vector<std::string> worker_arguments(const Globals& globals);
+
 class TuneDevice {
  public:
   // Throws Failure with the worker's reason and exit code, as kNoDevice.
@@ -30,6 +33,9 @@ class TuneDevice {
   // Data and answers for these problems; seconds of one sample of the heuristic on all of them. Throws Failure for
   // settings that do not fit.
   double open(const TuneProblems& problems);
+  // What copies take beside the problems that are open: "bytes" and "copy_us" of a copy of as many, by problem, and
+  // "copy_gb_per_s" of a large one of "copy_bytes". Null where they cannot be measured, as where memory is short.
+  Json ceilings();
 
   // "fate", "reason", and "us", "heuristic_us", "ratio" of what was measured. A worker that is gone is the
   // configuration's fault.
@@ -46,7 +52,7 @@ class TuneDevice {
   const DeferredSignals& signals_;
   std::vector<std::string> arguments_;
   std::unique_ptr<tune::WorkerProcess> worker_;
-  Json description_, open_;
+  Json description_, open_, large_copy_;
 };
 
 }  // namespace ligerdsl::cli

@@ -10,10 +10,10 @@
 #include <future>
 #include <list>
 #include <set>
-#include <thread>
 
 #include "lib/src/build_info.h"
 #include "lib/tune/strategy.h"
+#include "lib/tune/summary.h"
 #include "runtime/sha256.h"
 
 namespace ligerdsl::cli {
@@ -27,7 +27,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kSamples = 5, kSemifinalSamples = 15, kFinalSamples = 45;
 constexpr size_t kSemifinalists = 8, kFinalists = 3;
-constexpr double kLeastGain = 0.005;  // of the time: less is noise
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -46,6 +45,7 @@ class Search {
 
   TuneWinner run() {
     sample_seconds_ = how_.device.open({task_.operation, task_.problems, task_.check_with});
+    ceiling_ = how_.device.ceilings();
     is_new(task_.space.heuristic());
     search();
     return finals();
@@ -54,7 +54,7 @@ class Search {
  private:
   struct Compiling {
     Config config;
-    std::future<void> done;
+    std::future<Json> done;  // seconds
   };
 
   bool over() const { return seconds_since(began_) > budget_; }
@@ -67,11 +67,9 @@ class Search {
   // Compiling runs ahead of measuring by as many as there are compilers; who is done first is measured first.
   void search() {
     std::list<Compiling> compiling;
-    const auto jobs =
-        static_cast<int64_t>(request_.jobs > 0 ? request_.jobs : std::max(1u, std::thread::hardware_concurrency()));
     while (!over()) {
       const int64_t left = request_.max_evals - won_.tried;
-      while (std::ssize(compiling) < std::min(jobs, left) && compile_next(&compiling)) {
+      while (std::ssize(compiling) < std::min<int64_t>(how_.compilers, left) && compile_next(&compiling)) {
       }
       if (compiling.empty()) return;
       const auto ready = std::find_if(compiling.begin(), compiling.end(), [](const Compiling& one) {
@@ -92,24 +90,48 @@ class Search {
       const std::vector<Config> next = strategy_->next(1);
       if (next.empty()) return false;
       if (is_new(next[0])) {
-        compiling->push_back({next[0], std::async(std::launch::async, [this, config = next[0]] {
-                                task_.compile(task_.space.values(config));
-                              })});
+        compiling->push_back(
+            {next[0], std::async(std::launch::async, [this, config = next[0]] { return built_seconds(config); })});
         return true;
       }
       strategy_->learn(next[0], INFINITY);
     }
   }
 
+  Json built_seconds(const Config& config) const {
+    if (how_.known.count(blank(config, kSamples).key)) return Json::object();
+    const MetaValues values = task_.space.values(config);
+    const auto began = Clock::now();
+    task_.compile(values);
+    const double compile = seconds_since(began);
+    if (how_.assemblers.count() > 0) assemble(values);
+    return {{"compile", compile}, {"assemble", seconds_since(began) - compile}};
+  }
+
+  // Into the disk cache, so that the worker which measures only loads.
+  void assemble(const MetaValues& values) const {
+    using Outcome = tune::WorkerProcess::Outcome;
+    const auto answer = how_.assemblers.ask(
+        {{"assemble", {{"kernel", task_.operation}, {"settings", task_.problems.front()}, {"config", values}}}});
+    if (answer.outcome == Outcome::timed_out)
+      throw Failure(kNothingFound, fmt::format("not assembled after {:g} s", request_.timeout_seconds));
+    if (answer.outcome == Outcome::ended)
+      throw Failure(kNothingFound, "the process that assembles ended: " + answer.end);
+    if (answer.outcome == Outcome::answered && answer.json.contains("error"))
+      throw Failure(kNothingFound, answer.json["error"].get<std::string>());
+  }
+
   void learn(Compiling& compiled) {
     const Config& config = compiled.config;
     std::string refused;
+    Json seconds;
     try {
-      compiled.done.get();
+      seconds = compiled.done.get();
     } catch (const std::exception& error) {
       refused = error.what();
+      how_.device.require_going_on();  // a compile that was stopped is no trial
     }
-    const Trial trial = refused.empty() ? attempt(config, kSamples) : refuse(config, refused);
+    const Trial trial = refused.empty() ? attempt(config, kSamples, seconds) : refuse(config, refused);
     strategy_->learn(config, trial.fate == Fate::ok ? trial.ratio : INFINITY);
     ++won_.tried;
     ++won_.fates[trial.fate];
@@ -144,8 +166,7 @@ class Search {
     }
     won_.trial = heuristic;
     if (best.empty()) return std::move(won_);
-    const double noise = std::max(kLeastGain, 3 * std::fabs(heuristic.ratio - 1));
-    won_.heuristic = best.front().first >= 1 - noise;
+    won_.heuristic = !tune::is_gain(best.front().first, heuristic.ratio);
     if (!won_.heuristic) won_.trial = last_.at(best.front().second);
     return std::move(won_);
   }
@@ -166,10 +187,19 @@ class Search {
     for (const std::string& part :
          {trial.operation, trial.kernel, std::to_string(trial.version), trial.options, trial.config,
           trial.device.dump(), trial.build, fmt::format("{}", fmt::join(trial.problems, ";")), std::to_string(samples),
-          task_.loaded})
+          task_.loaded, fmt::format("{}", fmt::join(task_.check_with, " "))})
       hash.field(part);
     trial.key = runtime::hex(hash.finish());
     trial.date = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)));
+    trial.ceiling = ceiling_;
+    trial.loaded = task_.loaded;
+    return trial;
+  }
+
+  Trial keep(Trial trial) {
+    trial.elapsed = seconds_since(began_);
+    how_.store.append(trial);
+    how_.trials.push_back(trial);
     return trial;
   }
 
@@ -177,8 +207,7 @@ class Search {
     Trial trial = blank(config, 0);
     trial.fate = Fate::compile;
     trial.reason = why;
-    how_.store.append(trial);
-    return trial;
+    return keep(std::move(trial));
   }
 
   // After so many seconds a trial hangs. It measures the heuristic as often as the candidate.
@@ -187,20 +216,24 @@ class Search {
     return request_.timeout_seconds + kSlower * sample_seconds_ * 2 * samples;
   }
 
-  Trial attempt(const Config& config, int samples) {
+  Trial attempt(const Config& config, int samples, const Json& built_seconds = Json::object()) {
     Trial trial = blank(config, samples);
-    if (const auto known = how_.known.find(trial.key); known != how_.known.end()) return known->second;
+    if (const auto known = how_.known.find(trial.key); known != how_.known.end()) {
+      how_.trials.push_back(known->second);
+      return known->second;
+    }
     const Json answer = how_.device.attempt(task_.space.values(config), samples, limit(samples));
     trial.fate = tune::fate_named(answer.at("fate").get<std::string>());
     trial.reason = answer.at("reason").get<std::string>();
+    trial.seconds = built_seconds;
+    if (answer.contains("seconds")) trial.seconds.update(answer["seconds"]);
     if (answer.contains("resources")) trial.resources = answer["resources"];
     if (answer.contains("us")) {
       answer["us"].get_to(trial.us);
       answer["heuristic_us"].get_to(trial.heuristic_us);
       answer["ratio"].get_to(trial.ratio);
     }
-    how_.store.append(trial);
-    return trial;
+    return keep(std::move(trial));
   }
 
   const TuneRequest& request_;
@@ -208,6 +241,7 @@ class Search {
   const TuneTask& task_;
   double budget_;
   double sample_seconds_ = 0;  // of the heuristic on all problems, cold caches and all
+  Json ceiling_;
   Clock::time_point began_;
   std::unique_ptr<tune::Strategy> strategy_;
   std::multimap<double, Config> ranking_;

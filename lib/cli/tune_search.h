@@ -10,6 +10,7 @@
 #include "lib/cli/tune_device.h"
 #include "lib/cli/tune_tasks.h"
 #include "lib/tune/store.h"
+#include "lib/tune/worker_pool.h"
 
 namespace ligerdsl::cli {
 
@@ -23,7 +24,10 @@ struct TuneWinner {
 struct TuneSearch {
   const TuneRequest& request;
   TuneDevice& device;
+  tune::WorkerPool& assemblers;  // none: who loads assembles
+  int compilers;                 // at a time
   tune::Store& store;
+  std::vector<tune::Trial>& trials;                 // of this run, with those that were known, as they come
   const std::map<std::string, tune::Trial>& known;  // by key: not measured again
   std::function<void(const std::string&)> show;     // how it goes, after every trial
 };

@@ -35,6 +35,8 @@ class TuneSubject {
   virtual ~TuneSubject() = default;
   // Settings of the problems that outputs are compared on.
   virtual std::vector<std::string> checked() const = 0;
+  // Of one call, by problem; 0 where arithmetic bounds it.
+  virtual std::vector<double> bytes_moved() const = 0;
   // Throws what compiling and loading throw.
   virtual std::unique_ptr<TunedCandidate> load(const MetaValues& config) = 0;
 };

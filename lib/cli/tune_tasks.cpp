@@ -11,6 +11,7 @@
 
 #include "lib/cli/bench_cases.h"
 #include "lib/cli/environment.h"
+#include "lib/cli/given_config.h"
 #include "lib/cli/op_instance.h"
 #include "lib/cli/warm_context.h"
 #include "lib/src/structs.h"
@@ -21,15 +22,15 @@ namespace {
 
 using Settings = std::vector<std::string>;
 
-// "H=4096,8192 N=64" to two lists of settings.
+// "H=4096,8192 N=64" to two lists of settings; "y=64:0..3,128:0..3" too: each value is whole.
 std::vector<Settings> sweep(const Settings& settings) {
   std::vector<Settings> all = {{}};
   for (const std::string& setting : settings) {
-    const size_t equal = setting.find('='), colon = setting.find(':');
+    const size_t equal = setting.find('=');
     std::vector<std::string> values;
     std::string_view rest =
         equal == std::string::npos ? std::string_view() : std::string_view(setting).substr(equal + 1);
-    while (colon == std::string::npos && rest.find(',') != std::string_view::npos) {
+    while (rest.find(',') != std::string_view::npos) {
       values.emplace_back(rest.substr(0, rest.find(',')));
       rest.remove_prefix(rest.find(',') + 1);
     }
@@ -61,30 +62,11 @@ std::vector<BenchCase> cases_of(const Globals& globals, const TuneRequest& reque
   return cases;
 }
 
-// Keeps the first question and lets the heuristic answer it.
-class Capture final : public lib::KernelConfigs {
- public:
-  MetaValues changed(const std::shared_ptr<const lib::ConfigQuestion>& asked) override {
-    if (!question) question = asked;
-    return {};
-  }
-  std::shared_ptr<const lib::ConfigQuestion> question;
-};
-
-class Given final : public lib::KernelConfigs {
- public:
-  explicit Given(MetaValues values) : values_(std::move(values)) {}
-  MetaValues changed(const std::shared_ptr<const lib::ConfigQuestion>&) override { return values_; }
-
- private:
-  MetaValues values_;
-};
-
 // For the device that the worker described, which this process does not open. Where compiles run in processes, one may
-// take so many seconds.
+// take so many seconds, and `stop` ends it.
 class Compilers {
  public:
-  Compilers(const Globals& globals, const Json& device, double seconds)
+  Compilers(const Globals& globals, const Json& device, double seconds, int stop)
       : config_(device_config([&] {
           Globals cpu = globals;
           cpu.device = "cpu";
@@ -92,6 +74,7 @@ class Compilers {
         }())) {
     runtime::CompileIsolation isolation = config_.compiler->isolation();
     isolation.seconds = std::min(isolation.seconds, static_cast<int32_t>(std::ceil(seconds)));
+    isolation.stop = stop;
     config_.compiler->isolate(isolation);
     gpu_ = globals.device != "cpu";
     if (!gpu_) return;
@@ -111,14 +94,6 @@ class Compilers {
   program::CompileOptions base_;
   int units_ = 0;
 };
-
-Settings with_config(Settings settings, const MetaValues& config) {
-  for (const auto& [name, value] : config) {
-    std::erase_if(settings, [&, &field = name](const std::string& each) { return each.starts_with(field + "="); });
-    settings.push_back(name + "=" + value);
-  }
-  return settings;
-}
 
 std::string digest_of_files(const std::vector<std::string>& files) {
   runtime::Sha256 hash;
@@ -163,13 +138,13 @@ void check_problem(const lib::OpInfo& info, const OpInstance& instance, const Se
 }
 
 TuneTask op_task(const std::shared_ptr<const Compilers>& compilers, const TuneRequest& request,
-                 const BenchCase& which) {
+                 const AuthorKernels& authors, const BenchCase& which) {
   const lib::OpInfo& info = find_op(which.kernel);
   const auto context = compilers->context();
   OpInstance instance(info, which.settings);
   lib::check_desc(info, instance.desc());
   check_problem(info, instance, which.settings);
-  Capture capture;
+  FirstQuestion capture;
   context->set_kernel_configs(&capture);
   static_cast<void>(instance.plan(context));
   if (!capture.question) throw NothingToChoose(kUsage, fmt::format("{} has no schedule to choose", which.kernel));
@@ -188,12 +163,8 @@ TuneTask op_task(const std::shared_ptr<const Compilers>& compilers, const TuneRe
                     question->heuristic(), [question](const MetaValues& values) { return question->refusal(values); },
                     request.bits)};
   task.built = [question](const MetaValues& values) { return question->built(values); };
-  task.compile = [compilers, &info, settings = which.settings](const MetaValues& values) {
-    const auto own = compilers->context();
-    Given given(values);
-    own->set_kernel_configs(&given);
-    OpInstance one(info, settings);
-    static_cast<void>(one.plan(own));
+  task.compile = [compilers, &authors, which](const MetaValues& values) {
+    load_kernels(authors, which.kernel, which.settings, values, compilers->context());
   };
   task.predicted = [target, space = task.space](const tune::Config& config) {
     return predicted(target, space.values(config));
@@ -204,24 +175,20 @@ TuneTask op_task(const std::shared_ptr<const Compilers>& compilers, const TuneRe
 TuneTask author_task(const std::shared_ptr<const Compilers>& compilers, const TuneRequest& request,
                      const AuthorKernels& authors, const AnyKernel& kernel, const Settings& settings) {
   std::vector<MetaField> fields = kernel.fields();
-  std::string options;
-  MetaValues given;
-  {
-    std::map<std::string, std::string> rest;
-    given = take_meta(kernel, settings, &rest);
-    for (const auto& [name, value] : rest) options += (options.empty() ? "" : " ") + name + "=" + value;
-  }
+  std::map<std::string, std::string> rest;
+  MetaValues given = take_meta(kernel, settings, &rest);
   int64_t choosable = 0;
   for (MetaField& field : fields) {
     if (given.count(field.name)) field.value = given[field.name];
     choosable += field.bits != Bits::fixed;
-    if (field.bits == Bits::fixed) options += (options.empty() ? "" : " ") + field.name + "=" + field.value;
   }
+  std::string arguments;
+  for (const auto& [name, value] : rest) arguments += name + "=" + value + " ";
+  const std::string options = tuned_options(fields, arguments);
   if (choosable == 0)
-    throw Failure(kUsage,
-                  fmt::format("{} has no schedule to choose: give a field its choices, v(\"num_warps\", num_warps, "
-                              "powers_of_two(1, 16), Bits::row)",
-                              kernel.name()));
+    throw Failure(kUsage, fmt::format("{} has no schedule to choose: give a field its choices, v(\"warps\", warps, "
+                                      "powers_of_two(1, 16), Bits::row)",
+                                      kernel.name()));
   const Target target = compilers->context()->machine();
   const auto refusal = [&kernel, settings, target](const MetaValues& values) -> std::string {
     try {
@@ -242,7 +209,7 @@ TuneTask author_task(const std::shared_ptr<const Compilers>& compilers, const Tu
     return lib::built_text(call.program(), call.launch(), target.is_gpu());
   };
   task.compile = [compilers, &authors, &kernel, settings](const MetaValues& values) {
-    load_kernels(authors, kernel.name(), with_config(settings, values), compilers->context());
+    load_kernels(authors, kernel.name(), settings, values, compilers->context());
   };
   task.predicted = [target, space = task.space](const tune::Config& config) {
     return predicted(target, space.values(config));
@@ -253,13 +220,13 @@ TuneTask author_task(const std::shared_ptr<const Compilers>& compilers, const Tu
 }  // namespace
 
 std::vector<TuneTask> tune_tasks(const Globals& globals, const TuneRequest& request, const AuthorKernels& authors,
-                                 const Json& device) {
-  const auto compilers = std::make_shared<const Compilers>(globals, device, request.timeout_seconds);
+                                 const Json& device, int stop) {
+  const auto compilers = std::make_shared<const Compilers>(globals, device, request.timeout_seconds, stop);
   std::vector<TuneTask> tasks;
   const auto add = [&](const BenchCase& which) {
     const AnyKernel* author = authors.find(which.kernel);
-    TuneTask task =
-        author ? author_task(compilers, request, authors, *author, which.settings) : op_task(compilers, request, which);
+    TuneTask task = author ? author_task(compilers, request, authors, *author, which.settings)
+                           : op_task(compilers, request, authors, which);
     task.loaded = author ? digest_of_files(globals.load) : "";
     const auto same = std::find_if(tasks.begin(), tasks.end(), [&](const TuneTask& other) {
       return !author && other.operation == task.operation && other.options == task.options;

@@ -29,9 +29,9 @@ struct TuneTask {
 };
 
 // Settings may hold lists, H=4096,8192: each combination is a problem. Problems of one kernel with equal options, as
-// those that differ in their rows, are one task. `device` is what the worker says of it. Throws Failure (kUsage) for a
-// kernel without a configuration to choose.
+// those that differ in their rows, are one task. `device` is what the worker says of it; when the descriptor `stop` becomes
+// readable, compiles that run end. Throws Failure (kUsage) for a kernel without a configuration to choose.
 std::vector<TuneTask> tune_tasks(const Globals& globals, const TuneRequest& request, const AuthorKernels& authors,
-                                 const Json& device);
+                                 const Json& device, int stop);
 
 }  // namespace ligerdsl::cli

@@ -1,8 +1,11 @@
 // `ligerdsl tune-worker`: tries configurations for `ligerdsl tune`, which starts it. Messages are JSON, a line each.
 //
+//   {"assemble": {"kernel": K, "settings": [...], "config": {...}}}          -> {}, with its machine code in the disk cache
 //   {"hello": {}}                                                            -> {"arch": "sm_90a", "units": 132, ...}
 //   {"open": {"kernel": K, "settings": [[...], ...], "check_with": [...]}}  -> {"sample_seconds": 0.1, of the heuristic on all
 //                                                                               "checked": ["H=64 N=3", ...]}
+//   {"copies": "large"}                                                      -> {"copy_bytes": ..., "copy_gb_per_s": ...}
+//   {"copies": "problems"}                                                   -> {"bytes": [...], "copy_us": [...]}
 //   {"try": {"config": {...}, "samples": 5}}                                 -> {"fate": "ok", "us": [...], ...}
 //
 // What went wrong with a question itself is {"error": text, "code": exit code}.
@@ -16,8 +19,10 @@
 #include <csignal>
 #include <iostream>
 
+#include "lib/cli/bench_measure.h"
 #include "lib/cli/commands.h"
 #include "lib/cli/environment.h"
+#include "lib/cli/given_config.h"
 #include "lib/cli/tune_subject.h"
 #include "runtime/files.h"
 #include "runtime/measure.h"
@@ -32,13 +37,30 @@ using tune::Fate;
 constexpr double kHopeless = 1.5;
 constexpr int kFirstSamples = 3;
 
+// Seconds that the parts of a trial take.
+class Laps {
+ public:
+  void lap(const char* part) {
+    const auto now = std::chrono::steady_clock::now();
+    seconds_[part] = seconds_.value(part, 0.0) + std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+  }
+  const Json& seconds() const { return seconds_; }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+  Json seconds_ = Json::object();
+};
+
 class Worker {
  public:
   explicit Worker(const Globals& globals) : authors_(globals.load), context_(open_context(globals)) {}
 
   Json answer(const Json& question) {
     if (question.contains("hello")) return hello();
+    if (question.contains("assemble")) return assemble(question["assemble"]);
     if (question.contains("open")) return open(question["open"]);
+    if (question.contains("copies")) return copies(question["copies"] == "large");
     return attempt(question.at("try"));
   }
 
@@ -51,6 +73,11 @@ class Worker {
             {"model", device.model},
             {"driver", about.driver_version},
             {"ptx", about.ptx_version}};
+  }
+
+  Json assemble(const Json& what) {
+    load_kernels(authors_, what.at("kernel"), what.at("settings"), what.at("config").get<MetaValues>(), context_);
+    return Json::object();
   }
 
   Json open(const Json& what) {
@@ -71,23 +98,50 @@ class Worker {
     return {{"sample_seconds", all.count() / kSamples}, {"checked", subject_->checked()}};
   }
 
+  Json copies(bool large) {
+    runtime::Device& device = context_->device();
+    const runtime::MeasureOptions few{.warmup = 1, .min_samples = 5, .max_samples = 11, .budget_ms = 50};
+    const auto copied = [&](int64_t bytes) { return runtime::measure(device, runtime::copy_work(device, bytes), few); };
+    if (large) {
+      const int64_t bytes = large_copy_bytes(device);
+      return {{"copy_bytes", bytes}, {"copy_gb_per_s", runtime::copy_gbps(bytes, copied(bytes))}};
+    }
+    Json all = Json::array(), us = Json::array();
+    for (const double bytes : subject_->bytes_moved()) {
+      all.push_back(bytes);
+      us.push_back(bytes > 0 ? copied(same_size_copy_bytes(bytes)).median_ms * 1e3 : 0);
+    }
+    return {{"bytes", all}, {"copy_us", us}};
+  }
+
   Json attempt(const Json& what) {
+    Laps laps;
+    Json answer = attempt(what, &laps);
+    answer["seconds"] = laps.seconds();
+    return answer;
+  }
+
+  Json attempt(const Json& what, Laps* laps) {
     std::unique_ptr<TunedCandidate> candidate;
     try {
       candidate = subject_->load(what.at("config").get<MetaValues>());
     } catch (const std::exception& error) {
       return {{"fate", name(Fate::compile)}, {"reason", error.what()}};
     }
+    laps->lap("load");
     Json answer = {{"fate", name(Fate::ok)}, {"reason", ""}, {"resources", resources(*candidate)}};
     const auto fail = [&](Fate fate, const std::string& reason) {
       answer["fate"] = name(fate);
       answer["reason"] = reason;
       return answer;
     };
-    if (const auto fault = candidate->check(); fault.fate != Fate::ok) return fail(fault.fate, fault.text);
+    const auto fault = candidate->check();
+    laps->lap("check");
+    if (fault.fate != Fate::ok) return fail(fault.fate, fault.text);
     const int samples = what.at("samples");
     for (const int count : {kFirstSamples, samples}) {
       const double ratio = measure(*candidate, count, &answer);
+      laps->lap("measure");
       if (count == kFirstSamples && ratio > kHopeless && samples > count)
         return fail(Fate::slow, fmt::format("{:.2f} times the heuristic's time after {} samples", ratio, count));
     }
@@ -153,9 +207,17 @@ int tune_worker(const Globals& globals) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const Answers answers;
   std::unique_ptr<Worker> worker;
+  const auto start = [&] {
+    if (!worker) worker = std::make_unique<Worker>(globals);
+  };
+  try {
+    start();  // before there is a question: it takes a while on a GPU
+  } catch (const std::exception&) {
+    // The first question meets it again.
+  }
   for (std::string line; std::getline(std::cin, line);) {
     try {
-      if (!worker) worker = std::make_unique<Worker>(globals);
+      start();
       answers.send(worker->answer(Json::parse(line)));
     } catch (const Failure& failure) {
       answers.send({{"error", failure.what()}, {"code", failure.code}});

@@ -25,7 +25,7 @@ std::vector<std::string> options_of(const CLI::App& app) {
 
 std::vector<std::string> commands_of(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  for (const CLI::App* command : commands_in(app)) names.push_back(command->get_name());
   return names;
 }
 
@@ -69,24 +69,54 @@ std::string refusal(const Parse& parse) {
 
 }  // namespace
 
+std::vector<const CLI::App*> commands_in(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* each) { return !each->get_group().empty(); });
+}
+
+const CLI::App* command_named(const CLI::App& app, const std::string& name) {
+  for (const CLI::App* command : commands_in(app)) {
+    if (command->get_name() == name) return command;
+  }
+  return nullptr;
+}
+
+std::string no_command(const CLI::App& app, const std::string& before, const std::string& name) {
+  const std::vector<std::string> names = commands_of(app);
+  return fmt::format("no command '{}{}'{}; there are {}", before.empty() ? "" : before + " ", name,
+                     did_you_mean(name, names), fmt::join(names, ", "));
+}
+
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
-  const std::vector<CLI::App*> chosen = app.get_subcommands();
-  const CLI::App* command = chosen.empty() ? nullptr : chosen.front();
-  const std::string help =
-      command ? fmt::format("\nligerdsl --help and ligerdsl {} --help list what there is", command->get_name())
-              : "\nligerdsl --help lists what there is";
+  const CLI::App* command = nullptr;
+  std::string path;  // "table merge"
+  for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
+    at = command = at->get_subcommands().front();
+    path += (path.empty() ? "" : " ") + command->get_name();
+  }
+  const std::string help = command ? fmt::format("\nligerdsl --help and ligerdsl {} --help list what there is", path)
+                                   : "\nligerdsl --help lists what there is";
   const std::vector<std::string> unknown = app.remaining(true);
   const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
-  if (unknown.empty() || !(extra || !command)) return error.what() + help;
+  const bool lacks_command = !command || !commands_of(*command).empty();
+  if (unknown.empty()) return error.what() + help;
   const std::string& first = unknown.front();
+  // Before what it may have been meant for is found missing.
   if (first.size() > 1 && first[0] == '-') return unknown_option(app, command, first) + help;
-  if (command) return fmt::format("{}: unexpected argument '{}'", command->get_name(), first) + help;
-  const std::vector<std::string> names = commands_of(app);
-  return fmt::format("no command '{}'{}; there are {}", first, did_you_mean(first, names), fmt::join(names, ", "));
+  if (!(extra || lacks_command)) return error.what() + help;
+  if (command && commands_of(*command).empty()) return fmt::format("{}: unexpected argument '{}'", path, first) + help;
+  return no_command(command ? *command : app, path, first);
 }
 
 CLI::Validator device_name() {
   return {[](std::string& text) { return refusal([&] { device_config(text); }); }, ""};
+}
+
+CLI::Validator one_of(const std::vector<std::string>& words) {
+  const auto check = [words](const std::string& text) -> std::string {
+    if (std::count(words.begin(), words.end(), text)) return "";
+    return fmt::format("expected one of {}, got '{}'{}", fmt::join(words, ", "), text, did_you_mean(text, words));
+  };
+  return {check, fmt::format("{{{}}}", fmt::join(words, ","))};
 }
 
 CLI::Validator integer_from(int64_t low, int64_t high) {

@@ -107,6 +107,18 @@ ligerdsl_status_t ligerdsl_context_target(ligerdsl_context_t context, ligerdsl_t
   });
 }
 
+ligerdsl_status_t ligerdsl_context_tuned(ligerdsl_context_t context, const char* kernel, const char* options,
+                                         const char** config) {
+  return guarded("ligerdsl_context_tuned", [&] {
+    require_pointer(config, "config");
+    *config = "";
+    const ContextUse use(context);
+    require_pointer(kernel, "kernel");
+    require_pointer(options, "options");
+    *config = use->tuned_author_kernel(kernel, options);
+  });
+}
+
 ligerdsl_status_t ligerdsl_buffer_alloc(ligerdsl_context_t context, size_t bytes, void** data) {
   return guarded("ligerdsl_buffer_alloc", [&] {
     require_pointer(data, "data");

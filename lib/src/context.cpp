@@ -40,13 +40,22 @@ std::unique_ptr<TunedConfigs> Context::open_tables() {
   const std::string& path = options_.table.empty() ? environment.table : options_.table;
   if (!path.empty()) tables.insert(tables.begin(), std::make_shared<const TunedTable>(TunedTable::read(path)));
   if (tables.empty()) return nullptr;
-  return std::make_unique<TunedConfigs>(std::move(tables), environment.tuning, [this] { return tuned_device(); });
+  return std::make_unique<TunedConfigs>(
+      std::move(tables), environment.tuning, [this] { return machine().is_gpu(); }, [this] { return tuned_device(); });
+}
+
+const char* Context::tuned_author_kernel(std::string_view kernel, std::string_view options) {
+  if (!tuned_) return "";
+  const std::string_view config = tuned_->author_kernel(kernel, options);
+  const std::lock_guard lock(texts_mutex_);
+  const auto known = texts_.find(config);
+  return (known == texts_.end() ? *texts_.emplace(config).first : *known).c_str();
 }
 
 TunedDevice Context::tuned_device() {
   const kernels::Machine target = machine();
   const runtime::DeviceDescription& here = device_->description();
-  if (!target.is_gpu()) return {base_options().arch, here.threads, here.name};
+  if (!target.is_gpu()) return {device_->base_options().arch, here.threads, here.name};
   return {target.name, target.sms, device_->is_cpu() ? "" : here.name};  // a GPU that is not here has no model
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -62,8 +63,10 @@ class Context {
   void set_kernel_configs(KernelConfigs* configs) { kernel_configs_ = configs; }
   // The tables that kernel_configs() is at first, or null.
   TunedConfigs* tuned() { return tuned_.get(); }
+  // What tables say of a kernel that is not the library's; "": nothing. It stays as long as the context.
+  const char* tuned_author_kernel(std::string_view kernel, std::string_view options);
   // What tables name this device by. A CPU's architecture is known to the compiler only, which this loads.
-  TunedDevice tuned_device();
+  virtual TunedDevice tuned_device();
 
   // A word on the device where kernels report a label out of range (kernels::kErrorBase); a view of one i64.
   const BoundTensor& error_word() const { return error_word_; }
@@ -132,6 +135,9 @@ class Context {
   ligerdsl_device_t api_device_;
   int64_t word_size_ = 1;
   BoundTensor error_word_{};
+
+  runtime::ForkMutex texts_mutex_;
+  std::set<std::string, std::less<>> texts_;  // that were given away
 
   runtime::ForkMutex plans_mutex_;
   std::unordered_map<std::string, std::shared_ptr<Plan>, Hash, std::equal_to<>> plans_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "lib/src/call_ranges.h"
 #include "lib/src/failure.h"
 #include "lib/src/validate.h"
 #include "lib/src/warm_line.h"
@@ -33,6 +34,7 @@ void check_workspace(const OpInfo& info, const Call& call, size_t bytes) {
 
 // Where a plan may not compile, the error says how to have its kernels in the cache.
 std::unique_ptr<OpPlan> make_op(const OpInfo& info, const ContextRef& context, const void* desc) {
+  const runtime::Range range(runtime::RangeKind::plan, runtime::ranges_wanted() ? range_name(info, desc) : "");
   try {
     return info.make(context, desc);
   } catch (const runtime::NotCached& error) {
@@ -46,6 +48,8 @@ std::unique_ptr<OpPlan> make_op(const OpInfo& info, const ContextRef& context, c
 Plan::Plan(const OpInfo& info, ContextRef context, const void* desc)
     : info_(&info),
       context_(std::move(context)),
+      observed_(runtime::ranges_wanted() || context_->options().validate),
+      range_name_(runtime::ranges_wanted() ? lib::range_name(info, desc) : ""),
       rules_(make_bind_rules(info, desc, context_->api_device())),
       op_((check_described_sizes(rules_), make_op(info, context_, desc))),
       most_rows_(find_most_rows()) {}
@@ -98,6 +102,13 @@ void Plan::launch(const Call& call, size_t needed) const {
     fail(Status::invalid_misaligned, "`workspace`: expected an address that is a multiple of 256 bytes");
   }
   if (needed > 0) check_workspace(*info_, call, needed);
+  if (!observed_) [[likely]]
+    return op_->execute(call);
+  launch_observed(call);
+}
+
+void Plan::launch_observed(const Call& call) const {
+  const ExecuteRange range(range_name_, call.rows);
   if (!context_->options().validate) return op_->execute(call);
   std::vector<Watched> watched;
   for (size_t i = 0; i < info_->tensors.size(); ++i) {

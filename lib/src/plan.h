@@ -67,9 +67,12 @@ class Plan {
  private:
   std::string refusal(int64_t rows) const;
   int64_t find_most_rows() const;
+  void launch_observed(const Call& call) const;
 
   const OpInfo* info_;
   ContextRef context_;
+  bool observed_;           // calls are validated, or somebody listens to their ranges
+  std::string range_name_;  // what those are called
   BindRules rules_;
   std::unique_ptr<OpPlan> op_;
   int64_t most_rows_;  // of a call: what is refused is found out once

@@ -26,10 +26,13 @@ std::string TunedConfigs::refusal(const ConfigQuestion& question, std::string_vi
 
 ConfigSource TunedConfigs::look_up(const ConfigQuestion& question) {
   ConfigSource source;
-  const TunedDevice device = device_();
+  const bool gpu = is_gpu_();
+  std::optional<TunedDevice> device;
   const std::string kernel = question.kernel(), options = question.options();
   for (const auto& table : tables_) {
-    const auto found = table->find(kernel, question.version(), options, device);
+    if (!table->has(kernel, question.version(), options, gpu)) continue;
+    if (!device) device = device_();
+    const auto found = table->find(kernel, question.version(), options, *device);
     if (!found) continue;
     MetaValues values;
     if (const std::string reason = refusal(question, found->config, &values); !reason.empty()) {
@@ -43,6 +46,17 @@ ConfigSource TunedConfigs::look_up(const ConfigQuestion& question) {
     break;
   }
   return source;
+}
+
+std::string_view TunedConfigs::author_kernel(std::string_view kernel, std::string_view options) const {
+  constexpr int kVersion = 1;  // authors have no other: their options name what a field means
+  if (tuning_ != runtime::Tuning::any) return "";
+  const bool gpu = is_gpu_();
+  for (const auto& table : tables_) {
+    if (!table->has(kernel, kVersion, options, gpu)) continue;
+    if (const auto found = table->find(kernel, kVersion, options, device_())) return found->config;
+  }
+  return "";
 }
 
 MetaValues TunedConfigs::changed(const std::shared_ptr<const ConfigQuestion>& question) {

@@ -24,12 +24,15 @@ struct ConfigSource {
 class TunedConfigs final : public KernelConfigs {
  public:
   // The tables are looked up in their order.
+  // `device` is asked where a table has something for a device of its kind only: to know a CPU takes the compiler.
   TunedConfigs(std::vector<std::shared_ptr<const TunedTable>> tables, runtime::Tuning tuning,
-               std::function<TunedDevice()> device)
-      : tables_(std::move(tables)), tuning_(tuning), device_(std::move(device)) {}
+               std::function<bool()> is_gpu, std::function<TunedDevice()> device)
+      : tables_(std::move(tables)), tuning_(tuning), is_gpu_(std::move(is_gpu)), device_(std::move(device)) {}
 
   MetaValues changed(const std::shared_ptr<const ConfigQuestion>& question) override;
   ConfigSource look_up(const ConfigQuestion& question);
+  // "num_warps=8", or "": of a kernel that is not the library's. What its fields change in results is not known here.
+  std::string_view author_kernel(std::string_view kernel, std::string_view options) const;
 
  private:
   // Why an entry of this configuration is not taken; empty: it is, and `values` are those of its fields.
@@ -37,6 +40,7 @@ class TunedConfigs final : public KernelConfigs {
 
   std::vector<std::shared_ptr<const TunedTable>> tables_;
   runtime::Tuning tuning_;
+  std::function<bool()> is_gpu_;
   std::function<TunedDevice()> device_;
 };
 

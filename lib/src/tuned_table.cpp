@@ -39,13 +39,19 @@ std::string_view key_of(std::string_view line) {
 
 namespace {
 
+// A key but for the device.
+std::string key_of_any_device(std::string_view kernel, int version, std::string_view options) {
+  std::string key;
+  key.reserve(kernel.size() + options.size() + 80);
+  key.append(kernel).append("/").append(std::to_string(version)).append(" ").append(options).append(" @ ");
+  return key;
+}
+
 // A key but for the model.
 std::string key_of_any_model(std::string_view kernel, int version, std::string_view options,
                              const TunedDevice& device) {
-  std::string key;
-  key.reserve(kernel.size() + options.size() + 80);
-  key.append(kernel).append("/").append(std::to_string(version)).append(" ").append(options);
-  key.append(" @ ").append(device.arch).append("/").append(std::to_string(device.units)).append("/");
+  std::string key = key_of_any_device(kernel, version, options);
+  key.append(device.arch).append("/").append(std::to_string(device.units)).append("/");
   return key;
 }
 
@@ -74,6 +80,9 @@ MetaValues config_values(std::string_view text) {
 
 TunedTable::TunedTable(std::string text, std::string name) : text_(std::move(text)), name_(std::move(name)) {
   std::string_view rest = text_, head = take_until(&rest, '\n');
+  if (head.ends_with('\r'))
+    refuse(name_, 1,
+           "it ends in CR LF, as files do that were stored as text on Windows; expected lines that end in LF");
   if (!head.starts_with(kHead) || !head.ends_with(kEntries))
     refuse(name_, 1, "expected a table of tuned kernels, as `ligerdsl tune --export` writes it");
   head.remove_prefix(kHead.size());
@@ -124,16 +133,29 @@ TunedTable::Entry TunedTable::entry(size_t i) const {
   return {key, line.substr(key.size() + 4, line.size() - key.size() - 5)};
 }
 
+std::vector<uint32_t>::const_iterator TunedTable::first_from(std::string_view key) const {
+  const std::string_view text = text_;
+  return std::lower_bound(lines_.begin(), lines_.end(), key,
+                          [&](uint32_t line, std::string_view it) { return key_of(text.substr(line)) < it; });
+}
+
+bool TunedTable::has(std::string_view kernel, int version, std::string_view options, bool gpu) const {
+  const std::string before = key_of_any_device(kernel, version, options);
+  const std::string_view text = text_;
+  for (auto line = first_from(before); line != lines_.end(); ++line) {
+    const std::string_view key = key_of(text.substr(*line));
+    if (!key.starts_with(before)) return false;
+    if (key.substr(before.size()).starts_with("sm_") == gpu) return true;
+  }
+  return false;
+}
+
 std::optional<TunedTable::Found> TunedTable::find(std::string_view kernel, int version, std::string_view options,
                                                   const TunedDevice& device) const {
   std::string key = key_of_any_model(kernel, version, options, device);
   const size_t any_model = key.size();
   append_model(device, &key);
   const std::string_view text = text_;
-  const auto first_from = [&](std::string_view wanted) {
-    return std::lower_bound(lines_.begin(), lines_.end(), wanted,
-                            [&](uint32_t line, std::string_view it) { return key_of(text.substr(line)) < it; });
-  };
   for (const std::string_view wanted : {std::string_view(key), std::string_view(key).substr(0, any_model)}) {
     const auto line = first_from(wanted);
     if (line == lines_.end()) continue;

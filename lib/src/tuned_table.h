@@ -50,6 +50,9 @@ class TunedTable {
   std::optional<Found> find(std::string_view kernel, int version, std::string_view options,
                             const TunedDevice& device) const;
 
+  // Whether find() may have an answer for some GPU, or for some CPU.
+  bool has(std::string_view kernel, int version, std::string_view options, bool gpu) const;
+
   const std::string& name() const { return name_; }
   size_t size() const { return lines_.size(); }
   struct Entry {
@@ -58,6 +61,8 @@ class TunedTable {
   Entry entry(size_t i) const;
 
  private:
+  std::vector<uint32_t>::const_iterator first_from(std::string_view key) const;
+
   std::string text_, name_;
   std::vector<uint32_t> lines_;  // where each begins
 };

@@ -37,8 +37,12 @@ Json Trial::to_json() const {
           {"heuristic_us", heuristic_us},
           {"ratio", ratio},
           {"samples", samples},
+          {"seconds", seconds},
           {"resources", resources},
-          {"date", date}};
+          {"date", date},
+          {"elapsed", elapsed},
+          {"ceiling", ceiling},
+          {"loaded", loaded}};
 }
 
 Trial Trial::from_json(const Json& json) {
@@ -59,8 +63,12 @@ Trial Trial::from_json(const Json& json) {
   json.at("heuristic_us").get_to(trial.heuristic_us);
   json.at("ratio").get_to(trial.ratio);
   json.at("samples").get_to(trial.samples);
+  trial.seconds = json.value("seconds", Json::object());
   trial.resources = json.at("resources");
   json.at("date").get_to(trial.date);
+  trial.elapsed = json.value("elapsed", 0.0);
+  trial.ceiling = json.value("ceiling", Json());
+  trial.loaded = json.value("loaded", "");
   return trial;
 }
 

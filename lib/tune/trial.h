@@ -39,8 +39,12 @@ struct Trial {
   std::vector<double> heuristic_us;  // of the heuristic, in turns with these
   double ratio = 0;                  // geometric mean of us over heuristic_us
   int samples = 0;                   // of each of the last measurement
+  Json seconds;                      // what its parts took: compile, assemble, load, check, measure
   Json resources;                    // registers, shared memory, spills, CTAs of an SM
   std::string date;
+  double elapsed = 0;  // seconds of this run's search of the task, when the trial ended; 0: not noted
+  Json ceiling;        // measured beside: copy_gb_per_s of a large copy; by problem bytes, copy_us of a copy of as many
+  std::string loaded;  // digest of the files of --load
 
   Json to_json() const;
   static Trial from_json(const Json& json);  // throws nlohmann's exceptions

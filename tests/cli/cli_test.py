@@ -121,6 +121,24 @@ PLAIN = [
     *[(f"bench --rows {value}", 2, ["--rows: expected an integer from 1 to 2147483647"]) for value in ("-1", "1.5", "9999999999", "8x")],
     *[(f"list --threads {value}", 2, ["--threads: expected an integer from 0 to 4096"]) for value in ("-1", "4097", "4x", "99999999999999999999")],
     *[(f"list --device {value}", 2, ["--device"]) for value in ("tpu", "cuda:", "cuda:x", "cuda:4x", "cuda:-1", "cuda:99999999999")],
+    ("bench rope --axis S", 2, ["'S': expected name=value"]),
+    ("bench rope --axis S=", 2, ["a value is missing"]),
+    ("bench rope --axis S=1,,2", 2, ["a value is missing"]),
+    ("bench rope --axis S=1:8", 2, ["expected FIRST:LAST*FACTOR or FIRST:LAST+STEP, got '1:8'"]),
+    ("bench rope --axis S=8:1*2", 2, ["expected an integer from 8 to"]),
+    ("bench rope --axis S=1:8*1", 2, ["expected an integer from 2 to"]),
+    ("bench rope --axis S=0:8*2", 2, ["expected an integer from 1 to"]),
+    ("bench rope --axis S=1:8+0", 2, ["expected an integer from 1 to"]),
+    ("bench rope --axis S=1:1000000+1", 2, ["at most 1000 values"]),
+    ("bench rope --axis S=1:500+1 --axis B=1:500+1", 2, ["at most 10000 cases"]),
+    ("bench rope S=4 --axis S=1,2", 2, ["--axis S: it is given twice"]),
+    ("bench --axis S=1,2", 2, ["--axis is for a kernel"]),
+    ("bench vector_add --list --axis N=100:250+50,1000", 0, ["N=100", "N=150", "N=200", "N=250", "N=1000"]),
+    ("bench softmax_forward N=8 --list --axis H=1024:20000*2", 0, ["H=1024", "H=16384"]),
+    ("bench vector_add --plot bench.pdf", 2, ["expected a file named .svg or .png, got 'bench.pdf'"]),
+    ("bench vector_add --vs /no/such/file.json", 2, ["cannot read /no/such/file.json"]),
+    ("bench vector_add --vs /dev/null", 2, ["what `ligerdsl bench --json` writes"]),
+    ("bench vector_add --tolerance -1", 2, ["--tolerance: expected a number from 0 to 1000"]),
     ("bench no_such_kernel", 2, ["no operation 'no_such_kernel'", "vector_add"]),
     ("bench --set nothing", 2, ["no set or model 'nothing'", "paper", "llama-3-70b"]),
     ("bench rope --set paper", 2, ["not both"]),
@@ -268,10 +286,51 @@ def files_and_json():
     expect(code == 0 and json.loads(text)["results"][0]["peak_bytes"] == 4000, output)  # out; no workspace
     code, output, _ = run(["bench", "swiglu_forward", "N=10", "F=100", "--budget-ms", "5", "--copy-bytes", "1000000", "--plot",
                            str(folder / "bench.svg"), "--json", str(folder / "bench.json")])
-    bars = ElementTree.parse(folder / "bench.svg").findall("{http://www.w3.org/2000/svg}rect") if code == 0 else []
-    expect(len(bars) == 2 and json.loads((folder / "bench.json").read_text())["failures"] == [], output)  # the ground, one bar
+    bars = ElementTree.parse(folder / "bench.svg").findall(".//{http://www.w3.org/2000/svg}polygon") if code == 0 else []
+    bars = [bar for bar in bars if bar.get("fill", "").replace(" ", "") == "rgb(47,126,216)"]
+    expect(len(bars) == 1 and json.loads((folder / "bench.json").read_text())["failures"] == [], output)
     code, output, _ = run(["bench", "vector_add", "N=10", "--budget-ms", "1", "--copy-bytes", "1000", "--plot", "/no/such/folder/x.svg"])
     expect(code == 4 and "cannot write" in output, output)
+
+
+def bench_over_axes():
+    quick = ["--budget-ms", "2", "--copy-bytes", "1000000"]
+    earlier = folder / "earlier.json"
+    code, output, text = run(["bench", "softmax_forward", "N=8", "--axis", "H=64:256*2", "--axis", "dtype=f32,bf16", *quick, "--json", str(earlier),
+                              "--plot", str(folder / "axis.svg")])
+    expect(code == 0, output)
+    results = json.loads(earlier.read_text())["results"] if code == 0 else []
+    sizes = (64, 64, 128, 128, 256, 256)
+    expect(len(results) == 6 and all(f"H={h}" in r["settings"] and ("bf16" in r["settings"]) == (i % 2 == 1)
+                                     for i, (r, h) in enumerate(zip(results, sizes))), f"{[r['settings'] for r in results]}")
+    drawing = ElementTree.parse(folder / "axis.svg") if code == 0 else None
+    words = [t.text.strip() for t in drawing.iter("{http://www.w3.org/2000/svg}text") if t.text] if drawing else []
+    expect({"H", "GB/s", "dtype=f32", "dtype=bf16"} <= set(words), f"{words}")
+    points = [g for g in drawing.iter("{http://www.w3.org/2000/svg}use")] if drawing else []
+    expect(len([p for p in points if "translate" in p.get("transform", "")]) == 6 + 2, "six points, two of the key")
+
+    code, output, _ = run(["bench", "vector_add", "--axis", "N=1000,2000", *quick, "--plot", str(folder / "axis.png")])
+    expect(code == 0 and (folder / "axis.png").read_bytes().startswith(b"\x89PNG"), output)
+
+    def against(change, *options, cases=("--axis", "H=64:256*2")):
+        other = json.loads(earlier.read_text())
+        for result in other["results"]:
+            for name in ("median_ms", "q20_ms", "q80_ms"):
+                result[name] *= change
+        (folder / "other.json").write_text(json.dumps(other))
+        code, errors, text = run(["bench", "softmax_forward", "N=8", *cases, "--axis", "dtype=f32", *quick, "--vs", str(folder / "other.json"), "--json", "-", *options])
+        return code, errors, json.loads(text)["results"] if text.startswith("{") else []
+
+    code, errors, results = against(1e-3)
+    expect(code == 1 and "3 cases are slower by more than 5 %" in errors and all(r["slower"] and r["of_earlier"] > 1.05 for r in results), errors)
+    code, errors, results = against(1e3)
+    expect(code == 0 and all(not r["slower"] and r["of_earlier"] < 1 for r in results), errors)
+    code, errors, results = against(1 / 3, "--tolerance", "1000")
+    expect(code == 0 and len(results) == 3, errors)
+    code, errors, results = against(1e3, cases=("--axis", "H=64,100"))
+    expect(code == 0 and results and results[1]["of_earlier"] is None and not results[1]["slower"], errors)
+    code, errors, _ = against(1, cases=("--axis", "H=99,100"))
+    expect(code == 2 and "none of these cases" in errors, errors)
 
 
 def remarks_as_data():
@@ -363,6 +422,7 @@ if part == "plain":
 if part == "compiled":
     contradictions()
     files_and_json()
+    bench_over_axes()
     remarks_as_data()
     every_operation_is_right()
     schedules_as_data()

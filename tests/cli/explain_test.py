@@ -4,9 +4,13 @@ Usage: explain_test.py COMMAND KERNELS.so FOLDER
 """
 
 import os
+import json
 import pathlib
 import shutil
+import signal
+import subprocess
 import sys
+import time
 
 from command import Command, expect
 import command
@@ -119,6 +123,28 @@ def test_time(ligerdsl):
         expect(any(what.startswith("floor and measured time") for what in said["left_out"]), f"{said['left_out']}")
 
 
+def test_interrupt(ligerdsl, kernels):
+    """Ctrl-C while it measures leaves out the times; a second one ends a kernel that hangs."""
+    process = subprocess.Popen([ligerdsl.path, "explain", "softmax_forward", "H=16384", "N=16384"], env=ligerdsl.environment | {"LIGERDSL_LOG": "debug"},
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while "softmax" not in (line := process.stderr.readline()) and line:  # the kernel is there, what is measured follows
+        pass
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=120)
+    expect(process.returncode == -signal.SIGINT, f"ended with {process.returncode}")
+    expect("configuration of softmax_forward" in out and "floor and measured time: interrupted" in out, out + errors)
+
+    process = subprocess.Popen([ligerdsl.path, "--load", kernels, "explain", "faulty", "fault=endless", "y=64", "x=64"], env=ligerdsl.environment,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(3)
+    for _ in range(2):
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+    process.communicate(timeout=60)
+    expect(process.returncode == -signal.SIGTERM, f"ended with {process.returncode}")
+
+
 def test_loaded(ligerdsl, kernels):
     sizes = ["y=5000", "x=5000"]
     said = ligerdsl.json("--load", kernels, "explain", "faulty", "block=1024", *sizes)
@@ -148,6 +174,21 @@ def test_bad_requests(ligerdsl, kernels):
     expect(code == 3, f"no device: exit {code}\n{errors}")
 
 
+def test_shipped_tables(ligerdsl):
+    """Each entry is one that the kernel it names still asks for and takes."""
+    for path in (pathlib.Path(__file__).parents[2] / "kernels/tuned").glob("*.json"):
+        entries = json.loads(path.read_text())["entries"]
+        expect(len(entries) > 1, f"{path} is empty")
+        for key, entry in entries.items():
+            if not key:
+                continue
+            arguments = ["explain", entry["operation"], *entry["problems"][0].split(), "--target", key.split(" @ ")[1].split("/")[0], "--no-run"]
+            configured = ligerdsl.json(*arguments)["configuration"][0]
+            fields = " ".join(f"{field['name']}={field['value']}" for field in configured["fields"])
+            expect(configured["from"] == "table" and not configured["passed_over"] and fields == entry["config"],
+                   f"{path}: {key}: {configured['why']} {configured['passed_over']} {fields}")
+
+
 def main():
     path, kernels, folder = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
     shutil.rmtree(folder, ignore_errors=True)
@@ -157,7 +198,9 @@ def main():
     test_table(ligerdsl, folder)
     test_resources(ligerdsl, folder)
     test_time(ligerdsl)
+    test_interrupt(ligerdsl, kernels)
     test_loaded(ligerdsl, kernels)
+    test_shipped_tables(ligerdsl)
     test_bad_requests(ligerdsl, kernels)
     sys.exit(1 if command.failures else 0)
 

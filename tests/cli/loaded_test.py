@@ -8,7 +8,7 @@ import sys
 import command as shared
 from command import Command, expect
 
-path, kernels, shadowing, fake_cuda, folder = *sys.argv[1:5], pathlib.Path(sys.argv[5])
+path, kernels, shadowing, clashing, fake_cuda, folder = *sys.argv[1:6], pathlib.Path(sys.argv[6])
 shutil.rmtree(folder, ignore_errors=True)
 folder.mkdir(parents=True)
 ligerdsl = Command(path, folder / "cache")
@@ -45,6 +45,7 @@ def lists_arguments():
 
 def names_that_shadow():
     says("list", 2, ["the library has an operation named 'softmax_forward'", shadowing], load=shadowing)
+    says("list", 2, ["kernel 'ones': a meta-parameter is named 'num_warps'", "name it otherwise"], load=clashing)
     says(f"list --load {kernels}", 2, ["a kernel named 'gather' was loaded already, from", kernels])
     says("run gathr", 2, ["no operation 'gathr' (did you mean 'gather'?)"])
 
@@ -110,7 +111,7 @@ def launch_settings_reach_the_launch():
         asked = f"--device cuda:0 {command} gather out=1000 index=out:0..99 table=100 num_warps=8 max_registers=64 min_ctas_per_sm=3 no_alias=1"
         got, text, errors = ligerdsl.run("--load", kernels, *asked.split(), LIGERDSL_LIBCUDA=fake_cuda, LIGERDSL_CACHE="off",
                                          LIGERDSL_DUMP="ptx", LIGERDSL_DUMP_DIR=str(dumps))
-        written = [path.read_text() for path in dumps.glob("*")]
+        written = [path.read_text() for path in dumps.glob("*/05-kernel.ptx")]
         gathers = [ptx for ptx in written if ".entry ligerdsl_gather" in ptx]
         expect(got == 0 and gathers, f"{asked}: exit {got}, {len(written)} dumps\n{text}{errors}")
         for ptx in gathers:

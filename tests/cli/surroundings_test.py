@@ -45,14 +45,18 @@ def full_disks():
         expect(code != 0 and b"standard output cannot be written: No space left on device" in errors, f"{line} > /dev/full: {code}\n{errors}")
     (folder / "file").write_text("")
     for path, reason in (("/dev/full", b"No space left"), (str(folder / "missing/x"), b"No such file"), (str(folder / "file/x"), b"Not a directory")):
+        (folder / "full.svg").unlink(missing_ok=True)
+        (folder / "full.svg").symlink_to("/dev/full")
+        picture = str(folder / "full.svg") if path == "/dev/full" else path + ".svg"
         lines = [f"list --json {path}", f"compile vector_add --emit program -o {path}", f"bench --list --json {path}"]
         if path != "/dev/full":  # found before anything is measured
-            lines += [f"bench --json {path} --budget-ms 3600000", f"bench --plot {path} --budget-ms 3600000"]
+            lines += [f"bench --json {path} --budget-ms 3600000", f"bench --plot {picture} --budget-ms 3600000"]
         elif part == "compiled":
-            lines += [f"bench vector_add N=10 --budget-ms 1 --copy-bytes 1000 {option} {path}" for option in ("--plot", "--json")]
+            lines += [f"bench vector_add N=10 --budget-ms 1 --copy-bytes 1000 --{what}" for what in (f"plot {picture}", f"json {path}")]
         for line in lines:
             code, _, errors = run(line.split(), timeout=60)
-            expect(code == 4 and b"cannot write " + path.encode() + b": " + reason in errors, f"{line}: {code}\n{errors}")
+            named = picture if "--plot" in line else path
+            expect(code == 4 and f"cannot write {named}: ".encode() + reason in errors, f"{line}: {code}\n{errors}")
 
 
 def the_file_of_standard_output():

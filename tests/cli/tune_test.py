@@ -21,9 +21,9 @@ def trials(store):
 
 
 def test_faults(ligerdsl, kernels, folder):
-    store, table = folder / "faults.jsonl", folder / "faults.json"
+    store, table, page = folder / "faults.jsonl", folder / "faults.json", folder / "faults.html"
     result = ligerdsl.json("--load", kernels, "tune", "faulty", "y=5000", "x=5000", "--strategy", "exhaustive", "--timeout", "5",
-                           "--store", store, "--export", table, "-q")
+                           "--store", store, "--export", table, "--report", page, "-q")
     fates = {}
     for trial in trials(store):
         fates.setdefault(trial["config"].split()[0], set()).add(trial["fate"])
@@ -38,6 +38,12 @@ def test_faults(ligerdsl, kernels, folder):
     expect("expected" in reasons["wrong"], reasons["wrong"])
     expect("beside y" in reasons["guard"], reasons["guard"])
     expect("SIGSEGV" in reasons["crash"], reasons["crash"])
+    html = page.read_text()
+    expect(all(reason.split(";")[0] in html for fate, reason in reasons.items() if fate in ("guard", "crash", "timeout")), "reasons are reported")
+    seconds = [trial["elapsed"] for trial in trials(store)]
+    expect(0 < seconds[0] and seconds == sorted(seconds), f"seconds of the search {seconds}")
+    expect(all(t["ceiling"]["bytes"] == [40000] and t["ceiling"]["copy_us"][0] > 0 < t["ceiling"]["copy_gb_per_s"] for t in trials(store)),
+           f"measured beside: {trials(store)[0]['ceiling']}")
 
 
 def test_whole_numbers_of_floats(ligerdsl, kernels, folder):
@@ -62,9 +68,10 @@ def test_store_goes_on(ligerdsl, folder):
     expect(len({t["options"] for t in lines}) == 1, "equal options")
     with store.open("a") as file:
         file.write(json.dumps(lines[0])[:40])  # torn
-    again = ligerdsl.json(*arguments, "--resume")
+    again = ligerdsl.json(*arguments, "--resume", "--report", folder / "norm.html")
     expect(len(trials_but_torn(store)) == len(lines), "nothing was measured again")
     expect(again["results"][0]["tried"] == first["results"][0]["tried"], "and all of it counts")
+    expect(f"{first['results'][0]['tried']} configurations tried" in (folder / "norm.html").read_text(), "in the report, too")
     ligerdsl.json(*arguments)
     expect(len(trials_but_torn(store)) > len(lines), "without --resume all is measured")
 
@@ -77,6 +84,43 @@ def trials_but_torn(store):
         except json.JSONDecodeError:
             pass
     return found
+
+
+def test_resume_of_another_check(ligerdsl, kernels, folder):
+    """What was checked on another call is checked again."""
+    store = folder / "checked.jsonl"
+    arguments = ["--load", kernels, "tune", "steps", "y=5000", "x=5000", "--store", store, "-q"]
+    ligerdsl.json(*arguments)
+    count = len(trials(store))
+    ligerdsl.json(*arguments, "--resume")
+    expect(len(trials(store)) == count, "the same question is answered by the store")
+    ligerdsl.json(*arguments, "--resume", "--check-with", "y=77 x=77")
+    expect(len(trials(store)) == 2 * count, f"{len(trials(store))} trials after {count}")
+
+
+def bytes_of_sums(ligerdsl, kernels, folder, config):
+    code, out, errors = ligerdsl.run("--load", kernels, "run", "sums", "y=64", "x=64x1000", *config.split(), "--out-dir", folder)
+    expect(code == 0, f"{config}: {out}{errors}")
+    return (folder / "y.npy").read_bytes()
+
+
+def test_bits_stay(ligerdsl, kernels, folder):
+    """With --bits same no configuration that is tried changes a bit; without it some that win could."""
+    (folder / "sums").mkdir()
+    for bits, same in (("same", True), ("row", False)):
+        store = folder / f"bits_{bits}.jsonl"
+        ligerdsl.json("--load", kernels, "tune", "sums", "y=64", "x=64x1000", "--strategy", "exhaustive", "--bits", bits, "--store", store, "-q")
+        tried = {t["config"] for t in trials(store) if t["fate"] in ("ok", "slow")}
+        results = {bytes_of_sums(ligerdsl, kernels, folder / "sums", config) for config in tried}
+        expect(len(tried) == (3 if same else 9), f"--bits {bits}: tried {tried}")
+        expect((len(results) == 1) == same, f"--bits {bits}: {len(results)} different results of {len(tried)} configurations")
+
+
+def test_lists_of_ranges(ligerdsl, kernels, folder):
+    """Each value of a list is whole: a shape with what fills it."""
+    result = ligerdsl.json("--load", kernels, "tune", "steps", "y=64", "x=64:0..1,64:0..3", "--store", folder / "ranges.jsonl", "-q")
+    problems = [r["winner"]["problems"] for r in result["results"]]
+    expect(problems == [["y=64 x=64:0..1"], ["y=64 x=64:0..3"]], f"{problems}")
 
 
 def test_interrupt(ligerdsl, kernels, folder):
@@ -107,6 +151,12 @@ def test_table_is_used(ligerdsl, folder):
     arguments = ["run", "softmax_forward", "H=512", "N=64", "--check"]
     log = {"LIGERDSL_LOG": "info", "LIGERDSL_TABLE": str(table)}
     write(key, trial["config"])
+    # Who asks without running is told the same.
+    compiled = ligerdsl.json("compile", "softmax_forward", "H=512", "--emit", "config", **log)[0]["config"]
+    explained = ligerdsl.json("explain", "softmax_forward", "H=512", "--no-run", **log)["configuration"][0]["fields"]
+    values = {field["name"]: field["value"] for field in compiled}
+    expect(values == {field["name"]: field["value"] for field in explained}, f"compile: {compiled}\nexplain: {explained}")
+    expect(all(values[name] == value for name, value in (one.split("=") for one in trial["config"].split())), f"{values}, not {trial['config']}")
     code, out, errors = ligerdsl.run(*arguments, **log)
     expect(code == 0 and "right" in out, out + errors)
     expect("configured by table" in errors, errors)
@@ -136,6 +186,12 @@ def test_tables(ligerdsl, folder):
         path.write_text('{"ligerdsl_tuned_kernels": 1, "entries": {\n' + lines + '"": {}}}\n')
 
     heuristic = next(t for t in trials(store) if t["heuristic"])["config"]
+    # Entries whose problems are others than their keys say, and one without any, prove nothing.
+    for problems, words in ((["H=256 N=64"], "is one of softmax_forward/1 cols=256"), ([], "no problem"), (["H=512 N=64", "H=512 dtype=bf16"], "bf16"),
+                            (["H=512 Q=1"], "no setting")):
+        write(table, {key("a"): {"config": heuristic, "ratio": 0.5, "problems": problems}})
+        result = ligerdsl.json("table", "import", table, "-o", mine)
+        expect(result["taken"] == 0 and words in result["refused"][0]["reason"], f"{problems}: {result}")
     good = {"config": heuristic, "ratio": 0.5, "problems": ["H=512 N=64"]}
     bad = {"config": "rows=99999", "ratio": 0.4, "problems": ["H=512 N=64"]}
     write(table, {key("a"): good, key("b"): bad})
@@ -179,9 +235,13 @@ def test_sets_and_parts(ligerdsl, folder):
     result = ligerdsl.json("tune", "adamw_step", "N=4096", "--max-evals", "2", "--store", store, "--export", table, "-q")["results"][0]
     winner = result["winner"]
     expect((winner["operation"], winner["kernel"]) == ("adamw_step", "adamw"), f"{winner}")
-    results = ligerdsl.json("tune", "--set", "standard", "--rows", "8", "--budget", "0.001s", "--store", store, "-q")["results"]
-    names = {r["winner"]["operation"] for r in results}
+    results = ligerdsl.json("tune", "--set", "standard", "--rows", "8,16", "--budget", "0.001s", "--store", store, "-q")["results"]
+    names = {r["operation"] for r in results}
     expect("cross_entropy_backward" in names and "adamw_step" in names and "global_norm" not in names, f"{names}")
+    norm = next(r for r in results if r["operation"] == "rms_norm_forward")
+    expect([p.split()[1] for p in norm["problems"]] == ["N=8", "N=16"], f"{norm}")
+    expect([r["tried"] for r in results] == [0] * len(results) and "winner" in results[0] and "winner" not in results[-1],
+           "a search that the budget left no time for was begun, or its task is not listed")
 
 
 def test_checked_rows(ligerdsl):
@@ -241,6 +301,9 @@ def main():
     test_whole_numbers_of_floats(ligerdsl, kernels, folder)
     test_library_that_prints(ligerdsl, kernels, folder)
     test_store_goes_on(ligerdsl, folder)
+    test_resume_of_another_check(ligerdsl, kernels, folder)
+    test_bits_stay(ligerdsl, kernels, folder)
+    test_lists_of_ranges(ligerdsl, kernels, folder)
     test_interrupt(ligerdsl, kernels, folder)
     test_table_is_used(ligerdsl, folder)
     test_tables(ligerdsl, folder)

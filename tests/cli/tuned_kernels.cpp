@@ -1,9 +1,16 @@
 // Kernels for tune_test.py: one whose configurations are right, wrong, wrong when run again, too far, endless or deadly,
-// one that has none. With TUNED_KERNELS_TALK it prints when it is loaded, as libraries may.
+// one whose order of sums is a choice, one that has none. What libraries may do when they are loaded it does on request:
+// TUNED_KERNELS_TALK prints, TUNED_KERNELS_LOCALE sets the user's locale, TUNED_KERNELS_SLOW_WORKER=FILE makes that file
+// and sleeps in the process that runs kernels.
 #include <ligerdsl/dsl.h>
+#include <unistd.h>
 
+#include <clocale>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
 
 using namespace ligerdsl;
 
@@ -78,16 +85,54 @@ Launch plain_launch(const PlainMeta&, const LaunchArguments& a) {
   return {.grid = {ceil_div(a.dim("y", 0), 64)}};
 }
 
-const int printed = std::getenv("TUNED_KERNELS_TALK") ? std::puts("loaded") : 0;
+// y = the sum of a row of x, whose parts are as wide as `part`; `rows` of a program change nothing.
+struct SumsMeta {
+  int64_t part = 64, rows = 1;
+  template <class V>
+  void visit(V&& v) {
+    v("part", part, choices({16, 64, 256}), Bits::row);
+    v("rows", rows, choices({1, 2, 4}), Bits::same);
+  }
+};
+
+void sums(KernelBuilder& k, const SumsMeta& m) {
+  View y = k.view("y", f32, {dyn});
+  View x = k.view("x", f32, {dyn, dyn});
+  const Scalar i = k.program_id(0);
+  const auto [total] =
+      k.for_range(0, (x.dim(1) + (m.part - 1)) / m.part, 1, carry(k.zeros({m.rows}, f32)), [&](Scalar j, Tile so_far) {
+        return carry(so_far + sum(x.partition({m.rows, m.part}).load({i, j}, {.pad = 0}), 1));
+      });
+  y.partition({m.rows}).store({i}, total);
+}
+
+Launch sum_rows(const SumsMeta& m, const LaunchArguments& a) {
+  return {.grid = {ceil_div(a.dim("x", 0), m.rows)}};
+}
+
+int loaded() {
+  if (std::getenv("TUNED_KERNELS_TALK")) std::puts("loaded");
+  if (std::getenv("TUNED_KERNELS_LOCALE") && std::setlocale(LC_ALL, "") && std::localeconv()->decimal_point[0] == ',')
+    std::fputs("locale with commas\n", stderr);
+  std::ifstream arguments("/proc/self/cmdline");
+  const std::string text{std::istreambuf_iterator<char>(arguments), {}};
+  const char* slow = std::getenv("TUNED_KERNELS_SLOW_WORKER");
+  if (slow && text.find("tune-worker") != std::string::npos) std::ofstream(slow).flush(), sleep(600);
+  return 0;
+}
+
+const int once = loaded();
 
 const Kernel<FaultyMeta> faulty_kernel{
     .name = "faulty", .description = "y = scale x", .build = faulty, .launch = blocks};
 const Kernel<PlainMeta> plain_kernel{.name = "plain", .description = "y = 0", .build = plain, .launch = plain_launch};
 const Kernel<StepsMeta> steps_kernel{
     .name = "steps", .description = "y = floor(1234567 x)", .build = steps, .launch = step_blocks};
+const Kernel<SumsMeta> sums_kernel{.name = "sums", .description = "y = sum(x, 1)", .build = sums, .launch = sum_rows};
 LIGERDSL_REGISTER_KERNEL(faulty_kernel);
 LIGERDSL_REGISTER_KERNEL(steps_kernel);
 LIGERDSL_REGISTER_KERNEL(plain_kernel);
+LIGERDSL_REGISTER_KERNEL(sums_kernel);
 
 }  // namespace
 

@@ -21,6 +21,9 @@ CompileOptions some_options() {
   options.contract = false;
   options.facts = {{16, {{-1, 8}, {64, 64}}, {{64, 64}, {1, 1}}, 3, true}, {}};
   options.emit = "ptx";
+  options.tile = "module {}";
+  options.tile_file = "02-tile.mlir";
+  options.spans = true;
   return options;
 }
 
@@ -38,6 +41,7 @@ Artifact some_artifact() {
   artifact.facts = some_options().facts;
   artifact.remarks = {{"kernel.cpp", 12, 3, "tile-keep-residents", "row not kept"}, {.text = "no place"}};
   artifact.times = {{"llvm", 1.25}};
+  artifact.spans = {{"InstCombinePass", "kernel", int64_t{1} << 40, 7}};
   return artifact;
 }
 

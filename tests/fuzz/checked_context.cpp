@@ -137,6 +137,12 @@ Expectations& expectations() {
   return current;
 }
 
+MetaValues CheckedHeuristics::changed(const std::shared_ptr<const lib::ConfigQuestion>& question) {
+  if (const std::string reason = question->refusal({}); !reason.empty())
+    expectations().violations.push_back(question->kernel() + "'s heuristic: " + reason);
+  return {};
+}
+
 kernels::Machine CheckedContext::machine() const {
   return target_ == program::Target::cpu ? kernels::Machine{} : kernels::gpu("sm_90a", 132, 80);
 }

@@ -24,9 +24,17 @@ struct Expectations {
 };
 Expectations& expectations();
 
+// What a heuristic chooses is a choice that may be made; else a violation.
+class CheckedHeuristics final : public lib::KernelConfigs {
+ public:
+  MetaValues changed(const std::shared_ptr<const lib::ConfigQuestion>& question) override;
+};
+
 class CheckedContext final : public lib::Context {
  public:
-  explicit CheckedContext(program::Target target) : Context({.num_threads = 1}), target_(target) {}
+  explicit CheckedContext(program::Target target) : Context({.num_threads = 1}), target_(target) {
+    set_kernel_configs(&heuristics_);
+  }
 
   kernels::Machine machine() const override;
   program::CompileOptions base_options() override;
@@ -35,6 +43,7 @@ class CheckedContext final : public lib::Context {
 
  private:
   program::Target target_;
+  CheckedHeuristics heuristics_;
 };
 
 }  // namespace ligerdsl::test

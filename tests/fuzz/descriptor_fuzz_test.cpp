@@ -289,9 +289,11 @@ TEST_P(DescriptorFuzz, IsRefusedOrKeepsWhatKernelsWerePromised) {
     const auto error_word = reinterpret_cast<uintptr_t>((*owner)->error_word().data);
     const auto context = static_cast<ligerdsl_context_t>(lib::make_handle(lib::HandleKind::context, owner.get()));
     ligerdsl_plan_t plan = nullptr;
+    expectations() = {};
     const ligerdsl_status_t planned = lib::plan_entry(info, context, call.desc(), &plan);
     EXPECT_TRUE(planned == LIGERDSL_SUCCESS || is_callers(planned))
         << ligerdsl_status_name(planned) << ligerdsl_last_error();
+    for (const std::string& violation : expectations().violations) ADD_FAILURE() << violation;
     if (planned == LIGERDSL_SUCCESS) {
       const size_t workspace = size_t{1} << 44;  // more than any call needs; the library checks what it does need
       expectations() = {call.memory(workspace)};

@@ -19,7 +19,8 @@ HOLDS = {
                         "/usr/share/doc/libligerdsl/docs/dsl.md", "/usr/share/doc/libligerdsl/lessons/01_vector_add.cpp",
                         "/usr/share/doc/libligerdsl/author_kernels/jsd.h", "/usr/include/ligerdsl/ops.h", "/usr/include/ligerdsl/dsl.h",
                         "/usr/lib/pkgconfig/ligerdsl.pc", "/usr/lib/cmake/ligerdsl/ligerdslConfig.cmake"],
-    "ligerdsl-tools": ["/usr/bin/ligerdsl"],
+    "ligerdsl-tools": ["/usr/bin/ligerdsl", "/usr/share/man/man1/ligerdsl.1", "/usr/share/man/man1/ligerdsl-tune.1",
+                       "/usr/share/bash-completion/completions/ligerdsl", "/usr/share/zsh/vendor-completions/_ligerdsl"],
 }
 FORBIDDEN = ("/tests/", "gtest", "ligerdsl-opt", "libLLVM", "libMLIR")
 failures = []

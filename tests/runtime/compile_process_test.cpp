@@ -181,6 +181,16 @@ char state_of(pid_t process) {
   return state;
 }
 
+// A worker that hangs, and the process number that it left in `file`.
+pid_t wait_for_worker(const std::string& file) {
+  pid_t worker = 0;
+  for (int i = 0; i < 2000 && worker == 0; ++i) {
+    usleep(10000);
+    std::ifstream(file) >> worker;
+  }
+  return worker;
+}
+
 TEST(CompileProcess, TheWorkerEndsWithItsParent) {
   test::TempFolder folder;
   const std::string file = folder.path() + "/pid";
@@ -189,17 +199,36 @@ TEST(CompileProcess, TheWorkerEndsWithItsParent) {
     isolated(600)->compile("hang " + file, default_options());
     _exit(0);
   }
-  pid_t worker = 0;
-  for (int i = 0; i < 2000 && worker == 0; ++i) {
-    usleep(10000);
-    std::ifstream(file) >> worker;
-  }
+  const pid_t worker = wait_for_worker(file);
   ASSERT_GT(worker, 0);
   kill(parent, SIGKILL);
   waitpid(parent, nullptr, 0);
   char state = state_of(worker);
   for (int i = 0; i < 1000 && state != '-' && state != 'Z'; ++i, state = state_of(worker)) usleep(10000);
   EXPECT_TRUE(state == '-' || state == 'Z') << state;
+}
+
+TEST(CompileProcess, ADescriptorStopsEveryCompile) {
+  test::TempFolder folder;
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  auto library = CompilerLibrary::open(FAKE_COMPILER);
+  library->isolate({.mode = CompileMode::process, .worker = COMPILE_WORKER, .seconds = 600, .stop = ends[0]});
+  std::vector<std::thread> threads;
+  std::vector<std::string> files = {folder.path() + "/a", folder.path() + "/b"}, texts(2);
+  for (size_t t = 0; t < 2; ++t)
+    threads.emplace_back([&, t] {
+      texts[t] =
+          expect_error(Status::execution_failed, [&] { library->compile("hang " + files[t], default_options()); });
+    });
+  std::vector<pid_t> workers;
+  for (const std::string& file : files) workers.push_back(wait_for_worker(file));
+  ASSERT_EQ(write(ends[1], "x", 1), 1);
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& text : texts) EXPECT_EQ(text, "the compile was stopped");  // and no reproducer is named
+  for (const pid_t worker : workers) EXPECT_EQ(state_of(worker), '-');
+  close(ends[0]);
+  close(ends[1]);
 }
 
 TEST(CompileProcess, ThreadsCompileAtOnce) {

@@ -5,6 +5,7 @@
 //   four ways; "hang FILE" never returns and writes its process number there; "spin" never stops computing; "hungry"
 //   takes all the memory there is; "descriptors" is a faulty program whose error lists the open descriptors. Anything
 //   else compiles: for the CPU to a kernel that is in this library, for a GPU to PTX-like text with the program in it.
+// An edited tile stage is added to the code, unless it begins with "bad": that is an error of its first line.
 // CPU kernel: slots {pointer to int64, n}; program i writes i * 3 + 1 to element i, through its arena.
 #include <fcntl.h>
 #include <unistd.h>
@@ -111,6 +112,11 @@ int32_t compile(const uint8_t* program, size_t program_size, const uint8_t* opti
   result.times = {{"mlir", 1.5}, {"llvm", 2.5}};
   result.code = ".version 8.0\n.entry ligerdsl_fake " + text;
   if (text.starts_with(".version")) result.code = text;
+  if (wanted.tile.starts_with("bad")) {
+    *error = copy(wanted.tile_file + ":1:1: error: expected an operation");
+    return 1;
+  }
+  if (!wanted.tile.empty()) result.code += " with " + wanted.tile;
   if (!wanted.emit.empty()) result.code = "stage " + wanted.emit + " of " + text;
   *artifact = copy(serialize(result));
   return 0;

@@ -6,6 +6,8 @@
 #include <set>
 #include <string>
 
+#include "runtime/stage_files.h"
+
 namespace ligerdsl::runtime {
 namespace {
 
@@ -56,9 +58,11 @@ TEST(Options, EveryVariableIsRead) {
                                  {"LIGERDSL_DUMP_DIR", "/d"},
                                  {"LIGERDSL_DUMP_FILTER", "rms"},
                                  {"LIGERDSL_OVERRIDE_DIR", "/o"},
+                                 {"LIGERDSL_TRACE", "t.json"},
                                  {"XDG_CACHE_HOME", "/x"},
                                  {"HOME", "/h"},
-                                 {"TMPDIR", "/t"}});
+                                 {"TMPDIR", "/t"},
+                                 {"NVTX_INJECTION64_PATH", "tool.so"}});
   EXPECT_EQ(options.log, LogLevel::debug);
   EXPECT_EQ(options.log_file, "log");
   EXPECT_EQ(options.cache, CacheMode::required);
@@ -82,9 +86,11 @@ TEST(Options, EveryVariableIsRead) {
   EXPECT_EQ(options.dump_dir, "/d");
   EXPECT_EQ(options.dump_filter, "rms");
   EXPECT_EQ(options.override_dir, "/o");
+  EXPECT_EQ(options.trace, "t.json");
   EXPECT_EQ(options.xdg_cache_home, "/x");
   EXPECT_EQ(options.home, "/h");
   EXPECT_EQ(options.tmpdir, "/t");
+  EXPECT_EQ(options.nvtx_tool, "tool.so");
   EXPECT_TRUE(options.problems.empty());
 }
 
@@ -147,12 +153,16 @@ TEST(Options, EmptyValueIsUnset) {
 }
 
 TEST(Options, AllStages) {
-  EXPECT_EQ(parse({{"LIGERDSL_DUMP", "all"}}).dump.size(), dump_stages().size());
+  EXPECT_EQ(parse({{"LIGERDSL_DUMP", "all"}}).dump.size(), stages().size());
+  EXPECT_EQ(parse({{"LIGERDSL_DUMP", "ptx,tile,ptx"}}).dump, (std::vector<std::string>{"tile", "ptx"}));
 }
 
 TEST(Options, SetuidIgnoresEverything) {
-  const Options options =
-      parse({{"LIGERDSL_CACHE_DIR", "/evil"}, {"LIGERDSL_COMPILER", "/evil.so"}, {"HOME", "/evil"}}, true);
+  const Options options = parse({{"LIGERDSL_CACHE_DIR", "/evil"},
+                                 {"LIGERDSL_COMPILER", "/evil.so"},
+                                 {"HOME", "/evil"},
+                                 {"NVTX_INJECTION64_PATH", "/evil.so"}},
+                                true);
   EXPECT_TRUE(options.ignored);
   EXPECT_EQ(options.cache_dir, "");
   EXPECT_EQ(options.compiler, "");

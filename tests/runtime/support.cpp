@@ -1,6 +1,8 @@
 #include "support.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +14,8 @@
 #include "runtime/compiler_library.h"
 #include "runtime/driver.h"
 #include "runtime/log.h"
+
+extern char** environ;
 
 namespace ligerdsl::runtime::test {
 
@@ -109,6 +113,42 @@ bool passes_in_child(const std::function<bool()>& work) {
   int status = 0;
   waitpid(child, &status, 0);
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+bool passes_with(const std::string& name, const std::vector<std::string>& variables, const std::string& errors_to) {
+  std::vector<std::string> keep = variables;
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    if (!std::string_view(*variable).starts_with("LIGERDSL_")) keep.emplace_back(*variable);
+  std::vector<char*> environment;
+  for (std::string& variable : keep) environment.push_back(variable.data());
+  environment.push_back(nullptr);
+  std::string program = "/proc/self/exe", filter = "--gtest_filter=*" + name, also = "--gtest_also_run_disabled_tests";
+  char* arguments[] = {program.data(), filter.data(), also.data(), nullptr};
+  pid_t child = 0;
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  if (!errors_to.empty())
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, errors_to.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  const int error = posix_spawn(&child, self.c_str(), &actions, nullptr, arguments, environment.data());
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) return false;
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+int count_files(const std::string& folder, const std::string& ending) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    count += entry.path().string().ends_with(ending);
+  return count;
+}
+
+int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
 }
 
 std::string read_file(const std::string& path) {

@@ -64,6 +64,14 @@ std::string expect_error(Status status, const std::function<void()>& work);
 // an exception.
 bool passes_in_child(const std::function<bool()>& work);
 
+// Runs one (disabled) test of this program in a process with these variables added; its stderr goes to a file where one
+// is named. True when it passed.
+bool passes_with(const std::string& name, const std::vector<std::string>& variables,
+                 const std::string& errors_to = "");
+
+int count_files(const std::string& folder, const std::string& ending);
+int count(const std::string& text, const std::string& part);
+
 std::string read_file(const std::string& path);
 void write_file(const std::string& path, const std::string& content);
 

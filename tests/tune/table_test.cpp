@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
@@ -54,6 +57,10 @@ TEST(TunedTable, TheSameModelThenAsManyUnits) {
   EXPECT_FALSE(table.find("norm", 1, "cols=4097 type=bf16", kH200));
   EXPECT_FALSE(table.find("norm", 1, options, {"sm_100", 132, "NVIDIA H200"}));
   EXPECT_FALSE(TunedTable(text_of({}), "empty").find("norm", 1, options, kH200));
+  EXPECT_TRUE(table.has("norm", 1, options, /*gpu=*/true));
+  EXPECT_FALSE(table.has("norm", 1, options, /*gpu=*/false));
+  EXPECT_FALSE(table.has("norm", 2, options, /*gpu=*/true));
+  EXPECT_FALSE(table.has("norm", 1, "cols=4097 type=bf16", /*gpu=*/true));
 }
 
 TEST(TunedTable, IsJsonThatComesBack) {
@@ -75,6 +82,12 @@ TEST(TunedTable, WhatIsNoTableIsRefusedByItsLine) {
   swapped.replace(swapped.find("\"a/"), 3, "\"c/");
   EXPECT_NE(refusal(swapped).find("line 3"), std::string::npos) << refusal(swapped);
   EXPECT_NE(refusal(text + "x"), "");
+}
+
+TEST(TunedTable, LinesEndInLineFeeds) {
+  std::string text = text_of({{"a/1 x=1 @ c/1/m", "n=1"}});
+  for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 2) text.replace(at, 1, "\r\n");
+  EXPECT_NE(refusal(text).find("line 1: it ends in CR LF"), std::string::npos) << refusal(text);
 }
 
 TEST(TunedTable, ConfigurationsAreReadStrictly) {
@@ -100,6 +113,60 @@ TEST(TunedTable, FilesThatCannotBeRead) {
   std::filesystem::remove(pipe);
   for (const std::string& path : {(folder / "none.json").string(), folder.string(), std::string("/dev/null")})
     EXPECT_THROW(TunedTable::read(path), runtime::Error) << path;
+}
+
+// A table in a folder of its own, which is gone afterwards.
+class WrittenTable : public ::testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  static TableEntries entries(const std::string& config, int count = 1) {
+    TableEntries all;
+    for (int i = 0; i < count; ++i)
+      all[lib::tuned_key("norm", 1, "cols=" + std::to_string(i), kH200)] = {{"config", config}, {"ratio", 0.9}};
+    return all;
+  }
+  std::string config_there() const { return entries_of(TunedTable::read(path_)).begin()->second.at("config"); }
+
+  const std::filesystem::path folder_ =
+      std::filesystem::path(::testing::TempDir()) / ("ligerdsl_table_" + std::to_string(getpid()));
+  const std::filesystem::path path_ = folder_ / "t.json";
+};
+
+TEST_F(WrittenTable, AFullDiskLeavesTheOldOne) {
+  write_table(path_, entries("n=1"));
+  const auto limited = [this] {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit small{4096, 4096};  // bytes of a file: the end of the space as a write sees it
+    setrlimit(RLIMIT_FSIZE, &small);
+    try {
+      write_table(path_, entries("n=2", 1000));
+    } catch (const runtime::Error&) {
+      _exit(7);
+    }
+    _exit(0);
+  };
+  EXPECT_EXIT(limited(), ::testing::ExitedWithCode(7), "");
+  EXPECT_EQ(config_there(), "n=1");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1) << "what was written is gone";
+}
+
+TEST_F(WrittenTable, AWriterThatIsKilledLeavesAWholeOne) {
+  constexpr int kEntries = 2000, kKills = 30;
+  write_table(path_, entries("n=1", kEntries));
+  const TableEntries tables[] = {entries("n=1", kEntries), entries("n=2", kEntries)};
+  for (int i = 0; i < kKills; ++i) {
+    const pid_t writer = fork();
+    ASSERT_GE(writer, 0);
+    if (writer == 0) {
+      for (;;) write_table(path_, tables[0]), write_table(path_, tables[1]);
+    }
+    usleep(1000 + 1700 * i);
+    kill(writer, SIGKILL);
+    waitpid(writer, nullptr, 0);
+    EXPECT_EQ(TunedTable::read(path_).size(), size_t{kEntries}) << i;
+  }
 }
 
 // The goal is 1 ms and 1 us; a machine of tests may be busy or slow.
@@ -162,7 +229,9 @@ TEST(TunedConfigs, TheFirstTableWithAnEntryThatHoldsDecides) {
   const auto configs = [](std::vector<std::string> texts, runtime::Tuning tuning) {
     std::vector<std::shared_ptr<const TunedTable>> tables;
     for (const std::string& text : texts) tables.push_back(table_with(text, text));
-    return lib::TunedConfigs(std::move(tables), tuning, [] { return kH200; }).look_up(Question());
+    return lib::TunedConfigs(
+               std::move(tables), tuning, [] { return true; }, [] { return kH200; })
+        .look_up(Question());
   };
   using runtime::Tuning;
   EXPECT_EQ(configs({"fast=2", "fast=1"}, Tuning::any).values.at("fast"), "2");
@@ -178,6 +247,34 @@ TEST(TunedConfigs, TheFirstTableWithAnEntryThatHoldsDecides) {
   EXPECT_TRUE(configs({"order=2"}, Tuning::same).values.empty()) << "it changes a row's bits";
   EXPECT_EQ(configs({"order=1 fast=2"}, Tuning::same).values.at("fast"), "2") << "order as it is without a table";
   EXPECT_TRUE(configs({}, Tuning::any).values.empty());
+}
+
+TEST(TunedConfigs, AnAuthorsKernelIsFoundByItsFixedFieldsAndItsSettings) {
+  const std::vector<MetaField> fields = {{"type", "dtype", "f32", {}, Bits::fixed},
+                                         {"block", "int", "8", {"8", "16"}, Bits::same}};
+  const std::string options = tuned_options(fields, " y=x  x=8x4 ");
+  EXPECT_EQ(options, "x=8x4 y=x type=f32");
+  EXPECT_EQ(tuned_options(fields, "type=f32 x=8x4 block=16 y=x"), options) << "as tune may be given them";
+  const auto table = std::make_shared<const TunedTable>(
+      text_of({{lib::tuned_key("mine", 1, options, kH200), "block=16 num_warps=2"}}), "table");
+  const auto configs = [&](runtime::Tuning tuning, bool gpu) {
+    bool asked = false;
+    const lib::TunedConfigs of(
+        {table}, tuning, [=] { return gpu; },
+        [&] {
+          asked = true;
+          return kH200;
+        });
+    std::string config(of.author_kernel("mine", options));
+    EXPECT_EQ(asked, !config.empty());
+    return config;
+  };
+  EXPECT_EQ(configs(runtime::Tuning::any, true), "block=16 num_warps=2");
+  EXPECT_EQ(configs(runtime::Tuning::any, false), "") << "an entry of a GPU";
+  EXPECT_EQ(configs(runtime::Tuning::same, true), "");
+  EXPECT_EQ(tuned_values("block=16 num_warps=2"), (MetaValues{{"block", "16"}, {"num_warps", "2"}}));
+  EXPECT_TRUE(tuned_values("").empty());
+  EXPECT_THROW(tuned_values("block"), Error);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Passes/StandardInstrumentations.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
@@ -70,7 +71,10 @@ void Backend::optimize(llvm::Module& module) {
   llvm::FunctionAnalysisManager functionAnalyses;
   llvm::CGSCCAnalysisManager graphAnalyses;
   llvm::ModuleAnalysisManager moduleAnalyses;
-  llvm::PassBuilder builder(machine.get());
+  llvm::PassInstrumentationCallbacks callbacks;
+  llvm::TimeProfilingPassesHandler times;
+  times.registerCallbacks(callbacks);  // of no effect unless this thread's passes are timed
+  llvm::PassBuilder builder(machine.get(), llvm::PipelineTuningOptions(), std::nullopt, &callbacks);
   builder.registerModuleAnalyses(moduleAnalyses);
   builder.registerCGSCCAnalyses(graphAnalyses);
   builder.registerFunctionAnalyses(functionAnalyses);

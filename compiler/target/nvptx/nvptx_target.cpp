@@ -40,6 +40,7 @@ int64_t sharedBytesOf(func::FuncOp kernel) {
 LogicalResult runLayoutPasses(ModuleOp module, const GpuArch& arch, const program::CompileOptions& options,
                               bool keepsRows, bool overlapLaunches) {
   PassManager passes(module.getContext());
+  timePasses(passes);
   const int ctasPerSm = std::max(1, options.min_ctas_per_sm);
   const int64_t sharedBytes = arch.shared_budget(options.min_ctas_per_sm);
   passes.addNestedPass<func::FuncOp>(createTileSetEvictionPolicyPass());
@@ -128,6 +129,7 @@ LogicalResult attachLineInfo(ModuleOp module) {
   if (!first) return success();
   function->setLoc(first);
   PassManager passes(module.getContext());
+  timePasses(passes);
   LLVM::DIScopeForLLVMFuncOpPassOptions options;
   options.emissionKind = LLVM::DIEmissionKind::DebugDirectivesOnly;
   passes.addPass(LLVM::createDIScopeForLLVMFuncOpPass(options));

@@ -14,6 +14,7 @@
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Passes/StandardInstrumentations.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/InstCombine/InstCombine.h"
@@ -134,7 +135,10 @@ void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
   FunctionAnalysisManager functions;
   CGSCCAnalysisManager sccs;
   ModuleAnalysisManager modules;
-  PassBuilder builder(&machine);
+  PassInstrumentationCallbacks callbacks;
+  TimeProfilingPassesHandler times;
+  times.registerCallbacks(callbacks);  // of no effect unless this thread's passes are timed
+  PassBuilder builder(&machine, PipelineTuningOptions(), std::nullopt, &callbacks);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(sccs);
   builder.registerFunctionAnalyses(functions);

@@ -71,6 +71,17 @@ std::string bytes_of(const Meta& meta) {
 
 }  // namespace detail
 
+// `meta` with the fields that `ligerdsl --load FILE.so tune KERNEL SETTINGS --export TABLE` found fastest for these
+// settings ("x=8192x4096 y=x", in any order) and this device; as it is where the context's table (LIGERDSL_TABLE) has no
+// such entry. Ask once, not at every launch. Throws Error for an entry that the kernel's fields cannot take.
+template <class Meta>
+Meta tuned(const Context& context, const Kernel<Meta>& kernel, const Meta& meta, const std::string& settings) {
+  const char* config = "";
+  const std::string options = tuned_options(meta_fields(meta), settings);
+  check(ligerdsl_context_tuned(context.get(), kernel.name.c_str(), options.c_str(), &config));
+  return meta_from<Meta>(kernel.name, tuned_values(config), meta);
+}
+
 // A kernel on a context, which must outlive it. Any number of threads may launch at the same time. Compiled kernels are
 // found by the program that was recorded and by what the launch rule says beside the grid. A Meta with `visit` that is
 // trivially copyable is recorded once for each value of its fields, of those too that `visit` does not list; it must

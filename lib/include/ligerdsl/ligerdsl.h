@@ -223,6 +223,12 @@ LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_check(ligerds
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_target(ligerdsl_context_t context,
                                                                           ligerdsl_target_t* target,
                                                                           size_t target_bytes);
+/* How a kernel of your own was tuned: `*config` is "block=4096 num_warps=8", which stays as long as the context, out of
+ * the table of the configuration, or of LIGERDSL_TABLE; "" where no table has the kernel with these options for this
+ * device, and where LIGERDSL_TUNING is off or same. `options`: what stands between the kernel and the @ in
+ * `ligerdsl table ls FILE`. In C++ ligerdsl::tuned (launch.hpp) does the rest. */
+LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_tuned(ligerdsl_context_t context, const char* kernel,
+                                                                         const char* options, const char** config);
 
 /* ---- Plans ------------------------------------------------------------------------------------------------------- */
 

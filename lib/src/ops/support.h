@@ -9,6 +9,7 @@
 #include "lib/src/plan.h"
 #include "lib/src/structs.h"
 #include "op_table.h"
+#include "runtime/ranges.h"
 
 namespace ligerdsl::lib {
 
@@ -80,11 +81,13 @@ class KernelQuestion final : public ConfigQuestion {
 template <class Options, class Config>
 kernels::Operation configured(const ContextRef& context, const kernels::ConfiguredKernel<Options, Config>& kernel,
                               const Options& options) {
+  const runtime::Range range(runtime::RangeKind::record, kernel.name);
   const kernels::Machine machine = context->machine();
   KernelConfigs* configs = context->kernel_configs();
   if (!configs) return kernel(machine, options);
   const MetaValues changed =
       configs->changed(std::make_shared<KernelQuestion<Options, Config>>(machine, kernel, options));
+  if (changed.empty()) return kernel(machine, options);
   return kernel.build(machine, options, kernel.chosen(machine, options, changed));
 }
 

@@ -1,5 +1,8 @@
 // Control flow, options, stages, line information, errors.
+#include <cstdio>
 #include <regex>
+#include <set>
+#include <sstream>
 
 #include "program/gpu_arch.h"
 #include "ptx_kernel.h"
@@ -160,6 +163,36 @@ TEST(NvptxPipeline, LineInformationNamesTheAuthorsFile) {
   EXPECT_TRUE(kernel.has("pipeline_test.cpp\"")) << kernel.ptx;
   EXPECT_TRUE(kernel.has(".loc\t1 ")) << kernel.ptx;
   EXPECT_FALSE(kernel.has(", debug")) << "ptxas would not optimise\n" << kernel.ptx;
+}
+
+// The lines that .loc gives instructions whose text has `part`.
+std::set<int> linesOf(const std::string& ptx, const std::string& part) {
+  std::set<int> lines;
+  std::istringstream text(ptx);
+  int file = 0, at = 0;
+  for (std::string line; std::getline(text, line);) {
+    std::sscanf(line.c_str(), "\t.loc\t%d %d", &file, &at);
+    if (line.find(part) != std::string::npos) lines.insert(at);
+  }
+  return lines;
+}
+
+TEST(NvptxPipeline, HotInstructionsAreOnTheAuthorsLines) {
+  int load = 0, arithmetic = 0, store = 0;
+  PtxKernel kernel(
+      [&](KernelBuilder& k) {
+        View out = k.view("out", f32, {dyn}), x = k.view("x", f32, {dyn});
+        Scalar i = k.program_id(0);
+        load = __LINE__ + 1;
+        Tile t = x.partition({1024}).load({i});
+        arithmetic = __LINE__ + 1;
+        Tile root = sqrt(t);
+        store = __LINE__ + 1;
+        out.partition({1024}).store({i}, root);
+      },
+      Known::whole);
+  for (auto [instruction, line] : {std::pair("ld.global", load), {"sqrt", arithmetic}, {"st.global", store}})
+    EXPECT_EQ(linesOf(kernel.ptx, instruction), std::set<int>{line}) << instruction << " in\n" << kernel.ptx;
 }
 
 TEST(NvptxPipeline, SameProgramSamePtx) {

@@ -177,6 +177,12 @@ Meta meta_from(const std::string& kernel, const MetaValues& values, Meta meta = 
   return meta;
 }
 
+// How a table of tuned kernels names a call: its settings ("x=8192x4096 y=x", in any order), and the fields that are no
+// choice of a schedule.
+std::string tuned_options(const std::vector<MetaField>& fields, const std::string& settings);
+// "block=4096 num_warps=8" to its fields. Throws ligerdsl::Error for other text.
+MetaValues tuned_values(const std::string& config);
+
 }  // namespace ligerdsl
 
 #endif  // LIGERDSL_DSL_META_H_

@@ -1,0 +1,57 @@
+#include "lib/cli/options/command_line.h"
+
+#include <fmt/format.h>
+
+#include "lib/cli/commands.h"
+#include "lib/cli/usage.h"
+#include "lib/src/build_info.h"
+#include "ligerdsl/ligerdsl.h"
+
+namespace ligerdsl::cli {
+
+CommandLine::CommandLine()
+    : app("Fused training kernels: look at them, compile them, run them, measure them", "ligerdsl") {
+  app.require_subcommand(1);
+  app.fallthrough();  // global options may follow the subcommand
+  app.set_version_flag("--version", fmt::format("ligerdsl {}.{}.{}, build {}", LIGERDSL_VERSION_MAJOR,
+                                                LIGERDSL_VERSION_MINOR, LIGERDSL_VERSION_PATCH, lib::build_info()));
+  offer(app.add_option("--device", globals.device, "cpu or cuda:N")->capture_default_str()->check(device_name()),
+        {.words = {"cpu", "cuda:0"}});
+  app.add_option("--threads", globals.threads, "CPU: worker threads; 0 = all cores")->transform(integer_from(0, 4096));
+  offer(app.add_option("--json", globals.json, "Write the result as JSON to a file, or - for stdout"),
+        {.kind = Offer::Kind::files});
+  choice(app.add_option("--color", globals.color, "auto, always or never"), {"auto", "always", "never"});
+  offer(app.add_option("--load", globals.load, "A shared object with kernels of your own (LIGERDSL_EXPORT_KERNELS)")
+            ->allow_extra_args(false),
+        {.kind = Offer::Kind::files});
+  app.add_flag("-q,--quiet", globals.quiet, "Print results only");
+  app.add_flag("-v,--verbose", globals.verbose, "Print more");
+  add_doctor(*this);
+  add_list(*this);
+  add_compile(*this);
+  add_explain(*this);
+  add_cache(*this);
+  add_run(*this);
+  add_bench(*this);
+  add_tune(*this);
+  add_report(*this);
+  add_table(*this);
+  add_help(*this);
+  add_complete(*this);
+  add_generate(*this);
+  refuse_empty_values(app);
+}
+
+CLI::Option* CommandLine::choice(CLI::Option* option, const std::vector<std::string>& words) {
+  return offer(option->check(one_of(words)), {.words = words});
+}
+
+void add_doctor(CommandLine& line) {
+  line.on(line.app.add_subcommand("doctor", "What works on this machine, and why the rest does not"), doctor);
+}
+
+void add_list(CommandLine& line) {
+  line.on(line.app.add_subcommand("list", "Operations and kernels with their settings"), list);
+}
+
+}  // namespace ligerdsl::cli

@@ -1,0 +1,60 @@
+// What the command understands: one file per subcommand defines its options.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/cli/output.h"
+
+namespace ligerdsl::cli {
+
+// What a shell offers where the value of an option stands.
+struct Offer {
+  enum class Kind { words, files, kernels, settings, commands };
+  Kind kind = Kind::words;
+  std::vector<std::string> words = {};
+};
+
+class CommandLine {
+ public:
+  CommandLine();
+  CommandLine(const CommandLine&) = delete;
+
+  CLI::App app;
+  Globals globals;
+  std::function<int()> chosen;  // after parsing: what the arguments ask for
+
+  // Of options whose values a shell can know; completion.h asks.
+  std::map<const CLI::Option*, Offer> offers;
+  CLI::Option* offer(CLI::Option* option, Offer what) { return offers[option] = std::move(what), option; }
+  // One of these words and no other.
+  CLI::Option* choice(CLI::Option* option, const std::vector<std::string>& words);
+
+  // What parsing `command` chooses: `run(globals)`, whose code is the command's.
+  template <class Run>
+  void on(CLI::App* command, Run run) {
+    command->callback([this, run = std::move(run)] { chosen = [this, run] { return run(globals); }; });
+  }
+};
+
+// Each adds a subcommand, in the order of the help.
+void add_doctor(CommandLine& line);
+void add_list(CommandLine& line);
+void add_compile(CommandLine& line);
+void add_explain(CommandLine& line);
+void add_cache(CommandLine& line);
+void add_run(CommandLine& line);
+void add_bench(CommandLine& line);
+void add_tune(CommandLine& line);
+void add_report(CommandLine& line);
+void add_table(CommandLine& line);
+void add_help(CommandLine& line);
+// Hidden: what shells and the build call.
+void add_complete(CommandLine& line);
+void add_generate(CommandLine& line);
+
+}  // namespace ligerdsl::cli

@@ -1,0 +1,29 @@
+#include <memory>
+
+#include "lib/cli/commands.h"
+#include "lib/cli/options/command_line.h"
+
+namespace ligerdsl::cli {
+
+void add_table(CommandLine& line) {
+  CLI::App* table =
+      line.app.add_subcommand("table", "Tables of tuned kernels: what is there, several as one, proved here");
+  table->require_subcommand(1);
+  const auto request = std::make_shared<TableRequest>();
+  CLI::App* ls = table->add_subcommand("ls", "Entries: kernel, options, device, gain, configuration");
+  const Offer files{.kind = Offer::Kind::files};
+  line.offer(ls->add_option("file", request->files, "A table")->required()->expected(1), files);
+  line.on(ls, [request](const Globals& globals) { return table_ls(globals, *request); });
+  CLI::App* merge =
+      table->add_subcommand("merge", "Several tables as one; of two entries of a key the one with more gain");
+  line.offer(merge->add_option("files", request->files, "Tables")->required(), files);
+  line.on(merge, [request](const Globals& globals) { return table_merge(globals, *request); });
+  CLI::App* import = table->add_subcommand(
+      "import", "Entries that are right and no slower than the heuristic on --device, as entries of this device");
+  line.offer(import->add_option("file", request->files, "A table of any device")->required()->expected(1), files);
+  line.on(import, [request](const Globals& globals) { return table_import(globals, *request); });
+  for (CLI::App* command : {merge, import})
+    line.offer(command->add_option("-o,--output", request->output, "The table to write")->required(), files);
+}
+
+}  // namespace ligerdsl::cli

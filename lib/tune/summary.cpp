@@ -1,0 +1,202 @@
+#include "lib/tune/summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <exception>
+#include <map>
+#include <tuple>
+
+#include "lib/src/tuned_table.h"
+
+namespace ligerdsl::tune {
+
+namespace {
+
+std::string group_of(const Trial& trial) {
+  const auto about = [&](const char* name) {
+    return trial.device.is_object() ? trial.device.value(name, Json()).dump() : std::string();
+  };
+  return Json({trial.operation, trial.kernel, trial.version, trial.options, trial.problems, trial.build, trial.loaded,
+               about("arch"), about("units"), about("model")})
+      .dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+bool measured(const Trial& trial) {
+  return trial.ratio > 0 && (trial.fate == Fate::ok || trial.fate == Fate::slow);
+}
+
+// "3 of 512" and "7 of 512" are one reason.
+std::string without_numbers(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    const bool digit = c >= '0' && c <= '9';
+    if (!digit)
+      out += c;
+    else if (out.empty() || out.back() != '#')
+      out += '#';
+  }
+  return out;
+}
+
+// Stores come from anywhere; what is no configuration has no fields.
+MetaValues fields_of(const std::string& config) {
+  try {
+    return lib::config_values(config);
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+// Numbers before words, and by size.
+bool value_less(const std::string& a, const std::string& b) {
+  const auto key = [](const std::string& text) {
+    char* end = nullptr;
+    const double number = std::strtod(text.c_str(), &end);
+    const bool word = text.empty() || *end != '\0' || std::isnan(number);
+    return std::tuple(word, word ? 0 : number, text);
+  };
+  return key(a) < key(b);
+}
+
+// Trials of one task, one after the other.
+class Task {
+ public:
+  explicit Task(const Trial& first) { summary_.about = first; }
+
+  void add(const Trial& trial) {
+    if (summary_.began.empty() || trial.date < summary_.began) summary_.began = trial.date;
+    summary_.ended = std::max(summary_.ended, trial.date);
+    // Each run has a clock of its own.
+    if (trial.elapsed < last_elapsed_) seconds_before_ += last_elapsed_;
+    last_elapsed_ = trial.elapsed;
+    if (trial.elapsed > 0) summary_.noted_seconds = seconds_before_ + trial.elapsed;
+    if (trial.heuristic) {
+      if (summary_.heuristic.config.empty() || trial.samples >= summary_.heuristic.samples) summary_.heuristic = trial;
+      return;
+    }
+    const auto [at, is_new] = by_config_.try_emplace(trial.config, summary_.candidates.size());
+    if (!is_new) {
+      Trial& known = summary_.candidates[at->second].best_known;
+      if (trial.samples >= known.samples) known = trial;
+      return;
+    }
+    if (trial.fate == Fate::ok) best_ = std::min(best_, trial.ratio);
+    summary_.candidates.push_back({trial, trial, trial.elapsed > 0 ? summary_.noted_seconds : 0, best_});
+  }
+
+  TaskSummary finished() {
+    choose_winner();
+    count_failures();
+    find_effects();
+    return std::move(summary_);
+  }
+
+ private:
+  void choose_winner() {
+    const Trial& heuristic = summary_.heuristic;
+    const bool finals = !heuristic.config.empty() && heuristic.fate == Fate::ok;
+    const Trial* best = nullptr;
+    for (const Candidate& candidate : summary_.candidates) {
+      const Trial& trial = candidate.best_known;
+      if (trial.fate != Fate::ok) continue;
+      const bool final = finals && trial.samples >= heuristic.samples;
+      if (best && summary_.confirmed && !final) continue;
+      if (!best || (final && !summary_.confirmed) || trial.ratio < best->ratio) best = &trial;
+      summary_.confirmed |= final;
+    }
+    if (best) summary_.winner = *best;
+    summary_.gained = summary_.confirmed && is_gain(best->ratio, heuristic.ratio);
+    if (finals && !summary_.gained && (summary_.confirmed || !best)) {
+      summary_.winner = heuristic;
+      summary_.confirmed = true;
+    }
+  }
+
+  void count_failures() {
+    std::map<std::pair<Fate, std::string>, FateCount> counts;
+    for (const Candidate& candidate : summary_.candidates) {
+      const Trial& trial = candidate.first;
+      if (trial.fate == Fate::ok) continue;
+      FateCount& count = counts[{trial.fate, without_numbers(trial.reason)}];
+      if (count.count++ == 0) count = {trial.fate, trial.reason, trial.config, 1};
+    }
+    for (auto& [key, count] : counts) summary_.failures.push_back(std::move(count));
+    std::stable_sort(summary_.failures.begin(), summary_.failures.end(),
+                     [](const FateCount& a, const FateCount& b) { return a.count > b.count; });
+  }
+
+  void find_effects() {
+    struct Value {
+      ValueEffect effect;
+      std::vector<double> ratios;
+    };
+    std::vector<std::string> order;
+    std::map<std::string, std::map<std::string, Value, decltype(&value_less)>> fields;
+    for (const Candidate& candidate : summary_.candidates) {
+      const Trial& trial = candidate.best_known;
+      for (const auto& [field, text] : fields_of(trial.config)) {
+        const auto [at, is_new] = fields.try_emplace(field, &value_less);
+        if (is_new) order.push_back(field);
+        Value& value = at->second[text];
+        ++value.effect.tried;
+        if (measured(trial))
+          value.ratios.push_back(trial.ratio);
+        else
+          ++value.effect.failed;
+      }
+    }
+    for (const std::string& field : order) {
+      if (fields.at(field).size() < 2) continue;
+      summary_.effects.push_back({field, {}});
+      for (auto& [text, value] : fields.at(field)) {
+        value.effect.value = text;
+        value.effect.ratios = distribution(std::move(value.ratios));
+        summary_.effects.back().values.push_back(std::move(value.effect));
+      }
+    }
+  }
+
+  TaskSummary summary_;
+  std::map<std::string, size_t> by_config_;
+  double best_ = 1, seconds_before_ = 0, last_elapsed_ = 0;
+};
+
+}  // namespace
+
+bool is_gain(double ratio, double heuristic_ratio) {
+  constexpr double kLeast = 0.005, kTimesNoise = 3;
+  return ratio < 1 - std::max(kLeast, kTimesNoise * std::fabs(heuristic_ratio - 1));
+}
+
+Distribution distribution(std::vector<double> values) {
+  if (values.empty()) return {};
+  std::sort(values.begin(), values.end());
+  const auto at = [&](double part) {
+    const double place = part * static_cast<double>(values.size() - 1);
+    const auto low = static_cast<size_t>(place);
+    const size_t high = std::min(low + 1, values.size() - 1);
+    return std::lerp(values[low], values[high], place - static_cast<double>(low));
+  };
+  return {values.size(), values.front(), at(0.25), at(0.5), at(0.75), at(0.9)};
+}
+
+int64_t TaskSummary::count(Fate fate) const {
+  return std::count_if(candidates.begin(), candidates.end(),
+                       [&](const Candidate& candidate) { return candidate.first.fate == fate; });
+}
+
+std::vector<TaskSummary> summarize(const std::vector<Trial>& trials) {
+  std::map<std::string, size_t> known;
+  std::vector<Task> tasks;
+  for (const Trial& trial : trials) {
+    const auto [at, is_new] = known.try_emplace(group_of(trial), tasks.size());
+    if (is_new) tasks.emplace_back(trial);
+    tasks[at->second].add(trial);
+  }
+  std::vector<TaskSummary> summaries;
+  for (Task& task : tasks) summaries.push_back(task.finished());
+  return summaries;
+}
+
+}  // namespace ligerdsl::tune

@@ -1,0 +1,118 @@
+"""stages_test.py COMMAND KERNELS.so FOLDER: what a run dumps of its kernels, and how it runs what somebody edited of that."""
+
+import pathlib
+import shutil
+import struct
+import sys
+
+import command as shared
+from command import Command, entries_in, expect
+
+path, kernels, folder = *sys.argv[1:3], pathlib.Path(sys.argv[3])
+shutil.rmtree(folder, ignore_errors=True)
+folder.mkdir(parents=True)
+ligerdsl = Command(path, folder / "cache")
+dumps, edited = folder / "dumps", folder / "edited"
+ELEMENTS = 256
+STAGES = ["01-program.txt", "02-tile.mlir", "03-loops.mlir", "04-llvm.ll", "05-kernel.s", "06-kernel.o", "07-resources.txt", "08-remarks.txt"]
+
+
+def run(code, words=(), **environment):
+    """floor(x / step + 1/2) as int8; returns what was computed."""
+    got, text, errors = ligerdsl.run("--load", kernels, *f"run quantise out={ELEMENTS} x=out:0..50 step=1 --check --out-dir {folder}".split(), **environment)
+    missing = [word for word in words if word not in text + errors]
+    expect(got == code and not missing, f"{environment}: exit {got}, expected {code}; missing {missing} in\n{text}{errors}")
+    return struct.unpack(f"<{ELEMENTS}b", (folder / "out.npy").read_bytes()[-ELEMENTS:])
+
+
+def dump(to, **environment):
+    run(0, ["right"], LIGERDSL_DUMP="all", LIGERDSL_DUMP_DIR=str(to), **environment)
+    [one] = to.glob("ligerdsl_quantise*")
+    expect(sorted(file.name for file in one.iterdir()) == STAGES, sorted(one.iterdir()))
+    return one
+
+
+def edit(change):
+    """A copy of the dumped tile IR with a change, where the command looks for it."""
+    file = edited / kernel.name / "02-tile.mlir"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(change((kernel / "02-tile.mlir").read_text()))
+    return file
+
+
+kernel = dump(dumps)
+right = run(0, ["right"])
+override = {"LIGERDSL_OVERRIDE_DIR": str(edited)}
+
+
+def every_stage_says_what_it_is():
+    for name, words in (("01-program.txt", "quantise"), ("02-tile.mlir", "tile.kernel"), ("03-loops.mlir", "scf.for"), ("04-llvm.ll", "define "),
+                        ("05-kernel.s", "ligerdsl_quantise"), ("07-resources.txt", "bytes")):
+        expect(words in (kernel / name).read_text(), f"{words} is not in {name}")
+    expect((kernel / "06-kernel.o").read_bytes()[:4] == b"\x7fELF", "an object")
+
+
+def wherever_compiles_run():
+    for where in ("thread", "process"):
+        again = dump(folder / where, LIGERDSL_COMPILE=where)
+        expect(again.name == kernel.name, f"{again.name} is the variant {kernel.name}")
+        for name in STAGES:
+            expect((again / name).read_bytes() == (kernel / name).read_bytes(), f"{name} of {where}")
+
+
+def an_edited_constant_changes_the_result():
+    entries = entries_in(folder / "cache")
+    expect(len(entries) > 0, "the unedited kernel is in the cache")
+    expect((kernel / "02-tile.mlir").read_text().count("5.000000e-01") == 1, "one constant to edit")
+    file = edit(lambda text: text.replace("5.000000e-01", "5.500000e+00"))
+    for where in ("thread", "process"):
+        values = run(1, ["WRONG", f"{kernel.name} is made from \"{file}\""], LIGERDSL_COMPILE=where, **override)
+        expect(values == tuple(value + 5 for value in right), f"{values[:4]} is {right[:4]} and 5")
+    expect(entries_in(folder / "cache") == entries, "nothing that was edited is cached")
+    expect(run(0, ["right"]) == right, "without the edit")
+
+
+def an_unedited_copy_changes_nothing():
+    edit(lambda text: text)
+    expect(run(0, ["right"], **override) == right, "the same values")
+    again = dump(folder / "copied", **override)
+    expect((again / "05-kernel.s").read_text() == (kernel / "05-kernel.s").read_text(), "the same code")
+
+
+def a_bad_edit_is_an_error_of_its_line():
+    file = edit(lambda text: text.replace("5.000000e-01", "5.000000e-01 +"))
+    line = 1 + next(i for i, text in enumerate(file.read_text().split("\n")) if "5.000000e-01 +" in text)
+    run(4, [f"{file}:{line}:", "error: "], **override)
+    edit(lambda text: text.replace("@quantise", "@other"))
+    run(4, [f"{file}:", "error: expected the kernel @quantise", "got @other"], **override)
+    edit(lambda text: text + "module {}\n")
+    run(4, [f"{file}:", "error: expected one function"], **override)
+    broken = file.parent / "06-kernel.o"
+    file.unlink()
+    broken.write_text("no object")
+    run(4, [f'"{broken}" (edited)'], **override)
+    broken.unlink()
+
+
+def a_failed_compile_is_dumped_as_far_as_it_came():
+    file = edit(lambda text: text.replace("5.000000e-01", "5.000000e-01 +"))
+    run(4, LIGERDSL_DUMP="all", LIGERDSL_DUMP_DIR=str(folder / "failed"), **override)
+    [one] = (folder / "failed").glob("ligerdsl_quantise*")
+    expect([file.name for file in one.iterdir()] == ["01-program.txt"], list(one.iterdir()))
+    file.unlink()
+
+
+def what_is_edited_is_not_tuned():
+    got, text, errors = ligerdsl.run("tune", "softmax_forward", "n_cols=64", "--store", str(folder / "trials.jsonl"), **override)
+    expect(got == 2 and "unset it, for tables are of what the compiler makes" in errors, f"exit {got}\n{text}{errors}")
+
+
+every_stage_says_what_it_is()
+wherever_compiles_run()
+an_edited_constant_changes_the_result()
+an_unedited_copy_changes_nothing()
+a_bad_edit_is_an_error_of_its_line()
+a_failed_compile_is_dumped_as_far_as_it_came()
+what_is_edited_is_not_tuned()
+print(f"{shared.failures} failures")
+sys.exit(shared.failures != 0)

@@ -1,0 +1,173 @@
+"""`ligerdsl tune` and what is around it: signals, caches that are off, another locale, two tuners of one store.
+
+Usage: tune_surroundings_test.py COMMAND KERNELS.so FOLDER
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from command import Command, expect
+import command
+
+# A compile worker that never ends, unless a process that runs kernels asks for it.
+ENDLESS_COMPILER = """#!/bin/sh
+grep -q tune-worker "/proc/$PPID/cmdline" && exec "{real}" "$@"
+touch "{started}"
+exec sleep 600
+"""
+
+
+def trials(store):
+    return [json.loads(line) for line in store.read_text().splitlines()]
+
+
+def wait_for(condition, what, seconds=120):
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            expect(False, f"waited {seconds} s for {what}")
+            return
+        time.sleep(0.02)
+
+
+def processes_of(mark):
+    """Command lines of live processes whose environment has the mark."""
+    found = []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (process / "environ").read_bytes() and "\nState:\tZ" not in (process / "status").read_text():
+                found.append((process / "cmdline").read_bytes().replace(b"\0", b" "))
+        except OSError:  # it ended, or is somebody else's
+            pass
+    return found
+
+
+def interrupted(ligerdsl, arguments, store, number, begun, what, **environment):
+    """A signal once `begun()`: it ends the command as a signal does, within seconds, and nothing of it goes on."""
+    mark = f"LIGERDSL_TEST_MARK={what}-{number}-{os.getpid()}"
+    variables = ligerdsl.environment | environment | dict([mark.split("=")])
+    process = subprocess.Popen([ligerdsl.path, *map(str, arguments), "--store", str(store), "--budget", "10m"], env=variables, text=True,
+                               stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    wait_for(lambda: begun() or process.poll() is not None, what)
+    time.sleep(0.1)
+    sent = time.monotonic()
+    process.send_signal(number)
+    out, errors = process.communicate(timeout=120)
+    expect(time.monotonic() - sent < 10, f"{what}: the end took {time.monotonic() - sent:.1f} s")
+    expect(process.returncode == -number, f"{what}: ended with {process.returncode}\n{out}{errors}")
+    expect("interrupted: every trial is in" in errors and str(store) in errors, f"{what}: {errors}")
+    wait_for(lambda: not processes_of(mark), f"{what}: {processes_of(mark)} to end", 10)
+    return trials(store)
+
+
+def test_signals(ligerdsl, kernels, folder):
+    norm = ["tune", "softmax_forward", "H=512", "N=64"]
+    for number in (signal.SIGINT, signal.SIGTERM):
+        store, started = folder / f"signal_{number}.jsonl", folder / f"started_{number}"
+        saved = interrupted(ligerdsl, ["--load", kernels, "tune", "steps", "y=64", "x=64"], store, number, started.exists, "opening the device",
+                            TUNED_KERNELS_SLOW_WORKER=str(started))
+        expect(saved == [], f"{saved}")
+
+        real = pathlib.Path(ligerdsl.path).parent / "../lib/ligerdsl/compile-worker"
+        started.unlink()
+        endless = folder / "compile-worker"
+        endless.write_text(ENDLESS_COMPILER.format(real=real, started=started))
+        endless.chmod(0o755)
+        saved = interrupted(ligerdsl, [*norm, "--timeout", "300"], store, number, started.exists, "compiling", LIGERDSL_COMPILE_WORKER=str(endless),
+                            LIGERDSL_CACHE="off", LIGERDSL_REPRODUCER_DIR=str(folder))
+        expect(saved == [], f"what was stopped is no trial: {saved}")
+        expect(not list(folder.glob("*.reproducer")), "what was stopped is no fault of the compiler")
+
+        # One configuration, then the finals, each of which measures for seconds.
+        saved = interrupted(ligerdsl, ["tune", "softmax_forward", "H=4096", "N=8192", "--max-evals", "1"], store, number,
+                            lambda: store.read_text().count("\n") == 1, "the finals")
+        expect(len(saved) == 1 and saved[0]["samples"] < 15, f"{saved}")
+
+
+def test_caches(ligerdsl, folder):
+    """Without a disk cache the process that runs kernels compiles them once more; what is found is as right."""
+    (folder / "read_only").mkdir(mode=0o700)
+    for name, environment in (("off", {"LIGERDSL_CACHE": "off"}),
+                              ("ro", {"LIGERDSL_CACHE": "ro", "LIGERDSL_CACHE_DIR": str(folder / "read_only")})):
+        store, table = folder / f"cache_{name}.jsonl", folder / f"cache_{name}.json"
+        result = ligerdsl.json("tune", "softmax_forward", "H=512", "N=64", "--max-evals", "3", "--store", store, "--export", table, "-q", **environment)
+        expect(result["results"][0]["tried"] == 3 and {t["fate"] for t in trials(store)} <= {"ok", "slow"}, f"{name}: {trials(store)}")
+        expect('"ligerdsl_tuned_kernels": 1' in table.read_text(), table.read_text())
+    expect(not list((folder / "read_only").iterdir()), "a cache that is read only stays as it is")
+
+
+def test_locale(ligerdsl, kernels, folder):
+    """Numbers have points in arguments, stores and tables, also where a library of --load set a locale with commas."""
+    subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", folder / "de_DE.UTF-8"], check=True)
+    store, table = folder / "locale.jsonl", folder / "locale.json"
+    german = {"LOCPATH": str(folder), "LC_ALL": "de_DE.UTF-8", "TUNED_KERNELS_LOCALE": "1"}
+    arguments = ["--load", kernels, "tune", "steps", "y=5000", "x=5000", "--timeout", "20.5", "--budget", "1.5m", "--store", store, "-q"]
+    code, out, errors = ligerdsl.run(*arguments, "--export", table, **german)
+    expect(code == 0 and "locale with commas" in errors, f"exit {code}: {out}{errors}")
+    expect(all(isinstance(t["ratio"], float) for t in trials(store)), f"{trials(store)}")
+    json.loads(table.read_text())
+    count = len(trials(store))
+    result = ligerdsl.json(*arguments, "--resume", **german)
+    expect(len(trials(store)) == count and isinstance(result["results"][0]["winner"]["ratio"], (int, float)), f"{result}")
+    code, out, errors = ligerdsl.run(*arguments[:6], "--budget", "1,5m", **german)
+    expect(code == 2 and "expected a time" in errors, errors)
+
+
+def test_two_tuners(ligerdsl, folder):
+    store = folder / "shared.jsonl"
+    arguments = [ligerdsl.path, "tune", "softmax_forward", "H=512", "N=64", "--max-evals", "4", "--store", str(store), "-q", "--json"]
+    both = [subprocess.Popen([*arguments, str(folder / f"tuner{i}.json"), "--seed", str(i)], env=ligerdsl.environment) for i in range(2)]
+    expect([process.wait(300) for process in both] == [0, 0], "both finish")
+    expect(all(json.loads((folder / f"tuner{i}.json").read_text())["results"][0]["tried"] == 4 for i in range(2)), "both tried four")
+    configs = [t["config"] for t in trials(store)]  # every line is whole
+    expect(len(configs) >= 10, f"{len(configs)} trials of two tuners")
+
+
+def test_standard_output(ligerdsl, folder):
+    """- is standard output, also for tables; no file of that name comes to be."""
+    place = folder / "place"
+    place.mkdir()
+    store = folder / "stdout.jsonl"
+    tune = ["tune", "softmax_forward", "H=512", "N=64", "--max-evals", "1", "--store", store, "-q"]
+
+    def run(*arguments):
+        done = subprocess.run([ligerdsl.path, *map(str, arguments)], capture_output=True, text=True, env=ligerdsl.environment, cwd=place)
+        return done.returncode, done.stdout, done.stderr
+
+    code, text, errors = run(*tune, "--export", "-")
+    expect(code == 0 and "ligerdsl_tuned_kernels" in json.loads(text), f"exit {code}: {text}{errors}")
+    table = folder / "stdout.json"
+    table.write_text(text)
+    for arguments in (["table", "merge", table, "-o", "-"], ["table", "import", table, "-o", "-"]):
+        code, text, errors = run(*arguments)
+        expect(code == 0 and "ligerdsl_tuned_kernels" in json.loads(text), f"{arguments}: exit {code}: {text}{errors}")
+    code, text, errors = run("compile", "softmax_forward", "--emit", "program", "-o", "-")
+    expect(code == 0 and "program softmax" in text, f"exit {code}: {text}{errors}")
+    code, text, errors = run(*tune, "--export", "-", "--json", "-")
+    expect(code == 2 and "both for standard output" in errors, errors)
+    code, text, errors = run("tune", "softmax_forward", "--store", "-")
+    expect(code == 2 and "--store" in errors, errors)
+    expect(not list(place.iterdir()), f"{list(place.iterdir())}")
+
+
+def main():
+    path, kernels, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), pathlib.Path(sys.argv[3]).resolve()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    ligerdsl = Command(path, folder / "cache")
+    test_signals(ligerdsl, kernels, folder)
+    test_caches(ligerdsl, folder)
+    test_locale(ligerdsl, kernels, folder)
+    test_two_tuners(ligerdsl, folder)
+    test_standard_output(ligerdsl, folder)
+    sys.exit(1 if command.failures else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+// Ranges and traces of threads, of forked children and of full disks, on the fakes; what they say of a run of the command
+// is in tests/cli/ranges_test.py. In processes of their own: listeners are looked for once.
+#include "runtime/ranges.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <map>
+#include <sstream>
+#include <thread>
+
+#include "support.h"
+
+namespace ligerdsl::runtime {
+namespace {
+
+using test::count;
+using test::passes_with;
+using test::read_file;
+
+constexpr int kThreads = 4, kLaunches = 10;
+
+void launch(LoadedKernel& kernel) {
+  std::vector<int64_t> out(8);
+  const uint64_t slots[2] = {reinterpret_cast<uint64_t>(out.data()), out.size()};
+  kernel.launch(slots, {static_cast<int64_t>(out.size()), 1, 1}, nullptr);
+  EXPECT_EQ(out[7], 22);
+}
+
+TEST(RangesChild, DISABLED_Threads) {
+  auto device = Device::create({});
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      auto kernel = device->load("program " + std::to_string(t), {});
+      for (int i = 0; i < kLaunches; ++i) launch(*kernel);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(RangesChild, DISABLED_ForkedWhileOthersTell) {
+  auto kernel = Device::create({})->load("program", {});
+  std::atomic<bool> done{false};
+  std::thread other([&] {
+    while (!done) launch(*kernel);
+  });
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(test::passes_in_child([&] {
+      tell_span("child", 1000, 2000);
+      return true;
+    }));
+  }
+  done = true;
+  other.join();
+}
+
+TEST(RangesChild, DISABLED_ToolThatListensLater) {
+  auto kernel = Device::create({})->load("program", {});
+  launch(*kernel);
+  void* tool = dlopen(NVTX_TOOL, RTLD_NOW | RTLD_NOLOAD);
+  ASSERT_NE(tool, nullptr) << "it was attached";
+  reinterpret_cast<void (*)()>(dlsym(tool, "nvtx_tool_begin"))();
+  launch(*kernel);
+}
+
+// A file may grow to 4 KiB here.
+TEST(RangesChild, DISABLED_FullDisk) {
+  auto kernel = Device::create({})->load("program", {});
+  signal(SIGXFSZ, SIG_IGN);
+  const rlimit most{4096, 4096};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &most), 0);
+  for (int i = 0; i < 100; ++i) launch(*kernel);
+}
+
+class Ranges : public ::testing::Test {
+ protected:
+  std::vector<std::string> variables() const {
+    return {"LIGERDSL_COMPILER=" FAKE_COMPILER, "LIGERDSL_CACHE=off", "LIGERDSL_TRACE=" + trace,
+            "NVTX_INJECTION64_PATH=" NVTX_TOOL, "NVTX_TOOL_RECORD=" + record};
+  }
+  // Of a trace: one on each line between brackets, with a comma after all but the last.
+  std::vector<std::string> events() const {
+    std::vector<std::string> lines;
+    std::istringstream text(read_file(trace));
+    for (std::string line; std::getline(text, line);) lines.push_back(line);
+    EXPECT_GE(lines.size(), 3u);
+    EXPECT_EQ(lines.front(), "[");
+    EXPECT_EQ(lines.back(), "]");
+    lines = {lines.begin() + 1, lines.end() - 1};
+    for (size_t i = 0; i < lines.size(); ++i) {
+      EXPECT_TRUE(lines[i].starts_with("{\"name\":\"")) << lines[i];
+      EXPECT_TRUE(lines[i].ends_with(i + 1 < lines.size() ? "}}," : "}}")) << lines[i];
+    }
+    return lines;
+  }
+
+  test::TempFolder scratch;
+  const std::string trace = scratch.path() + "/trace.json", record = scratch.path() + "/record";
+};
+
+TEST_F(Ranges, OfThreadsNestOnEach) {
+  EXPECT_TRUE(passes_with("RangesChild.DISABLED_Threads", variables()));
+  std::map<std::string, int> depth, launches;
+  std::istringstream lines(read_file(record));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string what, domain, thread;
+    words >> what >> domain >> thread;
+    if (what == "push") ++depth[thread];
+    if (what == "pop") --depth[thread];
+    EXPECT_GE(depth[thread], 0) << line;
+    if (line.ends_with(" 8 launch ligerdsl_fake")) ++launches[thread];
+  }
+  for (const auto& [thread, open] : depth) EXPECT_EQ(open, 0) << thread;
+  EXPECT_EQ(launches.size(), size_t{kThreads});
+  for (const auto& [thread, times] : launches) EXPECT_EQ(times, kLaunches) << thread;
+  EXPECT_EQ(count(read_file(trace), "\"cat\":\"launch\""), kThreads * kLaunches);
+  events();
+}
+
+TEST_F(Ranges, AreToldToAToolThatListensLater) {
+  auto all = variables();
+  all.emplace_back("NVTX_TOOL_LATER=1");
+  EXPECT_TRUE(passes_with("RangesChild.DISABLED_ToolThatListensLater", all));
+  const std::string told = read_file(record);
+  EXPECT_TRUE(told.starts_with("domain ligerdsl\n")) << told;
+  EXPECT_EQ(count(told, "\npush ligerdsl "), 1) << told;
+  EXPECT_EQ(count(told, "\npop ligerdsl "), 1) << told;
+}
+
+TEST_F(Ranges, OfForkedChildrenAreInTheSameFile) {
+  EXPECT_TRUE(passes_with("RangesChild.DISABLED_ForkedWhileOthersTell", variables()));
+  EXPECT_EQ(count(read_file(trace), "\"name\":\"child\""), 5);
+  events();
+}
+
+TEST_F(Ranges, OnAFullDiskEndWhole) {
+  const std::string errors = scratch.path() + "/errors";
+  EXPECT_TRUE(passes_with("RangesChild.DISABLED_FullDisk", variables(), errors));
+  EXPECT_GT(events().size(), 3u);
+  EXPECT_LE(read_file(trace).size(), 4096u);
+  EXPECT_EQ(count(read_file(errors), "LIGERDSL_TRACE"), 1) << read_file(errors);
+  EXPECT_NE(read_file(errors).find("File too large"), std::string::npos) << read_file(errors);
+}
+
+}  // namespace
+}  // namespace ligerdsl::runtime

@@ -1,0 +1,61 @@
+#include "lib/tune/worker_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "runtime/status.h"
+
+namespace ligerdsl::tune {
+namespace {
+
+using Outcome = WorkerProcess::Outcome;
+
+std::vector<std::string> shell(const std::string& script) {
+  return {"/bin/sh", "-c", script};
+}
+
+// By number of the process that answered.
+std::multiset<int> askers(WorkerPool& pool, int questions) {
+  std::vector<std::future<WorkerProcess::Answer>> asked;
+  for (int i = 0; i < questions; ++i)
+    asked.push_back(std::async(std::launch::async, [&, i] { return pool.ask({{"i", i}}); }));
+  std::multiset<int> processes;
+  for (auto& one : asked) {
+    const WorkerProcess::Answer answer = one.get();
+    EXPECT_EQ(answer.outcome, Outcome::answered) << answer.end;
+    if (answer.outcome == Outcome::answered) processes.insert(answer.json.get<int>());
+  }
+  return processes;
+}
+
+TEST(WorkerPool, ProcessesServeAnyThread) {
+  WorkerPool pool(shell("while read line; do sleep 0.05; echo $$; done"), 3, 30, -1);
+  const std::multiset<int> processes = askers(pool, 30);
+  EXPECT_EQ(processes.size(), 30u);
+  EXPECT_EQ(std::set<int>(processes.begin(), processes.end()).size(), 3u);
+}
+
+// As tune-worker asks the kernel for.
+TEST(WorkerPool, AProcessOutlivesTheThreadThatAskedFirst) {
+  std::vector<std::string> arguments = {"setpriv", "--pdeathsig", "KILL"};
+  for (const std::string& one : shell("while read line; do echo $$; done")) arguments.push_back(one);
+  WorkerPool pool(arguments, 1, 30, -1);
+  const std::multiset<int> first = askers(pool, 1), second = askers(pool, 1);
+  EXPECT_EQ(first, second);
+}
+
+TEST(WorkerPool, OneThatEndsIsStartedAgain) {
+  WorkerPool pool(shell("read line; echo 1; read line; exit 7"), 1, 30, -1);
+  EXPECT_EQ(pool.ask(Json::object()).outcome, Outcome::answered);
+  EXPECT_EQ(pool.ask(Json::object()).end, "exit status 7");
+  EXPECT_EQ(pool.ask(Json::object()).outcome, Outcome::answered);
+}
+
+TEST(WorkerPool, AProgramThatIsNotThereIsAnErrorOfEachQuestion) {
+  WorkerPool pool({"/no/such/program"}, 2, 30, -1);
+  for (int i = 0; i < 4; ++i) EXPECT_THROW(pool.ask(Json::object()), runtime::Error);
+}
+
+}  // namespace
+}  // namespace ligerdsl::tune
