@@ -33,6 +33,18 @@ struct ExplainRequest {
 };
 int explain(const Globals& globals, const ExplainRequest& request);
 
+struct LayoutRequest {
+  std::string kernel;
+  std::vector<std::string> settings;
+  std::string target;  // empty: that of --device, else sm_90a
+  std::string tile;    // a shape; empty: all
+  int line = 0;        // of the source; 0: all
+  std::string by = "element";
+  bool whole = false;
+  std::string variant = "aligned";
+};
+int layout(const Globals& globals, const LayoutRequest& request);
+
 // `ligerdsl cache`: the disk cache.
 struct CacheRequest {
   std::string to;  // trim: the size to keep; empty: the limit

@@ -4,6 +4,7 @@
 #include "compiler/analysis/layout_preference.h"
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/layout_attr.h"
+#include "compiler/layout_list.h"
 #include "compiler/math/expand_math.h"
 #include "compiler/passes/passes.h"
 #include "compiler/refusal.h"
@@ -198,6 +199,7 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& as
   if (failed(runLayoutPasses(module, arch, options, keepsRows, artifact.launch_overlap))) return failure();
   trace.mark("layouts");
   if (trace.emits("tgpu")) return trace.keep(printModule(module)), success();
+  if (trace.emits("layouts")) return trace.keep(listLayouts(module)), success();
   kernel = *module.getOps<func::FuncOp>().begin();
   artifact.shared_bytes = sharedBytesOf(kernel);
   if (artifact.shared_bytes > arch.shared_per_cta) return refuseSharedBytes(kernel, arch);

@@ -30,6 +30,7 @@ CommandLine::CommandLine()
   add_list(*this);
   add_compile(*this);
   add_explain(*this);
+  add_layout(*this);
   add_cache(*this);
   add_run(*this);
   add_bench(*this);

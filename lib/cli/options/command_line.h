@@ -46,6 +46,7 @@ void add_doctor(CommandLine& line);
 void add_list(CommandLine& line);
 void add_compile(CommandLine& line);
 void add_explain(CommandLine& line);
+void add_layout(CommandLine& line);
 void add_cache(CommandLine& line);
 void add_run(CommandLine& line);
 void add_bench(CommandLine& line);
