@@ -1,6 +1,8 @@
 #include "runtime/files.h"
 
+#include <pthread.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -36,7 +38,30 @@ bool read_all(int fd, char* to, size_t size) {
   return true;
 }
 
+// A signal that was pending before is somebody else's, and stays.
+WriteSignalsHeld::WriteSignalsHeld() {
+  sigset_t all, pending;
+  sigemptyset(&all);
+  sigemptyset(&ours_);
+  sigpending(&pending);
+  for (const int signal : {SIGPIPE, SIGXFSZ}) {
+    sigaddset(&all, signal);
+    if (sigismember(&pending, signal) == 0) sigaddset(&ours_, signal);
+  }
+  pthread_sigmask(SIG_BLOCK, &all, &before_);
+}
+
+WriteSignalsHeld::~WriteSignalsHeld() {
+  const int error = errno;
+  const timespec at_once{};
+  while (sigtimedwait(&ours_, nullptr, &at_once) > 0 || errno == EINTR) {
+  }
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  errno = error;
+}
+
 bool write_all(int fd, std::string_view bytes) {
+  const WriteSignalsHeld errors_alone;
   while (!bytes.empty()) {
     const ssize_t put = ::write(fd, bytes.data(), bytes.size());
     if (put < 0 && errno == EINTR) continue;

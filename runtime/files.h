@@ -1,6 +1,7 @@
 // Descriptors and paths: whole reads and writes, folders made with their parents, and where on a path something failed.
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <string>
@@ -24,7 +25,19 @@ class File {
   int fd_;
 };
 
-// False at the end of the file, or with errno set.
+// While it lives, a write of this thread to a pipe that nobody reads, or beyond the limit on the size of files, is an
+// error (EPIPE, EFBIG) and no signal, which would end the host.
+class WriteSignalsHeld {
+ public:
+  WriteSignalsHeld();
+  ~WriteSignalsHeld();  // leaves errno as it is
+  WriteSignalsHeld(const WriteSignalsHeld&) = delete;
+
+ private:
+  sigset_t ours_, before_;
+};
+
+// False at the end of the file, or with errno set. Writes hold those signals.
 bool read_all(int fd, char* to, size_t size);
 bool write_all(int fd, std::string_view bytes);
 

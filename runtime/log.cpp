@@ -74,6 +74,7 @@ std::string formatted(LogLevel level, const std::string& line) {
 
 // A log that cannot be written is no reason to disturb the program: short and failed writes are dropped.
 void write_line(int file, const std::string& text) {
+  const WriteSignalsHeld errors_alone;
   ssize_t written = ::write(file, text.data(), text.size());
   static_cast<void>(written);
 }

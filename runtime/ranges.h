@@ -17,7 +17,7 @@ namespace ligerdsl::runtime {
 enum class RangeKind : uint8_t { plan, record, compile, load, execute, launch };
 inline constexpr const char* kRangeKinds[] = {"plan", "record", "compile", "load", "execute", "launch"};
 
-// Looks for listeners, once per process.
+// Looks for listeners, once per process. When it returns they have been found, whichever thread looks.
 void find_range_listeners();
 
 inline std::atomic<bool> ranges_are_told{false};
@@ -27,7 +27,7 @@ inline bool ranges_wanted() {
 // Whether spans are: by LIGERDSL_TRACE alone.
 bool spans_wanted();
 
-// "execute rms_norm_forward n_cols=4096": from here to the end of the object. Takes no memory from the host.
+// "execute rms_norm_forward n_cols=4096": from here to the end of the object. Never fails: what cannot be told is lost.
 class Range {
  public:
   Range(RangeKind kind, std::string_view name, std::optional<int64_t> payload = std::nullopt);
@@ -45,8 +45,8 @@ class Range {
 };
 
 // What is over already, of this thread: phases and passes.
-void tell_spans(const std::vector<program::Span>& spans);
-void tell_span(std::string_view name, int64_t begin_ns, int64_t end_ns);
+void tell_spans(const std::vector<program::Span>& spans) noexcept;
+void tell_span(std::string_view name, int64_t begin_ns, int64_t end_ns) noexcept;
 
 // CLOCK_MONOTONIC.
 int64_t now_ns();

@@ -1,14 +1,18 @@
 #include "runtime/trace_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <mutex>
+#include <thread>
 
 #include "runtime/files.h"
 #include "runtime/log.h"
@@ -16,6 +20,8 @@
 namespace ligerdsl::runtime {
 namespace {
 
+// A lock is held for microseconds; who keeps it for longer is stopped, or is not one of us.
+constexpr std::chrono::milliseconds kPatience{500};
 constexpr std::string_view kBegin = "[\n", kBetween = ",\n", kEnd = "\n]\n";
 
 void append_string(std::string* to, std::string_view text) {
@@ -43,30 +49,64 @@ std::string microseconds(int64_t ns) {
   return text;
 }
 
-std::string text_of(const TraceEvent& event, const std::string& whose) {
-  std::string text = R"({"name":)";
-  append_string(&text, event.name);
-  text += R"(,"cat":)";
-  append_string(&text, event.category);
-  text += R"(,"ph":"X","ts":)" + microseconds(event.begin_ns) + R"(,"dur":)" + microseconds(event.duration_ns) + whose;
-  std::string arguments;
-  if (!event.detail.empty()) {
-    arguments += R"("detail":)";
-    append_string(&arguments, event.detail);
-  }
-  if (event.payload) arguments += (arguments.empty() ? "" : ",") + (R"("payload":)" + std::to_string(*event.payload));
-  return text + R"(,"args":{)" + arguments + "}}";
+void append_member(std::string* to, const char* name, std::string_view text) {
+  append_string(to, name);
+  *to += ':';
+  append_string(to, text);
 }
 
-// Of other processes; released when the descriptor is closed.
-bool lock_file(int fd) {
-  struct flock whole {};
-  whole.l_type = F_WRLCK;
-  whole.l_whence = SEEK_SET;
-  while (fcntl(fd, F_SETLKW, &whole) != 0) {
-    if (errno != EINTR) return false;
+std::string text_of(const TraceEvent& event, const std::string& whose) {
+  std::string text = "{";
+  append_member(&text, "name", event.name);
+  text += ',';
+  append_member(&text, "cat", event.category);
+  text += R"(,"ph":"X","ts":)" + microseconds(event.begin_ns) + R"(,"dur":)" + microseconds(event.duration_ns) + whose;
+  text += R"(,"args":{)";
+  if (!event.detail.empty()) append_member(&text, "detail", event.detail);
+  if (!event.detail.empty() && event.payload) text += ',';
+  if (event.payload) text += R"("payload":)" + std::to_string(*event.payload);
+  return text + "}}";
+}
+
+// Of other threads and processes: it belongs to the opened file, not to the process. Given back by hand, for a child
+// that is forked meanwhile has the opened file too.
+class FileLock {
+ public:
+  // Waits for it, `patience` at most.
+  FileLock(int fd, std::chrono::milliseconds patience) : fd_(fd) {
+    const auto until = std::chrono::steady_clock::now() + patience;
+    for (std::chrono::microseconds pause{20};; pause = std::min(2 * pause, kLongestPause)) {
+      locked_ = flock(fd, LOCK_EX | LOCK_NB) == 0;
+      error_ = locked_ ? 0 : errno;
+      if (!is_anothers() || std::chrono::steady_clock::now() >= until) return;
+      std::this_thread::sleep_for(pause);
+    }
   }
-  return true;
+  ~FileLock() {
+    if (locked_) flock(fd_, LOCK_UN);
+  }
+  FileLock(const FileLock&) = delete;
+  bool locked() const { return locked_; }
+  bool is_anothers() const { return error_ == EWOULDBLOCK || error_ == EINTR; }
+  int error() const { return error_; }
+
+ private:
+  static constexpr std::chrono::microseconds kLongestPause{1000};
+  int fd_, error_ = 0;
+  bool locked_ = false;
+};
+
+std::string whose_text() {
+  return R"(,"pid":)" + std::to_string(getpid()) + R"(,"tid":)" + std::to_string(syscall(SYS_gettid));
+}
+
+// A mark on the track of the thread that could write again.
+std::string lost_text(int64_t events) {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return R"({"name":"events were lost","cat":"trace","ph":"i","s":"p","ts":)" +
+         microseconds(int64_t{now.tv_sec} * 1000000000 + now.tv_nsec) + whose_text() + R"(,"args":{"events":)" +
+         std::to_string(events) + "}}";
 }
 
 // The same file wherever the program goes to work later.
@@ -87,8 +127,7 @@ TraceFile::TraceFile(const std::string& path) : path_(absolute(path)) {}
 // Why it was not; the file is then as it was.
 std::string TraceFile::append(int fd, const std::string& text) const {
   struct stat info {};
-  if (!lock_file(fd) || fstat(fd, &info) != 0) return error_text(errno);
-  if (!S_ISREG(info.st_mode)) return "it is no regular file";
+  if (fstat(fd, &info) != 0) return error_text(errno);
   const off_t size = info.st_size, end = static_cast<off_t>(kEnd.size());
   if (size == 0) {
     if (write_at(fd, std::string(kBegin) + text + std::string(kEnd), 0)) return "";
@@ -103,24 +142,51 @@ std::string TraceFile::append(int fd, const std::string& text) const {
   return why;
 }
 
-// Opened for each of them: a forked child must not share the file's lock with its parent.
-void TraceFile::add(const std::vector<TraceEvent>& events) {
-  if (events.empty() || failed_.load(std::memory_order_relaxed)) return;
-  const std::string whose =
-      R"(,"pid":)" + std::to_string(getpid()) + R"(,"tid":)" + std::to_string(syscall(SYS_gettid));
-  std::string text;
-  for (const TraceEvent& event : events) {
-    if (!text.empty()) text += kBetween;
-    text += text_of(event, whose);
+// Opened for each of them, so that the lock is this thread's. Why the text is lost; null where it is written, and where
+// nothing will be any more.
+const char* TraceFile::write(const std::string& text) {
+  const File file(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666));
+  if (!file.good()) return stop(locate_failure(path_, errno).text());
+  struct stat info {};
+  if (fstat(file.get(), &info) == 0 && !S_ISREG(info.st_mode)) return stop("it is no regular file");
+  const FileLock lock(file.get(), patient_.load(std::memory_order_relaxed) ? kPatience : std::chrono::milliseconds(0));
+  patient_.store(lock.locked(), std::memory_order_relaxed);
+  if (lock.is_anothers()) return "another process keeps it locked";
+  if (!lock.locked()) return stop(error_text(lock.error()));
+  const int64_t lost = lost_.load();
+  const std::string why = append(file.get(), lost > 0 ? lost_text(lost) + std::string(kBetween) + text : text);
+  if (!why.empty()) return stop(why);
+  lost_ -= lost;
+  return nullptr;
+}
+
+const char* TraceFile::stop(const std::string& why) {
+  if (!stopped_.exchange(true))
+    log(LogLevel::warning, "LIGERDSL_TRACE \"" + path_ + "\" cannot be written, so nothing more is traced: " + why);
+  return nullptr;
+}
+
+void TraceFile::lose(size_t events, const char* why) noexcept try {
+  lost_ += static_cast<int64_t>(events);
+  log_once(LogLevel::warning, "trace: events are lost",
+           "LIGERDSL_TRACE \"" + path_ + "\": events are lost, and will be counted in it: " + why);
+} catch (...) {  // no memory to say so: the count does
+}
+
+void TraceFile::add(std::span<const TraceEvent> events) noexcept {
+  if (events.empty() || stopped_.load(std::memory_order_relaxed)) return;
+  const char* why = "there is no memory for them";
+  try {
+    const std::string whose = whose_text();
+    std::string text;
+    for (const TraceEvent& event : events) {
+      if (!text.empty()) text += kBetween;
+      text += text_of(event, whose);
+    }
+    why = write(text);
+  } catch (...) {  // what they are told of goes on
   }
-  std::string why;
-  {
-    const std::lock_guard one_at_a_time(mutex_);
-    const File file(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666));
-    why = file.good() ? append(file.get(), text) : locate_failure(path_, errno).text();
-  }
-  if (why.empty() || failed_.exchange(true)) return;
-  log(LogLevel::warning, "LIGERDSL_TRACE \"" + path_ + "\" cannot be written, so nothing more is traced: " + why);
+  if (why != nullptr) lose(events.size(), why);
 }
 
 }  // namespace ligerdsl::runtime

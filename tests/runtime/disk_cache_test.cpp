@@ -201,7 +201,6 @@ TEST(DiskCache, FullDiskIsAWarning) {
   EXPECT_TRUE(test::passes_in_child([&] {
     Warnings warnings;
     const DiskCache cache(folder.path(), CacheMode::read_write);
-    signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{1000, 1000};  // stands in for a full disk: a write fails half way
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
     cache.write(kKey, ".art", std::string(100000, 'x'));

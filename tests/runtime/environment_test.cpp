@@ -1,6 +1,9 @@
 // What the environment does, in processes of their own: it is read once.
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <vector>
 
@@ -45,6 +48,23 @@ TEST(EnvironmentChild, DISABLED_LimitAndNoJit) {
 TEST(EnvironmentChild, DISABLED_NoOverlapOnGpu) {
   test::fake_cuda().reset();
   EXPECT_FALSE(Device::create({.kind = DeviceKind::cuda})->base_options().launch_overlap);
+}
+
+// Its reader goes away: a signal that ends a process.
+TEST(EnvironmentChild, DISABLED_LogIntoAPipe) {
+  const int reader = open(std::getenv("LIGERDSL_LOG_FILE"), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  log(LogLevel::warning, "first");
+  char line[200] = {};
+  EXPECT_GT(read(reader, line, sizeof line - 1), 0);
+  EXPECT_NE(std::string(line).find("first"), std::string::npos);
+  close(reader);
+  log(LogLevel::warning, "second");
+}
+
+TEST(Environment, APipeThatNobodyReadsAnyMoreEndsNothing) {
+  test::TempFolder folder;
+  ASSERT_EQ(mkfifo((folder.path() + "/log").c_str(), 0600), 0);
+  EXPECT_TRUE(passes_with("DISABLED_LogIntoAPipe", {"LIGERDSL_LOG_FILE=" + folder.path() + "/log"}));
 }
 
 TEST(Environment, ThreadsCacheCompilerDumpAndLogFile) {

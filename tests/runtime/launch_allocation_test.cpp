@@ -1,38 +1,6 @@
-// Launching takes no memory: this program counts what is asked of operator new.
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
+// Launching takes no memory: what is asked of operator new is counted.
+#include "allocations.h"
 #include "support.h"
-
-namespace {
-std::atomic<int64_t> allocations{0};
-
-void* counted(size_t bytes) {
-  ++allocations;
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-}  // namespace
-
-void* operator new(size_t bytes) {
-  return counted(bytes);
-}
-void* operator new[](size_t bytes) {
-  return counted(bytes);
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, size_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, size_t) noexcept {
-  std::free(memory);
-}
 
 namespace ligerdsl::runtime {
 namespace {
@@ -43,10 +11,10 @@ TEST(LaunchAllocation, CpuLaunchTakesNoMemory) {
   auto kernel = device->load("program", {});
   std::vector<int64_t> out(100000);
   const uint64_t slots[2] = {reinterpret_cast<uint64_t>(out.data()), out.size()};
-  const int64_t before = allocations;
+  const int64_t before = test::allocations();
   for (int64_t programs : {1, 7, 1000, 100000})
     for (int i = 0; i < 20; ++i) kernel->launch(slots, {programs, 1, 1}, nullptr);
-  EXPECT_EQ(allocations - before, 0);
+  EXPECT_EQ(test::allocations() - before, 0);
 }
 
 TEST(LaunchAllocation, GpuLaunchTakesNoMemory) {
@@ -56,9 +24,9 @@ TEST(LaunchAllocation, GpuLaunchTakesNoMemory) {
   auto kernel = device->load("program", device->base_options());
   const uint64_t slots[2] = {};
   kernel->launch(slots, {3, 1, 1}, nullptr);  // the fake driver has seen every call now
-  const int64_t calls = test::fake_cuda().call_count(), before = allocations;
+  const int64_t calls = test::fake_cuda().call_count(), before = test::allocations();
   kernel->launch(slots, {3, 1, 1}, nullptr);
-  EXPECT_EQ(allocations - before, 0);
+  EXPECT_EQ(test::allocations() - before, 0);
   EXPECT_EQ(test::fake_cuda().call_count() - calls, 4);  // current context, push, launch, pop
 }
 

@@ -1,6 +1,7 @@
 /* A profiler as NVTX's protocol wants one: writes what it is told to the file that NVTX_TOOL_RECORD names.
      domain NAME | category NUMBER NAME | push DOMAIN THREAD CATEGORY PAYLOAD MESSAGE | pop DOMAIN THREAD
-   With NVTX_TOOL_DECLINES it wants nothing; with NVTX_TOOL_LATER it listens from nvtx_tool_begin() on. */
+   With NVTX_TOOL_DECLINES it wants nothing; with NVTX_TOOL_LATER it listens from nvtx_tool_begin() on; with
+   NVTX_TOOL_SLOW it takes a while to begin. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,6 +100,7 @@ int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t)) {
   unsigned size = 0;
   int module;
   if (getenv("NVTX_TOOL_DECLINES")) return 0;
+  if (getenv("NVTX_TOOL_SLOW")) usleep(300000);
   if (!calls || calls->size < sizeof *calls || !version || version->version != 3 || export_table(99)) abort();
   if (calls->module_table(0, &table, &size) || calls->module_table(7, &table, &size)) abort();
   for (module = 1; module <= 6; ++module) /* every module that version 3 knows */

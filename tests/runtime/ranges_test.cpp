@@ -3,14 +3,20 @@
 #include "runtime/ranges.h"
 
 #include <dlfcn.h>
-#include <signal.h>
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <map>
 #include <sstream>
 #include <thread>
 
+#include "allocations.h"
+#include "runtime/files.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {
@@ -66,13 +72,57 @@ TEST(RangesChild, DISABLED_ToolThatListensLater) {
   launch(*kernel);
 }
 
-// A file may grow to 4 KiB here.
+// A file may grow to 4 KiB here; beyond it a write raises a signal that ends a process.
 TEST(RangesChild, DISABLED_FullDisk) {
   auto kernel = Device::create({})->load("program", {});
-  signal(SIGXFSZ, SIG_IGN);
   const rlimit most{4096, 4096};
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &most), 0);
   for (int i = 0; i < 100; ++i) launch(*kernel);
+}
+
+TEST(RangesChild, DISABLED_WithoutMemory) {
+  auto kernel = Device::create({})->load("program", {});
+  std::vector<int64_t> out(8);
+  const uint64_t slots[2] = {reinterpret_cast<uint64_t>(out.data()), out.size()};
+  {
+    const test::NoMemory here;
+    for (int i = 0; i < 3; ++i) kernel->launch(slots, {8, 1, 1}, nullptr);
+  }
+  EXPECT_EQ(out[7], 22);
+  launch(*kernel);
+}
+
+// Another process would have the file open as this does.
+TEST(RangesChild, DISABLED_WhileTheFileIsLocked) {
+  auto kernel = Device::create({})->load("program", {});
+  launch(*kernel);
+  const File file(open(std::getenv("LIGERDSL_TRACE"), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(flock(file.get(), LOCK_EX), 0);
+  const auto begin = std::chrono::steady_clock::now();
+  std::thread other([&] { launch(*kernel); });
+  EXPECT_TRUE(test::passes_in_child([&] {
+    launch(*kernel);
+    return true;
+  }));
+  other.join();
+  for (int i = 0; i < 1000; ++i) launch(*kernel);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << "waited for once, not each time";
+  ASSERT_EQ(flock(file.get(), LOCK_UN), 0);
+  launch(*kernel);
+  launch(*kernel);
+}
+
+// While the first of them attaches a tool that takes its time.
+TEST(RangesChild, DISABLED_ContextsAtOnce) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) threads.emplace_back([] { launch(*Device::create({})->load("program", {})); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(RangesChild, DISABLED_GridThatCannotBeCounted) {
+  auto kernel = Device::create({})->load("program", {});
+  const uint64_t slots[2] = {};
+  test::expect_error(Status::invalid_shape, [&] { kernel->launch(slots, {INT32_MAX, INT32_MAX, INT32_MAX}, nullptr); });
 }
 
 class Ranges : public ::testing::Test {
@@ -139,11 +189,52 @@ TEST_F(Ranges, OfForkedChildrenAreInTheSameFile) {
 
 TEST_F(Ranges, OnAFullDiskEndWhole) {
   const std::string errors = scratch.path() + "/errors";
-  EXPECT_TRUE(passes_with("RangesChild.DISABLED_FullDisk", variables(), errors));
+  auto all = variables();
+  std::erase_if(all, [](const std::string& one) { return one.starts_with("NVTX_INJECTION"); });  // it writes, too
+  EXPECT_TRUE(passes_with("RangesChild.DISABLED_FullDisk", all, errors));
   EXPECT_GT(events().size(), 3u);
   EXPECT_LE(read_file(trace).size(), 4096u);
   EXPECT_EQ(count(read_file(errors), "LIGERDSL_TRACE"), 1) << read_file(errors);
   EXPECT_NE(read_file(errors).find("File too large"), std::string::npos) << read_file(errors);
+}
+
+TEST_F(Ranges, WithoutMemoryAreLostAndCounted) {
+  const std::string errors = scratch.path() + "/errors";
+  EXPECT_TRUE(passes_with("RangesChild.DISABLED_WithoutMemory", variables(), errors));
+  events();
+  EXPECT_EQ(count(read_file(trace), "\"cat\":\"launch\""), 1) << read_file(trace);
+  EXPECT_EQ(count(read_file(trace), "\"name\":\"events were lost\""), 1) << read_file(trace);
+  EXPECT_NE(read_file(trace).find("\"args\":{\"events\":3}"), std::string::npos) << read_file(trace);
+}
+
+TEST_F(Ranges, OfAFileThatSomebodyKeepsLockedAreLostAndCounted) {
+  const std::string errors = scratch.path() + "/errors";
+  EXPECT_TRUE(passes_with("RangesChild.DISABLED_WhileTheFileIsLocked", variables(), errors));
+  events();
+  EXPECT_EQ(count(read_file(trace), "\"cat\":\"launch\""), 3) << "one before and two after";
+  EXPECT_EQ(count(read_file(trace), "\"name\":\"events were lost\""), 1);
+  EXPECT_NE(read_file(trace).find("\"args\":{\"events\":1001}"), std::string::npos) << read_file(trace);
+  EXPECT_NE(read_file(errors).find("another process keeps it locked"), std::string::npos) << read_file(errors);
+}
+
+TEST_F(Ranges, AreToldOfContextsThatAreMadeWhileAToolIsAttached) {
+  auto all = variables();
+  all.emplace_back("NVTX_TOOL_SLOW=1");
+  EXPECT_TRUE(passes_with("RangesChild.DISABLED_ContextsAtOnce", all));
+  EXPECT_EQ(count(read_file(record), " 8 launch ligerdsl_fake"), kThreads) << read_file(record);
+  EXPECT_EQ(count(read_file(trace), "\"cat\":\"launch\""), kThreads);
+}
+
+TEST_F(Ranges, OfAGridThatCannotBeCountedHaveNoPayload) {
+  EXPECT_TRUE(passes_with("RangesChild.DISABLED_GridThatCannotBeCounted", variables()));
+  EXPECT_EQ(count(read_file(record), " none launch ligerdsl_fake"), 1) << read_file(record);
+}
+
+TEST_F(Ranges, AFileThatIsNoneIsSaid) {
+  ASSERT_EQ(mkfifo(trace.c_str(), 0600), 0);
+  const std::string errors = scratch.path() + "/errors";
+  EXPECT_TRUE(passes_with("RangesChild.DISABLED_Threads", variables(), errors));
+  EXPECT_EQ(count(read_file(errors), "it is no regular file"), 1) << read_file(errors);
 }
 
 }  // namespace
