@@ -87,16 +87,15 @@ std::string own_folder() {
   return slash == std::string::npos ? "." : file.substr(0, slash);
 }
 
-// As the kernel's entry is called.
-std::string name_of(std::string_view program) {
+}  // namespace
+
+std::string entry_of(std::string_view program) {
   try {
     return "ligerdsl_" + program::parseProgram(program).name;
   } catch (const std::runtime_error&) {
-    return "what is no program";  // the compiler will say so
+    return "what_is_no_program";  // the compiler will say so
   }
 }
-
-}  // namespace
 
 const char* build_id() {
   return LIGERDSL_BUILD_ID;
@@ -183,7 +182,7 @@ CompileAnswer CompilerLibrary::compile_in_thread(std::string_view program, std::
 
 std::string CompilerLibrary::compile(std::string_view program, std::string_view options) {
   if (!ranges_wanted()) return compile_now(program, options);
-  const Range range(RangeKind::compile, name_of(program));
+  const Range range(RangeKind::compile, entry_of(program));
   return spans_wanted() ? compile_telling_spans(program, options) : compile_now(program, options);
 }
 

@@ -65,6 +65,9 @@ class CompilerLibrary : public std::enable_shared_from_this<CompilerLibrary> {
   CompileIsolation isolation_;
 };
 
+// What the kernel of these bytes is called where it runs: "ligerdsl_rms_norm_forward_bf16".
+std::string entry_of(std::string_view program);
+
 // The build id of this library, part of every cache key.
 const char* build_id();
 

@@ -40,12 +40,14 @@ Device::Device(const DeviceConfig& config, DeviceDescription description)
                                       config.cache_mode.value_or(options().cache),
                                       config.cache_limit_bytes > 0 ? config.cache_limit_bytes : options().cache_bytes);
   cache_ = std::make_unique<KernelCache>(
-      *disk_, KernelCache::Steps{[this](std::string_view program, std::string_view options) {
-                                   return compiler()->compile(program, options);
-                                 },
-                                 [this](program::Artifact artifact, const EditedStages& edited, LoadReport& report) {
-                                   return instantiate(std::move(artifact), edited, report);
-                                 }});
+      *disk_,
+      KernelCache::Steps{
+          [this](std::string_view program, std::string_view options) { return compiler()->compile(program, options); },
+          [this](program::Artifact artifact, const EditedStages& edited, LoadReport& report) {
+            return instantiate(std::move(artifact), edited, report);
+          },
+          [this](std::string_view program, const program::CompileOptions& options, const LoadedKernel* kernel,
+                 const EditedStages& edited) { dump_stages_of(*this, program, options, kernel, edited); }});
 }
 
 Device::~Device() = default;
@@ -92,16 +94,7 @@ std::shared_ptr<LoadedKernel> Device::load(std::string_view program_bytes, const
   LoadReport& to = report != nullptr ? *report : own;
   to = {};
   const bool may_compile = !config_.no_jit && !runtime::options().no_jit;
-  try {
-    std::shared_ptr<LoadedKernel> kernel = cache_->load(program_bytes, complete_options, may_compile, to);
-    if (to.origin != Origin::memory) dump_stages_of(*this, program_bytes, complete_options, kernel.get());
-    return kernel;
-  } catch (const NotCached&) {
-    throw;
-  } catch (const Error&) {
-    dump_stages_of(*this, program_bytes, complete_options, nullptr);
-    throw;
-  }
+  return cache_->load(program_bytes, complete_options, may_compile, to);
 }
 
 std::string Device::emit(std::string_view program_bytes, const program::CompileOptions& options,

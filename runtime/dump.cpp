@@ -10,6 +10,7 @@
 
 #include "program/print.h"
 #include "program/serialize.h"
+#include "runtime/compiler_library.h"
 #include "runtime/device.h"
 #include "runtime/files.h"
 #include "runtime/log.h"
@@ -69,12 +70,18 @@ std::string content_of(const Subject& of, std::string_view stage) {
   return of.device.emit(of.program, options, std::string(stage));
 }
 
-// Under another name first: whoever reads or writes `path` at this moment has all of one content.
+// Under another name first: whoever reads or writes `path` at this moment has all of one content. A process of another
+// machine, or one that is gone, may have had this one's number.
 bool write_at_once(const std::string& path, const std::string& content) {
   static std::atomic<uint32_t> number{0};
-  const std::string fresh = path + ".new-" + std::to_string(getpid()) + "-" + std::to_string(++number);
+  std::string fresh;
+  int fd = -1;
+  do {
+    fresh = path + ".new-" + std::to_string(getpid()) + "-" + std::to_string(++number);
+    fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  } while (fd < 0 && errno == EEXIST);
   {
-    const File file(open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    const File file(fd);
     if (!file.good()) return false;
     if (write_all(file.get(), content) && rename(fresh.c_str(), path.c_str()) == 0) return true;
   }
@@ -112,29 +119,30 @@ void dump_to(const std::string& folder, const Subject& of) {
   }
 }
 
-std::string entry_of(const Subject& of) {
-  return of.kernel != nullptr ? of.kernel->artifact().entry : "ligerdsl_" + program::parseProgram(of.program).name;
+std::string name_of(const Subject& of) {
+  return of.kernel != nullptr ? of.kernel->artifact().entry : entry_of(of.program);
 }
 
 }  // namespace
 
 void dump_stages_of(Device& device, std::string_view program, const program::CompileOptions& options,
-                    const LoadedKernel* kernel) try {
+                    const LoadedKernel* kernel, const EditedStages& edited) try {
   const Options& wanted = runtime::options();
   if (wanted.dump.empty()) return;
-  const EditedStages edited = EditedStages::find(program, options);
   const Subject of{device, program, options, kernel, edited};
-  const std::string entry = entry_of(of);
+  const std::string entry = name_of(of);
   if (entry.find(wanted.dump_filter) == std::string::npos) return;
-  const std::string folder = wanted.dump_dir + "/" + entry + "-" + variant_key(program, options);
+  const std::string folder = wanted.dump_dir + "/" + variant_folder(entry, program, options);
   if (const PathFailure failure = make_directories(folder, 0777)) {
     return log_once(
         LogLevel::warning, "dump dir",
         "LIGERDSL_DUMP_DIR \"" + wanted.dump_dir + "\" cannot be used, so nothing is dumped: " + failure.text());
   }
-  if (edited.any() && same_folder(folder, edited.folder)) {
-    return log(LogLevel::warning,
-               "LIGERDSL_DUMP: \"" + folder + "\" is where this kernel is overridden from; nothing is written over it");
+  if (!wanted.override_dir.empty() && same_folder(wanted.dump_dir, wanted.override_dir)) {
+    return log_once(LogLevel::warning, "dump dir",
+                    "LIGERDSL_DUMP_DIR \"" + wanted.dump_dir +
+                        "\" is LIGERDSL_OVERRIDE_DIR, where a dump would be run in "
+                        "place of what the compiler makes, so nothing is dumped");
   }
   dump_to(folder, of);
 } catch (const std::exception& error) {

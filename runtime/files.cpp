@@ -1,5 +1,6 @@
 #include "runtime/files.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -69,6 +70,28 @@ bool write_all(int fd, std::string_view bytes) {
     bytes.remove_prefix(static_cast<size_t>(put));
   }
   return true;
+}
+
+std::optional<std::string> read_file(const std::string& path, size_t most, std::string* problem) {
+  const auto refuse = [&](const std::string& why) {
+    *problem = '"' + path + "\": " + why;
+    return std::nullopt;
+  };
+  const File file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+  struct stat info {};
+  if (!file.good() || fstat(file.get(), &info) != 0) {
+    *problem = locate_failure(path, errno).text();
+    return std::nullopt;
+  }
+  if (S_ISDIR(info.st_mode)) return refuse(error_text(EISDIR));
+  if (!S_ISREG(info.st_mode)) return refuse("it is no regular file");
+  const auto bytes = static_cast<size_t>(info.st_size);
+  if (bytes > most)
+    return refuse("it has " + std::to_string(bytes) + " bytes, at most " + std::to_string(most) + " are read");
+  std::string content(bytes, '\0');
+  errno = 0;
+  if (!read_all(file.get(), content.data(), bytes)) return refuse(errno != 0 ? error_text(errno) : "it became shorter");
+  return content;
 }
 
 std::string PathFailure::text() const {

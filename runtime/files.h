@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -40,6 +41,10 @@ class WriteSignalsHeld {
 // False at the end of the file, or with errno set. Writes hold those signals.
 bool read_all(int fd, char* to, size_t size);
 bool write_all(int fd, std::string_view bytes);
+
+// All of a regular file of at most `most` bytes; null with a problem ("\"/a/file\": Is a directory") for anything else.
+// Never waits for who may write into a pipe.
+std::optional<std::string> read_file(const std::string& path, size_t most, std::string* problem);
 
 // What went wrong on the way along a path, and at which part of it.
 struct PathFailure {

@@ -147,13 +147,35 @@ std::shared_ptr<LoadedKernel> KernelCache::instantiate(program::Artifact artifac
   return telling_launches(steps_.instantiate(std::move(artifact), edited, report));
 }
 
+// What is edited is read once: what runs is what is dumped of it.
 std::shared_ptr<LoadedKernel> KernelCache::build(const Request& request, bool may_compile, LoadReport& report) {
-  PhaseClock clock(report);
   const EditedStages edited = EditedStages::find(request.program, request.wanted);
+  std::shared_ptr<LoadedKernel> kernel;
+  try {
+    kernel = find_or_compile(request, edited, may_compile, report);
+  } catch (const NotCached&) {
+    throw;
+  } catch (const Error&) {
+    steps_.loaded(request.program, request.wanted, nullptr, edited);
+    throw;
+  }
+  steps_.loaded(request.program, request.wanted, kernel.get(), edited);
+  return kernel;
+}
+
+std::shared_ptr<LoadedKernel> KernelCache::find_or_compile(const Request& request, const EditedStages& edited,
+                                                           bool may_compile, LoadReport& report) {
+  PhaseClock clock(report);
   if (!edited.any()) {
     if (auto kernel = from_disk(request, clock, report)) return kernel;
+    if (log_enabled(LogLevel::debug))
+      log_origin("cache miss: ", entry_of(request.program), request.target, request.key);
   }
-  log_origin("cache miss: ", "a kernel", request.target, request.key);
+  if (!may_compile && edited.any())
+    throw NotCached(Status::not_supported,
+                    "a kernel for " + request.target + " is overridden from \"" + edited.folder +
+                        "\", and what was edited is compiled anew in each process, which this context must not do "
+                        "(NO_JIT): unset LIGERDSL_OVERRIDE_DIR, or create the context without NO_JIT");
   if (!may_compile)
     throw NotCached(Status::not_supported,
                     "a kernel for " + request.target +

@@ -47,6 +47,10 @@ class KernelCache {
   struct Steps {
     Compile compile;
     std::function<std::shared_ptr<LoadedKernel>(program::Artifact, const EditedStages&, LoadReport&)> instantiate;
+    // Told of each kernel that was not in memory; null where it could not be compiled or loaded.
+    std::function<void(std::string_view program, const program::CompileOptions& options, const LoadedKernel*,
+                       const EditedStages&)>
+        loaded;
   };
 
   KernelCache(const DiskCache& disk, Steps steps);
@@ -78,6 +82,8 @@ class KernelCache {
   };
 
   std::shared_ptr<LoadedKernel> build(const Request& request, bool may_compile, LoadReport& report);
+  std::shared_ptr<LoadedKernel> find_or_compile(const Request& request, const EditedStages& edited, bool may_compile,
+                                                LoadReport& report);
   std::shared_ptr<LoadedKernel> from_disk(const Request& request, PhaseClock& clock, LoadReport& report);
   std::string compile(const Request& request, const EditedStages& edited) const;
   std::shared_ptr<LoadedKernel> instantiate(program::Artifact artifact, const EditedStages& edited,

@@ -1,10 +1,13 @@
 #include "runtime/stage_files.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
+#include <optional>
+#include <utility>
 
 #include "program/serialize.h"
 #include "runtime/files.h"
@@ -30,48 +33,70 @@ constexpr Stage kStages[] = {
     {"remarks", "08-remarks.txt", "08-remarks.txt"},
 };
 constexpr size_t kKeyDigits = 8;
+constexpr size_t kMostOfEntry = 200;             // a file's name has at most 255 bytes
+constexpr size_t kMostBytes = size_t{64} << 20;  // of an edited stage
+
+[[noreturn]] void refuse(const std::string& what) {
+  fail(Status::invalid_argument, "LIGERDSL_OVERRIDE_DIR: " + what);
+}
+
+// Of whatever kind it is.
+bool is_there(const std::string& path) {
+  struct stat info {};
+  if (lstat(path.c_str(), &info) == 0) return true;
+  if (errno == ENOENT) return false;
+  refuse("expected edited stages, got " + locate_failure(path, errno).text());
+}
 
 // The folder of a variant, which its key names: what the kernel is called comes before it, for people.
 std::string folder_of(const std::string& key) {
   const std::string& root = options().override_dir;
+  std::string found;
   std::error_code error;
   for (auto entry = std::filesystem::directory_iterator(root, error); !error && entry != end(entry);
        entry.increment(error)) {
-    if (entry->path().filename().string().ends_with("-" + key)) return entry->path().string();
+    const std::string path = entry->path().string();
+    if (!path.ends_with("-" + key)) continue;
+    if (!found.empty())
+      refuse("expected one folder for a kernel, got \"" + std::min(found, path) + "\" and \"" + std::max(found, path) +
+             "\", which are of the same: remove one");
+    found = path;
   }
   if (error)
     log_once(LogLevel::warning, "override dir",
              "LIGERDSL_OVERRIDE_DIR cannot be read, so nothing is overridden: " +
                  locate_failure(root, error.value()).text());
-  return "";
+  return found;
 }
 
-EditedStages::File read(const std::string& folder, const Stage& stage, program::Target target) {
-  const char* name = stage.file(target);
-  if (name == nullptr) return {};
-  EditedStages::File file{folder + "/" + name, ""};
-  std::error_code error;
-  if (!std::filesystem::exists(file.path, error) && !error) return {};
-  std::ifstream stream(file.path, std::ios::binary);
-  file.content.assign(std::istreambuf_iterator<char>(stream), {});
-  if (!stream.is_open() || stream.bad() || file.content.empty())
-    fail(Status::invalid_argument, "LIGERDSL_OVERRIDE_DIR: \"" + file.path + "\" " +
-                                       (stream.is_open() ? "is empty or no file" : "cannot be read") + ": expected " +
-                                       stage.name + " in place of what the compiler makes");
-  return file;
+EditedStages::File read(const std::string& path, const Stage& stage) {
+  std::string problem;
+  std::optional<std::string> content = read_file(path, kMostBytes, &problem);
+  if (content && content->empty()) problem = '"' + path + "\": it is empty";
+  if (!problem.empty())
+    refuse("expected " + std::string(stage.name) + " in place of what the compiler makes, got " + problem);
+  return {path, *std::move(content)};
 }
 
-void log_overridden(const EditedStages& edited) {
-  const std::string name = std::filesystem::path(edited.folder).filename().string();
-  const EditedStages::File* taken = nullptr;
-  for (const EditedStages::File* file : {&edited.code, &edited.ptx, &edited.tile}) {
-    if (!*file) continue;
-    const std::string what =
-        taken ? "\"" + file->path + "\" is not looked at, because \"" + taken->path + "\" is there too and comes later"
-              : name + " is made from \"" + file->path + "\" and kept out of the disk cache";
-    log_once(LogLevel::warning, "override:" + file->path, "LIGERDSL_OVERRIDE_DIR: " + what);
-    if (taken == nullptr) taken = file;
+// "02-tile.mlir, 05-kernel.ptx" of the stages that are files there, but for one.
+std::string others_in(const std::string& folder, program::Target target, const std::string& path) {
+  std::string names;
+  const char* last = nullptr;  // two stages of a target have no file in common, a stage of both may
+  for (const Stage& stage : stages()) {
+    const char* name = stage.file(target);
+    if (name == nullptr || name == last || folder + "/" + name == path || !is_there(folder + "/" + name)) continue;
+    names += (names.empty() ? "" : ", ") + std::string(name);
+    last = name;
   }
+  return names;
+}
+
+void log_overridden(const std::string& folder, program::Target target, const EditedStages::File& taken) {
+  const std::string others = others_in(folder, target, taken.path);
+  log_once(LogLevel::warning, "override:" + taken.path,
+           "LIGERDSL_OVERRIDE_DIR: " + std::filesystem::path(folder).filename().string() + " is made from \"" +
+               taken.path + "\" and kept out of the disk cache" +
+               (others.empty() ? "" : "; not looked at beside it: " + others));
 }
 
 }  // namespace
@@ -89,16 +114,33 @@ std::string variant_key(std::string_view program, const program::CompileOptions&
   return hex(Sha256().field(program::serialize(options)).field(program).finish()).substr(0, kKeyDigits);
 }
 
+std::string variant_folder(const std::string& entry, std::string_view program, const program::CompileOptions& options) {
+  return entry.substr(0, kMostOfEntry) + "-" + variant_key(program, options);
+}
+
 EditedStages EditedStages::find(std::string_view program, const program::CompileOptions& options) {
   EditedStages edited;
   if (runtime::options().override_dir.empty()) return edited;
   edited.folder = folder_of(variant_key(program, options));
   if (edited.folder.empty()) return edited;
   const program::Target target = options.target;
-  edited.tile = read(edited.folder, stage("tile"), target);
-  edited.ptx = read(edited.folder, stage("ptx"), target);
-  edited.code = read(edited.folder, stage(target == program::Target::nvptx ? "cubin" : "object"), target);
-  log_overridden(edited);
+  const bool gpu = target == program::Target::nvptx;
+  std::string names;
+  for (const auto& [name, file] :
+       {std::pair(gpu ? "cubin" : "object", &edited.code), {"ptx", &edited.ptx}, {"tile", &edited.tile}}) {
+    const char* const of_target = stage(name).file(target);
+    if (of_target == nullptr) continue;
+    const std::string path = edited.folder + "/" + of_target;
+    if (is_there(path)) {
+      *file = read(path, stage(name));
+      log_overridden(edited.folder, target, *file);
+      return edited;
+    }
+    names = of_target + (names.empty() ? "" : ", " + names);
+  }
+  log_once(
+      LogLevel::warning, "override:" + edited.folder,
+      "LIGERDSL_OVERRIDE_DIR: \"" + edited.folder + "\" holds none of " + names + ", so this kernel is not overridden");
   return edited;
 }
 

@@ -27,7 +27,11 @@ const Stage& stage(std::string_view name);  // one of them
 // Tells variants of a kernel apart: a digest of the program and all options. The same in every build of the library.
 std::string variant_key(std::string_view program, const program::CompileOptions& options);
 
-// What somebody put into LIGERDSL_OVERRIDE_DIR for one variant. Later stages win.
+// What the folder of a variant is called.
+std::string variant_folder(const std::string& entry, std::string_view program, const program::CompileOptions& options);
+
+// What somebody put into LIGERDSL_OVERRIDE_DIR for one variant: of several files there the latest stage alone. It is
+// looked for once for each kernel that is loaded.
 struct EditedStages {
   struct File {
     std::string path, content;
@@ -40,7 +44,8 @@ struct EditedStages {
 
   bool any() const { return tile || ptx || code; }
 
-  // Throws INVALID_ARGUMENT for a file that is empty or cannot be read. Looks for nothing where nothing is overridden.
+  // Throws INVALID_ARGUMENT for what is no file with something in it that can be read, and for two folders of the
+  // variant. Looks for nothing where nothing is overridden.
   static EditedStages find(std::string_view program, const program::CompileOptions& options);
 };
 

@@ -1,11 +1,6 @@
 #include "lib/src/tuned_table.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include "lib/src/failure.h"
 #include "runtime/files.h"
@@ -111,20 +106,10 @@ TunedTable::TunedTable(std::string text, std::string name) : text_(std::move(tex
 }
 
 TunedTable TunedTable::read(const std::string& path) {
-  const auto unreadable = [&](int error) {
-    fail(Status::invalid_argument, "a table of tuned kernels: " + runtime::locate_failure(path, error).text());
-  };
-  // Without waiting for who may write into a pipe.
-  const runtime::File file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  struct stat info {};
-  if (!file.good() || fstat(file.get(), &info) != 0) unreadable(errno);
-  if (!S_ISREG(info.st_mode)) unreadable(S_ISDIR(info.st_mode) ? EISDIR : EINVAL);
-  const auto bytes = static_cast<size_t>(info.st_size);
-  if (bytes > kMostBytes) unreadable(EFBIG);
-  std::string text(bytes, '\0');
-  errno = 0;
-  if (!runtime::read_all(file.get(), text.data(), bytes)) unreadable(errno ? errno : EIO);
-  return TunedTable(std::move(text), path);
+  std::string problem;
+  std::optional<std::string> text = runtime::read_file(path, kMostBytes, &problem);
+  if (!text) fail(Status::invalid_argument, "a table of tuned kernels: " + problem);
+  return TunedTable(*std::move(text), path);
 }
 
 TunedTable::Entry TunedTable::entry(size_t i) const {
