@@ -15,6 +15,7 @@
 #include "program/aliasing.h"
 #include "program/op_info.h"
 #include "program/serialize.h"
+#include "runtime/ranges.h"
 
 namespace ligerdsl::cli {
 
@@ -115,7 +116,10 @@ AuthorCall::AuthorCall(const AnyKernel& kernel, const std::vector<std::string>& 
                        const std::map<std::string, Array>& inputs, const Target& target) {
   Settings rest;
   const MetaValues meta = take_meta(kernel, settings, &rest);
-  program_ = program::parseProgram(kernel.program_bytes(meta, target));
+  {
+    const runtime::Range range(runtime::RangeKind::record, kernel.name());
+    program_ = program::parseProgram(kernel.program_bytes(meta, target));
+  }
   hidden_arguments_ = program::isDynamicPersistent(program_) ? 2 : 0;
   const std::vector<bool> written = program::written_arguments(program_);
   for (size_t i = 0; i < program_.arguments.size(); ++i) {

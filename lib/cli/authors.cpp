@@ -9,6 +9,7 @@
 #include "lib/cli/output.h"
 #include "lib/src/deterministic.h"
 #include "lib/src/validate.h"
+#include "runtime/ranges.h"
 
 namespace ligerdsl::cli {
 
@@ -80,7 +81,10 @@ AuthorInstance::AuthorInstance(const AuthorCall& call, const lib::ContextRef& co
   program::Program program = call.program();
   lib::require_deterministic(*context_, program);
   assumptions_ = lib::AssumptionWord::of(*context_, &program);
-  launcher_ = std::make_unique<lib::Launcher>(*context_, program, call.launch());
+  {
+    const runtime::Range range(runtime::RangeKind::plan, program.name);
+    launcher_ = std::make_unique<lib::Launcher>(*context_, program, call.launch());
+  }
   allocate();
 }
 

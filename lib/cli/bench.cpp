@@ -17,6 +17,7 @@
 #include "lib/cli/bench_rows.h"
 #include "lib/cli/commands.h"
 #include "lib/cli/deferred_signals.h"
+#include "lib/cli/distortions.h"
 #include "lib/cli/environment.h"
 #include "lib/cli/inputs.h"
 #include "lib/cli/op_instance.h"
@@ -231,6 +232,7 @@ class Bench {
             {"arch", about.arch},
             {"threads", about.threads},
             {"cold", !request_.warm},
+            {"distorted_by", distortions()},
             {"copy_bytes", copy_bytes_},
             {"copy_gb_per_s", ceiling_},
             {"build", lib::build_info()},
@@ -279,6 +281,7 @@ int bench(const Globals& globals, const BenchRequest& request) {
   std::optional<EarlierBench> earlier = read_earlier(globals, request, authors, cases, inputs);
   if (!request.plot.empty()) check_writable(request.plot);
   if (!globals.json.empty() && globals.json != "-") check_writable(globals.json);
+  warn_of_distortions("bench");
   const DeferredSignals signals;
   return Bench(globals, request, authors, std::move(inputs), std::move(earlier), signals).run();
 }

@@ -20,6 +20,7 @@ EarlierBench::EarlierBench(const std::string& path) {
     }
     about_ = fmt::format("{}, build {}, {}", earlier.at("device").get<std::string>(),
                          earlier.at("build").get<std::string>(), earlier.at("date").get<std::string>());
+    for (const std::string name : earlier.value("distorted_by", Json::array())) about_ += ", under " + name;
   } catch (const std::exception& error) {
     throw Failure(kUsage,
                   fmt::format("--vs: expected in {} what `ligerdsl bench --json` writes: {}", path, error.what()));

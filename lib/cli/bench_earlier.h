@@ -20,7 +20,7 @@ class EarlierBench {
   std::optional<double> ratio(const Outcome& outcome) const;
   // More than `tolerance` (0.05: 5 %) slower by the medians, and the fast fifth of now slower than the slow fifth of then.
   bool is_slower(const Outcome& outcome, double tolerance) const;
-  const std::string& about() const { return about_; }  // device, build, date
+  const std::string& about() const { return about_; }  // device, build, date, what distorted it
   size_t size() const { return times_.size(); }
 
  private:

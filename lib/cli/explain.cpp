@@ -11,6 +11,7 @@
 #include "lib/cli/commands.h"
 #include "lib/cli/compiled_kernel.h"
 #include "lib/cli/deferred_signals.h"
+#include "lib/cli/distortions.h"
 #include "lib/cli/environment.h"
 #include "lib/cli/explain_config.h"
 #include "lib/cli/explain_kernel.h"
@@ -143,6 +144,7 @@ class Explanation {
   }
 
   void measure_between(const std::function<void()>& going_on) {
+    warn_of_distortions("explain");
     const lib::ContextRef context = place_.context();
     const BenchRun run{.options = {}, .inputs = {}, .between = going_on};
     const BenchCase which{request_.kernel, request_.settings};
@@ -154,6 +156,7 @@ class Explanation {
         result_["time"] = {{"median_ms", o.time.median_ms}, {"q20_ms", o.time.q20_ms},
                            {"q80_ms", o.time.q80_ms},       {"copy_bytes", copy_bytes},
                            {"copy_gb_per_s", gbps},         {"same_size_copy_ms", o.bytes / (o.same_copy_gbps * 1e6)}};
+    time["distorted_by"] = distortions();
     if (o.flops > 0) {
       time["tflops"] = o.flops / (o.time.median_ms * 1e9);
       leave_out("floor: it multiplies matrices, so that arithmetic bounds it rather than bytes");

@@ -6,6 +6,7 @@
 
 #include "lib/cli/commands.h"
 #include "lib/cli/deferred_signals.h"
+#include "lib/cli/distortions.h"
 #include "lib/cli/table_output.h"
 #include "lib/cli/tune_device.h"
 #include "lib/cli/tune_tasks.h"
@@ -133,6 +134,7 @@ int table_merge(const Globals& globals, const TableRequest& request) {
 }
 
 int table_import(const Globals& globals, const TableRequest& request) {
+  refuse_distortions("table import");
   const tune::TableEntries given = read_table(request.files.front());
   check_writable(request.output);
   const DeferredSignals signals;

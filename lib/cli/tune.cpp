@@ -16,6 +16,7 @@
 #include "lib/cli/authors.h"
 #include "lib/cli/commands.h"
 #include "lib/cli/deferred_signals.h"
+#include "lib/cli/distortions.h"
 #include "lib/cli/gnuplot.h"
 #include "lib/cli/printable.h"
 #include "lib/cli/report_page.h"
@@ -25,7 +26,6 @@
 #include "lib/cli/tune_tasks.h"
 #include "lib/tune/store.h"
 #include "lib/tune/table_file.h"
-#include "runtime/options.h"
 
 namespace ligerdsl::cli {
 
@@ -131,8 +131,7 @@ int tune(const Globals& globals, const TuneRequest& request) {
     throw Failure(kUsage, "tune: name a kernel, --set or --model, or --all");
   if (!request.kernel.empty() && (!request.sets.empty() || request.all || !request.rows.empty()))
     throw Failure(kUsage, "tune: name a kernel or sets of shapes, not both; --rows is of the sets");
-  if (!runtime::options().override_dir.empty())
-    throw Failure(kUsage, "tune: LIGERDSL_OVERRIDE_DIR is set; unset it, for tables are of what the compiler makes");
+  refuse_distortions("tune");
   const std::string store_path = request.store.empty() ? default_store() : request.store;
   const bool printed = is_standard_output(request.export_to);
   if (printed && globals.json == "-")

@@ -12,6 +12,7 @@
 #include "lib/src/structs.h"
 #include "lib/src/validate.h"
 #include "program/serialize.h"
+#include "runtime/ranges.h"
 
 using namespace ligerdsl;
 using namespace ligerdsl::lib;
@@ -70,6 +71,7 @@ program::Program parse(const void* bytes, size_t size) {
 std::unique_ptr<AuthorKernel> create(const ContextRef& context, const void* bytes, size_t size,
                                      const ligerdsl_kernel_options_t& options) {
   program::Program program = parse(bytes, size);
+  const runtime::Range range(runtime::RangeKind::plan, program.name);
   require_deterministic(*context, program);
   size_t views = 0;
   for (const program::Argument& argument : program.arguments) {

@@ -1,7 +1,8 @@
-"""ranges_test.py COMMAND NVTX_TOOL.so FOLDER: what a profiler and LIGERDSL_TRACE are told of a run on the CPU."""
+"""ranges_test.py COMMAND NVTX_TOOL.so KERNELS.so AUTHOR FOLDER: what a profiler and LIGERDSL_TRACE are told of a run on the CPU."""
 
 import collections
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ import sys
 import command as shared
 from command import Command, expect
 
-path, tool, folder = *sys.argv[1:3], pathlib.Path(sys.argv[3])
+path, tool, kernels, author, folder = *sys.argv[1:5], pathlib.Path(sys.argv[5])
 shutil.rmtree(folder, ignore_errors=True)
 folder.mkdir(parents=True)
 ligerdsl = Command(path, folder / "cache")
@@ -69,6 +70,23 @@ def tools_that_do_not_listen():
     run(["NVTX_INJECTION64_PATH: no ranges are told", "/nowhere/tool.so"], NVTX_INJECTION64_PATH="/nowhere/tool.so")
     run(["has no InitializeInjectionNvtx2"], NVTX_INJECTION64_PATH="libm.so.6")
     run(absent=["NVTX"])
+
+
+def an_authors_kernels_are_told_and_logged_as_the_librarys():
+    """Of --load, and of a program that records one."""
+    loaded = [path, "--load", kernels, *"run quantise out=8 x=out:0..50 step=1".split()]
+    for name, command, kind, entry in (("loaded", loaded, ["record", "plan"], "ligerdsl_quantise"), ("author", [author], ["plan"], "ligerdsl_squared_relu")):
+        cache = {"LIGERDSL_CACHE_DIR": str(folder / f"cache-{name}"), "LIGERDSL_LOG": "debug"}
+        for log, inner in (([f"cache miss: {entry} for cpu", f"compiled {entry} for cpu"], ["compile", "load"]), ([f"cache hit on disk: {entry} for cpu"], ["load"])):
+            record = folder / f"record-{name}-{len(inner)}"
+            variables = ligerdsl.environment | cache | {"NVTX_INJECTION64_PATH": tool, "NVTX_TOOL_RECORD": str(record)}
+            done = subprocess.run(command, capture_output=True, text=True, env=variables)
+            missing = [line for line in log if line not in done.stderr]
+            expect(done.returncode == 0 and not missing, f"{name}: exit {done.returncode}, no {missing} in\n{done.stdout}{done.stderr}")
+            ranges = nested(record.read_text().splitlines()[7:])
+            names = [f"{one} {entry.removeprefix('ligerdsl_')}" for one in kind] + [f"{one} {entry}" for one in [*inner, "launch"]]
+            expect([message for *_, message in ranges] == names, f"{names}, got {ranges}")
+            expect([depth for depth, *_ in ranges] == [0] * len(kind) + [1] * len(inner) + [0], ranges)
 
 
 def events(file):
@@ -155,7 +173,9 @@ def processes_share_a_file():
 def files_that_cannot_be_written():
     foreign = folder / "foreign"
     foreign.write_text("mine\n")
-    for file, why in ((folder, "Is a directory"), ("/dev/full", "no regular file"), ("/dev/null", "no regular file"), (foreign, "it holds something else"),
+    pipe = folder / "pipe"
+    os.mkfifo(pipe)
+    for file, why in ((folder, "Is a directory"), (pipe, "no regular file"), ("/dev/full", "no regular file"), ("/dev/null", "no regular file"), (foreign, "it holds something else"),
                       (folder / "none" / "x.json", "No such file or directory")):
         run(["LIGERDSL_TRACE", f'"{file}"' if file != "/dev/null" else "/dev/null", why], LIGERDSL_TRACE=str(file))
     expect(foreign.read_text() == "mine\n", "what is not ours stays")
@@ -164,6 +184,7 @@ def files_that_cannot_be_written():
 
 
 a_profiler_sees_ranges_in_our_domain()
+an_authors_kernels_are_told_and_logged_as_the_librarys()
 tools_that_do_not_listen()
 a_trace_shows_stages_and_passes()
 a_compile_that_runs_nothing_is_traced()

@@ -1,5 +1,6 @@
 """stages_test.py COMMAND KERNELS.so FOLDER: what a run dumps of its kernels, and how it runs what somebody edited of that."""
 
+import json
 import pathlib
 import shutil
 import struct
@@ -102,9 +103,37 @@ def a_failed_compile_is_dumped_as_far_as_it_came():
     file.unlink()
 
 
-def what_is_edited_is_not_tuned():
-    got, text, errors = ligerdsl.run("tune", "softmax_forward", "n_cols=64", "--store", str(folder / "trials.jsonl"), **override)
-    expect(got == 2 and "unset it, for tables are of what the compiler makes" in errors, f"exit {got}\n{text}{errors}")
+def distorted_times_are_not_kept():
+    """Nor is an edited stage verified as the build's own."""
+    table, store, trace = folder / "table.json", folder / "trials.jsonl", folder / "trace.json"
+    table.write_text('{"ligerdsl_tuned_kernels": 1, "entries": {\n"": {}}}\n')
+    for variable, why in (({"LIGERDSL_OVERRIDE_DIR": str(edited)}, "tables are of what the compiler makes"), ({"LIGERDSL_VALIDATE": "1"}, "a call that is waited for"),
+                          ({"LIGERDSL_TRACE": str(trace)}, "a call that is told takes")):
+        [name] = variable
+        for command in (f"tune softmax_forward n_cols=64 --store {store}", f"table import {table} -o {folder / 'imported.json'}"):
+            got, text, errors = ligerdsl.run(*command.split(), **variable)
+            expect(got == 2 and f"{name} is set; unset it, for {why}" in errors, f"{command} under {name}: exit {got}\n{text}{errors}")
+        expect(not store.exists() and not (folder / "imported.json").exists() and not trace.exists(), "nothing began")
+
+
+def distorted_times_say_so():
+    bench = "bench softmax_forward N=8 n_cols=64 --warm --budget-ms 1 --copy-bytes 4096 --json".split()
+    plain, distorted = folder / "plain.json", folder / "distorted.json"
+    set_here = {"LIGERDSL_VALIDATE": "1", "LIGERDSL_TRACE": str(folder / "bench.json")}
+    got, text, errors = ligerdsl.run(*bench, distorted, **set_here)
+    expect(got == 0 and all(f"bench: {name} is set: " in errors for name in set_here), f"exit {got}\n{text}{errors}")
+    expect(json.loads(distorted.read_text())["distorted_by"] == list(set_here), distorted.read_text())
+    got, text, errors = ligerdsl.run(*bench, plain, "--vs", distorted, "--tolerance", "1000")
+    expect(got == 0 and ", under LIGERDSL_VALIDATE, under LIGERDSL_TRACE" in text and "is set" not in errors, f"exit {got}\n{text}{errors}")
+    expect(json.loads(plain.read_text())["distorted_by"] == [], plain.read_text())
+
+
+def a_later_stage_is_taken_alone():
+    """A tile stage that would not even parse is not compiled where an object is there too."""
+    edit(lambda text: "no tile IR")
+    (edited / kernel.name / "06-kernel.o").write_bytes((kernel / "06-kernel.o").read_bytes())
+    expect(run(0, ["right", "not looked at beside it: 02-tile.mlir"], **override) == right, "the values of the object")
+    shutil.rmtree(edited / kernel.name)
 
 
 every_stage_says_what_it_is()
@@ -113,6 +142,8 @@ an_edited_constant_changes_the_result()
 an_unedited_copy_changes_nothing()
 a_bad_edit_is_an_error_of_its_line()
 a_failed_compile_is_dumped_as_far_as_it_came()
-what_is_edited_is_not_tuned()
+a_later_stage_is_taken_alone()
+distorted_times_are_not_kept()
+distorted_times_say_so()
 print(f"{shared.failures} failures")
 sys.exit(shared.failures != 0)
