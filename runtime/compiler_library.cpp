@@ -232,7 +232,7 @@ CompilerLibrary::CpuModule::~CpuModule() {
   try {
     run_in_compiler(CompilerCall::unload, [table = library_->table_, handle = handle_] { table->cpu_unload(handle); });
   } catch (const std::exception& error) {
-    log(LogLevel::debug, std::string("a kernel stays linked: ") + error.what());
+    log_quietly(LogLevel::debug, "a kernel stays linked", error);
   }
 }
 

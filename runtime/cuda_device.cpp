@@ -187,8 +187,8 @@ class CudaDevice final : public Device {
   static void quietly(Work work) {
     try {
       work();
-    } catch (const Error& error) {
-      log(LogLevel::debug, std::string("released nothing: ") + error.what());
+    } catch (const std::exception& error) {
+      log_quietly(LogLevel::debug, "released nothing", error);
     }
   }
 

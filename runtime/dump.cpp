@@ -146,7 +146,7 @@ void dump_stages_of(Device& device, std::string_view program, const program::Com
   }
   dump_to(folder, of);
 } catch (const std::exception& error) {
-  log(LogLevel::warning, std::string("LIGERDSL_DUMP: ") + error.what());
+  log_quietly(LogLevel::warning, "LIGERDSL_DUMP", error);
 }
 
 }  // namespace ligerdsl::runtime

@@ -117,6 +117,11 @@ void log(LogLevel level, const std::string& line) {
   if (to.file < 0 && sinks.empty()) write_line(STDERR_FILENO, formatted(level, line));
 }
 
+void log_quietly(LogLevel level, const char* what, const std::exception& why) noexcept try {
+  if (log_enabled(level)) log(level, std::string(what) + ": " + why.what());
+} catch (...) {
+}
+
 const std::string& log_file_problem() {
   return logger().file_problem;
 }

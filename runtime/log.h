@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <string>
 
 namespace ligerdsl::runtime {
@@ -20,6 +21,9 @@ void set_log_level(LogLevel level);  // the start value is LIGERDSL_LOG
 bool log_enabled(LogLevel level);
 
 void log(LogLevel level, const std::string& line);
+
+// "what: why", where nothing may throw, as in a destructor: left out where there is no memory for it.
+void log_quietly(LogLevel level, const char* what, const std::exception& why) noexcept;
 
 // Why LIGERDSL_LOG_FILE cannot be written, so that lines go to stderr instead; empty when it is or none is named.
 const std::string& log_file_problem();

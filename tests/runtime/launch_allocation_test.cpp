@@ -1,4 +1,7 @@
 // Launching takes no memory: what is asked of operator new is counted.
+#include <functional>
+#include <optional>
+
 #include "allocations.h"
 #include "support.h"
 
@@ -28,6 +31,40 @@ TEST(LaunchAllocation, GpuLaunchTakesNoMemory) {
   kernel->launch(slots, {3, 1, 1}, nullptr);
   EXPECT_EQ(test::allocations() - before, 0);
   EXPECT_EQ(test::fake_cuda().call_count() - calls, 4);  // current context, push, launch, pop
+}
+
+// In processes of their own, for what throws in a destructor ends the process.
+void release(const std::function<std::shared_ptr<Device>(const std::string&)>& make, bool without_memory) {
+  const test::TempFolder folder;
+  auto device = make(folder.path());
+  auto kernel = device->load("program", device->base_options());
+  void* memory = device->alloc(1000);
+  if (without_memory && !device->is_cpu()) test::fake_cuda().fail_call(1, 700);
+  std::optional<test::NoMemory> here;
+  if (without_memory) here.emplace();
+  device->free(memory);
+  kernel.reset();
+  device.reset();
+}
+
+void release_without_memory(const std::function<std::shared_ptr<Device>(const std::string&)>& make) {
+  release(make, false);  // the fake driver has seen every call now
+  release(make, true);
+}
+
+TEST(LaunchAllocationChild, DISABLED_ReleaseOnCpu) {
+  release_without_memory([](const std::string& folder) { return test::fake_cpu(folder); });
+}
+
+TEST(LaunchAllocationChild, DISABLED_ReleaseOnGpu) {
+  test::fake_cuda().reset();
+  release_without_memory(test::fake_gpu);
+}
+
+TEST(LaunchAllocation, WithoutMemoryEverythingIsReleased) {
+  for (const char* name :
+       {"LaunchAllocationChild.DISABLED_ReleaseOnCpu", "LaunchAllocationChild.DISABLED_ReleaseOnGpu"})
+    EXPECT_TRUE(test::passes_with(name, {"LIGERDSL_LOG=debug"})) << name;
 }
 
 }  // namespace
