@@ -3,6 +3,7 @@
 #include "runtime/device.h"
 #include "runtime/disk_cache.h"
 #include "runtime/driver.h"
+#include "runtime/elf_image.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/log.h"
 #include "runtime/matmul.h"
@@ -200,6 +201,8 @@ class CudaDevice final : public Device {
     if (edited.code || artifact.code.find("griddepcontrol.wait") == std::string::npos) artifact.launch_overlap = false;
     const EditedStages::File& last = edited.code ? edited.code : edited.ptx;
     return naming(last, [&] {
+      if (edited.code && is_cut_short_elf(edited.code.content))
+        fail(Status::compile_failed, "loading a kernel: it is cut short: its headers name more bytes than there are");
       const Cubin cubin = edited.code ? Cubin{edited.code.content, ""} : assemble(*context_, artifact.code);
       auto kernel = std::make_shared<CudaKernel>(context_, std::move(artifact), cubin.image, cubin.log);
       clock.lap("driver");
