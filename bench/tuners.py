@@ -1,113 +1,157 @@
 #!/usr/bin/env python3
-"""Wall time of `ligerdsl tune` beside Triton's autotuner: the same operation and shape, as many configurations, cold disk caches.
+"""Wall time of `ligerdsl tune` beside Triton's autotuner: the same operation and shape, as many configurations, as many timed launches.
 
-    python3 bench/tuners.py --command build/release/bin/ligerdsl --out bench/results/tuners-DATE.json
+    python3 bench/tuners.py --command build/release/bin/ligerdsl --library build/release/lib/libligerdsl.so --out bench/results/tuners-DATE.json
 
-A row: operation, shape, configurations, and of each tuner the seconds of its wall clock and the time in us of the kernel that it chose.
-`ligerdsl` is the whole command: processes, data, float64 answers, checks of every configuration, finals. `triton` is the first call of an
-autotuned kernel on tensors that are there; `triton_parallel` compiles all configurations first, a thread per core, into the cache that
-the autotuner then finds. Neither checks results. On one GPU.
+Every search is a process of its own with empty disk caches, and has two times of one clock: `process_seconds`, from starting the process
+to its end, imports and the GPU's context and all; `search_seconds`, what the search in it took. What either holds is in METHOD, which goes
+into the JSON. Triton runs in the ways of MODES (tuners_triton.py). What is found is timed after that, all in one process by one timer
+(`winners_us`). A search that cannot be is listed with its reason; `--device cpu` runs ours alone, to try this script without a GPU.
 """
 
 import argparse
-import concurrent.futures
 import datetime
 import itertools
 import json
+import math
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-import torch
-import triton
-import triton.language as tl
+from results import one_line
 
-CONFIGS = [triton.Config({"ROWS": rows}, num_warps=warps, num_stages=stages)
-           for rows, warps, stages in itertools.product((1, 2, 4, 8), (1, 2, 4, 8, 16, 32), (1, 2))]
-
-
-def rms_norm(x, weight, y, N, H: tl.constexpr, ROWS: tl.constexpr):
-    columns = tl.arange(0, H)
-    scale = tl.load(weight + columns).to(tl.float32)
-    for i in range(ROWS):
-        row = tl.program_id(0) * ROWS + i
-        if row < N:
-            values = tl.load(x + row.to(tl.int64) * H + columns).to(tl.float32)
-            inverse = tl.rsqrt(tl.sum(values * values) / H + 1e-6)
-            tl.store(y + row.to(tl.int64) * H + columns, values * inverse * scale)
-
-
-def softmax(x, weight, y, N, H: tl.constexpr, ROWS: tl.constexpr):
-    columns = tl.arange(0, H)
-    for i in range(ROWS):
-        row = tl.program_id(0) * ROWS + i
-        if row < N:
-            values = tl.load(x + row.to(tl.int64) * H + columns).to(tl.float32)
-            powers = tl.exp(values - tl.max(values))
-            tl.store(y + row.to(tl.int64) * H + columns, powers / tl.sum(powers))
+HERE = pathlib.Path(__file__).resolve().parent
+CONFIGURATIONS = 48   # that Triton has for these kernels (tuners_triton.configs)
+FIRST_SAMPLES = 3     # lib/cli/tune_worker.cpp: after these a hopeless configuration is given up
+MODES = {
+    "triton": "configurations compiled in parallel, as many timed launches in all as ligerdsl made",
+    "triton_own_samples": "configurations compiled in parallel, Triton's own benchmark: 100 ms of launches of each configuration after 25 ms",
+    "triton_as_it_is": "the first call of the autotuned kernel and nothing else: one compile after the other, Triton's own benchmark",
+}
+METHOD = {
+    "process_seconds": "wall clock (time.perf_counter of the process that starts it) around the whole process, with empty disk caches",
+    "search_seconds of ligerdsl": "from the process that runs kernels being there, with its context: data, float64 answers, compiling, checking and "
+                                  "timing every configuration, finals",
+    "search_seconds of triton": "after the imports, the GPU's context, the tensors and one compile and launch of another kernel: compiling and timing "
+                                "every configuration, one launch of the best. No result is checked",
+    "timed_launches": "between two events, with a cold L2, warm-up not counted. Of ligerdsl: candidates, the heuristic in turns with them, finals",
+    "winners_us": "median of bench/timing.py for all of them in one process, after the searches",
+}
 
 
-OPERATIONS = {"rms_norm_forward": rms_norm, "softmax_forward": softmax}
+def timed_launches(trials):
+    """Launches that a search timed, the heuristic's in turns with the candidate's: those of a store's lines, of one problem."""
+    samples = sum(FIRST_SAMPLES + (trial["samples"] if trial["fate"] == "ok" else 0) for trial in trials if trial["us"])
+    return 2 * samples
 
 
-def triton_tuned(function, n, h, parallel):
-    """Seconds until the kernel was tuned and had run, its time, its configuration."""
-    x, y, weight = (torch.randn(*shape, device="cuda", dtype=torch.bfloat16) for shape in ((n, h), (n, h), (h,)))
-    jit = triton.jit(function)
-    tuned = triton.autotune(CONFIGS, key=["H"])(jit)
-    grid = lambda meta: (triton.cdiv(n, meta["ROWS"]),)  # noqa: E731
-    torch.cuda.synchronize()
+def samples_each(launches, configurations):
+    """Timed launches of each configuration, so that there are no fewer in all."""
+    return max(1, math.ceil(launches / max(configurations, 1)))
+
+
+def run(arguments, environment):
+    """Seconds, and what the process printed; throws RuntimeError with its last line where it failed."""
     began = time.perf_counter()
-    if parallel:
-        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(lambda config: jit.warmup(x, weight, y, n, H=h, ROWS=config.kwargs["ROWS"], grid=(1,), num_warps=config.num_warps,
-                                                    num_stages=config.num_stages), CONFIGS))
-    tuned[grid](x, weight, y, n, H=h)
-    torch.cuda.synchronize()
+    done = subprocess.run([str(argument) for argument in arguments], env={**os.environ, **environment}, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True)
     seconds = time.perf_counter() - began
-    assert tuned.best_config is not None
-    us = triton.testing.do_bench(lambda: tuned[grid](x, weight, y, n, H=h), return_mode="median") * 1e3
-    return {"seconds": seconds, "us": us, "config": str(tuned.best_config)}
+    if done.returncode != 0:
+        raise RuntimeError(one_line(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit code {done.returncode}"))
+    return seconds, done.stdout
 
 
-def ligerdsl_tuned(command, operation, n, h, configurations):
-    with tempfile.TemporaryDirectory() as folder:
-        store = pathlib.Path(folder) / "trials.jsonl"
-        arguments = [command, "--device", "cuda:0", "tune", operation, "dtype=bf16", f"H={h}", f"N={n}", "--max-evals", str(configurations),
-                     "--budget", "10m", "--store", store, "-q", "--json", "-"]
-        began = time.perf_counter()
-        out = subprocess.run(arguments, env={**os.environ, "LIGERDSL_CACHE_DIR": folder + "/cache", "CUDA_CACHE_DISABLE": "1"}, check=True, stdout=subprocess.PIPE).stdout
-        seconds = time.perf_counter() - began
+def ligerdsl_search(options, operation, n, h, folder):
+    store = folder / "trials.jsonl"
+    seconds, out = run([options.command, "--device", options.device, "tune", operation, "dtype=bf16", f"H={h}", f"N={n}", "--max-evals",
+                        CONFIGURATIONS, "--budget", "10m", "--store", store, "--export", folder / "table.json", "-q", "--json", "-"],
+                       {"LIGERDSL_CACHE_DIR": str(folder / "cache"), "CUDA_CACHE_DISABLE": "1"})
     result = json.loads(out)["results"][0]
-    return {"seconds": seconds, "us": result["winner"]["us"][0], "heuristic_us": result["winner"]["heuristic_us"][0],
-            "config": result["winner"]["config"], "tried": result["tried"]}
+    trials = [json.loads(line) for line in store.read_text().splitlines()]
+    return {"process_seconds": seconds, "search_seconds": result["seconds"], "configurations": result["tried"],
+            "timed_launches": timed_launches(trials), "config": result["winner"]["config"], "heuristic_won": result["heuristic_won"]}
+
+
+def triton_search(mode, operation, n, h, configurations, launches, folder):
+    each = samples_each(launches, configurations)
+    seconds, out = run([sys.executable, HERE / "tuners_triton.py", "search", mode, operation, n, h, "--configurations", configurations,
+                        "--samples", each], {"TRITON_CACHE_DIR": str(folder / mode), "CUDA_CACHE_DISABLE": "1"})
+    return {"process_seconds": seconds, **json.loads(out)}
+
+
+def winners_us(options, operation, n, h, searches, folder):
+    """Time of what each tuner took, by one timer."""
+    configs = {name: search["config"] for name, search in searches.items() if name != "ligerdsl" and "config" in search}
+    out = run([sys.executable, HERE / "tuners_triton.py", "time", operation, n, h, "--library", options.library, "--configs", json.dumps(configs)],
+              {"LIGERDSL_TABLE": str(folder / "table.json")})[1]
+    return json.loads(out)
+
+
+def attempt(body):
+    try:
+        return body()
+    except (RuntimeError, OSError, ValueError, KeyError, IndexError) as error:
+        return {"error": one_line(f"{type(error).__name__}: {error}")}
+
+
+def measured(options, operation, n, h):
+    """One repetition: each tuner's search, and the times of what they found."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        searches = {"ligerdsl": attempt(lambda: ligerdsl_search(options, operation, n, h, folder))}
+        ours = searches["ligerdsl"]
+        for mode in MODES:
+            if "error" in ours:
+                searches[mode] = {"error": "there is no search of ligerdsl to be as large as"}
+            elif options.device == "cpu":
+                searches[mode] = {"error": "Triton needs a GPU"}
+            else:
+                searches[mode] = attempt(lambda: triton_search(mode, operation, n, h, ours["configurations"], ours["timed_launches"], folder))
+        if options.device != "cpu" and options.library:
+            searches["winners_us"] = attempt(lambda: winners_us(options, operation, n, h, searches, folder))
+        return searches
+
+
+def medians(repetitions):
+    """Over repetitions, by tuner: medians of its two times."""
+    found = {}
+    for name in ("ligerdsl", *MODES):
+        right = [one[name] for one in repetitions if "error" not in one[name]]
+        if right:
+            found[name] = {key: statistics.median(search[key] for search in right) for key in ("process_seconds", "search_seconds")}
+    return found
+
+
+def versions(options):
+    library = run([options.command, "--version"], {})[1].strip()
+    peer = attempt(lambda: json.loads(run([sys.executable, HERE / "tuners_triton.py", "versions"], {})[1]))
+    return {"library": library, **(peer if "error" not in peer else {"triton": peer})}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--command", required=True)
+    parser.add_argument("--command", required=True, help="the ligerdsl command")
+    parser.add_argument("--library", help="libligerdsl.so, to time what was found; default: not timed")
     parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--shapes", nargs="*", default=["16384x4096", "4096x8192"])
+    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--operations", nargs="*", default=["rms_norm_forward", "softmax_forward"])
+    parser.add_argument("--shapes", nargs="*", default=["2048x4096", "16384x4096", "4096x8192", "2048x16384"], help="rows x columns")
+    parser.add_argument("--repetitions", type=int, default=3)
     options = parser.parse_args()
     rows = []
-    version = subprocess.run([options.command, "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
-    result = {"device": torch.cuda.get_device_name(), "date": datetime.date.today().isoformat(), "library": version, "torch": torch.__version__,
-              "triton": triton.__version__, "cores": os.cpu_count(), "rows": rows}
-    for operation, shape in itertools.product(OPERATIONS, options.shapes):
+    result = {"device": options.device, "date": datetime.date.today().isoformat(), **versions(options), "cores": os.cpu_count(),
+              "asked_configurations": CONFIGURATIONS, "method": METHOD, "modes": MODES, "rows": rows}
+    for operation, shape in itertools.product(options.operations, options.shapes):
         n, h = (int(size) for size in shape.split("x"))
-        row = {"operation": operation, "shape": [n, h], "dtype": "bf16", "configurations": len(CONFIGS)}
-        row["ligerdsl"] = ligerdsl_tuned(options.command, operation, n, h, len(CONFIGS))
-        for name, parallel in (("triton", False), ("triton_parallel", True)):
-            with tempfile.TemporaryDirectory() as folder:
-                os.environ["TRITON_CACHE_DIR"] = folder
-                row[name] = triton_tuned(OPERATIONS[operation], n, h, parallel)
-        rows.append(row)
-        print(json.dumps(row), flush=True)
+        repetitions = [measured(options, operation, n, h) for _ in range(options.repetitions)]
+        rows.append({"operation": operation, "shape": [n, h], "dtype": "bf16", "medians": medians(repetitions), "repetitions": repetitions})
+        print(json.dumps({key: rows[-1][key] for key in ("operation", "shape", "medians")}), flush=True)
         options.out.write_text(json.dumps(result, indent=1) + "\n")
-    return 0
+    return 0 if all("ligerdsl" in row["medians"] for row in rows) else 1
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <iterator>
 #include <sstream>
 
@@ -80,6 +81,25 @@ const char* name(Bits bits) {
 
 namespace {
 
+// A number has many texts, of which a person writes one and a Meta another: "0.1" is 0.10000000149011612 in a float.
+std::string canonical(const MetaField& field) {
+  const std::string& text = field.value;
+  const char* end = text.data() + text.size();
+  if (field.type == "int") {
+    int64_t value = 0;
+    const auto read = std::from_chars(text.data(), end, value);
+    return read.ec == std::errc() && read.ptr == end ? std::to_string(value) : text;
+  }
+  if (field.type != "number") return text;
+  double value = 0;
+  const auto read = std::from_chars(text.data(), end, value);
+  if (read.ec != std::errc() || read.ptr != end) return text;
+  const auto rounded = static_cast<float>(value);
+  if (!std::isfinite(rounded) || (rounded == 0) != (value == 0)) return detail::number_text(value);
+  char buffer[32];
+  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, rounded).ptr};
+}
+
 std::vector<std::string> words_of(const std::string& text) {
   std::istringstream in(text);
   return {std::istream_iterator<std::string>(in), {}};
@@ -95,7 +115,7 @@ std::string tuned_options(const std::vector<MetaField>& fields, const std::strin
   });
   std::sort(words.begin(), words.end());
   for (const MetaField& field : fields) {
-    if (field.bits == Bits::fixed) words.push_back(field.name + "=" + field.value);
+    if (field.bits == Bits::fixed) words.push_back(field.name + "=" + canonical(field));
   }
   std::string options;
   for (const std::string& word : words) options += (options.empty() ? "" : " ") + word;
@@ -106,9 +126,10 @@ MetaValues tuned_values(const std::string& config) {
   MetaValues values;
   for (const std::string& word : words_of(config)) {
     const size_t equal = word.find('=');
-    if (equal == std::string::npos || equal == 0)
-      throw Error("error: a tuned configuration: expected \"name=value name=value\", got '" + config + "'");
-    values[word.substr(0, equal)] = word.substr(equal + 1);
+    if (equal == std::string::npos || equal == 0 ||
+        !values.emplace(word.substr(0, equal), word.substr(equal + 1)).second)
+      throw Error("error: a tuned configuration: expected \"name=value name=value\", each name once, got '" + config +
+                  "'");
   }
   return values;
 }

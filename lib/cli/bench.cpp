@@ -222,7 +222,7 @@ class Bench {
                                        "of copy", "of same-size copy", "peak",   "host", "beyond launch", "resources"};
     if (earlier_) header.push_back("of earlier");
     if (!globals_.quiet) print_text(title() + "\n");
-    if (earlier_ && !globals_.quiet) print_text(fmt::format("earlier: {}\n", earlier_->about()));
+    if (earlier_ && !globals_.quiet) print_text(fmt::format("earlier: {}\n", printable_line(earlier_->about())));
     print_table(globals_, header, rows_);
   }
 

@@ -6,6 +6,10 @@
 #include <cstring>
 #include <exception>
 #include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+#include "lib/tune/strict_json.h"
 
 namespace ligerdsl::cli {
 
@@ -13,10 +17,15 @@ EarlierBench::EarlierBench(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Failure(kUsage, fmt::format("--vs: cannot read {}: {}", path, std::strerror(errno)));
   try {
-    const Json earlier = Json::parse(file);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    if (file.bad()) throw std::runtime_error("it cannot be read");
+    const Json earlier = tune::parse_strict(text);
     for (const Json& result : earlier.at("results")) {
-      const Time time{result.at("median_ms"), result.at("q80_ms")};
-      if (time.median_ms > 0) times_[{result.at("kernel"), result.at("settings")}] = time;
+      for (const char* name : {"median_ms", "q80_ms"}) {
+        if (!tune::is_positive(result.at(name)))
+          throw std::runtime_error(fmt::format("\"{}\" is no number above 0", name));
+      }
+      times_[{result.at("kernel"), result.at("settings")}] = {result.at("median_ms"), result.at("q80_ms")};
     }
     about_ = fmt::format("{}, build {}, {}", earlier.at("device").get<std::string>(),
                          earlier.at("build").get<std::string>(), earlier.at("date").get<std::string>());

@@ -7,6 +7,7 @@
 #include "lib/cli/environment.h"
 #include "lib/cli/inputs.h"
 #include "lib/cli/op_instance.h"
+#include "lib/cli/tuned_author.h"
 #include "lib/src/structs.h"
 
 namespace ligerdsl::cli {
@@ -128,7 +129,7 @@ Outcome measure_op(const lib::ContextRef& context, const BenchCase& which, const
 
 Outcome measure_author(const lib::ContextRef& context, const AnyKernel& kernel, const BenchCase& which,
                        const BenchRun& run) {
-  const AuthorCall call(kernel, which.settings, run.inputs, context->machine());
+  const AuthorCall call(kernel, tuned_settings(*context, kernel, which.settings), run.inputs, context->machine());
   const AuthorInstance instance(call, context);
   Outcome outcome{
       .kernel = which.kernel, .resources = resources_of({&instance.launcher()}), .bytes = call.bytes_moved()};

@@ -13,6 +13,7 @@
 #include "lib/cli/nearest.h"
 #include "lib/cli/numbers.h"
 #include "lib/cli/op_instance.h"
+#include "lib/cli/tuned_author.h"
 #include "lib/src/launcher.h"
 #include "lib/src/structs.h"
 #include "program/print.h"
@@ -42,7 +43,7 @@ Recorded from_reproducer(const CompileRequest& request) {
 // A kernel of --load, as its launch rule says or the settings do instead.
 void load_author(const AnyKernel& kernel, const std::vector<std::string>& settings, lib::Context& context) {
   std::map<std::string, std::string> rest;
-  const MetaValues meta = take_meta(kernel, settings, &rest);
+  const MetaValues meta = take_meta(kernel, tuned_settings(context, kernel, settings), &rest);
   const Target target = context.machine();
   const program::Program program = program::parseProgram(kernel.program_bytes(meta, target));
   const lib::Launcher launcher(context, program, launch_of(kernel, meta, program, std::move(rest), target));

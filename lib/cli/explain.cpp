@@ -63,6 +63,7 @@ class Explanation {
         request_(request),
         authors_(globals.load),
         author_(authors_.find_or_op(request.kernel)),
+        settings_(request.settings),
         place_(globals, request.target) {}
 
   int run() {
@@ -111,13 +112,11 @@ class Explanation {
 
   void explain_author() {
     const lib::ContextRef context = place_.context();
-    load_kernels(authors_, request_.kernel, request_.settings, context);
-    std::map<std::string, std::string> rest;
-    const MetaValues given = take_meta(*author_, request_.settings, &rest);
     describe(fmt::format("{}", fmt::join(request_.settings, " ")));
-    result_["configuration"] = author_config(*author_, given);
+    result_["configuration"] = Json::array({author_config(*context, *author_, &settings_)});
+    load_kernels(authors_, request_.kernel, settings_, context);
     try {
-      result_["bytes"] = AuthorCall(*author_, request_.settings, {}, context->machine()).bytes_moved();
+      result_["bytes"] = AuthorCall(*author_, settings_, {}, context->machine()).bytes_moved();
     } catch (const Failure& failure) {
       const std::string why = failure.what();
       leave_out(fmt::format("bytes: {}", why.substr(0, why.find_first_of(":\n", why.find(": ") + 1))));
@@ -147,7 +146,7 @@ class Explanation {
     warn_of_distortions("explain");
     const lib::ContextRef context = place_.context();
     const BenchRun run{.options = {}, .inputs = {}, .between = going_on};
-    const BenchCase which{request_.kernel, request_.settings};
+    const BenchCase which{request_.kernel, settings_};
     const Outcome o = author_ ? measure_author(context, *author_, which, run) : measure_op(context, which, run);
     const int64_t copy_bytes = large_copy_bytes(context->device());
     going_on();
@@ -197,6 +196,7 @@ class Explanation {
   const ExplainRequest& request_;
   AuthorKernels authors_;
   const AnyKernel* author_;
+  std::vector<std::string> settings_;  // of what is built and measured
   Place place_;
   Json result_;
   std::vector<std::string> left_out_;

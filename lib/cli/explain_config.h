@@ -27,14 +27,14 @@ class ExplainedConfigs final : public lib::KernelConfigs {
     std::vector<MetaField> heuristic;
     lib::ConfigSource source;
   };
-  std::string why(const Answer& answer) const;
 
   lib::Context& context_;
   std::vector<Answer> answers_;
 };
 
-// The same of a kernel of --load, which configures itself.
-Json author_config(const AnyKernel& kernel, const MetaValues& given);
+// The same of a kernel of --load, for which ligerdsl::tuned asks. `settings` become those of the call that it explains:
+// with all that is a choice.
+Json author_config(lib::Context& context, const AnyKernel& kernel, std::vector<std::string>* settings);
 
 void print_configs(const Globals& globals, const Json& configs);
 

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "lib/cli/printable.h"
 
@@ -50,7 +52,7 @@ void print_table(const Globals& globals, const std::vector<std::string>& header,
   std::vector<size_t> widths(header.size());
   for (auto& cells : lines) {
     for (size_t i = 0; i < widths.size(); ++i) {
-      cells[i] = printable(cells[i]);
+      cells[i] = printable_line(cells[i]);
       widths[i] = std::max(widths[i], columns(cells[i]));
     }
   }
@@ -110,6 +112,15 @@ bool is_standard_output(const std::string& path) {
   if (path == "-") return true;
   return !path.empty() && stat(path.c_str(), &named) == 0 && fstat(STDOUT_FILENO, &standard) == 0 &&
          named.st_dev == standard.st_dev && named.st_ino == standard.st_ino;
+}
+
+bool is_same_file(const std::string& one, const std::string& other) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (one.empty() || other.empty()) return false;
+  if (fs::equivalent(one, other, error)) return true;
+  const fs::path first = fs::weakly_canonical(fs::absolute(one, error), error);
+  return !first.empty() && first == fs::weakly_canonical(fs::absolute(other, error), error);
 }
 
 void flush_output() {

@@ -49,6 +49,8 @@ int finish_output(int code);
 
 // Whether a path is -, or names the file, pipe or terminal that standard output goes to, like /dev/stdout.
 bool is_standard_output(const std::string& path);
+// Whether both name one file, by links and whatever other ways to it, or would when it is made.
+bool is_same_file(const std::string& one, const std::string& other);
 // What was printed so far, on its way: before a signal ends the command.
 void flush_output();
 

@@ -52,6 +52,17 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+std::string printable_line(std::string_view text) {
+  std::string line;
+  for (const char c : printable(text)) {
+    if (c == '\n' || c == '\t')
+      line += c == '\n' ? "\\n" : "\\t";
+    else
+      line += c;
+  }
+  return line;
+}
+
 size_t columns(std::string_view text) {
   return text.size() - static_cast<size_t>(std::count_if(text.begin(), text.end(), continues));
 }

@@ -1,7 +1,10 @@
 // `ligerdsl report`: what a store of trials holds, as a page. Needs no device.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "lib/cli/commands.h"
 #include "lib/cli/deferred_signals.h"
@@ -53,14 +56,28 @@ Json json_of(const tune::TaskSummary& task) {
 int report(const Globals& globals, const ReportRequest& request) {
   require_gnuplot("report");
   std::vector<std::string> stores = request.stores;
-  if (stores.empty()) stores.push_back(default_store());
+  std::error_code error;
+  if (stores.empty()) {
+    stores.push_back(default_store());
+    if (!std::filesystem::exists(stores.front(), error))
+      throw Failure(kNothingFound,
+                    fmt::format("report: there is no \"{}\" yet; `ligerdsl tune` makes it", stores.front()));
+  }
+  for (const std::string& store : stores) {
+    for (const std::string& written : {request.output, globals.json}) {
+      if (is_same_file(written, store))
+        throw Failure(
+            kUsage,
+            fmt::format("report: {} is a store of trials, which would be lost; name another file to write", written));
+    }
+  }
   std::vector<tune::Trial> trials;
   for (const std::string& store : stores) {
     for (tune::Trial& trial : tune::read_trials(store)) trials.push_back(std::move(trial));
   }
   if (trials.empty())
     throw Failure(kNothingFound,
-                  fmt::format("report: no trial in \"{}\"; `ligerdsl tune` writes them", stores.front()));
+                  fmt::format("report: no trial in {}; `ligerdsl tune` writes them", fmt::join(stores, ", ")));
   const std::vector<tune::TaskSummary> tasks = tune::summarize(chosen(std::move(trials), request.kernels));
   const DeferredSignals signals;
   write_file(request.output, report_page(tasks, signals.descriptor()));

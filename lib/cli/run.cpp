@@ -13,6 +13,7 @@
 #include "lib/cli/inputs.h"
 #include "lib/cli/op_instance.h"
 #include "lib/cli/op_oracle.h"
+#include "lib/cli/tuned_author.h"
 
 namespace ligerdsl::cli {
 
@@ -50,7 +51,7 @@ std::vector<Output> run_op(const lib::ContextRef& context, const RunRequest& req
 // device.
 std::vector<Output> run_author(const lib::ContextRef& context, const AnyKernel& kernel, const RunRequest& request,
                                const std::map<std::string, Array>& inputs) {
-  const AuthorCall call(kernel, request.settings, inputs, context->machine());
+  const AuthorCall call(kernel, tuned_settings(*context, kernel, request.settings), inputs, context->machine());
   const Evaluations evaluations = request.check ? Evaluations(call) : Evaluations();
   const AuthorInstance instance(call, context);
   instance.launch(nullptr);

@@ -10,6 +10,7 @@
 #include "lib/cli/table_output.h"
 #include "lib/cli/tune_device.h"
 #include "lib/cli/tune_tasks.h"
+#include "lib/tune/summary.h"
 
 namespace ligerdsl::cli {
 
@@ -23,7 +24,7 @@ struct KeyParts {
 KeyParts parts_of(const std::string& key) {
   const size_t space = key.find(' '), at = key.find(" @ ");
   if (at == std::string::npos || space == at)
-    return {key.substr(0, key.find('/')), "", key.substr(std::min(at, key.size()))};
+    return {key.substr(0, key.find('/')), "", at == std::string::npos ? "" : key.substr(at + 3)};
   return {key.substr(0, key.find('/')), key.substr(space + 1, at - space - 1), key.substr(at + 3)};
 }
 
@@ -55,9 +56,9 @@ class Importer {
     return key.substr(0, key.find(" @ ")) + here.substr(here.find(" @ "));
   }
 
-  // Why this entry is not taken; empty: it is right here and no slower than the heuristic. Its times become those of
-  // here.
-  std::string prove(const std::string& key, Json* entry);
+  // Why this entry is not taken; empty: it is right here and a gain (tune::no_gain). Its times become those of here.
+  // `refuted`: because the device said so (tune::is_refuted).
+  std::string prove(const std::string& key, Json* entry, bool* refuted);
 
  private:
   lib::TunedDevice described() const {
@@ -89,19 +90,31 @@ class Importer {
   TuneDevice device_;
 };
 
-std::string Importer::prove(const std::string& key, Json* entry) {
+std::string Importer::prove(const std::string& key, Json* entry, bool* refuted) {
   const std::string operation = entry->value("operation", parts_of(key).kernel);
   const Problems problems = problems_of(*entry);
   if (std::string reason = mismatch(key, operation, problems); !reason.empty()) return reason;
   const double sample_seconds = device_.open({operation, problems, {}});
-  constexpr int kSamples = 15;
+  constexpr int kSamples = 45;
   constexpr double kSeconds = 20, kSlower = 10;
-  const Json answer = device_.attempt(lib::config_values(entry->at("config").get<std::string>()), kSamples,
-                                      kSeconds + kSlower * sample_seconds * 2 * kSamples);
-  if (answer.at("fate") != "ok")
-    return fmt::format("{}: {}", answer.at("fate").get<std::string>(), answer.at("reason").get<std::string>());
-  if (answer.at("ratio") > 1.0)
-    return fmt::format("{:.3f} of the heuristic's time here", answer.at("ratio").get<double>());
+  const auto attempt = [&](const MetaValues& config) {
+    return device_.attempt(config, kSamples, kSeconds + kSlower * sample_seconds * 2 * kSamples);
+  };
+  const Json answer = attempt(lib::config_values(entry->at("config").get<std::string>()));
+  tune::Trial trial;
+  trial.fate = tune::fate_named(answer.at("fate"));
+  if (trial.fate == tune::Fate::ok) {
+    trial.ratio = answer.at("ratio");
+    answer.at("us").get_to(trial.us);
+    answer.at("heuristic_us").get_to(trial.heuristic_us);
+    entry->at("problems").get_to(trial.problems);
+  }
+  *refuted = tune::is_refuted(trial);
+  if (trial.fate != tune::Fate::ok)
+    return fmt::format("{}: {}", name(trial.fate), answer.at("reason").get<std::string>());
+  const Json noise = attempt({});  // the heuristic against itself
+  if (noise.at("fate") != "ok") return fmt::format("the heuristic here: {}", noise.at("reason").get<std::string>());
+  if (std::string reason = tune::no_gain(trial, noise.at("ratio")); !reason.empty()) return "here " + reason;
   for (const char* name : {"ratio", "us", "heuristic_us"}) (*entry)[name] = answer.at(name);
   return "";
 }
@@ -133,41 +146,73 @@ int table_merge(const Globals& globals, const TableRequest& request) {
   return kOk;
 }
 
+namespace {
+
+// What an import brings to a table. There, an entry of the same configuration was tried again; another one stays where
+// it gains more.
+struct Imported {
+  tune::TableEntries taken, refuted;
+
+  bool apply(tune::TableEntries* entries) const {
+    const tune::TableEntries before = *entries;
+    for (const auto& [key, entry] : refuted) {
+      const auto there = entries->find(key);
+      if (there != entries->end() && there->second.at("config") == entry.at("config")) entries->erase(there);
+    }
+    for (const auto& [key, entry] : taken) {
+      const auto there = entries->find(key);
+      if (there != entries->end() && there->second.at("config") == entry.at("config")) entries->erase(there);
+    }
+    tune::merge(entries, taken);
+    return *entries != before;
+  }
+};
+
+}  // namespace
+
 int table_import(const Globals& globals, const TableRequest& request) {
   refuse_distortions("table import");
   const tune::TableEntries given = read_table(request.files.front());
-  check_writable(request.output);
+  const bool printed = is_standard_output(request.output);
+  if (!printed) tune::entries_to_update(request.output);  // a file that cannot be, before anything is measured
   const DeferredSignals signals;
-  tune::TableEntries taken;
+  Imported imported;
   Json refused = Json::array();
   try {
     Importer importer(globals, signals);
     for (const auto& [key, entry] : given) {
       Json proved = entry;
       std::string reason;
+      bool refuted = false;
       try {
-        reason = importer.prove(key, &proved);
+        reason = importer.prove(key, &proved, &refuted);
       } catch (const std::exception& error) {
         if (signals.arrived()) throw;
         reason = error.what();
       }
+      const std::string here = importer.key_here(key);
       if (reason.empty()) {
-        proved["imported_from"] = parts_of(key).device;
-        taken[importer.key_here(key)] = std::move(proved);
-      } else {
-        refused.push_back({{"key", key}, {"reason", reason}});
-        print_error(fmt::format("not taken: {}: {}", key, reason));
+        if (here != key) proved["imported_from"] = parts_of(key).device;
+        tune::merge(&imported.taken, {{here, std::move(proved)}});
+        continue;
       }
+      if (refuted) imported.refuted.emplace(here, entry);
+      refused.push_back({{"key", key}, {"reason", reason}});
+      print_error(fmt::format("not taken: {}: {}", key, reason));
     }
   } catch (const std::exception&) {
     if (!signals.arrived()) throw;
     print_error("interrupted: nothing is written");
     return kInterrupted;
   }
-  write_tuned_table(request.output, taken);
-  if (globals.json != "-" && !is_standard_output(request.output))
-    print_text(fmt::format("{} of {} entries are right and no slower here\n", taken.size(), given.size()));
-  write_json(globals, {{"taken", taken.size()}, {"refused", refused}});
+  if (printed)
+    print_text(tune::table_text(imported.taken));
+  else
+    tune::update_table(request.output, [&](tune::TableEntries* entries) { return imported.apply(entries); });
+  const size_t taken = imported.taken.size();
+  if (globals.json != "-" && !printed)
+    print_text(fmt::format("{} of {} entries are right and faster here\n", taken, given.size()));
+  write_json(globals, {{"taken", taken}, {"refused", refused}});
   return kOk;
 }
 

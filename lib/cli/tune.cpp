@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <optional>
 #include <thread>
 
@@ -20,12 +19,11 @@
 #include "lib/cli/gnuplot.h"
 #include "lib/cli/printable.h"
 #include "lib/cli/report_page.h"
-#include "lib/cli/table_output.h"
 #include "lib/cli/tune_device.h"
+#include "lib/cli/tune_export.h"
 #include "lib/cli/tune_search.h"
 #include "lib/cli/tune_tasks.h"
 #include "lib/tune/store.h"
-#include "lib/tune/table_file.h"
 
 namespace ligerdsl::cli {
 
@@ -96,24 +94,6 @@ int assemblers_for(const Globals& globals, int compilers) {
   return globals.device == "cpu" ? 0 : std::clamp(compilers / kCompilersOfOne, 1, kMost);
 }
 
-// What exists in --export is kept: tuning some kernels again leaves the others, and those that were not reached.
-void export_winners(const std::string& path, const std::vector<TuneWinner>& winners) {
-  tune::TableEntries entries;
-  std::error_code error;
-  const bool printed = is_standard_output(path);
-  if (!printed && std::filesystem::file_size(path, error) > 0 && !error)
-    entries = tune::entries_of(lib::TunedTable::read(path));
-  for (const TuneWinner& won : winners) {
-    if (won.tried == 0) continue;
-    const auto [key, entry] = tune::table_entry(won.trial);
-    if (won.heuristic)
-      entries.erase(key);
-    else
-      entries[key] = entry;
-  }
-  write_tuned_table(path, entries);
-}
-
 }  // namespace
 
 std::string default_store() {
@@ -133,13 +113,19 @@ int tune(const Globals& globals, const TuneRequest& request) {
     throw Failure(kUsage, "tune: name a kernel or sets of shapes, not both; --rows is of the sets");
   refuse_distortions("tune");
   const std::string store_path = request.store.empty() ? default_store() : request.store;
-  const bool printed = is_standard_output(request.export_to);
-  if (printed && globals.json == "-")
+  if (is_standard_output(request.export_to) && globals.json == "-")
     throw Failure(kUsage, "tune: --export and --json are both for standard output; name a file for one of them");
   if (is_standard_output(store_path))
     throw Failure(kUsage, "tune: --store names a file that trials are added to, not standard output");
-  const bool exported = !request.export_to.empty() && !printed;
-  if (exported) export_winners(request.export_to, {});  // a file that cannot be, before the search
+  const std::pair<const char*, const std::string&> files[] = {
+      {"--store", store_path}, {"--export", request.export_to}, {"--report", request.report}, {"--json", globals.json}};
+  for (const auto& [option, file] : files) {
+    for (const auto& [other, its] : files) {
+      if (option != other && file != "-" && is_same_file(file, its))
+        throw Failure(kUsage, fmt::format("tune: {} and {} are both {}; name two files", option, other, file));
+    }
+  }
+  TableExport table(request.export_to);  // a file that cannot be, before the search
   tune::Store store(store_path);
   std::map<std::string, Trial> known;
   if (request.resume) {
@@ -151,9 +137,9 @@ int tune(const Globals& globals, const TuneRequest& request) {
   }
   const DeferredSignals signals;
   std::vector<Trial> trials;
-  std::vector<TuneWinner> winners;
   std::vector<std::vector<std::string>> rows;
   Json results = Json::array();
+  int64_t failed = 0;
   Progress progress(globals);
   try {
     TuneDevice device(globals, signals);
@@ -162,21 +148,32 @@ int tune(const Globals& globals, const TuneRequest& request) {
     // Behind the device: the driver makes one context at a time, however many processes ask.
     tune::WorkerPool assemblers(worker_arguments(globals), assemblers_for(globals, compilers), request.timeout_seconds,
                                 signals.descriptor());
-    const std::vector<TuneTask> tasks =
-        tune_tasks(globals, request, authors, device.description(), signals.descriptor());
+    std::vector<TuneTask> tasks = tune_tasks(globals, request, authors, device.description(), signals.descriptor());
     const TuneSearch how{request, device, assemblers, compilers,
                          store,   trials, known,      [&](const std::string& text) { progress.show(text); }};
     const auto began = Clock::now();
     size_t not_begun = 0;
     for (size_t i = 0; i < tasks.size(); ++i) {
-      const TuneTask& task = tasks[i];
+      TuneTask& task = tasks[i];
       if (i > 0 && seconds_since(began) > request.budget_seconds) {
         results.push_back({{"operation", task.operation}, {"problems", settings_of(task)}, {"tried", 0}});
         ++not_begun;
         continue;
       }
       const double budget = (request.budget_seconds - seconds_since(began)) / static_cast<double>(tasks.size() - i);
-      TuneWinner won = search(how, task, budget);
+      task.entry = table.entry_of(task, device.description());
+      TuneWinner won;
+      try {
+        won = search(how, task, budget);
+      } catch (const Failure& failure) {
+        if (tasks.size() == 1 || failure.code == kNoDevice) throw;
+        progress.clear();  // of many searches one that cannot be, as where memory is short, does not cost the others
+        print_error(fmt::format("{} {}: {}", task.operation, problems_text(task), failure.what()));
+        results.push_back(
+            {{"operation", task.operation}, {"problems", settings_of(task)}, {"error", failure.what()}, {"tried", 0}});
+        ++failed;
+        continue;
+      }
       progress.clear();
       const Trial& trial = won.trial;
       rows.push_back({task.operation, problems_text(task), format_time(mean_us(trial.heuristic_us) * 1e-3),
@@ -187,9 +184,10 @@ int tune(const Globals& globals, const TuneRequest& request) {
                          {"problems", settings_of(task)},
                          {"winner", trial.to_json()},
                          {"heuristic_won", won.heuristic},
-                         {"tried", won.tried}});
-      winners.push_back(std::move(won));
-      if (exported) export_winners(request.export_to, winners);
+                         {"no_gain", won.no_gain},
+                         {"tried", won.tried},
+                         {"seconds", won.seconds}});
+      table.add(task, won);
     }
     if (not_begun > 0)
       print_error(fmt::format("the budget of {:g} s is over: {} of {} searches were not begun", request.budget_seconds,
@@ -199,15 +197,16 @@ int tune(const Globals& globals, const TuneRequest& request) {
     print_error(fmt::format("interrupted: every trial is in \"{}\"; --resume goes on from there", store.path()));
   }
   progress.clear();
-  if (printed)
-    export_winners(request.export_to, winners);
-  else if (globals.json != "-")
+  if (!table.is_printed() && globals.json != "-")
     print_table(globals, {"kernel", "problems", "heuristic", "best", "of its time", "configuration", "trials"}, rows);
+  const bool written = table.finish(globals);
   // What was tried is worth a page after Ctrl-C, too.
   if (!request.report.empty() && !trials.empty()) write_file(request.report, report_page(tune::summarize(trials)));
-  write_json(globals, {{"store", store.path()}, {"results", results}, {"interrupted", signals.arrived()}});
+  write_json(
+      globals,
+      {{"store", store.path()}, {"results", results}, {"export", table.json()}, {"interrupted", signals.arrived()}});
   flush_output();
-  return kOk;
+  return !written ? kNothingFound : failed > 0 ? kCheckFailed : kOk;
 }
 
 }  // namespace ligerdsl::cli

@@ -9,12 +9,16 @@
 #include <cmath>
 #include <future>
 #include <list>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "lib/src/build_info.h"
+#include "lib/src/tuned_table.h"
 #include "lib/tune/strategy.h"
 #include "lib/tune/summary.h"
 #include "runtime/sha256.h"
+#include "runtime/status.h"
 
 namespace ligerdsl::cli {
 
@@ -27,6 +31,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kSamples = 5, kSemifinalSamples = 15, kFinalSamples = 45;
 constexpr size_t kSemifinalists = 8, kFinalists = 3;
+constexpr double kFewSamplesNoise = 1.03;  // a problem that is slower by more than this is so with many samples, too
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -41,14 +46,18 @@ class Search {
         budget_(budget),
         began_(Clock::now()),
         strategy_(tune::make_strategy(request_.strategy, task.space, request_.seed,
-                                      [this](const Config& config) { return task_.predicted(config); })) {}
+                                      [this](const Config& config) { return task_.predicted(config); })),
+        entry_(entry_of(task)),
+        next_(entry_) {}
 
   TuneWinner run() {
     sample_seconds_ = how_.device.open({task_.operation, task_.problems, task_.check_with});
     ceiling_ = how_.device.ceilings();
     is_new(task_.space.heuristic());
     search();
-    return finals();
+    TuneWinner won = finals();
+    won.seconds = seconds_since(began_);
+    return won;
   }
 
  private:
@@ -85,15 +94,33 @@ class Search {
     }
   }
 
+  // What the table has, where this search may try it.
+  static std::optional<Config> entry_of(const TuneTask& task) {
+    if (task.entry.empty()) return std::nullopt;
+    try {
+      return task.space.find(lib::config_values(task.entry));
+    } catch (const runtime::Error&) {
+      return std::nullopt;
+    }
+  }
+
+  // What the table has is first: with what a longer search found, a short one begins.
+  std::vector<Config> next() {
+    if (!next_) return strategy_->next(1);
+    return {*std::exchange(next_, std::nullopt)};
+  }
+
   bool compile_next(std::list<Compiling>* compiling) {
     for (;;) {
-      const std::vector<Config> next = strategy_->next(1);
+      const bool of_table = next_.has_value();
+      const std::vector<Config> next = this->next();
       if (next.empty()) return false;
       if (is_new(next[0])) {
         compiling->push_back(
             {next[0], std::async(std::launch::async, [this, config = next[0]] { return built_seconds(config); })});
         return true;
       }
+      if (of_table) won_.refuted = "it is what the heuristic makes";
       strategy_->learn(next[0], INFINITY);
     }
   }
@@ -132,10 +159,11 @@ class Search {
       how_.device.require_going_on();  // a compile that was stopped is no trial
     }
     const Trial trial = refused.empty() ? attempt(config, kSamples, seconds) : refuse(config, refused);
-    strategy_->learn(config, trial.fate == Fate::ok ? trial.ratio : INFINITY);
+    strategy_->learn(config, trial.fate == Fate::ok ? tune::cost(trial, kFewSamplesNoise) : INFINITY);
     ++won_.tried;
     ++won_.fates[trial.fate];
-    if (trial.fate == Fate::ok) ranking_.emplace(trial.ratio, config);
+    if (trial.fate == Fate::ok) ranking_.emplace(tune::cost(trial, kFewSamplesNoise), config);
+    if (config == entry_ && trial.fate != Fate::ok && tune::is_refuted(trial)) won_.refuted = fault_of(trial);
     show();
   }
 
@@ -159,16 +187,30 @@ class Search {
       for (const auto& [before, config] : best) {
         const Trial trial = attempt(config, samples);
         if (trial.fate != Fate::ok) continue;
-        again.emplace(trial.ratio, config);
+        again.emplace(tune::cost(trial, samples == kFinalSamples ? tune::kNoSlower : kFewSamplesNoise), config);
         last_.insert_or_assign(config, trial);
       }
       best.assign(again.begin(), again.end());
     }
     won_.trial = heuristic;
-    if (best.empty()) return std::move(won_);
-    won_.heuristic = !tune::is_gain(best.front().first, heuristic.ratio);
+    if (!best.empty()) won_.no_gain = tune::no_gain(last_.at(best.front().second), heuristic.ratio);
+    won_.heuristic = best.empty() || !won_.no_gain.empty();
     if (!won_.heuristic) won_.trial = last_.at(best.front().second);
+    if (won_.heuristic) judge_entry();
     return std::move(won_);
+  }
+
+  static std::string fault_of(const Trial& trial) { return fmt::format("{}: {}", name(trial.fate), trial.reason); }
+
+  // The heuristic won. That noise hides a gain does not say that the entry has none: it goes where it is slower.
+  void judge_entry() {
+    if (!entry_ || !won_.refuted.empty()) return;
+    const bool ranked =
+        std::any_of(ranking_.begin(), ranking_.end(), [&](const auto& one) { return one.second == *entry_; });
+    if (!ranked) return;
+    Trial trial = last_.count(*entry_) ? last_.at(*entry_) : Trial();
+    if (trial.samples < kFinalSamples) trial = attempt(*entry_, kFinalSamples);
+    if (tune::is_refuted(trial)) won_.refuted = trial.fate == Fate::ok ? tune::no_gain(trial, 1) : fault_of(trial);
   }
 
   Trial blank(const Config& config, int samples) const {
@@ -244,6 +286,7 @@ class Search {
   Json ceiling_;
   Clock::time_point began_;
   std::unique_ptr<tune::Strategy> strategy_;
+  std::optional<Config> entry_, next_;
   std::multimap<double, Config> ranking_;
   std::set<runtime::Digest> built_;
   std::map<Config, Trial> last_;

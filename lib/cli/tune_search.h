@@ -18,7 +18,11 @@ struct TuneWinner {
   tune::Trial trial;
   int64_t tried = 0;
   std::map<tune::Fate, int64_t> fates;
-  bool heuristic = true;  // nothing is faster than it by more than the noise
+  double seconds = 0;     // of data, answers, trials and finals
+  bool heuristic = true;  // nothing is a gain over it
+  std::string no_gain;    // of the best of the rest, why not; empty: nothing else was right
+  std::string
+      refuted;  // why the table's entry goes: tried again, it was not right or slower; empty: that was not found
 };
 
 struct TuneSearch {

@@ -18,7 +18,8 @@ struct TuneTask {
   std::string options;  // of the kernel: what a table's key has
   std::vector<std::vector<std::string>> problems;
   std::vector<std::string> check_with;
-  std::string loaded;  // digests of the files of --load
+  std::string loaded;      // digests of the files of --load
+  std::string entry = {};  // the configuration that the table has which is exported to: tried first; empty: none
   tune::Space space;
   // Of what is built: equal text, equal code and launches.
   std::function<std::string(const MetaValues&)> built;

@@ -82,6 +82,7 @@ const CLI::App* command_named(const CLI::App& app, const std::string& name) {
 
 std::string no_command(const CLI::App& app, const std::string& before, const std::string& name) {
   const std::vector<std::string> names = commands_of(app);
+  if (names.empty()) return fmt::format("{} has no commands: unexpected argument '{}'", before, name);
   return fmt::format("no command '{}{}'{}; there are {}", before.empty() ? "" : before + " ", name,
                      did_you_mean(name, names), fmt::join(names, ", "));
 }

@@ -7,6 +7,7 @@
 #include "lib/src/failure.h"
 #include "lib/src/plan.h"
 #include "runtime/driver.h"
+#include "runtime/log.h"
 #include "runtime/options.h"
 
 namespace ligerdsl::lib {
@@ -46,7 +47,13 @@ std::unique_ptr<TunedConfigs> Context::open_tables() {
 
 const char* Context::tuned_author_kernel(std::string_view kernel, std::string_view options) {
   if (!tuned_) return "";
-  const std::string_view config = tuned_->author_kernel(kernel, options);
+  const auto entry = tuned_->author_entry(kernel, options);
+  if (!entry) return "";
+  using runtime::LogLevel;
+  if (runtime::log_enabled(LogLevel::info))
+    runtime::log(LogLevel::info,
+                 taken_text(std::string(kernel).append(" ").append(options), *entry->table, entry->model));
+  const std::string_view config = entry->config;
   const std::lock_guard lock(texts_mutex_);
   const auto known = texts_.find(config);
   return (known == texts_.end() ? *texts_.emplace(config).first : *known).c_str();

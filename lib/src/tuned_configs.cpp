@@ -7,6 +7,22 @@
 
 namespace ligerdsl::lib {
 
+namespace {
+
+// A table is somebody's file: what would steer a terminal does not stand in a log.
+std::string printable(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '_');
+  return text;
+}
+
+}  // namespace
+
+std::string taken_text(std::string_view call, const TunedTable& table, std::string_view model) {
+  return printable(
+      std::string(call).append(": configured by table \"").append(table.name()).append("\", tuned on ").append(model));
+}
+
 std::string TunedConfigs::refusal(const ConfigQuestion& question, std::string_view config, MetaValues* read) const {
   try {
     *read = config_values(config);
@@ -48,25 +64,26 @@ ConfigSource TunedConfigs::look_up(const ConfigQuestion& question) {
   return source;
 }
 
-std::string_view TunedConfigs::author_kernel(std::string_view kernel, std::string_view options) const {
+std::optional<TunedConfigs::AuthorEntry> TunedConfigs::author_entry(std::string_view kernel,
+                                                                    std::string_view options) const {
   constexpr int kVersion = 1;  // authors have no other: their options name what a field means
-  if (tuning_ != runtime::Tuning::any) return "";
+  if (tuning_ != runtime::Tuning::any) return std::nullopt;
   const bool gpu = is_gpu_();
   for (const auto& table : tables_) {
     if (!table->has(kernel, kVersion, options, gpu)) continue;
-    if (const auto found = table->find(kernel, kVersion, options, device_())) return found->config;
+    if (const auto found = table->find(kernel, kVersion, options, device_()))
+      return AuthorEntry{found->config, table.get(), found->model};
   }
-  return "";
+  return std::nullopt;
 }
 
 MetaValues TunedConfigs::changed(const std::shared_ptr<const ConfigQuestion>& question) {
   ConfigSource source = look_up(*question);
   using runtime::LogLevel;
-  const auto name = [&] { return question->kernel() + " " + question->options() + ": "; };
-  for (const std::string& sentence : source.passed) runtime::log(LogLevel::info, name() + sentence);
+  const auto name = [&] { return question->kernel() + " " + question->options(); };
+  for (const std::string& sentence : source.passed) runtime::log(LogLevel::info, printable(name() + ": " + sentence));
   if (source.table && runtime::log_enabled(LogLevel::info))
-    runtime::log(LogLevel::info,
-                 name() + "configured by table \"" + source.table->name() + "\", tuned on " + source.model);
+    runtime::log(LogLevel::info, taken_text(name(), *source.table, source.model));
   return std::move(source.values);
 }
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,9 @@ struct ConfigSource {
   std::vector<std::string> passed;    // sentences: entries that were not taken, and why
 };
 
+// The line of the log.
+std::string taken_text(std::string_view call, const TunedTable& table, std::string_view model);
+
 class TunedConfigs final : public KernelConfigs {
  public:
   // The tables are looked up in their order.
@@ -31,8 +35,13 @@ class TunedConfigs final : public KernelConfigs {
 
   MetaValues changed(const std::shared_ptr<const ConfigQuestion>& question) override;
   ConfigSource look_up(const ConfigQuestion& question);
-  // "num_warps=8", or "": of a kernel that is not the library's. What its fields change in results is not known here.
-  std::string_view author_kernel(std::string_view kernel, std::string_view options) const;
+  // Of a kernel that is not the library's. What its fields change in results is not known here.
+  struct AuthorEntry {
+    std::string_view config;  // "num_warps=8"
+    const TunedTable* table;
+    std::string_view model;  // that it was tuned on
+  };
+  std::optional<AuthorEntry> author_entry(std::string_view kernel, std::string_view options) const;
 
  private:
   // Why an entry of this configuration is not taken; empty: it is, and `values` are those of its fields.

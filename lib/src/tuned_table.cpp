@@ -75,6 +75,8 @@ MetaValues config_values(std::string_view text) {
 
 TunedTable::TunedTable(std::string text, std::string name) : text_(std::move(text)), name_(std::move(name)) {
   std::string_view rest = text_, head = take_until(&rest, '\n');
+  if (head.starts_with("\xef\xbb\xbf"))
+    refuse(name_, 1, "it begins with a byte order mark, as some editors store text; expected UTF-8 without");
   if (head.ends_with('\r'))
     refuse(name_, 1,
            "it ends in CR LF, as files do that were stored as text on Windows; expected lines that end in LF");

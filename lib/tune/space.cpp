@@ -22,6 +22,20 @@ MetaValues Space::values(const Config& config) const {
   return values;
 }
 
+std::optional<Config> Space::find(const MetaValues& values) const {
+  Config config = heuristic_;
+  size_t known = 0;
+  for (size_t i = 0; i < fields_.size(); ++i) {
+    const auto value = values.find(fields_[i].name);
+    if (value == values.end()) continue;
+    config.values[i] = value->second;
+    ++known;
+    if (choice_of(config, i) == choices_[i].size()) return std::nullopt;
+  }
+  if (known < values.size() || !valid(config)) return std::nullopt;
+  return config;
+}
+
 std::string Space::text(const Config& config) const {
   std::string text;
   for (size_t i = 0; i < fields_.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -39,6 +40,8 @@ class Space {
   void each(const std::function<bool(const Config&)>& body) const;
 
   MetaValues values(const Config& config) const;
+  // The other way; fields that are not named are the heuristic's. None where that is no valid configuration of these.
+  std::optional<Config> find(const MetaValues& values) const;
   std::string text(const Config& config) const;  // "num_warps=8 rows=4"
   const std::vector<MetaField>& fields() const { return fields_; }
 

@@ -4,10 +4,9 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "runtime/status.h"
 
@@ -68,24 +67,49 @@ void Store::append(const Trial& trial) {
   refuse(path_, "a trial could not be written: " + runtime::error_text(error) + "; those before it are there");
 }
 
+namespace {
+
+// Its writer was stopped: the beginning of a line that append() makes, to whose end nothing is wrong with it. Anything
+// else is somebody's text.
+bool was_torn(std::string_view line, const std::exception& error) {
+  constexpr std::string_view begin = "{\"key\":";
+  const auto* syntax = dynamic_cast<const Json::parse_error*>(&error);
+  return syntax && syntax->byte >= line.size() && (line.starts_with(begin) || begin.starts_with(line));
+}
+
+}  // namespace
+
 std::vector<Trial> read_trials(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) refuse(path, runtime::locate_failure(path, errno).text());
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  constexpr size_t kMostBytes = size_t{1} << 30, kPart = size_t{1} << 20, kLongestLine = size_t{16} << 20;
+  const runtime::File file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.good()) refuse(path, runtime::locate_failure(path, errno).text());
+  std::string text;
+  for (;;) {  // a pipe has no size
+    const size_t before = text.size();
+    text.resize(before + kPart);
+    const ssize_t got = read(file.get(), text.data() + before, kPart);
+    text.resize(before + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) refuse(path, runtime::locate_failure(path, errno).text());
+    if (got == 0) break;
+    const size_t ended = text.rfind('\n');
+    if (text.size() - (ended == std::string::npos ? 0 : ended) > kLongestLine)
+      refuse(path, "a line of more than 16 MiB is no trial as `ligerdsl tune` writes them");
+    if (text.size() > kMostBytes) refuse(path, "expected at most 1 GiB; split it, or keep the last lines");
+  }
   std::vector<Trial> trials;
   size_t number = 0;
-  for (size_t begin = 0; begin < text.size(); ++number) {
+  for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view line = std::string_view(text).substr(begin, end - begin);
     begin = end + 1;
-    if (line.empty()) continue;
+    ++number;
+    if (line.empty() || line == "\r") continue;
     try {
-      trials.push_back(Trial::from_json(Json::parse(line)));
+      trials.push_back(Trial::from_json(parse_strict(line)));
     } catch (const std::exception& error) {
-      // What begins as a trial and is no whole JSON was torn when its writer was stopped.
-      const bool cut =
-          begin >= text.size() || !line.ends_with('}') || (line.starts_with("{\"key\":") && !Json::accept(line));
-      if (!cut) refuse(path, "line " + std::to_string(number + 1) + " is no trial: " + error.what());
+      if (!was_torn(line, error))
+        refuse(path, "line " + std::to_string(number) + " is no trial as `ligerdsl tune` writes them: " + error.what());
     }
   }
   return trials;

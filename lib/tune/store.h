@@ -15,7 +15,7 @@ class Store {
   // Opens or makes the file, and its folders. Throws runtime::Error (INVALID_ARGUMENT) with the reason.
   explicit Store(const std::string& path);
 
-  // What is there. A last line that was torn is skipped; another that is no trial throws, with its number.
+  // What is there. A line that was torn is skipped; another that is no trial throws, with its number.
   std::vector<Trial> read() const;
   // One write of a whole line, on the disk when this returns. Throws runtime::Error where it is not, as on a full disk.
   void append(const Trial& trial);

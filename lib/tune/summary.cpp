@@ -1,6 +1,7 @@
 #include "lib/tune/summary.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <exception>
@@ -102,11 +103,11 @@ class Task {
       if (trial.fate != Fate::ok) continue;
       const bool final = finals && trial.samples >= heuristic.samples;
       if (best && summary_.confirmed && !final) continue;
-      if (!best || (final && !summary_.confirmed) || trial.ratio < best->ratio) best = &trial;
+      if (!best || (final && !summary_.confirmed) || cost(trial, kNoSlower) < cost(*best, kNoSlower)) best = &trial;
       summary_.confirmed |= final;
     }
     if (best) summary_.winner = *best;
-    summary_.gained = summary_.confirmed && is_gain(best->ratio, heuristic.ratio);
+    summary_.gained = summary_.confirmed && no_gain(*best, heuristic.ratio).empty();
     if (finals && !summary_.gained && (summary_.confirmed || !best)) {
       summary_.winner = heuristic;
       summary_.confirmed = true;
@@ -164,9 +165,40 @@ class Task {
 
 }  // namespace
 
-bool is_gain(double ratio, double heuristic_ratio) {
+double worst_ratio(const Trial& trial) {
+  double worst = 0;
+  for (size_t i = 0; i < std::min(trial.us.size(), trial.heuristic_us.size()); ++i)
+    worst = std::max(worst, trial.us[i] / trial.heuristic_us[i]);
+  return worst;
+}
+
+std::string no_gain(const Trial& trial, double heuristic_ratio) {
   constexpr double kLeast = 0.005, kTimesNoise = 3;
-  return ratio < 1 - std::max(kLeast, kTimesNoise * std::fabs(heuristic_ratio - 1));
+  const double noise = std::max(kLeast, kTimesNoise * std::fabs(heuristic_ratio - 1));
+  const auto text = [](double number, const char* after) {  // in any locale
+    char buffer[64];
+    const auto end = std::to_chars(buffer, buffer + sizeof buffer, std::min(number, 1e9), std::chars_format::fixed, 3);
+    return std::string(buffer, end.ptr) + after;
+  };
+  if (!(trial.ratio < 1 - noise))
+    return text(trial.ratio, " of the heuristic's time, which differs from itself by ") + text(noise, "");
+  for (size_t i = 0; i < std::min(trial.us.size(), trial.heuristic_us.size()); ++i) {
+    const double ratio = trial.us[i] / trial.heuristic_us[i];
+    if (ratio <= kNoSlower) continue;
+    const std::string problem = i < trial.problems.size() ? trial.problems[i] : "problem " + std::to_string(i + 1);
+    return text(trial.ratio, " of the heuristic's time over all, but ") + text(ratio, " of it with \"") + problem + '"';
+  }
+  return "";
+}
+
+bool is_refuted(const Trial& trial) {
+  if (trial.fate != Fate::ok) return trial.fate != Fate::compile;
+  return !(trial.ratio < 1) || worst_ratio(trial) > kNoSlower;
+}
+
+double cost(const Trial& trial, double no_slower) {
+  const double worst = worst_ratio(trial);
+  return worst > no_slower ? std::max(worst, trial.ratio) : trial.ratio;
 }
 
 Distribution distribution(std::vector<double> values) {

@@ -9,9 +9,25 @@
 
 namespace ligerdsl::tune {
 
-// Whether a time of so much of the heuristic's is a gain. What the heuristic differs from itself in the same run, by
-// `heuristic_ratio`, is noise.
-bool is_gain(double ratio, double heuristic_ratio);
+// Of the times of a trial over the heuristic's, by problem, the largest; 0 where there are none.
+double worst_ratio(const Trial& trial);
+
+// What of the heuristic's time a problem may take where others gain: the rest is noise.
+constexpr double kNoSlower = 1.01;
+
+// Why a trial is no gain over the heuristic; empty: it is one. Over all problems it has to be faster by more than the
+// noise, which is what the heuristic differs from itself in the same run, by `heuristic_ratio`; and it is no slower on
+// any of them.
+std::string no_gain(const Trial& trial, double heuristic_ratio);
+
+// Whether a trial speaks against a configuration that a table has, and not only for noise that hides its gain: it was not
+// right, did not end, is not faster over all, or is slower on a problem. What cannot be built nobody takes, and it may be
+// there again.
+bool is_refuted(const Trial& trial);
+
+// What a search orders trials by: the ratio, but where a problem is slower than `no_slower` of the heuristic's time,
+// how slow that is. Few samples take more for noise than many do.
+double cost(const Trial& trial, double no_slower);
 
 // A configuration that was tried.
 struct Candidate {
@@ -54,7 +70,7 @@ struct TaskSummary {
   Trial heuristic;                    // measured with most samples; its config is empty where it was not
   Trial winner;                       // of the finals, or the best so far; its config is empty where nothing was right
   bool confirmed = false;             // the winner was measured as often as the heuristic, after the search
-  bool gained = false;                // confirmed, and faster than the heuristic by more than the noise
+  bool gained = false;                // confirmed, and no_gain() has nothing to say
   double noted_seconds = 0;           // of searching; 0: not noted
   std::string began, ended;           // dates
 

@@ -1,20 +1,31 @@
 #include "lib/tune/table_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
+#include <random>
+#include <system_error>
+#include <thread>
+#include <tuple>
 
 #include "runtime/files.h"
 #include "runtime/status.h"
 
 namespace ligerdsl::tune {
 
+lib::TunedDevice device_of(const Json& device) {
+  return {device.at("arch"), device.at("units"), device.at("model")};
+}
+
 std::pair<std::string, Json> table_entry(const Trial& winner) {
-  const lib::TunedDevice device{winner.device.at("arch"), winner.device.at("units"), winner.device.at("model")};
   Json entry = {{"config", winner.config},
                 {"operation", winner.operation},
                 {"ratio", winner.ratio},
@@ -24,21 +35,59 @@ std::pair<std::string, Json> table_entry(const Trial& winner) {
                 {"driver", winner.device.value("driver", 0)},
                 {"build", winner.build},
                 {"date", winner.date}};
-  return {lib::tuned_key(winner.kernel, winner.version, winner.options, device), std::move(entry)};
+  return {lib::tuned_key(winner.kernel, winner.version, winner.options, device_of(winner.device)), std::move(entry)};
 }
+
+namespace {
+
+// What is wrong with an entry, of which the library takes the configuration `config`; empty: nothing.
+std::string fault_of(const Json& entry, std::string_view config) {
+  const auto expected = [&](const char* name, const char* what, const Json* got) {
+    const std::string text = got ? got->dump(-1, ' ', false, Json::error_handler_t::replace) : "none";
+    constexpr size_t kShown = 60;
+    return std::string("expected \"") + name + "\" to be " + what + ", got " + text.substr(0, kShown);
+  };
+  if (!entry.is_object()) return "expected a JSON object";
+  const auto is = [](bool (Json::*type)() const noexcept) { return [type](const Json& it) { return (it.*type)(); }; };
+  const std::tuple<const char*, const char*, std::function<bool(const Json&)>> members[] = {
+      {"ratio", "a number above 0", is_positive},        {"problems", "a list of texts", are_strings},
+      {"us", "a list of numbers above 0", are_positive}, {"heuristic_us", "a list of numbers above 0", are_positive},
+      {"operation", "a text", is(&Json::is_string)},     {"imported_from", "a text", is(&Json::is_string)}};
+  for (const auto& [name, what, holds] : members) {
+    const auto found = entry.find(name);
+    if (found != entry.end() && !holds(*found)) return expected(name, what, &*found);
+  }
+  const auto at = entry.find("config");
+  // The library reads it as it stands.
+  if (at == entry.end() || *at != std::string(config))
+    return expected("config", "a text without escapes", at == entry.end() ? nullptr : &*at);
+  return "";
+}
+
+Json parsed_entry(std::string_view text, std::string* fault) {
+  try {
+    Json json = parse_strict(text);
+    constexpr std::string_view before = "{\"config\": \"";
+    const std::string_view config = text.substr(std::min(before.size(), text.size()));
+    *fault = fault_of(json, config.substr(0, config.find('"')));
+    return json;
+  } catch (const std::exception& error) {
+    *fault = std::string("expected a JSON object: ") + error.what();
+    return {};
+  }
+}
+
+}  // namespace
 
 TableEntries entries_of(const lib::TunedTable& table) {
   TableEntries entries;
   for (size_t i = 0; i < table.size(); ++i) {
     const auto entry = table.entry(i);
-    Json json = Json::parse(entry.rest, nullptr, /*allow_exceptions=*/false);
-    const auto is = [&](const char* name, bool (Json::*type)() const noexcept) {
-      return !json.contains(name) || (json[name].*type)();
-    };
-    if (!json.is_object() || !is("config", &Json::is_string) || !is("ratio", &Json::is_number))
+    std::string fault;
+    Json json = parsed_entry(entry.rest, &fault);
+    if (!fault.empty())
       runtime::fail(runtime::Status::invalid_argument,
-                    "table \"" + table.name() + "\", line " + std::to_string(i + 2) +
-                        ": expected a JSON object whose \"config\" is a string and whose \"ratio\" is a number");
+                    "table \"" + table.name() + "\", line " + std::to_string(i + 2) + ": " + fault);
     entries.emplace(entry.key, std::move(json));
   }
   return entries;
@@ -58,28 +107,135 @@ namespace {
                 "a table of tuned kernels: " + runtime::locate_failure(path, error).text());
 }
 
+// Of a link, the file.
+std::string target_of(const std::string& path) {
+  std::error_code none;
+  const std::filesystem::path target = std::filesystem::canonical(path, none);
+  return none ? path : target.string();
+}
+
+// A file beside the table that nobody else has.
+class Part {
+ public:
+  explicit Part(const std::string& target)
+      : name_(target + "." + std::to_string(std::random_device()())),
+        file_(open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666)),
+        error_(file_.good() ? 0 : errno) {}
+  ~Part() {
+    if (file_.good()) unlink(name_.c_str());  // it was renamed, or is of no use
+  }
+  Part(const Part&) = delete;
+
+  int error() const { return error_; }
+  bool write(const std::string& text, const struct stat* like) const {
+    if (like) fchmod(file_.get(), like->st_mode & 07777);
+    return runtime::write_all(file_.get(), text) && fsync(file_.get()) == 0;
+  }
+  bool replace(const std::string& target) const { return rename(name_.c_str(), target.c_str()) == 0; }
+  // Not over a file that came to be meanwhile.
+  bool put(const std::string& target) const {
+    if (link(name_.c_str(), target.c_str()) == 0) return true;
+    struct stat there {};
+    if (errno == EEXIST && stat(target.c_str(), &there) == 0) return true;
+    return errno != ENOSPC && replace(target);  // a file system without links, or a link to nothing
+  }
+
+ private:
+  std::string name_;
+  runtime::File file_;
+  int error_;
+};
+
+// A table that nobody else updates. It may be another file than before the lock was waited for.
+class LockedTable {
+ public:
+  // Makes an empty table where there is none.
+  explicit LockedTable(const std::string& path) : target_(target_of(path)) {
+    constexpr auto kPatience = std::chrono::seconds(30);
+    const auto began = std::chrono::steady_clock::now();
+    while (!try_to_lock(path)) {
+      if (std::chrono::steady_clock::now() - began > kPatience)
+        runtime::fail(
+            runtime::Status::invalid_argument,
+            "table \"" + path + "\": another process holds its lock (flock) for more than 30 s; end that one");
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
+  const std::string& target() const { return target_; }
+
+ private:
+  bool try_to_lock(const std::string& path) {
+    file_ = std::make_unique<runtime::File>(open(target_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!file_->good() && errno == ENOENT) {
+      const Part part(target_);
+      if (part.error() != 0) cannot_write(path, part.error());
+      if (!part.write(table_text({}), nullptr) || !part.put(target_)) cannot_write(path, errno);
+      return false;
+    }
+    if (!file_->good()) cannot_write(path, errno);
+    // On a file system that has no locks who writes last wins, as before there were any.
+    if (flock(file_->get(), LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR)) return false;
+    struct stat held {
+    }, named{};
+    return fstat(file_->get(), &held) == 0 && stat(target_.c_str(), &named) == 0 && held.st_dev == named.st_dev &&
+           held.st_ino == named.st_ino;
+  }
+
+  std::string target_;
+  std::unique_ptr<runtime::File> file_;
+};
+
+// Neither a file nor a name that is free: a pipe, a device.
+bool is_special(const std::string& target) {
+  std::error_code none;
+  const auto status = std::filesystem::status(target, none);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+}
+
+TableEntries entries_there(const std::string& path) {
+  std::error_code error;
+  if (is_special(path)) return {};
+  if (std::filesystem::file_size(path, error) == 0 || error == std::errc::no_such_file_or_directory) return {};
+  return entries_of(lib::TunedTable::read(path));
+}
+
 }  // namespace
 
 void write_table(const std::string& path, const TableEntries& entries) {
-  std::error_code none;
-  std::filesystem::path target = std::filesystem::canonical(path, none);  // of a link, the file
-  if (none) target = path;
-  const std::string text = table_text(entries), part = target.string() + "." + std::to_string(getpid());
-  const auto status = std::filesystem::status(target, none);
-  const bool special = std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
-  const std::string& written = special ? path : part;
-  const runtime::File file(open(written.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!file.good()) cannot_write(path, errno);
-  if (special) {
-    if (!runtime::write_all(file.get(), text)) cannot_write(path, errno);
+  const std::string target = target_of(path), text = table_text(entries);
+  if (is_special(target)) {
+    const runtime::File file(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    if (!file.good() || !runtime::write_all(file.get(), text)) cannot_write(path, errno);
     return;
   }
-  if (std::filesystem::exists(status)) fchmod(file.get(), static_cast<mode_t>(status.permissions()));
-  if (runtime::write_all(file.get(), text) && fsync(file.get()) == 0 && rename(part.c_str(), target.c_str()) == 0)
+  struct stat before {};
+  const bool exists = stat(target.c_str(), &before) == 0;
+  const Part part(target);
+  if (part.error() != 0) cannot_write(path, part.error());
+  if (!part.write(text, exists ? &before : nullptr) || !part.replace(target)) cannot_write(path, errno);
+}
+
+TableEntries entries_to_update(const std::string& path) {
+  TableEntries entries = entries_there(path);
+  if (is_special(path)) {
+    const runtime::File file(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!file.good() && errno != ENXIO) cannot_write(path, errno);  // ENXIO: a pipe that nobody reads yet
+    return entries;
+  }
+  const Part part(target_of(path));
+  if (part.error() != 0) cannot_write(path, part.error());
+  return entries;
+}
+
+void update_table(const std::string& path, const std::function<bool(TableEntries*)>& change) {
+  if (is_special(path)) {
+    TableEntries entries;
+    if (change(&entries)) write_table(path, entries);
     return;
-  const int error = errno;
-  unlink(part.c_str());
-  cannot_write(path, error);
+  }
+  const LockedTable locked(path);
+  TableEntries entries = entries_there(locked.target());
+  if (change(&entries)) write_table(locked.target(), entries);
 }
 
 std::string table_text(const TableEntries& entries) {

@@ -2,13 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-namespace ligerdsl::tune {
+#include "lib/tune/strict_json.h"
 
-using Json = nlohmann::ordered_json;
+namespace ligerdsl::tune {
 
 enum class Fate : uint8_t {
   ok,
@@ -47,7 +46,8 @@ struct Trial {
   std::string loaded;  // digest of the files of --load
 
   Json to_json() const;
-  static Trial from_json(const Json& json);  // throws nlohmann's exceptions
+  // Throws std::exception where a member is missing, or is not what is written here.
+  static Trial from_json(const Json& json);
 };
 
 }  // namespace ligerdsl::tune

@@ -102,6 +102,12 @@ fused_linear_cross_entropy N=20 V=50 H=16 dtype=bf16 d_weight_dtype=bf16 reducti
 PLAIN = [
     ("--version", 0, ["ligerdsl 0.", " commit "]),
     ("--help", 0, ["doctor", "compile", "bench"]),
+    ("help", 0, ["doctor", "compile", "bench"]),
+    ("help table import", 0, ["ligerdsl table import", "--output"]),
+    ("help tune extra", 2, ["tune has no commands", "extra"]),
+    ("help tune --store", 2, ["unknown option '--store'"]),
+    ("help table tune", 2, ["no command 'table tune'", "import"]),
+    ("help tabel", 2, ["did you mean 'table'"]),
     ("", 2, ["subcommand"]),
     ("frobnicate", 2, []),
     ("list", 0, ["rms_norm_forward", "cross_entropy"]),
@@ -320,6 +326,23 @@ def bench_over_axes():
         (folder / "other.json").write_text(json.dumps(other))
         code, errors, text = run(["bench", "softmax_forward", "N=8", *cases, "--axis", "dtype=f32", *quick, "--vs", str(folder / "other.json"), "--json", "-", *options])
         return code, errors, json.loads(text)["results"] if text.startswith("{") else []
+
+    hostile = json.loads(earlier.read_text()) | {"device": "cpu\x1b[31m\nligerdsl: all is well\t", "date": "\x1b]0;title\x07"}
+    (folder / "hostile.json").write_text(json.dumps(hostile))
+    code, output, text = run(["bench", "softmax_forward", "N=8", "--axis", "H=64:256*2", "--axis", "dtype=f32", *quick, "--tolerance", "1000", "--vs",
+                              str(folder / "hostile.json")])
+    shown = next((line for line in text.splitlines() if line.startswith("earlier: ")), "")
+    expect(code == 0 and "cpu\\x1b[31m\\nligerdsl: all is well\\t, build" in shown and "\\x1b]0;title\\x07" in shown, output)
+    expect("\x1b" not in output and "\x07" not in output and "\nligerdsl: all is well" not in output, repr(output))
+    for name, text, said in [("deep", '{"results": ' + "[" * 1000000, "levels deep"), ("twice", '{"results": [], "results": []}', "twice"),
+                             ("list", "[]", "bench --json"), ("type", json.dumps(hostile | {"results": 7}), "bench --json"),
+                             ("negative", json.dumps(hostile | {"results": [hostile["results"][0] | {"median_ms": -1}]}), "above 0"),
+                             ("none", json.dumps(hostile | {"results": []}), "none of these cases")]:
+        (folder / "odd.json").write_text(text)
+        code, output, _ = run(["bench", "softmax_forward", "N=8", *quick, "--vs", str(folder / "odd.json")])
+        expect(code == 2 and said in output, f"--vs, {name}: exit {code}: {output}")
+    code, output, _ = run(["bench", "softmax_forward", *quick, "--vs", str(folder)])
+    expect(code == 2 and "--vs: " in output, output)
 
     code, errors, results = against(1e-3)
     expect(code == 1 and "3 cases are slower by more than 5 %" in errors and all(r["slower"] and r["of_earlier"] > 1.05 for r in results), errors)

@@ -156,6 +156,52 @@ def test_loaded(ligerdsl, kernels):
     expect("bytes" not in said and any(what == "bytes: faulty: 2 arguments are missing" for what in said["left_out"]), f"{said['left_out']}")
 
 
+def test_loaded_table(ligerdsl, kernels, folder):
+    """An author's kernel has what a program takes that asks ligerdsl::tuned; every command builds that."""
+    table = folder / "loaded.json"
+    for target in ([], ["--target", "sm_90a"]):
+        arguments = ["--threads", "1", "--load", kernels, "explain", "lazy", "x=5000", "y=x", *(target or ["--no-run"])]
+        before = ligerdsl.json(*arguments)["configuration"][0]
+        expect(before["from"] == "default" and "no table" in before["why"], f"{before}")
+        expect(before["key"].startswith("lazy/1 x=5000 y=x scale=0.1 @ "), before["key"])
+        write_table(table, before["key"], "rounds=100")
+        with_table = {"LIGERDSL_TABLE": str(table)}
+
+        def said(*more, **environment):
+            return ligerdsl.json(*arguments, *more, **with_table, **environment)["configuration"][0]
+
+        after = said()
+        expect(after["from"] == "table" and after["table"] == str(table) and "has an entry" in after["why"], f"{after}")
+        expect(fields_of(after)["rounds"] == "100", f"{after}")
+        expect(fields_of(after, "from") == {"scale": "default", "rounds": "table"} and fields_of(after, "default")["rounds"] == "1000", f"{after}")
+        expect(fields_of(said("scale=0.10"))["rounds"] == "100", "0.10 is 0.1")
+        given = said("rounds=1")
+        expect(fields_of(given)["rounds"] == "1" and fields_of(given, "from")["rounds"] == "setting" and given["from"] == "table", f"{given}")
+        for more, environment, why in [(["scale=0.2"], {}, "no table has an entry"), ([], {"LIGERDSL_TUNING": "off"}, "LIGERDSL_TUNING=off"),
+                                       ([], {"LIGERDSL_TUNING": "same"}, "LIGERDSL_TUNING=same")]:
+            other = said(*more, **environment)
+            expect(other["from"] == "default" and fields_of(other)["rounds"] == "1000" and why in other["why"], f"{more} {environment}: {other}")
+        code, out, errors = ligerdsl.run(*arguments, **with_table)
+        expect(code == 0 and f"configuration of lazy: the table's, because the table \"{table}\"" in out, out + errors)
+        # What is built is that.
+        compiled = [ligerdsl.run("--threads", "1", "--load", kernels, "compile", "lazy", "x=5000", "y=x", *more, "--emit", "program", *target, **environment)[1]
+                    for more, environment in (([], with_table), (["rounds=100"], {}), ([], {}))]
+        expect(compiled[0] == compiled[1] != compiled[2], "compile takes the entry")
+        for config, words in [("rounds=7", "expected one of 1, 100, 1000"), ("scale=3", "no choice of its schedule"), ("round=1", "no choice"), ("rounds", "expected")]:
+            write_table(table, before["key"], config)
+            passed = said()
+            expect(passed["from"] == "default" and fields_of(passed)["rounds"] == "1000" and words in passed["passed_over"][0], f"{config}: {passed}")
+            code, out, errors = ligerdsl.run("--threads", "1", "--load", kernels, "compile", "lazy", "x=5000", "y=x", "--emit", "program", *target, **with_table)
+            expect(code == 2 and "ligerdsl::tuned refuses" in errors and words in errors, f"{config}: exit {code}: {errors}")
+    write_table(table, ligerdsl.json("--threads", "1", "--load", kernels, "explain", "lazy", "x=2000", "y=x", "--no-run")["configuration"][0]["key"], "rounds=1")
+    for arguments in (["run", "lazy", "x=2000", "y=x", "--check"], ["bench", "lazy", "x=2000", "y=x"], ["explain", "lazy", "x=2000", "y=x"]):
+        code, out, errors = ligerdsl.run("--threads", "1", "--load", kernels, *arguments, LIGERDSL_TABLE=str(table))
+        expect(code == 0, f"{arguments}: {out}{errors}")
+    slow, fast = (ligerdsl.json("--threads", "1", "--load", kernels, "explain", "lazy", "x=2000", "y=x", **environment)["time"]["median_ms"]
+                  for environment in ({}, {"LIGERDSL_TABLE": str(table)}))
+    expect(fast < 0.8 * slow, f"the table's entry takes {fast} ms, the default {slow}")
+
+
 def test_bad_requests(ligerdsl, kernels):
     for arguments, code, words in [
         (["explain", "softmx_forward"], 2, ["did you mean", "softmax_forward"]),
@@ -200,6 +246,7 @@ def main():
     test_time(ligerdsl)
     test_interrupt(ligerdsl, kernels)
     test_loaded(ligerdsl, kernels)
+    test_loaded_table(ligerdsl, kernels, folder)
     test_shipped_tables(ligerdsl)
     test_bad_requests(ligerdsl, kernels)
     sys.exit(1 if command.failures else 0)

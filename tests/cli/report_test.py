@@ -258,9 +258,17 @@ def test_refusals(ligerdsl, folder):
             (["report", folder / "missing.jsonl", "-o", page], {}, 2, "missing.jsonl"),
             (["report", store, "-o", page, "--kernel", "softmax_forwards"], {}, 4, "did you mean 'softmax_forward'"),
             (["report", store, "-o", folder / "no" / "x.html"], {}, 4, "cannot write"),
+            (["report", folder, "-o", page], {}, 2, "irectory"),
+            (["report", store, "-o", store], {}, 2, "name another file"),
+            (["report", store, "-o", folder / "." / "one.jsonl"], {}, 2, "name another file"),
+            (["report", "-o", page], {"XDG_DATA_HOME": str(bare)}, 4, "`ligerdsl tune` makes it"),
+            (["report", pathlib.Path(__file__), "-o", page], {}, 2, "line 1 is no trial"),
+            (["report", store, folder / "empty.jsonl", pathlib.Path(ligerdsl.path), "-o", page], {}, 2, "line 1 is no trial"),
+            (["report", "/dev/zero", "-o", page], {}, 2, "a line of more than 16 MiB"),
             (["report", store], {}, 2, "--output")]:
         code, out, errors = ligerdsl.run(*arguments, **environment)
         expect(code == expected and said in errors, f"{arguments}: exit {code}\n{out}{errors}")
+    expect(json.loads(store.read_text())["operation"] == "softmax_forward", "the store is as it was")
     expect(not page.exists(), "a page that is refused is not written")
     expect(not (folder / "none.jsonl").exists() or not (folder / "none.jsonl").read_text(), "refused before the search")
 

@@ -24,6 +24,7 @@ TEST(Text, WhatATerminalMayNotShowIsEscaped) {
                       "31m"),
             "\\xc2\\x9b31m");  // the one-byte escape sequence
   EXPECT_EQ(columns("Grüße"), 5u);
+  EXPECT_EQ(printable_line("one\ntwo\r\n\tthree\x1b[2J 字"), "one\\ntwo\\x0d\\n\\tthree\\x1b[2J 字");
 }
 
 TEST(Text, CountsAgreeWithTheirNouns) {

@@ -256,10 +256,14 @@ def test_checked_rows(ligerdsl):
 def test_odd_tables(ligerdsl, folder):
     table = folder / "odd.json"
     head, last = '{"ligerdsl_tuned_kernels": 1, "entries": {\n', '"": {}}}\n'
-    for entry in ['"ratio": "fast"', "broken"]:
+    for entry, words in [('"ratio": "fast"', 'expected "ratio" to be a number above 0, got "fast"'), ("broken", "expected a JSON object"),
+                         ('"ratio": -1', 'expected "ratio"'), ('"problems": [[]]', 'expected "problems"'), ('"operation": {}', 'expected "operation"'),
+                         ('"config": "e=2"', "twice"), ('"a": ' + "[" * 100000 + "]" * 100000, "levels deep")]:
         table.write_text(head + f'"a/1 b=1 @ c/1/d": {{"config": "e=1", {entry}}},\n' + last)
-        code, out, errors = ligerdsl.run("table", "ls", table)
-        expect(code != 0 and "line 2: expected a JSON object" in errors, errors)
+        for arguments in (["ls", table], ["merge", table, "-o", folder / "odd_merged.json"], ["import", table, "-o", folder / "odd_merged.json"]):
+            code, out, errors = ligerdsl.run("table", *arguments)
+            expect(code == 2 and "line 2: " in errors and words in errors, f"{arguments}: exit {code}: {errors}")
+    expect(not (folder / "odd_merged.json").exists(), "nothing is made of it")
     pipe = folder / "pipe"
     os.mkfifo(pipe)
     code, out, errors = ligerdsl.run("run", "softmax_forward", "H=64", "N=4", LIGERDSL_TABLE=str(pipe))

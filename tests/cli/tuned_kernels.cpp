@@ -1,5 +1,5 @@
 // Kernels for tune_test.py: one whose configurations are right, wrong, wrong when run again, too far, endless or deadly,
-// one whose order of sums is a choice, one that has none. What libraries may do when they are loaded it does on request:
+// one whose order of sums is a choice, one that has none, one whose default is many times slower than another choice. What libraries may do when they are loaded it does on request:
 // TUNED_KERNELS_TALK prints, TUNED_KERNELS_LOCALE sets the user's locale, TUNED_KERNELS_SLOW_WORKER=FILE makes that file
 // and sleeps in the process that runs kernels.
 #include <ligerdsl/dsl.h>
@@ -110,6 +110,32 @@ Launch sum_rows(const SumsMeta& m, const LaunchArguments& a) {
   return {.grid = {ceil_div(a.dim("x", 0), m.rows)}};
 }
 
+// y = scale x, after rounds that change nothing but the time.
+struct LazyMeta {
+  float scale = 0.1f;
+  int64_t rounds = 1000;
+  template <class V>
+  void visit(V&& v) {
+    v("scale", scale);
+    v("rounds", rounds, choices({1, 100, 1000}), Bits::same);
+  }
+};
+
+void lazy(KernelBuilder& k, const LazyMeta& m) {
+  View y = k.view("y", f32, {dyn});
+  View x = k.view("x", f32, {dyn});
+  const Scalar i = k.program_id(0);
+  const Tile v = x.partition({256}).load({i}, {.pad = 0});
+  const auto [product] = k.for_range(0, m.rounds, 1, carry(v), [&](Scalar j, Tile so_far) {
+    return carry(so_far * where(v == v, k.full({256}, 1.0f, f32), v + j.to(f32)));  // 1, but for a NaN
+  });
+  y.partition({256}).store({i}, product * m.scale);
+}
+
+Launch lazy_blocks(const LazyMeta&, const LaunchArguments& a) {
+  return {.grid = {ceil_div(a.dim("y", 0), 256)}};
+}
+
 int loaded() {
   if (std::getenv("TUNED_KERNELS_TALK")) std::puts("loaded");
   if (std::getenv("TUNED_KERNELS_LOCALE") && std::setlocale(LC_ALL, "") && std::localeconv()->decimal_point[0] == ',')
@@ -129,10 +155,13 @@ const Kernel<PlainMeta> plain_kernel{.name = "plain", .description = "y = 0", .b
 const Kernel<StepsMeta> steps_kernel{
     .name = "steps", .description = "y = floor(1234567 x)", .build = steps, .launch = step_blocks};
 const Kernel<SumsMeta> sums_kernel{.name = "sums", .description = "y = sum(x, 1)", .build = sums, .launch = sum_rows};
+const Kernel<LazyMeta> lazy_kernel{
+    .name = "lazy", .description = "y = scale x, in its time", .build = lazy, .launch = lazy_blocks};
 LIGERDSL_REGISTER_KERNEL(faulty_kernel);
 LIGERDSL_REGISTER_KERNEL(steps_kernel);
 LIGERDSL_REGISTER_KERNEL(plain_kernel);
 LIGERDSL_REGISTER_KERNEL(sums_kernel);
+LIGERDSL_REGISTER_KERNEL(lazy_kernel);
 
 }  // namespace
 

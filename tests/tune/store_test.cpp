@@ -72,6 +72,84 @@ TEST_F(StoreTest, AnotherFileIsRefusedByItsLine) {
   }
 }
 
+// The reason that the store gives for a file of this text; empty: it took it.
+std::string refusal(const std::filesystem::path& path, const std::string& text) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << text;
+  try {
+    read_trials(path);
+    return "";
+  } catch (const runtime::Error& error) {
+    return error.what();
+  }
+}
+
+TEST_F(StoreTest, TextThatIsNoTrialIsRefusedEvenIfItIsTheLast) {
+  const std::string whole = trial("a").to_json().dump();
+  for (const std::string text : {"hello", "hello\n", "# Title\n\nA page.\n", "[]", "{}\n",
+                                 "\x7f"
+                                 "ELF",
+                                 "null\n"}) {
+    EXPECT_NE(refusal(path_, text).find("line 1 is no trial"), std::string::npos) << text << refusal(path_, text);
+    EXPECT_NE(refusal(path_, whole + "\n" + text).find("line 2 is no trial"), std::string::npos) << text;
+  }
+  EXPECT_EQ(refusal(path_, ""), "");
+  EXPECT_EQ(refusal(path_, whole), "") << "without a line end";
+  EXPECT_EQ(refusal(path_, "\xef\xbb\xbf" + whole + "\r\n\r\n" + whole + "\r\n"), "")
+      << "as an editor on Windows stores it";
+}
+
+TEST_F(StoreTest, MembersAreWhatTheyHaveToBe) {
+  const auto changed = [&](const char* name, const std::string& value) {
+    Json json = trial("a").to_json();
+    std::string text = json.dump();
+    const std::string member = std::string("\"") + name + "\":";
+    const size_t at = text.find(member) + member.size();
+    text.replace(at, json.at(name).dump().size(), value);
+    return refusal(path_, text + "\n");
+  };
+  for (const auto& [name, value] :
+       std::vector<std::pair<const char*, const char*>>{{"ratio", "-1"},      {"ratio", "\"fast\""},
+                                                        {"ratio", "NaN"},     {"ratio", "1e999"},
+                                                        {"ratio", "null"},    {"us", "[1, 0]"},
+                                                        {"us", "[-1]"},       {"us", "3"},
+                                                        {"us", "[\"3\"]"},    {"samples", "1e300"},
+                                                        {"samples", "-5"},    {"samples", "99999999999999999999"},
+                                                        {"version", "1.5"},   {"heuristic", "0"},
+                                                        {"problems", "[1]"},  {"problems", "{}"},
+                                                        {"device", "7"},      {"device", "{\"units\": \"many\"}"},
+                                                        {"fate", "\"fine\""}, {"ceiling", "{\"copy_gb_per_s\": []}"},
+                                                        {"elapsed", "-2"},    {"options", "[]"}})
+    EXPECT_NE(changed(name, value).find("line 1 is no trial"), std::string::npos) << name << " " << value;
+  EXPECT_NE(changed("ratio", "-1").find("expected \"ratio\" to be a number that is not negative, got -1"),
+            std::string::npos)
+      << changed("ratio", "-1");
+  EXPECT_NE(changed("date", "\"\", \"date\": \"\"").find("it says \"date\" twice"), std::string::npos);
+}
+
+TEST_F(StoreTest, DeepNestingTakesNoStack) {
+  constexpr size_t kDeep = 1'000'000;
+  for (const auto& [open, close] : {std::pair<std::string, std::string>{"[", "]"}, {"{\"a\":", "}"}}) {
+    std::string text = "{\"key\": ";
+    for (size_t i = 0; i < kDeep; ++i) text += open;
+    EXPECT_NE(refusal(path_, text + "1").find("levels deep"), std::string::npos);
+    for (size_t i = 0; i < kDeep; ++i) text += close;
+    EXPECT_NE(refusal(path_, text + "}\n").find("levels deep"), std::string::npos);
+  }
+}
+
+TEST_F(StoreTest, FilesThatAreNone) {
+  EXPECT_THROW(read_trials(folder_ / "none"), runtime::Error);
+  std::filesystem::create_directories(folder_);
+  try {
+    read_trials(folder_);
+    FAIL() << "a folder was read";
+  } catch (const runtime::Error& error) {
+    EXPECT_NE(std::string(error.what()).find("directory"), std::string::npos) << error.what();
+  }
+  if (access("/dev/zero", R_OK) == 0) EXPECT_THROW(read_trials("/dev/zero"), runtime::Error) << "it has no end";
+}
+
 TEST_F(StoreTest, TwoTunersAppendWholeLines) {
   constexpr int kEach = 200;
   std::vector<std::thread> tuners;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace ligerdsl::tune {
 namespace {
 
@@ -30,12 +32,51 @@ Trial because(Trial one, const std::string& reason) {
   return one;
 }
 
+Trial over_problems(std::vector<double> ratios) {
+  Trial one = trial("w=1", Fate::ok, 1, 45);
+  one.problems.clear();
+  double product = 1;
+  for (const double ratio : ratios) {
+    one.problems.push_back("N=" + std::to_string(one.problems.size()));
+    one.heuristic_us.push_back(10);
+    one.us.push_back(10 * ratio);
+    product *= ratio;
+  }
+  one.ratio = std::pow(product, 1 / static_cast<double>(ratios.size()));
+  return one;
+}
+
 TEST(SummaryTest, AGainIsMoreThanTheNoise) {
-  EXPECT_TRUE(is_gain(0.994, 1));
-  EXPECT_FALSE(is_gain(0.996, 1));
-  EXPECT_FALSE(is_gain(0.95, 1.02));
-  EXPECT_FALSE(is_gain(0.95, 0.98));
-  EXPECT_TRUE(is_gain(0.93, 0.98));
+  const auto gains = [](double ratio, double noise) { return no_gain(over_problems({ratio}), noise).empty(); };
+  EXPECT_TRUE(gains(0.994, 1));
+  EXPECT_FALSE(gains(0.996, 1));
+  EXPECT_FALSE(gains(0.95, 1.02));
+  EXPECT_FALSE(gains(0.95, 0.98));
+  EXPECT_TRUE(gains(0.93, 0.98));
+  EXPECT_FALSE(gains(NAN, 1));
+}
+
+TEST(SummaryTest, AGainIsSlowerOnNoProblem) {
+  EXPECT_EQ(no_gain(over_problems({0.8, 1.009}), 1), "");
+  EXPECT_EQ(no_gain(over_problems({0.5, 1.02, 0.9}), 1),
+            "0.771 of the heuristic's time over all, but 1.020 of it with \"N=1\"");
+  EXPECT_EQ(worst_ratio(over_problems({0.5, 1.02, 0.9})), 1.02);
+  EXPECT_EQ(cost(over_problems({0.5, 1.02}), 1.03), over_problems({0.5, 1.02}).ratio);
+  EXPECT_EQ(cost(over_problems({0.5, 1.02}), 1.01), 1.02);
+}
+
+TEST(SummaryTest, WhatIsSlowerOnAProblemWinsNothing) {
+  Trial uneven = over_problems({0.5, 1.1}), even = over_problems({0.9, 0.95});
+  uneven.config = "w=2";
+  std::vector<Trial> trials = {uneven, even, heuristic(1)};
+  for (Trial& one : trials) one.problems = {"N=0", "N=1"};
+  const auto tasks = summarize(trials);
+  ASSERT_EQ(tasks.size(), 1u);
+  EXPECT_EQ(tasks[0].winner.config, "w=1");
+  EXPECT_TRUE(tasks[0].gained);
+  const auto alone = summarize({trials[0], trials[2]});
+  EXPECT_FALSE(alone[0].gained);
+  EXPECT_TRUE(alone[0].winner.heuristic);
 }
 
 TEST(SummaryTest, Distributions) {

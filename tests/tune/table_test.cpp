@@ -8,6 +8,8 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <vector>
 
 #include "lib/src/tuned_configs.h"
 #include "lib/src/tuned_table.h"
@@ -88,6 +90,40 @@ TEST(TunedTable, LinesEndInLineFeeds) {
   std::string text = text_of({{"a/1 x=1 @ c/1/m", "n=1"}});
   for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 2) text.replace(at, 1, "\r\n");
   EXPECT_NE(refusal(text).find("line 1: it ends in CR LF"), std::string::npos) << refusal(text);
+  text = "\xef\xbb\xbf" + text_of({});
+  EXPECT_NE(refusal(text).find("line 1: it begins with a byte order mark"), std::string::npos) << refusal(text);
+}
+
+std::string entry_refusal(const std::string& entry) {
+  const std::string text =
+      "{\"ligerdsl_tuned_kernels\": 1, \"entries\": {\n\"a/1 x=1 @ c/1/m\": {" + entry + "},\n\"\": {}}}\n";
+  try {
+    entries_of(TunedTable(text, "t.json"));
+    return "";
+  } catch (const runtime::Error& error) {
+    EXPECT_EQ(error.status(), runtime::Status::invalid_argument);
+    EXPECT_NE(std::string(error.what()).find("line 2"), std::string::npos) << error.what();
+    return error.what();
+  }
+}
+
+TEST(TunedTable, EntriesAreWhatTheyHaveToBe) {
+  const std::string config = "\"config\": \"n=1\"";
+  EXPECT_EQ(entry_refusal(config), "");
+  EXPECT_EQ(entry_refusal(config + ", \"ratio\": 0.9, \"note\": {\"of\": [null, \"somebody\"]}"), "");
+  for (const char* wrong :
+       {"\"ratio\": \"fast\"", "\"ratio\": -1", "\"ratio\": 0", "\"ratio\": 1e999", "\"ratio\": NaN", "\"ratio\": null",
+        "\"us\": [1, -1]", "\"us\": 1", "\"heuristic_us\": [\"1\"]", "\"problems\": \"N=1\"", "\"problems\": [1]",
+        "\"operation\": 1", "\"imported_from\": []", "broken", "\"a\": 1, \"a\": 2"})
+    EXPECT_NE(entry_refusal(config + ", " + wrong), "") << wrong;
+  EXPECT_NE(entry_refusal(config + ", \"ratio\": -1").find("expected \"ratio\" to be a number above 0, got -1"),
+            std::string::npos);
+  // What the library takes is what is listed and tried.
+  EXPECT_NE(entry_refusal(config + ", \"config\": \"n=2\"").find("twice"), std::string::npos);
+  EXPECT_NE(entry_refusal("\"config\": \"n=\\u0031\"").find("without escapes"), std::string::npos);
+  std::string deep = config + ", \"a\": ";
+  for (int i = 0; i < 1'000'000; ++i) deep += '[';
+  EXPECT_NE(entry_refusal(deep).find("levels deep"), std::string::npos);
 }
 
 TEST(TunedTable, ConfigurationsAreReadStrictly) {
@@ -167,6 +203,61 @@ TEST_F(WrittenTable, AWriterThatIsKilledLeavesAWholeOne) {
     waitpid(writer, nullptr, 0);
     EXPECT_EQ(TunedTable::read(path_).size(), size_t{kEntries}) << i;
   }
+}
+
+// Entries of several writers at a time: none is lost, and none stands there twice.
+TEST_F(WrittenTable, WritersAtATimeLoseNothing) {
+  constexpr int kWriters = 4, kEach = 25;
+  std::vector<pid_t> writers;
+  for (int writer = 0; writer < kWriters; ++writer) {
+    writers.push_back(fork());
+    ASSERT_GE(writers.back(), 0);
+    if (writers.back() != 0) continue;
+    for (int i = 0; i < kEach; ++i) {
+      update_table(path_, [&](TableEntries* all) {
+        const std::string key = "norm/1 cols=" + std::to_string(i) + " of=" + std::to_string(writer) + " @ c/1/m";
+        (*all)[key] = {{"config", "n=1"}, {"ratio", 0.9}};
+        return true;
+      });
+    }
+    _exit(0);
+  }
+  for (const pid_t writer : writers) {
+    int status = 0;
+    waitpid(writer, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_EQ(TunedTable::read(path_).size(), size_t{kWriters * kEach});
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1) << "nothing is left beside it";
+}
+
+TEST_F(WrittenTable, UpdatesBeginWithWhatIsThere) {
+  update_table(path_, [](TableEntries* all) { return !all->empty(); });
+  EXPECT_EQ(TunedTable::read(path_).size(), 0u) << "a table without entries is one";
+  std::ofstream(path_).flush();  // empty: as `touch` makes it
+  EXPECT_TRUE(entries_to_update(path_).empty());
+  update_table(path_, [](TableEntries* all) { return (*all)["a/1 @ c"] = {{"config", "n=1"}}, true; });
+  EXPECT_EQ(config_there(), "n=1");
+  update_table(path_, [](TableEntries* all) { return all->clear(), false; });
+  EXPECT_EQ(config_there(), "n=1") << "nothing was to be written";
+  std::filesystem::create_symlink(path_, folder_ / "link");
+  update_table(folder_ / "link", [](TableEntries* all) { return all->begin()->second["config"] = "n=2", true; });
+  EXPECT_EQ(config_there(), "n=2");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "link"));
+  std::filesystem::create_symlink(folder_ / "nowhere", folder_ / "dangling");
+  update_table(folder_ / "dangling", [](TableEntries*) { return false; });
+  EXPECT_EQ(TunedTable::read(folder_ / "dangling").size(), 0u);
+  std::ofstream(path_) << "mine\n";
+  for (const auto& call : {std::function<void()>([&] { entries_to_update(path_); }),
+                           std::function<void()>([&] { update_table(path_, [](TableEntries*) { return true; }); })})
+    EXPECT_THROW(call(), runtime::Error);
+  std::string text;
+  std::getline(std::ifstream(path_), text);
+  EXPECT_EQ(text, "mine") << "what is no table stays";
+  EXPECT_THROW(entries_to_update(folder_ / "none" / "t.json"), runtime::Error);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "fresh"));
+  EXPECT_TRUE(entries_to_update(folder_ / "fresh").empty());
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "fresh")) << "asking makes no file";
 }
 
 // The goal is 1 ms and 1 us; a machine of tests may be busy or slow.
@@ -265,8 +356,10 @@ TEST(TunedConfigs, AnAuthorsKernelIsFoundByItsFixedFieldsAndItsSettings) {
           asked = true;
           return kH200;
         });
-    std::string config(of.author_kernel("mine", options));
+    const auto entry = of.author_entry("mine", options);
+    std::string config(entry ? entry->config : "");
     EXPECT_EQ(asked, !config.empty());
+    if (entry) EXPECT_EQ(entry->model, kH200.model);
     return config;
   };
   EXPECT_EQ(configs(runtime::Tuning::any, true), "block=16 num_warps=2");
@@ -275,6 +368,20 @@ TEST(TunedConfigs, AnAuthorsKernelIsFoundByItsFixedFieldsAndItsSettings) {
   EXPECT_EQ(tuned_values("block=16 num_warps=2"), (MetaValues{{"block", "16"}, {"num_warps", "2"}}));
   EXPECT_TRUE(tuned_values("").empty());
   EXPECT_THROW(tuned_values("block"), Error);
+  EXPECT_THROW(tuned_values("block=8 block=16"), Error);
+}
+
+TEST(TunedConfigs, ANumberOfACallHasOneText) {
+  const auto options = [](const char* type, const char* value) {
+    return tuned_options({{"scale", type, value, {}, Bits::fixed}}, "");
+  };
+  EXPECT_EQ(options("number", "0.1"), "scale=0.1");
+  EXPECT_EQ(options("number", "0.10000000149011612"), "scale=0.1") << "as a float field says it";
+  EXPECT_EQ(options("number", "1.50"), options("number", "1.5"));
+  EXPECT_EQ(options("number", "1e300"), "scale=1e+300");
+  EXPECT_EQ(options("number", "1e-300"), "scale=1e-300");
+  EXPECT_EQ(options("int", "007"), "scale=7");
+  EXPECT_EQ(options("int", "x"), "scale=x") << "who takes the field refuses it";
 }
 
 }  // namespace

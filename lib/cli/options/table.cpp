@@ -18,12 +18,13 @@ void add_table(CommandLine& line) {
       table->add_subcommand("merge", "Several tables as one; of two entries of a key the one with more gain");
   line.offer(merge->add_option("files", request->files, "Tables")->required(), files);
   line.on(merge, [request](const Globals& globals) { return table_merge(globals, *request); });
-  CLI::App* import = table->add_subcommand(
-      "import", "Entries that are right and no slower than the heuristic on --device, as entries of this device");
+  CLI::App* import = table->add_subcommand("import",
+                                           "Entries that are right and faster than the heuristic on --device, slower "
+                                           "on no problem, as entries of this device");
   line.offer(import->add_option("file", request->files, "A table of any device")->required()->expected(1), files);
   line.on(import, [request](const Globals& globals) { return table_import(globals, *request); });
-  for (CLI::App* command : {merge, import})
-    line.offer(command->add_option("-o,--output", request->output, "The table to write")->required(), files);
+  line.offer(merge->add_option("-o,--output", request->output, "The table to write, or -")->required(), files);
+  line.offer(import->add_option("-o,--output", request->output, "The table to add them to, or -")->required(), files);
 }
 
 }  // namespace ligerdsl::cli

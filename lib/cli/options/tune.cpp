@@ -74,7 +74,8 @@ void add_results(CommandLine& line, CLI::App* command, TuneRequest* request) {
                       "File of trials, JSON Lines; default: ligerdsl/trials.jsonl in $XDG_DATA_HOME or ~/.local/share");
   command->add_flag("--resume", request->resume, "Take trials of the store that are of this build, device and problem");
   command->add_option("--export", request->export_to,
-                      "Write winners to a table for LIGERDSL_TABLE; other entries stay");
+                      "Write winners to a table for LIGERDSL_TABLE, or to -; what it has is tried again, other entries "
+                      "stay");
   line.offer(command->add_option("--report", request->report,
                                  "Write a page of what was tried, an HTML file, as `ligerdsl report` does of a store"),
              {.kind = Offer::Kind::files});

@@ -73,13 +73,20 @@ std::string bytes_of(const Meta& meta) {
 
 // `meta` with the fields that `ligerdsl --load FILE.so tune KERNEL SETTINGS --export TABLE` found fastest for these
 // settings ("x=8192x4096 y=x", in any order) and this device; as it is where the context's table (LIGERDSL_TABLE) has no
-// such entry. Ask once, not at every launch. Throws Error for an entry that the kernel's fields cannot take.
+// such entry. Ask once, not at every launch. Throws Error for an entry that the kernel's fields cannot take, or that
+// sets a field which is no choice of a schedule.
 template <class Meta>
 Meta tuned(const Context& context, const Kernel<Meta>& kernel, const Meta& meta, const std::string& settings) {
   const char* config = "";
   const std::string options = tuned_options(meta_fields(meta), settings);
   check(ligerdsl_context_tuned(context.get(), kernel.name.c_str(), options.c_str(), &config));
-  return meta_from<Meta>(kernel.name, tuned_values(config), meta);
+  const MetaValues values = tuned_values(config);
+  for (const MetaField& field : meta_fields(meta)) {
+    if (field.bits == Bits::fixed && values.count(field.name))
+      throw Error("error: kernel '" + kernel.name + "': a table's entry sets '" + field.name +
+                  "', which is no choice of its schedule");
+  }
+  return meta_from<Meta>(kernel.name, values, meta);
 }
 
 // A kernel on a context, which must outlive it. Any number of threads may launch at the same time. Compiled kernels are
