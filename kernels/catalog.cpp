@@ -70,6 +70,8 @@ std::vector<CatalogEntry> make_catalog() {
       entry(fused_add_rms_norm_backward_kernel),
       entry(layer_norm_forward_kernel),
       entry(layer_norm_backward_kernel),
+      entry(activation_forward_kernel),
+      entry(activation_backward_kernel),
       entry(swiglu_forward_kernel),
       entry(swiglu_backward_kernel),
       entry(geglu_forward_kernel),

@@ -72,22 +72,34 @@ Cost cost(const Options& o, int64_t rows) {
   return {static_cast<double>(arrays * o.cols * size_of(o.type)) * static_cast<double>(rows)};
 }
 
-Operation scale(const Machine&, const ScaleRowsOptions& o, const ElementwiseConfig& config) {
-  const TileShape tile = config.tile(o.type, o.cols);
-  ScaleRowsMeta meta{o};
+// One step whose programs own a tile each; meta: all but the tile.
+template <class Meta>
+Operation by_tiles(const std::string& name, void (*program)(KernelBuilder&, const Meta&), Meta meta,
+                   const ElementwiseConfig& config) {
+  const TileShape tile = config.tile(meta.type, meta.cols);
   meta.rows = tile.rows;
   meta.block = tile.cols;
-  return {.steps = {record_step(scale_rows_kernel.name, o.type, &scale_rows, meta, elementwise_launch(tile, o.cols))}};
+  return {.steps = {record_step(name, meta.type, program, meta, elementwise_launch(tile, meta.cols))}};
+}
+
+Operation scale(const Machine&, const ScaleRowsOptions& o, const ElementwiseConfig& config) {
+  return by_tiles(scale_rows_kernel.name, &scale_rows, ScaleRowsMeta{o}, config);
+}
+
+template <const ActivationKernel& kernel, void (*program)(KernelBuilder&, const ActivationMeta&)>
+Operation activation(const Machine&, const ActivationOptions& o, const ElementwiseConfig& config) {
+  return by_tiles(kernel.name, program, ActivationMeta{o}, config);
+}
+
+Cost cost_of_gradient(const ActivationOptions& o, int64_t rows) {
+  return o.accumulate ? cost<4>(o, rows) : cost<3>(o, rows);
 }
 
 template <const GatedKernel& kernel, Activation activation, void (*program)(KernelBuilder&, const GatedMeta&)>
 Operation gated(const Machine&, const GatedOptions& o, const ElementwiseConfig& config) {
-  const TileShape tile = config.tile(o.type, o.cols);
   GatedMeta meta{o};
   meta.activation = activation;
-  meta.rows = tile.rows;
-  meta.block = tile.cols;
-  return {.steps = {record_step(kernel.name, o.type, program, meta, elementwise_launch(tile, o.cols))}};
+  return by_tiles(kernel.name, program, meta, config);
 }
 
 }  // namespace
@@ -125,6 +137,19 @@ const ScaleRows scale_rows_kernel{"scale_rows",
                                   &scale,
                                   &cost<2, ScaleRowsOptions>};
 
+const ActivationKernel activation_forward_kernel{"activation_forward",
+                                                 "GELU, SiLU, ReLU or ReLU squared",
+                                                 &valid<ActivationOptions>,
+                                                 &heuristic<ActivationOptions>,
+                                                 &activation<activation_forward_kernel, &activation_forward>,
+                                                 &cost<2, ActivationOptions>};
+const ActivationKernel activation_backward_kernel{"activation_backward",
+                                                  "gradient of activation_forward",
+                                                  &valid<ActivationOptions>,
+                                                  &heuristic<ActivationOptions>,
+                                                  &activation<activation_backward_kernel, &activation_backward>,
+                                                  &cost_of_gradient};
+
 const GatedKernel swiglu_forward_kernel{"swiglu_forward",
                                         "silu(gate) * up",
                                         &valid<GatedOptions>,
@@ -141,13 +166,13 @@ const GatedKernel geglu_forward_kernel{"geglu_forward",
                                        "gelu(gate) * up, tanh form",
                                        &valid<GatedOptions>,
                                        &heuristic<GatedOptions>,
-                                       &gated<geglu_forward_kernel, Activation::gelu, &gated_forward>,
+                                       &gated<geglu_forward_kernel, Activation::gelu_tanh, &gated_forward>,
                                        &cost<3, GatedOptions>};
 const GatedKernel geglu_backward_kernel{"geglu_backward",
                                         "gradient of geglu",
                                         &valid<GatedOptions>,
                                         &heuristic<GatedOptions>,
-                                        &gated<geglu_backward_kernel, Activation::gelu, &gated_backward>,
+                                        &gated<geglu_backward_kernel, Activation::gelu_tanh, &gated_backward>,
                                         &cost<5, GatedOptions>};
 
 Operation vector_add(const Machine& machine, DType type) {
@@ -160,6 +185,14 @@ Operation adamw(const Machine& machine, const AdamwOptions& options) {
 
 Operation scale_rows(const Machine& machine, const ScaleRowsOptions& options) {
   return scale_rows_kernel(machine, options);
+}
+
+Operation activation_forward(const Machine& machine, const ActivationOptions& options) {
+  return activation_forward_kernel(machine, options);
+}
+
+Operation activation_backward(const Machine& machine, const ActivationOptions& options) {
+  return activation_backward_kernel(machine, options);
 }
 
 Operation swiglu_forward(const Machine& machine, const GatedOptions& options) {

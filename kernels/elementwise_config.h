@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "kernels/activation.h"
 #include "kernels/adamw.h"
 #include "kernels/config.h"
 #include "kernels/gated_activation.h"
@@ -55,6 +56,9 @@ extern const Adamw adamw_kernel;  // vectors are those of the moments, which are
 
 using ScaleRows = ConfiguredKernel<ScaleRowsOptions, ElementwiseConfig>;
 extern const ScaleRows scale_rows_kernel;
+
+using ActivationKernel = ConfiguredKernel<ActivationOptions, ElementwiseConfig>;
+extern const ActivationKernel activation_forward_kernel, activation_backward_kernel;
 
 using GatedKernel = ConfiguredKernel<GatedOptions, ElementwiseConfig>;
 extern const GatedKernel swiglu_forward_kernel, swiglu_backward_kernel, geglu_forward_kernel, geglu_backward_kernel;

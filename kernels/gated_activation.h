@@ -1,6 +1,7 @@
 // Gated activations: f(gate) * up with f = SiLU (SwiGLU) or the tanh form of GELU (GeGLU).
 #pragma once
 
+#include "kernels/activation_function.h"
 #include "kernels/launch.h"
 #include "ligerdsl/dsl.h"
 
@@ -17,10 +18,8 @@ struct GatedOptions {
   }
 };
 
-enum class Activation { silu, gelu };
-
 struct GatedMeta : GatedOptions {
-  Activation activation = Activation::silu;
+  Activation activation = Activation::silu;  // or gelu_tanh
   int64_t rows = 1;
   int64_t block = 1024;  // columns of a tile
 };

@@ -2,6 +2,8 @@
 // no loop.
 #include "kernels/scale_rows.h"
 
+#include "kernels/program_tile.h"
+
 namespace ligerdsl::kernels {
 
 void scale_rows(KernelBuilder& k, const ScaleRowsMeta& m) {
@@ -9,12 +11,11 @@ void scale_rows(KernelBuilder& k, const ScaleRowsMeta& m) {
   View in = k.view("in", m.type, {dyn, m.cols});
   View factor = k.view("factor", m.factor_type, {dyn});
 
-  Scalar blocks = cdiv(in.dim(1), m.block).to(i32);
-  Scalar row = k.program_id(0) / blocks, column = k.program_id(0) % blocks;
-  Tile x = in.partition({m.rows, m.block}).load({row, column}).to(f32);
+  const ProgramTile at(k, in, m);
+  Tile x = at.load(in);
   Tile scaled =
-      m.per_row ? x * factor.partition({m.rows}).load({row}).to(f32).expand_dims(1) : x * factor.load({0}).to(f32);
-  out.partition({m.rows, m.block}).store({row, column}, scaled.to(m.type));
+      m.per_row ? x * factor.partition({m.rows}).load({at.row()}).to(f32).expand_dims(1) : x * factor.load({0}).to(f32);
+  at.store(out, scaled);
 }
 
 }  // namespace ligerdsl::kernels

@@ -1,10 +1,60 @@
-"""SwiGLU, GeGLU, RoPE in two layouts, vector add."""
+"""Activations, SwiGLU, GeGLU, RoPE in two layouts, vector add."""
 
 import torch
 import torch.nn.functional as F
 
 from .common import CODES, Case, Contender, Maker, Pass, autograd, by_compiler, nbytes, ours, put_back, worst
 from .peers import liger_cute
+
+
+def activation(context, kernel, M, N, dtype, kind, function, liger_functions=None):
+    """kind: of our activation_forward; function: of torch; liger_functions: as of `gated`."""
+    make = Maker(context.device)
+    x, g = make.randn(M, N, dtype=dtype).requires_grad_(), make.randn(M, N, dtype=dtype)
+    one, names, rows = M * N * x.element_size(), (("y",), ("dx",)), make.rows(M)
+
+    def ligerdsl():
+        y, dx, fields = torch.empty_like(g), torch.empty_like(g), {"n_cols": N, "dtype": CODES[dtype], "kind": kind}
+        forward = context.plan("activation_forward", **fields).bind(M, x=x, y=y)
+        backward = context.plan("activation_backward", **fields).bind(M, d_y=g, x=x, d_x=dx)
+        return ours(forward, backward, ({"y": y}, {"dx": dx}))
+
+    def liger(look_up):
+        f = look_up()
+        return autograd(lambda: f.apply(x), (x,), g, names)
+
+    eager = lambda f: autograd(lambda: f(x), (x,), g, names)
+    peers = {provider: lambda look_up=look_up: liger(look_up) for provider, look_up in (liger_functions or {}).items()}
+    part = x.detach()[rows].double().requires_grad_()
+    value = function(part)
+    slope, = torch.autograd.grad(value.sum(), part)
+    exact = {"y": worst(lambda: value.detach(), rows), "dx": worst(lambda: g[rows].double() * slope, rows)}
+    return Case(kernel, (M, N), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
+                {"ligerdsl": ligerdsl, **peers, **by_compiler(function, eager), "torch": lambda: eager(function)}, exact)
+
+
+def gelu_tanh(context, M, N, dtype):
+    return activation(context, "gelu_tanh", M, N, dtype, 0, lambda x: F.gelu(x, approximate="tanh"))
+
+
+def gelu_erf(context, M, N, dtype):
+    return activation(context, "gelu_erf", M, N, dtype, 1, F.gelu)
+
+
+def silu(context, M, N, dtype):
+    return activation(context, "silu", M, N, dtype, 2, F.silu)
+
+
+def relu(context, M, N, dtype):
+    return activation(context, "relu", M, N, dtype, 3, F.relu)
+
+
+def relu_squared(context, M, N, dtype):
+    def liger():
+        from liger_kernel.ops.relu_squared import LigerReLUSquaredFunction
+        return LigerReLUSquaredFunction
+
+    return activation(context, "relu_squared", M, N, dtype, 4, lambda x: F.relu(x).square(), {"liger": liger})
 
 
 def gated(context, kernel, M, N, dtype, activation, gradient, liger_functions):

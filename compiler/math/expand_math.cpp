@@ -575,12 +575,22 @@ void saturate(arith::FPToSIOp cast) {
   cast.erase();
 }
 
-// An approximate division by e^x + 1 or 2^x + 1 (canonical: the constant is on the right).
+// By its form: an exponential, a magnitude, a constant, or a product or the least of such. A NaN is not negative.
+bool isNotNegative(Value x) {
+  APFloat constant(0.0f);
+  if (matchPattern(x, m_ConstantFloat(&constant))) return !constant.isNegative();
+  Operation* op = x.getDefiningOp();
+  if (isa_and_present<math::ExpOp, math::Exp2Op, math::AbsFOp>(op)) return true;
+  return isa_and_present<arith::MulFOp, arith::MinimumFOp>(op) && llvm::all_of(op->getOperands(), isNotNegative);
+}
+
+// An approximate division by 1 and what is not negative (canonical: the constant is on the right).
 bool isByOneOrMore(arith::DivFOp division) {
+  if (!arith::bitEnumContainsAny(division.getFastmath(), arith::FastMathFlags::afn)) return false;
+  if (auto fma = division.getRhs().getDefiningOp<math::FmaOp>())
+    return isNotNegative(fma.getA()) && isNotNegative(fma.getB()) && matchPattern(fma.getC(), m_OneFloat());
   auto sum = division.getRhs().getDefiningOp<arith::AddFOp>();
-  return sum && arith::bitEnumContainsAny(division.getFastmath(), arith::FastMathFlags::afn) &&
-         isa_and_present<math::ExpOp, math::Exp2Op>(sum.getLhs().getDefiningOp()) &&
-         matchPattern(sum.getRhs(), m_OneFloat());
+  return sum && isNotNegative(sum.getLhs()) && matchPattern(sum.getRhs(), m_OneFloat());
 }
 
 }  // namespace

@@ -19,8 +19,9 @@ enum class MathFlavor : uint8_t {
 /// base 2) between 2^-126 and 2^127, 0 or infinite outside. Results of generic and avx512 that are normal numbers are
 /// the same bits (up to 2^127). Fails after a diagnostic where the operand is not f32. Other math ops are left alone.
 /// arith.fptosi saturates, and gives 0 for NaN.
-/// nvptx: tanh, sin and cos of a vector branch (scf.if), and arith.divf<afn> by 1 + exp or 1 + exp2 becomes a product with
-/// rcp.approx.ftz, which is 0 for divisors above 2^126.
+/// nvptx: tanh, sin and cos of a vector branch (scf.if), and arith.divf<afn> by 1 and an exponential, a magnitude or
+/// another sum that its form shows to be 1 or more becomes a product with rcp.approx.ftz, which is 0 for divisors above
+/// 2^126.
 mlir::LogicalResult expandMath(mlir::Operation* root, MathFlavor flavor);
 
 }  // namespace ligerdsl::compiler

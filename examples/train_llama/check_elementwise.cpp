@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <ligerdsl/ligerdsl.h>
 
 #include "check_table.h"
 
@@ -23,6 +24,34 @@ void embedding(CheckTable& t) {
   t.add("out", out, oracle::embedding(table.values, ids.values, width), t.exact);
   t.ops.embedding_backward(dtable, dout.tensor, ids.tensor);
   t.add("d_weight", dtable, oracle::embedding_backward(dout.values, ids.values, vocab, width), t.reduction);
+}
+
+void activations(CheckTable& t) {
+  auto x = t.random({t.rows, t.c.ffn}, t.type, 0, 2), dy = t.random({t.rows, t.c.ffn});
+  Tensor y = t.like(x.tensor), dx = t.like(x.tensor);
+  const struct {
+    int kind;
+    const char* name;
+    oracle::Activation (*formula)(double);
+  } functions[] = {{LIGERDSL_ACTIVATION_GELU_TANH, "GELU, tanh", oracle::gelu},
+                   {LIGERDSL_ACTIVATION_GELU_ERF, "GELU, erf", oracle::gelu_erf},
+                   {LIGERDSL_ACTIVATION_SILU, "SiLU", oracle::silu},
+                   {LIGERDSL_ACTIVATION_RELU, "ReLU", oracle::relu},
+                   {LIGERDSL_ACTIVATION_RELU_SQUARED, "ReLU squared", oracle::relu_squared}};
+  for (const auto& [kind, name, formula] : functions) {
+    Array value(x.values.size()), gradient(x.values.size());
+    for (size_t i = 0; i < value.size(); ++i) {
+      const oracle::Activation a = formula(x.values[i]);
+      value[i] = a.value;
+      gradient[i] = dy.values[i] * a.slope;
+    }
+    t.variant(name);
+    t.ops.activation(y, x.tensor, kind);
+    t.add("y", y, value, t.elementwise);
+    t.ops.activation_backward(dx, dy.tensor, x.tensor, kind);
+    t.add("d_x", dx, gradient, t.elementwise);
+  }
+  t.variant("");
 }
 
 // gate and up of every row side by side, as the oracle takes them; and apart again.
@@ -71,6 +100,7 @@ void gated(CheckTable& t, const Activation& activation) {
 void check_elementwise(CheckTable& t) {
   sums(t);
   embedding(t);
+  activations(t);
   gated(t, {&Ops::swiglu, &Ops::swiglu_backward, oracle::swiglu, oracle::swiglu_backward});
   gated(t, {&Ops::geglu, &Ops::geglu_backward, oracle::geglu, oracle::geglu_backward});
 }

@@ -108,6 +108,9 @@ class Ops {
                   const Tensor& bias, double eps);
   void layer_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Tensor& d_bias, const Tensor& d_y,
                            const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd);
+  // kind: LIGERDSL_ACTIVATION_*.
+  void activation(const Tensor& y, const Tensor& x, int kind);
+  void activation_backward(const Tensor& d_x, const Tensor& d_y, const Tensor& x, int kind);
   void geglu(const Tensor& out, const Gated& in);
   void geglu_backward(const Gated& d_in, const Tensor& d_out, const Gated& in);
   void softmax(const Tensor& y, const Tensor& x, double scale);

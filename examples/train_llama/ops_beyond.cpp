@@ -44,6 +44,27 @@ void Ops::layer_norm_backward(const Tensor& d_x, const Tensor& d_weight, const T
   impl_->run(desc, args);
 }
 
+void Ops::activation(const Tensor& y, const Tensor& x, int kind) {
+  Arguments tensor(impl_->device);
+  ligerdsl_activation_forward_desc_t desc = LIGERDSL_ACTIVATION_FORWARD_DESC_INIT;
+  desc.kind = kind;
+  ligerdsl_activation_forward_args_t args = LIGERDSL_ACTIVATION_FORWARD_ARGS_INIT;
+  args.x = tensor(x);
+  args.y = tensor(y);
+  impl_->run(desc, args);
+}
+
+void Ops::activation_backward(const Tensor& d_x, const Tensor& d_y, const Tensor& x, int kind) {
+  Arguments tensor(impl_->device);
+  ligerdsl_activation_backward_desc_t desc = LIGERDSL_ACTIVATION_BACKWARD_DESC_INIT;
+  desc.kind = kind;
+  ligerdsl_activation_backward_args_t args = LIGERDSL_ACTIVATION_BACKWARD_ARGS_INIT;
+  args.d_y = tensor(d_y);
+  args.x = tensor(x);
+  args.d_x = tensor(d_x);
+  impl_->run(desc, args);
+}
+
 void Ops::geglu(const Tensor& out, const Gated& in) {
   Arguments tensor(impl_->device);
   ligerdsl_geglu_forward_desc_t desc = LIGERDSL_GEGLU_FORWARD_DESC_INIT;

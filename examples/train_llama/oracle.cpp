@@ -174,12 +174,6 @@ Array softmax_backward(View dy, View y, int64_t width, double scale) {
   return softmax_gradient(dy, y, width, scale, all(width));
 }
 
-namespace {
-
-struct Activation {
-  double value, slope;
-};
-
 Activation silu(double u) {
   double sigmoid = 1 / (1 + std::exp(-u));
   return {u * sigmoid, sigmoid + u * sigmoid * (1 - sigmoid)};
@@ -189,6 +183,22 @@ Activation gelu(double u) {
   const double k = std::sqrt(2 / std::numbers::pi), t = std::tanh(k * (u + 0.044715 * u * u * u));
   return {u / 2 * (1 + t), (1 + t) / 2 + u / 2 * (1 - t * t) * k * (1 + 3 * 0.044715 * u * u)};
 }
+
+Activation gelu_erf(double u) {
+  const double share = std::erfc(-u / std::numbers::sqrt2) / 2;
+  return {u * share, share + u * std::exp(-u * u / 2) / std::sqrt(2 * std::numbers::pi)};
+}
+
+Activation relu(double u) {
+  return {std::fmax(u, 0), u > 0 ? 1.0 : 0.0};
+}
+
+Activation relu_squared(double u) {
+  const double positive = std::fmax(u, 0);
+  return {positive * positive, 2 * positive};
+}
+
+namespace {
 
 template <class Function>
 Array gated(View gate_up, int64_t ffn, Function activation) {

@@ -58,10 +58,20 @@ Array causal_softmax_backward(View dy, View y, int64_t width, double scale);
 Array softmax(View x, int64_t width, double scale);
 Array softmax_backward(View dy, View y, int64_t width, double scale);
 
+// f(u) and f'(u).
+struct Activation {
+  double value, slope;
+};
+Activation silu(double u);
+Activation gelu(double u);  // u / 2 * (1 + tanh(sqrt(2 / pi) * (u + 0.044715 u^3)))
+Activation gelu_erf(double u);
+Activation relu(double u);
+Activation relu_squared(double u);
+
 // gate_up[rows, 2 ffn] -> silu(gate) * up, [rows, ffn].
 Array swiglu(View gate_up, int64_t ffn);
 Array swiglu_backward(View dout, View gate_up, int64_t ffn);
-// The same with gelu(u) = u / 2 * (1 + tanh(sqrt(2 / pi) * (u + 0.044715 u^3))).
+// The same with gelu.
 Array geglu(View gate_up, int64_t ffn);
 Array geglu_backward(View dout, View gate_up, int64_t ffn);
 

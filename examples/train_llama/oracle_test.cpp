@@ -52,6 +52,16 @@ TEST(Oracle, LayerNorm) {
   EXPECT_NEAR(norm.mean[0], (x[0] + x[1] + x[2] + x[3] + x[4]) / 5, 1e-12);
 }
 
+TEST(Oracle, Activations) {
+  for (auto f : {oracle::silu, oracle::gelu, oracle::gelu_erf, oracle::relu, oracle::relu_squared}) {
+    for (double u : {-2.5, -0.3, 0.4, 3.0}) {
+      constexpr double h = 1e-5;
+      EXPECT_NEAR(f(u).slope, (f(u + h).value - f(u - h).value) / (2 * h), 1e-8) << u;
+    }
+  }
+  EXPECT_NEAR(oracle::gelu_erf(1).value, 0.8413447460685429, 1e-12);
+}
+
 TEST(Oracle, GatedActivations) {
   Array gate_up = draw(16, 5), dout = draw(8, 6);
   expect_slope(

@@ -1,4 +1,4 @@
-// float64 SwiGLU, GeGLU, RoPE, AdamW and embedding.
+// float64 activations, SwiGLU, GeGLU, RoPE, AdamW and embedding.
 #pragma once
 
 #include <cmath>
@@ -11,28 +11,12 @@ inline double sigmoid_oracle(double u) {
   return u >= 0 ? 1.0 / (1.0 + std::exp(-u)) : std::exp(u) / (1.0 + std::exp(u));
 }
 
-inline Values swiglu_oracle(const Values& gate, const Values& up, double gamma, double delta) {
-  Values out(gate.size());
-  for (size_t i = 0; i < out.size(); ++i) {
-    const double u = gamma * gate[i];
-    out[i] = delta * u * sigmoid_oracle(u) * up[i];
-  }
-  return out;
+// Phi(u) of the normal distribution, and its density, without cancellation for u << 0.
+inline double normal_cdf_oracle(double u) {
+  return 0.5 * std::erfc(-u * std::sqrt(0.5));
 }
-
-struct GatedGradient {
-  Values d_gate, d_up;
-};
-
-inline GatedGradient swiglu_gradient_oracle(const Values& d_out, const Values& gate, const Values& up, double gamma,
-                                            double delta) {
-  GatedGradient out{Values(gate.size()), Values(gate.size())};
-  for (size_t i = 0; i < gate.size(); ++i) {
-    const double u = gamma * gate[i], s = sigmoid_oracle(u), c = delta * d_out[i];
-    out.d_up[i] = c * u * s;
-    out.d_gate[i] = gamma * c * up[i] * (s + u * s * (1.0 - s));
-  }
-  return out;
+inline double normal_density_oracle(double u) {
+  return std::exp(-0.5 * u * u) / std::sqrt(2 * 3.14159265358979323846);
 }
 
 // (1 + tanh(z)) / 2 of the tanh form of GELU, without cancellation for z << 0.
@@ -40,22 +24,96 @@ inline double gelu_share_oracle(double a) {
   return sigmoid_oracle(2 * std::sqrt(2 / 3.14159265358979323846) * (a + 0.044715 * a * a * a));
 }
 
+enum class ActivationKind { gelu_tanh, gelu_erf, silu, relu, relu_squared };
+
+// f(u)
+inline double activation_oracle(ActivationKind kind, double u) {
+  switch (kind) {
+    case ActivationKind::gelu_tanh:
+      return u * gelu_share_oracle(u);
+    case ActivationKind::gelu_erf:
+      return u * normal_cdf_oracle(u);
+    case ActivationKind::silu:
+      return u * sigmoid_oracle(u);
+    case ActivationKind::relu:
+      return u <= 0 ? 0 : u;
+    case ActivationKind::relu_squared:
+      break;
+  }
+  return u <= 0 ? 0 : u * u;
+}
+
+// f'(u); ReLU's at 0 is 0.
+inline double activation_slope_oracle(ActivationKind kind, double u) {
+  const double k = std::sqrt(2 / 3.14159265358979323846);
+  switch (kind) {
+    case ActivationKind::gelu_tanh: {
+      const double share = gelu_share_oracle(u), square = 4 * share * (1 - share);  // 1 - tanh(z)^2
+      return share + 0.5 * u * square * k * (1 + 3 * 0.044715 * u * u);
+    }
+    case ActivationKind::gelu_erf:
+      return normal_cdf_oracle(u) + u * normal_density_oracle(u);
+    case ActivationKind::silu: {
+      const double s = sigmoid_oracle(u);
+      return s + u * s * (1 - s);
+    }
+    case ActivationKind::relu:
+      return u <= 0 ? 0 : 1;
+    case ActivationKind::relu_squared:
+      break;
+  }
+  return u <= 0 ? 0 : 2 * u;
+}
+
+inline Values activation_oracle(ActivationKind kind, const Values& x) {
+  Values y(x.size());
+  for (size_t i = 0; i < y.size(); ++i) y[i] = activation_oracle(kind, x[i]);
+  return y;
+}
+
+// d_y f'(x); where ReLU is flat, 0 whatever d_y is.
+inline Values activation_gradient_oracle(ActivationKind kind, const Values& d_y, const Values& x) {
+  const bool flat = kind == ActivationKind::relu || kind == ActivationKind::relu_squared;
+  Values d_x(x.size());
+  for (size_t i = 0; i < x.size(); ++i) d_x[i] = flat && x[i] <= 0 ? 0 : d_y[i] * activation_slope_oracle(kind, x[i]);
+  return d_x;
+}
+
+inline Values swiglu_oracle(const Values& gate, const Values& up, double gamma, double delta) {
+  Values out(gate.size());
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i] = delta * activation_oracle(ActivationKind::silu, gamma * gate[i]) * up[i];
+  return out;
+}
+
+struct GatedGradient {
+  Values d_gate, d_up;
+};
+
+inline GatedGradient gated_gradient_oracle(ActivationKind kind, const Values& d_out, const Values& gate,
+                                           const Values& up, double gamma, double delta) {
+  GatedGradient out{Values(gate.size()), Values(gate.size())};
+  for (size_t i = 0; i < gate.size(); ++i) {
+    const double u = gamma * gate[i], c = delta * d_out[i];
+    out.d_up[i] = c * activation_oracle(kind, u);
+    out.d_gate[i] = gamma * c * up[i] * activation_slope_oracle(kind, u);
+  }
+  return out;
+}
+
+inline GatedGradient swiglu_gradient_oracle(const Values& d_out, const Values& gate, const Values& up, double gamma,
+                                            double delta) {
+  return gated_gradient_oracle(ActivationKind::silu, d_out, gate, up, gamma, delta);
+}
+
 inline Values geglu_oracle(const Values& gate, const Values& up) {
   Values out(gate.size());
-  for (size_t i = 0; i < out.size(); ++i) out[i] = gate[i] * gelu_share_oracle(gate[i]) * up[i];
+  for (size_t i = 0; i < out.size(); ++i) out[i] = activation_oracle(ActivationKind::gelu_tanh, gate[i]) * up[i];
   return out;
 }
 
 inline GatedGradient geglu_gradient_oracle(const Values& d_out, const Values& gate, const Values& up) {
-  GatedGradient out{Values(gate.size()), Values(gate.size())};
-  const double k = std::sqrt(2 / 3.14159265358979323846);
-  for (size_t i = 0; i < gate.size(); ++i) {
-    const double a = gate[i], share = gelu_share_oracle(a);
-    const double square = 4 * share * (1 - share);  // 1 - tanh(z)^2
-    out.d_up[i] = d_out[i] * a * share;
-    out.d_gate[i] = d_out[i] * up[i] * (share + 0.5 * a * square * k * (1 + 3 * 0.044715 * a * a));
-  }
-  return out;
+  return gated_gradient_oracle(ActivationKind::gelu_tanh, d_out, gate, up, 1, 1);
 }
 
 struct RopeCase {

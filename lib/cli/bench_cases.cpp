@@ -54,6 +54,14 @@ class Builder {
     settings.push_back(size("N", elements));
     cases_.push_back({std::move(kernel), std::move(settings)});
   }
+  // Functions without a gate.
+  void activations(int64_t rows, int64_t width) {
+    for (const char* kind : {"gelu_tanh", "gelu_erf", "silu", "relu", "relu_squared"}) {
+      const std::vector<std::string> settings = {fmt::format("kind={}", kind), size("F", width)};
+      one("activation_forward", rows, settings);
+      one("activation_backward", rows, settings);
+    }
+  }
   // Forward and backward of a kernel of rows: width is H or F. Norms write the weight's gradient in f32.
   void pair(const std::string& kernel, int64_t rows, const char* letter, int64_t width, bool norm = false) {
     one(fmt::format("{}_forward", kernel), rows, {size(letter, width)});
@@ -90,6 +98,7 @@ Cases standard(const Scale& scale) {
   add.flat("vector_add", elements, {add.dtype()});
   for (const char* norm : {"rms_norm", "fused_add_rms_norm", "layer_norm"}) add.pair(norm, rows, "H", width, true);
   for (const char* gate : {"swiglu", "geglu"}) add.pair(gate, rows, "F", ffn);
+  add.activations(rows, ffn);
   add.rope(scale.cpu ? 1 : 8, 2048, 32, 8, 128);
   add.pair("softmax", rows, "H", width);
   add.loss(losses, classes);

@@ -402,7 +402,7 @@ void OpInstance::prepare(const lib::Plan& plan) {
   memory_.push_back(call_.workspace);
 }
 
-// A parameter gradient is inout only because it may be added to.
+// A gradient is inout only because it may be added to.
 bool OpInstance::reads(const Slot& slot) const {
   if (!slot.info || slot.info->direction == lib::Direction::in) return true;
   return slot.info->direction == lib::Direction::inout && integer_of("accumulate", 1) == 1;

@@ -91,6 +91,20 @@ Expected layer_norm_backward(const Call& c) {
   return expected;
 }
 
+oracle::ActivationKind activation_kind(const Call& c) {
+  return static_cast<oracle::ActivationKind>(static_cast<int>(c.number("kind")));
+}
+
+Expected activation_forward(const Call& c) {
+  return {{"y", {oracle::activation_oracle(activation_kind(c), c["x"])}}};
+}
+
+Expected activation_backward(const Call& c) {
+  Values d_x = oracle::activation_gradient_oracle(activation_kind(c), c["d_y"], c["x"]);
+  for (size_t i = 0; c.flag("accumulate") && i < d_x.size(); ++i) d_x[i] += c["d_x"][i];
+  return {{"d_x", {std::move(d_x)}}};
+}
+
 // Half of the columns of rows of 2 f: 0 the gates, 1 the ups.
 Values half_of(const Values& both, int64_t f, int64_t half) {
   Values out;
@@ -297,6 +311,8 @@ const std::map<std::string, std::function<Expected(const Call&)>>& formulas() {
       {"fused_add_rms_norm_backward", [](const Call& c) { return rms_norm_backward(c, "sum"); }},
       {"layer_norm_forward", layer_norm_forward},
       {"layer_norm_backward", layer_norm_backward},
+      {"activation_forward", activation_forward},
+      {"activation_backward", activation_backward},
       {"swiglu_forward", [](const Call& c) { return gated(c, true, false); }},
       {"swiglu_backward", [](const Call& c) { return gated(c, true, true); }},
       {"geglu_forward", [](const Call& c) { return gated(c, false, false); }},

@@ -29,6 +29,12 @@ const Words kFlags = {{"true", 1}, {"false", 0}};
 const std::map<std::string, Words> kWords = {
     {"casting",
      {{"llama", LIGERDSL_CASTING_LLAMA}, {"gemma", LIGERDSL_CASTING_GEMMA}, {"none", LIGERDSL_CASTING_NONE}}},
+    {"kind",
+     {{"gelu_tanh", LIGERDSL_ACTIVATION_GELU_TANH},
+      {"gelu_erf", LIGERDSL_ACTIVATION_GELU_ERF},
+      {"silu", LIGERDSL_ACTIVATION_SILU},
+      {"relu", LIGERDSL_ACTIVATION_RELU},
+      {"relu_squared", LIGERDSL_ACTIVATION_RELU_SQUARED}}},
     {"layout",
      {{"half", LIGERDSL_ROPE_HALF},
       {"interleaved", LIGERDSL_ROPE_INTERLEAVED},

@@ -7,6 +7,9 @@ from table import DTYPES, Tensor, TensorList, Value, range_text
 CONSTANTS = [
     ("Where RMSNorm rounds: Llama rounds x * rstd before the weight, Gemma once at the end, None once at the end",
      [("LIGERDSL_CASTING_LLAMA", 0), ("LIGERDSL_CASTING_GEMMA", 1), ("LIGERDSL_CASTING_NONE", 2)]),
+    ("The function of activation_forward and activation_backward",
+     [("LIGERDSL_ACTIVATION_GELU_TANH", 0), ("LIGERDSL_ACTIVATION_GELU_ERF", 1), ("LIGERDSL_ACTIVATION_SILU", 2),
+      ("LIGERDSL_ACTIVATION_RELU", 3), ("LIGERDSL_ACTIVATION_RELU_SQUARED", 4)]),
     ("Which columns of a head rope rotates against each other",
      [("LIGERDSL_ROPE_HALF", 0), ("LIGERDSL_ROPE_INTERLEAVED", 1), ("LIGERDSL_ROPE_MULTIMODAL", 2)]),
     ("What a loss is over its rows",

@@ -282,6 +282,39 @@ TEST_F(Execute, GegluInPlaceOfTheFusedLayout) {
   }
 }
 
+// ReLU of a part of wider rows, in place; then gradients added to what d_x held.
+TEST_F(Execute, ActivationsOfSlicesAndGradientsThatAdd) {
+  constexpr int64_t kRows = 3, kF = 5, kStride = 7;
+  Owned all(LIGERDSL_F32, {kRows, kStride}), d_y(LIGERDSL_F32, {kRows, kF}), d_x(LIGERDSL_F32, {kRows, kF});
+  for (int64_t i = 0; i < kRows * kStride; ++i) all.floats()[i] = 0.5f * static_cast<float>(i % 9) - 2.0f;
+  const std::vector<float> before(all.floats(), all.floats() + kRows * kStride);
+  std::fill_n(d_y.floats(), kRows * kF, 3.0f);
+  std::fill_n(d_x.floats(), kRows * kF, 0.25f);
+  const Tensor x(all.floats(), context_.device(), LIGERDSL_F32, {kRows, kF}, {kStride, 1});
+  ActivationBackwardDesc backward = activation_backward_desc();
+  backward.kind = LIGERDSL_ACTIVATION_RELU_SQUARED;
+  backward.accumulate = 1;
+  ActivationBackwardArgs gradients = activation_backward_args();
+  gradients.x = x;
+  gradients.d_y = d_y;
+  gradients.d_x = d_x;
+  activation_backward(context_, backward, gradients);
+  ActivationForwardDesc forward = activation_forward_desc();
+  forward.kind = LIGERDSL_ACTIVATION_RELU;
+  forward.in_place = 1;
+  ActivationForwardArgs values = activation_forward_args();
+  values.x = values.y = x;
+  activation_forward(context_, forward, values);
+  for (int64_t i = 0; i < kRows * kStride; ++i) {
+    const float u = before[i], positive = std::max(u, 0.0f);
+    const bool inside = i % kStride < kF;
+    EXPECT_EQ(all.floats()[i], inside ? positive : u) << i;
+    if (inside) {
+      EXPECT_EQ(d_x.floats()[i / kStride * kF + i % kStride], 0.25f + 6 * positive) << i;
+    }
+  }
+}
+
 TEST_F(Execute, LayerNormForwardAndBackward) {
   Owned x(LIGERDSL_F32, {1, 4}), w(LIGERDSL_F32, {4}), b(LIGERDSL_F32, {4}), y(LIGERDSL_F32, {1, 4});
   Owned mean(LIGERDSL_F32, {1}), rstd(LIGERDSL_F32, {1}), d_y(LIGERDSL_F32, {1, 4}), d_bias(LIGERDSL_F32, {4});

@@ -298,6 +298,33 @@ TEST_F(Misuse, PartialOverlapInPlace) {
                  {"`out`", "`a`", "not with the same address", "exactly the same memory or separate memory"});
 }
 
+TEST_F(Misuse, ActivationKindsAndAliases) {
+  Owned x(LIGERDSL_F32, {4, 8}), d_y(LIGERDSL_F32, {4, 8});
+  const Owned other(LIGERDSL_BF16, {4, 8});
+  const Tensor lower(x.floats() + 8, context_.device(), LIGERDSL_F32, {3, 8});
+  const Tensor upper(x.floats(), context_.device(), LIGERDSL_F32, {3, 8});
+  ActivationForwardDesc forward = activation_forward_desc();
+  ActivationForwardArgs values = activation_forward_args();
+  values.x = upper;
+  values.y = lower;
+  expect_failure(ligerdsl_activation_forward(context_.get(), &forward, &values, nullptr), LIGERDSL_INVALID_ALIAS,
+                 {"`y`", "`x`", "separate memory"});
+  forward.kind = 5;
+  expect_failure(ligerdsl_activation_forward(context_.get(), &forward, &values, nullptr), LIGERDSL_INVALID_ARGUMENT,
+                 {"`kind`", "0 to 4", "got 5"});
+  ActivationBackwardDesc backward = activation_backward_desc();
+  backward.accumulate = 1;
+  ActivationBackwardArgs gradients = activation_backward_args();
+  gradients.x = x;
+  gradients.d_y = gradients.d_x = d_y;
+  expect_failure(ligerdsl_activation_backward(context_.get(), &backward, &gradients, nullptr),
+                 LIGERDSL_INVALID_ARGUMENT, {"`in_place`: expected 0 with `accumulate`, got 1", "d_y or x"});
+  backward.accumulate = 0;
+  gradients.d_x = other;
+  expect_failure(ligerdsl_activation_backward(context_.get(), &backward, &gradients, nullptr), LIGERDSL_INVALID_DTYPE,
+                 {"`d_x`", "expected f32", "got bf16"});
+}
+
 TEST_F(Misuse, SwigluHalvesAndFused) {
   Owned gate(LIGERDSL_F32, {2, 8}), up(LIGERDSL_F32, {2, 8}), both(LIGERDSL_F32, {2, 16}), odd(LIGERDSL_F32, {2, 15}),
       out(LIGERDSL_F32, {2, 8});

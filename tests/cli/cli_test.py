@@ -28,6 +28,10 @@ layer_norm_forward with_mean=0 with_rstd=0 H=50000
 layer_norm_backward dtype=bf16 d_weight_dtype=f32 accumulate=1
 layer_norm_backward in_place=1 H=65536
 layer_norm_backward d_weight_dtype=none
+activation_forward kind=gelu_erf in_place=1
+activation_forward dtype=f16 kind=relu
+activation_backward kind=relu_squared accumulate=1 dtype=bf16
+activation_backward kind=silu in_place=1
 swiglu_forward fused=1
 swiglu_backward fused=1 in_place=1
 swiglu_backward
@@ -69,6 +73,16 @@ fused_add_rms_norm_forward in_place=1 N=5 H=100 dtype=bf16
 fused_add_rms_norm_backward with_d_sum=1 in_place=1 N=5 H=100 d_weight_dtype=f32
 layer_norm_forward dtype=bf16 N=5 H=100
 layer_norm_backward dtype=f16 d_weight_dtype=f32 N=5 H=100 accumulate=1
+activation_forward N=5 F=33 dtype=bf16
+activation_forward kind=gelu_erf N=5 F=33 in_place=1
+activation_forward kind=silu N=5 F=33 dtype=f16
+activation_forward kind=relu N=5 F=33
+activation_forward kind=relu_squared N=5 F=33
+activation_backward N=5 F=33
+activation_backward kind=gelu_erf N=5 F=33 dtype=bf16 accumulate=1
+activation_backward kind=silu N=5 F=33 in_place=1
+activation_backward kind=relu N=5 F=33 accumulate=1
+activation_backward kind=relu_squared N=5 F=33 dtype=f16
 swiglu_forward fused=1 N=5 F=33 gate_multiplier=0.5
 swiglu_forward N=0 F=8
 swiglu_backward fused=1 in_place=1 N=5 F=33 down_multiplier=2

@@ -50,6 +50,17 @@ TEST(Oracle, LayerNorm) {
   check_gradient([&](const Values& v) { return dot(layer_norm_oracle(x, w, v, n, h, 1e-3).y, dy); }, b, g.db);
 }
 
+TEST(Oracle, Activations) {
+  const Values x = Random(1).normals(9, 2.0), d_y = Random(2).normals(9);
+  for (ActivationKind kind : {ActivationKind::gelu_tanh, ActivationKind::gelu_erf, ActivationKind::silu,
+                              ActivationKind::relu, ActivationKind::relu_squared}) {
+    check_gradient([&](const Values& v) { return dot(activation_oracle(kind, v), d_y); }, x,
+                   activation_gradient_oracle(kind, d_y, x));
+  }
+  for (double u : {-3.0, -0.5, 1.0, 4.0})  // the textbook's form
+    EXPECT_NEAR(activation_oracle(ActivationKind::gelu_erf, u), 0.5 * u * (1 + std::erf(u / std::sqrt(2.0))), 1e-15);
+}
+
 TEST(Oracle, Swiglu) {
   const Values gate = Random(1).normals(9, 2.0), up = Random(2).normals(9), d_out = Random(3).normals(9);
   const auto g = swiglu_gradient_oracle(d_out, gate, up, 0.7, 1.3);

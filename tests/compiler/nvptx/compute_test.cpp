@@ -141,8 +141,14 @@ TEST(NvptxCompute, TanhAndSigmoidDivideByOneInstruction) {
   };
   PtxKernel tanhs(apply([](const Tile& x) { return tanh(x); }), Known::whole, withoutOverlap());
   PtxKernel sigmoids(apply([](const Tile& x) { return sigmoid(x); }), Known::whole, withoutOverlap());
-  // Neither by something else than 1 + e^x nor exactly.
-  const auto others = {apply([](const Tile& x) { return fast_div(1.0f, 2.0f + fast_exp(x)); }),
+  PtxKernel magnitudes(apply([](const Tile& x) { return fast_div(1.0f, fma(min(abs(x), 13.0f), 0.36f, 1.0f)); }),
+                       Known::whole, withoutOverlap());
+  EXPECT_EQ(magnitudes.count("rcp.approx.ftz.f32"), 4) << magnitudes.ptx;
+  EXPECT_FALSE(magnitudes.has("div.") || magnitudes.has("rcp.approx.f32")) << magnitudes.ptx;
+  // Neither by what may be less than 1 nor exactly.
+  const auto others = {apply([](const Tile& x) { return fast_div(1.0f, fma(abs(x), -0.5f, 1.0f)); }),
+                       apply([](const Tile& x) { return fast_div(1.0f, fma(max(x, -1.0f), 0.5f, 1.0f)); }),
+                       apply([](const Tile& x) { return fast_div(1.0f, 2.0f + fast_exp(x)); }),
                        apply([](const Tile& x) { return fast_div(1.0f, x + fast_exp(x)); }),
                        apply([](const Tile& x) { return fast_div(1.0f, fast_exp(x) + x); }),
                        apply([](const Tile& x) { return fast_div(1.0f, 1.0f + x); }),
