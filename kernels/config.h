@@ -32,6 +32,8 @@ std::string config_text(const std::vector<MetaField>& fields);
 
 namespace detail {
 
+// An option that is false, 0 or the first of its names is left out: one that is added later, and then means what there
+// was before, changes no text.
 struct MetaTextWriter {
   std::string text;
 
@@ -41,10 +43,12 @@ struct MetaTextWriter {
   }
   template <class T, class... Rest>
   void operator()(const char* name, T& value, Rest&&...) {
-    if constexpr (std::is_same_v<T, bool>)
-      add(name, value ? "true" : "false");
-    else if constexpr (std::is_same_v<T, DType>)
+    if constexpr (std::is_same_v<T, DType>)
       add(name, ligerdsl::name(value));
+    else if (value == T{})
+      return;
+    else if constexpr (std::is_same_v<T, bool>)
+      add(name, "true");
     else if constexpr (std::is_floating_point_v<T>)
       add(name, ligerdsl::detail::number_text(value));
     else
@@ -54,7 +58,7 @@ struct MetaTextWriter {
   requires std::is_enum_v<T> &&(!std::is_same_v<T, DType>)void operator()(const char* name, T& value,
                                                                           std::initializer_list<const char*> names,
                                                                           Rest&&...) {
-    add(name, std::data(names)[static_cast<size_t>(value)]);
+    if (value != T{}) add(name, std::data(names)[static_cast<size_t>(value)]);
   }
 };
 

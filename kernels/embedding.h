@@ -13,6 +13,7 @@ struct EmbeddingOptions {
   DType index_type = i64;
   DType d_table_type = f32;  // f32 or type
   bool accumulate = false;   // d_table += ...; f32 only
+  int64_t positions = 0;     // rows of a second table, of which row i of the output gets row i mod positions added
 
   template <class V>
   void visit(V&& v) {
@@ -22,6 +23,7 @@ struct EmbeddingOptions {
     v("index_type", index_type);
     v("d_table_type", d_table_type);
     v("accumulate", accumulate);
+    v("positions", positions);
   }
 };
 
@@ -38,7 +40,8 @@ struct EmbeddingBackwardMeta : EmbeddingOptions {
   int64_t ranked = 16, compared = 256;  // indices that find their places by comparison with as many at a time
 };
 
-// Arguments: out [n, H] type; table [V, H] type; indices [n] index_type; error [1] i64.
+// Arguments: out [n, H] type; table [V, H] type; indices [n] index_type; error [1] i64; with positions, position_table
+// [positions, H] type.
 // An index outside [0, V) gives a row of NaN and its row number in the error word (see kErrorBase).
 void embedding_forward(KernelBuilder& k, const EmbeddingMeta& m);
 

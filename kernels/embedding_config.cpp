@@ -28,7 +28,8 @@ Operation forward(const Machine&, const EmbeddingOptions& o, const ElementwiseCo
 }
 
 Cost forward_cost(const EmbeddingOptions& o, int64_t rows) {
-  return {static_cast<double>(2 * o.cols * size_of(o.type) + size_of(o.index_type)) * static_cast<double>(rows)};
+  const double row = static_cast<double>(o.cols * size_of(o.type)), index = size_of(o.index_type);
+  return {(2 * row + index) * static_cast<double>(rows) + row * static_cast<double>(std::min(o.positions, rows))};
 }
 
 int64_t widest_block(const EmbeddingOptions& o) {

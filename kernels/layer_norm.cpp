@@ -41,6 +41,46 @@ struct Statistics {
   }
 };
 
+// The parameters' gradients that are wanted: d_weight, d_bias, or both, in this order.
+struct Gradients {
+  bool weight, bias;
+  explicit Gradients(const LayerNormMeta& m)
+      : weight(m.gradients != LayerNormGradients::bias), bias(m.gradients != LayerNormGradients::weight) {}
+
+  // What some rows add to each.
+  std::vector<Tile> plus(const std::vector<Tile>& sums, const Tile& dy, const Tile& n) const {
+    std::vector<Tile> more = sums;
+    if (bias) more.back() = sums.back() + dy;
+    if (weight) more.front() = fma(dy, n, sums.front());
+    return more;
+  }
+};
+
+// What programs leave of each.
+std::vector<View> partials_of(KernelBuilder& k, const LayerNormMeta& m) {
+  const Gradients gradients(m);
+  std::vector<View> partials;
+  if (gradients.weight) partials.push_back(k.view("weight_partials", f32, {dyn, m.cols}));
+  if (gradients.bias) partials.push_back(k.view("bias_partials", f32, {dyn, m.cols}));
+  return partials;
+}
+
+// The sums of a loop whose body adds to one or to both of them.
+template <class Body>
+std::vector<Tile> sums_over(KernelBuilder& k, ScalarArg first, ScalarArg end, ScalarArg step,
+                            const LoopOptions& options, const Tile& zeros, size_t count, const Body& body) {
+  if (count == 1) {
+    auto [sum] = k.for_range(first, end, step, options, carry(zeros),
+                             [&](Scalar i, Tile sum) { return carry(body(i, std::vector{sum})[0]); });
+    return {sum};
+  }
+  auto [a, b] = k.for_range(first, end, step, options, carry(zeros, zeros), [&](Scalar i, Tile a, Tile b) {
+    const std::vector<Tile> sums = body(i, std::vector{a, b});
+    return carry(sums[0], sums[1]);
+  });
+  return {a, b};
+}
+
 // The backward's formulas for some rows, given their statistics as [rows, 1]. For 16-bit x, n = x r - mu r is one
 // multiply-add: the rounding of mu r moves it as far as that of mu, an f32 number, has already.
 struct NormalisedRows {
@@ -158,7 +198,8 @@ void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
   const NormRows y(k.view("y", m.type, {dyn, m.cols}), m);
   View x_view = k.view("x", m.type, {dyn, m.cols});
   View weight = k.view("weight", m.weight_type, {m.cols});
-  View bias = k.view("bias", m.weight_type, {m.cols});
+  View bias;
+  if (!m.without_bias) bias = k.view("bias", m.weight_type, {m.cols});
   View mean_view, rstd_view;
   if (m.with_mean) mean_view = k.view("mean", f32, {dyn});
   if (m.with_rstd) rstd_view = k.view("rstd", f32, {dyn});
@@ -176,29 +217,29 @@ void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
   const Tile offset = (-((shifted ? low : mean) * rstd)).expand_dims(1);
   auto finish = [&](const Tile& block, ScalarArg b, const Tile& w, const Tile& added) {
     Tile n = fma(shifted ? block - from : block, scale, offset);
-    y.store(row, b, fma(n, w, added));
+    y.store(row, b, m.without_bias ? n * w : fma(n, w, added));
   };
   if (!m.looped) {
-    finish(x.block(k.constant(0, i64)), 0, columns_of(weight, m, 0), columns_of(bias, m, 0));
+    const Tile added = m.without_bias ? Tile() : columns_of(bias, m, 0), w = columns_of(weight, m, 0);
+    finish(x.block(k.constant(0, i64)), 0, w, added);
     return;
   }
   // Last block first: it is the one that the caches still hold.
-  const Resident kept_weight = keep_columns(weight, m), kept_bias = keep_columns(bias, m);
+  const Resident kept_weight = keep_columns(weight, m);
+  const Resident kept_bias = m.without_bias ? Resident() : keep_columns(bias, m);
   k.for_range(0, x.blocks(), 1, [&](Scalar i) {
     Scalar b = x.blocks() - 1 - i;
     const Tile block = x.block(b), w = columns_of(kept_weight, b);
-    finish(block, b, w, columns_of(kept_bias, b));
+    finish(block, b, w, m.without_bias ? Tile() : columns_of(kept_bias, b));
   });
 }
 
 void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m) {
   const bool partial_sums = m.want_d_weight && !m.looped;
   const NormRows d_x(k.view("d_x", m.type, {dyn, m.cols}), m);
-  View weight_partials, bias_partials;
-  if (partial_sums) {
-    weight_partials = k.view("weight_partials", f32, {dyn, m.cols});
-    bias_partials = k.view("bias_partials", f32, {dyn, m.cols});
-  }
+  const Gradients gradients(m);
+  std::vector<View> partials;
+  if (partial_sums) partials = partials_of(k, m);
   const NormRows d_y(k.view("d_y", m.type, {dyn, m.cols}), m);
   View x_view = k.view("x", m.type, {dyn, m.cols});
   View weight = k.view("weight", m.weight_type, {m.cols});
@@ -247,18 +288,18 @@ void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m) {
   }
   Scalar first = k.program_id(0);
   Tile zeros = k.zeros({m.rows, m.block}, f32);
-  auto [d_weight, d_bias] = k.for_range(first, cdiv(x_view.dim(0), m.rows), k.num_programs(0), pipelined(m.stages),
-                                        carry(zeros, zeros), [&](Scalar row, Tile d_weight, Tile d_bias) {
-                                          const Read read = backward_rows(row);
-                                          return carry(fma(read.d_y, read.n, d_weight), d_bias + read.d_y);
-                                        });
-  weight_partials.partition({squeeze, m.block}).store({first, 0}, sum(d_weight, 0));
-  bias_partials.partition({squeeze, m.block}).store({first, 0}, sum(d_bias, 0));
+  const std::vector<Tile> sums =
+      sums_over(k, first, cdiv(x_view.dim(0), m.rows), k.num_programs(0), pipelined(m.stages), zeros, partials.size(),
+                [&](const Scalar& row, const std::vector<Tile>& sums) {
+                  const Read read = backward_rows(row);
+                  return gradients.plus(sums, read.d_y, read.n);
+                });
+  for (size_t i = 0; i < sums.size(); ++i) partials[i].partition({squeeze, m.block}).store({first, 0}, sum(sums[i], 0));
 }
 
 void layer_norm_d_weight(KernelBuilder& k, const LayerNormMeta& m) {
-  View weight_partials = k.view("weight_partials", f32, {dyn, m.cols});
-  View bias_partials = k.view("bias_partials", f32, {dyn, m.cols});
+  const Gradients gradients(m);
+  const std::vector<View> partials = partials_of(k, m);
   const NormRows d_y(k.view("d_y", m.type, {dyn, m.cols}), m);
   View x_view = k.view("x", m.type, {dyn, m.cols});
   const Statistics statistics(k);
@@ -267,40 +308,42 @@ void layer_norm_d_weight(KernelBuilder& k, const LayerNormMeta& m) {
   Scalar blocks = cdiv(x_view.dim(1), m.block).to(i32);
   Scalar column = k.program_id(0) % blocks, part = k.program_id(0) / blocks;
   Tile zeros = k.zeros({m.rows, m.block}, f32);
-  auto [d_weight, d_bias] =
-      k.for_range(part, cdiv(x_view.dim(0), m.rows), weight_partials.dim(0), pipelined(2), carry(zeros, zeros),
-                  [&](Scalar row, Tile d_weight, Tile d_bias) {
-                    const NormalisedRows normalised(m, statistics.mean_of(m, row), statistics.rstd_of(m, row));
-                    Tile n = normalised(x.load(row, column));
-                    Tile dy = d_y.load(row, column);
-                    return carry(fma(dy, n, d_weight), d_bias + dy);
-                  });
-  weight_partials.partition({squeeze, m.block}).store({part, column}, sum(d_weight, 0));
-  bias_partials.partition({squeeze, m.block}).store({part, column}, sum(d_bias, 0));
+  const std::vector<Tile> sums =
+      sums_over(k, part, cdiv(x_view.dim(0), m.rows), partials[0].dim(0), pipelined(2), zeros, partials.size(),
+                [&](const Scalar& row, const std::vector<Tile>& sums) {
+                  const NormalisedRows normalised(m, statistics.mean_of(m, row), statistics.rstd_of(m, row));
+                  Tile n = normalised(x.load(row, column));
+                  Tile dy = d_y.load(row, column);
+                  return gradients.plus(sums, dy, n);
+                });
+  for (size_t i = 0; i < sums.size(); ++i)
+    partials[i].partition({squeeze, m.block}).store({part, column}, sum(sums[i], 0));
 }
 
 // A program owns `block` columns. Lane r of its `rows` lanes adds partials r, r + rows, ... in order; the lanes are
 // added last.
 void layer_norm_reduce(KernelBuilder& k, const LayerNormMeta& m) {
-  View d_weight = k.view("d_weight", m.d_weight_type, {m.cols});
-  View d_bias = k.view("d_bias", m.d_weight_type, {m.cols});
-  const NormRows weight_partials(k.view("weight_partials", f32, {dyn, m.cols}), m);
-  const NormRows bias_partials(k.view("bias_partials", f32, {dyn, m.cols}), m);
+  const Gradients gradients(m);
+  std::vector<View> outputs;
+  if (gradients.weight) outputs.push_back(k.view("d_weight", m.d_weight_type, {m.cols}));
+  if (gradients.bias) outputs.push_back(k.view("d_bias", m.d_weight_type, {m.cols}));
+  std::vector<NormRows> partials;
+  for (const View& view : partials_of(k, m)) partials.emplace_back(view, m);
 
   Scalar column = k.program_id(0);
   Tile zeros = k.zeros({m.rows, m.block}, f32);
-  Scalar blocks = cdiv(weight_partials.tiles.view().dim(0), m.rows);
-  auto [weights, biases] = k.for_range(0, blocks, 1, carry(zeros, zeros), [&](Scalar i, Tile weights, Tile biases) {
-    return carry(weights + weight_partials.load(i, column), biases + bias_partials.load(i, column));
-  });
-  auto finish = [&](const View& out, const Tile& lanes) {
-    Tile total = sum(lanes, 0);
-    auto target = out.partition({m.block});
+  Scalar blocks = cdiv(partials[0].tiles.view().dim(0), m.rows);
+  const std::vector<Tile> sums =
+      sums_over(k, 0, blocks, 1, {}, zeros, outputs.size(), [&](const Scalar& i, std::vector<Tile> sums) {
+        for (size_t j = sums.size(); j-- > 0;) sums[j] = sums[j] + partials[j].load(i, column);
+        return sums;
+      });
+  for (size_t i = 0; i < sums.size(); ++i) {
+    Tile total = sum(sums[i], 0);
+    auto target = outputs[i].partition({m.block});
     if (m.accumulate) total = total + target.load({column});
     target.store({column}, total.to(m.d_weight_type));
-  };
-  finish(d_weight, weights);
-  finish(d_bias, biases);
+  }
 }
 
 }  // namespace ligerdsl::kernels

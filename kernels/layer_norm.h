@@ -1,4 +1,4 @@
-// LayerNorm with weight and bias.
+// LayerNorm with weight and, unless it is left out, bias.
 #pragma once
 
 #include "kernels/launch.h"
@@ -7,6 +7,9 @@
 
 namespace ligerdsl::kernels {
 
+// Of which parameters a backward makes the gradients.
+enum class LayerNormGradients { both, weight, bias };
+
 struct LayerNormOptions {
   int64_t cols = 4096;      // row width H
   DType type = f32;         // of x, y and their gradients
@@ -14,9 +17,14 @@ struct LayerNormOptions {
 
   bool with_mean = true, with_rstd = true;  // forward: write them
 
-  bool want_d_weight = true;  // backward: d_weight and d_bias
+  bool without_bias = false;  // forward
+
+  bool want_d_weight = true;  // backward: d_weight and d_bias, or one of them
+  LayerNormGradients gradients = LayerNormGradients::both;
   DType d_weight_type = f32;  // of both: f32 or weight_type
   bool accumulate = false;    // d_weight += ..., d_bias += ...; f32 only
+
+  int sums() const { return gradients == LayerNormGradients::both ? 2 : 1; }
 
   template <class V>
   void visit(V&& v) {
@@ -28,6 +36,8 @@ struct LayerNormOptions {
     v("want_d_weight", want_d_weight);
     v("d_weight_type", d_weight_type);
     v("accumulate", accumulate);
+    v("without_bias", without_bias);
+    v("gradients", gradients, {"both", "weight", "bias"});
   }
 };
 
@@ -41,24 +51,24 @@ struct LayerNormMeta : LayerNormOptions {
   bool reload_weight = false;  // read the weight again for every row, where registers are short
 };
 
-// Arguments: y, x, weight, bias, [mean], [rstd], eps.
+// Arguments: y, x, weight, [bias], [mean], [rstd], eps.
 //   y, x [n, H] type; weight, bias [H] weight_type; mean, rstd [n] f32; eps f32 scalar.
 void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m);
 
-// Arguments: d_x, [weight_partials, bias_partials], d_y, x, weight, mean, rstd. d_x may be exactly d_y.
+// Arguments: d_x, [weight_partials], [bias_partials], d_y, x, weight, mean, rstd. d_x may be exactly d_y.
 // The partials [programs, H] f32 are every program's parts of d_weight and d_bias.
 void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m);
 
-// The partials of rows too wide for layer_norm_backward to keep. Arguments: weight_partials, bias_partials, d_y, x,
-// mean, rstd.
+// The partials of rows too wide for layer_norm_backward to keep. Arguments: [weight_partials], [bias_partials], d_y,
+// x, mean, rstd.
 void layer_norm_d_weight(KernelBuilder& k, const LayerNormMeta& m);
 
-// d_weight, d_bias = sums of the partials. Arguments: d_weight, d_bias [H] d_weight_type, weight_partials,
-// bias_partials.
+// d_weight, d_bias = sums of the partials. Arguments: [d_weight], [d_bias] [H] d_weight_type, [weight_partials],
+// [bias_partials].
 void layer_norm_reduce(KernelBuilder& k, const LayerNormMeta& m);
 
 // Rows: rows of x. The backward's d_weight and d_bias are arguments of its last launch; its scratch is
-// "weight_partials" and "bias_partials".
+// "weight_partials" and "bias_partials", as far as they are wanted.
 Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& options);
 Operation layer_norm_backward(const Machine& machine, const LayerNormOptions& options);
 

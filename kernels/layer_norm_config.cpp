@@ -89,7 +89,8 @@ Operation build(const Machine& machine, const LayerNormOptions& o, const RowConf
 
 Cost cost(const LayerNormOptions& o, int64_t rows) {
   const double row = static_cast<double>(2 * o.cols * size_of(o.type)) + 4 * (int{o.with_mean} + int{o.with_rstd});
-  return {row * static_cast<double>(rows) + static_cast<double>(2 * o.cols * size_of(o.weight_type))};
+  const int parameters = o.without_bias ? 1 : 2;
+  return {row * static_cast<double>(rows) + static_cast<double>(parameters * o.cols * size_of(o.weight_type))};
 }
 
 }  // namespace

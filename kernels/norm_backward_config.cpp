@@ -10,7 +10,7 @@ NormBackwardShape shape_of(const RmsNormOptions& o) {
 }
 
 NormBackwardShape shape_of(const LayerNormOptions& o) {
-  return {.type = o.type, .cols = o.cols, .sums = 2};
+  return {.type = o.type, .cols = o.cols, .sums = o.sums()};
 }
 
 template <class Options>
@@ -49,11 +49,14 @@ Step reduce_step(const Machine& machine, const LayerNormOptions& o) {
 }
 
 Operation layer_norm(const Machine& machine, const LayerNormOptions& o, const NormBackwardConfig& config) {
+  std::vector<std::string> partials;
+  if (o.gradients != LayerNormGradients::bias) partials.push_back("weight_partials");
+  if (o.gradients != LayerNormGradients::weight) partials.push_back("bias_partials");
   return norm_backward(machine, LayerNormMeta{o}, config,
                        {.by_rows = {layer_norm_backward_kernel.name, &layer_norm_backward},
                         .by_columns = {"layer_norm_d_weight", &layer_norm_d_weight},
                         .reduce = [&] { return reduce_step(machine, o); },
-                        .partials = {"weight_partials", "bias_partials"}});
+                        .partials = std::move(partials)});
 }
 
 // Of the arrays of rows and the statistics of each; what is of one row is not worth counting.

@@ -145,9 +145,9 @@ def layer_norm(context, M, H, dtype):
     def ligerdsl():
         y, dx, dw, db = torch.empty_like(g), torch.empty_like(g), torch.empty_like(w), torch.empty_like(b)
         mean, rstd, d = make.empty(M), make.empty(M), CODES[dtype]
-        forward = context.plan("layer_norm_forward", n_cols=H, dtype=d, weight_dtype=d, eps=1e-5, with_mean=1, with_rstd=1).bind(
+        forward = context.plan("layer_norm_forward", n_cols=H, dtype=d, weight_dtype=d, bias_dtype=d, eps=1e-5, with_mean=1, with_rstd=1).bind(
             M, x=x, weight=w, bias=b, y=y, mean=mean, rstd=rstd)
-        backward = context.plan("layer_norm_backward", n_cols=H, dtype=d, weight_dtype=d, d_weight_dtype=d).bind(
+        backward = context.plan("layer_norm_backward", n_cols=H, dtype=d, weight_dtype=d, d_weight_dtype=d, d_bias_dtype=d).bind(
             M, d_y=g, x=x, weight=w, mean=mean, rstd=rstd, d_x=dx, d_weight=dw, d_bias=db)
         return ours(forward, backward, ({"y": y}, {"dx": dx, "dw": dw, "db": db}), (mean, rstd))
 

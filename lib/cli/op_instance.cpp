@@ -26,8 +26,9 @@ using lib::FieldType;
 // Sizes when a letter is not set. Letters mean the same everywhere (lib/codegen/ops.py).
 int64_t default_size(const std::string& op, const std::string& letter) {
   if (op == "vector_add" || op == "adamw_step") return int64_t{1} << 24;
-  static const std::map<std::string, int64_t> sizes = {{"N", 4096}, {"H", 4096}, {"F", 8192}, {"V", 32000}, {"B", 4},
-                                                       {"S", 1024}, {"A", 32},   {"K", 8},    {"D", 128}};
+  static const std::map<std::string, int64_t> sizes = {{"N", 4096}, {"H", 4096}, {"F", 8192}, {"V", 32000},
+                                                       {"B", 4},    {"S", 1024}, {"A", 32},   {"K", 8},
+                                                       {"D", 128},  {"P", 1024}};
   const auto found = sizes.find(letter);
   return found == sizes.end() ? 1 : found->second;
 }
@@ -38,6 +39,14 @@ void store(std::byte* at, T value) {
 }
 
 constexpr uint8_t kGuardByte = 0xa5;
+
+// Dtypes that follow another one unless they are set themselves: of a LayerNorm's bias, which is there by default.
+struct Follower {
+  const char *leader, *name, *op;  // op: how the names of the operations begin
+};
+constexpr Follower kFollowers[] = {{"dtype", "weight_dtype", ""},
+                                   {"weight_dtype", "bias_dtype", "layer_norm"},
+                                   {"d_weight_dtype", "d_bias_dtype", "layer_norm"}};
 
 // Optional outputs that a training step asks for.
 bool usual(const std::string& name) {
@@ -90,7 +99,8 @@ OpInstance::~OpInstance() {
 void OpInstance::apply_defaults() {
   for (const FieldInfo& field : info_.fields) {
     if (field.role == FieldRole::dtype) {
-      const bool wanted = !field.optional || std::string(field.name).find("weight") != std::string::npos;
+      const bool layer_norm = std::string_view(info_.name).starts_with("layer_norm");
+      const bool wanted = !field.optional || layer_norm || std::string(field.name).find("weight") != std::string::npos;
       const bool index = std::string(field.name).find("label") == 0 || std::string(field.name).find("index") == 0;
       if (wanted) put_number(desc_, field.offset, field.type, index ? double{LIGERDSL_I64} : double{LIGERDSL_F32});
     }
@@ -105,8 +115,10 @@ bool OpInstance::set_field(const Setting& setting) {
     if (field.role == FieldRole::queries) queries_chosen_ = true;
     if (field.role == FieldRole::dim)
       choose_size(field.symbol, lib::read_integer(desc_, field.offset, field.type), setting.text());
-    // The weight's dtype follows the data's unless it is set itself.
-    if (setting.name == "dtype") set_field({"weight_dtype", setting.value});
+    for (const Follower& follower : kFollowers) {
+      if (setting.name == follower.leader && std::string_view(info_.name).starts_with(follower.op))
+        set_field({follower.name, setting.value});
+    }
     return true;
   }
   return false;

@@ -78,7 +78,8 @@ Expected rms_norm_backward(const Call& c, const char* x) {
 }
 
 Expected layer_norm_forward(const Call& c) {
-  const auto r = oracle::layer_norm_oracle(c["x"], c["weight"], c["bias"], c.size("N"), c.size("H"), c.number("eps"));
+  const Values bias = c.has("bias") ? c["bias"] : Values(static_cast<size_t>(c.size("H")));
+  const auto r = oracle::layer_norm_oracle(c["x"], c["weight"], bias, c.size("N"), c.size("H"), c.number("eps"));
   return {{"y", {r.y}}, {"mean", {r.mean}}, {"rstd", {r.rstd}}};
 }
 
@@ -270,9 +271,15 @@ Expected target_counts(const Call& c) {
 
 Expected embedding_forward(const Call& c) {
   const int64_t h = c.size("H"), v = c.size("V");
+  const bool positions = c.has("position_weight");
   Values out;
+  int64_t i = 0;
   for (const int64_t index : c.integers("indices")) {
-    for (int64_t j = 0; j < h; ++j) out.push_back(index < 0 || index >= v ? kNan : c["weight"][index * h + j]);
+    const int64_t position = positions ? i++ % c.size("P") : 0;
+    for (int64_t j = 0; j < h; ++j) {
+      const double added = positions ? c["position_weight"][position * h + j] : 0;
+      out.push_back(index < 0 || index >= v ? kNan : c["weight"][index * h + j] + added);
+    }
   }
   return {{"out", {out}}};
 }

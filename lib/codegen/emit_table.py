@@ -45,7 +45,7 @@ def value_row(op, v):
     return f'    {{"{v.name}", offsetof(A, {v.name}), FieldType::{TYPES[v.ctype]}, {range_of(v)}, {unless}}},'
 
 
-def table(op):
+def table(index, op):
     n = op.camel
     last_field = op.fields[-1].name
     last_arg = op.args[-1].name
@@ -65,7 +65,7 @@ def table(op):
     span = lambda name, have: f"k{n}{name}" if have else "{}"
     out += [f"std::unique_ptr<OpPlan> make(const ContextRef& context, const void* desc) {{",
             f"  return make_plan(context, *static_cast<const D*>(desc));", "}",
-            f"const OpInfo kInfo = {{", f'    "{op.name}", "{op.brief}", "{op.rows}",',
+            f"const OpInfo kInfo = {{", f'    {index}, "{op.name}", "{op.brief}", "{op.rows}",',
             f"    sizeof(D), offsetof(D, {last_field}) + sizeof(D::{last_field}), &kDescDefaults,",
             f"    sizeof(A), offsetof(A, {last_arg}) + sizeof(A::{last_arg}), &kArgsDefaults,",
             f"    {span('Fields', op.fields)}, {span('Tensors', op.tensors)}, {span('Values', values)}, "
@@ -90,8 +90,8 @@ def entry_points(op):
 def emit_source(ops):
     out = ['// Generated from lib/codegen/ops.py.', '#include "op_table.h"', '', '#include <cstddef>', '',
            '#include "lib/src/entry.h"', '', 'namespace ligerdsl::lib {', '']
-    for op in ops:
-        out += table(op)
+    for index, op in enumerate(ops):
+        out += table(index, op)
     out += ["namespace {", "const OpInfo* const kAll[] = {"] + [f"    &table_{op.name}::kInfo," for op in ops] + ["};", "}  // namespace",
             "std::span<const OpInfo* const> op_table() { return kAll; }", "}  // namespace ligerdsl::lib", "", 'extern "C" {']
     for op in ops:

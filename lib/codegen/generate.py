@@ -3,7 +3,7 @@
 
     generate.py --out DIR --header ligerdsl.h
 
-writes DIR/include/ligerdsl/ops.h, DIR/include/ligerdsl/ops.hpp, DIR/op_table.h, DIR/op_table.cpp and DIR/exports.map, the
+writes DIR/include/ligerdsl/ops.h, DIR/include/ligerdsl/ops.hpp, DIR/ops.json, DIR/op_table.h, DIR/op_table.cpp and DIR/exports.map, the
 linker's version script with exactly the functions that the two headers declare. Files that do not change are not touched.
 """
 
@@ -13,6 +13,7 @@ import re
 
 import emit_header
 import emit_hpp
+import emit_json
 import emit_table
 from ops import OPS
 
@@ -43,11 +44,13 @@ def main():
     for op in OPS:
         op.check()
     ops_h = emit_header.emit(OPS)
+    header = options.header.read_text()
     write(options.out / "include/ligerdsl/ops.h", ops_h)
     write(options.out / "include/ligerdsl/ops.hpp", emit_hpp.emit(OPS))
+    write(options.out / "ops.json", emit_json.emit(OPS, header))
     write(options.out / "op_table.h", emit_table.emit_header(OPS))
     write(options.out / "op_table.cpp", emit_table.emit_source(OPS))
-    write(options.out / "exports.map", version_script(exports(options.header.read_text(), ops_h)))
+    write(options.out / "exports.map", version_script(exports(header, ops_h)))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,9 @@ install(EXPORT ligerdsl_dsl NAMESPACE ligerdsl:: FILE ligerdslDslTargets.cmake D
 install(DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/include/ ${generated}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   COMPONENT dev FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "*.def")
 
+set(ops_json ${CMAKE_INSTALL_DATAROOTDIR}/ligerdsl/ops.json)
+install(FILES ${generated}/ops.json DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/ligerdsl COMPONENT dev)
+
 # What an author outside reads: the pages, as they are linked with each other, the lessons and an author's kernels, which build on their own.
 set(doc_dir ${CMAKE_INSTALL_DATAROOTDIR}/doc/libligerdsl)
 install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${doc_dir} COMPONENT dev)
@@ -20,7 +23,7 @@ foreach(examples lessons author_kernels)
 endforeach()
 
 configure_package_config_file(package/ligerdslConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfig.cmake
-  INSTALL_DESTINATION ${cmake_dir})
+  INSTALL_DESTINATION ${cmake_dir} PATH_VARS ops_json)
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 # Relative, so that an installed folder can be moved.
 file(RELATIVE_PATH pc_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)

@@ -42,6 +42,8 @@ Config read_config(const ligerdsl_context_config_t* given) {
     fail(Status::invalid_argument, "`flags`: expected a sum of LIGERDSL_CTX_*, got " + std::to_string(config.flags));
   if ((config.host_alloc == nullptr) != (config.host_free == nullptr))
     fail(Status::invalid_argument, "`host_alloc` and `host_free`: expected both or neither");
+  if ((config.workspace_alloc == nullptr) != (config.workspace_free == nullptr))
+    fail(Status::invalid_argument, "`workspace_alloc` and `workspace_free`: expected both or neither");
   if (config.device.type == LIGERDSL_CPU) config.device.id = 0;
   if (config.cache_limit_bytes < 0) {
     fail(Status::invalid_argument, "`cache_limit_bytes`: expected a number of bytes, or 0 for the default, got " +
@@ -60,7 +62,8 @@ Config read_config(const ligerdsl_context_config_t* given) {
       .deterministic = runtime::options().deterministic || (config.flags & LIGERDSL_CTX_DETERMINISTIC) != 0,
       .table = config.table ? config.table : "",
       .log = config.log,
-      .log_user = config.user};
+      .log_user = config.user,
+      .workspace = {config.user, config.workspace_alloc, config.workspace_free}};
   return result;
 }
 
@@ -116,6 +119,23 @@ ligerdsl_status_t ligerdsl_context_tuned(ligerdsl_context_t context, const char*
     require_pointer(kernel, "kernel");
     require_pointer(options, "options");
     *config = use->tuned_author_kernel(kernel, options);
+  });
+}
+
+ligerdsl_status_t ligerdsl_context_calls(ligerdsl_context_t context, const char* operation, int64_t* calls) {
+  return guarded("ligerdsl_context_calls", [&] {
+    require_pointer(calls, "calls");
+    *calls = 0;
+    const ContextUse use(context);
+    require_pointer(operation, "operation");
+    for (const OpInfo* info : op_table()) {
+      if (std::strcmp(info->name, operation) == 0) {
+        *calls = use->calls_of(*info).load(std::memory_order_relaxed);
+        return;
+      }
+    }
+    fail(Status::invalid_argument,
+         std::string("`operation`: expected an operation of ligerdsl/ops.h, got '") + operation + "'");
   });
 }
 

@@ -14,6 +14,7 @@ namespace ligerdsl::lib {
 
 Context::Context(const runtime::DeviceConfig& config, const ContextOptions& options)
     : options_(options),
+      calls_(std::make_unique<std::atomic<int64_t>[]>(op_table().size())),
       log_(options),
       tuned_(open_tables()),
       kernel_configs_(tuned_.get()),
@@ -159,8 +160,22 @@ void Context::grow(Lease::OfStream& scratch, size_t bytes, runtime::Stream strea
   scratch.block = {device_->alloc(size), size};
 }
 
-Context::Lease::Lease(Context& context, size_t bytes, runtime::Stream stream) : context_(context) {
+Context::Lease::Block Context::from_caller(size_t bytes, runtime::Stream stream) {
+  const WorkspaceSource& source = options_.workspace;
+  void* data = source.alloc(source.user, bytes, kWorkspaceAlign, reinterpret_cast<ligerdsl_stream_t>(stream));
+  if (!data)
+    fail(device_->is_cpu() ? Status::out_of_host_memory : Status::out_of_device_memory,
+         "`workspace_alloc` has no " + std::to_string(bytes) + " bytes");
+  return {data, bytes};
+}
+
+Context::Lease::Lease(Context& context, size_t bytes, runtime::Stream stream) : context_(context), stream_(stream) {
   if (bytes == 0) return;
+  if (context.options_.workspace.alloc) {
+    if (!context.device().is_cpu()) runtime::refuse_after_fork();
+    block_ = context.from_caller(bytes, stream);
+    return;
+  }
   if (context.device().is_cpu()) {
     block_ = context.take_idle(bytes);
     return;
@@ -173,7 +188,12 @@ Context::Lease::Lease(Context& context, size_t bytes, runtime::Stream stream) : 
 }
 
 Context::Lease::~Lease() {
-  if (!block_.data || !context_.device().is_cpu()) return;
+  if (!block_.data) return;
+  if (const WorkspaceSource& source = context_.options_.workspace; source.alloc) {
+    source.free(source.user, block_.data, reinterpret_cast<ligerdsl_stream_t>(stream_));
+    return;
+  }
+  if (!context_.device().is_cpu()) return;
   try {
     const std::lock_guard lock(context_.scratch_mutex_);
     context_.idle_.push_back(block_);

@@ -2,6 +2,7 @@
 // word.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -26,12 +27,20 @@ namespace ligerdsl::lib {
 
 class Plan;
 
+// Who brings the workspace of one-call forms; without functions, the context keeps some.
+struct WorkspaceSource {
+  void* user = nullptr;
+  void* (*alloc)(void* user, size_t bytes, size_t align, ligerdsl_stream_t stream) = nullptr;
+  void (*free)(void* user, void* pointer, ligerdsl_stream_t stream) = nullptr;
+};
+
 struct ContextOptions {
   bool validate = false;       // calls go through run_validated
   bool deterministic = false;  // authors' kernels with an order of their own are refused
   std::string table = {};      // path of a table of tuned kernels; empty: LIGERDSL_TABLE
   runtime::LogCallback log = nullptr;
   void* log_user = nullptr;
+  WorkspaceSource workspace = {};
 };
 
 // The processor that CPU kernels are made for: LIGERDSL_CPU, else this one.
@@ -77,9 +86,13 @@ class Context {
   std::shared_ptr<Plan> find_plan(std::string_view key);
   std::shared_ptr<Plan> add_plan(std::string_view key, std::shared_ptr<Plan> plan);
 
-  // Scratch memory for one call: of a stream on a GPU, where calls are in order; borrowed on a CPU. Grows by
-  // allocating, which a captured stream does not allow (CAPTURE_UNSAFE). While it lives, calls of other threads on the
-  // same stream wait: launches of two calls that share scratch must not alternate.
+  // How often an operation of the table ran; plans count there.
+  std::atomic<int64_t>& calls_of(const OpInfo& info) { return calls_[info.index]; }
+
+  // Scratch memory for one call. The caller's where the options name a source. Else of a stream on a GPU, where calls
+  // are in order; borrowed on a CPU. Grows by allocating, which a captured stream does not allow (CAPTURE_UNSAFE). While
+  // it lives, calls of other threads on the same stream wait: launches of two calls that share scratch must not
+  // alternate.
   class Lease {
    public:
     Lease(Context& context, size_t bytes, runtime::Stream stream);
@@ -97,6 +110,7 @@ class Context {
       Block block;
     };
     Context& context_;
+    runtime::Stream stream_;
     std::unique_lock<std::mutex> call_;  // GPU
     Block block_;
   };
@@ -110,6 +124,7 @@ class Context {
   std::unique_ptr<TunedConfigs> open_tables();
   Lease::Block largest_idle();
   Lease::Block take_idle(size_t bytes);
+  Lease::Block from_caller(size_t bytes, runtime::Stream stream);
   Lease::OfStream& scratch_of(runtime::Stream stream);
   void grow(Lease::OfStream& scratch, size_t bytes, runtime::Stream stream);
 
@@ -128,6 +143,7 @@ class Context {
   };
 
   ContextOptions options_;
+  std::unique_ptr<std::atomic<int64_t>[]> calls_;  // by OpInfo::index
   LogSubscription log_;
   std::unique_ptr<TunedConfigs> tuned_;  // null: there is no table
   KernelConfigs* kernel_configs_ = nullptr;

@@ -89,6 +89,7 @@ struct AliasInfo {
 };
 
 struct OpInfo {
+  int index;  // in op_table()
   const char* name;
   const char* brief;
   const char* rows;                   // what an operation counts as rows

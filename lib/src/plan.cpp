@@ -48,6 +48,7 @@ std::unique_ptr<OpPlan> make_op(const OpInfo& info, const ContextRef& context, c
 Plan::Plan(const OpInfo& info, ContextRef context, const void* desc)
     : info_(&info),
       context_(std::move(context)),
+      calls_(&context_->calls_of(info)),
       observed_(runtime::ranges_wanted() || context_->options().validate),
       range_name_(runtime::ranges_wanted() ? lib::range_name(info, desc) : ""),
       rules_(make_bind_rules(info, desc, context_->api_device())),
@@ -103,8 +104,10 @@ void Plan::launch(const Call& call, size_t needed) const {
   }
   if (needed > 0) check_workspace(*info_, call, needed);
   if (!observed_) [[likely]]
-    return op_->execute(call);
-  launch_observed(call);
+    op_->execute(call);
+  else
+    launch_observed(call);
+  calls_->fetch_add(1, std::memory_order_relaxed);
 }
 
 void Plan::launch_observed(const Call& call) const {

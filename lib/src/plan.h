@@ -71,8 +71,9 @@ class Plan {
 
   const OpInfo* info_;
   ContextRef context_;
-  bool observed_;           // calls are validated, or somebody listens to their ranges
-  std::string range_name_;  // what those are called
+  std::atomic<int64_t>* calls_;  // that ran, of this operation on the context
+  bool observed_;                // calls are validated, or somebody listens to their ranges
+  std::string range_name_;       // what those are called
   BindRules rules_;
   std::unique_ptr<OpPlan> op_;
   int64_t most_rows_;  // of a call: what is refused is found out once

@@ -136,6 +136,52 @@ TEST_F(Capture, NormOfAList) {
   expect_launches(3, GlobalNormPlan(context_, desc), args, 16 * 64 + 30 + 2 * 65536);  // each tensor, the sum
 }
 
+// The one-call form: memory that the context keeps would have to grow, the caller's allocator knows about captures.
+TEST_F(Capture, WorkspaceOfTheCaller) {
+  struct Source {
+    std::vector<char> memory = std::vector<char>(1 << 20);
+    int taken = 0, given = 0;
+  } source;
+  ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
+  config.device = {LIGERDSL_CUDA, 0};
+  config.user = &source;
+  config.workspace_alloc = [](void* user, size_t bytes, size_t align, ligerdsl_stream_t on) -> void* {
+    auto& from = *static_cast<Source*>(user);
+    EXPECT_EQ(on, stream());
+    EXPECT_LT(bytes + align, from.memory.size());
+    ++from.taken;
+    return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(from.memory.data()) + align - 1) / align * align);
+  };
+  config.workspace_free = [](void* user, void*, ligerdsl_stream_t on) {
+    EXPECT_EQ(on, stream());
+    ++static_cast<Source*>(user)->given;
+  };
+  const Context callers(config);
+  RmsNormBackwardDesc desc = rms_norm_backward_desc();
+  desc.d_weight_dtype = LIGERDSL_F32;
+  const auto call = [&](const Context& context, int64_t rows) {
+    const Remote x = f32({rows, 4096}), d_y = f32({rows, 4096}), d_x = f32({rows, 4096}), weight = f32({4096}),
+                 rstd = f32({rows}), d_weight = f32({4096});
+    RmsNormBackwardArgs args = rms_norm_backward_args();
+    args.d_y = d_y;
+    args.x = x;
+    args.weight = weight;
+    args.rstd = rstd;
+    args.d_x = d_x;
+    args.d_weight = d_weight;
+    driver().set_capturing(rows > 1);
+    const ligerdsl_status_t status = ligerdsl_rms_norm_backward(context.get(), &desc, &args, stream());
+    driver().set_capturing(false);
+    return status;
+  };
+  ASSERT_EQ(call(callers, 1), LIGERDSL_SUCCESS) << ligerdsl_last_error();  // plans
+  ASSERT_EQ(call(callers, 3), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+  EXPECT_EQ(source.taken, 2);
+  EXPECT_EQ(source.given, 2);
+  ASSERT_EQ(call(context_, 1), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+  EXPECT_EQ(call(context_, 3), LIGERDSL_CAPTURE_UNSAFE);
+}
+
 // The products' choices were made when the workspace was asked for.
 class CaptureLinear : public Capture {
  protected:

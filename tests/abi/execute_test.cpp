@@ -350,10 +350,49 @@ TEST_F(Execute, LayerNormForwardAndBackward) {
     EXPECT_NEAR(d_weight.floats()[i], 3 * (i - 1.5) * r, 1e-5) << i;
     EXPECT_FLOAT_EQ(d_bias.floats()[i], 3) << i;
   }
-  back.d_bias = nullptr;  // both gradients or neither
-  const LayerNormBackwardDesc desc = layer_norm_backward_desc();
-  expect_failure(ligerdsl_layer_norm_backward(context_.get(), &desc, &back, nullptr), LIGERDSL_INVALID_NULL_POINTER,
-                 {"d_bias"});
+}
+
+// What is NULL is not there: the bias, and either gradient.
+TEST_F(Execute, LayerNormWithoutBiasAndWithOneGradient) {
+  Owned x(LIGERDSL_F32, {1, 4}), w(LIGERDSL_F32, {4}), y(LIGERDSL_F32, {1, 4}), d_x(LIGERDSL_F32, {1, 4});
+  Owned mean(LIGERDSL_F32, {1}), rstd(LIGERDSL_F32, {1}), d_y(LIGERDSL_F32, {1, 4}), gradient(LIGERDSL_F32, {4});
+  std::iota(x.floats(), x.floats() + 4, 1.0f);
+  std::fill_n(w.floats(), 4, 2.0f);
+  std::fill_n(d_y.floats(), 4, 3.0f);
+  LayerNormForwardArgs args = layer_norm_forward_args();
+  args.x = x;
+  args.weight = w;
+  args.y = y;
+  args.mean = mean;
+  args.rstd = rstd;
+  layer_norm_forward(context_, layer_norm_forward_desc(), args);
+  const double r = 1 / std::sqrt(1.25 + 1e-6);
+  for (int i = 0; i < 4; ++i) EXPECT_NEAR(y.floats()[i], (i - 1.5) * r * 2, 1e-5) << i;
+
+  LayerNormBackwardArgs back = layer_norm_backward_args();
+  back.d_y = d_y;
+  back.x = x;
+  back.weight = w;
+  back.mean = mean;
+  back.rstd = rstd;
+  back.d_x = d_x;
+  back.d_bias = gradient;
+  layer_norm_backward(context_, layer_norm_backward_desc(), back);
+  for (int i = 0; i < 4; ++i) EXPECT_FLOAT_EQ(gradient.floats()[i], 3) << i;
+  std::swap(back.d_weight, back.d_bias);
+  layer_norm_backward(context_, layer_norm_backward_desc(), back);
+  for (int i = 0; i < 4; ++i) EXPECT_NEAR(gradient.floats()[i], 3 * (i - 1.5) * r, 1e-5) << i;
+
+  LayerNormBackwardDesc desc = layer_norm_backward_desc();
+  desc.d_weight_dtype = LIGERDSL_F32;
+  desc.d_bias_dtype = LIGERDSL_BF16;
+  back.d_bias = gradient;
+  EXPECT_NE(ligerdsl_layer_norm_backward(context_.get(), &desc, &back, nullptr), LIGERDSL_SUCCESS);
+  LayerNormForwardDesc forward = layer_norm_forward_desc();
+  forward.bias_dtype = LIGERDSL_BF16;
+  args.bias = w;
+  expect_failure(ligerdsl_layer_norm_forward(context_.get(), &forward, &args, nullptr), LIGERDSL_INVALID_DTYPE,
+                 {"bias"});
 }
 
 // Quarter turns from complex numbers: neighbours (a, b) -> (-b, a) in the first two columns, the others copied.

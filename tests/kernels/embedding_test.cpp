@@ -71,6 +71,36 @@ TEST(Embedding, ForwardOutOfRange) {
   }
 }
 
+// i mod P, also where the last sequence is cut off; one rounding.
+TEST(Embedding, ForwardAddsTheRowOfThePosition) {
+  for (auto [cols, positions] : {std::pair<int64_t, int64_t>{1, 1}, {7, 5}, {1000, 37}, {256, 64}}) {
+    for (DType type : kFloats) {
+      Trial run(type, 37, 91, cols);
+      run.o.positions = positions;
+      const Tensor position_table = random_rows(type, positions, cols, 4, cols % 2);
+      run.indices[3] = 91;
+      backend().run(kernels::embedding_forward(machine(), run.o), run.n,
+                    Arguments()
+                        .tensor("out", run.out)
+                        .tensor("table", run.table)
+                        .tensor("indices", run.index_tensor())
+                        .tensor("error", run.error)
+                        .tensor("position_table", position_table));
+      for (int64_t i = 0; i < 37; ++i) {
+        for (int64_t j = 0; j < cols; ++j) {
+          if (i == 3) {
+            ASSERT_TRUE(std::isnan(run.out.get(i * cols + j)));
+            continue;
+          }
+          const double exact = run.table.get(run.indices[i] * cols + j) + position_table.get(i % positions * cols + j);
+          ASSERT_EQ(run.out.get(i * cols + j), rounded(static_cast<float>(exact), type)) << i << "," << j;
+        }
+      }
+      EXPECT_TRUE(run.out.untouched_outside());
+    }
+  }
+}
+
 // What moves rows does so in vectors, whatever the number of indices.
 TEST(Embedding, AnyNumberOfIndices) {
   for (DType index_type : {i32, i64}) {

@@ -6,6 +6,7 @@
 namespace ligerdsl::test {
 namespace {
 
+using kernels::LayerNormGradients;
 using kernels::LayerNormOptions;
 
 constexpr double kEps = 1e-5f;
@@ -33,7 +34,8 @@ struct Trial {
     x = Tensor::rows(o.type, c.n, o.cols, c.gap).fill(Random(1).normals(c.n * o.cols, c.scale, c.mean));
     d_y = random_rows(o.type, c.n, o.cols, 2, c.gap);
     weight = random_vector(o.weight_type, o.cols, 3, 0.5, 1.0);
-    bias = random_vector(o.weight_type, o.cols, 4);
+    bias =
+        o.without_bias ? Tensor(o.weight_type, {o.cols}).fill(Values(o.cols)) : random_vector(o.weight_type, o.cols, 4);
     y = Tensor::rows(o.type, c.n, o.cols, c.gap);
     d_x = Tensor::rows(o.type, c.n, o.cols, c.gap);
     mean = Tensor(f32, {c.n});
@@ -85,13 +87,17 @@ struct Trial {
     } else {
       EXPECT_TRUE(close(d_x.values(), expected.dx, of_dx)) << "d_x";
     }
-    if (o.want_d_weight) {
-      const double gate = gate_r(o.d_weight_type, c.n) * backend().summation_slack();
-      if (o.cols > 1) {  // else exactly 0
-        EXPECT_TRUE(close_normwise(d_weight.values(), expected.dw, gate)) << "d_weight";
-      }
-      EXPECT_TRUE(close_normwise(d_bias.values(), expected.db, gate)) << "d_bias";
+    const double gate = gate_r(o.d_weight_type, c.n) * backend().summation_slack();
+    const Tensor untouched(o.d_weight_type, {o.cols});
+    if (!o.want_d_weight || o.gradients == LayerNormGradients::bias) {
+      EXPECT_TRUE(d_weight.same_bits(untouched)) << "d_weight";
+    } else if (o.cols > 1) {  // else exactly 0
+      EXPECT_TRUE(close_normwise(d_weight.values(), expected.dw, gate)) << "d_weight";
     }
+    if (!o.want_d_weight || o.gradients == LayerNormGradients::weight)
+      EXPECT_TRUE(d_bias.same_bits(untouched)) << "d_bias";
+    else
+      EXPECT_TRUE(close_normwise(d_bias.values(), expected.db, gate)) << "d_bias";
     for (const Tensor& t : {d_x, d_weight, d_bias, d_y}) EXPECT_TRUE(t.untouched_outside());
   }
 };
@@ -163,6 +169,19 @@ TEST(LayerNorm, Options) {
   without.forward();
   EXPECT_TRUE(with.y.same_bits(without.y));
   for (const Tensor& t : {without.mean, without.rstd}) EXPECT_TRUE(t.same_bits(Tensor(f32, {3})));
+}
+
+TEST(LayerNorm, WithoutBiasAndWithOneGradient) {
+  for (int64_t h : affordable({3, 7, 512, 4096, 33000}, 3)) {
+    for (DType type : kFloats) {
+      for (LayerNormGradients gradients : {LayerNormGradients::weight, LayerNormGradients::bias}) {
+        Case c{.options = options_of(h, type), .n = 5, .gap = h % 2};
+        c.options.without_bias = gradients == LayerNormGradients::weight;
+        c.options.gradients = gradients;
+        run_and_check(c);
+      }
+    }
+  }
 }
 
 // A mean far above the deviations: no digit of y may be lost to it, whatever the width and the padding of the tile.

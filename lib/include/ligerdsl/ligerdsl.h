@@ -195,6 +195,13 @@ typedef struct ligerdsl_context_config {
    * configuration a plan's kernels have. Read when the context is made; INVALID_ARGUMENT for a file that is no table.
    * NULL = LIGERDSL_TABLE, else none. LIGERDSL_TUNING=off takes no table, =same only what changes no bit. */
   const char* table;
+  /* Workspace of the one-call form, from the caller: memory of the context's device that one call uses, on its stream.
+   * Freed when the call has launched its kernels, so what is freed must be reused in the stream's order only, as caching
+   * allocators do. Called by the thread that calls the operation, also while its stream is being captured, which is then
+   * no longer refused. `align` is a power of two; no memory is NULL. Both or neither; NULL = memory that the context
+   * keeps, which grows and is not given back before the context is destroyed. They must not throw or call the library. */
+  void* (*workspace_alloc)(void* user, size_t bytes, size_t align, ligerdsl_stream_t stream);
+  void (*workspace_free)(void* user, void* pointer, ligerdsl_stream_t stream);
 } ligerdsl_context_config_t;
 enum {
   LIGERDSL_CTX_DETERMINISTIC = 1, /* as LIGERDSL_DETERMINISTIC=1: refuse authors' kernels that add floats atomically */
@@ -205,7 +212,7 @@ enum {
 #define LIGERDSL_CONTEXT_CONFIG_INIT                                                                       \
   {                                                                                                        \
     LIGERDSL_HEADER_OF(ligerdsl_context_config_t), {LIGERDSL_CPU, 0}, 0, 0u, LIGERDSL_NULL, LIGERDSL_NULL, \
-        LIGERDSL_NULL, LIGERDSL_NULL, LIGERDSL_NULL, 0, LIGERDSL_NULL                                      \
+        LIGERDSL_NULL, LIGERDSL_NULL, LIGERDSL_NULL, 0, LIGERDSL_NULL, LIGERDSL_NULL, LIGERDSL_NULL        \
   }
 
 /* A CUDA context retains the device's primary context; the caller's current context is the same before and after every
@@ -229,6 +236,12 @@ LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_target(ligerd
  * `ligerdsl table ls FILE`. In C++ ligerdsl::tuned (launch.hpp) does the rest. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_tuned(ligerdsl_context_t context, const char* kernel,
                                                                          const char* options, const char** config);
+
+/* How often an operation ran on this context, by either form, its failures left out: `operation` is "rms_norm_forward".
+ * A call that is captured counts once, a replay of its graph does not. INVALID_ARGUMENT for an operation that is not of
+ * ops.h. */
+LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_calls(ligerdsl_context_t context,
+                                                                         const char* operation, int64_t* calls);
 
 /* ---- Plans ------------------------------------------------------------------------------------------------------- */
 

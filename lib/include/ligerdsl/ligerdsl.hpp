@@ -86,6 +86,12 @@ class Context : public Handle<ligerdsl_context_t, ligerdsl_context_destroy> {
     check(ligerdsl_context_target(get(), &target, sizeof target));
     return target;
   }
+  // How often "rms_norm_forward" ran.
+  int64_t calls(const char* operation) const {
+    int64_t calls = 0;
+    check(ligerdsl_context_calls(get(), operation, &calls));
+    return calls;
+  }
   // Throws StatusError with LIGERDSL_INVALID_LABEL when a kernel met a label out of range.
   void check_labels(ligerdsl_stream_t stream = nullptr) const { check(ligerdsl_context_check(get(), stream)); }
   void synchronize(ligerdsl_stream_t stream = nullptr) const { check(ligerdsl_stream_sync(get(), stream)); }

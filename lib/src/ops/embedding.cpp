@@ -6,9 +6,14 @@ namespace ligerdsl::lib {
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_embedding_forward_desc_t& d) {
   OperationPlan::Bindings bindings;
   bindings.rows = size_of_call(embedding_forward::dim_N);
-  bindings.renamed = {{"table", "weight"}};
-  const kernels::EmbeddingOptions options{
-      .cols = d.n_cols, .vocabulary = d.n_rows, .type = dtype_of(d.dtype), .index_type = dtype_of(d.index_dtype)};
+  bindings.renamed = {{"table", "weight"}, {"position_table", "position_weight"}};
+  if (d.with_position_weight && d.n_positions < 1)
+    fail(Status::invalid_shape, "`n_positions`: expected at least 1 with position_weight, got 0");
+  const kernels::EmbeddingOptions options{.cols = d.n_cols,
+                                          .vocabulary = d.n_rows,
+                                          .type = dtype_of(d.dtype),
+                                          .index_type = dtype_of(d.index_dtype),
+                                          .positions = d.with_position_weight ? d.n_positions : 0};
   return plan_of(context, embedding_forward::info(), d, configured(context, kernels::embedding_forward_kernel, options),
                  std::move(bindings));
 }

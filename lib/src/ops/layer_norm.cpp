@@ -22,6 +22,10 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_laye
   kernels::LayerNormOptions options = common_options(d);
   options.with_mean = d.with_mean != 0;
   options.with_rstd = d.with_rstd != 0;
+  if (d.bias_dtype != 0 && d.bias_dtype != d.weight_dtype)
+    fail(Status::invalid_dtype, std::string("`bias_dtype`: expected that of weight, ") + dtype_name(d.weight_dtype) +
+                                    ", or 0, got " + dtype_name(d.bias_dtype));
+  options.without_bias = d.bias_dtype == 0;
   return plan_of(context, layer_norm_forward::info(), d,
                  configured(context, kernels::layer_norm_forward_kernel, options),
                  {.numbers = {{"eps", d.eps}}, .rows = size_of_call(layer_norm_forward::dim_N)});
@@ -29,9 +33,16 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_laye
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_layer_norm_backward_desc_t& d) {
   check_gradient("d_weight_dtype", d.d_weight_dtype, d.weight_dtype, d.accumulate);
+  check_gradient("d_bias_dtype", d.d_bias_dtype, d.weight_dtype, d.accumulate);
+  if (d.d_weight_dtype != 0 && d.d_bias_dtype != 0 && d.d_weight_dtype != d.d_bias_dtype)
+    fail(Status::invalid_dtype, std::string("`d_bias_dtype`: expected that of d_weight, ") +
+                                    dtype_name(d.d_weight_dtype) + ", or 0, got " + dtype_name(d.d_bias_dtype));
+  using Gradients = kernels::LayerNormGradients;
   kernels::LayerNormOptions options = common_options(d);
-  options.want_d_weight = d.d_weight_dtype != 0;
-  options.d_weight_type = dtype_of(d.d_weight_dtype);
+  options.want_d_weight = d.d_weight_dtype != 0 || d.d_bias_dtype != 0;
+  if (options.want_d_weight && d.d_weight_dtype == 0) options.gradients = Gradients::bias;
+  if (options.want_d_weight && d.d_bias_dtype == 0) options.gradients = Gradients::weight;
+  options.d_weight_type = dtype_of(d.d_weight_dtype != 0 ? d.d_weight_dtype : d.d_bias_dtype);
   options.accumulate = d.accumulate != 0;
   return plan_of(context, layer_norm_backward::info(), d,
                  configured(context, kernels::layer_norm_backward_kernel, options),

@@ -1,0 +1,106 @@
+"""Writes ligerdsl/ops.json: the table and the enumerators for programs that generate bindings. One object:
+
+format         1; a reader refuses others
+version        of the headers that it belongs to
+struct_header  what every desc and args struct begins with, and the values that belong there
+constants      every enumerator of ligerdsl.h and ops.h
+operations     name, brief, doc, rows (what the workspace is counted in), aliases ([output, input] that may be the same memory
+               when in_place is set), desc and args
+
+desc and args have the struct's C name, its size in bytes and its fields in the order of the struct, each with a C type, a byte
+offset (64-bit systems), a default and a text. minimum, maximum, exclusive_maximum and infinite say what a number may be.
+role of a desc's field: option (of `enumerators`, where it has them), dim (of the size `symbol`), dtype (of `dtypes`), present (a
+tensor is passed), in_place, queries; `tensor` is where the one-call form reads a field that is 0.
+kind of an args' field: tensor (direction, shape, dtype: a name or a field of desc; given: the field of desc that says whether it is
+passed, and whether that is when it is zero or nonzero; null: always), list and its length, or value.
+"""
+
+import ctypes
+import json
+import re
+
+from emit_header import CONSTANTS
+from table import DTYPES, Tensor, TensorList
+
+TENSOR = "const ligerdsl_tensor_t *"
+CTYPES = {"int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "float": ctypes.c_float, "size_t": ctypes.c_size_t,
+          "uint32_t": ctypes.c_uint32, TENSOR: ctypes.c_void_p}
+HEADER = [("struct_size", "size_t"), ("magic", "uint32_t"), ("version", "uint32_t")]
+
+
+def constants_of(header):
+    """The enumerators of ligerdsl.h, and those of ops.h."""
+    text = re.sub(r"/\*.*?\*/", "", header, flags=re.S)
+    named = {name: int(value, 0) for body in re.findall(r"\benum\s*\{(.*?)\}", text, flags=re.S)
+             for name, value in re.findall(r"(\w+)\s*=\s*(\w+)", body)}
+    return named | {name: value for _, names in CONSTANTS for name, value in names}
+
+
+def defined(header, name):
+    return int(re.search(rf"#define {name} (\w+)", header)[1].rstrip("u"), 0)
+
+
+def number(value, constants):
+    if value in constants:
+        return constants[value]
+    text = str(value).removesuffix("f")
+    return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
+
+
+def bounds(f):
+    known = {"minimum": f.low, "exclusive_maximum" if f.below_high else "maximum": f.high}
+    return {name: value for name, value in known.items() if value is not None} | ({"infinite": True} if f.infinite else {})
+
+
+def desc_field(f, constants):
+    row = {"name": f.name, "type": f.ctype, "default": number(f.default, constants), "role": f.role, "doc": f.doc}
+    if f.source:
+        row["tensor"] = f.source
+    if prefix := re.search(r"LIGERDSL_\w+_(?=\*)", f.doc):
+        row["enumerators"] = [name for name in constants if name.startswith(prefix[0])]
+    if f.role == "dim":
+        row["symbol"] = f.symbol
+    if f.role == "dtype":
+        row["dtypes"] = [DTYPES[d] for d in f.dtypes]
+    if f.role in ("dim", "dtype"):
+        row["optional"] = f.optional
+    return row | bounds(f)
+
+
+def arg_fields(a, constants):
+    if isinstance(a, Tensor):
+        given = {"field": a.given.lstrip("!"), "when": "zero" if a.given.startswith("!") else "nonzero"} if a.given else None
+        return [{"name": a.name, "type": TENSOR, "default": None, "kind": "tensor", "direction": a.direction,
+                 "shape": a.shape.split(), "dtype": a.dtype, "given": given, "doc": a.doc}]
+    if isinstance(a, TensorList):
+        return [{"name": a.name, "type": TENSOR, "default": None, "kind": "list", "length": f"n_{a.name}", "doc": a.doc},
+                {"name": f"n_{a.name}", "type": "int64_t", "default": 0, "kind": "length", "doc": f"length of {a.name}"}]
+    row = {"name": a.name, "type": a.ctype, "default": number(a.default, constants), "kind": "value", "doc": a.doc} | bounds(a)
+    return [row | ({"unless": a.unless} if a.unless else {})]
+
+
+def struct(name, fields):
+    """The struct with its fields' offsets, as a C compiler lays it out."""
+    layout = type(name, (ctypes.Structure,), {"_fields_": HEADER_TYPES + [(f["name"], CTYPES[f["type"]]) for f in fields]})
+    placed = [{"name": f["name"], "type": f["type"], "offset": getattr(layout, f["name"]).offset} | f for f in fields]
+    return {"struct": name, "size": ctypes.sizeof(layout), "fields": placed}
+
+
+HEADER_TYPES = [(name, CTYPES[ctype]) for name, ctype in HEADER]
+
+
+def operation(op, constants):
+    return {"name": op.name, "brief": op.brief, "doc": op.doc, "rows": op.rows, "aliases": [list(pair) for pair in op.aliases],
+            "desc": struct(f"ligerdsl_{op.name}_desc_t", [desc_field(f, constants) for f in op.fields]),
+            "args": struct(f"ligerdsl_{op.name}_args_t", [row for a in op.args for row in arg_fields(a, constants)])}
+
+
+def emit(ops, header):
+    constants = constants_of(header)
+    version = [defined(header, f"LIGERDSL_VERSION_{part}") for part in ("MAJOR", "MINOR", "PATCH")]
+    values = {"struct_size": "the struct's size", "magic": defined(header, "LIGERDSL_MAGIC"),
+              "version": version[0] * 10000 + version[1] * 100 + version[2]}
+    table = {"format": 1, "version": ".".join(map(str, version)),
+             "struct_header": [{"name": name, "type": ctype, "value": values[name]} for name, ctype in HEADER],
+             "constants": constants, "operations": [operation(op, constants) for op in ops]}
+    return json.dumps(table, indent=1) + "\n"
