@@ -1,5 +1,6 @@
 #include "kernels/catalog.h"
 
+#include "kernels/column_sums_config.h"
 #include "kernels/cross_entropy_config.h"
 #include "kernels/elementwise_config.h"
 #include "kernels/embedding_config.h"
@@ -70,6 +71,8 @@ std::vector<CatalogEntry> make_catalog() {
       entry(fused_add_rms_norm_backward_kernel),
       entry(layer_norm_forward_kernel),
       entry(layer_norm_backward_kernel),
+      entry(bias_add_forward_kernel),
+      entry(bias_add_backward_kernel),
       entry(activation_forward_kernel),
       entry(activation_backward_kernel),
       entry(swiglu_forward_kernel),

@@ -86,6 +86,10 @@ Operation scale(const Machine&, const ScaleRowsOptions& o, const ElementwiseConf
   return by_tiles(scale_rows_kernel.name, &scale_rows, ScaleRowsMeta{o}, config);
 }
 
+Operation bias_add(const Machine&, const BiasAddOptions& o, const ElementwiseConfig& config) {
+  return by_tiles(bias_add_forward_kernel.name, &bias_add_forward, BiasAddMeta{o}, config);
+}
+
 template <const ActivationKernel& kernel, void (*program)(KernelBuilder&, const ActivationMeta&)>
 Operation activation(const Machine&, const ActivationOptions& o, const ElementwiseConfig& config) {
   return by_tiles(kernel.name, program, ActivationMeta{o}, config);
@@ -137,6 +141,9 @@ const ScaleRows scale_rows_kernel{"scale_rows",
                                   &scale,
                                   &cost<2, ScaleRowsOptions>};
 
+const BiasAddForward bias_add_forward_kernel{"bias_add_forward",         "rows plus a bias", &valid<BiasAddOptions>,
+                                             &heuristic<BiasAddOptions>, &bias_add,          &cost<2, BiasAddOptions>};
+
 const ActivationKernel activation_forward_kernel{"activation_forward",
                                                  "GELU, SiLU, ReLU or ReLU squared",
                                                  &valid<ActivationOptions>,
@@ -185,6 +192,10 @@ Operation adamw(const Machine& machine, const AdamwOptions& options) {
 
 Operation scale_rows(const Machine& machine, const ScaleRowsOptions& options) {
   return scale_rows_kernel(machine, options);
+}
+
+Operation bias_add_forward(const Machine& machine, const BiasAddOptions& options) {
+  return bias_add_forward_kernel(machine, options);
 }
 
 Operation activation_forward(const Machine& machine, const ActivationOptions& options) {

@@ -5,6 +5,7 @@
 
 #include "kernels/activation.h"
 #include "kernels/adamw.h"
+#include "kernels/bias_add.h"
 #include "kernels/config.h"
 #include "kernels/gated_activation.h"
 #include "kernels/scale_rows.h"
@@ -59,6 +60,9 @@ extern const ScaleRows scale_rows_kernel;
 
 using ActivationKernel = ConfiguredKernel<ActivationOptions, ElementwiseConfig>;
 extern const ActivationKernel activation_forward_kernel, activation_backward_kernel;
+
+using BiasAddForward = ConfiguredKernel<BiasAddOptions, ElementwiseConfig>;
+extern const BiasAddForward bias_add_forward_kernel;
 
 using GatedKernel = ConfiguredKernel<GatedOptions, ElementwiseConfig>;
 extern const GatedKernel swiglu_forward_kernel, swiglu_backward_kernel, geglu_forward_kernel, geglu_backward_kernel;

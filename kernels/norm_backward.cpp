@@ -175,15 +175,6 @@ std::string refused_cluster(const Machine& machine, const NormBackwardShape& sha
   return "";
 }
 
-// Rows of a tile that threads of different warps have meet in shared memory, in f32.
-std::string refused_meeting(const Machine& machine, int64_t elements) {
-  if (!machine.is_gpu()) return "";
-  const int64_t bytes = elements * size_of(f32), room = machine.shared_per_cta - machine.exchange_bytes;
-  if (bytes <= room) return "";
-  return "adding up the rows of a tile takes " + std::to_string(bytes) + " bytes of shared memory, " +
-         std::to_string(room) + " are there; use fewer vectors or warps";
-}
-
 }  // namespace
 
 NormBackwardConfig norm_backward_heuristic(const Machine& machine, const NormBackwardShape& shape) {
@@ -216,14 +207,26 @@ std::string norm_backward_refused(const Machine& machine, const NormBackwardShap
   return "";
 }
 
+std::string refused_meeting(const Machine& machine, int64_t elements) {
+  if (!machine.is_gpu()) return "";
+  // In f32.
+  const int64_t bytes = elements * size_of(f32), room = machine.shared_per_cta - machine.exchange_bytes;
+  if (bytes <= room) return "";
+  return "adding up the rows of a tile takes " + std::to_string(bytes) + " bytes of shared memory, " +
+         std::to_string(room) + " are there; use fewer vectors or warps";
+}
+
+PartialCount partial_count(const Size& tiles, int64_t most) {
+  // No more than it takes for the longest to have as few tiles: what each writes is added up afterwards.
+  return {.of_rows = ceil_div(tiles, max(ceil_div(tiles, most), 1)), .most = min(tiles, most)};
+}
+
 PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_sm, int num_ctas) {
   const bool gpu = machine.is_gpu();
   const int64_t grouped = num_ctas > 2 ? machine.sms - ceil_div(machine.sms, kUngroupedSms) : machine.sms;
   const int64_t most = gpu ? std::max<int64_t>(grouped / num_ctas, 1) * per_sm : 64;
   const int64_t tiles_each = gpu ? 1 : 4;  // at least
-  const Size tiles = ceil_div(Size::rows(), tile_rows * tiles_each);
-  // No more than it takes for the longest to have as few tiles: what each writes is added up afterwards.
-  return {.of_rows = ceil_div(tiles, max(ceil_div(tiles, most), 1)), .most = min(tiles, most)};
+  return partial_count(ceil_div(Size::rows(), tile_rows * tiles_each), most);
 }
 
 }  // namespace ligerdsl::kernels

@@ -64,12 +64,17 @@ NormBackwardConfig norm_backward_heuristic(const Machine& machine, const NormBac
 std::string norm_backward_refused(const Machine& machine, const NormBackwardShape& shape,
                                   const NormBackwardConfig& config);
 
+// Why a GPU cannot add up the rows of a tile of so many elements in shared memory, where threads of different warps have
+// them; empty: it can.
+std::string refused_meeting(const Machine& machine, int64_t elements);
+
 // Row blocks that each keep partial sums: enough to fill the machine, few enough for a cheap reduction. Of clusters, no
 // more than run at a time.
 struct PartialCount {
   Size of_rows = 1;  // of the call's rows
   Size most = 1;     // of so many rows or fewer
 };
+PartialCount partial_count(const Size& tiles, int64_t most);  // of so many tiles of rows, at most so many
 PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_sm, int num_ctas);
 
 // What differs between the families. Meta is a family's meta struct.

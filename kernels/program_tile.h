@@ -16,6 +16,7 @@ class ProgramTile {
     column_ = k.program_id(0) % blocks;
   }
   const Scalar& row() const { return row_; }
+  const Scalar& column() const { return column_; }
   Tile load(const View& view) const { return view.partition({rows_, block_}).load({row_, column_}).to(f32); }
   // Rounds to the view's type.
   void store(const View& view, const Tile& value) const {

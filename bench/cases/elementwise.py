@@ -1,10 +1,28 @@
-"""Activations, SwiGLU, GeGLU, RoPE in two layouts, vector add."""
+"""Bias, activations, SwiGLU, GeGLU, RoPE in two layouts, vector add."""
 
 import torch
 import torch.nn.functional as F
 
 from .common import CODES, Case, Contender, Maker, Pass, autograd, by_compiler, nbytes, ours, put_back, worst
 from .peers import liger_cute
+
+
+def bias_add(context, M, N, dtype):
+    make = Maker(context.device)
+    x, g, b = make.randn(M, N, dtype=dtype), make.randn(M, N, dtype=dtype), make.randn(N, dtype=dtype).requires_grad_()
+    one, names, rows = M * N * x.element_size(), (("y",), ("db",)), make.rows(M)
+    reference = lambda x, b: x + b
+
+    def ligerdsl():
+        y, db, d = torch.empty_like(g), torch.empty_like(b), CODES[dtype]
+        forward = context.plan("bias_add_forward", n_cols=N, dtype=d, bias_dtype=d).bind(M, x=x, bias=b, y=y)
+        backward = context.plan("bias_add_backward", n_cols=N, dtype=d, d_bias_dtype=d).bind(M, d_y=g, d_bias=db)
+        return ours(forward, backward, ({"y": y}, {"db": db}))
+
+    eager = lambda f: autograd(lambda: f(x, b), (b,), g, names)
+    exact = {"y": worst(lambda: x[rows].double() + b.detach().double(), rows), "db": worst(lambda: g.double().sum(0))}
+    return Case("bias_add", (M, N), dtype, {"fwd": 2 * one, "bwd": one, "full": 3 * one},
+                {"ligerdsl": ligerdsl, **by_compiler(reference, eager), "torch": lambda: eager(reference)}, exact)
 
 
 def activation(context, kernel, M, N, dtype, kind, function, liger_functions=None):

@@ -26,6 +26,21 @@ void embedding(CheckTable& t) {
   t.add("d_weight", dtable, oracle::embedding_backward(dout.values, ids.values, vocab, width), t.reduction);
 }
 
+void bias(CheckTable& t) {
+  const int64_t ffn = t.c.ffn;
+  auto x = t.random({t.rows, ffn}), b = t.random({ffn});
+  Tensor y = t.like(x.tensor), db = t.f32({ffn});
+  Array sum = x.values, columns(ffn);
+  for (size_t i = 0; i < sum.size(); ++i) {
+    sum[i] += b.values[i % ffn];
+    columns[i % ffn] += x.values[i];
+  }
+  t.ops.bias_add(y, x.tensor, b.tensor);
+  t.add("y", y, sum, t.elementwise);
+  t.ops.bias_add_backward(db, x.tensor);
+  t.add("d_bias", db, columns, t.reduction);
+}
+
 void activations(CheckTable& t) {
   auto x = t.random({t.rows, t.c.ffn}, t.type, 0, 2), dy = t.random({t.rows, t.c.ffn});
   Tensor y = t.like(x.tensor), dx = t.like(x.tensor);
@@ -100,6 +115,7 @@ void gated(CheckTable& t, const Activation& activation) {
 void check_elementwise(CheckTable& t) {
   sums(t);
   embedding(t);
+  bias(t);
   activations(t);
   gated(t, {&Ops::swiglu, &Ops::swiglu_backward, oracle::swiglu, oracle::swiglu_backward});
   gated(t, {&Ops::geglu, &Ops::geglu_backward, oracle::geglu, oracle::geglu_backward});

@@ -108,6 +108,8 @@ class Ops {
                   const Tensor& bias, double eps);
   void layer_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Tensor& d_bias, const Tensor& d_y,
                            const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd);
+  void bias_add(const Tensor& y, const Tensor& x, const Tensor& bias);
+  void bias_add_backward(const Tensor& d_bias, const Tensor& d_y);
   // kind: LIGERDSL_ACTIVATION_*.
   void activation(const Tensor& y, const Tensor& x, int kind);
   void activation_backward(const Tensor& d_x, const Tensor& d_y, const Tensor& x, int kind);

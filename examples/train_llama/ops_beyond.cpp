@@ -44,6 +44,25 @@ void Ops::layer_norm_backward(const Tensor& d_x, const Tensor& d_weight, const T
   impl_->run(desc, args);
 }
 
+void Ops::bias_add(const Tensor& y, const Tensor& x, const Tensor& bias) {
+  Arguments tensor(impl_->device);
+  ligerdsl_bias_add_forward_desc_t desc = LIGERDSL_BIAS_ADD_FORWARD_DESC_INIT;
+  ligerdsl_bias_add_forward_args_t args = LIGERDSL_BIAS_ADD_FORWARD_ARGS_INIT;
+  args.x = tensor(x);
+  args.bias = tensor(bias);
+  args.y = tensor(y);
+  impl_->run(desc, args);
+}
+
+void Ops::bias_add_backward(const Tensor& d_bias, const Tensor& d_y) {
+  Arguments tensor(impl_->device);
+  ligerdsl_bias_add_backward_desc_t desc = LIGERDSL_BIAS_ADD_BACKWARD_DESC_INIT;
+  ligerdsl_bias_add_backward_args_t args = LIGERDSL_BIAS_ADD_BACKWARD_ARGS_INIT;
+  args.d_y = tensor(d_y);
+  args.d_bias = tensor(d_bias);
+  impl_->run(desc, args);
+}
+
 void Ops::activation(const Tensor& y, const Tensor& x, int kind) {
   Arguments tensor(impl_->device);
   ligerdsl_activation_forward_desc_t desc = LIGERDSL_ACTIVATION_FORWARD_DESC_INIT;

@@ -1,4 +1,4 @@
-// float64 activations, SwiGLU, GeGLU, RoPE, AdamW and embedding.
+// float64 biases, activations, SwiGLU, GeGLU, RoPE, AdamW and embedding.
 #pragma once
 
 #include <cmath>
@@ -6,6 +6,19 @@
 #include "kernels/oracle/values.h"
 
 namespace ligerdsl::oracle {
+
+// x [n, cols] plus bias [cols].
+inline Values bias_oracle(Values x, const Values& bias) {
+  for (size_t i = 0; i < x.size(); ++i) x[i] += bias[i % bias.size()];
+  return x;
+}
+
+// [cols], of x [n, cols].
+inline Values column_sums_oracle(const Values& x, int64_t cols) {
+  Values sums(cols, 0.0);
+  for (size_t i = 0; i < x.size(); ++i) sums[i % sums.size()] += x[i];
+  return sums;
+}
 
 inline double sigmoid_oracle(double u) {
   return u >= 0 ? 1.0 / (1.0 + std::exp(-u)) : std::exp(u) / (1.0 + std::exp(u));

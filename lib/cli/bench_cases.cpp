@@ -98,6 +98,7 @@ Cases standard(const Scale& scale) {
   add.flat("vector_add", elements, {add.dtype()});
   for (const char* norm : {"rms_norm", "fused_add_rms_norm", "layer_norm"}) add.pair(norm, rows, "H", width, true);
   for (const char* gate : {"swiglu", "geglu"}) add.pair(gate, rows, "F", ffn);
+  add.pair("bias_add", rows, "F", ffn);
   add.activations(rows, ffn);
   add.rope(scale.cpu ? 1 : 8, 2048, 32, 8, 128);
   add.pair("softmax", rows, "H", width);

@@ -92,6 +92,14 @@ Expected layer_norm_backward(const Call& c) {
   return expected;
 }
 
+Expected bias_add_forward(const Call& c) {
+  return {{"y", {oracle::bias_oracle(c["x"], c["bias"])}}};
+}
+
+Expected bias_add_backward(const Call& c) {
+  return {{"d_bias", c.over_rows("d_bias", oracle::column_sums_oracle(c["d_y"], c.size("F")))}};
+}
+
 oracle::ActivationKind activation_kind(const Call& c) {
   return static_cast<oracle::ActivationKind>(static_cast<int>(c.number("kind")));
 }
@@ -318,6 +326,8 @@ const std::map<std::string, std::function<Expected(const Call&)>>& formulas() {
       {"fused_add_rms_norm_backward", [](const Call& c) { return rms_norm_backward(c, "sum"); }},
       {"layer_norm_forward", layer_norm_forward},
       {"layer_norm_backward", layer_norm_backward},
+      {"bias_add_forward", bias_add_forward},
+      {"bias_add_backward", bias_add_backward},
       {"activation_forward", activation_forward},
       {"activation_backward", activation_backward},
       {"swiglu_forward", [](const Call& c) { return gated(c, true, false); }},

@@ -126,6 +126,21 @@ d_bias = sum over rows of d_y. Sums in f32, in a fixed order. d_x may be exactly
         Tensor("d_bias", "inout", "H", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")],
        rows="rows of x", aliases=[("d_x", "d_y")]),
 
+    Op("bias_add_forward", "rows plus a bias",
+       "y = round(x + bias) in every row. Arithmetic in f32. y may be exactly x when in_place is set.",
+       [dim("n_cols", "F", "x", "row width"), dtype("dtype", "x"), dtype("bias_dtype", "bias"), in_place("1: y may be exactly x")],
+       [Tensor("x", "in", "N* F", "dtype", "rows"), Tensor("bias", "in", "F", "bias_dtype", "added to every row"),
+        Tensor("y", "out", "N* F", "dtype", "x + bias")],
+       rows="rows of x", aliases=[("y", "x")]),
+
+    Op("bias_add_backward", "gradient of a bias: sums of columns",
+       """d_bias = sum over rows of d_y, in f32 and in a fixed order. Without rows it is 0. The gradient of x is d_y itself.""",
+       [dim("n_cols", "F", "d_y", "row width"), dtype("dtype", "d_y"), dtype("d_bias_dtype", "d_bias", "f32 or dtype"),
+        flag("accumulate", "1: d_bias += instead of =; d_bias must be f32")],
+       [Tensor("d_y", "in", "N* F", "dtype", "gradient of y"),
+        Tensor("d_bias", "inout", "F", "d_bias_dtype", "gradient of bias")],
+       rows="rows of d_y"),
+
     Op("activation_forward", "GELU, SiLU, ReLU or ReLU squared",
        """GELU_TANH: f(u) = u / 2 * (1 + tanh(sqrt(2 / pi) * (u + 0.044715 u^3))). GELU_ERF: f(u) = u / 2 * (1 + erf(u / sqrt(2))).
 SILU: f(u) = u * sigmoid(u). RELU: f(u) = max(u, 0). RELU_SQUARED: f(u) = max(u, 0)^2. y = round(f(x)). Arithmetic in f32, with
@@ -319,7 +334,7 @@ nothing), W = sum of class_weight (0 without). counts = 1/n, 1/S, W, n; 1/n and 
 
     Op("embedding_forward", "out[i] = weight[indices[i]], and a row for the position",
        """out[i] = weight[indices[i]], or round(weight[indices[i]] + position_weight[i mod P]): the rows of sequences of P tokens, one after
-the other, as GPT-2 has them; position_weight's gradient is the column_sum of d_out as rows of P * H. An index outside [0, n_rows): that
+the other, as GPT-2 has them; position_weight's gradient is bias_add_backward of d_out as rows of P * H. An index outside [0, n_rows): that
 row of out is NaN and ligerdsl_context_check reports it.""",
        [dim("n_cols", "H", "weight", "row width"), dim("n_rows", "V", "weight", "rows of weight"), dtype("dtype", "weight"),
         dtype("index_dtype", "indices", "", INDEX),

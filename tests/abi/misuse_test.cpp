@@ -298,6 +298,23 @@ TEST_F(Misuse, PartialOverlapInPlace) {
                  {"`out`", "`a`", "not with the same address", "exactly the same memory or separate memory"});
 }
 
+TEST_F(Misuse, BiasOfAnotherWidthOrType) {
+  Owned x(LIGERDSL_BF16, {2, 8}), y(LIGERDSL_BF16, {2, 8}), wide(LIGERDSL_BF16, {9}), half(LIGERDSL_F16, {8});
+  const BiasAddForwardDesc forward = bias_add_forward_desc();
+  BiasAddForwardArgs sum = bias_add_forward_args();
+  sum.x = x;
+  sum.y = y;
+  sum.bias = wide;
+  expect_failure(ligerdsl_bias_add_forward(context_.get(), &forward, &sum, nullptr), LIGERDSL_INVALID_SHAPE,
+                 {"`bias`", "[8]", "got [9]"});
+  BiasAddBackwardDesc backward = bias_add_backward_desc();
+  BiasAddBackwardArgs gradient = bias_add_backward_args();
+  gradient.d_y = x;
+  gradient.d_bias = half;
+  expect_failure(ligerdsl_bias_add_backward(context_.get(), &backward, &gradient, nullptr), LIGERDSL_INVALID_DTYPE,
+                 {"`d_bias_dtype`", "expected f32 or bf16", "got f16"});
+}
+
 TEST_F(Misuse, ActivationKindsAndAliases) {
   Owned x(LIGERDSL_F32, {4, 8}), d_y(LIGERDSL_F32, {4, 8});
   const Owned other(LIGERDSL_BF16, {4, 8});

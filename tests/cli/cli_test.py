@@ -28,6 +28,9 @@ layer_norm_forward with_mean=0 with_rstd=0 H=50000
 layer_norm_backward dtype=bf16 d_weight_dtype=f32 accumulate=1
 layer_norm_backward in_place=1 H=65536
 layer_norm_backward d_weight_dtype=none
+bias_add_forward in_place=1 dtype=bf16 bias_dtype=f32
+bias_add_backward accumulate=1 d_bias_dtype=f32
+bias_add_backward dtype=bf16 F=50000
 activation_forward kind=gelu_erf in_place=1
 activation_forward dtype=f16 kind=relu
 activation_backward kind=relu_squared accumulate=1 dtype=bf16
@@ -73,6 +76,11 @@ fused_add_rms_norm_forward in_place=1 N=5 H=100 dtype=bf16
 fused_add_rms_norm_backward with_d_sum=1 in_place=1 N=5 H=100 d_weight_dtype=f32
 layer_norm_forward dtype=bf16 N=5 H=100
 layer_norm_backward dtype=f16 d_weight_dtype=f32 N=5 H=100 accumulate=1
+bias_add_forward N=5 F=33 dtype=bf16
+bias_add_forward N=5 F=33 in_place=1
+bias_add_backward N=50 F=33 dtype=bf16
+bias_add_backward N=50 F=33 d_bias_dtype=f32 accumulate=1
+bias_add_backward N=0 F=33
 activation_forward N=5 F=33 dtype=bf16
 activation_forward kind=gelu_erf N=5 F=33 in_place=1
 activation_forward kind=silu N=5 F=33 dtype=f16

@@ -1,0 +1,36 @@
+// Sums of columns over all rows: the gradient of a bias.
+#pragma once
+
+#include "kernels/launch.h"
+#include "ligerdsl/dsl.h"
+
+namespace ligerdsl::kernels {
+
+struct ColumnSumsOptions {
+  int64_t cols = 4096;      // row width F
+  DType type = f32;         // of the rows
+  DType out_type = f32;     // of the sums
+  bool accumulate = false;  // d_bias += ...; f32 only
+
+  template <class V>
+  void visit(V&& v) {
+    v("cols", cols);
+    v("type", type);
+    v("out_type", out_type);
+    v("accumulate", accumulate);
+  }
+};
+
+struct ColumnSumsMeta : ColumnSumsOptions {
+  int64_t rows = 4;
+  int64_t block = 1024;  // columns of a tile
+  int stages = 1;        // tiles in flight
+};
+
+// Arguments: partials [parts, F] f32, d_y [n, F] type. Partial sum p is that of the tiles of rows p, p + parts, ...
+void column_sums(KernelBuilder& k, const ColumnSumsMeta& m);
+
+// Rows: rows of d_y. d_bias [F] out_type is an argument of the last launch; the scratch is "partials".
+Operation bias_add_backward(const Machine& machine, const ColumnSumsOptions& options);
+
+}  // namespace ligerdsl::kernels

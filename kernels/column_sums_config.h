@@ -1,0 +1,34 @@
+// The schedules of sums of columns.
+#pragma once
+
+#include "kernels/column_sums.h"
+#include "kernels/config.h"
+#include "program/gpu_arch.h"
+
+namespace ligerdsl::kernels {
+
+struct ColumnSumsConfig {
+  int rows = 32;  // of a tile
+  int num_warps = 8;
+  int vectors = 4;          // of 16 bytes that a thread has of a tile
+  int stages = 2;           // tiles in flight: the one at work and those on their way
+  int programs_per_sm = 4;  // of all blocks of columns together
+
+  int64_t columns(DType type) const {
+    return int64_t{program::kWarpThreads} * num_warps * vector_width(type) * vectors / rows;
+  }
+
+  template <class V>
+  void visit(V&& v) {
+    v("rows", rows, powers_of_two(1, 8192), Bits::batch);
+    v("num_warps", num_warps, powers_of_two(1, 32), Bits::batch);
+    v("vectors", vectors, choices({1, 2, 4, 8}), Bits::batch);
+    v("stages", stages, choices({1, 2, 3, 4}), Bits::same);
+    v("programs_per_sm", programs_per_sm, choices({1, 2, 3, 4, 5, 6, 7, 8}), Bits::batch);
+  }
+};
+
+using BiasAddBackward = ConfiguredKernel<ColumnSumsOptions, ColumnSumsConfig>;
+extern const BiasAddBackward bias_add_backward_kernel;
+
+}  // namespace ligerdsl::kernels
