@@ -68,7 +68,7 @@ def run(arguments, environment):
 def ligerdsl_search(options, operation, n, h, folder):
     store = folder / "trials.jsonl"
     seconds, out = run([options.command, "--device", options.device, "tune", operation, "dtype=bf16", f"H={h}", f"N={n}", "--max-evals",
-                        CONFIGURATIONS, "--budget", "10m", "--store", store, "--export", folder / "table.json", "-q", "--json", "-"],
+                        options.configurations, "--budget", "10m", "--store", store, "--export", folder / "table.json", "-q", "--json", "-"],
                        {"LIGERDSL_CACHE_DIR": str(folder / "cache"), "CUDA_CACHE_DISABLE": "1"})
     result = json.loads(out)["results"][0]
     trials = [json.loads(line) for line in store.read_text().splitlines()]
@@ -141,10 +141,13 @@ def main():
     parser.add_argument("--operations", nargs="*", default=["rms_norm_forward", "softmax_forward"])
     parser.add_argument("--shapes", nargs="*", default=["2048x4096", "16384x4096", "4096x8192", "2048x16384"], help="rows x columns")
     parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--configurations", type=int, default=CONFIGURATIONS, help="of each search, at most; default: %(default)s")
     options = parser.parse_args()
+    if not 1 <= options.configurations <= CONFIGURATIONS:
+        parser.error(f"--configurations: Triton's side has 1 to {CONFIGURATIONS}")
     rows = []
     result = {"device": options.device, "date": datetime.date.today().isoformat(), **versions(options), "cores": os.cpu_count(),
-              "asked_configurations": CONFIGURATIONS, "method": METHOD, "modes": MODES, "rows": rows}
+              "asked_configurations": options.configurations, "method": METHOD, "modes": MODES, "rows": rows}
     for operation, shape in itertools.product(options.operations, options.shapes):
         n, h = (int(size) for size in shape.split("x"))
         repetitions = [measured(options, operation, n, h) for _ in range(options.repetitions)]

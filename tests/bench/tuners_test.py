@@ -43,21 +43,21 @@ class Tuners(unittest.TestCase):
     def test_our_side_runs(self):
         out = FOLDER / "tuners.json"
         done = subprocess.run([sys.executable, "-B", ROOT / "bench/tuners.py", "--command", COMMAND, "--device", "cpu", "--out", out, "--operations",
-                               "softmax_forward", "--shapes", "64x512", "32x256", "--repetitions", "2"],
+                               "softmax_forward", "--shapes", "64x512", "8x64", "--repetitions", "1", "--configurations", "3"],
                               env={name: value for name, value in os.environ.items() if not name.startswith("LIGERDSL_")},
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.assertEqual(done.returncode, 0, done.stdout)
         result = json.loads(out.read_text())
         self.assertEqual(set(result["modes"]), {"triton", "triton_own_samples", "triton_as_it_is"})
         self.assertIn("process_seconds", result["method"])
-        self.assertEqual([row["shape"] for row in result["rows"]], [[64, 512], [32, 256]])
+        self.assertEqual([row["shape"] for row in result["rows"]], [[64, 512], [8, 64]])
         for row in result["rows"]:
-            self.assertEqual(len(row["repetitions"]), 2)
+            self.assertEqual(len(row["repetitions"]), 1)
             for one in row["repetitions"]:
                 ours = one["ligerdsl"]
                 self.assertLess(0, ours["search_seconds"])
                 self.assertLess(ours["search_seconds"], ours["process_seconds"])
-                self.assertLess(0, ours["configurations"])
+                self.assertIn(ours["configurations"], (1, 2, 3))
                 self.assertLessEqual(2 * 8, ours["timed_launches"])
                 self.assertEqual({one[mode]["error"] for mode in result["modes"]}, {"Triton needs a GPU"})
             self.assertEqual(set(row["medians"]), {"ligerdsl"})

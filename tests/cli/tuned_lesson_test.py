@@ -20,7 +20,7 @@ def main():
     folder.mkdir(parents=True)
     ligerdsl = Command(path, folder / "cache")
     source = (pathlib.Path(__file__).parents[2] / "examples/lessons/06_tuned.cpp").read_text()
-    said = re.search(r"^//   ligerdsl --load \S+ tune (.*) --check-with \"(.*)\" --export", source, re.MULTILINE)
+    said = re.search(r"^// +ligerdsl --load \S+ tune (.*) --check-with \"(.*)\" --export", source, re.MULTILINE)
     table = folder / "tuned.json"
     result = ligerdsl.json("--load", kernels, "tune", *said[1].split(), "--check-with", said[2], "--export", table, "--store",
                            folder / "trials.jsonl", "-q")["results"][0]
@@ -41,6 +41,11 @@ def main():
     table.write_text('{"ligerdsl_tuned_kernels": 1, "entries": {\n' + f'{json.dumps(key)}: {{"config": "rows=4 warps=8"}},\n' + '"": {}}}\n')
     expect(shown(LIGERDSL_TABLE=str(table)) == "rows=4 warps=8", shown(LIGERDSL_TABLE=str(table)))
     expect(shown(LIGERDSL_TABLE=str(table), LIGERDSL_TUNING="off") == "rows=1 warps=4", "a table was taken in spite of LIGERDSL_TUNING=off")
+    # Tables are somebody's files: one does not change what a program computes, only how.
+    table.write_text('{"ligerdsl_tuned_kernels": 1, "entries": {\n' + f'{json.dumps(key)}: {{"config": "cols=500 rows=4"}},\n' + '"": {}}}\n')
+    run = subprocess.run([program], env={**ligerdsl.environment, "LIGERDSL_TABLE": str(table)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         text=True, timeout=120)
+    expect(run.returncode == 1 and "sets 'cols', which is no choice of its schedule" in run.stderr, f"exit {run.returncode}: {run.stdout}{run.stderr}")
     sys.exit(1 if command.failures else 0)
 
 
