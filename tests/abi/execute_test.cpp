@@ -352,6 +352,27 @@ TEST_F(Execute, LayerNormForwardAndBackward) {
   }
 }
 
+// y may be x; the gradient is added to what is there.
+TEST_F(Execute, BiasAndItsGradient) {
+  Owned x(LIGERDSL_F32, {2, 3, 4}), bias(LIGERDSL_F32, {4}), d_bias(LIGERDSL_F32, {4});
+  std::iota(x.floats(), x.floats() + 24, 0.0f);
+  std::iota(bias.floats(), bias.floats() + 4, 100.0f);
+  std::fill_n(d_bias.floats(), 4, 1000.0f);
+  BiasAddForwardArgs args = bias_add_forward_args();
+  args.x = args.y = x;
+  args.bias = bias;
+  bias_add_forward(context_, bias_add_forward_desc(), args);
+  for (int i = 0; i < 24; ++i) EXPECT_EQ(x.floats()[i], static_cast<float>(i + 100 + i % 4)) << i;
+
+  BiasAddBackwardDesc desc = bias_add_backward_desc();
+  desc.accumulate = 1;
+  BiasAddBackwardArgs back = bias_add_backward_args();
+  back.d_y = x;
+  back.d_bias = d_bias;
+  bias_add_backward(context_, desc, back);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(d_bias.floats()[i], 1000.0f + 60 + 6 * (100 + 2 * i)) << i;
+}
+
 // What is NULL is not there: the bias, and either gradient.
 TEST_F(Execute, LayerNormWithoutBiasAndWithOneGradient) {
   Owned x(LIGERDSL_F32, {1, 4}), w(LIGERDSL_F32, {4}), y(LIGERDSL_F32, {1, 4}), d_x(LIGERDSL_F32, {1, 4});
