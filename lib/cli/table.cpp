@@ -97,10 +97,10 @@ std::string Importer::prove(const std::string& key, Json* entry, bool* refuted) 
   const double sample_seconds = device_.open({operation, problems, {}});
   constexpr int kSamples = 45;
   constexpr double kSeconds = 20, kSlower = 10;
-  const auto attempt = [&](const MetaValues& config) {
-    return device_.attempt(config, kSamples, kSeconds + kSlower * sample_seconds * 2 * kSamples);
+  const auto attempt = [&](const MetaValues& config, bool give_up) {
+    return device_.attempt(config, kSamples, give_up, kSeconds + kSlower * sample_seconds * 2 * kSamples);
   };
-  const Json answer = attempt(lib::config_values(entry->at("config").get<std::string>()));
+  const Json answer = attempt(lib::config_values(entry->at("config").get<std::string>()), true);
   tune::Trial trial;
   trial.fate = tune::fate_named(answer.at("fate"));
   if (trial.fate == tune::Fate::ok) {
@@ -112,7 +112,7 @@ std::string Importer::prove(const std::string& key, Json* entry, bool* refuted) 
   *refuted = tune::is_refuted(trial);
   if (trial.fate != tune::Fate::ok)
     return fmt::format("{}: {}", name(trial.fate), answer.at("reason").get<std::string>());
-  const Json noise = attempt({});  // the heuristic against itself
+  const Json noise = attempt({}, false);  // the heuristic against itself
   if (noise.at("fate") != "ok") return fmt::format("the heuristic here: {}", noise.at("reason").get<std::string>());
   if (std::string reason = tune::no_gain(trial, noise.at("ratio")); !reason.empty()) return "here " + reason;
   for (const char* name : {"ratio", "us", "heuristic_us"}) (*entry)[name] = answer.at(name);

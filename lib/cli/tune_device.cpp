@@ -43,9 +43,9 @@ Json TuneDevice::ceilings() {
   return ceilings;
 }
 
-Json TuneDevice::attempt(const MetaValues& config, int samples, double seconds) {
+Json TuneDevice::attempt(const MetaValues& config, int samples, bool give_up, double seconds) {
   if (!worker_) must_answer(open_);
-  const auto answer = ask({{"try", {{"config", config}, {"samples", samples}}}}, seconds);
+  const auto answer = ask({{"try", {{"config", config}, {"samples", samples}, {"give_up", give_up}}}}, seconds);
   if (answer.outcome == WorkerProcess::Outcome::answered) {
     if (!answer.json.contains("error")) return answer.json;
     worker_.reset();  // an error that every later call would meet too, as after an illegal address on a GPU

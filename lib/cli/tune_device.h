@@ -38,8 +38,8 @@ class TuneDevice {
   Json ceilings();
 
   // "fate", "reason", and "us", "heuristic_us", "ratio" of what was measured. A worker that is gone is the
-  // configuration's fault.
-  Json attempt(const MetaValues& config, int samples, double seconds);
+  // configuration's fault. With `give_up` it is not measured to the end where a few samples say that it is much slower.
+  Json attempt(const MetaValues& config, int samples, bool give_up, double seconds);
   // Throws Stopped after a Ctrl-C.
   void require_going_on() const {
     if (signals_.arrived()) throw Stopped();

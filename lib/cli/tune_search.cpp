@@ -264,7 +264,9 @@ class Search {
       how_.trials.push_back(known->second);
       return known->second;
     }
-    const Json answer = how_.device.attempt(task_.space.values(config), samples, limit(samples));
+    // Finalists were fast before: if one is not now, the machine is busy.
+    const bool give_up = samples == kSamples;
+    const Json answer = how_.device.attempt(task_.space.values(config), samples, give_up, limit(samples));
     trial.fate = tune::fate_named(answer.at("fate").get<std::string>());
     trial.reason = answer.at("reason").get<std::string>();
     trial.seconds = built_seconds;

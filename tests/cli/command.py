@@ -3,7 +3,10 @@
 import json
 import os
 import pathlib
+import shutil
+import signal
 import subprocess
+import sys
 
 failures = 0
 
@@ -37,6 +40,26 @@ class Command:
         except json.JSONDecodeError:
             expect(False, f"{arguments}: no JSON in\n{text}{errors}")
             return {}
+
+
+def default_signals():
+    """For a child that is sent SIGINT: who starts the tests in a shell's background has it ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def trials(store):
+    """What `tune` kept in its store."""
+    return [json.loads(line) for line in store.read_text().splitlines()]
+
+
+def main(tests):
+    """One function of a file, named without test_: COMMAND KERNELS.so FOLDER TEST. CMakeLists.txt makes a test of each."""
+    path, kernels, folder, name = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), pathlib.Path(sys.argv[3]).resolve(), sys.argv[4]
+    folder /= name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    tests[f"test_{name}"](Command(path, folder / "cache"), kernels, folder)
+    sys.exit(1 if failures else 0)
 
 
 def entries_in(folder):

@@ -9,15 +9,11 @@ import shutil
 import subprocess
 import sys
 
-from command import Command, expect
+from command import Command, expect, trials
 import command
 
 # One thread: on a busy machine two wait for each other for longer than they run.
 SEARCH = ["--threads", "1", "tune", "softmax_forward", "H=512", "N=64,128", "--strategy", "exhaustive", "--max-evals", "3", "--jobs", "1", "-q", "--budget"]
-
-
-def trials(store):
-    return [json.loads(line) for line in store.read_text().splitlines()]
 
 
 def entries(table):
@@ -149,9 +145,9 @@ def test_import(ligerdsl, kernels, folder):
     expect("the heuristic's time" in result["refused"][0]["reason"], f"{result}")
     (key, entry), = entries(mine).items()
     expect(key.startswith("lazy/1 x=2000") and entry["ratio"] < 0.9 and entry["imported_from"] == there[2:], f"{key}: {entry}")
-    here = key.split(" @ ")[1]
+    here = key.split(" @ ", 1)[1]  # names of processors have an @ too
     # Again, into a table that has more; one entry of it is the one that is worse here.
-    worse = bad.split(" @ ")[0] + " @ " + here
+    worse = bad.split(" @ ", 1)[0] + " @ " + here
     write(mine, {"else/1 a=b @ c/1/d": {"config": "e=f"}, worse: {"config": "rounds=1000"}, key: {"config": "rounds=100", "ratio": 1e-9}})
     ligerdsl.json("--threads", "1", "--load", kernels, "table", "import", table, "-o", mine)
     left = entries(mine)

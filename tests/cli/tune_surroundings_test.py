@@ -1,18 +1,16 @@
 """`ligerdsl tune` and what is around it: signals, caches that are off, another locale, two tuners of one store.
 
-Usage: tune_surroundings_test.py COMMAND KERNELS.so FOLDER
+Usage: tune_surroundings_test.py COMMAND KERNELS.so FOLDER TEST
 """
 
 import json
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
-import sys
 import time
 
-from command import Command, expect
+from command import expect, trials
 import command
 
 # A compile worker that never ends, unless a process that runs kernels asks for it.
@@ -21,10 +19,6 @@ grep -q tune-worker "/proc/$PPID/cmdline" && exec "{real}" "$@"
 touch "{started}"
 exec sleep 600
 """
-
-
-def trials(store):
-    return [json.loads(line) for line in store.read_text().splitlines()]
 
 
 def wait_for(condition, what, seconds=120):
@@ -53,7 +47,7 @@ def interrupted(ligerdsl, arguments, store, number, begun, what, **environment):
     mark = f"LIGERDSL_TEST_MARK={what}-{number}-{os.getpid()}"
     variables = ligerdsl.environment | environment | dict([mark.split("=")])
     process = subprocess.Popen([ligerdsl.path, *map(str, arguments), "--store", str(store), "--budget", "10m"], env=variables, text=True,
-                               stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+                               stderr=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=command.default_signals)
     wait_for(lambda: begun() or process.poll() is not None, what)
     time.sleep(0.1)
     sent = time.monotonic()
@@ -90,7 +84,7 @@ def test_signals(ligerdsl, kernels, folder):
         expect(len(saved) == 1 and saved[0]["samples"] < 15, f"{saved}")
 
 
-def test_caches(ligerdsl, folder):
+def test_caches(ligerdsl, kernels, folder):
     """Without a disk cache the process that runs kernels compiles them once more; what is found is as right."""
     (folder / "read_only").mkdir(mode=0o700)
     for name, environment in (("off", {"LIGERDSL_CACHE": "off"}),
@@ -119,7 +113,7 @@ def test_locale(ligerdsl, kernels, folder):
     expect(code == 2 and "expected a time" in errors, errors)
 
 
-def test_two_tuners(ligerdsl, folder):
+def test_two_tuners(ligerdsl, kernels, folder):
     store = folder / "shared.jsonl"
     arguments = [ligerdsl.path, "tune", "softmax_forward", "H=512", "N=64", "--max-evals", "4", "--store", str(store), "-q", "--json"]
     both = [subprocess.Popen([*arguments, str(folder / f"tuner{i}.json"), "--seed", str(i)], env=ligerdsl.environment) for i in range(2)]
@@ -129,7 +123,7 @@ def test_two_tuners(ligerdsl, folder):
     expect(len(configs) >= 10, f"{len(configs)} trials of two tuners")
 
 
-def test_standard_output(ligerdsl, folder):
+def test_standard_output(ligerdsl, kernels, folder):
     """- is standard output, also for tables; no file of that name comes to be."""
     place = folder / "place"
     place.mkdir()
@@ -156,18 +150,5 @@ def test_standard_output(ligerdsl, folder):
     expect(not list(place.iterdir()), f"{list(place.iterdir())}")
 
 
-def main():
-    path, kernels, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), pathlib.Path(sys.argv[3]).resolve()
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    ligerdsl = Command(path, folder / "cache")
-    test_signals(ligerdsl, kernels, folder)
-    test_caches(ligerdsl, folder)
-    test_locale(ligerdsl, kernels, folder)
-    test_two_tuners(ligerdsl, folder)
-    test_standard_output(ligerdsl, folder)
-    sys.exit(1 if command.failures else 0)
-
-
 if __name__ == "__main__":
-    main()
+    command.main(globals())

@@ -1,32 +1,28 @@
 """`ligerdsl tune`: kernels that are wrong, reach too far, hang or die cost a trial; a store goes on; tables are used.
 
-Usage: tune_test.py COMMAND KERNELS.so FOLDER
+Usage: tune_test.py COMMAND KERNELS.so FOLDER TEST
+
+Whoever is faster by chance, and whether a candidate is given up as slow, no test may depend on: the machine may be busy.
 """
 
 import json
 import os
-import pathlib
-import shutil
 import signal
 import subprocess
-import sys
 import time
 
-from command import Command, expect
+from command import expect, trials
 import command
-
-
-def trials(store):
-    return [json.loads(line) for line in store.read_text().splitlines()]
 
 
 def test_faults(ligerdsl, kernels, folder):
     store, table, page = folder / "faults.jsonl", folder / "faults.json", folder / "faults.html"
-    result = ligerdsl.json("--load", kernels, "tune", "faulty", "y=5000", "x=5000", "--strategy", "exhaustive", "--timeout", "5",
+    result = ligerdsl.json("--load", kernels, "tune", "faulty", "y=5000", "x=5000", "--strategy", "exhaustive", "--timeout", "10",
                            "--store", store, "--export", table, "--report", page, "-q")
     fates = {}
     for trial in trials(store):
         fates.setdefault(trial["config"].split()[0], set()).add(trial["fate"])
+    fates["fault=none"].discard("slow")
     expected = {"fault=none": {"ok"}, "fault=wrong": {"wrong"}, "fault=again": {"wrong"},
                 "fault=outside": {"guard"}, "fault=endless": {"timeout"},
                 "fault=deadly": {"crash"}}
@@ -58,9 +54,10 @@ def test_library_that_prints(ligerdsl, kernels, folder):
     expect(code == 0 and trials(folder / "talk.jsonl")[0]["fate"] == "ok", f"exit {code}\n{out}{errors}")
 
 
-def test_store_goes_on(ligerdsl, folder):
+def test_store_goes_on(ligerdsl, kernels, folder):
     store = folder / "norm.jsonl"
-    arguments = ["tune", "softmax_forward", "H=512", "N=64,128", "--max-evals", "3", "--seed", "1", "--store", store, "--budget", "5m", "-q"]
+    # One compiler: of several, who is done first decides what is tried next.
+    arguments = ["tune", "softmax_forward", "H=512", "N=64,128", "--max-evals", "3", "--jobs", "1", "--store", store, "-q"]
     first = ligerdsl.json(*arguments)
     expect(len(first["results"]) == 1, "both numbers of rows are one task")
     lines = trials(store)
@@ -91,11 +88,13 @@ def test_resume_of_another_check(ligerdsl, kernels, folder):
     store = folder / "checked.jsonl"
     arguments = ["--load", kernels, "tune", "steps", "y=5000", "x=5000", "--store", store, "-q"]
     ligerdsl.json(*arguments)
-    count = len(trials(store))
+    first = trials(store)
     ligerdsl.json(*arguments, "--resume")
-    expect(len(trials(store)) == count, "the same question is answered by the store")
+    expect(trials(store) == first, "the same question is answered by the store")
     ligerdsl.json(*arguments, "--resume", "--check-with", "y=77 x=77")
-    expect(len(trials(store)) == 2 * count, f"{len(trials(store))} trials after {count}")
+    new = trials(store)[len(first):]
+    expect({t["config"] for t in new} == {t["config"] for t in first} and not {t["key"] for t in new} & {t["key"] for t in first},
+           f"{new} after {first}")
 
 
 def bytes_of_sums(ligerdsl, kernels, folder, config):
@@ -126,7 +125,7 @@ def test_lists_of_ranges(ligerdsl, kernels, folder):
 def test_interrupt(ligerdsl, kernels, folder):
     store = folder / "interrupted.jsonl"
     process = subprocess.Popen([ligerdsl.path, "tune", "softmax_forward", "H=512", "N=64", "--max-evals", "100000", "--budget", "10m",
-                                "--store", store], env=ligerdsl.environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                                "--store", store], env=ligerdsl.environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=command.default_signals)
     until = time.monotonic() + 120
     while time.monotonic() < until and (not store.exists() or not store.read_text().count("\n")):
         time.sleep(0.05)
@@ -137,11 +136,11 @@ def test_interrupt(ligerdsl, kernels, folder):
     expect(len(trials(store)) >= 1, "trials are kept")
 
 
-def test_table_is_used(ligerdsl, folder):
+def test_table_is_used(ligerdsl, kernels, folder):
     """A table with one entry changes what a plan builds, on the device that it names only."""
     store, table = folder / "table.jsonl", folder / "table.json"
     ligerdsl.json("tune", "softmax_forward", "H=512", "N=64", "--max-evals", "2", "--store", store, "--export", table, "-q")
-    trial = next(t for t in trials(store) if not t["heuristic"])
+    trial = next(t for t in trials(store) if not t["heuristic"] and t["fate"] in ("ok", "slow"))
     device = trial["device"]
     key = f"softmax_forward/1 {trial['options']} @ {device['arch']}/{device['units']}/{device['model']}"
 
@@ -173,7 +172,7 @@ def test_table_is_used(ligerdsl, folder):
     expect(code != 0 and "expected a table of tuned kernels" in errors, errors)
 
 
-def test_tables(ligerdsl, folder):
+def test_tables(ligerdsl, kernels, folder):
     store, table, merged, mine = (folder / name for name in ("t.jsonl", "a.json", "merged.json", "mine.json"))
     ligerdsl.json("tune", "softmax_forward", "H=512", "N=64", "--max-evals", "1", "--store", store, "-q")
     trial = next(t for t in trials(store) if not t["heuristic"])
@@ -209,7 +208,7 @@ def test_tables(ligerdsl, folder):
         expect(entry["imported_from"] == "a/7/somewhere" and entry["ratio"] <= 1, f"{entry}")
 
 
-def test_exported_tables_stay(ligerdsl, folder):
+def test_exported_tables_stay(ligerdsl, kernels, folder):
     """A search that had no time leaves an entry; files that are no tables are refused before the search, and stay."""
     store, table = folder / "stay.jsonl", folder / "stay.json"
     arguments = ["tune", "softmax_forward", "H=512", "N=64", "--max-evals", "1", "--jobs", "8", "--store", store, "--export", table, "-q"]
@@ -229,7 +228,7 @@ def test_exported_tables_stay(ligerdsl, folder):
     expect(len(trials(store)) == lines, "it searched before it read the table")
 
 
-def test_sets_and_parts(ligerdsl, folder):
+def test_sets_and_parts(ligerdsl, kernels, folder):
     """A kernel that has another name than its operation is tuned under its own; sets have operations without a choice."""
     store, table = folder / "sets.jsonl", folder / "sets.json"
     result = ligerdsl.json("tune", "adamw_step", "N=4096", "--max-evals", "2", "--store", store, "--export", table, "-q")["results"][0]
@@ -244,7 +243,7 @@ def test_sets_and_parts(ligerdsl, folder):
            "a search that the budget left no time for was begun, or its task is not listed")
 
 
-def test_checked_rows(ligerdsl):
+def test_checked_rows(ligerdsl, kernels, folder):
     """Rows that are checked are those of the problem with most, wherever it stands."""
     question = {"open": {"kernel": "softmax_forward", "settings": [["H=64", "N=1"], ["H=64", "N=100"]], "check_with": []}}
     result = subprocess.run([ligerdsl.path, "tune-worker"], input=json.dumps(question) + "\n", env=ligerdsl.environment,
@@ -253,7 +252,7 @@ def test_checked_rows(ligerdsl):
     expect(any("N=3" in text.split() for text in checked) and any("N=100" in text.split() for text in checked), f"{checked}")
 
 
-def test_odd_tables(ligerdsl, folder):
+def test_odd_tables(ligerdsl, kernels, folder):
     table = folder / "odd.json"
     head, last = '{"ligerdsl_tuned_kernels": 1, "entries": {\n', '"": {}}}\n'
     for entry, words in [('"ratio": "fast"', 'expected "ratio" to be a number above 0, got "fast"'), ("broken", "expected a JSON object"),
@@ -295,28 +294,5 @@ def test_bad_requests(ligerdsl, kernels, folder):
     expect(code != 0 and "/proc/none" in errors, errors)
 
 
-def main():
-    path, kernels, folder = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    ligerdsl = Command(path, folder / "cache")
-    test_bad_requests(ligerdsl, kernels, folder)
-    test_faults(ligerdsl, kernels, folder)
-    test_whole_numbers_of_floats(ligerdsl, kernels, folder)
-    test_library_that_prints(ligerdsl, kernels, folder)
-    test_store_goes_on(ligerdsl, folder)
-    test_resume_of_another_check(ligerdsl, kernels, folder)
-    test_bits_stay(ligerdsl, kernels, folder)
-    test_lists_of_ranges(ligerdsl, kernels, folder)
-    test_interrupt(ligerdsl, kernels, folder)
-    test_table_is_used(ligerdsl, folder)
-    test_tables(ligerdsl, folder)
-    test_exported_tables_stay(ligerdsl, folder)
-    test_sets_and_parts(ligerdsl, folder)
-    test_checked_rows(ligerdsl)
-    test_odd_tables(ligerdsl, folder)
-    sys.exit(1 if command.failures else 0)
-
-
 if __name__ == "__main__":
-    main()
+    command.main(globals())
