@@ -131,6 +131,9 @@ class CpuDevice final : public Device {
       config_.allocator.free(config_.allocator.user, pointer);
   }
 
+  void* alloc_mapped(size_t bytes) override { return alloc(bytes); }
+  void free_mapped(void* pointer) override { free(pointer); }
+
   // Every thread copies one contiguous part.
   void copy(void* to, const void* from, size_t bytes, Stream) override {
     if (bytes < kParallelCopy || overlap(to, from, bytes)) {

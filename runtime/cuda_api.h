@@ -74,6 +74,8 @@ enum DeviceAttribute : int {
   cluster_launch = 120,
 };
 
+enum HostAllocFlags : unsigned { host_alloc_portable = 1, host_alloc_device_map = 2 };
+
 enum FunctionAttribute : int {
   function_max_threads = 0,
   function_static_shared = 1,
@@ -162,6 +164,8 @@ static_assert(sizeof(LaunchConfig) == 56 && offsetof(LaunchConfig, stream) == 32
   X(memory_info, "cuMemGetInfo_v2", (size_t*, size_t*))                                                 \
   X(memory_alloc, "cuMemAlloc_v2", (DevicePtr*, size_t))                                                \
   X(memory_free, "cuMemFree_v2", (DevicePtr))                                                           \
+  X(host_alloc, "cuMemHostAlloc", (void**, size_t, unsigned))                                           \
+  X(host_free, "cuMemFreeHost", (void*))                                                                \
   X(copy_async, "cuMemcpyAsync", (DevicePtr, DevicePtr, size_t, Stream))                                \
   X(fill_bytes_async, "cuMemsetD8Async", (DevicePtr, unsigned char, size_t, Stream))                    \
   X(stream_create, "cuStreamCreate", (Stream*, unsigned))                                               \

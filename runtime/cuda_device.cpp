@@ -62,6 +62,23 @@ class CudaDevice final : public Device {
     });
   }
 
+  // With unified addressing, which every driver of a 64-bit host has, kernels use the host's pointer.
+  void* alloc_mapped(size_t bytes) override {
+    const PrimaryContext::RelaxedScope scope(*context_);
+    void* pointer = nullptr;
+    check(api().host_alloc(&pointer, bytes, cuda::host_alloc_portable | cuda::host_alloc_device_map),
+          "allocating memory of the host");
+    return pointer;
+  }
+
+  void free_mapped(void* pointer) override {
+    if (pointer == nullptr) return;
+    quietly([&] {
+      const PrimaryContext::RelaxedScope scope(*context_);
+      api().host_free(pointer);
+    });
+  }
+
   void copy(void* to, const void* from, size_t bytes, Stream stream) override {
     if (bytes == 0) return;
     const PrimaryContext::Scope scope(*context_);

@@ -91,6 +91,10 @@ class Device {
   virtual void fill(void* pointer, uint8_t value, size_t bytes, Stream stream) = 0;
   virtual int64_t free_memory() = 0;  // bytes
 
+  // Host memory that kernels of this device write and the host reads meanwhile: for a few words.
+  virtual void* alloc_mapped(size_t bytes) = 0;
+  virtual void free_mapped(void* pointer) = 0;  // null is fine; never throws
+
   // ---- streams and timing. On the CPU a stream is null and everything is finished already.
   virtual Stream create_stream() = 0;
   virtual void destroy_stream(Stream stream) = 0;  // never throws

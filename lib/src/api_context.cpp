@@ -98,6 +98,21 @@ ligerdsl_status_t ligerdsl_context_check(ligerdsl_context_t context, ligerdsl_st
   return guarded("ligerdsl_context_check", [&] { ContextUse(context)->check(native(stream)); });
 }
 
+ligerdsl_status_t ligerdsl_context_poll(ligerdsl_context_t context, ligerdsl_fault_t* fault, size_t fault_bytes) {
+  return guarded("ligerdsl_context_poll", [&] {
+    require_pointer(fault, "fault");
+    if (fault_bytes < sizeof *fault)
+      fail(Status::invalid_argument,
+           "`fault_bytes`: expected sizeof(ligerdsl_fault_t), got " + std::to_string(fault_bytes));
+    std::memset(fault, 0, fault_bytes);
+    const auto found = ContextUse(context)->poll();
+    if (!found) return;
+    fault->operation = found->operation;
+    fault->row = found->row;
+    fail(Status::invalid_label, text_of(*found));
+  });
+}
+
 ligerdsl_status_t ligerdsl_context_target(ligerdsl_context_t context, ligerdsl_target_t* target, size_t target_bytes) {
   return guarded("ligerdsl_context_target", [&] {
     require_pointer(target, "target");

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 
-#include "kernels/cross_entropy.h"
 #include "lib/src/failure.h"
 #include "lib/src/plan.h"
 #include "runtime/driver.h"
@@ -19,21 +18,8 @@ Context::Context(const runtime::DeviceConfig& config, const ContextOptions& opti
       tuned_(open_tables()),
       kernel_configs_(tuned_.get()),
       device_(runtime::Device::create(config)),
-      api_device_{static_cast<int32_t>(config.kind), config.ordinal} {
-  error_word_.data = static_cast<std::byte*>(device_->alloc(sizeof(int64_t)));
-  error_word_.dims[0] = 1;
-  error_word_.strides[0] = 1;
-  error_word_.rank = 1;
-  error_word_.dtype = DType::i64;
-  error_word_.present = true;
-  try {
-    device_->fill(error_word_.data, 0, sizeof(int64_t), nullptr);
-    device_->synchronize(nullptr);
-  } catch (...) {
-    device_->free(error_word_.data);  // no destructor runs for a context that was not made
-    throw;
-  }
-}
+      api_device_{static_cast<int32_t>(config.kind), config.ordinal},
+      faults_(*device_) {}
 
 std::unique_ptr<TunedConfigs> Context::open_tables() {
   const runtime::Options& environment = runtime::options();
@@ -72,7 +58,6 @@ Context::~Context() {
   for (const Lease::Block& block : idle_) device_->free(block.data);
   for (const auto& [stream, scratch] : by_stream_) device_->free(scratch.block.data);
   for (void* pointer : retired_) device_->free(pointer);
-  device_->free(error_word_.data);
 }
 
 Target cpu_target() {
@@ -89,14 +74,13 @@ kernels::Machine Context::machine() const {
 }
 
 void Context::check(runtime::Stream stream) {
-  int64_t word = 0;
-  device_->copy(&word, error_word_.data, sizeof word, stream);
   device_->synchronize(stream);
-  if (word == 0) return;
-  device_->fill(error_word_.data, 0, sizeof word, stream);
-  device_->synchronize(stream);
-  fail(Status::invalid_label, "label or index out of bounds in row " + std::to_string(kernels::kErrorBase - word) +
-                                  " (the lowest such row); expected 0 <= label < number of classes, or ignore_index");
+  if (const auto fault = poll()) fail(Status::invalid_label, text_of(*fault));
+}
+
+std::optional<Fault> Context::poll() {
+  if (!device_->is_cpu()) runtime::refuse_after_fork();  // a child does not have the memory
+  return faults_.take();
 }
 
 std::shared_ptr<Plan> Context::find_plan(std::string_view key) {

@@ -1,5 +1,5 @@
-// What a context of the C ABI holds: a device, the plans of the one-call form, scratch memory for them, and the error
-// word.
+// What a context of the C ABI holds: a device, the plans of the one-call form, scratch memory for them, and the words
+// that kernels report faults in.
 #pragma once
 
 #include <atomic>
@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@
 
 #include "kernels/launch.h"
 #include "lib/src/bind.h"
+#include "lib/src/fault_words.h"
 #include "lib/src/kernel_configs.h"
 #include "lib/src/op_info.h"
 #include "lib/src/tuned_configs.h"
@@ -77,9 +79,11 @@ class Context {
   // What tables name this device by. A CPU's architecture is known to the compiler only, which this loads.
   virtual TunedDevice tuned_device();
 
-  // A word on the device where kernels report a label out of range (kernels::kErrorBase); a view of one i64.
-  const BoundTensor& error_word() const { return error_word_; }
-  // Waits for the stream, reads and clears the word. Throws INVALID_LABEL.
+  // Where kernels of an operation report a label out of range.
+  BoundTensor error_word(const OpInfo& info) const { return faults_.word(info.index); }
+  // What was reported so far, of one operation, which is cleared. Does not wait.
+  std::optional<Fault> poll();
+  // Waits for the stream, then polls. Throws INVALID_LABEL.
   void check(runtime::Stream stream);
 
   // Plans of the one-call form, by operation and description.
@@ -149,8 +153,7 @@ class Context {
   KernelConfigs* kernel_configs_ = nullptr;
   std::shared_ptr<runtime::Device> device_;
   ligerdsl_device_t api_device_;
-  int64_t word_size_ = 1;
-  BoundTensor error_word_{};
+  FaultWords faults_;
 
   runtime::ForkMutex texts_mutex_;
   std::set<std::string, std::less<>> texts_;  // that were given away

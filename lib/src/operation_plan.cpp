@@ -59,7 +59,7 @@ OperationPlan::OperationPlan(const ContextRef& context, const OpInfo& info, cons
 
 OperationPlan::OperationPlan(const ContextRef& context, const OpInfo& info, const void* desc,
                              std::vector<Bucket> buckets, Bindings bindings)
-    : context_(context), bindings_(std::move(bindings)) {
+    : context_(context), error_word_(context->error_word(info)), bindings_(std::move(bindings)) {
   const auto ordered = [](const Bucket& a, const Bucket& b) { return a.up_to >= b.up_to; };
   if (buckets.empty() || buckets.size() > kMostBuckets || buckets.back().up_to != kAnyRows ||
       std::adjacent_find(buckets.begin(), buckets.end(), ordered) != buckets.end())
@@ -248,7 +248,7 @@ void OperationPlan::execute(const Call& call) const {
           pack.view(buffers[binding.index]);
           break;
         case Source::error_word:
-          pack.view(context_->error_word());
+          pack.view(error_word_);
           break;
         case Source::constant:
           pack.bits(binding.bits);

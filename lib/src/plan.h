@@ -185,6 +185,7 @@ class OperationPlan final : public OpPlan {
   kernels::Count room_up_to(int64_t rows) const;
 
   ContextRef context_;
+  BoundTensor error_word_;
   Bindings bindings_;
   std::vector<Variant> variants_;
   bool has_buffers_ = false;

@@ -2,6 +2,7 @@
 #include <ligerdsl/dsl.h>
 
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <thread>
 
@@ -156,8 +157,40 @@ TEST_F(Execute, LabelOutOfBounds) {
   EXPECT_TRUE(std::isnan(loss.floats()[1]));
   EXPECT_EQ(loss.floats()[2], 0);
   EXPECT_TRUE(std::isnan(loss.floats()[3]));
-  expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_LABEL, {"out of bounds", "row 1"});
+  expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_LABEL,
+                 {"cross_entropy", "out of bounds", "row 1"});
   EXPECT_EQ(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_SUCCESS) << "the report was not cleared";
+}
+
+TEST_F(Execute, PollNamesTheOperation) {
+  EXPECT_FALSE(context_.poll_labels());
+  Owned weight(LIGERDSL_F32, {4, 2}), ids(LIGERDSL_I64, {3}), out(LIGERDSL_F32, {3, 2});
+  ids.storage[2] = 4;
+  EmbeddingForwardArgs embedding = embedding_forward_args();
+  embedding.weight = weight;
+  embedding.indices = ids;
+  embedding.out = out;
+  embedding_forward(context_, embedding_forward_desc(), embedding);
+  Owned logits(LIGERDSL_F32, {4, 5}), labels(LIGERDSL_I64, {4}), loss(LIGERDSL_F32, {1});
+  labels.storage[1] = -1;
+  CrossEntropyArgs entropy = cross_entropy_args();
+  entropy.logits = logits;
+  entropy.labels = labels;
+  entropy.loss = loss;
+  cross_entropy(context_, cross_entropy_desc(), entropy);
+  std::map<std::string, int64_t> found;
+  while (const auto fault = context_.poll_labels()) ASSERT_TRUE(found.emplace(fault->operation, fault->row).second);
+  EXPECT_EQ(found, (std::map<std::string, int64_t>{{"cross_entropy", 1}, {"embedding_forward", 2}}));
+  // What a later version of the struct has is zeroed, and a smaller one refused.
+  struct {
+    ligerdsl_fault_t known;
+    int64_t later = -1;
+  } fault;
+  EXPECT_EQ(ligerdsl_context_poll(context_.get(), &fault.known, sizeof fault), LIGERDSL_SUCCESS);
+  EXPECT_TRUE(fault.known.operation == nullptr && fault.later == 0);
+  expect_failure(ligerdsl_context_poll(context_.get(), &fault.known, sizeof fault.known - 1), LIGERDSL_INVALID_ARGUMENT,
+                 {"fault_bytes"});
+  expect_failure(ligerdsl_context_poll(context_.get(), nullptr, 0), LIGERDSL_INVALID_NULL_POINTER, {"fault"});
 }
 
 TEST_F(Execute, ReducedLossHasOneElement) {

@@ -223,6 +223,13 @@ TEST_F(Gpu, LabelOutOfBounds) {
   cross_entropy(*context_, desc, args, stream_);
   expect_failure(ligerdsl_context_check(context_->get(), stream_), LIGERDSL_INVALID_LABEL, {"out of bounds", "row 2"});
   EXPECT_EQ(ligerdsl_context_check(context_->get(), stream_), LIGERDSL_SUCCESS);
+  cross_entropy(*context_, desc, args, stream_);
+  context_->synchronize(stream_);
+  const auto fault = context_->poll_labels();
+  ASSERT_TRUE(fault);
+  EXPECT_STREQ(fault->operation, "cross_entropy");
+  EXPECT_EQ(fault->row, 2);
+  EXPECT_FALSE(context_->poll_labels());
   const std::vector<float> got = download(loss.data(), 4);
   EXPECT_TRUE(std::isfinite(got[0]));
   EXPECT_EQ(got[1], 0);

@@ -30,6 +30,7 @@ TEST(Handles, NullPointers) {
   ligerdsl_context_t made = nullptr;
   ligerdsl_plan_t plan = nullptr;
   ligerdsl_kernel_t kernel = nullptr;
+  ligerdsl_fault_t fault;
   const struct {
     ligerdsl_status_t status;
     const char* argument;
@@ -37,6 +38,7 @@ TEST(Handles, NullPointers) {
       {ligerdsl_context_create(nullptr, &made), "`config`"},
       {ligerdsl_context_create(&config, nullptr), "`context`"},
       {ligerdsl_context_check(nullptr, nullptr), "`context`"},
+      {ligerdsl_context_poll(nullptr, &fault, sizeof fault), "`context`"},
       {ligerdsl_vector_add_plan(nullptr, &desc, &plan), "`context`"},
       {ligerdsl_vector_add_plan(context.get(), nullptr, &plan), "`desc`"},
       {ligerdsl_vector_add_plan(context.get(), &desc, nullptr), "`plan`"},

@@ -286,7 +286,7 @@ TEST_P(DescriptorFuzz, IsRefusedOrKeepsWhatKernelsWerePromised) {
     CallFuzz call(info, seed);
     auto owner = std::make_unique<lib::ContextRef>(
         std::make_shared<CheckedContext>(seed % 2 ? program::Target::nvptx : program::Target::cpu));
-    const auto error_word = reinterpret_cast<uintptr_t>((*owner)->error_word().data);
+    const auto error_word = reinterpret_cast<uintptr_t>((*owner)->error_word(info).data);
     const auto context = static_cast<ligerdsl_context_t>(lib::make_handle(lib::HandleKind::context, owner.get()));
     ligerdsl_plan_t plan = nullptr;
     expectations() = {};

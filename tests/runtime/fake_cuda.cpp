@@ -376,6 +376,18 @@ API cuMemFree_v2(DevicePtr pointer) {
   ENTER("cuMemFree", true);
   return drop_object(reinterpret_cast<void*>(pointer));
 }
+API cuMemHostAlloc(void** pointer, size_t bytes, unsigned) {
+  ENTER("cuMemHostAlloc", true);
+  if (breaks_capture()) return error_stream_capture_first;
+  *pointer = malloc(bytes);
+  std::lock_guard lock(state().mutex);
+  state().objects.insert(*pointer);
+  return success;
+}
+API cuMemFreeHost(void* pointer) {
+  ENTER("cuMemFreeHost", true);
+  return drop_object(pointer);
+}
 API cuMemcpyAsync(DevicePtr to, DevicePtr from, size_t bytes, Stream stream) {
   ENTER("cuMemcpyAsync", true, true);
   return queue(stream, [=] {

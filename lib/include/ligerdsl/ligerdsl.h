@@ -221,8 +221,17 @@ LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_create(const 
                                                                           ligerdsl_context_t* context);
 /* NULL is fine. Waits for calls that use the context. Plans and kernels made from it stay valid. */
 LIGERDSL_API void ligerdsl_context_destroy(ligerdsl_context_t context);
-/* Synchronises the stream and reports what kernels found since the last check: INVALID_LABEL, with the row and the word
- * "out of bounds" in the text, when a label or index was not in range. */
+typedef struct {
+  const char* operation; /* "cross_entropy", which stays as long as the library; NULL: no fault */
+  int64_t row;           /* the lowest of the rows whose label or index was out of range */
+} ligerdsl_fault_t;
+/* Reports what kernels found so far: INVALID_LABEL, with the operation, the row and the words "out of bounds" in the
+ * text, when a label or index was not in range. A report is of one operation, and is cleared: call again for the next.
+ * Does not wait and is allowed during a capture: what runs on a GPU may still find something. `fault_bytes` is
+ * sizeof(ligerdsl_fault_t); more is zeroed. */
+LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_poll(ligerdsl_context_t context,
+                                                                        ligerdsl_fault_t* fault, size_t fault_bytes);
+/* Synchronises the stream, then reports as ligerdsl_context_poll does. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_check(ligerdsl_context_t context,
                                                                          ligerdsl_stream_t stream);
 /* What is known of the device, for kernels of your own. `target_bytes` is sizeof(ligerdsl_target_t): no more is

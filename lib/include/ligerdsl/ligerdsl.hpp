@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -91,6 +92,14 @@ class Context : public Handle<ligerdsl_context_t, ligerdsl_context_destroy> {
     int64_t calls = 0;
     check(ligerdsl_context_calls(get(), operation, &calls));
     return calls;
+  }
+  // The operation and row of a label out of range that a kernel met so far; does not wait.
+  std::optional<ligerdsl_fault_t> poll_labels() const {
+    ligerdsl_fault_t fault{};
+    const ligerdsl_status_t status = ligerdsl_context_poll(get(), &fault, sizeof fault);
+    if (status == LIGERDSL_INVALID_LABEL) return fault;
+    check(status);
+    return std::nullopt;
   }
   // Throws StatusError with LIGERDSL_INVALID_LABEL when a kernel met a label out of range.
   void check_labels(ligerdsl_stream_t stream = nullptr) const { check(ligerdsl_context_check(get(), stream)); }

@@ -393,7 +393,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     const auto f32_rows = [&](size_t at) { return make_vector(call.workspace + at, DType::f32, rows); };
     const auto as_row_if = [](const BoundTensor& vector) { return vector.present ? as_row(vector) : vector; };
     const bool per_row = d_.reduction == LIGERDSL_REDUCTION_NONE;
-    v[kError] = context_->error_word();
+    v[kError] = context_->error_word(op::info());
     v[kCounts] = make_vector(call.workspace + layout.counts, DType::f32, 4);
     v[kAllLabels] = call.tensors[op::k_labels];
     v[kClassWeight] = call.tensors[op::k_class_weight];

@@ -1,0 +1,46 @@
+#include "lib/src/fault_words.h"
+
+#include <atomic>
+#include <memory>
+
+#include "kernels/cross_entropy.h"
+#include "lib/src/op_info.h"
+
+namespace ligerdsl::lib {
+
+std::string text_of(const Fault& fault) {
+  return std::string(fault.operation) + ": label or index out of bounds in row " + std::to_string(fault.row) +
+         " (the lowest such row); expected 0 <= label < number of classes, or ignore_index";
+}
+
+FaultWords::FaultWords(runtime::Device& device) : device_(device) {
+  const size_t count = op_table().size();
+  words_ = {static_cast<int64_t*>(device.alloc_mapped(count * sizeof(int64_t))), count};
+  std::uninitialized_fill(words_.begin(), words_.end(), 0);
+}
+
+FaultWords::~FaultWords() {
+  device_.free_mapped(words_.data());
+}
+
+BoundTensor FaultWords::word(int32_t operation) const {
+  BoundTensor word{};
+  word.data = reinterpret_cast<std::byte*>(&words_[operation]);
+  word.dims[0] = 1;
+  word.strides[0] = 1;
+  word.rank = 1;
+  word.dtype = DType::i64;
+  word.present = true;
+  return word;
+}
+
+std::optional<Fault> FaultWords::take() {
+  for (const OpInfo* info : op_table()) {
+    const std::atomic_ref<int64_t> word(words_[info->index]);
+    if (word.load(std::memory_order_relaxed) == 0) continue;
+    if (const int64_t value = word.exchange(0)) return Fault{info->name, kernels::kErrorBase - value};
+  }
+  return std::nullopt;
+}
+
+}  // namespace ligerdsl::lib
