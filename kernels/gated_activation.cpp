@@ -3,7 +3,9 @@
 //   SwiGLU   u = gate_multiplier gate;  out = round_T(down_multiplier round_T(f(u)) up)
 //            c = down_multiplier dout;  dup = round_T(c f(u));  dgate = round_T(gate_multiplier c up f'(u))
 //   GeGLU    u = gate;                  out = round_T(round_T(f(u)) up)
-//                                       dup = round_T(dout round_T(f(u)));  dgate = round_T(dout up f'(u))
+//                                       dup = round_T(dout round_T(f(u)));  dgate = round_T(round_T(dout up) f'(u))
+//
+// GeGLU rounds where PyTorch does when it computes the same by its own operations.
 //
 // Bytes, s = sizeof(T): forward 3 n F s, backward 5 n F s. Streams with one vector per thread and no loop.
 #include "kernels/gated_activation.h"
@@ -54,8 +56,9 @@ void gated_backward(KernelBuilder& k, const GatedMeta& m) {
   Tile b = at.load(up);
   Tile c = times(at.load(d_out), multiplier.down);
   const ActivationAt f(m.activation, u);
-  at.store(d_up, c * (m.activation == Activation::gelu_tanh ? f.value().to(m.type).to(f32) : f.value()));
-  at.store(d_gate, times(c, multiplier.gate) * b * f.slope());
+  const auto rounded = [&](const Tile& x) { return m.activation == Activation::gelu_tanh ? x.to(m.type).to(f32) : x; };
+  at.store(d_up, c * rounded(f.value()));
+  at.store(d_gate, rounded(times(c, multiplier.gate) * b) * f.slope());
 }
 
 }  // namespace ligerdsl::kernels

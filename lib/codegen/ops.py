@@ -177,7 +177,8 @@ accurate tanh.""",
 
     Op("geglu_backward", "gradient of geglu",
        """t = tanh(sqrt(2 / pi) * (gate + 0.044715 gate^3)); d_up = d_out * round(gelu(gate)),
-d_gate = d_out * up * ((1 + t) / 2 + gate / 2 * (1 - t^2) * sqrt(2 / pi) * (1 + 3 * 0.044715 gate^2)). """ + GATED_IN_PLACE_DOC,
+d_gate = round(d_out * up) * ((1 + t) / 2 + gate / 2 * (1 - t^2) * sqrt(2 / pi) * (1 + 3 * 0.044715 gate^2)), which rounds where
+PyTorch does. """ + GATED_IN_PLACE_DOC,
        [dim("n_cols", "F", "d_out", "width of d_out"), dtype("dtype", "d_out"), GATED_FUSED, GATED_IN_PLACE],
        GATED_BACKWARD_TENSORS, rows="rows of d_out", aliases=GATED_ALIASES),
 

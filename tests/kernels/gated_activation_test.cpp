@@ -130,5 +130,20 @@ TEST(Geglu, TailsKeepTheirDigits) {
   for (int64_t i = 0; i < 5; ++i) EXPECT_NEAR(run.out.get(i), expected[i], 3e-5 * std::fabs(expected[i])) << a[i];
 }
 
+// d_out up to the type first, then one more rounding.
+TEST(Geglu, GradientRoundsWherePyTorchDoes) {
+  for (DType type : {f16, bf16}) {
+    Trial run(Activation::gelu_tanh, type, 4, 500, 0);
+    run.backward(run.d_gate, run.d_up);
+    const Values a = run.gate.values(), b = run.up.values(), c = run.d_out.values(), got = run.d_gate.values();
+    const Values ones(a.size(), 1.0), slope = geglu_gradient_oracle(ones, a, ones).d_gate;
+    const double half_of_last_bit = type == f16 ? 0x1p-11 : 0x1p-8;
+    for (size_t i = 0; i < a.size(); ++i) {
+      const double expected = rounded(c[i] * b[i], type) * slope[i];
+      ASSERT_NEAR(got[i], expected, (half_of_last_bit + 1e-6) * std::fabs(expected) + 1e-6) << "element " << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ligerdsl::test
