@@ -62,7 +62,7 @@ def comment(text, indent=""):
 def field_note(f):
     note = f.doc
     if f.role == "dtype":
-        allowed = ", ".join(DTYPES[d] for d in f.dtypes) + (", or 0 = none" if f.optional else "")
+        allowed = ", ".join(DTYPES[d] for d in f.dtypes) + (f", or 0 = {f.zero}" if f.optional else "")
         note = f"{note + ': ' if note else ''}{allowed}"
     elif f.role == "dim":
         note = f"{f.symbol}: {f.doc}"

@@ -10,6 +10,9 @@ EPS = option("eps", "float", "1e-6f", "added to the mean square", 0)
 OFFSET = option("offset", "float", "0.0f", "added to every weight; 1 for zero-centred weights")
 ACCUMULATE = flag("accumulate", "1: d_weight += instead of =; d_weight must be f32")
 ACTIVATION = option("kind", "int32_t", "LIGERDSL_ACTIVATION_GELU_TANH", "LIGERDSL_ACTIVATION_*", 0, 4)
+LOSS_DTYPE = dtype("loss_dtype", "loss", "that of z_loss too", optional=True, zero="f32")
+CLASS_WEIGHT_DTYPE = dtype("class_weight_dtype", "class_weight", optional=True, zero="f32")
+D_LOSS_DTYPE = dtype("d_loss_dtype", "d_loss", optional=True, zero="f32")
 GATED_FUSED = Field("fused", "int32_t", 0, "1: gate and up are the two halves of one tensor `gate_up`", "present", "gate_up",
                     low=0, high=1)
 MULTIPLIERS = [option("gate_multiplier", "float", "1.0f", "multiplies gate before the activation"),
@@ -192,7 +195,8 @@ q and k are [batch, position, head, column] with any strides but a last one of 1
 column] is one transposed description away. cos and sin are [S, D], [1, S, D] or [B, S, D], MULTIMODAL [3, 1, S, D] or [3, B, S, D];
 only their first h columns are read. complex_table: cos holds cos of angle i in column 2 i and sin in column 2 i + 1; sin is NULL.
 Arithmetic in f32, one rounding to dtype. q_out may be exactly q, and k_out exactly k, when in_place is set.""",
-       [dim("head_dim", "D", "q", "columns of one head"), dtype("dtype", "q"), dtype("table_dtype", "cos"),
+       [dim("head_dim", "D", "q", "columns of one head, at most 65536: a program holds whole heads", high=65536), dtype("dtype", "q"),
+        dtype("table_dtype", "cos"),
         dim("q_heads", "A", "q", "heads of q"), dim("k_heads", "K", "k", "heads of k, 0 without k", optional=True),
         flag("inverse", "1: rotate back (the backward)"), present("k", "1: k and k_out are passed"),
         flag("complex_table", "1: cos holds complex numbers, there is no sin"),
@@ -248,12 +252,12 @@ A label outside [0, V) that is not ignore_index: that row's loss and gradient ar
         option("lse_square_scale", "float", "0.0f", "weight of the z loss", 0),
         option("softcap", "float", "0.0f", "0 = off", 0),
         present("class_weight"), present("z_loss"), present("accuracy"), present("predictions"), present("lse"),
-        present("d_logits"), in_place("1: d_logits may be exactly logits")],
+        present("d_logits"), in_place("1: d_logits may be exactly logits"), LOSS_DTYPE, CLASS_WEIGHT_DTYPE],
        [Tensor("logits", "in", "N* V", "dtype", "unnormalised scores"),
         Tensor("labels", "in", "N*", "label_dtype", "class of each row, or ignore_index"),
-        Tensor("class_weight", "in", "V", "f32", "weight of each class, or NULL", "with_class_weight"),
-        Tensor("loss", "out", "L*", "f32", "[rows] for NONE, else one element"),
-        Tensor("z_loss", "out", "Z*", "f32", "the part of the loss that lse_square_scale adds, or NULL", "with_z_loss"),
+        Tensor("class_weight", "in", "V", "class_weight_dtype", "weight of each class, or NULL", "with_class_weight"),
+        Tensor("loss", "out", "L*", "loss_dtype", "[rows] for NONE, else one element"),
+        Tensor("z_loss", "out", "Z*", "loss_dtype", "the part of the loss that lse_square_scale adds, or NULL", "with_z_loss"),
         Tensor("accuracy", "out", "R*", "f32", "1 where argmax z is the label, reduced, or NULL", "with_accuracy"),
         Tensor("predictions", "out", "N*", "i64", "argmax z, or NULL", "with_predictions"),
         Tensor("lse", "out", "N*", "f32", "log sum exp z of each row, or NULL", "with_lse"),
@@ -298,15 +302,15 @@ A label outside [0, V) that is not ignore_index: loss and gradients are NaN and 
         present("d_x", "1: `d_x` is wanted"), in_place("1: d_x may be exactly x"),
         option("chunking", "int32_t", "LIGERDSL_CHUNKING_WORKSPACE", "LIGERDSL_CHUNKING_*", 0, 1),
         option("max_workspace_bytes", "int64_t", "0", "limit of the workspace; 0 = see above", 0),
-        option("chunk_rows", "int64_t", "0", "rows of a chunk; 0 = as chunking says", 0)],
+        option("chunk_rows", "int64_t", "0", "rows of a chunk; 0 = as chunking says", 0), LOSS_DTYPE, CLASS_WEIGHT_DTYPE, D_LOSS_DTYPE],
        [Tensor("x", "in", "N* H", "dtype", "hidden states"),
         Tensor("weight", "in", "V H", "dtype", "the head"),
         Tensor("bias", "in", "V", "bias_dtype", "added to the logits, or NULL", "bias_dtype"),
         Tensor("labels", "in", "N*", "label_dtype", "class of each row, or ignore_index"),
-        Tensor("class_weight", "in", "V", "f32", "weight of each class, or NULL", "with_class_weight"),
-        Tensor("d_loss", "in", "G*", "f32", "gradient of the loss, or NULL for 1", "with_d_loss"),
-        Tensor("loss", "out", "L*", "f32", "[rows] for NONE, else one element"),
-        Tensor("z_loss", "out", "Z*", "f32", "the part of the loss that lse_square_scale adds, or NULL", "with_z_loss"),
+        Tensor("class_weight", "in", "V", "class_weight_dtype", "weight of each class, or NULL", "with_class_weight"),
+        Tensor("d_loss", "in", "G*", "d_loss_dtype", "gradient of the loss, or NULL for 1", "with_d_loss"),
+        Tensor("loss", "out", "L*", "loss_dtype", "[rows] for NONE, else one element"),
+        Tensor("z_loss", "out", "Z*", "loss_dtype", "the part of the loss that lse_square_scale adds, or NULL", "with_z_loss"),
         Tensor("accuracy", "out", "R*", "f32", "1 where argmax z is the label, reduced, or NULL", "with_accuracy"),
         Tensor("predictions", "out", "N*", "i64", "argmax z, or NULL", "with_predictions"),
         Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "with_d_x"),
@@ -317,8 +321,8 @@ A label outside [0, V) that is not ignore_index: loss and gradients are NaN and 
     Op("cross_entropy_backward", "folds the upstream gradient into d_logits",
        """d_logits *= d_loss, which is read on the device: one element (MEAN and SUM), or one per row (NONE).""",
        [dim("n_classes", "V", "d_logits", "classes"), dtype("dtype", "d_logits"),
-        flag("per_row", "1: d_loss has one element per row")],
-       [Tensor("d_loss", "in", "L*", "f32", "gradient of the loss"),
+        flag("per_row", "1: d_loss has one element per row"), D_LOSS_DTYPE],
+       [Tensor("d_loss", "in", "L*", "d_loss_dtype", "gradient of the loss"),
         Tensor("d_logits", "inout", "N* V", "dtype", "what cross_entropy wrote; scaled in place")],
        rows="rows of d_logits"),
 
@@ -327,9 +331,9 @@ A label outside [0, V) that is not ignore_index: loss and gradients are NaN and 
 nothing), W = sum of class_weight (0 without). counts = 1/n, 1/S, W, n; 1/n and 1/S are 0 when n is 0. Sums in f32, in a fixed order.""",
        [dtype("label_dtype", "labels", "", INDEX),
         dim("n_classes", "V", "class_weight", "classes, 0 without class_weight", optional=True),
-        option("ignore_index", "int64_t", "-100", "labels that do not count"), present("class_weight")],
+        option("ignore_index", "int64_t", "-100", "labels that do not count"), present("class_weight"), CLASS_WEIGHT_DTYPE],
        [Tensor("labels", "in", "N*", "label_dtype", "class of each row, or ignore_index"),
-        Tensor("class_weight", "in", "V", "f32", "weight of each class, or NULL", "with_class_weight"),
+        Tensor("class_weight", "in", "V", "class_weight_dtype", "weight of each class, or NULL", "with_class_weight"),
         Tensor("counts", "out", "4", "f32", "1/n, 1/S, W, n")],
        rows="labels"),
 

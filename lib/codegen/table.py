@@ -22,15 +22,16 @@ class Field:
     below_high: bool = False  # the largest is excluded
     infinite: bool = False    # float: infinity is allowed
     dtypes: tuple = ()    # dtype: those allowed
-    optional: bool = False  # dtype: zero = the tensor is absent; dim: zero = not used
+    optional: bool = False  # dtype: zero is a value; dim: zero = not used
+    zero: str = ""        # an optional dtype's zero: "none" = the tensor is absent, "f32" = it is f32
 
 
-def dim(name, symbol, source, doc, optional=False):
-    return Field(name, "int64_t", 0, doc, "dim", source, symbol, 0 if optional else 1, 2**31 - 1, optional=optional)
+def dim(name, symbol, source, doc, optional=False, high=2**31 - 1):
+    return Field(name, "int64_t", 0, doc, "dim", source, symbol, 0 if optional else 1, high, optional=optional)
 
 
-def dtype(name, source, doc="", dtypes=FLOATS, optional=False):
-    return Field(name, "int32_t", 0, doc, "dtype", source, dtypes=dtypes, optional=optional)
+def dtype(name, source, doc="", dtypes=FLOATS, optional=False, zero="none"):
+    return Field(name, "int32_t", 0, doc, "dtype", source, dtypes=dtypes, optional=optional, zero=zero if optional else "")
 
 
 def present(arg, doc=""):
@@ -142,6 +143,8 @@ class Op:
             assert len(set(list_)) == len(list_), f"{self.name}: a name appears twice in {list_}"
         for f in self.fields:
             assert not f.source or f.source in tensors, f"{self.name}.{f.name}: no tensor {f.source}"
+            decides = any(t.given.lstrip("!") == f.name for t in self.tensors)
+            assert f.role != "dtype" or decides == (f.zero == "none"), f"{self.name}.{f.name}: 0 is not {f.zero or 'a value'}"
             assert f.role != "dim" or f.symbol in self.symbols, f"{self.name}.{f.name}: no shape uses {f.symbol}"
         for t in self.tensors:
             assert t.dtype in DTYPES or t.dtype in names, f"{self.name}.{t.name}: unknown dtype {t.dtype}"

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "support.h"
+#include "tests/support/half.h"
 
 namespace ligerdsl::test {
 namespace {
@@ -191,6 +192,44 @@ TEST_F(Execute, PollNamesTheOperation) {
   expect_failure(ligerdsl_context_poll(context_.get(), &fault.known, sizeof fault.known - 1), LIGERDSL_INVALID_ARGUMENT,
                  {"fault_bytes"});
   expect_failure(ligerdsl_context_poll(context_.get(), nullptr, 0), LIGERDSL_INVALID_NULL_POINTER, {"fault"});
+}
+
+// A loss in bf16 is the f32 loss, rounded; class weights in bf16 that are exact weigh the same.
+TEST_F(Execute, LossAndClassWeightsInTheTypeOfTheLogits) {
+  Owned logits(LIGERDSL_BF16, {4, 5}), labels(LIGERDSL_I64, {4});
+  for (int i = 0; i < 20; ++i) logits.halves()[i] = to_bf16(0.25f * static_cast<float>(i % 7));
+  for (int i = 0; i < 4; ++i) labels.storage[static_cast<size_t>(i)] = i;
+  Owned weight(LIGERDSL_F32, {5}), weight_bf16(LIGERDSL_BF16, {5});
+  for (int i = 0; i < 5; ++i) {
+    weight.floats()[i] = 0.5f * static_cast<float>(i + 1);
+    weight_bf16.halves()[i] = to_bf16(weight.floats()[i]);
+  }
+  for (const int32_t reduction : {LIGERDSL_REDUCTION_NONE, LIGERDSL_REDUCTION_MEAN, LIGERDSL_REDUCTION_SUM}) {
+    const int64_t n = reduction == LIGERDSL_REDUCTION_NONE ? 4 : 1;
+    Owned loss(LIGERDSL_F32, {n}), z_loss(LIGERDSL_F32, {n}), loss_bf16(LIGERDSL_BF16, {n}), z_bf16(LIGERDSL_BF16, {n});
+    CrossEntropyDesc desc = cross_entropy_desc();
+    desc.reduction = reduction;
+    desc.lse_square_scale = 0.1f;
+    CrossEntropyArgs args = cross_entropy_args();
+    args.logits = logits;
+    args.labels = labels;
+    args.class_weight = weight;
+    args.loss = loss;
+    args.z_loss = z_loss;
+    cross_entropy(context_, desc, args);
+    args.class_weight = weight_bf16;
+    args.loss = loss_bf16;
+    args.z_loss = z_bf16;
+    cross_entropy(context_, desc, args);
+    for (int64_t i = 0; i < n; ++i) {
+      EXPECT_GT(loss.floats()[i], 0);
+      EXPECT_EQ(loss_bf16.halves()[i], to_bf16(loss.floats()[i])) << "reduction " << reduction;
+      EXPECT_EQ(z_bf16.halves()[i], to_bf16(z_loss.floats()[i])) << "reduction " << reduction;
+    }
+    args.z_loss = z_loss;
+    expect_failure(ligerdsl_cross_entropy(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_DTYPE,
+                   {"z_loss", "expected bf16, got f32"});
+  }
 }
 
 TEST_F(Execute, ReducedLossHasOneElement) {
@@ -471,6 +510,9 @@ TEST_F(Execute, RopeOfNeighboursFromComplexNumbers) {
   }
   args.sin = table;
   expect_failure(ligerdsl_rope(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_ARGUMENT, {"sin"});
+  desc.head_dim = 65537;
+  expect_failure(ligerdsl_rope(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE, {"head_dim", "65536"});
+  desc.head_dim = 0;
   args.sin = nullptr;
   desc.rotary_dim = 4;
   expect_failure(ligerdsl_rope(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE, {"`cos`", "D >= 4"});

@@ -23,6 +23,7 @@ struct Owned {
       : storage(4096), tensor(storage.data(), {LIGERDSL_CPU, 0}, dtype, std::move(shape), std::move(strides)) {}
   operator const ligerdsl_tensor_t*() const { return tensor; }
   float* floats() { return reinterpret_cast<float*>(storage.data()); }
+  uint16_t* halves() { return reinterpret_cast<uint16_t*>(storage.data()); }
 
   std::vector<int64_t> storage;  // 32 KB, aligned to 8
   Tensor tensor;

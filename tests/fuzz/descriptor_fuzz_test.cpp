@@ -36,7 +36,7 @@ class CallFuzz {
     std::memcpy(args_, info.args_defaults, info.args_size);
     for (const FieldInfo& field : info.fields) set_field(field);
     const lib::BindRules rules = lib::make_bind_rules(info, desc_, {LIGERDSL_CPU, 0});
-    for (int i = 0; i < lib::kMaxSymbols; ++i) sizes_[i] = rules.sizes[i] > 0 ? rules.sizes[i] : rows();
+    for (int i = 0; i < lib::kMaxSymbols; ++i) sizes_[i] = rules.sizes[i] > 0 ? rules.sizes[i] : free_size();
     for (size_t i = 0; i < info.tensors.size(); ++i)
       if (rules.given[i] || once_in(40)) make_tensor(info.tensors[i], rules.dtypes[i]);
     if (rules.in_place) share();
@@ -70,6 +70,9 @@ class CallFuzz {
     constexpr int64_t odd[] = {-1, INT32_MAX, int64_t{1} << 31, (int64_t{1} << 32) + 1, int64_t{1} << 50, INT64_MAX};
     return once_in(10) ? odd[pick(6)] : usual[pick(10)];
   }
+
+  // 1, as of what is reduced, or anything.
+  int64_t free_size() { return once_in(3) ? 1 : rows(); }
 
   void set(size_t offset, FieldType type, double number, int64_t integer, std::byte* base) {
     if (type == FieldType::f32) {
@@ -115,7 +118,7 @@ class CallFuzz {
         if (once_in(30)) value = -7;
         break;
     }
-    set(field.offset, field.type, once_in(2) ? number() : static_cast<double>(lib::read_float(desc_, field.offset)),
+    set(field.offset, field.type, once_in(3) ? number() : static_cast<double>(lib::read_float(desc_, field.offset)),
         value, desc_);
   }
   void set_value(const lib::ValueInfo& value) { set(value.offset, value.type, number(), width(), args_); }

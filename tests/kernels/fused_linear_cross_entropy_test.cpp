@@ -173,6 +173,17 @@ struct Head {
     d_weight = Tensor(to, {v, h});
   }
 
+  // Losses, class weights and the upstream gradient in the type of x; those that are given in numbers it has.
+  void keep_small_tensors_in_type() {
+    desc.loss_dtype = desc.class_weight_dtype = desc.d_loss_dtype = code_of(type);
+    loss = Tensor(type, loss.shape());
+    z_loss = Tensor(type, z_loss.shape());
+    class_weight = Tensor(type, {v}).fill(c.weight);
+    c.weight = class_weight.values();
+    d_loss = Tensor(type, d_loss.shape()).fill(c.upstream);
+    c.upstream = d_loss.values();
+  }
+
   Args arguments(Transfer& transfer) {
     label_tensor = Tensor(i64, {n}).fill(labels);
     Args args = LIGERDSL_FUSED_LINEAR_CROSS_ENTROPY_ARGS_INIT;
@@ -228,7 +239,10 @@ struct Head {
   }
 
   double gate() const { return type == f32 ? 1e-5 : type == f16 ? 1e-3 : 6e-3; }
-  double loss_gate() const { return type != f32 && on_gpu() ? 2e-3 : kGateLoss; }
+  double loss_gate() const {
+    if (desc.loss_dtype != 0) return gate();
+    return type != f32 && on_gpu() ? 2e-3 : kGateLoss;
+  }
 
   // Every gradient against d, the gradient of the logits.
   void check_gradients(const Values& d) const {
@@ -378,6 +392,20 @@ TEST_F(FusedLinearCrossEntropy, UpstreamGradient) {
     head.upstream(g);
     head.desc.chunk_rows = 5;
     head.check();
+  }
+}
+
+TEST_F(FusedLinearCrossEntropy, SmallTensorsInTheTypeOfX) {
+  for (DType type : {f16, bf16}) {
+    for (Reduce reduction : {Reduce::mean, Reduce::none}) {
+      Head head(
+          13, 12, 40, type,
+          {.smoothing = exact(0.1), .lse_square = exact(1e-3), .weight = class_weights(40), .reduction = reduction});
+      head.upstream(reduction == Reduce::none ? Random(31).normals(13) : Values{0.7});
+      head.keep_small_tensors_in_type();
+      head.desc.chunk_rows = 5;
+      head.check();
+    }
   }
 }
 

@@ -41,8 +41,10 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_cros
     return rows;
   };
   bindings.renamed = {{"in", "d_logits"}, {"out", "d_logits"}, {"factor", "d_loss"}};
-  const kernels::ScaleRowsOptions options{
-      .type = dtype_of(d.dtype), .factor_type = DType::f32, .per_row = d.per_row != 0, .cols = d.n_classes};
+  const kernels::ScaleRowsOptions options{.type = dtype_of(d.dtype),
+                                          .factor_type = dtype_of(d.d_loss_dtype),
+                                          .per_row = d.per_row != 0,
+                                          .cols = d.n_classes};
   return plan_of(context, cross_entropy_backward::info(), d, configured(context, kernels::scale_rows_kernel, options),
                  std::move(bindings));
 }

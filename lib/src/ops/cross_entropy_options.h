@@ -26,6 +26,8 @@ kernels::CrossEntropyOptions cross_entropy_options(const Desc& d) {
   options.label_type = dtype_of(d.label_dtype);
   options.reduction = reduction_of(d.reduction);
   options.has_weight = d.with_class_weight != 0;
+  options.weight_type = dtype_of(d.class_weight_dtype);
+  options.loss_type = dtype_of(d.loss_dtype);
   options.smoothing = d.label_smoothing != 0;
   options.lse_square = d.lse_square_scale != 0;
   options.softcap = d.softcap != 0;

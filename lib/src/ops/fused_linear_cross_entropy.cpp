@@ -127,6 +127,7 @@ kernels::CrossEntropyOptions kernel_options(const Desc& d, DType product_type, b
   options.bias_type = dtype_of(d.bias_dtype);
   options.with_gradient = d.with_d_x || d.d_weight_dtype || d.d_bias_dtype;
   options.with_d_loss = options.with_gradient && d.with_d_loss;
+  options.d_loss_type = dtype_of(d.d_loss_dtype);
   options.token_scaling = d.use_token_scaling != 0;
   options.with_lse = keeps_lse;
   options.part = true;

@@ -10,7 +10,8 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_targ
   }
   const kernels::TargetCountsOptions options{.label_type = dtype_of(d.label_dtype, DType::i64),
                                              .has_weight = d.with_class_weight != 0,
-                                             .classes = d.n_classes};
+                                             .classes = d.n_classes,
+                                             .weight_type = dtype_of(d.class_weight_dtype)};
   return plan_of(context, target_counts::info(), d, kernels::target_counts(context->machine(), options),
                  {.integers = {{"ignore_index", d.ignore_index}},
                   .renamed = {{"weight", "class_weight"}},
