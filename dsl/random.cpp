@@ -25,12 +25,13 @@ struct Product {
   Tile high, low;
 };
 
-// Both words of the product of unsigned words.
+// Both words of the product of unsigned words. They are parts of one product, because targets have an instruction for it
+// (mul.wide.u32, vpmuludq) that costs less than the two for its halves.
 Product multiply(const Tile& x, int64_t factor, Loc loc) {
   const Tile wide = At<Tile>(x.to(i64, loc), loc) & ScalarArg(int64_t{0xffffffff}, loc);
   const Tile product = At<Tile>(wide, loc) * ScalarArg(factor, loc);
   const Tile high = At<Tile>(product, loc) >> ScalarArg(32, loc);
-  return {high.to(i32, loc), At<Tile>(x, loc) * ScalarArg(word(factor), loc)};
+  return {high.to(i32, loc), product.to(i32, loc)};
 }
 
 void require(bool holds, const char* what, DType got, Loc loc) {

@@ -75,6 +75,8 @@ std::vector<CatalogEntry> make_catalog() {
       entry(bias_add_backward_kernel),
       entry(activation_forward_kernel),
       entry(activation_backward_kernel),
+      entry(dropout_forward_kernel),
+      entry(dropout_backward_kernel),
       entry(swiglu_forward_kernel),
       entry(swiglu_backward_kernel),
       entry(geglu_forward_kernel),

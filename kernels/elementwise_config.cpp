@@ -1,5 +1,7 @@
 #include "kernels/elementwise_config.h"
 
+#include <algorithm>
+
 #include "kernels/record.h"
 
 namespace ligerdsl::kernels {
@@ -74,12 +76,17 @@ Cost cost(const Options& o, int64_t rows) {
 
 // One step whose programs own a tile each; meta: all but the tile.
 template <class Meta>
-Operation by_tiles(const std::string& name, void (*program)(KernelBuilder&, const Meta&), Meta meta,
-                   const ElementwiseConfig& config) {
-  const TileShape tile = config.tile(meta.type, meta.cols);
+Operation by_tile(const std::string& name, void (*program)(KernelBuilder&, const Meta&), Meta meta,
+                  const TileShape& tile) {
   meta.rows = tile.rows;
   meta.block = tile.cols;
   return {.steps = {record_step(name, meta.type, program, meta, elementwise_launch(tile, meta.cols))}};
+}
+
+template <class Meta>
+Operation by_tiles(const std::string& name, void (*program)(KernelBuilder&, const Meta&), const Meta& meta,
+                   const ElementwiseConfig& config) {
+  return by_tile(name, program, meta, config.tile(meta.type, meta.cols));
 }
 
 Operation scale(const Machine&, const ScaleRowsOptions& o, const ElementwiseConfig& config) {
@@ -93,6 +100,19 @@ Operation bias_add(const Machine&, const BiasAddOptions& o, const ElementwiseCon
 template <const ActivationKernel& kernel, void (*program)(KernelBuilder&, const ActivationMeta&)>
 Operation activation(const Machine&, const ActivationOptions& o, const ElementwiseConfig& config) {
   return by_tiles(kernel.name, program, ActivationMeta{o}, config);
+}
+
+// Words come in fours: rows of one or two elements have tiles of four.
+template <const DropoutKernel& kernel, void (*program)(KernelBuilder&, const DropoutMeta&)>
+Operation dropout(const Machine&, const DropoutOptions& o, const ElementwiseConfig& config) {
+  DropoutMeta meta{o};
+  TileShape tile = config.tile(o.type, o.cols);
+  tile.cols = std::max<int64_t>(tile.cols, 4);
+  return by_tile(kernel.name, program, meta, tile);
+}
+
+Cost cost_of_dropout(const DropoutOptions& o, int64_t rows) {
+  return o.add ? cost<3>(o, rows) : cost<2>(o, rows);
 }
 
 Cost cost_of_gradient(const ActivationOptions& o, int64_t rows) {
@@ -157,6 +177,19 @@ const ActivationKernel activation_backward_kernel{"activation_backward",
                                                   &activation<activation_backward_kernel, &activation_backward>,
                                                   &cost_of_gradient};
 
+const DropoutKernel dropout_forward_kernel{"dropout_forward",
+                                           "dropout, with a residual added",
+                                           &valid<DropoutOptions>,
+                                           &heuristic<DropoutOptions>,
+                                           &dropout<dropout_forward_kernel, &dropout_forward>,
+                                           &cost_of_dropout};
+const DropoutKernel dropout_backward_kernel{"dropout_backward",
+                                            "gradient of dropout_forward",
+                                            &valid<DropoutOptions>,
+                                            &heuristic<DropoutOptions>,
+                                            &dropout<dropout_backward_kernel, &dropout_backward>,
+                                            &cost_of_dropout};
+
 const GatedKernel swiglu_forward_kernel{"swiglu_forward",
                                         "silu(gate) * up",
                                         &valid<GatedOptions>,
@@ -204,6 +237,14 @@ Operation activation_forward(const Machine& machine, const ActivationOptions& op
 
 Operation activation_backward(const Machine& machine, const ActivationOptions& options) {
   return activation_backward_kernel(machine, options);
+}
+
+Operation dropout_forward(const Machine& machine, const DropoutOptions& options) {
+  return dropout_forward_kernel(machine, options);
+}
+
+Operation dropout_backward(const Machine& machine, const DropoutOptions& options) {
+  return dropout_backward_kernel(machine, options);
 }
 
 Operation swiglu_forward(const Machine& machine, const GatedOptions& options) {

@@ -7,6 +7,7 @@
 #include "kernels/adamw.h"
 #include "kernels/bias_add.h"
 #include "kernels/config.h"
+#include "kernels/dropout.h"
 #include "kernels/gated_activation.h"
 #include "kernels/scale_rows.h"
 #include "kernels/tile_shape.h"
@@ -60,6 +61,9 @@ extern const ScaleRows scale_rows_kernel;
 
 using ActivationKernel = ConfiguredKernel<ActivationOptions, ElementwiseConfig>;
 extern const ActivationKernel activation_forward_kernel, activation_backward_kernel;
+
+using DropoutKernel = ConfiguredKernel<DropoutOptions, ElementwiseConfig>;
+extern const DropoutKernel dropout_forward_kernel, dropout_backward_kernel;
 
 using BiasAddForward = ConfiguredKernel<BiasAddOptions, ElementwiseConfig>;
 extern const BiasAddForward bias_add_forward_kernel;

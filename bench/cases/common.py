@@ -202,6 +202,20 @@ class worst(Check):
         return (a - r).abs().max() / r.abs().max().clamp_min(1e-30)
 
 
+class kept(worst):
+    """The same of what dropout left; infinite if that are not 1 - p of all elements, give or take five standard deviations."""
+
+    def __init__(self, exact, rows, p):
+        super().__init__(exact, rows)
+        self.p = p
+
+    def error(self, a, r):
+        stays = a != 0
+        if abs(stays.double().mean().item() - (1 - self.p)) > 5 * (self.p * (1 - self.p) / a.numel()) ** 0.5:
+            return float("inf")
+        return super().error(a, r * stays)
+
+
 class normwise(Check):
     """|a - r|_2 / |r|_2: of a sum over rows."""
 

@@ -1,9 +1,9 @@
-"""Bias, activations, SwiGLU, GeGLU, RoPE in two layouts, vector add."""
+"""Bias, activations, dropout, SwiGLU, GeGLU, RoPE in two layouts, vector add."""
 
 import torch
 import torch.nn.functional as F
 
-from .common import CODES, Case, Contender, Maker, Pass, autograd, by_compiler, nbytes, ours, put_back, worst
+from .common import CODES, Case, Contender, Maker, Pass, autograd, by_compiler, kept, nbytes, ours, put_back, worst
 from .peers import liger_cute
 
 
@@ -73,6 +73,25 @@ def relu_squared(context, M, N, dtype):
         return LigerReLUSquaredFunction
 
     return activation(context, "relu_squared", M, N, dtype, 4, lambda x: F.relu(x).square(), {"liger": liger})
+
+
+def dropout(context, M, N, dtype):
+    """p = 0.1, as GPT-2 has it. Every provider has random numbers of its own."""
+    make, p = Maker(context.device), 0.1
+    x, g = make.randn(M, N, dtype=dtype).requires_grad_(), make.randn(M, N, dtype=dtype)
+    one, names, rows = M * N * x.element_size(), (("y",), ("dx",)), make.rows(M)
+
+    def ligerdsl():
+        y, dx, fields = torch.empty_like(g), torch.empty_like(g), {"n_cols": N, "dtype": CODES[dtype]}
+        forward = context.plan("dropout_forward", **fields).bind(M, p=p, seed=1, x=x, y=y)
+        backward = context.plan("dropout_backward", **fields).bind(M, p=p, seed=1, d_y=g, d_x=dx)
+        return ours(forward, backward, ({"y": y}, {"dx": dx}))
+
+    reference = lambda x: F.dropout(x, p)
+    eager = lambda f: autograd(lambda: f(x), (x,), g, names)
+    return Case("dropout", (M, N), dtype, {"fwd": 2 * one, "bwd": 2 * one, "full": 4 * one},
+                {"ligerdsl": ligerdsl, **by_compiler(reference, eager), "torch": lambda: eager(reference)},
+                {"y": kept(lambda: x.detach()[rows].double() / (1 - p), rows, p), "dx": kept(lambda: g[rows].double() / (1 - p), rows, p)})
 
 
 def gated(context, kernel, M, N, dtype, activation, gradient, liger_functions):

@@ -69,6 +69,22 @@ void activations(CheckTable& t) {
   t.variant("");
 }
 
+void dropout(CheckTable& t) {
+  auto x = t.random({t.rows, t.c.ffn}), residual = t.random({t.rows, t.c.ffn});
+  Tensor y = t.like(x.tensor);
+  const Ops::Draws draws{.p = 0.25f, .seed = 0x0123456789abcdef, .offset = 0x1ffffffff};
+  Array kept = oracle::dropout_mask(static_cast<int64_t>(x.values.size()), draws.p, draws.seed, draws.offset);
+  for (size_t i = 0; i < kept.size(); ++i) kept[i] *= x.values[i] / 0.75;
+  t.ops.dropout(y, x.tensor, {}, draws);
+  t.add("y", y, kept, t.elementwise);
+  t.ops.dropout_backward(y, x.tensor, draws);
+  t.add("d_x", y, kept, t.elementwise);
+  t.variant("residual");
+  t.ops.dropout(y, x.tensor, residual.tensor, draws);
+  t.add("y", y, oracle::add(kept, residual.values), t.elementwise);
+  t.variant("");
+}
+
 // gate and up of every row side by side, as the oracle takes them; and apart again.
 Array joined(const Array& gate, const Array& up, int64_t ffn) {
   Array out;
@@ -117,6 +133,7 @@ void check_elementwise(CheckTable& t) {
   embedding(t);
   bias(t);
   activations(t);
+  dropout(t);
   gated(t, {&Ops::swiglu, &Ops::swiglu_backward, oracle::swiglu, oracle::swiglu_backward});
   gated(t, {&Ops::geglu, &Ops::geglu_backward, oracle::geglu, oracle::geglu_backward});
 }

@@ -113,6 +113,13 @@ class Ops {
   // kind: LIGERDSL_ACTIVATION_*.
   void activation(const Tensor& y, const Tensor& x, int kind);
   void activation_backward(const Tensor& d_x, const Tensor& d_y, const Tensor& x, int kind);
+  // y = residual + dropout(x), without the sum where residual is empty; d_x of d_y by the same numbers.
+  struct Draws {
+    float p;
+    int64_t seed, offset;
+  };
+  void dropout(const Tensor& y, const Tensor& x, const Tensor& residual, const Draws& draws);
+  void dropout_backward(const Tensor& d_x, const Tensor& d_y, const Draws& draws);
   void geglu(const Tensor& out, const Gated& in);
   void geglu_backward(const Gated& d_in, const Tensor& d_out, const Gated& in);
   void softmax(const Tensor& y, const Tensor& x, double scale);

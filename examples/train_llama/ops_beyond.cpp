@@ -84,6 +84,31 @@ void Ops::activation_backward(const Tensor& d_x, const Tensor& d_y, const Tensor
   impl_->run(desc, args);
 }
 
+void Ops::dropout(const Tensor& y, const Tensor& x, const Tensor& residual, const Draws& draws) {
+  Arguments tensor(impl_->device);
+  ligerdsl_dropout_forward_desc_t desc = LIGERDSL_DROPOUT_FORWARD_DESC_INIT;
+  ligerdsl_dropout_forward_args_t args = LIGERDSL_DROPOUT_FORWARD_ARGS_INIT;
+  args.p = draws.p;
+  args.seed = draws.seed;
+  args.offset = draws.offset;
+  args.x = tensor(x);
+  args.residual = tensor(residual);
+  args.y = tensor(y);
+  impl_->run(desc, args);
+}
+
+void Ops::dropout_backward(const Tensor& d_x, const Tensor& d_y, const Draws& draws) {
+  Arguments tensor(impl_->device);
+  ligerdsl_dropout_backward_desc_t desc = LIGERDSL_DROPOUT_BACKWARD_DESC_INIT;
+  ligerdsl_dropout_backward_args_t args = LIGERDSL_DROPOUT_BACKWARD_ARGS_INIT;
+  args.p = draws.p;
+  args.seed = draws.seed;
+  args.offset = draws.offset;
+  args.d_y = tensor(d_y);
+  args.d_x = tensor(d_x);
+  impl_->run(desc, args);
+}
+
 void Ops::geglu(const Tensor& out, const Gated& in) {
   Arguments tensor(impl_->device);
   ligerdsl_geglu_forward_desc_t desc = LIGERDSL_GEGLU_FORWARD_DESC_INIT;

@@ -174,6 +174,23 @@ Array softmax_backward(View dy, View y, int64_t width, double scale) {
   return softmax_gradient(dy, y, width, scale, all(width));
 }
 
+Array dropout_mask(int64_t n, double p, int64_t seed, int64_t offset) {
+  Array mask(n);
+  for (int64_t i = 0; i < n; ++i) {
+    const uint64_t counter = uint64_t(offset) + uint64_t(i / 4);
+    uint32_t x[4] = {uint32_t(counter), uint32_t(counter >> 32), 0, 0}, low = uint32_t(seed),
+             high = uint32_t(uint64_t(seed) >> 32);
+    for (int round = 0; round < 10; ++round, low += 0x9e3779b9, high += 0xbb67ae85) {
+      const uint64_t a = uint64_t{0xd2511f53} * x[0], b = uint64_t{0xcd9e8d57} * x[2];
+      const uint32_t next[4] = {uint32_t(b >> 32) ^ x[1] ^ low, uint32_t(b), uint32_t(a >> 32) ^ x[3] ^ high,
+                                uint32_t(a)};
+      std::copy(next, next + 4, x);
+    }
+    mask[i] = x[i % 4] >= std::floor(p * 0x1p32);
+  }
+  return mask;
+}
+
 Activation silu(double u) {
   double sigmoid = 1 / (1 + std::exp(-u));
   return {u * sigmoid, sigmoid + u * sigmoid * (1 - sigmoid)};

@@ -68,6 +68,9 @@ Activation gelu_erf(double u);
 Activation relu(double u);
 Activation relu_squared(double u);
 
+// What dropout keeps, 1, and drops, 0, of n elements: word i % 4 of Philox4x32-10 at counter offset + i / 4.
+Array dropout_mask(int64_t n, double p, int64_t seed, int64_t offset);
+
 // gate_up[rows, 2 ffn] -> silu(gate) * up, [rows, ffn].
 Array swiglu(View gate_up, int64_t ffn);
 Array swiglu_backward(View dout, View gate_up, int64_t ffn);

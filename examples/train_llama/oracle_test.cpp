@@ -62,6 +62,13 @@ TEST(Oracle, Activations) {
   EXPECT_NEAR(oracle::gelu_erf(1).value, 0.8413447460685429, 1e-12);
 }
 
+// The first words of the published vector of counter 0 and key 0: 6627e8d5 e169c58d bc57ac4c 9b00dbd8.
+TEST(Oracle, DropoutMask) {
+  for (auto [p, mask] :
+       {std::pair<double, Array>{0.39, {1, 1, 1, 1}}, {0.5, {0, 1, 1, 1}}, {0.7, {0, 1, 1, 0}}, {0.9, {0, 0, 0, 0}}})
+    EXPECT_EQ(oracle::dropout_mask(4, p, 0, 0), mask) << p;
+}
+
 TEST(Oracle, GatedActivations) {
   Array gate_up = draw(16, 5), dout = draw(8, 6);
   expect_slope(

@@ -100,6 +100,8 @@ Cases standard(const Scale& scale) {
   for (const char* gate : {"swiglu", "geglu"}) add.pair(gate, rows, "F", ffn);
   add.pair("bias_add", rows, "F", ffn);
   add.activations(rows, ffn);
+  add.pair("dropout", rows, "F", ffn);
+  add.one("dropout_forward", rows, {Builder::size("F", ffn), "with_residual=1"});
   add.rope(scale.cpu ? 1 : 8, 2048, 32, 8, 128);
   add.pair("softmax", rows, "H", width);
   add.loss(losses, classes);

@@ -161,10 +161,12 @@ void OpInstance::choose_size(int symbol, int64_t size, const std::string& from) 
   chosen = {size, from};
 }
 
-// An integer of the description, or `missing` when the operation has no such field.
-int64_t OpInstance::integer_of(const char* name, int64_t missing) const {
+int64_t OpInstance::integer(const std::string& name, int64_t missing) const {
   for (const FieldInfo& field : info_.fields) {
-    if (std::string(field.name) == name) return lib::read_integer(desc_, field.offset, field.type);
+    if (field.name == name) return lib::read_integer(desc_, field.offset, field.type);
+  }
+  for (const lib::ValueInfo& value : info_.values) {
+    if (value.name == name) return lib::read_integer(args_, value.offset, value.type);
   }
   return missing;
 }
@@ -190,7 +192,7 @@ int64_t OpInstance::size(const std::string& letter) const {
 // Sizes and the fields that hold them agree; reduced outputs are one element or one per row.
 void OpInstance::finish_sizes() {
   const int rows = symbol_named(info_, "N");
-  const bool per_row = integer_of("reduction", -1) == LIGERDSL_REDUCTION_NONE || integer_of("per_row", -1) == 1;
+  const bool per_row = integer("reduction", -1) == LIGERDSL_REDUCTION_NONE || integer("per_row", -1) == 1;
   const auto reduced = [&](size_t i) { return std::string_view("LZRG").find(info_.symbols[i]) != std::string::npos; };
   sizes_.assign(chosen_.size(), 0);
   for (size_t i = 0; i < sizes_.size(); ++i) {
@@ -202,7 +204,7 @@ void OpInstance::finish_sizes() {
   for (const FieldInfo& field : info_.fields) {
     if (field.role == FieldRole::dim)
       put_number(desc_, field.offset, field.type, static_cast<double>(sizes_[field.symbol]));
-    if (field.role == FieldRole::queries && integer_of("causal", -1) == 1 && !queries_chosen_)
+    if (field.role == FieldRole::queries && integer("causal", -1) == 1 && !queries_chosen_)
       put_number(desc_, field.offset, field.type, static_cast<double>(sizes_[rows]));
   }
 }
@@ -417,7 +419,7 @@ void OpInstance::prepare(const lib::Plan& plan) {
 // A gradient is inout only because it may be added to.
 bool OpInstance::reads(const Slot& slot) const {
   if (!slot.info || slot.info->direction == lib::Direction::in) return true;
-  return slot.info->direction == lib::Direction::inout && integer_of("accumulate", 1) == 1;
+  return slot.info->direction == lib::Direction::inout && integer("accumulate", 1) == 1;
 }
 
 bool OpInstance::writes(const Slot& slot) const {
@@ -448,7 +450,7 @@ double OpInstance::flops() const {
   if (std::string(info_.name) != "fused_linear_cross_entropy") return 0;
   double products = 2;
   for (const char* letter : {"N", "V", "H"}) products *= static_cast<double>(sizes_[symbol_named(info_, letter)]);
-  return products * static_cast<double>(1 + integer_of("with_d_x", 0) + (integer_of("d_weight_dtype", 0) != 0));
+  return products * static_cast<double>(1 + integer("with_d_x", 0) + (integer("d_weight_dtype", 0) != 0));
 }
 
 std::string OpInstance::title() const {

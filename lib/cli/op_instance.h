@@ -48,6 +48,7 @@ class OpInstance {
   const Slot* find(const std::string& name) const { return const_cast<OpInstance*>(this)->find(name); }
   // A field of the description or a number among the arguments, or `missing` when the operation has none of the name.
   double number(const std::string& name, double missing) const;
+  int64_t integer(const std::string& name, int64_t missing) const;  // all bits of one that is no float
   // What a letter of the tensors' shapes stands for.
   int64_t size(const std::string& letter) const;
 
@@ -96,7 +97,6 @@ class OpInstance {
   void choose_size(int symbol, int64_t size, const std::string& from);
   void finish_sizes();
   void make_slots();
-  int64_t integer_of(const char* name, int64_t missing) const;
   bool reads(const Slot& slot) const;
   bool writes(const Slot& slot) const;
   std::vector<int64_t> shape_of(const lib::TensorInfo& tensor) const;

@@ -6,6 +6,7 @@
 
 #include "interpreter/convert.h"
 #include "kernels/oracle/cross_entropy.h"
+#include "kernels/oracle/dropout.h"
 #include "kernels/oracle/elementwise.h"
 #include "kernels/oracle/norm.h"
 #include "kernels/oracle/softmax.h"
@@ -112,6 +113,23 @@ Expected activation_backward(const Call& c) {
   Values d_x = oracle::activation_gradient_oracle(activation_kind(c), c["d_y"], c["x"]);
   for (size_t i = 0; c.flag("accumulate") && i < d_x.size(); ++i) d_x[i] += c["d_x"][i];
   return {{"d_x", {std::move(d_x)}}};
+}
+
+oracle::DropoutCase dropout_case(const Call& c) {
+  const auto integer = [&](const char* name) { return c.op.integer(name, 0); };
+  oracle::DropoutCase out{.p = c.number("p"), .seed = integer("seed"), .offset = integer("offset")};
+  if (!c.flag("with_device_seed")) return out;
+  out.seed = c.integers("device_seed")[0];
+  out.offset += c.integers("device_offset")[0];
+  return out;
+}
+
+Expected dropout_forward(const Call& c) {
+  return {{"y", {oracle::dropout_oracle(c["x"], c["residual"], dropout_case(c))}}};
+}
+
+Expected dropout_backward(const Call& c) {
+  return {{"d_x", {oracle::dropout_oracle(c["d_y"], c.flag("accumulate") ? c["d_x"] : Values(), dropout_case(c))}}};
 }
 
 // Half of the columns of rows of 2 f: 0 the gates, 1 the ups.
@@ -330,6 +348,8 @@ const std::map<std::string, std::function<Expected(const Call&)>>& formulas() {
       {"bias_add_backward", bias_add_backward},
       {"activation_forward", activation_forward},
       {"activation_backward", activation_backward},
+      {"dropout_forward", dropout_forward},
+      {"dropout_backward", dropout_backward},
       {"swiglu_forward", [](const Call& c) { return gated(c, true, false); }},
       {"swiglu_backward", [](const Call& c) { return gated(c, true, true); }},
       {"geglu_forward", [](const Call& c) { return gated(c, false, false); }},

@@ -110,6 +110,21 @@ TEST_F(Capture, Norm) {
   expect_launches(2, RmsNormBackwardPlan(context_, desc), args, 16);
 }
 
+// Seed and offset are in memory, so that a replay draws other numbers.
+TEST_F(Capture, Dropout) {
+  const Remote x = f32({16, 64}), y = f32({16, 64}), seed = i64({1}), offset = i64({1});
+  DropoutForwardDesc desc = dropout_forward_desc();
+  desc.n_cols = 64;
+  desc.dtype = LIGERDSL_F32;
+  desc.with_device_seed = 1;
+  DropoutForwardArgs args = dropout_forward_args();
+  args.x = x;
+  args.y = y;
+  args.device_seed = seed;
+  args.device_offset = offset;
+  expect_launches(1, DropoutForwardPlan(context_, desc), args, 16);
+}
+
 TEST_F(Capture, CrossEntropy) {
   const Remote logits = f32({16, 64}), labels = i64({16}), loss = f32({1});
   CrossEntropyDesc desc = cross_entropy_desc();

@@ -445,6 +445,48 @@ TEST_F(Execute, BiasAndItsGradient) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(d_bias.floats()[i], 1000.0f + 60 + 6 * (100 + 2 * i)) << i;
 }
 
+// The gradient draws the forward's mask, with seed and a part of the offset read from memory; another offset draws another.
+TEST_F(Execute, DropoutAndItsGradientDrawOneMask) {
+  constexpr int64_t kRows = 5, kF = 30, kCount = kRows * kF;
+  Owned x(LIGERDSL_F32, {kRows, kF}), y(LIGERDSL_F32, {kRows, kF}), d(LIGERDSL_F32, {kRows, kF});
+  Owned seed(LIGERDSL_I64, {1}), offset(LIGERDSL_I64, {1});
+  std::iota(x.floats(), x.floats() + kCount, 1.0f);
+  std::fill_n(d.floats(), kCount, 1.0f);
+  DropoutForwardDesc forward = dropout_forward_desc();
+  DropoutForwardArgs values = dropout_forward_args();
+  values.x = x;
+  values.y = y;
+  values.p = 0.75f;
+  values.seed = 0x123456789abcdef0;
+  values.offset = 40;
+  dropout_forward(context_, forward, values);
+
+  DropoutBackwardDesc backward = dropout_backward_desc();
+  backward.with_device_seed = backward.in_place = 1;
+  DropoutBackwardArgs gradients = dropout_backward_args();
+  gradients.d_y = gradients.d_x = d;
+  gradients.device_seed = seed;
+  gradients.device_offset = offset;
+  gradients.p = 0.75f;
+  gradients.offset = 15;
+  seed.storage[0] = values.seed;
+  offset.storage[0] = 25;
+  dropout_backward(context_, backward, gradients);
+  int stayed = 0;
+  for (int64_t i = 0; i < kCount; ++i) {
+    EXPECT_TRUE(d.floats()[i] == 0 || d.floats()[i] == 4) << i;
+    EXPECT_EQ(y.floats()[i], d.floats()[i] * x.floats()[i]) << i;
+    stayed += d.floats()[i] != 0;
+  }
+  EXPECT_GT(stayed, 0);
+  EXPECT_LT(stayed, kCount);
+
+  const std::vector<float> first(y.floats(), y.floats() + kCount);
+  values.offset += (kCount + 3) / 4;
+  dropout_forward(context_, forward, values);
+  EXPECT_FALSE(std::equal(first.begin(), first.end(), y.floats()));
+}
+
 // What is NULL is not there: the bias, and either gradient.
 TEST_F(Execute, LayerNormWithoutBiasAndWithOneGradient) {
   Owned x(LIGERDSL_F32, {1, 4}), w(LIGERDSL_F32, {4}), y(LIGERDSL_F32, {1, 4}), d_x(LIGERDSL_F32, {1, 4});

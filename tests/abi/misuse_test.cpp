@@ -1,5 +1,6 @@
 // The table of misuse: every row is one mistake in an otherwise right call, the status it gives, and words of its
 // message.
+#include <cmath>
 #include <functional>
 
 #include "support.h"
@@ -340,6 +341,32 @@ TEST_F(Misuse, ActivationKindsAndAliases) {
   gradients.d_x = other;
   expect_failure(ligerdsl_activation_backward(context_.get(), &backward, &gradients, nullptr), LIGERDSL_INVALID_DTYPE,
                  {"`d_x`", "expected f32", "got bf16"});
+}
+
+TEST_F(Misuse, DropoutOfEverythingAndWithoutASeed) {
+  Owned x(LIGERDSL_F32, {4, 8}), y(LIGERDSL_F32, {4, 8}), seed(LIGERDSL_I64, {1}), narrow(LIGERDSL_I32, {1});
+  DropoutForwardDesc forward = dropout_forward_desc();
+  DropoutForwardArgs values = dropout_forward_args();
+  values.x = x;
+  values.y = y;
+  for (float p : {1.0f, -0.1f, std::nanf("")}) {
+    values.p = p;
+    expect_failure(ligerdsl_dropout_forward(context_.get(), &forward, &values, nullptr), LIGERDSL_INVALID_ARGUMENT,
+                   {"`p`", "0 <= p < 1", "got"});
+  }
+  values.p = 0.5f;
+  values.device_seed = seed;
+  expect_failure(ligerdsl_dropout_forward(context_.get(), &forward, &values, nullptr), LIGERDSL_INVALID_NULL_POINTER,
+                 {"`device_offset`"});
+  values.device_offset = narrow;
+  expect_failure(ligerdsl_dropout_forward(context_.get(), &forward, &values, nullptr), LIGERDSL_INVALID_DTYPE,
+                 {"`device_offset`", "expected i64", "got i32"});
+  DropoutBackwardDesc backward = dropout_backward_desc();
+  backward.accumulate = 1;
+  DropoutBackwardArgs gradients = dropout_backward_args();
+  gradients.d_y = gradients.d_x = x;
+  expect_failure(ligerdsl_dropout_backward(context_.get(), &backward, &gradients, nullptr), LIGERDSL_INVALID_ARGUMENT,
+                 {"`in_place`: expected 0 with `accumulate`, got 1", "d_y"});
 }
 
 TEST_F(Misuse, SwigluHalvesAndFused) {

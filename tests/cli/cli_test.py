@@ -35,6 +35,9 @@ activation_forward kind=gelu_erf in_place=1
 activation_forward dtype=f16 kind=relu
 activation_backward kind=relu_squared accumulate=1 dtype=bf16
 activation_backward kind=silu in_place=1
+dropout_forward with_residual=1 dtype=bf16
+dropout_forward in_place=1 F=41
+dropout_backward accumulate=1 with_device_seed=1
 swiglu_forward fused=1
 swiglu_backward fused=1 in_place=1
 swiglu_backward
@@ -91,6 +94,11 @@ activation_backward kind=gelu_erf N=5 F=33 dtype=bf16 accumulate=1
 activation_backward kind=silu N=5 F=33 in_place=1
 activation_backward kind=relu N=5 F=33 accumulate=1
 activation_backward kind=relu_squared N=5 F=33 dtype=f16
+dropout_forward N=5 F=33 p=0.25 seed=-81985529216486896 offset=4294967290
+dropout_forward N=5 F=32 dtype=bf16 with_residual=1 in_place=1
+dropout_forward N=5 F=32 p=0
+dropout_backward N=5 F=34 p=0.9 with_device_seed=1 offset=1000
+dropout_backward N=5 F=32 dtype=f16 accumulate=1
 swiglu_forward fused=1 N=5 F=33 gate_multiplier=0.5
 swiglu_forward N=0 F=8
 swiglu_backward fused=1 in_place=1 N=5 F=33 down_multiplier=2

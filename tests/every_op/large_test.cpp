@@ -76,6 +76,8 @@ std::vector<LargeCase> large_cases() {
       row("bias_add_backward", {"dtype=bf16", f, "d_bias_dtype=f32"}),
       row("activation_forward", {"dtype=bf16", f}),
       row("activation_backward", {"dtype=bf16", f, "kind=gelu_erf"}),
+      row("dropout_forward", {"dtype=bf16", f, "p=0"}),  // a mask does not repeat
+      row("dropout_backward", {"dtype=bf16", f, "p=0"}),
       row("swiglu_forward", {"dtype=bf16", f}),
       row("swiglu_backward", {"dtype=bf16", f}),
       row("swiglu_backward", {"dtype=bf16", size("F", gpu ? 2048 : 32), "fused=1"}),
@@ -100,6 +102,7 @@ std::vector<LargeCase> large_cases() {
       narrow("bias_add_forward", {"dtype=bf16", "F=2"}),
       narrow("bias_add_backward", {"dtype=bf16", "F=2", "d_bias_dtype=f32"}),
       narrow("activation_forward", {"dtype=bf16", "F=2", "kind=relu"}),
+      narrow("dropout_forward", {"dtype=bf16", "F=2", "p=0"}),
       narrow("swiglu_forward", {"dtype=bf16", "F=2"}),
       narrow("softmax_forward", {"dtype=bf16", "H=2"}),
       narrow("cross_entropy", {"dtype=bf16", "V=2", "reduction=none", "label_dtype=i32"}),

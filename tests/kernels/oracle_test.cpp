@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "kernels/oracle/cross_entropy.h"
+#include "kernels/oracle/dropout.h"
 #include "kernels/oracle/elementwise.h"
 #include "kernels/oracle/norm.h"
 #include "kernels/oracle/softmax.h"
@@ -59,6 +60,20 @@ TEST(Oracle, Activations) {
   }
   for (double u : {-3.0, -0.5, 1.0, 4.0})  // the textbook's form
     EXPECT_NEAR(activation_oracle(ActivationKind::gelu_erf, u), 0.5 * u * (1 + std::erf(u / std::sqrt(2.0))), 1e-15);
+}
+
+// Random123's kat_vectors.
+TEST(Oracle, Philox) {
+  using Four = std::array<uint32_t, 4>;
+  EXPECT_EQ(philox_oracle({0, 0, 0, 0}, {0, 0}), (Four{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox_oracle({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
+            (Four{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(Oracle, Dropout) {
+  const Values x = Random(1).normals(9), d_y = Random(2).normals(9);
+  const DropoutCase c{.p = 0.4, .seed = 3, .offset = 5};
+  check_gradient([&](const Values& v) { return dot(dropout_oracle(v, {}, c), d_y); }, x, dropout_oracle(d_y, {}, c));
 }
 
 TEST(Oracle, Swiglu) {

@@ -312,9 +312,55 @@ Value ThreadLowering::stackWord() {
 
 //===-- The walk --===//
 
+// Whether elementwise ops on tiles of i64 connect this one to a product and to a shift: to the high word of a product.
+static bool belongsToWideProduct(Operation* op) {
+  bool product = false, shift = false;
+  SmallVector<Operation*> work = {op};
+  SmallPtrSet<Operation*, 16> seen = {op};
+  auto follow = [&](Value value, Operation* next) {
+    auto tile = dyn_cast<RankedTensorType>(value.getType());
+    if (tile && tile.getElementType().isInteger(64) && next && next->hasTrait<OpTrait::Elementwise>() &&
+        seen.insert(next).second)
+      work.push_back(next);
+  };
+  while (!work.empty()) {
+    Operation* at = work.pop_back_val();
+    product |= isa<arith::MulIOp>(at) && getElementTypeOrSelf(at->getResult(0)).isInteger(64);
+    shift |= isa<arith::ShRSIOp, arith::ShRUIOp>(at);
+    for (Value operand : at->getOperands()) follow(operand, operand.getDefiningOp());
+    for (Value result : at->getResults())
+      for (Operation* user : result.getUsers()) follow(result, user);
+  }
+  return product && shift;
+}
+
+// The same op on every element. Of products of 64 bits LLVM finds mul.wide.u32 only among scalars: of a vector it
+// multiplies twice, for the low and for the high words.
+static LogicalResult lowerByElement(ThreadLowering& t, Operation* op) {
+  SmallVector<SmallVector<Value>> from;
+  size_t count = 1;
+  for (Value operand : op->getOperands()) {
+    from.push_back(t.elements(operand));
+    if (count != 1 && from.back().size() != 1 && from.back().size() != count)
+      return op->emitOpError("meets tiles of different layouts");
+    count = std::max(count, from.back().size());
+  }
+  Type result = t.elementType(getElementTypeOrSelf(op->getResult(0).getType()));
+  SmallVector<Value> elements;
+  for (size_t i = 0; i < count; ++i) {
+    SmallVector<Value> operands;
+    for (const auto& all : from) operands.push_back(all.size() == 1 ? all[0] : all[i]);
+    Operation* element = t.b.create(op->getLoc(), op->getName().getIdentifier(), operands, result, op->getAttrs());
+    elements.push_back(element->getResult(0));
+  }
+  t.defineElements(op->getResult(0), elements);
+  return success();
+}
+
 // The same op on every piece. Operands that are scalars (arith.select's condition) serve all pieces.
 static LogicalResult lowerElementwise(ThreadLowering& t, Operation* op) {
   if (op->getNumResults() != 1) return op->emitOpError("has no lowering for this target");
+  if (belongsToWideProduct(op)) return lowerByElement(t, op);
   Type result = t.pieceType(op->getResult(0).getType());
   int64_t count = t.pieceCount(op->getResult(0).getType());
   Pieces pieces;

@@ -85,6 +85,28 @@ TEST(NvptxCompute, EveryElementaryFunctionAssembles) {
     });
 }
 
+// Four words for four neighbours: a call for every four elements of a thread, each product once for both of its words.
+TEST(NvptxCompute, PhiloxIsOfWideProducts) {
+  const auto words = [](DType type) {
+    return [=](KernelBuilder& k) {
+      View y = k.view("y", type, {dyn});
+      Scalar seed = k.scalar("seed", i64), offset = k.scalar("offset", i64), i = k.program_id(0);
+      const auto w = philox(seed, offset + i.to(i64) * 256 + k.arange(256).to(i64));
+      const Tile neighbours = interleave(interleave(w[0], w[2]), interleave(w[1], w[3]));
+      y.partition({1024}).store({i}, uniform(neighbours).to(type));
+    };
+  };
+  for (DType type : {f32, bf16}) {
+    const PtxKernel kernel(words(type), Known::aligned);
+    int products = 0;  // by 0xd2511f53 and 0xcd9e8d57, of words or of 64 bits whose upper half ptxas sees to be 0
+    for (const char* factor : {"-766435501", "-845247145", "3528531795", "3449720151"})
+      products += kernel.count(std::string(", ") + factor + ";");
+    EXPECT_EQ(products, 2 * 19) << "of 20 in ten rounds one is of 0\n" << kernel.ptx;
+    EXPECT_FALSE(kernel.has("mul.hi.u32") || kernel.has("shared")) << kernel.ptx;
+    expectAssemblesEverywhere(words(type));
+  }
+}
+
 // Of the bits of integers, rounding of floats of every type, and atomics of both widths.
 TEST(NvptxCompute, UnsignedOpsAndAtomicsAssemble) {
   const auto integers = [](DType type) {

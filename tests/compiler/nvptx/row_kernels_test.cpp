@@ -141,6 +141,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Family{"bias_add_forward", {"type", "bias_type"}, 0},
                       Family{"bias_add_backward", {"type"}, 1},  // the sums of a program, a column of each thread
                       Family{"activation_forward", {"type"}, 0}, Family{"activation_backward", {"type"}, 0},
+                      Family{"dropout_forward", {"type"}, 0}, Family{"dropout_backward", {"type"}, 0},
                       Family{"swiglu_forward", {"type"}, 0}, Family{"swiglu_backward", {"type"}, 0},
                       Family{"geglu_backward", {"type"}, 0}, Family{"embedding_forward", {"type"}, 2}),
     [](const auto& info) { return info.param.name; });
