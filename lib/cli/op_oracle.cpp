@@ -60,10 +60,12 @@ Expected rms_norm_forward(const Call& c, const Values& x) {
   return {{"y", {r.y}}, {"rstd", {r.rstd}}};
 }
 
-Expected fused_add_rms_norm_forward(const Call& c) {
+// A norm of the sum that is made first.
+template <Expected (*norm)(const Call&, const Values&)>
+Expected fused_add_forward(const Call& c) {
   Values sum = c["x"];
   for (size_t i = 0; i < sum.size(); ++i) sum[i] = interpreter::round_to(c.type("sum"), sum[i] + c["residual"][i]);
-  Expected expected = rms_norm_forward(c, sum);
+  Expected expected = norm(c, sum);
   expected["sum"] = {std::move(sum)};
   return expected;
 }
@@ -77,15 +79,15 @@ Expected rms_norm_backward(const Call& c, const char* x) {
   return expected;
 }
 
-Expected layer_norm_forward(const Call& c) {
+Expected layer_norm_forward(const Call& c, const Values& x) {
   const Values bias = c.has("bias") ? c["bias"] : Values(static_cast<size_t>(c.size("H")));
-  const auto r = oracle::layer_norm_oracle(c["x"], c["weight"], bias, c.size("N"), c.size("H"), c.number("eps"));
+  const auto r = oracle::layer_norm_oracle(x, c["weight"], bias, c.size("N"), c.size("H"), c.number("eps"));
   return {{"y", {r.y}}, {"mean", {r.mean}}, {"rstd", {r.rstd}}};
 }
 
-Expected layer_norm_backward(const Call& c) {
-  const auto g =
-      oracle::layer_norm_gradient_oracle(c["d_y"], c["x"], c["weight"], c["mean"], c["rstd"], c.size("N"), c.size("H"));
+Expected layer_norm_backward(const Call& c, const char* x) {
+  const auto g = oracle::layer_norm_gradient_oracle(c["d_y"], c[x], c["weight"], c["d_sum"], c["mean"], c["rstd"],
+                                                    c.size("N"), c.size("H"));
   Expected expected = {{"d_x", {g.dx}}};
   if (c.has("d_weight")) expected["d_weight"] = c.over_rows("d_weight", g.dw);
   if (c.has("d_bias")) expected["d_bias"] = c.over_rows("d_bias", g.db);
@@ -264,12 +266,13 @@ Expected fused_linear_cross_entropy(const Call& c) {
   return expected;
 }
 
-Expected cross_entropy_backward(const Call& c) {
-  Values out = c["d_logits"];
-  const Values& d_loss = c["d_loss"];
-  const int64_t v = c.size("V");
-  for (size_t i = 0; i < out.size(); ++i) out[i] *= d_loss[d_loss.size() == 1 ? 0 : i / static_cast<size_t>(v)];
-  return {{"d_logits", {out}}};
+// Rows times one factor or one of each row.
+Expected scaled(const Call& c, const char* out, const char* in, const char* factors, const char* columns) {
+  Values x = c[in];
+  const Values& factor = c[factors];
+  const auto cols = static_cast<size_t>(c.size(columns));
+  for (size_t i = 0; i < x.size(); ++i) x[i] *= factor[factor.size() == 1 ? 0 : i / cols];
+  return {{out, {std::move(x)}}};
 }
 
 Expected target_counts(const Call& c) {
@@ -320,12 +323,15 @@ Expected global_norm(const Call& c) {
 const std::map<std::string, std::function<Expected(const Call&)>>& formulas() {
   static const std::map<std::string, std::function<Expected(const Call&)>> table = {
       {"vector_add", vector_add},
+      {"scale", [](const Call& c) { return scaled(c, "out", "x", "factor", "H"); }},
       {"rms_norm_forward", [](const Call& c) { return rms_norm_forward(c, c["x"]); }},
       {"rms_norm_backward", [](const Call& c) { return rms_norm_backward(c, "x"); }},
-      {"fused_add_rms_norm_forward", fused_add_rms_norm_forward},
+      {"fused_add_rms_norm_forward", fused_add_forward<rms_norm_forward>},
       {"fused_add_rms_norm_backward", [](const Call& c) { return rms_norm_backward(c, "sum"); }},
-      {"layer_norm_forward", layer_norm_forward},
-      {"layer_norm_backward", layer_norm_backward},
+      {"layer_norm_forward", [](const Call& c) { return layer_norm_forward(c, c["x"]); }},
+      {"layer_norm_backward", [](const Call& c) { return layer_norm_backward(c, "x"); }},
+      {"fused_add_layer_norm_forward", fused_add_forward<layer_norm_forward>},
+      {"fused_add_layer_norm_backward", [](const Call& c) { return layer_norm_backward(c, "sum"); }},
       {"bias_add_forward", bias_add_forward},
       {"bias_add_backward", bias_add_backward},
       {"activation_forward", activation_forward},
@@ -339,7 +345,7 @@ const std::map<std::string, std::function<Expected(const Call&)>>& formulas() {
       {"softmax_backward", [](const Call& c) { return softmax(c, true); }},
       {"cross_entropy", cross_entropy},
       {"fused_linear_cross_entropy", fused_linear_cross_entropy},
-      {"cross_entropy_backward", cross_entropy_backward},
+      {"cross_entropy_backward", [](const Call& c) { return scaled(c, "d_logits", "d_logits", "d_loss", "V"); }},
       {"target_counts", target_counts},
       {"embedding_forward", embedding_forward},
       {"embedding_backward", embedding_backward},
