@@ -215,7 +215,7 @@ Json measure(ligerdsl_context_t context, const PrimaryContext& driver, ligerdsl_
 
 std::string settings_text(const Json& row) {
   std::string text;
-  for (const auto& setting : row["settings"]) text += " " + setting.get<std::string>();
+  for (const auto& setting : row["settings"]) text.append(" ").append(setting.get<std::string>());
   return text;
 }
 

@@ -109,10 +109,11 @@ ACTIVATIONS = ("gelu_tanh", "gelu_erf", "silu", "relu", "relu_squared")
 
 
 def activations():
-    """Functions without a gate, biases and dropout, at the width of a large model and at GPT-2's."""
+    """Functions without a gate, biases, dropout and the residual sum with LayerNorm, at the width of a large model and at GPT-2's."""
     cases = [Wanted(kernel, shape) for shape in ((16384, 14336), (8192, 3072)) for kernel in ACTIVATIONS]
     cases += [Wanted("bias_add", shape) for shape in ((16384, 4096), (16384, 14336), (8192, 3072))]
     cases += [Wanted("dropout", (16384, 14336)), Wanted("dropout", (8192, 768)), Wanted("dropout", (16384, 14336), "f32")]
+    cases += [Wanted("fused_add_layer_norm", shape) for shape in ((16384, 8192), (8192, 768))]
     return cases + [Wanted(kernel, (16384, 14336), dtype) for dtype in ("f32", "f16") for kernel in ACTIVATIONS]
 
 
@@ -159,6 +160,7 @@ def smoke():
     """Every kernel at a size that a CPU checks in a second, odd widths among them."""
     return [Wanted("vector_add", (1000,), "f32"), Wanted("rms_norm", (37, 96), "f32"), Wanted("rms_norm", (19, 257), "bf16"),
             Wanted("fused_add_rms_norm", (16, 96), "f32"), Wanted("layer_norm", (37, 96), "f32"), Wanted("layer_norm", (8, 33), "f16"),
+            Wanted("fused_add_layer_norm", (16, 96), "f32"),
             *(Wanted(kernel, (16, 96), dtype) for kernel in ("bias_add", "dropout", *ACTIVATIONS) for dtype in ("f32", "bf16")),
             Wanted("swiglu", (16, 96), "bf16"), Wanted("geglu", (16, 96), "f32"), Wanted("rope", (2, 8, 4, 2, 16), "f32"),
             Wanted("rope_interleaved", (2, 8, 4, 2, 16), "f32"), Wanted("softmax", (16, 96), "f32"),

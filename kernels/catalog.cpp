@@ -71,6 +71,8 @@ std::vector<CatalogEntry> make_catalog() {
       entry(fused_add_rms_norm_backward_kernel),
       entry(layer_norm_forward_kernel),
       entry(layer_norm_backward_kernel),
+      entry(fused_add_layer_norm_forward_kernel),
+      entry(fused_add_layer_norm_backward_kernel),
       entry(bias_add_forward_kernel),
       entry(bias_add_backward_kernel),
       entry(activation_forward_kernel),

@@ -13,32 +13,17 @@ namespace {
 constexpr ColumnSumsConfig kOnGpu{.num_warps = 8, .vectors = 4, .stages = 2, .programs_per_sm = 4};
 // On a CPU a tile's sums stay in the first-level cache.
 constexpr int64_t kColumnsOnCpu = 1024, kRowsOnCpu = 4;
-constexpr int kProgramsOnCpu = 64;
 
 int64_t lanes_of(DType type) {
   return program::kWarpThreads * vector_width(type);
 }
 
 ColumnSumsConfig heuristic(const Machine& machine, const ColumnSumsOptions& o) {
-  const int64_t most = machine.is_gpu() ? lanes_of(o.type) : kColumnsOnCpu;
-  const auto whole = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(o.cols)));
-  const int64_t columns = std::clamp(whole, vector_width(o.type), most);
-  ColumnSumsConfig config = kOnGpu;
-  if (!machine.is_gpu()) {
-    config = {.vectors = 1, .stages = 1, .programs_per_sm = 1};
-    config.num_warps = static_cast<int>(std::max<int64_t>(kRowsOnCpu * columns / lanes_of(o.type), 1));
-  }
-  config.rows = static_cast<int>(lanes_of(o.type) * config.num_warps * config.vectors / columns);
-  return config;
+  return column_sums_config(machine, o.type, o.cols);
 }
 
 std::string valid(const Machine& machine, const ColumnSumsOptions& o, const ColumnSumsConfig& config) {
-  const int64_t columns = config.columns(o.type), vector = vector_width(o.type);
-  if (columns < vector) return "a tile's row of less than a vector; use fewer rows, or more vectors or warps";
-  if (columns > vector && columns >= 2 * o.cols)
-    return "a tile of " + std::to_string(columns) +
-           " columns would be empty for the most part; use more rows, or fewer vectors or warps";
-  return config.rows > 1 ? refused_meeting(machine, config.rows * columns) : "";
+  return refused_column_tile(machine, o.type, o.cols, config.rows, config.columns(o.type));
 }
 
 Operation backward(const Machine& machine, const ColumnSumsOptions& o, const ColumnSumsConfig& config) {
@@ -46,12 +31,9 @@ Operation backward(const Machine& machine, const ColumnSumsOptions& o, const Col
   meta.rows = config.rows;
   meta.block = config.columns(o.type);
   meta.stages = config.stages;
-  const int64_t blocks = ceil_div(o.cols, meta.block);
-  const int64_t programs = machine.is_gpu() ? machine.sms * config.programs_per_sm : kProgramsOnCpu;
-  const PartialCount partials =
-      partial_count(ceil_div(Size::rows(), meta.rows), std::max<int64_t>(programs / blocks, 1));
+  const PartialCount partials = column_partials(machine, o.cols, meta.rows, meta.block, config.programs_per_sm);
   return {.steps = {record_step("column_sums", o.type, &column_sums, meta,
-                                library_launch(partials.of_rows * blocks, config.num_warps)),
+                                library_launch(partials.of_rows * ceil_div(o.cols, meta.block), config.num_warps)),
                     reduce_partials(machine, "d_bias", o.out_type, o.accumulate, o.cols)},
           .workspace = {{.name = "partials",
                          .dtype = DType::f32,
@@ -64,6 +46,30 @@ Cost cost(const ColumnSumsOptions& o, int64_t rows) {
 }
 
 }  // namespace
+
+ColumnSumsConfig column_sums_config(const Machine& machine, DType type, int64_t cols, int more_arrays) {
+  const int64_t most = machine.is_gpu() ? lanes_of(type) : kColumnsOnCpu;
+  const auto whole = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(cols)));
+  const int64_t columns = std::clamp(whole, vector_width(type), most);
+  ColumnSumsConfig config = kOnGpu;
+  config.vectors = std::max(config.vectors / (1 + more_arrays), 1);
+  if (!machine.is_gpu()) {
+    config = {.vectors = 1, .stages = 1, .programs_per_sm = 1};
+    config.num_warps = static_cast<int>(std::max<int64_t>(kRowsOnCpu * columns / lanes_of(type), 1));
+  }
+  config.rows = static_cast<int>(lanes_of(type) * config.num_warps * config.vectors / columns);
+  return config;
+}
+
+std::string refused_column_tile(const Machine& machine, DType type, int64_t cols, int64_t tile_rows,
+                                int64_t tile_cols) {
+  const int64_t vector = vector_width(type);
+  if (tile_cols < vector) return "a tile's row of less than a vector; use fewer rows, or more vectors or warps";
+  if (tile_cols > vector && tile_cols >= 2 * cols)
+    return "a tile of " + std::to_string(tile_cols) +
+           " columns would be empty for the most part; use more rows, or fewer vectors or warps";
+  return tile_rows > 1 ? refused_meeting(machine, tile_rows * tile_cols) : "";
+}
 
 const BiasAddBackward bias_add_backward_kernel{
     "bias_add_backward", "gradient of a bias: sums of columns", &valid, &heuristic, &backward, &cost};

@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "kernels/launch.h"
-#include "kernels/scale_rows.h"  // applies a later upstream gradient
 #include "ligerdsl/dsl.h"
 
 namespace ligerdsl::kernels {

@@ -103,17 +103,16 @@ struct NormalisedRows {
 // The rows of one program of the forward: whole, or in blocks that are read twice.
 class ForwardRows {
  public:
-  ForwardRows(KernelBuilder& k, const LayerNormMeta& m, const View& view, const Scalar& row)
-      : k_(k), m_(m), view_(view), row_(row), cols_(view.dim(1)) {
-    const NormRows rows(view, m);
+  ForwardRows(KernelBuilder& k, const LayerNormMeta& m, const NormInput& input, const Scalar& row)
+      : k_(k), m_(m), input_(input), row_(row), cols_(input.view().dim(1)) {
     if (m.looped)
-      kept_ = rows.keep(row);
+      kept_ = input.keep(row);
     else
-      whole_ = rows.load(row, 0);
+      whole_ = input.load(row, 0);
   }
 
   Scalar blocks() const { return cdiv(cols_, m_.block); }
-  Tile block(const Scalar& b) const { return m_.looped ? kept_.load(b).to(f32) : whole_; }
+  Tile block(const Scalar& b) const { return m_.looped ? kept_.load(b) : whole_; }
 
   // [rows]: the mean as it is written, and for the deviations as shift + low; the reciprocal standard deviation.
   struct Centre {
@@ -139,9 +138,8 @@ class ForwardRows {
   std::vector<Tile> samples() const {
     if (m_.rows > 1) return {};
     const int64_t width = shift_width(m_.cols), part = std::min<int64_t>(width, 32), parts = width / part;
-    const Partition tiles = view_.partition({1, part});
     std::vector<Tile> samples;
-    for (int64_t i = 0; i < parts; ++i) samples.push_back(tiles.load({row_, i * (m_.cols / part) / parts}).to(f32));
+    for (int64_t i = 0; i < parts; ++i) samples.push_back(input_.sample(row_, i * (m_.cols / part) / parts, part));
     return samples;
   }
   // [1] or [rows]: their mean, and that of short rows, of which several are side by side.
@@ -186,9 +184,9 @@ class ForwardRows {
 
   KernelBuilder& k_;
   const LayerNormMeta& m_;
-  View view_;
+  const NormInput& input_;
   Scalar row_, cols_;
-  Resident kept_;
+  NormInput::Kept kept_;
   Tile whole_;
 };
 
@@ -196,7 +194,10 @@ class ForwardRows {
 
 void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
   const NormRows y(k.view("y", m.type, {dyn, m.cols}), m);
-  View x_view = k.view("x", m.type, {dyn, m.cols});
+  std::optional<NormRows> sum_out, residual;
+  if (m.residual) sum_out.emplace(k.view("sum", m.type, {dyn, m.cols}), m);
+  const NormRows x_rows(k.view("x", m.type, {dyn, m.cols}), m);
+  if (m.residual) residual.emplace(k.view("residual", m.type, {dyn, m.cols}), m);
   View weight = k.view("weight", m.weight_type, {m.cols});
   View bias;
   if (!m.without_bias) bias = k.view("bias", m.weight_type, {m.cols});
@@ -206,7 +207,8 @@ void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
   Scalar eps = k.scalar("eps", f32);
 
   Scalar row = k.program_id(0).to(i64);
-  const ForwardRows x(k, m, x_view, row);
+  const NormInput input(x_rows, residual);
+  const ForwardRows x(k, m, input, row);
   const auto [mean, shift, low, rstd] = x.centre(eps);
   if (m.with_mean) mean_view.partition({m.rows}).store({row}, mean);
   if (m.with_rstd) rstd_view.partition({m.rows}).store({row}, rstd);
@@ -216,6 +218,7 @@ void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
   const Tile from = shift.expand_dims(1), scale = rstd.expand_dims(1);
   const Tile offset = (-((shifted ? low : mean) * rstd)).expand_dims(1);
   auto finish = [&](const Tile& block, ScalarArg b, const Tile& w, const Tile& added) {
+    if (m.residual) sum_out->store(row, b, block);
     Tile n = fma(shifted ? block - from : block, scale, offset);
     y.store(row, b, m.without_bias ? n * w : fma(n, w, added));
   };
@@ -236,12 +239,13 @@ void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
 
 void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m) {
   const bool partial_sums = m.want_d_weight && !m.looped;
-  const NormRows d_x(k.view("d_x", m.type, {dyn, m.cols}), m);
+  NormGradient d_x{NormRows(k.view("d_x", m.type, {dyn, m.cols}), m), {}};
   const Gradients gradients(m);
   std::vector<View> partials;
   if (partial_sums) partials = partials_of(k, m);
   const NormRows d_y(k.view("d_y", m.type, {dyn, m.cols}), m);
-  View x_view = k.view("x", m.type, {dyn, m.cols});
+  View x_view = k.view(m.residual ? "sum" : "x", m.type, {dyn, m.cols});
+  if (m.with_d_sum) d_x.d_sum.emplace(k.view("d_sum", m.type, {dyn, m.cols}), m);
   View weight = k.view("weight", m.weight_type, {m.cols});
   const Statistics statistics(k);
 
@@ -301,18 +305,25 @@ void layer_norm_d_weight(KernelBuilder& k, const LayerNormMeta& m) {
   const Gradients gradients(m);
   const std::vector<View> partials = partials_of(k, m);
   const NormRows d_y(k.view("d_y", m.type, {dyn, m.cols}), m);
-  View x_view = k.view("x", m.type, {dyn, m.cols});
-  const Statistics statistics(k);
+  std::optional<NormRows> x;
+  std::optional<Statistics> statistics;
+  if (gradients.weight) {
+    x.emplace(k.view(m.residual ? "sum" : "x", m.type, {dyn, m.cols}), m);
+    statistics.emplace(k);
+  }
 
-  const NormRows x(x_view, m);
-  Scalar blocks = cdiv(x_view.dim(1), m.block).to(i32);
+  const View rows = (x ? *x : d_y).tiles.view();
+  Scalar blocks = cdiv(rows.dim(1), m.block).to(i32);
   Scalar column = k.program_id(0) % blocks, part = k.program_id(0) / blocks;
   Tile zeros = k.zeros({m.rows, m.block}, f32);
   const std::vector<Tile> sums =
-      sums_over(k, part, cdiv(x_view.dim(0), m.rows), partials[0].dim(0), pipelined(2), zeros, partials.size(),
+      sums_over(k, part, cdiv(rows.dim(0), m.rows), partials[0].dim(0), pipelined(m.stages), zeros, partials.size(),
                 [&](const Scalar& row, const std::vector<Tile>& sums) {
-                  const NormalisedRows normalised(m, statistics.mean_of(m, row), statistics.rstd_of(m, row));
-                  Tile n = normalised(x.load(row, column));
+                  Tile n;
+                  if (x) {
+                    const NormalisedRows normalised(m, statistics->mean_of(m, row), statistics->rstd_of(m, row));
+                    n = normalised(x->load(row, column));
+                  }
                   Tile dy = d_y.load(row, column);
                   return gradients.plus(sums, dy, n);
                 });

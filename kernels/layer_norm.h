@@ -1,4 +1,4 @@
-// LayerNorm with weight and, unless it is left out, bias.
+// LayerNorm with weight and, unless it is left out, bias; and the same with a residual sum in front.
 #pragma once
 
 #include "kernels/launch.h"
@@ -14,6 +14,7 @@ struct LayerNormOptions {
   int64_t cols = 4096;      // row width H
   DType type = f32;         // of x, y and their gradients
   DType weight_type = f32;  // of weight and bias
+  bool residual = false;    // sum = round(x + residual) comes first; the norm is of sum
 
   bool with_mean = true, with_rstd = true;  // forward: write them
 
@@ -23,6 +24,8 @@ struct LayerNormOptions {
   LayerNormGradients gradients = LayerNormGradients::both;
   DType d_weight_type = f32;  // of both: f32 or weight_type
   bool accumulate = false;    // d_weight += ..., d_bias += ...; f32 only
+  bool with_d_sum = false;    // backward of residual: a gradient that reaches sum by other ways
+  bool without_d_x = false;   // backward: d_weight and d_bias, or one of them, alone
 
   int sums() const { return gradients == LayerNormGradients::both ? 2 : 1; }
 
@@ -38,6 +41,8 @@ struct LayerNormOptions {
     v("accumulate", accumulate);
     v("without_bias", without_bias);
     v("gradients", gradients, {"both", "weight", "bias"});
+    v("with_d_sum", with_d_sum);
+    v("without_d_x", without_d_x);
   }
 };
 
@@ -46,21 +51,22 @@ struct LayerNormMeta : LayerNormOptions {
   int64_t block = 4096;  // columns of a tile: the whole row unless `looped`
   BlockLanes lanes;      // forward: how a row of a tile is dealt
   bool looped = false;   // wider rows: a program makes two passes over blocks of its row
-  // Backward, loop over rows:
+  // Backward, loops over rows:
   int stages = 1;              // loads in flight: 2 reads the next rows while these are worked on
   bool reload_weight = false;  // read the weight again for every row, where registers are short
 };
 
-// Arguments: y, x, weight, [bias], [mean], [rstd], eps.
-//   y, x [n, H] type; weight, bias [H] weight_type; mean, rstd [n] f32; eps f32 scalar.
+// Arguments: y, [sum], x, [residual], weight, [bias], [mean], [rstd], eps.
+//   y, sum, x, residual [n, H] type; weight, bias [H] weight_type; mean, rstd [n] f32; eps f32 scalar.
+// sum may be exactly x or residual.
 void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m);
 
-// Arguments: d_x, [weight_partials], [bias_partials], d_y, x, weight, mean, rstd. d_x may be exactly d_y.
-// The partials [programs, H] f32 are every program's parts of d_weight and d_bias.
+// Arguments: d_x, [weight_partials], [bias_partials], d_y, x (or sum, if residual), [d_sum], weight, mean, rstd.
+// d_x may be exactly d_y or d_sum. The partials [programs, H] f32 are every program's parts of d_weight and d_bias.
 void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m);
 
-// The partials of rows too wide for layer_norm_backward to keep. Arguments: [weight_partials], [bias_partials], d_y,
-// x, mean, rstd.
+// The partials of rows too wide for layer_norm_backward to keep, and where d_x is not wanted. Arguments:
+// [weight_partials], [bias_partials], d_y, and for d_weight x (or sum), mean, rstd.
 void layer_norm_d_weight(KernelBuilder& k, const LayerNormMeta& m);
 
 // d_weight, d_bias = sums of the partials. Arguments: [d_weight], [d_bias] [H] d_weight_type, [weight_partials],

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <optional>
 
+#include "kernels/column_sums_config.h"
+
 namespace ligerdsl::kernels {
 namespace {
 
@@ -12,14 +14,15 @@ namespace {
 // Shapes that a row of a table is for; what is left out is any.
 struct Which {
   int64_t element_bytes = 0;
-  int most_sums = 2, inputs = 0;
+  int most_sums = 2, inputs = 0, least_sums = 0;
 
   bool fits(const NormBackwardShape& shape) const {
-    return (element_bytes == 0 || element_bytes == size_of(shape.type)) && shape.sums <= most_sums &&
-           (inputs == 0 || inputs == shape.inputs);
+    return (element_bytes == 0 || element_bytes == size_of(shape.type)) && least_sums <= shape.sums &&
+           shape.sums <= most_sums && (inputs == 0 || inputs == shape.inputs);
   }
 };
 constexpr Which kPlain{.element_bytes = 2, .most_sums = 1, .inputs = 2};  // one sum at most, no gradient of a residual
+constexpr Which kFull{.element_bytes = 2, .inputs = 3, .least_sums = 2};  // two sums, and the gradient of a residual
 
 template <class Rules, class Fits>
 const auto& first_of(const Rules& rules, const Fits& fits) {
@@ -32,7 +35,11 @@ struct RoomRule {
   Which of = {};
   int64_t vectors;
 };
-constexpr RoomRule kRoom[] = {{.of = kPlain, .vectors = 5}, {.vectors = 4}};
+constexpr RoomRule kRoom[] = {
+    {.of = kPlain, .vectors = 5},
+    {.of = kFull, .vectors = 2},  // four spill
+    {.vectors = 4},
+};
 
 // Tile widths have an odd factor of 1, 3, 5 or 7; another is taken where a thread would have that many vectors.
 struct OddRule {
@@ -64,10 +71,15 @@ constexpr TileRule kTiles[] = {
      .measured = "a row of 8192 elements of 2 bytes runs best with 1024 threads of one vector each"},
     {.vectors = 2, .most_warps = 16, .measured = "all that there are of a wider row"},
 };
-constexpr int64_t kShortRowBytes = 32;  // of a thread where rows are short enough to be put side by side
+// Of a thread where rows are short enough to be put side by side.
+struct ShortRowRule {
+  Which of = {};
+  int64_t bytes;
+};
+constexpr ShortRowRule kShortRows[] = {{.of = kFull, .bytes = 16}, {.bytes = 32}};
 
-// Rows that the CTAs of a cluster share: the fewest CTAs of which a thread has at most four vectors, one CTA on an SM,
-// one row block on its way (two cost 2 to 10 %, measured on Hopper).
+// Rows that the CTAs of a cluster share: the fewest CTAs of which a thread has at most four vectors, and those that it
+// has room for, one CTA on an SM, one row block on its way (two cost 2 to 10 %, measured on Hopper).
 constexpr int64_t kSharedVectors = 4;
 constexpr int kSharedStages = 2;
 
@@ -80,6 +92,7 @@ constexpr int kRegisters = 128;  // of a thread that works on a row beside parti
 constexpr int kMostHeld = 16;
 constexpr int64_t kUngroupedSms = 11;         // of so many one is no part of a complete group of four or more (H200)
 constexpr int64_t kMostColumnsOnCpu = 16384;  // sums of 64 KB stay in a core's caches
+constexpr int64_t kProgramsOnCpu = 64;
 
 // The largest CTA whose threads can have them.
 int64_t threads_of(const Machine& machine) {
@@ -111,8 +124,9 @@ std::optional<NormBackwardConfig> shared_rows(const Machine& machine, const Norm
   if (machine.max_cluster == 1) return {};
   const int64_t step = threads_of(machine) * vector_width(shape.type);  // columns that a CTA reads at once
   if (shape.sums == 0 || backward_width(machine, shape) <= step * most_vectors(shape)) return {};
+  const int64_t vectors = std::min(kSharedVectors, most_vectors(shape));
   int ctas = 2;
-  while (ctas <= machine.max_cluster && shape.cols > ctas * step * kSharedVectors) ctas *= 2;
+  while (ctas <= machine.max_cluster && shape.cols > ctas * step * vectors) ctas *= 2;
   if (ctas > machine.max_cluster) return {};
   NormBackwardConfig config{.num_warps = static_cast<int>(threads_of(machine) / program::kWarpThreads),
                             .vectors = static_cast<int>(ceil_div(shape.cols, ctas * step)),
@@ -144,8 +158,9 @@ NormBackwardConfig whole_rows(const Machine& machine, const NormBackwardShape& s
   const int64_t whole = std::max<int64_t>(1, (tile.cols & -tile.cols) / vector);  // threads that share a row
   // Two sums need registers that come free at a barrier, which a row within a warp has not.
   const bool crowded = shape.sums == 2 && whole <= 32;
+  const int64_t side_by_side = first_of(kShortRows, [&](const ShortRowRule& r) { return r.of.fits(shape); }).bytes;
   const auto roomy = [&](int64_t rows) {
-    return rows * tile.cols <= threads * kShortRowBytes / bytes ||
+    return rows * tile.cols <= threads * side_by_side / bytes ||
            (!crowded && rows * whole <= threads && rows * tile.cols <= threads * vector * most_vectors(shape));
   };
   while (roomy(tile.rows * 2)) tile.rows *= 2;
@@ -166,6 +181,14 @@ std::string refused_columns(const NormBackwardShape& shape, const NormBackwardCo
   return "";
 }
 
+// Without d_x nothing needs whole rows.
+std::string refused_sums(const Machine& machine, const NormBackwardShape& shape, const NormBackwardConfig& config) {
+  if (config.by != BackwardBy::columns) return "d_x is not wanted, and sums go by columns; use by=columns";
+  if (config.num_ctas != 1 || config.reload_weight)
+    return "num_ctas and reload_weight are of by=rows; use 1 and false with by=columns";
+  return refused_column_tile(machine, shape.type, shape.cols, config.rows, config.columns(shape.type));
+}
+
 std::string refused_cluster(const Machine& machine, const NormBackwardShape& shape, const NormBackwardConfig& config) {
   if (config.num_ctas > machine.max_cluster)
     return machine.max_cluster == 1 ? "there are no clusters of CTAs here; use num_ctas=1"
@@ -178,6 +201,16 @@ std::string refused_cluster(const Machine& machine, const NormBackwardShape& sha
 }  // namespace
 
 NormBackwardConfig norm_backward_heuristic(const Machine& machine, const NormBackwardShape& shape) {
+  if (!shape.d_x) {
+    const ColumnSumsConfig sums =
+        column_sums_config(machine, shape.type, shape.cols, shape.inputs - 1 + shape.sums - 1);
+    return {.by = BackwardBy::columns,
+            .rows = sums.rows,
+            .num_warps = sums.num_warps,
+            .vectors = sums.vectors,
+            .stages = sums.stages,
+            .programs_per_sm = sums.programs_per_sm};
+  }
   if (const auto shared = shared_rows(machine, shape)) return *shared;
   if (fits(machine, shape)) return whole_rows(machine, shape);
   NormBackwardConfig config =
@@ -191,6 +224,7 @@ NormBackwardConfig norm_backward_heuristic(const Machine& machine, const NormBac
 
 std::string norm_backward_refused(const Machine& machine, const NormBackwardShape& shape,
                                   const NormBackwardConfig& config) {
+  if (!shape.d_x) return refused_sums(machine, shape, config);
   if (config.by == BackwardBy::columns) return refused_columns(shape, config);
   if (config.num_ctas > 1) {
     if (const std::string reason = refused_cluster(machine, shape, config); !reason.empty()) return reason;
@@ -224,9 +258,14 @@ PartialCount partial_count(const Size& tiles, int64_t most) {
 PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_sm, int num_ctas) {
   const bool gpu = machine.is_gpu();
   const int64_t grouped = num_ctas > 2 ? machine.sms - ceil_div(machine.sms, kUngroupedSms) : machine.sms;
-  const int64_t most = gpu ? std::max<int64_t>(grouped / num_ctas, 1) * per_sm : 64;
+  const int64_t most = gpu ? std::max<int64_t>(grouped / num_ctas, 1) * per_sm : kProgramsOnCpu;
   const int64_t tiles_each = gpu ? 1 : 4;  // at least
   return partial_count(ceil_div(Size::rows(), tile_rows * tiles_each), most);
+}
+
+PartialCount column_partials(const Machine& machine, int64_t cols, int64_t tile_rows, int64_t tile_cols, int per_sm) {
+  const int64_t programs = machine.is_gpu() ? machine.sms * per_sm : kProgramsOnCpu;
+  return partial_count(ceil_div(Size::rows(), tile_rows), std::max<int64_t>(programs / ceil_div(cols, tile_cols), 1));
 }
 
 }  // namespace ligerdsl::kernels

@@ -2,7 +2,8 @@
 //
 // One program per SM takes row blocks p, p + programs, ...; each keeps its part of the parameters' gradients in
 // registers and writes it to a scratch buffer of partial sums at the end. Rows that one CTA cannot keep are shared by
-// those of a cluster. Rows that are too wide for that take two kernels: d_x by rows, the parts by blocks of columns.
+// those of a cluster. Rows that are too wide for that take two kernels: d_x by rows, the parts by blocks of columns;
+// where d_x is not wanted, which needs whole rows, the second of them does alone.
 #pragma once
 
 #include <functional>
@@ -26,7 +27,7 @@ enum class BackwardBy {
 
 struct NormBackwardConfig {
   BackwardBy by = BackwardBy::rows;
-  int rows = 1;  // of a tile
+  int rows = 1;  // of a tile: by=rows, or that of the parts without d_x, as what follows
   int num_warps = 16;
   int vectors = 2;             // of 16 bytes that a thread has of a tile
   int num_ctas = 1;            // that share the rows
@@ -56,7 +57,8 @@ struct NormBackwardShape {
   DType type = f32;  // of the rows
   int64_t cols = 4096;
   int sums = 1;    // partial sums of a column: none, 1 (weight) or 2 (weight and bias)
-  int inputs = 2;  // rows read: x, d_y and perhaps d_sum
+  int inputs = 2;  // rows read: d_y, x unless d_bias alone is wanted, and perhaps d_sum
+  bool d_x = true;
 };
 
 NormBackwardConfig norm_backward_heuristic(const Machine& machine, const NormBackwardShape& shape);
@@ -76,6 +78,8 @@ struct PartialCount {
 };
 PartialCount partial_count(const Size& tiles, int64_t most);  // of so many tiles of rows, at most so many
 PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_sm, int num_ctas);
+// The same of tiles of so many rows and columns, where the programs of all blocks of columns together fill the machine.
+PartialCount column_partials(const Machine& machine, int64_t cols, int64_t tile_rows, int64_t tile_cols, int per_sm);
 
 // What differs between the families. Meta is a family's meta struct.
 template <class Meta>
@@ -95,7 +99,7 @@ struct NormBackwardKernels {
 
 namespace norm_backward_rule {
 
-inline constexpr int64_t kColumns = 1024, kRows = 4;  // of a tile of `by_columns`
+inline constexpr int64_t kColumns = 1024, kRows = 4;  // of a tile of `by_columns` beside `by_rows`
 
 // One kernel.
 template <class Meta>
@@ -122,10 +126,22 @@ std::vector<Step> blocks_of_rows(Meta meta, const NormBackwardConfig& config, co
 
   meta.block = kColumns;
   meta.rows = kRows;
+  meta.stages = 2;
   const Size programs = partials.of_rows * ceil_div(meta.cols, kColumns);
   Step by_columns =
       kernels.by_columns.step(meta, library_launch(programs, warps_for(kRows * kColumns, meta.type, 2, 16)));
   return {std::move(by_columns), std::move(by_rows)};
+}
+
+// One kernel, without d_x.
+template <class Meta>
+std::vector<Step> sums_alone(Meta meta, const NormBackwardConfig& config, const NormBackwardKernels<Meta>& kernels,
+                             const PartialCount& partials) {
+  meta.rows = config.rows;
+  meta.block = config.columns(meta.type);
+  meta.stages = config.stages;
+  return {kernels.by_columns.step(
+      meta, library_launch(partials.of_rows * ceil_div(meta.cols, meta.block), config.num_warps))};
 }
 
 }  // namespace norm_backward_rule
@@ -137,11 +153,14 @@ Operation norm_backward(const Machine& machine, const Meta& options, const NormB
   namespace rule = norm_backward_rule;
   Operation op;
   const bool by_rows = config.by == BackwardBy::rows;
-  // By columns there are at least 16 tiles of rows for each partial sum.
+  // By columns beside d_x there are at least 16 tiles of rows for each partial sum.
   const PartialCount partials =
-      norm_partials(machine, by_rows ? config.rows : 16 * rule::kRows, config.programs_per_sm, config.num_ctas);
-  op.steps = by_rows ? rule::whole_rows(options, config, kernels, partials)
-                     : rule::blocks_of_rows(options, config, kernels, partials);
+      options.without_d_x
+          ? column_partials(machine, options.cols, config.rows, config.columns(options.type), config.programs_per_sm)
+          : norm_partials(machine, by_rows ? config.rows : 16 * rule::kRows, config.programs_per_sm, config.num_ctas);
+  op.steps = options.without_d_x ? rule::sums_alone(options, config, kernels, partials)
+             : by_rows           ? rule::whole_rows(options, config, kernels, partials)
+                                 : rule::blocks_of_rows(options, config, kernels, partials);
   if (!options.want_d_weight) return op;
   op.steps.push_back(kernels.reduce());
   for (const std::string& name : kernels.partials)

@@ -1,16 +1,27 @@
 #include "kernels/norm_backward_config.h"
 
+#include "kernels/fused_add_norm.h"
 #include "kernels/reduce_partials.h"
 
 namespace ligerdsl::kernels {
 namespace {
 
+int inputs_of(const RmsNormOptions& o) {
+  return o.with_d_sum ? 3 : 2;
+}
+
+int inputs_of(const LayerNormOptions& o) {
+  if (o.without_d_x && o.gradients == LayerNormGradients::bias) return 1;
+  return o.with_d_sum ? 3 : 2;
+}
+
 NormBackwardShape shape_of(const RmsNormOptions& o) {
-  return {.type = o.type, .cols = o.cols, .sums = o.want_d_weight ? 1 : 0, .inputs = o.with_d_sum ? 3 : 2};
+  return {
+      .type = o.type, .cols = o.cols, .sums = o.want_d_weight ? 1 : 0, .inputs = inputs_of(o), .d_x = !o.without_d_x};
 }
 
 NormBackwardShape shape_of(const LayerNormOptions& o) {
-  return {.type = o.type, .cols = o.cols, .sums = o.sums()};
+  return {.type = o.type, .cols = o.cols, .sums = o.sums(), .inputs = inputs_of(o), .d_x = !o.without_d_x};
 }
 
 template <class Options>
@@ -33,12 +44,6 @@ Operation rms_norm(const Machine& machine, const RmsNormOptions& o, const NormBa
        .partials = {"partials"}});
 }
 
-Operation fused_add_rms_norm(const Machine& machine, const RmsNormOptions& options, const NormBackwardConfig& config) {
-  RmsNormOptions with_residual = options;
-  with_residual.residual = true;
-  return rms_norm(machine, with_residual, config);
-}
-
 Step reduce_step(const Machine& machine, const LayerNormOptions& o) {
   const TileShape tile = partials_tile(machine);
   LayerNormMeta meta{o};
@@ -49,28 +54,31 @@ Step reduce_step(const Machine& machine, const LayerNormOptions& o) {
 }
 
 Operation layer_norm(const Machine& machine, const LayerNormOptions& o, const NormBackwardConfig& config) {
+  const char* name = o.residual ? fused_add_layer_norm_backward_kernel.name : layer_norm_backward_kernel.name;
   std::vector<std::string> partials;
   if (o.gradients != LayerNormGradients::bias) partials.push_back("weight_partials");
   if (o.gradients != LayerNormGradients::weight) partials.push_back("bias_partials");
   return norm_backward(machine, LayerNormMeta{o}, config,
-                       {.by_rows = {layer_norm_backward_kernel.name, &layer_norm_backward},
+                       {.by_rows = {name, &layer_norm_backward},
                         .by_columns = {"layer_norm_d_weight", &layer_norm_d_weight},
                         .reduce = [&] { return reduce_step(machine, o); },
                         .partials = std::move(partials)});
 }
 
-// Of the arrays of rows and the statistics of each; what is of one row is not worth counting.
+// Of the arrays of rows, those that are read and d_x, and the statistics of each row; what is of one row is not worth
+// counting.
 template <class Options>
-Cost cost(const Options& o, int64_t rows, int arrays, int statistics) {
+Cost cost(const Options& o, int64_t rows, int statistics) {
+  const int arrays = inputs_of(o) + int{!o.without_d_x};
   return {static_cast<double>(arrays * o.cols * size_of(o.type) + 4 * statistics) * static_cast<double>(rows)};
 }
 
 Cost rms_norm_cost(const RmsNormOptions& o, int64_t rows) {
-  return cost(o, rows, o.with_d_sum ? 4 : 3, 1);
+  return cost(o, rows, 1);
 }
 
 Cost layer_norm_cost(const LayerNormOptions& o, int64_t rows) {
-  return cost(o, rows, 3, 2);
+  return cost(o, rows, 2);
 }
 
 }  // namespace
@@ -78,13 +86,15 @@ Cost layer_norm_cost(const LayerNormOptions& o, int64_t rows) {
 const RmsNormBackward rms_norm_backward_kernel{
     "rms_norm_backward", "gradient of RMSNorm", &valid<RmsNormOptions>, &heuristic<RmsNormOptions>,
     &rms_norm,           &rms_norm_cost};
-const RmsNormBackward fused_add_rms_norm_backward_kernel{
-    "fused_add_rms_norm_backward", "gradient of fused_add_rms_norm",
-    &valid<RmsNormOptions>,        &heuristic<RmsNormOptions>,
-    &fused_add_rms_norm,           &rms_norm_cost};
+const RmsNormBackward fused_add_rms_norm_backward_kernel =
+    fused_add<RmsNormOptions, NormBackwardConfig, rms_norm_backward_kernel>("fused_add_rms_norm_backward",
+                                                                            "gradient of fused_add_rms_norm");
 const LayerNormBackward layer_norm_backward_kernel{
     "layer_norm_backward", "gradient of LayerNorm", &valid<LayerNormOptions>, &heuristic<LayerNormOptions>,
     &layer_norm,           &layer_norm_cost};
+const LayerNormBackward fused_add_layer_norm_backward_kernel =
+    fused_add<LayerNormOptions, NormBackwardConfig, layer_norm_backward_kernel>("fused_add_layer_norm_backward",
+                                                                                "gradient of fused_add_layer_norm");
 
 Operation rms_norm_backward(const Machine& machine, const RmsNormOptions& options) {
   return options.residual ? fused_add_rms_norm_backward_kernel(machine, options)
@@ -92,7 +102,8 @@ Operation rms_norm_backward(const Machine& machine, const RmsNormOptions& option
 }
 
 Operation layer_norm_backward(const Machine& machine, const LayerNormOptions& options) {
-  return layer_norm_backward_kernel(machine, options);
+  return options.residual ? fused_add_layer_norm_backward_kernel(machine, options)
+                          : layer_norm_backward_kernel(machine, options);
 }
 
 }  // namespace ligerdsl::kernels

@@ -11,6 +11,6 @@ namespace ligerdsl::kernels {
 using RmsNormBackward = ConfiguredKernel<RmsNormOptions, NormBackwardConfig>;
 extern const RmsNormBackward rms_norm_backward_kernel, fused_add_rms_norm_backward_kernel;
 using LayerNormBackward = ConfiguredKernel<LayerNormOptions, NormBackwardConfig>;
-extern const LayerNormBackward layer_norm_backward_kernel;
+extern const LayerNormBackward layer_norm_backward_kernel, fused_add_layer_norm_backward_kernel;
 
 }  // namespace ligerdsl::kernels

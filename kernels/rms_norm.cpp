@@ -31,19 +31,6 @@ Tile normalised(const RmsNormMeta& m, const Tile& x, const Tile& rstd) {
   return m.casting == Casting::llama ? n.to(m.type).to(f32) : n;
 }
 
-// The norm's input: x, or round(x + residual).
-struct Input {
-  NormRows x;
-  std::optional<NormRows> residual;
-  DType type;
-  Tile load(const Scalar& row, ScalarArg column) const {
-    return combined(x.load(row, column), residual ? residual->load(row, column) : Tile());
-  }
-  Tile combined(const Tile& value, const Tile& added) const {
-    return added.empty() ? value : (value + added).to(type).to(f32);
-  }
-};
-
 }  // namespace
 
 void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
@@ -59,7 +46,7 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
   Scalar eps = k.scalar("eps", f32);
   if (m.has_weight && m.has_offset) weight.offset = k.scalar("offset", f32);
 
-  const Input input{.x = NormRows(x_view, m), .residual = residual, .type = m.type};
+  const NormInput input(NormRows(x_view, m), residual);
   Scalar row = k.program_id(0).to(i64);
   Scalar cols = x_view.dim(1);
 
@@ -84,12 +71,9 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
     return;
   }
   Scalar blocks = cdiv(cols, m.block);
-  const Resident kept_x = input.x.keep(row), kept_residual = residual ? residual->keep(row) : Resident();
-  auto block_of = [&](const Scalar& b) {
-    return input.combined(kept_x.load(b).to(f32), residual ? kept_residual.load(b).to(f32) : Tile());
-  };
+  const NormInput::Kept kept = input.keep(row);
   auto [squares] = k.for_range(0, blocks, 1, carry(k.zeros({m.rows, m.block}, f32)), [&](Scalar b, Tile acc) {
-    Tile x = block_of(b);
+    Tile x = kept.load(b);
     return carry(fma(x, x, acc));
   });
   Tile rstd = rstd_of(sum(squares, 1));
@@ -97,7 +81,7 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
   const Resident kept_weight = m.has_weight ? weight.keep() : Resident();
   k.for_range(0, blocks, 1, [&](Scalar i) {
     Scalar b = blocks - 1 - i;
-    finish(block_of(b), m.has_weight ? kept_weight.load(b) : Tile(), rstd, b);
+    finish(kept.load(b), m.has_weight ? kept_weight.load(b) : Tile(), rstd, b);
   });
 }
 
@@ -115,7 +99,8 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
   View rstd_view = k.view("rstd", f32, {dyn});
   if (m.has_weight && m.has_offset) weight.offset = k.scalar("offset", f32);
 
-  const NormRows d_x(d_x_view, m), d_y(d_y_view, m), x_rows(x_view, m);
+  const NormGradient d_x{NormRows(d_x_view, m), d_sum};
+  const NormRows d_y(d_y_view, m), x_rows(x_view, m);
   Scalar cols = x_view.dim(1);
   auto load_rstd = [&](const Scalar& row) { return rstd_view.partition({m.rows}).load({row}).expand_dims(1); };
   auto gradient = [&](const Tile& x, const Tile& m_tile, const Tile& rstd, const Tile& correction) {
@@ -123,9 +108,6 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
   };
   auto correction_of = [&](const Tile& products, const Tile& rstd) {  // [rows], sums of m x -> [rows, 1]
     return (products * (-1.0 / m.cols)).expand_dims(1) * rstd * rstd * rstd;
-  };
-  auto finish = [&](const Scalar& row, ScalarArg column, const Tile& gradient) {
-    d_x.store(row, column, m.with_d_sum ? gradient + d_sum->load(row, column) : gradient);
   };
 
   if (m.looped) {
@@ -143,7 +125,7 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
     Tile correction = correction_of(sum(products, 1), rstd);
     k.for_range(0, blocks, 1, [&](Scalar i) {
       Scalar b = blocks - 1 - i;
-      finish(row, b, gradient(x_of(b), weighted(b), rstd, correction));
+      d_x.store(row, b, gradient(x_of(b), weighted(b), rstd, correction));
     });
     return;
   }
@@ -156,7 +138,7 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
     Tile dy = d_y.load(row, 0);
     Tile rstd = load_rstd(row);
     Tile m_tile = !m.has_weight ? dy : dy * (m.reload_weight ? weight.load(0) : kept_weight);
-    finish(row, 0, gradient(x, m_tile, rstd, correction_of(sum_products(m_tile, x, 1), rstd)));
+    d_x.store(row, 0, gradient(x, m_tile, rstd, correction_of(sum_products(m_tile, x, 1), rstd)));
     return partial_sums ? fma(dy, normalised(m, x, rstd), acc) : acc;
   };
   if (!partial_sums) {
@@ -179,7 +161,7 @@ void rms_norm_d_weight(KernelBuilder& k, const RmsNormMeta& m) {
   const NormRows x_rows(x_view, m);
   Scalar blocks = cdiv(x_view.dim(1), m.block).to(i32);
   Scalar column = k.program_id(0) % blocks, part = k.program_id(0) / blocks;
-  auto [d_weight] = k.for_range(part, cdiv(x_view.dim(0), m.rows), partials.dim(0), pipelined(2),
+  auto [d_weight] = k.for_range(part, cdiv(x_view.dim(0), m.rows), partials.dim(0), pipelined(m.stages),
                                 carry(k.zeros({m.rows, m.block}, f32)), [&](Scalar row, Tile acc) {
                                   Tile rstd = rstd_view.partition({m.rows}).load({row}).expand_dims(1);
                                   Tile n = normalised(m, x_rows.load(row, column), rstd);

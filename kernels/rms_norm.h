@@ -1,4 +1,4 @@
-// RMSNorm, and the same with a residual sum in front (fused_add_rms_norm.h gives the two their own names).
+// RMSNorm, and the same with a residual sum in front.
 #pragma once
 
 #include "kernels/launch.h"
@@ -24,6 +24,7 @@ struct RmsNormOptions {
   DType d_weight_type = f32;  // f32 or weight_type
   bool accumulate = false;    // d_weight += ...; f32 only
   bool with_d_sum = false;    // backward of residual: a gradient that reaches sum by other ways
+  bool without_d_x = false;   // backward: d_weight alone
 
   template <class V>
   void visit(V&& v) {
@@ -38,6 +39,7 @@ struct RmsNormOptions {
     v("d_weight_type", d_weight_type);
     v("accumulate", accumulate);
     v("with_d_sum", with_d_sum);
+    v("without_d_x", without_d_x);
   }
 };
 
@@ -47,7 +49,7 @@ struct RmsNormMeta : RmsNormOptions {
   bool looped = false;   // wider rows: a program makes two passes over blocks of its row
   // Forward: read the weight before the reduction, which hides its latency, where registers are not short.
   bool early_weight = false;
-  // Backward, loop over rows:
+  // Backward, loops over rows:
   int stages = 1;              // loads in flight: 2 reads the next rows while these are worked on
   bool reload_weight = false;  // read the weight again for every row, where registers are short
 };
@@ -61,7 +63,8 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m);
 // d_x may be exactly d_y or d_sum. partials [programs, H] f32: every program's part of d_weight.
 void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m);
 
-// d_weight partials of rows too wide for rms_norm_backward to keep. Arguments: partials, d_y, x (or sum), rstd.
+// d_weight partials of rows too wide for rms_norm_backward to keep, and where d_x is not wanted. Arguments: partials,
+// d_y, x (or sum), rstd.
 void rms_norm_d_weight(KernelBuilder& k, const RmsNormMeta& m);
 
 // Rows: rows of x. The backward's d_weight [H] is an argument of its last launch; its scratch is "partials".

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <optional>
 
+#include "kernels/fused_add_norm.h"
 #include "kernels/record.h"
 
 namespace ligerdsl::kernels {
@@ -160,26 +161,13 @@ Cost cost(const RmsNormOptions& o, int64_t rows) {
   return {row * static_cast<double>(rows) + (o.has_weight ? static_cast<double>(o.cols * size_of(o.weight_type)) : 0)};
 }
 
-RmsNormOptions with_residual(RmsNormOptions o) {
-  o.residual = true;
-  return o;
-}
-
 }  // namespace
 
 const RmsNormForward rms_norm_forward_kernel{"rms_norm_forward", "RMSNorm of rows", &valid, &heuristic, &build, &cost};
 
-const RmsNormForward fused_add_rms_norm_forward_kernel{
-    "fused_add_rms_norm_forward",
-    "residual sum and its RMSNorm",
-    [](const Machine& machine, const RmsNormOptions& o, const RmsNormForwardConfig& config) {
-      return valid(machine, with_residual(o), config);
-    },
-    [](const Machine& machine, const RmsNormOptions& o) { return heuristic(machine, with_residual(o)); },
-    [](const Machine& machine, const RmsNormOptions& o, const RmsNormForwardConfig& config) {
-      return build(machine, with_residual(o), config);
-    },
-    [](const RmsNormOptions& o, int64_t rows) { return cost(with_residual(o), rows); }};
+const RmsNormForward fused_add_rms_norm_forward_kernel =
+    fused_add<RmsNormOptions, RmsNormForwardConfig, rms_norm_forward_kernel>("fused_add_rms_norm_forward",
+                                                                             "residual sum and its RMSNorm");
 
 Operation rms_norm_forward(const Machine& machine, const RmsNormOptions& options) {
   return options.residual ? fused_add_rms_norm_forward_kernel(machine, options)

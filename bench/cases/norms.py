@@ -1,4 +1,4 @@
-"""RMSNorm, the residual sum with RMSNorm, LayerNorm."""
+"""RMSNorm, LayerNorm, and the residual sum with each."""
 
 import torch
 import torch.nn.functional as F
@@ -135,6 +135,52 @@ def fused_add_rms_norm(context, M, H, dtype):
                  "torch": lambda: autograd(lambda: reference(x, r, w), (x, r, w), (gy, gs), names)}, exact)
 
 
+def layer_exact(x, w, b, g, rows, extra=None):
+    """Checks of y, dx, dw and db for rows x, weight w, bias b and gradient g; extra is added to dx."""
+    def normalised(t):
+        t = t.double() - t.double().mean(-1, keepdim=True)
+        r = torch.rsqrt(t.pow(2).mean(-1, keepdim=True) + 1e-5)
+        return t * r, r
+
+    def dx():
+        n, r = normalised(x.detach()[rows])
+        q = g[rows].double() * w.detach().double()
+        exact = r * (q - n * (n * q).mean(-1, keepdim=True) - q.mean(-1, keepdim=True))
+        return exact if extra is None else exact + extra[rows].double()
+
+    return {"y": worst(lambda: normalised(x.detach()[rows])[0] * w.detach().double() + b.detach().double(), rows), "dx": worst(dx, rows),
+            "dw": normwise(lambda: sum((g[p].double() * normalised(x.detach()[p])[0]).sum(0) for p in chunks(*x.shape))),
+            "db": normwise(lambda: sum(g[p].double().sum(0) for p in chunks(*x.shape)))}
+
+
+def fused_add_layer_norm(context, M, H, dtype):
+    make = Maker(context.device)
+    x, r = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(M, H, dtype=dtype).requires_grad_()
+    w, b = (make.randn(H, dtype=dtype).requires_grad_() for _ in range(2))
+    gy, gs = make.randn(M, H, dtype=dtype), make.randn(M, H, dtype=dtype)
+    one, names, rows = M * H * x.element_size(), (("y", "s"), ("dx", "dr", "dw", "db")), make.rows(M)
+    rounded = x.detach() + r.detach()
+
+    def reference(x, r, w, b):
+        s = x + r
+        return F.layer_norm(s, (H,), w, b, 1e-5), s
+
+    def ligerdsl():
+        y, s, dx, d = *(torch.empty_like(gy) for _ in range(3)), CODES[dtype]
+        mean, rstd, dw, db = make.empty(M), make.empty(M), torch.empty_like(w), torch.empty_like(b)
+        forward = context.plan("fused_add_layer_norm_forward", n_cols=H, dtype=d, weight_dtype=d, bias_dtype=d, eps=1e-5, with_mean=1,
+                               with_rstd=1).bind(M, x=x, residual=r, weight=w, bias=b, y=y, sum=s, mean=mean, rstd=rstd)
+        backward = context.plan("fused_add_layer_norm_backward", n_cols=H, dtype=d, weight_dtype=d, d_weight_dtype=d, d_bias_dtype=d,
+                                with_d_sum=1).bind(M, d_y=gy, d_sum=gs, sum=s, weight=w, mean=mean, rstd=rstd, d_x=dx, d_weight=dw, d_bias=db)
+        return ours(forward, backward, ({"y": y, "s": s}, {"dx": dx, "dw": dw, "db": db}), (mean, rstd))
+
+    exact = layer_exact(rounded, w, b, gy, rows, gs)
+    exact["s"] = worst(lambda: x.detach()[rows].double() + r.detach()[rows].double(), rows)
+    return Case("fused_add_layer_norm", (M, H), dtype, {"fwd": 4 * one, "bwd": 4 * one, "full": 8 * one},
+                {"ligerdsl": ligerdsl, **by_compiler(reference, lambda f: autograd(lambda: f(x, r, w, b), (x, r, w, b), (gy, gs), names)),
+                 "torch": lambda: autograd(lambda: reference(x, r, w, b), (x, r, w, b), (gy, gs), names)}, exact)
+
+
 def layer_norm(context, M, H, dtype):
     make = Maker(context.device)
     x, g = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(M, H, dtype=dtype)
@@ -169,19 +215,7 @@ def layer_norm(context, M, H, dtype):
 
         return direct(forward, lambda kept: dict(zip(("dx", "dw", "db"), layernorm_bwd(xd, wd, g, *kept))))
 
-    def normalised(t):
-        t = t.double() - t.double().mean(-1, keepdim=True)
-        r = torch.rsqrt(t.pow(2).mean(-1, keepdim=True) + 1e-5)
-        return t * r, r
-
-    def dx():
-        n, r = normalised(x.detach()[rows])
-        q = g[rows].double() * w.detach().double()
-        return r * (q - n * (n * q).mean(-1, keepdim=True) - q.mean(-1, keepdim=True))
-
-    exact = {"y": worst(lambda: normalised(x.detach()[rows])[0] * w.detach().double() + b.detach().double(), rows), "dx": worst(dx, rows),
-             "dw": normwise(lambda: sum((g[p].double() * normalised(x.detach()[p])[0]).sum(0) for p in chunks(M, H))),
-             "db": normwise(lambda: sum(g[p].double().sum(0) for p in chunks(M, H)))}
+    exact = layer_exact(x, w, b, g, rows)
     return Case("layer_norm", (M, H), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
                 {"ligerdsl": ligerdsl, "liger": liger, "liger_cute": cute, "quack": quack,
                  **by_compiler(reference, lambda f: autograd(lambda: f(x, w, b), (x, w, b), g, names)),

@@ -15,6 +15,15 @@ void sums(CheckTable& t) {
   t.add("out", out, oracle::add(a.values, b.values), t.elementwise);
 }
 
+void scale(CheckTable& t) {
+  auto x = t.random({t.rows, t.c.width}), factor = t.random({1}, Type::f32);
+  Tensor out = t.like(x.tensor);
+  Array expected = x.values;
+  for (double& value : expected) value *= factor.values[0];
+  t.ops.scale(out, x.tensor, factor.tensor);
+  t.add("out", out, expected, t.elementwise);
+}
+
 void embedding(CheckTable& t) {
   const int64_t vocab = t.c.vocab, width = t.c.width;
   auto table = t.random({vocab, width}), dout = t.random({t.rows, width});
@@ -130,6 +139,7 @@ void gated(CheckTable& t, const Activation& activation) {
 
 void check_elementwise(CheckTable& t) {
   sums(t);
+  scale(t);
   embedding(t);
   bias(t);
   activations(t);

@@ -36,9 +36,9 @@ void layer_norm(CheckTable& t) {
   const double eps = t.c.norm_eps;
   const int64_t rows = t.rows, width = t.c.width;
   auto x = t.random({rows, width}, t.type, 0.5), dy = t.random({rows, width}), w = t.random({width}, t.type, 1, 0.2),
-       b = t.random({width});
-  Tensor y = t.like(x.tensor), dx = t.like(x.tensor), mean = t.f32({rows}), rstd = t.f32({rows}), dw = t.f32({width}),
-         db = t.f32({width});
+       b = t.random({width}), residual = t.random({rows, width}), dsum = t.random({rows, width});
+  Tensor y = t.like(x.tensor), sum = t.like(x.tensor), dx = t.like(x.tensor), mean = t.f32({rows}),
+         rstd = t.f32({rows}), dw = t.f32({width}), db = t.f32({width});
 
   t.ops.layer_norm(y, mean, rstd, x.tensor, w.tensor, b.tensor, eps);
   oracle::LayerNorm norm = oracle::layer_norm(x.values, w.values, b.values, eps);
@@ -48,6 +48,20 @@ void layer_norm(CheckTable& t) {
   t.ops.layer_norm_backward(dx, dw, db, dy.tensor, x.tensor, w.tensor, mean, rstd);
   oracle::LayerNormGradients g = oracle::layer_norm_backward(dy.values, x.values, w.values, norm.mean, norm.rstd);
   t.add("d_x", dx, g.dx, t.elementwise);
+  t.add("d_weight", dw, g.dw, t.reduction);
+  t.add("d_bias", db, g.db, t.reduction);
+
+  t.ops.add_layer_norm(y, sum, mean, rstd, x.tensor, residual.tensor, w.tensor, b.tensor, eps);
+  t.add("sum", sum, oracle::add(x.values, residual.values), t.elementwise);
+  oracle::Array seen = fetch(t.ops, sum);  // the norm is of the rounded sum
+  norm = oracle::layer_norm(seen, w.values, b.values, eps);
+  t.add("y", y, norm.y, t.elementwise);
+  t.add("mean", mean, norm.mean, t.f32_elementwise);
+  t.add("rstd", rstd, norm.rstd, t.f32_elementwise);
+  g = oracle::layer_norm_backward(dy.values, seen, w.values, norm.mean, norm.rstd);
+  oracle::Array expected = oracle::add(g.dx, dsum.values);
+  t.ops.add_layer_norm_backward({dsum.tensor, dw, db}, dy.tensor, dsum.tensor, sum, w.tensor, mean, rstd);
+  t.add("d_x", dsum.tensor, expected, t.elementwise);
   t.add("d_weight", dw, g.dw, t.reduction);
   t.add("d_bias", db, g.db, t.reduction);
 }

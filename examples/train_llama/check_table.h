@@ -50,7 +50,7 @@ class CheckTable {
 };
 
 void check_norms(CheckTable& table);
-void check_elementwise(CheckTable& table);  // sums, biases, activations, dropout, embedding
+void check_elementwise(CheckTable& table);  // sums, factors, biases, activations, dropout, embedding
 void check_attention(CheckTable& table);    // rope, softmax
 void check_losses(CheckTable& table);
 void check_optimiser(CheckTable& table);

@@ -104,10 +104,21 @@ class Ops {
 
   // ---- Operations that the model does not use
   void vector_add(const Tensor& out, const Tensor& a, const Tensor& b);
+  // factor: one f32 on the device.
+  void scale(const Tensor& out, const Tensor& x, const Tensor& factor);
   void layer_norm(const Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& x, const Tensor& weight,
                   const Tensor& bias, double eps);
   void layer_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Tensor& d_bias, const Tensor& d_y,
                            const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd);
+  // sum = x + residual, y = norm(sum).
+  void add_layer_norm(const Tensor& y, const Tensor& sum, const Tensor& mean, const Tensor& rstd, const Tensor& x,
+                      const Tensor& residual, const Tensor& weight, const Tensor& bias, double eps);
+  struct NormGradients {
+    Tensor d_x, d_weight, d_bias;
+  };
+  // d_x = gradient through the norm + d_sum; d_x may be d_sum.
+  void add_layer_norm_backward(const NormGradients& out, const Tensor& d_y, const Tensor& d_sum, const Tensor& sum,
+                               const Tensor& weight, const Tensor& mean, const Tensor& rstd);
   void bias_add(const Tensor& y, const Tensor& x, const Tensor& bias);
   void bias_add_backward(const Tensor& d_bias, const Tensor& d_y);
   // kind: LIGERDSL_ACTIVATION_*.

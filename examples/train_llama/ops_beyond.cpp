@@ -13,6 +13,16 @@ void Ops::vector_add(const Tensor& out, const Tensor& a, const Tensor& b) {
   impl_->run(desc, args);
 }
 
+void Ops::scale(const Tensor& out, const Tensor& x, const Tensor& factor) {
+  Arguments tensor(impl_->device);
+  ligerdsl_scale_desc_t desc = LIGERDSL_SCALE_DESC_INIT;
+  ligerdsl_scale_args_t args = LIGERDSL_SCALE_ARGS_INIT;
+  args.x = tensor(x);
+  args.factor = tensor(factor);
+  args.out = tensor(out);
+  impl_->run(desc, args);
+}
+
 void Ops::layer_norm(const Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& x, const Tensor& weight,
                      const Tensor& bias, double eps) {
   Arguments tensor(impl_->device);
@@ -41,6 +51,40 @@ void Ops::layer_norm_backward(const Tensor& d_x, const Tensor& d_weight, const T
   args.d_x = tensor(d_x);
   args.d_weight = tensor(d_weight);
   args.d_bias = tensor(d_bias);
+  impl_->run(desc, args);
+}
+
+void Ops::add_layer_norm(const Tensor& y, const Tensor& sum, const Tensor& mean, const Tensor& rstd, const Tensor& x,
+                         const Tensor& residual, const Tensor& weight, const Tensor& bias, double eps) {
+  Arguments tensor(impl_->device);
+  ligerdsl_fused_add_layer_norm_forward_desc_t desc = LIGERDSL_FUSED_ADD_LAYER_NORM_FORWARD_DESC_INIT;
+  desc.eps = static_cast<float>(eps);
+  ligerdsl_fused_add_layer_norm_forward_args_t args = LIGERDSL_FUSED_ADD_LAYER_NORM_FORWARD_ARGS_INIT;
+  args.x = tensor(x);
+  args.residual = tensor(residual);
+  args.weight = tensor(weight);
+  args.bias = tensor(bias);
+  args.y = tensor(y);
+  args.sum = tensor(sum);
+  args.mean = tensor(mean);
+  args.rstd = tensor(rstd);
+  impl_->run(desc, args);
+}
+
+void Ops::add_layer_norm_backward(const NormGradients& out, const Tensor& d_y, const Tensor& d_sum, const Tensor& sum,
+                                  const Tensor& weight, const Tensor& mean, const Tensor& rstd) {
+  Arguments tensor(impl_->device);
+  ligerdsl_fused_add_layer_norm_backward_desc_t desc = LIGERDSL_FUSED_ADD_LAYER_NORM_BACKWARD_DESC_INIT;
+  ligerdsl_fused_add_layer_norm_backward_args_t args = LIGERDSL_FUSED_ADD_LAYER_NORM_BACKWARD_ARGS_INIT;
+  args.d_y = tensor(d_y);
+  args.d_sum = tensor(d_sum);
+  args.sum = tensor(sum);
+  args.weight = tensor(weight);
+  args.mean = tensor(mean);
+  args.rstd = tensor(rstd);
+  args.d_x = tensor(out.d_x);
+  args.d_weight = tensor(out.d_weight);
+  args.d_bias = tensor(out.d_bias);
   impl_->run(desc, args);
 }
 

@@ -75,9 +75,10 @@ struct LayerNormGradient {
   Values dx, dw, db;
 };
 
-// From the forward's mean and rstd.
+// From the forward's mean and rstd. `ds` empty: none; it is added to dx.
 inline LayerNormGradient layer_norm_gradient_oracle(const Values& dy, const Values& x, const Values& w,
-                                                    const Values& mean, const Values& rstd, int64_t n, int64_t h) {
+                                                    const Values& ds, const Values& mean, const Values& rstd, int64_t n,
+                                                    int64_t h) {
   LayerNormGradient out{Values(n * h), Values(h, 0.0), Values(h, 0.0)};
   for (int64_t i = 0; i < n; ++i) {
     const auto normalised = [&](int64_t j) { return (x[i * h + j] - mean[i]) * rstd[i]; };
@@ -90,16 +91,17 @@ inline LayerNormGradient layer_norm_gradient_oracle(const Values& dy, const Valu
       out.db[j] += dy[i * h + j];
     }
     for (int64_t j = 0; j < h; ++j) {
-      out.dx[i * h + j] = rstd[i] * (dy[i * h + j] * w[j] - (normalised(j) * inner + total) / static_cast<double>(h));
+      out.dx[i * h + j] = rstd[i] * (dy[i * h + j] * w[j] - (normalised(j) * inner + total) / static_cast<double>(h)) +
+                          (ds.empty() ? 0.0 : ds[i * h + j]);
     }
   }
   return out;
 }
 
-inline LayerNormGradient layer_norm_gradient_oracle(const Values& dy, const Values& x, const Values& w, int64_t n,
-                                                    int64_t h, double eps) {
+inline LayerNormGradient layer_norm_gradient_oracle(const Values& dy, const Values& x, const Values& w,
+                                                    const Values& ds, int64_t n, int64_t h, double eps) {
   const LayerNormResult forward = layer_norm_oracle(x, w, Values(h, 0.0), n, h, eps);
-  return layer_norm_gradient_oracle(dy, x, w, forward.mean, forward.rstd, n, h);
+  return layer_norm_gradient_oracle(dy, x, w, ds, forward.mean, forward.rstd, n, h);
 }
 
 }  // namespace ligerdsl::oracle

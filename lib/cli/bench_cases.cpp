@@ -96,7 +96,9 @@ Cases standard(const Scale& scale) {
                 width = scale.cpu ? 4096 : 8192, ffn = scale.cpu ? 4096 : 14336, classes = scale.cpu ? 32000 : 128256,
                 losses = scale.cpu ? 512 : 4096;
   add.flat("vector_add", elements, {add.dtype()});
-  for (const char* norm : {"rms_norm", "fused_add_rms_norm", "layer_norm"}) add.pair(norm, rows, "H", width, true);
+  add.one("scale", rows, {Builder::size("H", width), "in_place=1"});
+  for (const char* norm : {"rms_norm", "fused_add_rms_norm", "layer_norm", "fused_add_layer_norm"})
+    add.pair(norm, rows, "H", width, true);
   for (const char* gate : {"swiglu", "geglu"}) add.pair(gate, rows, "F", ffn);
   add.pair("bias_add", rows, "F", ffn);
   add.activations(rows, ffn);

@@ -21,7 +21,7 @@ using Rows = std::vector<std::vector<std::string>>;
 
 std::string fields_of(const lib::OpInfo& op) {
   std::string text;
-  for (const lib::FieldInfo& field : op.fields) text += (text.empty() ? "" : " ") + std::string(field.name);
+  for (const lib::FieldInfo& field : op.fields) text += fmt::format("{}{}", text.empty() ? "" : " ", field.name);
   return text;
 }
 

@@ -40,13 +40,17 @@ void store(std::byte* at, T value) {
 
 constexpr uint8_t kGuardByte = 0xa5;
 
+bool is_layer_norm(std::string_view op) {
+  return op.find("layer_norm") != std::string_view::npos;
+}
+
 // Dtypes that follow another one unless they are set themselves: of a LayerNorm's bias, which is there by default.
 struct Follower {
-  const char *leader, *name, *op;  // op: how the names of the operations begin
+  const char *leader, *name;
+  bool of_layer_norm;
 };
-constexpr Follower kFollowers[] = {{"dtype", "weight_dtype", ""},
-                                   {"weight_dtype", "bias_dtype", "layer_norm"},
-                                   {"d_weight_dtype", "d_bias_dtype", "layer_norm"}};
+constexpr Follower kFollowers[] = {
+    {"dtype", "weight_dtype", false}, {"weight_dtype", "bias_dtype", true}, {"d_weight_dtype", "d_bias_dtype", true}};
 
 // Optional outputs that a training step asks for.
 bool usual(const std::string& name) {
@@ -99,8 +103,8 @@ OpInstance::~OpInstance() {
 void OpInstance::apply_defaults() {
   for (const FieldInfo& field : info_.fields) {
     if (field.role == FieldRole::dtype) {
-      const bool layer_norm = std::string_view(info_.name).starts_with("layer_norm");
-      const bool wanted = !field.optional || layer_norm || std::string(field.name).find("weight") != std::string::npos;
+      const bool wanted =
+          !field.optional || is_layer_norm(info_.name) || std::string(field.name).find("weight") != std::string::npos;
       const bool index = std::string(field.name).find("label") == 0 || std::string(field.name).find("index") == 0;
       if (wanted) put_number(desc_, field.offset, field.type, index ? double{LIGERDSL_I64} : double{LIGERDSL_F32});
     }
@@ -116,7 +120,7 @@ bool OpInstance::set_field(const Setting& setting) {
     if (field.role == FieldRole::dim)
       choose_size(field.symbol, lib::read_integer(desc_, field.offset, field.type), setting.text());
     for (const Follower& follower : kFollowers) {
-      if (setting.name == follower.leader && std::string_view(info_.name).starts_with(follower.op))
+      if (setting.name == follower.leader && (is_layer_norm(info_.name) || !follower.of_layer_norm))
         set_field({follower.name, setting.value});
     }
     return true;

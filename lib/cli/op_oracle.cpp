@@ -33,6 +33,7 @@ struct Call {
   }
   bool has(const char* name) const { return tensors.count(name) > 0; }
   double number(const char* name, double missing = 0) const { return op.number(name, missing); }
+  int option(const char* name, int missing = 0) const { return static_cast<int>(number(name, missing)); }
   bool flag(const char* name) const { return op.number(name, 0) != 0; }
   int64_t size(const char* letter) const { return op.size(letter); }
   DType type(const char* name) const { return op.find(name)->dtype; }
@@ -61,10 +62,12 @@ Expected rms_norm_forward(const Call& c, const Values& x) {
   return {{"y", {r.y}}, {"rstd", {r.rstd}}};
 }
 
-Expected fused_add_rms_norm_forward(const Call& c) {
+// A norm of the sum that is made first.
+template <Expected (*norm)(const Call&, const Values&)>
+Expected fused_add_forward(const Call& c) {
   Values sum = c["x"];
   for (size_t i = 0; i < sum.size(); ++i) sum[i] = interpreter::round_to(c.type("sum"), sum[i] + c["residual"][i]);
-  Expected expected = rms_norm_forward(c, sum);
+  Expected expected = norm(c, sum);
   expected["sum"] = {std::move(sum)};
   return expected;
 }
@@ -73,20 +76,20 @@ Expected rms_norm_backward(const Call& c, const char* x) {
   const auto g = oracle::rms_norm_gradient_oracle(c["d_y"], c[x], c["weight"], c["d_sum"], c["rstd"], c.size("N"),
                                                   c.size("H"), c.number("offset"));
   Expected expected = {{"d_x", {g.dx}}};
-  const bool rounds_terms = c.number("casting") == LIGERDSL_CASTING_LLAMA;
+  const bool rounds_terms = c.option("casting") == LIGERDSL_CASTING_LLAMA;
   if (c.has("d_weight")) expected["d_weight"] = c.over_rows("d_weight", g.dw, rounds_terms ? c.type(x) : DType::f32);
   return expected;
 }
 
-Expected layer_norm_forward(const Call& c) {
+Expected layer_norm_forward(const Call& c, const Values& x) {
   const Values bias = c.has("bias") ? c["bias"] : Values(static_cast<size_t>(c.size("H")));
-  const auto r = oracle::layer_norm_oracle(c["x"], c["weight"], bias, c.size("N"), c.size("H"), c.number("eps"));
+  const auto r = oracle::layer_norm_oracle(x, c["weight"], bias, c.size("N"), c.size("H"), c.number("eps"));
   return {{"y", {r.y}}, {"mean", {r.mean}}, {"rstd", {r.rstd}}};
 }
 
-Expected layer_norm_backward(const Call& c) {
-  const auto g =
-      oracle::layer_norm_gradient_oracle(c["d_y"], c["x"], c["weight"], c["mean"], c["rstd"], c.size("N"), c.size("H"));
+Expected layer_norm_backward(const Call& c, const char* x) {
+  const auto g = oracle::layer_norm_gradient_oracle(c["d_y"], c[x], c["weight"], c["d_sum"], c["mean"], c["rstd"],
+                                                    c.size("N"), c.size("H"));
   Expected expected = {{"d_x", {g.dx}}};
   if (c.has("d_weight")) expected["d_weight"] = c.over_rows("d_weight", g.dw);
   if (c.has("d_bias")) expected["d_bias"] = c.over_rows("d_bias", g.db);
@@ -170,9 +173,9 @@ Expected rope(const Call& c) {
                      .heads = c.size("A"),
                      .d = c.size("D"),
                      .rotary = static_cast<int64_t>(c.number("rotary_dim")),
-                     .interleaved = c.number("layout") == LIGERDSL_ROPE_INTERLEAVED,
+                     .interleaved = c.option("layout") == LIGERDSL_ROPE_INTERLEAVED,
                      .sign = c.flag("inverse") ? -1.0 : 1.0};
-  if (c.number("layout") == LIGERDSL_ROPE_MULTIMODAL) {
+  if (c.option("layout") == LIGERDSL_ROPE_MULTIMODAL) {
     r.time = static_cast<int64_t>(c.number("time_section")),
     r.height = static_cast<int64_t>(c.number("height_section"));
     r.width = static_cast<int64_t>(c.number("width_section"));
@@ -201,7 +204,7 @@ Expected softmax(const Call& c, bool backward) {
 }
 
 oracle::CrossEntropyCase cross_entropy_case(const Call& c) {
-  const double reduction = c.number("reduction", LIGERDSL_REDUCTION_MEAN);
+  const int reduction = c.option("reduction", LIGERDSL_REDUCTION_MEAN);
   return {.n = c.size("N"),
           .classes = c.size("V"),
           .ignore_index = static_cast<int64_t>(c.number("ignore_index")),
@@ -282,12 +285,13 @@ Expected fused_linear_cross_entropy(const Call& c) {
   return expected;
 }
 
-Expected cross_entropy_backward(const Call& c) {
-  Values out = c["d_logits"];
-  const Values& d_loss = c["d_loss"];
-  const int64_t v = c.size("V");
-  for (size_t i = 0; i < out.size(); ++i) out[i] *= d_loss[d_loss.size() == 1 ? 0 : i / static_cast<size_t>(v)];
-  return {{"d_logits", {out}}};
+// Rows times one factor or one of each row.
+Expected scaled(const Call& c, const char* out, const char* in, const char* factors, const char* columns) {
+  Values x = c[in];
+  const Values& factor = c[factors];
+  const auto cols = static_cast<size_t>(c.size(columns));
+  for (size_t i = 0; i < x.size(); ++i) x[i] *= factor[factor.size() == 1 ? 0 : i / cols];
+  return {{out, {std::move(x)}}};
 }
 
 Expected target_counts(const Call& c) {
@@ -338,12 +342,15 @@ Expected global_norm(const Call& c) {
 const std::map<std::string, std::function<Expected(const Call&)>>& formulas() {
   static const std::map<std::string, std::function<Expected(const Call&)>> table = {
       {"vector_add", vector_add},
+      {"scale", [](const Call& c) { return scaled(c, "out", "x", "factor", "H"); }},
       {"rms_norm_forward", [](const Call& c) { return rms_norm_forward(c, c["x"]); }},
       {"rms_norm_backward", [](const Call& c) { return rms_norm_backward(c, "x"); }},
-      {"fused_add_rms_norm_forward", fused_add_rms_norm_forward},
+      {"fused_add_rms_norm_forward", fused_add_forward<rms_norm_forward>},
       {"fused_add_rms_norm_backward", [](const Call& c) { return rms_norm_backward(c, "sum"); }},
-      {"layer_norm_forward", layer_norm_forward},
-      {"layer_norm_backward", layer_norm_backward},
+      {"layer_norm_forward", [](const Call& c) { return layer_norm_forward(c, c["x"]); }},
+      {"layer_norm_backward", [](const Call& c) { return layer_norm_backward(c, "x"); }},
+      {"fused_add_layer_norm_forward", fused_add_forward<layer_norm_forward>},
+      {"fused_add_layer_norm_backward", [](const Call& c) { return layer_norm_backward(c, "sum"); }},
       {"bias_add_forward", bias_add_forward},
       {"bias_add_backward", bias_add_backward},
       {"activation_forward", activation_forward},
@@ -359,7 +366,7 @@ const std::map<std::string, std::function<Expected(const Call&)>>& formulas() {
       {"softmax_backward", [](const Call& c) { return softmax(c, true); }},
       {"cross_entropy", cross_entropy},
       {"fused_linear_cross_entropy", fused_linear_cross_entropy},
-      {"cross_entropy_backward", cross_entropy_backward},
+      {"cross_entropy_backward", [](const Call& c) { return scaled(c, "d_logits", "d_logits", "d_loss", "V"); }},
       {"target_counts", target_counts},
       {"embedding_forward", embedding_forward},
       {"embedding_backward", embedding_backward},

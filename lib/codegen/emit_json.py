@@ -10,8 +10,8 @@ operations     name, brief, doc, rows (what the workspace is counted in), aliase
 desc and args have the struct's C name, its size in bytes and its fields in the order of the struct, each with a C type, a byte
 offset (64-bit systems), a default and a text. minimum, maximum, exclusive_maximum and infinite say what a number may be.
 role of a desc's field: option (of `enumerators`, where it has them), dim (of the size `symbol`), dtype (of `dtypes`; `zero` is what 0
-stands for in a plan, "none" for no tensor or "f32"; null: nothing), present (a tensor is passed), in_place, queries; `tensor` is where
-the one-call form reads a field that is 0.
+stands for in a plan, "none" for no tensor or "f32"; null: nothing), present (a tensor is passed), absent (it is not), in_place,
+queries; `tensor` is where the one-call form reads a field that is 0.
 kind of an args' field: tensor (direction, shape, dtype: a name or a field of desc; given: the field of desc that says whether it is
 passed, and whether that is when it is zero or nonzero; null: always), list and its length, or value.
 """

@@ -3,7 +3,7 @@
 Formulas name sections of no other document: each text stands alone, because it becomes the comment in ops.h.
 """
 
-from table import INDEX, Field, Op, Tensor, TensorList, Value, dim, dtype, flag, in_place, option, present, queries
+from table import INDEX, Field, Op, Tensor, TensorList, Value, absent, dim, dtype, flag, in_place, option, present, queries
 
 CASTING = option("casting", "int32_t", "LIGERDSL_CASTING_LLAMA", "LIGERDSL_CASTING_*: where the norm rounds", 0, 2)
 EPS = option("eps", "float", "1e-6f", "added to the mean square", 0)
@@ -59,6 +59,16 @@ LLAMA: y = round(round(x * rstd) * w'); GEMMA and NONE: y = round(x * rstd * w')
 NORM_GRAD = """m = d_y * w', d_x = rstd * (m - x * rstd^2 * mean(m * x)), d_weight = sum over rows of d_y * n with
 n = round(x * rstd) for LLAMA, else x * rstd. Sums in f32, in a fixed order."""
 
+LAYER_NORM_DOC = """mean and rstd = 1 / sqrt(mean((x - mean)^2) + eps) of a row; y = round((x - mean) * rstd * weight + bias), without bias 0. Arithmetic in f32; the
+statistics keep their accuracy when the mean is far above the deviations."""
+LAYER_NORM_GRAD = """n = (x - mean) * rstd, q = d_y * weight; d_x = rstd * (q - n * mean(n * q) - mean(q)), d_weight = sum over rows of d_y * n,
+d_bias = sum over rows of d_y. Sums in f32, in a fixed order."""
+LAYER_NORM_EPS = option("eps", "float", "1e-6f", "added to the variance", 0)
+LAYER_NORM_BIAS = dtype("bias_dtype", "bias", "weight_dtype; 0 = no bias", optional=True)
+LAYER_NORM_D_WEIGHT = dtype("d_weight_dtype", "d_weight", "f32 or weight_dtype; 0 = d_weight is not wanted", optional=True)
+LAYER_NORM_D_BIAS = dtype("d_bias_dtype", "d_bias", "f32 or weight_dtype, that of d_weight; 0 = d_bias is not wanted", optional=True)
+LAYER_NORM_ACCUMULATE = flag("accumulate", "1: d_weight += and d_bias += instead of =; both must be f32")
+
 OPS = [
     Op("vector_add", "out = a + b", "Element by element, rounded once. out may be a or b when in_place is set.",
        [dtype("dtype", "a"), in_place("1: out may be exactly a or b")],
@@ -66,6 +76,16 @@ OPS = [
         Tensor("b", "in", "N*", "dtype", "second summand"),
         Tensor("out", "out", "N*", "dtype", "the sum")],
        rows="elements", aliases=[("out", "a"), ("out", "b")]),
+
+    Op("scale", "rows times a factor that is read on the device",
+       """out = round(x * factor): one factor for all rows, or one of each row. Arithmetic in f32. A factor of 0 leaves a NaN where x is not
+finite. out may be exactly x when in_place is set.""",
+       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), flag("per_row", "1: factor has one element per row"),
+        dtype("factor_dtype", "factor", optional=True, zero="f32"), in_place("1: out may be exactly x")],
+       [Tensor("x", "in", "N* H", "dtype", "rows"),
+        Tensor("factor", "in", "L*", "factor_dtype", "one element, or one per row"),
+        Tensor("out", "out", "N* H", "dtype", "x * factor")],
+       rows="rows of x", aliases=[("out", "x")]),
 
     Op("rms_norm_forward", "RMSNorm", NORM_DOC,
        [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True),
@@ -79,12 +99,12 @@ OPS = [
     Op("rms_norm_backward", "gradient of RMSNorm", NORM_GRAD + "\nd_x may be exactly d_y when in_place is set.",
        [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True),
         dtype("d_weight_dtype", "d_weight", "f32 or weight_dtype; 0 = d_weight is not wanted", optional=True),
-        ACCUMULATE, CASTING, OFFSET, in_place("1: d_x may be exactly d_y")],
+        ACCUMULATE, CASTING, OFFSET, in_place("1: d_x may be exactly d_y"), absent("d_x")],
        [Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
         Tensor("x", "in", "N* H", "dtype", "the forward's x"),
         Tensor("weight", "in", "H", "weight_dtype", "the forward's weight, or NULL", "weight_dtype"),
         Tensor("rstd", "in", "N*", "f32", "the forward's rstd"),
-        Tensor("d_x", "out", "N* H", "dtype", "gradient of x"),
+        Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "!without_d_x"),
         Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype")],
        rows="rows of x", aliases=[("d_x", "d_y")]),
 
@@ -106,22 +126,20 @@ OPS = [
        "\nd_x may be exactly d_y or d_sum when in_place is set.",
        [dim("n_cols", "H", "sum", "row width"), dtype("dtype", "sum"), dtype("weight_dtype", "weight", optional=True),
         dtype("d_weight_dtype", "d_weight", "f32 or weight_dtype; 0 = d_weight is not wanted", optional=True),
-        ACCUMULATE, CASTING, OFFSET, present("d_sum"), in_place("1: d_x may be exactly d_y or d_sum")],
+        ACCUMULATE, CASTING, OFFSET, present("d_sum"), in_place("1: d_x may be exactly d_y or d_sum"), absent("d_x")],
        [Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
         Tensor("d_sum", "in", "N* H", "dtype", "gradient that reaches sum by other ways, or NULL", "with_d_sum"),
         Tensor("sum", "in", "N* H", "dtype", "the forward's sum"),
         Tensor("weight", "in", "H", "weight_dtype", "the forward's weight, or NULL", "weight_dtype"),
         Tensor("rstd", "in", "N*", "f32", "the forward's rstd"),
-        Tensor("d_x", "out", "N* H", "dtype", "gradient of x and of residual"),
+        Tensor("d_x", "out", "N* H", "dtype", "gradient of x and of residual, or NULL", "!without_d_x"),
         Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype")],
        rows="rows of sum", aliases=[("d_x", "d_y"), ("d_x", "d_sum")]),
 
     Op("layer_norm_forward", "LayerNorm",
-       """mean and rstd = 1 / sqrt(mean((x - mean)^2) + eps) of a row; y = round((x - mean) * rstd * weight + bias), without bias 0. Arithmetic in f32; the
-statistics keep their accuracy when the mean is far above the deviations.""",
+       LAYER_NORM_DOC,
        [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight"),
-        option("eps", "float", "1e-6f", "added to the variance", 0), present("mean"), present("rstd"),
-        dtype("bias_dtype", "bias", "weight_dtype; 0 = no bias", optional=True)],
+        LAYER_NORM_EPS, present("mean"), present("rstd"), LAYER_NORM_BIAS],
        [Tensor("x", "in", "N* H", "dtype", "rows"),
         Tensor("weight", "in", "H", "weight_dtype", "scale of each column"),
         Tensor("bias", "in", "H", "bias_dtype", "added to each column, or NULL", "bias_dtype"),
@@ -131,21 +149,51 @@ statistics keep their accuracy when the mean is far above the deviations.""",
        rows="rows of x"),
 
     Op("layer_norm_backward", "gradient of LayerNorm",
-       """n = (x - mean) * rstd, q = d_y * weight; d_x = rstd * (q - n * mean(n * q) - mean(q)), d_weight = sum over rows of d_y * n,
-d_bias = sum over rows of d_y. Sums in f32, in a fixed order. d_x may be exactly d_y when in_place is set.""",
+       LAYER_NORM_GRAD + " d_x may be exactly d_y when in_place is set.",
        [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight"),
-        dtype("d_weight_dtype", "d_weight", "f32 or weight_dtype; 0 = d_weight is not wanted", optional=True),
-        flag("accumulate", "1: d_weight += and d_bias += instead of =; both must be f32"), in_place("1: d_x may be exactly d_y"),
-        dtype("d_bias_dtype", "d_bias", "f32 or weight_dtype, that of d_weight; 0 = d_bias is not wanted", optional=True)],
+        LAYER_NORM_D_WEIGHT, LAYER_NORM_ACCUMULATE, in_place("1: d_x may be exactly d_y"), LAYER_NORM_D_BIAS,
+        absent("d_x")],
        [Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
         Tensor("x", "in", "N* H", "dtype", "the forward's x"),
         Tensor("weight", "in", "H", "weight_dtype", "the forward's weight"),
         Tensor("mean", "in", "N*", "f32", "the forward's mean"),
         Tensor("rstd", "in", "N*", "f32", "the forward's rstd"),
-        Tensor("d_x", "out", "N* H", "dtype", "gradient of x"),
+        Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "!without_d_x"),
         Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
         Tensor("d_bias", "inout", "H", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")],
        rows="rows of x", aliases=[("d_x", "d_y")]),
+
+    Op("fused_add_layer_norm_forward", "residual sum and LayerNorm in one pass",
+       "sum = round(x + residual), y = LayerNorm(sum), from the rounded sum: x stands for it below.\n" + LAYER_NORM_DOC +
+       "\nsum may be exactly x or residual when in_place is set.",
+       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight"), LAYER_NORM_BIAS,
+        LAYER_NORM_EPS, present("mean"), present("rstd"), in_place("1: sum may be exactly x or residual")],
+       [Tensor("x", "in", "N* H", "dtype", "rows"),
+        Tensor("residual", "in", "N* H", "dtype", "rows added to x"),
+        Tensor("weight", "in", "H", "weight_dtype", "scale of each column"),
+        Tensor("bias", "in", "H", "bias_dtype", "added to each column, or NULL", "bias_dtype"),
+        Tensor("y", "out", "N* H", "dtype", "normalised rows"),
+        Tensor("sum", "out", "N* H", "dtype", "x + residual"),
+        Tensor("mean", "out", "N*", "f32", "mean of each row: what the backward needs, or NULL", "with_mean"),
+        Tensor("rstd", "out", "N*", "f32", "rstd of each row: what the backward needs, or NULL", "with_rstd")],
+       rows="rows of x", aliases=[("sum", "x"), ("sum", "residual")]),
+
+    Op("fused_add_layer_norm_backward", "gradient of fused_add_layer_norm",
+       "d_x = round(LayerNorm gradient of d_y at sum + d_sum); it is the gradient of x and of residual. With x for sum:\n" +
+       LAYER_NORM_GRAD + "\nd_x may be exactly d_y or d_sum when in_place is set.",
+       [dim("n_cols", "H", "sum", "row width"), dtype("dtype", "sum"), dtype("weight_dtype", "weight"),
+        LAYER_NORM_D_WEIGHT, LAYER_NORM_D_BIAS, LAYER_NORM_ACCUMULATE, present("d_sum"),
+        in_place("1: d_x may be exactly d_y or d_sum"), absent("d_x")],
+       [Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
+        Tensor("d_sum", "in", "N* H", "dtype", "gradient that reaches sum by other ways, or NULL", "with_d_sum"),
+        Tensor("sum", "in", "N* H", "dtype", "the forward's sum"),
+        Tensor("weight", "in", "H", "weight_dtype", "the forward's weight"),
+        Tensor("mean", "in", "N*", "f32", "the forward's mean"),
+        Tensor("rstd", "in", "N*", "f32", "the forward's rstd"),
+        Tensor("d_x", "out", "N* H", "dtype", "gradient of x and of residual, or NULL", "!without_d_x"),
+        Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
+        Tensor("d_bias", "inout", "H", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")],
+       rows="rows of sum", aliases=[("d_x", "d_y"), ("d_x", "d_sum")]),
 
     Op("bias_add_forward", "rows plus a bias",
        "y = round(x + bias) in every row. Arithmetic in f32. y may be exactly x when in_place is set.",

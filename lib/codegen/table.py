@@ -14,8 +14,8 @@ class Field:
     ctype: str  # int32_t, int64_t or float
     default: object
     doc: str
-    role: str = "option"  # option, dim, dtype, present, in_place, queries
-    source: str = ""      # dim, dtype, present, queries: the tensor that the one-call form reads it from
+    role: str = "option"  # option, dim, dtype, present, absent, in_place, queries
+    source: str = ""      # dim, dtype, present, absent, queries: the tensor that the one-call form reads it from
     symbol: str = ""      # dim: the letter it has in tensor shapes
     low: float = None     # smallest and largest value allowed; None: any finite number
     high: float = None
@@ -37,6 +37,11 @@ def dtype(name, source, doc="", dtypes=FLOATS, optional=False, zero="none"):
 def present(arg, doc=""):
     """A flag: the optional tensor `arg` is passed to execute."""
     return Field(f"with_{arg}", "int32_t", 0, doc or f"1: `{arg}` is passed", "present", arg, low=0, high=1)
+
+
+def absent(arg):
+    """A flag of an output that is there unless it is set."""
+    return Field(f"without_{arg}", "int32_t", 0, f"1: `{arg}` is not passed, and not computed", "absent", arg, low=0, high=1)
 
 
 def in_place(doc):

@@ -27,7 +27,7 @@ constexpr uint32_t bit(DType type) {
 }
 
 enum class FieldType : uint8_t { i32, i64, f32 };
-enum class FieldRole : uint8_t { option, dim, dtype, present, in_place, queries };
+enum class FieldRole : uint8_t { option, dim, dtype, present, absent, in_place, queries };
 
 // The numbers that a field takes. NaN is none of them.
 struct Range {

@@ -178,6 +178,10 @@ void fill_from_args(const OpInfo& info, const void* args, void* desc) {
       continue;
     }
     const ligerdsl_tensor_t* tensor = source_tensor(info, field, args);
+    if (field.role == FieldRole::absent) {
+      set_integer(desc, field, !tensor);
+      continue;
+    }
     if (!tensor && field.role == FieldRole::dtype && field.source < 0) set_integer(desc, field, LIGERDSL_F32);
     if (!tensor) continue;  // an empty list has every dtype
     require_shape(field.source >= 0 ? info.tensors[field.source].name : "tensors[0]", *tensor);

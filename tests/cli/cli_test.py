@@ -17,10 +17,13 @@ command, part, folder = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
 # Every operation binds all arguments of its kernels, for both targets: `program` needs no compiler.
 RECORDED = """\
 vector_add
+scale dtype=bf16
+scale per_row=1 in_place=1
 rms_norm_forward dtype=bf16 casting=gemma
 rms_norm_forward weight_dtype=none with_rstd=0
 rms_norm_backward dtype=bf16 d_weight_dtype=f32 accumulate=1
 rms_norm_backward dtype=bf16 H=131072
+rms_norm_backward dtype=bf16 H=131072 without_d_x=1
 fused_add_rms_norm_forward in_place=1
 fused_add_rms_norm_backward with_d_sum=1 in_place=1
 layer_norm_forward dtype=bf16
@@ -28,6 +31,11 @@ layer_norm_forward with_mean=0 with_rstd=0 H=50000
 layer_norm_backward dtype=bf16 d_weight_dtype=f32 accumulate=1
 layer_norm_backward in_place=1 H=65536
 layer_norm_backward d_weight_dtype=none
+layer_norm_backward dtype=f16 without_d_x=1
+fused_add_layer_norm_forward in_place=1
+fused_add_layer_norm_forward dtype=bf16 bias_dtype=none H=65536
+fused_add_layer_norm_backward with_d_sum=1 in_place=1
+fused_add_layer_norm_backward d_bias_dtype=none dtype=bf16 H=131072
 bias_add_forward in_place=1 dtype=bf16 bias_dtype=f32
 bias_add_backward accumulate=1 d_bias_dtype=f32
 bias_add_backward dtype=bf16 F=50000
@@ -71,14 +79,25 @@ CHECKED = """\
 vector_add N=1000
 vector_add dtype=bf16 N=1000 in_place=1
 vector_add N=0
+scale N=5 H=33 dtype=bf16
+scale N=5 H=33 in_place=1
+scale N=5 H=33 dtype=f16 per_row=1
 rms_norm_forward dtype=bf16 N=5 H=100
 rms_norm_forward dtype=f16 casting=gemma offset=1 N=5 H=100
 rms_norm_backward dtype=bf16 d_weight_dtype=f32 accumulate=1 N=50 H=100
 rms_norm_backward weight_dtype=none d_weight_dtype=none N=5 H=100 in_place=1
+rms_norm_backward dtype=bf16 without_d_x=1 N=50 H=100 d_weight_dtype=f32
+rms_norm_backward without_d_x=1 N=0 H=100
 fused_add_rms_norm_forward in_place=1 N=5 H=100 dtype=bf16
 fused_add_rms_norm_backward with_d_sum=1 in_place=1 N=5 H=100 d_weight_dtype=f32
 layer_norm_forward dtype=bf16 N=5 H=100
 layer_norm_backward dtype=f16 d_weight_dtype=f32 N=5 H=100 accumulate=1
+layer_norm_backward without_d_x=1 N=50 H=100 dtype=f16 d_weight_dtype=none d_bias_dtype=f32
+fused_add_layer_norm_forward in_place=1 N=5 H=100 dtype=bf16
+fused_add_layer_norm_forward bias_dtype=none N=5 H=100
+fused_add_layer_norm_backward with_d_sum=1 in_place=1 N=5 H=100 d_weight_dtype=f32
+fused_add_layer_norm_backward N=5 H=100 dtype=f16 d_weight_dtype=none d_bias_dtype=f32 accumulate=1
+fused_add_layer_norm_backward N=50 H=100 dtype=bf16 without_d_x=1
 bias_add_forward N=5 F=33 dtype=bf16
 bias_add_forward N=5 F=33 in_place=1
 bias_add_backward N=50 F=33 dtype=bf16

@@ -109,6 +109,7 @@ class CallFuzz {
         value = field.optional && once_in(3) ? 0 : dtype_code(field.dtypes);
         break;
       case FieldRole::present:
+      case FieldRole::absent:
       case FieldRole::in_place:
         value = pick(2);
         break;

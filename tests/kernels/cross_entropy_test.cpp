@@ -514,23 +514,5 @@ TEST(CrossEntropy, NoRows) {
   EXPECT_EQ(run.accuracy.get(0), 0.0);
 }
 
-TEST(ScaleRows, ScalarAndPerRow) {
-  for (DType type : kFloats) {
-    for (bool per_row : {false, true}) {
-      const int64_t n = 5, v = 700;
-      Tensor in = random_rows(type, n, v, 1, 3), out = Tensor::rows(type, n, v, 3);
-      Tensor factor = random_vector(f32, per_row ? n : 1, 2, 1.0, 2.0);
-      const auto scale =
-          kernels::scale_rows(machine(), {.type = type, .factor_type = f32, .per_row = per_row, .cols = v});
-      backend().run(scale, n, Arguments().tensor("out", out).tensor("in", in).tensor("factor", factor));
-      Values expected(n * v);
-      for (int64_t i = 0; i < n * v; ++i) expected[i] = in.get(i) * factor.get(per_row ? i / v : 0);
-      EXPECT_TRUE(close(out.values(), expected, gate_e(type)));
-      backend().run(scale, n, Arguments().tensor("out", in).tensor("in", in).tensor("factor", factor));
-      EXPECT_TRUE(in.same_bits(out));
-    }
-  }
-}
-
 }  // namespace
 }  // namespace ligerdsl::test

@@ -20,14 +20,15 @@ struct Case {
 
 std::string describe(const Case& c) {
   return std::string(name(c.options.type)) + " weight " + name(c.options.weight_type) + " n=" + std::to_string(c.n) +
-         " h=" + std::to_string(c.options.cols) + " gap " + std::to_string(c.gap) + " mean " + std::to_string(c.mean);
+         " h=" + std::to_string(c.options.cols) + " gap " + std::to_string(c.gap) + " mean " + std::to_string(c.mean) +
+         (c.options.residual ? " residual" : "") + (c.options.without_d_x ? " without d_x" : "");
 }
 
 // Inputs of a case and the kernels' results on them.
 struct Trial {
   Case c;
-  Tensor x, weight, bias, y, mean, rstd;
-  Tensor d_y, d_x, d_weight, d_bias;
+  Tensor x, residual, weight, bias, y, sum, mean, rstd;  // forward; sum is x itself without a residual
+  Tensor d_y, d_sum, d_x, d_weight, d_bias;
 
   explicit Trial(const Case& c) : c(c) {
     const auto& o = c.options;
@@ -37,6 +38,9 @@ struct Trial {
     bias =
         o.without_bias ? Tensor(o.weight_type, {o.cols}).fill(Values(o.cols)) : random_vector(o.weight_type, o.cols, 4);
     y = Tensor::rows(o.type, c.n, o.cols, c.gap);
+    residual = random_rows(o.type, c.n, o.cols, 5, c.gap);
+    d_sum = random_rows(o.type, c.n, o.cols, 6, c.gap);
+    sum = o.residual ? Tensor::rows(o.type, c.n, o.cols, c.gap) : x;
     d_x = Tensor::rows(o.type, c.n, o.cols, c.gap);
     mean = Tensor(f32, {c.n});
     rstd = Tensor(f32, {c.n});
@@ -46,40 +50,57 @@ struct Trial {
 
   Arguments common() const {
     return Arguments()
-        .tensor("x", x)
         .tensor("weight", weight)
         .tensor("bias", bias)
         .tensor("mean", mean)
         .tensor("rstd", rstd)
         .number("eps", kEps);
   }
-  void forward() { backend().run(kernels::layer_norm_forward(machine(), c.options), c.n, common().tensor("y", y)); }
+  void forward(const Tensor& sum_out) {
+    backend().run(kernels::layer_norm_forward(machine(), c.options), c.n,
+                  common().tensor("y", y).tensor("x", x).tensor("residual", residual).tensor("sum", sum_out));
+  }
+  void forward() { forward(sum); }
   void backward(const Tensor& d_x_out) {
-    backend().run(
-        kernels::layer_norm_backward(machine(), c.options), c.n,
-        common().tensor("d_x", d_x_out).tensor("d_y", d_y).tensor("d_weight", d_weight).tensor("d_bias", d_bias));
+    backend().run(kernels::layer_norm_backward(machine(), c.options), c.n,
+                  common()
+                      .tensor("d_x", d_x_out)
+                      .tensor("d_y", d_y)
+                      .tensor("d_sum", d_sum)
+                      .tensor("x", x)
+                      .tensor("sum", sum)
+                      .tensor("d_weight", d_weight)
+                      .tensor("d_bias", d_bias));
   }
   void backward() { backward(d_x); }
 
   LayerNormResult expected() const {
-    return layer_norm_oracle(x.values(), weight.values(), bias.values(), c.n, c.options.cols, kEps);
+    return layer_norm_oracle(sum.values(), weight.values(), bias.values(), c.n, c.options.cols, kEps);
   }
   // `slack`: how much further than the gate the sums over a row may be off.
   void check_forward(double slack = 1) {
+    if (c.options.residual) {
+      Values added(c.n * c.options.cols);
+      for (size_t i = 0; i < added.size(); ++i) added[i] = rounded(x.get(i) + residual.get(i), c.options.type);
+      EXPECT_TRUE(close(sum.values(), added, {0, 0})) << "sum";
+    }
     const LayerNormResult expected = this->expected();
     Gate of_sums = gate_e(f32);
     of_sums.rtol *= slack;
     EXPECT_TRUE(close(y.values(), expected.y, gate_e(c.options.type))) << "y";
     EXPECT_TRUE(close(mean.values(), expected.mean, gate_e(f32))) << "mean";
     EXPECT_TRUE(close(rstd.values(), expected.rstd, of_sums)) << "rstd";
-    for (const Tensor& t : {y, mean, rstd, x}) EXPECT_TRUE(t.untouched_outside());
+    for (const Tensor& t : {y, sum, mean, rstd, x}) EXPECT_TRUE(t.untouched_outside());
   }
   void check_backward(double slack = 1) {
     const auto& o = c.options;
     Gate of_dx = gate_e(o.type);
     of_dx.rtol *= slack, of_dx.atol *= slack;
-    const auto expected = layer_norm_gradient_oracle(d_y.values(), x.values(), weight.values(), c.n, o.cols, kEps);
-    if (o.cols <= 2) {  // d_x is what eps leaves of terms that cancel: its error is on their scale
+    const auto expected = layer_norm_gradient_oracle(d_y.values(), sum.values(), weight.values(),
+                                                     o.with_d_sum ? d_sum.values() : Values{}, c.n, o.cols, kEps);
+    if (o.without_d_x) {
+      EXPECT_TRUE(d_x.same_bits(Tensor::rows(o.type, c.n, o.cols, c.gap))) << "d_x";
+    } else if (o.cols <= 2) {  // d_x is what eps leaves of terms that cancel: its error is on their scale
       for (int64_t i = 0; i < d_x.size(); ++i) {
         const double rstd_of_row = rstd.get(i / o.cols), terms = std::fabs(d_y.get(i) * weight.get(i % o.cols)) + 1;
         EXPECT_NEAR(d_x.get(i), expected.dx[i], gate_e(o.type).rtol * rstd_of_row * terms) << "d_x, element " << i;
@@ -184,6 +205,67 @@ TEST(LayerNorm, WithoutBiasAndWithOneGradient) {
   }
 }
 
+TEST(LayerNorm, Residual) {
+  int64_t number = 0;
+  for (int64_t h : affordable({7, 512, 4097, 20488, 33000, 65536}, 5)) {
+    for (DType type : kFloats) {
+      Case c{.options = options_of(h, type), .n = 5, .gap = gap_of(number++)};
+      c.options.residual = true;
+      run_and_check(c);
+      c.options.with_d_sum = c.options.without_bias = true;
+      c.options.gradients = LayerNormGradients::weight;
+      run_and_check(c);
+    }
+  }
+}
+
+// Every width, many rows, and none: the parameters' gradients alone, and nothing else is written.
+TEST(LayerNorm, WithoutDx) {
+  int64_t number = 0;
+  for (int64_t h : affordable({1, 7, 64, 123, 512, 4097, 33000, 65536}, 5)) {
+    for (DType type : kFloats) {
+      for (auto gradients : {LayerNormGradients::both, LayerNormGradients::weight, LayerNormGradients::bias}) {
+        Case c{.options = options_of(h, type), .n = 5, .gap = gap_of(number++)};
+        c.options.without_d_x = true;
+        c.options.gradients = gradients;
+        c.options.residual = number % 2 == 0;
+        run_and_check(c);
+      }
+    }
+  }
+  for (int64_t h : {64, 200}) {
+    for (DType type : kFloats) {
+      Case c{.options = options_of(h, type), .n = std::min<int64_t>(2003, backend().budget() / h)};
+      c.options.without_d_x = true;
+      c.options.d_weight_type = type;
+      run_and_check(c);
+    }
+  }
+  Case c{.options = options_of(64, bf16), .n = 0};
+  c.options.without_d_x = true;
+  Trial none(c);
+  none.backward();
+  for (const Tensor& t : {none.d_weight, none.d_bias})
+    for (double value : t.values()) EXPECT_EQ(value, 0.0);
+}
+
+TEST(LayerNorm, WithoutDxAccumulatesAndRepeats) {
+  Case c{.options = options_of(200, bf16), .n = 37};
+  c.options.without_d_x = true;
+  Trial once(c), twice(c);
+  for (Trial* trial : {&once, &twice}) {
+    trial->forward();
+    trial->backward();
+  }
+  EXPECT_TRUE(once.d_weight.same_bits(twice.d_weight) && once.d_bias.same_bits(twice.d_bias));
+  twice.c.options.accumulate = true;
+  twice.backward();
+  for (int64_t j = 0; j < 200; ++j) {
+    EXPECT_FLOAT_EQ(static_cast<float>(twice.d_weight.get(j)), static_cast<float>(2 * once.d_weight.get(j)));
+    EXPECT_FLOAT_EQ(static_cast<float>(twice.d_bias.get(j)), static_cast<float>(2 * once.d_bias.get(j)));
+  }
+}
+
 // A mean far above the deviations: no digit of y may be lost to it, whatever the width and the padding of the tile.
 TEST(LayerNorm, LargeMeans) {
   for (int64_t h : affordable({100, 1023, 1024, 4096, 5000, 33000}, 3)) {
@@ -244,6 +326,36 @@ TEST(LayerNorm, InPlaceIsBitEqual) {
       over.backward(over.d_y);
       EXPECT_TRUE(over.d_y.same_bits(apart.d_x));
       EXPECT_TRUE(over.d_weight.same_bits(apart.d_weight) && over.d_bias.same_bits(apart.d_bias));
+    }
+  }
+}
+
+// What is left of x or residual while other threads still read of the row is the sum.
+TEST(LayerNorm, ResidualInPlaceIsBitEqual) {
+  for (int64_t h : affordable({41, 1024, 20488, 33000, 65536}, 4)) {
+    for (DType type : kFloats) {
+      Case c{.options = options_of(h, type), .n = 4};
+      c.options.residual = c.options.with_d_sum = true;
+      SCOPED_TRACE(describe(c));
+      Trial apart(c), over_x(c), over_residual(c), over_d_y(c), over_d_sum(c);
+      apart.forward();
+      apart.check_forward();
+      over_x.forward(over_x.x);
+      EXPECT_TRUE(over_x.x.same_bits(apart.sum) && over_x.y.same_bits(apart.y)) << "sum over x";
+      over_residual.forward(over_residual.residual);
+      EXPECT_TRUE(over_residual.residual.same_bits(apart.sum) && over_residual.y.same_bits(apart.y))
+          << "sum over residual";
+      for (const Trial* trial : {&over_x, &over_residual})
+        EXPECT_TRUE(trial->mean.same_bits(apart.mean) && trial->rstd.same_bits(apart.rstd));
+
+      apart.backward();
+      for (Trial* trial : {&over_d_y, &over_d_sum}) trial->forward();
+      over_d_y.backward(over_d_y.d_y);
+      over_d_sum.backward(over_d_sum.d_sum);
+      EXPECT_TRUE(over_d_y.d_y.same_bits(apart.d_x)) << "d_x over d_y";
+      EXPECT_TRUE(over_d_sum.d_sum.same_bits(apart.d_x)) << "d_x over d_sum";
+      for (const Trial* trial : {&over_d_y, &over_d_sum})
+        EXPECT_TRUE(trial->d_weight.same_bits(apart.d_weight) && trial->d_bias.same_bits(apart.d_bias));
     }
   }
 }

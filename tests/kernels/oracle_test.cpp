@@ -45,7 +45,7 @@ TEST(Oracle, LayerNorm) {
   const int64_t n = 3, h = 7;
   const Values x = Random(1).normals(n * h), w = Random(2).normals(h), b = Random(3).normals(h),
                dy = Random(4).normals(n * h);
-  const auto g = layer_norm_gradient_oracle(dy, x, w, n, h, 1e-3);
+  const auto g = layer_norm_gradient_oracle(dy, x, w, {}, n, h, 1e-3);
   check_gradient([&](const Values& v) { return dot(layer_norm_oracle(v, w, b, n, h, 1e-3).y, dy); }, x, g.dx);
   check_gradient([&](const Values& v) { return dot(layer_norm_oracle(x, v, b, n, h, 1e-3).y, dy); }, w, g.dw);
   check_gradient([&](const Values& v) { return dot(layer_norm_oracle(x, w, v, n, h, 1e-3).y, dy); }, b, g.db);

@@ -1,6 +1,5 @@
 #include "kernels/rms_norm.h"
 
-#include "kernels/fused_add_rms_norm.h"
 #include "kernels/oracle/norm.h"
 #include "tests/kernels/shapes.h"
 
@@ -25,7 +24,7 @@ std::string describe(const Case& c) {
          (c.options.has_weight ? name(c.options.weight_type) : "none") + " n=" + std::to_string(c.n) +
          " h=" + std::to_string(c.options.cols) + " casting " + std::to_string(static_cast<int>(c.options.casting)) +
          " offset " + std::to_string(c.offset) + " gap " + std::to_string(c.gap) +
-         (c.options.residual ? " residual" : "");
+         (c.options.residual ? " residual" : "") + (c.options.without_d_x ? " without d_x" : "");
 }
 
 Gate gate_of(const Case& c) {
@@ -98,7 +97,9 @@ struct Trial {
     const auto& o = c.options;
     const auto expected = rms_norm_gradient_oracle(
         d_y.values(), sum.values(), weights(), o.with_d_sum ? d_sum.values() : Values{}, c.n, o.cols, kEps, c.offset);
-    if (o.cols == 1) {
+    if (o.without_d_x) {
+      EXPECT_TRUE(d_x.same_bits(Tensor::rows(o.type, c.n, o.cols, c.gap))) << "d_x";
+    } else if (o.cols == 1) {
       check_single_column(expected.dx);
     } else {
       EXPECT_TRUE(close(d_x.values(), expected.dx, gate_e(o.type))) << "d_x";
@@ -213,6 +214,48 @@ TEST(RmsNorm, Residual) {
       run_and_check(c);
     }
   }
+}
+
+// Every width, many rows, and none: d_weight alone, and nothing else is written.
+TEST(RmsNorm, WithoutDx) {
+  int64_t number = 0;
+  for (int64_t h : affordable({1, 7, 64, 123, 512, 4097, 33000, 65536}, 5)) {
+    for (DType type : kFloats) {
+      Case c{.options = options_of(h, type), .n = 5, .gap = gap_of(number++)};
+      c.options.without_d_x = true;
+      c.options.residual = number % 2 == 0;
+      c.options.casting = number % 3 == 0 ? Casting::llama : Casting::none;
+      run_and_check(c);
+    }
+  }
+  for (int64_t h : {64, 200}) {
+    for (DType type : kFloats) {
+      Case c{.options = options_of(h, type), .n = std::min<int64_t>(2003, backend().budget() / h)};
+      c.options.without_d_x = true;
+      c.options.d_weight_type = type;
+      run_and_check(c);
+    }
+  }
+  Case c{.options = options_of(64, bf16), .n = 0};
+  c.options.without_d_x = true;
+  Trial none(c);
+  none.backward();
+  for (double value : none.d_weight.values()) EXPECT_EQ(value, 0.0);
+}
+
+TEST(RmsNorm, WithoutDxAccumulatesAndRepeats) {
+  Case c{.options = options_of(200, bf16), .n = 37};
+  c.options.without_d_x = true;
+  Trial once(c), twice(c);
+  for (Trial* trial : {&once, &twice}) {
+    trial->forward();
+    trial->backward();
+  }
+  EXPECT_TRUE(once.d_weight.same_bits(twice.d_weight));
+  twice.c.options.accumulate = true;
+  twice.backward();
+  for (int64_t j = 0; j < 200; ++j)
+    EXPECT_FLOAT_EQ(static_cast<float>(twice.d_weight.get(j)), static_cast<float>(2 * once.d_weight.get(j)));
 }
 
 TEST(RmsNorm, InPlaceIsBitEqual) {

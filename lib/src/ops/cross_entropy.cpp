@@ -1,5 +1,4 @@
 #include "kernels/cross_entropy_config.h"
-#include "kernels/elementwise_config.h"
 #include "lib/src/ops/cross_entropy_options.h"
 
 namespace ligerdsl::lib {
@@ -30,22 +29,6 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_cros
   };
   bindings.renamed = {{"weight", "class_weight"}};
   return plan_of(context, cross_entropy::info(), d, configured(context, kernels::cross_entropy_kernel, options_of(d)),
-                 std::move(bindings));
-}
-
-std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_cross_entropy_backward_desc_t& d) {
-  OperationPlan::Bindings bindings;
-  bindings.rows = [per_row = d.per_row != 0](const Call& call) {
-    const int64_t rows = call.sizes[cross_entropy_backward::dim_N];
-    check_reduced(call, cross_entropy_backward::dim_L, "d_loss", per_row, rows);
-    return rows;
-  };
-  bindings.renamed = {{"in", "d_logits"}, {"out", "d_logits"}, {"factor", "d_loss"}};
-  const kernels::ScaleRowsOptions options{.type = dtype_of(d.dtype),
-                                          .factor_type = dtype_of(d.d_loss_dtype),
-                                          .per_row = d.per_row != 0,
-                                          .cols = d.n_classes};
-  return plan_of(context, cross_entropy_backward::info(), d, configured(context, kernels::scale_rows_kernel, options),
                  std::move(bindings));
 }
 

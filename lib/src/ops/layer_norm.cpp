@@ -1,4 +1,4 @@
-// LayerNorm.
+// LayerNorm and fused_add_layer_norm: the same kernels, with and without the residual.
 #include "kernels/layer_norm_config.h"
 #include "kernels/norm_backward_config.h"
 #include "lib/src/ops/support.h"
@@ -16,9 +16,8 @@ kernels::LayerNormOptions common_options(const Desc& d) {
   return options;
 }
 
-}  // namespace
-
-std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_layer_norm_forward_desc_t& d) {
+template <class Desc>
+kernels::LayerNormOptions forward_options(const Desc& d) {
   kernels::LayerNormOptions options = common_options(d);
   options.with_mean = d.with_mean != 0;
   options.with_rstd = d.with_rstd != 0;
@@ -26,12 +25,11 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_laye
     fail(Status::invalid_dtype, std::string("`bias_dtype`: expected that of weight, ") + dtype_name(d.weight_dtype) +
                                     ", or 0, got " + dtype_name(d.bias_dtype));
   options.without_bias = d.bias_dtype == 0;
-  return plan_of(context, layer_norm_forward::info(), d,
-                 configured(context, kernels::layer_norm_forward_kernel, options),
-                 {.numbers = {{"eps", d.eps}}, .rows = size_of_call(layer_norm_forward::dim_N)});
+  return options;
 }
 
-std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_layer_norm_backward_desc_t& d) {
+template <class Desc>
+kernels::LayerNormOptions backward_options(const Desc& d) {
   check_gradient("d_weight_dtype", d.d_weight_dtype, d.weight_dtype, d.accumulate);
   check_gradient("d_bias_dtype", d.d_bias_dtype, d.weight_dtype, d.accumulate);
   if (d.d_weight_dtype != 0 && d.d_bias_dtype != 0 && d.d_weight_dtype != d.d_bias_dtype)
@@ -44,9 +42,38 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_laye
   if (options.want_d_weight && d.d_bias_dtype == 0) options.gradients = Gradients::weight;
   options.d_weight_type = dtype_of(d.d_weight_dtype != 0 ? d.d_weight_dtype : d.d_bias_dtype);
   options.accumulate = d.accumulate != 0;
+  options.without_d_x = d.without_d_x != 0;
+  return options;
+}
+
+}  // namespace
+
+std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_layer_norm_forward_desc_t& d) {
+  return plan_of(context, layer_norm_forward::info(), d,
+                 configured(context, kernels::layer_norm_forward_kernel, forward_options(d)),
+                 {.numbers = {{"eps", d.eps}}, .rows = size_of_call(layer_norm_forward::dim_N)});
+}
+
+std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_layer_norm_backward_desc_t& d) {
+  check_without_d_x(d.without_d_x, d.d_weight_dtype != 0 || d.d_bias_dtype != 0);
   return plan_of(context, layer_norm_backward::info(), d,
-                 configured(context, kernels::layer_norm_backward_kernel, options),
+                 configured(context, kernels::layer_norm_backward_kernel, backward_options(d)),
                  {.rows = size_of_call(layer_norm_backward::dim_N)});
+}
+
+std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_fused_add_layer_norm_forward_desc_t& d) {
+  return plan_of(context, fused_add_layer_norm_forward::info(), d,
+                 configured(context, kernels::fused_add_layer_norm_forward_kernel, forward_options(d)),
+                 {.numbers = {{"eps", d.eps}}, .rows = size_of_call(fused_add_layer_norm_forward::dim_N)});
+}
+
+std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_fused_add_layer_norm_backward_desc_t& d) {
+  check_without_d_x(d.without_d_x, d.d_weight_dtype != 0 || d.d_bias_dtype != 0, d.with_d_sum);
+  kernels::LayerNormOptions options = backward_options(d);
+  options.with_d_sum = d.with_d_sum != 0;
+  return plan_of(context, fused_add_layer_norm_backward::info(), d,
+                 configured(context, kernels::fused_add_layer_norm_backward_kernel, options),
+                 {.rows = size_of_call(fused_add_layer_norm_backward::dim_N)});
 }
 
 }  // namespace ligerdsl::lib

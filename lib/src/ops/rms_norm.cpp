@@ -36,6 +36,7 @@ kernels::RmsNormOptions backward_options(const Desc& d) {
   options.want_d_weight = d.d_weight_dtype != 0;
   options.d_weight_type = dtype_of(d.d_weight_dtype);
   options.accumulate = d.accumulate != 0;
+  options.without_d_x = d.without_d_x != 0;
   return options;
 }
 
@@ -48,6 +49,7 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_rms_
 }
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_rms_norm_backward_desc_t& d) {
+  check_without_d_x(d.without_d_x, d.d_weight_dtype != 0);
   return plan_of(context, rms_norm_backward::info(), d,
                  configured(context, kernels::rms_norm_backward_kernel, backward_options(d)),
                  {.numbers = {{"offset", d.offset}}, .rows = size_of_call(rms_norm_backward::dim_N)});
@@ -61,6 +63,7 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_fuse
 }
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_fused_add_rms_norm_backward_desc_t& d) {
+  check_without_d_x(d.without_d_x, d.d_weight_dtype != 0, d.with_d_sum);
   kernels::RmsNormOptions options = backward_options(d);
   options.with_d_sum = d.with_d_sum != 0;
   return plan_of(context, fused_add_rms_norm_backward::info(), d,

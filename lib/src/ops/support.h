@@ -38,7 +38,17 @@ inline void check_gradient(const char* name, int32_t gradient, int32_t parameter
   }
 }
 
-// One element, or one per row: outputs that a reduction shrinks.
+// A norm's backward makes d_x, gradients of parameters, or both.
+inline void check_without_d_x(int32_t without_d_x, bool parameters, int32_t with_d_sum = 0) {
+  if (without_d_x && !parameters)
+    fail(Status::invalid_argument,
+         "`without_d_x`: expected 0 where no gradient of a parameter is wanted, got 1; pass d_x, d_weight or both");
+  if (without_d_x && with_d_sum)
+    fail(Status::invalid_argument,
+         "`with_d_sum`: expected 0 without d_x, got 1; d_sum is added to d_x alone, so pass both or neither");
+}
+
+// One element, or one per row: factors, and outputs that a reduction shrinks.
 inline void check_reduced(const Call& call, int symbol, const char* name, bool per_row, int64_t rows) {
   const int64_t got = call.sizes[symbol], expected = per_row ? rows : 1;
   if (got < 0 || got == expected) return;
