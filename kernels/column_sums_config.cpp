@@ -10,7 +10,7 @@ namespace ligerdsl::kernels {
 namespace {
 
 // On a GPU a row of a tile is a vector of every thread of a warp, 512 bytes one after the other.
-constexpr ColumnSumsConfig kOnGpu{.num_warps = 8, .vectors = 4, .stages = 2, .programs_per_sm = 4};
+constexpr ColumnSumsConfig kOnGpu{.num_warps = 4, .vectors = 8, .stages = 2, .programs_per_sm = 4};
 // On a CPU a tile's sums stay in the first-level cache.
 constexpr int64_t kColumnsOnCpu = 1024, kRowsOnCpu = 4;
 

@@ -77,6 +77,7 @@ std::optional<RowConfig> rows_in_cluster(const Machine& machine, DType type, int
   const int64_t vector = program::kWarpThreads * of.num_warps * vector_width(type) * of.num_ctas;
   const auto covered = [&](int64_t vectors) { return ceil_div(cols, vector * vectors) * vectors; };
   while (of.vectors > 1 && covered(of.vectors / 2) * 8 <= covered(of.vectors) * 7) of.vectors /= 2;
+  while (of.vectors > 1 && of.columns(type, cols) >= cols) of.vectors /= 2;
   return of;
 }
 

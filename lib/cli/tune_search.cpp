@@ -68,9 +68,14 @@ class Search {
 
   bool over() const { return seconds_since(began_) > budget_; }
 
-  // Configurations may differ in what means nothing together with the rest, or on this device.
+  // Configurations may differ in what means nothing together with the rest, or on this device. What cannot be built is
+  // new: compiling it says why.
   bool is_new(const Config& config) {
-    return built_.insert(runtime::sha256(task_.built(task_.space.values(config)))).second;
+    try {
+      return built_.insert(runtime::sha256(task_.built(task_.space.values(config)))).second;
+    } catch (const std::exception&) {
+      return true;
+    }
   }
 
   // Compiling runs ahead of measuring by as many as there are compilers; who is done first is measured first.
