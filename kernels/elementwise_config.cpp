@@ -69,9 +69,9 @@ std::string valid(const Machine&, const Options& o, const ElementwiseConfig& con
   return refused(o.type, o.cols, config);
 }
 
-template <class Options>
+template <int arrays, class Options>
 ElementwiseConfig heuristic(const Machine& machine, const Options& o) {
-  return elementwise_config(machine, o.type, o.cols);
+  return elementwise_config(machine, o.type, o.cols, {.arrays = arrays});
 }
 
 // Of so many arrays of rows.
@@ -80,9 +80,11 @@ Cost cost(const Options& o, int64_t rows) {
   return {static_cast<double>(arrays * o.cols * size_of(o.type)) * static_cast<double>(rows)};
 }
 
+template <int arrays>
 ElementwiseConfig heuristic_activation(const Machine& machine, const ActivationOptions& o) {
   const bool much = o.kind == Activation::gelu_erf;
-  return elementwise_config(machine, o.type, o.cols, much ? work_vectors(machine, o.type) : 1);
+  return elementwise_config(machine, o.type, o.cols,
+                            {.arrays = arrays, .vectors = much ? work_vectors(machine, o.type) : 1});
 }
 
 // One step whose programs own a tile each; meta: all but the tile.
@@ -114,7 +116,8 @@ Operation activation(const Machine&, const ActivationOptions& o, const Elementwi
 }
 
 ElementwiseConfig heuristic_dropout(const Machine& machine, const DropoutOptions& o) {
-  return elementwise_config(machine, o.type, o.cols, work_vectors(machine, o.type));
+  return elementwise_config(machine, o.type, o.cols,
+                            {.arrays = o.add ? 3 : 2, .vectors = work_vectors(machine, o.type)});
 }
 
 std::string valid_dropout(const Machine&, const DropoutOptions& o, const ElementwiseConfig& config) {
@@ -151,8 +154,8 @@ Operation gated(const Machine&, const GatedOptions& o, const ElementwiseConfig& 
 
 }  // namespace
 
-ElementwiseConfig elementwise_config(const Machine& machine, DType type, int64_t cols, int vectors) {
-  const TileShape tile = elementwise_tile(machine, type, cols, vectors);
+ElementwiseConfig elementwise_config(const Machine& machine, DType type, int64_t cols, ElementwiseWork work) {
+  const TileShape tile = elementwise_tile(machine, type, cols, work);
   const bool whole = tile.cols == tile_width(cols);
   const int64_t held = tile.rows * tile.cols / (program::kWarpThreads * tile.num_warps * vector_width(type));
   return {
@@ -180,23 +183,24 @@ const Adamw adamw_kernel{"adamw", "one AdamW step on a tensor", &valid_step, &he
 const ScaleRows scale_rows_kernel{"scale_rows",
                                   "rows times a factor read on the device",
                                   &valid<ScaleRowsOptions>,
-                                  &heuristic<ScaleRowsOptions>,
+                                  &heuristic<2, ScaleRowsOptions>,
                                   &scale,
                                   &cost<2, ScaleRowsOptions>};
 
-const BiasAddForward bias_add_forward_kernel{"bias_add_forward",         "rows plus a bias", &valid<BiasAddOptions>,
-                                             &heuristic<BiasAddOptions>, &bias_add,          &cost<2, BiasAddOptions>};
+const BiasAddForward bias_add_forward_kernel{
+    "bias_add_forward", "rows plus a bias",      &valid<BiasAddOptions>, &heuristic<2, BiasAddOptions>,
+    &bias_add,          &cost<2, BiasAddOptions>};
 
 const ActivationKernel activation_forward_kernel{"activation_forward",
                                                  "GELU, SiLU, ReLU or ReLU squared",
                                                  &valid<ActivationOptions>,
-                                                 &heuristic_activation,
+                                                 &heuristic_activation<2>,
                                                  &activation<activation_forward_kernel, &activation_forward>,
                                                  &cost<2, ActivationOptions>};
 const ActivationKernel activation_backward_kernel{"activation_backward",
                                                   "gradient of activation_forward",
                                                   &valid<ActivationOptions>,
-                                                  &heuristic_activation,
+                                                  &heuristic_activation<3>,
                                                   &activation<activation_backward_kernel, &activation_backward>,
                                                   &cost_of_gradient};
 
@@ -216,25 +220,25 @@ const DropoutKernel dropout_backward_kernel{"dropout_backward",
 const GatedKernel swiglu_forward_kernel{"swiglu_forward",
                                         "silu(gate) * up",
                                         &valid<GatedOptions>,
-                                        &heuristic<GatedOptions>,
+                                        &heuristic<3, GatedOptions>,
                                         &gated<swiglu_forward_kernel, Activation::silu, &gated_forward>,
                                         &cost<3, GatedOptions>};
 const GatedKernel swiglu_backward_kernel{"swiglu_backward",
                                          "gradient of swiglu",
                                          &valid<GatedOptions>,
-                                         &heuristic<GatedOptions>,
+                                         &heuristic<5, GatedOptions>,
                                          &gated<swiglu_backward_kernel, Activation::silu, &gated_backward>,
                                          &cost<5, GatedOptions>};
 const GatedKernel geglu_forward_kernel{"geglu_forward",
                                        "gelu(gate) * up, tanh form",
                                        &valid<GatedOptions>,
-                                       &heuristic<GatedOptions>,
+                                       &heuristic<3, GatedOptions>,
                                        &gated<geglu_forward_kernel, Activation::gelu_tanh, &gated_forward>,
                                        &cost<3, GatedOptions>};
 const GatedKernel geglu_backward_kernel{"geglu_backward",
                                         "gradient of geglu",
                                         &valid<GatedOptions>,
-                                        &heuristic<GatedOptions>,
+                                        &heuristic<5, GatedOptions>,
                                         &gated<geglu_backward_kernel, Activation::gelu_tanh, &gated_backward>,
                                         &cost<5, GatedOptions>};
 

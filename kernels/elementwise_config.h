@@ -36,8 +36,8 @@ struct ElementwiseConfig {
   }
 };
 
-// So many vectors per thread on a GPU, in blocks that divide wide rows where that is possible (tile_shape.h).
-ElementwiseConfig elementwise_config(const Machine& machine, DType type, int64_t cols, int vectors = 1);
+// In blocks that divide wide rows where that is possible (tile_shape.h).
+ElementwiseConfig elementwise_config(const Machine& machine, DType type, int64_t cols, ElementwiseWork work = {});
 // Why rows of so many elements cannot be taken so; empty: they can.
 std::string refused(DType type, int64_t cols, const ElementwiseConfig& config);
 
