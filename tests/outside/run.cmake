@@ -30,6 +30,10 @@ string(JSON first GET "${table}" operations 0 name)
 message("${operations} begins with ${first}")
 run(${CC} -std=c99 -O2 -Wall -Wextra -Werror ${SOURCE}/c_trainer/main.c -o ${WORK}/c_trainer ${flags} -lm)
 run(${WORK}/c_trainer)
+set(gpt2 ${SOURCE}/../../examples/gpt2)
+run(${CMAKE_COMMAND} -S ${gpt2} -B ${WORK}/gpt2 -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER=${CC})
+run(${CMAKE_COMMAND} --build ${WORK}/gpt2)
+run(${WORK}/gpt2/gpt2 check)
 
 function(build_and_run project folder compiler)
   run(${CMAKE_COMMAND} -S ${SOURCE}/${project} -B ${WORK}/${folder} -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=Release
