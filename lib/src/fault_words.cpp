@@ -15,8 +15,8 @@ std::string text_of(const Fault& fault) {
 
 FaultWords::FaultWords(runtime::Device& device) : device_(device) {
   const size_t count = op_table().size();
-  words_ = {static_cast<int64_t*>(device.alloc_mapped(count * sizeof(int64_t))), count};
-  std::uninitialized_fill(words_.begin(), words_.end(), 0);
+  words_ = {static_cast<Word*>(device.alloc_mapped(count * sizeof(Word))), count};
+  std::uninitialized_value_construct(words_.begin(), words_.end());
 }
 
 FaultWords::~FaultWords() {
@@ -25,7 +25,7 @@ FaultWords::~FaultWords() {
 
 BoundTensor FaultWords::word(int32_t operation) const {
   BoundTensor word{};
-  word.data = reinterpret_cast<std::byte*>(&words_[operation]);
+  word.data = reinterpret_cast<std::byte*>(&words_[operation].value);
   word.dims[0] = 1;
   word.strides[0] = 1;
   word.rank = 1;
@@ -36,7 +36,7 @@ BoundTensor FaultWords::word(int32_t operation) const {
 
 std::optional<Fault> FaultWords::take() {
   for (const OpInfo* info : op_table()) {
-    const std::atomic_ref<int64_t> word(words_[info->index]);
+    const std::atomic_ref<int64_t> word(words_[info->index].value);
     if (word.load(std::memory_order_relaxed) == 0) continue;
     if (const int64_t value = word.exchange(0)) return Fault{info->name, kernels::kErrorBase - value};
   }

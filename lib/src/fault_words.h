@@ -32,8 +32,13 @@ class FaultWords {
   std::optional<Fault> take();
 
  private:
+  // Apart, because kernels for aligned arguments ask it of every argument whose address they take.
+  struct alignas(16) Word {
+    int64_t value;
+  };
+
   runtime::Device& device_;
-  std::span<int64_t> words_;  // by OpInfo::index
+  std::span<Word> words_;  // by OpInfo::index
 };
 
 }  // namespace ligerdsl::lib

@@ -86,6 +86,11 @@ void Launcher::Pack::report_generic(const BoundTensor& tensor) const {
 void Launcher::Pack::view(const BoundTensor& tensor) {
   const size_t rank = static_cast<size_t>(tensor.rank);
   const program::Type& type = launcher_.types_[arg_];
+  if (rank != type.shape.size()) [[unlikely]] {  // its slots would shift those behind it
+    fail(Status::internal_error, "argument " + launcher_.program_.arguments[arg_].name + " of kernel " +
+                                     launcher_.program_.name + " has rank " + std::to_string(type.shape.size()) +
+                                     ", got a tensor of rank " + std::to_string(rank));
+  }
   slots_[used_++] = reinterpret_cast<uintptr_t>(tensor.data);
   for (size_t i = 0; i < rank; ++i) slots_[used_++] = static_cast<uint64_t>(tensor.dims[i]);
   for (size_t i = 0; i < rank; ++i) {

@@ -312,28 +312,6 @@ Value ThreadLowering::stackWord() {
 
 //===-- The walk --===//
 
-// Whether elementwise ops on tiles of i64 connect this one to a product and to a shift: to the high word of a product.
-static bool belongsToWideProduct(Operation* op) {
-  bool product = false, shift = false;
-  SmallVector<Operation*> work = {op};
-  SmallPtrSet<Operation*, 16> seen = {op};
-  auto follow = [&](Value value, Operation* next) {
-    auto tile = dyn_cast<RankedTensorType>(value.getType());
-    if (tile && tile.getElementType().isInteger(64) && next && next->hasTrait<OpTrait::Elementwise>() &&
-        seen.insert(next).second)
-      work.push_back(next);
-  };
-  while (!work.empty()) {
-    Operation* at = work.pop_back_val();
-    product |= isa<arith::MulIOp>(at) && getElementTypeOrSelf(at->getResult(0)).isInteger(64);
-    shift |= isa<arith::ShRSIOp, arith::ShRUIOp>(at);
-    for (Value operand : at->getOperands()) follow(operand, operand.getDefiningOp());
-    for (Value result : at->getResults())
-      for (Operation* user : result.getUsers()) follow(result, user);
-  }
-  return product && shift;
-}
-
 // The same op on every element. Of products of 64 bits LLVM finds mul.wide.u32 only among scalars: of a vector it
 // multiplies twice, for the low and for the high words.
 static LogicalResult lowerByElement(ThreadLowering& t, Operation* op) {
@@ -360,7 +338,7 @@ static LogicalResult lowerByElement(ThreadLowering& t, Operation* op) {
 // The same op on every piece. Operands that are scalars (arith.select's condition) serve all pieces.
 static LogicalResult lowerElementwise(ThreadLowering& t, Operation* op) {
   if (op->getNumResults() != 1) return op->emitOpError("has no lowering for this target");
-  if (belongsToWideProduct(op)) return lowerByElement(t, op);
+  if (t.wideProducts.contains(op)) return lowerByElement(t, op);
   Type result = t.pieceType(op->getResult(0).getType());
   int64_t count = t.pieceCount(op->getResult(0).getType());
   Pieces pieces;

@@ -12,6 +12,7 @@
 
 #include "compiler/dialect/tgpu.h"
 #include "compiler/layout/linear_layout.h"
+#include "compiler/target/nvptx/wide_products.h"
 #include "llvm/ADT/DenseMap.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -55,6 +56,7 @@ class ThreadLowering {
 
   mlir::OpBuilder b;
   const program::CompileOptions& options;
+  WideProducts wideProducts;
   const program::GpuArch& arch() const { return *program::find_gpu_arch(options.arch); }
 
   // --- values --------------------------------------------------------------------------------------------------------

@@ -46,8 +46,9 @@ enum View : int {
   kWeightGiven,
   kDWeight,  // as it is summed
   kDWeightWanted,
-  kDBias,
-  kDBiasWanted,
+  kDBias,        // as it is summed
+  kDBiasSums,    // the same, as a row
+  kDBiasWanted,  // as a row
   kBias,
   kLabels,  // of the chunk
   kAllLabels,
@@ -364,7 +365,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     }
     if (d_.d_bias_dtype != 0) {
       if (d_.d_bias_dtype != LIGERDSL_F32)
-        round_d_bias_ = convert(DType::f32, dtype_of(d_.d_bias_dtype), d_.n_classes, kDBias, kDBiasWanted);
+        round_d_bias_ = convert(DType::f32, dtype_of(d_.d_bias_dtype), d_.n_classes, kDBiasSums, kDBiasWanted);
       if (!d_.accumulate) zero_d_bias_ = zero(d_.d_bias_dtype, d_.n_classes, kDBiasWanted);
     }
   }
@@ -418,6 +419,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     v[kDBiasWanted] = as_row_if(call.tensors[op::k_d_bias]);
     v[kDBias] = round_d_bias_ ? make_vector(call.workspace + layout.d_bias, DType::f32, d_.n_classes)
                               : call.tensors[op::k_d_bias];
+    v[kDBiasSums] = as_row_if(v[kDBias]);
     return v;
   }
 

@@ -1,0 +1,59 @@
+#include "lib/src/fault_words.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+
+#include "kernels/argument_facts.h"
+#include "kernels/cross_entropy_config.h"
+#include "kernels/embedding.h"
+#include "lib/src/op_info.h"
+
+namespace ligerdsl::test {
+namespace {
+
+// What a kernel of the operation does in its `row`.
+void report(const lib::FaultWords& words, const lib::OpInfo& info, int64_t row) {
+  auto* word = reinterpret_cast<int64_t*>(words.word(info.index).data);
+  std::atomic_ref(*word).store(kernels::kErrorBase - row);
+}
+
+TEST(FaultWords, EveryOperationHasOne) {
+  const auto device = runtime::Device::create({.num_threads = 1});
+  lib::FaultWords words(*device);
+  EXPECT_FALSE(words.take());
+  for (const lib::OpInfo* info : lib::op_table()) report(words, *info, info->index);
+  for (const lib::OpInfo* info : lib::op_table()) {
+    const auto fault = words.take();
+    ASSERT_TRUE(fault);
+    EXPECT_EQ(std::string(fault->operation), info->name);
+    EXPECT_EQ(fault->row, info->index);
+  }
+  EXPECT_FALSE(words.take());
+}
+
+// A word that begins anywhere else would cost the other arguments their vectors.
+TEST(FaultWords, AreAlignedAsKernelsAsk) {
+  const auto device = runtime::Device::create({.num_threads = 1});
+  const lib::FaultWords words(*device);
+  int found = 0;
+  for (const kernels::Operation& operation :
+       {kernels::cross_entropy_kernel({}, {}), kernels::embedding_forward({}, {})}) {
+    for (const kernels::Step& step : operation.steps) {
+      const auto facts = kernels::argument_facts(step.program, kernels::Variant::aligned);
+      for (size_t i = 0; i < facts.size(); ++i) {
+        if (step.program.arguments[i].name != "error") continue;
+        ++found;
+        for (const lib::OpInfo* info : lib::op_table()) {
+          const lib::BoundTensor word = words.word(info->index);
+          EXPECT_TRUE(kernels::is_aligned(facts[i], word.data, word.dims, word.strides)) << info->name;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(found, 2);
+}
+
+}  // namespace
+}  // namespace ligerdsl::test
