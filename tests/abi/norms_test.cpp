@@ -126,7 +126,7 @@ TEST_F(Norms, WithoutDxIsSaid) {
   args.rstd = rstd;
   const RmsNormBackwardDesc none = rms_norm_backward_desc();
   expect_failure(ligerdsl_rms_norm_backward(context_.get(), &none, &args, nullptr), LIGERDSL_INVALID_ARGUMENT,
-                 {"`without_d_x`", "got 1", "pass d_x, d_weight or both"});
+                 {"`without_d_x`", "got 1", "pass d_x, or what of the parameters is wanted"});
 
   RmsNormBackwardDesc desc = rms_norm_backward_desc();
   desc.n_cols = 4;

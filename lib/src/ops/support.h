@@ -42,7 +42,8 @@ inline void check_gradient(const char* name, int32_t gradient, int32_t parameter
 inline void check_without_d_x(int32_t without_d_x, bool parameters, int32_t with_d_sum = 0) {
   if (without_d_x && !parameters)
     fail(Status::invalid_argument,
-         "`without_d_x`: expected 0 where no gradient of a parameter is wanted, got 1; pass d_x, d_weight or both");
+         "`without_d_x`: expected 0 where no gradient of a parameter is wanted, got 1; pass d_x, or what of the "
+         "parameters is wanted");
   if (without_d_x && with_d_sum)
     fail(Status::invalid_argument,
          "`with_d_sum`: expected 0 without d_x, got 1; d_sum is added to d_x alone, so pass both or neither");
