@@ -34,12 +34,11 @@ void embedding(ligerdsl_context_t context, float* out, const int32_t* tokens, co
   check(ligerdsl_embedding_forward(context, &desc, &args, NULL));
 }
 
-/* Sums over rows: of a bias, and of a position, whose rows are whole sequences. */
-static void sum_rows(ligerdsl_context_t context, float* sums, const float* rows, int64_t n, int64_t h) {
+void bias_gradient(ligerdsl_context_t context, float* d_b, const float* d_y, int64_t n, int64_t h) {
   ligerdsl_bias_add_backward_desc_t desc = LIGERDSL_BIAS_ADD_BACKWARD_DESC_INIT;
   ligerdsl_bias_add_backward_args_t args = LIGERDSL_BIAS_ADD_BACKWARD_ARGS_INIT;
-  args.d_y = ROWS(rows, n, h);
-  args.d_bias = VECTOR(sums, h);
+  args.d_y = ROWS(d_y, n, h);
+  args.d_bias = VECTOR(d_b, h);
   check(ligerdsl_bias_add_backward(context, &desc, &args, NULL));
 }
 
@@ -52,7 +51,7 @@ void embedding_gradient(ligerdsl_context_t context, float* d_weight, float* d_po
   args.d_out = ROWS(d_out, n, h);
   args.d_weight = ROWS(d_weight, vocabulary, h);
   check(ligerdsl_embedding_backward(context, &desc, &args, NULL));
-  sum_rows(context, d_positions, d_out, n / length, length * h);
+  bias_gradient(context, d_positions, d_out, n / length, length * h); /* a row is a whole sequence */
 }
 
 static const float kEps = 1e-5f;
@@ -102,20 +101,24 @@ void norm_gradient(ligerdsl_context_t context, float* d_sum, float* d_out, float
   check(ligerdsl_fused_add_layer_norm_backward(context, &desc, &args, NULL));
 }
 
-void linear(ligerdsl_context_t context, float* y, const float* x, const float* weight, const float* bias, int64_t n,
+void bias(ligerdsl_context_t context, float* y, const float* b, int64_t n, int64_t h) {
+  ligerdsl_bias_add_forward_desc_t desc = LIGERDSL_BIAS_ADD_FORWARD_DESC_INIT;
+  ligerdsl_bias_add_forward_args_t args = LIGERDSL_BIAS_ADD_FORWARD_ARGS_INIT;
+  args.x = args.y = ROWS(y, n, h);
+  args.bias = VECTOR(b, h);
+  check(ligerdsl_bias_add_forward(context, &desc, &args, NULL));
+}
+
+void linear(ligerdsl_context_t context, float* y, const float* x, const float* weight, const float* b, int64_t n,
             int64_t in, int64_t out) {
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)n, (int)out, (int)in, 1, x, (int)in, weight, (int)in, 0, y,
               (int)out);
-  ligerdsl_bias_add_forward_desc_t desc = LIGERDSL_BIAS_ADD_FORWARD_DESC_INIT;
-  ligerdsl_bias_add_forward_args_t args = LIGERDSL_BIAS_ADD_FORWARD_ARGS_INIT;
-  args.x = args.y = ROWS(y, n, out);
-  args.bias = VECTOR(bias, out);
-  check(ligerdsl_bias_add_forward(context, &desc, &args, NULL));
+  bias(context, y, b, n, out);
 }
 
 void linear_gradient(ligerdsl_context_t context, float* d_x, float* d_weight, float* d_bias, const float* d_y,
                      const float* x, const float* weight, int64_t n, int64_t in, int64_t out) {
-  sum_rows(context, d_bias, d_y, n, out);
+  bias_gradient(context, d_bias, d_y, n, out);
   cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)out, (int)in, (int)n, 1, d_y, (int)out, x, (int)in, 0,
               d_weight, (int)in);
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)n, (int)in, (int)out, 1, d_y, (int)out, weight, (int)in,

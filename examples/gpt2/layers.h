@@ -27,8 +27,12 @@ void norm(ligerdsl_context_t context, norm_t y, const float* x, const float* res
 void norm_gradient(ligerdsl_context_t context, float* d_sum, float* d_out, float* d_weight, float* d_bias, norm_t y,
                    const float* weight, int64_t n, int64_t h);
 
+/* y += b in every row, and the gradient of b. */
+void bias(ligerdsl_context_t context, float* y, const float* b, int64_t n, int64_t h);
+void bias_gradient(ligerdsl_context_t context, float* d_b, const float* d_y, int64_t n, int64_t h);
+
 /* y = x W^T + b for W [out, in]. */
-void linear(ligerdsl_context_t context, float* y, const float* x, const float* weight, const float* bias, int64_t n,
+void linear(ligerdsl_context_t context, float* y, const float* x, const float* weight, const float* b, int64_t n,
             int64_t in, int64_t out);
 void linear_gradient(ligerdsl_context_t context, float* d_x, float* d_weight, float* d_bias, const float* d_y,
                      const float* x, const float* weight, int64_t n, int64_t in, int64_t out);

@@ -1,5 +1,6 @@
 /* gpt2 train TEXT [STEPS [MOST]]   trains a small model of bytes; exits with 1 if the last losses are above MOST
- * gpt2 check                       one model with the library and one in float64: the same losses, step by step */
+ * gpt2 check                       one model with the library and one in float64: the same losses, step by step
+ * gpt2 time [ROWS WIDTH]           each layer beside a plain loop; 256 rows of 768 if not said */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 
 #include "gpt2.h"
 #include "random.h"
+#include "timing.h"
 
 static const gpt2_optimiser_t kOptimiser = {
     .lr = 3e-3f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f, .max_norm = 1};
@@ -125,6 +127,13 @@ int main(int argc, char** argv) {
     const double most = argc > 4 ? strtod(argv[4], NULL) : INFINITY;
     if (steps >= 1 && (!end || !*end)) return train(argv[2], steps, most);
   }
-  fprintf(stderr, "usage: gpt2 train TEXT [STEPS [MOST]]\n       gpt2 check\n");
+  if (argc == 2 && !strcmp(argv[1], "time")) return time_layers(256, 768);
+  if (argc == 4 && !strcmp(argv[1], "time")) {
+    const long long rows = strtoll(argv[2], NULL, 10), width = strtoll(argv[3], NULL, 10);
+    if (rows > 0 && rows % 64 == 0 && rows <= 1 << 20 && width > 0 && width <= 1 << 20) return time_layers(rows, width);
+    fprintf(stderr, "gpt2: expected ROWS, a multiple of 64, and WIDTH, both up to 1048576\n");
+    return 2;
+  }
+  fprintf(stderr, "usage: gpt2 train TEXT [STEPS [MOST]]\n       gpt2 check\n       gpt2 time [ROWS WIDTH]\n");
   return 2;
 }
