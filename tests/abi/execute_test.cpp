@@ -243,6 +243,32 @@ TEST_F(Execute, ReducedLossHasOneElement) {
                  {"`loss`", "expected 1 elements", "got 4"});
 }
 
+// A backward that makes the gradient again has no place for the loss.
+TEST_F(Execute, GradientsWithoutTheLoss) {
+  Owned logits(LIGERDSL_F32, {4, 5}), labels(LIGERDSL_I64, {4}), loss(LIGERDSL_F32, {4});
+  Owned with(LIGERDSL_F32, {4, 5}), without(LIGERDSL_F32, {4, 5});
+  for (int i = 0; i < 20; ++i) logits.floats()[i] = std::sin(static_cast<float>(i));
+  for (int i = 0; i < 4; ++i) reinterpret_cast<int64_t*>(labels.storage.data())[i] = i;
+  for (const int32_t reduction : {LIGERDSL_REDUCTION_NONE, LIGERDSL_REDUCTION_MEAN, LIGERDSL_REDUCTION_SUM}) {
+    CrossEntropyDesc desc = cross_entropy_desc();
+    desc.reduction = reduction;
+    CrossEntropyArgs args = cross_entropy_args();
+    args.logits = logits;
+    args.labels = labels;
+    Owned one(LIGERDSL_F32, {1});
+    args.loss = reduction == LIGERDSL_REDUCTION_NONE ? loss : one;
+    args.d_logits = with;
+    cross_entropy(context_, desc, args);
+    args.loss = nullptr;
+    args.d_logits = without;
+    cross_entropy(context_, desc, args);
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(without.floats()[i], with.floats()[i]) << "reduction " << reduction;
+    args.d_logits = nullptr;
+    expect_failure(ligerdsl_cross_entropy(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_ARGUMENT,
+                   {"`without_loss`", "got 1", "pass loss"});
+  }
+}
+
 TEST_F(Execute, ThreadsShareAPlan) {
   VectorAddDesc desc = vector_add_desc();
   desc.dtype = LIGERDSL_F32;

@@ -72,7 +72,9 @@ constexpr const char* kConfigurations[] = {
     "cross_entropy reduction=none with_class_weight=1 with_z_loss=1 with_accuracy=1 with_predictions=1 with_lse=1"
     " label_smoothing=0.1 lse_square_scale=1e-4",
     "cross_entropy softcap=30 label_dtype=i32 with_d_logits=0",
+    "cross_entropy without_loss=1 reduction=none",
     "fused_linear_cross_entropy dtype=bf16 d_weight_dtype=bf16",
+    "fused_linear_cross_entropy without_loss=1 with_accuracy=1 with_d_loss=1",
     "fused_linear_cross_entropy d_weight_dtype=f32 chunk_rows=2",
     "cross_entropy_backward dtype=bf16",
     "cross_entropy_backward per_row=1",

@@ -16,6 +16,7 @@ kernels::CrossEntropyOptions options_of(const ligerdsl_cross_entropy_desc_t& d) 
 }  // namespace
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_cross_entropy_desc_t& d) {
+  check_without_loss(d, d.with_lse || d.with_d_logits);
   OperationPlan::Bindings bindings;
   bindings.numbers = {
       {"label_smoothing", d.label_smoothing}, {"lse_square_scale", d.lse_square_scale}, {"softcap", d.softcap}};

@@ -18,6 +18,14 @@ inline kernels::Reduction reduction_of(int32_t reduction) {
   }
 }
 
+// Throws where the loss is not wanted, and nothing else is.
+template <class Desc>
+void check_without_loss(const Desc& d, bool others) {
+  if (d.without_loss == 0 || others || d.with_z_loss || d.with_accuracy || d.with_predictions) return;
+  fail(Status::invalid_argument,
+       "`without_loss`: expected 0 where nothing else is wanted, got 1; pass loss, or what else is to be computed");
+}
+
 // Everything but the logits' type and the gradient.
 template <class Desc>
 kernels::CrossEntropyOptions cross_entropy_options(const Desc& d) {
@@ -27,6 +35,7 @@ kernels::CrossEntropyOptions cross_entropy_options(const Desc& d) {
   options.reduction = reduction_of(d.reduction);
   options.has_weight = d.with_class_weight != 0;
   options.weight_type = dtype_of(d.class_weight_dtype);
+  options.with_loss = d.without_loss == 0;
   options.loss_type = dtype_of(d.loss_dtype);
   options.smoothing = d.label_smoothing != 0;
   options.lse_square = d.lse_square_scale != 0;

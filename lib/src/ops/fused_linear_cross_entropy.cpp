@@ -117,6 +117,7 @@ void check_types(const Desc& d) {
   check("bias_dtype", d.bias_dtype, d.dtype);
   check_gradient("d_weight_dtype", d.d_weight_dtype, d.dtype, d.accumulate);
   check_gradient("d_bias_dtype", d.d_bias_dtype, d.bias_dtype, d.accumulate);
+  check_without_loss(d, d.with_d_x || d.d_weight_dtype || d.d_bias_dtype);
   if (d.d_bias_dtype != 0 && d.bias_dtype == 0)
     fail(Status::invalid_argument, "`d_bias_dtype`: expected 0 without a bias (`bias_dtype` is 0)");
 }
