@@ -61,14 +61,14 @@ ColumnSumsConfig column_sums_config(const Machine& machine, DType type, int64_t 
   return config;
 }
 
-std::string refused_column_tile(const Machine& machine, DType type, int64_t cols, int64_t tile_rows,
-                                int64_t tile_cols) {
+std::string refused_column_tile(const Machine& machine, DType type, int64_t cols, int64_t tile_rows, int64_t tile_cols,
+                                int sums) {
   const int64_t vector = vector_width(type);
   if (tile_cols < vector) return "a tile's row of less than a vector; use fewer rows, or more vectors or warps";
   if (tile_cols > vector && tile_cols >= 2 * cols)
     return "a tile of " + std::to_string(tile_cols) +
            " columns would be empty for the most part; use more rows, or fewer vectors or warps";
-  return tile_rows > 1 ? refused_meeting(machine, tile_rows * tile_cols) : "";
+  return tile_rows > 1 ? refused_meeting(machine, tile_rows * tile_cols * sums) : "";
 }
 
 const BiasAddBackward bias_add_backward_kernel{

@@ -30,8 +30,9 @@ struct ColumnSumsConfig {
 
 // For sums over rows; of more arrays, rows that are read and sums that are kept beyond one of each, a thread has less.
 ColumnSumsConfig column_sums_config(const Machine& machine, DType type, int64_t cols, int more_arrays = 0);
-// Why tiles of so many rows and columns cannot be summed so; empty: they can.
-std::string refused_column_tile(const Machine& machine, DType type, int64_t cols, int64_t tile_rows, int64_t tile_cols);
+// Why so many sums over tiles of so many rows and columns cannot be made so; empty: they can.
+std::string refused_column_tile(const Machine& machine, DType type, int64_t cols, int64_t tile_rows, int64_t tile_cols,
+                                int sums = 1);
 
 using BiasAddBackward = ConfiguredKernel<ColumnSumsOptions, ColumnSumsConfig>;
 extern const BiasAddBackward bias_add_backward_kernel;

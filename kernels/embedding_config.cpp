@@ -46,11 +46,13 @@ EmbeddingBackwardConfig heuristic_backward(const Machine& machine, const Embeddi
   if (!machine.is_gpu()) {
     config.rows = 16;
     config.part = config.scan = 256;
+    config.in_order = o.d_table_type == f32;
   }
   return config;
 }
 
 std::string valid_backward(const Machine&, const EmbeddingOptions& o, const EmbeddingBackwardConfig& config) {
+  if (config.in_order && o.d_table_type != f32) return "sums in order are of an f32 table; use in_order=false";
   constexpr int64_t kMostHeld = 4;  // vectors of a thread, of each of the eight rows under way
   if (config.block > widest_block(o))
     return "a block of " + std::to_string(config.block) +
@@ -67,7 +69,7 @@ std::string valid_backward(const Machine&, const EmbeddingOptions& o, const Embe
 }
 
 Operation backward(const Machine&, const EmbeddingOptions& o, const EmbeddingBackwardConfig& config) {
-  return embedding_backward_steps(o, config);
+  return config.in_order ? embedding_backward_in_order(o, config) : embedding_backward_steps(o, config);
 }
 
 // The gradients of the rows and that of the table.

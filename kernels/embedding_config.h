@@ -13,10 +13,11 @@ extern const EmbeddingForward embedding_forward_kernel;
 struct EmbeddingBackwardConfig {
   int block = 1024;  // columns of a program
   int num_warps = 4;
-  int rows = 1;     // of the table that a program adds, one after the other
-  int chunk = 128;  // gradients of one row of the table that are added by a program of their own
-  int part = 2048;  // indices that are counted apart from others, where there are no more than 64 parts
-  int scan = 1024;  // indices counted together
+  int rows = 1;           // of the table that a program adds, one after the other
+  int chunk = 128;        // gradients of one row of the table that are added by a program of their own
+  int part = 2048;        // indices that are counted apart from others, where there are no more than 64 parts
+  int scan = 1024;        // indices counted together
+  bool in_order = false;  // add to the f32 table index by index; of the rest block, num_warps and rows count then
   // Threads that an SM is to have room for: of programs that add chunks, and of those that add rows.
   int chunk_threads = 640, row_threads = 1024;
 
@@ -28,6 +29,7 @@ struct EmbeddingBackwardConfig {
     v("chunk", chunk, powers_of_two(32, 1024), Bits::batch);
     v("part", part, powers_of_two(256, 8192), Bits::same);
     v("scan", scan, powers_of_two(256, 2048), Bits::same);
+    v("in_order", in_order, Bits::batch);
     const Choices threads = choices({0, 256, 512, 640, 768, 1024, 1280, 1536, 2048});
     v("chunk_threads", chunk_threads, threads, Bits::same);
     v("row_threads", row_threads, threads, Bits::same);
@@ -39,5 +41,7 @@ extern const EmbeddingBackward embedding_backward_kernel;
 
 // What the config makes (embedding_backward.cpp).
 Operation embedding_backward_steps(const EmbeddingOptions& options, const EmbeddingBackwardConfig& config);
+// With in_order (embedding_in_order.cpp).
+Operation embedding_backward_in_order(const EmbeddingOptions& options, const EmbeddingBackwardConfig& config);
 
 }  // namespace ligerdsl::kernels

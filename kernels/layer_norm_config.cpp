@@ -85,7 +85,8 @@ RowConfig heuristic(const Machine& machine, const LayerNormOptions& o) {
 }
 
 std::string valid(const Machine& machine, const LayerNormOptions& o, const RowConfig& config) {
-  return refused(machine, o.type, o.cols, config);
+  if (const std::string reason = refused(machine, o.type, o.cols, config); !reason.empty()) return reason;
+  return config.keep == Keep::cluster ? refused_lanes(config) : "";
 }
 
 // Of one row where threads have several; in tiles of several rows each vector is a lane. A CPU adds up eight elements

@@ -93,6 +93,7 @@ constexpr int kMostHeld = 16;
 constexpr int64_t kUngroupedSms = 11;         // of so many one is no part of a complete group of four or more (H200)
 constexpr int64_t kMostColumnsOnCpu = 16384;  // sums of 64 KB stay in a core's caches
 constexpr int64_t kProgramsOnCpu = 64;
+constexpr int64_t kRowsOnCpu = 64;  // of a program that adds up columns, so that its own sum is little beside them
 
 // The largest CTA whose threads can have them.
 int64_t threads_of(const Machine& machine) {
@@ -186,7 +187,7 @@ std::string refused_sums(const Machine& machine, const NormBackwardShape& shape,
   if (config.by != BackwardBy::columns) return "d_x is not wanted, and sums go by columns; use by=columns";
   if (config.num_ctas != 1 || config.reload_weight)
     return "num_ctas and reload_weight are of by=rows; use 1 and false with by=columns";
-  return refused_column_tile(machine, shape.type, shape.cols, config.rows, config.columns(shape.type));
+  return refused_column_tile(machine, shape.type, shape.cols, config.rows, config.columns(shape.type), shape.sums);
 }
 
 std::string refused_cluster(const Machine& machine, const NormBackwardShape& shape, const NormBackwardConfig& config) {
@@ -234,7 +235,8 @@ std::string norm_backward_refused(const Machine& machine, const NormBackwardShap
   if (columns < shape.cols)
     return tile + "does not hold the row; use more vectors, warps or CTAs, fewer rows, or by=columns";
   if (shape.sums > 0 && config.rows > 1) {
-    if (const std::string reason = refused_meeting(machine, config.rows * columns); !reason.empty()) return reason;
+    const int64_t elements = config.rows * columns * shape.sums;
+    if (const std::string reason = refused_meeting(machine, elements); !reason.empty()) return reason;
   }
   if (columns >= 2 * tile_width(shape.cols))
     return tile + "would be empty for the most part; use fewer vectors or warps, or more rows";
@@ -265,7 +267,8 @@ PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_sm
 
 PartialCount column_partials(const Machine& machine, int64_t cols, int64_t tile_rows, int64_t tile_cols, int per_sm) {
   const int64_t programs = machine.is_gpu() ? machine.sms * per_sm : kProgramsOnCpu;
-  return partial_count(ceil_div(Size::rows(), tile_rows), std::max<int64_t>(programs / ceil_div(cols, tile_cols), 1));
+  const int64_t rows_each = machine.is_gpu() ? tile_rows : round_up(kRowsOnCpu, tile_rows);  // at least
+  return partial_count(ceil_div(Size::rows(), rows_each), std::max<int64_t>(programs / ceil_div(cols, tile_cols), 1));
 }
 
 }  // namespace ligerdsl::kernels

@@ -3,7 +3,8 @@
 //   1. Make every use of a constant, splat or range its own op, so that one cheap value never ties two classes
 //   together.
 //   2. Collect classes of tiles that must share a layout, and relations between classes (layout_classes.h).
-//   3. Take the classes in order of memory traffic, largest tile first. A class without a layout gets its preferred one
+//   3. Take the classes in order of memory traffic, largest tile first, of equal ones that with the widest vectors:
+//      they are whole vectors of wider types too. A class without a layout gets its preferred one
 //      (layout_preference.h), and everything that follows through relations is assigned at once: a broadcast operand is
 //      loaded where it is needed, sums stay where the reduction leaves them.
 //   4. Write the layouts into the types.
@@ -13,6 +14,7 @@
 //
 // Old values of atomics are sent to all holders of replicated elements (atomic_results.h).
 #include <numeric>
+#include <tuple>
 
 #include "compiler/analysis/layout_classes.h"
 #include "compiler/analysis/layout_preference.h"
@@ -56,7 +58,7 @@ class Assigner {
     std::iota(order.begin(), order.end(), 0);
     auto weight = [&](int number) {
       const LayoutClass& tiles = all.classes[number];
-      return std::pair(tiles.accesses.empty() ? 0 : tiles.elements(), tiles.elements());
+      return std::tuple(tiles.accesses.empty() ? 0 : tiles.elements(), tiles.elements(), widestVector(tiles));
     };
     llvm::stable_sort(order, [&](int a, int b) { return weight(a) > weight(b); });
     for (int number : order) {

@@ -1,6 +1,5 @@
-#include "kernels/embedding.h"
-
 #include "kernels/cross_entropy.h"
+#include "kernels/embedding_config.h"
 #include "kernels/oracle/elementwise.h"
 #include "tests/kernels/shapes.h"
 
@@ -10,6 +9,7 @@ namespace {
 struct Trial {
   kernels::EmbeddingOptions o;
   int64_t n;
+  bool in_order = false;
   std::vector<int64_t> indices;
   Tensor table, out, d_out, d_table, error;
 
@@ -31,7 +31,9 @@ struct Trial {
         Arguments().tensor("out", out).tensor("table", table).tensor("indices", index_tensor()).tensor("error", error));
   }
   void backward() {
-    backend().run(kernels::embedding_backward(machine(), o), n,
+    const auto& kernel = kernels::embedding_backward_kernel;
+    const auto config = kernel.chosen(machine(), o, {{"in_order", in_order ? "true" : "false"}});
+    backend().run(kernel.build(machine(), o, config), n,
                   Arguments().tensor("d_table", d_table).tensor("d_out", d_out).tensor("indices", index_tensor()));
   }
   void check_backward(DType gate_type) {
@@ -118,9 +120,10 @@ TEST(Embedding, AnyNumberOfIndices) {
   }
 }
 
-// The sums as embedding_backward.cpp promises them: in the order of the indices, full chunks of 128 by themselves.
+// The sums as embedding_backward.cpp promises them: in the order of the indices, full chunks of 128 by themselves. Those
+// of embedding_in_order.cpp have no chunks.
 Values sums_in_order(const Trial& run) {
-  constexpr size_t kChunk = 128;
+  const size_t chunk = run.in_order ? run.indices.size() + 1 : 128;
   std::vector<std::vector<int64_t>> positions(run.o.vocabulary);
   for (int64_t i = 0; i < run.n; ++i) {
     const int64_t v = run.indices[i];
@@ -128,14 +131,14 @@ Values sums_in_order(const Trial& run) {
   }
   Values sums;
   for (const auto& named : positions) {
-    const size_t full = named.size() / kChunk * kChunk;
+    const size_t full = named.size() / chunk * chunk;
     for (int64_t c = 0; c < run.o.cols; ++c) {
       const auto add = [&](float sum, size_t first, size_t end) {
         for (size_t i = first; i < end; ++i) sum += static_cast<float>(run.d_out.get(named[i] * run.o.cols + c));
         return sum;
       };
       float total = 0;
-      for (size_t first = 0; first < full; first += kChunk) total += add(0, first, first + kChunk);
+      for (size_t first = 0; first < full; first += chunk) total += add(0, first, first + chunk);
       sums.push_back(add(total, full, named.size()));
     }
   }
@@ -143,11 +146,15 @@ Values sums_in_order(const Trial& run) {
 }
 
 void expect_sums_in_order(Trial& run) {
-  run.backward();
-  run.check_backward(f32);
-  if (backend().name() == "interpreter") return;  // adds in float64
-  const Values expected = sums_in_order(run);
-  for (int64_t i = 0; i < run.d_table.size(); ++i) ASSERT_EQ(run.d_table.get(i), expected[i]) << "element " << i;
+  for (const bool in_order : {false, true}) {
+    SCOPED_TRACE(in_order ? "index by index" : "row by row");
+    run.in_order = in_order;
+    run.backward();
+    run.check_backward(f32);
+    if (backend().name() == "interpreter") continue;  // adds in float64
+    const Values expected = sums_in_order(run);
+    for (int64_t i = 0; i < run.d_table.size(); ++i) ASSERT_EQ(run.d_table.get(i), expected[i]) << "element " << i;
+  }
 }
 
 TEST(Embedding, BackwardAddsInOrder) {
@@ -195,19 +202,27 @@ TEST(Embedding, BackwardTypesAndAccumulate) {
   half.backward();
   half.check_backward(bf16);
 
-  Trial sum(f32, 50, 11, 1100, i32, 3);
-  sum.indices[7] = -1;  // no class: adds nothing
-  sum.indices[8] = 11;
-  sum.backward();
-  sum.check_backward(f32);
-  const Tensor once = sum.d_table.clone();
-  sum.o.accumulate = true;
-  sum.backward();
-  for (int64_t i = 0; i < once.size(); ++i) ASSERT_FLOAT_EQ(sum.d_table.get(i), 2 * once.get(i));
+  half.in_order = true;
+  EXPECT_THROW(half.backward(), Error);
+
+  for (const bool in_order : {false, true}) {
+    Trial sum(f32, 50, 11, 1100, i32, 3);
+    sum.in_order = in_order;
+    sum.indices[7] = -1;  // no class: adds nothing
+    sum.indices[8] = 11;
+    sum.backward();
+    sum.check_backward(f32);
+    const Tensor once = sum.d_table.clone();
+    sum.o.accumulate = true;
+    sum.backward();
+    for (int64_t i = 0; i < once.size(); ++i) ASSERT_NEAR(sum.d_table.get(i), 2 * once.get(i), 1e-5);
+  }
 }
 
 TEST(Embedding, BackwardRefusesTooManyIndices) {
-  const Launch first = kernels::embedding_backward(machine(), {.vocabulary = 5}).steps.at(0).launch;
+  const auto& kernel = kernels::embedding_backward_kernel;
+  const auto config = kernel.chosen(machine(), {.vocabulary = 5}, {{"in_order", "false"}});
+  const Launch first = kernel.build(machine(), {.vocabulary = 5}, config).steps.at(0).launch;
   EXPECT_LE(first.grid_at(INT32_MAX)[0], INT32_MAX);
   EXPECT_GT(first.grid_at(int64_t{INT32_MAX} + 1)[0], INT32_MAX);  // no device takes such a grid
 }
@@ -215,8 +230,12 @@ TEST(Embedding, BackwardRefusesTooManyIndices) {
 TEST(Embedding, NoIndices) {
   Trial run(f32, 0, 9, 8);
   run.forward();
-  run.backward();
-  for (double value : run.d_table.values()) EXPECT_EQ(value, 0.0);
+  for (const bool in_order : {false, true}) {
+    run.in_order = in_order;
+    run.d_table.fill(Values(run.d_table.size(), 1));
+    run.backward();
+    for (double value : run.d_table.values()) EXPECT_EQ(value, 0.0);
+  }
 }
 
 }  // namespace

@@ -16,10 +16,13 @@ program::CompileOptions optionsOf(const kernels::Step& step, std::string_view ar
   return optionsOfStep(step, std::string(arch), kNewestPtx);
 }
 
+// Weights and biases of rows of bf16 that are 4096 wide are of f32, others of the rows' type.
 MetaValues optionsOf(const kernels::CatalogEntry& entry, const std::string& type, int64_t width) {
+  const std::string weights = width == 4096 ? "f32" : type;
   MetaValues options;
   for (const MetaField& field : entry.options) {
-    if (field.name == "type" || field.name == "weight_type") options[field.name] = type;
+    if (field.name == "type") options[field.name] = type;
+    if (field.name == "weight_type" || field.name == "bias_type") options[field.name] = weights;
     if (field.name == "cols" || field.name == "classes") options[field.name] = std::to_string(width);
     if (field.name == "q_heads") options[field.name] = "12";
     if (field.name == "with_gradient") options[field.name] = "true";

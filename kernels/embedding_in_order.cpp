@@ -1,0 +1,53 @@
+// The gradient of an f32 table without a list of who names which row: a program has a block of columns, goes through all
+// indices in their order, and adds each gradient to its row in memory. So a row's sum has the order of the indices, and
+// nothing is sorted; but programs are as few as there are blocks, which suits a CPU.
+//
+// Bytes, s = sizeof(type): n H (s + 8), and V H 4 written where d_table is not added to.
+#include "kernels/embedding_config.h"
+#include "kernels/record.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+void clear_table(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
+  View d_table = k.view("d_table", f32, {m.vocabulary, m.cols});
+  const int64_t blocks = ceil_div(m.cols, m.block);
+  Scalar program = k.program_id(0).to(i64);
+  Scalar first = program / blocks * m.rows, column = program % blocks;
+  auto tiles = d_table.partition({squeeze, m.block});
+  k.for_range(first, min(first + m.rows, d_table.dim(0)), 1, [&](Scalar v) {
+    tiles.store({v, column}, k.zeros({m.block}, f32));
+  });
+}
+
+void add_in_order(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
+  View d_table = k.view("d_table", f32, {m.vocabulary, m.cols});
+  View d_out = k.view("d_out", m.type, {dyn, m.cols});
+  View indices = k.view("indices", m.index_type, {dyn});
+  auto table = d_table.partition({squeeze, m.block}), gradients = d_out.partition({squeeze, m.block});
+  Scalar column = k.program_id(0).to(i64);
+  k.for_range(0, indices.dim(0), 1, [&](Scalar i) {
+    Scalar v = indices.load({i}).to(i64);
+    k.if_(v >= 0 && v < m.vocabulary, [&] {
+      table.store({v, column}, table.load({v, column}) + gradients.load({i, column}).to(f32));
+    });
+  });
+}
+
+}  // namespace
+
+Operation embedding_backward_in_order(const EmbeddingOptions& options, const EmbeddingBackwardConfig& config) {
+  EmbeddingBackwardMeta meta{options};
+  meta.block = config.block;
+  meta.rows = config.rows;
+  const int64_t blocks = ceil_div(options.cols, meta.block);
+  Operation op;
+  const auto add = [&](const char* name, auto build, const Size& programs) {
+    op.steps.push_back(record_step(name, options.type, build, meta, library_launch(programs, config.num_warps)));
+  };
+  if (!options.accumulate) add("embedding_clear_table", &clear_table, ceil_div(options.vocabulary, meta.rows) * blocks);
+  add("embedding_add_in_order", &add_in_order, blocks);
+  return op;
+}
+
+}  // namespace ligerdsl::kernels
