@@ -2,6 +2,7 @@
 
 #include "kernels/column_sums_config.h"
 #include "kernels/cross_entropy_config.h"
+#include "kernels/divergence_config.h"
 #include "kernels/elementwise_config.h"
 #include "kernels/embedding_config.h"
 #include "kernels/global_norm.h"
@@ -88,6 +89,7 @@ std::vector<CatalogEntry> make_catalog() {
       entry(softmax_backward_kernel),
       entry(cross_entropy_kernel),
       entry<TargetCountsOptions>("target_counts", "what a mean over targets divides by", target_counts),
+      entry(divergence_kernel),
       entry(scale_rows_kernel),
       entry(embedding_forward_kernel),
       entry(embedding_backward_kernel),

@@ -8,7 +8,7 @@
 
 namespace ligerdsl::kernels {
 
-enum class Reduction { none, mean, sum };
+enum class Reduction { none, mean, sum, batchmean };  // the last one of divergences alone
 
 struct CrossEntropyOptions {
   int64_t classes = 32000;  // V

@@ -107,6 +107,8 @@ Cases standard(const Scale& scale) {
   add.rope(scale.cpu ? 1 : 8, 2048, 32, 8, 128);
   add.pair("softmax", rows, "H", width);
   add.loss(losses, classes);
+  for (const char* divergence : {"kl_div", "jsd", "tvd"})
+    add.one(divergence, losses, {Builder::size("V", classes), "with_d_input=1"});
   add.one("cross_entropy_backward", losses, {Builder::size("V", classes)});
   add.one("embedding_forward", 2 * rows, {Builder::size("V", classes), "H=2048"});
   add.one("embedding_backward", 2 * rows, {Builder::size("V", classes), "H=2048"});

@@ -44,18 +44,24 @@ bool is_layer_norm(std::string_view op) {
   return op.find("layer_norm") != std::string_view::npos;
 }
 
+bool is_divergence(std::string_view op) {
+  return op == "kl_div" || op == "jsd" || op == "tvd";
+}
+
 // Dtypes that follow another one unless they are set themselves: of a LayerNorm's bias, which is there by default.
 struct Follower {
   const char *leader, *name;
   bool of_layer_norm;
 };
-constexpr Follower kFollowers[] = {
-    {"dtype", "weight_dtype", false}, {"weight_dtype", "bias_dtype", true}, {"d_weight_dtype", "d_bias_dtype", true}};
+constexpr Follower kFollowers[] = {{"dtype", "weight_dtype", false},
+                                   {"dtype", "target_dtype", false},
+                                   {"weight_dtype", "bias_dtype", true},
+                                   {"d_weight_dtype", "d_bias_dtype", true}};
 
 // Optional outputs that a training step asks for.
 bool usual(const std::string& name) {
   return name == "with_rstd" || name == "with_mean" || name == "with_k" || name == "with_d_logits" ||
-         name == "with_d_x" || name == "with_clip_factor";
+         name == "with_d_x" || name == "with_d_input" || name == "with_clip_factor";
 }
 
 int symbol_named(const lib::OpInfo& info, const std::string& name) {
@@ -193,17 +199,19 @@ int64_t OpInstance::size(const std::string& letter) const {
   return sizes_.at(static_cast<size_t>(symbol_named(info_, letter)));
 }
 
-// Sizes and the fields that hold them agree; reduced outputs are one element or one per row.
+// Sizes and the fields that hold them agree; reduced outputs are one element or one per row, of divergences one per
+// element.
 void OpInstance::finish_sizes() {
   const int rows = symbol_named(info_, "N");
   const bool per_row = integer("reduction", -1) == LIGERDSL_REDUCTION_NONE || integer("per_row", -1) == 1;
+  const int columns = is_divergence(info_.name) ? symbol_named(info_, "V") : -1;
   const auto reduced = [&](size_t i) { return std::string_view("LZRG").find(info_.symbols[i]) != std::string::npos; };
   sizes_.assign(chosen_.size(), 0);
   for (size_t i = 0; i < sizes_.size(); ++i) {
     sizes_[i] = chosen_[i].size >= 0 ? chosen_[i].size : default_size(info_.name, info_.symbols[i]);
   }
   for (size_t i = 0; i < sizes_.size(); ++i) {
-    if (chosen_[i].size < 0 && reduced(i)) sizes_[i] = per_row ? sizes_[rows] : 1;
+    if (chosen_[i].size < 0 && reduced(i)) sizes_[i] = per_row ? sizes_[rows] * (columns < 0 ? 1 : sizes_[columns]) : 1;
   }
   for (const FieldInfo& field : info_.fields) {
     if (field.role == FieldRole::dim)

@@ -6,6 +6,7 @@
 
 #include "interpreter/convert.h"
 #include "kernels/oracle/cross_entropy.h"
+#include "kernels/oracle/divergence.h"
 #include "kernels/oracle/dropout.h"
 #include "kernels/oracle/elementwise.h"
 #include "kernels/oracle/norm.h"
@@ -224,6 +225,29 @@ Expected cross_entropy(const Call& c) {
           {"lse", {r.lse}},   {"predictions", {r.predictions}}, {"d_logits", {r.d_logits}}};
 }
 
+Expected divergence(const Call& c, oracle::DivergenceKind kind) {
+  const int reduction = c.option("reduction", LIGERDSL_REDUCTION_BATCHMEAN);
+  oracle::DivergenceCase which{.kind = kind,
+                               .n = c.size("N"),
+                               .cols = c.size("V"),
+                               .reduction = reduction == LIGERDSL_REDUCTION_NONE  ? oracle::DivergenceReduce::none
+                                            : reduction == LIGERDSL_REDUCTION_SUM ? oracle::DivergenceReduce::sum
+                                            : reduction == LIGERDSL_REDUCTION_MEAN
+                                                ? oracle::DivergenceReduce::mean
+                                                : oracle::DivergenceReduce::batchmean,
+                               .beta = c.number("beta"),
+                               .eps = c.number("eps"),
+                               .ignore_index = static_cast<int64_t>(c.number("ignore_index"))};
+  if (c.has("labels")) which.labels = c.integers("labels");
+  if (c.has("d_loss")) which.upstream = c["d_loss"];
+  auto r = oracle::divergence_oracle(c["input"], c["target"], which);
+  return {{"loss", {std::move(r.loss)}}, {"d_input", {std::move(r.d_input)}}};
+}
+
+Expected kl_div(const Call& c) {
+  return divergence(c, c.flag("log_target") ? oracle::DivergenceKind::kl_log_target : oracle::DivergenceKind::kl);
+}
+
 // Rows weighed by the probability of their label, which is taken as a constant.
 void scale_by_tokens(const oracle::CrossEntropyCase& which, const Values& logits, const std::vector<int64_t>& labels,
                      oracle::CrossEntropyResult* result) {
@@ -367,6 +391,9 @@ const std::map<std::string, std::function<Expected(const Call&)>>& formulas() {
       {"cross_entropy", cross_entropy},
       {"fused_linear_cross_entropy", fused_linear_cross_entropy},
       {"cross_entropy_backward", [](const Call& c) { return scaled(c, "d_logits", "d_logits", "d_loss", "V"); }},
+      {"kl_div", kl_div},
+      {"jsd", [](const Call& c) { return divergence(c, oracle::DivergenceKind::jsd); }},
+      {"tvd", [](const Call& c) { return divergence(c, oracle::DivergenceKind::tvd); }},
       {"target_counts", target_counts},
       {"embedding_forward", embedding_forward},
       {"embedding_backward", embedding_backward},

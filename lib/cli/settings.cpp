@@ -40,7 +40,10 @@ const std::map<std::string, Words> kWords = {
       {"interleaved", LIGERDSL_ROPE_INTERLEAVED},
       {"multimodal", LIGERDSL_ROPE_MULTIMODAL}}},
     {"reduction",
-     {{"none", LIGERDSL_REDUCTION_NONE}, {"sum", LIGERDSL_REDUCTION_SUM}, {"mean", LIGERDSL_REDUCTION_MEAN}}},
+     {{"none", LIGERDSL_REDUCTION_NONE},
+      {"sum", LIGERDSL_REDUCTION_SUM},
+      {"mean", LIGERDSL_REDUCTION_MEAN},
+      {"batchmean", LIGERDSL_REDUCTION_BATCHMEAN}}},
     {"chunking", {{"workspace", LIGERDSL_CHUNKING_WORKSPACE}, {"published", LIGERDSL_CHUNKING_PUBLISHED}}}};
 
 const Words& words_of(const FieldInfo& field) {

@@ -12,8 +12,8 @@ CONSTANTS = [
       ("LIGERDSL_ACTIVATION_RELU", 3), ("LIGERDSL_ACTIVATION_RELU_SQUARED", 4)]),
     ("Which columns of a head rope rotates against each other",
      [("LIGERDSL_ROPE_HALF", 0), ("LIGERDSL_ROPE_INTERLEAVED", 1), ("LIGERDSL_ROPE_MULTIMODAL", 2)]),
-    ("What a loss is over its rows",
-     [("LIGERDSL_REDUCTION_NONE", 0), ("LIGERDSL_REDUCTION_SUM", 1), ("LIGERDSL_REDUCTION_MEAN", 2)]),
+    ("What a loss is over its rows; BATCHMEAN, the sum by rows that count, is of divergences alone, whose MEAN is by elements",
+     [("LIGERDSL_REDUCTION_NONE", 0), ("LIGERDSL_REDUCTION_SUM", 1), ("LIGERDSL_REDUCTION_MEAN", 2), ("LIGERDSL_REDUCTION_BATCHMEAN", 3)]),
     ("How fused_linear_cross_entropy chooses its chunks: by the memory they may take, or by the rule published with the method",
      [("LIGERDSL_CHUNKING_WORKSPACE", 0), ("LIGERDSL_CHUNKING_PUBLISHED", 1)]),
 ]

@@ -12,6 +12,7 @@ ACCUMULATE = flag("accumulate", "1: d_weight += instead of =; d_weight must be f
 ACTIVATION = option("kind", "int32_t", "LIGERDSL_ACTIVATION_GELU_TANH", "LIGERDSL_ACTIVATION_*", 0, 4)
 LOSS_DTYPE = dtype("loss_dtype", "loss", "that of z_loss too", optional=True, zero="f32")
 CLASS_WEIGHT_DTYPE = dtype("class_weight_dtype", "class_weight", optional=True, zero="f32")
+LOSS_DTYPE_ALONE = dtype("loss_dtype", "loss", optional=True, zero="f32")
 D_LOSS_DTYPE = dtype("d_loss_dtype", "d_loss", optional=True, zero="f32")
 
 DEVICE_SEED = present("device_seed", "1: device_seed and device_offset are passed, so that a captured graph can be replayed")
@@ -30,6 +31,33 @@ DROPOUT_VALUES = [
 DROPOUT_DEVICE_TENSORS = [
     Tensor("device_seed", "in", "1", "i64", "seed on the device, or NULL", "with_device_seed"),
     Tensor("device_offset", "in", "1", "i64", "added to offset, on the device, or NULL", "with_device_seed")]
+
+DIVERGENCE_DOC = """
+NONE: each element, V of a row; SUM: of all; MEAN: SUM / (n V); BATCHMEAN: SUM / n, n the rows that count, and 0 where there are none.
+d_input: gradient of the loss by input (target is a constant), times d_loss when that is passed. It is made in the same pass; a
+later upstream gradient of one element: scale. Arithmetic in f32. input and target may be of different dtypes. d_input may be exactly input
+when in_place is set. loss and d_loss of NONE are contiguous."""
+DIVERGENCE_LABELS_DOC = """
+labels: rows with ignore_index do not count: their loss and gradient are 0, whatever they hold. Other labels have no meaning here."""
+DIVERGENCE_FIELDS = [
+    dim("n_cols", "V", "input", "row width"), dtype("dtype", "input", "that of d_input too"), dtype("target_dtype", "target"),
+    option("reduction", "int32_t", "LIGERDSL_REDUCTION_BATCHMEAN", "LIGERDSL_REDUCTION_*", 0, 3)]
+DIVERGENCE_LABELS = [
+    dtype("label_dtype", "labels", "0 = every row counts", INDEX, optional=True),
+    option("ignore_index", "int64_t", "-100", "rows with this label do not count")]
+DIVERGENCE_OUTPUTS = [present("d_loss"), present("d_input"), absent("loss"), in_place("1: d_input may be exactly input"), LOSS_DTYPE_ALONE,
+                      D_LOSS_DTYPE]
+
+
+def divergence_tensors(input_doc, target_doc, labels):
+    label = [Tensor("labels", "in", "N*", "label_dtype", "which rows count, or NULL for all", "label_dtype")] if labels else []
+    return [Tensor("input", "in", "N* V", "dtype", input_doc),
+            Tensor("target", "in", "N* V", "target_dtype", target_doc),
+            *label,
+            Tensor("d_loss", "in", "G*", "d_loss_dtype", "gradient of the loss, of its shape, or NULL for 1", "with_d_loss"),
+            Tensor("loss", "out", "L*", "loss_dtype", "[..., V] as input for NONE, else one element; or NULL", "!without_loss"),
+            Tensor("d_input", "out", "N* V", "dtype", "gradient of input, or NULL", "with_d_input")]
+
 
 GATED_FUSED = Field("fused", "int32_t", 0, "1: gate and up are the two halves of one tensor `gate_up`", "present", "gate_up",
                     low=0, high=1)
@@ -417,6 +445,29 @@ A label outside [0, V) that is not ignore_index: loss and gradients are NaN and 
        [Tensor("d_loss", "in", "L*", "d_loss_dtype", "gradient of the loss"),
         Tensor("d_logits", "inout", "N* V", "dtype", "what cross_entropy wrote; scaled in place")],
        rows="rows of d_logits"),
+
+    Op("kl_div", "Kullback-Leibler divergence of rows, gradient included",
+       """With x of input, the logarithms of the predicted probabilities, and p = target:
+  p * (log(max(p, eps)) - x), and with log_target, t of target, e^t * (t - x).
+Where p or e^t is 0, it is 0.""" + DIVERGENCE_DOC,
+       [*DIVERGENCE_FIELDS, flag("log_target", "1: target holds logarithms"),
+        option("eps", "float", "1e-10f", "the least probability whose logarithm is taken; not with log_target", 0), *DIVERGENCE_OUTPUTS],
+       divergence_tensors("log-probabilities that are trained", "probabilities, or their logarithms with log_target", False),
+       rows="rows of input", aliases=[("d_input", "input")]),
+
+    Op("jsd", "generalised Jensen-Shannon divergence of rows, gradient included",
+       """With log-probabilities x of input and y of target, Q = e^x, P = e^y, b = beta, M = b P + (1 - b) Q:
+  b P (y - log M) + (1 - b) Q (x - log M), for b = 0 the KL divergence P (y - x), for b = 1 Q (x - y).
+What has a probability of 0 as its factor is 0.""" + DIVERGENCE_DOC + DIVERGENCE_LABELS_DOC,
+       [*DIVERGENCE_FIELDS, *DIVERGENCE_LABELS, option("beta", "float", "0.5f", "weight of target in the mixture", 0, 1), *DIVERGENCE_OUTPUTS],
+       divergence_tensors("log-probabilities that are trained (of the student)", "log-probabilities (of the teacher)", True),
+       rows="rows of input", aliases=[("d_input", "input")]),
+
+    Op("tvd", "total variation distance of rows, gradient included",
+       """With x of input and y of target: |x - y| / 2. Its gradient by x is that of the sign, 0 where x = y.""" + DIVERGENCE_DOC + DIVERGENCE_LABELS_DOC,
+       [*DIVERGENCE_FIELDS, *DIVERGENCE_LABELS, *DIVERGENCE_OUTPUTS],
+       divergence_tensors("probabilities that are trained", "probabilities", True),
+       rows="rows of input", aliases=[("d_input", "input")]),
 
     Op("target_counts", "what a mean over targets divides by, counted on the device",
        """n = labels that are not ignore_index, S = sum of class_weight[label] over them (n without weights; labels outside [0, V) add

@@ -139,6 +139,21 @@ TEST_F(Capture, CrossEntropy) {
   expect_launches(3, CrossEntropyPlan(context_, desc), args, 16);  // counts, rows, sum
 }
 
+TEST_F(Capture, Divergence) {
+  const Remote log_q = f32({16, 64}), log_p = f32({16, 64}), labels = i64({16}), loss = f32({1});
+  JsdDesc desc = jsd_desc();
+  desc.n_cols = 64;
+  desc.dtype = desc.target_dtype = LIGERDSL_F32;
+  desc.label_dtype = LIGERDSL_I64;
+  desc.with_d_input = desc.in_place = 1;
+  JsdArgs args = jsd_args();
+  args.input = args.d_input = log_q;
+  args.target = log_p;
+  args.labels = labels;
+  args.loss = loss;
+  expect_launches(3, JsdPlan(context_, desc), args, 16);  // counts, rows, sum
+}
+
 TEST_F(Capture, NormOfAList) {
   const Remote a = f32({16, 64}), b = f32({30}), norm = f32({1});
   GlobalNormDesc desc = global_norm_desc();

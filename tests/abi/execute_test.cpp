@@ -269,6 +269,76 @@ TEST_F(Execute, GradientsWithoutTheLoss) {
   }
 }
 
+// Row 1 is ignored and holds NaN; the first row's terms are ln 2 and 0, the second's 0 and ln 2.
+TEST_F(Execute, DivergencesOfRowsThatCount) {
+  const float log_half = std::log(0.5f), minus_infinity = -std::numeric_limits<float>::infinity();
+  Owned log_q(LIGERDSL_F32, {3, 2}), log_p(LIGERDSL_F32, {3, 2}), labels(LIGERDSL_I64, {3}), loss(LIGERDSL_F32, {1}),
+      d(LIGERDSL_F32, {3, 2}), factor(LIGERDSL_F32, {1});
+  const float q[] = {log_half, log_half, std::nanf(""), 1, log_half, log_half};
+  const float p[] = {0, minus_infinity, 1, 1, minus_infinity, 0};
+  std::copy_n(q, 6, log_q.floats());
+  std::copy_n(p, 6, log_p.floats());
+  labels.storage[1] = -100;
+  factor.floats()[0] = 3;
+  JsdDesc desc = jsd_desc();
+  desc.beta = 0;
+  JsdArgs args = jsd_args();
+  args.input = log_q;
+  args.target = log_p;
+  args.labels = labels;
+  args.d_loss = factor;
+  args.loss = loss;
+  args.d_input = d;
+  const auto expect = [&](float value, std::vector<float> gradient) {
+    EXPECT_NEAR(loss.floats()[0], value, 1e-6f);
+    for (size_t i = 0; i < 6; ++i) EXPECT_NEAR(d.floats()[i], gradient[i], 1e-6f) << i;
+  };
+  jsd(context_, desc, args);
+  expect(-log_half, {-1.5f, 0, 0, 0, 0, -1.5f});
+  desc.reduction = LIGERDSL_REDUCTION_MEAN;
+  jsd(context_, desc, args);
+  expect(-log_half / 2, {-0.75f, 0, 0, 0, 0, -0.75f});
+  // The mixture is 3/4 and 1/4.
+  desc.beta = 0.5f;
+  desc.reduction = LIGERDSL_REDUCTION_SUM;
+  jsd(context_, desc, args);
+  const float above = 0.75f * std::log(2 / 3.0f), below = 0.75f * std::log(2.0f);
+  expect(2 * (-0.5f * std::log(0.75f) + 0.25f * std::log(4 / 3.0f)), {above, below, 0, 0, below, above});
+}
+
+// A loss of every element, and upstream gradients of them; a loss in another type than input; over the input.
+TEST_F(Execute, DivergencesWithoutAReduction) {
+  Owned p(LIGERDSL_BF16, {2, 3}), q(LIGERDSL_F32, {2, 3}), loss(LIGERDSL_F32, {2, 3}), d_loss(LIGERDSL_F32, {2, 3});
+  const float first[] = {1, 2, 3, 4, 5, 6}, second[] = {3, 2, 1, 4.25f, -1, 6};
+  for (int i = 0; i < 6; ++i) p.halves()[i] = to_bf16(first[i]), d_loss.floats()[i] = static_cast<float>(i + 1);
+  std::copy_n(second, 6, q.floats());
+  TvdDesc desc = tvd_desc();
+  desc.reduction = LIGERDSL_REDUCTION_NONE;
+  desc.in_place = 1;
+  TvdArgs args = tvd_args();
+  args.input = args.d_input = p;
+  args.target = q;
+  args.d_loss = d_loss;
+  args.loss = loss;
+  tvd(context_, desc, args);
+  const float values[] = {1, 0, 1, 0.125f, 3, 0}, gradient[] = {-0.5f, 0, 1.5f, -2, 2.5f, 0};
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(loss.floats()[i], values[i]) << i;
+    EXPECT_EQ(p.halves()[i], to_bf16(gradient[i])) << i;
+  }
+}
+
+// Without rows a mean divides by nothing: 0.
+TEST_F(Execute, DivergenceOfNoRows) {
+  Owned x(LIGERDSL_F32, {0, 4}), loss(LIGERDSL_F32, {1});
+  loss.floats()[0] = 7;
+  KlDivArgs args = kl_div_args();
+  args.input = args.target = x;
+  args.loss = loss;
+  kl_div(context_, kl_div_desc(), args);
+  EXPECT_EQ(loss.floats()[0], 0);
+}
+
 TEST_F(Execute, ThreadsShareAPlan) {
   VectorAddDesc desc = vector_add_desc();
   desc.dtype = LIGERDSL_F32;

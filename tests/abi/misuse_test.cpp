@@ -277,6 +277,49 @@ TEST_F(Misuse, SmoothingOutOfRange) {
                  {"label_dtype", "i32, i64", "got f32"});
 }
 
+TEST_F(Misuse, DivergencesOfNothingAndLossesOfAnotherShape) {
+  Owned x(LIGERDSL_F32, {4, 8}), wide(LIGERDSL_F32, {4, 9}), one(LIGERDSL_F32, {1}), each(LIGERDSL_F32, {4, 8}),
+      few(LIGERDSL_F32, {4}), gaps(LIGERDSL_F32, {4, 16}), real(LIGERDSL_F32, {4});
+  JsdDesc desc = jsd_desc();
+  JsdArgs args = jsd_args();
+  const auto refused = [&](ligerdsl_status_t status, std::initializer_list<const char*> words) {
+    expect_failure(ligerdsl_jsd(context_.get(), &desc, &args, nullptr), status, words);
+  };
+  args.input = args.target = x;
+  refused(LIGERDSL_INVALID_ARGUMENT, {"`without_loss`", "expected 0 where d_input is not wanted"});
+  args.loss = one;
+  args.d_loss = one;
+  refused(LIGERDSL_INVALID_ARGUMENT, {"`with_d_loss`", "expected 0 without d_input"});
+  args.d_loss = ligerdsl_jsd_args_t LIGERDSL_JSD_ARGS_INIT.d_loss;
+  args.target = wide;
+  refused(LIGERDSL_INVALID_SHAPE, {"`target`", "expected V = 8", "got 9"});
+  args.target = x;
+  args.labels = real;
+  refused(LIGERDSL_INVALID_DTYPE, {"label", "got f32"});
+  args.labels = ligerdsl_jsd_args_t LIGERDSL_JSD_ARGS_INIT.labels;
+  args.loss = few;
+  refused(LIGERDSL_INVALID_SHAPE, {"`loss`", "expected 1 elements", "got 4"});
+  desc.reduction = LIGERDSL_REDUCTION_NONE;
+  refused(LIGERDSL_INVALID_SHAPE, {"`loss`", "expected 32 elements", "got 4"});
+  args.loss = x;
+  refused(LIGERDSL_INVALID_ALIAS, {"`loss`", "`input`"});
+  args.loss = each;
+  desc.beta = 1.5f;
+  refused(LIGERDSL_INVALID_ARGUMENT, {"`beta`: expected 0 <= beta <= 1, got 1.5"});
+  desc.beta = 0.5f;
+  args.d_input = x;
+  refused(LIGERDSL_INVALID_ARGUMENT, {"in_place"});
+  // What divides by rows has no meaning for labels of classes.
+  ligerdsl_plan_t plan = nullptr;
+  CrossEntropyDesc loss_desc = cross_entropy_desc();
+  loss_desc.n_classes = 10;
+  loss_desc.dtype = LIGERDSL_F32;
+  loss_desc.label_dtype = LIGERDSL_I64;
+  loss_desc.reduction = LIGERDSL_REDUCTION_BATCHMEAN;
+  expect_failure(ligerdsl_cross_entropy_plan(context_.get(), &loss_desc, &plan), LIGERDSL_INVALID_ARGUMENT,
+                 {"`reduction`", "got 3"});
+}
+
 TEST_F(Misuse, CausalNeedsQueries) {
   ligerdsl_plan_t plan = nullptr;
   SoftmaxForwardDesc desc = softmax_forward_desc();

@@ -66,6 +66,12 @@ cross_entropy lse_square_scale=1e-4 softcap=30 V=128256 dtype=bf16 in_place=1 la
 cross_entropy with_d_logits=0 with_accuracy=1
 cross_entropy_backward
 cross_entropy_backward per_row=1
+kl_div log_target=1 dtype=bf16
+kl_div reduction=none with_d_loss=1
+jsd dtype=bf16 label_dtype=i64 V=128256
+jsd beta=0 label_dtype=i32 without_loss=1
+jsd beta=1 with_d_input=0
+tvd dtype=bf16 target_dtype=f32 reduction=mean
 target_counts
 target_counts with_class_weight=0 label_dtype=i32
 embedding_forward index_dtype=i32
@@ -127,6 +133,14 @@ cross_entropy N=5 V=77 in_place=1
 cross_entropy reduction=none with_class_weight=1 with_z_loss=1 with_accuracy=1 with_predictions=1 with_lse=1 label_smoothing=0.1 N=5 V=77
 cross_entropy lse_square_scale=1e-4 softcap=30 V=1000 N=20 dtype=bf16 label_dtype=i32
 cross_entropy_backward per_row=1 N=5 V=77 dtype=bf16
+kl_div N=5 V=77
+kl_div N=5 V=77 log_target=1 dtype=bf16 target_dtype=f32 reduction=none with_d_loss=1
+jsd N=5 V=77 beta=0.1 label_dtype=i32 with_d_loss=1 d_loss_dtype=bf16
+jsd N=20 V=1000 dtype=bf16 reduction=sum in_place=1
+jsd N=5 V=77 beta=0 reduction=mean label_dtype=i64
+jsd N=5 V=77 beta=1 dtype=f16 loss_dtype=f16
+tvd N=5 V=77 dtype=bf16 target_dtype=f32 reduction=none in_place=1
+tvd N=0 V=8
 rope B=2 S=3 A=4 K=2 D=10
 rope B=2 S=3 A=4 K=2 D=10 layout=interleaved rotary_dim=6 complex_table=1
 rope B=2 S=3 A=4 K=2 D=10 layout=multimodal time_section=1 height_section=3 width_section=1

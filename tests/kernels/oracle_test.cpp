@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "kernels/oracle/cross_entropy.h"
+#include "kernels/oracle/divergence.h"
 #include "kernels/oracle/dropout.h"
 #include "kernels/oracle/elementwise.h"
 #include "kernels/oracle/norm.h"
@@ -152,6 +153,31 @@ TEST(Oracle, CrossEntropy) {
                            .upstream = reduction == Reduce::none ? g : Values{1.7}};
         check_gradient([&](const Values& z) { return dot(cross_entropy_oracle(z, labels, c).loss, c.upstream); }, x,
                        cross_entropy_oracle(x, labels, c).d_logits);
+      }
+    }
+  }
+}
+
+TEST(Oracle, Divergences) {
+  const int64_t n = 4, v = 6;
+  const Values x = Random(1).normals(n * v), g = Random(2).normals(n * v), some = Random(3).normals(n * v);
+  Values positive = some;
+  for (double& p : positive) p = std::fabs(p);
+  for (DivergenceKind kind :
+       {DivergenceKind::kl, DivergenceKind::kl_log_target, DivergenceKind::jsd, DivergenceKind::tvd}) {
+    for (auto reduction :
+         {DivergenceReduce::none, DivergenceReduce::mean, DivergenceReduce::sum, DivergenceReduce::batchmean}) {
+      for (double beta : {0.0, 0.3, 1.0}) {
+        const Values& y = kind == DivergenceKind::kl ? positive : some;
+        const DivergenceCase c{.kind = kind,
+                               .n = n,
+                               .cols = v,
+                               .reduction = reduction,
+                               .beta = beta,
+                               .labels = {2, -100, 0, 1},
+                               .upstream = reduction == DivergenceReduce::none ? g : Values{1.7}};
+        check_gradient([&](const Values& z) { return dot(divergence_oracle(z, y, c).loss, c.upstream); }, x,
+                       divergence_oracle(x, y, c).d_input);
       }
     }
   }

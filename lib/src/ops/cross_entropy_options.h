@@ -13,6 +13,8 @@ inline kernels::Reduction reduction_of(int32_t reduction) {
       return kernels::Reduction::none;
     case LIGERDSL_REDUCTION_SUM:
       return kernels::Reduction::sum;
+    case LIGERDSL_REDUCTION_BATCHMEAN:
+      return kernels::Reduction::batchmean;
     default:
       return kernels::Reduction::mean;
   }

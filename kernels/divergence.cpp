@@ -1,0 +1,133 @@
+// Losses of two tensors of rows, element by element; arithmetic in f32. P = e^y and Q = e^x where x and y are logarithms:
+//
+//   kl          y (log max(y, eps) - x)     d/dx  -y
+//   forward_kl  P (y - x)                         -P
+//   reverse_kl  Q (x - y)                         Q (x - y + 1)
+//   jsd         b P (y - log M) + (1-b) Q (x - log M),  M = b P + (1-b) Q
+//                                                 (1-b) Q (x - log M)
+//   tvd         |x - y| / 2                       sign(x - y) / 2, 0 where they are equal
+//
+// A term whose weight y, P or Q is 0 is 0, whatever its logarithm. Rows that are not counted are 0.
+//   sum: everything; batchmean: / n, the rows that count; mean: / (n V); none: element by element
+//
+// jsd by the ratio of both, E = e^(y - x):  w = (1-b) + b E;  x - log M = -log w;  y - log M = (y - x) - log w
+// so no logarithms of tiny probabilities cancel in the gradient. Logarithms below kLogTiny count as that, where neither
+// the exponential nor the ratio leaves the range; two exponentials and a logarithm.
+//
+// Bytes, s = sizeof(T): n V (s + sizeof(target type)), another n V s with a gradient. 16-bit tensors leave some 40
+// instructions for an element, so theirs are the approximate functions: their errors are below the rounding.
+#include "kernels/divergence.h"
+
+#include "kernels/program_tile.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+// Of a probability that adds to no sum, with a ratio to 1 that is a number.
+constexpr float kLogTiny = -85.0f;
+
+struct Term {
+  Tile loss, gradient;  // by x
+};
+
+class Terms {
+ public:
+  Terms(KernelBuilder& k, const DivergenceMeta& m) : m_(m) {
+    quick_ = size_of(m.type) == 2 && size_of(m.target_type) == 2;
+    if (m.kind == Divergence::jsd) beta_ = k.scalar("beta", f32);
+    if (m.kind == Divergence::kl) eps_ = k.scalar("eps", f32);
+  }
+
+  Term operator()(const Tile& x, const Tile& y) const {
+    switch (m_.kind) {
+      case Divergence::kl:
+        return {weighed(y, logarithm(max(y, eps_)) - x), -y};
+      case Divergence::forward_kl: {
+        const Tile p = power(y);
+        return {weighed(p, y - x), -p};
+      }
+      case Divergence::reverse_kl: {
+        const Tile q = power(x), difference = x - y;
+        return {weighed(q, difference), weighed(q, difference + 1.0f)};
+      }
+      case Divergence::jsd:
+        return jensen_shannon(x, y);
+      case Divergence::tvd:
+        break;
+    }
+    const Tile difference = x - y;
+    const Tile below = where(difference < 0.0f, -0.5f, difference * 0.0f);  // 0, or NaN of a NaN
+    return {abs(difference) * 0.5f, where(difference > 0.0f, 0.5f, below)};
+  }
+
+ private:
+  Tile power(const Tile& x) const { return quick_ ? fast_exp(x) : exp(x); }
+  Tile logarithm(const Tile& x) const { return quick_ ? fast_log(x) : log(x); }
+  // 0 infinity is 0 here.
+  static Tile weighed(const Tile& weight, const Tile& t) { return where(weight == 0.0f, 0.0f, weight * t); }
+
+  Term jensen_shannon(const Tile& x, const Tile& y) const {
+    const Tile bounded = max(x, kLogTiny), d = max(y, kLogTiny) - bounded;
+    const Tile q = power(bounded), ratio = power(d), w = fma(ratio, beta_, 1.0f - beta_);
+    const Tile log_w = quick_ ? fast_log(w) : log(w) + lost(w, beta_ * expm1(d));
+    const Tile gradient = (q * (1.0f - beta_)) * -log_w;
+    return {fma(q * ratio * beta_, d - log_w, gradient), where(x < kLogTiny, 0.0f, gradient)};
+  }
+
+  // What log w lacks because w near 1 has rounded 1 + t: nothing else is left of it there.
+  static Tile lost(const Tile& w, const Tile& t) { return where(w > 0.5f, fast_div(t - (w - 1.0f), w), 0.0f); }
+
+  const DivergenceMeta& m_;
+  bool quick_;
+  Scalar beta_, eps_;
+};
+
+// What a term is multiplied by in the reduced loss.
+Scalar share(KernelBuilder& k, const DivergenceMeta& m, const View& input, const View& counts) {
+  if (m.reduction == Reduction::none || m.reduction == Reduction::sum) return k.constant(1.0f, f32);
+  Scalar share = m.has_labels ? counts.load({0}) : 1.0f / input.dim(0).to(f32);
+  return m.reduction == Reduction::mean ? share * (1.0 / static_cast<double>(m.cols)) : share;
+}
+
+}  // namespace
+
+void divergence(KernelBuilder& k, const DivergenceMeta& m) {
+  const bool each = m.reduction == Reduction::none;
+  View loss, d_input, labels, d_loss, counts;
+  Scalar ignore_index;
+  if (m.with_loss) loss = each ? k.view("loss", m.loss_type, {dyn, m.cols}) : k.view("row_loss", f32, {dyn});
+  if (m.with_gradient) d_input = k.view("d_input", m.type, {dyn, m.cols});
+  View input = k.view("input", m.type, {dyn, m.cols});
+  View target = k.view("target", m.target_type, {dyn, m.cols});
+  if (m.has_labels) {
+    labels = k.view("labels", m.label_type, {dyn});
+    ignore_index = k.scalar("ignore_index", i64);
+  }
+  if (m.with_d_loss)
+    d_loss = each ? k.view("d_loss", m.d_loss_type, {dyn, m.cols}) : k.view("d_loss", m.d_loss_type, {1});
+  if (needs_counts(m)) counts = k.view("counts", f32, {4});
+  const Terms terms(k, m);
+
+  const ProgramTile at(k, input, m);
+  Tile counted;  // [rows, 1]
+  if (m.has_labels) {
+    Tile label = labels.partition({m.rows}).load({at.row()}).to(i64);
+    counted = (label != ignore_index).expand_dims(1);
+  }
+  const auto if_counted = [&](const Tile& t) {
+    return m.has_labels ? where(counted.broadcast_to({m.rows, m.block}), t, 0.0f) : t;
+  };
+  const Term term = terms(at.load(input), at.load(target));
+  const Scalar factor = share(k, m, input, counts);
+  if (m.with_loss && each) at.store(loss, if_counted(term.loss));
+  if (m.with_loss && !each) loss.store({k.program_id(0)}, sum(if_counted(term.loss)) * factor);
+  if (!m.with_gradient) return;
+  Tile d = term.gradient;
+  if (m.with_d_loss && each)
+    d = d * at.load(d_loss);
+  else
+    d = d * (m.with_d_loss ? factor * d_loss.load({0}).to(f32) : factor);
+  at.store(d_input, if_counted(d));
+}
+
+}  // namespace ligerdsl::kernels
