@@ -198,7 +198,9 @@ def comparison(results):
                        "us of one forward and backward of many that follow each other. On a stream the host's time shows where it is longer.")
         ungated = [key for key in map(key_of, sets.activations()) if key not in keys]
         details += section("Activations, biases, dropout, residual LayerNorm", standing(cases, ungated), UNGATED)
-        details += section("Other shapes, types and options", summary(cases, groups(keys + more + ungated)), OTHERS)
+        divergences = list(map(key_of, sets.divergences()))
+        details += section("Divergences of distributions", standing(cases, divergences))
+        details += section("Other shapes, types and options", summary(cases, groups(keys + more + ungated + divergences)), OTHERS)
         details += section("Fused linear cross-entropy", linear_table(cases), LINEAR)
         details += section("Fused linear cross-entropy: error on peaked rows", error_table(cases), PEAKED)
         details += section("Sweeps", [""] * bool(plots) + [f"![{name[:-4]}]({name})" for name in plots])
