@@ -278,22 +278,23 @@ TEST_F(Misuse, SmoothingOutOfRange) {
 }
 
 TEST_F(Misuse, DivergencesOfNothingAndLossesOfAnotherShape) {
-  Owned x(LIGERDSL_F32, {4, 8}), wide(LIGERDSL_F32, {4, 9}), one(LIGERDSL_F32, {1}), each(LIGERDSL_F32, {4, 8}),
-      few(LIGERDSL_F32, {4}), gaps(LIGERDSL_F32, {4, 16}), real(LIGERDSL_F32, {4});
+  Owned x(LIGERDSL_F32, {4, 8}), y(LIGERDSL_F32, {4, 8}), wide(LIGERDSL_F32, {4, 9}), one(LIGERDSL_F32, {1}),
+      factor(LIGERDSL_F32, {1}), each(LIGERDSL_F32, {4, 8}), few(LIGERDSL_F32, {4}), real(LIGERDSL_F32, {4});
   JsdDesc desc = jsd_desc();
   JsdArgs args = jsd_args();
   const auto refused = [&](ligerdsl_status_t status, std::initializer_list<const char*> words) {
     expect_failure(ligerdsl_jsd(context_.get(), &desc, &args, nullptr), status, words);
   };
-  args.input = args.target = x;
+  args.input = x;
+  args.target = y;
   refused(LIGERDSL_INVALID_ARGUMENT, {"`without_loss`", "expected 0 where d_input is not wanted"});
   args.loss = one;
-  args.d_loss = one;
+  args.d_loss = factor;
   refused(LIGERDSL_INVALID_ARGUMENT, {"`with_d_loss`", "expected 0 without d_input"});
   args.d_loss = ligerdsl_jsd_args_t LIGERDSL_JSD_ARGS_INIT.d_loss;
   args.target = wide;
-  refused(LIGERDSL_INVALID_SHAPE, {"`target`", "expected V = 8", "got 9"});
-  args.target = x;
+  refused(LIGERDSL_INVALID_SHAPE, {"`target`", "expected [N..., V] = [4, 8]", "got [4, 9]"});
+  args.target = y;
   args.labels = real;
   refused(LIGERDSL_INVALID_DTYPE, {"label", "got f32"});
   args.labels = ligerdsl_jsd_args_t LIGERDSL_JSD_ARGS_INIT.labels;
@@ -307,8 +308,8 @@ TEST_F(Misuse, DivergencesOfNothingAndLossesOfAnotherShape) {
   desc.beta = 1.5f;
   refused(LIGERDSL_INVALID_ARGUMENT, {"`beta`: expected 0 <= beta <= 1, got 1.5"});
   desc.beta = 0.5f;
-  args.d_input = x;
-  refused(LIGERDSL_INVALID_ARGUMENT, {"in_place"});
+  args.d_input = y;
+  refused(LIGERDSL_INVALID_ALIAS, {"`d_input`", "`target`"});
   // What divides by rows has no meaning for labels of classes.
   ligerdsl_plan_t plan = nullptr;
   CrossEntropyDesc loss_desc = cross_entropy_desc();
