@@ -18,8 +18,6 @@
 // instructions for an element, so theirs are the approximate functions: their errors are below the rounding.
 #include "kernels/divergence.h"
 
-#include "kernels/program_tile.h"
-
 namespace ligerdsl::kernels {
 namespace {
 
@@ -107,27 +105,45 @@ void divergence(KernelBuilder& k, const DivergenceMeta& m) {
     d_loss = each ? k.view("d_loss", m.d_loss_type, {dyn, m.cols}) : k.view("d_loss", m.d_loss_type, {1});
   if (needs_counts(m)) counts = k.view("counts", f32, {4});
   const Terms terms(k, m);
+  const Scalar factor = share(k, m, input, counts);
+  Scalar d_factor = factor;
+  if (m.with_d_loss && !each) d_factor = factor * d_loss.load({0}).to(f32);
 
-  const ProgramTile at(k, input, m);
+  const Scalar blocks = cdiv(input.dim(1), m.block).to(i32), parts = cdiv(blocks, m.tiles);
+  const Scalar row = k.program_id(0) / parts, first = k.program_id(0) % parts * m.tiles;
   Tile counted;  // [rows, 1]
   if (m.has_labels) {
-    Tile label = labels.partition({m.rows}).load({at.row()}).to(i64);
+    Tile label = labels.partition({m.rows}).load({row}).to(i64);
     counted = (label != ignore_index).expand_dims(1);
   }
   const auto if_counted = [&](const Tile& t) {
     return m.has_labels ? where(counted.broadcast_to({m.rows, m.block}), t, 0.0f) : t;
   };
-  const Term term = terms(at.load(input), at.load(target));
-  const Scalar factor = share(k, m, input, counts);
-  if (m.with_loss && each) at.store(loss, if_counted(term.loss));
-  if (m.with_loss && !each) loss.store({k.program_id(0)}, sum(if_counted(term.loss)) * factor);
-  if (!m.with_gradient) return;
-  Tile d = term.gradient;
-  if (m.with_d_loss && each)
-    d = d * at.load(d_loss);
-  else
-    d = d * (m.with_d_loss ? factor * d_loss.load({0}).to(f32) : factor);
-  at.store(d_input, if_counted(d));
+  // A tile: what it adds to the reduced loss.
+  const auto one = [&](const Scalar& column) {
+    const auto load = [&](const View& v) { return v.partition({m.rows, m.block}).load({row, column}).to(f32); };
+    const auto store = [&](const View& v, const Tile& t) {
+      v.partition({m.rows, m.block}).store({row, column}, t.to(v.dtype()));
+    };
+    const Term term = terms(load(input), load(target));
+    if (m.with_gradient) {
+      const Tile d = m.with_d_loss && each ? term.gradient * load(d_loss) : term.gradient * d_factor;
+      store(d_input, if_counted(d));
+    }
+    const Tile loss_of_tile = if_counted(term.loss);
+    if (m.with_loss && each) store(loss, loss_of_tile);
+    return loss_of_tile;
+  };
+  const bool summed = m.with_loss && !each;
+  Tile total;
+  if (m.tiles == 1) {
+    total = one(first);
+  } else {
+    const Scalar end = min(first + m.tiles, blocks);
+    const auto add = [&](const Scalar& column, const Tile& sums) { return carry(sums + one(column)); };
+    total = std::get<0>(k.for_range(first, end, 1, pipelined(m.stages), carry(k.zeros({m.rows, m.block}, f32)), add));
+  }
+  if (summed) loss.store({k.program_id(0)}, sum(total) * factor);
 }
 
 }  // namespace ligerdsl::kernels

@@ -53,12 +53,14 @@ struct DivergenceOptions {
 struct DivergenceMeta : DivergenceOptions {
   int64_t rows = 1;
   int64_t block = 1024;  // columns of a tile
+  int64_t tiles = 1;     // side by side, of a program
+  int stages = 1;        // of them that are on their way at once
 };
 
 // Whether rows need what cross_entropy_count counts.
 bool needs_counts(const DivergenceOptions& m);
 
-// One program per tile. Arguments, those in brackets as the options say:
+// One program for so many tiles side by side. Arguments, those in brackets as the options say:
 //   [loss] [n, V] loss_type when reduction is none, else row_loss f32, one element of each program; [d_input] [n, V]
 //   type; input [n, V] type; target [n, V] target_type; [labels] [n]; [d_loss] [1], or [n, V] when reduction is none;
 //   [counts] (cross_entropy_count): labels and a mean; [ignore_index] i64; [beta] f32: jsd; [eps] f32: kl.

@@ -5,19 +5,29 @@
 namespace ligerdsl::kernels {
 namespace {
 
-constexpr int64_t kVectors = 4;  // of a thread: their loads are all under way before the first is computed with
+// Of threads that have a row of short ones side by side, or on a CPU.
+constexpr int64_t kVectors = 4;
 constexpr int kWarps = 8;
+// Programs on a GPU leave few numbers that one program is to add.
+constexpr int64_t kColumnsOfProgram = 8192;
 
-// Tiles as large as registers hold, since each leaves a number to be added by one program; several rows where rows are
-// short.
-DivergenceConfig heuristic(const Machine&, const DivergenceOptions& o) {
-  const int64_t widest = program::kWarpThreads * kWarps * vector_width(o.type) * kVectors;
+// Blocks of wide rows. An element of jsd takes as much work as its bytes, and registers for it.
+DivergenceConfig blocks(const Machine& machine, const DivergenceOptions& o) {
   DivergenceConfig config;
-  if (tile_width(o.cols) > widest) {
-    config.num_warps = kWarps;
-    config.vectors = kVectors;
-    return config;
-  }
+  config.num_warps = kWarps;
+  config.vectors = kVectors;
+  if (!machine.is_gpu()) return config;
+  config.num_warps = 4;
+  config.vectors = o.kind == Divergence::jsd ? 1 : 2;
+  config.tiles = static_cast<int>(kColumnsOfProgram / config.columns(o.type, o.cols));
+  config.stages = 2;
+  return config;
+}
+
+DivergenceConfig heuristic(const Machine& machine, const DivergenceOptions& o) {
+  const int64_t widest = program::kWarpThreads * kWarps * vector_width(o.type) * kVectors;
+  if (tile_width(o.cols) > widest) return blocks(machine, o);
+  DivergenceConfig config;
   config.vectors = 0;
   while (config.rows * 2 * tile_width(o.cols) <= widest / 4) config.rows *= 2;
   config.num_warps = warps_for(config.rows * tile_width(o.cols), o.type, kVectors, kWarps);
@@ -25,6 +35,8 @@ DivergenceConfig heuristic(const Machine&, const DivergenceOptions& o) {
 }
 
 std::string valid(const Machine&, const DivergenceOptions& o, const DivergenceConfig& config) {
+  if (config.vectors == 0 && config.tiles > 1) return "a tile holds whole rows; use tiles=1, or vectors of 1 or more";
+  if (config.tiles == 1 && config.stages > 1) return "a program has one tile; use stages=1, or more tiles";
   return refused(o.type, o.cols, config);
 }
 
@@ -33,6 +45,11 @@ Operation build(const Machine&, const DivergenceOptions& o, const DivergenceConf
   const TileShape tile = config.tile(o.type, o.cols);
   meta.rows = tile.rows;
   meta.block = tile.cols;
+  meta.tiles = config.tiles;
+  meta.stages = config.stages;
+  const Size programs = ceil_div(Size::rows(), tile.rows) * ceil_div(o.cols, tile.cols * config.tiles);
+  Launch launch = library_launch(programs, config.num_warps);
+  launch.min_ctas_per_sm = config.min_ctas_per_sm;
   // The steps of one program are cross-entropy's.
   CrossEntropyMeta rows;
   rows.label_type = o.label_type;
@@ -44,10 +61,9 @@ Operation build(const Machine&, const DivergenceOptions& o, const DivergenceConf
     op.workspace.push_back({.name = "counts", .dtype = f32, .shape = {4}});
     op.steps.push_back(record_step("divergence_count", o.type, &cross_entropy_count, rows, library_launch(1, 8)));
   }
-  op.steps.push_back(record_step(divergence_kernel.name, o.type, &divergence, meta, elementwise_launch(tile, o.cols)));
+  op.steps.push_back(record_step(divergence_kernel.name, o.type, &divergence, meta, launch));
   if (!o.with_loss || o.reduction == Reduction::none) return op;
-  op.workspace.push_back(
-      {.name = "row_loss", .dtype = f32, .shape = {ceil_div(Size::rows(), tile.rows) * ceil_div(o.cols, tile.cols)}});
+  op.workspace.push_back({.name = "row_loss", .dtype = f32, .shape = {programs}});
   op.steps.push_back(record_step("divergence_finish", o.type, &cross_entropy_finish, rows, library_launch(1, 8)));
   return op;
 }
