@@ -8,9 +8,8 @@ namespace ligerdsl::kernels {
 
 // The tiles decide the order of the loss's sum.
 struct DivergenceConfig : ElementwiseConfig {
-  int tiles = 1;            // of blocks side by side that a program takes, one after the other
-  int stages = 1;           // tiles in flight: the one at work and those on their way
-  int min_ctas_per_sm = 0;  // 0: no floor
+  int tiles = 1;   // of blocks side by side that a program takes, one after the other
+  int stages = 1;  // tiles in flight: the one at work and those on their way
 
   template <class V>
   void visit(V&& v) {
@@ -19,7 +18,6 @@ struct DivergenceConfig : ElementwiseConfig {
     v("vectors", vectors, choices({0, 1, 2, 3, 4, 5, 6, 7, 8}), Bits::batch);
     v("tiles", tiles, powers_of_two(1, 64), Bits::batch);
     v("stages", stages, choices({1, 2, 3, 4}), Bits::same);
-    v("min_ctas_per_sm", min_ctas_per_sm, choices({0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16}), Bits::same);
   }
 };
 
