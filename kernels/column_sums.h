@@ -25,6 +25,7 @@ struct ColumnSumsMeta : ColumnSumsOptions {
   int64_t rows = 4;
   int64_t block = 1024;  // columns of a tile
   int stages = 1;        // tiles in flight
+  bool lanes = true;     // each row of a tile has sums of its own
 };
 
 // Arguments: partials [parts, F] f32, d_y [n, F] type. Partial sum p is that of the tiles of rows p, p + parts, ...

@@ -11,8 +11,8 @@ namespace {
 
 // On a GPU a row of a tile is a vector of every thread of a warp, 512 bytes one after the other.
 constexpr ColumnSumsConfig kOnGpu{.num_warps = 4, .vectors = 8, .stages = 2, .programs_per_sm = 4};
-// On a CPU a tile's sums stay in the first-level cache.
-constexpr int64_t kColumnsOnCpu = 1024, kRowsOnCpu = 4;
+// On a CPU a tile stays in the first-level cache, and its sums in registers.
+constexpr int64_t kColumnsOnCpu = 256, kRowsOnCpu = 16;
 
 int64_t lanes_of(DType type) {
   return program::kWarpThreads * vector_width(type);
@@ -31,6 +31,7 @@ Operation backward(const Machine& machine, const ColumnSumsOptions& o, const Col
   meta.rows = config.rows;
   meta.block = config.columns(o.type);
   meta.stages = config.stages;
+  meta.lanes = machine.is_gpu();  // a CPU adds a tile's rows in registers
   const PartialCount partials = column_partials(machine, o.cols, meta.rows, meta.block, config.programs_per_sm);
   return {.steps = {record_step("column_sums", o.type, &column_sums, meta,
                                 library_launch(partials.of_rows * ceil_div(o.cols, meta.block), config.num_warps)),
