@@ -88,6 +88,7 @@ TileAccess TileLowering::prepare(Operation* op) {
     bool whole = matchPattern(extent, m_Constant(&known)) && known.getInt() == sizes[k];
     access.extents.push_back(whole ? Value() : extent);
   }
+  access.view = view.pointer;
   access.origin =
       LLVM::GEPOp::create(b, loc, view.pointer.getType(), storageType(access.element), view.pointer, offset);
   if (!access.extents.empty() && inside) {  // a squeezed index outside the view empties the tile
@@ -232,6 +233,7 @@ Guard TileLowering::guardOf(const TileAccess& access, const Coords& coords) {
     }
     guard.mask = guard.mask ? arith::AndIOp::create(b, loc, guard.mask, mask).getResult() : mask;
   }
+  guard.view = access.view;
   return guard;
 }
 
@@ -242,6 +244,13 @@ static Value wholeMask(OpBuilder& b, Location loc, Registers& registers, Guard g
   Value all = registers.splat(loc, condition, lanes);
   if (!guard.mask) return all;
   return guard.condition ? arith::AndIOp::create(b, loc, guard.mask, all).getResult() : guard.mask;
+}
+
+// Where a masked access goes: to the view's first elements where the condition is off, in rows that the view does not
+// have. Processors take hundreds of cycles to find that a page which is not there need not be.
+Value TileLowering::placeOf(Value pointer, const Guard& guard) {
+  if (!guard.condition || !guard.view) return pointer;
+  return arith::SelectOp::create(b, loc, guard.condition, pointer, guard.view);
 }
 
 //===-- Loads and stores -------------------------------------------------------------------------===//
@@ -270,7 +279,7 @@ Value TileLowering::load(Address from, Type element, Guard guard, Value otherwis
   if (from.scattered)
     value = LLVM::masked_gather::create(b, loc, type, from.pointer, mask, rest, alignment);
   else
-    value = LLVM::MaskedLoadOp::create(b, loc, type, from.pointer, mask, rest, alignment);
+    value = LLVM::MaskedLoadOp::create(b, loc, type, placeOf(from.pointer, guard), mask, rest, alignment);
   return registers.fromMemory(loc, value, element);
 }
 
@@ -298,7 +307,7 @@ void TileLowering::store(Address to, Type element, Value value, Guard guard, int
   if (to.scattered)
     LLVM::masked_scatter::create(b, loc, value, to.pointer, mask, alignment);
   else
-    LLVM::MaskedStoreOp::create(b, loc, value, to.pointer, mask, alignment);
+    LLVM::MaskedStoreOp::create(b, loc, value, placeOf(to.pointer, guard), mask, alignment);
 }
 
 Address TileLowering::bufferAddress(Buffer* buffer, const Coords& coords) {

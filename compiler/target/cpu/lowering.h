@@ -48,7 +48,7 @@ struct Nest {
 
 /// A partition access with its index applied, computed once where the access stands in the program.
 struct TileAccess {
-  mlir::Value origin;                      // pointer to the tile's first element
+  mlir::Value view, origin;                // pointers to the view's first element and to the tile's
   llvm::SmallVector<mlir::Value> strides;  // per tile dimension, i64
   llvm::SmallVector<mlir::Value> extents;  // elements inside the view per tile dimension; null = all
   mlir::Value inside;                      // scalar accesses: whether the element exists; null = it does
@@ -77,6 +77,7 @@ struct Address {
 struct Guard {
   mlir::Value condition;  // i1, for all lanes
   mlir::Value mask;       // vector<W x i1>
+  mlir::Value view;       // where the view that is accessed begins; null: not known
 };
 
 /// The registers of one reduction: operand-major, `copies` independent ones per operand.
@@ -121,6 +122,7 @@ class TileLowering {
   };
   std::optional<Affine> affine(mlir::Value value, const Coords& coords);
   Guard guardOf(const TileAccess& access, const Coords& coords);
+  mlir::Value placeOf(mlir::Value pointer, const Guard& guard);
   mlir::Value load(Address from, mlir::Type element, Guard guard, mlir::Value otherwise, int64_t lanes, int64_t align);
   void store(Address to, mlir::Type element, mlir::Value value, Guard guard, int64_t lanes, int64_t align);
   mlir::Value pad(tile::LoadTileOp op);
