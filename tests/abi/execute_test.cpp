@@ -244,6 +244,20 @@ TEST_F(Execute, ReducedLossHasOneElement) {
 }
 
 // A backward that makes the gradient again has no place for the loss.
+TEST_F(Execute, DivergencesRefuseALossOfAnotherShape) {
+  Owned x(LIGERDSL_F32, {4, 8}), y(LIGERDSL_F32, {4, 8}), few(LIGERDSL_F32, {4});
+  JsdDesc desc = jsd_desc();
+  JsdArgs args = jsd_args();
+  args.input = x;
+  args.target = y;
+  args.loss = few;
+  expect_failure(ligerdsl_jsd(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE,
+                 {"`loss`", "expected 1 elements", "got 4"});
+  desc.reduction = LIGERDSL_REDUCTION_NONE;
+  expect_failure(ligerdsl_jsd(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE,
+                 {"`loss`", "expected 32 elements", "got 4"});
+}
+
 TEST_F(Execute, GradientsWithoutTheLoss) {
   Owned logits(LIGERDSL_F32, {4, 5}), labels(LIGERDSL_I64, {4}), loss(LIGERDSL_F32, {4});
   Owned with(LIGERDSL_F32, {4, 5}), without(LIGERDSL_F32, {4, 5});
