@@ -1,8 +1,8 @@
 // The shared object for `ligerdsl --load`: what `list` shows.
 #include "bias_gelu.h"
 #include "dropout.h"
+#include "generalized_jsd.h"
 #include "group_norm.h"
-#include "jsd.h"
 #include "matmul.h"
 #include "quantize_int8.h"
 #include "selective_log_softmax.h"
@@ -11,7 +11,7 @@
 
 using namespace author_kernels;
 
-LIGERDSL_REGISTER_KERNEL(jsd_kernel);
+LIGERDSL_REGISTER_KERNEL(generalized_jsd_kernel);
 LIGERDSL_REGISTER_KERNEL(selective_log_softmax_kernel);
 LIGERDSL_REGISTER_KERNEL(group_norm_kernel);
 LIGERDSL_REGISTER_KERNEL(sparsemax_kernel);

@@ -6,8 +6,8 @@
 
 #include "examples/author_kernels/bias_gelu.h"
 #include "examples/author_kernels/dropout.h"
+#include "examples/author_kernels/generalized_jsd.h"
 #include "examples/author_kernels/group_norm.h"
-#include "examples/author_kernels/jsd.h"
 #include "examples/author_kernels/matmul.h"
 #include "examples/author_kernels/quantize_int8.h"
 #include "examples/author_kernels/selective_log_softmax.h"
@@ -84,8 +84,8 @@ TEST(AuthorKernels, Jsd) {
       const double scale = 0.25;
       const Tensor x = log_probabilities(type, cols, 1), y = log_probabilities(type, cols, 2);
       Tensor loss(f32, {kRows}), d_x(type, {kRows, cols});
-      run(jsd_kernel, {.type = type, .cols = cols, .block = 512}, {{"loss", loss}, {"d_x", d_x}, {"x", x}, {"y", y}},
-          Arguments().number("beta", beta).number("scale", scale));
+      run(generalized_jsd_kernel, {.type = type, .cols = cols, .block = 512},
+          {{"loss", loss}, {"d_x", d_x}, {"x", x}, {"y", y}}, Arguments().number("beta", beta).number("scale", scale));
       Values losses(kRows, 0.0), gradient;
       for (int64_t i = 0; i < kRows * cols; ++i) {
         const double q = std::exp(x.get(i)), p = std::exp(y.get(i)), m = beta * p + (1 - beta) * q;

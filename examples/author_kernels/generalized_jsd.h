@@ -14,7 +14,7 @@ namespace author_kernels {
 
 using namespace ligerdsl;
 
-struct JsdMeta {
+struct GeneralizedJsdMeta {
   DType type = bf16;
   int64_t cols = 4096;
   int64_t block = 4096;  // columns of one step
@@ -28,7 +28,7 @@ struct JsdMeta {
   }
 };
 
-inline void jsd(KernelBuilder& k, const JsdMeta& m) {
+inline void generalized_jsd(KernelBuilder& k, const GeneralizedJsdMeta& m) {
   View loss = k.view("loss", f32, {dyn});
   View d_x = k.view("d_x", m.type, {dyn, m.cols});
   View x = k.view("x", m.type, {dyn, m.cols});
@@ -55,11 +55,11 @@ inline void jsd(KernelBuilder& k, const JsdMeta& m) {
   loss.store({row}, sum(total));
 }
 
-inline const Kernel<JsdMeta> jsd_kernel{
-    .name = "jsd",
+inline const Kernel<GeneralizedJsdMeta> generalized_jsd_kernel{
+    .name = "generalized_jsd",
     .description = "generalised Jensen-Shannon divergence and its gradient",
-    .build = jsd,
-    .launch = [](const JsdMeta& m, const LaunchArguments& a) {
+    .build = generalized_jsd,
+    .launch = [](const GeneralizedJsdMeta& m, const LaunchArguments& a) {
       return Launch{.grid = {a.dim("x", 0)}, .num_warps = warps_for(m.block, m.type, m.vectors), .no_alias = true};
     }};
 
