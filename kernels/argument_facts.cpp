@@ -12,11 +12,12 @@ using program::OpCode;
 
 constexpr int64_t kVector = 16;  // bytes of the widest access
 
-// By argument: elements of the largest tile that is moved through it; 2 at least if its address is taken.
+// By argument: elements of the largest tile that is moved through it, where a column of rows counts as one: none of its
+// elements has a neighbour. 2 at least if its address is taken.
 class LargestTiles {
  public:
   explicit LargestTiles(const program::Program& program)
-      : argument_of_(program.values.size(), -1), elements_(program.arguments.size(), 1) {
+      : program_(program), argument_of_(program.values.size(), -1), elements_(program.arguments.size(), 1) {
     for (size_t i = 0; i < elements_.size(); ++i) argument_of_[program.arguments[i].value] = static_cast<int>(i);
     collect(program.body);
   }
@@ -26,7 +27,7 @@ class LargestTiles {
  private:
   void collect(const program::Region& region) {
     for (const Op& op : region.ops) {
-      if (op.find(program::AttrKey::tile_shape)) meet(op, elements_of(op));
+      if (op.find(program::AttrKey::tile_shape)) meet(op, neighbours_of(op));
       if (op.code == OpCode::view_ptr) meet(op, 2);
       for (const program::Region& inner : op.regions) collect(inner);
     }
@@ -36,13 +37,16 @@ class LargestTiles {
     int64_t& most = elements_[static_cast<size_t>(argument_of_[op.operands[0]])];
     most = std::max(most, elements);
   }
-  static int64_t elements_of(const Op& op) {
+  int64_t neighbours_of(const Op& op) const {
+    const auto& shape = std::get<program::Shape>(*op.find(program::AttrKey::tile_shape));
+    const std::vector<int64_t>& strides = program_.values[op.operands[0]].strides;
+    if (!shape.empty() && shape.back() == 1 && strides.back() == 1) return 1;
     int64_t elements = 1;
-    for (int64_t size : std::get<program::Shape>(*op.find(program::AttrKey::tile_shape)))
-      elements *= std::max<int64_t>(size, 1);
+    for (int64_t size : shape) elements *= std::max<int64_t>(size, 1);
     return elements;
   }
 
+  const program::Program& program_;
   std::vector<int> argument_of_;
   std::vector<int64_t> elements_;
 };

@@ -5,7 +5,8 @@
 // their vectors:
 //
 //   1. An argument that the program moves in tiles of several elements, or of which it takes the address, begins at a
-//      multiple of 16 bytes, and so do its rows: every stride but the last is made of whole vectors.
+//      multiple of 16 bytes, and so do its rows: every stride but the last is made of whole vectors. Not one of which it
+//      moves single columns: their elements lie apart, in rows of any length.
 //   2. An open last dimension is made of whole vectors if the argument's tiles are the largest of the program.
 //      Elsewhere, as along the statistics of a norm's rows or the indices of an embedding, it is any number: there are
 //      few accesses, or a short branch around the last elements.

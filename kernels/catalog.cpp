@@ -8,6 +8,7 @@
 #include "kernels/global_norm.h"
 #include "kernels/layer_norm_config.h"
 #include "kernels/norm_backward_config.h"
+#include "kernels/poly_norm_config.h"
 #include "kernels/rms_norm_config.h"
 #include "kernels/rope_config.h"
 #include "kernels/softmax_config.h"
@@ -74,6 +75,8 @@ std::vector<CatalogEntry> make_catalog() {
       entry(layer_norm_backward_kernel),
       entry(fused_add_layer_norm_forward_kernel),
       entry(fused_add_layer_norm_backward_kernel),
+      entry(poly_norm_forward_kernel),
+      entry(poly_norm_backward_kernel),
       entry(bias_add_forward_kernel),
       entry(bias_add_backward_kernel),
       entry(activation_forward_kernel),

@@ -40,14 +40,15 @@ struct RowConfig {
   // For so many rows, without the program.
   Launch launch() const;
 
+  // `bits`: what differs where it is taken otherwise; more than a row where rows of a tile are added up.
   template <class V>
-  void visit(V&& v) {
-    v("keep", keep, {"registers", "shared", "cluster"}, Bits::row);
-    v("rows", rows, powers_of_two(1, 2048), Bits::row);
-    v("num_warps", num_warps, powers_of_two(1, 32), Bits::row);
-    v("vectors", vectors, choices({0, 1, 2, 3, 4, 5, 6, 7, 8, 16}), Bits::row);
-    v("num_ctas", num_ctas, powers_of_two(1, 16), Bits::row);
-    v("min_ctas_per_sm", min_ctas_per_sm, choices({0, 1, 2, 3, 4, 5, 6, 7, 8}), Bits::row);
+  void visit(V&& v, Bits bits = Bits::row) {
+    v("keep", keep, {"registers", "shared", "cluster"}, bits);
+    v("rows", rows, powers_of_two(1, 2048), bits);
+    v("num_warps", num_warps, powers_of_two(1, 32), bits);
+    v("vectors", vectors, choices({0, 1, 2, 3, 4, 5, 6, 7, 8, 16}), bits);
+    v("num_ctas", num_ctas, powers_of_two(1, 16), bits);
+    v("min_ctas_per_sm", min_ctas_per_sm, choices({0, 1, 2, 3, 4, 5, 6, 7, 8}), bits);
   }
 };
 

@@ -40,18 +40,19 @@ void store(std::byte* at, T value) {
 
 constexpr uint8_t kGuardByte = 0xa5;
 
-bool is_layer_norm(std::string_view op) {
-  return op.find("layer_norm") != std::string_view::npos;
+// Whose weight has a bias beside it.
+bool has_bias(std::string_view op) {
+  return op.find("layer_norm") != std::string_view::npos || op.find("poly_norm") != std::string_view::npos;
 }
 
 bool is_divergence(std::string_view op) {
   return op == "kl_div" || op == "jsd" || op == "tvd";
 }
 
-// Dtypes that follow another one unless they are set themselves: of a LayerNorm's bias, which is there by default.
+// Dtypes that follow another one unless they are set themselves: of a norm's bias, which is there by default.
 struct Follower {
   const char *leader, *name;
-  bool of_layer_norm;
+  bool of_bias;
 };
 constexpr Follower kFollowers[] = {{"dtype", "weight_dtype", false},
                                    {"dtype", "target_dtype", false},
@@ -110,7 +111,7 @@ void OpInstance::apply_defaults() {
   for (const FieldInfo& field : info_.fields) {
     if (field.role == FieldRole::dtype) {
       const bool wanted =
-          !field.optional || is_layer_norm(info_.name) || std::string(field.name).find("weight") != std::string::npos;
+          !field.optional || has_bias(info_.name) || std::string(field.name).find("weight") != std::string::npos;
       const bool index = std::string(field.name).find("label") == 0 || std::string(field.name).find("index") == 0;
       if (wanted) put_number(desc_, field.offset, field.type, index ? double{LIGERDSL_I64} : double{LIGERDSL_F32});
     }
@@ -126,7 +127,7 @@ bool OpInstance::set_field(const Setting& setting) {
     if (field.role == FieldRole::dim)
       choose_size(field.symbol, lib::read_integer(desc_, field.offset, field.type), setting.text());
     for (const Follower& follower : kFollowers) {
-      if (setting.name == follower.leader && (is_layer_norm(info_.name) || !follower.of_layer_norm))
+      if (setting.name == follower.leader && (has_bias(info_.name) || !follower.of_bias))
         set_field({follower.name, setting.value});
     }
     return true;

@@ -97,6 +97,19 @@ Expected layer_norm_backward(const Call& c, const char* x) {
   return expected;
 }
 
+Expected poly_norm_forward(const Call& c) {
+  const auto r = oracle::poly_norm_oracle(c["x"], c["weight"], c["bias"], c.size("N"), c.size("H"), c.number("eps"));
+  return {{"y", {r.y}}, {"rstd", {r.rstd}}};
+}
+
+Expected poly_norm_backward(const Call& c) {
+  const auto g = oracle::poly_norm_gradient_oracle(c["d_y"], c["x"], c["weight"], c["rstd"], c.size("N"), c.size("H"));
+  Expected expected = {{"d_x", {g.dx}}};
+  if (c.has("d_weight")) expected["d_weight"] = c.over_rows("d_weight", g.dw);
+  if (c.has("d_bias")) expected["d_bias"] = c.over_rows("d_bias", g.db);
+  return expected;
+}
+
 Expected bias_add_forward(const Call& c) {
   return {{"y", {oracle::bias_oracle(c["x"], c["bias"])}}};
 }
@@ -375,6 +388,8 @@ const std::map<std::string, std::function<Expected(const Call&)>>& formulas() {
       {"layer_norm_backward", [](const Call& c) { return layer_norm_backward(c, "x"); }},
       {"fused_add_layer_norm_forward", fused_add_forward<layer_norm_forward>},
       {"fused_add_layer_norm_backward", [](const Call& c) { return layer_norm_backward(c, "sum"); }},
+      {"poly_norm_forward", poly_norm_forward},
+      {"poly_norm_backward", poly_norm_backward},
       {"bias_add_forward", bias_add_forward},
       {"bias_add_backward", bias_add_backward},
       {"activation_forward", activation_forward},

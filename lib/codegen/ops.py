@@ -93,9 +93,15 @@ LAYER_NORM_GRAD = """n = (x - mean) * rstd, q = d_y * weight; d_x = rstd * (q - 
 d_bias = sum over rows of d_y. Sums in f32, in a fixed order."""
 LAYER_NORM_EPS = option("eps", "float", "1e-6f", "added to the variance", 0)
 LAYER_NORM_BIAS = dtype("bias_dtype", "bias", "weight_dtype; 0 = no bias", optional=True)
-LAYER_NORM_D_WEIGHT = dtype("d_weight_dtype", "d_weight", "f32 or weight_dtype; 0 = d_weight is not wanted", optional=True)
-LAYER_NORM_D_BIAS = dtype("d_bias_dtype", "d_bias", "f32 or weight_dtype, that of d_weight; 0 = d_bias is not wanted", optional=True)
-LAYER_NORM_ACCUMULATE = flag("accumulate", "1: d_weight += and d_bias += instead of =; both must be f32")
+NORM_D_WEIGHT = dtype("d_weight_dtype", "d_weight", "f32 or weight_dtype; 0 = d_weight is not wanted", optional=True)
+NORM_D_BIAS = dtype("d_bias_dtype", "d_bias", "f32 or weight_dtype, that of d_weight; 0 = d_bias is not wanted", optional=True)
+NORM_ACCUMULATE = flag("accumulate", "1: d_weight += and d_bias += instead of =; both must be f32")
+
+POLY_NORM_DOC = """u_p = x^p / sqrt(mean(x^2p) + eps) over a row, p = 1, 2, 3; y = round(weight[0] * u_3 + weight[1] * u_2 + weight[2] * u_1 + bias). rstd holds
+1 / sqrt(mean(x^2p) + eps) in the order of weight. Arithmetic in f32: sums of x^6 are finite up to |x| = 1e6."""
+POLY_NORM_GRAD = """r_p of rstd, v_p of weight, s_p = sum over a row of d_y * x^p: d_x = sum over p of p * v_p * (r_p * x^(p-1) * d_y - r_p^3 * x^(2p-1) * s_p / H),
+d_weight of x^p = sum over rows of r_p * s_p, d_bias = sum of d_y. Sums in f32, in a fixed order. Without rows they are 0.
+d_x may be exactly d_y when in_place is set."""
 
 OPS = [
     Op("vector_add", "out = a + b", "Element by element, rounded once. out may be a or b when in_place is set.",
@@ -179,7 +185,7 @@ finite. out may be exactly x when in_place is set.""",
     Op("layer_norm_backward", "gradient of LayerNorm",
        LAYER_NORM_GRAD + " d_x may be exactly d_y when in_place is set.",
        [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight"),
-        LAYER_NORM_D_WEIGHT, LAYER_NORM_ACCUMULATE, in_place("1: d_x may be exactly d_y"), LAYER_NORM_D_BIAS,
+        NORM_D_WEIGHT, NORM_ACCUMULATE, in_place("1: d_x may be exactly d_y"), NORM_D_BIAS,
         absent("d_x")],
        [Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
         Tensor("x", "in", "N* H", "dtype", "the forward's x"),
@@ -210,7 +216,7 @@ finite. out may be exactly x when in_place is set.""",
        "d_x = round(LayerNorm gradient of d_y at sum + d_sum); it is the gradient of x and of residual. With x for sum:\n" +
        LAYER_NORM_GRAD + "\nd_x may be exactly d_y or d_sum when in_place is set.",
        [dim("n_cols", "H", "sum", "row width"), dtype("dtype", "sum"), dtype("weight_dtype", "weight"),
-        LAYER_NORM_D_WEIGHT, LAYER_NORM_D_BIAS, LAYER_NORM_ACCUMULATE, present("d_sum"),
+        NORM_D_WEIGHT, NORM_D_BIAS, NORM_ACCUMULATE, present("d_sum"),
         in_place("1: d_x may be exactly d_y or d_sum"), absent("d_x")],
        [Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
         Tensor("d_sum", "in", "N* H", "dtype", "gradient that reaches sum by other ways, or NULL", "with_d_sum"),
@@ -222,6 +228,27 @@ finite. out may be exactly x when in_place is set.""",
         Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
         Tensor("d_bias", "inout", "H", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")],
        rows="rows of sum", aliases=[("d_x", "d_y"), ("d_x", "d_sum")]),
+
+    Op("poly_norm_forward", "PolyNorm: a weighted sum of normalised powers", POLY_NORM_DOC,
+       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", "that of bias too"), EPS, present("rstd")],
+       [Tensor("x", "in", "N* H", "dtype", "rows"),
+        Tensor("weight", "in", "3", "weight_dtype", "of x^3, x^2 and x"),
+        Tensor("bias", "in", "1", "weight_dtype", "added to every element"),
+        Tensor("y", "out", "N* H", "dtype", "the sum"),
+        Tensor("rstd", "out", "N* 3", "f32", "of x^3, x^2 and x of each row: what the backward needs, or NULL", "with_rstd")],
+       rows="rows of x"),
+
+    Op("poly_norm_backward", "gradient of PolyNorm", POLY_NORM_GRAD,
+       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight"),
+        NORM_D_WEIGHT, NORM_D_BIAS, NORM_ACCUMULATE, in_place("1: d_x may be exactly d_y")],
+       [Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
+        Tensor("x", "in", "N* H", "dtype", "the forward's x"),
+        Tensor("weight", "in", "3", "weight_dtype", "the forward's weight"),
+        Tensor("rstd", "in", "N* 3", "f32", "the forward's rstd"),
+        Tensor("d_x", "out", "N* H", "dtype", "gradient of x"),
+        Tensor("d_weight", "inout", "3", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
+        Tensor("d_bias", "inout", "1", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")],
+       rows="rows of x", aliases=[("d_x", "d_y")]),
 
     Op("bias_add_forward", "rows plus a bias",
        "y = round(x + bias) in every row. Arithmetic in f32. y may be exactly x when in_place is set.",

@@ -176,5 +176,50 @@ TEST_F(Norms, ScaleOfSlices) {
   for (int i = 0; i < 6; ++i) EXPECT_EQ(out.floats()[i], x.floats()[4 * (i / 2) + 1 + i % 2] * (i / 2 + 1)) << i;
 }
 
+// Of rows of +-2 every power's norm is its sign: y = sign (w_3 + w_1) + w_2 + bias.
+TEST_F(Norms, PolyNorm) {
+  Owned x(LIGERDSL_F32, {2, 4}), weight(LIGERDSL_F32, {3}), bias(LIGERDSL_F32, {1}), y(LIGERDSL_F32, {2, 4}),
+      rstd(LIGERDSL_F32, {2, 3});
+  for (int i = 0; i < 8; ++i) x.floats()[i] = i % 2 ? -2.0f : 2.0f;
+  const float w[] = {1, 10, 100};
+  std::copy_n(w, 3, weight.floats());
+  bias.floats()[0] = 1000;
+  PolyNormForwardArgs args = poly_norm_forward_args();
+  args.x = x;
+  args.weight = weight;
+  args.bias = bias;
+  args.y = y;
+  args.rstd = rstd;
+  poly_norm_forward(context_, poly_norm_forward_desc(), args);
+  for (int i = 0; i < 8; ++i) EXPECT_NEAR(y.floats()[i], 1010 + (i % 2 ? -101 : 101), 1e-3) << i;
+  for (int i = 0; i < 6; ++i) EXPECT_NEAR(rstd.floats()[i], std::pow(2.0, i % 3 - 3), 1e-6) << i;
+
+  // A gradient of one element of each row, over d_y, and the weight's alone.
+  Owned d_y(LIGERDSL_F32, {2, 4}), d_weight(LIGERDSL_F32, {3});
+  std::fill_n(d_y.floats(), 8, 0.0f);
+  d_y.floats()[0] = d_y.floats()[5] = 1;
+  PolyNormBackwardArgs back = poly_norm_backward_args();
+  back.d_y = back.d_x = d_y;
+  back.x = x;
+  back.weight = weight;
+  back.rstd = rstd;
+  back.d_weight = d_weight;
+  poly_norm_backward(context_, poly_norm_backward_desc(), back);
+  const float of_rows[] = {0, 2, 0};  // signs cancel where the power is odd
+  for (int p = 0; p < 3; ++p) EXPECT_NEAR(d_weight.floats()[p], of_rows[p], 1e-5) << p;
+  for (int i = 0; i < 8; ++i) {
+    const int one = i < 4 ? 0 : 5;
+    const double own = i == one, alike = i % 2 == one % 2 ? 1 : -1, sign = i % 2 ? -1 : 1;
+    const double odd = (3 * 1 + 100) / 2.0 * (own - alike / 4), even = 10 * sign * (own - 0.25);
+    EXPECT_NEAR(d_y.floats()[i], odd + even, 1e-3) << i;
+  }
+
+  Owned bf16(LIGERDSL_BF16, {1});
+  back.d_bias = bf16;
+  PolyNormBackwardDesc desc = poly_norm_backward_desc();
+  expect_failure(ligerdsl_poly_norm_backward(context_.get(), &desc, &back, nullptr), LIGERDSL_INVALID_DTYPE,
+                 {"`d_bias_dtype`", "expected f32 or f32", "got bf16"});
+}
+
 }  // namespace
 }  // namespace ligerdsl::test

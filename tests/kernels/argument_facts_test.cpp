@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/poly_norm.h"
 #include "kernels/rms_norm.h"
 #include "kernels/vector_add.h"
 
@@ -60,6 +61,14 @@ TEST(ArgumentFacts, StatisticsOfRows) {
 TEST(ArgumentFacts, SingleElements) {
   EXPECT_EQ(Facts(norm(8192)).of("rstd").pointer_align, 1);
   EXPECT_EQ(Facts(norm(8192)).of("rstd").dims, (std::vector<program::SizeFact>(1)));
+}
+
+// Three statistics of a row, each moved as a column: rows of 12 bytes do not begin at vectors.
+TEST(ArgumentFacts, Columns) {
+  const Facts facts(kernels::poly_norm_forward(kGpu, {.cols = 64, .type = bf16}));
+  EXPECT_EQ(facts.of("rstd").pointer_align, 1);
+  EXPECT_EQ(facts.of("rstd").strides, (std::vector<program::SizeFact>{{}, {.exact = 1}}));
+  EXPECT_EQ(facts.of("x").pointer_align, 16);
 }
 
 TEST(ArgumentFacts, NothingOfAnyArguments) {

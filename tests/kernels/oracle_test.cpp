@@ -52,6 +52,16 @@ TEST(Oracle, LayerNorm) {
   check_gradient([&](const Values& v) { return dot(layer_norm_oracle(x, w, v, n, h, 1e-3).y, dy); }, b, g.db);
 }
 
+TEST(Oracle, PolyNorm) {
+  const int64_t n = 3, h = 7;
+  const Values x = Random(1).normals(n * h), w = Random(2).normals(3), b = Random(3).normals(1),
+               dy = Random(4).normals(n * h);
+  const auto g = poly_norm_gradient_oracle(dy, x, w, poly_norm_oracle(x, w, b, n, h, 1e-3).rstd, n, h);
+  check_gradient([&](const Values& v) { return dot(poly_norm_oracle(v, w, b, n, h, 1e-3).y, dy); }, x, g.dx);
+  check_gradient([&](const Values& v) { return dot(poly_norm_oracle(x, v, b, n, h, 1e-3).y, dy); }, w, g.dw);
+  check_gradient([&](const Values& v) { return dot(poly_norm_oracle(x, w, v, n, h, 1e-3).y, dy); }, b, g.db);
+}
+
 TEST(Oracle, Activations) {
   const Values x = Random(1).normals(9, 2.0), d_y = Random(2).normals(9);
   for (ActivationKind kind : {ActivationKind::gelu_tanh, ActivationKind::gelu_erf, ActivationKind::silu,

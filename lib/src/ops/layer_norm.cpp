@@ -30,17 +30,12 @@ kernels::LayerNormOptions forward_options(const Desc& d) {
 
 template <class Desc>
 kernels::LayerNormOptions backward_options(const Desc& d) {
-  check_gradient("d_weight_dtype", d.d_weight_dtype, d.weight_dtype, d.accumulate);
-  check_gradient("d_bias_dtype", d.d_bias_dtype, d.weight_dtype, d.accumulate);
-  if (d.d_weight_dtype != 0 && d.d_bias_dtype != 0 && d.d_weight_dtype != d.d_bias_dtype)
-    fail(Status::invalid_dtype, std::string("`d_bias_dtype`: expected that of d_weight, ") +
-                                    dtype_name(d.d_weight_dtype) + ", or 0, got " + dtype_name(d.d_bias_dtype));
   using Gradients = kernels::LayerNormGradients;
   kernels::LayerNormOptions options = common_options(d);
   options.want_d_weight = d.d_weight_dtype != 0 || d.d_bias_dtype != 0;
   if (options.want_d_weight && d.d_weight_dtype == 0) options.gradients = Gradients::bias;
   if (options.want_d_weight && d.d_bias_dtype == 0) options.gradients = Gradients::weight;
-  options.d_weight_type = dtype_of(d.d_weight_dtype != 0 ? d.d_weight_dtype : d.d_bias_dtype);
+  options.d_weight_type = gradients_dtype(d);
   options.accumulate = d.accumulate != 0;
   options.without_d_x = d.without_d_x != 0;
   return options;

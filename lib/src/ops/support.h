@@ -38,6 +38,17 @@ inline void check_gradient(const char* name, int32_t gradient, int32_t parameter
   }
 }
 
+// The dtype of d_weight and d_bias, which is one for both where both are wanted, as weight and bias are of one.
+template <class Desc>
+DType gradients_dtype(const Desc& d) {
+  check_gradient("d_weight_dtype", d.d_weight_dtype, d.weight_dtype, d.accumulate);
+  check_gradient("d_bias_dtype", d.d_bias_dtype, d.weight_dtype, d.accumulate);
+  if (d.d_weight_dtype != 0 && d.d_bias_dtype != 0 && d.d_weight_dtype != d.d_bias_dtype)
+    fail(Status::invalid_dtype, std::string("`d_bias_dtype`: expected that of d_weight, ") +
+                                    dtype_name(d.d_weight_dtype) + ", or 0, got " + dtype_name(d.d_bias_dtype));
+  return dtype_of(d.d_weight_dtype != 0 ? d.d_weight_dtype : d.d_bias_dtype);
+}
+
 // A norm's backward makes d_x, gradients of parameters, or both.
 inline void check_without_d_x(int32_t without_d_x, bool parameters, int32_t with_d_sum = 0) {
   if (without_d_x && !parameters)
