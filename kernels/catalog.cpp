@@ -3,6 +3,7 @@
 #include "kernels/column_sums_config.h"
 #include "kernels/cross_entropy_config.h"
 #include "kernels/divergence_config.h"
+#include "kernels/dyt_config.h"
 #include "kernels/elementwise_config.h"
 #include "kernels/embedding_config.h"
 #include "kernels/global_norm.h"
@@ -77,6 +78,8 @@ std::vector<CatalogEntry> make_catalog() {
       entry(fused_add_layer_norm_backward_kernel),
       entry(poly_norm_forward_kernel),
       entry(poly_norm_backward_kernel),
+      entry(dyt_forward_kernel),
+      entry(dyt_backward_kernel),
       entry(bias_add_forward_kernel),
       entry(bias_add_backward_kernel),
       entry(activation_forward_kernel),

@@ -110,6 +110,15 @@ Operation bias_add(const Machine&, const BiasAddOptions& o, const ElementwiseCon
   return by_tiles(bias_add_forward_kernel.name, &bias_add_forward, BiasAddMeta{o}, config);
 }
 
+// tanh keeps a thread as busy as GELU's erf form does.
+ElementwiseConfig heuristic_dyt(const Machine& machine, const DytOptions& o) {
+  return elementwise_config(machine, o.type, o.cols, {.arrays = 2, .vectors = work_vectors(machine, o.type)});
+}
+
+Operation dyt(const Machine&, const DytOptions& o, const ElementwiseConfig& config) {
+  return by_tiles(dyt_forward_kernel.name, &dyt_forward, DytMeta{o}, config);
+}
+
 template <const ActivationKernel& kernel, void (*program)(KernelBuilder&, const ActivationMeta&)>
 Operation activation(const Machine&, const ActivationOptions& o, const ElementwiseConfig& config) {
   return by_tiles(kernel.name, program, ActivationMeta{o}, config);
@@ -191,6 +200,9 @@ const BiasAddForward bias_add_forward_kernel{
     "bias_add_forward", "rows plus a bias",      &valid<BiasAddOptions>, &heuristic<2, BiasAddOptions>,
     &bias_add,          &cost<2, BiasAddOptions>};
 
+const DytForward dyt_forward_kernel{"dyt_forward", "DyT: dynamic tanh of rows", &valid<DytOptions>, &heuristic_dyt,
+                                    &dyt,          &cost<2, DytOptions>};
+
 const ActivationKernel activation_forward_kernel{"activation_forward",
                                                  "GELU, SiLU, ReLU or ReLU squared",
                                                  &valid<ActivationOptions>,
@@ -256,6 +268,10 @@ Operation scale_rows(const Machine& machine, const ScaleRowsOptions& options) {
 
 Operation bias_add_forward(const Machine& machine, const BiasAddOptions& options) {
   return bias_add_forward_kernel(machine, options);
+}
+
+Operation dyt_forward(const Machine& machine, const DytOptions& options) {
+  return dyt_forward_kernel(machine, options);
 }
 
 Operation activation_forward(const Machine& machine, const ActivationOptions& options) {

@@ -8,6 +8,7 @@
 #include "kernels/bias_add.h"
 #include "kernels/config.h"
 #include "kernels/dropout.h"
+#include "kernels/dyt.h"
 #include "kernels/gated_activation.h"
 #include "kernels/scale_rows.h"
 #include "kernels/tile_shape.h"
@@ -67,6 +68,9 @@ extern const DropoutKernel dropout_forward_kernel, dropout_backward_kernel;
 
 using BiasAddForward = ConfiguredKernel<BiasAddOptions, ElementwiseConfig>;
 extern const BiasAddForward bias_add_forward_kernel;
+
+using DytForward = ConfiguredKernel<DytOptions, ElementwiseConfig>;
+extern const DytForward dyt_forward_kernel;
 
 using GatedKernel = ConfiguredKernel<GatedOptions, ElementwiseConfig>;
 extern const GatedKernel swiglu_forward_kernel, swiglu_backward_kernel, geglu_forward_kernel, geglu_backward_kernel;

@@ -1,4 +1,4 @@
-// float64 biases, activations, SwiGLU, GeGLU, RoPE, AdamW and embedding.
+// float64 biases, activations, DyT, SwiGLU, GeGLU, RoPE, AdamW and embedding.
 #pragma once
 
 #include <cmath>
@@ -90,6 +90,33 @@ inline Values activation_gradient_oracle(ActivationKind kind, const Values& d_y,
   Values d_x(x.size());
   for (size_t i = 0; i < x.size(); ++i) d_x[i] = flat && x[i] <= 0 ? 0 : d_y[i] * activation_slope_oracle(kind, x[i]);
   return d_x;
+}
+
+// weight tanh(alpha x) + bias; `bias` empty: none.
+inline Values dyt_oracle(const Values& x, double alpha, const Values& weight, const Values& bias) {
+  Values y(x.size());
+  for (size_t i = 0; i < y.size(); ++i) {
+    const size_t j = i % weight.size();
+    y[i] = weight[j] * std::tanh(alpha * x[i]) + (bias.empty() ? 0.0 : bias[j]);
+  }
+  return y;
+}
+
+struct DytGradient {
+  Values d_x, d_alpha, d_weight, d_bias;
+};
+
+inline DytGradient dyt_gradient_oracle(const Values& d_y, const Values& x, double alpha, const Values& weight) {
+  DytGradient out{Values(x.size()), {0.0}, Values(weight.size(), 0.0), Values(weight.size(), 0.0)};
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t j = i % weight.size();
+    const double inverse = 1 / std::cosh(alpha * x[i]), slope = d_y[i] * weight[j] * inverse * inverse;
+    out.d_x[i] = alpha * slope;
+    out.d_alpha[0] += x[i] * slope;
+    out.d_weight[j] += d_y[i] * std::tanh(alpha * x[i]);
+    out.d_bias[j] += d_y[i];
+  }
+  return out;
 }
 
 inline Values swiglu_oracle(const Values& gate, const Values& up, double gamma, double delta) {

@@ -99,7 +99,7 @@ Cases standard(const Scale& scale) {
   add.one("scale", rows, {Builder::size("H", width), "in_place=1"});
   for (const char* norm : {"rms_norm", "fused_add_rms_norm", "layer_norm", "fused_add_layer_norm"})
     add.pair(norm, rows, "H", width, true);
-  add.pair("poly_norm", rows, "H", width, true);
+  for (const char* norm : {"poly_norm", "dyt"}) add.pair(norm, rows, "H", width, true);
   for (const char* gate : {"swiglu", "geglu"}) add.pair(gate, rows, "F", ffn);
   add.pair("bias_add", rows, "F", ffn);
   add.activations(rows, ffn);

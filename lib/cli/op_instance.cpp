@@ -42,14 +42,16 @@ constexpr uint8_t kGuardByte = 0xa5;
 
 // Whose weight has a bias beside it.
 bool has_bias(std::string_view op) {
-  return op.find("layer_norm") != std::string_view::npos || op.find("poly_norm") != std::string_view::npos;
+  return op.find("layer_norm") != std::string_view::npos || op.find("poly_norm") != std::string_view::npos ||
+         op.find("dyt") != std::string_view::npos;
 }
 
 bool is_divergence(std::string_view op) {
   return op == "kl_div" || op == "jsd" || op == "tvd";
 }
 
-// Dtypes that follow another one unless they are set themselves: of a norm's bias, which is there by default.
+// Dtypes that follow another one unless they are set themselves: of a norm's bias and DyT's alpha, which are there
+// by default.
 struct Follower {
   const char *leader, *name;
   bool of_bias;
@@ -57,7 +59,8 @@ struct Follower {
 constexpr Follower kFollowers[] = {{"dtype", "weight_dtype", false},
                                    {"dtype", "target_dtype", false},
                                    {"weight_dtype", "bias_dtype", true},
-                                   {"d_weight_dtype", "d_bias_dtype", true}};
+                                   {"d_weight_dtype", "d_bias_dtype", true},
+                                   {"d_weight_dtype", "d_alpha_dtype", true}};
 
 // Optional outputs that a training step asks for.
 bool usual(const std::string& name) {

@@ -110,6 +110,19 @@ Expected poly_norm_backward(const Call& c) {
   return expected;
 }
 
+Expected dyt_forward(const Call& c) {
+  return {{"y", {oracle::dyt_oracle(c["x"], c["alpha"][0], c["weight"], c["bias"])}}};
+}
+
+Expected dyt_backward(const Call& c) {
+  const auto g = oracle::dyt_gradient_oracle(c["d_y"], c["x"], c["alpha"][0], c["weight"]);
+  Expected expected = {{"d_x", {g.d_x}}};
+  if (c.has("d_alpha")) expected["d_alpha"] = c.over_rows("d_alpha", g.d_alpha);
+  if (c.has("d_weight")) expected["d_weight"] = c.over_rows("d_weight", g.d_weight);
+  if (c.has("d_bias")) expected["d_bias"] = c.over_rows("d_bias", g.d_bias);
+  return expected;
+}
+
 Expected bias_add_forward(const Call& c) {
   return {{"y", {oracle::bias_oracle(c["x"], c["bias"])}}};
 }
@@ -390,6 +403,8 @@ const std::map<std::string, std::function<Expected(const Call&)>>& formulas() {
       {"fused_add_layer_norm_backward", [](const Call& c) { return layer_norm_backward(c, "sum"); }},
       {"poly_norm_forward", poly_norm_forward},
       {"poly_norm_backward", poly_norm_backward},
+      {"dyt_forward", dyt_forward},
+      {"dyt_backward", dyt_backward},
       {"bias_add_forward", bias_add_forward},
       {"bias_add_backward", bias_add_backward},
       {"activation_forward", activation_forward},

@@ -92,10 +92,14 @@ statistics keep their accuracy when the mean is far above the deviations."""
 LAYER_NORM_GRAD = """n = (x - mean) * rstd, q = d_y * weight; d_x = rstd * (q - n * mean(n * q) - mean(q)), d_weight = sum over rows of d_y * n,
 d_bias = sum over rows of d_y. Sums in f32, in a fixed order."""
 LAYER_NORM_EPS = option("eps", "float", "1e-6f", "added to the variance", 0)
-LAYER_NORM_BIAS = dtype("bias_dtype", "bias", "weight_dtype; 0 = no bias", optional=True)
+NORM_BIAS = dtype("bias_dtype", "bias", "weight_dtype; 0 = no bias", optional=True)
 NORM_D_WEIGHT = dtype("d_weight_dtype", "d_weight", "f32 or weight_dtype; 0 = d_weight is not wanted", optional=True)
 NORM_D_BIAS = dtype("d_bias_dtype", "d_bias", "f32 or weight_dtype, that of d_weight; 0 = d_bias is not wanted", optional=True)
 NORM_ACCUMULATE = flag("accumulate", "1: d_weight += and d_bias += instead of =; both must be f32")
+
+DYT_DOC = """t = tanh(alpha * x), y = round(weight * t + bias), without bias 0. Arithmetic in f32; tanh is right to 5e-6 of its value."""
+DYT_GRAD = """t = tanh(alpha * x), g = d_y * (1 - t^2); d_x = round(alpha * weight * g), d_alpha = sum of x * weight * g, d_weight = sum over rows of d_y * t,
+d_bias = sum over rows of d_y. Sums in f32, in a fixed order. Without rows they are 0. d_x may be exactly d_y when in_place is set."""
 
 POLY_NORM_DOC = """u_p = x^p / sqrt(mean(x^2p) + eps) over a row, p = 1, 2, 3; y = round(weight[0] * u_3 + weight[1] * u_2 + weight[2] * u_1 + bias). rstd holds
 1 / sqrt(mean(x^2p) + eps) in the order of weight. Arithmetic in f32: sums of x^6 are finite up to |x| = 1e6."""
@@ -173,7 +177,7 @@ finite. out may be exactly x when in_place is set.""",
     Op("layer_norm_forward", "LayerNorm",
        LAYER_NORM_DOC,
        [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight"),
-        LAYER_NORM_EPS, present("mean"), present("rstd"), LAYER_NORM_BIAS],
+        LAYER_NORM_EPS, present("mean"), present("rstd"), NORM_BIAS],
        [Tensor("x", "in", "N* H", "dtype", "rows"),
         Tensor("weight", "in", "H", "weight_dtype", "scale of each column"),
         Tensor("bias", "in", "H", "bias_dtype", "added to each column, or NULL", "bias_dtype"),
@@ -200,7 +204,7 @@ finite. out may be exactly x when in_place is set.""",
     Op("fused_add_layer_norm_forward", "residual sum and LayerNorm in one pass",
        "sum = round(x + residual), y = LayerNorm(sum), from the rounded sum: x stands for it below.\n" + LAYER_NORM_DOC +
        "\nsum may be exactly x or residual when in_place is set.",
-       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight"), LAYER_NORM_BIAS,
+       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight"), NORM_BIAS,
         LAYER_NORM_EPS, present("mean"), present("rstd"), in_place("1: sum may be exactly x or residual")],
        [Tensor("x", "in", "N* H", "dtype", "rows"),
         Tensor("residual", "in", "N* H", "dtype", "rows added to x"),
@@ -248,6 +252,31 @@ finite. out may be exactly x when in_place is set.""",
         Tensor("d_x", "out", "N* H", "dtype", "gradient of x"),
         Tensor("d_weight", "inout", "3", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
         Tensor("d_bias", "inout", "1", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")],
+       rows="rows of x", aliases=[("d_x", "d_y")]),
+
+    Op("dyt_forward", "DyT: dynamic tanh of rows", DYT_DOC + " y may be exactly x when in_place is set.",
+       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", "that of alpha too"), NORM_BIAS,
+        in_place("1: y may be exactly x")],
+       [Tensor("x", "in", "N* H", "dtype", "rows"),
+        Tensor("alpha", "in", "1", "weight_dtype", "multiplies every element"),
+        Tensor("weight", "in", "H", "weight_dtype", "scale of each column"),
+        Tensor("bias", "in", "H", "bias_dtype", "added to each column, or NULL", "bias_dtype"),
+        Tensor("y", "out", "N* H", "dtype", "the scaled tanh")],
+       rows="rows of x", aliases=[("y", "x")]),
+
+    Op("dyt_backward", "gradient of DyT", DYT_GRAD,
+       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", "that of alpha too"),
+        dtype("d_alpha_dtype", "d_alpha", "f32 or weight_dtype, that of d_weight; 0 = d_alpha is not wanted", optional=True),
+        NORM_D_WEIGHT, NORM_D_BIAS, flag("accumulate", "1: d_alpha +=, d_weight += and d_bias += instead of =; all must be f32"),
+        in_place("1: d_x may be exactly d_y"), absent("d_x")],
+       [Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
+        Tensor("x", "in", "N* H", "dtype", "the forward's x"),
+        Tensor("alpha", "in", "1", "weight_dtype", "the forward's alpha"),
+        Tensor("weight", "in", "H", "weight_dtype", "the forward's weight"),
+        Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "!without_d_x"),
+        Tensor("d_alpha", "inout", "1", "d_alpha_dtype", "gradient of alpha, or NULL", "d_alpha_dtype"),
+        Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
+        Tensor("d_bias", "inout", "H", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")],
        rows="rows of x", aliases=[("d_x", "d_y")]),
 
     Op("bias_add_forward", "rows plus a bias",

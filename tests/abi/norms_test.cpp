@@ -221,5 +221,47 @@ TEST_F(Norms, PolyNorm) {
                  {"`d_bias_dtype`", "expected f32 or f32", "got bf16"});
 }
 
+// tanh(ln 2) = 0.6 and its slope 0.64; gradients are added to, d_bias is not asked for.
+TEST_F(Norms, Dyt) {
+  Owned x(LIGERDSL_F32, {2, 2}), alpha(LIGERDSL_F32, {1}), weight(LIGERDSL_F32, {2}), y(LIGERDSL_F32, {2, 2});
+  const float half = std::log(2.0f) / 2, rows[] = {half, -half, 0, half}, w[] = {10, 100};
+  std::copy_n(rows, 4, x.floats());
+  std::copy_n(w, 2, weight.floats());
+  alpha.floats()[0] = 2;
+  DytForwardArgs args = dyt_forward_args();
+  args.x = x;
+  args.alpha = alpha;
+  args.weight = weight;
+  args.y = y;
+  dyt_forward(context_, dyt_forward_desc(), args);
+  const float values[] = {6, -60, 0, 60};
+  for (int i = 0; i < 4; ++i) EXPECT_NEAR(y.floats()[i], values[i], 1e-4) << i;
+
+  Owned d_y(LIGERDSL_F32, {2, 2}), d_alpha(LIGERDSL_F32, {1}), d_weight(LIGERDSL_F32, {2});
+  std::fill_n(d_y.floats(), 4, 1.0f);
+  d_alpha.floats()[0] = d_weight.floats()[0] = d_weight.floats()[1] = 5;
+  DytBackwardDesc desc = dyt_backward_desc();
+  desc.accumulate = 1;
+  DytBackwardArgs back = dyt_backward_args();
+  back.d_y = back.d_x = d_y;
+  back.x = x;
+  back.alpha = alpha;
+  back.weight = weight;
+  back.d_alpha = d_alpha;
+  back.d_weight = d_weight;
+  dyt_backward(context_, desc, back);
+  const float gradient[] = {12.8f, 128, 20, 128};
+  for (int i = 0; i < 4; ++i) EXPECT_NEAR(d_y.floats()[i], gradient[i], 1e-3) << i;
+  EXPECT_NEAR(d_alpha.floats()[0], 5 + half * 6.4f, 1e-4);  // the second column's cancel
+  EXPECT_NEAR(d_weight.floats()[0], 5.6f, 1e-5);
+  EXPECT_NEAR(d_weight.floats()[1], 5, 1e-5);
+
+  Owned bf16(LIGERDSL_BF16, {2});
+  back.d_bias = bf16;
+  desc.accumulate = 0;
+  expect_failure(ligerdsl_dyt_backward(context_.get(), &desc, &back, nullptr), LIGERDSL_INVALID_DTYPE,
+                 {"`d_bias_dtype`", "expected f32 or f32", "got bf16"});
+}
+
 }  // namespace
 }  // namespace ligerdsl::test

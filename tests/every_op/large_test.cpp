@@ -79,6 +79,8 @@ std::vector<LargeCase> large_cases() {
       row("fused_add_layer_norm_backward", {"dtype=bf16", h, "d_weight_dtype=f32", "with_d_sum=1"}),
       row("poly_norm_forward", {"dtype=bf16", h}),
       row("poly_norm_backward", {"dtype=bf16", h, "d_weight_dtype=f32"}),
+      row("dyt_forward", {"dtype=bf16", h}),
+      row("dyt_backward", {"dtype=bf16", h, "d_weight_dtype=f32"}),
       row("bias_add_forward", {"dtype=bf16", f}),
       row("bias_add_backward", {"dtype=bf16", f, "d_bias_dtype=f32"}),
       row("activation_forward", {"dtype=bf16", f}),

@@ -73,6 +73,16 @@ TEST(Oracle, Activations) {
     EXPECT_NEAR(activation_oracle(ActivationKind::gelu_erf, u), 0.5 * u * (1 + std::erf(u / std::sqrt(2.0))), 1e-15);
 }
 
+TEST(Oracle, Dyt) {
+  const Values x = Random(1).normals(12), w = Random(2).normals(4), b = Random(3).normals(4),
+               dy = Random(4).normals(12);
+  const auto g = dyt_gradient_oracle(dy, x, 0.7, w);
+  check_gradient([&](const Values& v) { return dot(dyt_oracle(v, 0.7, w, b), dy); }, x, g.d_x);
+  check_gradient([&](const Values& v) { return dot(dyt_oracle(x, v[0], w, b), dy); }, {0.7}, g.d_alpha);
+  check_gradient([&](const Values& v) { return dot(dyt_oracle(x, 0.7, v, b), dy); }, w, g.d_weight);
+  check_gradient([&](const Values& v) { return dot(dyt_oracle(x, 0.7, w, v), dy); }, b, g.d_bias);
+}
+
 // Random123's kat_vectors.
 TEST(Oracle, Philox) {
   using Four = std::array<uint32_t, 4>;

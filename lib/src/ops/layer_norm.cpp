@@ -21,9 +21,7 @@ kernels::LayerNormOptions forward_options(const Desc& d) {
   kernels::LayerNormOptions options = common_options(d);
   options.with_mean = d.with_mean != 0;
   options.with_rstd = d.with_rstd != 0;
-  if (d.bias_dtype != 0 && d.bias_dtype != d.weight_dtype)
-    fail(Status::invalid_dtype, std::string("`bias_dtype`: expected that of weight, ") + dtype_name(d.weight_dtype) +
-                                    ", or 0, got " + dtype_name(d.bias_dtype));
+  check_bias_dtype(d);
   options.without_bias = d.bias_dtype == 0;
   return options;
 }

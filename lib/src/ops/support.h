@@ -1,6 +1,7 @@
 // What the operations of this folder share: description fields in the kernels' terms.
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <utility>
 
@@ -38,15 +39,34 @@ inline void check_gradient(const char* name, int32_t gradient, int32_t parameter
   }
 }
 
-// The dtype of d_weight and d_bias, which is one for both where both are wanted, as weight and bias are of one.
+// The one dtype of those gradients of parameters that are wanted, as the parameters have one.
+inline DType gradients_dtype(std::initializer_list<std::pair<const char*, int32_t>> gradients, int32_t parameter,
+                             int32_t accumulate) {
+  const std::pair<const char*, int32_t>* first = nullptr;
+  for (const auto& gradient : gradients) {
+    const auto& [name, dtype] = gradient;
+    check_gradient(name, dtype, parameter, accumulate);
+    if (dtype == 0) continue;
+    if (!first) first = &gradient;
+    if (dtype != first->second)
+      fail(Status::invalid_dtype, std::string("`") + name + "`: expected that of `" + first->first + "`, " +
+                                      dtype_name(first->second) + ", or 0, got " + dtype_name(dtype));
+  }
+  return first ? dtype_of(first->second) : DType::f32;
+}
+// Of d_weight and d_bias.
 template <class Desc>
 DType gradients_dtype(const Desc& d) {
-  check_gradient("d_weight_dtype", d.d_weight_dtype, d.weight_dtype, d.accumulate);
-  check_gradient("d_bias_dtype", d.d_bias_dtype, d.weight_dtype, d.accumulate);
-  if (d.d_weight_dtype != 0 && d.d_bias_dtype != 0 && d.d_weight_dtype != d.d_bias_dtype)
-    fail(Status::invalid_dtype, std::string("`d_bias_dtype`: expected that of d_weight, ") +
-                                    dtype_name(d.d_weight_dtype) + ", or 0, got " + dtype_name(d.d_bias_dtype));
-  return dtype_of(d.d_weight_dtype != 0 ? d.d_weight_dtype : d.d_bias_dtype);
+  return gradients_dtype({{"d_weight_dtype", d.d_weight_dtype}, {"d_bias_dtype", d.d_bias_dtype}}, d.weight_dtype,
+                         d.accumulate);
+}
+
+// A bias that is there is of the weight's dtype.
+template <class Desc>
+void check_bias_dtype(const Desc& d) {
+  if (d.bias_dtype == 0 || d.bias_dtype == d.weight_dtype) return;
+  fail(Status::invalid_dtype, std::string("`bias_dtype`: expected that of weight, ") + dtype_name(d.weight_dtype) +
+                                  ", or 0, got " + dtype_name(d.bias_dtype));
 }
 
 // A norm's backward makes d_x, gradients of parameters, or both.
