@@ -200,7 +200,10 @@ def comparison(results):
         details += section("Activations, biases, dropout, residual LayerNorm", standing(cases, ungated), UNGATED)
         divergences = list(map(key_of, sets.divergences()))
         details += section("Divergences of distributions", standing(cases, divergences))
-        details += section("Other shapes, types and options", summary(cases, groups(keys + more + ungated + divergences)), OTHERS)
+        substitutes = list(map(key_of, sets.substitutes()))
+        details += section("PolyNorm and DyT", standing(cases, substitutes))
+        shown = keys + more + ungated + divergences + substitutes
+        details += section("Other shapes, types and options", summary(cases, groups(shown)), OTHERS)
         details += section("Fused linear cross-entropy", linear_table(cases), LINEAR)
         details += section("Fused linear cross-entropy: error on peaked rows", error_table(cases), PEAKED)
         details += section("Sweeps", [""] * bool(plots) + [f"![{name[:-4]}]({name})" for name in plots])

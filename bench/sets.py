@@ -126,6 +126,15 @@ def divergences():
     return cases + [Wanted(kernel, (4096, 128256), "f32") for kernel in DIVERGENCES]
 
 
+SUBSTITUTES = ("poly_norm", "dyt")
+
+
+def substitutes():
+    """What stands in a norm's or an activation's place."""
+    cases = [Wanted(kernel, shape) for shape in ((16384, 4096), (16384, 8192), (4096, 16384), (16384, 14336)) for kernel in SUBSTITUTES]
+    return cases + [Wanted(kernel, (16384, 4096), "f32") for kernel in SUBSTITUTES]
+
+
 def head():
     """One case of each kernel of the table and of fused linear cross-entropy: a quick look at everything."""
     return [Wanted("rms_norm", (16384, 8192)), Wanted("layer_norm", (16384, 4096)), Wanted("cross_entropy", (8192, 128256)),
@@ -176,13 +185,14 @@ def smoke():
             Wanted("cross_entropy", (24, 130), "f32"), Wanted("cross_entropy", (24, 97), "bf16"),
             Wanted("cross_entropy_softcap", (24, 130), "f32"), Wanted("cross_entropy_smoothing", (24, 97), "bf16"),
             *(Wanted(kernel, (24, 97), dtype) for kernel in DIVERGENCES for dtype in ("f32", "bf16")),
+            *(Wanted(kernel, (24, 96), dtype) for kernel in SUBSTITUTES for dtype in ("f32", "bf16")),
             Wanted("embedding", (40, 30, 16), "f32"), Wanted("adamw", (1000,), "f32"), Wanted("global_norm", (1000,), "f32"),
             Wanted("fused_linear_cross_entropy", (24, 32, 130), "f32"), Wanted("rms_norm_chain", (16, 96), "f32"),
             *(Wanted(kernel, (24, 32, 130), "f32") for kernel in FLCE_ERRORS)]
 
 
 SETS = {"head": head, "issue2": issue2, "issue3-table": table, "widths": widths, "dtypes": dtypes, "options": options,
-        "activations": activations, "divergences": divergences, "flce": flce, "flce_errors": flce_errors, "chain": chain,
+        "activations": activations, "divergences": divergences, "substitutes": substitutes, "flce": flce, "flce_errors": flce_errors, "chain": chain,
         "figure": figure, "models": models, "smoke": smoke}
 
 

@@ -1,4 +1,4 @@
-"""RMSNorm, LayerNorm, and the residual sum with each."""
+"""RMSNorm, LayerNorm and the residual sum with each; PolyNorm and DyT."""
 
 import torch
 import torch.nn.functional as F
@@ -220,3 +220,84 @@ def layer_norm(context, M, H, dtype):
                 {"ligerdsl": ligerdsl, "liger": liger, "liger_cute": cute, "quack": quack,
                  **by_compiler(reference, lambda f: autograd(lambda: f(x, w, b), (x, w, b), g, names)),
                  "torch": lambda: autograd(lambda: reference(x, w, b), (x, w, b), g, names)}, exact)
+
+
+def poly_norm(context, M, H, dtype):
+    make = Maker(context.device)
+    x, g = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(M, H, dtype=dtype)
+    w, b = make.randn(3, dtype=dtype).requires_grad_(), make.randn(1, dtype=dtype).requires_grad_()
+    one, names, rows = M * H * x.element_size(), (("y",), ("dx", "dw", "db")), make.rows(M)
+
+    def exact_y(x, w, b):
+        normalised = lambda u: u * torch.rsqrt(u.pow(2).mean(-1, keepdim=True) + 1e-6)
+        return w[0] * normalised(x ** 3) + w[1] * normalised(x ** 2) + w[2] * normalised(x) + b
+
+    def gradients(part):
+        inputs = [t.detach().double().requires_grad_() for t in (x.detach()[part], w, b)]
+        return torch.autograd.grad(exact_y(*inputs), inputs, g[part].double())
+
+    def reference(x, w, b):
+        return exact_y(x.float(), w.float(), b.float()).to(x.dtype)
+
+    def ligerdsl():
+        y, dx, dw, db = torch.empty_like(g), torch.empty_like(g), torch.empty_like(w), torch.empty_like(b)
+        rstd, d = make.empty(M, 3), CODES[dtype]
+        forward = context.plan("poly_norm_forward", n_cols=H, dtype=d, weight_dtype=d, eps=1e-6, with_rstd=1).bind(
+            M, x=x, weight=w, bias=b, y=y, rstd=rstd)
+        backward = context.plan("poly_norm_backward", n_cols=H, dtype=d, weight_dtype=d, d_weight_dtype=d, d_bias_dtype=d).bind(
+            M, d_y=g, x=x, weight=w, rstd=rstd, d_x=dx, d_weight=dw, d_bias=db)
+        return ours(forward, backward, ({"y": y}, {"dx": dx, "dw": dw, "db": db}), (rstd,))
+
+    def liger():
+        from liger_kernel.ops.poly_norm import LigerPolyNormFunction
+        scalar = b.detach().reshape(()).requires_grad_()  # as its module has it
+        return autograd(lambda: LigerPolyNormFunction.apply(x, w, scalar, 1e-6, False), (x, w, scalar), g, names)
+
+    exact = {"y": worst(lambda: exact_y(x.detach()[rows].double(), w.detach().double(), b.detach().double()), rows),
+             "dx": worst(lambda: gradients(rows)[0], rows),
+             "dw": normwise(lambda: sum(gradients(p)[1] for p in chunks(M, H))),
+             "db": normwise(lambda: sum(gradients(p)[2] for p in chunks(M, H)))}
+    return Case("poly_norm", (M, H), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
+                {"ligerdsl": ligerdsl, "liger": liger,
+                 **by_compiler(reference, lambda f: autograd(lambda: f(x, w, b), (x, w, b), g, names)),
+                 "torch": lambda: autograd(lambda: reference(x, w, b), (x, w, b), g, names)}, exact)
+
+
+def dyt(context, M, H, dtype):
+    make = Maker(context.device)
+    x, g = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(M, H, dtype=dtype)
+    w, b = (make.randn(H, dtype=dtype).requires_grad_() for _ in range(2))
+    alpha = torch.full((1,), 0.5, device=context.device, dtype=dtype).requires_grad_()
+    one, names, rows = M * H * x.element_size(), (("y",), ("dx", "da", "dw", "db")), make.rows(M)
+
+    def gradients(part):
+        inputs = [t.detach().double().requires_grad_() for t in (x.detach()[part], alpha, w, b)]
+        return torch.autograd.grad(exact_y(*inputs), inputs, g[part].double())
+
+    def exact_y(x, alpha, w, b):
+        return w * torch.tanh(alpha * x) + b
+
+    def reference(*inputs):
+        return exact_y(*(t.float() for t in inputs)).to(x.dtype)
+
+    def ligerdsl():
+        y, dx, d = torch.empty_like(g), torch.empty_like(g), CODES[dtype]
+        da, dw, db = torch.empty_like(alpha), torch.empty_like(w), torch.empty_like(b)
+        forward = context.plan("dyt_forward", n_cols=H, dtype=d, weight_dtype=d, bias_dtype=d).bind(
+            M, x=x, alpha=alpha, weight=w, bias=b, y=y)
+        backward = context.plan("dyt_backward", n_cols=H, dtype=d, weight_dtype=d, d_alpha_dtype=d, d_weight_dtype=d,
+                                d_bias_dtype=d).bind(M, d_y=g, x=x, alpha=alpha, weight=w, d_x=dx, d_alpha=da, d_weight=dw, d_bias=db)
+        return ours(forward, backward, ({"y": y}, {"dx": dx, "da": da, "dw": dw, "db": db}))
+
+    def liger():
+        from liger_kernel.ops.dyt import LigerDyTFunction
+        return autograd(lambda: LigerDyTFunction.apply(x, alpha, w, b), (x, alpha, w, b), g, names)
+
+    inputs = (x, alpha, w, b)
+    exact = {"y": worst(lambda: exact_y(*(t.detach().double() for t in (x.detach()[rows], alpha, w, b))), rows),
+             "dx": worst(lambda: gradients(rows)[0], rows)}
+    for i, name in enumerate(("da", "dw", "db"), 1):
+        exact[name] = normwise(lambda i=i: sum(gradients(p)[i] for p in chunks(M, H)))
+    return Case("dyt", (M, H), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
+                {"ligerdsl": ligerdsl, "liger": liger, **by_compiler(reference, lambda f: autograd(lambda: f(*inputs), inputs, g, names)),
+                 "torch": lambda: autograd(lambda: reference(*inputs), inputs, g, names)}, exact)
