@@ -192,8 +192,8 @@ def smoke():
 
 
 SETS = {"head": head, "issue2": issue2, "issue3-table": table, "widths": widths, "dtypes": dtypes, "options": options,
-        "activations": activations, "divergences": divergences, "substitutes": substitutes, "flce": flce, "flce_errors": flce_errors, "chain": chain,
-        "figure": figure, "models": models, "smoke": smoke}
+        "activations": activations, "divergences": divergences, "substitutes": substitutes, "flce": flce, "flce_errors": flce_errors,
+        "chain": chain, "figure": figure, "models": models, "smoke": smoke}
 
 
 def select(names, only=()):

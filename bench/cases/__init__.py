@@ -12,8 +12,8 @@ from .steps import adamw, embedding, global_norm
 BUILDERS = {f.__name__: f for f in (adamw, bias_add, cross_entropy, cross_entropy_smoothing, cross_entropy_softcap, dropout, dyt, embedding,
                                     flce_deviation_1, flce_deviation_4, flce_deviation_12, flce_trained, fused_add_layer_norm,
                                     fused_add_rms_norm, fused_linear_cross_entropy,
-                                    geglu, gelu_erf, gelu_tanh, global_norm, jsd, kl_div, layer_norm, poly_norm, relu, relu_squared, rms_norm, rms_norm_chain,
-                                    rope, rope_interleaved, silu, softmax, swiglu, tvd, vector_add)}
+                                    geglu, gelu_erf, gelu_tanh, global_norm, jsd, kl_div, layer_norm, poly_norm, relu, relu_squared,
+                                    rms_norm, rms_norm_chain, rope, rope_interleaved, silu, softmax, swiglu, tvd, vector_add)}
 
 
 def build(context, wanted):
