@@ -23,14 +23,19 @@ struct CrossEntropyOptions {
   bool lse_square = false;  // lse_square_scale is not 0
   bool softcap = false;
   bool quick_softcap = false;  // allows_quick_softcap()
+  bool tempered = false;       // logits are divided by a temperature
   bool with_loss = true;
   DType loss_type = f32;  // of loss and z_loss
   bool with_z_loss = false, with_accuracy = false, with_predictions = false, with_lse = false;
+  bool with_entropy = false;
   bool with_gradient = false;
   bool with_d_loss = false;  // the gradient is multiplied by the upstream gradient d_loss
   DType d_loss_type = f32;
-  bool token_scaling = false;  // loss, z loss and gradient of a row times p_y, taken as a constant
-  bool part = false;           // the rows are part of a batch whose first row is `first_row`
+  bool with_d_entropy = false;  // the gradient is that of the entropies, times d_entropy, as well
+  bool token_scaling = false;   // loss, z loss and gradient of a row times p_y, taken as a constant
+  bool part = false;            // the rows are part of a batch whose first row is `first_row`
+
+  bool entropies() const { return with_entropy || with_d_entropy; }
 
   template <class V>
   void visit(V&& v) {
@@ -46,15 +51,18 @@ struct CrossEntropyOptions {
     v("lse_square", lse_square);
     v("softcap", softcap);
     v("quick_softcap", quick_softcap);
+    v("tempered", tempered);
     v("with_loss", with_loss);
     v("loss_type", loss_type);
     v("with_z_loss", with_z_loss);
     v("with_accuracy", with_accuracy);
     v("with_predictions", with_predictions);
     v("with_lse", with_lse);
+    v("with_entropy", with_entropy);
     v("with_gradient", with_gradient);
     v("with_d_loss", with_d_loss);
     v("d_loss_type", d_loss_type);
+    v("with_d_entropy", with_d_entropy);
     v("token_scaling", token_scaling);
     v("part", part);
   }
@@ -88,10 +96,11 @@ bool needs_counts(const CrossEntropyOptions& m);
 void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m);
 
 // One program per row. Arguments, those in brackets as the options say:
-//   [row_loss], [row_z_loss], [row_accuracy], [lse] [n] f32; loss and z_loss [n] loss_type and accuracy [n] f32 stand
+//   [row_loss], [row_z_loss], [row_accuracy], [entropy], [lse] [n] f32; loss and z_loss [n] loss_type and accuracy [n] f32 stand
 //   in their place when reduction is none; [predictions] [n] i64; [d_logits] [n, V] type; logits [n, V] type; labels
-//   [n]; [bias], [weight] [V]; [d_loss] [1], or [n] when reduction is none; [counts]; error [1] i64; ignore_index i64;
-//   [first_row] i64; [label_smoothing], [lse_square_scale], [softcap] f32. counts are of the whole batch.
+//   [n]; [bias], [weight] [V]; [d_loss] [1], or [n] when reduction is none; [d_entropy] [n] f32; [counts]; error [1] i64;
+//   ignore_index i64; [first_row] i64; [label_smoothing], [lse_square_scale], [softcap], [temperature] f32. counts are
+//   of the whole batch.
 // d_logits may be exactly logits. Without a gradient logits are not written.
 void cross_entropy_rows(KernelBuilder& k, const CrossEntropyMeta& m);
 

@@ -3,7 +3,8 @@
 //   d_c = p_c (t + r) - e [w_c] - [c = y] t
 //
 //   t = (1-a) [w_y] / S, e = a / V / S, r = 2 lse_square_scale lse / n + e W (e V without class weights), and
-//   d_c *= 1 - (z_c / softcap)^2; everything times d_loss and, with token scaling, p_y. 1/S and 1/n are 1 unless mean.
+//   with h, the upstream gradient of the entropy E, d_c -= h p_c (z_c - lse + E), and
+//   d_c *= (1 - (z_c / softcap)^2) / temperature; everything but what comes from h times d_loss and, with token scaling, p_y. 1/S and 1/n are 1 unless mean.
 //
 // Here lse is one f32 number, so p_c is right to about |lse| 2^-23: enough for gradients that products of rounded
 // operands follow. Bytes: 2 n columns s, one exponential per element.
@@ -19,8 +20,8 @@ namespace ligerdsl::kernels {
 namespace {
 
 struct ColumnArguments {
-  View logits, labels, lse, label_logit, bias, weight, column_weight, d_loss, counts;
-  Scalar ignore_index, first_column, label_smoothing, lse_square_scale, softcap;
+  View logits, labels, lse, label_logit, bias, weight, column_weight, d_loss, entropy, d_entropy, counts;
+  Scalar ignore_index, first_column, label_smoothing, lse_square_scale, softcap, temperature;
 
   ColumnArguments(KernelBuilder& k, const CrossEntropyColumnsMeta& m) {
     logits = k.view("logits", m.type, {dyn, dyn});
@@ -31,14 +32,19 @@ struct ColumnArguments {
     if (m.has_weight) weight = k.view("weight", m.weight_type, {m.classes});
     if (m.has_weight && m.smoothing) column_weight = k.view("column_weight", m.weight_type, {dyn});
     if (m.with_d_loss) d_loss = k.view("d_loss", m.d_loss_type, {dyn});
+    if (m.with_d_entropy) entropy = k.view("entropy", f32, {dyn});
+    if (m.with_d_entropy) d_entropy = k.view("d_entropy", f32, {dyn});
     if (m.reduction == Reduction::mean || (m.has_weight && m.smoothing)) counts = k.view("counts", f32, {4});
     ignore_index = k.scalar("ignore_index", i64);
     first_column = k.scalar("first_column", i64);
     if (m.smoothing) label_smoothing = k.scalar("label_smoothing", f32);
     if (m.lse_square) lse_square_scale = k.scalar("lse_square_scale", f32);
     if (m.softcap) softcap = k.scalar("softcap", f32);
+    if (m.tempered) temperature = k.scalar("temperature", f32);
   }
 };
+
+constexpr double kLeastLogarithm = -104;  // of a probability that f32 holds: what is 0 has a product of 0
 
 // What multiplies p_c, [w_c] and the label's one.
 struct Factors {
@@ -95,13 +101,24 @@ void cross_entropy_columns(KernelBuilder& k, const CrossEntropyColumnsMeta& m) {
     z = softcap(z);
     slope = softcap.slope(z);
   }
-  Tile d = fast_exp2(fma(z, std::numbers::log2e, -lse * std::numbers::log2e)) * f.power;
+  Scalar rate;
+  if (m.tempered) rate = 1.0f / args.temperature;
+  if (m.tempered) z = z * rate;
+  Tile d = fast_exp2(fma(z, std::numbers::log2e, -lse * std::numbers::log2e));
+  if (m.with_d_entropy) {
+    Scalar h = args.d_entropy.load({row});
+    Tile log_p = max(z - lse, kLeastLogarithm);
+    d = d * (f.power - h * (log_p + args.entropy.load({row})));
+  } else {
+    d = d * f.power;
+  }
   if (m.smoothing)
     d = d - (m.has_weight ? args.column_weight.partition(shape).load({b}).to(f32) * f.smooth
                           : k.full(shape, f.smooth, f32));
   Tile column = b * m.block + k.arange(m.block);
   d = where(column == (label - args.first_column).to(i32), d - f.target, d);
   if (m.softcap) d = d * slope;
+  if (m.tempered) d = d * rate;
   Scalar fill = where(ignored, k.constant(0.0f, f32), std::numeric_limits<float>::quiet_NaN());
   tiles.store({row, b}, where(counted, d, fill).to(m.type));
 }
@@ -114,6 +131,8 @@ void cross_entropy_label_logit(KernelBuilder& k, const CrossEntropyOptions& m) {
   if (m.has_bias) bias = k.view("bias", m.bias_type, {m.classes});
   Scalar softcap;
   if (m.softcap) softcap = k.scalar("softcap", f32);
+  Scalar temperature;
+  if (m.tempered) temperature = k.scalar("temperature", f32);
 
   Scalar row = k.program_id(0);
   Scalar label = labels.load({row}).to(i64);
@@ -122,6 +141,7 @@ void cross_entropy_label_logit(KernelBuilder& k, const CrossEntropyOptions& m) {
   Scalar z = logits.load({row, column}).to(f32);
   if (m.has_bias) z = z + bias.load({column}).to(f32);
   if (m.softcap) z = Softcap(softcap)(z);
+  if (m.tempered) z = z / temperature;
   label_logit.store({row}, where(is_class, z, 0.0f));
 }
 

@@ -15,11 +15,12 @@ struct CrossEntropyColumnsMeta : CrossEntropyOptions {
 // logits = their gradient, in place. Arguments, those in brackets as the options say:
 //   logits [n, columns] type: the columns from first_column on; labels [n]; lse [n] f32; [label_logit] [n] f32: with
 //   token scaling, z of the label; [bias] [columns]; [weight] [V], [column_weight] [columns]; [d_loss] [1], or [n] when
-//   reduction is none; [counts]; ignore_index i64; first_column i64; [label_smoothing], [lse_square_scale], [softcap].
+//   reduction is none; [entropy], [d_entropy] [n] f32; [counts]; ignore_index i64; first_column i64; [label_smoothing], [lse_square_scale], [softcap],
+//   [temperature].
 void cross_entropy_columns(KernelBuilder& k, const CrossEntropyColumnsMeta& m);
 
 // label_logit = z of every row's label, 0 where there is none. Arguments: label_logit [n] f32; logits [n, V] type;
-// labels [n]; [bias] [V]; [softcap].
+// labels [n]; [bias] [V]; [softcap], [temperature].
 void cross_entropy_label_logit(KernelBuilder& k, const CrossEntropyOptions& m);
 
 // Rows: blocks of all rows, that is column_blocks(columns) for every row of logits.

@@ -10,8 +10,8 @@ constexpr RowConfig kSharers{.keep = Keep::shared, .num_warps = 4, .vectors = 4}
 
 // CTAs of an SM that share rows with others, on clusters of eight rather than sixteen where that leaves five.
 // Measured on Hopper, us for 8192 x 128256 of bf16: six 1019, five 1027, and for 4096 x 163840 662 on clusters of eight
-// and 703 with six on clusters of sixteen. A softcap and smoothing need the registers that six or five do not have:
-// with smoothing 1194, 1407 with five; 4096 x 256000 1219 with three, 1506 with five.
+// and 703 with six on clusters of sixteen. A softcap, smoothing and entropies need the registers that six or five do not
+// have: with smoothing 1194, 1407 with five; 4096 x 256000 1219 with three, 1506 with five.
 int sharing_ctas(const Machine& machine, const CrossEntropyOptions& o) {
   const int64_t bytes = o.classes * size_of(o.type);
   // Each CTA keeps its part of whole blocks.
@@ -20,7 +20,7 @@ int sharing_ctas(const Machine& machine, const CrossEntropyOptions& o) {
     return ceil_div(bytes, cluster * part) <= machine.resident_budget(ctas) / part;
   };
   const auto eight_keep = [&](int ctas) { return kept_by_cluster(machine, 8, bytes, ctas) && keep(ctas, 8); };
-  if (o.softcap || o.smoothing) return eight_keep(4) || (!eight_keep(3) && keep(4, 16)) ? 4 : 3;
+  if (o.softcap || o.smoothing || o.entropies()) return eight_keep(4) || (!eight_keep(3) && keep(4, 16)) ? 4 : 3;
   return eight_keep(6) || (!eight_keep(5) && keep(6, 16)) ? 6 : 5;
 }
 
@@ -44,6 +44,7 @@ constexpr int64_t kBlockOnCpu = 8192;   // columns, and those of the widest whol
 
 RowConfig in_blocks(const Machine& machine, const CrossEntropyOptions& o) {
   RowConfig config = o.with_gradient ? kReadTwice : kReadOnce;
+  if (!o.with_gradient && o.entropies()) config.min_ctas_per_sm = 5;  // six would spill
   if (machine.is_gpu()) return config;
   config.min_ctas_per_sm = 0;
   config.vectors = static_cast<int>(kBlockOnCpu / (program::kWarpThreads * config.num_warps * vector_width(o.type)));

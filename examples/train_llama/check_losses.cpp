@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "check_table.h"
 
@@ -8,12 +9,14 @@ namespace {
 
 using oracle::Array;
 
-const Ops::LossSettings kEveryOption{.smoothing = 0.1, .lse_square_scale = 1e-2, .softcap = 20, .ignored = 3};
+const Ops::LossSettings kEveryOption{
+    .smoothing = 0.1, .lse_square_scale = 1e-2, .softcap = 20, .ignored = 3, .temperature = 2};
 
 // The scalar and index results of both losses.
 struct Results {
   Results(CheckTable& t, const CheckTable::Ids& labels)
       : labels(labels),
+        entropy(t.f32({static_cast<int64_t>(labels.values.size())})),
         loss(t.f32({1})),
         z_loss(t.f32({1})),
         accuracy(t.f32({1})),
@@ -21,9 +24,11 @@ struct Results {
 
   // A predicted class must have the highest logit, up to the logits' own errors; the accuracy is that of the
   // predictions.
-  void add(CheckTable& t, const oracle::Loss& expected, const Array& logits, Gate scalar, Gate logit) const {
+  void add(CheckTable& t, const oracle::Loss& expected, const Array& logits, Gate scalar, Gate logit,
+           Gate entropies) const {
     t.add("loss", loss, {expected.loss}, scalar);
     t.add("z_loss", z_loss, {expected.z_loss}, scalar);
+    t.add("entropy", entropy, expected.entropy, entropies);
     Array found, highest;
     double hits = 0, counted = 0;
     const Array predicted = fetch(t.ops, predictions);
@@ -39,8 +44,18 @@ struct Results {
   }
 
   const CheckTable::Ids& labels;
-  Tensor loss, z_loss, accuracy, predictions;
+  Tensor entropy, loss, z_loss, accuracy, predictions;
 };
+
+oracle::LossSettings every_option(const Array& weights, const Array& d_entropy) {
+  return {kEveryOption.smoothing,
+          kEveryOption.lse_square_scale,
+          kEveryOption.softcap,
+          kEveryOption.ignored,
+          weights,
+          kEveryOption.temperature,
+          d_entropy};
+}
 
 // Every third label becomes the class that is predicted, so that the accuracy is more than chance.
 void hit_some(CheckTable& t, CheckTable::Ids& labels, const Array& predictions) {
@@ -52,15 +67,15 @@ void hit_some(CheckTable& t, CheckTable::Ids& labels, const Array& predictions) 
 
 void cross_entropy(CheckTable& t) {
   const int64_t rows = t.rows, vocab = t.c.vocab;
-  auto logits = t.random({rows, vocab}, t.type, 0, 3), weights = t.random({vocab}, Type::f32, 1, 0.1);
+  auto logits = t.random({rows, vocab}, t.type, 0, 3), weights = t.random({vocab}, Type::f32, 1, 0.1),
+       d_entropy = t.random({rows}, Type::f32, 0, 1.0 / static_cast<double>(rows));
   auto labels = t.random_ids(rows, vocab);
   hit_some(t, labels, oracle::cross_entropy(logits.values, labels.values, vocab).predictions);
   Tensor dlogits = t.like(logits.tensor), lse = t.f32({rows}), counts = t.f32({4});
   Results results(t, labels);
 
   t.variant("every option");
-  const oracle::LossSettings settings{kEveryOption.smoothing, kEveryOption.lse_square_scale, kEveryOption.softcap,
-                                      kEveryOption.ignored, weights.values};
+  const oracle::LossSettings settings = every_option(weights.values, d_entropy.values);
   t.ops.cross_entropy({.logits = logits.tensor,
                        .labels = labels.tensor,
                        .loss = results.loss,
@@ -70,9 +85,11 @@ void cross_entropy(CheckTable& t) {
                        .accuracy = results.accuracy,
                        .predictions = results.predictions,
                        .lse = lse,
+                       .entropy = results.entropy,
+                       .d_entropy = d_entropy.tensor,
                        .settings = kEveryOption});
   oracle::Loss expected = oracle::cross_entropy(logits.values, labels.values, vocab, settings);
-  results.add(t, expected, logits.values, t.f32_scalar, t.exact);
+  results.add(t, expected, logits.values, t.f32_scalar, t.exact, t.f32_elementwise);
   t.add("lse", lse, expected.lse, t.f32_elementwise);
   // Smoothing and hits let whole rows cancel to almost nothing: errors are measured by the largest of all rows.
   t.add("d_logits", dlogits, expected.dlogits, t.elementwise);
@@ -99,10 +116,10 @@ void cross_entropy(CheckTable& t) {
 void fused_linear_cross_entropy(CheckTable& t) {
   const int64_t rows = std::min<int64_t>(t.rows, 1024), vocab = t.c.vocab, width = t.c.width;
   auto x = t.random({rows, width}), w = t.random({vocab, width}, t.type, 0, 1 / std::sqrt(width)),
-       b = t.random({vocab}), weights = t.random({vocab}, Type::f32, 1, 0.1);
+       b = t.random({vocab}), weights = t.random({vocab}, Type::f32, 1, 0.1),
+       d_entropy = t.random({rows}, Type::f32, 0, 1.0 / static_cast<double>(rows));
   auto labels = t.random_ids(rows, vocab);
-  const oracle::LossSettings settings{kEveryOption.smoothing, kEveryOption.lse_square_scale, kEveryOption.softcap,
-                                      kEveryOption.ignored, weights.values};
+  const oracle::LossSettings settings = every_option(weights.values, d_entropy.values);
   auto expect = [&] { return oracle::linear_cross_entropy(x.values, w.values, b.values, labels.values, settings); };
   hit_some(t, labels, expect().loss.predictions);
   Tensor dx = t.like(x.tensor), dw = t.f32({vocab, width}), db = t.f32({vocab});
@@ -119,19 +136,53 @@ void fused_linear_cross_entropy(CheckTable& t) {
                                     .z_loss = results.z_loss,
                                     .accuracy = results.accuracy,
                                     .predictions = results.predictions,
+                                    .entropy = results.entropy,
+                                    .d_entropy = d_entropy.tensor,
                                     .settings = kEveryOption});
   const oracle::LinearLoss expected = expect();
   const bool bf16 = t.type == Type::bf16;
   const Gate gradient = bf16 ? Gate{6e-3, 0, true} : Gate{1e-5, 0, true};
-  results.add(t, expected.loss, expected.logits, bf16 ? Gate{2e-3, 0} : t.f32_scalar, t.elementwise);
+  const Gate scalar = bf16 ? Gate{2e-3, 0} : t.f32_scalar, entropies = bf16 ? Gate{2e-3, 0} : t.f32_elementwise;
+  results.add(t, expected.loss, expected.logits, scalar, t.elementwise, entropies);
   t.add("d_x", dx, expected.dx, gradient);
   t.add("d_weight", dw, expected.dw, gradient);
   t.add("d_bias", db, expected.db, gradient);
 }
 
+void divergence(CheckTable& t, const CheckTable::Data& target, const std::function<void(const Ops::Divergence&)>& call,
+                const std::function<oracle::Divergence(double, double)>& formula) {
+  const double rows = static_cast<double>(t.rows);
+  auto input = t.random({t.rows, t.c.vocab}, t.type, -3, 1);
+  Tensor loss = t.f32({1}), d_input = t.like(input.tensor);
+  double total = 0;
+  Array gradient;
+  for (size_t i = 0; i < input.values.size(); ++i) {
+    const oracle::Divergence d = formula(input.values[i], target.values[i]);
+    total += d.value / rows;
+    gradient.push_back(d.slope / rows);
+  }
+  call({.input = input.tensor, .target = target.tensor, .loss = loss, .d_input = d_input});
+  t.add("loss", loss, {total}, t.f32_scalar);
+  t.add("d_input", d_input, gradient, t.probability);
+}
+
+void divergences(CheckTable& t) {
+  const auto target = [&](double mean, double deviation) {
+    return t.random({t.rows, t.c.vocab}, t.type, mean, deviation);
+  };
+  divergence(
+      t, target(0.5, 0.05), [&](const auto& d) { t.ops.kl_div(d); }, oracle::kl_div);
+  divergence(
+      t, target(-3, 1), [&](const auto& d) { t.ops.tvd(d); }, oracle::tvd);
+  divergence(
+      t, target(-3, 1), [&](const auto& d) { t.ops.jsd(d, 0.25); },
+      [](double x, double y) { return oracle::jsd(x, y, 0.25); });
+}
+
 }  // namespace
 
 void check_losses(CheckTable& t) {
+  divergences(t);
   cross_entropy(t);
   fused_linear_cross_entropy(t);
 }

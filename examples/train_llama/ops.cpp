@@ -245,6 +245,7 @@ void Ops::cross_entropy(const CrossEntropy& c) {
   desc.label_smoothing = static_cast<float>(c.settings.smoothing);
   desc.lse_square_scale = static_cast<float>(c.settings.lse_square_scale);
   desc.softcap = static_cast<float>(c.settings.softcap);
+  desc.temperature = static_cast<float>(c.settings.temperature);
   ligerdsl_cross_entropy_args_t args = LIGERDSL_CROSS_ENTROPY_ARGS_INIT;
   args.logits = tensor(c.logits);
   args.labels = tensor(c.labels);
@@ -253,6 +254,8 @@ void Ops::cross_entropy(const CrossEntropy& c) {
   args.z_loss = tensor(c.z_loss);
   args.accuracy = tensor(c.accuracy);
   args.predictions = tensor(c.predictions);
+  args.entropy = tensor(c.entropy);
+  args.d_entropy = tensor(c.d_entropy);
   args.lse = tensor(c.lse);
   args.d_logits = tensor(c.d_logits);
   impl_->run(desc, args);

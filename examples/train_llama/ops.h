@@ -82,10 +82,11 @@ class Ops {
   struct LossSettings {
     double smoothing = 0, lse_square_scale = 0, softcap = 0;
     int64_t ignored = -100;  // label of rows that do not count
+    double temperature = 0;  // 0: none
   };
   struct CrossEntropy {
     Tensor logits, labels, loss, d_logits;
-    Tensor class_weight, z_loss, accuracy, predictions, lse;
+    Tensor class_weight, z_loss, accuracy, predictions, lse, entropy, d_entropy;
     LossSettings settings;
   };
   void cross_entropy(const CrossEntropy& c);
@@ -138,11 +139,18 @@ class Ops {
   void cross_entropy_backward(const Tensor& d_logits, const Tensor& d_loss);
   struct FusedLinearCrossEntropy {
     Tensor x, weight, bias, labels, loss, d_x, d_weight, d_bias;
-    Tensor class_weight, z_loss, accuracy, predictions;
+    Tensor class_weight, z_loss, accuracy, predictions, entropy, d_entropy;
     LossSettings settings;
   };
   // Not possible on a machine without the library of matrix products that the operation needs.
   void fused_linear_cross_entropy(const FusedLinearCrossEntropy& c);
+  // Sums over all elements by the number of rows; target: probabilities for kl_div, their logarithms for jsd.
+  struct Divergence {
+    Tensor input, target, loss, d_input;
+  };
+  void kl_div(const Divergence& d);
+  void jsd(const Divergence& d, double beta);
+  void tvd(const Divergence& d);
   void target_counts(const Tensor& counts, const Tensor& labels, const Tensor& class_weight, int64_t ignored);
 
  private:

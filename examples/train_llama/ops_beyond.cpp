@@ -208,6 +208,41 @@ void Ops::cross_entropy_backward(const Tensor& d_logits, const Tensor& d_loss) {
   impl_->run(desc, args);
 }
 
+namespace {
+
+template <class Args>
+Args divergence_args(const Ops::Divergence& d, Args args, Arguments& tensor) {
+  args.input = tensor(d.input);
+  args.target = tensor(d.target);
+  args.loss = tensor(d.loss);
+  args.d_input = tensor(d.d_input);
+  return args;
+}
+
+}  // namespace
+
+void Ops::kl_div(const Divergence& d) {
+  Arguments tensor(impl_->device);
+  ligerdsl_kl_div_desc_t desc = LIGERDSL_KL_DIV_DESC_INIT;
+  ligerdsl_kl_div_args_t args = LIGERDSL_KL_DIV_ARGS_INIT;
+  impl_->run(desc, args = divergence_args(d, args, tensor));
+}
+
+void Ops::jsd(const Divergence& d, double beta) {
+  Arguments tensor(impl_->device);
+  ligerdsl_jsd_desc_t desc = LIGERDSL_JSD_DESC_INIT;
+  desc.beta = static_cast<float>(beta);
+  ligerdsl_jsd_args_t args = LIGERDSL_JSD_ARGS_INIT;
+  impl_->run(desc, args = divergence_args(d, args, tensor));
+}
+
+void Ops::tvd(const Divergence& d) {
+  Arguments tensor(impl_->device);
+  ligerdsl_tvd_desc_t desc = LIGERDSL_TVD_DESC_INIT;
+  ligerdsl_tvd_args_t args = LIGERDSL_TVD_ARGS_INIT;
+  impl_->run(desc, args = divergence_args(d, args, tensor));
+}
+
 void Ops::fused_linear_cross_entropy(const FusedLinearCrossEntropy& c) {
   Arguments tensor(impl_->device);
   ligerdsl_fused_linear_cross_entropy_desc_t desc = LIGERDSL_FUSED_LINEAR_CROSS_ENTROPY_DESC_INIT;
@@ -216,6 +251,7 @@ void Ops::fused_linear_cross_entropy(const FusedLinearCrossEntropy& c) {
   desc.label_smoothing = static_cast<float>(c.settings.smoothing);
   desc.lse_square_scale = static_cast<float>(c.settings.lse_square_scale);
   desc.softcap = static_cast<float>(c.settings.softcap);
+  desc.temperature = static_cast<float>(c.settings.temperature);
   ligerdsl_fused_linear_cross_entropy_args_t args = LIGERDSL_FUSED_LINEAR_CROSS_ENTROPY_ARGS_INIT;
   args.x = tensor(c.x);
   args.weight = tensor(c.weight);
@@ -226,6 +262,8 @@ void Ops::fused_linear_cross_entropy(const FusedLinearCrossEntropy& c) {
   args.z_loss = tensor(c.z_loss);
   args.accuracy = tensor(c.accuracy);
   args.predictions = tensor(c.predictions);
+  args.entropy = tensor(c.entropy);
+  args.d_entropy = tensor(c.d_entropy);
   args.d_x = tensor(c.d_x);
   args.d_weight = tensor(c.d_weight);
   args.d_bias = tensor(c.d_bias);

@@ -78,7 +78,7 @@ Array swiglu_backward(View dout, View gate_up, int64_t ffn);
 Array geglu(View gate_up, int64_t ffn);
 Array geglu_backward(View dout, View gate_up, int64_t ffn);
 
-// Rows whose label is `ignored` do not count. With z = softcap * tanh(logits / softcap), p = softmax(z), t = smoothing
+// Rows whose label is `ignored` do not count. With z = softcap * tanh(logits / softcap) / temperature, p = softmax(z), t = smoothing
 // spread over all classes plus 1 - smoothing on the label, each class weighted:
 //   loss = sum over rows and classes of -t log p / sum of the labels' weights + z_loss
 //   z_loss = mean of lse_square_scale * (log sum exp z)^2
@@ -86,12 +86,22 @@ struct LossSettings {
   double smoothing = 0, lse_square_scale = 0, softcap = 0;
   int64_t ignored = -1;
   Array class_weight;  // empty: all ones
+  double temperature = 1;
+  Array d_entropy;  // gradient by the entropies, which dlogits is of as well; empty: 0
 };
 struct Loss {
   double loss = 0, z_loss = 0, accuracy = 0;
-  Array dlogits, lse, predictions;  // 0, 0 and -1 at ignored rows
+  Array dlogits, lse, predictions, entropy;  // 0, 0, -1 and 0 at ignored rows
 };
 Loss cross_entropy(View logits, std::span<const int64_t> labels, int64_t vocab, const LossSettings& s = {});
+
+// A divergence's term of one element, and its slope by x.
+struct Divergence {
+  double value, slope;
+};
+Divergence kl_div(double x, double p);            // p (log p - x), p > 0
+Divergence jsd(double x, double y, double beta);  // of e^y against e^x, 0 < beta < 1
+Divergence tvd(double x, double y);               // |x - y| / 2
 
 // Cross-entropy of x w^T + b, back to its arguments.
 struct LinearLoss {

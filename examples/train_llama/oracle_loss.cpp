@@ -1,4 +1,4 @@
-// Cross-entropy and what surrounds it.
+// Cross-entropy and what surrounds it, divergences.
 #include <algorithm>
 #include <cmath>
 
@@ -34,11 +34,11 @@ double capped(double logit, const LossSettings& s) {
 Loss cross_entropy(View logits, std::span<const int64_t> labels, int64_t vocab, const LossSettings& s) {
   const int64_t rows = labels.size();
   const Totals totals = count(labels, s);
-  Loss out{0, 0, 0, Array(logits.size(), 0.0), Array(rows, 0.0), Array(rows, -1.0)};
+  Loss out{0, 0, 0, Array(logits.size(), 0.0), Array(rows, 0.0), Array(rows, -1.0), Array(rows, 0.0)};
   for (int64_t r = 0; r < rows; ++r) {
     if (labels[r] == s.ignored) continue;
     Array z;
-    for (double logit : logits.subspan(r * vocab, vocab)) z.push_back(capped(logit, s));
+    for (double logit : logits.subspan(r * vocab, vocab)) z.push_back(capped(logit, s) / s.temperature);
     const auto best = std::max_element(z.begin(), z.end());
     double total = 0;
     for (double v : z) total += std::exp(v - *best);
@@ -50,19 +50,35 @@ Loss cross_entropy(View logits, std::span<const int64_t> labels, int64_t vocab, 
     auto target = [&](int64_t j) {
       return weight(s, j) * (s.smoothing / vocab + (j == labels[r] ? 1 - s.smoothing : 0));
     };
+    for (double v : z) out.entropy[r] += std::exp(v - out.lse[r]) * (out.lse[r] - v);
+    const double d_entropy = s.d_entropy.empty() ? 0 : s.d_entropy[r];
     double targets = 0;
     for (int64_t j = 0; j < vocab; ++j) {
       out.loss += target(j) * (*best - z[j] + std::log(total)) / totals.weights;
       targets += target(j);
     }
     for (int64_t j = 0; j < vocab; ++j) {
-      double p = std::exp(z[j] - *best) / total, slope = s.softcap > 0 ? 1 - std::pow(z[j] / s.softcap, 2) : 1;
-      out.dlogits[r * vocab + j] =
-          slope * ((targets * p - target(j)) / totals.weights + 2 * s.lse_square_scale * out.lse[r] * p / totals.rows);
+      const double p = std::exp(z[j] - *best) / total, of_cap = s.softcap > 0 ? s.temperature * z[j] / s.softcap : 0;
+      double d = (targets * p - target(j)) / totals.weights + 2 * s.lse_square_scale * out.lse[r] * p / totals.rows;
+      d -= d_entropy * p * (z[j] - out.lse[r] + out.entropy[r]);
+      out.dlogits[r * vocab + j] = d * (1 - of_cap * of_cap) / s.temperature;
     }
   }
   out.loss += out.z_loss;
   return out;
+}
+
+Divergence kl_div(double x, double p) {
+  return {p * (std::log(p) - x), -p};
+}
+
+Divergence jsd(double x, double y, double beta) {
+  const double q = std::exp(x), p = std::exp(y), log_m = std::log(beta * p + (1 - beta) * q);
+  return {beta * p * (y - log_m) + (1 - beta) * q * (x - log_m), (1 - beta) * q * (x - log_m)};
+}
+
+Divergence tvd(double x, double y) {
+  return {std::abs(x - y) / 2, x > y ? 0.5 : x < y ? -0.5 : 0};
 }
 
 LinearLoss linear_cross_entropy(View x, View w, View b, std::span<const int64_t> labels, const LossSettings& s) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "random.h"
 
@@ -111,9 +112,10 @@ TEST(Oracle, RotationsOfEveryLayout) {
 TEST(Oracle, CrossEntropyWithEveryOption) {
   Array x = draw(12, 9), w = draw(15, 10), b = draw(5, 11);
   const std::vector<int64_t> labels = {4, 0, 2, 4};
-  oracle::LossSettings s{0.1, 0.05, 2, 2, {0.5, 1, 2, 0.25, 3}};
+  oracle::LossSettings s{0.1, 0.05, 2, 2, {0.5, 1, 2, 0.25, 3}, 1.5, {0.5, -1, 3, 2}};
   oracle::LinearLoss all = oracle::linear_cross_entropy(x, w, b, labels, s);
-  auto f = [&] { return oracle::linear_cross_entropy(x, w, b, labels, s).loss.loss; };
+  const auto total = [&](const oracle::Loss& loss) { return loss.loss + dot(s.d_entropy, loss.entropy); };
+  auto f = [&] { return total(oracle::linear_cross_entropy(x, w, b, labels, s).loss); };
   expect_slope(x, all.dx, f, "x");
   expect_slope(w, all.dw, f, "weight");
   expect_slope(b, all.db, f, "bias");
@@ -121,7 +123,7 @@ TEST(Oracle, CrossEntropyWithEveryOption) {
   Array logits = draw(20, 12);
   oracle::Loss loss = oracle::cross_entropy(logits, labels, 5, s);
   expect_slope(
-      logits, loss.dlogits, [&] { return oracle::cross_entropy(logits, labels, 5, s).loss; }, "logits");
+      logits, loss.dlogits, [&] { return total(oracle::cross_entropy(logits, labels, 5, s)); }, "logits");
   EXPECT_EQ(loss.predictions[2], -1) << "the third label is ignored";
   EXPECT_EQ(loss.lse[2], 0);
   EXPECT_EQ(oracle::target_counts(labels, s), (Array{1 / 3.0, 1 / 6.5, 6.75, 3}));
@@ -132,7 +134,26 @@ TEST(Oracle, CrossEntropyByHand) {
   oracle::Loss loss = oracle::cross_entropy(Array{0, 1, 0, 1}, std::vector<int64_t>{0, 1}, 2);
   EXPECT_NEAR(loss.loss, (std::log(1 + std::exp(1.0)) + std::log(1 + std::exp(-1.0))) / 2, 1e-12);
   EXPECT_EQ(loss.accuracy, 0.5);
+  const double p = 1 / (1 + std::exp(1.0));
+  EXPECT_NEAR(loss.entropy[0], -p * std::log(p) - (1 - p) * std::log(1 - p), 1e-12);
   EXPECT_EQ(loss.predictions, (Array{1, 1}));
+}
+
+TEST(Oracle, Divergences) {
+  const auto jsd = [](double x, double y) { return oracle::jsd(x, y, 0.3); };
+  for (double x : {-2.5, -0.4}) {
+    for (double y : {0.2, 0.7}) {
+      constexpr double h = 1e-5;
+      for (const std::function<oracle::Divergence(double, double)>& f :
+           {std::function<oracle::Divergence(double, double)>(oracle::kl_div), {oracle::tvd}, {jsd}}) {
+        EXPECT_NEAR(f(x, y).slope, (f(x + h, y).value - f(x - h, y).value) / (2 * h), 1e-8) << x << " " << y;
+      }
+    }
+  }
+  const double nat = std::log(2.0);  // of two coins of one side each
+  EXPECT_NEAR(oracle::kl_div(-nat, 1).value, nat, 1e-12);
+  EXPECT_NEAR(oracle::jsd(0, -1e3, 0.5).value, nat / 2, 1e-12);
+  EXPECT_EQ(oracle::tvd(0.25, 1).value, 0.375);
 }
 
 }  // namespace

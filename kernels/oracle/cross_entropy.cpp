@@ -31,7 +31,8 @@ Totals count(const std::vector<int64_t>& labels, const CrossEntropyCase& c) {
 struct RowResult {
   double loss = 0, zeta = 0, lse = 0;  // before the reduction's factors
   int64_t best = 0;
-  Values d_loss, d_zeta;  // gradients of loss and of zeta
+  double entropy = 0;
+  Values d_loss, d_zeta, d_entropy;  // gradients of loss, zeta and entropy
 };
 
 RowResult row_oracle(const double* x, int64_t label, const CrossEntropyCase& c, const Totals& t) {
@@ -39,7 +40,8 @@ RowResult row_oracle(const double* x, int64_t label, const CrossEntropyCase& c, 
   const double a = c.smoothing, e = a / static_cast<double>(v);
   Values z(v), p(v);
   RowResult r;
-  for (int64_t j = 0; j < v; ++j) z[j] = c.softcap > 0 ? c.softcap * std::tanh(x[j] / c.softcap) : x[j];
+  const double temperature = c.temperature > 0 ? c.temperature : 1;
+  for (int64_t j = 0; j < v; ++j) z[j] = (c.softcap > 0 ? c.softcap * std::tanh(x[j] / c.softcap) : x[j]) / temperature;
   for (int64_t j = 1; j < v; ++j) {
     if (z[j] > z[r.best]) r.best = j;
   }
@@ -47,7 +49,10 @@ RowResult row_oracle(const double* x, int64_t label, const CrossEntropyCase& c, 
   double total = 0;
   for (int64_t j = 0; j < v; ++j) total += std::exp(z[j] - top);
   r.lse = top + std::log(total);
-  for (int64_t j = 0; j < v; ++j) p[j] = std::exp(z[j] - top) / total;
+  for (int64_t j = 0; j < v; ++j) {
+    p[j] = std::exp(z[j] - top) / total;
+    if (p[j] > 0) r.entropy += p[j] * (top - z[j] + std::log(total));
+  }
 
   const bool weighted = !c.weight.empty();
   const double w_label = weighted ? c.weight[label] : 1.0;
@@ -58,13 +63,16 @@ RowResult row_oracle(const double* x, int64_t label, const CrossEntropyCase& c, 
   r.zeta = c.lse_square * r.lse * r.lse;
   r.d_loss.resize(v);
   r.d_zeta.resize(v);
+  r.d_entropy.resize(v);
   for (int64_t j = 0; j < v; ++j) {
-    const double slope = c.softcap > 0 ? 1 - (z[j] / c.softcap) * (z[j] / c.softcap) : 1.0;
+    const double of_cap = c.softcap > 0 ? z[j] * temperature / c.softcap : 0;
+    const double slope = (1 - of_cap * of_cap) / temperature;
     const double hit = j == label ? 1.0 : 0.0;
     r.d_loss[j] = weighted ? w_label * (1 - a) * (p[j] - hit) + e * (t.all_weights * p[j] - c.weight[j])
                            : p[j] - e - (1 - a) * hit;
     r.d_loss[j] *= slope;
     r.d_zeta[j] = 2 * c.lse_square * r.lse * p[j] * slope;
+    if (p[j] > 0) r.d_entropy[j] = -p[j] * (z[j] - top - std::log(total) + r.entropy) * slope;
   }
   return r;
 }
@@ -81,13 +89,13 @@ CrossEntropyResult cross_entropy_oracle(const Values& logits, const std::vector<
   CrossEntropyResult out;
   out.d_logits.assign(c.n * c.classes, 0.0);
   out.loss.assign(c.n, 0.0);
-  out.z_loss = out.accuracy = out.lse = out.loss;
+  out.z_loss = out.accuracy = out.lse = out.entropy = out.loss;
   out.predictions.assign(c.n, -1.0);
   for (int64_t i = 0; i < c.n; ++i) {
     if (labels[i] == c.ignore_index) continue;
     double* d = &out.d_logits[i * c.classes];
     if (labels[i] < 0 || labels[i] >= c.classes) {
-      out.loss[i] = out.z_loss[i] = out.lse[i] = kNan;
+      out.loss[i] = out.z_loss[i] = out.lse[i] = out.entropy[i] = kNan;
       std::fill(d, d + c.classes, kNan);
       continue;
     }
@@ -96,9 +104,12 @@ CrossEntropyResult cross_entropy_oracle(const Values& logits, const std::vector<
     out.loss[i] = r.loss * loss_factor + r.zeta * zeta_factor;
     out.z_loss[i] = r.zeta * zeta_factor;
     out.lse[i] = r.lse;
+    out.entropy[i] = r.entropy;
     out.accuracy[i] = r.best == labels[i] ? 1.0 : 0.0;
     out.predictions[i] = static_cast<double>(r.best);
-    for (int64_t j = 0; j < c.classes; ++j) d[j] = g * (r.d_loss[j] * loss_factor + r.d_zeta[j] * zeta_factor);
+    const double h = c.d_entropy.empty() ? 0 : c.d_entropy[i];
+    for (int64_t j = 0; j < c.classes; ++j)
+      d[j] = g * (r.d_loss[j] * loss_factor + r.d_zeta[j] * zeta_factor) + h * r.d_entropy[j];
   }
   if (c.reduction == Reduce::none) return out;
   auto total = [](Values& values, double factor) {

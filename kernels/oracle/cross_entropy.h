@@ -15,12 +15,15 @@ struct CrossEntropyCase {
   double smoothing = 0, lse_square = 0, softcap = 0;  // softcap 0: off
   Values weight;                                      // empty: none
   Reduce reduction = Reduce::mean;
-  Values upstream{1.0};  // one value, or one per row when reduction is none
+  Values upstream{1.0};    // one value, or one per row when reduction is none
+  double temperature = 0;  // 0: none
+  Values d_entropy;        // upstream gradient of every row's entropy; empty: 0
 };
 
 struct CrossEntropyResult {
   Values loss, z_loss, accuracy;  // one value, or one per row when reduction is none
   Values lse, predictions;        // per row
+  Values entropy;                 // per row
   Values d_logits;
 };
 

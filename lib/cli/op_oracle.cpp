@@ -242,13 +242,16 @@ oracle::CrossEntropyCase cross_entropy_case(const Call& c) {
           .reduction = reduction == LIGERDSL_REDUCTION_NONE  ? oracle::Reduce::none
                        : reduction == LIGERDSL_REDUCTION_SUM ? oracle::Reduce::sum
                                                              : oracle::Reduce::mean,
-          .upstream = c.has("d_loss") ? c["d_loss"] : Values{1.0}};
+          .upstream = c.has("d_loss") ? c["d_loss"] : Values{1.0},
+          .temperature = c.number("temperature"),
+          .d_entropy = c["d_entropy"]};
 }
 
 Expected cross_entropy(const Call& c) {
   const auto r = oracle::cross_entropy_oracle(c["logits"], c.integers("labels"), cross_entropy_case(c));
-  return {{"loss", {r.loss}}, {"z_loss", {r.z_loss}},           {"accuracy", {r.accuracy}},
-          {"lse", {r.lse}},   {"predictions", {r.predictions}}, {"d_logits", {r.d_logits}}};
+  return {{"loss", {r.loss}},      {"z_loss", {r.z_loss}},           {"accuracy", {r.accuracy}},
+          {"lse", {r.lse}},        {"predictions", {r.predictions}}, {"d_logits", {r.d_logits}},
+          {"entropy", {r.entropy}}};
 }
 
 Expected divergence(const Call& c, oracle::DivergenceKind kind) {
@@ -274,7 +277,7 @@ Expected kl_div(const Call& c) {
   return divergence(c, c.flag("log_target") ? oracle::DivergenceKind::kl_log_target : oracle::DivergenceKind::kl);
 }
 
-// Rows weighed by the probability of their label, which is taken as a constant.
+// Losses of rows weighed by the probability of their label, which is taken as a constant.
 void scale_by_tokens(const oracle::CrossEntropyCase& which, const Values& logits, const std::vector<int64_t>& labels,
                      oracle::CrossEntropyResult* result) {
   oracle::CrossEntropyCase each = which;
@@ -286,11 +289,15 @@ void scale_by_tokens(const oracle::CrossEntropyCase& which, const Values& logits
   const bool mean = which.reduction == oracle::Reduce::mean;
   result->loss.assign(none ? labels.size() : 1, 0.0);
   result->z_loss = result->loss;
+  oracle::CrossEntropyCase losses = which;
+  losses.d_entropy.clear();
+  const Values of_losses = oracle::cross_entropy_oracle(logits, labels, losses).d_logits;
   for (size_t i = 0; i < labels.size(); ++i) {
     double p = 0;
     if (labels[i] != which.ignore_index && labels[i] >= 0 && labels[i] < which.classes) {
       const double x = logits[i * static_cast<size_t>(which.classes) + static_cast<size_t>(labels[i])];
-      p = std::exp((which.softcap > 0 ? which.softcap * std::tanh(x / which.softcap) : x) - rows.lse[i]);
+      const double z = which.softcap > 0 ? which.softcap * std::tanh(x / which.softcap) : x;
+      p = std::exp(z / (which.temperature > 0 ? which.temperature : 1) - rows.lse[i]);
     } else if (labels[i] != which.ignore_index) {
       p = kNan;
     }
@@ -298,7 +305,10 @@ void scale_by_tokens(const oracle::CrossEntropyCase& which, const Values& logits
     const double loss = (rows.loss[i] - rows.z_loss[i]) * (mean ? inverse : 1) + zeta;
     result->loss[none ? i : 0] += p * loss;
     result->z_loss[none ? i : 0] += p * zeta;
-    for (int64_t j = 0; j < which.classes; ++j) result->d_logits[i * static_cast<size_t>(which.classes) + j] *= p;
+    for (int64_t j = 0; j < which.classes; ++j) {
+      const size_t at = i * static_cast<size_t>(which.classes) + static_cast<size_t>(j);
+      result->d_logits[at] += (p - 1) * of_losses[at];
+    }
   }
 }
 
@@ -325,11 +335,9 @@ Expected fused_linear_cross_entropy(const Call& c) {
     }
   }
   const DType type = c.type("x");  // of the logits and their gradient on a GPU
-  Expected expected = {{"loss", {r.loss, false, type}},
-                       {"z_loss", {r.z_loss, false, type}},
-                       {"accuracy", {r.accuracy}},
-                       {"predictions", {r.predictions}},
-                       {"d_x", {d_x, true, type}}};
+  Expected expected = {
+      {"loss", {r.loss, false, type}},  {"z_loss", {r.z_loss, false, type}},   {"accuracy", {r.accuracy}},
+      {"predictions", {r.predictions}}, {"entropy", {r.entropy, false, type}}, {"d_x", {d_x, true, type}}};
   if (c.has("d_weight")) expected["d_weight"] = c.over_rows("d_weight", d_weight, type);
   if (c.has("d_bias")) expected["d_bias"] = c.over_rows("d_bias", d_bias, type);
   return expected;

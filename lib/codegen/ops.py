@@ -14,6 +14,10 @@ LOSS_DTYPE = dtype("loss_dtype", "loss", "that of z_loss too", optional=True, ze
 CLASS_WEIGHT_DTYPE = dtype("class_weight_dtype", "class_weight", optional=True, zero="f32")
 LOSS_DTYPE_ALONE = dtype("loss_dtype", "loss", optional=True, zero="f32")
 D_LOSS_DTYPE = dtype("d_loss_dtype", "d_loss", optional=True, zero="f32")
+TEMPERATURE = option("temperature", "float", "0.0f", "divides the logits, behind the softcap; 0 = off, as 1", 0)
+ENTROPY_TENSORS = [
+    Tensor("entropy", "out", "N*", "f32", "entropy of each row's probabilities in nats, 0 at ignored rows, or NULL", "with_entropy"),
+    Tensor("d_entropy", "in", "N*", "f32", "gradient of entropy, or NULL for 0", "with_d_entropy")]
 
 DEVICE_SEED = present("device_seed", "1: device_seed and device_offset are passed, so that a captured graph can be replayed")
 DROPOUT_DOC = """s = 1 / (1 - p), rounded to f32, 0 <= p < 1: where p is 1 there is nothing to compute. No mask is stored: element i = row * n_cols + column
@@ -410,14 +414,17 @@ y may be exactly x when in_place is set.""",
        rows="rows of y", aliases=[("d_x", "d_y"), ("d_x", "y")]),
 
     Op("cross_entropy", "cross-entropy over rows of logits, with the gradient in the same pass",
-       """z = softcap * tanh(x / softcap), or x; lse = log sum exp z; V classes, a = label_smoothing, w = class weights, y = label:
+       """z = softcap * tanh(x / softcap), or x, divided by temperature; lse = log sum exp z; V classes, a = label_smoothing, w = class weights,
+y = label:
   without weights: l = (1 - a) (lse - z[y]) + a lse - a/V sum z
   with weights:    l = (1 - a) w[y] (lse - z[y]) + a/V (sum w * lse - sum w z)
   zl = lse_square_scale * lse^2, never weighted, already contained in the loss
 n = rows whose label is not ignore_index, W = sum of w[y] over them (n without weights). MEAN: l / W + zl / n; SUM, NONE: l + zl.
 NONE: loss, z_loss and accuracy are [rows], 0 at ignored rows; otherwise one element each, accuracy being divided by n.
 Nothing valid: loss, accuracy and gradients are 0. predictions: argmax z, the lowest index of equals, -1 at ignored rows.
-d_logits: gradient of the loss (not of z_loss or accuracy), 0 at ignored rows; may be exactly logits when in_place is set.
+entropy = lse - sum over c of p_c z_c with p = e^(z - lse), whatever the reduction.
+d_logits: gradient of the loss (not of z_loss or accuracy) times d_loss, and of the entropies times d_entropy; 0 at ignored rows; may be
+exactly logits when in_place is set. d_loss is read on the device: one element, or one per row for NONE.
 A label outside [0, V) that is not ignore_index: that row's loss and gradient are NaN and ligerdsl_context_check reports it.""",
        [dim("n_classes", "V", "logits", "classes"), dtype("dtype", "logits"), dtype("label_dtype", "labels", "", INDEX),
         option("ignore_index", "int64_t", "-100", "rows with this label do not count"),
@@ -427,7 +434,7 @@ A label outside [0, V) that is not ignore_index: that row's loss and gradient ar
         option("softcap", "float", "0.0f", "0 = off", 0),
         present("class_weight"), present("z_loss"), present("accuracy"), present("predictions"), present("lse"),
         present("d_logits"), in_place("1: d_logits may be exactly logits"), LOSS_DTYPE, CLASS_WEIGHT_DTYPE,
-        absent("loss")],
+        absent("loss"), TEMPERATURE, present("entropy"), present("d_entropy"), present("d_loss"), D_LOSS_DTYPE],
        [Tensor("logits", "in", "N* V", "dtype", "unnormalised scores"),
         Tensor("labels", "in", "N*", "label_dtype", "class of each row, or ignore_index"),
         Tensor("class_weight", "in", "V", "class_weight_dtype", "weight of each class, or NULL", "with_class_weight"),
@@ -436,18 +443,20 @@ A label outside [0, V) that is not ignore_index: that row's loss and gradient ar
         Tensor("accuracy", "out", "R*", "f32", "1 where argmax z is the label, reduced, or NULL", "with_accuracy"),
         Tensor("predictions", "out", "N*", "i64", "argmax z, or NULL", "with_predictions"),
         Tensor("lse", "out", "N*", "f32", "log sum exp z of each row, or NULL", "with_lse"),
-        Tensor("d_logits", "out", "N* V", "dtype", "gradient of logits, or NULL", "with_d_logits")],
+        Tensor("d_logits", "out", "N* V", "dtype", "gradient of logits, or NULL", "with_d_logits"),
+        *ENTROPY_TENSORS,
+        Tensor("d_loss", "in", "G*", "d_loss_dtype", "gradient of the loss, or NULL for 1", "with_d_loss")],
        rows="rows of logits", aliases=[("d_logits", "logits")]),
 
     Op("fused_linear_cross_entropy", "cross-entropy of x * weight^T + bias from a bounded piece of the logits at a time, gradients included",
-       """logits = x weight^T + bias, then loss, z_loss, accuracy and predictions as cross_entropy defines them, with n, W and
-sum w taken over all rows. With d = gradient of the loss by the logits (times d_loss, when it is passed):
+       """logits = x weight^T + bias, then loss, z_loss, accuracy, predictions and entropy as cross_entropy defines them, with n, W and
+sum w taken over all rows. With d = d_logits of cross_entropy, d_loss and d_entropy as there:
   d_x = d weight;  d_weight = d^T x;  d_bias = sum of the rows of d
 Chunks of rows are multiplied, turned into d in place, and multiplied again, so that one chunk of logits is all that exists; a
 batch that fits one chunk has all its logits in the workspace.
 d_weight and d_bias are summed in f32 and rounded once; as f32 they are summed in the caller's memory, otherwise several chunks
 need f32 sums in the workspace. Each gradient is made only if wanted. d_x may be exactly x when in_place is set.
-use_token_scaling: loss, z_loss and d of a row are multiplied by the probability of its label, taken as a constant.
+use_token_scaling: loss, z_loss and their part of d are multiplied by the probability of the row's label, taken as a constant.
 d_loss is read on the device: one element, or one per row for NONE. A later upstream gradient of one element:
 cross_entropy_backward scales d_x and d_weight.
 Chunks: chunk_rows if it is not 0, else as chunking says. WORKSPACE: as many rows as max_workspace_bytes leaves room for, all the
@@ -478,7 +487,7 @@ A label outside [0, V) that is not ignore_index: loss and gradients are NaN and 
         option("chunking", "int32_t", "LIGERDSL_CHUNKING_WORKSPACE", "LIGERDSL_CHUNKING_*", 0, 1),
         option("max_workspace_bytes", "int64_t", "0", "limit of the workspace; 0 = see above", 0),
         option("chunk_rows", "int64_t", "0", "rows of a chunk; 0 = as chunking says", 0), LOSS_DTYPE, CLASS_WEIGHT_DTYPE, D_LOSS_DTYPE,
-        absent("loss")],
+        absent("loss"), TEMPERATURE, present("entropy"), present("d_entropy")],
        [Tensor("x", "in", "N* H", "dtype", "hidden states"),
         Tensor("weight", "in", "V H", "dtype", "the head"),
         Tensor("bias", "in", "V", "bias_dtype", "added to the logits, or NULL", "bias_dtype"),
@@ -491,7 +500,8 @@ A label outside [0, V) that is not ignore_index: loss and gradients are NaN and 
         Tensor("predictions", "out", "N*", "i64", "argmax z, or NULL", "with_predictions"),
         Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "with_d_x"),
         Tensor("d_weight", "inout", "V H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
-        Tensor("d_bias", "inout", "V", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")],
+        Tensor("d_bias", "inout", "V", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype"),
+        *ENTROPY_TENSORS],
        rows="rows of x", aliases=[("d_x", "x")]),
 
     Op("cross_entropy_backward", "folds the upstream gradient into d_logits",

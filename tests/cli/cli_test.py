@@ -132,6 +132,7 @@ geglu_backward fused=1 N=5 F=33 in_place=1
 cross_entropy N=5 V=77 in_place=1
 cross_entropy reduction=none with_class_weight=1 with_z_loss=1 with_accuracy=1 with_predictions=1 with_lse=1 label_smoothing=0.1 N=5 V=77
 cross_entropy lse_square_scale=1e-4 softcap=30 V=1000 N=20 dtype=bf16 label_dtype=i32
+cross_entropy N=20 V=1000 temperature=0.7 with_entropy=1 with_d_entropy=1 with_d_loss=1 reduction=none
 cross_entropy_backward per_row=1 N=5 V=77 dtype=bf16
 kl_div N=5 V=77
 kl_div N=5 V=77 log_target=1 dtype=bf16 target_dtype=f32 reduction=none with_d_loss=1
@@ -160,7 +161,8 @@ global_norm N=0 T=2"""
 CHECKED_PRODUCTS = """\
 fused_linear_cross_entropy N=20 V=50 H=16 d_weight_dtype=f32 bias_dtype=f32 d_bias_dtype=f32 softcap=5
 fused_linear_cross_entropy N=20 V=50 H=16 d_weight_dtype=f32 use_token_scaling=1 with_class_weight=1 lse_square_scale=1e-3 with_z_loss=1
-fused_linear_cross_entropy N=20 V=50 H=16 dtype=bf16 d_weight_dtype=bf16 reduction=none with_d_loss=1 with_accuracy=1 with_predictions=1"""
+fused_linear_cross_entropy N=20 V=50 H=16 dtype=bf16 d_weight_dtype=bf16 reduction=none with_d_loss=1 with_accuracy=1 with_predictions=1
+fused_linear_cross_entropy N=20 V=50 H=16 d_weight_dtype=f32 temperature=2 softcap=5 with_entropy=1 with_d_entropy=1 use_token_scaling=1"""
 
 PLAIN = [
     ("--version", 0, ["ligerdsl 0.", " commit "]),

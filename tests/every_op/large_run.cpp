@@ -136,11 +136,11 @@ ligerdsl_status_t LargeRun::execute_large() {
 
 // Rows of the small tensors.
 ligerdsl_status_t LargeRun::execute_small(int64_t first, int64_t rows) {
-  return execute([=](const Place& place, std::vector<int64_t>* shape) {
+  return execute([=, this](const Place& place, std::vector<int64_t>* shape) {
     *shape = place.small->shape;
     auto* data = static_cast<std::byte*>(place.small->data);
     if (place.by_row) {
-      (*shape)[0] = rows;
+      (*shape)[0] = place.small->shape[0] / regions_->small_rows() * rows;
       data += static_cast<size_t>(first) * place.row_bytes();
     }
     return ligerdsl_tensor_make(data, session().device(), code_of(place.small->dtype),

@@ -33,6 +33,8 @@ struct Columns {
     o.quick_softcap = o.softcap && kernels::allows_quick_softcap(c.softcap, o.classes);
     o.with_d_loss = true;
     o.token_scaling = token_scaling;
+    o.tempered = c.temperature > 0;
+    o.with_d_entropy = !c.d_entropy.empty();
     return o;
   }
 };
@@ -59,6 +61,11 @@ void check(Columns problem, int64_t classes, int64_t width) {
   const CrossEntropyResult whole = cross_entropy_oracle(z, labels, c);
 
   Tensor label_tensor = Tensor(i64, {kRows}).fill(labels), lse = Tensor(f32, {kRows}).fill(whole.lse);
+  CrossEntropyCase losses = c;
+  losses.d_entropy.clear();
+  const CrossEntropyResult of_losses = cross_entropy_oracle(z, labels, losses);
+  Tensor entropy = Tensor(f32, {kRows}).fill(whole.entropy), d_entropy(f32, {kRows});
+  if (!c.d_entropy.empty()) d_entropy.fill(c.d_entropy);
   Tensor weight(f32, {classes}), d_loss = Tensor(f32, {static_cast<int64_t>(c.upstream.size())}).fill(c.upstream);
   if (!c.weight.empty()) weight.fill(c.weight);
   double n = 0, s = 0, w = 0;
@@ -73,7 +80,7 @@ void check(Columns problem, int64_t classes, int64_t width) {
   if (problem.token_scaling) {
     Arguments arguments;
     arguments.tensor("label_logit", label_logit).tensor("logits", x).tensor("labels", label_tensor);
-    arguments.tensor("bias", bias).number("softcap", c.softcap);
+    arguments.tensor("bias", bias).number("softcap", c.softcap).number("temperature", c.temperature);
     backend().run({{kernels::cross_entropy_label_logit(backend().machine(), options)}, {}}, kRows, arguments);
   }
   const auto columns = kernels::cross_entropy_columns(backend().machine(), options);
@@ -82,11 +89,12 @@ void check(Columns problem, int64_t classes, int64_t width) {
     Tensor block = Tensor::rows(problem.type, kRows, here, 3);
     Values part, expected;
     for (int64_t i = 0; i < kRows; ++i) {
-      double factor = 1;
+      double factor = 1;  // of what comes from the loss
       if (problem.token_scaling && i != 3 && i != kBad) factor = std::exp(label_logit.get(i) - whole.lse[i]);
       for (int64_t j = first; j < first + here; ++j) {
         part.push_back(x.get(i * classes + j));
-        expected.push_back(whole.d_logits[i * classes + j] * factor);
+        const double of_loss = of_losses.d_logits[i * classes + j];
+        expected.push_back(whole.d_logits[i * classes + j] + of_loss * (factor - 1));
       }
     }
     block.fill(part);
@@ -97,7 +105,8 @@ void check(Columns problem, int64_t classes, int64_t width) {
     arguments.tensor("d_loss", d_loss).tensor("counts", counts);
     arguments.integer("ignore_index", c.ignore_index).integer("first_column", first);
     arguments.number("label_smoothing", c.smoothing).number("lse_square_scale", c.lse_square);
-    arguments.number("softcap", c.softcap);
+    arguments.number("softcap", c.softcap).number("temperature", c.temperature);
+    arguments.tensor("entropy", entropy).tensor("d_entropy", d_entropy);
     backend().run({{columns.step}, {}}, kRows * columns.column_blocks(here), arguments);
     Values got = block.values();
     for (int64_t j = 0; j < here; ++j) {
@@ -125,6 +134,8 @@ TEST(CrossEntropyColumns, Options) {
     check({f32, {.softcap = 3, .reduction = reduction}, true}, 130, 64);
     check({f32, {.lse_square = exact(1e-3), .reduction = reduction}, true}, 77, 77);
     check({f32, {.weight = class_weights(77), .reduction = reduction}}, 77, 20);
+    check({f32, {.reduction = reduction, .temperature = 0.5, .d_entropy = Values(kRows, 0.75)}, true, true}, 77, 20);
+    check({bf16, {.softcap = 4, .reduction = reduction, .temperature = 3, .d_entropy = Values(kRows, -2)}}, 77, 77);
     check({f32,
            {.smoothing = exact(0.2),
             .lse_square = exact(1e-3),

@@ -14,7 +14,8 @@ struct Trial {
   CrossEntropyCase c;
   std::vector<int64_t> labels;
   int64_t first_row = 0;
-  Tensor logits, label_tensor, bias, weight, d_loss, loss, z_loss, accuracy, predictions, lse, d_logits, error;
+  Tensor logits, label_tensor, bias, weight, d_loss, d_entropy, loss, z_loss, accuracy, predictions, lse, entropy,
+      d_logits, error;
 
   // Everything wanted; `seed` decides logits and labels, every fifth row is ignored.
   Trial(DType type, int64_t n, int64_t classes, CrossEntropyCase with = {}, double spread = 1.0, int64_t gap = 0)
@@ -29,6 +30,8 @@ struct Trial {
     o.lse_square = c.lse_square > 0;
     o.softcap = c.softcap > 0;
     o.quick_softcap = o.softcap && kernels::allows_quick_softcap(c.softcap, o.classes);
+    o.tempered = c.temperature > 0;
+    o.with_entropy = o.with_d_entropy = !c.d_entropy.empty();
     o.with_z_loss = o.with_accuracy = o.with_predictions = o.with_lse = o.with_gradient = true;
     logits = random_rows(type, n, classes, 11, gap, spread);
     Random random(12);
@@ -42,6 +45,9 @@ struct Trial {
     accuracy = Tensor(f32, reduced);
     predictions = Tensor(i64, {c.n});
     lse = Tensor(f32, {c.n});
+    entropy = Tensor(f32, {c.n});
+    d_entropy = Tensor(f32, {c.n});
+    if (o.with_d_entropy) d_entropy.fill(c.d_entropy);
     d_logits = Tensor::rows(o.type, c.n, c.classes, gap);
     error = Tensor(i64, {1}).fill(std::vector<int64_t>{0});
     bias = random_vector(o.bias_type, c.classes, 14);
@@ -63,6 +69,8 @@ struct Trial {
                       .tensor("accuracy", accuracy)
                       .tensor("predictions", predictions)
                       .tensor("lse", lse)
+                      .tensor("entropy", entropy)
+                      .tensor("d_entropy", d_entropy)
                       .tensor("d_logits", gradient)
                       .tensor("d_loss", d_loss)
                       .tensor("error", error)
@@ -70,7 +78,8 @@ struct Trial {
                       .integer("first_row", first_row)
                       .number("label_smoothing", c.smoothing)
                       .number("lse_square_scale", c.lse_square)
-                      .number("softcap", c.softcap));
+                      .number("softcap", c.softcap)
+                      .number("temperature", c.temperature));
   }
   void run() { run(d_logits); }
   std::string describe() const {
@@ -86,10 +95,13 @@ struct Trial {
     EXPECT_TRUE(close_loss(z_loss.values(), expected.z_loss)) << "z_loss";
     EXPECT_TRUE(close_loss(accuracy.values(), expected.accuracy)) << "accuracy";
     EXPECT_TRUE(close_loss(lse.values(), expected.lse)) << "lse";
+    if (o.with_entropy) {
+      EXPECT_TRUE(close_loss(entropy.values(), expected.entropy)) << "entropy";
+    }
     EXPECT_EQ(predictions.values(), expected.predictions);
     EXPECT_TRUE(close(d_logits.values(), expected.d_logits, gate_e(o.type))) << "d_logits";
     EXPECT_EQ(error.get_integer(0), 0);
-    for (const Tensor& t : {loss, z_loss, accuracy, predictions, lse, d_logits, logits, error}) {
+    for (const Tensor& t : {loss, z_loss, accuracy, predictions, lse, entropy, d_logits, logits, error}) {
       EXPECT_TRUE(t.untouched_outside());
     }
   }
@@ -141,12 +153,14 @@ TEST(CrossEntropy, LongRowsAndSkippedOnes) {
 // place.
 TEST(CrossEntropy, RowsSharedByCtas) {
   const int64_t v = 51208, n = 3;
-  std::vector<CrossEntropyCase> cases(4);
+  std::vector<CrossEntropyCase> cases(5);
   cases[1].smoothing = exact(0.1);
   cases[1].weight = class_weights(v);
   cases[2].softcap = 5.0;
   cases[2].lse_square = exact(0.01);
   cases[3].reduction = Reduce::none;
+  cases[4].temperature = 0.75;
+  cases[4].d_entropy = {0.5, -2, 1};
   for (const CrossEntropyCase& c : cases) {
     Trial run(f32, n, v, c, 1.0, 8);
     run.labels[1] = c.ignore_index;
@@ -294,6 +308,45 @@ TEST(CrossEntropy, UpstreamGradient) {
       run.check();
     }
   }
+}
+
+// Rows of one tile, in blocks, shared by the CTAs of a cluster; some classes without a probability.
+TEST(CrossEntropy, TemperatureAndEntropy) {
+  const int64_t n = 3;
+  for (int64_t v : affordable({1, 37, 20003, 51208}, n)) {
+    for (DType type : {bf16, f32}) {
+      std::vector<CrossEntropyCase> cases(4, {.d_entropy = {0.5, -2, 1}});
+      cases[0].d_entropy.clear();
+      for (CrossEntropyCase& c : cases) c.temperature = 0.75;
+      cases[1].temperature = 0;
+      cases[2].softcap = 20;
+      cases[2].smoothing = exact(0.1);
+      cases[3].lse_square = exact(1e-3);
+      cases[3].reduction = Reduce::none;
+      for (const CrossEntropyCase& c : cases) {
+        if (v > 40000 && type == bf16) continue;
+        Trial run(type, n, v, c, 3.0, type == f32 ? 8 : 3);
+        run.labels = {0, v - 1, v / 2};
+        if (v > 30) run.logits.set(7, -INFINITY);
+        if (v > 30) run.logits.set(11, -1e4);
+        if (c.smoothing > 0) run.logits.set(7, 0.0);
+        run.check();
+        if (v > 30000) continue;
+        Trial over(type, n, v, c, 3.0, type == f32 ? 8 : 3);
+        over.labels = run.labels;
+        over.logits.fill(run.logits.values());
+        over.run(over.logits);
+        EXPECT_TRUE(over.logits.same_bits(run.d_logits)) << run.describe();
+      }
+    }
+  }
+  // Almost all of a row's probability in one class, the label's or another's; an ignored row.
+  Trial sharp(f32, 4, 300, {.reduction = Reduce::none, .d_entropy = {1, 1, 1, 1}});
+  sharp.labels = {5, 6, sharp.c.ignore_index, 8};
+  sharp.logits.set(5, 40.0);
+  sharp.logits.set(300 + 5, 40.0);
+  sharp.check();
+  EXPECT_EQ(sharp.entropy.get(2), 0.0);
 }
 
 // As rows of a larger product: a bias is added first, and row numbers count from the first row of the batch.

@@ -116,7 +116,7 @@ struct Head {
   Desc desc = LIGERDSL_FUSED_LINEAR_CROSS_ENTROPY_DESC_INIT;
   std::vector<int64_t> labels;
   Tensor x, weight, bias, label_tensor, class_weight, d_loss;
-  Tensor loss, z_loss, accuracy, predictions, d_x, d_weight, d_bias;
+  Tensor loss, z_loss, accuracy, predictions, d_x, d_weight, d_bias, entropy, d_entropy;
   Values d_weight_before, d_bias_before;  // accumulate
 
   Head(int64_t rows, int64_t cols, int64_t classes, DType of = f32, CrossEntropyCase with = {}, Gradients wanted = {},
@@ -136,6 +136,9 @@ struct Head {
     z_loss = Tensor(f32, reduced);
     accuracy = Tensor(f32, reduced);
     predictions = Tensor(i64, {n});
+    entropy = Tensor(f32, {n});
+    d_entropy = Tensor(f32, {n});
+    if (!c.d_entropy.empty()) d_entropy.fill(c.d_entropy);
     d_x = Tensor::rows(type, n, h, gap);
     d_weight = Tensor::rows(f32, v, h, gap);
     d_bias = Tensor(f32, {v});
@@ -158,6 +161,8 @@ struct Head {
     desc.label_smoothing = static_cast<float>(c.smoothing);
     desc.lse_square_scale = static_cast<float>(c.lse_square);
     desc.softcap = static_cast<float>(c.softcap);
+    desc.temperature = static_cast<float>(c.temperature);
+    desc.with_entropy = desc.with_d_entropy = !c.d_entropy.empty();
     desc.with_class_weight = !c.weight.empty();
     desc.with_z_loss = desc.with_accuracy = desc.with_predictions = 1;
   }
@@ -197,6 +202,8 @@ struct Head {
     if (desc.with_z_loss) args.z_loss = transfer(z_loss);
     if (desc.with_accuracy) args.accuracy = transfer(accuracy);
     if (desc.with_predictions) args.predictions = transfer(predictions);
+    if (desc.with_entropy) args.entropy = transfer(entropy);
+    if (desc.with_d_entropy) args.d_entropy = transfer(d_entropy);
     if (desc.with_d_x) args.d_x = transfer(d_x);
     if (desc.d_weight_dtype) args.d_weight = transfer(d_weight);
     if (desc.d_bias_dtype) args.d_bias = transfer(d_bias);
@@ -283,12 +290,15 @@ struct Head {
   void check_against(const CrossEntropyResult& expected) {
     EXPECT_TRUE(close_loss(loss.values(), expected.loss, loss_gate())) << "loss";
     EXPECT_TRUE(close_loss(z_loss.values(), expected.z_loss, loss_gate())) << "z_loss";
+    if (desc.with_entropy) {
+      EXPECT_TRUE(close_loss(entropy.values(), expected.entropy, loss_gate())) << "entropy";
+    }
     if (type == f32 || !on_gpu()) {  // rounded logits may tie
       EXPECT_TRUE(close_loss(accuracy.values(), expected.accuracy)) << "accuracy";
       EXPECT_EQ(predictions.values(), expected.predictions);
     }
     check_gradients(expected.d_logits);
-    for (const Tensor& t : {loss, z_loss, accuracy, predictions, d_x, d_weight, d_bias})
+    for (const Tensor& t : {loss, z_loss, accuracy, predictions, entropy, d_x, d_weight, d_bias})
       EXPECT_TRUE(t.untouched_outside());
   }
 };
@@ -563,6 +573,7 @@ TEST_F(FusedLinearCrossEntropy, SmallWorkspacesGoByVocabulary) {
                                                {.softcap = 3},
                                                {.lse_square = exact(1e-3)},
                                                {.weight = class_weights(v)},
+                                               {.temperature = 1.5, .d_entropy = Values(90, 0.25)},
                                                {.ignore_index = 2,
                                                 .smoothing = exact(0.2),
                                                 .lse_square = exact(1e-3),
@@ -584,6 +595,29 @@ TEST_F(FusedLinearCrossEntropy, SmallWorkspacesGoByVocabulary) {
       }
     }
   }
+}
+
+// The entropies of all rows are kept where the caller has no memory for them.
+TEST_F(FusedLinearCrossEntropy, EntropyAndTemperature) {
+  for (int64_t chunk : {0, 4}) {
+    for (bool wanted : {true, false}) {
+      for (Reduce reduction : {Reduce::mean, Reduce::none}) {
+        Head head(13, 12, 37, bf16,
+                  {.softcap = 5, .reduction = reduction, .temperature = 0.5, .d_entropy = Random(35).normals(13)});
+        for (double& value : head.c.d_entropy) value = exact(value);
+        head.d_entropy.fill(head.c.d_entropy);
+        head.desc.with_entropy = wanted;
+        head.desc.chunk_rows = chunk;
+        head.check();
+      }
+    }
+  }
+  Head kept(90, 24, 405, f32, {.temperature = 1.5, .d_entropy = Values(90, 0.25)});
+  kept.desc.with_entropy = 0;
+  kept.desc.chunk_rows = 1;
+  kept.desc.max_workspace_bytes = static_cast<int64_t>(kept.workspace_bytes(90)) + 6000;
+  kept.desc.chunk_rows = 0;
+  kept.check();
 }
 
 TEST_F(FusedLinearCrossEntropy, ByVocabularyWithUpstreamAndAccumulation) {
@@ -650,6 +684,13 @@ TEST_F(FusedLinearCrossEntropy, Misuse) {
   desc = head.desc;
   desc.d_weight_dtype = LIGERDSL_F16;
   EXPECT_EQ(plan_status(desc), LIGERDSL_INVALID_DTYPE);
+  desc = head.desc;
+  desc.with_d_x = desc.d_weight_dtype = desc.d_bias_dtype = 0;
+  desc.with_d_entropy = 1;
+  EXPECT_EQ(plan_status(desc), LIGERDSL_INVALID_ARGUMENT) << "an upstream gradient without a gradient";
+  desc = head.desc;
+  desc.temperature = -1;
+  EXPECT_EQ(plan_status(desc), LIGERDSL_INVALID_ARGUMENT);
   desc = head.desc;
   desc.d_weight_dtype = LIGERDSL_BF16;
   desc.accumulate = 1;

@@ -23,9 +23,16 @@ inline kernels::Reduction reduction_of(int32_t reduction) {
 // Throws where the loss is not wanted, and nothing else is.
 template <class Desc>
 void check_without_loss(const Desc& d, bool others) {
-  if (d.without_loss == 0 || others || d.with_z_loss || d.with_accuracy || d.with_predictions) return;
+  if (d.without_loss == 0 || others || d.with_z_loss || d.with_accuracy || d.with_predictions || d.with_entropy) return;
   fail(Status::invalid_argument,
        "`without_loss`: expected 0 where nothing else is wanted, got 1; pass loss, or what else is to be computed");
+}
+
+// What multiplies a gradient is of no use without one.
+inline void check_upstream(const char* field, int32_t given, bool with_gradient, const char* gradients) {
+  if (!given || with_gradient) return;
+  fail(Status::invalid_argument,
+       std::string("`") + field + "`: expected 0 without " + gradients + ", got 1; it is read for gradients alone");
 }
 
 // Everything but the logits' type and the gradient.
@@ -43,6 +50,9 @@ kernels::CrossEntropyOptions cross_entropy_options(const Desc& d) {
   options.lse_square = d.lse_square_scale != 0;
   options.softcap = d.softcap != 0;
   options.quick_softcap = options.softcap && kernels::allows_quick_softcap(d.softcap, d.n_classes);
+  options.tempered = d.temperature != 0 && d.temperature != 1;
+  options.with_entropy = d.with_entropy != 0;
+  options.with_d_entropy = d.with_d_entropy != 0;
   options.with_z_loss = d.with_z_loss != 0;
   options.with_accuracy = d.with_accuracy != 0;
   options.with_predictions = d.with_predictions != 0;

@@ -60,6 +60,9 @@ enum View : int {
   kAllLse,
   kAllLabelLogit,
   kDLoss,
+  kEntropy,
+  kAllEntropy,
+  kDEntropy,
   kCounts,
   kRowLoss,  // of the chunk
   kRowZLoss,
@@ -117,7 +120,9 @@ void check_types(const Desc& d) {
   check("bias_dtype", d.bias_dtype, d.dtype);
   check_gradient("d_weight_dtype", d.d_weight_dtype, d.dtype, d.accumulate);
   check_gradient("d_bias_dtype", d.d_bias_dtype, d.bias_dtype, d.accumulate);
-  check_without_loss(d, d.with_d_x || d.d_weight_dtype || d.d_bias_dtype);
+  const bool gradients = d.with_d_x || d.d_weight_dtype || d.d_bias_dtype;
+  check_without_loss(d, gradients);
+  check_upstream("with_d_entropy", d.with_d_entropy, gradients, "d_x, d_weight or d_bias");
   if (d.d_bias_dtype != 0 && d.bias_dtype == 0)
     fail(Status::invalid_argument, "`d_bias_dtype`: expected 0 without a bias (`bias_dtype` is 0)");
 }
@@ -132,6 +137,7 @@ kernels::CrossEntropyOptions kernel_options(const Desc& d, DType product_type, b
   options.d_loss_type = dtype_of(d.d_loss_dtype);
   options.token_scaling = d.use_token_scaling != 0;
   options.with_lse = keeps_lse;
+  options.with_entropy = d.with_entropy || (d.with_d_entropy && keeps_lse);
   options.part = true;
   return options;
 }
@@ -156,6 +162,7 @@ LinearChunkOptions chunk_options(const Desc& d, DType product_type, int64_t few_
           .few_rows = few_rows,
           .keeps_x = !(d.with_d_x && d.in_place),
           .token_scaling = d.use_token_scaling != 0,
+          .keeps_entropy = d.with_d_entropy && !d.with_entropy,
           .rule = d.chunking == LIGERDSL_CHUNKING_PUBLISHED ? ChunkRule::published : ChunkRule::by_workspace,
           .chunk_rows = d.chunk_rows,
           .max_workspace_bytes = d.max_workspace_bytes};
@@ -267,8 +274,10 @@ class FusedLinearCrossEntropy final : public OpPlan {
   using Step = std::optional<KernelStep>;
 
   Step step(const kernels::Step& recorded, StepNames names) const {
-    names.constants = {
-        {"label_smoothing", d_.label_smoothing}, {"lse_square_scale", d_.lse_square_scale}, {"softcap", d_.softcap}};
+    names.constants = {{"label_smoothing", d_.label_smoothing},
+                       {"lse_square_scale", d_.lse_square_scale},
+                       {"softcap", d_.softcap},
+                       {"temperature", d_.temperature}};
     names.integers = {{"ignore_index", d_.ignore_index}};
     names.numbers = {{"first_row", 0}, {"first_column", 0}};
     return Step(std::in_place, *context_, recorded, names);
@@ -291,6 +300,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
                                           {"row_z_loss", kRowZLoss},
                                           {"row_accuracy", kRowAccuracy},
                                           {"lse", kLse},
+                                          {"entropy", kEntropy},
                                           {"predictions", kPredictions},
                                           {"d_logits", kLogits},
                                           {"logits", kLogits},
@@ -298,6 +308,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
                                           {"bias", kBias},
                                           {"weight", kClassWeight},
                                           {"d_loss", kDLoss},
+                                          {"d_entropy", kDEntropy},
                                           {"counts", kCounts},
                                           {"error", kError}}});
       } else if (takes("labels")) {
@@ -328,6 +339,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
                                              {"weight", kClassWeight},
                                              {"column_weight", kColumnWeight},
                                              {"d_loss", kDLoss},
+                                             {"entropy", kEntropy},
+                                             {"d_entropy", kDEntropy},
                                              {"counts", kCounts}}});
     if (!options.token_scaling) return;
     label_logit_ =
@@ -414,6 +427,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     v[kDWeightWanted] = call.tensors[op::k_d_weight];
     v[kAllLse] = f32_rows(layout.lse);
     v[kAllLabelLogit] = f32_rows(layout.label_logit);
+    v[kAllEntropy] = d_.with_entropy ? call.tensors[op::k_entropy] : f32_rows(layout.entropy);
     v[kDWeight] = layout.add_up_d_weight && !layout.by_vocabulary
                       ? make_view(call.workspace + layout.d_weight, DType::f32, d_.n_classes, d_.n_cols, d_.n_cols)
                       : v[kDWeightWanted];
@@ -449,6 +463,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
     v[kLabels] = rows_of(v[kAllLabels], first, count);
     v[kLse] = rows_of(v[kAllLse], first, count);
     v[kLabelLogit] = rows_of(v[kAllLabelLogit], first, count);
+    v[kEntropy] = rows_of(v[kAllEntropy], first, count);
+    v[kDEntropy] = rows_of(call.tensors[op::k_d_entropy], first, count);
     v[kDLoss] = call.tensors[op::k_d_loss];
     if (d_.reduction == LIGERDSL_REDUCTION_NONE) v[kDLoss] = rows_of(v[kDLoss], first, count);
   }

@@ -66,6 +66,7 @@ LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_byt
   l.row_accuracy = take(rows, DType::f32);
   l.lse = take(per_row, DType::f32);
   l.label_logit = take(o_.token_scaling ? per_row : 0, DType::f32);
+  l.entropy = take(o_.keeps_entropy ? per_row : 0, DType::f32);
   l.products = take(rows > 0 ? signed_bytes(o_.product_workspace) : 0, DType::i8);
   l.logits = take(logits_bytes, DType::i8);
   l.x = take(converts() ? chunk * o_.cols : 0, type);

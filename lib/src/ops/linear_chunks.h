@@ -25,6 +25,7 @@ struct LinearChunkOptions {
   int64_t few_rows = 0;          // chunks of fewer rows take longer than multiplying the logits twice
   bool keeps_x = true;           // d_x does not overwrite x
   bool token_scaling = false;
+  bool keeps_entropy = false;  // of all rows, which the caller has no memory for
 
   ChunkRule rule = ChunkRule::by_workspace;
   int64_t chunk_rows = 0;           // not 0: the rows of a chunk
@@ -37,7 +38,7 @@ struct LinearLayout {
   int64_t logits_stride = 0;     // elements
   bool add_up_d_weight = false;  // d_weight is not f32 and is the sum of several products: made in f32, rounded once
   size_t counts = 0, row_loss = 0, row_z_loss = 0, row_accuracy = 0;  // f32
-  size_t lse = 0, label_logit = 0;                                    // f32, where d_weight may go by vocabulary
+  size_t lse = 0, label_logit = 0, entropy = 0;                       // f32, where d_weight may go by vocabulary
   size_t products = 0;
   size_t logits = 0;                  // [chunk, V] of the product type
   size_t x = 0, d_x = 0, weight = 0;  // copies in the product type, where it is not the caller's
