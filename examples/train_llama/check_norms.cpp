@@ -66,11 +66,46 @@ void layer_norm(CheckTable& t) {
   t.add("d_bias", db, g.db, t.reduction);
 }
 
+void poly_norm(CheckTable& t) {
+  const int64_t rows = t.rows, width = t.c.width;
+  auto x = t.random({rows, width}), dy = t.random({rows, width}), w = t.random({3}, t.type, 0.3, 0.1),
+       b = t.random({1}, t.type, 1, 0.1);
+  Tensor y = t.like(x.tensor), dx = t.like(x.tensor), rstd = t.f32({rows, 3}), dw = t.f32({3}), db = t.f32({1});
+
+  t.ops.poly_norm(y, rstd, x.tensor, w.tensor, b.tensor, t.c.norm_eps);
+  const oracle::PolyNorm norm = oracle::poly_norm(x.values, width, w.values, b.values[0], t.c.norm_eps);
+  t.add("y", y, norm.y, t.elementwise);
+  t.add("rstd", rstd, norm.rstd, t.f32_elementwise);
+  t.ops.poly_norm_backward({dx, dw, db}, dy.tensor, x.tensor, w.tensor, rstd);
+  const oracle::LayerNormGradients g = oracle::poly_norm_backward(dy.values, x.values, width, w.values, norm.rstd);
+  t.add("d_x", dx, g.dx, t.elementwise);
+  t.add("d_weight", dw, g.dw, t.reduction);
+  t.add("d_bias", db, g.db, t.reduction);
+}
+
+void dyt(CheckTable& t) {
+  const int64_t rows = t.rows, width = t.c.width;
+  auto x = t.random({rows, width}), dy = t.random({rows, width}), alpha = t.random({1}, t.type, 0.5, 0.1),
+       w = t.random({width}, t.type, 1, 0.2), b = t.random({width});
+  Tensor y = t.like(x.tensor), dx = t.like(x.tensor), da = t.f32({1}), dw = t.f32({width}), db = t.f32({width});
+
+  t.ops.dyt(y, x.tensor, alpha.tensor, w.tensor, b.tensor);
+  t.add("y", y, oracle::dyt(x.values, alpha.values[0], w.values, b.values), t.elementwise);
+  t.ops.dyt_backward({dx, dw, db}, da, dy.tensor, x.tensor, alpha.tensor, w.tensor);
+  const oracle::DytGradients g = oracle::dyt_backward(dy.values, x.values, alpha.values[0], w.values);
+  t.add("d_x", dx, g.dx, t.elementwise);
+  t.add("d_alpha", da, {g.da}, t.reduction);
+  t.add("d_weight", dw, g.dw, t.reduction);
+  t.add("d_bias", db, g.db, t.reduction);
+}
+
 }  // namespace
 
 void check_norms(CheckTable& t) {
   rms_norm(t);
   layer_norm(t);
+  poly_norm(t);
+  dyt(t);
 }
 
 }  // namespace train

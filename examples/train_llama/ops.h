@@ -120,6 +120,14 @@ class Ops {
   // d_x = gradient through the norm + d_sum; d_x may be d_sum.
   void add_layer_norm_backward(const NormGradients& out, const Tensor& d_y, const Tensor& d_sum, const Tensor& sum,
                                const Tensor& weight, const Tensor& mean, const Tensor& rstd);
+  // rstd: [rows, 3].
+  void poly_norm(const Tensor& y, const Tensor& rstd, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                 double eps);
+  void poly_norm_backward(const NormGradients& out, const Tensor& d_y, const Tensor& x, const Tensor& weight,
+                          const Tensor& rstd);
+  void dyt(const Tensor& y, const Tensor& x, const Tensor& alpha, const Tensor& weight, const Tensor& bias);
+  void dyt_backward(const NormGradients& out, const Tensor& d_alpha, const Tensor& d_y, const Tensor& x,
+                    const Tensor& alpha, const Tensor& weight);
   void bias_add(const Tensor& y, const Tensor& x, const Tensor& bias);
   void bias_add_backward(const Tensor& d_bias, const Tensor& d_y);
   // kind: LIGERDSL_ACTIVATION_*.

@@ -88,6 +88,63 @@ void Ops::add_layer_norm_backward(const NormGradients& out, const Tensor& d_y, c
   impl_->run(desc, args);
 }
 
+void Ops::poly_norm(const Tensor& y, const Tensor& rstd, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                    double eps) {
+  Arguments tensor(impl_->device);
+  ligerdsl_poly_norm_forward_desc_t desc = LIGERDSL_POLY_NORM_FORWARD_DESC_INIT;
+  desc.eps = static_cast<float>(eps);
+  ligerdsl_poly_norm_forward_args_t args = LIGERDSL_POLY_NORM_FORWARD_ARGS_INIT;
+  args.x = tensor(x);
+  args.weight = tensor(weight);
+  args.bias = tensor(bias);
+  args.y = tensor(y);
+  args.rstd = tensor(rstd);
+  impl_->run(desc, args);
+}
+
+void Ops::poly_norm_backward(const NormGradients& out, const Tensor& d_y, const Tensor& x, const Tensor& weight,
+                             const Tensor& rstd) {
+  Arguments tensor(impl_->device);
+  ligerdsl_poly_norm_backward_desc_t desc = LIGERDSL_POLY_NORM_BACKWARD_DESC_INIT;
+  ligerdsl_poly_norm_backward_args_t args = LIGERDSL_POLY_NORM_BACKWARD_ARGS_INIT;
+  args.d_y = tensor(d_y);
+  args.x = tensor(x);
+  args.weight = tensor(weight);
+  args.rstd = tensor(rstd);
+  args.d_x = tensor(out.d_x);
+  args.d_weight = tensor(out.d_weight);
+  args.d_bias = tensor(out.d_bias);
+  impl_->run(desc, args);
+}
+
+void Ops::dyt(const Tensor& y, const Tensor& x, const Tensor& alpha, const Tensor& weight, const Tensor& bias) {
+  Arguments tensor(impl_->device);
+  ligerdsl_dyt_forward_desc_t desc = LIGERDSL_DYT_FORWARD_DESC_INIT;
+  ligerdsl_dyt_forward_args_t args = LIGERDSL_DYT_FORWARD_ARGS_INIT;
+  args.x = tensor(x);
+  args.alpha = tensor(alpha);
+  args.weight = tensor(weight);
+  args.bias = tensor(bias);
+  args.y = tensor(y);
+  impl_->run(desc, args);
+}
+
+void Ops::dyt_backward(const NormGradients& out, const Tensor& d_alpha, const Tensor& d_y, const Tensor& x,
+                       const Tensor& alpha, const Tensor& weight) {
+  Arguments tensor(impl_->device);
+  ligerdsl_dyt_backward_desc_t desc = LIGERDSL_DYT_BACKWARD_DESC_INIT;
+  ligerdsl_dyt_backward_args_t args = LIGERDSL_DYT_BACKWARD_ARGS_INIT;
+  args.d_y = tensor(d_y);
+  args.x = tensor(x);
+  args.alpha = tensor(alpha);
+  args.weight = tensor(weight);
+  args.d_x = tensor(out.d_x);
+  args.d_alpha = tensor(d_alpha);
+  args.d_weight = tensor(out.d_weight);
+  args.d_bias = tensor(out.d_bias);
+  impl_->run(desc, args);
+}
+
 void Ops::bias_add(const Tensor& y, const Tensor& x, const Tensor& bias) {
   Arguments tensor(impl_->device);
   ligerdsl_bias_add_forward_desc_t desc = LIGERDSL_BIAS_ADD_FORWARD_DESC_INIT;

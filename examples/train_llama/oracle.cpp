@@ -101,6 +101,59 @@ LayerNormGradients layer_norm_backward(View dy, View x, View w, View mean, View 
   return out;
 }
 
+PolyNorm poly_norm(View x, int64_t width, View w, double b, double eps) {
+  const int64_t rows = x.size() / width;
+  PolyNorm out{Array(x.size(), b), Array(rows * 3)};
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int k = 0; k < 3; ++k) {
+      double squares = 0;
+      for (double v : x.subspan(r * width, width)) squares += std::pow(v, 2 * (3 - k));
+      const double rstd = out.rstd[r * 3 + k] = 1 / std::sqrt(squares / width + eps);
+      for (int64_t i = r * width; i < (r + 1) * width; ++i) out.y[i] += w[k] * std::pow(x[i], 3 - k) * rstd;
+    }
+  }
+  return out;
+}
+
+LayerNormGradients poly_norm_backward(View dy, View x, int64_t width, View w, View rstd) {
+  const int64_t rows = x.size() / width;
+  LayerNormGradients out{Array(x.size(), 0.0), Array(3, 0.0), Array(1, 0.0)};
+  for (double g : dy) out.db[0] += g;
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int k = 0; k < 3; ++k) {
+      const int p = 3 - k;
+      const double of_row = rstd[r * 3 + k];
+      double dot = 0;
+      for (int64_t i = r * width; i < (r + 1) * width; ++i) dot += dy[i] * std::pow(x[i], p) * of_row;
+      out.dw[k] += dot;
+      for (int64_t i = r * width; i < (r + 1) * width; ++i) {
+        const double normal = std::pow(x[i], p) * of_row;
+        out.dx[i] += w[k] * of_row * p * std::pow(x[i], p - 1) * (dy[i] - normal * dot / width);
+      }
+    }
+  }
+  return out;
+}
+
+Array dyt(View x, double a, View w, View b) {
+  Array y;
+  for (size_t i = 0; i < x.size(); ++i) y.push_back(std::tanh(a * x[i]) * w[i % w.size()] + b[i % w.size()]);
+  return y;
+}
+
+DytGradients dyt_backward(View dy, View x, double a, View w) {
+  DytGradients out{Array(x.size()), Array(w.size(), 0.0), Array(w.size(), 0.0)};
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t column = i % w.size();
+    const double t = std::tanh(a * x[i]), d = dy[i] * w[column] * (1 - t * t);
+    out.dx[i] = a * d;
+    out.da += x[i] * d;
+    out.dw[column] += dy[i] * t;
+    out.db[column] += dy[i];
+  }
+  return out;
+}
+
 void rotate(std::span<double> x, int64_t batch, int64_t positions, int64_t row, const Rotation& turn,
             double direction) {
   int64_t half = turn.rotated / 2;

@@ -39,6 +39,22 @@ struct LayerNormGradients {
 };
 LayerNormGradients layer_norm_backward(View dy, View x, View w, View mean, View rstd);
 
+// y = sum over k of w[k] x^p rstd_k + b, p = 3, 2, 1 and rstd_k = 1 / sqrt(mean(x^2p) + eps), row by row; rstd [rows, 3].
+struct PolyNorm {
+  Array y, rstd;
+};
+PolyNorm poly_norm(View x, int64_t width, View w, double b, double eps);
+// b, and so db, has one element.
+LayerNormGradients poly_norm_backward(View dy, View x, int64_t width, View w, View rstd);
+
+// y = tanh(a x) w + b.
+Array dyt(View x, double a, View w, View b);
+struct DytGradients {
+  Array dx, dw, db;
+  double da = 0;
+};
+DytGradients dyt_backward(View dy, View x, double a, View w);
+
 // Half rotation by position over x[batch, positions, heads, head_dim], `row` elements from one position to the next;
 // angle of pair i at position t: t * base^(-2i / head_dim). direction -1 is the backward.
 void rope(std::span<double> x, int64_t batch, int64_t positions, int64_t heads, int64_t head_dim, int64_t row,

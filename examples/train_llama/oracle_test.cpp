@@ -53,6 +53,29 @@ TEST(Oracle, LayerNorm) {
   EXPECT_NEAR(norm.mean[0], (x[0] + x[1] + x[2] + x[3] + x[4]) / 5, 1e-12);
 }
 
+TEST(Oracle, PolyNorm) {
+  Array x = draw(15, 21), w = draw(3, 22, 1), b = draw(1, 23), dy = draw(15, 24);
+  const oracle::PolyNorm norm = oracle::poly_norm(x, 5, w, b[0], 1e-3);
+  const oracle::LayerNormGradients g = oracle::poly_norm_backward(dy, x, 5, w, norm.rstd);
+  auto f = [&] { return dot(dy, oracle::poly_norm(x, 5, w, b[0], 1e-3).y); };
+  expect_slope(x, g.dx, f, "x");
+  expect_slope(w, g.dw, f, "weight");
+  expect_slope(b, g.db, f, "bias");
+  // Of equal elements every normalised power is 1.
+  EXPECT_NEAR(oracle::poly_norm(Array{2, 2}, 2, Array{1, 2, 4}, 0.5, 0).y[0], 7.5, 1e-12);
+}
+
+TEST(Oracle, Dyt) {
+  Array x = draw(15, 25), a{0.7}, w = draw(5, 26, 1), b = draw(5, 27), dy = draw(15, 28);
+  const oracle::DytGradients g = oracle::dyt_backward(dy, x, a[0], w);
+  auto f = [&] { return dot(dy, oracle::dyt(x, a[0], w, b)); };
+  expect_slope(x, g.dx, f, "x");
+  expect_slope(a, Array{g.da}, f, "alpha");
+  expect_slope(w, g.dw, f, "weight");
+  expect_slope(b, g.db, f, "bias");
+  EXPECT_NEAR(oracle::dyt(Array{2}, 0.5, Array{3}, Array{1})[0], 1 + 3 * std::tanh(1.0), 1e-12);
+}
+
 TEST(Oracle, Activations) {
   for (auto f : {oracle::silu, oracle::gelu, oracle::gelu_erf, oracle::relu, oracle::relu_squared}) {
     for (double u : {-2.5, -0.3, 0.4, 3.0}) {
