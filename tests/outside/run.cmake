@@ -73,7 +73,7 @@ run(${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so 
 
 # Nine kernels of the literature, by each compiler: right on this CPU, and compiled for GPUs without and with clusters.
 set(author_kernels
-  "jsd beta=0.5 scale=1 cols=256 x=37x256 y=x d_x=x loss=37"
+  "generalized_jsd beta=0.5 scale=1 cols=256 x=37x256 y=x d_x=x loss=37"
   "selective_log_softmax cols=256 out=37 x=37x256 index=37:0..255"
   "group_norm channels=12 groups=4 positions=49 x=8x147 y=x mean=8 rstd=8 weight=12 bias=12 eps=1e-5"
   "sparsemax cols=256 y=37x256 x=y"
