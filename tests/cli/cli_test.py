@@ -104,6 +104,14 @@ fused_add_layer_norm_forward bias_dtype=none N=5 H=100
 fused_add_layer_norm_backward with_d_sum=1 in_place=1 N=5 H=100 d_weight_dtype=f32
 fused_add_layer_norm_backward N=5 H=100 dtype=f16 d_weight_dtype=none d_bias_dtype=f32 accumulate=1
 fused_add_layer_norm_backward N=50 H=100 dtype=bf16 without_d_x=1
+poly_norm_forward N=5 H=100 dtype=bf16
+poly_norm_forward with_rstd=0 N=5 H=100
+poly_norm_backward N=50 H=100 accumulate=1 in_place=1
+poly_norm_backward N=0 H=100 dtype=f16
+dyt_forward N=5 H=100 dtype=bf16
+dyt_forward N=5 H=100 bias_dtype=none in_place=1
+dyt_backward N=50 H=100 dtype=bf16 d_weight_dtype=f32 accumulate=1
+dyt_backward N=50 H=100 without_d_x=1
 bias_add_forward N=5 F=33 dtype=bf16
 bias_add_forward N=5 F=33 in_place=1
 bias_add_backward N=50 F=33 dtype=bf16
