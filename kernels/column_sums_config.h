@@ -28,8 +28,11 @@ struct ColumnSumsConfig {
   }
 };
 
-// For sums over rows; of more arrays, rows that are read and sums that are kept beyond one of each, a thread has less.
-ColumnSumsConfig column_sums_config(const Machine& machine, DType type, int64_t cols, int more_arrays = 0);
+// What a kernel that sums columns has: arrays of rows that it reads, sums of each column that it keeps.
+struct ColumnSumsWork {
+  int arrays = 1, sums = 1;
+};
+ColumnSumsConfig column_sums_config(const Machine& machine, DType type, int64_t cols, ColumnSumsWork work = {});
 // Why so many sums over tiles of so many rows and columns cannot be made so; empty: they can.
 std::string refused_column_tile(const Machine& machine, DType type, int64_t cols, int64_t tile_rows, int64_t tile_cols,
                                 int sums = 1);

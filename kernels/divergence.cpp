@@ -20,6 +20,8 @@
 // instructions for an element, so theirs are the approximate functions: their errors are below the rounding.
 #include "kernels/divergence.h"
 
+#include <limits>
+
 namespace ligerdsl::kernels {
 namespace {
 
@@ -35,13 +37,14 @@ class Terms {
   Terms(KernelBuilder& k, const DivergenceMeta& m) : m_(m) {
     quick_ = size_of(m.type) == 2 && size_of(m.target_type) == 2;
     if (m.kind == Divergence::jsd) beta_ = k.scalar("beta", f32);
-    if (m.kind == Divergence::kl) eps_ = k.scalar("eps", f32);
+    if (m.kind == Divergence::kl) least_ = k.scalar("eps", f32);
+    if (m.kind == Divergence::kl && quick_) least_ = max(least_, std::numeric_limits<float>::min());
   }
 
   Term operator()(const Tile& x, const Tile& y) const {
     switch (m_.kind) {
       case Divergence::kl:
-        return {weighed(y, logarithm(max(y, eps_)) - x), -y};
+        return {weighed(y, logarithm(max(y, least_)) - x), -y};
       case Divergence::forward_kl: {
         const Tile p = power(y);
         return {weighed(p, y - x), -p};
@@ -89,7 +92,7 @@ class Terms {
 
   const DivergenceMeta& m_;
   bool quick_;
-  Scalar beta_, eps_;
+  Scalar beta_, least_;
 };
 
 // What a term is multiplied by in the reduced loss.

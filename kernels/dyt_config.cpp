@@ -7,10 +7,8 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// A thread keeps three sums of each column that it has, beside what tanh takes: of 16-bit elements, of which a vector has
-// twice as many, one vector, so that an SM has room for all of its programs.
 ColumnSumsConfig heuristic(const Machine& machine, const DytOptions& o) {
-  return column_sums_config(machine, o.type, o.cols, size_of(o.type) == 2 ? 7 : 3);
+  return column_sums_config(machine, o.type, o.cols, {.arrays = 2, .sums = 3});
 }
 
 std::string valid(const Machine& machine, const DytOptions& o, const ColumnSumsConfig& config) {

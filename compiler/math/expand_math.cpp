@@ -310,7 +310,7 @@ Value Expander::logLimits(Value x, Value result) {
 }
 
 Value Expander::log(Value x) {
-  if (gpu && fast) return mul(intrinsic("llvm.nvvm.lg2.approx.f", x), f(kLn2High + kLn2Low));
+  if (gpu && fast) return mul(intrinsic("llvm.nvvm.lg2.approx.ftz.f", x), f(kLn2High + kLn2Low));
   return logWith(x, Value());
 }
 
@@ -333,7 +333,7 @@ Value Expander::logWith(Value x, Value beside) {
 }
 
 Value Expander::log2(Value x) {
-  if (gpu && fast) return intrinsic("llvm.nvvm.lg2.approx.f", x);
+  if (gpu && fast) return intrinsic("llvm.nvvm.lg2.approx.ftz.f", x);
   auto [exponent, r] = split(x);
   Value q = polynomial(r, {-7.213474865e-01f, 4.808982992e-01f, -3.606850327e-01f, 2.885568231e-01f, -2.398717397e-01f,
                            2.049325710e-01f, -1.893909603e-01f, 1.835509873e-01f, -1.107083373e-01f});

@@ -143,8 +143,8 @@ TEST(NvptxCompute, FastFunctionsAreInstructions) {
   for (auto [function, instruction] : {std::pair(
                                            +[](const Tile& x) { return fast_exp(x); }, "ex2.approx.ftz.f32"),
                                        {+[](const Tile& x) { return fast_exp2(x); }, "ex2.approx.ftz.f32"},
-                                       {+[](const Tile& x) { return fast_log(x); }, "lg2.approx.f32"},
-                                       {+[](const Tile& x) { return fast_log2(x); }, "lg2.approx.f32"},
+                                       {+[](const Tile& x) { return fast_log(x); }, "lg2.approx.ftz.f32"},
+                                       {+[](const Tile& x) { return fast_log2(x); }, "lg2.approx.ftz.f32"},
                                        {+[](const Tile& x) { return fast_sqrt(x); }, "sqrt.approx"},
                                        {+[](const Tile& x) { return fast_rsqrt(x); }, "rsqrt.approx.ftz.f32"},
                                        {+[](const Tile& x) { return fast_tanh(x); }, "tanh.approx.f32"}}) {

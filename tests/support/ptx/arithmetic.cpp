@@ -290,6 +290,7 @@ void add_float(Table& t) {
   t["ex2.approx.f32"] = UNARY(std::exp2(static_cast<double>(a)));
   t["ex2.approx.ftz.f32"] = UNARY(flushed(static_cast<float>(std::exp2(static_cast<double>(flushed(a))))));
   t["lg2.approx.f32"] = UNARY(std::log2(static_cast<double>(a)));
+  t["lg2.approx.ftz.f32"] = UNARY(std::log2(static_cast<double>(flushed(a))));
   t["cvt.rmi.f32.f32"] = UNARY(std::floor(a));
   t["cvt.rpi.f32.f32"] = UNARY(std::ceil(a));
   t["cvt.rzi.f32.f32"] = UNARY(std::trunc(a));
