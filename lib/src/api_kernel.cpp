@@ -1,4 +1,5 @@
 // C functions of kernels that an author recorded.
+#include <cstring>
 #include <memory>
 #include <string_view>
 
@@ -195,6 +196,40 @@ void launch(const AuthorKernel& kernel, const ligerdsl_kernel_arg_t* args, size_
   run_validated(*kernel.context, watched, stream, run);
 }
 
+int32_t kind_of(const program::Type& type) {
+  if (type.kind == program::TypeKind::view) return LIGERDSL_ARG_TENSOR;
+  if (type.kind == program::TypeKind::ptr) return LIGERDSL_ARG_POINTER;
+  return is_float(type.dtype) ? LIGERDSL_ARG_NUMBER : LIGERDSL_ARG_INTEGER;
+}
+
+ligerdsl_kernel_parameter_t parameter_of(const AuthorKernel& kernel, size_t index) {
+  const program::Program& program = kernel.launcher->program();
+  const program::Argument& argument = program.arguments[index];
+  const program::Type& type = program.values[argument.value];
+  const ligerdsl_dtype_t dtype{dtype_info(type.dtype).dlpack, static_cast<uint8_t>(8 * size_of(type.dtype)), 1};
+  return {argument.name.c_str(), kind_of(type), static_cast<int32_t>(code_of(dtype)),
+          static_cast<int32_t>(type.shape.size()), kernel.launcher->aliasing().written()[index] ? 1 : 0};
+}
+
+void write_parameters(const AuthorKernel& kernel, void* parameters, size_t parameter_bytes, size_t* count) {
+  const size_t room = parameters ? *count : 0, there = kernel.arguments();
+  *count = there;
+  if (!parameters) return;
+  if (parameter_bytes < sizeof(ligerdsl_kernel_parameter_t))
+    fail(Status::invalid_argument,
+         "`parameter_bytes`: expected sizeof(ligerdsl_kernel_parameter_t), got " + std::to_string(parameter_bytes));
+  if (room < there)
+    fail(Status::invalid_argument, "`count`: kernel " + kernel.launcher->program().name + " has " +
+                                       std::to_string(there) + " parameters, there is room for " +
+                                       std::to_string(room));
+  for (size_t i = 0; i < there; ++i) {
+    const ligerdsl_kernel_parameter_t parameter = parameter_of(kernel, i);
+    char* to = static_cast<char*>(parameters) + i * parameter_bytes;
+    std::memset(to, 0, parameter_bytes);  // a field of a later version is 0
+    std::memcpy(to, &parameter, sizeof parameter);
+  }
+}
+
 }  // namespace
 
 extern "C" {
@@ -220,6 +255,15 @@ ligerdsl_status_t ligerdsl_kernel_launch(ligerdsl_kernel_t kernel, const ligerds
     if (n_args > 0) require_pointer(args, "args");
     require_pointer(grid, "grid");
     launch(made, args, n_args, grid, reinterpret_cast<runtime::Stream>(stream));
+  });
+}
+
+ligerdsl_status_t ligerdsl_kernel_parameters(ligerdsl_kernel_t kernel, ligerdsl_kernel_parameter_t* parameters,
+                                             size_t parameter_bytes, size_t* count) {
+  return guarded("ligerdsl_kernel_parameters", [&] {
+    const HandleUse use(HandleKind::kernel, kernel, "kernel");
+    require_pointer(count, "count");
+    write_parameters(*static_cast<AuthorKernel*>(use.object()), parameters, parameter_bytes, count);
   });
 }
 

@@ -2,6 +2,7 @@
 #include <ligerdsl/dsl.h>
 
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <numeric>
 #include <thread>
@@ -873,6 +874,54 @@ TEST_F(Execute, Fp8) {
   const int32_t grid[3] = {1, 1, 1};
   expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 4, grid, nullptr), LIGERDSL_INVALID_DTYPE,
                  {"`small`", "expected f8e4m3, got f8e5m2"});
+}
+
+TEST_F(Execute, ParametersOfAKernelAreTold) {
+  KernelBuilder k("told");
+  View out = k.view("out", bf16, {dyn, dyn});
+  View x = k.view("x", f8e4m3, {dyn});
+  Ptr table = k.ptr("table", i32), sums = k.ptr("sums", f32);
+  out.partition({squeeze, 8}).store({0, 0}, x.partition({8}).load({0}).to(f32).to(bf16));
+  store(sums + load(table + k.scalar("first", i64)), k.scalar("scale", f32));
+  const CompiledKernel kernel(context_, k.finish_bytes());
+  struct Told {
+    const char* name;
+    int32_t kind, dtype, rank, written;
+  };
+  const Told expected[] = {
+      {"out", LIGERDSL_ARG_TENSOR, LIGERDSL_BF16, 2, 1},   {"x", LIGERDSL_ARG_TENSOR, LIGERDSL_F8E4M3, 1, 0},
+      {"table", LIGERDSL_ARG_POINTER, LIGERDSL_I32, 0, 0}, {"sums", LIGERDSL_ARG_POINTER, LIGERDSL_F32, 0, 1},
+      {"first", LIGERDSL_ARG_INTEGER, LIGERDSL_I64, 0, 0}, {"scale", LIGERDSL_ARG_NUMBER, LIGERDSL_F32, 0, 0}};
+  const auto parameters = kernel.parameters();
+  ASSERT_EQ(parameters.size(), std::size(expected));
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    EXPECT_STREQ(parameters[i].name, expected[i].name);
+    EXPECT_EQ(parameters[i].kind, expected[i].kind) << expected[i].name;
+    EXPECT_EQ(parameters[i].dtype, expected[i].dtype) << expected[i].name;
+    EXPECT_EQ(parameters[i].rank, expected[i].rank) << expected[i].name;
+    EXPECT_EQ(parameters[i].written, expected[i].written) << expected[i].name;
+  }
+
+  // Of a later version, whose elements are larger.
+  struct Later {
+    ligerdsl_kernel_parameter_t known;
+    int64_t added;
+  } later[6];
+  std::memset(later, 0xff, sizeof later);
+  size_t count = 6;
+  ASSERT_EQ(ligerdsl_kernel_parameters(kernel.get(), &later[0].known, sizeof later[0], &count), LIGERDSL_SUCCESS);
+  EXPECT_STREQ(later[5].known.name, "scale");
+  EXPECT_EQ(later[5].added, 0);
+
+  ligerdsl_kernel_parameter_t few[5];
+  count = 5;
+  expect_failure(ligerdsl_kernel_parameters(kernel.get(), few, sizeof few[0], &count), LIGERDSL_INVALID_ARGUMENT,
+                 {"`count`", "told", "6 parameters", "room for 5"});
+  EXPECT_EQ(count, 6u);
+  expect_failure(ligerdsl_kernel_parameters(kernel.get(), few, 8, &count), LIGERDSL_INVALID_ARGUMENT,
+                 {"`parameter_bytes`", "sizeof(ligerdsl_kernel_parameter_t)", "8"});
+  expect_failure(ligerdsl_kernel_parameters(kernel.get(), few, sizeof few[0], nullptr), LIGERDSL_INVALID_NULL_POINTER,
+                 {"`count`"});
 }
 
 TEST_F(Execute, NoAliasIsChecked) {

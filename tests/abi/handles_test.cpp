@@ -26,6 +26,7 @@ TEST(Handles, NullPointers) {
   const VectorAddDesc desc = vector_add_desc();
   const VectorAddArgs args = vector_add_args();
   const ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
+  size_t count = 0;
   const int32_t grid[3] = {1, 1, 1};
   ligerdsl_context_t made = nullptr;
   ligerdsl_plan_t plan = nullptr;
@@ -54,6 +55,7 @@ TEST(Handles, NullPointers) {
       {ligerdsl_kernel_create(context.get(), nullptr, 0, nullptr, &kernel), "`program`"},
       {ligerdsl_kernel_create(context.get(), "x", 1, nullptr, nullptr), "`kernel`"},
       {ligerdsl_kernel_launch(nullptr, nullptr, 0, grid, nullptr), "`kernel`"},
+      {ligerdsl_kernel_parameters(nullptr, nullptr, 0, &count), "`kernel`"},
   };
   for (const auto& row : rows) EXPECT_EQ(row.status, LIGERDSL_INVALID_NULL_POINTER) << row.argument;
   expect_failure(ligerdsl_context_check(nullptr, nullptr), LIGERDSL_INVALID_NULL_POINTER,

@@ -322,6 +322,20 @@ LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_kernel_launch(ligerds
                                                                          const ligerdsl_kernel_arg_t* args,
                                                                          size_t n_args, const int32_t grid[3],
                                                                          ligerdsl_stream_t stream);
+/* What a launch takes as an argument of a kernel, for bindings. */
+typedef struct ligerdsl_kernel_parameter {
+  const char* name; /* stays as long as the kernel */
+  int32_t kind;     /* LIGERDSL_ARG_* */
+  int32_t dtype;    /* of a view's or pointer's elements, or of the scalar: LIGERDSL_F32 ... */
+  int32_t rank;     /* of a view; else 0 */
+  int32_t written;  /* 1: the kernel may write this view's memory, or through this pointer */
+} ligerdsl_kernel_parameter_t;
+/* The parameters in the order of a launch's arguments. `*count` is how many `parameters` has room for, and becomes how
+ * many there are; `parameters` may be NULL where only the number is asked for. `parameter_bytes` is
+ * sizeof(ligerdsl_kernel_parameter_t): elements lie so far apart. */
+LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_kernel_parameters(ligerdsl_kernel_t kernel,
+                                                                             ligerdsl_kernel_parameter_t* parameters,
+                                                                             size_t parameter_bytes, size_t* count);
 LIGERDSL_API void ligerdsl_kernel_destroy(ligerdsl_kernel_t kernel); /* NULL is fine */
 
 #ifdef __cplusplus

@@ -232,6 +232,15 @@ class CompiledKernel : public Handle<ligerdsl_kernel_t, ligerdsl_kernel_destroy>
               ligerdsl_stream_t stream = nullptr) const {
     check(ligerdsl_kernel_launch(get(), args.data(), args.size(), grid, stream));
   }
+
+  // What a launch takes, in order; the names stay as long as the kernel.
+  std::vector<ligerdsl_kernel_parameter_t> parameters() const {
+    size_t count = 0;
+    check(ligerdsl_kernel_parameters(get(), nullptr, sizeof(ligerdsl_kernel_parameter_t), &count));
+    std::vector<ligerdsl_kernel_parameter_t> found(count);
+    check(ligerdsl_kernel_parameters(get(), found.data(), sizeof(ligerdsl_kernel_parameter_t), &count));
+    return found;
+  }
 };
 
 }  // namespace ligerdsl
