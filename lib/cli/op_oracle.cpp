@@ -25,12 +25,22 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 // One operation's description and tensors, in the formulas' terms.
 struct Call {
   const OpInstance& op;
-  const TensorValues& tensors;
+  const TensorBytes& tensors;
 
-  const Values& operator[](const char* name) const {
+  Call(const OpInstance& instance, const TensorBytes& before) : op(instance), tensors(before) {}
+  // Made when a formula first asks: of a table of which a few rows are read they would be gigabytes.
+  const Values& operator[](const std::string& name) const {
     static const Values none;
     const auto found = tensors.find(name);
-    return found == tensors.end() ? none : found->second;
+    if (found == tensors.end()) return none;
+    const auto [values, is_new] = values_.try_emplace(name);
+    if (is_new) values->second = to_doubles(found->second, op.find(name)->dtype);
+    return values->second;
+  }
+  Values row(const char* name, int64_t row, int64_t cols) const {
+    const DType dtype = type(name);
+    const auto bytes = static_cast<size_t>(cols * size_of(dtype));
+    return to_doubles(tensors.at(name).substr(static_cast<size_t>(row) * bytes, bytes), dtype);
   }
   bool has(const char* name) const { return tensors.count(name) > 0; }
   double number(const char* name, double missing = 0) const { return op.number(name, missing); }
@@ -50,6 +60,9 @@ struct Call {
     }
     return {std::move(sums), true, own == DType::f32 ? terms : own};
   }
+
+ private:
+  mutable std::map<std::string, Values> values_;
 };
 
 Expected vector_add(const Call& c) {
@@ -364,10 +377,8 @@ Expected embedding_forward(const Call& c) {
   int64_t i = 0;
   for (const int64_t index : c.integers("indices")) {
     const int64_t position = positions ? i++ % c.size("P") : 0;
-    for (int64_t j = 0; j < h; ++j) {
-      const double added = positions ? c["position_weight"][position * h + j] : 0;
-      out.push_back(index < 0 || index >= v ? kNan : c["weight"][index * h + j] + added);
-    }
+    const Values row = index < 0 || index >= v ? Values(static_cast<size_t>(h), kNan) : c.row("weight", index, h);
+    for (int64_t j = 0; j < h; ++j) out.push_back(row[j] + (positions ? c["position_weight"][position * h + j] : 0));
   }
   return {{"out", {out}}};
 }
@@ -388,9 +399,9 @@ Expected adamw_step(const Call& c) {
 
 Expected global_norm(const Call& c) {
   double squares = 0;
-  for (const auto& [name, values] : c.tensors) {
+  for (const auto& [name, bytes] : c.tensors) {
     if (!name.starts_with("tensors[")) continue;
-    for (const double value : values) squares += value * value;
+    for (const double value : c[name]) squares += value * value;
   }
   const double norm = std::sqrt(squares);
   const double factor = std::fmin(1.0, c.number("max_norm") / (norm + 1e-6));
@@ -442,17 +453,17 @@ const std::map<std::string, std::function<Expected(const Call&)>>& formulas() {
 
 }  // namespace
 
-TensorValues values_of(const OpInstance& instance) {
-  TensorValues values;
-  for (const OpInstance::Slot& slot : instance.slots()) values[slot.name] = to_doubles(instance.read(slot), slot.dtype);
-  return values;
+TensorBytes bytes_of(const OpInstance& instance) {
+  TensorBytes bytes;
+  for (const OpInstance::Slot& slot : instance.slots()) bytes[slot.name] = instance.read(slot);
+  return bytes;
 }
 
-std::map<std::string, Expectation> formula(const OpInstance& instance, const TensorValues& before) {
+std::map<std::string, Expectation> formula(const OpInstance& instance, const TensorBytes& before) {
   const auto found = formulas().find(instance.info().name);
   if (found == formulas().end())
     throw Failure(kNothingFound, std::string(instance.info().name) + ": --check knows no formula of it");
-  return found->second({instance, before});
+  return found->second(Call{instance, before});
 }
 
 }  // namespace ligerdsl::cli

@@ -10,10 +10,10 @@
 
 namespace ligerdsl::cli {
 
-using TensorValues = std::map<std::string, oracle::Values>;  // by tensor
+using TensorBytes = std::map<std::string, std::string>;  // by tensor
 
 // Every tensor of the operation; to be taken before it runs, for outputs may overwrite inputs.
-TensorValues values_of(const OpInstance& instance);
+TensorBytes bytes_of(const OpInstance& instance);
 
 struct Expectation {
   oracle::Values values;
@@ -23,6 +23,6 @@ struct Expectation {
 };
 
 // By output.
-std::map<std::string, Expectation> formula(const OpInstance& instance, const TensorValues& before);
+std::map<std::string, Expectation> formula(const OpInstance& instance, const TensorBytes& before);
 
 }  // namespace ligerdsl::cli

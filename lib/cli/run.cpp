@@ -33,7 +33,7 @@ std::vector<Output> run_op(const lib::ContextRef& context, const RunRequest& req
   OpInstance instance(find_op(request.kernel), request.settings);
   allocate(instance, context, inputs);
   std::map<std::string, Expectation> expected;
-  if (request.check) expected = formula(instance, values_of(instance));  // before outputs overwrite inputs
+  if (request.check) expected = formula(instance, bytes_of(instance));  // before outputs overwrite inputs
   const auto plan = instance.plan(context);
   instance.prepare(*plan);
   plan->execute(&instance.call());

@@ -103,7 +103,7 @@ std::vector<std::vector<std::string>> checked_settings(const lib::OpInfo& info, 
 // A problem with its memory and what its outputs should be.
 struct CheckedProblem {
   OpInstance instance;
-  std::map<std::string, std::string> before;  // bytes, by tensor
+  TensorBytes before;
   std::map<std::string, Expectation> expected;
   std::map<std::string, RightAnswers> right;
 
@@ -111,8 +111,8 @@ struct CheckedProblem {
       : instance(info, settings) {
     lib::check_desc(info, instance.desc());
     instance.allocate(context, kGuard);
-    for (const OpInstance::Slot& slot : instance.slots()) before[slot.name] = instance.read(slot);
-    expected = formula(instance, values_of(instance));
+    before = bytes_of(instance);
+    expected = formula(instance, before);
   }
 };
 

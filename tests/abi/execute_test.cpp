@@ -882,7 +882,8 @@ TEST_F(Execute, ParametersOfAKernelAreTold) {
   View x = k.view("x", f8e4m3, {dyn});
   Ptr table = k.ptr("table", i32), sums = k.ptr("sums", f32);
   out.partition({squeeze, 8}).store({0, 0}, x.partition({8}).load({0}).to(f32).to(bf16));
-  store(sums + load(table + k.scalar("first", i64)), k.scalar("scale", f32));
+  Scalar first = k.scalar("first", i64), scale = k.scalar("scale", f32);
+  store(sums + load(table + first), scale);
   const CompiledKernel kernel(context_, k.finish_bytes());
   struct Told {
     const char* name;
