@@ -26,12 +26,14 @@ struct ColumnSumsMeta : ColumnSumsOptions {
   int64_t block = 1024;  // columns of a tile
   int stages = 1;        // tiles in flight
   bool lanes = true;     // each row of a tile has sums of its own
+  bool partial = true;   // the sums are partial ones, of several programs for each column
 };
 
-// Arguments: partials [parts, F] f32, d_y [n, F] type. Partial sum p is that of the tiles of rows p, p + parts, ...
+// Arguments: partials [parts, F] f32, or d_bias [F] out_type where a program sums all rows, and d_y [n, F] type. Partial
+// sum p is that of the tiles of rows p, p + parts, ...
 void column_sums(KernelBuilder& k, const ColumnSumsMeta& m);
 
-// Rows: rows of d_y. d_bias [F] out_type is an argument of the last launch; the scratch is "partials".
+// Rows: rows of d_y. d_bias [F] out_type is an argument of the last launch; the scratch, where there is any, "partials".
 Operation bias_add_backward(const Machine& machine, const ColumnSumsOptions& options);
 
 }  // namespace ligerdsl::kernels

@@ -62,13 +62,16 @@ Operation backward(const Machine& machine, const ColumnSumsOptions& o, const Col
   meta.stages = config.stages;
   meta.lanes = machine.is_gpu();  // a CPU adds a tile's rows in registers
   const PartialCount partials = column_partials(machine, o.cols, meta.rows, meta.block, config.programs_per_sm);
-  return {.steps = {record_step("column_sums", o.type, &column_sums, meta,
-                                library_launch(partials.of_rows * ceil_div(o.cols, meta.block), config.num_warps)),
-                    reduce_partials(machine, "d_bias", o.out_type, o.accumulate, o.cols)},
-          .workspace = {{.name = "partials",
-                         .dtype = DType::f32,
-                         .shape = {partials.of_rows, o.cols},
-                         .room = {partials.most, o.cols}}}};
+  meta.partial = partials.limit > 1;
+  const Size parts = meta.partial ? partials.of_rows : 1;  // one also of no rows: it writes the zeros
+  Operation op;
+  op.steps.push_back(record_step("column_sums", o.type, &column_sums, meta,
+                                 library_launch(parts * ceil_div(o.cols, meta.block), config.num_warps)));
+  if (!meta.partial) return op;
+  op.steps.push_back(reduce_partials(machine, "d_bias", o.out_type, o.accumulate, o.cols));
+  op.workspace = {
+      {.name = "partials", .dtype = DType::f32, .shape = {partials.of_rows, o.cols}, .room = {partials.most, o.cols}}};
+  return op;
 }
 
 Cost cost(const ColumnSumsOptions& o, int64_t rows) {

@@ -254,7 +254,7 @@ std::string refused_meeting(const Machine& machine, int64_t elements) {
 
 PartialCount partial_count(const Size& tiles, int64_t most) {
   // No more than it takes for the longest to have as few tiles: what each writes is added up afterwards.
-  return {.of_rows = ceil_div(tiles, max(ceil_div(tiles, most), 1)), .most = min(tiles, most)};
+  return {.of_rows = ceil_div(tiles, max(ceil_div(tiles, most), 1)), .most = min(tiles, most), .limit = most};
 }
 
 PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_sm, int num_ctas) {

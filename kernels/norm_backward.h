@@ -73,8 +73,9 @@ std::string refused_meeting(const Machine& machine, int64_t elements);
 // Row blocks that each keep partial sums: enough to fill the machine, few enough for a cheap reduction. Of clusters, no
 // more than run at a time.
 struct PartialCount {
-  Size of_rows = 1;  // of the call's rows
-  Size most = 1;     // of so many rows or fewer
+  Size of_rows = 1;   // of the call's rows
+  Size most = 1;      // of so many rows or fewer
+  int64_t limit = 1;  // of any number of rows
 };
 PartialCount partial_count(const Size& tiles, int64_t most);  // of so many tiles of rows, at most so many
 PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_sm, int num_ctas);

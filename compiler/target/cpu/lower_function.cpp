@@ -96,10 +96,20 @@ LogicalResult TileLowering::run(ModuleOp into, StringRef entry) {
     Value at = LLVM::GEPOp::create(b, loc, pointer, b.getI32Type(), body->getArgument(1), ArrayRef<LLVM::GEPArg>{axis});
     grid[axis] = LLVM::LoadOp::create(b, loc, b.getI32Type(), at);
   }
-  auto programs = scf::ForOp::create(b, loc, body->getArgument(2), body->getArgument(3), i64(1));
+  // The fastest id is counted: a division for each program would be a tenth of a small one's time.
+  Value first = arith::TruncIOp::create(b, loc, b.getI32Type(),
+                                        arith::RemUIOp::create(b, loc, body->getArgument(2), toI64(grid[0])));
+  auto programs = scf::ForOp::create(b, loc, body->getArgument(2), body->getArgument(3), i64(1), ValueRange{first});
   auto end = LLVM::ReturnOp::create(b, loc, ValueRange());
-  b.setInsertionPoint(programs.getBody()->getTerminator());
-  deriveProgramIds(programs.getInductionVar());
+  b.setInsertionPointToEnd(programs.getBody());
+  programId[0] = programs.getRegionIterArg(0);
+  Value one = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(1));
+  Value zero = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));
+  Value next = arith::AddIOp::create(b, loc, programId[0], one);
+  Value wraps = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, next, grid[0]);
+  next = arith::SelectOp::create(b, loc, wraps, zero, next);
+  b.setInsertionPoint(scf::YieldOp::create(b, loc, ValueRange{next}));
+  deriveSlowerIds(programs.getInductionVar());
   lowerBlock(&source.getBody().front());
   if (streamed) {  // stores around the caches are ordered by nothing else
     b.setInsertionPoint(end);
@@ -144,15 +154,14 @@ void TileLowering::readArguments(Value slots) {
   }
 }
 
-// x is the fastest axis.
-void TileLowering::deriveProgramIds(Value program) {
-  Value rest = program;
-  for (int axis = 0; axis < 3; ++axis) {
-    Value size = toI64(grid[axis]);
-    Value id = axis == 2 ? rest : arith::RemUIOp::create(b, loc, rest, size).getResult();
-    if (axis < 2) rest = arith::DivUIOp::create(b, loc, rest, size);
-    programId[axis] = arith::TruncIOp::create(b, loc, b.getI32Type(), id);
-  }
+// y and z from the program's number; divisions that nobody needs are left out.
+void TileLowering::deriveSlowerIds(Value program) {
+  Value rest = arith::DivUIOp::create(b, loc, program, toI64(grid[0]));
+  Value size = toI64(grid[1]);
+  programId[1] =
+      arith::TruncIOp::create(b, loc, b.getI32Type(), arith::RemUIOp::create(b, loc, rest, size).getResult());
+  programId[2] =
+      arith::TruncIOp::create(b, loc, b.getI32Type(), arith::DivUIOp::create(b, loc, rest, size).getResult());
 }
 
 //===-- Scalar code ------------------------------------------------------------------------------===//

@@ -96,7 +96,7 @@ class TileLowering {
  private:
   // lower_function.cpp: arguments, program ids, scalar code, control flow.
   void readArguments(mlir::Value slots);
-  void deriveProgramIds(mlir::Value program);
+  void deriveSlowerIds(mlir::Value program);
   void lowerBlock(mlir::Block* block);
   void lowerOp(mlir::Operation* op);
   void lowerScalar(mlir::Operation* op);
