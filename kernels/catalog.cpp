@@ -7,6 +7,7 @@
 #include "kernels/elementwise_config.h"
 #include "kernels/embedding_config.h"
 #include "kernels/global_norm.h"
+#include "kernels/group_norm_config.h"
 #include "kernels/layer_norm_config.h"
 #include "kernels/norm_backward_config.h"
 #include "kernels/poly_norm_config.h"
@@ -76,6 +77,8 @@ std::vector<CatalogEntry> make_catalog() {
       entry(layer_norm_backward_kernel),
       entry(fused_add_layer_norm_forward_kernel),
       entry(fused_add_layer_norm_backward_kernel),
+      entry(group_norm_forward_kernel),
+      entry(group_norm_backward_kernel),
       entry(poly_norm_forward_kernel),
       entry(poly_norm_backward_kernel),
       entry(dyt_forward_kernel),
