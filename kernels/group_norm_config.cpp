@@ -19,6 +19,10 @@ struct Side {
 
 constexpr int64_t kMostOdd = 7;  // factor of the groups of a batch, which multiplies what a thread has
 
+int64_t odd_of(int64_t n) {
+  return n / (n & -n);
+}
+
 Side side_of(const GroupNormOptions& o, int64_t rows) {
   const int64_t power = o.groups & -o.groups;
   if (rows <= power) return {1, rows};
@@ -28,7 +32,7 @@ Side side_of(const GroupNormOptions& o, int64_t rows) {
 // Of at most so many groups.
 Side side_of_most(const GroupNormOptions& o, int64_t most) {
   const int64_t power = o.groups & -o.groups, odd = o.groups / power;
-  if (odd > kMostOdd || most < o.groups) return {1, std::min(power, floor_power_of_two(most))};
+  if (odd > kMostOdd || most < (odd == 1 ? 1 : 2) * o.groups) return {1, std::min(power, floor_power_of_two(most))};
   return {floor_power_of_two(most / o.groups), o.groups};
 }
 
@@ -103,6 +107,12 @@ Cost cost_forward(const GroupNormOptions& o, int64_t batches) {
   return {batch * static_cast<double>(batches) + static_cast<double>(parameters * o.channels * size_of(o.weight_type))};
 }
 
+constexpr int kRegisters = 128;         // of a thread that works on a group
+constexpr int64_t kVectors = 2;         // of x and of d_y that it has
+constexpr int64_t kMostVectors = 4;     // where groups are large
+constexpr int64_t kLatePositions = 64;  // of a channel: fewer are added up by few threads, once
+constexpr int64_t kMostOnCpu = 16384;   // elements of a group that stay in a core's caches
+
 // The part of a tile that one group has.
 struct GroupTile {
   int64_t channels = 1, positions = 1;
@@ -112,7 +122,7 @@ struct GroupTile {
 // The smallest tile that holds a group, as far as a thread has not too many numbers by the odd factors of its sizes. Channels
 // that have one position are its positions.
 GroupTile tile_of(const GroupNormOptions& o) {
-  constexpr int64_t kOdds = 15;
+  const int64_t odds = o.positions < kLatePositions ? 3 : kMostOdd;
   const auto least = [](int64_t n, int64_t odd) {
     return odd * static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(n, odd))));
   };
@@ -120,20 +130,14 @@ GroupTile tile_of(const GroupNormOptions& o) {
   const int64_t channels = own ? 1 : o.channels_of_group(), positions = own ? o.channels_of_group() : o.positions;
   const int64_t vector = std::min<int64_t>(vector_width(o.type), least(positions, 1));
   GroupTile best{least(channels, 1), least(positions, 1)};
-  for (int64_t a = 1; a <= kOdds; a += 2) {
-    for (int64_t b = 1; a * b <= kOdds; b += 2) {
+  for (int64_t a = 1; a <= odds; a += 2) {
+    for (int64_t b = 1; a * b <= odds; b += 2) {
       const GroupTile tile{least(channels, a), least(positions, b)};
       if (tile.positions % vector == 0 && tile.size() < best.size()) best = tile;
     }
   }
   return best;
 }
-
-constexpr int kRegisters = 128;         // of a thread that works on a group
-constexpr int64_t kVectors = 2;         // of x and of d_y that it has
-constexpr int64_t kMostVectors = 4;     // where groups are large
-constexpr int64_t kLatePositions = 64;  // of a channel: fewer are added up by few threads, once
-constexpr int64_t kMostOnCpu = 16384;   // elements of a group that stay in a core's caches
 
 int64_t threads_of(const Machine& machine) {
   return machine.is_gpu() ? machine.threads_with(kRegisters) : 128;
@@ -172,7 +176,8 @@ GroupNormBackwardConfig heuristic_backward(const Machine& machine, const GroupNo
   const int64_t most = machine.is_gpu() ? step * kMostVectors * machine.max_cluster : kMostOnCpu;
   if (o.without_d_x || group > most) return by_channels(machine, o);
   GroupNormBackwardConfig config{.stages = machine.is_gpu() ? 2 : 1};
-  const Side side = side_of_most(o, std::max<int64_t>(step * kVectors / group, 1));
+  Side side = side_of_most(o, std::max<int64_t>(step * kVectors / group, 1));
+  if (odd_of(side.rows() * group) > kMostOdd) side = {1, std::min(side.groups, o.groups & -o.groups)};
   config.rows = rows_of(o, side);
   const int64_t elements = side.rows() * group;
   if (machine.is_gpu())
@@ -207,9 +212,8 @@ std::string valid_backward(const Machine& machine, const GroupNormOptions& o, co
       elements < program::kWarpThreads * config.num_warps * config.num_ctas * vector_width(o.type))
     return "a tile of " + std::to_string(elements) +
            " elements leaves threads without one; use fewer warps, or more rows";
-  const int64_t held = config.late_sums ? kMostVectors : 2 * kMostVectors;
   if (machine.is_gpu()) {
-    if (const std::string reason = refused_held(elements, o.type, config.num_warps, config.num_ctas, held);
+    if (const std::string reason = refused_held(elements, o.type, config.num_warps, config.num_ctas, 2 * kMostVectors);
         !reason.empty())
       return reason;
   }

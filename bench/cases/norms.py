@@ -1,4 +1,4 @@
-"""RMSNorm, LayerNorm and the residual sum with each; PolyNorm and DyT."""
+"""RMSNorm, LayerNorm and the residual sum with each; GroupNorm, PolyNorm and DyT."""
 
 import torch
 import torch.nn.functional as F
@@ -218,6 +218,41 @@ def layer_norm(context, M, H, dtype):
     exact = layer_exact(x, w, b, g, rows)
     return Case("layer_norm", (M, H), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
                 {"ligerdsl": ligerdsl, "liger": liger, "liger_cute": cute, "quack": quack,
+                 **by_compiler(reference, lambda f: autograd(lambda: f(x, w, b), (x, w, b), g, names)),
+                 "torch": lambda: autograd(lambda: reference(x, w, b), (x, w, b), g, names)}, exact)
+
+
+def group_norm(context, N, C, S, G, dtype):
+    make = Maker(context.device)
+    x, g = make.randn(N, C, S, dtype=dtype).requires_grad_(), make.randn(N, C, S, dtype=dtype)
+    w, b = (make.randn(C, dtype=dtype).requires_grad_() for _ in range(2))
+    one, names, rows = N * C * S * x.element_size(), (("y",), ("dx", "dw", "db")), make.rows(N, 4)
+    reference = lambda x, w, b: F.group_norm(x, G, w, b, 1e-6)
+
+    def gradients(part):
+        inputs = [t.detach().double().requires_grad_() for t in (x.detach()[part], w, b)]
+        return torch.autograd.grad(reference(*inputs), inputs, g[part].double())
+
+    def ligerdsl():
+        y, dx, dw, db = torch.empty_like(g), torch.empty_like(g), torch.empty_like(w), torch.empty_like(b)
+        mean, rstd, d = make.empty(N, G), make.empty(N, G), CODES[dtype]
+        sizes = {"n_channels": C, "n_positions": S, "n_groups": G, "dtype": d, "weight_dtype": d}
+        forward = context.plan("group_norm_forward", **sizes, bias_dtype=d, eps=1e-6, with_mean=1, with_rstd=1).bind(
+            N, x=x, weight=w, bias=b, y=y, mean=mean, rstd=rstd)
+        backward = context.plan("group_norm_backward", **sizes, d_weight_dtype=d, d_bias_dtype=d).bind(
+            N, d_y=g, x=x, weight=w, mean=mean, rstd=rstd, d_x=dx, d_weight=dw, d_bias=db)
+        return ours(forward, backward, ({"y": y}, {"dx": dx, "dw": dw, "db": db}), (mean, rstd))
+
+    def liger():
+        from liger_kernel.ops.group_norm import LigerGroupNormFunction
+        return autograd(lambda: LigerGroupNormFunction.apply(x, w, b, C, G, 1e-6), (x, w, b), g, names)
+
+    exact = {"y": worst(lambda: reference(*(t.detach().double() for t in (x.detach()[rows], w, b))), rows),
+             "dx": worst(lambda: gradients(rows)[0], rows),
+             "dw": normwise(lambda: sum(gradients(p)[1] for p in chunks(N, C * S))),
+             "db": normwise(lambda: sum(gradients(p)[2] for p in chunks(N, C * S)))}
+    return Case("group_norm", (N, C, S, G), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
+                {"ligerdsl": ligerdsl, "liger": liger,
                  **by_compiler(reference, lambda f: autograd(lambda: f(x, w, b), (x, w, b), g, names)),
                  "torch": lambda: autograd(lambda: reference(x, w, b), (x, w, b), g, names)}, exact)
 

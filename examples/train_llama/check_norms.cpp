@@ -66,6 +66,28 @@ void layer_norm(CheckTable& t) {
   t.add("d_bias", db, g.db, t.reduction);
 }
 
+// A row's columns as channels of three positions, or of one where three do not divide them; two groups, or one.
+void group_norm(CheckTable& t) {
+  const int64_t batches = t.rows, positions = t.c.width % 3 == 0 ? 3 : 1, channels = t.c.width / positions,
+                groups = channels % 2 == 0 ? 2 : 1;
+  auto x = t.random({batches, channels, positions}, t.type, 0.5), dy = t.random({batches, channels, positions}),
+       w = t.random({channels}, t.type, 1, 0.2), b = t.random({channels});
+  Tensor y = t.like(x.tensor), dx = t.like(x.tensor), mean = t.f32({batches, groups}), rstd = t.f32({batches, groups}),
+         dw = t.f32({channels}), db = t.f32({channels});
+
+  t.ops.group_norm(y, mean, rstd, x.tensor, w.tensor, b.tensor, t.c.norm_eps);
+  const oracle::LayerNorm norm = oracle::group_norm(x.values, positions, groups, w.values, b.values, t.c.norm_eps);
+  t.add("y", y, norm.y, t.elementwise);
+  t.add("mean", mean, norm.mean, t.f32_elementwise);
+  t.add("rstd", rstd, norm.rstd, t.f32_elementwise);
+  t.ops.group_norm_backward({dx, dw, db}, dy.tensor, x.tensor, w.tensor, mean, rstd);
+  const oracle::LayerNormGradients g =
+      oracle::group_norm_backward(dy.values, x.values, positions, groups, w.values, norm.mean, norm.rstd);
+  t.add("d_x", dx, g.dx, t.elementwise);
+  t.add("d_weight", dw, g.dw, t.reduction);
+  t.add("d_bias", db, g.db, t.reduction);
+}
+
 void poly_norm(CheckTable& t) {
   const int64_t rows = t.rows, width = t.c.width;
   auto x = t.random({rows, width}), dy = t.random({rows, width}), w = t.random({3}, t.type, 0.3, 0.1),
@@ -104,6 +126,7 @@ void dyt(CheckTable& t) {
 void check_norms(CheckTable& t) {
   rms_norm(t);
   layer_norm(t);
+  group_norm(t);
   poly_norm(t);
   dyt(t);
 }

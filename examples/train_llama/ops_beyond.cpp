@@ -88,6 +88,37 @@ void Ops::add_layer_norm_backward(const NormGradients& out, const Tensor& d_y, c
   impl_->run(desc, args);
 }
 
+void Ops::group_norm(const Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& x, const Tensor& weight,
+                     const Tensor& bias, double eps) {
+  Arguments tensor(impl_->device);
+  ligerdsl_group_norm_forward_desc_t desc = LIGERDSL_GROUP_NORM_FORWARD_DESC_INIT;
+  desc.eps = static_cast<float>(eps);
+  ligerdsl_group_norm_forward_args_t args = LIGERDSL_GROUP_NORM_FORWARD_ARGS_INIT;
+  args.x = tensor(x);
+  args.weight = tensor(weight);
+  args.bias = tensor(bias);
+  args.y = tensor(y);
+  args.mean = tensor(mean);
+  args.rstd = tensor(rstd);
+  impl_->run(desc, args);
+}
+
+void Ops::group_norm_backward(const NormGradients& out, const Tensor& d_y, const Tensor& x, const Tensor& weight,
+                              const Tensor& mean, const Tensor& rstd) {
+  Arguments tensor(impl_->device);
+  ligerdsl_group_norm_backward_desc_t desc = LIGERDSL_GROUP_NORM_BACKWARD_DESC_INIT;
+  ligerdsl_group_norm_backward_args_t args = LIGERDSL_GROUP_NORM_BACKWARD_ARGS_INIT;
+  args.d_y = tensor(d_y);
+  args.x = tensor(x);
+  args.weight = tensor(weight);
+  args.mean = tensor(mean);
+  args.rstd = tensor(rstd);
+  args.d_x = tensor(out.d_x);
+  args.d_weight = tensor(out.d_weight);
+  args.d_bias = tensor(out.d_bias);
+  impl_->run(desc, args);
+}
+
 void Ops::poly_norm(const Tensor& y, const Tensor& rstd, const Tensor& x, const Tensor& weight, const Tensor& bias,
                     double eps) {
   Arguments tensor(impl_->device);

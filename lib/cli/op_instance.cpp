@@ -26,6 +26,7 @@ using lib::FieldType;
 // Sizes when a letter is not set. Letters mean the same everywhere (lib/codegen/ops.py).
 int64_t default_size(const std::string& op, const std::string& letter) {
   if (op == "vector_add" || op == "adamw_step") return int64_t{1} << 24;
+  if (op.find("group_norm") == 0) return letter == "N" ? 8 : letter == "C" ? 320 : letter == "K" ? 32 : 4096;
   static const std::map<std::string, int64_t> sizes = {{"N", 4096}, {"H", 4096}, {"F", 8192}, {"V", 32000},
                                                        {"B", 4},    {"S", 1024}, {"A", 32},   {"K", 8},
                                                        {"D", 128},  {"P", 1024}};
@@ -42,8 +43,9 @@ constexpr uint8_t kGuardByte = 0xa5;
 
 // Whose weight has a bias beside it.
 bool has_bias(std::string_view op) {
-  return op.find("layer_norm") != std::string_view::npos || op.find("poly_norm") != std::string_view::npos ||
-         op.find("dyt") != std::string_view::npos;
+  constexpr std::string_view kFamilies[] = {"layer_norm", "group_norm", "poly_norm", "dyt"};
+  return std::any_of(std::begin(kFamilies), std::end(kFamilies),
+                     [&](std::string_view family) { return op.find(family) != std::string_view::npos; });
 }
 
 bool is_divergence(std::string_view op) {

@@ -97,6 +97,24 @@ Expected layer_norm_backward(const Call& c, const char* x) {
   return expected;
 }
 
+oracle::GroupNormShape group_norm_shape(const Call& c) {
+  return {c.size("N"), c.size("C"), c.size("K"), c.size("S")};
+}
+
+Expected group_norm_forward(const Call& c) {
+  const auto r = oracle::group_norm_oracle(c["x"], c["weight"], c["bias"], group_norm_shape(c), c.number("eps"));
+  return {{"y", {r.y}}, {"mean", {r.mean}}, {"rstd", {r.rstd}}};
+}
+
+Expected group_norm_backward(const Call& c) {
+  const auto g =
+      oracle::group_norm_gradient_oracle(c["d_y"], c["x"], c["weight"], c["mean"], c["rstd"], group_norm_shape(c));
+  Expected expected = {{"d_x", {g.dx}}};
+  if (c.has("d_weight")) expected["d_weight"] = c.over_rows("d_weight", g.dw);
+  if (c.has("d_bias")) expected["d_bias"] = c.over_rows("d_bias", g.db);
+  return expected;
+}
+
 Expected poly_norm_forward(const Call& c) {
   const auto r = oracle::poly_norm_oracle(c["x"], c["weight"], c["bias"], c.size("N"), c.size("H"), c.number("eps"));
   return {{"y", {r.y}}, {"rstd", {r.rstd}}};
@@ -409,6 +427,8 @@ const std::map<std::string, std::function<Expected(const Call&)>>& formulas() {
       {"layer_norm_backward", [](const Call& c) { return layer_norm_backward(c, "x"); }},
       {"fused_add_layer_norm_forward", fused_add_forward<layer_norm_forward>},
       {"fused_add_layer_norm_backward", [](const Call& c) { return layer_norm_backward(c, "sum"); }},
+      {"group_norm_forward", group_norm_forward},
+      {"group_norm_backward", group_norm_backward},
       {"poly_norm_forward", poly_norm_forward},
       {"poly_norm_backward", poly_norm_backward},
       {"dyt_forward", dyt_forward},

@@ -105,6 +105,16 @@ DYT_DOC = """t = tanh(alpha * x), y = round(weight * t + bias), without bias 0. 
 DYT_GRAD = """t = tanh(alpha * x), g = d_y * (1 - t^2); d_x = round(alpha * weight * g), d_alpha = sum of x * weight * g, d_weight = sum over rows of d_y * t,
 d_bias = sum over rows of d_y. Sums in f32, in a fixed order. Without rows they are 0. d_x may be exactly d_y when in_place is set."""
 
+GROUP_NORM_DOC = """x is [..., C, S]: C channels of S positions, one after the other; images are [N, C, height * width]. K groups of C / K neighbouring
+channels. mean and rstd = 1 / sqrt(mean((x - mean)^2) + eps) of each group of each batch; y = round((x - mean) * rstd * weight + bias) with
+weight and bias of the channel, without bias 0. Arithmetic in f32; the statistics keep their accuracy when the mean is far above the
+deviations. Batches may lie any number of elements apart. mean and rstd are contiguous."""
+GROUP_NORM_GRAD = """n = (x - mean) * rstd, q = d_y * weight; d_x = round(rstd * (q - n * mean(n * q) - mean(q))) with means over a group of a batch; d_weight = sum
+of d_y * n and d_bias = sum of d_y over the batches and positions of a channel. Sums in f32, in a fixed order. Without batches they are 0.
+x, d_y and d_x are [..., C, S] as the forward's x. d_x may be exactly d_y when in_place is set."""
+GROUP_NORM_SIZES = [dim("n_channels", "C", "x", "channels"), dim("n_positions", "S", "x", "elements of a channel"),
+                    dim("n_groups", "K", "mean", "groups, a divisor of n_channels")]
+
 POLY_NORM_DOC = """u_p = x^p / sqrt(mean(x^2p) + eps) over a row, p = 1, 2, 3; y = round(weight[0] * u_3 + weight[1] * u_2 + weight[2] * u_1 + bias). rstd holds
 1 / sqrt(mean(x^2p) + eps) in the order of weight. Arithmetic in f32: sums of x^6 are finite up to |x| = 1e6."""
 POLY_NORM_GRAD = """r_p of rstd, v_p of weight, s_p = sum over a row of d_y * x^p: d_x = sum over p of p * v_p * (r_p * x^(p-1) * d_y - r_p^3 * x^(2p-1) * s_p / H),
@@ -236,6 +246,29 @@ finite. out may be exactly x when in_place is set.""",
         Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
         Tensor("d_bias", "inout", "H", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")],
        rows="rows of sum", aliases=[("d_x", "d_y"), ("d_x", "d_sum")]),
+
+    Op("group_norm_forward", "GroupNorm", GROUP_NORM_DOC,
+       [*GROUP_NORM_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight"), LAYER_NORM_EPS, present("mean"), present("rstd"), NORM_BIAS],
+       [Tensor("x", "in", "N* C S", "dtype", "channels"),
+        Tensor("weight", "in", "C", "weight_dtype", "scale of each channel"),
+        Tensor("bias", "in", "C", "bias_dtype", "added to each channel, or NULL", "bias_dtype"),
+        Tensor("y", "out", "N* C S", "dtype", "normalised channels"),
+        Tensor("mean", "out", "N* K", "f32", "mean of each group: what the backward needs, or NULL", "with_mean"),
+        Tensor("rstd", "out", "N* K", "f32", "rstd of each group: what the backward needs, or NULL", "with_rstd")],
+       rows="batches of x"),
+
+    Op("group_norm_backward", "gradient of GroupNorm", GROUP_NORM_GRAD,
+       [*GROUP_NORM_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight"), NORM_D_WEIGHT, NORM_D_BIAS, NORM_ACCUMULATE,
+        in_place("1: d_x may be exactly d_y"), absent("d_x")],
+       [Tensor("d_y", "in", "N* C S", "dtype", "gradient of y"),
+        Tensor("x", "in", "N* C S", "dtype", "the forward's x"),
+        Tensor("weight", "in", "C", "weight_dtype", "the forward's weight"),
+        Tensor("mean", "in", "N* K", "f32", "the forward's mean"),
+        Tensor("rstd", "in", "N* K", "f32", "the forward's rstd"),
+        Tensor("d_x", "out", "N* C S", "dtype", "gradient of x, or NULL", "!without_d_x"),
+        Tensor("d_weight", "inout", "C", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
+        Tensor("d_bias", "inout", "C", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")],
+       rows="batches of x", aliases=[("d_x", "d_y")]),
 
     Op("poly_norm_forward", "PolyNorm: a weighted sum of normalised powers", POLY_NORM_DOC,
        [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", "that of bias too"), EPS, present("rstd")],

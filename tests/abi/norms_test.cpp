@@ -263,5 +263,62 @@ TEST_F(Norms, Dyt) {
                  {"`d_bias_dtype`", "expected f32 or f32", "got bf16"});
 }
 
+// Two groups of one channel with two positions: n = -1, 1 of each; batches with a gap, and what cannot be.
+TEST_F(Norms, GroupNorm) {
+  Owned x(LIGERDSL_F32, {2, 2, 2}, {6, 2, 1}), y(LIGERDSL_F32, {2, 2, 2}), weight(LIGERDSL_F32, {2}),
+      bias(LIGERDSL_F32, {2}), mean(LIGERDSL_F32, {2, 2}), rstd(LIGERDSL_F32, {2, 2});
+  const float rows[] = {1, 3, -5, 5, 0, 2, 10, 30}, w[] = {10, 100}, b[] = {1, 2};
+  for (int i = 0; i < 8; ++i) x.floats()[i + i / 4 * 2] = rows[i];
+  std::copy_n(w, 2, weight.floats());
+  std::copy_n(b, 2, bias.floats());
+  GroupNormForwardArgs args = group_norm_forward_args();
+  args.x = x;
+  args.weight = weight;
+  args.bias = bias;
+  args.y = y;
+  args.mean = mean;
+  args.rstd = rstd;
+  GroupNormForwardDesc desc = group_norm_forward_desc();
+  group_norm_forward(context_, desc, args);
+  const float values[] = {-9, 11, -98, 102, -9, 11, -98, 102}, means[] = {2, 0, 1, 20}, stds[] = {1, 5, 1, 10};
+  for (int i = 0; i < 8; ++i) EXPECT_NEAR(y.floats()[i], values[i], 1e-3) << i;
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_NEAR(mean.floats()[i], means[i], 1e-6) << i;
+    EXPECT_NEAR(rstd.floats()[i], 1 / stds[i], 1e-5) << i;
+  }
+
+  // d_x is 0 where a group has two elements but for eps; d_weight = sum of d_y n.
+  Owned d_y(LIGERDSL_F32, {2, 2, 2}), d_weight(LIGERDSL_F32, {2}), d_bias(LIGERDSL_F32, {2});
+  for (int i = 0; i < 8; ++i) d_y.floats()[i] = static_cast<float>(i);
+  d_weight.floats()[0] = d_weight.floats()[1] = d_bias.floats()[0] = d_bias.floats()[1] = 5;
+  GroupNormBackwardDesc of = group_norm_backward_desc();
+  of.accumulate = 1;
+  GroupNormBackwardArgs back = group_norm_backward_args();
+  back.d_y = back.d_x = d_y;
+  back.x = x;
+  back.weight = weight;
+  back.mean = mean;
+  back.rstd = rstd;
+  back.d_weight = d_weight;
+  back.d_bias = d_bias;
+  group_norm_backward(context_, of, back);
+  for (int i = 0; i < 8; ++i) EXPECT_NEAR(d_y.floats()[i], 0, 1e-3) << i;
+  const float d_w[] = {7, 7}, d_b[] = {5 + 10, 5 + 18};
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_NEAR(d_weight.floats()[i], d_w[i], 1e-4) << i;
+    EXPECT_NEAR(d_bias.floats()[i], d_b[i], 1e-5) << i;
+  }
+
+  desc.n_groups = 3;
+  desc.n_channels = 2;
+  expect_failure(ligerdsl_group_norm_forward(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE,
+                 {"`n_groups`", "a divisor of n_channels = 2", "got 3"});
+  desc = group_norm_forward_desc();
+  Owned apart(LIGERDSL_F32, {2, 2, 2}, {8, 4, 1});
+  args.x = apart;
+  expect_failure(ligerdsl_group_norm_forward(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE,
+                 {"`x`", "expected channels one after the other, a stride of 2", "got 4"});
+}
+
 }  // namespace
 }  // namespace ligerdsl::test

@@ -104,6 +104,12 @@ fused_add_layer_norm_forward bias_dtype=none N=5 H=100
 fused_add_layer_norm_backward with_d_sum=1 in_place=1 N=5 H=100 d_weight_dtype=f32
 fused_add_layer_norm_backward N=5 H=100 dtype=f16 d_weight_dtype=none d_bias_dtype=f32 accumulate=1
 fused_add_layer_norm_backward N=50 H=100 dtype=bf16 without_d_x=1
+group_norm_forward N=3 C=12 S=20 K=4 dtype=bf16
+group_norm_forward N=5 C=24 S=1 K=3 bias_dtype=none with_mean=0
+group_norm_backward N=3 C=12 S=20 K=4 accumulate=1 in_place=1
+group_norm_backward N=50 C=24 S=1 K=3 dtype=bf16 d_weight_dtype=f32
+group_norm_backward N=5 C=6 S=100 K=2 dtype=f16 without_d_x=1 d_bias_dtype=none
+group_norm_backward N=0 C=6 S=100 K=2
 poly_norm_forward N=5 H=100 dtype=bf16
 poly_norm_forward with_rstd=0 N=5 H=100
 poly_norm_backward N=50 H=100 accumulate=1 in_place=1

@@ -38,7 +38,12 @@ constexpr const char* kConfigurations[] = {
     "fused_add_layer_norm_backward dtype=bf16 with_d_sum=1",
     "fused_add_layer_norm_backward with_d_sum=1 in_place=1 d_bias_dtype=none",
     "fused_add_layer_norm_backward without_d_x=1 accumulate=1",
-    "poly_norm_forward dtype=bf16",
+    "group_norm_forward dtype=bf16",
+    "group_norm_forward with_mean=0 bias_dtype=none S=1 C=96",
+    "group_norm_backward dtype=bf16 d_weight_dtype=f32",
+    "group_norm_backward accumulate=1 in_place=1 S=1 C=96",
+    "group_norm_backward without_d_x=1 d_bias_dtype=none",
+    "group_norm_backward C=4 K=1 S=70000 dtype=bf16",
     "poly_norm_forward with_rstd=0",
     "poly_norm_backward dtype=bf16",
     "poly_norm_backward accumulate=1 in_place=1",
@@ -116,6 +121,7 @@ std::vector<std::string> sizes(const std::string& op, int64_t rows) {
   if (op == "global_norm") return {size("N", 500 * rows + 3), "T=3"};
   if (op == "rope") return {size("B", 2), size("S", (rows + 1) / 2), size("A", 4), size("K", 2), size("D", 64)};
   std::vector<std::string> all{size("N", rows)};
+  if (op.find("group_norm") == 0) return {size("N", (rows + 3) / 4), size("C", 24), size("S", 49), size("K", 3)};
   const auto has = [&](const char* letter) {
     for (const lib::OpInfo* info : lib::op_table()) {
       if (op != info->name) continue;
