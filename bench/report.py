@@ -204,7 +204,9 @@ def comparison(results):
         details += section("PolyNorm and DyT", standing(cases, substitutes))
         grouped = list(map(key_of, sets.groups()))
         details += section("GroupNorm", standing(cases, grouped))
-        shown = keys + more + ungated + divergences + substitutes + grouped
+        modulated = list(map(key_of, sets.modulated()))
+        details += section("Modulated RMSNorm", standing(cases, modulated))
+        shown = keys + more + ungated + divergences + substitutes + grouped + modulated
         details += section("Other shapes, types and options", summary(cases, groups(shown)), OTHERS)
         details += section("Fused linear cross-entropy", linear_table(cases), LINEAR)
         details += section("Fused linear cross-entropy: error on peaked rows", error_table(cases), PEAKED)

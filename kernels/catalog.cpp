@@ -9,6 +9,7 @@
 #include "kernels/global_norm.h"
 #include "kernels/group_norm_config.h"
 #include "kernels/layer_norm_config.h"
+#include "kernels/modulated_rms_norm_config.h"
 #include "kernels/norm_backward_config.h"
 #include "kernels/poly_norm_config.h"
 #include "kernels/rms_norm_config.h"
@@ -73,6 +74,8 @@ std::vector<CatalogEntry> make_catalog() {
       entry(rms_norm_backward_kernel),
       entry(fused_add_rms_norm_forward_kernel),
       entry(fused_add_rms_norm_backward_kernel),
+      entry(modulated_rms_norm_forward_kernel),
+      entry(modulated_rms_norm_backward_kernel),
       entry(layer_norm_forward_kernel),
       entry(layer_norm_backward_kernel),
       entry(fused_add_layer_norm_forward_kernel),

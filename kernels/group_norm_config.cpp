@@ -183,6 +183,10 @@ GroupNormBackwardConfig heuristic_backward(const Machine& machine, const GroupNo
   if (machine.is_gpu())
     while (elements > step * kMostVectors * config.num_ctas) config.num_ctas *= 2;
   config.num_warps = warps_for(elements / config.num_ctas, o.type, kVectors, 16);
+  if (machine.is_gpu()) {  // as many programs as have kRegisters
+    config.programs_per_sm = std::clamp(16 / config.num_warps, 1, 8);
+    config.min_ctas_per_sm = config.num_warps < 16 ? std::min(config.programs_per_sm, 4) : 0;
+  }
   config.late_sums = o.positions == 1 || (o.positions < kLatePositions && config.num_ctas == 1);
   return config;
 }
@@ -198,7 +202,6 @@ std::string valid_backward(const Machine& machine, const GroupNormOptions& o, co
   }
   if (o.without_d_x) return "d_x is not wanted, and sums go by channels; use by=channels";
   if (config.vectors != 0) return "vectors is of by=channels; use 0";
-  if (config.rows > 4096) return "use 4096 rows or fewer";
   if (const std::string reason = refused_side(o, config.rows); !reason.empty()) return reason;
   if (config.num_ctas > machine.max_cluster)
     return machine.max_cluster == 1 ? "there are no clusters of CTAs here; use num_ctas=1"
@@ -265,8 +268,8 @@ Operation build_by_groups(const Machine& machine, const GroupNormOptions& o, con
   return op;
 }
 
-// Tiles of so many elements of each batch: whole channels side by side, and whole groups of them, as far as they fit. Of longer
-// channels the widest blocks that leave less than an eighth of the last one empty, else the best.
+// Tiles of so many elements of each batch: channels side by side, and groups of them, as far as they fit. Of each channel the
+// widest block that leaves less than an eighth of the last one empty, else the best.
 void set_tile(GroupNormMeta* meta, int64_t elements) {
   const auto power_over = [](int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); };
   const int64_t channels = power_over(meta->channels_of_group());
@@ -274,7 +277,7 @@ void set_tile(GroupNormMeta* meta, int64_t elements) {
   const auto covered = [&](int64_t block) { return round_up(meta->positions, block); };
   for (int64_t block = width; block >= 64 && covered(width) * 8 > meta->positions * 9; block /= 2)
     if (covered(block) < covered(width)) width = block;
-  int64_t side_by_side = covered(width) == width ? std::min(elements / width, channels) : 1;
+  const int64_t side_by_side = std::min(elements / width, channels);
   int64_t groups = side_by_side == channels ? elements / (width * side_by_side) : 1;
   groups = std::min(groups, meta->groups & -meta->groups);
   meta->rows = meta->batches * groups;

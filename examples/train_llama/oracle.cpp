@@ -103,6 +103,40 @@ LayerNormGradients layer_norm_backward(View dy, View x, View w, View mean, View 
 
 namespace {
 
+// Of scale and shift, the element for element i of x.
+size_t modulating(size_t i, size_t elements, size_t width, size_t modulations) {
+  const size_t rows_each = elements / modulations;  // elements of a modulation
+  return i / rows_each * width + i % width;
+}
+
+}  // namespace
+
+Norm modulated_rms_norm(View x, View w, View scale, View shift, double eps) {
+  Norm out = rms_norm(x, w, eps);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t at = modulating(i, x.size(), w.size(), scale.size() / w.size());
+    out.y[i] = out.y[i] * (1 + scale[at]) + shift[at];
+  }
+  return out;
+}
+
+ModulatedNormGradients modulated_rms_norm_backward(View dy, View x, View w, View scale, View rstd) {
+  ModulatedNormGradients out{{}, {}, Array(scale.size(), 0.0), Array(scale.size(), 0.0)};
+  Array of_norm(dy.begin(), dy.end());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t at = modulating(i, x.size(), w.size(), scale.size() / w.size());
+    of_norm[i] *= 1 + scale[at];
+    out.dscale[at] += dy[i] * x[i] * rstd[i / w.size()] * w[i % w.size()];
+    out.dshift[at] += dy[i];
+  }
+  NormGradients norm = rms_norm_backward(of_norm, x, w, rstd);
+  out.dx = std::move(norm.dx);
+  out.dw = std::move(norm.dw);
+  return out;
+}
+
+namespace {
+
 // The numbers of channels, one for each element of a batch.
 Array spread(View of_channels, int64_t positions) {
   Array out;

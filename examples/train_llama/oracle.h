@@ -39,6 +39,13 @@ struct LayerNormGradients {
 };
 LayerNormGradients layer_norm_backward(View dy, View x, View w, View mean, View rstd);
 
+// y = RMSNorm(x) (1 + scale) + shift, with the rows of scale and shift for equally many rows of x, in order.
+Norm modulated_rms_norm(View x, View w, View scale, View shift, double eps);
+struct ModulatedNormGradients {
+  Array dx, dw, dscale, dshift;
+};
+ModulatedNormGradients modulated_rms_norm_backward(View dy, View x, View w, View scale, View rstd);
+
 // x: batches of w.size() channels of so many positions, in groups of neighbouring channels, each of which is normalised.
 LayerNorm group_norm(View x, int64_t positions, int64_t groups, View w, View b, double eps);
 LayerNormGradients group_norm_backward(View dy, View x, int64_t positions, int64_t groups, View w, View mean,

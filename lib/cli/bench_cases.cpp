@@ -109,6 +109,8 @@ Cases standard(const Scale& scale) {
   for (const char* norm : {"rms_norm", "fused_add_rms_norm", "layer_norm", "fused_add_layer_norm"})
     add.pair(norm, rows, "H", width, true);
   for (const char* norm : {"poly_norm", "dyt"}) add.pair(norm, rows, "H", width, true);
+  for (const char* direction : {"forward", "backward"})
+    add.one(fmt::format("modulated_rms_norm_{}", direction), rows, {Builder::size("H", width), "K=4"});
   add.group_norm(scale.cpu ? 2 : 32, 320, 4096, 32);
   for (const char* gate : {"swiglu", "geglu"}) add.pair(gate, rows, "F", ffn);
   add.pair("bias_add", rows, "F", ffn);

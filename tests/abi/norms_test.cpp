@@ -263,6 +263,57 @@ TEST_F(Norms, Dyt) {
                  {"`d_bias_dtype`", "expected f32 or f32", "got bf16"});
 }
 
+// Rows of +-2 have n = +-1; the second modulation is of the last two rows.
+TEST_F(Norms, ModulatedRmsNorm) {
+  Owned x(LIGERDSL_F32, {4, 2}), scale(LIGERDSL_F32, {2, 2}), shift(LIGERDSL_F32, {2, 2}), y(LIGERDSL_F32, {4, 2}),
+      rstd(LIGERDSL_F32, {4});
+  for (int i = 0; i < 8; ++i) x.floats()[i] = i % 2 ? -2.0f : 2.0f;
+  const float s[] = {0, 1, 2, 3}, h[] = {10, 20, 30, 40};
+  std::copy_n(s, 4, scale.floats());
+  std::copy_n(h, 4, shift.floats());
+  ModulatedRmsNormForwardArgs args = modulated_rms_norm_forward_args();
+  args.x = x;
+  args.scale = scale;
+  args.shift = shift;
+  args.y = y;
+  args.rstd = rstd;
+  modulated_rms_norm_forward(context_, modulated_rms_norm_forward_desc(), args);
+  const float values[] = {11, 18, 11, 18, 33, 36, 33, 36};
+  for (int i = 0; i < 8; ++i) EXPECT_NEAR(y.floats()[i], values[i], 1e-4) << i;
+
+  // Added to what is there; d_x over d_y is not made.
+  Owned d_y(LIGERDSL_F32, {4, 2}), d_scale(LIGERDSL_F32, {2, 2}), d_shift(LIGERDSL_F32, {2, 2});
+  for (int i = 0; i < 8; ++i) d_y.floats()[i] = static_cast<float>(i);
+  std::fill_n(d_scale.floats(), 4, 100.0f);
+  std::fill_n(d_shift.floats(), 4, 100.0f);
+  ModulatedRmsNormBackwardDesc desc = modulated_rms_norm_backward_desc();
+  desc.accumulate = 1;
+  ModulatedRmsNormBackwardArgs back = modulated_rms_norm_backward_args();
+  back.d_y = d_y;
+  back.x = x;
+  back.scale = scale;
+  back.rstd = rstd;
+  back.d_scale = d_scale;
+  back.d_shift = d_shift;
+  modulated_rms_norm_backward(context_, desc, back);
+  const float of_scale[] = {102, 96, 110, 88}, of_shift[] = {102, 104, 110, 112};
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_NEAR(d_scale.floats()[i], of_scale[i], 1e-4) << i;
+    EXPECT_NEAR(d_shift.floats()[i], of_shift[i], 1e-4) << i;
+  }
+
+  Owned three(LIGERDSL_F32, {3, 2});
+  args.scale = args.shift = three;
+  ModulatedRmsNormForwardDesc forward = modulated_rms_norm_forward_desc();
+  expect_failure(ligerdsl_modulated_rms_norm_forward(context_.get(), &forward, &args, nullptr), LIGERDSL_INVALID_SHAPE,
+                 {"`x`", "a multiple of n_modulations = 3", "got 4"});
+  Owned bf16(LIGERDSL_BF16, {2, 2});
+  back.d_shift = bf16;
+  desc = modulated_rms_norm_backward_desc();
+  expect_failure(ligerdsl_modulated_rms_norm_backward(context_.get(), &desc, &back, nullptr), LIGERDSL_INVALID_DTYPE,
+                 {"`d_shift_dtype`", "expected f32 or f32", "got bf16"});
+}
+
 // Two groups of one channel with two positions: n = -1, 1 of each; batches with a gap, and what cannot be.
 TEST_F(Norms, GroupNorm) {
   Owned x(LIGERDSL_F32, {2, 2, 2}, {6, 2, 1}), y(LIGERDSL_F32, {2, 2, 2}), weight(LIGERDSL_F32, {2}),

@@ -96,6 +96,12 @@ rms_norm_backward dtype=bf16 without_d_x=1 N=50 H=100 d_weight_dtype=f32
 rms_norm_backward without_d_x=1 N=0 H=100
 fused_add_rms_norm_forward in_place=1 N=5 H=100 dtype=bf16
 fused_add_rms_norm_backward with_d_sum=1 in_place=1 N=5 H=100 d_weight_dtype=f32
+modulated_rms_norm_forward dtype=bf16 N=6 H=100 K=2
+modulated_rms_norm_forward casting=gemma offset=1 scale_dtype=f32 dtype=f16 N=6 H=100 K=6 with_shift=0
+modulated_rms_norm_backward dtype=bf16 d_weight_dtype=f32 accumulate=1 N=60 H=100 K=3
+modulated_rms_norm_backward weight_dtype=none d_weight_dtype=none N=6 H=100 K=1 in_place=1
+modulated_rms_norm_backward without_d_x=1 N=60 H=100 K=3 d_shift_dtype=none
+modulated_rms_norm_backward N=0 H=100 K=3
 layer_norm_forward dtype=bf16 N=5 H=100
 layer_norm_backward dtype=f16 d_weight_dtype=f32 N=5 H=100 accumulate=1
 layer_norm_backward without_d_x=1 N=50 H=100 dtype=f16 d_weight_dtype=none d_bias_dtype=f32

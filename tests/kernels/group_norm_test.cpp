@@ -85,8 +85,12 @@ struct Trial {
     const LayerNormResult right = group_norm_oracle(x.values(), weight.values(), bias.values(), shape(), kEps);
     forward();
     EXPECT_TRUE(close(y.values(), right.y, gate_e(o.type))) << "y";
-    if (o.with_mean) EXPECT_TRUE(close(mean.values(), right.mean, gate_e(f32))) << "mean";
-    if (o.with_rstd) EXPECT_TRUE(close(rstd.values(), right.rstd, gate_e(f32))) << "rstd";
+    if (o.with_mean) {
+      EXPECT_TRUE(close(mean.values(), right.mean, gate_e(f32))) << "mean";
+    }
+    if (o.with_rstd) {
+      EXPECT_TRUE(close(rstd.values(), right.rstd, gate_e(f32))) << "rstd";
+    }
     mean.fill(right.mean);
     rstd.fill(right.rstd);
     for (const Tensor& t : {y, mean, rstd, x}) EXPECT_TRUE(t.untouched_outside());
