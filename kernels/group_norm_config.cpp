@@ -194,8 +194,8 @@ GroupNormBackwardConfig heuristic_backward(const Machine& machine, const GroupNo
 std::string valid_backward(const Machine& machine, const GroupNormOptions& o, const GroupNormBackwardConfig& config) {
   if (config.by == GroupNormBackwardBy::channels) {
     if (config.vectors == 0) return "vectors is of a thread; use 1 or more with by=channels";
-    if (config.num_ctas != 1 || config.late_sums || config.min_ctas_per_sm != 0)
-      return "num_ctas, late_sums and min_ctas_per_sm are of by=groups; use 1, false and 0 with by=channels";
+    if (config.num_ctas != 1 || config.late_sums)
+      return "num_ctas and late_sums are of by=groups; use 1 and false with by=channels";
     if (!o.without_d_x && config.rows != 1) return "d_x needs sums of each batch; use rows=1";
     const int64_t tile = program::kWarpThreads * config.num_warps * vector_width(o.type) * config.vectors;
     return refused_column_tile(machine, o.type, o.channels * o.positions, config.rows, tile / config.rows, sums_of(o));

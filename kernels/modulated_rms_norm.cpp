@@ -1,13 +1,13 @@
 // The gradient of a modulated RMSNorm; arithmetic in f32, T = type. s and h are the scale and the shift of row i, those of
 // its stretch k; n and w' as in rms_norm.cpp.
 //
-//   y = round_T(round_T(n w') (1 + s) + h)
+//   y = round_T(n w' (1 + s) + h)
 //
 //   m = dy (1 + s) w';  dx = round_T(r (m - x r^2 mean(m x)))
 //   p_k = sum over the rows of stretch k of dy n:  ds_k = w' p_k, dweight = sum over k of (1 + s_k) p_k
 //   dh_k = sum over the rows of stretch k of dy
 //
-// So one sum of products serves weight and scale; what rounding n w' to T moves is not in ds. Bytes, s = sizeof(T): 3 n H s,
+// So one sum of products serves weight and scale. Bytes, s = sizeof(T): 3 n H s, 5 n H s where no program holds a row,
 // and f32 rows of partial sums: one per program for the weight, two per modulation and program that shares it.
 #include "kernels/modulated_rms_norm.h"
 
@@ -33,7 +33,10 @@ void modulated_rms_norm_backward(KernelBuilder& k, const ModulatedRmsNormMeta& m
   View rstd_view = k.view("rstd", f32, {dyn});
   if (m.has_weight && m.has_offset) weight.offset = k.scalar("offset", f32);
 
-  const Scalar first = k.program_id(0).to(i64), programs = k.num_programs(0).to(i64);
+  const int64_t blocks = ceil_div(m.cols, m.block);
+  const Scalar column = k.program_id(0) % static_cast<int32_t>(blocks);
+  const Scalar first = (k.program_id(0) / static_cast<int32_t>(blocks)).to(i64);
+  const Scalar programs = (k.num_programs(0) / static_cast<int32_t>(blocks)).to(i64);
   const Scalar rows_each = x_rows.tiles.view().dim(0) / m.modulations;
   const Scalar parts = m.shared ? programs / m.modulations : k.constant(1, i64);
   const Tile zeros = k.zeros({1, m.block}, f32);
@@ -44,12 +47,12 @@ void modulated_rms_norm_backward(KernelBuilder& k, const ModulatedRmsNormMeta& m
   };
   const auto of_part = [&](const Scalar& part) {
     const Scalar modulation = part / parts, begin = modulation * rows_each;
-    const Tile scaled = scale.load(modulation, 0) + 1.0f;
-    const Tile factor = m.has_weight ? scaled * weight.load(0) : scaled;
+    const Tile scaled = scale.load(modulation, column) + 1.0f;
+    const Tile factor = m.has_weight ? scaled * weight.load(column) : scaled;
     auto [products, sum_d_y] = k.for_range(
         begin + part % parts, begin + rows_each, parts, pipelined(m.stages), carry(zeros, zeros),
         [&](Scalar row, Tile products, Tile sum_d_y) {
-          const Tile x = x_rows.load(row, 0), dy = d_y.load(row, 0);
+          const Tile x = x_rows.load(row, column), dy = d_y.load(row, column);
           const Tile rstd = rstd_view.partition({1}).load({row}).expand_dims(1);
           if (d_x) {
             const Tile gradient_y = dy * factor;
@@ -59,12 +62,12 @@ void modulated_rms_norm_backward(KernelBuilder& k, const ModulatedRmsNormMeta& m
           return carry(m.want_products() ? fma(dy, normalised(m, x, rstd), products) : products,
                        m.want_d_shift ? sum_d_y + dy : sum_d_y);
         });
-    if (m.want_d_scale) scale_partials.partition({1, m.block}).store({part, 0}, products);
-    if (m.want_d_shift) shift_partials.partition({1, m.block}).store({part, 0}, sum_d_y);
+    if (m.want_d_scale) scale_partials.partition({1, m.block}).store({part, column}, products);
+    if (m.want_d_shift) shift_partials.partition({1, m.block}).store({part, column}, sum_d_y);
     return products * scaled;
   };
   const auto keep = [&](const Tile& d_weight) {
-    if (m.want_d_weight) weight_partials.partition({1, m.block}).store({first, 0}, d_weight);
+    if (m.want_d_weight) weight_partials.partition({1, m.block}).store({first, column}, d_weight);
   };
   if (m.shared) return keep(of_part(first));
   auto [d_weight] =

@@ -46,26 +46,53 @@ Cost cost_forward(const ModulatedRmsNormOptions& o, int64_t rows) {
   return {rms_norm_forward_kernel.cost(o, rows).bytes + modulation_bytes(o, o.has_shift ? 2 : 1, o.scale_type)};
 }
 
-constexpr int kRegisters = 128;      // of a thread that works on a row beside partial sums
-constexpr int64_t kVectors = 2;      // of a row that it has
-constexpr int64_t kMostVectors = 4;  // of a long row
-constexpr int64_t kHeld = 32;        // where no cluster shares it, and the rest is spilled
+constexpr int kRegisters = 128;        // of a thread that works on a row beside partial sums
+constexpr int64_t kVectors = 2;        // of a row that it has
+constexpr int64_t kMostVectors = 4;    // of a long row
+constexpr int64_t kMostOnCpu = 16384;  // columns whose sums stay in a core's caches
+constexpr int64_t kColumnsOnCpu = 1024;
+
+// Blocks that are shorter than the row.
+ModulatedRmsNormBackwardConfig by_columns(const Machine& machine, const ModulatedRmsNormOptions& o) {
+  ModulatedRmsNormBackwardConfig config{.by = BackwardBy::columns, .vectors = 2, .programs_per_sm = 4};
+  config.num_warps = machine.is_gpu() ? 4 : warps_for(kColumnsOnCpu, o.type, config.vectors);
+  if (!machine.is_gpu()) config.stages = 1;
+  return config;
+}
 
 ModulatedRmsNormBackwardConfig heuristic_backward(const Machine& machine, const ModulatedRmsNormOptions& o) {
   const int64_t width = tile_width(o.cols);
-  if (!machine.is_gpu()) return {.num_warps = warps_for(width, o.type, kVectors, 16), .stages = 1};
-  ModulatedRmsNormBackwardConfig config;
+  if (!machine.is_gpu()) {
+    if (width > kMostOnCpu) return by_columns(machine, o);
+    return {.num_warps = warps_for(width, o.type, kVectors, 16), .stages = 1};
+  }
   const int64_t most = machine.threads_with(kRegisters) * vector_width(o.type) * kMostVectors;
-  while (width > most * config.num_ctas && config.num_ctas < machine.max_cluster) config.num_ctas *= 2;
-  const int64_t held = width / (most / kMostVectors * config.num_ctas);
-  config.num_warps = warps_for(width / config.num_ctas, o.type, kVectors, held > 2 * kMostVectors ? 32 : 16);
+  if (width > most * machine.max_cluster) return by_columns(machine, o);
+  ModulatedRmsNormBackwardConfig config;
+  while (width > most * config.num_ctas) config.num_ctas *= 2;
+  config.num_warps = warps_for(width / config.num_ctas, o.type, kVectors, 16);
   // Short rows: more programs keep as many loads under way.
   config.programs_per_sm = std::clamp(16 / config.num_warps, 1, 8);
   return config;
 }
 
+int64_t block_of(const ModulatedRmsNormOptions& o, const ModulatedRmsNormBackwardConfig& config) {
+  if (config.by == BackwardBy::rows) return tile_width(o.cols);
+  return program::kWarpThreads * config.num_warps * vector_width(o.type) * config.vectors;
+}
+
 std::string valid_backward(const Machine& machine, const ModulatedRmsNormOptions& o,
                            const ModulatedRmsNormBackwardConfig& config) {
+  if (config.by == BackwardBy::columns) {
+    if (config.vectors == 0) return "a block has 1 vector per thread or more; set vectors, or use by=rows";
+    if (config.num_ctas != 1) return "num_ctas is of by=rows; use 1 with by=columns";
+    const int64_t block = block_of(o, config);
+    if (block >= o.cols)
+      return "a block of " + std::to_string(block) +
+             " columns holds the whole row; use fewer vectors or warps, or by=rows";
+    return "";
+  }
+  if (config.vectors != 0) return "vectors is of by=columns; use 0 with by=rows";
   if (config.num_ctas > machine.max_cluster)
     return machine.max_cluster == 1 ? "there are no clusters of CTAs here; use num_ctas=1"
                                     : "there are clusters of at most " + std::to_string(machine.max_cluster) + " CTAs";
@@ -73,10 +100,20 @@ std::string valid_backward(const Machine& machine, const ModulatedRmsNormOptions
   const int64_t vectors = tile_width(o.cols) / vector_width(o.type);
   if (threads > program::kWarpThreads && vectors < threads)
     return "a row of " + std::to_string(o.cols) + " elements leaves threads without any; use fewer warps or CTAs";
-  if (machine.is_gpu() && vectors > kHeld * threads)
+  if (vectors > 2 * kMostVectors * threads && (machine.is_gpu() || tile_width(o.cols) > kMostOnCpu))
     return "a thread would hold " + std::to_string(ceil_div(vectors, threads)) + " vectors, at most " +
-           std::to_string(kHeld) + " are possible; use more warps or CTAs";
+           std::to_string(2 * kMostVectors) + " are possible; use more warps or CTAs, or by=columns";
   return "";
+}
+
+// d_x of rows that no program holds.
+Step d_x_step(const ModulatedRmsNormOptions& o) {
+  RmsNormMeta meta{o};
+  meta.want_d_weight = false;
+  meta.looped = true;
+  meta.block = std::min(kRowBlock, tile_width(o.cols));
+  return record_step("modulated_rms_norm_d_x", o.type, &rms_norm_backward, meta,
+                     library_launch(Size::rows(), warps_for(meta.block, o.type, kVectors)));
 }
 
 Step reduce_step(const Machine& machine, const ModulatedRmsNormOptions& o) {
@@ -90,36 +127,41 @@ Step reduce_step(const Machine& machine, const ModulatedRmsNormOptions& o) {
 
 Operation build_backward(const Machine& machine, const ModulatedRmsNormOptions& o,
                          const ModulatedRmsNormBackwardConfig& config) {
+  const bool by_rows = config.by == BackwardBy::rows;
   ModulatedRmsNormMeta meta{o};
-  meta.block = tile_width(o.cols);
+  meta.block = block_of(o, config);
   meta.stages = config.stages;
-  const int64_t programs =
-      machine.is_gpu() ? std::max<int64_t>(machine.sms / config.num_ctas, 1) * config.programs_per_sm : 64;
+  meta.without_d_x = o.without_d_x || !by_rows;
+  const int64_t blocks = by_rows ? 1 : ceil_div(o.cols, meta.block);
+  const int64_t together = machine.is_gpu() ? machine.sms / config.num_ctas * config.programs_per_sm : 64;
+  const int64_t programs = std::max<int64_t>(together / blocks, 1);  // of a block of columns
   meta.shared = o.modulations < programs;
-  // Parts of a modulation's rows.
-  const PartialCount parts =
-      meta.shared ? partial_count(ceil_div(Size::rows(), o.modulations), std::max<int64_t>(programs / o.modulations, 1))
-                  : PartialCount{};
-  // Without rows there are no sums.
-  const PartialCount each{.of_rows = max(parts.of_rows, 1), .most = max(parts.most, 1)};
-  const PartialCount all{.of_rows = meta.shared ? each.of_rows * o.modulations : Size(programs),
-                         .most = meta.shared ? each.most * o.modulations : Size(programs)};
-  Launch launch = library_launch(all.of_rows, config.num_warps);
-  launch.num_ctas = config.num_ctas;
-  Operation op = operation_of(record_step(modulated_rms_norm_backward_kernel.name, o.type, &modulated_rms_norm_backward,
-                                          meta, std::move(launch)));
-  const auto add = [&](const char* name, const Size& rows, const Size& most) {
-    op.workspace.push_back({.name = name, .dtype = f32, .shape = {rows, o.cols}, .room = {most, o.cols}});
+  // Parts of a modulation's rows; one at least, whose sums are 0 where there are no rows.
+  PartialCount parts;
+  if (meta.shared) parts = partial_count(ceil_div(Size::rows(), o.modulations), programs / o.modulations);
+  const Size each = max(parts.of_rows, 1), most = max(parts.most, 1);
+  const Size all = meta.shared ? each * o.modulations : Size(programs);
+
+  Operation op;
+  if (by_rows || o.want_d_weight || o.want_modulation()) {  // it may not write over d_y: it goes first
+    Launch launch = library_launch(all * blocks, config.num_warps);
+    launch.num_ctas = config.num_ctas;
+    const char* name = by_rows ? modulated_rms_norm_backward_kernel.name : "modulated_rms_norm_sums";
+    op.steps.push_back(record_step(name, o.type, &modulated_rms_norm_backward, meta, std::move(launch)));
+  }
+  if (!by_rows && !o.without_d_x) op.steps.push_back(d_x_step(o));
+  const auto add = [&](const char* name, const Size& rows, const Size& room) {
+    op.workspace.push_back({.name = name, .dtype = f32, .shape = {rows, o.cols}, .room = {room, o.cols}});
   };
   if (o.want_d_weight) {
     op.steps.push_back(
         reduce_partials(machine, "d_weight", o.d_weight_type, o.accumulate, o.cols, f32, "weight_partials"));
-    add("weight_partials", all.of_rows, all.most);
+    add("weight_partials", all, meta.shared ? most * o.modulations : Size(programs));
   }
   if (!o.want_modulation()) return op;
   op.steps.push_back(reduce_step(machine, o));
-  if (o.want_d_scale) add("scale_partials", each.of_rows * o.modulations, each.most * o.modulations);
-  if (o.want_d_shift) add("shift_partials", each.of_rows * o.modulations, each.most * o.modulations);
+  if (o.want_d_scale) add("scale_partials", each * o.modulations, most * o.modulations);
+  if (o.want_d_shift) add("shift_partials", each * o.modulations, most * o.modulations);
   return op;
 }
 

@@ -1,7 +1,7 @@
 // RMSNorm over rows of H elements; arithmetic in f32, T = type.
 //
 //   ms = mean(x^2), r = 1 / sqrt(ms + eps), w' = offset + weight (1 without a weight)
-//   n  = round_T(x r) for llama, x r otherwise;  y = round_T(n w'), modulated: round_T(round_T(n w') (1 + scale) + shift)
+//   n  = round_T(x r) for llama, x r otherwise;  y = round_T(n w'), modulated: round_T(n w' (1 + scale) + shift)
 //
 //   m = dy w';  dx = round_T(r (m - x r^2 mean(m x)));  dweight = sum over rows of dy n
 //
@@ -48,7 +48,6 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
     Tile n = normalised(m, x, rstd);
     if (m.has_weight) n = n * weight.widen(w);
     if (m.modulated) {
-      n = n.to(m.type).to(f32);
       const Tile scaled = modulating(scale, column) + 1.0f;
       n = m.has_shift ? fma(n, scaled, modulating(shift, column)) : n * scaled;
     }
@@ -90,6 +89,8 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
   if (m.with_d_sum) d_sum.emplace(k.view("d_sum", m.type, {dyn, m.cols}), m);
   NormWeight weight{.block = m.block};
   if (m.has_weight) weight.view = k.view("weight", m.weight_type, {m.cols});
+  std::optional<NormRows> scale;
+  if (m.modulated) scale.emplace(k.view("scale", m.scale_type, {dyn, m.cols}), m);
   View rstd_view = k.view("rstd", f32, {dyn});
   if (m.has_weight && m.has_offset) weight.offset = k.scalar("offset", f32);
 
@@ -110,8 +111,11 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
     Scalar blocks = cdiv(cols, m.block);
     const Resident kept_d_y = d_y.keep(row), kept_x = x_rows.keep(row);
     auto x_of = [&](const Scalar& b) { return kept_x.load(b).to(f32); };
+    Scalar modulation;
+    if (m.modulated) modulation = row.to(i64) / k.scalar("rows_of_modulation", i64);
     auto weighted = [&](const Scalar& b) {
       Tile dy = kept_d_y.load(b).to(f32);
+      if (m.modulated) dy = dy * (scale->load(modulation, b) + 1.0f);
       return m.has_weight ? dy * weight.load(b) : dy;
     };
     auto [products] = k.for_range(0, blocks, 1, carry(k.zeros({m.rows, m.block}, f32)),

@@ -18,7 +18,7 @@ struct RmsNormOptions {
   bool has_offset = true;  // false: offset is 0
   bool residual = false;   // sum = round(x + residual) comes first; the norm is of sum
 
-  // y = round(y (1 + scale) + shift) comes last (modulated_rms_norm.h)
+  // y (1 + scale) + shift comes last, before y is rounded (modulated_rms_norm.h)
   bool modulated = false;
   DType scale_type = f32;  // of scale and shift
   bool has_shift = true;
@@ -65,7 +65,8 @@ struct RmsNormMeta : RmsNormOptions {
 // sum may be exactly x or residual. Without a weight or has_offset there is no offset.
 void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m);
 
-// Arguments: d_x, [partials], d_y, x (or sum, if residual), [d_sum], [weight], rstd, [offset].
+// Arguments: d_x, [partials], d_y, x (or sum, if residual), [d_sum], [weight], [scale], rstd, [offset],
+// [rows_of_modulation]; the last two of modulated only where `looped`, else there is no such backward.
 // d_x may be exactly d_y or d_sum. partials [programs, H] f32: every program's part of d_weight.
 void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m);
 

@@ -92,6 +92,7 @@ void Ops::modulated_rms_norm(const Tensor& y, const Tensor& rstd, const Tensor& 
                              const Tensor& scale, const Tensor& shift, double eps) {
   Arguments tensor(impl_->device);
   ligerdsl_modulated_rms_norm_forward_desc_t desc = LIGERDSL_MODULATED_RMS_NORM_FORWARD_DESC_INIT;
+  desc.casting = LIGERDSL_CASTING_GEMMA;
   desc.eps = static_cast<float>(eps);
   ligerdsl_modulated_rms_norm_forward_args_t args = LIGERDSL_MODULATED_RMS_NORM_FORWARD_ARGS_INIT;
   args.x = tensor(x);
@@ -108,6 +109,7 @@ void Ops::modulated_rms_norm_backward(const Tensor& d_x, const Tensor& d_weight,
                                       const Tensor& scale, const Tensor& rstd) {
   Arguments tensor(impl_->device);
   ligerdsl_modulated_rms_norm_backward_desc_t desc = LIGERDSL_MODULATED_RMS_NORM_BACKWARD_DESC_INIT;
+  desc.casting = LIGERDSL_CASTING_GEMMA;
   ligerdsl_modulated_rms_norm_backward_args_t args = LIGERDSL_MODULATED_RMS_NORM_BACKWARD_ARGS_INIT;
   args.d_y = tensor(d_y);
   args.x = tensor(x);

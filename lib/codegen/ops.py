@@ -92,12 +92,14 @@ NORM_GRAD = """m = d_y * w', d_x = rstd * (m - x * rstd^2 * mean(m * x)), d_weig
 n = round(x * rstd) for LLAMA, else x * rstd. Sums in f32, in a fixed order."""
 
 MODULATED_DOC = """s and h are the row of scale and of shift that stands for the row: of N rows and K modulations row i takes row i / (N / K), rounded
-down; N is a multiple of K. y = round(m * (1 + s) + h) with m = RMSNorm(x), rounded to dtype, and h = 0 without a shift.
-"""
-MODULATED_GRAD = """p = d_y * (1 + s), n = x * rstd, for LLAMA round(x * rstd): d_x and d_weight are RMSNorm's gradients of p. d_scale = sum over the rows of a
+down; N is a multiple of K. ms = mean(x^2) over a row, rstd = 1 / sqrt(ms + eps), w' = offset + weight (1 without a weight), n = round(x * rstd) for
+LLAMA, x * rstd for GEMMA and NONE."""
+MODULATED_VALUE = """
+y = round(n * w' * (1 + s) + h), h = 0 without a shift. Arithmetic in f32."""
+MODULATED_GRAD = """
+p = d_y * (1 + s): d_x = rstd * (p * w' - x * rstd^2 * mean(p * w' * x)), d_weight = sum over rows of p * n, d_scale = sum over the rows of a
 modulation of d_y * n * w', d_shift = sum over these rows of d_y. Sums in f32, in a fixed order. Without rows they are 0. d_x may be exactly d_y
-when in_place is set.
-"""
+when in_place is set."""
 MODULATED_SIZES = [dim("n_cols", "H", "x", "row width"), dim("n_modulations", "K", "scale", "rows of scale and shift, which divide those of x")]
 
 LAYER_NORM_DOC = """mean and rstd = 1 / sqrt(mean((x - mean)^2) + eps) of a row; y = round((x - mean) * rstd * weight + bias), without bias 0. Arithmetic in f32; the
@@ -197,7 +199,7 @@ finite. out may be exactly x when in_place is set.""",
         Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype")],
        rows="rows of sum", aliases=[("d_x", "d_y"), ("d_x", "d_sum")]),
 
-    Op("modulated_rms_norm_forward", "RMSNorm with a scale and a shift of each stretch of rows (AdaLN)", MODULATED_DOC + NORM_DOC,
+    Op("modulated_rms_norm_forward", "RMSNorm with a scale and a shift of each stretch of rows (AdaLN)", MODULATED_DOC + MODULATED_VALUE,
        [*MODULATED_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True), dtype("scale_dtype", "scale", "that of shift too"),
         CASTING, EPS, OFFSET, present("shift"), present("rstd")],
        [Tensor("x", "in", "N* H", "dtype", "rows"),
@@ -208,7 +210,7 @@ finite. out may be exactly x when in_place is set.""",
         Tensor("rstd", "out", "N*", "f32", "1 / sqrt(ms + eps) of each row: what the backward needs", "with_rstd")],
        rows="rows of x"),
 
-    Op("modulated_rms_norm_backward", "gradient of modulated_rms_norm", MODULATED_GRAD + MODULATED_DOC + NORM_DOC,
+    Op("modulated_rms_norm_backward", "gradient of modulated_rms_norm", MODULATED_DOC + MODULATED_GRAD,
        [*MODULATED_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True), dtype("scale_dtype", "scale"),
         dtype("d_weight_dtype", "d_weight", "f32 or weight_dtype; 0 = d_weight is not wanted", optional=True),
         dtype("d_scale_dtype", "d_scale", "f32 or scale_dtype; 0 = d_scale is not wanted", optional=True),

@@ -31,6 +31,10 @@ OperationPlan::Number rows_of(int symbol, int64_t modulations) {
   };
 }
 
+OperationPlan::Number rows_of_modulation(int symbol, int64_t modulations) {
+  return [=](const Call& call) { return std::max<int64_t>(call.sizes[symbol] / modulations, 1); };
+}
+
 }  // namespace
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_modulated_rms_norm_forward_desc_t& d) {
@@ -39,12 +43,9 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_modu
   options.modulations = 1;  // the forward takes any number
   options.has_shift = d.with_shift != 0;
   options.with_rstd = d.with_rstd != 0;
-  const auto rows_each = [k = d.n_modulations](const Call& call) {
-    return std::max<int64_t>(call.sizes[op::dim_N] / k, 1);
-  };
   return plan_of(context, op::info(), d, configured(context, kernels::modulated_rms_norm_forward_kernel, options),
                  {.numbers = {{"eps", d.eps}, {"offset", d.offset}},
-                  .integers_of_call = {{"rows_of_modulation", rows_each}},
+                  .integers_of_call = {{"rows_of_modulation", rows_of_modulation(op::dim_N, d.n_modulations)}},
                   .rows = rows_of(op::dim_N, d.n_modulations)});
 }
 
@@ -64,7 +65,9 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_modu
   options.accumulate = d.accumulate != 0;
   options.without_d_x = d.without_d_x != 0;
   return plan_of(context, op::info(), d, configured(context, kernels::modulated_rms_norm_backward_kernel, options),
-                 {.numbers = {{"offset", d.offset}}, .rows = rows_of(op::dim_N, d.n_modulations)});
+                 {.numbers = {{"offset", d.offset}},
+                  .integers_of_call = {{"rows_of_modulation", rows_of_modulation(op::dim_N, d.n_modulations)}},
+                  .rows = rows_of(op::dim_N, d.n_modulations)});
 }
 
 }  // namespace ligerdsl::lib
