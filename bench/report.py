@@ -202,7 +202,11 @@ def comparison(results):
         details += section("Divergences of distributions", standing(cases, divergences))
         substitutes = list(map(key_of, sets.substitutes()))
         details += section("PolyNorm and DyT", standing(cases, substitutes))
-        shown = keys + more + ungated + divergences + substitutes
+        grouped = list(map(key_of, sets.groups()))
+        details += section("GroupNorm", standing(cases, grouped))
+        modulated = list(map(key_of, sets.modulated()))
+        details += section("Modulated RMSNorm", standing(cases, modulated))
+        shown = keys + more + ungated + divergences + substitutes + grouped + modulated
         details += section("Other shapes, types and options", summary(cases, groups(shown)), OTHERS)
         details += section("Fused linear cross-entropy", linear_table(cases), LINEAR)
         details += section("Fused linear cross-entropy: error on peaked rows", error_table(cases), PEAKED)

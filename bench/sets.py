@@ -135,6 +135,22 @@ def substitutes():
     return cases + [Wanted(kernel, (16384, 4096), "f32") for kernel in SUBSTITUTES]
 
 
+# Batches, channels, positions, groups: of a diffusion model's latent images, of an image, of many small rows, and the peers' test shapes.
+GROUPS = ((8, 320, 4096, 32), (32, 320, 4096, 32), (2, 512, 16384, 32), (8, 1280, 256, 32), (65536, 256, 1, 32), (1, 128, 262144, 32),
+          (16, 48, 8192, 12), (16, 32, 4096, 1), (2, 63, 2163, 21))
+
+
+def groups():
+    """GroupNorm of images and of rows."""
+    return [Wanted("group_norm", shape) for shape in GROUPS] + [Wanted("group_norm", GROUPS[1], "f32")]
+
+
+def modulated():
+    """RMSNorm with a scale and a shift of each image or prompt."""
+    cases = [Wanted("modulated_rms_norm", shape) for shape in ((16384, 4096, 4), (16384, 3072, 16), (16384, 1152, 64), (4096, 8192, 1))]
+    return cases + [Wanted("modulated_rms_norm", (16384, 4096, 4), "f32")]
+
+
 def head():
     """One case of each kernel of the table and of fused linear cross-entropy: a quick look at everything."""
     return [Wanted("rms_norm", (16384, 8192)), Wanted("layer_norm", (16384, 4096)), Wanted("cross_entropy", (8192, 128256)),
@@ -186,13 +202,16 @@ def smoke():
             Wanted("cross_entropy_softcap", (24, 130), "f32"), Wanted("cross_entropy_smoothing", (24, 97), "bf16"),
             *(Wanted(kernel, (24, 97), dtype) for kernel in DIVERGENCES for dtype in ("f32", "bf16")),
             *(Wanted(kernel, (24, 96), dtype) for kernel in SUBSTITUTES for dtype in ("f32", "bf16")),
+            *(Wanted("group_norm", (3, 8, 10, 2), dtype) for dtype in ("f32", "bf16")),
+            *(Wanted("modulated_rms_norm", (24, 96, 3), dtype) for dtype in ("f32", "bf16")),
             Wanted("embedding", (40, 30, 16), "f32"), Wanted("adamw", (1000,), "f32"), Wanted("global_norm", (1000,), "f32"),
             Wanted("fused_linear_cross_entropy", (24, 32, 130), "f32"), Wanted("rms_norm_chain", (16, 96), "f32"),
             *(Wanted(kernel, (24, 32, 130), "f32") for kernel in FLCE_ERRORS)]
 
 
 SETS = {"head": head, "issue2": issue2, "issue3-table": table, "widths": widths, "dtypes": dtypes, "options": options,
-        "activations": activations, "divergences": divergences, "substitutes": substitutes, "flce": flce, "flce_errors": flce_errors,
+        "activations": activations, "divergences": divergences, "substitutes": substitutes, "groups": groups, "modulated": modulated,
+        "flce": flce, "flce_errors": flce_errors,
         "chain": chain, "figure": figure, "models": models, "smoke": smoke}
 
 

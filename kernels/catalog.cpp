@@ -7,7 +7,9 @@
 #include "kernels/elementwise_config.h"
 #include "kernels/embedding_config.h"
 #include "kernels/global_norm.h"
+#include "kernels/group_norm_config.h"
 #include "kernels/layer_norm_config.h"
+#include "kernels/modulated_rms_norm_config.h"
 #include "kernels/norm_backward_config.h"
 #include "kernels/poly_norm_config.h"
 #include "kernels/rms_norm_config.h"
@@ -72,10 +74,14 @@ std::vector<CatalogEntry> make_catalog() {
       entry(rms_norm_backward_kernel),
       entry(fused_add_rms_norm_forward_kernel),
       entry(fused_add_rms_norm_backward_kernel),
+      entry(modulated_rms_norm_forward_kernel),
+      entry(modulated_rms_norm_backward_kernel),
       entry(layer_norm_forward_kernel),
       entry(layer_norm_backward_kernel),
       entry(fused_add_layer_norm_forward_kernel),
       entry(fused_add_layer_norm_backward_kernel),
+      entry(group_norm_forward_kernel),
+      entry(group_norm_backward_kernel),
       entry(poly_norm_forward_kernel),
       entry(poly_norm_backward_kernel),
       entry(dyt_forward_kernel),

@@ -9,7 +9,7 @@
 // two f32 rows of partial sums per program.
 #include "kernels/layer_norm.h"
 
-#include "kernels/moments.h"
+#include "kernels/centred_rows.h"
 #include "kernels/norm_rows.h"
 
 namespace ligerdsl::kernels {
@@ -41,155 +41,6 @@ struct Statistics {
   }
 };
 
-// The parameters' gradients that are wanted: d_weight, d_bias, or both, in this order.
-struct Gradients {
-  bool weight, bias;
-  explicit Gradients(const LayerNormMeta& m)
-      : weight(m.gradients != LayerNormGradients::bias), bias(m.gradients != LayerNormGradients::weight) {}
-
-  // What some rows add to each.
-  std::vector<Tile> plus(const std::vector<Tile>& sums, const Tile& dy, const Tile& n) const {
-    std::vector<Tile> more = sums;
-    if (bias) more.back() = sums.back() + dy;
-    if (weight) more.front() = fma(dy, n, sums.front());
-    return more;
-  }
-};
-
-// What programs leave of each.
-std::vector<View> partials_of(KernelBuilder& k, const LayerNormMeta& m) {
-  const Gradients gradients(m);
-  std::vector<View> partials;
-  if (gradients.weight) partials.push_back(k.view("weight_partials", f32, {dyn, m.cols}));
-  if (gradients.bias) partials.push_back(k.view("bias_partials", f32, {dyn, m.cols}));
-  return partials;
-}
-
-// The sums of a loop whose body adds to one or to both of them.
-template <class Body>
-std::vector<Tile> sums_over(KernelBuilder& k, ScalarArg first, ScalarArg end, ScalarArg step,
-                            const LoopOptions& options, const Tile& zeros, size_t count, const Body& body) {
-  if (count == 1) {
-    auto [sum] = k.for_range(first, end, step, options, carry(zeros),
-                             [&](Scalar i, Tile sum) { return carry(body(i, std::vector{sum})[0]); });
-    return {sum};
-  }
-  auto [a, b] = k.for_range(first, end, step, options, carry(zeros, zeros), [&](Scalar i, Tile a, Tile b) {
-    const std::vector<Tile> sums = body(i, std::vector{a, b});
-    return carry(sums[0], sums[1]);
-  });
-  return {a, b};
-}
-
-// The backward's formulas for some rows, given their statistics as [rows, 1]. For 16-bit x, n = x r - mu r is one
-// multiply-add: the rounding of mu r moves it as far as that of mu, an f32 number, has already.
-struct NormalisedRows {
-  bool folded;
-  Tile mean, rstd, shift;
-  NormalisedRows(const LayerNormMeta& m, const Tile& mean, const Tile& rstd)
-      : folded(m.type != f32), mean(mean), rstd(rstd), shift(-(mean * rstd)) {}
-
-  // n
-  Tile operator()(const Tile& x) const { return folded ? fma(x, rstd, shift) : (x - mean) * rstd; }
-
-  // dx of x and q, given mean(n q) and mean(q). It reads x again rather than n, which need not wait for the means.
-  Tile gradient(const Tile& x, const Tile& q, const Tile& mean_nq, const Tile& mean_q) const {
-    const Tile slope = -(rstd * mean_nq), level = -(rstd * mean_q);
-    return folded ? fma(x, slope * rstd, fma(q, rstd, fma(shift, slope, level)))
-                  : fma((*this)(x), slope, fma(q, rstd, level));
-  }
-};
-
-// The rows of one program of the forward: whole, or in blocks that are read twice.
-class ForwardRows {
- public:
-  ForwardRows(KernelBuilder& k, const LayerNormMeta& m, const NormInput& input, const Scalar& row)
-      : k_(k), m_(m), input_(input), row_(row), cols_(input.view().dim(1)) {
-    if (m.looped)
-      kept_ = input.keep(row);
-    else
-      whole_ = input.load(row, 0);
-  }
-
-  Scalar blocks() const { return cdiv(cols_, m_.block); }
-  Tile block(const Scalar& b) const { return m_.looped ? kept_.load(b) : whole_; }
-
-  // [rows]: the mean as it is written, and for the deviations as shift + low; the reciprocal standard deviation.
-  struct Centre {
-    Tile mean, shift, low, rstd;
-  };
-  Centre centre(const Scalar& eps) const {
-    const std::vector<Tile> samples = this->samples();
-    const auto [lanes, shift] = m_.type == f32 ? sums_from(shift_of(samples)) : sums_of_short(samples);
-    Tile total = sum(lanes.total, 1), away = sum(lanes.first, 1), squares = sum(lanes.second, 1);
-    Tile low = away * (1.0 / m_.cols), m2 = max(fma(-low, away, squares), 0.0f);
-    return {total * (1.0 / m_.cols), shift, low, rsqrt(m2 * (1.0 / m_.cols) + eps)};
-  }
-
- private:
-  LaneBlock dealt(const Scalar& b) const {
-    Tile inside;
-    if (m_.cols % m_.block != 0) inside = (k_.arange(m_.block) < (cols_ - b * m_.block).to(i32)).expand_dims(0);
-    return LaneBlock(k_, block(b), inside, m_.lanes);
-  }
-  Tile zeros() const { return k_.zeros({m_.rows, m_.lanes.lanes * m_.lanes.ctas}, f32); }
-
-  // Some elements of a long row, in tiles that one warp can add up, as far from each other as may be.
-  std::vector<Tile> samples() const {
-    if (m_.rows > 1) return {};
-    const int64_t width = shift_width(m_.cols), part = std::min<int64_t>(width, 32), parts = width / part;
-    std::vector<Tile> samples;
-    for (int64_t i = 0; i < parts; ++i) samples.push_back(input_.sample(row_, i * (m_.cols / part) / parts, part));
-    return samples;
-  }
-  // [1] or [rows]: their mean, and that of short rows, of which several are side by side.
-  Tile shift_of(const std::vector<Tile>& samples) const {
-    if (m_.rows > 1) return sum(whole_, 1) * (1.0 / m_.cols);
-    Tile total = samples[0];
-    for (size_t i = 1; i < samples.size(); ++i) total = total + samples[i];
-    return sum(total, 1) * (1.0 / shift_width(m_.cols));
-  }
-
-  // The row's sums, and what they are relative to.
-  struct Sums {
-    ShiftedSums lanes;
-    Tile shift;
-  };
-  Sums sums_from(const Tile& shift) const {
-    const Tile from = shift.expand_dims(1);
-    if (!m_.looped) return {lane_sums(dealt(k_.constant(0, i64)), from), shift};
-    auto [total, first, second] = k_.for_range(
-        0, blocks(), 1, carry(zeros(), zeros(), zeros()), [&](Scalar b, Tile total, Tile first, Tile second) {
-          const ShiftedSums more = lane_sums(dealt(b), from);
-          return carry(total + more.total, first + more.first, second + more.second);
-        });
-    return {{total, first, second}, shift};
-  }
-  // The samples are wanted last, so that nothing waits for them.
-  Sums sums_of_short(const std::vector<Tile>& samples) const {
-    const LaneSums lanes = m_.looped ? looped_sums() : LaneSums::of(dealt(k_.constant(0, i64)));
-    const Tile shift = shift_of(samples);
-    return {lanes.relative_to(shift.expand_dims(1)), shift};
-  }
-  LaneSums looped_sums() const {
-    auto [count, shift, total, first, second] = k_.for_range(
-        0, blocks(), 1, carry(zeros(), zeros(), zeros(), zeros(), zeros()),
-        [&](Scalar b, Tile count, Tile shift, Tile total, Tile first, Tile second) {
-          const LaneSums block = LaneSums::of(dealt(b));
-          const LaneSums all = LaneSums{count, where(b == 0, block.shift, shift), {total, first, second}}.plus(block);
-          return carry(all.count, all.shift, all.sums.total, all.sums.first, all.sums.second);
-        });
-    return {count, shift, {total, first, second}};
-  }
-
-  KernelBuilder& k_;
-  const LayerNormMeta& m_;
-  const NormInput& input_;
-  Scalar row_, cols_;
-  NormInput::Kept kept_;
-  Tile whole_;
-};
-
 }  // namespace
 
 void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
@@ -208,18 +59,15 @@ void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
 
   Scalar row = k.program_id(0).to(i64);
   const NormInput input(x_rows, residual);
-  const ForwardRows x(k, m, input, row);
-  const auto [mean, shift, low, rstd] = x.centre(eps);
-  if (m.with_mean) mean_view.partition({m.rows}).store({row}, mean);
-  if (m.with_rstd) rstd_view.partition({m.rows}).store({row}, rstd);
+  const CentredRows x(k, m, input, row);
+  const auto centre = x.centre(eps);
+  if (m.with_mean) mean_view.partition({m.rows}).store({row}, centre.mean);
+  if (m.with_rstd) rstd_view.partition({m.rows}).store({row}, centre.rstd);
 
-  // n is one multiply-add, after the shift where f32 elements need its digits.
-  const bool shifted = m.type == f32;
-  const Tile from = shift.expand_dims(1), scale = rstd.expand_dims(1);
-  const Tile offset = (-((shifted ? low : mean) * rstd)).expand_dims(1);
+  const decltype(x)::Normalised normalised(m, centre);
   auto finish = [&](const Tile& block, ScalarArg b, const Tile& w, const Tile& added) {
     if (m.residual) sum_out->store(row, b, block);
-    Tile n = fma(shifted ? block - from : block, scale, offset);
+    Tile n = normalised(block);
     y.store(row, b, m.without_bias ? n * w : fma(n, w, added));
   };
   if (!m.looped) {
@@ -240,9 +88,9 @@ void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
 void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m) {
   const bool partial_sums = m.want_d_weight && !m.looped;
   NormGradient d_x{NormRows(k.view("d_x", m.type, {dyn, m.cols}), m), {}};
-  const Gradients gradients(m);
+  const ParameterGradients gradients(m.gradients);
   std::vector<View> partials;
-  if (partial_sums) partials = partials_of(k, m);
+  if (partial_sums) partials = gradients.partials(k, m.cols);
   const NormRows d_y(k.view("d_y", m.type, {dyn, m.cols}), m);
   View x_view = k.view(m.residual ? "sum" : "x", m.type, {dyn, m.cols});
   if (m.with_d_sum) d_x.d_sum.emplace(k.view("d_sum", m.type, {dyn, m.cols}), m);
@@ -255,7 +103,7 @@ void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m) {
 
   if (m.looped) {
     Scalar row = k.program_id(0);
-    const NormalisedRows normalised(m, statistics.mean_of(m, row), statistics.rstd_of(m, row));
+    const NormalisedRows normalised(m.type, statistics.mean_of(m, row), statistics.rstd_of(m, row));
     Scalar blocks = cdiv(cols, m.block);
     const Resident kept_x = x.keep(row), kept_d_y = d_y.keep(row);
     auto x_of = [&](const Scalar& b) { return kept_x.load(b).to(f32); };
@@ -279,7 +127,7 @@ void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m) {
     Tile d_y, n;
   };
   auto backward_rows = [&](const Scalar& row) {
-    const NormalisedRows normalised(m, statistics.mean_of(m, row), statistics.rstd_of(m, row));
+    const NormalisedRows normalised(m.type, statistics.mean_of(m, row), statistics.rstd_of(m, row));
     Tile x_rows = x.load(row, 0), n = normalised(x_rows);
     Tile dy = d_y.load(row, 0);
     Tile q = dy * (m.reload_weight ? columns_of(weight, m, 0) : kept);
@@ -302,8 +150,8 @@ void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m) {
 }
 
 void layer_norm_d_weight(KernelBuilder& k, const LayerNormMeta& m) {
-  const Gradients gradients(m);
-  const std::vector<View> partials = partials_of(k, m);
+  const ParameterGradients gradients(m.gradients);
+  const std::vector<View> partials = gradients.partials(k, m.cols);
   const NormRows d_y(k.view("d_y", m.type, {dyn, m.cols}), m);
   std::optional<NormRows> x;
   std::optional<Statistics> statistics;
@@ -321,7 +169,7 @@ void layer_norm_d_weight(KernelBuilder& k, const LayerNormMeta& m) {
                 [&](const Scalar& row, const std::vector<Tile>& sums) {
                   Tile n;
                   if (x) {
-                    const NormalisedRows normalised(m, statistics->mean_of(m, row), statistics->rstd_of(m, row));
+                    const NormalisedRows normalised(m.type, statistics->mean_of(m, row), statistics->rstd_of(m, row));
                     n = normalised(x->load(row, column));
                   }
                   Tile dy = d_y.load(row, column);
@@ -334,12 +182,12 @@ void layer_norm_d_weight(KernelBuilder& k, const LayerNormMeta& m) {
 // A program owns `block` columns. Lane r of its `rows` lanes adds partials r, r + rows, ... in order; the lanes are
 // added last.
 void layer_norm_reduce(KernelBuilder& k, const LayerNormMeta& m) {
-  const Gradients gradients(m);
+  const ParameterGradients gradients(m.gradients);
   std::vector<View> outputs;
   if (gradients.weight) outputs.push_back(k.view("d_weight", m.d_weight_type, {m.cols}));
   if (gradients.bias) outputs.push_back(k.view("d_bias", m.d_weight_type, {m.cols}));
   std::vector<NormRows> partials;
-  for (const View& view : partials_of(k, m)) partials.emplace_back(view, m);
+  for (const View& view : gradients.partials(k, m.cols)) partials.emplace_back(view, m);
 
   Scalar column = k.program_id(0);
   Tile zeros = k.zeros({m.rows, m.block}, f32);

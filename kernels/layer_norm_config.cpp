@@ -89,18 +89,6 @@ std::string valid(const Machine& machine, const LayerNormOptions& o, const RowCo
   return config.keep == Keep::cluster ? refused_lanes(config) : "";
 }
 
-// Of one row where threads have several; in tiles of several rows each vector is a lane. A CPU adds up eight elements
-// of a lane, which are not neighbours, where that leaves whole vectors of lanes.
-BlockLanes lanes_of_row(const Machine& machine, const LayerNormMeta& m, const RowConfig& config) {
-  if (!machine.is_gpu()) {
-    const int64_t fold = m.rows == 1 && m.block % 1024 == 0 ? 8 : 1;
-    return {.fold = fold, .lanes = m.block / fold};
-  }
-  BlockLanes lanes = block_lanes(machine, m.type, m.block, config.num_warps, config.num_ctas);
-  if (m.rows == 1) return lanes;
-  return {.lanes = lanes.fold * lanes.lanes, .run = lanes.run};
-}
-
 const char* name_of(const LayerNormOptions& o) {
   return o.residual ? fused_add_layer_norm_forward_kernel.name : layer_norm_forward_kernel.name;
 }
@@ -110,7 +98,7 @@ Operation build(const Machine& machine, const LayerNormOptions& o, const RowConf
   meta.looped = !config.whole();
   meta.rows = config.rows;
   meta.block = config.columns(o.type, o.cols);
-  meta.lanes = lanes_of_row(machine, meta, config);
+  meta.lanes = lanes_of_rows(machine, o.type, meta.rows, meta.block, config);
   return operation_of(record_step(name_of(o), o.type, &layer_norm_forward, meta, config.launch(), schedule_of(config)));
 }
 
@@ -122,6 +110,16 @@ Cost cost(const LayerNormOptions& o, int64_t rows) {
 }
 
 }  // namespace
+
+BlockLanes lanes_of_rows(const Machine& machine, DType type, int64_t rows, int64_t block, const RowConfig& config) {
+  if (!machine.is_gpu()) {
+    const int64_t fold = rows == 1 && block % 1024 == 0 ? 8 : 1;
+    return {.fold = fold, .lanes = block / fold};
+  }
+  BlockLanes lanes = block_lanes(machine, type, block, config.num_warps, config.num_ctas);
+  if (rows == 1) return lanes;
+  return {.lanes = lanes.fold * lanes.lanes, .run = lanes.run};
+}
 
 const LayerNormForward layer_norm_forward_kernel{
     "layer_norm_forward", "LayerNorm of rows", &valid, &heuristic, &build, &cost};

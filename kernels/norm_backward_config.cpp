@@ -1,6 +1,7 @@
 #include "kernels/norm_backward_config.h"
 
 #include "kernels/fused_add_norm.h"
+#include "kernels/layer_norm_config.h"
 #include "kernels/reduce_partials.h"
 
 namespace ligerdsl::kernels {
@@ -44,15 +45,6 @@ Operation rms_norm(const Machine& machine, const RmsNormOptions& o, const NormBa
        .partials = {"partials"}});
 }
 
-Step reduce_step(const Machine& machine, const LayerNormOptions& o) {
-  const TileShape tile = partials_tile(machine);
-  LayerNormMeta meta{o};
-  meta.rows = tile.rows;
-  meta.block = tile.cols;
-  return record_step("layer_norm_reduce", o.d_weight_type, &layer_norm_reduce, meta,
-                     library_launch(ceil_div(o.cols, meta.block), tile.num_warps));
-}
-
 Operation layer_norm(const Machine& machine, const LayerNormOptions& o, const NormBackwardConfig& config) {
   const char* name = o.residual ? fused_add_layer_norm_backward_kernel.name : layer_norm_backward_kernel.name;
   std::vector<std::string> partials;
@@ -61,7 +53,7 @@ Operation layer_norm(const Machine& machine, const LayerNormOptions& o, const No
   return norm_backward(machine, LayerNormMeta{o}, config,
                        {.by_rows = {name, &layer_norm_backward},
                         .by_columns = {"layer_norm_d_weight", &layer_norm_d_weight},
-                        .reduce = [&] { return reduce_step(machine, o); },
+                        .reduce = [&] { return layer_norm_reduce_step(machine, o); },
                         .partials = std::move(partials)});
 }
 
@@ -82,6 +74,15 @@ Cost layer_norm_cost(const LayerNormOptions& o, int64_t rows) {
 }
 
 }  // namespace
+
+Step layer_norm_reduce_step(const Machine& machine, const LayerNormOptions& o) {
+  const TileShape tile = partials_tile(machine);
+  LayerNormMeta meta{o};
+  meta.rows = tile.rows;
+  meta.block = tile.cols;
+  return record_step("layer_norm_reduce", o.d_weight_type, &layer_norm_reduce, meta,
+                     library_launch(ceil_div(o.cols, meta.block), tile.num_warps));
+}
 
 const RmsNormBackward rms_norm_backward_kernel{
     "rms_norm_backward", "gradient of RMSNorm", &valid<RmsNormOptions>, &heuristic<RmsNormOptions>,

@@ -34,6 +34,7 @@ class NormInput {
   NormInput(NormRows x, std::optional<NormRows> residual) : x_(std::move(x)), residual_(std::move(residual)) {}
 
   View view() const { return x_.tiles.view(); }
+  Scalar cols() const { return view().dim(1); }
 
   Tile load(const Scalar& row, ScalarArg column, Loc loc = Here::current()) const {
     const Tile added = residual_ ? residual_->load(row, column, loc) : Tile();

@@ -8,7 +8,7 @@ namespace ligerdsl::kernels {
 
 void reduce_partials(KernelBuilder& k, const ReducePartialsMeta& m) {
   View out = k.view(m.out, m.type, {m.n});
-  View partials = k.view("partials", m.from, {dyn, m.n});
+  View partials = k.view(m.partials, m.from, {dyn, m.n});
 
   Scalar column = k.program_id(0);
   auto tiles = partials.partition({m.rows, m.cols});
@@ -32,11 +32,12 @@ TileShape partials_tile(const Machine& machine) {
 }
 
 Step reduce_partials(const Machine& machine, const std::string& out, DType type, bool accumulate, int64_t cols,
-                     DType from) {
+                     DType from, const std::string& partials) {
   const TileShape tile = partials_tile(machine);
   const ReducePartialsMeta meta{.type = type,
                                 .from = from,
                                 .out = out,
+                                .partials = partials,
                                 .accumulate = accumulate,
                                 .n = cols,
                                 .rows = tile.rows,

@@ -16,6 +16,7 @@ struct ReducePartialsMeta {
   DType type = f32;         // of out
   DType from = f32;         // of partials
   std::string out = "out";  // name of the output argument
+  std::string partials = "partials";
   bool accumulate = false;  // out += the sum; f32 only
   int64_t n = 4096;         // width of out
   int64_t rows = 16;        // partials added side by side
@@ -25,8 +26,8 @@ struct ReducePartialsMeta {
 // Arguments: out [n] of `type`, partials [p, n] of `from`.
 void reduce_partials(KernelBuilder& k, const ReducePartialsMeta& m);
 
-// The step that turns a scratch buffer "partials" [p, cols] into `out` [cols].
+// The step that turns a scratch buffer [p, cols] into `out` [cols].
 Step reduce_partials(const Machine& machine, const std::string& out, DType type, bool accumulate, int64_t cols,
-                     DType from = f32);
+                     DType from = f32, const std::string& partials = "partials");
 
 }  // namespace ligerdsl::kernels

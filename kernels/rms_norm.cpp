@@ -1,7 +1,7 @@
 // RMSNorm over rows of H elements; arithmetic in f32, T = type.
 //
 //   ms = mean(x^2), r = 1 / sqrt(ms + eps), w' = offset + weight (1 without a weight)
-//   n  = round_T(x r) for llama, x r otherwise;  y = round_T(n w')
+//   n  = round_T(x r) for llama, x r otherwise;  y = round_T(n w'), modulated: round_T(n w' (1 + scale) + shift)
 //
 //   m = dy w';  dx = round_T(r (m - x r^2 mean(m x)));  dweight = sum over rows of dy n
 //
@@ -9,38 +9,20 @@
 #include "kernels/rms_norm.h"
 
 #include "kernels/norm_rows.h"
+#include "kernels/rms_norm_rows.h"
 
 namespace ligerdsl::kernels {
-namespace {
-
-// The f32 weight w' of one block of columns as a [1, block] tile. What is read early is widened late: it waits in half
-// the registers.
-struct Weight {
-  View view;
-  Scalar offset;  // empty: 0
-  int64_t block = 0;
-  Tile read(ScalarArg column) const { return view.partition({block}).load({column}); }
-  // The same for all rows that a CTA takes.
-  Resident keep() const { return view.partition({block}).resident({}); }
-  Tile widen(const Tile& raw) const { return (offset.empty() ? raw.to(f32) : raw.to(f32) + offset).expand_dims(0); }
-  Tile load(ScalarArg column) const { return widen(read(column)); }
-};
-
-Tile normalised(const RmsNormMeta& m, const Tile& x, const Tile& rstd) {
-  Tile n = x * rstd;
-  return m.casting == Casting::llama ? n.to(m.type).to(f32) : n;
-}
-
-}  // namespace
-
 void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
   NormRows y(k.view("y", m.type, {dyn, m.cols}), m);
   std::optional<NormRows> sum_out, residual;
   if (m.residual) sum_out.emplace(k.view("sum", m.type, {dyn, m.cols}), m);
   View x_view = k.view("x", m.type, {dyn, m.cols});
   if (m.residual) residual.emplace(k.view("residual", m.type, {dyn, m.cols}), m);
-  Weight weight{.block = m.block};
+  NormWeight weight{.block = m.block};
   if (m.has_weight) weight.view = k.view("weight", m.weight_type, {m.cols});
+  View scale, shift;
+  if (m.modulated) scale = k.view("scale", m.scale_type, {dyn, m.cols});
+  if (m.modulated && m.has_shift) shift = k.view("shift", m.scale_type, {dyn, m.cols});
   View rstd_view;
   if (m.with_rstd) rstd_view = k.view("rstd", f32, {dyn});
   Scalar eps = k.scalar("eps", f32);
@@ -49,6 +31,12 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
   const NormInput input(NormRows(x_view, m), residual);
   Scalar row = k.program_id(0).to(i64);
   Scalar cols = x_view.dim(1);
+  // A program has one row where there are modulations.
+  Scalar modulation;
+  if (m.modulated) modulation = row / k.scalar("rows_of_modulation", i64);
+  const auto modulating = [&](const View& view, ScalarArg column) {
+    return view.partition({1, m.block}).load({modulation, column}).to(f32);
+  };
 
   auto rstd_of = [&](const Tile& squares) {  // [rows], sums of x^2 -> [rows, 1]
     Tile rstd = rsqrt(squares * (1.0 / m.cols) + eps);
@@ -58,7 +46,12 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
   auto finish = [&](const Tile& x, const Tile& w, const Tile& rstd, ScalarArg column) {
     if (m.residual) sum_out->store(row, column, x);
     Tile n = normalised(m, x, rstd);
-    y.store(row, column, m.has_weight ? n * weight.widen(w) : n);
+    if (m.has_weight) n = n * weight.widen(w);
+    if (m.modulated) {
+      const Tile scaled = modulating(scale, column) + 1.0f;
+      n = m.has_shift ? fma(n, scaled, modulating(shift, column)) : n * scaled;
+    }
+    y.store(row, column, n);
   };
 
   if (!m.looped) {
@@ -94,8 +87,10 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
   View x_view = k.view(m.residual ? "sum" : "x", m.type, {dyn, m.cols});
   std::optional<NormRows> d_sum;
   if (m.with_d_sum) d_sum.emplace(k.view("d_sum", m.type, {dyn, m.cols}), m);
-  Weight weight{.block = m.block};
+  NormWeight weight{.block = m.block};
   if (m.has_weight) weight.view = k.view("weight", m.weight_type, {m.cols});
+  std::optional<NormRows> scale;
+  if (m.modulated) scale.emplace(k.view("scale", m.scale_type, {dyn, m.cols}), m);
   View rstd_view = k.view("rstd", f32, {dyn});
   if (m.has_weight && m.has_offset) weight.offset = k.scalar("offset", f32);
 
@@ -116,8 +111,11 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
     Scalar blocks = cdiv(cols, m.block);
     const Resident kept_d_y = d_y.keep(row), kept_x = x_rows.keep(row);
     auto x_of = [&](const Scalar& b) { return kept_x.load(b).to(f32); };
+    Scalar modulation;
+    if (m.modulated) modulation = row.to(i64) / k.scalar("rows_of_modulation", i64);
     auto weighted = [&](const Scalar& b) {
       Tile dy = kept_d_y.load(b).to(f32);
+      if (m.modulated) dy = dy * (scale->load(modulation, b) + 1.0f);
       return m.has_weight ? dy * weight.load(b) : dy;
     };
     auto [products] = k.for_range(0, blocks, 1, carry(k.zeros({m.rows, m.block}, f32)),

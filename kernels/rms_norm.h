@@ -18,6 +18,11 @@ struct RmsNormOptions {
   bool has_offset = true;  // false: offset is 0
   bool residual = false;   // sum = round(x + residual) comes first; the norm is of sum
 
+  // y (1 + scale) + shift comes last, before y is rounded (modulated_rms_norm.h)
+  bool modulated = false;
+  DType scale_type = f32;  // of scale and shift
+  bool has_shift = true;
+
   bool with_rstd = true;  // forward: write rstd
 
   bool want_d_weight = true;  // backward
@@ -54,12 +59,14 @@ struct RmsNormMeta : RmsNormOptions {
   bool reload_weight = false;  // read the weight again for every row, where registers are short
 };
 
-// Arguments: y, [sum], x, [residual], [weight], [rstd], eps, [offset].
+// Arguments: y, [sum], x, [residual], [weight], [scale], [shift], [rstd], eps, [offset], [rows_of_modulation].
 //   y, sum, x, residual [n, H] type; weight [H] weight_type; rstd [n] f32; eps, offset f32 scalars.
+//   scale, shift [n / rows_of_modulation, H] scale_type; rows_of_modulation i64 scalar. Only where modulated.
 // sum may be exactly x or residual. Without a weight or has_offset there is no offset.
 void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m);
 
-// Arguments: d_x, [partials], d_y, x (or sum, if residual), [d_sum], [weight], rstd, [offset].
+// Arguments: d_x, [partials], d_y, x (or sum, if residual), [d_sum], [weight], [scale], rstd, [offset],
+// [rows_of_modulation]; the last two of modulated only where `looped`, else there is no such backward.
 // d_x may be exactly d_y or d_sum. partials [programs, H] f32: every program's part of d_weight.
 void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m);
 

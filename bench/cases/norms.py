@@ -1,4 +1,4 @@
-"""RMSNorm, LayerNorm and the residual sum with each; PolyNorm and DyT."""
+"""RMSNorm, LayerNorm and the residual sum with each; modulated RMSNorm, GroupNorm, PolyNorm and DyT."""
 
 import torch
 import torch.nn.functional as F
@@ -218,6 +218,84 @@ def layer_norm(context, M, H, dtype):
     exact = layer_exact(x, w, b, g, rows)
     return Case("layer_norm", (M, H), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
                 {"ligerdsl": ligerdsl, "liger": liger, "liger_cute": cute, "quack": quack,
+                 **by_compiler(reference, lambda f: autograd(lambda: f(x, w, b), (x, w, b), g, names)),
+                 "torch": lambda: autograd(lambda: reference(x, w, b), (x, w, b), g, names)}, exact)
+
+
+def modulated_rms_norm(context, M, H, K, dtype):
+    make = Maker(context.device)
+    x, g = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(M, H, dtype=dtype)
+    w, s, t = make.randn(H, dtype=dtype).requires_grad_(), *(make.randn(K, H, dtype=dtype).requires_grad_() for _ in range(2))
+    one, names, each = M * H * x.element_size(), (("y",), ("dx", "dw", "ds", "dt")), M // K
+
+    def norm(x, w):
+        h = x.float()
+        return w * (h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype)
+
+    def reference(x, w, s, t):
+        return (norm(x, w).view(K, each, H) * (1 + s[:, None]) + t[:, None]).view(M, H)
+
+    def exact_y(x, w, s, t):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w * (1 + s) + t
+
+    def gradients(k, part):  # of some rows of modulation k
+        inputs = [u.detach().double().requires_grad_() for u in (x.detach()[part], w, s[k], t[k])]
+        return torch.autograd.grad(exact_y(*inputs), inputs, g[part].double())
+
+    def modulation_rows(k):
+        return [slice(k * each + p.start, k * each + p.stop) for p in chunks(each, H)]
+
+    def ligerdsl():
+        y, dx, dw, ds, dt, d = *(torch.empty_like(u) for u in (g, g, w, s, t)), CODES[dtype]
+        rstd, sizes = make.empty(M), {"n_cols": H, "n_modulations": K, "dtype": d, "weight_dtype": d, "scale_dtype": d}
+        forward = context.plan("modulated_rms_norm_forward", **sizes, eps=1e-6, with_shift=1, with_rstd=1).bind(
+            M, x=x, weight=w, scale=s, shift=t, y=y, rstd=rstd)
+        backward = context.plan("modulated_rms_norm_backward", **sizes, d_weight_dtype=d, d_scale_dtype=d, d_shift_dtype=d).bind(
+            M, d_y=g, x=x, weight=w, scale=s, rstd=rstd, d_x=dx, d_weight=dw, d_scale=ds, d_shift=dt)
+        return ours(forward, backward, ({"y": y}, {"dx": dx, "dw": dw, "ds": ds, "dt": dt}), (rstd,))
+
+    inputs, rows = (x, w, s, t), slice(0, min(64, each))  # of the first modulation
+    exact = {"y": worst(lambda: exact_y(*(u.detach().double() for u in (x.detach()[rows], w, s[0], t[0]))), rows),
+             "dx": worst(lambda: gradients(0, rows)[0], rows),
+             "dw": normwise(lambda: sum(gradients(k, p)[1] for k in range(K) for p in modulation_rows(k))),
+             "ds": normwise(lambda: torch.stack([sum(gradients(k, p)[2] for p in modulation_rows(k)) for k in range(K)])),
+             "dt": normwise(lambda: torch.stack([sum(gradients(k, p)[3] for p in modulation_rows(k)) for k in range(K)]))}
+    return Case("modulated_rms_norm", (M, H, K), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
+                {"ligerdsl": ligerdsl, **by_compiler(reference, lambda f: autograd(lambda: f(*inputs), inputs, g, names)),
+                 "torch": lambda: autograd(lambda: reference(*inputs), inputs, g, names)}, exact)
+
+
+def group_norm(context, N, C, S, G, dtype):
+    make = Maker(context.device)
+    x, g = make.randn(N, C, S, dtype=dtype).requires_grad_(), make.randn(N, C, S, dtype=dtype)
+    w, b = (make.randn(C, dtype=dtype).requires_grad_() for _ in range(2))
+    one, names, rows = N * C * S * x.element_size(), (("y",), ("dx", "dw", "db")), make.rows(N, 4)
+    reference = lambda x, w, b: F.group_norm(x, G, w, b, 1e-6)
+
+    def gradients(part):
+        inputs = [t.detach().double().requires_grad_() for t in (x.detach()[part], w, b)]
+        return torch.autograd.grad(reference(*inputs), inputs, g[part].double())
+
+    def ligerdsl():
+        y, dx, dw, db = torch.empty_like(g), torch.empty_like(g), torch.empty_like(w), torch.empty_like(b)
+        mean, rstd, d = make.empty(N, G), make.empty(N, G), CODES[dtype]
+        sizes = {"n_channels": C, "n_positions": S, "n_groups": G, "dtype": d, "weight_dtype": d}
+        forward = context.plan("group_norm_forward", **sizes, bias_dtype=d, eps=1e-6, with_mean=1, with_rstd=1).bind(
+            N, x=x, weight=w, bias=b, y=y, mean=mean, rstd=rstd)
+        backward = context.plan("group_norm_backward", **sizes, d_weight_dtype=d, d_bias_dtype=d).bind(
+            N, d_y=g, x=x, weight=w, mean=mean, rstd=rstd, d_x=dx, d_weight=dw, d_bias=db)
+        return ours(forward, backward, ({"y": y}, {"dx": dx, "dw": dw, "db": db}), (mean, rstd))
+
+    def liger():
+        from liger_kernel.ops.group_norm import LigerGroupNormFunction
+        return autograd(lambda: LigerGroupNormFunction.apply(x, w, b, C, G, 1e-6), (x, w, b), g, names)
+
+    exact = {"y": worst(lambda: reference(*(t.detach().double() for t in (x.detach()[rows], w, b))), rows),
+             "dx": worst(lambda: gradients(rows)[0], rows),
+             "dw": normwise(lambda: sum(gradients(p)[1] for p in chunks(N, C * S))),
+             "db": normwise(lambda: sum(gradients(p)[2] for p in chunks(N, C * S)))}
+    return Case("group_norm", (N, C, S, G), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
+                {"ligerdsl": ligerdsl, "liger": liger,
                  **by_compiler(reference, lambda f: autograd(lambda: f(x, w, b), (x, w, b), g, names)),
                  "torch": lambda: autograd(lambda: reference(x, w, b), (x, w, b), g, names)}, exact)
 

@@ -120,6 +120,17 @@ class Ops {
   // d_x = gradient through the norm + d_sum; d_x may be d_sum.
   void add_layer_norm_backward(const NormGradients& out, const Tensor& d_y, const Tensor& d_sum, const Tensor& sum,
                                const Tensor& weight, const Tensor& mean, const Tensor& rstd);
+  // scale and shift: [modulations, width], of equally many rows each.
+  void modulated_rms_norm(const Tensor& y, const Tensor& rstd, const Tensor& x, const Tensor& weight,
+                          const Tensor& scale, const Tensor& shift, double eps);
+  void modulated_rms_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Tensor& d_scale,
+                                   const Tensor& d_shift, const Tensor& d_y, const Tensor& x, const Tensor& weight,
+                                   const Tensor& scale, const Tensor& rstd);
+  // x: [batches, channels, positions], mean and rstd: [batches, groups].
+  void group_norm(const Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& x, const Tensor& weight,
+                  const Tensor& bias, double eps);
+  void group_norm_backward(const NormGradients& out, const Tensor& d_y, const Tensor& x, const Tensor& weight,
+                           const Tensor& mean, const Tensor& rstd);
   // rstd: [rows, 3].
   void poly_norm(const Tensor& y, const Tensor& rstd, const Tensor& x, const Tensor& weight, const Tensor& bias,
                  double eps);

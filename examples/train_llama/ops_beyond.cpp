@@ -88,6 +88,72 @@ void Ops::add_layer_norm_backward(const NormGradients& out, const Tensor& d_y, c
   impl_->run(desc, args);
 }
 
+void Ops::modulated_rms_norm(const Tensor& y, const Tensor& rstd, const Tensor& x, const Tensor& weight,
+                             const Tensor& scale, const Tensor& shift, double eps) {
+  Arguments tensor(impl_->device);
+  ligerdsl_modulated_rms_norm_forward_desc_t desc = LIGERDSL_MODULATED_RMS_NORM_FORWARD_DESC_INIT;
+  desc.casting = LIGERDSL_CASTING_GEMMA;
+  desc.eps = static_cast<float>(eps);
+  ligerdsl_modulated_rms_norm_forward_args_t args = LIGERDSL_MODULATED_RMS_NORM_FORWARD_ARGS_INIT;
+  args.x = tensor(x);
+  args.weight = tensor(weight);
+  args.scale = tensor(scale);
+  args.shift = tensor(shift);
+  args.y = tensor(y);
+  args.rstd = tensor(rstd);
+  impl_->run(desc, args);
+}
+
+void Ops::modulated_rms_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Tensor& d_scale,
+                                      const Tensor& d_shift, const Tensor& d_y, const Tensor& x, const Tensor& weight,
+                                      const Tensor& scale, const Tensor& rstd) {
+  Arguments tensor(impl_->device);
+  ligerdsl_modulated_rms_norm_backward_desc_t desc = LIGERDSL_MODULATED_RMS_NORM_BACKWARD_DESC_INIT;
+  desc.casting = LIGERDSL_CASTING_GEMMA;
+  ligerdsl_modulated_rms_norm_backward_args_t args = LIGERDSL_MODULATED_RMS_NORM_BACKWARD_ARGS_INIT;
+  args.d_y = tensor(d_y);
+  args.x = tensor(x);
+  args.weight = tensor(weight);
+  args.scale = tensor(scale);
+  args.rstd = tensor(rstd);
+  args.d_x = tensor(d_x);
+  args.d_weight = tensor(d_weight);
+  args.d_scale = tensor(d_scale);
+  args.d_shift = tensor(d_shift);
+  impl_->run(desc, args);
+}
+
+void Ops::group_norm(const Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& x, const Tensor& weight,
+                     const Tensor& bias, double eps) {
+  Arguments tensor(impl_->device);
+  ligerdsl_group_norm_forward_desc_t desc = LIGERDSL_GROUP_NORM_FORWARD_DESC_INIT;
+  desc.eps = static_cast<float>(eps);
+  ligerdsl_group_norm_forward_args_t args = LIGERDSL_GROUP_NORM_FORWARD_ARGS_INIT;
+  args.x = tensor(x);
+  args.weight = tensor(weight);
+  args.bias = tensor(bias);
+  args.y = tensor(y);
+  args.mean = tensor(mean);
+  args.rstd = tensor(rstd);
+  impl_->run(desc, args);
+}
+
+void Ops::group_norm_backward(const NormGradients& out, const Tensor& d_y, const Tensor& x, const Tensor& weight,
+                              const Tensor& mean, const Tensor& rstd) {
+  Arguments tensor(impl_->device);
+  ligerdsl_group_norm_backward_desc_t desc = LIGERDSL_GROUP_NORM_BACKWARD_DESC_INIT;
+  ligerdsl_group_norm_backward_args_t args = LIGERDSL_GROUP_NORM_BACKWARD_ARGS_INIT;
+  args.d_y = tensor(d_y);
+  args.x = tensor(x);
+  args.weight = tensor(weight);
+  args.mean = tensor(mean);
+  args.rstd = tensor(rstd);
+  args.d_x = tensor(out.d_x);
+  args.d_weight = tensor(out.d_weight);
+  args.d_bias = tensor(out.d_bias);
+  impl_->run(desc, args);
+}
+
 void Ops::poly_norm(const Tensor& y, const Tensor& rstd, const Tensor& x, const Tensor& weight, const Tensor& bias,
                     double eps) {
   Arguments tensor(impl_->device);

@@ -101,6 +101,91 @@ LayerNormGradients layer_norm_backward(View dy, View x, View w, View mean, View 
   return out;
 }
 
+namespace {
+
+// Of scale and shift, the element for element i of x.
+size_t modulating(size_t i, size_t elements, size_t width, size_t modulations) {
+  const size_t rows_each = elements / modulations;  // elements of a modulation
+  return i / rows_each * width + i % width;
+}
+
+}  // namespace
+
+Norm modulated_rms_norm(View x, View w, View scale, View shift, double eps) {
+  Norm out = rms_norm(x, w, eps);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t at = modulating(i, x.size(), w.size(), scale.size() / w.size());
+    out.y[i] = out.y[i] * (1 + scale[at]) + shift[at];
+  }
+  return out;
+}
+
+ModulatedNormGradients modulated_rms_norm_backward(View dy, View x, View w, View scale, View rstd) {
+  ModulatedNormGradients out{{}, {}, Array(scale.size(), 0.0), Array(scale.size(), 0.0)};
+  Array of_norm(dy.begin(), dy.end());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t at = modulating(i, x.size(), w.size(), scale.size() / w.size());
+    of_norm[i] *= 1 + scale[at];
+    out.dscale[at] += dy[i] * x[i] * rstd[i / w.size()] * w[i % w.size()];
+    out.dshift[at] += dy[i];
+  }
+  NormGradients norm = rms_norm_backward(of_norm, x, w, rstd);
+  out.dx = std::move(norm.dx);
+  out.dw = std::move(norm.dw);
+  return out;
+}
+
+namespace {
+
+// The numbers of channels, one for each element of a batch.
+Array spread(View of_channels, int64_t positions) {
+  Array out;
+  for (double v : of_channels) out.insert(out.end(), positions, v);
+  return out;
+}
+
+// The part of a batch's numbers that are a group's.
+View of_group(View batch, int64_t row, int64_t groups) {
+  const size_t width = batch.size() / groups;
+  return batch.subspan(row % groups * width, width);
+}
+
+}  // namespace
+
+// A group is a row of LayerNorm, with a part of the weights.
+LayerNorm group_norm(View x, int64_t positions, int64_t groups, View w, View b, double eps) {
+  const Array weights = spread(w, positions), biases = spread(b, positions);
+  const int64_t width = static_cast<int64_t>(weights.size()) / groups;
+  LayerNorm out;
+  for (int64_t row = 0; row < static_cast<int64_t>(x.size()) / width; ++row) {
+    const LayerNorm one =
+        layer_norm(x.subspan(row * width, width), of_group(weights, row, groups), of_group(biases, row, groups), eps);
+    out.y.insert(out.y.end(), one.y.begin(), one.y.end());
+    out.mean.push_back(one.mean[0]);
+    out.rstd.push_back(one.rstd[0]);
+  }
+  return out;
+}
+
+LayerNormGradients group_norm_backward(View dy, View x, int64_t positions, int64_t groups, View w, View mean,
+                                       View rstd) {
+  const Array weights = spread(w, positions);
+  const int64_t width = static_cast<int64_t>(weights.size()) / groups;
+  LayerNormGradients out{{}, Array(w.size(), 0.0), Array(w.size(), 0.0)};
+  for (int64_t row = 0; row < static_cast<int64_t>(x.size()) / width; ++row) {
+    const LayerNormGradients one =
+        layer_norm_backward(dy.subspan(row * width, width), x.subspan(row * width, width),
+                            of_group(weights, row, groups), mean.subspan(row, 1), rstd.subspan(row, 1));
+    out.dx.insert(out.dx.end(), one.dx.begin(), one.dx.end());
+    for (int64_t i = 0; i < width; ++i) {
+      const int64_t channel = (row % groups * width + i) / positions;
+      out.dw[channel] += one.dw[i];
+      out.db[channel] += one.db[i];
+    }
+  }
+  return out;
+}
+
 PolyNorm poly_norm(View x, int64_t width, View w, double b, double eps) {
   const int64_t rows = x.size() / width;
   PolyNorm out{Array(x.size(), b), Array(rows * 3)};

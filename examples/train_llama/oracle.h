@@ -39,6 +39,18 @@ struct LayerNormGradients {
 };
 LayerNormGradients layer_norm_backward(View dy, View x, View w, View mean, View rstd);
 
+// y = RMSNorm(x) (1 + scale) + shift, with the rows of scale and shift for equally many rows of x, in order.
+Norm modulated_rms_norm(View x, View w, View scale, View shift, double eps);
+struct ModulatedNormGradients {
+  Array dx, dw, dscale, dshift;
+};
+ModulatedNormGradients modulated_rms_norm_backward(View dy, View x, View w, View scale, View rstd);
+
+// x: batches of w.size() channels of so many positions, in groups of neighbouring channels, each of which is normalised.
+LayerNorm group_norm(View x, int64_t positions, int64_t groups, View w, View b, double eps);
+LayerNormGradients group_norm_backward(View dy, View x, int64_t positions, int64_t groups, View w, View mean,
+                                       View rstd);
+
 // y = sum over k of w[k] x^p rstd_k + b, p = 3, 2, 1 and rstd_k = 1 / sqrt(mean(x^2p) + eps), row by row; rstd [rows, 3].
 struct PolyNorm {
   Array y, rstd;

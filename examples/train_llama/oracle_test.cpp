@@ -53,6 +53,28 @@ TEST(Oracle, LayerNorm) {
   EXPECT_NEAR(norm.mean[0], (x[0] + x[1] + x[2] + x[3] + x[4]) / 5, 1e-12);
 }
 
+TEST(Oracle, ModulatedRmsNorm) {
+  Array x = draw(20, 41), w = draw(5, 42, 1), scale = draw(10, 43), shift = draw(10, 44), dy = draw(20, 45);
+  const oracle::Norm norm = oracle::modulated_rms_norm(x, w, scale, shift, 1e-3);
+  const oracle::ModulatedNormGradients g = oracle::modulated_rms_norm_backward(dy, x, w, scale, norm.rstd);
+  auto f = [&] { return dot(dy, oracle::modulated_rms_norm(x, w, scale, shift, 1e-3).y); };
+  expect_slope(x, g.dx, f, "x");
+  expect_slope(w, g.dw, f, "weight");
+  expect_slope(scale, g.dscale, f, "scale");
+  expect_slope(shift, g.dshift, f, "shift");
+}
+
+TEST(Oracle, GroupNorm) {
+  Array x = draw(24, 31), w = draw(4, 32, 1), b = draw(4, 33), dy = draw(24, 34);
+  const oracle::LayerNorm norm = oracle::group_norm(x, 3, 2, w, b, 1e-3);
+  const oracle::LayerNormGradients g = oracle::group_norm_backward(dy, x, 3, 2, w, norm.mean, norm.rstd);
+  auto f = [&] { return dot(dy, oracle::group_norm(x, 3, 2, w, b, 1e-3).y); };
+  expect_slope(x, g.dx, f, "x");
+  expect_slope(w, g.dw, f, "weight");
+  expect_slope(b, g.db, f, "bias");
+  EXPECT_NEAR(norm.mean[1], (x[6] + x[7] + x[8] + x[9] + x[10] + x[11]) / 6, 1e-12);
+}
+
 TEST(Oracle, PolyNorm) {
   Array x = draw(15, 21), w = draw(3, 22, 1), b = draw(1, 23), dy = draw(15, 24);
   const oracle::PolyNorm norm = oracle::poly_norm(x, 5, w, b[0], 1e-3);

@@ -1,8 +1,9 @@
-// float64 RMSNorm, LayerNorm and PolyNorm over [n, h].
+// float64 RMSNorm, LayerNorm and PolyNorm over [n, h], GroupNorm over [n, channels, positions].
 #pragma once
 
 #include <cmath>
 #include <cstdint>
+#include <utility>
 
 #include "kernels/oracle/values.h"
 
@@ -51,6 +52,41 @@ inline RmsNormGradient rms_norm_gradient_oracle(const Values& dy, const Values& 
 inline RmsNormGradient rms_norm_gradient_oracle(const Values& dy, const Values& x, const Values& w, const Values& ds,
                                                 int64_t n, int64_t h, double eps, double offset) {
   return rms_norm_gradient_oracle(dy, x, w, ds, rms_norm_oracle(x, w, n, h, eps, offset).rstd, n, h, offset);
+}
+
+// Row i has row i / (n / k) of scale and shift [k, h]. `shift` empty: 0.
+inline RmsNormResult modulated_rms_norm_oracle(const Values& x, const Values& w, const Values& scale,
+                                               const Values& shift, int64_t n, int64_t h, double eps, double offset) {
+  RmsNormResult out = rms_norm_oracle(x, w, n, h, eps, offset);
+  const int64_t rows = n * h / static_cast<int64_t>(scale.size());
+  for (int64_t e = 0; e < n * h; ++e) {
+    const int64_t at = e / h / rows * h + e % h;
+    out.y[e] = out.y[e] * (1 + scale[at]) + (shift.empty() ? 0.0 : shift[at]);
+  }
+  return out;
+}
+
+struct ModulatedRmsNormGradient {
+  Values dx, dw, d_scale, d_shift;
+};
+
+// From the forward's rstd.
+inline ModulatedRmsNormGradient modulated_rms_norm_gradient_oracle(const Values& dy, const Values& x, const Values& w,
+                                                                   const Values& scale, const Values& rstd, int64_t n,
+                                                                   int64_t h, double offset) {
+  ModulatedRmsNormGradient out{{}, {}, Values(scale.size(), 0.0), Values(scale.size(), 0.0)};
+  const int64_t rows = n * h / static_cast<int64_t>(scale.size());
+  Values of_norm(dy);
+  for (int64_t e = 0; e < n * h; ++e) {
+    const int64_t at = e / h / rows * h + e % h;
+    of_norm[e] *= 1 + scale[at];
+    out.d_scale[at] += dy[e] * x[e] * rstd[e / h] * (w.empty() ? 1.0 : offset + w[e % h]);
+    out.d_shift[at] += dy[e];
+  }
+  RmsNormGradient norm = rms_norm_gradient_oracle(of_norm, x, w, {}, rstd, n, h, offset);
+  out.dx = std::move(norm.dx);
+  out.dw = std::move(norm.dw);
+  return out;
 }
 
 struct LayerNormResult {
@@ -103,6 +139,54 @@ inline LayerNormGradient layer_norm_gradient_oracle(const Values& dy, const Valu
                                                     const Values& ds, int64_t n, int64_t h, double eps) {
   const LayerNormResult forward = layer_norm_oracle(x, w, Values(h, 0.0), n, h, eps);
   return layer_norm_gradient_oracle(dy, x, w, ds, forward.mean, forward.rstd, n, h);
+}
+
+struct GroupNormShape {
+  int64_t n, channels, groups, positions;
+  int64_t group() const { return channels / groups * positions; }  // elements of a group
+};
+
+// mean, rstd [n, groups]. `b` empty: 0.
+inline LayerNormResult group_norm_oracle(const Values& x, const Values& w, const Values& b, const GroupNormShape& s,
+                                         double eps) {
+  LayerNormResult out{Values(x.size()), Values(s.n * s.groups), Values(s.n * s.groups)};
+  const auto size = static_cast<double>(s.group());
+  for (int64_t g = 0; g < s.n * s.groups; ++g) {
+    const int64_t first = g * s.group();
+    double total = 0, squares = 0;
+    for (int64_t i = first; i < first + s.group(); ++i) total += x[i];
+    const double mean = total / size;
+    for (int64_t i = first; i < first + s.group(); ++i) squares += (x[i] - mean) * (x[i] - mean);
+    out.mean[g] = mean;
+    out.rstd[g] = 1.0 / std::sqrt(squares / size + eps);
+    for (int64_t i = first; i < first + s.group(); ++i) {
+      const int64_t c = i / s.positions % s.channels;
+      out.y[i] = (x[i] - mean) * out.rstd[g] * w[c] + (b.empty() ? 0.0 : b[c]);
+    }
+  }
+  return out;
+}
+
+// From the forward's mean and rstd.
+inline LayerNormGradient group_norm_gradient_oracle(const Values& dy, const Values& x, const Values& w,
+                                                    const Values& mean, const Values& rstd, const GroupNormShape& s) {
+  LayerNormGradient out{Values(x.size()), Values(s.channels, 0.0), Values(s.channels, 0.0)};
+  for (int64_t g = 0; g < s.n * s.groups; ++g) {
+    const int64_t first = g * s.group();
+    const auto normalised = [&](int64_t i) { return (x[i] - mean[g]) * rstd[g]; };
+    double inner = 0, total = 0;
+    for (int64_t i = first; i < first + s.group(); ++i) {
+      const int64_t c = i / s.positions % s.channels;
+      inner += normalised(i) * dy[i] * w[c];
+      total += dy[i] * w[c];
+      out.dw[c] += dy[i] * normalised(i);
+      out.db[c] += dy[i];
+    }
+    for (int64_t i = first; i < first + s.group(); ++i)
+      out.dx[i] = rstd[g] * (dy[i] * w[i / s.positions % s.channels] -
+                             (normalised(i) * inner + total) / static_cast<double>(s.group()));
+  }
+  return out;
 }
 
 struct PolyNormResult {

@@ -69,6 +69,15 @@ class Builder {
     if (norm) settings.push_back("d_weight_dtype=f32");
     one(fmt::format("{}_backward", kernel), rows, settings);
   }
+  // Channels of an image.
+  void group_norm(int64_t batch, int64_t channels, int64_t positions, int64_t groups) {
+    for (const char* direction : {"forward", "backward"}) {
+      std::vector<std::string> settings{dtype_, size("N", rows_of(batch)), size("C", channels), size("S", positions),
+                                        size("K", groups)};
+      if (*direction == 'b') settings.push_back("d_weight_dtype=f32");
+      cases_.push_back({fmt::format("group_norm_{}", direction), std::move(settings)});
+    }
+  }
   void rope(int64_t batch, int64_t positions, int64_t q, int64_t k, int64_t d, const std::string& layout = "half") {
     for (const char* direction : {"inverse=0", "inverse=1"}) {
       cases_.push_back({"rope",
@@ -100,6 +109,9 @@ Cases standard(const Scale& scale) {
   for (const char* norm : {"rms_norm", "fused_add_rms_norm", "layer_norm", "fused_add_layer_norm"})
     add.pair(norm, rows, "H", width, true);
   for (const char* norm : {"poly_norm", "dyt"}) add.pair(norm, rows, "H", width, true);
+  for (const char* direction : {"forward", "backward"})
+    add.one(fmt::format("modulated_rms_norm_{}", direction), rows, {Builder::size("H", width), "K=4"});
+  add.group_norm(scale.cpu ? 2 : 32, 320, 4096, 32);
   for (const char* gate : {"swiglu", "geglu"}) add.pair(gate, rows, "F", ffn);
   add.pair("bias_add", rows, "F", ffn);
   add.activations(rows, ffn);

@@ -26,6 +26,7 @@ using lib::FieldType;
 // Sizes when a letter is not set. Letters mean the same everywhere (lib/codegen/ops.py).
 int64_t default_size(const std::string& op, const std::string& letter) {
   if (op == "vector_add" || op == "adamw_step") return int64_t{1} << 24;
+  if (op.find("group_norm") == 0) return letter == "N" ? 8 : letter == "C" ? 320 : letter == "K" ? 32 : 4096;
   static const std::map<std::string, int64_t> sizes = {{"N", 4096}, {"H", 4096}, {"F", 8192}, {"V", 32000},
                                                        {"B", 4},    {"S", 1024}, {"A", 32},   {"K", 8},
                                                        {"D", 128},  {"P", 1024}};
@@ -42,30 +43,31 @@ constexpr uint8_t kGuardByte = 0xa5;
 
 // Whose weight has a bias beside it.
 bool has_bias(std::string_view op) {
-  return op.find("layer_norm") != std::string_view::npos || op.find("poly_norm") != std::string_view::npos ||
-         op.find("dyt") != std::string_view::npos;
+  constexpr std::string_view kFamilies[] = {"layer_norm", "group_norm", "poly_norm", "dyt", "modulated_rms_norm"};
+  return std::any_of(std::begin(kFamilies), std::end(kFamilies),
+                     [&](std::string_view family) { return op.find(family) != std::string_view::npos; });
 }
 
 bool is_divergence(std::string_view op) {
   return op == "kl_div" || op == "jsd" || op == "tvd";
 }
 
-// Dtypes that follow another one unless they are set themselves: of a norm's bias and DyT's alpha, which are there
-// by default.
+// Dtypes that follow another one unless they are set themselves: of a norm's bias and modulation and DyT's alpha, which are
+// there by default.
 struct Follower {
   const char *leader, *name;
   bool of_bias;
 };
-constexpr Follower kFollowers[] = {{"dtype", "weight_dtype", false},
-                                   {"dtype", "target_dtype", false},
-                                   {"weight_dtype", "bias_dtype", true},
-                                   {"d_weight_dtype", "d_bias_dtype", true},
-                                   {"d_weight_dtype", "d_alpha_dtype", true}};
+constexpr Follower kFollowers[] = {
+    {"dtype", "weight_dtype", false},          {"dtype", "target_dtype", false},
+    {"dtype", "scale_dtype", false},           {"d_weight_dtype", "d_scale_dtype", true},
+    {"d_weight_dtype", "d_shift_dtype", true}, {"weight_dtype", "bias_dtype", true},
+    {"d_weight_dtype", "d_bias_dtype", true},  {"d_weight_dtype", "d_alpha_dtype", true}};
 
 // Optional outputs that a training step asks for.
 bool usual(const std::string& name) {
   return name == "with_rstd" || name == "with_mean" || name == "with_k" || name == "with_d_logits" ||
-         name == "with_d_x" || name == "with_d_input" || name == "with_clip_factor";
+         name == "with_d_x" || name == "with_shift" || name == "with_d_input" || name == "with_clip_factor";
 }
 
 int symbol_named(const lib::OpInfo& info, const std::string& name) {

@@ -95,6 +95,25 @@ Expected rms_norm_backward(const Call& c, const char* x) {
   return expected;
 }
 
+Expected modulated_rms_norm_forward(const Call& c) {
+  const auto r = oracle::modulated_rms_norm_oracle(c["x"], c["weight"], c["scale"], c["shift"], c.size("N"),
+                                                   c.size("H"), c.number("eps"), c.number("offset"));
+  // Beside a shift, what casting rounds may be much of an element that is small.
+  const bool rounds = c.option("casting") == LIGERDSL_CASTING_LLAMA && c.has("shift");
+  return {{"y", {r.y, rounds, c.type("y")}}, {"rstd", {r.rstd}}};
+}
+
+Expected modulated_rms_norm_backward(const Call& c) {
+  const auto g = oracle::modulated_rms_norm_gradient_oracle(c["d_y"], c["x"], c["weight"], c["scale"], c["rstd"],
+                                                            c.size("N"), c.size("H"), c.number("offset"));
+  Expected expected = {{"d_x", {g.dx}}};
+  const DType terms = c.option("casting") == LIGERDSL_CASTING_LLAMA ? c.type("x") : DType::f32;
+  if (c.has("d_weight")) expected["d_weight"] = c.over_rows("d_weight", g.dw, terms);
+  if (c.has("d_scale")) expected["d_scale"] = c.over_rows("d_scale", g.d_scale, terms);
+  if (c.has("d_shift")) expected["d_shift"] = c.over_rows("d_shift", g.d_shift);
+  return expected;
+}
+
 Expected layer_norm_forward(const Call& c, const Values& x) {
   const Values bias = c.has("bias") ? c["bias"] : Values(static_cast<size_t>(c.size("H")));
   const auto r = oracle::layer_norm_oracle(x, c["weight"], bias, c.size("N"), c.size("H"), c.number("eps"));
@@ -104,6 +123,24 @@ Expected layer_norm_forward(const Call& c, const Values& x) {
 Expected layer_norm_backward(const Call& c, const char* x) {
   const auto g = oracle::layer_norm_gradient_oracle(c["d_y"], c[x], c["weight"], c["d_sum"], c["mean"], c["rstd"],
                                                     c.size("N"), c.size("H"));
+  Expected expected = {{"d_x", {g.dx}}};
+  if (c.has("d_weight")) expected["d_weight"] = c.over_rows("d_weight", g.dw);
+  if (c.has("d_bias")) expected["d_bias"] = c.over_rows("d_bias", g.db);
+  return expected;
+}
+
+oracle::GroupNormShape group_norm_shape(const Call& c) {
+  return {c.size("N"), c.size("C"), c.size("K"), c.size("S")};
+}
+
+Expected group_norm_forward(const Call& c) {
+  const auto r = oracle::group_norm_oracle(c["x"], c["weight"], c["bias"], group_norm_shape(c), c.number("eps"));
+  return {{"y", {r.y}}, {"mean", {r.mean}}, {"rstd", {r.rstd}}};
+}
+
+Expected group_norm_backward(const Call& c) {
+  const auto g =
+      oracle::group_norm_gradient_oracle(c["d_y"], c["x"], c["weight"], c["mean"], c["rstd"], group_norm_shape(c));
   Expected expected = {{"d_x", {g.dx}}};
   if (c.has("d_weight")) expected["d_weight"] = c.over_rows("d_weight", g.dw);
   if (c.has("d_bias")) expected["d_bias"] = c.over_rows("d_bias", g.db);
@@ -416,10 +453,14 @@ const std::map<std::string, std::function<Expected(const Call&)>>& formulas() {
       {"rms_norm_backward", [](const Call& c) { return rms_norm_backward(c, "x"); }},
       {"fused_add_rms_norm_forward", fused_add_forward<rms_norm_forward>},
       {"fused_add_rms_norm_backward", [](const Call& c) { return rms_norm_backward(c, "sum"); }},
+      {"modulated_rms_norm_forward", modulated_rms_norm_forward},
+      {"modulated_rms_norm_backward", modulated_rms_norm_backward},
       {"layer_norm_forward", [](const Call& c) { return layer_norm_forward(c, c["x"]); }},
       {"layer_norm_backward", [](const Call& c) { return layer_norm_backward(c, "x"); }},
       {"fused_add_layer_norm_forward", fused_add_forward<layer_norm_forward>},
       {"fused_add_layer_norm_backward", [](const Call& c) { return layer_norm_backward(c, "sum"); }},
+      {"group_norm_forward", group_norm_forward},
+      {"group_norm_backward", group_norm_backward},
       {"poly_norm_forward", poly_norm_forward},
       {"poly_norm_backward", poly_norm_backward},
       {"dyt_forward", dyt_forward},

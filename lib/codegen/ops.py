@@ -91,6 +91,17 @@ LLAMA: y = round(round(x * rstd) * w'); GEMMA and NONE: y = round(x * rstd * w')
 NORM_GRAD = """m = d_y * w', d_x = rstd * (m - x * rstd^2 * mean(m * x)), d_weight = sum over rows of d_y * n with
 n = round(x * rstd) for LLAMA, else x * rstd. Sums in f32, in a fixed order."""
 
+MODULATED_DOC = """s and h are the row of scale and of shift that stands for the row: of N rows and K modulations row i takes row i / (N / K), rounded
+down; N is a multiple of K. ms = mean(x^2) over a row, rstd = 1 / sqrt(ms + eps), w' = offset + weight (1 without a weight), n = round(x * rstd) for
+LLAMA, x * rstd for GEMMA and NONE."""
+MODULATED_VALUE = """
+y = round(n * w' * (1 + s) + h), h = 0 without a shift. Arithmetic in f32."""
+MODULATED_GRAD = """
+p = d_y * (1 + s): d_x = rstd * (p * w' - x * rstd^2 * mean(p * w' * x)), d_weight = sum over rows of p * n, d_scale = sum over the rows of a
+modulation of d_y * n * w', d_shift = sum over these rows of d_y. Sums in f32, in a fixed order. Without rows they are 0. d_x may be exactly d_y
+when in_place is set."""
+MODULATED_SIZES = [dim("n_cols", "H", "x", "row width"), dim("n_modulations", "K", "scale", "rows of scale and shift, which divide those of x")]
+
 LAYER_NORM_DOC = """mean and rstd = 1 / sqrt(mean((x - mean)^2) + eps) of a row; y = round((x - mean) * rstd * weight + bias), without bias 0. Arithmetic in f32; the
 statistics keep their accuracy when the mean is far above the deviations."""
 LAYER_NORM_GRAD = """n = (x - mean) * rstd, q = d_y * weight; d_x = rstd * (q - n * mean(n * q) - mean(q)), d_weight = sum over rows of d_y * n,
@@ -104,6 +115,16 @@ NORM_ACCUMULATE = flag("accumulate", "1: d_weight += and d_bias += instead of =;
 DYT_DOC = """t = tanh(alpha * x), y = round(weight * t + bias), without bias 0. Arithmetic in f32; tanh is right to 5e-6 of its value."""
 DYT_GRAD = """t = tanh(alpha * x), g = d_y * (1 - t^2); d_x = round(alpha * weight * g), d_alpha = sum of x * weight * g, d_weight = sum over rows of d_y * t,
 d_bias = sum over rows of d_y. Sums in f32, in a fixed order. Without rows they are 0. d_x may be exactly d_y when in_place is set."""
+
+GROUP_NORM_DOC = """x is [..., C, S]: C channels of S positions, one after the other; images are [N, C, height * width]. K groups of C / K neighbouring
+channels. mean and rstd = 1 / sqrt(mean((x - mean)^2) + eps) of each group of each batch; y = round((x - mean) * rstd * weight + bias) with
+weight and bias of the channel, without bias 0. Arithmetic in f32; the statistics keep their accuracy when the mean is far above the
+deviations. Batches may lie any number of elements apart. mean and rstd are contiguous."""
+GROUP_NORM_GRAD = """n = (x - mean) * rstd, q = d_y * weight; d_x = round(rstd * (q - n * mean(n * q) - mean(q))) with means over a group of a batch; d_weight = sum
+of d_y * n and d_bias = sum of d_y over the batches and positions of a channel. Sums in f32, in a fixed order. Without batches they are 0.
+x, d_y and d_x are [..., C, S] as the forward's x. d_x may be exactly d_y when in_place is set."""
+GROUP_NORM_SIZES = [dim("n_channels", "C", "x", "channels"), dim("n_positions", "S", "x", "elements of a channel"),
+                    dim("n_groups", "K", "mean", "groups, a divisor of n_channels")]
 
 POLY_NORM_DOC = """u_p = x^p / sqrt(mean(x^2p) + eps) over a row, p = 1, 2, 3; y = round(weight[0] * u_3 + weight[1] * u_2 + weight[2] * u_1 + bias). rstd holds
 1 / sqrt(mean(x^2p) + eps) in the order of weight. Arithmetic in f32: sums of x^6 are finite up to |x| = 1e6."""
@@ -178,6 +199,35 @@ finite. out may be exactly x when in_place is set.""",
         Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype")],
        rows="rows of sum", aliases=[("d_x", "d_y"), ("d_x", "d_sum")]),
 
+    Op("modulated_rms_norm_forward", "RMSNorm with a scale and a shift of each stretch of rows (AdaLN)", MODULATED_DOC + MODULATED_VALUE,
+       [*MODULATED_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True), dtype("scale_dtype", "scale", "that of shift too"),
+        CASTING, EPS, OFFSET, present("shift"), present("rstd")],
+       [Tensor("x", "in", "N* H", "dtype", "rows"),
+        Tensor("weight", "in", "H", "weight_dtype", "scale of each column, or NULL", "weight_dtype"),
+        Tensor("scale", "in", "K H", "scale_dtype", "what is added to 1, of each modulation"),
+        Tensor("shift", "in", "K H", "scale_dtype", "added to the scaled rows of each modulation, or NULL", "with_shift"),
+        Tensor("y", "out", "N* H", "dtype", "modulated rows"),
+        Tensor("rstd", "out", "N*", "f32", "1 / sqrt(ms + eps) of each row: what the backward needs", "with_rstd")],
+       rows="rows of x"),
+
+    Op("modulated_rms_norm_backward", "gradient of modulated_rms_norm", MODULATED_DOC + MODULATED_GRAD,
+       [*MODULATED_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True), dtype("scale_dtype", "scale"),
+        dtype("d_weight_dtype", "d_weight", "f32 or weight_dtype; 0 = d_weight is not wanted", optional=True),
+        dtype("d_scale_dtype", "d_scale", "f32 or scale_dtype; 0 = d_scale is not wanted", optional=True),
+        dtype("d_shift_dtype", "d_shift", "f32 or scale_dtype, that of d_scale; 0 = d_shift is not wanted", optional=True),
+        flag("accumulate", "1: d_weight +=, d_scale += and d_shift += instead of =; all must be f32"), CASTING, OFFSET,
+        in_place("1: d_x may be exactly d_y"), absent("d_x")],
+       [Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
+        Tensor("x", "in", "N* H", "dtype", "the forward's x"),
+        Tensor("weight", "in", "H", "weight_dtype", "the forward's weight, or NULL", "weight_dtype"),
+        Tensor("scale", "in", "K H", "scale_dtype", "the forward's scale"),
+        Tensor("rstd", "in", "N*", "f32", "the forward's rstd"),
+        Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "!without_d_x"),
+        Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
+        Tensor("d_scale", "inout", "K H", "d_scale_dtype", "gradient of scale, or NULL", "d_scale_dtype"),
+        Tensor("d_shift", "inout", "K H", "d_shift_dtype", "gradient of shift, or NULL", "d_shift_dtype")],
+       rows="rows of x", aliases=[("d_x", "d_y")]),
+
     Op("layer_norm_forward", "LayerNorm",
        LAYER_NORM_DOC,
        [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight"),
@@ -236,6 +286,29 @@ finite. out may be exactly x when in_place is set.""",
         Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
         Tensor("d_bias", "inout", "H", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")],
        rows="rows of sum", aliases=[("d_x", "d_y"), ("d_x", "d_sum")]),
+
+    Op("group_norm_forward", "GroupNorm", GROUP_NORM_DOC,
+       [*GROUP_NORM_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight"), LAYER_NORM_EPS, present("mean"), present("rstd"), NORM_BIAS],
+       [Tensor("x", "in", "N* C S", "dtype", "channels"),
+        Tensor("weight", "in", "C", "weight_dtype", "scale of each channel"),
+        Tensor("bias", "in", "C", "bias_dtype", "added to each channel, or NULL", "bias_dtype"),
+        Tensor("y", "out", "N* C S", "dtype", "normalised channels"),
+        Tensor("mean", "out", "N* K", "f32", "mean of each group: what the backward needs, or NULL", "with_mean"),
+        Tensor("rstd", "out", "N* K", "f32", "rstd of each group: what the backward needs, or NULL", "with_rstd")],
+       rows="batches of x"),
+
+    Op("group_norm_backward", "gradient of GroupNorm", GROUP_NORM_GRAD,
+       [*GROUP_NORM_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight"), NORM_D_WEIGHT, NORM_D_BIAS, NORM_ACCUMULATE,
+        in_place("1: d_x may be exactly d_y"), absent("d_x")],
+       [Tensor("d_y", "in", "N* C S", "dtype", "gradient of y"),
+        Tensor("x", "in", "N* C S", "dtype", "the forward's x"),
+        Tensor("weight", "in", "C", "weight_dtype", "the forward's weight"),
+        Tensor("mean", "in", "N* K", "f32", "the forward's mean"),
+        Tensor("rstd", "in", "N* K", "f32", "the forward's rstd"),
+        Tensor("d_x", "out", "N* C S", "dtype", "gradient of x, or NULL", "!without_d_x"),
+        Tensor("d_weight", "inout", "C", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
+        Tensor("d_bias", "inout", "C", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")],
+       rows="batches of x", aliases=[("d_x", "d_y")]),
 
     Op("poly_norm_forward", "PolyNorm: a weighted sum of normalised powers", POLY_NORM_DOC,
        [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", "that of bias too"), EPS, present("rstd")],

@@ -263,5 +263,113 @@ TEST_F(Norms, Dyt) {
                  {"`d_bias_dtype`", "expected f32 or f32", "got bf16"});
 }
 
+// Rows of +-2 have n = +-1; the second modulation is of the last two rows.
+TEST_F(Norms, ModulatedRmsNorm) {
+  Owned x(LIGERDSL_F32, {4, 2}), scale(LIGERDSL_F32, {2, 2}), shift(LIGERDSL_F32, {2, 2}), y(LIGERDSL_F32, {4, 2}),
+      rstd(LIGERDSL_F32, {4});
+  for (int i = 0; i < 8; ++i) x.floats()[i] = i % 2 ? -2.0f : 2.0f;
+  const float s[] = {0, 1, 2, 3}, h[] = {10, 20, 30, 40};
+  std::copy_n(s, 4, scale.floats());
+  std::copy_n(h, 4, shift.floats());
+  ModulatedRmsNormForwardArgs args = modulated_rms_norm_forward_args();
+  args.x = x;
+  args.scale = scale;
+  args.shift = shift;
+  args.y = y;
+  args.rstd = rstd;
+  modulated_rms_norm_forward(context_, modulated_rms_norm_forward_desc(), args);
+  const float values[] = {11, 18, 11, 18, 33, 36, 33, 36};
+  for (int i = 0; i < 8; ++i) EXPECT_NEAR(y.floats()[i], values[i], 1e-4) << i;
+
+  // Added to what is there; d_x over d_y is not made.
+  Owned d_y(LIGERDSL_F32, {4, 2}), d_scale(LIGERDSL_F32, {2, 2}), d_shift(LIGERDSL_F32, {2, 2});
+  for (int i = 0; i < 8; ++i) d_y.floats()[i] = static_cast<float>(i);
+  std::fill_n(d_scale.floats(), 4, 100.0f);
+  std::fill_n(d_shift.floats(), 4, 100.0f);
+  ModulatedRmsNormBackwardDesc desc = modulated_rms_norm_backward_desc();
+  desc.accumulate = 1;
+  ModulatedRmsNormBackwardArgs back = modulated_rms_norm_backward_args();
+  back.d_y = d_y;
+  back.x = x;
+  back.scale = scale;
+  back.rstd = rstd;
+  back.d_scale = d_scale;
+  back.d_shift = d_shift;
+  modulated_rms_norm_backward(context_, desc, back);
+  const float of_scale[] = {102, 96, 110, 88}, of_shift[] = {102, 104, 110, 112};
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_NEAR(d_scale.floats()[i], of_scale[i], 1e-4) << i;
+    EXPECT_NEAR(d_shift.floats()[i], of_shift[i], 1e-4) << i;
+  }
+
+  Owned three(LIGERDSL_F32, {3, 2});
+  args.scale = args.shift = three;
+  ModulatedRmsNormForwardDesc forward = modulated_rms_norm_forward_desc();
+  expect_failure(ligerdsl_modulated_rms_norm_forward(context_.get(), &forward, &args, nullptr), LIGERDSL_INVALID_SHAPE,
+                 {"`x`", "a multiple of n_modulations = 3", "got 4"});
+  Owned bf16(LIGERDSL_BF16, {2, 2});
+  back.d_shift = bf16;
+  desc = modulated_rms_norm_backward_desc();
+  expect_failure(ligerdsl_modulated_rms_norm_backward(context_.get(), &desc, &back, nullptr), LIGERDSL_INVALID_DTYPE,
+                 {"`d_shift_dtype`", "expected f32 or f32", "got bf16"});
+}
+
+// Two groups of one channel with two positions: n = -1, 1 of each; batches with a gap, and what cannot be.
+TEST_F(Norms, GroupNorm) {
+  Owned x(LIGERDSL_F32, {2, 2, 2}, {6, 2, 1}), y(LIGERDSL_F32, {2, 2, 2}), weight(LIGERDSL_F32, {2}),
+      bias(LIGERDSL_F32, {2}), mean(LIGERDSL_F32, {2, 2}), rstd(LIGERDSL_F32, {2, 2});
+  const float rows[] = {1, 3, -5, 5, 0, 2, 10, 30}, w[] = {10, 100}, b[] = {1, 2};
+  for (int i = 0; i < 8; ++i) x.floats()[i + i / 4 * 2] = rows[i];
+  std::copy_n(w, 2, weight.floats());
+  std::copy_n(b, 2, bias.floats());
+  GroupNormForwardArgs args = group_norm_forward_args();
+  args.x = x;
+  args.weight = weight;
+  args.bias = bias;
+  args.y = y;
+  args.mean = mean;
+  args.rstd = rstd;
+  GroupNormForwardDesc desc = group_norm_forward_desc();
+  group_norm_forward(context_, desc, args);
+  const float values[] = {-9, 11, -98, 102, -9, 11, -98, 102}, means[] = {2, 0, 1, 20}, stds[] = {1, 5, 1, 10};
+  for (int i = 0; i < 8; ++i) EXPECT_NEAR(y.floats()[i], values[i], 1e-3) << i;
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_NEAR(mean.floats()[i], means[i], 1e-6) << i;
+    EXPECT_NEAR(rstd.floats()[i], 1 / stds[i], 1e-5) << i;
+  }
+
+  // d_x is 0 where a group has two elements but for eps; d_weight = sum of d_y n.
+  Owned d_y(LIGERDSL_F32, {2, 2, 2}), d_weight(LIGERDSL_F32, {2}), d_bias(LIGERDSL_F32, {2});
+  for (int i = 0; i < 8; ++i) d_y.floats()[i] = static_cast<float>(i);
+  d_weight.floats()[0] = d_weight.floats()[1] = d_bias.floats()[0] = d_bias.floats()[1] = 5;
+  GroupNormBackwardDesc of = group_norm_backward_desc();
+  of.accumulate = 1;
+  GroupNormBackwardArgs back = group_norm_backward_args();
+  back.d_y = back.d_x = d_y;
+  back.x = x;
+  back.weight = weight;
+  back.mean = mean;
+  back.rstd = rstd;
+  back.d_weight = d_weight;
+  back.d_bias = d_bias;
+  group_norm_backward(context_, of, back);
+  for (int i = 0; i < 8; ++i) EXPECT_NEAR(d_y.floats()[i], 0, 1e-3) << i;
+  const float d_w[] = {7, 7}, d_b[] = {5 + 10, 5 + 18};
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_NEAR(d_weight.floats()[i], d_w[i], 1e-4) << i;
+    EXPECT_NEAR(d_bias.floats()[i], d_b[i], 1e-5) << i;
+  }
+
+  desc.n_groups = 3;
+  desc.n_channels = 2;
+  expect_failure(ligerdsl_group_norm_forward(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE,
+                 {"`n_groups`", "a divisor of n_channels = 2", "got 3"});
+  desc = group_norm_forward_desc();
+  Owned apart(LIGERDSL_F32, {2, 2, 2}, {8, 4, 1});
+  args.x = apart;
+  expect_failure(ligerdsl_group_norm_forward(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE,
+                 {"`x`", "expected channels one after the other, a stride of 2", "got 4"});
+}
+
 }  // namespace
 }  // namespace ligerdsl::test

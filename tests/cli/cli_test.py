@@ -96,6 +96,12 @@ rms_norm_backward dtype=bf16 without_d_x=1 N=50 H=100 d_weight_dtype=f32
 rms_norm_backward without_d_x=1 N=0 H=100
 fused_add_rms_norm_forward in_place=1 N=5 H=100 dtype=bf16
 fused_add_rms_norm_backward with_d_sum=1 in_place=1 N=5 H=100 d_weight_dtype=f32
+modulated_rms_norm_forward dtype=bf16 N=6 H=100 K=2
+modulated_rms_norm_forward casting=gemma offset=1 scale_dtype=f32 dtype=f16 N=6 H=100 K=6 with_shift=0
+modulated_rms_norm_backward dtype=bf16 d_weight_dtype=f32 accumulate=1 N=60 H=100 K=3
+modulated_rms_norm_backward weight_dtype=none d_weight_dtype=none N=6 H=100 K=1 in_place=1
+modulated_rms_norm_backward without_d_x=1 N=60 H=100 K=3 d_shift_dtype=none
+modulated_rms_norm_backward N=0 H=100 K=3
 layer_norm_forward dtype=bf16 N=5 H=100
 layer_norm_backward dtype=f16 d_weight_dtype=f32 N=5 H=100 accumulate=1
 layer_norm_backward without_d_x=1 N=50 H=100 dtype=f16 d_weight_dtype=none d_bias_dtype=f32
@@ -104,6 +110,12 @@ fused_add_layer_norm_forward bias_dtype=none N=5 H=100
 fused_add_layer_norm_backward with_d_sum=1 in_place=1 N=5 H=100 d_weight_dtype=f32
 fused_add_layer_norm_backward N=5 H=100 dtype=f16 d_weight_dtype=none d_bias_dtype=f32 accumulate=1
 fused_add_layer_norm_backward N=50 H=100 dtype=bf16 without_d_x=1
+group_norm_forward N=3 C=12 S=20 K=4 dtype=bf16
+group_norm_forward N=5 C=24 S=1 K=3 bias_dtype=none with_mean=0
+group_norm_backward N=3 C=12 S=20 K=4 accumulate=1 in_place=1
+group_norm_backward N=50 C=24 S=1 K=3 dtype=bf16 d_weight_dtype=f32
+group_norm_backward N=5 C=6 S=100 K=2 dtype=f16 without_d_x=1 d_bias_dtype=none
+group_norm_backward N=0 C=6 S=100 K=2
 poly_norm_forward N=5 H=100 dtype=bf16
 poly_norm_forward with_rstd=0 N=5 H=100
 poly_norm_backward N=50 H=100 accumulate=1 in_place=1

@@ -24,6 +24,11 @@ constexpr const char* kConfigurations[] = {
     "fused_add_rms_norm_backward dtype=bf16 with_d_sum=1",
     "fused_add_rms_norm_backward with_d_sum=1 in_place=1",
     "fused_add_rms_norm_backward without_d_x=1 casting=none",
+    "modulated_rms_norm_forward dtype=bf16",
+    "modulated_rms_norm_forward casting=gemma offset=1 with_shift=0 K=1",
+    "modulated_rms_norm_backward dtype=bf16 d_weight_dtype=f32",
+    "modulated_rms_norm_backward in_place=1 accumulate=1",
+    "modulated_rms_norm_backward without_d_x=1 d_scale_dtype=none",
     "layer_norm_forward dtype=bf16",
     "layer_norm_forward with_mean=0 with_rstd=0",
     "layer_norm_forward dtype=bf16 bias_dtype=none",
@@ -38,7 +43,12 @@ constexpr const char* kConfigurations[] = {
     "fused_add_layer_norm_backward dtype=bf16 with_d_sum=1",
     "fused_add_layer_norm_backward with_d_sum=1 in_place=1 d_bias_dtype=none",
     "fused_add_layer_norm_backward without_d_x=1 accumulate=1",
-    "poly_norm_forward dtype=bf16",
+    "group_norm_forward dtype=bf16",
+    "group_norm_forward with_mean=0 bias_dtype=none S=1 C=96",
+    "group_norm_backward dtype=bf16 d_weight_dtype=f32",
+    "group_norm_backward accumulate=1 in_place=1 S=1 C=96",
+    "group_norm_backward without_d_x=1 d_bias_dtype=none",
+    "group_norm_backward C=4 K=1 S=70000 dtype=bf16",
     "poly_norm_forward with_rstd=0",
     "poly_norm_backward dtype=bf16",
     "poly_norm_backward accumulate=1 in_place=1",
@@ -115,7 +125,9 @@ std::vector<std::string> sizes(const std::string& op, int64_t rows) {
   if (op == "vector_add" || op == "adamw_step" || op == "target_counts") return {size("N", 500 * rows + 3)};
   if (op == "global_norm") return {size("N", 500 * rows + 3), "T=3"};
   if (op == "rope") return {size("B", 2), size("S", (rows + 1) / 2), size("A", 4), size("K", 2), size("D", 64)};
+  if (op.find("modulated_rms_norm") == 0) return {size("N", (rows + 2) / 3 * 3), size("K", 3), size("H", 520)};
   std::vector<std::string> all{size("N", rows)};
+  if (op.find("group_norm") == 0) return {size("N", (rows + 3) / 4), size("C", 24), size("S", 49), size("K", 3)};
   const auto has = [&](const char* letter) {
     for (const lib::OpInfo* info : lib::op_table()) {
       if (op != info->name) continue;

@@ -62,6 +62,32 @@ TEST(Oracle, PolyNorm) {
   check_gradient([&](const Values& v) { return dot(poly_norm_oracle(x, w, v, n, h, 1e-3).y, dy); }, b, g.db);
 }
 
+TEST(Oracle, ModulatedRmsNorm) {
+  const int64_t n = 6, h = 5;
+  const Values x = Random(1).normals(n * h), w = Random(2).normals(h), s = Random(3).normals(2 * h),
+               t = Random(4).normals(2 * h), dy = Random(5).normals(n * h);
+  const auto y = [&](const Values& x, const Values& w, const Values& s, const Values& t) {
+    return dot(modulated_rms_norm_oracle(x, w, s, t, n, h, 1e-3, 0.5).y, dy);
+  };
+  const Values rstd = modulated_rms_norm_oracle(x, w, s, t, n, h, 1e-3, 0.5).rstd;
+  const auto g = modulated_rms_norm_gradient_oracle(dy, x, w, s, rstd, n, h, 0.5);
+  check_gradient([&](const Values& v) { return y(v, w, s, t); }, x, g.dx);
+  check_gradient([&](const Values& v) { return y(x, v, s, t); }, w, g.dw);
+  check_gradient([&](const Values& v) { return y(x, w, v, t); }, s, g.d_scale);
+  check_gradient([&](const Values& v) { return y(x, w, s, v); }, t, g.d_shift);
+}
+
+TEST(Oracle, GroupNorm) {
+  const GroupNormShape s{2, 6, 3, 4};
+  const Values x = Random(1).normals(48), w = Random(2).normals(6), b = Random(3).normals(6),
+               dy = Random(4).normals(48);
+  const auto forward = group_norm_oracle(x, w, b, s, 1e-3);
+  const auto g = group_norm_gradient_oracle(dy, x, w, forward.mean, forward.rstd, s);
+  check_gradient([&](const Values& v) { return dot(group_norm_oracle(v, w, b, s, 1e-3).y, dy); }, x, g.dx);
+  check_gradient([&](const Values& v) { return dot(group_norm_oracle(x, v, b, s, 1e-3).y, dy); }, w, g.dw);
+  check_gradient([&](const Values& v) { return dot(group_norm_oracle(x, w, v, s, 1e-3).y, dy); }, b, g.db);
+}
+
 TEST(Oracle, Activations) {
   const Values x = Random(1).normals(9, 2.0), d_y = Random(2).normals(9);
   for (ActivationKind kind : {ActivationKind::gelu_tanh, ActivationKind::gelu_erf, ActivationKind::silu,

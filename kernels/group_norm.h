@@ -1,0 +1,97 @@
+// GroupNorm: LayerNorm over groups of channels, with a weight and a bias of each channel.
+#pragma once
+
+#include "kernels/launch.h"
+#include "kernels/layer_norm.h"
+#include "ligerdsl/dsl.h"
+
+namespace ligerdsl::kernels {
+
+// Of x [n, C, S], S positions of each channel one after the other, the C / G channels of a group are one row.
+struct GroupNormOptions {
+  int64_t channels = 320;    // C
+  int64_t groups = 32;       // G, divides C
+  int64_t positions = 4096;  // S
+  DType type = f32;          // of x, y and their gradients
+  DType weight_type = f32;   // of weight and bias
+
+  bool with_mean = true, with_rstd = true;  // forward: write them
+  bool without_bias = false;                // forward
+
+  bool want_d_weight = true;  // backward: d_weight and d_bias, or one of them
+  LayerNormGradients gradients = LayerNormGradients::both;
+  DType d_weight_type = f32;  // of both: f32 or weight_type
+  bool accumulate = false;    // d_weight += ..., d_bias += ...; f32 only
+  bool without_d_x = false;   // backward: d_weight and d_bias, or one of them, alone
+
+  int64_t channels_of_group() const { return channels / groups; }
+  int64_t row() const { return channels_of_group() * positions; }  // elements of a group
+
+  template <class V>
+  void visit(V&& v) {
+    v("channels", channels);
+    v("groups", groups);
+    v("positions", positions);
+    v("type", type);
+    v("weight_type", weight_type);
+    v("with_mean", with_mean);
+    v("with_rstd", with_rstd);
+    v("without_bias", without_bias);
+    v("want_d_weight", want_d_weight);
+    v("gradients", gradients, {"both", "weight", "bias"});
+    v("d_weight_type", d_weight_type);
+    v("accumulate", accumulate);
+    v("without_d_x", without_d_x);
+  }
+};
+
+struct GroupNormMeta : GroupNormOptions {
+  // Groups of a tile: some of one batch's, or all of `batches` of them.
+  int64_t rows = 1, batches = 1;
+
+  // Forward:
+  int64_t cols = 0;      // row()
+  int64_t block = 4096;  // of a row's elements: all of them unless `looped`
+  BlockLanes lanes;      // how a row of a tile is dealt
+  bool looped = false;   // longer rows: a program makes two passes over blocks of its row
+
+  // Backward: a tile has so many channels of each group, and positions of them; where channels have one position, those are
+  // the channels.
+  int64_t channel_block = 1, position_block = 1;
+  bool late_sums = false;  // a program adds up each element over its batches, and positions at the end
+  int stages = 1;          // loads in flight: 2 reads the next batches while these are worked on
+
+  int64_t group_block() const { return rows / batches; }
+};
+
+// x, y, d_y and d_x have any stride between batches; within one, channels follow each other. mean and rstd [n G] f32 are of
+// the groups of the first batch, then of the next one; weight, bias [C] weight_type; eps f32 scalar.
+//
+// Arguments: y, x [n, G, C / G S] type, weight, [bias], [mean], [rstd], eps.
+void group_norm_forward(KernelBuilder& k, const GroupNormMeta& m);
+
+// What follows is the backward; there d_x, d_y and x are [n, G, C / G, S], or [n, G, 1, C / G] where S is 1.
+//
+// Arguments: d_x, [weight_partials], [bias_partials], d_y, x, weight, mean, rstd. d_x may be exactly d_y. The partials [parts, C] f32 are every program's parts of d_weight and
+// d_bias.
+void group_norm_backward(KernelBuilder& k, const GroupNormMeta& m);
+
+// Of groups that no program holds, by channels.
+//
+// The partials. Arguments: [weight_partials], [bias_partials], d_y, and for d_weight x, mean, rstd.
+void group_norm_sums(KernelBuilder& k, const GroupNormMeta& m);
+// What d_x needs of each group, from partials of each batch. Arguments: mean_nq, mean_q [n G] f32, weight_partials,
+// bias_partials, weight.
+void group_norm_means(KernelBuilder& k, const GroupNormMeta& m);
+// Arguments: d_x, d_y, x, weight, mean, rstd, mean_nq, mean_q. d_x may be exactly d_y.
+void group_norm_d_x(KernelBuilder& k, const GroupNormMeta& m);
+
+// Whether a tile can have this size.
+bool is_tile_size(int64_t n);
+
+// Rows: batches, n. The backward's d_weight and d_bias are arguments of its last launch; its scratch is "weight_partials",
+// "bias_partials", "mean_nq" and "mean_q".
+Operation group_norm_forward(const Machine& machine, const GroupNormOptions& options);
+Operation group_norm_backward(const Machine& machine, const GroupNormOptions& options);
+
+}  // namespace ligerdsl::kernels

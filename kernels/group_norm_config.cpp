@@ -1,0 +1,360 @@
+#include "kernels/group_norm_config.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "kernels/column_sums_config.h"
+#include "kernels/layer_norm_config.h"
+#include "kernels/norm_backward.h"
+#include "kernels/record.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+// How groups are put side by side in a tile.
+struct Side {
+  int64_t batches = 1, groups = 1;  // groups: of a batch
+  int64_t rows() const { return batches * groups; }
+};
+
+constexpr int64_t kMostOdd = 7;  // factor of the groups of a batch, which multiplies what a thread has
+
+int64_t odd_of(int64_t n) {
+  return n / (n & -n);
+}
+
+Side side_of(const GroupNormOptions& o, int64_t rows) {
+  const int64_t power = o.groups & -o.groups;
+  if (rows <= power) return {1, rows};
+  return {rows / power, o.groups};
+}
+
+// Of at most so many groups.
+Side side_of_most(const GroupNormOptions& o, int64_t most) {
+  const int64_t power = o.groups & -o.groups, odd = o.groups / power;
+  if (odd > kMostOdd || most < (odd == 1 ? 1 : 2) * o.groups) return {1, std::min(power, floor_power_of_two(most))};
+  return {floor_power_of_two(most / o.groups), o.groups};
+}
+
+// RowConfig::rows and GroupNormBackwardConfig::rows of it.
+int rows_of(const GroupNormOptions& o, const Side& side) {
+  const int64_t power = o.groups & -o.groups;
+  return static_cast<int>(side.groups < o.groups ? side.groups : side.batches * power);
+}
+
+std::string refused_side(const GroupNormOptions& o, int64_t rows) {
+  const int64_t power = o.groups & -o.groups, odd = o.groups / power;
+  if (rows <= power || odd <= kMostOdd) return "";
+  return "a tile of " + std::to_string(rows) + " groups holds no equal part of a batch's " + std::to_string(o.groups) +
+         "; use " + std::to_string(power) + " rows or fewer";
+}
+
+// Of a GPU's thread.
+constexpr int64_t kMostHeld = 16;
+
+std::string refused_held(int64_t elements, DType type, int num_warps, int64_t num_ctas, int64_t most) {
+  const int64_t threads = program::kWarpThreads * num_warps * num_ctas, vectors = elements / vector_width(type);
+  if (vectors <= most * threads) return "";
+  return "a thread would hold " + std::to_string(ceil_div(vectors, threads)) + " vectors, at most " +
+         std::to_string(most) + " are possible; use more warps or fewer rows";
+}
+
+// As LayerNorm takes rows of so many elements, but for the groups that a tile has side by side.
+LayerNormOptions rows_like(const GroupNormOptions& o) {
+  LayerNormOptions rows;
+  rows.cols = o.row();
+  rows.type = o.type;
+  rows.weight_type = o.weight_type;
+  return rows;
+}
+
+RowConfig heuristic_forward(const Machine& machine, const GroupNormOptions& o) {
+  RowConfig config = layer_norm_forward_kernel.heuristic(machine, rows_like(o));
+  if (config.rows == 1) return config;
+  const Side side = side_of_most(o, config.rows);
+  config.rows = rows_of(o, side);
+  config.num_warps = warps_for(side.rows() * tile_width(o.row()), o.type, 4);
+  return config;
+}
+
+std::string valid_forward(const Machine& machine, const GroupNormOptions& o, const RowConfig& config) {
+  if (const std::string reason = refused(machine, o.type, o.row(), config); !reason.empty()) return reason;
+  if (const std::string reason = refused_side(o, config.rows); !reason.empty()) return reason;
+  if (config.whole())
+    return refused_held(side_of(o, config.rows).rows() * tile_width(o.row()), o.type, config.num_warps, 1, kMostHeld);
+  return config.keep == Keep::cluster ? refused_lanes(config) : "";
+}
+
+Operation build_forward(const Machine& machine, const GroupNormOptions& o, const RowConfig& config) {
+  GroupNormMeta meta{o};
+  const Side side = side_of(o, config.rows);
+  meta.cols = o.row();
+  meta.looped = !config.whole();
+  meta.rows = side.rows();
+  meta.batches = side.batches;
+  meta.block = config.columns(o.type, o.row());
+  meta.lanes = lanes_of_rows(machine, o.type, meta.rows, meta.block, config);
+  Launch launch = config.launch();
+  launch.grid = {ceil_div(Size::rows(), side.batches) * (o.groups / side.groups)};
+  return operation_of(
+      record_step(group_norm_forward_kernel.name, o.type, &group_norm_forward, meta, launch, schedule_of(config)));
+}
+
+Cost cost_forward(const GroupNormOptions& o, int64_t batches) {
+  const double batch = static_cast<double>(2 * o.row() * size_of(o.type) + 4 * (int{o.with_mean} + int{o.with_rstd})) *
+                       static_cast<double>(o.groups);
+  const int parameters = o.without_bias ? 1 : 2;
+  return {batch * static_cast<double>(batches) + static_cast<double>(parameters * o.channels * size_of(o.weight_type))};
+}
+
+constexpr int kRegisters = 128;         // of a thread that works on a group
+constexpr int64_t kVectors = 2;         // of x and of d_y that it has
+constexpr int64_t kMostVectors = 4;     // where groups are large
+constexpr int64_t kLatePositions = 64;  // of a channel: fewer are added up by few threads, once
+constexpr int64_t kMostOnCpu = 16384;   // elements of a group that stay in a core's caches
+
+// The part of a tile that one group has.
+struct GroupTile {
+  int64_t channels = 1, positions = 1;
+  int64_t size() const { return channels * positions; }
+};
+
+// The smallest tile that holds a group, as far as a thread has not too many numbers by the odd factors of its sizes. Channels
+// that have one position are its positions.
+GroupTile tile_of(const GroupNormOptions& o) {
+  const int64_t odds = o.positions < kLatePositions ? 3 : kMostOdd;
+  const auto least = [](int64_t n, int64_t odd) {
+    return odd * static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(n, odd))));
+  };
+  const bool own = o.positions == 1;
+  const int64_t channels = own ? 1 : o.channels_of_group(), positions = own ? o.channels_of_group() : o.positions;
+  const int64_t vector = std::min<int64_t>(vector_width(o.type), least(positions, 1));
+  GroupTile best{least(channels, 1), least(positions, 1)};
+  for (int64_t a = 1; a <= odds; a += 2) {
+    for (int64_t b = 1; a * b <= odds; b += 2) {
+      const GroupTile tile{least(channels, a), least(positions, b)};
+      if (tile.positions % vector == 0 && tile.size() < best.size()) best = tile;
+    }
+  }
+  return best;
+}
+
+int64_t threads_of(const Machine& machine) {
+  return machine.is_gpu() ? machine.threads_with(kRegisters) : 128;
+}
+
+int sums_of(const GroupNormOptions& o) {
+  return o.gradients == LayerNormGradients::both ? 2 : 1;
+}
+
+GroupNormBackwardConfig by_channels(const Machine& machine, const GroupNormOptions& o) {
+  GroupNormBackwardConfig config{.by = GroupNormBackwardBy::channels};
+  const int arrays = o.without_d_x && o.gradients == LayerNormGradients::bias ? 1 : 2;
+  const ColumnSumsConfig sums = column_sums_config(machine, o.type, o.channels * o.positions,
+                                                   {.arrays = arrays, .sums = o.without_d_x ? sums_of(o) : 2});
+  config.num_warps = sums.num_warps;
+  config.vectors = sums.vectors;
+  config.stages = sums.stages;
+  config.programs_per_sm = sums.programs_per_sm;
+  config.rows = sums.rows;
+  if (o.without_d_x && o.positions < kLatePositions) return config;
+  // Long channels: one batch after the other.
+  config.num_warps = machine.is_gpu() ? 8 : 4;
+  config.vectors = machine.is_gpu() ? 2 : 4;
+  config.stages = machine.is_gpu() ? 2 : 1;
+  config.rows = 1;
+  const int64_t all = std::bit_ceil(static_cast<uint64_t>(o.channels * o.positions));
+  while (config.num_warps > 1 && program::kWarpThreads * config.num_warps * vector_width(o.type) > all)
+    config.num_warps /= 2;
+  while (config.vectors > 1 && program::kWarpThreads * config.num_warps * vector_width(o.type) * config.vectors > all)
+    config.vectors /= 2;
+  return config;
+}
+
+GroupNormBackwardConfig heuristic_backward(const Machine& machine, const GroupNormOptions& o) {
+  const int64_t group = tile_of(o).size(), step = threads_of(machine) * vector_width(o.type);
+  const int64_t most = machine.is_gpu() ? step * kMostVectors * machine.max_cluster : kMostOnCpu;
+  if (o.without_d_x || group > most) return by_channels(machine, o);
+  GroupNormBackwardConfig config{.stages = machine.is_gpu() ? 2 : 1};
+  Side side = side_of_most(o, std::max<int64_t>(step * kVectors / group, 1));
+  if (odd_of(side.rows() * group) > kMostOdd) side = {1, std::min(side.groups, o.groups & -o.groups)};
+  config.rows = rows_of(o, side);
+  const int64_t elements = side.rows() * group;
+  if (machine.is_gpu())
+    while (elements > step * kMostVectors * config.num_ctas) config.num_ctas *= 2;
+  config.num_warps = warps_for(elements / config.num_ctas, o.type, kVectors, 16);
+  if (machine.is_gpu()) {  // as many programs as have kRegisters
+    config.programs_per_sm = std::clamp(16 / config.num_warps, 1, 8);
+    config.min_ctas_per_sm = config.num_warps < 16 ? std::min(config.programs_per_sm, 4) : 0;
+  }
+  config.late_sums = o.positions == 1 || (o.positions < kLatePositions && config.num_ctas == 1);
+  return config;
+}
+
+std::string valid_backward(const Machine& machine, const GroupNormOptions& o, const GroupNormBackwardConfig& config) {
+  if (config.by == GroupNormBackwardBy::channels) {
+    if (config.vectors == 0) return "vectors is of a thread; use 1 or more with by=channels";
+    if (config.num_ctas != 1 || config.late_sums)
+      return "num_ctas and late_sums are of by=groups; use 1 and false with by=channels";
+    if (!o.without_d_x && config.rows != 1) return "d_x needs sums of each batch; use rows=1";
+    const int64_t tile = program::kWarpThreads * config.num_warps * vector_width(o.type) * config.vectors;
+    return refused_column_tile(machine, o.type, o.channels * o.positions, config.rows, tile / config.rows, sums_of(o));
+  }
+  if (o.without_d_x) return "d_x is not wanted, and sums go by channels; use by=channels";
+  if (config.vectors != 0) return "vectors is of by=channels; use 0";
+  if (const std::string reason = refused_side(o, config.rows); !reason.empty()) return reason;
+  if (config.num_ctas > machine.max_cluster)
+    return machine.max_cluster == 1 ? "there are no clusters of CTAs here; use num_ctas=1"
+                                    : "there are clusters of at most " + std::to_string(machine.max_cluster) + " CTAs";
+  if (config.num_ctas > 1 && config.rows != 1) return "a cluster takes one group at a time; use rows=1";
+  if (o.positions == 1 && !config.late_sums) return "a channel has one position; use late_sums=true";
+  const Side side = side_of(o, config.rows);
+  const int64_t elements = side.rows() * tile_of(o).size();
+  if (elements > int64_t{1} << 20) return "a tile has at most 2^20 elements; use fewer rows, or by=channels";
+  if (config.num_warps * config.num_ctas > 1 &&
+      elements < program::kWarpThreads * config.num_warps * config.num_ctas * vector_width(o.type))
+    return "a tile of " + std::to_string(elements) +
+           " elements leaves threads without one; use fewer warps, or more rows";
+  if (machine.is_gpu()) {
+    if (const std::string reason = refused_held(elements, o.type, config.num_warps, config.num_ctas, 2 * kMostVectors);
+        !reason.empty())
+      return reason;
+  }
+  return side.batches > 1 && config.late_sums ? refused_meeting(machine, elements * sums_of(o)) : "";
+}
+
+// The last launch.
+Step reduce_step(const Machine& machine, const GroupNormOptions& o) {
+  LayerNormOptions sums;
+  sums.cols = o.channels;
+  sums.gradients = o.gradients;
+  sums.d_weight_type = o.d_weight_type;
+  sums.accumulate = o.accumulate;
+  return layer_norm_reduce_step(machine, sums);
+}
+
+void add_partials(Operation* op, const GroupNormOptions& o, LayerNormGradients which, const PartialCount& parts) {
+  const auto add = [&](const char* name) {
+    op->workspace.push_back(
+        {.name = name, .dtype = f32, .shape = {parts.of_rows, o.channels}, .room = {parts.most, o.channels}});
+  };
+  if (which != LayerNormGradients::bias) add("weight_partials");
+  if (which != LayerNormGradients::weight) add("bias_partials");
+}
+
+Operation build_by_groups(const Machine& machine, const GroupNormOptions& o, const GroupNormBackwardConfig& config) {
+  GroupNormMeta meta{o};
+  const Side side = side_of(o, config.rows);
+  const GroupTile tile = tile_of(o);
+  meta.rows = side.rows();
+  meta.batches = side.batches;
+  meta.channel_block = tile.channels;
+  meta.position_block = tile.positions;
+  meta.late_sums = config.late_sums;
+  meta.stages = config.stages;
+  const int64_t tiles = o.groups / side.groups;  // of a batch
+  const int64_t programs = machine.is_gpu() ? machine.sms * config.programs_per_sm / config.num_ctas : 64;
+  const PartialCount parts =
+      partial_count(ceil_div(Size::rows(), side.batches), std::max<int64_t>(programs / tiles, 1));
+  Launch launch = library_launch((o.want_d_weight ? parts.of_rows : ceil_div(Size::rows(), side.batches)) * tiles,
+                                 config.num_warps);
+  launch.num_ctas = config.num_ctas;
+  launch.min_ctas_per_sm = config.min_ctas_per_sm;
+  Operation op =
+      operation_of(record_step(group_norm_backward_kernel.name, o.type, &group_norm_backward, meta, std::move(launch)));
+  if (!o.want_d_weight) return op;
+  op.steps.push_back(reduce_step(machine, o));
+  add_partials(&op, o, o.gradients, parts);
+  return op;
+}
+
+// Tiles of so many elements of each batch: channels side by side, and groups of them, as far as they fit. Of each channel the
+// widest block that leaves less than an eighth of the last one empty, else the best.
+void set_tile(GroupNormMeta* meta, int64_t elements) {
+  const auto power_over = [](int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); };
+  const int64_t channels = power_over(meta->channels_of_group());
+  int64_t width = std::min(power_over(meta->positions), elements);
+  const auto covered = [&](int64_t block) { return round_up(meta->positions, block); };
+  for (int64_t block = width; block >= 64 && covered(width) * 8 > meta->positions * 9; block /= 2)
+    if (covered(block) < covered(width)) width = block;
+  const int64_t side_by_side = std::min(elements / width, channels);
+  int64_t groups = side_by_side == channels ? elements / (width * side_by_side) : 1;
+  groups = std::min(groups, meta->groups & -meta->groups);
+  meta->rows = meta->batches * groups;
+  meta->channel_block = meta->positions == 1 ? 1 : side_by_side;
+  meta->position_block = meta->positions == 1 ? side_by_side : width;
+}
+
+// Of a batch.
+int64_t channel_programs(const GroupNormMeta& m) {
+  return m.groups / m.group_block() *
+         ceil_div(m.channels_of_group(), m.positions == 1 ? m.position_block : m.channel_block);
+}
+
+Operation build_by_channels(const Machine& machine, const GroupNormOptions& o, const GroupNormBackwardConfig& config) {
+  GroupNormMeta meta{o};
+  const int64_t threads = program::kWarpThreads * config.num_warps, vector = vector_width(o.type);
+  meta.batches = config.rows;
+  meta.stages = config.stages;
+  set_tile(&meta, threads * vector * config.vectors / config.rows);
+  Operation op;
+  if (o.without_d_x) {
+    const int64_t programs = machine.is_gpu() ? machine.sms * config.programs_per_sm : 64;
+    const PartialCount parts =
+        partial_count(ceil_div(Size::rows(), config.rows), std::max<int64_t>(programs / channel_programs(meta), 1));
+    op.steps = {record_step("group_norm_sums", o.type, &group_norm_sums, meta,
+                            library_launch(parts.of_rows * channel_programs(meta), config.num_warps)),
+                reduce_step(machine, o)};
+    add_partials(&op, o, o.gradients, parts);
+    return op;
+  }
+  // d_x needs the sums of each batch. It may lie over d_y: it goes last.
+  meta.gradients = LayerNormGradients::both;
+  op.steps.push_back(record_step("group_norm_sums", o.type, &group_norm_sums, meta,
+                                 library_launch(Size::rows() * channel_programs(meta), config.num_warps)));
+  GroupNormMeta means = meta;
+  means.block = std::clamp<int64_t>(std::bit_ceil(static_cast<uint64_t>(o.channels_of_group())), 32, 1024);
+  op.steps.push_back(record_step("group_norm_means", f32, &group_norm_means, means,
+                                 library_launch(Size::rows() * o.groups, means.block > 256 ? 4 : 1)));
+  meta.batches = 1;
+  set_tile(&meta, threads * vector);
+  const int64_t positions = o.positions == 1 ? 1 : ceil_div(o.positions, meta.position_block);
+  op.steps.push_back(
+      record_step("group_norm_d_x", o.type, &group_norm_d_x, meta,
+                  library_launch(Size::rows() * (channel_programs(meta) * positions), config.num_warps)));
+  if (o.want_d_weight) op.steps.push_back(reduce_step(machine, o));
+  add_partials(&op, o, LayerNormGradients::both, {.of_rows = Size::rows(), .most = Size::rows()});
+  for (const char* name : {"mean_nq", "mean_q"})
+    op.workspace.push_back({.name = name, .dtype = f32, .shape = {Size::rows() * o.groups}});
+  return op;
+}
+
+Operation build_backward(const Machine& machine, const GroupNormOptions& o, const GroupNormBackwardConfig& config) {
+  return config.by == GroupNormBackwardBy::groups ? build_by_groups(machine, o, config)
+                                                  : build_by_channels(machine, o, config);
+}
+
+Cost cost_backward(const GroupNormOptions& o, int64_t batches) {
+  const int inputs = o.without_d_x && o.gradients == LayerNormGradients::bias ? 1 : 2;
+  const int arrays = inputs + int{!o.without_d_x};
+  return {static_cast<double>(arrays * o.row() * size_of(o.type) + 8) * static_cast<double>(o.groups) *
+          static_cast<double>(batches)};
+}
+
+}  // namespace
+
+const GroupNormForward group_norm_forward_kernel{"group_norm_forward", "LayerNorm of groups of channels",
+                                                 &valid_forward,       &heuristic_forward,
+                                                 &build_forward,       &cost_forward};
+const GroupNormBackward group_norm_backward_kernel{"group_norm_backward", "gradient of GroupNorm", &valid_backward,
+                                                   &heuristic_backward,   &build_backward,         &cost_backward};
+
+Operation group_norm_forward(const Machine& machine, const GroupNormOptions& options) {
+  return group_norm_forward_kernel(machine, options);
+}
+
+Operation group_norm_backward(const Machine& machine, const GroupNormOptions& options) {
+  return group_norm_backward_kernel(machine, options);
+}
+
+}  // namespace ligerdsl::kernels

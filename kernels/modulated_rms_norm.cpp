@@ -1,0 +1,120 @@
+// The gradient of a modulated RMSNorm; arithmetic in f32, T = type. s and h are the scale and the shift of row i, those of
+// its stretch k; n and w' as in rms_norm.cpp.
+//
+//   y = round_T(n w' (1 + s) + h)
+//
+//   m = dy (1 + s) w';  dx = round_T(r (m - x r^2 mean(m x)))
+//   p_k = sum over the rows of stretch k of dy n:  ds_k = w' p_k, dweight = sum over k of (1 + s_k) p_k
+//   dh_k = sum over the rows of stretch k of dy
+//
+// So one sum of products serves weight and scale. Bytes, s = sizeof(T): 3 n H s, 5 n H s where no program holds a row,
+// and f32 rows of partial sums: one per program for the weight, two per modulation and program that shares it.
+#include "kernels/modulated_rms_norm.h"
+
+#include "kernels/norm_rows.h"
+#include "kernels/rms_norm_rows.h"
+
+namespace ligerdsl::kernels {
+
+void modulated_rms_norm_backward(KernelBuilder& k, const ModulatedRmsNormMeta& m) {
+  struct Tiling {
+    int64_t rows, block;
+  } const tiling{1, m.block};
+  std::optional<NormRows> d_x;
+  if (!m.without_d_x) d_x.emplace(k.view("d_x", m.type, {dyn, m.cols}), tiling);
+  View weight_partials, scale_partials, shift_partials;
+  if (m.want_d_weight) weight_partials = k.view("weight_partials", f32, {dyn, m.cols});
+  if (m.want_d_scale) scale_partials = k.view("scale_partials", f32, {dyn, m.cols});
+  if (m.want_d_shift) shift_partials = k.view("shift_partials", f32, {dyn, m.cols});
+  const NormRows d_y(k.view("d_y", m.type, {dyn, m.cols}), tiling), x_rows(k.view("x", m.type, {dyn, m.cols}), tiling);
+  NormWeight weight{.block = m.block};
+  if (m.has_weight) weight.view = k.view("weight", m.weight_type, {m.cols});
+  const NormRows scale(k.view("scale", m.scale_type, {dyn, m.cols}), tiling);
+  View rstd_view = k.view("rstd", f32, {dyn});
+  if (m.has_weight && m.has_offset) weight.offset = k.scalar("offset", f32);
+
+  const int64_t blocks = ceil_div(m.cols, m.block);
+  const Scalar column = k.program_id(0) % static_cast<int32_t>(blocks);
+  const Scalar first = (k.program_id(0) / static_cast<int32_t>(blocks)).to(i64);
+  const Scalar programs = (k.num_programs(0) / static_cast<int32_t>(blocks)).to(i64);
+  const Scalar rows_each = x_rows.tiles.view().dim(0) / m.modulations;
+  const Scalar parts = m.shared ? programs / m.modulations : k.constant(1, i64);
+  const Tile zeros = k.zeros({1, m.block}, f32);
+
+  // Sums over the rows of a part, [1, block]; what is not wanted stays 0.
+  struct Sums {
+    Tile products, d_y, scaled;
+  };
+  const auto of_part = [&](const Scalar& part) {
+    const Scalar modulation = part / parts, begin = modulation * rows_each;
+    const Tile scaled = scale.load(modulation, column) + 1.0f;
+    const Tile factor = m.has_weight ? scaled * weight.load(column) : scaled;
+    auto [products, sum_d_y] = k.for_range(
+        begin + part % parts, begin + rows_each, parts, pipelined(m.stages), carry(zeros, zeros),
+        [&](Scalar row, Tile products, Tile sum_d_y) {
+          const Tile x = x_rows.load(row, column), dy = d_y.load(row, column);
+          const Tile rstd = rstd_view.partition({1}).load({row}).expand_dims(1);
+          if (d_x) {
+            const Tile gradient_y = dy * factor;
+            const Tile along = (sum_products(gradient_y, x, 1) * (-1.0 / m.cols)).expand_dims(1) * rstd * rstd * rstd;
+            d_x->store(row, 0, fma(x, along, gradient_y * rstd));
+          }
+          return carry(m.want_products() ? fma(dy, normalised(m, x, rstd), products) : products,
+                       m.want_d_shift ? sum_d_y + dy : sum_d_y);
+        });
+    if (m.want_d_scale) scale_partials.partition({1, m.block}).store({part, column}, products);
+    if (m.want_d_shift) shift_partials.partition({1, m.block}).store({part, column}, sum_d_y);
+    return products * scaled;
+  };
+  const auto keep = [&](const Tile& d_weight) {
+    if (m.want_d_weight) weight_partials.partition({1, m.block}).store({first, column}, d_weight);
+  };
+  if (m.shared) return keep(of_part(first));
+  auto [d_weight] =
+      k.for_range(first, k.constant(m.modulations, i64), programs, carry(zeros), [&](Scalar part, Tile sum) {
+        const Tile more = of_part(part);
+        return carry(m.want_d_weight ? sum + more : sum);
+      });
+  keep(d_weight);
+}
+
+// A program owns `block` columns of one modulation. Lane r of its `rows` lanes adds partials r, r + rows, ... in order; the
+// lanes are added last.
+void modulated_rms_norm_reduce(KernelBuilder& k, const ModulatedRmsNormMeta& m) {
+  NormWeight weight{.block = m.block};
+  const auto blocks = static_cast<int32_t>(ceil_div(m.cols, m.block));
+  const Scalar modulation = k.program_id(0) / blocks, column = k.program_id(0) % blocks;
+  struct Sum {
+    View out, partials;
+    bool of_scale;
+  };
+  std::vector<Sum> sums;
+  const auto add = [&](const char* out, const char* partials, bool of_scale) {
+    sums.push_back({k.view(out, m.d_scale_type, {dyn, m.cols}), k.view(partials, f32, {dyn, m.cols}), of_scale});
+  };
+  if (m.want_d_scale) add("d_scale", "scale_partials", true);
+  if (m.want_d_shift) add("d_shift", "shift_partials", false);
+  if (m.want_d_scale && m.has_weight) {
+    weight.view = k.view("weight", m.weight_type, {m.cols});
+    if (m.has_offset) weight.offset = k.scalar("offset", f32);
+  }
+  for (const Sum& sum_of : sums) {
+    const Scalar parts = sum_of.partials.dim(0) / m.modulations;
+    const Tile lane = k.arange(m.rows).to(i64).expand_dims(1),
+               place = k.arange(m.block).to(i64).expand_dims(0) + column.to(i64) * m.block;
+    const Tile in_row = place < m.cols;
+    auto [lanes] =
+        k.for_range(0, cdiv(parts, m.rows), 1, carry(k.zeros({m.rows, m.block}, f32)), [&](Scalar i, Tile acc) {
+          const Tile part = lane + i.to(i64) * m.rows;
+          const Tile at = (part + modulation.to(i64) * parts) * m.cols + place;
+          return carry(acc + load(sum_of.partials.ptr() + at, (part < parts) && in_row, 0.0f));
+        });
+    Tile total = sum(lanes, 0).expand_dims(0);
+    if (sum_of.of_scale && m.has_weight) total = total * weight.load(column);
+    const auto target = sum_of.out.partition({1, m.block});
+    if (m.accumulate) total = total + target.load({modulation, column});
+    target.store({modulation, column}, total.to(m.d_scale_type));
+  }
+}
+
+}  // namespace ligerdsl::kernels

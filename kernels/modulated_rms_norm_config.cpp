@@ -1,0 +1,199 @@
+#include "kernels/modulated_rms_norm_config.h"
+
+#include <algorithm>
+
+#include "kernels/norm_backward.h"
+#include "kernels/record.h"
+#include "kernels/reduce_partials.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+// Scale and shift take the registers that a residual does.
+RmsNormForwardConfig heuristic_forward(const Machine& machine, const ModulatedRmsNormOptions& o) {
+  RmsNormOptions rows = o;
+  rows.residual = true;
+  RmsNormForwardConfig config = rms_norm_forward_kernel.heuristic(machine, rows);
+  config.early_weight = false;
+  if (config.rows == 1) return config;
+  config.rows = 1;
+  config.num_warps = warps_for(tile_width(o.cols), o.type, 2);
+  config.min_ctas_per_sm = 0;
+  return config;
+}
+
+std::string valid_forward(const Machine& machine, const ModulatedRmsNormOptions& o,
+                          const RmsNormForwardConfig& config) {
+  if (config.rows != 1) return "rows of a tile may have different modulations; use rows=1";
+  return rms_norm_forward_kernel.valid(machine, o, config);
+}
+
+Operation build_forward(const Machine&, const ModulatedRmsNormOptions& o, const RmsNormForwardConfig& config) {
+  RmsNormMeta meta{o};
+  meta.looped = !config.whole();
+  meta.rows = config.rows;
+  meta.block = config.columns(o.type, o.cols);
+  meta.early_weight = config.early_weight;
+  return operation_of(record_step(modulated_rms_norm_forward_kernel.name, o.type, &rms_norm_forward, meta,
+                                  config.launch(), schedule_of(config)));
+}
+
+double modulation_bytes(const ModulatedRmsNormOptions& o, int arrays, DType type) {
+  return static_cast<double>(arrays * o.cols * size_of(type)) * static_cast<double>(o.modulations);
+}
+
+Cost cost_forward(const ModulatedRmsNormOptions& o, int64_t rows) {
+  return {rms_norm_forward_kernel.cost(o, rows).bytes + modulation_bytes(o, o.has_shift ? 2 : 1, o.scale_type)};
+}
+
+constexpr int kRegisters = 128;        // of a thread that works on a row beside partial sums
+constexpr int64_t kVectors = 2;        // of a row that it has
+constexpr int64_t kMostVectors = 4;    // of a long row
+constexpr int64_t kMostOnCpu = 16384;  // columns whose sums stay in a core's caches
+constexpr int64_t kColumnsOnCpu = 1024;
+
+// Blocks that are shorter than the row.
+ModulatedRmsNormBackwardConfig by_columns(const Machine& machine, const ModulatedRmsNormOptions& o) {
+  ModulatedRmsNormBackwardConfig config{.by = BackwardBy::columns, .vectors = 2, .programs_per_sm = 4};
+  config.num_warps = machine.is_gpu() ? 4 : warps_for(kColumnsOnCpu, o.type, config.vectors);
+  if (!machine.is_gpu()) config.stages = 1;
+  return config;
+}
+
+ModulatedRmsNormBackwardConfig heuristic_backward(const Machine& machine, const ModulatedRmsNormOptions& o) {
+  const int64_t width = tile_width(o.cols);
+  if (!machine.is_gpu()) {
+    if (width > kMostOnCpu) return by_columns(machine, o);
+    return {.num_warps = warps_for(width, o.type, kVectors, 16), .stages = 1};
+  }
+  const int64_t most = machine.threads_with(kRegisters) * vector_width(o.type) * kMostVectors;
+  if (width > most * machine.max_cluster) return by_columns(machine, o);
+  ModulatedRmsNormBackwardConfig config;
+  while (width > most * config.num_ctas) config.num_ctas *= 2;
+  config.num_warps = warps_for(width / config.num_ctas, o.type, kVectors, 16);
+  // Short rows: more programs keep as many loads under way.
+  config.programs_per_sm = std::clamp(16 / config.num_warps, 1, 8);
+  return config;
+}
+
+int64_t block_of(const ModulatedRmsNormOptions& o, const ModulatedRmsNormBackwardConfig& config) {
+  if (config.by == BackwardBy::rows) return tile_width(o.cols);
+  return program::kWarpThreads * config.num_warps * vector_width(o.type) * config.vectors;
+}
+
+std::string valid_backward(const Machine& machine, const ModulatedRmsNormOptions& o,
+                           const ModulatedRmsNormBackwardConfig& config) {
+  if (config.by == BackwardBy::columns) {
+    if (config.vectors == 0) return "a block has 1 vector per thread or more; set vectors, or use by=rows";
+    if (config.num_ctas != 1) return "num_ctas is of by=rows; use 1 with by=columns";
+    const int64_t block = block_of(o, config);
+    if (block >= o.cols)
+      return "a block of " + std::to_string(block) +
+             " columns holds the whole row; use fewer vectors or warps, or by=rows";
+    return "";
+  }
+  if (config.vectors != 0) return "vectors is of by=columns; use 0 with by=rows";
+  if (config.num_ctas > machine.max_cluster)
+    return machine.max_cluster == 1 ? "there are no clusters of CTAs here; use num_ctas=1"
+                                    : "there are clusters of at most " + std::to_string(machine.max_cluster) + " CTAs";
+  const int64_t threads = program::kWarpThreads * config.num_warps * config.num_ctas;
+  const int64_t vectors = tile_width(o.cols) / vector_width(o.type);
+  if (threads > program::kWarpThreads && vectors < threads)
+    return "a row of " + std::to_string(o.cols) + " elements leaves threads without any; use fewer warps or CTAs";
+  if (vectors > 2 * kMostVectors * threads && (machine.is_gpu() || tile_width(o.cols) > kMostOnCpu))
+    return "a thread would hold " + std::to_string(ceil_div(vectors, threads)) + " vectors, at most " +
+           std::to_string(2 * kMostVectors) + " are possible; use more warps or CTAs, or by=columns";
+  return "";
+}
+
+// d_x of rows that no program holds.
+Step d_x_step(const ModulatedRmsNormOptions& o) {
+  RmsNormMeta meta{o};
+  meta.want_d_weight = false;
+  meta.looped = true;
+  meta.block = std::min(kRowBlock, tile_width(o.cols));
+  return record_step("modulated_rms_norm_d_x", o.type, &rms_norm_backward, meta,
+                     library_launch(Size::rows(), warps_for(meta.block, o.type, kVectors)));
+}
+
+Step reduce_step(const Machine& machine, const ModulatedRmsNormOptions& o) {
+  const TileShape tile = partials_tile(machine);
+  ModulatedRmsNormMeta meta{o};
+  meta.rows = tile.rows;
+  meta.block = tile.cols;
+  return record_step("modulated_rms_norm_reduce", o.d_scale_type, &modulated_rms_norm_reduce, meta,
+                     library_launch(o.modulations * ceil_div(o.cols, tile.cols), tile.num_warps));
+}
+
+Operation build_backward(const Machine& machine, const ModulatedRmsNormOptions& o,
+                         const ModulatedRmsNormBackwardConfig& config) {
+  const bool by_rows = config.by == BackwardBy::rows;
+  ModulatedRmsNormMeta meta{o};
+  meta.block = block_of(o, config);
+  meta.stages = config.stages;
+  meta.without_d_x = o.without_d_x || !by_rows;
+  const int64_t blocks = by_rows ? 1 : ceil_div(o.cols, meta.block);
+  const int64_t together = machine.is_gpu() ? machine.sms / config.num_ctas * config.programs_per_sm : 64;
+  const int64_t programs = std::max<int64_t>(together / blocks, 1);  // of a block of columns
+  meta.shared = o.modulations < programs;
+  // Parts of a modulation's rows; one at least, whose sums are 0 where there are no rows.
+  PartialCount parts;
+  if (meta.shared) parts = partial_count(ceil_div(Size::rows(), o.modulations), programs / o.modulations);
+  const Size each = max(parts.of_rows, 1), most = max(parts.most, 1);
+  const Size all = meta.shared ? each * o.modulations : Size(programs);
+
+  Operation op;
+  if (by_rows || o.want_d_weight || o.want_modulation()) {  // it may not write over d_y: it goes first
+    Launch launch = library_launch(all * blocks, config.num_warps);
+    launch.num_ctas = config.num_ctas;
+    const char* name = by_rows ? modulated_rms_norm_backward_kernel.name : "modulated_rms_norm_sums";
+    op.steps.push_back(record_step(name, o.type, &modulated_rms_norm_backward, meta, std::move(launch)));
+  }
+  if (!by_rows && !o.without_d_x) op.steps.push_back(d_x_step(o));
+  const auto add = [&](const char* name, const Size& rows, const Size& room) {
+    op.workspace.push_back({.name = name, .dtype = f32, .shape = {rows, o.cols}, .room = {room, o.cols}});
+  };
+  if (o.want_d_weight) {
+    op.steps.push_back(
+        reduce_partials(machine, "d_weight", o.d_weight_type, o.accumulate, o.cols, f32, "weight_partials"));
+    add("weight_partials", all, meta.shared ? most * o.modulations : Size(programs));
+  }
+  if (!o.want_modulation()) return op;
+  op.steps.push_back(reduce_step(machine, o));
+  if (o.want_d_scale) add("scale_partials", each * o.modulations, most * o.modulations);
+  if (o.want_d_shift) add("shift_partials", each * o.modulations, most * o.modulations);
+  return op;
+}
+
+Cost cost_backward(const ModulatedRmsNormOptions& o, int64_t rows) {
+  const double row = static_cast<double>((o.without_d_x ? 2 : 3) * o.cols * size_of(o.type) + 4);
+  const int gradients = int{o.want_d_scale} + int{o.want_d_shift};
+  return {row * static_cast<double>(rows) + modulation_bytes(o, 1, o.scale_type) +
+          modulation_bytes(o, gradients, o.d_scale_type)};
+}
+
+}  // namespace
+
+const ModulatedRmsNormForward modulated_rms_norm_forward_kernel{
+    "modulated_rms_norm_forward",
+    "RMSNorm with a scale and a shift of each stretch of rows",
+    &valid_forward,
+    &heuristic_forward,
+    &build_forward,
+    &cost_forward};
+const ModulatedRmsNormBackward modulated_rms_norm_backward_kernel{"modulated_rms_norm_backward",
+                                                                  "gradient of modulated_rms_norm",
+                                                                  &valid_backward,
+                                                                  &heuristic_backward,
+                                                                  &build_backward,
+                                                                  &cost_backward};
+
+Operation modulated_rms_norm_forward(const Machine& machine, const ModulatedRmsNormOptions& options) {
+  return modulated_rms_norm_forward_kernel(machine, options);
+}
+
+Operation modulated_rms_norm_backward(const Machine& machine, const ModulatedRmsNormOptions& options) {
+  return modulated_rms_norm_backward_kernel(machine, options);
+}
+
+}  // namespace ligerdsl::kernels
