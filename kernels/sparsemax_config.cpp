@@ -1,38 +1,42 @@
 #include "kernels/sparsemax_config.h"
 
-#include <algorithm>
+#include <bit>
+#include <optional>
 
 #include "kernels/record.h"
 
 namespace ligerdsl::kernels {
 namespace {
 
-// Warps of the CTAs that share a row.
-constexpr int kSharingWarps = 16;
+// Elements of a tile of a row. Among the CTAs of a cluster it is dealt by powers of two.
+int64_t tile_of(const SparsemaxOptions& o, const RowConfig& config) {
+  const auto cols = static_cast<uint64_t>(o.cols);
+  return config.num_ctas > 1 ? static_cast<int64_t>(std::bit_ceil(cols)) : config.columns(o.type, o.cols);
+}
 
-// Rows that one CTA's registers do not hold, by as many CTAs as do, each thread with about so many elements.
-RowConfig wide_rows(const Machine& machine, const SparsemaxOptions& o, int64_t vectors, int64_t elements) {
+constexpr int kMostWarps = 16;  // of a CTA; more of them leave too few registers to a thread
+
+// Of a GPU: a thread with about so many elements of each array. Rows of a warp need no barrier, and CTAs of one warp wait
+// for no other row; rows that a CTA does not hold are a cluster's.
+std::optional<RowConfig> in_registers(const Machine& machine, const SparsemaxOptions& o, int64_t elements) {
+  const int64_t warp = program::kWarpThreads * elements;
+  RowConfig config{.num_warps = 1};
+  while (config.rows * 2 * tile_width(o.cols) <= warp) config.rows *= 2;
+  while (config.num_warps < kMostWarps && warp * config.num_warps < o.cols) config.num_warps *= 2;
+  const int64_t part = warp * config.num_warps;
+  while (part * config.num_ctas < o.cols) config.num_ctas *= 2;
+  if (config.num_ctas > machine.max_cluster) return {};
+  return config;
+}
+
+template <int elements>
+RowConfig heuristic(const Machine& machine, const SparsemaxOptions& o) {
   if (machine.is_gpu()) {
-    const int64_t part = program::kWarpThreads * kSharingWarps * elements;
-    RowConfig config{.num_warps = kSharingWarps, .num_ctas = 2};
-    while (config.num_ctas < machine.max_cluster && part * config.num_ctas < o.cols) config.num_ctas *= 2;
-    if (config.num_ctas <= machine.max_cluster && part * config.num_ctas >= o.cols) return config;
+    if (const auto config = in_registers(machine, o, elements)) return *config;
+  } else if (o.cols <= kResidentWidth / 2) {
+    return whole_rows(machine, o.type, o.cols, 4);
   }
-  return rows_in_blocks(o.type, kRowBlock, vectors);
-}
-
-// `widest`: the row that a CTA holds of all arrays together.
-RowConfig heuristic(const Machine& machine, const SparsemaxOptions& o, int64_t vectors, int64_t widest) {
-  if (o.cols > widest) return wide_rows(machine, o, vectors, widest / 1024);
-  return whole_rows(machine, o.type, o.cols, vectors);
-}
-
-RowConfig forward_heuristic(const Machine& machine, const SparsemaxOptions& o) {
-  return heuristic(machine, o, 4, kResidentWidth);
-}
-
-RowConfig backward_heuristic(const Machine& machine, const SparsemaxOptions& o) {
-  return heuristic(machine, o, 2, kResidentWidth / 2);
+  return rows_in_blocks(o.type, kRowBlock, 4);
 }
 
 std::string valid(const Machine& machine, const SparsemaxOptions& o, const RowConfig& config) {
@@ -46,7 +50,7 @@ std::string valid(const Machine& machine, const SparsemaxOptions& o, const RowCo
   RowConfig one = config;  // CTA with the threads of all
   one.num_warps *= config.num_ctas;
   one.num_ctas = 1;
-  return refused(machine, o.type, o.cols, one);
+  return refused(machine, o.type, tile_of(o, config), one);
 }
 
 Operation operation(const Machine& machine, const SparsemaxOptions& o, const RowConfig& config, const char* name,
@@ -54,7 +58,7 @@ Operation operation(const Machine& machine, const SparsemaxOptions& o, const Row
   SparsemaxMeta meta{o};
   meta.looped = !config.whole();
   meta.rows = config.rows;
-  meta.block = config.columns(o.type, o.cols);
+  meta.block = tile_of(o, config);
   if (config.rows == 1)
     meta.lanes =
         block_lanes(machine, o.type, meta.block, config.num_warps, config.num_ctas, o.cols % vector_width(o.type) == 0);
@@ -78,9 +82,9 @@ Cost cost(const SparsemaxOptions& o, int64_t rows) {
 }  // namespace
 
 const SparsemaxKernel sparsemax_forward_kernel{
-    "sparsemax_forward", "sparsemax of rows", &valid, &forward_heuristic, &forward, &cost<2>};
+    "sparsemax_forward", "sparsemax of rows", &valid, &heuristic<32>, &forward, &cost<2>};
 const SparsemaxKernel sparsemax_backward_kernel{
-    "sparsemax_backward", "gradient of sparsemax", &valid, &backward_heuristic, &backward, &cost<3>};
+    "sparsemax_backward", "gradient of sparsemax", &valid, &heuristic<16>, &backward, &cost<3>};
 
 Operation sparsemax_forward(const Machine& machine, const SparsemaxOptions& options) {
   return sparsemax_forward_kernel(machine, options);

@@ -27,8 +27,14 @@ CrossEntropyOptions one_pass(const VocabParallelCrossEntropyOptions& o) {
           .d_loss_type = o.d_loss_type};
 }
 
-template <class Options>
-CrossEntropyConfig heuristic(const Machine& machine, const Options& o) {
+CrossEntropyConfig heuristic(const Machine& machine, const VocabParallelPartialsOptions& o) {
+  CrossEntropyConfig config = cross_entropy_kernel.heuristic(machine, one_pass(o));
+  // What a thread has of four vectors would be spilled by six CTAs.
+  if (o.smoothing && config.min_ctas_per_sm > 0) config.vectors = 2, config.min_ctas_per_sm = 8;
+  return config;
+}
+
+CrossEntropyConfig heuristic(const Machine& machine, const VocabParallelCrossEntropyOptions& o) {
   return cross_entropy_kernel.heuristic(machine, one_pass(o));
 }
 

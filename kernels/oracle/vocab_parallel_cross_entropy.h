@@ -89,9 +89,9 @@ inline VocabParallelResult vocab_parallel_oracle(const Values& partials, const V
     out.loss[each ? i : 0] += loss * mean;
     const double scale = bad ? nan : mean * c.upstream[each && c.upstream.size() > 1 ? i : 0];
     for (int64_t j = 0; j < (logits.empty() ? 0 : c.classes); ++j) {
-      const double hit = j + c.first_class == labels[i] ? 1 - a : 0;
-      const double p = std::exp(logits[i * c.classes + j] - top) / total;
-      out.d_logits[i * c.classes + j] = scale * (p - a / k - hit);
+      const bool hit = j + c.first_class == labels[i];  // the statistics have its logit too
+      const double p = std::exp((hit ? label : logits[i * c.classes + j]) - top) / total;
+      out.d_logits[i * c.classes + j] = scale * (p - a / k - (hit ? 1 - a : 0));
     }
   }
   return out;

@@ -304,7 +304,7 @@ TEST_F(Execute, VocabParallelCrossEntropy) {
     args.labels = labels;
     args.partials = own;
     vocab_parallel_cross_entropy_partials(context_, desc, args);
-    expect_failure(ligerdsl_context_check(context_.get()), LIGERDSL_INVALID_LABEL, {"out of bounds", "row 2"});
+    expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_LABEL, {"out of bounds", "row 2"});
   }
   const float statistics[] = {2, 2, 0, 0, 0, 0};
   for (int i = 0; i < 6; ++i) EXPECT_FLOAT_EQ(partials.floats()[i], statistics[i]) << i;
@@ -322,7 +322,7 @@ TEST_F(Execute, VocabParallelCrossEntropy) {
     args.loss = loss;
     args.d_logits = d_x;
     vocab_parallel_cross_entropy(context_, desc, args);
-    expect_failure(ligerdsl_context_check(context_.get()), LIGERDSL_INVALID_LABEL, {"out of bounds", "row 2"});
+    expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_LABEL, {"out of bounds", "row 2"});
     EXPECT_FLOAT_EQ(loss.floats()[0], std::log(5.0f));
     EXPECT_EQ(loss.floats()[1], 0);
     EXPECT_TRUE(std::isnan(loss.floats()[2]));
