@@ -320,7 +320,8 @@ TEST_F(Misuse, DivergencesOfNothing) {
 
 TEST_F(Misuse, ShardsOfAVocabulary) {
   Owned x(LIGERDSL_F32, {4, 8}), labels(LIGERDSL_I64, {4}), three(LIGERDSL_F32, {2, 4, 3}), five(LIGERDSL_F32, {4, 5}),
-      odd(LIGERDSL_F32, {6, 3}), loss(LIGERDSL_F32, {4}), one(LIGERDSL_F32, {1}), column(LIGERDSL_F32, {4, 1});
+      odd(LIGERDSL_F32, {6, 3}), loss(LIGERDSL_F32, {4}), upstream(LIGERDSL_F32, {4}), one(LIGERDSL_F32, {1}),
+      column(LIGERDSL_F32, {4, 1});
   VocabParallelCrossEntropyPartialsDesc first = vocab_parallel_cross_entropy_partials_desc();
   VocabParallelCrossEntropyPartialsArgs statistics = vocab_parallel_cross_entropy_partials_args();
   const auto first_refused = [&](ligerdsl_status_t status, std::initializer_list<const char*> words) {
@@ -349,7 +350,7 @@ TEST_F(Misuse, ShardsOfAVocabulary) {
   args.loss = one;
   refused(LIGERDSL_INVALID_SHAPE, {"`loss`", "expected 4 elements", "got 1"});
   args.loss = loss;
-  args.d_loss = loss;
+  args.d_loss = upstream;
   refused(LIGERDSL_INVALID_ARGUMENT, {"`with_d_loss`", "expected 0 without d_logits"});
   args.d_loss = nullptr;
   args.partials = odd;
@@ -364,9 +365,10 @@ TEST_F(Misuse, ShardsOfAVocabulary) {
   desc.shard = 1;
   refused(LIGERDSL_INVALID_ARGUMENT, {"`shard`", "one of the 1 shards", "got 1"});
   desc.shard = 0;
-  args.d_logits = x;
-  refused(LIGERDSL_INVALID_ALIAS, {"`d_logits`", "`logits`", "in_place"});
-  args.d_logits = nullptr;
+  const Tensor shared(labels.storage.data(), {LIGERDSL_CPU, 0}, LIGERDSL_F32, {4});
+  args.loss = shared;
+  refused(LIGERDSL_INVALID_ALIAS, {"`loss`", "`labels`"});
+  args.loss = loss;
   desc.smooth_others = 1;
   desc.n_classes = 0;
   args.logits = column;
