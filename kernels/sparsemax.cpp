@@ -9,7 +9,7 @@
 //
 // climbs from below to the root and is exact once no element leaves the support. It starts at max x - 1, or nearer: some
 // of the elements have their root at or below that of all, so the largest element of each lane goes first, which costs
-// a step what it costs to reduce one number of each thread. Two or three steps over the row are left of the six or more.
+// a step what it costs to reduce one number of each thread. One to three steps over the row are left of the six or more.
 //
 // x and tau are relative to the row's maximum. The last step's f(tau) / count is what f32 could not say of tau; it is
 // subtracted apart, so the sum of y is right to the last bits however many elements the support has.
@@ -42,21 +42,29 @@ Tile ones_where(KernelBuilder& k, const Tile& positive) {
   return where(positive > 0.0f, 1.0f, k.zeros(positive.shape(), f32));
 }
 
+// Where Newton's method begins, and how many of some elements are above, if it is their root; else 0.
+template <class Number>
+struct Start {
+  Number tau, count;
+};
+
 // Newton's method over elements that are relative to the largest. `above` gives the sum of max(x - tau, 0) and how many
-// of these are not 0. Rows of a tile go on until the last one is done.
+// of these are not 0. Rows of a tile go on until the last one is done. A row is done where a step leaves the number as
+// it was, or grows it by rounding; that the first step finds no more elements than the start knew of is enough, too.
 template <class Number, class Above>
-Threshold<Number> newton(KernelBuilder& k, const SparsemaxMeta& m, const Number& start, const Above& above) {
+Threshold<Number> newton(KernelBuilder& k, const SparsemaxMeta& m, const Start<Number>& start, const Above& above) {
   const auto cols = static_cast<double>(m.cols);
-  const Number zero = start * 0.0f;
+  const Number zero = start.tau * 0.0f, many = zero + 2 * cols, first = zero + 3 * cols;
   auto [tau, rest, count, before] = k.while_(
-      carry(start, zero, zero + 2 * cols, zero + 3 * cols),
+      carry(start.tau, zero, start.count, first),
       [](Number, Number, Number count, Number before) { return any_of(count < before); },
       [&](Number tau, Number rest, Number count, Number before) {
         const auto active = count < before;
         // The largest element is always in the support.
         const Number next = where(active, min(tau + rest, -1 / cols), tau);
         auto [excess, support] = above(next);
-        return carry(next, (excess - 1.0f) / support, support, where(active, count, zero));
+        const Number known = where(before > many && support > count, many, count);
+        return carry(next, (excess - 1.0f) / support, support, where(active, known, zero));
       });
   return {tau, rest};
 }
@@ -97,15 +105,22 @@ class LaneRow {
 
   // The lanes' largest elements say the row's, and a tau. The CTAs of a cluster look at their own ones and meet once.
   void start_from(const Tile& largest) {
-    const Tile top = reduce_max(largest, 1), base = finite_maximum(top);
-    const Tile x = largest - base.expand_dims(1);
-    Tile tau = k_.full(top.shape(), -1.0f, f32);
+    const Tile top = reduce_max(largest, 1);
+    const Tile x = largest - finite_maximum(top).expand_dims(1);
+    const auto count = [&](const Tile& over) { return max(sum(ones_where(k_, over), 1), 1.0f); };
+    const auto over = [&](const Tile& tau) { return max(x - tau.expand_dims(1), 0.0f); };
+    Tile tau = k_.full(top.shape(), -1.0f, f32), last;
     for (int i = 0; i < kEarlySteps; ++i) {
-      const Tile over = max(x - tau.expand_dims(1), 0.0f);
-      tau = tau + (sum(over, 1) - 1.0f) / max(sum(ones_where(k_, over), 1), 1.0f);
+      const Tile more = over(tau);
+      last = count(more);
+      tau = tau + (sum(more, 1) - 1.0f) / last;
     }
     top_ = reduce_max(top);
-    start_ = reduce_max((top - top_) + tau);
+    start_.tau = reduce_max((top - top_) + tau);
+    start_.count = k_.constant(0.0f, f32);
+    if (m_.lanes.ctas > 1) return;
+    const Tile now = count(over(tau));
+    start_.count = reduce_max(where(now == last, now, 0.0f));
   }
 
   Carry<Scalar, Scalar> above(const Scalar& tau) const {
@@ -126,7 +141,8 @@ class LaneRow {
   Partition tiles_;
   int64_t blocks_;
   Tile whole_;  // relative to the largest, once that is known
-  Scalar top_, start_;
+  Scalar top_;
+  Start<Scalar> start_;
   Threshold<Scalar> threshold_;
 };
 
@@ -160,7 +176,7 @@ void sparsemax_forward(KernelBuilder& k, const SparsemaxMeta& m) {
     const Tile over = max(from_top - tau, 0.0f);
     return carry(sum(over, 1).expand_dims(1), sum(ones_where(k, over), 1).expand_dims(1));
   };
-  const auto threshold = newton(k, m, k.full({m.rows, 1}, -1.0f, f32), above);
+  const auto threshold = newton(k, m, Start<Tile>{k.full({m.rows, 1}, -1.0f, f32), k.zeros({m.rows, 1}, f32)}, above);
   y.partition({m.rows, m.block}).store({row, 0}, threshold.over(from_top).to(m.type));
 }
 

@@ -65,6 +65,14 @@ TEST(Sparsemax, AnyNumberOfRows) {
   for_any_number_of_rows([](DType type, int64_t n, int64_t h) { Trial(type, n, h).check(); });
 }
 
+// Supports whose elements lie in lanes of their own, and several in one lane.
+TEST(Sparsemax, ManyRows) {
+  for (int64_t h : {100, 700, 3000}) {
+    for (double scale : {0.02, 0.2, 1.0, 3.0})
+      Trial(f32, std::min<int64_t>(150, backend().budget() / h), h, 0, scale).check();
+  }
+}
+
 // From rows that are nearly constant, where every element is in the support, to rows with one element in it.
 TEST(Sparsemax, SupportsOfAnySize) {
   for (int64_t h : affordable({40, 1000, 8192, 40000}, 3)) {
