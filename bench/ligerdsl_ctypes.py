@@ -78,7 +78,8 @@ def args_type(op):
 
 def default_of(field):
     """A default as the table writes it: a number, a C literal or an enumerator."""
-    named = {"LIGERDSL_CASTING_LLAMA": 0, "LIGERDSL_ACTIVATION_GELU_TANH": 0, "LIGERDSL_REDUCTION_MEAN": 2, "LIGERDSL_REDUCTION_BATCHMEAN": 3, "LIGERDSL_CHUNKING_WORKSPACE": 0}
+    named = {"LIGERDSL_CASTING_LLAMA": 0, "LIGERDSL_ACTIVATION_GELU_TANH": 0,
+             "LIGERDSL_REDUCTION_NONE": 0, "LIGERDSL_REDUCTION_MEAN": 2, "LIGERDSL_REDUCTION_BATCHMEAN": 3, "LIGERDSL_CHUNKING_WORKSPACE": 0}
     text = str(field.default)
     if text in named:
         return named[text]

@@ -151,6 +151,18 @@ def modulated():
     return cases + [Wanted("modulated_rms_norm", (16384, 4096, 4), "f32")]
 
 
+def shards():
+    """One of eight shards of the vocabularies of Llama 3 and Gemma."""
+    return [Wanted("vocab_parallel_cross_entropy", shape, dtype) for shape in ((8192, 16032), (16384, 16032), (8192, 32768))
+            for dtype in ("bf16", "f32")]
+
+
+def sparse():
+    """Sparsemax of attention rows and of wide rows."""
+    cases = [Wanted("sparsemax", shape) for shape in ((65536, 128), (32768, 512), (4096, 1024), (16384, 4096), (8192, 32768), (2048, 131072))]
+    return cases + [Wanted("sparsemax", shape, "f32") for shape in ((4096, 1024), (16384, 4096), (2048, 131072))]
+
+
 def head():
     """One case of each kernel of the table and of fused linear cross-entropy: a quick look at everything."""
     return [Wanted("rms_norm", (16384, 8192)), Wanted("layer_norm", (16384, 4096)), Wanted("cross_entropy", (8192, 128256)),
@@ -200,6 +212,7 @@ def smoke():
             Wanted("rope_interleaved", (2, 8, 4, 2, 16), "f32"), Wanted("softmax", (16, 96), "f32"),
             Wanted("cross_entropy", (24, 130), "f32"), Wanted("cross_entropy", (24, 97), "bf16"),
             Wanted("cross_entropy_softcap", (24, 130), "f32"), Wanted("cross_entropy_smoothing", (24, 97), "bf16"),
+            *(Wanted(kernel, (24, 97), dtype) for kernel in ("sparsemax", "vocab_parallel_cross_entropy") for dtype in ("f32", "bf16")),
             *(Wanted(kernel, (24, 97), dtype) for kernel in DIVERGENCES for dtype in ("f32", "bf16")),
             *(Wanted(kernel, (24, 96), dtype) for kernel in SUBSTITUTES for dtype in ("f32", "bf16")),
             *(Wanted("group_norm", (3, 8, 10, 2), dtype) for dtype in ("f32", "bf16")),
@@ -211,6 +224,7 @@ def smoke():
 
 SETS = {"head": head, "issue2": issue2, "issue3-table": table, "widths": widths, "dtypes": dtypes, "options": options,
         "activations": activations, "divergences": divergences, "substitutes": substitutes, "groups": groups, "modulated": modulated,
+        "shards": shards, "sparse": sparse,
         "flce": flce, "flce_errors": flce_errors,
         "chain": chain, "figure": figure, "models": models, "smoke": smoke}
 

@@ -15,7 +15,9 @@
 #include "kernels/rms_norm_config.h"
 #include "kernels/rope_config.h"
 #include "kernels/softmax_config.h"
+#include "kernels/sparsemax_config.h"
 #include "kernels/target_counts.h"
+#include "kernels/vocab_parallel_cross_entropy_config.h"
 
 namespace ligerdsl::kernels {
 namespace {
@@ -99,7 +101,11 @@ std::vector<CatalogEntry> make_catalog() {
       entry(rope_kernel),
       entry(softmax_forward_kernel),
       entry(softmax_backward_kernel),
+      entry(sparsemax_forward_kernel),
+      entry(sparsemax_backward_kernel),
       entry(cross_entropy_kernel),
+      entry(vocab_parallel_partials_kernel),
+      entry(vocab_parallel_cross_entropy_kernel),
       entry<TargetCountsOptions>("target_counts", "what a mean over targets divides by", target_counts),
       entry(divergence_kernel),
       entry(scale_rows_kernel),

@@ -19,7 +19,6 @@
 // tile (the second pass runs backwards, so it begins with what the caches hold). One exponential per element and pass.
 #include "kernels/cross_entropy.h"
 
-#include <limits>
 #include <numbers>
 
 #include "kernels/cross_entropy_row.h"
@@ -182,23 +181,6 @@ class CountedRow {
   CrossEntropyRowSums sums_;
 };
 
-// A row that is ignored (all results 0) or whose label is no class (NaN, and its number in the error word).
-void fill_row(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args, const Row& row, const Scalar& index,
-              const Scalar& ignored) {
-  Scalar fill = where(ignored, k.constant(0.0f, f32), std::numeric_limits<float>::quiet_NaN());
-  if (m.with_loss) args.loss.store({index}, fill.to(args.loss.dtype()));
-  if (m.with_z_loss) args.z_loss.store({index}, fill.to(args.z_loss.dtype()));
-  if (m.with_lse) args.lse.store({index}, fill);
-  if (m.with_entropy) args.entropy.store({index}, fill);
-  if (m.with_accuracy) args.accuracy.store({index}, 0.0f);
-  if (m.with_predictions) args.predictions.store({index}, -1);
-  if (m.with_gradient) {
-    k.for_range(0, row.blocks(), 1, [&](Scalar b) { row.store_gradient(b, fill.to(m.type)); });
-  }
-  Scalar row_of_batch = m.part ? index.to(i64) + args.first_row : index.to(i64);
-  atomic_max(args.error.ptr(), kErrorBase - row_of_batch, !ignored);
-}
-
 }  // namespace
 
 bool needs_counts(const CrossEntropyOptions& m) {
@@ -216,7 +198,7 @@ void cross_entropy_rows(KernelBuilder& k, const CrossEntropyMeta& m) {
   Scalar is_class = label >= 0 && label < args.logits.dim(1);
   k.if_(
       !ignored && is_class, [&] { CountedRow(k, m, args, row, index, label).run(); },
-      [&] { fill_row(k, m, args, row, index, ignored); });
+      [&] { fill_row(k, m, args, &row, index, ignored); });
 }
 
 }  // namespace ligerdsl::kernels

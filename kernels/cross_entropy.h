@@ -78,6 +78,7 @@ struct CrossEntropyMeta : CrossEntropyOptions {
   bool aligned_blocks = false;  // blocks begin at whole vectors wherever rows do (View::alignment_offset)
   bool prefetched = true;       // the first pass loads a block ahead
   BlockLanes lanes;             // how a block is dealt
+  bool without_logits = false;  // nothing of a row is read but what others found out about it
 };
 
 // Whether the last launch counts the rows and divides by their number. The others need no number of rows then, so no

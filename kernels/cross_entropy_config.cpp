@@ -80,34 +80,9 @@ std::string valid(const Machine& machine, const CrossEntropyOptions& o, const Cr
 }
 
 Operation build(const Machine& machine, const CrossEntropyOptions& o, const CrossEntropyConfig& config) {
-  CrossEntropyMeta meta{o};
-  meta.looped = !config.whole();
-  meta.prefetched = config.prefetched;
-  meta.block = config.columns(o.type, covered(o));
-  meta.aligned_blocks = meta.looped || meta.block >= columns_with_offset(o);
-  meta.lanes = meta.looped ? block_lanes(machine, o.type, meta.block, config.num_warps, config.num_ctas)
-                           : BlockLanes{.lanes = meta.block};
-  Operation op;
-  auto scratch = [&](const std::string& name, const Size& size) {
-    op.workspace.push_back({.name = name, .dtype = f32, .shape = {size}});
-  };
-  CrossEntropyMeta flat = meta;  // the steps of one program
-  flat.block = 1024;
-  auto add_one_program = [&](const std::string& name, auto build) {
-    op.steps.push_back(record_step(name, o.type, build, flat, library_launch(1, 8)));
-  };
-  if (needs_counts(o)) {
-    scratch("counts", 4);
-    add_one_program("cross_entropy_count", &cross_entropy_count);
-  }
-  add_step(op, record_step(cross_entropy_kernel.name, o.type, &cross_entropy_rows, meta, config.launch(),
-                           schedule_of(config)));
-  if (o.reduction == Reduction::none) return op;
-  if (o.with_loss) scratch("row_loss", Size::rows());
-  if (o.with_z_loss) scratch("row_z_loss", Size::rows());
-  if (o.with_accuracy) scratch("row_accuracy", Size::rows());
-  if (o.with_loss || o.with_z_loss || o.with_accuracy) add_one_program("cross_entropy_finish", &cross_entropy_finish);
-  return op;
+  const CrossEntropyMeta meta = cross_entropy_meta(machine, o, config);
+  return with_totals(meta, record_step(cross_entropy_kernel.name, o.type, &cross_entropy_rows, meta, config.launch(),
+                                       schedule_of(config)));
 }
 
 // Every byte of a row once; of what is one number of a row nothing.
@@ -116,6 +91,42 @@ Cost cost(const CrossEntropyOptions& o, int64_t rows) {
 }
 
 }  // namespace
+
+CrossEntropyMeta cross_entropy_meta(const Machine& machine, const CrossEntropyOptions& o,
+                                    const CrossEntropyConfig& config) {
+  CrossEntropyMeta meta{o};
+  meta.looped = !config.whole();
+  meta.prefetched = config.prefetched;
+  meta.block = config.columns(o.type, covered(o));
+  meta.aligned_blocks = meta.looped || meta.block >= columns_with_offset(o);
+  meta.lanes = meta.looped ? block_lanes(machine, o.type, meta.block, config.num_warps, config.num_ctas)
+                           : BlockLanes{.lanes = meta.block};
+  return meta;
+}
+
+Operation with_totals(const CrossEntropyMeta& meta, Step rows) {
+  Operation op;
+  auto scratch = [&](const std::string& name, const Size& size) {
+    op.workspace.push_back({.name = name, .dtype = f32, .shape = {size}});
+  };
+  CrossEntropyMeta flat = meta;  // the steps of one program
+  flat.block = 1024;
+  auto add_one_program = [&](const std::string& name, auto build) {
+    op.steps.push_back(record_step(name, meta.type, build, flat, library_launch(1, 8)));
+  };
+  if (needs_counts(meta)) {
+    scratch("counts", 4);
+    add_one_program("cross_entropy_count", &cross_entropy_count);
+  }
+  add_step(op, std::move(rows));
+  if (meta.reduction == Reduction::none) return op;
+  if (meta.with_loss) scratch("row_loss", Size::rows());
+  if (meta.with_z_loss) scratch("row_z_loss", Size::rows());
+  if (meta.with_accuracy) scratch("row_accuracy", Size::rows());
+  if (meta.with_loss || meta.with_z_loss || meta.with_accuracy)
+    add_one_program("cross_entropy_finish", &cross_entropy_finish);
+  return op;
+}
 
 const CrossEntropy cross_entropy_kernel{
     "cross_entropy", "cross-entropy of rows of logits: loss, gradient and the rest", &valid, &heuristic, &build, &cost};

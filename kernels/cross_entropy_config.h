@@ -20,4 +20,10 @@ struct CrossEntropyConfig : RowConfig {
 using CrossEntropy = ConfiguredKernel<CrossEntropyOptions, CrossEntropyConfig>;
 extern const CrossEntropy cross_entropy_kernel;
 
+// What a Config makes of the options.
+CrossEntropyMeta cross_entropy_meta(const Machine& machine, const CrossEntropyOptions& o,
+                                    const CrossEntropyConfig& config);
+// `rows`, after what counts for it and before what adds up its results; with their scratch.
+Operation with_totals(const CrossEntropyMeta& meta, Step rows);
+
 }  // namespace ligerdsl::kernels

@@ -49,7 +49,7 @@ CrossEntropyArguments::CrossEntropyArguments(KernelBuilder& k, const CrossEntrop
   if (m.with_lse) lse = k.view("lse", f32, {dyn});
   if (m.with_predictions) predictions = k.view("predictions", i64, {dyn});
   if (m.with_gradient) d_logits = k.view("d_logits", m.type, {dyn, m.classes});
-  logits = k.view("logits", m.type, {dyn, m.classes});
+  if (!m.without_logits) logits = k.view("logits", m.type, {dyn, m.classes});
   labels = k.view("labels", m.label_type, {dyn});
   if (m.has_bias) bias = k.view("bias", m.bias_type, {m.classes});
   if (m.has_weight) weight = k.view("weight", m.weight_type, {m.classes});
@@ -189,6 +189,23 @@ Sums CrossEntropyRow::looped_sums(const Scalar& label, const Scalar& reference) 
   // Columns before the row tie with others that are -inf.
   if (wants_best()) out.best = max(reduce_min(where(lane_best == reduce_max(lane_best), lane_index, INT32_MAX)), 0);
   return out;
+}
+
+Scalar fill_row(KernelBuilder& k, const CrossEntropyMeta& m, const CrossEntropyArguments& args,
+                const CrossEntropyRow* row, const Scalar& index, const Scalar& ignored) {
+  Scalar fill = where(ignored, k.constant(0.0f, f32), std::numeric_limits<float>::quiet_NaN());
+  if (m.with_loss) args.loss.store({index}, fill.to(args.loss.dtype()));
+  if (m.with_z_loss) args.z_loss.store({index}, fill.to(args.z_loss.dtype()));
+  if (m.with_lse) args.lse.store({index}, fill);
+  if (m.with_entropy) args.entropy.store({index}, fill);
+  if (m.with_accuracy) args.accuracy.store({index}, 0.0f);
+  if (m.with_predictions) args.predictions.store({index}, -1);
+  if (m.with_gradient) {
+    k.for_range(0, row->blocks(), 1, [&](Scalar b) { row->store_gradient(b, fill.to(m.type)); });
+  }
+  Scalar row_of_batch = m.part ? index.to(i64) + args.first_row : index.to(i64);
+  atomic_max(args.error.ptr(), kErrorBase - row_of_batch, !ignored);
+  return fill;
 }
 
 }  // namespace ligerdsl::kernels

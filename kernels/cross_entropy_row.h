@@ -14,6 +14,7 @@ struct CrossEntropyArguments {
       counts, error;
   Scalar ignore_index, first_row, label_smoothing, lse_square_scale, softcap, temperature;
 
+  CrossEntropyArguments() = default;
   CrossEntropyArguments(KernelBuilder& k, const CrossEntropyMeta& m);
 };
 
@@ -95,5 +96,10 @@ class CrossEntropyRow {
   Resident logits_;
   Shape shape_;
 };
+
+// A row that is ignored (all results 0) or whose label is no class (NaN, and its number in the error word); its results
+// are the number that is returned. `row` is needed for a gradient alone.
+Scalar fill_row(KernelBuilder& k, const CrossEntropyMeta& m, const CrossEntropyArguments& args,
+                const CrossEntropyRow* row, const Scalar& index, const Scalar& ignored);
 
 }  // namespace ligerdsl::kernels

@@ -1,4 +1,4 @@
-"""Softmax and cross-entropy."""
+"""Softmax, sparsemax and cross-entropy."""
 
 import torch
 import torch.nn.functional as F
@@ -45,6 +45,40 @@ def softmax(context, M, N, dtype):
                  **by_compiler(reference, lambda f: autograd(lambda: f(x), (x,), g, names)),
                  "torch": lambda: autograd(lambda: reference(x), (x,), g, names)},
                 {"y": worst(lambda: torch.softmax(x.detach()[rows].double(), -1), rows), "dx": worst(dx, rows)})
+
+
+def sparsemax(context, M, N, dtype):
+    make = Maker(context.device)
+    x, g = make.randn(M, N, dtype=dtype).requires_grad_(), make.randn(M, N, dtype=dtype)
+    one, names, rows = M * N * x.element_size(), (("y",), ("dx",)), make.rows(M)
+
+    def reference(x):
+        """By sorting, in f32 or float64."""
+        z = x if x.dtype == torch.float64 else x.float()
+        z = z - z.amax(-1, keepdim=True)
+        s = z.sort(dim=-1, descending=True).values
+        sums, k = s.cumsum(-1), torch.arange(1, N + 1, device=z.device, dtype=z.dtype)
+        support = (1 + k * s > sums).sum(-1, keepdim=True)
+        return torch.clamp(z - (sums.gather(-1, support - 1) - 1) / support, min=0).to(x.dtype)
+
+    def ligerdsl():
+        y, dx, d = torch.empty_like(g), torch.empty_like(g), CODES[dtype]
+        forward = context.plan("sparsemax_forward", n_cols=N, dtype=d).bind(M, x=x, y=y)
+        forward()  # the backward reads y
+        return ours(forward, context.plan("sparsemax_backward", n_cols=N, dtype=d).bind(M, y=y, d_y=g, d_x=dx), ({"y": y}, {"dx": dx}))
+
+    def liger():
+        from liger_kernel.ops.sparsemax import LigerSparsemaxFunction
+        return autograd(lambda: LigerSparsemaxFunction.apply(x, -1), (x,), g, names)
+
+    def dx():
+        support, q = reference(x.detach()[rows].double()).to(dtype) > 0, g[rows].double()
+        return torch.where(support, q - (q * support).sum(-1, keepdim=True) / support.sum(-1, keepdim=True), 0.0)
+
+    return Case("sparsemax", (M, N), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
+                {"ligerdsl": ligerdsl, "liger": liger, **by_compiler(reference, lambda f: autograd(lambda: f(x), (x,), g, names)),
+                 "torch": lambda: autograd(lambda: reference(x), (x,), g, names)},
+                {"y": worst(lambda: reference(x.detach()[rows].double()), rows), "dx": worst(dx, rows)})
 
 
 def loss_passes(loss_of, x, restore=None):

@@ -98,11 +98,24 @@ void softmax(CheckTable& t) {
   t.variant("");
 }
 
+// Rows of little spread have many elements above their threshold.
+void sparsemax(CheckTable& t) {
+  const int64_t width = t.c.context, rows = t.batch * t.c.heads * width;
+  auto x = t.random({rows, width}, t.type, 0, 0.5), dy = t.random({rows, width});
+  Tensor y = t.like(x.tensor), dx = t.like(x.tensor);
+  t.ops.sparsemax(y, x.tensor);
+  t.add("y", y, oracle::sparsemax(x.values, width), t.elementwise);
+  const Array expected = oracle::sparsemax_backward(dy.values, fetch(t.ops, y), width);
+  t.ops.sparsemax_backward(dx, dy.tensor, y);
+  t.add("d_x", dx, expected, t.elementwise);
+}
+
 }  // namespace
 
 void check_attention(CheckTable& t) {
   ropes(t);
   softmax(t);
+  sparsemax(t);
 }
 
 }  // namespace train

@@ -112,6 +112,41 @@ void cross_entropy(CheckTable& t) {
   t.add("d_logits", logits.tensor, scaled, t.elementwise, vocab);
 }
 
+// Two shards of the logits' columns, whose statistics lie behind each other as an all-gather leaves them.
+void vocab_parallel_cross_entropy(CheckTable& t) {
+  const int64_t rows = t.rows, vocab = t.c.vocab, widths[] = {vocab / 2 + 3, vocab - vocab / 2 - 3};
+  auto logits = t.random({rows, vocab}, t.type, 0, 3);
+  auto labels = t.random_ids(rows, vocab);
+  Tensor d_logits = t.like(logits.tensor), loss = t.f32({1}), partials = t.f32({2 * rows, 5});
+  oracle::LossSettings settings;
+  settings.smoothing = kEveryOption.smoothing;
+  settings.ignored = kEveryOption.ignored;
+  const oracle::Loss expected = oracle::cross_entropy(logits.values, labels.values, vocab, settings);
+  const auto columns = [&](const Tensor& of, int64_t first, int64_t width) {
+    return of.strided({rows, width}, {vocab, 1}, first);
+  };
+  const auto shard = [&](int64_t s) {
+    return Ops::Shard{.logits = columns(logits.tensor, s * widths[0], widths[s]),
+                      .labels = labels.tensor,
+                      .first = s * widths[0],
+                      .total = vocab,
+                      .ignored = settings.ignored,
+                      .smoothing = settings.smoothing};
+  };
+  for (int64_t s = 0; s < 2; ++s) {
+    const Tensor own = partials.view({rows, 5}, s * rows * 5);
+    t.ops.shard_partials(own, shard(s));
+    t.add("partials", own,
+          oracle::shard_partials(logits.values, labels.values, vocab, s * widths[0], widths[s], settings.ignored),
+          t.f32_elementwise);
+  }
+  for (int64_t s = 0; s < 2; ++s) {
+    t.ops.shard_cross_entropy(loss, columns(d_logits, s * widths[0], widths[s]), partials, shard(s));
+    t.add("loss", loss, {expected.loss}, t.f32_scalar);
+  }
+  t.add("d_logits", d_logits, expected.dlogits, t.elementwise);
+}
+
 // Products of the library's own choice: cuBLASLt or CBLAS. In bf16 the logits are rounded, which is most of the error.
 void fused_linear_cross_entropy(CheckTable& t) {
   const int64_t rows = std::min<int64_t>(t.rows, 1024), vocab = t.c.vocab, width = t.c.width;
@@ -184,6 +219,7 @@ void divergences(CheckTable& t) {
 void check_losses(CheckTable& t) {
   divergences(t);
   cross_entropy(t);
+  vocab_parallel_cross_entropy(t);
   fused_linear_cross_entropy(t);
 }
 

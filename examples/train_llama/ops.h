@@ -155,6 +155,8 @@ class Ops {
   void geglu_backward(const Gated& d_in, const Tensor& d_out, const Gated& in);
   void softmax(const Tensor& y, const Tensor& x, double scale);
   void softmax_backward(const Tensor& d_x, const Tensor& d_y, const Tensor& y, double scale);
+  void sparsemax(const Tensor& y, const Tensor& x);
+  void sparsemax_backward(const Tensor& d_x, const Tensor& d_y, const Tensor& y);
   void cross_entropy_backward(const Tensor& d_logits, const Tensor& d_loss);
   struct FusedLinearCrossEntropy {
     Tensor x, weight, bias, labels, loss, d_x, d_weight, d_bias;
@@ -170,6 +172,15 @@ class Ops {
   void kl_div(const Divergence& d);
   void jsd(const Divergence& d, double beta);
   void tvd(const Divergence& d);
+  // One of the shards that have a vocabulary of `total` classes among them: that from class `first` on. partials: five
+  // numbers of each row and shard.
+  struct Shard {
+    Tensor logits, labels;
+    int64_t first, total, ignored;
+    double smoothing;
+  };
+  void shard_partials(const Tensor& partials, const Shard& s);
+  void shard_cross_entropy(const Tensor& loss, const Tensor& d_logits, const Tensor& partials, const Shard& s);
   void target_counts(const Tensor& counts, const Tensor& labels, const Tensor& class_weight, int64_t ignored);
 
  private:

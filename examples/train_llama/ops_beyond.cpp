@@ -322,6 +322,25 @@ void Ops::softmax_backward(const Tensor& d_x, const Tensor& d_y, const Tensor& y
   impl_->run(desc, args);
 }
 
+void Ops::sparsemax(const Tensor& y, const Tensor& x) {
+  Arguments tensor(impl_->device);
+  ligerdsl_sparsemax_forward_desc_t desc = LIGERDSL_SPARSEMAX_FORWARD_DESC_INIT;
+  ligerdsl_sparsemax_forward_args_t args = LIGERDSL_SPARSEMAX_FORWARD_ARGS_INIT;
+  args.x = tensor(x);
+  args.y = tensor(y);
+  impl_->run(desc, args);
+}
+
+void Ops::sparsemax_backward(const Tensor& d_x, const Tensor& d_y, const Tensor& y) {
+  Arguments tensor(impl_->device);
+  ligerdsl_sparsemax_backward_desc_t desc = LIGERDSL_SPARSEMAX_BACKWARD_DESC_INIT;
+  ligerdsl_sparsemax_backward_args_t args = LIGERDSL_SPARSEMAX_BACKWARD_ARGS_INIT;
+  args.y = tensor(y);
+  args.d_y = tensor(d_y);
+  args.d_x = tensor(d_x);
+  impl_->run(desc, args);
+}
+
 void Ops::cross_entropy_backward(const Tensor& d_logits, const Tensor& d_loss) {
   Arguments tensor(impl_->device);
   ligerdsl_cross_entropy_backward_desc_t desc = LIGERDSL_CROSS_ENTROPY_BACKWARD_DESC_INIT;
@@ -364,6 +383,45 @@ void Ops::tvd(const Divergence& d) {
   ligerdsl_tvd_desc_t desc = LIGERDSL_TVD_DESC_INIT;
   ligerdsl_tvd_args_t args = LIGERDSL_TVD_ARGS_INIT;
   impl_->run(desc, args = divergence_args(d, args, tensor));
+}
+
+namespace {
+
+template <class Desc>
+Desc shard_desc(const Ops::Shard& s, Desc desc) {
+  desc.first_class = s.first;
+  desc.total_classes = s.total;
+  desc.ignore_index = s.ignored;
+  return desc;
+}
+
+}  // namespace
+
+void Ops::shard_partials(const Tensor& partials, const Shard& s) {
+  Arguments tensor(impl_->device);
+  ligerdsl_vocab_parallel_cross_entropy_partials_desc_t desc = LIGERDSL_VOCAB_PARALLEL_CROSS_ENTROPY_PARTIALS_DESC_INIT;
+  desc = shard_desc(s, desc);
+  desc.with_smoothing = 1;
+  ligerdsl_vocab_parallel_cross_entropy_partials_args_t args = LIGERDSL_VOCAB_PARALLEL_CROSS_ENTROPY_PARTIALS_ARGS_INIT;
+  args.logits = tensor(s.logits);
+  args.labels = tensor(s.labels);
+  args.partials = tensor(partials);
+  impl_->run(desc, args);
+}
+
+void Ops::shard_cross_entropy(const Tensor& loss, const Tensor& d_logits, const Tensor& partials, const Shard& s) {
+  Arguments tensor(impl_->device);
+  ligerdsl_vocab_parallel_cross_entropy_desc_t desc = LIGERDSL_VOCAB_PARALLEL_CROSS_ENTROPY_DESC_INIT;
+  desc = shard_desc(s, desc);
+  desc.reduction = LIGERDSL_REDUCTION_MEAN;
+  desc.label_smoothing = static_cast<float>(s.smoothing);
+  ligerdsl_vocab_parallel_cross_entropy_args_t args = LIGERDSL_VOCAB_PARALLEL_CROSS_ENTROPY_ARGS_INIT;
+  args.logits = tensor(s.logits);
+  args.labels = tensor(s.labels);
+  args.partials = tensor(partials);
+  args.loss = tensor(loss);
+  args.d_logits = tensor(d_logits);
+  impl_->run(desc, args);
 }
 
 void Ops::fused_linear_cross_entropy(const FusedLinearCrossEntropy& c) {

@@ -312,6 +312,32 @@ Array softmax_backward(View dy, View y, int64_t width, double scale) {
   return softmax_gradient(dy, y, width, scale, all(width));
 }
 
+Array sparsemax(View x, int64_t width) {
+  Array y;
+  for (size_t r = 0; r < x.size() / width; ++r) {
+    const View row = x.subspan(r * width, width);
+    double high = *std::max_element(row.begin(), row.end()), low = high - 1;
+    for (int halving = 0; halving < 60; ++halving) {
+      const double tau = (low + high) / 2;
+      double sum = 0;
+      for (double v : row) sum += std::max(v - tau, 0.0);
+      (sum > 1 ? low : high) = tau;
+    }
+    for (double v : row) y.push_back(std::max(v - low, 0.0));
+  }
+  return y;
+}
+
+Array sparsemax_backward(View dy, View y, int64_t width) {
+  Array dx(y.size(), 0.0);
+  for (size_t r = 0; r < y.size(); r += width) {
+    double sum = 0, support = 0;
+    for (size_t i = r; i < r + width; ++i) sum += y[i] > 0 ? dy[i] : 0, support += y[i] > 0;
+    for (size_t i = r; i < r + width; ++i) dx[i] = y[i] > 0 ? dy[i] - sum / support : 0;
+  }
+  return dx;
+}
+
 Array dropout_mask(int64_t n, double p, int64_t seed, int64_t offset) {
   Array mask(n);
   for (int64_t i = 0; i < n; ++i) {

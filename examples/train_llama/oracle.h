@@ -86,6 +86,10 @@ Array causal_softmax_backward(View dy, View y, int64_t width, double scale);
 Array softmax(View x, int64_t width, double scale);
 Array softmax_backward(View dy, View y, int64_t width, double scale);
 
+// max(x - tau, 0) of every row, with the tau for which it adds up to 1; the gradient from the result.
+Array sparsemax(View x, int64_t width);
+Array sparsemax_backward(View dy, View y, int64_t width);
+
 // f(u) and f'(u).
 struct Activation {
   double value, slope;
@@ -122,6 +126,11 @@ struct Loss {
   Array dlogits, lse, predictions, entropy;  // 0, 0, -1 and 0 at ignored rows
 };
 Loss cross_entropy(View logits, std::span<const int64_t> labels, int64_t vocab, const LossSettings& s = {});
+
+// Of each row, over `classes` of its logits from class `first` on: their maximum m; sum of e^(logit - m) but for the
+// label's; the label's logit, or 0 where it is none of them; sum of logit - m; their number.
+Array shard_partials(View logits, std::span<const int64_t> labels, int64_t vocab, int64_t first, int64_t classes,
+                     int64_t ignored);
 
 // A divergence's term of one element, and its slope by x.
 struct Divergence {

@@ -68,6 +68,24 @@ Loss cross_entropy(View logits, std::span<const int64_t> labels, int64_t vocab, 
   return out;
 }
 
+Array shard_partials(View logits, std::span<const int64_t> labels, int64_t vocab, int64_t first, int64_t classes,
+                     int64_t ignored) {
+  Array out;
+  for (size_t r = 0; r < labels.size(); ++r) {
+    const View x = logits.subspan(r * vocab + first, classes);
+    const int64_t label = labels[r] - first;
+    double top = *std::max_element(x.begin(), x.end()), others = 0, own = 0, below = 0, count = 0;
+    for (int64_t j = 0; j < classes; ++j) {
+      (j == label ? own : others) += j == label ? x[j] : std::exp(x[j] - top);
+      below += x[j] - top;
+      count += 1;
+    }
+    if (labels[r] == ignored) top = others = own = below = count = 0;
+    out.insert(out.end(), {top, others, own, below, count});
+  }
+  return out;
+}
+
 Divergence kl_div(double x, double p) {
   return {p * (std::log(p) - x), -p};
 }

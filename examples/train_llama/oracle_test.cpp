@@ -139,6 +139,15 @@ TEST(Oracle, Softmax) {
   EXPECT_EQ(causal[5], 0);
 }
 
+TEST(Oracle, Sparsemax) {
+  Array x = draw(9, 7), dy = draw(9, 8);
+  const Array y = oracle::sparsemax(x, 3);
+  expect_slope(
+      x, oracle::sparsemax_backward(dy, y, 3), [&] { return dot(dy, oracle::sparsemax(x, 3)); }, "sparsemax");
+  EXPECT_NEAR(y[3] + y[4] + y[5], 1, 1e-12);
+  EXPECT_NEAR(oracle::sparsemax(Array{3, 2.5, -4}, 3)[0], 0.75, 1e-12);
+}
+
 TEST(Oracle, RotationsOfEveryLayout) {
   for (bool interleaved : {false, true}) {
     // Two positions of one head of six columns, of which four turn: a quarter turn for pair 0, none for pair 1.
@@ -182,6 +191,17 @@ TEST(Oracle, CrossEntropyByHand) {
   const double p = 1 / (1 + std::exp(1.0));
   EXPECT_NEAR(loss.entropy[0], -p * std::log(p) - (1 - p) * std::log(1 - p), 1e-12);
   EXPECT_EQ(loss.predictions, (Array{1, 1}));
+}
+
+// Two shards of three classes say what a row's loss is.
+TEST(Oracle, ShardPartials) {
+  const Array x{0.5, -1, 2, 7, 7, 7};
+  const std::vector<int64_t> labels{1, 9};
+  const Array a = oracle::shard_partials(x, labels, 3, 0, 2, 9), b = oracle::shard_partials(x, labels, 3, 2, 1, 9);
+  const double total = a[1] * std::exp(a[0]) + b[1] * std::exp(b[0]) + std::exp(a[2] + b[2]);
+  EXPECT_NEAR(std::log(total) - x[1], oracle::cross_entropy(View(x).first(3), std::vector<int64_t>{1}, 3).loss, 1e-12);
+  EXPECT_NEAR(a[3] + a[4] * a[0] + b[3] + b[4] * b[0], 1.5, 1e-12) << "the sum of the logits";
+  EXPECT_EQ(Array(a.begin() + 5, a.end()), Array(5, 0.0)) << "the second label is ignored";
 }
 
 TEST(Oracle, Divergences) {

@@ -89,6 +89,12 @@ class Builder {
     one("cross_entropy", rows, {size("V", classes), "with_d_logits=0"});
     one("cross_entropy", rows, {size("V", classes), "in_place=1"});
   }
+  // Of a shard of the vocabulary among `shards`, as an all-gather leaves the statistics.
+  void shard(int64_t rows, int64_t classes, int64_t shards) {
+    one("vocab_parallel_cross_entropy_partials", rows, {size("V", classes / shards)});
+    one("vocab_parallel_cross_entropy", rows,
+        {size("V", classes / shards), size("M", shards * rows_of(rows)), "in_place=1"});
+  }
   int64_t rows_of(int64_t rows) const { return scale_.rows > 0 ? scale_.rows : rows; }
   static std::string size(const char* letter, int64_t value) { return fmt::format("{}={}", letter, value); }
 
@@ -118,8 +124,9 @@ Cases standard(const Scale& scale) {
   add.pair("dropout", rows, "F", ffn);
   add.one("dropout_forward", rows, {Builder::size("F", ffn), "with_residual=1"});
   add.rope(scale.cpu ? 1 : 8, 2048, 32, 8, 128);
-  add.pair("softmax", rows, "H", width);
+  for (const char* kernel : {"softmax", "sparsemax"}) add.pair(kernel, rows, "H", width);
   add.loss(losses, classes);
+  add.shard(losses, classes, 8);
   for (const char* divergence : {"kl_div", "jsd", "tvd"})
     add.one(divergence, losses, {Builder::size("V", classes), "with_d_input=1"});
   add.one("cross_entropy_backward", losses, {Builder::size("V", classes)});

@@ -206,7 +206,7 @@ int64_t OpInstance::size(const std::string& letter) const {
 }
 
 // Sizes and the fields that hold them agree; reduced outputs are one element or one per row, of divergences one per
-// element.
+// element. Statistics of a vocabulary's shards are of one shard, and have more columns with smoothing.
 void OpInstance::finish_sizes() {
   const int rows = symbol_named(info_, "N");
   const bool per_row = integer("reduction", -1) == LIGERDSL_REDUCTION_NONE || integer("per_row", -1) == 1;
@@ -219,6 +219,10 @@ void OpInstance::finish_sizes() {
   for (size_t i = 0; i < sizes_.size(); ++i) {
     if (chosen_[i].size < 0 && reduced(i)) sizes_[i] = per_row ? sizes_[rows] * (columns < 0 ? 1 : sizes_[columns]) : 1;
   }
+  const int shards = symbol_named(info_, "M"), statistics = symbol_named(info_, "C");
+  if (shards >= 0 && chosen_[shards].size < 0) sizes_[shards] = sizes_[rows];
+  if (statistics >= 0 && chosen_[statistics].size < 0)
+    sizes_[statistics] = number("label_smoothing", number("with_smoothing", 0)) != 0 ? 5 : 3;
   for (const FieldInfo& field : info_.fields) {
     if (field.role == FieldRole::dim)
       put_number(desc_, field.offset, field.type, static_cast<double>(sizes_[field.symbol]));
@@ -310,7 +314,8 @@ constexpr int64_t kPeriod = 65536;  // elements after which floats repeat: enoug
 std::string OpInstance::random_bytes(const Slot& slot) const {
   std::mt19937_64 random(std::hash<std::string>{}(slot.name));
   std::normal_distribution<float> normal;
-  const bool positive = slot.name == "v" || slot.name == "rstd" || slot.name == "class_weight";
+  const bool positive =
+      slot.name == "v" || slot.name == "rstd" || slot.name == "class_weight" || slot.name == "partials";
   const int classes = symbol_named(info_, "V");
   const int64_t all = elements(slot.shape), n = is_integer(slot.dtype) ? all : std::min(all, kPeriod);
   std::string bytes;
@@ -447,7 +452,8 @@ bool OpInstance::writes(const Slot& slot) const {
 double OpInstance::bytes_moved() const {
   double bytes = 0;
   for (const Slot& slot : slots_) {
-    if (slot.name == "weight" && std::string(info_.name) == "embedding_forward") continue;  // only the rows named
+    if (slot.name == "weight" && std::string(info_.name) == "embedding_forward") continue;        // only the rows named
+    if (slot.name == "logits" && integer("with_d_logits", 1) == 0 && find("partials")) continue;  // not read
     bytes += (int{reads(slot)} + int{writes(slot)}) * static_cast<double>(elements(slot.shape) * size_of(slot.dtype));
   }
   if (const Slot* out = find("out"); out && std::string(info_.name) == "embedding_forward") {

@@ -11,6 +11,8 @@
 #include "kernels/oracle/elementwise.h"
 #include "kernels/oracle/norm.h"
 #include "kernels/oracle/softmax.h"
+#include "kernels/oracle/sparsemax.h"
+#include "kernels/oracle/vocab_parallel_cross_entropy.h"
 #include "lib/cli/output.h"
 
 namespace ligerdsl::cli {
@@ -280,8 +282,22 @@ Expected softmax(const Call& c, bool backward) {
   return {{"d_x", {oracle::softmax_gradient_oracle(c["d_y"], c["y"], n, h, scale, queries)}}};
 }
 
-oracle::CrossEntropyCase cross_entropy_case(const Call& c) {
+Expected sparsemax_forward(const Call& c) {
+  return {{"y", {oracle::sparsemax_oracle(c["x"], c.size("N"), c.size("H"))}}};
+}
+
+Expected sparsemax_backward(const Call& c) {
+  return {{"d_x", {oracle::sparsemax_gradient_oracle(c["d_y"], c["y"], c.size("N"), c.size("H"))}}};
+}
+
+oracle::Reduce reduce_of(const Call& c) {
   const int reduction = c.option("reduction", LIGERDSL_REDUCTION_MEAN);
+  return reduction == LIGERDSL_REDUCTION_NONE  ? oracle::Reduce::none
+         : reduction == LIGERDSL_REDUCTION_SUM ? oracle::Reduce::sum
+                                               : oracle::Reduce::mean;
+}
+
+oracle::CrossEntropyCase cross_entropy_case(const Call& c) {
   return {.n = c.size("N"),
           .classes = c.size("V"),
           .ignore_index = static_cast<int64_t>(c.number("ignore_index")),
@@ -289,9 +305,7 @@ oracle::CrossEntropyCase cross_entropy_case(const Call& c) {
           .lse_square = c.number("lse_square_scale"),
           .softcap = c.number("softcap"),
           .weight = c["class_weight"],
-          .reduction = reduction == LIGERDSL_REDUCTION_NONE  ? oracle::Reduce::none
-                       : reduction == LIGERDSL_REDUCTION_SUM ? oracle::Reduce::sum
-                                                             : oracle::Reduce::mean,
+          .reduction = reduce_of(c),
           .upstream = c.has("d_loss") ? c["d_loss"] : Values{1.0},
           .temperature = c.number("temperature"),
           .d_entropy = c["d_entropy"]};
@@ -302,6 +316,32 @@ Expected cross_entropy(const Call& c) {
   return {{"loss", {r.loss}},      {"z_loss", {r.z_loss}},           {"accuracy", {r.accuracy}},
           {"lse", {r.lse}},        {"predictions", {r.predictions}}, {"d_logits", {r.d_logits}},
           {"entropy", {r.entropy}}};
+}
+
+oracle::VocabParallelCase vocab_parallel_case(const Call& c) {
+  const auto integer = [&](const char* name) { return static_cast<int64_t>(c.number(name)); };
+  const int64_t end = integer("first_class") + c.size("V"), total = integer("total_classes");
+  return {.n = c.size("N"),
+          .classes = c.size("V"),
+          .first_class = integer("first_class"),
+          .total_classes = total == 0 ? end : total,
+          .ignore_index = integer("ignore_index"),
+          .smoothing = c.number("label_smoothing", c.number("with_smoothing")),
+          .shard_smoothing = c.flag("shard_smoothing"),
+          .smooth_others = c.flag("smooth_others"),
+          .shard = integer("shard"),
+          .reduction = reduce_of(c),
+          .upstream = c.has("d_loss") ? c["d_loss"] : Values{1.0}};
+}
+
+Expected vocab_parallel_partials(const Call& c) {
+  return {{"partials",
+           {oracle::vocab_parallel_partials_oracle(c["logits"], c.integers("labels"), vocab_parallel_case(c))}}};
+}
+
+Expected vocab_parallel_cross_entropy(const Call& c) {
+  auto r = oracle::vocab_parallel_oracle(c["partials"], c["logits"], c.integers("labels"), vocab_parallel_case(c));
+  return {{"loss", {std::move(r.loss)}}, {"d_logits", {std::move(r.d_logits)}}};
 }
 
 Expected divergence(const Call& c, oracle::DivergenceKind kind) {
@@ -478,9 +518,13 @@ const std::map<std::string, std::function<Expected(const Call&)>>& formulas() {
       {"rope", rope},
       {"softmax_forward", [](const Call& c) { return softmax(c, false); }},
       {"softmax_backward", [](const Call& c) { return softmax(c, true); }},
+      {"sparsemax_forward", sparsemax_forward},
+      {"sparsemax_backward", sparsemax_backward},
       {"cross_entropy", cross_entropy},
       {"fused_linear_cross_entropy", fused_linear_cross_entropy},
       {"cross_entropy_backward", [](const Call& c) { return scaled(c, "d_logits", "d_logits", "d_loss", "V"); }},
+      {"vocab_parallel_cross_entropy_partials", vocab_parallel_partials},
+      {"vocab_parallel_cross_entropy", vocab_parallel_cross_entropy},
       {"kl_div", kl_div},
       {"jsd", [](const Call& c) { return divergence(c, oracle::DivergenceKind::jsd); }},
       {"tvd", [](const Call& c) { return divergence(c, oracle::DivergenceKind::tvd); }},

@@ -284,6 +284,57 @@ TEST_F(Execute, GradientsWithoutTheLoss) {
   }
 }
 
+// Two shards of a vocabulary of five equal logits, as columns of one tensor; the second label is ignored and the third
+// one no class.
+TEST_F(Execute, VocabParallelCrossEntropy) {
+  Owned logits(LIGERDSL_F32, {3, 5}), labels(LIGERDSL_I64, {3}), partials(LIGERDSL_F32, {2, 3, 3}),
+      loss(LIGERDSL_F32, {3}), d(LIGERDSL_F32, {3, 5});
+  std::fill_n(logits.floats(), 15, 2.0f);
+  labels.storage = {3, -100, 5};
+  const int64_t first[] = {0, 2}, width[] = {2, 3};
+  const auto columns = [&](Owned& of, int s) {
+    return Tensor(of.floats() + first[s], {LIGERDSL_CPU, 0}, LIGERDSL_F32, {3, width[s]}, {5, 1});
+  };
+  for (int s = 0; s < 2; ++s) {
+    VocabParallelCrossEntropyPartialsDesc desc = vocab_parallel_cross_entropy_partials_desc();
+    desc.first_class = first[s];
+    desc.total_classes = 5;
+    VocabParallelCrossEntropyPartialsArgs args = vocab_parallel_cross_entropy_partials_args();
+    const Tensor x = columns(logits, s), own(partials.floats() + 9 * s, {LIGERDSL_CPU, 0}, LIGERDSL_F32, {3, 3});
+    args.logits = x;
+    args.labels = labels;
+    args.partials = own;
+    vocab_parallel_cross_entropy_partials(context_, desc, args);
+    expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_LABEL, {"out of bounds", "row 2"});
+  }
+  const float statistics[] = {2, 2, 0, 0, 0, 0};
+  for (int i = 0; i < 6; ++i) EXPECT_FLOAT_EQ(partials.floats()[i], statistics[i]) << i;
+  EXPECT_FLOAT_EQ(partials.floats()[10], 2) << "the label's power is not among the others";
+  EXPECT_FLOAT_EQ(partials.floats()[11], 2);
+  for (int s = 0; s < 2; ++s) {
+    VocabParallelCrossEntropyDesc desc = vocab_parallel_cross_entropy_desc();
+    desc.first_class = first[s];
+    desc.total_classes = 5;
+    VocabParallelCrossEntropyArgs args = vocab_parallel_cross_entropy_args();
+    const Tensor x = columns(logits, s), d_x = columns(d, s);
+    args.logits = x;
+    args.labels = labels;
+    args.partials = partials;
+    args.loss = loss;
+    args.d_logits = d_x;
+    vocab_parallel_cross_entropy(context_, desc, args);
+    expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_LABEL, {"out of bounds", "row 2"});
+    EXPECT_FLOAT_EQ(loss.floats()[0], std::log(5.0f));
+    EXPECT_EQ(loss.floats()[1], 0);
+    EXPECT_TRUE(std::isnan(loss.floats()[2]));
+  }
+  for (int j = 0; j < 5; ++j) {
+    EXPECT_NEAR(d.floats()[j], j == 3 ? -0.8f : 0.2f, 1e-6f) << j;
+    EXPECT_EQ(d.floats()[5 + j], 0) << j;
+    EXPECT_TRUE(std::isnan(d.floats()[10 + j])) << j;
+  }
+}
+
 // Row 1 is ignored and holds NaN; the first row's terms are ln 2 and 0, the second's 0 and ln 2.
 TEST_F(Execute, DivergencesOfRowsThatCount) {
   const float log_half = std::log(0.5f), minus_infinity = -std::numeric_limits<float>::infinity();

@@ -61,11 +61,16 @@ rope layout=multimodal time_section=16 height_section=24 width_section=24 D=128 
 rope rotary_dim=32 D=128 complex_table=1
 softmax_forward causal=1
 softmax_backward in_place=1
+sparsemax_forward H=65536 dtype=bf16
+sparsemax_backward in_place=1
 cross_entropy reduction=none with_class_weight=1 with_z_loss=1 with_accuracy=1 with_predictions=1 with_lse=1 label_smoothing=0.1
 cross_entropy lse_square_scale=1e-4 softcap=30 V=128256 dtype=bf16 in_place=1 label_dtype=i32
 cross_entropy with_d_logits=0 with_accuracy=1
 cross_entropy_backward
 cross_entropy_backward per_row=1
+vocab_parallel_cross_entropy_partials V=16032 dtype=bf16 total_classes=128256
+vocab_parallel_cross_entropy V=16032 dtype=bf16 M=32768 in_place=1 label_smoothing=0.1
+vocab_parallel_cross_entropy with_d_logits=0 reduction=mean
 kl_div log_target=1 dtype=bf16
 kl_div reduction=none with_d_loss=1
 jsd dtype=bf16 label_dtype=i64 V=128256
@@ -154,6 +159,12 @@ cross_entropy reduction=none with_class_weight=1 with_z_loss=1 with_accuracy=1 w
 cross_entropy lse_square_scale=1e-4 softcap=30 V=1000 N=20 dtype=bf16 label_dtype=i32
 cross_entropy N=20 V=1000 temperature=0.7 with_entropy=1 with_d_entropy=1 with_d_loss=1 reduction=none
 cross_entropy_backward per_row=1 N=5 V=77 dtype=bf16
+vocab_parallel_cross_entropy_partials N=5 V=77 dtype=bf16 first_class=40 total_classes=200
+vocab_parallel_cross_entropy_partials N=5 V=77 with_smoothing=1 label_dtype=i32
+vocab_parallel_cross_entropy N=5 V=77 M=15 dtype=bf16 in_place=1
+vocab_parallel_cross_entropy N=5 V=77 M=10 label_smoothing=0.1 smooth_others=1 with_d_loss=1 reduction=mean first_class=40
+vocab_parallel_cross_entropy N=5 V=77 M=10 label_smoothing=0.1 shard_smoothing=1 shard=1 reduction=sum loss_dtype=bf16
+vocab_parallel_cross_entropy N=5 V=77 with_d_logits=0
 kl_div N=5 V=77
 kl_div N=5 V=77 log_target=1 dtype=bf16 target_dtype=f32 reduction=none with_d_loss=1
 jsd N=5 V=77 beta=0.1 label_dtype=i32 with_d_loss=1 d_loss_dtype=bf16
@@ -169,6 +180,9 @@ rope D=41 in_place=1 dtype=bf16 B=2 S=3 A=4 K=2 inverse=1
 rope with_k=0 B=2 S=3 A=4 D=8
 softmax_forward causal=1 N=10 H=20
 softmax_backward in_place=1 N=10 H=20 scale=0.3
+sparsemax_forward N=10 H=20 in_place=1
+sparsemax_forward N=5 H=1001 dtype=bf16
+sparsemax_backward N=10 H=20 dtype=f16
 target_counts N=30 V=10
 embedding_forward N=10 V=30 H=8 index_dtype=i32
 embedding_backward accumulate=1 d_weight_dtype=f32 N=10 V=5 H=8

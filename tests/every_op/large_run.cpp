@@ -100,7 +100,8 @@ void LargeRun::allocate() {
     Slot& slot = small_->slots()[i];
     const int64_t n = elements_of(slot.shape);
     if (is_float(slot.dtype)) {
-      const bool positive = slot.name == "v" || slot.name == "rstd" || slot.name == "class_weight";
+      const bool positive =
+          slot.name == "v" || slot.name == "rstd" || slot.name == "class_weight" || slot.name == "partials";
       small_->write(slot, numbers(slot.dtype, n, i + 1, positive));
     }
     Place place{&slot, large.slots()[i].shape, by_row_.contains(slot.name), is_result(slot), 0, nullptr};

@@ -7,6 +7,8 @@
 #include "kernels/oracle/elementwise.h"
 #include "kernels/oracle/norm.h"
 #include "kernels/oracle/softmax.h"
+#include "kernels/oracle/sparsemax.h"
+#include "kernels/oracle/vocab_parallel_cross_entropy.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -180,6 +182,29 @@ TEST(Oracle, Softmax) {
   }
 }
 
+// What the definition says of the result: no other point of the simplex is nearer. Its gradient by differences.
+TEST(Oracle, Sparsemax) {
+  EXPECT_EQ(sparsemax_oracle({3, 1, 3, 2.5, 5, 3}, 3, 2), (Values{1, 0, 0.75, 0.25, 1, 0}));
+  const int64_t n = 4, h = 6;
+  const Values x = Random(1).normals(n * h, 0.5), dy = Random(2).normals(n * h);
+  const Values y = sparsemax_oracle(x, n, h);
+  for (int64_t i = 0; i < n; ++i) {
+    double sum = 0;
+    for (int64_t j = 0; j < h; ++j) sum += y[i * h + j];
+    EXPECT_NEAR(sum, 1, 1e-12);
+    // x - y is the same in the support and no larger outside of it.
+    double tau = -INFINITY;
+    for (int64_t j = 0; j < h; ++j) tau = std::max(tau, x[i * h + j] - y[i * h + j]);
+    for (int64_t j = 0; j < h; ++j) {
+      if (y[i * h + j] > 0) {
+        EXPECT_NEAR(x[i * h + j] - y[i * h + j], tau, 1e-12);
+      }
+    }
+  }
+  check_gradient([&](const Values& v) { return dot(sparsemax_oracle(v, n, h), dy); }, x,
+                 sparsemax_gradient_oracle(dy, y, n, h));
+}
+
 TEST(Oracle, CrossEntropy) {
   const int64_t n = 4, v = 6;
   const Values x = Random(1).normals(n * v, 2.0), g = Random(2).normals(n);
@@ -199,6 +224,51 @@ TEST(Oracle, CrossEntropy) {
                            .upstream = reduction == Reduce::none ? g : Values{1.7}};
         check_gradient([&](const Values& z) { return dot(cross_entropy_oracle(z, labels, c).loss, c.upstream); }, x,
                        cross_entropy_oracle(x, labels, c).d_logits);
+      }
+    }
+  }
+}
+
+// Without smoothing, or with smoothing over the vocabulary, every shard's loss is that of the whole.
+TEST(Oracle, VocabParallelCrossEntropy) {
+  const int64_t n = 4, v = 6, own = 4;
+  const Values x = Random(1).normals(n * v, 2.0), g = Random(2).normals(n);
+  const std::vector<int64_t> labels{2, 5, -100, 0};
+  const auto columns = [&](const Values& all, int64_t first, int64_t count) {
+    Values out;
+    for (int64_t i = 0; i < n; ++i) out.insert(out.end(), &all[i * v + first], &all[i * v + first] + count);
+    return out;
+  };
+  for (Reduce reduction : {Reduce::none, Reduce::mean, Reduce::sum}) {
+    for (double smoothing : {0.0, 0.3}) {
+      for (bool shard_smoothing : {false, true}) {
+        for (bool smooth_others : {false, true}) {
+          VocabParallelCase c{.n = n,
+                              .classes = own,
+                              .total_classes = v,
+                              .smoothing = smoothing,
+                              .shard_smoothing = shard_smoothing,
+                              .smooth_others = smooth_others,
+                              .reduction = reduction,
+                              .upstream = reduction == Reduce::none ? g : Values{1.7}};
+          VocabParallelCase other = c;
+          other.first_class = own;
+          other.classes = v - own;
+          const Values beside = vocab_parallel_partials_oracle(columns(x, own, v - own), labels, other);
+          const auto result = [&](const Values& z) {
+            Values all = vocab_parallel_partials_oracle(z, labels, c);
+            all.insert(all.end(), beside.begin(), beside.end());
+            return vocab_parallel_oracle(all, z, labels, c);
+          };
+          const Values mine = columns(x, 0, own);
+          check_gradient([&](const Values& z) { return dot(result(z).loss, c.upstream); }, mine, result(mine).d_logits);
+          if (shard_smoothing) continue;
+          const CrossEntropyCase whole{
+              .n = n, .classes = v, .smoothing = c.share(), .reduction = reduction, .upstream = c.upstream};
+          const auto right = cross_entropy_oracle(x, labels, whole);
+          EXPECT_TRUE(close_loss(result(mine).loss, right.loss, 1e-12));
+          EXPECT_TRUE(close(result(mine).d_logits, columns(right.d_logits, 0, own), {1e-12, 1e-12}));
+        }
       }
     }
   }

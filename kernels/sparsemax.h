@@ -1,0 +1,37 @@
+// Sparsemax over rows: the nearest point of the simplex, in which most elements are exactly 0.
+#pragma once
+
+#include "kernels/launch.h"
+#include "ligerdsl/dsl.h"
+
+namespace ligerdsl::kernels {
+
+struct SparsemaxOptions {
+  int64_t cols = 4096;  // row width
+  DType type = f32;
+
+  template <class V>
+  void visit(V&& v) {
+    v("cols", cols);
+    v("type", type);
+  }
+};
+
+struct SparsemaxMeta : SparsemaxOptions {
+  int64_t rows = 1;      // rows of a tile
+  int64_t block = 1024;  // columns of a tile: the whole row unless `looped`
+  bool looped = false;   // wider rows: a program makes several passes over blocks of its row
+  BlockLanes lanes;      // rows of 1: how a block is dealt
+};
+
+// Arguments: y, x [n, cols] type. y may be exactly x.
+void sparsemax_forward(KernelBuilder& k, const SparsemaxMeta& m);
+
+// Arguments: d_x, d_y, y [n, cols] type. d_x may be exactly d_y or y.
+void sparsemax_backward(KernelBuilder& k, const SparsemaxMeta& m);
+
+// Rows: rows of x.
+Operation sparsemax_forward(const Machine& machine, const SparsemaxOptions& options);
+Operation sparsemax_backward(const Machine& machine, const SparsemaxOptions& options);
+
+}  // namespace ligerdsl::kernels

@@ -1,0 +1,97 @@
+#include "kernels/sparsemax_config.h"
+
+#include <bit>
+#include <optional>
+
+#include "kernels/record.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+// Elements of a tile of a row. Among the CTAs of a cluster it is dealt by powers of two.
+int64_t tile_of(const SparsemaxOptions& o, const RowConfig& config) {
+  const auto cols = static_cast<uint64_t>(o.cols);
+  return config.num_ctas > 1 ? static_cast<int64_t>(std::bit_ceil(cols)) : config.columns(o.type, o.cols);
+}
+
+constexpr int kMostWarps = 16;  // of a CTA; more of them leave too few registers to a thread
+
+// Of a GPU: a thread with about so many elements of each array. Rows of a warp need no barrier, and CTAs of one warp wait
+// for no other row; rows that a CTA does not hold are a cluster's.
+std::optional<RowConfig> in_registers(const Machine& machine, const SparsemaxOptions& o, int64_t elements) {
+  const int64_t warp = program::kWarpThreads * elements;
+  RowConfig config{.num_warps = 1};
+  while (config.rows * 2 * tile_width(o.cols) <= warp) config.rows *= 2;
+  while (config.num_warps < kMostWarps && warp * config.num_warps < o.cols) config.num_warps *= 2;
+  const int64_t part = warp * config.num_warps;
+  while (part * config.num_ctas < o.cols) config.num_ctas *= 2;
+  if (config.num_ctas > machine.max_cluster) return {};
+  return config;
+}
+
+template <int elements>
+RowConfig heuristic(const Machine& machine, const SparsemaxOptions& o) {
+  if (machine.is_gpu()) {
+    if (const auto config = in_registers(machine, o, elements)) return *config;
+  } else if (o.cols <= kResidentWidth / 2) {
+    return whole_rows(machine, o.type, o.cols, 4);
+  }
+  return rows_in_blocks(o.type, kRowBlock, 4);
+}
+
+std::string valid(const Machine& machine, const SparsemaxOptions& o, const RowConfig& config) {
+  if (config.keep == Keep::cluster)
+    return "sparsemax has whole rows in the registers of a cluster; use keep=registers and num_ctas";
+  if (const std::string reason = refused_lanes(config); !reason.empty()) return reason;
+  if (!config.whole() || config.num_ctas == 1) return refused(machine, o.type, o.cols, config);
+  if (machine.max_cluster < config.num_ctas)
+    return std::string(machine.name) + " has clusters of at most " + std::to_string(machine.max_cluster) + " CTAs";
+  if (config.rows != 1) return "a cluster has a tile of one row; use rows=1, or num_ctas=1";
+  RowConfig one = config;  // CTA with the threads of all
+  one.num_warps *= config.num_ctas;
+  one.num_ctas = 1;
+  return refused(machine, o.type, tile_of(o, config), one);
+}
+
+Operation operation(const Machine& machine, const SparsemaxOptions& o, const RowConfig& config, const char* name,
+                    void (*program)(KernelBuilder&, const SparsemaxMeta&)) {
+  SparsemaxMeta meta{o};
+  meta.looped = !config.whole();
+  meta.rows = config.rows;
+  meta.block = tile_of(o, config);
+  if (config.rows == 1)
+    meta.lanes =
+        block_lanes(machine, o.type, meta.block, config.num_warps, config.num_ctas, o.cols % vector_width(o.type) == 0);
+  return operation_of(record_step(name, o.type, program, meta, config.launch()));
+}
+
+Operation forward(const Machine& machine, const SparsemaxOptions& o, const RowConfig& config) {
+  return operation(machine, o, config, sparsemax_forward_kernel.name, &sparsemax_forward);
+}
+
+Operation backward(const Machine& machine, const SparsemaxOptions& o, const RowConfig& config) {
+  return operation(machine, o, config, sparsemax_backward_kernel.name, &sparsemax_backward);
+}
+
+// Of so many arrays of rows.
+template <int arrays>
+Cost cost(const SparsemaxOptions& o, int64_t rows) {
+  return {static_cast<double>(arrays * o.cols * size_of(o.type)) * static_cast<double>(rows)};
+}
+
+}  // namespace
+
+const SparsemaxKernel sparsemax_forward_kernel{
+    "sparsemax_forward", "sparsemax of rows", &valid, &heuristic<32>, &forward, &cost<2>};
+const SparsemaxKernel sparsemax_backward_kernel{
+    "sparsemax_backward", "gradient of sparsemax", &valid, &heuristic<16>, &backward, &cost<3>};
+
+Operation sparsemax_forward(const Machine& machine, const SparsemaxOptions& options) {
+  return sparsemax_forward_kernel(machine, options);
+}
+
+Operation sparsemax_backward(const Machine& machine, const SparsemaxOptions& options) {
+  return sparsemax_backward_kernel(machine, options);
+}
+
+}  // namespace ligerdsl::kernels

@@ -1,0 +1,115 @@
+#include "kernels/vocab_parallel_cross_entropy_config.h"
+
+#include "kernels/record.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+// A pass over the rows of a shard, without a gradient in the same pass: what cross-entropy's schedules are asked for.
+CrossEntropyOptions one_pass(const VocabParallelPartialsOptions& o) {
+  return {.classes = o.classes,
+          .type = o.type,
+          .label_type = o.label_type,
+          .reduction = Reduction::none,
+          .smoothing = o.smoothing,
+          .with_loss = false};
+}
+
+CrossEntropyOptions one_pass(const VocabParallelCrossEntropyOptions& o) {
+  return {.classes = o.classes,
+          .type = o.type,
+          .label_type = o.label_type,
+          .reduction = o.reduction,
+          .smoothing = o.smoothing,
+          .with_loss = o.with_loss,
+          .loss_type = o.loss_type,
+          .with_d_loss = o.with_d_loss,
+          .d_loss_type = o.d_loss_type};
+}
+
+CrossEntropyConfig heuristic(const Machine& machine, const VocabParallelPartialsOptions& o) {
+  CrossEntropyConfig config = cross_entropy_kernel.heuristic(machine, one_pass(o));
+  // What a thread has of four vectors would be spilled by six CTAs.
+  if (o.smoothing && config.min_ctas_per_sm > 0) config.vectors = 2, config.min_ctas_per_sm = 8;
+  return config;
+}
+
+CrossEntropyConfig heuristic(const Machine& machine, const VocabParallelCrossEntropyOptions& o) {
+  return cross_entropy_kernel.heuristic(machine, one_pass(o));
+}
+
+template <class Options>
+std::string valid(const Machine& machine, const Options& o, const CrossEntropyConfig& config) {
+  if (config.keep == Keep::cluster) return "rows are read once and need not be kept; use keep=shared";
+  return cross_entropy_kernel.valid(machine, one_pass(o), config);
+}
+
+template <class Options>
+VocabParallelMeta meta_of(const Machine& machine, const Options& o, const CrossEntropyConfig& config) {
+  return {cross_entropy_meta(machine, one_pass(o), config)};
+}
+
+Operation build_partials(const Machine& machine, const VocabParallelPartialsOptions& o,
+                         const CrossEntropyConfig& config) {
+  return operation_of(record_step(vocab_parallel_partials_kernel.name, o.type, &vocab_parallel_partials,
+                                  meta_of(machine, o, config), config.launch()));
+}
+
+Cost cost_of_partials(const VocabParallelPartialsOptions& o, int64_t rows) {
+  return {static_cast<double>(o.classes * size_of(o.type)) * static_cast<double>(rows)};
+}
+
+// The loss alone is the work of a warp, without a choice.
+constexpr CrossEntropyConfig kLossAlone{RowConfig{.num_warps = 1}};
+
+CrossEntropyConfig heuristic_of_loss(const Machine& machine, const VocabParallelCrossEntropyOptions& o) {
+  return o.with_gradient ? heuristic(machine, o) : kLossAlone;
+}
+
+std::string valid_loss(const Machine& machine, const VocabParallelCrossEntropyOptions& o,
+                       const CrossEntropyConfig& config) {
+  if (o.with_gradient) return valid(machine, o, config);
+  if (config_text(meta_fields(config)) == config_text(meta_fields(kLossAlone))) return "";
+  return "without a gradient no logits are read and there is nothing to choose; use " +
+         config_text(meta_fields(kLossAlone));
+}
+
+Operation build_loss(const Machine& machine, const VocabParallelCrossEntropyOptions& o,
+                     const CrossEntropyConfig& config) {
+  VocabParallelMeta meta = meta_of(machine, o, config);
+  meta.with_gradient = o.with_gradient;
+  meta.without_logits = !o.with_gradient;
+  meta.shard_smoothing = o.smoothing && o.shard_smoothing;
+  return with_totals(meta, record_step(vocab_parallel_cross_entropy_kernel.name, o.type, &vocab_parallel_cross_entropy,
+                                       meta, config.launch()));
+}
+
+Cost cost_of_loss(const VocabParallelCrossEntropyOptions& o, int64_t rows) {
+  return {static_cast<double>((o.with_gradient ? 2 : 0) * o.classes * size_of(o.type)) * static_cast<double>(rows)};
+}
+
+}  // namespace
+
+const VocabParallelPartials vocab_parallel_partials_kernel{"vocab_parallel_cross_entropy_partials",
+                                                           "statistics of rows of a shard of logits",
+                                                           &valid,
+                                                           &heuristic,
+                                                           &build_partials,
+                                                           &cost_of_partials};
+const VocabParallelCrossEntropy vocab_parallel_cross_entropy_kernel{
+    "vocab_parallel_cross_entropy",
+    "cross-entropy of rows from the statistics of all shards, and the gradient of one shard",
+    &valid_loss,
+    &heuristic_of_loss,
+    &build_loss,
+    &cost_of_loss};
+
+Operation vocab_parallel_partials(const Machine& machine, const VocabParallelPartialsOptions& options) {
+  return vocab_parallel_partials_kernel(machine, options);
+}
+
+Operation vocab_parallel_cross_entropy(const Machine& machine, const VocabParallelCrossEntropyOptions& options) {
+  return vocab_parallel_cross_entropy_kernel(machine, options);
+}
+
+}  // namespace ligerdsl::kernels
