@@ -1,9 +1,13 @@
-// Stands in for cuBLASLt: the functions that the library uses, on host memory, in f32. Column-major, like the real one.
+// Stands in for cuBLASLt: the functions that the library uses, on host memory, of f32 and bf16, which it cuts off.
+// Column-major, like the real one.
 // A matrix layout and an algorithm carry what the fake needs in their opaque words.
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
 namespace {
+
+constexpr uint64_t kBf16 = 14;  // CUDA_R_16BF
 
 struct Layout {
   uint64_t type, rows, cols, stride;
@@ -35,8 +39,17 @@ float waves = 1;
 uint32_t last_align[4] = {};
 
 float at(const void* data, const Layout& layout, bool transposed, uint64_t i, uint64_t j) {
-  const uint64_t row = transposed ? j : i, col = transposed ? i : j;
-  return static_cast<const float*>(data)[row + col * layout.stride];
+  const uint64_t row = transposed ? j : i, col = transposed ? i : j, place = row + col * layout.stride;
+  if (layout.type != kBf16) return static_cast<const float*>(data)[place];
+  return std::bit_cast<float>(static_cast<uint32_t>(static_cast<const uint16_t*>(data)[place]) << 16);
+}
+
+void put(void* data, const Layout& layout, uint64_t i, uint64_t j, float value) {
+  const uint64_t place = i + j * layout.stride;
+  if (layout.type != kBf16)
+    static_cast<float*>(data)[place] = value;
+  else
+    static_cast<uint16_t*>(data)[place] = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
 }
 
 }  // namespace
@@ -143,8 +156,7 @@ int cublasLtMatmul(void* handle, void* desc, const void* alpha, const void* a, c
     for (uint64_t i = 0; i < m; ++i) {
       float sum = 0;
       for (uint64_t l = 0; l < k; ++l) sum += at(a, *la, ta, i, l) * at(b, *lb, tb, l, j);
-      float& out = static_cast<float*>(d)[i + j * ld->stride];
-      out = scale * sum + (add == 0 ? 0 : add * out);
+      put(d, *ld, i, j, scale * sum + (add == 0 ? 0 : add * at(d, *ld, false, i, j)));
     }
   }
   return 0;
