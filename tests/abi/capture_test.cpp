@@ -265,7 +265,7 @@ TEST_F(CaptureLinear, WeightInF32ByBlocks) {
   desc_.dtype = LIGERDSL_BF16;
   desc_.weight_dtype = LIGERDSL_F32;
   desc_.chunk_rows = 15;
-  desc_.max_workspace_bytes = (32 << 20) + 24000;  // 15 rows of logits take 16320, the weight would take 8320
+  desc_.max_workspace_bytes = (32 << 20) + 24000;  // 15 rows of logits take 17280, the weight would take 8320
   x_ = Remote(context_, LIGERDSL_BF16, {kRows, kCols});
   d_x_ = Remote(context_, LIGERDSL_BF16, {kRows, kCols});
   check(2 + 2 * (5 + 1 + 5 + 1));

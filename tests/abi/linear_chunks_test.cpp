@@ -152,7 +152,7 @@ TEST(LinearChunks, NothingOverlaps) {
 }
 
 // An f32 weight is copied in bf16: once where the limit leaves room for large chunks beside it, else in blocks of 64 MiB
-// or an eighth of the limit.
+// or an eighth of what the limit leaves beside the products' workspace.
 TEST(LinearChunks, CopiesOfTheWeight) {
   LinearChunkOptions options = head();
   options.weight_type = f32;
@@ -173,7 +173,10 @@ TEST(LinearChunks, CopiesOfTheWeight) {
         EXPECT_EQ(l.chunk, rows);
         continue;
       }
-      EXPECT_EQ(l.weight_rows, std::min(64 * kMiB, limit / 8) / (4096 * 2) / 128 * 128);
+      EXPECT_EQ(l.weight_rows % 128, 0);
+      const int64_t most = std::min(64 * kMiB, (limit - (32 << 20)) / 8);
+      EXPECT_LE(l.weight_rows * 4096 * 2, most);
+      EXPECT_GT((l.weight_rows + 128) * 4096 * 2, most - kMiB) << "room is left unused";
       EXPECT_TRUE(l.add_up_d_x);
       EXPECT_GE(l.weight, l.d_x + static_cast<size_t>(l.chunk) * 4096 * 4);
     }

@@ -1,13 +1,16 @@
-// Stands in for cuBLASLt: the functions that the library uses, on host memory, of f32 and bf16, which it cuts off.
-// Column-major, like the real one.
+// Stands in for cuBLASLt: the functions that the library uses, on host memory, of f32, f16 and bf16 with sums in
+// f32. Column-major, like the real one.
 // A matrix layout and an algorithm carry what the fake needs in their opaque words.
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 
+#include "tests/support/half.h"
+
 namespace {
 
-constexpr uint64_t kBf16 = 14;  // CUDA_R_16BF
+using ligerdsl::test::from_bf16, ligerdsl::test::from_f16, ligerdsl::test::to_bf16, ligerdsl::test::to_f16;
+
+constexpr uint64_t kF16 = 2, kBf16 = 14;  // CUDA_R_16F, CUDA_R_16BF
 
 struct Layout {
   uint64_t type, rows, cols, stride;
@@ -40,16 +43,19 @@ uint32_t last_align[4] = {};
 
 float at(const void* data, const Layout& layout, bool transposed, uint64_t i, uint64_t j) {
   const uint64_t row = transposed ? j : i, col = transposed ? i : j, place = row + col * layout.stride;
-  if (layout.type != kBf16) return static_cast<const float*>(data)[place];
-  return std::bit_cast<float>(static_cast<uint32_t>(static_cast<const uint16_t*>(data)[place]) << 16);
+  if (layout.type == kF16) return from_f16(static_cast<const uint16_t*>(data)[place]);
+  if (layout.type == kBf16) return from_bf16(static_cast<const uint16_t*>(data)[place]);
+  return static_cast<const float*>(data)[place];
 }
 
 void put(void* data, const Layout& layout, uint64_t i, uint64_t j, float value) {
   const uint64_t place = i + j * layout.stride;
-  if (layout.type != kBf16)
-    static_cast<float*>(data)[place] = value;
+  if (layout.type == kF16)
+    static_cast<uint16_t*>(data)[place] = to_f16(value);
+  else if (layout.type == kBf16)
+    static_cast<uint16_t*>(data)[place] = to_bf16(value);
   else
-    static_cast<uint16_t*>(data)[place] = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+    static_cast<float*>(data)[place] = value;
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ constexpr int64_t kBlockRows = 8192;  // under a block of the vocabulary, where 
 constexpr int64_t kChunkBuffers = 3;  // logits, x, d_x: each may be rounded up to the workspace's alignment
 constexpr int64_t kTargetBuffers = 2;
 constexpr int64_t kWeightBlock = int64_t{64} << 20;  // bytes of a block of the weight: 8,192 classes of 4,096 columns
-constexpr int64_t kWeightShare = 8;                  // or this part of the limit, if that is less
+constexpr int64_t kWeightShare = 8;                  // or this part of the room that a limit leaves, if that is less
 
 int64_t aligned(int64_t bytes) {
   return round_up(bytes, static_cast<int64_t>(kWorkspaceAlign));
@@ -46,9 +46,10 @@ int64_t LinearChunks::bytes_of_row() const {
   return elements * size_of(o_.product_type) + (adds_up_d_x() ? o_.cols * size_of(DType::f32) : 0);
 }
 
-// Classes of a block of the weight.
-int64_t LinearChunks::weight_block() const {
-  const int64_t bytes = std::min(kWeightBlock, o_.max_workspace_bytes / kWeightShare);
+// Classes of a block of the weight. `fixed`: bytes that others take whatever the chunk.
+int64_t LinearChunks::weight_block(int64_t fixed) const {
+  const int64_t room = std::max<int64_t>(o_.max_workspace_bytes - fixed, 0);
+  const int64_t bytes = std::min(kWeightBlock, room / kWeightShare);
   const int64_t classes = whole_tiles(bytes / (o_.cols * size_of(o_.product_type)));
   return std::clamp(classes, std::min(kChunkAlign, o_.classes), o_.classes);
 }
@@ -173,7 +174,8 @@ LinearLayout LinearChunks::layout(int64_t rows) const {
   const bool chosen = o_.chunk_rows > 0 || o_.rule == ChunkRule::published;
   if (fits(whole) && (chosen || whole.chunk == rows || whole.chunk >= o_.few_rows)) return whole;
   LinearChunks some = *this;
-  some.weight_rows_ = weight_block();
+  some.weight_rows_ = 0;
+  some.weight_rows_ = weight_block(signed_bytes(some.place(rows, 0, 0, 0).bytes));
   const LinearLayout blocks = some.best(rows);
   return fits(blocks) || blocks.bytes < whole.bytes ? blocks : whole;
 }

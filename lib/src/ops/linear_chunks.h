@@ -85,7 +85,7 @@ class LinearChunks {
   int64_t chunk_by_workspace(int64_t rows, bool by_vocabulary) const;
   int64_t logits_stride() const;
   int64_t bytes_of_row() const;  // of a chunk
-  int64_t weight_block() const;
+  int64_t weight_block(int64_t fixed) const;
   bool converts() const { return o_.type != o_.product_type; }
   bool copies_weight() const { return o_.weight_type != o_.product_type; }
   bool adds_up_d_x() const { return o_.with_d_x && o_.type != DType::f32 && (converts() || weight_rows_ < o_.classes); }
