@@ -202,9 +202,10 @@ def comparison(results):
         details += section("Divergences of distributions", standing(cases, divergences))
         substitutes = list(map(key_of, sets.substitutes()))
         details += section("PolyNorm and DyT", standing(cases, substitutes))
-        shown = keys + more + ungated + divergences + substitutes
+        shown = keys + more + ungated + divergences + substitutes + list(map(key_of, sets.fused_jsd()))
         details += section("Other shapes, types and options", summary(cases, groups(shown)), OTHERS)
         details += section("Fused linear cross-entropy", linear_table(cases), LINEAR)
+        details += section("Fused linear JSD", linear_table(cases, "fused_linear_jsd"))
         details += section("Fused linear cross-entropy: error on peaked rows", error_table(cases), PEAKED)
         details += section("Sweeps", [""] * bool(plots) + [f"![{name[:-4]}]({name})" for name in plots])
     shown = used({(device, key): runs for device, entries in devices.items() for key, runs in cases_of(entries).items()})
