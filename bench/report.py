@@ -210,9 +210,10 @@ def comparison(results):
         shards, sparse = list(map(key_of, sets.shards())), list(map(key_of, sets.sparse()))
         details += section("One shard of a vocabulary", standing(cases, shards), SHARDS)
         details += section("Sparsemax", standing(cases, sparse))
-        shown = keys + more + ungated + divergences + substitutes + grouped + modulated + shards + sparse
+        shown = keys + more + ungated + divergences + substitutes + grouped + modulated + shards + sparse + list(map(key_of, sets.fused_jsd()))
         details += section("Other shapes, types and options", summary(cases, groups(shown)), OTHERS)
         details += section("Fused linear cross-entropy", linear_table(cases), LINEAR)
+        details += section("Fused linear JSD", linear_table(cases, "fused_linear_jsd"))
         details += section("Fused linear cross-entropy: error on peaked rows", error_table(cases), PEAKED)
         details += section("Sweeps", [""] * bool(plots) + [f"![{name[:-4]}]({name})" for name in plots])
     shown = used({(device, key): runs for device, entries in devices.items() for key, runs in cases_of(entries).items()})

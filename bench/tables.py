@@ -100,11 +100,11 @@ def best_forms(runs):
     return sorted((min(forms, key=fastest) for forms in of_families.values()), key=fastest)
 
 
-def linear_table(cases):
-    """Fused linear cross-entropy: contenders against the bare products of their run."""
+def linear_table(cases, kernel=FLCE):
+    """What multiplies: contenders against the bare products of their run."""
     rows = []
     for key, runs in sorted(cases.items()):
-        for provider in best_forms(runs) if key[0] == FLCE else []:
+        for provider in best_forms(runs) if key[0] == kernel else []:
             both = [(run[FULL, provider], run.get((FULL, "floor"))) for run, _, _ in runs if (FULL, provider) in run]
             cells = [shape_text(key), name_of(provider)]
             for read in (time_of, lambda row: row["us_sustained"]):

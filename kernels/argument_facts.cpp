@@ -51,6 +51,16 @@ class LargestTiles {
   std::vector<int64_t> elements_;
 };
 
+// Labels and indices: nearly always contiguous, and what little they take of a kernel's time is less then.
+bool is_list_of_integers(const program::Type& type) {
+  return type.shape.size() == 1 && is_integer(type.dtype) && type.strides[0] == program::kDynamic;
+}
+
+// Whether a stride says what the facts do. None is stepped along a single element.
+bool has_stride(const program::SizeFact& fact, int64_t stride, int64_t size) {
+  return fact.exact < 0 || stride == fact.exact || size <= 1;
+}
+
 bool is_multiple(uint64_t value, int64_t divisor) {
   return (value & static_cast<uint64_t>(divisor - 1)) == 0;
 }
@@ -67,8 +77,9 @@ std::vector<program::ArgFacts> argument_facts(const program::Program& program, V
     const size_t rank = type.shape.size();
     facts.dims.resize(rank);
     facts.strides.resize(rank);
-    // A last stride that the program leaves open says nothing about neighbours in memory.
-    const bool neighbours = rank > 0 && type.strides[rank - 1] == 1;
+    // Any other last stride that the program leaves open says nothing about neighbours in memory.
+    const bool listed = variant == Variant::aligned && is_list_of_integers(type);
+    const bool neighbours = rank > 0 && (type.strides[rank - 1] == 1 || listed);
     if (neighbours) facts.strides[rank - 1].exact = 1;
     if (variant == Variant::any || tiles.of(i) == 1) continue;
     const int64_t vector = kVector / size_of(type.dtype);
@@ -87,7 +98,8 @@ bool is_aligned(const program::ArgFacts& facts, const void* data, const int64_t*
     if (facts.dims[i].exact < 0)
       aligned = aligned && is_multiple(static_cast<uint64_t>(dims[i]), facts.dims[i].divisor);
   for (size_t i = 0; i < facts.strides.size(); ++i)
-    aligned = aligned && is_multiple(static_cast<uint64_t>(strides[i]), facts.strides[i].divisor);
+    aligned = aligned && has_stride(facts.strides[i], strides[i], dims[i]) &&
+              is_multiple(static_cast<uint64_t>(strides[i]), facts.strides[i].divisor);
   return aligned;
 }
 
@@ -102,9 +114,12 @@ std::string why_not_aligned(const program::ArgFacts& facts, const void* data, co
   for (size_t i = 0; i < facts.dims.size(); ++i)
     if (facts.dims[i].exact < 0 && !is_multiple(static_cast<uint64_t>(dims[i]), facts.dims[i].divisor))
       return differs("size", i, dims[i], facts.dims[i].divisor);
-  for (size_t i = 0; i < facts.strides.size(); ++i)
+  for (size_t i = 0; i < facts.strides.size(); ++i) {
+    if (!has_stride(facts.strides[i], strides[i], dims[i]))
+      return "its stride is " + std::to_string(strides[i]) + ", not " + std::to_string(facts.strides[i].exact);
     if (!is_multiple(static_cast<uint64_t>(strides[i]), facts.strides[i].divisor))
       return differs("stride", i, strides[i], facts.strides[i].divisor);
+  }
   return "";
 }
 

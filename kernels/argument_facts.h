@@ -10,6 +10,7 @@
 //   2. An open last dimension is made of whole vectors if the argument's tiles are the largest of the program.
 //      Elsewhere, as along the statistics of a norm's rows or the indices of an embedding, it is any number: there are
 //      few accesses, or a short branch around the last elements.
+//   3. A vector of integers whose stride the program leaves open (labels, indices) has a stride of 1.
 #pragma once
 
 #include <cstdint>

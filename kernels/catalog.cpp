@@ -9,6 +9,7 @@
 #include "kernels/global_norm.h"
 #include "kernels/group_norm_config.h"
 #include "kernels/layer_norm_config.h"
+#include "kernels/logit_divergence_config.h"
 #include "kernels/modulated_rms_norm_config.h"
 #include "kernels/norm_backward_config.h"
 #include "kernels/poly_norm_config.h"
@@ -108,6 +109,7 @@ std::vector<CatalogEntry> make_catalog() {
       entry(vocab_parallel_cross_entropy_kernel),
       entry<TargetCountsOptions>("target_counts", "what a mean over targets divides by", target_counts),
       entry(divergence_kernel),
+      entry(logit_divergence_kernel),
       entry(scale_rows_kernel),
       entry(embedding_forward_kernel),
       entry(embedding_backward_kernel),

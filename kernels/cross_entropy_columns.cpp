@@ -12,6 +12,7 @@
 
 #include <numbers>
 
+#include "kernels/index_view.h"
 #include "kernels/record.h"
 #include "kernels/softcap.h"
 #include "kernels/tile_shape.h"
@@ -25,7 +26,7 @@ struct ColumnArguments {
 
   ColumnArguments(KernelBuilder& k, const CrossEntropyColumnsMeta& m) {
     logits = k.view("logits", m.type, {dyn, dyn});
-    labels = k.view("labels", m.label_type, {dyn});
+    labels = index_view(k, "labels", m.label_type);
     lse = k.view("lse", f32, {dyn});
     if (m.token_scaling) label_logit = k.view("label_logit", f32, {dyn});
     if (m.has_bias) bias = k.view("bias", m.bias_type, {dyn});
@@ -126,7 +127,7 @@ void cross_entropy_columns(KernelBuilder& k, const CrossEntropyColumnsMeta& m) {
 void cross_entropy_label_logit(KernelBuilder& k, const CrossEntropyOptions& m) {
   View label_logit = k.view("label_logit", f32, {dyn});
   View logits = k.view("logits", m.type, {dyn, m.classes});
-  View labels = k.view("labels", m.label_type, {dyn});
+  View labels = index_view(k, "labels", m.label_type);
   View bias;
   if (m.has_bias) bias = k.view("bias", m.bias_type, {m.classes});
   Scalar softcap;

@@ -3,6 +3,8 @@
 #include <limits>
 #include <numbers>
 
+#include "kernels/index_view.h"
+
 namespace ligerdsl::kernels {
 namespace {
 
@@ -50,7 +52,7 @@ CrossEntropyArguments::CrossEntropyArguments(KernelBuilder& k, const CrossEntrop
   if (m.with_predictions) predictions = k.view("predictions", i64, {dyn});
   if (m.with_gradient) d_logits = k.view("d_logits", m.type, {dyn, m.classes});
   if (!m.without_logits) logits = k.view("logits", m.type, {dyn, m.classes});
-  labels = k.view("labels", m.label_type, {dyn});
+  labels = index_view(k, "labels", m.label_type);
   if (m.has_bias) bias = k.view("bias", m.bias_type, {m.classes});
   if (m.has_weight) weight = k.view("weight", m.weight_type, {m.classes});
   if (m.with_d_loss) d_loss = k.view("d_loss", m.d_loss_type, {dyn});

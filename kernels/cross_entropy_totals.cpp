@@ -1,6 +1,7 @@
 // What cross-entropy needs of all rows together: the counts before, the sums after. One program each, in a fixed order;
 // it has little to do but wait for memory, so three tiles are under way beside the one that is added.
 #include "kernels/cross_entropy.h"
+#include "kernels/index_view.h"
 
 namespace ligerdsl::kernels {
 namespace {
@@ -16,7 +17,7 @@ Tile counts_of(KernelBuilder& k, const View& labels, const Scalar& ignore_index,
 
 void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m) {
   View counts = k.view("counts", f32, {4});
-  View labels = k.view("labels", m.label_type, {dyn});
+  View labels = index_view(k, "labels", m.label_type);
   View weight;
   if (m.has_weight) weight = k.view("weight", m.weight_type, {m.classes});
   Scalar ignore_index = k.scalar("ignore_index", i64);
@@ -53,7 +54,7 @@ void cross_entropy_finish(KernelBuilder& k, const CrossEntropyMeta& m) {
   View labels, row_loss, row_z_loss, row_accuracy;
   Scalar ignore_index;
   if (divides) {
-    labels = k.view("labels", m.label_type, {dyn});
+    labels = index_view(k, "labels", m.label_type);
     ignore_index = k.scalar("ignore_index", i64);
   }
   if (m.with_loss) row_loss = k.view("row_loss", f32, {dyn});

@@ -3,13 +3,14 @@
 #include "kernels/embedding.h"
 
 #include "kernels/cross_entropy.h"
+#include "kernels/index_view.h"
 
 namespace ligerdsl::kernels {
 
 void embedding_forward(KernelBuilder& k, const EmbeddingMeta& m) {
   View out = k.view("out", m.type, {dyn, m.cols});
   View table = k.view("table", m.type, {m.vocabulary, m.cols});
-  View indices = k.view("indices", m.index_type, {dyn});
+  View indices = index_view(k, "indices", m.index_type);
   View error = k.view("error", i64, {1});
 
   Scalar blocks = cdiv(table.dim(1), m.block).to(i32);

@@ -19,6 +19,7 @@
 #include <functional>
 
 #include "kernels/embedding_config.h"
+#include "kernels/index_view.h"
 #include "kernels/record.h"
 
 namespace ligerdsl::kernels {
@@ -60,7 +61,7 @@ struct Cut {
   int64_t vocabulary;
 
   Cut(KernelBuilder& k, const EmbeddingBackwardMeta& m, const Scalar& parts)
-      : indices(k.view("indices", m.index_type, {dyn})), vocabulary(m.vocabulary) {
+      : indices(index_view(k, "indices", m.index_type)), vocabulary(m.vocabulary) {
     part = cdiv(cdiv(indices.dim(0), parts), m.scan) * m.scan;
   }
   Tile load(const Scalar& tile, int64_t size) const { return indices.partition({size}).load({tile}, {.pad = -1.0}); }
@@ -163,7 +164,7 @@ void add_chunks(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   View sums = k.view("sums", f32, {dyn, m.cols});
   View d_out = k.view("d_out", m.type, {dyn, m.cols});
   const Sorted sorted(k, m);
-  View indices = k.view("indices", m.index_type, {dyn});
+  View indices = index_view(k, "indices", m.index_type);
   View listed = k.view("listed", i32, {1});
 
   const Columns at(k, sums, m);

@@ -4,6 +4,7 @@
 //
 // Bytes, s = sizeof(type): n H (s + 8), and V H 4 written where d_table is not added to.
 #include "kernels/embedding_config.h"
+#include "kernels/index_view.h"
 #include "kernels/record.h"
 
 namespace ligerdsl::kernels {
@@ -23,7 +24,7 @@ void clear_table(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
 void add_in_order(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   View d_table = k.view("d_table", f32, {m.vocabulary, m.cols});
   View d_out = k.view("d_out", m.type, {dyn, m.cols});
-  View indices = k.view("indices", m.index_type, {dyn});
+  View indices = index_view(k, "indices", m.index_type);
   auto table = d_table.partition({squeeze, m.block}), gradients = d_out.partition({squeeze, m.block});
   Scalar column = k.program_id(0).to(i64);
   k.for_range(0, indices.dim(0), 1, [&](Scalar i) {

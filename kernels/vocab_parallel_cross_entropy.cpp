@@ -25,6 +25,7 @@
 #include <optional>
 
 #include "kernels/cross_entropy_row.h"
+#include "kernels/index_view.h"
 
 namespace ligerdsl::kernels {
 namespace {
@@ -130,7 +131,7 @@ void vocab_parallel_partials(KernelBuilder& k, const VocabParallelMeta& m) {
   const View partials = k.view("partials", f32, {dyn, dyn});
   Arguments args;
   args.logits = k.view("logits", m.type, {dyn, m.classes});
-  args.labels = k.view("labels", m.label_type, {dyn});
+  args.labels = index_view(k, "labels", m.label_type);
   args.error = k.view("error", i64, {1});
   args.ignore_index = k.scalar("ignore_index", i64);
   const Scalar index = k.program_id(0);

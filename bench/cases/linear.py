@@ -1,4 +1,5 @@
-"""Fused linear cross-entropy: its speed, and its error on rows whose softmax is flat or peaked."""
+"""Heads with their losses: fused linear cross-entropy, its speed and its error on rows whose softmax is flat or peaked, and fused linear
+JSD."""
 
 import math
 
@@ -180,3 +181,92 @@ def flce_deviation_12(context, M, H, V, dtype):
 def flce_trained(context, M, H, V, dtype):
     """Rows as a trained model has them: the label's probability is about 0.999."""
     return error_case(context, "flce_trained", M, H, V, dtype, probability=0.999)
+
+
+def log_mixture(q, p):
+    """JSD of beta = 0.5 of rows of log-probabilities, element by element, and its derivative by the first."""
+    log_m = torch.logaddexp(q, p) - math.log(2)
+    slope = 0.5 * q.exp() * (q - log_m)
+    return 0.5 * p.exp() * (p - log_m) + slope, slope
+
+
+def jsd_checks(x, w, y, u):
+    """Checks of the mean loss, of some rows of dx and of one column of dw: logits in f32 by chunks of rows, the rest in float64."""
+    (M, H), V = x.shape, w.shape[0]
+    rows = torch.arange(0, M, max(1, M // 32), device=x.device)
+    held = []
+
+    def terms(part, precision):
+        q, p = (F.log_softmax((a.detach()[part].to(precision) @ b.detach().to(precision).t()).double(), -1) for a, b in ((x, w), (y, u)))
+        loss, slope = log_mixture(q, p)
+        return loss.sum(), (slope - q.exp() * slope.sum(-1, keepdim=True)) / M
+
+    def sums():
+        if not held:
+            total, column = 0.0, torch.zeros(V, device=x.device, dtype=torch.float64)
+            for part in chunks(M, V, 1 << 25):
+                loss, d = terms(part, torch.float32)
+                total = total + loss
+                column += d.t() @ x.detach()[part, 0].double()
+            held.append(((total / M).reshape(1), column))
+        return held[0]
+
+    loss, column = worst(lambda: sums()[0]), normwise(lambda: sums()[1])
+    gradient = normwise(lambda: terms(rows, torch.float64)[1] @ w.detach().double())
+    return {"loss": lambda found: loss(found.reshape(1)), "dx": lambda found: gradient(found[rows]), "dw": lambda found: column(found[:, 0])}
+
+
+def fused_linear_jsd(context, M, H, V, dtype):
+    """beta = 0.5, logits of deviation 1, a teacher as wide as the student. floor = the four bare products of the same tensors, by the library
+    of torch: the case is bound by 8 M H V flops. ligerdsl_300mb: d_weight in f32 and at most that much workspace, up to 4096 rows."""
+    make = Maker(context.device)
+    x, w = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(V, H, dtype=dtype, scale=H ** -0.5).requires_grad_()
+    y, u = make.randn(M, H, dtype=dtype), make.randn(V, H, dtype=dtype, scale=H ** -0.5)
+
+    def ligerdsl(d_weight_dtype=dtype, **limits):
+        def contender():
+            loss, dx, dw = make.empty(1), torch.empty_like(x.detach()), make.empty(V, H, dtype=d_weight_dtype)
+            upstream = make.empty(1).fill_(1)  # peers multiply by the gradient of the loss too
+            full = context.plan("fused_linear_jsd", n_classes=V, n_cols=H, n_target_cols=H, dtype=CODES[dtype], with_d_x=1, with_d_loss=1,
+                                d_weight_dtype=CODES[d_weight_dtype], **limits).bind(
+                M, x=x, weight=w, target_x=y, target_weight=u, d_loss=upstream, loss=loss, d_x=dx, d_weight=dw)
+            made = {"loss": loss, "dx": dx, "dw": dw}
+            return Contender({"full": Pass(full, lambda: made, nbytes(*made.values()) + full.workspace_bytes, full.workspace_bytes)})
+        return contender
+
+    def through(loss_of):
+        def full():
+            loss = loss_of()
+            return {"loss": loss, **dict(zip(("dx", "dw"), torch.autograd.grad(loss, (x, w))))}
+        return Contender({"full": Pass(full)})
+
+    def floor():
+        logits, target, dx, dw = make.randn(M, V, dtype=dtype), make.randn(M, V, dtype=dtype), torch.empty_like(y), torch.empty_like(u)
+        xd, wd = x.detach(), w.detach()
+
+        def products():
+            torch.mm(xd, wd.t(), out=logits)
+            torch.mm(y, u.t(), out=target)
+            torch.mm(logits, wd, out=dx)
+            torch.mm(logits.t(), xd, out=dw)
+
+        return Contender({"full": Pass(products, lambda: {"logits": logits}, nbytes(logits, target, dx, dw))})
+
+    def liger():
+        from liger_kernel.transformers.functional import liger_fused_linear_jsd
+        return through(lambda: liger_fused_linear_jsd(x, w, y, u))
+
+    def reference(x, w, y, u):
+        q, p = (F.log_softmax((a @ b.t()).float(), -1) for a, b in ((x, w), (y, u)))
+        return log_mixture(q, p)[0].sum() / x.shape[0]
+
+    exact, check_logits = jsd_checks(x, w, y, u), normwise(lambda: x.detach()[:64].double() @ w.detach().double().t())
+    exact["logits"] = lambda found: check_logits(found[:64])
+    contenders = {"ligerdsl": ligerdsl(), "floor": floor, "liger": liger,
+                  **by_compiler(reference, lambda f: through(lambda: f(x, w, y, u)), repeated=False),
+                  "ligerdsl_300mb": ligerdsl(torch.float32, max_workspace_bytes=300_000_000),
+                  "torch": lambda: through(lambda: reference(x, w, y, u))}
+    for name in ("ligerdsl_300mb", "compile_max") if M > 4096 else ():
+        del contenders[name]
+    return Case("fused_linear_jsd", (M, H, V), dtype, {"full": 3 * (M * H + V * H) * x.element_size()},
+                contenders, exact, {"full": 8 * M * H * V}, True)

@@ -184,6 +184,31 @@ void fused_linear_cross_entropy(CheckTable& t) {
   t.add("d_bias", db, expected.db, gradient);
 }
 
+// The teacher is half as wide.
+void fused_linear_jsd(CheckTable& t) {
+  const int64_t rows = std::min<int64_t>(t.rows, 1024), vocab = t.c.vocab, width = t.c.width, half = width / 2;
+  auto x = t.random({rows, width}), w = t.random({vocab, width}, t.type, 0, 1 / std::sqrt(width)),
+       y = t.random({rows, half}), u = t.random({vocab, half}, t.type, 0, 1 / std::sqrt(half));
+  Tensor loss = t.f32({1}), dx = t.like(x.tensor), dw = t.f32({vocab, width});
+  constexpr double beta = 0.25, temperature = 2;
+  t.ops.fused_linear_jsd({.x = x.tensor,
+                          .weight = w.tensor,
+                          .target_x = y.tensor,
+                          .target_weight = u.tensor,
+                          .loss = loss,
+                          .d_x = dx,
+                          .d_weight = dw,
+                          .beta = beta,
+                          .temperature = temperature});
+  const oracle::LinearJsd expected =
+      oracle::linear_jsd(x.values, w.values, y.values, u.values, rows, vocab, beta, temperature);
+  const bool bf16 = t.type == Type::bf16;
+  const Gate gradient = bf16 ? Gate{6e-3, 0, true} : Gate{1e-5, 0, true};
+  t.add("loss", loss, {expected.loss}, bf16 ? Gate{2e-3, 0} : Gate{1e-5, 0});
+  t.add("d_x", dx, expected.dx, gradient);
+  t.add("d_weight", dw, expected.dw, gradient);
+}
+
 void divergence(CheckTable& t, const CheckTable::Data& target, const std::function<void(const Ops::Divergence&)>& call,
                 const std::function<oracle::Divergence(double, double)>& formula) {
   const double rows = static_cast<double>(t.rows);
@@ -221,6 +246,7 @@ void check_losses(CheckTable& t) {
   cross_entropy(t);
   vocab_parallel_cross_entropy(t);
   fused_linear_cross_entropy(t);
+  fused_linear_jsd(t);
 }
 
 }  // namespace train

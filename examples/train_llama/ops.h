@@ -165,6 +165,11 @@ class Ops {
   };
   // Not possible on a machine without the library of matrix products that the operation needs.
   void fused_linear_cross_entropy(const FusedLinearCrossEntropy& c);
+  struct FusedLinearJsd {
+    Tensor x, weight, target_x, target_weight, loss, d_x, d_weight;
+    double beta = 0.5, temperature = 1;
+  };
+  void fused_linear_jsd(const FusedLinearJsd& j);  // a mean over rows; not possible without that library either
   // Sums over all elements by the number of rows; target: probabilities for kl_div, their logarithms for jsd.
   struct Divergence {
     Tensor input, target, loss, d_input;

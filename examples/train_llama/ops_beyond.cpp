@@ -451,6 +451,22 @@ void Ops::fused_linear_cross_entropy(const FusedLinearCrossEntropy& c) {
   impl_->run(desc, args);
 }
 
+void Ops::fused_linear_jsd(const FusedLinearJsd& j) {
+  Arguments tensor(impl_->device);
+  ligerdsl_fused_linear_jsd_desc_t desc = LIGERDSL_FUSED_LINEAR_JSD_DESC_INIT;
+  desc.beta = static_cast<float>(j.beta);
+  desc.temperature = static_cast<float>(j.temperature);
+  ligerdsl_fused_linear_jsd_args_t args = LIGERDSL_FUSED_LINEAR_JSD_ARGS_INIT;
+  args.x = tensor(j.x);
+  args.weight = tensor(j.weight);
+  args.target_x = tensor(j.target_x);
+  args.target_weight = tensor(j.target_weight);
+  args.loss = tensor(j.loss);
+  args.d_x = tensor(j.d_x);
+  args.d_weight = tensor(j.d_weight);
+  impl_->run(desc, args);
+}
+
 void Ops::target_counts(const Tensor& counts, const Tensor& labels, const Tensor& class_weight, int64_t ignored) {
   Arguments tensor(impl_->device);
   ligerdsl_target_counts_desc_t desc = LIGERDSL_TARGET_COUNTS_DESC_INIT;

@@ -147,6 +147,13 @@ struct LinearLoss {
 };
 LinearLoss linear_cross_entropy(View x, View w, View b, std::span<const int64_t> labels, const LossSettings& s);
 
+// The mean over rows of jsd of the softmaxes of x w^T and of y u^T by a temperature, back to x and w.
+struct LinearJsd {
+  double loss = 0;
+  Array dx, dw;
+};
+LinearJsd linear_jsd(View x, View w, View y, View u, int64_t rows, int64_t vocab, double beta, double temperature);
+
 // 1 / n, 1 / (weights of the labels), sum of all weights, n: labels that are not ignored.
 Array target_counts(std::span<const int64_t> labels, const LossSettings& s);
 

@@ -111,6 +111,43 @@ LinearLoss linear_cross_entropy(View x, View w, View b, std::span<const int64_t>
   return out;
 }
 
+namespace {
+
+// Logarithms of the softmaxes of rows by a temperature.
+Array log_probabilities(Array logits, int64_t vocab, double temperature) {
+  for (auto row = logits.begin(); row != logits.end(); row += vocab) {
+    const double top = *std::max_element(row, row + vocab);
+    double sum = 0;
+    for (int64_t j = 0; j < vocab; ++j) sum += std::exp((row[j] - top) / temperature);
+    for (int64_t j = 0; j < vocab; ++j) row[j] = (row[j] - top) / temperature - std::log(sum);
+  }
+  return logits;
+}
+
+}  // namespace
+
+LinearJsd linear_jsd(View x, View w, View y, View u, int64_t rows, int64_t vocab, double beta, double temperature) {
+  const int64_t width = w.size() / vocab;
+  const Array q = log_probabilities(matmul(x, w, rows, vocab, width, false, true), vocab, temperature);
+  const Array p = log_probabilities(matmul(y, u, rows, vocab, u.size() / vocab, false, true), vocab, temperature);
+  LinearJsd out;
+  Array d(q.size());
+  for (int64_t r = 0; r < rows; ++r) {
+    double slopes = 0;
+    for (int64_t i = r * vocab; i < (r + 1) * vocab; ++i) {
+      const Divergence term = jsd(q[i], p[i], beta);
+      out.loss += term.value / rows;
+      d[i] = term.slope;
+      slopes += term.slope;
+    }
+    for (int64_t i = r * vocab; i < (r + 1) * vocab; ++i)
+      d[i] = (d[i] - std::exp(q[i]) * slopes) / (temperature * rows);
+  }
+  out.dx = matmul(d, w, rows, width, vocab, false, false);
+  out.dw = matmul(d, x, vocab, width, rows, true, false);
+  return out;
+}
+
 Array target_counts(std::span<const int64_t> labels, const LossSettings& s) {
   const Totals totals = count(labels, s);
   double all = 0;

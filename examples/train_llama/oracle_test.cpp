@@ -221,5 +221,27 @@ TEST(Oracle, Divergences) {
   EXPECT_EQ(oracle::tvd(0.25, 1).value, 0.375);
 }
 
+// By differences of the loss; one class leaves nothing to compare, and neither do equal heads.
+TEST(Oracle, LinearJsd) {
+  const Array x{0.3, -1, 0.7, 0.2}, y{1, 0.5, -0.4}, u{0.1, -0.3, 0.8};
+  Array w{0.5, -0.2, 0.9, 0.4, -0.6, 0.1};
+  const auto at = [&](const Array& x, const Array& w) {
+    return oracle::linear_jsd(x, w, Array{1, 0.5}, u, 2, 3, 0.3, 2);
+  };
+  const oracle::LinearJsd all = at(x, w);
+  constexpr double h = 1e-5;
+  for (size_t i = 0; i < x.size(); ++i) {
+    Array more = x, less = x;
+    more[i] += h, less[i] -= h;
+    EXPECT_NEAR(all.dx[i], (at(more, w).loss - at(less, w).loss) / (2 * h), 1e-8) << i;
+  }
+  for (size_t i = 0; i < w.size(); ++i) {
+    Array more = w, less = w;
+    more[i] += h, less[i] -= h;
+    EXPECT_NEAR(all.dw[i], (at(x, more).loss - at(x, less).loss) / (2 * h), 1e-8) << i;
+  }
+  EXPECT_NEAR(oracle::linear_jsd(x, w, x, w, 2, 3, 0.3, 1).loss, 0, 1e-12);
+}
+
 }  // namespace
 }  // namespace train

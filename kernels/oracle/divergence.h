@@ -73,4 +73,36 @@ inline DivergenceResult divergence_oracle(const Values& input, const Values& tar
   return out;
 }
 
+// Of a student's logits against a teacher's: c is of the logarithms of their softmaxes.
+struct LogitDivergenceResult {
+  double loss = 0;
+  Values d_logits;  // of the student
+};
+
+inline Values log_softmax(const Values& logits, int64_t n, int64_t cols, double temperature) {
+  Values out(logits.size());
+  for (int64_t i = 0; i < n; ++i) {
+    const double* row = logits.data() + i * cols;
+    const double top = *std::max_element(row, row + cols);
+    double sum = 0;
+    for (int64_t j = 0; j < cols; ++j) sum += std::exp((row[j] - top) / temperature);
+    for (int64_t j = 0; j < cols; ++j) out[i * cols + j] = (row[j] - top) / temperature - std::log(sum);
+  }
+  return out;
+}
+
+inline LogitDivergenceResult logit_divergence_oracle(const Values& logits, const Values& target_logits,
+                                                     const DivergenceCase& c, double temperature) {
+  const Values x = log_softmax(logits, c.n, c.cols, temperature);
+  const DivergenceResult by_x = divergence_oracle(x, log_softmax(target_logits, c.n, c.cols, temperature), c);
+  LogitDivergenceResult out{.loss = by_x.loss[0], .d_logits = Values(logits.size())};
+  for (int64_t i = 0; i < c.n; ++i) {
+    double sum = 0;
+    for (int64_t j = 0; j < c.cols; ++j) sum += by_x.d_input[i * c.cols + j];
+    for (int64_t j = i * c.cols; j < (i + 1) * c.cols; ++j)
+      out.d_logits[j] = (by_x.d_input[j] - std::exp(x[j]) * sum) / temperature;
+  }
+  return out;
+}
+
 }  // namespace ligerdsl::oracle

@@ -135,6 +135,9 @@ Cases standard(const Scale& scale) {
   add.one("fused_linear_cross_entropy", losses,
           {Builder::size("V", classes), Builder::size("H", scale.cpu ? 256 : 4096),
            scale.cpu ? "d_weight_dtype=f32" : "d_weight_dtype=bf16"});
+  add.one("fused_linear_jsd", losses,
+          {Builder::size("V", classes), Builder::size("H", scale.cpu ? 256 : 4096),
+           Builder::size("T", scale.cpu ? 256 : 4096), scale.cpu ? "d_weight_dtype=f32" : "d_weight_dtype=bf16"});
   add.flat("adamw_step", elements, {"dtype=f32", "grad_dtype=f32", "copy_dtype=bf16"});
   add.flat("global_norm", elements, {"dtype=f32"});
   add.flat("target_counts", elements, {});

@@ -29,7 +29,7 @@ int64_t default_size(const std::string& op, const std::string& letter) {
   if (op.find("group_norm") == 0) return letter == "N" ? 8 : letter == "C" ? 320 : letter == "K" ? 32 : 4096;
   static const std::map<std::string, int64_t> sizes = {{"N", 4096}, {"H", 4096}, {"F", 8192}, {"V", 32000},
                                                        {"B", 4},    {"S", 1024}, {"A", 32},   {"K", 8},
-                                                       {"D", 128},  {"P", 1024}};
+                                                       {"D", 128},  {"P", 1024}, {"T", 4096}};
   const auto found = sizes.find(letter);
   return found == sizes.end() ? 1 : found->second;
 }
@@ -471,10 +471,12 @@ double OpInstance::bytes_beyond_inputs() const {
 }
 
 double OpInstance::flops() const {
-  if (std::string(info_.name) != "fused_linear_cross_entropy") return 0;
-  double products = 2;
-  for (const char* letter : {"N", "V", "H"}) products *= static_cast<double>(sizes_[symbol_named(info_, letter)]);
-  return products * static_cast<double>(1 + integer("with_d_x", 0) + (integer("d_weight_dtype", 0) != 0));
+  const std::string name = info_.name;
+  if (name != "fused_linear_cross_entropy" && name != "fused_linear_jsd") return 0;
+  const auto size = [&](const char* letter) { return static_cast<double>(sizes_[symbol_named(info_, letter)]); };
+  const double products =
+      size("H") * static_cast<double>(1 + integer("with_d_x", 0) + (integer("d_weight_dtype", 0) != 0));
+  return 2 * size("N") * size("V") * (products + (name == "fused_linear_jsd" ? size("T") : 0));
 }
 
 std::string OpInstance::title() const {

@@ -344,7 +344,7 @@ Expected vocab_parallel_cross_entropy(const Call& c) {
   return {{"loss", {std::move(r.loss)}}, {"d_logits", {std::move(r.d_logits)}}};
 }
 
-Expected divergence(const Call& c, oracle::DivergenceKind kind) {
+oracle::DivergenceCase divergence_case(const Call& c, oracle::DivergenceKind kind) {
   const int reduction = c.option("reduction", LIGERDSL_REDUCTION_BATCHMEAN);
   oracle::DivergenceCase which{.kind = kind,
                                .n = c.size("N"),
@@ -359,7 +359,11 @@ Expected divergence(const Call& c, oracle::DivergenceKind kind) {
                                .ignore_index = static_cast<int64_t>(c.number("ignore_index"))};
   if (c.has("labels")) which.labels = c.integers("labels");
   if (c.has("d_loss")) which.upstream = c["d_loss"];
-  auto r = oracle::divergence_oracle(c["input"], c["target"], which);
+  return which;
+}
+
+Expected divergence(const Call& c, oracle::DivergenceKind kind) {
+  auto r = oracle::divergence_oracle(c["input"], c["target"], divergence_case(c, kind));
   return {{"loss", {std::move(r.loss)}}, {"d_input", {std::move(r.d_input)}}};
 }
 
@@ -402,34 +406,62 @@ void scale_by_tokens(const oracle::CrossEntropyCase& which, const Values& logits
   }
 }
 
-Expected fused_linear_cross_entropy(const Call& c) {
-  const int64_t n = c.size("N"), v = c.size("V"), h = c.size("H");
-  const Values &x = c["x"], &weight = c["weight"];
+// x w^T of rows of h elements.
+Values logits_of(const Values& x, const Values& w, int64_t n, int64_t v, int64_t h) {
   Values logits(n * v, 0.0);
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t j = 0; j < v; ++j) {
-      double sum = c.has("bias") ? c["bias"][j] : 0.0;
-      for (int64_t k = 0; k < h; ++k) sum += x[i * h + k] * weight[j * h + k];
-      logits[i * v + j] = sum;
+      for (int64_t k = 0; k < h; ++k) logits[i * v + j] += x[i * h + k] * w[j * h + k];
     }
   }
-  const auto which = cross_entropy_case(c);
-  auto r = oracle::cross_entropy_oracle(logits, c.integers("labels"), which);
-  if (c.flag("use_token_scaling")) scale_by_tokens(which, logits, c.integers("labels"), &r);
-  Values d_x(n * h, 0.0), d_weight(v * h, 0.0), d_bias(v, 0.0);
+  return logits;
+}
+
+// What d, the gradient of x weight^T, makes of both.
+void add_gradients(const Call& c, const Values& d, Expected* expected) {
+  const int64_t n = c.size("N"), v = c.size("V"), h = c.size("H");
+  const Values &x = c["x"], &weight = c["weight"];
+  Values d_x(n * h, 0.0), d_weight(v * h, 0.0);
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t j = 0; j < v; ++j) {
-      const double g = r.d_logits[i * v + j];
-      d_bias[j] += g;
+      const double g = d[i * v + j];
       for (int64_t k = 0; k < h; ++k) d_x[i * h + k] += g * weight[j * h + k], d_weight[j * h + k] += g * x[i * h + k];
     }
   }
   const DType type = c.type("x");  // of the logits and their gradient on a GPU
-  Expected expected = {
-      {"loss", {r.loss, false, type}},  {"z_loss", {r.z_loss, false, type}},   {"accuracy", {r.accuracy}},
-      {"predictions", {r.predictions}}, {"entropy", {r.entropy, false, type}}, {"d_x", {d_x, true, type}}};
-  if (c.has("d_weight")) expected["d_weight"] = c.over_rows("d_weight", d_weight, type);
+  (*expected)["d_x"] = {d_x, true, type};
+  if (c.has("d_weight")) (*expected)["d_weight"] = c.over_rows("d_weight", d_weight, type);
+}
+
+Expected fused_linear_cross_entropy(const Call& c) {
+  const int64_t n = c.size("N"), v = c.size("V");
+  Values logits = logits_of(c["x"], c["weight"], n, v, c.size("H"));
+  for (int64_t i = 0; c.has("bias") && i < n * v; ++i) logits[i] += c["bias"][i % v];
+  const auto which = cross_entropy_case(c);
+  auto r = oracle::cross_entropy_oracle(logits, c.integers("labels"), which);
+  if (c.flag("use_token_scaling")) scale_by_tokens(which, logits, c.integers("labels"), &r);
+  Values d_bias(v, 0.0);
+  for (int64_t i = 0; i < n * v; ++i) d_bias[i % v] += r.d_logits[i];
+  const DType type = c.type("x");
+  Expected expected = {{"loss", {r.loss, false, type}},
+                       {"z_loss", {r.z_loss, false, type}},
+                       {"accuracy", {r.accuracy}},
+                       {"predictions", {r.predictions}},
+                       {"entropy", {r.entropy, false, type}}};
+  add_gradients(c, r.d_logits, &expected);
   if (c.has("d_bias")) expected["d_bias"] = c.over_rows("d_bias", d_bias, type);
+  return expected;
+}
+
+Expected fused_linear_jsd(const Call& c) {
+  const int64_t n = c.size("N"), v = c.size("V");
+  const double temperature = c.number("temperature");
+  const auto r = oracle::logit_divergence_oracle(logits_of(c["x"], c["weight"], n, v, c.size("H")),
+                                                 logits_of(c["target_x"], c["target_weight"], n, v, c.size("T")),
+                                                 divergence_case(c, oracle::DivergenceKind::jsd),
+                                                 temperature == 0 ? 1 : temperature);
+  Expected expected = {{"loss", {Values{r.loss}, false, c.type("x")}}};
+  add_gradients(c, r.d_logits, &expected);
   return expected;
 }
 
@@ -527,6 +559,7 @@ const std::map<std::string, std::function<Expected(const Call&)>>& formulas() {
       {"vocab_parallel_cross_entropy", vocab_parallel_cross_entropy},
       {"kl_div", kl_div},
       {"jsd", [](const Call& c) { return divergence(c, oracle::DivergenceKind::jsd); }},
+      {"fused_linear_jsd", fused_linear_jsd},
       {"tvd", [](const Call& c) { return divergence(c, oracle::DivergenceKind::tvd); }},
       {"target_counts", target_counts},
       {"embedding_forward", embedding_forward},

@@ -10,10 +10,11 @@ operations     name, brief, doc, rows (what the workspace is counted in), aliase
 desc and args have the struct's C name, its size in bytes and its fields in the order of the struct, each with a C type, a byte
 offset (64-bit systems), a default and a text. minimum, maximum, exclusive_maximum and infinite say what a number may be.
 role of a desc's field: option (of `enumerators`, where it has them), dim (of the size `symbol`), dtype (of `dtypes`; `zero` is what 0
-stands for in a plan, "none" for no tensor or "f32"; null: nothing), present (a tensor is passed), absent (it is not), in_place,
+stands for in a plan, "none" for no tensor, "f32" or the dtype field that it is as; null: nothing), present (a tensor is passed), absent (it is not), in_place,
 queries; `tensor` is where the one-call form reads a field that is 0.
 kind of an args' field: tensor (direction, shape, dtype: a name or a field of desc; given: the field of desc that says whether it is
-passed, and whether that is when it is zero or nonzero; null: always), list and its length, or value.
+passed, and whether that is when it is zero or nonzero; null: always; any_stride: also along the last dimension), list and its length,
+or value.
 """
 
 import ctypes
@@ -73,7 +74,7 @@ def arg_fields(a, constants):
     if isinstance(a, Tensor):
         given = {"field": a.given.lstrip("!"), "when": "zero" if a.given.startswith("!") else "nonzero"} if a.given else None
         return [{"name": a.name, "type": TENSOR, "default": None, "kind": "tensor", "direction": a.direction,
-                 "shape": a.shape.split(), "dtype": a.dtype, "given": given, "doc": a.doc}]
+                 "shape": a.shape.split(), "dtype": a.dtype, "given": given, "any_stride": a.any_stride, "doc": a.doc}]
     if isinstance(a, TensorList):
         return [{"name": a.name, "type": TENSOR, "default": None, "kind": "list", "length": f"n_{a.name}", "doc": a.doc},
                 {"name": f"n_{a.name}", "type": "int64_t", "default": 0, "kind": "length", "doc": f"length of {a.name}"}]

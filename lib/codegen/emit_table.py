@@ -35,9 +35,12 @@ def tensor_row(op, t):
     kind = "leading" if "*" in t.shape else "free" if t.shape == "?" else "fixed"
     spec, rank = ("{}", 0) if kind == "free" else dims(op, t.shape)
     fixed, by_field = ("f32", names.index(t.dtype)) if t.dtype in names else (t.dtype, -1)
+    zero = op.fields[by_field].zero if by_field >= 0 else ""
+    otherwise = names.index(zero) if zero in names else -1
     given = names.index(t.given.lstrip("!")) if t.given else -1
     return (f'    {{"{t.name}", offsetof(A, {t.name}), Direction::{t.direction}, ShapeKind::{kind}, {rank}, {spec}, '
-            f'DType::{fixed}, {by_field}, {given}, {str(t.given.startswith("!")).lower()}}},')
+            f'DType::{fixed}, {by_field}, {otherwise}, {given}, {str(t.given.startswith("!")).lower()}, '
+            f'{str(t.any_stride).lower()}}},')
 
 
 def value_row(op, v):

@@ -3,7 +3,7 @@
 Formulas name sections of no other document: each text stands alone, because it becomes the comment in ops.h.
 """
 
-from table import INDEX, Field, Op, Tensor, TensorList, Value, absent, dim, dtype, flag, in_place, option, present, queries
+from table import INDEX, Field, Op, Tensor, TensorList, Value, absent, dim, dtype, flag, in_place, indices, option, present, queries
 
 CASTING = option("casting", "int32_t", "LIGERDSL_CASTING_LLAMA", "LIGERDSL_CASTING_*: where the norm rounds", 0, 2)
 EPS = option("eps", "float", "1e-6f", "added to the mean square", 0)
@@ -62,7 +62,7 @@ DIVERGENCE_OUTPUTS = [present("d_loss"), present("d_input"), absent("loss"), in_
 
 
 def divergence_tensors(input_doc, target_doc, labels):
-    label = [Tensor("labels", "in", "N*", "label_dtype", "which rows count, or NULL for all", "label_dtype")] if labels else []
+    label = [indices("labels", "N*", "label_dtype", "which rows count, or NULL for all", "label_dtype")] if labels else []
     return [Tensor("input", "in", "N* V", "dtype", input_doc),
             Tensor("target", "in", "N* V", "target_dtype", target_doc),
             *label,
@@ -533,7 +533,7 @@ A label outside [0, V) that is not ignore_index: that row's loss and gradient ar
         present("d_logits"), in_place("1: d_logits may be exactly logits"), LOSS_DTYPE, CLASS_WEIGHT_DTYPE,
         absent("loss"), TEMPERATURE, present("entropy"), present("d_entropy"), present("d_loss"), D_LOSS_DTYPE],
        [Tensor("logits", "in", "N* V", "dtype", "unnormalised scores"),
-        Tensor("labels", "in", "N*", "label_dtype", "class of each row, or ignore_index"),
+        indices("labels", "N*", "label_dtype", "class of each row, or ignore_index"),
         Tensor("class_weight", "in", "V", "class_weight_dtype", "weight of each class, or NULL", "with_class_weight"),
         Tensor("loss", "out", "L*", "loss_dtype", "[rows] for NONE, else one element; or NULL", "!without_loss"),
         Tensor("z_loss", "out", "Z*", "loss_dtype", "the part of the loss that lse_square_scale adds, or NULL", "with_z_loss"),
@@ -562,13 +562,16 @@ chunk where that takes no more memory than several with their sums. So the defau
 a 16-bit d_weight, + 32 MiB on a GPU for products, + 20 bytes a row (CPU, 16-bit dtype: + f32 copies of weight and of a chunk of x
 and d_x). Chunks so small that adding to d_weight for each would take longer make d_weight from logits that are multiplied a
 second time, in blocks of the vocabulary (not when d_x overwrites x). PUBLISHED: 2^ceil(log2(ceil(rows / ceil(V / H)))).
+An f32 weight with 16-bit x: on a GPU it is rounded to dtype in the workspace, 2 V H bytes more, once a call; where max_workspace_bytes
+leaves no room for that beside large chunks, in blocks, for each product of a chunk anew, whose parts of d_x are added in f32. A CPU takes
+it as it is.
 Matrix products: cuBLASLt in dtype on a GPU, CBLAS in f32 on a CPU; NOT_SUPPORTED from plan when there is no such library. The
 logits are rounded to dtype on a GPU. cuBLASLt chooses its kernels when ligerdsl_plan_workspace_bytes_for is asked for a number
 of rows, else in the first call with it, which then takes host memory. A CBLAS library may take memory of its own: OpenBLAS
 0.3.21 has its buffers from the first product on, takes 512 KiB for the time of a product of more than 262,144 multiply-adds
 that it spreads over threads, and, on processors with AVX-512, at most 64 bytes a class for that of a smaller one.
 A label outside [0, V) that is not ignore_index: loss and gradients are NaN and ligerdsl_context_check reports it.""",
-       [dim("n_classes", "V", "weight", "classes"), dim("n_cols", "H", "x", "width of x"), dtype("dtype", "x", "of x and weight"),
+       [dim("n_classes", "V", "weight", "classes"), dim("n_cols", "H", "x", "width of x"), dtype("dtype", "x", "of x and of the products"),
         dtype("label_dtype", "labels", "", INDEX), dtype("bias_dtype", "bias", "f32 or dtype; 0 = no bias", optional=True),
         dtype("d_weight_dtype", "d_weight", "f32 or dtype; 0 = d_weight is not wanted", optional=True),
         dtype("d_bias_dtype", "d_bias", "f32 or bias_dtype; 0 = d_bias is not wanted", optional=True),
@@ -584,11 +587,12 @@ A label outside [0, V) that is not ignore_index: loss and gradients are NaN and 
         option("chunking", "int32_t", "LIGERDSL_CHUNKING_WORKSPACE", "LIGERDSL_CHUNKING_*", 0, 1),
         option("max_workspace_bytes", "int64_t", "0", "limit of the workspace; 0 = see above", 0),
         option("chunk_rows", "int64_t", "0", "rows of a chunk; 0 = as chunking says", 0), LOSS_DTYPE, CLASS_WEIGHT_DTYPE, D_LOSS_DTYPE,
-        absent("loss"), TEMPERATURE, present("entropy"), present("d_entropy")],
+        absent("loss"), TEMPERATURE, present("entropy"), present("d_entropy"),
+        dtype("weight_dtype", "weight", "f32 or dtype", optional=True, zero="dtype")],
        [Tensor("x", "in", "N* H", "dtype", "hidden states"),
-        Tensor("weight", "in", "V H", "dtype", "the head"),
+        Tensor("weight", "in", "V H", "weight_dtype", "the head"),
         Tensor("bias", "in", "V", "bias_dtype", "added to the logits, or NULL", "bias_dtype"),
-        Tensor("labels", "in", "N*", "label_dtype", "class of each row, or ignore_index"),
+        indices("labels", "N*", "label_dtype", "class of each row, or ignore_index"),
         Tensor("class_weight", "in", "V", "class_weight_dtype", "weight of each class, or NULL", "with_class_weight"),
         Tensor("d_loss", "in", "G*", "d_loss_dtype", "gradient of the loss, or NULL for 1", "with_d_loss"),
         Tensor("loss", "out", "L*", "loss_dtype", "[rows] for NONE, else one element; or NULL", "!without_loss"),
@@ -623,7 +627,7 @@ Rows with ignore_index are not read: their numbers are 0. A label outside [0, to
 NaN, and ligerdsl_context_check of every rank reports it.""",
        [*SHARD_FIELDS, flag("with_smoothing", "1: the numbers that label_smoothing needs are there too")],
        [Tensor("logits", "in", "N* V", "dtype", "unnormalised scores of the shard"),
-        Tensor("labels", "in", "N*", "label_dtype", "class of each row, or ignore_index"),
+        indices("labels", "N*", "label_dtype", "class of each row, or ignore_index"),
         Tensor("partials", "out", "N* C", "f32", "3 or 5 numbers of each row")],
        rows="rows of logits"),
 
@@ -649,7 +653,7 @@ every rank reports it.""",
         option("shard", "int64_t", "0", "shard_smoothing: which of partials' shards is this one, from 0", 0, 2**31 - 1),
         present("d_loss"), present("d_logits"), absent("loss"), in_place("1: d_logits may be exactly logits"), LOSS_DTYPE_ALONE, D_LOSS_DTYPE],
        [Tensor("logits", "in", "N* V", "dtype", "unnormalised scores of the shard"),
-        Tensor("labels", "in", "N*", "label_dtype", "class of each row, or ignore_index"),
+        indices("labels", "N*", "label_dtype", "class of each row, or ignore_index"),
         Tensor("partials", "in", "M* C", "f32", "[P, ..., C]: 3 numbers of each row, or 5 with label_smoothing"),
         Tensor("d_loss", "in", "G*", "d_loss_dtype", "gradient of the loss, of its shape, or NULL for 1", "with_d_loss"),
         Tensor("loss", "out", "L*", "loss_dtype", "[rows] for NONE, else one element; or NULL", "!without_loss"),
@@ -673,6 +677,40 @@ What has a probability of 0 as its factor is 0.""" + DIVERGENCE_DOC + DIVERGENCE
        divergence_tensors("log-probabilities that are trained (of the student)", "log-probabilities (of the teacher)", True),
        rows="rows of input", aliases=[("d_input", "input")]),
 
+    Op("fused_linear_jsd", "jsd of the softmaxes of x * weight^T and target_x * target_weight^T from a bounded piece of the logits at a time",
+       """Z = x weight^T and T = target_x target_weight^T, both divided by temperature; the loss is that of jsd with log-probabilities
+log softmax Z as input and log softmax T as target, over classes V, with its beta. With D the gradient of that loss by log softmax Z, times
+d_loss, and d = (D - softmax(Z) sum over c of D_c) / temperature, the gradient of x weight^T:
+  d_x = d weight;  d_weight = d^T x.  The teacher, target_x and target_weight, has no gradient; its width T may be another.
+SUM: of all; MEAN: SUM / (n V); BATCHMEAN: SUM / n, n the rows that count, and 0 where there are none. Labels: as in jsd.
+Chunks of rows are multiplied, turned into d in place, and multiplied again, so that one chunk of both logits is all that exists: chunk_rows
+if it is not 0, else as many rows as max_workspace_bytes leaves room for, all the workspace counted, INVALID_ARGUMENT from execute and no
+workspace size when not even one row fits; 0 = chunks whose logits take at most 1 GiB together, and a single chunk where that takes no more
+memory than several with their sums.
+d_weight is summed in f32 and rounded once; as f32 it is summed in the caller's memory, otherwise several chunks need f32 sums in the
+workspace, 4 V H bytes. Each gradient is made only if wanted. d_x may be exactly x when in_place is set. d_loss is read on the device; a later
+upstream gradient: scale.
+Matrix products: as in fused_linear_cross_entropy; on a CPU 16-bit tensors are copied to f32, both weights whole.""",
+       [dim("n_classes", "V", "weight", "classes"), dim("n_cols", "H", "x", "width of x"),
+        dim("n_target_cols", "T", "target_x", "width of target_x"), dtype("dtype", "x", "of x, weight, target_x and target_weight"),
+        *DIVERGENCE_LABELS, dtype("d_weight_dtype", "d_weight", "f32 or dtype; 0 = d_weight is not wanted", optional=True),
+        ACCUMULATE, option("reduction", "int32_t", "LIGERDSL_REDUCTION_BATCHMEAN", "LIGERDSL_REDUCTION_*, but NONE", 1, 3),
+        option("beta", "float", "0.5f", "weight of the teacher in the mixture", 0, 1),
+        option("temperature", "float", "0.0f", "divides both logits; 0 = off, as 1", 0),
+        present("d_loss"), present("d_x", "1: `d_x` is wanted"), absent("loss"), in_place("1: d_x may be exactly x"),
+        option("max_workspace_bytes", "int64_t", "0", "limit of the workspace; 0 = see above", 0),
+        option("chunk_rows", "int64_t", "0", "rows of a chunk; 0 = see above", 0), LOSS_DTYPE_ALONE, D_LOSS_DTYPE],
+       [Tensor("x", "in", "N* H", "dtype", "hidden states of the student"),
+        Tensor("weight", "in", "V H", "dtype", "its head"),
+        Tensor("target_x", "in", "N* T", "dtype", "hidden states of the teacher"),
+        Tensor("target_weight", "in", "V T", "dtype", "its head"),
+        indices("labels", "N*", "label_dtype", "which rows count, or NULL for all", "label_dtype"),
+        Tensor("d_loss", "in", "G*", "d_loss_dtype", "gradient of the loss, one element, or NULL for 1", "with_d_loss"),
+        Tensor("loss", "out", "L*", "loss_dtype", "one element, or NULL", "!without_loss"),
+        Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "with_d_x"),
+        Tensor("d_weight", "inout", "V H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype")],
+       rows="rows of x", aliases=[("d_x", "x")]),
+
     Op("tvd", "total variation distance of rows, gradient included",
        """With x of input and y of target: |x - y| / 2. Its gradient by x is that of the sign, 0 where x = y.""" + DIVERGENCE_DOC + DIVERGENCE_LABELS_DOC,
        [*DIVERGENCE_FIELDS, *DIVERGENCE_LABELS, *DIVERGENCE_OUTPUTS],
@@ -685,7 +723,7 @@ nothing), W = sum of class_weight (0 without). counts = 1/n, 1/S, W, n; 1/n and 
        [dtype("label_dtype", "labels", "", INDEX),
         dim("n_classes", "V", "class_weight", "classes, 0 without class_weight", optional=True),
         option("ignore_index", "int64_t", "-100", "labels that do not count"), present("class_weight"), CLASS_WEIGHT_DTYPE],
-       [Tensor("labels", "in", "N*", "label_dtype", "class of each row, or ignore_index"),
+       [indices("labels", "N*", "label_dtype", "class of each row, or ignore_index"),
         Tensor("class_weight", "in", "V", "class_weight_dtype", "weight of each class, or NULL", "with_class_weight"),
         Tensor("counts", "out", "4", "f32", "1/n, 1/S, W, n")],
        rows="labels"),
@@ -698,7 +736,7 @@ row of out is NaN and ligerdsl_context_check reports it.""",
         dtype("index_dtype", "indices", "", INDEX),
         dim("n_positions", "P", "position_weight", "rows of position_weight, 0 without position_weight", optional=True),
         present("position_weight")],
-       [Tensor("indices", "in", "N*", "index_dtype", "rows to copy"), Tensor("weight", "in", "V H", "dtype", "the table"),
+       [indices("indices", "N*", "index_dtype", "rows to copy"), Tensor("weight", "in", "V H", "dtype", "the table"),
         Tensor("out", "out", "N* H", "dtype", "the rows"),
         Tensor("position_weight", "in", "P H", "dtype", "a row of each position, or NULL", "with_position_weight")],
        rows="indices"),
@@ -708,7 +746,7 @@ row of out is NaN and ligerdsl_context_check reports it.""",
 become 0 (stay, with accumulate). Indices outside [0, n_rows) add nothing.""",
        [dim("n_cols", "H", "d_weight", "row width"), dim("n_rows", "V", "d_weight", "rows of d_weight"), dtype("dtype", "d_out"),
         dtype("d_weight_dtype", "d_weight", "f32 or dtype"), dtype("index_dtype", "indices", "", INDEX), ACCUMULATE],
-       [Tensor("indices", "in", "N*", "index_dtype", "the forward's indices"),
+       [indices("indices", "N*", "index_dtype", "the forward's indices"),
         Tensor("d_out", "in", "N* H", "dtype", "gradient of out"),
         Tensor("d_weight", "inout", "V H", "d_weight_dtype", "gradient of weight")],
        rows="indices"),

@@ -23,7 +23,7 @@ class Field:
     infinite: bool = False    # float: infinity is allowed
     dtypes: tuple = ()    # dtype: those allowed
     optional: bool = False  # dtype: zero is a value; dim: zero = not used
-    zero: str = ""        # an optional dtype's zero: "none" = the tensor is absent, "f32" = it is f32
+    zero: str = ""        # an optional dtype's zero: "none" = the tensor is absent, "f32" = it is f32, or the dtype field that it is as
 
 
 def dim(name, symbol, source, doc, optional=False, high=2**31 - 1):
@@ -78,7 +78,7 @@ class Tensor:
 
     shape: letters and numbers; a first letter with a star stands for any number of leading dimensions with one common stride
     ("N* H"), a number before a letter multiplies it ("N* 2H"), "1" is a tensor of one element, "?" leaves the shape to the
-    operation's own code. The last dimension has unit stride.
+    operation's own code. The last dimension has unit stride, unless `any_stride`.
     dtype: a dtype's name, or the name of the dtype field that gives it.
     given: the field that says whether the tensor is passed, with ! before it for the opposite; "" = always.
     """
@@ -88,6 +88,12 @@ class Tensor:
     dtype: str
     doc: str
     given: str = ""
+    any_stride: bool = False  # also along the last dimension
+
+
+def indices(name, shape, dtype, doc, given=""):
+    """Labels or indices, which may be a column of a larger tensor."""
+    return Tensor(name, "in", shape, dtype, doc, given, any_stride=True)
 
 
 @dataclass
@@ -150,6 +156,7 @@ class Op:
             assert not f.source or f.source in tensors, f"{self.name}.{f.name}: no tensor {f.source}"
             decides = any(t.given.lstrip("!") == f.name for t in self.tensors)
             assert f.role != "dtype" or decides == (f.zero == "none"), f"{self.name}.{f.name}: 0 is not {f.zero or 'a value'}"
+            assert f.zero in ("", "none", "f32") or f.zero in names, f"{self.name}.{f.name}: 0 is the dtype of no field"
             assert f.role != "dim" or f.symbol in self.symbols, f"{self.name}.{f.name}: no shape uses {f.symbol}"
         for t in self.tensors:
             assert t.dtype in DTYPES or t.dtype in names, f"{self.name}.{t.name}: unknown dtype {t.dtype}"

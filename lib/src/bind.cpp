@@ -196,7 +196,7 @@ void bind_one(const BindRules& rules, int index, Call* call) {
   check_base(info.name, *t, rules.dtypes[index], rules.device);
   out->dtype = rules.dtypes[index];
   bind_shape(rules, info, *t, call, out);
-  check_data(info.name, *t, out);
+  check_data(info.name, *t, out, info.any_stride);
 }
 
 // The operation can work in place on these two, if it is described so.
@@ -270,7 +270,8 @@ BindRules make_bind_rules(const OpInfo& info, const void* desc, ligerdsl_device_
     };
     rules.given[i] = tensor.given_field < 0 || (value(tensor.given_field) != 0) != tensor.given_when_zero;
     rules.dtypes[i] = tensor.dtype;
-    if (tensor.dtype_field >= 0) dtype_from_code(value(tensor.dtype_field), &rules.dtypes[i]);
+    for (const int field : {tensor.dtype_zero_field, tensor.dtype_field})
+      if (field >= 0) dtype_from_code(value(field), &rules.dtypes[i]);
   }
   for (size_t i = 0; i < info.values.size(); ++i) {
     const int unless = info.values[i].unless_field;

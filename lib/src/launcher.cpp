@@ -29,6 +29,20 @@ void log_remarks(const runtime::LoadedKernel& kernel, int min_ctas_per_sm) {
   }
 }
 
+// What makes a difference to a CPU: that lists of integers lie together which the program moves in tiles. False: it has
+// none.
+bool assume_contiguous_lists(const program::Program& program, std::vector<program::ArgFacts>* facts) {
+  bool any = false;
+  const std::vector<program::ArgFacts> aligned = kernels::argument_facts(program, kernels::Variant::aligned);
+  for (size_t i = 0; i < aligned.size(); ++i) {
+    const program::ArgFacts& from = aligned[i];
+    if (from.strides.size() != 1 || from.pointer_align == 1 || from.strides == (*facts)[i].strides) continue;
+    (*facts)[i].strides = from.strides;
+    any = true;
+  }
+  return any;
+}
+
 }  // namespace
 
 uint64_t bits_of(DType type, double value) {
@@ -63,16 +77,21 @@ Launcher::Launcher(Context& context, const program::Program& program, const Laun
                                     " argument slots, at most " + std::to_string(kMaxSlots) + " are supported");
   }
   const std::string bytes = program::serialize(program);
-  const auto load = [&](kernels::Variant variant) {
+  const auto options = [&](kernels::Variant variant) {
     program::CompileOptions base = context.base_options();
     base.contract = contract;
-    program::CompileOptions compile = kernels::compile_options(std::move(base), program, launch, variant, promises);
-    auto kernel = context.load(bytes, compile);
-    facts_ = std::move(compile.facts);
-    return kernel;
+    return kernels::compile_options(std::move(base), program, launch, variant, promises);
   };
-  generic_ = load(kernels::Variant::any);
-  if (context.machine().is_gpu()) aligned_ = load(kernels::Variant::aligned);
+  const auto load = [&](const program::CompileOptions& compile) {
+    facts_ = compile.facts;
+    return context.load(bytes, compile);
+  };
+  program::CompileOptions any = options(kernels::Variant::any);
+  generic_ = load(any);
+  if (context.machine().is_gpu())
+    aligned_ = load(options(kernels::Variant::aligned));
+  else if (assume_contiguous_lists(program, &any.facts))
+    aligned_ = load(any);
   log_remarks(fastest(), launch.min_ctas_per_sm);
 }
 

@@ -2,7 +2,7 @@
 //
 // On a GPU two variants are loaded: one compiled for aligned arguments (kernels/argument_facts.h says which are), one
 // for any. launch() looks at the actual arguments and takes the first that fits. On a CPU alignment makes no difference
-// and there is one.
+// and there is one, but for kernels that go through lists of integers: one for contiguous lists and one for any.
 #pragma once
 
 #include <cstdint>

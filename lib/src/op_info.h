@@ -70,9 +70,11 @@ struct TensorInfo {
   int rank;
   DimSpec dims[kMaxRank];
   DType dtype;
-  int dtype_field;  // the field that gives the dtype, or -1
-  int given_field;  // the field that says whether the tensor is passed, or -1: always
+  int dtype_field;       // the field that gives the dtype, or -1
+  int dtype_zero_field;  // where that is 0: the field that gives it then, or -1: `dtype`
+  int given_field;       // the field that says whether the tensor is passed, or -1: always
   bool given_when_zero;
+  bool any_stride;  // also along the last dimension
 };
 
 // A number among the arguments.

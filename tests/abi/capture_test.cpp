@@ -250,10 +250,54 @@ TEST_F(CaptureLinear, ChunksOfRows) {
   check(6);  // counts, four chunks, sum
 }
 
+// One launch rounds the weight.
+TEST_F(CaptureLinear, WeightInF32) {
+  desc_.dtype = LIGERDSL_BF16;
+  desc_.weight_dtype = LIGERDSL_F32;
+  desc_.chunk_rows = 8;
+  x_ = Remote(context_, LIGERDSL_BF16, {kRows, kCols});
+  d_x_ = Remote(context_, LIGERDSL_BF16, {kRows, kCols});
+  check(1 + 6);
+}
+
+// Twice for every chunk in five blocks of 128 classes, and d_x, which they add up, is rounded.
+TEST_F(CaptureLinear, WeightInF32ByBlocks) {
+  desc_.dtype = LIGERDSL_BF16;
+  desc_.weight_dtype = LIGERDSL_F32;
+  desc_.chunk_rows = 15;
+  desc_.max_workspace_bytes = (32 << 20) + 24000;  // 15 rows of logits take 17280, the weight would take 8320
+  x_ = Remote(context_, LIGERDSL_BF16, {kRows, kCols});
+  d_x_ = Remote(context_, LIGERDSL_BF16, {kRows, kCols});
+  check(2 + 2 * (5 + 1 + 5 + 1));
+}
+
 TEST_F(CaptureLinear, BlocksOfTheVocabulary) {
   desc_.max_workspace_bytes = (32 << 20) + 24000;
   // Rows of logits take 2176 bytes: chunks of ten and less. 30 rows under 128 columns take 15360: five blocks.
   check(2 + 3 + 5);
+}
+
+TEST_F(Capture, LinearJsd) {
+  const Remote x = f32({30, 8}), weight = f32({520, 8}), target_x = f32({30, 4}), target_weight = f32({520, 4}),
+               loss = f32({1}), d_x = f32({30, 8}), d_weight = f32({520, 8}), labels = i64({30});
+  FusedLinearJsdDesc desc = fused_linear_jsd_desc();
+  desc.n_classes = 520;
+  desc.n_cols = 8;
+  desc.n_target_cols = 4;
+  desc.dtype = desc.d_weight_dtype = LIGERDSL_F32;
+  desc.label_dtype = LIGERDSL_I64;
+  desc.with_d_x = 1;
+  desc.chunk_rows = 8;
+  FusedLinearJsdArgs args = fused_linear_jsd_args();
+  args.x = x;
+  args.weight = weight;
+  args.target_x = target_x;
+  args.target_weight = target_weight;
+  args.labels = labels;
+  args.loss = loss;
+  args.d_x = d_x;
+  args.d_weight = d_weight;
+  expect_launches(6, FusedLinearJsdPlan(context_, desc), args, 30);  // counts, four chunks, sum
 }
 
 }  // namespace

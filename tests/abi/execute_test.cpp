@@ -164,6 +164,40 @@ TEST_F(Execute, LabelOutOfBounds) {
   EXPECT_EQ(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_SUCCESS) << "the report was not cleared";
 }
 
+// A column of a table, and one of two dimensions that are evenly strided.
+TEST_F(Execute, LabelsOfAnyStride) {
+  Owned logits(LIGERDSL_F32, {4, 5}), labels(LIGERDSL_I64, {2, 2}, {6, 3}), loss(LIGERDSL_F32, {4}),
+      counts(LIGERDSL_F32, {4});
+  for (int i = 0; i < 20; ++i) logits.floats()[i] = static_cast<float>(i * i % 7);
+  for (size_t i = 0; i < 4; ++i) labels.storage[3 * i] = i == 2 ? -100 : static_cast<int64_t>(i);
+  CrossEntropyDesc desc = cross_entropy_desc();
+  desc.reduction = LIGERDSL_REDUCTION_NONE;
+  CrossEntropyArgs args = cross_entropy_args();
+  args.logits = logits;
+  args.labels = labels;
+  args.loss = loss;
+  cross_entropy(context_, desc, args);
+  for (int row = 0; row < 4; ++row) {
+    double sum = 0;
+    for (int j = 0; j < 5; ++j) sum += std::exp(logits.floats()[row * 5 + j]);
+    const double expected = row == 2 ? 0 : std::log(sum) - logits.floats()[row * 5 + row];
+    EXPECT_NEAR(loss.floats()[row], expected, 1e-5) << row;
+  }
+  TargetCountsArgs of = target_counts_args();
+  of.labels = labels;
+  of.counts = counts;
+  target_counts(context_, target_counts_desc(), of);
+  EXPECT_EQ(counts.floats()[3], 3);
+  Owned apart(LIGERDSL_F32, {4}, {2}), uneven(LIGERDSL_I64, {2, 2}, {5, 2});
+  args.loss = apart;
+  expect_failure(ligerdsl_cross_entropy(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE,
+                 {"`loss`", "needs a stride of 1"});
+  args.loss = loss;
+  args.labels = uneven;
+  expect_failure(ligerdsl_cross_entropy(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE,
+                 {"`labels`", "not evenly strided"});
+}
+
 TEST_F(Execute, PollNamesTheOperation) {
   EXPECT_FALSE(context_.poll_labels());
   Owned weight(LIGERDSL_F32, {4, 2}), ids(LIGERDSL_I64, {3}), out(LIGERDSL_F32, {3, 2});

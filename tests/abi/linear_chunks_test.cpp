@@ -12,6 +12,7 @@ LinearChunkOptions head() {
   return {.classes = 128256,
           .cols = 4096,
           .type = bf16,
+          .weight_type = bf16,
           .product_type = bf16,
           .with_d_x = true,
           .with_d_weight = true,
@@ -148,6 +149,67 @@ TEST(LinearChunks, NothingOverlaps) {
                         l.d_weight, l.d_bias})
     EXPECT_EQ(offset % 256, 0u);
   EXPECT_EQ(LinearChunks(options).layout(0).chunk, 0);
+}
+
+// An f32 weight is copied in bf16: once where the limit leaves room for large chunks beside it, else in blocks of 64 MiB
+// or an eighth of what the limit leaves beside the products' workspace.
+TEST(LinearChunks, CopiesOfTheWeight) {
+  LinearChunkOptions options = head();
+  options.weight_type = f32;
+  const int64_t copy = options.classes * options.cols * 2;
+  const LinearLayout unlimited = LinearChunks(options).layout(8192);
+  EXPECT_EQ(unlimited.weight_rows, options.classes);
+  EXPECT_FALSE(unlimited.add_up_d_x);
+  EXPECT_EQ(unlimited.bytes, LinearChunks(head()).layout(8192).bytes + static_cast<size_t>(copy));
+  options.max_workspace_bytes = copy + 300 * kMiB;
+  EXPECT_EQ(LinearChunks(options).layout(8192).weight_rows, options.classes);
+  for (const int64_t limit : {64 * kMiB, 300 * kMiB, 700 * kMiB, copy + 100 * kMiB}) {
+    options.max_workspace_bytes = limit;
+    for (const int64_t rows : {100, 1000, 4096, 100000}) {
+      const LinearLayout l = LinearChunks(options).layout(rows);
+      SCOPED_TRACE(std::to_string(limit / kMiB) + " MiB, rows " + std::to_string(rows));
+      EXPECT_LE(l.bytes, static_cast<size_t>(limit));
+      if (l.weight_rows == options.classes) {
+        EXPECT_EQ(l.chunk, rows);
+        continue;
+      }
+      EXPECT_EQ(l.weight_rows % 128, 0);
+      const int64_t most = std::min(64 * kMiB, (limit - (32 << 20)) / 8);
+      EXPECT_LE(l.weight_rows * 4096 * 2, most);
+      EXPECT_GT((l.weight_rows + 128) * 4096 * 2, most - kMiB) << "room is left unused";
+      EXPECT_TRUE(l.add_up_d_x);
+      EXPECT_GE(l.weight, l.d_x + static_cast<size_t>(l.chunk) * 4096 * 4);
+    }
+  }
+  options.whole_weight = true;
+  options.max_workspace_bytes = 64 * kMiB;
+  EXPECT_GT(LinearChunks(options).layout(100).bytes, static_cast<size_t>(copy));
+}
+
+// Two sets of logits, and where x is copied so is the target's.
+TEST(LinearChunks, LogitsOfATarget) {
+  LinearChunkOptions options = head();
+  options.target_cols = 2048;
+  options.keeps_x = false;
+  options.whole_weight = true;
+  const LinearLayout l = LinearChunks(options).layout(65536);
+  EXPECT_EQ(l.chunk, 2048);
+  EXPECT_FALSE(l.by_vocabulary);
+  const size_t logits = size_t{2048} * static_cast<size_t>(l.logits_stride) * 2;
+  EXPECT_EQ(l.target_logits, l.logits + logits);
+  EXPECT_EQ(l.bytes, l.target_logits + logits);
+  options.product_type = f32;
+  options.chunk_rows = 10;
+  const LinearLayout copies = LinearChunks(options).layout(37);
+  EXPECT_GE(copies.target_x, copies.target_logits + 10 * 128256 * 4);
+  EXPECT_GE(copies.target_weight, copies.target_x + 10 * 2048 * 4);
+  EXPECT_GE(copies.bytes, copies.target_weight + size_t{128256} * 2048 * 4);
+  options.product_type = bf16;
+  options.chunk_rows = 0;
+  for (const int64_t limit : {64 * kMiB, 300 * kMiB}) {
+    options.max_workspace_bytes = limit;
+    for (const int64_t rows : {1, 1000, 8192}) EXPECT_LE(LinearChunks(options).layout(rows).bytes, size_t(limit));
+  }
 }
 
 }  // namespace

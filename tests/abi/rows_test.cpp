@@ -24,7 +24,7 @@ constexpr int64_t kRows[] = {0,
 class Rows : public testing::TestWithParam<std::tuple<std::string, program::Target>> {
  protected:
   const lib::OpInfo& info() const { return op_named(std::get<0>(GetParam())); }
-  bool multiplies() const { return std::get<0>(GetParam()) == "fused_linear_cross_entropy"; }
+  bool multiplies() const { return std::get<0>(GetParam()).starts_with("fused_linear_"); }
 
   // The plan of every combination of width and optional tensors that the operation accepts.
   template <class Body>

@@ -196,7 +196,11 @@ CHECKED_PRODUCTS = """\
 fused_linear_cross_entropy N=20 V=50 H=16 d_weight_dtype=f32 bias_dtype=f32 d_bias_dtype=f32 softcap=5
 fused_linear_cross_entropy N=20 V=50 H=16 d_weight_dtype=f32 use_token_scaling=1 with_class_weight=1 lse_square_scale=1e-3 with_z_loss=1
 fused_linear_cross_entropy N=20 V=50 H=16 dtype=bf16 d_weight_dtype=bf16 reduction=none with_d_loss=1 with_accuracy=1 with_predictions=1
-fused_linear_cross_entropy N=20 V=50 H=16 d_weight_dtype=f32 temperature=2 softcap=5 with_entropy=1 with_d_entropy=1 use_token_scaling=1"""
+fused_linear_cross_entropy N=20 V=50 H=16 d_weight_dtype=f32 temperature=2 softcap=5 with_entropy=1 with_d_entropy=1 use_token_scaling=1
+fused_linear_cross_entropy N=20 V=50 H=16 dtype=bf16 weight_dtype=f32 d_weight_dtype=f32
+fused_linear_jsd N=20 V=50 H=16 T=24 d_weight_dtype=f32
+fused_linear_jsd N=20 V=50 H=16 T=24 dtype=bf16 d_weight_dtype=bf16 beta=0 temperature=2 label_dtype=i32 with_d_loss=1
+fused_linear_jsd N=20 V=50 H=16 T=8 beta=1 reduction=sum in_place=1 d_weight_dtype=f32 accumulate=1 chunk_rows=7"""
 
 PLAIN = [
     ("--version", 0, ["ligerdsl 0.", " commit "]),

@@ -115,6 +115,7 @@ std::vector<LargeCase> large_cases() {
       flat("global_norm", {"dtype=bf16"}),
       flat("target_counts", {"label_dtype=i32", "with_class_weight=1", "V=1000"}),
       row("fused_linear_cross_entropy", {size("H", gpu ? 2048 : 64), "V=128", "reduction=sum", "d_weight_dtype=f32"}),
+      row("fused_linear_jsd", {size("H", gpu ? 2048 : 64), "T=64", "V=128", "reduction=sum", "d_weight_dtype=f32"}),
       row("rope", {"dtype=bf16", size("S", gpu ? 16 : 2), size("A", gpu ? 8 : 2), "K=1", "D=64"}),
       narrow("scale", {"dtype=bf16", "H=2", "per_row=1"}),
       narrow("rms_norm_forward", {"dtype=bf16", "H=2"}),
@@ -143,7 +144,7 @@ std::vector<LargeCase> large_cases() {
     if (one.which.op == "target_counts") one.combine["counts"] = counts;
     if (one.which.op == "global_norm") one.combine = {{"norm", norm}, {"clip_factor", clip_factor}};
     // Products of other sizes round otherwise.
-    if (one.which.op == "fused_linear_cross_entropy") one.tolerance = {1e-2, 1e-3}, one.sum_tolerance = 1e-3;
+    if (one.which.op.starts_with("fused_linear_")) one.tolerance = {1e-2, 1e-3}, one.sum_tolerance = 1e-3;
   }
   return all;
 }

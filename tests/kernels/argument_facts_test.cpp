@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/embedding.h"
 #include "kernels/poly_norm.h"
 #include "kernels/rms_norm.h"
 #include "kernels/vector_add.h"
@@ -69,6 +70,23 @@ TEST(ArgumentFacts, Columns) {
   EXPECT_EQ(facts.of("rstd").pointer_align, 1);
   EXPECT_EQ(facts.of("rstd").strides, (std::vector<program::SizeFact>{{}, {.exact = 1}}));
   EXPECT_EQ(facts.of("x").pointer_align, 16);
+}
+
+// Indices of any stride: contiguous for the kernel of aligned arguments, which is not called with others.
+TEST(ArgumentFacts, ListsOfIntegers) {
+  const kernels::EmbeddingOptions options{.cols = 64, .type = bf16};
+  const program::ArgFacts aligned = Facts(kernels::embedding_forward(kGpu, options)).of("indices");
+  EXPECT_EQ(aligned.strides, (std::vector<program::SizeFact>{{.exact = 1}}));
+  EXPECT_EQ(Facts(kernels::embedding_forward(kGpu, options), Variant::any).of("indices").strides,
+            (std::vector<program::SizeFact>(1)));
+  alignas(16) const char memory[16] = {};
+  const auto fits = [&](int64_t size, int64_t stride) { return kernels::is_aligned(aligned, memory, &size, &stride); };
+  EXPECT_TRUE(fits(9, 1));
+  EXPECT_FALSE(fits(9, 2));
+  EXPECT_FALSE(fits(9, 0));
+  EXPECT_TRUE(fits(1, 0)) << "a stride that is never taken";
+  const int64_t size = 9, stride = 2;
+  EXPECT_EQ(kernels::why_not_aligned(aligned, memory, &size, &stride), "its stride is 2, not 1");
 }
 
 TEST(ArgumentFacts, NothingOfAnyArguments) {

@@ -14,6 +14,7 @@ struct Trial {
   CrossEntropyCase c;
   std::vector<int64_t> labels;
   int64_t first_row = 0;
+  int64_t label_stride = 1;
   Tensor logits, label_tensor, bias, weight, d_loss, d_entropy, loss, z_loss, accuracy, predictions, lse, entropy,
       d_logits, error;
 
@@ -57,7 +58,7 @@ struct Trial {
     d_loss = Tensor(o.d_loss_type, {static_cast<int64_t>(c.upstream.size())}).fill(c.upstream);
   }
   void run(const Tensor& gradient) {
-    label_tensor = Tensor(o.label_type, {c.n}).fill(labels);
+    label_tensor = Tensor(o.label_type, {c.n}, {label_stride}).fill(labels);
     backend().run(kernels::cross_entropy(machine(), o), c.n,
                   Arguments()
                       .tensor("logits", logits)
@@ -123,6 +124,31 @@ TEST(CrossEntropy, WidthsAndTypes) {
   for (int64_t v : affordable({1, 3, 41, 256, 1023, 4097, 32000, 128256}, 3)) {
     for (DType type : kFloats) Trial(type, 3, v, {}, 1.0, gap_of(number++)).check();
   }
+}
+
+// Labels that lie apart, as in a column of a table: the same bits as those that do not.
+TEST(CrossEntropy, LabelsOfAnyStride) {
+  for (DType label_type : {i64, i32}) {
+    for (Reduce reduction : {Reduce::none, Reduce::mean}) {
+      for (int64_t v : affordable({41, 33000}, 7)) {
+        const CrossEntropyCase c{.weight = class_weights(v), .reduction = reduction};
+        Trial near(bf16, 7, v, c), apart(bf16, 7, v, c);
+        for (Trial* run : {&near, &apart}) run->o.label_type = label_type;
+        apart.label_stride = 3;
+        near.run();
+        apart.check();
+        EXPECT_TRUE(apart.d_logits.same_bits(near.d_logits));
+        EXPECT_TRUE(apart.loss.same_bits(near.loss));
+      }
+    }
+  }
+  Trial counted_at_the_end(f32, 2050, 5);
+  counted_at_the_end.o.with_gradient = false;
+  counted_at_the_end.label_stride = 2;
+  counted_at_the_end.run();
+  const auto expected =
+      cross_entropy_oracle(counted_at_the_end.logits.values(), counted_at_the_end.labels, counted_at_the_end.c);
+  EXPECT_TRUE(close_loss(counted_at_the_end.loss.values(), expected.loss));
 }
 
 // Rows that a GPU's shared memory holds whole, and rows of which it holds a part, in and out of place.

@@ -41,6 +41,7 @@ struct Trial {
   float beta = 0.3f, eps = 1e-10f;
   MetaValues config;  // other than the heuristic's
   std::vector<int64_t> labels;
+  int64_t label_stride = 1;
   Values upstream{1.0};
   Tensor input, target, loss, d_input;
 
@@ -71,7 +72,8 @@ struct Trial {
     loss = each ? Tensor::rows(o.loss_type, n, o.cols, 8) : Tensor(o.loss_type, {1});
     Tensor d_loss = each ? Tensor(o.d_loss_type, {n, o.cols}) : Tensor(o.d_loss_type, {1});
     if (o.with_d_loss) d_loss.fill(upstream), upstream = d_loss.values();
-    const Tensor label_tensor = o.has_labels ? Tensor(o.label_type, {n}).fill(labels) : Tensor(o.label_type, {n});
+    Tensor label_tensor(o.label_type, {n}, {label_stride});
+    if (o.has_labels) label_tensor.fill(labels);
     const auto& kernel = kernels::divergence_kernel;
     backend().run(kernel.build(machine(), o, kernel.chosen(machine(), o, config)), n,
                   Arguments()
@@ -138,6 +140,17 @@ TEST(Divergence, ReductionsAndLabels) {
       narrow.o.loss_type = bf16;
       narrow.o.d_loss_type = f16;
       narrow.upstreamed().check();
+    }
+  }
+}
+
+// Also where a program has several rows, whose labels are a tile.
+TEST(Divergence, LabelsOfAnyStride) {
+  for (Divergence kind : {Divergence::jsd, Divergence::tvd}) {
+    for (int64_t cols : {8, 2310}) {
+      Trial run = Trial(kind, bf16, bf16, 37, cols).ignoring();
+      run.label_stride = 4;
+      run.check();
     }
   }
 }

@@ -10,6 +10,7 @@ struct Trial {
   kernels::EmbeddingOptions o;
   int64_t n;
   bool in_order = false;
+  int64_t index_stride = 1;
   std::vector<int64_t> indices;
   Tensor table, out, d_out, d_table, error;
 
@@ -24,7 +25,7 @@ struct Trial {
     for (int64_t i = 0; i < n; ++i)
       indices.push_back(random.below(std::max<int64_t>(1, i % 3 ? vocabulary : vocabulary / 4)));
   }
-  Tensor index_tensor() const { return Tensor(o.index_type, {n}).fill(indices); }
+  Tensor index_tensor() const { return Tensor(o.index_type, {n}, {index_stride}).fill(indices); }
   void forward() {
     backend().run(
         kernels::embedding_forward(machine(), o), n,
@@ -57,6 +58,23 @@ TEST(Embedding, ForwardCopiesExactly) {
       }
       EXPECT_TRUE(run.out.untouched_outside());
       EXPECT_EQ(run.error.get_integer(0), 0);
+    }
+  }
+}
+
+TEST(Embedding, IndicesOfAnyStride) {
+  for (DType index_type : {i64, i32}) {
+    for (bool in_order : {false, true}) {
+      Trial near(bf16, 300, 91, 40, index_type), apart(bf16, 300, 91, 40, index_type);
+      apart.index_stride = 5;
+      for (Trial* run : {&near, &apart}) {
+        run->in_order = in_order;
+        run->forward();
+        run->backward();
+      }
+      apart.check_backward(f32);
+      EXPECT_TRUE(apart.out.same_bits(near.out));
+      EXPECT_TRUE(apart.d_table.same_bits(near.d_table));
     }
   }
 }

@@ -3,12 +3,10 @@
 #include <ligerdsl/ligerdsl.h>
 
 #include <cmath>
-#include <list>
-#include <map>
 #include <numeric>
-#include <stdexcept>
 
 #include "kernels/oracle/cross_entropy.h"
+#include "tests/kernels/linear_call.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -16,93 +14,6 @@ namespace {
 
 using Desc = ligerdsl_fused_linear_cross_entropy_desc_t;
 using Args = ligerdsl_fused_linear_cross_entropy_args_t;
-
-bool on_gpu() {
-  return backend().name() == "cuda";
-}
-
-// The interpreter has no matrix products.
-bool has_products() {
-  return on_gpu() || backend().name() == "cpu";
-}
-
-void require(ligerdsl_status_t status) {
-  if (status != LIGERDSL_SUCCESS)
-    throw std::runtime_error(std::string(ligerdsl_status_name(status)) + ": " + ligerdsl_last_error());
-}
-
-int32_t code_of(DType type) {
-  static const std::map<DType, int32_t> codes = {
-      {f32, LIGERDSL_F32}, {f16, LIGERDSL_F16}, {bf16, LIGERDSL_BF16}, {i32, LIGERDSL_I32}, {i64, LIGERDSL_I64}};
-  return codes.at(type);
-}
-
-ligerdsl_context_t context() {
-  static ligerdsl_context_t made = [] {
-    ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
-    if (on_gpu()) config.device = {LIGERDSL_CUDA, 0};
-    ligerdsl_context_t context = nullptr;
-    require(ligerdsl_context_create(&config, &context));
-    return context;
-  }();
-  return made;
-}
-
-// Host tensors as arguments of one call, on a GPU through copies.
-class Transfer {
- public:
-  ~Transfer() {
-    for (auto& [storage, memory] : copies_) (void)!ligerdsl_buffer_free(context(), memory);
-  }
-  const ligerdsl_tensor_t* operator()(const Tensor& tensor) {
-    Entry& entry = entries_.emplace_back();
-    entry.shape = tensor.shape();
-    entry.strides = tensor.strides();
-    entry.raw = {data(tensor),
-                 {on_gpu() ? LIGERDSL_CUDA : LIGERDSL_CPU, 0},
-                 static_cast<int32_t>(entry.shape.size()),
-                 ligerdsl_dtype_of(code_of(tensor.type())),
-                 entry.shape.data(),
-                 entry.strides.data(),
-                 0};
-    return &entry.raw;
-  }
-  void* memory(size_t bytes) {
-    scratch_ = std::make_shared<Storage>(static_cast<int64_t>(bytes) + 256);
-    if (!on_gpu()) {
-      const auto address = reinterpret_cast<uintptr_t>(scratch_->begin());
-      return reinterpret_cast<void*>((address + 255) / 256 * 256);
-    }
-    return mirror(*scratch_);
-  }
-  void back() {
-    for (auto& [storage, memory] : copies_)
-      require(ligerdsl_buffer_copy(context(), storage->begin(), memory, storage->size(), nullptr));
-    require(ligerdsl_stream_sync(context(), nullptr));
-  }
-
- private:
-  struct Entry {
-    Sizes shape, strides;
-    ligerdsl_tensor_t raw;
-  };
-  void* mirror(Storage& host) {
-    void*& memory = copies_[&host];
-    if (!memory) {
-      require(ligerdsl_buffer_alloc(context(), host.size(), &memory));
-      require(ligerdsl_buffer_copy(context(), memory, host.begin(), host.size(), nullptr));
-    }
-    return memory;
-  }
-  void* data(const Tensor& tensor) {
-    if (!on_gpu()) return tensor.data();
-    return static_cast<uint8_t*>(mirror(*tensor.storage())) + tensor.byte_offset();
-  }
-
-  std::list<Entry> entries_;
-  std::map<Storage*, void*> copies_;
-  std::shared_ptr<Storage> scratch_;
-};
 
 struct Gradients {
   bool x = true, weight = true, bias = true;
@@ -115,6 +26,7 @@ struct Head {
   CrossEntropyCase c;
   Desc desc = LIGERDSL_FUSED_LINEAR_CROSS_ENTROPY_DESC_INIT;
   std::vector<int64_t> labels;
+  int64_t label_stride = 1;
   Tensor x, weight, bias, label_tensor, class_weight, d_loss;
   Tensor loss, z_loss, accuracy, predictions, d_x, d_weight, d_bias, entropy, d_entropy;
   Values d_weight_before, d_bias_before;  // accumulate
@@ -173,6 +85,12 @@ struct Head {
     d_loss = Tensor(f32, {static_cast<int64_t>(values.size())}).fill(values);
   }
 
+  // A weight that was trained in f32.
+  void keep_weight_in_f32() {
+    desc.weight_dtype = LIGERDSL_F32;
+    weight = random_rows(f32, v, h, 22, 0, 1.0 / std::sqrt(static_cast<double>(h)));
+  }
+
   void set_d_weight_type(DType to) {
     desc.d_weight_dtype = code_of(to);
     d_weight = Tensor(to, {v, h});
@@ -190,7 +108,7 @@ struct Head {
   }
 
   Args arguments(Transfer& transfer) {
-    label_tensor = Tensor(i64, {n}).fill(labels);
+    label_tensor = Tensor(i64, {n}, {label_stride}).fill(labels);
     Args args = LIGERDSL_FUSED_LINEAR_CROSS_ENTROPY_ARGS_INIT;
     args.x = transfer(x);
     args.weight = transfer(weight);
@@ -234,14 +152,8 @@ struct Head {
   }
 
   Values logits() const {
-    Values z(n * v);
-    for (int64_t i = 0; i < n; ++i) {
-      for (int64_t j = 0; j < v; ++j) {
-        double sum = desc.bias_dtype ? bias.get(j) : 0.0;
-        for (int64_t k = 0; k < h; ++k) sum += x.get(i * h + k) * weight.get(j * h + k);
-        z[i * v + j] = sum;
-      }
-    }
+    Values z = product_logits(x, weight, n, h, v);
+    for (int64_t i = 0; desc.bias_dtype && i < n * v; ++i) z[i] += bias.get(i % v);
     return z;
   }
 
@@ -256,19 +168,11 @@ struct Head {
 
   // Every gradient against d, the gradient of the logits.
   void check_gradients(const Values& d) const {
-    Values to_x(n * h), to_weight = d_weight_before, to_bias = d_bias_before;
-    to_weight.resize(v * h);
+    auto [to_x, to_weight] = product_gradients(d, x, weight, n, h, v);
+    Values to_bias = d_bias_before;
     to_bias.resize(v);
-    for (int64_t i = 0; i < n; ++i) {
-      for (int64_t j = 0; j < v; ++j) {
-        const double g = d[i * v + j];
-        to_bias[j] += g;
-        for (int64_t k = 0; k < h; ++k) {
-          to_x[i * h + k] += g * weight.get(j * h + k);
-          to_weight[j * h + k] += g * x.get(i * h + k);
-        }
-      }
-    }
+    for (size_t i = 0; i < d_weight_before.size(); ++i) to_weight[i] += d_weight_before[i];
+    for (size_t i = 0; i < d.size(); ++i) to_bias[i % v] += d[i];
     if (desc.with_d_x) {
       EXPECT_TRUE(close_normwise(d_x.values(), to_x, gate())) << "d_x";
     }
@@ -420,6 +324,77 @@ TEST_F(FusedLinearCrossEntropy, SmallTensorsInTheTypeOfX) {
       head.check();
     }
   }
+}
+
+// A CPU multiplies by the f32 weight as it is.
+TEST_F(FusedLinearCrossEntropy, WeightInF32) {
+  for (DType type : kFloats) {
+    for (DType d_weight : {f32, type}) {
+      for (int64_t chunk : {0, 5}) {
+        Head head(13, 24, 75, type, {.smoothing = exact(0.1)});
+        head.keep_weight_in_f32();
+        head.set_d_weight_type(d_weight);
+        head.desc.chunk_rows = chunk;
+        head.check();
+      }
+    }
+  }
+  Head given(100, 64, 300, bf16), master(100, 64, 300, bf16);
+  master.keep_weight_in_f32();
+  const size_t copy = 300 * 64 * 4;
+  if (!on_gpu()) {
+    EXPECT_EQ(given.workspace_bytes(100) - master.workspace_bytes(100), copy);
+  } else {
+    EXPECT_EQ(master.workspace_bytes(100) - given.workspace_bytes(100), copy / 2);
+  }
+}
+
+// Limits that leave no room for a copy of the weight: it is made in blocks, by rows and by vocabulary. On a CPU it is a
+// 16-bit weight that is copied, on a GPU one in f32.
+TEST_F(FusedLinearCrossEntropy, CopiesOfTheWeightInBlocks) {
+  const int64_t n = 90, h = 64, v = 1405;
+  const auto copy = static_cast<size_t>(v * h) * (on_gpu() ? 2 : 4);
+  for (DType type : on_gpu() ? std::vector{bf16} : std::vector{f16, bf16}) {
+    for (DType d_weight : {f32, type}) {
+      for (bool with_d_x : {true, false}) {
+        Head head(n, h, v, type, {.smoothing = exact(0.1)}, {.x = with_d_x});
+        if (on_gpu()) head.keep_weight_in_f32();
+        head.set_d_weight_type(d_weight);
+        head.desc.chunk_rows = 1;
+        const size_t least = head.workspace_bytes(n) - copy;
+        for (int64_t chunk : {0, 7}) {
+          head.desc.chunk_rows = chunk;
+          for (size_t more : {size_t{100'000}, size_t{200'000}}) {
+            const size_t sums = chunk > 0 && d_weight != f32 ? static_cast<size_t>(v * h) * 4 : 0;
+            head.desc.max_workspace_bytes = static_cast<int64_t>(least + more);
+            if (sums > 0 && head.workspace_bytes(n) == SIZE_MAX) continue;
+            EXPECT_LE(head.workspace_bytes(n), least + more);
+            head.check();
+          }
+        }
+      }
+    }
+  }
+  Head first(n, h, v, bf16), second(n, h, v, bf16);
+  for (Head* head : {&first, &second}) {
+    if (on_gpu()) head->keep_weight_in_f32();
+    head->desc.max_workspace_bytes = static_cast<int64_t>(head->workspace_bytes(n) - copy);
+    head->run();
+  }
+  EXPECT_TRUE(first.d_x.same_bits(second.d_x));
+  EXPECT_TRUE(first.d_weight.same_bits(second.d_weight));
+}
+
+TEST_F(FusedLinearCrossEntropy, LabelsOfAnyStride) {
+  Head near(23, 12, 40, bf16), apart(23, 12, 40, bf16);
+  apart.label_stride = 3;
+  for (Head* head : {&near, &apart}) {
+    head->desc.chunk_rows = 5;
+    head->run();
+  }
+  EXPECT_TRUE(apart.loss.same_bits(near.loss));
+  EXPECT_TRUE(apart.d_x.same_bits(near.d_x));
+  EXPECT_TRUE(apart.d_weight.same_bits(near.d_weight));
 }
 
 TEST_F(FusedLinearCrossEntropy, TokenScaling) {
@@ -691,6 +666,16 @@ TEST_F(FusedLinearCrossEntropy, Misuse) {
   desc.with_d_x = desc.d_weight_dtype = desc.d_bias_dtype = 0;
   desc.with_d_entropy = 1;
   EXPECT_EQ(plan_status(desc), LIGERDSL_INVALID_ARGUMENT) << "an upstream gradient without a gradient";
+  desc = head.desc;
+  desc.weight_dtype = LIGERDSL_F16;
+  EXPECT_EQ(plan_status(desc), LIGERDSL_INVALID_DTYPE);
+  desc = head.desc;
+  desc.dtype = LIGERDSL_F32;
+  desc.weight_dtype = LIGERDSL_BF16;
+  EXPECT_EQ(plan_status(desc), LIGERDSL_INVALID_DTYPE);
+  EXPECT_NE(std::string(ligerdsl_last_error()).find("`weight_dtype`: expected f32 where x is f32, got bf16"),
+            std::string::npos)
+      << ligerdsl_last_error();
   desc = head.desc;
   desc.temperature = -1;
   EXPECT_EQ(plan_status(desc), LIGERDSL_INVALID_ARGUMENT);

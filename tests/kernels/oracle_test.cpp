@@ -299,6 +299,19 @@ TEST(Oracle, Divergences) {
   }
 }
 
+TEST(Oracle, DivergenceOfLogitsGradient) {
+  const int64_t n = 3, v = 5;
+  const Values x = Random(1).normals(n * v), y = Random(2).normals(n * v);
+  for (double beta : {0.0, 0.3, 1.0}) {
+    for (double temperature : {1.0, 2.5}) {
+      const DivergenceCase c{
+          .kind = DivergenceKind::jsd, .n = n, .cols = v, .beta = beta, .labels = {2, -100, 0}, .upstream = {1.7}};
+      check_gradient([&](const Values& z) { return 1.7 * logit_divergence_oracle(z, y, c, temperature).loss; }, x,
+                     logit_divergence_oracle(x, y, c, temperature).d_logits);
+    }
+  }
+}
+
 // The step is the textbook's: from zero moments, step 1 moves every element by lr against the gradient's sign.
 TEST(Oracle, AdamwFirstStep) {
   const Values g = Random(1).normals(8);

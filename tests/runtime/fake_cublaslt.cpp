@@ -1,9 +1,16 @@
-// Stands in for cuBLASLt: the functions that the library uses, on host memory, in f32. Column-major, like the real one.
+// Stands in for cuBLASLt: the functions that the library uses, on host memory, of f32, f16 and bf16 with sums in
+// f32. Column-major, like the real one.
 // A matrix layout and an algorithm carry what the fake needs in their opaque words.
 #include <cstddef>
 #include <cstdint>
 
+#include "tests/support/half.h"
+
 namespace {
+
+using ligerdsl::test::from_bf16, ligerdsl::test::from_f16, ligerdsl::test::to_bf16, ligerdsl::test::to_f16;
+
+constexpr uint64_t kF16 = 2, kBf16 = 14;  // CUDA_R_16F, CUDA_R_16BF
 
 struct Layout {
   uint64_t type, rows, cols, stride;
@@ -35,8 +42,20 @@ float waves = 1;
 uint32_t last_align[4] = {};
 
 float at(const void* data, const Layout& layout, bool transposed, uint64_t i, uint64_t j) {
-  const uint64_t row = transposed ? j : i, col = transposed ? i : j;
-  return static_cast<const float*>(data)[row + col * layout.stride];
+  const uint64_t row = transposed ? j : i, col = transposed ? i : j, place = row + col * layout.stride;
+  if (layout.type == kF16) return from_f16(static_cast<const uint16_t*>(data)[place]);
+  if (layout.type == kBf16) return from_bf16(static_cast<const uint16_t*>(data)[place]);
+  return static_cast<const float*>(data)[place];
+}
+
+void put(void* data, const Layout& layout, uint64_t i, uint64_t j, float value) {
+  const uint64_t place = i + j * layout.stride;
+  if (layout.type == kF16)
+    static_cast<uint16_t*>(data)[place] = to_f16(value);
+  else if (layout.type == kBf16)
+    static_cast<uint16_t*>(data)[place] = to_bf16(value);
+  else
+    static_cast<float*>(data)[place] = value;
 }
 
 }  // namespace
@@ -143,8 +162,7 @@ int cublasLtMatmul(void* handle, void* desc, const void* alpha, const void* a, c
     for (uint64_t i = 0; i < m; ++i) {
       float sum = 0;
       for (uint64_t l = 0; l < k; ++l) sum += at(a, *la, ta, i, l) * at(b, *lb, tb, l, j);
-      float& out = static_cast<float*>(d)[i + j * ld->stride];
-      out = scale * sum + (add == 0 ? 0 : add * out);
+      put(d, *ld, i, j, scale * sum + (add == 0 ? 0 : add * at(d, *ld, false, i, j)));
     }
   }
   return 0;

@@ -12,19 +12,17 @@
 //   for every block of the vocabulary, for many rows at a time:
 //     z = x w_block^T;  z = d(loss)/dz in place;  d_w_block += z^T x
 //
-// On a CPU products are f32: x, weight and d_x of other types are converted on the way, and logits stay f32.
+// On a CPU products are f32: x, weight and d_x of other types are converted on the way, and logits stay f32. On a GPU
+// products are of x's type, and an f32 weight is rounded to it: once, or block by block of its rows where the workspace
+// has no room for all of it. A product then becomes one for each block, and d_x their sum in f32.
 #include <array>
-#include <limits>
 #include <optional>
 
-#include "kernels/convert_rows.h"
 #include "kernels/cross_entropy_columns.h"
 #include "kernels/cross_entropy_config.h"
 #include "kernels/reduce_partials.h"
-#include "lib/src/kernel_step.h"
 #include "lib/src/ops/cross_entropy_options.h"
-#include "lib/src/ops/linear_chunks.h"
-#include "runtime/matmul.h"
+#include "lib/src/ops/linear_plan.h"
 
 namespace ligerdsl::lib {
 
@@ -42,9 +40,10 @@ enum View : int {
   kXGiven,  // of the chunk, as the caller has it
   kDX,
   kDXWanted,
-  kWeight,  // all of it, or the rows of a block of the vocabulary; likewise the next three
-  kWeightGiven,
-  kDWeight,  // as it is summed
+  kAllWeight,    // as products take it, or as it is given where its copy is one of blocks
+  kWeight,       // rows of it that are multiplied now
+  kWeightGiven,  // the same rows as the caller has them
+  kDWeight,      // as it is summed: all of it, or a block of the vocabulary; likewise the next
   kDWeightWanted,
   kDBias,        // as it is summed
   kDBiasSums,    // the same, as a row
@@ -79,44 +78,17 @@ enum View : int {
 };
 using Views = std::array<BoundTensor, kViews>;
 
-BoundTensor make_view(std::byte* data, DType type, int64_t rows, int64_t cols, int64_t stride) {
-  return {.data = data, .dims = {rows, cols}, .strides = {stride, 1}, .rank = 2, .dtype = type, .present = true};
-}
-
-BoundTensor make_vector(std::byte* data, DType type, int64_t size) {
-  return {.data = data, .dims = {size}, .strides = {1}, .rank = 1, .dtype = type, .present = true};
-}
-
-// A vector as one row.
-BoundTensor as_row(const BoundTensor& vector) {
-  return make_view(vector.data, vector.dtype, 1, vector.dims[0], vector.dims[0]);
-}
-
-BoundTensor rows_of(BoundTensor tensor, int64_t first, int64_t count) {
-  if (!tensor.present) return tensor;
-  tensor.data += first * tensor.strides[0] * size_of(tensor.dtype);
-  tensor.dims[0] = count;
-  return tensor;
-}
-
-Matrix matrix(const BoundTensor& t) {
-  return {t.data, t.dtype, t.dims[0], t.dims[1], t.dims[0] > 1 ? t.strides[0] : t.dims[1]};
-}
-
-// Products read whole rows: they may not overlap, as those of a broadcast or sliding view do.
-void check_rows_apart(const char* name, const BoundTensor& t) {
-  if (t.dims[0] <= 1 || t.strides[0] >= t.dims[1]) return;
-  fail(Status::invalid_shape, std::string("`") + name + "`: expected a row stride of at least " +
-                                  std::to_string(t.dims[1]) + ", got " + std::to_string(t.strides[0]) +
-                                  "; make the tensor contiguous");
-}
-
 void check_types(const Desc& d) {
   const auto check = [](const char* name, int32_t got, int32_t other) {
     if (got == 0 || got == LIGERDSL_F32 || got == other) return;
     fail(Status::invalid_dtype,
          std::string("`") + name + "`: expected f32 or " + dtype_name(other) + ", got " + dtype_name(got));
   };
+  if (d.dtype == LIGERDSL_F32 && d.weight_dtype != 0 && d.weight_dtype != LIGERDSL_F32)
+    fail(Status::invalid_dtype, std::string("`weight_dtype`: expected f32 where x is f32, got ") +
+                                    dtype_name(d.weight_dtype) +
+                                    ": products are of the dtype of x; convert x to that of the weight");
+  check("weight_dtype", d.weight_dtype, d.dtype);
   check("bias_dtype", d.bias_dtype, d.dtype);
   check_gradient("d_weight_dtype", d.d_weight_dtype, d.dtype, d.accumulate);
   check_gradient("d_bias_dtype", d.d_bias_dtype, d.bias_dtype, d.accumulate);
@@ -142,16 +114,15 @@ kernels::CrossEntropyOptions kernel_options(const Desc& d, DType product_type, b
   return options;
 }
 
-// Rows below which adding a chunk's part to d_weight, 8 V H bytes, takes longer than a product, 2 C V H flop: on a GPU
-// of 190 flop per byte, on a CPU of about 16.
-int64_t few_rows(const kernels::Machine& machine) {
-  return machine.is_gpu() ? 768 : 64;
+DType weight_type(const Desc& d) {
+  return dtype_of(d.weight_dtype != 0 ? d.weight_dtype : d.dtype);
 }
 
 LinearChunkOptions chunk_options(const Desc& d, DType product_type, int64_t few_rows, size_t product_workspace) {
   return {.classes = d.n_classes,
           .cols = d.n_cols,
           .type = dtype_of(d.dtype),
+          .weight_type = weight_type(d),
           .product_type = product_type,
           .with_d_x = d.with_d_x != 0,
           .with_d_weight = d.d_weight_dtype != 0,
@@ -169,9 +140,6 @@ LinearChunkOptions chunk_options(const Desc& d, DType product_type, int64_t few_
 }
 
 class FusedLinearCrossEntropy final : public OpPlan {
-  static constexpr int64_t kMostBytes = 4;      // of an element in the workspace
-  static constexpr int64_t kMostPadding = 128;  // elements between a row of logits and the next
-
  public:
   FusedLinearCrossEntropy(const ContextRef& context, const Desc& d)
       : context_(context),
@@ -180,7 +148,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
         product_type_(context->machine().is_gpu() ? type_ : DType::f32),
         matmul_(context->device().matmul()),
         chunks_(chunk_options(d, product_type_, few_rows(context->machine()), matmul_->workspace_bytes())) {
-    check_widths();
+    check_product_width("n_classes", d_.n_classes);
+    check_product_width("n_cols", d_.n_cols);
     make_cross_entropy();
     make_columns();
     make_sums();
@@ -199,18 +168,12 @@ class FusedLinearCrossEntropy final : public OpPlan {
     return rows;
   }
 
-  // What a layout computes with stays below the largest workspace when all logits do; matrix libraries count in 32
-  // bits.
-  std::string refusal(int64_t rows) const override {
-    constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-    if (rows > kMost) return "matrix products take at most " + std::to_string(kMost) + " rows; split the call";
-    const kernels::Count of_row = kernels::Count(d_.n_classes) + kMostPadding + kernels::Count(d_.n_cols) * 2;
-    return refuse_workspace((kernels::Count(d_.n_classes) * d_.n_cols + of_row * rows) * kMostBytes);
-  }
+  std::string refusal(int64_t rows) const override { return refuse_linear(rows, d_.n_classes, d_.n_cols); }
 
   size_t workspace_bytes(int64_t rows) const override {
     const LinearLayout layout = chunks_.layout(rows);
-    check_limit(layout, rows);
+    check_limit(layout, rows, d_.max_workspace_bytes, d_.chunk_rows == 0 && d_.chunking == LIGERDSL_CHUNKING_WORKSPACE,
+                "; with d_weight in f32, or d_x apart from x, its sums need less");
     return layout.bytes;
   }
 
@@ -219,22 +182,25 @@ class FusedLinearCrossEntropy final : public OpPlan {
     if (rows == 0) return;
     const LinearLayout layout = chunks_.layout(rows);
     for (const Part& chunk : parts(rows, layout.chunk)) {
-      const Matrix z{nullptr, product_type_, chunk.size, d_.n_classes, layout.logits_stride};
-      const Matrix weight = rows_at(product_type_, {0, d_.n_classes}, true);
-      const Matrix x = rows_at(product_type_, chunk, convert_x_.has_value());
-      matmul_->prepare(Product::nt, x, weight, z);
-      if (d_.with_d_x)
-        matmul_->prepare(Product::nn, z, weight, rows_at(round_d_x_ ? product_type_ : type_, chunk, !!round_d_x_));
+      const Matrix x = rows_at(product_type_, chunk, d_.n_cols, convert_x_.has_value());
+      for (const Part& classes : parts(d_.n_classes, layout.weight_rows)) {
+        const Matrix z = logits_at(chunk.size, classes, layout.logits_stride), weight = weight_at(classes, layout);
+        matmul_->prepare(Product::nt, x, weight, z);
+        if (d_.with_d_x) matmul_->prepare(Product::nn, z, weight, d_x_at(chunk, layout));
+      }
       if (d_.d_weight_dtype != 0 && !layout.by_vocabulary)
-        matmul_->prepare(Product::tn, z, x, rows_at(sum_type(layout), {0, d_.n_classes}, true));
+        matmul_->prepare(Product::tn, logits_at(chunk.size, {0, d_.n_classes}, layout.logits_stride), x,
+                         rows_at(sum_type(layout), {0, d_.n_classes}, d_.n_cols, true));
     }
     if (!layout.by_vocabulary) return;
     for (const Part& block : parts(d_.n_classes, layout.columns)) {
       for (const Part& some : parts(rows, layout.block_rows)) {
-        const Matrix z{nullptr, product_type_, some.size, block.size, layout.block_stride};
-        const Matrix x = rows_at(product_type_, some, convert_x_.has_value());
-        matmul_->prepare(Product::nt, x, rows_at(product_type_, block, false), z);
-        matmul_->prepare(Product::tn, z, x, rows_at(sum_type(layout), block, layout.add_up_d_weight));
+        const Matrix x = rows_at(product_type_, some, d_.n_cols, convert_x_.has_value());
+        for (const Part& classes : parts(block.size, layout.weight_rows))
+          matmul_->prepare(Product::nt, x, weight_at({block.first + classes.first, classes.size}, layout),
+                           logits_at(some.size, classes, layout.block_stride));
+        matmul_->prepare(Product::tn, logits_at(some.size, {0, block.size}, layout.block_stride), x,
+                         rows_at(sum_type(layout), block, d_.n_cols, layout.add_up_d_weight));
       }
     }
   }
@@ -244,7 +210,10 @@ class FusedLinearCrossEntropy final : public OpPlan {
     const LinearLayout layout = chunks_.layout(rows);
     Views views = whole_batch(call, layout, rows);
     if (rows == 0) return without_rows(views, call);
-    if (convert_weight_) convert_weight_->run(views.data(), nullptr, d_.n_classes, call.stream);
+    if (convert_weight_ && in_one_piece(layout)) {
+      views[kWeight] = views[kAllWeight];
+      convert_weight_->run(views.data(), nullptr, d_.n_classes, call.stream);
+    }
     if (count_) count_->run(views.data(), nullptr, rows, call.stream);
     for (int64_t first = 0; first < rows; first += layout.chunk) {
       run_chunk(call, layout, first, std::min(layout.chunk, rows - first), &views);
@@ -361,17 +330,17 @@ class FusedLinearCrossEntropy final : public OpPlan {
 
   void make_conversions() {
     const auto convert = [&](DType from, DType to, int64_t cols, View in, View out) {
-      return step(kernels::convert_rows(context_->machine(), from, to, cols).steps[0],
-                  {.views = {{"in", in}, {"out", out}}});
+      return convert_step(*context_, from, to, cols, in, out);
     };
     const auto zero = [&](int32_t type, int64_t cols, View out) {
-      return step(kernels::zero_rows(context_->machine(), dtype_of(type), cols).steps[0], {.views = {{"out", out}}});
+      return zero_step(*context_, dtype_of(type), cols, out);
     };
-    if (product_type_ != type_) {
-      convert_weight_ = convert(type_, product_type_, d_.n_cols, kWeightGiven, kWeight);
-      convert_x_ = convert(type_, product_type_, d_.n_cols, kXGiven, kX);
-      if (d_.with_d_x) round_d_x_ = convert(product_type_, type_, d_.n_cols, kDX, kDXWanted);
+    if (product_type_ != type_) convert_x_ = convert(type_, product_type_, d_.n_cols, kXGiven, kX);
+    if (const DType given = weight_type(d_); given != product_type_) {
+      convert_weight_ = convert(given, product_type_, d_.n_cols, kWeightGiven, kWeight);
     }
+    if (d_.with_d_x && type_ != DType::f32 && (convert_x_ || convert_weight_))
+      round_d_x_ = convert(DType::f32, type_, d_.n_cols, kDX, kDXWanted);
     if (d_.d_weight_dtype != 0) {
       if (d_.d_weight_dtype != LIGERDSL_F32)
         round_d_weight_ = convert(DType::f32, dtype_of(d_.d_weight_dtype), d_.n_cols, kDWeight, kDWeightWanted);
@@ -382,26 +351,6 @@ class FusedLinearCrossEntropy final : public OpPlan {
         round_d_bias_ = convert(DType::f32, dtype_of(d_.d_bias_dtype), d_.n_classes, kDBiasSums, kDBiasWanted);
       if (!d_.accumulate) zero_d_bias_ = zero(d_.d_bias_dtype, d_.n_classes, kDBiasWanted);
     }
-  }
-
-  // Products take strides of 32 bits.
-  void check_widths() const {
-    constexpr int64_t kMost = std::numeric_limits<int32_t>::max() - kMostPadding;
-    for (const auto& [name, width] : {std::pair("n_classes", d_.n_classes), std::pair("n_cols", d_.n_cols)}) {
-      if (width > kMost)
-        fail(Status::invalid_shape, std::string("`") + name + "`: expected at most " + std::to_string(kMost) +
-                                        " for matrix products, got " + std::to_string(width));
-    }
-  }
-
-  void check_limit(const LinearLayout& layout, int64_t rows) const {
-    if (d_.max_workspace_bytes == 0 || layout.bytes <= static_cast<size_t>(d_.max_workspace_bytes)) return;
-    const bool chosen = d_.chunk_rows == 0 && d_.chunking == LIGERDSL_CHUNKING_WORKSPACE;
-    fail(Status::invalid_argument,
-         "`max_workspace_bytes`: expected at least " + std::to_string(layout.bytes) + " for " + std::to_string(rows) +
-             (chosen ? " rows, even with chunks of one row, got " : " rows in the chunks that were asked for, got ") +
-             std::to_string(d_.max_workspace_bytes) +
-             (layout.add_up_d_weight ? "; with d_weight in f32, or d_x apart from x, its sums need less" : ""));
   }
 
   Views whole_batch(const Call& call, const LinearLayout& layout, int64_t rows) const {
@@ -421,9 +370,9 @@ class FusedLinearCrossEntropy final : public OpPlan {
     v[kAllRowZLoss] = per_row ? v[kZLoss] : f32_rows(layout.row_z_loss);
     v[kAllRowAccuracy] = per_row ? v[kAccuracy] : f32_rows(layout.row_accuracy);
     v[kWeightGiven] = call.tensors[op::k_weight];
-    v[kWeight] = convert_weight_
-                     ? make_view(call.workspace + layout.weight, product_type_, d_.n_classes, d_.n_cols, d_.n_cols)
-                     : v[kWeightGiven];
+    v[kAllWeight] = convert_weight_ && in_one_piece(layout)
+                        ? make_view(call.workspace + layout.weight, product_type_, d_.n_classes, d_.n_cols, d_.n_cols)
+                        : v[kWeightGiven];
     v[kDWeightWanted] = call.tensors[op::k_d_weight];
     v[kAllLse] = f32_rows(layout.lse);
     v[kAllLabelLogit] = f32_rows(layout.label_logit);
@@ -438,19 +387,17 @@ class FusedLinearCrossEntropy final : public OpPlan {
     return v;
   }
 
-  // Some of `total` things taken `each` at a time: the first ones, the next, which may be aligned less, and the last.
-  struct Part {
-    int64_t first, size;
-  };
-  static std::array<Part, 3> parts(int64_t total, int64_t each) {
-    const int64_t last = (total - 1) / each * each, second = std::min(each, last);
-    return {Part{0, std::min(each, total)}, {second, std::min(each, total - second)}, {last, total - last}};
+  Matrix logits_at(int64_t rows, const Part& columns, int64_t stride) const {
+    const int64_t offset = columns.first * size_of(product_type_);
+    return {reinterpret_cast<void*>(static_cast<uintptr_t>(offset)), product_type_, rows, columns.size, stride};
   }
-  // Rows of H elements of a tensor, or a copy that begins with them.
-  Matrix rows_at(DType type, const Part& part, bool copy) const {
-    const int64_t offset = copy ? 0 : part.first * d_.n_cols * size_of(type);
-    return {reinterpret_cast<void*>(static_cast<uintptr_t>(offset)), type, part.size, d_.n_cols, d_.n_cols};
+  Matrix weight_at(const Part& classes, const LinearLayout& layout) const {
+    return rows_at(product_type_, classes, d_.n_cols, convert_weight_ && !in_one_piece(layout));
   }
+  Matrix d_x_at(const Part& rows, const LinearLayout& layout) const {
+    return rows_at(layout.add_up_d_x ? DType::f32 : type_, rows, d_.n_cols, layout.add_up_d_x);
+  }
+  bool in_one_piece(const LinearLayout& layout) const { return layout.weight_rows == d_.n_classes; }
   DType sum_type(const LinearLayout& layout) const {
     return layout.add_up_d_weight ? DType::f32 : dtype_of(d_.d_weight_dtype);
   }
@@ -475,12 +422,49 @@ class FusedLinearCrossEntropy final : public OpPlan {
                       call.workspace + layout.products, call.stream);
   }
 
+  // Calls back with the classes [first, first + count) as often as their weight comes in pieces: which these are, and
+  // v[kWeight] what products take for them.
+  template <class Body>
+  void for_weight(const Call& call, const LinearLayout& layout, int64_t first, int64_t count, Views* views,
+                  Body body) const {
+    Views& v = *views;
+    for (int64_t done = 0; done < count; done += layout.weight_rows) {
+      const Part piece{first + done, std::min(layout.weight_rows, count - done)};
+      v[kWeight] = rows_of(v[kAllWeight], piece.first, piece.size);
+      if (convert_weight_ && !in_one_piece(layout)) {
+        v[kWeightGiven] = v[kWeight];
+        v[kWeight] = make_view(call.workspace + layout.weight, product_type_, piece.size, d_.n_cols, d_.n_cols);
+        convert_weight_->run(v.data(), nullptr, piece.size, call.stream);
+      }
+      body(piece);
+    }
+  }
+
+  // v[kLogits], whose columns are the classes from `first` on.
+  void multiply_logits(const Call& call, const LinearLayout& layout, int64_t first, Views* views) const {
+    const BoundTensor logits = (*views)[kLogits];
+    for_weight(call, layout, first, logits.dims[1], views, [&](const Part& piece) {
+      (*views)[kLogits] = columns_of(logits, piece.first - first, piece.size);
+      multiply(call, layout, *views, Product::nt, kX, kWeight, false, kLogits);
+    });
+    (*views)[kLogits] = logits;
+  }
+
+  void multiply_d_x(const Call& call, const LinearLayout& layout, Views* views) const {
+    const BoundTensor logits = (*views)[kLogits];
+    for_weight(call, layout, 0, d_.n_classes, views, [&](const Part& piece) {
+      (*views)[kLogits] = columns_of(logits, piece.first, piece.size);
+      multiply(call, layout, *views, Product::nn, kLogits, kWeight, piece.first > 0, kDX);
+    });
+    (*views)[kLogits] = logits;
+  }
+
   void run_chunk(const Call& call, const LinearLayout& layout, int64_t first, int64_t count, Views* views) const {
     Views& v = *views;
     std::byte* const memory = call.workspace;
     select_rows(call, layout, first, count, views);
     v[kDXWanted] = rows_of(call.tensors[op::k_d_x], first, count);
-    v[kDX] = round_d_x_ ? make_view(memory + layout.d_x, product_type_, count, d_.n_cols, d_.n_cols) : v[kDXWanted];
+    v[kDX] = layout.add_up_d_x ? make_view(memory + layout.d_x, DType::f32, count, d_.n_cols, d_.n_cols) : v[kDXWanted];
     v[kLogits] = make_view(memory + layout.logits, product_type_, count, d_.n_classes, layout.logits_stride);
     v[kRowLoss] = rows_of(v[kAllRowLoss], first, count);
     v[kRowZLoss] = rows_of(v[kAllRowZLoss], first, count);
@@ -488,22 +472,21 @@ class FusedLinearCrossEntropy final : public OpPlan {
     v[kPredictions] = rows_of(call.tensors[op::k_predictions], first, count);
 
     if (convert_x_) convert_x_->run(v.data(), nullptr, count, call.stream);
-    multiply(call, layout, v, Product::nt, kX, kWeight, false, kLogits);
+    multiply_logits(call, layout, 0, &v);
     if (label_logit_ && layout.by_vocabulary) label_logit_->run(v.data(), nullptr, count, call.stream);
     rows_->run(v.data(), &first, count, call.stream);
     const bool add = d_.accumulate || first > 0;
     if (next_d_bias_) (add ? next_d_bias_ : first_d_bias_)->run(v.data(), nullptr, count, call.stream);
     if (d_.d_weight_dtype != 0 && !layout.by_vocabulary)
       multiply(call, layout, v, Product::tn, kLogits, kX, add, kDWeight);
-    if (d_.with_d_x) multiply(call, layout, v, Product::nn, kLogits, kWeight, false, kDX);
-    if (round_d_x_) round_d_x_->run(v.data(), nullptr, count, call.stream);
+    if (d_.with_d_x) multiply_d_x(call, layout, &v);
+    if (layout.add_up_d_x) round_d_x_->run(v.data(), nullptr, count, call.stream);
   }
 
   // d_weight of the classes [first_column, first_column + columns).
   void run_block(const Call& call, const LinearLayout& layout, int64_t first_column, int64_t columns, Views v) const {
     std::byte* const memory = call.workspace;
     const auto part = [&](const BoundTensor& all) { return rows_of(all, first_column, columns); };
-    v[kWeight] = part(v[kWeight]);
     v[kColumnBias] = part(v[kBias]);
     v[kColumnWeight] = part(v[kClassWeight]);
     v[kDWeightWanted] = part(v[kDWeightWanted]);
@@ -516,7 +499,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
       select_rows(call, layout, first, count, &v);
       v[kLogits] = make_view(memory + layout.logits, product_type_, count, columns, layout.block_stride);
       if (convert_x_) convert_x_->run(v.data(), nullptr, count, call.stream);
-      multiply(call, layout, v, Product::nt, kX, kWeight, false, kLogits);
+      multiply_logits(call, layout, first_column, &v);
       columns_->run(v.data(), &first_column, count * kernels::ceil_div(columns, column_block_), call.stream);
       multiply(call, layout, v, Product::tn, kLogits, kX, d_.accumulate || first > 0, kDWeight);
     }

@@ -18,6 +18,9 @@ constexpr int64_t kChunkAlign = 128;                  // rows or columns: a mult
 constexpr int64_t kRowAlign = 128;    // bytes between rows of logits: aligned rows whatever the vocabulary
 constexpr int64_t kBlockRows = 8192;  // under a block of the vocabulary, where twice as many are too many
 constexpr int64_t kChunkBuffers = 3;  // logits, x, d_x: each may be rounded up to the workspace's alignment
+constexpr int64_t kTargetBuffers = 2;
+constexpr int64_t kWeightBlock = int64_t{64} << 20;  // bytes of a block of the weight: 8,192 classes of 4,096 columns
+constexpr int64_t kWeightShare = 8;                  // or this part of the room that a limit leaves, if that is less
 
 int64_t aligned(int64_t bytes) {
   return round_up(bytes, static_cast<int64_t>(kWorkspaceAlign));
@@ -38,8 +41,17 @@ int64_t LinearChunks::logits_stride() const {
 }
 
 int64_t LinearChunks::bytes_of_row() const {
-  const int64_t copies = converts() ? 1 + (o_.with_d_x ? 1 : 0) : 0;
-  return (logits_stride() + copies * o_.cols) * size_of(o_.product_type);
+  int64_t elements = logits_stride() * (o_.target_cols > 0 ? 2 : 1);
+  if (converts()) elements += o_.cols + o_.target_cols;
+  return elements * size_of(o_.product_type) + (adds_up_d_x() ? o_.cols * size_of(DType::f32) : 0);
+}
+
+// Classes of a block of the weight. `fixed`: bytes that others take whatever the chunk.
+int64_t LinearChunks::weight_block(int64_t fixed) const {
+  const int64_t room = std::max<int64_t>(o_.max_workspace_bytes - fixed, 0);
+  const int64_t bytes = std::min(kWeightBlock, room / kWeightShare);
+  const int64_t classes = whole_tiles(bytes / (o_.cols * size_of(o_.product_type)));
+  return std::clamp(classes, std::min(kChunkAlign, o_.classes), o_.classes);
 }
 
 // f32 sums of a 16-bit d_weight: where several products are added, or products are not of its type.
@@ -53,6 +65,8 @@ LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_byt
   l.chunk = chunk;
   l.logits_stride = logits_stride();
   l.add_up_d_weight = d_weight_sums > 0;
+  l.add_up_d_x = adds_up_d_x();
+  l.weight_rows = weight_rows_;
   const auto take = [&](int64_t elements, DType type) {
     const size_t at = l.bytes;
     l.bytes += static_cast<size_t>(aligned(elements * size_of(type)));
@@ -70,8 +84,11 @@ LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_byt
   l.products = take(rows > 0 ? signed_bytes(o_.product_workspace) : 0, DType::i8);
   l.logits = take(logits_bytes, DType::i8);
   l.x = take(converts() ? chunk * o_.cols : 0, type);
-  l.d_x = take(converts() && o_.with_d_x ? chunk * o_.cols : 0, type);
-  l.weight = take(converts() && rows > 0 ? o_.classes * o_.cols : 0, type);
+  l.d_x = take(adds_up_d_x() ? chunk * o_.cols : 0, DType::f32);
+  l.weight = take(copies_weight() && rows > 0 ? weight_rows_ * o_.cols : 0, type);
+  l.target_logits = take(o_.target_cols > 0 ? logits_bytes : 0, DType::i8);
+  l.target_x = take(converts() ? chunk * o_.target_cols : 0, type);
+  l.target_weight = take(copies_weight() && rows > 0 ? o_.classes * o_.target_cols : 0, type);
   l.d_weight = take(d_weight_sums, DType::f32);
   l.d_bias = take(o_.with_d_bias && o_.d_bias_type != DType::f32 ? o_.classes : 0, DType::f32);
   return l;
@@ -85,7 +102,7 @@ int64_t LinearChunks::chunk_by_workspace(int64_t rows, bool by_vocabulary) const
   int64_t room = kDefaultLogits;
   if (o_.max_workspace_bytes > 0) {
     room = o_.max_workspace_bytes - signed_bytes(place(rows, 0, 0, always).bytes) -
-           kChunkBuffers * signed_bytes(kWorkspaceAlign);
+           (kChunkBuffers + (o_.target_cols > 0 ? kTargetBuffers : 0)) * signed_bytes(kWorkspaceAlign);
     if (rows * of_row <= room) return rows;
     room -= sums;
   } else if (rows * of_row <= room + sums) {
@@ -141,13 +158,26 @@ bool LinearChunks::may_go_by_vocabulary() const {
   return o_.with_d_weight && o_.keeps_x && o_.chunk_rows == 0 && o_.rule == ChunkRule::by_workspace;
 }
 
-LinearLayout LinearChunks::layout(int64_t rows) const {
+LinearLayout LinearChunks::best(int64_t rows) const {
   const LinearLayout whole = by_rows(rows);
   if (!may_go_by_vocabulary() || whole.chunk == rows || whole.chunk >= o_.few_rows) return whole;
   const LinearLayout blocks = by_vocabulary(rows);
   const auto limit = static_cast<size_t>(o_.max_workspace_bytes);
   const bool too_large = limit > 0 && blocks.bytes > limit && blocks.bytes > whole.bytes;
   return too_large ? whole : blocks;
+}
+
+LinearLayout LinearChunks::layout(int64_t rows) const {
+  const LinearLayout whole = best(rows);
+  if (!copies_weight() || o_.whole_weight || o_.max_workspace_bytes == 0 || rows == 0) return whole;
+  const auto fits = [&](const LinearLayout& l) { return l.bytes <= static_cast<size_t>(o_.max_workspace_bytes); };
+  const bool chosen = o_.chunk_rows > 0 || o_.rule == ChunkRule::published;
+  if (fits(whole) && (chosen || whole.chunk == rows || whole.chunk >= o_.few_rows)) return whole;
+  LinearChunks some = *this;
+  some.weight_rows_ = 0;
+  some.weight_rows_ = weight_block(signed_bytes(some.place(rows, 0, 0, 0).bytes));
+  const LinearLayout blocks = some.best(rows);
+  return fits(blocks) || blocks.bytes < whole.bytes ? blocks : whole;
 }
 
 }  // namespace ligerdsl::lib

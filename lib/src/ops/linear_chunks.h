@@ -4,6 +4,9 @@
 // d_weight is made by blocks of the vocabulary: the pass over chunks of rows leaves each row's log-sum-exp, and a
 // second pass multiplies the logits of a block of columns again, for as many rows as possible, and makes from them the
 // gradient of that block of the weight.
+//
+// A weight that is not of the products' type is copied once, or, where that leaves too little of a limit, in blocks of
+// its rows: for every product of a chunk anew, which then add up d_x in f32.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +20,9 @@ enum class ChunkRule { by_workspace, published };
 
 struct LinearChunkOptions {
   int64_t classes = 0, cols = 0;    // V, H
+  int64_t target_cols = 0;          // not 0: as many columns are multiplied to logits of a target
   DType type = DType::f32;          // of the caller's tensors
+  DType weight_type = DType::f32;   // of the caller's weight
   DType product_type = DType::f32;  // of the matrix products: `type` unless the device multiplies in f32 only
   bool with_d_x = false, with_d_weight = false, with_d_bias = false;
   DType d_weight_type = DType::f32, d_bias_type = DType::f32;
@@ -26,6 +31,7 @@ struct LinearChunkOptions {
   bool keeps_x = true;           // d_x does not overwrite x
   bool token_scaling = false;
   bool keeps_entropy = false;  // of all rows, which the caller has no memory for
+  bool whole_weight = false;   // a copy of the weight is never made in blocks
 
   ChunkRule rule = ChunkRule::by_workspace;
   int64_t chunk_rows = 0;           // not 0: the rows of a chunk
@@ -40,9 +46,16 @@ struct LinearLayout {
   size_t counts = 0, row_loss = 0, row_z_loss = 0, row_accuracy = 0;  // f32
   size_t lse = 0, label_logit = 0, entropy = 0;                       // f32, where d_weight may go by vocabulary
   size_t products = 0;
-  size_t logits = 0;                  // [chunk, V] of the product type
-  size_t x = 0, d_x = 0, weight = 0;  // copies in the product type, where it is not the caller's
-  size_t d_weight = 0, d_bias = 0;    // f32 sums
+  size_t logits = 0;                // [chunk, V] of the product type
+  size_t x = 0, weight = 0;         // copies in the product type, where it is not the caller's
+  size_t d_x = 0;                   // of a chunk, f32: where d_x is not, and products are, or it is a sum of several
+  size_t d_weight = 0, d_bias = 0;  // f32 sums
+  size_t target_logits = 0;         // as logits; likewise the next two
+  size_t target_x = 0, target_weight = 0;
+  bool add_up_d_x = false;  // there is such a d_x
+
+  // Classes of the weight that are multiplied at a time: all, or a block whose copy stands at `weight`.
+  int64_t weight_rows = 0;
 
   // d_weight by blocks of `columns` columns of the logits [block_rows, columns], which stand where those of a chunk
   // did; the sums, if add_up_d_weight, are those of a block and stand behind them.
@@ -54,7 +67,7 @@ struct LinearLayout {
 
 class LinearChunks {
  public:
-  explicit LinearChunks(const LinearChunkOptions& options) : o_(options) {}
+  explicit LinearChunks(const LinearChunkOptions& options) : o_(options), weight_rows_(options.classes) {}
 
   // A pure function of the options and the number of rows.
   LinearLayout layout(int64_t rows) const;
@@ -63,6 +76,7 @@ class LinearChunks {
   bool may_go_by_vocabulary() const;
 
  private:
+  LinearLayout best(int64_t rows) const;
   LinearLayout by_rows(int64_t rows) const;
   LinearLayout by_vocabulary(int64_t rows) const;
   LinearLayout place(int64_t rows, int64_t chunk, int64_t logits_bytes, int64_t d_weight_sums) const;
@@ -71,9 +85,13 @@ class LinearChunks {
   int64_t chunk_by_workspace(int64_t rows, bool by_vocabulary) const;
   int64_t logits_stride() const;
   int64_t bytes_of_row() const;  // of a chunk
+  int64_t weight_block(int64_t fixed) const;
   bool converts() const { return o_.type != o_.product_type; }
+  bool copies_weight() const { return o_.weight_type != o_.product_type; }
+  bool adds_up_d_x() const { return o_.with_d_x && o_.type != DType::f32 && (converts() || weight_rows_ < o_.classes); }
 
   LinearChunkOptions o_;
+  int64_t weight_rows_;  // of the layout
 };
 
 }  // namespace ligerdsl::lib

@@ -1,0 +1,31 @@
+// One element of a divergence: its loss and its derivative.
+#pragma once
+
+#include "kernels/divergence.h"
+
+namespace ligerdsl::kernels {
+
+struct DivergenceTerm {
+  Tile loss, gradient;  // by x
+  Tile q;               // e^x, where the loss takes it
+};
+
+// Declares the kernel's arguments that formulas take: beta of jsd, eps of kl.
+class DivergenceTerms {
+ public:
+  DivergenceTerms(KernelBuilder& k, const DivergenceOptions& o);
+
+  DivergenceTerm operator()(const Tile& x, const Tile& y) const;
+  // e^x as the terms take it.
+  Tile power(const Tile& x) const;
+
+ private:
+  Tile logarithm(const Tile& x) const;
+  DivergenceTerm jensen_shannon(const Tile& x, const Tile& y) const;
+
+  Divergence kind_;
+  bool quick_;
+  Scalar beta_, least_;
+};
+
+}  // namespace ligerdsl::kernels

@@ -1,0 +1,304 @@
+// Fused linear Jensen-Shannon divergence: chunk by chunk, two products make the student's and the teacher's logits, one
+// kernel turns the student's into their gradient in place, two products turn that into the gradients of weight and x.
+//
+//   counts over all labels, where there are any
+//   for every chunk of rows:
+//     z = x w^T;  t = target_x target_w^T;  z = d(loss)/dz in place, and the rows' losses;  d_w += z^T x;  d_x = z w
+//   loss = sum of the rows' losses
+//
+// d_weight comes before d_x, so that d_x may overwrite x. On a CPU products are f32: x, target_x, both weights and d_x of
+// other types are converted on the way, and logits stay f32.
+#include <array>
+#include <optional>
+
+#include "kernels/logit_divergence_config.h"
+#include "lib/src/ops/cross_entropy_options.h"
+#include "lib/src/ops/linear_plan.h"
+
+namespace ligerdsl::lib {
+
+namespace {
+
+namespace op = fused_linear_jsd;
+using Desc = ligerdsl_fused_linear_jsd_desc_t;
+using runtime::Matrix;
+using runtime::Product;
+
+// Views that kernels see. A view of a chunk is set anew for every chunk.
+enum View : int {
+  kLogits,  // of the chunk, then their gradient
+  kTargetLogits,
+  kX,       // of the chunk, as products take it; likewise the target's
+  kXGiven,  // of the chunk, as the caller has it
+  kTargetX,
+  kTargetXGiven,
+  kWeight,
+  kWeightGiven,
+  kTargetWeight,
+  kTargetWeightGiven,
+  kDX,
+  kDXWanted,
+  kDWeight,  // as it is summed
+  kDWeightWanted,
+  kLabels,  // of the chunk
+  kAllLabels,
+  kDLoss,
+  kCounts,
+  kRowLoss,  // of the chunk
+  kAllRowLoss,
+  kLoss,
+  kViews
+};
+using Views = std::array<BoundTensor, kViews>;
+
+void check(const Desc& d) {
+  check_gradient("d_weight_dtype", d.d_weight_dtype, d.dtype, d.accumulate);
+  const bool gradients = d.with_d_x || d.d_weight_dtype;
+  check_upstream("with_d_loss", d.with_d_loss, gradients, "d_x or d_weight");
+  if (d.without_loss && !gradients)
+    fail(Status::invalid_argument,
+         "`without_loss`: expected 0 where no gradient is wanted, got 1; pass loss, d_x or d_weight");
+}
+
+kernels::LogitDivergenceOptions kernel_options(const Desc& d, DType product_type) {
+  using kernels::Divergence;
+  return {.classes = d.n_classes,
+          .type = product_type,
+          .kind = d.beta == 0   ? Divergence::forward_kl
+                  : d.beta == 1 ? Divergence::reverse_kl
+                                : Divergence::jsd,
+          .reduction = reduction_of(d.reduction),
+          .tempered = d.temperature != 0 && d.temperature != 1,
+          .has_labels = d.label_dtype != 0,
+          .label_type = dtype_of(d.label_dtype, DType::i64),
+          .with_loss = d.without_loss == 0,
+          .loss_type = dtype_of(d.loss_dtype),
+          .with_gradient = d.with_d_x || d.d_weight_dtype != 0,
+          .with_d_loss = d.with_d_loss != 0,
+          .d_loss_type = dtype_of(d.d_loss_dtype)};
+}
+
+LinearChunkOptions chunk_options(const Desc& d, DType product_type, int64_t few_rows, size_t product_workspace) {
+  return {.classes = d.n_classes,
+          .cols = d.n_cols,
+          .target_cols = d.n_target_cols,
+          .type = dtype_of(d.dtype),
+          .weight_type = dtype_of(d.dtype),
+          .product_type = product_type,
+          .with_d_x = d.with_d_x != 0,
+          .with_d_weight = d.d_weight_dtype != 0,
+          .d_weight_type = dtype_of(d.d_weight_dtype),
+          .product_workspace = product_workspace,
+          .few_rows = few_rows,
+          .keeps_x = false,  // the second pass that this allows is cross-entropy's
+          .whole_weight = true,
+          .chunk_rows = d.chunk_rows,
+          .max_workspace_bytes = d.max_workspace_bytes};
+}
+
+class FusedLinearJsd final : public OpPlan {
+ public:
+  FusedLinearJsd(const ContextRef& context, const Desc& d)
+      : context_(context),
+        d_(d),
+        type_(dtype_of(d.dtype)),
+        product_type_(context->machine().is_gpu() ? type_ : DType::f32),
+        matmul_(context->device().matmul()),
+        chunks_(chunk_options(d, product_type_, few_rows(context->machine()), matmul_->workspace_bytes())) {
+    check_product_width("n_classes", d_.n_classes);
+    check_product_width("n_cols", d_.n_cols);
+    check_product_width("n_target_cols", d_.n_target_cols);
+    make_divergence();
+    make_conversions();
+  }
+
+  int64_t rows(const Call& call) const override {
+    check_reduced(call, op::dim_L, "loss", false, 1);
+    check_reduced(call, op::dim_G, "d_loss", false, 1);
+    for (const auto& [name, tensor] :
+         {std::pair("x", op::k_x), std::pair("weight", op::k_weight), std::pair("target_x", op::k_target_x),
+          std::pair("target_weight", op::k_target_weight)})
+      check_rows_apart(name, call.tensors[tensor]);
+    return call.sizes[op::dim_N];
+  }
+
+  std::string refusal(int64_t rows) const override {
+    // Two sets of logits, and of the copies of rows and weights.
+    return refuse_linear(rows, 2 * d_.n_classes, d_.n_cols + d_.n_target_cols);
+  }
+
+  size_t workspace_bytes(int64_t rows) const override {
+    const LinearLayout layout = chunks_.layout(rows);
+    check_limit(layout, rows, d_.max_workspace_bytes, d_.chunk_rows == 0,
+                "; with d_weight in f32 its sums need no workspace");
+    return layout.bytes;
+  }
+
+  // Tensors of the caller are taken to be contiguous and to begin at multiples of 256 bytes, as they mostly do.
+  void prepare(int64_t rows) const override {
+    if (rows == 0) return;
+    const LinearLayout layout = chunks_.layout(rows);
+    const Part classes{0, d_.n_classes};
+    const bool copies = convert_x_.has_value();
+    const DType sums = layout.add_up_d_weight ? DType::f32 : dtype_of(d_.d_weight_dtype);
+    for (const Part& chunk : parts(rows, layout.chunk)) {
+      const Matrix z{nullptr, product_type_, chunk.size, d_.n_classes, layout.logits_stride};
+      const Matrix x = rows_at(product_type_, chunk, d_.n_cols, copies);
+      const Matrix weight = rows_at(product_type_, classes, d_.n_cols, true);
+      matmul_->prepare(Product::nt, x, weight, z);
+      matmul_->prepare(Product::nt, rows_at(product_type_, chunk, d_.n_target_cols, copies),
+                       rows_at(product_type_, classes, d_.n_target_cols, true), z);
+      if (d_.d_weight_dtype != 0) matmul_->prepare(Product::tn, z, x, rows_at(sums, classes, d_.n_cols, true));
+      if (d_.with_d_x)
+        matmul_->prepare(Product::nn, z, weight,
+                         rows_at(layout.add_up_d_x ? DType::f32 : type_, chunk, d_.n_cols, layout.add_up_d_x));
+    }
+  }
+
+  void execute(const Call& call) const override {
+    const int64_t rows = call.sizes[op::dim_N];
+    const LinearLayout layout = chunks_.layout(rows);
+    Views views = whole_batch(call, layout, rows);
+    if (rows == 0) return without_rows(views, call);
+    for (const Step* step : {&convert_weight_, &convert_target_weight_})
+      if (*step) (*step)->run(views.data(), nullptr, d_.n_classes, call.stream);
+    if (count_) count_->run(views.data(), nullptr, rows, call.stream);
+    for (int64_t first = 0; first < rows; first += layout.chunk)
+      run_chunk(call, layout, first, std::min(layout.chunk, rows - first), &views);
+    if (finish_) finish_->run(views.data(), nullptr, rows, call.stream);
+    if (layout.add_up_d_weight) round_d_weight_->run(views.data(), nullptr, d_.n_classes, call.stream);
+  }
+
+  std::vector<const Launcher*> launchers() const override {
+    std::vector<const Launcher*> all;
+    for (const Step* step : {&count_, &rows_, &finish_, &convert_weight_, &convert_target_weight_, &convert_x_,
+                             &convert_target_x_, &round_d_x_, &round_d_weight_, &zero_d_weight_})
+      if (*step) all.push_back((*step)->launcher());
+    return all;
+  }
+
+ private:
+  using Step = std::optional<KernelStep>;
+
+  // The launches of the divergence: the one that takes logits runs on every chunk, the others on all rows.
+  void make_divergence() {
+    const auto operation = configured(context_, kernels::logit_divergence_kernel, kernel_options(d_, product_type_));
+    for (const kernels::Step& recorded : operation.steps) {
+      const auto takes = [&](const char* name) {
+        return std::any_of(recorded.program.arguments.begin(), recorded.program.arguments.end(),
+                           [&](const program::Argument& argument) { return argument.name == name; });
+      };
+      const bool of_chunk = takes("logits");
+      StepNames names{.views = {{"logits", kLogits},
+                                {"target_logits", kTargetLogits},
+                                {"labels", of_chunk ? kLabels : kAllLabels},
+                                {"d_loss", kDLoss},
+                                {"counts", kCounts},
+                                {"row_loss", of_chunk ? kRowLoss : kAllRowLoss},
+                                {"loss", kLoss}},
+                      .numbers = {{"rows", 0}},
+                      .constants = {{"beta", d_.beta}, {"temperature", d_.temperature}},
+                      .integers = {{"ignore_index", d_.ignore_index}}};
+      Step& step = of_chunk ? rows_ : takes("labels") ? count_ : finish_;
+      step.emplace(*context_, recorded, names);
+    }
+  }
+
+  void make_conversions() {
+    if (product_type_ != type_) {
+      const auto convert = [&](int64_t cols, View in, View out) {
+        return convert_step(*context_, type_, product_type_, cols, in, out);
+      };
+      convert_weight_ = convert(d_.n_cols, kWeightGiven, kWeight);
+      convert_target_weight_ = convert(d_.n_target_cols, kTargetWeightGiven, kTargetWeight);
+      convert_x_ = convert(d_.n_cols, kXGiven, kX);
+      convert_target_x_ = convert(d_.n_target_cols, kTargetXGiven, kTargetX);
+      if (d_.with_d_x) round_d_x_ = convert_step(*context_, DType::f32, type_, d_.n_cols, kDX, kDXWanted);
+    }
+    if (d_.d_weight_dtype == 0) return;
+    const DType wanted = dtype_of(d_.d_weight_dtype);
+    if (wanted != DType::f32)
+      round_d_weight_ = convert_step(*context_, DType::f32, wanted, d_.n_cols, kDWeight, kDWeightWanted);
+    if (!d_.accumulate) zero_d_weight_ = zero_step(*context_, wanted, d_.n_cols, kDWeightWanted);
+  }
+
+  // A copy in the workspace, of the type of products, if there is one.
+  BoundTensor copy_of(const Call& call, const BoundTensor& given, size_t at) const {
+    return convert_x_ ? make_view(call.workspace + at, product_type_, given.dims[0], given.dims[1], given.dims[1])
+                      : given;
+  }
+
+  Views whole_batch(const Call& call, const LinearLayout& layout, int64_t rows) const {
+    Views v{};
+    v[kCounts] = make_vector(call.workspace + layout.counts, DType::f32, 4);
+    v[kAllRowLoss] = make_vector(call.workspace + layout.row_loss, DType::f32, rows);
+    v[kAllLabels] = call.tensors[op::k_labels];
+    v[kDLoss] = call.tensors[op::k_d_loss];
+    v[kLoss] = call.tensors[op::k_loss];
+    v[kWeightGiven] = call.tensors[op::k_weight];
+    v[kWeight] = copy_of(call, v[kWeightGiven], layout.weight);
+    v[kTargetWeightGiven] = call.tensors[op::k_target_weight];
+    v[kTargetWeight] = copy_of(call, v[kTargetWeightGiven], layout.target_weight);
+    v[kDWeightWanted] = call.tensors[op::k_d_weight];
+    v[kDWeight] = layout.add_up_d_weight
+                      ? make_view(call.workspace + layout.d_weight, DType::f32, d_.n_classes, d_.n_cols, d_.n_cols)
+                      : v[kDWeightWanted];
+    return v;
+  }
+
+  void run_chunk(const Call& call, const LinearLayout& layout, int64_t first, int64_t count, Views* views) const {
+    Views& v = *views;
+    std::byte* const memory = call.workspace;
+    const auto multiply = [&](Product product, View a, View b, bool add, View c) {
+      matmul_->multiply(product, matrix(v[a]), matrix(v[b]), add ? 1.0f : 0.0f, matrix(v[c]), memory + layout.products,
+                        call.stream);
+    };
+    const auto logits_at = [&](size_t at) {
+      return make_view(memory + at, product_type_, count, d_.n_classes, layout.logits_stride);
+    };
+    v[kXGiven] = rows_of(call.tensors[op::k_x], first, count);
+    v[kX] = copy_of(call, v[kXGiven], layout.x);
+    v[kTargetXGiven] = rows_of(call.tensors[op::k_target_x], first, count);
+    v[kTargetX] = copy_of(call, v[kTargetXGiven], layout.target_x);
+    v[kLogits] = logits_at(layout.logits);
+    v[kTargetLogits] = logits_at(layout.target_logits);
+    v[kLabels] = rows_of(v[kAllLabels], first, count);
+    v[kRowLoss] = rows_of(v[kAllRowLoss], first, count);
+    v[kDXWanted] = rows_of(call.tensors[op::k_d_x], first, count);
+    v[kDX] = layout.add_up_d_x ? make_view(memory + layout.d_x, DType::f32, count, d_.n_cols, d_.n_cols) : v[kDXWanted];
+
+    if (convert_x_) convert_x_->run(v.data(), nullptr, count, call.stream);
+    if (convert_target_x_) convert_target_x_->run(v.data(), nullptr, count, call.stream);
+    multiply(Product::nt, kX, kWeight, false, kLogits);
+    multiply(Product::nt, kTargetX, kTargetWeight, false, kTargetLogits);
+    const int64_t all_rows = call.sizes[op::dim_N];
+    rows_->run(v.data(), &all_rows, count, call.stream);
+    if (d_.d_weight_dtype != 0) multiply(Product::tn, kLogits, kX, d_.accumulate || first > 0, kDWeight);
+    if (d_.with_d_x) multiply(Product::nn, kLogits, kWeight, false, kDX);
+    if (round_d_x_) round_d_x_->run(v.data(), nullptr, count, call.stream);
+  }
+
+  // Sums of nothing.
+  void without_rows(const Views& views, const Call& call) const {
+    if (finish_) finish_->run(views.data(), nullptr, 0, call.stream);
+    if (zero_d_weight_) zero_d_weight_->run(views.data(), nullptr, d_.n_classes, call.stream);
+  }
+
+  ContextRef context_;
+  Desc d_;
+  DType type_, product_type_;
+  std::shared_ptr<runtime::Matmul> matmul_;
+  LinearChunks chunks_;
+  Step count_, rows_, finish_;
+  Step convert_weight_, convert_target_weight_, convert_x_, convert_target_x_, round_d_x_, round_d_weight_;
+  Step zero_d_weight_;
+};
+
+}  // namespace
+
+std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const Desc& d) {
+  check(d);
+  return std::make_unique<FusedLinearJsd>(context, d);
+}
+
+}  // namespace ligerdsl::lib
