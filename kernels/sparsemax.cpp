@@ -115,8 +115,13 @@ class LaneRow {
       last = count(more);
       tau = tau + (sum(more, 1) - 1.0f) / last;
     }
-    top_ = reduce_max(top);
-    start_.tau = reduce_max((top - top_) + tau);
+    auto [all, nearest] = reduce({top, tau}, [](Scalar top, Scalar tau, Scalar other_top, Scalar other_tau) {
+      const Scalar all = max(top, other_top);
+      const auto from_all = [&](const Scalar& t) { return where(t == all, 0.0f, t - all); };
+      return carry(all, max(from_all(top) + tau, from_all(other_top) + other_tau));
+    });
+    top_ = all;
+    start_.tau = nearest;
     start_.count = k_.constant(0.0f, f32);
     if (m_.lanes.ctas > 1) return;
     const Tile now = count(over(tau));

@@ -14,7 +14,8 @@ int64_t tile_of(const SparsemaxOptions& o, const RowConfig& config) {
   return config.num_ctas > 1 ? static_cast<int64_t>(std::bit_ceil(cols)) : config.columns(o.type, o.cols);
 }
 
-constexpr int kMostWarps = 16;  // of a CTA; more of them leave too few registers to a thread
+constexpr int kMostWarps = 16;   // of a CTA; more of them leave too few registers to a thread
+constexpr int kWarpsPerSm = 32;  // at least: 64 registers of a thread, 32 KB or more of 16-bit rows on their way
 
 // Of a GPU: a thread with about so many elements of each array. Rows of a warp need no barrier, and CTAs of one warp wait
 // for no other row; rows that a CTA does not hold are a cluster's.
@@ -26,6 +27,9 @@ std::optional<RowConfig> in_registers(const Machine& machine, const SparsemaxOpt
   const int64_t part = warp * config.num_warps;
   while (part * config.num_ctas < o.cols) config.num_ctas *= 2;
   if (config.num_ctas > machine.max_cluster) return {};
+  // Masks of rows that end inside a vector take registers of their own.
+  if (config.num_warps >= 4 && o.cols % vector_width(o.type) == 0)
+    config.min_ctas_per_sm = kWarpsPerSm / config.num_warps;
   return config;
 }
 
