@@ -45,10 +45,10 @@ DivergenceOptions terms_of(const LogitDivergenceOptions& o) {
 class Logits {
  public:
   Logits(const LogitDivergenceMeta& m, const View& view, const Scalar& row)
-      : m_(m), row_(row), tiles_(view.partition({squeeze, m.block})), kept_(tiles_.resident({row}, kOptions)) {}
+      : m_(m), row_(row), tiles_(view.partition({squeeze, m.block})), kept_(tiles_.resident({row}, options())) {}
 
   Scalar blocks() const { return kept_.blocks(); }
-  Tile load(const Scalar& b) const { return as_lanes(tiles_.load({row_, b}, kOptions)); }
+  Tile load(const Scalar& b) const { return as_lanes(tiles_.load({row_, b}, options())); }
   Tile load_kept(const Scalar& b) const { return as_lanes(kept_.load(b)); }
   void store(const Scalar& b, TileArg d) const { tiles_.store({row_, b}, d); }
   void store(const Scalar& b, const Tile& d) const {
@@ -56,7 +56,7 @@ class Logits {
   }
 
  private:
-  inline static const LoadOptions kOptions{.pad = -INFINITY};
+  static LoadOptions options() { return {.pad = -INFINITY}; }
   Tile as_lanes(const Tile& t) const { return t.to(f32).reshape(m_.lanes.shape()); }
 
   const LogitDivergenceMeta& m_;
