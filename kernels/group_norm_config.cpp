@@ -176,7 +176,9 @@ GroupNormBackwardConfig heuristic_backward(const Machine& machine, const GroupNo
   const int64_t most = machine.is_gpu() ? step * kMostVectors * machine.max_cluster : kMostOnCpu;
   if (o.without_d_x || group > most) return by_channels(machine, o);
   GroupNormBackwardConfig config{.stages = machine.is_gpu() ? 2 : 1};
-  Side side = side_of_most(o, std::max<int64_t>(step * kVectors / group, 1));
+  // Beside the sums of each element half as many threads have no spills.
+  const int64_t together = step * kVectors / (o.positions < kLatePositions ? 2 : 1);
+  Side side = side_of_most(o, std::max<int64_t>(together / group, 1));
   if (odd_of(side.rows() * group) > kMostOdd) side = {1, std::min(side.groups, o.groups & -o.groups)};
   config.rows = rows_of(o, side);
   const int64_t elements = side.rows() * group;
