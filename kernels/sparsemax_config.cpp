@@ -15,7 +15,7 @@ int64_t tile_of(const SparsemaxOptions& o, const RowConfig& config) {
 }
 
 constexpr int kMostWarps = 16;   // of a CTA; more of them leave too few registers to a thread
-constexpr int kWarpsPerSm = 32;  // at least: 64 registers of a thread, 32 KB or more of 16-bit rows on their way
+constexpr int kWarpsPerSm = 32;  // at least: 64 registers of a thread, 64 KB of 16-bit rows on their way
 
 // Of a GPU: a thread with about so many elements of each array. Rows of a warp need no barrier, and CTAs of one warp wait
 // for no other row; rows that a CTA does not hold are a cluster's.
