@@ -45,6 +45,7 @@ class TableCall {
       if (field.role == lib::FieldRole::dtype && (!field.optional || everything))
         set(field.name, field.dtypes & lib::bit(DType::f32) ? LIGERDSL_F32 : LIGERDSL_I64);
     }
+    set("n_modulations", 1);  // divides every number of rows
   }
 
   const lib::OpInfo& info() const { return info_; }
