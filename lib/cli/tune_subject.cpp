@@ -10,6 +10,7 @@
 #include "lib/cli/op_instance.h"
 #include "lib/cli/op_oracle.h"
 #include "lib/src/structs.h"
+#include "runtime/status.h"
 
 namespace ligerdsl::cli {
 
@@ -79,14 +80,32 @@ std::vector<std::string> with_setting(std::vector<std::string> settings, const s
   return settings;
 }
 
-// Problems to check: some rows only, and more of them, of the problem that has most. What the rows are called differs.
-std::vector<std::vector<std::string>> checked_settings(const lib::OpInfo& info, const TuneProblems& problems) {
-  if (!problems.check_with.empty()) return {problems.check_with};
+// The problem with so many of its rows, and with as many of what is counted in its rows: the rows of all shards.
+std::vector<std::string> with_rows(const OpInstance& whole, std::vector<std::string> settings, const char* rows,
+                                   int64_t count) {
+  const lib::OpInfo& info = whole.info();
+  const int64_t n = whole.size(rows);
+  for (const lib::TensorInfo& tensor : info.tensors) {
+    if (tensor.shape != lib::ShapeKind::leading || tensor.dims[0].symbol < 0) continue;
+    const std::string letter = info.symbols[static_cast<size_t>(tensor.dims[0].symbol)];
+    const bool given = std::any_of(settings.begin(), settings.end(),
+                                   [&](const std::string& each) { return each.starts_with(letter + "="); });
+    if (given && letter != rows && whole.size(letter.c_str()) % n == 0)
+      settings = with_setting(std::move(settings), letter, whole.size(letter.c_str()) / n * count);
+  }
+  return with_setting(std::move(settings), rows, count);
+}
+
+// Settings of problems to check: some rows only, and more of them, of the problem that has most. What the rows are called
+// differs. Where an operation takes no such number of rows, the next settings of a list may do: those that divide its own.
+std::vector<std::vector<std::vector<std::string>>> checked_settings(const lib::OpInfo& info,
+                                                                    const TuneProblems& problems) {
+  if (!problems.check_with.empty()) return {{problems.check_with}};
   const auto has = [&](const char* letter) {
     return std::find(info.symbols.begin(), info.symbols.end(), std::string_view(letter)) != info.symbols.end();
   };
   const char* rows = has("N") ? "N" : has("S") ? "S" : nullptr;
-  if (!rows) return {problems.settings.front()};
+  if (!rows) return {{problems.settings.front()}};
   const auto rows_of = [&](const std::vector<std::string>& settings) { return OpInstance(info, settings).size(rows); };
   const std::vector<std::string>& settings =
       *std::max_element(problems.settings.begin(), problems.settings.end(),
@@ -94,9 +113,18 @@ std::vector<std::vector<std::string>> checked_settings(const lib::OpInfo& info, 
   const OpInstance whole(info, settings);
   const int64_t n = whole.size(rows);
   const auto fitting = static_cast<int64_t>(static_cast<double>(n) * kMostChecked / std::max(whole.bytes_moved(), 1.0));
-  std::vector<std::vector<std::string>> chosen;
-  for (const int64_t count : {int64_t{3}, std::max<int64_t>(fitting, 3)})
-    chosen.push_back(with_setting(settings, rows, std::min(n, count)));
+  const int64_t few = std::min<int64_t>(n, 3), many = std::min(n, std::max<int64_t>(fitting, 3));
+  std::vector<int64_t> up = {few}, down = {many};
+  for (int64_t divisor = few; divisor <= n; ++divisor)
+    if (n % divisor == 0) up.push_back(divisor);
+  for (int64_t divisor = many; divisor >= few; --divisor)
+    if (n % divisor == 0) down.push_back(divisor);
+  down.push_back(n);
+  std::vector<std::vector<std::vector<std::string>>> chosen;
+  for (const auto& counts : {up, down}) {
+    chosen.emplace_back();
+    for (const int64_t count : counts) chosen.back().push_back(with_rows(whole, settings, rows, count));
+  }
   return chosen;
 }
 
@@ -111,10 +139,25 @@ struct CheckedProblem {
       : instance(info, settings) {
     lib::check_desc(info, instance.desc());
     instance.allocate(context, kGuard);
+    static_cast<void>(instance.bound(*instance.plan(context)));  // sizes that do not fit each other are an error
     before = bytes_of(instance);
     expected = formula(instance, before);
   }
 };
+
+// The first of the settings whose sizes the operation takes together.
+std::unique_ptr<CheckedProblem> checked_problem(const lib::OpInfo& info,
+                                                const std::vector<std::vector<std::string>>& settings,
+                                                const lib::ContextRef& context) {
+  for (const auto& each : settings) {
+    try {
+      return std::make_unique<CheckedProblem>(info, each, context);
+    } catch (const runtime::Error& error) {
+      if (error.status() != runtime::Status::invalid_shape || &each == &settings.back()) throw;
+    }
+  }
+  throw std::logic_error("no settings to check");
+}
 
 class OpCandidate final : public TunedCandidate {
  public:
@@ -215,7 +258,7 @@ class OpSubject final : public TuneSubject {
   OpSubject(const lib::ContextRef& context, const TuneProblems& problems) : context_(context) {
     const lib::OpInfo& info = find_op(problems.kernel);
     for (const auto& settings : checked_settings(info, problems))
-      checked_.push_back(std::make_unique<CheckedProblem>(info, settings, context));
+      checked_.push_back(checked_problem(info, settings, context));
     for (const auto& settings : problems.settings) {
       problems_.push_back(std::make_unique<OpInstance>(info, settings));
       lib::check_desc(info, problems_.back()->desc());

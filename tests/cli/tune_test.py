@@ -243,13 +243,24 @@ def test_sets_and_parts(ligerdsl, kernels, folder):
            "a search that the budget left no time for was begun, or its task is not listed")
 
 
-def test_checked_rows(ligerdsl, kernels, folder):
-    """Rows that are checked are those of the problem with most, wherever it stands."""
-    question = {"open": {"kernel": "softmax_forward", "settings": [["H=64", "N=1"], ["H=64", "N=100"]], "check_with": []}}
+def checked(ligerdsl, kernel, *problems):
+    """The problems that a worker checks, each a list of its settings."""
+    question = {"open": {"kernel": kernel, "settings": problems, "check_with": []}}
     result = subprocess.run([ligerdsl.path, "tune-worker"], input=json.dumps(question) + "\n", env=ligerdsl.environment,
                             stdout=subprocess.PIPE, text=True, timeout=120)
-    checked = json.loads(result.stdout)["checked"]
-    expect(any("N=3" in text.split() for text in checked) and any("N=100" in text.split() for text in checked), f"{checked}")
+    return [text.split() for text in json.loads(result.stdout)["checked"]]
+
+
+def test_checked_rows(ligerdsl, kernels, folder):
+    """Rows that are checked are those of the problem with most, wherever it stands, and a number that the operation takes."""
+    rows = checked(ligerdsl, "softmax_forward", ["H=64", "N=1"], ["H=64", "N=100"])
+    expect(any("N=3" in settings for settings in rows) and any("N=100" in settings for settings in rows), f"{rows}")
+    rows = checked(ligerdsl, "modulated_rms_norm_forward", ["H=64", "N=48", "K=4"])
+    expect("N=4" in rows[0] and "N=48" in rows[1], f"{rows}")
+    rows = checked(ligerdsl, "vocab_parallel_cross_entropy", ["V=64", "N=32", "M=64"])
+    expect("N=3" in rows[0] and "M=6" in rows[0] and "M=64" in rows[1], f"{rows}")
+    code, out, errors = ligerdsl.run("run", "modulated_rms_norm_forward", "H=64", "N=3", "K=4", "--check")
+    expect(code == 2 and "multiple of n_modulations = 4" in errors, f"exit {code}: {errors}")
 
 
 def test_odd_tables(ligerdsl, kernels, folder):
