@@ -252,9 +252,9 @@ def fused_linear_jsd(context, M, H, V, dtype):
 
         return Contender({"full": Pass(products, lambda: {"logits": logits}, nbytes(logits, target, dx, dw))})
 
-    def liger():
+    def liger(sums=None):
         from liger_kernel.transformers.functional import liger_fused_linear_jsd
-        return through(lambda: liger_fused_linear_jsd(x, w, y, u))
+        return through(lambda: liger_fused_linear_jsd(x, w, y, u, accum_dtype=sums))
 
     def reference(x, w, y, u):
         q, p = (F.log_softmax((a @ b.t()).float(), -1) for a, b in ((x, w), (y, u)))
@@ -262,7 +262,7 @@ def fused_linear_jsd(context, M, H, V, dtype):
 
     exact, check_logits = jsd_checks(x, w, y, u), normwise(lambda: x.detach()[:64].double() @ w.detach().double().t())
     exact["logits"] = lambda found: check_logits(found[:64])
-    contenders = {"ligerdsl": ligerdsl(), "floor": floor, "liger": liger,
+    contenders = {"ligerdsl": ligerdsl(), "floor": floor, "liger": liger, "liger32": lambda: liger(torch.float32),
                   **by_compiler(reference, lambda f: through(lambda: f(x, w, y, u)), repeated=False),
                   "ligerdsl_300mb": ligerdsl(torch.float32, max_workspace_bytes=300_000_000),
                   "torch": lambda: through(lambda: reference(x, w, y, u))}

@@ -254,6 +254,11 @@ def modulated_rms_norm(context, M, H, K, dtype):
             M, d_y=g, x=x, weight=w, scale=s, rstd=rstd, d_x=dx, d_weight=dw, d_scale=ds, d_shift=dt)
         return ours(forward, backward, ({"y": y}, {"dx": dx, "dw": dw, "ds": ds, "dt": dt}), (rstd,))
 
+    def liger(in_place):
+        from liger_kernel.ops.modulated_rms_norm import LigerModulatedRMSNormFunction
+        return autograd(lambda: LigerModulatedRMSNormFunction.apply(x, w, s, t, 1e-6, 0.0, "llama", in_place), inputs, g, names,
+                        written_over(exact, g) if in_place else None)
+
     inputs, rows = (x, w, s, t), slice(0, min(64, each))  # of the first modulation
     exact = {"y": worst(lambda: exact_y(*(u.detach().double() for u in (x.detach()[rows], w, s[0], t[0]))), rows),
              "dx": worst(lambda: gradients(0, rows)[0], rows),
@@ -261,7 +266,8 @@ def modulated_rms_norm(context, M, H, K, dtype):
              "ds": normwise(lambda: torch.stack([sum(gradients(k, p)[2] for p in modulation_rows(k)) for k in range(K)])),
              "dt": normwise(lambda: torch.stack([sum(gradients(k, p)[3] for p in modulation_rows(k)) for k in range(K)]))}
     return Case("modulated_rms_norm", (M, H, K), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
-                {"ligerdsl": ligerdsl, **by_compiler(reference, lambda f: autograd(lambda: f(*inputs), inputs, g, names)),
+                {"ligerdsl": ligerdsl, "liger": lambda: liger(False), "liger_inplace": lambda: liger(True),
+                 **by_compiler(reference, lambda f: autograd(lambda: f(*inputs), inputs, g, names)),
                  "torch": lambda: autograd(lambda: reference(*inputs), inputs, g, names)}, exact)
 
 

@@ -221,7 +221,8 @@ void OpInstance::finish_sizes() {
   }
   const int shards = symbol_named(info_, "M"), statistics = symbol_named(info_, "C");
   if (shards >= 0 && chosen_[shards].size < 0) sizes_[shards] = sizes_[rows];
-  if (statistics >= 0 && chosen_[statistics].size < 0)
+  const bool of_shards = std::string_view(info_.name).starts_with("vocab_parallel_");
+  if (of_shards && chosen_[statistics].size < 0)
     sizes_[statistics] = number("label_smoothing", number("with_smoothing", 0)) != 0 ? 5 : 3;
   for (const FieldInfo& field : info_.fields) {
     if (field.role == FieldRole::dim)

@@ -22,8 +22,8 @@ ENTROPY_TENSORS = [
 SHARD_FIELDS = [
     dim("n_classes", "V", "logits", "classes of the shard"), dtype("dtype", "logits"), dtype("label_dtype", "labels", "", INDEX),
     option("ignore_index", "int64_t", "-100", "rows with this label do not count"),
-    option("first_class", "int64_t", "0", "the shard's first class", 0, 2**53),
-    option("total_classes", "int64_t", "0", "classes of the whole vocabulary; 0 = first_class + n_classes: the shard is the last one", 0, 2**53)]
+    option("first_class", "int64_t", "0", "the shard's first class", 0, 2**52),
+    option("total_classes", "int64_t", "0", "classes of the whole vocabulary; 0 = first_class + n_classes: the shard is the last one", 0, 2**52)]
 SHARD_LABELS_DOC = """Shard s has V_s = n_classes of the total_classes classes, from first_class on; labels are classes of the whole vocabulary, the same on all
 ranks. The shards have every class once, and may be of different sizes."""
 

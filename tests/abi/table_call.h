@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -45,7 +46,8 @@ class TableCall {
       if (field.role == lib::FieldRole::dtype && (!field.optional || everything))
         set(field.name, field.dtypes & lib::bit(DType::f32) ? LIGERDSL_F32 : LIGERDSL_I64);
     }
-    set("n_modulations", 1);  // divides every number of rows
+    set("n_modulations", 1);                                             // divides every number of rows
+    if (!is_set("reduction")) set("reduction", LIGERDSL_REDUCTION_SUM);  // a result of one element
   }
 
   const lib::OpInfo& info() const { return info_; }
@@ -96,12 +98,22 @@ class TableCall {
     copy(static_cast<int32_t>(value));
   }
 
-  // Sizes that only tensors say: N, and rope's positions S, are the rows; others belong to results of one element.
+  // Sizes that only tensors say: N, rope's positions S and the rows M of all shards, of one here, are the rows; C are the
+  // numbers that a shard says of a row; others belong to results of one element.
   int64_t size_of_dim(const lib::BindRules& rules, const lib::DimSpec& dim, int64_t rows) const {
     if (dim.symbol < 0) return dim.factor;
     if (rules.sizes[dim.symbol] >= 0) return rules.sizes[dim.symbol] * dim.factor;
     const std::string symbol = info_.symbols[dim.symbol];
-    return symbol == "N" || symbol == "S" ? rows : 1;
+    if (symbol == "C") return is_set("with_smoothing") || is_set("label_smoothing") ? 5 : 3;
+    return symbol == "N" || symbol == "S" || symbol == "M" ? rows : 1;
+  }
+
+  bool is_set(const std::string& name) const {
+    for (const lib::FieldInfo& field : info_.fields)
+      if (field.name == name)
+        return std::any_of(desc_ + field.offset, desc_ + field.offset + 4,
+                           [](std::byte each) { return each != std::byte{0}; });
+    return false;
   }
 
   const ligerdsl_tensor_t* add(DType dtype, std::vector<int64_t> shape) {

@@ -11,7 +11,7 @@ namespace {
 // Of the whole vocabulary, in which the shard must lie.
 template <class Desc>
 int64_t total_classes(const Desc& d) {
-  const int64_t end = d.first_class + d.n_classes;  // both are below 2^53
+  const int64_t end = d.first_class + d.n_classes;  // both are at most 2^52
   if (d.total_classes == 0) return end;
   if (end > d.total_classes)
     fail(Status::invalid_argument,
