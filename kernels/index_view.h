@@ -7,7 +7,7 @@
 
 namespace ligerdsl::kernels {
 
-// A vector of any stride: labels may be a column of a larger tensor. Aligned variants take them to be contiguous
+// A vector of any stride that is not negative: labels may be a column of a larger tensor. Aligned variants take them to be contiguous
 // (argument_facts.h).
 inline View index_view(KernelBuilder& k, const std::string& name, DType type) {
   return k.view(name, type, {dyn}, {.strides = {dyn}});

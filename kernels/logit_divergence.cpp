@@ -96,13 +96,15 @@ class CountedRow {
     target_lse_ = log_sum_exp(combine(OnlineSums{tm, ts}));
 
     if (!early) {
-      auto [losses, slopes] = k_.for_range(0, n, 1, carry(zeros, zeros), [&](Scalar i, Tile losses, Tile slopes) {
-        const DivergenceTerm term = term_of(twice ? n - 1 - i : i);
-        return carry(losses + m_.lanes.sum(term.loss), slopes + m_.lanes.sum(term.gradient));
-      });
+      auto [losses, slopes, powers] =
+          k_.for_range(0, n, 1, carry(zeros, zeros, zeros), [&](Scalar i, Tile losses, Tile slopes, Tile powers) {
+            const DivergenceTerm term = term_of(twice ? n - 1 - i : i);
+            return carry(losses + m_.lanes.sum(term.loss), slopes + m_.lanes.sum(term.gradient),
+                         powers + m_.lanes.sum(term.q));
+          });
       store_loss(losses);
       if (!m_.with_gradient) return;
-      slopes_ = sum(slopes);
+      slopes_ = sum(slopes) / sum(powers);
     }
     auto [losses] = k_.for_range(0, n, 1, carry(zeros), [&](Scalar i, Tile losses) {
       const Scalar b = n - 1 - i;
@@ -135,7 +137,7 @@ class CountedRow {
     const DivergenceTerm term = term_of(z, t);
     store_loss(term.loss);
     if (!m_.with_gradient) return;
-    if (m_.kind != Divergence::forward_kl) slopes_ = sum(term.gradient);
+    if (m_.kind != Divergence::forward_kl) slopes_ = sum(term.gradient) / sum(term.q);
     student_.store(first, gradient(term));
   }
 
@@ -162,7 +164,8 @@ class CountedRow {
   Scalar row_;
   DivergenceTerms terms_;
   Scalar scale_, share_, factor_;
-  Scalar lse_, target_lse_, slopes_;  // slopes_: sum D
+  // slopes_: sum D / sum Q. The rounding of lse_ scales every Q alike, and in a peaked row D - Q sum D cancels all but that.
+  Scalar lse_, target_lse_, slopes_;
   Tile x_;
 };
 

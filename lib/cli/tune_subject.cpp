@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "lib/cli/check.h"
 #include "lib/cli/given_config.h"
@@ -115,10 +116,15 @@ std::vector<std::vector<std::vector<std::string>>> checked_settings(const lib::O
   const auto fitting = static_cast<int64_t>(static_cast<double>(n) * kMostChecked / std::max(whole.bytes_moved(), 1.0));
   const int64_t few = std::min<int64_t>(n, 3), many = std::min(n, std::max<int64_t>(fitting, 3));
   std::vector<int64_t> up = {few}, down = {many};
-  for (int64_t divisor = few; divisor <= n; ++divisor)
-    if (n % divisor == 0) up.push_back(divisor);
-  for (int64_t divisor = many; divisor >= few; --divisor)
-    if (n % divisor == 0) down.push_back(divisor);
+  std::vector<int64_t> divisors;
+  for (int64_t divisor = 1; divisor <= n / divisor; ++divisor) {
+    if (n % divisor != 0) continue;
+    for (const int64_t each : {divisor, n / divisor}) divisors.push_back(each);
+  }
+  std::sort(divisors.begin(), divisors.end());
+  std::copy_if(divisors.begin(), divisors.end(), std::back_inserter(up), [&](int64_t each) { return each >= few; });
+  std::copy_if(divisors.rbegin(), divisors.rend(), std::back_inserter(down),
+               [&](int64_t each) { return each >= few && each <= many; });
   down.push_back(n);
   std::vector<std::vector<std::vector<std::string>>> chosen;
   for (const auto& counts : {up, down}) {

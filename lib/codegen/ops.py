@@ -549,6 +549,7 @@ A label outside [0, V) that is not ignore_index: that row's loss and gradient ar
        """logits = x weight^T + bias, then loss, z_loss, accuracy, predictions and entropy as cross_entropy defines them, with n, W and
 sum w taken over all rows. With d = d_logits of cross_entropy, d_loss and d_entropy as there:
   d_x = d weight;  d_weight = d^T x;  d_bias = sum of the rows of d
+Where d_weight is wanted, x of ignored rows must be finite: 0 times it is added.
 Chunks of rows are multiplied, turned into d in place, and multiplied again, so that one chunk of logits is all that exists; a
 batch that fits one chunk has all its logits in the workspace.
 d_weight and d_bias are summed in f32 and rounded once; as f32 they are summed in the caller's memory, otherwise several chunks
@@ -682,7 +683,8 @@ What has a probability of 0 as its factor is 0.""" + DIVERGENCE_DOC + DIVERGENCE
 log softmax Z as input and log softmax T as target, over classes V, with its beta. With D the gradient of that loss by log softmax Z, times
 d_loss, and d = (D - softmax(Z) sum over c of D_c) / temperature, the gradient of x weight^T:
   d_x = d weight;  d_weight = d^T x.  The teacher, target_x and target_weight, has no gradient; its width T may be another.
-SUM: of all; MEAN: SUM / (n V); BATCHMEAN: SUM / n, n the rows that count, and 0 where there are none. Labels: as in jsd.
+SUM: of all; MEAN: SUM / (n V); BATCHMEAN: SUM / n, n the rows that count, and 0 where there are none. labels:
+rows with ignore_index do not count, their loss and their part of d are 0; where d_weight is wanted their x must be finite (0 * x is added).
 Chunks of rows are multiplied, turned into d in place, and multiplied again, so that one chunk of both logits is all that exists: chunk_rows
 if it is not 0, else as many rows as max_workspace_bytes leaves room for, all the workspace counted, INVALID_ARGUMENT from execute and no
 workspace size when not even one row fits; 0 = chunks whose logits take at most 1 GiB together, and a single chunk where that takes no more

@@ -10,7 +10,7 @@ namespace ligerdsl::lib {
 
 std::string text_of(const Fault& fault) {
   return std::string(fault.operation) + ": label or index out of bounds in row " + std::to_string(fault.row) +
-         " (the lowest such row); expected 0 <= label < number of classes, or ignore_index";
+         " (the lowest such row); expected 0 <= label < number of classes (of shards: total_classes), or ignore_index";
 }
 
 FaultWords::FaultWords(runtime::Device& device) : device_(device) {

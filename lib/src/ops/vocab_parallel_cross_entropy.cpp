@@ -94,7 +94,9 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_voca
   bindings.integers.emplace_back("shard", d.shard);
   bindings.integers_of_call = {{"shards", shards_of}};
   bindings.rows = [per_row = d.reduction == LIGERDSL_REDUCTION_NONE, smoothing = options.smoothing,
-                   own = options.smoothing && options.shard_smoothing ? d.shard : 0](const Call& call) {
+                   own = options.smoothing && options.shard_smoothing ? d.shard : 0,
+                   alone = options.smoothing && options.shard_smoothing &&
+                           d.n_classes < total_classes(d)](const Call& call) {
     const int64_t rows = call.sizes[op::dim_N], partials = call.sizes[op::dim_M];
     check_reduced(call, op::dim_L, "loss", per_row, rows);
     check_reduced(call, op::dim_G, "d_loss", per_row, rows);
@@ -102,6 +104,10 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_voca
     if (rows == 0 ? partials != 0 : partials == 0 || partials % rows != 0)
       fail(Status::invalid_shape, "`partials`: expected rows of every shard, a multiple of the " +
                                       std::to_string(rows) + " of labels, got " + std::to_string(partials));
+    if (alone && rows > 0 && partials == rows)
+      fail(Status::invalid_argument,
+           "`partials`: shard_smoothing needs those of each shard: expected all shards of the vocabulary, got one of " +
+               std::to_string(rows) + " rows");
     if (own > 0 && rows > 0 && own >= partials / rows)
       fail(Status::invalid_argument, "`shard`: expected one of the " + std::to_string(partials / rows) +
                                          " shards whose partials are passed, counted from 0, got " +
