@@ -93,7 +93,8 @@ void group_norm(CheckTable& t) {
                 groups = channels % 2 == 0 ? 2 : 1;
   auto x = t.random({batches, channels, positions}, t.type, 0.5), dy = t.random({batches, channels, positions}),
        w = t.random({channels}, t.type, 1, 0.2), b = t.random({channels});
-  Tensor y = t.like(x.tensor), dx = t.like(x.tensor), mean = t.f32({batches, groups}), rstd = t.f32({batches, groups}),
+  const auto like_x = [&] { return t.like(x.tensor).view({batches, channels, positions}); };
+  Tensor y = like_x(), dx = like_x(), mean = t.f32({batches, groups}), rstd = t.f32({batches, groups}),
          dw = t.f32({channels}), db = t.f32({channels});
 
   t.ops.group_norm(y, mean, rstd, x.tensor, w.tensor, b.tensor, t.c.norm_eps);

@@ -318,65 +318,6 @@ TEST_F(Misuse, DivergencesOfNothing) {
                  {"`reduction`", "got 3"});
 }
 
-TEST_F(Misuse, ShardsOfAVocabulary) {
-  Owned x(LIGERDSL_F32, {4, 8}), labels(LIGERDSL_I64, {4}), three(LIGERDSL_F32, {2, 4, 3}), five(LIGERDSL_F32, {4, 5}),
-      odd(LIGERDSL_F32, {6, 3}), loss(LIGERDSL_F32, {4}), upstream(LIGERDSL_F32, {4}), one(LIGERDSL_F32, {1}),
-      column(LIGERDSL_F32, {4, 1});
-  VocabParallelCrossEntropyPartialsDesc first = vocab_parallel_cross_entropy_partials_desc();
-  VocabParallelCrossEntropyPartialsArgs statistics = vocab_parallel_cross_entropy_partials_args();
-  const auto first_refused = [&](ligerdsl_status_t status, std::initializer_list<const char*> words) {
-    expect_failure(ligerdsl_vocab_parallel_cross_entropy_partials(context_.get(), &first, &statistics, nullptr), status,
-                   words);
-  };
-  statistics.logits = x;
-  statistics.labels = labels;
-  statistics.partials = five;
-  first_refused(LIGERDSL_INVALID_SHAPE, {"`partials`", "rows of 3 numbers without `with_smoothing`", "got 5"});
-  first.first_class = 16;
-  first.total_classes = 20;
-  first_refused(LIGERDSL_INVALID_ARGUMENT, {"`total_classes`", "16 + 8", "got 20"});
-  first.first_class = -1;
-  first_refused(LIGERDSL_INVALID_ARGUMENT, {"`first_class`", "got -1"});
-
-  VocabParallelCrossEntropyDesc desc = vocab_parallel_cross_entropy_desc();
-  VocabParallelCrossEntropyArgs args = vocab_parallel_cross_entropy_args();
-  const auto refused = [&](ligerdsl_status_t status, std::initializer_list<const char*> words) {
-    expect_failure(ligerdsl_vocab_parallel_cross_entropy(context_.get(), &desc, &args, nullptr), status, words);
-  };
-  args.logits = x;
-  args.labels = labels;
-  args.partials = three;
-  refused(LIGERDSL_INVALID_ARGUMENT, {"`without_loss`", "expected 0 where d_logits is not wanted"});
-  args.loss = one;
-  refused(LIGERDSL_INVALID_SHAPE, {"`loss`", "expected 4 elements", "got 1"});
-  args.loss = loss;
-  args.d_loss = upstream;
-  refused(LIGERDSL_INVALID_ARGUMENT, {"`with_d_loss`", "expected 0 without d_logits"});
-  args.d_loss = nullptr;
-  args.partials = odd;
-  refused(LIGERDSL_INVALID_SHAPE, {"`partials`", "a multiple of the 4 of labels", "got 6"});
-  args.partials = five;
-  refused(LIGERDSL_INVALID_SHAPE, {"`partials`", "rows of 3 numbers without `label_smoothing`", "got 5"});
-  desc.label_smoothing = 0.1f;
-  args.partials = three;
-  refused(LIGERDSL_INVALID_SHAPE, {"`partials`", "rows of 5 numbers with `label_smoothing`", "got 3"});
-  args.partials = five;
-  desc.shard_smoothing = 1;
-  desc.shard = 1;
-  refused(LIGERDSL_INVALID_ARGUMENT, {"`shard`", "one of the 1 shards", "got 1"});
-  desc.shard = 0;
-  const Tensor shared(labels.storage.data(), {LIGERDSL_CPU, 0}, LIGERDSL_F32, {4});
-  args.loss = shared;
-  refused(LIGERDSL_INVALID_ALIAS, {"`loss`", "`labels`"});
-  args.loss = loss;
-  desc.smooth_others = 1;
-  desc.n_classes = 0;
-  args.logits = column;
-  refused(LIGERDSL_INVALID_ARGUMENT, {"`smooth_others`", "one class"});
-  desc.reduction = LIGERDSL_REDUCTION_BATCHMEAN;
-  refused(LIGERDSL_INVALID_ARGUMENT, {"`reduction`", "got 3"});
-}
-
 TEST_F(Misuse, CausalNeedsQueries) {
   ligerdsl_plan_t plan = nullptr;
   SoftmaxForwardDesc desc = softmax_forward_desc();

@@ -140,7 +140,9 @@ std::vector<std::string> sizes(const std::string& op, int64_t rows) {
   if (op == "rope") return {size("B", 2), size("S", (rows + 1) / 2), size("A", 4), size("K", 2), size("D", 64)};
   if (op.find("modulated_rms_norm") == 0) return {size("N", (rows + 2) / 3 * 3), size("K", 3), size("H", 520)};
   std::vector<std::string> all{size("N", rows)};
-  if (op.find("group_norm") == 0) return {size("N", (rows + 3) / 4), size("C", 24), size("S", 49), size("K", 3)};
+  if (op.find("group_norm") == 0)
+    return {size("N", std::min(rows, std::max<int64_t>((rows + 3) / 4, 2))), size("C", 24), size("S", 49),
+            size("K", 3)};
   const auto has = [&](const char* letter) {
     for (const lib::OpInfo* info : lib::op_table()) {
       if (op != info->name) continue;
