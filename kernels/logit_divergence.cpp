@@ -100,7 +100,7 @@ class CountedRow {
           k_.for_range(0, n, 1, carry(zeros, zeros, zeros), [&](Scalar i, Tile losses, Tile slopes, Tile powers) {
             const DivergenceTerm term = term_of(twice ? n - 1 - i : i);
             return carry(losses + m_.lanes.sum(term.loss), slopes + m_.lanes.sum(term.gradient),
-                         powers + m_.lanes.sum(term.q));
+                         m_.with_gradient ? powers + m_.lanes.sum(term.q) : powers);
           });
       store_loss(losses);
       if (!m_.with_gradient) return;
