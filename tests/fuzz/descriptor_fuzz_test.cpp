@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <string_view>
 
 #include "checked_context.h"
 #include "fuzz_budget.h"
@@ -37,6 +38,7 @@ class CallFuzz {
     for (const FieldInfo& field : info.fields) set_field(field);
     const lib::BindRules rules = lib::make_bind_rules(info, desc_, {LIGERDSL_CPU, 0});
     for (int i = 0; i < lib::kMaxSymbols; ++i) sizes_[i] = rules.sizes[i] > 0 ? rules.sizes[i] : free_size();
+    if (!once_in(8)) relate_shards();
     for (size_t i = 0; i < info.tensors.size(); ++i)
       if (rules.given[i] || once_in(40)) make_tensor(info.tensors[i], rules.dtypes[i]);
     if (rules.in_place) share();
@@ -69,6 +71,18 @@ class CallFuzz {
     constexpr int64_t usual[] = {0, 1, 2, 3, 4, 5, 8, 64, 1000, 65536};
     constexpr int64_t odd[] = {-1, INT32_MAX, int64_t{1} << 31, (int64_t{1} << 32) + 1, int64_t{1} << 50, INT64_MAX};
     return once_in(10) ? odd[pick(6)] : usual[pick(10)];
+  }
+
+  // What shards say of a row is three or five numbers, and all of them say it of as many rows.
+  void relate_shards() {
+    if (!std::string_view(info_.name).starts_with("vocab_parallel_")) return;
+    const auto size = [&](std::string_view letter) -> int64_t* {
+      const auto found = std::find(info_.symbols.begin(), info_.symbols.end(), letter);
+      return found == info_.symbols.end() ? nullptr : &sizes_[found - info_.symbols.begin()];
+    };
+    *size("C") = once_in(2) ? 3 : 5;
+    const int64_t rows = *size("N");
+    if (int64_t* all = size("M"); all && rows < (int64_t{1} << 40)) *all = rows * (1 + pick(3));
   }
 
   // 1, as of what is reduced, or anything.
