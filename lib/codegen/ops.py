@@ -556,7 +556,7 @@ d_weight and d_bias are summed in f32 and rounded once; as f32 they are summed i
 need f32 sums in the workspace. Each gradient is made only if wanted. d_x may be exactly x when in_place is set.
 use_token_scaling: loss, z_loss and their part of d are multiplied by the probability of the row's label, taken as a constant.
 d_loss is read on the device: one element, or one per row for NONE. A later upstream gradient of one element:
-cross_entropy_backward scales d_x and d_weight.
+cross_entropy_backward scales d_x and d_weight; one per row: fused_linear_cross_entropy_backward makes them from lse.
 Chunks: chunk_rows if it is not 0, else as chunking says. WORKSPACE: as many rows as max_workspace_bytes leaves room for, all the
 workspace counted, INVALID_ARGUMENT from execute and no workspace size when not even one row fits; 0 = chunks of at most 1 GiB of logits, and a single
 chunk where that takes no more memory than several with their sums. So the default workspace stays below 1 GiB, + 4 V H bytes for
@@ -589,7 +589,7 @@ A label outside [0, V) that is not ignore_index: loss and gradients are NaN and 
         option("max_workspace_bytes", "int64_t", "0", "limit of the workspace; 0 = see above", 0),
         option("chunk_rows", "int64_t", "0", "rows of a chunk; 0 = as chunking says", 0), LOSS_DTYPE, CLASS_WEIGHT_DTYPE, D_LOSS_DTYPE,
         absent("loss"), TEMPERATURE, present("entropy"), present("d_entropy"),
-        dtype("weight_dtype", "weight", "f32 or dtype", optional=True, zero="dtype")],
+        dtype("weight_dtype", "weight", "f32 or dtype", optional=True, zero="dtype"), present("lse")],
        [Tensor("x", "in", "N* H", "dtype", "hidden states"),
         Tensor("weight", "in", "V H", "weight_dtype", "the head"),
         Tensor("bias", "in", "V", "bias_dtype", "added to the logits, or NULL", "bias_dtype"),
@@ -603,7 +603,52 @@ A label outside [0, V) that is not ignore_index: loss and gradients are NaN and 
         Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "with_d_x"),
         Tensor("d_weight", "inout", "V H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
         Tensor("d_bias", "inout", "V", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype"),
-        *ENTROPY_TENSORS],
+        *ENTROPY_TENSORS,
+        Tensor("lse", "out", "N*", "f32", "log sum exp z of each row, 0 at ignored rows, or NULL", "with_lse")],
+       rows="rows of x", aliases=[("d_x", "x")]),
+
+    Op("fused_linear_cross_entropy_backward", "gradients of fused_linear_cross_entropy from its lse, once d_loss is known",
+       """d of fused_linear_cross_entropy is made from logits that are multiplied again and from lse, which it wrote, without another pass
+over them for statistics; with z, V, a, w, n and W as cross_entropy defines them, p = e^(z - lse), y = label:
+  without weights: d = d_loss (p - (1 - a) [c = y] - a/V + 2 lse_square_scale lse p)
+  with weights:    d = d_loss ((1 - a) w[y] (p - [c = y]) + a/V (sum w p - w[c]) + 2 lse_square_scale lse p)
+MEAN: the last term / n, the others / W. d -= d_entropy p (z - lse + entropy); d *= 1 - (softcapped z / softcap)^2; d /= temperature. 0 at ignored
+rows. use_token_scaling: what d_loss multiplies also times p[y].
+  d_x = d weight;  d_weight = d^T x;  d_bias = sum of the rows of d
+Tensors and options are the forward's, and so is what it says of chunks, workspace, sums, an f32 weight, matrix products and labels. At least one
+gradient is wanted; those that are not are not made, and where it is d_weight alone, chunks too small to add to it go by blocks of the vocabulary
+without multiplying a second time. d_loss is read on the device: one element, or one per row for NONE. lse is one number of f32, so p is off
+by up to |lse| 2^-23 of it: in rows whose label has nearly all the probability, 1 - p[y] keeps fewer digits than in the forward.
+d_x may be exactly x when in_place is set.""",
+       [dim("n_classes", "V", "weight", "classes"), dim("n_cols", "H", "x", "width of x"), dtype("dtype", "x", "of x and of the products"),
+        dtype("label_dtype", "labels", "", INDEX), dtype("bias_dtype", "bias", "f32 or dtype; 0 = no bias", optional=True),
+        dtype("d_weight_dtype", "d_weight", "f32 or dtype; 0 = d_weight is not wanted", optional=True),
+        dtype("d_bias_dtype", "d_bias", "f32 or bias_dtype; 0 = d_bias is not wanted", optional=True),
+        flag("accumulate", "1: d_weight += and d_bias += instead of =; both must be f32"),
+        option("ignore_index", "int64_t", "-100", "rows with this label do not count"),
+        option("reduction", "int32_t", "LIGERDSL_REDUCTION_MEAN", "LIGERDSL_REDUCTION_*: the forward's", 0, 2),
+        option("label_smoothing", "float", "0.0f", "a in the formulas", 0, 1),
+        option("lse_square_scale", "float", "0.0f", "weight of the z loss", 0),
+        option("softcap", "float", "0.0f", "0 = off", 0),
+        flag("use_token_scaling", "1: the forward weighed every row by the probability of its label"),
+        present("class_weight"), present("d_x", "1: `d_x` is wanted"), in_place("1: d_x may be exactly x"),
+        option("chunking", "int32_t", "LIGERDSL_CHUNKING_WORKSPACE", "LIGERDSL_CHUNKING_*", 0, 1),
+        option("max_workspace_bytes", "int64_t", "0", "limit of the workspace; 0 = as the forward", 0),
+        option("chunk_rows", "int64_t", "0", "rows of a chunk; 0 = as chunking says", 0), CLASS_WEIGHT_DTYPE, D_LOSS_DTYPE,
+        TEMPERATURE, present("d_entropy", "1: `entropy` and `d_entropy` are passed"),
+        dtype("weight_dtype", "weight", "f32 or dtype", optional=True, zero="dtype")],
+       [Tensor("x", "in", "N* H", "dtype", "hidden states"),
+        Tensor("weight", "in", "V H", "weight_dtype", "the head"),
+        Tensor("bias", "in", "V", "bias_dtype", "added to the logits, or NULL", "bias_dtype"),
+        indices("labels", "N*", "label_dtype", "class of each row, or ignore_index"),
+        Tensor("class_weight", "in", "V", "class_weight_dtype", "weight of each class, or NULL", "with_class_weight"),
+        Tensor("lse", "in", "N*", "f32", "the forward's lse"),
+        Tensor("d_loss", "in", "G*", "d_loss_dtype", "gradient of the loss: one element, or one per row for NONE"),
+        Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "with_d_x"),
+        Tensor("d_weight", "inout", "V H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
+        Tensor("d_bias", "inout", "V", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype"),
+        Tensor("entropy", "in", "N*", "f32", "the forward's entropy, or NULL", "with_d_entropy"),
+        Tensor("d_entropy", "in", "N*", "f32", "gradient of entropy, or NULL for 0", "with_d_entropy")],
        rows="rows of x", aliases=[("d_x", "x")]),
 
     Op("cross_entropy_backward", "folds the upstream gradient into d_logits",
