@@ -14,7 +14,8 @@ LOSS_DTYPE = dtype("loss_dtype", "loss", "that of z_loss too", optional=True, ze
 CLASS_WEIGHT_DTYPE = dtype("class_weight_dtype", "class_weight", optional=True, zero="f32")
 LOSS_DTYPE_ALONE = dtype("loss_dtype", "loss", optional=True, zero="f32")
 D_LOSS_DTYPE = dtype("d_loss_dtype", "d_loss", optional=True, zero="f32")
-TEMPERATURE = option("temperature", "float", "0.0f", "divides the logits, behind the softcap; 0 = off, as 1", 0)
+TEMPERATURE = option("temperature", "float", "0.0f", "divides the logits, behind the softcap; 0 = off, as 1", 1e-4, 1e30, or_zero=True)
+SOFTCAP = option("softcap", "float", "0.0f", "0 = off", 1e-30, 1e30, or_zero=True)
 ENTROPY_TENSORS = [
     Tensor("entropy", "out", "N*", "f32", "entropy of each row's probabilities in nats, 0 at ignored rows, or NULL", "with_entropy"),
     Tensor("d_entropy", "in", "N*", "f32", "gradient of entropy, or NULL for 0", "with_d_entropy")]
@@ -108,6 +109,7 @@ MODULATED_GRAD = """
 p = d_y * (1 + s): d_x = rstd * (p * w' - x * rstd^2 * mean(p * w' * x)), d_weight = sum over rows of p * n, d_scale = sum over the rows of a
 modulation of d_y * n * w', d_shift = sum over these rows of d_y. Sums in f32, in a fixed order. Without rows they are 0. d_x may be exactly d_y
 when in_place is set."""
+MODULATION_HINT = "one row for all rows of x is [1, n_cols]"
 MODULATED_SIZES = [dim("n_cols", "H", "x", "row width"), dim("n_modulations", "K", "scale", "rows of scale and shift, which divide those of x")]
 
 LAYER_NORM_DOC = """mean and rstd = 1 / sqrt(mean((x - mean)^2) + eps) of a row; y = round((x - mean) * rstd * weight + bias), without bias 0. Arithmetic in f32; the
@@ -131,7 +133,8 @@ deviations. Batches may lie any number of elements apart. mean and rstd are cont
 GROUP_NORM_GRAD = """n = (x - mean) * rstd, q = d_y * weight; d_x = round(rstd * (q - n * mean(n * q) - mean(q))) with means over a group of a batch; d_weight = sum
 of d_y * n and d_bias = sum of d_y over the batches and positions of a channel. Sums in f32, in a fixed order. Without batches they are 0.
 x, d_y and d_x are [..., C, S] as the forward's x. d_x may be exactly d_y when in_place is set."""
-GROUP_NORM_SIZES = [dim("n_channels", "C", "x", "channels"), dim("n_positions", "S", "x", "elements of a channel"),
+IMAGE_HINT = "an image [N, C, height, width] is passed as [N, C, height * width]"
+GROUP_NORM_SIZES = [dim("n_channels", "C", "weight", "channels"), dim("n_positions", "S", "x", "elements of a channel"),
                     dim("n_groups", "K", "mean", "groups, a divisor of n_channels")]
 
 POLY_NORM_DOC = """u_p = x^p / sqrt(mean(x^2p) + eps) over a row, p = 1, 2, 3; y = round(weight[0] * u_3 + weight[1] * u_2 + weight[2] * u_1 + bias). rstd holds
@@ -212,8 +215,8 @@ finite. out may be exactly x when in_place is set.""",
         CASTING, EPS, OFFSET, present("shift"), present("rstd")],
        [Tensor("x", "in", "N* H", "dtype", "rows"),
         Tensor("weight", "in", "H", "weight_dtype", "scale of each column, or NULL", "weight_dtype"),
-        Tensor("scale", "in", "K H", "scale_dtype", "what is added to 1, of each modulation"),
-        Tensor("shift", "in", "K H", "scale_dtype", "added to the scaled rows of each modulation, or NULL", "with_shift"),
+        Tensor("scale", "in", "K H", "scale_dtype", "what is added to 1, of each modulation", hint=MODULATION_HINT),
+        Tensor("shift", "in", "K H", "scale_dtype", "added to the scaled rows of each modulation, or NULL", "with_shift", hint=MODULATION_HINT),
         Tensor("y", "out", "N* H", "dtype", "modulated rows"),
         Tensor("rstd", "out", "N*", "f32", "1 / sqrt(ms + eps) of each row: what the backward needs", "with_rstd")],
        rows="rows of x"),
@@ -228,12 +231,12 @@ finite. out may be exactly x when in_place is set.""",
        [Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
         Tensor("x", "in", "N* H", "dtype", "the forward's x"),
         Tensor("weight", "in", "H", "weight_dtype", "the forward's weight, or NULL", "weight_dtype"),
-        Tensor("scale", "in", "K H", "scale_dtype", "the forward's scale"),
+        Tensor("scale", "in", "K H", "scale_dtype", "the forward's scale", hint=MODULATION_HINT),
         Tensor("rstd", "in", "N*", "f32", "the forward's rstd"),
         Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "!without_d_x"),
         Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
-        Tensor("d_scale", "inout", "K H", "d_scale_dtype", "gradient of scale, or NULL", "d_scale_dtype"),
-        Tensor("d_shift", "inout", "K H", "d_shift_dtype", "gradient of shift, or NULL", "d_shift_dtype")],
+        Tensor("d_scale", "inout", "K H", "d_scale_dtype", "gradient of scale, or NULL", "d_scale_dtype", hint=MODULATION_HINT),
+        Tensor("d_shift", "inout", "K H", "d_shift_dtype", "gradient of shift, or NULL", "d_shift_dtype", hint=MODULATION_HINT)],
        rows="rows of x", aliases=[("d_x", "d_y")]),
 
     Op("layer_norm_forward", "LayerNorm",
@@ -297,10 +300,10 @@ finite. out may be exactly x when in_place is set.""",
 
     Op("group_norm_forward", "GroupNorm", GROUP_NORM_DOC,
        [*GROUP_NORM_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight"), LAYER_NORM_EPS, present("mean"), present("rstd"), NORM_BIAS],
-       [Tensor("x", "in", "N* C S", "dtype", "channels"),
+       [Tensor("x", "in", "N* C S", "dtype", "channels", hint=IMAGE_HINT),
         Tensor("weight", "in", "C", "weight_dtype", "scale of each channel"),
         Tensor("bias", "in", "C", "bias_dtype", "added to each channel, or NULL", "bias_dtype"),
-        Tensor("y", "out", "N* C S", "dtype", "normalised channels"),
+        Tensor("y", "out", "N* C S", "dtype", "normalised channels", hint=IMAGE_HINT),
         Tensor("mean", "out", "N* K", "f32", "mean of each group: what the backward needs, or NULL", "with_mean"),
         Tensor("rstd", "out", "N* K", "f32", "rstd of each group: what the backward needs, or NULL", "with_rstd")],
        rows="batches of x"),
@@ -308,12 +311,12 @@ finite. out may be exactly x when in_place is set.""",
     Op("group_norm_backward", "gradient of GroupNorm", GROUP_NORM_GRAD,
        [*GROUP_NORM_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight"), NORM_D_WEIGHT, NORM_D_BIAS, NORM_ACCUMULATE,
         in_place("1: d_x may be exactly d_y"), absent("d_x")],
-       [Tensor("d_y", "in", "N* C S", "dtype", "gradient of y"),
-        Tensor("x", "in", "N* C S", "dtype", "the forward's x"),
+       [Tensor("d_y", "in", "N* C S", "dtype", "gradient of y", hint=IMAGE_HINT),
+        Tensor("x", "in", "N* C S", "dtype", "the forward's x", hint=IMAGE_HINT),
         Tensor("weight", "in", "C", "weight_dtype", "the forward's weight"),
         Tensor("mean", "in", "N* K", "f32", "the forward's mean"),
         Tensor("rstd", "in", "N* K", "f32", "the forward's rstd"),
-        Tensor("d_x", "out", "N* C S", "dtype", "gradient of x, or NULL", "!without_d_x"),
+        Tensor("d_x", "out", "N* C S", "dtype", "gradient of x, or NULL", "!without_d_x", hint=IMAGE_HINT),
         Tensor("d_weight", "inout", "C", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
         Tensor("d_bias", "inout", "C", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")],
        rows="batches of x", aliases=[("d_x", "d_y")]),
@@ -520,6 +523,7 @@ n = rows whose label is not ignore_index, W = sum of w[y] over them (n without w
 NONE: loss, z_loss and accuracy are [rows], 0 at ignored rows; otherwise one element each, accuracy being divided by n.
 Nothing valid: loss, accuracy and gradients are 0. predictions: argmax z, the lowest index of equals, -1 at ignored rows.
 entropy = lse - sum over c of p_c z_c with p = e^(z - lse), whatever the reduction.
+z is finite up to an absolute value of 5e8; in rows with larger ones results may not be, so temperature may not be less than 1e-4.
 d_logits: gradient of the loss (not of z_loss or accuracy) times d_loss, and of the entropies times d_entropy; 0 at ignored rows; may be
 exactly logits when in_place is set. d_loss is read on the device: one element, or one per row for NONE.
 A label outside [0, V) that is not ignore_index: that row's loss and gradient are NaN and ligerdsl_context_check reports it.""",
@@ -528,7 +532,7 @@ A label outside [0, V) that is not ignore_index: that row's loss and gradient ar
         option("reduction", "int32_t", "LIGERDSL_REDUCTION_MEAN", "LIGERDSL_REDUCTION_*", 0, 2),
         option("label_smoothing", "float", "0.0f", "a in the formulas", 0, 1),
         option("lse_square_scale", "float", "0.0f", "weight of the z loss", 0),
-        option("softcap", "float", "0.0f", "0 = off", 0),
+        SOFTCAP,
         present("class_weight"), present("z_loss"), present("accuracy"), present("predictions"), present("lse"),
         present("d_logits"), in_place("1: d_logits may be exactly logits"), LOSS_DTYPE, CLASS_WEIGHT_DTYPE,
         absent("loss"), TEMPERATURE, present("entropy"), present("d_entropy"), present("d_loss"), D_LOSS_DTYPE],
@@ -581,7 +585,7 @@ A label outside [0, V) that is not ignore_index: loss and gradients are NaN and 
         option("reduction", "int32_t", "LIGERDSL_REDUCTION_MEAN", "LIGERDSL_REDUCTION_*", 0, 2),
         option("label_smoothing", "float", "0.0f", "a in the formulas", 0, 1),
         option("lse_square_scale", "float", "0.0f", "weight of the z loss", 0),
-        option("softcap", "float", "0.0f", "0 = off", 0),
+        SOFTCAP,
         flag("use_token_scaling", "1: weigh every row by the probability of its label"),
         present("class_weight"), present("z_loss"), present("accuracy"), present("predictions"), present("d_loss"),
         present("d_x", "1: `d_x` is wanted"), in_place("1: d_x may be exactly x"),
@@ -629,7 +633,7 @@ d_x may be exactly x when in_place is set.""",
         option("reduction", "int32_t", "LIGERDSL_REDUCTION_MEAN", "LIGERDSL_REDUCTION_*: the forward's", 0, 2),
         option("label_smoothing", "float", "0.0f", "a in the formulas", 0, 1),
         option("lse_square_scale", "float", "0.0f", "weight of the z loss", 0),
-        option("softcap", "float", "0.0f", "0 = off", 0),
+        SOFTCAP,
         flag("use_token_scaling", "1: the forward weighed every row by the probability of its label"),
         present("class_weight"), present("d_x", "1: `d_x` is wanted"), in_place("1: d_x may be exactly x"),
         option("chunking", "int32_t", "LIGERDSL_CHUNKING_WORKSPACE", "LIGERDSL_CHUNKING_*", 0, 1),
@@ -743,7 +747,7 @@ Matrix products: as in fused_linear_cross_entropy; on a CPU 16-bit tensors are c
         *DIVERGENCE_LABELS, dtype("d_weight_dtype", "d_weight", "f32 or dtype; 0 = d_weight is not wanted", optional=True),
         ACCUMULATE, option("reduction", "int32_t", "LIGERDSL_REDUCTION_BATCHMEAN", "LIGERDSL_REDUCTION_*, but NONE", 1, 3),
         option("beta", "float", "0.5f", "weight of the teacher in the mixture", 0, 1),
-        option("temperature", "float", "0.0f", "divides both logits; 0 = off, as 1", 0),
+        option("temperature", "float", "0.0f", "divides both logits; 0 = off, as 1", 1e-4, 1e30, or_zero=True),
         present("d_loss"), present("d_x", "1: `d_x` is wanted"), absent("loss"), in_place("1: d_x may be exactly x"),
         option("max_workspace_bytes", "int64_t", "0", "limit of the workspace; 0 = see above", 0),
         option("chunk_rows", "int64_t", "0", "rows of a chunk; 0 = see above", 0), LOSS_DTYPE_ALONE, D_LOSS_DTYPE],

@@ -320,6 +320,10 @@ COMPILED = [
     ("run rope layout=multimodal time_section=1 D=64", 2, ["time_section", "32"]),
     ("run target_counts N=3 V=0 with_class_weight=0", 0, ["counts"]),
     ("run vector_add N=1099511627776", 4, ["memory"]),
+    ("run group_norm_forward N=1 C=1 K=1 S=2147483647", 2, ["`n_positions`: expected groups of at most 2^30 elements"]),
+    ("run fused_linear_cross_entropy N=1 H=8 V=2147483647", 2, ["`n_classes`: expected at most 2147483519 for matrix products"]),
+    ("run cross_entropy temperature=1e-30", 2, ["`temperature`: expected 0, or 1e-04 <= temperature <= 1e+30, got 1e-30"]),
+    ("run cross_entropy N=20 V=100 temperature=1e-4 --check", 0, ["right"]),
     ("run rope B=1099511627776 S=1099511627776", 2, ["larger than any memory"]),
     ("bench vector_add N=100000 --budget-ms 20 --copy-bytes 1048576", 0, ["GB/s", "of copy", "median"]),
 ]
