@@ -9,12 +9,17 @@
 namespace ligerdsl::kernels {
 namespace {
 
+constexpr int kForwardRegisters = 80;
+
 // Scale and shift take the registers that a residual does.
 RmsNormForwardConfig heuristic_forward(const Machine& machine, const ModulatedRmsNormOptions& o) {
   RmsNormOptions rows = o;
   rows.residual = true;
   RmsNormForwardConfig config = rms_norm_forward_kernel.heuristic(machine, rows);
   config.early_weight = false;
+  // Measured on an H200, bf16, 16384x4096: 72.6 us with 80 registers of a thread, 76.6 with the 90 that it takes freely.
+  if (machine.is_gpu() && config.whole() && config.num_warps >= 4)
+    config.min_ctas_per_sm = machine.threads_with(kForwardRegisters) / (program::kWarpThreads * config.num_warps);
   if (config.rows == 1) return config;
   config.rows = 1;
   config.num_warps = warps_for(tile_width(o.cols), o.type, 2);
