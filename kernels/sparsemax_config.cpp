@@ -1,5 +1,6 @@
 #include "kernels/sparsemax_config.h"
 
+#include <algorithm>
 #include <bit>
 #include <optional>
 
@@ -28,8 +29,8 @@ struct Held {
   int wide_ctas_per_sm;  // 0: no floor
 };
 
-// Measured on an H200 in bf16: 65536x128 25.4 us, 30.8 with 32 elements a thread; 8192x32768 472 us, 577 in CTAs of 16
-// warps; 2048x131072 722, 930.
+// Measured on an H200 in bf16: 65536x128 25.4 us, 30.8 with 32 elements a thread; 16384x512 21.1 us, 23.2 with a row
+// in a CTA of one warp; 8192x32768 437 us, 472 with two CTAs an SM, which have no spills; 2048x131072 603, 665.
 Held held_forward(DType type) {
   constexpr int64_t kVectors = 16;
   return {.side_by_side = 1,
@@ -38,18 +39,18 @@ Held held_forward(DType type) {
           .wide = kMostWarps * program::kWarpThreads * 32,
           .wide_warps = 4,
           .wide_elements = kVectors * vector_width(type),
-          .wide_ctas_per_sm = 2};
+          .wide_ctas_per_sm = 3};
 }
 
-// 65536x128 17.4 us, 23.0 in CTAs of a warp; 2048x131072 474 us, 583 in CTAs of 16 warps.
+// 65536x128 17.4 us, 23.0 in CTAs of a warp; 8192x32768 394 us, 412 in CTAs of 16 warps; 2048x131072 405, 583.
 Held held_backward(DType) {
   return {.side_by_side = 4,
           .of_rows = 16,
           .elements = 16,
-          .wide = 65536,
+          .wide = 16384,
           .wide_warps = 8,
           .wide_elements = 32,
-          .wide_ctas_per_sm = 0};
+          .wide_ctas_per_sm = 3};
 }
 
 // Rows of a warp need no barrier, and CTAs of one warp wait for no other row; rows that a CTA does not hold are a
@@ -59,10 +60,10 @@ std::optional<RowConfig> in_registers(const Machine& machine, const SparsemaxOpt
   const int64_t warp = program::kWarpThreads * (wide ? held.wide_elements : held.elements);
   const int most_warps = wide ? held.wide_warps : kMostWarps;
   RowConfig config{.num_warps = 1};
-  const int64_t rows = program::kWarpThreads * held.of_rows * held.side_by_side / tile_width(o.cols);
-  if (rows > 1 && tile_width(o.cols) <= program::kWarpThreads * held.of_rows) {
-    config.num_warps = held.side_by_side;
-    config.rows = static_cast<int>(rows);
+  const int64_t rows_of_warp = program::kWarpThreads * held.of_rows / tile_width(o.cols);
+  if (rows_of_warp > 0) {
+    config.num_warps = rows_of_warp > 1 ? held.side_by_side : std::max(held.side_by_side, 2);
+    config.rows = static_cast<int>(rows_of_warp) * config.num_warps;
     if (config.num_warps > 1) config.min_ctas_per_sm = kWarpsPerSm / config.num_warps;
     return config;
   }
