@@ -13,6 +13,7 @@
 // at most n. Groups that no program holds: 5 n C S s.
 #include "kernels/group_norm.h"
 
+#include <bit>
 #include <numeric>
 
 #include "kernels/centred_rows.h"
@@ -255,12 +256,30 @@ void group_norm_backward(KernelBuilder& k, const GroupNormMeta& m) {
   const Tile of_channels = channels.load(weight).expand_dims(0);
   const Tile w = of_channels.expand_dims(own ? 2 : 3);
 
+  // Positions that follow each other are added up by the thread that has them, and all of a channel at the end: where there
+  // are 2^n runs, else the threads meet for each channel of each batch.
+  const int64_t vector = std::min(vector_width(m.type), m.position_block);
+  const bool meet = !std::has_single_bit(static_cast<uint64_t>(m.position_block / vector));
+  const int64_t run = m.late_sums ? 1 : meet ? m.position_block : vector;
+  const Shape runs{m.batches, m.group_block(), m.channel_block, m.position_block / run};
   struct Read {
     Tile d_y, n;          // of each element
-    Tile sum_n, sum_d_y;  // of each channel, unless sums are late
+    Tile sum_n, sum_d_y;  // of each run, unless sums are late
   };
-  const auto mean_of = [&](const Tile& sums) {  // [batches, groups, channels] to [batches, groups, 1, 1]
-    return (sum(sums, 2) * (1.0 / m.row())).expand_dims(2).expand_dims(3);
+  // A group's elements or runs as one dimension where positions of 2^n leave threads what they have; else channels stay.
+  const auto flat = [&](const Tile& all) {
+    const int64_t positions = all.shape()[3];
+    if (!std::has_single_bit(static_cast<uint64_t>(positions))) return all;
+    return all.reshape({m.batches, m.group_block(), m.channel_block * positions});
+  };
+  const auto mean_of = [&](const Tile& sums) {
+    const Tile total = sums.rank() == 3 ? sum(sums, 2) : sums;
+    return (total * (1.0 / m.row())).expand_dims(2).expand_dims(3);
+  };
+  const auto in_runs = [&](const Tile& all) {
+    Shape shape = runs;
+    shape.push_back(run);
+    return all.reshape(shape);
   };
   const auto backward_rows = [&](const Scalar& batch) {
     const NormalisedRows normalised(m.type, of_groups.load(mean, batch), of_groups.load(rstd, batch));
@@ -272,13 +291,13 @@ void group_norm_backward(KernelBuilder& k, const GroupNormMeta& m) {
     const Tile q = read.d_y * w;
     Tile mean_nq, mean_q;
     if (m.late_sums) {
-      mean_nq = mean_of(sum_products(read.n, q, 3));
-      mean_q = mean_of(sum(q, 3));
+      mean_nq = mean_of(sum_products(flat(read.n), flat(q), -1));
+      mean_q = mean_of(sum(flat(q), -1));
     } else {
-      read.sum_n = sum_products(read.n, read.d_y, 3);
-      read.sum_d_y = sum(read.d_y, 3);
-      mean_nq = mean_of(read.sum_n * of_channels);
-      mean_q = mean_of(read.sum_d_y * of_channels);
+      read.sum_n = sum_products(in_runs(read.n), in_runs(read.d_y), 4);
+      read.sum_d_y = sum(in_runs(read.d_y), 4);
+      mean_nq = mean_of(sum(flat(read.sum_n * w), -1));
+      mean_q = mean_of(sum(flat(read.sum_d_y * w), -1));
     }
     d_x.tiles.store(at, normalised.gradient(x, q, mean_nq, mean_q).to(m.type));
     return read;
@@ -287,17 +306,15 @@ void group_norm_backward(KernelBuilder& k, const GroupNormMeta& m) {
     backward_rows(first.to(i64));
     return;
   }
-  Shape shape{m.batches, m.group_block(), m.channel_block};
-  if (m.late_sums) shape.push_back(m.position_block);
   const std::vector<Tile> sums =
       sums_over(k, first, d_y.batches(m), k.num_programs(0) / static_cast<int32_t>(tiles), pipelined(m.stages),
-                k.zeros(shape, f32), partials.size(), [&](const Scalar& batch, const std::vector<Tile>& sums) {
+                k.zeros(runs, f32), partials.size(), [&](const Scalar& batch, const std::vector<Tile>& sums) {
                   const Read read = backward_rows(batch);
                   return m.late_sums ? gradients.plus(sums, read.d_y, read.n)
                                      : gradients.plus_sums(sums, read.sum_d_y, read.sum_n);
                 });
   for (size_t i = 0; i < sums.size(); ++i) {
-    const Tile total = sum(m.late_sums && !own ? sum(sums[i], 3) : sums[i], 0);
+    const Tile total = sum(own ? sums[i] : sum(sums[i], 3), 0);
     channels.store(partials[i], first, total.reshape({m.group_block(), channel_width(m)}));
   }
 }

@@ -188,9 +188,9 @@ GroupNormBackwardConfig heuristic_backward(const Machine& machine, const GroupNo
   if (machine.is_gpu()) {  // as many programs as have kRegisters
     config.programs_per_sm = std::clamp(16 / config.num_warps, 1, 8);
     config.min_ctas_per_sm = config.num_warps < 16 ? std::min(config.programs_per_sm, 4) : 0;
-    // Measured on an H200 in bf16, groups of 40960 on clusters of four: 8 and 32 batches 34.4 and 89.8 us, 36.3 and 117
-    // with as many programs as run at a time.
-    if (config.num_ctas > 1 && config.num_warps < 16) config.programs_per_sm = 8;
+    // Measured on an H200 in bf16, groups of 40960 on clusters of four: 8 and 32 batches 27.9 and 74.5 us; with as many
+    // programs as run at a time 28.6 and 82.7, with eight an SM 31.2 and 74.4.
+    if (config.num_ctas > 1 && config.num_warps < 16) config.programs_per_sm = 3;
   }
   config.late_sums = o.positions == 1 || (o.positions < kLatePositions && config.num_ctas == 1);
   return config;

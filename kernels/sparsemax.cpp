@@ -8,8 +8,9 @@
 //   tau <- tau + f(tau) / (number of x > tau)
 //
 // climbs from below to the root and is exact once no element leaves the support. It starts at max x - 1, or nearer: some
-// of the elements have their root at or below that of all, so the largest element of each lane goes first, which costs
-// a step what it costs to reduce one number of each thread. One to three steps over the row are left of the six or more.
+// of the elements have their root at or below that of all, so the largest ones of parts of the row go first: of runs of
+// neighbours where a thread has several runs, else of lanes. The fewer elements of the support share a part, the more often
+// one step over the row is left of the six or more: the one that finds no other element.
 //
 // x and tau are relative to the row's maximum. The last step's f(tau) / count is what f32 could not say of tau; it is
 // subtracted apart, so the sum of y is right to the last bits however many elements the support has.
@@ -21,12 +22,13 @@
 namespace ligerdsl::kernels {
 namespace {
 
-constexpr int kEarlySteps = 5;  // with the largest elements of lanes
+constexpr int kEarlySteps = 5;    // with the largest elements of parts
+constexpr int kRunsOfThread = 4;  // at least, where each is a part
 
-// The root's f32 number and what is left of it.
+// The root's f32 number, what is left of it, and how many elements are above.
 template <class Number>
 struct Threshold {
-  Number tau, rest;
+  Number tau, rest, count;
 
   Tile over(const Tile& x) const { return max((x - tau) - rest, 0.0f); }
 };
@@ -66,7 +68,7 @@ Threshold<Number> newton(KernelBuilder& k, const SparsemaxMeta& m, const Start<N
         const Number known = where(before > many && support > count, many, count);
         return carry(next, (excess - 1.0f) / support, support, where(active, known, zero));
       });
-  return {tau, rest};
+  return {tau, rest, count};
 }
 
 // A row that is dealt to lanes, whole or in blocks.
@@ -77,15 +79,7 @@ class LaneRow {
     assume(row_ < x.dim(0));
     blocks_ = ceil_div(m.cols, m.block);
     if (!m.looped) whole_ = load(k.constant(0, i32));
-    Tile largest;
-    if (m.looped) {
-      auto [lanes] = k.for_range(0, blocks_, 1, carry(k.full(m.lanes.carried(), -INFINITY, f32)),
-                                 [&](Scalar b, Tile lanes) { return carry(max(lanes, m.lanes.reduce_max(load(b)))); });
-      largest = lanes;
-    } else {
-      largest = m.lanes.reduce_max(whole_);
-    }
-    start_from(largest.reshape({m.lanes.ctas, m.lanes.lanes}));
+    start_from(largest_of_parts());
     if (!m.looped) whole_ = whole_ - top_;
     threshold_ = newton(k, m, start_, [&](const Scalar& tau) { return above(tau); });
   }
@@ -103,7 +97,22 @@ class LaneRow {
     return tiles_.load({row_, b}, {.pad = -INFINITY}).to(f32).reshape(m_.lanes.shape());
   }
 
-  // The lanes' largest elements say the row's, and a tau. The CTAs of a cluster look at their own ones and meet once.
+  // [ctas, parts]
+  Tile largest_of_parts() const {
+    const BlockLanes& lanes = m_.lanes;
+    if (m_.looped) {
+      auto [largest] = k_.for_range(0, blocks_, 1, carry(k_.full(lanes.carried(), -INFINITY, f32)),
+                                    [&](Scalar b, Tile most) { return carry(max(most, lanes.reduce_max(load(b)))); });
+      return largest.reshape({lanes.ctas, lanes.lanes});
+    }
+    if (lanes.run == 1 || lanes.fold < kRunsOfThread)
+      return lanes.reduce_max(whole_).reshape({lanes.ctas, lanes.lanes});
+    const int of_run = static_cast<int>(lanes.shape().size()) - 1;
+    return reduce_max(whole_, of_run).reshape({lanes.ctas, lanes.fold * lanes.lanes});
+  }
+
+  // The largest elements of parts say the row's, and a tau. The CTAs of a cluster look at their own ones and meet once for
+  // a place to begin, from where they go on together.
   void start_from(const Tile& largest) {
     const Tile top = reduce_max(largest, 1);
     const Tile x = largest - finite_maximum(top).expand_dims(1);
@@ -123,7 +132,15 @@ class LaneRow {
     top_ = all;
     start_.tau = nearest;
     start_.count = k_.constant(0.0f, f32);
-    if (m_.lanes.ctas > 1) return;
+    if (m_.lanes.ctas > 1) {
+      const Tile from_top = largest - top_;
+      const Threshold<Scalar> root = newton(k_, m_, start_, [&](const Scalar& tau) {
+        const Tile above = max(from_top - tau, 0.0f);
+        return carry(ligerdsl::sum(above), ligerdsl::sum(ones_where(k_, above)));
+      });
+      start_ = {root.tau, root.count};
+      return;
+    }
     const Tile now = count(over(tau));
     start_.count = reduce_max(where(now == last, now, 0.0f));
   }

@@ -1,5 +1,6 @@
 #include "kernels/sparsemax_config.h"
 
+#include <algorithm>
 #include <bit>
 #include <optional>
 
@@ -19,6 +20,8 @@ constexpr int kWarpsPerSm = 32;  // at least: 64 registers of a thread, 64 KB of
 
 // Of a GPU: a thread with about so many elements of each array.
 struct Held {
+  int side_by_side;  // warps of a CTA that has several rows
+  int64_t of_rows;   // elements of a thread of these
   int64_t elements;
   int64_t wide;  // rows of more columns are a cluster's, of CTAs of so many warps that hold so many elements a thread
   int wide_warps;
@@ -26,19 +29,28 @@ struct Held {
   int wide_ctas_per_sm;  // 0: no floor
 };
 
-// Measured on an H200 in bf16: 8192x32768 472 us, 577 in CTAs of 16 warps; 2048x131072 722, 930.
+// Measured on an H200 in bf16: 65536x128 25.4 us, 30.8 with 32 elements a thread; 16384x512 21.1 us, 23.2 with a row
+// in a CTA of one warp; 8192x32768 437 us, 472 with two CTAs an SM, which have no spills; 2048x131072 603, 665.
 Held held_forward(DType type) {
   constexpr int64_t kVectors = 16;
-  return {.elements = 32,
+  return {.side_by_side = 1,
+          .of_rows = 16,
+          .elements = 32,
           .wide = kMostWarps * program::kWarpThreads * 32,
           .wide_warps = 4,
           .wide_elements = kVectors * vector_width(type),
-          .wide_ctas_per_sm = 2};
+          .wide_ctas_per_sm = 3};
 }
 
-// 2048x131072 474 us, 583 in CTAs of 16 warps.
+// 65536x128 17.4 us, 23.0 in CTAs of a warp; 8192x32768 394 us, 412 in CTAs of 16 warps; 2048x131072 405, 583.
 Held held_backward(DType) {
-  return {.elements = 16, .wide = 65536, .wide_warps = 8, .wide_elements = 32, .wide_ctas_per_sm = 0};
+  return {.side_by_side = 4,
+          .of_rows = 16,
+          .elements = 16,
+          .wide = 16384,
+          .wide_warps = 8,
+          .wide_elements = 32,
+          .wide_ctas_per_sm = 3};
 }
 
 // Rows of a warp need no barrier, and CTAs of one warp wait for no other row; rows that a CTA does not hold are a
@@ -48,7 +60,13 @@ std::optional<RowConfig> in_registers(const Machine& machine, const SparsemaxOpt
   const int64_t warp = program::kWarpThreads * (wide ? held.wide_elements : held.elements);
   const int most_warps = wide ? held.wide_warps : kMostWarps;
   RowConfig config{.num_warps = 1};
-  while (config.rows * 2 * tile_width(o.cols) <= warp) config.rows *= 2;
+  const int64_t rows_of_warp = program::kWarpThreads * held.of_rows / tile_width(o.cols);
+  if (rows_of_warp > 0) {
+    config.num_warps = rows_of_warp > 1 ? held.side_by_side : std::max(held.side_by_side, 2);
+    config.rows = static_cast<int>(rows_of_warp) * config.num_warps;
+    if (config.num_warps > 1) config.min_ctas_per_sm = kWarpsPerSm / config.num_warps;
+    return config;
+  }
   while (config.num_warps < most_warps && warp * config.num_warps < o.cols) config.num_warps *= 2;
   const int64_t part = warp * config.num_warps;
   while (part * config.num_ctas < o.cols) config.num_ctas *= 2;

@@ -34,7 +34,13 @@ CrossEntropyConfig heuristic(const Machine& machine, const VocabParallelPartials
   return config;
 }
 
+// Rows are read once: CTAs that have more of one on its way keep the memory busier. Measured on an H200 in bf16: 8192x8192
+// 74 us, 78 in registers; 8192x16032 in registers 139 us, 158 in blocks.
 CrossEntropyConfig heuristic(const Machine& machine, const VocabParallelCrossEntropyOptions& o) {
+  if (machine.is_gpu() && size_of(o.type) == 2 && o.classes % vector_width(o.type) == 0) {
+    if (o.classes > 8192 && o.classes <= 16384) return {RowConfig{.num_warps = 4, .min_ctas_per_sm = 5}};
+    if (o.classes > 4096 && o.classes <= 8192) return {RowConfig{.keep = Keep::shared, .num_warps = 2, .vectors = 4}};
+  }
   return cross_entropy_kernel.heuristic(machine, one_pass(o));
 }
 
