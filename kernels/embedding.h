@@ -11,9 +11,11 @@ struct EmbeddingOptions {
   int64_t vocabulary = 32000;  // rows of the table
   DType type = f32;            // of the table and the output
   DType index_type = i64;
-  DType d_table_type = f32;  // f32 or type
-  bool accumulate = false;   // d_table += ...; f32 only
-  int64_t positions = 0;     // rows of a second table, of which row i of the output gets row i mod positions added
+  DType d_table_type = f32;     // f32 or type
+  bool accumulate = false;      // d_table += ...; f32 only
+  int64_t positions = 0;        // rows of a second table, of which row i of the output gets row i mod positions added
+  DType d_position_type = f32;  // of the second table's gradient: f32 or type
+  bool accumulate_positions = false;  // d_position_table += ...; f32 only
 
   template <class V>
   void visit(V&& v) {
@@ -24,6 +26,8 @@ struct EmbeddingOptions {
     v("d_table_type", d_table_type);
     v("accumulate", accumulate);
     v("positions", positions);
+    v("d_position_type", d_position_type);
+    v("accumulate_positions", accumulate_positions);
   }
 };
 
@@ -46,7 +50,8 @@ struct EmbeddingBackwardMeta : EmbeddingOptions {
 void embedding_forward(KernelBuilder& k, const EmbeddingMeta& m);
 
 // Rows: indices. The gradient takes d_table [V, H] d_table_type; d_out [n, H] type; indices [n] index_type, fewer than
-// 2^31 of them. Indices outside [0, V) add nothing.
+// 2^31 of them; with positions, d_position_table [positions, H] d_position_type. Indices outside [0, V) add nothing to
+// d_table.
 Operation embedding_forward(const Machine& machine, const EmbeddingOptions& options);
 Operation embedding_backward(const Machine& machine, const EmbeddingOptions& options);
 

@@ -13,8 +13,11 @@
 // Integer counts do not depend on the order of atomics, nor does a row's sum on where in the list its stretch lies: the
 // result is the same in every run.
 //
+// d_position_table[p, :] = sum over i with i mod positions = p of d_out[i, :], likewise: a program goes from sequence to
+// sequence, whatever the indices.
+//
 // Bytes, s = sizeof(type): n H s read and V H sizeof(d_table_type) written; the table of starts is read and written
-// from the caches, 4 V bytes a part.
+// from the caches, 4 V bytes a part. The positions read n H s once more.
 #include <algorithm>
 #include <functional>
 
@@ -210,7 +213,30 @@ void add_rows_of_table(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   k.for_range(at.owner * m.rows, min((at.owner + 1) * m.rows, d_table.dim(0)), 1, finish_row);
 }
 
+void add_positions(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
+  View d_position_table = k.view("d_position_table", m.d_position_type, {m.positions, m.cols});
+  View d_out = k.view("d_out", m.type, {dyn, m.cols});
+  const Columns at(k, d_position_table, m);
+  const Scalar position = at.owner;
+  Scalar sequences = cdiv(max(d_out.dim(0).to(i64) - position, 0), m.positions);
+  const auto row_of = [&](const Scalar& sequence) {
+    return where(sequence >= 0, sequence * m.positions + position, -1);
+  };
+  auto target = d_position_table.partition({squeeze, m.block});
+  Tile total = add_rows(k, k.zeros({m.block}, f32), k.constant(0, i64), sequences, 4, pipelined(2), row_of,
+                        d_out.partition({squeeze, m.block}), at.column);
+  if (m.accumulate_positions) total = total + target.load({position, at.column});
+  target.store({position, at.column}, total.to(m.d_position_type));
+}
+
 }  // namespace
+
+Step embedding_positions_step(const EmbeddingOptions& options, const EmbeddingBackwardConfig& config) {
+  EmbeddingBackwardMeta meta{options};
+  meta.block = config.block;
+  return record_step("embedding_add_positions", options.type, &add_positions, meta,
+                     library_launch(options.positions * ceil_div(options.cols, meta.block), config.num_warps));
+}
 
 Operation embedding_backward_steps(const EmbeddingOptions& options, const EmbeddingBackwardConfig& config) {
   EmbeddingBackwardMeta meta{options};
@@ -242,6 +268,7 @@ Operation embedding_backward_steps(const EmbeddingOptions& options, const Embedd
       with_floor(where_at_least(rows, meta.chunk, chunks * blocks), config.chunk_threads));
   add(embedding_backward_kernel.name, &add_rows_of_table,
       with_floor(ceil_div(options.vocabulary, meta.rows) * blocks, config.row_threads));
+  if (options.positions > 0) op.steps.push_back(embedding_positions_step(options, config));
 
   op.workspace = {{"starts", i32, {parts + 1, vocabulary}},
                   {"listed", i32, {1}},

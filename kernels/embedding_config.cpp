@@ -76,7 +76,10 @@ Operation backward(const Machine&, const EmbeddingOptions& o, const EmbeddingBac
 Cost backward_cost(const EmbeddingOptions& o, int64_t rows) {
   const double row = static_cast<double>(o.cols * size_of(o.type) + size_of(o.index_type)),
                row_of_table = static_cast<double>(o.cols * size_of(o.d_table_type)) * (o.accumulate ? 2 : 1);
-  return {row * static_cast<double>(rows) + row_of_table * static_cast<double>(o.vocabulary)};
+  const double row_of_positions =
+      static_cast<double>(o.cols * size_of(o.d_position_type)) * (o.accumulate_positions ? 2 : 1);
+  return {row * static_cast<double>(rows) + row_of_table * static_cast<double>(o.vocabulary) +
+          row_of_positions * static_cast<double>(o.positions)};
 }
 
 }  // namespace

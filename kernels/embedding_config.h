@@ -41,6 +41,8 @@ extern const EmbeddingBackward embedding_backward_kernel;
 
 // What the config makes (embedding_backward.cpp).
 Operation embedding_backward_steps(const EmbeddingOptions& options, const EmbeddingBackwardConfig& config);
+// The gradient of the table of positions by itself.
+Step embedding_positions_step(const EmbeddingOptions& options, const EmbeddingBackwardConfig& config);
 // With in_order (embedding_in_order.cpp).
 Operation embedding_backward_in_order(const EmbeddingOptions& options, const EmbeddingBackwardConfig& config);
 

@@ -2,13 +2,20 @@
 // indices in their order, and adds each gradient to its row in memory. So a row's sum has the order of the indices, and
 // nothing is sorted; but programs are as few as there are blocks, which suits a CPU.
 //
-// Bytes, s = sizeof(type): n H (s + 8), and V H 4 written where d_table is not added to.
+// An f32 gradient of a table of positions is added to on the same way, so that the rows are read once.
+//
+// Bytes, s = sizeof(type): n H (s + 8), and V H 4 written where d_table is not added to; with positions n H 8 more, which
+// the caches keep.
 #include "kernels/embedding_config.h"
 #include "kernels/index_view.h"
 #include "kernels/record.h"
 
 namespace ligerdsl::kernels {
 namespace {
+
+bool adds_positions(const EmbeddingOptions& m) {
+  return m.positions > 0 && m.d_position_type == f32;
+}
 
 void clear_table(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   View d_table = k.view("d_table", f32, {m.vocabulary, m.cols});
@@ -27,11 +34,32 @@ void add_in_order(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   View indices = index_view(k, "indices", m.index_type);
   auto table = d_table.partition({squeeze, m.block}), gradients = d_out.partition({squeeze, m.block});
   Scalar column = k.program_id(0).to(i64);
-  k.for_range(0, indices.dim(0), 1, [&](Scalar i) {
+  const auto add = [&](const Scalar& i, const auto& gradient) {
     Scalar v = indices.load({i}).to(i64);
-    k.if_(v >= 0 && v < m.vocabulary, [&] {
-      table.store({v, column}, table.load({v, column}) + gradients.load({i, column}).to(f32));
+    k.if_(v >= 0 && v < m.vocabulary, [&] { table.store({v, column}, table.load({v, column}) + gradient()); });
+  };
+  Scalar n = indices.dim(0);
+  if (!adds_positions(m)) {
+    k.for_range(0, n, 1, [&](Scalar i) { add(i, [&] { return gradients.load({i, column}).to(f32); }); });
+    return;
+  }
+  View d_position_table = k.view("d_position_table", f32, {m.positions, m.cols});
+  auto positions = d_position_table.partition({squeeze, m.block});
+  // The rows that begin the sums do not read what they write.
+  Scalar begun = m.accumulate_positions ? k.constant(0, i64) : min(n.to(i64), m.positions);
+  if (!m.accumulate_positions) {
+    k.for_range(0, begun, 1, [&](Scalar i) {
+      Tile d = gradients.load({i, column}).to(f32);
+      positions.store({i, column}, d);
+      add(i, [&] { return d; });
     });
+    k.for_range(begun, m.positions, 1, [&](Scalar p) { positions.store({p, column}, k.zeros({m.block}, f32)); });
+  }
+  k.for_range(begun, n.to(i64), 1, [&](Scalar i) {
+    Tile d = gradients.load({i, column}).to(f32);
+    Scalar p = i % m.positions;
+    positions.store({p, column}, positions.load({p, column}) + d);
+    add(i, [&] { return d; });
   });
 }
 
@@ -48,6 +76,7 @@ Operation embedding_backward_in_order(const EmbeddingOptions& options, const Emb
   };
   if (!options.accumulate) add("embedding_clear_table", &clear_table, ceil_div(options.vocabulary, meta.rows) * blocks);
   add("embedding_add_in_order", &add_in_order, blocks);
+  if (options.positions > 0 && !adds_positions(options)) op.steps.push_back(embedding_positions_step(options, config));
   return op;
 }
 

@@ -50,8 +50,8 @@ void embedding_gradient(ligerdsl_context_t context, float* d_weight, float* d_po
   args.indices = IDS(tokens, n);
   args.d_out = ROWS(d_out, n, h);
   args.d_weight = ROWS(d_weight, vocabulary, h);
+  args.d_position_weight = ROWS(d_positions, length, h);
   check(ligerdsl_embedding_backward(context, &desc, &args, NULL));
-  bias_gradient(context, d_positions, d_out, n / length, length * h); /* a row is a whole sequence */
 }
 
 static const float kEps = 1e-5f;

@@ -31,8 +31,14 @@ void embedding(CheckTable& t) {
   Tensor out = t.like(dout.tensor), dtable = t.f32({vocab, width});
   t.ops.embedding(out, table.tensor, ids.tensor);
   t.add("out", out, oracle::embedding(table.values, ids.values, width), t.exact);
-  t.ops.embedding_backward(dtable, dout.tensor, ids.tensor);
+  const int64_t positions = std::max<int64_t>(t.rows / 3, 1);
+  std::vector<int64_t> places;
+  for (int64_t i = 0; i < t.rows; ++i) places.push_back(i % positions);
+  Tensor dpositions = t.f32({positions, width});
+  t.ops.embedding_backward(dtable, dout.tensor, ids.tensor, dpositions);
   t.add("d_weight", dtable, oracle::embedding_backward(dout.values, ids.values, vocab, width), t.reduction);
+  t.add("d_position_weight", dpositions, oracle::embedding_backward(dout.values, places, positions, width),
+        t.reduction);
 }
 
 void bias(CheckTable& t) {

@@ -102,13 +102,14 @@ void Ops::embedding(const Tensor& out, const Tensor& table, const Tensor& ids) {
   impl_->run(desc, args);
 }
 
-void Ops::embedding_backward(const Tensor& d_table, const Tensor& d_out, const Tensor& ids) {
+void Ops::embedding_backward(const Tensor& d_table, const Tensor& d_out, const Tensor& ids, const Tensor& d_positions) {
   Arguments tensor(impl_->device);
   ligerdsl_embedding_backward_desc_t desc = LIGERDSL_EMBEDDING_BACKWARD_DESC_INIT;
   ligerdsl_embedding_backward_args_t args = LIGERDSL_EMBEDDING_BACKWARD_ARGS_INIT;
   args.indices = tensor(ids);
   args.d_out = tensor(d_out);
   args.d_weight = tensor(d_table);
+  args.d_position_weight = tensor(d_positions);
   impl_->run(desc, args);
 }
 

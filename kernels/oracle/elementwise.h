@@ -217,4 +217,11 @@ inline Values embedding_gradient_oracle(const Values& d_out, const std::vector<i
   return out;
 }
 
+// Of a table of which row i mod p was added to row i.
+inline Values position_gradient_oracle(const Values& d_out, int64_t n, int64_t p, int64_t h) {
+  Values out(p * h, 0.0);
+  for (int64_t i = 0; i < n * h; ++i) out[i / h % p * h + i % h] += d_out[i];
+  return out;
+}
+
 }  // namespace ligerdsl::oracle

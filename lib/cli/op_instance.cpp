@@ -116,8 +116,10 @@ OpInstance::~OpInstance() {
 void OpInstance::apply_defaults() {
   for (const FieldInfo& field : info_.fields) {
     if (field.role == FieldRole::dtype) {
-      const bool wanted =
-          !field.optional || has_bias(info_.name) || std::string(field.name).find("weight") != std::string::npos;
+      const auto has = [&](const char* part) {
+        return std::string_view(field.name).find(part) != std::string_view::npos;
+      };
+      const bool wanted = !field.optional || has_bias(info_.name) || (has("weight") && !has("position"));
       const bool index = std::string(field.name).find("label") == 0 || std::string(field.name).find("index") == 0;
       if (wanted) put_number(desc_, field.offset, field.type, index ? double{LIGERDSL_I64} : double{LIGERDSL_F32});
     }
@@ -450,7 +452,8 @@ void OpInstance::prepare(const lib::Plan& plan) {
 // A gradient is inout only because it may be added to.
 bool OpInstance::reads(const Slot& slot) const {
   if (!slot.info || slot.info->direction == lib::Direction::in) return true;
-  return slot.info->direction == lib::Direction::inout && integer("accumulate", 1) == 1;
+  return slot.info->direction == lib::Direction::inout &&
+         integer(slot.name == "d_position_weight" ? "accumulate_positions" : "accumulate", 1) == 1;
 }
 
 bool OpInstance::writes(const Slot& slot) const {

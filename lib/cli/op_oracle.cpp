@@ -55,9 +55,10 @@ struct Call {
     return {values.begin(), values.end()};
   }
   // A sum over rows, added to what was there when the operation accumulates; `terms`: how what is summed is rounded.
-  Expectation over_rows(const char* name, Values sums, DType terms = DType::f32) const {
+  Expectation over_rows(const char* name, Values sums, DType terms = DType::f32,
+                        const char* accumulate = "accumulate") const {
     const DType own = type(name);
-    if (flag("accumulate")) {
+    if (flag(accumulate)) {
       for (size_t i = 0; i < sums.size(); ++i) sums[i] += (*this)[name][i];
     }
     return {std::move(sums), true, own == DType::f32 ? terms : own};
@@ -495,7 +496,12 @@ Expected embedding_forward(const Call& c) {
 
 Expected embedding_backward(const Call& c) {
   Values sums = oracle::embedding_gradient_oracle(c["d_out"], c.integers("indices"), c.size("V"), c.size("H"));
-  return {{"d_weight", c.over_rows("d_weight", std::move(sums))}};
+  Expected expected = {{"d_weight", c.over_rows("d_weight", std::move(sums))}};
+  if (!c.has("d_position_weight")) return expected;
+  Values positions = oracle::position_gradient_oracle(c["d_out"], c.size("N"), c.size("P"), c.size("H"));
+  expected["d_position_weight"] =
+      c.over_rows("d_position_weight", std::move(positions), DType::f32, "accumulate_positions");
+  return expected;
 }
 
 Expected adamw_step(const Call& c) {

@@ -70,6 +70,31 @@ TEST_F(Texts, BoundsAreShort) {
                "fused_linear_cross_entropy: `label_smoothing`: expected 0 <= label_smoothing <= 1, got 1.0000001");
 }
 
+TEST_F(Texts, PositionsOfTheEmbeddingsGradient) {
+  TableCall call(op_named("embedding_backward"), 64, false);
+  ligerdsl_plan_t plan = nullptr;
+  const auto refused = [&](ligerdsl_status_t status) {
+    EXPECT_EQ(call.plan(context_, &plan), status);
+    return std::string(ligerdsl_last_error());
+  };
+  call.set("d_position_weight_dtype", 0);
+  call.set("accumulate_positions", 1);
+  EXPECT_EQ(refused(LIGERDSL_INVALID_ARGUMENT),
+            "embedding_backward: `accumulate_positions`: expected 0 without d_position_weight, got 1");
+  call.set("d_position_weight_dtype", LIGERDSL_BF16);
+  call.set("dtype", LIGERDSL_BF16);
+  EXPECT_EQ(refused(LIGERDSL_INVALID_DTYPE),
+            "embedding_backward: `d_position_weight_dtype`: expected f32 with `accumulate_positions`, got bf16");
+  call.set("accumulate_positions", 0);
+  call.set("d_position_weight_dtype", LIGERDSL_F16);
+  EXPECT_EQ(refused(LIGERDSL_INVALID_DTYPE),
+            "embedding_backward: `d_position_weight_dtype`: expected f32 or bf16, got f16");
+  call.set("d_position_weight_dtype", LIGERDSL_F32);
+  call.set("n_positions", 0);
+  EXPECT_EQ(refused(LIGERDSL_INVALID_SHAPE),
+            "embedding_backward: `n_positions`: expected at least 1 with d_position_weight, got 0");
+}
+
 // A temperature whose reciprocal makes numbers of everyday size too large for f32.
 TEST_F(Texts, TemperaturesThatAreTooLow) {
   for (const char* op :

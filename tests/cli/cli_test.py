@@ -186,6 +186,7 @@ sparsemax_backward N=10 H=20 dtype=f16
 target_counts N=30 V=10
 embedding_forward N=10 V=30 H=8 index_dtype=i32
 embedding_backward accumulate=1 d_weight_dtype=f32 N=10 V=5 H=8
+embedding_backward d_weight_dtype=f32 d_position_weight_dtype=f32 P=4 N=10 V=5 H=8
 adamw_step copy_dtype=bf16 N=1000
 adamw_step with_device_step=1 with_clip_factor=0 N=1000
 global_norm N=1000 T=3 with_nonfinite=1

@@ -111,6 +111,10 @@ std::vector<LargeCase> large_cases() {
       row("tvd", {"dtype=bf16", v, "reduction=sum"}),
       row("embedding_forward", {"dtype=bf16", "V=1000", h}),
       row("embedding_backward", {"dtype=bf16", "V=100", h, "d_weight_dtype=f32"}),
+      // One position, of every row, whose f32 sum is that of all rows one after the other.
+      {.which = {"embedding_backward",
+                 {"dtype=bf16", "V=100", h, "d_weight_dtype=f32", "d_position_weight_dtype=f32", "P=1"}},
+       .sum_tolerance = 1e-3},
       flat("adamw_step", {"grad_dtype=bf16", "copy_dtype=bf16"}),
       flat("global_norm", {"dtype=bf16"}),
       flat("target_counts", {"label_dtype=i32", "with_class_weight=1", "V=1000"}),

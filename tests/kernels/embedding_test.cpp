@@ -12,7 +12,7 @@ struct Trial {
   bool in_order = false;
   int64_t index_stride = 1;
   std::vector<int64_t> indices;
-  Tensor table, out, d_out, d_table, error;
+  Tensor table, out, d_out, d_table, d_positions, error;
 
   Trial(DType type, int64_t n, int64_t vocabulary, int64_t cols, DType index_type = i64, int64_t gap = 0) : n(n) {
     o = {.cols = cols, .vocabulary = vocabulary, .type = type, .index_type = index_type};
@@ -35,7 +35,16 @@ struct Trial {
     const auto& kernel = kernels::embedding_backward_kernel;
     const auto config = kernel.chosen(machine(), o, {{"in_order", in_order ? "true" : "false"}});
     backend().run(kernel.build(machine(), o, config), n,
-                  Arguments().tensor("d_table", d_table).tensor("d_out", d_out).tensor("indices", index_tensor()));
+                  Arguments()
+                      .tensor("d_table", d_table)
+                      .tensor("d_out", d_out)
+                      .tensor("indices", index_tensor())
+                      .tensor("d_position_table", d_positions));
+  }
+  void want_positions(int64_t positions, DType type) {
+    o.positions = positions;
+    o.d_position_type = type;
+    d_positions = Tensor::rows(type, positions, o.cols, 3);
   }
   void check_backward(DType gate_type) {
     const Values expected = embedding_gradient_oracle(d_out.values(), indices, o.vocabulary, o.cols);
@@ -234,6 +243,39 @@ TEST(Embedding, BackwardTypesAndAccumulate) {
     sum.o.accumulate = true;
     sum.backward();
     for (int64_t i = 0; i < once.size(); ++i) ASSERT_NEAR(sum.d_table.get(i), 2 * once.get(i), 1e-5);
+  }
+}
+
+// i mod P, whatever the indices; the last sequence may be cut off, and some positions may have no row.
+TEST(Embedding, BackwardAddsUpPositions) {
+  const std::tuple<int64_t, int64_t, int64_t> shapes[] = {{37, 40, 1},   {37, 1, 5}, {37, 7, 5}, {300, 40, 64},
+                                                          {24, 1100, 8}, {5, 20, 9}, {0, 8, 4}};
+  for (const auto& [n, cols, positions] : shapes) {
+    for (DType type : kFloats) {
+      for (DType sums : {f32, type}) {
+        for (const bool in_order : {false, true}) {
+          SCOPED_TRACE(std::string(name(type)) + " " + name(sums) + " n=" + std::to_string(n) +
+                       " cols=" + std::to_string(cols) + " positions=" + std::to_string(positions) +
+                       (in_order ? " in order" : ""));
+          Trial run(type, n, 91, cols);
+          if (n > 3) run.indices[3] = 91;
+          run.want_positions(positions, sums);
+          run.in_order = in_order;
+          run.backward();
+          run.check_backward(f32);
+          const Values expected = position_gradient_oracle(run.d_out.values(), n, positions, cols);
+          EXPECT_TRUE(close_normwise(run.d_positions.values(), expected, gate_r(sums, n)));
+          EXPECT_TRUE(run.d_positions.untouched_outside());
+          const Tensor once = run.d_positions.clone();
+          run.backward();
+          EXPECT_TRUE(run.d_positions.same_bits(once));
+          if (sums != f32) continue;
+          run.o.accumulate_positions = true;
+          run.backward();
+          for (int64_t i = 0; i < once.size(); ++i) ASSERT_NEAR(run.d_positions.get(i), 2 * once.get(i), 1e-5);
+        }
+      }
+    }
   }
 }
 

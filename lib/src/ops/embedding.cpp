@@ -3,12 +3,20 @@
 
 namespace ligerdsl::lib {
 
+namespace {
+
+void check_positions(bool given, int64_t positions, const char* tensor) {
+  if (given && positions < 1)
+    fail(Status::invalid_shape, std::string("`n_positions`: expected at least 1 with ") + tensor + ", got 0");
+}
+
+}  // namespace
+
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_embedding_forward_desc_t& d) {
   OperationPlan::Bindings bindings;
   bindings.rows = size_of_call(embedding_forward::dim_N);
   bindings.renamed = {{"table", "weight"}, {"position_table", "position_weight"}};
-  if (d.with_position_weight && d.n_positions < 1)
-    fail(Status::invalid_shape, "`n_positions`: expected at least 1 with position_weight, got 0");
+  check_positions(d.with_position_weight, d.n_positions, "position_weight");
   const kernels::EmbeddingOptions options{.cols = d.n_cols,
                                           .vocabulary = d.n_rows,
                                           .type = dtype_of(d.dtype),
@@ -20,15 +28,27 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_embe
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_embedding_backward_desc_t& d) {
   check_gradient("d_weight_dtype", d.d_weight_dtype, d.dtype, d.accumulate);
+  const bool positions = d.d_position_weight_dtype != 0;
+  if (d.accumulate_positions && !positions)
+    fail(Status::invalid_argument, "`accumulate_positions`: expected 0 without d_position_weight, got 1");
+  if (positions && d.accumulate_positions && d.d_position_weight_dtype != LIGERDSL_F32)
+    fail(Status::invalid_dtype,
+         std::string("`d_position_weight_dtype`: expected f32 with `accumulate_positions`, got ") +
+             dtype_name(d.d_position_weight_dtype));
+  check_gradient("d_position_weight_dtype", d.d_position_weight_dtype, d.dtype, 0);
+  check_positions(positions, d.n_positions, "d_position_weight");
   OperationPlan::Bindings bindings;
   bindings.rows = size_of_call(embedding_backward::dim_N);
-  bindings.renamed = {{"d_table", "d_weight"}};
+  bindings.renamed = {{"d_table", "d_weight"}, {"d_position_table", "d_position_weight"}};
   const kernels::EmbeddingOptions options{.cols = d.n_cols,
                                           .vocabulary = d.n_rows,
                                           .type = dtype_of(d.dtype),
                                           .index_type = dtype_of(d.index_dtype),
                                           .d_table_type = dtype_of(d.d_weight_dtype),
-                                          .accumulate = d.accumulate != 0};
+                                          .accumulate = d.accumulate != 0,
+                                          .positions = positions ? d.n_positions : 0,
+                                          .d_position_type = dtype_of(d.d_position_weight_dtype),
+                                          .accumulate_positions = d.accumulate_positions != 0};
   return plan_of(context, embedding_backward::info(), d,
                  configured(context, kernels::embedding_backward_kernel, options), std::move(bindings));
 }
