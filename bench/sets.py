@@ -178,6 +178,11 @@ def flce():
     return [Wanted("fused_linear_cross_entropy", shape) for shape in FLCE_TABLE]
 
 
+def flce_per_token():
+    """Losses of rows whose upstream gradients come later."""
+    return [Wanted("flce_per_token", shape) for shape in ((4096, 4096, 128256), (16384, 4096, 128256))]
+
+
 def fused_jsd():
     """Distillation from the heads on."""
     return [Wanted("fused_linear_jsd", shape) for shape in ((4096, 4096, 128256), (8192, 2048, 32000), (8192, 4096, 128256))]
@@ -224,13 +229,13 @@ def smoke():
             *(Wanted("modulated_rms_norm", (24, 96, 3), dtype) for dtype in ("f32", "bf16")),
             Wanted("embedding", (40, 30, 16), "f32"), Wanted("adamw", (1000,), "f32"), Wanted("global_norm", (1000,), "f32"),
             Wanted("fused_linear_cross_entropy", (24, 32, 130), "f32"), Wanted("fused_linear_jsd", (24, 32, 130), "f32"), Wanted("rms_norm_chain", (16, 96), "f32"),
-            *(Wanted(kernel, (24, 32, 130), "f32") for kernel in FLCE_ERRORS)]
+            *(Wanted(kernel, (24, 32, 130), "f32") for kernel in ("flce_per_token", *FLCE_ERRORS))]
 
 
 SETS = {"head": head, "issue2": issue2, "issue3-table": table, "widths": widths, "dtypes": dtypes, "options": options,
         "activations": activations, "divergences": divergences, "substitutes": substitutes, "groups": groups, "modulated": modulated,
         "shards": shards, "sparse": sparse,
-        "flce": flce, "fused_jsd": fused_jsd, "flce_errors": flce_errors,
+        "flce": flce, "flce_per_token": flce_per_token, "fused_jsd": fused_jsd, "flce_errors": flce_errors,
         "chain": chain, "figure": figure, "models": models, "smoke": smoke}
 
 

@@ -21,8 +21,8 @@ namespace ligerdsl::kernels {
 namespace {
 
 struct ColumnArguments {
-  View logits, labels, lse, label_logit, bias, weight, column_weight, d_loss, entropy, d_entropy, counts;
-  Scalar ignore_index, first_column, label_smoothing, lse_square_scale, softcap, temperature;
+  View logits, labels, lse, label_logit, bias, weight, column_weight, d_loss, entropy, d_entropy, counts, error;
+  Scalar first_row, ignore_index, first_column, label_smoothing, lse_square_scale, softcap, temperature;
 
   ColumnArguments(KernelBuilder& k, const CrossEntropyColumnsMeta& m) {
     logits = k.view("logits", m.type, {dyn, dyn});
@@ -36,6 +36,8 @@ struct ColumnArguments {
     if (m.with_d_entropy) entropy = k.view("entropy", f32, {dyn});
     if (m.with_d_entropy) d_entropy = k.view("d_entropy", f32, {dyn});
     if (m.reduction == Reduction::mean || (m.has_weight && m.smoothing)) counts = k.view("counts", f32, {4});
+    if (m.reports) error = k.view("error", i64, {1});
+    if (m.reports) first_row = k.scalar("first_row", i64);
     ignore_index = k.scalar("ignore_index", i64);
     first_column = k.scalar("first_column", i64);
     if (m.smoothing) label_smoothing = k.scalar("label_smoothing", f32);
@@ -90,6 +92,10 @@ void cross_entropy_columns(KernelBuilder& k, const CrossEntropyColumnsMeta& m) {
   Scalar ignored = label == args.ignore_index;
   Scalar is_class = label >= 0 && label < m.classes;
   Scalar counted = !ignored && is_class;
+  if (m.reports) {
+    Scalar row_of_batch = row.to(i64) + args.first_row;
+    atomic_max(args.error.ptr(), kErrorBase - row_of_batch, !ignored && !is_class && b == 0);
+  }
   Scalar lse = args.lse.load({row});
   const Factors f = factors_of(k, m, args, row, where(counted, label, k.constant(0, i64)), lse);
 
@@ -146,8 +152,9 @@ void cross_entropy_label_logit(KernelBuilder& k, const CrossEntropyOptions& m) {
   label_logit.store({row}, where(is_class, z, 0.0f));
 }
 
-CrossEntropyColumns cross_entropy_columns(const Machine& machine, const CrossEntropyOptions& options) {
+CrossEntropyColumns cross_entropy_columns(const Machine& machine, const CrossEntropyOptions& options, bool reports) {
   CrossEntropyColumnsMeta meta{options};
+  meta.reports = reports;
   const bool gpu = machine.is_gpu();
   meta.block = gpu ? 256 * vector_width(options.type) : 1024;
   CrossEntropyColumns columns;

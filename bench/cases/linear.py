@@ -1,12 +1,12 @@
-"""Heads with their losses: fused linear cross-entropy, its speed and its error on rows whose softmax is flat or peaked, and fused linear
-JSD."""
+"""Heads with their losses: fused linear cross-entropy, its speed, its error on rows whose softmax is flat or peaked and its gradients for an
+upstream gradient of each row, and fused linear JSD."""
 
 import math
 
 import torch
 import torch.nn.functional as F
 
-from .common import CODES, Case, Contender, Maker, Pass, by_compiler, chunks, nbytes, normwise, worst
+from .common import CODES, Case, Contender, Maker, Pass, autograd, by_compiler, chunks, nbytes, normwise, ours, worst
 from .peers import liger_cute
 
 
@@ -123,6 +123,7 @@ def linear_case(context, kernel, x, w, labels, exact, extras):
     return Case(kernel, (M, H, V), dtype, {"full": 2 * (M * H + V * H) * x.element_size()}, contenders, exact, {"full": 6 * M * H * V}, True)
 
 
+NONE = 0  # LIGERDSL_REDUCTION_NONE
 CHUNK_ROWS = 4096  # of liger_chunks: as many as QuACK's
 LARGE = ("liger_chunks", "quack_8192", "quack_logits_8192")  # differ from others only where there are several chunks
 VARIANTS = ("liger_cute_scaled", "ligerdsl_f32", "ligerdsl_300mb", "ligerdsl_300mb_dw16", "ligerdsl_64mb", "liger32", "torch", "compile_max")
@@ -181,6 +182,79 @@ def flce_deviation_12(context, M, H, V, dtype):
 def flce_trained(context, M, H, V, dtype):
     """Rows as a trained model has them: the label's probability is about 0.999."""
     return error_case(context, "flce_trained", M, H, V, dtype, probability=0.999)
+
+
+def flce_per_token(context, M, H, V, dtype):
+    """A loss of each row, and then the gradients of x and weight for an upstream gradient of each row, as policy gradients have them.
+
+    full = both. floor = the four bare products that this takes without stored logits, one for the losses and three for the gradients, by
+    the library of torch: the case is bound by 8 M H V flops. liger_cute_scaled, Liger's kernel of Hopper for this, works likewise, from the
+    rows' log-sum-exp; torch and compile store the logits and need three products. Liger's Triton kernel has no gradient for it.
+    ligerdsl_300mb: at most that much workspace.
+    """
+    make = Maker(context.device)
+    x, w = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(V, H, dtype=dtype, scale=H ** -0.5).requires_grad_()
+    labels, g = make.labels(M, V), make.randn(M, dtype=torch.float32)
+    rows, held = torch.arange(0, M, max(1, M // 32), device=x.device), []
+
+    def slopes(part, precision):
+        """Losses of these rows and the gradient of their logits."""
+        logits = (x.detach()[part].to(precision) @ w.detach().to(precision).t()).double()
+        d = torch.softmax(logits, -1)
+        d[torch.arange(d.shape[0], device=x.device), labels[part]] -= 1
+        return F.cross_entropy(logits, labels[part], reduction="none"), d * g[part].double()[:, None]
+
+    def sums():
+        if not held:
+            losses, column = [], torch.zeros(V, device=x.device, dtype=torch.float64)
+            for part in chunks(M, V, 1 << 26):
+                loss, d = slopes(part, torch.float32)
+                losses.append(loss)
+                column += d.t() @ x.detach()[part, 0].double()
+            held.append((torch.cat(losses), column))
+        return held[0]
+
+    loss, column = worst(lambda: sums()[0]), normwise(lambda: sums()[1])
+    gradient = normwise(lambda: slopes(rows, torch.float64)[1] @ w.detach().double())
+    exact = {"loss": loss, "dx": lambda found: gradient(found[rows]), "dw": lambda found: column(found[:, 0])}
+    names = (("loss",), ("dx", "dw"))
+
+    def ligerdsl(**limits):
+        def contender():
+            losses, lse, dx, dw = make.empty(M), make.empty(M), torch.empty_like(x.detach()), torch.empty_like(w.detach())
+            head = dict(n_classes=V, n_cols=H, dtype=CODES[dtype], label_dtype="i64", reduction=NONE, **limits)
+            forward = context.plan("fused_linear_cross_entropy", with_lse=1, **head).bind(M, x=x, weight=w, labels=labels, loss=losses, lse=lse)
+            backward = context.plan("fused_linear_cross_entropy_backward", with_d_x=1, d_weight_dtype=CODES[dtype], **head).bind(
+                M, x=x, weight=w, labels=labels, lse=lse, d_loss=g, d_x=dx, d_weight=dw)
+            return ours(forward, backward, ({"loss": losses}, {"dx": dx, "dw": dw}), (lse,))
+        return contender
+
+    def floor():
+        logits, dx, dw = make.randn(M, V, dtype=dtype), make.empty(M, H, dtype=dtype), make.empty(V, H, dtype=dtype)
+        xd, wd = x.detach(), w.detach()
+
+        def products():
+            torch.mm(xd, wd.t(), out=logits)
+            torch.mm(xd, wd.t(), out=logits)
+            torch.mm(logits, wd, out=dx)
+            torch.mm(logits.t(), xd, out=dw)
+
+        return Contender({"full": Pass(products, lambda: {"logits": logits}, nbytes(logits, dx, dw))})
+
+    def cute_scaled():
+        from liger_kernel.ops.cutedsl.ops import LigerFusedScaledCrossEntropySM90Function as fused
+        return autograd(lambda: fused.apply(x, w, labels), (x, w), g, names)
+
+    reference = lambda x, w, t: F.cross_entropy((x @ w.t()).float(), t, reduction="none")
+    check_logits = normwise(lambda: x.detach()[:64].double() @ w.detach().double().t())
+    exact["logits"] = lambda found: check_logits(found[:64])
+    contenders = {"ligerdsl": ligerdsl(), "floor": floor, "liger_cute_scaled": cute_scaled,
+                  **by_compiler(reference, lambda f: autograd(lambda: f(x, w, labels), (x, w), g, names)),
+                  "torch": lambda: autograd(lambda: reference(x, w, labels), (x, w), g, names),
+                  "ligerdsl_300mb": ligerdsl(max_workspace_bytes=300_000_000)}
+    one = (M * H + V * H) * x.element_size()
+    return Case("flce_per_token", (M, H, V), dtype, {"fwd": one, "bwd": 2 * one, "full": 2 * one}, contenders, exact,
+                {"fwd": 2 * M * H * V, "bwd": 6 * M * H * V, "full": 8 * M * H * V}, True)
 
 
 def log_mixture(q, p):

@@ -159,29 +159,40 @@ void fused_linear_cross_entropy(CheckTable& t) {
   hit_some(t, labels, expect().loss.predictions);
   Tensor dx = t.like(x.tensor), dw = t.f32({vocab, width}), db = t.f32({vocab});
   Results results(t, labels);
-  t.ops.fused_linear_cross_entropy({.x = x.tensor,
-                                    .weight = w.tensor,
-                                    .bias = b.tensor,
-                                    .labels = labels.tensor,
-                                    .loss = results.loss,
-                                    .d_x = dx,
-                                    .d_weight = dw,
-                                    .d_bias = db,
-                                    .class_weight = weights.tensor,
-                                    .z_loss = results.z_loss,
-                                    .accuracy = results.accuracy,
-                                    .predictions = results.predictions,
-                                    .entropy = results.entropy,
-                                    .d_entropy = d_entropy.tensor,
-                                    .settings = kEveryOption});
+  const Ops::FusedLinearCrossEntropy call{.x = x.tensor,
+                                          .weight = w.tensor,
+                                          .bias = b.tensor,
+                                          .labels = labels.tensor,
+                                          .loss = results.loss,
+                                          .d_x = dx,
+                                          .d_weight = dw,
+                                          .d_bias = db,
+                                          .class_weight = weights.tensor,
+                                          .z_loss = results.z_loss,
+                                          .accuracy = results.accuracy,
+                                          .predictions = results.predictions,
+                                          .entropy = results.entropy,
+                                          .d_entropy = d_entropy.tensor,
+                                          .lse = t.f32({rows}),
+                                          .settings = kEveryOption};
+  t.ops.fused_linear_cross_entropy(call);
   const oracle::LinearLoss expected = expect();
   const bool bf16 = t.type == Type::bf16;
   const Gate gradient = bf16 ? Gate{6e-3, 0, true} : Gate{1e-5, 0, true};
   const Gate scalar = bf16 ? Gate{2e-3, 0} : t.f32_scalar, entropies = bf16 ? Gate{2e-3, 0} : t.f32_elementwise;
   results.add(t, expected.loss, expected.logits, scalar, t.elementwise, entropies);
-  t.add("d_x", dx, expected.dx, gradient);
-  t.add("d_weight", dw, expected.dw, gradient);
-  t.add("d_bias", db, expected.db, gradient);
+  t.add("lse", call.lse, expected.loss.lse, entropies);
+  const auto add_gradients = [&] {
+    t.add("d_x", dx, expected.dx, gradient);
+    t.add("d_weight", dw, expected.dw, gradient);
+    t.add("d_bias", db, expected.db, gradient);
+  };
+  add_gradients();
+  const float one = 1;
+  const Tensor d_loss = t.f32({1});
+  t.ops.upload(d_loss, &one);
+  t.ops.fused_linear_cross_entropy_backward(call, d_loss);
+  add_gradients();
 }
 
 // The teacher is half as wide.

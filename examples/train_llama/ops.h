@@ -160,11 +160,13 @@ class Ops {
   void cross_entropy_backward(const Tensor& d_logits, const Tensor& d_loss);
   struct FusedLinearCrossEntropy {
     Tensor x, weight, bias, labels, loss, d_x, d_weight, d_bias;
-    Tensor class_weight, z_loss, accuracy, predictions, entropy, d_entropy;
+    Tensor class_weight, z_loss, accuracy, predictions, entropy, d_entropy, lse;
     LossSettings settings;
   };
   // Not possible on a machine without the library of matrix products that the operation needs.
   void fused_linear_cross_entropy(const FusedLinearCrossEntropy& c);
+  // The gradients from lse, which that call wrote, and entropy where there is d_entropy, times d_loss.
+  void fused_linear_cross_entropy_backward(const FusedLinearCrossEntropy& c, const Tensor& d_loss);
   struct FusedLinearJsd {
     Tensor x, weight, target_x, target_weight, loss, d_x, d_weight;
     double beta = 0.5, temperature = 1;

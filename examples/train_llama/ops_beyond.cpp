@@ -424,30 +424,56 @@ void Ops::shard_cross_entropy(const Tensor& loss, const Tensor& d_logits, const 
   impl_->run(desc, args);
 }
 
+namespace {
+
+// What the head's loss and its backward have in common.
+template <class Desc>
+void describe_head(const Ops::LossSettings& settings, Desc* desc) {
+  desc->reduction = LIGERDSL_REDUCTION_MEAN;
+  desc->ignore_index = settings.ignored;
+  desc->label_smoothing = static_cast<float>(settings.smoothing);
+  desc->lse_square_scale = static_cast<float>(settings.lse_square_scale);
+  desc->softcap = static_cast<float>(settings.softcap);
+  desc->temperature = static_cast<float>(settings.temperature);
+}
+template <class Args>
+void pass_head(const Ops::FusedLinearCrossEntropy& c, Arguments& tensor, Args* args) {
+  args->x = tensor(c.x);
+  args->weight = tensor(c.weight);
+  args->bias = tensor(c.bias);
+  args->labels = tensor(c.labels);
+  args->class_weight = tensor(c.class_weight);
+  args->lse = tensor(c.lse);
+  args->d_entropy = tensor(c.d_entropy);
+  args->d_x = tensor(c.d_x);
+  args->d_weight = tensor(c.d_weight);
+  args->d_bias = tensor(c.d_bias);
+}
+
+}  // namespace
+
 void Ops::fused_linear_cross_entropy(const FusedLinearCrossEntropy& c) {
   Arguments tensor(impl_->device);
   ligerdsl_fused_linear_cross_entropy_desc_t desc = LIGERDSL_FUSED_LINEAR_CROSS_ENTROPY_DESC_INIT;
-  desc.reduction = LIGERDSL_REDUCTION_MEAN;
-  desc.ignore_index = c.settings.ignored;
-  desc.label_smoothing = static_cast<float>(c.settings.smoothing);
-  desc.lse_square_scale = static_cast<float>(c.settings.lse_square_scale);
-  desc.softcap = static_cast<float>(c.settings.softcap);
-  desc.temperature = static_cast<float>(c.settings.temperature);
+  describe_head(c.settings, &desc);
   ligerdsl_fused_linear_cross_entropy_args_t args = LIGERDSL_FUSED_LINEAR_CROSS_ENTROPY_ARGS_INIT;
-  args.x = tensor(c.x);
-  args.weight = tensor(c.weight);
-  args.bias = tensor(c.bias);
-  args.labels = tensor(c.labels);
-  args.class_weight = tensor(c.class_weight);
+  pass_head(c, tensor, &args);
   args.loss = tensor(c.loss);
   args.z_loss = tensor(c.z_loss);
   args.accuracy = tensor(c.accuracy);
   args.predictions = tensor(c.predictions);
   args.entropy = tensor(c.entropy);
-  args.d_entropy = tensor(c.d_entropy);
-  args.d_x = tensor(c.d_x);
-  args.d_weight = tensor(c.d_weight);
-  args.d_bias = tensor(c.d_bias);
+  impl_->run(desc, args);
+}
+
+void Ops::fused_linear_cross_entropy_backward(const FusedLinearCrossEntropy& c, const Tensor& d_loss) {
+  Arguments tensor(impl_->device);
+  ligerdsl_fused_linear_cross_entropy_backward_desc_t desc = LIGERDSL_FUSED_LINEAR_CROSS_ENTROPY_BACKWARD_DESC_INIT;
+  describe_head(c.settings, &desc);
+  ligerdsl_fused_linear_cross_entropy_backward_args_t args = LIGERDSL_FUSED_LINEAR_CROSS_ENTROPY_BACKWARD_ARGS_INIT;
+  pass_head(c, tensor, &args);
+  args.d_loss = tensor(d_loss);
+  if (c.d_entropy.data) args.entropy = tensor(c.entropy);
   impl_->run(desc, args);
 }
 

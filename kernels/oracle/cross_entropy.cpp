@@ -35,7 +35,7 @@ struct RowResult {
   Values d_loss, d_zeta, d_entropy;  // gradients of loss, zeta and entropy
 };
 
-RowResult row_oracle(const double* x, int64_t label, const CrossEntropyCase& c, const Totals& t) {
+RowResult row_oracle(const double* x, int64_t row, int64_t label, const CrossEntropyCase& c, const Totals& t) {
   const int64_t v = c.classes;
   const double a = c.smoothing, e = a / static_cast<double>(v);
   Values z(v), p(v);
@@ -53,6 +53,12 @@ RowResult row_oracle(const double* x, int64_t label, const CrossEntropyCase& c, 
     p[j] = std::exp(z[j] - top) / total;
     if (p[j] > 0) r.entropy += p[j] * (top - z[j] + std::log(total));
   }
+
+  if (!c.lse.empty()) {
+    r.lse = c.lse[row];
+    for (int64_t j = 0; j < v; ++j) p[j] = std::exp(z[j] - r.lse);
+  }
+  if (!c.entropy.empty()) r.entropy = c.entropy[row];
 
   const bool weighted = !c.weight.empty();
   const double w_label = weighted ? c.weight[label] : 1.0;
@@ -72,7 +78,7 @@ RowResult row_oracle(const double* x, int64_t label, const CrossEntropyCase& c, 
                            : p[j] - e - (1 - a) * hit;
     r.d_loss[j] *= slope;
     r.d_zeta[j] = 2 * c.lse_square * r.lse * p[j] * slope;
-    if (p[j] > 0) r.d_entropy[j] = -p[j] * (z[j] - top - std::log(total) + r.entropy) * slope;
+    if (p[j] > 0) r.d_entropy[j] = -p[j] * (std::log(p[j]) + r.entropy) * slope;
   }
   return r;
 }
@@ -99,7 +105,7 @@ CrossEntropyResult cross_entropy_oracle(const Values& logits, const std::vector<
       std::fill(d, d + c.classes, kNan);
       continue;
     }
-    const RowResult r = row_oracle(&logits[i * c.classes], labels[i], c, t);
+    const RowResult r = row_oracle(&logits[i * c.classes], i, labels[i], c, t);
     const double g = c.upstream.size() == 1 ? c.upstream[0] : c.upstream[i];
     out.loss[i] = r.loss * loss_factor + r.zeta * zeta_factor;
     out.z_loss[i] = r.zeta * zeta_factor;

@@ -18,6 +18,7 @@ struct CrossEntropyCase {
   Values upstream{1.0};    // one value, or one per row when reduction is none
   double temperature = 0;  // 0: none
   Values d_entropy;        // upstream gradient of every row's entropy; empty: 0
+  Values lse, entropy;     // of every row, given: the gradient is made from these; empty: from the row's own
 };
 
 struct CrossEntropyResult {

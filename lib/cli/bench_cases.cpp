@@ -132,9 +132,10 @@ Cases standard(const Scale& scale) {
   add.one("cross_entropy_backward", losses, {Builder::size("V", classes)});
   add.one("embedding_forward", 2 * rows, {Builder::size("V", classes), "H=2048"});
   add.one("embedding_backward", 2 * rows, {Builder::size("V", classes), "H=2048"});
-  add.one("fused_linear_cross_entropy", losses,
-          {Builder::size("V", classes), Builder::size("H", scale.cpu ? 256 : 4096),
-           scale.cpu ? "d_weight_dtype=f32" : "d_weight_dtype=bf16"});
+  for (const char* head : {"fused_linear_cross_entropy", "fused_linear_cross_entropy_backward"})
+    add.one(head, losses,
+            {Builder::size("V", classes), Builder::size("H", scale.cpu ? 256 : 4096),
+             scale.cpu ? "d_weight_dtype=f32" : "d_weight_dtype=bf16"});
   add.one("fused_linear_jsd", losses,
           {Builder::size("V", classes), Builder::size("H", scale.cpu ? 256 : 4096),
            Builder::size("T", scale.cpu ? 256 : 4096), scale.cpu ? "d_weight_dtype=f32" : "d_weight_dtype=bf16"});

@@ -88,8 +88,7 @@ int64_t same_size_copy_bytes(double bytes) {
 void measure_host(const Globals& globals, const BenchCase& which, const BenchRun& run, Outcome* outcome) {
   const auto context = std::make_shared<RememberingContext>(device_config(globals));
   OpInstance instance(find_op(which.kernel), which.settings);
-  allocate(instance, context, run.inputs);
-  const auto plan = instance.plan(context);
+  const auto plan = plan_with_inputs(instance, context, run.inputs);
   instance.prepare(*plan);
   lib::Call& call = instance.call();
   constexpr int kCalls = 100;
@@ -108,8 +107,7 @@ void measure_host(const Globals& globals, const BenchCase& which, const BenchRun
 Outcome measure_op(const lib::ContextRef& context, const BenchCase& which, const BenchRun& run) {
   const lib::OpInfo& info = find_op(which.kernel);
   OpInstance instance(info, which.settings);
-  allocate(instance, context, run.inputs);
-  const auto plan = instance.plan(context);
+  const auto plan = plan_with_inputs(instance, context, run.inputs);
   instance.prepare(*plan);
   Outcome outcome{.kernel = which.kernel,
                   .title = instance.title(),

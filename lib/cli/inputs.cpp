@@ -19,9 +19,11 @@ std::map<std::string, Array> read_inputs(const std::vector<std::string>& specs) 
   return inputs;
 }
 
-void allocate(OpInstance& instance, const lib::ContextRef& context, const std::map<std::string, Array>& inputs) {
+std::unique_ptr<lib::Plan> plan_with_inputs(OpInstance& instance, const lib::ContextRef& context,
+                                            const std::map<std::string, Array>& inputs) {
   lib::check_desc(instance.info(), instance.desc());
   for (const auto& [name, array] : inputs) instance.take_shape(name, array);
+  auto plan = instance.plan(context);
   instance.allocate(context);
   for (const auto& [name, array] : inputs) {
     OpInstance::Slot* slot = instance.find(name);
@@ -31,6 +33,7 @@ void allocate(OpInstance& instance, const lib::ContextRef& context, const std::m
     }
     instance.write(*slot, convert(array, slot->dtype));
   }
+  return plan;
 }
 
 }  // namespace ligerdsl::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,9 @@ namespace ligerdsl::cli {
 // By name. Throws Failure (kUsage) for what is not name=FILE, is given twice or cannot be read.
 std::map<std::string, Array> read_inputs(const std::vector<std::string>& specs);
 
-// Gives an operation memory: sizes follow the arrays, and what no array brings is generated. Throws Failure (kUsage).
-void allocate(OpInstance& instance, const lib::ContextRef& context, const std::map<std::string, Array>& inputs);
+// An operation's plan and then its memory, so that what cannot be is refused before gigabytes are filled: sizes follow
+// the arrays, and what no array brings is generated. Throws Failure (kUsage).
+std::unique_ptr<lib::Plan> plan_with_inputs(OpInstance& instance, const lib::ContextRef& context,
+                                            const std::map<std::string, Array>& inputs);
 
 }  // namespace ligerdsl::cli

@@ -319,6 +319,12 @@ std::string OpInstance::random_bytes(const Slot& slot) const {
   const bool positive =
       slot.name == "v" || slot.name == "rstd" || slot.name == "class_weight" || slot.name == "partials";
   const int classes = symbol_named(info_, "V");
+  // A backward from lse is of logits of deviation 1, for which lse is near this.
+  const bool from_lse = info_.name == std::string_view("fused_linear_cross_entropy_backward");
+  const float centre = from_lse && slot.name == "lse" ? std::log(static_cast<float>(size("V"))) + 0.5f : 0.0f;
+  const float spread = from_lse && slot.name == "weight" ? 1 / std::sqrt(static_cast<float>(size("H")))
+                       : centre != 0                     ? 0.1f
+                                                         : 1.0f;
   const int64_t all = elements(slot.shape), n = is_integer(slot.dtype) ? all : std::min(all, kPeriod);
   std::string bytes;
   bytes.reserve(static_cast<size_t>(n * size_of(slot.dtype)));
@@ -330,7 +336,7 @@ std::string OpInstance::random_bytes(const Slot& slot) const {
                  : static_cast<double>(random() % static_cast<uint64_t>(std::max<int64_t>(sizes_[classes], 1))));
     } else {
       const float value = normal(random);
-      append(&bytes, slot.dtype, positive ? std::fabs(value) + 0.01f : value);
+      append(&bytes, slot.dtype, positive ? std::fabs(value) + 0.01f : centre + spread * value);
     }
   }
   return bytes;
@@ -474,7 +480,7 @@ double OpInstance::bytes_beyond_inputs() const {
 
 double OpInstance::flops() const {
   const std::string name = info_.name;
-  if (name != "fused_linear_cross_entropy" && name != "fused_linear_jsd") return 0;
+  if (!name.starts_with("fused_linear_")) return 0;
   const auto size = [&](const char* letter) { return static_cast<double>(sizes_[symbol_named(info_, letter)]); };
   const double products =
       size("H") * static_cast<double>(1 + integer("with_d_x", 0) + (integer("d_weight_dtype", 0) != 0));

@@ -433,21 +433,22 @@ void add_gradients(const Call& c, const Values& d, Expected* expected) {
   if (c.has("d_weight")) (*expected)["d_weight"] = c.over_rows("d_weight", d_weight, type);
 }
 
-Expected fused_linear_cross_entropy(const Call& c) {
+// And its backward, whose results are gradients alone.
+Expected fused_linear_cross_entropy(const Call& c, const Values& lse, const Values& entropy) {
   const int64_t n = c.size("N"), v = c.size("V");
   Values logits = logits_of(c["x"], c["weight"], n, v, c.size("H"));
   for (int64_t i = 0; c.has("bias") && i < n * v; ++i) logits[i] += c["bias"][i % v];
-  const auto which = cross_entropy_case(c);
+  auto which = cross_entropy_case(c);
+  which.lse = lse;
+  which.entropy = entropy;
   auto r = oracle::cross_entropy_oracle(logits, c.integers("labels"), which);
   if (c.flag("use_token_scaling")) scale_by_tokens(which, logits, c.integers("labels"), &r);
   Values d_bias(v, 0.0);
   for (int64_t i = 0; i < n * v; ++i) d_bias[i % v] += r.d_logits[i];
   const DType type = c.type("x");
-  Expected expected = {{"loss", {r.loss, false, type}},
-                       {"z_loss", {r.z_loss, false, type}},
-                       {"accuracy", {r.accuracy}},
-                       {"predictions", {r.predictions}},
-                       {"entropy", {r.entropy, false, type}}};
+  Expected expected = {{"lse", {r.lse, false, type}},       {"loss", {r.loss, false, type}},
+                       {"z_loss", {r.z_loss, false, type}}, {"accuracy", {r.accuracy}},
+                       {"predictions", {r.predictions}},    {"entropy", {r.entropy, false, type}}};
   add_gradients(c, r.d_logits, &expected);
   if (c.has("d_bias")) expected["d_bias"] = c.over_rows("d_bias", d_bias, type);
   return expected;
@@ -553,7 +554,9 @@ const std::map<std::string, std::function<Expected(const Call&)>>& formulas() {
       {"sparsemax_forward", sparsemax_forward},
       {"sparsemax_backward", sparsemax_backward},
       {"cross_entropy", cross_entropy},
-      {"fused_linear_cross_entropy", fused_linear_cross_entropy},
+      {"fused_linear_cross_entropy", [](const Call& c) { return fused_linear_cross_entropy(c, {}, {}); }},
+      {"fused_linear_cross_entropy_backward",
+       [](const Call& c) { return fused_linear_cross_entropy(c, c["lse"], c["entropy"]); }},
       {"cross_entropy_backward", [](const Call& c) { return scaled(c, "d_logits", "d_logits", "d_loss", "V"); }},
       {"vocab_parallel_cross_entropy_partials", vocab_parallel_partials},
       {"vocab_parallel_cross_entropy", vocab_parallel_cross_entropy},

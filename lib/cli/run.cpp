@@ -31,8 +31,7 @@ struct Output {
 std::vector<Output> run_op(const lib::ContextRef& context, const RunRequest& request,
                            const std::map<std::string, Array>& inputs) {
   OpInstance instance(find_op(request.kernel), request.settings);
-  allocate(instance, context, inputs);
-  const auto plan = instance.plan(context);
+  const auto plan = plan_with_inputs(instance, context, inputs);
   instance.prepare(*plan);  // formulas take sizes that fit each other
   std::map<std::string, Expectation> expected;
   if (request.check) expected = formula(instance, bytes_of(instance));  // before outputs overwrite inputs

@@ -144,8 +144,9 @@ struct CheckedProblem {
   CheckedProblem(const lib::OpInfo& info, const std::vector<std::string>& settings, const lib::ContextRef& context)
       : instance(info, settings) {
     lib::check_desc(info, instance.desc());
+    const auto plan = instance.plan(context);
     instance.allocate(context, kGuard);
-    static_cast<void>(instance.bound(*instance.plan(context)));  // sizes that do not fit each other are an error
+    static_cast<void>(instance.bound(*plan));  // sizes that do not fit each other are an error
     before = bytes_of(instance);
     expected = formula(instance, before);
   }

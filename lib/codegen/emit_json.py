@@ -51,7 +51,8 @@ def number(value, constants):
 
 def bounds(f):
     known = {"minimum": f.low, "exclusive_maximum" if f.below_high else "maximum": f.high}
-    return {name: value for name, value in known.items() if value is not None} | ({"infinite": True} if f.infinite else {})
+    return {name: value for name, value in known.items() if value is not None} | ({"infinite": True} if f.infinite else {}) | (
+        {"or_zero": True} if f.or_zero else {})
 
 
 def desc_field(f, constants):

@@ -6,8 +6,9 @@ TYPES = {"int32_t": "i32", "int64_t": "i64", "float": "f32"}
 
 
 def range_of(f):
-    parts = [f".{name} = {getattr(f, name)!r}" for name in ("low", "high") if getattr(f, name) is not None]
-    parts += [f".{name} = true" for name in ("below_high", "infinite") if getattr(f, name)]
+    suffix = "f" if f.ctype == "float" and f.or_zero else ""  # bounds are numbers of the field's type
+    parts = [f".{name} = {getattr(f, name)!r}{suffix}" for name in ("low", "high") if getattr(f, name) is not None]
+    parts += [f".{name} = true" for name in ("below_high", "infinite", "or_zero") if getattr(f, name)]
     return "{" + ", ".join(parts) + "}"
 
 
@@ -40,7 +41,7 @@ def tensor_row(op, t):
     given = names.index(t.given.lstrip("!")) if t.given else -1
     return (f'    {{"{t.name}", offsetof(A, {t.name}), Direction::{t.direction}, ShapeKind::{kind}, {rank}, {spec}, '
             f'DType::{fixed}, {by_field}, {otherwise}, {given}, {str(t.given.startswith("!")).lower()}, '
-            f'{str(t.any_stride).lower()}}},')
+            f'{str(t.any_stride).lower()}, "{t.hint}"}},')
 
 
 def value_row(op, v):

@@ -14,7 +14,8 @@ LOSS_DTYPE = dtype("loss_dtype", "loss", "that of z_loss too", optional=True, ze
 CLASS_WEIGHT_DTYPE = dtype("class_weight_dtype", "class_weight", optional=True, zero="f32")
 LOSS_DTYPE_ALONE = dtype("loss_dtype", "loss", optional=True, zero="f32")
 D_LOSS_DTYPE = dtype("d_loss_dtype", "d_loss", optional=True, zero="f32")
-TEMPERATURE = option("temperature", "float", "0.0f", "divides the logits, behind the softcap; 0 = off, as 1", 0)
+TEMPERATURE = option("temperature", "float", "0.0f", "divides the logits, behind the softcap; 0 = off, as 1", 1e-4, 1e30, or_zero=True)
+SOFTCAP = option("softcap", "float", "0.0f", "0 = off", 1e-30, 1e30, or_zero=True)
 ENTROPY_TENSORS = [
     Tensor("entropy", "out", "N*", "f32", "entropy of each row's probabilities in nats, 0 at ignored rows, or NULL", "with_entropy"),
     Tensor("d_entropy", "in", "N*", "f32", "gradient of entropy, or NULL for 0", "with_d_entropy")]
@@ -108,6 +109,7 @@ MODULATED_GRAD = """
 p = d_y * (1 + s): d_x = rstd * (p * w' - x * rstd^2 * mean(p * w' * x)), d_weight = sum over rows of p * n, d_scale = sum over the rows of a
 modulation of d_y * n * w', d_shift = sum over these rows of d_y. Sums in f32, in a fixed order. Without rows they are 0. d_x may be exactly d_y
 when in_place is set."""
+MODULATION_HINT = "one row for all rows of x is [1, n_cols]"
 MODULATED_SIZES = [dim("n_cols", "H", "x", "row width"), dim("n_modulations", "K", "scale", "rows of scale and shift, which divide those of x")]
 
 LAYER_NORM_DOC = """mean and rstd = 1 / sqrt(mean((x - mean)^2) + eps) of a row; y = round((x - mean) * rstd * weight + bias), without bias 0. Arithmetic in f32; the
@@ -131,7 +133,8 @@ deviations. Batches may lie any number of elements apart. mean and rstd are cont
 GROUP_NORM_GRAD = """n = (x - mean) * rstd, q = d_y * weight; d_x = round(rstd * (q - n * mean(n * q) - mean(q))) with means over a group of a batch; d_weight = sum
 of d_y * n and d_bias = sum of d_y over the batches and positions of a channel. Sums in f32, in a fixed order. Without batches they are 0.
 x, d_y and d_x are [..., C, S] as the forward's x. d_x may be exactly d_y when in_place is set."""
-GROUP_NORM_SIZES = [dim("n_channels", "C", "x", "channels"), dim("n_positions", "S", "x", "elements of a channel"),
+IMAGE_HINT = "an image [N, C, height, width] is passed as [N, C, height * width]"
+GROUP_NORM_SIZES = [dim("n_channels", "C", "weight", "channels"), dim("n_positions", "S", "x", "elements of a channel"),
                     dim("n_groups", "K", "mean", "groups, a divisor of n_channels")]
 
 POLY_NORM_DOC = """u_p = x^p / sqrt(mean(x^2p) + eps) over a row, p = 1, 2, 3; y = round(weight[0] * u_3 + weight[1] * u_2 + weight[2] * u_1 + bias). rstd holds
@@ -212,8 +215,8 @@ finite. out may be exactly x when in_place is set.""",
         CASTING, EPS, OFFSET, present("shift"), present("rstd")],
        [Tensor("x", "in", "N* H", "dtype", "rows"),
         Tensor("weight", "in", "H", "weight_dtype", "scale of each column, or NULL", "weight_dtype"),
-        Tensor("scale", "in", "K H", "scale_dtype", "what is added to 1, of each modulation"),
-        Tensor("shift", "in", "K H", "scale_dtype", "added to the scaled rows of each modulation, or NULL", "with_shift"),
+        Tensor("scale", "in", "K H", "scale_dtype", "what is added to 1, of each modulation", hint=MODULATION_HINT),
+        Tensor("shift", "in", "K H", "scale_dtype", "added to the scaled rows of each modulation, or NULL", "with_shift", hint=MODULATION_HINT),
         Tensor("y", "out", "N* H", "dtype", "modulated rows"),
         Tensor("rstd", "out", "N*", "f32", "1 / sqrt(ms + eps) of each row: what the backward needs", "with_rstd")],
        rows="rows of x"),
@@ -228,12 +231,12 @@ finite. out may be exactly x when in_place is set.""",
        [Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
         Tensor("x", "in", "N* H", "dtype", "the forward's x"),
         Tensor("weight", "in", "H", "weight_dtype", "the forward's weight, or NULL", "weight_dtype"),
-        Tensor("scale", "in", "K H", "scale_dtype", "the forward's scale"),
+        Tensor("scale", "in", "K H", "scale_dtype", "the forward's scale", hint=MODULATION_HINT),
         Tensor("rstd", "in", "N*", "f32", "the forward's rstd"),
         Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "!without_d_x"),
         Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
-        Tensor("d_scale", "inout", "K H", "d_scale_dtype", "gradient of scale, or NULL", "d_scale_dtype"),
-        Tensor("d_shift", "inout", "K H", "d_shift_dtype", "gradient of shift, or NULL", "d_shift_dtype")],
+        Tensor("d_scale", "inout", "K H", "d_scale_dtype", "gradient of scale, or NULL", "d_scale_dtype", hint=MODULATION_HINT),
+        Tensor("d_shift", "inout", "K H", "d_shift_dtype", "gradient of shift, or NULL", "d_shift_dtype", hint=MODULATION_HINT)],
        rows="rows of x", aliases=[("d_x", "d_y")]),
 
     Op("layer_norm_forward", "LayerNorm",
@@ -297,10 +300,10 @@ finite. out may be exactly x when in_place is set.""",
 
     Op("group_norm_forward", "GroupNorm", GROUP_NORM_DOC,
        [*GROUP_NORM_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight"), LAYER_NORM_EPS, present("mean"), present("rstd"), NORM_BIAS],
-       [Tensor("x", "in", "N* C S", "dtype", "channels"),
+       [Tensor("x", "in", "N* C S", "dtype", "channels", hint=IMAGE_HINT),
         Tensor("weight", "in", "C", "weight_dtype", "scale of each channel"),
         Tensor("bias", "in", "C", "bias_dtype", "added to each channel, or NULL", "bias_dtype"),
-        Tensor("y", "out", "N* C S", "dtype", "normalised channels"),
+        Tensor("y", "out", "N* C S", "dtype", "normalised channels", hint=IMAGE_HINT),
         Tensor("mean", "out", "N* K", "f32", "mean of each group: what the backward needs, or NULL", "with_mean"),
         Tensor("rstd", "out", "N* K", "f32", "rstd of each group: what the backward needs, or NULL", "with_rstd")],
        rows="batches of x"),
@@ -308,12 +311,12 @@ finite. out may be exactly x when in_place is set.""",
     Op("group_norm_backward", "gradient of GroupNorm", GROUP_NORM_GRAD,
        [*GROUP_NORM_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight"), NORM_D_WEIGHT, NORM_D_BIAS, NORM_ACCUMULATE,
         in_place("1: d_x may be exactly d_y"), absent("d_x")],
-       [Tensor("d_y", "in", "N* C S", "dtype", "gradient of y"),
-        Tensor("x", "in", "N* C S", "dtype", "the forward's x"),
+       [Tensor("d_y", "in", "N* C S", "dtype", "gradient of y", hint=IMAGE_HINT),
+        Tensor("x", "in", "N* C S", "dtype", "the forward's x", hint=IMAGE_HINT),
         Tensor("weight", "in", "C", "weight_dtype", "the forward's weight"),
         Tensor("mean", "in", "N* K", "f32", "the forward's mean"),
         Tensor("rstd", "in", "N* K", "f32", "the forward's rstd"),
-        Tensor("d_x", "out", "N* C S", "dtype", "gradient of x, or NULL", "!without_d_x"),
+        Tensor("d_x", "out", "N* C S", "dtype", "gradient of x, or NULL", "!without_d_x", hint=IMAGE_HINT),
         Tensor("d_weight", "inout", "C", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
         Tensor("d_bias", "inout", "C", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")],
        rows="batches of x", aliases=[("d_x", "d_y")]),
@@ -520,6 +523,7 @@ n = rows whose label is not ignore_index, W = sum of w[y] over them (n without w
 NONE: loss, z_loss and accuracy are [rows], 0 at ignored rows; otherwise one element each, accuracy being divided by n.
 Nothing valid: loss, accuracy and gradients are 0. predictions: argmax z, the lowest index of equals, -1 at ignored rows.
 entropy = lse - sum over c of p_c z_c with p = e^(z - lse), whatever the reduction.
+z is finite up to an absolute value of 5e8; in rows with larger ones results may not be, so temperature may not be less than 1e-4.
 d_logits: gradient of the loss (not of z_loss or accuracy) times d_loss, and of the entropies times d_entropy; 0 at ignored rows; may be
 exactly logits when in_place is set. d_loss is read on the device: one element, or one per row for NONE.
 A label outside [0, V) that is not ignore_index: that row's loss and gradient are NaN and ligerdsl_context_check reports it.""",
@@ -528,7 +532,7 @@ A label outside [0, V) that is not ignore_index: that row's loss and gradient ar
         option("reduction", "int32_t", "LIGERDSL_REDUCTION_MEAN", "LIGERDSL_REDUCTION_*", 0, 2),
         option("label_smoothing", "float", "0.0f", "a in the formulas", 0, 1),
         option("lse_square_scale", "float", "0.0f", "weight of the z loss", 0),
-        option("softcap", "float", "0.0f", "0 = off", 0),
+        SOFTCAP,
         present("class_weight"), present("z_loss"), present("accuracy"), present("predictions"), present("lse"),
         present("d_logits"), in_place("1: d_logits may be exactly logits"), LOSS_DTYPE, CLASS_WEIGHT_DTYPE,
         absent("loss"), TEMPERATURE, present("entropy"), present("d_entropy"), present("d_loss"), D_LOSS_DTYPE],
@@ -556,7 +560,7 @@ d_weight and d_bias are summed in f32 and rounded once; as f32 they are summed i
 need f32 sums in the workspace. Each gradient is made only if wanted. d_x may be exactly x when in_place is set.
 use_token_scaling: loss, z_loss and their part of d are multiplied by the probability of the row's label, taken as a constant.
 d_loss is read on the device: one element, or one per row for NONE. A later upstream gradient of one element:
-cross_entropy_backward scales d_x and d_weight.
+cross_entropy_backward scales d_x and d_weight; one per row: fused_linear_cross_entropy_backward makes them from lse.
 Chunks: chunk_rows if it is not 0, else as chunking says. WORKSPACE: as many rows as max_workspace_bytes leaves room for, all the
 workspace counted, INVALID_ARGUMENT from execute and no workspace size when not even one row fits; 0 = chunks of at most 1 GiB of logits, and a single
 chunk where that takes no more memory than several with their sums. So the default workspace stays below 1 GiB, + 4 V H bytes for
@@ -581,7 +585,7 @@ A label outside [0, V) that is not ignore_index: loss and gradients are NaN and 
         option("reduction", "int32_t", "LIGERDSL_REDUCTION_MEAN", "LIGERDSL_REDUCTION_*", 0, 2),
         option("label_smoothing", "float", "0.0f", "a in the formulas", 0, 1),
         option("lse_square_scale", "float", "0.0f", "weight of the z loss", 0),
-        option("softcap", "float", "0.0f", "0 = off", 0),
+        SOFTCAP,
         flag("use_token_scaling", "1: weigh every row by the probability of its label"),
         present("class_weight"), present("z_loss"), present("accuracy"), present("predictions"), present("d_loss"),
         present("d_x", "1: `d_x` is wanted"), in_place("1: d_x may be exactly x"),
@@ -589,7 +593,7 @@ A label outside [0, V) that is not ignore_index: loss and gradients are NaN and 
         option("max_workspace_bytes", "int64_t", "0", "limit of the workspace; 0 = see above", 0),
         option("chunk_rows", "int64_t", "0", "rows of a chunk; 0 = as chunking says", 0), LOSS_DTYPE, CLASS_WEIGHT_DTYPE, D_LOSS_DTYPE,
         absent("loss"), TEMPERATURE, present("entropy"), present("d_entropy"),
-        dtype("weight_dtype", "weight", "f32 or dtype", optional=True, zero="dtype")],
+        dtype("weight_dtype", "weight", "f32 or dtype", optional=True, zero="dtype"), present("lse")],
        [Tensor("x", "in", "N* H", "dtype", "hidden states"),
         Tensor("weight", "in", "V H", "weight_dtype", "the head"),
         Tensor("bias", "in", "V", "bias_dtype", "added to the logits, or NULL", "bias_dtype"),
@@ -603,7 +607,52 @@ A label outside [0, V) that is not ignore_index: loss and gradients are NaN and 
         Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "with_d_x"),
         Tensor("d_weight", "inout", "V H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
         Tensor("d_bias", "inout", "V", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype"),
-        *ENTROPY_TENSORS],
+        *ENTROPY_TENSORS,
+        Tensor("lse", "out", "N*", "f32", "log sum exp z of each row, 0 at ignored rows, or NULL", "with_lse")],
+       rows="rows of x", aliases=[("d_x", "x")]),
+
+    Op("fused_linear_cross_entropy_backward", "gradients of fused_linear_cross_entropy from its lse, once d_loss is known",
+       """d of fused_linear_cross_entropy is made from logits that are multiplied again and from lse, which it wrote, without another pass
+over them for statistics; with z, V, a, w, n and W as cross_entropy defines them, p = e^(z - lse), y = label:
+  without weights: d = d_loss (p - (1 - a) [c = y] - a/V + 2 lse_square_scale lse p)
+  with weights:    d = d_loss ((1 - a) w[y] (p - [c = y]) + a/V (sum w p - w[c]) + 2 lse_square_scale lse p)
+MEAN: the last term / n, the others / W. d -= d_entropy p (z - lse + entropy); d *= 1 - (softcapped z / softcap)^2; d /= temperature. 0 at ignored
+rows. use_token_scaling: what d_loss multiplies also times p[y].
+  d_x = d weight;  d_weight = d^T x;  d_bias = sum of the rows of d
+Tensors and options are the forward's, and so is what it says of chunks, workspace, sums, an f32 weight, matrix products and labels. At least one
+gradient is wanted; those that are not are not made, and where it is d_weight alone, chunks too small to add to it go by blocks of the vocabulary
+without multiplying a second time. d_loss is read on the device: one element, or one per row for NONE. lse is one number of f32, so p is off
+by up to |lse| 2^-23 of it: in rows whose label has nearly all the probability, 1 - p[y] keeps fewer digits than in the forward.
+d_x may be exactly x when in_place is set.""",
+       [dim("n_classes", "V", "weight", "classes"), dim("n_cols", "H", "x", "width of x"), dtype("dtype", "x", "of x and of the products"),
+        dtype("label_dtype", "labels", "", INDEX), dtype("bias_dtype", "bias", "f32 or dtype; 0 = no bias", optional=True),
+        dtype("d_weight_dtype", "d_weight", "f32 or dtype; 0 = d_weight is not wanted", optional=True),
+        dtype("d_bias_dtype", "d_bias", "f32 or bias_dtype; 0 = d_bias is not wanted", optional=True),
+        flag("accumulate", "1: d_weight += and d_bias += instead of =; both must be f32"),
+        option("ignore_index", "int64_t", "-100", "rows with this label do not count"),
+        option("reduction", "int32_t", "LIGERDSL_REDUCTION_MEAN", "LIGERDSL_REDUCTION_*: the forward's", 0, 2),
+        option("label_smoothing", "float", "0.0f", "a in the formulas", 0, 1),
+        option("lse_square_scale", "float", "0.0f", "weight of the z loss", 0),
+        SOFTCAP,
+        flag("use_token_scaling", "1: the forward weighed every row by the probability of its label"),
+        present("class_weight"), present("d_x", "1: `d_x` is wanted"), in_place("1: d_x may be exactly x"),
+        option("chunking", "int32_t", "LIGERDSL_CHUNKING_WORKSPACE", "LIGERDSL_CHUNKING_*", 0, 1),
+        option("max_workspace_bytes", "int64_t", "0", "limit of the workspace; 0 = as the forward", 0),
+        option("chunk_rows", "int64_t", "0", "rows of a chunk; 0 = as chunking says", 0), CLASS_WEIGHT_DTYPE, D_LOSS_DTYPE,
+        TEMPERATURE, present("d_entropy", "1: `entropy` and `d_entropy` are passed"),
+        dtype("weight_dtype", "weight", "f32 or dtype", optional=True, zero="dtype")],
+       [Tensor("x", "in", "N* H", "dtype", "hidden states"),
+        Tensor("weight", "in", "V H", "weight_dtype", "the head"),
+        Tensor("bias", "in", "V", "bias_dtype", "added to the logits, or NULL", "bias_dtype"),
+        indices("labels", "N*", "label_dtype", "class of each row, or ignore_index"),
+        Tensor("class_weight", "in", "V", "class_weight_dtype", "weight of each class, or NULL", "with_class_weight"),
+        Tensor("lse", "in", "N*", "f32", "the forward's lse"),
+        Tensor("d_loss", "in", "G*", "d_loss_dtype", "gradient of the loss: one element, or one per row for NONE"),
+        Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "with_d_x"),
+        Tensor("d_weight", "inout", "V H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
+        Tensor("d_bias", "inout", "V", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype"),
+        Tensor("entropy", "in", "N*", "f32", "the forward's entropy, or NULL", "with_d_entropy"),
+        Tensor("d_entropy", "in", "N*", "f32", "gradient of entropy, or NULL for 0", "with_d_entropy")],
        rows="rows of x", aliases=[("d_x", "x")]),
 
     Op("cross_entropy_backward", "folds the upstream gradient into d_logits",
@@ -698,7 +747,7 @@ Matrix products: as in fused_linear_cross_entropy; on a CPU 16-bit tensors are c
         *DIVERGENCE_LABELS, dtype("d_weight_dtype", "d_weight", "f32 or dtype; 0 = d_weight is not wanted", optional=True),
         ACCUMULATE, option("reduction", "int32_t", "LIGERDSL_REDUCTION_BATCHMEAN", "LIGERDSL_REDUCTION_*, but NONE", 1, 3),
         option("beta", "float", "0.5f", "weight of the teacher in the mixture", 0, 1),
-        option("temperature", "float", "0.0f", "divides both logits; 0 = off, as 1", 0),
+        option("temperature", "float", "0.0f", "divides both logits; 0 = off, as 1", 1e-4, 1e30, or_zero=True),
         present("d_loss"), present("d_x", "1: `d_x` is wanted"), absent("loss"), in_place("1: d_x may be exactly x"),
         option("max_workspace_bytes", "int64_t", "0", "limit of the workspace; 0 = see above", 0),
         option("chunk_rows", "int64_t", "0", "rows of a chunk; 0 = see above", 0), LOSS_DTYPE_ALONE, D_LOSS_DTYPE],

@@ -21,6 +21,7 @@ class Field:
     high: float = None
     below_high: bool = False  # the largest is excluded
     infinite: bool = False    # float: infinity is allowed
+    or_zero: bool = False     # float: 0 is allowed beside what is between low and high
     dtypes: tuple = ()    # dtype: those allowed
     optional: bool = False  # dtype: zero is a value; dim: zero = not used
     zero: str = ""        # an optional dtype's zero: "none" = the tensor is absent, "f32" = it is f32, or the dtype field that it is as
@@ -65,6 +66,8 @@ def option(name, ctype, default, doc, low=None, high=None, **range_):
 
 def range_text(f):
     """What a field or value takes, for its comment; "" where the comment says so already."""
+    if f.or_zero:
+        return f"0, or {f.low:g} <= {f.name} <= {f.high:g}"
     if f.high is not None:
         return f"{f.low} <= {f.name} {'<' if f.below_high else '<='} {f.high}" if f.ctype == "float" else f"{f.low} to {f.high}"
     if f.low is not None:
@@ -89,6 +92,7 @@ class Tensor:
     doc: str
     given: str = ""
     any_stride: bool = False  # also along the last dimension
+    hint: str = ""  # what an error of the shape ends with: a mistake that is made often, and what to pass instead
 
 
 def indices(name, shape, dtype, doc, given=""):
@@ -105,7 +109,7 @@ class TensorList:
 
 @dataclass
 class Value:
-    """A number passed at every call. low, high, below_high, infinite: as of a field."""
+    """A number passed at every call. low, high, below_high, infinite, or_zero: as of a field."""
     name: str
     ctype: str
     default: object
@@ -114,6 +118,7 @@ class Value:
     high: float = None
     below_high: bool = False
     infinite: bool = False
+    or_zero: bool = False
     unless: str = ""  # the field that, when set, says that the number is not read
 
 

@@ -147,9 +147,11 @@ void check_data(const char* name, const ligerdsl_tensor_t& t, BoundTensor* out, 
 void bind_shape(const BindRules& rules, const TensorInfo& info, const ligerdsl_tensor_t& t, Call* call,
                 BoundTensor* out) {
   const Given given = read_given(info.name, t);
+  const int rows = info.shape == ShapeKind::leading ? info.dims[0].symbol : -1;
+  const int64_t rows_before = rows < 0 ? -1 : call->sizes[rows];
   const auto mismatch = [&](const std::string& why) {
-    fail_argument(Status::invalid_shape, info.name,
-                  "expected " + expected_shape(*rules.info, info, call->sizes) + ", got " + shape_text(t) + why);
+    if (rows >= 0 && given.rank > info.rank) call->sizes[rows] = rows_before;  // dimensions joined by mistake, perhaps
+    fail_shape(*rules.info, info, call->sizes, t, why);
   };
   out->rank = info.rank;
   const int trailing = info.shape == ShapeKind::leading ? info.rank - 1 : info.rank;
@@ -299,6 +301,14 @@ kernels::Count elements_per_row(const BindRules& rules, int tensor) {
   Count elements = info.dims[0].factor;
   for (int i = 1; i < info.rank; ++i) elements = elements * std::max<Count>(size_of_dim(rules, info.dims[i]), 0);
   return elements;
+}
+
+void fail_shape(const OpInfo& info, const TensorInfo& tensor, const int64_t* sizes, const ligerdsl_tensor_t& t,
+                const std::string& why) {
+  const std::string hint = tensor.hint;
+  fail_argument(Status::invalid_shape, tensor.name,
+                "expected " + expected_shape(info, tensor, sizes) + ", got " + shape_text(t) + why +
+                    (hint.empty() ? "" : "; " + hint));
 }
 
 void require_shape(const char* name, const ligerdsl_tensor_t& t) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "kernels/count.h"
 #include "lib/src/op_info.h"
@@ -62,6 +63,10 @@ kernels::Count elements_per_row(const BindRules& rules, int tensor);
 // INVALID_NULL_POINTER, INVALID_DEVICE, INVALID_DTYPE, INVALID_SHAPE, INVALID_ARGUMENT or INVALID_ALIAS with the
 // argument, what was expected and what came. Takes no memory unless it throws.
 void bind_tensors(const BindRules& rules, Call* call);
+
+// Throws INVALID_SHAPE: what `tensor` should be by the sizes that are known (-1: not), what `t` is and `why`.
+[[noreturn]] void fail_shape(const OpInfo& info, const TensorInfo& tensor, const int64_t* sizes,
+                             const ligerdsl_tensor_t& t, const std::string& why = "");
 
 // Throws unless the sizes of a caller's tensor can be read at all: INVALID_SHAPE or INVALID_NULL_POINTER.
 void require_shape(const char* name, const ligerdsl_tensor_t& tensor);

@@ -34,6 +34,7 @@ struct Range {
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
   bool below_high = false;  // high itself is not taken
   bool infinite = false;    // f32: infinity is taken, if the bounds allow it
+  bool or_zero = false;     // f32: 0 is taken beside what is between the bounds
 };
 
 // A field of a description.
@@ -74,7 +75,8 @@ struct TensorInfo {
   int dtype_zero_field;  // where that is 0: the field that gives it then, or -1: `dtype`
   int given_field;       // the field that says whether the tensor is passed, or -1: always
   bool given_when_zero;
-  bool any_stride;  // also along the last dimension
+  bool any_stride;   // also along the last dimension
+  const char* hint;  // what else to say where the shape is wrong
 };
 
 // A number among the arguments.

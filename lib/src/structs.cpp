@@ -1,9 +1,11 @@
 #include "lib/src/structs.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "lib/src/bind.h"
 #include "lib/src/failure.h"
@@ -44,11 +46,42 @@ int from_end(const TensorInfo& tensor, int symbol, int64_t* factor) {
   return -1;
 }
 
-int64_t dim_from_tensor(const FieldInfo& field, const TensorInfo& info, const ligerdsl_tensor_t& tensor) {
-  int64_t factor = 1;
-  const int position = from_end(info, field.symbol, &factor);
-  if (position < 0 || position >= tensor.ndim) return 0;
-  return tensor.shape[tensor.ndim - 1 - position] / factor;
+// By symbol; -1: not known yet.
+std::array<int64_t, kMaxSymbols> known_sizes(const OpInfo& info, const void* desc) {
+  std::array<int64_t, kMaxSymbols> sizes;
+  sizes.fill(-1);
+  for (const FieldInfo& field : info.fields) {
+    const int64_t size = field.role == FieldRole::dim ? read_integer(desc, field.offset, field.type) : 0;
+    if (size > 0) sizes[field.symbol] = size;
+  }
+  return sizes;
+}
+
+// A size by the tensor that it is read from or, where that is not passed, by another one that has it. 0: an optional
+// one that no tensor has.
+int64_t dim_from_tensors(const OpInfo& info, const FieldInfo& field, const void* desc, const void* args) {
+  const auto size_of = [&](const TensorInfo& from) -> std::optional<int64_t> {
+    int64_t factor = 1;
+    const int position = from_end(from, field.symbol, &factor);
+    const ligerdsl_tensor_t* tensor = position < 0 ? nullptr : read_tensor(args, from);
+    if (!tensor) return {};
+    require_shape(from.name, *tensor);
+    if (position >= tensor->ndim)
+      fail_shape(info, from, known_sizes(info, desc).data(), *tensor,
+                 std::string(", which says nothing of `") + field.name + "`");
+    return tensor->shape[tensor->ndim - 1 - position] / factor;
+  };
+  if (const auto size = size_of(info.tensors[field.source])) return *size;
+  std::string having;
+  for (const TensorInfo& tensor : info.tensors) {
+    if (const auto size = size_of(tensor)) return *size;
+    int64_t factor = 1;
+    if (from_end(tensor, field.symbol, &factor) >= 0) having += (having.empty() ? "" : ", ") + std::string(tensor.name);
+  }
+  if (field.optional) return 0;
+  fail(Status::invalid_shape, std::string("`") + field.name +
+                                  "`: expected it to be set, because no tensor that has it (" + having +
+                                  ") is passed; set it in the description, or pass one of them");
 }
 
 bool any_alias(const OpInfo& info, const void* args) {
@@ -74,11 +107,13 @@ std::string expected(const char* name, FieldType type, const Range& range) {
     return type == FieldType::f32 ? number(static_cast<float>(bound)) : std::to_string(static_cast<int64_t>(bound));
   };
   if (type != FieldType::f32) return text(range.low) + (high ? " to " + text(range.high) : " or more");
+  if (range.or_zero) return "0, or " + text(range.low) + " <= " + name + " <= " + text(range.high);
   if (low && high) return text(range.low) + " <= " + name + (range.below_high ? " < " : " <= ") + text(range.high);
   return std::string(range.infinite ? "a number" : "a finite number") + (low ? " >= " + text(range.low) : "");
 }
 
 bool contains(const Range& range, double value) {
+  if (range.or_zero && value == 0) return true;
   return value >= range.low && (range.below_high ? value < range.high : value <= range.high);
 }
 
@@ -177,6 +212,10 @@ void fill_from_args(const OpInfo& info, const void* args, void* desc) {
       set_integer(desc, field, any_alias(info, args));
       continue;
     }
+    if (field.role == FieldRole::dim) {
+      set_integer(desc, field, dim_from_tensors(info, field, desc, args));
+      continue;
+    }
     const ligerdsl_tensor_t* tensor = source_tensor(info, field, args);
     if (field.role == FieldRole::absent) {
       set_integer(desc, field, !tensor);
@@ -185,8 +224,6 @@ void fill_from_args(const OpInfo& info, const void* args, void* desc) {
     if (!tensor && field.role == FieldRole::dtype && field.source < 0) set_integer(desc, field, LIGERDSL_F32);
     if (!tensor) continue;  // an empty list has every dtype
     require_shape(field.source >= 0 ? info.tensors[field.source].name : "tensors[0]", *tensor);
-    if (field.role == FieldRole::dim)
-      set_integer(desc, field, dim_from_tensor(field, info.tensors[field.source], *tensor));
     if (field.role == FieldRole::dtype) set_integer(desc, field, code_of(tensor->dtype));
     if (field.role == FieldRole::present) set_integer(desc, field, 1);
     if (field.role == FieldRole::queries) {

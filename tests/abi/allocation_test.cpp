@@ -169,6 +169,27 @@ TEST_F(Allocation, FusedLinearCrossEntropy) {
     EXPECT_EQ(count([&] { plan(args, workspace.data(), workspace.bytes()); }), 0);
     EXPECT_GE(products - begun, 30) << "the library multiplied without being counted";
     EXPECT_EQ(of_products.taken - of_products.freed, held) << "products keep what they take";
+
+    Owned lse(LIGERDSL_F32, {rows}), d_loss(LIGERDSL_F32, {1});
+    FusedLinearCrossEntropyBackwardDesc later = fused_linear_cross_entropy_backward_desc();
+    later.n_classes = classes;
+    later.n_cols = cols;
+    later.dtype = later.d_weight_dtype = LIGERDSL_BF16;
+    later.label_dtype = LIGERDSL_I64;
+    later.with_d_x = 1;
+    later.chunk_rows = desc.chunk_rows;
+    const FusedLinearCrossEntropyBackwardPlan backward(context_, later);
+    const Buffer memory(context_, backward.workspace_bytes(rows));
+    FusedLinearCrossEntropyBackwardArgs gradients = fused_linear_cross_entropy_backward_args();
+    gradients.x = x;
+    gradients.weight = weight;
+    gradients.labels = labels;
+    gradients.lse = lse;
+    gradients.d_loss = d_loss;
+    gradients.d_x = d_x;
+    gradients.d_weight = d_weight;
+    backward(gradients, memory.data(), memory.bytes());
+    EXPECT_EQ(count([&] { backward(gradients, memory.data(), memory.bytes()); }), 0);
   }
 }
 

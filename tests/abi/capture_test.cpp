@@ -250,6 +250,26 @@ TEST_F(CaptureLinear, ChunksOfRows) {
   check(6);  // counts, four chunks, sum
 }
 
+TEST_F(CaptureLinear, BackwardFromLse) {
+  FusedLinearCrossEntropyBackwardDesc desc = fused_linear_cross_entropy_backward_desc();
+  desc.n_classes = kClasses;
+  desc.n_cols = kCols;
+  desc.dtype = desc.d_weight_dtype = LIGERDSL_F32;
+  desc.label_dtype = LIGERDSL_I64;
+  desc.with_d_x = 1;
+  desc.chunk_rows = 8;
+  const Remote lse = f32({kRows}), d_loss = f32({1});
+  FusedLinearCrossEntropyBackwardArgs args = fused_linear_cross_entropy_backward_args();
+  args.x = x_;
+  args.weight = weight_;
+  args.labels = labels_;
+  args.lse = lse;
+  args.d_loss = d_loss;
+  args.d_x = d_x_;
+  args.d_weight = d_weight_;
+  expect_launches(5, FusedLinearCrossEntropyBackwardPlan(context_, desc), args, kRows);  // counts, four chunks
+}
+
 // One launch rounds the weight.
 TEST_F(CaptureLinear, WeightInF32) {
   desc_.dtype = LIGERDSL_BF16;

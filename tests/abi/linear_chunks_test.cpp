@@ -212,5 +212,26 @@ TEST(LinearChunks, LogitsOfATarget) {
   }
 }
 
+// Rows' lse given: nothing of the rows is kept, and d_weight alone goes by vocabulary wherever rows are cut.
+TEST(LinearChunks, FromLse) {
+  LinearChunkOptions options = head();
+  options.keeps_lse = false;
+  options.from_lse = true;
+  options.d_weight_type = bf16;
+  const LinearLayout both = LinearChunks(options).layout(65536);
+  EXPECT_FALSE(both.by_vocabulary);
+  EXPECT_TRUE(LinearChunks(options).needs_rows(both));
+  EXPECT_EQ(both.row_accuracy, both.row_loss) << "no results of rows";
+  options.with_d_x = false;
+  const LinearChunks alone(options);
+  const LinearLayout blocks = alone.layout(65536);
+  EXPECT_TRUE(blocks.by_vocabulary);
+  EXPECT_FALSE(alone.needs_rows(blocks));
+  EXPECT_LT(blocks.bytes, both.bytes);
+  EXPECT_FALSE(alone.layout(4096).by_vocabulary) << "one chunk";
+  options.with_d_bias = true;
+  EXPECT_FALSE(LinearChunks(options).layout(65536).by_vocabulary);
+}
+
 }  // namespace
 }  // namespace ligerdsl::lib

@@ -36,6 +36,7 @@ Cases cases_of(FieldType type, const Range& range) {
                            : range.below_high ? std::nextafter(bound_high, bound_low)
                                               : bound_high);
   if (low) cases.refused.push_back(std::nextafter(bound_low, -kInfinity));
+  if (range.or_zero) cases.accepted.push_back(0);
   if (high) cases.refused.push_back(range.below_high ? bound_high : std::nextafter(bound_high, kInfinity));
   return cases;
 }

@@ -62,12 +62,88 @@ TEST_F(Texts, BoundsAreShort) {
   call.set("softcap", -3e38);
   EXPECT_EQ(call.plan(context_, &plan), LIGERDSL_INVALID_ARGUMENT);
   EXPECT_STREQ(ligerdsl_last_error(),
-               "fused_linear_cross_entropy: `softcap`: expected a finite number >= 0, got -3e+38");
+               "fused_linear_cross_entropy: `softcap`: expected 0, or 1e-30 <= softcap <= 1e+30, got -3e+38");
   call.set("softcap", 0);
   call.set("label_smoothing", 1.0000001);
   EXPECT_EQ(call.plan(context_, &plan), LIGERDSL_INVALID_ARGUMENT);
   EXPECT_STREQ(ligerdsl_last_error(),
                "fused_linear_cross_entropy: `label_smoothing`: expected 0 <= label_smoothing <= 1, got 1.0000001");
+}
+
+// A temperature whose reciprocal makes numbers of everyday size too large for f32.
+TEST_F(Texts, TemperaturesThatAreTooLow) {
+  for (const char* op :
+       {"cross_entropy", "fused_linear_cross_entropy", "fused_linear_cross_entropy_backward", "fused_linear_jsd"}) {
+    TableCall call(op_named(op), 64, false);
+    ligerdsl_plan_t plan = nullptr;
+    call.set("temperature", 1e-30);
+    EXPECT_EQ(call.plan(context_, &plan), LIGERDSL_INVALID_ARGUMENT);
+    EXPECT_EQ(ligerdsl_last_error(),
+              std::string(op) + ": `temperature`: expected 0, or 1e-04 <= temperature <= 1e+30, got 1e-30");
+  }
+}
+
+// The size of what is not passed is that of another tensor that has it, or is asked for.
+TEST_F(Texts, GroupsOfGroupNorm) {
+  float values[48] = {};
+  const auto tensor = [&](std::vector<int64_t>& shape) {
+    return ligerdsl_tensor_make(values, {LIGERDSL_CPU, 0}, LIGERDSL_F32, static_cast<int32_t>(shape.size()),
+                                shape.data());
+  };
+  std::vector<int64_t> x_shape{1, 4, 6}, weight_shape{4}, groups{1, 2};
+  std::vector<float> y(48), rstd(2);
+  const ligerdsl_tensor_t x = tensor(x_shape), weight = tensor(weight_shape);
+  ligerdsl_tensor_t out = tensor(x_shape), statistics = tensor(groups);
+  out.data = y.data();
+  statistics.data = rstd.data();
+  ligerdsl_group_norm_forward_args_t args = LIGERDSL_GROUP_NORM_FORWARD_ARGS_INIT;
+  args.x = &x;
+  args.weight = &weight;
+  args.y = &out;
+  const auto call = [&] {
+    const ligerdsl_group_norm_forward_desc_t desc = LIGERDSL_GROUP_NORM_FORWARD_DESC_INIT;
+    expectations() = {{{"everything", 0, uint64_t{1} << 63}}};
+    return ligerdsl_group_norm_forward(context_, &desc, &args, nullptr);
+  };
+  EXPECT_EQ(call(), LIGERDSL_INVALID_SHAPE);
+  EXPECT_STREQ(ligerdsl_last_error(),
+               "group_norm_forward: `n_groups`: expected it to be set, because no tensor that has it (mean, rstd) is "
+               "passed; set it in the description, or pass one of them");
+  args.rstd = &statistics;
+  EXPECT_EQ(call(), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+}
+
+// An image is blamed, not the weight beside it, and the error says what to pass.
+TEST_F(Texts, ImagesAreTensorsOfThreeDimensions) {
+  float values[48] = {};
+  int64_t shape[] = {1, 4, 2, 6}, channels[] = {4}, groups[] = {1, 2};
+  const ligerdsl_tensor_t image = ligerdsl_tensor_make(values, {LIGERDSL_CPU, 0}, LIGERDSL_F32, 4, shape);
+  const ligerdsl_tensor_t weight = ligerdsl_tensor_make(values, {LIGERDSL_CPU, 0}, LIGERDSL_F32, 1, channels);
+  const ligerdsl_tensor_t mean = ligerdsl_tensor_make(values, {LIGERDSL_CPU, 0}, LIGERDSL_F32, 2, groups);
+  const ligerdsl_group_norm_forward_desc_t desc = LIGERDSL_GROUP_NORM_FORWARD_DESC_INIT;
+  ligerdsl_group_norm_forward_args_t args = LIGERDSL_GROUP_NORM_FORWARD_ARGS_INIT;
+  args.x = args.y = &image;
+  args.weight = &weight;
+  args.mean = &mean;
+  EXPECT_EQ(ligerdsl_group_norm_forward(context_, &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE);
+  EXPECT_STREQ(ligerdsl_last_error(),
+               "group_norm_forward: `x`: expected [N..., C, S] = [?, 4, 6], got [1, 4, 2, 6]; an image [N, C, height, "
+               "width] is passed as [N, C, height * width]");
+}
+
+TEST_F(Texts, OneModulationOfAllRows) {
+  float values[24] = {};
+  int64_t rows[] = {3, 8}, row[] = {8};
+  const ligerdsl_tensor_t x = ligerdsl_tensor_make(values, {LIGERDSL_CPU, 0}, LIGERDSL_F32, 2, rows);
+  const ligerdsl_tensor_t scale = ligerdsl_tensor_make(values, {LIGERDSL_CPU, 0}, LIGERDSL_F32, 1, row);
+  const ligerdsl_modulated_rms_norm_forward_desc_t desc = LIGERDSL_MODULATED_RMS_NORM_FORWARD_DESC_INIT;
+  ligerdsl_modulated_rms_norm_forward_args_t args = LIGERDSL_MODULATED_RMS_NORM_FORWARD_ARGS_INIT;
+  args.x = args.y = &x;
+  args.scale = &scale;
+  EXPECT_EQ(ligerdsl_modulated_rms_norm_forward(context_, &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE);
+  EXPECT_STREQ(ligerdsl_last_error(),
+               "modulated_rms_norm_forward: `scale`: expected [K, H] = [?, 8], got [8], which says nothing of "
+               "`n_modulations`; one row for all rows of x is [1, n_cols]");
 }
 
 // The one-call form takes the dtype from the list, which may be missing.

@@ -198,6 +198,10 @@ fused_linear_cross_entropy N=20 V=50 H=16 d_weight_dtype=f32 use_token_scaling=1
 fused_linear_cross_entropy N=20 V=50 H=16 dtype=bf16 d_weight_dtype=bf16 reduction=none with_d_loss=1 with_accuracy=1 with_predictions=1
 fused_linear_cross_entropy N=20 V=50 H=16 d_weight_dtype=f32 temperature=2 softcap=5 with_entropy=1 with_d_entropy=1 use_token_scaling=1
 fused_linear_cross_entropy N=20 V=50 H=16 dtype=bf16 weight_dtype=f32 d_weight_dtype=f32
+fused_linear_cross_entropy_backward N=20 V=50 H=16 dtype=bf16 d_weight_dtype=bf16 reduction=none
+fused_linear_cross_entropy_backward N=20 V=50 H=16 d_weight_dtype=f32 bias_dtype=f32 d_bias_dtype=f32 softcap=5 label_smoothing=0.1 chunk_rows=7
+fused_linear_cross_entropy_backward N=20 V=50 H=16 d_weight_dtype=f32 with_d_x=0 accumulate=1 use_token_scaling=1 with_class_weight=1
+fused_linear_cross_entropy_backward N=20 V=50 H=16 d_weight_dtype=f32 temperature=2 with_d_entropy=1 lse_square_scale=1e-3 in_place=1
 fused_linear_jsd N=20 V=50 H=16 T=24 d_weight_dtype=f32
 fused_linear_jsd N=20 V=50 H=16 T=24 dtype=bf16 d_weight_dtype=bf16 beta=0 temperature=2 label_dtype=i32 with_d_loss=1
 fused_linear_jsd N=20 V=50 H=16 T=8 beta=1 reduction=sum in_place=1 d_weight_dtype=f32 accumulate=1 chunk_rows=7"""
@@ -320,6 +324,9 @@ COMPILED = [
     ("run rope layout=multimodal time_section=1 D=64", 2, ["time_section", "32"]),
     ("run target_counts N=3 V=0 with_class_weight=0", 0, ["counts"]),
     ("run vector_add N=1099511627776", 4, ["memory"]),
+    ("run group_norm_forward N=1 C=1 K=1 S=2147483647", 2, ["`n_positions`: expected groups of at most 2^30 elements"]),
+    ("run cross_entropy temperature=1e-30", 2, ["`temperature`: expected 0, or 1e-04 <= temperature <= 1e+30, got 1e-30"]),
+    ("run cross_entropy N=20 V=100 temperature=1e-4 --check", 0, ["right"]),
     ("run rope B=1099511627776 S=1099511627776", 2, ["larger than any memory"]),
     ("bench vector_add N=100000 --budget-ms 20 --copy-bytes 1048576", 0, ["GB/s", "of copy", "median"]),
 ]

@@ -100,6 +100,13 @@ constexpr const char* kConfigurations[] = {
     "fused_linear_cross_entropy without_loss=1 with_accuracy=1 with_d_loss=1",
     "fused_linear_cross_entropy d_weight_dtype=f32 chunk_rows=2",
     "fused_linear_cross_entropy d_weight_dtype=f32 temperature=2 with_entropy=1 with_d_entropy=1",
+    "fused_linear_cross_entropy dtype=bf16 d_weight_dtype=f32 with_lse=1 reduction=none",
+    "fused_linear_cross_entropy_backward dtype=bf16 d_weight_dtype=bf16 reduction=none",
+    "fused_linear_cross_entropy_backward d_weight_dtype=f32 bias_dtype=f32 d_bias_dtype=f32 chunk_rows=2 softcap=5",
+    "fused_linear_cross_entropy_backward with_d_x=0 d_weight_dtype=f32 accumulate=1 label_smoothing=0.1 "
+    "with_class_weight=1",
+    "fused_linear_cross_entropy_backward in_place=1 d_weight_dtype=none use_token_scaling=1 lse_square_scale=0.01",
+    "fused_linear_cross_entropy_backward dtype=bf16 weight_dtype=f32 d_weight_dtype=f32 temperature=2 with_d_entropy=1",
     "cross_entropy_backward dtype=bf16",
     "cross_entropy_backward per_row=1",
     "vocab_parallel_cross_entropy_partials dtype=bf16",

@@ -115,6 +115,8 @@ std::vector<LargeCase> large_cases() {
       flat("global_norm", {"dtype=bf16"}),
       flat("target_counts", {"label_dtype=i32", "with_class_weight=1", "V=1000"}),
       row("fused_linear_cross_entropy", {size("H", gpu ? 2048 : 64), "V=128", "reduction=sum", "d_weight_dtype=f32"}),
+      row("fused_linear_cross_entropy_backward",
+          {size("H", gpu ? 2048 : 64), "V=128", "reduction=sum", "d_weight_dtype=f32"}),
       row("fused_linear_jsd", {size("H", gpu ? 2048 : 64), "T=64", "V=128", "reduction=sum", "d_weight_dtype=f32"}),
       row("rope", {"dtype=bf16", size("S", gpu ? 16 : 2), size("A", gpu ? 8 : 2), "K=1", "D=64"}),
       narrow("scale", {"dtype=bf16", "H=2", "per_row=1"}),

@@ -16,7 +16,7 @@ using kernels::Reduction;
 struct Columns {
   DType type = f32;
   CrossEntropyCase c;
-  bool bias = false, token_scaling = false;
+  bool bias = false, token_scaling = false, reports = false;
 
   CrossEntropyOptions options(int64_t classes) const {
     CrossEntropyOptions o;
@@ -83,7 +83,7 @@ void check(Columns problem, int64_t classes, int64_t width) {
     arguments.tensor("bias", bias).number("softcap", c.softcap).number("temperature", c.temperature);
     backend().run({{kernels::cross_entropy_label_logit(backend().machine(), options)}, {}}, kRows, arguments);
   }
-  const auto columns = kernels::cross_entropy_columns(backend().machine(), options);
+  const auto columns = kernels::cross_entropy_columns(backend().machine(), options, problem.reports);
   for (int64_t first = 0; first < classes; first += width) {
     const int64_t here = std::min(width, classes - first);
     Tensor block = Tensor::rows(problem.type, kRows, here, 3);
@@ -107,6 +107,8 @@ void check(Columns problem, int64_t classes, int64_t width) {
     arguments.number("label_smoothing", c.smoothing).number("lse_square_scale", c.lse_square);
     arguments.number("softcap", c.softcap).number("temperature", c.temperature);
     arguments.tensor("entropy", entropy).tensor("d_entropy", d_entropy);
+    Tensor error = Tensor(i64, {1}).fill(std::vector<int64_t>{0});
+    arguments.tensor("error", error).integer("first_row", 1000);
     backend().run({{columns.step}, {}}, kRows * columns.column_blocks(here), arguments);
     Values got = block.values();
     for (int64_t j = 0; j < here; ++j) {
@@ -117,6 +119,7 @@ void check(Columns problem, int64_t classes, int64_t width) {
     const double gate = problem.type == f32 ? 1e-5 : problem.type == f16 ? 1e-3 : 6e-3;
     EXPECT_TRUE(close_normwise(got, expected, gate)) << "from column " << first;
     EXPECT_TRUE(block.untouched_outside());
+    EXPECT_EQ(error.get_integer(0), problem.reports ? kernels::kErrorBase - 1000 - kBad : 0);
   }
 }
 
@@ -149,7 +152,10 @@ TEST(CrossEntropyColumns, Options) {
 }
 
 TEST(CrossEntropyColumns, BlocksOfManyTiles) {
-  for (DType type : {f32, bf16}) check({type, {.smoothing = static_cast<float>(0.1)}}, 5003, 4480);
+  for (DType type : {f32, bf16}) {
+    for (bool reports : {false, true})
+      check({.type = type, .c = {.smoothing = static_cast<float>(0.1)}, .reports = reports}, 5003, 4480);
+  }
 }
 
 }  // namespace

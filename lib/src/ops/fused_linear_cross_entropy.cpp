@@ -12,6 +12,9 @@
 //   for every block of the vocabulary, for many rows at a time:
 //     z = x w_block^T;  z = d(loss)/dz in place;  d_w_block += z^T x
 //
+// From rows' log-sum-exps that an earlier call left (fused_linear_cross_entropy_backward) the first loop makes d(loss)/dz
+// as the second one does.
+//
 // On a CPU products are f32: x, weight and d_x of other types are converted on the way, and logits stay f32. On a GPU
 // products are of x's type, and an f32 weight is rounded to it: once, or block by block of its rows where the workspace
 // has no room for all of it. A product then becomes one for each block, and d_x their sum in f32.
@@ -21,7 +24,9 @@
 #include "kernels/cross_entropy_columns.h"
 #include "kernels/cross_entropy_config.h"
 #include "kernels/reduce_partials.h"
+#include "kernels/target_counts.h"
 #include "lib/src/ops/cross_entropy_options.h"
+#include "lib/src/ops/gradients_from_lse.h"
 #include "lib/src/ops/linear_plan.h"
 
 namespace ligerdsl::lib {
@@ -78,6 +83,10 @@ enum View : int {
 };
 using Views = std::array<BoundTensor, kViews>;
 
+// Numbers of a step.
+enum Number : int { kFirstRow, kFirstColumn, kNumbers };
+using Numbers = std::array<int64_t, kNumbers>;
+
 void check_types(const Desc& d) {
   const auto check = [](const char* name, int32_t got, int32_t other) {
     if (got == 0 || got == LIGERDSL_F32 || got == other) return;
@@ -92,11 +101,17 @@ void check_types(const Desc& d) {
   check("bias_dtype", d.bias_dtype, d.dtype);
   check_gradient("d_weight_dtype", d.d_weight_dtype, d.dtype, d.accumulate);
   check_gradient("d_bias_dtype", d.d_bias_dtype, d.bias_dtype, d.accumulate);
-  const bool gradients = d.with_d_x || d.d_weight_dtype || d.d_bias_dtype;
-  check_without_loss(d, gradients);
-  check_upstream("with_d_entropy", d.with_d_entropy, gradients, "d_x, d_weight or d_bias");
   if (d.d_bias_dtype != 0 && d.bias_dtype == 0)
     fail(Status::invalid_argument, "`d_bias_dtype`: expected 0 without a bias (`bias_dtype` is 0)");
+}
+
+bool with_gradient(const Desc& d) {
+  return d.with_d_x || d.d_weight_dtype || d.d_bias_dtype;
+}
+
+void check_wanted(const Desc& d) {
+  check_without_loss(d, d.with_lse || with_gradient(d));
+  check_upstream("with_d_entropy", d.with_d_entropy, with_gradient(d), "d_x, d_weight or d_bias");
 }
 
 kernels::CrossEntropyOptions kernel_options(const Desc& d, DType product_type, bool keeps_lse) {
@@ -104,11 +119,11 @@ kernels::CrossEntropyOptions kernel_options(const Desc& d, DType product_type, b
   options.type = product_type;
   options.has_bias = d.bias_dtype != 0;
   options.bias_type = dtype_of(d.bias_dtype);
-  options.with_gradient = d.with_d_x || d.d_weight_dtype || d.d_bias_dtype;
+  options.with_gradient = with_gradient(d);
   options.with_d_loss = options.with_gradient && d.with_d_loss;
   options.d_loss_type = dtype_of(d.d_loss_dtype);
   options.token_scaling = d.use_token_scaling != 0;
-  options.with_lse = keeps_lse;
+  options.with_lse = keeps_lse || d.with_lse;
   options.with_entropy = d.with_entropy || (d.with_d_entropy && keeps_lse);
   options.part = true;
   return options;
@@ -118,7 +133,8 @@ DType weight_type(const Desc& d) {
   return dtype_of(d.weight_dtype != 0 ? d.weight_dtype : d.dtype);
 }
 
-LinearChunkOptions chunk_options(const Desc& d, DType product_type, int64_t few_rows, size_t product_workspace) {
+LinearChunkOptions chunk_options(const Desc& d, bool from_lse, DType product_type, int64_t few_rows,
+                                 size_t product_workspace) {
   return {.classes = d.n_classes,
           .cols = d.n_cols,
           .type = dtype_of(d.dtype),
@@ -133,7 +149,9 @@ LinearChunkOptions chunk_options(const Desc& d, DType product_type, int64_t few_
           .few_rows = few_rows,
           .keeps_x = !(d.with_d_x && d.in_place),
           .token_scaling = d.use_token_scaling != 0,
+          .keeps_lse = d.with_lse == 0,
           .keeps_entropy = d.with_d_entropy && !d.with_entropy,
+          .from_lse = from_lse,
           .rule = d.chunking == LIGERDSL_CHUNKING_PUBLISHED ? ChunkRule::published : ChunkRule::by_workspace,
           .chunk_rows = d.chunk_rows,
           .max_workspace_bytes = d.max_workspace_bytes};
@@ -141,16 +159,22 @@ LinearChunkOptions chunk_options(const Desc& d, DType product_type, int64_t few_
 
 class FusedLinearCrossEntropy final : public OpPlan {
  public:
-  FusedLinearCrossEntropy(const ContextRef& context, const Desc& d)
+  // from_lse: lse and entropy of the call are given, and losses are not made.
+  FusedLinearCrossEntropy(const ContextRef& context, const Desc& d, const OpInfo& info, bool from_lse)
       : context_(context),
         d_(d),
+        info_(info),
+        from_lse_(from_lse),
         type_(dtype_of(d.dtype)),
         product_type_(context->machine().is_gpu() ? type_ : DType::f32),
         matmul_(context->device().matmul()),
-        chunks_(chunk_options(d, product_type_, few_rows(context->machine()), matmul_->workspace_bytes())) {
+        chunks_(chunk_options(d, from_lse, product_type_, few_rows(context->machine()), matmul_->workspace_bytes())) {
     check_product_width("n_classes", d_.n_classes);
     check_product_width("n_cols", d_.n_cols);
-    make_cross_entropy();
+    if (from_lse_)
+      make_counts();
+    else
+      make_cross_entropy();
     make_columns();
     make_sums();
     make_conversions();
@@ -168,7 +192,11 @@ class FusedLinearCrossEntropy final : public OpPlan {
     return rows;
   }
 
-  std::string refusal(int64_t rows) const override { return refuse_linear(rows, d_.n_classes, d_.n_cols); }
+  std::string refusal(int64_t rows) const override {
+    const std::string refused = refuse_linear(rows, d_.n_classes, d_.n_cols);
+    if (!refused.empty() || !from_lse_ || rows == 0) return refused;
+    return refuse_grid({chunks_.layout(rows).chunk * column_blocks(d_.n_classes), 1, 1}, *columns_->launcher());
+  }
 
   size_t workspace_bytes(int64_t rows) const override {
     const LinearLayout layout = chunks_.layout(rows);
@@ -181,28 +209,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
   void prepare(int64_t rows) const override {
     if (rows == 0) return;
     const LinearLayout layout = chunks_.layout(rows);
-    for (const Part& chunk : parts(rows, layout.chunk)) {
-      const Matrix x = rows_at(product_type_, chunk, d_.n_cols, convert_x_.has_value());
-      for (const Part& classes : parts(d_.n_classes, layout.weight_rows)) {
-        const Matrix z = logits_at(chunk.size, classes, layout.logits_stride), weight = weight_at(classes, layout);
-        matmul_->prepare(Product::nt, x, weight, z);
-        if (d_.with_d_x) matmul_->prepare(Product::nn, z, weight, d_x_at(chunk, layout));
-      }
-      if (d_.d_weight_dtype != 0 && !layout.by_vocabulary)
-        matmul_->prepare(Product::tn, logits_at(chunk.size, {0, d_.n_classes}, layout.logits_stride), x,
-                         rows_at(sum_type(layout), {0, d_.n_classes}, d_.n_cols, true));
-    }
-    if (!layout.by_vocabulary) return;
-    for (const Part& block : parts(d_.n_classes, layout.columns)) {
-      for (const Part& some : parts(rows, layout.block_rows)) {
-        const Matrix x = rows_at(product_type_, some, d_.n_cols, convert_x_.has_value());
-        for (const Part& classes : parts(block.size, layout.weight_rows))
-          matmul_->prepare(Product::nt, x, weight_at({block.first + classes.first, classes.size}, layout),
-                           logits_at(some.size, classes, layout.block_stride));
-        matmul_->prepare(Product::tn, logits_at(some.size, {0, block.size}, layout.block_stride), x,
-                         rows_at(sum_type(layout), block, d_.n_cols, layout.add_up_d_weight));
-      }
-    }
+    if (chunks_.needs_rows(layout)) prepare_chunks(rows, layout);
+    if (layout.by_vocabulary) prepare_blocks(rows, layout);
   }
 
   void execute(const Call& call) const override {
@@ -215,7 +223,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
       convert_weight_->run(views.data(), nullptr, d_.n_classes, call.stream);
     }
     if (count_) count_->run(views.data(), nullptr, rows, call.stream);
-    for (int64_t first = 0; first < rows; first += layout.chunk) {
+    for (int64_t first = 0; chunks_.needs_rows(layout) && first < rows; first += layout.chunk) {
       run_chunk(call, layout, first, std::min(layout.chunk, rows - first), &views);
     }
     if (finish_) finish_->run(views.data(), nullptr, rows, call.stream);
@@ -242,14 +250,45 @@ class FusedLinearCrossEntropy final : public OpPlan {
  private:
   using Step = std::optional<KernelStep>;
 
+  void prepare_chunks(int64_t rows, const LinearLayout& layout) const {
+    for (const Part& chunk : parts(rows, layout.chunk)) {
+      const Matrix x = rows_at(product_type_, chunk, d_.n_cols, convert_x_.has_value());
+      for (const Part& classes : parts(d_.n_classes, layout.weight_rows)) {
+        const Matrix z = logits_at(chunk.size, classes, layout.logits_stride), weight = weight_at(classes, layout);
+        matmul_->prepare(Product::nt, x, weight, z);
+        if (d_.with_d_x) matmul_->prepare(Product::nn, z, weight, d_x_at(chunk, layout));
+      }
+      if (d_.d_weight_dtype != 0 && !layout.by_vocabulary)
+        matmul_->prepare(Product::tn, logits_at(chunk.size, {0, d_.n_classes}, layout.logits_stride), x,
+                         rows_at(sum_type(layout), {0, d_.n_classes}, d_.n_cols, true));
+    }
+  }
+
+  void prepare_blocks(int64_t rows, const LinearLayout& layout) const {
+    for (const Part& block : parts(d_.n_classes, layout.columns)) {
+      for (const Part& some : parts(rows, layout.block_rows)) {
+        const Matrix x = rows_at(product_type_, some, d_.n_cols, convert_x_.has_value());
+        for (const Part& classes : parts(block.size, layout.weight_rows))
+          matmul_->prepare(Product::nt, x, weight_at({block.first + classes.first, classes.size}, layout),
+                           logits_at(some.size, classes, layout.block_stride));
+        matmul_->prepare(Product::tn, logits_at(some.size, {0, block.size}, layout.block_stride), x,
+                         rows_at(sum_type(layout), block, d_.n_cols, layout.add_up_d_weight));
+      }
+    }
+  }
+
   Step step(const kernels::Step& recorded, StepNames names) const {
     names.constants = {{"label_smoothing", d_.label_smoothing},
                        {"lse_square_scale", d_.lse_square_scale},
                        {"softcap", d_.softcap},
                        {"temperature", d_.temperature}};
     names.integers = {{"ignore_index", d_.ignore_index}};
-    names.numbers = {{"first_row", 0}, {"first_column", 0}};
+    names.numbers = {{"first_row", kFirstRow}, {"first_column", kFirstColumn}};
     return Step(std::in_place, *context_, recorded, names);
+  }
+
+  static StepNames count_names() {
+    return {.views = {{"counts", kCounts}, {"labels", kAllLabels}, {"weight", kClassWeight}}};
   }
 
   // The launches of cross-entropy: the one that takes logits runs on every chunk, the others on all rows.
@@ -281,7 +320,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
                                           {"counts", kCounts},
                                           {"error", kError}}});
       } else if (takes("labels")) {
-        count_ = step(recorded, {.views = {{"counts", kCounts}, {"labels", kAllLabels}, {"weight", kClassWeight}}});
+        count_ = step(recorded, count_names());
       } else {
         finish_ = step(recorded, {.views = {{"loss", kLoss},
                                             {"row_loss", kAllRowLoss},
@@ -294,11 +333,22 @@ class FusedLinearCrossEntropy final : public OpPlan {
     }
   }
 
-  // What the second loop needs.
-  void make_columns() {
-    if (!chunks_.may_go_by_vocabulary()) return;
+  void make_counts() {
     const kernels::CrossEntropyOptions options = kernel_options(d_, product_type_, true);
-    const kernels::CrossEntropyColumns columns = kernels::cross_entropy_columns(context_->machine(), options);
+    if (!kernels::needs_counts(options)) return;
+    const auto counts = kernels::target_counts(context_->machine(), {.label_type = options.label_type,
+                                                                     .has_weight = options.has_weight,
+                                                                     .classes = options.classes,
+                                                                     .weight_type = options.weight_type});
+    count_ = step(counts.steps[0], count_names());
+  }
+
+  // What makes gradients from the rows' lse.
+  void make_columns() {
+    if (!from_lse_ && !chunks_.may_go_by_vocabulary()) return;
+    const kernels::CrossEntropyOptions options = kernel_options(d_, product_type_, true);
+    const kernels::CrossEntropyColumns columns =
+        kernels::cross_entropy_columns(context_->machine(), options, from_lse_);
     column_block_ = columns.block;
     columns_ = step(columns.step, {.views = {{"logits", kLogits},
                                              {"labels", kLabels},
@@ -310,7 +360,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
                                              {"d_loss", kDLoss},
                                              {"entropy", kEntropy},
                                              {"d_entropy", kDEntropy},
-                                             {"counts", kCounts}}});
+                                             {"counts", kCounts},
+                                             {"error", kError}}});
     if (!options.token_scaling) return;
     label_logit_ =
         step(kernels::cross_entropy_label_logit(context_->machine(), options),
@@ -358,7 +409,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     const auto f32_rows = [&](size_t at) { return make_vector(call.workspace + at, DType::f32, rows); };
     const auto as_row_if = [](const BoundTensor& vector) { return vector.present ? as_row(vector) : vector; };
     const bool per_row = d_.reduction == LIGERDSL_REDUCTION_NONE;
-    v[kError] = context_->error_word(op::info());
+    v[kError] = context_->error_word(info_);
     v[kCounts] = make_vector(call.workspace + layout.counts, DType::f32, 4);
     v[kAllLabels] = call.tensors[op::k_labels];
     v[kClassWeight] = call.tensors[op::k_class_weight];
@@ -374,7 +425,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
                         ? make_view(call.workspace + layout.weight, product_type_, d_.n_classes, d_.n_cols, d_.n_cols)
                         : v[kWeightGiven];
     v[kDWeightWanted] = call.tensors[op::k_d_weight];
-    v[kAllLse] = f32_rows(layout.lse);
+    v[kAllLse] = d_.with_lse ? call.tensors[op::k_lse] : f32_rows(layout.lse);
     v[kAllLabelLogit] = f32_rows(layout.label_logit);
     v[kAllEntropy] = d_.with_entropy ? call.tensors[op::k_entropy] : f32_rows(layout.entropy);
     v[kDWeight] = layout.add_up_d_weight && !layout.by_vocabulary
@@ -473,8 +524,14 @@ class FusedLinearCrossEntropy final : public OpPlan {
 
     if (convert_x_) convert_x_->run(v.data(), nullptr, count, call.stream);
     multiply_logits(call, layout, 0, &v);
-    if (label_logit_ && layout.by_vocabulary) label_logit_->run(v.data(), nullptr, count, call.stream);
-    rows_->run(v.data(), &first, count, call.stream);
+    if (label_logit_ && (from_lse_ || layout.by_vocabulary)) label_logit_->run(v.data(), nullptr, count, call.stream);
+    if (from_lse_) {
+      v[kColumnBias] = v[kBias];
+      v[kColumnWeight] = v[kClassWeight];
+      run_columns(call, v, {first, 0});
+    } else {
+      rows_->run(v.data(), &first, count, call.stream);
+    }
     const bool add = d_.accumulate || first > 0;
     if (next_d_bias_) (add ? next_d_bias_ : first_d_bias_)->run(v.data(), nullptr, count, call.stream);
     if (d_.d_weight_dtype != 0 && !layout.by_vocabulary)
@@ -482,6 +539,13 @@ class FusedLinearCrossEntropy final : public OpPlan {
     if (d_.with_d_x) multiply_d_x(call, layout, &v);
     if (layout.add_up_d_x) round_d_x_->run(v.data(), nullptr, count, call.stream);
   }
+
+  // v[kLogits], from the first row and column that `numbers` says, become their gradient.
+  void run_columns(const Call& call, const Views& v, const Numbers& numbers) const {
+    const int64_t* const size = v[kLogits].dims;
+    columns_->run(v.data(), numbers.data(), size[0] * column_blocks(size[1]), call.stream);
+  }
+  int64_t column_blocks(int64_t columns) const { return kernels::ceil_div(columns, column_block_); }
 
   // d_weight of the classes [first_column, first_column + columns).
   void run_block(const Call& call, const LinearLayout& layout, int64_t first_column, int64_t columns, Views v) const {
@@ -500,7 +564,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
       v[kLogits] = make_view(memory + layout.logits, product_type_, count, columns, layout.block_stride);
       if (convert_x_) convert_x_->run(v.data(), nullptr, count, call.stream);
       multiply_logits(call, layout, first_column, &v);
-      columns_->run(v.data(), &first_column, count * kernels::ceil_div(columns, column_block_), call.stream);
+      run_columns(call, v, {first, first_column});
       multiply(call, layout, v, Product::tn, kLogits, kX, d_.accumulate || first > 0, kDWeight);
     }
     if (layout.add_up_d_weight) round_d_weight_->run(v.data(), nullptr, columns, call.stream);
@@ -516,6 +580,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
 
   ContextRef context_;
   Desc d_;
+  const OpInfo& info_;
+  bool from_lse_;
   DType type_, product_type_;
   std::shared_ptr<runtime::Matmul> matmul_;
   LinearChunks chunks_;
@@ -531,7 +597,18 @@ class FusedLinearCrossEntropy final : public OpPlan {
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const Desc& d) {
   check_types(d);
-  return std::make_unique<FusedLinearCrossEntropy>(context, d);
+  check_wanted(d);
+  return std::make_unique<FusedLinearCrossEntropy>(context, d, op::info(), false);
+}
+
+std::unique_ptr<OpPlan> gradients_from_lse(const ContextRef& context, const Desc& d, const OpInfo& info) {
+  check_types(d);
+  if (!with_gradient(d))
+    fail(
+        Status::invalid_argument,
+        "`with_d_x`, `d_weight_dtype`, `d_bias_dtype`: expected at least one of d_x, d_weight and d_bias to be wanted, "
+        "got none");
+  return std::make_unique<FusedLinearCrossEntropy>(context, d, info, true);
 }
 
 }  // namespace ligerdsl::lib

@@ -73,13 +73,13 @@ LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_byt
     return at;
   };
   const DType type = o_.product_type;
-  const int64_t per_row = may_go_by_vocabulary() ? rows : 0;
+  const int64_t per_row = may_go_by_vocabulary() ? rows : 0, results = o_.from_lse ? 0 : rows;
   l.counts = take(4, DType::f32);
-  l.row_loss = take(rows, DType::f32);
-  l.row_z_loss = take(rows, DType::f32);
-  l.row_accuracy = take(rows, DType::f32);
-  l.lse = take(per_row, DType::f32);
-  l.label_logit = take(o_.token_scaling ? per_row : 0, DType::f32);
+  l.row_loss = take(results, DType::f32);
+  l.row_z_loss = take(results, DType::f32);
+  l.row_accuracy = take(results, DType::f32);
+  l.lse = take(o_.keeps_lse ? per_row : 0, DType::f32);
+  l.label_logit = take(!o_.token_scaling ? 0 : o_.from_lse ? rows : per_row, DType::f32);
   l.entropy = take(o_.keeps_entropy ? per_row : 0, DType::f32);
   l.products = take(rows > 0 ? signed_bytes(o_.product_workspace) : 0, DType::i8);
   l.logits = take(logits_bytes, DType::i8);
@@ -160,7 +160,8 @@ bool LinearChunks::may_go_by_vocabulary() const {
 
 LinearLayout LinearChunks::best(int64_t rows) const {
   const LinearLayout whole = by_rows(rows);
-  if (!may_go_by_vocabulary() || whole.chunk == rows || whole.chunk >= o_.few_rows) return whole;
+  if (!may_go_by_vocabulary() || whole.chunk == rows) return whole;
+  if (whole.chunk >= o_.few_rows && !only_d_weight()) return whole;
   const LinearLayout blocks = by_vocabulary(rows);
   const auto limit = static_cast<size_t>(o_.max_workspace_bytes);
   const bool too_large = limit > 0 && blocks.bytes > limit && blocks.bytes > whole.bytes;

@@ -3,7 +3,8 @@
 // d_weight += d^T x reads and writes all of d_weight for every chunk. Where chunks would be too small for that,
 // d_weight is made by blocks of the vocabulary: the pass over chunks of rows leaves each row's log-sum-exp, and a
 // second pass multiplies the logits of a block of columns again, for as many rows as possible, and makes from them the
-// gradient of that block of the weight.
+// gradient of that block of the weight. Where log-sum-exps are given and d_weight is all that is wanted, the second
+// pass is the only one.
 //
 // A weight that is not of the products' type is copied once, or, where that leaves too little of a limit, in blocks of
 // its rows: for every product of a chunk anew, which then add up d_x in f32.
@@ -30,8 +31,10 @@ struct LinearChunkOptions {
   int64_t few_rows = 0;          // chunks of fewer rows take longer than multiplying the logits twice
   bool keeps_x = true;           // d_x does not overwrite x
   bool token_scaling = false;
-  bool keeps_entropy = false;  // of all rows, which the caller has no memory for
-  bool whole_weight = false;   // a copy of the weight is never made in blocks
+  bool keeps_lse = true;  // of all rows, which the caller has no memory for; likewise the next
+  bool keeps_entropy = false;
+  bool from_lse = false;      // gradients alone, from the rows' lse
+  bool whole_weight = false;  // a copy of the weight is never made in blocks
 
   ChunkRule rule = ChunkRule::by_workspace;
   int64_t chunk_rows = 0;           // not 0: the rows of a chunk
@@ -74,6 +77,8 @@ class LinearChunks {
 
   // Whether any number of rows is handled by blocks of the vocabulary.
   bool may_go_by_vocabulary() const;
+  // Whether anything is made from chunks of rows.
+  bool needs_rows(const LinearLayout& layout) const { return !layout.by_vocabulary || !only_d_weight(); }
 
  private:
   LinearLayout best(int64_t rows) const;
@@ -86,6 +91,8 @@ class LinearChunks {
   int64_t logits_stride() const;
   int64_t bytes_of_row() const;  // of a chunk
   int64_t weight_block(int64_t fixed) const;
+  // Blocks of the vocabulary need no other pass then.
+  bool only_d_weight() const { return o_.from_lse && !o_.with_d_x && !o_.with_d_bias && !o_.token_scaling; }
   bool converts() const { return o_.type != o_.product_type; }
   bool copies_weight() const { return o_.weight_type != o_.product_type; }
   bool adds_up_d_x() const { return o_.with_d_x && o_.type != DType::f32 && (converts() || weight_rows_ < o_.classes); }
