@@ -1,0 +1,58 @@
+"""Rotary position embedding."""
+
+from torch.autograd import Function
+
+from ..enums import Rope
+from ..errors import NotSupported
+from .dispatch import choice, first_order, names_of, operations, wants_grad
+
+_LAYOUTS = names_of(Rope)
+
+
+def _rows(tensor):
+    """Heads may lie anywhere; the columns of one must be side by side."""
+    return tensor if tensor is None or tensor.stride(-1) == 1 else tensor.contiguous()
+
+
+class RopeFunction(Function):
+    @staticmethod
+    def forward(ctx, q, k, cos, sin, numbers):
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(cos, sin)
+        ctx.numbers = numbers
+        q_out, k_out = operations(q, k, cos, sin).rope(q, k, cos, sin, **dict(numbers))
+        return q_out, (None if k is None else k_out)
+
+    @staticmethod
+    @first_order
+    def backward(ctx, d_q, d_k):
+        cos, sin = ctx.saved_tensors
+        d_q, d_k = _rows(d_q), _rows(d_k)
+        inverse = dict(ctx.numbers, inverse=not dict(ctx.numbers)["inverse"])
+        if d_q is None:
+            d_k = None if d_k is None else operations(d_k, cos, sin).rope(d_k, None, cos, sin, **inverse)[0]
+            return None, d_k, None, None, None
+        q_grad, k_grad = operations(d_q, d_k, cos, sin).rope(d_q, d_k, cos, sin, **inverse)
+        return q_grad, (None if d_k is None else k_grad), None, None, None
+
+
+def rope(q, k, cos, sin=None, *, heads_dim=2, layout="half", rotary_dim=0, sections=(0, 0, 0), inverse=False):
+    """q and k, of which k may be None, rotated: (q_out, k_out). Tensors are [batch, position, head, column], or with heads_dim=1
+    [batch, head, position, column], which is no copy. cos and sin are [S, D], [1, S, D] or [B, S, D]; without sin, cos holds cosines and sines
+    in turn. layout: "half", "interleaved" or "multimodal" with its `sections` of angles, for which cos and sin have three planes."""
+    if cos.requires_grad or sin is not None and sin.requires_grad:
+        raise NotSupported("rope: cos and sin have no gradients; detach them")
+    if heads_dim not in (1, 2):
+        raise ValueError(f"rope: heads_dim: expected 1 or 2, got {heads_dim}")
+    time, height, width = sections
+    numbers = (("inverse", inverse), ("complex_table", sin is None), ("layout", choice("layout", layout, _LAYOUTS)),
+               ("rotary_dim", rotary_dim), ("time_section", time), ("height_section", height), ("width_section", width))
+    if heads_dim == 1:
+        q, k = q.transpose(1, 2), None if k is None else k.transpose(1, 2)
+    if wants_grad(q, k):
+        q_out, k_out = RopeFunction.apply(q, k, cos, sin, numbers)
+    else:
+        q_out, k_out = operations(q, k, cos, sin).rope(q, k, cos, sin, **dict(numbers))
+    if heads_dim == 1:
+        q_out, k_out = q_out.transpose(1, 2), None if k is None else k_out.transpose(1, 2)
+    return q_out, (None if k is None else k_out)
