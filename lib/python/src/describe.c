@@ -121,6 +121,22 @@ static int fail(PyObject* exception, const char* where, const char* name, const 
   return 0;
 }
 
+/* Names of attributes and methods, made once. */
+typedef enum { NAME_IS_NEG, NAME_DATA_PTR, NAME_SHAPE, NAME_STRIDE, NAME_DTYPE, NAME_DEVICE, NAMES } Name;
+static PyObject* names[NAMES];
+
+static int make_names(void) {
+  static const char* const texts[NAMES] = {"is_neg", "data_ptr", "shape", "stride", "dtype", "device"};
+  for (int i = 0; i < NAMES; ++i) {
+    if (!names[i] && !(names[i] = PyUnicode_InternFromString(texts[i]))) return 0;
+  }
+  return 1;
+}
+
+static PyObject* call_method(PyObject* object, Name name) {
+  return PyObject_CallMethodObjArgs(object, names[name], NULL);
+}
+
 /* A number that an attribute or a method gives. */
 static int64_t integer_of(PyObject* value, int* ok) {
   const long long number = value ? PyLong_AsLongLong(value) : -1;
@@ -147,28 +163,55 @@ static const struct {
   const char* name;
   int32_t code;
 } torch_dtypes[] = {
-    {"torch.float32", LIGERDSL_F32},       {"torch.bfloat16", LIGERDSL_BF16}, {"torch.float16", LIGERDSL_F16},
-    {"torch.int64", LIGERDSL_I64},         {"torch.int32", LIGERDSL_I32},     {"torch.int16", LIGERDSL_I16},
-    {"torch.int8", LIGERDSL_I8},           {"torch.bool", LIGERDSL_BOOL},     {"torch.float8_e4m3fn", LIGERDSL_F8E4M3},
-    {"torch.float8_e5m2", LIGERDSL_F8E5M2}};
+    {"torch.float32", LIGERDSL_F32},
+    {"torch.bfloat16", LIGERDSL_BF16},
+    {"torch.float16", LIGERDSL_F16},
+    {"torch.int64", LIGERDSL_I64},
+    {"torch.int32", LIGERDSL_I32},
+    {"torch.int16", LIGERDSL_I16},
+    {"torch.int8", LIGERDSL_I8},
+    {"torch.bool", LIGERDSL_BOOL},
+    {"torch.float8_e4m3fn", LIGERDSL_F8E4M3},
+    {"torch.float8_e5m2", LIGERDSL_F8E5M2},
+    /* For the library to refuse with its own text. */
+    {"torch.float64", 0x00014002},
+    {"torch.uint8", 0x00010801},
+    {"torch.complex64", 0x00014005},
+};
 
-static int read_torch_dtype(PyObject* array, ligerdsl_dtype_t* out, const char* where, const char* name) {
-  PyObject* dtype = PyObject_GetAttrString(array, "dtype");
-  PyObject* text = dtype ? PyObject_Str(dtype) : NULL;
-  const char* given = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
-  int found = 0;
-  for (size_t i = 0; given && !found && i < sizeof torch_dtypes / sizeof torch_dtypes[0]; ++i) {
-    found = strcmp(given, torch_dtypes[i].name) == 0;
-    if (found) *out = ligerdsl_dtype_of(torch_dtypes[i].code);
+/* dtypes are objects that stay; those that were seen are found by their address. */
+enum { KNOWN_DTYPES = sizeof torch_dtypes / sizeof torch_dtypes[0] };
+static PyObject* known_dtypes[KNOWN_DTYPES];
+
+static int dtype_index(PyObject* dtype) {
+  for (int i = 0; i < KNOWN_DTYPES; ++i) {
+    if (known_dtypes[i] == dtype) return i;
   }
-  if (given && !found) PyErr_Format(PyExc_TypeError, "%s: `%s`: %s is not supported", where, name, given);
+  PyObject* text = PyObject_Str(dtype);
+  const char* given = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+  int found = -1;
+  for (int i = 0; given && i < KNOWN_DTYPES; ++i) {
+    if (strcmp(given, torch_dtypes[i].name) == 0) found = i;
+  }
   Py_XDECREF(text);
-  Py_XDECREF(dtype);
+  if (found < 0 || known_dtypes[found]) return found;
+  Py_INCREF(dtype);
+  known_dtypes[found] = dtype;
   return found;
 }
 
+static int read_torch_dtype(PyObject* array, ligerdsl_dtype_t* out, const char* where, const char* name) {
+  PyObject* dtype = PyObject_GetAttr(array, names[NAME_DTYPE]);
+  const int index = dtype ? dtype_index(dtype) : -1;
+  if (index >= 0) *out = ligerdsl_dtype_of(torch_dtypes[index].code);
+  if (dtype && index < 0 && !PyErr_Occurred())
+    PyErr_Format(PyExc_TypeError, "%s: `%s`: %S is not supported", where, name, dtype);
+  Py_XDECREF(dtype);
+  return index >= 0;
+}
+
 static int read_torch_device(PyObject* array, ligerdsl_device_t* out, const char* where, const char* name) {
-  PyObject* device = PyObject_GetAttrString(array, "device");
+  PyObject* device = PyObject_GetAttr(array, names[NAME_DEVICE]);
   PyObject* type = device ? PyObject_GetAttrString(device, "type") : NULL;
   const char* text = type ? PyUnicode_AsUTF8AndSize(type, NULL) : NULL;
   int ok = text != NULL;
@@ -191,9 +234,9 @@ static int read_torch_device(PyObject* array, ligerdsl_device_t* out, const char
 static int read_attributes(PyObject* array, const char* where, const char* name, Described* out) {
   int rank = 0, ok = 1;
   ligerdsl_tensor_t* tensor = &out->tensor;
-  tensor->data = (void*)(uintptr_t)integer_of(PyObject_CallMethod(array, "data_ptr", NULL), &ok);
-  if (!ok || !read_sequence(PyObject_GetAttrString(array, "shape"), out->sizes, &rank, where, name) ||
-      !read_sequence(PyObject_CallMethod(array, "stride", NULL), out->strides, &rank, where, name))
+  tensor->data = (void*)(uintptr_t)integer_of(call_method(array, NAME_DATA_PTR), &ok);
+  if (!ok || !read_sequence(PyObject_GetAttr(array, names[NAME_SHAPE]), out->sizes, &rank, where, name) ||
+      !read_sequence(call_method(array, NAME_STRIDE), out->strides, &rank, where, name))
     return 0;
   tensor->ndim = rank;
   tensor->shape = out->sizes;
@@ -258,9 +301,7 @@ static int read_protocol(PyObject* array, const char* where, const char* name, D
 
 /* The exchange API and data_ptr() say nothing of a negation that torch has put off. */
 static int refuse_negated(PyObject* array, const char* where, const char* name) {
-  static PyObject* is_neg;
-  if (!is_neg && !(is_neg = PyUnicode_InternFromString("is_neg"))) return 0;
-  PyObject* answer = PyObject_CallMethodObjArgs(array, is_neg, NULL);
+  PyObject* answer = call_method(array, NAME_IS_NEG);
   if (!answer) return 0;
   const int negated = answer != Py_False;
   Py_DECREF(answer);
@@ -307,7 +348,7 @@ static int fill(const KnownType* kind, PyObject* array, const char* where, const
 
 int bind_describe(PyObject* array, const char* where, const char* name, Described* out) {
   const KnownType* kind = known(Py_TYPE(array));
-  if (!kind) return 0;
+  if (!kind || (!names[NAMES - 1] && !make_names())) return 0;
   out->owner = NULL;
   out->exchange = kind->exchange;
   out->from_torch = kind->from_torch;

@@ -52,7 +52,7 @@ def names_of(enum):
 
 def gradient(tensor):
     """A gradient as the kernels take it. autograd may give one element for all of them, with strides of 0."""
-    return tensor if tensor is None or tensor.is_contiguous() else tensor.contiguous()
+    return None if tensor is None else tensor.contiguous()
 
 
 def main_grad_of(parameter):
