@@ -11,3 +11,11 @@ from . import ops
 __version__ = library.version()
 __all__ = ["Activation", "Casting", "Chunking", "CompileError", "Error", "ExecutionError", "InvalidArgument", "LabelError",
            "NotSupported", "Reduction", "Rope", "build_info", "calls", "check", "doctor", "load", "ops", "poll"]
+
+
+def __getattr__(name):
+    """patch and unpatch are ligerdsl.hf's, which imports torch."""
+    if name in ("patch", "unpatch"):
+        from . import hf
+        return getattr(hf, name)
+    raise AttributeError(f"module 'ligerdsl' has no attribute {name!r}")
