@@ -3,6 +3,7 @@
 include(${CMAKE_CURRENT_LIST_DIR}/build_sources.cmake)
 ligerdsl_build_patterns(${ROOT} patterns)
 file(GLOB_RECURSE sources RELATIVE ${ROOT} ${patterns})
+list(FILTER sources EXCLUDE REGEX "^${LIGERDSL_BUILD_NOT}/")
 foreach(file ${LIGERDSL_BUILD_ROOT_FILES})
   file(GLOB found RELATIVE ${ROOT} ${ROOT}/${file})
   list(APPEND sources ${found})

@@ -2,6 +2,7 @@
 # sources are those of a commit.
 set(LIGERDSL_BUILD_FOLDERS compiler dsl kernels runtime lib)
 set(LIGERDSL_BUILD_FILES *.cpp *.h *.hpp *.def *.td *.py *.in *.map *.cmake CMakeLists.txt)
+set(LIGERDSL_BUILD_NOT lib/python)  # calls the C ABI: no kernel depends on it
 set(LIGERDSL_BUILD_ROOT_FILES CMakeLists.txt .cmake/*.cmake)
 
 # Patterns of all of them below `root`, for file(GLOB_RECURSE).
@@ -26,6 +27,7 @@ function(ligerdsl_build_pathspecs result)
   foreach(file ${LIGERDSL_BUILD_ROOT_FILES})
     list(APPEND specs ":(glob)${file}")
   endforeach()
+  list(APPEND specs ":(exclude)${LIGERDSL_BUILD_NOT}")
   set(${result} "${specs}" PARENT_SCOPE)
 endfunction()
 

@@ -71,6 +71,11 @@ LogicalResult LayoutClasses::visit(Operation* op) {
     related.push_back(op);
   } else if (auto gather = dyn_cast<tile::GatherOp>(op)) {
     unite(gather.getIndex(), gather.getResult());  // the source goes through shared memory, from wherever it is
+  } else if (auto dot = dyn_cast<tile::DotOp>(op)) {
+    unite(dot.getSums(), dot.getResult());  // the factors have layouts of their own
+    dots.push_back(dot);
+  } else if (isa<tgpu::ConvertLayoutOp>(op)) {
+    // Two layouts, whatever they are.
   } else if (isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp>(op)) {
     related.push_back(op);
   } else if (auto loop = dyn_cast<scf::ForOp>(op)) {

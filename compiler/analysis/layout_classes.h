@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "compiler/dialect/tile.h"
 #include "compiler/layout/linear_layout.h"
 #include "llvm/ADT/DenseMap.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -39,6 +40,7 @@ class LayoutClasses {
 
   std::vector<LayoutClass> classes;
   std::vector<LayoutRelation> relations;
+  std::vector<tile::DotOp> dots;
   int classOf(mlir::Value value) const { return index.lookup(value); }
 
  private:

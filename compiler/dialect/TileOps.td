@@ -138,6 +138,18 @@ def Tile_GatherOp : Tile_Op<"gather", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Tile_DotOp : Tile_Op<"dot", [Pure, TypesMatchWith<"sums and result are alike", "result", "sums", "$_self">]> {
+  let summary = "A matrix product, added to sums";
+  let description = [{
+    [m, k] by [k, n], both f16, bf16 or f32, and f32 [m, n]. The order in which products are added is the target's.
+    Example: `%d = tile.dot %a, %b, %s : tensor<64x32xbf16>, tensor<32x64xbf16> -> tensor<64x64xf32>`.
+  }];
+  let arguments = (ins Tile_Tensor:$a, Tile_Tensor:$b, Tile_Tensor:$sums);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$a `,` $b `,` $sums attr-dict `:` type($a) `,` type($b) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 //===-- fp8 ---------------------------------------------------------------------------------------------------------===//
 
 // Tiles hold fp8 as its codes, i8.

@@ -233,6 +233,19 @@ LogicalResult GatherOp::verify() {
   return success();
 }
 
+LogicalResult DotOp::verify() {
+  auto a = cast<RankedTensorType>(getA().getType()), b = cast<RankedTensorType>(getB().getType()),
+       result = cast<RankedTensorType>(getType());
+  Type element = a.getElementType();
+  if (element != b.getElementType() || !(element.isF16() || element.isBF16() || element.isF32()))
+    return emitOpError("multiplies tiles of f16, bf16 or f32, both alike; got ") << a << " and " << b;
+  if (a.getRank() != 2 || b.getRank() != 2 || a.getDimSize(1) != b.getDimSize(0))
+    return emitOpError("multiplies [m, k] by [k, n], got ") << a << " and " << b;
+  if (!result.getElementType().isF32() || result.getShape() != ArrayRef({a.getDimSize(0), b.getDimSize(1)}))
+    return emitOpError("adds to f32 [m, n], got ") << result;
+  return success();
+}
+
 static LogicalResult verifyPartition(Operation* op, ViewType view, ArrayRef<int64_t> tileShape, size_t indices, Type value) {
   if (tileShape.size() != view.getRank() || indices != view.getRank())
     return op->emitOpError("needs one tile size and one index per view dimension (") << view.getRank() << ")";

@@ -84,6 +84,21 @@ Value Importer::shape(const program::Op& op, Location loc, Type type) {
   return unknown(op);
 }
 
+// A CPU multiplies f32: operands are widened once, where they are kept.
+Value Importer::contraction(const program::Op& op, Location loc, Type type) {
+  auto factor = [&](int number) -> Value {
+    Value value = values[op.operands[number]];
+    auto tile = mlir::cast<RankedTensorType>(value.getType());
+    if (options.target == program::Target::nvptx || tile.getElementType().isF32()) return value;
+    return arith::ExtFOp::create(builder, loc, tile.clone(builder.getF32Type()), value);
+  };
+  switch (static_cast<program::ContractionOp>(op.code)) {
+    case program::ContractionOp::dot:
+      return tile::DotOp::create(builder, loc, type, factor(0), factor(1), values[op.operands[2]]);
+  }
+  return unknown(op);
+}
+
 void Importer::memory(const program::Op& op, Location loc) {
   SmallVector<Value> operands = lookup(op.operands);
   auto cache = static_cast<tile::CacheHint>(op.integer(AttrKey::cache));
@@ -235,6 +250,7 @@ void Importer::importOp(const program::Op& op) {
     case Family::sign: return bind(op, sign(op, loc, resultType()));
     case Family::math: return bind(op, math(op, loc));
     case Family::reduction: return reduction(op, loc);
+    case Family::contraction: return bind(op, contraction(op, loc, resultType()));
     case Family::memory: return memory(op, loc);
     case Family::atomic: return atomic(op, loc);
     case Family::control: return controlFlow(op, loc);

@@ -32,6 +32,7 @@ class Importer {
   mlir::Value creation(const program::Op& op, mlir::Location loc, mlir::Type type);
   mlir::Value constant(const program::Op& op, mlir::Location loc, mlir::Type type);
   mlir::Value shape(const program::Op& op, mlir::Location loc, mlir::Type type);
+  mlir::Value contraction(const program::Op& op, mlir::Location loc, mlir::Type type);
   void memory(const program::Op& op, mlir::Location loc);
   void atomic(const program::Op& op, mlir::Location loc);
   void hint(const program::Op& op, mlir::Location loc);

@@ -3,6 +3,7 @@
 //   1. Make every use of a constant, splat or range its own op, so that one cheap value never ties two classes
 //   together.
 //   2. Collect classes of tiles that must share a layout, and relations between classes (layout_classes.h).
+//      Matrix products say where their tiles are (dot_layout.h); their factors become values of their own, converted.
 //   3. Take the classes in order of memory traffic, largest tile first, of equal ones that with the widest vectors:
 //      they are whole vectors of wider types too. A class without a layout gets its preferred one
 //      (layout_preference.h), and everything that follows through relations is assigned at once: a broadcast operand is
@@ -21,9 +22,11 @@
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/layout/conversion.h"
+#include "compiler/layout/dot_layout.h"
 #include "compiler/passes/passes.h"
 #include "compiler/remarks.h"
 #include "compiler/rewrites/atomic_results.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "program/gpu_arch.h"
 
 using namespace mlir;
@@ -49,6 +52,30 @@ void rematerializeCreators(func::FuncOp func) {
   }
 }
 
+// What multiplies, and where it wants its tiles.
+struct DotPlan {
+  DotLayouts layouts;
+  std::string whyThreads;  // empty: tensor cores
+};
+
+DotPlan planOf(tile::DotOp dot, const Threads& threads) {
+  auto a = cast<RankedTensorType>(dot.getA().getType()), b = cast<RankedTensorType>(dot.getB().getType());
+  const DotShape shape{a.getDimSize(0), b.getDimSize(1), a.getDimSize(1), threads.warps, threads.ctas};
+  if (a.getElementType().isF32()) return {threadLayouts(shape), "they multiply f16 and bf16, not f32"};
+  if (std::optional<DotLayouts> fragments = mmaLayouts(shape)) return {*fragments, ""};
+  return {threadLayouts(shape), llvm::formatv("m is {0}, n {1} and k {2}; m and k need a factor of {3}, n one of {4}",
+                                              shape.m, shape.n, shape.k, kMmaM, kMmaN)
+                                    .str()};
+}
+
+void separateFactors(func::FuncOp func) {
+  func.walk([](tile::DotOp dot) {
+    OpBuilder builder(dot);
+    for (OpOperand* factor : {&dot.getAMutable(), &dot.getBMutable()})
+      factor->set(tgpu::ConvertLayoutOp::create(builder, dot.getLoc(), factor->get().getType(), factor->get()));
+  });
+}
+
 class Assigner {
  public:
   Assigner(LayoutClasses& classes, const Threads& threads) : all(classes), threads(threads) {}
@@ -61,6 +88,7 @@ class Assigner {
       return std::tuple(tiles.accesses.empty() ? 0 : tiles.elements(), tiles.elements(), widestVector(tiles));
     };
     llvm::stable_sort(order, [&](int a, int b) { return weight(a) > weight(b); });
+    anchorDots();
     for (int number : order) {
       if (all.classes[number].layout) continue;
       all.classes[number].layout = choose(number);
@@ -69,6 +97,17 @@ class Assigner {
   }
 
  private:
+  // Equal shapes of sums have equal layouts, so that a class has one.
+  void anchorDots() {
+    for (tile::DotOp dot : all.dots) {
+      const DotPlan plan = planOf(dot, threads);
+      all.classes[all.classOf(dot.getA())].layout = plan.layouts.a;
+      all.classes[all.classOf(dot.getB())].layout = plan.layouts.b;
+      all.classes[all.classOf(dot.getResult())].layout = plan.layouts.sums;
+    }
+    for (tile::DotOp dot : all.dots) propagateFrom(all.classOf(dot.getResult()));
+  }
+
   // The preferred layout, or one with wider vectors (so that some threads repeat others) if only that finds the
   // operands of its broadcasts where they already are.
   LinearLayout choose(int number) const {
@@ -208,6 +247,7 @@ void remarkNarrowAccess(Operation* op) {
 void remarkConversion(tgpu::ConvertLayoutOp op) {
   const bool inLoop = op->getParentOfType<scf::ForOp>() != nullptr;
   if (!inLoop || op.getSource().getDefiningOp<tile::ReduceOp>() ||
+      llvm::all_of(op->getUsers(), llvm::IsaPred<tile::DotOp>) ||
       travel(layoutOf(op.getSource()), layoutOf(op.getResult())) <= Travel::registers)
     return;
   auto type = cast<RankedTensorType>(op.getResult().getType());
@@ -250,6 +290,7 @@ class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, Operatio
     if (failed(checkShapes())) return signalPassFailure();
     tileScalarAtomics(getOperation());
     rematerializeCreators(getOperation());
+    separateFactors(getOperation());
     if (numCtas > 1) getOperation()->setAttr(kNumCtasAttr, Builder(&getContext()).getI64IntegerAttr(numCtas));
     LayoutClasses classes;
     if (failed(classes.build(getOperation()))) return signalPassFailure();
@@ -264,6 +305,9 @@ class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, Operatio
     }
     shareAtomicResults(getOperation());
     remarkMisses(getOperation());
+    for (tile::DotOp dot : classes.dots)
+      if (const std::string why = planOf(dot, {numWarps, numCtas}).whyThreads; !why.empty())
+        remark(dot) << "the product is not made by tensor cores: " << why;
   }
 
  private:

@@ -147,6 +147,8 @@ void Machine::run_op(const Op& op) {
       return math(op, static_cast<program::MathOp>(op.code));
     case Family::reduction:
       return reduction(op, static_cast<program::ReductionOp>(op.code));
+    case Family::contraction:
+      return contraction(op, static_cast<program::ContractionOp>(op.code));
     case Family::memory:
       return memory(op, static_cast<program::MemoryOp>(op.code));
     case Family::atomic:

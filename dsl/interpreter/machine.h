@@ -53,6 +53,7 @@ class Machine {
   void sign(const Op& op, program::SignOp code);
   void math(const Op& op, program::MathOp code);
   void reduction(const Op& op, program::ReductionOp code);  // reduce.cpp
+  void contraction(const Op& op, program::ContractionOp code);  // contraction.cpp
   void memory(const Op& op, program::MemoryOp code);        // memory.cpp
   void atomic(const Op& op, program::AtomicOp code);        // memory.cpp
   void control(const Op& op, program::ControlOp code);

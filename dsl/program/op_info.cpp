@@ -222,6 +222,7 @@ bool isElementwise(OpCode code) {
     case Family::creation:
     case Family::shape:
     case Family::reduction:
+    case Family::contraction:
     case Family::memory:
     case Family::atomic:
     case Family::control:

@@ -26,6 +26,7 @@ enum class Family : uint8_t {
   sign,
   math,
   reduction,
+  contraction,
   memory,
   atomic,
   control,
@@ -61,6 +62,10 @@ enum class MathOp : uint16_t {  // one float
 };
 enum class ReductionOp : uint16_t {
 #define LIGERDSL_REDUCTION(name, number, ...) name = number,
+#include "ligerdsl/dsl/ops.def"
+};
+enum class ContractionOp : uint16_t {
+#define LIGERDSL_CONTRACTION(name, number, ...) name = number,
 #include "ligerdsl/dsl/ops.def"
 };
 enum class MemoryOp : uint16_t {

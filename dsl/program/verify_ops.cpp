@@ -42,6 +42,8 @@ class Checker {
         return elementwiseRules(static_cast<ElementwiseOp>(op_.code));
       case Family::reduction:
         return reductionRules();
+      case Family::contraction:
+        return contractionRules(static_cast<ContractionOp>(op_.code));
       case Family::memory:
         return memoryRules(static_cast<MemoryOp>(op_.code));
       case Family::control:
@@ -304,6 +306,22 @@ class Checker {
     }
   }
 
+  void contractionRules(ContractionOp op) const {
+    switch (op) {
+      case ContractionOp::dot:
+        return dotRules();
+    }
+  }
+  void dotRules() const {
+    const Type &a = operand(0), &b = operand(1), &sums = operand(2);
+    require(
+        a.kind == TypeKind::tile && b.kind == TypeKind::tile && a.dtype == b.dtype && accepts(Dtypes::floats, a.dtype),
+        "multiplies tiles of one dtype: f16, bf16 or f32");
+    require(a.shape.size() == 2 && b.shape.size() == 2 && a.shape[1] == b.shape[0], "multiplies [m, k] by [k, n]");
+    require(sums.kind == TypeKind::tile && sums.dtype == DType::f32 && sums.shape == Shape{a.shape[0], b.shape[1]},
+            "adds to f32 [m, n]");
+    require(result() == sums, "gives f32 [m, n]");
+  }
   void shapeRules(ShapeOp op) const {
     if (op == ShapeOp::splat) {
       const bool pointer = operand(0).kind == TypeKind::ptr;

@@ -3,8 +3,9 @@
 
     generate.py --out DIR --header ligerdsl.h
 
-writes DIR/include/ligerdsl/ops.h, DIR/include/ligerdsl/ops.hpp, DIR/ops.json, DIR/op_table.h, DIR/op_table.cpp and DIR/exports.map, the
-linker's version script with exactly the functions that the two headers declare. Files that do not change are not touched.
+writes DIR/include/ligerdsl/ops.h, DIR/include/ligerdsl/ops.hpp, DIR/ops.json, DIR/op_table.h, DIR/op_table.cpp, DIR/exports.map, the
+linker's version script with exactly the functions that the two headers declare, and DIR/python, the generated part of the Python
+package. Files that do not change are not touched.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import re
 import emit_header
 import emit_hpp
 import emit_json
+import emit_python
 import emit_table
 from ops import OPS
 
@@ -50,6 +52,10 @@ def main():
     write(options.out / "ops.json", emit_json.emit(OPS, header))
     write(options.out / "op_table.h", emit_table.emit_header(OPS))
     write(options.out / "op_table.cpp", emit_table.emit_source(OPS))
+    write(options.out / "python/bind_operations.c", emit_python.emit_c(OPS))
+    write(options.out / "python/ligerdsl/enums.py", emit_python.emit_enums())
+    write(options.out / "python/ligerdsl/ops.py", emit_python.emit_arrays(OPS))
+    write(options.out / "python/ligerdsl/torch/ops.py", emit_python.emit_torch(OPS))
     write(options.out / "exports.map", version_script(exports(header, ops_h)))
 
 

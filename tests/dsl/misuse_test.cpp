@@ -86,6 +86,11 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { tile(k, {8}).reshape({4, 4}); }, "reshape: shapes [8] and [4, 4] hold different numbers of elements"},
     {__LINE__, [](KernelBuilder& k) { tile(k, {8, 4}).permute({0, 0}); }, "permute: expected every dimension 0 ... 1 once, got [0, 0]"},
     {__LINE__, [](KernelBuilder& k) { tile(k, {8, 4}).permute({0}); }, "permute: expected every dimension 0 ... 1 once, got [0]"},
+    // Matrix products.
+    {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}), tile(k, {8, 4}), tile(k, {8, 4})); }, "dot: expected [m, k] and [k, n], got [8, 4] and [8, 4]; transpose with .permute({1, 0})"},
+    {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8}), tile(k, {8, 4}), tile(k, {8, 4})); }, "dot: expected [m, k] and [k, n], got [8] and [8, 4]; transpose with .permute({1, 0})"},
+    {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}), tile(k, {4, 2}), tile(k, {8, 4})); }, "dot: the sums have shape [8, 4], the product [8, 2]"},
+    {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}), tile(k, {4, 2}, bf16), tile(k, {8, 2})); }, "dot: the operands are f32 and bf16; convert one with .to(...)"},
     // Moves along an axis.
     {__LINE__, [](KernelBuilder& k) { gather(tile(k, {8}), tile(k, {4})); }, "gather: indices are i32 or i64, got f32"},
     {__LINE__, [](KernelBuilder& k) { gather(tile(k, {4, 8}), tile(k, {8}, i32)); }, "gather: indices of shape [8] into [4, 8]: all dimensions but 1 must be the same; use .broadcast_to(shape)"},

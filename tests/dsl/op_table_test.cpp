@@ -28,6 +28,7 @@ const std::map<std::string, int> kNumbers = {
     {"permute", 14},
     {"shuffle_xor", 15},
     {"gather", 16},
+    {"dot", 62},
     {"cast", 20},
     {"select", 21},
     {"add", 22},

@@ -31,6 +31,7 @@ inline program::Program every_op() {
   bits += lshr(udiv(bitcast(t, i32), 7) + urem(bits, 5), 1);
   Tile r = m.reshape({64, 8}).permute({1, 0});
   r = gather(shuffle_xor(r, 5, 1), i, 1);
+  r = dot(r, r.permute({1, 0}), k.zeros({8, 8}, f32)).reshape({1, 64}).broadcast_to({8, 64}) + r;
   r = cumsum(r, 1);
   auto [prefix] = scan(
       {r}, 0, [](Scalar a, Scalar b) { return max(a, b); }, true);

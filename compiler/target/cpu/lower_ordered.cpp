@@ -1,4 +1,4 @@
-// Scans, atomics and prints: nests of their own, always guarded.
+// Scans, atomics and prints: nests of their own, always guarded. Matrix products have theirs in lower_dot.cpp.
 #include "compiler/dialect/atomic.h"
 #include "compiler/target/cpu/lowering.h"
 
@@ -11,6 +11,9 @@ void TileLowering::lowerOrdered(Operation* op, ArrayRef<int64_t> shape) {
     int lane = laneDimension(shape);
     openNest(shape, lane == static_cast<int>(scan.getAxis()) ? -1 : lane);
     lowerScan(scan);
+  } else if (auto dot = dyn_cast<tile::DotOp>(op)) {
+    openNest(shape, laneDimension(shape) == 1 ? 1 : -1);
+    lowerDot(dot);
   } else {
     openNest(shape, -1);
     if (isAtomic(op))

@@ -173,6 +173,7 @@ class TileLowering {
   void lowerOrdered(mlir::Operation* op, llvm::ArrayRef<int64_t> shape);
   llvm::SmallVector<int> longDims(int except);
   void lowerScan(tile::ScanOp op);
+  void lowerDot(tile::DotOp op);  // lower_dot.cpp
   void lowerAtomic(mlir::Operation* op);
   mlir::Value atomic(mlir::Operation* op, mlir::Value pointer, llvm::ArrayRef<mlir::Value> values, mlir::Value mask);
   mlir::Value atomicHalf(tile::AtomicRMWOp op, mlir::Value pointer, mlir::Value value, mlir::Type element);

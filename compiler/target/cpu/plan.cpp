@@ -110,7 +110,7 @@ void Plan::carryThroughWhile(scf::WhileOp loop) {
 
 void Plan::assignStructuralBuffers() {
   function.walk([&](Operation* op) {
-    if (isa<tile::ReduceOp, tile::ScanOp, scf::IfOp>(op)) {
+    if (isa<tile::ReduceOp, tile::ScanOp, tile::DotOp, scf::IfOp>(op)) {
       for (Value result : op->getResults()) giveBuffer(result, op->getParentRegion());
     } else if (isAtomic(op)) {
       if (!op->getResult(0).use_empty()) giveBuffer(op->getResult(0), op->getParentRegion());
@@ -125,10 +125,12 @@ void Plan::assignStructuralBuffers() {
   });
   // What is read at other places than the ones that are computed next to each other.
   function.walk([&](Operation* op) {
-    if (!isa<tile::GatherOp, tile::ShuffleXorOp>(op) || buffers.lookup(op->getOperand(0))) return;
-    Value source = op->getOperand(0);
-    giveBuffer(source, source.getParentRegion());
-    materialised.insert(source);
+    const unsigned sources = isa<tile::GatherOp, tile::ShuffleXorOp>(op) ? 1 : isa<tile::DotOp>(op) ? 2 : 0;
+    for (Value source : op->getOperands().take_front(sources)) {
+      if (buffers.lookup(source)) continue;
+      giveBuffer(source, source.getParentRegion());
+      materialised.insert(source);
+    }
   });
 }
 

@@ -27,7 +27,7 @@ enum class SinkKind {
   scatter,      // tile.store
   reduce,       // tile.reduce along the lane dimension
   across,       // tile.reduce along another dimension
-  ordered       // scans, atomics, prints: a loop nest of their own
+  ordered       // scans, matrix products, atomics, prints: a loop nest of their own
 };
 
 /// Something that consumes tiles and therefore needs a loop nest.

@@ -143,6 +143,8 @@ void Plan::scheduleTile(Operation* op) {
     ArrayRef<int64_t> shape = shapeOf(reduce.getSources()[0]);
     bool alongLanes = laneDimension(shape) == static_cast<int>(reduce.getAxis());
     addSink({alongLanes ? SinkKind::reduce : SinkKind::across, op, {}}, shape);
+  } else if (auto dot = dyn_cast<tile::DotOp>(op)) {
+    ordered(shapeOf(dot.getResult()));
   } else if (isa<tile::ScanOp, tile::PrintOp>(op) || isAtomic(op)) {
     for (Value operand : op->getOperands())
       if (tileType(operand)) return ordered(shapeOf(operand));

@@ -24,6 +24,7 @@ const LoweringTable& LoweringTable::get() {
     addPointerLowerings(all);
     addAtomicLowerings(all);
     addReduceLowerings(all);
+    addDotLowerings(all);
     addSharedLowerings(all);
     addMbarrierLowerings(all);
     addBulkCopyLowerings(all);

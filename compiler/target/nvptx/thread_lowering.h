@@ -180,6 +180,7 @@ void addViewLowerings(LoweringTable& table);
 void addPointerLowerings(LoweringTable& table);
 void addAtomicLowerings(LoweringTable& table);
 void addReduceLowerings(LoweringTable& table);
+void addDotLowerings(LoweringTable& table);
 void addSharedLowerings(LoweringTable& table);
 void addMbarrierLowerings(LoweringTable& table);
 void addBulkCopyLowerings(LoweringTable& table);

@@ -19,6 +19,7 @@
 #include <cmath>  // INFINITY: what loads of a maximum are padded with
 
 #include "ligerdsl/dsl/builder.h"
+#include "ligerdsl/dsl/dot.h"
 #include "ligerdsl/dsl/error.h"
 #include "ligerdsl/dsl/kernel.h"
 #include "ligerdsl/dsl/lanes.h"

@@ -24,6 +24,7 @@ const std::vector<Rule>& rules() {
     };
     return std::vector<Rule>{
         rule("shfl\\.sync\\.(bfly|up|down|idx)\\.b32", Kind::shuffle, 5, 5),
+        rule("mma\\.sync\\.aligned\\.m16n8k16\\.row\\.col\\.f32\\.(f16\\.f16|bf16\\.bf16)\\.f32", Kind::multiply, 4, 4),
         rule("elect\\.sync", Kind::elect, 2, 2),
         rule("bar\\.warp\\.sync", Kind::warp_barrier, 1, 1),
         rule("activemask\\.b32", Kind::active_mask, 1, 1),

@@ -38,6 +38,7 @@ enum class Kind {
   map_rank,
   // A warp does these together.
   shuffle,
+  multiply,
   elect,
   warp_barrier,
   barrier,

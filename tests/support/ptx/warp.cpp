@@ -200,6 +200,9 @@ Warp::Stop Warp::dispatch(const Instruction& i, const Group& group, uint32_t act
     case Kind::shuffle:
       shuffle(i, active);
       break;
+    case Kind::multiply:
+      multiply(i);
+      break;
     case Kind::elect:
       elect(i);
       break;

@@ -70,6 +70,7 @@ class Warp {
   void store_element(const Instruction& i, uint64_t at, uint64_t value);
   void atomic(const Instruction& i, uint32_t lanes);
   void shuffle(const Instruction& i, uint32_t lanes);
+  void multiply(const Instruction& i);  // warp_matrix.cpp
   void elect(const Instruction& i);
   bool early();  // before griddepcontrol.wait
 

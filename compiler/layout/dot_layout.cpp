@@ -1,0 +1,107 @@
+#include "compiler/layout/dot_layout.h"
+
+#include <algorithm>
+
+namespace ligerdsl::compiler {
+namespace {
+
+constexpr int64_t kWarpThreads = 32;
+using Basis = LinearLayout::Basis;
+using Bases = LinearLayout::Bases;
+
+// The part of a dimension that one warp has: 2^bits elements, of which `whole` are a fragment's; the warps behind it take
+// what is above.
+struct Extent {
+  int total, whole, warps = 0;
+  int own() const { return total - warps; }
+};
+
+struct Deal {
+  Extent m, n;
+  int idle = 0;  // bits of the warp's number that say nothing
+};
+
+int bitsOf(int64_t size) {
+  return splitOdd(size).second;
+}
+
+Deal deal(const DotShape& shape) {
+  Deal deal{{bitsOf(shape.m), std::min(bitsOf(shape.m), bitsOf(kMmaM))},
+            {bitsOf(shape.n), std::min(bitsOf(shape.n), bitsOf(kMmaN))}};
+  for (int left = bitsOf(shape.warps); left > 0; --left) {
+    const bool rows = deal.m.own() > deal.m.whole, columns = deal.n.own() > deal.n.whole;
+    if (rows && (!columns || deal.m.own() >= deal.n.own()))
+      ++deal.m.warps;
+    else if (columns)
+      ++deal.n.warps;
+    else
+      ++deal.idle;
+  }
+  return deal;
+}
+
+void along(Bases* bases, int dim, int from, int to) {
+  for (int bit = from; bit < to; ++bit) {
+    Basis basis(2, 0);
+    basis[dim] = int64_t{1} << bit;
+    bases->push_back(basis);
+  }
+}
+
+void idle(Bases* bases, int bits) {
+  bases->insert(bases->end(), bits, Basis(2, 0));
+}
+
+// Bits of the warp's number: rows', columns', idle ones.
+Bases warpBases(const Deal& deal, int rows, int columns) {
+  Bases bases;
+  rows < 0 ? idle(&bases, deal.m.warps) : along(&bases, rows, deal.m.own(), deal.m.total);
+  columns < 0 ? idle(&bases, deal.n.warps) : along(&bases, columns, deal.n.own(), deal.n.total);
+  idle(&bases, deal.idle);
+  return bases;
+}
+
+LinearLayout layout(LinearLayout::Shape shape, Bases reg, Bases lane, Bases warp, int64_t ctas) {
+  return {std::move(shape), std::move(reg), std::move(lane), std::move(warp), Bases(bitsOf(ctas), Basis(2, 0))};
+}
+
+bool fitsFragments(const DotShape& shape) {
+  return bitsOf(shape.m) >= bitsOf(kMmaM) && bitsOf(shape.n) >= bitsOf(kMmaN);
+}
+
+// Lanes 4 g + t: row g, columns 2 t and 2 t + 1.
+const Bases kPairs{{0, 2}, {0, 4}, {1, 0}, {2, 0}, {4, 0}};
+
+}  // namespace
+
+LinearLayout sumsLayout(const DotShape& shape) {
+  if (!fitsFragments(shape))
+    return LinearLayout::blocked({shape.m, shape.n}, 1, kWarpThreads, shape.warps, {shape.ctas, {}});
+  const Deal dealt = deal(shape);
+  Bases reg{{0, 1}, {8, 0}};
+  along(&reg, 1, dealt.n.whole, dealt.n.own());
+  along(&reg, 0, dealt.m.whole, dealt.m.own());
+  return layout({shape.m, shape.n}, reg, kPairs, warpBases(dealt, 0, 1), shape.ctas);
+}
+
+std::optional<DotLayouts> mmaLayouts(const DotShape& shape) {
+  if (!fitsFragments(shape) || bitsOf(shape.k) < bitsOf(kMmaK)) return std::nullopt;
+  const Deal dealt = deal(shape);
+  Bases a{{0, 1}, {8, 0}, {0, 8}};
+  along(&a, 1, bitsOf(kMmaK), bitsOf(shape.k));
+  along(&a, 0, dealt.m.whole, dealt.m.own());
+  Bases b{{1, 0}, {8, 0}};
+  along(&b, 0, bitsOf(kMmaK), bitsOf(shape.k));
+  along(&b, 1, dealt.n.whole, dealt.n.own());
+  const Bases lanesOfB{{2, 0}, {4, 0}, {0, 1}, {0, 2}, {0, 4}};
+  return DotLayouts{layout({shape.m, shape.k}, a, kPairs, warpBases(dealt, 0, -1), shape.ctas),
+                    layout({shape.k, shape.n}, b, lanesOfB, warpBases(dealt, -1, 1), shape.ctas), sumsLayout(shape)};
+}
+
+DotLayouts threadLayouts(const DotShape& shape) {
+  const LinearLayout sums = sumsLayout(shape);
+  return {sums.slice(1).expandDims(1).broadcastTo({shape.m, shape.k}),
+          sums.slice(0).expandDims(0).broadcastTo({shape.k, shape.n}), sums};
+}
+
+}  // namespace ligerdsl::compiler

@@ -1,0 +1,32 @@
+// Where the threads of a GPU have the tiles of a matrix product, [m, k] by [k, n] added to [m, n].
+#pragma once
+
+#include <optional>
+
+#include "compiler/layout/linear_layout.h"
+
+namespace ligerdsl::compiler {
+
+/// What one mma.sync of 16-bit numbers multiplies: PTX ISA, "Matrix Fragments for mma.m16n8k16".
+inline constexpr int64_t kMmaM = 16, kMmaN = 8, kMmaK = 16;
+
+struct DotShape {
+  int64_t m, n, k;
+  int64_t warps, ctas = 1;  // CTAs of a cluster all have the whole product
+};
+
+struct DotLayouts {
+  LinearLayout a, b, sums;
+};
+
+/// The sums, whatever multiplies: warps have parts of [m, n] that are near squares, of whole fragments where they fit.
+LinearLayout sumsLayout(const DotShape& shape);
+
+/// Fragments of mma.sync: warps that have the same rows all hold those of a, of the same columns those of b. Nothing where
+/// a tile is no multiple of whole fragments.
+std::optional<DotLayouts> mmaLayouts(const DotShape& shape);
+
+/// Every thread has the rows of a and the columns of b that its sums are of.
+DotLayouts threadLayouts(const DotShape& shape);
+
+}  // namespace ligerdsl::compiler

@@ -1,0 +1,69 @@
+// Matrix products. Both factors are f32 in buffers. The registers of some rows and of neighbouring columns add up one
+// product after the other, so each element's order is that of k, whatever the shape:
+//
+//   for rows by kRows, for columns by `across` registers:
+//     registers = sums
+//     for k:  registers[i][j] += a[row + i][k] * b[k][columns + j]
+//     result = registers
+#include "compiler/target/cpu/lowering.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler::cpu {
+
+static constexpr int64_t kRows = 4, kAcross = 2;  // 8 sums, 2 of b and one of a fit the 16 registers of x86-64
+
+void TileLowering::lowerDot(tile::DotOp op) {
+  Buffer *a = plan.bufferOf(op.getA()), *factor = plan.bufferOf(op.getB()), *result = plan.bufferOf(op.getResult());
+  const int64_t depth = a->shape[1], lanes = nest->lanes;
+  const int64_t rows = std::min(kRows, nest->shape[0] & -nest->shape[0]);
+  const int64_t across = nest->laneDim < 0 || nest->shape[1] % (lanes * kAcross) != 0 ? 1 : kAcross;
+
+  auto loopOver = [&](int dim, int64_t step, llvm::function_ref<void()> body) {
+    auto loop = scf::ForOp::create(b, loc, i64(0), i64(nest->shape[dim]), i64(step));
+    nest->loops.push_back(loop);
+    nest->indices[dim] = loop.getInductionVar();
+    nest->depths[dim] = ++nest->inner;
+    b.setInsertionPoint(loop.getBody()->getTerminator());
+    body();
+    b.setInsertionPointAfter(loop);
+    nest->loops.pop_back();
+    --nest->inner;
+  };
+  auto tileOfSums = [&] {
+    nest->body.clear();
+    const Coords here = identity();
+    auto moved = [&](const Coord& from, int64_t by) {
+      Coord to = from;
+      if (by > 0) to.base = add(from.base, i64(by)), to.depth = nest->inner;
+      return to;
+    };
+    SmallVector<Coords> places;
+    SmallVector<Value> sums;
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < across; ++j) {
+        places.push_back({moved(here[0], i), moved(here[1], j * lanes)});
+        sums.push_back(registers.splat(loc, evaluate(op.getSums(), places.back()).value, lanes));
+      }
+    auto loop = scf::ForOp::create(b, loc, i64(0), i64(depth), i64(1), sums);
+    b.setInsertionPointToEnd(loop.getBody());
+    const Coord at{loop.getInductionVar(), false, false, nest->inner};
+    SmallVector<Value> columns, next;
+    for (int64_t j = 0; j < across; ++j) columns.push_back(bufferLoad(factor, {at, places[j][1]}));
+    for (int64_t i = 0; i < rows; ++i) {
+      Value left = registers.splat(loc, bufferLoad(a, {places[i * across][0], at}), lanes);
+      for (int64_t j = 0; j < across; ++j) {
+        Value product = arith::MulFOp::create(b, loc, left, columns[j], arith::FastMathFlags::contract);
+        next.push_back(
+            arith::AddFOp::create(b, loc, loop.getRegionIterArg(next.size()), product, arith::FastMathFlags::contract));
+      }
+    }
+    scf::YieldOp::create(b, loc, next);
+    b.setInsertionPointAfter(loop);
+    for (auto [place, value] : llvm::zip_equal(places, loop.getResults())) bufferStore(result, place, value);
+  };
+  auto overColumns = [&] { nest->shape[1] > 1 ? loopOver(1, lanes * across, tileOfSums) : tileOfSums(); };
+  nest->shape[0] > 1 ? loopOver(0, rows, overColumns) : overColumns();
+}
+
+}  // namespace ligerdsl::compiler::cpu

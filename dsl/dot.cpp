@@ -1,0 +1,28 @@
+#include "ligerdsl/dsl/dot.h"
+
+#include "recorder.h"
+
+namespace ligerdsl {
+
+using detail::fail;
+
+Tile dot(const Tile& a, const Tile& b, const Tile& sums, Loc loc) {
+  for (const Tile* tile : {&a, &b}) detail::require_operand(tile->handle(), program::Dtypes::floats, "dot", loc);
+  detail::Recorder& recorder = detail::require_operand(sums.handle(), program::Dtypes::f32, "dot", loc);
+  if (a.dtype() != b.dtype())
+    fail(
+        loc, "dot",
+        std::string("the operands are ") + name(a.dtype()) + " and " + name(b.dtype()) + "; convert one with .to(...)");
+  if (a.rank() != 2 || b.rank() != 2 || a.shape()[1] != b.shape()[0])
+    fail(loc, "dot",
+         "expected [m, k] and [k, n], got " + detail::to_string(a.shape()) + " and " + detail::to_string(b.shape()) +
+             "; transpose with .permute({1, 0})");
+  const Shape shape{a.shape()[0], b.shape()[1]};
+  if (sums.shape() != shape)
+    fail(loc, "dot",
+         "the sums have shape " + detail::to_string(sums.shape()) + ", the product " + detail::to_string(shape));
+  return Tile(recorder.emit_one(detail::OpCode::dot, {a.handle(), b.handle(), sums.handle()},
+                                detail::tile_type(f32, shape), {}, loc));
+}
+
+}  // namespace ligerdsl

@@ -1,0 +1,21 @@
+"""Fused kernels for training, on the CPU and on NVIDIA GPUs. ligerdsl.torch has PyTorch's functions, modules and operators;
+ligerdsl.ops has every operation on arrays, NumPy's too; load() brings kernels of your own."""
+
+from . import library  # noqa: F401  first: everything else needs it
+from .enums import Activation, Casting, Chunking, Reduction, Rope
+from .errors import CompileError, Error, ExecutionError, InvalidArgument, LabelError, NotSupported
+from .kernels import load
+from .library import build_info, calls, check, doctor, poll
+from . import ops
+
+__version__ = library.version()
+__all__ = ["Activation", "Casting", "Chunking", "CompileError", "Error", "ExecutionError", "InvalidArgument", "LabelError",
+           "NotSupported", "Reduction", "Rope", "build_info", "calls", "check", "doctor", "load", "ops", "poll"]
+
+
+def __getattr__(name):
+    """patch and unpatch are ligerdsl.hf's, which imports torch."""
+    if name in ("patch", "unpatch"):
+        from . import hf
+        return getattr(hf, name)
+    raise AttributeError(f"module 'ligerdsl' has no attribute {name!r}")

@@ -1,0 +1,73 @@
+"""Finds and loads libligerdsl.so, and what can be asked of it."""
+
+import os
+import pathlib
+import platform
+import sys
+
+from . import _bind, errors
+
+HERE = pathlib.Path(__file__).absolute().parent
+# Another build of the library, for its developers.
+PATH = pathlib.Path(os.environ.get("LIGERDSL_LIBRARY") or HERE / "lib" / "libligerdsl.so")
+
+_bind.set_error(errors.make)
+_bind.load(str(PATH))
+
+
+def build_info():
+    """What the library was built from."""
+    return _bind.build_info()
+
+
+def version():
+    return build_info().split("-")[0]
+
+
+def calls(operation):
+    """How often an operation ran in this process, by its name: "rms_norm_forward"."""
+    return _bind.calls(operation)
+
+
+def poll():
+    """Raises LabelError for a label or an index out of bounds that is known of by now. Does not wait."""
+    _bind.poll()
+
+
+def check(array):
+    """Waits for the stream of the array's device, then does as poll()."""
+    _bind.check(array)
+
+
+def doctor():
+    """A text that says what works here, and why not."""
+    lines = [f"ligerdsl   {build_info()}", f"library    {PATH}", f"python     {platform.python_version()} {sys.executable}"]
+    torch = sys.modules.get("torch")
+    if torch:
+        exchange = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")
+        lines.append(f"torch      {torch.__version__}, read by {'its C exchange API' if exchange else 'attributes'}")
+    else:
+        lines.append("torch      not imported")
+    devices = [(1, 0, "cpu")]
+    if torch and torch.cuda.is_available():
+        devices += [(2, i, f"cuda:{i} {torch.cuda.get_device_name(i)}") for i in range(torch.cuda.device_count())]
+    for kind, number, name in devices:
+        try:
+            _bind.open_device(kind, number)
+            lines.append(f"{name:10} ready")
+        except errors.Error as error:
+            lines.append(f"{name:10} {error}")
+    lines.append(f"compiler   {_compiler()}")
+    return "\n".join(lines)
+
+
+def _compiler():
+    """Whether kernels can be compiled: the smallest operation runs on two numbers."""
+    import array
+    from .arrays import Host
+    a, b, out = (Host(array.array("f", values)) for values in ([1, 2], [3, 4], [0, 0]))
+    try:
+        _bind.vector_add(a, b, out)
+    except errors.Error as error:
+        return str(error)
+    return "works" if list(out.values) == [4.0, 6.0] else f"wrong: 1 + 3, 2 + 4 = {list(out.values)}"

@@ -1,0 +1,31 @@
+"""Settings of the whole process."""
+
+from .. import _bind
+
+_MODES = {"off": 0, "lazy": 1, "sync": 2}
+
+
+class Config:
+    """max_workspace_bytes: limit of what a fused head and loss takes beside its results; None: the library's own choice.
+    check_labels: "lazy" (a LabelError comes with the next loss, backward or check() that knows of it; on a CPU at once), "sync" (waits
+    for the GPU at each loss) or "off". main_grad: gradients of a parameter with an f32 `main_grad` are added there in backward, and its
+    `grad_added_to_main_grad` becomes True."""
+
+    def __init__(self):
+        self.max_workspace_bytes = None
+        self.main_grad = False
+        self._check_labels = "lazy"
+
+    @property
+    def check_labels(self):
+        return self._check_labels
+
+    @check_labels.setter
+    def check_labels(self, mode):
+        if mode not in _MODES:
+            raise ValueError(f"check_labels: expected one of {', '.join(_MODES)}, got {mode!r}")
+        _bind.set_check_labels(_MODES[mode])
+        self._check_labels = mode
+
+
+config = Config()

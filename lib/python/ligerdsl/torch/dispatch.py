@@ -1,0 +1,104 @@
+"""Which way a call takes, and what the autograd functions share."""
+
+import functools
+
+import torch
+from torch import is_grad_enabled, no_grad
+from torch.autograd import Function
+from torch.autograd.graph import increment_version
+from torch.compiler import is_compiling
+
+from .. import _bind
+from ..errors import NotSupported
+from . import ops
+from .config import config
+
+_plain = _bind.plain
+_operators = torch.ops.ligerdsl
+
+
+def operations(*tensors):
+    """Direct calls for tensors that are memory and nothing else, operators of torch's for all others."""
+    return ops if not is_compiling() and _plain(*tensors) else _operators
+
+
+def is_direct(*tensors):
+    return not is_compiling() and _plain(*tensors)
+
+
+def wants_grad(*tensors):
+    """ctx.needs_input_grad is True under no_grad, too; this is not."""
+    if not is_grad_enabled():
+        return False
+    for tensor in tensors:
+        if tensor is not None and tensor.requires_grad:
+            return True
+    return False
+
+
+def choice(name, value, choices):
+    """A number for a word, which may be one of the library's enumerators already."""
+    if isinstance(value, str):
+        try:
+            return choices[value]
+        except KeyError:
+            raise ValueError(f"{name}: expected one of {', '.join(choices)}, got {value!r}") from None
+    return int(value)
+
+
+def names_of(enum):
+    return {member.name.lower(): int(member) for member in enum}
+
+
+def gradient(tensor):
+    """A gradient as the kernels take it. autograd may give one element for all of them, with strides of 0."""
+    return None if tensor is None else tensor.contiguous()
+
+
+def main_grad_of(parameter):
+    """Where this parameter's gradient is summed, or None."""
+    if not config.main_grad or is_compiling():
+        return None
+    return getattr(parameter, "main_grad", None)
+
+
+def added(parameter, main_grad):
+    increment_version(main_grad)
+    parameter.grad_added_to_main_grad = True
+
+
+def dtype_if(wanted, tensor):
+    return tensor.dtype if wanted else None
+
+
+class SecondOrder(Function):
+    """Gradients as they are; differentiating them again is an error."""
+
+    @staticmethod
+    def forward(ctx, name, *gradients):
+        ctx.name = name
+        return tuple(gradient.view_as(gradient) for gradient in gradients)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        raise NotSupported(f"{ctx.name}: its gradient has no gradient of its own; expected one backward, without create_graph=True "
+                           "behind it")
+
+
+def first_order(backward):
+    """For the backward of a Function whose kernels have no second derivative: asking for one raises, it is never left out."""
+
+    @functools.wraps(backward)
+    def checked(ctx, *gradients):
+        if not is_grad_enabled() or is_compiling():
+            return backward(ctx, *gradients)
+        with no_grad():
+            results = backward(ctx, *gradients)
+        results = results if isinstance(results, tuple) else (results,)
+        made = [result.detach().requires_grad_() for result in results if result is not None]
+        if not made:
+            return results
+        marked = iter(SecondOrder.apply(type(ctx).__name__.removesuffix("FunctionBackward"), *made))
+        return tuple(None if result is None else next(marked) for result in results)
+
+    return checked

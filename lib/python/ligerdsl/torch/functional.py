@@ -1,0 +1,15 @@
+"""All functions with autograd."""
+
+from .fused_linear import fused_linear_cross_entropy, fused_linear_jsd
+from .gated import geglu, swiglu
+from .losses import LossOutput, cross_entropy, jsd, kl_div, tvd
+from .more_norms import dyt, group_norm, modulated_rms_norm, poly_norm
+from .norms import fused_add_layer_norm, fused_add_rms_norm, layer_norm, rms_norm
+from .optim import clip_grad_norm_, global_norm
+from .rope import rope
+from .rows import activation, bias_add, dropout, embedding, softmax, sparsemax
+
+__all__ = ["LossOutput", "activation", "bias_add", "clip_grad_norm_", "cross_entropy", "dropout", "dyt", "embedding",
+           "fused_add_layer_norm", "fused_add_rms_norm", "fused_linear_cross_entropy", "fused_linear_jsd", "geglu", "global_norm",
+           "group_norm", "jsd", "kl_div", "layer_norm", "modulated_rms_norm", "poly_norm", "rms_norm", "rope", "softmax", "sparsemax",
+           "swiglu", "tvd"]

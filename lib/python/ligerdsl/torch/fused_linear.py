@@ -1,0 +1,174 @@
+"""A head's product and its loss from a bounded piece of the logits at a time. Gradients are made in the forward, where the logits are."""
+
+import torch
+from torch.autograd import Function
+
+from .. import ops as arrays
+from ..errors import NotSupported
+from .config import config
+from .dispatch import added, choice, dtype_if, first_order, gradient, is_compiling, is_direct, main_grad_of, operations, wants_grad
+from .losses import REDUCTIONS, LossOutput, mark, numbers_of, report_labels
+
+
+def scaled(tensor, factor):
+    """tensor * factor, in its own memory where that can be seen; a factor of 1 moves nothing."""
+    if tensor is None:
+        return None
+    if not is_direct(tensor, factor):
+        return operations(tensor, factor).scale(tensor, factor)
+    arrays.scale(tensor, factor, out=tensor)
+    return tensor
+
+
+def spend(ctx, name):
+    """The gradients of the forward are given away once: they are scaled in place."""
+    if is_compiling():
+        return
+    if getattr(ctx, "spent", False):
+        raise NotSupported(f"{name}: a second backward: its gradients were made in the forward, and the first one took them; "
+                           "call the forward again")
+    ctx.spent = True
+
+
+def accumulated(parameter, d_parameter):
+    """The gradient that autograd gets: None where it was added to main_grad."""
+    main_grad = None if d_parameter is None else main_grad_of(parameter)
+    if main_grad is None:
+        return d_parameter
+    main_grad.add_(d_parameter)
+    added(parameter, main_grad)
+    return None
+
+
+class FusedLinearCrossEntropyFunction(Function):
+    """`inverse`: what each row's loss is multiplied by, or None. `grad_scale`: what the upstream gradient will be, or None."""
+
+    @staticmethod
+    def forward(ctx, x, weight, bias, labels, class_weight, inverse, grad_scale, numbers, extras):
+        ctx.set_materialize_grads(False)
+        inputs = (x, weight, bias, labels, class_weight)
+        needs_x, needs_weight, needs_bias, *_ = ctx.needs_input_grad
+        ctx.per_row = numbers["reduction"] == REDUCTIONS["none"]
+        factor = grad_scale if inverse is None else inverse if grad_scale is None else inverse * grad_scale
+        wanted = {} if ctx.per_row else {"with_d_x": needs_x, "d_weight_dtype": dtype_if(needs_weight, weight),
+                                         "d_bias_dtype": dtype_if(needs_bias, bias)}
+        loss, z_loss, accuracy, predictions, d_x, d_weight, d_bias, entropy = operations(
+            *inputs, factor).fused_linear_cross_entropy(*inputs, None if ctx.per_row else factor, **numbers, **extras, **wanted)
+        ctx.numbers = numbers
+        ctx.save_for_backward(weight, bias, grad_scale, *((x, labels, class_weight) if ctx.per_row else (d_x, d_weight, d_bias)))
+        mark(ctx, z_loss, accuracy, predictions, entropy)
+        if inverse is not None:
+            loss = loss * inverse
+            z_loss = z_loss if z_loss is None else z_loss * inverse
+            mark(ctx, z_loss)
+        return loss, z_loss, accuracy, predictions, entropy
+
+    @staticmethod
+    @first_order
+    def backward(ctx, d_loss, *_):
+        report_labels()
+        nothing = (None,) * 6
+        if d_loss is None:
+            return (None, None, None, *nothing)
+        needs_x, needs_weight, needs_bias, *_ = ctx.needs_input_grad
+        weight, bias, grad_scale, *rest = ctx.saved_tensors
+        if ctx.per_row:
+            x, labels, class_weight = rest
+            d_loss = gradient(d_loss)
+            inputs = (x, weight, bias, labels, class_weight)
+            d_x, d_weight, d_bias = operations(*inputs, d_loss).fused_linear_cross_entropy(
+                *inputs, d_loss, **ctx.numbers, without_loss=True, with_d_x=needs_x, d_weight_dtype=dtype_if(needs_weight, weight),
+                d_bias_dtype=dtype_if(needs_bias, bias))[4:7]
+        else:
+            spend(ctx, "fused_linear_cross_entropy")
+            factor = d_loss if grad_scale is None else d_loss / grad_scale
+            d_x, d_weight, d_bias = (scaled(tensor, factor) if needed else None
+                                     for tensor, needed in zip(rest, (needs_x, needs_weight, needs_bias)))
+        return (d_x if needs_x else None, accumulated(weight, d_weight) if needs_weight else None,
+                accumulated(bias, d_bias) if needs_bias else None, *nothing)
+
+
+def under_autocast(x, *weights):
+    """As torch.nn.functional.linear casts, but for an f32 weight, which the kernels take beside 16-bit x."""
+    kind = x.device.type
+    if not torch.is_autocast_enabled(kind):
+        return (x, *weights)
+    dtype = torch.get_autocast_dtype(kind)
+    cast = [weight if weight is None or weight.dtype in (torch.float32, dtype) else weight.to(dtype) for weight in weights]
+    return (x if x.dtype == dtype else x.to(dtype), *cast)
+
+
+def _reciprocal(count, like):
+    if count is None:
+        return None
+    if isinstance(count, torch.Tensor):
+        return count.to(device=like.device, dtype=torch.float32).reciprocal().reshape(())
+    return torch.full((), 1.0 / count, dtype=torch.float32, device=like.device)
+
+
+def _limit(max_workspace_bytes):
+    return (config.max_workspace_bytes if max_workspace_bytes is None else max_workspace_bytes) or 0
+
+
+def fused_linear_cross_entropy(x, weight, labels, bias=None, *, class_weight=None, ignore_index=-100, reduction="mean",
+                               label_smoothing=0.0, lse_square_scale=0.0, softcap=None, temperature=None, use_token_scaling=False,
+                               num_items=None, grad_scale=None, with_z_loss=False, with_accuracy=False, with_predictions=False,
+                               max_workspace_bytes=None, chunk_rows=0):
+    """cross_entropy of x weight^T + bias; the logits never exist at once. A weight or an x that needs no gradient costs none.
+
+    num_items: the loss is the sum divided by this number, or one-element tensor (gradient accumulation), whatever `reduction` says.
+    grad_scale: a GradScaler's factor as a tensor of one element, so that f16 gradients are made with it.
+    max_workspace_bytes: None is config.max_workspace_bytes. With reduction="none" gradients are made in backward, by computing the
+    logits again."""
+    inverse = _reciprocal(num_items, x)
+    numbers = numbers_of(ignore_index, "sum" if inverse is not None else reduction, label_smoothing, lse_square_scale, softcap, temperature)
+    numbers |= {"use_token_scaling": use_token_scaling, "max_workspace_bytes": _limit(max_workspace_bytes), "chunk_rows": chunk_rows}
+    extras = {"with_z_loss": with_z_loss, "with_accuracy": with_accuracy, "with_predictions": with_predictions}
+    x, weight, bias = under_autocast(x, weight, bias)
+    if wants_grad(x, weight, bias):
+        results = FusedLinearCrossEntropyFunction.apply(x, weight, bias, labels, class_weight, inverse, grad_scale, numbers, extras)
+    else:
+        made = operations(x, weight, bias, labels, class_weight).fused_linear_cross_entropy(x, weight, bias, labels, class_weight,
+                                                                                            **numbers, **extras)
+        results = (made[0] if inverse is None else made[0] * inverse, made[1] if inverse is None or not with_z_loss else made[1] * inverse,
+                   *made[2:4])
+    if not any(extras.values()):
+        return results[0]
+    asked = (True, with_z_loss, with_accuracy, with_predictions)
+    return LossOutput(*(result if wanted else None for result, wanted in zip(results, asked)))
+
+
+class FusedLinearJSDFunction(Function):
+    @staticmethod
+    def forward(ctx, x, weight, target_x, target_weight, labels, numbers):
+        needs_x, needs_weight, *_ = ctx.needs_input_grad
+        inputs = (x, weight, target_x, target_weight, labels)
+        loss, d_x, d_weight = operations(*inputs).fused_linear_jsd(*inputs, **numbers, with_d_x=needs_x,
+                                                                   d_weight_dtype=dtype_if(needs_weight, weight))
+        ctx.save_for_backward(weight, d_x, d_weight)
+        return loss
+
+    @staticmethod
+    @first_order
+    def backward(ctx, d_loss):
+        spend(ctx, "fused_linear_jsd")
+        needs_x, needs_weight, *_ = ctx.needs_input_grad
+        weight, d_x, d_weight = ctx.saved_tensors
+        d_x = scaled(d_x, d_loss) if needs_x else None
+        d_weight = accumulated(weight, scaled(d_weight, d_loss)) if needs_weight else None
+        return d_x, d_weight, None, None, None, None
+
+
+def fused_linear_jsd(x, weight, target_x, target_weight, labels=None, *, beta=0.5, temperature=None, reduction="batchmean",
+                     ignore_index=-100, max_workspace_bytes=None, chunk_rows=0):
+    """jsd of the softmaxes of a student's and a teacher's heads, whose logits never exist at once. The teacher has no gradient."""
+    if reduction == "none":
+        raise NotSupported("fused_linear_jsd: reduction: expected sum, mean or batchmean, got none")
+    x, weight, target_x, target_weight = under_autocast(x, weight, target_x, target_weight)
+    weight, target_x, target_weight = (tensor.to(x.dtype) for tensor in (weight, target_x, target_weight))
+    numbers = {"reduction": choice("reduction", reduction, REDUCTIONS), "ignore_index": ignore_index, "beta": beta,
+               "temperature": temperature or 0.0, "max_workspace_bytes": _limit(max_workspace_bytes), "chunk_rows": chunk_rows}
+    target_x, target_weight = target_x.detach(), target_weight.detach()
+    if wants_grad(x, weight):
+        return FusedLinearJSDFunction.apply(x, weight, target_x, target_weight, labels, numbers)
+    return operations(x, weight, target_x, target_weight, labels).fused_linear_jsd(x, weight, target_x, target_weight, labels, **numbers)[0]

@@ -1,0 +1,79 @@
+"""SwiGLU and GeGLU: an activation of gate times up."""
+
+from torch.autograd import Function
+from torch.autograd.graph import increment_version
+
+from .. import ops as arrays
+from .dispatch import first_order, gradient, is_direct, operations, wants_grad
+
+
+def _overwriting(name, d_out, inputs, numbers):
+    """Gradients in the memory of the forward's inputs."""
+    gate, up, gate_up = inputs
+    results = getattr(arrays, name)(d_out, gate, up, gate_up, d_gate=gate, d_up=up, d_gate_up=gate_up, **numbers)
+    for tensor in inputs:
+        if tensor is not None:
+            increment_version(tensor)
+    return results
+
+
+def _forward(ctx, name, gate, up, gate_up, in_place, numbers):
+    """`gate_up` is None, or gate and up are."""
+    ctx.save_for_backward(gate, up, gate_up)
+    ctx.numbers, ctx.in_place = numbers, in_place
+    return getattr(operations(gate, up, gate_up), name)(gate, up, gate_up, **numbers)
+
+
+def _backward(ctx, name, d_out):
+    gate, up, gate_up = ctx.saved_tensors
+    d_out = gradient(d_out)
+    if ctx.in_place and is_direct(d_out, gate, up, gate_up):
+        results = _overwriting(name, d_out, (gate, up, gate_up), ctx.numbers)
+    else:
+        results = getattr(operations(d_out, gate, up, gate_up), name)(d_out, gate, up, gate_up, **ctx.numbers)
+    return [result if needed else None for result, needed in zip(results, ctx.needs_input_grad)]
+
+
+class SwiGLUFunction(Function):
+    @staticmethod
+    def forward(ctx, gate, up, gate_up, in_place, gate_multiplier, down_multiplier):
+        numbers = {"gate_multiplier": gate_multiplier, "down_multiplier": down_multiplier}
+        return _forward(ctx, "swiglu_forward", gate, up, gate_up, in_place, numbers)
+
+    @staticmethod
+    @first_order
+    def backward(ctx, d_out):
+        return (*_backward(ctx, "swiglu_backward", d_out), None, None, None)
+
+
+class GeGLUFunction(Function):
+    @staticmethod
+    def forward(ctx, gate, up, gate_up, in_place):
+        return _forward(ctx, "geglu_forward", gate, up, gate_up, in_place, {})
+
+    @staticmethod
+    @first_order
+    def backward(ctx, d_out):
+        return (*_backward(ctx, "geglu_backward", d_out), None)
+
+
+def _halves(gate, up):
+    return (None, None, gate) if up is None else (gate, up, None)
+
+
+def swiglu(gate, up=None, *, gate_multiplier=1.0, down_multiplier=1.0, in_place=False):
+    """SiLU(gate) * up. With one tensor, gate and up are the halves of its last dimension. in_place: backward writes the gradients
+    over gate and up, which nothing else may use then."""
+    gate, up, gate_up = _halves(gate, up)
+    if wants_grad(gate, up, gate_up):
+        return SwiGLUFunction.apply(gate, up, gate_up, in_place, gate_multiplier, down_multiplier)
+    return operations(gate, up, gate_up).swiglu_forward(gate, up, gate_up, gate_multiplier=gate_multiplier,
+                                                        down_multiplier=down_multiplier)
+
+
+def geglu(gate, up=None, *, in_place=False):
+    """GELU(gate) * up with the tanh form of GELU. One tensor, in_place: as of swiglu."""
+    gate, up, gate_up = _halves(gate, up)
+    if wants_grad(gate, up, gate_up):
+        return GeGLUFunction.apply(gate, up, gate_up, in_place)
+    return operations(gate, up, gate_up).geglu_forward(gate, up, gate_up)

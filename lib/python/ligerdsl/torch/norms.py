@@ -1,0 +1,170 @@
+"""RMSNorm and LayerNorm, with a residual sum or without."""
+
+from torch.autograd import Function
+from torch.autograd.graph import increment_version
+
+from .. import ops as arrays
+from ..enums import Casting
+from .config import config
+from .dispatch import added, choice, dtype_if, first_order, gradient, is_direct, main_grad_of, names_of, operations, wants_grad
+
+_CASTING = names_of(Casting)
+
+
+def _backward(name, inputs, parameters, needs_x, numbers, overwritten=None):
+    """A norm's backward whose gradients go to memory that is there: parameters' main_grad, and d_x over `overwritten`.
+
+    `parameters`: (name, tensor, wanted). Returns d_x and a gradient, or None, of each parameter."""
+    sums = {f"d_{key}": main_grad_of(tensor) for key, tensor, wanted in parameters if wanted}
+    accumulate = bool(sums) and all(tensor is not None for tensor in sums.values())
+    if not is_direct(*inputs):
+        accumulate, overwritten = False, None
+    wanted = {} if accumulate else {f"d_{key}_dtype": tensor.dtype for key, tensor, wanted in parameters if wanted}
+    if accumulate or overwritten is not None:
+        memory = sums if accumulate else {}
+        results = getattr(arrays, name)(*inputs, without_d_x=not needs_x, accumulate=accumulate, d_x=overwritten, **memory, **wanted,
+                                        **numbers)
+    else:
+        results = getattr(operations(*inputs), name)(*inputs, without_d_x=not needs_x, **wanted, **numbers)
+    if overwritten is not None:
+        increment_version(overwritten)
+    for key, tensor, given in parameters:
+        if given and accumulate:
+            added(tensor, sums[f"d_{key}"])
+    made = [result if given and not accumulate else None for result, (_, _, given) in zip(results[1:], parameters)]
+    return (results[0] if needs_x else None), made
+
+
+class RMSNormFunction(Function):
+    @staticmethod
+    def forward(ctx, x, weight, eps, offset, casting, in_place):
+        y, rstd = operations(x, weight).rms_norm_forward(x, weight, eps=eps, offset=offset, casting=casting, with_rstd=True)
+        ctx.save_for_backward(x, weight, rstd)
+        ctx.numbers = (offset, casting, in_place)
+        return y
+
+    @staticmethod
+    @first_order
+    def backward(ctx, d_y):
+        x, weight, rstd = ctx.saved_tensors
+        d_y = gradient(d_y)
+        offset, casting, in_place = ctx.numbers
+        needs_x, needs_weight, *_ = ctx.needs_input_grad
+        if in_place or config.main_grad:
+            d_x, (d_weight,) = _backward("rms_norm_backward", (d_y, x, weight, rstd), [("weight", weight, needs_weight)], needs_x,
+                                         {"offset": offset, "casting": casting}, d_y if in_place and needs_x else None)
+        else:
+            d_x, d_weight = operations(d_y, x, weight, rstd).rms_norm_backward(
+                d_y, x, weight, rstd, casting=casting, offset=offset, without_d_x=not needs_x,
+                d_weight_dtype=weight.dtype if needs_weight else None)
+        return d_x if needs_x else None, d_weight if needs_weight else None, None, None, None, None
+
+
+def rms_norm(x, weight=None, eps=1e-6, *, offset=0.0, casting="llama", in_place=False):
+    """RMSNorm over the last dimension. `offset` is added to the weight (1: Gemma); `casting` says where it rounds: "llama", "gemma",
+    "none". in_place: backward writes the gradient of x over that of the result, which nothing else may use then."""
+    casting = choice("casting", casting, _CASTING)
+    if wants_grad(x, weight):
+        return RMSNormFunction.apply(x, weight, eps, offset, casting, in_place)
+    return operations(x, weight).rms_norm_forward(x, weight, eps=eps, offset=offset, casting=casting)[0]
+
+
+class FusedAddRMSNormFunction(Function):
+    @staticmethod
+    def forward(ctx, x, residual, weight, eps, offset, casting):
+        ctx.set_materialize_grads(False)
+        y, sum, rstd = operations(x, residual, weight).fused_add_rms_norm_forward(x, residual, weight, eps=eps, offset=offset,
+                                                                                  casting=casting, with_rstd=True)
+        ctx.save_for_backward(sum, weight, rstd)
+        ctx.numbers = (offset, casting)
+        return y, sum
+
+    @staticmethod
+    @first_order
+    def backward(ctx, d_y, d_sum):
+        if d_y is None:  # only the sum was used
+            return d_sum, d_sum, None, None, None, None
+        sum, weight, rstd = ctx.saved_tensors
+        offset, casting = ctx.numbers
+        needs_x, needs_residual, needs_weight, *_ = ctx.needs_input_grad
+        either = needs_x or needs_residual
+        inputs = (gradient(d_y), gradient(d_sum) if either else None, sum, weight, rstd)
+        if config.main_grad:
+            d_x, (d_weight,) = _backward("fused_add_rms_norm_backward", inputs, [("weight", weight, needs_weight)], either,
+                                         {"offset": offset, "casting": casting})
+        else:
+            d_x, d_weight = operations(*inputs).fused_add_rms_norm_backward(
+                *inputs, casting=casting, offset=offset, without_d_x=not either,
+                d_weight_dtype=weight.dtype if needs_weight else None)
+        return (d_x if needs_x else None, d_x if needs_residual else None, d_weight if needs_weight else None, None, None, None)
+
+
+def fused_add_rms_norm(x, residual, weight=None, eps=1e-6, *, offset=0.0, casting="llama"):
+    """RMSNorm of x + residual, and that sum: (y, sum)."""
+    casting = choice("casting", casting, _CASTING)
+    if wants_grad(x, residual, weight):
+        return FusedAddRMSNormFunction.apply(x, residual, weight, eps, offset, casting)
+    return operations(x, residual, weight).fused_add_rms_norm_forward(x, residual, weight, eps=eps, offset=offset,
+                                                                      casting=casting)[:2]
+
+
+class LayerNormFunction(Function):
+    @staticmethod
+    def forward(ctx, x, weight, bias, eps, in_place):
+        y, mean, rstd = operations(x, weight, bias).layer_norm_forward(x, weight, bias, eps=eps, with_mean=True, with_rstd=True)
+        ctx.save_for_backward(x, weight, bias, mean, rstd)
+        ctx.in_place = in_place
+        return y
+
+    @staticmethod
+    @first_order
+    def backward(ctx, d_y):
+        x, weight, bias, mean, rstd = ctx.saved_tensors
+        d_y = gradient(d_y)
+        needs_x, needs_weight, needs_bias, *_ = ctx.needs_input_grad
+        if ctx.in_place or config.main_grad:
+            d_x, (d_weight, d_bias) = _backward("layer_norm_backward", (d_y, x, weight, mean, rstd),
+                                                [("weight", weight, needs_weight), ("bias", bias, needs_bias)], needs_x, {},
+                                                d_y if ctx.in_place and needs_x else None)
+        else:
+            d_x, d_weight, d_bias = operations(d_y, x, weight, mean, rstd).layer_norm_backward(
+                d_y, x, weight, mean, rstd, without_d_x=not needs_x, d_weight_dtype=dtype_if(needs_weight, weight),
+                d_bias_dtype=dtype_if(needs_bias, bias))
+        return d_x if needs_x else None, d_weight if needs_weight else None, d_bias if needs_bias else None, None, None
+
+
+def layer_norm(x, weight, bias=None, eps=1e-5, *, in_place=False):
+    """LayerNorm over the last dimension. in_place: as of rms_norm."""
+    if wants_grad(x, weight, bias):
+        return LayerNormFunction.apply(x, weight, bias, eps, in_place)
+    return operations(x, weight, bias).layer_norm_forward(x, weight, bias, eps=eps)[0]
+
+
+class FusedAddLayerNormFunction(Function):
+    @staticmethod
+    def forward(ctx, x, residual, weight, bias, eps):
+        ctx.set_materialize_grads(False)
+        y, sum, mean, rstd = operations(x, residual, weight, bias).fused_add_layer_norm_forward(
+            x, residual, weight, bias, eps=eps, with_mean=True, with_rstd=True)
+        ctx.save_for_backward(sum, weight, bias, mean, rstd)
+        return y, sum
+
+    @staticmethod
+    @first_order
+    def backward(ctx, d_y, d_sum):
+        if d_y is None:
+            return d_sum, d_sum, None, None, None
+        sum, weight, bias, mean, rstd = ctx.saved_tensors
+        needs_x, needs_residual, needs_weight, needs_bias, _ = ctx.needs_input_grad
+        either = needs_x or needs_residual
+        d_x, (d_weight, d_bias) = _backward("fused_add_layer_norm_backward",
+                                            (gradient(d_y), gradient(d_sum) if either else None, sum, weight, mean, rstd),
+                                            [("weight", weight, needs_weight), ("bias", bias, needs_bias)], either, {})
+        return d_x if needs_x else None, d_x if needs_residual else None, d_weight, d_bias, None
+
+
+def fused_add_layer_norm(x, residual, weight, bias=None, eps=1e-5):
+    """LayerNorm of x + residual, and that sum: (y, sum)."""
+    if wants_grad(x, residual, weight, bias):
+        return FusedAddLayerNormFunction.apply(x, residual, weight, bias, eps)
+    return operations(x, residual, weight, bias).fused_add_layer_norm_forward(x, residual, weight, bias, eps=eps)[:2]

@@ -1,0 +1,29 @@
+"""Operators torch.ops.ligerdsl.*: what torch.compile, fake tensors, modes and subclasses of tensors go through."""
+
+import torch
+
+from .. import _bind
+from ..errors import NotSupported
+
+_library = torch.library.Library("ligerdsl", "DEF")
+
+
+def or_empty(tensor, like):
+    """Operators have a fixed number of results: one that is not made is empty."""
+    return torch.empty(0, dtype=like.dtype, device=like.device) if tensor is None else tensor
+
+
+def register(name, schema, operator, fake):
+    _library.define(name + schema, tags=(torch.Tag.needs_fixed_stride_order,))
+    for device in ("CPU", "CUDA"):
+        _library.impl(name, operator, device)
+    torch.library.register_fake(f"ligerdsl::{name}", fake, lib=_library)
+
+
+def _workspace(size, device):
+    return torch.empty(size, dtype=torch.uint8, device=torch.device("cuda", device))
+
+
+_bind.set_torch(torch.Tensor, torch.nn.Parameter, torch._C._len_torch_dispatch_stack,
+                getattr(torch._C, "_cuda_getCurrentRawStream", None))
+_bind.set_workspace(_workspace)

@@ -1,0 +1,156 @@
+"""Functions of rows whose backward takes the forward's result or its input: softmax and sparsemax, activations, dropout, a bias."""
+
+import torch
+from torch.autograd import Function
+
+from ..enums import Activation
+from .dispatch import choice, first_order, gradient, names_of, operations, wants_grad
+
+_ACTIVATIONS = names_of(Activation)
+
+
+class SoftmaxFunction(Function):
+    @staticmethod
+    def forward(ctx, x, scale, causal):
+        y = operations(x).softmax_forward(x, scale=scale, causal=causal)
+        ctx.save_for_backward(y)
+        ctx.scale, ctx.causal = scale, causal
+        return y
+
+    @staticmethod
+    @first_order
+    def backward(ctx, d_y):
+        y, = ctx.saved_tensors
+        d_y = gradient(d_y)
+        return operations(y, d_y).softmax_backward(y, d_y, scale=ctx.scale, causal=ctx.causal), None, None
+
+
+def softmax(x, *, scale=1.0, causal=False):
+    """softmax(scale * x) over the last dimension. causal: the last two are queries and keys, of which later ones count for nothing."""
+    if wants_grad(x):
+        return SoftmaxFunction.apply(x, scale, causal)
+    return operations(x).softmax_forward(x, scale=scale, causal=causal)
+
+
+class SparsemaxFunction(Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = operations(x).sparsemax_forward(x)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    @first_order
+    def backward(ctx, d_y):
+        y, = ctx.saved_tensors
+        d_y = gradient(d_y)
+        return operations(y, d_y).sparsemax_backward(y, d_y)
+
+
+def sparsemax(x):
+    """The nearest point of the simplex to each row of the last dimension."""
+    return SparsemaxFunction.apply(x) if wants_grad(x) else operations(x).sparsemax_forward(x)
+
+
+class ActivationFunction(Function):
+    @staticmethod
+    def forward(ctx, x, kind):
+        ctx.save_for_backward(x)
+        ctx.kind = kind
+        return operations(x).activation_forward(x, kind=kind)
+
+    @staticmethod
+    @first_order
+    def backward(ctx, d_y):
+        x, = ctx.saved_tensors
+        d_y = gradient(d_y)
+        return operations(d_y, x).activation_backward(d_y, x, kind=ctx.kind), None
+
+
+def activation(x, kind="gelu_tanh"):
+    """`kind`: "gelu_tanh", "gelu_erf", "silu", "relu" or "relu_squared"."""
+    kind = choice("kind", kind, _ACTIVATIONS)
+    return ActivationFunction.apply(x, kind) if wants_grad(x) else operations(x).activation_forward(x, kind=kind)
+
+
+class DropoutFunction(Function):
+    @staticmethod
+    def forward(ctx, x, residual, p, seed, offset):
+        ctx.numbers = (p, seed, offset)
+        return operations(x, residual).dropout_forward(x, residual, p=p, seed=seed, offset=offset)
+
+    @staticmethod
+    @first_order
+    def backward(ctx, d_y):
+        p, seed, offset = ctx.numbers
+        needs_x, needs_residual, *_ = ctx.needs_input_grad
+        d_x = None
+        if needs_x:
+            d_y = gradient(d_y)
+            d_x = operations(d_y).dropout_backward(d_y, p=p, seed=seed, offset=offset)
+        return d_x, d_y if needs_residual else None, None, None, None
+
+
+def dropout(x, p=0.5, *, residual=None, seed=None, offset=0):
+    """Dropout, added to `residual` if there is one. No mask is stored: seed and offset say which elements stay. Without a seed, one
+    is drawn from torch's generator of the CPU."""
+    if seed is None:
+        seed = int(torch.randint(-2**63, 2**63 - 1, ()))
+    if wants_grad(x, residual):
+        return DropoutFunction.apply(x, residual, p, seed, offset)
+    return operations(x, residual).dropout_forward(x, residual, p=p, seed=seed, offset=offset)
+
+
+class BiasAddFunction(Function):
+    @staticmethod
+    def forward(ctx, x, bias):
+        ctx.bias_dtype = bias.dtype
+        return operations(x, bias).bias_add_forward(x, bias)
+
+    @staticmethod
+    @first_order
+    def backward(ctx, d_y):
+        needs_x, needs_bias = ctx.needs_input_grad
+        d_bias = None
+        if needs_bias:
+            rows = gradient(d_y)
+            d_bias = operations(rows).bias_add_backward(rows, d_bias_dtype=_sum_dtype(rows, ctx.bias_dtype)).to(ctx.bias_dtype)
+        return d_y if needs_x else None, d_bias
+
+
+def _sum_dtype(rows, wanted):
+    """Sums of columns come in f32 or the rows' own dtype."""
+    return wanted if wanted in (torch.float32, rows.dtype) else torch.float32
+
+
+def bias_add(x, bias):
+    """x + bias in every row."""
+    return BiasAddFunction.apply(x, bias) if wants_grad(x, bias) else operations(x, bias).bias_add_forward(x, bias)
+
+
+class EmbeddingFunction(Function):
+    @staticmethod
+    def forward(ctx, indices, weight, padding_idx):
+        ctx.save_for_backward(indices)
+        ctx.weight_like = (weight.shape[0], weight.dtype)
+        ctx.padding_idx = padding_idx
+        return operations(indices, weight).embedding_forward(indices, weight)
+
+    @staticmethod
+    @first_order
+    def backward(ctx, d_out):
+        indices, = ctx.saved_tensors
+        n_rows, dtype = ctx.weight_like
+        if ctx.padding_idx is not None:
+            indices = indices.masked_fill(indices == ctx.padding_idx, -1)  # adds nothing
+        d_out = gradient(d_out)
+        return None, operations(indices, d_out).embedding_backward(indices, d_out, n_rows=n_rows, d_weight_dtype=dtype), None
+
+
+def embedding(indices, weight, padding_idx=None):
+    """Rows of weight. The row `padding_idx` gets no gradient."""
+    if padding_idx is not None and padding_idx < 0:
+        padding_idx += weight.shape[0]
+    if wants_grad(weight):
+        return EmbeddingFunction.apply(indices, weight, padding_idx)
+    return operations(indices, weight).embedding_forward(indices, weight)

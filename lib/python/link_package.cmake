@@ -1,0 +1,10 @@
+# Links the package's files into the build tree, where it can be imported.
+foreach(file ${FILES})
+  get_filename_component(folder ${PACKAGE}/../${file} DIRECTORY)
+  file(MAKE_DIRECTORY ${folder})
+  file(CREATE_LINK ${SOURCE}/${file} ${PACKAGE}/../${file} SYMBOLIC)
+endforeach()
+foreach(file ${MADE})
+  file(CREATE_LINK ${GENERATED}/ligerdsl/${file} ${PACKAGE}/${file} SYMBOLIC)
+endforeach()
+file(CREATE_LINK ${LIBRARIES} ${PACKAGE}/lib SYMBOLIC)

@@ -1,0 +1,201 @@
+#include <stdlib.h>
+
+#include "bind.h"
+
+enum { MAX_DEVICES = 64 };
+static ligerdsl_context_t contexts[3][MAX_DEVICES]; /* by LIGERDSL_CPU or LIGERDSL_CUDA, and number */
+static int32_t device_ids[MAX_DEVICES];             /* what callbacks get as `user` */
+int bind_check_labels = BIND_LABELS_LAZY;
+
+/* ---- Workspace. A call takes at most one block; a GPU's is an array that is kept until the call has been launched. */
+
+static PyObject* workspace_source;
+static __thread PyObject* held;
+static __thread PyObject *pending_type, *pending_value, *pending_traceback; /* an allocator's exception */
+
+static void* host_alloc(void* user, size_t bytes, size_t align, ligerdsl_stream_t stream) {
+  (void)user, (void)stream;
+  void* memory = NULL;
+  return posix_memalign(&memory, align, bytes) == 0 ? memory : NULL;
+}
+
+static void host_free(void* user, void* pointer, ligerdsl_stream_t stream) {
+  (void)user, (void)stream;
+  free(pointer);
+}
+
+static void* gpu_alloc_locked(int32_t device, size_t bytes, size_t align) {
+  if (!workspace_source) {
+    PyErr_SetString(PyExc_RuntimeError, "workspace on a GPU: import ligerdsl.torch first");
+    return NULL;
+  }
+  PyObject* array = PyObject_CallFunction(workspace_source, "ni", (Py_ssize_t)(bytes + align), (int)device);
+  Described described;
+  if (!array || !bind_describe(array, "workspace", "memory", &described)) {
+    Py_XDECREF(array);
+    return NULL;
+  }
+  const uintptr_t start = (uintptr_t)described.tensor.data + described.tensor.byte_offset;
+  bind_release(&described);
+  held = array;
+  return (void*)((start + align - 1) / align * align);
+}
+
+static void* gpu_alloc(void* user, size_t bytes, size_t align, ligerdsl_stream_t stream) {
+  (void)stream; /* the source takes memory on the current stream, which is this one */
+  const PyGILState_STATE state = PyGILState_Ensure();
+  void* memory = gpu_alloc_locked(*(const int32_t*)user, bytes, align);
+  if (!memory) PyErr_Fetch(&pending_type, &pending_value, &pending_traceback);
+  PyGILState_Release(state);
+  return memory;
+}
+
+static void gpu_free(void* user, void* pointer, ligerdsl_stream_t stream) {
+  (void)user, (void)pointer, (void)stream;
+  const PyGILState_STATE state = PyGILState_Ensure();
+  Py_CLEAR(held);
+  PyGILState_Release(state);
+}
+
+PyObject* bind_set_workspace(PyObject* self, PyObject* source) {
+  (void)self;
+  if (!PyCallable_Check(source)) {
+    PyErr_SetString(PyExc_TypeError, "set_workspace: expected a function");
+    return NULL;
+  }
+  Py_INCREF(source);
+  PyObject* before = workspace_source;
+  workspace_source = source;
+  Py_XDECREF(before);
+  Py_RETURN_NONE;
+}
+
+PyObject* bind_raise_call(ligerdsl_status_t status) {
+  if (!pending_type) return bind_raise(status);
+  PyErr_Restore(pending_type, pending_value, pending_traceback);
+  pending_type = pending_value = pending_traceback = NULL;
+  return NULL;
+}
+
+/* ---- Contexts ------------------------------------------------------------------------------------------------------- */
+
+static ligerdsl_context_t create(ligerdsl_device_t device) {
+  if (!bind_loaded()) return NULL;
+  ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
+  const int gpu = device.type == LIGERDSL_CUDA;
+  device_ids[device.id] = device.id;
+  config.device = device;
+  config.user = &device_ids[device.id];
+  config.workspace_alloc = gpu ? gpu_alloc : host_alloc;
+  config.workspace_free = gpu ? gpu_free : host_free;
+  ligerdsl_context_t context = NULL;
+  const ligerdsl_status_t status = library.ligerdsl_context_create(&config, &context);
+  if (status != LIGERDSL_SUCCESS) {
+    bind_raise(status);
+    return NULL;
+  }
+  contexts[device.type][device.id] = context;
+  return context;
+}
+
+ligerdsl_context_t bind_context(ligerdsl_device_t device) {
+  if ((device.type != LIGERDSL_CPU && device.type != LIGERDSL_CUDA) || device.id < 0 || device.id >= MAX_DEVICES) {
+    PyErr_Format(PyExc_ValueError, "expected an array on a CPU or a CUDA GPU, got one on DLPack's device (%i, %i)",
+                 (int)device.type, (int)device.id);
+    return NULL;
+  }
+  const ligerdsl_context_t context = contexts[device.type][device.id];
+  return context ? context : create(device);
+}
+
+int bind_poll(ligerdsl_context_t context) {
+  ligerdsl_fault_t fault;
+  const ligerdsl_status_t status = library.ligerdsl_context_poll(context, &fault, sizeof fault);
+  if (status == LIGERDSL_SUCCESS) return 1;
+  bind_raise(status);
+  return 0;
+}
+
+PyObject* bind_poll_all(PyObject* self, PyObject* unused) {
+  (void)self, (void)unused;
+  for (int type = LIGERDSL_CPU; type <= LIGERDSL_CUDA; ++type) {
+    for (int id = 0; id < MAX_DEVICES; ++id) {
+      if (contexts[type][id] && !bind_poll(contexts[type][id])) return NULL;
+    }
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* bind_check(PyObject* self, PyObject* array) {
+  (void)self;
+  Described described;
+  if (!bind_describe(array, "check", "array", &described)) return NULL;
+  const ligerdsl_context_t context = bind_context(described.tensor.device);
+  ligerdsl_stream_t stream;
+  ligerdsl_status_t status = LIGERDSL_SUCCESS;
+  const int ready = context && bind_stream(&described, &stream);
+  if (ready) {
+    Py_BEGIN_ALLOW_THREADS;
+    status = library.ligerdsl_context_check(context, stream);
+    Py_END_ALLOW_THREADS;
+  }
+  bind_release(&described);
+  if (!ready) return NULL;
+  if (status != LIGERDSL_SUCCESS) return bind_raise(status);
+  Py_RETURN_NONE;
+}
+
+PyObject* bind_set_check_labels(PyObject* self, PyObject* mode) {
+  (void)self;
+  const long value = PyLong_AsLong(mode);
+  if (value == -1 && PyErr_Occurred()) return NULL;
+  const int before = bind_check_labels;
+  bind_check_labels = (int)value;
+  return PyLong_FromLong(before);
+}
+
+PyObject* bind_calls(PyObject* self, PyObject* operation) {
+  (void)self;
+  const char* name = PyUnicode_AsUTF8AndSize(operation, NULL);
+  if (!name || !bind_loaded()) return NULL;
+  int64_t total = 0;
+  for (int type = LIGERDSL_CPU; type <= LIGERDSL_CUDA; ++type) {
+    for (int id = 0; id < MAX_DEVICES; ++id) {
+      int64_t calls = 0;
+      if (!contexts[type][id]) continue;
+      const ligerdsl_status_t status = library.ligerdsl_context_calls(contexts[type][id], name, &calls);
+      if (status != LIGERDSL_SUCCESS) return bind_raise(status);
+      total += calls;
+    }
+  }
+  return PyLong_FromLongLong(total);
+}
+
+PyObject* bind_devices(PyObject* self, PyObject* unused) {
+  (void)self, (void)unused;
+  PyObject* list = PyList_New(0);
+  for (int type = LIGERDSL_CPU; list && type <= LIGERDSL_CUDA; ++type) {
+    for (int id = 0; id < MAX_DEVICES; ++id) {
+      if (!contexts[type][id]) continue;
+      PyObject* pair = Py_BuildValue("ii", type, id);
+      const int failed = !pair || PyList_Append(list, pair) != 0;
+      Py_XDECREF(pair);
+      if (failed) {
+        Py_DECREF(list);
+        return NULL;
+      }
+    }
+  }
+  return list;
+}
+
+PyObject* bind_open_device(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  (void)self;
+  if (n != 2) {
+    PyErr_SetString(PyExc_TypeError, "open_device: expected a type and a number");
+    return NULL;
+  }
+  const ligerdsl_device_t device = {(int32_t)PyLong_AsLong(args[0]), (int32_t)PyLong_AsLong(args[1])};
+  if (PyErr_Occurred() || !bind_context(device)) return NULL;
+  Py_RETURN_NONE;
+}

@@ -1,0 +1,116 @@
+// The layouts of matrix products against the formulas of the PTX ISA (mma.m16n8k16), element by element.
+#include "compiler/layout/dot_layout.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace ligerdsl::compiler {
+namespace {
+
+const std::vector<DotShape> kShapes = {
+    {16, 8, 16, 1},  {64, 64, 32, 4},  {128, 128, 64, 8}, {16, 256, 16, 4}, {256, 8, 48, 4},
+    {48, 24, 16, 2}, {80, 40, 112, 4}, {16, 8, 16, 32},   {32, 16, 16, 16}, {64, 64, 64, 4, 2},
+};
+
+// Fragment coordinates of a lane's registers: lane = 4 group + thread.
+struct Place {
+  int64_t row, column;
+};
+Place of_a(int64_t lane, int64_t reg, int64_t half) {
+  return {lane / 4 + 8 * (reg % 2), lane % 4 * 2 + half + 8 * (reg / 2)};
+}
+Place of_b(int64_t lane, int64_t reg, int64_t half) {
+  return {lane % 4 * 2 + half + 8 * reg, lane / 4};
+}
+Place of_sums(int64_t lane, int64_t reg) {
+  return {lane / 4 + 8 * (reg / 2), lane % 4 * 2 + reg % 2};
+}
+
+// Calls check(row, column, warp) with the first element of every fragment that the first lane of a warp holds.
+template <class Check>
+void for_fragments(const LinearLayout& layout, int64_t rows, int64_t columns, const Check& check) {
+  for (int64_t warp = 0; warp < layout.warps(); ++warp)
+    for (int64_t reg = 0; reg < layout.registers(); ++reg) {
+      const LinearLayout::Coordinates at = layout.coordinates({.reg = reg, .warp = warp});
+      if (at[0] % rows == 0 && at[1] % columns == 0) check(at[0], at[1], warp);
+    }
+}
+
+// The register of the first thread that holds an element at this distance from that of register 0: the lowering looks
+// registers up there, for all threads.
+void expect_held(const LinearLayout& layout, int64_t lane, int64_t warp, Place origin, Place in_lane_0,
+                 Place expected) {
+  const LinearLayout::Coordinates first = layout.coordinates({.warp = warp});
+  const std::optional<int64_t> reg =
+      layout.registerAt({origin.row - first[0] + in_lane_0.row, origin.column - first[1] + in_lane_0.column});
+  ASSERT_TRUE(reg);
+  const LinearLayout::Coordinates found = layout.coordinates({.reg = *reg, .lane = lane, .warp = warp});
+  EXPECT_EQ(found[0], origin.row + expected.row);
+  EXPECT_EQ(found[1], origin.column + expected.column);
+}
+
+TEST(DotLayout, FragmentsAreThoseOfTheInstruction) {
+  for (const DotShape& shape : kShapes) {
+    const std::optional<DotLayouts> layouts = mmaLayouts(shape);
+    ASSERT_TRUE(layouts);
+    for (const int64_t lane : {0, 1, 5, 14, 31}) {
+      for_fragments(layouts->a, kMmaM, kMmaK, [&](int64_t row, int64_t column, int64_t warp) {
+        for (int reg = 0; reg < 4; ++reg)
+          for (int half = 0; half < 2; ++half)
+            expect_held(layouts->a, lane, warp, {row, column}, of_a(0, reg, half), of_a(lane, reg, half));
+      });
+      for_fragments(layouts->b, kMmaK, kMmaN, [&](int64_t row, int64_t column, int64_t warp) {
+        for (int reg = 0; reg < 2; ++reg)
+          for (int half = 0; half < 2; ++half)
+            expect_held(layouts->b, lane, warp, {row, column}, of_b(0, reg, half), of_b(lane, reg, half));
+      });
+      for_fragments(layouts->sums, kMmaM, kMmaN, [&](int64_t row, int64_t column, int64_t warp) {
+        for (int reg = 0; reg < 4; ++reg)
+          expect_held(layouts->sums, lane, warp, {row, column}, of_sums(0, reg), of_sums(lane, reg));
+      });
+    }
+  }
+}
+
+// Rows of a, columns of b: those of the warp's sums, all along k.
+void expect_factors_fit(const DotShape& shape, const DotLayouts& layouts) {
+  for (int64_t warp = 0; warp < shape.warps; ++warp) {
+    for (int64_t lane = 0; lane < 32; ++lane) {
+      const auto held = [&](const LinearLayout& layout, bool whole_warp) {
+        std::set<LinearLayout::Coordinates> elements;
+        for (int64_t l = whole_warp ? 0 : lane; l < (whole_warp ? 32 : lane + 1); ++l)
+          for (int64_t reg = 0; reg < layout.registers(); ++reg)
+            elements.insert(layout.coordinates({.reg = reg, .lane = l, .warp = warp}));
+        return elements;
+      };
+      const bool together = mmaLayouts(shape).has_value();
+      const auto a = held(layouts.a, together), b = held(layouts.b, together);
+      for (const auto& at : held(layouts.sums, together)) {
+        for (int64_t k = 0; k < shape.k; ++k) {
+          ASSERT_TRUE(a.contains({at[0], k})) << "row " << at[0];
+          ASSERT_TRUE(b.contains({k, at[1]})) << "column " << at[1];
+        }
+      }
+      if (together) break;
+    }
+  }
+}
+
+TEST(DotLayout, FactorsAreWhereTheirSumsAre) {
+  for (const DotShape& shape : kShapes) expect_factors_fit(shape, *mmaLayouts(shape));
+  for (const DotShape shape : {DotShape{8, 8, 4, 1}, {7, 9, 3, 2}, {4, 32, 8, 4}, {24, 4, 5, 2}}) {
+    EXPECT_FALSE(mmaLayouts(shape));
+    expect_factors_fit(shape, threadLayouts(shape));
+  }
+}
+
+TEST(DotLayout, EqualShapesHaveEqualSums) {
+  for (const DotShape& shape : kShapes) {
+    EXPECT_EQ(mmaLayouts(shape)->sums, sumsLayout(shape));
+    EXPECT_EQ(threadLayouts(shape).sums, sumsLayout(shape));
+  }
+}
+
+}  // namespace
+}  // namespace ligerdsl::compiler

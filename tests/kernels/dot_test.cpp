@@ -1,0 +1,137 @@
+// Matrix products against float64 sums of the numbers as they are stored: dtypes, odd factors, edges, operands from memory
+// in either order, computed ones, several products that feed each other, on warps and clusters.
+#include <cmath>
+#include <functional>
+
+#include "ligerdsl/dsl.h"
+#include "tests/kernels/shapes.h"
+
+namespace ligerdsl::test {
+namespace {
+
+struct Product {
+  int64_t m, n, k;     // of the matrices
+  int64_t bm, bn, bk;  // of tiles
+  int num_warps = 4, num_ctas = 1;
+};
+
+struct Matrix {
+  int64_t rows, columns;
+  Values values;
+  double at(int64_t i, int64_t j) const { return values[i * columns + j]; }
+};
+
+// c [m, n] = a [m, k] by b, which lies in memory as [k, n] or, transposed, as [n, k].
+Matrix multiply(DType type, const Product& p, bool transposed, const Tensor& a, const Tensor& b) {
+  KernelBuilder k("product");
+  const View out = k.view("c", f32, {dyn, p.n}), left = k.view("a", type, {dyn, p.k}),
+             right = transposed ? k.view("b", type, {p.n, p.k}) : k.view("b", type, {p.k, p.n});
+  const int64_t columns = ceil_div(p.n, p.bn);
+  const Scalar row = k.program_id(0) / static_cast<int32_t>(columns),
+               column = k.program_id(0) % static_cast<int32_t>(columns);
+  const Partition ta = left.partition({p.bm, p.bk});
+  const Partition tb = transposed ? right.partition({p.bn, p.bk}) : right.partition({p.bk, p.bn});
+  auto [sums] = k.for_range(0, ceil_div(p.k, p.bk), 1, carry(k.zeros({p.bm, p.bn}, f32)), [&](Scalar i, Tile sums) {
+    const Tile factor = transposed ? tb.load({column, i}).permute({1, 0}) : tb.load({i, column});
+    return carry(dot(ta.load({row, i}), factor, sums));
+  });
+  out.partition({p.bm, p.bn}).store({row, column}, sums);
+  kernels::Step step{.program = k.finish(),
+                     .launch = kernels::library_launch(ceil_div(p.m, p.bm) * columns, p.num_warps)};
+  step.launch.num_ctas = p.num_ctas;
+  Tensor c(f32, {p.m, p.n});
+  Tensor mine = a, theirs = b;
+  Arguments arguments;
+  arguments.tensor("c", c);
+  arguments.tensor("a", mine);
+  arguments.tensor("b", theirs);
+  backend().run({.steps = {step}}, 1, arguments);
+  return {p.m, p.n, c.values()};
+}
+
+void check_product(DType type, const Product& p, bool transposed, uint64_t seed) {
+  SCOPED_TRACE(std::string(name(type)) + " " + std::to_string(p.m) + "x" + std::to_string(p.n) + "x" +
+               std::to_string(p.k) + " by " + std::to_string(p.bm) + "x" + std::to_string(p.bn) + "x" +
+               std::to_string(p.bk) + (transposed ? " transposed " : " ") + std::to_string(p.num_ctas) + " CTAs of " +
+               std::to_string(p.num_warps));
+  const Tensor a = Tensor(type, {p.m, p.k}).fill(Random(seed).normals(p.m * p.k));
+  const Tensor b =
+      (transposed ? Tensor(type, {p.n, p.k}) : Tensor(type, {p.k, p.n})).fill(Random(seed + 1).normals(p.n * p.k));
+  const Matrix found = multiply(type, p, transposed, a, b);
+  const Values left = a.values(), right = b.values();
+  double worst = 0;
+  for (int64_t i = 0; i < p.m; ++i) {
+    for (int64_t j = 0; j < p.n; ++j) {
+      double sum = 0, size = 0;
+      for (int64_t at = 0; at < p.k; ++at) {
+        const double product = left[i * p.k + at] * (transposed ? right[j * p.k + at] : right[at * p.n + j]);
+        sum += product;
+        size += std::abs(product);
+      }
+      worst = std::max(worst, std::abs(found.at(i, j) - sum) / size);
+    }
+  }
+  EXPECT_LE(worst,
+            2e-6);  // of the products' absolute sum: k roundings of f32 at most, 2^-24 each, and rarely all one way
+}
+
+const std::vector<Product> kProducts = {{64, 64, 64, 32, 32, 32},      {50, 70, 90, 32, 32, 32},
+                                        {16, 8, 16, 16, 8, 16, 1},     {96, 48, 80, 48, 24, 16, 2},
+                                        {33, 17, 5, 16, 16, 16},       {40, 40, 40, 8, 8, 8},
+                                        {64, 128, 48, 64, 128, 48, 8}, {7, 9, 3, 4, 4, 4, 1},
+                                        {80, 40, 32, 80, 40, 32, 4},   {64, 64, 32, 64, 64, 32, 16}};
+
+TEST(Dot, MultipliesTilesOfEveryShape) {
+  uint64_t seed = 3;
+  for (const DType type : kFloats)
+    for (const Product& p : kProducts)
+      for (const bool transposed : {false, true}) check_product(type, p, transposed, seed += 2);
+}
+
+TEST(Dot, ClustersHaveTheWholeProduct) {
+  for (const DType type : {bf16, f32})
+    check_product(type, {.m = 32, .n = 32, .k = 32, .bm = 32, .bn = 32, .bk = 16, .num_warps = 2, .num_ctas = 2}, false,
+                  51);
+}
+
+// softmax(q k^T) v, one tile of each: the first product's sums are the second's factor.
+TEST(Dot, ProductsFeedEachOther) {
+  constexpr int64_t kQueries = 32, kKeys = 64, kDim = 32;
+  for (const DType type : {f16, bf16, f32}) {
+    KernelBuilder k("attention");
+    const auto whole = [&](const char* name, int64_t rows) {
+      return k.view(name, type, {rows, kDim}).partition({rows, kDim});
+    };
+    const Partition out = k.view("o", f32, {kQueries, kDim}).partition({kQueries, kDim});
+    const Tile q = whole("q", kQueries).load({0, 0}), key = whole("k", kKeys).load({0, 0}),
+               v = whole("v", kKeys).load({0, 0});
+    const Tile p = softmax(dot(q, key.permute({1, 0}), k.zeros({kQueries, kKeys}, f32)) * 0.25f, 1);
+    out.store({0, 0}, dot(p.to(type), v, k.zeros({kQueries, kDim}, f32)));
+    Tensor o(f32, {kQueries, kDim}), tq = random_rows(type, kQueries, kDim, 5), tk = random_rows(type, kKeys, kDim, 6),
+                                     tv = random_rows(type, kKeys, kDim, 7);
+    Arguments arguments;
+    arguments.tensor("o", o);
+    arguments.tensor("q", tq);
+    arguments.tensor("k", tk);
+    arguments.tensor("v", tv);
+    backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1, arguments);
+    const Values qs = tq.values(), ks = tk.values(), vs = tv.values(), found = o.values();
+    for (int64_t i = 0; i < kQueries; ++i) {
+      std::vector<double> weight(kKeys);
+      double total = 0;
+      for (int64_t j = 0; j < kKeys; ++j) {
+        double s = 0;
+        for (int64_t d = 0; d < kDim; ++d) s += qs[i * kDim + d] * ks[j * kDim + d];
+        total += weight[j] = std::exp(0.25 * s);
+      }
+      for (int64_t d = 0; d < kDim; ++d) {
+        double expected = 0;
+        for (int64_t j = 0; j < kKeys; ++j) expected += weight[j] / total * vs[j * kDim + d];
+        EXPECT_NEAR(found[i * kDim + d], expected, type == f32 ? 1e-5 : 2e-2) << i << " " << d << " " << name(type);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ligerdsl::test

@@ -1,0 +1,163 @@
+"""torch.ops.ligerdsl.*: torch's own checks of every operator, and torch.compile of every function without a graph break."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import ligerdsl
+import ligerdsl.torch as lt
+from cases import CASES, inputs_of, outputs_of
+
+
+class Recorder(TorchDispatchMode):
+    """The calls of this package's operators, with arguments that nothing else holds."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function.namespace == "ligerdsl":
+            copy = lambda value: value.detach().clone() if isinstance(value, torch.Tensor) else value
+            self.calls.append((function, tuple(copy(a) for a in args), {name: copy(a) for name, a in (kwargs or {}).items()}))
+        return function(*args, **(kwargs or {}))
+
+
+def accumulating(function, args, kwargs):
+    """The call of NAME_ that adds to what NAME made, or None."""
+    name = function._schema.name.split("::")[1] + "_"
+    if not hasattr(torch.ops.ligerdsl, name):
+        return None
+    given = {argument.name: value for argument, value in zip(function._schema.arguments, args)} | kwargs
+    made = function(*args, **kwargs)
+    made = made if isinstance(made, tuple) else (made,)
+    results = {result.name: value for result, value in zip(function._schema.returns, made)}
+    summing = getattr(torch.ops.ligerdsl, name).default
+    arguments, keywords = [], {}
+    for argument in summing._schema.arguments:
+        value = given.get(argument.name, argument.default_value if argument.has_default_value() else None)
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value = results[argument.name].to(torch.float32) if results[argument.name].numel() else None
+            if "d_weight" not in argument.name and name in ("activation_backward_", "dropout_backward_"):
+                value = results[argument.name]
+        if argument.kwarg_only:
+            keywords[argument.name] = value
+        else:
+            arguments.append(value)
+    return summing, tuple(arguments), keywords
+
+
+def by_hand():
+    """Operators that no function with autograd calls."""
+    ops, x, labels = torch.ops.ligerdsl, torch.randn(4, 6), torch.tensor([0, 5, -100, 2])
+    partials = ops.vocab_parallel_cross_entropy_partials(x, labels)
+    moments = [torch.randn(7), torch.randn(7), torch.rand(7), torch.rand(7)]
+    return {
+        "vector_add": ((x, x + 1), {}), "scale": ((x, torch.tensor(2.0)), {}),
+        "adamw_step": (tuple(moments), {"lr": 0.1, "step": 3}),
+        "global_norm": (([x, torch.randn(5)],), {"with_clip_factor": True}),
+        "cross_entropy_backward": ((torch.tensor(2.0), x.clone()), {}),
+        "target_counts": ((labels,), {}),
+        "vocab_parallel_cross_entropy_partials": ((x, labels), {}),
+        "vocab_parallel_cross_entropy": ((x, labels, partials), {"with_d_logits": True}),
+        "dropout_forward": ((x, x), {"p": 0.3, "seed": 7}), "dropout_backward": ((x,), {"p": 0.3, "seed": 7}),
+    }
+
+
+def recorded(name):
+    wanted, others = inputs_of(name)
+    with Recorder() as recorder:
+        outputs = outputs_of(CASES[name][0](*wanted, *others))
+        torch.autograd.grad(outputs, wanted, [torch.randn_like(o) for o in outputs])
+    return recorder.calls
+
+
+checked = set()
+
+
+def check(function, args, kwargs):
+    torch.library.opcheck(function, args, kwargs)
+    checked.add(function._schema.name.split("::")[1])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_opcheck(name):
+    calls = recorded(name)
+    assert calls
+    for function, args, kwargs in calls:
+        check(function, args, kwargs)
+        summing = accumulating(function, args, kwargs) if "label_smoothing" not in kwargs or kwargs.get("d_weight_dtype") else None
+        if summing:
+            check(*summing)
+
+
+def test_opcheck_of_the_others():
+    for name, (args, kwargs) in by_hand().items():
+        function = getattr(torch.ops.ligerdsl, name).default
+        check(function, args, kwargs)
+        summing = accumulating(function, args, kwargs)
+        if summing:
+            check(*summing)
+
+
+def test_every_operator_was_checked():
+    assert sorted(set(ligerdsl.ops.__all__) - checked) == []
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_compile_without_a_graph_break(name):
+    ours = CASES[name][0]
+    wanted, others = inputs_of(name)
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda *inputs: ours(*inputs), fullgraph=True, backend="aot_eager")
+    outputs = outputs_of(compiled(*wanted, *others))
+    upstream = [torch.randn_like(o) for o in outputs]
+    found = torch.autograd.grad(outputs, wanted, upstream)
+    expected = outputs_of(ours(*wanted, *others))
+    for one, other in zip([*outputs, *found], [*expected, *torch.autograd.grad(expected, wanted, upstream)]):
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
+    with torch.no_grad():
+        for one, other in zip(outputs_of(compiled(*wanted, *others)), expected):
+            torch.testing.assert_close(one, other.detach(), rtol=1e-6, atol=1e-6)
+
+
+def test_compile_a_block_with_inductor_and_new_shapes():
+    norm, mlp = lt.RMSNorm(16), lt.SwiGLUMLP(16, 24)
+    head = torch.nn.Parameter(torch.randn(11, 16))
+
+    def loss_of(x, labels):
+        h = x + mlp(norm(x))
+        y, h = lt.fused_add_rms_norm(h, x, norm.weight)
+        return lt.fused_linear_cross_entropy(y + h, head, labels)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(loss_of, fullgraph=True)
+    parameters = [*norm.parameters(), *mlp.parameters(), head]
+    for rows in (3, 5, 8):
+        x, labels = torch.randn(2, rows, 16), torch.randint(0, 11, (2, rows))
+        loss, expected = compiled(x, labels), loss_of(x, labels)
+        torch.testing.assert_close(loss, expected)
+        for one, other in zip(torch.autograd.grad(2 * loss, parameters), torch.autograd.grad(2 * expected, parameters)):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_fake_tensors():
+    from torch._subclasses import FakeTensorMode
+    with FakeTensorMode():
+        x, w = torch.empty(3, 8, requires_grad=True), torch.empty(8, requires_grad=True)
+        y = lt.rms_norm(x, w)
+        assert y.shape == (3, 8)
+        d_x, d_w = torch.autograd.grad(y.sum(), (x, w))
+        assert d_x.shape == (3, 8) and d_w.shape == (8,)
+    with pytest.raises(TypeError, match="torch.ops.ligerdsl"):
+        ligerdsl.ops.softmax_forward(x, y=x)
+
+
+def test_a_subclass_that_only_has_another_name():
+    class Named(torch.Tensor):
+        pass
+
+    x = torch.randn(3, 8)
+    torch.testing.assert_close(lt.softmax(x.as_subclass(Named)).as_subclass(torch.Tensor), torch.softmax(x, -1))
