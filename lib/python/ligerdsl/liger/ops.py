@@ -1,0 +1,182 @@
+"""Liger-Kernel's Functions by name, with its positional arguments and what it returns. Where Liger's overwrite an argument, these do.
+
+Arguments that later versions add are taken where they have their defaults."""
+
+import torch
+
+from ..errors import LabelError, NotSupported
+from ..torch import functional as F
+
+
+def _only_default(name, given, default=None):
+    if given != default:
+        raise NotSupported(f"ligerdsl's {name}: got an argument that it does not have: {given!r}")
+
+
+def _casting(mode):
+    return {-1: "none", 0: "llama", 1: "gemma"}.get(mode, mode)
+
+
+def _contiguous(tensor):
+    return None if tensor is None else tensor.contiguous()
+
+
+def _labels_checked(function, *args, **kwargs):
+    """Liger's error is an AssertionError."""
+    try:
+        return function(*args, **kwargs)
+    except LabelError as error:
+        raise AssertionError(str(error)) from error
+
+
+class LigerRMSNormFunction:
+    @staticmethod
+    def apply(X, W, eps, offset=0.0, casting_mode="llama", in_place=True, row_mode=None):
+        return F.rms_norm(_contiguous(X), _contiguous(W), eps, offset=offset, casting=_casting(casting_mode), in_place=in_place)
+
+
+class LigerLayerNormFunction:
+    @staticmethod
+    def apply(X, W, B, eps):
+        return F.layer_norm(_contiguous(X), _contiguous(W), _contiguous(B), eps)
+
+
+class LigerFusedAddRMSNormFunction:
+    @staticmethod
+    def apply(X, R, W, eps, offset=0.0, casting_mode="llama", in_place=False):
+        return F.fused_add_rms_norm(_contiguous(X), _contiguous(R), _contiguous(W), eps, offset=offset, casting=_casting(casting_mode))
+
+
+class LigerGroupNormFunction:
+    @staticmethod
+    def apply(X, affine_scaling_weight, affine_shifting_bias, num_channels, num_groups, eps):
+        return F.group_norm(_contiguous(X), num_groups, affine_scaling_weight, affine_shifting_bias, eps)
+
+
+class LigerDyTFunction:
+    @staticmethod
+    def apply(x, alpha, gamma, beta):
+        return F.dyt(_contiguous(x), alpha, gamma, beta)
+
+
+class LigerPolyNormFunction:
+    @staticmethod
+    def apply(X, W, B, eps=1e-6, in_place=True):
+        return F.poly_norm(_contiguous(X), W, B, eps)
+
+
+class LigerSiLUMulFunction:
+    @staticmethod
+    def apply(a, b, gate_multiplier=1.0, down_multiplier=1.0):
+        return F.swiglu(_contiguous(a), _contiguous(b), gate_multiplier=float(gate_multiplier), down_multiplier=float(down_multiplier),
+                        in_place=True)
+
+
+class LigerFusedGateUpSiLUMulFunction:
+    @staticmethod
+    def apply(y, in_place=False):
+        return F.swiglu(_contiguous(y), in_place=in_place)
+
+
+class LigerGELUMulFunction:
+    @staticmethod
+    def apply(a, b):
+        return F.geglu(_contiguous(a), _contiguous(b), in_place=True)
+
+
+class LigerReLUSquaredFunction:
+    @staticmethod
+    def apply(X):
+        return F.activation(_contiguous(X), "relu_squared")
+
+
+class LigerRopeFunction:
+    @staticmethod
+    def apply(q, k, cos, sin, position_ids=None, unsqueeze_dim=1, rotary_dim=None):
+        if cos.dim() == 4:
+            cos, sin = cos.squeeze(1), sin.squeeze(1)
+        return F.rope(q, k, cos.contiguous(), sin.contiguous(), heads_dim=1, rotary_dim=rotary_dim or cos.shape[-1])
+
+
+class LigerQwen2VLMRopeFunction:
+    @staticmethod
+    def apply(q, k, cos, sin, mrope_section, unsqueeze_dim=1):
+        return F.rope(q, k, cos.contiguous(), sin.contiguous(), heads_dim=1, layout="multimodal", sections=tuple(mrope_section))
+
+
+class LigerSoftmaxFunction:
+    @staticmethod
+    def apply(input_):
+        return F.softmax(_contiguous(input_))
+
+
+class LigerSparsemaxFunction:
+    @staticmethod
+    def apply(x, dim):
+        return F.sparsemax(_contiguous(x.transpose(dim, -1))).transpose(dim, -1)
+
+
+class LigerEmbeddingFunction:
+    @staticmethod
+    def apply(embeddings, indices):
+        return F.embedding(indices, embeddings)
+
+
+class LigerCrossEntropyFunction:
+    """The gradient takes the memory of the input, in the forward."""
+
+    @staticmethod
+    def apply(_input, target, weight, ignore_index=-100, lse_square_scale=0.0, label_smoothing=0.0, reduction="mean", softcap=None,
+              return_z_loss=False, return_token_accuracy=False, return_predicted_tokens=False):
+        out = _labels_checked(F.cross_entropy, _contiguous(_input), target, class_weight=_contiguous(weight), ignore_index=ignore_index,
+                              reduction=reduction, label_smoothing=label_smoothing, lse_square_scale=lse_square_scale, softcap=softcap,
+                              with_z_loss=return_z_loss, with_accuracy=return_token_accuracy, with_predictions=return_predicted_tokens,
+                              in_place=True)
+        return _four(out, _input.dtype, _input.dtype)
+
+
+def _four(out, loss_dtype, z_loss_dtype):
+    """(loss, z_loss, token_accuracy, predicted_tokens), in the dtypes that Liger gives them."""
+    if isinstance(out, torch.Tensor):
+        return out.to(loss_dtype), None, None, None
+    z_loss = None if out.z_loss is None else out.z_loss.to(z_loss_dtype)
+    return out.loss.to(loss_dtype), z_loss, out.accuracy, out.predictions
+
+
+class LigerFusedLinearCrossEntropyFunction:
+    @staticmethod
+    def apply(_input, weight, target, bias=None, ce_weight=None, ignore_index=-100, lse_square_scale=0.0, label_smoothing=0.0,
+              reduction="mean", softcap=None, return_z_loss=False, accum_dtype=None, use_token_scaling=False,
+              return_token_accuracy=False, return_predicted_tokens=False, ce_impl=None, ce_mode=None, chunk_mem_const=1):
+        _only_default("fused_linear_cross_entropy", ce_impl)
+        _only_default("fused_linear_cross_entropy", ce_mode)
+        _only_default("fused_linear_cross_entropy", chunk_mem_const, 1)
+        out = _labels_checked(F.fused_linear_cross_entropy, _contiguous(_input), weight, target, bias, class_weight=_contiguous(ce_weight),
+                              ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing,
+                              lse_square_scale=lse_square_scale, softcap=softcap, use_token_scaling=use_token_scaling,
+                              with_z_loss=return_z_loss, with_accuracy=return_token_accuracy, with_predictions=return_predicted_tokens)
+        return _four(out, torch.float32, _input.dtype)
+
+
+class LigerKLDivLossFunction:
+    @staticmethod
+    def apply(y_pred, y_true, reduction="batchmean", log_target=False, eps=1e-10):
+        return F.kl_div(_contiguous(y_pred), _contiguous(y_true).detach(), reduction=reduction, log_target=log_target, eps=eps)
+
+
+class LigerJSDFunction:
+    @staticmethod
+    def apply(_input, target, shift_labels=None, beta=0.5, ignore_index=-100, jsd_impl=None, jsd_mode=None):
+        _only_default("jsd", jsd_impl)
+        _only_default("jsd", jsd_mode)
+        loss = F.jsd(_contiguous(_input), _contiguous(target).detach(), shift_labels, beta=beta, ignore_index=ignore_index)
+        return loss.to(_input.dtype)
+
+
+class LigerTVDLossFunction:
+    @staticmethod
+    def apply(p, q, shift_labels=None, reduction="batchmean", ignore_index=-100):
+        return F.tvd(_contiguous(p), _contiguous(q).detach(), shift_labels, reduction=reduction, ignore_index=ignore_index)
+
+
+__all__ = [name for name in dir() if name.startswith("Liger") and name.endswith("Function")]
