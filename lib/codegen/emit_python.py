@@ -30,6 +30,7 @@ class Surface:
         fields = {f.name: f for f in op.fields}
         self.fields = fields
         self.accumulates = "accumulate" in fields
+        self.accumulate_fields = [f for f in op.fields if f.name.startswith("accumulate")]  # one argument sets all of them
         self.list = next((a for a in op.args if isinstance(a, TensorList)), None)
         written = lambda t: t.direction == "out" or (t.direction == "inout" and self.accumulates)
         self.mutated = [t for t in op.tensors if t.direction == "inout" and not self.accumulates]
@@ -38,7 +39,7 @@ class Surface:
         self.inputs = [t for t in op.tensors if t not in self.outputs]
         self.dims = [f for f in op.fields if f.role == "dim" and not self.place(f.symbol)
                      and any(f.symbol == letter_of(s) for t in self.outputs for s in t.shape.split())]
-        numbers = [f for f in op.fields if f.role == "option" and f.name != "accumulate"]
+        numbers = [f for f in op.fields if f.role == "option" and f not in self.accumulate_fields]
         self.numbers = self.dims + numbers + [a for a in op.args if isinstance(a, Value)]
         self.flags = [f for f in op.fields if f.role in ("present", "absent") and f.source in [t.name for t in self.outputs]]
         self.dtypes = [f for f in op.fields if f.role == "dtype" and not self.with_dtype(f.name)
@@ -175,7 +176,7 @@ class Surface:
         return "bool" if is_flag else "int"
 
     def needs_value(self, n):
-        return n in self.dims
+        return n in self.dims and not n.optional
 
     def trailing(self, t):
         """The input may be left out of a call: it is optional, and so are those behind it."""
@@ -184,7 +185,7 @@ class Surface:
     def call(self, given):
         """Arguments of the function in _bind: `given` says what stands for an argument of the C ABI."""
         tensors = [a.name for a in self.op.args if isinstance(a, (Tensor, TensorList))]
-        numbers = [n.name for n in self.numbers] + (["accumulate"] if self.accumulates else [])
+        numbers = [n.name for n in self.numbers] + ["accumulate"] * len(self.accumulate_fields)
         return ", ".join(given(name) for name in tensors + numbers)
 
 
@@ -204,7 +205,7 @@ def emit_c(ops):
                 f"static const TensorArgument tensors_{n}[] = {{"]
         out += [f'    {{"{t.name}", offsetof({args}, {t.name}), {kinds[t.direction] if isinstance(t, Tensor) else "BIND_LIST"}}},'
                 for t in tensors] + ["};"]
-        numbers = s.numbers + ([s.fields["accumulate"]] if s.accumulates else [])
+        numbers = s.numbers + s.accumulate_fields
         out.append(f"static const NumberArgument numbers_{n}[] = {{")
         for f in numbers:
             struct = args if isinstance(f, Value) else f"ligerdsl_{n}_desc_t"
@@ -214,7 +215,7 @@ def emit_c(ops):
             f"_Static_assert({len(ops)} <= BIND_MAX_OPERATIONS, \"raise BIND_MAX_OPERATIONS\");", "const Operation bind_operations[] = {"]
     for op in ops:
         s, n = Surface(op), op.name
-        numbers = len(s.numbers) + s.accumulates
+        numbers = len(s.numbers) + len(s.accumulate_fields)
         labels = int(any(t.any_stride for t in op.tensors))
         out.append(f'    {{"{n}", "ligerdsl_{n}", &desc_{n}, &args_{n}, sizeof desc_{n}, sizeof args_{n}, tensors_{n}, '
                    f'sizeof tensors_{n} / sizeof tensors_{n}[0], numbers_{n}, {numbers}, {labels}}},')

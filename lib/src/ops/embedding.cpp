@@ -29,8 +29,6 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_embe
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_embedding_backward_desc_t& d) {
   check_gradient("d_weight_dtype", d.d_weight_dtype, d.dtype, d.accumulate);
   const bool positions = d.d_position_weight_dtype != 0;
-  if (d.accumulate_positions && !positions)
-    fail(Status::invalid_argument, "`accumulate_positions`: expected 0 without d_position_weight, got 1");
   if (positions && d.accumulate_positions && d.d_position_weight_dtype != LIGERDSL_F32)
     fail(Status::invalid_dtype,
          std::string("`d_position_weight_dtype`: expected f32 with `accumulate_positions`, got ") +

@@ -50,12 +50,12 @@ class FusedLinearCrossEntropyFunction(Function):
         needs_x, needs_weight, needs_bias, *_ = ctx.needs_input_grad
         ctx.per_row = numbers["reduction"] == REDUCTIONS["none"]
         factor = grad_scale if inverse is None else inverse if grad_scale is None else inverse * grad_scale
-        wanted = {} if ctx.per_row else {"with_d_x": needs_x, "d_weight_dtype": dtype_if(needs_weight, weight),
-                                         "d_bias_dtype": dtype_if(needs_bias, bias)}
-        loss, z_loss, accuracy, predictions, d_x, d_weight, d_bias, entropy = operations(
+        wanted = {"with_lse": True} if ctx.per_row else {"with_d_x": needs_x, "d_weight_dtype": dtype_if(needs_weight, weight),
+                                                         "d_bias_dtype": dtype_if(needs_bias, bias)}
+        loss, z_loss, accuracy, predictions, d_x, d_weight, d_bias, entropy, lse = operations(
             *inputs, factor).fused_linear_cross_entropy(*inputs, None if ctx.per_row else factor, **numbers, **extras, **wanted)
         ctx.numbers = numbers
-        ctx.save_for_backward(weight, bias, grad_scale, *((x, labels, class_weight) if ctx.per_row else (d_x, d_weight, d_bias)))
+        ctx.save_for_backward(weight, bias, grad_scale, *((x, labels, class_weight, lse) if ctx.per_row else (d_x, d_weight, d_bias)))
         mark(ctx, z_loss, accuracy, predictions, entropy)
         if inverse is not None:
             loss = loss * inverse
@@ -73,12 +73,11 @@ class FusedLinearCrossEntropyFunction(Function):
         needs_x, needs_weight, needs_bias, *_ = ctx.needs_input_grad
         weight, bias, grad_scale, *rest = ctx.saved_tensors
         if ctx.per_row:
-            x, labels, class_weight = rest
-            d_loss = gradient(d_loss)
-            inputs = (x, weight, bias, labels, class_weight)
-            d_x, d_weight, d_bias = operations(*inputs, d_loss).fused_linear_cross_entropy(
-                *inputs, d_loss, **ctx.numbers, without_loss=True, with_d_x=needs_x, d_weight_dtype=dtype_if(needs_weight, weight),
-                d_bias_dtype=dtype_if(needs_bias, bias))[4:7]
+            x, labels, class_weight, lse = rest
+            inputs = (x, weight, bias, labels, class_weight, lse, gradient(d_loss))
+            d_x, d_weight, d_bias = operations(*inputs).fused_linear_cross_entropy_backward(
+                *inputs, **ctx.numbers, with_d_x=needs_x, d_weight_dtype=dtype_if(needs_weight, weight),
+                d_bias_dtype=dtype_if(needs_bias, bias))
         else:
             spend(ctx, "fused_linear_cross_entropy")
             factor = d_loss if grad_scale is None else d_loss / grad_scale

@@ -144,7 +144,7 @@ class EmbeddingFunction(Function):
         if ctx.padding_idx is not None:
             indices = indices.masked_fill(indices == ctx.padding_idx, -1)  # adds nothing
         d_out = gradient(d_out)
-        return None, operations(indices, d_out).embedding_backward(indices, d_out, n_rows=n_rows, d_weight_dtype=dtype), None
+        return None, operations(indices, d_out).embedding_backward(indices, d_out, n_rows=n_rows, d_weight_dtype=dtype)[0], None
 
 
 def embedding(indices, weight, padding_idx=None):
