@@ -3,6 +3,11 @@ set(stage ${BUILD}/wheel)
 file(REMOVE_RECURSE ${stage})
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --component python --prefix ${stage} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 file(COPY ${SOURCE}/ligerdsl ${SOURCE}/pyproject.toml ${SOURCE}/README.md DESTINATION ${stage} PATTERN __pycache__ EXCLUDE)
+# What lies beside the package goes into a wheel as what a project installs.
+file(WRITE ${stage}/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)
+project(ligerdsl_wheel NONE)
+install(FILES ligerdsl_liger.pth DESTINATION . COMPONENT python)
+")
 execute_process(COMMAND ${PYTHON} -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir ${BUILD}/dist ${PIP_OPTIONS}
-                -C wheel.cmake=false -C wheel.platlib=true -C cmake.source-dir=. ${stage} COMMAND_ERROR_IS_FATAL ANY)
+                -C cmake.source-dir=. -C build.targets=all -C build-dir=${stage}/made ${stage} COMMAND_ERROR_IS_FATAL ANY)
 message(STATUS "The wheel is in ${BUILD}/dist")

@@ -72,6 +72,14 @@ def test_rope():
             leaf(2, 4, 5, 8), leaf(2, 2, 5, 8), calls="rope")
 
 
+def test_rope_of_complex_numbers():
+    from liger_kernel.ops import LigerLlama4RopeFunction
+    turns = torch.polar(torch.ones(5, 4), torch.rand(5, 4) * 6)
+    turned = lambda t: torch.view_as_real(torch.view_as_complex(t.unflatten(-1, (4, 2))) * turns[:, None]).flatten(-2)
+    compare(lambda q, k: LigerLlama4RopeFunction.apply(q, k, turns[None]), lambda q, k: (turned(q), turned(k)), leaf(2, 5, 4, 8), leaf(2, 5, 2, 8),
+            calls="rope")
+
+
 def test_softmax():
     compare(functional.liger_softmax, lambda x: torch.softmax(x, -1), leaf(3, 16), calls="softmax_forward")
 

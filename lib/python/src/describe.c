@@ -347,15 +347,16 @@ static int fill(const KnownType* kind, PyObject* array, const char* where, const
 }
 
 int bind_describe(PyObject* array, const char* where, const char* name, Described* out) {
-  const KnownType* kind = known(Py_TYPE(array));
-  if (!kind || (!names[NAMES - 1] && !make_names())) return 0;
+  const KnownType* found = known(Py_TYPE(array));
+  if (!found || (!names[NAMES - 1] && !make_names())) return 0;
+  const KnownType kind = *found;  // what Python runs below may replace it
   out->owner = NULL;
-  out->exchange = kind->exchange;
-  out->from_torch = kind->from_torch;
+  out->exchange = kind.exchange;
+  out->from_torch = kind.from_torch;
   out->read_only = 0;
   out->tensor.byte_offset = 0;
-  if (out->from_torch && kind->reading != READ_REFUSED && !refuse_negated(array, where, name)) return 0;
-  if (!fill(kind, array, where, name, out)) {
+  if (out->from_torch && kind.reading != READ_REFUSED && !refuse_negated(array, where, name)) return 0;
+  if (!fill(&kind, array, where, name, out)) {
     if (!PyErr_Occurred()) fail(PyExc_TypeError, where, name, "its library gave no description");
     return 0;
   }

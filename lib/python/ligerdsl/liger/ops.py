@@ -98,6 +98,16 @@ class LigerRopeFunction:
         return F.rope(q, k, cos.contiguous(), sin.contiguous(), heads_dim=1, rotary_dim=rotary_dim or cos.shape[-1])
 
 
+class LigerLlama4RopeFunction:
+    """q and k are [batch, position, head, column]; a complex number turns each pair of columns."""
+
+    @staticmethod
+    def apply(q, k, freqs_cis, BLOCK_SIZE=None):
+        if freqs_cis.is_complex():
+            freqs_cis = torch.view_as_real(freqs_cis.reshape(-1, freqs_cis.shape[-1])[:q.shape[1]])
+        return F.rope(q, k, freqs_cis.flatten(-2).contiguous(), layout="interleaved")
+
+
 class LigerQwen2VLMRopeFunction:
     @staticmethod
     def apply(q, k, cos, sin, mrope_section, unsqueeze_dim=1):
