@@ -66,7 +66,7 @@ def test_workspace_is_of_torchs_allocator_and_goes_back():
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
-    found = torch.autograd.grad(y, (x, w), d_y)
+    found = torch.autograd.grad(y, (x, w), d_y, retain_graph=True)
     torch.cuda.synchronize()
     results = sum(t.untyped_storage().nbytes() for t in found)
     assert torch.cuda.memory_allocated() == before + results
@@ -153,6 +153,7 @@ def test_compiled_with_cuda_graphs():
     x = torch.randn(8, 64, device="cuda", requires_grad=True)
     for _ in range(4):
         norm.zero_grad()
+        x.grad = None  # gradients are memory of the graph, which the next run overwrites
         compiled(x).backward()
     found = norm.weight.grad.clone()
     norm.zero_grad()
