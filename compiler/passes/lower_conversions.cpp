@@ -65,6 +65,7 @@ void replace(tgpu::ConvertLayoutOp op, Value loaded) {
 
 void lowerTogether(ArrayRef<tgpu::ConvertLayoutOp> conversions, BlockArgument phase) {
   OpBuilder builder(conversions.back());
+  builder.setInsertionPointAfter(conversions.back());  // which is erased, maybe before the others
   Run sent, stored;
   for (tgpu::ConvertLayoutOp op : conversions) (isExchanged(op) ? sent : stored).push_back(op);
   std::optional<ClusterExchange> exchange;
