@@ -70,7 +70,9 @@ bool fitsFragments(const DotShape& shape) {
 }
 
 // Lanes 4 g + t: row g, columns 2 t and 2 t + 1.
-const Bases kPairs{{0, 2}, {0, 4}, {1, 0}, {2, 0}, {4, 0}};
+Bases lanesOfPairs() {
+  return {{0, 2}, {0, 4}, {1, 0}, {2, 0}, {4, 0}};
+}
 
 }  // namespace
 
@@ -81,7 +83,7 @@ LinearLayout sumsLayout(const DotShape& shape) {
   Bases reg{{0, 1}, {8, 0}};
   along(&reg, 1, dealt.n.whole, dealt.n.own());
   along(&reg, 0, dealt.m.whole, dealt.m.own());
-  return layout({shape.m, shape.n}, reg, kPairs, warpBases(dealt, 0, 1), shape.ctas);
+  return layout({shape.m, shape.n}, reg, lanesOfPairs(), warpBases(dealt, 0, 1), shape.ctas);
 }
 
 std::optional<DotLayouts> mmaLayouts(const DotShape& shape) {
@@ -94,7 +96,7 @@ std::optional<DotLayouts> mmaLayouts(const DotShape& shape) {
   along(&b, 0, bitsOf(kMmaK), bitsOf(shape.k));
   along(&b, 1, dealt.n.whole, dealt.n.own());
   const Bases lanesOfB{{2, 0}, {4, 0}, {0, 1}, {0, 2}, {0, 4}};
-  return DotLayouts{layout({shape.m, shape.k}, a, kPairs, warpBases(dealt, 0, -1), shape.ctas),
+  return DotLayouts{layout({shape.m, shape.k}, a, lanesOfPairs(), warpBases(dealt, 0, -1), shape.ctas),
                     layout({shape.k, shape.n}, b, lanesOfB, warpBases(dealt, -1, 1), shape.ctas), sumsLayout(shape)};
 }
 
