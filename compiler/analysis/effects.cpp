@@ -11,26 +11,33 @@ namespace ligerdsl::compiler {
 namespace {
 
 bool isAddress(Value value) {
-  return isa<tile::ViewType, tile::PtrType, tgpu::MemDescType>(getElementTypeOrSelf(value.getType()));
+  return isa<tile::ViewType, tile::PtrType, tgpu::MemDescType, tgpu::RingType>(getElementTypeOrSelf(value.getType()));
+}
+
+bool isFilledByBulkCopies(Operation* op) {
+  auto fill = dyn_cast<tgpu::RingFillOp>(op);
+  return fill && fill.getRing().getType().hasBarriers();
 }
 
 // These have effects so that they stay where they are among others.
 bool ordersGlobal(Operation* op) {
   return isa<tile::AssumeOp, tile::PrintOp, tile::PrefetchTileOp, tgpu::GridWaitOp, tgpu::LaunchDependentsOp,
-             tgpu::AsyncCommitOp, tgpu::AsyncWaitOp, tgpu::OpaqueOp>(op) ||
-         isa<tgpu::BulkCopyOp>(op);  // memory barriers of its own order what it reads and writes
+             tgpu::OpaqueOp>(op) ||
+         isFilledByBulkCopies(op);  // memory barriers of its own order what it reads and writes
 }
 bool ordersShared(Operation* op) {
-  return isa<tgpu::BarrierOp, tgpu::FenceBulkCopiesOp, tgpu::ClusterReceiveOp, tgpu::ClusterBarrierOp,
-             tgpu::ClusterArriveOp, tgpu::ClusterWaitOp, tgpu::LocalAllocOp>(op);
+  return isa<tgpu::BarrierOp, tgpu::ClusterReceiveOp, tgpu::ClusterBarrierOp, tgpu::ClusterArriveOp,
+             tgpu::ClusterWaitOp, tgpu::LocalAllocOp, tgpu::RingOp, tgpu::RingAwaitOp, tgpu::RingReleaseOp>(op);
 }
 
 // Ops whose operands differ.
 std::optional<OperandEffects> ownEffects(Operation* op) {
-  if (auto stage = dyn_cast<tgpu::AsyncCopyOp>(op))
-    return OperandEffects{{stage.getView(), true, false}, {stage.getBuffer(), false, true}};
-  if (auto staged = dyn_cast<tgpu::StagedTileOp>(op)) return OperandEffects{{staged.getBuffer(), true, false}};
-  if (auto await = dyn_cast<tgpu::BulkWaitOp>(op)) return OperandEffects{{await.getBarriers(), true, false}};
+  if (auto fill = dyn_cast<tgpu::RingFillOp>(op)) {
+    OperandEffects effects;
+    for (Value view : fill.getViews()) effects.push_back({view, true, false});
+    effects.push_back({fill.getRing(), false, true});
+    return effects;
+  }
   if (auto send = dyn_cast<tgpu::ClusterSendOp>(op)) {
     OperandEffects effects;
     for (Value stages : send.getStages()) effects.push_back({stages, false, true});
@@ -42,7 +49,7 @@ std::optional<OperandEffects> ownEffects(Operation* op) {
 }  // namespace
 
 bool OperandEffect::isShared() const {
-  return isa<tgpu::MemDescType>(address.getType());
+  return isa<tgpu::MemDescType, tgpu::RingType>(address.getType());
 }
 
 FailureOr<OperandEffects> effectsOf(Operation* op) {
@@ -60,6 +67,13 @@ FailureOr<OperandEffects> effectsOf(Operation* op) {
     if (isAddress(operand)) effects.push_back({operand, reads, writes});
   if (effects.empty() || !(reads || writes)) return failure();
   return effects;
+}
+
+bool meetsThreads(Operation* op) {
+  if (auto ring = dyn_cast<tgpu::RingOp>(op)) return ring.getType().hasBarriers();
+  if (auto await = dyn_cast<tgpu::RingAwaitOp>(op))
+    return await.getRing().getType().getFill() == tgpu::RingFill::async;
+  return isa<tgpu::BarrierOp, tgpu::RingReleaseOp>(op);
 }
 
 bool readsMemory(Operation* op) {

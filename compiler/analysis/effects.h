@@ -25,6 +25,9 @@ mlir::FailureOr<OperandEffects> effectsOf(mlir::Operation* op);
 bool readsMemory(mlir::Operation* op);
 bool writesMemory(mlir::Operation* op);
 
+/// Whether all threads of the CTA meet here: what they have done to memory before comes before what they do behind it.
+bool meetsThreads(mlir::Operation* op);
+
 /// Whether the op has effects but touches no global memory.
 bool touchesOnlyShared(mlir::Operation* op);
 

@@ -60,9 +60,7 @@ LogicalResult LayoutClasses::visit(Operation* op) {
     for (BlockArgument argument : region.getArguments())
       if (isTile(argument.getType())) idOf(argument);
 
-  if (isa<tile::LoadTileOp, tile::StoreTileOp, tile::LoadOp, tile::StoreOp, tgpu::LocalLoadOp, tgpu::StagedTileOp>(
-          op) ||
-      isAtomic(op)) {
+  if (isa<tile::LoadTileOp, tile::StoreTileOp, tile::LoadOp, tile::StoreOp, tgpu::LocalLoadOp>(op) || isAtomic(op)) {
     accesses.push_back(op);
     uniteTiles(op);
   } else if (isa<tile::ReduceOp>(op)) {

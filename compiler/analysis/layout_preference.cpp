@@ -79,8 +79,6 @@ AccessShape accessShape(Operation* access) {
     return {.vector = tile::kVectorBytes / elementBytes(buffer.getElementType()),
             .fastDim = static_cast<int>(buffer.getShape().size()) - 1};
   }
-  if (auto staged = dyn_cast<tgpu::StagedTileOp>(access))
-    return viewAccess(staged.getView().getType(), staged.getIndices(), staged.getTileShape());
   return {};
 }
 

@@ -72,17 +72,25 @@ bool everyWarpSends(tgpu::ClusterSendOp send) {
   });
 }
 
-// Staged tiles: both sides follow one layout.
-MemoryAccess ownAccess(Operation* op, Value buffer, bool writes) {
-  MemoryAccess access = sharedAccess(op, buffer, writes);
-  access.phase = nullptr;
-  access.own = true;
-  return access;
+// A ring that bulk copies fill shares its memory with nothing, so nothing else can meet it there.
+void addRingAccesses(Operation* op, Value address, bool writes, MemoryAccesses& accesses) {
+  auto ring = address.getDefiningOp<tgpu::RingOp>();
+  if (ring.getType().hasBarriers()) return;
+  auto read = dyn_cast<tgpu::RingReadOp>(op);
+  for (unsigned part = 0; part < ring.getType().getParts().size(); ++part) {
+    if (read && read.getPart() != part) continue;
+    MemoryAccess access{.op = op, .reads = !writes, .writes = writes, .shared = true};
+    access.begin = ring.getOffsets() ? ring.getOffsetsAttr()[part] : 0;
+    access.end = access.begin + bufferBytes(ring.getType())[part];
+    access.ring = address;
+    accesses.push_back(access);
+  }
 }
 
-// The tile that an access moves: value stored or result loaded.
-Value movedTile(Operation* op) {
-  if (auto stage = dyn_cast<tgpu::AsyncCopyOp>(op)) return stagedTile(stage);
+// The tile that an access moves: value stored or result loaded. Null if it is a scalar.
+RankedTensorType movedTile(const MemoryAccess& access) {
+  Operation* op = access.op;
+  if (auto fill = dyn_cast<tgpu::RingFillOp>(op)) return fill.tileOf(access.part);
   Value value;
   if (auto store = dyn_cast<tile::StoreTileOp>(op))
     value = store.getValue();
@@ -94,15 +102,16 @@ Value movedTile(Operation* op) {
     value = store.getValue();
   else if (op->getNumResults() == 1)
     value = op->getResult(0);
-  return value && isa<RankedTensorType>(value.getType()) ? value : Value();
+  return value ? dyn_cast<RankedTensorType>(value.getType()) : RankedTensorType();
 }
 
 // Tiles of one partition with one alignment offset: (element's position in its tile) -> thread is one map if shape and
 // layout agree.
-ArrayRef<int64_t> partitionShape(Operation* op) {
+ArrayRef<int64_t> partitionShape(const MemoryAccess& access) {
+  Operation* op = access.op;
   if (auto load = dyn_cast<tile::LoadTileOp>(op)) return load.getTileShape();
   if (auto store = dyn_cast<tile::StoreTileOp>(op)) return store.getTileShape();
-  if (auto stage = dyn_cast<tgpu::AsyncCopyOp>(op)) return stage.getTileShape();
+  if (auto fill = dyn_cast<tgpu::RingFillOp>(op)) return fill.shapeOf(access.part);
   return {};
 }
 
@@ -146,20 +155,19 @@ bool isLoopInvariant(Value value) {
 // Stores are done by one owner of replicated elements, loads by all holders: only unreplicated layouts agree between
 // the two.
 bool assignThreadsAlike(const MemoryAccess& a, const MemoryAccess& b) {
-  if (a.own || b.own) return a.own && b.own && a.begin == b.begin && a.end == b.end;
-  Value left = movedTile(a.op), right = movedTile(b.op);
+  if (a.ring || b.ring) return a.ring == b.ring;
+  const RankedTensorType left = movedTile(a), right = movedTile(b);
   bool bothStore = !a.reads && !b.reads;
   if (!left || !right) return !left && !right && bothStore;  // thread 0 stores all scalars
-  auto leftType = cast<RankedTensorType>(left.getType()), rightType = cast<RankedTensorType>(right.getType());
-  if (leftType.getShape() != rightType.getShape() || leftType.getEncoding() != rightType.getEncoding()) return false;
-  if (!bothStore && layoutOf(leftType).isReplicated()) return false;
+  if (left.getShape() != right.getShape() || left.getEncoding() != right.getEncoding()) return false;
+  if (!bothStore && layoutOf(left).isReplicated()) return false;
   if (a.shared)
-    return bothStore && a.remote == b.remote && !a.phase && !b.phase && a.begin == b.begin && leftType == rightType;
+    return bothStore && a.remote == b.remote && !a.phase && !b.phase && a.begin == b.begin && left == right;
   if (Value pointers = pointerTile(a.op))
     return pointers == pointerTile(b.op) && isInjective(pointers) && isLoopInvariant(pointers);
-  ArrayRef<int64_t> shape = partitionShape(a.op);
+  ArrayRef<int64_t> shape = partitionShape(a);
   bool sameView = a.root == b.root || (a.aliasClass != 0 && a.aliasClass == b.aliasClass);
-  return !shape.empty() && shape == partitionShape(b.op) && alignmentOffsetOf(a.op) == alignmentOffsetOf(b.op) &&
+  return !shape.empty() && shape == partitionShape(b) && alignmentOffsetOf(a.op) == alignmentOffsetOf(b.op) &&
          sameView;
 }
 
@@ -172,14 +180,15 @@ FailureOr<MemoryAccesses> memoryAccesses(Operation* op) {
   for (const OperandEffect& effect : *effects) {
     // The cluster meets before it uses the memory barriers of exchanges.
     if (isa<tgpu::InitMbarriersOp>(op) && isOfExchange(effect.address)) continue;
-    if (!effect.isShared())
-      accesses.push_back(globalAccess(op, effect.address, effect.reads, effect.writes));
-    else if (isa<tgpu::AsyncCopyOp, tgpu::StagedTileOp>(op))
-      accesses.push_back(ownAccess(op, effect.address, effect.writes));
-    else
-      accesses.push_back(sharedAccess(op, effect.address, effect.writes));
+    if (isa<tgpu::RingType>(effect.address.getType())) {
+      addRingAccesses(op, effect.address, effect.writes, accesses);
+      continue;
+    }
+    accesses.push_back(effect.isShared() ? sharedAccess(op, effect.address, effect.writes)
+                                         : globalAccess(op, effect.address, effect.reads, effect.writes));
     accesses.back().remote = isa<tgpu::RemoteStoreOp>(op);
   }
+  for (auto [part, access] : llvm::enumerate(accesses)) access.part = part;
   return accesses;
 }
 

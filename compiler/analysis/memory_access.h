@@ -20,9 +20,11 @@ struct MemoryAccess {
   mlir::BlockArgument phase = nullptr;
   int turns = 0;
   bool exchange = false;  // tgpu.cluster_send and what it brings: a wait stands between, and two turns are apart
-  bool own = false;  // each thread touches only bytes that no other access of this kind to this buffer gives to another
+  mlir::Value ring = nullptr;  // whose slots these are: it orders what happens to them
 
-  // Global memory: the argument it belongs to, if it is known; which argument facts say what it overlaps.
+  // Global memory: the argument it belongs to, if it is known; which argument facts say what it overlaps. Of an op that
+  // reads several views, which one.
+  int part = 0;
   mlir::Value root = nullptr;
   int64_t aliasClass = 0;
   bool readOnly = false;
@@ -31,8 +33,8 @@ struct MemoryAccess {
 
 using MemoryAccesses = llvm::SmallVector<MemoryAccess, 2>;
 
-/// What an op on tiles that have layouts does to memory: a tgpu.async_copy reads global memory and writes shared
-/// memory, a tgpu.cluster_send writes several buffers. Fails, without a diagnostic, if that is unknown (effects.h).
+/// What an op on tiles that have layouts does to memory: a tgpu.ring_fill may read several views, a tgpu.cluster_send
+/// writes several buffers. Fails, without a diagnostic, if that is unknown (effects.h).
 mlir::FailureOr<MemoryAccesses> memoryAccesses(mlir::Operation* op);
 
 MemoryAccess memoryAccess(tile::LoadTileOp load);

@@ -20,17 +20,20 @@ inline int64_t bufferBytes(tgpu::MemDescType type) {
   return rows * (type.getShape().back() + type.getRowPad()) * sharedElementBytes(type.getElementType());
 }
 
-/// The tile that is read from where this copy goes: its layout says which thread copies what. Null if it is never read.
-inline mlir::Value stagedTile(tgpu::AsyncCopyOp stage) {
-  mlir::Value buffer = stage.getBuffer();
-  if (auto stage = buffer.getDefiningOp<tgpu::LocalStageOp>()) buffer = stage.getBuffer();
-  llvm::SmallVector<mlir::Value> places{buffer};
-  for (mlir::Operation* user : buffer.getUsers())
-    if (auto stage = mlir::dyn_cast<tgpu::LocalStageOp>(user)) places.push_back(stage);
-  for (mlir::Value place : places)
-    for (mlir::Operation* user : place.getUsers())
-      if (auto staged = mlir::dyn_cast<tgpu::StagedTileOp>(user)) return staged.getResult();
-  return {};
+/// Of a ring's buffers: its parts, each with all its slots, and the memory barriers of its slots where it has any.
+inline llvm::SmallVector<int64_t> bufferBytes(tgpu::RingType type) {
+  constexpr int64_t kBarrierBytes = 8;
+  llvm::SmallVector<int64_t> bytes;
+  for (unsigned part = 0; part < type.getParts().size(); ++part)
+    bytes.push_back(type.getSlots() * bufferBytes(type.part(part)));
+  if (type.hasBarriers()) bytes.push_back(type.getSlots() * kBarrierBytes);
+  return bytes;
+}
+
+inline int64_t ringBytes(tgpu::RingType type) {
+  int64_t total = 0;
+  for (int64_t bytes : bufferBytes(type)) total += bytes;
+  return total;
 }
 
 }  // namespace ligerdsl::compiler

@@ -2,6 +2,7 @@
 #ifndef LIGERDSL_TGPU_DIALECT
 #define LIGERDSL_TGPU_DIALECT
 
+include "RingEnums.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/BuiltinAttributeInterfaces.td"
@@ -41,6 +42,22 @@ def Tgpu_MemDescType : TypeDef<Tgpu_Dialect, "MemDesc"> {
     over the banks.
   }];
   let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$elementType, "int64_t":$rowPad);
+  let hasCustomAssemblyFormat = 1;
+}
+
+def Tgpu_RingType : TypeDef<Tgpu_Dialect, "Ring"> {
+  let mnemonic = "ring";
+  let summary = "Slots of shared memory that take turns: tiles arrive in one while others are read";
+  let description = [{
+    `!tgpu.ring<3 bulk of <512xf32>, <64xf32>>`: three slots, each of two parts, filled by bulk copies. A ring
+    orders what happens to its slots; what bulk copies fill shares its memory with nothing.
+  }];
+  let parameters = (ins "int64_t":$slots, EnumParameter<Tgpu_RingFill>:$fill, ArrayRefParameter<"::mlir::Type">:$parts);
+  let extraClassDeclaration = [{
+    MemDescType part(unsigned i) const { return ::llvm::cast<MemDescType>(getParts()[i]); }
+    /// Whether a memory barrier of each slot tells that it is filled.
+    bool hasBarriers() const { return getFill() == RingFill::bulk; }
+  }];
   let hasCustomAssemblyFormat = 1;
 }
 

@@ -111,17 +111,11 @@ def Tgpu_LocalGatherOp : Tgpu_Op<"local_gather", [MemoryEffects<[MemRead]>]> {
 
 def Tgpu_LocalLoadOp : Tgpu_Op<"local_load", [MemoryEffects<[MemRead]>]> {
   let summary = "Reads a tile from shared memory in the result's layout";
-  let description = [{
-    With a `limit`, elements of the last dimension from there on read as `pad` (0 without it); it is a multiple of 16
-    bytes.
-    Example: `%t = tgpu.local_load %m : !tgpu.memdesc<64xf32> -> tensor<64xf32, #b>`.
-  }];
-  let arguments = (ins Tgpu_MemDescType:$buffer, Optional<I32>:$limit, OptionalAttr<TypedAttrInterface>:$pad);
+  let description = "Example: `%t = tgpu.local_load %m : !tgpu.memdesc<64xf32> -> tensor<64xf32, #b>`.";
+  let arguments = (ins Tgpu_MemDescType:$buffer);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "$buffer (`limit` $limit^)? attr-dict `:` type($buffer) `->` type($result)";
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($result)";
 }
-
-//===-- Asynchronous copies -----------------------------------------------------------------------------------------===//
 
 def Tgpu_InitMbarriersOp : Tgpu_Op<"init_mbarriers", [MemoryEffects<[MemWrite]>]> {
   let summary = "Prepares memory barriers for phases of one arrival each; once, before their use";
@@ -130,50 +124,98 @@ def Tgpu_InitMbarriersOp : Tgpu_Op<"init_mbarriers", [MemoryEffects<[MemWrite]>]
   let assemblyFormat = "$barriers attr-dict `:` type($barriers)";
 }
 
-def Tgpu_BulkCopyOp : Tgpu_Op<"bulk_copy", [SingleBlock, MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "Starts copies of tiles of a view into stages of shared memory";
+//===-- Rings -------------------------------------------------------------------------------------------------------===//
+
+def Tgpu_RingOp : Tgpu_Op<"ring", [MemoryEffects<[MemAlloc, MemWrite]>]> {
+  let summary = "The memory of a ring, made ready; `offsets` in bytes of its parts and, last, of its barriers, once tgpu-allocate-shared has run";
   let description = [{
-    For positions first .. first + count - 1: position p goes to stage (base + p) modulo the number of stages, and the stage's
-    barrier learns when it has arrived. The region computes for a position the tile's indices, its alignment offset where there is one, and,
-    last, how many of its elements come before the view's end. Of vectors of 16 bytes that a row only begins or ends in the
-    other elements become `pad`. Each position is served by one thread, so there are at most as many as a CTA has threads. All
-    threads must have read what was in the stages.
+    Where memory barriers tell of copies, the threads meet here: the barriers are ready behind it.
+    Example: `%r = tgpu.ring : !tgpu.ring<3 bulk of <512xf32>>`.
+  }];
+  let arguments = (ins OptionalAttr<DenseI64ArrayAttr>:$offsets);
+  let results = (outs Tgpu_RingType:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+def Tgpu_RingFillOp : Tgpu_Op<"ring_fill", [SingleBlock, AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Starts copies of tiles of views into slots, one view for each part";
+  let description = [{
+    The region says where the tiles of a position are: their indices, part by part. `tileShape` has the shapes of all parts behind each other.
+
+    bulk: for positions first .. first + count - 1, position p to slot (slot + p) modulo the number of slots. The region gives, behind the
+    indices, the alignment offset where there is one, and, last, how many of the tile's elements come before the view's end. Of vectors of 16 bytes that a row only
+    begins or ends in the other elements become `pad`. Each position is served by one thread, so there are at most as many as a CTA has
+    threads. All threads must have released what was in the slots.
+
+    async: one position, to `slot`; every thread copies its elements of `layouts`. Elements outside of the view become 0. With `open`, the
+    copies are there when those of the next fill are.
 
     Example:
     ```
-    tgpu.bulk_copy %x shape [0, 64] into %s, %b base %0 from %0 count %4 : !tile.view<...>, !tgpu.memdesc<4x64xbf16>, !tgpu.memdesc<4xi64> {
+    tgpu.ring_fill %r[%0] at %0 count %4 from %x shape [0, 64] : !tgpu.ring<4 bulk of <64xbf16>>, i32, !tile.view<...> {
     ^bb0(%position: i32):
       %column = arith.extsi %position : i32 to i64
       tgpu.yield %row, %column, %inside : i64, i64, i32
     }
     ```
   }];
-  let arguments = (ins Tile_ViewType:$view, DenseI64ArrayAttr:$tileShape, Tgpu_MemDescType:$stages,
-                   Tgpu_MemDescType:$barriers, I32:$base, I32:$first, I32:$count,
-                   OptionalAttr<TypedAttrInterface>:$pad, DefaultValuedAttr<Tile_Evict, "tile::EvictHint::normal">:$evict);
+  let arguments = (ins Tgpu_RingType:$ring, I32:$slot, AnySignlessIntegerOrIndex:$first, Optional<I32>:$count, Variadic<Tile_ViewType>:$views,
+                   DenseI64ArrayAttr:$tileShape, OptionalAttr<ArrayAttr>:$layouts, OptionalAttr<TypedAttrInterface>:$pad,
+                   DefaultValuedAttr<Tile_Evict, "tile::EvictHint::normal">:$evict, UnitAttr:$open);
   let regions = (region SizedRegion<1>:$position);
   let assemblyFormat = [{
-    $view `shape` $tileShape `into` $stages `,` $barriers `base` $base `from` $first `count` $count
-    attr-dict `:` type($view) `,` type($stages)
-    `,` type($barriers) $position
+    $ring `[` $slot `]` `at` $first (`count` $count^)? `from` $views `shape` $tileShape attr-dict
+    `:` type($ring) `,` type($first) `,` type($views) $position
   }];
+  let extraClassDeclaration = [{
+    /// Where the dimensions of a part's view begin in `tileShape` and among what the region gives.
+    int64_t firstDim(unsigned part);
+    ::llvm::ArrayRef<int64_t> shapeOf(unsigned part);
+    /// The tile that is copied to a part, in the layout that says which thread copies what.
+    ::mlir::RankedTensorType tileOf(unsigned part);
+  }];
+  let hasVerifier = 1;
 }
 
-def Tgpu_BulkWaitOp : Tgpu_Op<"bulk_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "Waits until the copy into a stage has arrived";
+def Tgpu_RingAwaitOp : Tgpu_Op<"ring_await", [AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Waits until a slot is filled";
   let description = [{
-    `parity` is that of the number of copies into this stage before the awaited one.
-    Example: `tgpu.bulk_wait %b[%stage] parity %p : !tgpu.memdesc<4xi64>`.
+    bulk: `parity` is that of the number of fills of this slot before the awaited one.
+    async: at most `pending` fills of this thread are under way behind it; where all threads read, they meet, so that whoever comes here has
+    read what came before.
+    Examples: `tgpu.ring_await %r[%slot] parity %p : !tgpu.ring<4 bulk of <64xbf16>>`,
+    `tgpu.ring_await %r pending 1 : !tgpu.ring<3 async of <64xbf16>>`.
   }];
-  let arguments = (ins Tgpu_MemDescType:$barriers, I32:$stage, I32:$parity);
-  let assemblyFormat = "$barriers `[` $stage `]` `parity` $parity attr-dict `:` type($barriers)";
+  let arguments = (ins Tgpu_RingType:$ring, Optional<I32>:$slot, Optional<I32>:$parity, OptionalAttr<I32Attr>:$pending);
+  let assemblyFormat = [{
+    $ring (`[` $slot^ `]`)? (`parity` $parity^)? (`pending` $pending^)? attr-dict `:` type($ring)
+  }];
+  let hasVerifier = 1;
 }
 
-def Tgpu_FenceBulkCopiesOp : Tgpu_Op<"fence_bulk_copies", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "What this thread has read of shared memory comes before the bulk copies that follow the next barrier";
-  let description = "Copies write by another proxy: a barrier alone does not order them. Example: `tgpu.fence_bulk_copies`.";
-  let assemblyFormat = "attr-dict";
+def Tgpu_RingReadOp : Tgpu_Op<"ring_read", [MemoryEffects<[MemRead]>]> {
+  let summary = "Reads a tile from a slot in the result's layout";
+  let description = [{
+    With a `limit`, elements of the last dimension from there on read as `pad` (0 without it); it is a multiple of 16
+    bytes.
+    Example: `%t = tgpu.ring_read %r[%slot] part 0 limit %n : !tgpu.ring<3 bulk of <512xf32>> -> tensor<512xf32, #b>`.
+  }];
+  let arguments = (ins Tgpu_RingType:$ring, I32:$slot, I32Attr:$part, Optional<I32>:$limit, OptionalAttr<TypedAttrInterface>:$pad);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$ring `[` $slot `]` `part` $part (`limit` $limit^)? attr-dict `:` type($ring) `->` type($result)";
 }
+
+def Tgpu_RingReleaseOp : Tgpu_Op<"ring_release", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "All threads meet: fills that follow may overwrite what they have read";
+  let description = [{
+    Of rings that bulk copies fill. Those write by another proxy, so a barrier alone would not order them.
+    Example: `tgpu.ring_release %r : !tgpu.ring<3 bulk of <512xf32>>`.
+  }];
+  let arguments = (ins Tgpu_RingType:$ring);
+  let assemblyFormat = "$ring attr-dict `:` type($ring)";
+}
+
+//===-- Grids, clusters ---------------------------------------------------------------------------------------------===//
 
 def Tgpu_GridWaitOp : Tgpu_Op<"grid_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Every grid that this one depends on has ended, and what it wrote is visible after";
@@ -257,50 +299,6 @@ def Tgpu_ClusterWaitOp : Tgpu_Op<"cluster_wait", [MemoryEffects<[MemRead, MemWri
   let summary = "Waits until all CTAs of the cluster have arrived at tgpu.cluster_arrive";
   let description = "From here on the shared memory of all CTAs may be touched.";
   let assemblyFormat = "attr-dict";
-}
-
-//===-- Staged tiles ------------------------------------------------------------------------------------------------===//
-
-def Tgpu_AsyncCopyOp : Tgpu_Op<"async_copy", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "Starts the copy of a view's tile to shared memory";
-  let description = [{
-    Every thread copies the elements that it will read itself (tgpu.staged_tile on the same memory, whose layout decides), so
-    only the thread waits, and no barrier is needed. Elements outside of the view become 0.
-
-    Example: `tgpu.async_copy %v[%i, %j] shape [1, 4096] into %stage : !tile.view<...>, !tgpu.memdesc<1x4096xbf16>`.
-  }];
-  let arguments = (ins Tile_ViewType:$view, Variadic<I64>:$indices, DenseI64ArrayAttr:$tileShape, Tgpu_MemDescType:$buffer);
-  let assemblyFormat = [{
-    $view `[` $indices `]` `shape` $tileShape `into` $buffer attr-dict `:` type($view) `,` type($buffer)
-  }];
-}
-
-def Tgpu_StagedTileOp : Tgpu_Op<"staged_tile", [MemoryEffects<[MemRead]>]> {
-  let summary = "The tile that a tgpu.async_copy has brought to shared memory";
-  let description = [{
-    Operands as `tile.load_tile`'s, and where the tile waits. The memory keeps the tile for this iteration of the loop, so it
-    may be read again instead of waiting in registers.
-
-    Example: `%t = tgpu.staged_tile %v[%i, %j] shape [1, 4096] from %stage : !tile.view<...>, !tgpu.memdesc<...> -> tensor<...>`.
-  }];
-  let arguments = (ins Tile_ViewType:$view, Variadic<I64>:$indices, DenseI64ArrayAttr:$tileShape, Tgpu_MemDescType:$buffer);
-  let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = [{
-    $view `[` $indices `]` `shape` $tileShape `from` $buffer attr-dict `:` type($view) `,` type($buffer) `->` type($result)
-  }];
-}
-
-def Tgpu_AsyncCommitOp : Tgpu_Op<"async_commit", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "The copies started since the last one form a group";
-  let description = "Example: `tgpu.async_commit`.";
-  let assemblyFormat = "attr-dict";
-}
-
-def Tgpu_AsyncWaitOp : Tgpu_Op<"async_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "Waits until at most `pending` groups of this thread's copies are under way";
-  let description = "Example: `tgpu.async_wait 1`.";
-  let arguments = (ins I32Attr:$pending);
-  let assemblyFormat = "$pending attr-dict";
 }
 
 #endif

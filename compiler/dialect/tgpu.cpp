@@ -6,6 +6,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 
+#include "compiler/dialect/RingEnums.cpp.inc"
 #include "compiler/dialect/TgpuDialect.cpp.inc"
 
 using namespace mlir;
@@ -121,6 +122,66 @@ Type MemDescType::parse(AsmParser& parser) {
     return {};
   if (parser.parseGreater()) return {};
   return get(parser.getContext(), shape, element, pad);
+}
+
+// !tgpu.ring<3 bulk of <512xf32>, <64xf32>>
+void RingType::print(AsmPrinter& printer) const {
+  printer << "<" << getSlots() << " " << stringifyRingFill(getFill()) << " of ";
+  llvm::interleaveComma(getParts(), printer, [&](Type part) { cast<MemDescType>(part).print(printer); });
+  printer << ">";
+}
+
+Type RingType::parse(AsmParser& parser) {
+  int64_t slots = 0;
+  StringRef fill;
+  if (parser.parseLess() || parser.parseInteger(slots) || parser.parseKeyword(&fill) || parser.parseKeyword("of"))
+    return {};
+  const std::optional<RingFill> by = symbolizeRingFill(fill);
+  if (!by || slots < 1) {
+    parser.emitError(parser.getCurrentLocation(), "a ring has slots, filled by bulk, async or async_own");
+    return {};
+  }
+  SmallVector<Type> parts;
+  auto parsePart = [&]() -> ParseResult {
+    parts.push_back(MemDescType::parse(parser));
+    return success(static_cast<bool>(parts.back()));
+  };
+  if (parser.parseCommaSeparatedList(parsePart) || parser.parseGreater()) return {};
+  return get(parser.getContext(), slots, *by, parts);
+}
+
+int64_t RingFillOp::firstDim(unsigned part) {
+  int64_t first = 0;
+  for (Value view : getViews().take_front(part)) first += cast<tile::ViewType>(view.getType()).getRank();
+  return first;
+}
+
+ArrayRef<int64_t> RingFillOp::shapeOf(unsigned part) {
+  return getTileShape().slice(firstDim(part), cast<tile::ViewType>(getViews()[part].getType()).getRank());
+}
+
+RankedTensorType RingFillOp::tileOf(unsigned part) {
+  return RankedTensorType::get(tile::resultShape(shapeOf(part)),
+                               cast<tile::ViewType>(getViews()[part].getType()).getElementType(),
+                               getLayouts() ? (*getLayouts())[part] : Attribute());
+}
+
+LogicalResult RingFillOp::verify() {
+  const size_t parts = getRing().getType().getParts().size(), dims = firstDim(getViews().size());
+  if (getViews().size() != parts || getTileShape().size() != dims)
+    return emitOpError("fills ") << parts << " parts from as many views, with a tile shape of " << dims << " numbers";
+  const bool bulk = getRing().getType().hasBarriers();
+  if (bulk ? parts != 1 || !getCount() : static_cast<bool>(getCount()))
+    return emitOpError("by bulk copies has one part and a count, by asynchronous ones no count");
+  if (getLayouts() && getLayouts()->size() != parts) return emitOpError("has a layout for each part, or none");
+  return success();
+}
+
+LogicalResult RingAwaitOp::verify() {
+  const bool bulk = getRing().getType().hasBarriers();
+  if (bulk ? !getSlot() || !getParity() || getPending() : getSlot() || getParity() || !getPending())
+    return emitOpError("waits for a slot and its parity if bulk copies fill it, else until a number of fills are pending");
+  return success();
 }
 
 }  // namespace ligerdsl::compiler::tgpu

@@ -4,6 +4,7 @@
 #include "compiler/dialect/tile.h"
 #include "mlir/IR/TensorEncoding.h"
 
+#include "compiler/dialect/RingEnums.h.inc"
 #include "compiler/dialect/TgpuDialect.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "compiler/dialect/TgpuAttrs.h.inc"

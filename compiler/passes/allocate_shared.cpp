@@ -14,6 +14,7 @@
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/passes.h"
+#include "llvm/ADT/MapVector.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 
@@ -26,7 +27,7 @@ constexpr int64_t kAlignment = 16;
 constexpr int64_t kSeparateBytes = 8 * 1024;
 
 struct Buffer {
-  tgpu::LocalAllocOp op;
+  Operation* op;  // tgpu.local_alloc, or tgpu.ring, which has several buffers
   int64_t bytes;
   bool filled;         // rule 3
   int64_t begin, end;  // positions in program order, inclusive
@@ -49,7 +50,14 @@ class TgpuAllocateSharedPass : public PassWrapper<TgpuAllocateSharedPass, Operat
     std::vector<Buffer> buffers = collect();
     int64_t total = place(buffers);
     OpBuilder builder(&getContext());
-    for (Buffer& buffer : buffers) buffer.op.setOffset(buffer.offset);
+    llvm::MapVector<Operation*, SmallVector<int64_t>> offsets;
+    for (const Buffer& buffer : buffers) offsets[buffer.op].push_back(buffer.offset);
+    for (auto& [op, ofOp] : offsets) {
+      if (auto ring = dyn_cast<tgpu::RingOp>(op))
+        ring.setOffsets(ofOp);
+      else
+        cast<tgpu::LocalAllocOp>(op).setOffset(ofOp.front());
+    }
     getOperation()->setAttr(kSharedBytesAttr, builder.getI64IntegerAttr(total));
   }
 
@@ -65,19 +73,23 @@ class TgpuAllocateSharedPass : public PassWrapper<TgpuAllocateSharedPass, Operat
   }
 
   // Where a use ends, seen from the region of the allocation: at the end of the outermost op that encloses it there.
-  int64_t endOfUse(Operation* user, tgpu::LocalAllocOp alloc) {
+  int64_t endOfUse(Operation* user, Operation* alloc) {
     Operation* outer = alloc->getBlock()->findAncestorOpInBlock(*user);
     return last[outer];
   }
 
   std::vector<Buffer> collect() {
     std::vector<Buffer> buffers;
-    getOperation().walk([&](tgpu::LocalAllocOp op) {
-      int64_t bytes = (bufferBytes(op.getType()) + kAlignment - 1) / kAlignment * kAlignment;
-      bool filled = llvm::any_of(op->getUsers(), llvm::IsaPred<tgpu::BulkCopyOp, tgpu::ClusterSendOp>);
-      Buffer buffer{op, bytes, filled, first[op], first[op]};
+    auto add = [&](Operation* op, int64_t bytes, bool filled) {
+      Buffer buffer{op, static_cast<int64_t>(llvm::alignTo(bytes, kAlignment)), filled, first[op], first[op]};
       for (Operation* user : op->getUsers()) buffer.end = std::max(buffer.end, endOfUse(user, op));
       buffers.push_back(buffer);
+    };
+    getOperation().walk([&](Operation* op) {
+      if (auto alloc = dyn_cast<tgpu::LocalAllocOp>(op))
+        add(op, bufferBytes(alloc.getType()), llvm::any_of(op->getUsers(), llvm::IsaPred<tgpu::ClusterSendOp>));
+      if (auto ring = dyn_cast<tgpu::RingOp>(op))
+        for (int64_t bytes : bufferBytes(ring.getType())) add(op, bytes, ring.getType().hasBarriers());
     });
     return buffers;
   }

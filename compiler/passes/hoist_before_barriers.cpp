@@ -10,6 +10,7 @@
 //
 // Cluster exchanges are left alone: what moved before them would delay their sending, and the norms' backward on
 // clusters, whose threads have all their registers in use before they send, would spill.
+#include "compiler/analysis/effects.h"
 #include "compiler/analysis/thread_registers.h"
 #include "compiler/passes/passes.h"
 #include "llvm/ADT/SetVector.h"
@@ -127,7 +128,7 @@ class TgpuHoistBeforeBarriersPass : public PassWrapper<TgpuHoistBeforeBarriersPa
 
   void runOnOperation() override {
     getOperation().walk([](Operation* op) {
-      if (isa<tgpu::BarrierOp, tgpu::ClusterBarrierOp>(op)) BarrierSite(op).run();
+      if (meetsThreads(op) || isa<tgpu::ClusterBarrierOp>(op)) BarrierSite(op).run();
     });
   }
 };

@@ -39,13 +39,14 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// Accesses since the last barrier on some path to here, by op, turns, memory and whether the CTA has met since.
+// Accesses since the last barrier on some path to here, by op, which of its accesses, turns, and whether the CTA has met
+// since.
 using Pending = llvm::MapVector<std::pair<Operation*, int>, std::pair<MemoryAccess, bool>>;
 
 constexpr int kManyTurns = 2;
 
 void insert(Pending& into, const MemoryAccess& access, bool met) {
-  into.insert({{access.op, 4 * access.turns + 2 * access.shared + met}, {access, met}});
+  into.insert({{access.op, 8 * access.part + 2 * access.turns + met}, {access, met}});
 }
 
 void join(Pending& into, const Pending& from) {
@@ -107,7 +108,7 @@ class Inserter {
 
   void walk(Block& block, Pending& pending) {
     for (Operation& op : llvm::make_early_inc_range(block)) {
-      if (isa<tgpu::BarrierOp>(op))
+      if (meetsThreads(&op))
         pass(Barrier::cta, pending);
       else if (isa<tgpu::ClusterBarrierOp>(op))
         pass(Barrier::cluster, pending);

@@ -1,38 +1,37 @@
 // tile-keep-residents
 //
 // Loads that carry one number `resident` read blocks of one row, in two loops of opposite order. They become reads of a
-// ring of stages in shared memory, which bulk copies (tgpu.bulk_copy) write ahead of them, so that memory is busy while
-// the program computes and blocks that fit are read from memory once. Which rows qualify: resident_row.h.
+// ring (tgpu.ring) that bulk copies fill ahead of them, so that memory is busy while the program computes and blocks that
+// fit are read from memory once. Which rows qualify: resident_row.h.
 //
 // The rows of a function share the shared memory that exchanges between threads leave (exchange_bytes.h); a row gets at
-// least two stages, otherwise its loads stay.
+// least two slots, otherwise its loads stay.
 //
-// A kernel of one program, n positions, S = min(n, what the share holds) stages:
-//   1. Position p lives in stage p mod S. Positions 0 .. S-1 are copied as early as what they depend on allows. The
-//      first loop copies position p + S into a stage once all threads have read p, the second p - S: it begins
+// A kernel of one program, n positions, S = min(n, what the share holds) slots:
+//   1. Position p lives in slot p mod S. Positions 0 .. S-1 are copied as early as what they depend on allows. The
+//      first loop copies position p + S into a slot once all threads have read p, the second p - S: it begins
 //      with what the first left behind and n - S blocks are read again.
-//   2. A stage's copies alternate in parity: position p is always awaited with the parity of p div S, because on its
-//      way back the second loop passes the copies of a stage in reverse order.
+//   2. A slot's fills alternate in parity: position p is always awaited with the parity of p div S, because on its
+//      way back the second loop passes the fills of a slot in reverse order.
 //
 // A kernel whose CTAs run program after program (program_loop.h), if n <= S = min(2 n, what the share holds):
-//   1. Rows follow each other in the ring: position p lives in stage (base + p) mod S, the next row's base is n
-//      further. Each stage's copies alternate in parity, from row to row.
-//   2. The S - n stages that this row leaves free take the next row's first positions during the first loop; the second
-//      loop hands stage after stage to the next row once all threads have read it. So memory is busy while a row ends
+//   1. Rows follow each other in the ring: position p lives in slot (base + p) mod S, the next row's base is n
+//      further. Each slot's fills alternate in parity, from row to row.
+//   2. The S - n slots that this row leaves free take the next row's first positions during the first loop; the second
+//      loop hands slot after slot to the next row once all threads have read it. So memory is busy while a row ends
 //      and the next one begins.
 //   3. Where the next program is not known early enough, or does not visit its row, a row is copied when its turn
 //      comes.
 // Rows that do not fit are left alone there.
 //
-// A stationary row has a stage for each position, copied and awaited before the first program. It is kept if all rows
+// A stationary row has a slot for each position, copied and awaited before the first program. It is kept if all rows
 // fit beside it.
 //
 // A row that is not kept, or only in part, is a remark.
 //
-// On a cluster a stage of each CTA holds the CTA's part of a block: one of as many equal stretches as there are CTAs.
+// On a cluster a slot of each CTA holds the CTA's part of a block: one of as many equal stretches as there are CTAs.
 // The layouts of what the row is used with must say the same.
 #include "compiler/analysis/exchange_bytes.h"
-#include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/passes/passes.h"
 #include "compiler/remarks.h"
@@ -56,7 +55,7 @@ InFlightDiagnostic notKept(Operation* op) {
   return missed(op, "tile-keep-residents");
 }
 
-// Puts one row into stages.
+// Puts one row into a ring.
 class RowKeeper {
  public:
   // Shared memory of a CTA for this row and for exchanges, threads of a CTA, CTAs of a cluster.
@@ -64,10 +63,10 @@ class RowKeeper {
       : row(row), loc(this->row.firstLoad.getLoc()), ctas(ctas), share(share), exchanges(exchanges) {
     programs = ProgramLoop::around(this->row.first);
     const int64_t positions = row.positions, most = programs ? 2 * positions : positions;
-    stages = std::min({row.isStationary() ? positions : most, (share - kAlignment) / stageBytes(), threads});
+    slots = std::min({row.isStationary() ? positions : most, (share - kAlignment) / slotBytes(), threads});
   }
 
-  bool fits() { return isDivisible() && holdsStretches() && stages >= leastStages(); }
+  bool fits() { return isDivisible() && holdsStretches() && slots >= leastSlots(); }
 
   void remarkUnfit() {
     if (!isDivisible()) {
@@ -83,24 +82,25 @@ class RowKeeper {
              "cluster";
       return;
     }
-    notKept(row.firstLoad) << "resident row not kept: " << leastStages() << " blocks of " << row.blockBytes() / ctas
+    notKept(row.firstLoad) << "resident row not kept: " << leastSlots() << " blocks of " << row.blockBytes() / ctas
                            << " bytes would have to fit, and it has " << room()
                            << "; use smaller blocks, more CTAs per cluster or a smaller min_ctas_per_sm";
   }
 
   // Of shared memory, in each CTA.
-  int64_t bytes() { return stages * stageBytes() + kAlignment; }
+  int64_t bytes() { return slots * slotBytes() + kAlignment; }
 
   void keep() {
-    if (stages < row.positions)
-      notKept(row.firstLoad) << "resident row kept in part: " << stages << " of " << row.positions << " blocks fit in "
+    if (slots < row.positions)
+      notKept(row.firstLoad) << "resident row kept in part: " << slots << " of " << row.positions << " blocks fit in "
                              << room() << "; the others are read again";
     Operation* begin = earliest();
     if (row.firstLoad.getCache() != tile::CacheHint::normal)
       notKept(row.firstLoad) << "the cache hint of a kept row is not followed: bulk copies pass by the first-level "
                                 "cache; leave it out, or load the row without resident()";
     OpBuilder outside(programs ? programs->getOperation() : begin);
-    prepareStages(outside);
+    auto type = tgpu::RingType::get(outside.getContext(), slots, tgpu::RingFill::bulk, Type(slotType()));
+    ring = tgpu::RingOp::create(outside, loc, type, DenseI64ArrayAttr());
     if (row.isStationary()) return keepForAllPrograms(outside);
     if (programs)
       keepFromProgramToProgram(begin);
@@ -112,22 +112,22 @@ class RowKeeper {
 
  private:
   bool isDivisible() { return row.blockBytes() % (ctas * ResidentRow::kGroupBytes) == 0; }
-  int64_t leastStages() const { return programs ? row.positions : 2; }
+  int64_t leastSlots() const { return programs ? row.positions : 2; }
   // Of a CTA, with the memory barrier that tells when it is filled.
-  int64_t stageBytes() { return row.blockBytes() / ctas + kBarrierBytes; }
+  int64_t slotBytes() { return row.blockBytes() / ctas + kBarrierBytes; }
   bool holdsStretches() {
-    return isCutLikeStages(row.firstLoad) && (row.isStationary() || isCutLikeStages(row.secondLoad));
+    return isCutLikeSlots(row.firstLoad) && (row.isStationary() || isCutLikeSlots(row.secondLoad));
   }
 
   // Whether each CTA needs of a block the stretch that is brought to it.
-  bool isCutLikeStages(tile::LoadTileOp load) {
+  bool isCutLikeSlots(tile::LoadTileOp load) {
     auto tile = cast<RankedTensorType>(load.getType());
     if (ctas == 1 || !hasLayout(tile)) return true;
-    ArrayRef<int64_t> stage = stageType().getShape();
+    ArrayRef<int64_t> slot = slotType().getShape();
     const std::optional<RankedTensorType> part = partOfCta(tile);
-    if (!part || part->getShape() != stage) return false;
+    if (!part || part->getShape() != slot) return false;
     const LinearLayout layout = layoutOf(tile);
-    int64_t stretch = stage.back();
+    int64_t stretch = slot.back();
     for (const auto& basis : layout.bases(Axis::cta)) {
       if (basis.back() != stretch) return false;
       stretch *= 2;
@@ -142,52 +142,55 @@ class RowKeeper {
     return text;
   }
 
-  // Where a position is: its stage, and the parity of the bulk copy that brings it there.
+  // Where a position is: its slot, and the parity of the bulk copy that brings it there.
   struct Place {
-    Value stage, parity;
+    Value slot, parity;
   };
 
   //===-- One program --===//
 
   void keepOnce(Operation* at) {
     OpBuilder begin(at);
-    bulkCopy(begin, {}, number(begin, 0), number(begin, 0), stages);
-    replaceByTurns(row.firstLoad, firstPosition(), stages);
-    replaceByTurns(row.secondLoad, secondPosition(), -stages);
+    fill(begin, {}, number(begin, 0), number(begin, 0), slots);
+    replaceByTurns(row.firstLoad, firstPosition(), slots);
+    replaceByTurns(row.secondLoad, secondPosition(), -slots);
+  }
+
+  void await(OpBuilder& builder, const Place& place) {
+    tgpu::RingAwaitOp::create(builder, loc, ring, place.slot, place.parity, IntegerAttr());
   }
 
   // Waits until the block is there, and reads it.
   void awaitAndRead(OpBuilder& builder, tile::LoadTileOp load, const Place& place) {
-    tgpu::BulkWaitOp::create(builder, loc, barriers, place.stage, place.parity);
-    read(builder, load, place.stage);
+    await(builder, place);
+    read(builder, load, place.slot);
   }
 
-  // Reads the load's block from its stage; where position + distance exists, that is then copied into the stage.
+  // Reads the load's block from its slot; where position + distance exists, that is then copied into the slot.
   void replaceByTurns(tile::LoadTileOp load, Value position, int64_t distance) {
     OpBuilder builder(load);
     Place place{position, number(builder, 0)};
-    if (stages < row.positions) {
-      Value n = number(builder, stages);
-      place.stage = arith::RemUIOp::create(builder, loc, position, n);
+    if (slots < row.positions) {
+      Value n = number(builder, slots);
+      place.slot = arith::RemUIOp::create(builder, loc, position, n);
       Value round = arith::DivUIOp::create(builder, loc, position, n);
       place.parity = arith::AndIOp::create(builder, loc, round, number(builder, 1));
     }
     awaitAndRead(builder, load, place);
-    if (stages == row.positions) return;
+    if (slots == row.positions) return;
     Value next = arith::AddIOp::create(builder, loc, position, number(builder, distance));
     Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, next, number(builder, row.positions));
     OpBuilder reuse = onlyIf(builder, exists);
-    releaseStages(reuse);
-    bulkCopy(reuse, {}, number(reuse, 0), next, 1);
+    release(reuse);
+    fill(reuse, {}, number(reuse, 0), next, 1);
   }
 
   //===-- All programs --===//
 
   void keepForAllPrograms(OpBuilder& begin) {
     Value zero = number(begin, 0);
-    bulkCopy(begin, {}, zero, zero, stages);
-    for (int64_t stage = 0; stage < stages; ++stage)
-      tgpu::BulkWaitOp::create(begin, loc, barriers, number(begin, stage), zero);
+    fill(begin, {}, zero, zero, slots);
+    for (int64_t slot = 0; slot < slots; ++slot) await(begin, {number(begin, slot), zero});
     Value position = firstPosition();
     OpBuilder builder(row.firstLoad);
     read(builder, row.firstLoad, position);
@@ -205,11 +208,11 @@ class RowKeeper {
 
     // All threads have left the row before this one, whatever is copied from here on.
     OpBuilder begin(at);
-    releaseStages(begin);
+    release(begin);
     Value missing =
         arith::XOrIOp::create(begin, loc, copied, arith::ConstantOp::create(begin, loc, begin.getBoolAttr(true)));
     OpBuilder late = onlyIf(begin, missing);
-    bulkCopy(late, {}, base, number(late, 0), row.positions);
+    fill(late, {}, base, number(late, 0), row.positions);
 
     OpBuilder between(row.first);
     Place following = placeOf(between, {base, parity}, number(between, row.positions));
@@ -226,25 +229,25 @@ class RowKeeper {
       OpBuilder builder(load);
       const bool again = load == row.secondLoad;  // the first loop has awaited the block
       const Place place = placeOf(builder, {base, parity}, position);
-      again ? read(builder, load, place.stage) : awaitAndRead(builder, load, place);
+      again ? read(builder, load, place.slot) : awaitAndRead(builder, load, place);
       if (!next || count <= 0) return;
       Value shifted = arith::SubIOp::create(builder, loc, position, number(builder, from));
       Value wanted = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, shifted, number(builder, count));
       wanted = arith::AndIOp::create(builder, loc, wanted, next->reached);
       OpBuilder reuse = onlyIf(builder, wanted);
-      if (again) releaseStages(reuse);
-      Value of = again ? arith::AddIOp::create(reuse, loc, position, number(reuse, stages - row.positions)) : position;
-      bulkCopy(reuse, ofNext, following.stage, of, 1);
+      if (again) release(reuse);
+      Value of = again ? arith::AddIOp::create(reuse, loc, position, number(reuse, slots - row.positions)) : position;
+      fill(reuse, ofNext, following.slot, of, 1);
     };
-    replace(row.firstLoad, firstPosition(), 0, stages - row.positions);
-    replace(row.secondLoad, secondPosition(), 0, 2 * row.positions - stages);
-    programs->leave({following.stage, following.parity, next ? next->reached : none}, {base, parity, none});
+    replace(row.firstLoad, firstPosition(), 0, slots - row.positions);
+    replace(row.secondLoad, secondPosition(), 0, 2 * row.positions - slots);
+    programs->leave({following.slot, following.parity, next ? next->reached : none}, {base, parity, none});
   }
 
-  // The place `distance` positions, fewer than there are stages or as many, behind another.
+  // The place `distance` positions, fewer than there are slots or as many, behind another.
   Place placeOf(OpBuilder& builder, const Place& from, Value distance) {
-    Value n = number(builder, stages);
-    Value sum = arith::AddIOp::create(builder, loc, from.stage, distance);
+    Value n = number(builder, slots);
+    Value sum = arith::AddIOp::create(builder, loc, from.slot, distance);
     Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::uge, sum, n);
     Value less = arith::SubIOp::create(builder, loc, sum, n);
     Value turn = arith::ExtUIOp::create(builder, loc, builder.getI32Type(), wraps);
@@ -254,23 +257,7 @@ class RowKeeper {
 
   //===-- Both --===//
 
-  // Copies may overwrite what threads have read so far.
-  void releaseStages(OpBuilder& builder) {
-    tgpu::FenceBulkCopiesOp::create(builder, loc);
-    tgpu::BarrierOp::create(builder, loc);
-  }
-
-  void prepareStages(OpBuilder& builder) {
-    auto alloc = [&](tgpu::MemDescType type) -> Value {
-      return tgpu::LocalAllocOp::create(builder, loc, type, IntegerAttr());
-    };
-    SmallVector<int64_t> shape{stages};
-    llvm::append_range(shape, stageType().getShape());
-    buffer = alloc(tgpu::MemDescType::get(builder.getContext(), shape, stageType().getElementType(), 0));
-    barriers = alloc(tgpu::MemDescType::get(builder.getContext(), {stages}, builder.getI64Type(), 0));
-    tgpu::InitMbarriersOp::create(builder, loc, barriers);
-    tgpu::BarrierOp::create(builder, loc);
-  }
+  void release(OpBuilder& builder) { tgpu::RingReleaseOp::create(builder, loc, ring); }
 
   // The earliest op of the loops' block in front of which the first bulk copies may stand: behind what they use and
   // behind what may write memory.
@@ -282,7 +269,7 @@ class RowKeeper {
     for (Operation* before = at->getPrevNode(); before; before = at->getPrevNode()) {
       if (needed.contains(before) ||
           !(isMemoryEffectFree(before) || hasSingleEffect<MemoryEffects::Read>(before) ||
-            isa<tgpu::LocalAllocOp, tgpu::InitMbarriersOp, tgpu::BarrierOp, tgpu::BulkCopyOp, tile::AssumeOp>(before)))
+            isa<tgpu::RingOp, tgpu::RingFillOp, tile::AssumeOp>(before)))
         break;
       at = before;
     }
@@ -311,7 +298,7 @@ class RowKeeper {
     return OpBuilder::atBlockBegin(branch.thenBlock());
   }
 
-  tgpu::MemDescType stageType() {
+  tgpu::MemDescType slotType() {
     auto tile = cast<RankedTensorType>(row.firstLoad.getType());
     SmallVector<int64_t> part(tile.getShape());
     part.back() /= ctas;
@@ -362,10 +349,10 @@ class RowKeeper {
   }
 
   // Positions from .. from + count - 1 of the row that has `mapping` in place of what this one takes from outside.
-  void bulkCopy(OpBuilder& builder, IRMapping mapping, Value base, Value from, int64_t count) {
-    auto op = tgpu::BulkCopyOp::create(builder, loc, row.firstLoad.getView(), row.firstLoad.getTileShape(), buffer,
-                                       barriers, base, from, number(builder, count), row.firstLoad.getPadAttr(),
-                                       row.firstLoad.getEvict());
+  void fill(OpBuilder& builder, IRMapping mapping, Value base, Value from, int64_t count) {
+    auto op = tgpu::RingFillOp::create(builder, loc, ring, base, from, number(builder, count),
+                                       ValueRange(row.firstLoad.getView()), row.firstLoad.getTileShape(), ArrayAttr(),
+                                       row.firstLoad.getPadAttr(), row.firstLoad.getEvict(), /*open=*/false);
     Block* body = op.getPosition().empty() ? &op.getPosition().emplaceBlock() : &op.getPosition().front();
     Value position = body->addArgument(builder.getI32Type(), loc);
     OpBuilder inside = OpBuilder::atBlockEnd(body);
@@ -385,17 +372,16 @@ class RowKeeper {
   }
 
   void read(OpBuilder& builder, tile::LoadTileOp load, Value place) {
-    Value stage = tgpu::LocalStageOp::create(builder, loc, stageType(), buffer, place);
-    Value tile =
-        tgpu::LocalLoadOp::create(builder, loc, load.getType(), stage, groupsInside(builder, load), load.getPadAttr());
+    Value tile = tgpu::RingReadOp::create(builder, loc, load.getType(), ring, place, /*part=*/0,
+                                          groupsInside(builder, load), load.getPadAttr());
     load.getResult().replaceAllUsesWith(tile);
   }
 
   ResidentRow row;
   Location loc;
   std::optional<ProgramLoop> programs;
-  int64_t ctas, share, exchanges, stages = 0;
-  Value buffer, barriers;
+  int64_t ctas, share, exchanges, slots = 0;
+  Value ring;
 };
 
 class TileKeepResidentsPass : public PassWrapper<TileKeepResidentsPass, OperationPass<func::FuncOp>> {
@@ -428,9 +414,7 @@ class TileKeepResidentsPass : public PassWrapper<TileKeepResidentsPass, Operatio
         notKept(loads.front()) << "resident row not kept: " << why;
     }
     if (rows.empty()) return;
-    int64_t taken = exchangeBytes(getOperation());
-    getOperation().walk([&](tgpu::LocalAllocOp alloc) { taken += bufferBytes(alloc.getType()) + kAlignment; });
-    const int64_t exchanges = std::max(taken, int64_t{leastForExchanges}), budget = sharedBytes - exchanges;
+    const int64_t exchanges = std::max(exchangeBytes(getOperation()), int64_t{leastForExchanges}), budget = sharedBytes - exchanges;
     // Stationary rows take what they need, if the others then still fit as well.
     int64_t others = llvm::count_if(rows, [](const ResidentRow& row) { return !row.isStationary(); });
     int64_t needed = 0, left = budget;

@@ -10,10 +10,10 @@
 //      kept in flight.
 //   3. For every qualifying load: one load per stage before the loop, one in the body for the iteration
 //      num_stages - 1 ahead, and a carried value in place of the load.
-//   4. If that would leave few registers, tiles of whole vectors are staged: each thread copies its part to shared
-//      memory ahead of time (tgpu.async_copy) and reads it there (tgpu.staged_tile), a second time if it likes.
-//      num_stages stages of shared memory take turns, fewer where they do not fit, two at least. What cannot be staged
-//      is loaded one iteration ahead. On a cluster a stage holds the CTA's part of a tile.
+//   4. If that would leave few registers, tiles of whole vectors are staged: each thread copies its part to the slots
+//      of a ring (tgpu.ring) ahead of time and reads it there, a second time if it likes. There are num_stages slots,
+//      fewer where they do not fit, two at least. What cannot be staged is loaded one iteration ahead. On a cluster a
+//      slot holds the CTA's part of a tile.
 //      The copies are started in front of the body's first reduction: in front of an iteration's own reads of shared
 //      memory they would be in their way, as both queue in one place, and a warp waits for others at a reduction
 //      anyway. They start at the top where what the loop carries leaves addresses no room (GpuTuning), and on
@@ -79,7 +79,7 @@ class LoopPrefetcher {
           bytes += bytesPerThread(load.getType());
           break;
         case Reach::always:
-          stationary.push_back({load, Value()});
+          stationary.push_back(load);
           break;
         case Reach::none:
           remark(load) << "not loaded ahead: " << whyNotAhead;
@@ -90,14 +90,14 @@ class LoopPrefetcher {
     for (Type type : loop.getResultTypes()) carried += bytesPerThread(type);
     crowded = carried * 8 >= registers * tuning.crowded_eighths;
     depth = std::min(depth, (carriedBudget - carried) / std::max<int64_t>(bytes, 1));
-    bool ample = (carried + bytes) * 16 <= registers * tuning.ample_sixteenths, staged = findRoom();
-    if (depth > 0 && (ample || !staged)) {
+    bool ample = (carried + bytes) * 16 <= registers * tuning.ample_sixteenths, fits = findRoom();
+    if (depth > 0 && (ample || !fits)) {
       if (depth < stages - 1)
         remark(loop) << "loads are issued " << depth << " iterations ahead, not " << stages - 1
                      << ": more would take more than " << carriedBudget
                      << " bytes of registers per thread; use smaller tiles, more warps or fewer stages";
       carryLoads();
-    } else if (staged) {
+    } else if (fits) {
       if (fittingStages < stages)
         remark(loop) << "loads are issued " << fittingStages - 1 << " iterations ahead, not " << stages - 1
                      << ": shared memory holds the tiles of " << fittingStages
@@ -146,7 +146,7 @@ class LoopPrefetcher {
   // Where loads did not qualify, each has its own remark. Blocks of resident rows are on their way already.
   void remarkNothingToLoad() {
     Block& body = *loop.getBody();
-    if (isAskedByAuthor() && body.getOps<tile::LoadTileOp>().empty() && body.getOps<tgpu::LocalLoadOp>().empty())
+    if (isAskedByAuthor() && body.getOps<tile::LoadTileOp>().empty() && body.getOps<tgpu::RingReadOp>().empty())
       remark(loop) << "without effect: the loop's body loads no tile of a partition; loads in inner loops and "
                       "branches, and gathers, are not issued ahead";
   }
@@ -247,8 +247,8 @@ class LoopPrefetcher {
     return loop.isDefinedOutsideOfLoop(a) ? isInjective(b) : loop.isDefinedOutsideOfLoop(b) && isInjective(a);
   }
 
-  // Repeats what computes the indices of the loads, for induction value `at`.
-  IRMapping indicesAt(OpBuilder& builder, Value at) {
+  // Repeats what computes the indices of loads, for induction value `at`.
+  IRMapping indicesAt(OpBuilder& builder, ArrayRef<tile::LoadTileOp> loads, Value at) {
     IRMapping mapping;
     mapping.map(loop.getInductionVar(), at);
     SetVector<Operation*> slice;
@@ -259,15 +259,15 @@ class LoopPrefetcher {
     return mapping;
   }
 
-  SmallVector<Value> loadAt(OpBuilder& builder, Value at) {
-    IRMapping mapping = indicesAt(builder, at);
+  SmallVector<Value> loadAt(OpBuilder& builder, ArrayRef<tile::LoadTileOp> loads, Value at) {
+    IRMapping mapping = indicesAt(builder, loads, at);
     return llvm::map_to_vector(
         loads, [&](tile::LoadTileOp load) { return Value(builder.clone(*load, mapping)->getResult(0)); });
   }
 
   void askForNext() {
     OpBuilder builder = OpBuilder::atBlockBegin(loop.getBody());
-    IRMapping mapping = indicesAt(builder, ahead(builder, loop.getInductionVar()));
+    IRMapping mapping = indicesAt(builder, loads, ahead(builder, loop.getInductionVar()));
     for (tile::LoadTileOp load : loads) {
       if (!isa<RankedTensorType>(load.getType())) continue;
       SmallVector<Value> indices =
@@ -313,109 +313,95 @@ class LoopPrefetcher {
     int64_t bytes = 0, taken = 0;
     for (tile::LoadTileOp load : loads)
       if (canBeStaged(load)) bytes += tileBytes(load);
-    loop->getParentOfType<func::FuncOp>().walk(
-        [&](tgpu::LocalAllocOp alloc) { taken += bufferBytes(alloc.getType()); });
+    loop->getParentOfType<func::FuncOp>().walk([&](Operation* op) {
+      if (auto alloc = dyn_cast<tgpu::LocalAllocOp>(op)) taken += bufferBytes(alloc.getType());
+      if (auto ring = dyn_cast<tgpu::RingOp>(op)) taken += ringBytes(ring.getType());
+    });
     const int64_t room = (sharedBytes - taken) * ctas;
     sharedRoom = std::max<int64_t>(room, 0);
     if (bytes == 0) return false;
     fittingStages = std::min(fittingStages, room / bytes);
     int64_t left = room - fittingStages * bytes;
-    llvm::erase_if(stationary, [&](const Stationary& tile) {
-      const bool fits = ctas > 1 && canBeStaged(tile.load) && tileBytes(tile.load) <= left;
-      if (fits) left -= tileBytes(tile.load);
+    llvm::erase_if(stationary, [&](tile::LoadTileOp load) {
+      const bool fits = ctas > 1 && canBeStaged(load) && tileBytes(load) <= left;
+      if (fits) left -= tileBytes(load);
       return !fits;
     });
     return fittingStages >= 2;
   }
 
-  Value bufferOf(OpBuilder& builder, tile::LoadTileOp load, ArrayRef<int64_t> stages) {
+  // What a slot holds of a tile.
+  tgpu::MemDescType partOf(tile::LoadTileOp load) {
     auto type = cast<RankedTensorType>(load.getType());
-    SmallVector<int64_t> shape(stages);
     if (hasLayout(type)) type = partOfCta(type).value_or(type);
-    llvm::append_range(shape, type.getShape());
-    auto memory = tgpu::MemDescType::get(builder.getContext(), shape, type.getElementType(), 0);
-    return tgpu::LocalAllocOp::create(builder, load.getLoc(), memory, IntegerAttr());
+    return tgpu::MemDescType::get(type.getContext(), type.getShape(), type.getElementType(), 0);
+  }
+
+  Value ringOf(OpBuilder& builder, ArrayRef<tile::LoadTileOp> parts, int64_t slots) {
+    for (tile::LoadTileOp load : parts) remarkHints(load);
+    SmallVector<Type> types = llvm::map_to_vector(parts, [&](tile::LoadTileOp load) { return Type(partOf(load)); });
+    auto type = tgpu::RingType::get(builder.getContext(), slots, tgpu::RingFill::asyncOwn, types);
+    return tgpu::RingOp::create(builder, loop.getLoc(), type, DenseI64ArrayAttr());
   }
 
   Value number(OpBuilder& builder, int64_t value) {
     return arith::ConstantOp::create(builder, loop.getLoc(), builder.getI32IntegerAttr(value));
   }
 
-  Value stageOf(OpBuilder& builder, Value buffer, Value stage) {
-    auto type = cast<tgpu::MemDescType>(buffer.getType());
-    auto place = tgpu::MemDescType::get(builder.getContext(), type.getShape().drop_front(), type.getElementType(), 0);
-    return tgpu::LocalStageOp::create(builder, loop.getLoc(), place, buffer, stage);
-  }
-
   // What the loads of iteration `at` that are not staged give.
-  SmallVector<Value> loadSmall(OpBuilder& builder, Value at) {
-    IRMapping mapping = indicesAt(builder, at);
-    SmallVector<Value> small;
-    for (auto [load, buffer] : llvm::zip_equal(loads, buffers))
-      if (!buffer) small.push_back(builder.clone(*load, mapping)->getResult(0));
-    return small;
-  }
+  SmallVector<Value> loadSmall(OpBuilder& builder, Value at) { return loadAt(builder, small, at); }
 
   // Starts the copies of iteration `at`.
-  void stageAt(OpBuilder& builder, Value at, Value stage) {
-    IRMapping mapping = indicesAt(builder, at);
-    for (auto [load, buffer] : llvm::zip_equal(loads, buffers)) {
-      if (!buffer) continue;
-      SmallVector<Value> indices =
-          llvm::map_to_vector(load.getIndices(), [&](Value v) { return mapping.lookupOrDefault(v); });
-      tgpu::AsyncCopyOp::create(builder, load.getLoc(), load.getView(), indices, load.getTileShape(),
-                                stageOf(builder, buffer, stage));
+  void fill(OpBuilder& builder, Value ring, ArrayRef<tile::LoadTileOp> parts, Value at, Value slot, bool open) {
+    SmallVector<Value> views;
+    SmallVector<int64_t> shapes;
+    SmallVector<Attribute> layouts;
+    for (tile::LoadTileOp load : parts) {
+      auto type = cast<RankedTensorType>(load.getType());
+      views.push_back(load.getView());
+      llvm::append_range(shapes, load.getTileShape());
+      if (hasLayout(type)) layouts.push_back(type.getEncoding());
     }
-    tgpu::AsyncCommitOp::create(builder, loop.getLoc());
+    auto op = tgpu::RingFillOp::create(builder, loop.getLoc(), ring, slot, at, Value(), views, shapes,
+                                       layouts.empty() ? ArrayAttr() : builder.getArrayAttr(layouts), TypedAttr(),
+                                       tile::EvictHint::normal, open);
+    Block& body = op.getPosition().empty() ? op.getPosition().emplaceBlock() : op.getPosition().front();
+    Value position = body.addArgument(at.getType(), loop.getLoc());
+    OpBuilder inside = OpBuilder::atBlockEnd(&body);
+    IRMapping mapping = indicesAt(inside, parts, position);
+    SmallVector<Value> indices;
+    for (tile::LoadTileOp load : parts)
+      for (Value index : load.getIndices()) indices.push_back(mapping.lookupOrDefault(index));
+    tgpu::YieldOp::create(inside, loop.getLoc(), indices);
   }
 
-  // Starts the copies of what is the same in every iteration; they complete with those of the first.
-  void stageStationary(OpBuilder& builder) {
-    SetVector<Operation*> slice;
-    bool follows = false;
-    for (auto& [load, buffer] : stationary)
-      for (Value index : positionOf(load)) addSlice(index, slice, follows);
-    IRMapping mapping;
-    for (Operation* op : slice) builder.clone(*op, mapping);
-    for (auto& [load, buffer] : stationary) {
-      SmallVector<Value> indices =
-          llvm::map_to_vector(load.getIndices(), [&](Value v) { return mapping.lookupOrDefault(v); });
-      tgpu::AsyncCopyOp::create(builder, load.getLoc(), load.getView(), indices, load.getTileShape(), buffer);
-    }
-  }
-
-  // The stage that follows in turn, or the one before it.
-  Value nextStage(OpBuilder& builder, Value stage, int64_t turn) {
+  // The slot that follows in turn, or the one before it.
+  Value nextSlot(OpBuilder& builder, Value slot, int64_t turn) {
     Location loc = loop.getLoc();
-    if (fittingStages == 2) return arith::XOrIOp::create(builder, loc, stage, number(builder, 1));
+    if (fittingStages == 2) return arith::XOrIOp::create(builder, loc, slot, number(builder, 1));
     Value last = number(builder, turn > 0 ? fittingStages - 1 : 0),
           first = number(builder, turn > 0 ? 0 : fittingStages - 1);
-    Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, stage, last);
-    Value moved = arith::AddIOp::create(builder, loc, stage, number(builder, turn));
+    Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, slot, last);
+    Value moved = arith::AddIOp::create(builder, loc, slot, number(builder, turn));
     return arith::SelectOp::create(builder, loc, wraps, first, moved);
   }
 
-  // The loads become reads of the stage of this iteration. The loop carries the stage's number and what the loads that
-  // are not staged give.
+  // The loads become reads of the slot of this iteration. The loop carries the slot's number and what the loads that are
+  // not staged give.
   void stageLoads() {
     IRRewriter rewriter(loop);
-    for (tile::LoadTileOp load : loads) {
-      buffers.emplace_back();
-      if (!canBeStaged(load)) continue;
-      buffers.back() = bufferOf(rewriter, load, fittingStages);
-      remarkHints(load);
+    for (tile::LoadTileOp load : loads) (canBeStaged(load) ? staged : small).push_back(load);
+    ring = ringOf(rewriter, staged, fittingStages);
+    Value at = loop.getLowerBound(), zero = number(rewriter, 0);
+    if (!stationary.empty()) {
+      stationaryRing = ringOf(rewriter, stationary, 1);
+      fill(rewriter, stationaryRing, stationary, at, zero, /*open=*/true);
     }
-    for (auto& [load, buffer] : stationary) {
-      buffer = bufferOf(rewriter, load, {});
-      remarkHints(load);
-    }
-    stageStationary(rewriter);
-    Value at = loop.getLowerBound();
-    SmallVector<Value> inits{number(rewriter, 0)};
+    SmallVector<Value> inits{zero};
     llvm::append_range(inits, loadSmall(rewriter, at));
-    for (int64_t stage = 0; stage < fittingStages - 1; ++stage) {
-      if (stage > 0) at = ahead(rewriter, at);
-      stageAt(rewriter, at, number(rewriter, stage));
+    for (int64_t slot = 0; slot < fittingStages - 1; ++slot) {
+      if (slot > 0) at = ahead(rewriter, at);
+      fill(rewriter, ring, staged, at, number(rewriter, slot), /*open=*/false);
     }
 
     SmallVector<NamedAttribute> attributes(loop->getDiscardableAttrs());
@@ -423,7 +409,11 @@ class LoopPrefetcher {
     auto replaced = *loop.replaceWithAdditionalYields(rewriter, inits, /*replaceInitOperandUsesInLoop=*/false, yields);
     replaced->setDiscardableAttrs(attributes);
     rewriter.setInsertionPointAfter(replaced);
-    tgpu::AsyncWaitOp::create(rewriter, replaced->getLoc(), 0);
+    await(rewriter, replaced->getLoc(), 0);
+  }
+
+  void await(OpBuilder& builder, Location loc, int64_t pending) {
+    tgpu::RingAwaitOp::create(builder, loc, ring, Value(), Value(), builder.getI32IntegerAttr(pending));
   }
 
   // Null where there is none, or where the copies start at the top.
@@ -437,32 +427,28 @@ class LoopPrefetcher {
   SmallVector<Value> fetchNext(ArrayRef<BlockArgument> carried) {
     IRRewriter rewriter(loop.getContext());
     rewriter.setInsertionPointToStart(loop.getBody());
-    tgpu::AsyncWaitOp::create(rewriter, loop.getLoc(), fittingStages - 2);
-    Value stage = carried[0], next = nextStage(rewriter, stage, 1), at = ahead(rewriter, loop.getInductionVar());
+    await(rewriter, loop.getLoc(), fittingStages - 2);
+    Value slot = carried[0], next = nextSlot(rewriter, slot, 1), at = ahead(rewriter, loop.getInductionVar());
     SmallVector<Value> yielded{next};
     llvm::append_range(yielded, loadSmall(rewriter, at));
     for (int64_t i = 2; i < fittingStages; ++i) at = ahead(rewriter, at);
     if (tile::ReduceOp reduce = firstReduction()) rewriter.setInsertionPoint(reduce);
-    stageAt(rewriter, at, fittingStages == 2 ? next : nextStage(rewriter, stage, -1));
-    size_t small = 1;
-    for (auto [load, buffer] : llvm::zip_equal(loads, buffers)) {
-      if (!buffer) {
-        rewriter.replaceOp(load, carried[small++]);
-        continue;
-      }
-      rewriter.setInsertionPoint(load);
-      readStaged(rewriter, load, stageOf(rewriter, buffer, stage));
-    }
-    for (auto& [load, buffer] : stationary) {
-      rewriter.setInsertionPoint(load);
-      readStaged(rewriter, load, buffer);
+    fill(rewriter, ring, staged, at, fittingStages == 2 ? next : nextSlot(rewriter, slot, -1), /*open=*/false);
+    for (auto [load, value] : llvm::zip_equal(small, carried.drop_front())) rewriter.replaceOp(load, value);
+    readParts(rewriter, ring, staged, slot);
+    if (!stationary.empty()) {
+      rewriter.setInsertionPointToStart(loop.getBody());
+      readParts(rewriter, stationaryRing, stationary, number(rewriter, 0));
     }
     return yielded;
   }
 
-  void readStaged(IRRewriter& rewriter, tile::LoadTileOp load, Value place) {
-    rewriter.replaceOpWithNewOp<tgpu::StagedTileOp>(load, load.getType(), load.getView(), load.getIndices(),
-                                                    load.getTileShape(), place);
+  void readParts(IRRewriter& rewriter, Value ring, ArrayRef<tile::LoadTileOp> parts, Value slot) {
+    for (size_t part = 0; part < parts.size(); ++part) {
+      tile::LoadTileOp load = parts[part];
+      rewriter.setInsertionPoint(load);
+      rewriter.replaceOpWithNewOp<tgpu::RingReadOp>(load, load.getType(), ring, slot, part, Value(), TypedAttr());
+    }
   }
 
   Value ahead(OpBuilder& builder, Value from) {
@@ -486,13 +472,13 @@ class LoopPrefetcher {
     SmallVector<Value> inits;  // stage by stage
     Value at = loop.getLowerBound();
     for (int64_t stage = 0; stage < depth; ++stage) {
-      llvm::append_range(inits, loadAt(rewriter, at));
+      llvm::append_range(inits, loadAt(rewriter, loads, at));
       at = ahead(rewriter, at);
     }
     rewriter.setInsertionPointAfter(lastWidening());
     at = loop.getInductionVar();
     for (int64_t stage = 0; stage < depth; ++stage) at = ahead(rewriter, at);
-    SmallVector<Value> fetched = loadAt(rewriter, at);
+    SmallVector<Value> fetched = loadAt(rewriter, loads, at);
 
     SmallVector<NamedAttribute> attributes(loop->getDiscardableAttrs());
     rewriter.setInsertionPoint(loop);
@@ -514,14 +500,11 @@ class LoopPrefetcher {
   int64_t sharedRoom = 0;   // of sharedBytes, in all CTAs, what others left
   std::string whyNotAhead;  // of the load that reach() has refused
   SmallVector<MemoryAccess> writes;
-  SmallVector<tile::LoadTileOp> loads;
-  SmallVector<Value> buffers;  // of the loads that are staged, null for the others
-  struct Stationary {
-    tile::LoadTileOp load;
-    Value buffer;
-  };
-  SmallVector<Stationary> stationary;  // what is the same in every iteration
-  bool crowded = false;                // what the loop carries leaves addresses no room
+  SmallVector<tile::LoadTileOp> loads;          // issued ahead
+  SmallVector<tile::LoadTileOp> staged, small;  // of these, those in the ring and the others
+  SmallVector<tile::LoadTileOp> stationary;     // what is the same in every iteration
+  Value ring, stationaryRing;
+  bool crowded = false;  // what the loop carries leaves addresses no room
 };
 
 class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, OperationPass<func::FuncOp>> {

@@ -13,6 +13,7 @@
 //      keep it after all. A tile that stays in memory for this iteration, staged in shared memory or a weight in the
 //      first-level cache, does not wait in registers at all: it is read once more.
 //   4. Where too many are left, a remark says by how much.
+#include "compiler/analysis/effects.h"
 #include "compiler/analysis/memory_access.h"
 #include "compiler/analysis/thread_registers.h"
 #include "compiler/dialect/tgpu.h"
@@ -36,10 +37,11 @@ bool isCheap(Operation* op) {
              tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, arith::ConstantOp>(op);
 }
 
-// Read from memory that holds it until the end of the iteration: shared memory of a staged tile, or an argument that
-// nobody writes, at a place that every iteration reads (so that it stays in the first-level cache).
+// Read from memory that holds it until the end of the iteration: a slot that each thread fills for itself, or an argument
+// that nobody writes, at a place that every iteration reads (so that it stays in the first-level cache).
 bool staysInMemory(Value value) {
-  if (value.getDefiningOp<tgpu::StagedTileOp>()) return true;
+  if (auto read = value.getDefiningOp<tgpu::RingReadOp>())
+    return read.getRing().getType().getFill() == tgpu::RingFill::asyncOwn;
   auto load = value.getDefiningOp<tile::LoadTileOp>();
   auto loop = load ? dyn_cast<scf::ForOp>(load->getParentOp()) : scf::ForOp();
   return loop && memoryAccess(load).readOnly &&
@@ -197,7 +199,7 @@ class TgpuRecomputeAfterBarriersPass : public PassWrapper<TgpuRecomputeAfterBarr
     const int64_t registerBytes = arch->register_bytes(program::kWarpThreads * int64_t{numWarps} * ctasPerSm);
     SmallVector<Operation*> barriers;
     getOperation().walk([&](Operation* op) {
-      if (isa<tgpu::BarrierOp, tgpu::ClusterBarrierOp, tgpu::ClusterReceiveOp>(op)) barriers.push_back(op);
+      if (meetsThreads(op) || isa<tgpu::ClusterBarrierOp, tgpu::ClusterReceiveOp>(op)) barriers.push_back(op);
     });
     for (Operation* barrier : barriers) BarrierSite(barrier, registerBytes * arch->tuning.waiting_quarters / 4).run();
   }

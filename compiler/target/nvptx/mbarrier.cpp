@@ -12,17 +12,21 @@ constexpr int64_t kMbarrierBytes = 8;
 
 LogicalResult lowerInitMbarriers(ThreadLowering& t, tgpu::InitMbarriersOp op) {
   if (!t.hasBulkCopies()) return op.emitOpError("needs sm_90 or later, got ") << t.options.arch;
-  inThreadsBelow(t, t.constant(op.getBarriers().getType().getShape()[0]), [&] {
-    Value mbarrier = mbarrierAddress(t, t.scalar(op.getBarriers()), t.threadInCta());
+  initMbarriers(t, t.scalar(op.getBarriers()), op.getBarriers().getType().getShape()[0]);
+  return success();
+}
+
+}  // namespace
+
+void initMbarriers(ThreadLowering& t, Value barriers, int64_t count) {
+  inThreadsBelow(t, t.constant(count), [&] {
+    Value mbarrier = mbarrierAddress(t, barriers, t.threadInCta());
     inlinePtx(t, {}, mbarrier, "mbarrier.init.shared::cta.b64 [$0], 1;", "r,~{memory}");
     // Copies see it through another proxy, exchanges come from other CTAs.
     inlinePtx(t, {}, {}, "fence.proxy.async.shared::cta;", "~{memory}");
     if (t.options.num_ctas > 1) inlinePtx(t, {}, {}, "fence.mbarrier_init.release.cluster;", "~{memory}");
   });
-  return success();
 }
-
-}  // namespace
 
 Value stageAddress(ThreadLowering& t, Value base, Value stage, int64_t bytes) {
   Value offset = arith::MulIOp::create(t.b, t.loc, stage, t.constant(bytes));

@@ -10,6 +10,9 @@ namespace ligerdsl::compiler::nvptx {
 mlir::Value stageAddress(ThreadLowering& t, mlir::Value base, mlir::Value stage, int64_t bytes);
 mlir::Value mbarrierAddress(ThreadLowering& t, mlir::Value barriers, mlir::Value stage);
 
+/// Prepares memory barriers for phases of one arrival each.
+void initMbarriers(ThreadLowering& t, mlir::Value barriers, int64_t count);
+
 /// By one thread.
 void arriveExpecting(ThreadLowering& t, mlir::Value mbarrier, mlir::Value bytes, mlir::Value predicate = {});
 

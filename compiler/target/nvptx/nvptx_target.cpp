@@ -69,15 +69,14 @@ LogicalResult runLayoutPasses(ModuleOp module, const GpuArch& arch, const progra
   return passes.run(module);
 }
 
-// Where the first op of a kind is, for remarks.
-template <class Op>
-Location firstOf(func::FuncOp kernel) {
-  Location at = kernel.getLoc();
-  kernel.walk([&](Op op) {
-    at = op->getLoc();
-    return WalkResult::interrupt();
+// What takes shared memory, with how much, in the kernel's order.
+SmallVector<std::pair<Operation*, int64_t>> sharedBuffers(func::FuncOp kernel) {
+  SmallVector<std::pair<Operation*, int64_t>> buffers;
+  kernel.walk([&](Operation* op) {
+    if (auto alloc = dyn_cast<tgpu::LocalAllocOp>(op)) buffers.push_back({op, bufferBytes(alloc.getType())});
+    if (auto ring = dyn_cast<tgpu::RingOp>(op)) buffers.push_back({op, ringBytes(ring.getType())});
   });
-  return at;
+  return buffers;
 }
 
 // Whether there are rows to be kept in shared memory, and bulk copies to bring them there.
@@ -98,7 +97,7 @@ bool keepsResidentRows(ModuleOp module, const GpuArch& arch) {
 void remarkOccupancy(func::FuncOp kernel, const GpuArch& arch, const program::CompileOptions& options) {
   const int64_t bytes = sharedBytesOf(kernel), budget = arch.shared_budget(options.min_ctas_per_sm);
   if (bytes > budget)
-    missed(firstOf<tgpu::LocalAllocOp>(kernel), "place-tiles")
+    missed(sharedBuffers(kernel).front().first, "place-tiles")
         << "min_ctas_per_sm = " << options.min_ctas_per_sm << " is not reached: a CTA takes " << bytes
         << " bytes of shared memory, and " << budget << " would leave room for as many; use smaller tiles";
 }
@@ -106,13 +105,8 @@ void remarkOccupancy(func::FuncOp kernel, const GpuArch& arch, const program::Co
 // The author's line is the one that takes most.
 LogicalResult refuseSharedBytes(func::FuncOp kernel, const GpuArch& arch) {
   markRefused(kernel);
-  Location at = kernel.getLoc();
-  int64_t most = 0;
-  kernel.walk([&](tgpu::LocalAllocOp alloc) {
-    const int64_t bytes = bufferBytes(alloc.getType());
-    if (bytes > most) at = alloc->getLoc(), most = bytes;
-  });
-  return emitError(at) << "kernel " << kernel.getName() << " needs " << sharedBytesOf(kernel)
+  const auto [op, most] = *llvm::max_element(sharedBuffers(kernel), llvm::less_second());
+  return emitError(op->getLoc()) << "kernel " << kernel.getName() << " needs " << sharedBytesOf(kernel)
                        << " bytes of shared memory per CTA, " << most << " of them here; " << arch.name << " has "
                        << arch.shared_per_cta << "; use smaller tiles";
 }

@@ -27,7 +27,7 @@ const LoweringTable& LoweringTable::get() {
     addDotLowerings(all);
     addSharedLowerings(all);
     addMbarrierLowerings(all);
-    addBulkCopyLowerings(all);
+    addRingLowerings(all);
     addClusterExchangeLowerings(all);
     addDebugLowerings(all);
     addOverlapLowerings(all);

@@ -183,7 +183,7 @@ void addReduceLowerings(LoweringTable& table);
 void addDotLowerings(LoweringTable& table);
 void addSharedLowerings(LoweringTable& table);
 void addMbarrierLowerings(LoweringTable& table);
-void addBulkCopyLowerings(LoweringTable& table);
+void addRingLowerings(LoweringTable& table);
 void addClusterExchangeLowerings(LoweringTable& table);
 void addDebugLowerings(LoweringTable& table);
 void addOverlapLowerings(LoweringTable& table);

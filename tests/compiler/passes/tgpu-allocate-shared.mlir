@@ -54,18 +54,15 @@ func.func @loop(%a: tensor<4096xf32, #big>, %n: index) {
 // CHECK-LABEL: func @filled
 // CHECK-SAME: tgpu.shared_bytes = 32784 : i64
 // CHECK: tgpu.local_alloc {offset = 0 : i64}
-// CHECK: tgpu.local_alloc {offset = 16384 : i64}
-// CHECK: tgpu.local_alloc {offset = 32768 : i64}
+// CHECK: tgpu.ring {offsets = array<i64: 16384, 32768>}
 func.func @filled(%a: tensor<4096xf32, #big>, %x: !tile.view<4096xf32, strides = [1], align = 16>) -> tensor<4096xf32, #big> {
   %zero = arith.constant 0 : i32
   %two = arith.constant 2 : i32
   %m = tgpu.local_alloc : !tgpu.memdesc<4096xf32>
   tgpu.local_store %a, %m : tensor<4096xf32, #big>, !tgpu.memdesc<4096xf32>
   %b = tgpu.local_load %m : !tgpu.memdesc<4096xf32> -> tensor<4096xf32, #big>
-  %s = tgpu.local_alloc : !tgpu.memdesc<2x2048xf32>
-  %r = tgpu.local_alloc : !tgpu.memdesc<2xi64>
-  tgpu.init_mbarriers %r : !tgpu.memdesc<2xi64>
-  tgpu.bulk_copy %x shape [2048] into %s, %r base %zero from %zero count %two : !tile.view<4096xf32, strides = [1], align = 16>, !tgpu.memdesc<2x2048xf32>, !tgpu.memdesc<2xi64> {
+  %r = tgpu.ring : !tgpu.ring<2 bulk of <2048xf32>>
+  tgpu.ring_fill %r[%zero] at %zero count %two from %x shape [2048] : !tgpu.ring<2 bulk of <2048xf32>>, i32, !tile.view<4096xf32, strides = [1], align = 16> {
   ^bb0(%position: i32):
     %i = arith.extsi %position : i32 to i64
     %inside = arith.constant 2048 : i32

@@ -6,26 +6,23 @@
 // RUN: ligerdsl-opt %s -tile-keep-residents=shared-bytes=5000 2>&1 >/dev/null | FileCheck %s --check-prefix=NOT-ALL
 //
 // What cannot be is a remark.
-// NEXT-ROW: programs.mlir:[[@LINE+121]]:{{.+}} remark: [tile-keep-residents] the next program's row is not read ahead: where it is takes more than
+// NEXT-ROW: programs.mlir:[[@LINE+117]]:{{.+}} remark: [tile-keep-residents] the next program's row is not read ahead: where it is takes more than
 // NOT-ALL: remark: [tile-keep-residents] row of all programs not kept: with the others it takes 8256 bytes of shared memory in each CTA, and there are 5000
 
 !x = !tile.view<?x4000xf32, strides = [?, 1], align = 16, dim_div = [1, 4000], stride_div = [4, 1]>
 !labels = !tile.view<?xi32, strides = [1], align = 4, dim_div = [1], stride_div = [1]>
 
-// Eight blocks, eleven stages. A program that does not find its row on its way fills it; whether the next one visits its
-// row is known from its label. The first loop fills the three stages that are free, the second the five that it leaves.
+// Eight blocks, eleven slots. A program that does not find its row on its way fills it; whether the next one visits its
+// row is known from its label. The first loop fills the three slots that are free, the second the five that it leaves.
 // CHECK-LABEL: func.func @labelled_rows
-// CHECK: %[[STAGES:.*]] = tgpu.local_alloc : <11x512xf32>
-// CHECK: %[[BARRIERS:.*]] = tgpu.local_alloc : <11xi64>
-// CHECK: tgpu.init_mbarriers %[[BARRIERS]]
+// CHECK: %[[RING:.*]] = tgpu.ring : <11 bulk of <512xf32>>
 // CHECK: scf.while ({{.*}} = %c0_i32, {{.*}} = %c0_i32, {{.*}} = %false)
 // CHECK: ^bb0(%{{.*}}: i32, %[[NEXT:.*]]: i32, %[[BASE:.*]]: i32, %[[PARITY:.*]]: i32, %[[FILLED:.*]]: i1):
 // CHECK: %[[LEFT:.*]]:3 = scf.if
-// CHECK-NEXT: tgpu.fence_bulk_copies
-// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tgpu.ring_release %[[RING]]
 // CHECK-NEXT: %[[LATE:.*]] = arith.xori %[[FILLED]], %true
 // CHECK-NEXT: scf.if %[[LATE]]
-// CHECK-NEXT: tgpu.bulk_copy {{.*}} base %[[BASE]] from %c0_i32 count %c8_i32
+// CHECK-NEXT: tgpu.ring_fill %[[RING]][%[[BASE]]] at %c0_i32 count %c8_i32
 // CHECK: arith.addi %[[BASE]], %c8_i32
 // CHECK: %[[MORE:.*]] = arith.cmpi slt, %[[NEXT]]
 // CHECK-NEXT: %[[AFTER:.*]]:2 = scf.if %[[MORE]] -> (i1, i64)
@@ -33,21 +30,20 @@
 // CHECK: } else {
 // CHECK-NEXT: scf.yield %false, %c0_i64
 // CHECK: scf.for %[[I:[a-z0-9]+]] =
-// CHECK: tgpu.bulk_wait
-// CHECK: tgpu.local_load
+// CHECK: tgpu.ring_await
+// CHECK: tgpu.ring_read
 // CHECK: arith.cmpi ult, %[[I]], %c3_i32
 // CHECK: arith.andi {{.*}} %[[AFTER]]#0
 // CHECK-NEXT: scf.if
-// CHECK-NEXT: tgpu.bulk_copy {{.*}} from %[[I]] count %c1_i32
+// CHECK-NEXT: tgpu.ring_fill {{.*}} at %[[I]] count %c1_i32
 // CHECK: tgpu.yield %[[AFTER]]#1
 // CHECK: scf.for
 // CHECK: %[[P:.*]] = arith.subi %c7_i32
 // CHECK: arith.cmpi ult, %[[P]], %c5_i32
 // CHECK: arith.andi {{.*}} %[[AFTER]]#0
 // CHECK-NEXT: scf.if
-// CHECK-NEXT: tgpu.fence_bulk_copies
-// CHECK-NEXT: tgpu.barrier
-// CHECK: tgpu.bulk_copy
+// CHECK-NEXT: tgpu.ring_release %[[RING]]
+// CHECK: tgpu.ring_fill
 // CHECK: scf.yield %{{.*}}, %{{.*}}, %[[AFTER]]#0
 // CHECK-NEXT: } else {
 // CHECK-NEXT: scf.yield %[[BASE]], %[[PARITY]], %false
@@ -59,7 +55,7 @@
 // NONE: return
 //
 // Every CTA of a cluster has stages for its part.
-// CLUSTER: tgpu.local_alloc : <11x128xf32>
+// CLUSTER: tgpu.ring : <11 bulk of <128xf32>>
 func.func @labelled_rows(%x: !x {tile.alias_class = 1, tile.read_only}, %y: !x {tile.alias_class = 2},
                          %labels: !labels {tile.alias_class = 3, tile.read_only}, %n: i32) {
   %c0 = arith.constant 0 : i32
@@ -102,12 +98,12 @@ func.func @labelled_rows(%x: !x {tile.alias_class = 1, tile.read_only}, %y: !x {
 // Which program is next depends on memory that the kernel writes: rows are filled when their turn comes.
 // CHECK-LABEL: func.func @next_is_written
 // CHECK: scf.while
-// CHECK: tgpu.bulk_copy
-// CHECK-NOT: tgpu.bulk_copy
+// CHECK: tgpu.ring_fill
+// CHECK-NOT: tgpu.ring_fill
 // CHECK: scf.for
-// CHECK: tgpu.bulk_wait
+// CHECK: tgpu.ring_await
 // CHECK: scf.for
-// CHECK-NOT: tgpu.bulk_copy
+// CHECK-NOT: tgpu.ring_fill
 // CHECK: return
 func.func @next_is_written(%x: !x {tile.alias_class = 1, tile.read_only}, %y: !x {tile.alias_class = 2},
                            %order: !labels {tile.alias_class = 3}, %n: i32) {
@@ -148,22 +144,22 @@ func.func @next_is_written(%x: !x {tile.alias_class = 1, tile.read_only}, %y: !x
 // Weights that all programs read in the second pass: filled and awaited once, in front of all programs, never again.
 // Blocks of the row are awaited in the first pass.
 // CHECK-LABEL: func.func @weighted_rows
-// CHECK: %[[WEIGHTS:.*]] = tgpu.local_alloc : <2x512xf32>
-// CHECK: tgpu.bulk_copy %{{.*}} shape [512] into %[[WEIGHTS]], {{.*}} count %c2_i32
-// CHECK: tgpu.bulk_wait %{{.*}}[%c0_i32]
-// CHECK: tgpu.bulk_wait %{{.*}}[%c1_i32]
-// CHECK: tgpu.local_alloc : <4x512xf32>
+// CHECK: %[[WEIGHTS:.*]] = tgpu.ring : <2 bulk of <512xf32>>
+// CHECK: tgpu.ring_fill %[[WEIGHTS]]{{.*}} count %c2_i32 from %{{.*}} shape [512]
+// CHECK: tgpu.ring_await %[[WEIGHTS]][%c0_i32]
+// CHECK: tgpu.ring_await %[[WEIGHTS]][%c1_i32]
+// CHECK: tgpu.ring : <4 bulk of <512xf32>>
 // CHECK: scf.while
-// CHECK-NOT: into %[[WEIGHTS]]
+// CHECK-NOT: ring_fill %[[WEIGHTS]]
 // CHECK: scf.for
-// CHECK: tgpu.bulk_wait
-// CHECK: tgpu.local_load %{{.*}} limit
+// CHECK: tgpu.ring_await
+// CHECK: tgpu.ring_read {{.*}} limit
 // CHECK: scf.for
-// CHECK-NOT: tgpu.bulk_wait
-// CHECK-NOT: into %[[WEIGHTS]]
-// CHECK: tgpu.local_stage %[[WEIGHTS]][%[[J:.*]]] : <2x512xf32>
-// CHECK-NOT: tgpu.bulk_wait
-// CHECK-NOT: into %[[WEIGHTS]]
+// CHECK-NOT: tgpu.ring_await
+// CHECK-NOT: ring_fill %[[WEIGHTS]]
+// CHECK: tgpu.ring_read %[[WEIGHTS]][%{{.*}}] part 0
+// CHECK-NOT: tgpu.ring_await
+// CHECK-NOT: ring_fill %[[WEIGHTS]]
 // CHECK: return
 //
 !row = !tile.view<?x1000xf32, strides = [?, 1], align = 16, dim_div = [1, 1000], stride_div = [4, 1]>
@@ -205,15 +201,15 @@ func.func @weighted_rows(%x: !row {tile.alias_class = 1, tile.read_only}, %y: !r
 // Blocks that divide the columns, of rows that are promised to exist, are read as they are; and of weights.
 // CHECK-LABEL: func.func @promised_rows
 // CHECK: scf.while
-// CHECK-NOT: tgpu.local_load %{{.*}} limit
+// CHECK-NOT: tgpu.ring_read {{.*}} limit
 // CHECK: return
 //
 // Nobody promised that there is such a row.
 // CHECK-LABEL: func.func @rows_that_may_not_exist
 // CHECK: scf.while
-// CHECK: tgpu.local_load %{{.*}} limit
-// CHECK: tgpu.local_load %{{[0-9]+}} limit
-// CHECK: tgpu.local_load %{{[0-9]+}} : <512xf32>
+// CHECK: tgpu.ring_read {{.*}} limit
+// CHECK: tgpu.ring_read {{.*}} limit
+// CHECK: tgpu.ring_read %{{[0-9]+}}[%{{.*}}] part 0 :
 // CHECK: return
 !whole = !tile.view<?x1024xf32, strides = [?, 1], align = 16, dim_div = [1, 1024], stride_div = [4, 1]>
 !gain = !tile.view<1024xf32, strides = [1], align = 16>
@@ -292,7 +288,7 @@ func.func @rows_that_may_not_exist(%x: !whole {tile.alias_class = 1, tile.read_o
 
 // Some programs promise that there is such a row. It is filled before the first one, so no more of it than there is.
 // CHECK-LABEL: func.func @promise_of_some_programs
-// CHECK: tgpu.bulk_copy
+// CHECK: tgpu.ring_fill
 // CHECK: arith.cmpi ult, %{{.*}}, %{{.*}} : i64
 // CHECK: arith.select
 // CHECK: tgpu.yield

@@ -6,35 +6,32 @@
 !ragged = !tile.view<?x4001xf32, strides = [?, 1], align = 16, dim_div = [1, 1], stride_div = [4, 1]>
 !odd = !tile.view<?x4001xf32, strides = [?, 1]>
 
-// Eight blocks of 2 KB in two stages. Refills follow the loops' order, behind a barrier.
+// Eight blocks of 2 KB in two slots. Refills follow the loops' order, behind a barrier.
 // CHECK-LABEL: func.func @two_passes
 // CHECK-SAME: (%[[X:[a-z0-9]+]]: !tile.view
-// CHECK: %[[STAGES:.*]] = tgpu.local_alloc : <2x512xf32>
-// CHECK: %[[BARRIERS:.*]] = tgpu.local_alloc : <2xi64>
-// CHECK: tgpu.init_mbarriers %[[BARRIERS]]
-// CHECK: tgpu.bulk_copy %[[X]] shape [0, 512] into %[[STAGES]], %[[BARRIERS]] base %c0_i32 from %c0_i32 count %c2_i32
+// CHECK: %[[RING:.*]] = tgpu.ring : <2 bulk of <512xf32>>
+// CHECK: tgpu.ring_fill %[[RING]][%c0_i32] at %c0_i32 count %c2_i32 from %[[X]] shape [0, 512]
 // CHECK: scf.for %[[I:[a-z0-9]+]] = %c0_i32 to %c8_i32
-// CHECK: %[[STAGE:.*]] = arith.remui %[[I]], %c2_i32
-// CHECK: tgpu.bulk_wait %[[BARRIERS]][%[[STAGE]]]
-// CHECK: %[[PLACE:.*]] = tgpu.local_stage %[[STAGES]][%[[STAGE]]]
-// CHECK: tgpu.local_load %[[PLACE]] limit
+// CHECK: %[[SLOT:.*]] = arith.remui %[[I]], %c2_i32
+// CHECK: tgpu.ring_await %[[RING]][%[[SLOT]]] parity
+// CHECK: tgpu.ring_read %[[RING]][%[[SLOT]]] part 0 limit
 // CHECK: %[[NEXT:.*]] = arith.addi %[[I]], %c2_i32
 // CHECK: arith.cmpi ult, %[[NEXT]], %c8_i32
 // CHECK: scf.if
-// CHECK: tgpu.barrier
-// CHECK: tgpu.bulk_copy %[[X]] {{.*}} from %[[NEXT]] count %c1_i32
+// CHECK: tgpu.ring_release %[[RING]]
+// CHECK: tgpu.ring_fill %[[RING]][%c0_i32] at %[[NEXT]] count %c1_i32 from %[[X]]
 // CHECK: scf.for %[[J:[a-z0-9]+]] = %c0_i32 to %c8_i32
 // CHECK: %[[BACK:.*]] = arith.subi %c7_i32, %[[J]]
 // CHECK: arith.remui %{{.*}}, %c2_i32
 // CHECK: %[[BEFORE:.*]] = arith.subi %c5_i32, %[[J]]
-// CHECK: tgpu.bulk_copy %[[X]] {{.*}} from %[[BEFORE]] count %c1_i32
+// CHECK: tgpu.ring_fill %[[RING]][%c0_i32] at %[[BEFORE]] count %c1_i32 from %[[X]]
 //
-// Everything fits: no stage is filled twice.
+// Everything fits: no slot is filled twice.
 // FITS-LABEL: func.func @two_passes
-// FITS: tgpu.local_alloc : <8x512xf32>
-// FITS: tgpu.bulk_copy
+// FITS: tgpu.ring : <8 bulk of <512xf32>>
+// FITS: tgpu.ring_fill
 // FITS: scf.for
-// FITS-NOT: tgpu.bulk_copy
+// FITS-NOT: tgpu.ring_fill
 // FITS-LABEL: func.func @blocks_left_out
 //
 // NONE-NOT: tgpu.
@@ -64,14 +61,14 @@ func.func @two_passes(%x: !x, %y: !x) {
 
 // All blocks but one, in an order that the kernel computes; the one is a plain load.
 // CHECK-LABEL: func.func @blocks_left_out
-// CHECK: tgpu.bulk_copy
+// CHECK: tgpu.ring_fill
 // CHECK: tile.load_tile
 // CHECK: scf.for
 // CHECK-NOT: tile.load_tile
-// CHECK: tgpu.local_load
+// CHECK: tgpu.ring_read
 // CHECK: scf.for
 // CHECK-NOT: tile.load_tile
-// CHECK: tgpu.local_load
+// CHECK: tgpu.ring_read
 func.func @blocks_left_out(%x: !x, %y: !x, %home: i32) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -166,10 +163,10 @@ func.func @inside_a_loop(%x: !x, %y: !x, %rows: i64) {
 // Something before the second pass may write the row: copies would overtake it. What is known to be elsewhere does not.
 // CHECK-LABEL: func.func @written_before
 // CHECK: tile.store_tile
-// CHECK-NOT: tgpu.bulk_copy
+// CHECK-NOT: tgpu.ring_fill
 // CHECK-LABEL: func.func @others_written_before
 // CHECK: tile.store_tile
-// CHECK: tgpu.bulk_copy
+// CHECK: tgpu.ring_fill
 func.func @written_before(%x: !x, %y: !x) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -212,10 +209,10 @@ func.func @others_written_before(%x: !x {tile.alias_class = 1 : i64}, %y: !x {ti
 
 // Rows that end inside of a group of 16 bytes: fills make it whole, loads take it whole.
 // CHECK-LABEL: func.func @ends_inside_a_group
-// CHECK: tgpu.bulk_copy
+// CHECK: tgpu.ring_fill
 // CHECK: %[[UP:.*]] = arith.addi %{{.*}}, %c3_i32
 // CHECK: %[[GROUPS:.*]] = arith.andi %[[UP]], %c-4_i32
-// CHECK: tgpu.local_load %{{.*}} limit %[[GROUPS]]
+// CHECK: tgpu.ring_read {{.*}} limit %[[GROUPS]]
 func.func @ends_inside_a_group(%x: !ragged, %y: !ragged) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -244,12 +241,12 @@ func.func @ends_inside_a_group(%x: !ragged, %y: !ragged) {
 // CHECK-LABEL: func.func @begins_anywhere
 // CHECK: %[[ROW:.*]] = arith.extsi
 // CHECK: %[[OFFSET:.*]] = tile.alignment_offset %{{.*}}[%[[ROW]]]
-// CHECK: tgpu.bulk_copy
+// CHECK: tgpu.ring_fill
 // CHECK: %[[WIDE:.*]] = arith.extui %[[OFFSET]] : i32 to i64
 // CHECK: arith.addi %[[WIDE]], %c4001_i64
 // CHECK: tgpu.yield %[[ROW]], %{{.*}}, %[[OFFSET]], %{{.*}} : i64, i64, i32, i32
-// CHECK: tgpu.local_load
-// CHECK: tgpu.local_load
+// CHECK: tgpu.ring_read
+// CHECK: tgpu.ring_read
 // CHECK: tile.store_tile %{{.*}} alignment_offset %[[OFFSET]]
 func.func @begins_anywhere(%x: !odd, %y: !odd) {
   %c0 = arith.constant 0 : i32

@@ -6,12 +6,11 @@
 !x = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 
 // CHECK-LABEL: func.func @row
-// CHECK: %[[BUFFER:.+]] = tgpu.local_alloc : <2x1x4096xf32>
-// CHECK: tgpu.local_stage %[[BUFFER]][%{{.+}}] : <2x1x4096xf32> -> <1x4096xf32>
-// CHECK: tgpu.async_copy {{.+}} shape [1, 8192] into {{.+}}, <1x4096xf32>
+// CHECK: %[[RING:.+]] = tgpu.ring : <2 async_own of <1x4096xf32>>
+// CHECK: tgpu.ring_fill %[[RING]]{{.+}} shape [1, 8192] {layouts = [#[[LAYOUT:.+]]]}
 // CHECK: scf.for
-// CHECK: tgpu.async_copy {{.+}} shape [1, 8192] into {{.+}}, <1x4096xf32>
-// CHECK: tgpu.staged_tile {{.+}} shape [1, 8192] from {{.+}}, <1x4096xf32> -> tensor<1x8192xf32, #[[LAYOUT:.+]]>
+// CHECK: tgpu.ring_fill %[[RING]]{{.+}} shape [1, 8192] {layouts = [#[[LAYOUT]]]}
+// CHECK: tgpu.ring_read %[[RING]]{{.+}} -> tensor<1x8192xf32, #[[LAYOUT]]>
 //
 // Room for one iteration only: what is wanted next waits in the cache.
 // SINGLE-LABEL: func.func @row
@@ -38,7 +37,7 @@ func.func @row(%x: !x {tile.read_only}, %sums: !x, %lo: i64, %hi: i64, %step: i6
 // EXCHANGE: tile.prefetch_tile
 //
 // CHECK-LABEL: func.func @rows
-// CHECK: tgpu.local_alloc : <2x1x4096xf32>
+// CHECK: tgpu.ring : <2 async_own of <1x4096xf32>>
 func.func @rows(%x: !x {tile.read_only}, %sums: !x, %lo: i64, %hi: i64, %step: i64) {
   %c0 = arith.constant 0 : i64
   %zero = arith.constant dense<0.0> : tensor<2x4096xf32>
@@ -63,14 +62,14 @@ func.func @rows(%x: !x {tile.read_only}, %sums: !x, %lo: i64, %hi: i64, %step: i
 // RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=2 num-ctas=2" \
 // RUN:   -tile-prefetch-loads="num-warps=2 num-ctas=2 shared-bytes=49152" | FileCheck %s --check-prefix=STATIONARY
 // STATIONARY-LABEL: func.func @weighted
-// STATIONARY: %[[ROWS:.+]] = tgpu.local_alloc : <2x1x4096xf32>
-// STATIONARY: %[[WEIGHT:.+]] = tgpu.local_alloc : <1x4096xf32>
-// STATIONARY: tgpu.async_copy {{.+}} into %[[WEIGHT]]
-// STATIONARY: tgpu.async_commit
+// STATIONARY: %[[ROWS:.+]] = tgpu.ring : <2 async_own of <1x4096xf32>>
+// STATIONARY: %[[WEIGHT:.+]] = tgpu.ring : <1 async_own of <1x4096xf32>>
+// STATIONARY: tgpu.ring_fill %[[WEIGHT]]{{.+}}open
+// STATIONARY: tgpu.ring_fill %[[ROWS]]
 // STATIONARY: scf.for
-// STATIONARY-NOT: into %[[WEIGHT]]
-// STATIONARY: tgpu.staged_tile {{.+}} from %[[WEIGHT]] : {{.+}}, <1x4096xf32> -> tensor<1x8192xf32
-// STATIONARY-NOT: into %[[WEIGHT]]
+// STATIONARY-NOT: ring_fill %[[WEIGHT]]
+// STATIONARY: tgpu.ring_read %[[WEIGHT]]{{.+}} -> tensor<1x8192xf32
+// STATIONARY-NOT: ring_fill %[[WEIGHT]]
 // STATIONARY: return
 //
 // No room, or something in the loop may write it: it is loaded each time.

@@ -148,25 +148,20 @@ func.func @plain(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) {
   return
 }
 
-// With shared memory for two iterations the tile is staged: copied there an iteration ahead, into the stage that this
+// With shared memory for two iterations the tile is staged: copied there an iteration ahead, into the slot that this
 // iteration does not read. What is no vector of its thread's, here a number per row, is carried.
 // STAGED-LABEL: func.func @staged
-// STAGED: %[[BUFFER:.+]] = tgpu.local_alloc : <2x1x8192xf32>
+// STAGED: %[[RING:.+]] = tgpu.ring : <2 async_own of <1x8192xf32>>
 // STAGED: %[[NUMBER:.+]] = tile.load_tile %{{.+}} shape [1]
-// STAGED: %[[FIRST:.+]] = tgpu.local_stage %[[BUFFER]][%{{.+}}]
-// STAGED: tgpu.async_copy %{{.+}}[%{{.+}}, %{{.+}}] shape [1, 8192] into %[[FIRST]]
-// STAGED: tgpu.async_commit
-// STAGED: scf.for {{.*}} iter_args(%{{.+}} = %{{.+}}, %[[STAGE:.+]] = %{{.+}}, %[[CARRIED:.+]] = %[[NUMBER]])
-// STAGED: tgpu.async_wait 0
-// STAGED: %[[NEXT:.+]] = arith.xori %[[STAGE]]
-// STAGED: %[[THERE:.+]] = tgpu.local_stage %[[BUFFER]][%[[NEXT]]]
-// STAGED: tgpu.async_copy {{.+}} into %[[THERE]]
-// STAGED: tgpu.async_commit
-// STAGED: %[[HERE:.+]] = tgpu.local_stage %[[BUFFER]][%[[STAGE]]]
-// STAGED: %[[TILE:.+]] = tgpu.staged_tile {{.+}} from %[[HERE]]
+// STAGED: tgpu.ring_fill %[[RING]][%{{.+}}] at %{{.+}} from %{{.+}} shape [1, 8192]
+// STAGED: scf.for {{.*}} iter_args(%{{.+}} = %{{.+}}, %[[SLOT:.+]] = %{{.+}}, %[[CARRIED:.+]] = %[[NUMBER]])
+// STAGED: tgpu.ring_await %[[RING]] pending 0
+// STAGED: %[[NEXT:.+]] = arith.xori %[[SLOT]]
+// STAGED: tgpu.ring_fill %[[RING]][%[[NEXT]]]
+// STAGED: %[[TILE:.+]] = tgpu.ring_read %[[RING]][%[[SLOT]]] part 0
 // STAGED: tile.print "t" %[[TILE]], %[[CARRIED]]
 // STAGED: scf.yield %{{.+}}, %[[NEXT]], %{{.+}}
-// STAGED: tgpu.async_wait 0
+// STAGED: tgpu.ring_await %[[RING]] pending 0
 //
 // Room for one iteration only: what is wanted next waits in the cache.
 // SINGLE-LABEL: func.func @staged
@@ -189,8 +184,8 @@ func.func @staged(%x: !aligned {tile.read_only}, %r: !numbers {tile.read_only}, 
 // The copies do not stand in the way of this iteration's reads: they are started in front of its first reduction.
 // STAGED-LABEL: func.func @reduced
 // STAGED: scf.for
-// STAGED: tgpu.staged_tile
-// STAGED: tgpu.async_copy
+// STAGED: tgpu.ring_read
+// STAGED: tgpu.ring_fill
 // STAGED: tile.reduce
 func.func @reduced(%x: !aligned {tile.read_only}, %lo: i64, %hi: i64, %step: i64) {
   %c0 = arith.constant 0 : i64
@@ -211,8 +206,8 @@ func.func @reduced(%x: !aligned {tile.read_only}, %lo: i64, %hi: i64, %step: i64
 // Where what the loop carries takes half of the registers they are started at the top.
 // STAGED-LABEL: func.func @crowded
 // STAGED: scf.for
-// STAGED: tgpu.async_copy
-// STAGED: tgpu.staged_tile
+// STAGED: tgpu.ring_fill
+// STAGED: tgpu.ring_read
 // STAGED: tile.reduce
 func.func @crowded(%x: !aligned {tile.read_only}, %lo: i64, %hi: i64, %step: i64) {
   %c0 = arith.constant 0 : i64
@@ -233,27 +228,22 @@ func.func @crowded(%x: !aligned {tile.read_only}, %lo: i64, %hi: i64, %step: i64
 // Four stages were asked for, there is room for three: two iterations are under way while the third is at work.
 // DEEP-LABEL: func.func @deeper
 // DEEP-DAG: %[[ZERO:.+]] = arith.constant 0 : i32
-// DEEP-DAG: %[[BUFFER:.+]] = tgpu.local_alloc : <3x1x8192xf32>
-// DEEP: tgpu.async_copy %{{.+}}[%arg1, %{{.+}}] shape [1, 8192]
-// DEEP: tgpu.async_commit
+// DEEP-DAG: %[[RING:.+]] = tgpu.ring : <3 async_own of <1x8192xf32>>
+// DEEP: tgpu.ring_fill %[[RING]][%{{.+}}] at %arg1 from %{{.+}} shape [1, 8192]
 // DEEP: %[[SECOND:.+]] = arith.addi %arg1, %arg3
-// DEEP: tgpu.async_copy %{{.+}}[%[[SECOND]], %{{.+}}] shape [1, 8192]
-// DEEP: tgpu.async_commit
-// DEEP: scf.for %[[I:.+]] = {{.*}} iter_args(%{{.+}} = %{{.+}}, %[[STAGE:.+]] = %{{.+}})
-// DEEP: tgpu.async_wait 1
-// DEEP: %[[LAST:.+]] = arith.cmpi eq, %[[STAGE]], %c2_i32
+// DEEP: tgpu.ring_fill %[[RING]][%{{.+}}] at %[[SECOND]] from
+// DEEP: scf.for %[[I:.+]] = {{.*}} iter_args(%{{.+}} = %{{.+}}, %[[SLOT:.+]] = %{{.+}})
+// DEEP: tgpu.ring_await %[[RING]] pending 1
+// DEEP: %[[LAST:.+]] = arith.cmpi eq, %[[SLOT]], %c2_i32
 // DEEP: %[[NEXT:.+]] = arith.select %[[LAST]], %c0_i32{{.*}}, %{{.+}}
 // DEEP: %[[ONE:.+]] = arith.addi %[[I]], %arg3
 // DEEP: %[[TWO:.+]] = arith.addi %[[ONE]], %arg3
-// DEEP: %[[FIRST:.+]] = arith.cmpi eq, %[[STAGE]], %c0_i32
+// DEEP: %[[FIRST:.+]] = arith.cmpi eq, %[[SLOT]], %c0_i32
 // DEEP: %[[BEFORE:.+]] = arith.select %[[FIRST]], %c2_i32{{.*}}, %{{.+}}
-// DEEP: %[[THERE:.+]] = tgpu.local_stage %[[BUFFER]][%[[BEFORE]]]
-// DEEP: tgpu.async_copy %{{.+}}[%[[TWO]], %{{.+}}] shape [1, 8192] into %[[THERE]]
-// DEEP: tgpu.async_commit
-// DEEP: %[[HERE:.+]] = tgpu.local_stage %[[BUFFER]][%[[STAGE]]]
-// DEEP: tgpu.staged_tile {{.+}} from %[[HERE]]
+// DEEP: tgpu.ring_fill %[[RING]][%[[BEFORE]]] at %[[TWO]] from %{{.+}} shape [1, 8192]
+// DEEP: tgpu.ring_read %[[RING]][%[[SLOT]]] part 0
 // DEEP: scf.yield %{{.+}}, %[[NEXT]]
-// DEEP: tgpu.async_wait 0
+// DEEP: tgpu.ring_await %[[RING]] pending 0
 func.func @deeper(%x: !aligned {tile.read_only}, %lo: i64, %hi: i64, %step: i64) {
   %c0 = arith.constant 0 : i64
   %zero = arith.constant dense<0.0> : tensor<1x8192xf32>

@@ -1,9 +1,10 @@
-// Bulk copies from global to shared memory by the asynchronous proxy, and the memory barriers that tell of their
-// arrival. PTX ISA: cp.async.bulk; sm_90 and later.
+// Bulk copies from global to shared memory by the asynchronous proxy. PTX ISA: cp.async.bulk; sm_90 and later.
 //
-// On a cluster every CTA has its stages, and brings its part of the tile into them.
+// On a cluster every CTA has its slots, and brings its part of the tile into them.
 //
-// What arrives at a stage's barrier is the thread that starts the copy, and the bytes of the copy.
+// What arrives at a slot's barrier is the thread that starts the copy, and the bytes of the copy.
+#include "compiler/target/nvptx/bulk_fill.h"
+
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/target/nvptx/mbarrier.h"
 
@@ -13,9 +14,10 @@ namespace ligerdsl::compiler::nvptx {
 namespace {
 
 // Address of the tile's first element, which an alignment offset moves.
-Value tileAddress(ThreadLowering& t, tgpu::BulkCopyOp op, ValueRange indices, Value alignmentOffset) {
-  tile::ViewType view = op.getView().getType();
-  const Pieces& slots = t.pieces(op.getView());
+Value tileAddress(ThreadLowering& t, tgpu::RingFillOp op, ValueRange indices, Value alignmentOffset) {
+  Value operand = op.getViews().front();
+  auto view = cast<tile::ViewType>(operand.getType());
+  const Pieces& slots = t.pieces(operand);
   Value address = slots[0];
   for (auto [axis, size] : llvm::enumerate(op.getTileShape())) {
     int64_t step = std::max<int64_t>(size, 1) * view.getElementBytes();
@@ -40,14 +42,15 @@ Value select(ThreadLowering& t, Value condition, int64_t then) {
   return arith::SelectOp::create(t.b, t.loc, condition, t.constant(then), t.constant(0));
 }
 
-// One thread's copy of what is inside of the view: elements first .. end - 1 of a stage's.
-class StageCopy {
+// One thread's copy of what is inside of the view: elements first .. end - 1 of a slot's.
+class SlotCopy {
  public:
-  StageCopy(ThreadLowering& t, tgpu::BulkCopyOp op, Value source, Value target, Value barrier)
+  SlotCopy(ThreadLowering& t, tgpu::RingFillOp op, Value source, Value target, Value barrier)
       : t(t),
         op(op),
-        element(op.getView().getType().getElementType()),
-        bytes(op.getView().getType().getElementBytes()),
+        view(op.getViews().front()),
+        element(cast<tile::ViewType>(view.getType()).getElementType()),
+        bytes(cast<tile::ViewType>(view.getType()).getElementBytes()),
         group(tile::kVectorBytes / bytes),
         source(source),
         target(target),
@@ -60,7 +63,7 @@ class StageCopy {
   }
 
   // Copies move whole groups of 16 bytes. Where the row begins or ends inside of one, the thread moves its elements one
-  // by one, so that nothing outside of the row is read; it arrives when they are in the stage.
+  // by one, so that nothing outside of the row is read; it arrives when they are in the slot.
   void ragged(Value first, Value end) {
     Value skipped, begins;
     if (first) {
@@ -96,7 +99,7 @@ class StageCopy {
     Value any = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ne, size, t.constant(0));
     Value to = arith::AddIOp::create(t.b, t.loc, target, skipped);
     const std::string opcode = "@$0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes";
-    if (Value policy = cachePolicy(t, op.getView(), op.getEvict()))
+    if (Value policy = cachePolicy(t, view, op.getEvict()))
       inlinePtx(t, {}, {any, to, sourceAt(skipped), size, barrier, policy},
                 opcode + ".L2::cache_hint [$1], [$2], $3, [$4], $5;", "b,r,l,r,r,l,~{memory}");
     else
@@ -129,15 +132,18 @@ class StageCopy {
   }
 
   ThreadLowering& t;
-  tgpu::BulkCopyOp op;
+  tgpu::RingFillOp op;
+  Value view;
   Type element;
   int64_t bytes, group;
   Value source, target, barrier;
 };
 
-LogicalResult lowerBulkCopy(ThreadLowering& t, tgpu::BulkCopyOp op) {
-  int64_t stages = op.getStages().getType().getShape()[0];
-  int64_t stageBytes = bufferBytes(op.getStages().getType()) / stages;
+}  // namespace
+
+LogicalResult fillByBulkCopies(ThreadLowering& t, tgpu::RingFillOp op) {
+  const tgpu::RingType ring = op.getRing().getType();
+  const Pieces places = t.pieces(op.getRing());  // of the part, and of the barriers
   LogicalResult done = success();
   inThreadsBelow(t, t.scalar(op.getCount()), [&] {
     Value position = arith::AddIOp::create(t.b, t.loc, t.scalar(op.getFirst()), t.threadInCta());
@@ -150,13 +156,13 @@ LogicalResult lowerBulkCopy(ThreadLowering& t, tgpu::BulkCopyOp op) {
     const size_t rank = op.getTileShape().size();
     ValueRange indices = ValueRange(yielded).take_front(rank);
     Value elements = yielded.back(), alignmentOffset = yielded.size() > rank + 1 ? yielded[rank] : Value();
-    Value place = arith::AddIOp::create(t.b, t.loc, t.scalar(op.getBase()), position);
-    Value stage = arith::RemUIOp::create(t.b, t.loc, place, t.constant(stages));
-    Value barrier = mbarrierAddress(t, t.scalar(op.getBarriers()), stage);
-    Value target = stageAddress(t, t.scalar(op.getStages()), stage, stageBytes);
-    tile::ViewType view = op.getView().getType();
+    Value place = arith::AddIOp::create(t.b, t.loc, t.scalar(op.getSlot()), position);
+    Value slot = arith::RemUIOp::create(t.b, t.loc, place, t.constant(ring.getSlots()));
+    Value barrier = mbarrierAddress(t, places[1], slot);
+    Value target = stageAddress(t, places[0], slot, bufferBytes(ring.part(0)));
+    auto view = cast<tile::ViewType>(op.getViews().front().getType());
     int64_t elementBytes = view.getElementBytes();
-    const int64_t part = op.getStages().getType().getShape().back();
+    const int64_t part = ring.part(0).getShape().back();
     Value source = tileAddress(t, op, indices, alignmentOffset);
     Value first = alignmentOffset;
     if (alignmentOffset) {
@@ -170,32 +176,13 @@ LogicalResult lowerBulkCopy(ThreadLowering& t, tgpu::BulkCopyOp op) {
       Value offset = arith::MulIOp::create(t.b, t.loc, before, t.constant(elementBytes));
       source = arith::AddIOp::create(t.b, t.loc, source, arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), offset));
     }
-    StageCopy copy(t, op, source, target, barrier);
+    SlotCopy copy(t, op, source, target, barrier);
     if (alignmentOffset || view.getShape().back() * elementBytes % tile::kVectorBytes != 0)
       copy.ragged(first, elements);
     else
       copy.whole(elements);
   });
   return done;
-}
-
-LogicalResult lowerFenceBulkCopies(ThreadLowering& t, tgpu::FenceBulkCopiesOp) {
-  inlinePtx(t, {}, {}, "fence.proxy.async.shared::cta;", "~{memory}");
-  return success();
-}
-
-LogicalResult lowerBulkWait(ThreadLowering& t, tgpu::BulkWaitOp op) {
-  Value barrier = mbarrierAddress(t, t.scalar(op.getBarriers()), t.scalar(op.getStage()));
-  waitForPhase(t, barrier, t.scalar(op.getParity()), "");
-  return success();
-}
-
-}  // namespace
-
-void addBulkCopyLowerings(LoweringTable& table) {
-  table.add<tgpu::BulkCopyOp, lowerBulkCopy>();
-  table.add<tgpu::FenceBulkCopiesOp, lowerFenceBulkCopies>();
-  table.add<tgpu::BulkWaitOp, lowerBulkWait>();
 }
 
 }  // namespace ligerdsl::compiler::nvptx

@@ -1,0 +1,10 @@
+// The slots of a ring that bulk copies fill.
+#pragma once
+
+#include "compiler/target/nvptx/thread_lowering.h"
+
+namespace ligerdsl::compiler::nvptx {
+
+mlir::LogicalResult fillByBulkCopies(ThreadLowering& t, tgpu::RingFillOp op);
+
+}  // namespace ligerdsl::compiler::nvptx

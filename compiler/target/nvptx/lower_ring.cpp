@@ -1,0 +1,142 @@
+// Rings: slots of shared memory that copies fill while others are read. PTX ISA: cp.async, and mbarrier where bulk copies
+// fill them (bulk_fill.cpp).
+#include "compiler/analysis/shared_buffer.h"
+#include "compiler/target/nvptx/buffer_access.h"
+#include "compiler/target/nvptx/bulk_fill.h"
+#include "compiler/target/nvptx/mbarrier.h"
+#include "compiler/target/nvptx/tile_access.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler::nvptx {
+namespace {
+
+void meet(ThreadLowering& t) {
+  NVVM::Barrier0Op::create(t.b, t.loc);
+}
+
+// A ring's pieces are the addresses of its parts, and of its barriers where it has any.
+LogicalResult lowerRing(ThreadLowering& t, tgpu::RingOp op) {
+  if (!op.getOffsets()) return op.emitOpError("has no offsets: run tgpu-allocate-shared first");
+  Pieces places;
+  for (int64_t offset : op.getOffsetsAttr().asArrayRef()) places.push_back(t.sharedPointer(offset));
+  t.define(op, places);
+  if (!op.getType().hasBarriers()) return success();
+  if (!t.hasBulkCopies()) return op.emitOpError("needs sm_90 or later, got ") << t.options.arch;
+  initMbarriers(t, places.back(), op.getType().getSlots());
+  meet(t);
+  return success();
+}
+
+Value slotOf(ThreadLowering& t, Value ring, Value slot, int64_t part) {
+  auto type = cast<tgpu::RingType>(ring.getType());
+  return bufferPart(t, t.pieces(ring)[part], t.scalar(slot), bufferBytes(type.part(part)));
+}
+
+// cp.async fills up with zeros what lies outside of the view.
+LogicalResult copyPart(ThreadLowering& t, tgpu::RingFillOp op, int64_t part, ValueRange indices) {
+  constexpr int64_t kBytes = 16;
+  const RankedTensorType tile = op.tileOf(part);
+  Value slot = slotOf(t, op.getRing(), op.getSlot(), part);
+  TileAccess from(t, op.getViews()[part], indices, op.shapeOf(part), tile);
+  BufferAccess to(t, op.getRing().getType().part(part), slot, tile);
+  if (from.chunk * from.bytes() != kBytes || to.chunk != from.chunk)
+    return op.emitOpError("copies ") << kBytes << " bytes at a time, but a thread's neighbouring elements are "
+                                     << std::min(from.chunk, to.chunk) * from.bytes() << " bytes";
+  for (int64_t reg = 0; reg < from.registers(); reg += from.chunk) {
+    Value bytes = from.bytesInside(reg);
+    Value target = sharedAddress(t, to.pointer(reg));
+    if (bytes)
+      inlinePtx(t, {}, {target, from.pointer(reg), bytes}, "cp.async.cg.shared.global [$0], [$1], 16, $2;",
+                "r,l,r,~{memory}");
+    else
+      inlinePtx(t, {}, {target, from.pointer(reg)}, "cp.async.cg.shared.global [$0], [$1], 16;", "r,l,~{memory}");
+  }
+  return success();
+}
+
+LogicalResult lowerRingFill(ThreadLowering& t, tgpu::RingFillOp op) {
+  if (op.getRing().getType().hasBarriers()) return fillByBulkCopies(t, op);
+  Block& body = op.getPosition().front();
+  t.define(body.getArgument(0), {t.scalar(op.getFirst())});
+  if (failed(t.lowerBlock(body))) return failure();
+  t.loc = op.getLoc();
+  ValueRange yielded = body.getTerminator()->getOperands();
+  for (size_t part = 0; part < op.getViews().size(); ++part)
+    if (failed(copyPart(t, op, part, yielded.slice(op.firstDim(part), op.shapeOf(part).size())))) return failure();
+  if (!op.getOpen()) inlinePtx(t, {}, {}, "cp.async.commit_group;", "~{memory}");
+  return success();
+}
+
+LogicalResult lowerRingAwait(ThreadLowering& t, tgpu::RingAwaitOp op) {
+  const tgpu::RingType ring = op.getRing().getType();
+  if (ring.hasBarriers()) {
+    Value barrier = mbarrierAddress(t, t.pieces(op.getRing()).back(), t.scalar(op.getSlot()));
+    waitForPhase(t, barrier, t.scalar(op.getParity()), "");
+    return success();
+  }
+  inlinePtx(t, {}, {}, "cp.async.wait_group " + std::to_string(*op.getPending()) + ";", "~{memory}");
+  if (ring.getFill() == tgpu::RingFill::async) meet(t);
+  return success();
+}
+
+LogicalResult lowerRingRelease(ThreadLowering& t, tgpu::RingReleaseOp) {
+  inlinePtx(t, {}, {}, "fence.proxy.async.shared::cta;", "~{memory}");
+  meet(t);
+  return success();
+}
+
+// Whether the elements of a chunk come before the limit, which is a multiple of 16 bytes: a chunk lies on one side.
+class Limit {
+ public:
+  Limit(ThreadLowering& t, tgpu::RingReadOp op, const BufferAccess& access) : t(t), access(access) {
+    if (!op.getLimit()) return;
+    limit = t.scalar(op.getLimit());
+    const int64_t part = op.getRing().getType().part(op.getPart()).getShape().back();
+    if (part >= cast<RankedTensorType>(op.getType()).getShape().back()) return;
+    Value before = arith::MulIOp::create(t.b, t.loc, t.ctaRank(), t.constant(part));
+    limit = arith::SubIOp::create(t.b, t.loc, limit, before);
+  }
+  Value inside(int64_t reg) const {
+    if (!limit) return {};
+    auto [base, offset] = t.coordinate(access.layout, reg, access.layout.map.rank() - 1);
+    Value left = arith::SubIOp::create(t.b, t.loc, limit, base);
+    return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sgt, left, t.constant(offset));
+  }
+
+ private:
+  ThreadLowering& t;
+  const BufferAccess& access;
+  Value limit;
+};
+
+LogicalResult lowerRingRead(ThreadLowering& t, tgpu::RingReadOp op) {
+  auto tile = cast<RankedTensorType>(op.getType());
+  BufferAccess access(t, op.getRing().getType().part(op.getPart()),
+                      slotOf(t, op.getRing(), op.getSlot(), op.getPart()), tile);
+  Type element = t.elementType(tile);
+  const Limit limit(t, op, access);
+  SmallVector<Value> elements, pads;
+  if (op.getLimit()) {
+    TypedAttr pad = op.getPadAttr() ? op.getPadAttr() : t.b.getZeroAttr(element);
+    pads.assign(access.chunk, arith::ConstantOp::create(t.b, t.loc, pad));
+  }
+  for (int64_t reg = 0; reg < access.layout.registers(); reg += access.chunk)
+    llvm::append_range(elements,
+                       loadElements(t, access.pointer(reg), element, access.chunk, limit.inside(reg), pads, {}));
+  t.defineElements(op, elements);
+  return success();
+}
+
+}  // namespace
+
+void addRingLowerings(LoweringTable& table) {
+  table.add<tgpu::RingOp, lowerRing>();
+  table.add<tgpu::RingFillOp, lowerRingFill>();
+  table.add<tgpu::RingAwaitOp, lowerRingAwait>();
+  table.add<tgpu::RingReadOp, lowerRingRead>();
+  table.add<tgpu::RingReleaseOp, lowerRingRelease>();
+}
+
+}  // namespace ligerdsl::compiler::nvptx
