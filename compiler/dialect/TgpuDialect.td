@@ -39,9 +39,12 @@ def Tgpu_MemDescType : TypeDef<Tgpu_Dialect, "MemDesc"> {
   let summary = "A buffer in shared memory";
   let description = [{
     `!tgpu.memdesc<8x64xf32>`, row-major; `row_pad` elements follow every row of the last dimension so that columns spread
-    over the banks.
+    over the banks. `!tgpu.memdesc<128x64xbf16, swizzle = 128>`: rows in swizzled panels of so many bytes (compiler/layout/swizzle.h).
   }];
-  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$elementType, "int64_t":$rowPad);
+  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$elementType, "int64_t":$rowPad, "int64_t":$swizzle);
+  let builders = [TypeBuilder<(ins "::llvm::ArrayRef<int64_t>":$shape, "::mlir::Type":$elementType, "int64_t":$rowPad), [{
+    return $_get($_ctxt, shape, elementType, rowPad, /*swizzle=*/0);
+  }]>];
   let hasCustomAssemblyFormat = 1;
 }
 

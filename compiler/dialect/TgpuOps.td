@@ -197,10 +197,11 @@ def Tgpu_RingReadOp : Tgpu_Op<"ring_read", [MemoryEffects<[MemRead]>]> {
   let summary = "Reads a tile from a slot in the result's layout";
   let description = [{
     With a `limit`, elements of the last dimension from there on read as `pad` (0 without it); it is a multiple of 16
-    bytes.
+    bytes. With `begin`, the result is the stretch of the part's tile that begins there, at a multiple of its own size.
     Example: `%t = tgpu.ring_read %r[%slot] part 0 limit %n : !tgpu.ring<3 bulk of <512xf32>> -> tensor<512xf32, #b>`.
   }];
-  let arguments = (ins Tgpu_RingType:$ring, I32:$slot, I32Attr:$part, Optional<I32>:$limit, OptionalAttr<TypedAttrInterface>:$pad);
+  let arguments = (ins Tgpu_RingType:$ring, I32:$slot, I32Attr:$part, Optional<I32>:$limit, OptionalAttr<TypedAttrInterface>:$pad,
+                   OptionalAttr<DenseI64ArrayAttr>:$begin);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$ring `[` $slot `]` `part` $part (`limit` $limit^)? attr-dict `:` type($ring) `->` type($result)";
 }

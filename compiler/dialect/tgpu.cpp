@@ -1,13 +1,11 @@
 #include "compiler/dialect/tgpu.h"
 
+#include "compiler/dialect/RingEnums.cpp.inc"
+#include "compiler/dialect/TgpuDialect.cpp.inc"
 #include "compiler/layout/linear_layout.h"
-
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
-
-#include "compiler/dialect/RingEnums.cpp.inc"
-#include "compiler/dialect/TgpuDialect.cpp.inc"
 
 using namespace mlir;
 
@@ -96,32 +94,36 @@ LogicalResult LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementTy
                                          function_ref<InFlightDiagnostic()> emitError) const {
   if (int64_t(shape.size()) != getRank())
     return emitError() << "a layout of rank " << getRank() << " on a tile of rank " << shape.size();
-  std::string wrong =
-      LinearLayout::check(LinearLayout::Shape(shape), toBases(getRegisters(), getRank()), toBases(getLanes(), getRank()),
-                          toBases(getWarps(), getRank()), toBases(getCtas(), getRank()));
+  std::string wrong = LinearLayout::check(LinearLayout::Shape(shape), toBases(getRegisters(), getRank()),
+                                          toBases(getLanes(), getRank()), toBases(getWarps(), getRank()),
+                                          toBases(getCtas(), getRank()));
   if (!wrong.empty()) return emitError() << "layout: " << wrong;
   return success();
 }
 
-// !tgpu.memdesc<8x64xf32, row_pad = 4>
+// !tgpu.memdesc<8x64xf32, row_pad = 4>, !tgpu.memdesc<128x64xbf16, swizzle = 128>
 void MemDescType::print(AsmPrinter& printer) const {
   printer << "<";
   printer.printDimensionList(getShape());
   printer << "x" << getElementType();
   if (getRowPad()) printer << ", row_pad = " << getRowPad();
+  if (getSwizzle()) printer << ", swizzle = " << getSwizzle();
   printer << ">";
 }
 
 Type MemDescType::parse(AsmParser& parser) {
   SmallVector<int64_t> shape;
   Type element;
-  int64_t pad = 0;
-  if (parser.parseLess() || parser.parseDimensionList(shape, /*allowDynamic=*/false) || parser.parseType(element)) return {};
-  if (succeeded(parser.parseOptionalComma()) &&
-      (parser.parseKeyword("row_pad") || parser.parseEqual() || parser.parseInteger(pad)))
+  int64_t pad = 0, swizzle = 0;
+  if (parser.parseLess() || parser.parseDimensionList(shape, /*allowDynamic=*/false) || parser.parseType(element))
     return {};
+  while (succeeded(parser.parseOptionalComma())) {
+    StringRef name;
+    if (parser.parseKeyword(&name) || parser.parseEqual() || parser.parseInteger(name == "row_pad" ? pad : swizzle))
+      return {};
+  }
   if (parser.parseGreater()) return {};
-  return get(parser.getContext(), shape, element, pad);
+  return get(parser.getContext(), shape, element, pad, swizzle);
 }
 
 // !tgpu.ring<3 bulk of <512xf32>, <64xf32>>
@@ -180,7 +182,8 @@ LogicalResult RingFillOp::verify() {
 LogicalResult RingAwaitOp::verify() {
   const bool bulk = getRing().getType().hasBarriers();
   if (bulk ? !getSlot() || !getParity() || getPending() : getSlot() || getParity() || !getPending())
-    return emitOpError("waits for a slot and its parity if bulk copies fill it, else until a number of fills are pending");
+    return emitOpError(
+        "waits for a slot and its parity if bulk copies fill it, else until a number of fills are pending");
   return success();
 }
 

@@ -267,9 +267,8 @@ class RowKeeper {
       if (Operation* op = value.getDefiningOp()) needed.insert(op);
     Operation* at = row.first;
     for (Operation* before = at->getPrevNode(); before; before = at->getPrevNode()) {
-      if (needed.contains(before) ||
-          !(isMemoryEffectFree(before) || hasSingleEffect<MemoryEffects::Read>(before) ||
-            isa<tgpu::RingOp, tgpu::RingFillOp, tile::AssumeOp>(before)))
+      if (needed.contains(before) || !(isMemoryEffectFree(before) || hasSingleEffect<MemoryEffects::Read>(before) ||
+                                       isa<tgpu::RingOp, tgpu::RingFillOp, tile::AssumeOp>(before)))
         break;
       at = before;
     }
@@ -373,7 +372,7 @@ class RowKeeper {
 
   void read(OpBuilder& builder, tile::LoadTileOp load, Value place) {
     Value tile = tgpu::RingReadOp::create(builder, loc, load.getType(), ring, place, /*part=*/0,
-                                          groupsInside(builder, load), load.getPadAttr());
+                                          groupsInside(builder, load), load.getPadAttr(), DenseI64ArrayAttr());
     load.getResult().replaceAllUsesWith(tile);
   }
 
@@ -414,7 +413,8 @@ class TileKeepResidentsPass : public PassWrapper<TileKeepResidentsPass, Operatio
         notKept(loads.front()) << "resident row not kept: " << why;
     }
     if (rows.empty()) return;
-    const int64_t exchanges = std::max(exchangeBytes(getOperation()), int64_t{leastForExchanges}), budget = sharedBytes - exchanges;
+    const int64_t exchanges = std::max(exchangeBytes(getOperation()), int64_t{leastForExchanges}),
+                  budget = sharedBytes - exchanges;
     // Stationary rows take what they need, if the others then still fit as well.
     int64_t others = llvm::count_if(rows, [](const ResidentRow& row) { return !row.isStationary(); });
     int64_t needed = 0, left = budget;

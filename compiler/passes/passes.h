@@ -31,6 +31,9 @@ std::unique_ptr<mlir::Pass> createTilePrefetchLoadsPass(int numStages = 1, int n
                                                         int ctasPerSm = 1, int64_t sharedBytes = 0,
                                                         int64_t exchangeBytes = 0, llvm::StringRef arch = kUsualArch);
 
+/// tgpu-split-dots: products whose factors wait in shared memory read them step by step.
+std::unique_ptr<mlir::Pass> createTgpuSplitDotsPass();
+
 /// tgpu-defer-reductions: what a loop only adds up is added up thread by thread, and meets behind the loop.
 std::unique_ptr<mlir::Pass> createTgpuDeferReductionsPass();
 

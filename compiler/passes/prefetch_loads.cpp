@@ -18,6 +18,8 @@
 //      memory they would be in their way, as both queue in one place, and a warp waits for others at a reduction
 //      anyway. They start at the top where what the loop carries leaves addresses no room (GpuTuning), and on
 //      clusters, where that has measured better.
+//      Factors of matrix products that no thread holds by itself are staged in any case: all threads copy them, wait for
+//      each other and read them where the product wants them (by ldmatrix from swizzled rows).
 //      A tile that is the same in every iteration, and that the loop loads each time for want of registers, is copied
 //      once on a cluster, if there is room beside the stages. (In a CTA of its own that has not measured better.)
 //   5. If shared memory is too small as well, the loads stay, and the body begins by asking for the next iteration's
@@ -31,14 +33,17 @@
 //
 // A load that does not qualify, and a loop that gets fewer stages than it asked for, is a remark.
 #include "compiler/analysis/exchange_bytes.h"
+#include "compiler/analysis/layout_classes.h"
 #include "compiler/analysis/layout_preference.h"
 #include "compiler/analysis/memory_access.h"
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/analysis/thread_registers.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
+#include "compiler/layout/swizzle.h"
 #include "compiler/passes/passes.h"
 #include "compiler/remarks.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -54,9 +59,10 @@ namespace {
 
 class LoopPrefetcher {
  public:
-  // Threads of a CTA, CTAs of a cluster, bytes of registers of a thread.
+  // Threads of a CTA, CTAs of a cluster, bytes of registers of a thread; shared memory of a CTA, and what of it tiles leave
+  // to exchanges at least.
   LoopPrefetcher(scf::ForOp loop, int64_t stages, int64_t threads, int64_t ctas, int64_t registers,
-                 const program::GpuTuning& tuning, int64_t sharedBytes)
+                 const program::GpuTuning& tuning, int64_t sharedBytes, int64_t leastForExchanges)
       : loop(loop),
         stages(stages),
         depth(stages - 1),
@@ -66,6 +72,7 @@ class LoopPrefetcher {
         registers(registers),
         carriedBudget(registers * tuning.carried_eighths / 8),
         sharedBytes(sharedBytes),
+        leastForExchanges(leastForExchanges),
         tuning(tuning) {}
 
   void run() {
@@ -87,10 +94,13 @@ class LoopPrefetcher {
       }
     }
     if (loads.empty()) return remarkNothingToLoad();
+    takeFactors();
     for (Type type : loop.getResultTypes()) carried += bytesPerThread(type);
     crowded = carried * 8 >= registers * tuning.crowded_eighths;
     depth = std::min(depth, (carriedBudget - carried) / std::max<int64_t>(bytes, 1));
     bool ample = (carried + bytes) * 16 <= registers * tuning.ample_sixteenths, fits = findRoom();
+    if (!fits) returnFactors();
+    ample &= factors.empty();
     if (depth > 0 && (ample || !fits)) {
       if (depth < stages - 1)
         remark(loop) << "loads are issued " << depth << " iterations ahead, not " << stages - 1
@@ -276,12 +286,70 @@ class LoopPrefetcher {
     }
   }
 
+  //===-- Factors of products --===//
+
+  // A load that only a product uses, maybe permuted, is read in the layout that the product wants.
+  struct Factor {
+    tile::PermuteOp permute;  // or null
+    tgpu::ConvertLayoutOp conversion;
+    RankedTensorType loaded, permuted;  // the types before
+  };
+
+  static Operation* onlyUser(Value value) { return value.hasOneUse() ? *value.user_begin() : nullptr; }
+
+  static std::optional<Factor> factorOf(tile::LoadTileOp load) {
+    Operation* user = onlyUser(load.getResult());
+    auto permute = dyn_cast_or_null<tile::PermuteOp>(user);
+    if (permute) user = onlyUser(permute.getResult());
+    auto conversion = dyn_cast_or_null<tgpu::ConvertLayoutOp>(user);
+    if (!conversion || !isa_and_nonnull<tile::DotOp>(onlyUser(conversion.getResult()))) return std::nullopt;
+    return Factor{permute, conversion, cast<RankedTensorType>(load.getType()),
+                  permute ? cast<RankedTensorType>(permute.getType()) : RankedTensorType()};
+  }
+
+  // The conversions go: what they take of shared memory is room for the ring.
+  void takeFactors() {
+    for (tile::LoadTileOp load : loads) {
+      std::optional<Factor> factor = factorOf(load);
+      if (!factor) continue;
+      const std::string why = ctas > 1 ? "every CTA of the cluster needs all of it" : whyNotStaged(load);
+      if (!why.empty()) {
+        remark(load) << "the factor of a product passes through registers: " << why;
+        continue;
+      }
+      auto wanted = cast<RankedTensorType>(factor->conversion.getType());
+      Value source = factor->conversion.getSource();
+      factor->conversion.getResult().replaceAllUsesWith(source);
+      source.setType(wanted);
+      if (factor->permute)
+        load.getResult().setType(withLayout(factor->loaded, *sourceLayout(factor->permute, layoutOf(wanted))));
+      factors[load] = *factor;
+    }
+  }
+
+  // There was no room.
+  void returnFactors() {
+    for (auto& [load, factor] : factors) {
+      Value source = factor.conversion.getSource();
+      source.replaceAllUsesExcept(factor.conversion.getResult(), factor.conversion);
+      source.setType(factor.permute ? factor.permuted : factor.loaded);
+      cast<tile::LoadTileOp>(load).getResult().setType(factor.loaded);
+    }
+    factors.clear();
+  }
+
+  // In which layout it is copied.
+  RankedTensorType loadedType(tile::LoadTileOp load) const {
+    auto found = factors.find(load);
+    return found == factors.end() ? cast<RankedTensorType>(load->getResult(0).getType()) : found->second.loaded;
+  }
+
   //===-- In shared memory --===//
 
   // A copy is of 16 bytes, and every element of one thread. Empty where that holds.
   std::string whyNotStaged(tile::LoadTileOp load) {
-    auto type = dyn_cast<RankedTensorType>(load.getType());
-    if (!type) return "it is a scalar";
+    if (!isa<RankedTensorType>(load.getType())) return "it is a scalar";
+    const RankedTensorType type = loadedType(load);
     if (load.getAlignmentOffset()) return "it has an alignment offset";
     const AccessShape access = accessShape(load);
     int64_t bytes = sharedElementBytes(type.getElementType()), vector = access.vector;
@@ -317,7 +385,7 @@ class LoopPrefetcher {
       if (auto alloc = dyn_cast<tgpu::LocalAllocOp>(op)) taken += bufferBytes(alloc.getType());
       if (auto ring = dyn_cast<tgpu::RingOp>(op)) taken += ringBytes(ring.getType());
     });
-    const int64_t room = (sharedBytes - taken) * ctas;
+    const int64_t room = (sharedBytes - std::max(exchangeBytes(loop), leastForExchanges) - taken) * ctas;
     sharedRoom = std::max<int64_t>(room, 0);
     if (bytes == 0) return false;
     fittingStages = std::min(fittingStages, room / bytes);
@@ -332,15 +400,19 @@ class LoopPrefetcher {
 
   // What a slot holds of a tile.
   tgpu::MemDescType partOf(tile::LoadTileOp load) {
-    auto type = cast<RankedTensorType>(load.getType());
+    RankedTensorType type = loadedType(load);
+    int64_t swizzle = 0;
+    if (factors.contains(load) && type.getRank() == 2)
+      swizzle = Swizzle::widest(type.getDimSize(0), type.getDimSize(1) * sharedElementBytes(type.getElementType()));
     if (hasLayout(type)) type = partOfCta(type).value_or(type);
-    return tgpu::MemDescType::get(type.getContext(), type.getShape(), type.getElementType(), 0);
+    return tgpu::MemDescType::get(type.getContext(), type.getShape(), type.getElementType(), 0, swizzle);
   }
 
   Value ringOf(OpBuilder& builder, ArrayRef<tile::LoadTileOp> parts, int64_t slots) {
     for (tile::LoadTileOp load : parts) remarkHints(load);
     SmallVector<Type> types = llvm::map_to_vector(parts, [&](tile::LoadTileOp load) { return Type(partOf(load)); });
-    auto type = tgpu::RingType::get(builder.getContext(), slots, tgpu::RingFill::asyncOwn, types);
+    const auto by = factors.empty() ? tgpu::RingFill::asyncOwn : tgpu::RingFill::async;
+    auto type = tgpu::RingType::get(builder.getContext(), slots, by, types);
     return tgpu::RingOp::create(builder, loop.getLoc(), type, DenseI64ArrayAttr());
   }
 
@@ -357,7 +429,7 @@ class LoopPrefetcher {
     SmallVector<int64_t> shapes;
     SmallVector<Attribute> layouts;
     for (tile::LoadTileOp load : parts) {
-      auto type = cast<RankedTensorType>(load.getType());
+      const RankedTensorType type = loadedType(load);
       views.push_back(load.getView());
       llvm::append_range(shapes, load.getTileShape());
       if (hasLayout(type)) layouts.push_back(type.getEncoding());
@@ -419,7 +491,7 @@ class LoopPrefetcher {
   // Null where there is none, or where the copies start at the top.
   tile::ReduceOp firstReduction() {
     auto reductions = loop.getBody()->getOps<tile::ReduceOp>();
-    return crowded || ctas > 1 || reductions.empty() ? tile::ReduceOp() : *reductions.begin();
+    return crowded || ctas > 1 || !factors.empty() || reductions.empty() ? tile::ReduceOp() : *reductions.begin();
   }
 
   // In the body: waits for the oldest copies, starts those of the last iteration that there is room for, reads. Returns
@@ -447,7 +519,8 @@ class LoopPrefetcher {
     for (size_t part = 0; part < parts.size(); ++part) {
       tile::LoadTileOp load = parts[part];
       rewriter.setInsertionPoint(load);
-      rewriter.replaceOpWithNewOp<tgpu::RingReadOp>(load, load.getType(), ring, slot, part, Value(), TypedAttr());
+      rewriter.replaceOpWithNewOp<tgpu::RingReadOp>(load, load.getType(), ring, slot, part, Value(), TypedAttr(),
+                                                    DenseI64ArrayAttr());
     }
   }
 
@@ -495,7 +568,7 @@ class LoopPrefetcher {
   }
 
   scf::ForOp loop;
-  int64_t stages, depth, fittingStages, threads, ctas, registers, carriedBudget, sharedBytes;
+  int64_t stages, depth, fittingStages, threads, ctas, registers, carriedBudget, sharedBytes, leastForExchanges;
   const program::GpuTuning& tuning;
   int64_t sharedRoom = 0;   // of sharedBytes, in all CTAs, what others left
   std::string whyNotAhead;  // of the load that reach() has refused
@@ -503,6 +576,7 @@ class LoopPrefetcher {
   SmallVector<tile::LoadTileOp> loads;          // issued ahead
   SmallVector<tile::LoadTileOp> staged, small;  // of these, those in the ring and the others
   SmallVector<tile::LoadTileOp> stationary;     // what is the same in every iteration
+  llvm::MapVector<Operation*, Factor> factors;  // of these loads
   Value ring, stationaryRing;
   bool crowded = false;  // what the loop carries leaves addresses no room
 };
@@ -536,8 +610,8 @@ class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, Operatio
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops) {
       auto own = loop->getAttrOfType<IntegerAttr>(tile::kNumStagesAttr);
-      const int64_t forTiles = sharedBytes - std::max(exchangeBytes(loop), int64_t{leastForExchanges});
-      LoopPrefetcher(loop, own ? own.getInt() : int64_t{numStages}, threads, numCtas, registers, arch->tuning, forTiles)
+      LoopPrefetcher(loop, own ? own.getInt() : int64_t{numStages}, threads, numCtas, registers, arch->tuning,
+                     sharedBytes, leastForExchanges)
           .run();
     }
   }

@@ -1,5 +1,5 @@
 // Matrix products against float64 sums of the numbers as they are stored: dtypes, odd factors, edges, operands from memory
-// in either order, computed ones, several products that feed each other, on warps and clusters.
+// in either order, computed ones, several products that feed each other, on warps and clusters, in pipelined loops.
 #include <cmath>
 #include <functional>
 
@@ -13,6 +13,7 @@ struct Product {
   int64_t m, n, k;     // of the matrices
   int64_t bm, bn, bk;  // of tiles
   int num_warps = 4, num_ctas = 1;
+  int stages = 1;  // of the loop along k
 };
 
 struct Matrix {
@@ -31,10 +32,11 @@ Matrix multiply(DType type, const Product& p, bool transposed, const Tensor& a, 
                column = k.program_id(0) % static_cast<int32_t>(columns);
   const Partition ta = left.partition({p.bm, p.bk});
   const Partition tb = transposed ? right.partition({p.bn, p.bk}) : right.partition({p.bk, p.bn});
-  auto [sums] = k.for_range(0, ceil_div(p.k, p.bk), 1, carry(k.zeros({p.bm, p.bn}, f32)), [&](Scalar i, Tile sums) {
-    const Tile factor = transposed ? tb.load({column, i}).permute({1, 0}) : tb.load({i, column});
-    return carry(dot(ta.load({row, i}), factor, sums));
-  });
+  auto [sums] = k.for_range(
+      0, ceil_div(p.k, p.bk), 1, pipelined(p.stages), carry(k.zeros({p.bm, p.bn}, f32)), [&](Scalar i, Tile sums) {
+        const Tile factor = transposed ? tb.load({column, i}).permute({1, 0}) : tb.load({i, column});
+        return carry(dot(ta.load({row, i}), factor, sums));
+      });
   out.partition({p.bm, p.bn}).store({row, column}, sums);
   kernels::Step step{.program = k.finish(),
                      .launch = kernels::library_launch(ceil_div(p.m, p.bm) * columns, p.num_warps)};
@@ -53,7 +55,7 @@ void check_product(DType type, const Product& p, bool transposed, uint64_t seed)
   SCOPED_TRACE(std::string(name(type)) + " " + std::to_string(p.m) + "x" + std::to_string(p.n) + "x" +
                std::to_string(p.k) + " by " + std::to_string(p.bm) + "x" + std::to_string(p.bn) + "x" +
                std::to_string(p.bk) + (transposed ? " transposed " : " ") + std::to_string(p.num_ctas) + " CTAs of " +
-               std::to_string(p.num_warps));
+               std::to_string(p.num_warps) + ", " + std::to_string(p.stages) + " stages");
   const Tensor a = Tensor(type, {p.m, p.k}).fill(Random(seed).normals(p.m * p.k));
   const Tensor b =
       (transposed ? Tensor(type, {p.n, p.k}) : Tensor(type, {p.k, p.n})).fill(Random(seed + 1).normals(p.n * p.k));
@@ -85,6 +87,22 @@ TEST(Dot, MultipliesTilesOfEveryShape) {
   uint64_t seed = 3;
   for (const DType type : kFloats)
     for (const Product& p : kProducts)
+      for (const bool transposed : {false, true}) check_product(type, p, transposed, seed += 2);
+}
+
+// Copies of 16 bytes where rows allow them, and rows that do not; panels of 128, 64 and 32 bytes, none, odd factors; more
+// stages than the loop has turns.
+TEST(Dot, PipelinedLoopsMultiplyFromSlots) {
+  uint64_t seed = 71;
+  for (const DType type : kFloats)
+    for (const Product& p : std::vector<Product>{
+             {.m = 64, .n = 64, .k = 160, .bm = 32, .bn = 32, .bk = 32, .stages = 2},
+             {.m = 50, .n = 72, .k = 264, .bm = 32, .bn = 64, .bk = 64, .num_warps = 8, .stages = 3},
+             {.m = 32, .n = 16, .k = 80, .bm = 32, .bn = 16, .bk = 16, .num_warps = 1, .stages = 4},
+             {.m = 96, .n = 96, .k = 96, .bm = 48, .bn = 96, .bk = 48, .num_warps = 2, .stages = 3},
+             {.m = 64, .n = 128, .k = 64, .bm = 64, .bn = 128, .bk = 32, .num_warps = 8, .stages = 4},
+             {.m = 40, .n = 35, .k = 70, .bm = 32, .bn = 32, .bk = 32, .stages = 3},
+             {.m = 32, .n = 32, .k = 64, .bm = 32, .bn = 32, .bk = 16, .num_warps = 2, .num_ctas = 2, .stages = 2}})
       for (const bool transposed : {false, true}) check_product(type, p, transposed, seed += 2);
 }
 

@@ -2,6 +2,7 @@
 
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/layout_attr.h"
+#include "compiler/layout/swizzle.h"
 #include "compiler/target/nvptx/memory_access.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -11,8 +12,12 @@ namespace ligerdsl::compiler::nvptx {
 namespace {
 
 // What a buffer holds of a tile: all of it, or the part of this CTA.
-RankedTensorType heldBy(tgpu::MemDescType buffer, RankedTensorType tile) {
-  return buffer.getShape() == tile.getShape() ? tile : *partOfCta(tile);
+RankedTensorType heldBy(tgpu::MemDescType buffer, RankedTensorType tile, bool stretch) {
+  return stretch || buffer.getShape() == tile.getShape() ? tile : *partOfCta(tile);
+}
+
+Swizzle swizzleOf(tgpu::MemDescType type) {
+  return {type.getShape()[0], type.getSwizzle()};
 }
 
 }  // namespace
@@ -25,34 +30,81 @@ SmallVector<int64_t> byteStrides(tgpu::MemDescType type) {
   return strides;
 }
 
-BufferAccess::BufferAccess(ThreadLowering& t, tgpu::MemDescType type, Value buffer, RankedTensorType tile)
-    : t(t), type(type), layout(t.layout(heldBy(type, tile))), buffer(buffer) {
+BufferAccess::BufferAccess(ThreadLowering& t, tgpu::MemDescType type, Value buffer, RankedTensorType tile,
+                           ArrayRef<int64_t> begin)
+    : t(t), type(type), layout(t.layout(heldBy(type, tile, !begin.empty()))), buffer(buffer), begin(begin) {
   const int rank = type.getShape().size();
   strides = byteStrides(type);
   chunk = std::max<int64_t>(1, std::min(layout.width, 16 / strides.back()));
   int64_t row = type.getShape().back() + type.getRowPad();
   while (chunk > 1 && rank > 1 && row % chunk != 0) chunk /= 2;
-  Value offset;
+  if (type.getSwizzle()) {
+    offset = swizzled(layout.origin[0], layout.origin[1]);
+    return;
+  }
   for (int dim = 0; dim < rank; ++dim) offset = sum(offset, bytes(layout.origin[dim], strides[dim]));
-  thread = LLVM::GEPOp::create(t.b, t.loc, this->buffer.getType(), t.b.getI8Type(), this->buffer,
-                               ArrayRef<LLVM::GEPArg>{offset});
+  thread = at(this->buffer, offset);
+}
+
+// Of register 0 and stretches that begin at 0. Divisions are by powers of two.
+Value BufferAccess::swizzled(Value row, Value column) {
+  const Swizzle swizzle = swizzleOf(type);
+  const auto shift = [&](Value value, int64_t by) -> Value {
+    return arith::ShRUIOp::create(t.b, t.loc, value, t.constant(by));
+  };
+  const auto mask = [&](Value value, int64_t bits) -> Value {
+    return arith::AndIOp::create(t.b, t.loc, value, t.constant(bits));
+  };
+  Value byte = bytes(column, strides.back()), plain = bytes(row, swizzle.bytes);
+  if (type.getShape()[1] * strides.back() > swizzle.bytes) {
+    Value panel = shift(byte, llvm::Log2_64(swizzle.bytes));
+    plain = sum(plain, bytes(panel, swizzle.rows * swizzle.bytes));
+    byte = mask(byte, swizzle.bytes - 1);
+  }
+  plain = sum(plain, byte);
+  Value line = mask(shift(plain, 7), swizzle.bytes / Swizzle::kUnit - 1);
+  return arith::XOrIOp::create(t.b, t.loc, plain, bytes(line, Swizzle::kUnit));
+}
+
+// Offsets of registers, and of where a stretch begins, have no bits in common with the thread's coordinates, so what they
+// flip of an address is known here.
+Value BufferAccess::swizzledPointer(int64_t reg) {
+  const Swizzle swizzle = swizzleOf(type);
+  Value from = offset;
+  int64_t offsets[2];
+  for (int dim : {0, 1}) {
+    auto [base, constant] = t.coordinate(layout, reg, dim);
+    offsets[dim] = constant + beginOf(dim);
+    if (base != layout.origin[dim]) from = {};
+  }
+  if (!from) from = swizzled(t.coordinate(layout, reg, 0).base, t.coordinate(layout, reg, 1).base);
+  const int64_t plain = swizzle.plain(offsets[0], offsets[1] * strides.back());
+  const int64_t flipped = (plain ^ swizzle.flips(plain)) & swizzle.unitBits();
+  if (flipped) from = arith::XOrIOp::create(t.b, t.loc, from, t.constant(flipped));
+  return at(at(buffer, from), plain & ~swizzle.unitBits());
 }
 
 Value BufferAccess::pointer(int64_t reg) {
+  if (type.getSwizzle()) return swizzledPointer(reg);
   int64_t constant = 0;
   Value moved;
   for (size_t dim = 0; dim < strides.size(); ++dim) {
     auto [base, offset] = t.coordinate(layout, reg, dim);
-    constant += offset * strides[dim];
+    constant += (offset + beginOf(dim)) * strides[dim];
     if (base != layout.origin[dim])
       moved = sum(moved, bytes(arith::SubIOp::create(t.b, t.loc, base, layout.origin[dim]), strides[dim]));
   }
-  Value at = thread;
-  if (moved) at = LLVM::GEPOp::create(t.b, t.loc, at.getType(), t.b.getI8Type(), at, ArrayRef<LLVM::GEPArg>{moved});
-  if (constant)
-    at = LLVM::GEPOp::create(t.b, t.loc, at.getType(), t.b.getI8Type(), at,
-                             ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(constant)});
-  return at;
+  return at(moved ? at(thread, moved) : thread, constant);
+}
+
+Value BufferAccess::at(Value address, Value offset) {
+  return LLVM::GEPOp::create(t.b, t.loc, address.getType(), t.b.getI8Type(), address, ArrayRef<LLVM::GEPArg>{offset});
+}
+
+Value BufferAccess::at(Value address, int64_t offset) {
+  if (offset == 0) return address;
+  return LLVM::GEPOp::create(t.b, t.loc, address.getType(), t.b.getI8Type(), address,
+                             ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
 }
 
 Value BufferAccess::bytes(Value coordinate, int64_t stride) {

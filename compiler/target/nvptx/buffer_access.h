@@ -9,10 +9,12 @@ namespace ligerdsl::compiler::nvptx {
 /// Bytes from one element of a row-major buffer to the next, along each dimension.
 llvm::SmallVector<int64_t> byteStrides(tgpu::MemDescType type);
 
-/// Addresses of a tile's registers in a row-major buffer whose rows are padded. A buffer may hold the part of this CTA.
+/// Addresses of a tile's registers in a buffer whose rows are padded or swizzled. A buffer may hold the part of this CTA, or,
+/// with `begin`, a larger tile of which this is a stretch.
 class BufferAccess {
  public:
-  BufferAccess(ThreadLowering& t, tgpu::MemDescType type, mlir::Value buffer, mlir::RankedTensorType tile);
+  BufferAccess(ThreadLowering& t, tgpu::MemDescType type, mlir::Value buffer, mlir::RankedTensorType tile,
+               llvm::ArrayRef<int64_t> begin = {});
 
   mlir::Value pointer(int64_t reg);
 
@@ -24,9 +26,16 @@ class BufferAccess {
  private:
   mlir::Value bytes(mlir::Value coordinate, int64_t stride);
   mlir::Value sum(mlir::Value a, mlir::Value c);
+  mlir::Value at(mlir::Value address, mlir::Value offset);
+  mlir::Value at(mlir::Value address, int64_t offset);
+  int64_t beginOf(int dim) const { return begin.empty() ? 0 : begin[dim]; }
+  mlir::Value swizzled(mlir::Value row, mlir::Value column);
+  mlir::Value swizzledPointer(int64_t reg);
 
-  mlir::Value buffer, thread;
+  mlir::Value buffer, thread;          // where the buffer begins, and the thread's first register, of which swizzled
+  mlir::Value offset;                  // rows have the offset only
   llvm::SmallVector<int64_t> strides;  // bytes
+  llvm::SmallVector<int64_t, 2> begin;
 };
 
 /// Part `index` of a buffer, whose parts have this many bytes.

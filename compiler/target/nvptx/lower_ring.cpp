@@ -3,6 +3,7 @@
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/target/nvptx/buffer_access.h"
 #include "compiler/target/nvptx/bulk_fill.h"
+#include "compiler/target/nvptx/load_matrix.h"
 #include "compiler/target/nvptx/mbarrier.h"
 #include "compiler/target/nvptx/tile_access.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -113,8 +114,13 @@ class Limit {
 
 LogicalResult lowerRingRead(ThreadLowering& t, tgpu::RingReadOp op) {
   auto tile = cast<RankedTensorType>(op.getType());
-  BufferAccess access(t, op.getRing().getType().part(op.getPart()),
-                      slotOf(t, op.getRing(), op.getSlot(), op.getPart()), tile);
+  const tgpu::MemDescType part = op.getRing().getType().part(op.getPart());
+  const ArrayRef<int64_t> begin = op.getBegin().value_or(ArrayRef<int64_t>());
+  Value slot = slotOf(t, op.getRing(), op.getSlot(), op.getPart());
+  if (!op.getLimit())
+    if (const auto matrices = loadMatrices(t, part, slot, tile, begin))
+      return t.defineElements(op, *matrices), success();
+  BufferAccess access(t, part, slot, tile, begin);
   Type element = t.elementType(tile);
   const Limit limit(t, op, access);
   SmallVector<Value> elements, pads;

@@ -52,6 +52,7 @@ LogicalResult runLayoutPasses(ModuleOp module, const GpuArch& arch, const progra
   passes.addNestedPass<func::FuncOp>(
       createTilePrefetchLoadsPass(options.num_stages, options.num_warps, options.num_ctas, ctasPerSm,
                                   keepsRows ? 0 : sharedBytes, arch.tuning.unstaged_bytes, options.arch));
+  passes.addNestedPass<func::FuncOp>(createTgpuSplitDotsPass());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   passes.addNestedPass<func::FuncOp>(createTgpuDeferReductionsPass());
@@ -107,8 +108,8 @@ LogicalResult refuseSharedBytes(func::FuncOp kernel, const GpuArch& arch) {
   markRefused(kernel);
   const auto [op, most] = *llvm::max_element(sharedBuffers(kernel), llvm::less_second());
   return emitError(op->getLoc()) << "kernel " << kernel.getName() << " needs " << sharedBytesOf(kernel)
-                       << " bytes of shared memory per CTA, " << most << " of them here; " << arch.name << " has "
-                       << arch.shared_per_cta << "; use smaller tiles";
+                                 << " bytes of shared memory per CTA, " << most << " of them here; " << arch.name
+                                 << " has " << arch.shared_per_cta << "; use smaller tiles";
 }
 
 // Line numbers point at the author's DSL: the function gets a debug scope of the file of its first op, ops of other

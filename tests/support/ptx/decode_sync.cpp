@@ -25,6 +25,7 @@ const std::vector<Rule>& rules() {
     return std::vector<Rule>{
         rule("shfl\\.sync\\.(bfly|up|down|idx)\\.b32", Kind::shuffle, 5, 5),
         rule("mma\\.sync\\.aligned\\.m16n8k16\\.row\\.col\\.f32\\.(f16\\.f16|bf16\\.bf16)\\.f32", Kind::multiply, 4, 4),
+        rule("ldmatrix\\.sync\\.aligned\\.m8n8\\.x(1|2|4)(\\.trans)?" + shared + "\\.b16", Kind::load_matrix, 2, 2),
         rule("elect\\.sync", Kind::elect, 2, 2),
         rule("bar\\.warp\\.sync", Kind::warp_barrier, 1, 1),
         rule("activemask\\.b32", Kind::active_mask, 1, 1),
@@ -122,6 +123,8 @@ bool decode_sync(Instruction& i) {
   i.proxy = has(i, ".proxy");
   i.inits = has(i, "mbarrier_init");
   i.acquire = has(i, "fence.acquire");
+  i.transposed = has(i, ".trans");
+  i.matrices = has(i, ".x4") ? 4 : has(i, ".x2") ? 2 : 1;
   decode_operands(i);
   return true;
 }

@@ -51,6 +51,37 @@ TEST(PtxEmulator, WarpsExchangeThroughSharedMemory) {
   for (uint32_t i = 0; i < 64; ++i) EXPECT_EQ(result.out[i], i ^ 32);
 }
 
+// Four matrices of 8 rows of 8 numbers, row r of all 32 rows at 16 r: lane l brings numbers 2 l and 2 l + 1 of each.
+std::string matrices(const std::string& transposed) {
+  return with(R"(
+	shl.b32 	%r2, %r1, 16;
+	or.b32 	%r2, %r2, %r1;
+	mul.wide.u32 	%rd6, %r1, 16;
+	add.s64 	%rd7, %rd5, %rd6;
+	add.s32 	%r3, %r2, 65536;
+	st.shared.v4.b32 	[%rd7], {%r2, %r3, %r2, %r3};
+	bar.sync 	0;
+	and.b64 	%rd6, %rd6, 511;
+	add.s64 	%rd7, %rd5, %rd6;
+	ldmatrix.sync.aligned.m8n8.x4$t.shared.b16 	{%r3, %r4, %r5, %r6}, [%rd7];
+	add.s32 	%r3, %r3, %r4;
+	st.global.b32 	[%rd1], %r3;)",
+              "$t", transposed);
+}
+
+TEST(PtxEmulator, MatricesOfSharedMemory) {
+  // Row r holds r, r, r, r + 1, r, r, r, r + 1; the first two matrices are added.
+  const Result plain = run_kernel(matrices("")), transposed = run_kernel(matrices(".trans"));
+  ASSERT_EQ(plain.error, "");
+  ASSERT_EQ(transposed.error, "");
+  const auto number = [](uint32_t row, uint32_t column) { return row + (column % 4 == 3); };
+  for (uint32_t lane = 0; lane < 32; ++lane) {
+    const uint32_t one = lane / 4, other = lane % 4 * 2;
+    EXPECT_EQ(plain.out[lane], 2 * (number(one, other) | number(one, other + 1) << 16) + (8 | 8 << 16)) << lane;
+    EXPECT_EQ(transposed.out[lane], 2 * (number(other, one) | number(other + 1, one) << 16) + (8 | 8 << 16)) << lane;
+  }
+}
+
 TEST(PtxEmulator, ShuffleAndHalves) {
   const Result result = run_kernel(R"(
 	shfl.sync.bfly.b32 	%r2, %r1, 3, 31, -1;
@@ -368,6 +399,10 @@ INSTANTIATE_TEST_SUITE_P(
     All, PtxEmulatorFinds,
     ::testing::Values(
         Fault{"MissingBarrier", exchange(""), "shared memory that"},
+        Fault{"MatricesWithoutABarrier", with(matrices(""), "bar.sync 	0;", ""), "shared memory that"},
+        Fault{"MisalignedMatrices",
+              with(matrices(""), "and.b64 	%rd6, %rd6, 511;", "add.s64 	%rd6, %rd6, 8;"),
+              "misaligned address"},
         Fault{"OutOfBounds", "	st.global.b32 	[%rd1+4], %r1;", "thread 63: access of 4 bytes at"},
         Fault{"Misaligned", "	ld.global.v2.b32 	{%r2, %r3}, [%rd1];", "misaligned address"},
         Fault{"SharedOutOfBounds", "	st.shared.b32 	[%rd2+772], %r1;", "of 1024 bytes of shared memory"},

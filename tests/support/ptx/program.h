@@ -39,6 +39,7 @@ enum class Kind {
   // A warp does these together.
   shuffle,
   multiply,
+  load_matrix,
   elect,
   warp_barrier,
   barrier,
@@ -84,6 +85,8 @@ struct Instruction {
   int bytes = 0;              // of one element: memory, move, atomic
   bool extends_sign = false;  // of a load: into a wider register
   size_t target = 0;          // of a branch
+  size_t matrices = 0;        // of ldmatrix
+  bool transposed = false;    // the same
   // Of synchronisation, by kind: scope wider than a CTA; without release or acquire; phase by parity; test instead of
   // try; arrive with expect_tx or without waiting; of bulk copies; proxy or mbarrier_init fence.
   bool wide = false, relaxed = false, acquire = false, parity = false, test = false, expect = false, arrive = false,

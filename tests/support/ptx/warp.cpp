@@ -203,6 +203,9 @@ Warp::Stop Warp::dispatch(const Instruction& i, const Group& group, uint32_t act
     case Kind::multiply:
       multiply(i);
       break;
+    case Kind::load_matrix:
+      load_matrix(i);
+      break;
     case Kind::elect:
       elect(i);
       break;

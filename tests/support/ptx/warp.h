@@ -71,6 +71,7 @@ class Warp {
   void atomic(const Instruction& i, uint32_t lanes);
   void shuffle(const Instruction& i, uint32_t lanes);
   void multiply(const Instruction& i);  // warp_matrix.cpp
+  void load_matrix(const Instruction& i);
   void elect(const Instruction& i);
   bool early();  // before griddepcontrol.wait
 

@@ -51,4 +51,29 @@ void Warp::multiply(const Instruction& i) {
   }
 }
 
+// PTX ISA, ldmatrix: lanes 8 j to 8 j + 7 name the rows of matrix j. A lane gets two neighbours of row lane / 4, or of column
+// lane / 4 if it is transposed.
+void Warp::load_matrix(const Instruction& i) {
+  constexpr int kSide = 8, kBytes = 2;
+  const auto& to = i.operands[0].parts;
+  const Operand& where = i.operands[1];
+  if (to.size() != i.matrices) throw std::runtime_error("ldmatrix brings one register of each matrix");
+  const Lanes base = read(where.parts[0], kAllLanes);
+  for (size_t matrix = 0; matrix < to.size(); ++matrix) {
+    uint64_t numbers[kSide][kSide];
+    for (int row = 0; row < kSide; ++row) {
+      lane_ = static_cast<int>(matrix) * kSide + row;
+      const Place place = resolve(address(where, base, lane_, kSide * kBytes), i.space);
+      for (int column = 0; column < kSide; ++column)
+        numbers[row][column] = place.cta.shared.load(place.at + column * kBytes, kBytes, order_, now_);
+    }
+    Lanes& out = write(to[matrix], kAllLanes);
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const int one = lane / 4, other = lane % 4 * 2;
+      out[lane] = i.transposed ? numbers[other][one] | numbers[other + 1][one] << 16
+                               : numbers[one][other] | numbers[one][other + 1] << 16;
+    }
+  }
+}
+
 }  // namespace ligerdsl::test::ptx

@@ -1,0 +1,97 @@
+// tgpu-split-dots
+//
+// A product whose factors wait in the slots of a ring becomes one product for each step along k, each with its own reads:
+// fragments are read where they are multiplied, a few at a time, and whoever schedules instructions reads the next
+// step's while this one's are multiplied. A step is what tensor cores multiply at a time, or what a thread reads of f32.
+#include "compiler/analysis/layout_classes.h"
+#include "compiler/dialect/layout_attr.h"
+#include "compiler/dialect/tgpu.h"
+#include "compiler/layout/dot_layout.h"
+#include "compiler/passes/passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+namespace {
+
+constexpr int64_t kThreadStep = 4;
+
+// A factor that comes from a slot, maybe permuted.
+struct SlotFactor {
+  tgpu::RingReadOp read;
+  tile::PermuteOp permute;  // or null
+
+  static std::optional<SlotFactor> of(Value value) {
+    auto permute = value.getDefiningOp<tile::PermuteOp>();
+    auto read = (permute ? permute.getSource() : value).getDefiningOp<tgpu::RingReadOp>();
+    if (!read || read.getLimit() || read.getBegin()) return std::nullopt;
+    return SlotFactor{read, permute};
+  }
+
+  // The stretch that begins at k of the factor's dimension `along`.
+  Value stretch(OpBuilder& builder, int along, int64_t k, const LinearLayout& layout) {
+    auto whole = cast<RankedTensorType>(permute ? permute.getType() : read.getType());
+    const auto result = withLayout(RankedTensorType::get(layout.shape(), whole.getElementType()), layout);
+    SmallVector<int64_t> begin(2, 0);
+    begin[permute ? permute.getPermutation()[along] : along] = k;
+    RankedTensorType type = result;
+    if (permute) {
+      SmallVector<int64_t> shape(2);
+      for (auto [dim, from] : llvm::enumerate(permute.getPermutation())) shape[from] = layout.shape()[dim];
+      type = withLayout(RankedTensorType::get(shape, whole.getElementType()), *sourceLayout(permute, layout));
+    }
+    Value tile = tgpu::RingReadOp::create(builder, read.getLoc(), type, read.getRing(), read.getSlot(), read.getPart(),
+                                          Value(), TypedAttr(), builder.getDenseI64ArrayAttr(begin));
+    if (permute) tile = tile::PermuteOp::create(builder, permute.getLoc(), result, tile, permute.getPermutationAttr());
+    return tile;
+  }
+};
+
+void split(tile::DotOp dot) {
+  std::optional<SlotFactor> a = SlotFactor::of(dot.getA()), b = SlotFactor::of(dot.getB());
+  if (!a || !b) return;
+  const LinearLayout left = layoutOf(dot.getA()), sums = layoutOf(dot.getResult());
+  DotShape shape{sums.shape()[0], sums.shape()[1], left.shape()[1], sums.warps(), sums.ctas()};
+  const std::optional<DotLayouts> fragments = mmaLayouts(shape);
+  const bool mma = fragments && left == fragments->a;
+  const int64_t depth = shape.k;
+  shape.k = mma ? kMmaK : kThreadStep;
+  if (depth <= shape.k || depth % shape.k != 0) return;
+  const DotLayouts layouts = mma ? *mmaLayouts(shape) : threadLayouts(shape);
+  OpBuilder builder(dot);
+  Value total = dot.getSums();
+  for (int64_t k = 0; k < depth; k += shape.k) {
+    Value rows = a->stretch(builder, 1, k, layouts.a), columns = b->stretch(builder, 0, k, layouts.b);
+    total = tile::DotOp::create(builder, dot.getLoc(), dot.getType(), rows, columns, total);
+  }
+  dot.replaceAllUsesWith(total);
+  dot.erase();
+  for (SlotFactor factor : {*a, *b}) {
+    if (factor.permute && factor.permute.use_empty()) factor.permute->erase();
+    if (factor.read.use_empty()) factor.read->erase();
+  }
+}
+
+class TgpuSplitDotsPass : public PassWrapper<TgpuSplitDotsPass, OperationPass<func::FuncOp>> {
+ public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuSplitDotsPass)
+  StringRef getArgument() const override { return "tgpu-split-dots"; }
+  StringRef getDescription() const override { return "Read the factors of products step by step"; }
+  void getDependentDialects(DialectRegistry& registry) const override { registry.insert<tgpu::TgpuDialect>(); }
+
+  void runOnOperation() override {
+    SmallVector<tile::DotOp> dots;
+    getOperation().walk([&](tile::DotOp dot) { dots.push_back(dot); });
+    for (tile::DotOp dot : dots) split(dot);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> createTgpuSplitDotsPass() {
+  return std::make_unique<TgpuSplitDotsPass>();
+}
+
+}  // namespace ligerdsl::compiler

@@ -1,0 +1,112 @@
+// Tiles that ldmatrix reads, against what the PTX ISA says of the instruction, element by element; and swizzled rows: each
+// element has a place of its own, that of tensor copies, and what a warp reads at a time meets in no bank.
+#include "compiler/layout/matrix_read.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "compiler/layout/dot_layout.h"
+#include "compiler/layout/swizzle.h"
+
+namespace ligerdsl::compiler {
+namespace {
+
+using Coordinates = LinearLayout::Coordinates;
+
+// What register `reg` of a lane holds after the instructions that bring `read`, as coordinates of the tile.
+Coordinates brought(const MatrixRead& read, int64_t reg, int64_t lane, int64_t warp) {
+  const int64_t pair = reg / 2, half = reg % 2, matrix = pair % read.matrices, instruction = pair / read.matrices;
+  const int64_t row = read.transposed ? lane % 4 * 2 + half : lane / 4;
+  const int64_t column = read.transposed ? lane / 4 : lane % 4 * 2 + half;
+  const Coordinates named = read.rows.coordinates({.reg = instruction, .lane = 8 * matrix + row, .warp = warp});
+  return {named[0], named[1] * 8 + column};
+}
+
+void expect_read(const LinearLayout& tile, bool transposed) {
+  SCOPED_TRACE(tile.str());
+  const std::optional<MatrixRead> read = matrixRead(tile);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->transposed, transposed);
+  EXPECT_EQ(read->rows.registers() * read->matrices * 2, tile.registers());
+  for (int64_t warp = 0; warp < tile.warps(); ++warp)
+    for (int64_t lane = 0; lane < tile.lanes(); ++lane)
+      for (int64_t reg = 0; reg < tile.registers(); ++reg)
+        ASSERT_EQ(brought(*read, reg, lane, warp), tile.coordinates({.reg = reg, .lane = lane, .warp = warp}))
+            << "register " << reg << " of lane " << lane << " of warp " << warp;
+}
+
+const std::vector<DotShape> kShapes = {{16, 8, 16, 1},  {64, 64, 32, 4},  {128, 256, 16, 8},
+                                       {48, 24, 16, 2}, {80, 40, 112, 4}, {64, 64, 64, 4, 2}};
+
+TEST(MatrixRead, BringsTheFragmentsOfProducts) {
+  for (const DotShape& shape : kShapes) {
+    const DotLayouts layouts = *mmaLayouts(shape);
+    expect_read(layouts.a, false);
+    expect_read(layouts.b, true);
+    expect_read(layouts.a.permute({1, 0}), true);
+    expect_read(layouts.b.permute({1, 0}), false);
+  }
+}
+
+TEST(MatrixRead, OtherLayoutsAreNotRead) {
+  EXPECT_FALSE(matrixRead(sumsLayout({4, 4, 16, 1})));
+  EXPECT_FALSE(matrixRead(LinearLayout::blocked({64, 64}, 8, 32, 4)));
+  EXPECT_FALSE(matrixRead(LinearLayout::blocked({64}, 2, 32, 1)));
+  EXPECT_FALSE(matrixRead(threadLayouts({64, 64, 32, 4}).a));
+}
+
+struct Rows {
+  int64_t rows, bytes;
+};
+const std::vector<Rows> kRows = {{8, 128}, {64, 512}, {128, 64}, {16, 32}, {48, 96}, {24, 384}, {80, 224}};
+
+TEST(Swizzle, EveryUnitHasAPlaceOfItsOwn) {
+  for (const auto& [rows, bytes] : kRows) {
+    const Swizzle swizzle(rows, Swizzle::widest(rows, bytes));
+    ASSERT_GT(swizzle.bytes, 0);
+    std::set<int64_t> taken;
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t byte = 0; byte < bytes; ++byte) taken.insert(swizzle.offset(row, byte));
+    EXPECT_EQ(static_cast<int64_t>(taken.size()), rows * bytes);
+    EXPECT_EQ(*taken.rbegin(), rows * bytes - 1);
+  }
+  EXPECT_EQ(Swizzle::widest(8, 48), 0);
+  EXPECT_EQ(Swizzle::widest(12, 128), 0);
+}
+
+// "Swizzling Modes": bits 4 to 6 of an address by exclusive or with bits 7 to 9, the first one or two of them where panels
+// are narrower.
+TEST(Swizzle, IsThatOfTensorCopies) {
+  for (const int64_t bytes : {32, 64, 128}) {
+    const Swizzle swizzle(64, bytes);
+    const int bits = bytes == 128 ? 3 : bytes == 64 ? 2 : 1;
+    for (int64_t at = 0; at < 64 * bytes; at += Swizzle::kUnit)
+      for (int bit = 0; bit < 3; ++bit)
+        EXPECT_EQ(swizzle.offset(at / bytes, at % bytes) >> (4 + bit) & 1,
+                  (at >> (4 + bit) & 1) ^ (bit < bits ? at >> (7 + bit) & 1 : 0));
+  }
+}
+
+// Eight rows of one matrix, from eight groups of four banks; and the units of 128 bytes that a copy's lanes write.
+TEST(Swizzle, NeitherRowsNorColumnsMeetInABank) {
+  const auto banks = [](int64_t offset) { return offset / Swizzle::kUnit % 8; };
+  for (const auto& [rows, bytes] : kRows) {
+    const Swizzle swizzle(rows, Swizzle::widest(rows, bytes));
+    for (int64_t row = 0; row < rows; row += 8)
+      for (int64_t byte = 0; byte < bytes; byte += Swizzle::kUnit) {
+        std::set<int64_t> met;
+        for (int64_t i = 0; i < 8; ++i) met.insert(banks(swizzle.offset(row + i, byte)));
+        EXPECT_EQ(met.size(), 8u) << row << " " << byte << " of " << rows << " rows of " << bytes;
+      }
+    if (swizzle.bytes < 128) continue;
+    for (int64_t row = 0; row < rows; ++row) {
+      std::set<int64_t> met;
+      for (int64_t unit = 0; unit < 8; ++unit) met.insert(banks(swizzle.offset(row, unit * Swizzle::kUnit)));
+      EXPECT_EQ(met.size(), 8u);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ligerdsl::compiler

@@ -1,0 +1,66 @@
+// Factors of products: copied by all threads to swizzled slots, read step by step along k.
+// RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=65536" -tgpu-split-dots \
+// RUN:   -canonicalize -cse | FileCheck %s
+// RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=12000" -tgpu-split-dots \
+// RUN:   -canonicalize -cse 2>&1 | FileCheck %s --check-prefix=SMALL
+
+!x = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>
+!c = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
+!narrow = !tile.view<?x?xbf16, strides = [?, 1], align = 2>
+
+// CHECK-LABEL: func.func @product
+// CHECK: %[[RING:.+]] = tgpu.ring : <3 async of <64x32xbf16, swizzle = 64>, <64x32xbf16, swizzle = 64>>
+// CHECK-COUNT-2: tgpu.ring_fill %[[RING]]
+// CHECK: scf.for
+// CHECK: tgpu.ring_await %[[RING]] pending 1
+// CHECK: tgpu.ring_fill %[[RING]]
+// CHECK: %[[A:.+]] = tgpu.ring_read %[[RING]][%[[SLOT:.+]]] part 0 {begin = array<i64: 0, 0>} {{.*}} tensor<64x16xbf16
+// CHECK: %[[B:.+]] = tgpu.ring_read %[[RING]][%[[SLOT]]] part 1 {begin = array<i64: 0, 0>} {{.*}} tensor<64x16xbf16
+// CHECK: %[[T:.+]] = tile.permute %[[B]]
+// CHECK: %[[FIRST:.+]] = tile.dot %[[A]], %[[T]], %{{.+}} : tensor<64x16xbf16{{.*}}, tensor<16x64xbf16
+// CHECK: tgpu.ring_read %[[RING]][%[[SLOT]]] part 0 {begin = array<i64: 0, 16>}
+// CHECK: tgpu.ring_read %[[RING]][%[[SLOT]]] part 1 {begin = array<i64: 0, 16>}
+// CHECK: tile.dot %{{.+}}, %{{.+}}, %[[FIRST]]
+// CHECK-NOT: convert_layout
+// CHECK: tgpu.ring_await %[[RING]] pending 0
+//
+// No room for two turns: factors change their layout through shared memory, and the next ones wait in the cache.
+// SMALL-LABEL: func.func @product
+// SMALL-NOT: tgpu.ring
+// SMALL-COUNT-2: tgpu.convert_layout
+// SMALL: tile.dot
+func.func @product(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+    %a = tile.load_tile %x[%c0, %i] shape [64, 32] : !x -> tensor<64x32xbf16>
+    %b = tile.load_tile %y[%c0, %i] shape [64, 32] : !x -> tensor<64x32xbf16>
+    %t = tile.permute %b [1, 0] : tensor<64x32xbf16> -> tensor<32x64xbf16>
+    %s = tile.dot %a, %t, %acc : tensor<64x32xbf16>, tensor<32x64xbf16> -> tensor<64x64xf32>
+    scf.yield %s : tensor<64x64xf32>
+  } {tile.num_stages = 3 : i64}
+  tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  return
+}
+
+// Rows that begin anywhere cannot be copied 16 bytes at a time.
+// RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=65536" 2>&1 >/dev/null \
+// RUN:   | FileCheck %s --check-prefix=REMARK
+// REMARK: remark: [tile-prefetch-loads] num_stages = 3: the factor of a product passes through registers: copies are of 16 bytes, and facts prove accesses of 2
+// CHECK-LABEL: func.func @narrow
+// CHECK-NOT: tgpu.ring
+// CHECK: return
+func.func @narrow(%x: !narrow {tile.read_only}, %y: !narrow {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+    %a = tile.load_tile %x[%c0, %i] shape [64, 32] : !narrow -> tensor<64x32xbf16>
+    %b = tile.load_tile %y[%i, %c0] shape [32, 64] : !narrow -> tensor<32x64xbf16>
+    %s = tile.dot %a, %b, %acc : tensor<64x32xbf16>, tensor<32x64xbf16> -> tensor<64x64xf32>
+    scf.yield %s : tensor<64x64xf32>
+  } {tile.num_stages = 3 : i64}
+  tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  return
+}
