@@ -47,6 +47,15 @@ class LigerFusedAddRMSNormFunction:
         return F.fused_add_rms_norm(_contiguous(X), _contiguous(R), _contiguous(W), eps, offset=offset, casting=_casting(casting_mode))
 
 
+class LigerModulatedRMSNormFunction:
+    """scale and shift: a row for all of X, for each of its first dimension, or for each row."""
+
+    @staticmethod
+    def apply(X, W, scale, shift, eps, offset=0.0, casting_mode="llama", in_place=True):
+        rows = [None if each is None else each.reshape(-1, each.shape[-1]) for each in (scale, shift)]
+        return F.modulated_rms_norm(_contiguous(X), *rows, _contiguous(W), eps, offset=offset, casting=_casting(casting_mode))
+
+
 class LigerGroupNormFunction:
     @staticmethod
     def apply(X, affine_scaling_weight, affine_shifting_bias, num_channels, num_groups, eps):
@@ -181,6 +190,18 @@ class LigerJSDFunction:
         _only_default("jsd", jsd_mode)
         loss = F.jsd(_contiguous(_input), _contiguous(target).detach(), shift_labels, beta=beta, ignore_index=ignore_index)
         return loss.to(_input.dtype)
+
+
+class LigerFusedLinearJSDFunction:
+    """Sums of weights' gradients are f32, whatever `accum_dtype` says."""
+
+    @staticmethod
+    def apply(student_input, student_weight, teacher_input, teacher_weight, shift_labels=None, jsd_beta=0.5, ignore_index=-100,
+              temperature=1.0, accum_dtype=None, jsd_impl=None, jsd_mode=None):
+        _only_default("fused_linear_jsd", jsd_impl)
+        _only_default("fused_linear_jsd", jsd_mode)
+        return F.fused_linear_jsd(_contiguous(student_input), student_weight, _contiguous(teacher_input), teacher_weight, shift_labels,
+                                  beta=jsd_beta, temperature=temperature, ignore_index=ignore_index)
 
 
 class LigerTVDLossFunction:
