@@ -283,3 +283,29 @@ def test_same_bits_every_time():
         again, gradients_again, _ = run(CASES[name][0], wanted, others, upstream)
         for one, other in zip([*outputs, *gradients], [*again, *gradients_again]):
             assert torch.equal(one, other), name
+
+
+def test_entropy_of_the_fused_head():
+    x, w, labels = torch.randn(5, 8, requires_grad=True), torch.randn(11, 8, requires_grad=True), torch.tensor([0, 3, -100, 10, 4])
+    log_p = (x @ w.T).log_softmax(-1)
+    entropy = -(log_p.exp() * log_p).sum(-1).masked_fill(labels == -100, 0)
+    total = torch.nn.functional.cross_entropy(x @ w.T, labels, reduction="sum") / 7
+    # A sum over other items, with a bonus for entropy; then the entropy alone; then the loss alone.
+    for weights in ((1.0, -0.3), (0.0, 1.0), (2.0, 0.0)):
+        out = lt.fused_linear_cross_entropy(x, w, labels, num_items=7, with_entropy=True)
+        torch.testing.assert_close(out.entropy, entropy, rtol=1e-5, atol=1e-5)
+        ours = [term * weight for term, weight in zip((out.loss, out.entropy.sum()), weights) if weight]
+        theirs = [term * weight for term, weight in zip((total, entropy.sum()), weights) if weight]
+        expected = torch.autograd.grad(sum(theirs), (x, w), retain_graph=True)
+        for one, other in zip(torch.autograd.grad(sum(ours), (x, w)), expected):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    out = lt.fused_linear_cross_entropy(x, w, labels, with_entropy="detached")
+    assert not out.entropy.requires_grad
+    torch.testing.assert_close(out.entropy, entropy, rtol=1e-5, atol=1e-5)
+    calls = ligerdsl.calls("fused_linear_cross_entropy_backward")
+    out.loss.backward()
+    assert ligerdsl.calls("fused_linear_cross_entropy_backward") == calls  # made in the forward
+    with torch.no_grad():
+        torch.testing.assert_close(lt.fused_linear_cross_entropy(x, w, labels, with_entropy=True).entropy, entropy, rtol=1e-5, atol=1e-5)
+    with pytest.raises(ValueError, match="with_entropy: expected False, True or 'detached', got 'yes'"):
+        lt.fused_linear_cross_entropy(x, w, labels, with_entropy="yes")

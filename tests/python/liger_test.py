@@ -44,11 +44,12 @@ def test_coverage_says_what_is_whose():
     table = ligerdsl.liger.coverage()
     ours = ["RMSNorm", "FusedAddRMSNorm", "LayerNorm", "GroupNorm", "ModulatedRMSNorm", "PolyNorm", "DyT", "SiLUMul", "FusedGateUpSiLUMul", "GELUMul",
             "ReLUSquared", "Rope", "Llama4Rope", "Qwen2VLMRope", "Softmax", "Sparsemax", "Embedding", "CrossEntropy", "FusedLinearCrossEntropy",
-            "KLDivLoss", "JSD", "TVDLoss", "FusedLinearJSD"]
+            "KLDivLoss", "JSD", "TVDLoss", "FusedLinearJSD", "VocabParallelCE"]
     assert {f"Liger{name}Function": table.get(f"Liger{name}Function") for name in ours} == {f"Liger{name}Function": "ligerdsl" for name in ours}
     assert table["LigerMultiTokenAttentionFunction"] == "liger"
     assert table["rms_norm_forward"] == "liger"  # not a Function: it launches Liger's kernel
     assert table["liger_kernel.megatron.rms_norm: LigerRMSNormFunction"] == "ligerdsl"
+    assert table["liger_kernel.transformers.vocab_parallel_cross_entropy: LigerVocabParallelCEFunction"] == "ligerdsl"
     assert table["liger_kernel.megatron.swiglu: LigerFusedGateUpSiLUMulFunction"] == "ligerdsl"
     assert table["liger_kernel.megatron.monkey_patch: LigerFusedGateUpSiLUMulFunction"] == "ligerdsl"
     import liger_kernel.ops
@@ -185,6 +186,13 @@ def test_modules_of_megatron():
     norm = megatron.LigerMegatronRMSNorm(Settings(), 16)
     compare(norm, lambda x: F.rms_norm(x, (16,), norm.weight + 1, 1e-5), leaf(2, 3, 16), calls="rms_norm_forward")
     compare(megatron.LigerMegatronSwiGLU(), lambda x: F.silu(x[..., :8]) * x[..., 8:], leaf(2, 3, 16), calls="swiglu_forward")
+
+
+def test_vocab_parallel_cross_entropy_of_one_rank():
+    labels = torch.tensor([[3, 0], [-100, 8], [1, 5]])
+    for module in (liger.LigerVocabParallelCrossEntropy(ignore_index=-100), importlib.import_module("liger_kernel.megatron").LigerMegatronCrossEntropy()):
+        compare(lambda x: module(x, labels), lambda x: F.cross_entropy(x.flatten(0, 1), labels.flatten(), reduction="none").view(3, 2), leaf(3, 2, 9),
+                calls="vocab_parallel_cross_entropy")
 
 
 def test_patch_of_megatron(monkeypatch):

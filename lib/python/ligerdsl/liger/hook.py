@@ -58,6 +58,13 @@ def chosen():
     return importlib.import_module("liger_kernel.ops").LigerSiLUMulFunction is ops.LigerSiLUMulFunction
 
 
+def _bind_past_the_choice(module):
+    """It imports the Function from where that is defined, past what LIGER_KERNEL_IMPL chose."""
+    from . import ops
+    if chosen():
+        module.LigerVocabParallelCEFunction = ops.LigerVocabParallelCEFunction
+
+
 def _bind_in_patch_of_megatron(module):
     """Its function imports the gate when it runs, from where that is defined."""
     from . import ops
@@ -79,6 +86,7 @@ def _bind_in_patch_of_megatron(module):
 
 
 AFTER = {"liger_kernel.ops.backends.registry": _register_functions, "liger_kernel.backends.registry": _register_dispatched,
+         "liger_kernel.transformers.vocab_parallel_cross_entropy": _bind_past_the_choice,
          "liger_kernel.megatron.monkey_patch": _bind_in_patch_of_megatron}
 
 

@@ -7,6 +7,8 @@ import torch
 from ..errors import LabelError, NotSupported
 from ..torch import functional as F
 
+_NOTHING = -2**63  # a label that no row has
+
 
 def _only_default(name, given, default=None):
     if given != default:
@@ -175,6 +177,20 @@ class LigerFusedLinearCrossEntropyFunction:
                               lse_square_scale=lse_square_scale, softcap=softcap, use_token_scaling=use_token_scaling,
                               with_z_loss=return_z_loss, with_accuracy=return_token_accuracy, with_predictions=return_predicted_tokens)
         return _four(out, torch.float32, _input.dtype)
+
+
+class LigerVocabParallelCEFunction:
+    """Logits are [position, batch, class of this rank]; where there is no group, or one rank in it, they are of all classes."""
+
+    @staticmethod
+    def apply(vocab_parallel_logits, target, tp_group, ignore_index, label_smoothing, label_smoothing_formula, label_smoothing_mode):
+        if vocab_parallel_logits.dim() != 3:
+            raise ValueError(f"vocab_parallel_logits must be 3-D ([seq, batch, vocab]); got shape {tuple(vocab_parallel_logits.shape)}.")
+        logits = _contiguous(vocab_parallel_logits)
+        return _labels_checked(F.vocab_parallel_cross_entropy, logits, target.reshape(logits.shape[:2]).contiguous(), group=tp_group,
+                               ignore_index=_NOTHING if ignore_index is None else ignore_index, reduction="none",
+                               label_smoothing=float(label_smoothing), shard_smoothing=label_smoothing_mode == "partition",
+                               smooth_others=label_smoothing_formula == "megatron")
 
 
 class LigerKLDivLossFunction:
