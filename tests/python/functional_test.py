@@ -309,3 +309,22 @@ def test_entropy_of_the_fused_head():
         torch.testing.assert_close(lt.fused_linear_cross_entropy(x, w, labels, with_entropy=True).entropy, entropy, rtol=1e-5, atol=1e-5)
     with pytest.raises(ValueError, match="with_entropy: expected False, True or 'detached', got 'yes'"):
         lt.fused_linear_cross_entropy(x, w, labels, with_entropy="yes")
+
+
+@pytest.mark.parametrize("name, shape, dtype, tolerance", [
+    ("layer_norm", (2, 8, 64), torch.bfloat16, 2e-2), ("layer_norm", (4, 16, 128), torch.bfloat16, 2e-2),
+    ("layer_norm", (3, 7, 256), torch.bfloat16, 2e-2), ("group_norm", (16, 48, 8192), torch.float32, 1e-4)])
+def test_norms_where_torch_on_a_cpu_is_off(name, shape, dtype, tolerance):
+    """Cases of Liger-Kernel's tests, which compare with torch in the same dtype: its sums over rows of a CPU miss the tests' tolerance of the
+    float64 result, rounded; ours have it."""
+    features = shape[-1] if name == "layer_norm" else shape[1]
+    norm = {"layer_norm": lambda f, x, w, b: f.layer_norm(x, w, b, 1e-6) if f is lt else f.layer_norm(x, x.shape[-1:], w, b, 1e-6),
+            "group_norm": lambda f, x, w, b: f.group_norm(x, 12, w, b, 1e-6)}[name]
+    x, d_y = torch.randn(shape, dtype=dtype), torch.randn(shape, dtype=dtype)
+    found = {}
+    for functions, of in ((lt, dtype), (torch.nn.functional, torch.float64)):
+        inputs = [t.to(of).requires_grad_() for t in (x.clone(), torch.ones(features), torch.zeros(features))]
+        y = norm(functions, *inputs)
+        found[of] = [y, *torch.autograd.grad(y, inputs, d_y.to(of))]
+    for one, exact in zip(found[dtype], found[torch.float64]):
+        torch.testing.assert_close(one, exact.to(dtype), rtol=tolerance, atol=tolerance)

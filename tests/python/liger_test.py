@@ -82,6 +82,19 @@ def test_rope():
             leaf(2, 4, 5, 8), leaf(2, 2, 5, 8), calls="rope")
 
 
+def test_rope_of_an_odd_head():
+    """Tables may be wider than a head; of an odd head the last column stays as it is."""
+    angles = torch.rand(1, 5, 4) * 6
+    cos, sin = (torch.cat([t, t], -1) for t in (angles.cos(), angles.sin()))
+
+    def rotate(t):
+        a, b, rest = t[..., :3], t[..., 3:6], t[..., 6:]
+        c, s = cos[:, None, :, :3], sin[:, None, :, :3]
+        return torch.cat([a * c - b * s, b * c + a * s, rest], -1)
+
+    compare(lambda q, k: functional.liger_rope(q, k, cos, sin), lambda q, k: (rotate(q), rotate(k)), leaf(2, 4, 5, 7), leaf(2, 2, 5, 7), calls="rope")
+
+
 def test_rope_of_complex_numbers():
     from liger_kernel.ops import LigerLlama4RopeFunction
     turns = torch.polar(torch.ones(5, 4), torch.rand(5, 4) * 6)

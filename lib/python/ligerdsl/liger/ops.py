@@ -140,7 +140,10 @@ class LigerRopeFunction:
     def apply(q, k, cos, sin, position_ids=None, unsqueeze_dim=1, rotary_dim=None):
         if cos.dim() == 4:
             cos, sin = cos.squeeze(1), sin.squeeze(1)
-        return F.rope(q, k, cos.contiguous(), sin.contiguous(), heads_dim=1, rotary_dim=rotary_dim or cos.shape[-1])
+        rotary_dim = rotary_dim or min(cos.shape[-1], q.shape[-1]) // 2 * 2
+        if cos.shape[-1] > rotary_dim:  # of a head with an odd number of columns the last one is left as it is
+            cos, sin = (t[..., :rotary_dim // 2].repeat(*[1] * (t.dim() - 1), 2) for t in (cos, sin))
+        return F.rope(q, k, cos.contiguous(), sin.contiguous(), heads_dim=1, rotary_dim=rotary_dim)
 
 
 class LigerLlama4RopeFunction:
