@@ -23,6 +23,7 @@ import time
 CONTENDERS = ("hf", "liger", "ligerdsl", "liger_without_flce", "ligerdsl_without_flce", "liger_on_ligerdsl")
 PEERS = ("hf", "liger", "ligerdsl")
 ABLATION = ("hf", "ligerdsl_without_flce", "ligerdsl")
+POINTS = 4000  # of a timeline
 WORKSPACES = (64, 128, 256, 512, 1024)  # MiB
 
 
@@ -147,7 +148,16 @@ def curve(traces, start):
         first = event["time_us"] if first is None else first
         held += change
         points.append([round((event["time_us"] - first) / 1e3, 3), round(held / 1e6, 3)])
-    return points
+    return points if len(points) <= POINTS else thinned(points)
+
+
+def thinned(points):
+    """Of each of POINTS / 2 parts of the time, the largest and the last."""
+    width, kept = points[-1][0] / (POINTS // 2 - 1) or 1.0, {}
+    for point in points:
+        largest, _ = kept.get(int(point[0] / width), (point, point))
+        kept[int(point[0] / width)] = (max(largest, point, key=lambda each: each[1]), point)
+    return [point for largest, last in kept.values() for point in ([last] if largest is last else [largest, last])]
 
 
 def steps_of(model, optimiser, ids):
@@ -165,8 +175,8 @@ def steps_of(model, optimiser, ids):
 def measure(options, model, optimiser, memory, point, vocab_size):
     import torch
     sweep, batch, length, workspace = point
-    if workspace is not None:
-        model._ligerdsl_limit = workspace * 2**20
+    if hasattr(model, "_ligerdsl_limit"):
+        model._ligerdsl_limit = None if workspace is None else workspace * 2**20
     memory.clear()
     row = {"sweep": sweep, "batch": batch, "length": length} | ({} if workspace is None else {"workspace_mib": workspace})
     step = ids = None
@@ -242,7 +252,6 @@ def child(options, contender, seconds):
     environment = {name: value for name, value in os.environ.items() if name != "LIGER_KERNEL_IMPL"}
     if contender == "liger_on_ligerdsl":
         environment["LIGER_KERNEL_IMPL"] = "ligerdsl"
-    environment.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     sys.stderr.write(done.stderr[-2000:] if done.returncode else "")
     lines = [line.split(" ", 1) for line in done.stdout.splitlines() if line.startswith(("ROW ", "VERSIONS "))]
@@ -287,7 +296,7 @@ def main():
         for row in more:
             print({key: value for key, value in row.items() if key != "timeline"}, flush=True)
         result = {"what": "training steps of a Llama with random weights, every layer recomputed in backward", "preset": options.preset,
-                  "dtype": options.dtype, "step": options.step, "cap_gb": options.cap_gb, "steps": options.steps,
+                  "dtype": options.dtype, "allocator": os.environ.get("PYTORCH_CUDA_ALLOC_CONF", ""), "step": options.step, "cap_gb": options.cap_gb, "steps": options.steps,
                   "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), **found, "rows": rows}
         if options.out:  # after every contender: what was measured is kept
             options.out.write_text(json.dumps(result, indent=None, separators=(",", ":")).replace('{"contender"', '\n{"contender"') + "\n")

@@ -88,6 +88,9 @@ def test_memory_of_a_step_and_its_plot(tmp_path):
                ("free_completed", 3_000_000, 4000)]]
     points = module("e2e_llama").curve(events, 1_000_000)
     assert points == [[0.0, 4.0], [1.0, 6.0], [3.0, 3.0]]
+    many = module("e2e_llama").curve([{"action": "alloc" if i % 2 == 0 else "free_completed", "size": 1_000_000, "time_us": i} for i in range(100_000)], 0)
+    assert len(many) <= 4000 and max(mb for _, mb in many) == 1.0 and many[-1] == [99.999, 0.0]
+    assert many == sorted(many, key=lambda point: point[0])
     plots = module("e2e_plot").timeline_plot({"preset": "tiny", "rows": [{"contender": "hf", "batch": 1, "length": 2, "timeline": points}]})
     assert list(plots) == ["timeline"] and plots["timeline"].startswith("<svg") and "GB allocated" in plots["timeline"]
 
