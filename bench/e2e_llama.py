@@ -50,25 +50,26 @@ PRESETS = {
 }
 
 
+# Points of a sweep from small to large: contenders, batch, length, MiB of workspace or None.
+SWEEPS = {
+    "batch": lambda preset: [(PEERS, batch, preset.length, None) for batch in preset.batches],
+    "length": lambda preset: [(PEERS, preset.batch, length, None) for length in preset.lengths],
+    "ablation": lambda preset: [((*ABLATION, "liger_without_flce", "liger"), preset.batch, preset.length, None)],
+    "timeline": lambda preset: [((*ABLATION, "liger"), preset.batch, preset.length, None)],
+    "workspace": lambda preset: [(("ligerdsl",), preset.batches[-1], preset.length, mib) for mib in WORKSPACES],
+    "backend": lambda preset: [(("liger", "liger_on_ligerdsl"), preset.batch, preset.length, None)],
+}
+
+
 def points_of(preset, sweeps):
-    """{contender: [(sweep, batch, length, workspace in MiB or None)]}, each sweep from small to large."""
+    """{contender: [(sweep, batch, length, workspace in MiB or None)]}."""
     points = {}
-    add = lambda names, *point: [points.setdefault(name, []).append(point) for name in names]
     for sweep in sweeps:
-        if sweep == "batch":
-            [add(PEERS, sweep, batch, preset.length, None) for batch in preset.batches]
-        elif sweep == "length":
-            [add(PEERS, sweep, preset.batch, length, None) for length in preset.lengths]
-        elif sweep == "ablation":
-            add((*ABLATION, "liger_without_flce", "liger"), sweep, preset.batch, preset.length, None)
-        elif sweep == "timeline":
-            add((*ABLATION, "liger"), sweep, preset.batch, preset.length, None)
-        elif sweep == "workspace":
-            [add(("ligerdsl",), sweep, preset.batches[-1], preset.length, mib) for mib in WORKSPACES]
-        elif sweep == "backend":
-            add(("liger", "liger_on_ligerdsl"), sweep, preset.batch, preset.length, None)
-        else:
-            raise SystemExit(f"--sweeps: expected batch, length, ablation, timeline, workspace or backend, got {sweep}")
+        if sweep not in SWEEPS:
+            raise SystemExit(f"--sweeps: expected {', '.join(SWEEPS)}, got {sweep}")
+        for names, *point in SWEEPS[sweep](preset):
+            for name in names:
+                points.setdefault(name, []).append((sweep, *point))
     return points
 
 
@@ -269,7 +270,7 @@ def arguments():
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16")
     parser.add_argument("--sweeps", type=lambda text: text.split(","), default=["batch", "length", "ablation", "timeline"],
-                        help="of batch, length, ablation, timeline, workspace, backend")
+                        help="of " + ", ".join(SWEEPS))
     parser.add_argument("--contenders", type=lambda text: text.split(","), help="only these of " + ", ".join(CONTENDERS))
     parser.add_argument("--step", choices=("forward_backward", "adamw"), default="forward_backward", help="adamw: torch's, fused, for all of them")
     parser.add_argument("--cap-gb", type=float, help="limit of torch's allocator, 10^9 bytes")
