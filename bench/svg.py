@@ -1,10 +1,11 @@
-"""Line plots as SVG text: a handful of points on evenly spaced places, one line per contender. Needs nothing but Python."""
+"""Line plots as SVG text, one line per contender: a handful of points on evenly spaced places, or a value over time. Needs nothing but
+Python."""
 
 from html import escape
 
 WIDTH, LEFT, RIGHT, TOP, PLOT = 460, 64, 16, 34, 188  # PLOT: height of the area that the axes enclose
-COLOURS = {"ligerdsl": "#d62728", "liger": "#1f77b4", "compile": "#2ca02c", "torch": "#7f7f7f", "quack": "#9467bd", "copy": "#000000",
-           "floor": "#000000"}
+COLOURS = {"ligerdsl": "#d62728", "liger": "#1f77b4", "compile": "#2ca02c", "torch": "#7f7f7f", "quack": "#9467bd", "hf": "#7f7f7f",
+           "ligerdsl_without_flce": "#ff7f0e", "liger_without_flce": "#17becf", "liger_on_ligerdsl": "#8c564b", "copy": "#000000", "floor": "#000000"}
 OTHERS = ("#8c564b", "#e377c2", "#bcbd22", "#17becf", "#ff9896", "#98df8a")
 
 
@@ -22,44 +23,80 @@ def number(value):
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:g}"
 
 
+class _Figure:
+    """The axes, and a legend below; `lines` by contender."""
+
+    def __init__(self, title, x_label, y_label, lines, names, top):
+        self.names, self.top, self.spare = names or {}, top, iter(OTHERS)
+        self.entry = 28 + 6 * max(len(self.names.get(contender, contender)) for contender in lines)  # the legend's widest
+        self.columns = max(1, (WIDTH - LEFT - RIGHT) // self.entry)
+        height = TOP + PLOT + 62 + 16 * -(-len(lines) // self.columns)
+        self.out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
+                    'font-family="sans-serif" font-size="11">', f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
+                    f'<text x="{WIDTH / 2:g}" y="18" text-anchor="middle" font-size="13">{escape(title)}</text>']
+        for step in range(6):
+            value = top * step / 5
+            y = self.y_of(value)
+            self.out.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" stroke="#dddddd"/>')
+            self.out.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{number(value)}</text>')
+        self.labels = [f'<text x="{LEFT + (WIDTH - LEFT - RIGHT) / 2:g}" y="{TOP + PLOT + 32}" text-anchor="middle">{escape(x_label)}</text>',
+                       f'<text transform="translate(14 {TOP + PLOT / 2:g}) rotate(-90)" text-anchor="middle">{escape(y_label)}</text>']
+
+    def y_of(self, value):
+        return TOP + PLOT * (1 - value / self.top)
+
+    def places(self, at, size):
+        """Labels below the axis, [(x, text)], then what the axes mean."""
+        for x, text in at:
+            self.out.append(f'<text x="{x:.1f}" y="{TOP + PLOT + 15}" font-size="{size}" text-anchor="middle">{escape(str(text))}</text>')
+        self.out += self.labels
+
+    def line(self, k, contender, path, dots=(), width=2):
+        colour = COLOURS.get(contender) or next(self.spare, "#444444")
+        for x, y in dots:
+            self.out.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>')
+        dash = ' stroke-dasharray="4 3"' if contender in ("copy", "floor") else ""
+        self.out.append(f'<path d="{" ".join(path)}" fill="none" stroke="{colour}" stroke-width="{width}"{dash}/>')
+        x, y = LEFT + k % self.columns * self.entry, TOP + PLOT + 54 + k // self.columns * 16
+        self.out.append(f'<line x1="{x}" y1="{y - 4}" x2="{x + 16}" y2="{y - 4}" stroke="{colour}" stroke-width="2"{dash}/>')
+        self.out.append(f'<text x="{x + 20}" y="{y}">{escape(self.names.get(contender, contender))}</text>')
+
+    def text(self):
+        return "\n".join([*self.out, "</svg>", ""])
+
+
 def plot(title, x_label, y_label, places, lines, names=None):
     """places: labels along x. lines: {contender: {label: value}}. A missing point interrupts its line."""
-    names = names or {}
-    top = nice_top(max(value for points in lines.values() for value in points.values()))
-    inner_w, inner_h = WIDTH - LEFT - RIGHT, PLOT
-    entry = 28 + 6 * max(len(names.get(contender, contender)) for contender in lines)  # the legend's widest
-    columns = max(1, inner_w // entry)
-    height = TOP + inner_h + 62 + 16 * -(-len(lines) // columns)
-    x_of = lambda i: LEFT + inner_w * (i + 0.5) / len(places)
-    y_of = lambda value: TOP + inner_h * (1 - value / top)
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
-           'font-family="sans-serif" font-size="11">', f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
-           f'<text x="{WIDTH / 2:g}" y="18" text-anchor="middle" font-size="13">{escape(title)}</text>']
-    for step in range(6):
-        value = top * step / 5
-        y = y_of(value)
-        out.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" stroke="#dddddd"/>')
-        out.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{number(value)}</text>')
-    label = 11 if len(places) <= 8 else 9
-    for i, place in enumerate(places):
-        out.append(f'<text x="{x_of(i):.1f}" y="{TOP + inner_h + 15}" font-size="{label}" text-anchor="middle">{escape(str(place))}</text>')
-    out.append(f'<text x="{LEFT + inner_w / 2:g}" y="{TOP + inner_h + 32}" text-anchor="middle">{escape(x_label)}</text>')
-    out.append(f'<text transform="translate(14 {TOP + inner_h / 2:g}) rotate(-90)" text-anchor="middle">{escape(y_label)}</text>')
-    spare = iter(OTHERS)
+    figure = _Figure(title, x_label, y_label, lines, names, nice_top(max(value for points in lines.values() for value in points.values())))
+    x_of = lambda i: LEFT + (WIDTH - LEFT - RIGHT) * (i + 0.5) / len(places)
+    figure.places([(x_of(i), place) for i, place in enumerate(places)], 11 if len(places) <= 8 else 9)
     for k, (contender, points) in enumerate(lines.items()):
-        colour = COLOURS.get(contender) or next(spare, "#444444")
-        path, pen = [], "M"
+        path, dots, pen = [], [], "M"
         for i, place in enumerate(places):
             if place not in points:
                 pen = "M"
                 continue
-            x, y = x_of(i), y_of(points[place])
-            path.append(f"{pen}{x:.1f} {y:.1f}")
-            out.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>')
+            dots.append((x_of(i), figure.y_of(points[place])))
+            path.append(f"{pen}{dots[-1][0]:.1f} {dots[-1][1]:.1f}")
             pen = "L"
-        dash = ' stroke-dasharray="4 3"' if contender in ("copy", "floor") else ""
-        out.append(f'<path d="{" ".join(path)}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>')
-        x, y = LEFT + k % columns * entry, TOP + inner_h + 54 + k // columns * 16
-        out.append(f'<line x1="{x}" y1="{y - 4}" x2="{x + 16}" y2="{y - 4}" stroke="{colour}" stroke-width="2"{dash}/>')
-        out.append(f'<text x="{x + 20}" y="{y}">{escape(names.get(contender, contender))}</text>')
-    return "\n".join([*out, "</svg>", ""])
+        figure.line(k, contender, path, dots)
+    return figure.text()
+
+
+def steps(title, x_label, y_label, lines, names=None):
+    """lines: {contender: [(x, value)]} with x from 0 on, ascending; a value holds until the next. Of the values that fall into one column of
+    pixels only the largest and the last are drawn."""
+    right = nice_top(max(points[-1][0] for points in lines.values()))
+    figure = _Figure(title, x_label, y_label, lines, names, nice_top(max(value for points in lines.values() for _, value in points)))
+    x_of = lambda x: LEFT + (WIDTH - LEFT - RIGHT) * x / right
+    figure.places([(x_of(right * i / 5), number(right * i / 5)) for i in range(6)], 11)
+    for k, (contender, points) in enumerate(lines.items()):
+        columns = {}
+        for x, value in points:
+            largest, _ = columns.get(round(x_of(x)), (value, value))
+            columns[round(x_of(x))] = (max(largest, value), value)
+        path = []
+        for x, (largest, last) in columns.items():
+            path += [f"{'H' if path else f'M{x} {figure.y_of(largest):.1f} H'}{x}", f"V{figure.y_of(largest):.1f}", f"V{figure.y_of(last):.1f}"]
+        figure.line(k, contender, path, width=1)
+    return figure.text()

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# The tests that need a GPU, run where nothing can be installed: no CMake, no LLVM, no Python.
+# The tests that need a GPU, run where nothing can be installed: no CMake, no LLVM, and no Python but for the part of that name.
 #
 #   tests/gpu.sh pack [BUILD]         here: BUILD/gpu-tests.tar.gz with everything that is carried (default build/release)
 #   ./gpu.sh [PART...]                there, in the unpacked folder (or tests/gpu.sh PART... in a built checkout)
 #
-# Parts: small large accuracy kernels abi time; all of them without a name. `sanitize` runs a few tests under
+# Parts: small large accuracy kernels abi time python; all of them without a name, python where the package was built.
+# `python` is tests/python/gpu_test.py in PYTHON (default python3), which must have torch; pytest is carried from BUILD/python-venv, or from
+# the folder PYTEST_FROM, for where there is none. `sanitize` runs a few tests under
 # compute-sanitizer's four tools, which must be in PATH or named by COMPUTE_SANITIZER.
 # Variables: JOBS (processes at a time, default 12), RESULTS (folder for logs, default gpu-results),
 # LIGERDSL_LIBCUBLASLT (else fused linear cross-entropy is skipped where no cuBLASLt is found).
@@ -13,6 +15,21 @@ set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 files=(tests/every_op/every_op_tests tests/kernels/kernel_tests tests/abi/abi_tests tests/runtime/runtime_tests
        tests/runtime/libfake_compiler.so bin/execute_time bin/ligerdsl lib/libligerdsl-compiler.so lib/libligerdsl.so.0)
+
+# The package with links to the libraries that are there already, its tests, and pytest with what it imports.
+pack_python() {
+  local build=$1 folder=$2 each from
+  mkdir -p "$folder/python" "$folder/tests/python" "$folder/pytest"
+  tar -C "$build/python" --exclude=__pycache__ --exclude=ligerdsl/lib -ch ligerdsl | tar -C "$folder/python" -x || exit 1
+  ln -s ../../lib "$folder/python/ligerdsl/lib"
+  ln -s libligerdsl.so.0 "$folder/lib/libligerdsl.so"
+  cp "$here"/python/{gpu_test,cases,conftest}.py "$folder/tests/python/"
+  from=${PYTEST_FROM:-$(compgen -G "$build/python-venv/lib/python3*/site-packages")}
+  for each in pytest _pytest py.py pluggy iniconfig packaging pygments exceptiongroup tomli typing_extensions.py; do
+    [[ -e $from/$each ]] && tar -C "$from" --exclude=__pycache__ -ch "$each" | tar -C "$folder/pytest" -x
+  done
+  [[ -d $folder/pytest/pytest ]] || echo "no pytest in '$from': the part python needs one over there" >&2
+}
 
 pack() {
   local build=${1:-$here/../build/release} folder
@@ -25,6 +42,7 @@ pack() {
   mkdir "$folder/fallback"  # of what the compiler library needs beside glibc
   ldd "$build/lib/libligerdsl-compiler.so" "$build/bin/ligerdsl" | awk '/lib(z|zstd|fmt)\.so/ {print $3}' | sort -u |
     xargs -I{} cp -L {} "$folder/fallback/"
+  [[ -f $build/python/ligerdsl/_bind.abi3.so ]] && pack_python "$build" "$folder"
   cp "$here/gpu.sh" "$folder/"
   tar -C "$folder" -czf "$build/gpu-tests.tar.gz" . && rm -r "$folder"
   ls -l "$build/gpu-tests.tar.gz"
@@ -70,6 +88,9 @@ run() {
 jobs=${JOBS:-12}
 every_op=$root/tests/every_op/every_op_tests
 kernels=$root/tests/kernels/kernel_tests
+python=${PYTHON:-python3}
+python_tests=$root/tests/python
+[[ -f $python_tests/gpu_test.py ]] || python_tests=$here/python
 
 part() {
   case $1 in
@@ -93,6 +114,12 @@ part() {
       sed -n '/^{/,$p' "$results/time.0.log" >"$results/execute_time.json"
       grep -a 'launches:' "$results/time.0.log"
       ;;
+    python)
+      "$python" -c 'import torch' || { echo "python: $python has no torch; PYTHON names another" >&2; failed+=(python); return; }
+      "$python" -c 'import pytest' 2>/dev/null || export PYTHONPATH=$root/pytest${PYTHONPATH:+:$PYTHONPATH}
+      LIGERDSL_PYTHON_PATH=$root/python PYTHONDONTWRITEBYTECODE=1 run python 1 590 "$python" -m pytest -q -rs -p no:cacheprovider "$python_tests/gpu_test.py"
+      tail -n 1 "$results/python.0.log"
+      ;;
     sanitize)
       local tool=${COMPUTE_SANITIZER:-compute-sanitizer} check
       for check in memcheck racecheck initcheck synccheck; do
@@ -100,12 +127,15 @@ part() {
           "$every_op" --device=cuda --rows=5 --gtest_filter='*Replay*'
       done
       ;;
-    *) echo "no part '$1': small large accuracy kernels abi time sanitize" >&2; exit 2 ;;
+    *) echo "no part '$1': small large accuracy kernels abi time python sanitize" >&2; exit 2 ;;
   esac
 }
 
 parts=("$@")
-((${#parts[@]})) || parts=(time small kernels abi accuracy large)
+if ((!${#parts[@]})); then
+  parts=(time small kernels abi accuracy large)
+  [[ -f $root/python/ligerdsl/_bind.abi3.so ]] && parts+=(python)
+fi
 for each in "${parts[@]}"; do part "$each"; done
 count() { cat "$results"/*.log | grep -acE "$1"; }
 echo "passed $(count '^\[       OK \]'), failed $(count '^\[  FAILED  \].*\([0-9]+ ms\)$'), skipped $(count '^\[  SKIPPED \].*\([0-9]+ ms\)$')"

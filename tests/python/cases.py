@@ -64,6 +64,21 @@ def modulated(x, scale, shift, w):
     return (rms(rows, w) * (1 + scale[:, None]) + shift[:, None]).reshape(x.shape)
 
 
+def entropies(z):
+    p = torch.softmax(z, -1)
+    return -(p * p.log()).sum(-1)
+
+
+def rows_of(z, l, reduction):
+    """The losses of rows, and their entropies, of which ignored rows have none."""
+    loss = F.cross_entropy(z.flatten(0, 1), l.flatten(), reduction=reduction)
+    return (loss.view(l.shape) if reduction == "none" else loss), entropies(z).masked_fill(l == -100, 0)
+
+
+def loss_and_entropy(result):
+    return result.loss, result.entropy
+
+
 LABELS = torch.tensor([[3, 0, -100], [9, 5, 1]])
 
 # name: (ours, reference, inputs that have gradients, inputs that have none)
@@ -113,6 +128,15 @@ CASES = {
     "fused_linear_cross_entropy of rows": (lambda x, w, l: lt.fused_linear_cross_entropy(x, w, l, reduction="none"),
                                            lambda x, w, l: F.cross_entropy((x @ w.T).flatten(0, 1), l.flatten(), reduction="none").view(l.shape),
                                            lambda: [tensor(2, 3, 16), tensor(10, 16, scale=0.3)], lambda: [LABELS]),
+    "fused_linear_cross_entropy and entropy": (
+        lambda x, w, b, l: loss_and_entropy(lt.fused_linear_cross_entropy(x, w, l, b, with_entropy=True)),
+        lambda x, w, b, l: rows_of(x @ w.T + b, l, "mean"), lambda: [tensor(2, 3, 16), tensor(10, 16, scale=0.3), tensor(10)], lambda: [LABELS]),
+    "fused_linear_cross_entropy of rows and entropy": (
+        lambda x, w, l: loss_and_entropy(lt.fused_linear_cross_entropy(x, w, l, reduction="none", with_entropy=True)),
+        lambda x, w, l: rows_of(x @ w.T, l, "none"), lambda: [tensor(2, 3, 16), tensor(10, 16, scale=0.3)], lambda: [LABELS]),
+    "vocab_parallel_cross_entropy": (
+        lambda x, l: lt.vocab_parallel_cross_entropy(x, l, label_smoothing=0.1),
+        lambda x, l: F.cross_entropy(x.flatten(0, 1), l.flatten(), label_smoothing=0.1), lambda: [tensor(2, 3, 10)], lambda: [LABELS]),
     "kl_div": (lt.kl_div, lambda x, t: F.kl_div(x, t, reduction="batchmean"), lambda: [tensor(6, 20)], lambda: [positive(6, 20)]),
     "jsd": (lambda x, t: lt.jsd(x, t, beta=0.3), jsd, lambda: [positive(6, 20).log()], lambda: [positive(6, 20).log()]),
     "tvd": (lt.tvd, lambda x, t: (x - t).abs().sum() / 12, lambda: [positive(6, 20)], lambda: [positive(6, 20)]),

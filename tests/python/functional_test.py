@@ -122,7 +122,7 @@ def test_gated_in_place():
     found = torch.autograd.grad(out, (gate, up), d_out, retain_graph=True)
     for one, other in zip(found, expected):
         torch.testing.assert_close(one, other, rtol=0, atol=0)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+    with pytest.raises(RuntimeError, match="a second backward: with in_place=True"):
         torch.autograd.grad(out, (gate, up), d_out)
 
 
@@ -283,3 +283,48 @@ def test_same_bits_every_time():
         again, gradients_again, _ = run(CASES[name][0], wanted, others, upstream)
         for one, other in zip([*outputs, *gradients], [*again, *gradients_again]):
             assert torch.equal(one, other), name
+
+
+def test_entropy_of_the_fused_head():
+    x, w, labels = torch.randn(5, 8, requires_grad=True), torch.randn(11, 8, requires_grad=True), torch.tensor([0, 3, -100, 10, 4])
+    log_p = (x @ w.T).log_softmax(-1)
+    entropy = -(log_p.exp() * log_p).sum(-1).masked_fill(labels == -100, 0)
+    total = torch.nn.functional.cross_entropy(x @ w.T, labels, reduction="sum") / 7
+    # A sum over other items, with a bonus for entropy; then the entropy alone; then the loss alone.
+    for weights in ((1.0, -0.3), (0.0, 1.0), (2.0, 0.0)):
+        out = lt.fused_linear_cross_entropy(x, w, labels, num_items=7, with_entropy=True)
+        torch.testing.assert_close(out.entropy, entropy, rtol=1e-5, atol=1e-5)
+        ours = [term * weight for term, weight in zip((out.loss, out.entropy.sum()), weights) if weight]
+        theirs = [term * weight for term, weight in zip((total, entropy.sum()), weights) if weight]
+        expected = torch.autograd.grad(sum(theirs), (x, w), retain_graph=True)
+        for one, other in zip(torch.autograd.grad(sum(ours), (x, w)), expected):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    out = lt.fused_linear_cross_entropy(x, w, labels, with_entropy="detached")
+    assert not out.entropy.requires_grad
+    torch.testing.assert_close(out.entropy, entropy, rtol=1e-5, atol=1e-5)
+    calls = ligerdsl.calls("fused_linear_cross_entropy_backward")
+    out.loss.backward()
+    assert ligerdsl.calls("fused_linear_cross_entropy_backward") == calls  # made in the forward
+    with torch.no_grad():
+        torch.testing.assert_close(lt.fused_linear_cross_entropy(x, w, labels, with_entropy=True).entropy, entropy, rtol=1e-5, atol=1e-5)
+    with pytest.raises(ValueError, match="with_entropy: expected False, True or 'detached', got 'yes'"):
+        lt.fused_linear_cross_entropy(x, w, labels, with_entropy="yes")
+
+
+@pytest.mark.parametrize("name, shape, dtype, tolerance", [
+    ("layer_norm", (2, 8, 64), torch.bfloat16, 2e-2), ("layer_norm", (4, 16, 128), torch.bfloat16, 2e-2),
+    ("layer_norm", (3, 7, 256), torch.bfloat16, 2e-2), ("group_norm", (16, 48, 8192), torch.float32, 1e-4)])
+def test_norms_where_torch_on_a_cpu_is_off(name, shape, dtype, tolerance):
+    """Cases of Liger-Kernel's tests, which compare with torch in the same dtype: its sums over rows of a CPU miss the tests' tolerance of the
+    float64 result, rounded; ours have it."""
+    features = shape[-1] if name == "layer_norm" else shape[1]
+    norm = {"layer_norm": lambda f, x, w, b: f.layer_norm(x, w, b, 1e-6) if f is lt else f.layer_norm(x, x.shape[-1:], w, b, 1e-6),
+            "group_norm": lambda f, x, w, b: f.group_norm(x, 12, w, b, 1e-6)}[name]
+    x, d_y = torch.randn(shape, dtype=dtype), torch.randn(shape, dtype=dtype)
+    found = {}
+    for functions, of in ((lt, dtype), (torch.nn.functional, torch.float64)):
+        inputs = [t.to(of).requires_grad_() for t in (x.clone(), torch.ones(features), torch.zeros(features))]
+        y = norm(functions, *inputs)
+        found[of] = [y, *torch.autograd.grad(y, inputs, d_y.to(of))]
+    for one, exact in zip(found[dtype], found[torch.float64]):
+        torch.testing.assert_close(one, exact.to(dtype), rtol=tolerance, atol=tolerance)

@@ -251,3 +251,54 @@ def test_compiled_without_a_graph_break():
     torch.testing.assert_close(output.loss, expected.loss, rtol=1e-5, atol=1e-5)
     for name, parameter in model.named_parameters():
         torch.testing.assert_close(parameter.grad, expected_gradients[name], rtol=1e-3, atol=1e-5, msg=name)
+
+
+@pytest.mark.parametrize("family", CONFIGS)
+def test_classes_before_there_is_a_model(family):
+    data = batch()
+    expected, expected_gradients = gradients(model_of(family).train(), data)
+    report = getattr(ligerdsl.hf, f"apply_to_{family}")()
+    try:
+        assert report.patched["fused_linear_cross_entropy"] >= 1 and report.patched["RMSNorm"] >= 1 and report.patched["MLP"] >= 1
+        model = model_of(family).train()
+        names = ("rms_norm_forward", "rope", "fused_linear_cross_entropy", "geglu_forward" if "gemma" in family else "swiglu_forward")
+        before = {name: ligerdsl.calls(name) for name in names}
+        output, found = gradients(model, data)
+        assert all(ligerdsl.calls(name) > count for name, count in before.items()) and output.logits is None
+        with pytest.raises(ValueError, match="call unapply"):
+            ligerdsl.hf.apply_to(family)
+    finally:
+        ligerdsl.hf.unapply(family)
+    torch.testing.assert_close(output.loss, expected.loss, rtol=1e-5, atol=1e-5)
+    assert found.keys() == expected_gradients.keys()
+    for name, gradient in expected_gradients.items():
+        torch.testing.assert_close(found[name], gradient, rtol=1e-3, atol=1e-5, msg=name)
+    calls = {name: ligerdsl.calls(name) for name in names}
+    output, _ = gradients(model_of(family).train(), data)
+    assert {name: ligerdsl.calls(name) for name in names} == calls and output.logits is not None
+
+
+def test_classes_with_some_left_out():
+    data, reference = batch(), model_of("llama").train()
+    expected = reference(**data)
+    ligerdsl.hf.apply_to_llama(rms_norm=False, rope=False, loss="ce")
+    try:
+        before = {name: ligerdsl.calls(name) for name in ("rms_norm_forward", "rope", "cross_entropy", "swiglu_forward")}
+        model = model_of("llama").train()
+        output = model(**data)
+        gained = {name: ligerdsl.calls(name) - count for name, count in before.items()}
+        assert gained == {"rms_norm_forward": 0, "rope": 0, "cross_entropy": 1, "swiglu_forward": 2}
+        torch.testing.assert_close(output.logits, expected.logits, rtol=1e-4, atol=1e-4)
+        report = ligerdsl.hf.patch(model)  # the rest; the loss is there already
+        assert "fused_linear_cross_entropy" not in report.patched and report.patched["rope"] == 1
+        torch.testing.assert_close(model(**data).loss, expected.loss, rtol=1e-5, atol=1e-5)
+        ligerdsl.hf.unpatch(model)
+        other = model_of("llama", hidden_act="relu").train()  # an activation that there is no kernel for
+        before = ligerdsl.calls("swiglu_forward")
+        assert torch.isfinite(other(**data).loss) and ligerdsl.calls("swiglu_forward") == before
+    finally:
+        ligerdsl.hf.unapply("llama")
+    with pytest.raises(ValueError, match="expected one of llama, mistral"):
+        ligerdsl.hf.apply_to("gpt2")
+    with pytest.raises(ValueError, match="loss: expected flce, ce or None"):
+        ligerdsl.hf.apply_to_llama(loss="mean")

@@ -42,9 +42,19 @@ def compare(ours, reference, *inputs, calls, rtol=1e-4, atol=1e-5):
 
 def test_coverage_says_what_is_whose():
     table = ligerdsl.liger.coverage()
-    assert table["LigerRMSNormFunction"] == "ligerdsl" and table["LigerFusedLinearCrossEntropyFunction"] == "ligerdsl"
+    ours = ["RMSNorm", "FusedAddRMSNorm", "LayerNorm", "GroupNorm", "ModulatedRMSNorm", "PolyNorm", "DyT", "SiLUMul", "FusedGateUpSiLUMul", "GELUMul",
+            "ReLUSquared", "Rope", "Llama4Rope", "Qwen2VLMRope", "Softmax", "Sparsemax", "Embedding", "CrossEntropy", "FusedLinearCrossEntropy",
+            "KLDivLoss", "JSD", "TVDLoss", "FusedLinearJSD", "VocabParallelCE"]
+    assert {f"Liger{name}Function": table.get(f"Liger{name}Function") for name in ours} == {f"Liger{name}Function": "ligerdsl" for name in ours}
     assert table["LigerMultiTokenAttentionFunction"] == "liger"
-    assert sum(owner == "ligerdsl" for owner in table.values()) >= 18
+    assert table["rms_norm_forward"] == "liger"  # not a Function: it launches Liger's kernel
+    assert table["liger_kernel.megatron.rms_norm: LigerRMSNormFunction"] == "ligerdsl"
+    assert table["liger_kernel.transformers.vocab_parallel_cross_entropy: LigerVocabParallelCEFunction"] == "ligerdsl"
+    assert table["liger_kernel.megatron.swiglu: LigerFusedGateUpSiLUMulFunction"] == "ligerdsl"
+    assert table["liger_kernel.megatron.monkey_patch: LigerFusedGateUpSiLUMulFunction"] == "ligerdsl"
+    import liger_kernel.ops
+    exported = {name for name in vars(liger_kernel.ops) if name.endswith("Function")}
+    assert exported <= table.keys() and set(table.values()) == {"ligerdsl", "liger"}
 
 
 def test_norms():
@@ -70,6 +80,19 @@ def test_rope():
     half = lambda t: torch.cat([-t[..., 4:], t[..., :4]], -1)
     compare(lambda q, k: functional.liger_rope(q, k, cos, sin), lambda q, k: tuple(t * cos[:, None] + half(t) * sin[:, None] for t in (q, k)),
             leaf(2, 4, 5, 8), leaf(2, 2, 5, 8), calls="rope")
+
+
+def test_rope_of_an_odd_head():
+    """Tables may be wider than a head; of an odd head the last column stays as it is."""
+    angles = torch.rand(1, 5, 4) * 6
+    cos, sin = (torch.cat([t, t], -1) for t in (angles.cos(), angles.sin()))
+
+    def rotate(t):
+        a, b, rest = t[..., :3], t[..., 3:6], t[..., 6:]
+        c, s = cos[:, None, :, :3], sin[:, None, :, :3]
+        return torch.cat([a * c - b * s, b * c + a * s, rest], -1)
+
+    compare(lambda q, k: functional.liger_rope(q, k, cos, sin), lambda q, k: (rotate(q), rotate(k)), leaf(2, 4, 5, 7), leaf(2, 2, 5, 7), calls="rope")
 
 
 def test_rope_of_complex_numbers():
@@ -121,6 +144,89 @@ def test_divergences():
     compare(lambda x: functional.liger_tvd(x, q), lambda x: (x - q).abs().sum() / 90, p.clone().requires_grad_(), calls="tvd")
 
 
+@pytest.mark.parametrize("shape", [(16,), (1, 16), (2, 16), (2, 3, 16)])
+def test_modulated_rms_norm(shape):
+    from liger_kernel.ops import LigerModulatedRMSNormFunction as function
+    spread = lambda t: t.view(-1, 1, 16) if t.dim() < 3 else t
+    compare(lambda x, w, scale, shift: function.apply(x, w, scale, shift, 1e-6),
+            lambda x, w, scale, shift: F.rms_norm(x, (16,), w, 1e-6) * (1 + spread(scale)) + spread(shift),
+            leaf(2, 3, 16), leaf(16), leaf(*shape), leaf(*shape), calls="modulated_rms_norm_forward")
+    compare(lambda x, scale: function.apply(x, None, scale, None, 1e-6), lambda x, scale: F.rms_norm(x, (16,), None, 1e-6) * (1 + spread(scale)),
+            leaf(2, 3, 16), leaf(*shape), calls="modulated_rms_norm_forward")
+
+
+def jsd_of(x, y, beta):
+    q, p = x.exp(), y.exp()
+    m = (beta * p + (1 - beta) * q).log()
+    return (beta * p * (y - m) + (1 - beta) * q * (x - m)).sum()
+
+
+def test_jsd():
+    x, y = torch.randn(5, 9).log_softmax(-1), torch.randn(5, 9).log_softmax(-1)
+    compare(lambda x: functional.liger_jsd(x, y, beta=0.3), lambda x: jsd_of(x, y, 0.3) / 5, x.clone().requires_grad_(), calls="jsd")
+    labels = torch.tensor([1, -100, 2, 3, -100])
+    compare(lambda x: functional.liger_jsd(x, y, labels), lambda x: jsd_of(x[labels >= 0], y[labels >= 0], 0.5) / 3, x.clone().requires_grad_(),
+            calls="jsd")
+
+
+def test_fused_linear_jsd():
+    teacher = torch.randn(5, 6), torch.randn(9, 6)
+    heads = lambda x, w: ((x @ w.T / 2).log_softmax(-1), (teacher[0] @ teacher[1].T / 2).log_softmax(-1))
+    compare(lambda x, w: functional.liger_fused_linear_jsd(x, w, *teacher, jsd_beta=0.3, temperature=2.0),
+            lambda x, w: jsd_of(*heads(x, w), 0.3) / 5, leaf(5, 8), leaf(9, 8), calls="fused_linear_jsd")
+    labels = torch.tensor([1, -100, 2, 3, -100])
+    rows = labels >= 0
+    compare(lambda x, w: functional.liger_fused_linear_jsd(x, w, *teacher, labels, temperature=2.0),
+            lambda x, w: jsd_of(*(t[rows] for t in heads(x, w)), 0.5) / 3, leaf(5, 8), leaf(9, 8), calls="fused_linear_jsd")
+
+
+def test_poly_norm_and_relu_squared():
+    term = lambda x, p: x**p * torch.rsqrt(x.pow(2 * p).mean(-1, keepdim=True) + 1e-6)
+    compare(lambda x, w, b: functional.liger_poly_norm(x, w, b), lambda x, w, b: w[0] * term(x, 3) + w[1] * term(x, 2) + w[2] * x * torch.rsqrt(
+        x.square().mean(-1, keepdim=True) + 1e-6) + b, leaf(3, 8), leaf(3), leaf(1), calls="poly_norm_forward")
+    from liger_kernel.ops import LigerReLUSquaredFunction
+    compare(LigerReLUSquaredFunction.apply, lambda x: F.relu(x).square(), leaf(3, 8), calls="activation_forward")
+
+
+class Settings:
+    normalization = "RMSNorm"
+    sequence_parallel = False
+    layernorm_zero_centered_gamma = True
+
+
+def test_modules_of_megatron():
+    megatron = pytest.importorskip("liger_kernel.megatron")
+    norm = megatron.LigerMegatronRMSNorm(Settings(), 16)
+    compare(norm, lambda x: F.rms_norm(x, (16,), norm.weight + 1, 1e-5), leaf(2, 3, 16), calls="rms_norm_forward")
+    compare(megatron.LigerMegatronSwiGLU(), lambda x: F.silu(x[..., :8]) * x[..., 8:], leaf(2, 3, 16), calls="swiglu_forward")
+
+
+def test_vocab_parallel_cross_entropy_of_one_rank():
+    labels = torch.tensor([[3, 0], [-100, 8], [1, 5]])
+    for module in (liger.LigerVocabParallelCrossEntropy(ignore_index=-100), importlib.import_module("liger_kernel.megatron").LigerMegatronCrossEntropy()):
+        compare(lambda x: module(x, labels), lambda x: F.cross_entropy(x.flatten(0, 1), labels.flatten(), reduction="none").view(3, 2), leaf(3, 2, 9),
+                calls="vocab_parallel_cross_entropy")
+
+
+def test_patch_of_megatron(monkeypatch):
+    """What apply_liger_kernel_to_megatron puts into a module of Megatron's, of which there is a stand-in."""
+    import sys
+    import types
+    megatron = pytest.importorskip("liger_kernel.megatron")
+    fused = types.ModuleType("megatron.core.fusions.fused_bias_swiglu")
+    fused.SwiGLUFunction = type("SwiGLUFunction", (), {})
+    for name in ("megatron", "megatron.core", "megatron.core.fusions"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    monkeypatch.setitem(sys.modules, fused.__name__, fused)
+    sys.modules["megatron.core.fusions"].fused_bias_swiglu = fused
+    sys.modules["megatron.core"].fusions = sys.modules["megatron.core.fusions"]
+    sys.modules["megatron"].core = sys.modules["megatron.core"]
+    megatron.apply_liger_kernel_to_megatron(rms_norm=False, cross_entropy=False, swiglu=True)
+    compare(fused.SwiGLUFunction.apply, lambda x: F.silu(x[..., :8]) * x[..., 8:], leaf(6, 16), calls="swiglu_forward")
+    from liger_kernel.ops.swiglu import LigerFusedGateUpSiLUMulFunction
+    assert LigerFusedGateUpSiLUMulFunction.__module__ == "liger_kernel.ops.swiglu"  # where Liger's own is defined it stays
+
+
 def test_others():
     compare(lambda x, w, b: functional.liger_group_norm(x, w, b, 8, 4, 1e-5), lambda x, w, b: F.group_norm(x, 4, w, b), leaf(2, 8, 5), leaf(8), leaf(8),
             calls="group_norm_forward")
@@ -137,6 +243,14 @@ def test_dispatched_operations():
     assert ligerdsl.calls("rms_norm_forward") == before + 1
     with pytest.raises(ValueError, match="only mode='default'"):
         backends.dispatch("softmax", x, mode="other")
-    with pytest.warns(UserWarning, match="ligerdsl has no fused_linear_jsd"):
-        importlib.import_module("liger_kernel.backends.dispatch").resolve_impl("fused_linear_jsd")
-    assert ligerdsl.liger.coverage()["fused_linear_jsd"] == "liger"
+    p, q = torch.randn(5, 9).log_softmax(-1), torch.randn(5, 9).log_softmax(-1)
+    for name, count, expected in (("jsd", "jsd", jsd_of(p, q, 0.5) / 5), ("kl_div", "kl_div", F.kl_div(p, q.exp(), reduction="batchmean"))):
+        before = ligerdsl.calls(count)
+        torch.testing.assert_close(backends.dispatch(name, p, q if name == "jsd" else q.exp()), expected)
+        assert ligerdsl.calls(count) == before + 1
+    table = {name: owner for name, owner in ligerdsl.liger.coverage().items() if name.startswith("dispatch: ")}
+    assert table["dispatch: fused_linear_jsd"] == "ligerdsl"
+    assert {name for name, owner in table.items() if owner == "liger"} == {
+        "dispatch: cross_entropy_loss_and_grad", "dispatch: jsd_loss_and_grad", "dispatch: kl_loss_and_grad"}  # steps of Liger's own Functions
+    with pytest.warns(UserWarning, match="ligerdsl has no jsd_loss_and_grad"):
+        importlib.import_module("liger_kernel.backends.dispatch").resolve_impl("jsd_loss_and_grad")

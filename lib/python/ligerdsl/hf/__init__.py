@@ -2,9 +2,18 @@
 
     report = ligerdsl.hf.patch(model)     # norms, rotary embedding, gated MLPs, head and loss
     ligerdsl.hf.unpatch(model)
+
+or before there is a model, by its classes:
+
+    ligerdsl.hf.apply_to_llama()          # and apply_to_mistral, _qwen2, _qwen3, _phi3, _gemma, _gemma2, _gemma3
+    ligerdsl.hf.unapply("llama")
 """
 
+from .classes import apply_to, one_line, unapply
 from .families import FAMILIES
 from .patch import NotPatched, Report, patch, unpatch
 
-__all__ = ["FAMILIES", "NotPatched", "Report", "patch", "unpatch"]
+_one_line = {f"apply_to_{family}": one_line(family) for family in FAMILIES}
+globals().update(_one_line)
+
+__all__ = ["FAMILIES", "NotPatched", "Report", "apply_to", "patch", "unapply", "unpatch", *_one_line]

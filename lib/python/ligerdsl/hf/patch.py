@@ -230,7 +230,7 @@ def patch(model, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_workspa
         raise NotPatched(str(report))
     for name, module in list(model.named_modules()):
         _patch_module(name, module, {"rms_norm": rms_norm, "mlp": mlp}, report)
-        if loss and _is_causal(module):
+        if loss and _is_causal(module) and not getattr(module, _MARK, False):
             _patch_loss(name, module, loss, max_workspace_bytes, report)
     if rope:
         for family in sorted(families):

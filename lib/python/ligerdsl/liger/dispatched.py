@@ -21,7 +21,8 @@ FUNCTIONS = {"rms_norm": ops.LigerRMSNormFunction, "layer_norm": ops.LigerLayerN
              "fused_add_rms_norm": ops.LigerFusedAddRMSNormFunction, "swiglu": ops.LigerSiLUMulFunction,
              "geglu": ops.LigerGELUMulFunction, "rope": ops.LigerRopeFunction, "softmax": ops.LigerSoftmaxFunction,
              "cross_entropy": ops.LigerCrossEntropyFunction,
-             "fused_linear_cross_entropy": ops.LigerFusedLinearCrossEntropyFunction}
+             "fused_linear_cross_entropy": ops.LigerFusedLinearCrossEntropyFunction, "kl_div": ops.LigerKLDivLossFunction,
+             "jsd": ops.LigerJSDFunction, "fused_linear_jsd": ops.LigerFusedLinearJSDFunction}
 OPERATIONS = {name: _with_default_mode(name, function.apply) for name, function in FUNCTIONS.items()}
 
 

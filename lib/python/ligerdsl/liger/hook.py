@@ -1,5 +1,7 @@
 """Registers the back end with Liger-Kernel when that is imported."""
 
+import functools
+import importlib
 import importlib.abc
 import importlib.machinery
 import sys
@@ -37,7 +39,55 @@ def _register_dispatched(registry):
     registry.get_registered = get_registered
 
 
-AFTER = {"liger_kernel.ops.backends.registry": _register_functions, "liger_kernel.backends.registry": _register_dispatched}
+def dispatched_operations():
+    """{operation: the implementation that Liger's dispatcher takes now}, without a warning; none before 0.8.5."""
+    from . import dispatched
+    try:
+        importlib.import_module("liger_kernel.functional")  # declares them
+        registry = importlib.import_module("liger_kernel.backends.registry")
+        resolve = importlib.import_module("liger_kernel.backends.dispatch").resolve_impl
+    except ImportError:
+        return {}
+    names = {*registry.all_registered_ops(), *getattr(registry, "_DISCOVERY_MAP", ())}
+    return {name: resolve(name).impl_name if name in dispatched.OPERATIONS else "liger" for name in sorted(names)}
+
+
+def chosen():
+    """Whether LIGER_KERNEL_IMPL, as Liger read it, names this back end."""
+    from . import ops
+    return importlib.import_module("liger_kernel.ops").LigerSiLUMulFunction is ops.LigerSiLUMulFunction
+
+
+def _bind_past_the_choice(module):
+    """It imports the Function from where that is defined, past what LIGER_KERNEL_IMPL chose."""
+    from . import ops
+    if chosen():
+        module.LigerVocabParallelCEFunction = ops.LigerVocabParallelCEFunction
+
+
+def _bind_in_patch_of_megatron(module):
+    """Its function imports the gate when it runs, from where that is defined."""
+    from . import ops
+    name, before = "LigerFusedGateUpSiLUMulFunction", getattr(module, "_patch_swiglu_function", None)
+    if before is None or not chosen():
+        return
+
+    @functools.wraps(before)
+    def patch():
+        defining = importlib.import_module("liger_kernel.ops.swiglu")
+        theirs = getattr(defining, name)
+        setattr(defining, name, getattr(ops, name))
+        try:
+            before()
+        finally:
+            setattr(defining, name, theirs)
+
+    module._patch_swiglu_function = patch
+
+
+AFTER = {"liger_kernel.ops.backends.registry": _register_functions, "liger_kernel.backends.registry": _register_dispatched,
+         "liger_kernel.transformers.vocab_parallel_cross_entropy": _bind_past_the_choice,
+         "liger_kernel.megatron.monkey_patch": _bind_in_patch_of_megatron}
 
 
 class _Loader(importlib.abc.Loader):

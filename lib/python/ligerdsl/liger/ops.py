@@ -7,6 +7,8 @@ import torch
 from ..errors import LabelError, NotSupported
 from ..torch import functional as F
 
+_NOTHING = -2**63  # a label that no row has
+
 
 def _only_default(name, given, default=None):
     if given != default:
@@ -15,6 +17,36 @@ def _only_default(name, given, default=None):
 
 def _casting(mode):
     return {-1: "none", 0: "llama", 1: "gemma"}.get(mode, mode)
+
+
+class _OfWhole(torch.autograd.Function):
+    """y, whose gradient may come in shards."""
+
+    @staticmethod
+    def forward(ctx, y):
+        return y.view_as(y)
+
+    @staticmethod
+    def backward(ctx, d_y):
+        return _whole(d_y)
+
+
+def _whole(tensor):
+    """All of a DTensor: Liger's norms gather what a tensor-parallel layer left in shards, and return a tensor of each rank."""
+    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+
+
+def _cut_alike(a, b):
+    from torch.distributed.tensor import distribute_tensor
+    mesh, placements = (a.device_mesh, a.placements) if hasattr(a, "full_tensor") else (b.device_mesh, b.placements)
+    return tuple(t if hasattr(t, "full_tensor") else distribute_tensor(t, mesh, placements) for t in (a, b))
+
+
+def _gathering(norm, X, *args, **kwargs):
+    if not hasattr(X, "full_tensor"):
+        return norm(_contiguous(X), *args, **kwargs)
+    y = norm(_contiguous(X.full_tensor()), *args, **kwargs)
+    return _OfWhole.apply(y) if y.requires_grad else y
 
 
 def _contiguous(tensor):
@@ -32,7 +64,7 @@ def _labels_checked(function, *args, **kwargs):
 class LigerRMSNormFunction:
     @staticmethod
     def apply(X, W, eps, offset=0.0, casting_mode="llama", in_place=True, row_mode=None):
-        return F.rms_norm(_contiguous(X), _contiguous(W), eps, offset=offset, casting=_casting(casting_mode), in_place=in_place)
+        return _gathering(F.rms_norm, X, _contiguous(W), eps, offset=offset, casting=_casting(casting_mode), in_place=in_place)
 
 
 class LigerLayerNormFunction:
@@ -45,6 +77,15 @@ class LigerFusedAddRMSNormFunction:
     @staticmethod
     def apply(X, R, W, eps, offset=0.0, casting_mode="llama", in_place=False):
         return F.fused_add_rms_norm(_contiguous(X), _contiguous(R), _contiguous(W), eps, offset=offset, casting=_casting(casting_mode))
+
+
+class LigerModulatedRMSNormFunction:
+    """scale and shift: a row for all of X, for each of its first dimension, or for each row."""
+
+    @staticmethod
+    def apply(X, W, scale, shift, eps, offset=0.0, casting_mode="llama", in_place=True):
+        rows = [None if each is None else each.reshape(-1, each.shape[-1]) for each in (scale, shift)]
+        return _gathering(F.modulated_rms_norm, X, *rows, _contiguous(W), eps, offset=offset, casting=_casting(casting_mode))
 
 
 class LigerGroupNormFunction:
@@ -66,8 +107,12 @@ class LigerPolyNormFunction:
 
 
 class LigerSiLUMulFunction:
+    """Of a DTensor and a tensor, the tensor is taken as whole on every rank, and cut as the other is."""
+
     @staticmethod
     def apply(a, b, gate_multiplier=1.0, down_multiplier=1.0):
+        if hasattr(a, "full_tensor") != hasattr(b, "full_tensor"):
+            a, b = _cut_alike(a, b)
         return F.swiglu(_contiguous(a), _contiguous(b), gate_multiplier=float(gate_multiplier), down_multiplier=float(down_multiplier),
                         in_place=True)
 
@@ -95,7 +140,10 @@ class LigerRopeFunction:
     def apply(q, k, cos, sin, position_ids=None, unsqueeze_dim=1, rotary_dim=None):
         if cos.dim() == 4:
             cos, sin = cos.squeeze(1), sin.squeeze(1)
-        return F.rope(q, k, cos.contiguous(), sin.contiguous(), heads_dim=1, rotary_dim=rotary_dim or cos.shape[-1])
+        rotary_dim = rotary_dim or min(cos.shape[-1], q.shape[-1]) // 2 * 2
+        if cos.shape[-1] > rotary_dim:  # of a head with an odd number of columns the last one is left as it is
+            cos, sin = (t[..., :rotary_dim // 2].repeat(*[1] * (t.dim() - 1), 2) for t in (cos, sin))
+        return F.rope(q, k, cos.contiguous(), sin.contiguous(), heads_dim=1, rotary_dim=rotary_dim)
 
 
 class LigerLlama4RopeFunction:
@@ -168,6 +216,22 @@ class LigerFusedLinearCrossEntropyFunction:
         return _four(out, torch.float32, _input.dtype)
 
 
+class LigerVocabParallelCEFunction:
+    """Logits are [position, batch, class of this rank]; where there is no group, or one rank in it, they are of all classes. A label
+    outside all classes is an error here; Liger takes it for a class of the largest logit."""
+
+    @staticmethod
+    def apply(vocab_parallel_logits, target, tp_group, ignore_index, label_smoothing, label_smoothing_formula, label_smoothing_mode):
+        if vocab_parallel_logits.dim() != 3:
+            raise ValueError(f"vocab_parallel_logits must be 3-D ([seq, batch, vocab]); got shape {tuple(vocab_parallel_logits.shape)}.")
+        logits = _contiguous(vocab_parallel_logits)
+        group = tp_group if hasattr(tp_group, "size") and tp_group.size() > 1 else None
+        return _labels_checked(F.vocab_parallel_cross_entropy, logits, target.reshape(logits.shape[:2]).contiguous(), group=group,
+                               ignore_index=_NOTHING if ignore_index is None else ignore_index, reduction="none",
+                               label_smoothing=float(label_smoothing), shard_smoothing=label_smoothing_mode == "partition",
+                               smooth_others=label_smoothing_formula == "megatron")
+
+
 class LigerKLDivLossFunction:
     @staticmethod
     def apply(y_pred, y_true, reduction="batchmean", log_target=False, eps=1e-10):
@@ -181,6 +245,18 @@ class LigerJSDFunction:
         _only_default("jsd", jsd_mode)
         loss = F.jsd(_contiguous(_input), _contiguous(target).detach(), shift_labels, beta=beta, ignore_index=ignore_index)
         return loss.to(_input.dtype)
+
+
+class LigerFusedLinearJSDFunction:
+    """Sums of weights' gradients are f32, whatever `accum_dtype` says."""
+
+    @staticmethod
+    def apply(student_input, student_weight, teacher_input, teacher_weight, shift_labels=None, jsd_beta=0.5, ignore_index=-100,
+              temperature=1.0, accum_dtype=None, jsd_impl=None, jsd_mode=None):
+        _only_default("fused_linear_jsd", jsd_impl)
+        _only_default("fused_linear_jsd", jsd_mode)
+        return F.fused_linear_jsd(_contiguous(student_input), student_weight, _contiguous(teacher_input), teacher_weight, shift_labels,
+                                  beta=jsd_beta, temperature=temperature, ignore_index=ignore_index)
 
 
 class LigerTVDLossFunction:

@@ -6,6 +6,7 @@ library's text; nothing falls back to torch's own operators. Graph capture: call
 from .. import calls, check, doctor, poll
 from . import functional, ops, register  # noqa: F401
 from .config import config
+from .dispatch import learn_sharding as _learn_sharding
 from .functional import *  # noqa: F403
 from .functional import __all__ as _functions
 from .modules import (CrossEntropyLoss, Embedding, FusedLinearCrossEntropyLoss, GeGLUMLP, GroupNorm, LayerNorm, RMSNorm, SwiGLUMLP)
@@ -13,3 +14,5 @@ from .optim import AdamW
 
 __all__ = [*_functions, "AdamW", "CrossEntropyLoss", "Embedding", "FusedLinearCrossEntropyLoss", "GeGLUMLP", "GroupNorm", "LayerNorm",
            "RMSNorm", "SwiGLUMLP", "calls", "check", "config", "doctor", "functional", "ops", "poll"]
+
+_learn_sharding()  # compiled functions do not look for it

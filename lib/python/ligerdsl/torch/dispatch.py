@@ -1,6 +1,7 @@
 """Which way a call takes, and what the autograd functions share."""
 
 import functools
+import sys
 
 import torch
 from torch import is_grad_enabled, no_grad
@@ -19,7 +20,23 @@ _operators = torch.ops.ligerdsl
 
 def operations(*tensors):
     """Direct calls for tensors that are memory and nothing else, operators of torch's for all others."""
-    return ops if not is_compiling() and _plain(*tensors) else _operators
+    if is_compiling():
+        return _operators
+    if _plain(*tensors):
+        return ops
+    learn_sharding()
+    return _operators
+
+
+@functools.cache
+def _learn_sharding():
+    from . import sharding  # noqa: F401
+
+
+def learn_sharding():
+    """Tells DTensors about the operators, once there may be any: torch.distributed.tensor takes a second to import."""
+    if "torch.distributed.tensor" in sys.modules:
+        _learn_sharding()
 
 
 def is_direct(*tensors):

@@ -41,22 +41,25 @@ def accumulated(parameter, d_parameter):
 
 
 class FusedLinearCrossEntropyFunction(Function):
-    """`inverse`: what each row's loss is multiplied by, or None. `grad_scale`: what the upstream gradient will be, or None."""
+    """`inverse`: what each row's loss is multiplied by, or None. `grad_scale`: what the upstream gradient will be, or None. `later`: gradients
+    are made in backward, from lse and entropy and the logits multiplied again: upstream gradients of rows are not known before."""
 
     @staticmethod
-    def forward(ctx, x, weight, bias, labels, class_weight, inverse, grad_scale, numbers, extras):
+    def forward(ctx, x, weight, bias, labels, class_weight, inverse, grad_scale, numbers, extras, later):
         ctx.set_materialize_grads(False)
         inputs = (x, weight, bias, labels, class_weight)
         needs_x, needs_weight, needs_bias, *_ = ctx.needs_input_grad
-        ctx.per_row = numbers["reduction"] == REDUCTIONS["none"]
-        factor = grad_scale if inverse is None else inverse if grad_scale is None else inverse * grad_scale
-        wanted = {"with_lse": True} if ctx.per_row else {"with_d_x": needs_x, "d_weight_dtype": dtype_if(needs_weight, weight),
-                                                         "d_bias_dtype": dtype_if(needs_bias, bias)}
+        factor = None if later else grad_scale if inverse is None else inverse if grad_scale is None else inverse * grad_scale
+        wanted = {"with_lse": True} if later else {"with_d_x": needs_x, "d_weight_dtype": dtype_if(needs_weight, weight),
+                                                   "d_bias_dtype": dtype_if(needs_bias, bias)}
         loss, z_loss, accuracy, predictions, d_x, d_weight, d_bias, entropy, lse = operations(
-            *inputs, factor).fused_linear_cross_entropy(*inputs, None if ctx.per_row else factor, **numbers, **extras, **wanted)
-        ctx.numbers = numbers
-        ctx.save_for_backward(weight, bias, grad_scale, *((x, labels, class_weight, lse) if ctx.per_row else (d_x, d_weight, d_bias)))
-        mark(ctx, z_loss, accuracy, predictions, entropy)
+            *inputs, factor).fused_linear_cross_entropy(*inputs, factor, **numbers, **extras, **wanted)
+        ctx.numbers, ctx.later, ctx.with_entropy = numbers, later, later and extras["with_entropy"]
+        if later:
+            ctx.save_for_backward(weight, bias, inverse, x, labels, class_weight, lse, entropy if ctx.with_entropy else None)
+        else:
+            ctx.save_for_backward(weight, bias, grad_scale, d_x, d_weight, d_bias)
+        mark(ctx, z_loss, accuracy, predictions, *(() if ctx.with_entropy else (entropy,)))
         if inverse is not None:
             loss = loss * inverse
             z_loss = z_loss if z_loss is None else z_loss * inverse
@@ -65,22 +68,28 @@ class FusedLinearCrossEntropyFunction(Function):
 
     @staticmethod
     @first_order
-    def backward(ctx, d_loss, *_):
+    def backward(ctx, d_loss, _z, _accuracy, _predictions, d_entropy):
         report_labels()
-        nothing = (None,) * 6
-        if d_loss is None:
+        nothing = (None,) * 7
+        if not ctx.with_entropy:  # compiled, it is zeros
+            d_entropy = None
+        if d_loss is None and d_entropy is None:
             return (None, None, None, *nothing)
         needs_x, needs_weight, needs_bias, *_ = ctx.needs_input_grad
-        weight, bias, grad_scale, *rest = ctx.saved_tensors
-        if ctx.per_row:
-            x, labels, class_weight, lse = rest
-            inputs = (x, weight, bias, labels, class_weight, lse, gradient(d_loss))
+        weight, bias, factor, *rest = ctx.saved_tensors
+        if ctx.later:
+            x, labels, class_weight, lse, entropy = rest
+            if d_loss is None:
+                d_loss = lse.new_zeros(labels.shape if ctx.numbers["reduction"] == REDUCTIONS["none"] else ())
+            elif factor is not None:
+                d_loss = d_loss * factor
+            inputs = (x, weight, bias, labels, class_weight, lse, gradient(d_loss), None if d_entropy is None else entropy, gradient(d_entropy))
             d_x, d_weight, d_bias = operations(*inputs).fused_linear_cross_entropy_backward(
                 *inputs, **ctx.numbers, with_d_x=needs_x, d_weight_dtype=dtype_if(needs_weight, weight),
                 d_bias_dtype=dtype_if(needs_bias, bias))
         else:
             spend(ctx, "fused_linear_cross_entropy")
-            factor = d_loss if grad_scale is None else d_loss / grad_scale
+            factor = d_loss if factor is None else d_loss / factor
             d_x, d_weight, d_bias = (scaled(tensor, factor) if needed else None
                                      for tensor, needed in zip(rest, (needs_x, needs_weight, needs_bias)))
         return (d_x if needs_x else None, accumulated(weight, d_weight) if needs_weight else None,
@@ -112,28 +121,33 @@ def _limit(max_workspace_bytes):
 def fused_linear_cross_entropy(x, weight, labels, bias=None, *, class_weight=None, ignore_index=-100, reduction="mean",
                                label_smoothing=0.0, lse_square_scale=0.0, softcap=None, temperature=None, use_token_scaling=False,
                                num_items=None, grad_scale=None, with_z_loss=False, with_accuracy=False, with_predictions=False,
-                               max_workspace_bytes=None, chunk_rows=0):
+                               with_entropy=False, max_workspace_bytes=None, chunk_rows=0):
     """cross_entropy of x weight^T + bias; the logits never exist at once. A weight or an x that needs no gradient costs none.
 
     num_items: the loss is the sum divided by this number, or one-element tensor (gradient accumulation), whatever `reduction` says.
     grad_scale: a GradScaler's factor as a tensor of one element, so that f16 gradients are made with it.
-    max_workspace_bytes: None is config.max_workspace_bytes. With reduction="none" gradients are made in backward, by computing the
-    logits again."""
+    with_entropy: the entropy of each row's probabilities, which has a gradient; "detached": without one.
+    max_workspace_bytes: None is config.max_workspace_bytes. With reduction="none" and with an entropy that has a gradient, gradients are made
+    in backward, by computing the logits again."""
+    if with_entropy not in (False, True, "detached"):
+        raise ValueError(f"fused_linear_cross_entropy: with_entropy: expected False, True or 'detached', got {with_entropy!r}")
     inverse = _reciprocal(num_items, x)
     numbers = numbers_of(ignore_index, "sum" if inverse is not None else reduction, label_smoothing, lse_square_scale, softcap, temperature)
     numbers |= {"use_token_scaling": use_token_scaling, "max_workspace_bytes": _limit(max_workspace_bytes), "chunk_rows": chunk_rows}
-    extras = {"with_z_loss": with_z_loss, "with_accuracy": with_accuracy, "with_predictions": with_predictions}
+    extras = {"with_z_loss": with_z_loss, "with_accuracy": with_accuracy, "with_predictions": with_predictions,
+              "with_entropy": bool(with_entropy)}
     x, weight, bias = under_autocast(x, weight, bias)
     if wants_grad(x, weight, bias):
-        results = FusedLinearCrossEntropyFunction.apply(x, weight, bias, labels, class_weight, inverse, grad_scale, numbers, extras)
+        later = numbers["reduction"] == REDUCTIONS["none"] or with_entropy is True
+        results = FusedLinearCrossEntropyFunction.apply(x, weight, bias, labels, class_weight, inverse, grad_scale, numbers, extras, later)
     else:
         made = operations(x, weight, bias, labels, class_weight).fused_linear_cross_entropy(x, weight, bias, labels, class_weight,
                                                                                             **numbers, **extras)
         results = (made[0] if inverse is None else made[0] * inverse, made[1] if inverse is None or not with_z_loss else made[1] * inverse,
-                   *made[2:4])
+                   *made[2:4], made[7])
     if not any(extras.values()):
         return results[0]
-    asked = (True, with_z_loss, with_accuracy, with_predictions)
+    asked = (True, with_z_loss, with_accuracy, with_predictions, with_entropy)
     return LossOutput(*(result if wanted else None for result, wanted in zip(results, asked)))
 
 

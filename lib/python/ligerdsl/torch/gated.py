@@ -4,6 +4,7 @@ from torch.autograd import Function
 from torch.autograd.graph import increment_version
 
 from .. import ops as arrays
+from ..errors import NotSupported
 from .dispatch import first_order, gradient, is_direct, operations, wants_grad
 
 
@@ -25,9 +26,13 @@ def _forward(ctx, name, gate, up, gate_up, in_place, numbers):
 
 
 def _backward(ctx, name, d_out):
+    if getattr(ctx, "spent", False):
+        raise NotSupported(f"{name}: a second backward: with in_place=True the first one wrote the gradients over the inputs, by an inplace "
+                           "operation; pass in_place=False")
     gate, up, gate_up = ctx.saved_tensors
     d_out = gradient(d_out)
     if ctx.in_place and is_direct(d_out, gate, up, gate_up):
+        ctx.spent = True
         results = _overwriting(name, d_out, (gate, up, gate_up), ctx.numbers)
     else:
         results = getattr(operations(d_out, gate, up, gate_up), name)(d_out, gate, up, gate_up, **ctx.numbers)

@@ -1,0 +1,308 @@
+"""Training steps of a Llama: transformers alone, Liger-Kernel, ligerdsl. Tokens a second and peak memory over batch size and sequence length,
+with parts left out, and the memory of one step over time.
+
+    python bench/e2e_llama.py --sweeps batch,length,ablation --cap-gb 24 --out bench/results/e2e-DATE.json
+    python bench/e2e_plot.py bench/results/e2e-DATE.json --out docs/training
+
+Random weights and tokens, bf16, every layer recomputed in backward. Each contender runs in a process of its own, for Liger's patches hold for a whole
+process. A point that runs out of memory is marked, and larger ones of its sweep are not tried."""
+
+import argparse
+import dataclasses
+import datetime
+import gc
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+# Contenders: transformers' own; Liger's kernels; ours; either but for the fused head and loss, which stay transformers'; Liger's patches on our
+# kernels.
+CONTENDERS = ("hf", "liger", "ligerdsl", "liger_without_flce", "ligerdsl_without_flce", "liger_on_ligerdsl")
+PEERS = ("hf", "liger", "ligerdsl")
+ABLATION = ("hf", "ligerdsl_without_flce", "ligerdsl")
+POINTS = 4000  # of a timeline
+WORKSPACES = (64, 128, 256, 512, 1024)  # MiB
+
+
+@dataclasses.dataclass(frozen=True)
+class Preset:
+    """`config`: of transformers' LlamaConfig. `batches` at `length`; `lengths` at `batch`, which is the point of all other sweeps."""
+
+    config: dict
+    batch: int
+    length: int
+    batches: tuple
+    lengths: tuple
+
+
+PRESETS = {
+    "llama-3.2-1b": Preset(
+        dict(vocab_size=128256, hidden_size=2048, intermediate_size=8192, num_hidden_layers=16, num_attention_heads=32, num_key_value_heads=8,
+             head_dim=64, max_position_embeddings=131072, rms_norm_eps=1e-5, tie_word_embeddings=True,
+             rope_parameters={"rope_type": "llama3", "rope_theta": 500000.0, "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                              "original_max_position_embeddings": 8192}),
+        4, 1024, (1, 2, 4, 8, 16, 32, 64, 96, 128, 144), (512, 1024, 2048, 4096, 8192, 16384, 24576, 32768, 36864)),
+    "tiny": Preset(dict(vocab_size=96, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                        max_position_embeddings=64, tie_word_embeddings=True), 2, 16, (1, 2), (8, 16)),
+}
+
+
+# Points of a sweep from small to large: contenders, batch, length, MiB of workspace or None.
+SWEEPS = {
+    "batch": lambda preset: [(PEERS, batch, preset.length, None) for batch in preset.batches],
+    "length": lambda preset: [(PEERS, preset.batch, length, None) for length in preset.lengths],
+    "ablation": lambda preset: [((*ABLATION, "liger_without_flce", "liger"), preset.batch, preset.length, None)],
+    "timeline": lambda preset: [((*ABLATION, "liger"), preset.batch, preset.length, None)],
+    "workspace": lambda preset: [(("ligerdsl",), preset.batches[-1], preset.length, mib) for mib in WORKSPACES],
+    "backend": lambda preset: [(("liger", "liger_on_ligerdsl"), preset.batch, preset.length, None)],
+}
+
+
+def points_of(preset, sweeps):
+    """{contender: [(sweep, batch, length, workspace in MiB or None)]}."""
+    points = {}
+    for sweep in sweeps:
+        if sweep not in SWEEPS:
+            raise SystemExit(f"--sweeps: expected {', '.join(SWEEPS)}, got {sweep}")
+        for names, *point in SWEEPS[sweep](preset):
+            for name in names:
+                points.setdefault(name, []).append((sweep, *point))
+    return points
+
+
+# ---- One contender, in a process of its own -------------------------------------------------------------------------------
+
+def make_model(preset, contender, device, dtype):
+    if contender == "liger_on_ligerdsl":
+        import ligerdsl.liger.hook  # noqa: F401  before Liger
+    import torch
+    import transformers
+    if contender.startswith("liger_") or contender == "liger":
+        from liger_kernel.transformers import apply_liger_kernel_to_llama
+        apply_liger_kernel_to_llama(fused_linear_cross_entropy=contender != "liger_without_flce")
+    config = transformers.LlamaConfig(**preset.config, use_cache=False, attn_implementation="sdpa")
+    torch.manual_seed(0)
+    with torch.device(device):
+        model = transformers.LlamaForCausalLM(config).to(dtype).train()
+    enable = getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)
+    enable()
+    if contender.startswith("ligerdsl"):
+        import ligerdsl.hf
+        report = ligerdsl.hf.patch(model, loss="flce" if contender == "ligerdsl" else None, strict=True)
+        print(str(report).replace("\n", ", "), file=sys.stderr)
+    return model
+
+
+class Memory:
+    """Bytes of torch's allocator; none on a CPU."""
+
+    def __init__(self, device, cap_gb):
+        import torch
+        self.cuda = torch.cuda if device.startswith("cuda") else None
+        if self.cuda:
+            self.cuda.set_device(torch.device(device))
+            if cap_gb:
+                total = self.cuda.get_device_properties(torch.device(device)).total_memory
+                self.cuda.set_per_process_memory_fraction(min(1.0, cap_gb * 1e9 / total))
+
+    def clear(self):
+        gc.collect()
+        if self.cuda:
+            self.cuda.synchronize()
+            self.cuda.empty_cache()
+            self.cuda.reset_peak_memory_stats()
+
+    def wait(self):
+        if self.cuda:
+            self.cuda.synchronize()
+
+    def peaks(self):
+        if not self.cuda:
+            return {"peak_gb": None, "reserved_gb": None}
+        return {"peak_gb": round(self.cuda.max_memory_allocated() / 1e9, 3), "reserved_gb": round(self.cuda.max_memory_reserved() / 1e9, 3)}
+
+    def timeline(self, step):
+        """[[ms, MB]] of one step: what is allocated after every allocation and release."""
+        if not self.cuda:
+            step()
+            return []
+        self.cuda.synchronize()
+        start = self.cuda.memory_allocated()
+        self.cuda.memory._record_memory_history(max_entries=1000000, context=None, stacks="python")
+        step()
+        self.cuda.synchronize()
+        traces = self.cuda.memory._snapshot()["device_traces"][self.cuda.current_device()]
+        self.cuda.memory._record_memory_history(enabled=None)
+        return curve(traces, start)
+
+
+def curve(traces, start):
+    """From the allocator's events: [[ms since the first, MB allocated]]."""
+    points, held, first = [], start, None
+    for event in traces:
+        change = {"alloc": event["size"], "free_completed": -event["size"]}.get(event["action"])
+        if change is None:
+            continue
+        first = event["time_us"] if first is None else first
+        held += change
+        points.append([round((event["time_us"] - first) / 1e3, 3), round(held / 1e6, 3)])
+    return points if len(points) <= POINTS else thinned(points)
+
+
+def thinned(points):
+    """Of each of POINTS / 2 parts of the time, the largest and the last."""
+    width, kept = points[-1][0] / (POINTS // 2 - 1) or 1.0, {}
+    for point in points:
+        largest, _ = kept.get(int(point[0] / width), (point, point))
+        kept[int(point[0] / width)] = (max(largest, point, key=lambda each: each[1]), point)
+    return [point for largest, last in kept.values() for point in ([last] if largest is last else [largest, last])]
+
+
+def steps_of(model, optimiser, ids):
+    def step():
+        loss = model(input_ids=ids, labels=ids).loss
+        loss.backward()
+        if optimiser:
+            optimiser.step()
+        model.zero_grad(set_to_none=True)
+        return loss.detach()
+
+    return step
+
+
+def measure(options, model, optimiser, memory, point, vocab_size):
+    import torch
+    sweep, batch, length, workspace = point
+    if hasattr(model, "_ligerdsl_limit"):
+        model._ligerdsl_limit = None if workspace is None else workspace * 2**20
+    memory.clear()
+    row = {"sweep": sweep, "batch": batch, "length": length} | ({} if workspace is None else {"workspace_mib": workspace})
+    step = ids = None
+    try:
+        ids = torch.randint(0, vocab_size, (batch, length), generator=torch.Generator().manual_seed(1)).to(options.device)
+        step = steps_of(model, optimiser, ids)
+        row["first_loss"] = float(step())
+        if sweep == "timeline":
+            return row | {"timeline": memory.timeline(step)} | memory.peaks()
+        for _ in range(options.warmup - 1):
+            step()
+        memory.clear()
+        times = []
+        for _ in range(options.steps):
+            memory.wait()
+            begin = time.perf_counter()
+            step()
+            memory.wait()
+            times.append(time.perf_counter() - begin)
+        times.sort()
+        middle = times[len(times) // 2]
+        row |= {"step_ms": round(middle * 1e3, 3), "step_ms_fastest": round(times[0] * 1e3, 3), "step_ms_slowest": round(times[-1] * 1e3, 3),
+                "tokens_per_s": round(batch * length / middle, 1)} | memory.peaks()
+    except torch.OutOfMemoryError:
+        row["out_of_memory"] = True
+    model.zero_grad(set_to_none=True)
+    return row
+
+
+def run_contender(options):
+    """Prints a line of JSON for each point."""
+    import torch
+    preset, contender = PRESETS[options.preset], options.contender
+    memory = Memory(options.device, options.cap_gb)
+    model = make_model(preset, contender, options.device, getattr(torch, options.dtype))
+    optimiser = torch.optim.AdamW(model.parameters(), fused=True) if options.step == "adamw" else None
+    full, begin = set(), time.monotonic()
+    for point in points_of(preset, options.sweeps)[contender]:
+        if point[0] in full or time.monotonic() - begin > options.budget_s:
+            row = {"sweep": point[0], "batch": point[1], "length": point[2], "skipped": "a smaller one ran out of memory" if point[0] in full else "time"}
+        else:
+            row = measure(options, model, optimiser, memory, point, preset.config["vocab_size"])
+        if row.get("out_of_memory"):
+            full.add(point[0])
+        print("ROW " + json.dumps({"contender": contender, **row}), flush=True)
+    print("VERSIONS " + json.dumps(versions(options.device)), flush=True)
+
+
+def versions(device):
+    import torch
+    import transformers
+    found = {"torch": torch.__version__, "transformers": transformers.__version__, "python": sys.version.split()[0],
+             "device": torch.cuda.get_device_name(torch.device(device)) if device.startswith("cuda") else "cpu"}
+    try:
+        from importlib.metadata import version
+        found["liger"] = version("liger-kernel")
+    except ImportError:
+        pass
+    try:
+        import ligerdsl
+        found["library"] = ligerdsl.build_info()
+    except ImportError:
+        pass
+    return found
+
+
+# ---- All of them -------------------------------------------------------------------------------------------------------------
+
+def child(options, contender, seconds):
+    command = [sys.executable, __file__, "--contender", contender, "--preset", options.preset, "--device", options.device, "--dtype", options.dtype,
+               "--sweeps", ",".join(options.sweeps), "--step", options.step, "--steps", str(options.steps), "--warmup", str(options.warmup),
+               "--budget-s", str(seconds)] + (["--cap-gb", str(options.cap_gb)] if options.cap_gb else [])
+    environment = {name: value for name, value in os.environ.items() if name != "LIGER_KERNEL_IMPL"}
+    if contender == "liger_on_ligerdsl":
+        environment["LIGER_KERNEL_IMPL"] = "ligerdsl"
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    sys.stderr.write(done.stderr[-2000:] if done.returncode else "")
+    lines = [line.split(" ", 1) for line in done.stdout.splitlines() if line.startswith(("ROW ", "VERSIONS "))]
+    rows = [json.loads(text) for kind, text in lines if kind == "ROW"]
+    found = next((json.loads(text) for kind, text in lines if kind == "VERSIONS"), {})
+    if done.returncode:
+        last = [line for line in done.stderr.strip().splitlines() if line][-1:] or [f"exit code {done.returncode}"]
+        rows.append({"contender": contender, "failed": last[0][:300]})
+    return rows, found
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--preset", choices=PRESETS, default="llama-3.2-1b")
+    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16")
+    parser.add_argument("--sweeps", type=lambda text: text.split(","), default=["batch", "length", "ablation", "timeline"],
+                        help="of " + ", ".join(SWEEPS))
+    parser.add_argument("--contenders", type=lambda text: text.split(","), help="only these of " + ", ".join(CONTENDERS))
+    parser.add_argument("--step", choices=("forward_backward", "adamw"), default="forward_backward", help="adamw: torch's, fused, for all of them")
+    parser.add_argument("--cap-gb", type=float, help="limit of torch's allocator, 10^9 bytes")
+    parser.add_argument("--steps", type=int, default=10, help="timed ones; the middle time counts")
+    parser.add_argument("--warmup", type=int, default=3)
+    parser.add_argument("--budget-s", type=float, default=3600, help="what is not reached in it is listed as skipped")
+    parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--contender", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main():
+    options = arguments()
+    if options.contender:
+        return run_contender(options)
+    points = points_of(PRESETS[options.preset], options.sweeps)
+    names = [name for name in CONTENDERS if name in points and (options.contenders is None or name in options.contenders)]
+    deadline, result = time.monotonic() + options.budget_s, None
+    rows, found = [], {}
+    for i, name in enumerate(names):
+        more, these = child(options, name, max(0.0, (deadline - time.monotonic()) / (len(names) - i)))
+        rows += more
+        found |= these
+        for row in more:
+            print({key: value for key, value in row.items() if key != "timeline"}, flush=True)
+        result = {"what": "training steps of a Llama with random weights, every layer recomputed in backward", "preset": options.preset,
+                  "dtype": options.dtype, "allocator": os.environ.get("PYTORCH_CUDA_ALLOC_CONF", ""), "step": options.step, "cap_gb": options.cap_gb, "steps": options.steps,
+                  "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), **found, "rows": rows}
+        if options.out:  # after every contender: what was measured is kept
+            options.out.write_text(json.dumps(result, indent=None, separators=(",", ":")).replace('{"contender"', '\n{"contender"') + "\n")
+    return 1 if any("failed" in row for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

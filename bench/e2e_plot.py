@@ -1,0 +1,107 @@
+"""Plots of what bench/e2e_llama.py measured: SVG, and PNG beside it where there is a program that makes one.
+
+    python bench/e2e_plot.py RESULT.json --out FOLDER"""
+
+import argparse
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+from svg import plot, steps
+
+NAMES = {"hf": "transformers", "liger": "Liger-Kernel", "ligerdsl": "ligerdsl", "liger_without_flce": "Liger-Kernel but FLCE",
+         "ligerdsl_without_flce": "ligerdsl but FLCE", "liger_on_ligerdsl": "Liger-Kernel on ligerdsl"}
+VALUES = {"tokens_per_s": ("throughput", "tokens/s"), "peak_gb": ("memory", "GB, the step's peak")}
+SWEEPS = {"batch": ("batch", "batch size", "T = {length}"), "length": ("length", "sequence length", "batch {batch}"),
+          "workspace": ("workspace_mib", "MiB of workspace", "batch {batch}, T = {length}")}
+# What makes a PNG of an SVG, of twice its size: program, arguments.
+CONVERTERS = (("rsvg-convert", ["--zoom", "2", "--output", "{png}", "{svg}"]),
+              ("inkscape", ["--export-type=png", "--export-dpi=192", "--export-filename={png}", "{svg}"]),
+              ("chromium", ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=2",
+                            "--window-size={width},{height}", "--screenshot={png}", "file://{svg}"]),
+              ("magick", ["-density", "192", "{svg}", "{png}"]))
+
+
+def sweep_plots(result):
+    """{name: SVG} of every sweep with two places or more. Where memory ran out there is no point."""
+    files = {}
+    for sweep, (axis, words, at) in SWEEPS.items():
+        rows = [row for row in result["rows"] if row.get("sweep") == sweep]
+        places = sorted({row[axis] for row in rows if axis in row})
+        if len(places) < 2:
+            continue
+        for value, (short, unit) in VALUES.items():
+            lines = {}
+            for row in rows:
+                if row.get(value) is not None:
+                    lines.setdefault(row["contender"], {})[row[axis]] = row[value]
+            if lines:
+                title = f"{result['preset']}, {at.format(**rows[0])}, {result['dtype']}"
+                files[f"{sweep}-{short}"] = plot(title, words, unit, places, lines, NAMES)
+    return files
+
+
+def ablation_plots(result):
+    order = [name for name in ("hf", "liger_without_flce", "liger", "ligerdsl_without_flce", "ligerdsl")]
+    rows = {row["contender"]: row for row in result["rows"] if row.get("sweep") == "ablation"}
+    files = {}
+    for value, (short, unit) in VALUES.items():
+        measured = {name: rows[name][value] for name in order if rows.get(name, {}).get(value) is not None}
+        if len(measured) > 1:
+            some = next(iter(rows.values()))
+            parts = {"nothing": ("hf", "hf"), "all but FLCE": ("liger_without_flce", "ligerdsl_without_flce"), "all": ("liger", "ligerdsl")}
+            lines = {family: {part: measured[names[i]] for part, names in parts.items() if names[i] in measured}
+                     for i, family in enumerate(("liger", "ligerdsl"))}
+            lines = {family: points for family, points in lines.items() if set(points) - {"nothing"}}
+            files[f"ablation-{short}"] = plot(f"{result['preset']}, batch {some['batch']}, T = {some['length']}", "kernels that are replaced", unit,
+                                              list(parts), lines, NAMES)
+    return files
+
+
+def timeline_plot(result):
+    rows = {row["contender"]: row for row in result["rows"] if row.get("timeline")}
+    if not rows:
+        return {}
+    some = next(iter(rows.values()))
+    lines = {name: [(ms, mb / 1e3) for ms, mb in row["timeline"]] for name, row in rows.items()}
+    return {"timeline": steps(f"One step of {result['preset']}, batch {some['batch']}, T = {some['length']}", "ms", "GB allocated", lines, NAMES)}
+
+
+def make_png(svg, png):
+    """Whether a program was found and did it."""
+    width, height = re.search(r'width="(\d+)" height="(\d+)"', svg.read_text()).groups()
+    values = {"svg": svg.resolve(), "png": png.resolve(), "width": width, "height": height}
+    for program, arguments in CONVERTERS:
+        if shutil.which(program):
+            done = subprocess.run([program, *(each.format(**values) for each in arguments)], capture_output=True, timeout=120)
+            if done.returncode == 0 and png.exists():
+                return True
+    return False
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("result", type=pathlib.Path)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    options = parser.parse_args()
+    result = json.loads(options.result.read_text())
+    files = sweep_plots(result) | ablation_plots(result) | timeline_plot(result)
+    if not files:
+        sys.exit(f"{options.result} has no sweep of two points or more")
+    options.out.mkdir(parents=True, exist_ok=True)
+    without = []
+    for name, text in files.items():
+        svg = options.out / f"{name}.svg"
+        svg.write_text(text)
+        if not make_png(svg, svg.with_suffix(".png")):
+            without.append(name)
+        print(svg)
+    if without:
+        print(f"no PNG of {', '.join(without)}: install one of {', '.join(program for program, _ in CONVERTERS)}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""How operators of rows take DTensors: what may be sharded, and which gradients are then sums still to be made.
+
+Rows may be sharded along any of their leading dimensions, parameters are whole on every rank and their gradients Partial. Everything else
+torch brings into one of these forms by communication. What is not here (dropout, whose bits depend on where an element lies; heads whose vocabulary is
+sharded; jsd of heads) has no sharding, and torch says so."""
+
+import dataclasses
+
+import torch
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+from torch.distributed.tensor.experimental import register_sharding
+
+from .losses import REDUCTIONS
+
+_PARAMETERS = ("weight", "bias", "alpha", "class_weight")
+_EACH = ("none", "sum")  # reductions of a part of the rows that add up
+_REDUCED = ("loss", "z_loss", "accuracy", "d_loss")
+
+
+def _is_tensor(value):
+    return hasattr(value, "ndim") and hasattr(value, "shape")
+
+
+class _Call:
+    """One call: its operator's arguments by name."""
+
+    def __init__(self, schema, args, kwargs):
+        self.schema = schema
+        self.given = {argument.name: argument.default_value if argument.has_default_value() else None for argument in schema.arguments}
+        self.given |= {argument.name: value for argument, value in zip(schema.arguments, args)} | kwargs
+        self.tensors = {name: value for name, value in self.given.items() if _is_tensor(value)}
+
+    def makes(self, name):
+        """Whether this result is more than an empty tensor."""
+        if f"with_{name}" in self.given:
+            return bool(self.given[f"with_{name}"])
+        if f"without_{name}" in self.given:
+            return not self.given[f"without_{name}"]
+        if f"{name}_dtype" in self.given and name != "loss":
+            return self.given[f"{name}_dtype"] is not None
+        of = {"k_out": "k", "d_gate": "gate", "d_up": "up", "d_gate_up": "gate_up"}.get(name)
+        return of is None or of in self.tensors
+
+    def placed(self, place, result):
+        """(placements of the results, of the arguments) by two functions of a name."""
+        outs = [result(each.name) if self.makes(each.name) else Replicate() for each in self.schema.returns]
+        positional = [argument for argument in self.schema.arguments if not argument.kwarg_only]
+        return outs, [place(argument.name) if argument.name in self.tensors else None for argument in positional]
+
+    def whole(self):
+        return self.placed(lambda name: Replicate(), lambda name: Replicate())
+
+    def rows(self, dim, **special):
+        """Sharded along `dim`, with `special` placements by name."""
+        def place(name):
+            return special.get(name, Replicate() if name in _PARAMETERS else Shard(dim))
+
+        def result(name):
+            return special.get(name, Partial() if name.startswith("d_") and name[2:] in _PARAMETERS else Shard(dim))
+
+        return self.placed(place, result)
+
+
+def _rows(call, first):
+    return [call.rows(dim) for dim in range(call.tensors[first].ndim - 1)]
+
+
+def _elements(call):
+    tensor = next(iter(call.tensors.values()))
+    return [call.rows(dim) for dim in range(tensor.ndim - ("gate_up" in call.tensors))]
+
+
+def _groups(call):
+    return [call.rows(0)]
+
+
+def _softmax(call):
+    return [call.rows(dim) for dim in range(call.tensors["y" if "y" in call.tensors else "x"].ndim - (2 if call.given["causal"] else 1))]
+
+
+def _modulated(call):
+    x, scale = call.tensors["x"], call.tensors["scale"]
+    names = ("scale", "shift")
+    if scale.shape[0] == 1:
+        return [call.rows(dim, **{name: Replicate() for name in names}, **{f"d_{name}": Partial() for name in names}) for dim in range(x.ndim - 1)]
+    return [call.rows(0)] if scale.shape[0] == x.shape[0] else []
+
+
+def _losses(call, first):
+    """A sum over rows adds up; a mean does not, its number of rows being that of all ranks."""
+    name = next(name for name, number in REDUCTIONS.items() if number == call.given["reduction"])
+    if name not in _EACH or name == "sum" and call.given.get("with_accuracy"):
+        return []
+    special = {} if name == "none" else {"loss": Partial(), "z_loss": Partial(), "d_loss": Replicate()}
+    return [call.rows(dim, **special) for dim in range(call.tensors[first].ndim - 1)]
+
+
+def _embedding(call):
+    if "position_weight" in call.tensors or call.given.get("n_positions"):
+        return []
+    return [call.rows(dim, d_position_weight=Replicate()) for dim in range(call.tensors["indices"].ndim)]
+
+
+def _scale(call):
+    if call.given["per_row"]:
+        return []
+    dims = [call.rows(dim, factor=Replicate()) for dim in range(call.tensors["x"].ndim)]
+    return [*dims, call.placed(lambda name: Partial() if name == "x" else Replicate(), lambda name: Partial())]
+
+
+def _rope(call):
+    """Heads, and positions and batches with their angles."""
+    q, cos = call.tensors["q"], call.tensors["cos"]
+    table = lambda placement: {"cos": placement, "sin": placement}
+    found = [call.rows(2, **table(Replicate()))]
+    if cos.ndim <= 3:
+        found.append(call.rows(1, **table(Shard(cos.ndim - 2))))
+        whole = cos.ndim == 2 or cos.shape[0] != q.shape[0] or q.shape[0] == 1
+        found.append(call.rows(0, **table(Replicate() if whole else Shard(0))))
+    return found
+
+
+def _of(function, *more):
+    return lambda call: function(call, *more)
+
+
+_RULES = {name: _of(_rows, "d_y" if name.endswith("backward") else "x") for name in (
+    "rms_norm_forward", "rms_norm_backward", "fused_add_rms_norm_forward", "fused_add_rms_norm_backward", "layer_norm_forward",
+    "layer_norm_backward", "fused_add_layer_norm_forward", "fused_add_layer_norm_backward", "poly_norm_forward", "poly_norm_backward",
+    "dyt_forward", "dyt_backward", "bias_add_forward", "bias_add_backward")}
+_RULES |= {name: _elements for name in ("swiglu_forward", "swiglu_backward", "geglu_forward", "geglu_backward", "activation_forward",
+                                        "activation_backward", "vector_add")}
+_RULES |= {"sparsemax_forward": _of(_rows, "x"), "sparsemax_backward": _of(_rows, "y"), "softmax_forward": _softmax, "softmax_backward": _softmax,
+           "group_norm_forward": _groups, "group_norm_backward": _groups, "modulated_rms_norm_forward": _modulated,
+           "modulated_rms_norm_backward": _modulated, "embedding_forward": _embedding, "embedding_backward": _embedding, "scale": _scale,
+           "rope": _rope, "cross_entropy": _of(_losses, "logits"), "fused_linear_cross_entropy": _of(_losses, "x"),
+           "fused_linear_cross_entropy_backward": _of(_losses, "x"), "kl_div": _of(_losses, "input"), "jsd": _of(_losses, "input"),
+           "tvd": _of(_losses, "input")}
+
+
+def _register(name, rule):
+    operator = getattr(torch.ops.ligerdsl, name).default
+
+    @register_sharding(operator)
+    def shardings(*args, **kwargs):
+        call = _Call(operator._schema, args, kwargs)
+        return [call.whole(), *rule(call)]
+
+    # Which results are made depends on flags and dtypes, of which torch looks at integers alone when it looks for what it found before.
+    names = [argument.name for argument in operator._schema.arguments if argument.kwarg_only and "float" not in str(argument.type)]
+    _known[operator] = dataclasses.replace(_known[operator], static_kwargkey=names or None)
+
+
+_known = getattr(getattr(getattr(DTensor, "_op_dispatcher", None), "sharding_propagator", None), "op_to_schema_info", None)
+if _known is not None:  # without it calls could be taken for one another: then no operator has a sharding
+    for _name, _rule in _RULES.items():
+        _register(_name, _rule)

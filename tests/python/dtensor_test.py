@@ -1,0 +1,147 @@
+"""DTensors on two processes of a CPU: rows in shards, parameters whole, beside the same functions on whole tensors."""
+
+import importlib.util
+import os
+import socket
+
+os.environ["LIGER_KERNEL_IMPL"] = "ligerdsl"
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+tensor = pytest.importorskip("torch.distributed.tensor")
+
+import ligerdsl.torch as lt
+from cases import CASES, LABELS, inputs_of, outputs_of
+
+PROCESSES = 2
+LEAVE = {"vocab_parallel_cross_entropy", "fused_linear_jsd"}  # no sharding: see ligerdsl/torch/sharding.py
+SUMS = {
+    "cross_entropy, sum": (lambda x: lt.cross_entropy(x, spread(LABELS), reduction="sum"), lambda: [torch.randn(2, 3, 10)]),
+    "cross_entropy, none": (lambda x: lt.cross_entropy(x, spread(LABELS), reduction="none"), lambda: [torch.randn(2, 3, 10)]),
+    "fused_linear_cross_entropy, sum": (lambda x, w: lt.fused_linear_cross_entropy(x, w, spread(LABELS), reduction="sum"),
+                                        lambda: [torch.randn(2, 3, 16), torch.randn(10, 16)]),
+    "kl_div, sum": (lambda x: lt.kl_div(x, spread(TARGET), reduction="sum"), lambda: [torch.randn(2, 3, 10).log_softmax(-1)]),
+}
+TARGET = torch.softmax(torch.arange(60.0).view(2, 3, 10).sin(), -1)
+mesh = None
+
+
+def spread(whole):
+    """As the input is: whole where there is no mesh, else in shards of rows."""
+    return whole if mesh is None else tensor.distribute_tensor(whole, mesh, [tensor.Shard(0)])
+
+
+def wants_rows(name, index, t, first):
+    """Parameters are whole; everything that has the first tensor's rows is sharded."""
+    return t.dim() > 1 and t.shape[0] == first.shape[0] and not (name.startswith("fused_linear") and index == 1)
+
+
+def compare(name, ours, wanted, others, sharded):
+    global mesh
+    mesh = None
+    outputs = outputs_of(ours(*wanted, *others))
+    upstream = [torch.randn_like(o) for o in outputs]
+    expected = torch.autograd.grad(outputs, wanted, upstream)
+    mesh = dist.device_mesh.init_device_mesh("cpu", (PROCESSES,))
+    place = lambda t, rows: tensor.distribute_tensor(t.detach(), mesh, [tensor.Shard(0) if rows else tensor.Replicate()])
+    leaves = [place(t, s).requires_grad_() for t, s in zip(wanted, sharded)]
+    rest = [place(t, s) for t, s in zip(others, sharded[len(wanted):])]
+    found = outputs_of(ours(*leaves, *rest))
+    for one, other in zip(found, outputs):
+        torch.testing.assert_close(one.full_tensor(), other, rtol=1e-5, atol=1e-5, msg=name)
+    whole = [tensor.distribute_tensor(u, mesh, [p if p.is_shard() else tensor.Replicate() for p in o.placements]) for u, o in zip(upstream, found)]
+    gradients = torch.autograd.grad(found, leaves, whole)
+    for one, other in zip(gradients, expected):
+        torch.testing.assert_close(one.full_tensor(), other, rtol=1e-4, atol=1e-4, msg=name)
+    return found, gradients
+
+
+def all_functions():
+    for name, (ours, _, _, _) in CASES.items():
+        if name in LEAVE:
+            continue
+        wanted, others = inputs_of(name)
+        sharded = [False, True] if name == "embedding" else [wants_rows(name, i, t, wanted[0]) for i, t in enumerate((*wanted, *others))]
+        compare(name, ours, wanted, others, sharded)
+
+
+def stays_in_shards():
+    """Rows are not gathered, and gradients of parameters are sums still to be made."""
+    x, w, b = torch.randn(3, 5, 40), torch.randn(40), torch.randn(40)  # 3 rows of 2 processes: shards of 2 and 1
+    for name, function, inputs in (("rms_norm", lt.rms_norm, [x, w]), ("layer_norm", lt.layer_norm, [x, w, b]), ("bias_add", lt.bias_add, [x, b])):
+        found, gradients = compare(name, function, [t.clone().requires_grad_() for t in inputs], [], [True, False, False])
+        assert found[0].placements == (tensor.Shard(0),) and gradients[0].placements == (tensor.Shard(0),), name
+        assert all(each.placements[0].is_partial() for each in gradients[1:]), name
+    for name, (function, inputs) in SUMS.items():
+        found, gradients = compare(name, function, [t.requires_grad_() for t in inputs()], [], [True, False])
+        assert found[0].placements[0].is_partial() == name.endswith("sum"), name
+        assert gradients[0].placements == (tensor.Shard(0),), name
+    gate, up = (tensor.distribute_tensor(torch.randn(3, 8), mesh, [tensor.Shard(1)]) for _ in range(2))
+    assert lt.swiglu(gate, up).placements == (tensor.Shard(1),)  # between tensor-parallel layers
+    q = tensor.distribute_tensor(torch.randn(2, 5, 4, 16), mesh, [tensor.Shard(2)])
+    table = tensor.distribute_tensor(torch.randn(5, 16), mesh, [tensor.Replicate()])
+    assert lt.rope(q, None, table, table)[0].placements == (tensor.Shard(2),)
+
+
+def flags_are_told_apart():
+    """Which results there are depends on flags; what torch remembers of one call must not be taken for another."""
+    x, w = (tensor.distribute_tensor(torch.randn(4, 8), mesh, [tensor.Shard(0)]), tensor.distribute_tensor(torch.randn(8), mesh, [tensor.Replicate()]))
+    with torch.no_grad():
+        y = lt.rms_norm(x, w)
+    rows, rstd = torch.ops.ligerdsl.rms_norm_forward(x, w, with_rstd=True)
+    assert rstd.shape == (4,) and rstd.placements == (tensor.Shard(0),)
+    torch.testing.assert_close(rows.full_tensor(), y.full_tensor())
+    d_x, d_w = torch.ops.ligerdsl.rms_norm_backward(rows, x, w, rstd)
+    assert d_w.numel() == 0 and d_x.shape == (4, 8)
+    d_x, d_w = torch.ops.ligerdsl.rms_norm_backward(rows, x, w, rstd, without_d_x=True, d_weight_dtype=torch.float32)
+    assert d_x.numel() == 0 and d_w.shape == (8,) and d_w.placements[0].is_partial()
+    try:
+        lt.dropout(x)
+    except NotImplementedError as error:
+        assert "sharding strategy" in str(error)
+    else:
+        raise AssertionError("dropout took a DTensor")
+
+
+def functions_of_liger():
+    """As Liger's: its norm gathers, its gate stays in shards, and either takes a DTensor beside a tensor."""
+    if importlib.util.find_spec("triton") is None or importlib.util.find_spec("liger_kernel") is None:
+        return
+    import ligerdsl.liger.hook  # noqa: F401
+    from liger_kernel.ops import LigerRMSNormFunction, LigerSiLUMulFunction
+    x, w, d_y = torch.randn(2, 3, 8), torch.randn(8), torch.randn(2, 3, 8)
+    whole = x.clone().requires_grad_()
+    expected = LigerRMSNormFunction.apply(whole, w, 1e-6)
+    expected.backward(d_y.clone())
+    shards = tensor.distribute_tensor(x, mesh, [tensor.Shard(2)]).requires_grad_()
+    y = LigerRMSNormFunction.apply(shards, w, 1e-6)
+    torch.testing.assert_close(y, expected)
+    y.backward(tensor.distribute_tensor(d_y, mesh, [tensor.Shard(2)]))
+    torch.testing.assert_close(shards.grad.full_tensor(), whole.grad)
+    a, b = torch.randn(2, 3, 8), torch.randn(2, 3, 8)
+    out = LigerSiLUMulFunction.apply(tensor.distribute_tensor(a, mesh, [tensor.Shard(2)]), b)
+    assert out.placements == (tensor.Shard(2),)
+    torch.testing.assert_close(out.full_tensor(), torch.nn.functional.silu(a) * b)
+
+
+def work(rank, port):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    dist.init_process_group("gloo", rank=rank, world_size=PROCESSES)
+    torch.manual_seed(0)
+    all_functions()
+    stays_in_shards()
+    flags_are_told_apart()
+    functions_of_liger()
+    dist.destroy_process_group()
+
+
+def test_two_processes():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    mp.spawn(work, (port,), nprocs=PROCESSES)

@@ -1,0 +1,104 @@
+"""bench/e2e_llama.py with a tiny model on the CPU, and its plots."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
+pytestmark = pytest.mark.skipif(not BENCH.is_dir(), reason="the sources are not here")
+
+
+def run(*arguments):
+    path = os.pathsep.join(filter(None, [os.environ.get("LIGERDSL_PYTHON_PATH"), os.environ.get("PYTHONPATH")]))
+    return subprocess.run([sys.executable, "-B", *map(str, arguments)], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"})
+
+
+def module(name):
+    sys.path.insert(0, str(BENCH))
+    try:
+        spec = importlib.util.spec_from_file_location(name, BENCH / f"{name}.py")
+        made = importlib.util.module_from_spec(spec)
+        sys.modules[name] = made  # where dataclasses look
+        spec.loader.exec_module(made)
+        return made
+    finally:
+        sys.path.remove(str(BENCH))
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory):
+    out = tmp_path_factory.mktemp("e2e") / "result.json"
+    contenders = ["hf", "ligerdsl", "ligerdsl_without_flce"]
+    if importlib.util.find_spec("liger_kernel") and importlib.util.find_spec("triton"):
+        contenders.append("liger_on_ligerdsl")
+    done = run(BENCH / "e2e_llama.py", "--preset", "tiny", "--device", "cpu", "--dtype", "float32", "--sweeps", "batch,length,ablation,timeline,workspace,backend",
+               "--contenders", ",".join(contenders), "--steps", 1, "--warmup", 1, "--out", out)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out, contenders, json.loads(out.read_text())
+
+
+def test_every_point_was_measured(result):
+    _, contenders, found = result
+    assert {"date", "device", "torch", "transformers", "library", "rows"} <= found.keys() and "commit" in found["library"]
+    assert {row["contender"] for row in found["rows"]} == set(contenders)
+    count = lambda name, sweep: sum(row["contender"] == name and row["sweep"] == sweep for row in found["rows"])
+    assert count("hf", "batch") == count("ligerdsl", "batch") == 2 and count("ligerdsl", "workspace") == 5
+    for row in found["rows"]:
+        assert row["sweep"] == "timeline" or row["tokens_per_s"] > 0
+
+
+def test_contenders_train_the_same_model(result):
+    losses = {}
+    for row in result[2]["rows"]:
+        losses.setdefault((row["batch"], row["length"]), []).append(row["first_loss"])
+    for point, values in losses.items():
+        assert max(values) - min(values) < 1e-4, point
+
+
+def test_plots(result, tmp_path):
+    done = run(BENCH / "e2e_plot.py", result[0], "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    names = {path.stem for path in tmp_path.glob("*.svg")}
+    assert names == {"batch-throughput", "length-throughput", "workspace-throughput", "ablation-throughput"}  # a CPU counts no memory
+    assert {path.stem for path in tmp_path.glob("*.png")} == names or "no PNG of" in done.stderr
+
+
+def test_a_failed_contender_is_listed(tmp_path):
+    """Liger's Triton kernels do not run on a CPU."""
+    if not importlib.util.find_spec("liger_kernel") or torch.cuda.is_available():
+        pytest.skip("nothing fails here")
+    out = tmp_path / "result.json"
+    done = run(BENCH / "e2e_llama.py", "--preset", "tiny", "--device", "cpu", "--sweeps", "ablation", "--contenders", "liger", "--out", out)
+    assert done.returncode == 1
+    assert [row["contender"] for row in json.loads(out.read_text())["rows"] if "failed" in row] == ["liger"]
+
+
+def test_memory_of_a_step_and_its_plot(tmp_path):
+    events = [{"action": action, "size": size, "time_us": time} for action, size, time in
+              [("alloc", 3_000_000, 1000), ("segment_alloc", 9, 1500), ("alloc", 2_000_000, 2000), ("free_requested", 3_000_000, 3000),
+               ("free_completed", 3_000_000, 4000)]]
+    points = module("e2e_llama").curve(events, 1_000_000)
+    assert points == [[0.0, 4.0], [1.0, 6.0], [3.0, 3.0]]
+    many = module("e2e_llama").curve([{"action": "alloc" if i % 2 == 0 else "free_completed", "size": 1_000_000, "time_us": i} for i in range(100_000)], 0)
+    assert len(many) <= 4000 and max(mb for _, mb in many) == 1.0 and many[-1] == [99.999, 0.0]
+    assert many == sorted(many, key=lambda point: point[0])
+    plots = module("e2e_plot").timeline_plot({"preset": "tiny", "rows": [{"contender": "hf", "batch": 1, "length": 2, "timeline": points}]})
+    assert list(plots) == ["timeline"] and plots["timeline"].startswith("<svg") and "GB allocated" in plots["timeline"]
+
+
+def test_what_is_measured():
+    e2e = module("e2e_llama")
+    points = e2e.points_of(e2e.PRESETS["llama-3.2-1b"], ["batch", "length", "ablation"])
+    assert ("batch", 144, 1024, None) in points["ligerdsl"] and ("length", 4, 36864, None) in points["liger"]
+    assert ("ablation", 4, 1024, None) in points["ligerdsl_without_flce"]
+    with pytest.raises(SystemExit, match="expected batch, length, ablation"):
+        e2e.points_of(e2e.PRESETS["tiny"], ["depth"])
