@@ -16,6 +16,17 @@ def Tgpu_ConvertLayoutOp : Tgpu_Op<"convert_layout", [Pure]> {
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
 }
 
+def Tgpu_StretchOp : Tgpu_Op<"stretch", [Pure]> {
+  let summary = "The stretch of a tile that begins at an element, as a tile of its own";
+  let description = [{
+    Every thread holds the result's elements already.
+    Example: `%u = tgpu.stretch %t begin [0, 16] : tensor<64x64xbf16, #a> -> tensor<64x16xbf16, #b>`.
+  }];
+  let arguments = (ins AnyRankedTensor:$source, DenseI64ArrayAttr:$begin);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$source `begin` $begin attr-dict `:` type($source) `->` type($result)";
+}
+
 def Tgpu_OpaqueOp : Tgpu_Op<"opaque", [MemoryEffects<[MemRead]>]> {
   let summary = "The same tile, as a value that no optimiser recognises";
   let description = [{

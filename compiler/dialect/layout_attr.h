@@ -26,7 +26,7 @@ mlir::RankedTensorType withLayout(mlir::RankedTensorType type, const LinearLayou
 /// The part of one CTA as a tile of its own (LinearLayout::partOfCta), if it is one.
 std::optional<mlir::RankedTensorType> partOfCta(mlir::RankedTensorType type);
 
-/// For tile.expand_dims, broadcast, permute, reshape and for convert_layout within a thread: the source register of
+/// For tile.expand_dims, broadcast, permute, reshape, for tgpu.stretch and for convert_layout within a thread: the source register of
 /// every result register. Nothing if the result's layout asks a thread for an element that it does not hold.
 std::optional<llvm::SmallVector<int32_t>> shapeOpSources(mlir::Operation* op);
 

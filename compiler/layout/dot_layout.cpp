@@ -30,7 +30,7 @@ Deal deal(const DotShape& shape) {
             {bitsOf(shape.n), std::min(bitsOf(shape.n), bitsOf(kMmaN))}};
   for (int left = bitsOf(shape.warps); left > 0; --left) {
     const bool rows = deal.m.own() > deal.m.whole, columns = deal.n.own() > deal.n.whole;
-    if (rows && (!columns || deal.m.own() >= deal.n.own()))
+    if (rows && (!columns || shape.whole_rows || deal.m.own() >= deal.n.own()))
       ++deal.m.warps;
     else if (columns)
       ++deal.n.warps;
@@ -84,6 +84,12 @@ LinearLayout sumsLayout(const DotShape& shape) {
   along(&reg, 1, dealt.n.whole, dealt.n.own());
   along(&reg, 0, dealt.m.whole, dealt.m.own());
   return layout({shape.m, shape.n}, reg, lanesOfPairs(), warpBases(dealt, 0, 1), shape.ctas);
+}
+
+DotShape shapeOf(const LinearLayout& sums, int64_t k) {
+  DotShape shape{sums.shape()[0], sums.shape()[1], k, sums.warps(), sums.ctas()};
+  shape.whole_rows = sumsLayout(shape) != sums;
+  return shape;
 }
 
 std::optional<DotLayouts> mmaLayouts(const DotShape& shape) {

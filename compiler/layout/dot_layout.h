@@ -13,14 +13,19 @@ inline constexpr int64_t kMmaM = 16, kMmaN = 8, kMmaK = 16;
 struct DotShape {
   int64_t m, n, k;
   int64_t warps, ctas = 1;  // CTAs of a cluster all have the whole product
+  bool whole_rows = false;  // of the sums in one warp, while there are rows for all of them
 };
 
 struct DotLayouts {
   LinearLayout a, b, sums;
 };
 
-/// The sums, whatever multiplies: warps have parts of [m, n] that are near squares, of whole fragments where they fit.
+/// The sums, whatever multiplies: warps have parts of [m, n] that are near squares, or of whole rows, of whole fragments where
+/// they fit. Of whole rows, sums that become a factor are where that product's fragments are.
 LinearLayout sumsLayout(const DotShape& shape);
+
+/// The shape of a product of this depth that has its sums in this layout.
+DotShape shapeOf(const LinearLayout& sums, int64_t k);
 
 /// Fragments of mma.sync: warps that have the same rows all hold those of a, of the same columns those of b. Nothing where
 /// a tile is no multiple of whole fragments.

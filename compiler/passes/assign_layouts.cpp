@@ -27,6 +27,7 @@
 #include "compiler/remarks.h"
 #include "compiler/rewrites/atomic_results.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 #include "program/gpu_arch.h"
 
 using namespace mlir;
@@ -58,9 +59,9 @@ struct DotPlan {
   std::string whyThreads;  // empty: tensor cores
 };
 
-DotPlan planOf(tile::DotOp dot, const Threads& threads) {
+DotPlan planOf(tile::DotOp dot, const Threads& threads, bool wholeRows) {
   auto a = cast<RankedTensorType>(dot.getA().getType()), b = cast<RankedTensorType>(dot.getB().getType());
-  const DotShape shape{a.getDimSize(0), b.getDimSize(1), a.getDimSize(1), threads.warps, threads.ctas};
+  const DotShape shape{a.getDimSize(0), b.getDimSize(1), a.getDimSize(1), threads.warps, threads.ctas, wholeRows};
   if (a.getElementType().isF32()) return {threadLayouts(shape), "they multiply f16 and bf16, not f32"};
   if (std::optional<DotLayouts> fragments = mmaLayouts(shape)) return {*fragments, ""};
   return {threadLayouts(shape), llvm::formatv("m is {0}, n {1} and k {2}; m and k need a factor of {3}, n one of {4}",
@@ -68,11 +69,17 @@ DotPlan planOf(tile::DotOp dot, const Threads& threads) {
                                     .str()};
 }
 
+// A factor that is the same in all turns of a loop is converted once, in front of it.
 void separateFactors(func::FuncOp func) {
   func.walk([](tile::DotOp dot) {
-    OpBuilder builder(dot);
-    for (OpOperand* factor : {&dot.getAMutable(), &dot.getBMutable()})
+    for (OpOperand* factor : {&dot.getAMutable(), &dot.getBMutable()}) {
+      Operation* at = dot;
+      for (auto loop = dot->getParentOfType<LoopLikeOpInterface>(); loop && loop.isDefinedOutsideOfLoop(factor->get());
+           loop = loop->getParentOfType<LoopLikeOpInterface>())
+        at = loop;
+      OpBuilder builder(at);
       factor->set(tgpu::ConvertLayoutOp::create(builder, dot.getLoc(), factor->get().getType(), factor->get()));
+    }
   });
 }
 
@@ -97,10 +104,24 @@ class Assigner {
   }
 
  private:
+  // Sums that become the rows of another product, computed with or not, as in attention: both products leave rows to warps.
+  llvm::SmallDenseSet<int> sumsOfWholeRows() const {
+    llvm::SmallDenseSet<int> sums, found;
+    for (tile::DotOp dot : all.dots) sums.insert(all.classOf(dot.getResult()));
+    for (tile::DotOp dot : all.dots) {
+      const int rows = all.classOf(dot.getA().getDefiningOp<tgpu::ConvertLayoutOp>().getSource());
+      if (!sums.contains(rows)) continue;
+      found.insert(rows);
+      found.insert(all.classOf(dot.getResult()));
+    }
+    return found;
+  }
+
   // Equal shapes of sums have equal layouts, so that a class has one.
   void anchorDots() {
+    const llvm::SmallDenseSet<int> wholeRows = sumsOfWholeRows();
     for (tile::DotOp dot : all.dots) {
-      const DotPlan plan = planOf(dot, threads);
+      const DotPlan plan = planOf(dot, threads, wholeRows.contains(all.classOf(dot.getResult())));
       all.classes[all.classOf(dot.getA())].layout = plan.layouts.a;
       all.classes[all.classOf(dot.getB())].layout = plan.layouts.b;
       all.classes[all.classOf(dot.getResult())].layout = plan.layouts.sums;
@@ -306,7 +327,7 @@ class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, Operatio
     shareAtomicResults(getOperation());
     remarkMisses(getOperation());
     for (tile::DotOp dot : classes.dots)
-      if (const std::string why = planOf(dot, {numWarps, numCtas}).whyThreads; !why.empty())
+      if (const std::string why = planOf(dot, {numWarps, numCtas}, false).whyThreads; !why.empty())
         remark(dot) << "the product is not made by tensor cores: " << why;
   }
 

@@ -1,6 +1,6 @@
 // tgpu-split-dots
 //
-// A product whose factors wait in the slots of a ring becomes one product for each step along k, each with its own reads:
+// A product of which a factor waits in the slots of a ring becomes one product for each step along k, with its own reads:
 // fragments are read where they are multiplied, a few at a time, and whoever schedules instructions reads the next
 // step's while this one's are multiplied. A step is what tensor cores multiply at a time, or what a thread reads of f32.
 #include "compiler/analysis/layout_classes.h"
@@ -18,23 +18,26 @@ namespace {
 
 constexpr int64_t kThreadStep = 4;
 
-// A factor that comes from a slot, maybe permuted.
-struct SlotFactor {
-  tgpu::RingReadOp read;
-  tile::PermuteOp permute;  // or null
+// A factor, in registers or from a slot, maybe permuted.
+struct Factor {
+  Value tile;
+  tile::PermuteOp permute;  // of what is read, or null
+  tgpu::RingReadOp read;    // null: in registers
 
-  static std::optional<SlotFactor> of(Value value) {
-    auto permute = value.getDefiningOp<tile::PermuteOp>();
-    auto read = (permute ? permute.getSource() : value).getDefiningOp<tgpu::RingReadOp>();
-    if (!read || read.getLimit() || read.getBegin()) return std::nullopt;
-    return SlotFactor{read, permute};
+  explicit Factor(Value value) : tile(value), permute(value.getDefiningOp<tile::PermuteOp>()) {
+    read = (permute ? permute.getSource() : value).getDefiningOp<tgpu::RingReadOp>();
+    if (read && (read.getLimit() || read.getBegin())) read = {};
   }
 
   // The stretch that begins at k of the factor's dimension `along`.
   Value stretch(OpBuilder& builder, int along, int64_t k, const LinearLayout& layout) {
-    auto whole = cast<RankedTensorType>(permute ? permute.getType() : read.getType());
+    auto whole = cast<RankedTensorType>(tile.getType());
     const auto result = withLayout(RankedTensorType::get(layout.shape(), whole.getElementType()), layout);
     SmallVector<int64_t> begin(2, 0);
+    if (!read) {
+      begin[along] = k;
+      return tgpu::StretchOp::create(builder, tile.getLoc(), result, tile, begin);
+    }
     begin[permute ? permute.getPermutation()[along] : along] = k;
     RankedTensorType type = result;
     if (permute) {
@@ -50,10 +53,10 @@ struct SlotFactor {
 };
 
 void split(tile::DotOp dot) {
-  std::optional<SlotFactor> a = SlotFactor::of(dot.getA()), b = SlotFactor::of(dot.getB());
-  if (!a || !b) return;
-  const LinearLayout left = layoutOf(dot.getA()), sums = layoutOf(dot.getResult());
-  DotShape shape{sums.shape()[0], sums.shape()[1], left.shape()[1], sums.warps(), sums.ctas()};
+  Factor a(dot.getA()), b(dot.getB());
+  if (!a.read && !b.read) return;
+  const LinearLayout left = layoutOf(dot.getA());
+  DotShape shape = shapeOf(layoutOf(dot.getResult()), left.shape()[1]);
   const std::optional<DotLayouts> fragments = mmaLayouts(shape);
   const bool mma = fragments && left == fragments->a;
   const int64_t depth = shape.k;
@@ -63,12 +66,13 @@ void split(tile::DotOp dot) {
   OpBuilder builder(dot);
   Value total = dot.getSums();
   for (int64_t k = 0; k < depth; k += shape.k) {
-    Value rows = a->stretch(builder, 1, k, layouts.a), columns = b->stretch(builder, 0, k, layouts.b);
+    Value rows = a.stretch(builder, 1, k, layouts.a), columns = b.stretch(builder, 0, k, layouts.b);
     total = tile::DotOp::create(builder, dot.getLoc(), dot.getType(), rows, columns, total);
   }
   dot.replaceAllUsesWith(total);
   dot.erase();
-  for (SlotFactor factor : {*a, *b}) {
+  for (Factor factor : {a, b}) {
+    if (!factor.read) continue;
     if (factor.permute && factor.permute.use_empty()) factor.permute->erase();
     if (factor.read.use_empty()) factor.read->erase();
   }

@@ -1,6 +1,7 @@
 // The shared object for `ligerdsl --load`: what `list` shows.
 #include "bias_gelu.h"
 #include "dropout.h"
+#include "flash_attention.h"
 #include "generalized_jsd.h"
 #include "group_norm.h"
 #include "matmul.h"
@@ -22,4 +23,5 @@ LIGERDSL_REGISTER_KERNEL(bias_gelu_kernel);
 LIGERDSL_REGISTER_KERNEL(bias_gelu_backward_kernel);
 LIGERDSL_REGISTER_KERNEL(bias_gelu_d_bias_kernel);
 LIGERDSL_REGISTER_KERNEL(matmul_kernel);
+LIGERDSL_REGISTER_KERNEL(flash_attention_kernel);
 LIGERDSL_EXPORT_KERNELS();

@@ -6,6 +6,7 @@
 
 #include "examples/author_kernels/bias_gelu.h"
 #include "examples/author_kernels/dropout.h"
+#include "examples/author_kernels/flash_attention.h"
 #include "examples/author_kernels/generalized_jsd.h"
 #include "examples/author_kernels/group_norm.h"
 #include "examples/author_kernels/matmul.h"
@@ -299,6 +300,49 @@ TEST(AuthorKernels, Matmul) {
         for (int j = 0; j < n; ++j)
           for (int l = 0; l < k; ++l) expected[i * n + j] += a.get(i * k + l) * b.get(l * n + j);
       EXPECT_TRUE(close(c.values(), expected, gate_e(type)));
+    }
+  }
+}
+
+struct Heads {
+  int64_t heads, queries, keys, dim, group;
+  bool causal;
+};
+
+TEST(AuthorKernels, FlashAttention) {
+  for (DType type : kFloats) {
+    for (const Heads& h : {Heads{2, 50, 50, 32, 1, true}, {4, 33, 70, 64, 2, true}, {2, 40, 21, 16, 1, false}}) {
+      const auto random = [&](int64_t heads, int64_t rows, uint64_t seed) {
+        return random_rows(type, heads * rows, h.dim, seed).view({heads, rows, h.dim}, {rows * h.dim, h.dim, 1});
+      };
+      const Tensor q = random(h.heads, h.queries, 17), key = random(h.heads / h.group, h.keys, 18),
+                   v = random(h.heads / h.group, h.keys, 19);
+      Tensor o(type, {h.heads, h.queries, h.dim}), lse(f32, {h.heads, h.queries});
+      const float scale = 0.3f;
+      run(flash_attention_kernel,
+          {.type = type, .dim = h.dim, .group = h.group, .causal = h.causal, .queries = 32, .keys = 16, .warps = 4},
+          {{"o", o}, {"lse", lse}, {"q", q}, {"k", key}, {"v", v}}, Arguments().number("scale", scale));
+      Values expected, sums;
+      for (int64_t row = 0; row < h.heads * h.queries; ++row) {
+        const int64_t first = row / h.queries / h.group * h.keys;
+        const int64_t seen = h.causal ? row % h.queries + h.keys - h.queries + 1 : h.keys;
+        Values weights(seen);
+        double total = 0;
+        for (int64_t j = 0; j < seen; ++j) {
+          double s = 0;
+          for (int64_t d = 0; d < h.dim; ++d) s += q.get(row * h.dim + d) * key.get((first + j) * h.dim + d);
+          total += weights[j] = std::exp(scale * s);
+        }
+        sums.push_back(std::log(total));
+        for (int64_t d = 0; d < h.dim; ++d) {
+          double weighted = 0;
+          for (int64_t j = 0; j < seen; ++j) weighted += weights[j] / total * v.get((first + j) * h.dim + d);
+          expected.push_back(weighted);
+        }
+      }
+      // Weights are rounded to the type before they are multiplied, the sum is of unrounded ones.
+      EXPECT_TRUE(close_normwise(o.values(), expected, type == f32 ? 1e-5 : type == f16 ? 2e-3 : 1e-2));
+      EXPECT_TRUE(close(lse.values(), sums, gate_e(f32)));
     }
   }
 }

@@ -73,9 +73,8 @@ LogicalResult lowerDot(ThreadLowering& t, tile::DotOp op) {
   const LinearLayout layout = layoutOf(op.getResult());
   SmallVector<Value> sums = t.elements(op.getSums());
   const int64_t depth = a.layout.shape()[1];
-  const DotShape shape{layout.shape()[0], layout.shape()[1], depth, layout.warps(), layout.ctas()};
   const Type element = getElementTypeOrSelf(op.getA().getType());
-  const std::optional<DotLayouts> fragments = mmaLayouts(shape);
+  const std::optional<DotLayouts> fragments = mmaLayouts(shapeOf(layout, depth));
   if (!element.isF32() && fragments && a.layout == fragments->a && b.layout == fragments->b)
     multiplyFragments(t, a, b, layout, depth, element.isF16() ? "f16" : "bf16", sums);
   else

@@ -11,6 +11,7 @@ namespace {
 const std::vector<DotShape> kShapes = {
     {16, 8, 16, 1},  {64, 64, 32, 4},  {128, 128, 64, 8}, {16, 256, 16, 4}, {256, 8, 48, 4},
     {48, 24, 16, 2}, {80, 40, 112, 4}, {16, 8, 16, 32},   {32, 16, 16, 16}, {64, 64, 64, 4, 2},
+    {128, 64, 64, 8, 1, true}, {32, 64, 32, 4, 1, true},
 };
 
 // Fragment coordinates of a lane's registers: lane = 4 group + thread.
