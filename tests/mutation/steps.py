@@ -38,6 +38,7 @@ def kernels(backend, targets="kernel_tests ligerdsl_compiler"):
 # Cheapest first.
 STEPS = {
     "passes": ctest("ligerdsl-opt", "-L passes"),
+    "layout": ctest("layout_tests", "-L layout"),
     "fuzz": gtest("fuzz_tests", "tests/fuzz/fuzz_tests --gtest_filter=-Compile*"),
     "runtime": ctest("runtime_tests fake_cuda fake_cublaslt fake_compiler foreign_compiler ligerdsl_compile_worker",
                      "-L runtime"),
