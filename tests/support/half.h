@@ -24,8 +24,8 @@ inline float from_f16(uint16_t bits) {
   const int sign = bits >> 15, exponent = (bits >> 10) & 31, fraction = bits & 1023;
   const float s = sign ? -1.0f : 1.0f;
   if (exponent == 31) return fraction ? std::nanf("") : s * INFINITY;
-  if (exponent == 0) return s * std::ldexp(static_cast<float>(fraction), -24);
-  return s * std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
+  if (exponent == 0) return s * static_cast<float>(fraction) * 0x1p-24f;
+  return std::bit_cast<float>(static_cast<uint32_t>(sign << 31 | (exponent + 127 - 15) << 23 | fraction << 13));
 }
 
 inline uint16_t to_f16(float value) {

@@ -1,12 +1,12 @@
 include_guard()
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
 # ligerdsl_processor_tests(name label processors command...): the command once for each of a list of processors, as
-# on_processor.py says.
+# on_processor.py says. They start first: one that compiles every kernel anew takes minutes, alone at the end of a run.
 function(ligerdsl_processor_tests name label processors)
   foreach(processor ${processors})
     add_test(NAME ${name}.${processor}
              COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/tests/support/on_processor.py ${processor} ${ARGN})
-    set_tests_properties(${name}.${processor} PROPERTIES LABELS ${label} TIMEOUT 900 SKIP_RETURN_CODE 77)
+    set_tests_properties(${name}.${processor} PROPERTIES LABELS ${label} TIMEOUT 900 SKIP_RETURN_CODE 77 COST 200)
   endforeach()
 endfunction()
 # For programs that multiply matrices.

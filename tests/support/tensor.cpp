@@ -39,6 +39,84 @@ void write(uint8_t* to, T value) {
   std::memcpy(to, &value, sizeof value);
 }
 
+int64_t read_integer(DType type, const uint8_t* from) {
+  switch (type) {
+    case DType::i1:
+      return *from != 0;
+    case DType::i8:
+      return read<int8_t>(from);
+    case DType::i16:
+      return read<int16_t>(from);
+    case DType::i32:
+      return read<int32_t>(from);
+    default:
+      return read<int64_t>(from);
+  }
+}
+
+void write_integer(DType type, uint8_t* to, int64_t value) {
+  switch (type) {
+    case DType::i1:
+      return write<uint8_t>(to, value != 0);
+    case DType::i8:
+      return write(to, static_cast<int8_t>(value));
+    case DType::i16:
+      return write(to, static_cast<int16_t>(value));
+    case DType::i32:
+      return write(to, static_cast<int32_t>(value));
+    default:
+      return write(to, value);
+  }
+}
+
+// Elements so many bytes apart.
+struct Run {
+  uint8_t* begin;
+  int64_t count, step;
+};
+
+void read_run(DType type, const Run& run, double* to) {
+  const auto each = [&](const auto& value_at) {
+    const uint8_t* from = run.begin;
+    for (int64_t i = 0; i < run.count; ++i, from += run.step) to[i] = static_cast<double>(value_at(from));
+  };
+  switch (type) {
+    case DType::bf16:
+      return each([](const uint8_t* at) { return from_bf16(read<uint16_t>(at)); });
+    case DType::f16:
+      return each([](const uint8_t* at) { return from_f16(read<uint16_t>(at)); });
+    case DType::f32:
+      return each([](const uint8_t* at) { return read<float>(at); });
+    case DType::f8e4m3:
+      return each([](const uint8_t* at) { return from_fp8(kE4m3, *at); });
+    case DType::f8e5m2:
+      return each([](const uint8_t* at) { return from_fp8(kE5m2, *at); });
+    default:
+      return each([&](const uint8_t* at) { return read_integer(type, at); });
+  }
+}
+
+void write_run(DType type, const Run& run, const double* from) {
+  const auto each = [&](const auto& put) {
+    uint8_t* to = run.begin;
+    for (int64_t i = 0; i < run.count; ++i, to += run.step) put(to, from[i]);
+  };
+  switch (type) {
+    case DType::bf16:
+      return each([](uint8_t* at, double value) { write(at, to_bf16(static_cast<float>(value))); });
+    case DType::f16:
+      return each([](uint8_t* at, double value) { write(at, to_f16(static_cast<float>(value))); });
+    case DType::f32:
+      return each([](uint8_t* at, double value) { write(at, static_cast<float>(value)); });
+    case DType::f8e4m3:
+      return each([](uint8_t* at, double value) { write(at, to_fp8(kE4m3, value)); });
+    case DType::f8e5m2:
+      return each([](uint8_t* at, double value) { write(at, to_fp8(kE5m2, value)); });
+    default:
+      return each([&](uint8_t* at, double value) { write_integer(type, at, static_cast<int64_t>(value)); });
+  }
+}
+
 }  // namespace
 
 Storage::Storage(int64_t elements_bytes) : bytes_(elements_bytes + 2 * kCanary, kPoison) {
@@ -110,85 +188,42 @@ int64_t Tensor::position(int64_t i) const {
 }
 
 double Tensor::get(int64_t i) const {
-  const uint8_t* from = element(i);
-  switch (type_) {
-    case DType::bf16:
-      return from_bf16(read<uint16_t>(from));
-    case DType::f16:
-      return from_f16(read<uint16_t>(from));
-    case DType::f32:
-      return read<float>(from);
-    case DType::f8e4m3:
-      return from_fp8(kE4m3, *from);
-    case DType::f8e5m2:
-      return from_fp8(kE5m2, *from);
-    default:
-      return static_cast<double>(get_integer(i));
-  }
+  double value = 0;
+  read_run(type_, {element(i), 1, 0}, &value);
+  return value;
 }
 
 void Tensor::set(int64_t i, double value) {
-  uint8_t* to = element(i);
-  switch (type_) {
-    case DType::bf16:
-      return write(to, to_bf16(static_cast<float>(value)));
-    case DType::f16:
-      return write(to, to_f16(static_cast<float>(value)));
-    case DType::f32:
-      return write(to, static_cast<float>(value));
-    case DType::f8e4m3:
-      return write(to, to_fp8(kE4m3, value));
-    case DType::f8e5m2:
-      return write(to, to_fp8(kE5m2, value));
-    default:
-      return set_integer(i, static_cast<int64_t>(value));
-  }
+  write_run(type_, {element(i), 1, 0}, &value);
 }
 
 int64_t Tensor::get_integer(int64_t i) const {
-  const uint8_t* from = element(i);
-  switch (type_) {
-    case DType::i1:
-      return *from != 0;
-    case DType::i8:
-      return read<int8_t>(from);
-    case DType::i16:
-      return read<int16_t>(from);
-    case DType::i32:
-      return read<int32_t>(from);
-    case DType::i64:
-      return read<int64_t>(from);
-    default:
-      throw std::logic_error("get_integer of a float tensor");
-  }
+  if (is_float(type_)) throw std::logic_error("get_integer of a float tensor");
+  return read_integer(type_, element(i));
 }
 
 void Tensor::set_integer(int64_t i, int64_t value) {
-  uint8_t* to = element(i);
-  switch (type_) {
-    case DType::i1:
-      return write<uint8_t>(to, value != 0);
-    case DType::i8:
-      return write(to, static_cast<int8_t>(value));
-    case DType::i16:
-      return write(to, static_cast<int16_t>(value));
-    case DType::i32:
-      return write(to, static_cast<int32_t>(value));
-    case DType::i64:
-      return write(to, value);
-    default:
-      throw std::logic_error("set_integer of a float tensor");
-  }
+  if (is_float(type_)) throw std::logic_error("set_integer of a float tensor");
+  write_integer(type_, element(i), value);
+}
+
+// A test walks through more elements than its kernel takes time for: not one by one.
+template <class Body>
+void Tensor::for_each_run(const Body& body) const {
+  const int64_t n = size(), length = shape_.empty() ? 1 : shape_.back();
+  const int64_t step = (shape_.empty() ? 1 : strides_.back()) * size_of(type_);
+  for (int64_t i = 0; i < n; i += length) body(i, Run{element(i), length, step});
 }
 
 Values Tensor::values() const {
   Values out(size());
-  for (int64_t i = 0; i < size(); ++i) out[i] = get(i);
+  for_each_run([&](int64_t i, const Run& run) { read_run(type_, run, &out[i]); });
   return out;
 }
 
 Tensor& Tensor::fill(const Values& values) {
-  for (int64_t i = 0; i < size(); ++i) set(i, values.at(i));
+  if (static_cast<int64_t>(values.size()) < size()) throw std::out_of_range("too few values for a tensor");
+  for_each_run([&](int64_t i, const Run& run) { write_run(type_, run, &values[i]); });
   return *this;
 }
 
@@ -205,22 +240,34 @@ Tensor Tensor::clone() const {
 
 bool Tensor::same_bits(const Tensor& other) const {
   if (shape_ != other.shape_ || type_ != other.type_) return false;
-  for (int64_t i = 0; i < size(); ++i) {
-    if (std::memcmp(element(i), other.element(i), size_of(type_)) != 0) return false;
-  }
-  return true;
+  const int64_t bytes = size_of(type_), other_step = (shape_.empty() ? 1 : other.strides_.back()) * bytes;
+  bool same = true;
+  for_each_run([&](int64_t i, const Run& run) {
+    const uint8_t* there = other.element(i);
+    if (run.step == bytes && other_step == bytes) {
+      same = same && std::memcmp(run.begin, there, run.count * bytes) == 0;
+      return;
+    }
+    for (int64_t j = 0; j < run.count; ++j)
+      same = same && std::memcmp(run.begin + j * run.step, there + j * other_step, bytes) == 0;
+  });
+  return same;
 }
 
 bool Tensor::untouched_outside() const {
-  std::vector<bool> ours(storage_->size(), false);
+  std::vector<uint8_t> outside(storage_->size(), 0xff);
   const uint8_t* begin = storage_->begin();
-  for (int64_t i = 0; i < size(); ++i) {
-    for (int64_t b = 0; b < size_of(type_); ++b) ours[element(i) - begin + b] = true;
-  }
-  for (size_t i = 0; i < ours.size(); ++i) {
-    if (!ours[i] && begin[i] != kPoison) return false;
-  }
-  return true;
+  for_each_run([&](int64_t, const Run& run) {
+    uint8_t* to = outside.data() + (run.begin - begin);
+    if (run.step == size_of(type_)) {
+      std::memset(to, 0, run.count * run.step);
+      return;
+    }
+    for (int64_t j = 0; j < run.count; ++j) std::memset(to + j * run.step, 0, size_of(type_));
+  });
+  uint8_t touched = 0;
+  for (size_t i = 0; i < outside.size(); ++i) touched |= outside[i] & (begin[i] ^ kPoison);
+  return touched == 0;
 }
 
 }  // namespace ligerdsl::test

@@ -81,6 +81,8 @@ class Tensor {
  private:
   void allocate(bool sparse, int64_t shift);
   int64_t position(int64_t i) const;
+  template <class Body>
+  void for_each_run(const Body& body) const;  // body(its first element, run): those along the last dimension
   uint8_t* element(int64_t i) const { return data() + position(i) * size_of(type_); }
 
   std::shared_ptr<Storage> storage_;

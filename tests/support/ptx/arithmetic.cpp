@@ -231,13 +231,13 @@ void add_wide(Table& t) {
                     return at >= 64 ? 0 : (a >> at) & (length >= 64 ? ~uint64_t{0} : (uint64_t{1} << length) - 1);
                   },
                   3};
-  t["bfe.s32"] = {signed_field<int32_t>, 3};
-  t["bfe.s64"] = {signed_field<int64_t>, 3};
+  t["bfe.s32"] = {[](uint64_t a, uint64_t b, uint64_t c) { return signed_field<int32_t>(a, b, c); }, 3};
+  t["bfe.s64"] = {[](uint64_t a, uint64_t b, uint64_t c) { return signed_field<int64_t>(a, b, c); }, 3};
   t["shf.l.wrap.b32"] = {[](uint64_t low, uint64_t high, uint64_t n) -> uint64_t {
                            return (((high << 32) | as<uint32_t>(low)) << (n & 31)) >> 32 & 0xffffffffu;
                          },
                          3};
-  t["prmt.b32"] = {permuted, 3};
+  t["prmt.b32"] = {[](uint64_t a, uint64_t b, uint64_t c) { return permuted(a, b, c); }, 3};
 }
 
 void add_predicates(Table& t) {
@@ -350,7 +350,8 @@ void add_half(Table& t, const std::string& type) {
       [](uint64_t a, uint64_t, uint64_t) -> uint64_t { return kBits(bits(std::ceil(kValue(a)))); }, 1};
   t["cvt.rni." + type + "." + type] = {
       [](uint64_t a, uint64_t, uint64_t) -> uint64_t { return kBits(bits(std::nearbyint(kValue(a)))); }, 1};
-  t["fma.rn." + type] = {fused_half<kValue, kBits>, 3};
+  t["fma.rn." + type] = {
+      [](uint64_t a, uint64_t b, uint64_t c) -> uint64_t { return fused_half<kValue, kBits>(a, b, c); }, 3};
   t["neg." + type] = {[](uint64_t a, uint64_t, uint64_t) -> uint64_t { return a ^ 0x8000; }, 1};
   t["abs." + type] = {[](uint64_t a, uint64_t, uint64_t) -> uint64_t { return a & 0x7fff; }, 1};
 }
@@ -388,9 +389,12 @@ void add_conversions(Table& t) {
     t[std::string("cvt.s8.") + from] = kByte<int8_t>;
     t[std::string("cvt.u8.") + from] = kByte<uint8_t>;
   }
-  t["cvt.rzi.s16.f32"] = {truncated<int16_t, as<float>>, 1};
-  t["cvt.rzi.s32.f32"] = {truncated<int32_t, as<float>>, 1};
-  t["cvt.rzi.s64.f32"] = {truncated<int64_t, as<float>>, 1};
+  t["cvt.rzi.s16.f32"] = {
+      [](uint64_t a, uint64_t b, uint64_t c) -> uint64_t { return truncated<int16_t, as<float>>(a, b, c); }, 1};
+  t["cvt.rzi.s32.f32"] = {
+      [](uint64_t a, uint64_t b, uint64_t c) -> uint64_t { return truncated<int32_t, as<float>>(a, b, c); }, 1};
+  t["cvt.rzi.s64.f32"] = {
+      [](uint64_t a, uint64_t b, uint64_t c) -> uint64_t { return truncated<int64_t, as<float>>(a, b, c); }, 1};
   t["cvt.f32.bf16"] = {[](uint64_t a, uint64_t, uint64_t) { return bits(from_bf16(as<uint16_t>(a))); }, 1};
   t["cvt.f32.f16"] = {[](uint64_t a, uint64_t, uint64_t) { return bits(from_f16(as<uint16_t>(a))); }, 1};
   t["cvt.rn.bf16.f32"] = {[](uint64_t a, uint64_t, uint64_t) { return bf16_bits(a); }, 1};

@@ -121,6 +121,7 @@ void decode_pure(Instruction& i) {
   if (!pure) fail("unknown opcode " + i.opcode);
   if (i.operands.size() != pure->operands + 1) fail("wrong number of operands");
   i.function = pure->function;
+  i.all = pure->all;
   if (i.opcode == "prmt.b32") forget_unselected(i);
 }
 

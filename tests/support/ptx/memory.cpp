@@ -12,9 +12,15 @@ void GlobalMemory::add(const void* begin, int64_t bytes, bool early) {
 }
 
 uint8_t* GlobalMemory::check(uint64_t address, int64_t bytes, bool early) const {
-  for (const Range& range : ranges_) {
-    if (address < range.begin || address + static_cast<uint64_t>(bytes) > range.end) continue;
-    if (early && !range.early) throw std::runtime_error("access of global memory before griddepcontrol.wait");
+  const auto holds = [&](const Range& range) {
+    return address >= range.begin && address + static_cast<uint64_t>(bytes) <= range.end;
+  };
+  if (last_ >= ranges_.size() || !holds(ranges_[last_])) {
+    last_ = 0;
+    while (last_ < ranges_.size() && !holds(ranges_[last_])) ++last_;
+  }
+  if (last_ < ranges_.size()) {
+    if (early && !ranges_[last_].early) throw std::runtime_error("access of global memory before griddepcontrol.wait");
     return reinterpret_cast<uint8_t*>(address);
   }
   std::string known = "access of " + std::to_string(bytes) + " bytes at " + std::to_string(address) +
@@ -65,16 +71,17 @@ Epoch SharedMemory::unfenced_reader(Epoch read, const Order& order) const {
 
 // The readers that a later writer must still know of: this one, and those that it does not know of itself.
 Epoch SharedMemory::with_reader(Epoch read, const Order& order, Epoch now) {
-  if (read == now || !unordered_reader(read, order)) return now;
+  if (read == now) return now;
   if (last_.from == read && last_.reader == now) return last_.to;
+  last_ = {read, now, now};
+  if (!unordered_reader(read, order)) return now;
   std::vector<Epoch> readers{now};
   const std::vector<Epoch> before = agent_of(read) == kManyReaders ? sets_[time_of(read)] : std::vector<Epoch>{read};
   for (Epoch reader : before) {
     if (!order.seen.covers(reader)) readers.push_back(reader);
   }
   sets_.push_back(std::move(readers));
-  last_ = {read, now, make_epoch(kManyReaders, sets_.size() - 1)};
-  return last_.to;
+  return last_.to = make_epoch(kManyReaders, sets_.size() - 1);
 }
 
 void SharedMemory::fail_read(Epoch write) const {
@@ -108,9 +115,16 @@ uint64_t SharedMemory::load(uint64_t address, int bytes, const Order& order, Epo
 
 void SharedMemory::store(uint64_t address, int bytes, uint64_t value, const Order& order, Epoch now) {
   const size_t at = check(address, bytes);
+  Cell known;  // that may be written over
   for (int i = 0; i < bytes; ++i) {
     Cell& cell = cells_[at + i];
     const uint8_t byte = static_cast<uint8_t>(value >> (8 * i));
+    if (cell.write == known.write && cell.read == known.read && order.seen.covers(cell.write)) {
+      cell = {now, 0};
+      values_[at + i] = byte;
+      continue;
+    }
+    known = cell;
     if (cell.write && !order.seen.covers(cell.write) &&
         (values_[at + i] != byte || !agents_.is_warp(agent_of(cell.write)))) {
       fail_write("write to", cell.write, " wrote");

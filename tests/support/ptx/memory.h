@@ -24,6 +24,7 @@ class GlobalMemory {
     bool early;
   };
   std::vector<Range> ranges_;
+  mutable size_t last_ = 0;  // that an access was in: the next one mostly is too
 };
 
 // One CTA's shared memory: nothing may be read before it was written, and what one agent wrote no other may touch
@@ -60,7 +61,7 @@ class SharedMemory {
   std::vector<std::vector<Epoch>> sets_;
   struct {
     Epoch from = 0, reader = 0, to = 0;
-  } last_;  // step of with_reader: neighbouring bytes take the same
+  } last_;  // step of with_reader: neighbouring bytes and lanes take the same
 };
 
 }  // namespace ligerdsl::test::ptx

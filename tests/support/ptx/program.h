@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace ligerdsl::test::ptx {
@@ -14,9 +15,30 @@ using Lanes = std::array<uint64_t, kLanes>;  // one register of a warp; values a
 
 // What a pure instruction computes in one lane.
 using Function = uint64_t (*)(uint64_t, uint64_t, uint64_t);
+// The same in all lanes of a warp; `lane` is the one that an exception is about.
+using AllLanes = void (*)(Lanes&, const Lanes&, const Lanes&, const Lanes&, int& lane);
 struct Pure {
-  Function function;
-  size_t operands;
+  Function function = nullptr;
+  AllLanes all = nullptr;
+  size_t operands = 0;
+
+  constexpr Pure() = default;
+  template <class F>
+  constexpr Pure(F, size_t n) : function(F{}), all(&in_all_lanes<F>), operands(n) {
+    static_assert(std::is_empty_v<F>, "a lambda without captures, which is made anew where it is called");
+  }
+
+ private:
+  template <class F>
+  static void in_all_lanes(Lanes& out, const Lanes& a, const Lanes& b, const Lanes& c, int& lane) {
+    int i = 0;
+    try {
+      for (; i < kLanes; ++i) out[i] = F{}(a[i], b[i], c[i]);
+    } catch (...) {
+      lane = i;
+      throw;
+    }
+  }
 };
 const Pure* find_pure(const std::string& opcode);  // null: not known
 
@@ -80,6 +102,7 @@ struct Instruction {
   bool negated = false;
   Kind kind = Kind::pure;
   Function function = nullptr;  // pure and atomic
+  AllLanes all = nullptr;       // pure
   bool pairs = false;           // pure, of each half of its operands
   Space space = Space::global;
   int bytes = 0;              // of one element: memory, move, atomic

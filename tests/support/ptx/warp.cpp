@@ -309,7 +309,9 @@ void Warp::pure(const Instruction& i, uint32_t lanes) {
   const Lanes& b = n > 2 ? read(i.operands[2], lanes) : a;
   const Lanes& c = n > 3 ? read(i.operands[3], lanes) : a;
   Lanes values;
-  each_lane(lanes, [&](int lane) {
+  const bool all = lanes == kAllLanes && !i.pairs;
+  if (all) i.all(values, a, b, c, lane_);
+  each_lane(all ? 0 : lanes, [&](int lane) {
     lane_ = lane;
     values[lane] = i.pairs ? i.function(low(a[lane], 2), low(b[lane], 2), low(c[lane], 2)) |
                                  i.function(a[lane] >> 16, b[lane] >> 16, c[lane] >> 16) << 16
@@ -317,6 +319,10 @@ void Warp::pure(const Instruction& i, uint32_t lanes) {
   });
   if (i.operands[0].kind != Operand::Kind::vector) {
     Lanes& out = write(i.operands[0], lanes);
+    if (all) {
+      out = values;
+      return;
+    }
     return each_lane(lanes, [&](int lane) { out[lane] = values[lane]; });
   }
   for (size_t p = 0; p < i.operands[0].parts.size(); ++p) {  // predicates of a pair

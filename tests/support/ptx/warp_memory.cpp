@@ -41,9 +41,10 @@ Warp::Place Warp::resolve(uint64_t address, Space space, bool touch) {
   return {target, at};
 }
 
+// `alignment` is a power of two.
 uint64_t Warp::address(const Operand& o, const Lanes& base, int lane, int64_t alignment) {
   const uint64_t at = base[lane] + static_cast<uint64_t>(o.offset);
-  if (at % static_cast<uint64_t>(alignment)) {
+  if (at & static_cast<uint64_t>(alignment - 1)) {
     throw std::runtime_error("misaligned address " + std::to_string(at) + " of " + std::to_string(alignment) +
                              " bytes");
   }
