@@ -77,6 +77,9 @@ inline DivergenceResult divergence_oracle(const Values& input, const Values& tar
 struct LogitDivergenceResult {
   double loss = 0;
   Values d_logits;  // of the student
+  // Of each of these, the absolute values of the two terms whose difference it is: both are near log 2 where the rows have nothing in
+  // common, and then nearly all of them cancels.
+  Values d_logits_terms;
 };
 
 inline Values log_softmax(const Values& logits, int64_t n, int64_t cols, double temperature) {
@@ -95,12 +98,16 @@ inline LogitDivergenceResult logit_divergence_oracle(const Values& logits, const
                                                      const DivergenceCase& c, double temperature) {
   const Values x = log_softmax(logits, c.n, c.cols, temperature);
   const DivergenceResult by_x = divergence_oracle(x, log_softmax(target_logits, c.n, c.cols, temperature), c);
-  LogitDivergenceResult out{.loss = by_x.loss[0], .d_logits = Values(logits.size())};
+  LogitDivergenceResult out{
+      .loss = by_x.loss[0], .d_logits = Values(logits.size()), .d_logits_terms = Values(logits.size())};
   for (int64_t i = 0; i < c.n; ++i) {
     double sum = 0;
     for (int64_t j = 0; j < c.cols; ++j) sum += by_x.d_input[i * c.cols + j];
-    for (int64_t j = i * c.cols; j < (i + 1) * c.cols; ++j)
-      out.d_logits[j] = (by_x.d_input[j] - std::exp(x[j]) * sum) / temperature;
+    for (int64_t j = i * c.cols; j < (i + 1) * c.cols; ++j) {
+      const double share = std::exp(x[j]) * sum;
+      out.d_logits[j] = (by_x.d_input[j] - share) / temperature;
+      out.d_logits_terms[j] = (std::fabs(by_x.d_input[j]) + std::fabs(share)) / temperature;
+    }
   }
   return out;
 }

@@ -182,7 +182,8 @@ Difference compare_reals(const std::vector<double>& got, const std::vector<std::
 }
 
 // All elements are beyond the gate, or none.
-Difference compare_norms(const std::vector<double>& got, const std::vector<double>& expected, DType rounding) {
+Difference compare_norms(const std::vector<double>& got, const std::vector<double>& expected, DType rounding,
+                         double least_norm) {
   Difference difference{.elements = static_cast<int64_t>(got.size()),
                         .gate = fmt::format("{:g} in the norm of all", norm_gate_of(rounding))};
   double errors = 0, squares = 0, worst = -1;
@@ -196,8 +197,8 @@ Difference compare_norms(const std::vector<double>& got, const std::vector<doubl
     difference.expected = text_of(expected[i]);
   }
   difference.worst = worst > 0 ? std::min(worst / largest(expected), 1.0) : 0.0;
-  if (std::sqrt(errors) > norm_gate_of(rounding) * (squares > 0 ? std::sqrt(squares) : 1))
-    difference.beyond = difference.elements;
+  const double norm = std::max(std::sqrt(squares), least_norm);
+  if (std::sqrt(errors) > norm_gate_of(rounding) * (norm > 0 ? norm : 1)) difference.beyond = difference.elements;
   return difference;
 }
 
@@ -220,7 +221,7 @@ Difference compare(const std::string& got, const Expectation& expected, DType ty
                                              got.size() / static_cast<size_t>(size_of(type))));
   if (is_integer(type)) return compare_integers(got, {bytes}, type);
   const std::vector<double> values = to_doubles(bytes, type);
-  if (expected.over_rows) return compare_norms(to_doubles(got, type), values, expected.rounding);
+  if (expected.over_rows) return compare_norms(to_doubles(got, type), values, expected.rounding, expected.norm);
   // What is made of rounded values has their errors, whatever it is stored as.
   return compare_reals(to_doubles(got, type), {values}, expected.rounding == DType::f32 ? type : expected.rounding);
 }

@@ -418,20 +418,39 @@ Values logits_of(const Values& x, const Values& w, int64_t n, int64_t v, int64_t
   return logits;
 }
 
-// What d, the gradient of x weight^T, makes of both.
-void add_gradients(const Call& c, const Values& d, Expected* expected) {
+// d w and d^T x of d [n, v]: what a gradient of x w^T makes of both.
+struct FactorGradients {
+  Values d_x, d_weight;
+};
+
+FactorGradients factor_gradients(const Call& c, const Values& d, const Values& x, const Values& weight) {
   const int64_t n = c.size("N"), v = c.size("V"), h = c.size("H");
-  const Values &x = c["x"], &weight = c["weight"];
-  Values d_x(n * h, 0.0), d_weight(v * h, 0.0);
-  for (int64_t i = 0; i < n; ++i) {
-    for (int64_t j = 0; j < v; ++j) {
-      const double g = d[i * v + j];
-      for (int64_t k = 0; k < h; ++k) d_x[i * h + k] += g * weight[j * h + k], d_weight[j * h + k] += g * x[i * h + k];
-    }
-  }
+  FactorGradients out{Values(n * h, 0.0), Values(v * h, 0.0)};
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j < v; ++j)
+      for (int64_t k = 0; k < h; ++k) {
+        out.d_x[i * h + k] += d[i * v + j] * weight[j * h + k];
+        out.d_weight[j * h + k] += d[i * v + j] * x[i * h + k];
+      }
+  return out;
+}
+
+void add_gradients(const Call& c, const Values& d, Expected* expected) {
+  FactorGradients g = factor_gradients(c, d, c["x"], c["weight"]);
   const DType type = c.type("x");  // of the logits and their gradient on a GPU
-  (*expected)["d_x"] = {d_x, true, type};
-  if (c.has("d_weight")) (*expected)["d_weight"] = c.over_rows("d_weight", d_weight, type);
+  (*expected)["d_x"] = {std::move(g.d_x), true, type};
+  if (c.has("d_weight")) (*expected)["d_weight"] = c.over_rows("d_weight", std::move(g.d_weight), type);
+}
+
+Values absolute(Values values) {
+  for (double& value : values) value = std::fabs(value);
+  return values;
+}
+
+double norm_of(const Values& values) {
+  double squares = 0;
+  for (const double value : values) squares += value * value;
+  return std::sqrt(squares);
 }
 
 // And its backward, whose results are gradients alone.
@@ -464,6 +483,9 @@ Expected fused_linear_jsd(const Call& c) {
                                                  temperature == 0 ? 1 : temperature);
   Expected expected = {{"loss", {Values{r.loss}, false, c.type("x")}}};
   add_gradients(c, r.d_logits, &expected);
+  const FactorGradients terms = factor_gradients(c, r.d_logits_terms, absolute(c["x"]), absolute(c["weight"]));
+  expected["d_x"].norm = norm_of(terms.d_x);
+  if (c.has("d_weight")) expected["d_weight"].norm = norm_of(terms.d_weight);
   return expected;
 }
 

@@ -20,6 +20,8 @@ struct Expectation {
   // Of a sum over rows: errors are measured against the norm of all elements, by the rounding of what is summed.
   bool over_rows = false;
   DType rounding = DType::f32;
+  // Errors over rows are measured against this norm if it is larger: that of the absolute terms, where they cancel.
+  double norm = 0;
 };
 
 // By output.
