@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Times the author's kernels that multiply tiles, matmul and flash_attention of examples/author_kernels, beside PyTorch (cuBLAS, each back end of
+scaled_dot_product_attention) and, for products, a Triton kernel of the same tiles: one process, the same tensors.
+
+    PYTHONPATH=build/release/python python3 bench/tiles.py --kernels build/release/examples/author_kernels/libauthor_kernels.so \\
+        --out bench/results/tiles-DATE.json [--device cuda:0] [--smoke]
+
+A row: kernel, shape, dtype, provider, settings; us, us_p20, us_p80 (cold L2, timing.py), us_sustained, tflops (of us), error: the largest of an
+element against float64, by the largest element. A contender whose error is above 2e-2 is listed as failed and has no time. Every
+configuration of ours and of Triton's is a row: the reader picks the best of each.
+"""
+
+import argparse
+import datetime
+import itertools
+import json
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import ligerdsl
+from results import build_fields, one_line
+from timing import timer_for
+
+MOST_ERROR = 2e-2
+PRODUCTS = [(4096, 4096, 4096), (8192, 8192, 8192), (4096, 4096, 128), (512, 4096, 4096), (4096, 128256, 4096), (4000, 4024, 4088)]
+ATTENTION = [(4, 32, 8, 4096, 128), (1, 32, 8, 16384, 128), (4, 32, 32, 2048, 64)]  # batch, heads, of these with keys, tokens, dim
+TILES = [(128, 128, 32), (128, 128, 64), (128, 256, 32), (128, 256, 64), (64, 128, 64)]
+BACKENDS = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION, "efficient": SDPBackend.EFFICIENT_ATTENTION,
+            "math": SDPBackend.MATH}
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kernels", required=True, help="the shared object of examples/author_kernels")
+    parser.add_argument("--out", required=True, help="JSON file to write")
+    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float16"))
+    parser.add_argument("--smoke", action="store_true", help="tiny shapes, which a CPU can check")
+    return parser.parse_args()
+
+
+def triton_product():
+    """c = a b by Triton, or the reason why not."""
+    try:
+        import triton
+        import triton.language as tl
+    except ImportError as error:
+        return None, str(error)
+
+    @triton.jit
+    def kernel(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+        rows = tl.program_id(1) * BM + tl.arange(0, BM)
+        columns = tl.program_id(0) * BN + tl.arange(0, BN)
+        total = tl.zeros((BM, BN), tl.float32)
+        for at in range(0, k, BK):
+            along = at + tl.arange(0, BK)
+            left = tl.load(a + rows[:, None] * k + along[None, :], mask=(rows < m)[:, None] & (along < k)[None, :], other=0.0)
+            right = tl.load(b + along[:, None] * n + columns[None, :], mask=(along < k)[:, None] & (columns < n)[None, :], other=0.0)
+            total = tl.dot(left, right, total)
+        tl.store(c + rows[:, None] * n + columns[None, :], total.to(c.dtype.element_ty), mask=(rows < m)[:, None] & (columns < n)[None, :])
+
+    def run(a, b, c, tile, stages, warps):
+        (m, k), n = a.shape, b.shape[1]
+        grid = (triton.cdiv(n, tile[1]), triton.cdiv(m, tile[0]))
+        kernel[grid](a, b, c, m, n, k, BM=tile[0], BN=tile[1], BK=tile[2], num_stages=stages, num_warps=warps)
+
+    return run, ""
+
+
+class Rows:
+    def __init__(self, options):
+        self.rows, self.failures, self.options = [], [], options
+        self.timer = timer_for(torch.device(options.device))
+
+    def add(self, case, provider, settings, run, result, exact, flops):
+        """`result` gives, behind a run, what is compared with `exact`."""
+        row = {**case, "dtype": self.options.dtype, "provider": provider, "settings": settings}
+        try:
+            run()
+            error = ((result().double() - exact).abs().max() / exact.abs().max()).item()
+            if not error <= MOST_ERROR:
+                raise ArithmeticError(f"wrong: error {error:.2e}")
+            times = self.timer.measure(run)
+            if hasattr(self.timer, "sustained"):
+                times["us_sustained"] = self.timer.sustained(run)
+        except Exception as error:  # noqa: BLE001  a contender that fails is listed, the others go on
+            self.failures.append({**row, "reason": one_line(str(error))})
+            return
+        self.rows.append({**row, **times, "tflops": flops / times["us"] / 1e6, "error": error})
+
+
+def products(rows, kernels, shapes, tiles, dtype):
+    triton, why = triton_product() if rows.options.device != "cpu" else (None, "no GPU")
+    for m, n, k in shapes:
+        a, b = (torch.randn(size, device=rows.options.device, dtype=dtype) for size in ((m, k), (k, n)))
+        exact, c = a.double() @ b.double(), torch.empty(m, n, device=rows.options.device, dtype=dtype)
+        case, flops = {"kernel": "matmul", "shape": f"{m}x{n}x{k}"}, 2.0 * m * n * k
+
+        def take():
+            found = c.clone()
+            c.fill_(float("nan"))  # of the contender before
+            return found
+
+        rows.add(case, "torch", {}, lambda: torch.matmul(a, b, out=c), take, exact, flops)
+        for tile, stages, warps in itertools.product(tiles, (3, 4), (4, 8)):
+            settings = {"block_m": tile[0], "block_n": tile[1], "block_k": tile[2], "stages": stages, "warps": warps}
+            rows.add(case, "ligerdsl", settings, lambda: kernels["matmul"](c=c, a=a, b=b, type=dtype, **settings), take, exact, flops)
+            if triton:
+                rows.add(case, "triton", settings, lambda: triton(a, b, c, tile, stages, warps), take, exact, flops)
+        if not triton:
+            rows.failures.append({**case, "provider": "triton", "reason": why})
+
+
+def attention(rows, kernels, shapes, blocks, dtype):
+    for batch, heads, shared, tokens, dim in shapes:
+        q, key, value = (torch.randn(batch, h, tokens, dim, device=rows.options.device, dtype=dtype) for h in (heads, shared, shared))
+        o, scale = torch.empty_like(q), dim**-0.5
+        lse = torch.empty(batch * heads, tokens, device=rows.options.device)
+        # Of the first and the last head only: float64 scores of all take too much memory.
+        picks = [(0, 0), (batch - 1, heads - 1)]
+
+        def exact_of(pick):
+            at, head = pick
+            s = (q[at, head].double() @ key[at, head * shared // heads].double().T) * scale
+            s.masked_fill_(torch.ones_like(s, dtype=torch.bool).triu(1), float("-inf"))
+            return torch.softmax(s, -1) @ value[at, head * shared // heads].double()
+
+        exact = torch.stack([exact_of(pick) for pick in picks])
+        case = {"kernel": "flash_attention", "shape": f"{batch}x{heads}({shared})x{tokens}x{dim} causal"}
+        flops = 2.0 * batch * heads * tokens * tokens * dim
+
+        held = {}
+
+        def take():
+            found = torch.stack([held["o"][pick] for pick in picks])
+            held["o"].fill_(float("nan"))
+            return found
+
+        for name, backend in BACKENDS.items():
+            if name == "math" and rows.options.device != "cpu":
+                continue
+
+            def sdpa(backend=backend):
+                with sdpa_kernel(backend):
+                    held["o"] = F.scaled_dot_product_attention(q, key, value, is_causal=True, enable_gqa=heads != shared)
+            rows.add(case, f"torch_{name}", {}, sdpa, take, exact, flops)
+        flat = {"q": q.view(-1, tokens, dim), "k": key.view(-1, tokens, dim), "v": value.view(-1, tokens, dim), "o": o.view(-1, tokens, dim)}
+        for queries, keys, stages, warps in blocks:
+            settings = {"queries": queries, "keys": keys, "stages": stages, "warps": warps, "dim": dim, "group": heads // shared}
+            held["o"] = o
+            rows.add(case, "ligerdsl", settings, lambda: kernels["flash_attention"](**flat, lse=lse, scale=scale, type=dtype, **settings), take,
+                     exact, flops)
+
+
+def main():
+    options = parse()
+    torch.manual_seed(0)
+    dtype, kernels, rows = getattr(torch, options.dtype), ligerdsl.load(options.kernels), Rows(options)
+    if options.smoke:
+        products(rows, kernels, [(70, 96, 64)], [(32, 32, 32)], dtype)
+        attention(rows, kernels, [(2, 4, 2, 70, 32)], [(32, 16, 2, 4)], dtype)
+    else:
+        products(rows, kernels, PRODUCTS, TILES, dtype)
+        attention(rows, kernels, ATTENTION, [(128, 64, 2, 8), (128, 32, 3, 8), (64, 64, 2, 4), (128, 128, 2, 8)], dtype)
+    name = torch.cuda.get_device_name(options.device) if options.device != "cpu" else "cpu"
+    found = {"device": name, "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "command": sys.argv,
+             **build_fields(ligerdsl.build_info()), "torch": torch.__version__, "rows": rows.rows, "failures": rows.failures}
+    with open(options.out, "w") as file:
+        json.dump(found, file, indent=1)
+    for row in sorted(rows.rows, key=lambda r: (r["kernel"], r["shape"], r["us"])):
+        print(f"{row['kernel']:16} {row['shape']:32} {row['provider']:16} {row['us']:10.1f} us {row['tflops']:7.1f} TFLOP/s  {row['settings']}")
+    for failure in rows.failures:
+        print(f"failed: {failure['kernel']} {failure['shape']} {failure['provider']}: {failure['reason']}")
+    return 0 if any(row["provider"] == "ligerdsl" for row in rows.rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
