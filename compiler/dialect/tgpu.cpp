@@ -119,8 +119,13 @@ Type MemDescType::parse(AsmParser& parser) {
     return {};
   while (succeeded(parser.parseOptionalComma())) {
     StringRef name;
-    if (parser.parseKeyword(&name) || parser.parseEqual() || parser.parseInteger(name == "row_pad" ? pad : swizzle))
+    const auto at = parser.getCurrentLocation();
+    if (parser.parseKeyword(&name)) return {};
+    if (name != "row_pad" && name != "swizzle") {
+      parser.emitError(at, "expected row_pad or swizzle");
       return {};
+    }
+    if (parser.parseEqual() || parser.parseInteger(name == "row_pad" ? pad : swizzle)) return {};
   }
   if (parser.parseGreater()) return {};
   return get(parser.getContext(), shape, element, pad, swizzle);

@@ -28,8 +28,9 @@
 // Loads past the loop's end read tiles that nobody uses: a view's bounds are tested for every index that is not a
 // constant, so outside of the view they read nothing.
 //
-// Rule S: a store qualifies beside a load if the two cannot overlap (alias facts), or if both walk one memory by equal
-// partitions and share an index that differs from iteration to iteration: the store is at iv, the load at iv + n step.
+// Rule S: a store qualifies beside a load if the two cannot overlap (alias facts), or if it comes behind the load and both
+// walk one memory by equal partitions and share an index that differs from iteration to iteration: the store is at iv, the
+// load at iv + n step.
 //
 // A load that does not qualify, and a loop that gets fewer stages than it asked for, is a remark.
 #include "compiler/analysis/exchange_bytes.h"
@@ -40,6 +41,7 @@
 #include "compiler/analysis/thread_registers.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
+#include "compiler/layout/conversion.h"
 #include "compiler/layout/swizzle.h"
 #include "compiler/passes/passes.h"
 #include "compiler/remarks.h"
@@ -203,7 +205,7 @@ class LoopPrefetcher {
       if (follows ? staysBehind(write, access, load) : !mayOverlap(write, access)) continue;
       whyNotAhead = "the store at " + placeOf(write.op) +
                     " may write what it reads; promise that the arguments do not overlap (no_alias), or store at the "
-                    "indices of the load";
+                    "indices of the load, behind it";
       return Reach::none;
     }
     return follows ? Reach::ahead : Reach::always;
@@ -240,6 +242,7 @@ class LoopPrefetcher {
     if (!store || !write.root || !read.root || !exact || store.getTileShape() != load.getTileShape() ||
         store.getAlignmentOffset() != load.getAlignmentOffset())
       return false;
+    if (!load->isBeforeInBlock(loop.getBody()->findAncestorOpInBlock(*store))) return false;  // it reads what is stored
     return llvm::any_of(llvm::zip_equal(store.getIndices(), load.getIndices()), [&](auto pair) {
       auto [stored, loaded] = pair;
       return stored == loaded && isInjective(stored);
@@ -311,12 +314,7 @@ class LoopPrefetcher {
   void takeFactors() {
     for (tile::LoadTileOp load : loads) {
       std::optional<Factor> factor = factorOf(load);
-      if (!factor) continue;
-      const std::string why = ctas > 1 ? "every CTA of the cluster needs all of it" : whyNotStaged(load);
-      if (!why.empty()) {
-        remark(load) << "the factor of a product passes through registers: " << why;
-        continue;
-      }
+      if (!factor || ctas > 1 || !canBeStaged(load)) continue;
       auto wanted = cast<RankedTensorType>(factor->conversion.getType());
       Value source = factor->conversion.getSource();
       factor->conversion.getResult().replaceAllUsesWith(source);
@@ -325,6 +323,24 @@ class LoopPrefetcher {
         load.getResult().setType(withLayout(factor->loaded, *sourceLayout(factor->permute, layoutOf(wanted))));
       factors[load] = *factor;
     }
+    for (tile::DotOp dot : loop.getBody()->getOps<tile::DotOp>())
+      for (Value operand : {dot.getA(), dot.getB()}) remarkFactor(operand.getDefiningOp<tgpu::ConvertLayoutOp>());
+  }
+
+  // Of one that changes its layout through shared memory in every turn.
+  void remarkFactor(tgpu::ConvertLayoutOp conversion) {
+    if (!conversion || conversion->getBlock() != loop.getBody() ||
+        travel(layoutOf(conversion.getSource()), layoutOf(conversion.getResult())) <= Travel::registers)
+      return;
+    Value source = conversion.getSource();
+    if (auto permute = source.getDefiningOp<tile::PermuteOp>()) source = permute.getSource();
+    auto load = source.getDefiningOp<tile::LoadTileOp>();
+    std::string why = "it is computed in the loop";
+    if (load) why = ctas > 1 ? "every CTA of the cluster needs all of it" : whyNotStaged(load);
+    if (load && why.empty())
+      why = llvm::is_contained(loads, load) ? "another operation uses it as well; load it again for that"
+                                            : "it is not loaded ahead";
+    remark(conversion) << "the factor of a product passes through registers: " << why;
   }
 
   // There was no room.
@@ -353,6 +369,8 @@ class LoopPrefetcher {
     if (load.getAlignmentOffset()) return "it has an alignment offset";
     const AccessShape access = accessShape(load);
     int64_t bytes = sharedElementBytes(type.getElementType()), vector = access.vector;
+    if (access.fastDim >= 0 && access.fastDim != type.getRank() - 1)
+      return "its neighbours in memory are not along its last dimension; permute what is loaded instead";
     if (access.fastDim < 0 || type.getShape()[access.fastDim] % vector != 0 || vector * bytes != 16)
       return "copies are of 16 bytes, and facts prove accesses of " + std::to_string(vector * bytes);
     auto zero = dyn_cast_or_null<FloatAttr>(load.getPadAttr());
@@ -375,6 +393,14 @@ class LoopPrefetcher {
     return type.getNumElements() * sharedElementBytes(type.getElementType());
   }
 
+  // Whether a ring has been emptied before the loop begins, so that its memory is free.
+  bool isOver(tgpu::RingOp ring) {
+    if (ring.getType().hasBarriers() || ring->getBlock() != loop->getBlock()) return false;
+    return llvm::all_of(ring->getUsers(), [&](Operation* user) {
+      return loop->getBlock()->findAncestorOpInBlock(*user)->isBeforeInBlock(loop);
+    });
+  }
+
   // Whether there is something to stage, and room for this iteration and the next beside what others took. Leaves in
   // `fittingStages` how many iterations there is room for.
   bool findRoom() {
@@ -383,7 +409,8 @@ class LoopPrefetcher {
       if (canBeStaged(load)) bytes += tileBytes(load);
     loop->getParentOfType<func::FuncOp>().walk([&](Operation* op) {
       if (auto alloc = dyn_cast<tgpu::LocalAllocOp>(op)) taken += bufferBytes(alloc.getType());
-      if (auto ring = dyn_cast<tgpu::RingOp>(op)) taken += ringBytes(ring.getType());
+      auto ring = dyn_cast<tgpu::RingOp>(op);
+      if (ring && !isOver(ring)) taken += ringBytes(ring.getType());
     });
     const int64_t room = (sharedBytes - std::max(exchangeBytes(loop), leastForExchanges) - taken) * ctas;
     sharedRoom = std::max<int64_t>(room, 0);

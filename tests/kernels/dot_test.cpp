@@ -13,7 +13,8 @@ struct Product {
   int64_t m, n, k;     // of the matrices
   int64_t bm, bn, bk;  // of tiles
   int num_warps = 4, num_ctas = 1;
-  int stages = 1;  // of the loop along k
+  int stages = 1;        // of the loop along k
+  bool dynamic = false;  // no size is known when the kernel is compiled
 };
 
 struct Matrix {
@@ -25,8 +26,11 @@ struct Matrix {
 // c [m, n] = a [m, k] by b, which lies in memory as [k, n] or, transposed, as [n, k].
 Matrix multiply(DType type, const Product& p, bool transposed, const Tensor& a, const Tensor& b) {
   KernelBuilder k("product");
-  const View out = k.view("c", f32, {dyn, p.n}), left = k.view("a", type, {dyn, p.k}),
-             right = transposed ? k.view("b", type, {p.n, p.k}) : k.view("b", type, {p.k, p.n});
+  const auto view = [&](const char* name, DType of, int64_t rows, int64_t width) {
+    return k.view(name, of, {p.dynamic ? dyn : rows, p.dynamic ? dyn : width});
+  };
+  const View out = view("c", f32, dyn, p.n), left = view("a", type, dyn, p.k),
+             right = transposed ? view("b", type, p.n, p.k) : view("b", type, p.k, p.n);
   const int64_t columns = ceil_div(p.n, p.bn);
   const Scalar row = k.program_id(0) / static_cast<int32_t>(columns),
                column = k.program_id(0) % static_cast<int32_t>(columns);
@@ -55,7 +59,8 @@ void check_product(DType type, const Product& p, bool transposed, uint64_t seed)
   SCOPED_TRACE(std::string(name(type)) + " " + std::to_string(p.m) + "x" + std::to_string(p.n) + "x" +
                std::to_string(p.k) + " by " + std::to_string(p.bm) + "x" + std::to_string(p.bn) + "x" +
                std::to_string(p.bk) + (transposed ? " transposed " : " ") + std::to_string(p.num_ctas) + " CTAs of " +
-               std::to_string(p.num_warps) + ", " + std::to_string(p.stages) + " stages");
+               std::to_string(p.num_warps) + ", " + std::to_string(p.stages) + " stages" +
+               (p.dynamic ? ", dynamic" : ""));
   const Tensor a = Tensor(type, {p.m, p.k}).fill(Random(seed).normals(p.m * p.k));
   const Tensor b =
       (transposed ? Tensor(type, {p.n, p.k}) : Tensor(type, {p.k, p.n})).fill(Random(seed + 1).normals(p.n * p.k));
@@ -101,9 +106,55 @@ TEST(Dot, PipelinedLoopsMultiplyFromSlots) {
              {.m = 32, .n = 16, .k = 80, .bm = 32, .bn = 16, .bk = 16, .num_warps = 1, .stages = 4},
              {.m = 96, .n = 96, .k = 96, .bm = 48, .bn = 96, .bk = 48, .num_warps = 2, .stages = 3},
              {.m = 64, .n = 128, .k = 64, .bm = 64, .bn = 128, .bk = 32, .num_warps = 8, .stages = 4},
+             {.m = 64, .n = 64, .k = 160, .bm = 16, .bn = 64, .bk = 64, .num_warps = 8, .stages = 3, .dynamic = true},
              {.m = 40, .n = 35, .k = 70, .bm = 32, .bn = 32, .bk = 32, .stages = 3},
              {.m = 32, .n = 32, .k = 64, .bm = 32, .bn = 32, .bk = 16, .num_warps = 2, .num_ctas = 2, .stages = 2}})
       for (const bool transposed : {false, true}) check_product(type, p, transposed, seed += 2);
+}
+
+// Neighbours in memory along the first dimension of a tile: no slot has its rows like that.
+TEST(Dot, ColumnsThatLieInMemoryAsRows) {
+  constexpr int64_t kRows = 64, kDepth = 128;
+  for (const DType type : kFloats) {
+    KernelBuilder k("product");
+    const View a = k.view("a", type, {kRows, kDepth}, {.strides = {1, kRows}}),
+               b = k.view("b", type, {kDepth, kRows}, {.strides = {1, kDepth}});
+    auto [sums] =
+        k.for_range(0, kDepth / 32, 1, pipelined(3), carry(k.zeros({kRows, kRows}, f32)), [&](Scalar i, Tile sums) {
+          return carry(dot(a.partition({kRows, 32}).load({0, i}), b.partition({32, kRows}).load({i, 0}), sums));
+        });
+    k.view("c", f32, {kRows, kRows}).partition({kRows, kRows}).store({0, 0}, sums);
+    const Tensor left = random_rows(type, kDepth, kRows, 8), right = random_rows(type, kRows, kDepth, 9);
+    Tensor c(f32, {kRows, kRows});
+    Arguments arguments;
+    arguments.tensor("c", c);
+    arguments.tensor("a", left.view({kRows, kDepth}, {1, kRows}));
+    arguments.tensor("b", right.view({kDepth, kRows}, {1, kDepth}));
+    backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1, arguments);
+    Values expected(kRows * kRows, 0.0);
+    for (int64_t i = 0; i < kRows; ++i)
+      for (int64_t j = 0; j < kRows; ++j)
+        for (int64_t at = 0; at < kDepth; ++at)
+          expected[i * kRows + j] += left.get(at * kRows + i) * right.get(j * kDepth + at);
+    EXPECT_TRUE(close_normwise(c.values(), expected, 1e-6)) << name(type);
+  }
+}
+
+// What a turn has stored, it loads: no load goes ahead of a store of the same turn.
+TEST(Dot, PipelinedLoopsReadWhatTheyHaveStored) {
+  KernelBuilder k("stored");
+  const Partition p = k.view("x", f32, {8, 256}).partition({8, 64});
+  auto [sum] = k.for_range(0, 4, 1, pipelined(2), carry(k.zeros({8, 64}, f32)), [&](Scalar i, Tile sum) {
+    p.store({0, i}, k.full({8, 64}, 2.0f, f32));
+    return carry(sum + p.load({0, i}));
+  });
+  k.view("y", f32, {8, 64}).partition({8, 64}).store({0, 0}, sum);
+  Tensor x = random_rows(f32, 8, 256, 10), y(f32, {8, 64});
+  Arguments arguments;
+  arguments.tensor("x", x);
+  arguments.tensor("y", y);
+  backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1, arguments);
+  for (int64_t i = 0; i < y.size(); ++i) ASSERT_EQ(y.get(i), 8.0);
 }
 
 TEST(Dot, ClustersHaveTheWholeProduct) {

@@ -40,7 +40,8 @@ LogicalResult copyPart(ThreadLowering& t, tgpu::RingFillOp op, int64_t part, Val
   constexpr int64_t kBytes = 16;
   const RankedTensorType tile = op.tileOf(part);
   Value slot = slotOf(t, op.getRing(), op.getSlot(), part);
-  TileAccess from(t, op.getViews()[part], indices, op.shapeOf(part), tile);
+  TileAccess from(t, op.getViews()[part], indices, op.shapeOf(part), tile, {}, TileAccess::OffsetKind::none,
+                  TileAccess::Mover::copy);
   BufferAccess to(t, op.getRing().getType().part(part), slot, tile);
   if (from.chunk * from.bytes() != kBytes || to.chunk != from.chunk)
     return op.emitOpError("copies ") << kBytes << " bytes at a time, but a thread's neighbouring elements are "

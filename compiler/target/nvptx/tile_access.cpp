@@ -11,7 +11,7 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 
 TileAccess::TileAccess(ThreadLowering& t, Value view, ValueRange indices, ArrayRef<int64_t> tileShape,
-                       RankedTensorType tile, Value alignmentOffset, OffsetKind kind)
+                       RankedTensorType tile, Value alignmentOffset, OffsetKind kind, Mover mover)
     : t(t),
       view(cast<tile::ViewType>(view.getType())),
       layout(tile ? &t.layout(tile) : nullptr),
@@ -20,6 +20,7 @@ TileAccess::TileAccess(ThreadLowering& t, Value view, ValueRange indices, ArrayR
       tileShape(tileShape),
       alignmentOffset(alignmentOffset ? t.scalar(alignmentOffset) : Value()),
       offsetKind(alignmentOffset ? kind : OffsetKind::none),
+      mover(mover),
       maxAlignmentOffset(alignmentOffset ? tile::maxAlignmentOffset(alignmentOffset) : 0) {
   for (Value index : indices) {
     indexValues.push_back(t.scalar(index));
@@ -235,9 +236,10 @@ int64_t TileAccess::chunkSize() const {
     aligned &= tileShape[last] * powerOfTwoPart(indexDivisors[last]) % n == 0 || isConstantZero(indexValues[last]);
     if (aligned) break;
   }
-  // A size that says nothing about chunks costs every access a branch; a few elements cost less one by one.
+  // A size that says nothing about chunks costs every load and store a branch; a few elements cost less one by one.
   constexpr int64_t kFew = 4;
-  return view.isDynamicDim(last) && layout->registers() <= kFew ? std::gcd(n, sizeDivisor(last)) : n;
+  const bool few = mover == Mover::access && view.isDynamicDim(last) && layout->registers() <= kFew;
+  return few ? std::gcd(n, sizeDivisor(last)) : n;
 }
 
 std::optional<int64_t> TileAccess::constantIndex(Value index) {

@@ -30,9 +30,12 @@ class TileAccess {
  public:
   /// What is known of tiles with an alignment offset.
   enum class OffsetKind { none, unknown, aligns };
+  /// What moves a chunk: a load or store, or a copy that says how many of its bytes are inside.
+  enum class Mover { access, copy };
 
   TileAccess(ThreadLowering& t, mlir::Value view, mlir::ValueRange indices, llvm::ArrayRef<int64_t> tileShape,
-             mlir::RankedTensorType tile, mlir::Value alignmentOffset = {}, OffsetKind kind = OffsetKind::none);
+             mlir::RankedTensorType tile, mlir::Value alignmentOffset = {}, OffsetKind kind = OffsetKind::none,
+             Mover mover = Mover::access);
 
   /// Whether the tile's first column is at a multiple of 16 bytes.
   mlir::Value isAligned();
@@ -147,6 +150,7 @@ class TileAccess {
   mlir::Value alignmentOffset;  // i32
   mlir::Value begin;            // i32; null without an alignment offset
   OffsetKind offsetKind;
+  Mover mover;
   int64_t maxAlignmentOffset;  // begin is at most this
   llvm::SmallVector<mlir::Value> indexValues;
   llvm::SmallVector<int64_t> indexDivisors;

@@ -56,6 +56,21 @@ func.func @unknown(%x: !x, %y: !x, %lo: i64, %hi: i64, %step: i64) {
   return
 }
 
+// In place as well, but the load reads what this turn has stored.
+// CHECK-LABEL: func.func @in_place_stored_first
+// CHECK-NOT: tile.load_tile
+// CHECK: scf.for
+func.func @in_place_stored_first(%x: !x {tile.alias_class = 1 : i64}, %y: !x {tile.alias_class = 1 : i64}, %t: f32, %lo: i64, %hi: i64, %step: i64) {
+  %c0 = arith.constant 0 : i64
+  %two = tile.splat %t : f32 -> tensor<64xf32>
+  scf.for %i = %lo to %hi step %step : i64 {
+    tile.store_tile %two, %y[%i, %c0] shape [0, 64] : tensor<64xf32>, !x
+    %u = tile.load_tile %x[%i, %c0] shape [0, 64] : !x -> tensor<64xf32>
+    tile.print "u" %u : tensor<64xf32>
+  } {tile.num_stages = 2 : i64}
+  return
+}
+
 // The row is found by the loop itself.
 // CHECK-LABEL: func.func @carried_index
 // CHECK-NOT: tile.load_tile
