@@ -69,16 +69,30 @@ DotPlan planOf(tile::DotOp dot, const Threads& threads, bool wholeRows) {
                                     .str()};
 }
 
-// A factor that is the same in all turns of a loop is converted once, in front of it.
 void separateFactors(func::FuncOp func) {
   func.walk([](tile::DotOp dot) {
-    for (OpOperand* factor : {&dot.getAMutable(), &dot.getBMutable()}) {
-      Operation* at = dot;
-      for (auto loop = dot->getParentOfType<LoopLikeOpInterface>(); loop && loop.isDefinedOutsideOfLoop(factor->get());
+    OpBuilder builder(dot);
+    for (OpOperand* factor : {&dot.getAMutable(), &dot.getBMutable()})
+      factor->set(tgpu::ConvertLayoutOp::create(builder, dot.getLoc(), factor->get().getType(), factor->get()));
+  });
+}
+
+// A factor that is the same in all turns of a loop is converted once, in front of it, if a thread's part of it leaves room for
+// what the loop works with.
+void hoistFactors(func::FuncOp func) {
+  constexpr int64_t kMostBytes = 128;  // of a thread: 32 registers
+  func.walk([](tile::DotOp dot) {
+    for (Value factor : {dot.getA(), dot.getB()}) {
+      auto conversion = factor.getDefiningOp<tgpu::ConvertLayoutOp>();
+      if (!conversion || layoutOf(factor).registers() * getElementTypeOrSelf(factor.getType()).getIntOrFloatBitWidth() >
+                             8 * kMostBytes)
+        continue;
+      Operation* at = conversion;
+      for (auto loop = dot->getParentOfType<LoopLikeOpInterface>();
+           loop && loop.isDefinedOutsideOfLoop(conversion.getSource());
            loop = loop->getParentOfType<LoopLikeOpInterface>())
         at = loop;
-      OpBuilder builder(at);
-      factor->set(tgpu::ConvertLayoutOp::create(builder, dot.getLoc(), factor->get().getType(), factor->get()));
+      if (at != conversion) conversion->moveBefore(at);
     }
   });
 }
@@ -325,6 +339,7 @@ class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, Operatio
         matchShapeOp(relation.op);
     }
     shareAtomicResults(getOperation());
+    hoistFactors(getOperation());
     remarkMisses(getOperation());
     for (tile::DotOp dot : classes.dots)
       if (const std::string why = planOf(dot, {numWarps, numCtas}, false).whyThreads; !why.empty())
