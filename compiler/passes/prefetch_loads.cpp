@@ -310,8 +310,55 @@ class LoopPrefetcher {
                   permute ? cast<RankedTensorType>(permute.getType()) : RankedTensorType()};
   }
 
+  // Of the load, maybe permuted, for products alone.
+  SmallVector<tgpu::ConvertLayoutOp> conversionsOf(tile::LoadTileOp load) {
+    SmallVector<tgpu::ConvertLayoutOp> found;
+    auto add = [&](Operation* user) {
+      auto conversion = dyn_cast<tgpu::ConvertLayoutOp>(user);
+      if (conversion && conversion->getBlock() == loop.getBody() &&
+          llvm::all_of(conversion->getUsers(), llvm::IsaPred<tile::DotOp>))
+        found.push_back(conversion);
+    };
+    for (Operation* user : load->getUsers()) {
+      add(user);
+      if (isa<tile::PermuteOp>(user)) llvm::for_each(user->getUsers(), add);
+    }
+    return found;
+  }
+
+  // Each product has a load of its own of a tile that others use as well. Copied once, read by each as it wants.
+  void separateLoads() {
+    for (tile::LoadTileOp load : SmallVector<tile::LoadTileOp>(loads)) {
+      if (ctas > 1 || !canBeStaged(load) || factorOf(load)) continue;
+      for (tgpu::ConvertLayoutOp conversion : conversionsOf(load)) {
+        OpBuilder builder(conversion);
+        IRMapping mapping;
+        auto copy = cast<tile::LoadTileOp>(builder.clone(*load, mapping));
+        mapping.map(load.getResult(), copy.getResult());
+        auto permute = conversion.getSource().getDefiningOp<tile::PermuteOp>();
+        conversion.getSourceMutable().assign(permute ? builder.clone(*permute, mapping)->getResult(0)
+                                                     : copy.getResult());
+        if (permute && permute.use_empty()) permute.erase();
+        copies[copy] = load;
+        loads.push_back(copy);
+      }
+      if (load.use_empty()) llvm::erase(loads, load);
+    }
+  }
+
+  void uniteLoads() {
+    for (auto& [copy, load] : copies) {
+      copy->getResult(0).replaceAllUsesWith(load.getResult());
+      llvm::erase(loads, cast<tile::LoadTileOp>(copy));
+      copy->erase();
+      if (!llvm::is_contained(loads, load)) loads.push_back(load);
+    }
+    copies.clear();
+  }
+
   // The conversions go: what they take of shared memory is room for the ring.
   void takeFactors() {
+    separateLoads();
     for (tile::LoadTileOp load : loads) {
       std::optional<Factor> factor = factorOf(load);
       if (!factor || ctas > 1 || !canBeStaged(load)) continue;
@@ -337,9 +384,7 @@ class LoopPrefetcher {
     auto load = source.getDefiningOp<tile::LoadTileOp>();
     std::string why = "it is computed in the loop";
     if (load) why = ctas > 1 ? "every CTA of the cluster needs all of it" : whyNotStaged(load);
-    if (load && why.empty())
-      why = llvm::is_contained(loads, load) ? "another operation uses it as well; load it again for that"
-                                            : "it is not loaded ahead";
+    if (load && why.empty()) why = "it is not loaded ahead";
     remark(conversion) << "the factor of a product passes through registers: " << why;
   }
 
@@ -352,6 +397,7 @@ class LoopPrefetcher {
       cast<tile::LoadTileOp>(load).getResult().setType(factor.loaded);
     }
     factors.clear();
+    uniteLoads();
   }
 
   // In which layout it is copied.
@@ -405,8 +451,7 @@ class LoopPrefetcher {
   // `fittingStages` how many iterations there is room for.
   bool findRoom() {
     int64_t bytes = 0, taken = 0;
-    for (tile::LoadTileOp load : loads)
-      if (canBeStaged(load)) bytes += tileBytes(load);
+    for (tile::LoadTileOp load : partsOf(loads)) bytes += tileBytes(load);
     loop->getParentOfType<func::FuncOp>().walk([&](Operation* op) {
       if (auto alloc = dyn_cast<tgpu::LocalAllocOp>(op)) taken += bufferBytes(alloc.getType());
       auto ring = dyn_cast<tgpu::RingOp>(op);
@@ -425,11 +470,27 @@ class LoopPrefetcher {
     return fittingStages >= 2;
   }
 
+  bool isSameTile(tile::LoadTileOp a, tile::LoadTileOp b) {
+    return a.getView() == b.getView() && a.getIndices() == b.getIndices() && a.getTileShape() == b.getTileShape() &&
+           loadedType(a) == loadedType(b);
+  }
+
+  // One of the loads that can be staged for each tile.
+  SmallVector<tile::LoadTileOp> partsOf(ArrayRef<tile::LoadTileOp> all) {
+    SmallVector<tile::LoadTileOp> parts;
+    for (tile::LoadTileOp load : all)
+      if (canBeStaged(load) && llvm::none_of(parts, [&](tile::LoadTileOp part) { return isSameTile(part, load); }))
+        parts.push_back(load);
+    return parts;
+  }
+
   // What a slot holds of a tile.
-  tgpu::MemDescType partOf(tile::LoadTileOp load) {
+  tgpu::MemDescType slotOf(tile::LoadTileOp load) {
     RankedTensorType type = loadedType(load);
     int64_t swizzle = 0;
-    if (factors.contains(load) && type.getRank() == 2)
+    const bool multiplied = llvm::any_of(
+        factors, [&](const auto& factor) { return isSameTile(cast<tile::LoadTileOp>(factor.first), load); });
+    if (multiplied && type.getRank() == 2)
       swizzle = Swizzle::widest(type.getDimSize(0), type.getDimSize(1) * sharedElementBytes(type.getElementType()));
     if (hasLayout(type)) type = partOfCta(type).value_or(type);
     return tgpu::MemDescType::get(type.getContext(), type.getShape(), type.getElementType(), 0, swizzle);
@@ -437,7 +498,7 @@ class LoopPrefetcher {
 
   Value ringOf(OpBuilder& builder, ArrayRef<tile::LoadTileOp> parts, int64_t slots) {
     for (tile::LoadTileOp load : parts) remarkHints(load);
-    SmallVector<Type> types = llvm::map_to_vector(parts, [&](tile::LoadTileOp load) { return Type(partOf(load)); });
+    SmallVector<Type> types = llvm::map_to_vector(parts, [&](tile::LoadTileOp load) { return Type(slotOf(load)); });
     const auto by = factors.empty() ? tgpu::RingFill::asyncOwn : tgpu::RingFill::async;
     auto type = tgpu::RingType::get(builder.getContext(), slots, by, types);
     return tgpu::RingOp::create(builder, loop.getLoc(), type, DenseI64ArrayAttr());
@@ -490,17 +551,23 @@ class LoopPrefetcher {
   void stageLoads() {
     IRRewriter rewriter(loop);
     for (tile::LoadTileOp load : loads) (canBeStaged(load) ? staged : small).push_back(load);
-    ring = ringOf(rewriter, staged, fittingStages);
+    SetVector<Operation*> originals;
+    for (auto& [copy, load] : copies) originals.insert(load);
+    copies.clear();
+    for (Operation* load : originals)
+      if (load->use_empty()) load->erase();
+    const SmallVector<tile::LoadTileOp> parts = partsOf(staged);
+    ring = ringOf(rewriter, parts, fittingStages);
     Value at = loop.getLowerBound(), zero = number(rewriter, 0);
     if (!stationary.empty()) {
-      stationaryRing = ringOf(rewriter, stationary, 1);
-      fill(rewriter, stationaryRing, stationary, at, zero, /*open=*/true);
+      stationaryRing = ringOf(rewriter, partsOf(stationary), 1);
+      fill(rewriter, stationaryRing, partsOf(stationary), at, zero, /*open=*/true);
     }
     SmallVector<Value> inits{zero};
     llvm::append_range(inits, loadSmall(rewriter, at));
     for (int64_t slot = 0; slot < fittingStages - 1; ++slot) {
       if (slot > 0) at = ahead(rewriter, at);
-      fill(rewriter, ring, staged, at, number(rewriter, slot), /*open=*/false);
+      fill(rewriter, ring, parts, at, number(rewriter, slot), /*open=*/false);
     }
 
     SmallVector<NamedAttribute> attributes(loop->getDiscardableAttrs());
@@ -532,7 +599,8 @@ class LoopPrefetcher {
     llvm::append_range(yielded, loadSmall(rewriter, at));
     for (int64_t i = 2; i < fittingStages; ++i) at = ahead(rewriter, at);
     if (tile::ReduceOp reduce = firstReduction()) rewriter.setInsertionPoint(reduce);
-    fill(rewriter, ring, staged, at, fittingStages == 2 ? next : nextSlot(rewriter, slot, -1), /*open=*/false);
+    fill(rewriter, ring, partsOf(staged), at, fittingStages == 2 ? next : nextSlot(rewriter, slot, -1),
+         /*open=*/false);
     for (auto [load, value] : llvm::zip_equal(small, carried.drop_front())) rewriter.replaceOp(load, value);
     readParts(rewriter, ring, staged, slot);
     if (!stationary.empty()) {
@@ -542,9 +610,13 @@ class LoopPrefetcher {
     return yielded;
   }
 
-  void readParts(IRRewriter& rewriter, Value ring, ArrayRef<tile::LoadTileOp> parts, Value slot) {
-    for (size_t part = 0; part < parts.size(); ++part) {
-      tile::LoadTileOp load = parts[part];
+  void readParts(IRRewriter& rewriter, Value ring, ArrayRef<tile::LoadTileOp> all, Value slot) {
+    const SmallVector<tile::LoadTileOp> parts = partsOf(all);
+    SmallVector<unsigned> numbers;
+    for (tile::LoadTileOp load : all)
+      numbers.push_back(llvm::find_if(parts, [&](tile::LoadTileOp part) { return isSameTile(part, load); }) -
+                        parts.begin());
+    for (auto [load, part] : llvm::zip_equal(SmallVector<tile::LoadTileOp>(all), numbers)) {
       rewriter.setInsertionPoint(load);
       rewriter.replaceOpWithNewOp<tgpu::RingReadOp>(load, load.getType(), ring, slot, part, Value(), TypedAttr(),
                                                     DenseI64ArrayAttr());
@@ -600,10 +672,11 @@ class LoopPrefetcher {
   int64_t sharedRoom = 0;   // of sharedBytes, in all CTAs, what others left
   std::string whyNotAhead;  // of the load that reach() has refused
   SmallVector<MemoryAccess> writes;
-  SmallVector<tile::LoadTileOp> loads;          // issued ahead
-  SmallVector<tile::LoadTileOp> staged, small;  // of these, those in the ring and the others
-  SmallVector<tile::LoadTileOp> stationary;     // what is the same in every iteration
-  llvm::MapVector<Operation*, Factor> factors;  // of these loads
+  SmallVector<tile::LoadTileOp> loads;                   // issued ahead
+  SmallVector<tile::LoadTileOp> staged, small;           // of these, those in the ring and the others
+  SmallVector<tile::LoadTileOp> stationary;              // what is the same in every iteration
+  llvm::MapVector<Operation*, Factor> factors;           // of these loads
+  llvm::MapVector<Operation*, tile::LoadTileOp> copies;  // loads of their own that products have, and of which
   Value ring, stationaryRing;
   bool crowded = false;  // what the loop carries leaves addresses no room
 };

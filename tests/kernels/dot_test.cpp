@@ -112,6 +112,43 @@ TEST(Dot, PipelinedLoopsMultiplyFromSlots) {
       for (const bool transposed : {false, true}) check_product(type, p, transposed, seed += 2);
 }
 
+// One tile as both factors, in two products, and beside other work: x^T x + x^T y, and the sum of x's columns.
+TEST(Dot, TilesThatSeveralOperationsUse) {
+  constexpr int64_t kRows = 128, kColumns = 32;
+  for (const DType type : kFloats) {
+    KernelBuilder k("gram");
+    const Partition tx = k.view("x", type, {kRows, kColumns}).partition({32, kColumns}),
+                    ty = k.view("y", type, {kRows, kColumns}).partition({32, kColumns});
+    auto [products, columns] =
+        k.for_range(0, kRows / 32, 1, pipelined(2), carry(k.zeros({kColumns, kColumns}, f32), k.zeros({kColumns}, f32)),
+                    [&](Scalar i, Tile products, Tile columns) {
+                      const Tile x = tx.load({i, 0}), y = ty.load({i, 0});
+                      const Tile square = dot(x.permute({1, 0}), x, products);
+                      return carry(dot(x.permute({1, 0}), y, square), columns + sum(x.to(f32), 0));
+                    });
+    k.view("c", f32, {kColumns, kColumns}).partition({kColumns, kColumns}).store({0, 0}, products);
+    k.view("sums", f32, {kColumns}).partition({kColumns}).store({0}, columns);
+    const Tensor x = random_rows(type, kRows, kColumns, 11), y = random_rows(type, kRows, kColumns, 12);
+    Tensor c(f32, {kColumns, kColumns}), sums(f32, {kColumns});
+    Arguments arguments;
+    arguments.tensor("c", c);
+    arguments.tensor("sums", sums);
+    arguments.tensor("x", x);
+    arguments.tensor("y", y);
+    backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1, arguments);
+    Values expected(kColumns * kColumns, 0.0), totals(kColumns, 0.0);
+    for (int64_t row = 0; row < kRows; ++row)
+      for (int64_t i = 0; i < kColumns; ++i) {
+        const double left = x.get(row * kColumns + i);
+        totals[i] += left;
+        for (int64_t j = 0; j < kColumns; ++j)
+          expected[i * kColumns + j] += left * (x.get(row * kColumns + j) + y.get(row * kColumns + j));
+      }
+    EXPECT_TRUE(close_normwise(c.values(), expected, 1e-6)) << name(type);
+    EXPECT_TRUE(close_normwise(sums.values(), totals, 1e-6)) << name(type);
+  }
+}
+
 // Neighbours in memory along the first dimension of a tile: no slot has its rows like that.
 TEST(Dot, ColumnsThatLieInMemoryAsRows) {
   constexpr int64_t kRows = 64, kDepth = 128;
