@@ -390,6 +390,10 @@ class LoopPrefetcher {
 
   // There was no room.
   void returnFactors() {
+    if (factors.empty()) return;
+    remark(loop) << "factors of products pass through registers: shared memory does not hold the tiles of two "
+                    "iterations; use smaller "
+                    "tiles";
     for (auto& [load, factor] : factors) {
       Value source = factor.conversion.getSource();
       source.replaceAllUsesExcept(factor.conversion.getResult(), factor.conversion);

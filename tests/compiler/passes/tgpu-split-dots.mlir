@@ -25,6 +25,7 @@
 // CHECK: tgpu.ring_await %[[RING]] pending 0
 //
 // No room for two turns: factors change their layout through shared memory, and the next ones wait in the cache.
+// SMALL: remark: [tile-prefetch-loads] num_stages = 3: factors of products pass through registers: shared memory does not hold
 // SMALL-LABEL: func.func @product
 // SMALL-NOT: tgpu.ring
 // SMALL-COUNT-2: tgpu.convert_layout
