@@ -5,9 +5,10 @@ scaled_dot_product_attention) and, for products, a Triton kernel of the same til
     PYTHONPATH=build/release/python python3 bench/tiles.py --kernels build/release/examples/author_kernels/libauthor_kernels.so \\
         --out bench/results/tiles-DATE.json [--device cuda:0] [--smoke]
 
-A row: kernel, shape, dtype, provider, settings; us, us_p20, us_p80 (cold L2, timing.py), us_sustained, tflops (of us), error: the largest of an
-element against float64, by the largest element. A contender whose error is above 2e-2 is listed as failed and has no time. Every
-configuration of ours and of Triton's is a row: the reader picks the best of each.
+A row: kernel, shape, dtype, provider, settings; us, us_p20, us_p80 (cold L2, timing.py), us_sustained (of each provider's
+fastest configuration), tflops (of us), error: the largest of an element against float64, by the largest element. A contender whose error is above 2e-2 is listed as failed and has no time. Every
+configuration of ours and of Triton's is a row: the reader picks the best of each. `triton_mma_sync` is Triton with the layouts and pipelines
+that it takes for compute capability 8.0, for the card that is there. The file is written as the run goes; --budget-s ends it in time.
 """
 
 import argparse
@@ -15,6 +16,8 @@ import datetime
 import itertools
 import json
 import sys
+import time
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -38,6 +41,8 @@ def parse():
     parser.add_argument("--out", required=True, help="JSON file to write")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float16"))
+    parser.add_argument("--kernels-only", default="", choices=("", "matmul", "flash_attention"), help="default: both")
+    parser.add_argument("--budget-s", type=float, default=0, help="start no contender later; 0 = no limit")
     parser.add_argument("--smoke", action="store_true", help="tiny shapes, which a CPU can check")
     return parser.parse_args()
 
@@ -51,7 +56,7 @@ def triton_product():
         return None, str(error)
 
     @triton.jit
-    def kernel(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    def kernel(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, WGMMA: tl.constexpr):
         rows = tl.program_id(1) * BM + tl.arange(0, BM)
         columns = tl.program_id(0) * BN + tl.arange(0, BN)
         total = tl.zeros((BM, BN), tl.float32)
@@ -62,38 +67,76 @@ def triton_product():
             total = tl.dot(left, right, total)
         tl.store(c + rows[:, None] * n + columns[None, :], total.to(c.dtype.element_ty), mask=(rows < m)[:, None] & (columns < n)[None, :])
 
-    def run(a, b, c, tile, stages, warps):
+    def run(a, b, c, tile, stages, warps, wgmma=True):  # which only keeps the two apart in Triton's cache
         (m, k), n = a.shape, b.shape[1]
         grid = (triton.cdiv(n, tile[1]), triton.cdiv(m, tile[0]))
-        kernel[grid](a, b, c, m, n, k, BM=tile[0], BN=tile[1], BK=tile[2], num_stages=stages, num_warps=warps)
+        kernel[grid](a, b, c, m, n, k, BM=tile[0], BN=tile[1], BK=tile[2], WGMMA=wgmma, num_stages=stages, num_warps=warps)
 
     return run, ""
 
 
+def without_wgmma(triton):
+    """Triton's kernel compiled from the tile program that its compiler makes for compute capability 8.0."""
+    from triton.backends.nvidia.compiler import CUDABackend
+
+    made = CUDABackend.make_ttgir
+
+    def run(*args):
+        CUDABackend.make_ttgir = staticmethod(lambda module, metadata, options, capability: made(module, metadata, options, 80))
+        try:
+            triton(*args, wgmma=False)
+        finally:
+            CUDABackend.make_ttgir = staticmethod(made)
+
+    return run
+
+
 class Rows:
     def __init__(self, options):
-        self.rows, self.failures, self.options = [], [], options
+        self.rows, self.failures, self.options, self.begin = [], [], options, time.monotonic()
+        self.best = {}  # provider: its fastest row of the case, and what runs it
         self.timer = timer_for(torch.device(options.device))
 
     def add(self, case, provider, settings, run, result, exact, flops):
         """`result` gives, behind a run, what is compared with `exact`."""
         row = {**case, "dtype": self.options.dtype, "provider": provider, "settings": settings}
+        if self.options.budget_s and time.monotonic() - self.begin > self.options.budget_s:
+            self.failures.append({**row, "reason": "skipped: the budget was spent"})
+            return
         try:
             run()
             error = ((result().double() - exact).abs().max() / exact.abs().max()).item()
             if not error <= MOST_ERROR:
                 raise ArithmeticError(f"wrong: error {error:.2e}")
             times = self.timer.measure(run)
-            if hasattr(self.timer, "sustained"):
-                times["us_sustained"] = self.timer.sustained(run)
         except Exception as error:  # noqa: BLE001  a contender that fails is listed, the others go on
             self.failures.append({**row, "reason": one_line(str(error))})
             return
         self.rows.append({**row, **times, "tflops": flops / times["us"] / 1e6, "error": error})
+        held = self.best.get(provider)
+        if not held or times["us"] < held[0]["us"]:
+            self.best[provider] = (self.rows[-1], run)
+        self.write()
+
+    def sustain(self):
+        """Times the best of each provider again, without a pause; then the next case can begin."""
+        for row, run in self.best.values():
+            if hasattr(self.timer, "sustained"):
+                row["us_sustained"] = self.timer.sustained(run)
+        self.best = {}
+
+    def write(self):
+        device = self.options.device
+        name = torch.cuda.get_device_name(device) if device != "cpu" else "cpu"
+        found = {"device": name, "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "command": sys.argv,
+                 **build_fields(ligerdsl.build_info()), "torch": torch.__version__, "rows": self.rows, "failures": self.failures}
+        with open(self.options.out, "w") as file:
+            json.dump(found, file, indent=1)
 
 
 def products(rows, kernels, shapes, tiles, dtype):
     triton, why = triton_product() if rows.options.device != "cpu" else (None, "no GPU")
+    mma_sync = without_wgmma(triton) if triton else None
     for m, n, k in shapes:
         a, b = (torch.randn(size, device=rows.options.device, dtype=dtype) for size in ((m, k), (k, n)))
         exact, c = a.double() @ b.double(), torch.empty(m, n, device=rows.options.device, dtype=dtype)
@@ -104,12 +147,14 @@ def products(rows, kernels, shapes, tiles, dtype):
             c.fill_(float("nan"))  # of the contender before
             return found
 
-        rows.add(case, "torch", {}, lambda: torch.matmul(a, b, out=c), take, exact, flops)
+        rows.add(case, "torch", {}, partial(torch.matmul, a, b, out=c), take, exact, flops)
         for tile, stages, warps in itertools.product(tiles, (3, 4), (4, 8)):
             settings = {"block_m": tile[0], "block_n": tile[1], "block_k": tile[2], "stages": stages, "warps": warps}
-            rows.add(case, "ligerdsl", settings, lambda: kernels["matmul"](c=c, a=a, b=b, type=dtype, **settings), take, exact, flops)
+            rows.add(case, "ligerdsl", settings, partial(kernels["matmul"], c=c, a=a, b=b, type=dtype, **settings), take, exact, flops)
             if triton:
-                rows.add(case, "triton", settings, lambda: triton(a, b, c, tile, stages, warps), take, exact, flops)
+                rows.add(case, "triton", settings, partial(triton, a, b, c, tile, stages, warps), take, exact, flops)
+                rows.add(case, "triton_mma_sync", settings, partial(mma_sync, a, b, c, tile, stages, warps), take, exact, flops)
+        rows.sustain()
         if not triton:
             rows.failures.append({**case, "provider": "triton", "reason": why})
 
@@ -151,25 +196,21 @@ def attention(rows, kernels, shapes, blocks, dtype):
         for queries, keys, stages, warps in blocks:
             settings = {"queries": queries, "keys": keys, "stages": stages, "warps": warps, "dim": dim, "group": heads // shared}
             held["o"] = o
-            rows.add(case, "ligerdsl", settings, lambda: kernels["flash_attention"](**flat, lse=lse, scale=scale, type=dtype, **settings), take,
+            rows.add(case, "ligerdsl", settings, partial(kernels["flash_attention"], **flat, lse=lse, scale=scale, type=dtype, **settings), take,
                      exact, flops)
+        rows.sustain()
 
 
 def main():
     options = parse()
     torch.manual_seed(0)
     dtype, kernels, rows = getattr(torch, options.dtype), ligerdsl.load(options.kernels), Rows(options)
-    if options.smoke:
-        products(rows, kernels, [(70, 96, 64)], [(32, 32, 32)], dtype)
-        attention(rows, kernels, [(2, 4, 2, 70, 32)], [(32, 16, 2, 4)], dtype)
-    else:
-        products(rows, kernels, PRODUCTS, TILES, dtype)
-        attention(rows, kernels, ATTENTION, [(128, 64, 2, 8), (128, 32, 3, 8), (64, 64, 2, 4), (128, 128, 2, 8)], dtype)
-    name = torch.cuda.get_device_name(options.device) if options.device != "cpu" else "cpu"
-    found = {"device": name, "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "command": sys.argv,
-             **build_fields(ligerdsl.build_info()), "torch": torch.__version__, "rows": rows.rows, "failures": rows.failures}
-    with open(options.out, "w") as file:
-        json.dump(found, file, indent=1)
+    blocks = [(128, 64, 2, 8), (128, 32, 3, 8), (64, 64, 2, 4), (128, 128, 2, 8)]
+    if options.kernels_only != "flash_attention":
+        products(rows, kernels, *(([(70, 96, 64)], [(32, 32, 32)]) if options.smoke else (PRODUCTS, TILES)), dtype)
+    if options.kernels_only != "matmul":
+        attention(rows, kernels, *(([(2, 4, 2, 70, 32)], [(32, 16, 2, 4)]) if options.smoke else (ATTENTION, blocks)), dtype)
+    rows.write()
     for row in sorted(rows.rows, key=lambda r: (r["kernel"], r["shape"], r["us"])):
         print(f"{row['kernel']:16} {row['shape']:32} {row['provider']:16} {row['us']:10.1f} us {row['tflops']:7.1f} TFLOP/s  {row['settings']}")
     for failure in rows.failures:
