@@ -27,7 +27,7 @@ bool ordersGlobal(Operation* op) {
 }
 bool ordersShared(Operation* op) {
   return isa<tgpu::BarrierOp, tgpu::ClusterReceiveOp, tgpu::ClusterBarrierOp, tgpu::ClusterArriveOp,
-             tgpu::ClusterWaitOp, tgpu::LocalAllocOp, tgpu::RingOp, tgpu::RingAwaitOp, tgpu::RingReleaseOp>(op);
+             tgpu::ClusterWaitOp, tgpu::LocalAllocOp, tgpu::RingOp, tgpu::RingAwaitOp, tgpu::RingReleaseOp, tgpu::WgmmaWaitOp>(op);
 }
 
 // Ops whose operands differ.

@@ -193,11 +193,12 @@ def Tgpu_RingAwaitOp : Tgpu_Op<"ring_await", [AttrSizedOperandSegments, MemoryEf
   let description = [{
     bulk: `parity` is that of the number of fills of this slot before the awaited one.
     async: at most `pending` fills of this thread are under way behind it; where all threads read, they meet, so that whoever comes here has
-    read what came before.
+    read what came before. With `for_wgmma`, tgpu.wgmma reads what was filled.
     Examples: `tgpu.ring_await %r[%slot] parity %p : !tgpu.ring<4 bulk of <64xbf16>>`,
     `tgpu.ring_await %r pending 1 : !tgpu.ring<3 async of <64xbf16>>`.
   }];
-  let arguments = (ins Tgpu_RingType:$ring, Optional<I32>:$slot, Optional<I32>:$parity, OptionalAttr<I32Attr>:$pending);
+  let arguments = (ins Tgpu_RingType:$ring, Optional<I32>:$slot, Optional<I32>:$parity, OptionalAttr<I32Attr>:$pending,
+                   UnitAttr:$for_wgmma);
   let assemblyFormat = [{
     $ring (`[` $slot^ `]`)? (`parity` $parity^)? (`pending` $pending^)? attr-dict `:` type($ring)
   }];
@@ -225,6 +226,33 @@ def Tgpu_RingReleaseOp : Tgpu_Op<"ring_release", [MemoryEffects<[MemRead, MemWri
   }];
   let arguments = (ins Tgpu_RingType:$ring);
   let assemblyFormat = "$ring attr-dict `:` type($ring)";
+}
+
+//===-- Products of four warps ---------------------------------------------------------===//
+
+def Tgpu_WgmmaOp : Tgpu_Op<"wgmma", [AllTypesMatch<["sums", "result"]>, MemoryEffects<[MemRead]>]> {
+  let summary = "Starts to add the product of two tiles to sums; one of them, or both, is read from a slot by the tensor cores";
+  let description = [{
+    The sums are those of layout/dot_layout.h for WarpPart::group. `a` is a tile in registers as that product has it, else part `part_a` of
+    the slot, [m, k], with `permuted_a` [k, m]; part `part_b` is [k, n], with `permuted_b` [n, k]. The result, and what is read, are
+    the tensor cores' until tgpu.wgmma_wait; a product that follows may add to the result.
+    Example: `%f = tgpu.wgmma %s ring %r[%slot] {part_a = 0 : i32, part_b = 1 : i32} : tensor<128x256xf32, #sums>, !tgpu.ring<...>`.
+  }];
+  let arguments = (ins AnyRankedTensor:$sums, Optional<AnyRankedTensor>:$a, Tgpu_RingType:$ring, I32:$slot, OptionalAttr<I32Attr>:$part_a,
+                   UnitAttr:$permuted_a, I32Attr:$part_b, UnitAttr:$permuted_b);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $sums (`rows` $a^)? `ring` $ring `[` $slot `]` attr-dict `:` type($sums) (`rows` type($a)^)? `,` type($ring)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tgpu_WgmmaWaitOp : Tgpu_Op<"wgmma_wait", [AllTypesMatch<["sums", "result"]>, MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Waits until at most `pending` products are under way; with 0 the sums are there";
+  let description = "Example: `%s = tgpu.wgmma_wait %f pending 0 : tensor<128x256xf32, #sums>`.";
+  let arguments = (ins AnyRankedTensor:$sums, I32Attr:$pending);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$sums `pending` $pending attr-dict `:` type($sums)";
 }
 
 //===-- Grids, clusters ---------------------------------------------------------------------------------------------===//

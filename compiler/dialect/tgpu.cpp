@@ -192,6 +192,31 @@ LogicalResult RingAwaitOp::verify() {
   return success();
 }
 
+LogicalResult WgmmaOp::verify() {
+  if (static_cast<bool>(getA()) == getPartA().has_value())
+    return emitOpError("has a first factor in registers or in a part of the slot");
+  const RingType ring = getRing().getType();
+  const auto sums = cast<RankedTensorType>(getSums().getType());
+  const auto read = [&](uint32_t part, bool permuted) -> std::optional<std::pair<int64_t, int64_t>> {
+    if (part >= ring.getParts().size()) return std::nullopt;
+    const MemDescType type = ring.part(part);
+    if (type.getShape().size() != 2 || !type.getSwizzle()) return std::nullopt;
+    const ArrayRef<int64_t> shape = type.getShape();
+    return permuted ? std::pair{shape[1], shape[0]} : std::pair{shape[0], shape[1]};
+  };
+  const auto b = read(getPartB(), getPermutedB());
+  std::optional<std::pair<int64_t, int64_t>> a;
+  if (getPartA()) {
+    a = read(*getPartA(), getPermutedA());
+  } else {
+    const ArrayRef<int64_t> shape = cast<RankedTensorType>(getA().getType()).getShape();
+    if (shape.size() == 2) a = {shape[0], shape[1]};
+  }
+  if (!a || !b || sums.getShape() != ArrayRef<int64_t>{a->first, b->second} || a->second != b->first)
+    return emitOpError("multiplies swizzled parts, or a tile, of [m, k] by [k, n] for sums of [m, n]");
+  return success();
+}
+
 }  // namespace ligerdsl::compiler::tgpu
 
 #define GET_ATTRDEF_CLASSES

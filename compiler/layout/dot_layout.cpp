@@ -18,7 +18,11 @@ struct Extent {
 
 struct Deal {
   Extent m, n;
-  int idle = 0;  // bits of the warp's number that say nothing
+  int idle = 0;         // bits of the warp's number that say nothing
+  bool groups = false;  // the first two of these bits are those of 64 rows
+
+  int rowsOfGroup() const { return groups ? m.whole + kGroupBits : m.whole; }
+  static constexpr int kGroupBits = 2;
 };
 
 int bitsOf(int64_t size) {
@@ -28,9 +32,14 @@ int bitsOf(int64_t size) {
 Deal deal(const DotShape& shape) {
   Deal deal{{bitsOf(shape.m), std::min(bitsOf(shape.m), bitsOf(kMmaM))},
             {bitsOf(shape.n), std::min(bitsOf(shape.n), bitsOf(kMmaN))}};
+  if (shape.part == WarpPart::group) {
+    deal.groups = true;
+    deal.m.warps = bitsOf(shape.warps);
+    return deal;
+  }
   for (int left = bitsOf(shape.warps); left > 0; --left) {
     const bool rows = deal.m.own() > deal.m.whole, columns = deal.n.own() > deal.n.whole;
-    if (rows && (!columns || shape.whole_rows || deal.m.own() >= deal.n.own()))
+    if (rows && (!columns || shape.part == WarpPart::rows || deal.m.own() >= deal.n.own()))
       ++deal.m.warps;
     else if (columns)
       ++deal.n.warps;
@@ -52,10 +61,20 @@ void idle(Bases* bases, int bits) {
   bases->insert(bases->end(), bits, Basis(2, 0));
 }
 
+// Bits of the rows behind a fragment's that a warp has in its registers.
+void ownRows(Bases* bases, const Deal& deal) {
+  along(bases, 0, deal.rowsOfGroup(), deal.m.total - deal.m.warps + (deal.groups ? Deal::kGroupBits : 0));
+}
+
 // Bits of the warp's number: rows', columns', idle ones.
 Bases warpBases(const Deal& deal, int rows, int columns) {
   Bases bases;
-  rows < 0 ? idle(&bases, deal.m.warps) : along(&bases, rows, deal.m.own(), deal.m.total);
+  if (rows < 0) {
+    idle(&bases, deal.m.warps);
+  } else {
+    if (deal.groups) along(&bases, rows, deal.m.whole, deal.rowsOfGroup());
+    along(&bases, rows, deal.m.total - deal.m.warps + static_cast<int>(bases.size()), deal.m.total);
+  }
   columns < 0 ? idle(&bases, deal.n.warps) : along(&bases, columns, deal.n.own(), deal.n.total);
   idle(&bases, deal.idle);
   return bases;
@@ -82,13 +101,16 @@ LinearLayout sumsLayout(const DotShape& shape) {
   const Deal dealt = deal(shape);
   Bases reg{{0, 1}, {8, 0}};
   along(&reg, 1, dealt.n.whole, dealt.n.own());
-  along(&reg, 0, dealt.m.whole, dealt.m.own());
+  ownRows(&reg, dealt);
   return layout({shape.m, shape.n}, reg, lanesOfPairs(), warpBases(dealt, 0, 1), shape.ctas);
 }
 
 DotShape shapeOf(const LinearLayout& sums, int64_t k) {
   DotShape shape{sums.shape()[0], sums.shape()[1], k, sums.warps(), sums.ctas()};
-  shape.whole_rows = sumsLayout(shape) != sums;
+  for (WarpPart part : {WarpPart::group, WarpPart::square, WarpPart::rows}) {
+    shape.part = part;
+    if ((part != WarpPart::group || fitsWgmma(shape)) && sumsLayout(shape) == sums) break;
+  }
   return shape;
 }
 
@@ -97,13 +119,18 @@ std::optional<DotLayouts> mmaLayouts(const DotShape& shape) {
   const Deal dealt = deal(shape);
   Bases a{{0, 1}, {8, 0}, {0, 8}};
   along(&a, 1, bitsOf(kMmaK), bitsOf(shape.k));
-  along(&a, 0, dealt.m.whole, dealt.m.own());
+  ownRows(&a, dealt);
   Bases b{{1, 0}, {8, 0}};
   along(&b, 0, bitsOf(kMmaK), bitsOf(shape.k));
   along(&b, 1, dealt.n.whole, dealt.n.own());
   const Bases lanesOfB{{2, 0}, {4, 0}, {0, 1}, {0, 2}, {0, 4}};
   return DotLayouts{layout({shape.m, shape.k}, a, lanesOfPairs(), warpBases(dealt, 0, -1), shape.ctas),
                     layout({shape.k, shape.n}, b, lanesOfB, warpBases(dealt, -1, 1), shape.ctas), sumsLayout(shape)};
+}
+
+bool fitsWgmma(const DotShape& shape) {
+  const bool groups = shape.warps % kGroupWarps == 0 && (shape.m & -shape.m) >= kMmaM * shape.warps;
+  return groups && shape.ctas == 1 && shape.n % kMmaN == 0 && shape.n <= kMostWgmmaN && shape.k % kMmaK == 0;
 }
 
 DotLayouts threadLayouts(const DotShape& shape) {

@@ -10,18 +10,26 @@ namespace ligerdsl::compiler {
 /// What one mma.sync of 16-bit numbers multiplies: PTX ISA, "Matrix Fragments for mma.m16n8k16".
 inline constexpr int64_t kMmaM = 16, kMmaN = 8, kMmaK = 16;
 
+/// The rows of one wgmma, which four warps share, and the most columns; k as above. PTX ISA, "Register Fragments for
+/// wgmma.mma_async.m64nNk16".
+inline constexpr int64_t kWgmmaM = 64, kMostWgmmaN = 256, kGroupWarps = 4;
+
+/// Which sums a warp has: a part of them that is near a square, whole rows while there are rows for all warps, or the rows
+/// that it has as one of the four of a wgmma, whole too.
+enum class WarpPart { square, rows, group };
+
 struct DotShape {
   int64_t m, n, k;
   int64_t warps, ctas = 1;  // CTAs of a cluster all have the whole product
-  bool whole_rows = false;  // of the sums in one warp, while there are rows for all of them
+  WarpPart part = WarpPart::square;
 };
 
 struct DotLayouts {
   LinearLayout a, b, sums;
 };
 
-/// The sums, whatever multiplies: warps have parts of [m, n] that are near squares, or of whole rows, of whole fragments where
-/// they fit. Of whole rows, sums that become a factor are where that product's fragments are.
+/// The sums, whatever multiplies, of whole fragments where they fit. Of whole rows, sums that become a factor are where that
+/// product's fragments are.
 LinearLayout sumsLayout(const DotShape& shape);
 
 /// The shape of a product of this depth that has its sums in this layout.
@@ -30,6 +38,9 @@ DotShape shapeOf(const LinearLayout& sums, int64_t k);
 /// Fragments of mma.sync: warps that have the same rows all hold those of a, of the same columns those of b. Nothing where
 /// a tile is no multiple of whole fragments.
 std::optional<DotLayouts> mmaLayouts(const DotShape& shape);
+
+/// Whether wgmma can make the product: of 16-bit numbers, with the sums and a factor in registers dealt by WarpPart::group.
+bool fitsWgmma(const DotShape& shape);
 
 /// Every thread has the rows of a and the columns of b that its sums are of.
 DotLayouts threadLayouts(const DotShape& shape);

@@ -28,7 +28,7 @@ constexpr int64_t kSeparateBytes = 8 * 1024;
 
 struct Buffer {
   Operation* op;  // tgpu.local_alloc, or tgpu.ring, which has several buffers
-  int64_t bytes;
+  int64_t bytes, alignment;
   bool filled;         // rule 3
   int64_t begin, end;  // positions in program order, inclusive
   int64_t offset = -1;
@@ -80,16 +80,19 @@ class TgpuAllocateSharedPass : public PassWrapper<TgpuAllocateSharedPass, Operat
 
   std::vector<Buffer> collect() {
     std::vector<Buffer> buffers;
-    auto add = [&](Operation* op, int64_t bytes, bool filled) {
-      Buffer buffer{op, static_cast<int64_t>(llvm::alignTo(bytes, kAlignment)), filled, first[op], first[op]};
+    auto add = [&](Operation* op, int64_t bytes, int64_t alignment, bool filled) {
+      const int64_t whole = llvm::alignTo(bytes, kAlignment);
+      Buffer buffer{op, whole, alignment, filled, first[op], first[op]};
       for (Operation* user : op->getUsers()) buffer.end = std::max(buffer.end, endOfUse(user, op));
       buffers.push_back(buffer);
     };
     getOperation().walk([&](Operation* op) {
       if (auto alloc = dyn_cast<tgpu::LocalAllocOp>(op))
-        add(op, bufferBytes(alloc.getType()), llvm::any_of(op->getUsers(), llvm::IsaPred<tgpu::ClusterSendOp>));
+        add(op, bufferBytes(alloc.getType()), kAlignment, llvm::any_of(op->getUsers(), llvm::IsaPred<tgpu::ClusterSendOp>));
       if (auto ring = dyn_cast<tgpu::RingOp>(op))
-        for (int64_t bytes : bufferBytes(ring.getType())) add(op, bytes, ring.getType().hasBarriers());
+        for (auto [part, bytes] : llvm::enumerate(bufferBytes(ring.getType())))
+          add(op, bytes, part < ring.getType().getParts().size() ? bufferAlignment(ring.getType().part(part)) : kAlignment,
+              ring.getType().hasBarriers());
     });
     return buffers;
   }
@@ -110,7 +113,8 @@ class TgpuAllocateSharedPass : public PassWrapper<TgpuAllocateSharedPass, Operat
       int64_t offset = 0;
       for (Buffer* other : rivals) {
         if (offset + buffer->bytes <= other->offset) break;
-        offset = std::max(offset, other->offset + other->bytes);
+        const int64_t behind = llvm::alignTo(other->offset + other->bytes, buffer->alignment);
+        offset = std::max(offset, behind);
       }
       buffer->offset = offset;
       end = std::max(end, offset + buffer->bytes);

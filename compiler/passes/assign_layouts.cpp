@@ -19,6 +19,7 @@
 
 #include "compiler/analysis/layout_classes.h"
 #include "compiler/analysis/layout_preference.h"
+#include "compiler/analysis/thread_registers.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/layout/conversion.h"
@@ -27,6 +28,7 @@
 #include "compiler/remarks.h"
 #include "compiler/rewrites/atomic_results.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "program/gpu_arch.h"
 
@@ -59,14 +61,45 @@ struct DotPlan {
   std::string whyThreads;  // empty: tensor cores
 };
 
-DotPlan planOf(tile::DotOp dot, const Threads& threads, bool wholeRows) {
+DotShape shapeOf(tile::DotOp dot, const Threads& threads, WarpPart part) {
   auto a = cast<RankedTensorType>(dot.getA().getType()), b = cast<RankedTensorType>(dot.getB().getType());
-  const DotShape shape{a.getDimSize(0), b.getDimSize(1), a.getDimSize(1), threads.warps, threads.ctas, wholeRows};
-  if (a.getElementType().isF32()) return {threadLayouts(shape), "they multiply f16 and bf16, not f32"};
+  return {a.getDimSize(0), b.getDimSize(1), a.getDimSize(1), threads.warps, threads.ctas, part};
+}
+
+bool multipliesF32(tile::DotOp dot) {
+  return cast<RankedTensorType>(dot.getA().getType()).getElementType().isF32();
+}
+
+DotPlan planOf(tile::DotOp dot, const Threads& threads, WarpPart part) {
+  const DotShape shape = shapeOf(dot, threads, part);
+  if (multipliesF32(dot)) return {threadLayouts(shape), "they multiply f16 and bf16, not f32"};
   if (std::optional<DotLayouts> fragments = mmaLayouts(shape)) return {*fragments, ""};
   return {threadLayouts(shape), llvm::formatv("m is {0}, n {1} and k {2}; m and k need a factor of {3}, n one of {4}",
                                               shape.m, shape.n, shape.k, kMmaM, kMmaN)
                                     .str()};
+}
+
+// Whether a loop loads the factor ahead, so that it comes to wait in shared memory, where wgmma reads it.
+bool isLoadedAhead(Value factor) {
+  Value source = factor;
+  if (auto conversion = source.getDefiningOp<tgpu::ConvertLayoutOp>()) source = conversion.getSource();
+  if (auto permute = source.getDefiningOp<tile::PermuteOp>()) source = permute.getSource();
+  auto load = source.getDefiningOp<tile::LoadTileOp>();
+  auto loop = load ? dyn_cast<scf::ForOp>(load->getParentOp()) : scf::ForOp();
+  auto stages = loop ? loop->getAttrOfType<IntegerAttr>(tile::kNumStagesAttr) : IntegerAttr();
+  return stages && stages.getInt() >= 2;
+}
+
+// Why it is not wgmma that multiplies; empty if it is, or where other tensor cores are all there are.
+std::string whyNoWgmma(tile::DotOp dot, const Threads& threads) {
+  const DotShape shape = shapeOf(dot, threads, WarpPart::group);
+  if (!fitsWgmma(shape))
+    return llvm::formatv("m is {0} and n {1}, for {2} warps; it takes a multiple of four warps, of {3} rows for each of "
+                         "them, and at most {4} columns",
+                         shape.m, shape.n, threads.warps, kMmaM, kMostWgmmaN)
+        .str();
+  if (!isLoadedAhead(dot.getB())) return "its second factor is not a tile that a pipelined loop loads";
+  return "";
 }
 
 void separateFactors(func::FuncOp func) {
@@ -99,7 +132,8 @@ void hoistFactors(func::FuncOp func) {
 
 class Assigner {
  public:
-  Assigner(LayoutClasses& classes, const Threads& threads) : all(classes), threads(threads) {}
+  Assigner(LayoutClasses& classes, const Threads& threads, bool wgmma)
+      : all(classes), threads(threads), wgmma(wgmma) {}
 
   void run() {
     std::vector<int> order(all.classes.size());
@@ -131,11 +165,26 @@ class Assigner {
     return found;
   }
 
+  // Sums of which wgmma can make all products, and should one.
+  llvm::SmallDenseSet<int> sumsOfGroups() const {
+    llvm::SmallDenseSet<int> fit, others;
+    for (tile::DotOp dot : all.dots) {
+      const bool possible = wgmma && !multipliesF32(dot) && fitsWgmma(shapeOf(dot, threads, WarpPart::group));
+      if (!possible || isLoadedAhead(dot.getB())) (possible ? fit : others).insert(all.classOf(dot.getResult()));
+    }
+    for (int number : others) fit.erase(number);
+    return fit;
+  }
+
   // Equal shapes of sums have equal layouts, so that a class has one.
   void anchorDots() {
-    const llvm::SmallDenseSet<int> wholeRows = sumsOfWholeRows();
+    const llvm::SmallDenseSet<int> rows = sumsOfWholeRows(), groups = sumsOfGroups();
     for (tile::DotOp dot : all.dots) {
-      const DotPlan plan = planOf(dot, threads, wholeRows.contains(all.classOf(dot.getResult())));
+      const int number = all.classOf(dot.getResult());
+      const DotPlan plan = planOf(dot, threads,
+                                  groups.contains(number) ? WarpPart::group
+                                  : rows.contains(number) ? WarpPart::rows
+                                                          : WarpPart::square);
       all.classes[all.classOf(dot.getA())].layout = plan.layouts.a;
       all.classes[all.classOf(dot.getB())].layout = plan.layouts.b;
       all.classes[all.classOf(dot.getResult())].layout = plan.layouts.sums;
@@ -206,6 +255,7 @@ class Assigner {
 
   LayoutClasses& all;
   Threads threads;
+  bool wgmma;  // is there
 };
 
 void setType(Value value, const LinearLayout& layout) {
@@ -304,9 +354,10 @@ class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, Operatio
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TileAssignLayoutsPass)
   TileAssignLayoutsPass() = default;
   TileAssignLayoutsPass(const TileAssignLayoutsPass& other) : PassWrapper(other) {}
-  TileAssignLayoutsPass(int warps, int ctas) {
+  TileAssignLayoutsPass(int warps, int ctas, StringRef arch) {
     numWarps = warps;
     numCtas = ctas;
+    archName = arch.str();
   }
 
   StringRef getArgument() const override { return "tile-assign-layouts"; }
@@ -314,6 +365,8 @@ class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, Operatio
   void getDependentDialects(DialectRegistry& registry) const override { registry.insert<tgpu::TgpuDialect>(); }
 
   void runOnOperation() override {
+    const program::GpuArch* arch = archNamed(getOperation(), archName);
+    if (!arch) return signalPassFailure();
     if (numWarps < 1 || !llvm::isPowerOf2_64(numWarps) || numWarps > program::kMaxWarps) {
       getOperation().emitError("num_warps is ") << int(numWarps) << "; expected a power of two from 1 to 32";
       return signalPassFailure();
@@ -329,7 +382,8 @@ class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, Operatio
     if (numCtas > 1) getOperation()->setAttr(kNumCtasAttr, Builder(&getContext()).getI64IntegerAttr(numCtas));
     LayoutClasses classes;
     if (failed(classes.build(getOperation()))) return signalPassFailure();
-    Assigner(classes, {numWarps, numCtas}).run();
+    for (tile::DotOp dot : classes.dots) remarkDot(dot, arch->wgmma);
+    Assigner(classes, {numWarps, numCtas}, arch->wgmma).run();
     for (const LayoutClass& tiles : classes.classes)
       for (Value value : tiles.values) setType(value, *tiles.layout);
     for (const LayoutRelation& relation : classes.relations) {
@@ -341,9 +395,6 @@ class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, Operatio
     shareAtomicResults(getOperation());
     hoistFactors(getOperation());
     remarkMisses(getOperation());
-    for (tile::DotOp dot : classes.dots)
-      if (const std::string why = planOf(dot, {numWarps, numCtas}, false).whyThreads; !why.empty())
-        remark(dot) << "the product is not made by tensor cores: " << why;
   }
 
  private:
@@ -362,13 +413,22 @@ class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, Operatio
   }
 
   Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
+  void remarkDot(tile::DotOp dot, bool wgmma) {
+    const Threads threads{numWarps, numCtas};
+    if (const std::string why = planOf(dot, threads, WarpPart::square).whyThreads; !why.empty())
+      remark(dot) << "the product is not made by tensor cores: " << why;
+    else if (const std::string why = wgmma ? whyNoWgmma(dot, threads) : ""; !why.empty())
+      remark(dot) << "the product is made by mma.sync, not by wgmma: " << why;
+  }
+
   Option<int> numCtas{*this, "num-ctas", llvm::cl::desc("CTAs per cluster"), llvm::cl::init(1)};
+  Option<std::string> archName{*this, "arch", llvm::cl::desc("GPU architecture"), llvm::cl::init(kUsualArch.str())};
 };
 
 }  // namespace
 
-std::unique_ptr<Pass> createTileAssignLayoutsPass(int numWarps, int numCtas) {
-  return std::make_unique<TileAssignLayoutsPass>(numWarps, numCtas);
+std::unique_ptr<Pass> createTileAssignLayoutsPass(int numWarps, int numCtas, StringRef arch) {
+  return std::make_unique<TileAssignLayoutsPass>(numWarps, numCtas, arch);
 }
 
 }  // namespace ligerdsl::compiler

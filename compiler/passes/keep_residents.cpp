@@ -157,7 +157,8 @@ class RowKeeper {
   }
 
   void await(OpBuilder& builder, const Place& place) {
-    tgpu::RingAwaitOp::create(builder, loc, ring, place.slot, place.parity, IntegerAttr());
+    tgpu::RingAwaitOp::create(builder, loc, ring, place.slot, place.parity, IntegerAttr(),
+                              /*for_wgmma=*/false);
   }
 
   // Waits until the block is there, and reads it.

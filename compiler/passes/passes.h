@@ -18,7 +18,8 @@ std::unique_ptr<mlir::Pass> createTileUnrollLoopsPass();
 std::unique_ptr<mlir::Pass> createTileSetEvictionPolicyPass();
 
 /// tile-assign-layouts: gives every tile a #tgpu.layout; inserts tgpu.convert_layout where two layouts meet.
-std::unique_ptr<mlir::Pass> createTileAssignLayoutsPass(int numWarps = 4, int numCtas = 1);
+std::unique_ptr<mlir::Pass> createTileAssignLayoutsPass(int numWarps = 4, int numCtas = 1,
+                                                        llvm::StringRef arch = kUsualArch);
 
 /// tile-keep-residents: rows that two loops read stay in shared memory, filled by asynchronous copies. A CTA has
 /// `sharedBytes`, of which exchanges between threads get what they need and `exchangeBytes` at least.

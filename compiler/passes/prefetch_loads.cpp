@@ -45,6 +45,7 @@
 #include "compiler/layout/swizzle.h"
 #include "compiler/passes/passes.h"
 #include "compiler/remarks.h"
+#include "compiler/rewrites/warpgroup_products.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -64,7 +65,7 @@ class LoopPrefetcher {
   // Threads of a CTA, CTAs of a cluster, bytes of registers of a thread; shared memory of a CTA, and what of it tiles leave
   // to exchanges at least.
   LoopPrefetcher(scf::ForOp loop, int64_t stages, int64_t threads, int64_t ctas, int64_t registers,
-                 const program::GpuTuning& tuning, int64_t sharedBytes, int64_t leastForExchanges)
+                 const program::GpuArch& arch, int64_t sharedBytes, int64_t leastForExchanges)
       : loop(loop),
         stages(stages),
         depth(stages - 1),
@@ -72,10 +73,11 @@ class LoopPrefetcher {
         threads(threads),
         ctas(ctas),
         registers(registers),
-        carriedBudget(registers * tuning.carried_eighths / 8),
+        carriedBudget(registers * arch.tuning.carried_eighths / 8),
         sharedBytes(sharedBytes),
         leastForExchanges(leastForExchanges),
-        tuning(tuning) {}
+        tuning(arch.tuning),
+        wgmma(arch.wgmma) {}
 
   void run() {
     if (depth < 1) return;
@@ -542,6 +544,12 @@ class LoopPrefetcher {
   // The slot that follows in turn, or the one before it.
   Value nextSlot(OpBuilder& builder, Value slot, int64_t turn) {
     Location loc = loop.getLoc();
+    if (turn < -1) {
+      Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, slot, number(builder, -turn));
+      return arith::SelectOp::create(
+          builder, loc, wraps, arith::AddIOp::create(builder, loc, slot, number(builder, fittingStages + turn)),
+          arith::AddIOp::create(builder, loc, slot, number(builder, turn)));
+    }
     if (fittingStages == 2) return arith::XOrIOp::create(builder, loc, slot, number(builder, 1));
     Value last = number(builder, turn > 0 ? fittingStages - 1 : 0),
           first = number(builder, turn > 0 ? 0 : fittingStages - 1);
@@ -554,6 +562,13 @@ class LoopPrefetcher {
   // not staged give.
   void stageLoads() {
     IRRewriter rewriter(loop);
+    const auto inSlot = [&](Value factor) {
+      if (auto permute = factor.getDefiningOp<tile::PermuteOp>()) factor = permute.getSource();
+      auto load = factor.getDefiningOp<tile::LoadTileOp>();
+      return load && factors.contains(load) && slotOf(load).getSwizzle() != 0;
+    };
+    if (wgmma) products.emplace(loop, inSlot);
+    if (products && products->mayOverlap() && fittingStages > 2) lag = 1;
     for (tile::LoadTileOp load : loads) (canBeStaged(load) ? staged : small).push_back(load);
     SetVector<Operation*> originals;
     for (auto& [copy, load] : copies) originals.insert(load);
@@ -569,7 +584,7 @@ class LoopPrefetcher {
     }
     SmallVector<Value> inits{zero};
     llvm::append_range(inits, loadSmall(rewriter, at));
-    for (int64_t slot = 0; slot < fittingStages - 1; ++slot) {
+    for (int64_t slot = 0; slot < fittingStages - 1 - lag; ++slot) {
       if (slot > 0) at = ahead(rewriter, at);
       fill(rewriter, ring, parts, at, number(rewriter, slot), /*open=*/false);
     }
@@ -580,10 +595,12 @@ class LoopPrefetcher {
     replaced->setDiscardableAttrs(attributes);
     rewriter.setInsertionPointAfter(replaced);
     await(rewriter, replaced->getLoc(), 0);
+    if (products) products->replace(cast<scf::ForOp>(replaced), lag > 0);
   }
 
   void await(OpBuilder& builder, Location loc, int64_t pending) {
-    tgpu::RingAwaitOp::create(builder, loc, ring, Value(), Value(), builder.getI32IntegerAttr(pending));
+    tgpu::RingAwaitOp::create(builder, loc, ring, Value(), Value(), builder.getI32IntegerAttr(pending),
+                              products && !products->empty());
   }
 
   // Null where there is none, or where the copies start at the top.
@@ -597,13 +614,14 @@ class LoopPrefetcher {
   SmallVector<Value> fetchNext(ArrayRef<BlockArgument> carried) {
     IRRewriter rewriter(loop.getContext());
     rewriter.setInsertionPointToStart(loop.getBody());
-    await(rewriter, loop.getLoc(), fittingStages - 2);
+    await(rewriter, loop.getLoc(), fittingStages - 2 - lag);
     Value slot = carried[0], next = nextSlot(rewriter, slot, 1), at = ahead(rewriter, loop.getInductionVar());
     SmallVector<Value> yielded{next};
     llvm::append_range(yielded, loadSmall(rewriter, at));
-    for (int64_t i = 2; i < fittingStages; ++i) at = ahead(rewriter, at);
+    for (int64_t i = 2; i < fittingStages - lag; ++i) at = ahead(rewriter, at);
     if (tile::ReduceOp reduce = firstReduction()) rewriter.setInsertionPoint(reduce);
-    fill(rewriter, ring, partsOf(staged), at, fittingStages == 2 ? next : nextSlot(rewriter, slot, -1),
+    if (lag > 0) rewriter.setInsertionPointAfter(products->last());
+    fill(rewriter, ring, partsOf(staged), at, fittingStages == 2 ? next : nextSlot(rewriter, slot, -1 - lag),
          /*open=*/false);
     for (auto [load, value] : llvm::zip_equal(small, carried.drop_front())) rewriter.replaceOp(load, value);
     readParts(rewriter, ring, staged, slot);
@@ -682,6 +700,9 @@ class LoopPrefetcher {
   llvm::MapVector<Operation*, Factor> factors;           // of these loads
   llvm::MapVector<Operation*, tile::LoadTileOp> copies;  // loads of their own that products have, and of which
   Value ring, stationaryRing;
+  bool wgmma;                                 // is there
+  std::optional<WarpgroupProducts> products;  // that wgmma makes of the ring's slots
+  int64_t lag = 0;                            // turns after which what a turn has read is free
   bool crowded = false;  // what the loop carries leaves addresses no room
 };
 
@@ -714,7 +735,7 @@ class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, Operatio
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops) {
       auto own = loop->getAttrOfType<IntegerAttr>(tile::kNumStagesAttr);
-      LoopPrefetcher(loop, own ? own.getInt() : int64_t{numStages}, threads, numCtas, registers, arch->tuning,
+      LoopPrefetcher(loop, own ? own.getInt() : int64_t{numStages}, threads, numCtas, registers, *arch,
                      sharedBytes, leastForExchanges)
           .run();
     }

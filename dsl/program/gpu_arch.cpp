@@ -20,6 +20,7 @@ constexpr GpuArch named(GpuArch arch, std::string_view name) {
 constexpr GpuArch with_name(const GpuArch& arch, std::string_view name) {
   GpuArch other = named(arch, name);
   other.of_devices = false;
+  other.wgmma = arch.wgmma && name.ends_with('a');
   return other;
 }
 
@@ -89,7 +90,7 @@ constexpr GpuArch kSm90a{
           .max_cluster = 16,
           .shared_per_sm = 228 * KB,
           .l2_bytes = 60 * MB}),
-    {.first_ptx = 80, .cluster_ptx = 86, .fp8_ptx = 81, .bulk_copies = true, .overlaps_launches = true}};
+    {.first_ptx = 80, .cluster_ptx = 86, .fp8_ptx = 81, .bulk_copies = true, .overlaps_launches = true, .wgmma = true}};
 constexpr GpuArch kSm100{
     chip({.name = "sm_100",
           .capability = 100,

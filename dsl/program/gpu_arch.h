@@ -48,6 +48,7 @@ struct GpuCode {
 
   bool bulk_copies = false;        // between global and shared memory, asynchronous
   bool overlaps_launches = false;  // griddepcontrol
+  bool wgmma = false;              // products of four warps from shared memory; of code for this architecture alone
 
   GpuTuning tuning = {};
 };

@@ -15,6 +15,8 @@ struct Product {
   int num_warps = 4, num_ctas = 1;
   int stages = 1;        // of the loop along k
   bool dynamic = false;  // no size is known when the kernel is compiled
+  bool columns = false;  // a lies in memory as [k, m]
+  bool doubled = false;  // a's tiles are multiplied by two before
 };
 
 struct Matrix {
@@ -29,17 +31,20 @@ Matrix multiply(DType type, const Product& p, bool transposed, const Tensor& a, 
   const auto view = [&](const char* name, DType of, int64_t rows, int64_t width) {
     return k.view(name, of, {p.dynamic ? dyn : rows, p.dynamic ? dyn : width});
   };
-  const View out = view("c", f32, dyn, p.n), left = view("a", type, dyn, p.k),
+  const View out = view("c", f32, dyn, p.n),
+             left = p.columns ? view("a", type, p.k, p.m) : view("a", type, dyn, p.k),
              right = transposed ? view("b", type, p.n, p.k) : view("b", type, p.k, p.n);
   const int64_t columns = ceil_div(p.n, p.bn);
   const Scalar row = k.program_id(0) / static_cast<int32_t>(columns),
                column = k.program_id(0) % static_cast<int32_t>(columns);
-  const Partition ta = left.partition({p.bm, p.bk});
+  const Partition ta = p.columns ? left.partition({p.bk, p.bm}) : left.partition({p.bm, p.bk});
   const Partition tb = transposed ? right.partition({p.bn, p.bk}) : right.partition({p.bk, p.bn});
   auto [sums] = k.for_range(
       0, ceil_div(p.k, p.bk), 1, pipelined(p.stages), carry(k.zeros({p.bm, p.bn}, f32)), [&](Scalar i, Tile sums) {
         const Tile factor = transposed ? tb.load({column, i}).permute({1, 0}) : tb.load({i, column});
-        return carry(dot(ta.load({row, i}), factor, sums));
+        Tile rows = p.columns ? ta.load({i, row}).permute({1, 0}) : ta.load({row, i});
+        if (p.doubled) rows = rows * 2.0f;
+        return carry(dot(rows, factor, sums));
       });
   out.partition({p.bm, p.bn}).store({row, column}, sums);
   kernels::Step step{.program = k.finish(),
@@ -60,8 +65,8 @@ void check_product(DType type, const Product& p, bool transposed, uint64_t seed)
                std::to_string(p.k) + " by " + std::to_string(p.bm) + "x" + std::to_string(p.bn) + "x" +
                std::to_string(p.bk) + (transposed ? " transposed " : " ") + std::to_string(p.num_ctas) + " CTAs of " +
                std::to_string(p.num_warps) + ", " + std::to_string(p.stages) + " stages" +
-               (p.dynamic ? ", dynamic" : ""));
-  const Tensor a = Tensor(type, {p.m, p.k}).fill(Random(seed).normals(p.m * p.k));
+               (p.dynamic ? ", dynamic" : "") + (p.columns ? ", a by columns" : "") + (p.doubled ? ", 2 a" : ""));
+  const Tensor a = (p.columns ? Tensor(type, {p.k, p.m}) : Tensor(type, {p.m, p.k})).fill(Random(seed).normals(p.m * p.k));
   const Tensor b =
       (transposed ? Tensor(type, {p.n, p.k}) : Tensor(type, {p.k, p.n})).fill(Random(seed + 1).normals(p.n * p.k));
   const Matrix found = multiply(type, p, transposed, a, b);
@@ -71,7 +76,7 @@ void check_product(DType type, const Product& p, bool transposed, uint64_t seed)
     for (int64_t j = 0; j < p.n; ++j) {
       double sum = 0, size = 0;
       for (int64_t at = 0; at < p.k; ++at) {
-        const double product = left[i * p.k + at] * (transposed ? right[j * p.k + at] : right[at * p.n + j]);
+        const double product = (p.doubled ? 2 : 1) * left[p.columns ? at * p.m + i : i * p.k + at] * (transposed ? right[j * p.k + at] : right[at * p.n + j]);
         sum += product;
         size += std::abs(product);
       }
@@ -110,6 +115,69 @@ TEST(Dot, PipelinedLoopsMultiplyFromSlots) {
              {.m = 40, .n = 35, .k = 70, .bm = 32, .bn = 32, .bk = 32, .stages = 3},
              {.m = 32, .n = 32, .k = 64, .bm = 32, .bn = 32, .bk = 16, .num_warps = 2, .num_ctas = 2, .stages = 2}})
       for (const bool transposed : {false, true}) check_product(type, p, transposed, seed += 2);
+}
+
+// Groups of four warps with 64 rows each: one and two groups, several blocks of 64 rows, odd ones, panels of 128, 64 and 32
+// bytes of either factor in either order, the first one in registers, two stages (products that are waited for at once) and more.
+TEST(Dot, WarpgroupsMultiplyFromSlots) {
+  uint64_t seed = 171;
+  for (const DType type : {f16, bf16})
+    for (const Product& p : std::vector<Product>{
+             {.m = 64, .n = 64, .k = 192, .bm = 64, .bn = 64, .bk = 64, .stages = 3},
+             {.m = 100, .n = 136, .k = 264, .bm = 128, .bn = 128, .bk = 64, .num_warps = 8, .stages = 4},
+             {.m = 128, .n = 48, .k = 80, .bm = 128, .bn = 16, .bk = 16, .stages = 3},
+             {.m = 192, .n = 96, .k = 96, .bm = 192, .bn = 96, .bk = 32, .stages = 3},
+             {.m = 256, .n = 32, .k = 256, .bm = 256, .bn = 32, .bk = 128, .num_warps = 8, .stages = 2},
+             {.m = 64, .n = 256, .k = 64, .bm = 64, .bn = 256, .bk = 32, .stages = 4, .dynamic = true}})
+      for (const bool transposed : {false, true}) {
+        Product by = p;
+        check_product(type, by, transposed, seed += 2);
+        by.columns = true;
+        check_product(type, by, transposed, seed += 2);
+        by.columns = false, by.doubled = true;
+        check_product(type, by, transposed, seed += 2);
+      }
+}
+
+// Two sums of one loop, one of two products: what a gated pair and a sum of products need.
+TEST(Dot, SeveralProductsOfATurn) {
+  constexpr int64_t kSide = 64, kDepth = 192;
+  for (const DType type : {f16, bf16}) {
+    KernelBuilder k("pair");
+    const auto of = [&](const char* name) { return k.view(name, type, {kSide, kDepth}).partition({kSide, 32}); };
+    const Partition tx = of("x"), ty = of("y"), tz = of("z");
+    auto [once, twice] = k.for_range(
+        0, kDepth / 32, 1, pipelined(4), carry(k.zeros({kSide, kSide}, f32), k.zeros({kSide, kSide}, f32)),
+        [&](Scalar i, Tile once, Tile twice) {
+          const Tile x = tx.load({0, i}), y = ty.load({0, i}).permute({1, 0}), z = tz.load({0, i}).permute({1, 0});
+          return carry(dot(x, y, once), dot(x, y, dot(x, z, twice)));
+        });
+    const auto store = [&](const char* name, Tile tile) {
+      k.view(name, f32, {kSide, kSide}).partition({kSide, kSide}).store({0, 0}, tile);
+    };
+    store("once", once);
+    store("twice", twice);
+    const Tensor x = random_rows(type, kSide, kDepth, 21), y = random_rows(type, kSide, kDepth, 22),
+                 z = random_rows(type, kSide, kDepth, 23);
+    Tensor first(f32, {kSide, kSide}), second(f32, {kSide, kSide});
+    Arguments arguments;
+    arguments.tensor("x", x);
+    arguments.tensor("y", y);
+    arguments.tensor("z", z);
+    arguments.tensor("once", first);
+    arguments.tensor("twice", second);
+    backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1, arguments);
+    Values xy(kSide * kSide, 0.0), both(kSide * kSide, 0.0);
+    for (int64_t i = 0; i < kSide; ++i)
+      for (int64_t j = 0; j < kSide; ++j)
+        for (int64_t at = 0; at < kDepth; ++at) {
+          const double left = x.get(i * kDepth + at), right = y.get(j * kDepth + at);
+          xy[i * kSide + j] += left * right;
+          both[i * kSide + j] += left * (right + z.get(j * kDepth + at));
+        }
+    EXPECT_TRUE(close_normwise(first.values(), xy, 1e-6)) << name(type);
+    EXPECT_TRUE(close_normwise(second.values(), both, 1e-6)) << name(type);
+  }
 }
 
 // One tile as both factors, in two products, and beside other work: x^T x + x^T y, and the sum of x's columns.

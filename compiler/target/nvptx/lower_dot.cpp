@@ -2,6 +2,7 @@
 // columns.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/layout/dot_layout.h"
+#include "compiler/target/nvptx/held.h"
 #include "compiler/target/nvptx/memory_access.h"
 
 using namespace mlir;
@@ -9,26 +10,9 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// The elements that this thread has of a tile, by where those of the first thread are.
-class Held {
- public:
-  Held(ThreadLowering& t, Value tile) : layout(layoutOf(tile)), elements(t.elements(tile)) {}
-  Value at(int64_t row, int64_t column) const { return elements[*layout.registerAt({row, column})]; }
-
-  const LinearLayout layout;
-  const SmallVector<Value> elements;
-};
-
-// Two neighbours as one register, the first in the low half.
-Value pairOf(ThreadLowering& t, Value first, Value second) {
-  return LLVM::BitcastOp::create(t.b, t.loc, t.b.getI32Type(), t.pack({first, second}));
-}
-
 void multiplyFragment(ThreadLowering& t, const Held& a, const Held& b, int64_t m, int64_t n, int64_t k, StringRef type,
                       MutableArrayRef<Value> sums) {
-  SmallVector<Value> operands;
-  for (int64_t column : {0, 8})
-    for (int64_t row : {0, 8}) operands.push_back(pairOf(t, a.at(m + row, k + column), a.at(m + row, k + column + 1)));
+  SmallVector<Value> operands = fragmentOf(t, a, m, k);
   for (int64_t row : {0, 8}) operands.push_back(pairOf(t, b.at(k + row, n), b.at(k + row + 1, n)));
   llvm::append_range(operands, sums);
   Type f32 = t.b.getF32Type();

@@ -17,6 +17,11 @@ void meet(ThreadLowering& t) {
   NVVM::Barrier0Op::create(t.b, t.loc);
 }
 
+// What this thread has written and read: to bulk copies and wgmma, which access shared memory by another way.
+void showToAsyncProxy(ThreadLowering& t) {
+  inlinePtx(t, {}, {}, "fence.proxy.async.shared::cta;", "~{memory}");
+}
+
 // A ring's pieces are the addresses of its parts, and of its barriers where it has any.
 LogicalResult lowerRing(ThreadLowering& t, tgpu::RingOp op) {
   if (!op.getOffsets()) return op.emitOpError("has no offsets: run tgpu-allocate-shared first");
@@ -79,12 +84,13 @@ LogicalResult lowerRingAwait(ThreadLowering& t, tgpu::RingAwaitOp op) {
     return success();
   }
   inlinePtx(t, {}, {}, "cp.async.wait_group " + std::to_string(*op.getPending()) + ";", "~{memory}");
+  if (op.getForWgmma()) showToAsyncProxy(t);
   if (ring.getFill() == tgpu::RingFill::async) meet(t);
   return success();
 }
 
 LogicalResult lowerRingRelease(ThreadLowering& t, tgpu::RingReleaseOp) {
-  inlinePtx(t, {}, {}, "fence.proxy.async.shared::cta;", "~{memory}");
+  showToAsyncProxy(t);
   meet(t);
   return success();
 }

@@ -1,5 +1,6 @@
 #include "compiler/target/nvptx/thread_lowering.h"
 
+#include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/refusal.h"
 #include "compiler/target/nvptx/affine_tile.h"
@@ -11,6 +12,18 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler::nvptx {
+namespace {
+
+// That every buffer's alignment is a divisor of.
+int64_t sharedAlignment(func::FuncOp kernel) {
+  int64_t most = 16;
+  kernel.walk([&](tgpu::RingOp ring) {
+    for (Type part : ring.getType().getParts()) most = std::max(most, bufferAlignment(cast<tgpu::MemDescType>(part)));
+  });
+  return most;
+}
+
+}  // namespace
 
 const LoweringTable& LoweringTable::get() {
   static const LoweringTable table = [] {
@@ -25,6 +38,7 @@ const LoweringTable& LoweringTable::get() {
     addAtomicLowerings(all);
     addReduceLowerings(all);
     addDotLowerings(all);
+    addWgmmaLowerings(all);
     addSharedLowerings(all);
     addMbarrierLowerings(all);
     addRingLowerings(all);
@@ -256,8 +270,7 @@ Value ThreadLowering::sharedPointer(int64_t offset) {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(module().getBody());
       LLVM::GlobalOp::create(b, kernel.getLoc(), array, /*isConstant=*/false, LLVM::Linkage::External, name,
-                             Attribute(),
-                             /*alignment=*/16, kSharedSpace);
+                             Attribute(), sharedAlignment(kernel), kSharedSpace);
     }
     sharedBase = atEntry([&]() -> Value {
       return LLVM::AddressOfOp::create(b, kernel.getLoc(), LLVM::LLVMPointerType::get(b.getContext(), kSharedSpace),

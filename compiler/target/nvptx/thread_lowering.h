@@ -181,6 +181,7 @@ void addPointerLowerings(LoweringTable& table);
 void addAtomicLowerings(LoweringTable& table);
 void addReduceLowerings(LoweringTable& table);
 void addDotLowerings(LoweringTable& table);
+void addWgmmaLowerings(LoweringTable& table);
 void addSharedLowerings(LoweringTable& table);
 void addMbarrierLowerings(LoweringTable& table);
 void addRingLowerings(LoweringTable& table);

@@ -158,8 +158,8 @@ void SharedMemory::borrow(uint64_t address, int64_t bytes, const Order& order, E
   for (size_t i = at; i < at + static_cast<size_t>(bytes); ++i) {
     Cell& cell = cells_[i];
     if (cell.write == 0 || !order.seen.covers(cell.write)) fail_read(cell.write);
-    if (agents_.is_warp(agent_of(cell.write)) && !order.fenced.covers(cell.write)) {
-      throw std::runtime_error("copy out of shared memory that " + agents_.name(agent_of(cell.write)) +
+    if (agents_.writes_generic(agent_of(cell.write)) && !order.fenced.covers(cell.write)) {
+      throw std::runtime_error("asynchronous read of shared memory that " + agents_.name(agent_of(cell.write)) +
                                " wrote, without fence.proxy.async between");
     }
     cell.read = with_reader(cell.read, order, done);

@@ -37,7 +37,7 @@ class SharedMemory {
   // A copy is issued that writes the bytes until the epoch `done`. Bulk copies need a proxy fence after plain writes
   // and reads.
   void claim(uint64_t address, int64_t bytes, const Order& order, Epoch done, bool bulk);
-  // The same for a bulk copy that reads them.
+  // The same for a bulk copy, or a wgmma, that reads them.
   void borrow(uint64_t address, int64_t bytes, const Order& order, Epoch done);
   uint8_t* bytes(uint64_t address) { return &values_[address - kBase]; }
   void become_barrier(uint64_t address, bool barrier);

@@ -67,21 +67,30 @@ class Agents {
   Agents(size_t ctas, size_t warps) : ctas_(ctas), warps_(warps) {}
   uint32_t warp(size_t cta, size_t number) const { return static_cast<uint32_t>(cta * warps_ + number); }
   bool is_warp(uint32_t agent) const { return agent < ctas_ * warps_; }
-  uint32_t add(std::string name) {
-    others_.push_back(std::move(name));
+  bool writes_generic(uint32_t agent) const {
+    return is_warp(agent) || others_.at(agent - ctas_ * warps_).proxy == Proxy::generic;
+  }
+  // By which proxy it writes: what it wrote by the generic one a proxy fence shows to the other.
+  enum class Proxy { generic, async };
+  uint32_t add(std::string name, Proxy proxy = Proxy::async) {
+    others_.push_back({std::move(name), proxy});
     const size_t agent = ctas_ * warps_ + others_.size() - 1;
     if (agent >= kMaxAgents) throw std::runtime_error("more mbarriers and copies than the emulator counts");
     return static_cast<uint32_t>(agent);
   }
   std::string name(uint32_t agent) const {
-    if (!is_warp(agent)) return others_.at(agent - ctas_ * warps_);
+    if (!is_warp(agent)) return others_.at(agent - ctas_ * warps_).name;
     const std::string warp = "warp " + std::to_string(agent % warps_);
     return ctas_ == 1 ? warp : warp + " of CTA rank " + std::to_string(agent / warps_);
   }
 
  private:
+  struct Other {
+    std::string name;
+    Proxy proxy;
+  };
   size_t ctas_, warps_;
-  std::vector<std::string> others_;
+  std::vector<Other> others_;
 };
 
 }  // namespace ligerdsl::test::ptx

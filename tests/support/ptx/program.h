@@ -62,6 +62,10 @@ enum class Kind {
   shuffle,
   multiply,
   load_matrix,
+  group_fence,  // of the four warps that share a wgmma
+  group_multiply,
+  group_commit,
+  group_wait,
   elect,
   warp_barrier,
   barrier,
@@ -110,6 +114,7 @@ struct Instruction {
   size_t target = 0;          // of a branch
   size_t matrices = 0;        // of ldmatrix
   bool transposed = false;    // the same
+  int columns = 0;            // of wgmma
   // Of synchronisation, by kind: scope wider than a CTA; without release or acquire; phase by parity; test instead of
   // try; arrive with expect_tx or without waiting; of bulk copies; proxy or mbarrier_init fence.
   bool wide = false, relaxed = false, acquire = false, parity = false, test = false, expect = false, arrive = false,

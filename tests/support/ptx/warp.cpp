@@ -24,6 +24,7 @@ Warp::Warp(Machine& machine, Cta& cta, int number)
       agent_(cta.cluster.agents.warp(cta.rank, static_cast<size_t>(number))),
       registers_(machine.program.registers.size()),
       defined_(machine.program.registers.size()),
+      pending_(machine.program.registers.size()),
       early_(machine.program.dependent) {
   set_special_registers();
   tick();
@@ -206,6 +207,19 @@ Warp::Stop Warp::dispatch(const Instruction& i, const Group& group, uint32_t act
     case Kind::load_matrix:
       load_matrix(i);
       break;
+    case Kind::group_fence:
+      group_fenced_ = true;
+      break;
+    case Kind::group_multiply:
+      group_multiply(i);
+      break;
+    case Kind::group_commit:
+      commit(products_);
+      group_fenced_ = false;
+      break;
+    case Kind::group_wait:
+      group_wait(i);
+      break;
     case Kind::elect:
       elect(i);
       break;
@@ -294,11 +308,13 @@ const Lanes& Warp::read_register(int reg, uint32_t lanes) {
     lane_ = __builtin_ctz(undefined);
     throw std::runtime_error("a register is read before it is written");
   }
+  expect_free(reg);
   return registers_[reg];
 }
 
 Lanes& Warp::write(const Operand& o, uint32_t lanes) {
   if (o.kind != Operand::Kind::reg) throw std::runtime_error("a destination that is not a register");
+  expect_free(o.reg);
   defined_[o.reg] |= lanes;
   return registers_[o.reg];
 }

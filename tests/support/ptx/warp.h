@@ -50,6 +50,9 @@ class Warp {
 
   const Lanes& read(const Operand& o, uint32_t lanes);
   const Lanes& read_register(int reg, uint32_t lanes);
+  void expect_free(int reg) const {
+    if (pending_[reg] > products_.waited) throw std::runtime_error("a register that a wgmma has not given back");
+  }
   Lanes& write(const Operand& o, uint32_t lanes);
   void pure(const Instruction& i, uint32_t lanes);
   void move(const Instruction& i, uint32_t lanes);
@@ -72,6 +75,9 @@ class Warp {
   void shuffle(const Instruction& i, uint32_t lanes);
   void multiply(const Instruction& i);  // warp_matrix.cpp
   void load_matrix(const Instruction& i);
+  void group_multiply(const Instruction& i);  // warp_group.cpp
+  void group_wait(const Instruction& i);
+  void expect_alike(const Instruction& i, uint64_t left, uint64_t right);
   void elect(const Instruction& i);
   bool early();  // before griddepcontrol.wait
 
@@ -95,7 +101,7 @@ class Warp {
     uint64_t committed = 0, waited = 0;
     bool open = false;  // copies since the last commit
   };
-  Epoch open_group(Groups& groups, const char* what);
+  Epoch open_group(Groups& groups, const char* what, Agents::Proxy proxy = Agents::Proxy::async);
   void commit(Groups& groups);
   void wait_group(const Instruction& i);
   void copy(const Instruction& i, uint32_t lanes);
@@ -119,13 +125,16 @@ class Warp {
   int64_t steps_ = 0;                 // since it last waited
   std::vector<Lanes> registers_;
   std::vector<uint32_t> defined_;  // per register, the lanes that wrote it
+  std::vector<uint64_t> pending_;  // per register, the group of products that has it
   Order order_;
   Order released_, relaxed_;  // what a relaxed arrival passes on, what relaxed waits saw
   Epoch now_ = 0;
   bool early_;
   bool cluster_arrived_ = false;
   uint64_t cluster_phase_ = 0;
-  Groups copies_, stores_;
+  Groups copies_, stores_, products_;
+  bool group_fenced_ = false;      // since the last commit of products
+  size_t group_products_ = 0;
 };
 
 }  // namespace ligerdsl::test::ptx

@@ -4,8 +4,8 @@
 
 namespace ligerdsl::test::ptx {
 
-Epoch Warp::open_group(Groups& groups, const char* what) {
-  if (groups.agent == 0) groups.agent = cta_.cluster.agents.add(what + cta_.cluster.agents.name(agent_));
+Epoch Warp::open_group(Groups& groups, const char* what, Agents::Proxy proxy) {
+  if (groups.agent == 0) groups.agent = cta_.cluster.agents.add(what + cta_.cluster.agents.name(agent_), proxy);
   groups.open = true;
   return make_epoch(groups.agent, groups.committed + 1);
 }
@@ -30,7 +30,7 @@ void Warp::wait_group(const Instruction& i) {
 void Warp::copy(const Instruction& i, uint32_t lanes) {
   const Lanes to = read(i.operands[0].parts.at(0), lanes), from = read(i.operands[1].parts.at(0), lanes);
   const Lanes& sizes = read(i.operands.back(), lanes);
-  Copy copy{.done = open_group(copies_, "a cp.async of "), .group = &cta_.cluster.agents};
+  Copy copy{.done = open_group(copies_, "a cp.async of ", Agents::Proxy::generic), .group = &cta_.cluster.agents};
   each_lane(lanes, [&](int lane) {
     lane_ = lane;
     const int64_t size = static_cast<int64_t>(low(sizes[lane], 4));
@@ -110,7 +110,7 @@ void Warp::remote_store(const Instruction& i, uint32_t lanes) {
 // What must be over when a warp, and with the last warp its CTA, ends.
 void Warp::finish() {
   const std::string who = cta_.name(machine_.program) + ": warp " + std::to_string(number_);
-  for (const Groups& groups : {copies_, stores_}) {
+  for (const Groups& groups : {copies_, stores_, products_}) {
     if (groups.open || groups.committed > groups.waited) {
       throw std::runtime_error(who + " ends before it waited for " + cta_.cluster.agents.name(groups.agent));
     }

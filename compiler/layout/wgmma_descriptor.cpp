@@ -1,0 +1,26 @@
+#include "compiler/layout/wgmma_descriptor.h"
+
+namespace ligerdsl::compiler {
+namespace {
+
+constexpr int64_t kBytes = 2;  // of a number
+constexpr int64_t kRows = 8;   // of a group that has its own stride
+
+uint64_t units(int64_t bytes) {
+  return static_cast<uint64_t>(bytes / Swizzle::kUnit);
+}
+
+}  // namespace
+
+uint64_t WgmmaFactor::descriptor() const {
+  // Along a transposed factor's rows panels follow each other; otherwise the first stride counts for nothing.
+  const int64_t panels = transposed ? swizzle.rows * swizzle.bytes : Swizzle::kUnit;
+  const uint64_t mode = swizzle.bytes == 128 ? 1 : swizzle.bytes == 64 ? 2 : 3;
+  return units(panels) << 16 | units(kRows * swizzle.bytes) << 32 | mode << 62;
+}
+
+int64_t WgmmaFactor::offset(int64_t row, int64_t k) const {
+  return transposed ? swizzle.plain(k, row * kBytes) : swizzle.plain(row, k * kBytes);
+}
+
+}  // namespace ligerdsl::compiler

@@ -1,0 +1,31 @@
+// Products of a pipelined loop that wgmma makes of what waits in the slots of the loop's ring.
+#pragma once
+
+#include "compiler/dialect/tgpu.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace ligerdsl::compiler {
+
+class WarpgroupProducts {
+ public:
+  /// The products of the loop's body that wgmma can make if `inSlot` says which factors will be read from swizzled slots: the
+  /// second one has to be.
+  WarpgroupProducts(mlir::scf::ForOp loop, llvm::function_ref<bool(mlir::Value)> inSlot);
+
+  bool empty() const { return products.empty(); }
+  tile::DotOp last() const { return products.back(); }
+  /// Whether products may be under way while those of the next turn start: nothing looks at a sum within the loop, nor writes to
+  /// registers that they read.
+  bool mayOverlap() const;
+  /// Replaces them; their factors are tgpu.ring_read by now, maybe permuted. With `overlap`, products of a turn are waited for
+  /// in the next one, and behind the loop.
+  void replace(mlir::scf::ForOp loop, bool overlap);
+
+ private:
+  bool onlyAddsUp(tile::DotOp dot) const;
+
+  llvm::SmallVector<tile::DotOp> products;
+  bool readsRegisters = false;  // for factors
+};
+
+}  // namespace ligerdsl::compiler

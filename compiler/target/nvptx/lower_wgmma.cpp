@@ -1,0 +1,165 @@
+// Products of warpgroups: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"; sm_90a.
+//
+// One block of assembly makes a product: nothing comes between the fence, the instructions and their commit. Sums are tied to
+// the registers they come in, also where they are waited for, so that what reads them stays behind.
+#include "compiler/analysis/shared_buffer.h"
+#include "compiler/layout/dot_layout.h"
+#include "compiler/layout/wgmma_descriptor.h"
+#include "compiler/target/nvptx/buffer_access.h"
+#include "compiler/target/nvptx/held.h"
+#include "compiler/target/nvptx/memory_access.h"
+#include "compiler/target/nvptx/shuffle.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler::nvptx {
+namespace {
+
+// Assembly that changes sums in their registers, which are its first operands.
+class SumsAssembly {
+ public:
+  SumsAssembly(ThreadLowering& t, ArrayRef<Value> sums) : t(t), operands(sums), sums(sums.size()) {}
+
+  std::string operand(Value value, StringRef constraint) {
+    operands.push_back(value);
+    constraints += "," + constraint.str();
+    return "$" + std::to_string(operands.size() - 1 + sums);
+  }
+  void line(const std::string& text) { lines += text + ";\n"; }
+  SmallVector<Value> emit() {
+    std::string all, tied;
+    for (size_t i = 0; i < sums; ++i) {
+      all += i ? ",=f" : "=f";
+      tied += "," + std::to_string(i);
+    }
+    Type result = LLVM::LLVMStructType::getLiteral(t.b.getContext(), SmallVector<Type>(sums, t.b.getF32Type()));
+    Value changed = inlinePtx(t, result, operands, lines, all + tied + constraints + ",~{memory}");
+    SmallVector<Value> results;
+    for (size_t i = 0; i < sums; ++i) results.push_back(LLVM::ExtractValueOp::create(t.b, t.loc, changed, int64_t(i)));
+    return results;
+  }
+
+ private:
+  ThreadLowering& t;
+  SmallVector<Value> operands;
+  size_t sums;
+  std::string lines, constraints;
+};
+
+// A part of the slot as an instruction's factor.
+class SlotFactor {
+ public:
+  SlotFactor(ThreadLowering& t, tgpu::WgmmaOp op, uint32_t part, bool transposed)
+      : t(t), factor(factorOf(op.getRing().getType().part(part), transposed)) {
+    Value slots = t.pieces(op.getRing())[part];
+    const int64_t bytes = bufferBytes(op.getRing().getType().part(part));
+    address = sharedAddress(t, bufferPart(t, slots, t.scalar(op.getSlot()), bytes));
+  }
+  // From here on: as many rows for each warpgroup. Warps of a group are one to ptxas, which keeps descriptors once for a warp
+  // if their number is shuffled.
+  void moveToRowsOfGroup(int64_t rows) {
+    constexpr int64_t kGroupBits = 7;  // of a thread's number, within a group
+    Value group = arith::ShRUIOp::create(t.b, t.loc, t.threadInCta(), t.constant(kGroupBits));
+    group = fromFirstOf(t, group, program::kWarpThreads - 1);
+    Value bytes = arith::MulIOp::create(t.b, t.loc, group, t.constant(factor.offset(rows, 0)));
+    address = arith::AddIOp::create(t.b, t.loc, address, bytes);
+  }
+  Value descriptor(int64_t row, int64_t k) {
+    if (!first) {
+      Value place = arith::ShRUIOp::create(t.b, t.loc, address, t.constant(4));
+      place = arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), place);
+      first = arith::OrIOp::create(t.b, t.loc, place, t.constant(static_cast<int64_t>(factor.descriptor()), 64));
+    }
+    return arith::AddIOp::create(t.b, t.loc, first, t.constant(factor.offset(row, k) / Swizzle::kUnit, 64));
+  }
+  const char* transposed() const { return factor.transposed ? "1" : "0"; }
+
+ private:
+  static WgmmaFactor factorOf(tgpu::MemDescType part, bool transposed) {
+    return {Swizzle(part.getShape()[0], part.getSwizzle()), transposed};
+  }
+  ThreadLowering& t;
+  WgmmaFactor factor;
+  Value address, first;
+};
+
+// Registers of the sums in the order of an instruction's, of the 64 rows that begin at `row`.
+void addRegisters(const LinearLayout& layout, int64_t row, SmallVectorImpl<int64_t>& registers) {
+  for (int64_t column = 0; column < layout.shape()[1]; column += kMmaN)
+    for (int64_t down : {0, 8})
+      for (int64_t right : {0, 1}) registers.push_back(*layout.registerAt({row + down, column + right}));
+}
+
+std::string operandsFrom(int64_t first, int64_t count) {
+  std::string text = "{";
+  for (int64_t i = 0; i < count; ++i) text += (i ? ", $" : "$") + std::to_string(first + i);
+  return text + "}";
+}
+
+LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
+  if (!t.arch().wgmma) return op.emitOpError("needs sm_90a, got ") << t.options.arch;
+  const LinearLayout layout = layoutOf(op.getSums());
+  const tgpu::MemDescType part = op.getRing().getType().part(op.getPartB());
+  const int64_t n = layout.shape()[1], depth = part.getShape()[op.getPermutedB() ? 1 : 0];
+  const int64_t groups = layout.warps() / kGroupWarps, powerOfTwo = layout.shape()[0] & -layout.shape()[0];
+
+  SmallVector<int64_t> blocks, registers;  // of 64 rows
+  for (int64_t reg = 0; reg < layout.registers(); ++reg) {
+    const LinearLayout::Coordinates at = layout.coordinates({reg, 0, 0, 0});
+    if (at[0] % kWgmmaM != 0 || at[1] != 0) continue;
+    blocks.push_back(at[0]);
+    addRegisters(layout, at[0], registers);
+  }
+  const SmallVector<Value> elements = t.elements(op.getSums());
+  SumsAssembly assembly(t, llvm::map_to_vector(registers, [&](int64_t reg) { return elements[reg]; }));
+
+  SlotFactor b(t, op, op.getPartB(), !op.getPermutedB());
+  std::optional<SlotFactor> a;
+  std::optional<Held> held;
+  if (op.getPartA()) {
+    a.emplace(t, op, *op.getPartA(), op.getPermutedA());
+    if (groups > 1) a->moveToRowsOfGroup(powerOfTwo / groups);
+  } else {
+    held.emplace(t, op.getA());
+  }
+  const StringRef type = part.getElementType().isF16() ? "f16" : "bf16";
+  const std::string opcode = ("wgmma.mma_async.sync.aligned.m64n" + Twine(n) + "k16.f32." + type + "." + type + " ").str();
+  const std::string adds = assembly.operand(t.constant(1, 1), "b");
+  assembly.line("wgmma.fence.sync.aligned");
+  for (auto [number, row] : llvm::enumerate(blocks))
+    for (int64_t k = 0; k < depth; k += kMmaK) {
+      std::string factors, transposed;
+      if (a) {
+        factors = assembly.operand(a->descriptor(row, k), "l");
+        transposed = std::string(a->transposed()) + ", ";
+      } else {
+        for (Value pair : fragmentOf(t, *held, row, k))
+          factors += (factors.empty() ? "{" : ", ") + assembly.operand(pair, "r");
+        factors += "}";
+      }
+      const int64_t sums = n / 2;  // of a thread, 64 n for 128 threads
+      assembly.line(opcode + operandsFrom(number * sums, sums) + ", " + factors + ", " +
+                    assembly.operand(b.descriptor(0, k), "l") + ", " + adds + ", 1, 1, " + transposed + b.transposed());
+    }
+  assembly.line("wgmma.commit_group.sync.aligned");
+  SmallVector<Value> results(elements.size());
+  for (auto [reg, sum] : llvm::zip_equal(registers, assembly.emit())) results[reg] = sum;
+  t.defineElements(op, results);
+  return success();
+}
+
+LogicalResult lowerWait(ThreadLowering& t, tgpu::WgmmaWaitOp op) {
+  SumsAssembly assembly(t, t.elements(op.getSums()));
+  assembly.line("wgmma.wait_group.sync.aligned " + std::to_string(op.getPending()));
+  t.defineElements(op, assembly.emit());
+  return success();
+}
+
+}  // namespace
+
+void addWgmmaLowerings(LoweringTable& table) {
+  table.add<tgpu::WgmmaOp, lowerWgmma>();
+  table.add<tgpu::WgmmaWaitOp, lowerWait>();
+}
+
+}  // namespace ligerdsl::compiler::nvptx
