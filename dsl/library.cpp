@@ -2,6 +2,8 @@
 #include "ligerdsl/dsl/library.h"
 
 #include <cmath>
+#include <limits>
+#include <string>
 #include <utility>
 
 #include "ligerdsl/dsl/online_sum.h"
@@ -50,6 +52,20 @@ Scalar cdiv(const Scalar& a, ScalarArg b, Loc loc) {
   const Scalar less_one = at(y, loc) - NumberArg(1, loc);
   const Scalar raised = at(x, loc) + at(less_one, loc);
   return at(raised, loc) / at(y, loc);
+}
+
+TilePlace grouped_tiles(const Scalar& program, const Scalar& tile_rows, const Scalar& tile_columns, int64_t group,
+                        Loc loc) {
+  if (group < 1 || group > std::numeric_limits<int32_t>::max())
+    detail::fail(loc, "grouped_tiles", "expected a group of 1 row of tiles or more, got " + std::to_string(group));
+  const Scalar number = program.to(i32, loc), rows = tile_rows.to(i32, loc), columns = tile_columns.to(i32, loc);
+  const NumberArg together(group, loc);
+  const Scalar of_group = at(columns, loc) * together;
+  const Scalar before = at(Scalar(at(number, loc) / at(of_group, loc)), loc) * together;
+  const Scalar here = min(Scalar(at(rows, loc) - at(before, loc)), together, loc);
+  const Scalar within = at(number, loc) % at(of_group, loc);
+  const Scalar down = at(within, loc) % at(here, loc);
+  return {at(before, loc) + at(down, loc), at(within, loc) / at(here, loc)};
 }
 
 Scalar mean(const Tile& x, Loc loc) {

@@ -88,10 +88,12 @@ class TgpuAllocateSharedPass : public PassWrapper<TgpuAllocateSharedPass, Operat
     };
     getOperation().walk([&](Operation* op) {
       if (auto alloc = dyn_cast<tgpu::LocalAllocOp>(op))
-        add(op, bufferBytes(alloc.getType()), kAlignment, llvm::any_of(op->getUsers(), llvm::IsaPred<tgpu::ClusterSendOp>));
+        add(op, bufferBytes(alloc.getType()), kAlignment,
+            llvm::any_of(op->getUsers(), llvm::IsaPred<tgpu::ClusterSendOp>));
       if (auto ring = dyn_cast<tgpu::RingOp>(op))
         for (auto [part, bytes] : llvm::enumerate(bufferBytes(ring.getType())))
-          add(op, bytes, part < ring.getType().getParts().size() ? bufferAlignment(ring.getType().part(part)) : kAlignment,
+          add(op, bytes,
+              part < ring.getType().getParts().size() ? bufferAlignment(ring.getType().part(part)) : kAlignment,
               ring.getType().hasBarriers());
     });
     return buffers;

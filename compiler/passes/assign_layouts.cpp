@@ -94,9 +94,10 @@ bool isLoadedAhead(Value factor) {
 std::string whyNoWgmma(tile::DotOp dot, const Threads& threads) {
   const DotShape shape = shapeOf(dot, threads, WarpPart::group);
   if (!fitsWgmma(shape))
-    return llvm::formatv("m is {0} and n {1}, for {2} warps; it takes a multiple of four warps, of {3} rows for each of "
-                         "them, and at most {4} columns",
-                         shape.m, shape.n, threads.warps, kMmaM, kMostWgmmaN)
+    return llvm::formatv(
+               "m is {0} and n {1}, for {2} warps; it takes a multiple of four warps, of {3} rows for each of "
+               "them, and at most {4} columns",
+               shape.m, shape.n, threads.warps, kMmaM, kMostWgmmaN)
         .str();
   if (!isLoadedAhead(dot.getB())) return "its second factor is not a tile that a pipelined loop loads";
   return "";
@@ -108,6 +109,33 @@ void separateFactors(func::FuncOp func) {
     for (OpOperand* factor : {&dot.getAMutable(), &dot.getBMutable()})
       factor->set(tgpu::ConvertLayoutOp::create(builder, dot.getLoc(), factor->get().getType(), factor->get()));
   });
+}
+
+// A thread has two neighbours of a row of sums, four threads half a sector of narrow ones: tiles of whole vectors are stored
+// in a layout of their own, behind the loops that have taken shared memory for other things. Says whether there are any.
+bool separateStores(const LayoutClasses& classes, const Threads& threads) {
+  constexpr int64_t kNarrowBytes = 2, kMostBytes = 64 * 1024;
+  llvm::SmallDenseSet<Operation*> stores;
+  for (tile::DotOp dot : classes.dots) {
+    const LayoutClass& sums = classes.classes[classes.classOf(dot.getResult())];
+    for (Operation* access : sums.accesses) {
+      auto store = dyn_cast<tile::StoreTileOp>(access);
+      auto type = store ? dyn_cast<RankedTensorType>(store.getValue().getType()) : RankedTensorType();
+      if (!type || !type.getElementType().isIntOrFloat() || store->getParentOfType<scf::ForOp>()) continue;
+      const int64_t bytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+      const int64_t vector = tile::kVectorBytes / bytes, elements = type.getNumElements();
+      if (bytes <= kNarrowBytes && accessShape(store).vector >= vector && elements % (threads.count() * vector) == 0 &&
+          elements * bytes <= kMostBytes)
+        stores.insert(store);
+    }
+  }
+  for (Operation* op : stores) {
+    auto store = cast<tile::StoreTileOp>(op);
+    OpBuilder builder(store);
+    store.getValueMutable().assign(
+        tgpu::ConvertLayoutOp::create(builder, store.getLoc(), store.getValue().getType(), store.getValue()));
+  }
+  return !stores.empty();
 }
 
 // A factor that is the same in all turns of a loop is converted once, in front of it, if a thread's part of it leaves room for
@@ -132,8 +160,7 @@ void hoistFactors(func::FuncOp func) {
 
 class Assigner {
  public:
-  Assigner(LayoutClasses& classes, const Threads& threads, bool wgmma)
-      : all(classes), threads(threads), wgmma(wgmma) {}
+  Assigner(LayoutClasses& classes, const Threads& threads, bool wgmma) : all(classes), threads(threads), wgmma(wgmma) {}
 
   void run() {
     std::vector<int> order(all.classes.size());
@@ -380,8 +407,11 @@ class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, Operatio
     rematerializeCreators(getOperation());
     separateFactors(getOperation());
     if (numCtas > 1) getOperation()->setAttr(kNumCtasAttr, Builder(&getContext()).getI64IntegerAttr(numCtas));
-    LayoutClasses classes;
-    if (failed(classes.build(getOperation()))) return signalPassFailure();
+    LayoutClasses found, separated;
+    if (failed(found.build(getOperation()))) return signalPassFailure();
+    const bool stores = separateStores(found, {numWarps, numCtas});
+    if (stores && failed(separated.build(getOperation()))) return signalPassFailure();
+    LayoutClasses& classes = stores ? separated : found;
     for (tile::DotOp dot : classes.dots) remarkDot(dot, arch->wgmma);
     Assigner(classes, {numWarps, numCtas}, arch->wgmma).run();
     for (const LayoutClass& tiles : classes.classes)

@@ -544,12 +544,6 @@ class LoopPrefetcher {
   // The slot that follows in turn, or the one before it.
   Value nextSlot(OpBuilder& builder, Value slot, int64_t turn) {
     Location loc = loop.getLoc();
-    if (turn < -1) {
-      Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, slot, number(builder, -turn));
-      return arith::SelectOp::create(
-          builder, loc, wraps, arith::AddIOp::create(builder, loc, slot, number(builder, fittingStages + turn)),
-          arith::AddIOp::create(builder, loc, slot, number(builder, turn)));
-    }
     if (fittingStages == 2) return arith::XOrIOp::create(builder, loc, slot, number(builder, 1));
     Value last = number(builder, turn > 0 ? fittingStages - 1 : 0),
           first = number(builder, turn > 0 ? 0 : fittingStages - 1);
@@ -568,7 +562,7 @@ class LoopPrefetcher {
       return load && factors.contains(load) && slotOf(load).getSwizzle() != 0;
     };
     if (wgmma) products.emplace(loop, inSlot);
-    if (products && products->mayOverlap() && fittingStages > 2) lag = 1;
+    if (products && products->mayOverlap() && fittingStages > 2) overlapping = true;
     for (tile::LoadTileOp load : loads) (canBeStaged(load) ? staged : small).push_back(load);
     SetVector<Operation*> originals;
     for (auto& [copy, load] : copies) originals.insert(load);
@@ -584,10 +578,12 @@ class LoopPrefetcher {
     }
     SmallVector<Value> inits{zero};
     llvm::append_range(inits, loadSmall(rewriter, at));
-    for (int64_t slot = 0; slot < fittingStages - 1 - lag; ++slot) {
+    for (int64_t slot = 0; slot < fittingStages - 1; ++slot) {
       if (slot > 0) at = ahead(rewriter, at);
       fill(rewriter, ring, parts, at, number(rewriter, slot), /*open=*/false);
     }
+
+    if (overlapping) await(rewriter, loop.getLoc(), fittingStages - 2);
 
     SmallVector<NamedAttribute> attributes(loop->getDiscardableAttrs());
     auto yields = [&](OpBuilder&, Location, ArrayRef<BlockArgument> carried) { return fetchNext(carried); };
@@ -595,7 +591,7 @@ class LoopPrefetcher {
     replaced->setDiscardableAttrs(attributes);
     rewriter.setInsertionPointAfter(replaced);
     await(rewriter, replaced->getLoc(), 0);
-    if (products) products->replace(cast<scf::ForOp>(replaced), lag > 0);
+    if (products) products->replace(cast<scf::ForOp>(replaced), overlapping);
   }
 
   void await(OpBuilder& builder, Location loc, int64_t pending) {
@@ -610,18 +606,22 @@ class LoopPrefetcher {
   }
 
   // In the body: waits for the oldest copies, starts those of the last iteration that there is room for, reads. Returns
-  // what the loop yields for what it carries.
+  // what the loop yields for what it carries. Products that overlap are started first: behind them those of the turn before are
+  // over, whose slot is free, and the copies of the next one are waited for.
   SmallVector<Value> fetchNext(ArrayRef<BlockArgument> carried) {
     IRRewriter rewriter(loop.getContext());
     rewriter.setInsertionPointToStart(loop.getBody());
-    await(rewriter, loop.getLoc(), fittingStages - 2 - lag);
+    if (!overlapping) await(rewriter, loop.getLoc(), fittingStages - 2);
     Value slot = carried[0], next = nextSlot(rewriter, slot, 1), at = ahead(rewriter, loop.getInductionVar());
     SmallVector<Value> yielded{next};
     llvm::append_range(yielded, loadSmall(rewriter, at));
-    for (int64_t i = 2; i < fittingStages - lag; ++i) at = ahead(rewriter, at);
+    for (int64_t i = 2; i < fittingStages; ++i) at = ahead(rewriter, at);
     if (tile::ReduceOp reduce = firstReduction()) rewriter.setInsertionPoint(reduce);
-    if (lag > 0) rewriter.setInsertionPointAfter(products->last());
-    fill(rewriter, ring, partsOf(staged), at, fittingStages == 2 ? next : nextSlot(rewriter, slot, -1 - lag),
+    if (overlapping) {
+      rewriter.setInsertionPointAfter(products->last());
+      await(rewriter, loop.getLoc(), fittingStages - 3);
+    }
+    fill(rewriter, ring, partsOf(staged), at, fittingStages == 2 ? next : nextSlot(rewriter, slot, -1),
          /*open=*/false);
     for (auto [load, value] : llvm::zip_equal(small, carried.drop_front())) rewriter.replaceOp(load, value);
     readParts(rewriter, ring, staged, slot);
@@ -702,8 +702,8 @@ class LoopPrefetcher {
   Value ring, stationaryRing;
   bool wgmma;                                 // is there
   std::optional<WarpgroupProducts> products;  // that wgmma makes of the ring's slots
-  int64_t lag = 0;                            // turns after which what a turn has read is free
-  bool crowded = false;  // what the loop carries leaves addresses no room
+  bool overlapping = false;                   // these are under way while those of the next turn start
+  bool crowded = false;                       // what the loop carries leaves addresses no room
 };
 
 class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, OperationPass<func::FuncOp>> {
@@ -735,8 +735,8 @@ class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, Operatio
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops) {
       auto own = loop->getAttrOfType<IntegerAttr>(tile::kNumStagesAttr);
-      LoopPrefetcher(loop, own ? own.getInt() : int64_t{numStages}, threads, numCtas, registers, *arch,
-                     sharedBytes, leastForExchanges)
+      LoopPrefetcher(loop, own ? own.getInt() : int64_t{numStages}, threads, numCtas, registers, *arch, sharedBytes,
+                     leastForExchanges)
           .run();
     }
   }

@@ -12,8 +12,7 @@ namespace {
 bool isDealtToGroups(tile::DotOp dot) {
   const RankedTensorType a = cast<RankedTensorType>(dot.getA().getType());
   const LinearLayout sums = layoutOf(dot.getResult());
-  const DotShape shape{sums.shape()[0],      sums.shape()[1], a.getDimSize(1), sums.warps(), sums.ctas(),
-                       WarpPart::group};
+  const DotShape shape{sums.shape()[0], sums.shape()[1], a.getDimSize(1), sums.warps(), sums.ctas(), WarpPart::group};
   return !a.getElementType().isF32() && fitsWgmma(shape) && mmaLayouts(shape)->sums == sums &&
          mmaLayouts(shape)->a == layoutOf(a);
 }
@@ -75,10 +74,11 @@ bool WarpgroupProducts::mayOverlap() const {
 void WarpgroupProducts::replace(scf::ForOp loop, bool overlap) {
   IRRewriter rewriter(loop.getContext());
   Operation* yield = loop.getBody()->getTerminator();
+  Value last;
   for (tile::DotOp dot : products) {
     SlotFactor factors[] = {SlotFactor(dot.getA()), SlotFactor(dot.getB())};
     rewriter.setInsertionPoint(dot);
-    Value result = startProduct(rewriter, dot);
+    Value result = last = startProduct(rewriter, dot);
     if (!overlap) result = waited(rewriter, dot.getLoc(), result, 0);
     rewriter.replaceOp(dot, result);
     for (SlotFactor& factor : factors) factor.eraseUnused();
@@ -87,8 +87,9 @@ void WarpgroupProducts::replace(scf::ForOp loop, bool overlap) {
   for (OpOperand& carried : yield->getOpOperands()) {
     auto product = carried.get().getDefiningOp<tgpu::WgmmaOp>();
     if (!product) continue;
-    rewriter.setInsertionPoint(yield);
-    carried.set(waited(rewriter, product.getLoc(), product, products.size()));
+    rewriter.setInsertionPointAfter(last.getDefiningOp());
+    last = waited(rewriter, product.getLoc(), product, products.size());
+    carried.set(last);
     rewriter.setInsertionPointAfter(loop);
     Value result = loop.getResult(carried.getOperandNumber());
     Value sums = waited(rewriter, product.getLoc(), result, 0);

@@ -31,8 +31,7 @@ Matrix multiply(DType type, const Product& p, bool transposed, const Tensor& a, 
   const auto view = [&](const char* name, DType of, int64_t rows, int64_t width) {
     return k.view(name, of, {p.dynamic ? dyn : rows, p.dynamic ? dyn : width});
   };
-  const View out = view("c", f32, dyn, p.n),
-             left = p.columns ? view("a", type, p.k, p.m) : view("a", type, dyn, p.k),
+  const View out = view("c", f32, dyn, p.n), left = p.columns ? view("a", type, p.k, p.m) : view("a", type, dyn, p.k),
              right = transposed ? view("b", type, p.n, p.k) : view("b", type, p.k, p.n);
   const int64_t columns = ceil_div(p.n, p.bn);
   const Scalar row = k.program_id(0) / static_cast<int32_t>(columns),
@@ -66,7 +65,8 @@ void check_product(DType type, const Product& p, bool transposed, uint64_t seed)
                std::to_string(p.bk) + (transposed ? " transposed " : " ") + std::to_string(p.num_ctas) + " CTAs of " +
                std::to_string(p.num_warps) + ", " + std::to_string(p.stages) + " stages" +
                (p.dynamic ? ", dynamic" : "") + (p.columns ? ", a by columns" : "") + (p.doubled ? ", 2 a" : ""));
-  const Tensor a = (p.columns ? Tensor(type, {p.k, p.m}) : Tensor(type, {p.m, p.k})).fill(Random(seed).normals(p.m * p.k));
+  const Tensor a =
+      (p.columns ? Tensor(type, {p.k, p.m}) : Tensor(type, {p.m, p.k})).fill(Random(seed).normals(p.m * p.k));
   const Tensor b =
       (transposed ? Tensor(type, {p.n, p.k}) : Tensor(type, {p.k, p.n})).fill(Random(seed + 1).normals(p.n * p.k));
   const Matrix found = multiply(type, p, transposed, a, b);
@@ -76,7 +76,8 @@ void check_product(DType type, const Product& p, bool transposed, uint64_t seed)
     for (int64_t j = 0; j < p.n; ++j) {
       double sum = 0, size = 0;
       for (int64_t at = 0; at < p.k; ++at) {
-        const double product = (p.doubled ? 2 : 1) * left[p.columns ? at * p.m + i : i * p.k + at] * (transposed ? right[j * p.k + at] : right[at * p.n + j]);
+        const double product = (p.doubled ? 2 : 1) * left[p.columns ? at * p.m + i : i * p.k + at] *
+                               (transposed ? right[j * p.k + at] : right[at * p.n + j]);
         sum += product;
         size += std::abs(product);
       }

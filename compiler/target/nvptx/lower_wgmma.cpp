@@ -123,7 +123,8 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
     held.emplace(t, op.getA());
   }
   const StringRef type = part.getElementType().isF16() ? "f16" : "bf16";
-  const std::string opcode = ("wgmma.mma_async.sync.aligned.m64n" + Twine(n) + "k16.f32." + type + "." + type + " ").str();
+  const std::string opcode =
+      ("wgmma.mma_async.sync.aligned.m64n" + Twine(n) + "k16.f32." + type + "." + type + " ").str();
   const std::string adds = assembly.operand(t.constant(1, 1), "b");
   assembly.line("wgmma.fence.sync.aligned");
   for (auto [number, row] : llvm::enumerate(blocks))

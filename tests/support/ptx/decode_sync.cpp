@@ -26,7 +26,8 @@ const std::vector<Rule>& rules() {
         rule("shfl\\.sync\\.(bfly|up|down|idx)\\.b32", Kind::shuffle, 5, 5),
         rule("mma\\.sync\\.aligned\\.m16n8k16\\.row\\.col\\.f32\\.(f16\\.f16|bf16\\.bf16)\\.f32", Kind::multiply, 4, 4),
         rule("ldmatrix\\.sync\\.aligned\\.m8n8\\.x(1|2|4)(\\.trans)?" + shared + "\\.b16", Kind::load_matrix, 2, 2),
-        rule("wgmma\\.mma_async\\.sync\\.aligned\\.m64n\\d+k16\\.f32\\.(f16\\.f16|bf16\\.bf16)", Kind::group_multiply, 7, 8),
+        rule("wgmma\\.mma_async\\.sync\\.aligned\\.m64n\\d+k16\\.f32\\.(f16\\.f16|bf16\\.bf16)", Kind::group_multiply,
+             7, 8),
         rule("wgmma\\.fence\\.sync\\.aligned", Kind::group_fence, 0, 0),
         rule("wgmma\\.commit_group\\.sync\\.aligned", Kind::group_commit, 0, 0),
         rule("wgmma\\.wait_group\\.sync\\.aligned", Kind::group_wait, 1, 1),
@@ -100,7 +101,8 @@ void decode_operands(Instruction& i) {
     require(i.columns % 8 == 0 && i.columns <= 256, "wgmma has columns of 8, up to 256");
     require(i.operands[0].parts.size() == static_cast<size_t>(i.columns) / 2, "64 rows of sums in 128 threads");
     const bool registers = i.operands[1].kind == Operand::Kind::vector;
-    require(i.operands.size() == (registers ? 7u : 8u), "a factor in registers is not transposed, one in memory may be");
+    require(i.operands.size() == (registers ? 7u : 8u),
+            "a factor in registers is not transposed, one in memory may be");
   }
   if (i.kind == Kind::remote_store) {
     i.bytes = has(i, "64") ? 8 : 4;

@@ -133,7 +133,7 @@ class Warp {
   bool cluster_arrived_ = false;
   uint64_t cluster_phase_ = 0;
   Groups copies_, stores_, products_;
-  bool group_fenced_ = false;      // since the last commit of products
+  bool group_fenced_ = false;  // since the last commit of products
   size_t group_products_ = 0;
 };
 

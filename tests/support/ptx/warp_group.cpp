@@ -22,10 +22,17 @@ class Descriptor {
         panel_(0),
         transposed_(transposed) {
     switch (bits >> 62) {
-      case 1: panel_ = 128; break;
-      case 2: panel_ = 64; break;
-      case 3: panel_ = 32; break;
-      default: throw std::runtime_error("a descriptor without a swizzle");
+      case 1:
+        panel_ = 128;
+        break;
+      case 2:
+        panel_ = 64;
+        break;
+      case 3:
+        panel_ = 32;
+        break;
+      default:
+        throw std::runtime_error("a descriptor without a swizzle");
     }
     if (bits >> 49 & 7) throw std::runtime_error("a descriptor with a base offset");
   }
@@ -34,7 +41,8 @@ class Descriptor {
     // Groups of eight rows of a panel are `stride` apart, panels `leading`.
     const uint64_t row = transposed_ ? k : at, column = transposed_ ? at : k, width = panel_ / 2;
     if (!transposed_ && column >= width) throw std::runtime_error("a descriptor's k leaves its panel");
-    const uint64_t plain = begin_ + row % 8 * panel_ + row / 8 * stride_ + column / width * leading_ + column % width * 2;
+    const uint64_t plain =
+        begin_ + row % 8 * panel_ + row / 8 * stride_ + column / width * leading_ + column % width * 2;
     return plain ^ (plain >> 7 & (panel_ / kUnit - 1)) * kUnit;
   }
 

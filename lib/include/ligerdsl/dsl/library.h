@@ -12,6 +12,15 @@ namespace ligerdsl {
 // ceil(a / b) for non-negative integers.
 Scalar cdiv(const Scalar& a, ScalarArg b, Loc loc = Here::current());
 
+// Which tile of a matrix a program of a one-dimensional grid makes, so that those that run at a time have rows and columns in
+// common, which the second-level cache holds: `group` rows of tiles are done together, column by column. i32; of `tile_rows` by
+// `tile_columns` tiles, fewer than 2^31.
+struct TilePlace {
+  Scalar row, column;
+};
+TilePlace grouped_tiles(const Scalar& program, const Scalar& tile_rows, const Scalar& tile_columns, int64_t group,
+                        Loc loc = Here::current());
+
 // Whether the bits of a are less than (at most, ...) those of b as unsigned numbers; i8, i16, i32, i64.
 Tile ult(const Tile& a, TileArg b, Loc loc = Here::current());
 Tile ule(const Tile& a, TileArg b, Loc loc = Here::current());
