@@ -55,6 +55,8 @@ struct GroupNormMeta : GroupNormOptions {
   BlockLanes lanes;      // how a row of a tile is dealt
   bool looped = false;   // longer rows: a program makes two passes over blocks of its row
 
+  int64_t parts = 1;  // of a group, in two launches: each is a block of the first one
+
   // Backward: a tile has so many channels of each group, and positions of them; where channels have one position, those are
   // the channels.
   int64_t channel_block = 1, position_block = 1;
@@ -69,6 +71,13 @@ struct GroupNormMeta : GroupNormOptions {
 //
 // Arguments: y, x [n, G, C / G S] type, weight, [bias], [mean], [rstd], eps.
 void group_norm_forward(KernelBuilder& k, const GroupNormMeta& m);
+
+// The same by parts of groups, each a program's, in two launches; all part_* [n G parts] f32.
+//
+// Arguments: x, part_total, part_shift, part_low, part_squares.
+void group_norm_statistics(KernelBuilder& k, const GroupNormMeta& m);
+// Arguments: y, x, weight, [bias], [mean], [rstd], eps, part_total, part_shift, part_low, part_squares.
+void group_norm_normalise(KernelBuilder& k, const GroupNormMeta& m);
 
 // What follows is the backward; there d_x, d_y and x are [n, G, C / G, S], or [n, G, 1, C / G] where S is 1.
 //
