@@ -60,8 +60,10 @@ struct GroupNormMeta : GroupNormOptions {
   // Backward: a tile has so many channels of each group, and positions of them; where channels have one position, those are
   // the channels.
   int64_t channel_block = 1, position_block = 1;
-  bool late_sums = false;  // a program adds up each element over its batches, and positions at the end
-  int stages = 1;          // loads in flight: 2 reads the next batches while these are worked on
+  bool late_sums = false;      // a program adds up each element over its batches, and positions at the end
+  int64_t position_parts = 1;  // of a batch's channels, each a program's sums
+  bool own_means = false;      // d_x makes the means itself
+  int stages = 1;              // loads in flight: 2 reads the next batches while these are worked on
 
   int64_t group_block() const { return rows / batches; }
 };
@@ -87,12 +89,12 @@ void group_norm_backward(KernelBuilder& k, const GroupNormMeta& m);
 
 // Of groups that no program holds, by channels.
 //
-// The partials. Arguments: [weight_partials], [bias_partials], d_y, and for d_weight x, mean, rstd.
+// The partials, a row for each part of each batch. Arguments: [weight_partials], [bias_partials], d_y, and for d_weight x, mean, rstd.
 void group_norm_sums(KernelBuilder& k, const GroupNormMeta& m);
 // What d_x needs of each group, from partials of each batch. Arguments: mean_nq, mean_q [n G] f32, weight_partials,
 // bias_partials, weight.
 void group_norm_means(KernelBuilder& k, const GroupNormMeta& m);
-// Arguments: d_x, d_y, x, weight, mean, rstd, mean_nq, mean_q. d_x may be exactly d_y.
+// Arguments: d_x, d_y, x, weight, mean, rstd, and mean_nq, mean_q or the partials. d_x may be exactly d_y.
 void group_norm_d_x(KernelBuilder& k, const GroupNormMeta& m);
 
 // Whether a tile can have this size.

@@ -195,19 +195,22 @@ void group_norm_sums(KernelBuilder& k, const GroupNormMeta& m) {
 
   const auto of_group = static_cast<int32_t>(channel_tiles(m));
   const auto tiles = static_cast<int32_t>(m.groups / m.group_block()) * of_group;  // of a batch
-  Scalar part = k.program_id(0) / tiles, parts = k.num_programs(0) / tiles, tile = k.program_id(0) % tiles;
+  const auto runs = static_cast<int32_t>(m.position_parts);
+  const Scalar programs = k.num_programs(0) / tiles, at = k.program_id(0) / tiles, tile = k.program_id(0) % tiles;
+  const Scalar part = at / runs, run = at % runs, parts = programs / runs;
   Scalar group = tile / of_group, channel = tile % of_group;
   const OfGroups of_groups(k, m, group);
-  // Batches part, part + parts, ...; of each one block of positions after the other.
-  const int64_t turns = position_tiles(m);
+  // Batches part, part + parts, ...; of each one block of positions of this run after the other.
+  const int64_t turns = ceil_div(position_tiles(m), m.position_parts);
   const Scalar batches = cdiv(d_y.batches(m) - part.to(i64), parts.to(i64));
   const Tile zeros = k.zeros({m.batches, m.group_block(), m.channel_block, m.position_block}, f32);
   const std::vector<Tile> sums =
       sums_over(k, k.constant(0, i64), batches * turns, 1, pipelined(m.stages), zeros, partials.size(),
                 [&](const Scalar& i, const std::vector<Tile>& sums) {
                   const Scalar batch = part.to(i64) + (turns == 1 ? i : i / turns) * parts.to(i64);
-                  const Indices at =
-                      GroupTiles::at(m, batch, group, channel, turns == 1 ? k.constant(0, i64) : Scalar(i % turns));
+                  const Scalar turn = turns == 1 ? k.constant(0, i64) : Scalar(i % turns);
+                  const Scalar position = runs == 1 ? turn : run.to(i64) * turns + turn;
+                  const Indices at = GroupTiles::at(m, batch, group, channel, position);
                   Tile n;
                   if (x) {
                     const NormalisedRows normalised(m.type, of_groups.load(mean, batch), of_groups.load(rstd, batch));
@@ -218,48 +221,93 @@ void group_norm_sums(KernelBuilder& k, const GroupNormMeta& m) {
   const ChannelTile channels(k, m, group, channel);
   for (size_t i = 0; i < sums.size(); ++i) {
     const Tile total = sum(m.positions == 1 ? sums[i] : sum(sums[i], 3), 0);
-    channels.store(partials[i], part, total.reshape({m.group_block(), channel_width(m)}));
+    channels.store(partials[i], at, total.reshape({m.group_block(), channel_width(m)}));
   }
 }
 
+namespace {
+
+// mean(n q) and mean(q) of a group from the partials of its batch.
+class GroupMeans {
+ public:
+  GroupMeans(KernelBuilder& k, const GroupNormMeta& m)
+      : k_(k),
+        m_(m),
+        of_n_(k.view("weight_partials", f32, {dyn, m.channels})),
+        of_d_y_(k.view("bias_partials", f32, {dyn, m.channels})) {}
+
+  std::pair<Scalar, Scalar> of(const Scalar& row, const View& weight) const {
+    const int64_t channels = m_.channels_of_group(), numbers = channels * m_.position_parts;
+    const Scalar from = row % m_.groups * channels, at = row / m_.groups * (m_.position_parts * m_.channels) + from;
+    const auto add = [&](const Tile& number, const Tile& nq, const Tile& q) {
+      const Tile counts = number < static_cast<int32_t>(numbers);
+      const Tile channel = numbers == channels ? number : number % static_cast<int32_t>(channels);
+      Tile partial = channel.to(i64);
+      if (numbers != channels) partial = partial + udiv(number, static_cast<int32_t>(channels)).to(i64) * m_.channels;
+      const Tile w = load(weight.ptr() + from + channel, counts, 0.0f).to(f32);
+      return carry(fma(load(of_n_.ptr() + at + partial, counts, 0.0f), w, nq),
+                   fma(load(of_d_y_.ptr() + at + partial, counts, 0.0f), w, q));
+    };
+    const Tile zeros = k_.zeros({m_.block}, f32);
+    auto [nq, q] = numbers <= m_.block ? add(k_.arange(m_.block), zeros, zeros)
+                                       : k_.for_range(0, ceil_div(numbers, m_.block), 1, carry(zeros, zeros),
+                                                      [&](Scalar i, Tile nq, Tile q) {
+                                                        const auto first = i.to(i32) * static_cast<int32_t>(m_.block);
+                                                        return add(k_.arange(m_.block) + first, nq, q);
+                                                      });
+    return {sum(nq) * (1.0 / m_.row()), sum(q) * (1.0 / m_.row())};
+  }
+
+ private:
+  KernelBuilder& k_;
+  const GroupNormMeta& m_;
+  View of_n_, of_d_y_;
+};
+
+}  // namespace
+
 void group_norm_means(KernelBuilder& k, const GroupNormMeta& m) {
   const View mean_nq = k.view("mean_nq", f32, {dyn}), mean_q = k.view("mean_q", f32, {dyn});
-  const View of_n = k.view("weight_partials", f32, {dyn, m.channels}),
-             of_d_y = k.view("bias_partials", f32, {dyn, m.channels});
+  const GroupMeans means(k, m);
   const View weight = k.view("weight", m.weight_type, {m.channels});
 
   Scalar row = k.program_id(0).to(i64);
-  const int64_t channels = m.channels_of_group();
-  const Scalar from = row % m.groups * channels, at = row / m.groups * m.channels + from;
-  const Tile zeros = k.zeros({m.block}, f32);
-  auto [nq, q] = k.for_range(0, ceil_div(channels, m.block), 1, carry(zeros, zeros), [&](Scalar i, Tile nq, Tile q) {
-    const Tile within = k.arange(m.block) + i.to(i32) * static_cast<int32_t>(m.block);
-    const Tile counts = within < static_cast<int32_t>(channels);
-    const Tile w = load(weight.ptr() + from + within, counts, 0.0f).to(f32);
-    return carry(fma(load(of_n.ptr() + at + within, counts, 0.0f), w, nq),
-                 fma(load(of_d_y.ptr() + at + within, counts, 0.0f), w, q));
-  });
-  mean_nq.store({row}, sum(nq) * (1.0 / m.row()));
-  mean_q.store({row}, sum(q) * (1.0 / m.row()));
+  const auto [nq, q] = means.of(row, weight);
+  mean_nq.store({row}, nq);
+  mean_q.store({row}, q);
 }
 
 void group_norm_d_x(KernelBuilder& k, const GroupNormMeta& m) {
   const GroupTiles d_x(k, "d_x", m), d_y(k, "d_y", m), x(k, "x", m);
   const View weight = k.view("weight", m.weight_type, {m.channels});
   const View mean = k.view("mean", f32, {dyn}), rstd = k.view("rstd", f32, {dyn});
-  const View mean_nq = k.view("mean_nq", f32, {dyn}), mean_q = k.view("mean_q", f32, {dyn});
+  std::optional<GroupMeans> own_means;
+  View mean_nq, mean_q;
+  if (m.own_means) {
+    own_means.emplace(k, m);
+  } else {
+    mean_nq = k.view("mean_nq", f32, {dyn});
+    mean_q = k.view("mean_q", f32, {dyn});
+  }
 
+  // The last tile first: it is the one that the caches still hold.
   const auto groups = static_cast<int32_t>(m.groups / m.group_block());
   const auto channels = static_cast<int32_t>(channel_tiles(m)), positions = static_cast<int32_t>(position_tiles(m));
-  const Scalar tile = k.program_id(0) / positions, row = tile / channels;
+  const Scalar number = k.num_programs(0) - 1 - k.program_id(0);
+  const Scalar tile = number / positions, row = tile / channels;
   const Scalar batch = row / groups, group = row % groups, channel = tile % channels;
-  const Indices at = GroupTiles::at(m, batch, group, channel, k.program_id(0) % positions);
+  const Indices at = GroupTiles::at(m, batch, group, channel, number % positions);
   const OfGroups of_groups(k, m, group);
   const NormalisedRows normalised(m.type, of_groups.load(mean, batch), of_groups.load(rstd, batch));
   const Tile w = ChannelTile(k, m, group, channel).load(weight).expand_dims(0).expand_dims(m.positions == 1 ? 2 : 3);
   const Tile of_x = x.tiles.load(at).to(f32), q = d_y.tiles.load(at).to(f32) * w;
-  const Tile gradient = normalised.gradient(of_x, q, of_groups.load(mean_nq, batch), of_groups.load(mean_q, batch));
-  d_x.tiles.store(at, gradient.to(m.type));
+  const auto store = [&](const Tile& of_nq, const Tile& of_q) {
+    d_x.tiles.store(at, normalised.gradient(of_x, q, of_nq, of_q).to(m.type));
+  };
+  if (!m.own_means) return store(of_groups.load(mean_nq, batch), of_groups.load(mean_q, batch));
+  const auto [own_nq, own_q] = own_means->of(row.to(i64), weight);
+  const Tile zeros = k.zeros({1, 1, 1, 1}, f32);
+  store(zeros + own_nq, zeros + own_q);
 }
 
 }  // namespace ligerdsl::kernels

@@ -20,7 +20,7 @@ struct GroupNormForwardConfig : RowConfig {
     RowConfig::visit(v, Bits::row);
     v("parts", parts, powers_of_two(1, 1024), Bits::batch);
     v("part_vectors", part_vectors, choices({0, 1, 2, 4, 8}), Bits::same);
-    v("split_mb", split_mb, choices({0, 16, 32, 48, 64, 96, 128, 256, 1024}), Bits::batch);
+    v("split_mb", split_mb, choices({0, 1, 4, 16, 32, 48, 64, 96, 128, 256, 1024}), Bits::batch);
   }
 };
 using GroupNormForward = ConfiguredKernel<GroupNormOptions, GroupNormForwardConfig>;
@@ -42,6 +42,8 @@ struct GroupNormBackwardConfig {
   int programs_per_sm = 1;  // that each keep partial sums
   bool late_sums = false;   // each element's sums over batches first, those over positions last
   int min_ctas_per_sm = 0;  // 0: no floor
+  int turns = 0;            // by=channels: tiles of positions that a program adds up; 0: all of a channel
+  int split_mb = 0;         // by=groups: batches of which x has up to so many MB go by channels, on all SMs
 
   template <class V>
   void visit(V&& v) {
@@ -54,6 +56,8 @@ struct GroupNormBackwardConfig {
     v("programs_per_sm", programs_per_sm, choices({1, 2, 3, 4, 5, 6, 7, 8}), Bits::batch);
     v("late_sums", late_sums, Bits::batch);
     v("min_ctas_per_sm", min_ctas_per_sm, choices({0, 1, 2, 3, 4}), Bits::same);
+    v("turns", turns, choices({0, 1, 2, 4, 8, 16, 32}), Bits::batch);
+    v("split_mb", split_mb, choices({0, 1, 4, 16, 32, 48, 64, 96, 128, 256, 1024}), Bits::batch);
   }
 };
 

@@ -226,6 +226,35 @@ TEST(GroupNorm, ManyBatches) {
   }
 }
 
+// Few batches in other launches than more of them: eight are 1 MB of x.
+TEST(GroupNorm, FewBatchesOfMany) {
+  for (int64_t n : {8, 9}) {
+    for (bool want : {false, true}) {
+      Case c{.options = options_of({n, 8, 2, 4096}, f32), .n = n};
+      if (n * c.options.channels * c.options.positions > backend().budget()) continue;
+      c.options.want_d_weight = want;
+      c.forward_config = {{"parts", "2"}, {"part_vectors", "1"}, {"split_mb", "1"}};
+      c.config = {{"by", "groups"}, {"split_mb", "1"}};
+      run_and_check(c);
+    }
+  }
+}
+
+// Channels in parts, whose sums d_x's programs or a launch of their own add up.
+TEST(GroupNorm, ByPartsOfChannels) {
+  int64_t number = 0;
+  for (const Shape4& s : affordable({{2, 20, 2, 1024}, {3, 4, 2, 600}, {1, 300, 1, 520}, {2, 8, 8, 100}})) {
+    for (DType type : kFloats) {
+      for (const char* turns : {"1", "2"}) {
+        Case c{.options = options_of(s, type), .n = s.n, .gap = gap_of(number++)};
+        c.config = {{"by", "channels"}, {"rows", "1"},          {"num_warps", "1"}, {"vectors", "1"},
+                    {"num_ctas", "1"},  {"late_sums", "false"}, {"turns", turns},   {"split_mb", "0"}};
+        run_and_check(c);
+      }
+    }
+  }
+}
+
 // Both ways to the sums of channels give d_x.
 TEST(GroupNorm, ByChannels) {
   int64_t number = 0;
@@ -235,8 +264,8 @@ TEST(GroupNorm, ByChannels) {
       for (auto gradients : {LayerNormGradients::both, LayerNormGradients::weight, LayerNormGradients::bias}) {
         Case c{.options = options_of(s, type), .n = s.n, .gap = gap_of(number++)};
         c.options.gradients = gradients;
-        c.config = {{"by", "channels"}, {"rows", "1"},     {"num_warps", "1"},
-                    {"vectors", "1"},   {"num_ctas", "1"}, {"late_sums", "false"}};
+        c.config = {{"by", "channels"}, {"rows", "1"},          {"num_warps", "1"}, {"vectors", "1"},
+                    {"num_ctas", "1"},  {"late_sums", "false"}, {"split_mb", "0"}};
         run_and_check(c);
         c.options.want_d_weight = false;
         run_and_check(c);
@@ -330,8 +359,8 @@ TEST(GroupNorm, InPlaceAndEveryTimeTheSameBits) {
       for (bool channels : {false, true}) {
         Case c{.options = options_of(s, type), .n = s.n, .gap = 8};
         if (channels)
-          c.config = {{"by", "channels"}, {"rows", "1"},     {"num_warps", "1"},
-                      {"vectors", "1"},   {"num_ctas", "1"}, {"late_sums", "false"}};
+          c.config = {{"by", "channels"}, {"rows", "1"},          {"num_warps", "1"}, {"vectors", "1"},
+                      {"num_ctas", "1"},  {"late_sums", "false"}, {"split_mb", "0"}};
         Trial apart(c), over(c);
         apart.check_forward();
         over.check_forward();
