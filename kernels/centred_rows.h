@@ -112,11 +112,19 @@ class CentredRows {
     Tile from_, scale_, offset_;
   };
 
-  Centre centre(const Scalar& eps) const {
+  // [rows]: the sum; the mean of the deviations from shift, and the sum of their squares relative to it.
+  struct Moments {
+    Tile total, shift, low, squares;
+  };
+  Moments moments() const {
     const std::vector<Tile> samples = this->samples();
     const auto [lanes, shift] = m_.type == f32 ? sums_from(shift_of(samples)) : sums_of_short(samples);
     Tile total = sum(lanes.total, 1), away = sum(lanes.first, 1), squares = sum(lanes.second, 1);
     Tile low = away * (1.0 / m_.cols), m2 = max(fma(-low, away, squares), 0.0f);
+    return {total, shift, low, m2};
+  }
+  Centre centre(const Scalar& eps) const {
+    const auto [total, shift, low, m2] = moments();
     return {total * (1.0 / m_.cols), shift, low, rsqrt(m2 * (1.0 / m_.cols) + eps)};
   }
 

@@ -9,11 +9,11 @@
 // takes one number each. The backward adds up dy n and dy of each channel, from which it has both the parameters' gradients
 // and the means: mean(n q) = sum over channels of weight_c (sum of dy n) / D.
 //
-// Bytes, s = sizeof(T): forward 2 n C S s; backward 3 n C S s, and two f32 rows of C partial sums per part, of which there are
-// at most n. Groups that no program holds: 5 n C S s.
+// Bytes, s = sizeof(T): forward 2 n C S s, or 3 n C S s where a group is split into parts, of which the second launch finds in
+// the second-level cache what it holds; backward 3 n C S s, and two f32 rows of C partial sums per part, of which there are at
+// most n. Groups that no program holds: 5 n C S s.
 #include "kernels/group_norm.h"
 
-#include <bit>
 #include <numeric>
 
 #include "kernels/centred_rows.h"
@@ -32,7 +32,7 @@ struct Place {
 class GroupRows {
  public:
   GroupRows(KernelBuilder& k, const char* name, const GroupNormMeta& m)
-      : m_(m), view_(k.view(name, m.type, {dyn, m.groups, m.cols}, {.strides = {dyn, m.cols, 1}})) {}
+      : m_(m), view_(k.view(name, m.type, {dyn, m.groups, m.row()}, {.strides = {dyn, m.row(), 1}})) {}
 
   Scalar cols() const { return view_.dim(2); }
   Tile load(const Scalar& row, ScalarArg column) const {
@@ -53,10 +53,15 @@ class GroupRows {
     friend GroupRows;
     Resident kept_;
   };
-  Kept keep(const Scalar& row) const {
+  // Of programs that each have a row, or a part of one.
+  Place place_of(const Scalar& row) const {
     const Place at(m_, row);
-    assume(ult(at.batch, view_.dim(0)));  // a program for each row
+    assume(ult(at.batch, view_.dim(0)));
     assume(ult(at.group, view_.dim(1)));
+    return at;
+  }
+  Kept keep(const Scalar& row) const {
+    const Place at = place_of(row);
     Kept kept;
     kept.kept_ = view_.partition({squeeze, squeeze, m_.block}).resident({at.batch, at.group});
     return kept;
@@ -108,296 +113,148 @@ class OfChannels {
   int64_t run_;
 };
 
-}  // namespace
+// What both forms of the forward do with a block of a group's elements once its mean is known.
+class Results {
+ public:
+  Results(KernelBuilder& k, const GroupNormMeta& m, const GroupRows& y) : m_(m), y_(y) {
+    weight_.emplace(k, m, k.view("weight", m.weight_type, {m.channels}));
+    if (!m.without_bias) bias_.emplace(k, m, k.view("bias", m.weight_type, {m.channels}));
+    if (m.with_mean) mean_ = k.view("mean", f32, {dyn});
+    if (m.with_rstd) rstd_ = k.view("rstd", f32, {dyn});
+  }
 
-bool is_tile_size(int64_t n) {
-  return n / (n & -n) <= 31;
-}
+  void store_statistics(const Scalar& row, const Tile& mean, const Tile& rstd) const {
+    if (m_.with_mean) mean_.partition({m_.rows}).store({row}, mean);
+    if (m_.with_rstd) rstd_.partition({m_.rows}).store({row}, rstd);
+  }
+  // Weight and bias of a block.
+  struct Parameters {
+    Tile weight, bias;
+  };
+  Parameters parameters(const Scalar& row, const Scalar& b) const {
+    const Scalar group = Place(m_, row).group;
+    const Tile w = weight_->load(group, b);
+    return {w, bias_ ? bias_->load(group, b) : Tile()};
+  }
+  // n of a block.
+  void store(const Scalar& row, const Scalar& b, const Tile& normalised, const Parameters& p) const {
+    const Tile n = normalised.reshape(weight_->shape());
+    y_.store(row, b,
+             (bias_ ? fma(n, p.weight, p.bias) : n * p.weight).reshape({m_.batches, m_.group_block(), m_.block}));
+  }
+
+ private:
+  const GroupNormMeta& m_;
+  const GroupRows& y_;
+  std::optional<OfChannels> weight_, bias_;
+  View mean_, rstd_;
+};
+
+using CentredGroups = CentredRows<GroupNormMeta, GroupRows>;
+
+}  // namespace
 
 void group_norm_forward(KernelBuilder& k, const GroupNormMeta& m) {
   const GroupRows y(k, "y", m), x_rows(k, "x", m);
-  const OfChannels weight(k, m, k.view("weight", m.weight_type, {m.channels}));
-  std::optional<OfChannels> bias;
-  if (!m.without_bias) bias.emplace(k, m, k.view("bias", m.weight_type, {m.channels}));
-  View mean_view, rstd_view;
-  if (m.with_mean) mean_view = k.view("mean", f32, {dyn});
-  if (m.with_rstd) rstd_view = k.view("rstd", f32, {dyn});
+  const Results results(k, m, y);
   Scalar eps = k.scalar("eps", f32);
 
   Scalar row = k.program_id(0).to(i64);
-  const CentredRows x(k, m, x_rows, row);
+  const CentredGroups x(k, m, x_rows, row);
   const auto centre = x.centre(eps);
-  if (m.with_mean) mean_view.partition({m.rows}).store({row}, centre.mean);
-  if (m.with_rstd) rstd_view.partition({m.rows}).store({row}, centre.rstd);
+  results.store_statistics(row, centre.mean, centre.rstd);
 
-  const decltype(x)::Normalised normalised(m, centre);
-  const Scalar group = Place(m, row).group;
-  const auto finish = [&](const Tile& block, const Scalar& b) {
-    const Tile w = weight.load(group, b), added = bias ? bias->load(group, b) : Tile();
-    const Tile n = normalised(block).reshape(weight.shape());
-    y.store(row, b, (bias ? fma(n, w, added) : n * w).reshape({m.batches, m.group_block(), m.block}));
-  };
+  const CentredGroups::Normalised normalised(m, centre);
   if (!m.looped) {
-    finish(x.block(k.constant(0, i64)), k.constant(0, i64));
+    const Scalar b = k.constant(0, i64);
+    const Tile block = x.block(b);
+    const auto parameters = results.parameters(row, b);
+    results.store(row, b, normalised(block), parameters);
     return;
   }
   // Last block first: it is the one that the caches still hold.
   k.for_range(0, x.blocks(), 1, [&](Scalar i) {
     Scalar b = x.blocks() - 1 - i;
-    finish(x.block(b), b);
+    const Tile block = x.block(b);
+    const auto parameters = results.parameters(row, b);
+    results.store(row, b, normalised(block), parameters);
   });
 }
 
 namespace {
 
-// A tile [batches, groups, channels, positions] of the backward. Channels that have one position are the last dimension.
-int64_t channel_width(const GroupNormMeta& m) {
-  return m.positions == 1 ? m.position_block : m.channel_block;
-}
-int64_t channel_tiles(const GroupNormMeta& m) {
-  return ceil_div(m.channels_of_group(), channel_width(m));
-}
-int64_t position_tiles(const GroupNormMeta& m) {
-  return m.positions == 1 ? 1 : ceil_div(m.positions, m.position_block);
-}
-
-struct GroupTiles {
-  Partition tiles;
-  GroupTiles(KernelBuilder& k, const char* name, const GroupNormMeta& m)
-      : tiles(k.view(name, m.type, dims(m), {.strides = {dyn, m.row(), dims(m)[3], 1}})
-                  .partition({m.batches, m.group_block(), m.channel_block, m.position_block})) {}
-  static Shape dims(const GroupNormMeta& m) {
-    const int64_t channels = m.channels_of_group();
-    return m.positions == 1 ? Shape{dyn, m.groups, 1, channels} : Shape{dyn, m.groups, channels, m.positions};
-  }
-  Scalar batches(const GroupNormMeta& m) const { return cdiv(tiles.view().dim(0), m.batches); }
-  static Indices at(const GroupNormMeta& m, const Scalar& batch, const Scalar& group, const Scalar& channel,
-                    const Scalar& position) {
-    return m.positions == 1 ? Indices{batch, group, 0, channel} : Indices{batch, group, channel, position};
-  }
-};
-
-// Numbers of the channels of a tile, [groups, channels].
-class ChannelTile {
+// One part of a group, which is as long as a block, as CentredRows reads a row.
+class PartOfGroup {
  public:
-  // m and k outlive it.
-  ChannelTile(KernelBuilder& k, const GroupNormMeta& m, const Scalar& group, const Scalar& block)
-      : m_(m), group_(group) {
-    const int64_t channels = m.channels_of_group(), width = channel_width(m);
-    whole_ = width == channels && is_tile_size(m.group_block() * channels);
-    if (whole_) return;
-    const Tile within = (k.arange(width) + block.to(i32) * static_cast<int32_t>(width)).expand_dims(0);
-    const Tile groups = k.arange(m.group_block()) + group.to(i32) * static_cast<int32_t>(m.group_block());
-    const Shape shape{m.group_block(), width};
-    at_ = (groups.expand_dims(1) * static_cast<int32_t>(channels) + within).broadcast_to(shape);
-    counts_ = (within < static_cast<int32_t>(channels)).broadcast_to(shape);
-  }
-  // Of a view [C].
-  Tile load(const View& view) const {
-    if (!whole_) return ligerdsl::load(view.ptr() + at_, counts_, 0.0f).to(f32);
-    const int64_t all = m_.group_block() * channel_width(m_);
-    return view.partition({all}).load({group_}).to(f32).reshape({m_.group_block(), channel_width(m_)});
-  }
-  // Of row `part` of a view [parts, C].
-  void store(const View& view, const Scalar& part, const Tile& value) const {
-    if (!whole_) return ligerdsl::store(view.ptr() + part.to(i64) * m_.channels + at_, value, counts_);
-    const int64_t all = m_.group_block() * channel_width(m_);
-    view.partition({squeeze, all}).store({part, group_}, value.reshape({all}));
+  PartOfGroup(KernelBuilder& k, const GroupRows& rows, const GroupNormMeta& m, const Scalar& part)
+      : rows_(rows), cols_(m.cols), length_(k.constant(m.cols, i64)), part_(part) {}
+
+  using Kept = GroupRows::Kept;
+  Scalar cols() const { return length_; }
+  Tile load(const Scalar& row, int64_t) const { return rows_.load(row, part_); }
+  Kept keep(const Scalar& row) const { return rows_.keep(row); }
+  Tile sample(const Scalar& row, int64_t first, int64_t width) const {
+    return rows_.sample(row, part_ * (cols_ / width) + first, width);
   }
 
  private:
-  const GroupNormMeta& m_;
-  Scalar group_;
-  bool whole_;
-  Tile at_, counts_;
+  const GroupRows& rows_;
+  int64_t cols_;
+  Scalar length_, part_;
 };
 
-// Numbers of the groups of a tile, from views [n G], to go with its elements: [batches, groups, 1, 1].
-class OfGroups {
- public:
-  OfGroups(KernelBuilder& k, const GroupNormMeta& m, const Scalar& group) : m_(m), group_(group) {
-    together_ = m.batches == 1 || m.group_block() == m.groups;
-    if (together_) return;
-    batches_ = k.arange(m.batches).to(i64).expand_dims(1) * m.groups;
-    groups_ = (k.arange(m.group_block()).to(i64) + group.to(i64) * m.group_block()).expand_dims(0);
-  }
-  Tile load(const View& view, const Scalar& batch) const {
-    const Shape shape{m_.batches, m_.group_block(), 1, 1};
-    const Scalar first = batch.to(i64) * (m_.groups / m_.group_block());
-    if (together_) return view.partition({m_.rows}).load({first + group_.to(i64)}).reshape(shape);
-    const Tile row = batches_ + groups_ + batch.to(i64) * (m_.batches * m_.groups);
-    return ligerdsl::load(view.ptr() + row, row < view.dim(0), 0.0f).reshape(shape);
-  }
-
- private:
-  const GroupNormMeta& m_;
-  Scalar group_;
-  bool together_;
-  Tile batches_, groups_;
+// CentredRows::Moments of all parts, [n G parts].
+struct PartMoments {
+  View total, shift, low, squares;
+  explicit PartMoments(KernelBuilder& k)
+      : total(k.view("part_total", f32, {dyn})),
+        shift(k.view("part_shift", f32, {dyn})),
+        low(k.view("part_low", f32, {dyn})),
+        squares(k.view("part_squares", f32, {dyn})) {}
 };
 
 }  // namespace
 
-void group_norm_backward(KernelBuilder& k, const GroupNormMeta& m) {
-  const GroupTiles d_x(k, "d_x", m);
-  const ParameterGradients gradients(m.gradients);
-  std::vector<View> partials;
-  if (m.want_d_weight) partials = gradients.partials(k, m.channels);
-  const GroupTiles d_y(k, "d_y", m), x_tiles(k, "x", m);
-  const View weight = k.view("weight", m.weight_type, {m.channels});
-  const View mean = k.view("mean", f32, {dyn}), rstd = k.view("rstd", f32, {dyn});
-
-  const int64_t tiles = m.groups / m.group_block();  // of a batch
-  Scalar group = k.program_id(0) % static_cast<int32_t>(tiles), first = k.program_id(0) / static_cast<int32_t>(tiles);
-  const bool own = m.positions == 1;  // each element has a channel of its own
-  const Scalar zero = k.constant(0, i64);
-  const ChannelTile channels(k, m, group, zero);
-  const OfGroups of_groups(k, m, group);
-  const Tile of_channels = channels.load(weight).expand_dims(0);
-  const Tile w = of_channels.expand_dims(own ? 2 : 3);
-
-  // Positions that follow each other are added up by the thread that has them, and all of a channel at the end: where there
-  // are 2^n runs, else the threads meet for each channel of each batch.
-  const int64_t vector = std::min(vector_width(m.type), m.position_block);
-  const bool meet = !std::has_single_bit(static_cast<uint64_t>(m.position_block / vector));
-  const int64_t run = m.late_sums ? 1 : meet ? m.position_block : vector;
-  const Shape runs{m.batches, m.group_block(), m.channel_block, m.position_block / run};
-  struct Read {
-    Tile d_y, n;          // of each element
-    Tile sum_n, sum_d_y;  // of each run, unless sums are late
-  };
-  // A group's elements or runs as one dimension where positions of 2^n leave threads what they have; else channels stay.
-  const auto flat = [&](const Tile& all) {
-    const int64_t positions = all.shape()[3];
-    if (!std::has_single_bit(static_cast<uint64_t>(positions))) return all;
-    return all.reshape({m.batches, m.group_block(), m.channel_block * positions});
-  };
-  const auto mean_of = [&](const Tile& sums) {
-    const Tile total = sums.rank() == 3 ? sum(sums, 2) : sums;
-    return (total * (1.0 / m.row())).expand_dims(2).expand_dims(3);
-  };
-  const auto in_runs = [&](const Tile& all) {
-    Shape shape = runs;
-    shape.push_back(run);
-    return all.reshape(shape);
-  };
-  const auto backward_rows = [&](const Scalar& batch) {
-    const NormalisedRows normalised(m.type, of_groups.load(mean, batch), of_groups.load(rstd, batch));
-    const Indices at = GroupTiles::at(m, batch, group, zero, zero);
-    Read read;
-    const Tile x = x_tiles.tiles.load(at).to(f32);
-    read.n = normalised(x);
-    read.d_y = d_y.tiles.load(at).to(f32);
-    const Tile q = read.d_y * w;
-    Tile mean_nq, mean_q;
-    if (m.late_sums) {
-      mean_nq = mean_of(sum_products(flat(read.n), flat(q), -1));
-      mean_q = mean_of(sum(flat(q), -1));
-    } else {
-      read.sum_n = sum_products(in_runs(read.n), in_runs(read.d_y), 4);
-      read.sum_d_y = sum(in_runs(read.d_y), 4);
-      mean_nq = mean_of(sum(flat(read.sum_n * w), -1));
-      mean_q = mean_of(sum(flat(read.sum_d_y * w), -1));
-    }
-    d_x.tiles.store(at, normalised.gradient(x, q, mean_nq, mean_q).to(m.type));
-    return read;
-  };
-  if (!m.want_d_weight) {
-    backward_rows(first.to(i64));
-    return;
-  }
-  const std::vector<Tile> sums =
-      sums_over(k, first, d_y.batches(m), k.num_programs(0) / static_cast<int32_t>(tiles), pipelined(m.stages),
-                k.zeros(runs, f32), partials.size(), [&](const Scalar& batch, const std::vector<Tile>& sums) {
-                  const Read read = backward_rows(batch);
-                  return m.late_sums ? gradients.plus(sums, read.d_y, read.n)
-                                     : gradients.plus_sums(sums, read.sum_d_y, read.sum_n);
-                });
-  for (size_t i = 0; i < sums.size(); ++i) {
-    const Tile total = sum(own ? sums[i] : sum(sums[i], 3), 0);
-    channels.store(partials[i], first, total.reshape({m.group_block(), channel_width(m)}));
-  }
+void group_norm_statistics(KernelBuilder& k, const GroupNormMeta& m) {
+  const GroupRows x_rows(k, "x", m);
+  const PartMoments moments(k);
+  const Scalar number = k.program_id(0).to(i64), row = number / m.parts, part = number % m.parts;
+  x_rows.place_of(row);
+  GroupNormMeta of_part = m;
+  of_part.cols = m.block;
+  const PartOfGroup input(k, x_rows, of_part, part);
+  const auto of = CentredRows<GroupNormMeta, PartOfGroup>(k, of_part, input, row).moments();
+  moments.total.partition({1}).store({number}, of.total);
+  moments.shift.partition({1}).store({number}, of.shift);
+  moments.low.partition({1}).store({number}, of.low);
+  moments.squares.partition({1}).store({number}, of.squares);
 }
 
-void group_norm_sums(KernelBuilder& k, const GroupNormMeta& m) {
-  const ParameterGradients gradients(m.gradients);
-  const std::vector<View> partials = gradients.partials(k, m.channels);
-  const GroupTiles d_y(k, "d_y", m);
-  std::optional<GroupTiles> x;
-  View mean, rstd;
-  if (gradients.weight) {
-    x.emplace(k, "x", m);
-    mean = k.view("mean", f32, {dyn});
-    rstd = k.view("rstd", f32, {dyn});
-  }
+// Parts are as long as each other: m2 = sum of their m2 + (D / parts) sum of their means' squared deviations.
+void group_norm_normalise(KernelBuilder& k, const GroupNormMeta& m) {
+  const GroupRows y(k, "y", m), x(k, "x", m);
+  const Results results(k, m, y);
+  const Scalar eps = k.scalar("eps", f32);
+  const PartMoments moments(k);
 
-  const auto of_group = static_cast<int32_t>(channel_tiles(m));
-  const auto tiles = static_cast<int32_t>(m.groups / m.group_block()) * of_group;  // of a batch
-  Scalar part = k.program_id(0) / tiles, parts = k.num_programs(0) / tiles, tile = k.program_id(0) % tiles;
-  Scalar group = tile / of_group, channel = tile % of_group;
-  const OfGroups of_groups(k, m, group);
-  // Batches part, part + parts, ...; of each one block of positions after the other.
-  const int64_t turns = position_tiles(m);
-  const Scalar batches = cdiv(d_y.batches(m) - part.to(i64), parts.to(i64));
-  const Tile zeros = k.zeros({m.batches, m.group_block(), m.channel_block, m.position_block}, f32);
-  const std::vector<Tile> sums =
-      sums_over(k, k.constant(0, i64), batches * turns, 1, pipelined(m.stages), zeros, partials.size(),
-                [&](const Scalar& i, const std::vector<Tile>& sums) {
-                  const Scalar batch = part.to(i64) + (turns == 1 ? i : i / turns) * parts.to(i64);
-                  const Indices at =
-                      GroupTiles::at(m, batch, group, channel, turns == 1 ? k.constant(0, i64) : Scalar(i % turns));
-                  Tile n;
-                  if (x) {
-                    const NormalisedRows normalised(m.type, of_groups.load(mean, batch), of_groups.load(rstd, batch));
-                    n = normalised(x->tiles.load(at).to(f32));
-                  }
-                  return gradients.plus(sums, d_y.tiles.load(at).to(f32), n);
-                });
-  const ChannelTile channels(k, m, group, channel);
-  for (size_t i = 0; i < sums.size(); ++i) {
-    const Tile total = sum(m.positions == 1 ? sums[i] : sum(sums[i], 3), 0);
-    channels.store(partials[i], part, total.reshape({m.group_block(), channel_width(m)}));
-  }
-}
-
-void group_norm_means(KernelBuilder& k, const GroupNormMeta& m) {
-  const View mean_nq = k.view("mean_nq", f32, {dyn}), mean_q = k.view("mean_q", f32, {dyn});
-  const View of_n = k.view("weight_partials", f32, {dyn, m.channels}),
-             of_d_y = k.view("bias_partials", f32, {dyn, m.channels});
-  const View weight = k.view("weight", m.weight_type, {m.channels});
-
-  Scalar row = k.program_id(0).to(i64);
-  const int64_t channels = m.channels_of_group();
-  const Scalar from = row % m.groups * channels, at = row / m.groups * m.channels + from;
-  const Tile zeros = k.zeros({m.block}, f32);
-  auto [nq, q] = k.for_range(0, ceil_div(channels, m.block), 1, carry(zeros, zeros), [&](Scalar i, Tile nq, Tile q) {
-    const Tile within = k.arange(m.block) + i.to(i32) * static_cast<int32_t>(m.block);
-    const Tile counts = within < static_cast<int32_t>(channels);
-    const Tile w = load(weight.ptr() + from + within, counts, 0.0f).to(f32);
-    return carry(fma(load(of_n.ptr() + at + within, counts, 0.0f), w, nq),
-                 fma(load(of_d_y.ptr() + at + within, counts, 0.0f), w, q));
-  });
-  mean_nq.store({row}, sum(nq) * (1.0 / m.row()));
-  mean_q.store({row}, sum(q) * (1.0 / m.row()));
-}
-
-void group_norm_d_x(KernelBuilder& k, const GroupNormMeta& m) {
-  const GroupTiles d_x(k, "d_x", m), d_y(k, "d_y", m), x(k, "x", m);
-  const View weight = k.view("weight", m.weight_type, {m.channels});
-  const View mean = k.view("mean", f32, {dyn}), rstd = k.view("rstd", f32, {dyn});
-  const View mean_nq = k.view("mean_nq", f32, {dyn}), mean_q = k.view("mean_q", f32, {dyn});
-
-  const auto groups = static_cast<int32_t>(m.groups / m.group_block());
-  const auto channels = static_cast<int32_t>(channel_tiles(m)), positions = static_cast<int32_t>(position_tiles(m));
-  const Scalar tile = k.program_id(0) / positions, row = tile / channels;
-  const Scalar batch = row / groups, group = row % groups, channel = tile % channels;
-  const Indices at = GroupTiles::at(m, batch, group, channel, k.program_id(0) % positions);
-  const OfGroups of_groups(k, m, group);
-  const NormalisedRows normalised(m.type, of_groups.load(mean, batch), of_groups.load(rstd, batch));
-  const Tile w = ChannelTile(k, m, group, channel).load(weight).expand_dims(0).expand_dims(m.positions == 1 ? 2 : 3);
-  const Tile of_x = x.tiles.load(at).to(f32), q = d_y.tiles.load(at).to(f32) * w;
-  const Tile gradient = normalised.gradient(of_x, q, of_groups.load(mean_nq, batch), of_groups.load(mean_q, batch));
-  d_x.tiles.store(at, gradient.to(m.type));
+  // Last block first: it is the one that the caches still hold.
+  const int64_t blocks = ceil_div(m.row(), m.block);
+  const Scalar number = k.num_programs(0).to(i64) - 1 - k.program_id(0).to(i64);
+  const Scalar row = number / blocks, b = number % blocks;
+  x.place_of(row);
+  y.place_of(row);
+  const Tile block = x.load(row, b);
+  const auto parameters = results.parameters(row, b);
+  const auto parts = [&](const View& view) { return view.partition({m.parts}).load({row}).expand_dims(0); };
+  const Tile shift = moments.shift.partition({1}).load({row * m.parts});
+  const Tile away = (parts(moments.shift) - shift.expand_dims(1)) + parts(moments.low);
+  const Tile low = sum(away, 1) * (1.0 / m.parts), apart = away - low.expand_dims(1);
+  const Tile between = sum(apart * apart, 1) * (1.0 / m.parts);
+  const Tile within = sum(parts(moments.squares), 1) * (1.0 / m.row());
+  const CentredGroups::Centre centre{sum(parts(moments.total), 1) * (1.0 / m.row()), shift, low,
+                                     rsqrt(within + between + eps)};
+  k.if_(b == 0, [&] { results.store_statistics(row, centre.mean, centre.rstd); });
+  results.store(row, b, CentredGroups::Normalised(m, centre)(block), parameters);
 }
 
 }  // namespace ligerdsl::kernels

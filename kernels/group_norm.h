@@ -55,11 +55,15 @@ struct GroupNormMeta : GroupNormOptions {
   BlockLanes lanes;      // how a row of a tile is dealt
   bool looped = false;   // longer rows: a program makes two passes over blocks of its row
 
+  int64_t parts = 1;  // of a group, in two launches: each is a block of the first one
+
   // Backward: a tile has so many channels of each group, and positions of them; where channels have one position, those are
   // the channels.
   int64_t channel_block = 1, position_block = 1;
-  bool late_sums = false;  // a program adds up each element over its batches, and positions at the end
-  int stages = 1;          // loads in flight: 2 reads the next batches while these are worked on
+  bool late_sums = false;      // a program adds up each element over its batches, and positions at the end
+  int64_t position_parts = 1;  // of a batch's channels, each a program's sums
+  bool own_means = false;      // d_x makes the means itself
+  int stages = 1;              // loads in flight: 2 reads the next batches while these are worked on
 
   int64_t group_block() const { return rows / batches; }
 };
@@ -70,6 +74,13 @@ struct GroupNormMeta : GroupNormOptions {
 // Arguments: y, x [n, G, C / G S] type, weight, [bias], [mean], [rstd], eps.
 void group_norm_forward(KernelBuilder& k, const GroupNormMeta& m);
 
+// The same by parts of groups, each a program's, in two launches; all part_* [n G parts] f32.
+//
+// Arguments: x, part_total, part_shift, part_low, part_squares.
+void group_norm_statistics(KernelBuilder& k, const GroupNormMeta& m);
+// Arguments: y, x, weight, [bias], [mean], [rstd], eps, part_total, part_shift, part_low, part_squares.
+void group_norm_normalise(KernelBuilder& k, const GroupNormMeta& m);
+
 // What follows is the backward; there d_x, d_y and x are [n, G, C / G, S], or [n, G, 1, C / G] where S is 1.
 //
 // Arguments: d_x, [weight_partials], [bias_partials], d_y, x, weight, mean, rstd. d_x may be exactly d_y. The partials [parts, C] f32 are every program's parts of d_weight and
@@ -78,12 +89,12 @@ void group_norm_backward(KernelBuilder& k, const GroupNormMeta& m);
 
 // Of groups that no program holds, by channels.
 //
-// The partials. Arguments: [weight_partials], [bias_partials], d_y, and for d_weight x, mean, rstd.
+// The partials, a row for each part of each batch. Arguments: [weight_partials], [bias_partials], d_y, and for d_weight x, mean, rstd.
 void group_norm_sums(KernelBuilder& k, const GroupNormMeta& m);
 // What d_x needs of each group, from partials of each batch. Arguments: mean_nq, mean_q [n G] f32, weight_partials,
 // bias_partials, weight.
 void group_norm_means(KernelBuilder& k, const GroupNormMeta& m);
-// Arguments: d_x, d_y, x, weight, mean, rstd, mean_nq, mean_q. d_x may be exactly d_y.
+// Arguments: d_x, d_y, x, weight, mean, rstd, and mean_nq, mean_q or the partials. d_x may be exactly d_y.
 void group_norm_d_x(KernelBuilder& k, const GroupNormMeta& m);
 
 // Whether a tile can have this size.

@@ -19,11 +19,17 @@
 // are read once more for each step, and for the result. A row of -inf, or with a NaN or +inf, is NaN.
 #include "kernels/sparsemax.h"
 
+#include <algorithm>
+#include <vector>
+
 namespace ligerdsl::kernels {
 namespace {
 
 constexpr int kEarlySteps = 5;    // with the largest elements of parts
 constexpr int kRunsOfThread = 4;  // at least, where each is a part
+// Of short rows a step over parts costs a fourth of one over all elements, and after two there are two or three left, not five.
+constexpr int kEarlyStepsOfShort = 2;
+constexpr int64_t kRun = 8;  // elements of a part, at least
 
 // The root's f32 number, what is left of it, and how many elements are above.
 template <class Number>
@@ -186,20 +192,67 @@ struct GradientRows {
   }
 };
 
+// Rows side by side, in pieces of columns of which a thread has a vector each: what it has of a row it adds up alone, and few
+// lanes share a row.
+class SideBySide {
+ public:
+  SideBySide(KernelBuilder& k, const SparsemaxMeta& m, const View& x) : k_(k), m_(m), row_(k.program_id(0)) {
+    for (int64_t i = 0; i < m.pieces; ++i) pieces_.push_back(tiles(x).load({row_, i}, {.pad = -INFINITY}).to(f32));
+    const Tile largest = largest_of_runs(), top = reduce_max(largest, 1).expand_dims(1);
+    for (Tile& piece : pieces_) piece = piece - top;
+    threshold_ = newton(k, m, start(largest - top), [&](const Tile& tau) {
+      Tile excess, count;
+      for (const Tile& piece : pieces_) {
+        const Tile over = max(piece - tau, 0.0f), ones = ones_where(k_, over);
+        excess = excess.empty() ? over : excess + over;
+        count = count.empty() ? ones : count + ones;
+      }
+      return carry(sum(excess, 1).expand_dims(1), sum(count, 1).expand_dims(1));
+    });
+  }
+
+  void store(const View& y) const {
+    for (int64_t i = 0; i < m_.pieces; ++i) tiles(y).store({row_, i}, threshold_.over(pieces_[i]).to(m_.type));
+  }
+
+ private:
+  Partition tiles(const View& v) const { return v.partition({m_.rows, m_.block / m_.pieces}); }
+
+  // Of the pieces together.
+  Tile largest_of_runs() const {
+    Tile most = pieces_[0];
+    for (size_t i = 1; i < pieces_.size(); ++i) most = max(most, pieces_[i]);
+    const int64_t width = most.shape()[1], run = std::min<int64_t>(width & -width, kRun);
+    return width <= run ? most : reduce_max(most.reshape({m_.rows, width / run, run}), 2);
+  }
+
+  // Where each row begins, given the largest elements of its runs relative to the row's.
+  Start<Tile> start(const Tile& largest) const {
+    const auto over = [&](const Tile& tau) { return max(largest - tau, 0.0f); };
+    const auto count = [&](const Tile& over) { return sum(ones_where(k_, over), 1).expand_dims(1); };
+    Tile tau = k_.full({m_.rows, 1}, -1.0f, f32), last;
+    for (int i = 0; i < kEarlyStepsOfShort; ++i) {
+      const Tile more = over(tau);
+      last = count(more);
+      tau = min(tau + (sum(more, 1).expand_dims(1) - 1.0f) / last, -1.0 / static_cast<double>(m_.cols));
+    }
+    const Tile now = count(over(tau));
+    return {tau, where(now == last, now, 0.0f)};
+  }
+
+  KernelBuilder& k_;
+  const SparsemaxMeta& m_;
+  Scalar row_;
+  std::vector<Tile> pieces_;  // relative to the largest, once that is known
+  Threshold<Tile> threshold_;
+};
+
 }  // namespace
 
 void sparsemax_forward(KernelBuilder& k, const SparsemaxMeta& m) {
   const View y = k.view("y", m.type, {dyn, m.cols}), x = k.view("x", m.type, {dyn, m.cols});
   if (m.rows == 1) return LaneRow(k, m, x).store(y);
-  const Scalar row = k.program_id(0);
-  const Tile loaded = x.partition({m.rows, m.block}).load({row, 0}, {.pad = -INFINITY}).to(f32);
-  const Tile from_top = loaded - reduce_max(loaded, 1).expand_dims(1);
-  const auto above = [&](const Tile& tau) {
-    const Tile over = max(from_top - tau, 0.0f);
-    return carry(sum(over, 1).expand_dims(1), sum(ones_where(k, over), 1).expand_dims(1));
-  };
-  const auto threshold = newton(k, m, Start<Tile>{k.full({m.rows, 1}, -1.0f, f32), k.zeros({m.rows, 1}, f32)}, above);
-  y.partition({m.rows, m.block}).store({row, 0}, threshold.over(from_top).to(m.type));
+  SideBySide(k, m, x).store(y);
 }
 
 void sparsemax_backward(KernelBuilder& k, const SparsemaxMeta& m) {

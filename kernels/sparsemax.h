@@ -20,6 +20,7 @@ struct SparsemaxOptions {
 struct SparsemaxMeta : SparsemaxOptions {
   int64_t rows = 1;      // rows of a tile
   int64_t block = 1024;  // columns of a tile: the whole row unless `looped`
+  int64_t pieces = 1;    // forward, more than one row: tiles side by side that hold the rows' columns
   bool looped = false;   // wider rows: a program makes several passes over blocks of its row
   BlockLanes lanes;      // rows of 1: how a block is dealt
 };

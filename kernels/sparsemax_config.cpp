@@ -101,12 +101,22 @@ std::string valid(const Machine& machine, const SparsemaxOptions& o, const RowCo
   return refused(machine, o.type, tile_of(o, config), one);
 }
 
+// A piece has a vector of each thread.
+int64_t pieces_of(const Machine& machine, const SparsemaxOptions& o, const RowConfig& config) {
+  if (!machine.is_gpu() || o.cols % vector_width(o.type) != 0) return 1;
+  const int64_t columns = config.columns(o.type, o.cols);
+  int64_t pieces = 1;
+  while (pieces * 2 <= config.held(o.type, o.cols) && columns % (pieces * 2 * vector_width(o.type)) == 0) pieces *= 2;
+  return pieces;
+}
+
 Operation operation(const Machine& machine, const SparsemaxOptions& o, const RowConfig& config, const char* name,
                     void (*program)(KernelBuilder&, const SparsemaxMeta&)) {
   SparsemaxMeta meta{o};
   meta.looped = !config.whole();
   meta.rows = config.rows;
   meta.block = tile_of(o, config);
+  if (config.rows > 1) meta.pieces = pieces_of(machine, o, config);
   if (config.rows == 1)
     meta.lanes =
         block_lanes(machine, o.type, meta.block, config.num_warps, config.num_ctas, o.cols % vector_width(o.type) == 0);

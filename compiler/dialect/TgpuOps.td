@@ -31,9 +31,10 @@ def Tgpu_OpaqueOp : Tgpu_Op<"opaque", [MemoryEffects<[MemRead]>]> {
   let summary = "The same tile, as a value that no optimiser recognises";
   let description = [{
     What is computed from the result is computed anew, instead of kept in registers since it was computed from the source.
+    `copied`: also anew in every turn of a loop, at the price of a copy that ptxas sees.
     Example: `%u = tgpu.opaque %t : tensor<64xbf16, #a> -> tensor<64xbf16, #a>`.
   }];
-  let arguments = (ins AnyRankedTensor:$source);
+  let arguments = (ins AnyRankedTensor:$source, UnitAttr:$copied);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
 }

@@ -13,6 +13,9 @@
 //      keep it after all. A tile that stays in memory for this iteration, staged in shared memory or a weight in the
 //      first-level cache, does not wait in registers at all: it is read once more.
 //   4. Where too many are left, a remark says by how much.
+//
+// So do tiles that are made before a loop and used in it, or behind it: they wait through all of its turns, and are
+// counted for each loop in which threads meet. What waits for its turns is again the narrower tile.
 #include "compiler/analysis/effects.h"
 #include "compiler/analysis/memory_access.h"
 #include "compiler/analysis/thread_registers.h"
@@ -24,6 +27,8 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 
 using namespace mlir;
 
@@ -34,7 +39,7 @@ constexpr size_t kMostOps = 8;
 
 bool isCheap(Operation* op) {
   return isa<arith::ExtFOp, tile::Fp8DecodeOp, arith::MulFOp, arith::AddFOp, arith::SubFOp, arith::NegFOp, math::FmaOp,
-             tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, arith::ConstantOp>(op);
+             tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, arith::ConstantOp>(op);
 }
 
 // Read from memory that holds it until the end of the iteration: a slot that each thread fills for itself, or an argument
@@ -48,6 +53,16 @@ bool staysInMemory(Value value) {
          (!load.getAlignmentOffset() || loop.isDefinedOutsideOfLoop(load.getAlignmentOffset())) &&
          llvm::all_of(load.getIndices(), [&](Value index) { return loop.isDefinedOutsideOfLoop(index); });
 }
+
+// A tile that could be computed again, by `ops` from `leaves`.
+struct Candidate {
+  Value value;
+  SetVector<Operation*> ops;
+  SetVector<Value> leaves;
+  int64_t freed = 0, work = 0;  // bytes of registers, and of the results of what is executed again
+
+  double price() const { return static_cast<double>(work) / static_cast<double>(freed); }
+};
 
 class BarrierSite {
  public:
@@ -79,16 +94,6 @@ class BarrierSite {
   }
 
  private:
-  // A tile that could be computed again, by `ops` from `leaves`.
-  struct Candidate {
-    Value value;
-    SetVector<Operation*> ops;
-    SetVector<Value> leaves;
-    int64_t freed = 0, work = 0;  // bytes of registers, and of the results of what is executed again
-
-    double price() const { return static_cast<double>(work) / static_cast<double>(freed); }
-  };
-
   // The op of this block that contains the user, if it comes after the barrier.
   Operation* userBehind(Operation* user) {
     Operation* here = block->findAncestorOpInBlock(*user);
@@ -179,6 +184,116 @@ class BarrierSite {
   llvm::DenseMap<Value, Value> opaque;
 };
 
+// A loop, and the tiles of the block around it that wait for its end.
+class LoopSite {
+ public:
+  LoopSite(Operation* loop, int64_t room) : loop(loop), block(loop->getBlock()), room(room) {}
+
+  // The cheapest first, until the rest fits.
+  void run() {
+    int64_t excess = -room;
+    SetVector<Value> tiles;
+    for (Value value : waiting()) tiles.insert(registersOf(value));
+    for (Value tile : tiles)
+      if (int64_t bytes = bytesPerThread(tile); bytes > kFewBytes) excess += bytes;
+    while (excess > 0) {
+      std::optional<Candidate> best;
+      for (Value value : waiting())
+        if (std::optional<Candidate> other = candidateFor(value); other && (!best || other->price() < best->price()))
+          best = std::move(other);
+      if (!best) return;
+      excess -= best->freed;
+      recompute(*best);
+    }
+  }
+
+ private:
+  // The op of the loop's regions, or of the block behind it, that contains the user.
+  Operation* userIn(Block& inside, Operation* user) { return inside.findAncestorOpInBlock(*user); }
+  Operation* userBehind(Operation* user) {
+    Operation* here = block->findAncestorOpInBlock(*user);
+    return here && loop->isBeforeInBlock(here) ? here : nullptr;
+  }
+
+  SetVector<Value> waiting() {
+    SetVector<Value> all;
+    for (Operation& op : *block) {
+      if (&op == loop) break;
+      for (Value result : op.getResults())
+        if (llvm::any_of(result.getUsers(),
+                         [&](Operation* user) { return loop->isProperAncestor(user) || userBehind(user); }))
+          all.insert(result);
+    }
+    return all;
+  }
+
+  bool collect(Value value, SetVector<Operation*>& ops, SetVector<Value>& leaves) {
+    if (value.getParentBlock() != block || bytesPerThread(value) <= kFewBytes) return true;
+    Operation* op = value.getDefiningOp();
+    if (op && isCheap(op)) {
+      for (Value operand : op->getOperands())
+        if (!collect(operand, ops, leaves)) return false;
+      ops.insert(op);
+      return ops.size() <= kMostOps;
+    }
+    if (getElementTypeOrSelf(value.getType()).getIntOrFloatBitWidth() >= 32) return false;
+    leaves.insert(value);
+    return true;
+  }
+
+  std::optional<Candidate> candidateFor(Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    if (!type || !type.getElementType().isF32()) return {};
+    Candidate result{.value = value, .freed = bytesPerThread(value)};
+    if (result.freed <= kFewBytes || !collect(value, result.ops, result.leaves)) return {};
+    if (result.ops.empty() || result.leaves.empty()) return {};
+    for (Value leaf : result.leaves) {
+      if (kept.contains(leaf)) continue;
+      result.freed -= bytesPerThread(leaf);
+      result.work += bytesPerThread(leaf);
+    }
+    for (Operation* op : result.ops)
+      if (Value made = op->getResult(0); registersOf(made) == made) result.work += bytesPerThread(made);
+    if (result.freed <= 0) return {};
+    return result;
+  }
+
+  void recompute(const Candidate& candidate) {
+    for (Region& region : loop->getRegions())
+      for (Block& inside : region)
+        recompute(candidate, inside.begin(), [&](Operation* user) { return userIn(inside, user); });
+    recompute(candidate, std::next(Block::iterator(loop)), [&](Operation* user) { return userBehind(user); });
+    for (Value leaf : candidate.leaves) kept.insert(leaf);
+  }
+
+  // For the users that `userHere` maps to ops of the block of `start`.
+  void recompute(const Candidate& candidate, Block::iterator start,
+                 llvm::function_ref<Operation*(Operation*)> userHere) {
+    Value value = candidate.value;
+    Operation* first = nullptr;
+    for (Operation* user : value.getUsers())
+      if (Operation* here = userHere(user); here && (!first || here->isBeforeInBlock(first))) first = here;
+    if (!first) return;
+    IRMapping mapping;
+    OpBuilder builder(first->getBlock(), start);
+    for (Value leaf : candidate.leaves) {
+      Value source = leaf;  // the same one for all loops
+      while (auto earlier = source.getDefiningOp<tgpu::OpaqueOp>()) source = earlier.getSource();
+      auto copy = tgpu::OpaqueOp::create(builder, leaf.getLoc(), leaf.getType(), source);
+      copy.setCopied(true);
+      mapping.map(leaf, copy);
+    }
+    builder.setInsertionPoint(first);
+    for (Operation* op : candidate.ops) builder.clone(*op, mapping);
+    value.replaceUsesWithIf(mapping.lookup(value), [&](OpOperand& use) { return userHere(use.getOwner()) != nullptr; });
+  }
+
+  Operation* loop;
+  Block* block;
+  int64_t room;
+  llvm::DenseSet<Value> kept;
+};
+
 class TgpuRecomputeAfterBarriersPass : public PassWrapper<TgpuRecomputeAfterBarriersPass, OperationPass<func::FuncOp>> {
  public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuRecomputeAfterBarriersPass)
@@ -197,11 +312,17 @@ class TgpuRecomputeAfterBarriersPass : public PassWrapper<TgpuRecomputeAfterBarr
     const program::GpuArch* arch = archNamed(getOperation(), archName);
     if (!arch) return signalPassFailure();
     const int64_t registerBytes = arch->register_bytes(program::kWarpThreads * int64_t{numWarps} * ctasPerSm);
-    SmallVector<Operation*> barriers;
+    const int64_t room = registerBytes * arch->tuning.waiting_quarters / 4;
+    SetVector<Operation*> barriers, loops;
     getOperation().walk([&](Operation* op) {
-      if (meetsThreads(op) || isa<tgpu::ClusterBarrierOp, tgpu::ClusterReceiveOp>(op)) barriers.push_back(op);
+      if (!meetsThreads(op) && !isa<tgpu::ClusterBarrierOp, tgpu::ClusterReceiveOp>(op)) return;
+      barriers.insert(op);
+      for (auto loop = op->getParentOfType<LoopLikeOpInterface>(); loop;
+           loop = loop->getParentOfType<LoopLikeOpInterface>())
+        loops.insert(loop);
     });
-    for (Operation* barrier : barriers) BarrierSite(barrier, registerBytes * arch->tuning.waiting_quarters / 4).run();
+    for (Operation* loop : loops) LoopSite(loop, room).run();
+    for (Operation* barrier : barriers) BarrierSite(barrier, room).run();
   }
 
  private:

@@ -20,6 +20,7 @@ struct Case {
   int64_t gap = 0;             // elements between batches
   double mean = 0, scale = 1;  // of x
   MetaValues config = {};      // of the backward
+  MetaValues forward_config = {};
 };
 
 std::string describe(const Case& c) {
@@ -64,7 +65,9 @@ struct Trial {
     return t.view({c.n, o.groups, channels, o.positions}, {batch, o.row(), o.positions, 1});
   }
   void forward() {
-    backend().run(kernels::group_norm_forward(machine(), c.options), c.n,
+    const auto& kernel = kernels::group_norm_forward_kernel;
+    const auto config = kernel.chosen(machine(), c.options, c.forward_config);
+    backend().run(kernel.build(machine(), c.options, config), c.n,
                   common().number("eps", kEps).tensor("x", rows(x)).tensor("y", rows(y)));
   }
   void backward(const Tensor& to) {
@@ -184,6 +187,35 @@ TEST(GroupNorm, GroupsSharedByCtas) {
     for (DType type : {f32, bf16}) run_and_check({.options = options_of(s, type), .n = s.n, .gap = 8});
 }
 
+MetaValues in_parts(int parts, int vectors = 1) {
+  return {{"parts", std::to_string(parts)}, {"part_vectors", std::to_string(vectors)}, {"split_mb", "0"}};
+}
+
+// Two launches: channels within a part, parts within a channel, blocks that end with neither.
+TEST(GroupNorm, GroupsInParts) {
+  int64_t number = 0;
+  for (const auto& [s, parts] : {std::pair{Shape4{2, 4, 2, 64}, 2},
+                                 {{3, 24, 2, 16}, 2},
+                                 {{1, 8, 2, 2048}, 8},
+                                 {{2, 20, 2, 512}, 4},
+                                 {{1, 4, 1, 5120}, 4},
+                                 {{5, 512, 2, 1}, 8},
+                                 {{2, 2, 2, 7168}, 16}}) {
+    if (s.n * s.channels * s.positions > backend().budget()) continue;
+    for (DType type : kFloats) {
+      for (int vectors : {1, 4}) {
+        Case c{.options = options_of(s, type), .n = s.n, .gap = gap_of(number++)};
+        c.forward_config = in_parts(parts, vectors);
+        c.options.without_bias = number % 3 == 0;
+        c.options.with_mean = number % 4 != 0;
+        c.options.with_rstd = number % 5 != 0;
+        SCOPED_TRACE(describe(c));
+        Trial(c).check_forward();
+      }
+    }
+  }
+}
+
 // Many batches of few elements: several in a tile, more than the programs there are.
 TEST(GroupNorm, ManyBatches) {
   for (const Shape4& s :
@@ -191,6 +223,35 @@ TEST(GroupNorm, ManyBatches) {
     Shape4 few = s;
     few.n = std::min<int64_t>(s.n, backend().budget() / (s.channels * s.positions));
     for (DType type : {f32, bf16}) run_and_check({.options = options_of(few, type), .n = few.n});
+  }
+}
+
+// Few batches in other launches than more of them: eight are 1 MB of x.
+TEST(GroupNorm, FewBatchesOfMany) {
+  for (int64_t n : {8, 9}) {
+    for (bool want : {false, true}) {
+      Case c{.options = options_of({n, 8, 2, 4096}, f32), .n = n};
+      if (n * c.options.channels * c.options.positions > backend().budget()) continue;
+      c.options.want_d_weight = want;
+      c.forward_config = {{"parts", "2"}, {"part_vectors", "1"}, {"split_mb", "1"}};
+      c.config = {{"by", "groups"}, {"split_mb", "1"}};
+      run_and_check(c);
+    }
+  }
+}
+
+// Channels in parts, whose sums d_x's programs or a launch of their own add up.
+TEST(GroupNorm, ByPartsOfChannels) {
+  int64_t number = 0;
+  for (const Shape4& s : affordable({{2, 20, 2, 1024}, {3, 4, 2, 600}, {1, 300, 1, 520}, {2, 8, 8, 100}})) {
+    for (DType type : kFloats) {
+      for (const char* turns : {"1", "2"}) {
+        Case c{.options = options_of(s, type), .n = s.n, .gap = gap_of(number++)};
+        c.config = {{"by", "channels"}, {"rows", "1"},          {"num_warps", "1"}, {"vectors", "1"},
+                    {"num_ctas", "1"},  {"late_sums", "false"}, {"turns", turns},   {"split_mb", "0"}};
+        run_and_check(c);
+      }
+    }
   }
 }
 
@@ -203,8 +264,8 @@ TEST(GroupNorm, ByChannels) {
       for (auto gradients : {LayerNormGradients::both, LayerNormGradients::weight, LayerNormGradients::bias}) {
         Case c{.options = options_of(s, type), .n = s.n, .gap = gap_of(number++)};
         c.options.gradients = gradients;
-        c.config = {{"by", "channels"}, {"rows", "1"},     {"num_warps", "1"},
-                    {"vectors", "1"},   {"num_ctas", "1"}, {"late_sums", "false"}};
+        c.config = {{"by", "channels"}, {"rows", "1"},          {"num_warps", "1"}, {"vectors", "1"},
+                    {"num_ctas", "1"},  {"late_sums", "false"}, {"split_mb", "0"}};
         run_and_check(c);
         c.options.want_d_weight = false;
         run_and_check(c);
@@ -255,6 +316,9 @@ TEST(GroupNorm, LargeMeans) {
       Case c{.options = options_of(s, type), .n = s.n, .mean = mean};
       SCOPED_TRACE(describe(c));
       Trial(c).check_forward();
+      if (s.positions % 64 != 0) continue;
+      c.forward_config = in_parts(4);
+      Trial(c).check_forward();
     }
   }
 }
@@ -295,8 +359,8 @@ TEST(GroupNorm, InPlaceAndEveryTimeTheSameBits) {
       for (bool channels : {false, true}) {
         Case c{.options = options_of(s, type), .n = s.n, .gap = 8};
         if (channels)
-          c.config = {{"by", "channels"}, {"rows", "1"},     {"num_warps", "1"},
-                      {"vectors", "1"},   {"num_ctas", "1"}, {"late_sums", "false"}};
+          c.config = {{"by", "channels"}, {"rows", "1"},          {"num_warps", "1"}, {"vectors", "1"},
+                      {"num_ctas", "1"},  {"late_sums", "false"}, {"split_mb", "0"}};
         Trial apart(c), over(c);
         apart.check_forward();
         over.check_forward();

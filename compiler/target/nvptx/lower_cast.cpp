@@ -1,5 +1,6 @@
 // Conversions: floats of 16 bits are widened and narrowed a register, two elements, at a time; and values that
 // optimisers shall not recognise.
+#include "compiler/target/nvptx/memory_access.h"
 #include "compiler/target/nvptx/pairs.h"
 
 using namespace mlir;
@@ -85,8 +86,13 @@ LogicalResult lowerTruncF(ThreadLowering& t, arith::TruncFOp op) {
   return success();
 }
 
-// Register words of the tile, exclusive-or zero.
+// Register words of the tile, exclusive-or zero, or copied: no loop's turns share that, and no two copies are known to be
+// equal.
 LogicalResult lowerOpaque(ThreadLowering& t, tgpu::OpaqueOp op) {
+  const auto hide = [&](Value word) -> Value {
+    if (op.getCopied()) return inlinePtx(t, word.getType(), word, "mov.b32 $0, $1;", "=r,r");
+    return arith::XOrIOp::create(t.b, t.loc, word, t.opaqueZero());
+  };
   Pieces hidden;
   for (Value piece : Pieces(t.pieces(op.getSource()))) {
     auto vector = dyn_cast<VectorType>(piece.getType());
@@ -98,8 +104,7 @@ LogicalResult lowerOpaque(ThreadLowering& t, tgpu::OpaqueOp op) {
     int64_t words = bits / 32;
     Value raw = t.bitcast(piece, words == 1 ? t.b.getI32Type() : Type(VectorType::get(words, t.b.getI32Type())));
     SmallVector<Value> mixed;
-    for (int64_t word = 0; word < words; ++word)
-      mixed.push_back(arith::XOrIOp::create(t.b, t.loc, t.extract(raw, word), t.opaqueZero()));
+    for (int64_t word = 0; word < words; ++word) mixed.push_back(hide(t.extract(raw, word)));
     hidden.push_back(t.bitcast(t.pack(mixed), piece.getType()));
   }
   t.define(op.getResult(), std::move(hidden));

@@ -70,3 +70,32 @@ func.func @fp8(%v: !bytes, %w: !tile, %lo: i64, %hi: i64, %step: i64) {
   }
   return
 }
+
+// A tile that a loop's turns and what follows read: of 64 registers per thread it would wait in 32, twice with another one.
+// Its bf16 waits, copied where it is used.
+// CHECK-LABEL: func @made_before_a_loop
+// CHECK: %[[X:.+]] = tile.load_tile
+// CHECK: scf.for
+// CHECK: %[[TURN:.+]] = tgpu.opaque %[[X]] {copied}
+// CHECK: %[[IN:.+]] = arith.extf %[[TURN]]
+// CHECK: tile.print "turn" %[[IN]]
+// CHECK: tgpu.barrier
+// CHECK: }
+// CHECK-NEXT: %[[BEHIND:.+]] = tgpu.opaque %[[X]] {copied}
+// CHECK-NEXT: %[[OUT:.+]] = arith.extf %[[BEHIND]]
+// CHECK-NEXT: tile.print "behind" %[[OUT]]
+// ROOM-LABEL: func @made_before_a_loop
+// ROOM-NOT: tgpu.opaque
+func.func @made_before_a_loop(%v: !vec, %w: !vec, %lo: i64, %hi: i64, %step: i64) {
+  %x16 = tile.load_tile %v[%lo] shape [32768] : !vec -> !narrow
+  %x = arith.extf %x16 : !narrow to !tile
+  %y16 = tile.load_tile %w[%lo] shape [32768] : !vec -> !narrow
+  %y = arith.extf %y16 : !narrow to !tile
+  scf.for %i = %lo to %hi step %step : i64 {
+    tile.print "turn" %x : !tile
+    tile.print "other" %y : !tile
+    tgpu.barrier
+  }
+  tile.print "behind" %x : !tile
+  return
+}

@@ -1,0 +1,34 @@
+"""Rotary position embedding."""
+
+from table import Op, Tensor, dim, dtype, flag, in_place, option, present
+
+OPS = [
+    Op("rope", "rotary position embedding; backward with inverse = 1",
+       """R = rotary_dim columns of each head are rotated (0: all), h = R / 2 rounded down; further columns, and the last of an odd R, are
+copied. With c = cos[i], s = sin[i] and the pair (a, b) of columns that angle i < h turns: a' = a c - b s, b' = b c + a s.
+HALF: columns i and i + h. INTERLEAVED: columns 2 i and 2 i + 1. MULTIMODAL: as HALF, with angle i taken from the first plane of
+cos and sin for i < time_section, from the second for the next height_section angles, from the third for the last width_section.
+inverse = 1 uses -s: the gradient.
+q and k are [batch, position, head, column] with any strides but a last one of 1, so memory in the order [batch, head, position,
+column] is one transposed description away. cos and sin are [S, D], [1, S, D] or [B, S, D], MULTIMODAL [3, 1, S, D] or [3, B, S, D];
+only their first h columns are read. complex_table: cos holds cos of angle i in column 2 i and sin in column 2 i + 1; sin is NULL.
+Arithmetic in f32, one rounding to dtype. q_out may be exactly q, and k_out exactly k, when in_place is set.""",
+       [dim("head_dim", "D", "q", "columns of one head, at most 65536: a program holds whole heads", high=65536), dtype("dtype", "q"),
+        dtype("table_dtype", "cos"),
+        dim("q_heads", "A", "q", "heads of q"), dim("k_heads", "K", "k", "heads of k, 0 without k", optional=True),
+        flag("inverse", "1: rotate back (the backward)"), present("k", "1: k and k_out are passed"),
+        flag("complex_table", "1: cos holds complex numbers, there is no sin"),
+        option("layout", "int32_t", 0, "LIGERDSL_ROPE_*", 0, 2),
+        option("rotary_dim", "int64_t", 0, "columns that are rotated; 0 = head_dim", 0, 2**31 - 1),
+        option("time_section", "int64_t", 0, "MULTIMODAL: angles of the first plane", 0, 2**31 - 1),
+        option("height_section", "int64_t", 0, "MULTIMODAL: angles of the second plane", 0, 2**31 - 1),
+        option("width_section", "int64_t", 0, "MULTIMODAL: angles of the third plane", 0, 2**31 - 1),
+        in_place("1: q_out may be exactly q, k_out exactly k")],
+       [Tensor("q", "in", "B S A D", "dtype", "queries"),
+        Tensor("k", "in", "B S K D", "dtype", "keys, with any number of heads, or NULL", "with_k"),
+        Tensor("cos", "in", "?", "table_dtype", "cosines by position, or complex numbers"),
+        Tensor("sin", "in", "?", "table_dtype", "sines by position; NULL with complex_table", "!complex_table"),
+        Tensor("q_out", "out", "B S A D", "dtype", "rotated queries"),
+        Tensor("k_out", "out", "B S K D", "dtype", "rotated keys, or NULL", "with_k")],
+       rows="positions of all batches", aliases=[("q_out", "q"), ("k_out", "k")]),
+]
