@@ -83,7 +83,8 @@ def points_of(preset, sweeps):
 
 # ---- One contender, in a process of its own -------------------------------------------------------------------------------
 
-def make_model(preset, contender, device, dtype):
+def make_model(shape, contender, device, dtype, seed=0, checkpointing=True):
+    """`shape`: of a LlamaConfig."""
     if contender == "liger_on_ligerdsl":
         import ligerdsl.liger.hook  # noqa: F401  before Liger
     import torch
@@ -91,12 +92,12 @@ def make_model(preset, contender, device, dtype):
     if contender.startswith("liger_") or contender == "liger":
         from liger_kernel.transformers import apply_liger_kernel_to_llama
         apply_liger_kernel_to_llama(fused_linear_cross_entropy=contender != "liger_without_flce")
-    config = transformers.LlamaConfig(**preset.config, use_cache=False, attn_implementation="sdpa")
-    torch.manual_seed(0)
+    config = transformers.LlamaConfig(**shape, use_cache=False, attn_implementation="sdpa")
+    torch.manual_seed(seed)
     with torch.device(device):
         model = transformers.LlamaForCausalLM(config).to(dtype).train()
-    enable = getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)
-    enable()
+    if checkpointing:
+        getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
     if contender.startswith("ligerdsl"):
         import ligerdsl.hf
         report = ligerdsl.hf.patch(model, loss="flce" if contender == "ligerdsl" else None, strict=True)
@@ -230,7 +231,7 @@ def run_contender(options):
     preset, contender = preset_of(options), options.contender
     memory = Memory(options.device, options.cap_gb)
     print("VERSIONS " + json.dumps(versions(options.device)), flush=True)
-    model = make_model(preset, contender, options.device, getattr(torch, options.dtype))
+    model = make_model(preset.config, contender, options.device, getattr(torch, options.dtype))
     optimiser = torch.optim.AdamW(model.parameters(), fused=True) if options.step == "adamw" else None
     full, begin = set(), time.monotonic()
     for point in points_of(preset, options.sweeps)[contender]:

@@ -23,19 +23,11 @@ import torch.multiprocessing as mp
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-from e2e_llama import PRESETS, versions
+from e2e_llama import PRESETS, make_model, versions
 
 
-def make_model(options, contender, device, mesh):
-    import transformers
-    config = transformers.LlamaConfig(**PRESETS[options.preset].config, use_cache=False, attn_implementation="sdpa")
-    torch.manual_seed(0)
-    with torch.device(device):
-        model = transformers.LlamaForCausalLM(config).train()
-    getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
-    if contender == "ligerdsl":
-        import ligerdsl.hf
-        ligerdsl.hf.patch(model, strict=True)
+def make_sharded(options, contender, device, mesh):
+    model = make_model(PRESETS[options.preset].config, contender, device, torch.float32)
     if options.compile:
         for layer in model.model.layers:
             layer.compile()
@@ -54,7 +46,7 @@ def work(rank, options, contender, world, port, path):
     if kind == "cuda":
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if kind == "cuda" else "gloo", rank=rank, world_size=world)
-    model = make_model(options, contender, device, init_device_mesh(kind, (world,)))
+    model = make_sharded(options, contender, device, init_device_mesh(kind, (world,)))
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=kind == "cuda")
     vocabulary = PRESETS[options.preset].config["vocab_size"]
     whole = torch.randint(0, vocabulary, (options.batch, options.length), generator=torch.Generator().manual_seed(1))
