@@ -14,8 +14,10 @@ import gc
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 # Contenders: transformers' own; Liger's kernels; ours; either but for the fused head and loss, which stay transformers'; Liger's patches on our
@@ -61,6 +63,12 @@ SWEEPS = {
 }
 
 
+def preset_of(options):
+    """With the places of the sweeps that were asked for."""
+    given = {"batches": options.batches, "lengths": options.lengths}
+    return dataclasses.replace(PRESETS[options.preset], **{name: tuple(places) for name, places in given.items() if places})
+
+
 def points_of(preset, sweeps):
     """{contender: [(sweep, batch, length, workspace in MiB or None)]}."""
     points = {}
@@ -75,7 +83,8 @@ def points_of(preset, sweeps):
 
 # ---- One contender, in a process of its own -------------------------------------------------------------------------------
 
-def make_model(preset, contender, device, dtype):
+def make_model(shape, contender, device, dtype, seed=0, checkpointing=True):
+    """`shape`: of a LlamaConfig."""
     if contender == "liger_on_ligerdsl":
         import ligerdsl.liger.hook  # noqa: F401  before Liger
     import torch
@@ -83,12 +92,12 @@ def make_model(preset, contender, device, dtype):
     if contender.startswith("liger_") or contender == "liger":
         from liger_kernel.transformers import apply_liger_kernel_to_llama
         apply_liger_kernel_to_llama(fused_linear_cross_entropy=contender != "liger_without_flce")
-    config = transformers.LlamaConfig(**preset.config, use_cache=False, attn_implementation="sdpa")
-    torch.manual_seed(0)
+    config = transformers.LlamaConfig(**shape, use_cache=False, attn_implementation="sdpa")
+    torch.manual_seed(seed)
     with torch.device(device):
         model = transformers.LlamaForCausalLM(config).to(dtype).train()
-    enable = getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)
-    enable()
+    if checkpointing:
+        getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
     if contender.startswith("ligerdsl"):
         import ligerdsl.hf
         report = ligerdsl.hf.patch(model, loss="flce" if contender == "ligerdsl" else None, strict=True)
@@ -113,6 +122,12 @@ class Memory:
         if self.cuda:
             self.cuda.synchronize()
             self.cuda.empty_cache()
+        self.forget_peaks()
+
+    def forget_peaks(self):
+        """Blocks that the allocator holds stay: the first timed step asks the driver for none."""
+        if self.cuda:
+            self.cuda.synchronize()
             self.cuda.reset_peak_memory_stats()
 
     def wait(self):
@@ -184,22 +199,25 @@ def measure(options, model, optimiser, memory, point, vocab_size):
     try:
         ids = torch.randint(0, vocab_size, (batch, length), generator=torch.Generator().manual_seed(1)).to(options.device)
         step = steps_of(model, optimiser, ids)
+        begin, warm = time.perf_counter(), 0
         row["first_loss"] = float(step())
         if sweep == "timeline":
             return row | {"timeline": memory.timeline(step)} | memory.peaks()
-        for _ in range(options.warmup - 1):
+        memory.wait()
+        while (warm := warm + 1) < options.warmup and time.perf_counter() - begin < options.point_s / 2:
             step()
-        memory.clear()
+            memory.wait()
+        memory.forget_peaks()
         times = []
-        for _ in range(options.steps):
+        while len(times) < options.steps and (not times or sum(times) < options.point_s):
             memory.wait()
             begin = time.perf_counter()
             step()
             memory.wait()
             times.append(time.perf_counter() - begin)
         times.sort()
-        middle = times[len(times) // 2]
-        row |= {"step_ms": round(middle * 1e3, 3), "step_ms_fastest": round(times[0] * 1e3, 3), "step_ms_slowest": round(times[-1] * 1e3, 3),
+        middle = statistics.median(times)
+        row |= {"timed_steps": len(times), "step_ms": round(middle * 1e3, 3), "step_ms_fastest": round(times[0] * 1e3, 3), "step_ms_slowest": round(times[-1] * 1e3, 3),
                 "tokens_per_s": round(batch * length / middle, 1)} | memory.peaks()
     except torch.OutOfMemoryError:
         row["out_of_memory"] = True
@@ -210,9 +228,10 @@ def measure(options, model, optimiser, memory, point, vocab_size):
 def run_contender(options):
     """Prints a line of JSON for each point."""
     import torch
-    preset, contender = PRESETS[options.preset], options.contender
+    preset, contender = preset_of(options), options.contender
     memory = Memory(options.device, options.cap_gb)
-    model = make_model(preset, contender, options.device, getattr(torch, options.dtype))
+    print("VERSIONS " + json.dumps(versions(options.device)), flush=True)
+    model = make_model(preset.config, contender, options.device, getattr(torch, options.dtype))
     optimiser = torch.optim.AdamW(model.parameters(), fused=True) if options.step == "adamw" else None
     full, begin = set(), time.monotonic()
     for point in points_of(preset, options.sweeps)[contender]:
@@ -223,7 +242,6 @@ def run_contender(options):
         if row.get("out_of_memory"):
             full.add(point[0])
         print("ROW " + json.dumps({"contender": contender, **row}), flush=True)
-    print("VERSIONS " + json.dumps(versions(options.device)), flush=True)
 
 
 def versions(device):
@@ -246,22 +264,29 @@ def versions(device):
 
 # ---- All of them -------------------------------------------------------------------------------------------------------------
 
-def child(options, contender, seconds):
+def child(options, contender, seconds, found, take):
+    """take(row) for each row as soon as it is measured; what the process says of its versions goes to `found`."""
     command = [sys.executable, __file__, "--contender", contender, "--preset", options.preset, "--device", options.device, "--dtype", options.dtype,
                "--sweeps", ",".join(options.sweeps), "--step", options.step, "--steps", str(options.steps), "--warmup", str(options.warmup),
-               "--budget-s", str(seconds)] + (["--cap-gb", str(options.cap_gb)] if options.cap_gb else [])
+               "--point-s", str(options.point_s), "--budget-s", str(seconds)] + (["--cap-gb", str(options.cap_gb)] if options.cap_gb else [])
+    for name, places in (("--batches", options.batches), ("--lengths", options.lengths)):
+        command += [name, ",".join(map(str, places))] if places else []
     environment = {name: value for name, value in os.environ.items() if name != "LIGER_KERNEL_IMPL"}
     if contender == "liger_on_ligerdsl":
         environment["LIGER_KERNEL_IMPL"] = "ligerdsl"
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    sys.stderr.write(done.stderr[-2000:] if done.returncode else "")
-    lines = [line.split(" ", 1) for line in done.stdout.splitlines() if line.startswith(("ROW ", "VERSIONS "))]
-    rows = [json.loads(text) for kind, text in lines if kind == "ROW"]
-    found = next((json.loads(text) for kind, text in lines if kind == "VERSIONS"), {})
-    if done.returncode:
-        last = [line for line in done.stderr.strip().splitlines() if line][-1:] or [f"exit code {done.returncode}"]
-        rows.append({"contender": contender, "failed": last[0][:300]})
-    return rows, found
+    with tempfile.TemporaryFile("w+") as said:
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=said, text=True) as process:
+            for line in process.stdout:
+                kind, _, text = line.partition(" ")
+                if kind == "ROW":
+                    take(json.loads(text))
+                elif kind == "VERSIONS":
+                    found |= json.loads(text)
+        if process.returncode:
+            said.seek(0)
+            lines = [line for line in said.read().strip().splitlines() if line]
+            sys.stderr.write("\n".join(lines[-30:]) + "\n")
+            take({"contender": contender, "failed": (lines[-1:] or [f"exit code {process.returncode}"])[0][:300]})
 
 
 def arguments():
@@ -276,6 +301,10 @@ def arguments():
     parser.add_argument("--cap-gb", type=float, help="limit of torch's allocator, 10^9 bytes")
     parser.add_argument("--steps", type=int, default=10, help="timed ones; the middle time counts")
     parser.add_argument("--warmup", type=int, default=3)
+    numbers = lambda text: [int(each) for each in text.split(",")]  # noqa: E731
+    parser.add_argument("--batches", type=numbers, help="of the sweep over the batch size, instead of the preset's")
+    parser.add_argument("--lengths", type=numbers, help="of the sweep over the sequence length, instead of the preset's")
+    parser.add_argument("--point-s", type=float, default=30, help="a point whose timed steps have taken longer gets no more of them")
     parser.add_argument("--budget-s", type=float, default=3600, help="what is not reached in it is listed as skipped")
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--contender", help=argparse.SUPPRESS)
@@ -286,21 +315,28 @@ def main():
     options = arguments()
     if options.contender:
         return run_contender(options)
-    points = points_of(PRESETS[options.preset], options.sweeps)
+    points = points_of(preset_of(options), options.sweeps)
     names = [name for name in CONTENDERS if name in points and (options.contenders is None or name in options.contenders)]
-    deadline, result = time.monotonic() + options.budget_s, None
+    deadline = time.monotonic() + options.budget_s
     rows, found = [], {}
-    for i, name in enumerate(names):
-        more, these = child(options, name, max(0.0, (deadline - time.monotonic()) / (len(names) - i)))
-        rows += more
-        found |= these
-        for row in more:
-            print({key: value for key, value in row.items() if key != "timeline"}, flush=True)
+
+    def take(row):
+        """What was measured is kept, whatever comes after it."""
+        rows.append(row)
+        print({key: value for key, value in row.items() if key != "timeline"}, flush=True)
+        write()
+
+    def write():
         result = {"what": "training steps of a Llama with random weights, every layer recomputed in backward", "preset": options.preset,
                   "dtype": options.dtype, "allocator": os.environ.get("PYTORCH_CUDA_ALLOC_CONF", ""), "step": options.step, "cap_gb": options.cap_gb, "steps": options.steps,
                   "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), **found, "rows": rows}
-        if options.out:  # after every contender: what was measured is kept
+        if options.out:
             options.out.write_text(json.dumps(result, indent=None, separators=(",", ":")).replace('{"contender"', '\n{"contender"') + "\n")
+
+    weights = [5 + len(points[name]) for name in names]  # 5: a model's making
+    for i, name in enumerate(names):
+        child(options, name, max(0.0, (deadline - time.monotonic()) * weights[i] / sum(weights[i:])), found, take)
+        write()
     return 1 if any("failed" in row for row in rows) else 0
 
 

@@ -1,4 +1,4 @@
-"""Plots of what bench/e2e_llama.py measured: SVG, and PNG beside it where there is a program that makes one.
+"""Plots of what bench/e2e_llama.py or bench/convergence.py measured: SVG, and PNG beside it where there is a program that makes one.
 
     python bench/e2e_plot.py RESULT.json --out FOLDER"""
 
@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 
-from svg import plot, steps
+from svg import curves, plot, steps
 
 NAMES = {"hf": "transformers", "liger": "Liger-Kernel", "ligerdsl": "ligerdsl", "liger_without_flce": "Liger-Kernel but FLCE",
          "ligerdsl_without_flce": "ligerdsl but FLCE", "liger_on_ligerdsl": "Liger-Kernel on ligerdsl"}
@@ -70,6 +70,15 @@ def timeline_plot(result):
     return {"timeline": steps(f"One step of {result['preset']}, batch {some['batch']}, T = {some['length']}", "ms", "GB allocated", lines, NAMES)}
 
 
+def convergence_plot(result):
+    runs = {f"{run['contender']}, seed {run['seed']}": run["losses"] for run in result.get("runs", ()) if run.get("losses")}
+    if not runs:
+        return {}
+    names = {name: ", ".join([NAMES[name.split(",")[0]], name.split(", ")[1]]) for name in runs}
+    return {"convergence": curves(f"Losses of a small Llama that learns text, {result['device']}", "step", "loss",
+                                  {name: list(enumerate(losses)) for name, losses in runs.items()}, names)}
+
+
 def make_png(svg, png):
     """Whether a program was found and did it."""
     width, height = re.search(r'width="(\d+)" height="(\d+)"', svg.read_text()).groups()
@@ -88,9 +97,9 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, required=True)
     options = parser.parse_args()
     result = json.loads(options.result.read_text())
-    files = sweep_plots(result) | ablation_plots(result) | timeline_plot(result)
+    files = convergence_plot(result) if "runs" in result else sweep_plots(result) | ablation_plots(result) | timeline_plot(result)
     if not files:
-        sys.exit(f"{options.result} has no sweep of two points or more")
+        sys.exit(f"{options.result} has no sweep of two points or more, no timeline and no run")
     options.out.mkdir(parents=True, exist_ok=True)
     without = []
     for name, text in files.items():

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""What a call costs the host: the Python package, the ctypes binding of this folder and torch's own norms, on tensors so small that
-nothing else takes time. Prints the least of several runs, in microseconds a call.
+"""What a call costs the host: the Python package, the ctypes binding of this folder, torch's own norms and on a GPU Liger-Kernel's, where
+it is installed, on tensors so small that nothing else takes time. Prints the least of several runs, in microseconds a call.
 
     python_host.py --package build/release/python --library build/release/lib/libligerdsl.so [--device cuda:0]
 """
 
 import argparse
+import datetime
+import json
+import os
 import pathlib
 import sys
 import time
@@ -18,12 +21,14 @@ parser.add_argument("--dtype", default="float32")
 parser.add_argument("--width", type=int, default=64)
 parser.add_argument("--calls", type=int, default=2000)
 parser.add_argument("--repeats", type=int, default=15)
+parser.add_argument("--out", type=pathlib.Path, help="the same as JSON")
 options = parser.parse_args()
 sys.path[:0] = [options.package, str(pathlib.Path(__file__).resolve().parent)]
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
+import ligerdsl  # noqa: E402
 import ligerdsl.torch as lt  # noqa: E402
 from ligerdsl import _bind  # noqa: E402
 from ligerdsl_ctypes import Library  # noqa: E402
@@ -73,6 +78,23 @@ rows = [
     ("layer_norm, forward and grad()", lambda: torch.autograd.grad(lt.layer_norm(x, w, b), norms[1], g)),
     ("torch's layer_norm, forward and grad()", lambda: torch.autograd.grad(F.layer_norm(x, (width,), w, b), norms[1], g)),
 ]
-print(f"torch {torch.__version__}, {device}, {options.dtype}, 4 x {width}")
+if device.type == "cuda" and os.environ.get("LIGER_KERNEL_IMPL", "").lower() != "ligerdsl":
+    try:
+        from liger_kernel.ops import LigerLayerNormFunction, LigerRMSNormFunction
+        rows += [
+            ("Liger-Kernel's rms_norm, forward and grad()", lambda: torch.autograd.grad(LigerRMSNormFunction.apply(x, w, 1e-6), norms[0], g)),
+            ("Liger-Kernel's layer_norm, forward and grad()", lambda: torch.autograd.grad(LigerLayerNormFunction.apply(x, w, b, 1e-6), norms[1], g)),
+        ]
+    except ImportError:
+        pass
+name_of_device = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+print(f"torch {torch.__version__}, {name_of_device}, {options.dtype}, 4 x {width}")
+found = {}
 for name, call in rows:
-    print(f"{microseconds(call):8.1f}  {name}")
+    found[name] = round(microseconds(call), 2)
+    print(f"{found[name]:8.1f}  {name}", flush=True)
+if options.out:
+    options.out.write_text(json.dumps({
+        "what": "microseconds that a call costs the host", "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+        "device": name_of_device, "torch": torch.__version__, "library": ligerdsl.build_info(), "dtype": options.dtype, "shape": [4, width],
+        "microseconds": found}, indent=1) + "\n")

@@ -5,7 +5,7 @@ from html import escape
 
 WIDTH, LEFT, RIGHT, TOP, PLOT = 460, 64, 16, 34, 188  # PLOT: height of the area that the axes enclose
 COLOURS = {"ligerdsl": "#d62728", "liger": "#1f77b4", "compile": "#2ca02c", "torch": "#7f7f7f", "quack": "#9467bd", "hf": "#7f7f7f",
-           "ligerdsl_without_flce": "#ff7f0e", "liger_without_flce": "#17becf", "liger_on_ligerdsl": "#8c564b", "copy": "#000000", "floor": "#000000"}
+           "ligerdsl_without_flce": "#ff7f0e", "hf, seed 0": "#7f7f7f", "hf, seed 1": "#c7c7c7", "liger, seed 0": "#1f77b4", "ligerdsl, seed 0": "#d62728", "liger_without_flce": "#17becf", "liger_on_ligerdsl": "#8c564b", "copy": "#000000", "floor": "#000000"}
 OTHERS = ("#8c564b", "#e377c2", "#bcbd22", "#17becf", "#ff9896", "#98df8a")
 
 
@@ -99,4 +99,15 @@ def steps(title, x_label, y_label, lines, names=None):
         for x, (largest, last) in columns.items():
             path += [f"{'H' if path else f'M{x} {figure.y_of(largest):.1f} H'}{x}", f"V{figure.y_of(largest):.1f}", f"V{figure.y_of(last):.1f}"]
         figure.line(k, contender, path, width=1)
+    return figure.text()
+
+
+def curves(title, x_label, y_label, lines, names=None):
+    """lines: {contender: [(x, value)]} with x from 0 on, joined by straight lines."""
+    right = nice_top(max(points[-1][0] for points in lines.values()))
+    figure = _Figure(title, x_label, y_label, lines, names, nice_top(max(value for points in lines.values() for _, value in points)))
+    x_of = lambda x: LEFT + (WIDTH - LEFT - RIGHT) * x / right
+    figure.places([(x_of(right * i / 5), number(right * i / 5)) for i in range(6)], 11)
+    for k, (contender, points) in enumerate(lines.items()):
+        figure.line(k, contender, [f"{'L' if i else 'M'}{x_of(x):.1f} {figure.y_of(value):.1f}" for i, (x, value) in enumerate(points)], width=1.2)
     return figure.text()

@@ -15,10 +15,19 @@ struct ModelConfig {
   int64_t vocab = 256;  // tokens are bytes
   double rope_base = 10000;
   double norm_eps = 1e-5;
+  bool tied = false;  // the head's weight is the embedding
 
   int64_t head_dim() const { return width / heads; }
   int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_dim(); }
   bool operator==(const ModelConfig&) const = default;
+};
+
+// What a step keeps in memory, and what it computes again instead.
+struct MemoryPlan {
+  // A layer keeps its input alone and is computed again in the backward; the head and its loss are one operation, which
+  // never has all logits.
+  bool recompute = false;
+  int64_t score_bytes = 0;  // of attention at a time, which its backward computes again; 0: every layer keeps its own
 };
 
 struct TrainConfig {

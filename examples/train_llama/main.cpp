@@ -4,11 +4,14 @@
 //   train_llama --text book.txt --steps 5000 --checkpoint run.ckpt
 //   train_llama --text book.txt --steps 5000 --checkpoint run.ckpt --resume run.ckpt
 //   train_llama --device cuda:0 --layers 8 --width 512 --ffn 1536 --heads 8 --kv-heads 4 --context 512
+//   train_llama --preset llama-3.2-1b --device cuda:0 --batch 4 --tokens 1024
 //   train_llama --check                       one step against float64, nothing is trained
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <new>
 
+#include "measure.h"
 #include "report.h"
 #include "run.h"
 #include "signals.h"
@@ -16,19 +19,23 @@
 namespace train {
 namespace {
 
+Batch first_batch(const Settings& s, const Text& text) {
+  return training_batch(text, std::min<int64_t>(s.train.batch, 2), s.model.context, s.train.seed, 0);
+}
+
 int run(const Settings& s) {
   using Clock = std::chrono::steady_clock;
   const auto started = Clock::now();
   check_outputs(s);
+  if (!s.preset.empty()) return run_preset(s);
   Text text = load_text(s.text.empty() ? find_sources(s.source_dir) : s.text, s.model.context);
   Ops ops(s.device, s.threads);
-  std::unique_ptr<Matmul> matmul =
-      ops.on_gpu() ? make_cuda_matmul(ops.device_index(), ops.stream()) : make_cpu_matmul(s.threads);
+  std::unique_ptr<Matmul> matmul = make_matmul(ops, s.threads);
   Model model(s.model, s.train.batch, ops, *matmul);
   if (!s.check) catch_stop_signals();  // until here a signal ends the process: there is nothing to save
   say("text: {} files, {} bytes to train on, {} held out\n", text.files, text.training.size(), text.held_out.size());
   std::fflush(stdout);
-  int status = s.check ? run_check(s, model, ops, text) : run_training(s, model, ops, *matmul, text);
+  int status = s.check ? run_check(s, model, ops, first_batch(s, text)) : run_training(s, model, ops, *matmul, text);
   say("\n{:.1f} s in all\n", std::chrono::duration<double>(Clock::now() - started).count());
   return status;
 }

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "tensor.h"
+#include "ops.h"
 
 namespace train {
 
@@ -44,5 +44,8 @@ class Matmul {
 std::unique_ptr<Matmul> make_cpu_matmul(int threads);
 // Loads cuBLAS when called; throws when it, or the driver, is not there. stream: a CUstream.
 std::unique_ptr<Matmul> make_cuda_matmul(int device, void* stream);
+
+// Of the device of ops.
+std::unique_ptr<Matmul> make_matmul(const Ops& ops, int threads);
 
 }  // namespace train

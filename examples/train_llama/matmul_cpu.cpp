@@ -130,4 +130,8 @@ std::unique_ptr<Matmul> make_cpu_matmul(int threads) {
   return std::make_unique<CpuMatmul>(threads);
 }
 
+std::unique_ptr<Matmul> make_matmul(const Ops& ops, int threads) {
+  return ops.on_gpu() ? make_cuda_matmul(ops.device_index(), ops.stream()) : make_cpu_matmul(threads);
+}
+
 }  // namespace train

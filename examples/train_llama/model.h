@@ -5,14 +5,13 @@
 //   loss = mean cross-entropy of head(norm(stream))
 //
 // Every residual sum happens inside the norm that follows it (add_rms_norm), and in the backward inside that norm's
-// gradient, so that the stream is read and written once per half layer. Softmax, RoPE, SwiGLU's gradient and the
-// gradient of the logits overwrite their input.
+// gradient, so that the stream is read and written once per half layer. RoPE, SwiGLU's gradient and the gradient of the
+// logits overwrite their input, and so does the gradient of what a product multiplied.
 #pragma once
 
 #include <span>
 
-#include "matmul.h"
-#include "ops.h"
+#include "attention.h"
 #include "parameters.h"
 
 namespace train {
@@ -20,7 +19,7 @@ namespace train {
 class Model {
  public:
   // On a GPU activations and the weights that products read are bf16; master weights and gradients are f32 everywhere.
-  Model(const ModelConfig& config, int64_t largest_batch, Ops& ops, Matmul& matmul);
+  Model(const ModelConfig& config, int64_t largest_batch, Ops& ops, Matmul& matmul, const MemoryPlan& memory = {});
 
   const ModelConfig& config() const { return config_; }
   const ParameterLayout& layout() const { return layout_; }
@@ -49,18 +48,15 @@ class Model {
   Tensor parameter(const Tensor& flat, int index) const;
   Tensor weight(int index) const { return parameter(copy_.data ? copy_ : weights_, index); }
   Tensor gradient(int index) const { return parameter(gradients_, index); }
-  Tensor positions(const Tensor& qkv, int64_t first_head, int64_t heads) const;  // [batch, context, heads, head_dim]
-  Matrix heads(const Tensor& x, int64_t first_head, int64_t stride_in_heads, bool transposed = false) const;
 
   void allocate(int64_t batch);
-  void make_rope_tables();
   void linear(const Tensor& y, const Tensor& x, int index);
-  void linear_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, int index);
+  void linear_backward(const Tensor& dy, const Tensor& x, int index);
+  void norm(const Norm& norm, const Tensor& stream, int index);
   void norm_backward(const Tensor& dy, const Norm& norm, int index);
-  void rope(const Tensor& qkv, bool inverse);
-  void attention(const Layer& layer);
-  void attention_backward(const Layer& layer, const Tensor& d_attended);
+  void forward_layer(size_t i, bool again);
   void forward(std::span<const int64_t> tokens);
+  void head(std::span<const int64_t> labels, const Tensor& loss, bool with_gradient);
   void backward();
 
   const ModelConfig config_;
@@ -68,13 +64,15 @@ class Model {
   Ops& ops_;
   Matmul& matmul_;
   const Type type_;
+  const MemoryPlan memory_;
+  Attention attention_;
   int64_t batch_ = 0, rows_ = 0;  // of the current step
 
   Tensor weights_, copy_, gradients_;
-  Tensor tokens_, labels_, cos_, sin_, branch_, logits_, loss_;
+  Tensor tokens_, labels_, branch_, logits_, loss_;  // logits_: one row where the head is fused with its loss
   std::vector<Layer> layers_;
   Norm final_norm_;
-  Tensor d_stream_, d_norm_, d_qkv_, d_probabilities_, d_attended_, d_activated_;
+  Tensor d_stream_, d_qkv_;
 };
 
 }  // namespace train

@@ -102,9 +102,11 @@ void Ops::embedding(const Tensor& out, const Tensor& table, const Tensor& ids) {
   impl_->run(desc, args);
 }
 
-void Ops::embedding_backward(const Tensor& d_table, const Tensor& d_out, const Tensor& ids, const Tensor& d_positions) {
+void Ops::embedding_backward(const Tensor& d_table, const Tensor& d_out, const Tensor& ids, const Tensor& d_positions,
+                             bool accumulate) {
   Arguments tensor(impl_->device);
   ligerdsl_embedding_backward_desc_t desc = LIGERDSL_EMBEDDING_BACKWARD_DESC_INIT;
+  desc.accumulate = accumulate;
   ligerdsl_embedding_backward_args_t args = LIGERDSL_EMBEDDING_BACKWARD_ARGS_INIT;
   args.indices = tensor(ids);
   args.d_out = tensor(d_out);

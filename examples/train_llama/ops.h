@@ -48,8 +48,9 @@ class Ops {
   void check();
 
   void embedding(const Tensor& out, const Tensor& table, const Tensor& ids);
-  void embedding_backward(const Tensor& d_table, const Tensor& d_out, const Tensor& ids,
-                          const Tensor& d_positions = {});
+  // accumulate: d_table, of f32, holds a gradient already.
+  void embedding_backward(const Tensor& d_table, const Tensor& d_out, const Tensor& ids, const Tensor& d_positions = {},
+                          bool accumulate = false);
 
   void rms_norm(const Tensor& y, const Tensor& rstd, const Tensor& x, const Tensor& weight, double eps);
   void rms_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Tensor& d_y, const Tensor& x,

@@ -8,6 +8,7 @@
 
 #include "checkpoint.h"
 #include "files.h"
+#include "presets.h"
 
 namespace train {
 namespace fs = std::filesystem;
@@ -67,18 +68,53 @@ void check_replaced(const fs::path& checkpoint, const fs::path& resume) {
 
 }  // namespace
 
+namespace {
+
+// Before the options that it sets, which may then be given too: values are set in the order in which options are made.
+void add_preset(CLI::App& app, Settings& s) {
+  std::vector<std::string> names;
+  for (const Preset& preset : presets()) names.emplace_back(preset.name);
+  auto take = [&s](const std::string& name) {
+    for (const Preset& preset : presets()) {
+      if (preset.name != name) continue;
+      s.preset = name;
+      s.model = preset.model;
+      s.train = preset.train;
+      s.memory = preset.memory;
+      s.draw = false;
+    }
+  };
+  app.add_option_function<std::string>("--preset", take,
+                                       "time training steps of this shape on random tokens: nothing is saved")
+      ->check(CLI::IsMember(names));
+  app.add_flag("!--no-update", s.update, "of a preset: forward and backward alone, without AdamW");
+}
+
+// Options of a training that is more than timed.
+void exclude_preset(CLI::App& app) {
+  for (const char* name : {"--text", "--source-dir", "--checkpoint", "--resume", "--stop-after", "--eval-every",
+                           "--eval-batches", "--loss-svg", "--sample", "--prompt", "--temperature"}) {
+    app.get_option(name)->excludes(app.get_option("--preset"));
+  }
+}
+
+}  // namespace
+
 void add_options(CLI::App& app, Settings& s) {
   auto number = [&](const char* name, auto& value, const char* help) {
     return app.add_option(name, value, help)->capture_default_str();
   };
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  app.option_defaults()->group("Preset");
+  add_preset(app, s);
   app.option_defaults()->group("Model");
   number("--layers", s.model.layers, "transformer layers")->check(CLI::Range(1, 1000));
   number("--heads", s.model.heads, "query heads")->check(CLI::Range(1, 1000));
   number("--kv-heads", s.model.kv_heads, "key and value heads; divides the query heads")->check(CLI::Range(1, 1000));
   number("--width", s.model.width, "width of the residual stream")->check(CLI::Range(2, 65536));
   number("--ffn", s.model.ffn, "width of the feed-forward")->check(CLI::Range(1, 1 << 20));
-  number("--context", s.model.context, "bytes per sequence")->check(CLI::Range(2, 1 << 20));
+  number("--context,--tokens", s.model.context, "tokens per sequence: bytes, or those of a preset")
+      ->check(CLI::Range(2, 1 << 20));
   app.option_defaults()->group("Training");
   app.add_option("--text", s.text, "text files (default: the sources and documents under --source-dir)")
       ->check(CLI::ExistingFile)
@@ -112,6 +148,7 @@ void add_options(CLI::App& app, Settings& s) {
   number("--prompt", s.prompt, "what the sample continues");
   number("--temperature", s.temperature, "of the sample")->check(between(kTiny, kHuge));
   app.add_flag("!--no-table", s.table, "leave out the table of kernel errors");
+  exclude_preset(app);
   app.footer(
       "Exit status: 0 done, 1 failed (a check, a file, a loss that is not finite), 2 wrong arguments,\n"
       "129, 130, 143 stopped by SIGHUP, SIGINT (Ctrl-C), SIGTERM after the step at work; a second signal ends at "

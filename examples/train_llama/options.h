@@ -25,6 +25,9 @@ struct Settings {
   int64_t stop_after = 0, eval_every = 0, eval_batches = 8, sample_length = 400;
   std::string prompt = "// The ";
   double temperature = 0.7;
+  std::string preset;  // a name of presets.h: its steps are timed instead
+  MemoryPlan memory;
+  bool update = true;  // of weights, in timed steps
   bool check = false, table = true, draw = true;
   std::vector<std::string> arguments;  // as they were given, the program's name first
 };

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -25,6 +27,29 @@ TEST(Options, AShellReadsTheSameWords) {
   while (size_t n = fread(buffer.data(), 1, buffer.size(), shell)) out.append(buffer.data(), n);
   EXPECT_EQ(pclose(shell), 0);
   EXPECT_EQ(out, "a b\nit's\n$(false)\n*\n\n\\\n--x=;y\n");
+}
+
+Settings parsed(std::vector<std::string> arguments) {
+  Settings settings;
+  CLI::App app;
+  add_options(app, settings);
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+  app.parse(arguments);
+  return settings;
+}
+
+TEST(Options, WhatIsGivenBesideAPresetCounts) {
+  const Settings s = parsed({"--batch", "7", "--tokens", "40", "--preset", "llama-3.2-1b", "--no-update"});
+  EXPECT_EQ(s.train.batch, 7);
+  EXPECT_EQ(s.model.context, 40);
+  EXPECT_EQ(s.model.width, 2048);
+  EXPECT_TRUE(s.model.tied && s.memory.recompute);
+  EXPECT_FALSE(s.update);
+}
+
+TEST(Options, APresetSavesAndReadsNothing) {
+  EXPECT_THROW(parsed({"--preset", "tiny", "--checkpoint", "file"}), CLI::ExcludesError);
+  EXPECT_THROW(parsed({"--preset", "unknown"}), CLI::ValidationError);
 }
 
 }  // namespace

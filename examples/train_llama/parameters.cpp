@@ -1,6 +1,9 @@
 #include "parameters.h"
 
+#include <algorithm>
 #include <cmath>
+#include <future>
+#include <thread>
 
 #include "random.h"
 
@@ -9,6 +12,7 @@ namespace {
 
 // Parameters start at multiples of this many elements, so that every one is aligned for wide memory operations.
 constexpr int64_t kAlign = 64;
+constexpr int64_t kLeastOfThread = 1 << 20;  // initial weights that are worth a thread
 
 int add(ParameterLayout& layout, std::string name, int64_t rows, int64_t cols, double init_std) {
   layout.all.push_back({std::move(name), rows, cols, layout.total, init_std});
@@ -23,7 +27,8 @@ ParameterLayout::ParameterLayout(const ModelConfig& c) {
   // smaller by the number of times that they add to it.
   auto scale = [](int64_t inputs) { return 1 / std::sqrt(static_cast<double>(inputs)); };
   double residual = 1 / std::sqrt(2.0 * c.layers);
-  embedding = add(*this, "embedding", c.vocab, c.width, 0.1);
+  const double head_scale = 0.5 * scale(c.width);
+  embedding = add(*this, "embedding", c.vocab, c.width, c.tied ? head_scale : 0.1);
   for (int64_t i = 0; i < c.layers; ++i) {
     std::string prefix = "layer" + std::to_string(i) + ".";
     Layer l{};
@@ -33,7 +38,7 @@ ParameterLayout::ParameterLayout(const ModelConfig& c) {
     l.down = add(*this, prefix + "down", c.width, c.ffn, residual * scale(c.ffn));
     layers.push_back(l);
   }
-  head = add(*this, "head", c.vocab, c.width, 0.5 * scale(c.width));
+  head = c.tied ? embedding : add(*this, "head", c.vocab, c.width, head_scale);
   decayed = total;
   for (int64_t i = 0; i < c.layers; ++i) {
     std::string prefix = "layer" + std::to_string(i) + ".";
@@ -45,11 +50,22 @@ ParameterLayout::ParameterLayout(const ModelConfig& c) {
 
 std::vector<float> initial_weights(const ParameterLayout& layout, uint64_t seed) {
   std::vector<float> weights(layout.total, 0.0f);
-  for (const Parameter& p : layout.all) {
-    for (int64_t i = p.offset; i < p.offset + p.size(); ++i) {
-      weights[i] = p.init_std == 0 ? 1.0f : static_cast<float>(p.init_std * random_normal(seed, i));
+  // Elements [from, to).
+  auto fill = [&](int64_t from, int64_t to) {
+    for (const Parameter& p : layout.all) {
+      for (int64_t i = std::max(from, p.offset); i < std::min(to, p.offset + p.size()); ++i) {
+        weights[i] = p.init_std == 0 ? 1.0f : static_cast<float>(p.init_std * random_normal(seed, i));
+      }
     }
+  };
+  const int64_t threads = std::max(1u, std::thread::hardware_concurrency());
+  const int64_t each = std::max((layout.total + threads - 1) / threads, kLeastOfThread);
+  std::vector<std::future<void>> parts;
+  for (int64_t from = each; from < layout.total; from += each) {
+    parts.push_back(std::async(std::launch::async, fill, from, std::min(from + each, layout.total)));
   }
+  fill(0, std::min(each, layout.total));
+  for (auto& part : parts) part.get();
   return weights;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace train {
 namespace {
@@ -29,15 +30,17 @@ class Reference {
     Array dstream =
         norm_backward(linear_backward(loss.dlogits, last.y, layout_.head), stream, last, layout_.final_norm);
     for (size_t i = states.size(); i-- > 0;) dstream = backward(layout_.layers[i], states[i], dstream);
-    put(layout_.embedding, oracle::embedding_backward(dstream, tokens, c_.vocab, c_.width));
+    add(layout_.embedding, oracle::embedding_backward(dstream, tokens, c_.vocab, c_.width));
     return {loss.loss, std::move(gradients_)};
   }
 
  private:
   View weight(int index) const { return weights_.subspan(layout_.all[index].offset, layout_.all[index].size()); }
 
-  void put(int index, const Array& gradient) {
-    std::copy(gradient.begin(), gradient.end(), gradients_.begin() + layout_.all[index].offset);
+  // A tied embedding has two gradients.
+  void add(int index, const Array& gradient) {
+    std::transform(gradient.begin(), gradient.end(), gradients_.begin() + layout_.all[index].offset,
+                   gradients_.begin() + layout_.all[index].offset, std::plus<>());
   }
 
   Array linear(View x, int index) const {
@@ -47,13 +50,13 @@ class Reference {
 
   Array linear_backward(View dy, View x, int index) {
     const Parameter& p = layout_.all[index];
-    put(index, oracle::matmul(dy, x, p.rows, p.cols, rows_, true, false));
+    add(index, oracle::matmul(dy, x, p.rows, p.cols, rows_, true, false));
     return oracle::matmul(dy, weight(index), rows_, p.cols, p.rows, false, false);
   }
 
   Array norm_backward(View dy, View x, const oracle::Norm& norm, int index) {
     oracle::NormGradients g = oracle::rms_norm_backward(dy, x, weight(index), norm.rstd);
-    put(index, g.dw);
+    add(index, g.dw);
     return std::move(g.dx);
   }
 

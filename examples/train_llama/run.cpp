@@ -1,11 +1,10 @@
 #include "run.h"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "check.h"
-#include "files.h"
 #include "report.h"
+#include "results.h"
 #include "sample.h"
 #include "saver.h"
 #include "signals.h"
@@ -21,32 +20,10 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-json to_json(const std::vector<Comparison>& comparisons) {
-  json out = json::array();
-  for (const Comparison& c : comparisons) {
-    out.push_back({{"name", c.name},
-                   {"variant", c.variant},
-                   {"output", c.output},
-                   {"shape", c.shape},
-                   {"error", c.error},
-                   {"gate", c.gate},
-                   {"of_gate", c.of_gate},
-                   {"passed", c.passed()}});
-  }
-  return out;
-}
-
 json to_json(const std::vector<Point>& list) {
   json out = json::array();
   for (const Point& p : list) out.push_back({p.step, p.bits});
   return out;
-}
-
-void write_json(const Settings& s, json results) {
-  if (s.json.empty()) return;
-  results["build"] = library_build();
-  // A prompt may be no UTF-8.
-  write_whole(s.json, results.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 // Control characters would move the terminal's cursor.
@@ -264,10 +241,8 @@ int run_training(const Settings& s, Model& model, Ops& ops, const Matmul& matmul
   return Run(s, model, ops, matmul, text).run();
 }
 
-int run_check(const Settings& s, Model& model, Ops& ops, const Text& text) {
-  int64_t sequences = std::min<int64_t>(s.train.batch, 2);
-  say("one step of {} sequences against float64\n", sequences);
-  Batch batch = training_batch(text, sequences, s.model.context, s.train.seed, 0);
+int run_check(const Settings& s, Model& model, Ops& ops, const Batch& batch) {
+  say("one step of {} sequences against float64\n", batch.tokens.size() / s.model.context);
   std::vector<Comparison> comparisons = compare_step(model, ops, batch.tokens, batch.labels, s.train.seed);
   bool passed = print_comparisons(comparisons);
   write_json(s, {{"check", to_json(comparisons)}, {"passed", passed}});

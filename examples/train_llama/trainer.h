@@ -2,7 +2,7 @@
 #pragma once
 
 #include "checkpoint.h"
-#include "model.h"
+#include "optimiser.h"
 #include "text.h"
 
 namespace train {
@@ -12,7 +12,6 @@ class Trainer {
   Trainer(Model& model, Ops& ops, const TrainConfig& config, const Text& text);
 
   int64_t done() const { return done_; }
-  double learning_rate(int64_t step) const;  // linear warm-up, then cosine
   // One gradient and one held-out loss, thrown away: compiles the kernels, or finds them in the cache.
   void warm_up();
   // Forward, backward, clip, AdamW. Throws Diverged before AdamW when the loss or the gradients' norm is not finite: on
@@ -37,7 +36,8 @@ class Trainer {
   Ops& ops_;
   const TrainConfig config_;
   const Text& text_;
-  Tensor m_, v_, loss_and_norm_, clip_factor_;
+  Optimiser optimiser_;
+  Tensor loss_and_norm_;
   History history_;
   int64_t done_ = 0;
 };

@@ -1,8 +1,8 @@
-"""DTensors on two processes of a CPU: rows in shards, parameters whole, beside the same functions on whole tensors."""
+"""DTensors on two processes: rows in shards, parameters whole, beside the same functions on whole tensors."""
 
 import importlib.util
 import os
-import socket
+import sys
 
 os.environ["LIGER_KERNEL_IMPL"] = "ligerdsl"
 
@@ -11,14 +11,14 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import torch.distributed as dist
-import torch.multiprocessing as mp
 
 tensor = pytest.importorskip("torch.distributed.tensor")
 
+import cases
 import ligerdsl.torch as lt
 from cases import CASES, LABELS, inputs_of, outputs_of
+from processes import COUNT, KIND, begin, end, spawn
 
-PROCESSES = 2
 LEAVE = {"vocab_parallel_cross_entropy", "fused_linear_jsd"}  # no sharding: see ligerdsl/torch/sharding.py
 SUMS = {
     "cross_entropy, sum": (lambda x: lt.cross_entropy(x, spread(LABELS), reduction="sum"), lambda: [torch.randn(2, 3, 10)]),
@@ -47,7 +47,7 @@ def compare(name, ours, wanted, others, sharded):
     outputs = outputs_of(ours(*wanted, *others))
     upstream = [torch.randn_like(o) for o in outputs]
     expected = torch.autograd.grad(outputs, wanted, upstream)
-    mesh = dist.device_mesh.init_device_mesh("cpu", (PROCESSES,))
+    mesh = dist.device_mesh.init_device_mesh(KIND, (COUNT,))
     place = lambda t, rows: tensor.distribute_tensor(t.detach(), mesh, [tensor.Shard(0) if rows else tensor.Replicate()])
     leaves = [place(t, s).requires_grad_() for t, s in zip(wanted, sharded)]
     rest = [place(t, s) for t, s in zip(others, sharded[len(wanted):])]
@@ -130,18 +130,14 @@ def functions_of_liger():
 
 
 def work(rank, port):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    dist.init_process_group("gloo", rank=rank, world_size=PROCESSES)
+    begin(rank, port, cases, sys.modules[__name__])
     torch.manual_seed(0)
     all_functions()
     stays_in_shards()
     flags_are_told_apart()
     functions_of_liger()
-    dist.destroy_process_group()
+    end()
 
 
 def test_two_processes():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    mp.spawn(work, (port,), nprocs=PROCESSES)
+    spawn(work)

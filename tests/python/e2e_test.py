@@ -72,6 +72,24 @@ def test_plots(result, tmp_path):
     assert {path.stem for path in tmp_path.glob("*.png")} == names or "no PNG of" in done.stderr
 
 
+def test_tables(result, tmp_path):
+    """Between the page's marks, twice the same."""
+    found = result[2] | {"rows": [*result[2]["rows"], {"contender": "ligerdsl", "sweep": "batch", "batch": 4, "length": 16, "out_of_memory": True},
+                                  {"contender": "hf", "sweep": "batch", "batch": 4, "length": 16, "skipped": "time"}]}
+    (tmp_path / "e2e-2026-01-02.json").write_text(json.dumps(found))
+    (tmp_path / "e2e-2026-01-01.json").write_text("{}")  # an older one
+    tables = module("e2e_tables")
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{tables.BEGIN}\nold\n{tables.END}\nafter\n")
+    for _ in range(2):
+        done = run(BENCH / "e2e_tables.py", "--results", tmp_path, "--page", page)
+        assert done.returncode == 0, done.stderr
+    text = page.read_text()
+    assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
+    row = next(row for row in found["rows"] if row["contender"] == "ligerdsl" and row["sweep"] == "batch")
+    assert f"{row['tokens_per_s']:,.0f}" in text and "out of memory" in text and "no time" in text
+
+
 def test_a_failed_contender_is_listed(tmp_path):
     """Liger's Triton kernels do not run on a CPU."""
     if not importlib.util.find_spec("liger_kernel") or torch.cuda.is_available():

@@ -76,8 +76,11 @@ def test_workspace_is_of_torchs_allocator_and_goes_back():
 def test_no_memory_is_torchs_exception():
     x, w = torch.randn(4096, 512, device="cuda", requires_grad=True), torch.randn(200000, 512, device="cuda", requires_grad=True)
     labels = torch.zeros(4096, dtype=torch.int64, device="cuda")
-    free, total = torch.cuda.mem_get_info()
-    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 600 * 2**20) / total)
+    gc.collect()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()  # what earlier tests left there would serve as workspace
+    # Gradients take 399 MiB, the logits of a chunk of 1,024 rows 781 MiB: the first fit, the workspace does not.
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 600 * 2**20) / torch.cuda.mem_get_info()[1])
     try:
         with pytest.raises(torch.cuda.OutOfMemoryError):
             lt.fused_linear_cross_entropy(x, w, labels)

@@ -1,18 +1,17 @@
-"""Cross-entropy with the classes spread over ranks: in one process shard by shard, and on two processes of a CPU."""
+"""Cross-entropy with the classes spread over ranks: in one process shard by shard, and on two processes."""
 
-import os
-import socket
+import sys
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
 import torch.distributed as dist
-import torch.multiprocessing as mp
 import torch.nn.functional as F
 
 import ligerdsl
 import ligerdsl.torch as lt
+from processes import begin, end, spawn
 
 LABELS = torch.tensor([[3, 0, -100], [9, 5, 7]])
 BORDERS = (0, 4, 4 + 1, 10)  # shards of 4, 1 and 5 classes
@@ -82,8 +81,7 @@ def test_bad_input():
 
 
 def work(rank, port):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    dist.init_process_group("gloo", rank=rank, world_size=2)
+    begin(rank, port, sys.modules[__name__])
     torch.manual_seed(0)
     logits = torch.randn(2, 3, 10)
     for smoothing in (0.0, 0.1):
@@ -102,11 +100,8 @@ def work(rank, port):
     picked = logs.gather(-1, LABELS.clamp(min=0)[..., None])[..., 0]
     expected = -0.9 * picked - 0.1 * logs[..., 5 * rank:5 * rank + 5].mean(-1)
     torch.testing.assert_close(loss, torch.where(valid, expected, 0.0), rtol=1e-5, atol=1e-6)
-    dist.destroy_process_group()
+    end()
 
 
 def test_two_processes():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    mp.spawn(work, (port,), nprocs=2)
+    spawn(work)

@@ -5,6 +5,7 @@ torch brings into one of these forms by communication. What is not here (dropout
 sharded; jsd of heads) has no sharding, and torch says so."""
 
 import dataclasses
+import functools
 
 import torch
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
@@ -138,6 +139,19 @@ _RULES |= {"sparsemax_forward": _of(_rows, "x"), "sparsemax_backward": _of(_rows
            "tvd": _of(_losses, "input")}
 
 
+def _mesh_of_any(strategy):
+    """torch 2.11 and before ask the first argument alone for the mesh, and that may be None here."""
+    @functools.wraps(strategy)
+    def of_any(op_schema):
+        first = op_schema.args_schema[0]
+        if first is None:
+            mesh = next(argument.mesh for argument in op_schema.args_schema if hasattr(argument, "mesh"))
+            op_schema.get_mesh_from_args = lambda validate=True: mesh
+        return strategy(op_schema)
+
+    return of_any
+
+
 def _register(name, rule):
     operator = getattr(torch.ops.ligerdsl, name).default
 
@@ -149,9 +163,12 @@ def _register(name, rule):
     # Which results are made depends on flags and dtypes, of which torch looks at integers alone when it looks for what it found before.
     names = [argument.name for argument in operator._schema.arguments if argument.kwarg_only and "float" not in str(argument.type)]
     _known[operator] = dataclasses.replace(_known[operator], static_kwargkey=names or None)
+    if operator in _strategies:
+        _strategies[operator] = _mesh_of_any(_strategies[operator])
 
 
-_known = getattr(getattr(getattr(DTensor, "_op_dispatcher", None), "sharding_propagator", None), "op_to_schema_info", None)
+_propagator = getattr(getattr(DTensor, "_op_dispatcher", None), "sharding_propagator", None)
+_known, _strategies = getattr(_propagator, "op_to_schema_info", None), getattr(_propagator, "op_strategy_funcs", {})
 if _known is not None:  # without it calls could be taken for one another: then no operator has a sharding
     for _name, _rule in _RULES.items():
         _register(_name, _rule)

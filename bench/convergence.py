@@ -1,0 +1,121 @@
+"""A small Llama learns text: transformers alone with two seeds, Liger-Kernel, ligerdsl. Loss of every step, and of text that was held out.
+
+    python bench/convergence.py --out bench/results/convergence-DATE.json
+    python bench/e2e_plot.py bench/results/convergence-DATE.json --out docs/training
+
+Tokens are bytes of this repository's documents and sources. With one seed all start from the same weights and see the same text; another seed
+changes both, which is how far losses of transformers are apart by themselves. f32 weights, AdamW; on a GPU bf16 by autocast."""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+from e2e_llama import make_model, versions
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+RUNS = (("hf", 0), ("hf", 1), ("liger", 0), ("ligerdsl", 0))
+SIZES = {"small": dict(vocab_size=256, hidden_size=512, intermediate_size=1408, num_hidden_layers=6, num_attention_heads=8, num_key_value_heads=4,
+                       max_position_embeddings=512, tie_word_embeddings=True),
+         "tiny": dict(vocab_size=256, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                      max_position_embeddings=64, tie_word_embeddings=True)}
+
+
+def text_of(folder):
+    import torch
+    files = sorted(path for pattern in ("docs/*.md", "lib/**/*.md", "kernels/*.cpp", "bench/*.py", "*.md") for path in folder.glob(pattern))
+    whole = torch.frombuffer(bytearray(b"\n".join(path.read_bytes() for path in files)), dtype=torch.uint8).long()
+    held_out = len(whole) // 10
+    return whole[:-held_out], whole[-held_out:]
+
+
+def rows_of(text, count, length, generator):
+    import torch
+    starts = torch.randint(0, len(text) - length, (count,), generator=generator)
+    return torch.stack([text[start:start + length] for start in starts])
+
+
+def train(options):
+    import torch
+    device = torch.device(options.device)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    model = make_model(SIZES[options.size], options.contender, device, torch.float32, seed=options.seed, checkpointing=False)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=options.lr, betas=(0.9, 0.95), weight_decay=0.1)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: min(1.0, (step + 1) / 20))
+    text, held_out = text_of(options.text)
+    generator, length = torch.Generator().manual_seed(options.seed), min(256, SIZES[options.size]["max_position_embeddings"])
+    losses = []
+
+    def loss_of(ids):
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            return model(input_ids=ids, labels=ids).loss
+
+    for _ in range(options.steps):
+        loss = loss_of(rows_of(text, options.batch, length, generator).to(device))
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        schedule.step()
+        optimiser.zero_grad()
+        losses.append(loss.detach().float())
+    with torch.no_grad():
+        same = torch.Generator().manual_seed(12345)
+        last = [float(loss_of(rows_of(held_out, options.batch, length, same).to(device))) for _ in range(8)]
+    print("RUN " + json.dumps({"contender": options.contender, "seed": options.seed, "losses": [round(float(loss), 5) for loss in losses],
+                               "held_out": round(sum(last) / len(last), 5), "versions": versions(options.device)}), flush=True)
+
+
+def verdict(runs):
+    """How far final losses are apart: the noise of two seeds, and each contender from transformers with the same seed."""
+    found = {(run["contender"], run["seed"]): run for run in runs if "held_out" in run}
+    if not {("hf", 0), ("hf", 1)} <= found.keys():
+        return {}
+    base = found["hf", 0]
+    apart = lambda run: {"held_out": round(abs(run["held_out"] - base["held_out"]), 5),
+                         "last_20_steps": round(abs(sum(run["losses"][-20:]) - sum(base["losses"][-20:])) / min(20, len(base["losses"])), 5)}
+    return {"two seeds of hf": apart(found["hf", 1])} | {name: apart(found[name, 0]) for name in ("liger", "ligerdsl") if (name, 0) in found}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--text", type=pathlib.Path, default=ROOT, help="the folder whose documents and sources are read")
+    parser.add_argument("--contenders", type=lambda text: text.split(","), default=["hf", "liger", "ligerdsl"])
+    parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--contender", help=argparse.SUPPRESS)
+    parser.add_argument("--seed", type=int, default=0, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.contender:
+        return train(options)
+    runs, found = [], {}
+    for contender, seed in RUNS:
+        if contender not in options.contenders:
+            continue
+        environment = {name: value for name, value in os.environ.items() if name != "LIGER_KERNEL_IMPL"}
+        done = subprocess.run([sys.executable, __file__, "--contender", contender, "--seed", str(seed), "--size", options.size, "--device", options.device,
+                               "--steps", str(options.steps), "--batch", str(options.batch), "--lr", str(options.lr), "--text", str(options.text)],
+                              env=environment, capture_output=True, text=True)
+        run = next((json.loads(line[4:]) for line in done.stdout.splitlines() if line.startswith("RUN ")), None)
+        if run is None:
+            sys.stderr.write(done.stderr[-3000:])
+            run = {"contender": contender, "seed": seed, "failed": (done.stderr.strip().splitlines() or ["no output"])[-1][:300]}
+        found |= run.pop("versions", {})
+        runs.append(run)
+        print({name: value for name, value in run.items() if name != "losses"}, flush=True)
+        result = {"what": "losses of a small Llama that learns text", "size": options.size, "steps": options.steps, "batch": options.batch,
+                  "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), **found, "apart": verdict(runs), "runs": runs}
+        if options.out:
+            options.out.write_text(json.dumps(result) + "\n")
+    print(result["apart"])
+    return 1 if any("failed" in run for run in runs) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

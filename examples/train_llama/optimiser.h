@@ -1,0 +1,27 @@
+// AdamW over the whole model: moments, learning rate, clipping.
+#pragma once
+
+#include "model.h"
+
+namespace train {
+
+class Optimiser {
+ public:
+  Optimiser(Model& model, Ops& ops, const TrainConfig& config);
+
+  double learning_rate(int64_t step) const;  // linear warm-up, then cosine
+  // The norm of all gradients, to one f32 on the device, which the next update clips by.
+  void gradient_norm(const Tensor& norm);
+  // step: from 0. Matrices with weight decay, then norm vectors without.
+  void update(int64_t step);
+  const Tensor& m() const { return m_; }
+  const Tensor& v() const { return v_; }
+
+ private:
+  Model& model_;
+  Ops& ops_;
+  const TrainConfig config_;
+  Tensor m_, v_, clip_factor_;
+};
+
+}  // namespace train
