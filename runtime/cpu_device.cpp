@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <string>
+#include <string_view>
 
 #include "runtime/compiler_library.h"
 #include "runtime/cpu_level.h"
@@ -161,7 +163,15 @@ class CpuDevice final : public Device {
 
   std::string machine_code(const program::Artifact& artifact) override { return artifact.code; }
 
-  int64_t free_memory() override { return static_cast<int64_t>(sysconf(_SC_AVPHYS_PAGES)) * sysconf(_SC_PAGESIZE); }
+  // With what caches of files would give back.
+  int64_t free_memory() override {
+    std::ifstream file("/proc/meminfo");
+    for (std::string line; std::getline(file, line);) {
+      constexpr std::string_view kAvailable = "MemAvailable:";
+      if (line.starts_with(kAvailable)) return std::strtoll(line.c_str() + kAvailable.size(), nullptr, 10) * 1024;
+    }
+    return static_cast<int64_t>(sysconf(_SC_AVPHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  }
 
   Stream create_stream() override { return nullptr; }
   void destroy_stream(Stream) override {}

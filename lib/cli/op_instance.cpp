@@ -374,7 +374,6 @@ std::unique_ptr<lib::Plan> OpInstance::plan(const lib::ContextRef& context) {
 void OpInstance::allocate(const lib::ContextRef& context, size_t guard) {
   context_ = context;
   guard_ = guard;
-  list_.clear();
   for (Slot& slot : slots_) {
     const size_t bytes = static_cast<size_t>(elements(slot.shape) * size_of(slot.dtype));
     if (slot.same_as >= 0) {
@@ -390,6 +389,29 @@ void OpInstance::allocate(const lib::ContextRef& context, size_t guard) {
       else
         fill_random(slot, bytes);
     }
+  }
+  describe_tensors(context);
+  context->device().synchronize_all();
+}
+
+double OpInstance::bytes_to_allocate(const lib::Plan& plan, int workspaces, size_t guard) {
+  double bytes = 0;
+  uintptr_t next = 4096;  // addresses that are never followed
+  for (Slot& slot : slots_) {
+    slot.data = slot.same_as >= 0 ? slots_[slot.same_as].data : reinterpret_cast<void*>(next);
+    if (slot.same_as >= 0) continue;
+    const auto own = static_cast<size_t>(elements(slot.shape) * size_of(slot.dtype));
+    bytes += static_cast<double>(own + 2 * guard);
+    next += (own / 256 + 1) * 256;
+  }
+  describe_tensors(lib::ContextRef(&plan.context(), [](lib::Context*) {}));
+  return bytes + workspaces * static_cast<double>(bound(plan).workspace_bytes + 2 * guard);
+}
+
+// The arguments, from where the slots are.
+void OpInstance::describe_tensors(const lib::ContextRef& context) {
+  list_.clear();
+  for (Slot& slot : slots_) {
     slot.tensor = ligerdsl_tensor_make(slot.data, context->api_device(), 0, static_cast<int32_t>(slot.shape.size()),
                                        slot.shape.data());
     const int64_t codes[] = {0, 0, LIGERDSL_I32, LIGERDSL_I64, LIGERDSL_F16, LIGERDSL_BF16, LIGERDSL_F32};
@@ -399,7 +421,6 @@ void OpInstance::allocate(const lib::ContextRef& context, size_t guard) {
     else
       list_.push_back(slot.tensor);
   }
-  context->device().synchronize_all();
   if (info_.list_offset < 0) return;
   store<const ligerdsl_tensor_t*>(args_ + info_.list_offset, list_.data());
   store<int64_t>(args_ + info_.list_offset + sizeof(void*), static_cast<int64_t>(list_.size()));

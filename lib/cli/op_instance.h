@@ -61,6 +61,8 @@ class OpInstance {
   // Throws Failure (kUsage) when settings or another array say otherwise.
   void take_shape(const std::string& name, const Array& array);
 
+  // Device memory that allocate() and so many workspaces for the plan would take. Call before allocate().
+  double bytes_to_allocate(const lib::Plan& plan, int workspaces, size_t guard);
   // Device memory, inputs filled with numbers of a fixed seed, outputs with a pattern that no kernel writes by chance.
   // `guard` bytes before and behind each tensor, a multiple of 256, are filled for broken_guard() to look at.
   void allocate(const lib::ContextRef& context, size_t guard = 0);
@@ -97,6 +99,7 @@ class OpInstance {
   void choose_size(int symbol, int64_t size, const std::string& from);
   void finish_sizes();
   void make_slots();
+  void describe_tensors(const lib::ContextRef& context);
   bool reads(const Slot& slot) const;
   bool writes(const Slot& slot) const;
   std::vector<int64_t> shape_of(const lib::TensorInfo& tensor) const;

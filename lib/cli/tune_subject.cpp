@@ -134,6 +134,31 @@ std::vector<std::vector<std::vector<std::string>>> checked_settings(const lib::O
   return chosen;
 }
 
+constexpr int kCandidates = 2;  // that have memory at a time: the heuristic's and the one that is tried
+
+// Memory of tensors, and of workspaces for so many candidates.
+double bytes_of_problem(const lib::OpInfo& info, const std::vector<std::string>& settings,
+                        const lib::ContextRef& context, int candidates, size_t guard) {
+  OpInstance instance(info, settings);
+  lib::check_desc(info, instance.desc());
+  return instance.bytes_to_allocate(*instance.plan(context), candidates, guard);
+}
+
+// Memory that is too little is an error before any is taken.
+void require_memory(const lib::ContextRef& context, const TuneProblems& problems, double needed) {
+  const auto free = static_cast<double>(context->device().free_memory());
+  if (needed <= free) return;
+  const runtime::DeviceDescription& device = context->device().description();
+  const size_t count = problems.settings.size();
+  throw Failure(
+      kNothingFound,
+      fmt::format("tune: {} of {} {} {} of memory at a time, {} has {} free of {}; tune {}smaller problems (fewer "
+                  "rows), or end what else holds memory there",
+                  counted(static_cast<int64_t>(count), "problem", "problems"), problems.kernel,
+                  count == 1 ? "takes" : "take", format_bytes(needed), device.name, format_bytes(free),
+                  format_bytes(static_cast<double>(device.memory_bytes)), count == 1 ? "" : "fewer or "));
+}
+
 // A problem with its memory and what its outputs should be.
 struct CheckedProblem {
   OpInstance instance;
@@ -144,21 +169,19 @@ struct CheckedProblem {
   CheckedProblem(const lib::OpInfo& info, const std::vector<std::string>& settings, const lib::ContextRef& context)
       : instance(info, settings) {
     lib::check_desc(info, instance.desc());
-    const auto plan = instance.plan(context);
     instance.allocate(context, kGuard);
-    static_cast<void>(instance.bound(*plan));  // sizes that do not fit each other are an error
     before = bytes_of(instance);
     expected = formula(instance, before);
   }
 };
 
-// The first of the settings whose sizes the operation takes together.
-std::unique_ptr<CheckedProblem> checked_problem(const lib::OpInfo& info,
-                                                const std::vector<std::vector<std::string>>& settings,
-                                                const lib::ContextRef& context) {
+// The first of the settings whose sizes the operation takes together, and the memory that they take.
+std::pair<std::vector<std::string>, double> checked_problem(const lib::OpInfo& info,
+                                                            const std::vector<std::vector<std::string>>& settings,
+                                                            const lib::ContextRef& context) {
   for (const auto& each : settings) {
     try {
-      return std::make_unique<CheckedProblem>(info, each, context);
+      return {each, bytes_of_problem(info, each, context, 1, kGuard)};
     } catch (const runtime::Error& error) {
       if (error.status() != runtime::Status::invalid_shape || &each == &settings.back()) throw;
     }
@@ -264,8 +287,16 @@ class OpSubject final : public TuneSubject {
  public:
   OpSubject(const lib::ContextRef& context, const TuneProblems& problems) : context_(context) {
     const lib::OpInfo& info = find_op(problems.kernel);
-    for (const auto& settings : checked_settings(info, problems))
-      checked_.push_back(checked_problem(info, settings, context));
+    std::vector<std::vector<std::string>> checked;
+    double needed = 0;
+    for (const auto& settings : checked_settings(info, problems)) {
+      const auto& [chosen, bytes] = checked_problem(info, settings, context);
+      checked.push_back(chosen);
+      needed += bytes;
+    }
+    for (const auto& settings : problems.settings) needed += bytes_of_problem(info, settings, context, kCandidates, 0);
+    require_memory(context, problems, needed);
+    for (const auto& settings : checked) checked_.push_back(std::make_unique<CheckedProblem>(info, settings, context));
     for (const auto& settings : problems.settings) {
       problems_.push_back(std::make_unique<OpInstance>(info, settings));
       lib::check_desc(info, problems_.back()->desc());
@@ -350,6 +381,16 @@ class AuthorCandidate final : public TunedCandidate {
   std::vector<std::unique_ptr<AuthorInstance>> instances_;
 };
 
+// Of all arguments that are memory.
+double bytes_of(const AuthorCall& call) {
+  double bytes = 0;
+  for (const AuthorArgument& argument : call.arguments()) {
+    if (argument.is_memory())
+      bytes += static_cast<double>(elements(argument.shape)) * static_cast<double>(size_of(argument.type.dtype));
+  }
+  return bytes;
+}
+
 // The oracle is the kernel as it stands without any choice, interpreted in float64.
 class AuthorSubject final : public TuneSubject {
  public:
@@ -363,6 +404,10 @@ class AuthorSubject final : public TuneSubject {
       throw Failure(kUsage, fmt::format("{} moves {:.0f} bytes, too many to compute in float64 for the check; name a "
                                         "smaller call of the same kernel with --check-with \"x=64x4096 ...\"",
                                         kernel.name(), call.bytes_moved()));
+    double needed = bytes_of(call);
+    for (const auto& settings : problems.settings)
+      needed += bytes_of(AuthorCall(kernel, settings, {}, context->machine()));
+    require_memory(context, problems, kCandidates * needed);
     expected_ = Evaluations(call);
     for (size_t i = 0; i < expected_.exact().size(); ++i) {
       const AuthorArgument& argument = call.arguments()[i];

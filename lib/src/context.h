@@ -67,6 +67,7 @@ class Context {
                                                       const program::CompileOptions& options) {
     return device_->load(program_bytes, options);
   }
+  virtual std::shared_ptr<runtime::Matmul> matmul() { return device_->matmul(); }
 
   // How plans configure their kernels: as tables of tuned kernels say; null: as the heuristics say. Not to change while
   // a plan is made.

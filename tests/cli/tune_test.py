@@ -48,6 +48,23 @@ def test_whole_numbers_of_floats(ligerdsl, kernels, folder):
     expect(result["results"][0]["winner"]["fate"] == "ok", f"{result}")
 
 
+def test_too_little_memory(ligerdsl, kernels, folder):
+    """What a task takes is added up, its workspaces and all, before any of it is allocated; other tasks go on."""
+    store = folder / "large.jsonl"
+    code, out, errors = ligerdsl.run("tune", "softmax_forward", "H=4096", "N=100000000,150000000", "--store", store, "-q")
+    expect(code == 4 and "tune: 2 problems of softmax_forward take 7.45 TiB of memory at a time" in errors
+           and " free of " in errors and "tune fewer or smaller problems (fewer rows)" in errors, f"exit {code}\n{out}{errors}")
+    code, out, errors = ligerdsl.run("tune", "rms_norm_backward", "H=1024", "N=1000000000", "--store", store, "-q")
+    expect(code == 4 and "1 problem of rms_norm_backward takes 11.18 TiB" in errors, f"exit {code}\n{out}{errors}")
+    code, out, errors = ligerdsl.run("--load", kernels, "tune", "steps", "y=100000000000", "x=100000000000", "--check-with", "y=77 x=77",
+                                     "--store", store, "-q")
+    expect(code == 4 and "1 problem of steps takes 1.46 TiB" in errors, f"exit {code}\n{out}{errors}")
+    expect(trials(store) == [], "nothing was tried")
+    results = ligerdsl.json("tune", "softmax_forward", "H=256,1000000000", "N=1024", "--max-evals", "2", "--store", store, "-q",
+                            code=1)["results"]
+    expect(results[0]["tried"] >= 1 and "take" in results[1]["error"], f"{results}")
+
+
 def test_library_that_prints(ligerdsl, kernels, folder):
     code, out, errors = ligerdsl.run("--load", kernels, "tune", "faulty", "y=64", "x=64", "--budget", "0.001s", "--store",
                                      folder / "talk.jsonl", "-q", TUNED_KERNELS_TALK="1")

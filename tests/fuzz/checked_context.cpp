@@ -5,6 +5,8 @@
 #include "kernels/launch.h"
 #include "program/aliasing.h"
 #include "program/serialize.h"
+#include "runtime/matmul.h"
+#include "runtime/status.h"
 
 namespace ligerdsl::test {
 namespace {
@@ -48,6 +50,39 @@ struct Argument {
   }
 };
 
+void report(const std::string& what) {
+  expectations().violations.push_back(what);
+}
+
+// A call of very many chunks is broken off: it goes on as it began.
+void count_launch() {
+  constexpr int kMost = 2000;
+  if (++expectations().launches > kMost)
+    runtime::fail(runtime::Status::not_supported, "more launches than this test looks at");
+}
+
+bool inside_what_was_given(uint64_t begin, __int128 end) {
+  for (const Memory& memory : expectations().allowed)
+    if (begin >= memory.begin && end <= static_cast<__int128>(memory.end)) return true;
+  return false;
+}
+
+void check_memory(const std::string& owner, const Argument& view) {
+  if (view.base % static_cast<uint64_t>(size_of(view.type.dtype)) != 0)
+    report(owner + ": " + view.name + " is not aligned to its elements");
+  if (!inside_what_was_given(view.base,
+                             static_cast<__int128>(view.base) + (view.last() + 1) * size_of(view.type.dtype)))
+    report(owner + ": " + view.name + " reaches memory that the caller did not give");
+}
+
+bool share_an_element(const Argument& a, const Argument& b) {
+  if (a.elements() > kFewElements || b.elements() > kFewElements) return false;
+  const std::set<uint64_t> addresses = a.addresses();
+  for (const uint64_t at : b.addresses())
+    if (addresses.count(at)) return true;
+  return false;
+}
+
 class CheckedKernel final : public runtime::LoadedKernel {
  public:
   CheckedKernel(const program::Program& program, const program::CompileOptions& options) : name_(program.name) {
@@ -58,7 +93,7 @@ class CheckedKernel final : public runtime::LoadedKernel {
   }
 
   void launch(const uint64_t* slots, const runtime::Grid& grid, runtime::Stream) override {
-    ++expectations().launches;
+    count_launch();
     const runtime::Grid most = largest_grid();
     if (grid.x < 0 || grid.y < 0 || grid.z < 0) report("a grid of negative size");
     if (grid.x > most.x || grid.y > most.y || grid.z > most.z) report("a grid that no device takes");
@@ -80,7 +115,7 @@ class CheckedKernel final : public runtime::LoadedKernel {
   }
 
  private:
-  void report(const std::string& what) { expectations().violations.push_back(name_ + ": " + what); }
+  void report(const std::string& what) { test::report(name_ + ": " + what); }
 
   void check(const Argument& view) {
     for (size_t i = 0; i < view.dims.size(); ++i) {
@@ -94,12 +129,7 @@ class CheckedKernel final : public runtime::LoadedKernel {
     if (view.empty()) return;
     if (view.base % static_cast<uint64_t>(view.facts.pointer_align) != 0)
       report(view.name + " is less aligned than promised");
-    if (view.base % static_cast<uint64_t>(size_of(view.type.dtype)) != 0)
-      report(view.name + " is not aligned to its elements");
-    const __int128 end = static_cast<__int128>(view.base) + (view.last() + 1) * size_of(view.type.dtype);
-    for (const Memory& memory : expectations().allowed)
-      if (view.base >= memory.begin && end <= static_cast<__int128>(memory.end)) return;
-    report(view.name + " reaches memory that the caller did not give");
+    check_memory(name_, view);
   }
 
   void check_fact(const Argument& view, const char* what, int64_t value, int64_t declared,
@@ -120,14 +150,63 @@ class CheckedKernel final : public runtime::LoadedKernel {
     const bool apart = written.facts.alias_class != 0 && other.facts.alias_class != 0 &&
                        written.facts.alias_class != other.facts.alias_class;
     if (!apart && !other.facts.read_only) return;
-    if (written.elements() > kFewElements || other.elements() > kFewElements) return;
-    const std::set<uint64_t> a = written.addresses();
-    for (const uint64_t at : other.addresses())
-      if (a.count(at)) return report(written.name + " and " + other.name + " share an element against a promise");
+    if (share_an_element(written, other))
+      report(written.name + " and " + other.name + " share an element against a promise");
   }
 
   std::string name_;
   std::vector<Argument> arguments_;
+};
+
+// Types and sizes are those that the libraries take, the result is apart from what it is made of, and the workspace is
+// apart from all.
+class CheckedMatmul final : public runtime::Matmul {
+ public:
+  explicit CheckedMatmul(bool gpu) : gpu_(gpu) {}
+  size_t workspace_bytes() const override { return gpu_ ? size_t{32} << 20 : 0; }
+
+ protected:
+  void run(runtime::Product, const Sizes&, const runtime::Matrix& a, const runtime::Matrix& b, float beta,
+           const runtime::Matrix& c, void* workspace, runtime::Stream) override {
+    count_launch();
+    if (beta != 0 && beta != 1) report("a product that adds a part of what was there");
+    if (a.type != b.type || (c.type != a.type && c.type != DType::f32) || (!gpu_ && a.type != DType::f32))
+      report("a product of types that no library takes");
+    const Argument left = argument("a", a), right = argument("b", b), result = argument("c", c);
+    for (const Argument* each : {&left, &right, &result}) {
+      check_memory(kName, *each);
+      for (const int64_t size : {each->dims[0], each->dims[1], each->strides[0]})
+        if (size > INT32_MAX) report("a product of sizes beyond 31 bits");
+    }
+    for (const Argument* operand : {&left, &right})
+      if (share_an_element(result, *operand)) report("a product over its own operand " + operand->name);
+    if (workspace_bytes() > 0) check_workspace(reinterpret_cast<uintptr_t>(workspace), {&left, &right, &result});
+  }
+
+ private:
+  static constexpr const char* kName = "product";
+
+  static void report(const std::string& what) { test::report(std::string(kName) + ": " + what); }
+  static Argument argument(const char* name, const runtime::Matrix& m) {
+    Argument made;
+    made.type.dtype = m.type;
+    made.name = name;
+    made.base = reinterpret_cast<uintptr_t>(m.data);
+    made.dims = {m.rows, m.cols};
+    made.strides = {m.stride, 1};
+    return made;
+  }
+  void check_workspace(uint64_t begin, std::initializer_list<const Argument*> matrices) const {
+    const uint64_t end = begin + workspace_bytes();
+    if (begin % 256 != 0) report("a workspace that is aligned less than promised");
+    if (!inside_what_was_given(begin, end)) report("a workspace that the caller did not give");
+    for (const Argument* matrix : matrices) {
+      const __int128 last = static_cast<__int128>(matrix->base) + (matrix->last() + 1) * size_of(matrix->type.dtype);
+      if (matrix->base < end && last > static_cast<__int128>(begin)) report("a workspace over " + matrix->name);
+    }
+  }
+
+  bool gpu_;
 };
 
 }  // namespace
@@ -157,6 +236,10 @@ program::CompileOptions CheckedContext::base_options() {
 std::shared_ptr<runtime::LoadedKernel> CheckedContext::load(const std::string& program_bytes,
                                                             const program::CompileOptions& options) {
   return std::make_shared<CheckedKernel>(program::parseProgram(program_bytes), options);
+}
+
+std::shared_ptr<runtime::Matmul> CheckedContext::matmul() {
+  return std::make_shared<CheckedMatmul>(target_ == program::Target::nvptx);
 }
 
 }  // namespace ligerdsl::test

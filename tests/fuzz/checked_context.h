@@ -1,5 +1,5 @@
-// A context whose kernels do not run: every launch is checked against what the kernel was promised and what the caller
-// gave it. Addresses are never followed, so tensors may be of any size.
+// A context whose kernels and matrix products do not run: every launch is checked against what the kernel was promised and
+// what the caller gave it. Addresses are never followed, so tensors may be of any size.
 #pragma once
 
 #include <string>
@@ -40,6 +40,7 @@ class CheckedContext final : public lib::Context {
   program::CompileOptions base_options() override;
   std::shared_ptr<runtime::LoadedKernel> load(const std::string& program_bytes,
                                               const program::CompileOptions& options) override;
+  std::shared_ptr<runtime::Matmul> matmul() override;
 
  private:
   program::Target target_;

@@ -167,7 +167,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
         from_lse_(from_lse),
         type_(dtype_of(d.dtype)),
         product_type_(context->machine().is_gpu() ? type_ : DType::f32),
-        matmul_(context->device().matmul()),
+        matmul_(context->matmul()),
         chunks_(chunk_options(d, from_lse, product_type_, few_rows(context->machine()), matmul_->workspace_bytes())) {
     check_product_width("n_classes", d_.n_classes);
     check_product_width("n_cols", d_.n_cols);

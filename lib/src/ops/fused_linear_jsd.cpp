@@ -103,7 +103,7 @@ class FusedLinearJsd final : public OpPlan {
         d_(d),
         type_(dtype_of(d.dtype)),
         product_type_(context->machine().is_gpu() ? type_ : DType::f32),
-        matmul_(context->device().matmul()),
+        matmul_(context->matmul()),
         chunks_(chunk_options(d, product_type_, few_rows(context->machine()), matmul_->workspace_bytes())) {
     check_product_width("n_classes", d_.n_classes);
     check_product_width("n_cols", d_.n_cols);

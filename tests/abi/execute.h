@@ -1,0 +1,13 @@
+// What tests of calls that run share.
+#pragma once
+
+#include "support.h"
+
+namespace ligerdsl::test {
+
+class Execute : public testing::Test {
+ protected:
+  Context context_ = Context::cpu(2);
+};
+
+}  // namespace ligerdsl::test
