@@ -37,7 +37,7 @@ void expect_read(const LinearLayout& tile, bool transposed) {
 }
 
 const std::vector<DotShape> kShapes = {{16, 8, 16, 1},  {64, 64, 32, 4},  {128, 256, 16, 8},
-                                       {48, 24, 16, 2}, {80, 40, 112, 4}, {64, 64, 64, 4, 2}, {128, 64, 64, 8, 1, true}};
+                                       {48, 24, 16, 2}, {80, 40, 112, 4}, {64, 64, 64, 4, 2}, {128, 64, 64, 8, 1, WarpPart::rows}};
 
 TEST(MatrixRead, BringsTheFragmentsOfProducts) {
   for (const DotShape& shape : kShapes) {
