@@ -28,9 +28,9 @@ from results import build_fields, one_line
 from timing import timer_for
 
 MOST_ERROR = 2e-2
-PRODUCTS = [(4096, 4096, 4096), (8192, 8192, 8192), (4096, 4096, 128), (512, 4096, 4096), (4096, 128256, 4096), (4000, 4024, 4088)]
+PRODUCTS = [(4096, 4096, 4096), (8192, 8192, 8192), (4096, 128256, 4096), (4096, 4096, 128), (512, 4096, 4096), (4000, 4024, 4088)]
 ATTENTION = [(4, 32, 8, 4096, 128), (1, 32, 8, 16384, 128), (4, 32, 32, 2048, 64)]  # batch, heads, of these with keys, tokens, dim
-TILES = [(128, 128, 32), (128, 128, 64), (128, 256, 32), (128, 256, 64), (64, 128, 64)]
+TILES = [(128, 256, 64), (128, 128, 64), (128, 256, 32), (128, 128, 32), (64, 128, 64)]
 BACKENDS = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION, "efficient": SDPBackend.EFFICIENT_ATTENTION,
             "math": SDPBackend.MATH}
 
@@ -43,6 +43,13 @@ def parse():
     parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float16"))
     parser.add_argument("--kernels-only", default="", choices=("", "matmul", "flash_attention"), help="default: both")
     parser.add_argument("--budget-s", type=float, default=0, help="start no contender later; 0 = no limit")
+    def lists(text):
+        return [tuple(map(int, part.split("x"))) for part in text.split(",")]
+
+    parser.add_argument("--shapes", type=lists, default=PRODUCTS, help="of products, MxNxK,...; default: all")
+    parser.add_argument("--tiles", type=lists, default=TILES, help="of products, MxNxK,...; default: all")
+    parser.add_argument("--stages", type=lists, default=[(3,), (4,)], help="of products, comma separated")
+    parser.add_argument("--warps", type=lists, default=[(4,), (8,)], help="of products, comma separated")
     parser.add_argument("--smoke", action="store_true", help="tiny shapes, which a CPU can check")
     return parser.parse_args()
 
@@ -148,7 +155,7 @@ def products(rows, kernels, shapes, tiles, dtype):
             return found
 
         rows.add(case, "torch", {}, partial(torch.matmul, a, b, out=c), take, exact, flops)
-        for tile, stages, warps in itertools.product(tiles, (3, 4), (4, 8)):
+        for tile, (stages,), (warps,) in itertools.product(tiles, rows.options.stages, rows.options.warps):
             settings = {"block_m": tile[0], "block_n": tile[1], "block_k": tile[2], "stages": stages, "warps": warps}
             rows.add(case, "ligerdsl", settings, partial(kernels["matmul"], c=c, a=a, b=b, type=dtype, **settings), take, exact, flops)
             if triton:
@@ -207,7 +214,7 @@ def main():
     dtype, kernels, rows = getattr(torch, options.dtype), ligerdsl.load(options.kernels), Rows(options)
     blocks = [(128, 64, 2, 8), (128, 32, 3, 8), (64, 64, 2, 4), (128, 128, 2, 8)]
     if options.kernels_only != "flash_attention":
-        products(rows, kernels, *(([(70, 96, 64)], [(32, 32, 32)]) if options.smoke else (PRODUCTS, TILES)), dtype)
+        products(rows, kernels, *(([(70, 96, 64)], [(32, 32, 32)]) if options.smoke else (options.shapes, options.tiles)), dtype)
     if options.kernels_only != "matmul":
         attention(rows, kernels, *(([(2, 4, 2, 70, 32)], [(32, 16, 2, 4)]) if options.smoke else (ATTENTION, blocks)), dtype)
     rows.write()
