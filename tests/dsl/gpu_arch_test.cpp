@@ -40,6 +40,10 @@ TEST(GpuArch, RowsAgreeWithThemselves) {
   }
 }
 
+TEST(GpuArch, InstructionsOfOneArchitectureAreForItAlone) {
+  for (const GpuArch& arch : gpu_archs()) EXPECT_EQ(arch.wgmma, std::string_view(arch.name) == "sm_90a") << arch.name;
+}
+
 TEST(GpuArch, DevicesRunTheLatestOfTheirGeneration) {
   EXPECT_STREQ(arch_of_capability(9, 0)->name, "sm_90a");
   EXPECT_STREQ(arch_of_capability(10, 0)->name, "sm_100");

@@ -40,6 +40,22 @@ TEST(Library, CeilingDivision) {
   }
 }
 
+// Every tile once; those of a group of rows follow each other, column by column, in the last group too.
+TEST(Library, TilesInGroupsOfRows) {
+  constexpr int kRows = 5, kColumns = 3, kGroup = 2;
+  int expected = 0;
+  for (int first = 0; first < kRows; first += kGroup)
+    for (int column = 0; column < kColumns; ++column)
+      for (int row = first; row < std::min(first + kGroup, kRows); ++row) {
+        const auto place = evaluate({static_cast<float>(expected++)}, [&](KernelBuilder& k, Tile x) {
+          const Scalar rows = k.constant(kRows, i64), columns = k.constant(kColumns, i64);
+          const TilePlace tile = grouped_tiles(sum(x).to(i32), rows, columns, kGroup);
+          return tile.row * 100 + tile.column;
+        });
+        EXPECT_EQ(place, Floats{static_cast<float>(row * 100 + column)});
+      }
+}
+
 TEST(Library, Means) {
   EXPECT_EQ(evaluate({1, 2, 3, 6}, [](KernelBuilder&, Tile x) { return mean(x); }), Floats{3});
   EXPECT_EQ(evaluate({1, 2, 3, 6}, [](KernelBuilder&, Tile x) { return mean(x.reshape({2, 2}), 0); }), (Floats{2, 4}));

@@ -118,6 +118,34 @@ TEST(DotLayout, FactorsAreWhereTheirSumsAre) {
   }
 }
 
+// PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16": warp w of a group has rows 16 w to 16 w + 15 of 64.
+TEST(DotLayout, GroupsHaveTheRowsOfWgmma) {
+  for (const DotShape& shape : std::vector<DotShape>{
+           {64, 8, 16, 4}, {128, 256, 64, 4}, {256, 96, 32, 8}, {192, 64, 16, 4}, {256, 128, 64, 16}}) {
+    DotShape by_groups = shape;
+    by_groups.part = WarpPart::group;
+    ASSERT_TRUE(fitsWgmma(by_groups));
+    const LinearLayout sums = sumsLayout(by_groups);
+    EXPECT_EQ(shapeOf(sums, shape.k).part, WarpPart::group);
+    std::set<int64_t> rows;
+    for (int64_t warp = 0; warp < shape.warps; ++warp)
+      for (int64_t reg = 0; reg < sums.registers(); ++reg) {
+        const LinearLayout::Coordinates first = sums.coordinates({.reg = reg, .warp = warp});
+        if (first[0] % 16 == 0 && first[1] == 0) rows.insert(first[0]);
+        if (first[0] % 16 == 0) EXPECT_EQ(first[0] / 16 % 4, warp % 4);
+        for (const int64_t lane : {3, 13, 31}) {
+          const LinearLayout::Coordinates at = sums.coordinates({.reg = reg, .lane = lane, .warp = warp});
+          EXPECT_EQ(at[0], first[0] + lane / 4);
+          EXPECT_EQ(at[1], first[1] + lane % 4 * 2);
+        }
+      }
+    EXPECT_EQ(static_cast<int64_t>(rows.size()), shape.m / 16);
+  }
+  for (const DotShape& shape : std::vector<DotShape>{
+           {64, 64, 16, 8}, {64, 64, 16, 2}, {32, 64, 16, 4}, {64, 512, 16, 4}, {64, 12, 16, 4}, {64, 64, 24, 4}})
+    EXPECT_FALSE(fitsWgmma(shape));
+}
+
 TEST(DotLayout, EqualShapesHaveEqualSums) {
   for (const DotShape& shape : kShapes) {
     EXPECT_EQ(mmaLayouts(shape)->sums, sumsLayout(shape));

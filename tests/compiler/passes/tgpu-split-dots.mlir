@@ -1,8 +1,8 @@
 // Factors of products: copied by all threads to swizzled slots, read step by step along k.
-// RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=65536" -tgpu-split-dots \
-// RUN:   -canonicalize -cse | FileCheck %s
-// RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=12000" -tgpu-split-dots \
-// RUN:   -canonicalize -cse 2>&1 | FileCheck %s --check-prefix=SMALL
+// RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=4 arch=sm_80" \
+// RUN:   -tile-prefetch-loads="num-warps=4 shared-bytes=65536 arch=sm_80" -tgpu-split-dots -canonicalize -cse | FileCheck %s
+// RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=4 arch=sm_80" \
+// RUN:   -tile-prefetch-loads="num-warps=4 shared-bytes=12000 arch=sm_80" -tgpu-split-dots -canonicalize -cse 2>&1 | FileCheck %s --check-prefix=SMALL
 
 !x = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>
 !c = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
@@ -46,8 +46,8 @@ func.func @product(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n:
 }
 
 // Rows that begin anywhere cannot be copied 16 bytes at a time.
-// RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=65536" 2>&1 >/dev/null \
-// RUN:   | FileCheck %s --check-prefix=REMARK
+// RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=4 arch=sm_80" \
+// RUN:   -tile-prefetch-loads="num-warps=4 shared-bytes=65536 arch=sm_80" 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
 // REMARK: remark: [tile-prefetch-loads] num_stages = 3: the factor of a product passes through registers: copies are of 16 bytes, and facts prove accesses of 2
 // CHECK-LABEL: func.func @narrow
 // CHECK-NOT: tgpu.ring

@@ -54,7 +54,7 @@ class Descriptor {
 
 }  // namespace
 
-void Warp::expect_alike(const Instruction&, uint64_t left, uint64_t right) {
+void Warp::expect_alike(uint64_t left, uint64_t right) {
   const std::pair key{number_ / kGroupWarps, group_products_++};
   const auto [entry, first] = cta_.products.emplace(key, std::array{left, right});
   if (!first && entry->second != std::array{left, right})
@@ -86,7 +86,7 @@ void Warp::group_multiply(const Instruction& i) {
   const size_t last = i.operands.size() - 1;
   if (the_same(i.operands[4]) != 1 || the_same(i.operands[5]) != 1) throw std::runtime_error("factors are not negated");
   const uint64_t left = in_registers ? 0 : the_same(i.operands[1]), right = the_same(i.operands[2]);
-  expect_alike(i, left, right);
+  expect_alike(left, right);
   const uint64_t base = SharedMemory::kBase / kUnit;  // of the CTA's window, which descriptors count from
   double a[kRows][kDepth];
   if (in_registers) {
@@ -94,11 +94,11 @@ void Warp::group_multiply(const Instruction& i) {
     if (fragment.size() != 4) throw std::runtime_error("a factor in registers has four");
     for (int reg = 0; reg < 4; ++reg) {
       const Lanes pairs = read(fragment[reg], kAllLanes);
-      pending_[fragment[reg].reg] = products_.committed + 1;
       for (int lane = 0; lane < kLanes; ++lane)
         for (int half = 0; half < 2; ++half)
           a[lane / 4 + 8 * (reg % 2)][lane % 4 * 2 + half + 8 * (reg / 2)] = number(pairs[lane] >> 16 * half);
     }
+    for (const Operand& part : fragment) pending_[part.reg] = products_.committed + 1;
   } else {
     const Descriptor from(left - base, is_set(last - 1));
     for (int row = 0; row < kRows; ++row)

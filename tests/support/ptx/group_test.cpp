@@ -1,0 +1,90 @@
+// wgmma: what a warp of a group gives to the tensor cores, and when it gets it back.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <string>
+
+#include "tests/support/ptx/test_kernel.h"
+
+namespace ligerdsl::test::ptx {
+namespace {
+
+// Eight rows of 32 bytes of ones by ones in registers, added to zeros.
+struct Product {
+  std::string proxy = "fence.proxy.async.shared::cta;", descriptor = "13835058124001705984", fence = "wgmma.fence.sync.aligned;",
+              commit = "wgmma.commit_group.sync.aligned;", between, wait = "wgmma.wait_group.sync.aligned 	0;",
+              store = "st.global.b32 	[%rd1], %r30;", scale = "-1";
+};
+
+std::string product(const Product& p = {}) {
+  std::string text = R"(
+	mov.b32 	%r20, 1065369472;
+	st.shared.b32 	[%rd2], %r20;
+	$proxy
+	bar.sync 	0;
+	cvt.u32.u64 	%r21, %rd5;
+	shr.u32 	%r22, %r21, 4;
+	cvt.u64.u32 	%rd20, %r22;
+	or.b64 	%rd21, %rd20, $descriptor;
+	setp.gt.u32 	%p2, %r1, 31;
+	mov.b32 	%r30, 0;
+	mov.b32 	%r31, 0;
+	mov.b32 	%r32, 0;
+	mov.b32 	%r33, 0;
+	mov.pred 	%p1, $scale;
+	$fence
+	wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 	{%r30, %r31, %r32, %r33}, {%r20, %r20, %r20, %r20}, %rd21, %p1, 1, 1, 0;
+	$commit
+	$between
+	$wait
+	$store)";
+  const std::pair<const char*, std::string> parts[] = {{"$proxy", p.proxy},   {"$descriptor", p.descriptor},
+                                                       {"$fence", p.fence},   {"$commit", p.commit},
+                                                       {"$between", p.between}, {"$wait", p.wait},
+                                                       {"$store", p.store},   {"$scale", p.scale}};
+  for (const auto& [name, value] : parts) text = with(text, name, value);
+  return text;
+}
+
+TEST(PtxGroup, MultipliesRegistersBySharedMemory) {
+  for (const auto& [scale, between] : std::vector<std::pair<std::string, std::string>>{
+           {"-1", ""}, {"0", ""}, {"-1", "wgmma.wait_group.sync.aligned 	1;"}}) {
+    const Result result = run_kernel(product({.between = between, .scale = scale}), {.ctas = 2});
+    ASSERT_EQ(result.error, "");
+    for (const uint32_t sum : result.out) EXPECT_EQ(std::bit_cast<float>(sum), 16.0f);
+  }
+}
+
+class PtxGroupFaults : public ::testing::TestWithParam<Fault> {};
+
+TEST_P(PtxGroupFaults, AreErrors) {
+  const Result result = run_kernel(GetParam().body, GetParam().conditions);
+  EXPECT_NE(result.error.find(GetParam().message), std::string::npos) << result.error;
+}
+
+const std::string kBetween = "bar.sync 	0;\n	st.shared.b32 	[%rd2], %r1;";
+
+INSTANTIATE_TEST_SUITE_P(
+    All, PtxGroupFaults,
+    ::testing::Values(
+        Fault{"NoFence", product({.fence = ""}), "wgmma without wgmma.fence before"},
+        Fault{"NotShown", product({.proxy = ""}), "wrote, without fence.proxy.async between"},
+        Fault{"NoWait", product({.wait = ""}), "a register that a wgmma has not given back"},
+        Fault{"WaitTooShort", product({.wait = "wgmma.wait_group.sync.aligned 	1;"}), "has not given back"},
+        Fault{"WaitBeforeCommit", product({.commit = ""}), "wgmma.wait_group before the commit"},
+        Fault{"FactorOverwritten", product({.between = "mov.b32 	%r20, 0;"}), "has not given back"},
+        Fault{"SlotOverwritten", product({.between = kBetween}), "write to shared memory that a wgmma of warp"},
+        Fault{"NotAwaited", product({.wait = "", .store = ""}), "ends before it waited for a wgmma of warp"},
+        Fault{"DifferentDescriptors",
+              product({.fence = "@%p2 add.s64 	%rd21, %rd21, 2;\n	wgmma.fence.sync.aligned;"}),
+              "the warps of a wgmma have different descriptors"},
+        Fault{"DifferentOperands",
+              product({.fence = "@%p9 add.s64 	%rd21, %rd21, 2;\n	wgmma.fence.sync.aligned;"}),
+              "the threads of a wgmma have different operands"},
+        Fault{"NoSwizzle", product({.descriptor = "68719542272"}), "a descriptor without a swizzle"},
+        Fault{"OutOfBounds", product({.fence = "add.s64 	%rd21, %rd21, 64;\n	wgmma.fence.sync.aligned;"}),
+              "bytes of shared memory"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace ligerdsl::test::ptx
