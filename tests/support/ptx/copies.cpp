@@ -7,7 +7,8 @@ namespace ligerdsl::test::ptx {
 
 Mbarrier* Copies::land(size_t at) {
   const Copy copy = std::move(pending_[at]);
-  pending_.erase(pending_.begin() + static_cast<int64_t>(at));
+  if (at + 1 < pending_.size()) pending_[at] = std::move(pending_.back());  // they land in any order
+  pending_.pop_back();
   for (const Piece& piece : copy.pieces) {
     std::memcpy(piece.to, piece.from ? piece.from : reinterpret_cast<const uint8_t*>(&piece.value),
                 static_cast<size_t>(piece.bytes));
