@@ -75,9 +75,7 @@ int warps_of_part(const GroupNormOptions& o, int64_t part) {
 
 std::string refused_parts(const GroupNormOptions& o, const GroupNormForwardConfig& config) {
   if (config.parts == 1)
-    return config.part_vectors == 0 && config.split_mb == 0
-               ? ""
-               : "part_vectors and split_mb are of groups in parts; use 0 with parts=1";
+    return config.part_vectors == 0 ? "" : "part_vectors is of groups in parts; use 0 with parts=1";
   if (config.part_vectors == 0) return "a thread has 1 vector or more; set part_vectors, or use parts=1";
   if (o.row() % config.parts != 0)
     return "a group's " + std::to_string(o.row()) + " elements do not make " + std::to_string(config.parts) +
@@ -88,16 +86,15 @@ std::string refused_parts(const GroupNormOptions& o, const GroupNormForwardConfi
   return refused_held(part, o.type, warps_of_part(o, part), 1, kMostHeld);
 }
 
-// Groups that a cluster would share, in parts of 16 KB. Predicted for an H200: 2x512x16384 of bf16, 32 groups, 21.5 us, 27.5
-// measured with a cluster for each of 64 groups; 1x128x262144 45, 61. What x has beyond the second-level cache is read
-// twice: of 64 MB of groups of 512 KB both ways would take as long.
+// Groups in parts of 16 KB. Measured on an H200 in bf16: groups of 2 MB (1x128x262144 of 32 groups) 55.7 us, 61 with clusters that
+// keep a third of them; of 512 KB, which clusters keep whole, two and four batches 29.7 and 55.6, 27.7 and 44.3 with
+// clusters.
 void split(const GroupNormOptions& o, GroupNormForwardConfig* config) {
-  constexpr int64_t kPart = 16 * 1024, kLarge = 1024 * 1024;
-  const int64_t group = o.row() * size_of(o.type);
+  constexpr int64_t kPart = 16 * 1024;
   GroupNormForwardConfig in_parts = *config;
   in_parts.part_vectors = 2;
-  in_parts.split_mb = group > kLarge ? 128 : 48;
-  for (int64_t parts = std::min<int64_t>(floor_power_of_two(group / kPart), 1024); parts > 1; parts /= 2) {
+  for (int64_t parts = std::min<int64_t>(floor_power_of_two(o.row() * size_of(o.type) / kPart), 1024); parts > 1;
+       parts /= 2) {
     in_parts.parts = static_cast<int>(parts);
     if (!refused_parts(o, in_parts).empty()) continue;
     *config = in_parts;
@@ -112,7 +109,9 @@ GroupNormForwardConfig heuristic_forward(const Machine& machine, const GroupNorm
     config.rows = rows_of(o, side);
     config.num_warps = warps_for(side.rows() * tile_width(o.row()), o.type, 4);
   }
-  if (config.keep == Keep::cluster) split(o, &config);
+  if (config.keep == Keep::cluster &&
+      !kept_by_cluster(machine, config.num_ctas, o.row() * size_of(o.type), config.min_ctas_per_sm))
+    split(o, &config);
   return config;
 }
 
@@ -125,8 +124,7 @@ std::string valid_forward(const Machine& machine, const GroupNormOptions& o, con
   return config.keep == Keep::cluster ? refused_lanes(config) : "";
 }
 
-Step whole_groups(const Machine& machine, const GroupNormOptions& o, const GroupNormForwardConfig& config,
-                  const Size& batches) {
+Operation whole_groups(const Machine& machine, const GroupNormOptions& o, const GroupNormForwardConfig& config) {
   GroupNormMeta meta{o};
   const Side side = side_of(o, config.rows);
   meta.cols = o.row();
@@ -136,46 +134,35 @@ Step whole_groups(const Machine& machine, const GroupNormOptions& o, const Group
   meta.block = config.columns(o.type, o.row());
   meta.lanes = lanes_of_rows(machine, o.type, meta.rows, meta.block, config);
   Launch launch = config.launch();
-  launch.grid = {ceil_div(batches, side.batches) * (o.groups / side.groups)};
-  return record_step(group_norm_forward_kernel.name, o.type, &group_norm_forward, meta, launch, schedule_of(config));
+  launch.grid = {ceil_div(Size::rows(), side.batches) * (o.groups / side.groups)};
+  return operation_of(
+      record_step(group_norm_forward_kernel.name, o.type, &group_norm_forward, meta, launch, schedule_of(config)));
 }
 
-std::vector<Step> groups_in_parts(const Machine& machine, const GroupNormOptions& o,
-                                  const GroupNormForwardConfig& config, const Size& batches) {
+Operation groups_in_parts(const Machine& machine, const GroupNormOptions& o, const GroupNormForwardConfig& config) {
   GroupNormMeta meta{o};
   meta.parts = config.parts;
   meta.block = o.row() / config.parts;
   RowConfig of_part;
   of_part.num_warps = warps_of_part(o, meta.block);
   meta.lanes = lanes_of_rows(machine, o.type, 1, meta.block, of_part);
-  const Step statistics = record_step("group_norm_statistics", o.type, &group_norm_statistics, meta,
-                                      library_launch(batches * (o.groups * config.parts), of_part.num_warps));
+  const Size groups = Size::rows() * o.groups, parts = groups * config.parts;
+  Operation op;
+  op.steps.push_back(record_step("group_norm_statistics", o.type, &group_norm_statistics, meta,
+                                 library_launch(parts, of_part.num_warps)));
   // One vector after the other of a block, which a channel has whole where its positions allow it.
   constexpr int kWarps = 4;
   meta.cols = o.row();
   meta.block = kWarps * program::kWarpThreads * vector_width(o.type) * config.part_vectors;
-  return {statistics, record_step("group_norm_normalise", o.type, &group_norm_normalise, meta,
-                                  library_launch(batches * (o.groups * ceil_div(o.row(), meta.block)), kWarps))};
+  op.steps.push_back(record_step("group_norm_normalise", o.type, &group_norm_normalise, meta,
+                                 library_launch(groups * ceil_div(o.row(), meta.block), kWarps)));
+  for (const char* name : {"part_total", "part_shift", "part_low", "part_squares"})
+    op.workspace.push_back({.name = name, .dtype = f32, .shape = {parts}});
+  return op;
 }
 
 Operation build_forward(const Machine& machine, const GroupNormOptions& o, const GroupNormForwardConfig& config) {
-  const Size rows = Size::rows();
-  const int64_t most = (int64_t{config.split_mb} << 20) / (o.channels * o.positions * size_of(o.type));
-  if (config.parts == 1 || (most == 0 && config.split_mb > 0))
-    return operation_of(whole_groups(machine, o, config, rows));
-  const bool any = config.split_mb == 0;
-  Operation op;
-  op.steps = groups_in_parts(machine, o, config, any ? rows : where_at_least(most, rows, rows));
-  if (!any) {
-    const size_t before = op.steps.size();
-    add_step(op, whole_groups(machine, o, config, where_at_least(rows, most + 1, rows)));
-    if (op.steps.size() > before + 1)  // what resets a counter goes with it
-      op.steps[before].launch.grid = {where_at_least(rows, most + 1, 1)};
-  }
-  const Size of_rows = (any ? rows : min(rows, most)) * (o.groups * config.parts);
-  for (const char* name : {"part_total", "part_shift", "part_low", "part_squares"})
-    op.workspace.push_back({.name = name, .dtype = f32, .shape = {of_rows}});
-  return op;
+  return config.parts == 1 ? whole_groups(machine, o, config) : groups_in_parts(machine, o, config);
 }
 
 Cost cost_forward(const GroupNormOptions& o, int64_t batches) {
@@ -253,11 +240,9 @@ GroupNormBackwardConfig by_channels(const Machine& machine, const GroupNormOptio
 GroupNormBackwardConfig heuristic_backward(const Machine& machine, const GroupNormOptions& o) {
   const int64_t group = tile_of(o).size(), step = threads_of(machine) * vector_width(o.type);
   const int64_t most = machine.is_gpu() ? step * kMostVectors * machine.max_cluster : kMostOnCpu;
+  // Measured on an H200 in bf16: 2x512x16384 of 32 groups 43.7 us on clusters, 53.7 by channels, which read twice.
   if (o.without_d_x || group > most) return by_channels(machine, o);
   GroupNormBackwardConfig config{.stages = machine.is_gpu() ? 2 : 1};
-  // Predicted for an H200: 2x512x16384 of bf16, 32 groups, 38 us by channels, 44.8 measured by clusters of 16.
-  if (machine.is_gpu() && o.row() * size_of(o.type) >= kSharedRow && o.positions >= kLatePositions)
-    config.split_mb = 48;
   // Beside the sums of each element half as many threads have no spills.
   const int64_t together = step * kVectors / (o.positions < kLatePositions ? 2 : 1);
   Side side = side_of_most(o, std::max<int64_t>(together / group, 1));
@@ -284,7 +269,6 @@ std::string valid_backward(const Machine& machine, const GroupNormOptions& o, co
     if (config.num_ctas != 1 || config.late_sums)
       return "num_ctas and late_sums are of by=groups; use 1 and false with by=channels";
     if (!o.without_d_x && config.rows != 1) return "d_x needs sums of each batch; use rows=1";
-    if (config.split_mb != 0) return "split_mb is of by=groups; use 0";
     if (o.without_d_x && config.turns != 0) return "without d_x a program adds up whole channels; use turns=0";
     const int64_t tile = program::kWarpThreads * config.num_warps * vector_width(o.type) * config.vectors;
     return refused_column_tile(machine, o.type, o.channels * o.positions, config.rows, tile / config.rows, sums_of(o));
@@ -331,9 +315,8 @@ void add_partials(Operation* op, const GroupNormOptions& o, LayerNormGradients w
   if (which != LayerNormGradients::weight) add("bias_partials");
 }
 
-// Whole groups, of so many batches.
 Step by_groups(const Machine& machine, const GroupNormOptions& o, const GroupNormBackwardConfig& config,
-               const Size& batches, PartialCount* parts) {
+               PartialCount* parts) {
   GroupNormMeta meta{o};
   const Side side = side_of(o, config.rows);
   const GroupTile tile = tile_of(o);
@@ -343,11 +326,11 @@ Step by_groups(const Machine& machine, const GroupNormOptions& o, const GroupNor
   meta.position_block = tile.positions;
   meta.late_sums = config.late_sums;
   meta.stages = config.stages;
+  const Size batches = ceil_div(Size::rows(), side.batches);
   const int64_t tiles = o.groups / side.groups;  // of a batch
   const int64_t programs = machine.is_gpu() ? machine.sms * config.programs_per_sm / config.num_ctas : 64;
-  *parts = partial_count(ceil_div(batches, side.batches), std::max<int64_t>(programs / tiles, 1));
-  Launch launch =
-      library_launch((o.want_d_weight ? parts->of_rows : ceil_div(batches, side.batches)) * tiles, config.num_warps);
+  *parts = partial_count(batches, std::max<int64_t>(programs / tiles, 1));
+  Launch launch = library_launch((o.want_d_weight ? parts->of_rows : batches) * tiles, config.num_warps);
   launch.num_ctas = config.num_ctas;
   launch.min_ctas_per_sm = config.min_ctas_per_sm;
   return record_step(group_norm_backward_kernel.name, o.type, &group_norm_backward, meta, std::move(launch));
@@ -380,10 +363,9 @@ int64_t position_tiles_of(const GroupNormMeta& m) {
   return m.positions == 1 ? 1 : ceil_div(m.positions, m.position_block);
 }
 
-// d_x by channels, of so many batches, at most of `most`. It needs the sums of each batch. It may lie over d_y: it goes last. Adds to the scratch
-// what is not partials.
-std::vector<Step> d_x_by_channels(const GroupNormOptions& o, const GroupNormBackwardConfig& config, const Size& batches,
-                                  const Size& most, PartialCount* parts, std::vector<Scratch>* scratch) {
+// d_x by channels needs the sums of each batch. It may lie over d_y: it goes last. Adds to the scratch what is not partials.
+std::vector<Step> d_x_by_channels(const GroupNormOptions& o, const GroupNormBackwardConfig& config, PartialCount* parts,
+                                  std::vector<Scratch>* scratch) {
   constexpr int64_t kOwnMeans = 512;  // numbers of which every program makes the means of its group
   GroupNormMeta meta{o};
   const int64_t threads = program::kWarpThreads * config.num_warps, vector = vector_width(o.type);
@@ -392,7 +374,8 @@ std::vector<Step> d_x_by_channels(const GroupNormOptions& o, const GroupNormBack
   set_tile(&meta, threads * vector * config.vectors);
   const int64_t turns = position_tiles_of(meta);
   meta.position_parts = config.turns == 0 ? 1 : ceil_div(turns, config.turns);
-  *parts = {.of_rows = batches * meta.position_parts, .most = most * meta.position_parts};
+  const Size batches = Size::rows();
+  *parts = {.of_rows = batches * meta.position_parts, .most = batches * meta.position_parts};
   std::vector<Step> steps{record_step("group_norm_sums", o.type, &group_norm_sums, meta,
                                       library_launch(parts->of_rows * channel_programs(meta), config.num_warps))};
   const int64_t numbers = o.channels_of_group() * meta.position_parts;
@@ -404,7 +387,7 @@ std::vector<Step> d_x_by_channels(const GroupNormOptions& o, const GroupNormBack
     steps.push_back(record_step("group_norm_means", f32, &group_norm_means, of_d_x,
                                 library_launch(batches * o.groups, of_d_x.block > 256 ? 4 : 1)));
     for (const char* name : {"mean_nq", "mean_q"})
-      scratch->push_back({.name = name, .dtype = f32, .shape = {batches * o.groups}, .room = {most * o.groups}});
+      scratch->push_back({.name = name, .dtype = f32, .shape = {batches * o.groups}});
   }
   steps.push_back(
       record_step("group_norm_d_x", o.type, &group_norm_d_x, of_d_x,
@@ -431,23 +414,15 @@ Operation sums_by_channels(const Machine& machine, const GroupNormOptions& o, co
 
 Operation build_backward(const Machine& machine, const GroupNormOptions& o, const GroupNormBackwardConfig& config) {
   if (o.without_d_x) return sums_by_channels(machine, o, config);
-  const Size rows = Size::rows();
   const bool channels = config.by == GroupNormBackwardBy::channels;
-  const int64_t few = (int64_t{config.split_mb} << 20) / (o.channels * o.positions * size_of(o.type));
   Operation op;
-  PartialCount of_channels{0, 0}, of_groups{0, 0};
-  if (channels || few > 0)
-    op.steps = d_x_by_channels(o, channels ? config : by_channels(machine, o),
-                               channels ? rows : where_at_least(few, rows, rows), channels ? rows : min(rows, few),
-                               &of_channels, &op.workspace);
-  if (!channels)
-    op.steps.push_back(by_groups(machine, o, config, few > 0 ? where_at_least(rows, few + 1, rows) : rows, &of_groups));
+  PartialCount parts{0, 0};
+  if (channels)
+    op.steps = d_x_by_channels(o, config, &parts, &op.workspace);
+  else
+    op.steps.push_back(by_groups(machine, o, config, &parts));
   if (o.want_d_weight) op.steps.push_back(reduce_step(machine, o));
-  // Either has 0 rows of partials.
-  const bool both = channels || few > 0;
-  if (both || o.want_d_weight)
-    add_partials(&op, o, both ? LayerNormGradients::both : o.gradients,
-                 {.of_rows = of_channels.of_rows + of_groups.of_rows, .most = max(of_channels.most, of_groups.most)});
+  if (channels || o.want_d_weight) add_partials(&op, o, channels ? LayerNormGradients::both : o.gradients, parts);
   return op;
 }
 

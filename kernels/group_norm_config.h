@@ -9,18 +9,16 @@ namespace ligerdsl::kernels {
 
 // `rows`: groups of a tile. Where it has all groups of a batch, and their number an odd factor, so many times that.
 struct GroupNormForwardConfig : RowConfig {
-  // Few batches do not fill a machine with groups. They take two launches: `parts` programs add up a group, and others have
-  // a tile of `part_vectors` a thread of the result.
-  int parts = 1;         // 1: never
+  // Groups that no cluster keeps may take two launches: `parts` programs add up a group, and others have a tile of
+  // `part_vectors` a thread of the result.
+  int parts = 1;         // 1: one launch
   int part_vectors = 0;  // of 16 bytes; 0 where parts is 1
-  int split_mb = 0;      // of x: batches of up to so many MB; 0: of any size
 
   template <class V>
   void visit(V&& v) {
     RowConfig::visit(v, Bits::row);
     v("parts", parts, powers_of_two(1, 1024), Bits::batch);
     v("part_vectors", part_vectors, choices({0, 1, 2, 4, 8}), Bits::same);
-    v("split_mb", split_mb, choices({0, 1, 4, 16, 32, 48, 64, 96, 128, 256, 1024}), Bits::batch);
   }
 };
 using GroupNormForward = ConfiguredKernel<GroupNormOptions, GroupNormForwardConfig>;
@@ -43,7 +41,6 @@ struct GroupNormBackwardConfig {
   bool late_sums = false;   // each element's sums over batches first, those over positions last
   int min_ctas_per_sm = 0;  // 0: no floor
   int turns = 0;            // by=channels: tiles of positions that a program adds up; 0: all of a channel
-  int split_mb = 0;         // by=groups: batches of which x has up to so many MB go by channels, on all SMs
 
   template <class V>
   void visit(V&& v) {
@@ -57,7 +54,6 @@ struct GroupNormBackwardConfig {
     v("late_sums", late_sums, Bits::batch);
     v("min_ctas_per_sm", min_ctas_per_sm, choices({0, 1, 2, 3, 4}), Bits::same);
     v("turns", turns, choices({0, 1, 2, 4, 8, 16, 32}), Bits::batch);
-    v("split_mb", split_mb, choices({0, 1, 4, 16, 32, 48, 64, 96, 128, 256, 1024}), Bits::batch);
   }
 };
 

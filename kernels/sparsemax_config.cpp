@@ -22,57 +22,73 @@ constexpr int kWarpsPerSm = 32;  // at least: 64 registers of a thread, 64 KB of
 struct Held {
   int side_by_side;  // warps of a CTA that has several rows
   int64_t of_rows;   // elements of a thread of these
+  bool pairs;        // rows of which a warp has one by `of_rows` are two of it
   int64_t elements;
+  int64_t most;  // where CTAs of kMostWarps hold wider rows whole; 0: a cluster has them
   int64_t wide;  // rows of more columns are a cluster's, of CTAs of so many warps that hold so many elements a thread
   int wide_warps;
   int64_t wide_elements;
   int wide_ctas_per_sm;  // 0: no floor
 };
 
-// Measured on an H200 in bf16: 65536x128 25.4 us, 30.8 with 32 elements a thread; 16384x512 21.1 us, 23.2 with a row
-// in a CTA of one warp; 8192x32768 437 us, 472 with two CTAs an SM, which have no spills; 2048x131072 603, 665.
+// Measured on an H200 in bf16, us. 65536x128: 21.0; CTAs of one warp 23.1, four times as many. 32768x512: 24.3; a row of
+// each of two warps 31.8, half of the bytes under way. 8192x32768: 339 with 128 KB of rows an SM, though 64 registers
+// spill 92 bytes; clusters 382 and more. 2048x131072: 488 with 128 KB an SM, and 176 bytes spilled; 96 KB 550; clusters of
+// 16 679. Rows of f32 have as many bytes in half of the elements.
 Held held_forward(DType type) {
   constexpr int64_t kVectors = 16;
-  return {.side_by_side = 1,
+  const bool narrow = size_of(type) < size_of(f32);
+  return {.side_by_side = narrow ? 4 : 1,
           .of_rows = 16,
+          .pairs = narrow,
           .elements = 32,
+          .most = narrow ? 64 : 0,
           .wide = kMostWarps * program::kWarpThreads * 32,
           .wide_warps = 4,
           .wide_elements = kVectors * vector_width(type),
-          .wide_ctas_per_sm = 3};
+          .wide_ctas_per_sm = narrow ? 4 : 3};
 }
 
 // 65536x128 17.4 us, 23.0 in CTAs of a warp; 8192x32768 394 us, 412 in CTAs of 16 warps; 2048x131072 405, 583.
 Held held_backward(DType) {
   return {.side_by_side = 4,
           .of_rows = 16,
+          .pairs = false,
           .elements = 16,
+          .most = 0,
           .wide = 16384,
           .wide_warps = 8,
           .wide_elements = 32,
           .wide_ctas_per_sm = 3};
 }
 
+// A CTA's rows, where a warp has some.
+RowConfig side_by_side(const Held& held, int64_t rows_of_warp) {
+  if (rows_of_warp == 1 && held.pairs) return {.rows = 2, .num_warps = 1};  // no barriers
+  const int warps = rows_of_warp > 1 ? held.side_by_side : std::max(held.side_by_side, 2);
+  return {.rows = static_cast<int>(rows_of_warp) * warps,
+          .num_warps = warps,
+          .min_ctas_per_sm = warps > 1 ? kWarpsPerSm / warps : 0};
+}
+
 // Rows of a warp need no barrier, and CTAs of one warp wait for no other row; rows that a CTA does not hold are a
 // cluster's.
 std::optional<RowConfig> in_registers(const Machine& machine, const SparsemaxOptions& o, const Held& held) {
+  if (const int64_t rows_of_warp = program::kWarpThreads * held.of_rows / tile_width(o.cols); rows_of_warp > 0)
+    return side_by_side(held, rows_of_warp);
+  // Masks of rows that end inside a vector take registers of their own.
+  const bool masked = o.cols % vector_width(o.type) != 0;
   const bool wide = o.cols > held.wide;
+  if (wide && !masked && o.cols <= kMostWarps * program::kWarpThreads * held.most)
+    return RowConfig{.num_warps = kMostWarps, .min_ctas_per_sm = kWarpsPerSm / kMostWarps};
   const int64_t warp = program::kWarpThreads * (wide ? held.wide_elements : held.elements);
   const int most_warps = wide ? held.wide_warps : kMostWarps;
   RowConfig config{.num_warps = 1};
-  const int64_t rows_of_warp = program::kWarpThreads * held.of_rows / tile_width(o.cols);
-  if (rows_of_warp > 0) {
-    config.num_warps = rows_of_warp > 1 ? held.side_by_side : std::max(held.side_by_side, 2);
-    config.rows = static_cast<int>(rows_of_warp) * config.num_warps;
-    if (config.num_warps > 1) config.min_ctas_per_sm = kWarpsPerSm / config.num_warps;
-    return config;
-  }
   while (config.num_warps < most_warps && warp * config.num_warps < o.cols) config.num_warps *= 2;
   const int64_t part = warp * config.num_warps;
   while (part * config.num_ctas < o.cols) config.num_ctas *= 2;
   if (config.num_ctas > machine.max_cluster) return {};
-  // Masks of rows that end inside a vector take registers of their own.
-  if (config.num_warps >= 4 && o.cols % vector_width(o.type) == 0)
+  if (config.num_warps >= 4 && !masked)
     config.min_ctas_per_sm = wide ? held.wide_ctas_per_sm : kWarpsPerSm / config.num_warps;
   return config;
 }

@@ -188,7 +188,7 @@ TEST(GroupNorm, GroupsSharedByCtas) {
 }
 
 MetaValues in_parts(int parts, int vectors = 1) {
-  return {{"parts", std::to_string(parts)}, {"part_vectors", std::to_string(vectors)}, {"split_mb", "0"}};
+  return {{"parts", std::to_string(parts)}, {"part_vectors", std::to_string(vectors)}};
 }
 
 // Two launches: channels within a part, parts within a channel, blocks that end with neither.
@@ -226,20 +226,6 @@ TEST(GroupNorm, ManyBatches) {
   }
 }
 
-// Few batches in other launches than more of them: eight are 1 MB of x.
-TEST(GroupNorm, FewBatchesOfMany) {
-  for (int64_t n : {8, 9}) {
-    for (bool want : {false, true}) {
-      Case c{.options = options_of({n, 8, 2, 4096}, f32), .n = n};
-      if (n * c.options.channels * c.options.positions > backend().budget()) continue;
-      c.options.want_d_weight = want;
-      c.forward_config = {{"parts", "2"}, {"part_vectors", "1"}, {"split_mb", "1"}};
-      c.config = {{"by", "groups"}, {"split_mb", "1"}};
-      run_and_check(c);
-    }
-  }
-}
-
 // Channels in parts, whose sums d_x's programs or a launch of their own add up.
 TEST(GroupNorm, ByPartsOfChannels) {
   int64_t number = 0;
@@ -248,7 +234,7 @@ TEST(GroupNorm, ByPartsOfChannels) {
       for (const char* turns : {"1", "2"}) {
         Case c{.options = options_of(s, type), .n = s.n, .gap = gap_of(number++)};
         c.config = {{"by", "channels"}, {"rows", "1"},          {"num_warps", "1"}, {"vectors", "1"},
-                    {"num_ctas", "1"},  {"late_sums", "false"}, {"turns", turns},   {"split_mb", "0"}};
+                    {"num_ctas", "1"},  {"late_sums", "false"}, {"turns", turns}};
         run_and_check(c);
       }
     }
@@ -264,8 +250,8 @@ TEST(GroupNorm, ByChannels) {
       for (auto gradients : {LayerNormGradients::both, LayerNormGradients::weight, LayerNormGradients::bias}) {
         Case c{.options = options_of(s, type), .n = s.n, .gap = gap_of(number++)};
         c.options.gradients = gradients;
-        c.config = {{"by", "channels"}, {"rows", "1"},          {"num_warps", "1"}, {"vectors", "1"},
-                    {"num_ctas", "1"},  {"late_sums", "false"}, {"split_mb", "0"}};
+        c.config = {{"by", "channels"}, {"rows", "1"},     {"num_warps", "1"},
+                    {"vectors", "1"},   {"num_ctas", "1"}, {"late_sums", "false"}};
         run_and_check(c);
         c.options.want_d_weight = false;
         run_and_check(c);
@@ -359,8 +345,8 @@ TEST(GroupNorm, InPlaceAndEveryTimeTheSameBits) {
       for (bool channels : {false, true}) {
         Case c{.options = options_of(s, type), .n = s.n, .gap = 8};
         if (channels)
-          c.config = {{"by", "channels"}, {"rows", "1"},          {"num_warps", "1"}, {"vectors", "1"},
-                      {"num_ctas", "1"},  {"late_sums", "false"}, {"split_mb", "0"}};
+          c.config = {{"by", "channels"}, {"rows", "1"},     {"num_warps", "1"},
+                      {"vectors", "1"},   {"num_ctas", "1"}, {"late_sums", "false"}};
         Trial apart(c), over(c);
         apart.check_forward();
         over.check_forward();
