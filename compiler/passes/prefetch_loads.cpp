@@ -19,7 +19,8 @@
 //      anyway. They start at the top where what the loop carries leaves addresses no room (GpuTuning), and on
 //      clusters, where that has measured better.
 //      Factors of matrix products that no thread holds by itself are staged in any case: all threads copy them, wait for
-//      each other and read them where the product wants them (by ldmatrix from swizzled rows).
+//      each other and read them where the product wants them (by ldmatrix from swizzled rows; wgmma reads the slots itself,
+//      rewrites/warpgroup_products.h, and where its products may be under way in two turns a turn begins with them).
 //      A tile that is the same in every iteration, and that the loop loads each time for want of registers, is copied
 //      once on a cluster, if there is room beside the stages. (In a CTA of its own that has not measured better.)
 //   5. If shared memory is too small as well, the loads stay, and the body begins by asking for the next iteration's

@@ -55,15 +55,24 @@ WarpgroupProducts::WarpgroupProducts(scf::ForOp loop, llvm::function_ref<bool(Va
   }
 }
 
+// The chain of products that adds to what the loop carries begins with it and ends in what the loop carries on.
 bool WarpgroupProducts::onlyAddsUp(tile::DotOp dot) const {
+  auto loop = cast<scf::ForOp>(dot->getParentOp());
+  const auto among = [&](tile::DotOp other) { return other && llvm::is_contained(products, other); };
   Value sums = dot.getSums(), result = dot.getResult();
   if (!result.hasOneUse() || !sums.hasOneUse()) return false;
-  auto before = sums.getDefiningOp<tile::DotOp>();
-  auto after = dyn_cast<tile::DotOp>(*result.user_begin());
-  const bool begins = before ? llvm::is_contained(products, before) : isa<BlockArgument>(sums);
-  const bool ends = after ? llvm::is_contained(products, after) && after.getSums() == result
-                          : isa<scf::YieldOp>(*result.user_begin());
-  return begins && ends;
+  while (auto before = sums.getDefiningOp<tile::DotOp>()) {
+    if (!among(before)) return false;
+    sums = before.getSums();
+  }
+  while (auto after = dyn_cast<tile::DotOp>(*result.user_begin())) {
+    if (!among(after) || after.getSums() != result) return false;
+    result = after.getResult();
+    if (!result.hasOneUse()) return false;
+  }
+  OpOperand& carried = *result.use_begin();
+  return carried.getOwner() == loop.getBody()->getTerminator() &&
+         loop.getRegionIterArgs()[carried.getOperandNumber()] == sums;
 }
 
 bool WarpgroupProducts::mayOverlap() const {

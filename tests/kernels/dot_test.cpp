@@ -181,6 +181,32 @@ TEST(Dot, SeveralProductsOfATurn) {
   }
 }
 
+// Every turn begins with the same sums, and only the last turn's result is used.
+TEST(Dot, SumsThatEveryTurnBeginsWith) {
+  constexpr int64_t kSide = 64, kDepth = 128;
+  KernelBuilder k("last");
+  const Partition tx = k.view("x", bf16, {kSide, kDepth}).partition({kSide, 32}),
+                  ty = k.view("y", bf16, {kDepth, kSide}).partition({32, kSide});
+  const Tile begin = k.full({kSide, kSide}, 3.0f, f32);
+  auto [sums] = k.for_range(0, kDepth / 32, 1, pipelined(4), carry(k.zeros({kSide, kSide}, f32)), [&](Scalar i, Tile) {
+    return carry(dot(tx.load({0, i}), ty.load({i, 0}), begin));
+  });
+  k.view("c", f32, {kSide, kSide}).partition({kSide, kSide}).store({0, 0}, sums);
+  const Tensor x = random_rows(bf16, kSide, kDepth, 31), y = random_rows(bf16, kDepth, kSide, 32);
+  Tensor c(f32, {kSide, kSide});
+  Arguments arguments;
+  arguments.tensor("x", x);
+  arguments.tensor("y", y);
+  arguments.tensor("c", c);
+  backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1, arguments);
+  Values expected(kSide * kSide, 3.0);
+  for (int64_t i = 0; i < kSide; ++i)
+    for (int64_t j = 0; j < kSide; ++j)
+      for (int64_t at = kDepth - 32; at < kDepth; ++at)
+        expected[i * kSide + j] += x.get(i * kDepth + at) * y.get(at * kSide + j);
+  EXPECT_TRUE(close_normwise(c.values(), expected, 1e-6));
+}
+
 // One tile as both factors, in two products, and beside other work: x^T x + x^T y, and the sum of x's columns.
 TEST(Dot, TilesThatSeveralOperationsUse) {
   constexpr int64_t kRows = 128, kColumns = 32;
