@@ -33,6 +33,11 @@ std::vector<program::Remark> resource_remarks(const program::Artifact& artifact,
                                " bytes to local memory beside its " + registers_of(resources) +
                                "; use more warps or smaller tiles, or allow more registers (max_registers, "
                                "min_ctas_per_sm)"});
+  if (resources.log.find("wgmma.mma_async instructions are serialized") != std::string::npos)
+    remarks.push_back({.pass = kPass,
+                       .text =
+                           "products by wgmma wait for each other: the assembler has serialised them, mostly for want "
+                           "of registers; use more warps or smaller tiles"});
   const bool fewer = resources.ctas_per_sm > 0 && resources.ctas_per_sm < min_ctas_per_sm;
   if (fewer && std::none_of(artifact.remarks.begin(), artifact.remarks.end(), says_fewer_ctas))
     remarks.push_back({.pass = kPass,

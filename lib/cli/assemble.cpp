@@ -67,7 +67,8 @@ runtime::KernelResources reported_resources(const program::Artifact& artifact, c
                                      .spill_bytes = number("([0-9]{1,9}) bytes spill stores"),
                                      .shared_bytes = artifact.shared_bytes,
                                      .threads = artifact.threads,
-                                     .cluster = artifact.cluster};
+                                     .cluster = artifact.cluster,
+                                     .log = report};
   if (const program::GpuArch* arch = program::find_gpu_arch(artifact.arch); arch && resources.registers > 0)
     resources.ctas_per_sm =
         runtime::ctas_that_fit(*arch, resources.threads, resources.registers, resources.shared_bytes);

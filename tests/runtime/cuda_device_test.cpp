@@ -49,6 +49,12 @@ TEST_F(CudaDeviceTest, WhatTheMachineCodeCostsIsARemark) {
       both[1].text.find("min_ctas_per_sm = 4 is not reached: an SM holds 3 CTAs of 128 threads with 255 registers"),
       std::string::npos)
       << both[1].text;
+  const std::string log =
+      "ptxas info    : (C7511) Potential Performance Loss: wgmma.mma_async instructions are serialized due to "
+      "insufficient register resources for the wgmma pipeline in the function 'k'";
+  const auto serialised = resource_remarks({}, {.registers = 255, .log = log}, 0);
+  ASSERT_EQ(serialised.size(), 1u);
+  EXPECT_NE(serialised[0].text.find("products by wgmma wait for each other"), std::string::npos);
   // The compiler has said so, and local memory that holds variables is not only of spills.
   program::Artifact artifact;
   artifact.remarks = {{.pass = "place-tiles", .text = "min_ctas_per_sm = 4 is not reached: a CTA takes ..."}};
