@@ -25,9 +25,15 @@ bool ordersGlobal(Operation* op) {
              tgpu::OpaqueOp>(op) ||
          isFilledByBulkCopies(op);  // memory barriers of its own order what it reads and writes
 }
+bool isOwnAwait(Operation* op) {
+  auto await = dyn_cast<tgpu::RingAwaitOp>(op);
+  return await && await.getRing().getType().getFill() == tgpu::RingFill::asyncOwn;
+}
 bool ordersShared(Operation* op) {
+  if (isOwnAwait(op)) return false;
   return isa<tgpu::BarrierOp, tgpu::ClusterReceiveOp, tgpu::ClusterBarrierOp, tgpu::ClusterArriveOp,
-             tgpu::ClusterWaitOp, tgpu::LocalAllocOp, tgpu::RingOp, tgpu::RingAwaitOp, tgpu::RingReleaseOp, tgpu::WgmmaWaitOp>(op);
+             tgpu::ClusterWaitOp, tgpu::LocalAllocOp, tgpu::RingOp, tgpu::RingAwaitOp, tgpu::RingReleaseOp,
+             tgpu::WgmmaWaitOp>(op);
 }
 
 // Ops whose operands differ.
@@ -38,6 +44,8 @@ std::optional<OperandEffects> ownEffects(Operation* op) {
     effects.push_back({fill.getRing(), false, true});
     return effects;
   }
+  // What a thread copies for itself may arrive until it has waited.
+  if (isOwnAwait(op)) return OperandEffects{{cast<tgpu::RingAwaitOp>(op).getRing(), false, true}};
   if (auto send = dyn_cast<tgpu::ClusterSendOp>(op)) {
     OperandEffects effects;
     for (Value stages : send.getStages()) effects.push_back({stages, false, true});
@@ -71,8 +79,7 @@ FailureOr<OperandEffects> effectsOf(Operation* op) {
 
 bool meetsThreads(Operation* op) {
   if (auto ring = dyn_cast<tgpu::RingOp>(op)) return ring.getType().hasBarriers();
-  if (auto await = dyn_cast<tgpu::RingAwaitOp>(op))
-    return await.getRing().getType().getFill() == tgpu::RingFill::async;
+  if (auto await = dyn_cast<tgpu::RingAwaitOp>(op)) return await.getRing().getType().getFill() == tgpu::RingFill::async;
   return isa<tgpu::BarrierOp, tgpu::RingReleaseOp>(op);
 }
 

@@ -8,10 +8,13 @@ namespace ligerdsl::compiler {
 /// Buffers of up to as many bytes share their place with no other: memory that is not reused needs no barrier.
 inline constexpr int64_t kUnsharedBytes = 512;
 
+/// Where any buffer may begin.
+inline constexpr int64_t kLeastAlignment = 16;
+
 /// Where a buffer may begin. Swizzles repeat after eight rows of a panel, and wgmma takes them from the address.
 inline int64_t bufferAlignment(tgpu::MemDescType type) {
-  constexpr int64_t kLeast = 16, kRows = 8;
-  return std::max(kLeast, kRows * type.getSwizzle());
+  constexpr int64_t kRows = 8;
+  return std::max(kLeastAlignment, kRows * type.getSwizzle());
 }
 
 /// Bytes of one element in shared memory (i1 takes one byte, a pointer eight).

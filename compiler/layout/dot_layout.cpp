@@ -130,6 +130,7 @@ std::optional<DotLayouts> mmaLayouts(const DotShape& shape) {
 
 bool fitsWgmma(const DotShape& shape) {
   const bool groups = shape.warps % kGroupWarps == 0 && (shape.m & -shape.m) >= kMmaM * shape.warps;
+  if (shape.m * shape.n > kMostWgmmaSums * kWarpThreads * shape.warps) return false;
   return groups && shape.ctas == 1 && shape.n % kMmaN == 0 && shape.n <= kMostWgmmaN && shape.k % kMmaK == 0;
 }
 

@@ -23,7 +23,6 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-constexpr int64_t kAlignment = 16;
 constexpr int64_t kSeparateBytes = 8 * 1024;
 
 struct Buffer {
@@ -81,19 +80,19 @@ class TgpuAllocateSharedPass : public PassWrapper<TgpuAllocateSharedPass, Operat
   std::vector<Buffer> collect() {
     std::vector<Buffer> buffers;
     auto add = [&](Operation* op, int64_t bytes, int64_t alignment, bool filled) {
-      const int64_t whole = llvm::alignTo(bytes, kAlignment);
+      const int64_t whole = llvm::alignTo(bytes, kLeastAlignment);
       Buffer buffer{op, whole, alignment, filled, first[op], first[op]};
       for (Operation* user : op->getUsers()) buffer.end = std::max(buffer.end, endOfUse(user, op));
       buffers.push_back(buffer);
     };
     getOperation().walk([&](Operation* op) {
       if (auto alloc = dyn_cast<tgpu::LocalAllocOp>(op))
-        add(op, bufferBytes(alloc.getType()), kAlignment,
+        add(op, bufferBytes(alloc.getType()), kLeastAlignment,
             llvm::any_of(op->getUsers(), llvm::IsaPred<tgpu::ClusterSendOp>));
       if (auto ring = dyn_cast<tgpu::RingOp>(op))
         for (auto [part, bytes] : llvm::enumerate(bufferBytes(ring.getType())))
           add(op, bytes,
-              part < ring.getType().getParts().size() ? bufferAlignment(ring.getType().part(part)) : kAlignment,
+              part < ring.getType().getParts().size() ? bufferAlignment(ring.getType().part(part)) : kLeastAlignment,
               ring.getType().hasBarriers());
     });
     return buffers;

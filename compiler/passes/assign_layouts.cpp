@@ -19,11 +19,13 @@
 
 #include "compiler/analysis/layout_classes.h"
 #include "compiler/analysis/layout_preference.h"
+#include "compiler/analysis/shared_buffer.h"
 #include "compiler/analysis/thread_registers.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/layout/conversion.h"
 #include "compiler/layout/dot_layout.h"
+#include "compiler/layout/swizzle.h"
 #include "compiler/passes/passes.h"
 #include "compiler/remarks.h"
 #include "compiler/rewrites/atomic_results.h"
@@ -79,27 +81,34 @@ DotPlan planOf(tile::DotOp dot, const Threads& threads, WarpPart part) {
                                     .str()};
 }
 
-// Whether a loop loads the factor ahead, so that it comes to wait in shared memory, where wgmma reads it.
-bool isLoadedAhead(Value factor) {
-  Value source = factor;
+// Whether the product's loop loads the second factor ahead, so that it comes to wait in swizzled rows of shared memory, where
+// wgmma reads it.
+bool isLoadedAhead(tile::DotOp dot) {
+  Value source = dot.getB();
   if (auto conversion = source.getDefiningOp<tgpu::ConvertLayoutOp>()) source = conversion.getSource();
   if (auto permute = source.getDefiningOp<tile::PermuteOp>()) source = permute.getSource();
   auto load = source.getDefiningOp<tile::LoadTileOp>();
-  auto loop = load ? dyn_cast<scf::ForOp>(load->getParentOp()) : scf::ForOp();
+  if (!load || load->getParentOp() != dot->getParentOp()) return false;
+  const auto type = cast<RankedTensorType>(load.getType());
+  if (Swizzle::widest(type.getDimSize(0), type.getDimSize(1) * sharedElementBytes(type.getElementType())) == 0)
+    return false;
+  auto loop = dyn_cast<scf::ForOp>(load->getParentOp());
   auto stages = loop ? loop->getAttrOfType<IntegerAttr>(tile::kNumStagesAttr) : IntegerAttr();
   return stages && stages.getInt() >= 2;
 }
 
-// Why it is not wgmma that multiplies; empty if it is, or where other tensor cores are all there are.
+// Why it is not wgmma that multiplies; empty if it is to, or where other tensor cores are all there are.
 std::string whyNoWgmma(tile::DotOp dot, const Threads& threads) {
   const DotShape shape = shapeOf(dot, threads, WarpPart::group);
+  if (threads.ctas > 1) return "num_ctas is " + std::to_string(threads.ctas) + ", and it multiplies in one CTA";
   if (!fitsWgmma(shape))
     return llvm::formatv(
                "m is {0} and n {1}, for {2} warps; it takes a multiple of four warps, of {3} rows for each of "
-               "them, and at most {4} columns",
-               shape.m, shape.n, threads.warps, kMmaM, kMostWgmmaN)
+               "them, at most {4} columns and {5} sums a thread",
+               shape.m, shape.n, threads.warps, kMmaM, kMostWgmmaN, kMostWgmmaSums)
         .str();
-  if (!isLoadedAhead(dot.getB())) return "its second factor is not a tile that a pipelined loop loads";
+  if (!isLoadedAhead(dot))
+    return "its second factor is not a tile that a pipelined loop loads, in rows of a multiple of 32 bytes";
   return "";
 }
 
@@ -197,7 +206,7 @@ class Assigner {
     llvm::SmallDenseSet<int> fit, others;
     for (tile::DotOp dot : all.dots) {
       const bool possible = wgmma && !multipliesF32(dot) && fitsWgmma(shapeOf(dot, threads, WarpPart::group));
-      if (!possible || isLoadedAhead(dot.getB())) (possible ? fit : others).insert(all.classOf(dot.getResult()));
+      if (!possible || isLoadedAhead(dot)) (possible ? fit : others).insert(all.classOf(dot.getResult()));
     }
     for (int number : others) fit.erase(number);
     return fit;
@@ -442,7 +451,6 @@ class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, Operatio
     return failure(status.wasInterrupted());
   }
 
-  Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
   void remarkDot(tile::DotOp dot, bool wgmma) {
     const Threads threads{numWarps, numCtas};
     if (const std::string why = planOf(dot, threads, WarpPart::square).whyThreads; !why.empty())
@@ -451,6 +459,7 @@ class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, Operatio
       remark(dot) << "the product is made by mma.sync, not by wgmma: " << why;
   }
 
+  Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
   Option<int> numCtas{*this, "num-ctas", llvm::cl::desc("CTAs per cluster"), llvm::cl::init(1)};
   Option<std::string> archName{*this, "arch", llvm::cl::desc("GPU architecture"), llvm::cl::init(kUsualArch.str())};
 };

@@ -111,6 +111,7 @@ class LoopPrefetcher {
         remark(loop) << "loads are issued " << depth << " iterations ahead, not " << stages - 1
                      << ": more would take more than " << carriedBudget
                      << " bytes of registers per thread; use smaller tiles, more warps or fewer stages";
+      remarkLeftProducts(loop);
       carryLoads();
     } else if (fits) {
       if (fittingStages < stages)
@@ -120,6 +121,7 @@ class LoopPrefetcher {
       stageLoads();
     } else {
       remarkNoRoom(bytes, carried);
+      remarkLeftProducts(loop);
       askForNext();
     }
   }
@@ -391,6 +393,19 @@ class LoopPrefetcher {
     remark(conversion) << "the factor of a product passes through registers: " << why;
   }
 
+  // Of products whose tiles are dealt to warpgroups, for a factor that has come to lie elsewhere than in swizzled slots.
+  void remarkLeftProducts(scf::ForOp loop) {
+    if (!wgmma) return;
+    for (tile::DotOp dot : loop.getBody()->getOps<tile::DotOp>()) {
+      Value factor = dot.getB();
+      if (auto conversion = factor.getDefiningOp<tgpu::ConvertLayoutOp>()) factor = conversion.getSource();
+      if (auto permute = factor.getDefiningOp<tile::PermuteOp>()) factor = permute.getSource();
+      if (isDealtToGroups(dot) && isa_and_nonnull<tile::LoadTileOp, tgpu::RingReadOp>(factor.getDefiningOp()))
+        remark(dot)
+            << "the product is made by mma.sync, not by wgmma: its second factor does not wait in shared memory";
+    }
+  }
+
   // There was no room.
   void returnFactors() {
     if (factors.empty()) return;
@@ -464,6 +479,8 @@ class LoopPrefetcher {
       auto ring = dyn_cast<tgpu::RingOp>(op);
       if (ring && !isOver(ring)) taken += ringBytes(ring.getType());
     });
+    for (tile::LoadTileOp load : partsOf(loads))
+      taken += bufferAlignment(slotOf(load)) - kLeastAlignment;  // in front of it
     const int64_t room = (sharedBytes - std::max(exchangeBytes(loop), leastForExchanges) - taken) * ctas;
     sharedRoom = std::max<int64_t>(room, 0);
     if (bytes == 0) return false;
@@ -593,6 +610,7 @@ class LoopPrefetcher {
     rewriter.setInsertionPointAfter(replaced);
     await(rewriter, replaced->getLoc(), 0);
     if (products) products->replace(cast<scf::ForOp>(replaced), overlapping);
+    remarkLeftProducts(cast<scf::ForOp>(replaced));
   }
 
   void await(OpBuilder& builder, Location loc, int64_t pending) {

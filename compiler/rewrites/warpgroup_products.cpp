@@ -9,20 +9,12 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-bool isDealtToGroups(tile::DotOp dot) {
-  const RankedTensorType a = cast<RankedTensorType>(dot.getA().getType());
-  const LinearLayout sums = layoutOf(dot.getResult());
-  const DotShape shape{sums.shape()[0], sums.shape()[1], a.getDimSize(1), sums.warps(), sums.ctas(), WarpPart::group};
-  return !a.getElementType().isF32() && fitsWgmma(shape) && mmaLayouts(shape)->sums == sums &&
-         mmaLayouts(shape)->a == layoutOf(a);
-}
-
 // A factor that is read from a swizzled slot.
-struct SlotFactor {
+struct FactorRead {
   tgpu::RingReadOp read;  // null: in registers
   tile::PermuteOp permute;
 
-  explicit SlotFactor(Value factor) : permute(factor.getDefiningOp<tile::PermuteOp>()) {
+  explicit FactorRead(Value factor) : permute(factor.getDefiningOp<tile::PermuteOp>()) {
     read = (permute ? permute.getSource() : factor).getDefiningOp<tgpu::RingReadOp>();
     if (read && !read.getRing().getType().part(read.getPart()).getSwizzle()) read = {};
   }
@@ -34,7 +26,7 @@ struct SlotFactor {
 };
 
 Value startProduct(OpBuilder& builder, tile::DotOp dot) {
-  SlotFactor a(dot.getA()), b(dot.getB());
+  FactorRead a(dot.getA()), b(dot.getB());
   const auto flag = [&](bool set) { return set ? builder.getUnitAttr() : UnitAttr(); };
   return tgpu::WgmmaOp::create(builder, dot.getLoc(), dot.getType(), dot.getSums(), a.read ? Value() : dot.getA(),
                                b.read.getRing(), b.read.getSlot(), a.read ? a.read.getPartAttr() : IntegerAttr(),
@@ -46,6 +38,14 @@ Value waited(OpBuilder& builder, Location loc, Value sums, int64_t pending) {
 }
 
 }  // namespace
+
+bool isDealtToGroups(tile::DotOp dot) {
+  const RankedTensorType a = cast<RankedTensorType>(dot.getA().getType());
+  const LinearLayout sums = layoutOf(dot.getResult());
+  const DotShape shape{sums.shape()[0], sums.shape()[1], a.getDimSize(1), sums.warps(), sums.ctas(), WarpPart::group};
+  return !a.getElementType().isF32() && fitsWgmma(shape) && mmaLayouts(shape)->sums == sums &&
+         mmaLayouts(shape)->a == layoutOf(a);
+}
 
 WarpgroupProducts::WarpgroupProducts(scf::ForOp loop, llvm::function_ref<bool(Value)> inSlot) {
   for (tile::DotOp dot : loop.getBody()->getOps<tile::DotOp>()) {
@@ -85,12 +85,12 @@ void WarpgroupProducts::replace(scf::ForOp loop, bool overlap) {
   Operation* yield = loop.getBody()->getTerminator();
   Value last;
   for (tile::DotOp dot : products) {
-    SlotFactor factors[] = {SlotFactor(dot.getA()), SlotFactor(dot.getB())};
+    FactorRead factors[] = {FactorRead(dot.getA()), FactorRead(dot.getB())};
     rewriter.setInsertionPoint(dot);
     Value result = last = startProduct(rewriter, dot);
     if (!overlap) result = waited(rewriter, dot.getLoc(), result, 0);
     rewriter.replaceOp(dot, result);
-    for (SlotFactor& factor : factors) factor.eraseUnused();
+    for (FactorRead& factor : factors) factor.eraseUnused();
   }
   if (!overlap) return;
   for (OpOperand& carried : yield->getOpOperands()) {

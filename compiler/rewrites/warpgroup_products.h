@@ -6,6 +6,9 @@
 
 namespace ligerdsl::compiler {
 
+/// Whether the product's tiles are where wgmma has them.
+bool isDealtToGroups(tile::DotOp dot);
+
 class WarpgroupProducts {
  public:
   /// The products of the loop's body that wgmma can make if `inSlot` says which factors will be read from swizzled slots: the

@@ -207,6 +207,39 @@ TEST(Dot, SumsThatEveryTurnBeginsWith) {
   EXPECT_TRUE(close_normwise(c.values(), expected, 1e-6));
 }
 
+// Behind the loop: the sum of each row, for which threads meet, then a tile that changes threads in the memory that the loop's copies
+// have filled; a thread's own are awaited before others write there.
+TEST(Dot, MemoryOfALoopsCopiesIsReused) {
+  constexpr int64_t kSide = 64, kStep = 128, kTurns = 5;
+  KernelBuilder k("reuse");
+  const Partition tx = k.view("x", f16, {kStep * kTurns, kSide}).partition({kStep, kSide}),
+                  ty = k.view("y", f16, {kStep * kTurns, kSide}).partition({kStep, kSide});
+  auto [sums, rows] =
+      k.for_range(0, kTurns, 1, pipelined(3), carry(k.zeros({kSide, kSide}, f32), k.zeros({kSide}, f32)),
+                  [&](Scalar i, Tile sums, Tile rows) {
+                    const Tile x = tx.load({i, 0}).permute({1, 0});
+                    return carry(dot(x * 2.0f, ty.load({i, 0}) * 2.0f, sums), rows + sum(x.to(f32), 1));
+                  });
+  k.view("rows", f32, {kSide}).partition({kSide}).store({0}, rows);
+  k.view("c", f16, {kSide, kSide}).partition({kSide, kSide}).store({0, 0}, sums.to(f16));
+  const Tensor x = random_rows(f16, kStep * kTurns, kSide, 41), y = random_rows(f16, kStep * kTurns, kSide, 42);
+  Tensor c(f16, {kSide, kSide}), totals(f32, {kSide});
+  Arguments arguments;
+  arguments.tensor("x", x);
+  arguments.tensor("y", y);
+  arguments.tensor("rows", totals);
+  arguments.tensor("c", c);
+  backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1, arguments);
+  Values expected(kSide * kSide, 0.0), expected_rows(kSide, 0.0);
+  for (int64_t at = 0; at < kStep * kTurns; ++at)
+    for (int64_t i = 0; i < kSide; ++i) {
+      expected_rows[i] += x.get(at * kSide + i);
+      for (int64_t j = 0; j < kSide; ++j) expected[i * kSide + j] += 4 * x.get(at * kSide + i) * y.get(at * kSide + j);
+    }
+  EXPECT_TRUE(close_normwise(c.values(), expected, 1e-3));
+  EXPECT_TRUE(close_normwise(totals.values(), expected_rows, 1e-6));
+}
+
 // One tile as both factors, in two products, and beside other work: x^T x + x^T y, and the sum of x's columns.
 TEST(Dot, TilesThatSeveralOperationsUse) {
   constexpr int64_t kRows = 128, kColumns = 32;

@@ -16,7 +16,7 @@ namespace {
 
 // That every buffer's alignment is a divisor of.
 int64_t sharedAlignment(func::FuncOp kernel) {
-  int64_t most = 16;
+  int64_t most = kLeastAlignment;
   kernel.walk([&](tgpu::RingOp ring) {
     for (Type part : ring.getType().getParts()) most = std::max(most, bufferAlignment(cast<tgpu::MemDescType>(part)));
   });

@@ -121,7 +121,7 @@ TEST(DotLayout, FactorsAreWhereTheirSumsAre) {
 // PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16": warp w of a group has rows 16 w to 16 w + 15 of 64.
 TEST(DotLayout, GroupsHaveTheRowsOfWgmma) {
   for (const DotShape& shape : std::vector<DotShape>{
-           {64, 8, 16, 4}, {128, 256, 64, 4}, {256, 96, 32, 8}, {192, 64, 16, 4}, {256, 128, 64, 16}}) {
+           {64, 8, 16, 4}, {128, 192, 64, 4}, {256, 96, 32, 8}, {192, 64, 16, 4}, {256, 128, 64, 16}}) {
     DotShape by_groups = shape;
     by_groups.part = WarpPart::group;
     ASSERT_TRUE(fitsWgmma(by_groups));
@@ -141,8 +141,14 @@ TEST(DotLayout, GroupsHaveTheRowsOfWgmma) {
       }
     EXPECT_EQ(static_cast<int64_t>(rows.size()), shape.m / 16);
   }
-  for (const DotShape& shape : std::vector<DotShape>{
-           {64, 64, 16, 8}, {64, 64, 16, 2}, {32, 64, 16, 4}, {64, 512, 16, 4}, {64, 12, 16, 4}, {64, 64, 24, 4}})
+  for (const DotShape& shape : std::vector<DotShape>{{64, 64, 16, 8},
+                                                     {64, 64, 16, 2},
+                                                     {32, 64, 16, 4},
+                                                     {64, 512, 16, 4},
+                                                     {64, 12, 16, 4},
+                                                     {64, 64, 24, 4},
+                                                     {128, 256, 64, 4},
+                                                     {64, 64, 16, 4, 2}})
     EXPECT_FALSE(fitsWgmma(shape));
 }
 

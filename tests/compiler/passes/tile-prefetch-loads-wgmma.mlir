@@ -1,7 +1,7 @@
 // Products that wgmma makes of a ring's slots.
-// RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=65536" -tgpu-split-dots \
+// RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=70000" -tgpu-split-dots \
 // RUN:   -canonicalize -cse | FileCheck %s
-// RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=4 arch=sm_90" -tile-prefetch-loads="num-warps=4 shared-bytes=65536 arch=sm_90" \
+// RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=4 arch=sm_90" -tile-prefetch-loads="num-warps=4 shared-bytes=70000 arch=sm_90" \
 // RUN:   | FileCheck %s --check-prefix=OTHER
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=2 -o /dev/null 2>&1 | FileCheck %s --check-prefix=WARPS
 // OTHER-NOT: wgmma

@@ -42,8 +42,8 @@ struct Cta {
   std::map<uint64_t, Mbarrier> mbarriers;  // by address
   std::array<CtaBarrier, 16> barriers;
   std::vector<std::unique_ptr<Warp>> warps;
-  std::map<std::pair<int, size_t>, std::array<uint64_t, 2>>
-      products;      // of a group of four warps, by number: descriptors
+  std::map<std::pair<int, size_t>, std::array<uint64_t, 3>>
+      products;      // of a group of four warps, by number: descriptors and line
   size_t ended = 0;  // warps
   Order last;        // what its warps knew when they ended
   Clock touched;     // by other CTAs

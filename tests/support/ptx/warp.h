@@ -77,7 +77,7 @@ class Warp {
   void load_matrix(const Instruction& i);
   void group_multiply(const Instruction& i);  // warp_group.cpp
   void group_wait(const Instruction& i);
-  void expect_alike(uint64_t left, uint64_t right);
+  void expect_alike(const Instruction& i, uint64_t left, uint64_t right);
   void elect(const Instruction& i);
   bool early();  // before griddepcontrol.wait
 

@@ -54,11 +54,11 @@ class Descriptor {
 
 }  // namespace
 
-void Warp::expect_alike(uint64_t left, uint64_t right) {
+void Warp::expect_alike(const Instruction& i, uint64_t left, uint64_t right) {
+  const std::array product{left, right, static_cast<uint64_t>(i.line)};
   const std::pair key{number_ / kGroupWarps, group_products_++};
-  const auto [entry, first] = cta_.products.emplace(key, std::array{left, right});
-  if (!first && entry->second != std::array{left, right})
-    throw std::runtime_error("the warps of a wgmma have different descriptors");
+  const auto [entry, first] = cta_.products.emplace(key, product);
+  if (!first && entry->second != product) throw std::runtime_error("the warps of a wgmma have different descriptors");
 }
 
 void Warp::group_multiply(const Instruction& i) {
@@ -86,7 +86,7 @@ void Warp::group_multiply(const Instruction& i) {
   const size_t last = i.operands.size() - 1;
   if (the_same(i.operands[4]) != 1 || the_same(i.operands[5]) != 1) throw std::runtime_error("factors are not negated");
   const uint64_t left = in_registers ? 0 : the_same(i.operands[1]), right = the_same(i.operands[2]);
-  expect_alike(left, right);
+  expect_alike(i, left, right);
   const uint64_t base = SharedMemory::kBase / kUnit;  // of the CTA's window, which descriptors count from
   double a[kRows][kDepth];
   if (in_registers) {
