@@ -120,12 +120,19 @@ def test_a_table_that_cannot_be_written(known, folder):
         expect(code == 2 and "name two files" in errors, f"{arguments}: exit {code}: {out}{errors}")
 
 
+# What is measured while others have the machine is rightly not written when it differs from itself.
+TRIES_BESIDE_OTHERS = 4
+
+
 def test_two_at_a_time(ligerdsl, kernels, folder):
     table = folder / "both.json"
-    commands = [[ligerdsl.path, "--threads", "1", "--load", kernels, "tune", "lazy", f"y={n}", f"x={n}", "--store", str(folder / f"both_{n}.jsonl"), "--export",
-                 str(table), "-q", "--json", str(folder / f"both_{n}.json")] for n in (2000, 3000)]
-    both = [subprocess.Popen(arguments, env=ligerdsl.environment) for arguments in commands]
-    expect([process.wait(300) for process in both] == [0, 0], "both finish")
+    for attempt in range(TRIES_BESIDE_OTHERS):
+        commands = [[ligerdsl.path, "--threads", "1", "--load", kernels, "tune", "lazy", f"y={n}", f"x={n}", "--store",
+                     str(folder / f"both_{n}_{attempt}.jsonl"), "--export", str(table), "-q", "--json", str(folder / f"both_{n}.json")] for n in (2000, 3000)]
+        both = [subprocess.Popen(arguments, env=ligerdsl.environment) for arguments in commands]
+        expect([process.wait(300) for process in both] == [0, 0], "both finish")
+        if len(entries(table)) == 2:
+            break
     expect(sorted(key.split(" y=")[0] for key in entries(table)) == ["lazy/1 x=2000", "lazy/1 x=3000"], f"{list(entries(table))}")
     expect(sorted(path.name for path in folder.glob("both.json*")) == ["both.json"], "nothing is left beside the table")
 
@@ -140,7 +147,10 @@ def test_import(ligerdsl, kernels, folder):
                bad: {"config": "rounds=1000", "ratio": 0.1, "problems": ["y=3000 x=3000 rounds=1"]},
                wrong: {"config": "rounds=7", "ratio": 0.1, "problems": ["y=4000 x=4000"]}}
     write(table, foreign)
-    result = ligerdsl.json("--threads", "1", "--load", kernels, "table", "import", table, "-o", mine)
+    for _ in range(TRIES_BESIDE_OTHERS):
+        result = ligerdsl.json("--threads", "1", "--load", kernels, "table", "import", table, "-o", mine)
+        if result["taken"] == 1:
+            break
     expect(result["taken"] == 1 and [one["key"] for one in result["refused"]] == [bad, wrong], f"{result}")
     expect("the heuristic's time" in result["refused"][0]["reason"], f"{result}")
     (key, entry), = entries(mine).items()
