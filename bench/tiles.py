@@ -15,6 +15,7 @@ import argparse
 import datetime
 import itertools
 import json
+import os
 import sys
 import time
 from functools import partial
@@ -135,7 +136,7 @@ class Rows:
     def write(self):
         device = self.options.device
         name = torch.cuda.get_device_name(device) if device != "cpu" else "cpu"
-        found = {"device": name, "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "command": sys.argv,
+        found = {"device": name, "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "command": [os.path.basename(word) for word in sys.argv],
                  **build_fields(ligerdsl.build_info()), "torch": torch.__version__, "rows": self.rows, "failures": self.failures}
         with open(self.options.out, "w") as file:
             json.dump(found, file, indent=1)

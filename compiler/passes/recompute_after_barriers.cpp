@@ -64,43 +64,52 @@ struct Candidate {
   double price() const { return static_cast<double>(work) / static_cast<double>(freed); }
 };
 
+// Computes tiles of the site again, the cheapest first, until the rest takes no more than the room. Returns the bytes that are
+// still too many.
+template <typename Site>
+int64_t makeRoom(Site& site, int64_t room) {
+  int64_t excess = -room;
+  SetVector<Value> tiles;
+  for (Value value : site.waiting()) tiles.insert(registersOf(value));
+  for (Value tile : tiles)
+    if (int64_t bytes = bytesPerThread(tile); bytes > kFewBytes) excess += bytes;
+  while (excess > 0) {
+    std::optional<Candidate> best;
+    for (Value value : site.waiting())
+      if (std::optional<Candidate> other = site.candidateFor(value); other && (!best || other->price() < best->price()))
+        best = std::move(other);
+    if (!best) return excess;
+    excess -= best->freed;
+    site.recompute(*best);
+  }
+  return 0;
+}
+
 class BarrierSite {
  public:
   // `room` is what tiles may take of a thread's registers, in bytes.
   BarrierSite(Operation* barrier, int64_t room) : barrier(barrier), block(barrier->getBlock()), room(room) {}
 
-  // The cheapest first, until the rest fits.
   void run() {
-    int64_t excess = -room;
-    SetVector<Value> tiles;
-    for (Value value : aliveAcross()) tiles.insert(registersOf(value));
-    for (Value tile : tiles)
-      if (int64_t bytes = bytesPerThread(tile); bytes > kFewBytes) excess += bytes;
-    while (excess > 0) {
-      std::optional<Candidate> best;
-      for (Value value : aliveAcross())
-        if (std::optional<Candidate> other = candidateFor(value); other && (!best || other->price() < best->price()))
-          best = std::move(other);
-      if (!best) {
-        missed(barrier, "tgpu-recompute-after-barriers")
-            << "spills are likely: " << excess + room << " bytes of tiles per thread wait in registers across this "
-            << "exchange, and there is room for " << room
-            << "; use more warps, smaller tiles or a smaller min_ctas_per_sm";
-        return;
-      }
-      excess -= best->freed;
-      recompute(*best);
-    }
+    const int64_t excess = makeRoom(*this, room);
+    if (excess > 0)
+      missed(barrier, "tgpu-recompute-after-barriers")
+          << "spills are likely: " << excess + room << " bytes of tiles per thread wait in registers across this "
+          << "exchange, and there is room for " << room
+          << "; use more warps, smaller tiles or a smaller min_ctas_per_sm";
   }
 
  private:
+  template <typename Site>
+  friend int64_t makeRoom(Site& site, int64_t room);
+
   // The op of this block that contains the user, if it comes after the barrier.
   Operation* userBehind(Operation* user) {
     Operation* here = block->findAncestorOpInBlock(*user);
     return here && barrier->isBeforeInBlock(here) ? here : nullptr;
   }
 
-  SetVector<Value> aliveAcross() {
+  SetVector<Value> waiting() {
     SetVector<Value> alive;
     auto add = [&](Value value) {
       if (llvm::any_of(value.getUsers(), [&](Operation* user) { return userBehind(user) != nullptr; }))
@@ -189,25 +198,12 @@ class LoopSite {
  public:
   LoopSite(Operation* loop, int64_t room) : loop(loop), block(loop->getBlock()), room(room) {}
 
-  // The cheapest first, until the rest fits.
-  void run() {
-    int64_t excess = -room;
-    SetVector<Value> tiles;
-    for (Value value : waiting()) tiles.insert(registersOf(value));
-    for (Value tile : tiles)
-      if (int64_t bytes = bytesPerThread(tile); bytes > kFewBytes) excess += bytes;
-    while (excess > 0) {
-      std::optional<Candidate> best;
-      for (Value value : waiting())
-        if (std::optional<Candidate> other = candidateFor(value); other && (!best || other->price() < best->price()))
-          best = std::move(other);
-      if (!best) return;
-      excess -= best->freed;
-      recompute(*best);
-    }
-  }
+  void run() { makeRoom(*this, room); }
 
  private:
+  template <typename Site>
+  friend int64_t makeRoom(Site& site, int64_t room);
+
   // The op of the loop's regions, or of the block behind it, that contains the user.
   Operation* userIn(Block& inside, Operation* user) { return inside.findAncestorOpInBlock(*user); }
   Operation* userBehind(Operation* user) {
@@ -326,6 +322,9 @@ class TgpuRecomputeAfterBarriersPass : public PassWrapper<TgpuRecomputeAfterBarr
   }
 
  private:
+  template <typename Site>
+  friend int64_t makeRoom(Site& site, int64_t room);
+
   Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
   Option<int> ctasPerSm{*this, "ctas-per-sm", llvm::cl::desc("CTAs that share an SM"), llvm::cl::init(1)};
   Option<std::string> archName{*this, "arch", llvm::cl::desc("GPU architecture"), llvm::cl::init(kUsualArch.str())};

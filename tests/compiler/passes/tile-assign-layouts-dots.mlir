@@ -47,3 +47,23 @@ func.func @attention(%x: !x, %y: !x, %o: !o, %n: i64) {
   tile.store_tile %sum, %o[%c0, %c0] shape [128, 64] : tensor<128x64xf32>, !o
   return
 }
+
+// Sums of 16 bits, of which a thread has two neighbours, are brought together behind the product; those of f32 fill sectors as they are.
+// CHECK-LABEL: func.func @narrow
+// CHECK: %[[HALF:.+]] = arith.truncf
+// CHECK: %[[WIDE:.+]] = tgpu.convert_layout %[[HALF]]
+// CHECK: tile.store_tile %[[WIDE]]
+// CHECK: %[[F32:.+]] = tile.dot
+// CHECK-NEXT: tile.store_tile %[[F32]]
+func.func @narrow(%x: !x, %y: !x, %h: !x, %o: !o) {
+  %c0 = arith.constant 0 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %a = tile.load_tile %x[%c0, %c0] shape [64, 32] : !x -> tensor<64x32xbf16>
+  %b = tile.load_tile %y[%c0, %c0] shape [32, 64] : !x -> tensor<32x64xbf16>
+  %s = tile.dot %a, %b, %zero : tensor<64x32xbf16>, tensor<32x64xbf16> -> tensor<64x64xf32>
+  %n = arith.truncf %s : tensor<64x64xf32> to tensor<64x64xbf16>
+  tile.store_tile %n, %h[%c0, %c0] shape [64, 64] : tensor<64x64xbf16>, !x
+  %t = tile.dot %a, %b, %zero : tensor<64x32xbf16>, tensor<32x64xbf16> -> tensor<64x64xf32>
+  tile.store_tile %t, %o[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !o
+  return
+}
