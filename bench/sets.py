@@ -193,6 +193,15 @@ def flce_errors():
     return [Wanted(kernel, (2048, 1024, 32000)) for kernel in FLCE_ERRORS]
 
 
+def products():
+    """Square, the three of a head, of a small model's layers, few rows, few terms, odd."""
+    layouts = ("matmul_nt", "matmul_nn", "matmul_tn")
+    return [*(Wanted(kernel, (8192, 8192, 8192)) for kernel in layouts), *(Wanted(kernel, (4096, 4096, 4096)) for kernel in layouts),
+            Wanted("matmul_nt", (4096, 128256, 4096)), Wanted("matmul_nn", (4096, 4096, 128256)), Wanted("matmul_tn", (128256, 4096, 4096)),
+            *(Wanted(kernel, (4096, 8192, 2048)) for kernel in layouts), *(Wanted("matmul_nt", (rows, 4096, 4096)) for rows in (256, 512, 1024)),
+            Wanted("matmul_nt", (4000, 4024, 4088)), Wanted("matmul_nt", (4096, 4096, 128)), Wanted("matmul_nt", (4001, 4099, 4093))]
+
+
 def chain():
     """Small kernels one after the other on one stream: what launching costs once the GPU has other work."""
     return [Wanted("rms_norm_chain", (2048, 4096))]
@@ -229,6 +238,7 @@ def smoke():
             *(Wanted("modulated_rms_norm", (24, 96, 3), dtype) for dtype in ("f32", "bf16")),
             Wanted("embedding", (40, 30, 16), "f32"), Wanted("adamw", (1000,), "f32"), Wanted("global_norm", (1000,), "f32"),
             Wanted("fused_linear_cross_entropy", (24, 32, 130), "f32"), Wanted("fused_linear_jsd", (24, 32, 130), "f32"), Wanted("rms_norm_chain", (16, 96), "f32"),
+            *(Wanted(kernel, (24, 40, 32), "bf16") for kernel in ("matmul_nn", "matmul_nt", "matmul_tn")),
             *(Wanted(kernel, (24, 32, 130), "f32") for kernel in ("flce_per_token", *FLCE_ERRORS))]
 
 
@@ -236,7 +246,7 @@ SETS = {"head": head, "issue2": issue2, "issue3-table": table, "widths": widths,
         "activations": activations, "divergences": divergences, "substitutes": substitutes, "groups": groups, "modulated": modulated,
         "shards": shards, "sparse": sparse,
         "flce": flce, "flce_per_token": flce_per_token, "fused_jsd": fused_jsd, "flce_errors": flce_errors,
-        "chain": chain, "figure": figure, "models": models, "smoke": smoke}
+        "chain": chain, "products": products, "figure": figure, "models": models, "smoke": smoke}
 
 
 def select(names, only=()):

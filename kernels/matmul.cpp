@@ -12,8 +12,8 @@ namespace {
 class Finish {
  public:
   Finish(KernelBuilder& k, const MatmulMeta& m) : m_(m) {
-    c_ = k.view("c", m.c_type, {m.transposed_a() ? m.width : dyn, m.cols});
-    if (m.has_bias) bias_ = k.view("bias", m.bias_type, {m.cols});
+    c_ = k.view("c", m.c_type, {m.transposed_a() ? m.known(m.width) : dyn, m.known(m.cols)});
+    if (m.has_bias) bias_ = k.view("bias", m.bias_type, {m.known(m.cols)});
     if (m.scaled) alpha_ = k.scalar("alpha", f32);
     if (m.adds) beta_ = k.scalar("beta", f32);
   }
@@ -36,16 +36,16 @@ class Finish {
 };
 
 View partials_of(KernelBuilder& k, const MatmulMeta& m) {
-  return k.view("partials", f32, {m.splits, m.transposed_a() ? m.width : dyn, m.cols});
+  return k.view("partials", f32, {m.splits, m.transposed_a() ? m.known(m.width) : dyn, m.known(m.cols)});
 }
 
 }  // namespace
 
 void matmul(KernelBuilder& k, const MatmulMeta& m) {
   const bool split = m.splits > 1;
-  const View a = k.view("a", m.type, {dyn, m.width});
-  const int64_t depth = m.transposed_a() ? dyn : m.width;
-  const View b = m.transposed_b() ? k.view("b", m.type, {m.cols, depth}) : k.view("b", m.type, {depth, m.cols});
+  const int64_t width = m.known(m.width), cols_of_c = m.known(m.cols), depth = m.transposed_a() ? dyn : width;
+  const View a = k.view("a", m.type, {dyn, width});
+  const View b = m.transposed_b() ? k.view("b", m.type, {cols_of_c, depth}) : k.view("b", m.type, {depth, cols_of_c});
   std::optional<Finish> finish;
   std::optional<View> partials;
   if (split)
@@ -53,7 +53,8 @@ void matmul(KernelBuilder& k, const MatmulMeta& m) {
   else
     finish.emplace(k, m);
 
-  const Scalar rows = split ? partials->dim(1) : finish->c().dim(0), cols = split ? partials->dim(2) : finish->c().dim(1);
+  const Scalar rows = split ? partials->dim(1) : finish->c().dim(0),
+               cols = split ? partials->dim(2) : finish->c().dim(1);
   const Scalar tiles_m = cdiv(rows, m.tile_m), tiles_n = cdiv(cols, m.tile_n);
   const Scalar turns = cdiv(a.dim(m.transposed_a() ? 0 : 1), m.tile_k);
   Scalar program = k.program_id(0), first = k.constant(0, i64), end = turns, part = k.constant(0, i32);
@@ -67,14 +68,13 @@ void matmul(KernelBuilder& k, const MatmulMeta& m) {
   const TilePlace tile = grouped_tiles(program, tiles_m, tiles_n, m.group);
   const Partition of_a = m.transposed_a() ? a.partition({m.tile_k, m.tile_m}) : a.partition({m.tile_m, m.tile_k}),
                   of_b = m.transposed_b() ? b.partition({m.tile_n, m.tile_k}) : b.partition({m.tile_k, m.tile_n});
-  auto [sums] = k.for_range(first, end, 1, pipelined(m.stages), carry(k.zeros({m.tile_m, m.tile_n}, f32)),
-                            [&](const Scalar& i, const Tile& sums) {
-                              const Tile left = m.transposed_a() ? of_a.load({i, tile.row}).permute({1, 0})
-                                                                 : of_a.load({tile.row, i}),
-                                         right = m.transposed_b() ? of_b.load({tile.column, i}).permute({1, 0})
-                                                                  : of_b.load({i, tile.column});
-                              return carry(dot(left, right, sums));
-                            });
+  auto [sums] = k.for_range(
+      first, end, 1, pipelined(m.stages), carry(k.zeros({m.tile_m, m.tile_n}, f32)),
+      [&](const Scalar& i, const Tile& sums) {
+        const Tile left = m.transposed_a() ? of_a.load({i, tile.row}).permute({1, 0}) : of_a.load({tile.row, i}),
+                   right = m.transposed_b() ? of_b.load({tile.column, i}).permute({1, 0}) : of_b.load({i, tile.column});
+        return carry(dot(left, right, sums));
+      });
   if (split)
     partials->partition({squeeze, m.tile_m, m.tile_n}).store({part, tile.row, tile.column}, sums);
   else

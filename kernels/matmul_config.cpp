@@ -79,7 +79,7 @@ MatmulConfig heuristic(const Machine& machine, const MatmulOptions& o) {
 
 std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
   if (!machine.is_gpu())
-    return config.stages > 1 ? "a CPU has no loads in flight; use stages=1"
+    return config.stages > 1   ? "a CPU has no loads in flight; use stages=1"
            : config.splits > 1 ? "a CPU's programs share no tile; use splits=1"
                                : "";
   const int64_t sums = int64_t{config.tile_m} * config.tile_n / (program::kWarpThreads * config.num_warps);
@@ -94,20 +94,28 @@ std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulCo
   return "";
 }
 
-Operation build(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
+MatmulMeta meta_of(const MatmulOptions& o, const MatmulConfig& config) {
   MatmulMeta meta{o};
   meta.tile_m = config.tile_m, meta.tile_n = config.tile_n, meta.tile_k = config.tile_k;
   meta.stages = config.stages, meta.group = config.group, meta.splits = config.splits;
+  return meta;
+}
+
+Step product(const MatmulMeta& meta, const MatmulConfig& config, const Size& programs) {
+  return record_step("matmul", meta.type, &matmul, meta, library_launch(programs, config.num_warps));
+}
+
+Operation build(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
+  MatmulMeta meta = meta_of(o, config);
   const Size rows = o.transposed_a() ? Size(o.width) : Size::rows();
   const Size tiles = ceil_div(rows, config.tile_m) * ceil_div(o.cols, config.tile_n);
-  Operation op{.steps = {record_step("matmul", o.type, &matmul, meta,
-                                     library_launch(tiles * config.splits, config.num_warps))}};
+  Operation op{.steps = {product(meta, config, tiles * config.splits)}};
   if (config.splits == 1) return op;
   const TileShape tile = elementwise_tile(machine, f32, o.cols);
   meta.rows = tile.rows, meta.block = tile.cols;
-  op.steps.push_back(record_step(
-      "matmul_finish", o.c_type, &matmul_finish, meta,
-      library_launch(ceil_div(rows, tile.rows) * ceil_div(o.cols, tile.cols), tile.num_warps)));
+  op.steps.push_back(
+      record_step("matmul_finish", o.c_type, &matmul_finish, meta,
+                  library_launch(ceil_div(rows, tile.rows) * ceil_div(o.cols, tile.cols), tile.num_warps)));
   op.workspace = {{.name = "partials", .dtype = DType::f32, .shape = {config.splits, rows, o.cols}}};
   return op;
 }
@@ -119,6 +127,18 @@ Cost cost(const MatmulOptions& o, int64_t rows) {
 }
 
 }  // namespace
+
+Step matmul_of_any_size(const Machine& machine, MatmulOptions o, const MatmulConfig& config) {
+  o.any_size = true;
+  if (const std::string reason = valid(machine, o, config); !reason.empty() || config.splits > 1)
+    throw Error("error: a product of any size: " +
+                (reason.empty() ? "its turns are not shared; use splits=1" : reason));
+  return product(meta_of(o, config), config, Size::rows());
+}
+
+int64_t matmul_programs(const MatmulConfig& config, int64_t m, int64_t n) {
+  return tiles_of(m, n, config);
+}
 
 int64_t few_rows(const Machine& machine, const MatmulOptions& o) {
   if (o.transposed_a()) return 0;

@@ -130,7 +130,8 @@ std::unique_ptr<Matmul> make_cpu_matmul(int threads) {
   return std::make_unique<CpuMatmul>(threads);
 }
 
-std::unique_ptr<Matmul> make_matmul(const Ops& ops, int threads) {
+std::unique_ptr<Matmul> make_matmul(Ops& ops, Products products, int threads) {
+  if (products == Products::kernels) return make_kernel_matmul(ops);
   return ops.on_gpu() ? make_cuda_matmul(ops.device_index(), ops.stream()) : make_cpu_matmul(threads);
 }
 

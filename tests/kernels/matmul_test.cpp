@@ -1,8 +1,9 @@
 // Matrix products with their epilogues against float64 sums.
+#include "kernels/oracle/matmul.h"
+
 #include <cmath>
 
 #include "kernels/matmul_config.h"
-#include "kernels/oracle/matmul.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -31,7 +32,8 @@ struct Trial {
     const Tensor b = random_rows(options.type, tb ? n : k, tb ? k : n, seed + 1, gap);
     const Tensor c = random_rows(options.c_type, m, n, seed + 2, gap);
     const Tensor bias = random_vector(options.bias_type, n, seed + 3);
-    oracle::MatmulCase which{.m = m, .n = n, .k = k, .transposed_a = ta, .transposed_b = tb, .alpha = alpha, .beta = beta};
+    oracle::MatmulCase which{
+        .m = m, .n = n, .k = k, .transposed_a = ta, .transposed_b = tb, .alpha = alpha, .beta = beta};
     if (options.epilogue != Epilogue::none)
       which.f = static_cast<oracle::ActivationKind>(static_cast<int>(options.epilogue) - 1);
     const Values wanted =
@@ -54,7 +56,8 @@ TEST(Matmul, EveryOrderAndType) {
   for (const Factors factors : kFactors)
     for (const DType type : kFloats) {
       Trial{.m = 33, .n = 40, .k = 72, .options = {.factors = factors, .type = type, .c_type = type}}.check(seed += 5);
-      Trial{.m = 130, .n = 24, .k = 40, .options = {.factors = factors, .type = type, .c_type = f32}}.check(seed += 5, 8);
+      Trial{.m = 130, .n = 24, .k = 40, .options = {.factors = factors, .type = type, .c_type = f32}}.check(seed += 5,
+                                                                                                            8);
       Trial{.m = 7, .n = 13, .k = 9, .options = {.factors = factors, .type = type, .c_type = type}}.check(seed += 5, 3);
     }
 }
@@ -94,7 +97,13 @@ TEST(Matmul, TurnsAreShared) {
   for (const Factors factors : kFactors)
     for (const char* splits : {"2", "8"}) {
       const MatmulOptions options{.factors = factors, .type = bf16, .c_type = bf16, .has_bias = true};
-      Trial{.m = 50, .n = 40, .k = 104, .options = options, .alpha = 3, .beta = 1, .config = {{"splits", splits}, {"tile_k", "16"}}}
+      Trial{.m = 50,
+            .n = 40,
+            .k = 104,
+            .options = options,
+            .alpha = 3,
+            .beta = 1,
+            .config = {{"splits", splits}, {"tile_k", "16"}}}
           .check(seed += 5);
     }
 }
@@ -103,12 +112,13 @@ TEST(Matmul, TurnsAreShared) {
 TEST(Matmul, Schedules) {
   uint64_t seed = 901;
   const std::vector<MetaValues> configs =
-      machine().is_gpu() ? std::vector<MetaValues>{{{"tile_m", "64"}, {"tile_n", "64"}, {"num_warps", "4"}, {"stages", "3"}},
-                                                   {{"tile_m", "128"}, {"tile_n", "32"}, {"tile_k", "32"}, {"stages", "5"}},
-                                                   {{"tile_m", "16"}, {"tile_n", "64"}, {"num_warps", "2"}, {"stages", "1"}},
-                                                   {{"tile_m", "32"}, {"tile_n", "32"}, {"num_warps", "4"}, {"group", "1"}}}
-                         : std::vector<MetaValues>{{{"tile_m", "16"}, {"tile_n", "32"}, {"tile_k", "16"}},
-                                                   {{"tile_m", "64"}, {"tile_n", "128"}, {"tile_k", "64"}}};
+      machine().is_gpu()
+          ? std::vector<MetaValues>{{{"tile_m", "64"}, {"tile_n", "64"}, {"num_warps", "4"}, {"stages", "3"}},
+                                    {{"tile_m", "128"}, {"tile_n", "32"}, {"tile_k", "32"}, {"stages", "5"}},
+                                    {{"tile_m", "16"}, {"tile_n", "64"}, {"num_warps", "2"}, {"stages", "1"}},
+                                    {{"tile_m", "32"}, {"tile_n", "32"}, {"num_warps", "4"}, {"group", "1"}}}
+          : std::vector<MetaValues>{{{"tile_m", "16"}, {"tile_n", "32"}, {"tile_k", "16"}},
+                                    {{"tile_m", "64"}, {"tile_n", "128"}, {"tile_k", "64"}}};
   for (const Factors factors : kFactors)
     for (const MetaValues& config : configs)
       Trial{.m = 72, .n = 88, .k = 136, .options = {.factors = factors, .type = bf16, .c_type = bf16}, .config = config}
