@@ -131,8 +131,8 @@ std::unique_ptr<Matmul> make_cpu_matmul(int threads) {
 }
 
 std::unique_ptr<Matmul> make_matmul(Ops& ops, Products products, int threads) {
-  if (products == Products::kernels) return make_kernel_matmul(ops);
-  return ops.on_gpu() ? make_cuda_matmul(ops.device_index(), ops.stream()) : make_cpu_matmul(threads);
+  auto library = ops.on_gpu() ? make_cuda_matmul(ops.device_index(), ops.stream()) : make_cpu_matmul(threads);
+  return products == Products::kernels ? make_kernel_matmul(ops, std::move(library)) : std::move(library);
 }
 
 }  // namespace train

@@ -1,4 +1,4 @@
-// Products by libligerdsl's own kernels: no library of the device's maker. A batch is a call for each of its matrices.
+// Products by libligerdsl's own kernels; those of a batch, which are attention's, by the device's library.
 #include <utility>
 
 #include "matmul.h"
@@ -13,7 +13,7 @@ Tensor tensor(const Matrix& x, int64_t rows, int64_t cols) {
 
 class KernelMatmul : public Matmul {
  public:
-  explicit KernelMatmul(Ops& ops) : ops_(ops) {}
+  KernelMatmul(Ops& ops, std::unique_ptr<Matmul> library) : ops_(ops), library_(std::move(library)) {}
 
   void multiply(int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a, const Matrix& b, float beta,
                 const Matrix& c) override {
@@ -22,18 +22,20 @@ class KernelMatmul : public Matmul {
 
   void multiply_batch(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a,
                       const Matrix& b, float beta, const Matrix& c) override {
-    for (int64_t o = 0; o < outer; ++o)
-      for (int64_t i = 0; i < inner; ++i) multiply(m, n, k, alpha, a.at(o, i), b.at(o, i), beta, c.at(o, i));
+    library_->multiply_batch(outer, inner, m, n, k, alpha, a, b, beta, c);
   }
+
+  int64_t device_bytes_used() const override { return library_->device_bytes_used(); }
 
  private:
   Ops& ops_;
+  std::unique_ptr<Matmul> library_;
 };
 
 }  // namespace
 
-std::unique_ptr<Matmul> make_kernel_matmul(Ops& ops) {
-  return std::make_unique<KernelMatmul>(ops);
+std::unique_ptr<Matmul> make_kernel_matmul(Ops& ops, std::unique_ptr<Matmul> library) {
+  return std::make_unique<KernelMatmul>(ops, std::move(library));
 }
 
 }  // namespace train

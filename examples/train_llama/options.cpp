@@ -133,7 +133,7 @@ void add_options(CLI::App& app, Settings& s) {
   number("--device", s.device, "cpu or cuda:N")->check(check_device);
   number("--threads", s.threads, "CPU threads; 0 = all cores")->check(CLI::Range(0, 1024));
   app.add_option("--products", s.products,
-                 "who multiplies matrices: library (cuBLAS, CBLAS) or kernels (libligerdsl's own)")
+                 "who multiplies layers' matrices: library (cuBLAS, CBLAS) or kernels (libligerdsl's own)")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, Products>{{"library", Products::library}, {"kernels", Products::kernels}}))
       ->default_str("library");
