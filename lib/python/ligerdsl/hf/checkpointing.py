@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ..torch.config import config
-from ..torch.dispatch import is_compiling, is_direct
+from ..torch.dispatch import call, is_compiling, is_direct
 from .families import FAMILIES, Family, activation_of
 from .layer import LayerFunction, Shape
 from .memory import kept_layers, piece_rows
@@ -116,7 +116,7 @@ def _forward(self, hidden_states, *args, ligerdsl_layer=False, **kwargs):
     if (not is_direct(x, cos, sin, first, second, *weights) or torch.is_autocast_enabled(x.device.type)
             or any(weight.dtype != x.dtype for weight in (first, second, *weights))):
         return self._gradient_checkpointing_func(functools.partial(type(self).forward, self, **kwargs), hidden_states)
-    return LayerFunction.apply(_shape_of(self, x), x, cos, sin, first, *weights[:4], second, *weights[4:])
+    return call(LayerFunction, _shape_of(self, x), x, cos, sin, first, *weights[:4], second, *weights[4:])
 
 
 def _say_without_cache(name):
