@@ -98,9 +98,10 @@ def _kept(layer, plan, x, piece):
         return 0
     rows, element = x.shape[0] * x.shape[1], x.element_size()
     fraction = getattr(torch.cuda, "get_per_process_memory_fraction", lambda device: 1.0)(x.device)
-    free = fraction * torch.cuda.get_device_properties(x.device).total_memory - torch.cuda.memory_allocated(x.device)
+    unused, total = torch.cuda.mem_get_info(x.device)
+    free = min(fraction * total, unused + torch.cuda.memory_reserved(x.device)) - torch.cuda.memory_allocated(x.device)
     attention, mlp = layer.self_attn, layer.mlp
-    free -= plan.layers * rows * x.shape[2] * element  # inputs of all layers
+    free -= (plan.layers - 1) * rows * x.shape[2] * element  # inputs of the other layers
     row = attention.o_proj.in_features * element + 4 * attention.o_proj.in_features // attention.head_dim
     return kept_layers(rows, plan.layers, x.shape[2], mlp.down_proj.in_features, element, row, piece, free, plan.head_bytes)
 

@@ -17,11 +17,11 @@ def layer_bytes(rows, hidden, intermediate, element, piece):
 
 def kept_layers(rows, layers, hidden, intermediate, element, kept_row, piece, free, head):
     """How many of the last layers keep attention's output: what pieces of the MLP save, spent again. kept_row: bytes of an output's row; free: what
-    is left on the device before the first of these layers; head: bytes of the head's gradient."""
+    is left on the device beside the inputs of all layers; head: bytes of the head's gradient."""
     saved = 2 * max(0, rows - piece) * intermediate * element
     most = min(layers, saved // (rows * kept_row))
     needed = layer_bytes(rows, hidden, intermediate, element, piece) + head + GIB // 4
-    while most and needed + most * rows * (kept_row + hidden * element) > free:
+    while most and needed + most * rows * kept_row > free:
         most -= 1
     return most
 
