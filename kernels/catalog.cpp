@@ -10,6 +10,7 @@
 #include "kernels/group_norm_config.h"
 #include "kernels/layer_norm_config.h"
 #include "kernels/logit_divergence_config.h"
+#include "kernels/matmul_config.h"
 #include "kernels/modulated_rms_norm_config.h"
 #include "kernels/norm_backward_config.h"
 #include "kernels/poly_norm_config.h"
@@ -91,6 +92,7 @@ std::vector<CatalogEntry> make_catalog() {
       entry(dyt_backward_kernel),
       entry(bias_add_forward_kernel),
       entry(bias_add_backward_kernel),
+      entry(matmul_kernel),
       entry(activation_forward_kernel),
       entry(activation_backward_kernel),
       entry(dropout_forward_kernel),

@@ -69,6 +69,13 @@ class Builder {
     if (norm) settings.push_back("d_weight_dtype=f32");
     one(fmt::format("{}_backward", kernel), rows, settings);
   }
+  // Of square factors, in one dtype.
+  void product(const std::string& op, int64_t rows, int64_t width, int64_t cols) {
+    const bool transposed = op.ends_with("tn");
+    cases_.push_back({op,
+                      {dtype_, size(transposed ? "K" : "M", rows_of(rows)),
+                       size(transposed ? "M" : "K", width), size("N", cols)}});
+  }
   // Channels of an image.
   void group_norm(int64_t batch, int64_t channels, int64_t positions, int64_t groups) {
     for (const char* direction : {"forward", "backward"}) {
@@ -120,6 +127,9 @@ Cases standard(const Scale& scale) {
   add.group_norm(scale.cpu ? 2 : 32, 320, 4096, 32);
   for (const char* gate : {"swiglu", "geglu"}) add.pair(gate, rows, "F", ffn);
   add.pair("bias_add", rows, "F", ffn);
+  add.product("matmul_nt", losses, width, width);
+  add.product("matmul_nn", losses, width, width);
+  add.product("matmul_tn", losses, width, width);
   add.activations(rows, ffn);
   add.pair("dropout", rows, "F", ffn);
   add.one("dropout_forward", rows, {Builder::size("F", ffn), "with_residual=1"});

@@ -9,6 +9,7 @@
 #include "kernels/oracle/divergence.h"
 #include "kernels/oracle/dropout.h"
 #include "kernels/oracle/elementwise.h"
+#include "kernels/oracle/matmul.h"
 #include "kernels/oracle/norm.h"
 #include "kernels/oracle/softmax.h"
 #include "kernels/oracle/sparsemax.h"
@@ -489,6 +490,23 @@ Expected fused_linear_jsd(const Call& c) {
   return expected;
 }
 
+// The error of a sum is one of all that is added up, so it is measured in the norm of all elements.
+template <bool transposed_a, bool transposed_b>
+Expected matmul(const Call& c) {
+  oracle::MatmulCase which{.m = c.size("M"),
+                           .n = c.size("N"),
+                           .k = c.size("K"),
+                           .transposed_a = transposed_a,
+                           .transposed_b = transposed_b,
+                           .alpha = c.number("alpha", 1),
+                           .beta = c.number("beta")};
+  if (const int epilogue = c.option("epilogue"); epilogue != LIGERDSL_EPILOGUE_NONE)
+    which.f = static_cast<oracle::ActivationKind>(epilogue - 1);
+  const DType own = c.type("c");
+  const Values before = which.beta != 0 ? c["c"] : Values{};
+  return {{"c", {oracle::matmul_oracle(which, c["a"], c["b"], c["bias"], before), true, own}}};
+}
+
 // Rows times one factor or one of each row.
 Expected scaled(const Call& c, const char* out, const char* in, const char* factors, const char* columns) {
   Values x = c[in];
@@ -568,6 +586,10 @@ const std::map<std::string, std::function<Expected(const Call&)>>& formulas() {
       {"dyt_backward", dyt_backward},
       {"bias_add_forward", bias_add_forward},
       {"bias_add_backward", bias_add_backward},
+      {"matmul_nn", matmul<false, false>},
+      {"matmul_nt", matmul<false, true>},
+      {"matmul_tn", matmul<true, false>},
+      {"matmul_tt", matmul<true, true>},
       {"activation_forward", activation_forward},
       {"activation_backward", activation_backward},
       {"dropout_forward", dropout_forward},

@@ -5,7 +5,7 @@ Formulas name sections of no other document: each text stands alone, because it 
 """
 
 from operations import (activation, bias_add, cross_entropy, divergence, dropout, dyt, elementwise, embedding, fused_linear_cross_entropy,
-                        fused_linear_jsd, gated_activation, group_norm, layer_norm, optimizer, poly_norm, rms_norm, rope, softmax,
+                        fused_linear_jsd, gated_activation, group_norm, layer_norm, matmul, optimizer, poly_norm, rms_norm, rope, softmax,
                         vocab_parallel)
 
 OPS = [
@@ -16,6 +16,7 @@ OPS = [
     *poly_norm.OPS,
     *dyt.OPS,
     *bias_add.OPS,
+    *matmul.OPS,
     *activation.OPS,
     *dropout.OPS,
     *gated_activation.OPS,

@@ -98,14 +98,14 @@ class TableCall {
     copy(static_cast<int32_t>(value));
   }
 
-  // Sizes that only tensors say: N, rope's positions S and the rows M of all shards, of one here, are the rows; C are the
-  // numbers that a shard says of a row; others belong to results of one element.
+  // Sizes that only tensors say: N, rope's positions S, the rows M of all shards, of one here, and a product's M or K are
+  // the rows; C are the numbers that a shard says of a row; others belong to results of one element.
   int64_t size_of_dim(const lib::BindRules& rules, const lib::DimSpec& dim, int64_t rows) const {
     if (dim.symbol < 0) return dim.factor;
     if (rules.sizes[dim.symbol] >= 0) return rules.sizes[dim.symbol] * dim.factor;
     const std::string symbol = info_.symbols[dim.symbol];
     if (symbol == "C") return is_set("with_smoothing") || is_set("label_smoothing") ? 5 : 3;
-    return symbol == "N" || symbol == "S" || symbol == "M" ? rows : 1;
+    return symbol == "N" || symbol == "S" || symbol == "M" || symbol == "K" ? rows : 1;
   }
 
   bool is_set(const std::string& name) const {

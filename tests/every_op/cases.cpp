@@ -60,6 +60,13 @@ constexpr const char* kConfigurations[] = {
     "bias_add_forward dtype=f16 bias_dtype=f32 in_place=1",
     "bias_add_backward dtype=bf16",
     "bias_add_backward d_bias_dtype=f32 accumulate=1",
+    "matmul_nn dtype=bf16 c_dtype=f32",
+    "matmul_nn beta=1 alpha=0.5 bias_dtype=f32",
+    "matmul_nt dtype=f16 bias_dtype=f16 c_dtype=f16 epilogue=gelu_tanh",
+    "matmul_nt",
+    "matmul_tn dtype=bf16 c_dtype=f32 beta=1",
+    "matmul_tn c_dtype=f32 epilogue=silu",
+    "matmul_tt dtype=bf16 c_dtype=bf16",
     "activation_forward dtype=bf16",
     "activation_forward kind=gelu_erf in_place=1",
     "activation_backward dtype=bf16 kind=gelu_erf",
@@ -149,6 +156,10 @@ std::vector<std::string> sizes(const std::string& op, int64_t rows) {
   if (op == "global_norm") return {size("N", 500 * rows + 3), "T=3"};
   if (op == "rope") return {size("B", 2), size("S", (rows + 1) / 2), size("A", 4), size("K", 2), size("D", 64)};
   if (op.find("modulated_rms_norm") == 0) return {size("N", (rows + 2) / 3 * 3), size("K", 3), size("H", 520)};
+  if (op.find("matmul") == 0) {
+    const bool transposed = op[sizeof "matmul_" - 1] == 't';
+    return {size(transposed ? "K" : "M", rows), size(transposed ? "M" : "K", 88), size("N", 136)};
+  }
   std::vector<std::string> all{size("N", rows)};
   if (op.find("group_norm") == 0)
     return {size("N", std::min(rows, std::max<int64_t>((rows + 3) / 4, 2))), size("C", 24), size("S", 49),

@@ -1,0 +1,94 @@
+// c = round_C(f(alpha op(a) op(b) + bias) + beta c); sums and the epilogue in f32.
+//
+// Flop 2 M N K. A program adds up one tile of c, or a part of its turns along k, which matmul_finish adds in order.
+#include "kernels/matmul.h"
+
+#include "kernels/program_tile.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+// What becomes of sums.
+class Finish {
+ public:
+  Finish(KernelBuilder& k, const MatmulMeta& m) : m_(m) {
+    c_ = k.view("c", m.c_type, {m.transposed_a() ? m.width : dyn, m.cols});
+    if (m.has_bias) bias_ = k.view("bias", m.bias_type, {m.cols});
+    if (m.scaled) alpha_ = k.scalar("alpha", f32);
+    if (m.adds) beta_ = k.scalar("beta", f32);
+  }
+
+  const View& c() const { return *c_; }
+  void store(Tile sums, int64_t rows, int64_t cols, const Scalar& row, const Scalar& column) const {
+    if (alpha_) sums = sums * *alpha_;
+    if (bias_) sums = sums + bias_->partition({cols}).load({column}).to(f32).expand_dims(0);
+    if (m_.epilogue != Epilogue::none)
+      sums = ActivationAt(static_cast<Activation>(static_cast<int>(m_.epilogue) - 1), sums).value();
+    const Partition tiles = c_->partition({rows, cols});
+    if (beta_) sums = sums + tiles.load({row, column}).to(f32) * *beta_;
+    tiles.store({row, column}, sums.to(m_.c_type));
+  }
+
+ private:
+  const MatmulMeta& m_;
+  std::optional<View> c_, bias_;
+  std::optional<Scalar> alpha_, beta_;
+};
+
+View partials_of(KernelBuilder& k, const MatmulMeta& m) {
+  return k.view("partials", f32, {m.splits, m.transposed_a() ? m.width : dyn, m.cols});
+}
+
+}  // namespace
+
+void matmul(KernelBuilder& k, const MatmulMeta& m) {
+  const bool split = m.splits > 1;
+  const View a = k.view("a", m.type, {dyn, m.width});
+  const int64_t depth = m.transposed_a() ? dyn : m.width;
+  const View b = m.transposed_b() ? k.view("b", m.type, {m.cols, depth}) : k.view("b", m.type, {depth, m.cols});
+  std::optional<Finish> finish;
+  std::optional<View> partials;
+  if (split)
+    partials = partials_of(k, m);
+  else
+    finish.emplace(k, m);
+
+  const Scalar rows = split ? partials->dim(1) : finish->c().dim(0), cols = split ? partials->dim(2) : finish->c().dim(1);
+  const Scalar tiles_m = cdiv(rows, m.tile_m), tiles_n = cdiv(cols, m.tile_n);
+  const Scalar turns = cdiv(a.dim(m.transposed_a() ? 0 : 1), m.tile_k);
+  Scalar program = k.program_id(0), first = k.constant(0, i64), end = turns, part = k.constant(0, i32);
+  if (split) {
+    const Scalar tiles = (tiles_m * tiles_n).to(i32), of_part = cdiv(turns, m.splits);
+    part = program / tiles;
+    program = program % tiles;
+    first = part.to(i64) * of_part;
+    end = min(first + of_part, turns);
+  }
+  const TilePlace tile = grouped_tiles(program, tiles_m, tiles_n, m.group);
+  const Partition of_a = m.transposed_a() ? a.partition({m.tile_k, m.tile_m}) : a.partition({m.tile_m, m.tile_k}),
+                  of_b = m.transposed_b() ? b.partition({m.tile_n, m.tile_k}) : b.partition({m.tile_k, m.tile_n});
+  auto [sums] = k.for_range(first, end, 1, pipelined(m.stages), carry(k.zeros({m.tile_m, m.tile_n}, f32)),
+                            [&](const Scalar& i, const Tile& sums) {
+                              const Tile left = m.transposed_a() ? of_a.load({i, tile.row}).permute({1, 0})
+                                                                 : of_a.load({tile.row, i}),
+                                         right = m.transposed_b() ? of_b.load({tile.column, i}).permute({1, 0})
+                                                                  : of_b.load({i, tile.column});
+                              return carry(dot(left, right, sums));
+                            });
+  if (split)
+    partials->partition({squeeze, m.tile_m, m.tile_n}).store({part, tile.row, tile.column}, sums);
+  else
+    finish->store(sums, m.tile_m, m.tile_n, tile.row, tile.column);
+}
+
+void matmul_finish(KernelBuilder& k, const MatmulMeta& m) {
+  const View partials = partials_of(k, m);
+  const Finish finish(k, m);
+  const ProgramTile at(k, finish.c(), m);
+  const Partition tiles = partials.partition({squeeze, m.rows, m.block});
+  Tile sums = tiles.load({0, at.row(), at.column()});
+  for (int part = 1; part < m.splits; ++part) sums = sums + tiles.load({part, at.row(), at.column()});
+  finish.store(sums, m.rows, m.block, at.row(), at.column());
+}
+
+}  // namespace ligerdsl::kernels

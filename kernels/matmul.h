@@ -1,0 +1,69 @@
+// Matrix products with an epilogue: c = f(alpha op(a) op(b) + bias) + beta c.
+#pragma once
+
+#include <optional>
+
+#include "kernels/activation_function.h"
+#include "kernels/launch.h"
+#include "ligerdsl/dsl.h"
+
+namespace ligerdsl::kernels {
+
+// How a and b lie in memory: n as they are multiplied, t transposed.
+enum class Factors { nn, nt, tn, tt };
+
+// f, as LIGERDSL_EPILOGUE_* counts them.
+enum class Epilogue { none, gelu_tanh, gelu_erf, silu, relu, relu_squared };
+
+struct MatmulOptions {
+  Factors factors = Factors::nn;
+  int64_t cols = 4096;   // N: width of c
+  int64_t width = 4096;  // of a in memory: K, or M where a is transposed
+  DType type = bf16;     // of a and b
+  DType c_type = bf16;
+  bool has_bias = false;
+  DType bias_type = f32;
+  Epilogue epilogue = Epilogue::none;
+  bool scaled = false;    // alpha is not 1
+  bool adds = false;      // beta is not 0
+  int64_t most_rows = 0;  // that calls have, for the schedule; 0: any number
+
+  bool transposed_a() const { return factors == Factors::tn || factors == Factors::tt; }
+  bool transposed_b() const { return factors == Factors::nt || factors == Factors::tt; }
+
+  template <class V>
+  void visit(V&& v) {
+    v("factors", factors, {"nn", "nt", "tn", "tt"});
+    v("cols", cols);
+    v("width", width);
+    v("type", type);
+    v("c_type", c_type);
+    v("has_bias", has_bias);
+    v("bias_type", bias_type);
+    v("epilogue", epilogue, {"none", "gelu_tanh", "gelu_erf", "silu", "relu", "relu_squared"});
+    v("scaled", scaled);
+    v("adds", adds);
+    v("most_rows", most_rows);
+  }
+};
+
+struct MatmulMeta : MatmulOptions {
+  int64_t tile_m = 128, tile_n = 128;  // of c
+  int64_t tile_k = 32;                 // of a and b in one turn
+  int stages = 1;                      // loads in flight
+  int64_t group = 16;                  // rows of tiles that are done together
+  int64_t splits = 1;                  // programs that share a tile's turns
+  int64_t rows = 1, block = 1024;      // of a tile of matmul_finish
+};
+
+// Arguments: a [M, K] or, transposed, [K, M]; b [K, N] or [N, K]; with splits partials [splits, M, N] f32, else c [M, N],
+// bias [N] where there is one, f32 scalars alpha and beta where they count. Nothing overlaps.
+void matmul(KernelBuilder& k, const MatmulMeta& m);
+
+// Arguments: partials, and what matmul has without splits beside a and b.
+void matmul_finish(KernelBuilder& k, const MatmulMeta& m);
+
+// Rows: of a in memory, M or, where it is transposed, K.
+Operation matmul(const Machine& machine, const MatmulOptions& options);
+
+}  // namespace ligerdsl::kernels

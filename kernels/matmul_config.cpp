@@ -1,0 +1,136 @@
+#include "kernels/matmul_config.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "kernels/record.h"
+#include "kernels/tile_shape.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+constexpr int64_t kMostSums = 192;  // of a thread, in registers
+
+int64_t depth_of(const MatmulOptions& o) {  // K, where it is known
+  return o.transposed_a() ? 0 : o.width;
+}
+int64_t height_of(const MatmulOptions& o) {  // M, where it is known
+  return o.transposed_a() ? o.width : o.most_rows;
+}
+
+// The power of two that holds n, at least `least` and at most `most`.
+int fitting(int64_t n, int64_t least, int64_t most) {
+  return static_cast<int>(std::clamp<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::min(n, most))), least, most));
+}
+
+int64_t slot_bytes(const MatmulOptions& o, const MatmulConfig& config) {
+  return int64_t{config.tile_m + config.tile_n} * config.tile_k * size_of(o.type);
+}
+
+bool fits_shared(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
+  constexpr int64_t kBeside = 1024;  // slots begin at multiples of what a swizzle repeats after
+  return config.stages == 1 || config.stages * slot_bytes(o, config) + kBeside <= machine.shared_per_cta;
+}
+
+int64_t tiles_of(int64_t rows, int64_t cols, const MatmulConfig& config) {
+  return ceil_div(rows, config.tile_m) * ceil_div(cols, config.tile_n);
+}
+
+// On a CPU a tile's factors stay in the second-level cache.
+MatmulConfig on_cpu(const MatmulOptions& o) {
+  const int64_t rows = height_of(o), depth = depth_of(o);
+  return {.tile_m = fitting(rows ? rows : 128, 16, 128),
+          .tile_n = fitting(o.cols, 16, 256),
+          .tile_k = fitting(depth ? depth : 128, 16, 128),
+          .stages = 1};
+}
+
+// Measured on an H200 (author's matmul of these tiles): bf16 4096^3 by wgmma 194-203 us with 128x256x64 in four stages,
+// 260 in three; by mma.sync 349.
+MatmulConfig of_many(const Machine& machine, const MatmulOptions& o) {
+  if (size_of(o.type) == 4) return {.tile_m = 64, .tile_n = 64, .tile_k = 16, .stages = 2, .num_warps = 4};
+  MatmulConfig config{.tile_m = 128, .tile_n = fitting(o.cols, 16, 256), .tile_k = 64, .stages = 4};
+  if (!fits_shared(machine, o, config)) config.stages = 3;
+  if (!fits_shared(machine, o, config)) config = {.tile_m = 128, .tile_n = fitting(o.cols, 16, 128), .tile_k = 32};
+  return config;
+}
+
+// Smaller tiles, whose turns several programs share where even they leave multiprocessors idle.
+MatmulConfig of_few(const Machine& machine, const MatmulOptions& o, int64_t rows) {
+  MatmulConfig config = of_many(machine, o);
+  if (size_of(o.type) != 4) {
+    config.tile_n = fitting(o.cols, 16, 128);
+    if (rows <= 64) config.tile_m = 64, config.num_warps = 4;
+  }
+  constexpr int64_t kLeastTurns = 4;  // of a program
+  const int64_t depth = depth_of(o), turns = depth ? ceil_div(depth, config.tile_k) : 16 * kLeastTurns;
+  while (config.splits < 16 && tiles_of(rows, o.cols, config) * config.splits * 2 <= machine.sms &&
+         turns >= config.splits * 2 * kLeastTurns)
+    config.splits *= 2;
+  return config;
+}
+
+MatmulConfig heuristic(const Machine& machine, const MatmulOptions& o) {
+  if (!machine.is_gpu()) return on_cpu(o);
+  const MatmulConfig many = of_many(machine, o);
+  const int64_t rows = height_of(o);
+  return rows && tiles_of(rows, o.cols, many) * 2 <= machine.sms ? of_few(machine, o, rows) : many;
+}
+
+std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
+  if (!machine.is_gpu())
+    return config.stages > 1 ? "a CPU has no loads in flight; use stages=1"
+           : config.splits > 1 ? "a CPU's programs share no tile; use splits=1"
+                               : "";
+  const int64_t sums = int64_t{config.tile_m} * config.tile_n / (program::kWarpThreads * config.num_warps);
+  if (sums > kMostSums)
+    return "a thread would add up " + std::to_string(sums) + " elements of c, at most " + std::to_string(kMostSums) +
+           " fit its registers; use more warps or a smaller tile";
+  if (sums < 1) return "threads without an element of c; use fewer warps or a larger tile";
+  if (!fits_shared(machine, o, config))
+    return std::to_string(config.stages) + " stages of " + std::to_string(slot_bytes(o, config)) +
+           " bytes do not fit the " + std::to_string(machine.shared_per_cta) +
+           " bytes of shared memory of a CTA; use fewer stages or a smaller tile";
+  return "";
+}
+
+Operation build(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
+  MatmulMeta meta{o};
+  meta.tile_m = config.tile_m, meta.tile_n = config.tile_n, meta.tile_k = config.tile_k;
+  meta.stages = config.stages, meta.group = config.group, meta.splits = config.splits;
+  const Size rows = o.transposed_a() ? Size(o.width) : Size::rows();
+  const Size tiles = ceil_div(rows, config.tile_m) * ceil_div(o.cols, config.tile_n);
+  Operation op{.steps = {record_step("matmul", o.type, &matmul, meta,
+                                     library_launch(tiles * config.splits, config.num_warps))}};
+  if (config.splits == 1) return op;
+  const TileShape tile = elementwise_tile(machine, f32, o.cols);
+  meta.rows = tile.rows, meta.block = tile.cols;
+  op.steps.push_back(record_step(
+      "matmul_finish", o.c_type, &matmul_finish, meta,
+      library_launch(ceil_div(rows, tile.rows) * ceil_div(o.cols, tile.cols), tile.num_warps)));
+  op.workspace = {{.name = "partials", .dtype = DType::f32, .shape = {config.splits, rows, o.cols}}};
+  return op;
+}
+
+Cost cost(const MatmulOptions& o, int64_t rows) {
+  const auto m = static_cast<double>(o.transposed_a() ? o.width : rows),
+             k = static_cast<double>(o.transposed_a() ? rows : o.width), n = static_cast<double>(o.cols);
+  return {(m * k + k * n) * size_of(o.type) + m * n * size_of(o.c_type) * (o.adds ? 2 : 1)};
+}
+
+}  // namespace
+
+int64_t few_rows(const Machine& machine, const MatmulOptions& o) {
+  if (o.transposed_a()) return 0;
+  if (!machine.is_gpu()) return 16;
+  const MatmulConfig many = of_many(machine, o);
+  return machine.sms / 2 / ceil_div(o.cols, many.tile_n) * many.tile_m;
+}
+
+const Matmul matmul_kernel{"matmul", "a matrix product with an epilogue", &valid, &heuristic, &build, &cost};
+
+Operation matmul(const Machine& machine, const MatmulOptions& options) {
+  return matmul_kernel(machine, options);
+}
+
+}  // namespace ligerdsl::kernels

@@ -1,0 +1,36 @@
+// The schedules of matrix products.
+#pragma once
+
+#include "kernels/config.h"
+#include "kernels/matmul.h"
+
+namespace ligerdsl::kernels {
+
+struct MatmulConfig {
+  int tile_m = 128, tile_n = 128;  // of c
+  int tile_k = 64;                 // of a and b in one turn
+  int stages = 3;                  // loads in flight: the turn at work and those on their way
+  int num_warps = 8;
+  int group = 16;  // rows of tiles that are done together, so that what they read stays in the second-level cache
+  int splits = 1;  // programs that share a tile's turns along k
+
+  template <class V>
+  void visit(V&& v) {
+    v("tile_m", tile_m, powers_of_two(16, 256), Bits::same);
+    v("tile_n", tile_n, powers_of_two(16, 256), Bits::same);
+    v("tile_k", tile_k, powers_of_two(16, 128), Bits::same);
+    v("stages", stages, choices({1, 2, 3, 4, 5}), Bits::same);
+    v("num_warps", num_warps, powers_of_two(2, 16), Bits::same);
+    v("group", group, powers_of_two(1, 64), Bits::same);
+    v("splits", splits, powers_of_two(1, 16), Bits::batch);
+  }
+};
+
+// Calls of at most so many rows have a schedule of their own (most_rows), as tiles of many rows would be empty, or leave
+// multiprocessors without one. 0: there is none.
+int64_t few_rows(const Machine& machine, const MatmulOptions& options);
+
+using Matmul = ConfiguredKernel<MatmulOptions, MatmulConfig>;
+extern const Matmul matmul_kernel;
+
+}  // namespace ligerdsl::kernels

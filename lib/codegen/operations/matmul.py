@@ -1,0 +1,37 @@
+"""Matrix products, one operation for each way in which the factors lie in memory."""
+
+from table import Op, Tensor, dim, dtype, option
+
+FIELDS = [
+    dtype("dtype", "a", "of a and b"), dtype("c_dtype", "c", "f32 or dtype", optional=True, zero="dtype"),
+    dtype("bias_dtype", "bias", "f32 or dtype; 0 = no bias", optional=True),
+    option("alpha", "float", "1.0f", "factor of the sums"), option("beta", "float", "0.0f", "factor of what is in c; 0: it is not read"),
+    option("epilogue", "int32_t", "LIGERDSL_EPILOGUE_NONE", "LIGERDSL_EPILOGUE_*", 0, 5)]
+
+# How a and b lie in memory, and c; by the letters of a product of M rows, N columns and K terms.
+LAYOUTS = {"nn": ("M* K", "K N", "M* N", "a b"), "nt": ("M* K", "N K", "M* N", "a b^T"),
+           "tn": ("K* M", "K* N", "M N", "a^T b"), "tt": ("K* M", "N K", "M N", "a^T b^T")}
+USES = {"nn": "the gradient of a linear layer's input: d_y weight",
+        "nt": "a linear layer, whose weight is [N, K]: x weight^T + bias",
+        "tn": "the gradient of a linear layer's weight: d_y^T x; beta = 1 adds to what is in c",
+        "tt": "both factors by columns"}
+
+
+def product(layout):
+    a, b, c, formula = LAYOUTS[layout]
+    transposed = layout[0] == "t"
+    inner = dim("n_rows", "M", "a", "rows of c, width of a") if transposed else dim("n_inner", "K", "a", "terms of a sum, width of a")
+    return Op(
+        f"matmul_{layout}", f"matrix product {formula}: {USES[layout].split(':')[0]}",
+        f"""c = round(f(alpha {formula} + bias) + beta c), f by epilogue; {USES[layout]}. Products and sums in f32, of 16-bit factors on tensor cores
+where the device has them; the order of a sum depends on shapes, number of rows and device alone. bias is added to every row of c. Where beta
+is 0 c is not read. {"Without rows the sums are 0." if transposed else ""} c overlaps nothing. Made by the library's own
+kernels on every device.""",
+        [inner, dim("n_cols", "N", "c", "width of c"), *FIELDS],
+        [Tensor("a", "in", a, "dtype", "first factor"), Tensor("b", "in", b, "dtype", "second factor"),
+         Tensor("bias", "in", "N", "bias_dtype", "added to every row, or NULL", "bias_dtype"),
+         Tensor("c", "inout", c, "c_dtype", "the product")],
+        rows="rows of a in memory")
+
+
+OPS = [product(layout) for layout in LAYOUTS]

@@ -1,0 +1,129 @@
+// Matrix products with their epilogues against float64 sums.
+#include <cmath>
+
+#include "kernels/matmul_config.h"
+#include "kernels/oracle/matmul.h"
+#include "tests/kernels/shapes.h"
+
+namespace ligerdsl::test {
+namespace {
+
+using kernels::Epilogue;
+using kernels::Factors;
+using kernels::MatmulConfig;
+using kernels::MatmulOptions;
+
+struct Trial {
+  int64_t m, n, k;
+  MatmulOptions options;  // all but sizes
+  double alpha = 1, beta = 0;
+  MetaValues config = {};
+
+  void check(uint64_t seed, int64_t gap = 0) {
+    options.cols = n;
+    options.width = options.transposed_a() ? m : k;
+    options.scaled = alpha != 1;
+    options.adds = beta != 0;
+    SCOPED_TRACE(kernels::meta_text(options) + " " + std::to_string(m) + "x" + std::to_string(n) + "x" +
+                 std::to_string(k) + " seed " + std::to_string(seed));
+    const bool ta = options.transposed_a(), tb = options.transposed_b();
+    const Tensor a = random_rows(options.type, ta ? k : m, ta ? m : k, seed, gap);
+    const Tensor b = random_rows(options.type, tb ? n : k, tb ? k : n, seed + 1, gap);
+    const Tensor c = random_rows(options.c_type, m, n, seed + 2, gap);
+    const Tensor bias = random_vector(options.bias_type, n, seed + 3);
+    oracle::MatmulCase which{.m = m, .n = n, .k = k, .transposed_a = ta, .transposed_b = tb, .alpha = alpha, .beta = beta};
+    if (options.epilogue != Epilogue::none)
+      which.f = static_cast<oracle::ActivationKind>(static_cast<int>(options.epilogue) - 1);
+    const Values wanted =
+        oracle::matmul_oracle(which, a.values(), b.values(), options.has_bias ? bias.values() : Values{}, c.values());
+    Arguments arguments;
+    arguments.tensor("a", a).tensor("b", b).tensor("bias", bias).tensor("c", c);
+    arguments.number("alpha", alpha).number("beta", beta);
+    const kernels::Machine on = machine();
+    backend().run(kernels::matmul_kernel.build(on, options, kernels::matmul_kernel.chosen(on, options, config)),
+                  ta ? k : m, arguments);
+    EXPECT_TRUE(close_normwise(c.values(), wanted, gate_r(options.c_type, k) * backend().summation_slack()));
+    EXPECT_TRUE(c.untouched_outside());
+  }
+};
+
+constexpr Factors kFactors[] = {Factors::nn, Factors::nt, Factors::tn, Factors::tt};
+
+TEST(Matmul, EveryOrderAndType) {
+  uint64_t seed = 11;
+  for (const Factors factors : kFactors)
+    for (const DType type : kFloats) {
+      Trial{.m = 33, .n = 40, .k = 72, .options = {.factors = factors, .type = type, .c_type = type}}.check(seed += 5);
+      Trial{.m = 130, .n = 24, .k = 40, .options = {.factors = factors, .type = type, .c_type = f32}}.check(seed += 5, 8);
+      Trial{.m = 7, .n = 13, .k = 9, .options = {.factors = factors, .type = type, .c_type = type}}.check(seed += 5, 3);
+    }
+}
+
+TEST(Matmul, Epilogues) {
+  uint64_t seed = 301;
+  for (const Epilogue epilogue : {Epilogue::none, Epilogue::gelu_tanh, Epilogue::gelu_erf, Epilogue::silu,
+                                  Epilogue::relu, Epilogue::relu_squared})
+    for (const bool bias : {false, true})
+      Trial{.m = 20,
+            .n = 40,
+            .k = 24,
+            .options = {.factors = Factors::nt,
+                        .type = bf16,
+                        .c_type = f32,
+                        .has_bias = bias,
+                        .bias_type = bias ? bf16 : f32,
+                        .epilogue = epilogue},
+            .alpha = 0.25}
+          .check(seed += 5);
+}
+
+TEST(Matmul, AddsToWhatIsThere) {
+  uint64_t seed = 501;
+  for (const Factors factors : kFactors)
+    for (const DType c_type : {f32, f16}) {
+      MatmulOptions options{.factors = factors, .type = f16, .c_type = c_type, .has_bias = factors == Factors::nt};
+      Trial{.m = 40, .n = 48, .k = 40, .options = options, .beta = 1}.check(seed += 5);
+      Trial{.m = 19, .n = 21, .k = 40, .options = options, .alpha = -2, .beta = 0.5}.check(seed += 5, 5);
+    }
+}
+
+// Programs of no turns among them, and tiles that reach out of c.
+TEST(Matmul, TurnsAreShared) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU's programs share no tile";
+  uint64_t seed = 701;
+  for (const Factors factors : kFactors)
+    for (const char* splits : {"2", "8"}) {
+      const MatmulOptions options{.factors = factors, .type = bf16, .c_type = bf16, .has_bias = true};
+      Trial{.m = 50, .n = 40, .k = 104, .options = options, .alpha = 3, .beta = 1, .config = {{"splits", splits}, {"tile_k", "16"}}}
+          .check(seed += 5);
+    }
+}
+
+// Whole warpgroups' tiles and those of single warps, more stages than turns.
+TEST(Matmul, Schedules) {
+  uint64_t seed = 901;
+  const std::vector<MetaValues> configs =
+      machine().is_gpu() ? std::vector<MetaValues>{{{"tile_m", "64"}, {"tile_n", "64"}, {"num_warps", "4"}, {"stages", "3"}},
+                                                   {{"tile_m", "128"}, {"tile_n", "32"}, {"tile_k", "32"}, {"stages", "5"}},
+                                                   {{"tile_m", "16"}, {"tile_n", "64"}, {"num_warps", "2"}, {"stages", "1"}},
+                                                   {{"tile_m", "32"}, {"tile_n", "32"}, {"num_warps", "4"}, {"group", "1"}}}
+                         : std::vector<MetaValues>{{{"tile_m", "16"}, {"tile_n", "32"}, {"tile_k", "16"}},
+                                                   {{"tile_m", "64"}, {"tile_n", "128"}, {"tile_k", "64"}}};
+  for (const Factors factors : kFactors)
+    for (const MetaValues& config : configs)
+      Trial{.m = 72, .n = 88, .k = 136, .options = {.factors = factors, .type = bf16, .c_type = bf16}, .config = config}
+          .check(seed += 5);
+}
+
+// A product of no terms is 0, and the epilogue comes behind it.
+TEST(Matmul, NoTerms) {
+  Trial{.m = 9,
+        .n = 17,
+        .k = 0,
+        .options = {.factors = Factors::tn, .type = bf16, .c_type = f32, .has_bias = true, .epilogue = Epilogue::silu},
+        .beta = 2}
+      .check(1001);
+}
+
+}  // namespace
+}  // namespace ligerdsl::test
