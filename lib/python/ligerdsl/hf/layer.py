@@ -170,7 +170,7 @@ class LayerFunction(Function):
     def backward(ctx, d_y):
         shape, batch = ctx.shape, d_y.shape
         x, cos, sin, w1, wq, wk, wv, wo, w2, wg, wu, wd = ctx.saved_tensors
-        _, needs_x, _, _, needs_1, needs_q, needs_k, needs_v, needs_o, needs_2, *needs_mlp = ctx.needs_input_grad
+        _, _, _, _, needs_1, needs_q, needs_k, needs_v, needs_o, needs_2, *needs_mlp = ctx.needs_input_grad
         n1, rstd1 = ops.rms_norm_forward(x, w1, eps=shape.eps[0], with_rstd=True)
         q, k, v = queries_keys_values(shape, n1, cos, sin, wq, wk, wv)
         around, ctx.kept = ctx.kept or Attention(q, k, v, shape.scale), None
@@ -193,5 +193,5 @@ class LayerFunction(Function):
         d_n1 = torch.mm(d_q, wq).addmm_(d_k, wk).addmm_(d_v, wv).view(batch)
         n1 = n1.flatten(0, 1)
         d_x, d_w1 = arrays.fused_add_rms_norm_backward(d_n1, d_h, x, w1, rstd1, d_weight_dtype=w1.dtype if needs_1 else None, d_x=d_n1)
-        return (None, d_x if needs_x else None, None, None, d_w1, product(needs_q, d_q, n1), product(needs_k, d_k, n1),
+        return (None, d_x, None, None, d_w1, product(needs_q, d_q, n1), product(needs_k, d_k, n1),
                 product(needs_v, d_v, n1), d_wo, d_w2, *d_mlp)
