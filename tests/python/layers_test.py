@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import sys
 
 import pytest
 
@@ -16,6 +17,16 @@ from ligerdsl.hf.memory import GIB, head_limit, kept_layers, piece_rows
 SMALL = dict(vocab_size=61, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
              max_position_embeddings=64, attn_implementation="sdpa", tie_word_embeddings=True, head_dim=8)
 PIECE = 2 * 48 * 4 * 5  # bytes of five rows in f32
+
+
+@pytest.fixture(autouse=True)
+def rotations_go_back():
+    """Of models that a test leaves patched."""
+    yield
+    module = sys.modules["ligerdsl.hf.patch"]
+    for family in list(module._rotations):
+        while family in module._rotations:
+            module._give_rotation_back(family)
 
 
 def model_of(kind="Llama", dtype=torch.float32, **more):

@@ -17,7 +17,7 @@ from .memory import kept_layers, piece_rows
 
 PARTS = {"self_attn": ("q_proj", "k_proj", "v_proj", "o_proj"), "mlp": ("gate_proj", "up_proj", "down_proj")}
 NORMS = ("input_layernorm", "post_attention_layernorm")
-CACHE = ("use_cache", "past_key_values")  # which transformers takes away from a layer that is computed again
+CACHE = ("use_cache", "past_key_values", "cache")  # which transformers takes away from a layer that is computed again
 PIECE_BYTES = 512 << 20  # of the gated product and its gradient
 LONG = 4096  # positions from which attention takes a good part of a layer's time
 
@@ -109,7 +109,7 @@ def _kept(layer, plan, x, piece):
 def _forward(self, hidden_states, *args, ligerdsl_layer=False, **kwargs):
     if not ligerdsl_layer:
         return type(self).forward(self, hidden_states, *args, **kwargs)
-    kwargs.update(dict.fromkeys(CACHE))
+    kwargs.update((name, None) for name in CACHE if name in kwargs)
     weights = [part.weight for part in parts_of(self)]
     first, second = (self._modules[name].weight for name in NORMS)
     cos, sin = kwargs["position_embeddings"]
