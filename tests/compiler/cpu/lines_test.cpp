@@ -67,7 +67,24 @@ TEST(CpuLines, TilesOfOneRowAndStaticWidths) {
     EXPECT_EQ(to[7 * 500], kCanary);
   };
   rows_of(one, 7);
-  // Extents that are the tile's are no numbers that a guard could take.
+  // The view ends with the tile and not with its rows: what a guard would take for its end is no number.
+  CpuKernel whole(
+      [](KernelBuilder& k) {
+        View y = k.view("y", f32, {dyn, 512}), x = k.view("x", f32, {dyn, 512}), bias = k.view("bias", f32, {512});
+        Tile b = bias.partition({512}).load({0}).expand_dims(0);
+        y.partition({4, 512}).store({k.program_id(0), 0}, x.partition({4, 512}).load({k.program_id(0), 0}) + b);
+      },
+      aliasing({1, 2, 3}));
+  std::vector<float> apart(7 * 600 + 64, kCanary), from = randomFloats(7 * 512), add = randomFloats(512, 9);
+  for (int64_t offset = 0; offset < 16; ++offset) {
+    float* to = apart.data() + offset;
+    std::fill(apart.begin(), apart.end(), kCanary);
+    whole.run(Slots().view(to, {7, 512}, {600, 1}).view(from.data(), {7, 512}).view(add.data(), {512}), {2});
+    for (int64_t i = 0; i < 7; ++i)
+      for (int64_t j = 0; j < 600; ++j)
+        ASSERT_EQ(to[i * 600 + j], j < 512 ? from[static_cast<size_t>(i * 512 + j)] + add[static_cast<size_t>(j)] : kCanary)
+            << i << ", " << j << ", offset " << offset;
+  }
   CpuKernel fixed(
       [](KernelBuilder& k) {
         View y = k.view("y", f32, {dyn, 768}), x = k.view("x", f32, {dyn, 768}), bias = k.view("bias", f32, {768});
