@@ -145,6 +145,11 @@ def groups():
     return [Wanted("group_norm", shape) for shape in GROUPS] + [Wanted("group_norm", GROUPS[1], "f32")]
 
 
+def wide_groups():
+    """GroupNorm's forward of groups that clusters share, of 512 KB to 2 MB, and of wider ones."""
+    return [Wanted("group_norm", shape) for shape in ((2, 512, 16384, 32), (2, 512, 32768, 32), (8, 128, 262144, 32))]
+
+
 def modulated():
     """RMSNorm with a scale and a shift of each image or prompt."""
     cases = [Wanted("modulated_rms_norm", shape) for shape in ((16384, 4096, 4), (16384, 3072, 16), (16384, 1152, 64), (4096, 8192, 1))]
@@ -161,6 +166,11 @@ def sparse():
     """Sparsemax of attention rows and of wide rows."""
     cases = [Wanted("sparsemax", shape) for shape in ((65536, 128), (32768, 512), (4096, 1024), (16384, 4096), (8192, 32768), (2048, 131072))]
     return cases + [Wanted("sparsemax", shape, "f32") for shape in ((4096, 1024), (16384, 4096), (2048, 131072))]
+
+
+def sparse_widths():
+    """Sparsemax's 16-bit forward, a width of each kind of schedule."""
+    return [Wanted("sparsemax", shape) for shape in ((65536, 128), (32768, 256), (32768, 512), (8192, 24576), (8192, 32768), (2048, 131072))]
 
 
 def head():
@@ -244,7 +254,7 @@ def smoke():
 
 SETS = {"head": head, "issue2": issue2, "issue3-table": table, "widths": widths, "dtypes": dtypes, "options": options,
         "activations": activations, "divergences": divergences, "substitutes": substitutes, "groups": groups, "modulated": modulated,
-        "shards": shards, "sparse": sparse,
+        "wide_groups": wide_groups, "shards": shards, "sparse": sparse, "sparse_widths": sparse_widths,
         "flce": flce, "flce_per_token": flce_per_token, "fused_jsd": fused_jsd, "flce_errors": flce_errors,
         "chain": chain, "products": products, "figure": figure, "models": models, "smoke": smoke}
 
