@@ -30,7 +30,9 @@ int64_t rowPad(RankedTensorType type, const LinearLayout& from, const LinearLayo
 // Of fragments of a product, four lanes have a unit of 16 bytes of each of eight rows: in rows of a power of two they would all
 // meet in four banks. Swizzled rows keep them apart, and whole vectors of the other side.
 int64_t swizzle(RankedTensorType type, const LinearLayout& from, const LinearLayout& to) {
-  if (type.getRank() != 2 || from.ctas() > 1 || !type.getElementType().isIntOrFloat() || type.getElementTypeBitWidth() != 16) return 0;
+  if (type.getRank() != 2 || from.ctas() > 1 || !type.getElementType().isIntOrFloat() ||
+      type.getElementTypeBitWidth() != 16)
+    return 0;
   const int64_t bytes = sharedElementBytes(type.getElementType());
   const auto isOfVectors = [&](const LinearLayout& layout) { return layout.contiguous(1) * bytes >= Swizzle::kUnit; };
   const auto isOfFragments = [](const LinearLayout& layout) {

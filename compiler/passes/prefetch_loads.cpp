@@ -21,6 +21,8 @@
 //      Factors of matrix products that no thread holds by itself are staged in any case: all threads copy them, wait for
 //      each other and read them where the product wants them (by ldmatrix from swizzled rows; wgmma reads the slots itself,
 //      rewrites/warpgroup_products.h, and where its products may be under way in two turns a turn begins with them).
+//      Where such a loop stands in another loop's body, as tiles that a CTA makes one after the other, its copies go on from
+//      one iteration of that loop to the next (rewrites/turn_sequence.h): they arrive while sums are stored.
 //      A tile that is the same in every iteration, and that the loop loads each time for want of registers, is copied
 //      once on a cluster, if there is room beside the stages. (In a CTA of its own that has not measured better.)
 //   5. If shared memory is too small as well, the loads stay, and the body begins by asking for the next iteration's
@@ -75,6 +77,9 @@ class LoopPrefetcher {
         wgmma(arch.wgmma),
         factors(at, loads, threads, ctas) {}
 
+  /// What the loop around this one has become, where it was replaced as well; null otherwise.
+  scf::ForOp replacedAround() const { return around; }
+
   void run() {
     if (depth < 1) return;
     if (Operation* atomic = collectWrites()) return remarkAtomic(atomic);
@@ -113,7 +118,11 @@ class LoopPrefetcher {
         remark(loop) << "loads are issued " << fittingStages - 1 << " iterations ahead, not " << stages - 1
                      << ": shared memory holds the tiles of " << fittingStages
                      << " iterations; use smaller tiles or fewer stages";
-      remarkLeftProducts(LoopRing(at, factors, {ctas, wgmma, crowded}).stage(loads, stationary, fittingStages));
+      LoopRing ring(at, factors, {ctas, wgmma, crowded});
+      std::optional<TurnSequence> sequence = sequenceAround();
+      remarkLeftProducts(sequence ? ring.stage(loads, *sequence, fittingStages)
+                                  : ring.stage(loads, stationary, fittingStages));
+      if (sequence) around = sequence->outer;
     } else {
       remarkNoRoom(bytes, carried);
       remarkLeftProducts(loop);
@@ -190,9 +199,10 @@ class LoopPrefetcher {
     MemoryAccess access = memoryAccess(load);
     for (const MemoryAccess& write : writes) {
       if (follows ? staysBehind(write, access, load) : !mayOverlap(write, access)) continue;
-      at.whyNotAhead = "the store at " + placeOf(write.op) +
-                    " may write what it reads; promise that the arguments do not overlap (no_alias), or store at the "
-                    "indices of the load, behind it";
+      at.whyNotAhead =
+          "the store at " + placeOf(write.op) +
+          " may write what it reads; promise that the arguments do not overlap (no_alias), or store at the "
+          "indices of the load, behind it";
       return Reach::none;
     }
     return follows ? Reach::ahead : Reach::always;
@@ -263,12 +273,10 @@ class LoopPrefetcher {
     });
   }
 
-  // Whether there is something to stage, and room for this iteration and the next beside what others took. Leaves in
-  // `fittingStages` how many iterations there is room for.
-  bool findRoom() {
-    int64_t bytes = 0, taken = 0;
+  // What others and exchanges within `scope`, which the ring outlives, leave of shared memory in all CTAs.
+  int64_t roomBeside(Operation* scope) {
+    int64_t taken = 0;
     const LoopRing ring(at, factors, {ctas, wgmma, false});
-    for (tile::LoadTileOp load : ring.partsOf(loads)) bytes += tileBytes(load);
     loop->getParentOfType<func::FuncOp>().walk([&](Operation* op) {
       if (auto alloc = dyn_cast<tgpu::LocalAllocOp>(op)) taken += bufferBytes(alloc.getType());
       auto other = dyn_cast<tgpu::RingOp>(op);
@@ -276,7 +284,19 @@ class LoopPrefetcher {
     });
     for (tile::LoadTileOp load : ring.partsOf(loads))
       taken += bufferAlignment(ring.slotOf(load)) - kLeastAlignment;  // in front of it
-    const int64_t room = (sharedBytes - std::max(exchangeBytes(loop), leastForExchanges) - taken) * ctas;
+    return (sharedBytes - std::max(exchangeBytes(scope), leastForExchanges) - taken) * ctas;
+  }
+
+  int64_t slotBytes() {
+    int64_t bytes = 0;
+    for (tile::LoadTileOp load : LoopRing(at, factors, {ctas, wgmma, false}).partsOf(loads)) bytes += tileBytes(load);
+    return bytes;
+  }
+
+  // Whether there is something to stage, and room for this iteration and the next beside what others took. Leaves in
+  // `fittingStages` how many iterations there is room for.
+  bool findRoom() {
+    const int64_t bytes = slotBytes(), room = roomBeside(loop);
     sharedRoom = std::max<int64_t>(room, 0);
     if (bytes == 0) return false;
     fittingStages = std::min(fittingStages, room / bytes);
@@ -287,6 +307,23 @@ class LoopPrefetcher {
       return !fits;
     });
     return fittingStages >= 2;
+  }
+
+  // Where products repeat in another loop's body, as tiles that a CTA makes one after the other.
+  std::optional<TurnSequence> sequenceAround() {
+    if (factors.empty() || !stationary.empty() || !isa<scf::ForOp>(loop->getParentOp())) return std::nullopt;
+    std::string why;
+    std::optional<TurnSequence> sequence;
+    if (!llvm::all_of(loads, [&](tile::LoadTileOp load) { return factors.canBeStaged(load); }))
+      why = "not all of the loop's tiles are staged";
+    else if ((sequence = TurnSequence::around(at, loads, why)) &&
+             fittingStages * slotBytes() > roomBeside(sequence->outer)) {
+      sequence.reset();
+      why = "shared memory does not hold them beside what stands between; use smaller tiles or fewer stages";
+    }
+    if (!sequence)
+      remark(loop) << "loads are not issued ahead from one iteration of the loop around it to the next: " << why;
+    return sequence;
   }
 
   // Where the loaded tiles have been widened: from here on, what this iteration carried can make room for the next.
@@ -329,7 +366,7 @@ class LoopPrefetcher {
   }
 
   PipelinedLoop at;
-  scf::ForOp loop;
+  scf::ForOp loop, around;
   int64_t stages, depth, fittingStages, threads, ctas, registers, carriedBudget, sharedBytes, leastForExchanges;
   const program::GpuTuning& tuning;
   int64_t sharedRoom = 0;  // of sharedBytes, in all CTAs, what others left
@@ -367,11 +404,16 @@ class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, Operatio
     const int64_t registers = arch->register_bytes(threads * ctasPerSm);
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
-    for (scf::ForOp loop : loops) {
+    for (size_t i = 0; i < loops.size(); ++i) {
+      scf::ForOp loop = loops[i];
       auto own = loop->getAttrOfType<IntegerAttr>(tile::kNumStagesAttr);
-      LoopPrefetcher(loop, own ? own.getInt() : int64_t{numStages}, threads, numCtas, registers, *arch, sharedBytes,
-                     leastForExchanges)
-          .run();
+      Operation* around = loop->getParentOp();
+      LoopPrefetcher prefetcher(loop, own ? own.getInt() : int64_t{numStages}, threads, numCtas, registers, *arch,
+                                sharedBytes, leastForExchanges);
+      prefetcher.run();
+      if (scf::ForOp replaced = prefetcher.replacedAround())
+        std::replace_if(
+            loops.begin() + i, loops.end(), [&](scf::ForOp other) { return other == around; }, replaced);
     }
   }
 

@@ -19,7 +19,8 @@ bool LoopRing::isSameTile(tile::LoadTileOp a, tile::LoadTileOp b) const {
 SmallVector<tile::LoadTileOp> LoopRing::partsOf(ArrayRef<tile::LoadTileOp> all) const {
   SmallVector<tile::LoadTileOp> parts;
   for (tile::LoadTileOp load : all)
-    if (factors.canBeStaged(load) && llvm::none_of(parts, [&](tile::LoadTileOp part) { return isSameTile(part, load); }))
+    if (factors.canBeStaged(load) &&
+        llvm::none_of(parts, [&](tile::LoadTileOp part) { return isSameTile(part, load); }))
       parts.push_back(load);
   return parts;
 }
@@ -58,7 +59,7 @@ Value LoopRing::ringOf(OpBuilder& builder, ArrayRef<tile::LoadTileOp> parts, int
 
 // Starts the copies of iteration `iteration`.
 void LoopRing::fill(OpBuilder& builder, Value ring, ArrayRef<tile::LoadTileOp> parts, Value iteration, Value slot,
-                    bool open) {
+                    bool open, const IRMapping& values) {
   SmallVector<Value> views;
   SmallVector<int64_t> shapes;
   SmallVector<Attribute> layouts;
@@ -74,7 +75,7 @@ void LoopRing::fill(OpBuilder& builder, Value ring, ArrayRef<tile::LoadTileOp> p
   Block& body = op.getPosition().empty() ? op.getPosition().emplaceBlock() : op.getPosition().front();
   Value position = body.addArgument(iteration.getType(), at.loop.getLoc());
   OpBuilder inside = OpBuilder::atBlockEnd(&body);
-  IRMapping mapping = at.indicesAt(inside, parts, position);
+  IRMapping mapping = at.indicesAt(inside, parts, position, values);
   SmallVector<Value> indices;
   for (tile::LoadTileOp load : parts)
     for (Value index : load.getIndices()) indices.push_back(mapping.lookupOrDefault(index));
@@ -91,24 +92,38 @@ Value LoopRing::nextSlot(OpBuilder& builder, Value slot, int64_t turn) {
   return arith::SelectOp::create(builder, loc, wraps, first, moved);
 }
 
-// The loop carries the slot's number and what the loads that are not staged give.
-scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, ArrayRef<tile::LoadTileOp> once, int64_t count) {
-  scf::ForOp loop = at.loop;
-  IRRewriter rewriter(loop);
+// Before anything changes: what is staged, and what becomes of products.
+void LoopRing::prepare(ArrayRef<tile::LoadTileOp> loads, int64_t count) {
   slots = count;
-  llvm::append_range(stationary, once);
   const auto inSlot = [&](Value factor) {
     if (auto permute = factor.getDefiningOp<tile::PermuteOp>()) factor = permute.getSource();
     auto load = factor.getDefiningOp<tile::LoadTileOp>();
     return load && factors.contains(load) && slotOf(load).getSwizzle() != 0;
   };
-  if (options.wgmma) products.emplace(loop, inSlot);
+  if (options.wgmma) products.emplace(at.loop, inSlot);
   if (products && products->mayOverlap() && slots > 2) overlapping = true;
   for (tile::LoadTileOp load : loads) (factors.canBeStaged(load) ? staged : small).push_back(load);
   factors.dropOriginals();
+}
+
+scf::ForOp LoopRing::replaceLoop(IRRewriter& rewriter, ValueRange inits,
+                                 llvm::function_ref<SmallVector<Value>(ArrayRef<BlockArgument>)> turn) {
+  SmallVector<NamedAttribute> attributes(at.loop->getDiscardableAttrs());
+  auto yields = [&](OpBuilder&, Location, ArrayRef<BlockArgument> carried) { return turn(carried); };
+  auto replaced = cast<scf::ForOp>(
+      *at.loop.replaceWithAdditionalYields(rewriter, inits, /*replaceInitOperandUsesInLoop=*/false, yields));
+  replaced->setDiscardableAttrs(attributes);
+  return replaced;
+}
+
+// The loop carries the slot's number and what the loads that are not staged give.
+scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, ArrayRef<tile::LoadTileOp> once, int64_t count) {
+  IRRewriter rewriter(at.loop);
+  llvm::append_range(stationary, once);
+  prepare(loads, count);
   const SmallVector<tile::LoadTileOp> parts = partsOf(staged);
   ring = ringOf(rewriter, parts, slots);
-  Value iteration = loop.getLowerBound(), zero = number(rewriter, 0);
+  Value iteration = at.loop.getLowerBound(), zero = number(rewriter, 0);
   if (!stationary.empty()) {
     stationaryRing = ringOf(rewriter, partsOf(stationary), 1);
     fill(rewriter, stationaryRing, partsOf(stationary), iteration, zero, /*open=*/true);
@@ -120,16 +135,53 @@ scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, ArrayRef<tile::Load
     fill(rewriter, ring, parts, iteration, number(rewriter, slot), /*open=*/false);
   }
 
-  if (overlapping) await(rewriter, loop.getLoc(), slots - 2);
+  if (overlapping) await(rewriter, at.loop.getLoc(), slots - 2);
 
-  SmallVector<NamedAttribute> attributes(loop->getDiscardableAttrs());
-  auto yields = [&](OpBuilder&, Location, ArrayRef<BlockArgument> carried) { return fetchNext(carried); };
-  auto replaced = *loop.replaceWithAdditionalYields(rewriter, inits, /*replaceInitOperandUsesInLoop=*/false, yields);
-  replaced->setDiscardableAttrs(attributes);
+  scf::ForOp replaced =
+      replaceLoop(rewriter, inits, [&](ArrayRef<BlockArgument> carried) { return fetchNext(carried); });
   rewriter.setInsertionPointAfter(replaced);
   await(rewriter, replaced->getLoc(), 0);
-  if (products) products->replace(cast<scf::ForOp>(replaced), overlapping);
-  return cast<scf::ForOp>(replaced);
+  if (products) products->replace(replaced, overlapping);
+  return replaced;
+}
+
+// Both loops carry the slot's number and what says which turn is to be filled next.
+scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, TurnSequence& sequence, int64_t count) {
+  prepare(loads, count);
+  IRRewriter rewriter(sequence.outer);
+  const Location loc = at.loop.getLoc();
+  const SmallVector<tile::LoadTileOp> parts = partsOf(staged);
+  ring = ringOf(rewriter, parts, slots);
+  SmallVector<Value> turn = sequence.first(rewriter);
+  for (int64_t slot = 0; slot < slots - 1; ++slot) {
+    fill(rewriter, ring, parts, TurnSequence::counter(turn), number(rewriter, slot), /*open=*/false,
+         sequence.values(turn));
+    turn = sequence.next(rewriter, turn);
+  }
+  if (overlapping) await(rewriter, loc, slots - 2);
+
+  SmallVector<Value> inits{number(rewriter, 0)};
+  llvm::append_range(inits, turn);
+  SmallVector<NamedAttribute> attributes(sequence.outer->getDiscardableAttrs());
+  SmallVector<Value> carried;
+  auto keep = [&](OpBuilder&, Location, ArrayRef<BlockArgument> arguments) {
+    carried.assign(arguments.begin(), arguments.end());
+    return carried;
+  };
+  sequence.outer = cast<scf::ForOp>(
+      *sequence.outer.replaceWithAdditionalYields(rewriter, inits, /*replaceInitOperandUsesInLoop=*/false, keep));
+  sequence.outer->setDiscardableAttrs(attributes);
+
+  rewriter.setInsertionPoint(at.loop);
+  scf::ForOp replaced =
+      replaceLoop(rewriter, carried, [&](ArrayRef<BlockArgument> arguments) { return fetchNext(arguments, sequence); });
+  auto yield = cast<scf::YieldOp>(sequence.outer.getBody()->getTerminator());
+  for (auto [held, left] : llvm::zip_equal(carried, replaced.getResults().take_back(carried.size())))
+    yield->replaceUsesOfWith(held, left);
+  rewriter.setInsertionPointAfter(sequence.outer);
+  await(rewriter, loc, 0);
+  if (products) products->replace(replaced, overlapping);
+  return replaced;
 }
 
 void LoopRing::await(OpBuilder& builder, Location loc, int64_t pending) {
@@ -141,7 +193,12 @@ void LoopRing::await(OpBuilder& builder, Location loc, int64_t pending) {
 tile::ReduceOp LoopRing::firstReduction() {
   auto reductions = at.loop.getBody()->getOps<tile::ReduceOp>();
   return options.early || options.ctas > 1 || !factors.empty() || reductions.empty() ? tile::ReduceOp()
-                                                                                      : *reductions.begin();
+                                                                                     : *reductions.begin();
+}
+
+// The slot that the turn before this one, which has `slot`, has read.
+Value LoopRing::toBeFilled(OpBuilder& builder, Value slot) {
+  return nextSlot(builder, slot, slots == 2 ? 1 : -1);
 }
 
 // In the body: waits for the oldest copies, starts those of the last iteration that there is room for, reads. Returns
@@ -161,13 +218,30 @@ SmallVector<Value> LoopRing::fetchNext(ArrayRef<BlockArgument> carried) {
     rewriter.setInsertionPointAfter(products->last());
     await(rewriter, loop.getLoc(), slots - 3);
   }
-  fill(rewriter, ring, partsOf(staged), iteration, slots == 2 ? next : nextSlot(rewriter, slot, -1), /*open=*/false);
+  fill(rewriter, ring, partsOf(staged), iteration, slots == 2 ? next : toBeFilled(rewriter, slot), /*open=*/false);
   for (auto [load, value] : llvm::zip_equal(small, carried.drop_front())) rewriter.replaceOp(load, value);
   readParts(rewriter, ring, staged, slot);
   if (!stationary.empty()) {
     rewriter.setInsertionPointToStart(loop.getBody());
     readParts(rewriter, stationaryRing, stationary, number(rewriter, 0));
   }
+  return yielded;
+}
+
+// The same in a sequence.
+SmallVector<Value> LoopRing::fetchNext(ArrayRef<BlockArgument> carried, TurnSequence& sequence) {
+  scf::ForOp loop = at.loop;
+  IRRewriter rewriter(loop.getContext());
+  rewriter.setInsertionPointToStart(loop.getBody());
+  Value slot = carried[0];
+  const SmallVector<Value> turn(carried.drop_front());
+  SmallVector<Value> yielded{nextSlot(rewriter, slot, 1)};
+  if (overlapping) rewriter.setInsertionPointAfter(products->last());
+  await(rewriter, loop.getLoc(), overlapping ? slots - 3 : slots - 2);
+  fill(rewriter, ring, partsOf(staged), TurnSequence::counter(turn), toBeFilled(rewriter, slot), /*open=*/false,
+       sequence.values(turn));
+  llvm::append_range(yielded, sequence.next(rewriter, turn));
+  readParts(rewriter, ring, staged, slot);
   return yielded;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/rewrites/product_factors.h"
+#include "compiler/rewrites/turn_sequence.h"
 #include "compiler/rewrites/warpgroup_products.h"
 
 namespace ligerdsl::compiler {
@@ -26,6 +27,8 @@ class LoopRing {
   /// `stationary` is copied once. Gives the loop that takes the place.
   mlir::scf::ForOp stage(llvm::ArrayRef<tile::LoadTileOp> loads, llvm::ArrayRef<tile::LoadTileOp> stationary,
                          int64_t slots);
+  /// The same of loads that can all be staged, with copies that go on from one iteration of the loop around to the next.
+  mlir::scf::ForOp stage(llvm::ArrayRef<tile::LoadTileOp> loads, TurnSequence& sequence, int64_t slots);
 
  private:
   bool isSameTile(tile::LoadTileOp a, tile::LoadTileOp b) const;
@@ -33,12 +36,18 @@ class LoopRing {
   mlir::Value ringOf(mlir::OpBuilder& builder, llvm::ArrayRef<tile::LoadTileOp> parts, int64_t slots);
   mlir::Value nextSlot(mlir::OpBuilder& builder, mlir::Value slot, int64_t turn);
   void remarkHints(tile::LoadTileOp load);
+  void prepare(llvm::ArrayRef<tile::LoadTileOp> loads, int64_t count);
   void fill(mlir::OpBuilder& builder, mlir::Value ring, llvm::ArrayRef<tile::LoadTileOp> parts, mlir::Value position,
-            mlir::Value slot, bool open);
+            mlir::Value slot, bool open, const mlir::IRMapping& values = {});
+  mlir::scf::ForOp replaceLoop(
+      mlir::IRRewriter& rewriter, mlir::ValueRange inits,
+      llvm::function_ref<llvm::SmallVector<mlir::Value>(llvm::ArrayRef<mlir::BlockArgument>)> turn);
   void await(mlir::OpBuilder& builder, mlir::Location loc, int64_t pending);
   void readParts(mlir::IRRewriter& rewriter, mlir::Value ring, llvm::ArrayRef<tile::LoadTileOp> all, mlir::Value slot);
   tile::ReduceOp firstReduction();
+  mlir::Value toBeFilled(mlir::OpBuilder& builder, mlir::Value slot);
   llvm::SmallVector<mlir::Value> fetchNext(llvm::ArrayRef<mlir::BlockArgument> carried);
+  llvm::SmallVector<mlir::Value> fetchNext(llvm::ArrayRef<mlir::BlockArgument> carried, TurnSequence& sequence);
 
   PipelinedLoop& at;
   ProductFactors& factors;

@@ -36,8 +36,7 @@ SmallVector<Value> PipelinedLoop::positionOf(tile::LoadTileOp load) {
   return values;
 }
 
-IRMapping PipelinedLoop::indicesAt(OpBuilder& builder, ArrayRef<tile::LoadTileOp> loads, Value at) {
-  IRMapping mapping;
+IRMapping PipelinedLoop::indicesAt(OpBuilder& builder, ArrayRef<tile::LoadTileOp> loads, Value at, IRMapping mapping) {
   mapping.map(loop.getInductionVar(), at);
   SetVector<Operation*> slice;
   bool follows = false;
@@ -49,8 +48,8 @@ IRMapping PipelinedLoop::indicesAt(OpBuilder& builder, ArrayRef<tile::LoadTileOp
 
 SmallVector<Value> PipelinedLoop::loadAt(OpBuilder& builder, ArrayRef<tile::LoadTileOp> loads, Value at) {
   IRMapping mapping = indicesAt(builder, loads, at);
-  return llvm::map_to_vector(
-      loads, [&](tile::LoadTileOp load) { return Value(builder.clone(*load, mapping)->getResult(0)); });
+  return llvm::map_to_vector(loads,
+                             [&](tile::LoadTileOp load) { return Value(builder.clone(*load, mapping)->getResult(0)); });
 }
 
 Value PipelinedLoop::ahead(OpBuilder& builder, Value from) const {

@@ -10,7 +10,7 @@ namespace ligerdsl::compiler {
 
 struct PipelinedLoop {
   mlir::scf::ForOp loop;
-  int64_t stages;           // asked for
+  int64_t stages;                // asked for
   std::string whyNotAhead = "";  // of the value that addSlice has refused
 
   mlir::InFlightDiagnostic remark(mlir::Operation* op) const;
@@ -20,8 +20,9 @@ struct PipelinedLoop {
   /// What says where a load is.
   static llvm::SmallVector<mlir::Value> positionOf(tile::LoadTileOp load);
 
-  /// Repeats what computes the indices of loads, for induction value `at`.
-  mlir::IRMapping indicesAt(mlir::OpBuilder& builder, llvm::ArrayRef<tile::LoadTileOp> loads, mlir::Value at);
+  /// Repeats what computes the indices of loads, for induction value `at`, and for what other values map to.
+  mlir::IRMapping indicesAt(mlir::OpBuilder& builder, llvm::ArrayRef<tile::LoadTileOp> loads, mlir::Value at,
+                            mlir::IRMapping mapping = {});
   llvm::SmallVector<mlir::Value> loadAt(mlir::OpBuilder& builder, llvm::ArrayRef<tile::LoadTileOp> loads,
                                         mlir::Value at);
   /// The induction value an iteration after `from`.

@@ -59,8 +59,7 @@ void ProductFactors::separateLoads() {
       auto copy = cast<tile::LoadTileOp>(builder.clone(*load, mapping));
       mapping.map(load.getResult(), copy.getResult());
       auto permute = conversion.getSource().getDefiningOp<tile::PermuteOp>();
-      conversion.getSourceMutable().assign(permute ? builder.clone(*permute, mapping)->getResult(0)
-                                                   : copy.getResult());
+      conversion.getSourceMutable().assign(permute ? builder.clone(*permute, mapping)->getResult(0) : copy.getResult());
       if (permute && permute.use_empty()) permute.erase();
       copies[copy] = load;
       loads.push_back(copy);

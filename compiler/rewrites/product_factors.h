@@ -2,8 +2,8 @@
 // the layout that the product wants, instead of changing it through registers in every turn.
 #pragma once
 
-#include "compiler/rewrites/pipelined_loop.h"
 #include "compiler/dialect/tgpu.h"
+#include "compiler/rewrites/pipelined_loop.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace ligerdsl::compiler {
