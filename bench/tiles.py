@@ -8,7 +8,7 @@ scaled_dot_product_attention) and, for products, a Triton kernel of the same til
 A row: kernel, shape, dtype, provider, settings; us, us_p20, us_p80 (cold L2, timing.py), us_sustained (of each provider's
 fastest configuration), tflops (of us), error: the largest of an element against float64, by the largest element. A contender whose error is above 2e-2 is listed as failed and has no time. Every
 configuration of ours and of Triton's is a row: the reader picks the best of each. `triton_mma_sync` is Triton with the layouts and pipelines
-that it takes for compute capability 8.0, for the card that is there. The file is written as the run goes; --budget-s ends it in time.
+that it takes for compute capability 8.0, for the card that is there; Triton multiplies in order NN alone. The file is written as the run goes; --budget-s ends it in time.
 """
 
 import argparse
@@ -53,6 +53,7 @@ def parse():
     parser.add_argument("--warps", type=lists, default=[(4,), (8,)], help="of products, comma separated")
     parser.add_argument("--orders", default="NN", help="of products, comma separated: NN, or T where a or b lies in memory transposed")
     parser.add_argument("--persistent", default="false", help="of products, comma separated: whether a CTA makes tile after tile")
+    parser.add_argument("--peers", default="triton,triton_mma_sync", help="of products, beside torch, comma separated; may be empty")
     parser.add_argument("--smoke", action="store_true", help="tiny shapes, which a CPU can check")
     return parser.parse_args()
 
@@ -164,9 +165,9 @@ def products(rows, kernels, shapes, tiles, dtype):
             settings = {"block_m": tile[0], "block_n": tile[1], "block_k": tile[2], "stages": stages, "warps": warps}
             ours = {**settings, "transposed_a": turned[0], "transposed_b": turned[1], "persistent": persistent == "true"}
             rows.add(case, "ligerdsl", ours, partial(kernels["matmul"], c=c, a=stored[0], b=stored[1], type=dtype, **ours), take, exact, flops)
-            if triton and order == "NN" and persistent == "false":
-                rows.add(case, "triton", settings, partial(triton, a, b, c, tile, stages, warps), take, exact, flops)
-                rows.add(case, "triton_mma_sync", settings, partial(mma_sync, a, b, c, tile, stages, warps), take, exact, flops)
+            for peer, run in (("triton", triton), ("triton_mma_sync", mma_sync)):
+                if run and order == "NN" and persistent == "false" and peer in rows.options.peers.split(","):
+                    rows.add(case, peer, settings, partial(run, a, b, c, tile, stages, warps), take, exact, flops)
         rows.sustain()
         if not triton:
             rows.failures.append({**case, "provider": "triton", "reason": why})

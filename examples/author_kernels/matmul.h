@@ -24,7 +24,7 @@ struct MatmulMeta {
     v("block_m", block_m, powers_of_two(16, 128), Bits::same);
     v("block_n", block_n, powers_of_two(16, 256), Bits::same);
     v("block_k", block_k, powers_of_two(16, 128), Bits::same);
-    v("stages", stages, choices({1, 2, 3, 4}), Bits::same);
+    v("stages", stages, choices({1, 2, 3, 4, 5, 6}), Bits::same);
     v("warps", warps, powers_of_two(1, 16), Bits::same);
     v("group", group, powers_of_two(1, 64), Bits::same);
     v("transposed_a", transposed_a);
