@@ -13,6 +13,7 @@ struct MatmulConfig {
   int num_warps = 8;
   int group = 16;  // rows of tiles that are done together, so that what they read stays in the second-level cache
   int splits = 1;  // programs that share a tile's turns along k
+  bool persistent = false;  // each multiprocessor makes tile after tile, whose first copies arrive while one is stored
 
   template <class V>
   void visit(V&& v) {
@@ -23,6 +24,7 @@ struct MatmulConfig {
     v("num_warps", num_warps, powers_of_two(2, 16), Bits::same);
     v("group", group, powers_of_two(1, 64), Bits::same);
     v("splits", splits, powers_of_two(1, 16), Bits::batch);
+    v("persistent", persistent, Bits::same);
   }
 };
 
