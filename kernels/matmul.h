@@ -56,6 +56,7 @@ struct MatmulMeta : MatmulOptions {
   int stages = 1;                      // loads in flight
   int64_t group = 16;                  // rows of tiles that are done together
   int64_t splits = 1;                  // programs that share a tile's turns
+  bool persistent = false;             // fewer programs than tiles: each makes tile after tile
   int64_t rows = 1, block = 1024;      // of a tile of matmul_finish
 };
 

@@ -81,12 +81,15 @@ std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulCo
   if (!machine.is_gpu())
     return config.stages > 1   ? "a CPU has no loads in flight; use stages=1"
            : config.splits > 1 ? "a CPU's programs share no tile; use splits=1"
+           : config.persistent ? "a CPU has no loads in flight from tile to tile; use persistent=false"
                                : "";
   const int64_t sums = int64_t{config.tile_m} * config.tile_n / (program::kWarpThreads * config.num_warps);
   if (sums > kMostSums)
     return "a thread would add up " + std::to_string(sums) + " elements of c, at most " + std::to_string(kMostSums) +
            " fit its registers; use more warps or a smaller tile";
   if (sums < 1) return "threads without an element of c; use fewer warps or a larger tile";
+  if (config.persistent && config.splits > 1)
+    return "programs that share a tile make no other one; use splits=1 or persistent=false";
   if (!fits_shared(machine, o, config))
     return std::to_string(config.stages) + " stages of " + std::to_string(slot_bytes(o, config)) +
            " bytes do not fit the " + std::to_string(machine.shared_per_cta) +
@@ -98,10 +101,12 @@ MatmulMeta meta_of(const MatmulOptions& o, const MatmulConfig& config) {
   MatmulMeta meta{o};
   meta.tile_m = config.tile_m, meta.tile_n = config.tile_n, meta.tile_k = config.tile_k;
   meta.stages = config.stages, meta.group = config.group, meta.splits = config.splits;
+  meta.persistent = config.persistent;
   return meta;
 }
 
-Step product(const MatmulMeta& meta, const MatmulConfig& config, const Size& programs) {
+Step product(const Machine& machine, const MatmulMeta& meta, const MatmulConfig& config, const Size& tiles) {
+  const Size programs = config.persistent ? min(tiles, Size(machine.sms)) : tiles * config.splits;
   return record_step("matmul", meta.type, &matmul, meta, library_launch(programs, config.num_warps));
 }
 
@@ -109,7 +114,7 @@ Operation build(const Machine& machine, const MatmulOptions& o, const MatmulConf
   MatmulMeta meta = meta_of(o, config);
   const Size rows = o.transposed_a() ? Size(o.width) : Size::rows();
   const Size tiles = ceil_div(rows, config.tile_m) * ceil_div(o.cols, config.tile_n);
-  Operation op{.steps = {product(meta, config, tiles * config.splits)}};
+  Operation op{.steps = {product(machine, meta, config, tiles)}};
   if (config.splits == 1) return op;
   const TileShape tile = elementwise_tile(machine, f32, o.cols);
   meta.rows = tile.rows, meta.block = tile.cols;
@@ -133,10 +138,10 @@ Step matmul_of_any_size(const Machine& machine, MatmulOptions o, const MatmulCon
   if (const std::string reason = valid(machine, o, config); !reason.empty() || config.splits > 1)
     throw Error("error: a product of any size: " +
                 (reason.empty() ? "its turns are not shared; use splits=1" : reason));
-  return product(meta_of(o, config), config, Size::rows());
+  return product(machine, meta_of(o, config), config, Size::rows());
 }
 
-int64_t matmul_programs(const MatmulConfig& config, int64_t m, int64_t n) {
+int64_t matmul_tiles(const MatmulConfig& config, int64_t m, int64_t n) {
   return tiles_of(m, n, config);
 }
 

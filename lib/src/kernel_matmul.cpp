@@ -100,7 +100,7 @@ void KernelMatmul::run(Product product, const Sizes& sizes, const Matrix& a, con
     fail(Status::internal_error, std::string("no kernel was made for a product of ") + name(a.type) + " and " +
                                      name(b.type) + " into " + name(c.type));
   const std::array<BoundTensor, 3> views = {bound(a), bound(b), bound(c)};
-  kernel->step->run(views.data(), nullptr, kernels::matmul_programs(kernel->config, sizes.m, sizes.n), stream);
+  kernel->step->run(views.data(), nullptr, kernels::matmul_tiles(kernel->config, sizes.m, sizes.n), stream);
 }
 
 Products products_of(Context& context, int32_t choice, const std::vector<ProductKind>& kinds) {

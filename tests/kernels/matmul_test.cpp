@@ -19,6 +19,7 @@ struct Trial {
   MatmulOptions options;  // all but sizes
   double alpha = 1, beta = 0;
   MetaValues config = {};
+  int sms = 0;  // of a small machine
 
   void check(uint64_t seed, int64_t gap = 0) {
     options.cols = n;
@@ -41,7 +42,8 @@ struct Trial {
     Arguments arguments;
     arguments.tensor("a", a).tensor("b", b).tensor("bias", bias).tensor("c", c);
     arguments.number("alpha", alpha).number("beta", beta);
-    const kernels::Machine on = machine();
+    kernels::Machine on = machine();
+    if (sms) on.sms = sms;
     backend().run(kernels::matmul_kernel.build(on, options, kernels::matmul_kernel.chosen(on, options, config)),
                   ta ? k : m, arguments);
     EXPECT_TRUE(close_normwise(c.values(), wanted, gate_r(options.c_type, k) * backend().summation_slack()));
@@ -123,6 +125,27 @@ TEST(Matmul, Schedules) {
     for (const MetaValues& config : configs)
       Trial{.m = 72, .n = 88, .k = 136, .options = {.factors = factors, .type = bf16, .c_type = bf16}, .config = config}
           .check(seed += 5);
+}
+
+// On machines of fewer multiprocessors than there are tiles: with every term of the epilogue, results of 16 bits and f32, no turns.
+TEST(Matmul, TilesOneAfterTheOther) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no loads in flight from tile to tile";
+  uint64_t seed = 1101;
+  const MetaValues wide{
+      {"tile_m", "64"}, {"tile_n", "256"}, {"num_warps", "4"}, {"stages", "3"}, {"persistent", "true"}};
+  const MetaValues narrow{{"tile_m", "32"},   {"tile_n", "32"}, {"tile_k", "16"},
+                          {"num_warps", "2"}, {"stages", "4"},  {"persistent", "true"}};
+  for (const Factors factors : kFactors)
+    for (const MetaValues& config : {wide, narrow})
+      for (const DType c_type : {bf16, f32}) {
+        MatmulOptions options{.factors = factors, .type = bf16, .c_type = c_type};
+        Trial{.m = 136, .n = 264, .k = 72, .options = options, .config = config, .sms = 2}.check(seed += 5);
+        options.has_bias = true, options.epilogue = Epilogue::silu;
+        Trial{.m = 100, .n = 72, .k = 40, .options = options, .alpha = 2, .beta = 3, .config = config, .sms = 1}.check(
+            seed += 5);
+        const int64_t none = options.transposed_a() ? 0 : 8;  // rows of a are known
+        Trial{.m = 70, .n = 24, .k = none, .options = options, .beta = 2, .config = config, .sms = 1}.check(seed += 5);
+      }
 }
 
 // A product of no terms is 0, and the epilogue comes behind it.
