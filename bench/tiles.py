@@ -8,7 +8,7 @@ scaled_dot_product_attention) and, for products, a Triton kernel of the same til
 A row: kernel, shape, dtype, provider, settings; us, us_p20, us_p80 (cold L2, timing.py), us_sustained (of each provider's
 fastest configuration), tflops (of us), error: the largest of an element against float64, by the largest element. A contender whose error is above 2e-2 is listed as failed and has no time. Every
 configuration of ours and of Triton's is a row: the reader picks the best of each. `triton_mma_sync` is Triton with the layouts and pipelines
-that it takes for compute capability 8.0, for the card that is there. The file is written as the run goes; --budget-s ends it in time.
+that it takes for compute capability 8.0, for the card that is there; Triton multiplies in order NN alone. The file is written as the run goes; --budget-s ends it in time.
 """
 
 import argparse
@@ -51,6 +51,9 @@ def parse():
     parser.add_argument("--tiles", type=lists, default=TILES, help="of products, MxNxK,...; default: all")
     parser.add_argument("--stages", type=lists, default=[(3,), (4,)], help="of products, comma separated")
     parser.add_argument("--warps", type=lists, default=[(4,), (8,)], help="of products, comma separated")
+    parser.add_argument("--orders", default="NN", help="of products, comma separated: NN, or T where a or b lies in memory transposed")
+    parser.add_argument("--persistent", default="false", help="of products, comma separated: whether a CTA makes tile after tile")
+    parser.add_argument("--peers", default="triton,triton_mma_sync", help="of products, beside torch, comma separated; may be empty")
     parser.add_argument("--smoke", action="store_true", help="tiny shapes, which a CPU can check")
     return parser.parse_args()
 
@@ -145,10 +148,12 @@ class Rows:
 def products(rows, kernels, shapes, tiles, dtype):
     triton, why = triton_product() if rows.options.device != "cpu" else (None, "no GPU")
     mma_sync = without_wgmma(triton) if triton else None
-    for m, n, k in shapes:
-        a, b = (torch.randn(size, device=rows.options.device, dtype=dtype) for size in ((m, k), (k, n)))
+    for (m, n, k), order in itertools.product(shapes, rows.options.orders.split(",")):
+        turned = [letter == "T" for letter in order]
+        stored = [torch.randn(size[::-1] if turn else size, device=rows.options.device, dtype=dtype) for size, turn in zip(((m, k), (k, n)), turned)]
+        a, b = (each.T if turn else each for each, turn in zip(stored, turned))
         exact, c = a.double() @ b.double(), torch.empty(m, n, device=rows.options.device, dtype=dtype)
-        case, flops = {"kernel": "matmul", "shape": f"{m}x{n}x{k}"}, 2.0 * m * n * k
+        case, flops = {"kernel": "matmul", "shape": f"{m}x{n}x{k}", "order": order}, 2.0 * m * n * k
 
         def take():
             found = c.clone()
@@ -156,12 +161,13 @@ def products(rows, kernels, shapes, tiles, dtype):
             return found
 
         rows.add(case, "torch", {}, partial(torch.matmul, a, b, out=c), take, exact, flops)
-        for tile, (stages,), (warps,) in itertools.product(tiles, rows.options.stages, rows.options.warps):
+        for tile, (stages,), (warps,), persistent in itertools.product(tiles, rows.options.stages, rows.options.warps, rows.options.persistent.split(",")):
             settings = {"block_m": tile[0], "block_n": tile[1], "block_k": tile[2], "stages": stages, "warps": warps}
-            rows.add(case, "ligerdsl", settings, partial(kernels["matmul"], c=c, a=a, b=b, type=dtype, **settings), take, exact, flops)
-            if triton:
-                rows.add(case, "triton", settings, partial(triton, a, b, c, tile, stages, warps), take, exact, flops)
-                rows.add(case, "triton_mma_sync", settings, partial(mma_sync, a, b, c, tile, stages, warps), take, exact, flops)
+            ours = {**settings, "transposed_a": turned[0], "transposed_b": turned[1], "persistent": persistent == "true"}
+            rows.add(case, "ligerdsl", ours, partial(kernels["matmul"], c=c, a=stored[0], b=stored[1], type=dtype, **ours), take, exact, flops)
+            for peer, run in (("triton", triton), ("triton_mma_sync", mma_sync)):
+                if run and order == "NN" and persistent == "false" and peer in rows.options.peers.split(","):
+                    rows.add(case, peer, settings, partial(run, a, b, c, tile, stages, warps), take, exact, flops)
         rows.sustain()
         if not triton:
             rows.failures.append({**case, "provider": "triton", "reason": why})
@@ -219,8 +225,8 @@ def main():
     if options.kernels_only != "matmul":
         attention(rows, kernels, *(([(2, 4, 2, 70, 32)], [(32, 16, 2, 4)]) if options.smoke else (ATTENTION, blocks)), dtype)
     rows.write()
-    for row in sorted(rows.rows, key=lambda r: (r["kernel"], r["shape"], r["us"])):
-        print(f"{row['kernel']:16} {row['shape']:32} {row['provider']:16} {row['us']:10.1f} us {row['tflops']:7.1f} TFLOP/s  {row['settings']}")
+    for row in sorted(rows.rows, key=lambda r: (r["kernel"], r["shape"], r.get("order", ""), r["us"])):
+        print(f"{row['kernel']:16} {row['shape']:32} {row.get('order', ''):2} {row['provider']:16} {row['us']:10.1f} us {row['tflops']:7.1f} TFLOP/s  {row['settings']}")
     for failure in rows.failures:
         print(f"failed: {failure['kernel']} {failure['shape']} {failure['provider']}: {failure['reason']}")
     return 0 if any(row["provider"] == "ligerdsl" for row in rows.rows) else 1

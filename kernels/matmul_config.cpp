@@ -79,14 +79,17 @@ MatmulConfig heuristic(const Machine& machine, const MatmulOptions& o) {
 
 std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
   if (!machine.is_gpu())
-    return config.stages > 1 ? "a CPU has no loads in flight; use stages=1"
+    return config.stages > 1   ? "a CPU has no loads in flight; use stages=1"
            : config.splits > 1 ? "a CPU's programs share no tile; use splits=1"
+           : config.persistent ? "a CPU has no loads in flight from tile to tile; use persistent=false"
                                : "";
   const int64_t sums = int64_t{config.tile_m} * config.tile_n / (program::kWarpThreads * config.num_warps);
   if (sums > kMostSums)
     return "a thread would add up " + std::to_string(sums) + " elements of c, at most " + std::to_string(kMostSums) +
            " fit its registers; use more warps or a smaller tile";
   if (sums < 1) return "threads without an element of c; use fewer warps or a larger tile";
+  if (config.persistent && config.splits > 1)
+    return "programs that share a tile make no other one; use splits=1 or persistent=false";
   if (!fits_shared(machine, o, config))
     return std::to_string(config.stages) + " stages of " + std::to_string(slot_bytes(o, config)) +
            " bytes do not fit the " + std::to_string(machine.shared_per_cta) +
@@ -94,20 +97,30 @@ std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulCo
   return "";
 }
 
-Operation build(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
+MatmulMeta meta_of(const MatmulOptions& o, const MatmulConfig& config) {
   MatmulMeta meta{o};
   meta.tile_m = config.tile_m, meta.tile_n = config.tile_n, meta.tile_k = config.tile_k;
   meta.stages = config.stages, meta.group = config.group, meta.splits = config.splits;
+  meta.persistent = config.persistent;
+  return meta;
+}
+
+Step product(const Machine& machine, const MatmulMeta& meta, const MatmulConfig& config, const Size& tiles) {
+  const Size programs = config.persistent ? min(tiles, Size(machine.sms)) : tiles * config.splits;
+  return record_step("matmul", meta.type, &matmul, meta, library_launch(programs, config.num_warps));
+}
+
+Operation build(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
+  MatmulMeta meta = meta_of(o, config);
   const Size rows = o.transposed_a() ? Size(o.width) : Size::rows();
   const Size tiles = ceil_div(rows, config.tile_m) * ceil_div(o.cols, config.tile_n);
-  Operation op{.steps = {record_step("matmul", o.type, &matmul, meta,
-                                     library_launch(tiles * config.splits, config.num_warps))}};
+  Operation op{.steps = {product(machine, meta, config, tiles)}};
   if (config.splits == 1) return op;
   const TileShape tile = elementwise_tile(machine, f32, o.cols);
   meta.rows = tile.rows, meta.block = tile.cols;
-  op.steps.push_back(record_step(
-      "matmul_finish", o.c_type, &matmul_finish, meta,
-      library_launch(ceil_div(rows, tile.rows) * ceil_div(o.cols, tile.cols), tile.num_warps)));
+  op.steps.push_back(
+      record_step("matmul_finish", o.c_type, &matmul_finish, meta,
+                  library_launch(ceil_div(rows, tile.rows) * ceil_div(o.cols, tile.cols), tile.num_warps)));
   op.workspace = {{.name = "partials", .dtype = DType::f32, .shape = {config.splits, rows, o.cols}}};
   return op;
 }
@@ -119,6 +132,18 @@ Cost cost(const MatmulOptions& o, int64_t rows) {
 }
 
 }  // namespace
+
+Step matmul_of_any_size(const Machine& machine, MatmulOptions o, const MatmulConfig& config) {
+  o.any_size = true;
+  if (const std::string reason = valid(machine, o, config); !reason.empty() || config.splits > 1)
+    throw Error("error: a product of any size: " +
+                (reason.empty() ? "its turns are not shared; use splits=1" : reason));
+  return product(machine, meta_of(o, config), config, Size::rows());
+}
+
+int64_t matmul_tiles(const MatmulConfig& config, int64_t m, int64_t n) {
+  return tiles_of(m, n, config);
+}
 
 int64_t few_rows(const Machine& machine, const MatmulOptions& o) {
   if (o.transposed_a()) return 0;

@@ -13,6 +13,7 @@ struct MatmulConfig {
   int num_warps = 8;
   int group = 16;  // rows of tiles that are done together, so that what they read stays in the second-level cache
   int splits = 1;  // programs that share a tile's turns along k
+  bool persistent = false;  // each multiprocessor makes tile after tile, whose first copies arrive while one is stored
 
   template <class V>
   void visit(V&& v) {
@@ -23,12 +24,18 @@ struct MatmulConfig {
     v("num_warps", num_warps, powers_of_two(2, 16), Bits::same);
     v("group", group, powers_of_two(1, 64), Bits::same);
     v("splits", splits, powers_of_two(1, 16), Bits::batch);
+    v("persistent", persistent, Bits::same);
   }
 };
 
 // Calls of at most so many rows have a schedule of their own (most_rows), as tiles of many rows would be empty, or leave
 // multiprocessors without one. 0: there is none.
 int64_t few_rows(const Machine& machine, const MatmulOptions& options);
+
+// A product of any sizes, which takes its numbers from its views: rows of a launch are tiles of c.
+Step matmul_of_any_size(const Machine& machine, MatmulOptions options, const MatmulConfig& config);
+// The tiles of c [m, n].
+int64_t matmul_tiles(const MatmulConfig& config, int64_t m, int64_t n);
 
 using Matmul = ConfiguredKernel<MatmulOptions, MatmulConfig>;
 extern const Matmul matmul_kernel;

@@ -3,6 +3,8 @@
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/layout/conversion.h"
+#include "compiler/layout/matrix_read.h"
+#include "compiler/layout/swizzle.h"
 
 using namespace mlir;
 
@@ -25,6 +27,23 @@ int64_t rowPad(RankedTensorType type, const LinearLayout& from, const LinearLayo
   return std::max<int64_t>(std::max<int64_t>(from.contiguous(), to.contiguous()), 4 / bytes);
 }
 
+// Of fragments of a product, four lanes have a unit of 16 bytes of each of eight rows: in rows of a power of two they would all
+// meet in four banks. Swizzled rows keep them apart, and whole vectors of the other side.
+int64_t swizzle(RankedTensorType type, const LinearLayout& from, const LinearLayout& to) {
+  if (type.getRank() != 2 || from.ctas() > 1 || !type.getElementType().isIntOrFloat() ||
+      type.getElementTypeBitWidth() != 16)
+    return 0;
+  const int64_t bytes = sharedElementBytes(type.getElementType());
+  const auto isOfVectors = [&](const LinearLayout& layout) { return layout.contiguous(1) * bytes >= Swizzle::kUnit; };
+  const auto isOfFragments = [](const LinearLayout& layout) {
+    const std::optional<MatrixRead> read = matrixRead(layout);
+    return read && !read->transposed;
+  };
+  if (!(isOfFragments(from) && isOfVectors(to)) && !(isOfVectors(from) && isOfFragments(to))) return 0;
+  if (type.getNumElements() * bytes <= kMostAlternatingBytes) return 0;
+  return Swizzle::widest(type.getDimSize(0), type.getDimSize(1) * bytes);
+}
+
 int64_t tileBytes(RankedTensorType type) {
   return type.getNumElements() * sharedElementBytes(type.getElementType());
 }
@@ -39,7 +58,9 @@ int64_t bytesOf(tgpu::ConvertLayoutOp op) {
   auto source = cast<RankedTensorType>(op.getSource().getType()), result = cast<RankedTensorType>(op.getType());
   const Travel distance = travel(layoutOf(source), layoutOf(result));
   if (distance <= Travel::registers) return 0;
-  return withTurns(bufferBytes(exchangeBuffer(source, result)), tileBytes(source), distance == Travel::cluster);
+  const tgpu::MemDescType buffer = exchangeBuffer(source, result);
+  return withTurns(bufferBytes(buffer), tileBytes(source), distance == Travel::cluster) + bufferAlignment(buffer) -
+         kLeastAlignment;
 }
 
 // One value per warp along the axis. Padding makes a row twice as long at most.
@@ -80,6 +101,8 @@ tgpu::MemDescType exchangeBuffer(RankedTensorType source, RankedTensorType resul
   std::optional<RankedTensorType> from = partOfCta(source), to = partOfCta(result);
   const bool sameCut = layoutOf(source).bases(Axis::cta) == layoutOf(result).bases(Axis::cta);
   if (sameCut && from && to) type = *from;
+  if (const int64_t bytes = swizzle(type, layoutOf(source), layoutOf(result)))
+    return tgpu::MemDescType::get(source.getContext(), type.getShape(), type.getElementType(), 0, bytes);
   return tgpu::MemDescType::get(source.getContext(), type.getShape(), type.getElementType(),
                                 rowPad(type, layoutOf(source), layoutOf(result)));
 }
@@ -107,6 +130,12 @@ int64_t exchangeBytes(Operation* scope) {
           lasting += read + kAlignment;
         else if (inScope)
           most = std::max(most, read + kAlignment);
+      }
+      // What is stored where it has been converted has left its buffer before the next one is filled.
+      if (isa<tgpu::ConvertLayoutOp>(op) && isa_and_nonnull<tile::StoreTileOp>(op.getNextNode()) &&
+          !isa_and_nonnull<tgpu::ConvertLayoutOp>(op.getPrevNode()) && bytes > 2 * kMostAlternatingBytes + kAlignment) {
+        if (inScope) most = std::max(most, bytes);
+        continue;
       }
       const bool lasts = bytes <= 2 * kMostAlternatingBytes + kAlignment || layoutOf(op.getOperand(0)).ctas() > 1;
       (lasts ? lasting : together) += bytes;

@@ -87,7 +87,7 @@ class TgpuAllocateSharedPass : public PassWrapper<TgpuAllocateSharedPass, Operat
     };
     getOperation().walk([&](Operation* op) {
       if (auto alloc = dyn_cast<tgpu::LocalAllocOp>(op))
-        add(op, bufferBytes(alloc.getType()), kLeastAlignment,
+        add(op, bufferBytes(alloc.getType()), bufferAlignment(alloc.getType()),
             llvm::any_of(op->getUsers(), llvm::IsaPred<tgpu::ClusterSendOp>));
       if (auto ring = dyn_cast<tgpu::RingOp>(op))
         for (auto [part, bytes] : llvm::enumerate(bufferBytes(ring.getType())))

@@ -120,6 +120,13 @@ void separateFactors(func::FuncOp func) {
   });
 }
 
+// Whether the store stands in a loop that the product stands in directly, or in one further inside.
+bool repeatsWith(tile::DotOp dot, tile::StoreTileOp store) {
+  auto loop = store->getParentOfType<scf::ForOp>();
+  auto turns = dot->getParentOfType<scf::ForOp>();
+  return loop && (loop == turns || !loop->isAncestor(dot));
+}
+
 // A thread has two neighbours of a row of sums, four threads half a sector of narrow ones: tiles of whole vectors are stored
 // in a layout of their own, behind the loops that have taken shared memory for other things. Says whether there are any.
 bool separateStores(const LayoutClasses& classes, const Threads& threads) {
@@ -130,7 +137,7 @@ bool separateStores(const LayoutClasses& classes, const Threads& threads) {
     for (Operation* access : sums.accesses) {
       auto store = dyn_cast<tile::StoreTileOp>(access);
       auto type = store ? dyn_cast<RankedTensorType>(store.getValue().getType()) : RankedTensorType();
-      if (!type || !type.getElementType().isIntOrFloat() || store->getParentOfType<scf::ForOp>()) continue;
+      if (!type || !type.getElementType().isIntOrFloat() || repeatsWith(dot, store)) continue;
       const int64_t bytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
       const int64_t vector = tile::kVectorBytes / bytes, elements = type.getNumElements();
       if (bytes <= kNarrowBytes && accessShape(store).vector >= vector && elements % (threads.count() * vector) == 0 &&
@@ -364,11 +371,17 @@ void remarkNarrowAccess(Operation* op) {
   }
 }
 
+// Of sums, by separateStores.
+bool isForStore(tgpu::ConvertLayoutOp op) {
+  auto store = dyn_cast_or_null<tile::StoreTileOp>(op->getNextNode());
+  return store && store.getValue() == op.getResult() && op->hasOneUse() && op->getLoc() == store->getLoc();
+}
+
 // Reductions exchange their results anyway.
 void remarkConversion(tgpu::ConvertLayoutOp op) {
   const bool inLoop = op->getParentOfType<scf::ForOp>() != nullptr;
   if (!inLoop || op.getSource().getDefiningOp<tile::ReduceOp>() ||
-      llvm::all_of(op->getUsers(), llvm::IsaPred<tile::DotOp>) ||
+      llvm::all_of(op->getUsers(), llvm::IsaPred<tile::DotOp>) || isForStore(op) ||
       travel(layoutOf(op.getSource()), layoutOf(op.getResult())) <= Travel::registers)
     return;
   auto type = cast<RankedTensorType>(op.getResult().getType());

@@ -21,6 +21,9 @@ std::unique_ptr<mlir::Pass> createTileSetEvictionPolicyPass();
 std::unique_ptr<mlir::Pass> createTileAssignLayoutsPass(int numWarps = 4, int numCtas = 1,
                                                         llvm::StringRef arch = kUsualArch);
 
+/// tgpu-cut-stores: in loops, sums of products change their layout for a store in stretches.
+std::unique_ptr<mlir::Pass> createTgpuCutStoresPass();
+
 /// tile-keep-residents: rows that two loops read stay in shared memory, filled by asynchronous copies. A CTA has
 /// `sharedBytes`, of which exchanges between threads get what they need and `exchangeBytes` at least.
 std::unique_ptr<mlir::Pass> createTileKeepResidentsPass(int64_t sharedBytes = 0, int64_t exchangeBytes = 0,

@@ -1,6 +1,6 @@
 // c = a b in tiles, added up in f32 by `dot`: on a GPU bf16 and f16 go to its tensor cores, f32 does not.
 //
-// a [m, k], b [k, n], c [m, n] of one type; any sizes.
+// a [m, k], b [k, n], c [m, n] of one type; any sizes. Or a as it lies in memory is [k, m], b [n, k].
 #pragma once
 
 #include <ligerdsl/dsl.h>
@@ -16,15 +16,20 @@ struct MatmulMeta {
   int64_t stages = 3;                    // loads in flight
   int64_t warps = 8;
   int64_t group = 16;  // rows of tiles that are done together
+  bool transposed_a = false, transposed_b = false;
+  bool persistent = false;  // each SM makes tile after tile, whose first copies arrive while the one before is stored
   template <class V>
   void visit(V&& v) {
     v("type", type);
     v("block_m", block_m, powers_of_two(16, 128), Bits::same);
     v("block_n", block_n, powers_of_two(16, 256), Bits::same);
     v("block_k", block_k, powers_of_two(16, 128), Bits::same);
-    v("stages", stages, choices({1, 2, 3, 4}), Bits::same);
+    v("stages", stages, choices({1, 2, 3, 4, 5, 6}), Bits::same);
     v("warps", warps, powers_of_two(1, 16), Bits::same);
     v("group", group, powers_of_two(1, 64), Bits::same);
+    v("transposed_a", transposed_a);
+    v("transposed_b", transposed_b);
+    v("persistent", persistent, Bits::same);
   }
 };
 
@@ -32,13 +37,27 @@ inline void matmul(KernelBuilder& k, const MatmulMeta& m) {
   View c = k.view("c", m.type, {dyn, dyn});
   View a = k.view("a", m.type, {dyn, dyn});
   View b = k.view("b", m.type, {dyn, dyn});
-  const TilePlace tile = grouped_tiles(k.program_id(0), cdiv(c.dim(0), m.block_m), cdiv(c.dim(1), m.block_n), m.group);
-  const Partition of_a = a.partition({m.block_m, m.block_k}), of_b = b.partition({m.block_k, m.block_n});
-  auto [total] = k.for_range(0, cdiv(a.dim(1), m.block_k), 1, pipelined(static_cast<int>(m.stages)),
-                             carry(k.zeros({m.block_m, m.block_n}, f32)), [&](Scalar i, Tile total) {
-                               return carry(dot(of_a.load({tile.row, i}), of_b.load({i, tile.column}), total));
-                             });
-  c.partition({m.block_m, m.block_n}).store({tile.row, tile.column}, total.to(m.type));
+  const Scalar rows = cdiv(c.dim(0), m.block_m), columns = cdiv(c.dim(1), m.block_n);
+  const Scalar depth = cdiv(a.dim(m.transposed_a ? 0 : 1), m.block_k);
+  const Partition of_a = m.transposed_a ? a.partition({m.block_k, m.block_m}) : a.partition({m.block_m, m.block_k});
+  const Partition of_b = m.transposed_b ? b.partition({m.block_n, m.block_k}) : b.partition({m.block_k, m.block_n});
+  const auto make = [&](const Scalar& number) {
+    const TilePlace tile = grouped_tiles(number, rows, columns, m.group);
+    const auto load_a = [&](Scalar i) {
+      return m.transposed_a ? of_a.load({i, tile.row}).permute({1, 0}) : of_a.load({tile.row, i});
+    };
+    const auto load_b = [&](Scalar i) {
+      return m.transposed_b ? of_b.load({tile.column, i}).permute({1, 0}) : of_b.load({i, tile.column});
+    };
+    auto [total] =
+        k.for_range(0, depth, 1, pipelined(static_cast<int>(m.stages)), carry(k.zeros({m.block_m, m.block_n}, f32)),
+                    [&](Scalar i, Tile total) { return carry(dot(load_a(i), load_b(i), total)); });
+    c.partition({m.block_m, m.block_n}).store({tile.row, tile.column}, total.to(m.type));
+  };
+  if (m.persistent)
+    k.for_range(k.program_id(0), (rows * columns).to(i32), k.num_programs(0), make);
+  else
+    make(k.program_id(0));
 }
 
 inline const Kernel<MatmulMeta> matmul_kernel{
@@ -46,7 +65,9 @@ inline const Kernel<MatmulMeta> matmul_kernel{
     .description = "c = a b",
     .build = matmul,
     .launch = [](const MatmulMeta& m, const LaunchArguments& a) {
-      return Launch{.grid = {ceil_div(a.dim("c", 1), m.block_n) * ceil_div(a.dim("c", 0), m.block_m)},
+      const int64_t tiles = ceil_div(a.dim("c", 1), m.block_n) * ceil_div(a.dim("c", 0), m.block_m);
+      const bool few = m.persistent && a.has_target() && a.target().is_gpu();
+      return Launch{.grid = {few ? std::min<int64_t>(tiles, a.target().sms) : tiles},
                     .num_warps = static_cast<int>(m.warps),
                     .no_alias = true};
     }};

@@ -292,14 +292,27 @@ TEST(AuthorKernels, BiasGelu) {
 TEST(AuthorKernels, Matmul) {
   for (DType type : kFloats) {
     for (auto [m, n, k] : {std::tuple(32, 64, 16), {19, 37, 23}, {70, 33, 5}}) {
-      const Tensor a = random_rows(type, m, k, 15), b = random_rows(type, k, n, 16);
-      Tensor c(type, {m, n});
-      run(matmul_kernel, {.type = type, .block_m = 32, .block_n = 32, .warps = 2}, {{"c", c}, {"a", a}, {"b", b}});
-      Values expected(m * n, 0.0);
-      for (int i = 0; i < m; ++i)
-        for (int j = 0; j < n; ++j)
-          for (int l = 0; l < k; ++l) expected[i * n + j] += a.get(i * k + l) * b.get(l * n + j);
-      EXPECT_TRUE(close(c.values(), expected, gate_e(type)));
+      for (const int order : {0, 1, 2, 3}) {
+        const bool columns = (order & 1) != 0, rows = (order & 2) != 0;
+        const Tensor a = columns ? random_rows(type, k, m, 15) : random_rows(type, m, k, 15),
+                     b = rows ? random_rows(type, n, k, 16) : random_rows(type, k, n, 16);
+        Tensor c(type, {m, n});
+        run(matmul_kernel,
+            {.type = type,
+             .block_m = 32,
+             .block_n = 32,
+             .warps = 2,
+             .transposed_a = columns,
+             .transposed_b = rows,
+             .persistent = rows},
+            {{"c", c}, {"a", a}, {"b", b}});
+        Values expected(m * n, 0.0);
+        for (int i = 0; i < m; ++i)
+          for (int j = 0; j < n; ++j)
+            for (int l = 0; l < k; ++l)
+              expected[i * n + j] += a.get(columns ? l * m + i : i * k + l) * b.get(rows ? j * k + l : l * n + j);
+        EXPECT_TRUE(close(c.values(), expected, gate_e(type)));
+      }
     }
   }
 }

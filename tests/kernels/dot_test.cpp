@@ -17,6 +17,8 @@ struct Product {
   bool dynamic = false;  // no size is known when the kernel is compiled
   bool columns = false;  // a lies in memory as [k, m]
   bool doubled = false;  // a's tiles are multiplied by two before
+  int programs = 0;      // that make tile after tile; 0: one for each tile
+  DType result = f32;
 };
 
 struct Matrix {
@@ -31,25 +33,32 @@ Matrix multiply(DType type, const Product& p, bool transposed, const Tensor& a, 
   const auto view = [&](const char* name, DType of, int64_t rows, int64_t width) {
     return k.view(name, of, {p.dynamic ? dyn : rows, p.dynamic ? dyn : width});
   };
-  const View out = view("c", f32, dyn, p.n), left = p.columns ? view("a", type, p.k, p.m) : view("a", type, dyn, p.k),
+  const View out = view("c", p.result, dyn, p.n),
+             left = p.columns ? view("a", type, p.k, p.m) : view("a", type, dyn, p.k),
              right = transposed ? view("b", type, p.n, p.k) : view("b", type, p.k, p.n);
-  const int64_t columns = ceil_div(p.n, p.bn);
-  const Scalar row = k.program_id(0) / static_cast<int32_t>(columns),
-               column = k.program_id(0) % static_cast<int32_t>(columns);
+  const int64_t columns = ceil_div(p.n, p.bn), tiles = ceil_div(p.m, p.bm) * columns;
   const Partition ta = p.columns ? left.partition({p.bk, p.bm}) : left.partition({p.bm, p.bk});
   const Partition tb = transposed ? right.partition({p.bn, p.bk}) : right.partition({p.bk, p.bn});
-  auto [sums] = k.for_range(
-      0, ceil_div(p.k, p.bk), 1, pipelined(p.stages), carry(k.zeros({p.bm, p.bn}, f32)), [&](Scalar i, Tile sums) {
-        const Tile factor = transposed ? tb.load({column, i}).permute({1, 0}) : tb.load({i, column});
-        Tile rows = p.columns ? ta.load({i, row}).permute({1, 0}) : ta.load({row, i});
-        if (p.doubled) rows = rows * 2.0f;
-        return carry(dot(rows, factor, sums));
-      });
-  out.partition({p.bm, p.bn}).store({row, column}, sums);
+  const auto make = [&](const Scalar& tile) {
+    const Scalar row = tile / static_cast<int32_t>(columns), column = tile % static_cast<int32_t>(columns);
+    auto [sums] = k.for_range(
+        0, ceil_div(p.k, p.bk), 1, pipelined(p.stages), carry(k.zeros({p.bm, p.bn}, f32)), [&](Scalar i, Tile sums) {
+          const Tile factor = transposed ? tb.load({column, i}).permute({1, 0}) : tb.load({i, column});
+          Tile rows = p.columns ? ta.load({i, row}).permute({1, 0}) : ta.load({row, i});
+          if (p.doubled) rows = rows * 2.0f;
+          return carry(dot(rows, factor, sums));
+        });
+    out.partition({p.bm, p.bn}).store({row, column}, sums.to(p.result));
+  };
+  if (p.programs)
+    k.for_range(k.program_id(0), static_cast<int32_t>(tiles), k.num_programs(0), make);
+  else
+    make(k.program_id(0));
   kernels::Step step{.program = k.finish(),
-                     .launch = kernels::library_launch(ceil_div(p.m, p.bm) * columns, p.num_warps)};
+                     .launch = kernels::library_launch(p.programs ? p.programs : tiles, p.num_warps)};
   step.launch.num_ctas = p.num_ctas;
-  Tensor c(f32, {p.m, p.n});
+  step.launch.no_alias = p.programs > 0;
+  Tensor c(p.result, {p.m, p.n});
   Tensor mine = a, theirs = b;
   Arguments arguments;
   arguments.tensor("c", c);
@@ -64,7 +73,8 @@ void check_product(DType type, const Product& p, bool transposed, uint64_t seed)
                std::to_string(p.k) + " by " + std::to_string(p.bm) + "x" + std::to_string(p.bn) + "x" +
                std::to_string(p.bk) + (transposed ? " transposed " : " ") + std::to_string(p.num_ctas) + " CTAs of " +
                std::to_string(p.num_warps) + ", " + std::to_string(p.stages) + " stages" +
-               (p.dynamic ? ", dynamic" : "") + (p.columns ? ", a by columns" : "") + (p.doubled ? ", 2 a" : ""));
+               (p.dynamic ? ", dynamic" : "") + (p.columns ? ", a by columns" : "") + (p.doubled ? ", 2 a" : "") +
+               ", " + std::to_string(p.programs) + " programs, result " + name(p.result));
   const Tensor a =
       (p.columns ? Tensor(type, {p.k, p.m}) : Tensor(type, {p.m, p.k})).fill(Random(seed).normals(p.m * p.k));
   const Tensor b =
@@ -84,8 +94,8 @@ void check_product(DType type, const Product& p, bool transposed, uint64_t seed)
       worst = std::max(worst, std::abs(found.at(i, j) - sum) / size);
     }
   }
-  EXPECT_LE(worst,
-            2e-6);  // of the products' absolute sum: k roundings of f32 at most, 2^-24 each, and rarely all one way
+  // Of the products' absolute sum: k roundings of f32 at most, 2^-24 each, and rarely all one way; and one to the result's type.
+  EXPECT_LE(worst, p.result == f32 ? 2e-6 : p.result == f16 ? 5e-4 : 4e-3);
 }
 
 const std::vector<Product> kProducts = {{64, 64, 64, 32, 32, 32},      {50, 70, 90, 32, 32, 32},
@@ -138,6 +148,40 @@ TEST(Dot, WarpgroupsMultiplyFromSlots) {
         by.columns = false, by.doubled = true;
         check_product(type, by, transposed, seed += 2);
       }
+}
+
+// Programs that make several tiles, more and fewer than there are turns in a tile, of whole tiles and of edges: copies for the
+// next tile are on their way while sums are stored, by mma.sync and by wgmma, which overlaps with the next turn or not, and
+// sums that are stored in one stretch, in two, or as they are.
+TEST(Dot, TilesThatAProgramMakesOneAfterTheOther) {
+  uint64_t seed = 371;
+  for (const DType type : {f16, bf16})
+    for (const Product& p : std::vector<Product>{
+             {.m = 200, .n = 200, .k = 192, .bm = 64, .bn = 64, .bk = 64, .stages = 4, .programs = 3},
+             {.m = 256, .n = 520, .k = 64, .bm = 128, .bn = 256, .bk = 64, .num_warps = 8, .stages = 4, .programs = 2},
+             {.m = 256,
+             .n = 264,
+             .k = 128,
+             .bm = 128,
+             .bn = 128,
+             .bk = 32,
+             .num_warps = 8,
+             .stages = 3,
+             .dynamic = true,
+             .programs = 2},
+             {.m = 130, .n = 64, .k = 96, .bm = 64, .bn = 64, .bk = 32, .stages = 2, .programs = 1},
+             {.m = 96, .n = 96, .k = 160, .bm = 32, .bn = 32, .bk = 32, .stages = 3, .programs = 4},
+             {.m = 48, .n = 64, .k = 16, .bm = 16, .bn = 64, .bk = 16, .num_warps = 1, .stages = 4, .programs = 1}})
+      for (const DType result : {f32, type})
+        for (const bool transposed : {false, true}) {
+          Product by = p;
+          by.result = result;
+          check_product(type, by, transposed, seed += 2);
+          by.columns = true;
+          check_product(type, by, transposed, seed += 2);
+          by.columns = false, by.doubled = true;
+          check_product(type, by, transposed, seed += 2);
+        }
 }
 
 // Two sums of one loop, one of two products: what a gated pair and a sum of products need.

@@ -1,8 +1,9 @@
 // Matrix products with their epilogues against float64 sums.
+#include "kernels/oracle/matmul.h"
+
 #include <cmath>
 
 #include "kernels/matmul_config.h"
-#include "kernels/oracle/matmul.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -18,6 +19,7 @@ struct Trial {
   MatmulOptions options;  // all but sizes
   double alpha = 1, beta = 0;
   MetaValues config = {};
+  int sms = 0;  // of a small machine
 
   void check(uint64_t seed, int64_t gap = 0) {
     options.cols = n;
@@ -31,7 +33,8 @@ struct Trial {
     const Tensor b = random_rows(options.type, tb ? n : k, tb ? k : n, seed + 1, gap);
     const Tensor c = random_rows(options.c_type, m, n, seed + 2, gap);
     const Tensor bias = random_vector(options.bias_type, n, seed + 3);
-    oracle::MatmulCase which{.m = m, .n = n, .k = k, .transposed_a = ta, .transposed_b = tb, .alpha = alpha, .beta = beta};
+    oracle::MatmulCase which{
+        .m = m, .n = n, .k = k, .transposed_a = ta, .transposed_b = tb, .alpha = alpha, .beta = beta};
     if (options.epilogue != Epilogue::none)
       which.f = static_cast<oracle::ActivationKind>(static_cast<int>(options.epilogue) - 1);
     const Values wanted =
@@ -39,7 +42,8 @@ struct Trial {
     Arguments arguments;
     arguments.tensor("a", a).tensor("b", b).tensor("bias", bias).tensor("c", c);
     arguments.number("alpha", alpha).number("beta", beta);
-    const kernels::Machine on = machine();
+    kernels::Machine on = machine();
+    if (sms) on.sms = sms;
     backend().run(kernels::matmul_kernel.build(on, options, kernels::matmul_kernel.chosen(on, options, config)),
                   ta ? k : m, arguments);
     EXPECT_TRUE(close_normwise(c.values(), wanted, gate_r(options.c_type, k) * backend().summation_slack()));
@@ -54,7 +58,8 @@ TEST(Matmul, EveryOrderAndType) {
   for (const Factors factors : kFactors)
     for (const DType type : kFloats) {
       Trial{.m = 33, .n = 40, .k = 72, .options = {.factors = factors, .type = type, .c_type = type}}.check(seed += 5);
-      Trial{.m = 130, .n = 24, .k = 40, .options = {.factors = factors, .type = type, .c_type = f32}}.check(seed += 5, 8);
+      Trial{.m = 130, .n = 24, .k = 40, .options = {.factors = factors, .type = type, .c_type = f32}}.check(seed += 5,
+                                                                                                            8);
       Trial{.m = 7, .n = 13, .k = 9, .options = {.factors = factors, .type = type, .c_type = type}}.check(seed += 5, 3);
     }
 }
@@ -94,7 +99,13 @@ TEST(Matmul, TurnsAreShared) {
   for (const Factors factors : kFactors)
     for (const char* splits : {"2", "8"}) {
       const MatmulOptions options{.factors = factors, .type = bf16, .c_type = bf16, .has_bias = true};
-      Trial{.m = 50, .n = 40, .k = 104, .options = options, .alpha = 3, .beta = 1, .config = {{"splits", splits}, {"tile_k", "16"}}}
+      Trial{.m = 50,
+            .n = 40,
+            .k = 104,
+            .options = options,
+            .alpha = 3,
+            .beta = 1,
+            .config = {{"splits", splits}, {"tile_k", "16"}}}
           .check(seed += 5);
     }
 }
@@ -103,16 +114,38 @@ TEST(Matmul, TurnsAreShared) {
 TEST(Matmul, Schedules) {
   uint64_t seed = 901;
   const std::vector<MetaValues> configs =
-      machine().is_gpu() ? std::vector<MetaValues>{{{"tile_m", "64"}, {"tile_n", "64"}, {"num_warps", "4"}, {"stages", "3"}},
-                                                   {{"tile_m", "128"}, {"tile_n", "32"}, {"tile_k", "32"}, {"stages", "5"}},
-                                                   {{"tile_m", "16"}, {"tile_n", "64"}, {"num_warps", "2"}, {"stages", "1"}},
-                                                   {{"tile_m", "32"}, {"tile_n", "32"}, {"num_warps", "4"}, {"group", "1"}}}
-                         : std::vector<MetaValues>{{{"tile_m", "16"}, {"tile_n", "32"}, {"tile_k", "16"}},
-                                                   {{"tile_m", "64"}, {"tile_n", "128"}, {"tile_k", "64"}}};
+      machine().is_gpu()
+          ? std::vector<MetaValues>{{{"tile_m", "64"}, {"tile_n", "64"}, {"num_warps", "4"}, {"stages", "3"}},
+                                    {{"tile_m", "128"}, {"tile_n", "32"}, {"tile_k", "32"}, {"stages", "5"}},
+                                    {{"tile_m", "16"}, {"tile_n", "64"}, {"num_warps", "2"}, {"stages", "1"}},
+                                    {{"tile_m", "32"}, {"tile_n", "32"}, {"num_warps", "4"}, {"group", "1"}}}
+          : std::vector<MetaValues>{{{"tile_m", "16"}, {"tile_n", "32"}, {"tile_k", "16"}},
+                                    {{"tile_m", "64"}, {"tile_n", "128"}, {"tile_k", "64"}}};
   for (const Factors factors : kFactors)
     for (const MetaValues& config : configs)
       Trial{.m = 72, .n = 88, .k = 136, .options = {.factors = factors, .type = bf16, .c_type = bf16}, .config = config}
           .check(seed += 5);
+}
+
+// On machines of fewer multiprocessors than there are tiles: with every term of the epilogue, results of 16 bits and f32, no turns.
+TEST(Matmul, TilesOneAfterTheOther) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no loads in flight from tile to tile";
+  uint64_t seed = 1101;
+  const MetaValues wide{
+      {"tile_m", "64"}, {"tile_n", "256"}, {"num_warps", "4"}, {"stages", "3"}, {"persistent", "true"}};
+  const MetaValues narrow{{"tile_m", "32"},   {"tile_n", "32"}, {"tile_k", "16"},
+                          {"num_warps", "2"}, {"stages", "4"},  {"persistent", "true"}};
+  for (const Factors factors : kFactors)
+    for (const MetaValues& config : {wide, narrow})
+      for (const DType c_type : {bf16, f32}) {
+        MatmulOptions options{.factors = factors, .type = bf16, .c_type = c_type};
+        Trial{.m = 136, .n = 264, .k = 72, .options = options, .config = config, .sms = 2}.check(seed += 5);
+        options.has_bias = true, options.epilogue = Epilogue::silu;
+        Trial{.m = 100, .n = 72, .k = 40, .options = options, .alpha = 2, .beta = 3, .config = config, .sms = 1}.check(
+            seed += 5);
+        const int64_t none = options.transposed_a() ? 0 : 8;  // rows of a are known
+        Trial{.m = 70, .n = 24, .k = none, .options = options, .beta = 2, .config = config, .sms = 1}.check(seed += 5);
+      }
 }
 
 // A product of no terms is 0, and the epilogue comes behind it.

@@ -2,6 +2,7 @@
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/target/nvptx/buffer_access.h"
+#include "compiler/target/nvptx/load_matrix.h"
 #include "compiler/target/nvptx/memory_access.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
@@ -69,6 +70,9 @@ LogicalResult lowerRemoteStore(ThreadLowering& t, tgpu::RemoteStoreOp op) {
 
 LogicalResult lowerLocalLoad(ThreadLowering& t, tgpu::LocalLoadOp op) {
   auto tile = cast<RankedTensorType>(op.getType());
+  if (op.getBuffer().getType().getSwizzle())
+    if (const auto matrices = loadMatrices(t, op.getBuffer().getType(), t.scalar(op.getBuffer()), tile, {}))
+      return t.defineElements(op, *matrices), success();
   BufferAccess access(t, op.getBuffer().getType(), t.scalar(op.getBuffer()), tile);
   Type element = t.elementType(op.getType());
   SmallVector<Value> elements;

@@ -20,6 +20,7 @@ int64_t sharedAlignment(func::FuncOp kernel) {
   kernel.walk([&](tgpu::RingOp ring) {
     for (Type part : ring.getType().getParts()) most = std::max(most, bufferAlignment(cast<tgpu::MemDescType>(part)));
   });
+  kernel.walk([&](tgpu::LocalAllocOp alloc) { most = std::max(most, bufferAlignment(alloc.getType())); });
   return most;
 }
 

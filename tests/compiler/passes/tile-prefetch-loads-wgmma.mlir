@@ -4,6 +4,8 @@
 // RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=4 arch=sm_90" -tile-prefetch-loads="num-warps=4 shared-bytes=70000 arch=sm_90" \
 // RUN:   | FileCheck %s --check-prefix=OTHER
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=2 -o /dev/null 2>&1 | FileCheck %s --check-prefix=WARPS
+// RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=70000" -o /dev/null 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=REMARK
 // OTHER-NOT: wgmma
 // WARPS: remark: [tile-assign-layouts] the product is made by mma.sync, not by wgmma: m is 64 and n 64, for 2 warps; it takes a multiple of four warps
 
@@ -36,6 +38,100 @@ func.func @overlapping(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c,
     scf.yield %s : tensor<64x64xf32>
   } {tile.num_stages = 4 : i64}
   tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  return
+}
+
+// Tile after tile in one CTA: the ring is outside, a turn fills a slot for the turn three later, of whichever tile that is. Where a
+// tile's turns are over, the next one's row is computed.
+// CHECK-LABEL: func.func @tile_after_tile
+// CHECK: %[[RING:.+]] = tgpu.ring : <4 async of
+// CHECK: tgpu.ring_fill %[[RING]][%c0_i32]
+// CHECK: tgpu.ring_fill %[[RING]][%c1_i32]
+// CHECK: tgpu.ring_fill %[[RING]][%c2_i32]
+// CHECK: tgpu.ring_await %[[RING]] pending 2 {for_wgmma}
+// CHECK: %[[LEFT:.+]]:4 = scf.for %{{.+}} iter_args(%[[SLOT:.+]] = %c0_i32, %[[TILE:.+]] = %{{.+}}, %[[TURN:.+]] = %{{.+}}, %[[ROW:.+]] = %{{.+}})
+// CHECK: %[[INNER:.+]]:5 = scf.for {{.*}} = %[[SLOT]], %[[T:.+]] = %[[TILE]], %[[I:.+]] = %[[TURN]], %[[R:.+]] = %[[ROW]])
+// CHECK: tgpu.wgmma_wait %{{.+}} pending 1
+// CHECK: tgpu.ring_await %[[RING]] pending 1 {for_wgmma}
+// CHECK: tgpu.ring_fill %[[RING]][%{{.+}}] at %[[I]]
+// CHECK-NEXT: ^bb0(%[[AT:.+]]: i64)
+// CHECK-NEXT: tgpu.yield %[[R]], %[[AT]], %[[R]], %[[AT]]
+// CHECK: %[[OVER:.+]] = arith.cmpi sge
+// CHECK: %[[NEXT:.+]] = arith.select %[[OVER]]
+// CHECK: scf.if %[[OVER]] -> (i64)
+// CHECK: arith.divsi %[[NEXT]]
+// CHECK: tgpu.wgmma_wait %[[INNER]]#0 pending 0
+// CHECK: tile.store_tile
+// CHECK: scf.yield %[[INNER]]#1, %[[INNER]]#2, %[[INNER]]#3, %[[INNER]]#4
+// CHECK: tgpu.ring_await %[[RING]] pending 0
+func.func @tile_after_tile(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: i64, %tiles: i64, %few: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  scf.for %tile = %c0 to %tiles step %c1 : i64 {
+    %row = arith.divsi %tile, %few : i64
+    %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+      %a = tile.load_tile %x[%row, %i] shape [64, 64] : !x -> tensor<64x64xbf16>
+      %b = tile.load_tile %y[%row, %i] shape [64, 64] : !x -> tensor<64x64xbf16>
+      %t = tile.permute %b [1, 0] : tensor<64x64xbf16> -> tensor<64x64xbf16>
+      %s = tile.dot %a, %t, %acc : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+      scf.yield %s : tensor<64x64xf32>
+    } {tile.num_stages = 4 : i64}
+    tile.store_tile %sums, %c[%row, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  }
+  return
+}
+
+// What a tile writes may be what the next one reads; bounds that differ from tile to tile; a place that is read from memory.
+// CHECK-LABEL: func.func @tile_by_tile
+// CHECK: scf.for
+// CHECK: tgpu.ring :
+// CHECK: tgpu.ring_await %{{.+}} pending 0
+// CHECK: tile.store_tile
+// REMARK: num_stages = 4: loads are not issued ahead from one iteration of the loop around it to the next: what is at {{.*}} may write what they read
+// REMARK: the next: the loop's bounds are not the same in all iterations of the loop around it
+// REMARK: the next: their places depend on more than the counters of both loops and values from outside
+func.func @tile_by_tile(%x: !x, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  scf.for %tile = %c0 to %n step %c1 : i64 {
+    %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+      %a = tile.load_tile %x[%tile, %i] shape [64, 64] : !x -> tensor<64x64xbf16>
+      %s = tile.dot %a, %a, %acc : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+      scf.yield %s : tensor<64x64xf32>
+    } {tile.num_stages = 4 : i64}
+    tile.store_tile %sums, %c[%tile, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  }
+  return
+}
+func.func @bounds(%x: !x {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  scf.for %tile = %c0 to %n step %c1 : i64 {
+    %sums = scf.for %i = %c0 to %tile step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+      %a = tile.load_tile %x[%tile, %i] shape [64, 64] : !x -> tensor<64x64xbf16>
+      %s = tile.dot %a, %a, %acc : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+      scf.yield %s : tensor<64x64xf32>
+    } {tile.num_stages = 4 : i64}
+    tile.store_tile %sums, %c[%tile, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  }
+  return
+}
+func.func @places(%x: !x {tile.read_only}, %at: !tile.view<?xi64, strides = [1]> {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  scf.for %tile = %c0 to %n step %c1 : i64 {
+    %row = tile.load_tile %at[%tile] shape [0] : !tile.view<?xi64, strides = [1]> -> i64
+    %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+      %a = tile.load_tile %x[%row, %i] shape [64, 64] : !x -> tensor<64x64xbf16>
+      %s = tile.dot %a, %a, %acc : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+      scf.yield %s : tensor<64x64xf32>
+    } {tile.num_stages = 4 : i64}
+    tile.store_tile %sums, %c[%tile, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  }
   return
 }
 

@@ -1,0 +1,97 @@
+// tgpu-cut-stores
+//
+// In a loop, a tile of products' sums that changes its layout in order to be stored does so in stretches of columns, one
+// behind the other: what such a change takes of shared memory is missing for copies of the loop's next turns.
+//
+//   1. Sums that warps have in whole rows are cut, into as few equal stretches as pass through kMostBytes each.
+//   2. Each is stored behind its change of layout, so that they share one buffer.
+#include "compiler/dialect/layout_attr.h"
+#include "compiler/dialect/tgpu.h"
+#include "compiler/layout/dot_layout.h"
+#include "compiler/passes/passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+namespace {
+
+constexpr int64_t kMostBytes = 32 * 1024, kVectorBytes = tile::kVectorBytes;
+
+// The sums' layout of as many columns, if threads have the same rows of it.
+std::optional<LinearLayout> stretchOf(const LinearLayout& sums, int64_t columns) {
+  DotShape shape = shapeOf(sums, kMmaK);
+  if (sumsLayout(shape) != sums || shape.part == WarpPart::square) return std::nullopt;
+  shape.n = columns;
+  const LinearLayout part = sumsLayout(shape);
+  const bool same =
+      part.bases(Axis::lane) == sums.bases(Axis::lane) && part.bases(Axis::warp) == sums.bases(Axis::warp);
+  return same && shapeOf(part, kMmaK).part == shape.part ? std::optional(part) : std::nullopt;
+}
+
+void cut(tile::StoreTileOp store) {
+  auto conversion = store.getValue().getDefiningOp<tgpu::ConvertLayoutOp>();
+  if (!conversion || !conversion->hasOneUse() || store.getAlignmentOffset()) return;
+  auto whole = cast<RankedTensorType>(conversion.getType());
+  if (whole.getRank() != 2 || store.getTileShape().back() != whole.getDimSize(1)) return;
+  const int64_t bytes = whole.getElementTypeBitWidth() / 8;
+  int64_t parts = 1;
+  while (whole.getNumElements() * bytes / parts > kMostBytes && whole.getDimSize(1) % (2 * parts) == 0) parts *= 2;
+  if (parts == 1) return;
+  const LinearLayout from = layoutOf(conversion.getSource()), to = layoutOf(whole);
+  const int64_t columns = whole.getDimSize(1) / parts, vector = kVectorBytes / bytes;
+  const std::optional<LinearLayout> stretch = stretchOf(from, columns);
+  const int64_t threads = to.lanes() * to.warps();
+  if (!stretch || to.ctas() > 1 || whole.getDimSize(0) * columns % (threads * vector) != 0 || to.contiguous(1) < vector)
+    return;
+  const RankedTensorType type = RankedTensorType::get({whole.getDimSize(0), columns}, whole.getElementType());
+  const LinearLayout stored = LinearLayout::blocked(stretch->shape(), vector, to.lanes(), to.warps());
+  OpBuilder builder(store);
+  const Location loc = store.getLoc();
+  SmallVector<int64_t> shape(store.getTileShape());
+  shape.back() = columns;
+  for (int64_t part = 0; part < parts; ++part) {
+    SmallVector<Value> indices(store.getIndices());
+    Value times = arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(indices.back().getType(), parts));
+    Value plus = arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(indices.back().getType(), part));
+    indices.back() = arith::MulIOp::create(builder, loc, indices.back(), times);
+    indices.back() = arith::AddIOp::create(builder, loc, indices.back(), plus);
+    Value tile = tgpu::StretchOp::create(builder, loc, withLayout(type, *stretch), conversion.getSource(),
+                                         ArrayRef<int64_t>{0, part * columns});
+    tile = tgpu::ConvertLayoutOp::create(builder, loc, withLayout(type, stored), tile);
+    auto one = cast<tile::StoreTileOp>(builder.clone(*store));
+    one.getValueMutable().assign(tile);
+    one.getIndicesMutable().assign(indices);
+    one.setTileShape(shape);
+  }
+  store.erase();
+  conversion.erase();
+}
+
+class TgpuCutStoresPass : public PassWrapper<TgpuCutStoresPass, OperationPass<func::FuncOp>> {
+ public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuCutStoresPass)
+  StringRef getArgument() const override { return "tgpu-cut-stores"; }
+  StringRef getDescription() const override { return "Store sums of products stretch by stretch"; }
+  void getDependentDialects(DialectRegistry& registry) const override { registry.insert<tgpu::TgpuDialect>(); }
+
+  void runOnOperation() override {
+    SmallVector<tile::StoreTileOp> stores;
+    getOperation().walk([&](tile::StoreTileOp store) {
+      if (store->getParentOfType<scf::ForOp>() && isa<RankedTensorType>(store.getValue().getType()))
+        stores.push_back(store);
+    });
+    for (tile::StoreTileOp store : stores) cut(store);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> createTgpuCutStoresPass() {
+  return std::make_unique<TgpuCutStoresPass>();
+}
+
+}  // namespace ligerdsl::compiler

@@ -1,0 +1,261 @@
+#include "compiler/rewrites/loop_ring.h"
+
+#include "compiler/analysis/layout_classes.h"
+#include "compiler/analysis/shared_buffer.h"
+#include "compiler/dialect/layout_attr.h"
+#include "compiler/layout/swizzle.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/PatternMatch.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+
+bool LoopRing::isSameTile(tile::LoadTileOp a, tile::LoadTileOp b) const {
+  return a.getView() == b.getView() && a.getIndices() == b.getIndices() && a.getTileShape() == b.getTileShape() &&
+         factors.loadedType(a) == factors.loadedType(b);
+}
+
+SmallVector<tile::LoadTileOp> LoopRing::partsOf(ArrayRef<tile::LoadTileOp> all) const {
+  SmallVector<tile::LoadTileOp> parts;
+  for (tile::LoadTileOp load : all)
+    if (factors.canBeStaged(load) &&
+        llvm::none_of(parts, [&](tile::LoadTileOp part) { return isSameTile(part, load); }))
+      parts.push_back(load);
+  return parts;
+}
+
+tgpu::MemDescType LoopRing::slotOf(tile::LoadTileOp load) const {
+  RankedTensorType type = factors.loadedType(load);
+  int64_t swizzle = 0;
+  const bool multiplied =
+      llvm::any_of(factors.all(), [&](tile::LoadTileOp factor) { return isSameTile(factor, load); });
+  if (multiplied && type.getRank() == 2)
+    swizzle = Swizzle::widest(type.getDimSize(0), type.getDimSize(1) * sharedElementBytes(type.getElementType()));
+  if (hasLayout(type)) type = partOfCta(type).value_or(type);
+  return tgpu::MemDescType::get(type.getContext(), type.getShape(), type.getElementType(), 0, swizzle);
+}
+
+Value LoopRing::number(OpBuilder& builder, int64_t value) {
+  return arith::ConstantOp::create(builder, at.loop.getLoc(), builder.getI32IntegerAttr(value));
+}
+
+// Of a load that becomes copies (set_eviction_policy.cpp says why these take no policy).
+void LoopRing::remarkHints(tile::LoadTileOp load) {
+  const bool policy = load.getEvict() == tile::EvictHint::first || load.getEvict() == tile::EvictHint::last;
+  if (!policy && load.getCache() == tile::CacheHint::normal) return;
+  at.remark(load) << "its " << (policy ? "eviction policy" : "cache hint")
+                  << " is not followed: asynchronous copies to shared memory take none; leave it out, or use smaller "
+                     "tiles or fewer stages, which wait in registers";
+}
+
+Value LoopRing::ringOf(OpBuilder& builder, ArrayRef<tile::LoadTileOp> parts, int64_t slots) {
+  for (tile::LoadTileOp load : parts) remarkHints(load);
+  SmallVector<Type> types = llvm::map_to_vector(parts, [&](tile::LoadTileOp load) { return Type(slotOf(load)); });
+  const auto by = factors.empty() ? tgpu::RingFill::asyncOwn : tgpu::RingFill::async;
+  auto type = tgpu::RingType::get(builder.getContext(), slots, by, types);
+  return tgpu::RingOp::create(builder, at.loop.getLoc(), type, DenseI64ArrayAttr());
+}
+
+// Starts the copies of iteration `iteration`.
+void LoopRing::fill(OpBuilder& builder, Value ring, ArrayRef<tile::LoadTileOp> parts, Value iteration, Value slot,
+                    bool open, const IRMapping& values) {
+  SmallVector<Value> views;
+  SmallVector<int64_t> shapes;
+  SmallVector<Attribute> layouts;
+  for (tile::LoadTileOp load : parts) {
+    const RankedTensorType type = factors.loadedType(load);
+    views.push_back(load.getView());
+    llvm::append_range(shapes, load.getTileShape());
+    if (hasLayout(type)) layouts.push_back(type.getEncoding());
+  }
+  auto op = tgpu::RingFillOp::create(builder, at.loop.getLoc(), ring, slot, iteration, Value(), views, shapes,
+                                     layouts.empty() ? ArrayAttr() : builder.getArrayAttr(layouts), TypedAttr(),
+                                     tile::EvictHint::normal, open);
+  Block& body = op.getPosition().empty() ? op.getPosition().emplaceBlock() : op.getPosition().front();
+  Value position = body.addArgument(iteration.getType(), at.loop.getLoc());
+  OpBuilder inside = OpBuilder::atBlockEnd(&body);
+  IRMapping mapping = at.indicesAt(inside, parts, position, values);
+  SmallVector<Value> indices;
+  for (tile::LoadTileOp load : parts)
+    for (Value index : load.getIndices()) indices.push_back(mapping.lookupOrDefault(index));
+  tgpu::YieldOp::create(inside, at.loop.getLoc(), indices);
+}
+
+// The slot that follows in turn, or the one before it.
+Value LoopRing::nextSlot(OpBuilder& builder, Value slot, int64_t turn) {
+  Location loc = at.loop.getLoc();
+  if (slots == 2) return arith::XOrIOp::create(builder, loc, slot, number(builder, 1));
+  Value last = number(builder, turn > 0 ? slots - 1 : 0), first = number(builder, turn > 0 ? 0 : slots - 1);
+  Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, slot, last);
+  Value moved = arith::AddIOp::create(builder, loc, slot, number(builder, turn));
+  return arith::SelectOp::create(builder, loc, wraps, first, moved);
+}
+
+// Before anything changes: what is staged, and what becomes of products.
+void LoopRing::prepare(ArrayRef<tile::LoadTileOp> loads, int64_t count) {
+  slots = count;
+  const auto inSlot = [&](Value factor) {
+    if (auto permute = factor.getDefiningOp<tile::PermuteOp>()) factor = permute.getSource();
+    auto load = factor.getDefiningOp<tile::LoadTileOp>();
+    return load && factors.contains(load) && slotOf(load).getSwizzle() != 0;
+  };
+  if (options.wgmma) products.emplace(at.loop, inSlot);
+  if (products && products->mayOverlap() && slots > 2) overlapping = true;
+  for (tile::LoadTileOp load : loads) (factors.canBeStaged(load) ? staged : small).push_back(load);
+  factors.dropOriginals();
+}
+
+scf::ForOp LoopRing::replaceLoop(IRRewriter& rewriter, ValueRange inits,
+                                 llvm::function_ref<SmallVector<Value>(ArrayRef<BlockArgument>)> turn) {
+  SmallVector<NamedAttribute> attributes(at.loop->getDiscardableAttrs());
+  auto yields = [&](OpBuilder&, Location, ArrayRef<BlockArgument> carried) { return turn(carried); };
+  auto replaced = cast<scf::ForOp>(
+      *at.loop.replaceWithAdditionalYields(rewriter, inits, /*replaceInitOperandUsesInLoop=*/false, yields));
+  replaced->setDiscardableAttrs(attributes);
+  return replaced;
+}
+
+// The loop carries the slot's number and what the loads that are not staged give.
+scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, ArrayRef<tile::LoadTileOp> once, int64_t count) {
+  IRRewriter rewriter(at.loop);
+  llvm::append_range(stationary, once);
+  prepare(loads, count);
+  const SmallVector<tile::LoadTileOp> parts = partsOf(staged);
+  ring = ringOf(rewriter, parts, slots);
+  Value iteration = at.loop.getLowerBound(), zero = number(rewriter, 0);
+  if (!stationary.empty()) {
+    stationaryRing = ringOf(rewriter, partsOf(stationary), 1);
+    fill(rewriter, stationaryRing, partsOf(stationary), iteration, zero, /*open=*/true);
+  }
+  SmallVector<Value> inits{zero};
+  llvm::append_range(inits, at.loadAt(rewriter, small, iteration));
+  for (int64_t slot = 0; slot < slots - 1; ++slot) {
+    if (slot > 0) iteration = at.ahead(rewriter, iteration);
+    fill(rewriter, ring, parts, iteration, number(rewriter, slot), /*open=*/false);
+  }
+
+  if (overlapping) await(rewriter, at.loop.getLoc(), slots - 2);
+
+  scf::ForOp replaced =
+      replaceLoop(rewriter, inits, [&](ArrayRef<BlockArgument> carried) { return fetchNext(carried); });
+  rewriter.setInsertionPointAfter(replaced);
+  await(rewriter, replaced->getLoc(), 0);
+  if (products) products->replace(replaced, overlapping);
+  return replaced;
+}
+
+// Both loops carry the slot's number and what says which turn is to be filled next.
+scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, TurnSequence& sequence, int64_t count) {
+  prepare(loads, count);
+  IRRewriter rewriter(sequence.outer);
+  const Location loc = at.loop.getLoc();
+  const SmallVector<tile::LoadTileOp> parts = partsOf(staged);
+  ring = ringOf(rewriter, parts, slots);
+  SmallVector<Value> turn = sequence.first(rewriter);
+  for (int64_t slot = 0; slot < slots - 1; ++slot) {
+    fill(rewriter, ring, parts, TurnSequence::counter(turn), number(rewriter, slot), /*open=*/false,
+         sequence.values(turn));
+    turn = sequence.next(rewriter, turn);
+  }
+  if (overlapping) await(rewriter, loc, slots - 2);
+
+  SmallVector<Value> inits{number(rewriter, 0)};
+  llvm::append_range(inits, turn);
+  SmallVector<NamedAttribute> attributes(sequence.outer->getDiscardableAttrs());
+  SmallVector<Value> carried;
+  auto keep = [&](OpBuilder&, Location, ArrayRef<BlockArgument> arguments) {
+    carried.assign(arguments.begin(), arguments.end());
+    return carried;
+  };
+  sequence.outer = cast<scf::ForOp>(
+      *sequence.outer.replaceWithAdditionalYields(rewriter, inits, /*replaceInitOperandUsesInLoop=*/false, keep));
+  sequence.outer->setDiscardableAttrs(attributes);
+
+  rewriter.setInsertionPoint(at.loop);
+  scf::ForOp replaced =
+      replaceLoop(rewriter, carried, [&](ArrayRef<BlockArgument> arguments) { return fetchNext(arguments, sequence); });
+  auto yield = cast<scf::YieldOp>(sequence.outer.getBody()->getTerminator());
+  for (auto [held, left] : llvm::zip_equal(carried, replaced.getResults().take_back(carried.size())))
+    yield->replaceUsesOfWith(held, left);
+  rewriter.setInsertionPointAfter(sequence.outer);
+  await(rewriter, loc, 0);
+  if (products) products->replace(replaced, overlapping);
+  return replaced;
+}
+
+void LoopRing::await(OpBuilder& builder, Location loc, int64_t pending) {
+  tgpu::RingAwaitOp::create(builder, loc, ring, Value(), Value(), builder.getI32IntegerAttr(pending),
+                            products && !products->empty());
+}
+
+// Null where there is none, or where the copies start at the top.
+tile::ReduceOp LoopRing::firstReduction() {
+  auto reductions = at.loop.getBody()->getOps<tile::ReduceOp>();
+  return options.early || options.ctas > 1 || !factors.empty() || reductions.empty() ? tile::ReduceOp()
+                                                                                     : *reductions.begin();
+}
+
+// The slot that the turn before this one, which has `slot`, has read.
+Value LoopRing::toBeFilled(OpBuilder& builder, Value slot) {
+  return nextSlot(builder, slot, slots == 2 ? 1 : -1);
+}
+
+// In the body: waits for the oldest copies, starts those of the last iteration that there is room for, reads. Returns
+// what the loop yields for what it carries. Products that overlap are started first: behind them those of the turn before are
+// over, whose slot is free, and the copies of the next one are waited for.
+SmallVector<Value> LoopRing::fetchNext(ArrayRef<BlockArgument> carried) {
+  scf::ForOp loop = at.loop;
+  IRRewriter rewriter(loop.getContext());
+  rewriter.setInsertionPointToStart(loop.getBody());
+  if (!overlapping) await(rewriter, loop.getLoc(), slots - 2);
+  Value slot = carried[0], next = nextSlot(rewriter, slot, 1), iteration = at.ahead(rewriter, loop.getInductionVar());
+  SmallVector<Value> yielded{next};
+  llvm::append_range(yielded, at.loadAt(rewriter, small, iteration));
+  for (int64_t i = 2; i < slots; ++i) iteration = at.ahead(rewriter, iteration);
+  if (tile::ReduceOp reduce = firstReduction()) rewriter.setInsertionPoint(reduce);
+  if (overlapping) {
+    rewriter.setInsertionPointAfter(products->last());
+    await(rewriter, loop.getLoc(), slots - 3);
+  }
+  fill(rewriter, ring, partsOf(staged), iteration, slots == 2 ? next : toBeFilled(rewriter, slot), /*open=*/false);
+  for (auto [load, value] : llvm::zip_equal(small, carried.drop_front())) rewriter.replaceOp(load, value);
+  readParts(rewriter, ring, staged, slot);
+  if (!stationary.empty()) {
+    rewriter.setInsertionPointToStart(loop.getBody());
+    readParts(rewriter, stationaryRing, stationary, number(rewriter, 0));
+  }
+  return yielded;
+}
+
+// The same in a sequence.
+SmallVector<Value> LoopRing::fetchNext(ArrayRef<BlockArgument> carried, TurnSequence& sequence) {
+  scf::ForOp loop = at.loop;
+  IRRewriter rewriter(loop.getContext());
+  rewriter.setInsertionPointToStart(loop.getBody());
+  Value slot = carried[0];
+  const SmallVector<Value> turn(carried.drop_front());
+  SmallVector<Value> yielded{nextSlot(rewriter, slot, 1)};
+  if (overlapping) rewriter.setInsertionPointAfter(products->last());
+  await(rewriter, loop.getLoc(), overlapping ? slots - 3 : slots - 2);
+  fill(rewriter, ring, partsOf(staged), TurnSequence::counter(turn), toBeFilled(rewriter, slot), /*open=*/false,
+       sequence.values(turn));
+  llvm::append_range(yielded, sequence.next(rewriter, turn));
+  readParts(rewriter, ring, staged, slot);
+  return yielded;
+}
+
+void LoopRing::readParts(IRRewriter& rewriter, Value ring, ArrayRef<tile::LoadTileOp> all, Value slot) {
+  const SmallVector<tile::LoadTileOp> parts = partsOf(all);
+  SmallVector<unsigned> numbers;
+  for (tile::LoadTileOp load : all)
+    numbers.push_back(llvm::find_if(parts, [&](tile::LoadTileOp part) { return isSameTile(part, load); }) -
+                      parts.begin());
+  for (auto [load, part] : llvm::zip_equal(SmallVector<tile::LoadTileOp>(all), numbers)) {
+    rewriter.setInsertionPoint(load);
+    rewriter.replaceOpWithNewOp<tgpu::RingReadOp>(load, load.getType(), ring, slot, part, Value(), TypedAttr(),
+                                                  DenseI64ArrayAttr());
+  }
+}
+
+}  // namespace ligerdsl::compiler

@@ -1,0 +1,62 @@
+// Loads of a pipelined loop that become reads of a ring (tgpu.ring), which copies fill some iterations ahead.
+#pragma once
+
+#include "compiler/rewrites/product_factors.h"
+#include "compiler/rewrites/turn_sequence.h"
+#include "compiler/rewrites/warpgroup_products.h"
+
+namespace ligerdsl::compiler {
+
+class LoopRing {
+ public:
+  struct Options {
+    int64_t ctas;  // of a cluster
+    bool wgmma;    // is there
+    bool early;    // copies start at the top of a turn, not in front of its first reduction
+  };
+
+  LoopRing(PipelinedLoop& at, ProductFactors& factors, const Options& options)
+      : at(at), factors(factors), options(options) {}
+
+  /// One of the loads that can be staged for each tile.
+  llvm::SmallVector<tile::LoadTileOp> partsOf(llvm::ArrayRef<tile::LoadTileOp> all) const;
+  /// What a slot holds of a tile.
+  tgpu::MemDescType slotOf(tile::LoadTileOp load) const;
+
+  /// `loads` become reads of slots, those that can; the others are carried in registers, an iteration ahead. What is
+  /// `stationary` is copied once. Gives the loop that takes the place.
+  mlir::scf::ForOp stage(llvm::ArrayRef<tile::LoadTileOp> loads, llvm::ArrayRef<tile::LoadTileOp> stationary,
+                         int64_t slots);
+  /// The same of loads that can all be staged, with copies that go on from one iteration of the loop around to the next.
+  mlir::scf::ForOp stage(llvm::ArrayRef<tile::LoadTileOp> loads, TurnSequence& sequence, int64_t slots);
+
+ private:
+  bool isSameTile(tile::LoadTileOp a, tile::LoadTileOp b) const;
+  mlir::Value number(mlir::OpBuilder& builder, int64_t value);
+  mlir::Value ringOf(mlir::OpBuilder& builder, llvm::ArrayRef<tile::LoadTileOp> parts, int64_t slots);
+  mlir::Value nextSlot(mlir::OpBuilder& builder, mlir::Value slot, int64_t turn);
+  void remarkHints(tile::LoadTileOp load);
+  void prepare(llvm::ArrayRef<tile::LoadTileOp> loads, int64_t count);
+  void fill(mlir::OpBuilder& builder, mlir::Value ring, llvm::ArrayRef<tile::LoadTileOp> parts, mlir::Value position,
+            mlir::Value slot, bool open, const mlir::IRMapping& values = {});
+  mlir::scf::ForOp replaceLoop(
+      mlir::IRRewriter& rewriter, mlir::ValueRange inits,
+      llvm::function_ref<llvm::SmallVector<mlir::Value>(llvm::ArrayRef<mlir::BlockArgument>)> turn);
+  void await(mlir::OpBuilder& builder, mlir::Location loc, int64_t pending);
+  void readParts(mlir::IRRewriter& rewriter, mlir::Value ring, llvm::ArrayRef<tile::LoadTileOp> all, mlir::Value slot);
+  tile::ReduceOp firstReduction();
+  mlir::Value toBeFilled(mlir::OpBuilder& builder, mlir::Value slot);
+  llvm::SmallVector<mlir::Value> fetchNext(llvm::ArrayRef<mlir::BlockArgument> carried);
+  llvm::SmallVector<mlir::Value> fetchNext(llvm::ArrayRef<mlir::BlockArgument> carried, TurnSequence& sequence);
+
+  PipelinedLoop& at;
+  ProductFactors& factors;
+  Options options;
+  int64_t slots = 0;
+  llvm::SmallVector<tile::LoadTileOp> staged, small, stationary;
+  mlir::Value ring, stationaryRing;
+  std::optional<WarpgroupProducts> products;  // that wgmma makes of the ring's slots
+  bool overlapping = false;                   // these are under way while those of the next turn start
+};
+
+}  // namespace ligerdsl::compiler

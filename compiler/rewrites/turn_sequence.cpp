@@ -1,0 +1,147 @@
+#include "compiler/rewrites/turn_sequence.h"
+
+#include "compiler/analysis/memory_access.h"
+#include "compiler/remarks.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+namespace {
+
+// What of the outer loop's body may write what a load reads, or talks to other programs.
+Operation* writerOf(scf::ForOp outer, tile::LoadTileOp load) {
+  const MemoryAccess read = memoryAccess(load);
+  Operation* found = nullptr;
+  outer.getBody()->walk([&](Operation* op) {
+    const FailureOr<MemoryAccesses> accesses = memoryAccesses(op);
+    const bool conflicts = failed(accesses) || llvm::any_of(*accesses, [&](const MemoryAccess& access) {
+                             return access.atomic || (access.writes && mayOverlap(access, read));
+                           });
+    if (!conflicts) return WalkResult::advance();
+    found = op;
+    return WalkResult::interrupt();
+  });
+  return found;
+}
+
+}  // namespace
+
+std::optional<TurnSequence> TurnSequence::around(PipelinedLoop& at, ArrayRef<tile::LoadTileOp> loads,
+                                                 std::string& why) {
+  TurnSequence sequence(at);
+  sequence.outer = dyn_cast<scf::ForOp>(at.loop->getParentOp());
+  if (!sequence.outer) return std::nullopt;
+  for (tile::LoadTileOp load : loads)
+    if (Operation* writer = writerOf(sequence.outer, load)) {
+      why = "what is at " + placeOf(writer) +
+            " may write what they read; promise that the arguments do not overlap (no_alias)";
+      return std::nullopt;
+    }
+  SetVector<Operation*> slice;
+  for (Value bound : {at.loop.getLowerBound(), at.loop.getUpperBound(), at.loop.getStep()}) {
+    bool follows = false;
+    if (!sequence.collect(bound, slice, follows) || follows) {
+      why = "the loop's bounds are not the same in all iterations of the loop around it";
+      return std::nullopt;
+    }
+  }
+  if (!sequence.collectIndices(loads)) {
+    why = "their places depend on more than the counters of both loops and values from outside";
+    return std::nullopt;
+  }
+  return sequence;
+}
+
+// As PipelinedLoop::addSlice, of the outer body. Divisions by zero do not trap, so all that touches no memory may be repeated.
+bool TurnSequence::collect(Value value, SetVector<Operation*>& slice, bool& follows) {
+  if (value == outer.getInductionVar()) return follows = true;
+  if (isOutside(value)) return true;
+  Operation* op = value.getDefiningOp();
+  if (!op || op->getNumRegions() || !isMemoryEffectFree(op) || at->loop->isAncestor(op)) return false;
+  for (Value operand : op->getOperands())
+    if (!collect(operand, slice, follows)) return false;
+  slice.insert(op);
+  return true;
+}
+
+bool TurnSequence::collectIndices(ArrayRef<tile::LoadTileOp> loads) {
+  SetVector<Operation*> inner;
+  bool any = false;
+  SmallVector<Value> used;
+  for (tile::LoadTileOp load : loads) {
+    if (!isOutside(load.getView())) return false;
+    for (Value index : PipelinedLoop::positionOf(load)) {
+      at->addSlice(index, inner, any);
+      used.push_back(index);
+    }
+  }
+  for (Operation* op : inner) llvm::append_range(used, op->getOperands());
+  for (Value value : used) {
+    if (value == at->loop.getInductionVar() || isOutside(value) || !at->loop.isDefinedOutsideOfLoop(value)) continue;
+    SetVector<Operation*> slice;
+    bool follows = false;
+    if (!collect(value, slice, follows)) return false;
+    if (value != outer.getInductionVar()) (follows ? following : fixed).insert(value);
+  }
+  return true;
+}
+
+Value TurnSequence::hoisted(OpBuilder& builder, Value value) {
+  SetVector<Operation*> slice;
+  bool follows = false;
+  collect(value, slice, follows);
+  for (Operation* op : slice)
+    if (!inFront.contains(op->getResult(0))) builder.clone(*op, inFront);
+  return inFront.lookupOrDefault(value);
+}
+
+// Values of `following` where the outer loop's counter is this.
+SmallVector<Value> TurnSequence::ofIteration(OpBuilder& builder, Value counter) {
+  IRMapping mapping = inFront;
+  mapping.map(outer.getInductionVar(), counter);
+  SetVector<Operation*> slice;
+  bool follows = false;
+  for (Value value : following) collect(value, slice, follows);
+  for (Operation* op : slice)
+    if (!inFront.contains(op->getResult(0))) builder.clone(*op, mapping);
+  return llvm::map_to_vector(following, [&](Value value) { return mapping.lookup(value); });
+}
+
+SmallVector<Value> TurnSequence::first(OpBuilder& builder) {
+  lower = hoisted(builder, at->loop.getLowerBound());
+  upper = hoisted(builder, at->loop.getUpperBound());
+  step = hoisted(builder, at->loop.getStep());
+  for (Value value : fixed) hoisted(builder, value);
+  SmallVector<Value> turn{outer.getLowerBound(), lower};
+  llvm::append_range(turn, ofIteration(builder, outer.getLowerBound()));
+  return turn;
+}
+
+SmallVector<Value> TurnSequence::next(OpBuilder& builder, ValueRange turn) {
+  Location loc = at->loop.getLoc();
+  Value counter = arith::AddIOp::create(builder, loc, turn[1], step);
+  Value over = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, counter, upper);
+  Value later = arith::AddIOp::create(builder, loc, turn[0], outer.getStep());
+  SmallVector<Value> result{arith::SelectOp::create(builder, loc, over, later, turn[0]),
+                            arith::SelectOp::create(builder, loc, over, lower, counter)};
+  if (following.empty()) return result;
+  ValueRange held = turn.drop_front(2);
+  auto branch = scf::IfOp::create(builder, loc, held.getTypes(), over, /*addThenBlock=*/true, /*addElseBlock=*/true);
+  OpBuilder moved = OpBuilder::atBlockEnd(branch.thenBlock()), stays = OpBuilder::atBlockEnd(branch.elseBlock());
+  scf::YieldOp::create(moved, loc, ofIteration(moved, result[0]));
+  scf::YieldOp::create(stays, loc, held);
+  llvm::append_range(result, branch.getResults());
+  return result;
+}
+
+IRMapping TurnSequence::values(ValueRange turn) {
+  IRMapping mapping;
+  mapping.map(outer.getInductionVar(), turn[0]);
+  for (Value value : fixed) mapping.map(value, inFront.lookupOrDefault(value));
+  for (auto [value, held] : llvm::zip_equal(following, turn.drop_front(2))) mapping.map(value, held);
+  return mapping;
+}
+
+}  // namespace ligerdsl::compiler

@@ -1,0 +1,53 @@
+// Sums of products that are stored in a loop, in stretches of 32 KB.
+// RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=8 -tgpu-cut-stores -canonicalize -cse | FileCheck %s
+
+!c = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1], dim_div = [1, 8]>
+
+// CHECK-LABEL: func.func @in_a_loop
+// CHECK: scf.for %[[TILE:.+]] = %{{.+}} to
+// CHECK: %[[ROUNDED:.+]] = arith.truncf
+// CHECK: %[[FIRST:.+]] = arith.muli %[[TILE]], %c2_i64
+// CHECK: %[[A:.+]] = tgpu.stretch %[[ROUNDED]] begin [0, 0] : tensor<128x256xbf16, #{{.+}}> -> tensor<128x128xbf16, #{{.+}}>
+// CHECK: %[[AS:.+]] = tgpu.convert_layout %[[A]]
+// CHECK-NEXT: tile.store_tile %[[AS]], %{{.+}}[%c0_i64, %[[FIRST]]] shape [128, 128]
+// CHECK: %[[SECOND:.+]] = arith.addi %[[FIRST]], %c1_i64
+// CHECK: %[[B:.+]] = tgpu.stretch %[[ROUNDED]] begin [0, 128]
+// CHECK: %[[BS:.+]] = tgpu.convert_layout %[[B]]
+// CHECK-NEXT: tile.store_tile %[[BS]], %{{.+}}[%c0_i64, %[[SECOND]]] shape [128, 128]
+// CHECK-NOT: tile.store_tile
+func.func @in_a_loop(%x: !c, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<128x256xf32>
+  scf.for %tile = %c0 to %n step %c1 : i64 {
+    %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<128x256xf32>) : i64 {
+      %a = tile.load_tile %x[%c0, %i] shape [128, 16] : !c -> tensor<128x16xbf16>
+      %b = tile.load_tile %x[%i, %c0] shape [16, 256] : !c -> tensor<16x256xbf16>
+      %s = tile.dot %a, %b, %acc : tensor<128x16xbf16>, tensor<16x256xbf16> -> tensor<128x256xf32>
+      scf.yield %s : tensor<128x256xf32>
+    } {tile.num_stages = 4 : i64}
+    %rounded = arith.truncf %sums : tensor<128x256xf32> to tensor<128x256xbf16>
+    tile.store_tile %rounded, %c[%c0, %tile] shape [128, 256] : tensor<128x256xbf16>, !c
+  }
+  return
+}
+
+// Behind all loops, memory is free.
+// CHECK-LABEL: func.func @behind
+// CHECK-NOT: tgpu.stretch
+// CHECK: tgpu.convert_layout %{{.+}} -> tensor<128x256xbf16
+// CHECK-NOT: tgpu.stretch
+func.func @behind(%x: !c, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<128x256xf32>
+  %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<128x256xf32>) : i64 {
+    %a = tile.load_tile %x[%c0, %i] shape [128, 16] : !c -> tensor<128x16xbf16>
+    %b = tile.load_tile %x[%i, %c0] shape [16, 256] : !c -> tensor<16x256xbf16>
+    %s = tile.dot %a, %b, %acc : tensor<128x16xbf16>, tensor<16x256xbf16> -> tensor<128x256xf32>
+    scf.yield %s : tensor<128x256xf32>
+  } {tile.num_stages = 4 : i64}
+  %rounded = arith.truncf %sums : tensor<128x256xf32> to tensor<128x256xbf16>
+  tile.store_tile %rounded, %c[%c0, %c0] shape [128, 256] : tensor<128x256xbf16>, !c
+  return
+}
