@@ -230,13 +230,13 @@ def test_calls_that_are_more_than_a_causal_step():
     gradients(model, data)
     assert nodes() == before
     ligerdsl.hf.unpatch(model)
-    model = model_of()
+    model = model_of(dtype=torch.bfloat16)
     ligerdsl.hf.patch(model)
-    model.model.layers[1].to(torch.float64)
+    for layer in model.model.layers[:2]:
+        layer.input_layernorm.to(torch.float32)
     before = nodes()
-    with pytest.raises((RuntimeError, ValueError)):  # torch's own: mixed dtypes
-        gradients(model, data)
-    assert nodes() == before
+    loss, _ = gradients(model, data)
+    assert nodes() - before == 1 and torch.isfinite(loss)
     ligerdsl.hf.unpatch(model)
 
 
