@@ -163,7 +163,7 @@ def products(rows, kernels, shapes, tiles, dtype):
         rows.add(case, "torch", {}, partial(torch.matmul, a, b, out=c), take, exact, flops)
         for tile, (stages,), (warps,), persistent in itertools.product(tiles, rows.options.stages, rows.options.warps, rows.options.persistent.split(",")):
             settings = {"block_m": tile[0], "block_n": tile[1], "block_k": tile[2], "stages": stages, "warps": warps}
-            ours = {**settings, "transposed_a": turned[0], "transposed_b": turned[1], "persistent": persistent == "true"}
+            ours = {**settings, "transposed_a": str(turned[0]).lower(), "transposed_b": str(turned[1]).lower(), "persistent": persistent}
             rows.add(case, "ligerdsl", ours, partial(kernels["matmul"], c=c, a=stored[0], b=stored[1], type=dtype, **ours), take, exact, flops)
             for peer, run in (("triton", triton), ("triton_mma_sync", mma_sync)):
                 if run and order == "NN" and persistent == "false" and peer in rows.options.peers.split(","):

@@ -7,6 +7,7 @@
 #include "compiler/target/nvptx/mbarrier.h"
 #include "compiler/target/nvptx/tile_access.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 
@@ -40,28 +41,78 @@ Value slotOf(ThreadLowering& t, Value ring, Value slot, int64_t part) {
   return bufferPart(t, t.pieces(ring)[part], t.scalar(slot), bufferBytes(type.part(part)));
 }
 
-// cp.async fills up with zeros what lies outside of the view.
-LogicalResult copyPart(ThreadLowering& t, tgpu::RingFillOp op, int64_t part, ValueRange indices) {
-  constexpr int64_t kBytes = 16;
-  const RankedTensorType tile = op.tileOf(part);
-  Value slot = slotOf(t, op.getRing(), op.getSlot(), part);
-  TileAccess from(t, op.getViews()[part], indices, op.shapeOf(part), tile, {}, TileAccess::OffsetKind::none,
-                  TileAccess::Mover::copy);
-  BufferAccess to(t, op.getRing().getType().part(part), slot, tile);
-  if (from.chunk * from.bytes() != kBytes || to.chunk != from.chunk)
-    return op.emitOpError("copies ") << kBytes << " bytes at a time, but a thread's neighbouring elements are "
-                                     << std::min(from.chunk, to.chunk) * from.bytes() << " bytes";
-  for (int64_t reg = 0; reg < from.registers(); reg += from.chunk) {
-    Value bytes = from.bytesInside(reg);
-    Value target = sharedAddress(t, to.pointer(reg));
-    if (bytes)
-      inlinePtx(t, {}, {target, from.pointer(reg), bytes}, "cp.async.cg.shared.global [$0], [$1], 16, $2;",
-                "r,l,r,~{memory}");
-    else
-      inlinePtx(t, {}, {target, from.pointer(reg)}, "cp.async.cg.shared.global [$0], [$1], 16;", "r,l,~{memory}");
+// The copies of one position to a slot.
+class SlotCopies {
+ public:
+  using Mover = TileAccess::Mover;
+
+  SlotCopies(ThreadLowering& t, tgpu::RingFillOp op, ValueRange indices) : t(t), op(op), indices(indices) {}
+
+  LogicalResult start() {
+    if (Value inside = areInside()) return startWhere(inside);
+    return copyAll(Mover::copy);
   }
-  return success();
-}
+
+ private:
+  static constexpr int64_t kBytes = 16;  // of a copy
+
+  ValueRange indicesOf(int64_t part) { return indices.slice(op.firstDim(part), op.shapeOf(part).size()); }
+  TileAccess tileOf(int64_t part, Mover mover) {
+    return {
+        t,    op.getViews()[part], indicesOf(part), op.shapeOf(part), op.tileOf(part), {}, TileAccess::OffsetKind::none,
+        mover};
+  }
+
+  // Of tiles that all threads copy for each other: factors of products, most of which are inside. Null: all of them, or
+  // nobody asks.
+  Value areInside() {
+    Value all;
+    if (op.getRing().getType().getFill() != tgpu::RingFill::async) return all;
+    for (size_t part = 0; part < op.getViews().size(); ++part)
+      all = t.both(all, tileOf(part, Mover::copy_inside).isInside());
+    return all;
+  }
+
+  // Chunks at edges take more instructions than copies do.
+  LogicalResult startWhere(Value inside) {
+    auto branch = scf::IfOp::create(t.b, t.loc, inside, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(t.b);
+    t.b.setInsertionPointToStart(branch.thenBlock());
+    if (failed(copyAll(Mover::copy_inside))) return failure();
+    t.b.setInsertionPointToStart(branch.elseBlock());
+    return copyAll(Mover::copy);
+  }
+
+  LogicalResult copyAll(Mover mover) {
+    for (size_t part = 0; part < op.getViews().size(); ++part)
+      if (failed(copyPart(part, mover))) return failure();
+    return success();
+  }
+
+  // cp.async fills up with zeros what lies outside of the view.
+  LogicalResult copyPart(int64_t part, Mover mover) {
+    Value slot = slotOf(t, op.getRing(), op.getSlot(), part);
+    TileAccess from = tileOf(part, mover);
+    BufferAccess to(t, op.getRing().getType().part(part), slot, op.tileOf(part));
+    if (from.chunk * from.bytes() != kBytes || to.chunk != from.chunk)
+      return op.emitOpError("copies ") << kBytes << " bytes at a time, but a thread's neighbouring elements are "
+                                       << std::min(from.chunk, to.chunk) * from.bytes() << " bytes";
+    for (int64_t reg = 0; reg < from.registers(); reg += from.chunk) {
+      Value bytes = from.bytesInside(reg);
+      Value target = sharedAddress(t, to.pointer(reg));
+      if (bytes)
+        inlinePtx(t, {}, {target, from.pointer(reg), bytes}, "cp.async.cg.shared.global [$0], [$1], 16, $2;",
+                  "r,l,r,~{memory}");
+      else
+        inlinePtx(t, {}, {target, from.pointer(reg)}, "cp.async.cg.shared.global [$0], [$1], 16;", "r,l,~{memory}");
+    }
+    return success();
+  }
+
+  ThreadLowering& t;
+  tgpu::RingFillOp op;
+  ValueRange indices;
+};
 
 LogicalResult lowerRingFill(ThreadLowering& t, tgpu::RingFillOp op) {
   if (op.getRing().getType().hasBarriers()) return fillByBulkCopies(t, op);
@@ -69,9 +120,7 @@ LogicalResult lowerRingFill(ThreadLowering& t, tgpu::RingFillOp op) {
   t.define(body.getArgument(0), {t.scalar(op.getFirst())});
   if (failed(t.lowerBlock(body))) return failure();
   t.loc = op.getLoc();
-  ValueRange yielded = body.getTerminator()->getOperands();
-  for (size_t part = 0; part < op.getViews().size(); ++part)
-    if (failed(copyPart(t, op, part, yielded.slice(op.firstDim(part), op.shapeOf(part).size())))) return failure();
+  if (failed(SlotCopies(t, op, body.getTerminator()->getOperands()).start())) return failure();
   if (!op.getOpen()) inlinePtx(t, {}, {}, "cp.async.commit_group;", "~{memory}");
   return success();
 }

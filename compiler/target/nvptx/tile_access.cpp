@@ -30,7 +30,10 @@ TileAccess::TileAccess(ThreadLowering& t, Value view, ValueRange indices, ArrayR
     if (tileShape[axis]) tileAxes.push_back(axis);
   chunk = chunkSize();
   computeOrigin();
-  for (size_t axis = 0; axis < tileShape.size(); ++axis) computeMask(axis);
+  remaining.resize(tileShape.size());
+  staticLeft.resize(tileShape.size());
+  if (mover != Mover::copy_inside)
+    for (size_t axis = 0; axis < tileShape.size(); ++axis) computeMask(axis);
   if (this->alignmentOffset) begin = computeBegin();
 }
 
@@ -305,13 +308,31 @@ void TileAccess::computeOrigin() {
   if (small) threadAddress = add(threadAddress, arith::ExtSIOp::create(t.b, t.loc, t.b.getI64Type(), small));
 }
 
+bool TileAccess::isProvedInside(size_t axis) const {
+  const std::optional<int64_t> index = constantIndex(indexValues[axis]);
+  return index && *index >= 0 && !view.isDynamicDim(axis) &&
+         (*index + 1) * std::max<int64_t>(tileShape[axis], 1) <= view.getShape()[axis];
+}
+
+Value TileAccess::isInside() {
+  Value inside;
+  for (size_t axis = 0; axis < tileShape.size(); ++axis) {
+    if (isProvedInside(axis)) continue;
+    const int64_t tile = std::max<int64_t>(tileShape[axis], 1);
+    Value last = difference(size(axis), t.constant(tile, 64));  // where a tile may begin at most
+    Value any = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, last, t.constant(0, 64));
+    // As an unsigned comparison this rejects negative indices as well.
+    Value begins = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ule, times(indexValues[axis], tile), last);
+    inside = t.both(inside, t.both(any, begins));
+  }
+  return inside;
+}
+
 void TileAccess::computeMask(size_t axis) {
-  remaining.resize(tileShape.size());
-  staticLeft.resize(tileShape.size());
+  if (isProvedInside(axis)) return;
   int64_t tile = std::max<int64_t>(tileShape[axis], 1);
   std::optional<int64_t> index = constantIndex(indexValues[axis]);
   bool known = index && *index >= 0 && !view.isDynamicDim(axis);
-  if (known && (*index + 1) * tile <= view.getShape()[axis]) return;
   Value origin = times(indexValues[axis], tile);
   // As an unsigned comparison this rejects negative indices as well.
   Value begins = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ult, origin, size(axis));

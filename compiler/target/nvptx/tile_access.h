@@ -30,8 +30,9 @@ class TileAccess {
  public:
   /// What is known of tiles with an alignment offset.
   enum class OffsetKind { none, unknown, aligns };
-  /// What moves a chunk: a load or store, or a copy that says how many of its bytes are inside.
-  enum class Mover { access, copy };
+  /// What moves a chunk: a load or store, or a copy that says how many of its bytes are inside, or of a tile that is known to
+  /// be inside (isInside).
+  enum class Mover { access, copy, copy_inside };
 
   TileAccess(ThreadLowering& t, mlir::Value view, mlir::ValueRange indices, llvm::ArrayRef<int64_t> tileShape,
              mlir::RankedTensorType tile, mlir::Value alignmentOffset = {}, OffsetKind kind = OffsetKind::none,
@@ -39,6 +40,9 @@ class TileAccess {
 
   /// Whether the tile's first column is at a multiple of 16 bytes.
   mlir::Value isAligned();
+
+  /// True where all of the tile is inside the view; null = always. Cheaper than what chunks need, and equal in all threads.
+  mlir::Value isInside();
 
   int64_t registers() const { return layout ? layout->registers() : 1; }
 
@@ -131,6 +135,9 @@ class TileAccess {
 
   // threadAddress = base + tile origin + this thread's part of the tile, in bytes.
   void computeOrigin();
+
+  // Whether static sizes prove all of the tile to be inside along a dimension.
+  bool isProvedInside(size_t axis) const;
 
   // Fills `uniform` or `remaining` for a dimension that is not proved inside.
   void computeMask(size_t axis);
