@@ -154,6 +154,7 @@ void TileLowering::readArguments(Value slots) {
     Value span = i64(0);
     for (auto [size, stride] : llvm::zip_equal(view.dims, view.strides))
       span = b.createOrFold<arith::MaxSIOp>(loc, span, mul(size, stride));
+    view.span = span;
     view.large = less(i64(kStreamedBytes / storageBytes(viewType.getElementType())), span);
   }
 }

@@ -249,17 +249,19 @@ int TileLowering::pairedDim(const Group& group, ArrayRef<int> outer) {
 
 // Pairs of rows that are inside all views, as far as there are; where the rest begins. What a processor takes for the place of
 // a store that is still under way has the low 12 bits of its address: rows that are a multiple of 4096 bytes apart would wait
-// for each other, and none are paired.
+// for each other, and none are paired. Nor are those that come from memory, which one stream reaches sooner than two.
 Value TileLowering::lowerPairs(const Group& group, int dim) {
-  constexpr int64_t kPage = 4096, kApart = 256;
-  const TileAccess& access = accesses[group.sinks.front().op];
+  constexpr int64_t kPage = 4096, kApart = 256, kNear = int64_t{2} << 20;
+  auto store = cast<tile::StoreTileOp>(group.sinks.front().op);
+  const TileAccess& access = accesses[store];
+  const int64_t bytes = storageBytes(access.element);
   Value rows = i64(nest->shape[dim]);
   for (const Bound& bound : bounds)
     if (bound.dim == dim) rows = b.createOrFold<arith::MinSIOp>(loc, rows, bound.extent);
-  Value apart = b.createOrFold<arith::AndIOp>(loc, mul(access.strides[dim], i64(storageBytes(access.element))),
-                                              i64(kPage - 1));
+  Value apart = b.createOrFold<arith::AndIOp>(loc, mul(access.strides[dim], i64(bytes)), i64(kPage - 1));
   Value paired = b.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::ult, sub(apart, i64(kApart)),
                                                i64(kPage - 2 * kApart + 1));
+  paired = both(paired, less(views[store.getView()].span, i64(kNear / bytes)));
   Value even = b.createOrFold<arith::AndIOp>(loc, rows, i64(-2));
   Value end = b.createOrFold<arith::SelectOp>(loc, paired, even, i64(0));
   auto loop = scf::ForOp::create(b, loc, i64(0), end, i64(2));

@@ -229,6 +229,7 @@ class TileLowering {
   struct View {
     mlir::Value pointer;
     llvm::SmallVector<mlir::Value> dims, strides;
+    mlir::Value span;   // elements from the first one to behind the last, about
     mlir::Value large;  // whether it has more bytes than a cache keeps
   };
   llvm::DenseMap<mlir::Value, View> views;
