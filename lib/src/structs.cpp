@@ -69,7 +69,13 @@ int64_t dim_from_tensors(const OpInfo& info, const FieldInfo& field, const void*
     if (position >= tensor->ndim)
       fail_shape(info, from, known_sizes(info, desc).data(), *tensor,
                  std::string(", which says nothing of `") + field.name + "`");
-    return tensor->shape[tensor->ndim - 1 - position] / factor;
+    const int64_t size = tensor->shape[tensor->ndim - 1 - position] / factor;
+    if (size == 0 && !field.optional)
+      fail(Status::invalid_shape, std::string("`") + from.name + "`: expected at least 1 along dimension " +
+                                      std::to_string(tensor->ndim - 1 - position) + ", `" + field.name +
+                                      "`, got a tensor without elements; one that is sharded over devices must be "
+                                      "gathered before the call");
+    return size;
   };
   if (const auto size = size_of(info.tensors[field.source])) return *size;
   std::string having;

@@ -70,6 +70,20 @@ TEST_F(Texts, BoundsAreShort) {
                "fused_linear_cross_entropy: `label_smoothing`: expected 0 <= label_smoothing <= 1, got 1.0000001");
 }
 
+TEST_F(Texts, WeightsWithoutElements) {
+  TableCall call(op_named("fused_linear_cross_entropy"), 64, false);
+  call.make_tensors(4);
+  auto args = *static_cast<const ligerdsl_fused_linear_cross_entropy_args_t*>(call.args());
+  int64_t shape[] = {0, 64};
+  const ligerdsl_tensor_t shard = ligerdsl_tensor_make(nullptr, {LIGERDSL_CPU, 0}, LIGERDSL_F32, 2, shape);
+  args.weight = &shard;
+  const ligerdsl_fused_linear_cross_entropy_desc_t desc = LIGERDSL_FUSED_LINEAR_CROSS_ENTROPY_DESC_INIT;
+  EXPECT_EQ(lib::call_entry(call.info(), context_, &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE);
+  EXPECT_STREQ(ligerdsl_last_error(),
+               "fused_linear_cross_entropy: `weight`: expected at least 1 along dimension 0, `n_classes`, got a tensor "
+               "without elements; one that is sharded over devices must be gathered before the call");
+}
+
 TEST_F(Texts, PositionsOfTheEmbeddingsGradient) {
   TableCall call(op_named("embedding_backward"), 64, false);
   ligerdsl_plan_t plan = nullptr;
