@@ -51,7 +51,7 @@ std::vector<ProductKind> head_products(const HeadProducts& h) {
   const ProductKind d_x{.product = Product::nn, .type = type, .cols = h.cols, .width = h.classes},
       d_weight{.product = Product::tn, .type = type, .cols = h.cols, .width = h.classes};
   std::vector<ProductKind> kinds{
-      {.product = Product::nt, .type = type, .result = type, .cols = h.classes, .width = h.cols}};
+      {.product = Product::nt, .type = type, .result = type, .pads = true, .cols = h.classes, .width = h.cols}};
   const auto add = [&](ProductKind kind, DType result, bool adds) {
     kind.result = result;
     kind.adds = adds;
@@ -99,8 +99,11 @@ void KernelMatmul::run(Product product, const Sizes& sizes, const Matrix& a, con
   if (kernel == kernels_.end() || (beta != 0 && beta != 1))
     fail(Status::internal_error, std::string("no kernel was made for a product of ") + name(a.type) + " and " +
                                      name(b.type) + " into " + name(c.type));
-  const std::array<BoundTensor, 3> views = {bound(a), bound(b), bound(c)};
-  kernel->step->run(views.data(), nullptr, kernels::matmul_tiles(kernel->config, sizes.m, sizes.n), stream);
+  std::array<BoundTensor, 3> views = {bound(a), bound(b), bound(c)};
+  // Rows of whole vectors are what the faster variant asks of c: more columns than b has get sums of nothing.
+  int64_t& cols = views[kC].dims[1];
+  if (kernel->kind.pads) cols = std::min(kernels::round_up(cols, vector_width(c.type)), c.stride);
+  kernel->step->run(views.data(), nullptr, kernels::matmul_tiles(kernel->config, sizes.m, cols), stream);
 }
 
 Products products_of(Context& context, int32_t choice, const std::vector<ProductKind>& kinds) {

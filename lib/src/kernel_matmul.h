@@ -18,6 +18,7 @@ struct ProductKind {
   runtime::Product product;
   DType type, result;   // of both factors, of c
   bool adds = false;    // to what is in c
+  bool pads = false;    // what is between a row of c and the next may be written, up to a whole vector
   int64_t cols, width;  // usual sizes of c's rows and of a's in memory, for the schedule
 };
 

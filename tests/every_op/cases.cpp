@@ -105,6 +105,8 @@ constexpr const char* kConfigurations[] = {
     "cross_entropy dtype=bf16 temperature=0.5 with_entropy=1 with_d_entropy=1 with_d_loss=1",
     "fused_linear_cross_entropy dtype=bf16 d_weight_dtype=bf16",
     "fused_linear_cross_entropy without_loss=1 with_accuracy=1 with_d_loss=1",
+    "fused_linear_cross_entropy dtype=bf16 d_weight_dtype=bf16 products=kernels",
+    "fused_linear_cross_entropy_backward dtype=f16 d_weight_dtype=f32 products=kernels chunk_rows=2",
     "fused_linear_cross_entropy d_weight_dtype=f32 chunk_rows=2",
     "fused_linear_cross_entropy d_weight_dtype=f32 temperature=2 with_entropy=1 with_d_entropy=1",
     "fused_linear_cross_entropy dtype=bf16 d_weight_dtype=f32 with_lse=1 reduction=none",
