@@ -20,9 +20,9 @@ import sys
 import tempfile
 import time
 
-# Contenders: transformers' own; Liger's kernels; ours; either but for the fused head and loss, which stay transformers'; Liger's patches on our
-# kernels.
-CONTENDERS = ("hf", "liger", "ligerdsl", "liger_without_flce", "ligerdsl_without_flce", "liger_on_ligerdsl")
+# Contenders: transformers' own; Liger's kernels; ours; either but for the fused head and loss, which stay transformers'; ours with layers that
+# torch's checkpointing runs; Liger's patches on our kernels.
+CONTENDERS = ("hf", "liger", "ligerdsl", "liger_without_flce", "ligerdsl_without_flce", "ligerdsl_without_layers", "liger_on_ligerdsl")
 PEERS = ("hf", "liger", "ligerdsl")
 ABLATION = ("hf", "ligerdsl_without_flce", "ligerdsl")
 POINTS = 4000  # of a timeline
@@ -56,7 +56,7 @@ PRESETS = {
 SWEEPS = {
     "batch": lambda preset: [(PEERS, batch, preset.length, None) for batch in preset.batches],
     "length": lambda preset: [(PEERS, preset.batch, length, None) for length in preset.lengths],
-    "ablation": lambda preset: [((*ABLATION, "liger_without_flce", "liger"), preset.batch, preset.length, None)],
+    "ablation": lambda preset: [((*ABLATION, "ligerdsl_without_layers", "liger_without_flce", "liger"), preset.batch, preset.length, None)],
     "timeline": lambda preset: [((*ABLATION, "liger"), preset.batch, preset.length, None)],
     "workspace": lambda preset: [(("ligerdsl",), preset.batches[-1], preset.length, mib) for mib in WORKSPACES],
     "backend": lambda preset: [(("liger", "liger_on_ligerdsl"), preset.batch, preset.length, None)],
@@ -100,7 +100,8 @@ def make_model(shape, contender, device, dtype, seed=0, checkpointing=True):
         getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
     if contender.startswith("ligerdsl"):
         import ligerdsl.hf
-        report = ligerdsl.hf.patch(model, loss="flce" if contender == "ligerdsl" else None, strict=True)
+        report = ligerdsl.hf.patch(model, loss=None if contender == "ligerdsl_without_flce" else "flce", strict=True,
+                                   layers=contender != "ligerdsl_without_layers")
         print(str(report).replace("\n", ", "), file=sys.stderr)
     return model
 

@@ -13,7 +13,7 @@ import sys
 from svg import curves, plot, steps
 
 NAMES = {"hf": "transformers", "liger": "Liger-Kernel", "ligerdsl": "ligerdsl", "liger_without_flce": "Liger-Kernel but FLCE",
-         "ligerdsl_without_flce": "ligerdsl but FLCE", "liger_on_ligerdsl": "Liger-Kernel on ligerdsl"}
+         "ligerdsl_without_flce": "ligerdsl but FLCE", "ligerdsl_without_layers": "ligerdsl but layers as one node", "liger_on_ligerdsl": "Liger-Kernel on ligerdsl"}
 VALUES = {"tokens_per_s": ("throughput", "tokens/s"), "peak_gb": ("memory", "GB, the step's peak")}
 SWEEPS = {"batch": ("batch", "batch size", "T = {length}"), "length": ("length", "sequence length", "batch {batch}"),
           "workspace": ("workspace_mib", "MiB of workspace", "batch {batch}, T = {length}")}

@@ -183,7 +183,7 @@ SECTIONS = {"e2e": e2e, "e2e-adamw": adamw, "e2e-backend": backend, "e2e-workspa
 
 def newest(folder):
     found = {}
-    for path in sorted(folder.glob("*.json")):
+    for path in sorted(folder.glob("*.json"), key=lambda each: each.stem):  # DATE-2 is behind DATE
         name = re.fullmatch(r"(.+?)-(\d{4}-\d\d-\d\d.*)", path.stem)
         if name and name.group(1) in {*SECTIONS, "fsdp-compiled"}:
             found[name.group(1)] = json.loads(path.read_text())

@@ -15,6 +15,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib" / "codegen"))
 from ops import OPS  # noqa: E402
+from emit_header import CONSTANTS  # noqa: E402
 from table import Tensor, TensorList  # noqa: E402
 
 MAGIC, VERSION = 0x4C494752, 100  # LIGERDSL_MAGIC, LIGERDSL_VERSION of 0.1.0
@@ -78,8 +79,7 @@ def args_type(op):
 
 def default_of(field):
     """A default as the table writes it: a number, a C literal or an enumerator."""
-    named = {"LIGERDSL_CASTING_LLAMA": 0, "LIGERDSL_ACTIVATION_GELU_TANH": 0,
-             "LIGERDSL_REDUCTION_NONE": 0, "LIGERDSL_REDUCTION_MEAN": 2, "LIGERDSL_REDUCTION_BATCHMEAN": 3, "LIGERDSL_CHUNKING_WORKSPACE": 0}
+    named = dict(constant for _, constants in CONSTANTS for constant in constants)
     text = str(field.default)
     if text in named:
         return named[text]

@@ -203,11 +203,12 @@ def comparison(results):
         details += section("Divergences of distributions", standing(cases, divergences))
         substitutes = list(map(key_of, sets.substitutes()))
         details += section("PolyNorm and DyT", standing(cases, substitutes))
-        grouped = list(map(key_of, sets.groups()))
+        grouped = [key_of(case) for case in dict.fromkeys(sets.groups() + sets.wide_groups())]
         details += section("GroupNorm", standing(cases, grouped))
         modulated = list(map(key_of, sets.modulated()))
         details += section("Modulated RMSNorm", standing(cases, modulated))
-        shards, sparse = list(map(key_of, sets.shards())), list(map(key_of, sets.sparse()))
+        shards = list(map(key_of, sets.shards()))
+        sparse = [key_of(case) for case in dict.fromkeys(sets.sparse() + sets.sparse_widths())]
         details += section("One shard of a vocabulary", standing(cases, shards), SHARDS)
         details += section("Sparsemax", standing(cases, sparse))
         shown = keys + more + ungated + divergences + substitutes + grouped + modulated + shards + sparse + list(map(key_of, sets.fused_jsd()))

@@ -145,6 +145,11 @@ def groups():
     return [Wanted("group_norm", shape) for shape in GROUPS] + [Wanted("group_norm", GROUPS[1], "f32")]
 
 
+def wide_groups():
+    """GroupNorm's forward of groups that clusters share, of 512 KB to 2 MB, and of wider ones."""
+    return [Wanted("group_norm", shape) for shape in ((2, 512, 16384, 32), (2, 512, 32768, 32), (8, 128, 262144, 32))]
+
+
 def modulated():
     """RMSNorm with a scale and a shift of each image or prompt."""
     cases = [Wanted("modulated_rms_norm", shape) for shape in ((16384, 4096, 4), (16384, 3072, 16), (16384, 1152, 64), (4096, 8192, 1))]
@@ -161,6 +166,11 @@ def sparse():
     """Sparsemax of attention rows and of wide rows."""
     cases = [Wanted("sparsemax", shape) for shape in ((65536, 128), (32768, 512), (4096, 1024), (16384, 4096), (8192, 32768), (2048, 131072))]
     return cases + [Wanted("sparsemax", shape, "f32") for shape in ((4096, 1024), (16384, 4096), (2048, 131072))]
+
+
+def sparse_widths():
+    """Sparsemax's 16-bit forward, a width of each kind of schedule."""
+    return [Wanted("sparsemax", shape) for shape in ((65536, 128), (32768, 256), (32768, 512), (8192, 24576), (8192, 32768), (2048, 131072))]
 
 
 def head():
@@ -191,6 +201,15 @@ def fused_jsd():
 def flce_errors():
     """The error of fused linear cross-entropy on flat and on peaked rows, all of both gradients against float64."""
     return [Wanted(kernel, (2048, 1024, 32000)) for kernel in FLCE_ERRORS]
+
+
+def products():
+    """Square, the three of a head, of a small model's layers, few rows, few terms, odd."""
+    layouts = ("matmul_nt", "matmul_nn", "matmul_tn")
+    return [*(Wanted(kernel, (8192, 8192, 8192)) for kernel in layouts), *(Wanted(kernel, (4096, 4096, 4096)) for kernel in layouts),
+            Wanted("matmul_nt", (4096, 128256, 4096)), Wanted("matmul_nn", (4096, 4096, 128256)), Wanted("matmul_tn", (128256, 4096, 4096)),
+            *(Wanted(kernel, (4096, 8192, 2048)) for kernel in layouts), *(Wanted("matmul_nt", (rows, 4096, 4096)) for rows in (256, 512, 1024)),
+            Wanted("matmul_nt", (4000, 4024, 4088)), Wanted("matmul_nt", (4096, 4096, 128)), Wanted("matmul_nt", (4001, 4099, 4093))]
 
 
 def chain():
@@ -229,14 +248,15 @@ def smoke():
             *(Wanted("modulated_rms_norm", (24, 96, 3), dtype) for dtype in ("f32", "bf16")),
             Wanted("embedding", (40, 30, 16), "f32"), Wanted("adamw", (1000,), "f32"), Wanted("global_norm", (1000,), "f32"),
             Wanted("fused_linear_cross_entropy", (24, 32, 130), "f32"), Wanted("fused_linear_jsd", (24, 32, 130), "f32"), Wanted("rms_norm_chain", (16, 96), "f32"),
+            *(Wanted(kernel, (24, 40, 32), "bf16") for kernel in ("matmul_nn", "matmul_nt", "matmul_tn")),
             *(Wanted(kernel, (24, 32, 130), "f32") for kernel in ("flce_per_token", *FLCE_ERRORS))]
 
 
 SETS = {"head": head, "issue2": issue2, "issue3-table": table, "widths": widths, "dtypes": dtypes, "options": options,
         "activations": activations, "divergences": divergences, "substitutes": substitutes, "groups": groups, "modulated": modulated,
-        "shards": shards, "sparse": sparse,
+        "wide_groups": wide_groups, "shards": shards, "sparse": sparse, "sparse_widths": sparse_widths,
         "flce": flce, "flce_per_token": flce_per_token, "fused_jsd": fused_jsd, "flce_errors": flce_errors,
-        "chain": chain, "figure": figure, "models": models, "smoke": smoke}
+        "chain": chain, "products": products, "figure": figure, "models": models, "smoke": smoke}
 
 
 def select(names, only=()):

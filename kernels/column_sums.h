@@ -33,7 +33,8 @@ struct ColumnSumsMeta : ColumnSumsOptions {
 // sum p is that of the tiles of rows p, p + parts, ...
 void column_sums(KernelBuilder& k, const ColumnSumsMeta& m);
 
-// Rows: rows of d_y. d_bias [F] out_type is an argument of the last launch; the scratch, where there is any, "partials".
+// Rows: rows of d_y. d_bias [F] out_type is an argument of the last launch, on a CPU of the first one too, which alone runs
+// where there are few rows; the scratch, where there is any, "partials".
 Operation bias_add_backward(const Machine& machine, const ColumnSumsOptions& options);
 
 }  // namespace ligerdsl::kernels

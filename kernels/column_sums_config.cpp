@@ -42,6 +42,8 @@ constexpr Rule kRules[] = {
 };
 // On a CPU a tile stays in the first-level cache, and its sums in registers.
 constexpr int64_t kColumnsOnCpu = 256, kRowsOnCpu = 16;
+constexpr int64_t kFewRowsOnCpu = 256;  // 10 us of 768 columns, which no second thread would help with
+constexpr int64_t kPage = 4096;  // bytes: elements so far apart have one place in a first-level cache, of eight lines or more
 
 int64_t lanes_of(DType type) {
   return program::kWarpThreads * vector_width(type);
@@ -62,15 +64,26 @@ Operation backward(const Machine& machine, const ColumnSumsOptions& o, const Col
   meta.stages = config.stages;
   meta.lanes = machine.is_gpu();  // a CPU adds a tile's rows in registers
   const PartialCount partials = column_partials(machine, o.cols, meta.rows, meta.block, config.programs_per_sm);
-  meta.partial = partials.limit > 1;
-  const Size parts = meta.partial ? partials.of_rows : 1;  // one also of no rows: it writes the zeros
+  const Size blocks = ceil_div(o.cols, meta.block);
   Operation op;
-  op.steps.push_back(record_step("column_sums", o.type, &column_sums, meta,
-                                 library_launch(parts * ceil_div(o.cols, meta.block), config.num_warps)));
-  if (!meta.partial) return op;
+  const auto add_up = [&](const Size& programs) {
+    op.steps.push_back(
+        record_step("column_sums", o.type, &column_sums, meta, library_launch(programs, config.num_warps)));
+  };
+  meta.partial = false;
+  if (partials.limit <= 1) {
+    add_up(blocks);
+    return op;
+  }
+  // On a CPU a second launch costs what it takes to add up 10 rows of 768: few rows are one part.
+  const Size few = machine.is_gpu() ? 0 : kFewRowsOnCpu, many = where_at_least(Size::rows(), few + 1, 1);
+  if (!machine.is_gpu()) add_up(blocks * where_at_least(few, Size::rows(), 1));
+  const Size parts = machine.is_gpu() ? partials.of_rows : partials.of_rows * many;
+  meta.partial = true;
+  add_up(parts * blocks);
   op.steps.push_back(reduce_partials(machine, "d_bias", o.out_type, o.accumulate, o.cols));
-  op.workspace = {
-      {.name = "partials", .dtype = DType::f32, .shape = {partials.of_rows, o.cols}, .room = {partials.most, o.cols}}};
+  if (!machine.is_gpu()) op.steps.back().launch.grid[0] = op.steps.back().launch.grid[0] * many;
+  op.workspace = {{.name = "partials", .dtype = DType::f32, .shape = {parts, o.cols}, .room = {partials.most, o.cols}}};
   return op;
 }
 
@@ -97,7 +110,8 @@ ColumnSumsConfig column_sums_config(const Machine& machine, DType type, int64_t 
   if (work.arrays > 1 && work.sums == 1) config.stages = 1;
   if (!machine.is_gpu()) {
     config = {.vectors = 1, .stages = 1, .programs_per_sm = 1};
-    config.num_warps = static_cast<int>(std::max<int64_t>(kRowsOnCpu * columns / lanes_of(type), 1));
+    const int64_t rows = cols * size_of(type) % kPage == 0 ? kRowsOnCpu / 2 : kRowsOnCpu;
+    config.num_warps = static_cast<int>(std::max<int64_t>(rows * columns / lanes_of(type), 1));
   }
   config.rows = static_cast<int>(lanes_of(type) * config.num_warps * config.vectors / columns);
   return config;

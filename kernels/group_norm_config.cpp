@@ -102,8 +102,21 @@ void split(const GroupNormOptions& o, GroupNormForwardConfig* config) {
   }
 }
 
+// Of a group on a CPU: elements of a block within one channel, a power of two; 0: channels are too short for that. Elsewhere
+// weight and bias are looked up for each vector.
+int64_t block_of_channel(const GroupNormOptions& o) {
+  constexpr int64_t kLeast = 512;
+  const int64_t block = std::min(o.positions & -o.positions, kRowBlock);
+  return o.channels_of_group() > 1 && block >= kLeast ? block : 0;
+}
+
 GroupNormForwardConfig heuristic_forward(const Machine& machine, const GroupNormOptions& o) {
   GroupNormForwardConfig config{layer_norm_forward_kernel.heuristic(machine, rows_like(o))};
+  // Measured on two cores: 8x320x4096 in f32, 32 groups, 0.25 of a copy in blocks of 8192, 0.8 and more in blocks of 4096.
+  if (const int64_t block = block_of_channel(o); !machine.is_gpu() && block > 0) {
+    static_cast<RowConfig&>(config) = rows_in_blocks(o.type, block, 2);
+    return config;
+  }
   if (config.rows > 1) {
     const Side side = side_of_most(o, config.rows);
     config.rows = rows_of(o, side);

@@ -13,8 +13,8 @@ namespace {
 class Finish {
  public:
   Finish(KernelBuilder& k, const MatmulMeta& m) : m_(m) {
-    c_ = k.view("c", m.c_type, {m.transposed_a() ? m.width : dyn, m.cols});
-    if (m.has_bias) bias_ = k.view("bias", m.bias_type, {m.cols});
+    c_ = k.view("c", m.c_type, {m.transposed_a() ? m.known(m.width) : dyn, m.known(m.cols)});
+    if (m.has_bias) bias_ = k.view("bias", m.bias_type, {m.known(m.cols)});
     if (m.scaled) alpha_ = k.scalar("alpha", f32);
     if (m.adds) beta_ = k.scalar("beta", f32);
   }
@@ -37,16 +37,16 @@ class Finish {
 };
 
 View partials_of(KernelBuilder& k, const MatmulMeta& m) {
-  return k.view("partials", f32, {m.splits, m.transposed_a() ? m.width : dyn, m.cols});
+  return k.view("partials", f32, {m.splits, m.transposed_a() ? m.known(m.width) : dyn, m.known(m.cols)});
 }
 
 }  // namespace
 
 void matmul(KernelBuilder& k, const MatmulMeta& m) {
   const bool split = m.splits > 1;
-  const View a = k.view("a", m.type, {dyn, m.width});
-  const int64_t depth = m.transposed_a() ? dyn : m.width;
-  const View b = m.transposed_b() ? k.view("b", m.type, {m.cols, depth}) : k.view("b", m.type, {depth, m.cols});
+  const int64_t width = m.known(m.width), cols_of_c = m.known(m.cols), depth = m.transposed_a() ? dyn : width;
+  const View a = k.view("a", m.type, {dyn, width});
+  const View b = m.transposed_b() ? k.view("b", m.type, {cols_of_c, depth}) : k.view("b", m.type, {depth, cols_of_c});
   std::optional<Finish> finish;
   std::optional<View> partials;
   if (split)

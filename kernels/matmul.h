@@ -27,7 +27,9 @@ struct MatmulOptions {
   bool scaled = false;    // alpha is not 1
   bool adds = false;      // beta is not 0
   int64_t most_rows = 0;  // that calls have, for the schedule; 0: any number
+  bool any_size = false;  // no size is known when the kernel is compiled; cols and width are what the schedule is for
 
+  int64_t known(int64_t size) const { return any_size ? dyn : size; }
   bool transposed_a() const { return factors == Factors::tn || factors == Factors::tt; }
   bool transposed_b() const { return factors == Factors::nt || factors == Factors::tt; }
 
@@ -44,6 +46,7 @@ struct MatmulOptions {
     v("scaled", scaled);
     v("adds", adds);
     v("most_rows", most_rows);
+    v("any_size", any_size);
   }
 };
 

@@ -32,6 +32,11 @@ struct MatmulConfig {
 // multiprocessors without one. 0: there is none.
 int64_t few_rows(const Machine& machine, const MatmulOptions& options);
 
+// A product of any sizes, which takes its numbers from its views: rows of a launch are tiles of c.
+Step matmul_of_any_size(const Machine& machine, MatmulOptions options, const MatmulConfig& config);
+// The tiles of c [m, n].
+int64_t matmul_tiles(const MatmulConfig& config, int64_t m, int64_t n);
+
 using Matmul = ConfiguredKernel<MatmulOptions, MatmulConfig>;
 extern const Matmul matmul_kernel;
 

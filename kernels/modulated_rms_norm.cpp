@@ -11,10 +11,20 @@
 // and f32 rows of partial sums: one per program for the weight, two per modulation and program that shares it.
 #include "kernels/modulated_rms_norm.h"
 
+#include <vector>
+
 #include "kernels/norm_rows.h"
 #include "kernels/rms_norm_rows.h"
 
 namespace ligerdsl::kernels {
+namespace {
+
+struct ModulatedRow {
+  Scalar row;
+  Tile x, d_y, rstd, gradient_y, along;
+};
+
+}  // namespace
 
 void modulated_rms_norm_backward(KernelBuilder& k, const ModulatedRmsNormMeta& m) {
   struct Tiling {
@@ -49,18 +59,29 @@ void modulated_rms_norm_backward(KernelBuilder& k, const ModulatedRmsNormMeta& m
     const Scalar modulation = part / parts, begin = modulation * rows_each;
     const Tile scaled = scale.load(modulation, column) + 1.0f;
     const Tile factor = m.has_weight ? scaled * weight.load(column) : scaled;
+    const Scalar end = begin + rows_each, step = parts * m.turn;
     auto [products, sum_d_y] = k.for_range(
-        begin + part % parts, begin + rows_each, parts, pipelined(m.stages), carry(zeros, zeros),
-        [&](Scalar row, Tile products, Tile sum_d_y) {
-          const Tile x = x_rows.load(row, column), dy = d_y.load(row, column);
-          const Tile rstd = rstd_view.partition({1}).load({row}).expand_dims(1);
-          if (d_x) {
-            const Tile gradient_y = dy * factor;
-            const Tile along = (sum_products(gradient_y, x, 1) * (-1.0 / m.cols)).expand_dims(1) * rstd * rstd * rstd;
-            d_x->store(row, 0, fma(x, along, gradient_y * rstd));
+        begin + part % parts, end, step, pipelined(m.stages), carry(zeros, zeros),
+        [&](Scalar first, Tile products, Tile sum_d_y) {
+          // Rows of one turn wait for memory and for their sums together. A row that is none reads 0 and writes nothing.
+          std::vector<ModulatedRow> rows;
+          for (int64_t i = 0; i < m.turn; ++i) {
+            Scalar row = first;
+            if (i > 0) row = where(first + parts * i < end, first + parts * i, x_rows.tiles.view().dim(0));
+            rows.push_back({row, x_rows.load(row, column), d_y.load(row, column),
+                            rstd_view.partition({1}).load({row}).expand_dims(1)});
           }
-          return carry(m.want_products() ? fma(dy, normalised(m, x, rstd), products) : products,
-                       m.want_d_shift ? sum_d_y + dy : sum_d_y);
+          if (d_x) {
+            for (ModulatedRow& r : rows) r.gradient_y = r.d_y * factor;
+            for (ModulatedRow& r : rows)
+              r.along = (sum_products(r.gradient_y, r.x, 1) * (-1.0 / m.cols)).expand_dims(1) * r.rstd * r.rstd * r.rstd;
+            for (const ModulatedRow& r : rows) d_x->store(r.row, 0, fma(r.x, r.along, r.gradient_y * r.rstd));
+          }
+          for (const ModulatedRow& r : rows) {
+            if (m.want_products()) products = fma(r.d_y, normalised(m, r.x, r.rstd), products);
+            if (m.want_d_shift) sum_d_y = sum_d_y + r.d_y;
+          }
+          return carry(products, sum_d_y);
         });
     if (m.want_d_scale) scale_partials.partition({1, m.block}).store({part, column}, products);
     if (m.want_d_shift) shift_partials.partition({1, m.block}).store({part, column}, sum_d_y);

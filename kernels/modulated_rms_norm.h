@@ -42,6 +42,7 @@ struct ModulatedRmsNormOptions : RmsNormOptions {
 struct ModulatedRmsNormMeta : ModulatedRmsNormOptions {
   int64_t block = 4096;  // columns of a tile: the whole row, or without d_x some
   int stages = 1;        // loads in flight: 2 reads the next row while this one is worked on
+  int64_t turn = 1;      // rows that a program takes at a time
   bool shared = true;    // several programs share a modulation, else each takes one after the other
 
   // Adding up the partials: partials and columns of a tile.

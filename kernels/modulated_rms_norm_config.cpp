@@ -152,6 +152,7 @@ Operation build_backward(const Machine& machine, const ModulatedRmsNormOptions& 
   ModulatedRmsNormMeta meta{o};
   meta.block = block_of(o, config);
   meta.stages = config.stages;
+  meta.turn = config.turn;
   meta.without_d_x = o.without_d_x || !by_rows;
   const int64_t blocks = by_rows ? 1 : ceil_div(o.cols, meta.block);
   const int64_t together = machine.is_gpu() ? machine.sms / config.num_ctas * config.programs_per_sm : 64;

@@ -19,6 +19,7 @@ struct ModulatedRmsNormBackwardConfig {
   int vectors = 0;          // by=columns: of 16 bytes that a thread has of a block
   int num_ctas = 1;         // that share the rows
   int stages = 2;           // rows under way: the one at work and those on their way
+  int turn = 1;             // rows that a program takes at a time
   int programs_per_sm = 1;  // that each keep partial sums
 
   template <class V>
@@ -28,6 +29,7 @@ struct ModulatedRmsNormBackwardConfig {
     v("vectors", vectors, choices({0, 1, 2, 4}), Bits::batch);
     v("num_ctas", num_ctas, powers_of_two(1, 16), Bits::batch);
     v("stages", stages, choices({1, 2, 3, 4}), Bits::same);
+    v("turn", turn, choices({1, 2, 4}), Bits::same);
     v("programs_per_sm", programs_per_sm, choices({1, 2, 3, 4, 5, 6, 7, 8}), Bits::batch);
   }
 };

@@ -108,7 +108,7 @@ def linear_case(context, kernel, x, w, labels, exact, extras):
     check_logits = normwise(lambda: x.detach()[:64].double() @ w.detach().double().t())
     exact["logits"] = lambda found: check_logits(found[:64])
     contenders = {
-        "ligerdsl": ligerdsl(), "floor": floor, "liger_cute": cute, "quack": lambda: quack(chunk=2048 if H == 4096 else 4096),
+        "ligerdsl": ligerdsl(), "ligerdsl_kernels": ligerdsl(products=2), "floor": floor, "liger_cute": cute, "quack": lambda: quack(chunk=2048 if H == 4096 else 4096),
         "quack_logits": lambda: quack(False), "liger_chunks": lambda: liger(chunks=-(-V * CHUNK_ROWS // (M * H))),
         "quack_8192": lambda: quack(chunk=8192), "quack_logits_8192": lambda: quack(False, 8192),
         **by_compiler(reference, lambda f: through(lambda: f(x, w, labels)), repeated=False),

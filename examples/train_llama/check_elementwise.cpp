@@ -41,6 +41,26 @@ void embedding(CheckTable& t) {
         t.reduction);
 }
 
+// Factors in both orders, added to what is there.
+void products(CheckTable& t) {
+  const int64_t m = t.rows, n = t.c.width, k = t.c.ffn;
+  auto c = t.random({m, n}, Type::f32);
+  for (const bool ta : {false, true})
+    for (const bool tb : {false, true}) {
+      const auto a = ta ? t.random({k, m}) : t.random({m, k}), b = tb ? t.random({n, k}) : t.random({k, n});
+      Array expected = c.values;
+      for (int64_t i = 0; i < m; ++i)
+        for (int64_t at = 0; at < k; ++at)
+          for (int64_t j = 0; j < n; ++j)
+            expected[i * n + j] +=
+                0.5 * a.values[ta ? at * m + i : i * k + at] * b.values[tb ? j * k + at : at * n + j];
+      Tensor out = t.f32({m, n});
+      t.ops.upload(out, std::vector<float>(c.values.begin(), c.values.end()).data());
+      t.ops.matmul(out, {a.tensor, ta}, {b.tensor, tb}, 0.5f, 1);
+      t.add("c", out, expected, t.reduction);
+    }
+}
+
 void bias(CheckTable& t) {
   const int64_t ffn = t.c.ffn;
   auto x = t.random({t.rows, ffn}), b = t.random({ffn});
@@ -147,6 +167,7 @@ void check_elementwise(CheckTable& t) {
   sums(t);
   scale(t);
   embedding(t);
+  products(t);
   bias(t);
   activations(t);
   dropout(t);

@@ -1,4 +1,4 @@
-// Matrix products, which are not the library's business: CBLAS in f32 on a CPU, cuBLAS in bf16 on a GPU.
+// Matrix products: CBLAS in f32 on a CPU, cuBLAS in bf16 on a GPU, or libligerdsl's kernels on both (batches excepted).
 #pragma once
 
 #include <memory>
@@ -45,7 +45,12 @@ std::unique_ptr<Matmul> make_cpu_matmul(int threads);
 // Loads cuBLAS when called; throws when it, or the driver, is not there. stream: a CUstream.
 std::unique_ptr<Matmul> make_cuda_matmul(int device, void* stream);
 
+// Batches by the library.
+std::unique_ptr<Matmul> make_kernel_matmul(Ops& ops, std::unique_ptr<Matmul> library);
+
+// Who multiplies what is no batch: the device's library or libligerdsl.
+enum class Products { library, kernels };
 // Of the device of ops.
-std::unique_ptr<Matmul> make_matmul(const Ops& ops, int threads);
+std::unique_ptr<Matmul> make_matmul(Ops& ops, Products products, int threads);
 
 }  // namespace train

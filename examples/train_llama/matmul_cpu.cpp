@@ -130,8 +130,9 @@ std::unique_ptr<Matmul> make_cpu_matmul(int threads) {
   return std::make_unique<CpuMatmul>(threads);
 }
 
-std::unique_ptr<Matmul> make_matmul(const Ops& ops, int threads) {
-  return ops.on_gpu() ? make_cuda_matmul(ops.device_index(), ops.stream()) : make_cpu_matmul(threads);
+std::unique_ptr<Matmul> make_matmul(Ops& ops, Products products, int threads) {
+  auto library = ops.on_gpu() ? make_cuda_matmul(ops.device_index(), ops.stream()) : make_cpu_matmul(threads);
+  return products == Products::kernels ? make_kernel_matmul(ops, std::move(library)) : std::move(library);
 }
 
 }  // namespace train

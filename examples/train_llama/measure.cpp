@@ -99,7 +99,7 @@ int measure(const Settings& s, Model& model, Ops& ops, const Matmul& matmul) {
 
 int run_preset(const Settings& s) {
   Ops ops(s.device, s.threads);
-  const std::unique_ptr<Matmul> matmul = make_matmul(ops, s.threads);
+  const std::unique_ptr<Matmul> matmul = make_matmul(ops, s.products, s.threads);
   Model model(s.model, s.train.batch, ops, *matmul, s.memory);
   say("{}: {} parameters, {} layers, width {}, vocabulary {}, {} sequences of {} tokens, on {} in {}\n", s.preset,
       model.layout().total, s.model.layers, s.model.width, s.model.vocab, s.train.batch, s.model.context, s.device,

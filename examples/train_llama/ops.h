@@ -141,6 +141,12 @@ class Ops {
   void dyt(const Tensor& y, const Tensor& x, const Tensor& alpha, const Tensor& weight, const Tensor& bias);
   void dyt_backward(const NormGradients& out, const Tensor& d_alpha, const Tensor& d_y, const Tensor& x,
                     const Tensor& alpha, const Tensor& weight);
+  // c = alpha a b + beta c; a transposed factor lies in memory by columns.
+  struct Factor {
+    Tensor tensor;
+    bool transposed;
+  };
+  void matmul(const Tensor& c, const Factor& a, const Factor& b, float alpha = 1, float beta = 0);
   void bias_add(const Tensor& y, const Tensor& x, const Tensor& bias);
   void bias_add_backward(const Tensor& d_bias, const Tensor& d_y);
   // kind: LIGERDSL_ACTIVATION_*.

@@ -211,6 +211,26 @@ void Ops::dyt_backward(const NormGradients& out, const Tensor& d_alpha, const Te
   impl_->run(desc, args);
 }
 
+void Ops::matmul(const Tensor& c, const Factor& a, const Factor& b, float alpha, float beta) {
+  Arguments tensor(impl_->device);
+  const auto run = [&](auto desc, auto args) {
+    desc.alpha = alpha;
+    desc.beta = beta;
+    args.a = tensor(a.tensor);
+    args.b = tensor(b.tensor);
+    args.c = tensor(c);
+    impl_->run(desc, args);
+  };
+  if (a.transposed && b.transposed)
+    run(ligerdsl_matmul_tt_desc_t LIGERDSL_MATMUL_TT_DESC_INIT, ligerdsl_matmul_tt_args_t LIGERDSL_MATMUL_TT_ARGS_INIT);
+  else if (a.transposed)
+    run(ligerdsl_matmul_tn_desc_t LIGERDSL_MATMUL_TN_DESC_INIT, ligerdsl_matmul_tn_args_t LIGERDSL_MATMUL_TN_ARGS_INIT);
+  else if (b.transposed)
+    run(ligerdsl_matmul_nt_desc_t LIGERDSL_MATMUL_NT_DESC_INIT, ligerdsl_matmul_nt_args_t LIGERDSL_MATMUL_NT_ARGS_INIT);
+  else
+    run(ligerdsl_matmul_nn_desc_t LIGERDSL_MATMUL_NN_DESC_INIT, ligerdsl_matmul_nn_args_t LIGERDSL_MATMUL_NN_ARGS_INIT);
+}
+
 void Ops::bias_add(const Tensor& y, const Tensor& x, const Tensor& bias) {
   Arguments tensor(impl_->device);
   ligerdsl_bias_add_forward_desc_t desc = LIGERDSL_BIAS_ADD_FORWARD_DESC_INIT;

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "checkpoint.h"
 #include "files.h"
@@ -131,6 +132,11 @@ void add_options(CLI::App& app, Settings& s) {
   app.option_defaults()->group("Run");
   number("--device", s.device, "cpu or cuda:N")->check(check_device);
   number("--threads", s.threads, "CPU threads; 0 = all cores")->check(CLI::Range(0, 1024));
+  app.add_option("--products", s.products,
+                 "who multiplies layers' matrices: library (cuBLAS, CBLAS) or kernels (libligerdsl's own)")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, Products>{{"library", Products::library}, {"kernels", Products::kernels}}))
+      ->default_str("library");
   app.add_option("--checkpoint", s.checkpoint,
                  "file to save the run in: at every evaluation, at the end, and when a signal stops the run")
       ->check(check_named);

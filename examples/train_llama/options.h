@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config.h"
+#include "matmul.h"
 
 namespace CLI {
 class App;
@@ -19,6 +20,7 @@ struct Settings {
   TrainConfig train;
   std::string device = "cpu";
   int threads = 0;
+  Products products = Products::library;
   std::vector<std::filesystem::path> text;
   std::filesystem::path source_dir = TRAIN_LLAMA_SOURCE_DIR;
   std::filesystem::path checkpoint, resume, json, loss_svg = "loss.svg";

@@ -17,7 +17,8 @@ struct MatmulCase {
 };
 
 // bias: [n], or empty. c: what it held, [m, n]; read where beta is not 0.
-inline Values matmul_oracle(const MatmulCase& p, const Values& a, const Values& b, const Values& bias, const Values& c) {
+inline Values matmul_oracle(const MatmulCase& p, const Values& a, const Values& b, const Values& bias,
+                            const Values& c) {
   Values sums(p.m * p.n, 0.0);
   for (int64_t i = 0; i < p.m; ++i)
     for (int64_t at = 0; at < p.k; ++at) {

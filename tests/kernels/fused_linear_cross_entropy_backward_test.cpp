@@ -40,6 +40,7 @@ struct Head : LinearHead {
     d.n_cols = desc.n_cols;
     d.dtype = desc.dtype;
     d.label_dtype = desc.label_dtype;
+    d.products = desc.products;
     d.bias_dtype = desc.bias_dtype;
     d.weight_dtype = desc.weight_dtype;
     d.class_weight_dtype = desc.class_weight_dtype;
@@ -146,12 +147,8 @@ struct Head : LinearHead {
   }
 };
 
-class FusedLinearCrossEntropyBackward : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!has_products()) GTEST_SKIP() << "this backend has no matrix products";
-  }
-};
+class FusedLinearCrossEntropyBackward : public WithProducts {};
+INSTANTIATE_TEST_SUITE_P(Products, FusedLinearCrossEntropyBackward, makers_of_products(), products_name);
 
 constexpr Reduce kReductions[] = {Reduce::none, Reduce::mean, Reduce::sum};
 
@@ -172,14 +169,14 @@ std::vector<CrossEntropyCase> cases(int64_t n, int64_t v) {
            .d_entropy = Values(n, -0.5)}};
 }
 
-TEST_F(FusedLinearCrossEntropyBackward, ShapesAndTypes) {
+TEST_P(FusedLinearCrossEntropyBackward, ShapesAndTypes) {
   const int64_t shapes[][3] = {{4, 8, 8}, {63, 41, 41}, {188, 31, 123}, {1, 1, 1}, {12, 64, 1000}, {3, 24, 20000}};
   for (const auto& [n, h, v] : shapes) {
     for (DType type : kFloats) Head(n, h, v, type, {.reduction = Reduce::none}, {}, n % 2 * 3).check();
   }
 }
 
-TEST_F(FusedLinearCrossEntropyBackward, Options) {
+TEST_P(FusedLinearCrossEntropyBackward, Options) {
   const int64_t n = 11, v = 67;
   for (Reduce reduction : kReductions) {
     for (CrossEntropyCase c : cases(n, v)) {
@@ -197,7 +194,7 @@ TEST_F(FusedLinearCrossEntropyBackward, Options) {
 }
 
 // Limits that leave room for few rows: d_weight is then made by blocks of the vocabulary.
-TEST_F(FusedLinearCrossEntropyBackward, ByVocabulary) {
+TEST_P(FusedLinearCrossEntropyBackward, ByVocabulary) {
   const int64_t n = 90, v = 405;
   for (Reduce reduction : kReductions) {
     for (CrossEntropyCase c : cases(n, v)) {
@@ -215,7 +212,7 @@ TEST_F(FusedLinearCrossEntropyBackward, ByVocabulary) {
   }
 }
 
-TEST_F(FusedLinearCrossEntropyBackward, EveryChunkSizeGivesTheSame) {
+TEST_P(FusedLinearCrossEntropyBackward, EveryChunkSizeGivesTheSame) {
   for (int64_t chunk : {1, 5, 36, 37, 100}) {
     Head head(37, 19, 75, bf16, {.smoothing = exact(0.1), .lse_square = exact(1e-3), .weight = class_weights(75)});
     head.desc.chunk_rows = chunk;
@@ -226,7 +223,7 @@ TEST_F(FusedLinearCrossEntropyBackward, EveryChunkSizeGivesTheSame) {
   published.check();
 }
 
-TEST_F(FusedLinearCrossEntropyBackward, GradientsAreIndependent) {
+TEST_P(FusedLinearCrossEntropyBackward, GradientsAreIndependent) {
   for (const Gradients wanted :
        {Gradients{true, false, false}, Gradients{false, true, false}, Gradients{false, false, true}}) {
     for (DType type : {f32, bf16}) {
@@ -243,7 +240,7 @@ TEST_F(FusedLinearCrossEntropyBackward, GradientsAreIndependent) {
   without_bias.check();
 }
 
-TEST_F(FusedLinearCrossEntropyBackward, TheForwardsGradients) {
+TEST_P(FusedLinearCrossEntropyBackward, TheForwardsGradients) {
   for (DType type : kFloats) {
     LinearHead forward(29, 40, 500, type, {.reduction = Reduce::none});
     Head backward(29, 40, 500, type, {.reduction = Reduce::none});
@@ -256,7 +253,7 @@ TEST_F(FusedLinearCrossEntropyBackward, TheForwardsGradients) {
   }
 }
 
-TEST_F(FusedLinearCrossEntropyBackward, SmallTensorsInTheTypeOfX) {
+TEST_P(FusedLinearCrossEntropyBackward, SmallTensorsInTheTypeOfX) {
   for (DType type : {f16, bf16}) {
     for (Reduce reduction : {Reduce::mean, Reduce::none}) {
       Head head(13, 12, 40, type, {.smoothing = exact(0.1), .weight = class_weights(40), .reduction = reduction});
@@ -271,7 +268,7 @@ TEST_F(FusedLinearCrossEntropyBackward, SmallTensorsInTheTypeOfX) {
   }
 }
 
-TEST_F(FusedLinearCrossEntropyBackward, WeightInF32) {
+TEST_P(FusedLinearCrossEntropyBackward, WeightInF32) {
   for (DType type : {f16, bf16}) {
     for (int64_t chunk : {0, 5}) {
       Head head(13, 24, 75, type, {.smoothing = exact(0.1)});
@@ -282,7 +279,7 @@ TEST_F(FusedLinearCrossEntropyBackward, WeightInF32) {
   }
 }
 
-TEST_F(FusedLinearCrossEntropyBackward, Accumulate) {
+TEST_P(FusedLinearCrossEntropyBackward, Accumulate) {
   for (int64_t limit : {0, 20000}) {
     Head head(70, 14, 300, bf16, {.reduction = Reduce::none});
     head.desc.accumulate = 1;
@@ -295,7 +292,7 @@ TEST_F(FusedLinearCrossEntropyBackward, Accumulate) {
   }
 }
 
-TEST_F(FusedLinearCrossEntropyBackward, InPlace) {
+TEST_P(FusedLinearCrossEntropyBackward, InPlace) {
   for (DType type : {f32, bf16}) {
     Head apart(11, 14, 30, type), over(11, 14, 30, type);
     for (Head* head : {&apart, &over}) head->desc.chunk_rows = 4;
@@ -309,7 +306,7 @@ TEST_F(FusedLinearCrossEntropyBackward, InPlace) {
 }
 
 // As often as the upstream gradient changes.
-TEST_F(FusedLinearCrossEntropyBackward, TwoRunsAreBitIdentical) {
+TEST_P(FusedLinearCrossEntropyBackward, TwoRunsAreBitIdentical) {
   for (DType type : kFloats) {
     Head head(29, 40, 500, type);
     head.run();
@@ -319,7 +316,7 @@ TEST_F(FusedLinearCrossEntropyBackward, TwoRunsAreBitIdentical) {
   }
 }
 
-TEST_F(FusedLinearCrossEntropyBackward, AllIgnored) {
+TEST_P(FusedLinearCrossEntropyBackward, AllIgnored) {
   for (Reduce reduction : kReductions) {
     Head head(7, 12, 20, f32, {.lse_square = exact(1e-3), .reduction = reduction});
     for (int64_t& label : head.labels) label = -100;
@@ -330,7 +327,7 @@ TEST_F(FusedLinearCrossEntropyBackward, AllIgnored) {
   }
 }
 
-TEST_F(FusedLinearCrossEntropyBackward, NoRows) {
+TEST_P(FusedLinearCrossEntropyBackward, NoRows) {
   for (bool accumulate : {false, true}) {
     Head head(0, 12, 20);
     head.desc.accumulate = accumulate;
@@ -344,7 +341,7 @@ TEST_F(FusedLinearCrossEntropyBackward, NoRows) {
 }
 
 // A class that is impossible has no probability and no gradient.
-TEST_F(FusedLinearCrossEntropyBackward, LogitsOfMinusInfinity) {
+TEST_P(FusedLinearCrossEntropyBackward, LogitsOfMinusInfinity) {
   Head head(6, 8, 20, f32, {.reduction = Reduce::none});
   head.labels = {0, 1, 2, 3, 4, 5};
   head.bias.set(11, -std::numeric_limits<double>::infinity());
@@ -353,7 +350,7 @@ TEST_F(FusedLinearCrossEntropyBackward, LogitsOfMinusInfinity) {
 }
 
 // lse is a number of f32: what 1 - p of the label keeps of its digits.
-TEST_F(FusedLinearCrossEntropyBackward, RowsThatAreNearlyCertain) {
+TEST_P(FusedLinearCrossEntropyBackward, RowsThatAreNearlyCertain) {
   Head head(8, 16, 50, f32, {.reduction = Reduce::sum});
   head.upstream({1});
   head.labels.assign(8, 7);
@@ -367,7 +364,7 @@ TEST_F(FusedLinearCrossEntropyBackward, RowsThatAreNearlyCertain) {
   EXPECT_TRUE(close_normwise(head.d_x.values(), product_gradients(d, head.x, head.weight, 8, 16, 50).x, gate));
 }
 
-TEST_F(FusedLinearCrossEntropyBackward, LabelsOutOfRangeAreReportedByRowOfTheBatch) {
+TEST_P(FusedLinearCrossEntropyBackward, LabelsOutOfRangeAreReportedByRowOfTheBatch) {
   for (const Gradients wanted : {Gradients{}, Gradients{false, true, false}}) {
     Head head(90, 12, 400, f32, {.reduction = Reduce::none}, wanted);
     head.forward();
@@ -387,7 +384,7 @@ TEST_F(FusedLinearCrossEntropyBackward, LabelsOutOfRangeAreReportedByRowOfTheBat
   }
 }
 
-TEST_F(FusedLinearCrossEntropyBackward, WorkspaceStaysBelowItsLimit) {
+TEST_P(FusedLinearCrossEntropyBackward, WorkspaceStaysBelowItsLimit) {
   Head head(300, 16, 400);
   const size_t whole = head.workspace_bytes(300);
   head.desc.chunk_rows = 1;
@@ -404,7 +401,7 @@ TEST_F(FusedLinearCrossEntropyBackward, WorkspaceStaysBelowItsLimit) {
   EXPECT_NE(std::string(ligerdsl_last_error()).find("max_workspace_bytes"), std::string::npos) << ligerdsl_last_error();
 }
 
-TEST_F(FusedLinearCrossEntropyBackward, OneCall) {
+TEST_P(FusedLinearCrossEntropyBackward, OneCall) {
   Head head(12, 10, 50, f32, {.reduction = Reduce::none});
   head.forward();
   BackwardDesc given = LIGERDSL_FUSED_LINEAR_CROSS_ENTROPY_BACKWARD_DESC_INIT;
@@ -416,7 +413,7 @@ TEST_F(FusedLinearCrossEntropyBackward, OneCall) {
   head.check_gradients(head.expected());
 }
 
-TEST_F(FusedLinearCrossEntropyBackward, Misuse) {
+TEST_P(FusedLinearCrossEntropyBackward, Misuse) {
   const auto plan_error = [](const BackwardDesc& desc, ligerdsl_status_t status) {
     ligerdsl_plan_t plan = nullptr;
     EXPECT_EQ(ligerdsl_fused_linear_cross_entropy_backward_plan(context(), &desc, &plan), status);

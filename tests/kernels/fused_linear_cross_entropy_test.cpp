@@ -12,21 +12,17 @@ using Desc = LinearHead::Desc;
 using Args = LinearHead::Args;
 using Head = LinearHead;
 
-class FusedLinearCrossEntropy : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!has_products()) GTEST_SKIP() << "this backend has no matrix products";
-  }
-};
+class FusedLinearCrossEntropy : public WithProducts {};
+INSTANTIATE_TEST_SUITE_P(Products, FusedLinearCrossEntropy, makers_of_products(), products_name);
 
-TEST_F(FusedLinearCrossEntropy, ShapesAndTypes) {
+TEST_P(FusedLinearCrossEntropy, ShapesAndTypes) {
   const int64_t shapes[][3] = {{4, 8, 8}, {63, 41, 41}, {188, 31, 123}, {1, 1, 1}, {12, 64, 1000}, {3, 24, 20000}};
   for (const auto& [n, h, v] : shapes) {
     for (DType type : kFloats) Head(n, h, v, type, {}, {}, n % 2 * 3).check();
   }
 }
 
-TEST_F(FusedLinearCrossEntropy, EveryChunkSizeGivesTheSame) {
+TEST_P(FusedLinearCrossEntropy, EveryChunkSizeGivesTheSame) {
   for (DType type : {f32, bf16}) {
     for (int64_t chunk : {1, 2, 5, 16, 36, 37, 100}) {
       Head head(37, 19, 75, type, {.smoothing = exact(0.1), .lse_square = exact(1e-3), .weight = class_weights(75)});
@@ -39,7 +35,7 @@ TEST_F(FusedLinearCrossEntropy, EveryChunkSizeGivesTheSame) {
   }
 }
 
-TEST_F(FusedLinearCrossEntropy, Options) {
+TEST_P(FusedLinearCrossEntropy, Options) {
   const int64_t v = 67;
   const std::vector<CrossEntropyCase> cases = {{},
                                                {.smoothing = exact(0.1)},
@@ -64,7 +60,7 @@ TEST_F(FusedLinearCrossEntropy, Options) {
   }
 }
 
-TEST_F(FusedLinearCrossEntropy, WithoutBias) {
+TEST_P(FusedLinearCrossEntropy, WithoutBias) {
   for (DType type : kFloats) {
     Head head(9, 17, 33, type, {}, {.bias = false});
     head.desc.bias_dtype = 0;
@@ -73,7 +69,7 @@ TEST_F(FusedLinearCrossEntropy, WithoutBias) {
   }
 }
 
-TEST_F(FusedLinearCrossEntropy, GradientsAreIndependent) {
+TEST_P(FusedLinearCrossEntropy, GradientsAreIndependent) {
   for (const Gradients wanted : {Gradients{true, false, false}, Gradients{false, true, false},
                                  Gradients{false, false, true}, Gradients{false, false, false}}) {
     for (DType type : {f32, bf16}) {
@@ -90,7 +86,7 @@ TEST_F(FusedLinearCrossEntropy, GradientsAreIndependent) {
   }
 }
 
-TEST_F(FusedLinearCrossEntropy, UpstreamGradient) {
+TEST_P(FusedLinearCrossEntropy, UpstreamGradient) {
   for (Reduce reduction : {Reduce::mean, Reduce::sum, Reduce::none}) {
     Head head(13, 12, 40, f32, {.smoothing = exact(0.1), .reduction = reduction});
     Values g{3.0};
@@ -104,7 +100,7 @@ TEST_F(FusedLinearCrossEntropy, UpstreamGradient) {
   }
 }
 
-TEST_F(FusedLinearCrossEntropy, SmallTensorsInTheTypeOfX) {
+TEST_P(FusedLinearCrossEntropy, SmallTensorsInTheTypeOfX) {
   for (DType type : {f16, bf16}) {
     for (Reduce reduction : {Reduce::mean, Reduce::none}) {
       Head head(
@@ -119,7 +115,7 @@ TEST_F(FusedLinearCrossEntropy, SmallTensorsInTheTypeOfX) {
 }
 
 // A CPU multiplies by the f32 weight as it is.
-TEST_F(FusedLinearCrossEntropy, WeightInF32) {
+TEST_P(FusedLinearCrossEntropy, WeightInF32) {
   for (DType type : kFloats) {
     for (DType d_weight : {f32, type}) {
       for (int64_t chunk : {0, 5}) {
@@ -143,7 +139,7 @@ TEST_F(FusedLinearCrossEntropy, WeightInF32) {
 
 // Limits that leave no room for a copy of the weight: it is made in blocks, by rows and by vocabulary. On a CPU it is a
 // 16-bit weight that is copied, on a GPU one in f32.
-TEST_F(FusedLinearCrossEntropy, CopiesOfTheWeightInBlocks) {
+TEST_P(FusedLinearCrossEntropy, CopiesOfTheWeightInBlocks) {
   const int64_t n = 90, h = 64, v = 1405;
   const auto copy = static_cast<size_t>(v * h) * (on_gpu() ? 2 : 4);
   for (DType type : on_gpu() ? std::vector{bf16} : std::vector{f16, bf16}) {
@@ -177,7 +173,7 @@ TEST_F(FusedLinearCrossEntropy, CopiesOfTheWeightInBlocks) {
   EXPECT_TRUE(first.d_weight.same_bits(second.d_weight));
 }
 
-TEST_F(FusedLinearCrossEntropy, LabelsOfAnyStride) {
+TEST_P(FusedLinearCrossEntropy, LabelsOfAnyStride) {
   Head near(23, 12, 40, bf16), apart(23, 12, 40, bf16);
   apart.label_stride = 3;
   for (Head* head : {&near, &apart}) {
@@ -189,7 +185,7 @@ TEST_F(FusedLinearCrossEntropy, LabelsOfAnyStride) {
   EXPECT_TRUE(apart.d_weight.same_bits(near.d_weight));
 }
 
-TEST_F(FusedLinearCrossEntropy, TokenScaling) {
+TEST_P(FusedLinearCrossEntropy, TokenScaling) {
   for (Reduce reduction : {Reduce::mean, Reduce::sum, Reduce::none}) {
     Head head(13, 12, 9, f32,
               {.smoothing = exact(0.1), .lse_square = exact(1e-2), .softcap = 5, .reduction = reduction});
@@ -224,7 +220,7 @@ TEST_F(FusedLinearCrossEntropy, TokenScaling) {
   }
 }
 
-TEST_F(FusedLinearCrossEntropy, Lse) {
+TEST_P(FusedLinearCrossEntropy, Lse) {
   for (DType type : kFloats) {
     for (const Gradients wanted : {Gradients{}, Gradients{false, false, false}}) {
       for (int64_t chunk : {0, 4}) {
@@ -245,7 +241,7 @@ TEST_F(FusedLinearCrossEntropy, Lse) {
   blocks.check();
 }
 
-TEST_F(FusedLinearCrossEntropy, Accumulate) {
+TEST_P(FusedLinearCrossEntropy, Accumulate) {
   for (DType type : {f32, bf16}) {
     for (int64_t chunk : {0, 3}) {
       Head head(10, 14, 30, type, {.reduction = Reduce::sum});
@@ -260,7 +256,7 @@ TEST_F(FusedLinearCrossEntropy, Accumulate) {
   }
 }
 
-TEST_F(FusedLinearCrossEntropy, GradientsInTheParametersType) {
+TEST_P(FusedLinearCrossEntropy, GradientsInTheParametersType) {
   for (DType type : {f16, bf16}) {
     for (int64_t chunk : {0, 3}) {
       Head head(10, 14, 30, type, {.reduction = Reduce::sum});
@@ -274,7 +270,7 @@ TEST_F(FusedLinearCrossEntropy, GradientsInTheParametersType) {
   }
 }
 
-TEST_F(FusedLinearCrossEntropy, InPlace) {
+TEST_P(FusedLinearCrossEntropy, InPlace) {
   for (DType type : {f32, bf16}) {
     Head apart(11, 14, 30, type), over(11, 14, 30, type);
     for (Head* head : {&apart, &over}) head->desc.chunk_rows = 4;
@@ -287,7 +283,7 @@ TEST_F(FusedLinearCrossEntropy, InPlace) {
   }
 }
 
-TEST_F(FusedLinearCrossEntropy, TwoRunsAreBitIdentical) {
+TEST_P(FusedLinearCrossEntropy, TwoRunsAreBitIdentical) {
   for (DType type : kFloats) {
     Head once(29, 40, 500, type), again(29, 40, 500, type);
     for (Head* head : {&once, &again}) {
@@ -299,7 +295,7 @@ TEST_F(FusedLinearCrossEntropy, TwoRunsAreBitIdentical) {
   }
 }
 
-TEST_F(FusedLinearCrossEntropy, AllIgnored) {
+TEST_P(FusedLinearCrossEntropy, AllIgnored) {
   for (Reduce reduction : {Reduce::none, Reduce::mean, Reduce::sum}) {
     Head head(7, 12, 20, f32, {.lse_square = exact(1e-3), .reduction = reduction});
     head.desc.chunk_rows = 3;
@@ -311,7 +307,7 @@ TEST_F(FusedLinearCrossEntropy, AllIgnored) {
   }
 }
 
-TEST_F(FusedLinearCrossEntropy, NoRows) {
+TEST_P(FusedLinearCrossEntropy, NoRows) {
   for (bool accumulate : {false, true}) {
     Head head(0, 12, 20);
     head.desc.accumulate = accumulate;
@@ -324,7 +320,7 @@ TEST_F(FusedLinearCrossEntropy, NoRows) {
   }
 }
 
-TEST_F(FusedLinearCrossEntropy, LabelsOutOfRangeAreReportedByRowOfTheBatch) {
+TEST_P(FusedLinearCrossEntropy, LabelsOutOfRangeAreReportedByRowOfTheBatch) {
   Head head(9, 12, 20, f32, {.reduction = Reduce::none});
   head.desc.chunk_rows = 2;
   head.labels[7] = 20;
@@ -335,7 +331,7 @@ TEST_F(FusedLinearCrossEntropy, LabelsOutOfRangeAreReportedByRowOfTheBatch) {
   EXPECT_NE(std::string(ligerdsl_last_error()).find("row 7"), std::string::npos) << ligerdsl_last_error();
 }
 
-TEST_F(FusedLinearCrossEntropy, WorkspaceStaysBelowItsLimit) {
+TEST_P(FusedLinearCrossEntropy, WorkspaceStaysBelowItsLimit) {
   Head head(300, 16, 400);
   const size_t whole = head.workspace_bytes(300);
   head.desc.chunk_rows = 1;
@@ -357,7 +353,7 @@ TEST_F(FusedLinearCrossEntropy, WorkspaceStaysBelowItsLimit) {
 }
 
 // Limits that leave room for few rows: d_weight is then made by blocks of the vocabulary, which are also cut by rows.
-TEST_F(FusedLinearCrossEntropy, SmallWorkspacesGoByVocabulary) {
+TEST_P(FusedLinearCrossEntropy, SmallWorkspacesGoByVocabulary) {
   const int64_t v = 405;
   const std::vector<CrossEntropyCase> cases = {{},
                                                {.smoothing = exact(0.1)},
@@ -389,7 +385,7 @@ TEST_F(FusedLinearCrossEntropy, SmallWorkspacesGoByVocabulary) {
 }
 
 // The entropies of all rows are kept where the caller has no memory for them.
-TEST_F(FusedLinearCrossEntropy, EntropyAndTemperature) {
+TEST_P(FusedLinearCrossEntropy, EntropyAndTemperature) {
   for (int64_t chunk : {0, 4}) {
     for (bool wanted : {true, false}) {
       for (Reduce reduction : {Reduce::mean, Reduce::none}) {
@@ -411,7 +407,7 @@ TEST_F(FusedLinearCrossEntropy, EntropyAndTemperature) {
   kept.check();
 }
 
-TEST_F(FusedLinearCrossEntropy, ByVocabularyWithUpstreamAndAccumulation) {
+TEST_P(FusedLinearCrossEntropy, ByVocabularyWithUpstreamAndAccumulation) {
   for (Reduce reduction : {Reduce::mean, Reduce::none}) {
     Head head(70, 12, 300, f32, {.smoothing = exact(0.1), .reduction = reduction});
     Values g{3.0};
@@ -434,7 +430,7 @@ TEST_F(FusedLinearCrossEntropy, ByVocabularyWithUpstreamAndAccumulation) {
   }
 }
 
-TEST_F(FusedLinearCrossEntropy, ByVocabularyWithTokenScaling) {
+TEST_P(FusedLinearCrossEntropy, ByVocabularyWithTokenScaling) {
   Head by_rows(70, 12, 300, f32, {.smoothing = exact(0.1), .softcap = 5});
   by_rows.desc.use_token_scaling = 1;
   by_rows.desc.chunk_rows = 1;
@@ -448,7 +444,7 @@ TEST_F(FusedLinearCrossEntropy, ByVocabularyWithTokenScaling) {
   EXPECT_TRUE(close_normwise(by_vocabulary.d_x.values(), by_rows.d_x.values(), 1e-5));
 }
 
-TEST_F(FusedLinearCrossEntropy, OneCall) {
+TEST_P(FusedLinearCrossEntropy, OneCall) {
   Head head(12, 10, 50);
   Desc given = head.desc;  // what the tensors say is left out
   given.n_classes = given.n_cols = 0;
@@ -461,7 +457,7 @@ TEST_F(FusedLinearCrossEntropy, OneCall) {
   head.check_against(cross_entropy_oracle(head.logits(), head.labels, head.c));
 }
 
-TEST_F(FusedLinearCrossEntropy, Misuse) {
+TEST_P(FusedLinearCrossEntropy, Misuse) {
   const auto plan_status = [](const Desc& desc) {
     ligerdsl_plan_t plan = nullptr;
     const ligerdsl_status_t status = ligerdsl_fused_linear_cross_entropy_plan(context(), &desc, &plan);

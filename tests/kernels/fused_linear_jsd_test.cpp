@@ -39,6 +39,7 @@ struct Pupil {
     desc.dtype = code_of(type);
     desc.d_weight_dtype = LIGERDSL_F32;
     desc.with_d_x = 1;
+    desc.products = products();
     if (type == f16) set_upstream(1024);  // gradients of a probability over rows need a loss scale
   }
   void set_upstream(double value) {
@@ -125,20 +126,16 @@ struct Pupil {
   }
 };
 
-class FusedLinearJsd : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!has_products()) GTEST_SKIP() << "this backend has no matrix products";
-  }
-};
+class FusedLinearJsd : public WithProducts {};
+INSTANTIATE_TEST_SUITE_P(Products, FusedLinearJsd, makers_of_products(), products_name);
 
-TEST_F(FusedLinearJsd, ShapesAndTypes) {
+TEST_P(FusedLinearJsd, ShapesAndTypes) {
   const int64_t shapes[][4] = {{4, 8, 8, 8}, {63, 41, 20, 41}, {188, 31, 62, 123}, {1, 1, 1, 1}, {12, 64, 16, 9001}};
   for (const auto& [n, h, target_h, v] : shapes)
     for (DType type : kFloats) Pupil(n, h, target_h, v, type, n % 2 * 3).check();
 }
 
-TEST_F(FusedLinearJsd, BetaAndTemperature) {
+TEST_P(FusedLinearJsd, BetaAndTemperature) {
   for (float beta : {0.0f, 0.1f, 0.5f, 1.0f}) {
     for (float temperature : {0.0f, 1.0f, 2.0f}) {
       for (DType type : {f32, bf16}) {
@@ -151,7 +148,7 @@ TEST_F(FusedLinearJsd, BetaAndTemperature) {
   }
 }
 
-TEST_F(FusedLinearJsd, EveryChunkSizeGivesTheSame) {
+TEST_P(FusedLinearJsd, EveryChunkSizeGivesTheSame) {
   for (DType type : {f32, bf16}) {
     for (int64_t chunk : {1, 5, 16, 37, 100}) {
       Pupil pupil(37, 19, 30, 75, type);
@@ -162,7 +159,7 @@ TEST_F(FusedLinearJsd, EveryChunkSizeGivesTheSame) {
   }
 }
 
-TEST_F(FusedLinearJsd, ReductionsLabelsAndUpstream) {
+TEST_P(FusedLinearJsd, ReductionsLabelsAndUpstream) {
   for (int32_t reduction : {LIGERDSL_REDUCTION_SUM, LIGERDSL_REDUCTION_MEAN, LIGERDSL_REDUCTION_BATCHMEAN}) {
     Pupil pupil(13, 12, 15, 40);
     pupil.desc.reduction = reduction;
@@ -175,7 +172,7 @@ TEST_F(FusedLinearJsd, ReductionsLabelsAndUpstream) {
   }
 }
 
-TEST_F(FusedLinearJsd, GradientsAreIndependent) {
+TEST_P(FusedLinearJsd, GradientsAreIndependent) {
   for (const auto& [with_d_x, with_d_weight, with_loss] :
        {std::tuple(1, 0, 1), {0, 1, 1}, {0, 0, 1}, {1, 1, 0}, {1, 0, 0}}) {
     for (DType type : {f32, bf16}) {
@@ -189,7 +186,7 @@ TEST_F(FusedLinearJsd, GradientsAreIndependent) {
   }
 }
 
-TEST_F(FusedLinearJsd, Accumulate) {
+TEST_P(FusedLinearJsd, Accumulate) {
   Pupil pupil(20, 12, 8, 33, bf16);
   pupil.desc.accumulate = 1;
   pupil.d_weight_before = Random(32).normals(33 * 12);
@@ -199,7 +196,7 @@ TEST_F(FusedLinearJsd, Accumulate) {
   pupil.check();
 }
 
-TEST_F(FusedLinearJsd, GradientsInTheParametersType) {
+TEST_P(FusedLinearJsd, GradientsInTheParametersType) {
   for (DType type : {f16, bf16}) {
     for (int64_t chunk : {0, 4}) {
       Pupil pupil(18, 12, 8, 33, type);
@@ -210,7 +207,7 @@ TEST_F(FusedLinearJsd, GradientsInTheParametersType) {
   }
 }
 
-TEST_F(FusedLinearJsd, InPlace) {
+TEST_P(FusedLinearJsd, InPlace) {
   for (DType type : {f32, bf16}) {
     Pupil pupil(18, 12, 8, 33, type);
     pupil.desc.in_place = 1;
@@ -219,7 +216,7 @@ TEST_F(FusedLinearJsd, InPlace) {
   }
 }
 
-TEST_F(FusedLinearJsd, TwoRunsAreBitIdentical) {
+TEST_P(FusedLinearJsd, TwoRunsAreBitIdentical) {
   Pupil first(50, 24, 20, 300, bf16), second(50, 24, 20, 300, bf16);
   for (Pupil* pupil : {&first, &second}) {
     pupil->desc.chunk_rows = 16;
@@ -230,7 +227,7 @@ TEST_F(FusedLinearJsd, TwoRunsAreBitIdentical) {
   EXPECT_TRUE(first.d_weight.same_bits(second.d_weight));
 }
 
-TEST_F(FusedLinearJsd, NothingCounts) {
+TEST_P(FusedLinearJsd, NothingCounts) {
   Pupil ignored(5, 12, 8, 33), none(0, 12, 8, 33);
   ignored.desc.label_dtype = LIGERDSL_I64;
   ignored.labels.assign(5, ignored.desc.ignore_index);
@@ -242,7 +239,7 @@ TEST_F(FusedLinearJsd, NothingCounts) {
   }
 }
 
-TEST_F(FusedLinearJsd, WorkspaceStaysBelowItsLimit) {
+TEST_P(FusedLinearJsd, WorkspaceStaysBelowItsLimit) {
   for (DType type : {f32, bf16}) {
     Pupil pupil(300, 16, 12, 400, type);
     const size_t whole = pupil.workspace_bytes(300);
@@ -263,7 +260,7 @@ TEST_F(FusedLinearJsd, WorkspaceStaysBelowItsLimit) {
   }
 }
 
-TEST_F(FusedLinearJsd, OneCall) {
+TEST_P(FusedLinearJsd, OneCall) {
   Pupil pupil(12, 10, 14, 50);
   Transfer transfer;
   const Args args = pupil.arguments(transfer);
@@ -273,7 +270,7 @@ TEST_F(FusedLinearJsd, OneCall) {
   EXPECT_TRUE(close_loss(pupil.loss.values(), {pupil.expected().loss}, 5e-6));
 }
 
-TEST_F(FusedLinearJsd, Misuse) {
+TEST_P(FusedLinearJsd, Misuse) {
   const auto refused = [](const Desc& desc, ligerdsl_status_t expected, const char* words) {
     ligerdsl_plan_t plan = nullptr;
     EXPECT_EQ(ligerdsl_fused_linear_jsd_plan(context(), &desc, &plan), expected);

@@ -2,6 +2,7 @@
 // which context they run on.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <ligerdsl/ligerdsl.h>
 
 #include <list>
@@ -22,6 +23,27 @@ inline bool on_gpu() {
 // The interpreter has no matrix products.
 inline bool has_products() {
   return on_gpu() || backend().name() == "cpu";
+}
+
+// LIGERDSL_PRODUCTS_* of the heads that tests describe.
+inline int32_t& products() {
+  static int32_t chosen = LIGERDSL_PRODUCTS_AUTO;
+  return chosen;
+}
+
+// Every test of a head runs with each maker of products.
+class WithProducts : public testing::TestWithParam<int32_t> {
+ protected:
+  void SetUp() override {
+    if (!has_products()) GTEST_SKIP() << "this backend has no matrix products";
+    products() = GetParam();
+  }
+};
+inline std::string products_name(const testing::TestParamInfo<int32_t>& info) {
+  return info.param == LIGERDSL_PRODUCTS_KERNELS ? "kernels" : "library";
+}
+inline auto makers_of_products() {
+  return testing::Values(LIGERDSL_PRODUCTS_LIBRARY, LIGERDSL_PRODUCTS_KERNELS);
 }
 
 inline void require(ligerdsl_status_t status) {

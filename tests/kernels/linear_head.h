@@ -65,6 +65,7 @@ struct LinearHead {
     desc.n_cols = h;
     desc.dtype = code_of(type);
     desc.label_dtype = LIGERDSL_I64;
+    desc.products = products();
     desc.bias_dtype = LIGERDSL_F32;
     desc.with_d_x = wanted.x;
     desc.d_weight_dtype = wanted.weight ? LIGERDSL_F32 : 0;

@@ -205,6 +205,28 @@ TEST(ModulatedRmsNorm, ByColumns) {
   }
 }
 
+// Rows that a program takes at a time: as many as there are, fewer and one more. The sums have the order that they had.
+TEST(ModulatedRmsNorm, RowsOfATurn) {
+  for (auto [n, k] : {std::pair<int64_t, int64_t>{60, 3}, {612, 204}, {1302, 2}, {7, 1}}) {
+    for (DType type : {bf16, f32}) {
+      if (n * 200 > backend().budget()) continue;
+      Trial one(options_of(200, k, type), n, 8);
+      one.forward();
+      one.backward(one.d_x);
+      for (const char* turn : {"2", "4"}) {
+        Trial run(options_of(200, k, type), n, 8), over(options_of(200, k, type), n, 8);
+        run.config = over.config = {{"turn", turn}};
+        run.check();
+        over.forward();
+        over.backward(over.d_y);
+        EXPECT_TRUE(over.d_y.same_bits(one.d_x) && over.d_weight.same_bits(one.d_weight) &&
+                    over.d_scale.same_bits(one.d_scale) && over.d_shift.same_bits(one.d_shift))
+            << turn << " rows, n=" << n << " k=" << k << " " << name(type);
+      }
+    }
+  }
+}
+
 TEST(ModulatedRmsNorm, NoRows) {
   for (bool accumulate : {false, true}) {
     ModulatedRmsNormOptions o = options_of(64, 2, f32);

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "kernels/cross_entropy.h"
+#include "kernels/matmul.h"
 #include "kernels/softmax.h"
 #include "tests/kernels/shapes.h"
 #include "tests/onnx/proto.h"
@@ -173,6 +174,93 @@ TEST(Onnx, NegativeLogLikelihoodLoss) {
     if (c.reduction() == "sum") rows = {total};
     if (c.reduction() == "mean") rows = {total / weights};
     EXPECT_TRUE(close(rows, c.outputs[0].numbers, {1e-5, 1e-5}));
+  }
+}
+
+struct Product {
+  int64_t m, n, k;
+  bool transposed_a = false, transposed_b = false;
+  double alpha = 1, beta = 0;
+};
+
+// alpha op(a) op(b) + beta c, of f32.
+Values product_of(const Product& p, const Values& a, const Values& b, const Values& c) {
+  using kernels::Factors;
+  const kernels::MatmulOptions options{.factors = p.transposed_a   ? p.transposed_b ? Factors::tt : Factors::tn
+                                                  : p.transposed_b ? Factors::nt
+                                                                   : Factors::nn,
+                                       .cols = p.n,
+                                       .width = p.transposed_a ? p.m : p.k,
+                                       .type = f32,
+                                       .c_type = f32,
+                                       .scaled = p.alpha != 1,
+                                       .adds = p.beta != 0};
+  Tensor left = Tensor::rows(f32, p.transposed_a ? p.k : p.m, options.width).fill(a);
+  Tensor right = Tensor::rows(f32, p.transposed_b ? p.n : p.k, p.transposed_b ? p.k : p.n).fill(b);
+  Tensor out = Tensor::rows(f32, p.m, p.n);
+  if (p.beta != 0) out.fill(c);
+  backend().run(kernels::matmul(machine(), options), p.transposed_a ? p.k : p.m,
+                Arguments()
+                    .tensor("a", left)
+                    .tensor("b", right)
+                    .tensor("c", out)
+                    .number("alpha", p.alpha)
+                    .number("beta", p.beta));
+  return out.values();
+}
+
+// C of a Gemm, which may be a number, a row or a column, as a matrix.
+Values spread(const TensorProto& c, int64_t m, int64_t n) {
+  Sizes dims = c.dims;
+  while (dims.size() < 2) dims.insert(dims.begin(), 1);
+  Values out(m * n);
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j)
+      out[i * n + j] = c.numbers[(dims[0] == 1 ? 0 : i) * dims[1] + (dims[1] == 1 ? 0 : j)];
+  return out;
+}
+
+TEST(Onnx, Gemm) {
+  const auto folders = cases_of("test_gemm_", "Gemm");
+  if (folders.empty()) GTEST_SKIP() << "libonnx-testdata is not installed";
+  EXPECT_GE(folders.size(), 11u);
+  for (const auto& folder : folders) {
+    SCOPED_TRACE(folder.filename().string());
+    const Case c(folder);
+    const auto attribute = [&](const char* name) {
+      const auto at = c.node.attributes.find(name);
+      return at == c.node.attributes.end() ? onnx::Attribute{.real = 1} : at->second;
+    };
+    Product p{.transposed_a = attribute("transA").integer != 0,
+              .transposed_b = attribute("transB").integer != 0,
+              .alpha = attribute("alpha").real,
+              .beta = c.inputs.size() > 2 ? attribute("beta").real : 0};
+    p.m = c.outputs[0].dims[0], p.n = c.outputs[0].dims[1], p.k = c.inputs[0].dims[p.transposed_a ? 0 : 1];
+    const Values sums = p.beta != 0 ? spread(c.inputs[2], p.m, p.n) : Values{};
+    const Values ours = product_of(p, c.inputs[0].numbers, c.inputs[1].numbers, sums);
+    EXPECT_TRUE(close(ours, c.outputs[0].numbers, {1e-5, 1e-5}));
+  }
+}
+
+// Matrices of all but the last two dimensions one after the other.
+TEST(Onnx, MatMul) {
+  const auto folders = cases_of("test_matmul_", "MatMul");
+  if (folders.empty()) GTEST_SKIP() << "libonnx-testdata is not installed";
+  EXPECT_GE(folders.size(), 3u);
+  for (const auto& folder : folders) {
+    SCOPED_TRACE(folder.filename().string());
+    const Case c(folder);
+    const Sizes &a = c.inputs[0].dims, &b = c.inputs[1].dims;
+    const Product p{.m = a[a.size() - 2], .n = b.back(), .k = a.back()};
+    const auto matrix = [](const Values& values, int64_t index, int64_t size) {
+      return Values(values.begin() + index * size, values.begin() + (index + 1) * size);
+    };
+    const auto count = static_cast<int64_t>(c.outputs[0].numbers.size()) / (p.m * p.n);
+    for (int64_t i = 0; i < count; ++i) {
+      const Values ours =
+          product_of(p, matrix(c.inputs[0].numbers, i, p.m * p.k), matrix(c.inputs[1].numbers, i, p.k * p.n), {});
+      EXPECT_TRUE(close(ours, matrix(c.outputs[0].numbers, i, p.m * p.n), {1e-5, 1e-5})) << "matrix " << i;
+    }
   }
 }
 

@@ -127,6 +127,11 @@ Node parse_node(std::string_view bytes) {
     for (Reader inner(f.bytes); !inner.done();) {
       const Field a = inner.field();
       if (a.number == 1) name = a.bytes;
+      if (a.number == 2) {
+        std::vector<double> real;
+        append_raw<float>(a.bytes, real);
+        attribute.real = real.at(0);
+      }
       if (a.number == 3) attribute.integer = static_cast<int64_t>(a.value);
       if (a.number == 4) attribute.text = a.bytes;
     }

@@ -17,6 +17,7 @@ struct TensorProto {
 
 struct Attribute {
   int64_t integer = 0;
+  double real = 0;
   std::string text;
 };
 

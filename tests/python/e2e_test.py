@@ -37,7 +37,7 @@ def module(name):
 @pytest.fixture(scope="module")
 def result(tmp_path_factory):
     out = tmp_path_factory.mktemp("e2e") / "result.json"
-    contenders = ["hf", "ligerdsl", "ligerdsl_without_flce"]
+    contenders = ["hf", "ligerdsl", "ligerdsl_without_flce", "ligerdsl_without_layers"]
     if importlib.util.find_spec("liger_kernel") and importlib.util.find_spec("triton"):
         contenders.append("liger_on_ligerdsl")
     done = run(BENCH / "e2e_llama.py", "--preset", "tiny", "--device", "cpu", "--dtype", "float32", "--sweeps", "batch,length,ablation,timeline,workspace,backend",
@@ -117,6 +117,6 @@ def test_what_is_measured():
     e2e = module("e2e_llama")
     points = e2e.points_of(e2e.PRESETS["llama-3.2-1b"], ["batch", "length", "ablation"])
     assert ("batch", 144, 1024, None) in points["ligerdsl"] and ("length", 4, 36864, None) in points["liger"]
-    assert ("ablation", 4, 1024, None) in points["ligerdsl_without_flce"]
+    assert ("ablation", 4, 1024, None) in points["ligerdsl_without_flce"] and ("ablation", 4, 1024, None) in points["ligerdsl_without_layers"]
     with pytest.raises(SystemExit, match="expected batch, length, ablation"):
         e2e.points_of(e2e.PRESETS["tiny"], ["depth"])

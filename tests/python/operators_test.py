@@ -53,6 +53,7 @@ def by_hand():
     """Operators that no function with autograd calls."""
     ops, x, labels = torch.ops.ligerdsl, torch.randn(4, 6), torch.tensor([0, 5, -100, 2])
     partials = ops.vocab_parallel_cross_entropy_partials(x, labels)
+    product = lambda a, b: ((torch.randn(a), torch.randn(b), torch.randn(5), torch.randn(4, 5)), {"alpha": 0.5, "beta": 2.0})
     moments = [torch.randn(7), torch.randn(7), torch.rand(7), torch.rand(7)]
     return {
         "vector_add": ((x, x + 1), {}), "scale": ((x, torch.tensor(2.0)), {}),
@@ -62,6 +63,8 @@ def by_hand():
         "target_counts": ((labels,), {}),
         "vocab_parallel_cross_entropy_partials": ((x, labels), {}),
         "vocab_parallel_cross_entropy": ((x, labels, partials), {"with_d_logits": True}),
+        "matmul_nn": product((4, 6), (6, 5)), "matmul_nt": product((4, 6), (5, 6)), "matmul_tn": product((6, 4), (6, 5)),
+        "matmul_tt": product((6, 4), (5, 6)),
         "dropout_forward": ((x, x), {"p": 0.3, "seed": 7}), "dropout_backward": ((x,), {"p": 0.3, "seed": 7}),
     }
 

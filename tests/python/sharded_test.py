@@ -8,6 +8,7 @@ fsdp = pytest.importorskip("torch.distributed.fsdp")
 
 import torch.distributed as dist
 
+import ligerdsl
 import ligerdsl.hf
 from processes import COUNT, KIND, begin, end, spawn
 
@@ -29,17 +30,22 @@ def gradients(model, ids):
     return loss.detach(), {name: whole(parameter.grad).clone() for name, parameter in model.named_parameters()}
 
 
-def work(rank, port, expected_loss, expected):
+def work(rank, port, recomputed, expected_loss, expected):
     begin(rank, port)
     with torch.device("cpu"):
         model, ids = model_and_data()
     model, ids = model.to(KIND), ids.to(KIND)
-    ligerdsl.hf.patch(model, strict=True)
+    report = ligerdsl.hf.patch(model, strict=True, keep_attention=1)
+    if recomputed:
+        assert report.patched["layer, if it is recomputed"] == 2
+        model.gradient_checkpointing_enable()
+    before = ligerdsl.calls("fused_add_rms_norm_backward")
     for layer in model.model.layers:
         fsdp.fully_shard(layer)
     fsdp.fully_shard(model.lm_head)
     fsdp.fully_shard(model)
     loss, found = gradients(model, ids[rank * 2:rank * 2 + 2])
+    assert ligerdsl.calls("fused_add_rms_norm_backward") == before + (4 if recomputed else 0)  # layers that are one node
     dist.all_reduce(loss)
     torch.testing.assert_close(loss / COUNT, expected_loss.to(KIND), rtol=1e-5, atol=1e-5)
     for name, gradient in expected.items():
@@ -47,6 +53,7 @@ def work(rank, port, expected_loss, expected):
     end()
 
 
-def test_fully_sharded():
+@pytest.mark.parametrize("recomputed", [False, True])
+def test_fully_sharded(recomputed):
     model, ids = model_and_data()
-    spawn(work, *gradients(model, ids))
+    spawn(work, recomputed, *gradients(model, ids))

@@ -104,8 +104,6 @@ TileAccess TileLowering::prepare(Operation* op) {
   return access;
 }
 
-constexpr int64_t kLine = 64;
-
 // Whether the view is large and every row of the tile begins at a cache line.
 Value TileLowering::maySkipCaches(const TileAccess& access, Value large) {
   if (!large || !matchPattern(access.strides.back(), m_One())) return {};
@@ -217,7 +215,10 @@ Address TileLowering::pointersAt(Value pointers, Type element, const Coords& coo
 
 Guard TileLowering::guardOf(const TileAccess& access, const Coords& coords) {
   Guard guard;
-  for (auto [coord, extent] : llvm::zip_equal(coords, access.extents)) {
+  for (auto [coord, end] : llvm::zip_equal(coords, access.extents)) {
+    Value extent = end;
+    if (coord.lanes && nest && nest->laneEnd)
+      extent = extent ? b.createOrFold<arith::MinSIOp>(loc, extent, nest->laneEnd) : nest->laneEnd;
     if (!extent) continue;
     Value mask;
     if (coord.scattered) {
@@ -228,12 +229,28 @@ Guard TileLowering::guardOf(const TileAccess& access, const Coords& coords) {
       mask = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, iota(b.getI32Type(), nest->lanes),
                                    registers.splat(loc, left, nest->lanes));
     } else {
-      guard.condition = both(guard.condition, less(coord.base ? coord.base : i64(0), extent));
+      const bool paired = nest && nest->pairedDim >= 0 && coord.base &&
+                          (coord.base == nest->indices[nest->pairedDim] || coord.base == nest->second);
+      if (!paired) guard.condition = both(guard.condition, less(coord.base ? coord.base : i64(0), extent));
       continue;
     }
     guard.mask = guard.mask ? arith::AndIOp::create(b, loc, guard.mask, mask).getResult() : mask;
   }
   guard.view = access.view;
+  return guard;
+}
+
+// In the body being emitted.
+Guard TileLowering::guardOf(Operation* op, const Coords& coords, int depth) {
+  // Code outside the innermost loop runs before the loop has chosen between the proved and the guarded bodies.
+  if (!nest->proved.contains(op) || depth < nest->inner) return guardOf(accesses[op], coords);
+  if (nest->inBounds) return {};
+  if (!nest->lead) return guardOf(accesses[op], coords);
+  Guard guard;  // there are elements in front of a line only where all of the first register is inside
+  if (anyLanes(coords))
+    guard.mask = arith::CmpIOp::create(
+        b, loc, arith::CmpIPredicate::slt, iota(b.getI32Type(), nest->lanes),
+        registers.splat(loc, arith::TruncIOp::create(b, loc, b.getI32Type(), nest->lead), nest->lanes));
   return guard;
 }
 

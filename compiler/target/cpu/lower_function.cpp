@@ -111,8 +111,12 @@ LogicalResult TileLowering::run(ModuleOp into, StringRef entry) {
   b.setInsertionPoint(scf::YieldOp::create(b, loc, ValueRange{next}));
   deriveSlowerIds(programs.getInductionVar());
   lowerBlock(&source.getBody().front());
-  if (streamed) {  // stores around the caches are ordered by nothing else
+  if (!streamed.empty()) {  // stores around the caches are ordered by nothing else; a fence waits for all others, too
     b.setInsertionPoint(end);
+    Value any = streamed.front();
+    for (Value large : llvm::drop_begin(streamed)) any = b.createOrFold<arith::OrIOp>(loc, any, large);
+    auto branch = scf::IfOp::create(b, loc, any, /*withElseRegion=*/false);
+    b.setInsertionPointToStart(&branch.getThenRegion().front());
     LLVM::CallIntrinsicOp::create(b, loc, b.getStringAttr("llvm.x86.sse.sfence"), ValueRange());
   }
   return failure(broken);
@@ -150,6 +154,7 @@ void TileLowering::readArguments(Value slots) {
     Value span = i64(0);
     for (auto [size, stride] : llvm::zip_equal(view.dims, view.strides))
       span = b.createOrFold<arith::MaxSIOp>(loc, span, mul(size, stride));
+    view.span = span;
     view.large = less(i64(kStreamedBytes / storageBytes(viewType.getElementType())), span);
   }
 }

@@ -6,6 +6,12 @@
 //     for j in [0, full) by copies * W:   bodies without guards, `copies` of them side by side for reductions
 //     for j in [full, n) by W:            one guarded body
 //     combine the reductions' registers in a fixed order
+//
+// Where little but the stores happens (`storesLines`), a guarded body for the first elements comes first, as many as lie in
+// front of a cache line, and `full` counts from there: each register is then stored to one line, not two (`leadOf`). Rows
+// that share what they read go two by two, which read it once (`lowerPairs`).
+#include <utility>
+
 #include "compiler/target/cpu/lowering.h"
 
 using namespace mlir;
@@ -23,6 +29,8 @@ void TileLowering::openNest(ArrayRef<int64_t> shape, int laneDim) {
   nest->laneDim = laneDim;
   nest->lanes = laneDim < 0 ? 1 : lanesFor(shape[laneDim]);
   nest->indices.assign(shape.size(), Value());
+  nest->begins.assign(shape.size(), Value());
+  nest->ends.assign(shape.size(), Value());
   nest->depths.assign(shape.size(), 0);
 }
 
@@ -38,8 +46,10 @@ SmallVector<int> TileLowering::longDims(int except) {
 void TileLowering::loopNest(ArrayRef<int> dims, llvm::function_ref<void()> body) {
   if (dims.empty()) return body();
   int dim = dims.front();
-  auto loop = scf::ForOp::create(b, loc, i64(0), i64(nest->shape[dim]),
-                                 i64(dim == nest->laneDim ? nest->registers * nest->lanes : 1));
+  Value begin = nest->begins[dim] ? nest->begins[dim] : i64(0);
+  Value end = nest->ends[dim] ? nest->ends[dim] : i64(nest->shape[dim]);
+  auto loop =
+      scf::ForOp::create(b, loc, begin, end, i64(dim == nest->laneDim ? nest->registers * nest->lanes : 1));
   nest->loops.push_back(loop);
   nest->indices[dim] = loop.getInductionVar();
   nest->depths[dim] = ++nest->inner;
@@ -58,10 +68,21 @@ void TileLowering::lowerGroup(const Group& group) {
   } else {
     openNest(group.shape, laneDimension(group.shape));
     collectBounds(group);
-    if (group.sinks.front().kind == SinkKind::across)
+    if (group.sinks.front().kind == SinkKind::across) {
       lowerAcross(group);
-    else
-      loopNest(longDims(nest->laneDim), [&] { laneLoops(group); });
+    } else {
+      const SmallVector<int> outer = longDims(nest->laneDim);
+      Nest rest;
+      if (const int dim = pairedDim(group, outer); dim >= 0) {
+        Value paired = lowerPairs(group, dim);
+        nest = &rest;
+        openNest(group.shape, laneDimension(group.shape));
+        collectBounds(group);
+        nest->begins[dim] = paired;
+      }
+      for (int dim : outer) nest->ends[dim] = endOfStores(group, dim);
+      loopNest(outer, [&] { laneLoops(group); });
+    }
   }
   nest = nullptr;
 }
@@ -147,23 +168,112 @@ TileLowering::LaneRange TileLowering::laneRange(const Group& group, int64_t step
   for (const Bound& bound : bounds) {
     if (bound.dim == dim) {
       limit = b.createOrFold<arith::MinSIOp>(loc, limit, bound.extent);
-    } else {
+    } else if (bound.dim != nest->pairedDim || bound.dim < 0) {
       Value index = bound.dim >= 0 ? nest->indices[bound.dim] : i64(bound.dim == kZero ? 0 : bound.size - 1);
       inside = both(inside, less(index, bound.extent));
     }
   }
-  Value full = sub(limit, b.createOrFold<arith::RemUIOp>(loc, limit, i64(step)));
+  Value lead = leadOf(group, limit, inside), beyond = lead ? sub(limit, lead) : limit;
+  Value full = sub(limit, b.createOrFold<arith::RemUIOp>(loc, beyond, i64(step)));
   if (inside) full = b.createOrFold<arith::SelectOp>(loc, inside, full, i64(0));
-  // Where a group only stores to views, nothing happens beyond the last element that a view has.
-  if (llvm::all_of(group.sinks, [](const Sink& sink) { return sink.kind == SinkKind::storeTile; })) {
-    Value last = i64(0);
-    for (const Sink& sink : group.sinks) {
-      Value extent = accesses[sink.op].extents[dim];
-      last = b.createOrFold<arith::MaxSIOp>(loc, last, extent ? extent : end);
-    }
-    end = last;
+  if (Value last = endOfStores(group, dim)) end = last;
+  return {lead, full, end};
+}
+
+// Where a group only stores to views, nothing happens beyond the last element that a view has; null otherwise.
+Value TileLowering::endOfStores(const Group& group, int dim) {
+  Value last;
+  for (const Sink& sink : group.sinks) {
+    if (sink.kind != SinkKind::storeTile) return {};
+    Value extent = accesses[sink.op].extents[dim];
+    if (!extent) extent = i64(nest->shape[dim]);
+    last = last ? b.createOrFold<arith::MaxSIOp>(loc, last, extent) : extent;
   }
-  return {full, end};
+  return last;
+}
+
+// Expressions that cost less than a store to two lines.
+static bool isCheap(Operation* op) {
+  if (isa<tile::LoadTileOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::SplatOp, tile::MakeRangeOp>(op)) return true;
+  if (isa<arith::ConstantOp, math::FmaOp, math::AbsFOp>(op)) return true;
+  return isElementwise(op) && !isa<math::MathDialect>(op->getDialect());
+}
+
+// Whether the group only stores to views, whole lines at a time, and how long that takes is up to memory. Nothing of it asks
+// for indices that are multiples of W. Registers of less than a line cross one only every other time.
+bool TileLowering::storesLines(const Group& group) {
+  constexpr int64_t kLeast = 256;  // elements of a row
+  constexpr size_t kMostOps = 24;
+  const int dim = nest->laneDim;
+  if (dim < 0 || nest->shape[dim] < kLeast) return false;
+  size_t ops = 0;
+  for (const Sink& sink : group.sinks) {
+    if (sink.kind != SinkKind::storeTile) return false;
+    const Plan::Reads reads = plan.readsOf(sink);
+    ops += reads.ops.size();
+    if (!reads.buffers.empty() || !llvm::all_of(reads.ops, isCheap)) return false;
+  }
+  const TileAccess& access = accesses[group.sinks.front().op];
+  return ops <= kMostOps && nest->lanes * storageBytes(access.element) == kLine &&
+         matchPattern(access.strides.back(), m_One());
+}
+
+// How many elements of a row of the group's first store lie in front of a cache line; null where that does not matter.
+// 0 in short rows, and where a row is outside.
+Value TileLowering::leadOf(const Group& group, Value limit, Value inside) {
+  constexpr int64_t kLeast = 256;
+  if (!storesLines(group)) return {};
+  const TileAccess& access = accesses[group.sinks.front().op];
+  Coords first = identity();
+  first[nest->laneDim] = Coord{};
+  Value at = LLVM::PtrToIntOp::create(b, loc, b.getI64Type(),
+                                      address(access.origin, access.element, first, access.strides).pointer);
+  Value before = arith::AndIOp::create(b, loc, sub(i64(0), at), i64(kLine - 1));
+  Value lead = arith::DivUIOp::create(b, loc, before, i64(storageBytes(access.element)));
+  return arith::SelectOp::create(b, loc, both(inside, less(i64(kLeast - 1), limit)), lead, i64(0));
+}
+
+// The dimension whose rows go two by two; -1: none. They share the tiles that are broadcast to them.
+int TileLowering::pairedDim(const Group& group, ArrayRef<int> outer) {
+  if (outer.size() != 1 || !storesLines(group)) return -1;
+  const int dim = outer.front();
+  for (const Sink& sink : group.sinks)
+    for (Operation* op : plan.readsOf(sink).ops) {
+      auto broadcast = dyn_cast<tile::BroadcastOp>(op);
+      if (!broadcast) continue;
+      ArrayRef<int64_t> from = cast<RankedTensorType>(broadcast.getSource().getType()).getShape();
+      if (from[dim] == 1 && from[nest->laneDim] > 1) return dim;
+    }
+  return -1;
+}
+
+// Pairs of rows that are inside all views, as far as there are; where the rest begins. What a processor takes for the place of
+// a store that is still under way has the low 12 bits of its address: rows that are a multiple of 4096 bytes apart would wait
+// for each other, and none are paired. Nor are those that come from memory, which one stream reaches sooner than two.
+Value TileLowering::lowerPairs(const Group& group, int dim) {
+  constexpr int64_t kPage = 4096, kApart = 256, kNear = int64_t{2} << 20;
+  auto store = cast<tile::StoreTileOp>(group.sinks.front().op);
+  const TileAccess& access = accesses[store];
+  const int64_t bytes = storageBytes(access.element);
+  Value rows = i64(nest->shape[dim]);
+  for (const Bound& bound : bounds)
+    if (bound.dim == dim) rows = b.createOrFold<arith::MinSIOp>(loc, rows, bound.extent);
+  Value apart = b.createOrFold<arith::AndIOp>(loc, mul(access.strides[dim], i64(bytes)), i64(kPage - 1));
+  Value paired = b.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::ult, sub(apart, i64(kApart)),
+                                               i64(kPage - 2 * kApart + 1));
+  paired = both(paired, less(views[store.getView()].span, i64(kNear / bytes)));
+  Value even = b.createOrFold<arith::AndIOp>(loc, rows, i64(-2));
+  Value end = b.createOrFold<arith::SelectOp>(loc, paired, even, i64(0));
+  auto loop = scf::ForOp::create(b, loc, i64(0), end, i64(2));
+  nest->loops.push_back(loop);
+  nest->indices[dim] = loop.getInductionVar();
+  nest->depths[dim] = ++nest->inner;
+  nest->pairedDim = dim;
+  b.setInsertionPoint(loop.getBody()->getTerminator());
+  nest->second = add(loop.getInductionVar(), i64(1));
+  laneLoops(group);
+  b.setInsertionPointAfter(loop);
+  return end;
 }
 
 // One loop over the lane dimension, `bodies` registers a step; body i works on the i-th copy of every reduction.
@@ -196,6 +306,10 @@ void TileLowering::laneLoop(const Group& group, MutableArrayRef<Reduction> reduc
   for (int body = 0; body < bodies; ++body) {
     nest->indices[dim] = add(loop.getInductionVar(), i64(body * nest->lanes));
     groupBody(group, reductions, body, start);
+    if (nest->pairedDim < 0) continue;
+    Value row = std::exchange(nest->indices[nest->pairedDim], nest->second);
+    groupBody(group, reductions, body, start);
+    nest->indices[nest->pairedDim] = row;
   }
   scf::YieldOp::create(b, loc, values());
   b.setInsertionPointAfter(loop);
@@ -227,19 +341,26 @@ void TileLowering::laneLoops(const Group& group) {
   }
   LaneRange range = laneRange(group, copies * nest->lanes);
   laneAnchor = nullptr;
+  Value begin = i64(0);
+  if (range.lead) {
+    nest->lead = begin = range.lead;
+    laneLoop(group, reductions, i64(0), begin, 1, false);
+    nest->lead = {};
+    nest->laneEnd = i64(nest->shape[nest->laneDim]);
+  }
   if (Value streams = streamsOf(group)) {
     auto branch = scf::IfOp::create(b, loc, TypeRange{}, streams, /*addThenBlock=*/true, /*addElseBlock=*/true);
     laneAnchor = branch;
     for (bool around : {true, false}) {
       b.setInsertionPointToStart(&(around ? branch.getThenRegion() : branch.getElseRegion()).front());
       nest->streams = around;
-      laneLoop(group, reductions, i64(0), range.full, copies, true);
+      laneLoop(group, reductions, begin, range.full, copies, true);
       scf::YieldOp::create(b, loc);
     }
     b.setInsertionPointAfter(branch);
-    streamed = true;
+    for (const Sink& sink : group.sinks) streamed.insert(views[cast<tile::StoreTileOp>(sink.op).getView()].large);
   } else {
-    laneLoop(group, reductions, i64(0), range.full, copies, true);
+    laneLoop(group, reductions, begin, range.full, copies, true);
   }
   if (copies == 1) {
     laneLoop(group, reductions, range.full, range.end, 1, false);
@@ -256,7 +377,8 @@ void TileLowering::laneLoops(const Group& group) {
 // Evaluates every sink at the nest's current index, then lets them write. What fills its own buffer is written at once
 // where a later sink reads it back by another way than its index (reshapes there and back); no sink reads it earlier.
 void TileLowering::groupBody(const Group& group, MutableArrayRef<Reduction> reductions, int copy, Value first) {
-  nest->body.clear();
+  // The second row of a pair finds what the first one has read.
+  if (nest->pairedDim < 0 || nest->indices[nest->pairedDim] != nest->second) nest->body.clear();
   Coords here = identity();
   struct Work {
     SmallVector<Value> values;
@@ -301,7 +423,7 @@ void TileLowering::groupBody(const Group& group, MutableArrayRef<Reduction> redu
       if (!item.values.empty()) bufferStore(sink.target, here, item.values[0]);
     } else if (sink.kind == SinkKind::storeTile) {
       const TileAccess& access = accesses[sink.op];
-      Guard guard = nest->inBounds && nest->proved.contains(sink.op) ? Guard{} : guardOf(access, here);
+      Guard guard = guardOf(sink.op, here, nest->inner);
       store(address(access.origin, access.element, here, access.strides), access.element, item.values[0], guard,
             nest->lanes, 0);
     } else if (sink.kind == SinkKind::scatter) {

@@ -114,12 +114,10 @@ Evaluated TileLowering::evaluateLoadTile(tile::LoadTileOp op, const Coords& coor
   Evaluated result{{}, depthOf(coords)};
   atDepth(result.depth, [&] {
     const TileAccess& access = accesses[op];
-    // Code outside the innermost loop runs before the loop has chosen between the proved and the guarded body.
-    bool proved = nest->inBounds && nest->proved.contains(op) && result.depth == nest->inner;
-    Guard guard = proved ? Guard{} : guardOf(access, coords);
+    Guard guard = guardOf(op, coords, result.depth);
     Address from = address(access.origin, access.element, coords, access.strides);
     result.value = load(from, access.element, guard, pad(op), anyLanes(coords) ? nest->lanes : 1, 0);
-    if (proved) prefetch(op, from);
+    if (nest->inBounds && nest->proved.contains(op) && result.depth == nest->inner) prefetch(op, from);
   });
   return result;
 }

@@ -36,11 +36,18 @@ struct Nest {
   int64_t lanes = 1;
   int registers = 1;  // side by side along the lane dimension
   llvm::SmallVector<mlir::Value> indices;     // per dimension; null where the size is 1
+  llvm::SmallVector<mlir::Value> begins;      // per dimension: where its loop begins; null = 0
+  llvm::SmallVector<mlir::Value> ends;        // per dimension: where its loop ends; null = with the tile
+  int pairedDim = -1;                         // whose index and the next one, `second`, are worked on together, both inside
+  mlir::Value second;                         // all views; -1 = none
   llvm::SmallVector<int> depths;              // per dimension: loops around its index, its own included
   llvm::SmallVector<mlir::Operation*> loops;  // outermost first; code for depth d goes before loops[d]
   int inner = 0;                              // depth of the innermost body
   bool streams = false;                       // stores go around the caches
   bool inBounds = false;                      // accesses in `proved` touch nothing outside their views
+  // Of registers that do not begin at multiples of W: how many lanes the body in front of them has, null outside it; and
+  // where guarded registers end, whatever a view has, null = with the tile.
+  mlir::Value lead, laneEnd;
   llvm::DenseSet<mlir::Operation*> proved;
   using Memo = llvm::DenseMap<mlir::Value, llvm::SmallVector<std::pair<Coords, Evaluated>, 1>>;
   Memo outer, body;  // what was evaluated outside the innermost loop, and in this copy of its body
@@ -57,6 +64,8 @@ struct TileAccess {
   mlir::Value streams;  // whether stores of whole registers go around the caches; null = they do not
   mlir::Type element;
 };
+
+inline constexpr int64_t kLine = 64;  // bytes of a cache line
 
 /// One dimension of a partition access that must stay inside its view: the nest's dimension that runs over it, or kZero
 /// where only index 0 is touched, or kWhole where any of its `size` indices may be.
@@ -122,6 +131,7 @@ class TileLowering {
   };
   std::optional<Affine> affine(mlir::Value value, const Coords& coords);
   Guard guardOf(const TileAccess& access, const Coords& coords);
+  Guard guardOf(mlir::Operation* access, const Coords& coords, int depth);
   mlir::Value placeOf(mlir::Value pointer, const Guard& guard);
   mlir::Value load(Address from, mlir::Type element, Guard guard, mlir::Value otherwise, int64_t lanes, int64_t align);
   void store(Address to, mlir::Type element, mlir::Value value, Guard guard, int64_t lanes, int64_t align);
@@ -148,9 +158,15 @@ class TileLowering {
   void lowerGroup(const Group& group);
   void loopNest(llvm::ArrayRef<int> dims, llvm::function_ref<void()> body);
   struct LaneRange {
+    mlir::Value lead;  // where registers begin, behind a guarded body; null = 0
     mlir::Value full, end;
   };
+  bool storesLines(const Group& group);
+  mlir::Value leadOf(const Group& group, mlir::Value limit, mlir::Value inside);
+  int pairedDim(const Group& group, llvm::ArrayRef<int> outer);
+  mlir::Value lowerPairs(const Group& group, int dim);
   LaneRange laneRange(const Group& group, int64_t step);
+  mlir::Value endOfStores(const Group& group, int dim);
   void laneLoop(const Group& group, llvm::MutableArrayRef<Reduction> reductions, mlir::Value from, mlir::Value to,
                 int bodies, bool inBounds);
   void laneLoops(const Group& group);
@@ -204,7 +220,8 @@ class TileLowering {
   mlir::OpBuilder b;
   mlir::Location loc;
   Registers registers;
-  bool hasStreaming, streamed = false;
+  bool hasStreaming;
+  llvm::SetVector<mlir::Value> streamed;  // for each view whose stores may go around the caches, whether it is large
   bool broken = false;
   mlir::ModuleOp module;
   mlir::Value arena;
@@ -212,6 +229,7 @@ class TileLowering {
   struct View {
     mlir::Value pointer;
     llvm::SmallVector<mlir::Value> dims, strides;
+    mlir::Value span;   // elements from the first one to behind the last, about
     mlir::Value large;  // whether it has more bytes than a cache keeps
   };
   llvm::DenseMap<mlir::Value, View> views;

@@ -16,5 +16,7 @@ def chunk_fields(no_limit="see above", no_rows="as chunking says"):
             option("chunk_rows", "int64_t", "0", f"rows of a chunk; 0 = {no_rows}", 0)]
 
 
+PRODUCTS = option("products", "int32_t", "LIGERDSL_PRODUCTS_AUTO", "LIGERDSL_PRODUCTS_*", 0, 2)
+
 GRADIENTS = [Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "with_d_x"),
              Tensor("d_weight", "inout", "V H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype")]

@@ -45,8 +45,9 @@ second time, in blocks of the vocabulary (not when d_x overwrites x). PUBLISHED:
 An f32 weight with 16-bit x: on a GPU it is rounded to dtype in the workspace, 2 V H bytes more, once a call; where max_workspace_bytes
 leaves no room for that beside large chunks, in blocks, for each product of a chunk anew, whose parts of d_x are added in f32. A CPU takes
 it as it is.
-Matrix products: cuBLASLt in dtype on a GPU, CBLAS in f32 on a CPU; NOT_SUPPORTED from plan when there is no such library. The
-logits are rounded to dtype on a GPU. cuBLASLt chooses its kernels when ligerdsl_plan_workspace_bytes_for is asked for a number
+Matrix products, in dtype on a GPU and in f32 on a CPU, by products: AUTO takes cuBLASLt or CBLAS where it is found, and the library's own
+kernels where it is not, unless an environment variable names one; LIBRARY is NOT_SUPPORTED from plan then; KERNELS needs no other library,
+no workspace for products, and its plan compiles them. The logits are rounded to dtype on a GPU. cuBLASLt chooses its kernels when ligerdsl_plan_workspace_bytes_for is asked for a number
 of rows, else in the first call with it, which then takes host memory. A CBLAS library may take memory of its own: OpenBLAS
 0.3.21 has its buffers from the first product on, takes 512 KiB for the time of a product of more than 262,144 multiply-adds
 that it spreads over threads, and, on processors with AVX-512, at most 64 bytes a class for that of a smaller one.
@@ -60,7 +61,7 @@ A label outside [0, V) that is not ignore_index: loss and gradients are NaN and 
         CHUNKING,
         *fused_linear.chunk_fields(), LOSS_DTYPE, CLASS_WEIGHT_DTYPE, D_LOSS_DTYPE,
         absent("loss"), TEMPERATURE, present("entropy"), present("d_entropy"),
-        WEIGHT_DTYPE, present("lse")],
+        WEIGHT_DTYPE, present("lse"), fused_linear.PRODUCTS],
        [*FIRST_TENSORS,
         Tensor("d_loss", "in", "G*", "d_loss_dtype", "gradient of the loss, or NULL for 1", "with_d_loss"),
         Tensor("loss", "out", "L*", "loss_dtype", "[rows] for NONE, else one element; or NULL", "!without_loss"),
@@ -93,7 +94,7 @@ d_x may be exactly x when in_place is set.""",
         CHUNKING,
         *fused_linear.chunk_fields(no_limit="as the forward"), CLASS_WEIGHT_DTYPE, D_LOSS_DTYPE,
         TEMPERATURE, present("d_entropy", "1: `entropy` and `d_entropy` are passed"),
-        WEIGHT_DTYPE],
+        WEIGHT_DTYPE, fused_linear.PRODUCTS],
        [*FIRST_TENSORS,
         Tensor("lse", "in", "N*", "f32", "the forward's lse"),
         Tensor("d_loss", "in", "G*", "d_loss_dtype", "gradient of the loss: one element, or one per row for NONE"),

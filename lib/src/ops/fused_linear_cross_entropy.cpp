@@ -25,6 +25,7 @@
 #include "kernels/cross_entropy_config.h"
 #include "kernels/reduce_partials.h"
 #include "kernels/target_counts.h"
+#include "lib/src/kernel_matmul.h"
 #include "lib/src/ops/cross_entropy_options.h"
 #include "lib/src/ops/gradients_from_lse.h"
 #include "lib/src/ops/linear_plan.h"
@@ -167,7 +168,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
         from_lse_(from_lse),
         type_(dtype_of(d.dtype)),
         product_type_(context->machine().is_gpu() ? type_ : DType::f32),
-        matmul_(context->matmul()),
+        products_(products_of(*context, d.products, product_kinds())),
+        matmul_(products_.matmul),
         chunks_(chunk_options(d, from_lse, product_type_, few_rows(context->machine()), matmul_->workspace_bytes())) {
     check_product_width("n_classes", d_.n_classes);
     check_product_width("n_cols", d_.n_cols);
@@ -244,11 +246,23 @@ class FusedLinearCrossEntropy final : public OpPlan {
           &round_d_x_, &round_d_weight_, &zero_d_weight_, &zero_d_bias_, &label_logit_, &columns_}) {
       if (*step) all.push_back((*step)->launcher());
     }
+    if (products_.kernels) products_.kernels->add_launchers(&all);
     return all;
   }
 
  private:
   using Step = std::optional<KernelStep>;
+
+  std::vector<ProductKind> product_kinds() const {
+    return head_products({.classes = d_.n_classes,
+                          .cols = d_.n_cols,
+                          .type = type_,
+                          .product_type = product_type_,
+                          .adds_up_d_x = type_ != product_type_ || weight_type(d_) != product_type_,
+                          .with_d_x = d_.with_d_x != 0,
+                          .with_d_weight = d_.d_weight_dtype != 0,
+                          .d_weight_type = dtype_of(d_.d_weight_dtype)});
+  }
 
   void prepare_chunks(int64_t rows, const LinearLayout& layout) const {
     for (const Part& chunk : parts(rows, layout.chunk)) {
@@ -583,6 +597,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
   const OpInfo& info_;
   bool from_lse_;
   DType type_, product_type_;
+  Products products_;
   std::shared_ptr<runtime::Matmul> matmul_;
   LinearChunks chunks_;
   Step count_, rows_, finish_;

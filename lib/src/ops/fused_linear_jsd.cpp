@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "kernels/logit_divergence_config.h"
+#include "lib/src/kernel_matmul.h"
 #include "lib/src/ops/cross_entropy_options.h"
 #include "lib/src/ops/linear_plan.h"
 
@@ -103,7 +104,8 @@ class FusedLinearJsd final : public OpPlan {
         d_(d),
         type_(dtype_of(d.dtype)),
         product_type_(context->machine().is_gpu() ? type_ : DType::f32),
-        matmul_(context->matmul()),
+        products_(products_of(*context, d.products, product_kinds())),
+        matmul_(products_.matmul),
         chunks_(chunk_options(d, product_type_, few_rows(context->machine()), matmul_->workspace_bytes())) {
     check_product_width("n_classes", d_.n_classes);
     check_product_width("n_cols", d_.n_cols);
@@ -174,6 +176,7 @@ class FusedLinearJsd final : public OpPlan {
     for (const Step* step : {&count_, &rows_, &finish_, &convert_weight_, &convert_target_weight_, &convert_x_,
                              &convert_target_x_, &round_d_x_, &round_d_weight_, &zero_d_weight_})
       if (*step) all.push_back((*step)->launcher());
+    if (products_.kernels) products_.kernels->add_launchers(&all);
     return all;
   }
 
@@ -202,6 +205,17 @@ class FusedLinearJsd final : public OpPlan {
       Step& step = of_chunk ? rows_ : takes("labels") ? count_ : finish_;
       step.emplace(*context_, recorded, names);
     }
+  }
+
+  std::vector<ProductKind> product_kinds() const {
+    return head_products({.classes = d_.n_classes,
+                          .cols = d_.n_cols,
+                          .type = type_,
+                          .product_type = product_type_,
+                          .adds_up_d_x = type_ != product_type_,
+                          .with_d_x = d_.with_d_x != 0,
+                          .with_d_weight = d_.d_weight_dtype != 0,
+                          .d_weight_type = dtype_of(d_.d_weight_dtype)});
   }
 
   void make_conversions() {
@@ -287,6 +301,7 @@ class FusedLinearJsd final : public OpPlan {
   ContextRef context_;
   Desc d_;
   DType type_, product_type_;
+  Products products_;
   std::shared_ptr<runtime::Matmul> matmul_;
   LinearChunks chunks_;
   Step count_, rows_, finish_;

@@ -82,11 +82,22 @@ TEST(CpuBasic, RowsThatAreNotThereAreNotTouched) {
   program::CompileOptions options;
   options.emit = "llvm";
   const std::string llvm = compileProgram(k.finish(), options).code;
-  const std::regex masked(R"(call [^\n]*@llvm\.masked\.(load|store)[^\n]*ptr align 4 (%[0-9]+),)");
+  // The loop over rows ends where those of y do; x may have fewer.
+  const std::regex masked(R"(call [^\n]*@llvm\.masked\.load[^\n]*ptr align 4 (%[0-9]+),)");
   int count = 0;
   for (std::sregex_iterator it(llvm.begin(), llvm.end(), masked), end; it != end; ++it, ++count)
-    EXPECT_NE(llvm.find((*it)[2].str() + " = select i1"), std::string::npos) << it->str();
-  EXPECT_GE(count, 2) << llvm;
+    EXPECT_NE(llvm.find((*it)[1].str() + " = select i1"), std::string::npos) << it->str();
+  EXPECT_GE(count, 1) << llvm;
+}
+
+TEST(CpuBasic, RowsThatOneViewHasAreWritten) {
+  CpuKernel kernel([](KernelBuilder& k) {
+    View y = k.view("y", f32, {dyn, 40}), x = k.view("x", f32, {dyn, 40});
+    y.partition({4, 64}).store({k.program_id(0), 0}, x.partition({4, 64}).load({k.program_id(0), 0}, {.pad = 5}));
+  });
+  std::vector<float> y(6 * 40, 1), x(2 * 40, 3);
+  kernel.run(Slots().view(y.data(), {3, 40}).view(x.data(), {2, 40}));
+  for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y[i], i < 80 ? 3 : i < 120 ? 5 : 1) << i;
 }
 
 TEST(CpuBasic, SaysWhichCpuItDoesNotKnow) {

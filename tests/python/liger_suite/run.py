@@ -103,6 +103,7 @@ def main():
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--budget-s", type=float, default=3600, help="of the whole run; what is left for a group is its limit")
     parser.add_argument("--test-s", type=int, default=300, help="of one test")
+    parser.add_argument("--ours", action="store_true", help="a file in which no operation of the library ran, or one of Liger's kernels, is a failure")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--log", type=pathlib.Path, help="pytest's output")
     options = parser.parse_args()
@@ -134,8 +135,14 @@ def main():
             write()
         counts = sum((file["counts"] for file in group["files"].values()), collections.Counter())
         print(f"{name}: {dict(counts)}, exit {code}, {group['seconds']} s", flush=True)
+        if options.ours and len(group["files"]) < len(files):
+            print(f"  expected tests of {len(files)} files, got {len(group['files'])}", flush=True)
+            bad = True
         for file, each in group["files"].items():
             print(f"  {file}: {dict(each['counts'])}, ours in {each['tests_with_our_calls']}, Triton {dict(each['triton'])}", flush=True)
+            if options.ours and (each["triton"] or not each["tests_with_our_calls"]):
+                print(f"  {file}: expected the library's operations and none of Liger's kernels", flush=True)
+                bad = True
         for test, each in group["failed"].items():
             print(f"  FAILED {test} alone: {each.get('alone', '?')}: {(each.get('why') or '').strip().splitlines()[-1:]}"[:330], flush=True)
         bad |= bool(failed) or code not in (0, 5)

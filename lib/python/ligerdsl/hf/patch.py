@@ -11,7 +11,10 @@ from torch import nn
 
 from ..errors import Error
 from ..torch import functional as F
+from ..torch.config import config
+from . import checkpointing
 from .families import FAMILIES, activation_of, family_of
+from .memory import GIB, head_limit, piece_rows
 
 
 class NotPatched(Error):
@@ -76,7 +79,26 @@ def _shifted(labels, ignore_index):
     return nn.functional.pad(labels, (0, 1), value=ignore_index)[..., 1:].contiguous()
 
 
+def _head_limit(model, rows):
+    """Where the library's own choice of workspace might be what a step's peak is made of; None: it is not, or that is not known."""
+    heads, settings = _heads(model), model.config
+    if heads is None or config.max_workspace_bytes is not None or not getattr(model.model, "gradient_checkpointing", False):
+        return None
+    head = heads[0].weight
+    hidden, classes, element = settings.hidden_size, head.shape[0], head.element_size()
+    if rows * classes * element <= GIB:
+        return None
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad and parameter.grad is None]
+    if any(type(parameter) is not nn.Parameter for parameter in parameters):  # in shards
+        return None
+    other = sum(parameter.numel() * parameter.element_size() for parameter in parameters if parameter is not head)
+    piece = piece_rows(settings.intermediate_size, element, checkpointing.PIECE_BYTES)
+    return head_limit(rows, settings.num_hidden_layers, hidden, settings.intermediate_size, element, piece, classes, other)
+
+
 def _loss_request(model, given, max_workspace_bytes):
+    if max_workspace_bytes is None:
+        max_workspace_bytes = _head_limit(model, given["labels"].numel())
     ignore_index = given.get("ignore_index", -100)
     shifted = given.get("shift_labels")
     return {"labels": _shifted(given["labels"], ignore_index) if shifted is None else shifted, "ignore_index": ignore_index,
@@ -193,6 +215,21 @@ def _heads(model):
     return None
 
 
+def _patch_layers(model, options, report):
+    """Layers that are recomputed, if they are that of layer.py."""
+    layers = [module for module in model.modules() if type(module).__name__.endswith("DecoderLayer") and family_of(module)]
+    layers = [layer for layer in layers if checkpointing.is_plain_layer(layer, family_of(layer))]
+    if not layers:
+        return
+    head = getattr(model, "get_output_embeddings", lambda: None)()
+    weight = getattr(head, "weight", None)
+    plan = checkpointing.Plan(len(layers), options["keep_attention"], options["mlp_piece_bytes"],
+                              0 if weight is None else weight.numel() * weight.element_size())
+    for layer in layers:
+        checkpointing.take(layer, plan)
+        report.add("layer, if it is recomputed")
+
+
 def _patch_loss(name, model, loss, max_workspace_bytes, report):
     if getattr(model, "loss_type", None) not in (None, "ForCausalLM") or "_loss_function" in vars(model):
         report.left.append((name or "model", "its loss is not that of transformers' causal models"))
@@ -213,10 +250,20 @@ def _patch_loss(name, model, loss, max_workspace_bytes, report):
     setattr(model, _MARK, True)
 
 
-def patch(model, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_workspace_bytes=None, strict=False):
+def patch(model, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_workspace_bytes=None, strict=False, layers=True,
+          mlp_piece_bytes=checkpointing.PIECE_BYTES, keep_attention="auto"):
     """Puts the library's kernels under a model of FAMILIES, peft's wrappers included, and says what it did. In training, with labels, the
     output has a loss and no logits; loss="ce" keeps them, loss=None leaves head and loss alone. The rotary embedding is a function of
-    transformers' module, so it changes for every model of that family in the process. strict: raise where a module is left alone."""
+    transformers' module, so it changes for every model of that family in the process. strict: raise where a module is left alone.
+
+    max_workspace_bytes: of the fused head; None: the library's choice, or less where that would be a step's peak of memory.
+    layers: with gradient checkpointing, layers of Llama and Mistral run as one node of autograd. mlp_piece_bytes: what their MLP's backward
+    takes beside gate and up; more rows than fit go in pieces; 0: never. keep_attention: how many of the last layers keep attention's output,
+    so that its forward runs once; "auto": as many as pieces of the MLP have made room for, from 4,096 positions on."""
+    if keep_attention != "auto" and (not isinstance(keep_attention, int) or keep_attention < 0):
+        raise ValueError(f"patch: keep_attention: expected 'auto' or a number of layers, got {keep_attention!r}")
+    if mlp_piece_bytes < 0:
+        raise ValueError(f"patch: mlp_piece_bytes: expected 0 or a number of bytes, got {mlp_piece_bytes}")
     if loss not in ("flce", "ce", None):
         raise ValueError(f"patch: loss: expected flce, ce or None, got {loss!r}")
     report = Report()
@@ -237,6 +284,8 @@ def patch(model, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_workspa
             _take_rotation(family)
             rotations.append(family)
             report.add("rope")
+    if layers and rms_norm and rope and mlp:
+        _patch_layers(model, {"mlp_piece_bytes": mlp_piece_bytes, "keep_attention": keep_attention}, report)
     model._ligerdsl_rotations = rotations
     if strict and report.left:
         unpatch(model)
@@ -247,6 +296,7 @@ def patch(model, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_workspa
 def unpatch(model):
     """Takes patch back."""
     for module in model.modules():
+        checkpointing.give_back(module)
         if vars(module).pop(_MARK, False):
             own = vars(module)
             own.pop("_loss_function", None)

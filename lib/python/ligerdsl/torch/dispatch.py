@@ -53,6 +53,20 @@ def wants_grad(*tensors):
     return False
 
 
+_transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+_direct = {}
+
+
+def call(function, *arguments):
+    """function.apply(*arguments), without what that looks for in each argument where none of torch.func's transforms is active."""
+    if is_compiling() or _transforms_active():
+        return function.apply(*arguments)
+    apply = _direct.get(function)
+    if apply is None:
+        apply = _direct[function] = super(Function, function).apply
+    return apply(*arguments)
+
+
 def choice(name, value, choices):
     """A number for a word, which may be one of the library's enumerators already."""
     if isinstance(value, str):

@@ -5,7 +5,7 @@ from torch.autograd.graph import increment_version
 
 from .. import ops as arrays
 from ..errors import NotSupported
-from .dispatch import first_order, gradient, is_direct, operations, wants_grad
+from .dispatch import call, first_order, gradient, is_direct, operations, wants_grad
 
 
 def _overwriting(name, d_out, inputs, numbers):
@@ -71,7 +71,7 @@ def swiglu(gate, up=None, *, gate_multiplier=1.0, down_multiplier=1.0, in_place=
     over gate and up, which nothing else may use then."""
     gate, up, gate_up = _halves(gate, up)
     if wants_grad(gate, up, gate_up):
-        return SwiGLUFunction.apply(gate, up, gate_up, in_place, gate_multiplier, down_multiplier)
+        return call(SwiGLUFunction, gate, up, gate_up, in_place, gate_multiplier, down_multiplier)
     return operations(gate, up, gate_up).swiglu_forward(gate, up, gate_up, gate_multiplier=gate_multiplier,
                                                         down_multiplier=down_multiplier)
 
@@ -80,5 +80,5 @@ def geglu(gate, up=None, *, in_place=False):
     """GELU(gate) * up with the tanh form of GELU. One tensor, in_place: as of swiglu."""
     gate, up, gate_up = _halves(gate, up)
     if wants_grad(gate, up, gate_up):
-        return GeGLUFunction.apply(gate, up, gate_up, in_place)
+        return call(GeGLUFunction, gate, up, gate_up, in_place)
     return operations(gate, up, gate_up).geglu_forward(gate, up, gate_up)

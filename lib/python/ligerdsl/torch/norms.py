@@ -6,7 +6,7 @@ from torch.autograd.graph import increment_version
 from .. import ops as arrays
 from ..enums import Casting
 from .config import config
-from .dispatch import added, choice, dtype_if, first_order, gradient, is_direct, main_grad_of, names_of, operations, wants_grad
+from .dispatch import added, call, choice, dtype_if, first_order, gradient, is_direct, main_grad_of, names_of, operations, wants_grad
 
 _CASTING = names_of(Casting)
 
@@ -37,10 +37,10 @@ def _backward(name, inputs, parameters, needs_x, numbers, overwritten=None):
 
 class RMSNormFunction(Function):
     @staticmethod
-    def forward(ctx, x, weight, eps, offset, casting, in_place):
+    def forward(ctx, x, weight, numbers):
+        eps, offset, casting, _ = ctx.numbers = numbers
         y, rstd = operations(x, weight).rms_norm_forward(x, weight, eps=eps, offset=offset, casting=casting, with_rstd=True)
         ctx.save_for_backward(x, weight, rstd)
-        ctx.numbers = (offset, casting, in_place)
         return y
 
     @staticmethod
@@ -48,8 +48,8 @@ class RMSNormFunction(Function):
     def backward(ctx, d_y):
         x, weight, rstd = ctx.saved_tensors
         d_y = gradient(d_y)
-        offset, casting, in_place = ctx.numbers
-        needs_x, needs_weight, *_ = ctx.needs_input_grad
+        _, offset, casting, in_place = ctx.numbers
+        needs_x, needs_weight, _ = ctx.needs_input_grad
         if in_place or config.main_grad:
             d_x, (d_weight,) = _backward("rms_norm_backward", (d_y, x, weight, rstd), [("weight", weight, needs_weight)], needs_x,
                                          {"offset": offset, "casting": casting}, d_y if in_place and needs_x else None)
@@ -57,7 +57,7 @@ class RMSNormFunction(Function):
             d_x, d_weight = operations(d_y, x, weight, rstd).rms_norm_backward(
                 d_y, x, weight, rstd, casting=casting, offset=offset, without_d_x=not needs_x,
                 d_weight_dtype=weight.dtype if needs_weight else None)
-        return d_x if needs_x else None, d_weight if needs_weight else None, None, None, None, None
+        return d_x if needs_x else None, d_weight if needs_weight else None, None
 
 
 def rms_norm(x, weight=None, eps=1e-6, *, offset=0.0, casting="llama", in_place=False):
@@ -65,7 +65,7 @@ def rms_norm(x, weight=None, eps=1e-6, *, offset=0.0, casting="llama", in_place=
     "none". in_place: backward writes the gradient of x over that of the result, which nothing else may use then."""
     casting = choice("casting", casting, _CASTING)
     if wants_grad(x, weight):
-        return RMSNormFunction.apply(x, weight, eps, offset, casting, in_place)
+        return call(RMSNormFunction, x, weight, (eps, offset, casting, in_place))
     return operations(x, weight).rms_norm_forward(x, weight, eps=eps, offset=offset, casting=casting)[0]
 
 
@@ -103,40 +103,43 @@ def fused_add_rms_norm(x, residual, weight=None, eps=1e-6, *, offset=0.0, castin
     """RMSNorm of x + residual, and that sum: (y, sum)."""
     casting = choice("casting", casting, _CASTING)
     if wants_grad(x, residual, weight):
-        return FusedAddRMSNormFunction.apply(x, residual, weight, eps, offset, casting)
+        return call(FusedAddRMSNormFunction, x, residual, weight, eps, offset, casting)
     return operations(x, residual, weight).fused_add_rms_norm_forward(x, residual, weight, eps=eps, offset=offset,
                                                                       casting=casting)[:2]
 
 
 class LayerNormFunction(Function):
     @staticmethod
-    def forward(ctx, x, weight, bias, eps, in_place):
+    def forward(ctx, x, weight, bias, numbers):
+        eps, in_place = ctx.numbers = numbers
         y, mean, rstd = operations(x, weight, bias).layer_norm_forward(x, weight, bias, eps=eps, with_mean=True, with_rstd=True)
-        ctx.save_for_backward(x, weight, bias, mean, rstd)
-        ctx.in_place = in_place
+        ctx.bias_dtype = None if bias is None else bias.dtype
+        bias_itself = (bias,) if in_place or config.main_grad else ()
+        ctx.save_for_backward(x, weight, mean, rstd, *bias_itself)
         return y
 
     @staticmethod
     @first_order
     def backward(ctx, d_y):
-        x, weight, bias, mean, rstd = ctx.saved_tensors
+        x, weight, mean, rstd, *rest = ctx.saved_tensors
         d_y = gradient(d_y)
-        needs_x, needs_weight, needs_bias, *_ = ctx.needs_input_grad
-        if ctx.in_place or config.main_grad:
+        needs_x, needs_weight, needs_bias, _ = ctx.needs_input_grad
+        if rest:
+            bias, = rest
             d_x, (d_weight, d_bias) = _backward("layer_norm_backward", (d_y, x, weight, mean, rstd),
                                                 [("weight", weight, needs_weight), ("bias", bias, needs_bias)], needs_x, {},
-                                                d_y if ctx.in_place and needs_x else None)
+                                                d_y if ctx.numbers[1] and needs_x else None)
         else:
             d_x, d_weight, d_bias = operations(d_y, x, weight, mean, rstd).layer_norm_backward(
                 d_y, x, weight, mean, rstd, without_d_x=not needs_x, d_weight_dtype=dtype_if(needs_weight, weight),
-                d_bias_dtype=dtype_if(needs_bias, bias))
-        return d_x if needs_x else None, d_weight if needs_weight else None, d_bias if needs_bias else None, None, None
+                d_bias_dtype=ctx.bias_dtype if needs_bias else None)
+        return d_x if needs_x else None, d_weight if needs_weight else None, d_bias if needs_bias else None, None
 
 
 def layer_norm(x, weight, bias=None, eps=1e-5, *, in_place=False):
     """LayerNorm over the last dimension. in_place: as of rms_norm."""
     if wants_grad(x, weight, bias):
-        return LayerNormFunction.apply(x, weight, bias, eps, in_place)
+        return call(LayerNormFunction, x, weight, bias, (eps, in_place))
     return operations(x, weight, bias).layer_norm_forward(x, weight, bias, eps=eps)[0]
 
 
@@ -166,5 +169,5 @@ class FusedAddLayerNormFunction(Function):
 def fused_add_layer_norm(x, residual, weight, bias=None, eps=1e-5):
     """LayerNorm of x + residual, and that sum: (y, sum)."""
     if wants_grad(x, residual, weight, bias):
-        return FusedAddLayerNormFunction.apply(x, residual, weight, bias, eps)
+        return call(FusedAddLayerNormFunction, x, residual, weight, bias, eps)
     return operations(x, residual, weight, bias).fused_add_layer_norm_forward(x, residual, weight, bias, eps=eps)[:2]

@@ -5,7 +5,7 @@ from torch.autograd import Function
 
 from ..enums import Rope
 from ..errors import NotSupported
-from .dispatch import choice, first_order, is_compiling, names_of, operations, wants_grad
+from .dispatch import call, choice, first_order, is_compiling, names_of, operations, wants_grad
 
 _LAYOUTS = names_of(Rope)
 
@@ -59,7 +59,7 @@ def rope(q, k, cos, sin=None, *, heads_dim=2, layout="half", rotary_dim=0, secti
     if heads_dim == 1:
         q, k = q.transpose(1, 2), None if k is None else k.transpose(1, 2)
     if wants_grad(q, k):
-        q_out, k_out = RopeFunction.apply(q, k, cos, sin, numbers)
+        q_out, k_out = call(RopeFunction, q, k, cos, sin, numbers)
     else:
         q_out, k_out = operations(q, k, cos, sin).rope(q, k, cos, sin, **numbers)
     if heads_dim == 1:

@@ -4,7 +4,7 @@ import torch
 from torch.autograd import Function
 
 from ..enums import Activation
-from .dispatch import choice, first_order, gradient, names_of, operations, wants_grad
+from .dispatch import call, choice, first_order, gradient, names_of, operations, wants_grad
 
 _ACTIVATIONS = names_of(Activation)
 
@@ -28,7 +28,7 @@ class SoftmaxFunction(Function):
 def softmax(x, *, scale=1.0, causal=False):
     """softmax(scale * x) over the last dimension. causal: the last two are queries and keys, of which later ones count for nothing."""
     if wants_grad(x):
-        return SoftmaxFunction.apply(x, scale, causal)
+        return call(SoftmaxFunction, x, scale, causal)
     return operations(x).softmax_forward(x, scale=scale, causal=causal)
 
 
@@ -49,7 +49,7 @@ class SparsemaxFunction(Function):
 
 def sparsemax(x):
     """The nearest point of the simplex to each row of the last dimension."""
-    return SparsemaxFunction.apply(x) if wants_grad(x) else operations(x).sparsemax_forward(x)
+    return call(SparsemaxFunction, x) if wants_grad(x) else operations(x).sparsemax_forward(x)
 
 
 class ActivationFunction(Function):
@@ -70,7 +70,7 @@ class ActivationFunction(Function):
 def activation(x, kind="gelu_tanh"):
     """`kind`: "gelu_tanh", "gelu_erf", "silu", "relu" or "relu_squared"."""
     kind = choice("kind", kind, _ACTIVATIONS)
-    return ActivationFunction.apply(x, kind) if wants_grad(x) else operations(x).activation_forward(x, kind=kind)
+    return call(ActivationFunction, x, kind) if wants_grad(x) else operations(x).activation_forward(x, kind=kind)
 
 
 class DropoutFunction(Function):
@@ -97,7 +97,7 @@ def dropout(x, p=0.5, *, residual=None, seed=None, offset=0):
     if seed is None:
         seed = int(torch.randint(-2**63, 2**63 - 1, ()))
     if wants_grad(x, residual):
-        return DropoutFunction.apply(x, residual, p, seed, offset)
+        return call(DropoutFunction, x, residual, p, seed, offset)
     return operations(x, residual).dropout_forward(x, residual, p=p, seed=seed, offset=offset)
 
 
@@ -125,7 +125,7 @@ def _sum_dtype(rows, wanted):
 
 def bias_add(x, bias):
     """x + bias in every row."""
-    return BiasAddFunction.apply(x, bias) if wants_grad(x, bias) else operations(x, bias).bias_add_forward(x, bias)
+    return call(BiasAddFunction, x, bias) if wants_grad(x, bias) else operations(x, bias).bias_add_forward(x, bias)
 
 
 class EmbeddingFunction(Function):
@@ -152,5 +152,5 @@ def embedding(indices, weight, padding_idx=None):
     if padding_idx is not None and padding_idx < 0:
         padding_idx += weight.shape[0]
     if wants_grad(weight):
-        return EmbeddingFunction.apply(indices, weight, padding_idx)
+        return call(EmbeddingFunction, indices, weight, padding_idx)
     return operations(indices, weight).embedding_forward(indices, weight)

@@ -1,0 +1,125 @@
+// Lesson 7: one matrix product, rung by rung: products and sums as one writes them first, tiles by `dot`, loads on their way
+// while the last tiles are multiplied, tiles in an order that the second-level cache likes, an epilogue. A
+// shared object for the `ligerdsl` command: docs/writing-matrix-products.md times every rung with
+//
+//   ligerdsl bench --load liblesson_07_matmul.so matmul_grouped c=4096x4096 a=4096x4096 b=4096x4096 --device cuda:0
+//
+// c = a b; a [m, k], b [k, n], c [m, n] of one type, any sizes; sums in f32. 2 m n k flop.
+#include <ligerdsl/dsl.h>
+
+using namespace ligerdsl;
+
+namespace {
+
+struct Meta {
+  DType type = bf16;
+  int64_t block_m = 128, block_n = 256, block_k = 64;
+  int64_t warps = 8;
+  template <class V>
+  void visit(V&& v) {
+    v("type", type);
+    v("block_m", block_m, powers_of_two(16, 128), Bits::same);
+    v("block_n", block_n, powers_of_two(16, 256), Bits::same);
+    v("block_k", block_k, powers_of_two(16, 128), Bits::same);
+    v("warps", warps, powers_of_two(1, 16), Bits::same);
+  }
+};
+
+// The matrices, cut into tiles.
+struct Matrices {
+  View c, a, b;
+  Partition of_c, of_a, of_b;
+  Matrices(KernelBuilder& k, const Meta& m)
+      : c(k.view("c", m.type, {dyn, dyn})),
+        a(k.view("a", m.type, {dyn, dyn})),
+        b(k.view("b", m.type, {dyn, dyn})),
+        of_c(c.partition({m.block_m, m.block_n})),
+        of_a(a.partition({m.block_m, m.block_k})),
+        of_b(b.partition({m.block_k, m.block_n})) {}
+};
+
+// Sums of one tile of c. stages: loads in flight.
+Tile sums_of(KernelBuilder& k, const Meta& m, const Matrices& x, const TilePlace& tile, int stages) {
+  auto [sums] = k.for_range(0, cdiv(x.a.dim(1), m.block_k), 1, pipelined(stages),
+                            carry(k.zeros({m.block_m, m.block_n}, f32)), [&](Scalar i, Tile sums) {
+                              return carry(dot(x.of_a.load({tile.row, i}), x.of_b.load({i, tile.column}), sums));
+                            });
+  return sums;
+}
+
+// Column by column of tiles: what a program reads is far from what its neighbour reads.
+TilePlace in_rows(KernelBuilder& k, const Meta& m, const Matrices& x) {
+  const Scalar columns = cdiv(x.c.dim(1), m.block_n).to(i32);
+  return {k.program_id(0) / columns, k.program_id(0) % columns};
+}
+
+// Rung 1: the formula. Every product is an element of a tile of three dimensions.
+void plain(KernelBuilder& k, const Meta& m) {
+  const Matrices x(k, m);
+  const TilePlace tile = in_rows(k, m, x);
+  auto [sums] = k.for_range(0, cdiv(x.a.dim(1), m.block_k), 1, carry(k.zeros({m.block_m, m.block_n}, f32)),
+                            [&](Scalar i, Tile sums) {
+                              const Tile a = x.of_a.load({tile.row, i}).to(f32).expand_dims(2);
+                              const Tile b = x.of_b.load({i, tile.column}).to(f32).expand_dims(0);
+                              return carry(sums + sum(a * b, 1));
+                            });
+  x.of_c.store({tile.row, tile.column}, sums.to(m.type));
+}
+
+// Rung 2: `dot`. Tensor cores for 16-bit types where the device has them.
+void tiles(KernelBuilder& k, const Meta& m) {
+  const Matrices x(k, m);
+  const TilePlace tile = in_rows(k, m, x);
+  x.of_c.store({tile.row, tile.column}, sums_of(k, m, x, tile, 1).to(m.type));
+}
+
+// Rung 3: the tiles of the next turns are on their way to shared memory, from where tensor cores read them.
+void loads_in_flight(KernelBuilder& k, const Meta& m) {
+  const Matrices x(k, m);
+  const TilePlace tile = in_rows(k, m, x);
+  x.of_c.store({tile.row, tile.column}, sums_of(k, m, x, tile, 4).to(m.type));
+}
+
+// Rung 4: 16 rows of tiles together, so that programs that run at the same time share what they read.
+void grouped(KernelBuilder& k, const Meta& m) {
+  const Matrices x(k, m);
+  const TilePlace tile = grouped_tiles(k.program_id(0), cdiv(x.c.dim(0), m.block_m), cdiv(x.c.dim(1), m.block_n), 16);
+  x.of_c.store({tile.row, tile.column}, sums_of(k, m, x, tile, 4).to(m.type));
+}
+
+// Rung 5: what follows a product belongs behind it: c = gelu(a b + bias).
+void linear(KernelBuilder& k, const Meta& m) {
+  const Matrices x(k, m);
+  View bias = k.view("bias", m.type, {dyn});
+  const TilePlace tile = grouped_tiles(k.program_id(0), cdiv(x.c.dim(0), m.block_m), cdiv(x.c.dim(1), m.block_n), 16);
+  const Tile shift = bias.partition({m.block_n}).load({tile.column}).to(f32).expand_dims(0);
+  x.of_c.store({tile.row, tile.column}, gelu_tanh(sums_of(k, m, x, tile, 4) + shift).to(m.type));
+}
+
+Launch launch(const Meta& m, const LaunchArguments& a) {
+  return {.grid = {ceil_div(a.dim("c", 0), m.block_m) * ceil_div(a.dim("c", 1), m.block_n)},
+          .num_warps = static_cast<int>(m.warps),
+          .no_alias = true};
+}
+
+}  // namespace
+
+const Kernel<Meta> matmul_plain{
+    .name = "matmul_plain", .description = "c = a b, as one writes it first", .build = plain, .launch = launch};
+const Kernel<Meta> matmul_tiles{
+    .name = "matmul_tiles", .description = "c = a b by dot", .build = tiles, .launch = launch};
+const Kernel<Meta> matmul_in_flight{.name = "matmul_in_flight",
+                                    .description = "c = a b, the next tiles on their way",
+                                    .build = loads_in_flight,
+                                    .launch = launch};
+const Kernel<Meta> matmul_grouped{
+    .name = "matmul_grouped", .description = "c = a b, tiles in groups of rows", .build = grouped, .launch = launch};
+const Kernel<Meta> matmul_linear{
+    .name = "matmul_linear", .description = "c = gelu(a b + bias)", .build = linear, .launch = launch};
+
+LIGERDSL_REGISTER_KERNEL(matmul_plain);
+LIGERDSL_REGISTER_KERNEL(matmul_tiles);
+LIGERDSL_REGISTER_KERNEL(matmul_in_flight);
+LIGERDSL_REGISTER_KERNEL(matmul_grouped);
+LIGERDSL_REGISTER_KERNEL(matmul_linear);
+LIGERDSL_EXPORT_KERNELS();

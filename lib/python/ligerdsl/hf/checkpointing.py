@@ -1,0 +1,159 @@
+"""Which decoder layers run as one node of autograd (layer.py) while gradient checkpointing is on: those that are two norms, attention of four plain
+linear layers and a gated MLP of three. A call that has anything else about it (a mask, autocast, torch.compile, hooks within the layer,
+adapters, dtypes that differ) takes torch's checkpointing as before."""
+
+import dataclasses
+import functools
+from types import MethodType
+
+import torch
+from torch import nn
+
+from ..torch.config import config
+from ..torch.dispatch import call, is_compiling, is_direct
+from .families import FAMILIES, Family, activation_of
+from .layer import LayerFunction, Shape
+from .memory import kept_layers, piece_rows
+
+PARTS = {"self_attn": ("q_proj", "k_proj", "v_proj", "o_proj"), "mlp": ("gate_proj", "up_proj", "down_proj")}
+NORMS = ("input_layernorm", "post_attention_layernorm")
+CACHE = ("use_cache", "past_key_values", "cache")  # which transformers takes away from a layer that is computed again
+PIECE_BYTES = 512 << 20  # of the gated product and its gradient
+LONG = 4096  # positions from which attention takes a good part of a layer's time
+
+
+@dataclasses.dataclass
+class Plan:
+    """Of all layers of a model. keep: layers that keep attention's output, from the last one; "auto": by the memory there is."""
+
+    layers: int
+    keep: object
+    piece_bytes: int
+    head_bytes: int
+    kept: int = 0  # in the step that runs
+
+
+def parts_of(layer):
+    """The linear layers, or None where there is anything else."""
+    found = []
+    for name, members in PARTS.items():
+        inside = layer._modules.get(name)
+        if inside is None:
+            return None
+        inside = inside._modules
+        for member in members:
+            found.append(inside.get(member))
+        if any(name not in members and name != "act_fn" for name in inside):
+            return None
+    if any(type(part) is not nn.Linear or part.bias is not None for part in found):
+        return None
+    return found
+
+
+def is_plain_layer(layer, family):
+    """Whether layer.py has its formula."""
+    return (FAMILIES[family] == Family() and set(layer._modules) == {*PARTS, *NORMS} and parts_of(layer) is not None
+            and activation_of(layer.mlp.act_fn) == "swiglu" and hasattr(layer, "gradient_checkpointing") and "forward" not in vars(layer))
+
+
+def _untouched(module):
+    return not (module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks)
+
+
+def _is_plain_call(layer, kwargs):
+    """A training step whose attention is causal and nothing else, and nobody looks into the layer."""
+    if not torch.is_grad_enabled() or is_compiling() or layer._compiled_call_impl is not None or config.main_grad:
+        return False
+    for name, value in kwargs.items():
+        if value is not None and value is not False and name not in ("position_embeddings", "position_ids", *CACHE):
+            return False
+    attention = layer._modules["self_attn"]
+    if attention.config._attn_implementation != "sdpa" or attention.attention_dropout:
+        return False
+    parts = parts_of(layer)
+    if parts is None or nn.modules.module._has_any_global_hook():
+        return False
+    inner = (attention, layer._modules["mlp"], *(layer._modules[name] for name in NORMS))
+    return all(map(_untouched, inner)) and all(_untouched(part) and "forward" not in vars(part) for part in parts)
+
+
+def _shape_of(layer, x):
+    """With the plan of this step."""
+    plan, attention, mlp = layer._ligerdsl_plan, layer.self_attn, layer.mlp
+    piece = piece_rows(mlp.down_proj.in_features, x.element_size(), plan.piece_bytes)
+    shape = _shape(attention.head_dim, attention.scaling, tuple(layer._modules[name].variance_epsilon for name in NORMS), piece)
+    wanted = plan.kept
+    if plan.keep == "auto":
+        wanted = plan.kept = _kept(layer, plan, x, piece) if attention.layer_idx == 0 else plan.kept
+    else:
+        wanted = plan.keep
+    return shape if attention.layer_idx < plan.layers - wanted else dataclasses.replace(shape, keep=True)
+
+
+_shape = functools.lru_cache(Shape)
+
+
+def _kept(layer, plan, x, piece):
+    if x.device.type != "cuda" or x.shape[1] < LONG:
+        return 0
+    rows, element = x.shape[0] * x.shape[1], x.element_size()
+    fraction = getattr(torch.cuda, "get_per_process_memory_fraction", lambda device: 1.0)(x.device)
+    unused, total = torch.cuda.mem_get_info(x.device)
+    free = min(fraction * total, unused + torch.cuda.memory_reserved(x.device)) - torch.cuda.memory_allocated(x.device)
+    attention, mlp = layer.self_attn, layer.mlp
+    free -= (plan.layers - 1) * rows * x.shape[2] * element  # inputs of the other layers
+    row = attention.o_proj.in_features * element + 4 * attention.o_proj.in_features // attention.head_dim
+    return kept_layers(rows, plan.layers, x.shape[2], mlp.down_proj.in_features, element, row, piece, free, plan.head_bytes)
+
+
+def _forward(self, hidden_states, *args, ligerdsl_layer=False, **kwargs):
+    if not ligerdsl_layer:
+        return type(self).forward(self, hidden_states, *args, **kwargs)
+    kwargs.update((name, None) for name in CACHE if name in kwargs)
+    weights = [part.weight for part in parts_of(self)]
+    first, second = (self._modules[name].weight for name in NORMS)
+    cos, sin = kwargs["position_embeddings"]
+    x = hidden_states.contiguous()
+    if (not is_direct(x, cos, sin, first, second, *weights) or torch.is_autocast_enabled(x.device.type)
+            or any(weight.dtype != x.dtype for weight in (first, second, *weights))):
+        return self._gradient_checkpointing_func(functools.partial(type(self).forward, self, **kwargs), hidden_states)
+    return call(LayerFunction, _shape_of(self, x), x, cos, sin, first, *weights[:4], second, *weights[4:])
+
+
+def _say_without_cache(name):
+    from transformers.modeling_layers import logger
+    logger.warning_once(f"Caching is incompatible with gradient checkpointing in {name}: there is no cache.")
+
+
+def _call(kind):
+    def __call__(self, *args, **kwargs):
+        if self.gradient_checkpointing and self.training and len(args) == 1 and "_ligerdsl_plan" in vars(self) and _is_plain_call(self, kwargs):
+            if any(kwargs.get(name) for name in CACHE):
+                _say_without_cache(type(self).__name__)
+            return nn.Module.__call__(self, *args, ligerdsl_layer=True, **kwargs)
+        return kind.__call__(self, *args, **kwargs)
+
+    return __call__
+
+
+@functools.cache
+def _class(kind):
+    """Of the same name and module, so that what looks for a model's layers by their class finds them."""
+    made = type(kind.__name__, (kind,), {"__call__": _call(kind), "__module__": kind.__module__, "__qualname__": kind.__qualname__})
+    made._ligerdsl_kind = kind
+    return made
+
+
+def take(layer, plan):
+    layer._ligerdsl_plan = plan
+    layer.forward = MethodType(_forward, layer)
+    layer.__class__ = _class(type(layer))
+
+
+def give_back(layer):
+    if vars(layer).pop("_ligerdsl_plan", None) is None:
+        return
+    vars(layer).pop("forward")
+    kind = type(layer)
+    if "_ligerdsl_kind" in vars(kind):  # else FSDP has made a class from it, which without a plan does what transformers' does
+        layer.__class__ = kind._ligerdsl_kind

@@ -1,0 +1,197 @@
+"""A decoder layer that is computed again in backward, as one node of autograd.
+
+torch's checkpointing runs a layer's modules twice and takes every tensor that they save in hand; on small batches a GPU waits for that. Here
+the forward saves the layer's input, and the backward is written out:
+
+    n1 = norm(x); q, k, v = rope(n1 Wq), rope(n1 Wk), n1 Wv; a = attention(q, k, v)
+    h = x + a Wo; n2 = norm(h); y = h + (silu(n2 Wg) * (n2 Wu)) Wd
+
+* The gated product is made again from gate and up, for a piece of the rows at a time, and the gradients of gate and up take their place: of
+  four matrices as wide as the MLP two are whole.
+* Gradients that meet are added by the product or the norm that makes the last of them.
+* Attention is torch's scaled_dot_product_attention. Where its output is kept, its forward runs once.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch.autograd import Function
+from torch.nn.functional import linear, scaled_dot_product_attention
+
+from .. import ops as arrays
+from ..torch import ops
+from ..torch.dispatch import first_order
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What of a layer is no tensor."""
+
+    head_dim: int
+    scale: float
+    eps: tuple           # of both norms
+    piece_rows: int      # at most so many rows of the MLP at a time
+    keep: bool = False   # attention's output stays until backward
+
+
+def attention(q, k, v, scale):
+    return scaled_dot_product_attention(q, k, v, scale=scale, is_causal=q.shape[2] > 1, enable_gqa=q.shape[1] != k.shape[1])
+
+
+class Attention:
+    """Attention with its part of the graph."""
+
+    def __init__(self, q, k, v, scale):
+        with torch.enable_grad():
+            self.leaves = [t.detach().requires_grad_() for t in (q, k, v)]
+            self.out = attention(*self.leaves, scale)
+
+    def backward(self, q, k, v, d_out):
+        return torch.autograd.grad(self.out, self.leaves, d_out)
+
+
+class KeptAttention(Attention):
+    """The graph has no memory of q, k and v until backward gives it what has been made again."""
+
+    def __init__(self, q, k, v, scale):
+        self.given, self.known = None, {t.data_ptr(): i for i, t in enumerate((q, k, v))}
+        with torch.autograd.graph.saved_tensors_hooks(self.pack, self.unpack):
+            super().__init__(q, k, v, scale)
+        self.known = {}
+        for leaf in self.leaves:
+            leaf.data = leaf.new_empty(0)
+
+    def pack(self, tensor):
+        index = self.known.get(tensor.data_ptr())
+        return tensor if index is None else (index, tensor.shape, tensor.stride())
+
+    def unpack(self, packed):
+        if isinstance(packed, torch.Tensor):
+            return packed
+        index, shape, stride = packed
+        return self.given[index].as_strided(shape, stride)
+
+    def backward(self, q, k, v, d_out):
+        self.given = (q, k, v)
+        try:
+            return super().backward(q, k, v, d_out)
+        finally:
+            self.given = None
+
+
+def queries_keys_values(shape, n1, cos, sin, wq, wk, wv):
+    """[batch, head, position, column] each, rotated."""
+    heads = [linear(n1, weight).unflatten(-1, (-1, shape.head_dim)) for weight in (wq, wk, wv)]
+    arrays.rope(heads[0], heads[1], cos, sin, rotary_dim=cos.shape[-1], q_out=heads[0], k_out=heads[1])
+    return [t.transpose(1, 2) for t in heads]
+
+
+def joined(t):
+    """Heads side by side: [batch, position, head * column]."""
+    return t.transpose(1, 2).flatten(2)
+
+
+def pieces(rows, limit):
+    """(begin, end) of parts of about the same size."""
+    count = -(-rows // limit)
+    size = -(-rows // count)
+    return [(begin, min(begin + size, rows)) for begin in range(0, rows, size)]
+
+
+def gated_forward(shape, n2, wg, wu, wd):
+    rows = n2.flatten(0, -2)
+    y = torch.empty_like(rows)
+    for begin, end in pieces(len(rows), shape.piece_rows):
+        part = rows[begin:end]
+        torch.mm(ops.swiglu_forward(linear(part, wg), linear(part, wu)), wd.t(), out=y[begin:end])
+    return y.view(*n2.shape[:-1], -1)
+
+
+def product(wanted, d_out, x):
+    """The gradient of a weight, or None."""
+    return torch.mm(d_out.t(), x) if wanted else None
+
+
+class Sum:
+    """Of a weight's gradient over pieces, in f32 where there are several."""
+
+    def __init__(self, like, several):
+        self.total = None
+        self.dtype, self.several = like.dtype, several
+
+    def add(self, d_out, x):
+        part = torch.mm(d_out.t(), x)
+        if self.total is None:
+            self.total = part.float() if self.several else part
+        else:
+            self.total += part
+
+    def result(self):
+        return None if self.total is None else self.total.to(self.dtype)
+
+
+def gated_backward(shape, wanted, d_y, n2, wg, wu, wd):
+    """d_n2, and the gradients of wg, wu and wd. wanted: which of these three."""
+    gate, up = linear(n2, wg), linear(n2, wu)
+    parts = pieces(len(n2), shape.piece_rows)
+    d_wd = Sum(wd, len(parts) > 1)
+    memory = gate.new_empty(2, parts[0][1], gate.shape[1])
+    for begin, end in parts:
+        out, d_out = memory[0, :end - begin], memory[1, :end - begin]
+        torch.mm(d_y[begin:end], wd, out=d_out)
+        if wanted[2]:
+            arrays.swiglu_forward(gate[begin:end], up[begin:end], out=out)
+            d_wd.add(d_y[begin:end], out)
+        arrays.swiglu_backward(d_out, gate[begin:end], up[begin:end], d_gate=gate[begin:end], d_up=up[begin:end])
+    del memory, out, d_out
+    d_n2 = torch.mm(gate, wg).addmm_(up, wu)
+    return d_n2, (product(wanted[0], gate, n2), product(wanted[1], up, n2), d_wd.result())
+
+
+class LayerFunction(Function):
+    """x, cos, sin, the weights of the first norm, of q, k, v and o, of the second norm, of gate, up and down."""
+
+    @staticmethod
+    def forward(ctx, shape, x, cos, sin, w1, wq, wk, wv, wo, w2, wg, wu, wd):
+        ctx.shape = shape
+        ctx.save_for_backward(x, cos, sin, w1, wq, wk, wv, wo, w2, wg, wu, wd)
+        n1, _ = ops.rms_norm_forward(x, w1, eps=shape.eps[0])
+        q, k, v = queries_keys_values(shape, n1, cos, sin, wq, wk, wv)
+        del n1
+        ctx.kept = KeptAttention(q, k, v, shape.scale) if shape.keep else None
+        a = ctx.kept.out.detach() if shape.keep else attention(q, k, v, shape.scale)
+        del q, k, v
+        n2, h, _ = ops.fused_add_rms_norm_forward(linear(joined(a), wo), x, w2, eps=shape.eps[1])
+        del a
+        return gated_forward(shape, n2, wg, wu, wd).add_(h)
+
+    @staticmethod
+    @first_order
+    def backward(ctx, d_y):
+        shape, batch = ctx.shape, d_y.shape
+        x, cos, sin, w1, wq, wk, wv, wo, w2, wg, wu, wd = ctx.saved_tensors
+        _, _, _, _, needs_1, needs_q, needs_k, needs_v, needs_o, needs_2, *needs_mlp = ctx.needs_input_grad
+        n1, rstd1 = ops.rms_norm_forward(x, w1, eps=shape.eps[0], with_rstd=True)
+        q, k, v = queries_keys_values(shape, n1, cos, sin, wq, wk, wv)
+        around, ctx.kept = ctx.kept or Attention(q, k, v, shape.scale), None
+        a = joined(around.out.detach()).flatten(0, 1)
+        n2, h, rstd2 = ops.fused_add_rms_norm_forward(linear(a, wo).view(batch), x, w2, eps=shape.eps[1], with_rstd=True)
+        d_y = d_y.contiguous()
+        d_n2, d_mlp = gated_backward(shape, needs_mlp, d_y.flatten(0, 1), n2.flatten(0, 1), wg, wu, wd)
+        del n2
+        d_h, d_w2 = arrays.fused_add_rms_norm_backward(d_n2.view(batch), d_y, h, w2, rstd2, d_weight_dtype=w2.dtype if needs_2 else None,
+                                                       d_x=d_n2.view(batch))
+        del d_n2, h, d_y
+        rows = d_h.flatten(0, 1)
+        d_wo = product(needs_o, rows, a)
+        d_a = torch.mm(rows, wo).view(*batch[:2], -1, shape.head_dim).transpose(1, 2)
+        d_q, d_k, d_v = around.backward(q, k, v, d_a)
+        del q, k, v, a, d_a, around
+        d_q, d_k, d_v = (t.transpose(1, 2).contiguous() for t in (d_q, d_k, d_v))
+        arrays.rope(d_q, d_k, cos, sin, rotary_dim=cos.shape[-1], inverse=True, q_out=d_q, k_out=d_k)
+        d_q, d_k, d_v = (t.flatten(2).flatten(0, 1) for t in (d_q, d_k, d_v))
+        d_n1 = torch.mm(d_q, wq).addmm_(d_k, wk).addmm_(d_v, wv).view(batch)
+        n1 = n1.flatten(0, 1)
+        d_x, d_w1 = arrays.fused_add_rms_norm_backward(d_n1, d_h, x, w1, rstd1, d_weight_dtype=w1.dtype if needs_1 else None, d_x=d_n1)
+        return (None, d_x, None, None, d_w1, product(needs_q, d_q, n1), product(needs_k, d_k, n1),
+                product(needs_v, d_v, n1), d_wo, d_w2, *d_mlp)

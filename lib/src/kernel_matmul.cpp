@@ -1,0 +1,117 @@
+#include "lib/src/kernel_matmul.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "lib/src/failure.h"
+#include "op_table.h"
+#include "runtime/options.h"
+
+namespace ligerdsl::lib {
+
+namespace {
+
+using runtime::Matrix;
+using runtime::Product;
+
+enum View : int { kA, kB, kC };
+
+kernels::Factors factors_of(Product product) {
+  switch (product) {
+    case Product::nn:
+      return kernels::Factors::nn;
+    case Product::nt:
+      return kernels::Factors::nt;
+    case Product::tn:
+      return kernels::Factors::tn;
+  }
+  return kernels::Factors::nn;
+}
+
+BoundTensor bound(const Matrix& m) {
+  return {.data = static_cast<std::byte*>(m.data),
+          .dims = {m.rows, m.cols},
+          .strides = {m.stride, 1},
+          .rank = 2,
+          .dtype = m.type,
+          .present = true};
+}
+
+// A path that somebody set is one that is meant.
+bool library_is_named(const Context& context) {
+  const runtime::Options& options = runtime::options();
+  return !(context.machine().is_gpu() ? options.libcublaslt : options.libcblas).empty();
+}
+
+}  // namespace
+
+std::vector<ProductKind> head_products(const HeadProducts& h) {
+  const DType type = h.product_type;
+  const ProductKind d_x{.product = Product::nn, .type = type, .cols = h.cols, .width = h.classes},
+      d_weight{.product = Product::tn, .type = type, .cols = h.cols, .width = h.classes};
+  std::vector<ProductKind> kinds{
+      {.product = Product::nt, .type = type, .result = type, .cols = h.classes, .width = h.cols}};
+  const auto add = [&](ProductKind kind, DType result, bool adds) {
+    kind.result = result;
+    kind.adds = adds;
+    kinds.push_back(kind);
+  };
+  if (h.with_d_x && h.type == type) add(d_x, type, false);
+  for (const bool adds : {false, true})
+    if (h.with_d_x && h.adds_up_d_x) add(d_x, f32, adds);
+  if (!h.with_d_weight) return kinds;
+  if (h.d_weight_type == type && type != f32) add(d_weight, type, false);
+  for (const bool adds : {false, true}) add(d_weight, f32, adds);
+  return kinds;
+}
+
+KernelMatmul::KernelMatmul(Context& context, const std::vector<ProductKind>& kinds) {
+  const kernels::Machine machine = context.machine();
+  for (const ProductKind& kind : kinds) {
+    const kernels::MatmulOptions options{.factors = factors_of(kind.product),
+                                         .cols = kind.cols,
+                                         .width = kind.width,
+                                         .type = kind.type,
+                                         .c_type = kind.result,
+                                         .adds = kind.adds};
+    kernels::MatmulConfig config = kernels::matmul_kernel.heuristic(machine, options);
+    config.splits = 1;
+    kernels_.push_back({kind, config,
+                        std::make_unique<KernelStep>(
+                            context, kernels::matmul_of_any_size(machine, options, config),
+                            StepNames{.views = {{"a", kA}, {"b", kB}, {"c", kC}}, .constants = {{"beta", 1.0}}})});
+  }
+}
+
+void KernelMatmul::add_launchers(std::vector<const Launcher*>* all) const {
+  for (const Kernel& kernel : kernels_) all->push_back(kernel.step->launcher());
+}
+
+void KernelMatmul::run(Product product, const Sizes& sizes, const Matrix& a, const Matrix& b, float beta,
+                       const Matrix& c, void*, runtime::Stream stream) {
+  const auto fits = [&](const Kernel& kernel) {
+    const ProductKind& kind = kernel.kind;
+    return kind.product == product && kind.type == a.type && kind.type == b.type && kind.result == c.type &&
+           kind.adds == (beta != 0);
+  };
+  const auto kernel = std::find_if(kernels_.begin(), kernels_.end(), fits);
+  if (kernel == kernels_.end() || (beta != 0 && beta != 1))
+    fail(Status::internal_error, std::string("no kernel was made for a product of ") + name(a.type) + " and " +
+                                     name(b.type) + " into " + name(c.type));
+  const std::array<BoundTensor, 3> views = {bound(a), bound(b), bound(c)};
+  kernel->step->run(views.data(), nullptr, kernels::matmul_tiles(kernel->config, sizes.m, sizes.n), stream);
+}
+
+Products products_of(Context& context, int32_t choice, const std::vector<ProductKind>& kinds) {
+  if (choice != LIGERDSL_PRODUCTS_KERNELS) try {
+      return {context.matmul(), nullptr};
+    } catch (const runtime::Error& error) {
+      if (choice == LIGERDSL_PRODUCTS_LIBRARY || error.status() != Status::not_supported || library_is_named(context))
+        throw;
+    }
+  const auto made = std::make_shared<KernelMatmul>(context, kinds);
+  return {made, made};
+}
+
+}  // namespace ligerdsl::lib

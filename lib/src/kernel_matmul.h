@@ -1,0 +1,61 @@
+// Matrix products of plans that go through large tensors piece by piece, made by the library's own kernels: the form of
+// runtime::Matmul without a library of the device's maker.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "kernels/matmul_config.h"
+#include "lib/src/context.h"
+#include "lib/src/kernel_step.h"
+#include "runtime/matmul.h"
+
+namespace ligerdsl::lib {
+
+// What a plan multiplies: its kernels are compiled when the plan is made.
+struct ProductKind {
+  runtime::Product product;
+  DType type, result;   // of both factors, of c
+  bool adds = false;    // to what is in c
+  int64_t cols, width;  // usual sizes of c's rows and of a's in memory, for the schedule
+};
+
+// Those of a head: logits = x w^T, d_x = d w and d_weight = d^T x.
+struct HeadProducts {
+  int64_t classes, cols;
+  DType type, product_type;  // of x, of what is multiplied
+  bool adds_up_d_x;          // may be made in f32, as a sum of several products
+  bool with_d_x, with_d_weight;
+  DType d_weight_type;
+};
+std::vector<ProductKind> head_products(const HeadProducts& head);
+
+class KernelMatmul final : public runtime::Matmul {
+ public:
+  KernelMatmul(Context& context, const std::vector<ProductKind>& kinds);
+
+  size_t workspace_bytes() const override { return 0; }
+  void add_launchers(std::vector<const Launcher*>* all) const;
+
+ protected:
+  void run(runtime::Product product, const Sizes& sizes, const runtime::Matrix& a, const runtime::Matrix& b, float beta,
+           const runtime::Matrix& c, void* workspace, runtime::Stream stream) override;
+
+ private:
+  struct Kernel {
+    ProductKind kind;
+    kernels::MatmulConfig config;
+    std::unique_ptr<KernelStep> step;
+  };
+  std::vector<Kernel> kernels_;
+};
+
+// The products of a plan by LIGERDSL_PRODUCTS_*. kernels: where they are the library's own, else NULL.
+struct Products {
+  std::shared_ptr<runtime::Matmul> matmul;
+  std::shared_ptr<const KernelMatmul> kernels;
+};
+Products products_of(Context& context, int32_t choice, const std::vector<ProductKind>& kinds);
+
+}  // namespace ligerdsl::lib
