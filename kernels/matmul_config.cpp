@@ -64,7 +64,7 @@ MatmulConfig of_few(const Machine& machine, const MatmulOptions& o, int64_t rows
     if (rows <= 64) config.tile_m = 64, config.num_warps = 4;
     MatmulConfig deep = config;
     deep.stages = 6;
-    if (fits_shared(machine, o, deep)) config = deep;
+    if (config.tile_k == 64 && fits_shared(machine, o, deep)) config = deep;
   }
   constexpr int64_t kLeastTurns = 4;  // of a program
   const int64_t depth = depth_of(o), turns = depth ? ceil_div(depth, config.tile_k) : 16 * kLeastTurns;
