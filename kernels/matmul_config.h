@@ -20,7 +20,7 @@ struct MatmulConfig {
     v("tile_m", tile_m, powers_of_two(16, 256), Bits::same);
     v("tile_n", tile_n, powers_of_two(16, 256), Bits::same);
     v("tile_k", tile_k, powers_of_two(16, 128), Bits::same);
-    v("stages", stages, choices({1, 2, 3, 4, 5}), Bits::same);
+    v("stages", stages, choices({1, 2, 3, 4, 5, 6}), Bits::same);
     v("num_warps", num_warps, powers_of_two(2, 16), Bits::same);
     v("group", group, powers_of_two(1, 64), Bits::same);
     v("splits", splits, powers_of_two(1, 16), Bits::batch);

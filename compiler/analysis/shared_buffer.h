@@ -17,6 +17,13 @@ inline int64_t bufferAlignment(tgpu::MemDescType type) {
   return std::max(kLeastAlignment, kRows * type.getSwizzle());
 }
 
+/// On a tgpu.ring_fill that runs in few of a loop's turns: its code is to be small, and to need few registers.
+inline constexpr llvm::StringLiteral kSeldomAttr = "tgpu.seldom";
+
+/// On a loop in which a CTA makes one tile of products after the other: what of a turn depends on the thread alone is computed
+/// anew in each, rather than kept in registers beside the sums.
+inline constexpr llvm::StringLiteral kTilesAttr = "tgpu.tiles";
+
 /// Bytes of one element in shared memory (i1 takes one byte, a pointer eight).
 inline int64_t sharedElementBytes(mlir::Type element) {
   if (mlir::isa<tile::PtrType>(element)) return 8;

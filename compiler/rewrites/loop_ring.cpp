@@ -181,6 +181,8 @@ scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, TurnSequence& seque
   rewriter.setInsertionPointAfter(sequence.outer);
   await(rewriter, loc, 0);
   if (products) products->replace(replaced, overlapping);
+  sequence.separateOwnTurns(replaced, slots - 1);
+  sequence.outer->setAttr(kTilesAttr, rewriter.getUnitAttr());
   return replaced;
 }
 

@@ -1,8 +1,11 @@
 #include "compiler/rewrites/turn_sequence.h"
 
 #include "compiler/analysis/memory_access.h"
+#include "compiler/analysis/shared_buffer.h"
+#include "compiler/dialect/tgpu.h"
 #include "compiler/remarks.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
@@ -142,6 +145,48 @@ IRMapping TurnSequence::values(ValueRange turn) {
   for (Value value : fixed) mapping.map(value, inFront.lookupOrDefault(value));
   for (auto [value, held] : llvm::zip_equal(following, turn.drop_front(2))) mapping.map(value, held);
   return mapping;
+}
+
+// All tiles have as many turns. With more than `ahead`, a tile begins when the copies are `ahead` turns further in it, and its
+// last `ahead` turns fill the first ones of the next tile; with less, there is no turn of the first kind.
+void TurnSequence::separateOwnTurns(scf::ForOp loop, int64_t ahead) {
+  if (!matchPattern(loop.getStep(), m_One())) return;
+  const Location loc = loop.getLoc();
+  const unsigned carried = loop.getNumRegionIterArgs(), state = carried - 2 - following.size();
+  OpBuilder builder(loop);
+  const auto number = [&](OpBuilder& at) -> Value {
+    return arith::ConstantOp::create(at, loc, at.getIntegerAttr(loop.getUpperBound().getType(), ahead));
+  };
+  Value end = arith::SubIOp::create(builder, loc, loop.getUpperBound(), number(builder));
+
+  auto own = cast<scf::ForOp>(builder.clone(*loop));
+  own.setUpperBound(end);
+  OpBuilder inside = OpBuilder::atBlockBegin(own.getBody());
+  SmallVector<Value> turn{outer.getInductionVar(),
+                          arith::AddIOp::create(inside, loc, own.getInductionVar(), number(inside))};
+  llvm::append_range(turn, following);
+  for (auto [index, value] : llvm::enumerate(turn)) {
+    BlockArgument argument = own.getRegionIterArg(state + index);
+    argument.replaceAllUsesWith(value);
+    own.getBody()->getTerminator()->setOperand(state + index, argument);
+  }
+
+  Value any = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, end, loop.getLowerBound());
+  SmallVector<Value> begin(loop.getInitArgs().drop_front(state));
+  SmallVector<Type> types = llvm::map_to_vector(begin, [](Value value) { return value.getType(); });
+  auto branch = scf::IfOp::create(builder, loc, types, any, /*addThenBlock=*/true, /*addElseBlock=*/true);
+  OpBuilder over = OpBuilder::atBlockEnd(branch.thenBlock()), same = OpBuilder::atBlockEnd(branch.elseBlock());
+  SmallVector<Value> next{arith::AddIOp::create(over, loc, outer.getInductionVar(), outer.getStep()), lower};
+  llvm::append_range(next, ofIteration(over, next[0]));
+  scf::YieldOp::create(over, loc, next);
+  scf::YieldOp::create(same, loc, begin);
+
+  loop->walk([&](tgpu::RingFillOp fill) { fill->setAttr(kSeldomAttr, builder.getUnitAttr()); });
+  Value rest = arith::MaxSIOp::create(builder, loc, loop.getLowerBound(), end);
+  loop.setLowerBound(rest);
+  SmallVector<Value> inits(own.getResults().take_front(state));
+  llvm::append_range(inits, branch.getResults());
+  loop.getInitArgsMutable().assign(inits);
 }
 
 }  // namespace ligerdsl::compiler

@@ -25,6 +25,11 @@ class TurnSequence {
   /// What the indices of loads that are computed in the inner loop stand for in a turn.
   mlir::IRMapping values(mlir::ValueRange turn);
 
+  /// Cuts the inner loop, of step 1, whose last iteration arguments say which turn is filled, `ahead` turns behind the one at
+  /// work: turns that fill later ones of their own tile become a loop in front of it, where that is plain arithmetic of its
+  /// counter. `loop` keeps the last turns. Does nothing where the step is another one.
+  void separateOwnTurns(mlir::scf::ForOp loop, int64_t ahead);
+
  private:
   explicit TurnSequence(PipelinedLoop& at) : at(&at) {}
   bool isOutside(mlir::Value value) { return outer.isDefinedOutsideOfLoop(value); }

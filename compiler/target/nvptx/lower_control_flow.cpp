@@ -1,5 +1,6 @@
 // scf loops and conditionals: the same op, with every carried tile flattened into its pieces. Terminators and
 // kernel-level program ids belong here as well.
+#include "compiler/analysis/shared_buffer.h"
 #include "compiler/target/nvptx/thread_lowering.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -33,13 +34,14 @@ void unflatten(ThreadLowering& t, ValueRange originals, ValueRange flat) {
 // Lowers `source` into the empty region `target`, whose block takes the pieces of the source's arguments. The
 // terminator is made by `finish` from the source's terminator.
 LogicalResult lowerRegion(ThreadLowering& t, Region& source, Region& target,
-                          llvm::function_ref<void(Operation* terminator)> finish) {
+                          llvm::function_ref<void(Operation* terminator)> finish, bool ownThread = false) {
   OpBuilder::InsertionGuard guard(t.b);
   Block& from = source.front();
   SmallVector<Type> types = flattenTypes(t, from.getArgumentTypes());
   Block* to = t.b.createBlock(&target, target.end(), types, SmallVector<Location>(types.size(), t.loc));
   unflatten(t, from.getArguments(), to->getArguments());
-  if (failed(t.lowerBlock(from))) return failure();
+  const auto lower = [&] { return t.lowerBlock(from); };
+  if (failed(ownThread ? t.withOwnThread(lower) : lower())) return failure();
   t.loc = from.getTerminator()->getLoc();
   finish(from.getTerminator());
   return success();
@@ -64,7 +66,9 @@ LogicalResult lowerFor(ThreadLowering& t, scf::ForOp op) {
   annotateUnroll(op, loop);
   loop.getRegion().front().erase();
   Location loc = t.loc;
-  if (failed(lowerRegion(t, op.getRegion(), loop.getRegion(), [&](Operation* terminator) { yield(t, terminator); })))
+  const bool own = op->hasAttr(kTilesAttr);
+  if (failed(lowerRegion(
+          t, op.getRegion(), loop.getRegion(), [&](Operation* terminator) { yield(t, terminator); }, own)))
     return failure();
   t.loc = loc;
   unflatten(t, op.getResults(), loop.getResults());

@@ -67,7 +67,7 @@ class SlotCopies {
   // nobody asks.
   Value areInside() {
     Value all;
-    if (op.getRing().getType().getFill() != tgpu::RingFill::async) return all;
+    if (op.getRing().getType().getFill() != tgpu::RingFill::async || op->hasAttr(kSeldomAttr)) return all;
     for (size_t part = 0; part < op.getViews().size(); ++part)
       all = t.both(all, tileOf(part, Mover::copy_inside).isInside());
     return all;

@@ -4,6 +4,7 @@
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/refusal.h"
 #include "compiler/target/nvptx/affine_tile.h"
+#include "compiler/target/nvptx/memory_access.h"
 #include "compiler/target/nvptx/ptx_emitter.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/IRMapping.h"
@@ -211,6 +212,22 @@ Coordinate ThreadLowering::coordinate(const ThreadLayout& layout, int64_t reg, i
   int64_t linear = offset % bits;
   Value moved = arith::XOrIOp::create(b, loc, layout.origin[dim], constant(linear));
   return {moved, offset - linear};
+}
+
+// What has been made at the entry is known here as well; what is made here is unknown behind it.
+LogicalResult ThreadLowering::withOwnThread(llvm::function_ref<LogicalResult()> lower) {
+  const auto outside = std::tuple(tid, inCta, sharedBase, knownZero, entryEnd);
+  const auto constantsOutside = constants;
+  const auto masksOutside = std::exchange(maskPredicates, {});
+  auto layoutsOutside = std::exchange(layouts, {});
+  tid = inCta = inlinePtx(*this, b.getI32Type(), {}, "mov.u32 $0, %tid.x;", "=r");
+  entryEnd = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));
+  const LogicalResult result = lower();
+  std::tie(tid, inCta, sharedBase, knownZero, entryEnd) = outside;
+  constants = constantsOutside;
+  maskPredicates = masksOutside;
+  layouts = std::move(layoutsOutside);
+  return result;
 }
 
 //===-- Small code --===//

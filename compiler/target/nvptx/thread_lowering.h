@@ -120,6 +120,9 @@ class ThreadLowering {
   mlir::Location loc;  // of the op being lowered
 
   mlir::LogicalResult lowerBlock(mlir::Block& block);
+  /// Runs `lower` with a thread's number of its own, read here: what is computed of it waits in no registers outside of the
+  /// block that the builder is in.
+  mlir::LogicalResult withOwnThread(llvm::function_ref<mlir::LogicalResult()> lower);
   mlir::LogicalResult lowerOp(mlir::Operation* op);
   /// Inlines a combiner region (without its terminator): scalars in, scalars out.
   llvm::SmallVector<mlir::Value> inlineCombiner(mlir::Region& region, llvm::ArrayRef<mlir::Value> arguments);

@@ -41,28 +41,36 @@ func.func @overlapping(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c,
   return
 }
 
-// Tile after tile in one CTA: the ring is outside, a turn fills a slot for the turn three later, of whichever tile that is. Where a
-// tile's turns are over, the next one's row is computed.
+// Tile after tile in one CTA: the ring is outside, a turn fills a slot for the turn three later. Turns that fill their own tile's slots
+// come first; in the last three it is the next tile's turn, or that of one behind it. Where a tile's turns are over, the next one's row is
+// computed.
 // CHECK-LABEL: func.func @tile_after_tile
 // CHECK: %[[RING:.+]] = tgpu.ring : <4 async of
 // CHECK: tgpu.ring_fill %[[RING]][%c0_i32]
 // CHECK: tgpu.ring_fill %[[RING]][%c1_i32]
 // CHECK: tgpu.ring_fill %[[RING]][%c2_i32]
 // CHECK: tgpu.ring_await %[[RING]] pending 2 {for_wgmma}
-// CHECK: %[[LEFT:.+]]:4 = scf.for %{{.+}} iter_args(%[[SLOT:.+]] = %c0_i32, %[[TILE:.+]] = %{{.+}}, %[[TURN:.+]] = %{{.+}}, %[[ROW:.+]] = %{{.+}})
-// CHECK: %[[INNER:.+]]:5 = scf.for {{.*}} = %[[SLOT]], %[[T:.+]] = %[[TILE]], %[[I:.+]] = %[[TURN]], %[[R:.+]] = %[[ROW]])
+// CHECK: scf.for %[[MINE:.+]] = %{{.+}} iter_args(%[[SLOT:.+]] = %c0_i32, %[[TILE:.+]] = %{{.+}}, %[[TURN:.+]] = %{{.+}}, %[[ROW:.+]] = %{{.+}})
+// CHECK: %[[END:.+]] = arith.subi %{{.+}}, %c3_i64
+// CHECK: %[[OWN:.+]]:2 = scf.for %[[AT:.+]] = %c0_i64 to %[[END]] step %c1_i64 iter_args(%{{.+}} = %{{.+}}, %{{.+}} = %[[SLOT]])
+// CHECK: %[[AHEAD:.+]] = arith.addi %[[AT]], %c3_i64
+// CHECK: tgpu.ring_fill %[[RING]][%{{.+}}] at %[[AHEAD]]
+// CHECK: scf.yield
+// CHECK: %[[ANY:.+]] = arith.cmpi sgt, %[[END]], %c0_i64
+// CHECK: scf.if %[[ANY]]
+// CHECK: %[[REST:.+]] = arith.maxsi %[[END]], %c0_i64
+// CHECK: %[[LAST:.+]]:5 = scf.for {{.+}} = %[[REST]] to {{.+}} iter_args(%{{.+}} = %[[OWN]]#0, %{{.+}} = %[[OWN]]#1, %{{[a-z0-9]+}} = %{{[^,]+}}, %[[I:[a-z0-9]+]] = %{{[^,]+}}, %[[R:[a-z0-9]+]] = %{{[^,]+}})
 // CHECK: tgpu.wgmma_wait %{{.+}} pending 1
 // CHECK: tgpu.ring_await %[[RING]] pending 1 {for_wgmma}
 // CHECK: tgpu.ring_fill %[[RING]][%{{.+}}] at %[[I]]
-// CHECK-NEXT: ^bb0(%[[AT:.+]]: i64)
-// CHECK-NEXT: tgpu.yield %[[R]], %[[AT]], %[[R]], %[[AT]]
+// CHECK: ^bb0(%[[P:.+]]: i64)
+// CHECK-NEXT: tgpu.yield %[[R]], %[[P]], %[[R]], %[[P]]
 // CHECK: %[[OVER:.+]] = arith.cmpi sge
 // CHECK: %[[NEXT:.+]] = arith.select %[[OVER]]
 // CHECK: scf.if %[[OVER]] -> (i64)
-// CHECK: arith.divsi %[[NEXT]]
-// CHECK: tgpu.wgmma_wait %[[INNER]]#0 pending 0
+// CHECK: tgpu.wgmma_wait %[[LAST]]#0 pending 0
 // CHECK: tile.store_tile
-// CHECK: scf.yield %[[INNER]]#1, %[[INNER]]#2, %[[INNER]]#3, %[[INNER]]#4
+// CHECK: scf.yield %[[LAST]]#1, %[[LAST]]#2, %[[LAST]]#3, %[[LAST]]#4
 // CHECK: tgpu.ring_await %[[RING]] pending 0
 func.func @tile_after_tile(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: i64, %tiles: i64, %few: i64) {
   %c0 = arith.constant 0 : i64
