@@ -149,11 +149,13 @@ int64_t matmul_tiles(const MatmulConfig& config, int64_t m, int64_t n) {
   return tiles_of(m, n, config);
 }
 
-int64_t few_rows(const Machine& machine, const MatmulOptions& o) {
-  if (o.transposed_a()) return 0;
-  if (!machine.is_gpu()) return 16;
+std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& o) {
+  if (o.transposed_a()) return {};
+  if (!machine.is_gpu()) return {16, 64};
   const MatmulConfig many = of_many(machine, o);
-  return machine.sms / 2 / ceil_div(o.cols, many.tile_n) * many.tile_m;
+  const int64_t most = machine.sms / 2 / ceil_div(o.cols, many.tile_n) * many.tile_m;
+  constexpr int64_t kOneTile = 64;
+  return most > kOneTile ? std::vector<int64_t>{kOneTile, most} : std::vector<int64_t>{};
 }
 
 const Matmul matmul_kernel{"matmul", "a matrix product with an epilogue", &valid, &heuristic, &build, &cost};

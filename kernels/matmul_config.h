@@ -1,6 +1,8 @@
 // The schedules of matrix products.
 #pragma once
 
+#include <vector>
+
 #include "kernels/config.h"
 #include "kernels/matmul.h"
 
@@ -28,9 +30,9 @@ struct MatmulConfig {
   }
 };
 
-// Calls of at most so many rows have a schedule of their own (most_rows), as tiles of many rows would be empty, or leave
-// multiprocessors without one. 0: there is none.
-int64_t few_rows(const Machine& machine, const MatmulOptions& options);
+// Calls of at most so many rows have a schedule of their own (most_rows), fewest first: tiles of many rows would be empty, or
+// leave multiprocessors without one.
+std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& options);
 
 // A product of any sizes, which takes its numbers from its views: rows of a launch are tiles of c.
 Step matmul_of_any_size(const Machine& machine, MatmulOptions options, const MatmulConfig& config);

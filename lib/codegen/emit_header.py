@@ -26,7 +26,7 @@ CONSTANTS = [
 CONVENTIONS = """\
 Letters are sizes, a star as in N* stands for any number of leading dimensions that are evenly strided, a number before
 a letter multiplies it; the last dimension has a stride of 1; labels and indices may lie any even distance apart. Row
-strides are free. Rows may be 0: nothing is launched.
+strides are free. Rows may be 0: nothing is launched, but where an operation says what comes of none.
 The one-call form fills a field that is 0 in from the tensors where they say it: shapes, dtypes, in_place, and what is NULL
 and what is not. The plan form needs it.
 Numbers out of the range that ends a comment are INVALID_ARGUMENT, and so are NaN and, but where it is named, infinity."""

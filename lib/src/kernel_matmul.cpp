@@ -6,6 +6,7 @@
 
 #include "lib/src/failure.h"
 #include "op_table.h"
+#include "runtime/log.h"
 #include "runtime/options.h"
 
 namespace ligerdsl::lib {
@@ -112,6 +113,8 @@ Products products_of(Context& context, int32_t choice, const std::vector<Product
     } catch (const runtime::Error& error) {
       if (choice == LIGERDSL_PRODUCTS_LIBRARY || error.status() != Status::not_supported || library_is_named(context))
         throw;
+      runtime::log_once(runtime::LogLevel::warning, "products",
+                        std::string("fused heads multiply by the library's own kernels: ") + error.what());
     }
   const auto made = std::make_shared<KernelMatmul>(context, kinds);
   return {made, made};

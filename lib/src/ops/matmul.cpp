@@ -30,11 +30,11 @@ std::unique_ptr<OpPlan> plan_of_product(const ContextRef& context, const OpInfo&
                                  .scaled = d.alpha != 1,
                                  .adds = d.beta != 0};
   std::vector<OperationPlan::Bucket> buckets;
-  if (const int64_t few = kernels::few_rows(context->machine(), options); few > 0) {
-    options.most_rows = few;
-    buckets.push_back({few, configured(context, kernels::matmul_kernel, options)});
-    options.most_rows = 0;
+  for (const int64_t rows : kernels::few_rows(context->machine(), options)) {
+    options.most_rows = rows;
+    buckets.push_back({rows, configured(context, kernels::matmul_kernel, options)});
   }
+  options.most_rows = 0;
   buckets.push_back({OperationPlan::kAnyRows, configured(context, kernels::matmul_kernel, options)});
   return std::make_unique<OperationPlan>(
       context, info, &d, std::move(buckets),
