@@ -131,6 +131,10 @@ dyt_backward N=50 H=100 dtype=bf16 d_weight_dtype=f32 accumulate=1
 dyt_backward N=50 H=100 without_d_x=1
 bias_add_forward N=5 F=33 dtype=bf16
 bias_add_forward N=5 F=33 in_place=1
+matmul_nn M=20 N=33 K=17 dtype=bf16 c_dtype=f32 bias_dtype=f32 epilogue=gelu_erf
+matmul_nt M=70 N=33 K=40 alpha=-2 beta=0.5
+matmul_tn K=50 M=9 N=33 dtype=f16 c_dtype=f32 beta=1
+matmul_tt K=7 M=20 N=33 dtype=bf16 bias_dtype=bf16
 bias_add_backward N=50 F=33 dtype=bf16
 bias_add_backward N=50 F=33 d_bias_dtype=f32 accumulate=1
 bias_add_backward N=0 F=33
@@ -203,6 +207,7 @@ fused_linear_cross_entropy_backward N=20 V=50 H=16 dtype=bf16 d_weight_dtype=bf1
 fused_linear_cross_entropy_backward N=20 V=50 H=16 d_weight_dtype=f32 bias_dtype=f32 d_bias_dtype=f32 softcap=5 label_smoothing=0.1 chunk_rows=7
 fused_linear_cross_entropy_backward N=20 V=50 H=16 d_weight_dtype=f32 with_d_x=0 accumulate=1 use_token_scaling=1 with_class_weight=1
 fused_linear_cross_entropy_backward N=20 V=50 H=16 d_weight_dtype=f32 temperature=2 with_d_entropy=1 lse_square_scale=1e-3 in_place=1
+fused_linear_cross_entropy N=20 V=51 H=16 dtype=bf16 d_weight_dtype=bf16 products=kernels
 fused_linear_jsd N=20 V=50 H=16 T=24 d_weight_dtype=f32
 fused_linear_jsd N=20 V=50 H=16 T=24 dtype=bf16 d_weight_dtype=bf16 beta=0 temperature=2 label_dtype=i32 with_d_loss=1
 fused_linear_jsd N=20 V=50 H=16 T=8 beta=1 reduction=sum in_place=1 d_weight_dtype=f32 accumulate=1 chunk_rows=7"""
