@@ -6,7 +6,7 @@ function(ligerdsl_processor_tests name label processors)
   foreach(processor ${processors})
     add_test(NAME ${name}.${processor}
              COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/tests/support/on_processor.py ${processor} ${ARGN})
-    set_tests_properties(${name}.${processor} PROPERTIES LABELS ${label} TIMEOUT 900 SKIP_RETURN_CODE 77 COST 200)
+    set_tests_properties(${name}.${processor} PROPERTIES LABELS ${label} TIMEOUT 1500 SKIP_RETURN_CODE 77 COST 200)
   endforeach()
 endfunction()
 # For programs that multiply matrices.
