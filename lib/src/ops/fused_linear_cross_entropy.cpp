@@ -89,17 +89,12 @@ enum Number : int { kFirstRow, kFirstColumn, kNumbers };
 using Numbers = std::array<int64_t, kNumbers>;
 
 void check_types(const Desc& d) {
-  const auto check = [](const char* name, int32_t got, int32_t other) {
-    if (got == 0 || got == LIGERDSL_F32 || got == other) return;
-    fail(Status::invalid_dtype,
-         std::string("`") + name + "`: expected f32 or " + dtype_name(other) + ", got " + dtype_name(got));
-  };
   if (d.dtype == LIGERDSL_F32 && d.weight_dtype != 0 && d.weight_dtype != LIGERDSL_F32)
     fail(Status::invalid_dtype, std::string("`weight_dtype`: expected f32 where x is f32, got ") +
                                     dtype_name(d.weight_dtype) +
                                     ": products are of the dtype of x; convert x to that of the weight");
-  check("weight_dtype", d.weight_dtype, d.dtype);
-  check("bias_dtype", d.bias_dtype, d.dtype);
+  check_f32_or("weight_dtype", d.weight_dtype, d.dtype);
+  check_f32_or("bias_dtype", d.bias_dtype, d.dtype);
   check_gradient("d_weight_dtype", d.d_weight_dtype, d.dtype, d.accumulate);
   check_gradient("d_bias_dtype", d.d_bias_dtype, d.bias_dtype, d.accumulate);
   if (d.d_bias_dtype != 0 && d.bias_dtype == 0)

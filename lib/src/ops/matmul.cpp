@@ -8,17 +8,11 @@ namespace {
 
 using kernels::Factors;
 
-void check_type(const char* name, int32_t type, int32_t dtype) {
-  if (type == 0 || type == LIGERDSL_F32 || type == dtype) return;
-  fail(Status::invalid_dtype,
-       std::string("`") + name + "`: expected f32 or " + dtype_name(dtype) + ", got " + dtype_name(type));
-}
-
 template <class Desc>
 std::unique_ptr<OpPlan> plan_of_product(const ContextRef& context, const OpInfo& info, const Desc& d, Factors factors,
                                         int64_t width, int rows) {
-  check_type("c_dtype", d.c_dtype, d.dtype);
-  check_type("bias_dtype", d.bias_dtype, d.dtype);
+  check_f32_or("c_dtype", d.c_dtype, d.dtype);
+  check_f32_or("bias_dtype", d.bias_dtype, d.dtype);
   kernels::MatmulOptions options{.factors = factors,
                                  .cols = d.n_cols,
                                  .width = width,

@@ -21,6 +21,13 @@ inline DType dtype_of(int32_t code, DType otherwise = DType::f32) {
   return type;
 }
 
+// f32, or that of another tensor; 0 where neither is set.
+inline void check_f32_or(const char* name, int32_t got, int32_t other) {
+  if (got == 0 || got == LIGERDSL_F32 || got == other) return;
+  fail(Status::invalid_dtype,
+       std::string("`") + name + "`: expected f32 or " + dtype_name(other) + ", got " + dtype_name(got));
+}
+
 // Rows are the value of one size.
 inline OperationPlan::Number size_of_call(int symbol) {
   return [symbol](const Call& call) { return call.sizes[symbol]; };
@@ -29,10 +36,7 @@ inline OperationPlan::Number size_of_call(int symbol) {
 // A parameter's gradient is f32 or of the parameter's dtype, and accumulates in f32 only.
 inline void check_gradient(const char* name, int32_t gradient, int32_t parameter, int32_t accumulate) {
   if (gradient == 0) return;
-  if (gradient != LIGERDSL_F32 && gradient != parameter) {
-    fail(Status::invalid_dtype,
-         std::string("`") + name + "`: expected f32 or " + dtype_name(parameter) + ", got " + dtype_name(gradient));
-  }
+  check_f32_or(name, gradient, parameter);
   if (accumulate && gradient != LIGERDSL_F32) {
     fail(Status::invalid_dtype,
          std::string("`") + name + "`: expected f32 with `accumulate`, got " + dtype_name(gradient));
