@@ -73,7 +73,7 @@ int64_t dim_from_tensors(const OpInfo& info, const FieldInfo& field, const void*
     if (size == 0 && !field.optional)
       fail(Status::invalid_shape, std::string("`") + from.name + "`: expected at least 1 along dimension " +
                                       std::to_string(tensor->ndim - 1 - position) + ", `" + field.name +
-                                      "`, got a tensor without elements; one that is sharded over devices must be "
+                                      "`, got 0: a tensor without elements; one that is sharded over devices must be "
                                       "gathered before the call");
     return size;
   };

@@ -80,8 +80,8 @@ TEST_F(Texts, WeightsWithoutElements) {
   const ligerdsl_fused_linear_cross_entropy_desc_t desc = LIGERDSL_FUSED_LINEAR_CROSS_ENTROPY_DESC_INIT;
   EXPECT_EQ(lib::call_entry(call.info(), context_, &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE);
   EXPECT_STREQ(ligerdsl_last_error(),
-               "fused_linear_cross_entropy: `weight`: expected at least 1 along dimension 0, `n_classes`, got a tensor "
-               "without elements; one that is sharded over devices must be gathered before the call");
+               "fused_linear_cross_entropy: `weight`: expected at least 1 along dimension 0, `n_classes`, got 0: a "
+               "tensor without elements; one that is sharded over devices must be gathered before the call");
 }
 
 TEST_F(Texts, PositionsOfTheEmbeddingsGradient) {
