@@ -54,8 +54,7 @@ class CrossEntropyRow {
   Tile weights(const Scalar& b) const { return along_row(args_.weight, b); }
   // What the softcap multiplies gradients with, given its z.
   Tile cap_slope(const Tile& z) const { return softcap_.slope(m_.tempered ? z * args_.temperature : z); }
-  // dz/dx apart from the softcap.
-  Scalar tempered(const Scalar& d) const { return m_.tempered ? d * rate_ : d; }
+  const Scalar& rate() const { return rate_; }  // dz/dx apart from the softcap, where there is a temperature
   void store_gradient(const Scalar& b, TileArg d) const {
     args_.d_logits.partition({squeeze, m_.block}).store({row_, b}, d, {.alignment_offset = offset_});
   }

@@ -24,10 +24,11 @@ struct MatmulOptions {
   bool has_bias = false;
   DType bias_type = f32;
   Epilogue epilogue = Epilogue::none;
-  bool scaled = false;    // alpha is not 1
-  bool adds = false;      // beta is not 0
-  int64_t most_rows = 0;  // that calls have, for the schedule; 0: any number
-  bool any_size = false;  // no size is known when the kernel is compiled; cols and width are what the schedule is for
+  bool scaled = false;     // alpha is not 1
+  bool row_scale = false;  // every row of op(a) op(b) is multiplied by a number of its own
+  bool adds = false;       // beta is not 0
+  int64_t most_rows = 0;   // that calls have, for the schedule; 0: any number
+  bool any_size = false;   // no size is known when the kernel is compiled; cols and width are what the schedule is for
 
   int64_t known(int64_t size) const { return any_size ? dyn : size; }
   bool transposed_a() const { return factors == Factors::tn || factors == Factors::tt; }
@@ -44,6 +45,7 @@ struct MatmulOptions {
     v("bias_type", bias_type);
     v("epilogue", epilogue, {"none", "gelu_tanh", "gelu_erf", "silu", "relu", "relu_squared"});
     v("scaled", scaled);
+    v("row_scale", row_scale);
     v("adds", adds);
     v("most_rows", most_rows);
     v("any_size", any_size);
@@ -61,7 +63,8 @@ struct MatmulMeta : MatmulOptions {
 };
 
 // Arguments: a [M, K] or, transposed, [K, M]; b [K, N] or [N, K]; with splits partials [splits, M, N] f32, else c [M, N],
-// bias [N] where there is one, f32 scalars alpha and beta where they count. Nothing overlaps.
+// bias [N] where there is one, row_scale [M] f32 (rows whose number is 0 are 0, whatever their sums), f32 scalars alpha and
+// beta where they count. Nothing overlaps.
 void matmul(KernelBuilder& k, const MatmulMeta& m);
 
 // Arguments: partials, and what matmul has without splits beside a and b.

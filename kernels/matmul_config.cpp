@@ -101,21 +101,13 @@ std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulCo
   return "";
 }
 
-MatmulMeta meta_of(const MatmulOptions& o, const MatmulConfig& config) {
-  MatmulMeta meta{o};
-  meta.tile_m = config.tile_m, meta.tile_n = config.tile_n, meta.tile_k = config.tile_k;
-  meta.stages = config.stages, meta.group = config.group, meta.splits = config.splits;
-  meta.persistent = config.persistent;
-  return meta;
-}
-
 Step product(const Machine& machine, const MatmulMeta& meta, const MatmulConfig& config, const Size& tiles) {
   const Size programs = config.persistent ? min(tiles, Size(machine.sms)) : tiles * config.splits;
   return record_step("matmul", meta.type, &matmul, meta, library_launch(programs, config.num_warps));
 }
 
 Operation build(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
-  MatmulMeta meta = meta_of(o, config);
+  MatmulMeta meta = matmul_meta(o, config);
   const Size rows = o.transposed_a() ? Size(o.width) : Size::rows();
   const Size tiles = ceil_div(rows, config.tile_m) * ceil_div(o.cols, config.tile_n);
   Operation op{.steps = {product(machine, meta, config, tiles)}};
@@ -137,12 +129,20 @@ Cost cost(const MatmulOptions& o, int64_t rows) {
 
 }  // namespace
 
+MatmulMeta matmul_meta(const MatmulOptions& o, const MatmulConfig& config) {
+  MatmulMeta meta{o};
+  meta.tile_m = config.tile_m, meta.tile_n = config.tile_n, meta.tile_k = config.tile_k;
+  meta.stages = config.stages, meta.group = config.group, meta.splits = config.splits;
+  meta.persistent = config.persistent;
+  return meta;
+}
+
 Step matmul_of_any_size(const Machine& machine, MatmulOptions o, const MatmulConfig& config) {
   o.any_size = true;
   if (const std::string reason = valid(machine, o, config); !reason.empty() || config.splits > 1)
     throw Error("error: a product of any size: " +
                 (reason.empty() ? "its turns are not shared; use splits=1" : reason));
-  return product(machine, meta_of(o, config), config, Size::rows());
+  return product(machine, matmul_meta(o, config), config, Size::rows());
 }
 
 int64_t matmul_tiles(const MatmulConfig& config, int64_t m, int64_t n) {

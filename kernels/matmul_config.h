@@ -34,6 +34,8 @@ struct MatmulConfig {
 // leave multiprocessors without one.
 std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& options);
 
+// What a Config makes of the options.
+MatmulMeta matmul_meta(const MatmulOptions& o, const MatmulConfig& config);
 // A product of any sizes, which takes its numbers from its views: rows of a launch are tiles of c.
 Step matmul_of_any_size(const Machine& machine, MatmulOptions options, const MatmulConfig& config);
 // The tiles of c [m, n].

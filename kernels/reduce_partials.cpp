@@ -9,12 +9,16 @@ namespace ligerdsl::kernels {
 void reduce_partials(KernelBuilder& k, const ReducePartialsMeta& m) {
   View out = k.view(m.out, m.type, {m.n});
   View partials = k.view(m.partials, m.from, {dyn, m.n});
+  View scale;
+  if (m.scaled) scale = k.view("scale", f32, {dyn});
 
   Scalar column = k.program_id(0);
   auto tiles = partials.partition({m.rows, m.cols});
   auto [lanes] =
       k.for_range(0, cdiv(partials.dim(0), m.rows), 1, carry(k.zeros({m.rows, m.cols}, f32)), [&](Scalar i, Tile acc) {
-        return carry(acc + tiles.load({i, column}).to(f32));
+        Tile added = tiles.load({i, column}).to(f32);
+        if (m.scaled) added = added * scale.partition({m.rows}).load({i}).expand_dims(1);
+        return carry(acc + added);
       });
   Tile total = sum(lanes, 0);
   auto target = out.partition({m.cols});
@@ -32,13 +36,14 @@ TileShape partials_tile(const Machine& machine) {
 }
 
 Step reduce_partials(const Machine& machine, const std::string& out, DType type, bool accumulate, int64_t cols,
-                     DType from, const std::string& partials) {
+                     DType from, const std::string& partials, bool scaled) {
   const TileShape tile = partials_tile(machine);
   const ReducePartialsMeta meta{.type = type,
                                 .from = from,
                                 .out = out,
                                 .partials = partials,
                                 .accumulate = accumulate,
+                                .scaled = scaled,
                                 .n = cols,
                                 .rows = tile.rows,
                                 .cols = tile.cols};

@@ -16,7 +16,7 @@ namespace {
 using runtime::Matrix;
 using runtime::Product;
 
-enum View : int { kA, kB, kC };
+enum View : int { kA, kB, kC, kRowScale, kViews };
 
 kernels::Factors factors_of(Product product) {
   switch (product) {
@@ -49,7 +49,8 @@ bool library_is_named(const Context& context) {
 
 std::vector<ProductKind> head_products(const HeadProducts& h) {
   const DType type = h.product_type;
-  const ProductKind d_x{.product = Product::nn, .type = type, .cols = h.cols, .width = h.classes},
+  const ProductKind d_x{
+      .product = Product::nn, .type = type, .row_scale = h.row_scale, .cols = h.cols, .width = h.classes},
       d_weight{.product = Product::tn, .type = type, .cols = h.cols, .width = h.classes};
   std::vector<ProductKind> kinds{
       {.product = Product::nt, .type = type, .result = type, .pads = true, .cols = h.classes, .width = h.cols}};
@@ -75,13 +76,15 @@ KernelMatmul::KernelMatmul(Context& context, const std::vector<ProductKind>& kin
                                          .width = kind.width,
                                          .type = kind.type,
                                          .c_type = kind.result,
+                                         .row_scale = kind.row_scale,
                                          .adds = kind.adds};
     kernels::MatmulConfig config = kernels::matmul_kernel.heuristic(machine, options);
     config.splits = 1;
-    kernels_.push_back({kind, config,
-                        std::make_unique<KernelStep>(
-                            context, kernels::matmul_of_any_size(machine, options, config),
-                            StepNames{.views = {{"a", kA}, {"b", kB}, {"c", kC}}, .constants = {{"beta", 1.0}}})});
+    kernels_.push_back(
+        {kind, config,
+         std::make_unique<KernelStep>(context, kernels::matmul_of_any_size(machine, options, config),
+                                      StepNames{.views = {{"a", kA}, {"b", kB}, {"c", kC}, {"row_scale", kRowScale}},
+                                                .constants = {{"beta", 1.0}}})});
   }
 }
 
@@ -89,22 +92,36 @@ void KernelMatmul::add_launchers(std::vector<const Launcher*>* all) const {
   for (const Kernel& kernel : kernels_) all->push_back(kernel.step->launcher());
 }
 
-void KernelMatmul::run(Product product, const Sizes& sizes, const Matrix& a, const Matrix& b, float beta,
-                       const Matrix& c, void*, runtime::Stream stream) {
+const KernelMatmul::Kernel& KernelMatmul::kernel_for(Product product, const Matrix& a, const Matrix& b, const Matrix& c,
+                                                     bool adds, bool row_scale) const {
   const auto fits = [&](const Kernel& kernel) {
     const ProductKind& kind = kernel.kind;
     return kind.product == product && kind.type == a.type && kind.type == b.type && kind.result == c.type &&
-           kind.adds == (beta != 0);
+           kind.adds == adds && kind.row_scale == row_scale;
   };
   const auto kernel = std::find_if(kernels_.begin(), kernels_.end(), fits);
-  if (kernel == kernels_.end() || (beta != 0 && beta != 1))
+  if (kernel == kernels_.end())
     fail(Status::internal_error, std::string("no kernel was made for a product of ") + name(a.type) + " and " +
                                      name(b.type) + " into " + name(c.type));
-  std::array<BoundTensor, 3> views = {bound(a), bound(b), bound(c)};
+  return *kernel;
+}
+
+void KernelMatmul::run(Product product, const Sizes& sizes, const Matrix& a, const Matrix& b, float beta,
+                       const Matrix& c, void*, runtime::Stream stream) {
+  if (beta != 0 && beta != 1) fail(Status::internal_error, "products of kernels add all of c or nothing of it");
+  const Kernel& kernel = kernel_for(product, a, b, c, beta != 0, false);
+  std::array<BoundTensor, kViews> views = {bound(a), bound(b), bound(c)};
   // Rows of whole vectors are what the faster variant asks of c: more columns than b has get sums of nothing.
   int64_t& cols = views[kC].dims[1];
-  if (kernel->kind.pads) cols = std::min(kernels::round_up(cols, vector_width(c.type)), c.stride);
-  kernel->step->run(views.data(), nullptr, kernels::matmul_tiles(kernel->config, sizes.m, cols), stream);
+  if (kernel.kind.pads) cols = std::min(kernels::round_up(cols, vector_width(c.type)), c.stride);
+  kernel.step->run(views.data(), nullptr, kernels::matmul_tiles(kernel.config, sizes.m, cols), stream);
+}
+
+void KernelMatmul::multiply_rows(Product product, const Matrix& a, const Matrix& b, const BoundTensor& row_scale,
+                                 bool add, const Matrix& c, runtime::Stream stream) const {
+  const Kernel& kernel = kernel_for(product, a, b, c, add, true);
+  const std::array<BoundTensor, kViews> views = {bound(a), bound(b), bound(c), row_scale};
+  kernel.step->run(views.data(), nullptr, kernels::matmul_tiles(kernel.config, c.rows, c.cols), stream);
 }
 
 Products products_of(Context& context, int32_t choice, const std::vector<ProductKind>& kinds) {

@@ -15,10 +15,11 @@ namespace ligerdsl::lib {
 // What a plan multiplies: its kernels are compiled when the plan is made.
 struct ProductKind {
   runtime::Product product;
-  DType type, result;   // of both factors, of c
-  bool adds = false;    // to what is in c
-  bool pads = false;    // what is between a row of c and the next may be written, up to a whole vector
-  int64_t cols, width;  // usual sizes of c's rows and of a's in memory, for the schedule
+  DType type, result;      // of both factors, of c
+  bool adds = false;       // to what is in c
+  bool row_scale = false;  // a number of its own multiplies every row
+  bool pads = false;       // what is between a row of c and the next may be written, up to a whole vector
+  int64_t cols, width;     // usual sizes of c's rows and of a's in memory, for the schedule
 };
 
 // Those of a head: logits = x w^T, d_x = d w and d_weight = d^T x.
@@ -28,6 +29,7 @@ struct HeadProducts {
   bool adds_up_d_x;          // may be made in f32, as a sum of several products
   bool with_d_x, with_d_weight;
   DType d_weight_type;
+  bool row_scale = false;  // of d
 };
 std::vector<ProductKind> head_products(const HeadProducts& head);
 
@@ -36,6 +38,9 @@ class KernelMatmul final : public runtime::Matmul {
   KernelMatmul(Context& context, const std::vector<ProductKind>& kinds);
 
   size_t workspace_bytes() const override { return 0; }
+  // c = row_scale * (a b), added to c where it adds; row_scale [rows of c] f32.
+  void multiply_rows(runtime::Product product, const runtime::Matrix& a, const runtime::Matrix& b,
+                     const BoundTensor& row_scale, bool add, const runtime::Matrix& c, runtime::Stream stream) const;
   void add_launchers(std::vector<const Launcher*>* all) const;
 
  protected:
@@ -48,6 +53,9 @@ class KernelMatmul final : public runtime::Matmul {
     kernels::MatmulConfig config;
     std::unique_ptr<KernelStep> step;
   };
+  const Kernel& kernel_for(runtime::Product product, const runtime::Matrix& a, const runtime::Matrix& b,
+                           const runtime::Matrix& c, bool adds, bool row_scale) const;
+
   std::vector<Kernel> kernels_;
 };
 

@@ -13,7 +13,8 @@ using Args = LinearHead::Args;
 using Head = LinearHead;
 
 class FusedLinearCrossEntropy : public WithProducts {};
-INSTANTIATE_TEST_SUITE_P(Products, FusedLinearCrossEntropy, makers_of_products(), products_name);
+INSTANTIATE_TEST_SUITE_P(Products, FusedLinearCrossEntropy,
+                         testing::Values(Products::library, Products::kernels, Products::exponentials), products_name);
 
 TEST_P(FusedLinearCrossEntropy, ShapesAndTypes) {
   const int64_t shapes[][3] = {{4, 8, 8}, {63, 41, 41}, {188, 31, 123}, {1, 1, 1}, {12, 64, 1000}, {3, 24, 20000}};
@@ -173,6 +174,75 @@ TEST_P(FusedLinearCrossEntropy, CopiesOfTheWeightInBlocks) {
   EXPECT_TRUE(first.d_weight.same_bits(second.d_weight));
 }
 
+// Logits that stand a little and far above the label's, and so far that their exponentials would not be numbers.
+TEST_P(FusedLinearCrossEntropy, LargeLogits) {
+  for (DType type : {f32, bf16}) {
+    for (double scale : {30.0, 100.0, 1e4}) {
+      for (const bool some : {true, false}) {
+        for (int64_t chunk : {0, 150}) {
+          Head head(170, 24, 300, type, {.lse_square = exact(1e-6)});
+          Values x = head.x.values();
+          for (int64_t i = 0; i < head.n; ++i)
+            for (int64_t j = 0; j < head.h && (!some || i == 137); ++j) x[i * head.h + j] *= scale;
+          head.x.fill(x);
+          head.desc.chunk_rows = chunk;
+          head.check();
+        }
+      }
+    }
+  }
+}
+
+// What is no number in an ignored row stays there.
+TEST_P(FusedLinearCrossEntropy, IgnoredRowsMayHoldAnything) {
+  for (DType type : {f32, bf16}) {
+    Head head(21, 24, 300, type), clean(21, 24, 300, type);
+    for (const double value : {std::nan(""), static_cast<double>(INFINITY)}) {
+      Values x = clean.x.values();
+      for (int64_t i = 0; i < head.n; ++i)
+        if (head.labels[i] == head.c.ignore_index) x[i * head.h] = value;
+      head.x.fill(x);
+      head.run();
+      clean.run();
+      EXPECT_TRUE(head.loss.same_bits(clean.loss));
+      EXPECT_TRUE(head.d_bias.same_bits(clean.d_bias));
+      for (int64_t i = 0; i < head.n * head.h; ++i) EXPECT_EQ(head.d_x.get(i), clean.d_x.get(i));
+    }
+  }
+}
+
+// A logit that is no number makes its row's results none, and no other row's.
+TEST_P(FusedLinearCrossEntropy, LogitsThatAreNoNumbers) {
+  for (DType type : {f32, bf16}) {
+    Head head(7, 24, 300, type, {.reduction = Reduce::none});
+    Values x = head.x.values();
+    x[2 * head.h + 5] = std::nan("");
+    head.x.fill(x);
+    head.run();
+    for (int64_t i = 0; i < head.n; ++i) {
+      EXPECT_EQ(std::isnan(head.loss.get(i)), i == 2) << i;
+      EXPECT_EQ(std::isnan(head.d_x.get(i * head.h)), i == 2) << i;
+    }
+  }
+}
+
+// Classes that a bias of -inf takes out, the label's among them.
+TEST_P(FusedLinearCrossEntropy, ClassesWithoutProbability) {
+  Head head(9, 24, 300, f32, {.reduction = Reduce::none});
+  Values bias = head.bias.values();
+  for (int64_t j = 0; j < head.v; j += 3) bias[j] = -INFINITY;
+  for (int64_t i = 0; i < head.n; ++i) head.labels[i] = 3 * i + (i == 4 ? 0 : 1);
+  head.bias.fill(bias);
+  head.run();
+  const CrossEntropyResult expected = cross_entropy_oracle(head.logits(), head.labels, head.c);
+  for (int64_t i = 0; i < head.n; ++i) {
+    if (i == 4)
+      EXPECT_EQ(head.loss.get(i), INFINITY);
+    else
+      EXPECT_NEAR(head.loss.get(i), expected.loss[i], 1e-5);
+  }
+}
+
 TEST_P(FusedLinearCrossEntropy, LabelsOfAnyStride) {
   Head near(23, 12, 40, bf16), apart(23, 12, 40, bf16);
   apart.label_stride = 3;
@@ -301,6 +371,7 @@ TEST_P(FusedLinearCrossEntropy, AllIgnored) {
     head.desc.chunk_rows = 3;
     for (int64_t& label : head.labels) label = -100;
     head.run();
+    if (!head.desc.with_accuracy) head.accuracy.fill(Values(head.accuracy.size()));
     for (const Tensor& t : {head.loss, head.z_loss, head.accuracy, head.d_x, head.d_weight, head.d_bias}) {
       for (double value : t.values()) EXPECT_EQ(value, 0.0);
     }

@@ -25,25 +25,30 @@ inline bool has_products() {
   return on_gpu() || backend().name() == "cpu";
 }
 
-// LIGERDSL_PRODUCTS_* of the heads that tests describe.
-inline int32_t& products() {
-  static int32_t chosen = LIGERDSL_PRODUCTS_AUTO;
+// Who makes the products of the heads that tests describe: a library, the library's own kernels, and these in calls whose
+// logits are not stored, since nothing asks for a row's largest one.
+enum class Products { library, kernels, exponentials };
+inline Products& maker_of_products() {
+  static Products chosen = Products::library;
   return chosen;
+}
+inline int32_t products() {
+  return maker_of_products() == Products::library ? LIGERDSL_PRODUCTS_LIBRARY : LIGERDSL_PRODUCTS_KERNELS;
 }
 
 // Every test of a head runs with each maker of products.
-class WithProducts : public testing::TestWithParam<int32_t> {
+class WithProducts : public testing::TestWithParam<Products> {
  protected:
   void SetUp() override {
     if (!has_products()) GTEST_SKIP() << "this backend has no matrix products";
-    products() = GetParam();
+    maker_of_products() = GetParam();
   }
 };
-inline std::string products_name(const testing::TestParamInfo<int32_t>& info) {
-  return info.param == LIGERDSL_PRODUCTS_KERNELS ? "kernels" : "library";
+inline std::string products_name(const testing::TestParamInfo<Products>& info) {
+  return info.param == Products::library ? "library" : info.param == Products::kernels ? "kernels" : "exponentials";
 }
 inline auto makers_of_products() {
-  return testing::Values(LIGERDSL_PRODUCTS_LIBRARY, LIGERDSL_PRODUCTS_KERNELS);
+  return testing::Values(Products::library, Products::kernels);
 }
 
 inline void require(ligerdsl_status_t status) {

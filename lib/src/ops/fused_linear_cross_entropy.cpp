@@ -12,6 +12,12 @@
 //   for every block of the vocabulary, for many rows at a time:
 //     z = x w_block^T;  z = d(loss)/dz in place;  d_w_block += z^T x
 //
+// Where products are the library's own kernels and the options allow it, logits are never stored: their product stores
+// exponentials relative to the label's logit and the sums of each tile's rows, if no gradient is wanted the sums alone
+// (kernels/linear_cross_entropy.h). The chunk then is:
+//
+//     e = exp(x w^T - label logit), sums;  the rows' losses and factors f;  d_bias += f^T e;  d_w += e^T (f x);  d_x = f (e w)
+//
 // From rows' log-sum-exps that an earlier call left (fused_linear_cross_entropy_backward) the first loop makes d(loss)/dz
 // as the second one does.
 //
@@ -23,6 +29,7 @@
 
 #include "kernels/cross_entropy_columns.h"
 #include "kernels/cross_entropy_config.h"
+#include "kernels/linear_cross_entropy.h"
 #include "kernels/reduce_partials.h"
 #include "kernels/target_counts.h"
 #include "lib/src/kernel_matmul.h"
@@ -60,6 +67,14 @@ enum View : int {
   kClassWeight,
   kColumnBias,  // of a block of the vocabulary
   kColumnWeight,
+  kBase,  // of the chunk's exponentials, and so on to the end of these
+  kAgain,
+  kSums,  // of every tile
+  kTops,
+  kTileSums,  // of the tiles that are multiplied now
+  kTileTops,
+  kFactor,
+  kScaledX,
   kLse,  // of the chunk
   kLabelLogit,
   kAllLse,
@@ -130,7 +145,7 @@ DType weight_type(const Desc& d) {
 }
 
 LinearChunkOptions chunk_options(const Desc& d, bool from_lse, DType product_type, int64_t few_rows,
-                                 size_t product_workspace) {
+                                 size_t product_workspace, int64_t tile_columns = 0) {
   return {.classes = d.n_classes,
           .cols = d.n_cols,
           .type = dtype_of(d.dtype),
@@ -148,6 +163,7 @@ LinearChunkOptions chunk_options(const Desc& d, bool from_lse, DType product_typ
           .keeps_lse = d.with_lse == 0,
           .keeps_entropy = d.with_d_entropy && !d.with_entropy,
           .from_lse = from_lse,
+          .tile_columns = tile_columns,
           .rule = d.chunking == LIGERDSL_CHUNKING_PUBLISHED ? ChunkRule::published : ChunkRule::by_workspace,
           .chunk_rows = d.chunk_rows,
           .max_workspace_bytes = d.max_workspace_bytes};
@@ -165,9 +181,10 @@ class FusedLinearCrossEntropy final : public OpPlan {
         product_type_(context->machine().is_gpu() ? type_ : DType::f32),
         products_(products_of(*context, d.products, product_kinds())),
         matmul_(products_.matmul),
-        chunks_(chunk_options(d, from_lse, product_type_, few_rows(context->machine()), matmul_->workspace_bytes())) {
+        chunks_(chunks_of(0)) {
     check_product_width("n_classes", d_.n_classes);
     check_product_width("n_cols", d_.n_cols);
+    if (products_.kernels && takes_exponentials()) make_exponentials();
     if (from_lse_)
       make_counts();
     else
@@ -236,9 +253,9 @@ class FusedLinearCrossEntropy final : public OpPlan {
 
   std::vector<const Launcher*> launchers() const override {
     std::vector<const Launcher*> all;
-    for (const auto* step :
-         {&count_, &rows_, &finish_, &first_d_bias_, &next_d_bias_, &round_d_bias_, &convert_weight_, &convert_x_,
-          &round_d_x_, &round_d_weight_, &zero_d_weight_, &zero_d_bias_, &label_logit_, &columns_}) {
+    for (const auto* step : {&count_, &rows_, &finish_, &first_d_bias_, &next_d_bias_, &round_d_bias_, &convert_weight_,
+                             &convert_x_, &round_d_x_, &round_d_weight_, &zero_d_weight_, &zero_d_bias_, &label_logit_,
+                             &columns_, &label_logits_, &exponentials_, &overflows_}) {
       if (*step) all.push_back((*step)->launcher());
     }
     if (products_.kernels) products_.kernels->add_launchers(&all);
@@ -248,6 +265,15 @@ class FusedLinearCrossEntropy final : public OpPlan {
  private:
   using Step = std::optional<KernelStep>;
 
+  LinearChunks chunks_of(int64_t tile_columns) const {
+    return LinearChunks(chunk_options(d_, from_lse_, product_type_, few_rows(context_->machine()),
+                                      matmul_->workspace_bytes(), tile_columns));
+  }
+
+  bool takes_exponentials() const {
+    return !from_lse_ && kernels::has_exponentials(kernel_options(d_, product_type_, false));
+  }
+
   std::vector<ProductKind> product_kinds() const {
     return head_products({.classes = d_.n_classes,
                           .cols = d_.n_cols,
@@ -256,7 +282,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
                           .adds_up_d_x = type_ != product_type_ || weight_type(d_) != product_type_,
                           .with_d_x = d_.with_d_x != 0,
                           .with_d_weight = d_.d_weight_dtype != 0,
-                          .d_weight_type = dtype_of(d_.d_weight_dtype)});
+                          .d_weight_type = dtype_of(d_.d_weight_dtype),
+                          .row_scale = takes_exponentials()});
   }
 
   void prepare_chunks(int64_t rows, const LinearLayout& layout) const {
@@ -300,6 +327,61 @@ class FusedLinearCrossEntropy final : public OpPlan {
     return {.views = {{"counts", kCounts}, {"labels", kAllLabels}, {"weight", kClassWeight}}};
   }
 
+  // Names of the views and numbers of kernels that go from logits, or their exponentials, to results.
+  static StepNames row_names() {
+    return {.views = {{"loss", kRowLoss},
+                      {"z_loss", kRowZLoss},
+                      {"accuracy", kRowAccuracy},
+                      {"row_loss", kRowLoss},
+                      {"row_z_loss", kRowZLoss},
+                      {"row_accuracy", kRowAccuracy},
+                      {"lse", kLse},
+                      {"entropy", kEntropy},
+                      {"predictions", kPredictions},
+                      {"d_logits", kLogits},
+                      {"logits", kLogits},
+                      {"labels", kLabels},
+                      {"bias", kBias},
+                      {"weight", kClassWeight},
+                      {"d_loss", kDLoss},
+                      {"d_entropy", kDEntropy},
+                      {"counts", kCounts},
+                      {"error", kError},
+                      {"sums", kSums},
+                      {"base", kBase},
+                      {"label_logit", kLabelLogit},
+                      {"factor", kFactor},
+                      {"scaled", kScaledX},
+                      {"x", kX}}};
+  }
+
+  void make_exponentials() {
+    kernels::LinearCrossEntropyOptions options{kernel_options(d_, product_type_, chunks_.may_go_by_vocabulary())};
+    options.weight_type = weight_type(d_), options.cols = d_.n_cols;
+    options.scales_x = d_.d_weight_dtype != 0;
+    const kernels::LinearCrossEntropy made = kernels::linear_cross_entropy(context_->machine(), options);
+    tiles_ = made.config;
+    chunks_ = chunks_of(tiles_.tile_n);
+    label_logits_ = step(made.label_logits, {.views = {{"label_logit", kLabelLogit},
+                                                       {"base", kBase},
+                                                       {"again", kAgain},
+                                                       {"x", kX},
+                                                       {"weight", kWeightGiven},
+                                                       {"labels", kLabels},
+                                                       {"bias", kBias}}});
+    exponentials_ = step(made.exponentials, {.views = {{"e", kLogits},
+                                                       {"sums", kTileSums},
+                                                       {"tops", kTileTops},
+                                                       {"x", kX},
+                                                       {"weight", kWeight},
+                                                       {"base", kBase},
+                                                       {"again", kAgain},
+                                                       {"labels", kLabels},
+                                                       {"bias", kColumnBias}}});
+    overflows_ = step(made.overflows, {.views = {{"base", kBase}, {"again", kAgain}, {"tops", kTops}}});
+    rows_ = step(made.rows, row_names());
+  }
+
   // The launches of cross-entropy: the one that takes logits runs on every chunk, the others on all rows.
   void make_cross_entropy() {
     const auto operation = configured(context_, kernels::cross_entropy_kernel,
@@ -310,24 +392,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
                            [&](const program::Argument& argument) { return argument.name == name; });
       };
       if (takes("logits")) {
-        rows_ = step(recorded, {.views = {{"loss", kRowLoss},
-                                          {"z_loss", kRowZLoss},
-                                          {"accuracy", kRowAccuracy},
-                                          {"row_loss", kRowLoss},
-                                          {"row_z_loss", kRowZLoss},
-                                          {"row_accuracy", kRowAccuracy},
-                                          {"lse", kLse},
-                                          {"entropy", kEntropy},
-                                          {"predictions", kPredictions},
-                                          {"d_logits", kLogits},
-                                          {"logits", kLogits},
-                                          {"labels", kLabels},
-                                          {"bias", kBias},
-                                          {"weight", kClassWeight},
-                                          {"d_loss", kDLoss},
-                                          {"d_entropy", kDEntropy},
-                                          {"counts", kCounts},
-                                          {"error", kError}}});
+        if (!exponentials_) rows_ = step(recorded, row_names());
       } else if (takes("labels")) {
         count_ = step(recorded, count_names());
       } else {
@@ -380,9 +445,10 @@ class FusedLinearCrossEntropy final : public OpPlan {
   void make_sums() {
     if (d_.d_bias_dtype == 0) return;
     const auto machine = context_->machine();
-    const StepNames names{.views = {{"d_bias", kDBias}, {"partials", kLogits}}};
+    const StepNames names{.views = {{"d_bias", kDBias}, {"partials", kLogits}, {"scale", kFactor}}};
     const auto sum = [&](bool accumulate) {
-      return kernels::reduce_partials(machine, "d_bias", DType::f32, accumulate, d_.n_classes, product_type_);
+      return kernels::reduce_partials(machine, "d_bias", DType::f32, accumulate, d_.n_classes, product_type_,
+                                      "partials", exponentials_.has_value());
     };
     if (!d_.accumulate) first_d_bias_ = step(sum(false), names);
     next_d_bias_ = step(sum(true), names);
@@ -513,10 +579,54 @@ class FusedLinearCrossEntropy final : public OpPlan {
   void multiply_d_x(const Call& call, const LinearLayout& layout, Views* views) const {
     const BoundTensor logits = (*views)[kLogits];
     for_weight(call, layout, 0, d_.n_classes, views, [&](const Part& piece) {
-      (*views)[kLogits] = columns_of(logits, piece.first, piece.size);
-      multiply(call, layout, *views, Product::nn, kLogits, kWeight, piece.first > 0, kDX);
+      Views& v = *views;
+      v[kLogits] = columns_of(logits, piece.first, piece.size);
+      const bool add = piece.first > 0;
+      if (exponentials_)
+        products_.kernels->multiply_rows(Product::nn, matrix(v[kLogits]), matrix(v[kWeight]), v[kFactor], add,
+                                         matrix(v[kDX]), call.stream);
+      else
+        multiply(call, layout, v, Product::nn, kLogits, kWeight, add, kDX);
     });
     (*views)[kLogits] = logits;
+  }
+
+  // Of a chunk whose other views are selected: exponentials, the rows' results and factors.
+  void run_exponentials(const Call& call, const LinearLayout& layout, int64_t first, int64_t count,
+                        Views* views) const {
+    Views& v = *views;
+    std::byte* const memory = call.workspace;
+    v[kBase] = make_vector(memory + layout.base, DType::f32, count);
+    v[kAgain] = make_vector(memory + layout.again, DType::i32, count);
+    v[kFactor] = make_vector(memory + layout.factor, DType::f32, count);
+    v[kSums] = make_view(memory + layout.sums, DType::f32, count, layout.tiles, layout.tiles);
+    v[kTops] = make_view(memory + layout.tops, DType::f32, count, layout.tiles, layout.tiles);
+    v[kScaledX] = make_view(memory + layout.scaled_x, product_type_, count, d_.n_cols, d_.n_cols);
+    v[kWeightGiven] = call.tensors[op::k_weight];
+    label_logits_->run(v.data(), nullptr, count, call.stream);
+    multiply_exponentials(call, layout, &v);
+    overflows_->run(v.data(), nullptr, count, call.stream);
+    multiply_exponentials(call, layout, &v);  // of rows that could not be held
+    rows_->run(v.data(), &first, count, call.stream);
+  }
+
+  void multiply_exponentials(const Call& call, const LinearLayout& layout, Views* views) const {
+    Views& v = *views;
+    const BoundTensor logits = v[kLogits];
+    const int64_t row_tiles = kernels::ceil_div(logits.dims[0], int64_t{tiles_.tile_m});
+    int64_t tile = 0;
+    for_weight(call, layout, 0, d_.n_classes, views, [&](const Part& piece) {
+      const int64_t tiles = kernels::ceil_div(piece.size, int64_t{tiles_.tile_n});
+      v[kTileSums] = columns_of(v[kSums], tile, tiles);
+      v[kTileTops] = columns_of(v[kTops], tile, tiles);
+      v[kColumnBias] = rows_of(v[kBias], piece.first, piece.size);
+      // Whole vectors, as stores like them: what is between a row of logits and the next may be written.
+      v[kLogits] = columns_of(logits, piece.first, kernels::round_up(piece.size, vector_width(product_type_)));
+      const Numbers numbers{0, piece.first};
+      exponentials_->run(v.data(), numbers.data(), row_tiles * tiles, call.stream);
+      tile += tiles;
+    });
+    v[kLogits] = logits;
   }
 
   void run_chunk(const Call& call, const LinearLayout& layout, int64_t first, int64_t count, Views* views) const {
@@ -532,21 +642,27 @@ class FusedLinearCrossEntropy final : public OpPlan {
     v[kPredictions] = rows_of(call.tensors[op::k_predictions], first, count);
 
     if (convert_x_) convert_x_->run(v.data(), nullptr, count, call.stream);
-    multiply_logits(call, layout, 0, &v);
-    if (label_logit_ && (from_lse_ || layout.by_vocabulary)) label_logit_->run(v.data(), nullptr, count, call.stream);
-    if (from_lse_) {
-      v[kColumnBias] = v[kBias];
-      v[kColumnWeight] = v[kClassWeight];
-      run_columns(call, v, {first, 0});
-    } else {
-      rows_->run(v.data(), &first, count, call.stream);
-    }
+    if (exponentials_)
+      run_exponentials(call, layout, first, count, &v);
+    else
+      run_logits(call, layout, first, count, &v);
     const bool add = d_.accumulate || first > 0;
     if (next_d_bias_) (add ? next_d_bias_ : first_d_bias_)->run(v.data(), nullptr, count, call.stream);
     if (d_.d_weight_dtype != 0 && !layout.by_vocabulary)
-      multiply(call, layout, v, Product::tn, kLogits, kX, add, kDWeight);
+      multiply(call, layout, v, Product::tn, kLogits, exponentials_ ? kScaledX : kX, add, kDWeight);
     if (d_.with_d_x) multiply_d_x(call, layout, &v);
     if (layout.add_up_d_x) round_d_x_->run(v.data(), nullptr, count, call.stream);
+  }
+
+  // Of a chunk whose views are selected: logits, then their gradient, and the rows' results.
+  void run_logits(const Call& call, const LinearLayout& layout, int64_t first, int64_t count, Views* views) const {
+    Views& v = *views;
+    multiply_logits(call, layout, 0, &v);
+    if (label_logit_ && (from_lse_ || layout.by_vocabulary)) label_logit_->run(v.data(), nullptr, count, call.stream);
+    if (!from_lse_) return rows_->run(v.data(), &first, count, call.stream);
+    v[kColumnBias] = v[kBias];
+    v[kColumnWeight] = v[kClassWeight];
+    run_columns(call, v, {first, 0});
   }
 
   // v[kLogits], from the first row and column that `numbers` says, become their gradient.
@@ -600,7 +716,9 @@ class FusedLinearCrossEntropy final : public OpPlan {
   Step convert_weight_, convert_x_, round_d_x_, round_d_weight_;
   Step zero_d_weight_, zero_d_bias_;
   Step label_logit_, columns_;
-  int64_t column_block_ = 0;  // columns of one program of columns_
+  Step label_logits_, exponentials_, overflows_;  // where logits are not stored
+  kernels::MatmulConfig tiles_;                   // of the exponentials
+  int64_t column_block_ = 0;                      // columns of one program of columns_
 };
 
 }  // namespace

@@ -15,9 +15,11 @@ using kernels::round_up;
 
 constexpr int64_t kDefaultLogits = int64_t{1} << 30;  // bytes of a chunk's logits: 4,096 rows of 128,256 classes
 constexpr int64_t kChunkAlign = 128;                  // rows or columns: a multiple of every matrix library's tile
-constexpr int64_t kRowAlign = 128;    // bytes between rows of logits: aligned rows whatever the vocabulary
-constexpr int64_t kBlockRows = 8192;  // under a block of the vocabulary, where twice as many are too many
-constexpr int64_t kChunkBuffers = 3;  // logits, x, d_x: each may be rounded up to the workspace's alignment
+constexpr int64_t kRowAlign = 128;          // bytes between rows of logits: aligned rows whatever the vocabulary
+constexpr int64_t kBlockRows = 8192;        // under a block of the vocabulary, where twice as many are too many
+constexpr int64_t kRowNumbers = 3;          // of a row of exponentials: base, again, factor
+constexpr int64_t kExponentialBuffers = 6;  // sums, tops, and those
+constexpr int64_t kChunkBuffers = 3;        // logits, x, d_x: each may be rounded up to the workspace's alignment
 constexpr int64_t kTargetBuffers = 2;
 constexpr int64_t kWeightBlock = int64_t{64} << 20;  // bytes of a block of the weight: 8,192 classes of 4,096 columns
 constexpr int64_t kWeightShare = 8;                  // or this part of the room that a limit leaves, if that is less
@@ -40,10 +42,20 @@ int64_t LinearChunks::logits_stride() const {
   return round_up(o_.classes, kRowAlign / size_of(o_.product_type));
 }
 
+// The weight comes in pieces, each of which begins a tile.
+int64_t LinearChunks::tiles() const {
+  if (o_.tile_columns == 0 || weight_rows_ == 0) return 0;
+  const int64_t whole = o_.classes / weight_rows_, rest = o_.classes % weight_rows_;
+  return whole * ceil_div(weight_rows_, o_.tile_columns) + ceil_div(rest, o_.tile_columns);
+}
+
 int64_t LinearChunks::bytes_of_row() const {
-  int64_t elements = logits_stride() * (o_.target_cols > 0 ? 2 : 1);
+  int64_t elements = stores_logits() ? logits_stride() * (o_.target_cols > 0 ? 2 : 1) : 0;
   if (converts()) elements += o_.cols + o_.target_cols;
-  return elements * size_of(o_.product_type) + (adds_up_d_x() ? o_.cols * size_of(DType::f32) : 0);
+  if (scales_x()) elements += o_.cols;
+  int64_t numbers = adds_up_d_x() ? o_.cols : 0;
+  if (o_.tile_columns > 0) numbers += 2 * tiles() + kRowNumbers;
+  return elements * size_of(o_.product_type) + numbers * size_of(DType::f32);
 }
 
 // Classes of a block of the weight. `fixed`: bytes that others take whatever the chunk.
@@ -79,10 +91,16 @@ LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_byt
   l.row_z_loss = take(results, DType::f32);
   l.row_accuracy = take(results, DType::f32);
   l.lse = take(o_.keeps_lse ? per_row : 0, DType::f32);
-  l.label_logit = take(!o_.token_scaling ? 0 : o_.from_lse ? rows : per_row, DType::f32);
+  const bool by_label = o_.tile_columns > 0 || (o_.token_scaling && o_.from_lse);
+  l.label_logit = take(by_label ? rows : o_.token_scaling ? per_row : 0, DType::f32);
   l.entropy = take(o_.keeps_entropy ? per_row : 0, DType::f32);
   l.products = take(rows > 0 ? signed_bytes(o_.product_workspace) : 0, DType::i8);
   l.logits = take(logits_bytes, DType::i8);
+  l.tiles = tiles();
+  const int64_t exponentials = o_.tile_columns > 0 ? chunk : 0;
+  for (size_t* const of_row : {&l.base, &l.again, &l.factor}) *of_row = take(exponentials, DType::f32);
+  for (size_t* const of_tiles : {&l.sums, &l.tops}) *of_tiles = take(exponentials * l.tiles, DType::f32);
+  l.scaled_x = take(scales_x() ? chunk * o_.cols : 0, type);
   l.x = take(converts() ? chunk * o_.cols : 0, type);
   l.d_x = take(adds_up_d_x() ? chunk * o_.cols : 0, DType::f32);
   l.weight = take(copies_weight() && rows > 0 ? weight_rows_ * o_.cols : 0, type);
@@ -101,8 +119,10 @@ int64_t LinearChunks::chunk_by_workspace(int64_t rows, bool by_vocabulary) const
   const int64_t sums = by_vocabulary ? 0 : (sums_of(rows, 1) - always) * size_of(DType::f32);  // when the batch is cut
   int64_t room = kDefaultLogits;
   if (o_.max_workspace_bytes > 0) {
-    room = o_.max_workspace_bytes - signed_bytes(place(rows, 0, 0, always).bytes) -
-           (kChunkBuffers + (o_.target_cols > 0 ? kTargetBuffers : 0)) * signed_bytes(kWorkspaceAlign);
+    room =
+        o_.max_workspace_bytes - signed_bytes(place(rows, 0, 0, always).bytes) -
+        (kChunkBuffers + (o_.target_cols > 0 ? kTargetBuffers : 0) + (o_.tile_columns > 0 ? kExponentialBuffers : 0)) *
+            signed_bytes(kWorkspaceAlign);
     if (rows * of_row <= room) return rows;
     room -= sums;
   } else if (rows * of_row <= room + sums) {
@@ -124,7 +144,8 @@ int64_t LinearChunks::chunk_of(int64_t rows) const {
 
 LinearLayout LinearChunks::by_rows(int64_t rows) const {
   const int64_t chunk = chunk_of(rows);
-  return place(rows, chunk, chunk * logits_stride() * size_of(o_.product_type), sums_of(rows, chunk));
+  const int64_t logits = stores_logits() ? chunk * logits_stride() * size_of(o_.product_type) : 0;
+  return place(rows, chunk, logits, sums_of(rows, chunk));
 }
 
 // All rows under every block where that leaves blocks of many columns: then each is one product, and needs no sums.

@@ -33,7 +33,10 @@ struct LinearChunkOptions {
   bool token_scaling = false;
   bool keeps_lse = true;  // of all rows, which the caller has no memory for; likewise the next
   bool keeps_entropy = false;
-  bool from_lse = false;      // gradients alone, from the rows' lse
+  bool from_lse = false;  // gradients alone, from the rows' lse
+  // Not 0: logits are stored as exponentials, if a gradient needs them, in tiles of so many columns, each of which leaves two
+  // f32 numbers of a row (kernels/linear_cross_entropy.h).
+  int64_t tile_columns = 0;
   bool whole_weight = false;  // a copy of the weight is never made in blocks
 
   ChunkRule rule = ChunkRule::by_workspace;
@@ -53,7 +56,10 @@ struct LinearLayout {
   size_t x = 0, weight = 0;         // copies in the product type, where it is not the caller's
   size_t d_x = 0;                   // of a chunk, f32: where d_x is not, and products are, or it is a sum of several
   size_t d_weight = 0, d_bias = 0;  // f32 sums
-  size_t target_logits = 0;         // as logits; likewise the next two
+  size_t base = 0, again = 0, sums = 0, tops = 0, factor = 0;  // of a chunk's exponentials: [chunk], and [chunk, tiles]
+  size_t scaled_x = 0;                                         // [chunk, H] of the product type
+  int64_t tiles = 0;                                           // of a row's exponentials
+  size_t target_logits = 0;                                    // as logits; likewise the next two
   size_t target_x = 0, target_weight = 0;
   bool add_up_d_x = false;  // there is such a d_x
 
@@ -91,6 +97,10 @@ class LinearChunks {
   int64_t logits_stride() const;
   int64_t bytes_of_row() const;  // of a chunk
   int64_t weight_block(int64_t fixed) const;
+  int64_t tiles() const;  // of a row's exponentials
+  bool with_gradient() const { return o_.with_d_x || o_.with_d_weight || o_.with_d_bias; }
+  bool stores_logits() const { return o_.tile_columns == 0 || with_gradient(); }
+  bool scales_x() const { return o_.tile_columns > 0 && o_.with_d_weight; }
   // Blocks of the vocabulary need no other pass then.
   bool only_d_weight() const { return o_.from_lse && !o_.with_d_x && !o_.with_d_bias && !o_.token_scaling; }
   bool converts() const { return o_.type != o_.product_type; }

@@ -1,0 +1,235 @@
+// With y a row's label, z after bias, softcap and temperature, and base = z_y log2(e) at first:
+//
+//   e_c = 2^(z_c log2(e) - base),  others = sum of e_c over c != y,  total = others + 2^(z_y log2(e) - base)
+//
+// The loss is that of cross_entropy.cpp by (base, others), and its gradient without smoothing and entropies
+//
+//   d_c = f e_c for c != y,  d_y = f g   with   f = (t + r) / total,  f g = (r e_y - t others) / total
+//
+// (t, r as in cross_entropy_columns.cpp), so that with g in e's place of the label d_x = f (e w), d_w = e^T (f x).
+// A softmax in one pass needs no maximum here: the label's logit is a base that is known before the product. What it
+// cannot hold, a logit more than kMostExponent above, is found after the product, and the rows of tiles that have such a row
+// are made again from the row's largest logit.
+//
+// Flop 2 n V H for a product. Bytes beside its: 8 n V / tile_n written and read, 2 n H s.
+#include "kernels/linear_cross_entropy.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "kernels/cross_entropy_results.h"
+#include "kernels/index_view.h"
+#include "kernels/product_tiles.h"
+#include "kernels/record.h"
+#include "kernels/tile_shape.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+// In base 2. Sums over 2^18 classes, and what the gradients' products add up, stay far from f32's largest number, 2^128, and
+// their inverse times 1/n from its smallest.
+constexpr double kMostExponent = 86;
+
+struct Meta : CrossEntropyMeta {
+  MatmulMeta product;
+  DType given = bf16;  // the weight's
+  int64_t cols = 4096;
+  bool scales_x = false;
+};
+
+// Logits as the options change them.
+class Logits {
+ public:
+  Logits(KernelBuilder& k, const Meta& m) : m_(m) {
+    if (m.softcap) softcap_ = Softcap(k.scalar("softcap", f32), m.quick_softcap, m.type);
+    if (m.tempered) temperature_ = k.scalar("temperature", f32);
+    if (m.tempered) rate_ = 1.0f / temperature_;
+  }
+  // z of what the product and the bias add up to.
+  template <class Value>
+  Value z(const Value& sum) const {
+    const Value capped = m_.softcap ? softcap_(sum) : sum;
+    return m_.tempered ? capped * rate_ : capped;
+  }
+  // What the softcap multiplies the gradient of z = u ln(2) with.
+  Tile slope(const Tile& u) const {
+    const Tile z = u * std::numbers::ln2;
+    return softcap_.slope(m_.tempered ? z * temperature_ : z);
+  }
+
+ private:
+  const Meta& m_;
+  Softcap softcap_;
+  Scalar temperature_, rate_;
+};
+
+void label_logits(KernelBuilder& k, const Meta& m) {
+  const View label_logit = k.view("label_logit", f32, {dyn}), base = k.view("base", f32, {dyn}),
+             again = k.view("again", i32, {dyn});
+  const View x = k.view("x", m.type, {dyn, m.cols}), weight = k.view("weight", m.given, {m.classes, m.cols});
+  const View labels = index_view(k, "labels", m.label_type);
+  View bias;
+  if (m.has_bias) bias = k.view("bias", m.bias_type, {m.classes});
+  const Scalar ignore_index = k.scalar("ignore_index", i64);
+  const Logits logits(k, m);
+
+  const Scalar row = k.program_id(0), label = labels.load({row}).to(i64);
+  const Scalar counted = label != ignore_index && label >= 0 && label < m.classes;
+  const Scalar column = where(counted, label, k.constant(0, i64));
+  const Partition of_x = x.partition({squeeze, m.block}), of_weight = weight.partition({squeeze, m.block});
+  const auto [lanes] = k.for_range(
+      0, cdiv(x.dim(1), m.block), 1, carry(k.zeros({m.block}, f32)), [&](const Scalar& b, const Tile& lanes) {
+        return carry(fma(of_x.load({row, b}).to(f32), of_weight.load({column, b}).to(m.type).to(f32), lanes));
+      });
+  Scalar total = sum(lanes);
+  if (m.has_bias) total = total + bias.load({column}).to(f32);
+  const Scalar z = logits.z(total);
+  label_logit.store({row}, where(counted, z, 0.0f));
+  base.store({row}, where(counted && z > -INFINITY, z * std::numbers::log2e, 0.0f));
+  again.store({row}, 1);
+}
+
+void exponentials(KernelBuilder& k, const Meta& m) {
+  const MatmulMeta& p = m.product;
+  View e;
+  if (m.with_gradient) e = k.view("e", m.type, {dyn, dyn});
+  const View sums = k.view("sums", f32, {dyn, dyn}), tops = k.view("tops", f32, {dyn, dyn});
+  const View x = k.view("x", m.type, {dyn, dyn}), weight = k.view("weight", m.type, {dyn, dyn});
+  const View base = k.view("base", f32, {dyn}), again = k.view("again", i32, {dyn});
+  const View labels = index_view(k, "labels", m.label_type);
+  View bias;
+  if (m.has_bias) bias = k.view("bias", m.bias_type, {dyn});
+  const Scalar first_column = k.scalar("first_column", i64);
+  const Logits logits(k, m);
+
+  const Scalar columns = weight.dim(0);
+  const ProductTiles tiles(k, p, x, weight, x.dim(0), columns);
+  const TilePlace tile = tiles.at(k.program_id(0));
+  const auto along_rows = [&](const View& view) { return view.partition({p.tile_m}).load({tile.row}); };
+  const auto make = [&] {
+    Tile z = tiles.sums(tile, k.constant(0, i64), tiles.turns());
+    if (m.has_bias) z = z + bias.partition({p.tile_n}).load({tile.column}).to(f32).expand_dims(0);
+    const Tile column = (k.arange(p.tile_n) + tile.column.to(i32) * p.tile_n).expand_dims(0);
+    const Tile from = along_rows(base).expand_dims(1);
+    const Tile all = base_2(logits.z(z), -from);
+    const Tile u = k.if_((tile.column + 1) * p.tile_n <= columns, [&] { return all; },
+                         [&] { return where(column < columns.to(i32), all, -INFINITY); });
+    tops.partition({p.tile_m, squeeze}).store({tile.row, tile.column}, reduce_max(u, 1));
+    const Tile made = fast_exp2(min(u, kMostExponent));
+    if (m.with_gradient)
+      e.partition({p.tile_m, p.tile_n})
+          .store({tile.row, tile.column}, (m.softcap ? made * logits.slope(u + from) : made).to(m.type));
+    const Tile label = (along_rows(labels).to(i64) - first_column).to(i32).expand_dims(1);
+    sums.partition({p.tile_m, squeeze}).store({tile.row, tile.column}, sum(where(column == label, 0.0f, made), 1));
+  };
+  k.if_(reduce_max(along_rows(again)) > 0, make);
+}
+
+void overflows(KernelBuilder& k, const Meta& m) {
+  const View base = k.view("base", f32, {dyn}), again = k.view("again", i32, {dyn}),
+             tops = k.view("tops", f32, {dyn, dyn});
+  const Scalar row = k.program_id(0);
+  const Partition tiles = tops.partition({squeeze, m.block});
+  const auto [lanes] = k.for_range(0, cdiv(tops.dim(1), m.block), 1, carry(k.full({m.block}, -INFINITY, f32)),
+                                   [&](const Scalar& b, const Tile& lanes) {
+                                     return carry(max(lanes, tiles.load({row, b}, {.pad = -INFINITY})));
+                                   });
+  const Scalar top = reduce_max(lanes), old = base.load({row}), too_large = top > kMostExponent;
+  base.store({row}, where(too_large, old + top, old));
+  again.store({row}, too_large.to(i32));
+}
+
+// What a row's sums make of its label, its factor, and what that multiplies.
+void rows(KernelBuilder& k, const Meta& m) {
+  const CrossEntropyArguments args(k, m);
+  const View sums = k.view("sums", f32, {dyn, dyn}), base = k.view("base", f32, {dyn}),
+             label_logit = k.view("label_logit", f32, {dyn});
+  View factor, scaled, x;
+  if (m.with_gradient) factor = k.view("factor", f32, {dyn});
+  if (m.scales_x) scaled = k.view("scaled", m.type, {dyn, m.cols});
+  if (m.scales_x) x = k.view("x", m.type, {dyn, m.cols});
+
+  const Scalar row = k.program_id(0), label = args.labels.load({row}).to(i64);
+  const Scalar ignored = label == args.ignore_index, counted = !ignored && label >= 0 && label < m.classes;
+  const Partition parts = sums.partition({squeeze, m.block});
+  const auto [lanes] = k.for_range(0, cdiv(sums.dim(1), m.block), 1, carry(k.zeros({m.block}, f32)),
+                                   [&](const Scalar& b, const Tile& lanes) {
+                                     return carry(lanes + parts.load({row, b}));
+                                   });
+  const Scalar others = sum(lanes);
+
+  const auto store_gradient = [&](const Scalar& f) {
+    factor.store({row}, f);
+    if (!m.scales_x) return;
+    const Partition from = x.partition({squeeze, m.block}), to = scaled.partition({squeeze, m.block});
+    k.for_range(0, cdiv(x.dim(1), m.block), 1, [&](const Scalar& b) {
+      to.store({row, b}, where(f == 0.0f, 0.0f, from.load({row, b}).to(f32) * f).to(m.type));
+    });
+  };
+  const auto count = [&] {
+    Scalar rate;
+    if (m.tempered) rate = 1.0f / args.temperature;
+    CrossEntropyRowSums found;
+    found.base = base.load({row});
+    found.others = others;
+    const Scalar z = label_logit.load({row});
+    const CrossEntropyResults results(k, m, args, {row, label, k.constant(m.classes, i32), z, z, rate}, found);
+    results.store();
+    if (!m.with_gradient) return;
+    const CrossEntropyResults::Coefficients c = results.coefficients();
+    // A z-loss may cancel the loss in all but the label. What is left of the others then counts as little as 2^-110.
+    const Scalar least = abs(c.label) * 0x1p-110f, power = where(abs(c.power) < least, least, c.power);
+    Scalar label_power = where(power == 0.0f, 0.0f, c.label / power);
+    if (m.softcap) {
+      const Scalar t = (m.tempered ? z * args.temperature : z) / args.softcap;
+      label_power = label_power * fma(-t, t, 1.0f);
+    }
+    args.d_logits.store({row, label}, label_power.to(m.type));
+    store_gradient(power);
+  };
+  const auto fill = [&] {
+    CrossEntropyMeta results = m;
+    results.with_gradient = false;
+    const Scalar f = fill_row(k, results, args, nullptr, row, ignored);
+    if (!m.with_gradient) return;
+    store_gradient(f);
+    // A factor of 0 does not undo what is no number.
+    k.if_(ignored && others != others, [&] {
+      const Partition e = args.d_logits.partition({squeeze, m.block});
+      k.for_range(0, cdiv(args.d_logits.dim(1), m.block), 1, [&](const Scalar& b) {
+        e.store({row, b}, k.zeros({m.block}, m.type));
+      });
+    });
+  };
+  k.if_(counted, count, fill);
+}
+
+}  // namespace
+
+bool has_exponentials(const CrossEntropyOptions& o) {
+  return o.type != f16 && !o.smoothing && !o.entropies() && !o.with_accuracy && !o.with_predictions;
+}
+
+LinearCrossEntropy linear_cross_entropy(const Machine& machine, const LinearCrossEntropyOptions& o) {
+  const MatmulOptions product{
+      .factors = Factors::nt, .cols = o.classes, .width = o.cols, .type = o.type, .c_type = o.type, .any_size = true};
+  LinearCrossEntropy made{.config = matmul_kernel.heuristic(machine, product)};
+  made.config.splits = 1;
+  made.config.persistent = false;
+  Meta meta{{o}};
+  meta.without_logits = true;
+  meta.product = matmul_meta(product, made.config);
+  meta.given = o.weight_type, meta.cols = o.cols, meta.scales_x = o.scales_x;
+  meta.block = std::min<int64_t>(tile_width(o.cols), machine.is_gpu() ? 1024 : 4096);
+  const auto of_row = [&](const char* name, void (*build)(KernelBuilder&, const Meta&)) {
+    return record_step(name, o.type, build, meta, library_launch(Size::rows(), warps_for(meta.block, o.type, 1, 8)));
+  };
+  made.label_logits = of_row("linear_label_logits", &label_logits);
+  made.exponentials = record_step("linear_exponentials", o.type, &exponentials, meta,
+                                  library_launch(Size::rows(), made.config.num_warps));
+  made.overflows = of_row("linear_overflows", &overflows);
+  made.rows = of_row("linear_cross_entropy_rows", &rows);
+  return made;
+}
+
+}  // namespace ligerdsl::kernels

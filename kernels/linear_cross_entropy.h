@@ -1,0 +1,43 @@
+// Cross-entropy of logits z = x w^T that are never stored: the product's tiles are stored as exponentials relative to the
+// label's logit, which turn into the gradient's products by a factor of each row.
+#pragma once
+
+#include "kernels/cross_entropy.h"
+#include "kernels/matmul_config.h"
+
+namespace ligerdsl::kernels {
+
+struct LinearCrossEntropyOptions : CrossEntropyOptions {
+  DType weight_type = bf16;  // of the head's weight as the caller has it; products are of `type`
+  int64_t cols = 4096;       // H
+  bool scales_x = false;     // rows of x times the row's factor are wanted, for d_weight
+};
+
+// Whether rows have this form: their gradient is a factor of the row times an exponential, but for the label's, and such
+// exponentials have f32's range.
+bool has_exponentials(const CrossEntropyOptions& options);
+
+// In order; u is base 2: z log2(e) - base.
+struct LinearCrossEntropy {
+  // Rows: rows of x. base = label_logit log2(e), 0 where no class counts; again = 1.
+  // Arguments: label_logit, base [n] f32, again [n] i32; x [n, H] type; weight [V, H] weight_type; labels [n]; [bias] [V];
+  // ignore_index; [softcap], [temperature].
+  Step label_logits;
+  // Rows: tiles. For rows of tiles where `again` is not 0: sums, tops = sum of 2^u without the label's, largest u of each
+  // tile's rows, u at most kMostExponent in the sums; with a gradient e = 2^u, times the softcap's slope.
+  // Arguments: [e [n, columns] type], sums, tops [n, tiles of columns] f32; x [n, H], weight [columns, H] type; base [n],
+  // again [n] i32; labels [n]; [bias] [columns]; first_column i64; [softcap], [temperature].
+  Step exponentials;
+  // Rows: rows of x. again = whether a u was too large; such a row's base becomes its largest logit's.
+  // Arguments: base [n] f32, again [n] i32, tops [n, tiles].
+  Step overflows;
+  // Rows: rows of x. What cross_entropy_rows stores, but for the gradient: factor, and in e the label's, such that
+  // d_c = factor e_c. Arguments: as cross_entropy_rows without logits and bias, d_logits being e; sums [n, tiles], base,
+  // label_logit [n] f32; with a gradient factor [n] f32; [scaled [n, H] type (out), x].
+  Step rows;
+
+  MatmulConfig config;  // of the tiles
+};
+LinearCrossEntropy linear_cross_entropy(const Machine& machine, const LinearCrossEntropyOptions& options);
+
+}  // namespace ligerdsl::kernels

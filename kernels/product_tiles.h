@@ -1,0 +1,54 @@
+// The tiles of a product of two matrices, and the sums of one of them.
+#pragma once
+
+#include "kernels/matmul.h"
+
+namespace ligerdsl::kernels {
+
+class ProductTiles {
+ public:
+  // a and b lie as m.factors says; the product is rows x cols.
+  ProductTiles(KernelBuilder& k, const MatmulMeta& m, const View& a, const View& b, const Scalar& rows,
+               const Scalar& cols)
+      : k_(k), m_(m), rows_(cdiv(rows, m.tile_m)), columns_(cdiv(cols, m.tile_n)) {
+    turns_ = cdiv(a.dim(m.transposed_a() ? 0 : 1), m.tile_k);
+    a_ = m.transposed_a() ? a.partition({m.tile_k, m.tile_m}) : a.partition({m.tile_m, m.tile_k});
+    b_ = m.transposed_b() ? b.partition({m.tile_n, m.tile_k}) : b.partition({m.tile_k, m.tile_n});
+    count_ = (rows_ * columns_).to(i32);
+  }
+
+  const Scalar& count() const { return count_; }
+  const Scalar& turns() const { return turns_; }  // along k
+  TilePlace at(const Scalar& number) const { return grouped_tiles(number, rows_, columns_, m_.group); }
+
+  // Sums of the turns [first, end).
+  Tile sums(const TilePlace& tile, const Scalar& first, const Scalar& end) const {
+    auto [sums] = k_.for_range(
+        first, end, 1, pipelined(m_.stages), carry(k_.zeros({m_.tile_m, m_.tile_n}, f32)),
+        [&](const Scalar& i, const Tile& sums) {
+          const Tile left = m_.transposed_a() ? a_.load({i, tile.row}).permute({1, 0}) : a_.load({tile.row, i}),
+                     right = m_.transposed_b() ? b_.load({tile.column, i}).permute({1, 0}) : b_.load({i, tile.column});
+          return carry(dot(left, right, sums));
+        });
+    return sums;
+  }
+
+  // make(place, sums) for every tile of this program.
+  template <class Make>
+  void each(Make make) const {
+    const auto one = [&](const Scalar& number) {
+      const TilePlace tile = at(number);
+      make(tile, sums(tile, k_.constant(0, i64), turns_));
+    };
+    if (!m_.persistent) return one(k_.program_id(0));
+    k_.for_range(k_.program_id(0), count_, k_.num_programs(0), one);
+  }
+
+ private:
+  KernelBuilder& k_;
+  const MatmulMeta& m_;
+  Scalar rows_, columns_, turns_, count_;
+  Partition a_, b_;
+};
+
+}  // namespace ligerdsl::kernels
