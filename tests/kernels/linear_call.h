@@ -26,7 +26,7 @@ inline bool has_products() {
 }
 
 // Who makes the products of the heads that tests describe: a library, the library's own kernels, and these in calls whose
-// logits are not stored, since nothing asks for a row's largest one.
+// logits are not stored, since nothing asks for what needs them.
 enum class Products { library, kernels, exponentials };
 inline Products& maker_of_products() {
   static Products chosen = Products::library;

@@ -38,6 +38,7 @@ struct LinearHead {
       : n(rows), h(cols), v(classes), type(of), c(with) {
     c.n = n;
     c.classes = v;
+    if (maker_of_products() == Products::exponentials) c.smoothing = 0;
     x = random_rows(type, n, h, 21, gap);
     weight = random_rows(type, v, h, 22, gap, 1.0 / std::sqrt(static_cast<double>(h)));
     bias = random_vector(f32, v, 23);
