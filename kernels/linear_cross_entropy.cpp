@@ -9,7 +9,7 @@
 // (t, r as in cross_entropy_columns.cpp), so that with g in e's place of the label d_x = f (e w), d_w = e^T (f x).
 // A softmax in one pass needs no maximum here: the label's logit is a base that is known before the product. What it
 // cannot hold, a logit more than kMostExponent above, is found after the product, and the rows of tiles that have such a row
-// are made again from the row's largest logit.
+// are made again from the row's largest logit: whatever became infinite is overwritten.
 //
 // Flop 2 n V H for a product. Bytes beside its: 8 n V / tile_n written and read, 2 n H s.
 #include "kernels/linear_cross_entropy.h"
@@ -115,7 +115,7 @@ void exponentials(KernelBuilder& k, const Meta& m) {
     const Tile u = k.if_((tile.column + 1) * p.tile_n <= columns, [&] { return all; },
                          [&] { return where(column < columns.to(i32), all, -INFINITY); });
     tops.partition({p.tile_m, squeeze}).store({tile.row, tile.column}, reduce_max(u, 1));
-    const Tile made = fast_exp2(min(u, kMostExponent));
+    const Tile made = fast_exp2(u);
     if (m.with_gradient)
       e.partition({p.tile_m, p.tile_n})
           .store({tile.row, tile.column}, (m.softcap ? made * logits.slope(u + from) : made).to(m.type));

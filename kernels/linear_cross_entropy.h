@@ -24,7 +24,7 @@ struct LinearCrossEntropy {
   // ignore_index; [softcap], [temperature].
   Step label_logits;
   // Rows: tiles. For rows of tiles where `again` is not 0: sums, tops = sum of 2^u without the label's, largest u of each
-  // tile's rows, u at most kMostExponent in the sums; with a gradient e = 2^u, times the softcap's slope.
+  // tile's rows; with a gradient e = 2^u, times the softcap's slope.
   // Arguments: [e [n, columns] type], sums, tops [n, tiles of columns] f32; x [n, H], weight [columns, H] type; base [n],
   // again [n] i32; labels [n]; [bias] [columns]; first_column i64; [softcap], [temperature].
   Step exponentials;

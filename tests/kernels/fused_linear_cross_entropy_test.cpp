@@ -174,6 +174,22 @@ TEST_P(FusedLinearCrossEntropy, CopiesOfTheWeightInBlocks) {
   EXPECT_TRUE(first.d_weight.same_bits(second.d_weight));
 }
 
+// An upstream gradient or a class weight of 0 leaves nothing of a row's gradient.
+TEST_P(FusedLinearCrossEntropy, RowsThatCountForNothing) {
+  for (DType type : {f32, bf16}) {
+    Head upstream(13, 12, 40, type, {.reduction = Reduce::none});
+    Values g(13, 1.0);
+    g[3] = g[5] = 0;
+    upstream.upstream(g);
+    upstream.check();
+    Values weights = class_weights(40);
+    Head weighted(13, 12, 40, type, {.weight = weights});
+    weights[weighted.labels[2]] = 0;
+    Head without(13, 12, 40, type, {.weight = weights});
+    without.check();
+  }
+}
+
 // Logits that stand a little and far above the label's, and so far that their exponentials would not be numbers.
 TEST_P(FusedLinearCrossEntropy, LargeLogits) {
   for (DType type : {f32, bf16}) {
