@@ -440,6 +440,18 @@ TEST_P(FusedLinearCrossEntropy, WorkspaceStaysBelowItsLimit) {
 }
 
 // Limits that leave room for few rows: d_weight is then made by blocks of the vocabulary, which are also cut by rows.
+// Two numbers of a row and tile of the product, and a few, are all that a loss takes where logits are not stored.
+TEST_P(FusedLinearCrossEntropy, LossesAloneKeepNoLogits) {
+  const int64_t n = 300, v = 2000;
+  Head head(n, 16, v, f32, {}, {false, false, false});
+  const size_t logits = static_cast<size_t>(n) * v * 4, bytes = head.workspace_bytes(n);
+  if (GetParam() == Products::exponentials)
+    EXPECT_LT(bytes, logits / 16);
+  else
+    EXPECT_GE(bytes, logits);
+  head.check();
+}
+
 TEST_P(FusedLinearCrossEntropy, SmallWorkspacesGoByVocabulary) {
   const int64_t v = 405;
   const std::vector<CrossEntropyCase> cases = {{},
